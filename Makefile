@@ -28,8 +28,8 @@ GOTEST      := TEST_DOCGAUGE_BINARY=$(CURDIR)/$(TEST_BINARY) $(GO) test -timeout
 # The slowest packages come first, so that none of them runs alone at the end.
 SLOWEST     := ./sinks/clickhouse ./sinks/postgres ./internal/cli ./internal/export ./internal/dev/stack ./sinks/parquet
 # The tests of these packages run under the race detector.
-RACED       := ./exporter ./exporter/api ./exporter/page ./exporter/remotewrite ./exporter/server ./internal/app ./internal/archive ./internal/budget ./internal/codehost ./internal/daemon ./internal/docsapi ./internal/events \
-  ./internal/export ./internal/jobs/... ./internal/load ./internal/mcp ./internal/notify ./internal/pulls ./internal/sandbox/... ./internal/spool ./schedule ./sinks/memsink
+RACED       := ./exporter ./internal/web/api ./internal/web/page ./exporter/remotewrite ./internal/web/server ./internal/app ./internal/archive ./internal/budget ./internal/daemon ./internal/docsapi ./internal/events \
+  ./internal/export ./internal/jobs/... ./internal/mcp ./internal/pulls/codehost ./internal/sandbox/... ./internal/spool ./schedule ./sinks/sinktest
 
 .PHONY: help demo stack build test check lint bench torture fuzz engines docs dashboards clean $(TEST_BINARY) $(BINARY)
 
@@ -123,13 +123,13 @@ $(ACTIONLINT):
 engines: # what the tests run against: ClickHouse, ZooKeeper, PostgreSQL, an S3 server, DuckDB, pyarrow, Spark, statsmodels, MCP clients
 	@sh sinks/parquet/testdata/install-readers.sh
 	@sh internal/dev/engines/install-delta.sh
-	@sh internal/outcome/testdata/install-statsmodels.sh
+	@sh internal/pulls/testdata/install-statsmodels.sh
 	@sh internal/mcp/testdata/install-clients.sh
 	@sh internal/dev/engines/install.sh
 
 report: ## write bin/report.html, a report of a sandbox with agent jobs
 	@$(MAKE) --no-print-directory $(DEMO_BINARY)
-	@sh internal/report/testdata/demo.sh $(DEMO_BINARY) bin/report.html
+	@sh internal/web/report/testdata/demo.sh $(DEMO_BINARY) bin/report.html
 	@echo "file://$(CURDIR)/bin/report.html"
 .PHONY: report
 

@@ -101,7 +101,7 @@ func testSQL(t *testing.T, w warehouse) {
 // read twice, and more.
 func fill(t *testing.T, dsn string) {
 	t.Helper()
-	sink, err := clickhouse.New(clickhouse.Config{DSN: dsn, Now: time.Now})
+	sink, err := clickhouse.New(clickhouse.Options{DSN: dsn, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

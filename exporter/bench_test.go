@@ -7,19 +7,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // large returns a snapshot of that many projects, with windows of four
 // granularities and that many pages each.
-func large(projects, pages int) exporter.Snapshot {
-	s := exporter.Snapshot{At: noon, Sinks: []exporter.Sink{{Name: "parquet"}, {Name: "clickhouse"}}}
+func large(projects, pages int) view.Snapshot {
+	s := view.Snapshot{At: noon, Sinks: []view.Sink{{Name: "parquet"}, {Name: "clickhouse"}}}
 	for p := range projects {
 		id := fmt.Sprintf("prj_%04d", p)
-		s.Projects = append(s.Projects, exporter.Project{ID: id})
+		s.Projects = append(s.Projects, view.Project{ID: id})
 		for _, g := range []analytics.Granularity{analytics.Day, analytics.Week, analytics.Month, "28d"} {
-			w := exporter.Window{Revision: revision(id, g, 6, 7, int64(pages))}
+			w := view.Window{Revision: revision(id, g, 6, 7, int64(pages))}
 			for i := range int64(pages) {
 				path := fmt.Sprintf("/docs/section-%d/a-page-with-a-name-%d", i%7, i)
 				w.Pages = append(w.Pages, analytics.Row{Path: path, Human: 1000 - i, AI: 500 - i, Total: 1400 - i})
@@ -68,10 +68,10 @@ func benchmarkScrape(b *testing.B, accept, encoding string) {
 // renewals are the ways in which a snapshot follows another.
 var renewals = []struct {
 	name  string
-	renew func(s *exporter.Snapshot)
+	renew func(s *view.Snapshot)
 }{
-	{"time", func(s *exporter.Snapshot) { s.At = s.At.Add(time.Second) }},
-	{"everything", func(s *exporter.Snapshot) {
+	{"time", func(s *view.Snapshot) { s.At = s.At.Add(time.Second) }},
+	{"everything", func(s *view.Snapshot) {
 		s.At = s.At.Add(time.Second)
 		for _, w := range s.Windows {
 			for i := range w.Pages {

@@ -12,11 +12,11 @@ import (
 
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/effect"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // want compares the series whose names begin with one of prefixes.
-func want(t *testing.T, s exporter.Snapshot, series map[string]float64, prefixes ...string) {
+func want(t *testing.T, s view.Snapshot, series map[string]float64, prefixes ...string) {
 	t.Helper()
 	got := map[string]float64{}
 	for name, value := range metrics(t, s) {
@@ -33,7 +33,7 @@ func want(t *testing.T, s exporter.Snapshot, series map[string]float64, prefixes
 
 // What can be foreseen counts from 0, and nothing else is there.
 func TestNothingYet(t *testing.T) {
-	s := exporter.Snapshot{Projects: []exporter.Project{{ID: "p"}}, Sinks: []exporter.Sink{{Name: "parquet"}}}
+	s := view.Snapshot{Projects: []view.Project{{ID: "p"}}, Sinks: []view.Sink{{Name: "parquet"}}}
 	all := metrics(t, s)
 	for name := range all {
 		if strings.HasPrefix(name, exporter.BuildInfo) || !strings.HasPrefix(name, "docgauge_") {
@@ -89,7 +89,7 @@ func TestManyEffects(t *testing.T) {
 	for i := range 30 {
 		o := s.Outcomes[0]
 		o.Link += strconv.Itoa(i)
-		o.Effects = append(o.Effects[:2:2], effect.Effect{Path: "/more", Audience: analytics.AI, Verdict: effect.Fewer, Change: -.2, Low: -.3, High: -.1})
+		o.Effects = append(o.Effects[:2:2], view.Effect{Path: "/more", Audience: analytics.AI, Verdict: view.FewerReaders, Change: -.2, Low: -.3, High: -.1})
 		s.Outcomes = append(s.Outcomes, o)
 	}
 	count := 0
@@ -105,7 +105,7 @@ func TestManyEffects(t *testing.T) {
 
 func TestCounters(t *testing.T) {
 	s := rich()
-	s.Counters = []exporter.Counter{
+	s.Counters = []view.Counter{
 		{Name: "windows_committed_total", Labels: []string{"sink", "parquet", "project", "prj_a"}, Value: 5},
 		{Name: "windows_committed_total", Labels: []string{"project", "prj_b", "sink", "parquet"}, Value: 6},
 		{Name: "windows_committed_total", Labels: []string{"project", "gone", "sink", "parquet"}, Value: 7},
@@ -188,7 +188,7 @@ func TestSeriesDisappear(t *testing.T) {
 
 // A folder of prompts that cannot be read holds the queue up as a pause does, beside one.
 func TestQueuePaused(t *testing.T) {
-	s := exporter.Snapshot{Queue: &exporter.Queue{Paused: "unknown", Problem: "no such folder"}}
+	s := view.Snapshot{Queue: &view.Queue{Paused: "unknown", Problem: "no such folder"}}
 	series := map[string]float64{}
 	for _, reason := range []string{"unknown", "unauthorized", "operator", "new_state", "folder"} {
 		series[fmt.Sprintf(`docgauge_agent_queue_paused{reason=%q}`, reason)] = 0
@@ -201,7 +201,7 @@ func TestQueuePaused(t *testing.T) {
 // Pages whose paths are shown alike stay two series; a page that comes twice is one.
 func TestPaths(t *testing.T) {
 	long := strings.Repeat("/long", 100)
-	s := exporter.Snapshot{Windows: []exporter.Window{{Revision: revision("p", analytics.Day, 6, 7, 5), Pages: []analytics.Row{
+	s := view.Snapshot{Windows: []view.Window{{Revision: revision("p", analytics.Day, 6, 7, 5), Pages: []analytics.Row{
 		{Path: long + "1", Total: 9}, {Path: long + "2", Total: 8}, {Path: "/x\xff", Total: 7}, {Path: "/x\xfe", Total: 6},
 		{Path: "/twice", Total: 5}, {Path: "/twice", Total: 4},
 	}}}}
@@ -214,7 +214,7 @@ func TestPaths(t *testing.T) {
 
 // Values that read alike when they are joined are of two series.
 func TestJoinedAlike(t *testing.T) {
-	s := exporter.Snapshot{Due: []exporter.Due{{Project: "a", Granularity: "bc"}, {Project: "ab", Granularity: "c"}}}
+	s := view.Snapshot{Due: []view.Due{{Project: "a", Granularity: "bc"}, {Project: "ab", Granularity: "c"}}}
 	want(t, s, map[string]float64{
 		`docgauge_windows_due{project="a",reason="",window="bc"}`: 0,
 		`docgauge_windows_due{project="ab",reason="",window="c"}`: 0,
@@ -226,7 +226,7 @@ func TestCardinality(t *testing.T) {
 	small, big := rich(), rich()
 	for i := range 10_000 {
 		r := revision("prj_a", analytics.Day, -i, 1-i, 100)
-		big.Projects[0].Grids[0].Cells = append(big.Projects[0].Grids[0].Cells, exporter.Cell{Window: r.Window, Revision: &r})
+		big.Projects[0].Grids[0].Cells = append(big.Projects[0].Grids[0].Cells, view.Cell{Window: r.Window, Revision: &r})
 		big.Asides = append(big.Asides, analytics.Aside{Key: r.Key, Reason: analytics.AsideReason(fmt.Sprint("of another time ", i%40))})
 	}
 	if a, b := len(metrics(t, small)), len(metrics(t, big)); a != b {
@@ -258,22 +258,22 @@ func TestAnySnapshot(t *testing.T) {
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		s := exporter.Snapshot{At: at.Draw(t, "at"), LastSuccess: at.Draw(t, "success")}
+		s := view.Snapshot{At: at.Draw(t, "at"), LastSuccess: at.Draw(t, "success")}
 		many(t, func() {
 			g := analytics.Granularity(name.Draw(t, "g"))
 			k := analytics.Key{Project: name.Draw(t, "project"), Granularity: g}
-			s.Projects = append(s.Projects, exporter.Project{ID: k.Project})
-			s.Windows = append(s.Windows, exporter.Window{
+			s.Projects = append(s.Projects, view.Project{ID: k.Project})
+			s.Windows = append(s.Windows, view.Window{
 				Revision: analytics.Revision{Key: k, Rows: number.Draw(t, "rows")}, Pages: rapid.SliceOfN(page, 0, 4).Draw(t, "pages"),
 			})
-			s.Open = append(s.Open, exporter.Open{Key: k, ReadAt: at.Draw(t, "read")})
-			s.Due = append(s.Due, exporter.Due{Project: k.Project, Granularity: g, Reason: name.Draw(t, "reason")})
+			s.Open = append(s.Open, view.Open{Key: k, ReadAt: at.Draw(t, "read")})
+			s.Due = append(s.Due, view.Due{Project: k.Project, Granularity: g, Reason: name.Draw(t, "reason")})
 			s.Asides = append(s.Asides, analytics.Aside{Key: k, Reason: analytics.AsideReason(name.Draw(t, "aside"))})
-			s.Budgets = append(s.Budgets, exporter.Budget{Name: name.Draw(t, "budget"), Limit: int(number.Draw(t, "limit"))})
-			s.Keys = append(s.Keys, exporter.Key{Name: name.Draw(t, "key"), Expires: at.Draw(t, "expires")})
-			s.Sinks = append(s.Sinks, exporter.Sink{Name: name.Draw(t, "sink"), LastCommit: at.Draw(t, "commit")})
-			s.Counters = append(s.Counters, exporter.Counter{Name: metric.Draw(t, "counter"), Labels: pairs.Draw(t, "labels"), Value: float64(number.Draw(t, "count"))})
-			s.Histograms = append(s.Histograms, exporter.Histogram{
+			s.Budgets = append(s.Budgets, view.Budget{Name: name.Draw(t, "budget"), Limit: int(number.Draw(t, "limit"))})
+			s.Keys = append(s.Keys, view.Key{Name: name.Draw(t, "key"), Expires: at.Draw(t, "expires")})
+			s.Sinks = append(s.Sinks, view.Sink{Name: name.Draw(t, "sink"), LastCommit: at.Draw(t, "commit")})
+			s.Counters = append(s.Counters, view.Counter{Name: metric.Draw(t, "counter"), Labels: pairs.Draw(t, "labels"), Value: float64(number.Draw(t, "count"))})
+			s.Histograms = append(s.Histograms, view.Histogram{
 				Name: metric.Draw(t, "histogram"), Labels: pairs.Draw(t, "labels"), Sum: rapid.Float64().Draw(t, "sum"),
 				Buckets: rapid.MapOf(rapid.IntRange(-300, 300), rapid.Uint64Range(0, 1<<40)).Draw(t, "buckets"),
 			})

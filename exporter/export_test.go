@@ -4,13 +4,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
+
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // MaxInFlight is how many scrapes are answered at a time.
 const MaxInFlight = maxInFlight
 
 // Inconsistent returns what a registry would find wrong with the metrics of s.
-func Inconsistent(s Snapshot) error {
+func Inconsistent(s view.Snapshot) error {
 	_, err := prometheus.Gatherers{
 		prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) { return gather(&s), nil }),
 	}.Gather()

@@ -18,6 +18,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
+
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // Values holds the newest snapshot and its metrics. The zero value holds none
@@ -27,12 +29,12 @@ type Values struct {
 	asked  sync.Map // the formats (expfmt.FormatType) that scrapers have asked for
 
 	mu     sync.Mutex // held while a snapshot is encoded and published
-	reload *Reload
+	reload *view.Reload
 }
 
 // published is a snapshot with its metrics. Nobody changes it.
 type published struct {
-	snapshot Snapshot
+	snapshot view.Snapshot
 	blocks   []*block // of byName
 }
 
@@ -58,7 +60,7 @@ var none = &published{blocks: slices.Repeat([]*block{{}}, len(byName))}
 // Publish replaces the snapshot. Concurrent readers see the former one or s, whole; s
 // must not be changed afterwards. What changed is encoded at once in the formats that
 // were asked for before, so that the next scrape does not wait for it.
-func (v *Values) Publish(s Snapshot) {
+func (v *Values) Publish(s view.Snapshot) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.publish(s)
@@ -68,7 +70,7 @@ func (v *Values) Publish(s Snapshot) {
 func (v *Values) Reloaded(successful bool, at time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	now := Reload{Successful: successful, LastSuccess: at}
+	now := view.Reload{Successful: successful, LastSuccess: at}
 	if !successful && v.reload != nil {
 		now.LastSuccess = v.reload.LastSuccess
 	}
@@ -79,7 +81,7 @@ func (v *Values) Reloaded(successful bool, at time.Time) {
 }
 
 // publish is called with the lock held.
-func (v *Values) publish(s Snapshot) {
+func (v *Values) publish(s view.Snapshot) {
 	s.Reload = cmp.Or(v.reload, s.Reload)
 	p := &published{s, slices.Clone(cmp.Or(v.newest.Load(), none).blocks)}
 	for i, f := range byName {
@@ -112,7 +114,7 @@ func newBlock(f family, samples []sample) *block {
 }
 
 // Load returns the newest snapshot, nil before the first. It must not be changed.
-func (v *Values) Load() *Snapshot {
+func (v *Values) Load() *view.Snapshot {
 	p := v.newest.Load()
 	if p == nil {
 		return nil
@@ -147,7 +149,7 @@ func (v *Values) Handler() http.Handler {
 			http.Error(w, "too many scrapes at a time, try again later", http.StatusServiceUnavailable)
 			return
 		}
-		f, gzip := expfmt.NegotiateAccept(r.Header, offered...), AcceptsGzip(r.Header)
+		f, gzip := expfmt.NegotiateAccept(r.Header, offered...), acceptsGzip(r.Header)
 		parts, err := v.answer(f, gzip, r.URL.Query()["name[]"])
 		if err != nil {
 			http.Error(w, "encode metrics: "+err.Error(), http.StatusInternalServerError)
@@ -216,9 +218,9 @@ func encode(families []*dto.MetricFamily, f expfmt.Format, whole bool) ([]byte, 
 	return text.Bytes(), nil
 }
 
-// AcceptsGzip reports whether the client that sent the header accepts gzip. A quality
+// acceptsGzip reports whether the client that sent the header accepts gzip. A quality
 // of zero refuses it.
-func AcceptsGzip(h http.Header) bool {
+func acceptsGzip(h http.Header) bool {
 	for offer := range strings.SplitSeq(strings.Join(h.Values("Accept-Encoding"), ","), ",") {
 		coding, parameter, _ := strings.Cut(offer, ";")
 		if !strings.EqualFold(strings.TrimSpace(coding), "gzip") {

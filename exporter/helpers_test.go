@@ -19,7 +19,7 @@ import (
 
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/effect"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // The formats a scraper asks for.
@@ -33,14 +33,14 @@ const (
 var noon = time.Date(2026, 10, 7, 12, 0, 0, 250e6, time.UTC)
 
 // rich returns a snapshot that has every metric.
-func rich() exporter.Snapshot {
-	return exporter.Snapshot{
-		At: noon, Reload: &exporter.Reload{Successful: true, LastSuccess: noon.Add(-time.Hour)},
-		Projects: []exporter.Project{
-			{ID: "prj_a", Grids: []exporter.Grid{{Granularity: analytics.Day}, {Granularity: "28d", TotalsOnly: true}}},
+func rich() view.Snapshot {
+	return view.Snapshot{
+		At: noon, Reload: &view.Reload{Successful: true, LastSuccess: noon.Add(-time.Hour)},
+		Projects: []view.Project{
+			{ID: "prj_a", Grids: []view.Grid{{Granularity: analytics.Day}, {Granularity: "28d", TotalsOnly: true}}},
 			{ID: "prj_b"},
 		},
-		Windows: []exporter.Window{
+		Windows: []view.Window{
 			{Revision: revision("prj_a", analytics.Day, 6, 7, 3), Pages: []analytics.Row{
 				{Path: "/", Human: 70, AI: 30, Total: 95},
 				{Path: "/guide", Human: 20, AI: 5, Total: 24},
@@ -50,11 +50,11 @@ func rich() exporter.Snapshot {
 			{Revision: revision("prj_a", "28d", -21, 7, analytics.TotalsOnlyRows), Previous: &analytics.Totals{Human: 70, AI: 20, Total: 88}},
 			{Revision: revision("prj_b", analytics.Day, 6, 7, 0)},
 		},
-		Open: []exporter.Open{{
+		Open: []view.Open{{
 			Key:    key("prj_a", analytics.Day, 7, 8),
 			Totals: analytics.Totals{Human: 12, AI: 7, Total: 18}, ReadAt: noon.Add(-time.Minute),
 		}},
-		Due: []exporter.Due{
+		Due: []view.Due{
 			{Project: "prj_a", Granularity: analytics.Day, Reason: "missing", Count: 4},
 			{Project: "prj_a", Granularity: analytics.Day, Reason: "settle"},
 		},
@@ -64,32 +64,32 @@ func rich() exporter.Snapshot {
 			{Key: key("prj_a", analytics.Day, 4, 5), Reason: analytics.AsideMalformed, Failures: 1, Until: noon.Add(time.Hour)},
 			{Key: key("prj_a", analytics.Day, 3, 4), Reason: analytics.AsideFailing, Failures: 4, Until: noon.Add(time.Hour)},
 		},
-		Queue: &exporter.Queue{
-			Prompts: []exporter.Prompts{
+		Queue: &view.Queue{
+			Prompts: []view.Prompts{
 				{Project: "prj_a", State: "pending", Count: 2}, {Project: "prj_a", State: "active", Count: 1}, {Project: "prj_b", State: "active"},
 			},
-			Jobs: []exporter.Job{
+			Jobs: []view.Job{
 				{Project: "prj_a", Prompt: "weekly.md", ID: "job_2", State: "active", Status: "active", Model: "m-1", Repository: "acme/docs", Ref: "main", Created: noon.Add(-time.Hour)},
 				{Project: "prj_a", Prompt: "fix-typos", ID: "job_1", State: "completed", Status: "completed", PRLink: "https://code.example/acme/docs/pull/7",
 					Created: noon.Add(-3 * time.Hour), Ended: noon.Add(-2 * time.Hour)},
 				{Project: "prj_a", Prompt: "never accepted", State: "unknown"},
 			},
-			Caps: []exporter.Cap{{Name: "day", Limit: 10, Used: 2}, {Name: "active", Limit: 3, Used: 1}, {Name: "open_pull_requests", Limit: 5, Used: 2}},
-			PullRequests: []exporter.PullRequests{
+			Caps: []view.Cap{{Name: "day", Limit: 10, Used: 2}, {Name: "active", Limit: 3, Used: 1}, {Name: "open_pull_requests", Limit: 5, Used: 2}},
+			PullRequests: []view.PullRequests{
 				{Project: "prj_a", State: "open", Count: 1}, {Project: "prj_a", State: "unknown"}, {Project: "prj_a", State: "merged", Count: 3}, {Project: "prj_b", State: "open"},
 			},
-			Reviews: []exporter.Review{{Project: "prj_a", Merged: 3, Closed: 1, OldestOpen: noon.Add(-72 * time.Hour)}, {Project: "prj_b"}},
+			Reviews: []view.Review{{Project: "prj_a", Merged: 3, Closed: 1, OldestOpen: noon.Add(-72 * time.Hour)}, {Project: "prj_b"}},
 			Costs:   true,
 			Paused:  "unknown",
 		},
-		Outcomes: []effect.Outcome{{
-			Merge: effect.Merge{Project: "prj_a", Link: "https://code.example/acme/docs/pull/5"},
-			Effects: []effect.Effect{
-				{Path: "/guide", Audience: analytics.Human, Verdict: effect.More, Change: .27, Low: .19, High: .36},
-				{Path: "/guide", Audience: analytics.AI, Verdict: effect.Lacking, Reason: "12 visitors a day", Before: 12},
+		Outcomes: []view.Outcome{{
+			Merge: view.Merge{Project: "prj_a", Link: "https://code.example/acme/docs/pull/5"},
+			Effects: []view.Effect{
+				{Path: "/guide", Audience: analytics.Human, Verdict: view.MoreReaders, Change: .27, Low: .19, High: .36},
+				{Path: "/guide", Audience: analytics.AI, Verdict: view.NotEnoughData, Reason: "12 visitors a day", Before: 12},
 			},
 		}},
-		Counters: []exporter.Counter{
+		Counters: []view.Counter{
 			{Name: "agent_jobs_finished_total", Labels: []string{"project", "prj_a", "result", "pr"}, Value: 5},
 			{Name: "agent_job_cost_total", Labels: []string{"project", "prj_a"}, Value: 7.5},
 			{Name: "export_runs_total", Labels: []string{"outcome", "success"}, Value: 9},
@@ -97,22 +97,22 @@ func rich() exporter.Snapshot {
 			{Name: "rows_written_total", Labels: []string{"sink", "parquet"}, Value: 12345},
 			{Name: "api_requests_total", Labels: []string{"endpoint", "visitors", "code", "429"}, Value: 2},
 		},
-		Histograms: []exporter.Histogram{
+		Histograms: []view.Histogram{
 			{Name: "export_duration_seconds", Buckets: buckets(400*time.Millisecond, 31*time.Second, time.Hour), Sum: 3631.4},
 			{Name: "api_request_duration_seconds", Labels: []string{"endpoint", "visitors"},
 				Buckets: buckets(time.Second, time.Second, 40*time.Millisecond), Sum: 2.04},
 			{Name: "agent_pull_request_merge_seconds", Labels: []string{"project", "prj_a"},
 				Buckets: buckets(10*time.Minute, 26*time.Hour, 26*time.Hour), Sum: 187800},
 		},
-		Budgets: []exporter.Budget{
-			{Name: "visitors", Limit: 90, Remaining: 17},
+		Budgets: []view.Budget{
+			{Name: "visitors", Limit: 90, Available: 17},
 			{Name: "agent"},
 		},
-		Keys: []exporter.Key{
+		Keys: []view.Key{
 			{Name: "read", Expires: noon.AddDate(0, 3, 0)},
 			{Name: "write", Rejected: true},
 		},
-		Sinks: []exporter.Sink{
+		Sinks: []view.Sink{
 			{Name: "parquet", LastCommit: noon.Add(-time.Minute)},
 			{Name: "clickhouse", Waiting: 3, Problem: "connection refused"},
 		},
@@ -141,13 +141,13 @@ func unverified(project string, g analytics.Granularity, from, to int, rows int6
 func buckets(durations ...time.Duration) map[int]uint64 {
 	counts := map[int]uint64{}
 	for _, d := range durations {
-		counts[exporter.Bucket(d)]++
+		counts[view.Bucket(d)]++
 	}
 	return counts
 }
 
 // publish returns values that hold s.
-func publish(s exporter.Snapshot) *exporter.Values {
+func publish(s view.Snapshot) *exporter.Values {
 	var v exporter.Values
 	v.Publish(s)
 	return &v
@@ -190,7 +190,7 @@ func own(text string) string {
 }
 
 // metrics returns the series of s as /metrics has them, by "name{label="value"}".
-func metrics(t testing.TB, s exporter.Snapshot) map[string]float64 {
+func metrics(t testing.TB, s view.Snapshot) map[string]float64 {
 	t.Helper()
 	_, text := scrape(t, publish(s), acceptText, "")
 	return parse(t, text)

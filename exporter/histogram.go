@@ -2,7 +2,6 @@ package exporter
 
 import (
 	"math"
-	"sort"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,22 +13,6 @@ const (
 	schema        = 3
 	schemaBuckets = 1 << schema
 )
-
-// fractions are the bounds between 1/2 and 1: 2^(i/8-1).
-var fractions = func() (f [schemaBuckets]float64) {
-	for i := range f {
-		f[i] = math.Exp2(float64(i)/schemaBuckets - 1)
-	}
-	return f
-}()
-
-// Bucket returns the bucket of a native histogram of schema 3 that d falls into:
-// the i with 2^((i-1)/8) s < d <= 2^(i/8) s. A duration that is not positive, from a
-// clock that stepped back, counts as a nanosecond.
-func Bucket(d time.Duration) int {
-	fraction, exponent := math.Frexp(max(d, 1).Seconds())
-	return sort.SearchFloat64s(fractions[:], fraction) + (exponent-1)*schemaBuckets
-}
 
 // powers is the range of a histogram's classic bounds: all powers of two from 2^low to
 // 2^high seconds. They are also bounds of native buckets, so the classic counts are

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/docgauge/docgauge/exporter"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 func TestBucket(t *testing.T) {
@@ -28,7 +29,7 @@ func TestBucket(t *testing.T) {
 		math.MinInt64:          -239,
 		math.MaxInt64:          265,
 	} {
-		if got := exporter.Bucket(d); got != want {
+		if got := view.Bucket(d); got != want {
 			t.Errorf("Bucket(%d ns) = %d, want %d", d, got, want)
 		}
 	}
@@ -39,7 +40,7 @@ func TestBucketBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := time.Duration(rapid.Int64Range(1, math.MaxInt64).Draw(t, "d") >> rapid.IntRange(0, 62).Draw(t, "shift"))
 		d = max(d, 1)
-		i := exporter.Bucket(d)
+		i := view.Bucket(d)
 		if low, high := math.Exp2(float64(i-1)/8), math.Exp2(float64(i)/8); d.Seconds() <= low*(1-1e-15) || d.Seconds() > high*(1+1e-15) {
 			t.Fatalf("%d ns is in bucket %d, (%v, %v] s", d, i, low, high)
 		}
@@ -89,7 +90,7 @@ func nativeBelow(h *dto.Histogram, bound float64) uint64 {
 }
 
 func TestHistogramBeforeTheFirst(t *testing.T) {
-	_, body := scrape(t, publish(exporter.Snapshot{}), acceptProtobuf, "")
+	_, body := scrape(t, publish(view.Snapshot{}), acceptProtobuf, "")
 	families := decode(t, body)
 	for _, name := range []string{exporter.ExportDuration, exporter.APIRequestDuration} {
 		h := families[name].GetMetric()[0].Histogram

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/effect"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // How the prompt queue goes.
@@ -33,9 +33,6 @@ var pauseReasons = []string{"unknown", "unauthorized", "operator", "new_state", 
 
 const pausedFolder = "folder"
 
-// Results are how an agent job can end.
-var Results = []string{"pr", "no_pr", "failed", "archived", "lost"}
-
 // mostEffects is of how many effects there are series, those of the newest merges.
 const mostEffects = 50
 
@@ -44,37 +41,37 @@ var jobFamilies = []family{
 	define(groupJobs, AgentPrompts, typeGauge,
 		"Prompt files and their jobs, by state of the queue."+cached,
 		[]string{LabelProject, LabelState},
-		func(s *Snapshot, emit emit) {
+		func(s *view.Snapshot, emit emit) {
 			for _, p := range s.Queue.Prompts {
 				emit(float64(p.Count), p.Project, p.State)
 			}
 		}),
 	define(groupJobs, AgentJobInfo, typeGauge,
-		"The newest agent job of each prompt, with what the service says of it; its value is always 1. Gone 30 days after the end."+cached,
+		"The newest agent job of each prompt, with the service's status; always 1. Removed 30 days after its end."+cached,
 		[]string{LabelProject, LabelPrompt, LabelJobID, LabelStatus, LabelPRLink, LabelModel, LabelRepository, LabelRef},
-		ofJobs(func(j Job, emit emit) {
-			emit(1, j.Status, analytics.SafeLink(j.PRLink), j.Model, j.Repository, j.Ref)
+		ofJobs(func(j view.Job, emit emit) {
+			emit(1, j.Status, j.PRLink.Safe(), j.Model, j.Repository, j.Ref)
 		})),
 	define(groupJobs, AgentJobCreated, typeGauge,
 		"When the agent job was created,"+epoch,
 		[]string{LabelProject, LabelPrompt, LabelJobID},
-		ofJobs(func(j Job, emit emit) { emit.at(j.Created) })),
+		ofJobs(func(j view.Job, emit emit) { emit.at(j.Created) })),
 	define(groupJobs, AgentJobFinished, typeGauge,
-		"When the agent job was seen to have ended; absent before;"+epoch,
+		"When docgauge noticed the end of the agent job; absent before;"+epoch,
 		[]string{LabelProject, LabelPrompt, LabelJobID},
-		ofJobs(func(j Job, emit emit) { emit.at(j.Ended) })),
+		ofJobs(func(j view.Job, emit emit) { emit.at(j.Ended) })),
 	define(groupJobs, AgentJobsFinished, typeCounter,
 		"Agent jobs that ended, by result: pr (completed with a pull request), no_pr (without), failed, archived or lost."+kept,
 		[]string{LabelProject, LabelResult},
-		ofProjects(func(_ *Snapshot, _ Project, emit emit) {
-			for _, result := range Results {
+		ofProjects(func(_ *view.Snapshot, _ view.Project, emit emit) {
+			for _, result := range view.Results {
 				emit(0, result)
 			}
 		})),
 	define(groupJobs, AgentOldestActive, typeGauge,
-		"When the oldest agent job that has not ended was created; absent where there is none;"+epoch,
+		"When the oldest unfinished agent job was created; absent without one;"+epoch,
 		[]string{LabelProject},
-		ofProjects(func(s *Snapshot, p Project, emit emit) {
+		ofProjects(func(s *view.Snapshot, p view.Project, emit emit) {
 			var oldest time.Time
 			for _, j := range s.Queue.Jobs {
 				if j.Project == p.ID && j.ID != "" && j.Ended.IsZero() && (oldest.IsZero() || j.Created.Before(oldest)) {
@@ -84,17 +81,17 @@ var jobFamilies = []family{
 			emit.at(oldest)
 		})),
 	define(groupJobs, AgentQueuePaused, typeGauge,
-		"1 for the reason for which no prompt is submitted, else 0."+cached,
+		"1 for the reason why no prompt is submitted, else 0."+cached,
 		[]string{LabelReason},
-		func(s *Snapshot, emit emit) {
+		func(s *view.Snapshot, emit emit) {
 			for _, reason := range pauseReasons {
 				emit.flag(s.Queue.Paused == reason || reason == pausedFolder && s.Queue.Problem != "", reason)
 			}
 		}),
 	define(groupJobs, AgentCapLimit, typeGauge,
-		"Most agent jobs there may be, by cap: day (begun within 24 hours) or active (at work), or most pull requests: open_pull_requests; all projects together; 0 is unlimited."+cached,
+		"Maximum number of agent jobs, by cap: day (begun within 24 hours) or active, or of pull requests: open_pull_requests; all projects together; 0 is unlimited."+cached,
 		[]string{LabelCap},
-		func(s *Snapshot, emit emit) {
+		func(s *view.Snapshot, emit emit) {
 			for _, c := range s.Queue.Caps {
 				emit(float64(c.Limit), c.Name)
 			}
@@ -102,15 +99,15 @@ var jobFamilies = []family{
 	define(groupJobs, AgentCapUsed, typeGauge,
 		"Agent jobs that count against each cap; for open_pull_requests also the open ones, and those whose state is unknown."+cached,
 		[]string{LabelCap},
-		func(s *Snapshot, emit emit) {
+		func(s *view.Snapshot, emit emit) {
 			for _, c := range s.Queue.Caps {
 				emit(float64(c.Used), c.Name)
 			}
 		}),
 	define(groupJobs, AgentJobCost, typeCounter,
-		"What the agent jobs cost that were created, in the unit of DOCGAUGE_JOB_COST; absent where that is not set."+kept,
+		"Cost of the agent jobs created, in the unit of DOCGAUGE_JOB_COST; absent if that is not set."+kept,
 		[]string{LabelProject},
-		ofProjects(func(s *Snapshot, _ Project, emit emit) {
+		ofProjects(func(s *view.Snapshot, _ view.Project, emit emit) {
 			if s.Queue.Costs {
 				emit(0)
 			}
@@ -118,7 +115,7 @@ var jobFamilies = []family{
 	define(groupJobs, AgentPulls, typeGauge,
 		"Pull requests of agent jobs, by state: draft, open, merged, closed (without a merge) or unknown."+cached,
 		[]string{LabelProject, LabelState},
-		func(s *Snapshot, emit emit) {
+		func(s *view.Snapshot, emit emit) {
 			for _, p := range s.Queue.PullRequests {
 				emit(float64(p.Count), p.Project, p.State)
 			}
@@ -126,27 +123,27 @@ var jobFamilies = []family{
 	define(groupJobs, AgentPullsMerged, typeCounter,
 		"Pull requests of agent jobs that were merged."+kept,
 		[]string{LabelProject},
-		ofReviews(func(r Review, emit emit) { emit(float64(r.Merged)) })),
+		ofReviews(func(r view.Review, emit emit) { emit(float64(r.Merged)) })),
 	define(groupJobs, AgentPullsClosed, typeCounter,
-		"Pull requests of agent jobs that were closed without a merge, counted a day later, once it is clear that they stay closed."+kept,
+		"Pull requests of agent jobs that were closed without a merge, counted a day later, because they may be reopened."+kept,
 		[]string{LabelProject},
-		ofReviews(func(r Review, emit emit) { emit(float64(r.Closed)) })),
+		ofReviews(func(r view.Review, emit emit) { emit(float64(r.Closed)) })),
 	define(groupJobs, AgentMergeSeconds, TypeHistogram,
 		"Seconds from when a pull request was opened, made ready or reopened to its merge."+kept,
 		[]string{LabelProject},
-		ofProjects(func(_ *Snapshot, _ Project, emit emit) { emit(0) })),
+		ofProjects(func(_ *view.Snapshot, _ view.Project, emit emit) { emit(0) })),
 	define(groupJobs, AgentOldestOpen, typeGauge,
-		"Since when the pull request waits that has waited longest, drafts included; absent where none waits or none is known;"+epoch,
+		"Since when the pull request that has waited longest waits, drafts included; absent if none waits or none is known;"+epoch,
 		[]string{LabelProject},
-		ofReviews(func(r Review, emit emit) { emit.at(r.OldestOpen) })),
+		ofReviews(func(r view.Review, emit emit) { emit.at(r.OldestOpen) })),
 	define(groupJobs, AgentOutcome, typeGauge,
-		"Change of the daily readers of a page after a merge, relative to what untouched pages let expect: 0.3 is 30 % more; by bound: estimate, or low and high of its 90 % interval. Absent without enough data; the newest merges."+cached,
+		"Change of the daily readers of a page after a merge, relative to the number expected from untouched pages: 0.3 is 30 % more; by bound: estimate, or low and high of its 90 % interval. Only the newest merges; absent without enough data."+cached,
 		[]string{LabelProject, LabelPRLink, LabelPath, LabelAudience, LabelBound},
-		func(s *Snapshot, emit emit) {
+		func(s *view.Snapshot, emit emit) {
 			shown := 0
 			for _, o := range s.Outcomes {
 				for _, e := range o.Effects {
-					if e.Verdict == effect.Lacking || shown == mostEffects {
+					if e.Verdict == view.NotEnoughData || shown == mostEffects {
 						continue
 					}
 					shown++
@@ -160,8 +157,8 @@ var jobFamilies = []family{
 }
 
 // ofReviews collects something of what became of the pull requests of each project.
-func ofReviews(collect func(r Review, emit emit)) func(*Snapshot, emit) {
-	return func(s *Snapshot, emit emit) {
+func ofReviews(collect func(r view.Review, emit emit)) func(*view.Snapshot, emit) {
+	return func(s *view.Snapshot, emit emit) {
 		for _, r := range s.Queue.Reviews {
 			collect(r, emit.with(r.Project))
 		}
@@ -170,8 +167,8 @@ func ofReviews(collect func(r Review, emit emit)) func(*Snapshot, emit) {
 
 // ofJobs collects something of each job that the service knows. The first labels are
 // project, prompt and job id.
-func ofJobs(collect func(j Job, emit emit)) func(*Snapshot, emit) {
-	return func(s *Snapshot, emit emit) {
+func ofJobs(collect func(j view.Job, emit emit)) func(*view.Snapshot, emit) {
+	return func(s *view.Snapshot, emit emit) {
 		for _, j := range s.Queue.Jobs {
 			if j.ID != "" {
 				collect(j, emit.with(j.Project, j.Prompt, j.ID))

@@ -29,6 +29,8 @@ import (
 	"unicode/utf8"
 
 	dto "github.com/prometheus/client_model/go"
+
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // prefix begins the name of every metric.
@@ -124,7 +126,7 @@ const (
 // from 0 to 1.
 type family struct {
 	Metric
-	collect func(s *Snapshot, emit emit)
+	collect func(s *view.Snapshot, emit emit)
 }
 
 // emit adds a series; labels are values in the order of the definition. Of two equal
@@ -149,7 +151,7 @@ func (e emit) flag(set bool, labels ...string) {
 }
 
 // define returns an entry of a table.
-func define(group, name, kind, help string, labels []string, collect func(s *Snapshot, emit emit)) family {
+func define(group, name, kind, help string, labels []string, collect func(s *view.Snapshot, emit emit)) family {
 	return family{Metric{group, name, kind, help, labels}, collect}
 }
 
@@ -173,7 +175,7 @@ func Metrics() []Metric {
 }
 
 // gather returns every metric of s: families by name, each with its series in order.
-func gather(s *Snapshot) (all []*dto.MetricFamily) {
+func gather(s *view.Snapshot) (all []*dto.MetricFamily) {
 	for _, f := range byName {
 		if samples := f.samples(s); len(samples) > 0 {
 			all = append(all, f.gather(samples))
@@ -194,20 +196,20 @@ func (a sample) equal(b sample) bool {
 }
 
 // samples returns the series of f in s, as they come.
-func (f family) samples(s *Snapshot) (all []sample) {
+func (f family) samples(s *view.Snapshot) (all []sample) {
 	if f.Group == groupJobs && s.Queue == nil {
 		return nil
 	}
 	switch f.Type {
 	case typeCounter:
 		for _, k := range s.Counters {
-			if labels, ok := s.labelsOf(f.Metric, k.Name, k.Labels); ok {
+			if labels, ok := labelsOf(s, f.Metric, k.Name, k.Labels); ok {
 				all = append(all, sample{labels: labels, value: k.Value})
 			}
 		}
 	case TypeHistogram:
 		for _, h := range s.Histograms {
-			if labels, ok := s.labelsOf(f.Metric, h.Name, h.Labels); ok {
+			if labels, ok := labelsOf(s, f.Metric, h.Name, h.Labels); ok {
 				all = append(all, sample{labels, h.Sum, h.Buckets})
 			}
 		}
@@ -253,7 +255,7 @@ func (f family) metric(s *sample) *dto.Metric {
 // labelsOf returns the label values of a kept counter or histogram in the order of the
 // definition m. It is false for another metric, for other labels, and for a project
 // or sink that is not configured.
-func (s *Snapshot) labelsOf(m Metric, name string, pairs []string) ([]string, bool) {
+func labelsOf(s *view.Snapshot, m Metric, name string, pairs []string) ([]string, bool) {
 	if prefix+name != m.Name || len(pairs) != 2*len(m.Labels) {
 		return nil, false
 	}
@@ -269,11 +271,11 @@ func (s *Snapshot) labelsOf(m Metric, name string, pairs []string) ([]string, bo
 		values[i] = pairs[at+1]
 		switch label {
 		case LabelProject:
-			if !slices.ContainsFunc(s.Projects, func(p Project) bool { return p.ID == values[i] }) {
+			if !slices.ContainsFunc(s.Projects, func(p view.Project) bool { return p.ID == values[i] }) {
 				return nil, false
 			}
 		case LabelSink:
-			if !slices.ContainsFunc(s.Sinks, func(k Sink) bool { return k.Name == values[i] }) {
+			if !slices.ContainsFunc(s.Sinks, func(k view.Sink) bool { return k.Name == values[i] }) {
 				return nil, false
 			}
 		}

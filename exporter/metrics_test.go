@@ -41,7 +41,7 @@ func TestDocumentation(t *testing.T) {
 func documentation() string {
 	titles := map[string]string{
 		"visitors": "Visitors", "pipeline": "Pipeline", "api": "API",
-		"jobs": "Agent jobs (where DOCGAUGE_PROMPTS_DIR is set)", "build": "Program",
+		"jobs": "Agent jobs (if DOCGAUGE_PROMPTS_DIR is set)", "build": "Program",
 	}
 	// The sentences that nearly every help text ends with.
 	repeated := strings.NewReplacer(

@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/common/version"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // How exporting goes.
@@ -60,7 +61,7 @@ var pipelineFamilies = []family{
 	define(groupPipeline, ExportRuns, typeCounter,
 		"Export runs that ended, by outcome: success, deferred (by the budget), failed or interrupted."+kept,
 		[]string{LabelOutcome},
-		func(s *Snapshot, emit emit) {
+		func(s *view.Snapshot, emit emit) {
 			for _, outcome := range []string{"success", "deferred", "failed", "interrupted"} {
 				emit(0, outcome)
 			}
@@ -68,31 +69,31 @@ var pipelineFamilies = []family{
 	define(groupPipeline, ExportDuration, TypeHistogram,
 		"How long export runs took, in seconds."+kept,
 		nil,
-		func(s *Snapshot, emit emit) { emit(0) }),
+		func(s *view.Snapshot, emit emit) { emit(0) }),
 	define(groupPipeline, ExportLastStart, typeGauge,
 		"When the last export run started,"+epoch,
 		nil,
-		func(s *Snapshot, emit emit) { emit.at(s.LastStart) }),
+		func(s *view.Snapshot, emit emit) { emit.at(s.LastStart) }),
 	define(groupPipeline, ExportLastSuccess, typeGauge,
 		"When an export run last ended with success or deferred by the budget,"+epoch,
 		nil,
-		func(s *Snapshot, emit emit) { emit.at(s.LastSuccess) }),
+		func(s *view.Snapshot, emit emit) { emit.at(s.LastSuccess) }),
 	define(groupPipeline, ExportLastCompletion, typeGauge,
 		"When an export run last ended, whatever its outcome,"+epoch,
 		nil,
-		func(s *Snapshot, emit emit) { emit.at(s.LastCompletion) }),
+		func(s *view.Snapshot, emit emit) { emit.at(s.LastCompletion) }),
 	define(groupPipeline, WindowsDue, typeGauge,
 		"Complete windows that are due, by reason."+cached,
 		[]string{LabelProject, LabelWindow, LabelReason},
-		func(s *Snapshot, emit emit) {
+		func(s *view.Snapshot, emit emit) {
 			for _, d := range s.Due {
 				emit(float64(d.Count), d.Project, string(d.Granularity), d.Reason)
 			}
 		}),
 	define(groupPipeline, WindowsSetAside, typeGauge,
-		"Complete windows with invalid responses, which are skipped for a while, by reason: malformed, repeats, empty, refused or failing."+cached,
+		"Complete windows that are skipped for a while because of invalid responses, by reason: malformed, repeats, empty, refused or failing."+cached,
 		[]string{LabelProject, LabelReason},
-		ofProjects(func(s *Snapshot, p Project, emit emit) {
+		ofProjects(func(s *view.Snapshot, p view.Project, emit emit) {
 			for _, reason := range asideReasons {
 				n := 0
 				for _, a := range s.Asides {
@@ -104,140 +105,140 @@ var pipelineFamilies = []family{
 			}
 		})),
 	define(groupPipeline, BacklogFinish, typeGauge,
-		"When the request budget lets the last due window be read; absent where nothing is due;"+epoch,
+		"When the request budget will allow reading the last due window; absent if none is due;"+epoch,
 		nil,
-		func(s *Snapshot, emit emit) { emit.at(s.Finish) }),
+		func(s *view.Snapshot, emit emit) { emit.at(s.Finish) }),
 	define(groupPipeline, WindowsCommitted, typeCounter,
 		"Windows committed to a sink, each reading counted."+kept,
 		[]string{LabelProject, LabelSink},
-		ofProjects(func(s *Snapshot, _ Project, emit emit) {
+		ofProjects(func(s *view.Snapshot, _ view.Project, emit emit) {
 			for _, k := range s.Sinks {
 				emit(0, k.Name)
 			}
 		})),
 	define(groupPipeline, WindowDrift, typeCounter,
-		"Readings of a window that were given up because its numbers changed meanwhile."+kept,
+		"Readings of a window that were restarted because its numbers changed."+kept,
 		[]string{LabelProject},
-		ofProjects(func(_ *Snapshot, _ Project, emit emit) { emit(0) })),
+		ofProjects(func(_ *view.Snapshot, _ view.Project, emit emit) { emit(0) })),
 	define(groupPipeline, PagesMispredicted, typeCounter,
-		"Pages that the API was asked for although they do not exist: a window was shorter than predicted or, without a budget, guessed."+kept,
+		"Requested pages that do not exist: a window was shorter than predicted or, without a budget, guessed."+kept,
 		[]string{LabelProject},
-		ofProjects(func(_ *Snapshot, _ Project, emit emit) { emit(0) })),
+		ofProjects(func(_ *view.Snapshot, _ view.Project, emit emit) { emit(0) })),
 	define(groupPipeline, RowsWritten, typeCounter,
 		"Rows committed to a sink."+kept,
 		[]string{LabelSink},
-		ofSinks(func(_ Sink, emit emit) { emit(0) })),
+		ofSinks(func(_ view.Sink, emit emit) { emit(0) })),
 	define(groupPipeline, SinkFailures, typeCounter,
 		"Commits that a sink refused or did not answer."+kept,
 		[]string{LabelSink},
-		ofSinks(func(_ Sink, emit emit) { emit(0) })),
+		ofSinks(func(_ view.Sink, emit emit) { emit(0) })),
 	define(groupPipeline, SinkWindowsLost, typeCounter,
-		"Windows that the sink had and no longer has, as the daily comparison with the ledger finds."+kept,
+		"Windows that the sink has lost, according to the daily comparison with the ledger."+kept,
 		[]string{LabelSink},
-		ofSinks(func(_ Sink, emit emit) { emit(0) })),
+		ofSinks(func(_ view.Sink, emit emit) { emit(0) })),
 	define(groupPipeline, SinkLastCommit, typeGauge,
 		"When the sink last took a window,"+epoch,
 		[]string{LabelSink},
-		ofSinks(func(k Sink, emit emit) { emit.at(k.LastCommit) })),
+		ofSinks(func(k view.Sink, emit emit) { emit.at(k.LastCommit) })),
 	define(groupPipeline, SpoolWindows, typeGauge,
 		"Sealed windows that wait in the spool for the sink; windows from before the sink was configured are not counted."+cached,
 		[]string{LabelSink},
-		ofSinks(func(k Sink, emit emit) { emit(float64(k.Waiting)) })),
+		ofSinks(func(k view.Sink, emit emit) { emit(float64(k.Waiting)) })),
 	define(groupPipeline, SnapshotTimestamp, typeGauge,
 		"When the cached values were made,"+epoch,
 		nil,
-		func(s *Snapshot, emit emit) { emit.at(s.At) }),
+		func(s *view.Snapshot, emit emit) { emit.at(s.At) }),
 }
 
 var apiFamilies = []family{
 	define(groupAPI, APIRequests, typeCounter,
 		"Requests sent to the API, by endpoint and HTTP status."+kept,
 		[]string{LabelEndpoint, LabelCode},
-		func(_ *Snapshot, emit emit) { emit(0, visitorsEndpoint, "200") }),
+		func(_ *view.Snapshot, emit emit) { emit(0, visitorsEndpoint, "200") }),
 	define(groupAPI, APIRequestDuration, TypeHistogram,
 		"How long requests to the API took, in seconds."+kept,
 		[]string{LabelEndpoint},
-		func(_ *Snapshot, emit emit) { emit(0, visitorsEndpoint) }),
+		func(_ *view.Snapshot, emit emit) { emit(0, visitorsEndpoint) }),
 	define(groupAPI, APIBudgetLimit, typeGauge,
 		"Requests that the budget allows in any hour; 0 is unlimited."+cached,
 		[]string{LabelBudget},
-		ofBudgets(func(b Budget, emit emit) { emit(float64(b.Limit)) })),
+		ofBudgets(func(b view.Budget, emit emit) { emit(float64(b.Limit)) })),
 	define(groupAPI, APIBudgetRemaining, typeGauge,
-		"Requests that the budget had left when the snapshot was made; absent where it is unlimited."+cached,
+		"Requests that the budget had left when the snapshot was made; absent if it is unlimited."+cached,
 		[]string{LabelBudget},
-		ofBudgets(func(b Budget, emit emit) {
+		ofBudgets(func(b view.Budget, emit emit) {
 			if b.Limit > 0 {
-				emit(float64(b.Remaining))
+				emit(float64(b.Available))
 			}
 		})),
 	define(groupAPI, APIForeignThrottles, typeCounter,
-		"Answers 429 while our own requests had room in the budget: somebody else uses the same quota."+kept,
+		"429 answers although the budget had room: something else uses the same quota."+kept,
 		nil,
-		func(_ *Snapshot, emit emit) { emit(0) }),
+		func(_ *view.Snapshot, emit emit) { emit(0) }),
 	define(groupAPI, APIKeyExpiry, typeGauge,
-		"When the API key expires, where that was configured,"+epoch,
+		"When the API key expires, if configured,"+epoch,
 		[]string{LabelKey},
-		ofKeys(func(k Key, emit emit) { emit.at(k.Expires) })),
+		ofKeys(func(k view.Key, emit emit) { emit.at(k.Expires) })),
 	define(groupAPI, APIKeyRejected, typeGauge,
 		"1 if the API refused the last request with the key (401, 403), else 0."+cached,
 		[]string{LabelKey},
-		ofKeys(func(k Key, emit emit) { emit.flag(k.Rejected) })),
+		ofKeys(func(k view.Key, emit emit) { emit.flag(k.Rejected) })),
 }
 
 var buildFamilies = []family{
 	define(groupBuild, BuildInfo, typeGauge,
-		"The program that made the values, by version, revision, branch, Go version, target and build tags; its value is always 1.",
+		"The running program, by version, revision, branch, Go version, target and build tags; always 1.",
 		[]string{LabelVersion, LabelRevision, LabelBranch, LabelGoVersion, LabelGoOS, LabelGoArch, LabelTags},
-		func(s *Snapshot, emit emit) {
+		func(s *view.Snapshot, emit emit) {
 			emit(1, s.Version, s.Revision, version.Branch, version.GoVersion, version.GoOS, version.GoArch, version.GetTags())
 		}),
 	define(groupBuild, ConfigReloadSuccessful, typeGauge,
-		"1 if serve took the settings at its start or at the last reload, 0 if it refused them and the former ones stay; of serve only.",
+		"1 if serve accepted the settings at its start or at the last reload, 0 if it refused them and keeps the former ones; serve only.",
 		nil,
-		ofReloads(func(r Reload, emit emit) { emit.flag(r.Successful) })),
+		ofReloads(func(r view.Reload, emit emit) { emit.flag(r.Successful) })),
 	define(groupBuild, ConfigReloadSuccessTime, typeGauge,
-		"When serve last took its settings,"+epoch,
+		"When serve last accepted its settings,"+epoch,
 		nil,
-		ofReloads(func(r Reload, emit emit) { emit.at(r.LastSuccess) })),
+		ofReloads(func(r view.Reload, emit emit) { emit.at(r.LastSuccess) })),
 }
 
 // The functions below collect something of each project, sink, budget or key. The
 // first label is its name.
 
-func ofProjects(collect func(s *Snapshot, p Project, emit emit)) func(*Snapshot, emit) {
-	return func(s *Snapshot, emit emit) {
+func ofProjects(collect func(s *view.Snapshot, p view.Project, emit emit)) func(*view.Snapshot, emit) {
+	return func(s *view.Snapshot, emit emit) {
 		for _, p := range s.Projects {
 			collect(s, p, emit.with(p.ID))
 		}
 	}
 }
 
-func ofSinks(collect func(k Sink, emit emit)) func(*Snapshot, emit) {
-	return func(s *Snapshot, emit emit) {
+func ofSinks(collect func(k view.Sink, emit emit)) func(*view.Snapshot, emit) {
+	return func(s *view.Snapshot, emit emit) {
 		for _, k := range s.Sinks {
 			collect(k, emit.with(k.Name))
 		}
 	}
 }
 
-func ofBudgets(collect func(b Budget, emit emit)) func(*Snapshot, emit) {
-	return func(s *Snapshot, emit emit) {
+func ofBudgets(collect func(b view.Budget, emit emit)) func(*view.Snapshot, emit) {
+	return func(s *view.Snapshot, emit emit) {
 		for _, b := range s.Budgets {
 			collect(b, emit.with(b.Name))
 		}
 	}
 }
 
-func ofReloads(collect func(r Reload, emit emit)) func(*Snapshot, emit) {
-	return func(s *Snapshot, emit emit) {
+func ofReloads(collect func(r view.Reload, emit emit)) func(*view.Snapshot, emit) {
+	return func(s *view.Snapshot, emit emit) {
 		if s.Reload != nil {
 			collect(*s.Reload, emit)
 		}
 	}
 }
 
-func ofKeys(collect func(k Key, emit emit)) func(*Snapshot, emit) {
-	return func(s *Snapshot, emit emit) {
+func ofKeys(collect func(k view.Key, emit emit)) func(*view.Snapshot, emit) {
+	return func(s *view.Snapshot, emit emit) {
 		for _, k := range s.Keys {
 			collect(k, emit.with(k.Name))
 		}

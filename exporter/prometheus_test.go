@@ -9,6 +9,7 @@ import (
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // odd are paths a server must take as they are.
@@ -19,7 +20,7 @@ var odd = []string{
 
 // oddPages returns a snapshot with a page for each odd path, whose number of
 // visitors is its index.
-func oddPages() exporter.Snapshot {
+func oddPages() view.Snapshot {
 	s := rich()
 	s.Windows = s.Windows[:1]
 	s.Windows[0].Pages = nil

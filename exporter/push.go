@@ -16,6 +16,9 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 const (
@@ -33,7 +36,7 @@ const (
 // [ParsePushURL]) with those of s: families without a series in s go away too, except
 // the last success, which only a success replaces. Other families in the group stay.
 // An error names the host, never the credentials.
-func Push(ctx context.Context, address string, s Snapshot) error {
+func Push(ctx context.Context, address string, s view.Snapshot) error {
 	group, err := parsePushURL(address)
 	if err != nil {
 		return err
@@ -152,18 +155,9 @@ func ParsePushURL(address string) error {
 
 // parsePushURL returns the URL of the group.
 func parsePushURL(address string) (*url.URL, error) {
-	u, err := url.Parse(address)
+	u, err := analytics.ParseServiceURL(address, analytics.URLRules{Example: "http://HOST:9091", PlainHTTP: true})
 	if err != nil {
-		// What url.Parse says can quote the password.
-		return nil, errors.New("the Pushgateway's URL cannot be read; write it as http://HOST:PORT, and % in a password as %25, @ as %40")
-	}
-	switch {
-	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, errors.New("the Pushgateway's URL must begin with http:// or https://")
-	case u.Hostname() == "":
-		return nil, errors.New("the Pushgateway's URL must name a host, as in http://HOST:PORT")
-	case u.RawQuery != "" || u.Fragment != "":
-		return nil, fmt.Errorf("the Pushgateway's URL (host %s) must not have ? or #; remove what follows", u.Host)
+		return nil, fmt.Errorf("the Pushgateway's URL: %w", err)
 	}
 	base, group, chosen := strings.Cut(strings.TrimRight(u.EscapedPath(), "/"), groups)
 	if !chosen {

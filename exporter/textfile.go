@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/docgauge/docgauge/internal/durable"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // WriteTextfile replaces the file at path with the metrics of s, in the classic text
@@ -20,7 +21,7 @@ import (
 // not end in .prom, so the collector skips them.
 //
 // An error names path, what is wrong and what to do about it.
-func WriteTextfile(path string, s Snapshot) error {
+func WriteTextfile(path string, s view.Snapshot) error {
 	if err := checkTextfile(path); err != nil {
 		return err
 	}

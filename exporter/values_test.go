@@ -19,6 +19,7 @@ import (
 
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 func TestLoad(t *testing.T) {
@@ -43,11 +44,11 @@ func TestBeforeTheFirst(t *testing.T) {
 }
 
 // numbered returns a snapshot in which every value that has to is n.
-func numbered(n int64) exporter.Snapshot {
-	s := exporter.Snapshot{At: time.Unix(n, 0), Projects: []exporter.Project{{ID: "p"}}}
+func numbered(n int64) view.Snapshot {
+	s := view.Snapshot{At: time.Unix(n, 0), Projects: []view.Project{{ID: "p"}}}
 	r := revision("p", analytics.Day, 6, 7, n)
 	r.Totals = analytics.Totals{Human: n, AI: n, Total: n}
-	w := exporter.Window{Revision: r}
+	w := view.Window{Revision: r}
 	for i := range 50 {
 		w.Pages = append(w.Pages, analytics.Row{Path: fmt.Sprintf("/%d", i), Human: n, AI: n, Total: n})
 	}
@@ -195,20 +196,20 @@ func TestOneGzipMember(t *testing.T) {
 // those families are encoded that are not as they were.
 func TestEncodesWhatChanged(t *testing.T) {
 	for name, c := range map[string]struct {
-		change   func(s *exporter.Snapshot)
+		change   func(s *view.Snapshot)
 		families int // that change
 	}{
-		"nothing":             {func(*exporter.Snapshot) {}, 0},
-		"the time":            {func(s *exporter.Snapshot) { s.At = s.At.Add(time.Second) }, 1},
-		"a gauge":             {func(s *exporter.Snapshot) { s.Sinks[1].Waiting++ }, 1},
-		"a counter":           {func(s *exporter.Snapshot) { s.Counters[3].Value++ }, 1},
-		"a sum":               {func(s *exporter.Snapshot) { s.Histograms[0].Sum++ }, 1},
-		"a bucket":            {func(s *exporter.Snapshot) { s.Histograms[1].Buckets = buckets(time.Second, time.Hour, time.Hour) }, 1},
-		"a label":             {func(s *exporter.Snapshot) { s.Windows[0].Pages[1].Path = "/other" }, 2},
-		"a series more":       {func(s *exporter.Snapshot) { s.Keys[1].Expires = noon }, 1},
-		"a series less":       {func(s *exporter.Snapshot) { s.Sinks[0].LastCommit = time.Time{} }, 0}, // nothing is left of it
-		"the queue":           {func(s *exporter.Snapshot) { s.Queue = nil }, 0},
-		"what is not counted": {func(s *exporter.Snapshot) { s.Runs = []exporter.Run{{Message: "new"}} }, 0},
+		"nothing":             {func(*view.Snapshot) {}, 0},
+		"the time":            {func(s *view.Snapshot) { s.At = s.At.Add(time.Second) }, 1},
+		"a gauge":             {func(s *view.Snapshot) { s.Sinks[1].Waiting++ }, 1},
+		"a counter":           {func(s *view.Snapshot) { s.Counters[3].Value++ }, 1},
+		"a sum":               {func(s *view.Snapshot) { s.Histograms[0].Sum++ }, 1},
+		"a bucket":            {func(s *view.Snapshot) { s.Histograms[1].Buckets = buckets(time.Second, time.Hour, time.Hour) }, 1},
+		"a label":             {func(s *view.Snapshot) { s.Windows[0].Pages[1].Path = "/other" }, 2},
+		"a series more":       {func(s *view.Snapshot) { s.Keys[1].Expires = noon }, 1},
+		"a series less":       {func(s *view.Snapshot) { s.Sinks[0].LastCommit = time.Time{} }, 0}, // nothing is left of it
+		"the queue":           {func(s *view.Snapshot) { s.Queue = nil }, 0},
+		"what is not counted": {func(s *view.Snapshot) { s.Runs = []view.Run{{Message: "new"}} }, 0},
 	} {
 		for _, gzip := range []bool{false, true} {
 			v, next := publish(rich()), rich()

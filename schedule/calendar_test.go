@@ -69,7 +69,8 @@ func checkTile(t rapid.TB, g analytics.Granularity, d analytics.Date) {
 	if before.To != w.From || two.To != before.From {
 		t.Fatalf("%s windows leave a gap or overlap: %s %s %s", g, two, before, w)
 	}
-	if diff := cmp.Diff([]analytics.Window{w, before, two}, slices.Collect(schedule.Within(g, two.From, w.To))); diff != "" {
+	if diff := cmp.Diff([]analytics.Window{w, before, two}, slices.Collect(schedule.Within(g, two.From,
+		w.To))); diff != "" {
 		t.Fatal(diff)
 	}
 	if newest := schedule.Newest(g, d); newest != before {
@@ -133,7 +134,8 @@ func TestWeeksAreISOWeeks(t *testing.T) {
 
 func TestMonthLengths(t *testing.T) {
 	for month, days := range map[string]int{
-		"2024-02": 29, "2000-02": 29, "2026-02": 28, "1900-02": 28, "2100-02": 28, "2026-01": 31, "2026-04": 30, "2026-12": 31,
+		"2024-02": 29, "2000-02": 29, "2026-02": 28, "1900-02": 28, "2100-02": 28, "2026-01": 31, "2026-04": 30,
+		"2026-12": 31,
 	} {
 		first := date(t, month+"-01")
 		if w := open(t, analytics.Month, first); w.From != first || w.Days() != days {

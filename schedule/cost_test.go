@@ -26,7 +26,8 @@ func TestSizes(t *testing.T) {
 	at := func(project, g, from, to string) analytics.Key {
 		return analytics.Key{Project: project, Granularity: analytics.Granularity(g), Window: window(t, from, to)}
 	}
-	if !s.Learn(at("a", "day", "2026-03-01", "2026-03-02"), 1000) || s.Learn(at("a", "day", "2026-03-09", "2026-03-10"), 5000) {
+	if !s.Learn(at("a", "day", "2026-03-01", "2026-03-02"), 1000) ||
+		s.Learn(at("a", "day", "2026-03-09", "2026-03-10"), 5000) {
 		t.Error("the first of a series is not told from the second")
 	}
 	if s.Learn(at("a", "month", "2026-02-01", "2026-03-01"), analytics.TotalsOnlyRows) {
@@ -50,12 +51,14 @@ func TestSizes(t *testing.T) {
 		{schedule.Item{Key: at("small", "week", "2026-03-02", "2026-03-09")}, 10, 10, schedule.BasisDay},
 		{schedule.Item{Key: at("c", "day", "2026-03-02", "2026-03-03")}, 1, 1, schedule.BasisUnknown},
 		{schedule.Item{Key: at("b", "day", "2026-03-09", "2026-03-10")}, 91, 1, schedule.BasisUnknown},
-		{schedule.Item{Key: at("c", "day", "2026-03-02", "2026-03-03"), Reason: schedule.ReasonOpen}, 1, 1, schedule.BasisLedger},
+		{schedule.Item{Key: at("c", "day", "2026-03-02", "2026-03-03"), Reason: schedule.ReasonOpen}, 1, 1,
+			schedule.BasisLedger},
 	} {
 		pages, basis := s.Pages(tc.item)
 		still, _ := s.Requests(tc.item)
 		if pages != tc.pages || still != tc.still || basis != tc.basis {
-			t.Errorf("%s: %d pages, %d requests from %s; want %d, %d, %s", tc.item.Key, pages, still, basis, tc.pages, tc.still, tc.basis)
+			t.Errorf("%s: %d pages, %d requests from %s; want %d, %d, %s", tc.item.Key, pages, still, basis, tc.pages,
+				tc.still, tc.basis)
 		}
 	}
 	// Surely: its own last reading; else, where requests are not scarce, three
@@ -65,7 +68,8 @@ func TestSizes(t *testing.T) {
 		key    analytics.Key
 		scarce bool
 		want   int
-	}{{own, true, 20}, {own, false, 20}, {other, true, 0}, {other, false, 3}, {at("c", "day", "2026-03-10", "2026-03-11"), false, 0}} {
+	}{{own, true, 20}, {own, false, 20}, {other, true, 0}, {other, false, 3},
+		{at("c", "day", "2026-03-10", "2026-03-11"), false, 0}} {
 		if got := s.Surely(tc.key, tc.scarce); got != tc.want {
 			t.Errorf("%s, scarce %v: %d pages, want %d", tc.key, tc.scarce, got, tc.want)
 		}
@@ -77,7 +81,8 @@ func TestSizes(t *testing.T) {
 		known bool
 	}{
 		{at("a", "day", "2026-03-01", "2026-03-02"), 4, true}, {at("a", "day", "2026-03-02", "2026-03-03"), 20, true},
-		{at("a", "week", "2026-03-02", "2026-03-09"), 20, false}, {at("c", "day", "2026-03-02", "2026-03-03"), 1, false},
+		{at("a", "week", "2026-03-02", "2026-03-09"), 20, false},
+		{at("c", "day", "2026-03-02", "2026-03-03"), 1, false},
 	} {
 		if got, known := s.Most(schedule.Item{Key: tc.key}); got != tc.want || known != tc.known {
 			t.Errorf("%s: at most %d, %v; want %d, %v", tc.key, got, known, tc.want, tc.known)

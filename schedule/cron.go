@@ -132,56 +132,38 @@ var ErrOverrun = errors.New("run continues after its context ended")
 // minute that most supervisors give a process to stop.
 const runGrace = 20 * time.Second
 
-// Runs says what to run, and what to call when something goes wrong. What is reported is
-// logged too. All functions but Do may be nil; they are called from any
-// goroutine and must neither block nor panic.
+// Runs says what to run.
 type Runs struct {
 	// Do is one run. It returns soon after its context ends; context.Cause says
 	// whether that was the deadline.
 	Do func(ctx context.Context)
 	// AtStart adds one run at once to those of the schedule.
 	AtStart bool
-	// First is when the schedule fires first, if that is not for the Cron to say: an
-	// @every that goes on after an interruption. A time in the past is ignored.
+	// First is when the schedule fires first, instead of at the next time of the Cron: an
+	// @every that continues after an interruption. A time in the past is ignored.
 	First time.Time
 	// Deadline is how long one run may take; 0: any time.
 	Deadline time.Duration
 	// Grace is how long a run may continue after its context ended; 0: 20 seconds.
 	Grace time.Duration
-
-	// Skipped is called for each firing while the run before is still going on.
-	Skipped func()
-	// Panicked is called for each run that panicked. The next firing runs again.
-	Panicked func(error)
-	// Overrun is called, once, for each run that continues after Grace. As long as it
-	// does, firings are skipped.
-	Overrun func()
-	// Logger may be nil.
+	// Logger gets skipped firings, panics, and runs that continue after Grace; it may be nil.
 	Logger *slog.Logger
 }
 
 // Run runs at every firing, one run at a time, until ctx ends. Then it waits for
-// the run under way. Where that takes longer than Grace it returns ErrOverrun:
-// what the run uses must not be closed, and the process should end.
+// the run under way. If that takes longer than Grace it returns ErrOverrun:
+// what the run uses must not be closed, and the process should end. As long as a run
+// continues, firings are skipped; after a panic the next firing runs again.
 func (c Cron) Run(ctx context.Context, r Runs) error {
 	if r.Grace == 0 {
 		r.Grace = runGrace
-	}
-	if r.Skipped == nil {
-		r.Skipped = func() {}
-	}
-	if r.Panicked == nil {
-		r.Panicked = func(error) {}
-	}
-	if r.Overrun == nil {
-		r.Overrun = func() {}
 	}
 	if r.Logger == nil {
 		r.Logger = slog.New(slog.DiscardHandler)
 	}
 	// A panic must be recovered inside the job that must not run twice: outside,
 	// it would leave the job marked as running for ever.
-	events := cronEvents{r}
+	events := cronEvents{r.Logger}
 	engine := cron.New(cron.WithLocation(time.UTC), cron.WithLogger(events),
 		cron.WithChain(cron.SkipIfStillRunning(events), cron.Recover(events)))
 	engine.Schedule(&firings{cron: c, now: r.AtStart, first: r.First}, cron.FuncJob(func() { r.once(ctx) }))
@@ -216,8 +198,8 @@ func (r Runs) once(ctx context.Context) {
 		select {
 		case <-ended:
 		case <-time.After(r.Grace):
-			r.Logger.Error("run continues after its end", "cause", context.Cause(ctx), "grace_seconds", r.Grace.Seconds())
-			r.Overrun()
+			r.Logger.Error("run continues after its end", "cause", context.Cause(ctx), "grace_seconds",
+				r.Grace.Seconds())
 		}
 	})
 	defer watcher.Wait()
@@ -245,18 +227,16 @@ func (f *firings) Next(t time.Time) time.Time {
 }
 
 // cronEvents receives what the engine would log.
-type cronEvents struct{ runs Runs }
+type cronEvents struct{ log *slog.Logger }
 
 // Info passes on skipped firings; everything else is routine.
 func (e cronEvents) Info(msg string, _ ...any) {
 	if msg == "skip" {
-		e.runs.Logger.Warn("firing skipped: the run before is still going on")
-		e.runs.Skipped()
+		e.log.Warn("firing skipped: the previous run has not ended")
 	}
 }
 
 // Error is about a run that panicked.
 func (e cronEvents) Error(err error, _ string, keysAndValues ...any) {
-	e.runs.Logger.Error("run panicked", append([]any{"error", err}, keysAndValues...)...)
-	e.runs.Panicked(err)
+	e.log.Error("run panicked", append([]any{"error", err}, keysAndValues...)...)
 }

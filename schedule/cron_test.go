@@ -140,9 +140,11 @@ func TestCronIsWhatItSays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		minutes, hours, weekdays := someOf(t, "minutes", 0, 59), someOf(t, "hours", 0, 23), someOf(t, "weekdays", 0, 6)
 		c := parseCron(t, list(minutes)+" "+list(hours)+" * * "+list(weekdays))
-		after := time.Unix(rapid.Int64Range(0, 4e9).Draw(t, "after"), rapid.Int64Range(0, 999_999_999).Draw(t, "nanoseconds"))
+		after := time.Unix(rapid.Int64Range(0, 4e9).Draw(t, "after"),
+			rapid.Int64Range(0, 999_999_999).Draw(t, "nanoseconds"))
 		want := after.UTC().Truncate(time.Minute).Add(time.Minute)
-		for !slices.Contains(minutes, want.Minute()) || !slices.Contains(hours, want.Hour()) || !slices.Contains(weekdays, int(want.Weekday())) {
+		for !slices.Contains(minutes, want.Minute()) || !slices.Contains(hours, want.Hour()) ||
+			!slices.Contains(weekdays, int(want.Weekday())) {
 			want = want.Add(time.Minute)
 		}
 		if got := c.Next(after); !got.Equal(want) {
@@ -160,17 +162,20 @@ func list(numbers []int) string {
 }
 
 func TestCronNextIncreases(t *testing.T) {
-	specs := []string{"* * * * *", "17 * * * *", "*/7 * * * *", "0 0 29 2 *", "0 0 31 * 1", "@every 61s", "@every 36h", "@weekly"}
+	specs := []string{"* * * * *", "17 * * * *", "*/7 * * * *", "0 0 29 2 *", "0 0 31 * 1", "@every 61s",
+		"@every 36h", "@weekly"}
 	rapid.Check(t, func(t *rapid.T) {
 		c := parseCron(t, rapid.SampledFrom(specs).Draw(t, "spec"))
 		zone := time.FixedZone("", rapid.IntRange(-14*3600, 14*3600).Draw(t, "zone"))
-		at := time.Unix(rapid.Int64Range(-1e9, 8e9).Draw(t, "from"), rapid.Int64Range(0, 999_999_999).Draw(t, "nanoseconds")).In(zone)
+		at := time.Unix(rapid.Int64Range(-1e9, 8e9).Draw(t, "from"),
+			rapid.Int64Range(0, 999_999_999).Draw(t, "nanoseconds")).In(zone)
 		for range 20 {
 			next := c.Next(at)
 			if !next.After(at) {
 				t.Fatalf("%s: after %s comes %s", c, at, next)
 			}
-			if halfway := at.Add(next.Sub(at) / 2); !strings.HasPrefix(c.String(), "@every") && !c.Next(halfway).Equal(next) {
+			if halfway := at.Add(next.Sub(at) / 2); !strings.HasPrefix(c.String(), "@every") &&
+				!c.Next(halfway).Equal(next) {
 				t.Fatalf("%s: after %s comes %s, but after %s %s", c, at, next, halfway, c.Next(halfway))
 			}
 			at = next
@@ -179,7 +184,8 @@ func TestCronNextIncreases(t *testing.T) {
 }
 
 func FuzzParseCron(f *testing.F) {
-	for _, spec := range []string{"17 * * * *", "*/5 1-3,7 ? jan-mar/2 sun", "@every 1h", "@hourly", "TZ=x", "CRON_TZ=", "0 0 30 2 *", "9/9 9 9 9 *"} {
+	for _, spec := range []string{"17 * * * *", "*/5 1-3,7 ? jan-mar/2 sun", "@every 1h", "@hourly", "TZ=x",
+		"CRON_TZ=", "0 0 30 2 *", "9/9 9 9 9 *"} {
 		f.Add(spec, int64(951_782_400))
 	}
 	f.Fuzz(func(t *testing.T, spec string, seconds int64) {

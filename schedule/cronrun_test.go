@@ -20,12 +20,15 @@ const odd = 3*time.Minute + 41*time.Second + 250*time.Millisecond
 
 // history is what happened to the runs.
 type history struct {
-	began, ended               []time.Time
-	causes                     []error
-	skipped, overrun, parallel int
-	panicked                   []error
-	log                        string
+	began, ended []time.Time
+	causes       []error
+	parallel     int
+	log          string
 }
+
+func (h history) skipped() int  { return strings.Count(h.log, "firing skipped") }
+func (h history) overrun() int  { return strings.Count(h.log, "run continues after its end") }
+func (h history) panicked() int { return strings.Count(h.log, "run panicked") }
 
 // runs is a Cron that runs in a bubble.
 type runs struct {
@@ -53,9 +56,6 @@ func begin(t *testing.T, spec string, cfg schedule.Runs, do func(ctx context.Con
 		})
 		do(ctx)
 	}
-	cfg.Skipped = func() { r.note(func(h *history) { h.skipped++ }) }
-	cfg.Overrun = func() { r.note(func(h *history) { h.overrun++ }) }
-	cfg.Panicked = func(err error) { r.note(func(h *history) { h.panicked = append(h.panicked, err) }) }
 	cfg.Logger = slog.New(slog.NewTextHandler(r, nil))
 	ctx, cancel := context.WithCancel(t.Context())
 	r.stop = cancel
@@ -130,8 +130,8 @@ func TestRunsForAWeek(t *testing.T) {
 			}
 			i++
 		}
-		if i != len(h.began) || i != 7*24*9 || h.skipped > 0 {
-			t.Errorf("%d firings, %d runs, %d skipped, want %d without a skip", i, len(h.began), h.skipped, 7*24*9)
+		if i != len(h.began) || i != 7*24*9 || h.skipped() > 0 {
+			t.Errorf("%d firings, %d runs, %d skipped, want %d without a skip", i, len(h.began), h.skipped(), 7*24*9)
 		}
 	})
 }
@@ -145,7 +145,8 @@ func TestRunsIgnoreTheLocalZone(t *testing.T) {
 	local := time.Local
 	time.Local = berlin
 	defer func() { time.Local = local }()
-	for _, change := range []time.Time{time.Date(2000, 3, 26, 0, 0, 0, 0, time.UTC), time.Date(2000, 10, 29, 0, 0, 0, 0, time.UTC)} {
+	for _, change := range []time.Time{time.Date(2000, 3, 26, 0, 0, 0, 0, time.UTC),
+		time.Date(2000, 10, 29, 0, 0, 0, 0, time.UTC)} {
 		synctest.Test(t, func(t *testing.T) {
 			time.Sleep(time.Until(change.AddDate(0, 0, -1)))
 			r := begin(t, "30 0,1,2 * * *", schedule.Runs{}, takes(0))
@@ -179,9 +180,11 @@ func TestRuns(t *testing.T) {
 				panic(values[nth-1])
 			}
 		}, 30 * time.Minute, []string{"00:10:00", "00:20:00", "00:30:00"}, 0, 2, 0, nil},
-		{"a deadline", schedule.Runs{Deadline: 4 * time.Minute}, func(ctx context.Context, _ int) { takes(time.Hour)(ctx) },
+		{"a deadline", schedule.Runs{Deadline: 4 * time.Minute},
+			func(ctx context.Context, _ int) { takes(time.Hour)(ctx) },
 			20 * time.Minute, []string{"00:10:00", "00:20:00"}, 0, 0, 4 * time.Minute, schedule.ErrDeadline},
-		{"a run at the start", schedule.Runs{AtStart: true}, func(ctx context.Context, _ int) { takes(8 * time.Minute)(ctx) },
+		{"a run at the start", schedule.Runs{AtStart: true},
+			func(ctx context.Context, _ int) { takes(8 * time.Minute)(ctx) },
 			30 * time.Minute, []string{"00:03:41.25", "00:20:00", "00:30:00"}, 1, 0, 8 * time.Minute, nil},
 		{"a panic at the start", schedule.Runs{AtStart: true}, func(_ context.Context, nth int) {
 			if nth == 1 {
@@ -199,12 +202,12 @@ func TestRuns(t *testing.T) {
 				time.Sleep(c.lasts)
 				h := r.end(t, nil)
 				h.wantBegan(t, c.began...)
-				if h.skipped != c.skipped || strings.Count(h.log, "firing skipped") != c.skipped || h.overrun > 0 {
-					t.Errorf("%d skipped, want %d; %d overruns; log:\n%s", h.skipped, c.skipped, h.overrun, h.log)
+				if h.skipped() != c.skipped || h.overrun() > 0 {
+					t.Errorf("%d skipped, want %d; %d overruns; log:\n%s", h.skipped(), c.skipped, h.overrun(), h.log)
 				}
-				if len(h.panicked) != c.panicked || strings.Count(h.log, "level=ERROR") != c.panicked ||
+				if h.panicked() != c.panicked || strings.Count(h.log, "level=ERROR") != c.panicked ||
 					c.panicked > 0 && !strings.Contains(h.log, "cronrun_test.go") {
-					t.Errorf("%v, want %d panics, with a stack in the log:\n%s", h.panicked, c.panicked, h.log)
+					t.Errorf("%d panics, want %d, with a stack in the log:\n%s", h.panicked(), c.panicked, h.log)
 				}
 				if took := h.ended[0].Sub(h.began[0]); took != c.took || !errors.Is(h.causes[0], c.cause) {
 					t.Errorf("the first run ended after %s by %v, want %s, %v", took, h.causes[0], c.took, c.cause)
@@ -226,8 +229,8 @@ func TestStopEndsTheRunAndWaits(t *testing.T) {
 		if took := time.Since(stopped); took != 7*time.Second || len(h.ended) != 1 {
 			t.Errorf("Run returned after %s with %d runs ended", took, len(h.ended))
 		}
-		if !errors.Is(h.causes[0], context.Canceled) || h.overrun > 0 {
-			t.Errorf("ended by %v with %d overruns", h.causes[0], h.overrun)
+		if !errors.Is(h.causes[0], context.Canceled) || h.overrun() > 0 {
+			t.Errorf("ended by %v with %d overruns", h.causes[0], h.overrun())
 		}
 		time.Sleep(5 * time.Hour)
 		r.soFar().wantBegan(t, "01:00:00")
@@ -248,24 +251,26 @@ func TestStopBetweenRuns(t *testing.T) {
 
 func TestRunThatIgnoresItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := begin(t, "*/10 * * * *", schedule.Runs{Deadline: time.Minute, Grace: 30 * time.Second}, func(context.Context) {
-			time.Sleep(35 * time.Minute)
-		})
+		r := begin(t, "*/10 * * * *", schedule.Runs{Deadline: time.Minute, Grace: 30 * time.Second},
+			func(context.Context) {
+				time.Sleep(35 * time.Minute)
+			})
 		time.Sleep(7*time.Minute + 40*time.Second) // 00:11:21
 		h := r.soFar()
-		if h.overrun != 0 {
+		if h.overrun() != 0 {
 			t.Error("reported before its grace was over")
 		}
 		time.Sleep(10 * time.Second)
 		h = r.soFar()
-		if log := h.log; h.overrun != 1 || !strings.Contains(log, "run continues after its end") || !strings.Contains(log, "run reached its deadline") {
-			t.Errorf("%d overruns, want 1; log:\n%s", h.overrun, log)
+		if log := h.log; h.overrun() != 1 || !strings.Contains(log, "run continues after its end") ||
+			!strings.Contains(log, "run reached its deadline") {
+			t.Errorf("%d overruns, want 1; log:\n%s", h.overrun(), log)
 		}
 		time.Sleep(34 * time.Minute) // 00:45:31
 		h = r.soFar()
 		h.wantBegan(t, "00:10:00")
-		if h.skipped != 3 || h.overrun != 1 {
-			t.Errorf("%d skipped, %d overruns, want 3 and 1", h.skipped, h.overrun)
+		if h.skipped() != 3 || h.overrun() != 1 {
+			t.Errorf("%d skipped, %d overruns, want 3 and 1", h.skipped(), h.overrun())
 		}
 		time.Sleep(5 * time.Minute)
 		h = r.soFar()
@@ -281,8 +286,8 @@ func TestStopGivesUpOnARun(t *testing.T) {
 		time.Sleep(time.Minute)
 		stopped := time.Now()
 		h := r.end(t, schedule.ErrOverrun)
-		if took := time.Since(stopped); took != 20*time.Second || h.overrun != 1 {
-			t.Errorf("gave up after %s with %d overruns, want 20s and 1", took, h.overrun)
+		if took := time.Since(stopped); took != 20*time.Second || h.overrun() != 1 {
+			t.Errorf("gave up after %s with %d overruns, want 20s and 1", took, h.overrun())
 		}
 		time.Sleep(time.Hour)
 	})
@@ -292,7 +297,8 @@ func TestStoppedBeforeTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		err := parseCron(t, "@hourly").Run(ctx, schedule.Runs{AtStart: true, Do: func(context.Context) { t.Error("ran") }})
+		err := parseCron(t, "@hourly").Run(ctx, schedule.Runs{AtStart: true,
+			Do: func(context.Context) { t.Error("ran") }})
 		if err != nil {
 			t.Error(err)
 		}
@@ -333,7 +339,8 @@ func TestFirst(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			from := time.Now().Add(odd)
-			r := begin(t, "@every 90m", schedule.Runs{First: from.Add(tc.first), AtStart: tc.now}, func(context.Context) {})
+			r := begin(t, "@every 90m", schedule.Runs{First: from.Add(tc.first), AtStart: tc.now},
+				func(context.Context) {})
 			time.Sleep(2 * time.Hour)
 			var got []time.Duration
 			for _, at := range r.soFar().began {

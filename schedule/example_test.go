@@ -13,7 +13,8 @@ import (
 func ExamplePlan() {
 	day := func(n int) analytics.Key {
 		from := analytics.NewDate(2026, time.March, n)
-		return analytics.Key{Project: "prj_a", Granularity: analytics.Day, Window: analytics.Window{From: from, To: from + 1}}
+		return analytics.Key{Project: "prj_a", Granularity: analytics.Day,
+			Window: analytics.Window{From: from, To: from + 1}}
 	}
 	ledger := map[analytics.Key]analytics.Revision{
 		day(6): {Key: day(6), Verified: true},                // can still change

@@ -57,7 +57,7 @@ type Item struct {
 	Shared bool
 	// NotBefore is when the reading may have begun at the earliest; zero: at any time.
 	NotBefore time.Time
-	// Why explains to people what was decided for a window that is not simply read.
+	// Why explains to people why a window is not simply read.
 	Why string
 }
 
@@ -118,8 +118,8 @@ const (
 // Plan returns the windows to read now, in order: missing newest windows, open
 // windows, the missing ones before the newest, settling windows, backfill, rolling
 // backfill; the last three from new to old. Within each of the six the projects take
-// turns. No window comes twice; of those with the same days the first is read for all. Where the first of them failed before, one that did not
-// precedes it.
+// turns. No window comes twice; of those with the same days the first is read for all. If the
+// first window of the plan failed before, one that did not precedes it.
 //
 // It also returns the windows that wait for their time: those that are set aside, and
 // those whose totals are known and whose rows are read when they have settled. The Why of
@@ -247,7 +247,8 @@ func Asked(in Input, from, to analytics.Date) (items, waiting []Item, all int, e
 		return nil, nil, 0, fmt.Errorf("window %s is empty: its end is exclusive and must be after its start; "+
 			"for the single day %s give the end %s", asked, from, from+1)
 	case !asked.Complete(in.Now):
-		return nil, nil, 0, fmt.Errorf("window %s is not complete until %s 00:00 UTC: give an end up to %s", asked, to, p.today)
+		return nil, nil, 0, fmt.Errorf("window %s is not complete until %s 00:00 UTC: give an end up to %s", asked,
+			to, p.today)
 	}
 	var queues [][]Item
 	for _, project := range p.projects {
@@ -260,7 +261,8 @@ func Asked(in Input, from, to analytics.Date) (items, waiting []Item, all int, e
 				if known && p.wasRead(item, revision) {
 					continue
 				}
-				if a, failed := p.aside(item.Key); failed && !in.Began.IsZero() && !p.failedAt(a).Before(in.Began) && p.waits(&item, known) {
+				if a, failed := p.aside(item.Key); failed && !in.Began.IsZero() && !p.failedAt(a).Before(in.Began) &&
+					p.waits(&item, known) {
 					p.waiting = append(p.waiting, item)
 					continue
 				}
@@ -275,7 +277,8 @@ func Asked(in Input, from, to analytics.Date) (items, waiting []Item, all int, e
 		for _, spec := range p.specs {
 			names = append(names, string(spec.Granularity))
 		}
-		return nil, nil, 0, fmt.Errorf("no window of %s lies wholly inside %s: widen it, or choose a shorter granularity",
+		return nil, nil, 0, fmt.Errorf(
+			"no window of %s lies wholly inside %s: widen it, or choose a shorter granularity",
 			strings.Join(names, ", "), asked)
 	}
 	items = interleave(nil, queues)
@@ -290,7 +293,8 @@ func (p *planner) isLost(k analytics.Key) bool { return p.in.Lost != nil && p.in
 // time in the future is that of a wrong clock.
 func (p *planner) wasRead(item Item, revision analytics.Revision) bool {
 	at := revision.ExportedAt
-	return !p.in.Began.IsZero() && !at.Before(p.in.Began) && !at.After(p.in.Now) && (item.TotalsOnly || !revision.TotalsOnly()) &&
+	return !p.in.Began.IsZero() && !at.Before(p.in.Began) && !at.After(p.in.Now) &&
+		(item.TotalsOnly || !revision.TotalsOnly()) &&
 		!p.isLost(item.Key)
 }
 
@@ -300,13 +304,11 @@ func (p *planner) wasRead(item Item, revision analytics.Revision) bool {
 // next run, and no more: the number of requests stays bounded even where the
 // service drifts for ever.
 //
-// readAt is Revision.ExportedAt of the reading, when its first page was requested.
-// previous is the newest revision before it, nil if there is none or if it
-// has only totals and this reading has rows.
-func Settles(
-	w analytics.Window, settle time.Duration, readAt time.Time, verified bool, previous *analytics.Revision,
-) bool {
-	return ripe(w, settle, readAt) && (verified || previous != nil && ripe(w, settle, previous.ExportedAt))
+// readAt is Revision.ExportedAt of the reading, when its first page was requested, and
+// previously that of the newest revision before it: the zero time if there is none, or if
+// it has only totals and this reading has rows.
+func Settles(w analytics.Window, settle time.Duration, readAt time.Time, verified bool, previously time.Time) bool {
+	return ripe(w, settle, readAt) && (verified || ripe(w, settle, previously))
 }
 
 // ripe reports whether w can no longer change at the given time.
@@ -424,9 +426,11 @@ func (p *planner) classify(project string, spec analytics.Spec, w analytics.Wind
 // totals are read first.
 func (p *planner) waits(item *Item, known bool) bool {
 	if a, failed := p.aside(item.Key); failed && p.rests(a) {
-		item.Why = fmt.Sprintf("skipped until %s: %s (failure %d)", a.Until.UTC().Format(minuteLayout), a.Reason, a.Failures)
+		item.Why = fmt.Sprintf("skipped until %s: %s (failure %d)", a.Until.UTC().Format(minuteLayout), a.Reason,
+			a.Failures)
 		if GivenUp(a) {
-			item.Why = fmt.Sprintf("not read again: %s (failure %d); export --again --from %s --to %s reads it", a.Reason, a.Failures, a.From, a.To)
+			item.Why = fmt.Sprintf("not read again: %s (failure %d); export --again --from %s --to %s reads it",
+				a.Reason, a.Failures, a.From, a.To)
 		}
 		return true
 	}
@@ -458,7 +462,7 @@ func (p *planner) rests(a analytics.Aside) bool {
 // failedAt is when a window that rests failed last.
 func (p *planner) failedAt(a analytics.Aside) time.Time { return a.Until.Add(-Rest(a)) }
 
-// aside returns what is known of a window that failed.
+// aside returns the record of a window that failed.
 func (p *planner) aside(k analytics.Key) (a analytics.Aside, failed bool) {
 	if p.in.Aside == nil {
 		return a, false

@@ -90,7 +90,8 @@ func TestDueOrder(t *testing.T) {
 		l[r.Key] = r
 	}
 	for _, project := range in.Projects {
-		put(project, "day", "2027-01-03", "2027-01-04", analytics.Revision{Verified: true})                // can still change
+		put(project, "day", "2027-01-03", "2027-01-04",
+			analytics.Revision{Verified: true}) // can still change
 		put(project, "day", "2027-01-02", "2027-01-03", analytics.Revision{Settled: true, Verified: true}) // done
 		put(project, "day", "2027-01-01", "2027-01-02", analytics.Revision{})                              // drifted
 	}
@@ -155,7 +156,8 @@ func TestDueBackfillsAcrossGranularities(t *testing.T) {
 	if diff := gocmp.Diff(want, got[:len(want)]); diff != "" {
 		t.Error(diff)
 	}
-	if i := slices.Index(got, "missing a week [2026-02-09,2026-02-16)"); got[i-1] != "missing a day [2026-02-15,2026-02-16)" {
+	if i := slices.Index(got,
+		"missing a week [2026-02-09,2026-02-16)"); got[i-1] != "missing a day [2026-02-15,2026-02-16)" {
 		t.Errorf("ties are not in spec order: %v", got)
 	}
 	if last := got[len(got)-1]; last != "missing a day [2026-01-28,2026-01-29)" {
@@ -177,7 +179,8 @@ func TestChangedSpec(t *testing.T) {
 		{"day", 0, "settle a day [2026-03-01,2026-03-02) newest"},
 		{"day", -1, "missing a day [2026-03-01,2026-03-02) newest"},
 	} {
-		before := analytics.Key{Project: key.Project, Granularity: key.Granularity, Window: schedule.Previous("day", key.Window)}
+		before := analytics.Key{Project: key.Project, Granularity: key.Granularity,
+			Window: schedule.Previous("day", key.Window)}
 		l := ledger{key: {Key: key, Verified: true, Rows: tc.rows}, before: {Key: before, Settled: true}}
 		in := schedule.Input{
 			Now: key.To.Time(), Projects: []string{"a"}, Specs: specs(t, tc.spec),
@@ -233,18 +236,17 @@ func TestNothingIsDueOfNothing(t *testing.T) {
 func TestSettles(t *testing.T) {
 	w := analytics.Window{From: 100, To: 101}
 	end, settle := w.To.Time(), 72*time.Hour
-	early := &analytics.Revision{ExportedAt: end.Add(settle - time.Microsecond)}
-	late := &analytics.Revision{ExportedAt: end.Add(settle)}
+	early, late, never := end.Add(settle-time.Microsecond), end.Add(settle), time.Time{}
 	for _, tc := range []struct {
 		name     string
 		after    time.Duration
 		verified bool
-		previous *analytics.Revision
+		previous time.Time
 		want     bool
 	}{
 		{"too early", settle - 1, true, late, false},
-		{"at the settle time, verified", settle, true, nil, true},
-		{"drifted at the first reading", settle, false, nil, false},
+		{"at the settle time, verified", settle, true, never, true},
+		{"drifted at the first reading", settle, false, never, false},
 		{"drifted at the first late reading", settle, false, early, false},
 		{"drifted at the second late reading", settle, false, late, true},
 	} {
@@ -254,7 +256,8 @@ func TestSettles(t *testing.T) {
 	}
 }
 
-var allSpecs = []string{"day", "day:totals", "week", "week:totals", "month", "month:totals", "2d", "7d:totals", "28d:totals"}
+var allSpecs = []string{"day", "day:totals", "week", "week:totals", "month", "month:totals", "2d", "7d:totals",
+	"28d:totals"}
 
 func drawInput(t *rapid.T) (schedule.Input, ledger) {
 	l := ledger{}
@@ -293,7 +296,8 @@ func fillLedger(t *rapid.T, in schedule.Input, l ledger) {
 				case state < 4:
 					l[k] = analytics.Revision{Key: k, Settled: state&1 > 0, Verified: state&2 > 0}
 				case state < 6:
-					l[k] = analytics.Revision{Key: k, Settled: state == 4, Verified: true, Rows: analytics.TotalsOnlyRows}
+					l[k] = analytics.Revision{Key: k, Settled: state == 4, Verified: true,
+						Rows: analytics.TotalsOnlyRows}
 				}
 			}
 		}
@@ -485,7 +489,8 @@ func TestAskedInVain(t *testing.T) {
 		{"2026-03-02", "2026-03-02", nil, "for the single day 2026-03-02 give the end 2026-03-03"},
 		{"2026-03-03", "2026-03-02", nil, "window [2026-03-03,2026-03-02) is empty"},
 		{"2026-03-02", "2026-03-11", nil, "give an end up to 2026-03-10"},
-		{"2026-03-03", "2026-03-09", []string{"week", "28d:totals"}, "no window of week, 28d lies wholly inside [2026-03-03,2026-03-09)"},
+		{"2026-03-03", "2026-03-09", []string{"week", "28d:totals"},
+			"no window of week, 28d lies wholly inside [2026-03-03,2026-03-09)"},
 	} {
 		in := askedInput(t)
 		if tc.specs != nil {
@@ -507,7 +512,8 @@ func TestGaps(t *testing.T) {
 	for _, r := range []analytics.Revision{
 		day("2026-03-08", "2026-03-09", analytics.Revision{Verified: true}),
 		day("2026-03-07", "2026-03-08", analytics.Revision{}),
-		day("2026-03-06", "2026-03-07", analytics.Revision{Settled: true, Verified: true, Rows: analytics.TotalsOnlyRows}),
+		day("2026-03-06", "2026-03-07", analytics.Revision{Settled: true, Verified: true,
+			Rows: analytics.TotalsOnlyRows}),
 		day("2026-03-04", "2026-03-05", analytics.Revision{Settled: true}),
 		day("2026-02-01", "2026-02-02", analytics.Revision{Verified: true}), // from before Since
 	} {
@@ -520,7 +526,8 @@ func TestGaps(t *testing.T) {
 		Since: date(t, "2026-03-04"), Known: l.known, Provisional: l.provisional(),
 	}
 	want := []analytics.Window{
-		window(t, "2026-03-09", "2026-03-10"), window(t, "2026-03-06", "2026-03-07"), window(t, "2026-03-05", "2026-03-06"),
+		window(t, "2026-03-09", "2026-03-10"), window(t, "2026-03-06", "2026-03-07"),
+		window(t, "2026-03-05", "2026-03-06"),
 	}
 	if diff := gocmp.Diff(want, schedule.Gaps(in, "a", in.Specs[0])); diff != "" {
 		t.Error(diff)
@@ -539,7 +546,8 @@ func TestAskedSince(t *testing.T) {
 	first := analytics.NewDate(2026, 3, 1)
 	at := func(n int) analytics.Key {
 		from := first + analytics.Date(n)
-		return analytics.Key{Project: "a", Granularity: analytics.Day, Window: analytics.Window{From: from, To: from + 1}}
+		return analytics.Key{Project: "a", Granularity: analytics.Day,
+			Window: analytics.Window{From: from, To: from + 1}}
 	}
 	aside := func(k analytics.Key, reason analytics.AsideReason, failures int, failed time.Time) analytics.Aside {
 		a := analytics.Aside{Key: k, Reason: reason, Failures: failures, Since: failed}

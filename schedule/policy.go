@@ -11,44 +11,77 @@ import (
 // comes, and is committed unverified.
 const MaxReadings = 3
 
-// MovementKind is a way in which windows were seen to move, or to hold still.
-type MovementKind string
+// Learned has what earlier runs found out about each series of windows.
+type Learned map[Series]Facts
 
-const (
-	// MovedBetween: between two runs, before the window could settle.
-	MovedBetween MovementKind = "between"
-	// MovedBetweenRipe: between two runs, after that.
-	MovedBetweenRipe MovementKind = "between-ripe"
-	// MovedWithin: while one run read it, before the window could settle.
-	MovedWithin MovementKind = "within"
-	// HeldBack records a deferred window of the series: Times is its start date, At the
-	// time since when it has waited for an hour with enough budget for all of it.
-	HeldBack MovementKind = "held-back"
-	// AtLeast is no movement: Times is how many pages a window of the series
-	// certainly has, where none could be read completely yet.
-	AtLeast MovementKind = "at-least"
-	// DayPages is no movement: Times is how many pages one answer about a day tells: 1 is
-	// all it has, 2 is the least. It estimates windows before anything was read.
-	DayPages MovementKind = "day-pages"
-)
-
-// MovementKey names a Movement.
-type MovementKey struct {
-	Series
-	Kind MovementKind
+// Facts are those about one series.
+type Facts struct {
+	// Between, Ripe and Within say how often windows moved: between two runs before they could
+	// settle, between two runs after that, and while one run read them.
+	Between, Ripe, Within Moves
+	// Deferred is the window that waits for an hour with enough budget for all of it.
+	Deferred Deferred
+	// LeastPages is how many pages a window of the series certainly has, where none could be
+	// read completely yet.
+	LeastPages int
 }
 
-// Movement is how often in a row windows of a series moved in one way. 0 times:
-// the last one held still.
-type Movement struct {
+// Moves is how often in a row windows moved: 0 times if the last one held still. Without a
+// time, none was observed.
+type Moves struct {
 	Times int
 	At    time.Time
 }
 
+// Deferred is a window that is not begun although it is due: the date on which it begins,
+// and the time since when it has waited.
+type Deferred struct {
+	From  analytics.Date
+	Since time.Time
+}
+
+// Fact names one of the Facts in the state, where each is a number and a time.
+type Fact string
+
+// The facts.
+const (
+	MovedBetween Fact = "between"
+	MovedRipe    Fact = "between-ripe"
+	MovedWithin  Fact = "within"
+	HeldBack     Fact = "held-back"
+	LeastPages   Fact = "at-least"
+	// DayPages is how many pages one answer about a day indicates: 1 is all it has, 2 is the
+	// least. It estimates windows before anything was read ([Sizes.SetChecked]).
+	DayPages Fact = "day-pages"
+)
+
+// Set takes in a fact as the state has it.
+func (l Learned) Set(s Series, f Fact, n int, at time.Time) {
+	facts := l[s]
+	switch f {
+	case HeldBack:
+		facts.Deferred = Deferred{analytics.Date(n), at}
+	case LeastPages:
+		facts.LeastPages = n
+	default:
+		if m := facts.moves(f); m != nil {
+			*m = Moves{n, at}
+		}
+	}
+	l[s] = facts
+}
+
+func (f *Facts) moves(of Fact) *Moves {
+	return map[Fact]*Moves{MovedBetween: &f.Between, MovedRipe: &f.Ripe, MovedWithin: &f.Within}[of]
+}
+
+// Moved returns how often in a row windows moved in one way.
+func (f Facts) Moved(how Fact) Moves { return *f.moves(how) }
+
 const (
 	// movementLasts is how long a movement counts: services change.
 	movementLasts = 28 * 24 * time.Hour
-	// longestHold is how long a window is held back: by then the whole budget was
+	// longestHold is how long a window is deferred: by then the whole budget was
 	// free once, unless something else uses it all the time.
 	longestHold = 2 * time.Hour
 	// restless is how often in a row the windows of a series must have moved
@@ -66,27 +99,31 @@ type Policy struct {
 	Limit int
 	// Settle is how long after its end a window can still change.
 	Settle time.Duration
-	// Moved returns the last movement of a series; nil: there is none.
-	Moved func(MovementKey) (Movement, bool)
+	// Learned returns what was learned about a series; nil: nothing.
+	Learned func(Series) Facts
 }
 
 // Ripe reports whether a window can no longer change.
 func (p Policy) Ripe(w analytics.Window, now time.Time) bool { return ripe(w, p.Settle, now) }
 
 // BetweenRuns is the kind of a movement of w between two runs, at the given time.
-func (p Policy) BetweenRuns(w analytics.Window, now time.Time) MovementKind {
+func (p Policy) BetweenRuns(w analytics.Window, now time.Time) Fact {
 	if p.Ripe(w, now) {
-		return MovedBetweenRipe
+		return MovedRipe
 	}
 	return MovedBetween
 }
 
-func (p Policy) moved(of Series, kind MovementKind, now time.Time) (times int, seen bool) {
-	if p.Moved == nil {
-		return 0, false
+func (p Policy) learned(k analytics.Key) Facts {
+	if p.Learned == nil {
+		return Facts{}
 	}
-	m, seen := p.Moved(MovementKey{of, kind})
-	return m.Times, seen && now.Sub(m.At) < movementLasts
+	return p.Learned(SeriesOf(k))
+}
+
+// count returns how often in a row windows moved, and whether any was observed lately.
+func (m Moves) count(now time.Time) (times int, seen bool) {
+	return m.Times, !m.At.IsZero() && now.Sub(m.At) < movementLasts
 }
 
 // TotalsFirst reports whether only the totals of a window with so many pages are
@@ -101,15 +138,14 @@ func (p Policy) TotalsFirst(k analytics.Key, pages int, now time.Time) (why stri
 	if p.Limit == 0 || p.Ripe(k.Window, now) {
 		return "", false
 	}
-	if p.Moved != nil {
-		least, _ := p.Moved(MovementKey{SeriesOf(k), AtLeast})
-		pages = max(pages, least.Times)
-	}
+	facts := p.learned(k)
+	pages = max(pages, facts.LeastPages)
 	rows := rowsFrom(k.Window, p.Settle)
-	if times, seen := p.moved(SeriesOf(k), MovedBetween, now); seen && times > 0 && pages > p.Limit {
-		return fmt.Sprintf("totals now, %s: %d pages are more than an hour's budget, and such windows moved", rows, pages), true
+	if times, seen := facts.Between.count(now); seen && times > 0 && pages > p.Limit {
+		return fmt.Sprintf("totals now, %s: %d pages are more than an hour's budget, and such windows moved",
+			rows, pages), true
 	}
-	if times, seen := p.moved(SeriesOf(k), MovedWithin, now); seen && times >= restless && MaxReadings*pages > p.Limit {
+	if times, seen := facts.Within.count(now); seen && times >= restless && MaxReadings*pages > p.Limit {
 		return fmt.Sprintf("totals now, %s: %d pages, and such windows move while they are read", rows, pages), true
 	}
 	return "", false
@@ -120,22 +156,19 @@ func rowsFrom(w analytics.Window, settle time.Duration) string {
 	return "rows from " + w.To.Time().Add(settle).UTC().Format(minuteLayout)
 }
 
-// HoldsBack reports whether a window that needs so many requests should not be
-// begun with so few free: what is read of it now would be lost when it moves,
-// and within the hour it can be read completely. No window is held back for longer than
-// two hours.
-func (p Policy) HoldsBack(k analytics.Key, requests, free int, now time.Time) bool {
+// Defers reports whether a window that needs so many requests should not be begun with so
+// few free: its pages would be lost when it moves, and within the hour it can be read
+// completely. No window is deferred for longer than two hours.
+func (p Policy) Defers(k analytics.Key, requests, free int, now time.Time) bool {
 	if p.Limit == 0 || requests <= free || requests > p.Limit {
 		return false
 	}
-	if p.Moved != nil {
-		m, held := p.Moved(MovementKey{SeriesOf(k), HeldBack})
-		if held && m.Times == int(k.From) && now.Sub(m.At) >= longestHold {
-			return false
-		}
+	facts := p.learned(k)
+	if d := facts.Deferred; d.From == k.From && !d.Since.IsZero() && now.Sub(d.Since) >= longestHold {
+		return false
 	}
 	kind := p.BetweenRuns(k.Window, now)
-	times, seen := p.moved(SeriesOf(k), kind, now)
+	times, seen := facts.Moved(kind).count(now)
 	if !seen {
 		return kind == MovedBetween // a window that can move is expected to
 	}

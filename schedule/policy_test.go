@@ -9,13 +9,16 @@ import (
 	"github.com/docgauge/docgauge/schedule"
 )
 
-// moves are the movements of the series that a policy is asked about.
-type moves map[schedule.MovementKind]schedule.Movement
+// learned are the facts of the series that a policy is asked about.
+type learned map[schedule.Fact]schedule.Moves
 
-func (m moves) policy() schedule.Policy {
-	return schedule.Policy{Limit: 90, Settle: 72 * time.Hour, Moved: func(k schedule.MovementKey) (schedule.Movement, bool) {
-		move, ok := m[k.Kind]
-		return move, ok
+func (m learned) policy() schedule.Policy {
+	return schedule.Policy{Limit: 90, Settle: 72 * time.Hour, Learned: func(s schedule.Series) schedule.Facts {
+		all := schedule.Learned{}
+		for f, n := range m {
+			all.Set(s, f, n.Times, n.At)
+		}
+		return all[s]
 	}}
 }
 
@@ -28,33 +31,36 @@ func TestTotalsFirst(t *testing.T) {
 		name  string
 		pages int
 		at    time.Time
-		moved moves
+		moved learned
 		want  string // what it says; empty: it is read
 	}{
 		{"above the budget, nothing known", 120, young, nil, ""},
-		{"above the budget, moved", 120, young, moves{schedule.MovedBetween: {1, yesterday}}, "rows from 2026-03-06 00:00: 120 pages are more than an hour's budget"},
-		{"above the budget, held still since", 120, young, moves{schedule.MovedBetween: {0, yesterday}}, ""},
-		{"above the budget, moved long ago", 120, young, moves{schedule.MovedBetween: {1, lastMonth}}, ""},
-		{"above the budget, moved, ripe", 120, ripe, moves{schedule.MovedBetween: {1, yesterday}}, ""},
-		{"within the budget, moved", 90, young, moves{schedule.MovedBetween: {1, yesterday}}, ""},
-		{"unknown size, at least above the budget", 1, young, moves{schedule.MovedBetween: {1, yesterday}, schedule.AtLeast: {91, lastMonth}}, "91 pages"},
-		{"restless, worst case above the budget", 31, young, moves{schedule.MovedWithin: {4, yesterday}}, "31 pages, and such windows move while they are read"},
-		{"restless, worst case within it", 30, young, moves{schedule.MovedWithin: {9, yesterday}}, ""},
-		{"one window was restless", 31, young, moves{schedule.MovedWithin: {3, yesterday}}, ""},
+		{"above the budget, moved", 120, young, learned{schedule.MovedBetween: {1, yesterday}},
+			"rows from 2026-03-06 00:00: 120 pages are more than an hour's budget"},
+		{"above the budget, held still since", 120, young, learned{schedule.MovedBetween: {0, yesterday}}, ""},
+		{"above the budget, moved long ago", 120, young, learned{schedule.MovedBetween: {1, lastMonth}}, ""},
+		{"above the budget, moved, ripe", 120, ripe, learned{schedule.MovedBetween: {1, yesterday}}, ""},
+		{"within the budget, moved", 90, young, learned{schedule.MovedBetween: {1, yesterday}}, ""},
+		{"unknown size, at least above the budget", 1, young,
+			learned{schedule.MovedBetween: {1, yesterday}, schedule.LeastPages: {91, lastMonth}}, "91 pages"},
+		{"restless, worst case above the budget", 31, young, learned{schedule.MovedWithin: {4, yesterday}},
+			"31 pages, and such windows move while they are read"},
+		{"restless, worst case within it", 30, young, learned{schedule.MovedWithin: {9, yesterday}}, ""},
+		{"one window was restless", 31, young, learned{schedule.MovedWithin: {3, yesterday}}, ""},
 	} {
 		why, totals := tc.moved.policy().TotalsFirst(key, tc.pages, tc.at)
 		if totals != (tc.want != "") || !strings.Contains(why, tc.want) {
 			t.Errorf("%s: %q, %v; want %q", tc.name, why, totals, tc.want)
 		}
 	}
-	unlimited := moves{schedule.MovedBetween: {1, yesterday}}.policy()
+	unlimited := learned{schedule.MovedBetween: {1, yesterday}}.policy()
 	unlimited.Limit = 0
 	if _, totals := unlimited.TotalsFirst(key, 1e6, young); totals {
 		t.Error("without a budget nothing is put off")
 	}
 }
 
-func TestHoldsBack(t *testing.T) {
+func TestDefers(t *testing.T) {
 	key := key(t, "day", "2026-03-02", "2026-03-03")
 	young, ripe := key.To.Time().Add(time.Hour), key.To.Time().Add(100*time.Hour)
 	this := int(key.From)
@@ -62,21 +68,22 @@ func TestHoldsBack(t *testing.T) {
 		name       string
 		need, free int
 		at         time.Time
-		moved      moves
+		moved      learned
 		want       bool
 	}{
 		{"there is room", 40, 40, young, nil, false},
 		{"can still move", 40, 39, young, nil, true},
-		{"can still move, but did not", 40, 39, young, moves{schedule.MovedBetween: {0, young}}, false},
+		{"can still move, but did not", 40, 39, young, learned{schedule.MovedBetween: {0, young}}, false},
 		{"can no longer move", 40, 39, ripe, nil, false},
-		{"can no longer move, but did", 40, 39, ripe, moves{schedule.MovedBetweenRipe: {2, ripe}}, true},
+		{"can no longer move, but did", 40, 39, ripe, learned{schedule.MovedRipe: {2, ripe}}, true},
 		{"the whole budget", 90, 89, young, nil, true},
 		{"no hour has room for it", 91, 89, young, nil, false},
-		{"waits for an hour", 40, 39, young, moves{schedule.HeldBack: {this, young.Add(-time.Hour)}}, true},
-		{"waited for two", 40, 39, young, moves{schedule.HeldBack: {this, young.Add(-2 * time.Hour)}}, false},
-		{"another one waited for two", 40, 39, young, moves{schedule.HeldBack: {this - 1, young.Add(-2 * time.Hour)}}, true},
+		{"waits for an hour", 40, 39, young, learned{schedule.HeldBack: {this, young.Add(-time.Hour)}}, true},
+		{"waited for two", 40, 39, young, learned{schedule.HeldBack: {this, young.Add(-2 * time.Hour)}}, false},
+		{"another one waited for two", 40, 39, young, learned{schedule.HeldBack: {this - 1,
+			young.Add(-2 * time.Hour)}}, true},
 	} {
-		if got := tc.moved.policy().HoldsBack(key, tc.need, tc.free, tc.at); got != tc.want {
+		if got := tc.moved.policy().Defers(key, tc.need, tc.free, tc.at); got != tc.want {
 			t.Errorf("%s: %v", tc.name, got)
 		}
 	}
@@ -112,7 +119,7 @@ func TestWaiting(t *testing.T) {
 	for k, r := range l {
 		in.Sizes.Learn(k, r.Rows)
 	}
-	in.Policy = moves{schedule.MovedBetween: {1, in.Now.Add(-time.Hour)}}.policy()
+	in.Policy = learned{schedule.MovedBetween: {1, in.Now.Add(-time.Hour)}}.policy()
 	in.Policy.Settle = in.Settle
 	aside := day("2026-03-02", "2026-03-03")
 	until := in.Now.Add(time.Minute)
@@ -140,7 +147,8 @@ func TestWaiting(t *testing.T) {
 	// Rows that were given up wait for their window to settle, whatever the budget.
 	in.Policy = schedule.Policy{}
 	in.GaveUp = func(k analytics.Key) bool { return k == large }
-	if due, waiting := schedule.Plan(in); len(due) != 2 || len(waiting) != 1 || !strings.Contains(waiting[0].Why, "rows from 2026-03-06 00:00") {
+	if due, waiting := schedule.Plan(in); len(due) != 2 || len(waiting) != 1 ||
+		!strings.Contains(waiting[0].Why, "rows from 2026-03-06 00:00") {
 		t.Errorf("due %v, waiting %+v", lines(due), waiting)
 	}
 	in.Now = large.To.Time().Add(in.Settle)

@@ -22,7 +22,8 @@ type world struct {
 
 func newWorld(t *rapid.T) *world {
 	w := &world{
-		ledger: ledger{}, early: map[analytics.Key]int{}, late: map[analytics.Key]int{}, settled: map[analytics.Key]int{},
+		ledger: ledger{}, early: map[analytics.Key]int{}, late: map[analytics.Key]int{},
+		settled: map[analytics.Key]int{},
 	}
 	in, _ := drawInput(t)
 	in.Known = w.ledger.known
@@ -38,13 +39,9 @@ func (w *world) plan() []schedule.Item {
 
 // commit records a reading of i, as the export does.
 func (w *world) commit(i schedule.Item, verified bool) {
-	var previous *analytics.Revision
-	if r, ok := w.ledger[i.Key]; ok {
-		previous = &r
-	}
 	r := analytics.Revision{
 		Key: i.Key, Verified: verified, ExportedAt: w.in.Now,
-		Settled: schedule.Settles(i.Window, w.in.Settle, w.in.Now, verified, previous),
+		Settled: schedule.Settles(i.Window, w.in.Settle, w.in.Now, verified, w.ledger[i.Key].ExportedAt),
 	}
 	if i.TotalsOnly {
 		r.Rows = analytics.TotalsOnlyRows

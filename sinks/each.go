@@ -10,9 +10,9 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 )
 
-// Each yields what read returns of each window, reading atOnce of them at the same time.
-// It leaves out nil without an error. It returns false when yield wants no more; no
-// goroutine outlives it. The sink's name is for the error that says that ctx has ended.
+// Each calls read for each window, atOnce of them at the same time, and yields the results
+// except nil without an error. It returns false when yield does. No goroutine outlives it.
+// The sink's name is for the error after ctx has ended.
 func Each(ctx context.Context, sink string, keys iter.Seq[analytics.Key], atOnce int,
 	read func(context.Context, analytics.Key) (*Shown, error), yield func(Shown, error) bool) (more bool) {
 	type result struct {

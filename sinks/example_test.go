@@ -12,7 +12,7 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/archive"
 	"github.com/docgauge/docgauge/sinks"
-	"github.com/docgauge/docgauge/sinks/memsink"
+	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
 // A window is committed whole; committing a later revision replaces it.
@@ -23,7 +23,7 @@ func ExampleSink() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	var sink sinks.Sink = memsink.New()
+	var sink sinks.Sink = sinktest.NewMemory()
 	for number, rows := range [][]analytics.Row{
 		{{Path: "/start", Human: 3, AI: 1, Total: 4}},
 		{{Path: "/install", Human: 9, AI: 2, Total: 11}, {Path: "/start", Human: 5, AI: 1, Total: 6}},
@@ -36,7 +36,7 @@ func ExampleSink() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		top, err := sink.Top(ctx, rev, 1)
+		top, err := sinks.Top(ctx, sink, rev, 1, dir)
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -49,7 +49,8 @@ func ExampleSink() {
 func seal(dir string, number int32, rows []analytics.Row) *archive.File {
 	from := analytics.NewDate(2026, 10, 1)
 	rev := analytics.Revision{
-		Key:    analytics.Key{Project: "prj_docs", Granularity: analytics.Day, Window: analytics.Window{From: from, To: from + 1}},
+		Key: analytics.Key{Project: "prj_docs", Granularity: analytics.Day,
+			Window: analytics.Window{From: from, To: from + 1}},
 		Number: number, Verified: true, ExportedAt: time.Date(2026, 10, 2, 6, 0, int(number), 0, time.UTC),
 	}
 	path := filepath.Join(dir, fmt.Sprint(number))

@@ -7,14 +7,14 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 )
 
-// Pair is what the two tables of a sink show of one window; nil is nothing. A sink that
+// Pair is one window in the two tables of a sink; nil if the table lacks it. A sink that
 // cannot change both at once changes visitors first, or, where only totals were read,
-// totals first: so every crash can be finished from what is there.
+// totals first: so every crash can be completed from the files.
 type Pair struct {
 	Visitors, Totals *Shown
 }
 
-// Remedy is what makes the two tables agree.
+// Remedy makes the two tables agree.
 type Remedy int
 
 // The remedies.
@@ -40,13 +40,14 @@ func (p Pair) Remedy() Remedy {
 		return ExportAgain
 	case t != nil && v.Same(t.Revision):
 		return Nothing
-	case t != nil && t.TotalsOnly() && (t.Number > v.Number || t.Number == v.Number && t.ExportedAt.After(v.ExportedAt)):
+	case t != nil && t.TotalsOnly() && (t.Number > v.Number || t.Number == v.Number &&
+		t.ExportedAt.After(v.ExportedAt)):
 		return RemoveVisitors
 	}
 	return WriteTotals
 }
 
-// Newest is what readers see once the tables agree; nil if nothing can be told.
+// Newest is the revision that readers see once the tables agree; nil if it is unknown.
 func (p Pair) Newest() *Shown {
 	switch r := p.Remedy(); {
 	case r == ExportAgain:
@@ -75,10 +76,12 @@ func (p Pair) Disagreement() error {
 	case p.Remedy() == Nothing:
 		return nil
 	case v == nil:
-		return disagreement{fmt.Errorf("the visitors file of revision %d with %d rows is missing: export the window again", t.Number, t.Rows)}
+		return disagreement{fmt.Errorf("the visitors file of revision %d with %d rows is missing: export the window "+
+			"again", t.Number, t.Rows)}
 	case t == nil:
 		return disagreement{fmt.Errorf("the totals file of revision %d is missing", v.Number)}
 	default:
-		return disagreement{fmt.Errorf("the visitors file shows %s, the totals file %s", describe(v.Revision), describe(t.Revision))}
+		return disagreement{fmt.Errorf("the visitors file shows %s, the totals file %s",
+			describe(v.Revision), describe(t.Revision))}
 	}
 }

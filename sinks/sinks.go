@@ -30,11 +30,11 @@ type Sealed interface {
 	Open() (io.ReadCloser, error)
 }
 
-// Sink stores windows. It is used by many goroutines at once, but never by two that
-// change the same window. Making one connects to nothing; the first use does.
+// Sink stores windows. Many goroutines may use it at once, but never two that change the
+// same window. The first use connects.
 //
-// Errors that are returned say what happened and where the sink writes; callers know
-// its name and the window. Errors that are yielded name both.
+// Returned errors say what happened and where the sink writes; callers know its name and
+// the window. Yielded errors name both.
 type Sink interface {
 	// Name is the sink's name in configuration, ledger, logs and metrics.
 	Name() string
@@ -42,42 +42,29 @@ type Sink interface {
 	Location() string
 	// Check proves that a window could be committed now, without leaving anything
 	// that readers see. It may create tables or directories. Its error names the
-	// place and what is missing.
+	// place and the missing right or file.
 	Check(ctx context.Context) error
 	// Replace commits w. After nil, readers see exactly this revision of the
 	// window; after an error they see the former one or this one, whole.
 	// Calling it again with the same revision is safe.
 	Replace(ctx context.Context, w Sealed) error
-	// Revisions yields what the sink shows: the newest revision of each window,
-	// in no order. The ledger is rebuilt from it. It first finishes what a crash
-	// left half done, so no other process may write meanwhile; List changes
-	// nothing. An error with ErrNotListed means that windows are missing which
-	// the sink may hold; any other error concerns one window, is a Fault, and the
+	// Revisions yields the newest revision of each window, in no order. The ledger is
+	// rebuilt from it. It first completes what a crash interrupted, so no other process
+	// may write at the same time; List changes nothing. An error with ErrNotListed means
+	// that windows may be missing; any other error is a Fault of one window, and the
 	// other windows follow.
 	Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error]
-	// Inspect yields what readers see of each window in scope, each once, in no
-	// order; errors are as those of Revisions. It changes nothing, and may run
-	// beside a process that writes: of a window that is replaced meanwhile it
-	// yields either revision, or a Fault of kind Disagree. With a Fault it yields
-	// what could still be read: the rows may be whole. With a Fault of kind
-	// Disagree, that is the revision that Revisions would decide for, if any.
+	// Inspect yields each window in scope once, as readers see it, in no order. Errors are
+	// like those of Revisions. It changes nothing and may run while another process
+	// writes: a window that is being replaced shows either revision, or a Fault of kind
+	// Disagree. With a Fault it yields the readable part: the rows may be whole. With a
+	// Fault of kind Disagree, that is the revision that Revisions would choose, if any.
 	Inspect(ctx context.Context, scope Scope) iter.Seq2[Shown, error]
-	// Window returns the window of rev's key, as readers see it, as a sealed one
-	// that stays as it is. A file that is needed for that is made in dir; done
-	// removes it. It changes nothing, and the window may be of another revision
-	// than rev by now.
+	// Window returns the window of rev's key, as readers see it now, which may be another
+	// revision than rev. It does not change later. A file that is needed for that is made
+	// in dir; done removes it.
 	Window(ctx context.Context, rev analytics.Revision, dir string) (w Sealed, done func() error, err error)
-	// Top returns the n pages with the most visitors of rev, in the order of
-	// analytics.Top. The error is ErrOtherRevision if the sink shows another
-	// revision of the window. It changes nothing that readers see.
-	Top(ctx context.Context, rev analytics.Revision, n int) ([]analytics.Row, error)
-	// Collect deletes what has been superseded for KeepSuperseded or longer, and
-	// returns what it deleted; with dryRun it only returns what it would delete.
-	// It never touches what readers see. A sink that keeps nothing superseded
-	// returns nothing.
-	Collect(ctx context.Context, dryRun bool) ([]Superseded, error)
-	// Close gives up connections and temporary files. The sink is not used
-	// meanwhile; closing it again does nothing.
+	// Close closes connections and removes temporary files. Closing again does nothing.
 	Close() error
 }
 
@@ -90,17 +77,46 @@ func NotListed(sink string, err error) error {
 	return fmt.Errorf("%s sink: %w: %w", sink, ErrNotListed, err)
 }
 
-// ErrOtherRevision is the error of Sink.Top where the sink shows another revision
-// than the one asked for.
+// ErrOtherRevision is the error of [Top] where the sink shows another revision than the one
+// asked for.
 var ErrOtherRevision = errors.New("the sink shows another revision of the window")
+
+// Top returns the n pages with the most visitors of rev, in the order of [analytics.Top], as
+// readers of s see them. A file that is needed for that is made in dir and removed.
+func Top(ctx context.Context, s Sink, rev analytics.Revision, n int, dir string) (pages []analytics.Row, err error) {
+	w, done, err := s.Window(ctx, rev, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	if w.Revision().Number != rev.Number {
+		return nil, ErrOtherRevision
+	}
+	return analytics.Top(w.Rows(), n)
+}
+
+// Collector is a sink that keeps superseded rows or files for a while.
+type Collector interface {
+	// Collect deletes what has been superseded for KeepSuperseded or longer, and returns what
+	// it deleted; with dryRun it only returns what it would delete. It never touches what
+	// readers see.
+	Collect(ctx context.Context, dryRun bool) ([]Superseded, error)
+}
+
+// Collect calls s's Collect, if s has one.
+func Collect(ctx context.Context, s Sink, dryRun bool) ([]Superseded, error) {
+	if c, ok := s.(Collector); ok {
+		return c.Collect(ctx, dryRun)
+	}
+	return nil, nil
+}
 
 // KeepSuperseded is how long a sink keeps rows and files after readers stopped
 // seeing them: longer than any query and any commit takes.
 const KeepSuperseded = 24 * time.Hour
 
-// Superseded is something that a sink stores and no reader sees any more: rows of an
-// attempt that a later one replaced, or that was never committed. Its JSON keys are
-// stable.
+// Superseded is something that a sink stores and readers no longer see: rows of an attempt
+// that a later one replaced, or that was never committed. Its JSON keys are stable.
 type Superseded struct {
 	analytics.Key
 	// Attempt is the id of the attempt where the sink numbers attempts, File the
@@ -170,13 +186,13 @@ const (
 	Unavailable FaultKind = "unavailable"
 )
 
-// Fault is the error of one window: what readers see of it cannot be told.
+// Fault is the error of one window whose contents are uncertain.
 type Fault struct {
 	// Sink is the sink's name.
 	Sink string
 	Key  analytics.Key
 	Kind FaultKind
-	// Err says what is wrong, and names the file if it is one.
+	// Err describes the damage, and names the file if it is one.
 	Err error
 }
 

@@ -1,7 +1,7 @@
 #!/bin/sh
-# After the files of a package are there. dpkg calls it with "configure" and the former
-# version, rpm with 1 (first installation) or 2 (upgrade). With DPKG_ROOT, everything
-# happens below that directory. It starts nothing that is not configured.
+# Runs after the files of a package are installed. dpkg calls it with "configure" and the
+# former version, rpm with 1 (first installation) or 2 (upgrade). With DPKG_ROOT, it works
+# below that directory. It starts nothing that is not configured.
 set -e
 root=${DPKG_ROOT:-}
 case "$1:${2:-}" in
@@ -15,7 +15,7 @@ if command -v systemd-tmpfiles >/dev/null; then
 	systemd-tmpfiles ${root:+--root="$root"} --create docgauge.conf
 fi
 if [ "$first" ]; then
-	# The unit's user reads the settings, also at a reload. A change of the rights stays.
+	# The unit's user reads the settings, also at a reload. Changed rights are kept.
 	gid=$(sed -n 's/^docgauge:[^:]*:\([0-9]*\):.*/\1/p' "$root/etc/group")
 	chown "0:$gid" "$root/etc/docgauge/docgauge.env"
 	chmod 0640 "$root/etc/docgauge/docgauge.env"
@@ -23,7 +23,7 @@ if [ "$first" ]; then
 	echo "docgauge: systemctl enable --now docgauge.service   or   docgauge-export.timer"
 fi
 
-# Without systemd, a running process goes on with the former program until it is restarted.
+# Without systemd, a running process keeps the former program until it is restarted.
 if [ -d "$root/run/systemd/system" ]; then
 	systemctl daemon-reload
 	[ "$first" ] || systemctl try-restart docgauge.service || true

@@ -1,7 +1,6 @@
 #!/bin/sh
-# After the files of a package are gone, or before a new version is complete: that is not
-# the end, and then nothing happens here. Data, ledger and key stay, also at a purge: they
-# may be the only copy.
+# Runs after the files of a package are removed. During an upgrade it does nothing. Data,
+# ledger and key stay, even at a purge: they may be the only copy.
 set -e
 case "$1" in
 remove | purge | 0) ;;
@@ -13,6 +12,6 @@ if [ -d "$root/run/systemd/system" ]; then
 fi
 if [ "$1" != remove ]; then
 	for left in /var/lib/docgauge /etc/docgauge; do
-		[ ! -e "$root$left" ] || echo "docgauge: $left is left; remove it if nobody needs it"
+		[ ! -e "$root$left" ] || echo "docgauge: $left is left; remove it if you no longer need it"
 	done
 fi

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Before the files of a package go. dpkg calls it with "remove", rpm with 0; at an upgrade
-# with "upgrade" or 1, and then nothing stops here.
+# Runs before the files of a package are removed. dpkg calls it with "remove", rpm with 0;
+# at an upgrade, with "upgrade" or 1, it stops nothing.
 set -e
 case "$1" in
 remove | 0) ;;

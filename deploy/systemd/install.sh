@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the program, the units, the user and an example configuration, below
-# DESTDIR if it is set, and starts nothing. An existing configuration stays. Run it
+# DESTDIR if it is set, and starts nothing. It keeps an existing configuration. Run it
 # as root, from a clone or a release archive:
 #
 #   sh deploy/systemd/install.sh path/to/docgauge

@@ -15,7 +15,6 @@
 package remotewrite
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -143,23 +142,17 @@ func secretFiles(c *config.HTTPClientConfig) (files []string) {
 	return named
 }
 
-// parseURL checks the address of the receiver. Errors do not quote it: it may hold a
-// misplaced password.
+// parseURL checks the URL of the receiver. Errors do not quote it: it may contain a password.
 func parseURL(text string, c *config.HTTPClientConfig) (*url.URL, error) {
-	u, err := url.Parse(text)
-	switch {
-	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-		return nil, errors.New("want a URL with scheme, host and path, like http://127.0.0.1:9090/api/v1/write")
-	case u.User != nil:
-		return nil, fmt.Errorf("the URL (host %s) must not hold user or password; they go into the file of --remote-write.config.file, as basic_auth", u.Host)
-	case u.Fragment != "":
-		return nil, fmt.Errorf("the URL (host %s) must not have #", u.Host)
-	case strings.Trim(u.Path, "/") == "":
-		return nil, fmt.Errorf("the URL (host %s) has no path; Prometheus receives at /api/v1/write, Mimir at /api/v1/push", u.Host)
-	case u.Scheme == "http" && authenticates(c) && !analytics.IsLoopback(u.Hostname()):
-		return nil, fmt.Errorf("http would send the credentials in the clear to %s; use https (http with credentials is for loopback hosts only)", u.Hostname())
+	u, err := analytics.ParseServiceURL(text, analytics.URLRules{
+		Example:       "http://127.0.0.1:9090/api/v1/write",
+		CredentialsIn: "they go into the file of --remote-write.config.file, as basic_auth",
+		Query:         true, PlainHTTP: !authenticates(c),
+	})
+	if err == nil && strings.Trim(u.Path, "/") == "" {
+		err = fmt.Errorf("the URL (host %s) has no path; Prometheus receives at /api/v1/write, Mimir at /api/v1/push", u.Host)
 	}
-	return u, nil
+	return u, err
 }
 
 // authenticates reports whether requests carry credentials.

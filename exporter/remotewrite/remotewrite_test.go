@@ -168,11 +168,11 @@ func TestMistakes(t *testing.T) {
 	file := configured(t, map[string]string{"http.yml": "basic_auth: {username: me, password: s3cret}"})
 	for _, tc := range []struct{ url, yaml, says string }{
 		{"store:9090", "", "--remote-write: want a URL with scheme"},
-		{"ftp://store/write", "", "want a URL with scheme"},
-		{"http://me:s3cret@store/write", "", "must not hold user or password"},
+		{"ftp://store/write", "", "want https:// or http://"},
+		{"http://me:s3cret@store/write", "", "must not contain user or password"},
 		{"http://me:s3 cret@store/write", "", "want a URL"},
 		{"http://store:9090", "", "has no path; Prometheus receives at /api/v1/write"},
-		{"http://store:9090/write#s3cret", "", "must not have #"},
+		{"http://store:9090/write#s3cret", "", "fragment"},
 		{"http://store:9090/write", "basic_auth: {username: me, password: s3cret}", "in the clear to store; use https"},
 		{"http://store:9090/write", "authorization: {credentials: s3cret}", "in the clear"},
 		{"http://store:9090/write", "http_headers: {X-Key: {secrets: [s3cret]}}", "in the clear"},

@@ -43,7 +43,8 @@ func TestParseSpec(t *testing.T) {
 			t.Errorf("ParseSpec(%q) = %+v, %v", in, got, err)
 		}
 	}
-	for _, bad := range []string{"", "d", "1d", "0d", "-3d", "+3d", "07d", "367d", "days", "day:", "day:total", "28d:totals:totals", "9999999999999999999d"} {
+	for _, bad := range []string{"", "d", "1d", "0d", "-3d", "+3d", "07d", "367d", "days", "day:", "day:total",
+		"28d:totals:totals", "9999999999999999999d"} {
 		if got, err := ParseSpec(bad); err == nil {
 			t.Errorf("ParseSpec(%q) = %+v, want an error", bad, got)
 		}
@@ -82,11 +83,16 @@ func TestEarlier(t *testing.T) {
 		n               int
 		earlier, before Window
 	}{
-		{Day, d(2026, 3, 1), d(2026, 3, 2), 7, Window{d(2026, 2, 22), d(2026, 2, 23)}, Window{d(2025, 3, 2), d(2025, 3, 3)}},
-		{Week, d(2026, 9, 28), d(2026, 10, 5), 2, Window{d(2026, 9, 14), d(2026, 9, 21)}, Window{d(2025, 9, 29), d(2025, 10, 6)}},
-		{Month, d(2026, 3, 1), d(2026, 4, 1), 1, Window{d(2026, 2, 1), d(2026, 3, 1)}, Window{d(2025, 3, 1), d(2025, 4, 1)}},
-		{Month, d(2028, 2, 1), d(2028, 3, 1), 14, Window{d(2026, 12, 1), d(2027, 1, 1)}, Window{d(2027, 2, 1), d(2027, 3, 1)}},
-		{"28d", d(2026, 3, 1), d(2026, 3, 29), 1, Window{d(2026, 2, 1), d(2026, 3, 1)}, Window{d(2025, 3, 2), d(2025, 3, 30)}},
+		{Day, d(2026, 3, 1), d(2026, 3, 2), 7, Window{d(2026, 2, 22), d(2026, 2, 23)},
+			Window{d(2025, 3, 2), d(2025, 3, 3)}},
+		{Week, d(2026, 9, 28), d(2026, 10, 5), 2, Window{d(2026, 9, 14), d(2026, 9, 21)},
+			Window{d(2025, 9, 29), d(2025, 10, 6)}},
+		{Month, d(2026, 3, 1), d(2026, 4, 1), 1, Window{d(2026, 2, 1), d(2026, 3, 1)},
+			Window{d(2025, 3, 1), d(2025, 4, 1)}},
+		{Month, d(2028, 2, 1), d(2028, 3, 1), 14, Window{d(2026, 12, 1), d(2027, 1, 1)},
+			Window{d(2027, 2, 1), d(2027, 3, 1)}},
+		{"28d", d(2026, 3, 1), d(2026, 3, 29), 1, Window{d(2026, 2, 1), d(2026, 3, 1)},
+			Window{d(2025, 3, 2), d(2025, 3, 30)}},
 	} {
 		w := Window{tc.from, tc.to}
 		if got := tc.g.Earlier(w, tc.n); got != tc.earlier {

@@ -94,7 +94,8 @@ func (t Totals) AtLeast(part Totals) bool {
 
 // sipHash is SipHash-2-4 (Aumasson and Bernstein, 2012) with the zero key.
 func sipHash(b []byte) uint64 {
-	v0, v1, v2, v3 := uint64(0x736f6d6570736575), uint64(0x646f72616e646f6d), uint64(0x6c7967656e657261), uint64(0x7465646279746573)
+	v0, v1, v2, v3 := uint64(0x736f6d6570736575), uint64(0x646f72616e646f6d), uint64(0x6c7967656e657261),
+		uint64(0x7465646279746573)
 	last := uint64(len(b)) << 56
 	for ; len(b) >= 8; b = b[8:] {
 		m := binary.LittleEndian.Uint64(b)

@@ -22,7 +22,8 @@ func TestSipHash(t *testing.T) {
 }
 
 func TestChecksum(t *testing.T) {
-	rows := []Row{{"/a", 1, 2, 3}, {"/b", 1, 2, 3}, {"/" + strings.Repeat("é", 300), -1, math.MaxInt64, 0}, {"", 0, 0, 0}}
+	rows := []Row{{"/a", 1, 2, 3}, {"/b", 1, 2, 3}, {"/" + strings.Repeat("é", 300), -1, math.MaxInt64, 0},
+		{"", 0, 0, 0}}
 	sum := func(rows ...Row) string {
 		var c Checksum
 		for _, r := range rows {
@@ -40,7 +41,8 @@ func TestChecksum(t *testing.T) {
 	}
 	seen := map[string]Row{}
 	for _, r := range []Row{
-		{"/a", 1, 2, 3}, {"/a", 1, 3, 2}, {"/a", 12, 3, 0}, {"/a", 1, 23, 0}, {"/a\x001", 2, 3, 0}, {"/a", 1, 2, -3}, {"/A", 1, 2, 3},
+		{"/a", 1, 2, 3}, {"/a", 1, 3, 2}, {"/a", 12, 3, 0}, {"/a", 1, 23, 0}, {"/a\x001", 2, 3, 0}, {"/a", 1, 2, -3},
+		{"/A", 1, 2, 3},
 	} {
 		if same, twice := seen[sum(r)]; twice {
 			t.Errorf("%+v and %+v have one checksum", r, same)
@@ -51,10 +53,12 @@ func TestChecksum(t *testing.T) {
 
 func TestSum(t *testing.T) {
 	var s Sum
-	for _, r := range []Row{{"/b", 5, 1, 4}, {"/a", 1, 9, 11}, {"/c", 2, 3, 4}, {"/d", math.MaxInt64, math.MaxInt64, math.MaxInt64}} {
+	for _, r := range []Row{{"/b", 5, 1, 4}, {"/a", 1, 9, 11}, {"/c", 2, 3, 4},
+		{"/d", math.MaxInt64, math.MaxInt64, math.MaxInt64}} {
 		s.Add(r)
 	}
-	if s.Rows != 4 || s.Implausible != 2 || s.Example != "/a" || s.Largest != (Totals{math.MaxInt64, math.MaxInt64, math.MaxInt64}) {
+	if s.Rows != 4 || s.Implausible != 2 || s.Example != "/a" ||
+		s.Largest != (Totals{math.MaxInt64, math.MaxInt64, math.MaxInt64}) {
 		t.Errorf("sum %+v", s)
 	}
 	if s.Added != s.Largest {

@@ -1,7 +1,6 @@
 package analytics
 
 import (
-	"net"
 	"net/url"
 	"regexp"
 	"strings"
@@ -19,8 +18,7 @@ func SafeLink(link string) string {
 	if err != nil || u.Host == "" || u.User != nil || len(link) > maxLink {
 		return ""
 	}
-	local := u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback()
-	if u.Scheme == "https" || u.Scheme == "http" && local {
+	if u.Scheme == "https" || u.Scheme == "http" && isLoopback(u.Hostname()) {
 		return link
 	}
 	return ""
@@ -30,14 +28,14 @@ var (
 	// pullPath is the path of a pull request at GitHub, GitLab, Gitea or Bitbucket: up to its
 	// number, and what names a part of it.
 	pullPath = regexp.MustCompile(`^(/.+?/(?:pulls?|pull-requests|merge_requests)/[1-9][0-9]*)(/.*)?$`)
-	// userInfo is what stands before the host of what is no URL.
+	// userInfo matches credentials before the host in a text that is not a URL.
 	userInfo = regexp.MustCompile(`//\S*@`)
 )
 
 // PullLink returns the form in which the link of a pull request is kept and shown. Links that
 // differ only in their spelling get the same form, except for the case of the path, which
 // [PullKey] ignores. User info is redacted, and SafeLink still refuses such a link. Text that
-// is no web address gets a prefix that says so. Empty stays empty.
+// is not a web address gets a prefix that says so. Empty stays empty.
 func PullLink(link string) string {
 	if link == "" {
 		return ""
@@ -79,10 +77,4 @@ func PullKey(link string) string {
 		return link
 	}
 	return strings.ToLower(u.Scheme + "://" + strings.TrimPrefix(u.Host, "www.") + u.EscapedPath())
-}
-
-// IsLoopback reports whether a host name is one of this machine, which nobody else
-// listens to: there plain http may carry a secret.
-func IsLoopback(host string) bool {
-	return strings.EqualFold(host, "localhost") || net.ParseIP(host).IsLoopback()
 }

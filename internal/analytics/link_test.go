@@ -11,9 +11,13 @@ import (
 func TestSafeLink(t *testing.T) {
 	const host = "https://code.example/"
 	for link, safe := range map[string]bool{
-		"https://code.example/acme/docs/pull/7": true, "http://127.0.0.1:8787/pr/1": true, "http://localhost/pr/1": true, "http://[::1]:8/pr/1": true,
-		"http://code.example/pull/7": false, "javascript:alert(1)": false, "data:text/html,x": false, "//code.example/x": false,
-		"https:///x": false, "ftp://code.example/x": false, "https://user:PW@code.example/acme/docs/pull/7": false, "https://github.com@evil.example/x": false, "https://@code.example/x": false,
+		"https://code.example/acme/docs/pull/7": true, "http://127.0.0.1:8787/pr/1": true,
+		"http://localhost/pr/1": true, "http://[::1]:8/pr/1": true,
+		"http://code.example/pull/7": false, "javascript:alert(1)": false, "data:text/html,x": false,
+		"//code.example/x": false,
+		"https:///x":       false, "ftp://code.example/x": false,
+		"https://user:PW@code.example/acme/docs/pull/7": false,
+		"https://github.com@evil.example/x":             false, "https://@code.example/x": false,
 		"https://code.example/\x00": false, "": false,
 		host + strings.Repeat("x", 300-len(host)): true, host + strings.Repeat("x", 301-len(host)): false,
 	} {
@@ -28,7 +32,8 @@ func TestSafeLink(t *testing.T) {
 func TestPullLink(t *testing.T) {
 	const pull = "https://github.com/acme/docs/pull/7"
 	for link, want := range map[string]string{
-		pull: pull, pull + "/": pull, pull + "#discussion_r1": pull, pull + "?w=1": pull, pull + "/files?w=1#x": pull, pull + "?": pull,
+		pull: pull, pull + "/": pull, pull + "#discussion_r1": pull, pull + "?w=1": pull, pull + "/files?w=1#x": pull,
+		pull + "?": pull,
 		"HTTPS://GitHub.com:443/acme/docs/pull/7":            pull,
 		"https://gitlab.com/a/b/c/-/merge_requests/12/diffs": "https://gitlab.com/a/b/c/-/merge_requests/12",
 		"https://codeberg.org/a/b/pulls/3/files":             "https://codeberg.org/a/b/pulls/3",
@@ -46,7 +51,8 @@ func TestPullLink(t *testing.T) {
 		if got != want {
 			t.Errorf("%s: %s, want %s", link, got, want)
 		}
-		if strings.HasSuffix(want, "github.com/acme/docs/pull/7") != (analytics.PullKey(got) == analytics.PullKey(pull)) {
+		if strings.HasSuffix(want,
+			"github.com/acme/docs/pull/7") != (analytics.PullKey(got) == analytics.PullKey(pull)) {
 			t.Errorf("%s: key %s", link, analytics.PullKey(got))
 		}
 		if strings.ContainsAny(link, "@") && analytics.SafeLink(got) != "" || strings.Contains(got, "PW") {
@@ -64,7 +70,8 @@ func TestPullLink(t *testing.T) {
 			t.Errorf("%s: %v", other, got)
 		}
 	}
-	if a, b := "https://code.example/review/A", "https://code.example/review/a"; analytics.PullKey(a) == analytics.PullKey(b) {
+	if a, b := "https://code.example/review/A",
+		"https://code.example/review/a"; analytics.PullKey(a) == analytics.PullKey(b) {
 		t.Error("a path of another form is as it is")
 	}
 }

@@ -113,7 +113,10 @@ func FindMovers(earlier, later iter.Seq2[Row, error], by Audience, n int) (Mover
 func (m Movers) Changed(by Audience, n int) []Change {
 	all := slices.Concat(m.Rising.First, m.Falling.First)
 	size := func(c Change) int64 { return max(c.By(by), -c.By(by)) }
-	slices.SortFunc(all, func(x, y Change) int { return cmp.Or(cmp.Compare(size(y), size(x)), cmp.Compare(x.Path, y.Path)) })
+	slices.SortFunc(all, func(x, y Change) int {
+		return cmp.Or(cmp.Compare(size(y), size(x)),
+			cmp.Compare(x.Path, y.Path))
+	})
 	return all[:min(n, len(all))]
 }
 

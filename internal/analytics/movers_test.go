@@ -71,7 +71,8 @@ func drawRows(t *rapid.T, name string) []analytics.Row {
 	count := rapid.Int64Range(0, 4)
 	var out []analytics.Row
 	for _, path := range paths {
-		out = append(out, analytics.Row{Path: path, Human: count.Draw(t, "human"), AI: count.Draw(t, "ai"), Total: count.Draw(t, "total")})
+		out = append(out, analytics.Row{Path: path, Human: count.Draw(t, "human"), AI: count.Draw(t, "ai"),
+			Total: count.Draw(t, "total")})
 	}
 	return out
 }

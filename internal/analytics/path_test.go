@@ -43,13 +43,17 @@ func ExampleUnescapePath() {
 // units draws paths that are hard to keep apart: whatever a service can send,
 // and text that reads like an escape.
 func units() *rapid.Generator[[]rune] {
-	surrogate := rapid.Custom(func(t *rapid.T) []rune { return []rune{rapid.Int32Range(0xd800, 0xdfff).Draw(t, "surrogate")} })
+	surrogate := rapid.Custom(func(t *rapid.T) []rune {
+		return []rune{rapid.Int32Range(0xd800, 0xdfff).Draw(t,
+			"surrogate")}
+	})
 	stray := rapid.Custom(func(t *rapid.T) []rune {
 		return []rune{analytics.StrayByte + rapid.Int32Range(0x80, 0xff).Draw(t, "byte")}
 	})
 	text := rapid.Map(rapid.String(), func(s string) []rune { return []rune(strings.ToValidUTF8(s, "\uFFFD")) })
 	lookalike := rapid.Map(rapid.SampledFrom([]string{
-		`\`, `\\`, `\x`, `\xf`, `\xff`, `\x7f`, `\XFF`, `\ud`, `\ud8`, `\ud800`, `\udfff`, `\ud7ff`, `\ue000`, `\uD800`, `xff`, `ud800`, "0", "f", "\x00",
+		`\`, `\\`, `\x`, `\xf`, `\xff`, `\x7f`, `\XFF`, `\ud`, `\ud8`, `\ud800`, `\udfff`, `\ud7ff`, `\ue000`,
+		`\uD800`, `xff`, `ud800`, "0", "f", "\x00",
 	}), func(s string) []rune { return []rune(s) })
 	part := rapid.OneOf(surrogate, stray, text, lookalike)
 	return rapid.Map(rapid.SliceOfN(part, 0, 8), func(parts [][]rune) []rune { return slices.Concat(parts...) })
@@ -96,7 +100,8 @@ func TestEscapePathKeepsPathsApart(t *testing.T) {
 
 func TestEscapePathLeavesOrdinaryPathsAlone(t *testing.T) {
 	for _, path := range []string{
-		"", "/", "/a\x00\n\u0085b", `/c:\path\xampp\users\data`, `\x7f`, `\ud7ff`, `\ue000`, `\uD800`, `\xFF`, `\\`, "\uFFFD", "/🚀", "/%ff",
+		"", "/", "/a\x00\n\u0085b", `/c:\path\xampp\users\data`, `\x7f`, `\ud7ff`, `\ue000`, `\uD800`, `\xFF`, `\\`,
+		"\uFFFD", "/🚀", "/%ff",
 	} {
 		if got := analytics.EscapePath([]rune(path)); got != path {
 			t.Errorf("%q is kept as %q", path, got)

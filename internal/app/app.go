@@ -4,12 +4,14 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/spool"
@@ -71,7 +73,7 @@ func (a *App) openLedger() (err error) {
 	if err := a.open(state.Open); err != nil {
 		return err
 	}
-	a.Spool, err = spool.Open(a.Config.StateDir, a.Now())
+	a.Spool, err = spool.Open(a.Config.StateDir)
 	return err
 }
 
@@ -163,16 +165,16 @@ func NewSink(c config.Config, name string) (sinks.Sink, error) {
 	case config.SinkDelta:
 		// Where both are chosen, a data file is a link to the file that the Parquet sink has
 		// published for the window.
-		d := delta.Config{URL: c.DeltaURL, Version: c.Build.Version, Now: time.Now}
+		d := delta.Options{URL: c.DeltaURL, Version: c.Build.Version, Now: time.Now}
 		if files, err := parquet.New(c.ParquetURL); err == nil {
 			d.Published = files.Published
 		}
 		s, err := delta.New(d)
 		return of("DOCGAUGE_DELTA_URL", s, err)
 	case config.SinkPostgres:
-		return postgres.New(postgres.Config{DSN: string(c.PostgresDSN), Version: c.Build.Version, Now: time.Now})
+		return postgres.New(postgres.Options{DSN: string(c.PostgresDSN), Version: c.Build.Version, Now: time.Now})
 	case config.SinkClickHouse:
-		return clickhouse.New(clickhouse.Config{
+		return clickhouse.New(clickhouse.Options{
 			DSN: string(c.ClickHouseDSN), Cluster: c.ClickHouseCluster, Version: c.Build.Version, Now: time.Now,
 		})
 	}
@@ -226,6 +228,21 @@ func (a *App) Archive() sinks.Sink {
 		}
 	}
 	return a.Sinks[0]
+}
+
+// TopPages returns the n pages with the most visitors of rev, as readers of s see them.
+func (a *App) TopPages(ctx context.Context, s sinks.Sink, rev analytics.Revision, n int) (pages []analytics.Row, err error) {
+	temp, err := durable.NewTemp(a.Config.StateDir, TempCopy)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, temp.Remove()) }()
+	return sinks.Top(ctx, s, rev, n, temp.Path)
+}
+
+// InSpool reports whether the spool has the revision, whole.
+func (a *App) InSpool(rev analytics.Revision) (bool, error) {
+	return spool.Holds(a.Config.StateDir, rev)
 }
 
 // SamePlace reports whether two URLs, as OpenArchive takes them, are one place.

@@ -63,7 +63,7 @@ func TestKeyFileIsWatched(t *testing.T) {
 			{func() { write("no key at all") }, "sbx_two", "does not hold a key: the former one stays in use", 1},
 			{func() { write("") }, "sbx_two", "", 1},
 			{func() { _ = os.Remove(file) }, "sbx_two", "no such file or directory: the former key stays in use", 1},
-			{func() { _ = os.Mkdir(file, 0o700) }, "sbx_two", "is a folder: a secret is read from a regular file", 1},
+			{func() { _ = os.Mkdir(file, 0o700) }, "sbx_two", "is a directory: a secret is read from a regular file", 1},
 			{func() { _ = os.Remove(file); write("sbx_six" + strings.Repeat(" ", 64<<10)) }, "sbx_two", "larger than 64 KiB", 1},
 			{func() { write("sbx_two") }, "sbx_two", "", 1},
 			{func() { write("sbx_one") }, "sbx_one", "key reloaded", 2},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"slices"
 	"strings"
@@ -120,8 +121,8 @@ type Traces struct {
 // FindTraces compares the state, at the beginning of a run (0: beside runs), with what
 // outlives it: the markers beside the file sinks, and without any of those, the newest
 // readings in the others. Where something was sent that the state does not know of, its
-// queue is to ask the operator.
-func (a *App) FindTraces(ctx context.Context, run int64) (t Traces, err error) {
+// queue is to ask the operator. entries are those of the ledger.
+func (a *App) FindTraces(ctx context.Context, run int64, entries iter.Seq[*state.Entry]) (t Traces, err error) {
 	t.Misplaced = map[string]error{}
 	if t.id, err = a.State.Identity(ctx); err != nil {
 		return t, err
@@ -135,10 +136,6 @@ func (a *App) FindTraces(ctx context.Context, run int64) (t Traces, err error) {
 		if len(newest) > 0 {
 			before = newest[0].ID
 		}
-	}
-	entries, err := a.State.Entries(ctx)
-	if err != nil {
-		return t, err
 	}
 	marked := false
 	for _, s := range a.Sinks {
@@ -186,7 +183,7 @@ func (a *App) FindTraces(ctx context.Context, run int64) (t Traces, err error) {
 
 // findNewer looks for readings of recent windows that were made after the newest run that the
 // state knows, and that the ledger lacks.
-func (a *App) findNewer(ctx context.Context, t *Traces, run int64, entries []state.Entry) error {
+func (a *App) findNewer(ctx context.Context, t *Traces, run int64, entries iter.Seq[*state.Entry]) error {
 	started, err := a.State.RunStarted(ctx, run)
 	if err != nil || started.IsZero() {
 		return err // a new state
@@ -196,7 +193,7 @@ func (a *App) findNewer(ctx context.Context, t *Traces, run int64, entries []sta
 		return err
 	}
 	known := map[analytics.Key]time.Time{}
-	for _, e := range entries {
+	for e := range entries {
 		known[e.Key] = e.ExportedAt
 		if e.ExportedAt.Equal(analytics.Unbelieved) { // what the sinks show of it was read by a wrong clock
 			known[e.Key] = a.Now()
@@ -233,9 +230,9 @@ func (a *App) findNewer(ctx context.Context, t *Traces, run int64, entries []sta
 // isMisplaced returns why a sink without a marker of this state is taken for the wrong place:
 // it shows none of some windows that the ledger says it has, or lacks one of them although
 // the marker was there.
-func (a *App) isMisplaced(ctx context.Context, s sinks.Sink, entries []state.Entry) (wrong, err error) {
+func (a *App) isMisplaced(ctx context.Context, s sinks.Sink, entries iter.Seq[*state.Entry]) (wrong, err error) {
 	var claimed []analytics.Key
-	for _, e := range entries {
+	for e := range entries {
 		if !e.Sinks[s.Name()].IsZero() {
 			claimed = append(claimed, e.Key)
 		}
@@ -314,6 +311,15 @@ func (a *App) logMarker(ctx context.Context, sink string, err error) {
 
 // isRestored is what the queue asks before its first pass.
 func (a *App) isRestored(ctx context.Context) error {
-	_, err := a.FindTraces(ctx, 0)
+	entries, err := a.State.Entries(ctx)
+	if err == nil {
+		_, err = a.FindTraces(ctx, 0, func(yield func(*state.Entry) bool) {
+			for i := range entries {
+				if !yield(&entries[i]) {
+					return
+				}
+			}
+		})
+	}
 	return err
 }

@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 const (
@@ -62,7 +62,7 @@ func (m *Meter) Observe(a docsapi.Attempt) {
 	if a.Status == http.StatusTooManyRequests {
 		now.counts[state.Count{Name: "api_foreign_throttles_total"}]++
 	}
-	at := state.Observation{Name: "api_request_duration_seconds", Labels: state.Labels("endpoint", a.Endpoint), Bucket: exporter.Bucket(a.Duration)}
+	at := state.Observation{Name: "api_request_duration_seconds", Labels: state.Labels("endpoint", a.Endpoint), Bucket: view.Bucket(a.Duration)}
 	sum := now.observed[at]
 	now.observed[at] = amount{sum.count + 1, sum.sum + a.Duration}
 	switch {

@@ -7,10 +7,10 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/coverage"
-	"github.com/docgauge/docgauge/internal/merges"
-	"github.com/docgauge/docgauge/internal/outcome"
 	"github.com/docgauge/docgauge/internal/prompts"
+	"github.com/docgauge/docgauge/internal/pulls"
 	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // maxPages is how many pages of a window a prompt can refer to at most.
@@ -21,30 +21,29 @@ const maxPages = 100_000
 type numbers struct{ app *App }
 
 // Site returns the totals of the newest settled window and the one before it.
-func (n numbers) Site(ctx context.Context, project string, g analytics.Granularity) (out prompts.Site, err error) {
+func (n numbers) Site(ctx context.Context, project string, g analytics.Granularity) (prompts.Adjacent, error) {
 	now, former, err := n.pair(ctx, project, g)
-	if err != nil {
-		return out, err
-	}
-	return prompts.Site{Window: now.Window, FormerWindow: former.Window, Totals: now.Totals, Former: former.Totals}, nil
+	return prompts.Adjacent{
+		Window: now.Window, FormerWindow: former.Window, Totals: now.Totals, FormerTotals: former.Totals,
+	}, err
 }
 
 // Pages returns the rows of the newest settled window and the one before it.
-func (n numbers) Pages(ctx context.Context, project string, g analytics.Granularity) (out prompts.Pages, err error) {
+func (n numbers) Pages(ctx context.Context, project string, g analytics.Granularity) (out prompts.Adjacent, err error) {
 	now, former, err := n.pair(ctx, project, g)
 	if err != nil {
 		return out, err
 	}
-	out = prompts.Pages{Window: now.Window, FormerWindow: former.Window}
+	out = prompts.Adjacent{Window: now.Window, FormerWindow: former.Window}
 	if out.Rows, err = n.rows(ctx, now); err == nil {
-		out.Former, err = n.rows(ctx, former)
+		out.FormerRows, err = n.rows(ctx, former)
 	}
 	return out, err
 }
 
 // Outcomes returns what became of the readers of the pages that merges touched.
-func (n numbers) Outcomes(ctx context.Context, project string) ([]outcome.Outcome, error) {
-	return merges.Outcomes(ctx, n.app.State, n.app.Archive(), merges.Selection{Projects: []string{project}})
+func (n numbers) Outcomes(ctx context.Context, project string) ([]view.Outcome, error) {
+	return pulls.Outcomes(ctx, n.app.State, n.app.Archive(), pulls.Selection{Projects: []string{project}})
 }
 
 // pair returns the newest settled window, and the one that ends where it begins.
@@ -79,11 +78,16 @@ func (n numbers) rows(ctx context.Context, e state.Entry) ([]analytics.Row, erro
 		if e.Sinks[s.Name()].IsZero() {
 			continue
 		}
-		rows, err := s.Top(ctx, e.Revision, maxPages)
+		rows, err := n.app.TopPages(ctx, s, e.Revision, maxPages)
 		if err == nil {
 			return rows, nil
 		}
 		errs = append(errs, err)
 	}
 	return nil, fmt.Errorf("pages of %s: %w", e.Key, errors.Join(append(errs, errors.New("no sink has them"))...))
+}
+
+// Rows returns the rows of a window from a sink that has it.
+func (a *App) Rows(ctx context.Context, e state.Entry) ([]analytics.Row, error) {
+	return numbers{a}.rows(ctx, e)
 }

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/config"
@@ -13,19 +14,18 @@ import (
 // OpenPrompts opens the prompt folder. Prompts may depend on one whose file is gone, if the
 // journal knows it; without a state, none is known.
 func OpenPrompts(c config.Config) (*prompts.Folder, error) {
-	return prompts.Open(c.PromptsDir, prompts.Rules{Projects: c.Projects, Known: func(id string) bool { return hasJob(c.StateDir, id) }})
-}
-
-// hasJob reports whether the journal has a job of a prompt. The state is opened for each
-// question: few are asked, by commands that need no state otherwise.
-func hasJob(dir, prompt string) bool {
-	db, err := state.OpenExisting(dir)
-	if err != nil {
-		return false
+	known := func(ids []string) []string {
+		db, err := state.OpenExisting(c.StateDir)
+		if err != nil {
+			return nil
+		}
+		defer db.Close()
+		return slices.DeleteFunc(ids, func(id string) bool {
+			has, err := db.HasJob(context.Background(), id)
+			return !has || err != nil
+		})
 	}
-	defer db.Close()
-	has, err := db.HasJob(context.Background(), prompt)
-	return has && err == nil
+	return prompts.Open(c.PromptsDir, prompts.Rules{Projects: c.Projects, Known: known})
 }
 
 // queueConfig is what the settings say about the queue.

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,6 +20,90 @@ const (
 	root   = "../.."
 )
 
+// A rule says what the packages at or below from never import: a package at or below one of
+// never, unless it is at or below one of but. "…" stands for every package of ours.
+type rule struct {
+	why              string
+	from, never, but []string
+}
+
+const all = "…"
+
+// The rooms that rules speak of together.
+var (
+	stores = []string{
+		"internal/archive", "internal/filestore", "internal/deltalog", "internal/spool", "internal/durable",
+		"internal/state", "internal/budget", "internal/docsapi", "sinks",
+	}
+	useCases = []string{
+		"internal/export", "internal/jobs", "internal/pulls", "internal/prompts", "internal/coverage",
+		"internal/verify", "internal/query", "internal/events",
+	}
+	consumers   = []string{"exporter", "internal/web", "internal/mcp"}
+	composition = []string{"internal/cli", "internal/daemon"}
+	backends    = []string{"sinks/parquet", "sinks/clickhouse", "sinks/delta", "sinks/postgres"}
+)
+
+var rules = []rule{
+	{"everybody speaks the words of analytics, so it needs nothing else", []string{"internal/analytics"}, []string{all}, nil},
+	{"the contracts know the vocabulary only", []string{"schedule"}, []string{all}, []string{"internal/analytics"}},
+	{"a store knows neither who uses it nor who is shown what it holds", stores,
+		slices.Concat(useCases, consumers, composition, []string{"internal/app", "internal/config", "internal/view"}), []string{"internal/jobs/journal"}},
+	{"a use case does not know how it is started or shown", useCases, slices.Concat(composition, []string{"internal/web", "internal/mcp"}), nil},
+	{"one sink never needs another", []string{"sinks/parquet"}, backends, []string{"sinks/parquet"}},
+	{"one sink never needs another", []string{"sinks/clickhouse"}, backends, []string{"sinks/clickhouse"}},
+	{"one sink never needs another", []string{"sinks/delta"}, backends, []string{"sinks/delta"}},
+	{"one sink never needs another", []string{"sinks/postgres"}, backends, []string{"sinks/postgres"}},
+	{"only config and app know which sinks there are", slices.Concat(useCases, consumers, composition), backends, nil},
+	{"metrics, pages and MCP are three readers of view", []string{"exporter"}, consumers, []string{"exporter"}},
+	{"metrics, pages and MCP are three readers of view", []string{"internal/web"}, consumers, []string{"internal/web"}},
+	{"metrics, pages and MCP are three readers of view", []string{"internal/mcp"}, consumers, []string{"internal/mcp"}},
+	{"a scrape or a page never causes work", []string{"exporter", "internal/web"},
+		[]string{"internal/docsapi", "internal/budget", "internal/export", "internal/jobs"}, []string{"internal/jobs/journal"}},
+	{"agent jobs and the export are started by the same programs and share no code", []string{"internal/export"}, []string{"internal/jobs"}, []string{"internal/jobs/journal"}},
+	{"agent jobs and the export are started by the same programs and share no code", []string{"internal/jobs"}, []string{"internal/export"}, nil},
+	{"the sandbox stands in for the service and uses nothing of its client's", []string{"internal/sandbox"}, []string{all},
+		[]string{"internal/sandbox", "internal/analytics", "internal/durable", "internal/clock", "internal/format", "internal/htmlview"}},
+	{"only the command starts a sandbox", slices.Concat(stores, useCases, consumers, []string{"internal/app", "internal/config", "internal/daemon"}), []string{"internal/sandbox"}, nil},
+	{"main is signals and an exit code", []string{"cmd"}, []string{all}, []string{"internal/cli"}},
+	{"what developers run is not shipped", []string{"cmd", "exporter", "sinks", "schedule", "internal"}, []string{"internal/dev"}, nil},
+}
+
+// owner names, by the beginning of its import paths, the one package that may import a
+// third-party library. arrow-go has two: window files and Delta checkpoints share nothing.
+// Prometheus' libraries have one half that shows metrics and one that sends them.
+var owner = map[string][]string{
+	"github.com/ClickHouse/clickhouse-go":    {"sinks/clickhouse"},
+	"github.com/aws":                         {"internal/filestore"},
+	"github.com/apache/arrow-go":             {"internal/archive", "internal/deltalog"},
+	"github.com/go-json-experiment/json":     {"internal/docsapi"},
+	"github.com/google/go-github":            {"internal/pulls", "internal/codehost"},
+	"github.com/google/go-cmp":               {"sinks/sinktest"},
+	"github.com/google/jsonschema-go":        {"internal/mcp"},
+	"github.com/jackc":                       {"sinks/postgres"},
+	"github.com/kelseyhightower/envconfig":   {"internal/config"},
+	"github.com/klauspost/compress":          {"internal/deltalog"},
+	"github.com/mattn/go-runewidth":          {"internal/cli/render"},
+	"github.com/modelcontextprotocol":        {"internal/mcp"},
+	"github.com/prometheus/client_golang":    {"exporter"},
+	"github.com/prometheus/client_model":     {"exporter"},
+	"github.com/prometheus/common":           {"cmd/docgauge", "exporter"},
+	"github.com/prometheus/exporter-toolkit": {"internal/web", "exporter/server"},
+	"github.com/robfig/cron":                 {"schedule"},
+	"github.com/schollz/progressbar":         {"internal/cli/render"},
+	"github.com/spf13":                       {"internal/cli"},
+	"go.yaml.in/yaml":                        {"internal/prompts"},
+	"google.golang.org/protobuf":             {"exporter/remotewrite"},
+	"modernc.org/sqlite":                     {"internal/state"},
+	"pgregory.net/rapid":                     {"sinks/sinktest"},
+}
+
+// Libraries that any package may import: they extend the standard library, or are one pure function.
+var shared = []string{"github.com/agext/levenshtein", "github.com/dustin/go-humanize", "golang.org/x"}
+
+// Names that say nothing about what a package is for.
+var drawers = []string{"pkg", "util", "common", "types", "models"}
+
 // listed is what go list says of a package.
 type listed struct {
 	ImportPath, Name string
@@ -29,7 +112,7 @@ type listed struct {
 
 func TestImports(t *testing.T) {
 	for _, pkg := range packages(t) {
-		for _, problem := range slices.Concat(checkImports(pkg), checkName(pkg)) {
+		for _, problem := range check(pkg) {
 			t.Error(problem)
 		}
 	}
@@ -41,57 +124,126 @@ func TestGoModInstalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(mod.Replace)+len(mod.Exclude) > 0 {
-		t.Errorf("go.mod has replace %v and exclude %v: they break go install …@version for users; require versions that work together instead", mod.Replace, mod.Exclude)
+		t.Errorf("go.mod has replace %v and exclude %v: they break go install …@version for users; require versions that work together instead",
+			mod.Replace, mod.Exclude)
 	}
 }
 
-// TestChecks breaks each rule once.
-func TestChecks(t *testing.T) {
+// TestRules breaks each rule once.
+func TestRules(t *testing.T) {
+	for _, r := range rules {
+		broken := r.never[0]
+		if broken == all {
+			broken = "internal/state"
+		} else if slices.Contains(r.but, broken) {
+			broken = r.never[1]
+		}
+		if got := check(listed{ImportPath: module + "/" + r.from[0], Name: "x", Imports: []string{module + "/" + broken}}); len(got) == 0 {
+			t.Errorf("%s imports %s, and nothing says that %s", r.from[0], broken, r.why)
+		}
+		for _, b := range r.but {
+			for _, got := range check(listed{ImportPath: module + "/" + r.from[0], Name: "x", Imports: []string{module + "/" + b}}) {
+				if strings.Contains(got, r.why) {
+					t.Errorf("%s may import %s: %s", r.from[0], b, got)
+				}
+			}
+		}
+	}
 	for _, tc := range []struct {
 		path, name, imports string
 		want                string // empty: allowed
 	}{
-		{"schedule", "schedule", module + "/internal/analytics", ""},
-		{"schedule", "schedule", module + "/internal/state", "schedule imports internal/state"},
-		{"sinks", "sinks", module + "/sinks/parquet", "sinks imports sinks/parquet"},
 		{"internal/cli", "cli", module + "/internal/state", ""},
-		{"cmd/docgauge", "main", "modernc.org/sqlite", "cmd/docgauge imports modernc.org/sqlite"},
+		{"cmd/docgauge", "main", "modernc.org/sqlite", "belongs to internal/state"},
 		{"internal/state", "state", "modernc.org/sqlite/lib", ""},
-		{"internal/deltalog", "deltalog", "github.com/apache/arrow-go/v18/parquet", ""},
-		{"sinks/parquet", "parquet", "github.com/apache/arrow-go/v18/parquet", "which belongs to internal/archive and internal/deltalog alone"},
-		{"internal/state", "state", "modernc.org/sqlitex", "internal/state imports modernc.org/sqlitex"},
+		{"sinks/parquet", "parquet", "github.com/apache/arrow-go/v18/parquet", "belongs to internal/archive and internal/deltalog"},
+		{"internal/state", "state", "modernc.org/sqlitex", "no owner"},
 		{"internal/budget", "budget", "golang.org/x/sync/errgroup", ""},
 		{"internal/budget", "budget", "net/http", ""},
 		{"internal/dev/bench", "main", "github.com/apache/arrow-go/v18/parquet", ""},
-		{"internal/new", "new", "fmt", "internal/new is not in the import table"},
-		{"sinks/parquet", "main", "fmt", "sinks/parquet is a main package"},
-		{"schedule", "util", "fmt", "schedule is named util"},
-		{"internal/util/schedule", "schedule", "", "internal/util/schedule is named util"},
+		{"sinks/parquet", "main", "fmt", "is a main package"},
+		{"internal/util/schedule", "schedule", "", "is named util"},
+		{"schedule", "util", "", "is named util"},
 	} {
-		pkg := listed{ImportPath: module + "/" + tc.path, Name: tc.name, Imports: []string{tc.imports}}
-		got := strings.Join(slices.Concat(checkImports(pkg), checkName(pkg)), "\n")
+		got := strings.Join(check(listed{ImportPath: module + "/" + tc.path, Name: tc.name, Imports: []string{tc.imports}}), "\n")
 		if (tc.want == "") != (got == "") || !strings.Contains(got, tc.want) {
 			t.Errorf("%s (%s) with %q: %q, want %q", tc.path, tc.name, tc.imports, got, tc.want)
 		}
 	}
 }
 
+// check returns what is wrong with the imports, the name and the place of pkg.
+func check(pkg listed) (problems []string) {
+	self := ours(pkg.ImportPath)
+	for _, name := range append(strings.Split(self, "/"), pkg.Name) {
+		if slices.Contains(drawers, name) {
+			problems = append(problems, fmt.Sprintf("%s is named %s: name it for what it does", self, name))
+		}
+	}
+	if within(self, []string{"internal/dev"}) || within(self, []string{"deploy"}) {
+		return problems
+	}
+	if pkg.Name == "main" && !within(self, []string{"cmd"}) {
+		problems = append(problems, self+" is a main package: commands live in cmd")
+	}
+	for _, imported := range pkg.Imports {
+		if within(imported, []string{module}) {
+			problems = append(problems, broken(self, ours(imported))...)
+		} else if problem := foreign(self, imported); problem != "" {
+			problems = append(problems, problem)
+		}
+	}
+	return problems
+}
+
+func broken(self, imported string) (problems []string) {
+	for _, r := range rules {
+		if within(self, r.from) && (r.never[0] == all || within(imported, r.never)) && !within(imported, r.but) {
+			problems = append(problems, fmt.Sprintf("%s imports %s: %s", self, imported, r.why))
+		}
+	}
+	return problems
+}
+
+func foreign(self, imported string) string {
+	host, _, _ := strings.Cut(imported, "/")
+	if !strings.Contains(host, ".") || within(imported, shared) {
+		return ""
+	}
+	for library, owners := range owner {
+		if !within(imported, []string{library}) {
+			continue
+		}
+		if within(self, owners) {
+			return ""
+		}
+		return fmt.Sprintf("%s imports %s, which belongs to %s: use what that package offers", self, imported, strings.Join(owners, " and "))
+	}
+	return fmt.Sprintf("%s imports %s, which has no owner: add it to owner in internal/arch, one package for one library", self, imported)
+}
+
 // packages lists the packages of the module, those that do not compile included.
-func packages(t *testing.T) []listed {
+func packages(t *testing.T) (list []listed) {
 	t.Helper()
-	watchTree()
+	// go test reuses its last result unless something that this process opened has changed,
+	// and it does not see what the go command opens.
+	_ = filepath.WalkDir(root, func(p string, d fs.DirEntry, _ error) error {
+		if d != nil && d.IsDir() && p != root && strings.HasPrefix(d.Name(), ".") {
+			return fs.SkipDir
+		}
+		return nil
+	})
 	out := json.NewDecoder(bytes.NewReader(run(t, "list", "-e", "-deps=false", "-json=ImportPath,Name,Imports", "./...")))
-	var all []listed
 	for {
 		var pkg listed
 		err := out.Decode(&pkg)
 		if errors.Is(err, io.EOF) {
-			return all
+			return list
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, pkg)
+		list = append(list, pkg)
 	}
 }
 
@@ -106,90 +258,12 @@ func run(t *testing.T, args ...string) []byte {
 	return out
 }
 
-// watchTree looks at every folder itself: go test reuses the last result unless
-// something this process opened has changed, and it does not see what the go
-// command opens. A folder that cannot be read is not watched.
-func watchTree() {
-	_ = filepath.WalkDir(root, func(p string, d fs.DirEntry, _ error) error {
-		if d != nil && d.IsDir() && p != root && strings.HasPrefix(d.Name(), ".") {
-			return fs.SkipDir
-		}
-		return nil
-	})
-}
-
-// checkImports returns what is wrong with the imports of pkg.
-func checkImports(pkg listed) []string {
-	self := ours(pkg.ImportPath)
-	if slices.Contains(free, self) {
-		return nil
-	}
-	may, ok := allowed[self]
-	if !ok {
-		return []string{self + " is not in the import table: add it to allowed in internal/arch/table_test.go, with the packages of ours it needs"}
-	}
-	var problems []string
-	for _, imported := range pkg.Imports {
-		if problem := checkImport(self, may, imported); problem != "" {
-			problems = append(problems, problem)
-		}
-	}
-	return problems
-}
-
-func checkImport(self string, may []string, imported string) string {
-	switch {
-	case within(imported, module):
-		return checkOurs(self, may, ours(imported))
-	case standard(imported) || slices.ContainsFunc(shared, func(s string) bool { return within(imported, s) }):
-		return ""
-	}
-	for library, only := range owner {
-		switch {
-		case !within(imported, library):
-		case slices.Contains(only, self):
-			return ""
-		default:
-			return fmt.Sprintf("%s imports %s, which belongs to %s alone: use what that package offers", self, imported, strings.Join(only, " and "))
-		}
-	}
-	return fmt.Sprintf("%s imports %s, which has no owner: add it to owner in internal/arch/table_test.go, one package for one library", self, imported)
-}
-
-func checkOurs(self string, may []string, imported string) string {
-	if slices.Contains(may, anything) || slices.Contains(may, imported) {
-		return ""
-	}
-	return fmt.Sprintf("%s imports %s, and may import of ours only %v: put an interface beside its consumer, or change the import table with a reason", self, imported, may)
-}
-
-// checkName returns what is wrong with the name and place of pkg.
-func checkName(pkg listed) []string {
-	self := ours(pkg.ImportPath)
-	var problems []string
-	for _, name := range append(strings.Split(self, "/"), pkg.Name) {
-		if slices.Contains(drawers, name) {
-			problems = append(problems, fmt.Sprintf("%s is named %s: name it for what it does", self, name))
-		}
-	}
-	if pkg.Name == "main" && path.Dir(self) != "cmd" && !slices.Contains(free, self) {
-		problems = append(problems, self+" is a main package: commands live in cmd")
-	}
-	return problems
-}
-
 // ours returns the path of a package of ours inside the module.
 func ours(importPath string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(importPath, module), "/")
 }
 
-// standard reports whether an import path belongs to the standard library.
-func standard(importPath string) bool {
-	host, _, _ := strings.Cut(importPath, "/")
-	return !strings.Contains(host, ".")
-}
-
-// within reports whether an import path is root or below it.
-func within(importPath, root string) bool {
-	return importPath == root || strings.HasPrefix(importPath, root+"/")
+// within reports whether an import path is one of roots or below it.
+func within(importPath string, roots []string) bool {
+	return slices.ContainsFunc(roots, func(r string) bool { return importPath == r || strings.HasPrefix(importPath, r+"/") })
 }

@@ -25,7 +25,7 @@ func ReadBounds(r io.ReaderAt, size int64) (foot Footer, b Bounds, err error) {
 	meta := reader.MetaData()
 	foot, err = parseFooter(meta)
 	if err == nil && !foot.Visitors {
-		err = errors.New("is no visitors file")
+		err = errors.New("is not a visitors file")
 	}
 	if err != nil {
 		return foot, b, err
@@ -47,7 +47,9 @@ func ReadBounds(r io.ReaderAt, size int64) (foot Footer, b Bounds, err error) {
 }
 
 // bounds merges what the row groups say of a column.
-func bounds[T string | int64](meta *metadata.FileMetaData, column int, read func(metadata.TypedStatistics) (T, T)) (*[2]T, error) {
+func bounds[T string | int64](
+	meta *metadata.FileMetaData, column int, read func(metadata.TypedStatistics) (T, T),
+) (*[2]T, error) {
 	var all *[2]T
 	for i := range meta.RowGroups {
 		chunk, err := meta.RowGroup(i).ColumnChunk(column)

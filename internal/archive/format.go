@@ -18,9 +18,7 @@ const (
 	// createdBy has the form that Parquet readers parse before they trust a
 	// writer's statistics.
 	createdBy = "docgauge version 1.1.0 (build arrow-go 18.8.0)"
-	// createdByFormer is in files that have no checksums.
-	createdByFormer = "docgauge version 1.0.0 (build arrow-go 18.8.0)"
-	zstdLevel       = 3
+	zstdLevel = 3
 	// A page closes at pageBytes, which is checked every writeBatch values. Pages
 	// below 128 KiB let zstd do without its history window, 10 MiB of memory.
 	pageBytes  = 112 << 10
@@ -179,7 +177,7 @@ func writeMetadata(w *file.Writer, rev analytics.Revision, checksum string) erro
 }
 
 // Metadata returns what the footer says of the revision as keys and values, for
-// whoever keeps them beside the file.
+// programs that keep them beside the file.
 func (f Footer) Metadata() map[string]string {
 	kv := map[string]string{}
 	for _, pair := range pairs(f.Revision, f.Checksum) {
@@ -207,7 +205,8 @@ func readRevision(find func(key string) *string) (analytics.Revision, error) {
 		return analytics.Revision{}, fmt.Errorf("not a window file: %w", f.err)
 	} else if v != schemaVersion {
 		return analytics.Revision{}, fmt.Errorf(
-			"schema version %q: this program knows %s only, use the release that wrote the file or a newer one", v, schemaVersion)
+			"schema version %q: this program knows %s only, use the release that wrote the file or a newer one", v,
+			schemaVersion)
 	}
 	rev := analytics.Revision{
 		Key: analytics.Key{

@@ -15,7 +15,7 @@ import (
 
 // A file's own footer holds a CRC-32C of its bytes, as 8 hexadecimal digits; it is
 // computed with these digits 0. So each copy of a file, in the spool or published,
-// shows whether it is what was written.
+// shows whether it is damaged.
 const (
 	crcKey    = keyPrefix + "crc32c"
 	crcDigits = 8
@@ -43,7 +43,7 @@ func crcOffset(footer []byte) (int, error) {
 }
 
 // Intact reads the whole file and returns [ErrDamaged] if its bytes are not those
-// that were written. For a file by a version that wrote no CRC it returns nil.
+// that were written.
 func (f *File) Intact() error { return f.read(intact) }
 
 func intact(r *io.SectionReader) error {
@@ -55,11 +55,6 @@ func intact(r *io.SectionReader) error {
 	begin := r.Size() - footerEnd - length
 	if _, err := r.ReadAt(footer, begin); err != nil {
 		return err
-	}
-	if bytes.Contains(footer, []byte(createdByFormer)) {
-		if former, err := hasNoCRC(r); former || err != nil {
-			return err
-		}
 	}
 	i, err := crcOffset(footer)
 	if err != nil {
@@ -79,17 +74,6 @@ func intact(r *io.SectionReader) error {
 	return nil
 }
 
-// hasNoCRC reports whether the file is by a version that wrote no CRC.
-func hasNoCRC(r *io.SectionReader) (former bool, err error) {
-	defer caught(&err)
-	reader, err := newReader(r)
-	if err != nil {
-		return false, err
-	}
-	meta := reader.MetaData()
-	return meta.GetCreatedBy() == createdByFormer && meta.KeyValueMetadata().FindValue(crcKey) == nil, nil
-}
-
 // ReadIntact is [ReadFooter] for a file whose bytes are those that were written, else
 // [ErrDamaged].
 func ReadIntact(r io.ReaderAt, size int64) (Footer, error) {
@@ -105,14 +89,7 @@ func ReadIntact(r io.ReaderAt, size int64) (Footer, error) {
 // long, to its end. It adds up the rows of a visitors file, and returns an error
 // if anything that can be tested is not as it was written: the bytes, the
 // order and number of the rows, their checksum, or the one row of a totals file.
-func Inspect(r io.ReaderAt, size int64) (Footer, analytics.Sum, error) {
-	return InspectRows(r, size, func(analytics.Row) {})
-}
-
-// InspectRows is [Inspect], and calls visit for each row of a visitors file. It
-// visits rows before it has tested what follows them: after an error they do not
-// count.
-func InspectRows(r io.ReaderAt, size int64, visit func(analytics.Row)) (foot Footer, sum analytics.Sum, err error) {
+func Inspect(r io.ReaderAt, size int64) (foot Footer, sum analytics.Sum, err error) {
 	section := io.NewSectionReader(r, 0, size)
 	if foot, err = readFooter(section); err != nil {
 		return foot, sum, err
@@ -125,7 +102,6 @@ func InspectRows(r io.ReaderAt, size int64, visit func(analytics.Row)) (foot Foo
 	}
 	err = scan(section, foot.Rows, func(r analytics.Row) bool {
 		sum.Add(r)
-		visit(r)
 		return true
 	})
 	if err == nil && foot.Checksum != "" && foot.Checksum != sum.Checksum.String() {
@@ -136,25 +112,6 @@ func InspectRows(r io.ReaderAt, size int64, visit func(analytics.Row)) (foot Foo
 
 // ErrOther: the file is of another revision.
 var ErrOther = errors.New("file of another revision")
-
-// Top returns the n rows with the most visitors, in the order of [analytics.Top], of the
-// visitors file in r, which must be of rev. It makes the tests of [Inspect].
-func Top(r io.ReaderAt, size int64, rev analytics.Revision, n int) (top []analytics.Row, err error) {
-	foot, err := ReadFooter(r, size)
-	if err == nil && (foot.Key != rev.Key || foot.Number != rev.Number) {
-		err = ErrOther
-	}
-	if err != nil {
-		return nil, err
-	}
-	return analytics.Top(func(yield func(analytics.Row, error) bool) {
-		more := true
-		_, _, err := InspectRows(r, size, func(r analytics.Row) { more = more && yield(r, nil) })
-		if err != nil && more {
-			yield(analytics.Row{}, err)
-		}
-	}, n)
-}
 
 // checkTotals compares the row of a totals file with its footer.
 func checkTotals(r *io.SectionReader, rev analytics.Revision) (err error) {

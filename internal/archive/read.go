@@ -123,8 +123,13 @@ func (f *File) Checksum() string { return f.foot.Checksum }
 // Path returns the name that f was opened by.
 func (f *File) Path() string { return f.path }
 
-// InMemory reports whether f was made by [Encode] and has no file.
-func (f *File) InMemory() bool { return f.data != nil }
+// Remove removes the file from disk, if that is where it is.
+func (f *File) Remove() error {
+	if f.data != nil {
+		return nil
+	}
+	return os.Remove(f.path)
+}
 
 // Open opens the file itself for reading; the caller closes it.
 func (f *File) Open() (io.ReadCloser, error) {
@@ -132,12 +137,6 @@ func (f *File) Open() (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(f.data)), nil
 	}
 	return os.Open(f.path)
-}
-
-// ReadRevision is [ReadFooter] for the revision alone.
-func ReadRevision(r io.ReaderAt, size int64) (analytics.Revision, error) {
-	foot, err := ReadFooter(r, size)
-	return foot.Revision, err
 }
 
 // ReadFooter reads the footer of a window file, visitors or totals, in r,

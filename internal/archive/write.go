@@ -35,67 +35,78 @@ const (
 	batchRows = 1024
 )
 
-// Write writes rev and its rows to a new file at path and flushes the file to
-// disk; the caller flushes the directory entry. It returns rev as it is in the
-// file: with Rows counted and ExportedAt cut to microseconds. If rev.Rows is
-// [analytics.TotalsOnlyRows] it is [WriteTotals], and rows is not used.
+// Write writes rev and its rows to a new file at path. The file is not flushed to disk: it is a
+// temporary one, or copied from there. Write returns rev as stored: with Rows counted and
+// ExportedAt cut to microseconds. If rev.Rows is [analytics.TotalsOnlyRows] it writes a totals
+// file, and rows is not used.
 //
 // Rows must come sorted by path in byte order, each path once, paths in UTF-8.
 // It is an error if path exists. After an error nothing is left at path,
 // unless it was there before.
 func Write(path string, rev analytics.Revision, rows iter.Seq2[analytics.Row, error]) (analytics.Revision, error) {
-	foot, columns, encode, err := prepare(rev, rows)
-	if err != nil {
-		return foot.Revision, fmt.Errorf("window file %s: %w", path, err)
-	}
-	err = create(path, columns, encode)
+	var foot Footer
+	err := create(path, func(out *os.File) (err error) {
+		foot, err = encode(out, rev, rows)
+		return err
+	})
 	return foot.Revision, err
 }
 
 // Encode is [Write] into memory, for a window of few rows.
 func Encode(rev analytics.Revision, rows iter.Seq2[analytics.Row, error]) (*File, error) {
 	var out bytes.Buffer
-	foot, columns, encode, err := prepare(rev, rows)
-	if err == nil {
-		err = write(&out, columns, encode)
-	}
+	foot, err := encode(&out, rev, rows)
 	if err != nil {
 		return nil, fmt.Errorf("window file: %w", err)
 	}
-	return &File{path: "in memory", data: out.Bytes(), foot: *foot}, nil
+	return &File{path: "in memory", data: out.Bytes(), foot: foot}, nil
 }
 
-// prepare checks rev, and returns what encodes it with its rows, and the footer, which is
-// complete afterwards.
-func prepare(rev analytics.Revision, rows iter.Seq2[analytics.Row, error]) (*Footer, *schema.GroupNode, func(*file.Writer) error, error) {
+// WriteTotals writes the totals file of rev to a new file at path, on the terms
+// of [Write], and flushes it to disk; the caller flushes the directory entry. The column
+// page_count holds rev.Rows.
+func WriteTotals(path string, rev analytics.Revision) error {
+	return create(path, func(out *os.File) error {
+		rev, err := checked(rev)
+		if err == nil {
+			err = write(out, totalsSchema(), func(w *file.Writer) error { return encodeTotals(w, rev) })
+		}
+		if err == nil {
+			err = out.Sync()
+		}
+		return err
+	})
+}
+
+// encode writes a window file, and returns its footer. It encodes while the next rows are read.
+func encode(to io.Writer, rev analytics.Revision, rows iter.Seq2[analytics.Row, error]) (foot Footer, err error) {
 	if !rev.TotalsOnly() {
 		rev.Rows = 0
 	}
-	rev, err := checked(rev)
-	foot := &Footer{Revision: rev}
-	if rev.TotalsOnly() {
-		return foot, totalsSchema(), func(w *file.Writer) error { return encodeTotals(w, rev) }, err
+	if foot.Revision, err = checked(rev); err != nil {
+		return foot, err
 	}
-	return foot, visitorsSchema(), func(w *file.Writer) error { return encode(w, rows, foot) }, err
-}
-
-// encode encodes a visitors file, and completes its footer. It encodes while the next rows
-// are read.
-func encode(w *file.Writer, rows iter.Seq2[analytics.Row, error], foot *Footer) error {
-	enc := newEncoder(w, foot.Revision)
-	defer enc.release()
-	for batch, err := range ahead(rows) {
-		for _, row := range batch {
-			if err := enc.add(row); err != nil {
+	if rev.TotalsOnly() {
+		err = write(to, totalsSchema(), func(w *file.Writer) error { return encodeTotals(w, foot.Revision) })
+		return foot, err
+	}
+	err = write(to, visitorsSchema(), func(w *file.Writer) error {
+		enc := newEncoder(w, foot.Revision)
+		defer enc.release()
+		for batch, err := range ahead(rows) {
+			for _, row := range batch {
+				if err := enc.add(row); err != nil {
+					return err
+				}
+			}
+			if err != nil {
 				return err
 			}
 		}
-		if err != nil {
-			return err
-		}
-	}
-	foot.Rows, foot.Checksum, foot.Visitors = enc.rows, enc.sum.String(), true
-	return enc.finish(foot.Revision)
+		foot.Rows, foot.Checksum, foot.Visitors = enc.rows, enc.sum.String(), true
+		return enc.finish(foot.Revision)
+	})
+	return foot, err
 }
 
 // ahead yields rows in batches, which are valid until the next one. It reads the next
@@ -144,29 +155,14 @@ func ahead(rows iter.Seq2[analytics.Row, error]) iter.Seq2[[]analytics.Row, erro
 	}
 }
 
-// WriteTotals writes the totals file of rev to a new file at path, on the terms
-// of [Write]. The column page_count holds rev.Rows.
-func WriteTotals(path string, rev analytics.Revision) error {
-	rev, err := checked(rev)
-	if err != nil {
-		return fmt.Errorf("totals file %s: %w", path, err)
-	}
-	return create(path, totalsSchema(), func(w *file.Writer) error { return encodeTotals(w, rev) })
-}
-
-// create makes path, lets encode fill it, and makes it durable or removes it.
-// The footer is written last, after encode has succeeded, so that a file cut short
-// by a crash is not a readable window file.
-func create(path string, columns *schema.GroupNode, encode func(*file.Writer) error) error {
+// create makes path and lets fill write it, or removes it. The footer is written last, so that
+// a file cut short by a crash is not a readable window file.
+func create(path string, fill func(*os.File) error) error {
 	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
 	if err != nil {
 		return fmt.Errorf("window file: %w", err)
 	}
-	err = write(out, columns, encode)
-	if err == nil {
-		err = out.Sync()
-	}
-	if err = errors.Join(err, out.Close()); err != nil {
+	if err = errors.Join(fill(out), out.Close()); err != nil {
 		return fmt.Errorf("window file %s: %w", path, errors.Join(err, os.Remove(path)))
 	}
 	return nil
@@ -214,7 +210,7 @@ func (o *output) Write(p []byte) (int, error) {
 	return len(p), err
 }
 
-// finish puts the CRC into the footer and writes what is left.
+// finish puts the CRC into the footer and writes the rest.
 func (o *output) finish() error {
 	at, err := crcOffset(o.buf)
 	if err != nil {

@@ -38,7 +38,7 @@ func (o *archiveOptions) flags(cmd *cobra.Command, window string) {
 	f.BoolVar(&o.asCSV, "csv", false, "print CSV, with paths exactly as they are")
 }
 
-// openedArchive is an archive, and what is asked of it.
+// openedArchive is an archive and a selection from it.
 type openedArchive struct {
 	sinks.Sink
 	config    config.Config
@@ -57,21 +57,22 @@ func (a *Program) openArchive(o archiveOptions) (out openedArchive, err error) {
 		return out, usageError{fmt.Errorf("--window: %w", err)}
 	}
 	out.selection.Projects, out.selection.Order = coverage.List(o.project), out.config.Projects
+	out.selection.Names = out.config.ProjectNames
 	if out.Sink, err = app.OpenArchive(cmp.Or(o.archive, out.config.ParquetURL)); err != nil {
 		return out, usageError{fmt.Errorf("--archive: %w", err)}
 	}
 	return out, nil
 }
 
-// others is an archive from which unreadable windows are left out, with a warning, whose
-// projects are neither asked for nor configured: nothing that is exported mends them.
-type others struct {
+// neededArchive is an archive without the unreadable windows of projects that are neither
+// selected nor configured: no export repairs them. Each causes a warning.
+type neededArchive struct {
 	sinks.Sink
 	needed []string
 	warn   func(format string, args ...any)
 }
 
-// withoutOthers returns from as [others], where projects are asked for or configured.
+// withoutOthers returns from as [neededArchive], if projects are selected or configured.
 func (a *Program) withoutOthers(from sinks.Sink, c config.Config, project string) sinks.Sink {
 	needed := coverage.List(project)
 	if len(needed) == 0 {
@@ -80,14 +81,15 @@ func (a *Program) withoutOthers(from sinks.Sink, c config.Config, project string
 	if len(needed) == 0 {
 		return from
 	}
-	return others{from, needed, a.note}
+	return neededArchive{from, needed, a.note}
 }
 
-func (o others) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.Shown, error] {
+func (o neededArchive) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.Shown, error] {
 	return func(yield func(sinks.Shown, error) bool) {
 		for shown, err := range o.Sink.Inspect(ctx, scope) {
 			fault, ok := errors.AsType[sinks.Fault](err)
-			if ok && fault.Kind == sinks.Unreadable && fault.Key.Project != "" && !slices.Contains(o.needed, fault.Key.Project) {
+			if ok && fault.Kind == sinks.Unreadable && fault.Key.Project != "" &&
+				!slices.Contains(o.needed, fault.Key.Project) {
 				o.warn("left out: %v (`docgauge verify` says how to mend it)", err)
 				continue
 			}
@@ -98,24 +100,24 @@ func (o others) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.
 	}
 }
 
-// show prints the answers to a question, one table after the other, or the reports of
-// them as JSON or CSV. err is of what could not be answered; it comes last.
-func show[Answer, Report any](w io.Writer, o archiveOptions, answers []Answer, err error, reports []Report,
-	csv func(io.Writer, []Report) error, table func(Answer) error,
+// show prints reports as one table after the other, or as JSON or CSV. err is of what could
+// not be answered; it comes last.
+func show[Report any](w io.Writer, o archiveOptions, reports []Report, err error,
+	csv func(io.Writer, []Report) error, table func(Report) error,
 ) error {
 	switch {
-	case len(answers) == 0:
+	case len(reports) == 0:
 		return err
 	case o.asJSON:
 		return errors.Join(render.JSON(w, reports), err)
 	case o.asCSV:
 		return errors.Join(csv(w, reports), err)
 	}
-	for i, answer := range answers {
+	for i, report := range reports {
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
-		if err := table(answer); err != nil {
+		if err := table(report); err != nil {
 			return err
 		}
 	}
@@ -125,10 +127,10 @@ func show[Answer, Report any](w io.Writer, o archiveOptions, answers []Answer, e
 // archiveProjects are the projects of --project, all of which the archive has.
 func archiveProjects(ctx context.Context, flag string, from sinks.Sink) ([]string, error) {
 	ids := coverage.List(flag)
-	return ids, asked(query.CheckProjects(ctx, from, ids))
+	return ids, asUsageError(query.CheckProjects(ctx, from, ids))
 }
 
-// noWindows says that nothing of an archive lies inside dates, or that it is empty.
+// noWindows is the error that an archive is empty, or has no window inside dates.
 func noWindows(from sinks.Sink, within analytics.Window) error {
 	if within == (analytics.Window{}) {
 		return fmt.Errorf("the archive %s has no window: run `docgauge export` first, "+
@@ -137,8 +139,8 @@ func noWindows(from sinks.Sink, within analytics.Window) error {
 	return usageError{fmt.Errorf("--from, --to: the archive %s has no window inside %s", from.Location(), within)}
 }
 
-// asked makes a mistake in the question one of usage.
-func asked(err error) error {
+// asUsageError makes an unknown project a usage error.
+func asUsageError(err error) error {
 	if unknown, is := errors.AsType[query.UnknownProjectError](err); is {
 		return usageError{fmt.Errorf("--%w", unknown)}
 	}
@@ -153,9 +155,8 @@ func signed(n int64) string {
 	return format.Commas(n)
 }
 
-// percentChange writes a change in percent: +2.1%, -13.0%, 0.0%; - where there was nothing.
-func percentChange(from, to int64) string {
-	p := query.Percent(from, to)
+// percentText writes a change in percent: +2.1%, -13.0%, 0.0%; - where there was nothing.
+func percentText(p *float64) string {
 	switch {
 	case p == nil:
 		return "-"

@@ -32,16 +32,16 @@ func (a *Program) checkCommand() *cobra.Command {
 		Use:   "check",
 		Short: "try the configuration, the state, each sink and the API",
 		Long: `check validates the configuration and then tries everything an export needs: the
-state directory, each sink (a file is written and removed), where metrics go, and the
-API with one request for each project, which counts against the budget. Every finding
-is reported in one run: ok, FAIL, or skip for what cannot be asked now because the
-hour's budget is used up or the service has throttled us. A skip does not count
-as a failure.
+state directory, each sink (a file is written and removed), where metrics go,
+and the API with one request for each project, which counts against the budget.
+Every finding is reported in one run: ok, FAIL, or skip for what cannot be asked
+now because the hour's budget is used up or the service has throttled us. A skip
+does not count as a failure.
 
-What the API answers tells docgauge plan how large a day is, before the first export.
+What the API answers tells docgauge plan how large a day is, before the first
+export.
 
 ` + exitCodes,
-		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.check(cmd.Context(), asJSON) },
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the findings as JSON")
@@ -58,17 +58,17 @@ const (
 // checkFinding is one thing that was tried; its JSON keys are stable.
 type checkFinding struct {
 	Result string `json:"result"`
-	// Check names what was tried: configuration, state, api, sink clickhouse.
+	// Check is configuration, state, api, sink clickhouse and so on.
 	Check string `json:"check"`
-	// Project is set where a project was asked for.
+	// Project is set where a project was requested.
 	Project string `json:"project,omitempty"`
 	Detail  string `json:"detail"`
 }
 
-// checker collects the findings of one check, and prints each as it comes.
+// checker collects findings, and prints each as it comes.
 type checker struct {
-	app      *Program
-	cfg      config.Config
+	program  *Program
+	config   config.Config
 	asJSON   bool
 	printed  error
 	Findings []checkFinding `json:"findings"`
@@ -79,21 +79,41 @@ func (a *Program) check(ctx context.Context, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	c := &checker{app: a, cfg: cfg, asJSON: asJSON, Findings: []checkFinding{}}
-	c.found("configuration", format.Plural(len(cfg.Projects), "project")+", "+format.Plural(len(cfg.Windows), "kind")+" of window", nil)
-	c.sinks(ctx)
-	if err := c.state(ctx); err != nil {
+	c := &checker{program: a, config: cfg, asJSON: asJSON, Findings: []checkFinding{}}
+	projects, windows := format.Plural(len(cfg.Projects), "project"), format.Plural(len(cfg.Windows), "kind")
+	c.found("configuration", projects+", "+windows+" of window", nil)
+	stores, err := app.NewSinks(cfg)
+	for _, s := range stores {
+		c.found("sink "+s.Name(), s.Location(), s.Check(ctx))
+	}
+	if err = errors.Join(err, app.CloseSinks(stores)); err != nil {
+		c.found("sinks", "", err)
+	}
+	if err := c.tryService(ctx); err != nil {
 		return err
 	}
-	c.metrics(ctx)
-	c.expiry()
+	if cfg.Textfile != "" {
+		c.found("textfile", cfg.Textfile, exporter.TryTextfile(cfg.Textfile))
+	}
+	if cfg.PushgatewayURL != "" {
+		c.found("pushgateway", "ready", exporter.CheckPushgateway(ctx, string(cfg.PushgatewayURL)))
+	}
+	if date := cfg.APIKeyExpires.Date; cfg.APIKeyExpires.Set {
+		said, err := date.String(), error(nil)
+		if left := date.Time().Sub(a.now()); left <= 0 {
+			err = fmt.Errorf("DOCGAUGE_API_KEY expired on %s: make a new key on the API keys page", date)
+		} else if left < expirySoon {
+			said = fmt.Sprintf("%s, in %d days: make a new key soon", date, int(left.Hours()/24))
+		}
+		c.found("key expiry", said, err)
+	}
 	if asJSON {
 		if err := render.JSON(a.Out, c); err != nil {
 			return err
 		}
 	}
 	if c.printed == nil && c.failed() {
-		return errSaid
+		return errReported
 	}
 	return c.printed
 }
@@ -102,9 +122,9 @@ func (c *checker) failed() bool {
 	return slices.ContainsFunc(c.Findings, func(f checkFinding) bool { return f.Result == checkFail })
 }
 
-// found adds what was found: what it says, or why it failed.
-func (c *checker) found(what, said string, err error) {
-	f := checkFinding{Result: checkOK, Check: what, Detail: said}
+// found adds a finding: a description, or the error.
+func (c *checker) found(check, said string, err error) {
+	f := checkFinding{Result: checkOK, Check: check, Detail: said}
 	if err != nil {
 		f.Result, f.Detail = checkFail, err.Error()
 	}
@@ -121,44 +141,30 @@ func (c *checker) add(f checkFinding) {
 	if f.Project != "" {
 		detail = f.Project + ": " + detail
 	}
-	text := render.NewText(c.app.Out)
+	text := render.NewText(c.program.Out)
 	text.Line(6+nameColumn+2, "%-4s  %-*s  %s", f.Result, nameColumn, f.Check, detail)
 	c.printed = cmp.Or(c.printed, text.Err())
 }
 
-func (c *checker) sinks(ctx context.Context) {
-	stores, err := app.NewSinks(c.cfg)
-	if err != nil {
-		c.found("sinks", "", err)
-		return
-	}
-	for _, s := range stores {
-		c.found("sink "+s.Name(), s.Location(), s.Check(ctx))
-	}
-	if err := app.CloseSinks(stores); err != nil {
-		c.found("sinks", "", err)
-	}
-}
-
-// state opens the state, without which no request may be sent, and tries the API. A state
-// of an older docgauge, which may be in use, is not migrated.
-func (c *checker) state(ctx context.Context) (err error) {
-	dir, err := filepath.Abs(c.cfg.StateDir)
+// tryService opens the state, without which no request may be sent, and requests the newest
+// day of each project. The state of an older docgauge, which may be in use, is not migrated.
+func (c *checker) tryService(ctx context.Context) (err error) {
+	dir, err := filepath.Abs(c.config.StateDir)
 	if err != nil {
 		return err
 	}
-	db, err := state.OpenUnmigrated(c.cfg.StateDir)
+	db, err := state.OpenUnmigrated(c.config.StateDir)
 	if c.found("state", dir, err); err != nil {
 		return nil //nolint:nilerr // it is reported
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	client, err := app.NewProbe(c.cfg, db, c.app.logger(c.cfg), c.app.now)
+	client, err := app.NewProbe(c.config, db, c.program.logger(c.config), c.program.now)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, client.Flush(context.WithoutCancel(ctx))) }()
-	for _, project := range c.cfg.Projects {
-		f, err := c.app.askProject(ctx, c.cfg, db, client, project)
+	for _, project := range c.config.Projects {
+		f, err := c.tryProject(ctx, db, client, project)
 		if err != nil {
 			return err
 		}
@@ -167,20 +173,25 @@ func (c *checker) state(ctx context.Context) (err error) {
 	return nil
 }
 
-// askProject reads the first page of the project's newest day, with one request, and keeps
-// for the plan how large it is. An error is one of the state.
-func (a *Program) askProject(ctx context.Context, c config.Config, db *state.DB, client *app.API, project string) (f checkFinding, err error) {
-	f = checkFinding{Result: checkOK, Check: "api", Project: project}
-	day := schedule.Newest(analytics.Day, analytics.DateOf(a.now()))
+// tryProject reads the first page of the project's newest day, with one request, and records
+// its size for the plan. An error comes from the state.
+func (c *checker) tryProject(
+	ctx context.Context, db *state.DB, client *app.API, project string,
+) (f checkFinding, err error) {
+	f, now := checkFinding{Result: checkOK, Check: "api", Project: project}, c.program.now()
+	day := schedule.Newest(analytics.Day, analytics.DateOf(now))
 	page, err := client.Client.VisitorsPage(ctx, docsapi.VisitorsQuery{Project: project, Window: day})
 	if err != nil {
-		left, stateErr := coverage.Remaining(ctx, db, coverage.AnalyticsBudget, int(c.Budget), time.Duration(c.Timeout), a.now())
+		left, stateErr := coverage.Remaining(ctx, db, coverage.AnalyticsBudget, int(c.config.Budget), now)
 		if stateErr != nil {
 			return f, stateErr
 		}
 		if docsapi.IsThrottled(err) || docsapi.IsNotSent(err) && !left.Next.IsZero() {
-			f.Result = checkSkip
-			f.Detail, err = a.notNow(ctx, client, left)
+			f.Result, f.Detail = checkSkip, "not now: the budget is "+left.String()
+			at, err := client.LastAnswer(ctx, docsapi.KeyAdmin)
+			if err == nil && !at.IsZero() {
+				f.Detail += " (last answer with this key: " + format.Clock(at, now) + ")"
+			}
 			return f, err
 		}
 		f.Result, f.Detail = checkFail, err.Error()
@@ -190,48 +201,12 @@ func (a *Program) askProject(ctx context.Context, c config.Config, db *state.DB,
 		return f, nil
 	}
 	key := analytics.Key{Project: project, Granularity: analytics.Day, Window: day}
-	f.Detail = fmt.Sprintf("%s visitors on %s, on %s", format.Commas(page.Totals.Total), a.wording(c).days(key), format.Plural(len(page.Rows), "page"))
+	f.Detail = fmt.Sprintf("%s visitors on %s, on %s", format.Commas(page.Totals.Total),
+		c.program.wording(c.config).days(key), format.Plural(len(page.Rows), "page"))
 	pages := 1
 	if page.HasMore {
 		f.Detail += " at least"
 		pages = 2
 	}
-	return f, db.SetMovement(ctx, project, analytics.Day, string(schedule.DayPages), pages, a.now())
-}
-
-// notNow says until when nothing can be sent, and when this key was last answered, if that
-// is known.
-func (a *Program) notNow(ctx context.Context, client *app.API, left coverage.Capacity) (string, error) {
-	text := "not now: the budget is " + left.String()
-	at, err := client.LastAnswer(ctx, docsapi.KeyAdmin)
-	if err == nil && !at.IsZero() {
-		text += " (last answer with this key: " + format.Clock(at, a.now()) + ")"
-	}
-	return text, err
-}
-
-// metrics tries where a run's metrics go.
-func (c *checker) metrics(ctx context.Context) {
-	if c.cfg.Textfile != "" {
-		c.found("textfile", c.cfg.Textfile, exporter.TryTextfile(c.cfg.Textfile))
-	}
-	if c.cfg.PushgatewayURL != "" {
-		c.found("pushgateway", "ready", exporter.CheckPushgateway(ctx, string(c.cfg.PushgatewayURL)))
-	}
-}
-
-func (c *checker) expiry() {
-	if !c.cfg.APIKeyExpires.Set {
-		return
-	}
-	date := c.cfg.APIKeyExpires.Date
-	left := date.Time().Sub(c.app.now())
-	switch {
-	case left <= 0:
-		c.found("key expiry", "", fmt.Errorf("DOCGAUGE_API_KEY expired on %s: make a new key on the API keys page", date))
-	case left < expirySoon:
-		c.found("key expiry", fmt.Sprintf("%s, in %d days: make a new key soon", date, int(left.Hours()/24)), nil)
-	default:
-		c.found("key expiry", date.String(), nil)
-	}
+	return f, db.SetMovement(ctx, project, analytics.Day, string(schedule.DayPages), pages, now)
 }

@@ -19,9 +19,8 @@ import (
 	"github.com/docgauge/docgauge/internal/state"
 )
 
-// completions tells the shell what may follow: projects and windows of the
-// environment, sinks, jobs of the journal, files and directories where a flag
-// names one, and nothing elsewhere. It reads, and never asks the service.
+// completions completes projects and windows of the environment, sinks, jobs of the journal,
+// and files and directories where a flag names one. It never sends a request to the service.
 func (a *Program) completions(root *cobra.Command) {
 	// The settings are where they are for the command itself.
 	withSettings := func(complete cobra.CompletionFunc) cobra.CompletionFunc {
@@ -32,10 +31,11 @@ func (a *Program) completions(root *cobra.Command) {
 		}
 	}
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
-	each(root, func(cmd *cobra.Command) {
+	walk(root, func(cmd *cobra.Command) {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			if complete := flagValues(cmd, f.Name); complete != nil {
-				_ = cmd.RegisterFlagCompletionFunc(f.Name, withSettings(complete)) // the flag is there, and has none yet
+				_ = cmd.RegisterFlagCompletionFunc(f.Name,
+					withSettings(complete)) // the flag is there, and has none yet
 			}
 		})
 		if strings.Contains(cmd.Use, "SEQ|PROMPT") {
@@ -45,19 +45,21 @@ func (a *Program) completions(root *cobra.Command) {
 	_ = root.RegisterFlagCompletionFunc("env-file", flagValues(root, "env-file")) // as above
 }
 
-// each calls f for the command and all below it.
-func each(cmd *cobra.Command, f func(*cobra.Command)) {
+// walk calls f for the command and all below it.
+func walk(cmd *cobra.Command, f func(*cobra.Command)) {
 	f(cmd)
 	for _, sub := range cmd.Commands() {
-		each(sub, f)
+		walk(sub, f)
 	}
 }
 
-// flagValues returns what completes the value of a flag, nil where nothing can.
+// flagValues returns the completion of a flag's value, nil where there is none.
 func flagValues(cmd *cobra.Command, flag string) cobra.CompletionFunc {
+	const noFile = cobra.ShellCompDirectiveNoFileComp
+	fixed := func(values ...cobra.Completion) cobra.CompletionFunc { return cobra.FixedCompletions(values, noFile) }
 	switch flag {
 	case "project":
-		if cmd.Name() == "sandbox" { // makes projects up
+		if cmd.Name() == "sandbox" { // its projects can have any name
 			return nil
 		}
 		return completeList(func() []string { return coverage.List(setting("PROJECTS")) })
@@ -65,18 +67,18 @@ func flagValues(cmd *cobra.Command, flag string) cobra.CompletionFunc {
 		return completeList(configuredWindows)
 	case "window":
 		return func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			return configuredWindows(), cobra.ShellCompDirectiveNoFileComp
+			return configuredWindows(), noFile
 		}
 	case "by":
-		return cobra.FixedCompletions([]cobra.Completion{"total", "human", "ai", query.ByChange}, cobra.ShellCompDirectiveNoFileComp)
+		return fixed("total", "human", "ai", string(query.ByChange))
 	case "sink":
-		return cobra.FixedCompletions(slices.Sorted(slices.Values(config.SinkNames())), cobra.ShellCompDirectiveNoFileComp)
+		return fixed(slices.Sorted(slices.Values(config.SinkNames()))...)
 	case "scenario":
-		return cobra.FixedCompletions([]cobra.Completion{string(sandbox.Growth), string(sandbox.Steady)}, cobra.ShellCompDirectiveNoFileComp)
+		return fixed(string(sandbox.Growth), string(sandbox.Steady))
 	case "log.level":
-		return cobra.FixedCompletions([]cobra.Completion{"debug", "info", "warn", "error"}, cobra.ShellCompDirectiveNoFileComp)
+		return fixed("debug", "info", "warn", "error")
 	case "log.format":
-		return cobra.FixedCompletions([]cobra.Completion{"text", "json"}, cobra.ShellCompDirectiveNoFileComp)
+		return fixed("text", "json")
 	case "archive", "data", "dir", "repo":
 		return cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
 	case "agent-script", "request-log", "output", "env-file", "api-key-file", "web.config.file":

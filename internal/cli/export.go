@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
+	"github.com/docgauge/docgauge/internal/events"
 	"github.com/docgauge/docgauge/internal/export"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/snapshot"
@@ -24,25 +26,25 @@ func (a *Program) exportCommand() *cobra.Command {
 	var dry, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "export",
-		Short: "read what is due within the budget and write it to the sinks",
+		Short: "read the windows that are due, and write them to the sinks",
 		Long: `export is one batch run: it plans, reads due windows within the request budget,
 commits each whole window to every sink, and exits. Run it every hour from cron:
-whatever does not fit in this hour's budget is read by the next runs, newest first.
+whatever does not fit in this hour's budget is read by the next runs, newest
+first.
 
-A run that is killed at any moment loses nothing: the next one continues with the
-pages that were read and delivers the windows that were sealed.
+A run that is killed at any moment loses nothing: the next one continues with
+the pages that were read and delivers the windows that were sealed.
 
-With --from and --to exactly the windows inside [from,to) are read, again if they
-were read before, and nothing else. Where the budget ends this, the same command
-continues it, until each of them was read since the first run; it then says so and
-sends nothing. --again starts over.
+With --from and --to exactly the windows inside [from,to) are read, again if
+they were read before, and nothing else. Where the budget ends this, the same
+command continues it, until each of them was read since the first run; it then
+says so and sends nothing. --again starts over.
 
 ` + exitCodes,
-		Example: `  docgauge export           what is due, as far as the budget goes
+		Example: `  docgauge export           windows that are due, as far as the budget goes
   docgauge export --wait    continue across budget pauses until nothing is due
   docgauge export --from 2026-10-01 --to 2026-11-01  read October again
   docgauge export --windows day --project prj_a`,
-		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if dry {
 				return a.plan(cmd.Context(), o.Selection, planOptions{json: asJSON})
@@ -65,11 +67,12 @@ sends nothing. --again starts over.
 	return cmd
 }
 
-// selectionFlags adds the flags that narrow what is planned.
+// selectionFlags adds the flags that narrow a plan.
 func selectionFlags(cmd *cobra.Command, s *coverage.Selection, dates bool) {
 	f := cmd.Flags()
 	if dates {
-		f.StringVar(&s.From, "from", "", "with --to: read exactly the windows inside [from,to), again if they were read before (YYYY-MM-DD)")
+		f.StringVar(&s.From, "from", "", "with --to: read exactly the windows inside [from,to), again if they were "+
+			"read before (YYYY-MM-DD)")
 		f.StringVar(&s.To, "to", "", "end of the windows to read, exclusive (YYYY-MM-DD)")
 		f.BoolVar(&s.Again, "again", false, "with --from and --to: start over instead of continuing an earlier run")
 	}
@@ -85,11 +88,11 @@ func (a *Program) export(ctx context.Context, c config.Config, o export.Options,
 	var s export.Summary
 	log := a.logger(c)
 	defer func() {
-		// What a stop cut short, or another process does, is neither good nor bad.
+		// An interrupted run, or one of another process, is neither a success nor a failure.
 		if s.Outcome == export.Interrupted || errors.Is(err, state.ErrLocked) {
 			return
 		}
-		if failed := app.Ping(ctx, c, err == nil); failed != nil {
+		if failed := events.Ping(ctx, c, err == nil); failed != nil {
 			log.Warn("monitor not pinged", "error", failed)
 		}
 	}()
@@ -98,16 +101,16 @@ func (a *Program) export(ctx context.Context, c config.Config, o export.Options,
 		return err
 	}
 	defer func() { err = errors.Join(err, opened.Close()) }()
-	told, err := a.openNews(ctx, opened)
+	watcher, err := events.Open(ctx, opened, time.Time{})
 	if err != nil {
 		return err
 	}
-	r := export.NewRunner(opened, snapshot.New(opened).Read, a.progress, a.observe)
+	r := export.New(opened, snapshot.New(opened).Read, a.progress, a.observe)
 	s, err = r.Run(ctx, o)
 	s.AddErrors(err, r.Follow(ctx, s))
-	told.tell(ctx)
+	watcher.Report(ctx)
 	problems := a.Err
-	if a.said != nil {
+	if a.jsonLog != nil {
 		export.LogProblems(log, s)
 		problems = io.Discard
 	}
@@ -117,7 +120,7 @@ func (a *Program) export(ctx context.Context, c config.Config, o export.Options,
 		err = printSummary(a.Out, problems, s)
 	}
 	if err == nil && (!s.Good() || len(s.Errors) > 0) {
-		return errSaid
+		return errReported
 	}
 	return err
 }
@@ -132,7 +135,7 @@ func (a *Program) terminalLevel(c config.Config) config.Config {
 	return c
 }
 
-// printCoverage shows on a terminal what the ledger has after an export.
+// printCoverage shows the ledger after an export on a terminal.
 func (a *Program) printCoverage(ctx context.Context, c config.Config) (err error) {
 	if !render.IsTerminal(a.Out) {
 		return nil
@@ -142,7 +145,7 @@ func (a *Program) printCoverage(ctx context.Context, c config.Config) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	r, err := snapshot.NewStatus(ctx, db, c, coverage.Selection{}, a.now())
+	r, err := coverage.NewStatus(ctx, db, c, coverage.Selection{}, a.now())
 	if err != nil {
 		return err
 	}
@@ -160,7 +163,8 @@ func printSummary(out, log io.Writer, s export.Summary) error {
 		wrong.Line(2, "docgauge: skipped: %s", text)
 	}
 	text := render.NewText(out)
-	done := fmt.Sprintf("%s: %s, %s rows, %s in %.1f s", s.Outcome, format.Plural(s.Committed, "window"), format.Commas(s.Rows), format.Plural(s.Requests, "request"), s.Took.Seconds())
+	done := fmt.Sprintf("%s: %s, %s rows, %s in %.1f s", s.Outcome, format.Plural(s.Committed, "window"),
+		format.Commas(s.Rows), format.Plural(s.Requests, "request"), s.Took.Seconds())
 	if s.Open > 0 && s.Requests == s.Open {
 		done += "; of " + format.Plural(s.Open, "running window")
 	}
@@ -169,43 +173,51 @@ func printSummary(out, log io.Writer, s export.Summary) error {
 		text.Line(2, "delivered %s that an earlier run had read", format.Plural(s.Recovered, "window"))
 	}
 	if s.Waiting > 0 {
-		text.Line(2, "%s in the spool: a sink is down; the next run delivers first, without a request", format.Plural(s.Waiting, "window"))
+		text.Line(2, "%s in the spool: a sink is down; the next run delivers first, without a request",
+			format.Plural(s.Waiting, "window"))
 	}
 	if s.Drifted > 0 {
-		text.Line(2, "%s begun again because the numbers changed meanwhile", format.Plural(s.Drifted, "reading"))
+		text.Line(2, "%s started over because the numbers changed", format.Plural(s.Drifted, "reading"))
 	}
 	if s.Unverified > 0 {
 		text.Line(2, "NOT VERIFIED: %s; %s were read before the numbers last moved, %s repeated a path",
-			format.Plural(s.Unverified, "window"), format.Plural(s.MovedRows, "row"), format.Plural(s.RepeatedRows, "row"))
+			format.Plural(s.Unverified, "window"), format.Plural(s.MovedRows, "row"),
+			format.Plural(s.RepeatedRows, "row"))
 	}
 	if s.Suspect > 0 {
-		text.Line(2, "SUSPECT: %s whose pages add up to fewer visitors than the site has; the log names them", format.Plural(s.Suspect, "window"))
+		text.Line(2, "SUSPECT: %s whose pages add up to fewer visitors than the site has; the log names them",
+			format.Plural(s.Suspect, "window"))
 	}
 	if s.SetAside > 0 {
-		text.Line(2, "skipped: %s with invalid responses; `docgauge status` lists them", format.Plural(s.SetAside, "window"))
+		text.Line(2, "skipped: %s with invalid responses; `docgauge status` lists them",
+			format.Plural(s.SetAside, "window"))
 	}
 	if s.Throttled > 0 {
-		text.Line(2, "the service throttled %s although our budget had room: something else uses the same quota, or DOCGAUGE_BUDGET is above it", format.Plural(s.Throttled, "request"))
+		text.Line(2, "the service throttled %s although our budget had room: something else uses the same quota, or "+
+			"DOCGAUGE_BUDGET is above it", format.Plural(s.Throttled, "request"))
 	}
 	if s.Named != nil && s.Outcome != export.Failed {
 		text.Line(2, "%s", namedReading(*s.Named))
 	}
 	if s.Left > 0 {
-		text.Line(2, "%s left (about %s): %s", format.Plural(s.Left, "window"), format.Plural(s.LeftRequests, "request"), whenLeft(s))
+		text.Line(2, "%s left (about %s): %s", format.Plural(s.Left, "window"),
+			format.Plural(s.LeftRequests, "request"), whenLeft(s))
 	}
 	return text.Err()
 }
 
 // namedReading says how far the reading of windows named by their dates is.
 func namedReading(n coverage.Named) string {
-	of := fmt.Sprintf("%s inside [%s,%s) read since %s", format.Plural(n.Windows, "window"), n.From, n.To, format.Time(n.Began))
+	of := fmt.Sprintf("%s inside [%s,%s) read since %s", format.Plural(n.Windows, "window"), n.From,
+		n.To, format.Time(n.Began))
 	if n.Left > 0 {
-		return fmt.Sprintf("%s of %s; the same command continues, --again starts over", format.Commas(n.Windows-n.Left), of)
+		return fmt.Sprintf("%s of %s; the same command continues, --again starts over",
+			format.Commas(n.Windows-n.Left), of)
 	}
 	return fmt.Sprintf("done: %s, the last of them by %s; --again starts over", of, format.Time(n.Done))
 }
 
-// whenLeft says when what a run left can be read.
+// whenLeft says when the windows that a run left can be read.
 func whenLeft(s export.Summary) string {
 	switch {
 	case s.Outcome == export.Interrupted:

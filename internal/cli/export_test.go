@@ -19,7 +19,8 @@ func TestAllErrorsAreTold(t *testing.T) {
 	t.Parallel()
 	s := testbed.NewService(t, sandbox.Config{Seed: 5, Days: 10, Pages: 40})
 	textfile := filepath.Join(t.TempDir(), "gone", "docgauge.prom")
-	p := placeFor(t, s, []string{sandbox.DefaultProject}, "DOCGAUGE_SINCE="+testbed.DaysAgo(4).String(), "DOCGAUGE_TEXTFILE="+textfile)
+	p := placeFor(t, s, []string{sandbox.DefaultProject}, "DOCGAUGE_SINCE="+testbed.DaysAgo(4).String(),
+		"DOCGAUGE_TEXTFILE="+textfile)
 	dir := filepath.Join(p.dir, "state")
 	db, err := state.Open(dir)
 	if err != nil {

@@ -37,20 +37,20 @@ func (a *Program) healthcheckCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "healthcheck",
 		Short: "ask serve on this host whether it is alive, for containers",
-		Long: `healthcheck asks the serve of this host, at the first DOCGAUGE_LISTEN_ADDRESS, for
-/healthz, or with --ready for /readyz, and prints one line. An address of every interface is asked
-on 127.0.0.1. It is the health check of images without a shell.
+		Long: `healthcheck asks the serve of this host, at the first DOCGAUGE_LISTEN_ADDRESS,
+for /healthz, or with --ready for /readyz, and prints one line. An address of
+every interface is asked on 127.0.0.1. It is the health check of images without
+a shell.
 
-With DOCGAUGE_WEB_CONFIG_FILE it speaks TLS where serve does. The certificate is not
-verified: it is of a public name, and this is the same host. Where the configuration
-asks for a user, --credentials names a file with user:password; without it, 401
-still says that the process is alive, but not whether it is ready. The same goes for
-client certificates.
+With DOCGAUGE_WEB_CONFIG_FILE it speaks TLS where serve does. The certificate is
+not verified: it is of a public name, and this is the same host. Where the
+configuration asks for a user, --credentials names a file with user:password;
+without it, 401 still says that the process is alive, but not whether it is
+ready. The same goes for client certificates.
 
 Exit codes: 0 alive, or ready; 1 not; 2 bad usage or configuration.`,
 		Example: `  docgauge healthcheck
   docgauge healthcheck --ready --credentials /run/secrets/probe`,
-		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.healthcheck(cmd.Context(), o) },
 	}
 	f := cmd.Flags()
@@ -65,7 +65,7 @@ func (a *Program) healthcheck(ctx context.Context, o healthcheckOptions) error {
 	if err != nil {
 		return err
 	}
-	p := probe{path: "/healthz", tls: c.WebConfigFile != "", lenient: !o.ready}
+	p := probe{path: "/healthz", lenient: !o.ready}
 	if o.ready {
 		p.path = "/readyz"
 	}
@@ -80,7 +80,17 @@ func (a *Program) healthcheck(ctx context.Context, o healthcheckOptions) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	said, err := p.ask(ctx)
+	scheme := "http"
+	if c.WebConfigFile != "" { // serve may speak TLS
+		scheme = "https"
+	}
+	said, err := p.get(ctx, scheme)
+	if errors.Is(err, http.ErrSchemeMismatch) {
+		said, err = p.get(ctx, "http")
+	}
+	if refusal, ok := errors.AsType[*net.OpError](err); ok && refusal.Op == "remote error" && p.lenient {
+		said, err = "alive; serve wants a client certificate", nil
+	}
 	if err != nil {
 		return fmt.Errorf("%s of %s: %w", p.path, p.host, err)
 	}
@@ -95,7 +105,7 @@ func probedHost(address string) (string, error) {
 		return "", fmt.Errorf("DOCGAUGE_LISTEN_ADDRESS: %w", err)
 	}
 	if strings.Trim(port, "0") == "" {
-		return "", errors.New("DOCGAUGE_LISTEN_ADDRESS: port 0 is any free port, so nobody knows which to ask; set one")
+		return "", errors.New("DOCGAUGE_LISTEN_ADDRESS: port 0 is any free port, which cannot be known here; set one")
 	}
 	// Go listens on IPv4 too where the address is every address of IPv6.
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
@@ -104,7 +114,7 @@ func probedHost(address string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// readCredentials reads user:password; no file is no user.
+// readCredentials reads user:password; without a file there is no user.
 func readCredentials(path string) (user, password string, err error) {
 	if path == "" {
 		return "", "", nil
@@ -123,27 +133,11 @@ func readCredentials(path string) (user, password string, err error) {
 // probe is one question to serve.
 type probe struct {
 	host, path     string
-	tls            bool // serve may speak TLS
-	lenient        bool // a refusal is an answer of somebody alive
+	lenient        bool // a refusal proves that serve is alive
 	user, password string
 }
 
-// ask returns the answer on one line. What is not 200 is an error.
-func (p probe) ask(ctx context.Context) (string, error) {
-	scheme := "http"
-	if p.tls {
-		scheme = "https"
-	}
-	said, err := p.get(ctx, scheme)
-	if errors.Is(err, http.ErrSchemeMismatch) {
-		said, err = p.get(ctx, "http")
-	}
-	if refusal, ok := errors.AsType[*net.OpError](err); ok && refusal.Op == "remote error" && p.lenient {
-		return "alive; serve wants a client certificate", nil
-	}
-	return said, err
-}
-
+// get returns the response on one line. Any status but 200 is an error.
 func (p probe) get(ctx context.Context, scheme string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+p.host+p.path, nil)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docgauge/docgauge/exporter/server"
 	"github.com/docgauge/docgauge/internal/dev/testbed"
+	"github.com/docgauge/docgauge/internal/web/server"
 )
 
 // probed is bcrypt, cost 4, of let-me-in, for the user probe.
@@ -45,7 +45,8 @@ func listening(t *testing.T, host, webConfig string, reasons ...string) {
 		file = filepath.Join(dir, "web.yml")
 		writeText(t, file, webConfig)
 	}
-	s, err := server.Listen(server.Config{Addresses: []string{net.JoinHostPort(host, "0")}, WebConfigFile: file, Ready: func() []string { return reasons }})
+	s, err := server.Listen(server.Config{Addresses: []string{net.JoinHostPort(host, "0")}, WebConfigFile: file,
+		Ready: func() []string { return reasons }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +78,8 @@ func selfSigned(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"docs.example"}}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour),
+		DNSNames: []string{"docs.example"}}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
 		t.Fatal(err)
@@ -87,14 +89,16 @@ func selfSigned(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	writeText(t, filepath.Join(dir, "tls.crt"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
-	writeText(t, filepath.Join(dir, "tls.key"), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})))
+	writeText(t, filepath.Join(dir, "tls.key"), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY",
+		Bytes: secret})))
 }
 
 // says runs healthcheck and compares its exit code and the one line it prints.
 func says(t *testing.T, code int, want string, flags ...string) {
 	t.Helper()
 	var out, errors bytes.Buffer
-	got := Program{Version: "dev", Out: &out, Err: &errors}.Run(t.Context(), append([]string{"healthcheck", "--timeout", testbed.Patience.String()}, flags...))
+	got := Program{Version: "dev", Out: &out, Err: &errors}.Run(t.Context(),
+		append([]string{"healthcheck", "--timeout", testbed.Patience.String()}, flags...))
 	text := out.String() + errors.String()
 	if got != code || !strings.Contains(text, want) || code != exitUsage && strings.Count(text, "\n") != 1 {
 		t.Errorf("healthcheck %v: exit %d, %q; want exit %d and one line with %q", flags, got, text, code, want)

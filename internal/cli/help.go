@@ -2,9 +2,7 @@ package cli
 
 import (
 	"fmt"
-	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -12,19 +10,22 @@ import (
 	"github.com/docgauge/docgauge/internal/config"
 )
 
-// helpTexts gives the commands that cobra adds our language and exit codes, and wraps
-// the texts and flags of all.
+// helpTexts gives the commands that cobra adds our language and exit codes, and wraps the flags
+// of all commands.
 func helpTexts(root *cobra.Command) {
 	template := root.UsageTemplate()
 	for _, set := range []string{"Local", "Inherited"} {
-		template = strings.ReplaceAll(template, "."+set+"Flags.FlagUsages ", fmt.Sprintf(".%sFlags.FlagUsagesWrapped %d ", set, helpWidth))
+		template = strings.ReplaceAll(template, "."+set+"Flags.FlagUsages ",
+			fmt.Sprintf(".%sFlags.FlagUsagesWrapped %d ", set, helpWidth))
 	}
-	template = strings.ReplaceAll(template, "{{rpad .CommandPath .CommandPathPadding}} {{.Short}}", "{{.Root.Name}} help {{rpad .Name .NamePadding}} {{.Short}}")
+	template = strings.ReplaceAll(template, "{{rpad .CommandPath .CommandPathPadding}} {{.Short}}",
+		"{{.Root.Name}} help {{rpad .Name .NamePadding}} {{.Short}}")
 	root.SetUsageTemplate(template)
 	root.SetHelpCommand(&cobra.Command{
-		Use:               "help [COMMAND]",
-		Short:             "explain a command, or the configuration",
-		Long:              "help explains a command: docgauge help jobs add. docgauge help configuration lists\nthe environment variables.",
+		Use:   "help [COMMAND]",
+		Short: "explain a command, or the configuration",
+		Long: "help explains a command: docgauge help jobs add. docgauge help configuration lists\nthe " +
+			"environment variables.",
 		ValidArgsFunction: completeCommand,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			found, rest, err := cmd.Root().Find(args)
@@ -42,37 +43,17 @@ func helpTexts(root *cobra.Command) {
 			completionTexts(c)
 		}
 	}
-	each(root, func(cmd *cobra.Command) { cmd.Long = filled(cmd.Long) })
-}
-
-// filled breaks paragraphs with lines that are too long anew. What is indented is a list
-// or an example, and stays.
-func filled(text string) string {
-	var out, paragraph []string
-	end := func() {
-		if slices.ContainsFunc(paragraph, func(line string) bool { return utf8.RuneCountInString(line) > helpWidth }) {
-			paragraph = render.Wrap(strings.Join(paragraph, " "), helpWidth, 0)
-		}
-		out, paragraph = append(out, paragraph...), nil
-	}
-	for line := range strings.SplitSeq(text, "\n") {
-		if line == "" || line[0] == ' ' {
-			end()
-			out = append(out, line)
-			continue
-		}
-		paragraph = append(paragraph, line)
-	}
-	end()
-	return strings.Join(out, "\n")
 }
 
 // completeCommand completes the name of a command to explain.
-func completeCommand(cmd *cobra.Command, args []string, typed string) (out []cobra.Completion, _ cobra.ShellCompDirective) {
+func completeCommand(
+	cmd *cobra.Command, args []string, typed string,
+) (out []cobra.Completion, _ cobra.ShellCompDirective) {
 	found, _, err := cmd.Root().Find(args)
 	if err == nil {
 		for _, sub := range found.Commands() {
-			if (sub.IsAvailableCommand() || sub.IsAdditionalHelpTopicCommand()) && strings.HasPrefix(sub.Name(), typed) {
+			if (sub.IsAvailableCommand() || sub.IsAdditionalHelpTopicCommand()) &&
+				strings.HasPrefix(sub.Name(), typed) {
 				out = append(out, cobra.CompletionWithDesc(sub.Name(), sub.Short))
 			}
 		}
@@ -83,18 +64,22 @@ func completeCommand(cmd *cobra.Command, args []string, typed string) (out []cob
 // completionTexts describes the completion command and its shells.
 func completionTexts(completion *cobra.Command) {
 	completion.Short = "write the completion script of a shell"
-	completion.Long = "completion writes a script that completes commands, flags, projects, windows and\njobs in your shell. The help of each shell says how to load it."
+	completion.Long = "completion writes a script that completes commands, flags, projects, windows and\njobs in " +
+		"your shell. The help of each shell says how to load it."
 	completion.Args = noArgs
 	completion.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	load := map[string]string{
-		"bash":       "source <(docgauge completion bash)             # now; needs bash-completion\ndocgauge completion bash >/etc/bash_completion.d/docgauge",
-		"zsh":        "source <(docgauge completion zsh)              # now; after: compinit\ndocgauge completion zsh >\"${fpath[1]}/_docgauge\"",
-		"fish":       "docgauge completion fish | source              # now\ndocgauge completion fish >~/.config/fish/completions/docgauge.fish",
+		"bash": "source <(docgauge completion bash)             # now; needs bash-completion\ndocgauge " +
+			"completion bash >/etc/bash_completion.d/docgauge",
+		"zsh": "source <(docgauge completion zsh)              # now; after: compinit\ndocgauge completion " +
+			"zsh >\"${fpath[1]}/_docgauge\"",
+		"fish": "docgauge completion fish | source              # now\ndocgauge completion fish " +
+			">~/.config/fish/completions/docgauge.fish",
 		"powershell": "docgauge completion powershell | Out-String | Invoke-Expression",
 	}
 	for _, c := range completion.Commands() {
 		c.Short, c.Args = "write the script for "+c.Name(), noArgs
-		c.Long = c.Name() + " writes the completion script for that shell to standard output. Load it with\n\n  " +
+		c.Long = c.Name() + " writes the completion script for that shell to standard output.\nLoad it with\n\n  " +
 			strings.ReplaceAll(load[c.Name()], "\n", "\n  ")
 	}
 }
@@ -104,16 +89,16 @@ func configurationTopic() *cobra.Command {
 	return &cobra.Command{
 		Use:   "configuration",
 		Short: "every environment variable, by subject",
-		Long: `docgauge is configured by environment variables. --env-file FILE, or the variable
-DOCGAUGE_ENV_FILE, names a file of them: KEY=VALUE lines, as systemd's
-EnvironmentFile and docker --env-file take them, with # comments on lines of their
-own. Quotes around a value are removed; nothing is expanded or executed; the
-process environment wins. It may have AWS_…, HTTPS_PROXY, NO_PROXY, SSL_CERT_FILE,
-SSL_CERT_DIR and GITHUB_TOKEN, too.
+		Long: `docgauge is configured by environment variables. --env-file FILE, or the
+variable DOCGAUGE_ENV_FILE, names a file of them: KEY=VALUE lines, as systemd's
+EnvironmentFile and docker --env-file take them, with # comments on lines of
+their own. Quotes around a value are removed; nothing is expanded or executed;
+the process environment wins. It may have AWS_…, HTTPS_PROXY, NO_PROXY,
+SSL_CERT_FILE, SSL_CERT_DIR and GITHUB_TOKEN, too.
 
-docgauge init writes such a file, and docgauge config shows what is in effect. Base
-URL, key and projects are needed. A secret can also be given as a file, by the same
-name with _FILE.
+docgauge init writes such a file, and docgauge config shows the settings in
+effect. Base URL, key and projects are needed. A secret can also be given as a
+file, by the same name with _FILE.
 ` + variableHelp(),
 	}
 }

@@ -17,7 +17,7 @@ func TestHelpFits(t *testing.T) {
 	a := newProgram(&out)
 	root := a.root()
 	root.SetOut(&out)
-	each(root, func(cmd *cobra.Command) {
+	walk(root, func(cmd *cobra.Command) {
 		out.Reset()
 		cmd.InitDefaultHelpFlag()
 		if err := cmd.Help(); err != nil {
@@ -63,7 +63,8 @@ func TestHelpOnConfiguration(t *testing.T) {
 	}
 	out.Reset()
 	(Program{Out: &out, Err: &out}).Run(t.Context(), []string{"--help"})
-	if strings.Contains(out.String(), "DOCGAUGE_BUDGET") || strings.Index(out.String(), "export ") > strings.Index(out.String(), "Flags:") {
+	if strings.Contains(out.String(), "DOCGAUGE_BUDGET") ||
+		strings.Index(out.String(), "export ") > strings.Index(out.String(), "Flags:") {
 		t.Errorf("commands come first, variables elsewhere:\n%s", out.String())
 	}
 }

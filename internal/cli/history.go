@@ -42,7 +42,6 @@ someone who comes on two days is one reader of the week.
 		Example: `  docgauge history
   docgauge history --window week --page /quickstart
   docgauge history --last 365 --csv >days.csv`,
-		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.history(cmd.Context(), o) },
 	}
 	o.archive.flags(cmd, string(analytics.Day))
@@ -63,56 +62,63 @@ func (a *Program) history(ctx context.Context, o historyOptions) (err error) {
 	defer func() { err = errors.Join(err, from.Close()) }()
 	q := query.HistoryOptions{Selection: from.selection, Page: o.page, Last: o.last, Today: analytics.DateOf(a.now())}
 	all, err := query.Histories(ctx, from, q)
-	return show(a.Out, o.archive, all, asked(err), query.HistoryReports(all, q, from.config.ProjectNames), historyCSV,
-		func(h query.History) error { return printHistory(a.Out, h, q, a.wording(from.config)) })
+	return show(a.Out, o.archive, all, asUsageError(err), historyCSV,
+		func(h query.HistoryReport) error { return printHistory(a.Out, h, a.wording(from.config)) })
 }
 
-func printHistory(w io.Writer, h query.History, q query.HistoryOptions, words wording) error {
+func printHistory(w io.Writer, h query.HistoryReport, words wording) error {
 	text := render.NewText(w)
 	of := "readers of the site"
-	if q.Page != "" {
-		of = "readers of " + q.Page
+	if h.Path != "" {
+		of = "readers of " + h.Path
 	}
 	text.Line(2, "%s, %s", words.names.Of(h.Project), of)
 	text.Line(2, "")
-	table := render.NewTable(render.Column{Name: string(q.Selection.Granularity)}, render.Number("total"), render.Number("change"), render.Number("%"), render.Number("human"), render.Number("ai"),
+	table := render.NewTable(render.Column{Name: string(h.Granularity)}, render.Number("total"),
+		render.Number("change"),
+		render.Number("%"), render.Number("human"), render.Number("ai"),
 		render.Column{Name: "state", Cut: render.CutEnd})
-	for _, step := range h.Steps {
+	for _, step := range h.Windows {
 		cells := []string{"-", "-", "-", "-", "-"}
 		if v := step.Visitors; v != nil {
 			cells = []string{format.Commas(v.Total), "-", "-", format.Commas(v.Human), format.Commas(v.AI)}
-			if step.Before != nil {
-				cells[1], cells[2] = signed(v.Total-step.Before.Total), percentChange(step.Before.Total, v.Total)
+			if step.Change != nil {
+				cells[1], cells[2] = signed(*step.Change), percentText(step.Percent)
 			}
 		}
-		key := analytics.Key{Project: h.Project, Granularity: q.Selection.Granularity, Window: step.Window}
-		table.Add(append(append([]string{words.days(key)}, cells...), stepState(step))...)
+		key := analytics.Key{Project: h.Project, Granularity: h.Granularity, Window: step.Window}
+		table.Add(append(append([]string{words.days(key)}, cells...), windowState(step))...)
 	}
 	err := errors.Join(text.Err(), table.Print(w))
-	if h.Newer > 0 {
-		text.Line(2, "The archive has not got the %s after that yet: docgauge plan.", format.Plural(h.Newer, string(q.Selection.Granularity)+" window"))
+	if h.NewerMissing > 0 {
+		windows := format.Plural(h.NewerMissing, string(h.Granularity)+" window")
+		text.Line(2, "The archive has not got the %s after that yet: docgauge plan.", windows)
 	}
 	return errors.Join(err, text.Err())
 }
 
-// stepState says what is known of a window, or why nothing is.
-func stepState(s query.Step) string {
+// windowState is the state of a window, or the reason that it has no numbers.
+func windowState(w query.HistoryWindow) string {
 	switch {
-	case s.Revision == nil:
-		return "missing"
-	case s.Absent():
+	case w.State == query.Missing:
+		return w.State
+	case w.Absent:
 		return "absent"
-	case s.Visitors == nil:
+	case w.Visitors == nil:
 		return "totals only"
+	case !*w.Verified:
+		return w.State + ", unverified"
 	}
-	return s.Revision.StateText()
+	return w.State
 }
 
 func historyCSV(w io.Writer, all []query.HistoryReport) error {
-	rows := [][]string{{"project", "granularity", "path", "from", "to", "state", "verified", "revision", "absent", "human", "ai", "total", "change", "change_percent"}}
+	rows := [][]string{{"project", "granularity", "path", "from", "to", "state", "verified", "revision", "absent",
+		"human", "ai", "total", "change", "change_percent"}}
 	for _, r := range all {
 		for _, s := range r.Windows {
-			row := []string{r.Project, string(r.Granularity), r.Path, s.From.String(), s.To.String(), s.State, "", "", strconv.FormatBool(s.Absent)}
+			row := []string{r.Project, string(r.Granularity), r.Path, s.From.String(), s.To.String(), s.State, "", "",
+				strconv.FormatBool(s.Absent)}
 			if s.Revision != nil {
 				row[6], row[7] = strconv.FormatBool(*s.Verified), strconv.Itoa(int(*s.Revision))
 			}

@@ -23,7 +23,7 @@ import (
 	"github.com/docgauge/docgauge/internal/state"
 )
 
-// initOptions are the flags of init; what is missing is asked for on a terminal.
+// initOptions are the flags of init; a terminal is asked for missing ones.
 type initOptions struct {
 	path, dir           string
 	baseURL, projects   string
@@ -36,18 +36,17 @@ func (a *Program) initCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "write a file of settings: asks for URL, key and projects",
-		Long: `init writes the file of settings that --env-file names (default docgauge.env), with
-mode 0600, and never over a file that exists. It asks for what no flag says: the base
-URL, the admin key (which is not shown), and the projects. Where standard input is no
-terminal, flags must say it all.
+		Long: `init writes the file of settings that --env-file names (default docgauge.env),
+with mode 0600, and never over a file that exists. It asks for settings without
+a flag: the base URL, the admin key (which is not shown), and the projects. If
+standard input is not a terminal, all flags are needed.
 
-Each project is then tried with one request, which counts against the budget. If one
-fails, nothing is written. At the end init prints the lines for cron and systemd that
-use the file, and what the first export will read.`,
+Each project is then tried with one request, which counts against the budget. If
+one fails, nothing is written. At the end init prints the lines for cron and
+systemd that use the file, and the extent of the first export.`,
 		Example: `  docgauge init
   docgauge init --base-url https://api.example.com --projects prj_a,prj_b \
     --api-key-file /etc/docgauge/key --env-file /etc/docgauge/docgauge.env`,
-		Args: noArgs,
 		// The file that --env-file names is written here, not read.
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			if err := refuseEmpty(cmd.Flags()); err != nil {
@@ -75,7 +74,8 @@ use the file, and what the first export will read.`,
 
 func (a *Program) init(ctx context.Context, o initOptions, in io.Reader) error {
 	if _, err := os.Lstat(o.path); err == nil {
-		return usageError{fmt.Errorf("--env-file: %s exists, and init replaces no file: name another, or edit this one", o.path)}
+		return usageError{fmt.Errorf("--env-file: %s exists, and init replaces no file: name another, or edit this one",
+			o.path)}
 	}
 	if err := a.complete(ctx, &o, in); err != nil {
 		return err
@@ -89,8 +89,14 @@ func (a *Program) init(ctx context.Context, o initOptions, in io.Reader) error {
 		return err
 	}
 	if !o.noCheck {
-		if err := a.tryProjects(ctx, c); err != nil {
-			fmt.Fprintf(a.Err, "docgauge: %s is not written; correct what failed and run init again, or add --no-check\n", o.path)
+		check := &checker{program: a, config: c} // a budget that is used up does not count as a failure
+		err := check.tryService(ctx)
+		if err == nil && check.failed() {
+			err = errReported
+		}
+		if err != nil {
+			fmt.Fprintf(a.Err, "docgauge: %s is not written; correct what failed and run init again, or add "+
+				"--no-check\n", o.path)
 			return err
 		}
 	}
@@ -102,8 +108,8 @@ func (a *Program) init(ctx context.Context, o initOptions, in io.Reader) error {
 	return a.printNext(ctx, c, o)
 }
 
-// complete asks for what no flag and no variable says, or names all of it where nobody
-// can be asked.
+// complete asks for settings without a flag or variable, or names all of them if standard input
+// is not a terminal.
 func (a *Program) complete(ctx context.Context, o *initOptions, in io.Reader) error {
 	if o.keyOnStdin && o.keyFile != "" {
 		return usageError{errors.New("--api-key-file, --api-key-stdin: give one of them")}
@@ -141,15 +147,17 @@ func (a *Program) complete(ctx context.Context, o *initOptions, in io.Reader) er
 		}
 	}
 	if len(missing) > 0 {
-		return usageError{errors.New("init: standard input is no terminal, so these flags are needed:\n  " + strings.Join(missing, "\n  "))}
+		return usageError{errors.New("init: standard input is not a terminal, so these flags are needed:\n  " +
+			strings.Join(missing, "\n  "))}
 	}
 	return nil
 }
 
-// ask asks for what is missing, until each answer could be one.
+// ask asks for missing settings until each answer is valid.
 func (o *initOptions) ask(ctx context.Context, p *prompter, needKey bool) (err error) {
 	if o.baseURL == "" {
-		if o.baseURL, err = p.line(ctx, "Base URL of the service", os.Getenv("DOCGAUGE_BASE_URL"), config.CheckBaseURL); err != nil {
+		if o.baseURL, err = p.line(ctx, "Base URL of the service", os.Getenv("DOCGAUGE_BASE_URL"),
+			config.CheckBaseURL); err != nil {
 			return err
 		}
 	}
@@ -159,7 +167,8 @@ func (o *initOptions) ask(ctx context.Context, p *prompter, needKey bool) (err e
 		}
 	}
 	if o.projects == "" {
-		o.projects, err = p.line(ctx, "Project ids, comma-separated", os.Getenv("DOCGAUGE_PROJECTS"), new(config.Projects).Decode)
+		o.projects, err = p.line(ctx, "Project ids, comma-separated", os.Getenv("DOCGAUGE_PROJECTS"),
+			new(config.Projects).Decode)
 	}
 	return err
 }
@@ -178,7 +187,8 @@ func (o *initOptions) text() (string, error) {
 		}
 	}
 	var b strings.Builder
-	b.WriteString("# Settings of docgauge, for --env-file, systemd and containers; nothing in it is\n# executed. `docgauge help configuration` lists all of them.\n")
+	b.WriteString("# Settings of docgauge, for --env-file, systemd and containers; nothing in it is\n# executed. " +
+		"`docgauge help configuration` lists all of them.\n")
 	for _, v := range [][2]string{
 		{"DOCGAUGE_BASE_URL", o.baseURL}, {key, value}, {"DOCGAUGE_PROJECTS", o.projects},
 		{"DOCGAUGE_STATE_DIR", filepath.Join(dir, "state")}, {"DOCGAUGE_PARQUET_URL", filepath.Join(dir, "data")},
@@ -206,20 +216,8 @@ func (a *Program) adopt(o initOptions, text string) (config.Config, error) {
 	return a.config(config.NeedProjects | config.NeedAPI)
 }
 
-// tryProjects asks the API for each project, as check does. A budget that is used up is no
-// failure.
-func (a *Program) tryProjects(ctx context.Context, c config.Config) error {
-	check := &checker{app: a, cfg: c}
-	if err := check.state(ctx); err != nil {
-		return err
-	}
-	if check.failed() {
-		return errSaid
-	}
-	return nil
-}
-
-// printNext says what was written, what to do with it, and what the first export reads.
+// printNext prints how to use the file, the extent of the first export, and how long the budget
+// makes it take.
 func (a *Program) printNext(ctx context.Context, c config.Config, o initOptions) (err error) {
 	path, err := filepath.Abs(o.path)
 	if err != nil {
@@ -262,11 +260,7 @@ Or as a daemon, with systemd (/etc/systemd/system/docgauge.service):
 	if err != nil {
 		return err
 	}
-	return a.printFirst(coverage.NewPlanReport(p))
-}
-
-// printFirst sums up what the first export reads, and how long the budget makes it take.
-func (a *Program) printFirst(r coverage.PlanReport) error {
+	r := coverage.NewPlanReport(p)
 	when, about, more := "one run", "about ", ""
 	if hours := r.Finish.Sub(a.now()).Hours(); hours > 0 {
 		when = format.Plural(int(math.Ceil(hours)), "hour")
@@ -274,7 +268,7 @@ func (a *Program) printFirst(r coverage.PlanReport) error {
 	if r.Unknown > 0 {
 		about, more = "at least ", " or more"
 	}
-	_, err := fmt.Fprintf(a.Out, "The first export: %s, %s%s, in %s%s.\nThe budget: %s.\n",
+	_, err = fmt.Fprintf(a.Out, "The first export: %s, %s%s, in %s%s.\nThe budget: %s.\n",
 		format.Plural(len(r.Windows), "window"), about, format.Plural(r.Requests, "request"), when, more, r.Budget)
 	return err
 }

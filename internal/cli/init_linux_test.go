@@ -50,7 +50,8 @@ func TestInitOnTerminal(t *testing.T) {
 	if err != nil || info.Mode() != 0o600 {
 		t.Errorf("%v, %v; want mode 0600", info, err)
 	}
-	if code, out, said := p.try(t, "--env-file", "docgauge.env", "plan"); code != exitDone || !strings.Contains(out, "missing") || said != "" {
+	if code, out, said := p.try(t, "--env-file", "docgauge.env", "plan"); code != exitDone ||
+		!strings.Contains(out, "missing") || said != "" {
 		t.Errorf("plan: %d\n%s%s", code, out, said)
 	}
 }
@@ -85,7 +86,7 @@ func TestInitIsLeft(t *testing.T) {
 	}
 }
 
-// TestInitOffersTheEnvironment: what the environment has is offered, and Enter takes it.
+// TestInitOffersTheEnvironment: values of the environment are offered, and Enter accepts them.
 func TestInitOffersTheEnvironment(t *testing.T) {
 	t.Parallel()
 	s := testbed.NewService(t, sandbox.Config{})

@@ -13,9 +13,9 @@ func (a *Program) jobsCommand() *cobra.Command {
 		Use:   "jobs",
 		Short: "the prompt queue: prompt files that become agent jobs",
 		Long: `Each prompt file in DOCGAUGE_PROMPTS_DIR becomes exactly one agent job, which is
-followed until it is completed, archived or failed. What was sent, and what became of
-it, is in a journal in DOCGAUGE_STATE_DIR: a prompt is never sent twice automatically,
-even if docgauge is killed in between.
+followed until it is completed, archived or failed. The texts sent, and their
+outcomes, are in a journal in DOCGAUGE_STATE_DIR: a prompt is never sent twice
+automatically, even if docgauge is killed in between.
 
   docgauge jobs lint      check the files
   docgauge jobs plan      show what would be sent, and why each prompt waits
@@ -24,19 +24,18 @@ even if docgauge is killed in between.
   docgauge jobs show      show one of them, with its history
 docgauge serve runs the queue by itself.
 
-A job is unknown if nobody can tell whether the service accepted it: the answer was
-lost, or docgauge was killed. It is not sent again automatically, because most such jobs
-had been accepted. docgauge jobs list shows its number SEQ, docgauge jobs show SEQ when
-it was sent. Look for it at the service, which shows its jobs and pull requests to
-people, then run one of
+A job is unknown if it is unclear whether the service accepted it: the answer
+was lost, or docgauge was killed. It is not sent again automatically, because
+most such jobs had been accepted. docgauge jobs list shows its number SEQ,
+docgauge jobs show SEQ when it was sent. Look for it at the service, which shows
+its jobs and pull requests to people, then run one of
 
   docgauge jobs resolve SEQ --job-id ID    it is there: follow it
   docgauge jobs resolve SEQ --resubmit     it is not: send it again
   docgauge jobs resolve SEQ --drop         give it up
 
-Two in a row pause the queue until the service answers again, and either an hour has
-passed or you run docgauge jobs release.`,
-		Args: noArgs,
+Two in a row pause the queue until the service answers again, and either an hour
+has passed or you run docgauge jobs release.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(a.jobsPlanCommand(), a.jobsRunCommand(), a.jobsListCommand(), a.jobsShowCommand())
@@ -54,7 +53,7 @@ func openPrompts(c config.Config) (*prompts.Folder, error) {
 	return folder, nil
 }
 
-// lintPrompts reads the folder as it is.
+// lintPrompts reads the folder.
 func lintPrompts(c config.Config) (prompts.Scanned, error) {
 	folder, err := openPrompts(c)
 	if err != nil {

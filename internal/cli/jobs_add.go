@@ -26,9 +26,9 @@ func (a *Program) jobsAddCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add [TEXT...]",
 		Short: "write a prompt file, from the arguments or from standard input",
-		Long: `add writes a new prompt file to DOCGAUGE_PROMPTS_DIR, with the arguments as its text,
-or with standard input if there are none. The file is written whole or not at all, and
-never replaces another. The queue finds it in its next scan.`,
+		Long: `add writes a new prompt file to DOCGAUGE_PROMPTS_DIR, with the arguments as its
+text, or with standard input if there are none. The file is written whole or not
+at all, and never replaces another. The queue finds it in its next scan.`,
 		Example: `  docgauge jobs add --title "Fix typos" Fix all typos in the guides.
   docgauge jobs add --id changelog --follow-up "Keep it shorter." <prompt.md`,
 		Args: cobra.ArbitraryArgs,
@@ -73,8 +73,7 @@ func (a *Program) jobsAdd(o addOptions, args []string, in io.Reader) error {
 		ID: o.id, Title: o.title, Project: o.project, ConcurrencyKey: o.key,
 		FollowUps: o.followUps, DependsOn: o.dependsOn, Template: o.template, Body: strings.TrimSpace(text),
 	})
-	_, ofName := errors.AsType[prompts.NameError](err)
-	if _, ofRules := errors.AsType[prompts.Error](err); ofName || ofRules {
+	if _, wrong := errors.AsType[prompts.Error](err); wrong {
 		return usageError{err}
 	}
 	if err != nil {

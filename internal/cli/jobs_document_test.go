@@ -38,11 +38,12 @@ func TestJobsDocument(t *testing.T) {
 		case kind == "sh":
 			documentCommands(t, body)
 		case kind == "markdown":
-			queuePlace(t, &testbed.Service{URL: "http://127.0.0.1:1"}, map[string]string{"example.md": body}).run(t, "jobs", "lint")
+			queuePlace(t, &testbed.Service{URL: "http://127.0.0.1:1"},
+				map[string]string{"example.md": body}).run(t, "jobs", "lint")
 		case kind == "console":
 			documentTranscript(t, body)
 		default:
-			t.Errorf("nobody can execute a block of %s", kind)
+			t.Errorf("no test can execute a block of %s", kind)
 		}
 	}
 }
@@ -52,17 +53,19 @@ func documentCommands(t *testing.T, body string) {
 	s := testbed.NewService(t, sandbox.Config{Agent: sandbox.Agent{After: 10 * time.Millisecond}})
 	p := placeFor(t, s, []string{sandbox.DefaultProject}, "DOCGAUGE_POLL_INTERVAL=1s")
 	out := p.shell(t, body)
-	if !strings.Contains(out, "1 job created, 0 follow-ups sent, 1 ended, 0 at work") || !strings.Contains(out, s.URL+"/docgauge/sandbox/pull/1") {
+	if !strings.Contains(out, "1 job created, 0 follow-ups sent, 1 ended, 0 at work") ||
+		!strings.Contains(out, s.URL+"/docgauge/sandbox/pull/1") {
 		t.Errorf("%s", out)
 	}
 }
 
 // documentTranscript runs the commands of a transcript and finds its lines, in their
-// order, in what they say. Numbers may be others; … stands for any lines.
+// order, in their text. Numbers may differ; … stands for any lines.
 func documentTranscript(t *testing.T, body string) {
 	t.Helper()
 	data := t.TempDir()
-	s := testbed.NewService(t, sandbox.Config{DataDir: data, Agent: sandbox.Agent{After: 10 * time.Millisecond, Faults: sandbox.AgentFaults{DropEvery: 1}}})
+	s := testbed.NewService(t, sandbox.Config{DataDir: data,
+		Agent: sandbox.Agent{After: 10 * time.Millisecond, Faults: sandbox.AgentFaults{DropEvery: 1}}})
 	p := queuePlace(t, s, map[string]string{"typos.md": "---\nid: typos\n---\nFix all typos."})
 	for _, step := range strings.Split("\n"+body, "\n$ ")[1:] {
 		command, want, _ := strings.Cut(step, "\n")
@@ -98,7 +101,7 @@ func alike(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// shell runs a script that must succeed, and returns what it prints.
+// shell runs a script that must succeed, and returns its output.
 func (p place) shell(t *testing.T, script string) string {
 	t.Helper()
 	var said strings.Builder

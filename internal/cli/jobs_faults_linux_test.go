@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestJobsUnreadable: another user's folder is no folder without prompts, and
-// another user's file is told.
+// TestJobsUnreadable: another user's folder is not an empty one, and another user's
+// file is reported.
 func TestJobsUnreadable(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -32,7 +32,8 @@ func TestJobsUnreadable(t *testing.T) {
 		want string
 	}{
 		{filepath.Join(dir, "b.md"), 0o644, exitFailed, "a.md: permission denied: let this user read it"},
-		{dir, 0o700, exitUsage, "DOCGAUGE_PROMPTS_DIR: prompts: permission denied: let this user read and search it (chmod u+rx)"},
+		{dir, 0o700, exitUsage, "DOCGAUGE_PROMPTS_DIR: prompts: permission denied: let this user read and search it " +
+			"(chmod u+rx)"},
 	} {
 		if err := os.Chmod(tc.path, tc.mode); err != nil {
 			t.Fatal(err)
@@ -52,7 +53,7 @@ func TestJobsUnreadable(t *testing.T) {
 
 // TestJobsDiskFull gives the state page after page of a full disk: where the intent
 // cannot be made durable nothing is sent, and whatever write fails after it, the
-// prompt is sent at most once, and if not, somebody is told.
+// prompt is sent at most once, and if not, that is reported.
 func TestJobsDiskFull(t *testing.T) {
 	t.Parallel()
 	s := &oddService{read: goodEnd, answers: map[string]oddAnswer{"a": {status: http.StatusCreated, body: goodJob}}}
@@ -103,7 +104,7 @@ func TestJobsDiskFull(t *testing.T) {
 	}
 }
 
-// TestJobsAddFails: what the file system does not take is no mistake in the command
+// TestJobsAddFails: a file that cannot be written is not a mistake in the command
 // line.
 func TestJobsAddFails(t *testing.T) {
 	t.Parallel()
@@ -168,7 +169,8 @@ func TestJobsEvilService(t *testing.T) {
 	t.Parallel()
 	const evil = `\u001b]0;gone\u0007\u001b[2J\u009b1A\r\n\u202e`
 	s := &oddService{
-		read: `{"id":"job_good","status":"` + evil + `","model":"` + evil + `","prLink":"https://example.com/` + evil + `","source":{"ref":"` + evil + `"}}`,
+		read: `{"id":"job_good","status":"` + evil + `","model":"` + evil + `","prLink":"https://example.com/` + evil +
+			`","source":{"ref":"` + evil + `"}}`,
 		answers: map[string]oddAnswer{
 			"a-evil":    {status: http.StatusCreated, body: `{"id":"job_good","status":"act` + evil + `ive"}`},
 			"b-refused": {status: http.StatusBadRequest, body: `{"error":"no ` + evil + `"}`},
@@ -182,8 +184,11 @@ func TestJobsEvilService(t *testing.T) {
 	terminal.await("b-refused.md", "outcome=rejected")
 	terminal.await("d-raw.md", "in doubt")
 	terminal.press("\x03")
-	terminal.ends() // reports what was odd
-	for _, args := range [][]string{{"jobs", "list"}, {"jobs", "plan"}, {"jobs", "show", "a-evil.md"}, {"jobs", "show", "b-refused.md"}} {
+	terminal.ends() // reports unexpected output
+	for _, args := range [][]string{
+		{"jobs", "list"}, {"jobs", "plan"}, {"jobs", "show", "a-evil.md"},
+		{"jobs", "show", "b-refused.md"},
+	} {
 		terminal := p.onTerminal(t, 120, nil, args...)
 		if code := terminal.ends(); code != exitDone {
 			t.Errorf("%v: exit code %d", args, code)

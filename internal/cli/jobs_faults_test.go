@@ -72,11 +72,13 @@ func (s *oddService) created() []string {
 }
 
 const (
-	goodJob = `{"id":"job_good","status":"active","source":{"repository":"r","ref":"main"},"model":"m","prLink":null,"createdAt":"2026-11-21T12:00:00Z"}`
-	goodEnd = `{"id":"job_good","status":"completed","prLink":"https://example.com/pr/1","createdAt":"2026-11-21T12:00:00Z"}`
+	goodJob = `{"id":"job_good","status":"active","source":{"repository":"r","ref":"main"},"model":"m",` +
+		`"prLink":null,"createdAt":"2026-11-21T12:00:00Z"}`
+	goodEnd = `{"id":"job_good","status":"completed","prLink":"https://example.com/pr/1",` +
+		`"createdAt":"2026-11-21T12:00:00Z"}`
 )
 
-// queuePlace is a place with prompts that nobody has written lately.
+// queuePlace is a place with prompts that are not new.
 func queuePlace(t *testing.T, s *testbed.Service, prompts map[string]string, more ...string) place {
 	t.Helper()
 	p := placeFor(t, s, []string{sandbox.DefaultProject}, slices.Concat([]string{
@@ -86,7 +88,8 @@ func queuePlace(t *testing.T, s *testbed.Service, prompts map[string]string, mor
 		path := filepath.Join(p.dir, "prompts", name)
 		long := time.Now().Add(-time.Hour)
 		for _, err := range []error{
-			os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600), os.Chtimes(path, long, long),
+			os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600),
+			os.Chtimes(path, long, long),
 		} {
 			if err != nil {
 				t.Fatal(err)
@@ -121,8 +124,8 @@ func oddPlace(t *testing.T, s *oddService, words ...string) place {
 	return queuePlace(t, &testbed.Service{URL: server.URL}, prompts)
 }
 
-// TestJobsOddAnswers: what the service does not take is rejected, what is no answer,
-// or that of another prompt, leaves the prompt in doubt; the others go on, and
+// TestJobsOddAnswers: refused prompts are rejected, an invalid answer,
+// or that of another prompt, leaves the prompt in doubt; the others continue, and
 // nothing is sent again.
 func TestJobsOddAnswers(t *testing.T) {
 	t.Parallel()
@@ -152,11 +155,15 @@ func TestJobsOddAnswers(t *testing.T) {
 		got[j.Prompt] = j.State
 		reasons += j.Reason + "\n"
 	}
-	want := map[string]journal.State{"a-bad.md": journal.Rejected, "b-good.md": journal.Completed, "c-odd.md": journal.Unknown, "d-long.md": journal.Rejected, "e-same.md": journal.Unknown}
+	want := map[string]journal.State{"a-bad.md": journal.Rejected, "b-good.md": journal.Completed,
+		"c-odd.md": journal.Unknown, "d-long.md": journal.Rejected, "e-same.md": journal.Unknown}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	for _, text := range []string{"the service says: prompt: no thanks (HTTP 400 Bad Request", "no usable id of a job", "HTTP 413", "job_good is the id of job 2 of prompt b-good.md"} {
+	for _, text := range []string{
+		"the service says: prompt: no thanks (HTTP 400 Bad Request", "no usable id of a job",
+		"HTTP 413", "job_good is the id of job 2 of prompt b-good.md",
+	} {
 		if !strings.Contains(reasons, text) {
 			t.Errorf("no reason says %q:\n%s", text, reasons)
 		}
@@ -173,7 +180,8 @@ func TestJobsOddAnswers(t *testing.T) {
 func TestJobsThrottled(t *testing.T) {
 	t.Parallel()
 	for retryAfter, want := range map[string]time.Duration{"": 5 * time.Minute, "1800": 30 * time.Minute} {
-		s := &oddService{answers: map[string]oddAnswer{"a": {status: http.StatusTooManyRequests, body: `{"error":"slow down"}`, retryAfter: retryAfter}}}
+		s := &oddService{answers: map[string]oddAnswer{"a": {status: http.StatusTooManyRequests,
+			body: `{"error":"slow down"}`, retryAfter: retryAfter}}}
 		p := oddPlace(t, s, "a", "b")
 		began := time.Now()
 		p.run(t, "jobs", "run")
@@ -217,7 +225,8 @@ func TestJobsFolder(t *testing.T) {
 		spoil func(dir string) error
 		want  string
 	}{
-		"missing":        {os.RemoveAll, "no such file or directory: make the folder or mount it; without a queue, unset the variable"},
+		"missing": {os.RemoveAll, "no such file or directory: make the folder or mount it; without a queue, " +
+			"unset the variable"},
 		"world-writable": {func(dir string) error { return os.Chmod(dir, 0o777) }, "anyone can write to it"},
 		"a file": {func(dir string) error {
 			return errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600))
@@ -227,9 +236,13 @@ func TestJobsFolder(t *testing.T) {
 		if err := tc.spoil(filepath.Join(p.dir, "prompts")); err != nil {
 			t.Fatal(err)
 		}
-		for _, command := range []string{"jobs lint", "jobs plan", "jobs run", "jobs run --wait", "jobs add x", "jobs hold a.md", "jobs retry a.md", "serve"} {
+		for _, command := range []string{
+			"jobs lint", "jobs plan", "jobs run", "jobs run --wait", "jobs add x",
+			"jobs hold a.md", "jobs retry a.md", "serve",
+		} {
 			code, _, said := p.try(t, strings.Fields(command)...)
-			if code != exitUsage || !strings.Contains(said, "DOCGAUGE_PROMPTS_DIR: ") || !strings.Contains(said, tc.want) {
+			if code != exitUsage || !strings.Contains(said, "DOCGAUGE_PROMPTS_DIR: ") ||
+				!strings.Contains(said, tc.want) {
 				t.Errorf("%s: %s: exit code %d\n%s", name, command, code, said)
 			}
 		}

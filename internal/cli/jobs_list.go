@@ -26,14 +26,13 @@ func (a *Program) jobsListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "show the agent jobs, newest first, with their pull requests",
-		Args:  noArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return a.jobsList(cmd.Context(), asJSON) },
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the jobs as JSON")
 	return cmd
 }
 
-// jobList is the output of list; its JSON keys are stable.
+// jobList is the output of list, and listedJob that of show; their JSON keys are stable.
 type jobList struct {
 	Queue journal.Queue `json:"queue"`
 	Jobs  []listedJob   `json:"jobs"`
@@ -41,8 +40,10 @@ type jobList struct {
 
 type listedJob struct {
 	journal.Job
-	// Pull is what is known of the pull request; nil if there is none.
+	// Pull is the pull request as last read; nil if there is none.
 	Pull *journal.PullRequest `json:"pull_request,omitempty"`
+	// Events are the history of the job that show prints.
+	Events []journal.Event `json:"events,omitempty"`
 }
 
 // withPulls adds their pull requests to jobs.
@@ -59,43 +60,36 @@ func withPulls(ctx context.Context, db *state.DB, all []journal.Job) ([]listedJo
 	return out, err
 }
 
-func (a *Program) jobsList(ctx context.Context, asJSON bool) error {
-	var list jobList
-	var w wording
-	err := a.withJournal(func(c config.Config, db *state.DB) (err error) {
-		w = a.wording(c)
-		if list.Queue, err = db.Queue(ctx); err != nil {
-			return err
-		}
-		all, err := db.Jobs(ctx)
-		if err != nil {
-			return err
-		}
-		slices.Reverse(all)
-		list.Jobs, err = withPulls(ctx, db, all)
-		return err
-	})
+func (a *Program) jobsList(ctx context.Context, asJSON bool) (err error) {
+	c, db, err := a.openState(config.NeedNothing)
 	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	var list jobList
+	if list.Queue, err = db.Queue(ctx); err != nil {
+		return err
+	}
+	all, err := db.Jobs(ctx)
+	if err != nil {
+		return err
+	}
+	slices.Reverse(all)
+	if list.Jobs, err = withPulls(ctx, db, all); err != nil {
 		return err
 	}
 	if asJSON {
 		return render.JSON(a.Out, list)
 	}
-	return a.printJobs(list, w)
+	return a.printJobs(list, a.wording(c))
 }
 
-// withJournal reads the state as it is.
-func (a *Program) withJournal(read func(config.Config, *state.DB) error) (err error) {
-	c, err := a.config(config.NeedNothing)
-	if err != nil {
-		return err
+// openState reads the settings and opens the state without changing it; the caller closes it.
+func (a *Program) openState(n config.Need) (c config.Config, db *state.DB, err error) {
+	if c, err = a.config(n); err == nil {
+		db, err = state.OpenExisting(c.StateDir)
 	}
-	db, err := state.OpenExisting(c.StateDir)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	return read(c, db)
+	return c, db, err
 }
 
 func (a *Program) printJobs(list jobList, w wording) error {
@@ -113,7 +107,8 @@ func (a *Program) printJobs(list jobList, w wording) error {
 		w.several = w.several || j.Project != list.Jobs[0].Project
 		costs = costs || j.Cost > 0
 	}
-	columns := []render.Column{render.Number("#"), promptColumn(), projectColumn(), {Name: "state"}, {Name: "begun"}, {Name: "review"}}
+	columns := []render.Column{render.Number("#"), promptColumn(), projectColumn(), {Name: "state"},
+		{Name: "begun"}, {Name: "review"}}
 	if costs {
 		columns = append(columns, render.Number("cost"))
 	}
@@ -126,7 +121,8 @@ func (a *Program) printJobs(list jobList, w wording) error {
 		if j.Result() == "no_pr" {
 			link = "no pull request"
 		}
-		cells := []string{strconv.FormatInt(j.Seq, 10), j.Prompt, w.project(j.Project), stateText(j.Job, a.now()), begun, reviewText(j.Pull, a.now())}
+		cells := []string{strconv.FormatInt(j.Seq, 10), j.Prompt, w.project(j.Project), stateText(j.Job, a.now()),
+			begun, reviewText(j.Pull, a.now())}
 		if costs {
 			cells = append(cells, costText(j.Job))
 		}
@@ -157,7 +153,7 @@ func reviewText(p *journal.PullRequest, now time.Time) string {
 	return htmlview.Review(string(p.State), p.Opened(), p.Ended(), now)
 }
 
-// costText is what a job costs, if it was created and that is counted.
+// costText is the cost of a job that was created, if costs are counted.
 func costText(j journal.Job) string {
 	if j.JobID == "" || j.Cost == 0 {
 		return "-"
@@ -180,7 +176,7 @@ func (a *Program) jobsShowCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "show SEQ|PROMPT",
-		Short: "show one job: what was sent, what became of it, and its history",
+		Short: "show one job: its text, its state and its history",
 		Args:  oneJob,
 		RunE:  func(cmd *cobra.Command, args []string) error { return a.jobsShow(cmd.Context(), args[0], asJSON) },
 	}
@@ -188,43 +184,32 @@ func (a *Program) jobsShowCommand() *cobra.Command {
 	return cmd
 }
 
-// jobHistory is the output of show; its JSON keys are stable.
-type jobHistory struct {
-	journal.Job
-	Pull   *journal.PullRequest `json:"pull_request,omitempty"`
-	Events []journal.Event      `json:"events"`
-}
-
-func (a *Program) jobsShow(ctx context.Context, name string, asJSON bool) error {
-	var h jobHistory
-	var w wording
-	err := a.withJournal(func(c config.Config, db *state.DB) (err error) {
-		w = a.wording(c)
-		found, err := jobs.Find(ctx, db, name)
-		if err != nil {
-			return err
-		}
-		all, err := withPulls(ctx, db, []journal.Job{found})
-		if err != nil {
-			return err
-		}
-		h.Job, h.Pull = all[0].Job, all[0].Pull
-		h.Events, err = db.Events(ctx, h.Seq)
-		return err
-	})
-	if errors.Is(err, journal.ErrNoJob) {
-		return usageError{err}
-	}
+func (a *Program) jobsShow(ctx context.Context, name string, asJSON bool) (err error) {
+	c, db, err := a.openState(config.NeedNothing)
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		return render.JSON(a.Out, h)
+	defer func() { err = errors.Join(err, db.Close()) }()
+	found, err := jobs.Find(ctx, db, name)
+	if errors.Is(err, journal.ErrNoJob) {
+		return usageError{err}
+	} else if err != nil {
+		return err
 	}
-	return a.printJob(h, w)
+	all, err := withPulls(ctx, db, []journal.Job{found})
+	if err != nil {
+		return err
+	}
+	if all[0].Events, err = db.Events(ctx, found.Seq); err != nil {
+		return err
+	}
+	if asJSON {
+		return render.JSON(a.Out, all[0])
+	}
+	return a.printJob(all[0], a.wording(c))
 }
 
-func (a *Program) printJob(h jobHistory, w wording) error {
+func (a *Program) printJob(h listedJob, w wording) error {
 	state := stateText(h.Job, a.now())
 	if h.Result() == "no_pr" {
 		state, _ = htmlview.JobState(state, h.Result())
@@ -269,23 +254,22 @@ func pullRows(p *journal.PullRequest, now time.Time) [][2]string {
 	if p == nil {
 		return nil
 	}
-	changes := ""
+	changes, closed := "", timeText(p.Closed)
+	if !p.Merged.IsZero() { // a merge closes it as well
+		closed = ""
+	}
 	if p.Files > 0 {
-		changes = fmt.Sprintf("%s, %s added, %s removed", format.Plural(p.Files, "file"), format.Plural(p.Additions, "line"), format.Plural(p.Deletions, "line"))
+		changes = fmt.Sprintf("%s, %s added, %s removed", format.Plural(p.Files, "file"),
+			format.Plural(p.Additions, "line"), format.Plural(p.Deletions, "line"))
 	}
 	return [][2]string{
-		{"review", reviewText(p, now)}, {"problem", p.Problem}, {"decision", strings.ReplaceAll(p.Review, "_", " ")}, {"checks", p.Checks},
-		{"changes", changes}, {"opened", timeText(p.Created)}, {"ready", timeText(p.Ready)}, {"first review", timeText(p.FirstReview)},
-		{"reopened", timeText(p.Reopened)}, {"merged", timeText(p.Merged)}, {"closed", closedText(*p)}, {"read", timeText(p.Answered)},
+		{"review", reviewText(p, now)}, {"problem", p.Problem},
+		{"decision", strings.ReplaceAll(p.Review, "_", " ")}, {"checks", p.Checks},
+		{"changes", changes}, {"opened", timeText(p.Created)}, {"ready", timeText(p.Ready)},
+		{"first review", timeText(p.FirstReview)},
+		{"reopened", timeText(p.Reopened)}, {"merged", timeText(p.Merged)}, {"closed", closed},
+		{"read", timeText(p.Answered)},
 	}
-}
-
-// closedText is when a pull request was closed; a merge closes it as well, and is told.
-func closedText(p journal.PullRequest) string {
-	if !p.Merged.IsZero() {
-		return ""
-	}
-	return timeText(p.Closed)
 }
 
 func indent(text string) string {

@@ -28,7 +28,8 @@ func TestTenThousandPrompts(t *testing.T) {
 	const n = 10_000
 	dir := t.TempDir()
 	for i := range n {
-		write(t, filepath.Join(dir, "prompts", fmt.Sprintf("%02d", i%20), fmt.Sprintf("%05d.md", i)), fmt.Sprintf("---\nid: p-%d\ntitle: Page %d\n---\nUpdate page %d.\n", i, i, i))
+		write(t, filepath.Join(dir, "prompts", fmt.Sprintf("%02d", i%20), fmt.Sprintf("%05d.md", i)),
+			fmt.Sprintf("---\nid: p-%d\ntitle: Page %d\n---\nUpdate page %d.\n", i, i, i))
 	}
 	write(t, filepath.Join(dir, "prompts", "wrong.md"), "---\ntilte: x\n---\nText.\n")
 
@@ -58,7 +59,7 @@ func TestTenThousandPrompts(t *testing.T) {
 // most is the memory that such a command may take at the most.
 const most = 300 << 20
 
-// bounded runs a command that must end with code, and returns what it prints.
+// bounded runs a command that must end with code, and returns its output.
 func bounded(t *testing.T, dir string, code int, args ...string) []byte {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testbed.Patience)
@@ -66,7 +67,8 @@ func bounded(t *testing.T, dir string, code int, args ...string) []byte {
 	var said bytes.Buffer
 	cmd := exec.CommandContext(ctx, "docgauge", args...)
 	cmd.Dir, cmd.Stderr = dir, &said
-	cmd.Env = append(os.Environ(), "DOCGAUGE_PROJECTS=prj", "DOCGAUGE_PROMPTS_DIR=prompts", "DOCGAUGE_PROMPTS_ON_NEW_STATE=submit", "DOCGAUGE_MAX_ACTIVE_JOBS=0")
+	cmd.Env = append(os.Environ(), "DOCGAUGE_PROJECTS=prj", "DOCGAUGE_PROMPTS_DIR=prompts",
+		"DOCGAUGE_PROMPTS_ON_NEW_STATE=submit", "DOCGAUGE_MAX_ACTIVE_JOBS=0")
 	began := time.Now()
 	out, err := cmd.Output()
 	if cmd.ProcessState.ExitCode() != code {
@@ -76,6 +78,7 @@ func bounded(t *testing.T, dir string, code int, args ...string) []byte {
 	if ok && runtime.GOOS == "linux" && usage.Maxrss<<10 > most {
 		t.Errorf("docgauge %s took %d MiB", strings.Join(args, " "), usage.Maxrss>>10)
 	}
-	t.Logf("docgauge %s: %v, %d MiB, %d bytes", strings.Join(args, " "), time.Since(began).Round(time.Millisecond), usage.Maxrss>>10, len(out))
+	t.Logf("docgauge %s: %v, %d MiB, %d bytes", strings.Join(args, " "), time.Since(began).Round(time.Millisecond),
+		usage.Maxrss>>10, len(out))
 	return out
 }

@@ -15,69 +15,71 @@ import (
 	"github.com/docgauge/docgauge/internal/state"
 )
 
-// decision is what an operator decides about a job, or a prompt of the folder.
+// decision is an operator's decision about a job, or a prompt of the folder.
 type decision func(o *jobs.Operator, ctx context.Context, ref string, found prompts.Scanned) (journal.Job, error)
 
 func (a *Program) operatorCommands() []*cobra.Command {
 	var answer jobs.Answer
-	resolve := a.operatorCommand("resolve SEQ|PROMPT", "say what became of a job that is unknown, or of a renamed prompt",
-		`A job is unknown if nobody can tell whether the service accepted it. Look for it at the
-service, which shows its jobs and pull requests to people: docgauge jobs show prints the
-time to the second, and what was sent. Then say one of
+	resolve := a.operatorCommand("resolve SEQ|PROMPT", "settle the outcome of an unknown job, or of a renamed prompt",
+		`A job is unknown if it is unclear whether the service accepted it. Look for it
+at the service, which shows its jobs and pull requests to people: docgauge jobs
+show prints the time to the second, and the text that was sent. Then say one of
 
   --job-id ID   it is there, under that id: it is followed from now on
   --resubmit    it is not there: it is sent again, by the next pass
-  --drop        give it up: it is not followed, though it may go on there
+  --drop        give it up: it is not followed, though it may continue there
 
-If the id was wrong the job is lost after ten minutes, and docgauge jobs retry sends the
-prompt again. A queue that two unknown jobs have paused goes on after docgauge jobs release.
+If the id was wrong the job is lost after ten minutes, and docgauge jobs retry
+sends the prompt again. A queue that two unknown jobs have paused continues
+after docgauge jobs release.
 
-A prompt that is held because it looks renamed was sent under its former name: --drop
-says that it counts as done, also for those that depend on it; --resubmit sends it.`, config.NeedNothing,
+A prompt that is held because it looks renamed was sent under its former name:
+--drop says that it counts as done, also for those that depend on it; --resubmit
+sends it.`, config.NeedNothing,
 		func(o *jobs.Operator, ctx context.Context, ref string, found prompts.Scanned) (journal.Job, error) {
 			return o.Resolve(ctx, ref, answer, found)
-		})
+		}, nil)
 	resolve.Flags().StringVar(&answer.JobID, "job-id", "", "the service's id of the job: it was accepted")
 	resolve.Flags().BoolVar(&answer.Resubmit, "resubmit", false, "it was not accepted: send it again")
 	resolve.Flags().BoolVar(&answer.Drop, "drop", false, "give it up, whatever became of it")
 	resolve.PreRunE = func(cmd *cobra.Command, _ []string) error {
-		said := 0
+		given := 0
 		for _, set := range []bool{answer.JobID != "", answer.Resubmit, answer.Drop} {
 			if set {
-				said++
+				given++
 			}
 		}
-		if said != 1 {
-			return usageError{errors.New("docgauge jobs resolve: say exactly one of --job-id ID, --resubmit and --drop; " +
-				"`docgauge jobs resolve --help` explains them")}
+		if given != 1 {
+			return usageError{errors.New("docgauge jobs resolve: want exactly one of --job-id ID, --resubmit and " +
+				"--drop; `docgauge jobs resolve --help` explains them")}
 		}
 		return nil
 	}
 	hold := a.operatorCommand("hold [SEQ|PROMPT]", "keep a prompt from being sent, or without an argument all",
-		`hold keeps a prompt from being sent until docgauge jobs release PROMPT. Without an
-argument it pauses the whole queue: nothing more is sent, also by a running serve, until
-docgauge jobs release; jobs at work are still followed.`, config.NeedProjects|config.NeedPrompts, (*jobs.Operator).Hold)
-	release := a.operatorCommand("release [SEQ|PROMPT]", "let a held prompt go on, or without an argument the queue",
-		`release lets a prompt go on that was held, even if it looks renamed; a prompt that waits
-for its next try is sent at once. Without an argument it lets a paused queue go on: after
-two prompts in doubt in a row, as soon as the service answers.`, config.NeedNothing, (*jobs.Operator).Release)
+		`hold keeps a prompt from being sent until docgauge jobs release PROMPT. Without
+an argument it pauses the whole queue: nothing more is sent, also by a running
+serve, until docgauge jobs release; jobs at work are still followed.`, config.NeedProjects|config.NeedPrompts,
+		(*jobs.Operator).Hold, func(ctx context.Context, o *jobs.Operator) (string, error) {
+			_, err := o.PauseQueue(ctx)
+			return "the queue is paused; docgauge jobs release continues it", err
+		})
+	release := a.operatorCommand("release [SEQ|PROMPT]", "release a held prompt, or without an argument the queue",
+		`release releases a prompt that was held, even if it looks renamed; a prompt that
+waits for its next try is sent at once. Without an argument a paused queue
+continues: after two prompts in doubt in a row, as soon as the service answers.`, config.NeedNothing,
+		(*jobs.Operator).Release, func(ctx context.Context, o *jobs.Operator) (string, error) {
+			queue, err := o.ReleaseQueue(ctx)
+			if queue.Paused != "" {
+				return "the queue continues once the service answers", err
+			}
+			return "the queue runs", err
+		})
 	cancel := a.operatorCommand("cancel SEQ|PROMPT", "give a prompt up, or stop following its job",
-		"The service goes on with a job that it has: it is only no longer followed.",
-		config.NeedProjects|config.NeedPrompts, (*jobs.Operator).Cancel)
+		"The service continues a job that it has; docgauge only no longer follows it.",
+		config.NeedProjects|config.NeedPrompts, (*jobs.Operator).Cancel, nil)
 	retry := a.operatorCommand("retry SEQ|PROMPT", "send a prompt once more, as its file is now",
-		"retry sends a prompt once more whose job has ended: one that failed, or one whose file\nwas edited since.",
-		config.NeedProjects|config.NeedPrompts, (*jobs.Operator).Retry)
-	a.orQueue(hold, func(ctx context.Context, o *jobs.Operator) (string, error) {
-		_, err := o.PauseQueue(ctx)
-		return "the queue is paused; docgauge jobs release lets it go on", err
-	})
-	a.orQueue(release, func(ctx context.Context, o *jobs.Operator) (string, error) {
-		queue, err := o.ReleaseQueue(ctx)
-		if queue.Paused != "" {
-			return "the queue goes on once the service answers", err
-		}
-		return "the queue runs", err
-	})
+		"retry sends a prompt once more whose job has ended: one that failed, or one\nwhose file was edited since.",
+		config.NeedProjects|config.NeedPrompts, (*jobs.Operator).Retry, nil)
 	return []*cobra.Command{resolve, hold, release, cancel, retry}
 }
 
@@ -90,28 +92,50 @@ func oneJob(cmd *cobra.Command, args []string) error {
 }
 
 // operatorCommand makes a decision about one job, named by its number or its prompt, and
-// prints the job as it is then.
-func (a *Program) operatorCommand(use, short, long string, n config.Need, decide decision) *cobra.Command {
+// prints the job afterwards; or, without an argument, a decision about the queue, if there is
+// one, whose result it prints.
+func (a *Program) operatorCommand(
+	use, short, long string, n config.Need, decide decision,
+	queue func(context.Context, *jobs.Operator) (string, error),
+) *cobra.Command {
 	var asJSON bool
-	cmd := &cobra.Command{Use: use, Short: short, Long: long, Args: oneJob}
+	cmd := &cobra.Command{Use: use, Short: short, Long: long}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the job as JSON")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 && queue != nil {
+			return nil
+		}
+		return oneJob(cmd, args)
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		if len(args) == 0 {
+			n = config.NeedNothing
+		}
 		c, err := a.config(n)
 		if err != nil {
 			return err
 		}
 		var found prompts.Scanned
-		if c.PromptsDir != "" {
+		if c.PromptsDir != "" && len(args) > 0 {
 			// A decision that does not need the folder is made without it.
 			if found, err = lintPrompts(c); err != nil && n&config.NeedPrompts != 0 {
 				return err
 			}
 		}
-		var job journal.Job
-		err = a.asOperator(c, func(o *jobs.Operator) error {
-			job, err = decide(o, cmd.Context(), args[0], found)
+		db, err := state.Open(c.StateDir)
+		if err != nil {
 			return err
-		})
+		}
+		defer func() { err = errors.Join(err, db.Close()) }()
+		o := jobs.NewOperator(db, a.now)
+		if len(args) == 0 {
+			text, err := queue(cmd.Context(), o)
+			if err == nil {
+				_, err = fmt.Fprintln(a.Out, text)
+			}
+			return err
+		}
+		job, err := decide(o, cmd.Context(), args[0], found)
 		switch {
 		case errors.Is(err, journal.ErrNoJob), errors.Is(err, jobs.ErrRefused):
 			return usageError{err}
@@ -124,43 +148,4 @@ func (a *Program) operatorCommand(use, short, long string, n config.Need, decide
 		return err
 	}
 	return cmd
-}
-
-// orQueue makes a command decide about the whole queue if no job is named, and print
-// the result.
-func (a *Program) orQueue(cmd *cobra.Command, decide func(context.Context, *jobs.Operator) (string, error)) {
-	one := cmd.RunE
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return nil
-		}
-		return oneJob(cmd, args)
-	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 1 {
-			return one(cmd, args)
-		}
-		c, err := a.config(config.NeedNothing)
-		if err != nil {
-			return err
-		}
-		var text string
-		err = a.asOperator(c, func(o *jobs.Operator) error {
-			text, err = decide(cmd.Context(), o)
-			return err
-		})
-		if err == nil {
-			_, err = fmt.Fprintln(a.Out, text)
-		}
-		return err
-	}
-}
-
-func (a *Program) asOperator(c config.Config, do func(*jobs.Operator) error) (err error) {
-	db, err := state.Open(c.StateDir)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	return do(jobs.NewOperator(db, a.now))
 }

@@ -22,10 +22,10 @@ func (a *Program) jobsPlanCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan",
 		Short: "show what would be sent, in which order, and why each prompt waits",
-		Long: `plan shows every prompt file and its newest job: what would be sent next, and what each
-of the others waits for. --text shows the text that would be sent, with templates
-rendered as of their next firing, or why that cannot be done yet. It sends nothing, changes nothing and works while the queue runs.`,
-		Args: noArgs,
+		Long: `plan shows every prompt file and its newest job: what would be sent next, and
+what each of the others waits for. --text shows the text that would be sent,
+with templates rendered as of their next firing, or why that cannot be done yet.
+It sends nothing, changes nothing and works while the queue runs.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.jobsPlan(cmd.Context(), text, asJSON) },
 	}
 	cmd.Flags().BoolVar(&text, "text", false, "show the rendered prompts too")
@@ -62,7 +62,8 @@ func (a *Program) printPlanned(all []jobs.Planned, w wording, text bool) error {
 		_, err := fmt.Fprintln(a.Out, "no prompts")
 		return err
 	}
-	table := render.NewTable(render.Number("#"), promptColumn(), projectColumn(), render.Column{Name: "state"}, render.Column{Name: "why", Below: true})
+	table := render.NewTable(render.Number("#"), promptColumn(), projectColumn(), render.Column{Name: "state"},
+		render.Column{Name: "why", Below: true})
 	for _, p := range all {
 		place := "-"
 		if p.Place > 0 {
@@ -91,7 +92,7 @@ func (a *Program) printPlanned(all []jobs.Planned, w wording, text bool) error {
 	return nil
 }
 
-// whyText says what a prompt waits for.
+// whyText is the reason that a prompt waits.
 func whyText(p jobs.Planned) string {
 	if p.Ready() && p.Reason == "" {
 		return "goes with the next pass"
@@ -105,10 +106,10 @@ func (a *Program) jobsLintCommand() *cobra.Command {
 		Use:   "lint",
 		Short: "check every prompt file, and report everything that is wrong",
 		Long: `lint reads DOCGAUGE_PROMPTS_DIR and checks every prompt file: front matter, ids,
-dependencies, schedules and templates. It prints each finding as file:line: text,
-and exits 1 if there is any. Nothing is sent and no state is needed: use it in CI.
-With a state, a prompt may depend on one that was sent and whose file is gone.`,
-		Args: noArgs,
+dependencies, schedules and templates. It prints each finding as file:line:
+text, and exits 1 if there is any. Nothing is sent and no state is needed: use
+it in CI. With a state, a prompt may depend on one that was sent and whose file
+is gone.`,
 		RunE: func(*cobra.Command, []string) error { return a.jobsLint(asJSON) },
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the findings as JSON")
@@ -134,7 +135,7 @@ func (a *Program) jobsLint(asJSON bool) error {
 		_, err = fmt.Fprintf(a.Out, "%s, %d invalid\n", format.Plural(all, "prompt"), len(found.Invalid))
 	}
 	if err == nil && len(found.Findings) > 0 {
-		return errSaid
+		return errReported
 	}
 	return err
 }

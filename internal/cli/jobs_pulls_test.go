@@ -21,7 +21,8 @@ func TestCapOnOpenPullsOverProcesses(t *testing.T) {
 		for i := range 50 {
 			files[fmt.Sprintf("%02d.md", i)] = fmt.Sprintf("Do %d.", i)
 		}
-		p := queuePlace(t, s, files, "DOCGAUGE_MAX_OPEN_PULL_REQUESTS=4", "DOCGAUGE_MAX_JOBS_PER_DAY=0", "DOCGAUGE_MAX_ACTIVE_JOBS=0",
+		p := queuePlace(t, s, files, "DOCGAUGE_MAX_OPEN_PULL_REQUESTS=4", "DOCGAUGE_MAX_JOBS_PER_DAY=0",
+			"DOCGAUGE_MAX_ACTIVE_JOBS=0",
 			"DOCGAUGE_GITHUB_URL="+s.URL+"/github", "DOCGAUGE_GITHUB_TOKEN="+token)
 		for range 2 {
 			var processes sync.WaitGroup
@@ -33,7 +34,8 @@ func TestCapOnOpenPullsOverProcesses(t *testing.T) {
 				})
 			}
 			processes.Wait()
-			_, body, err := testbed.Fetch(t.Context(), s.URL+"/github/repos/docgauge/sandbox/pulls?state=all&per_page=100")
+			_, body, err := testbed.Fetch(t.Context(),
+				s.URL+"/github/repos/docgauge/sandbox/pulls?state=all&per_page=100")
 			var pulls []struct{ Number int }
 			if err != nil || json.Unmarshal([]byte(body), &pulls) != nil || len(pulls) != 4 {
 				t.Errorf("%d pull requests, %v: %.300s", len(pulls), err, body)

@@ -12,10 +12,10 @@ import (
 	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/events"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
-	"github.com/docgauge/docgauge/internal/notify"
 	"github.com/docgauge/docgauge/internal/prompts"
 )
 
@@ -24,24 +24,24 @@ func (a *Program) jobsRunCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "one pass: send what may be sent, and follow the jobs at work",
-		Long: `run does one pass: it reads the jobs that are due, sends the follow-ups of those that
-are completed, and sends the prompts that may be sent, within the caps
-DOCGAUGE_MAX_JOBS_PER_DAY, DOCGAUGE_MAX_ACTIVE_JOBS, DOCGAUGE_MAX_OPEN_PULL_REQUESTS and
-DOCGAUGE_MAX_REVIEW_AGE. Before and after it, the pull requests that are due are read. With --wait it makes further
-passes until every job has ended and nothing more happens by itself; then it exits 1 if
-a job failed, was rejected or lost, or is in doubt. Meanwhile each change is logged, and
-a line at the bottom of a terminal shows the number of prompts in each state, what is
-left of the caps, and when more may be sent. Ctrl-C ends it once the answer to what is
-being sent has come, or after 25 seconds, and then that job is unknown; the next run
-continues from there.
+		Long: `run does one pass: it reads the jobs that are due, sends the follow-ups of those
+that are completed, and sends the prompts that may be sent, within the caps
+DOCGAUGE_MAX_JOBS_PER_DAY, DOCGAUGE_MAX_ACTIVE_JOBS,
+DOCGAUGE_MAX_OPEN_PULL_REQUESTS and DOCGAUGE_MAX_REVIEW_AGE. Before and after
+it, the pull requests that are due are read. With --wait it makes further passes
+until every job has ended and nothing more happens by itself; then it exits 1 if
+a job failed, was rejected or lost, or is in doubt. Each change is logged, and a
+line at the bottom of a terminal shows the number of prompts in each state, how
+far the caps are used, and when more may be sent. Ctrl-C ends it once a pending
+request is answered, or after 25 seconds, and then that job is unknown; the next
+run continues from there.
 
 One process runs the queue at a time: while docgauge serve runs, it exits 3.
 
 ` + exitCodes,
-		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.jobsRun(cmd.Context(), wait, asJSON) },
 	}
-	cmd.Flags().BoolVar(&wait, "wait", false, "go on until all jobs have ended")
+	cmd.Flags().BoolVar(&wait, "wait", false, "continue until all jobs have ended")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the prompts as JSON")
 	return cmd
 }
@@ -59,7 +59,7 @@ func (a *Program) jobsRun(ctx context.Context, wait, asJSON bool) (err error) {
 		options.Until = jobs.UntilIdle
 		r.status = a.showStatus(ctx, r)
 	}
-	// What was merged or closed meanwhile lets prompts go.
+	// Merged and closed pull requests release prompts.
 	r.follow(ctx)
 	result, err := r.queue.Run(ctx, r.folder, options)
 	r.status.end()
@@ -75,7 +75,7 @@ func (a *Program) jobsRun(ctx context.Context, wait, asJSON bool) (err error) {
 		err = a.printRun(result, a.wording(r.app.Config))
 	}
 	if err == nil && (ctx.Err() != nil || wait && needsAttention(result)) {
-		return errSaid
+		return errReported
 	}
 	return err
 }
@@ -86,11 +86,11 @@ type queueRunner struct {
 	folder   *prompts.Folder
 	queue    *jobs.Queue
 	pulls    *app.Pulls
-	notifier *notify.Notifier // nil if no notifications are wanted
+	notifier *events.Notifier // nil if no notifications are wanted
 	status   *statusLine      // nil if there is no terminal to show it on
 }
 
-// openQueue takes the queue's lock and opens what the queue needs.
+// openQueue locks the queue and opens its dependencies.
 func (a *Program) openQueue() (_ *queueRunner, err error) {
 	c, err := a.config(config.NeedProjects | config.NeedAPI | config.NeedPrompts)
 	if err != nil {
@@ -108,22 +108,22 @@ func (a *Program) openQueue() (_ *queueRunner, err error) {
 	}
 	r.pulls.Limit = followLimit
 	r.queue = r.app.NewQueue(func() { r.status.refresh() })
-	if r.notifier, err = r.app.NewNotifier(); err != nil {
+	if r.notifier, err = events.ForApp(r.app); err != nil {
 		return nil, errors.Join(err, r.app.Close())
 	}
 	return r, nil
 }
 
-// While a slow code host is asked, the queue is held. So beside a pass no pull request is
-// begun to be read after followLimit, and none is read for longer than followTimeout; what is
-// left is read beside a later pass.
+// The queue stays locked while a slow code host is asked. So no reading of a pull request begins
+// later than followLimit after a pass, and none takes longer than followTimeout; later passes
+// read the rest.
 const (
 	followLimit   = 10 * time.Second
 	followTimeout = time.Minute
 )
 
-// follow reads the pull requests that are due. That they cannot be read holds nobody up: the
-// caps and the prompts that wait for a merge then go by what is known.
+// follow reads the pull requests that are due. If they cannot be read, the caps and the prompts
+// that wait for a merge use their last known state.
 func (r *queueRunner) follow(ctx context.Context) {
 	within, cancel := context.WithTimeout(ctx, followTimeout)
 	defer cancel()
@@ -132,8 +132,8 @@ func (r *queueRunner) follow(ctx context.Context) {
 	}
 }
 
-// deliveryTimeout bounds the delivery of notifications after a pass; what is left is
-// delivered after a later one. At a stop, the wait for the answer to a create may have used
+// deliveryTimeout bounds the delivery of notifications after a pass; later passes deliver the
+// rest. At a stop, the wait for the answer to a create may have used
 // 25 of 30 seconds.
 const (
 	deliveryTimeout = 15 * time.Second
@@ -177,7 +177,8 @@ func (a *Program) printRun(r jobs.Result, w wording) error {
 	if r.Queue.Paused != "" {
 		render.NewText(a.Out).Line(2, "paused: %s", r.Queue.Detail)
 	}
-	table := render.NewTable(promptColumn(), projectColumn(), render.Column{Name: "state"}, render.Column{Name: "pull request", Below: true},
+	table := render.NewTable(promptColumn(), projectColumn(), render.Column{Name: "state"},
+		render.Column{Name: "pull request", Below: true},
 		render.Column{Name: "why", Below: true})
 	var again time.Time
 	changing := 0

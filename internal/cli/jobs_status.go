@@ -44,7 +44,7 @@ func (a *Program) showStatus(ctx context.Context, r *queueRunner) *statusLine {
 	}
 	l := &statusLine{app: a, run: r, terminal: terminal}
 	a.logTo.set(l)
-	l.release = context.AfterFunc(ctx, func() { l.show("stopping once the answer to what is being sent has come") })
+	l.release = context.AfterFunc(ctx, func() { l.show("stopping once the pending request is answered") })
 	return l
 }
 
@@ -61,7 +61,7 @@ func (l *statusLine) end() {
 	_, _ = l.terminal.WriteString(eraseLine)
 }
 
-// passed is told of the prompts after each pass.
+// passed is called with the prompts after each pass.
 func (l *statusLine) passed(planned []jobs.Planned) {
 	if l == nil {
 		return
@@ -72,7 +72,7 @@ func (l *statusLine) passed(planned []jobs.Planned) {
 	l.refresh()
 }
 
-// refresh shows what the journal says now. What cannot be read is shown as it was.
+// refresh shows the current journal. If it cannot be read, the line does not change.
 func (l *statusLine) refresh() {
 	if l == nil {
 		return
@@ -119,8 +119,8 @@ func (l *statusLine) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// statusText says how many prompts are in each state, when more may be sent, and what is
-// used of the caps. It has no text from files or the service.
+// statusText is the number of prompts in each state, the time at which more may be sent, and the
+// use of the caps. It has no text from files or the service.
 func statusText(planned []jobs.Planned, all []journal.Job, queue journal.Queue, c config.Config, now time.Time) string {
 	counts := map[journal.State]int{}
 	newest := journal.Newest(all)
@@ -158,11 +158,12 @@ func statusText(planned []jobs.Planned, all []journal.Job, queue journal.Queue, 
 		parts = append(parts, "more may be sent at "+format.Time(next))
 	}
 	perDay, active := jobs.Usage(all, now)
-	parts = append(parts, ofCap(active, int(c.MaxActiveJobs))+" at work", ofCap(perDay, int(c.MaxJobsPerDay))+" in 24 h")
+	parts = append(parts, ofCap(active, int(c.MaxActiveJobs))+" at work",
+		ofCap(perDay, int(c.MaxJobsPerDay))+" in 24 h")
 	return strings.Join(parts, " · ")
 }
 
-// ofCap says what is used of a cap.
+// ofCap writes the used part of a cap.
 func ofCap(used, limit int) string {
 	if limit == 0 {
 		return fmt.Sprint(used)

@@ -25,7 +25,8 @@ import (
 func TestJobsStatusLine(t *testing.T) {
 	t.Parallel()
 	s := testbed.NewService(t, sandbox.Config{Agent: sandbox.Agent{After: 10 * time.Millisecond}})
-	all := map[string]string{"slow.md": "Slow. [sandbox:slow=1h]", "fails.md": "Fails. [sandbox:fail]", "wrong.md": "---\ntilte: x\n---\nText"}
+	all := map[string]string{"slow.md": "Slow. [sandbox:slow=1h]", "fails.md": "Fails. [sandbox:fail]",
+		"wrong.md": "---\ntilte: x\n---\nText"}
 	for i := range 20 {
 		all[fmt.Sprintf("waits/%02d.md", i)] = "---\ndepends_on: [slow.md]\n---\nText"
 	}
@@ -47,29 +48,31 @@ func TestJobsStatusLine(t *testing.T) {
 	}
 }
 
-// TestJobsInterrupt: Ctrl-C ends the run once what is being sent is answered, and
+// TestJobsInterrupt: Ctrl-C ends the run once a pending request is answered, and
 // leaves the terminal as it was.
 func TestJobsInterrupt(t *testing.T) {
 	t.Parallel()
-	s := &oddService{read: goodJob, answers: map[string]oddAnswer{"a": {status: http.StatusCreated, body: goodJob}}, held: make(chan struct{})}
+	s := &oddService{read: goodJob, answers: map[string]oddAnswer{"a": {status: http.StatusCreated, body: goodJob}},
+		held: make(chan struct{})}
 	p := oddPlace(t, s, "a", "b")
 	terminal := p.onTerminal(t, 100, nil, "jobs", "run", "--wait")
 	terminal.awaitLast("1 submitting")
 	testbed.Await(t, "the service has the prompt", func() bool { return len(s.created()) == 1 })
 	terminal.press("\x03")
-	terminal.awaitLast("stopping once the answer")
+	terminal.awaitLast("stopping once the pending")
 	close(s.held)
 	if code := terminal.ends(); code != exitFailed {
 		t.Errorf("exit code %d", code)
 	}
 	list := string(p.run(t, "jobs", "list"))
-	if !strings.Contains(list, "a.md") || !strings.Contains(list, "active") || strings.Contains(list, "b.md") || len(s.created()) != 1 {
+	if !strings.Contains(list, "a.md") || !strings.Contains(list, "active") ||
+		strings.Contains(list, "b.md") || len(s.created()) != 1 {
 		t.Errorf("want a.md sent and followed, and b.md not begun:\n%s", list)
 	}
 }
 
 // terminal is a terminal with a process on it. It knows lines, and how one is emptied;
-// whatever else it is told to do is odd.
+// any other output is unexpected.
 type terminal struct {
 	t       *testing.T
 	control *os.File
@@ -141,7 +144,7 @@ func (s *terminal) press(keys string) {
 	}
 }
 
-// watch takes in what is written, until nobody has the terminal open any more.
+// watch reads the output until the terminal is closed.
 func (s *terminal) watch() {
 	defer close(s.read)
 	buf := make([]byte, 64<<10)
@@ -179,7 +182,7 @@ func (s *terminal) write(text string) {
 			s.odd = append(s.odd, fmt.Sprintf("%U", r))
 		default:
 			if s.start {
-				*last = "" // what is written over it is at least as long
+				*last = "" // the next text is at least as long
 			}
 			*last += string(r)
 			s.start = false

@@ -16,7 +16,6 @@ import (
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/format"
-	"github.com/docgauge/docgauge/internal/load"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -33,9 +32,10 @@ func (a *Program) loadCommand() *cobra.Command {
 		Short: "fill a sink from the Parquet archive, without a request",
 		Long: `load copies windows from the Parquet archive, DOCGAUGE_PARQUET_URL or --archive,
 into a sink: Delta Lake tables, a new ClickHouse or PostgreSQL server, or with
---sink parquet another directory or bucket. No request is sent to the service. Windows
-that the sink has, in this or a later reading, are skipped: load can be run again at
-any time, and continues where it was interrupted. Each window is committed whole.
+--sink parquet another directory or bucket. No request is sent to the service.
+Windows that the sink has, in this or a later reading, are skipped: load can be
+run again at any time, and continues where it was interrupted. Each window is
+committed whole.
 
   docgauge load --sink clickhouse
   docgauge load --sink clickhouse --from 2026-01-01 --to 2026-07-01
@@ -43,7 +43,6 @@ any time, and continues where it was interrupted. Each window is committed whole
   docgauge load --sink parquet --archive ./data
 
 ` + exitCodes,
-		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.load(cmd.Context(), l) },
 	}
 	f := cmd.Flags()
@@ -107,10 +106,23 @@ func (a *Program) load(ctx context.Context, l loadOptions) (err error) {
 	if l.json {
 		err = render.JSON(a.Out, s)
 	} else {
-		err = a.printLoad(s, l.dryRun)
+		for _, text := range s.Errors {
+			fmt.Fprintln(a.Err, "docgauge: "+text)
+		}
+		verb, n, took := "loaded", s.Loaded, fmt.Sprintf(" in %.1f s", s.seconds)
+		if l.dryRun {
+			verb, n, took = "would load", s.Left, ""
+		}
+		text := render.NewText(a.Out)
+		text.Line(2, "%s %s, %s rows, from %s into %s%s; %s there already", verb, format.Plural(n, "window"),
+			format.Commas(s.Rows), s.Archive, s.Sink, took, format.Plural(s.Present, "window"))
+		if s.Left > 0 && !l.dryRun {
+			text.Line(2, "left: %s; run it again to continue", format.Plural(s.Left, "window"))
+		}
+		err = text.Err()
 	}
 	if err == nil && len(s.Errors) > 0 {
-		return errSaid
+		return errReported
 	}
 	return err
 }
@@ -118,7 +130,8 @@ func (a *Program) load(ctx context.Context, l loadOptions) (err error) {
 // open makes both ends. They must be different places.
 func (l loadOptions) open(c config.Config) (to, from sinks.Sink, err error) {
 	if l.sink == "" {
-		return nil, nil, usageError{errors.New("which sink? --sink delta, clickhouse or postgres, or parquet with another --archive")}
+		return nil, nil, usageError{errors.New("which sink? --sink delta, clickhouse or postgres, or parquet with " +
+			"another --archive")}
 	}
 	if err := config.CheckSink(l.sink); err != nil {
 		return nil, nil, usageError{fmt.Errorf("--sink %w", err)}
@@ -133,24 +146,31 @@ func (l loadOptions) open(c config.Config) (to, from sinks.Sink, err error) {
 		return nil, nil, err
 	}
 	if l.sink == config.SinkParquet && app.SamePlace(cmp.Or(l.archive, c.ParquetURL), c.ParquetURL) {
-		return nil, nil, usageError{fmt.Errorf("archive and sink are the same place, %s: name another one with --archive, or let `docgauge verify --repair` copy from another sink", from.Location())}
+		return nil, nil, usageError{fmt.Errorf("archive and sink are the same place, %s: name another one with "+
+			"--archive, or let `docgauge verify --repair` copy from another sink", from.Location())}
 	}
 	return to, from, nil
 }
 
 // planLoad compares both ends and changes nothing; another process may use the state.
-func (a *Program) planLoad(ctx context.Context, _ config.Config, to, from sinks.Sink, scope sinks.Scope) (loadSummary, error) {
-	plan, err := load.NewPlan(ctx, sinks.List(ctx, from), sinks.List(ctx, to), scope.Has)
+func (a *Program) planLoad(
+	ctx context.Context, _ config.Config, to, from sinks.Sink, scope sinks.Scope,
+) (loadSummary, error) {
+	plan, err := newLoadPlan(ctx, sinks.List(ctx, from), sinks.List(ctx, to), scope.Has)
 	if err != nil {
 		return loadSummary{}, err
 	}
 	s := newLoadSummary(to, from, plan)
-	s.Rows = plan.Rows()
+	for _, rev := range plan.lacking {
+		s.Rows += max(rev.Rows, 0)
+	}
 	return s, nil
 }
 
-// loadWindows loads what the sink lacks, and enters each window in the ledger.
-func (a *Program) loadWindows(ctx context.Context, c config.Config, to, from sinks.Sink, scope sinks.Scope) (s loadSummary, err error) {
+// loadWindows loads the windows that the sink lacks, and enters each window in the ledger.
+func (a *Program) loadWindows(
+	ctx context.Context, c config.Config, to, from sinks.Sink, scope sinks.Scope,
+) (s loadSummary, err error) {
 	started := a.now()
 	opened, err := app.OpenLedger(c, a.logger(c), a.now)
 	if err != nil {
@@ -162,7 +182,7 @@ func (a *Program) loadWindows(ctx context.Context, c config.Config, to, from sin
 		return s, err
 	}
 	defer func() { err = errors.Join(err, temp.Remove()) }()
-	plan, err := load.NewPlan(ctx, from.Revisions(ctx), to.Revisions(ctx), scope.Has)
+	plan, err := newLoadPlan(ctx, from.Revisions(ctx), to.Revisions(ctx), scope.Has)
 	if err != nil {
 		return s, err
 	}
@@ -172,25 +192,27 @@ func (a *Program) loadWindows(ctx context.Context, c config.Config, to, from sin
 	// than what was loaded.
 	err = coverage.RestoreEmpty(ctx, db, opened.Sinks, opened.Log)
 	if err == nil {
-		err = db.Restore(ctx, to.Name(), plan.Shown)
+		err = db.Restore(ctx, to.Name(), plan.shown)
 	}
 	if err == nil {
 		p := a.progress
-		p.BeginLoad(len(plan.Lacking))
+		p.BeginCount(len(plan.lacking), "windows", "rows")
 		var counting sync.Mutex
-		count := func(rev analytics.Revision) {
-			counting.Lock()
-			defer counting.Unlock()
-			s.Loaded, s.Left, s.Rows = s.Loaded+1, s.Left-1, s.Rows+max(rev.Rows, 0)
-			p.Loaded(rev.Rows)
+		loader := loader{to: to}
+		loader.open = func(ctx context.Context, rev analytics.Revision) (sinks.Sealed, func() error, error) {
+			return from.Window(ctx, rev, temp.Path)
 		}
-		err = load.Run(ctx, archiveOf{from, temp.Path}, to, plan, loadAtOnce[to.Name()], func(rev analytics.Revision) error {
-			count(rev)
+		loader.committed = func(rev analytics.Revision) error {
+			counting.Lock()
+			s.Loaded, s.Left, s.Rows = s.Loaded+1, s.Left-1, s.Rows+max(rev.Rows, 0)
+			p.Count(s.Loaded, s.Rows)
+			counting.Unlock()
 			if err := db.Record(ctx, rev, analytics.Provenance{}, []string{to.Name()}); err != nil {
 				return err
 			}
 			return db.Committed(ctx, rev, to.Name(), a.now())
-		})
+		}
+		err = loader.run(ctx, plan.lacking, loadAtOnce[to.Name()])
 		p.End()
 	}
 	if err != nil {
@@ -200,38 +222,11 @@ func (a *Program) loadWindows(ctx context.Context, c config.Config, to, from sin
 	return s, nil
 }
 
-func newLoadSummary(to, from sinks.Sink, plan load.Plan) loadSummary {
-	s := loadSummary{Sink: to.Name(), Archive: from.Location(), Present: plan.Present, Left: len(plan.Lacking), Errors: []string{}}
-	for _, err := range plan.Errors {
+func newLoadSummary(to, from sinks.Sink, plan loadPlan) loadSummary {
+	s := loadSummary{Sink: to.Name(), Archive: from.Location(), Present: plan.present,
+		Left: len(plan.lacking), Errors: []string{}}
+	for _, err := range plan.errors {
 		s.Errors = append(s.Errors, err.Error())
 	}
 	return s
-}
-
-// archiveOf is a sink as a source of windows; the files it needs are made in dir.
-type archiveOf struct {
-	sinks.Sink
-	dir string
-}
-
-func (f archiveOf) Window(ctx context.Context, rev analytics.Revision) (sinks.Sealed, func() error, error) {
-	return f.Sink.Window(ctx, rev, f.dir)
-}
-
-func (a *Program) printLoad(s loadSummary, dryRun bool) error {
-	for _, text := range s.Errors {
-		fmt.Fprintln(a.Err, "docgauge: "+text)
-	}
-	text := render.NewText(a.Out)
-	if dryRun {
-		text.Line(2, "would load %s, %s rows, from %s into %s; %s there already",
-			format.Plural(s.Left, "window"), format.Commas(s.Rows), s.Archive, s.Sink, format.Plural(s.Present, "window"))
-		return text.Err()
-	}
-	text.Line(2, "loaded %s, %s rows, from %s into %s in %.1f s; %s there already",
-		format.Plural(s.Loaded, "window"), format.Commas(s.Rows), s.Archive, s.Sink, s.seconds, format.Plural(s.Present, "window"))
-	if s.Left > 0 {
-		text.Line(2, "left: %s; run it again to go on", format.Plural(s.Left, "window"))
-	}
-	return text.Err()
 }

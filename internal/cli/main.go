@@ -42,8 +42,8 @@ type Program struct {
 	// status line of a queue.
 	progress *render.Progress
 	logTo    *switchWriter
-	// said is the log that lines for people become in JSON mode; nil in text mode.
-	said *slog.Logger
+	// jsonLog gets the remarks for people in JSON mode; nil in text mode.
+	jsonLog *slog.Logger
 	// file has the settings of --env-file.
 	file  *config.EnvFile
 	quiet bool
@@ -51,7 +51,7 @@ type Program struct {
 	terminal bool
 	// level is that of all logs.
 	level *slog.LevelVar
-	// observe is told each step of an export; only tests set it.
+	// observe is called for each step of an export; only tests set it.
 	observe func(export.Event)
 }
 
@@ -65,13 +65,13 @@ func (p Program) ready(now func() time.Time) *Program {
 // Run runs a command and returns the exit code.
 func (p Program) Run(ctx context.Context, args []string) int {
 	a := p.ready(time.Now)
-	if earlyFormat(args) == "json" { // for what is said before there is a configuration
+	if earlyFormat(args) == "json" { // for messages before there is a configuration
 		a.speakJSON()
 	}
 	cobra.EnableCommandSorting = false // people need them in our order
 	root := a.root()
 	root.SetArgs(args)
-	help := &failureKeeper{Writer: p.Out}
+	help := &firstErrorWriter{Writer: p.Out}
 	root.SetOut(help)
 	root.SetErr(a.Err)
 	err := root.ExecuteContext(ctx)
@@ -81,22 +81,22 @@ func (p Program) Run(ctx context.Context, args []string) int {
 	switch {
 	case err == nil:
 		return exitDone
-	case errors.Is(err, errSaid):
-	case a.said != nil:
-		a.said.Error("command failed", "error", err.Error())
+	case errors.Is(err, errReported):
+	case a.jsonLog != nil:
+		a.jsonLog.Error("command failed", "error", err.Error())
 	default:
 		fmt.Fprintln(p.Err, "docgauge: "+err.Error())
 	}
 	return exitCode(err)
 }
 
-// failureKeeper keeps the first error of a writer: cobra drops those of its help.
-type failureKeeper struct {
+// firstErrorWriter keeps the first error of a writer: cobra drops those of its help.
+type firstErrorWriter struct {
 	io.Writer
 	err error
 }
 
-func (k *failureKeeper) Write(p []byte) (int, error) {
+func (k *firstErrorWriter) Write(p []byte) (int, error) {
 	n, err := k.Writer.Write(p)
 	if k.err == nil {
 		k.err = err
@@ -104,8 +104,8 @@ func (k *failureKeeper) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// earlyFormat is the format of the log as far as it is known before flags are read: what is
-// wrong with them is said in it.
+// earlyFormat is the log format as far as it is known before flags are read, for errors about
+// them.
 func earlyFormat(args []string) string {
 	const flag = "--log.format"
 	format := os.Getenv("DOCGAUGE_LOG_FORMAT")
@@ -122,27 +122,27 @@ func earlyFormat(args []string) string {
 // speakJSON lets nothing but JSON reach standard error: a line for people becomes one
 // of the log, and there is neither a bar nor a status line.
 func (a *Program) speakJSON() {
-	if a.said != nil {
+	if a.jsonLog != nil {
 		return
 	}
 	a.progress = render.NewProgress(struct{ io.Writer }{a.Err}, a.now) // not a terminal
 	a.logTo.set(a.progress)
-	a.Err = lines(func(text string) { a.said.Info("remark", "text", text) })
-	a.said = slog.New(slog.NewJSONHandler(a.logTo, &slog.HandlerOptions{Level: a.level}))
+	a.Err = remarkWriter(func(text string) { a.jsonLog.Info("remark", "text", text) })
+	a.jsonLog = slog.New(slog.NewJSONHandler(a.logTo, &slog.HandlerOptions{Level: a.level}))
 }
 
-// lines is a writer that is called with each text that is written, which is a whole line.
-type lines func(text string)
+// remarkWriter is a writer that calls itself with each text, which is a whole line.
+type remarkWriter func(text string)
 
-func (l lines) Write(p []byte) (int, error) {
+func (l remarkWriter) Write(p []byte) (int, error) {
 	if text := strings.TrimPrefix(strings.TrimSpace(string(p)), "docgauge: "); text != "" {
 		l(text)
 	}
 	return len(p), nil
 }
 
-// errSaid is the error of a command that has told the user everything already.
-var errSaid = errors.New("failed")
+// errReported is the error of a command that has already reported everything.
+var errReported = errors.New("failed")
 
 // usageError is a mistake in the command line.
 type usageError struct{ error }
@@ -172,7 +172,7 @@ func (a *Program) config(n config.Need) (config.Config, error) {
 	return c, err
 }
 
-// take completes settings that were read, and says what should not stay as it is.
+// take completes settings that were read, and logs their warnings.
 func (a *Program) take(c *config.Config) {
 	c.Build = a.build()
 	if a.quiet {
@@ -187,8 +187,7 @@ func (a *Program) take(c *config.Config) {
 	}
 }
 
-// note tells a person on standard error what is no result and no log line; --quiet
-// leaves it out.
+// note prints a remark for people on standard error, unless --quiet is given.
 func (a *Program) note(format string, args ...any) {
 	if !a.quiet {
 		fmt.Fprintf(a.Err, "docgauge: "+format+"\n", args...)
@@ -196,8 +195,8 @@ func (a *Program) note(format string, args ...any) {
 }
 
 func (a *Program) logger(c config.Config) *slog.Logger {
-	if a.said != nil {
-		return a.said
+	if a.jsonLog != nil {
+		return a.jsonLog
 	}
 	a.level.Set(c.LogLevel)
 	var h slog.Handler = slog.NewTextHandler(a.logTo, &slog.HandlerOptions{Level: a.level})

@@ -16,7 +16,6 @@ func (a *Program) manCommand() *cobra.Command {
 		Use:    "man --dir DIR",
 		Short:  "write the manual pages into a directory",
 		Hidden: true,
-		Args:   noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if dir == "" {
 				return usageError{fmt.Errorf("%s needs --dir, the directory for the pages", cmd.CommandPath())}
@@ -37,16 +36,16 @@ func (a *Program) writeManual(root *cobra.Command, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	root.Long += "\n\n" + configurationTopic().Long // a help topic has no page of its own
-	each(root, func(cmd *cobra.Command) {
+	root.Long += "\n\n" + configurationTopic().Long // a help topic has no page
+	walk(root, func(cmd *cobra.Command) {
 		cmd.DisableAutoGenTag = true
 		cmd.Long = markdown(cmd.Long)
 	})
-	return doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "docgauge " + a.Version, Manual: "docgauge"}, dir)
+	return doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "docgauge " + a.Version, Manual: "docgauge"},
+		dir)
 }
 
-// markdown makes Markdown of a help text: what is indented stays as it is, and angle
-// brackets are no tags.
+// markdown makes Markdown of a help text: indented lines stay, and angle brackets are escaped.
 func markdown(text string) string {
 	var b strings.Builder
 	inside := false

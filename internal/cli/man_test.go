@@ -27,7 +27,7 @@ func manualIn(t *testing.T) (*cobra.Command, string) {
 // TestManual: every command, flag and variable that people see is in the manual.
 func TestManual(t *testing.T) {
 	root, dir := manualIn(t)
-	each(root, func(cmd *cobra.Command) {
+	walk(root, func(cmd *cobra.Command) {
 		text, err := os.ReadFile(filepath.Join(dir, strings.ReplaceAll(cmd.CommandPath(), " ", "-")+".1"))
 		if cmd.IsAvailableCommand() == os.IsNotExist(err) && cmd.HasParent() {
 			t.Errorf("%s: %v", cmd.CommandPath(), err)
@@ -60,7 +60,8 @@ func TestManualIsRoff(t *testing.T) {
 	if err != nil || len(pages) < 20 {
 		t.Fatalf("%d pages, %v", len(pages), err)
 	}
-	out, err := exec.Command(groff, append([]string{"-man", "-ww", "-Kutf8", "-Tutf8", "-z"}, pages...)...).CombinedOutput()
+	out, err := exec.Command(groff, append([]string{"-man", "-ww", "-Kutf8", "-Tutf8", "-z"},
+		pages...)...).CombinedOutput()
 	if err != nil || len(out) > 0 {
 		t.Errorf("groff: %v\n%s", err, out)
 	}

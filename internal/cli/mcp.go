@@ -24,7 +24,7 @@ its input ends. Assistants start it themselves: register it with yours as
 Its tools only read: projects, window, compare, page_history, coverage, plan,
 budget, jobs, outcomes. They answer from the archive and the state, and never
 send a request to the service: no key is needed. It runs beside serve, and
-without it. Of what is not there yet it says what to run.
+without it. If something is not there yet, it names the command to run.
 
 --allow-jobs adds the tool add_prompt, which writes a prompt file to
 DOCGAUGE_PROMPTS_DIR as docgauge jobs add does. The queue sends it, and that
@@ -39,7 +39,6 @@ Unique visitors are not additive, and each answer with numbers says so.
 ` + exitCodes,
 		Example: `  docgauge --env-file docgauge.env mcp
   docgauge --env-file docgauge.env mcp --allow-jobs`,
-		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.mcp(cmd, allowJobs) },
 	}
 	cmd.Flags().BoolVar(&allowJobs, "allow-jobs", false, "offer the tool that writes prompt files, which cost credits")
@@ -65,5 +64,6 @@ func (a *Program) mcp(cmd *cobra.Command, allowJobs bool) error {
 	if f, ok := in.(*os.File); ok && render.IsTerminal(f) {
 		a.note("this is for assistants, which start it themselves (docgauge mcp --help); stop with Ctrl-D")
 	}
-	return mcp.Serve(cmd.Context(), in, a.Out, mcp.Options{Config: c, Log: a.logger(c), Now: a.now, AddPrompts: allowJobs})
+	return mcp.Serve(cmd.Context(), in, a.Out, mcp.Options{Config: c, Log: a.logger(c),
+		Now: a.now, AddPrompts: allowJobs})
 }

@@ -41,19 +41,19 @@ func (a *Program) openmetricsCommand() *cobra.Command {
 		Short: "write history for Prometheus, as text or by remote write",
 		Long: `openmetrics writes what the gauges of visitors would have shown in the past, as
 OpenMetrics text for promtool, to standard output. It is made from the Parquet
-archive, DOCGAUGE_PARQUET_URL or --archive: no request is sent to the service, and
-it can run while an export does. At each time the newest complete window is shown,
-with the numbers of its newest reading.
+archive, DOCGAUGE_PARQUET_URL or --archive: no request is sent to the service,
+and it can run while an export does. At each time the newest complete window is
+shown, with the numbers of its newest reading.
 
-A sample is repeated every --step, so that queries find it. If anything goes wrong
-the text does not end in # EOF, and promtool refuses it.
+A sample is repeated every --step, so that queries find it. If anything goes
+wrong the text does not end in # EOF, and promtool refuses it.
 
-With --remote-write the same samples go to a receiver of Prometheus' remote write
-protocol instead, in order of time: Prometheus, Mimir, Thanos, VictoriaMetrics.
-Doing it again does no harm. Credentials and TLS settings are in a file with the
-fields of remote_write in prometheus.yml. Samples that the receiver refuses
-because they are too old are counted, and the exit code is 1: Prometheus takes
-them with storage.tsdb.out_of_order_time_window.
+With --remote-write the same samples go to a receiver of Prometheus' remote
+write protocol instead, in order of time: Prometheus, Mimir, Thanos,
+VictoriaMetrics. Doing it again does no harm. Credentials and TLS settings are
+in a file with the fields of remote_write in prometheus.yml. Samples that the
+receiver refuses because they are too old are counted, and the exit code is 1:
+Prometheus takes them with storage.tsdb.out_of_order_time_window.
 
 ` + exitCodes,
 		Example: `  docgauge openmetrics --from 2026-10-01 --to 2026-11-01 >history.om
@@ -62,20 +62,22 @@ them with storage.tsdb.out_of_order_time_window.
   docgauge openmetrics --pages 50 --label job=docgauge \
     --label instance=docs:9817 >history.om
   docgauge openmetrics --remote-write http://127.0.0.1:9090/api/v1/write`,
-		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.openmetrics(cmd.Context(), t) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&t.from, "from", "", "first day with samples, YYYY-MM-DD (default: as early as there are any)")
 	f.StringVar(&t.to, "to", "", "the first day after them (default: today, UTC)")
-	f.DurationVar(&t.step, "step", historyStep, "time between two samples of a value, in whole seconds; 4m is for queries that do not look back")
+	f.DurationVar(&t.step, "step", historyStep, "time between two samples of a value, in whole seconds; 4m is for "+
+		"queries that do not look back")
 	f.IntVar(&t.pages, "pages", 0, "also write this many pages of each window, those with the most visitors")
 	f.StringVar(&t.windows, "windows", "", "comma-separated granularities (default: all that the archive has)")
 	f.StringVar(&t.project, "project", "", "comma-separated projects (default: all that the archive has)")
 	f.StringVar(&t.archive, "archive", "", "directory or s3://bucket/prefix to read (default DOCGAUGE_PARQUET_URL)")
 	f.StringArrayVar(&t.labels, "label", nil, "name=value, a label for every series; may be given more than once")
-	f.StringVar(&t.remote.URL, "remote-write", "", "URL of a receiver that gets the samples: http://HOST:9090/api/v1/write")
-	f.StringVar(&t.remote.File, "remote-write.config.file", "", "YAML file with basic_auth, authorization or tls_config for the receiver")
+	f.StringVar(&t.remote.URL, "remote-write", "", "URL of a receiver that gets the samples: "+
+		"http://HOST:9090/api/v1/write")
+	f.StringVar(&t.remote.File, "remote-write.config.file", "",
+		"YAML file with basic_auth, authorization or tls_config for the receiver")
 	f.StringVar(&t.remote.Protocol, "remote-write.protocol", "1.0", "version of the remote write protocol: 1.0 or 2.0")
 	f.BoolVar(&t.json, "json", false, "print the summary of --remote-write as JSON")
 	return cmd
@@ -99,9 +101,14 @@ func (a *Program) openmetrics(ctx context.Context, t openmetricsOptions) (err er
 		return usageError{fmt.Errorf("--archive: %w", err)}
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
-	if o.Want, err = t.selects(ctx, from); err != nil {
+	scope := sinks.Scope{}
+	if scope.Projects, err = archiveProjects(ctx, t.project, from); err != nil {
 		return err
 	}
+	for _, text := range coverage.List(t.windows) {
+		scope.Granularities = append(scope.Granularities, analytics.Granularity(text))
+	}
+	o.Want = scope.Has
 	archive := historyOf{a.withoutOthers(from, c, t.project)}
 	if receiver != nil {
 		return a.remoteWrite(ctx, receiver, archive, o, t.json)
@@ -111,7 +118,8 @@ func (a *Program) openmetrics(ctx context.Context, t openmetricsOptions) (err er
 		return usageError{err}
 	}
 	if err != nil {
-		return fmt.Errorf("%w\nthe history is not complete: do not use it (`docgauge verify` says how to mend the archive)", err)
+		return fmt.Errorf("%w\nthe history is not complete: do not use it (`docgauge verify` says how to mend the "+
+			"archive)", err)
 	}
 	a.note("wrote %s as %s samples of %s series, from %s",
 		format.Plural(s.Windows, "window"), format.Commas(s.Samples), format.Commas(int64(s.Series)), from.Location())
@@ -120,19 +128,25 @@ func (a *Program) openmetrics(ctx context.Context, t openmetricsOptions) (err er
 
 // options checks the flags.
 func (t openmetricsOptions) options(now time.Time) (o history.Options, err error) {
-	o = history.Options{NotEmpty: true, Step: t.step, Pages: t.pages, From: time.Unix(0, 0), To: analytics.DateOf(now).Time()}
-	if t.from != "" {
-		if o.From, err = dayFlag("from", t.from); err != nil {
-			return o, err
-		}
+	o = history.Options{NotEmpty: true, Step: t.step, Pages: t.pages, From: time.Unix(0, 0),
+		To: analytics.DateOf(now).Time()}
+	from, err := dateFlag("from", t.from)
+	if err != nil {
+		return o, err
 	}
-	if t.to != "" {
-		if o.To, err = dayFlag("to", t.to); err != nil {
-			return o, err
-		}
+	to, err := dateFlag("to", t.to)
+	if err != nil {
+		return o, err
+	}
+	if from != nil {
+		o.From = from.Time()
+	}
+	if to != nil {
+		o.To = to.Time()
 	}
 	if !o.From.Before(o.To) {
-		return o, usageError{fmt.Errorf("--from %s, --to %s: nothing lies between; --to is the first day after the samples", o.From.Format(time.DateOnly), o.To.Format(time.DateOnly))}
+		return o, usageError{fmt.Errorf("--from %s, --to %s: the range is empty; --to is the first day after the "+
+			"samples", o.From.Format(time.DateOnly), o.To.Format(time.DateOnly))}
 	}
 	// The future has not been shown yet.
 	if end := now.Truncate(time.Second).Add(time.Second); o.To.After(end) {
@@ -155,24 +169,6 @@ func (t openmetricsOptions) options(now time.Time) (o history.Options, err error
 	return o, nil
 }
 
-func dayFlag(name, text string) (time.Time, error) {
-	d, err := analytics.ParseDate(text)
-	if err != nil {
-		return time.Time{}, usageError{fmt.Errorf("--%s: %w", name, err)}
-	}
-	return d.Time(), nil
-}
-
-// selects returns which windows are wanted.
-func (t openmetricsOptions) selects(ctx context.Context, from sinks.Sink) (func(analytics.Key) bool, error) {
-	projects, err := archiveProjects(ctx, t.project, from)
-	scope := sinks.Scope{Projects: projects}
-	for _, text := range coverage.List(t.windows) {
-		scope.Granularities = append(scope.Granularities, analytics.Granularity(text))
-	}
-	return scope.Has, err
-}
-
 // historyOf is a Parquet sink as history reads it: beside a running export, so
 // without a repair.
 type historyOf struct{ sinks.Sink }
@@ -189,12 +185,13 @@ func (h historyOf) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, 
 			}
 		}
 		if empty {
-			yield(analytics.Revision{}, fmt.Errorf("the archive %s has no window: run `docgauge export` first, or name another archive with --archive or DOCGAUGE_PARQUET_URL", h.Location()))
+			yield(analytics.Revision{}, fmt.Errorf("the archive %s has no window: run `docgauge export` first, or "+
+				"name another archive with --archive or DOCGAUGE_PARQUET_URL", h.Location()))
 		}
 	}
 }
 
-// Window has a directory of its own, so that nothing is left behind where the
+// Window uses a separate directory, so that nothing is left behind where the
 // reader of the text goes away, which ends the process.
 func (h historyOf) Window(ctx context.Context, rev analytics.Revision) (history.Window, func() error, error) {
 	temp, err := durable.NewTemp("", "docgauge-openmetrics")

@@ -44,16 +44,19 @@ func (t openmetricsOptions) receiver(log *slog.Logger) (*remotewrite.Writer, err
 }
 
 // remoteWrite sends the history. What arrived before an error is reported too.
-func (a *Program) remoteWrite(ctx context.Context, to *remotewrite.Writer, from historyOf, o history.Options, asJSON bool) error {
+func (a *Program) remoteWrite(
+	ctx context.Context, to *remotewrite.Writer, from historyOf, o history.Options, asJSON bool,
+) error {
 	started := a.now()
 	var first int64
 	told, err := history.Samples(ctx, from, o, func(s history.Sample) error {
 		if first == 0 {
 			first = s.At
-			a.progress.BeginDays(int(o.To.Unix()-first)/daySeconds + 1)
+			a.progress.BeginCount(int(o.To.Unix()-first)/daySeconds+1, "days", "samples")
 		}
-		a.progress.Reached(int(s.At-first)/daySeconds, to.Summary().Accepted)
-		return to.Add(ctx, remotewrite.Sample{Labels: s.Labels, Help: s.Help, Time: 1000 * s.At, Value: float64(s.Value)})
+		a.progress.Count(int(s.At-first)/daySeconds, to.Summary().Accepted)
+		return to.Add(ctx, remotewrite.Sample{Labels: s.Labels, Help: s.Help, Time: 1000 * s.At,
+			Value: float64(s.Value)})
 	})
 	if errors.Is(err, history.ErrNothing) {
 		return usageError{err}
@@ -64,40 +67,42 @@ func (a *Program) remoteWrite(ctx context.Context, to *remotewrite.Writer, from 
 	a.progress.End()
 	done := to.Summary()
 	s := remoteSummary{
-		Archive: from.Location(), Windows: told.Windows, Series: told.Series, Samples: told.Samples, Accepted: done.Accepted, Refused: done.Refused,
-		Requests: done.Requests, Retries: done.Retries, Through: known(done.Through), RefusedThrough: known(done.RefusedThrough),
-		Errors: []string{}, seconds: a.now().Sub(started).Seconds(),
+		Archive: from.Location(), Windows: told.Windows, Series: told.Series, Samples: told.Samples,
+		Accepted: done.Accepted, Refused: done.Refused,
+		Requests: done.Requests, Retries: done.Retries, Through: timeOrNull(done.Through),
+		RefusedThrough: timeOrNull(done.RefusedThrough),
+		Errors:         []string{}, seconds: a.now().Sub(started).Seconds(),
 	}
 	switch {
 	case err != nil && s.Through != nil:
-		err = fmt.Errorf("%w\nthe history is not complete: go on with --from %s, or begin again, which does no harm", err, s.Through.Format(time.DateOnly))
+		err = fmt.Errorf("%w\nthe history is not complete: continue with --from %s, or start over, which is safe",
+			err, s.Through.Format(time.DateOnly))
 	case err == nil && s.Refused > 0:
-		err = fmt.Errorf("%s of %s samples were refused as too old or out of order, the newest of %s (%s): Prometheus takes them if storage.tsdb.out_of_order_time_window in its configuration reaches back so far; other receivers have a limit of their own. Then begin again, which does no harm",
+		err = fmt.Errorf("%s of %s samples were refused as too old or out of order, the newest of %s (%s): "+
+			"Prometheus takes them if storage.tsdb.out_of_order_time_window in its configuration reaches back so "+
+			"far; other receivers have different limits. Then start over, which is safe",
 			format.Commas(s.Refused), format.Commas(s.Samples), done.RefusedThrough.Format(time.RFC3339), done.Refusal)
 	}
 	if !asJSON {
-		return errors.Join(a.printRemote(s), err)
+		text := render.NewText(a.Out)
+		text.Line(2, "wrote %s of %s samples of %s, from %s, in %s and %.1f s", format.Commas(s.Accepted),
+			format.Commas(s.Samples), format.Plural(s.Windows, "window"), s.Archive,
+			format.Plural(s.Requests, "request"), s.seconds)
+		return errors.Join(text.Err(), err)
 	}
 	if err == nil {
 		return render.JSON(a.Out, s)
 	}
 	s.Errors = append(s.Errors, err.Error())
-	return errors.Join(render.JSON(a.Out, s), errSaid)
+	return errors.Join(render.JSON(a.Out, s), errReported)
 }
 
 const daySeconds = 24 * 60 * 60
 
-// known is a time for JSON.
-func known(t time.Time) *time.Time {
+// timeOrNull is a time for JSON; the zero time is null.
+func timeOrNull(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}
 	return &t
-}
-
-func (a *Program) printRemote(s remoteSummary) error {
-	text := render.NewText(a.Out)
-	text.Line(2, "wrote %s of %s samples of %s, from %s, in %s and %.1f s",
-		format.Commas(s.Accepted), format.Commas(s.Samples), format.Plural(s.Windows, "window"), s.Archive, format.Plural(s.Requests, "request"), s.seconds)
-	return text.Err()
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
-// everything is what is in a server of each series of a text: how many samples, and
-// numbers that depend on all their values and times.
+// everything describes each series of a text in a server: the number of samples, and numbers
+// that depend on all their values and times.
 func everything(t *testing.T, server *engines.Prometheus, text string, at time.Time) map[string]float64 {
 	t.Helper()
 	all := map[string]float64{}
@@ -41,7 +41,7 @@ func prefixed(by string, values map[string]float64) map[string]float64 {
 	return all
 }
 
-// TestRemoteWriteIsTheHistory: what a Prometheus received is what promtool makes of the
+// TestRemoteWriteIsTheHistory: Prometheus receives the samples that promtool makes of the
 // text, also when it was sent twice, and to one that has newer samples.
 func TestRemoteWriteIsTheHistory(t *testing.T) {
 	_, archive := archived(t)
@@ -51,7 +51,10 @@ func TestRemoteWriteIsTheHistory(t *testing.T) {
 		t.Fatal(text.err)
 	}
 	blocks := engines.RunPrometheus(t, engines.PrometheusConfig{Data: blocksOf(t, text.text)})
-	live := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "live 1") }))
+	live := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		fmt.Fprintln(w, "live 1")
+	}))
 	t.Cleanup(live.Close)
 	received := engines.RunPrometheus(t, engines.PrometheusConfig{
 		RemoteWrite: true, OutOfOrder: "1y", Scrapes: []engines.Scrape{{URL: live.URL, Interval: time.Second}}})
@@ -64,7 +67,8 @@ func TestRemoteWriteIsTheHistory(t *testing.T) {
 	for _, how := range []string{"once", "again"} {
 		got := tell(t, append(args, "--remote-write", received.URL+"/api/v1/write", "--json")...)
 		s := summaryOf(t, got)
-		if got.err != nil || s.Refused != 0 || s.Accepted != s.Samples || s.Samples < 10_000 || s.Retries != 0 || len(s.Errors) > 0 {
+		if got.err != nil || s.Refused != 0 || s.Accepted != s.Samples || s.Samples < 10_000 ||
+			s.Retries != 0 || len(s.Errors) > 0 {
 			t.Fatalf("%s: %v, %+v", how, got.err, s)
 		}
 		if diff := cmp.Diff(want, everything(t, received, text.text, end)); diff != "" {
@@ -89,11 +93,15 @@ func TestRemoteWriteTooOld(t *testing.T) {
 		got := tell(t, "--archive", archive, "--remote-write", server.URL+"/api/v1/write", "--json")
 		return summaryOf(t, got), got
 	}
-	live := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "live 1") }))
+	live := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		fmt.Fprintln(w, "live 1")
+	}))
 	t.Cleanup(live.Close)
 	scrapes := []engines.Scrape{{URL: live.URL, Interval: time.Second}}
 	t.Run("new server", func(t *testing.T) {
-		if s, got := send(engines.RunPrometheus(t, engines.PrometheusConfig{RemoteWrite: true})); got.err != nil || s.Accepted != s.Samples {
+		if s, got := send(engines.RunPrometheus(t, engines.PrometheusConfig{RemoteWrite: true})); got.err != nil ||
+			s.Accepted != s.Samples {
 			t.Errorf("%v: %+v", got.err, s)
 		}
 	})
@@ -104,33 +112,38 @@ func TestRemoteWriteTooOld(t *testing.T) {
 		if exitCode(got.err) != exitFailed || s.Refused != s.Samples || s.Requests > 700 {
 			t.Errorf("%v: %+v", got.err, s)
 		}
-		if text := strings.Join(s.Errors, "\n"); !strings.Contains(text, "out_of_order_time_window") || !strings.Contains(text, "out of bounds") {
+		if text := strings.Join(s.Errors, "\n"); !strings.Contains(text, "out_of_order_time_window") ||
+			!strings.Contains(text, "out of bounds") {
 			t.Error(text)
 		}
 	})
 	t.Run("short window", func(t *testing.T) {
-		server := engines.RunPrometheus(t, engines.PrometheusConfig{RemoteWrite: true, OutOfOrder: "10d", Scrapes: scrapes})
+		server := engines.RunPrometheus(t, engines.PrometheusConfig{RemoteWrite: true,
+			OutOfOrder: "10d", Scrapes: scrapes})
 		server.Await(t, "live")
 		before := time.Now()
 		s, got := send(server)
-		if exitCode(got.err) != exitFailed || s.Refused == 0 || s.Accepted == 0 || s.Accepted+s.Refused != s.Samples || s.Retries != 0 {
+		if exitCode(got.err) != exitFailed || s.Refused == 0 || s.Accepted == 0 ||
+			s.Accepted+s.Refused != s.Samples || s.Retries != 0 {
 			t.Fatalf("%v: %+v", got.err, s)
 		}
 		const window = 10 * 24 * time.Hour
 		// The server's newest sample may be some scrapes old, and samples are an hour apart.
-		if limit := before.Add(-window); s.RefusedThrough.Before(limit.Add(-2*time.Hour)) || s.RefusedThrough.After(time.Now().Add(-window)) {
+		if limit := before.Add(-window); s.RefusedThrough.Before(limit.Add(-2*time.Hour)) ||
+			s.RefusedThrough.After(time.Now().Add(-window)) {
 			t.Errorf("refused through %s, want the hours before %s", s.RefusedThrough, limit)
 		}
 	})
 	t.Run("no receiver", func(t *testing.T) {
 		s, got := send(engines.RunPrometheus(t, engines.PrometheusConfig{}))
-		if text := strings.Join(s.Errors, "\n"); exitCode(got.err) != exitFailed || s.Requests != 1 || !strings.Contains(text, "--web.enable-remote-write-receiver") {
+		if text := strings.Join(s.Errors, "\n"); exitCode(got.err) != exitFailed || s.Requests != 1 ||
+			!strings.Contains(text, "--web.enable-remote-write-receiver") {
 			t.Errorf("%v: %+v", got.err, s)
 		}
 	})
 }
 
-// TestRemoteWriteEnds: an error tells from which day to go on, and what arrived.
+// TestRemoteWriteEnds: an error names the day to continue from, and the number of samples that arrived.
 func TestRemoteWriteEnds(t *testing.T) {
 	_, archive := archived(t)
 	var requests int
@@ -143,16 +156,19 @@ func TestRemoteWriteEnds(t *testing.T) {
 	args := []string{"--archive", archive, "--remote-write", receiver.URL + "/write"}
 	got := tell(t, append(args, "--json")...)
 	s := summaryOf(t, got)
-	if exitCode(got.err) != exitFailed || s.Accepted != 6000 || s.Requests != 4 || s.Through == nil || len(s.Errors) != 1 {
+	if exitCode(got.err) != exitFailed || s.Accepted != 6000 || s.Requests != 4 ||
+		s.Through == nil || len(s.Errors) != 1 {
 		t.Fatalf("%v: %+v", got.err, s)
 	}
-	for _, says := range []string{"HTTP 403 Forbidden: this month's quota is used up: ", "go on with --from " + s.Through.Format(time.DateOnly)} {
+	for _, says := range []string{"HTTP 403 Forbidden: this month's quota is used up: ", "continue with --from " +
+		s.Through.Format(time.DateOnly)} {
 		if !strings.Contains(s.Errors[0], says) {
 			t.Errorf("%s\nwant %s", s.Errors[0], says)
 		}
 	}
 	got = tell(t, args...)
-	if exitCode(got.err) != exitFailed || !strings.HasPrefix(got.text, "wrote 6,000 of ") || !strings.Contains(fmt.Sprint(got.err), s.Errors[0][:20]) {
+	if exitCode(got.err) != exitFailed || !strings.HasPrefix(got.text, "wrote 6,000 of ") ||
+		!strings.Contains(fmt.Sprint(got.err), s.Errors[0][:20]) {
 		t.Errorf("%v: %s", got.err, got.text)
 	}
 }

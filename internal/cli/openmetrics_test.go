@@ -38,8 +38,10 @@ func archived(t *testing.T) (*sandbox.Sandbox, string) {
 	cmd := exec.Command("docgauge", "export")
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(),
-		"DOCGAUGE_BASE_URL="+service.URL, "DOCGAUGE_PROJECTS="+sandbox.DefaultProject, "DOCGAUGE_API_KEY="+sandbox.DefaultAPIKey,
-		"DOCGAUGE_SINCE="+(analytics.DateOf(time.Now())-historyDays).String(), "DOCGAUGE_BUDGET=0", "DOCGAUGE_OPEN_WINDOWS=",
+		"DOCGAUGE_BASE_URL="+service.URL, "DOCGAUGE_PROJECTS="+sandbox.DefaultProject,
+		"DOCGAUGE_API_KEY="+sandbox.DefaultAPIKey,
+		"DOCGAUGE_SINCE="+(analytics.DateOf(time.Now())-historyDays).String(), "DOCGAUGE_BUDGET=0",
+		"DOCGAUGE_OPEN_WINDOWS=",
 		"DOCGAUGE_WINDOWS=day,week,28d:totals")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -47,7 +49,7 @@ func archived(t *testing.T) (*sandbox.Sandbox, string) {
 	return s, filepath.Join(dir, "data")
 }
 
-// told is what openmetrics wrote.
+// told is the output of openmetrics.
 type told struct {
 	text, said string
 	err        error
@@ -72,7 +74,8 @@ func blocksOf(t *testing.T, text string) string {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd, err := engines.Tool(t.Context(), "promtool", "tsdb", "create-blocks-from", "openmetrics", "--max-block-duration=744h", file, data)
+	cmd, err := engines.Tool(t.Context(), "promtool", "tsdb", "create-blocks-from", "openmetrics",
+		"--max-block-duration=744h", file, data)
 	engines.Need(t, err)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("promtool: %v\n%s", err, out)
@@ -85,7 +88,8 @@ func blocksOf(t *testing.T, text string) string {
 func TestHistory(t *testing.T) {
 	s, archive := archived(t)
 	const pages = 10
-	got := tell(t, "--archive", archive, "--pages", fmt.Sprint(pages), "--to", (analytics.DateOf(time.Now()) + 1).String())
+	got := tell(t, "--archive", archive, "--pages", fmt.Sprint(pages), "--to",
+		(analytics.DateOf(time.Now()) + 1).String())
 	if got.err != nil || !strings.Contains(got.said, "docgauge: wrote ") {
 		t.Fatalf("%v %s", got.err, got.said)
 	}
@@ -99,7 +103,8 @@ func TestHistory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		site := ask(t, server, `last_over_time({__name__=~"docgauge_site_visitors.*",window="day"}[30m])`, at, "__name__", "audience")
+		site := ask(t, server, `last_over_time({__name__=~"docgauge_site_visitors.*",window="day"}[30m])`,
+			at, "__name__", "audience")
 		want := map[string]float64{
 			"docgauge_site_visitors human": float64(totals.Human), "docgauge_site_visitors ai": float64(totals.AI),
 			"docgauge_site_visitors_deduplicated ": float64(totals.Total),
@@ -112,7 +117,7 @@ func TestHistory(t *testing.T) {
 			t.Errorf("pages of %s (-service +Prometheus):\n%s", w, diff)
 		}
 	}
-	// What docs/prometheus.md says of queries that do not look back.
+	// The advice of docs/prometheus.md about queries that do not look back.
 	noon := (today - 3).Time().Add(12 * time.Hour)
 	for expr, want := range map[string]int{
 		`docgauge_site_visitors_deduplicated{window="week"}`:                                1,
@@ -162,21 +167,26 @@ func ask(t *testing.T, server *engines.Prometheus, expr string, at time.Time, by
 	return values
 }
 
-// TestHistoryGoesOnLive: with the labels of the scrape, history and what is
-// scraped later are one series.
+// TestHistoryGoesOnLive: with the labels of the scrape, history and later scrapes
+// are one series.
 func TestHistoryGoesOnLive(t *testing.T) {
 	_, archive := archived(t)
 	live := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintf(w, "# TYPE docgauge_pages gauge\ndocgauge_pages{project=%q,window=\"day\"} 7\n", sandbox.DefaultProject)
+		fmt.Fprintf(w, "# TYPE docgauge_pages gauge\ndocgauge_pages{project=%q,window=\"day\"} 7\n",
+			sandbox.DefaultProject)
 	}))
 	t.Cleanup(live.Close)
-	got := tell(t, "--archive", archive, "--windows", "day", "--label", "job=docgauge", "--label", "instance="+strings.TrimPrefix(live.URL, "http://"))
+	got := tell(t, "--archive", archive, "--windows", "day", "--label", "job=docgauge", "--label",
+		"instance="+strings.TrimPrefix(live.URL, "http://"))
 	if got.err != nil {
 		t.Fatal(got.err)
 	}
 	server := engines.RunPrometheus(t, engines.PrometheusConfig{
 		Data: blocksOf(t, got.text), Scrapes: []engines.Scrape{{URL: live.URL, Interval: time.Second}}})
-	testbed.Await(t, "a scrape", func() bool { return len(ask(t, server, "docgauge_pages == 7", time.Now(), "job")) > 0 })
+	testbed.Await(t, "a scrape", func() bool {
+		return len(ask(t, server, "docgauge_pages == 7",
+			time.Now(), "job")) > 0
+	})
 	all := ask(t, server, "count_over_time(docgauge_pages[60d])", time.Now(), "job", "project")
 	if want := "docgauge " + sandbox.DefaultProject; len(all) != 1 || all[want] < 24*(historyDays-2) {
 		t.Errorf("samples of each series: %v", all)
@@ -191,8 +201,8 @@ func TestOpenMetricsMistakes(t *testing.T) {
 	}{
 		{"--from yesterday", "--from: date"},
 		{"--to 2026-02-30", "--to: date"},
-		{"--from 2026-10-02 --to 2026-10-02", "nothing lies between"},
-		{"--from 2999-01-01", "nothing lies between"},
+		{"--from 2026-10-02 --to 2026-10-02", "the range is empty"},
+		{"--from 2999-01-01", "the range is empty"},
 		{"--step 0s", "--step 0s"},
 		{"--step 1500ms", "whole seconds"},
 		{"--pages -1", "--pages -1"},
@@ -207,7 +217,8 @@ func TestOpenMetricsMistakes(t *testing.T) {
 		{"--remote-write http://store/write --remote-write.config.file nowhere.yml", "nowhere.yml: no such file"},
 	} {
 		got := tell(t, append([]string{"--archive", dir}, strings.Fields(tc.args)...)...)
-		if got.err == nil || !strings.Contains(got.err.Error(), tc.want) || exitCode(got.err) != exitUsage || got.text != "" {
+		if got.err == nil || !strings.Contains(got.err.Error(), tc.want) ||
+			exitCode(got.err) != exitUsage || got.text != "" {
 			t.Errorf("%s: %v, exit code %d, wrote %q; want %s", tc.args, got.err, exitCode(got.err), got.text, tc.want)
 		}
 	}

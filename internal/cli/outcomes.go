@@ -17,9 +17,9 @@ import (
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/htmlview"
-	"github.com/docgauge/docgauge/internal/merges"
-	"github.com/docgauge/docgauge/internal/outcome"
+	"github.com/docgauge/docgauge/internal/pulls"
 	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // outcomesOptions are the flags of outcomes.
@@ -37,11 +37,10 @@ func (a *Program) outcomesCommand() *cobra.Command {
 that it touched have more or fewer readers since, people and AI apart.
 
 "effect" compares the mean of daily visitors after the merge ("after") with what
-pages that nobody touched let expect: a site that grows lets every page grow,
-and that is no effect. Of ten such intervals, nine have the true change: read
-the interval, not the effect. "no clear change" does not mean that nothing
-happened, only that the data are inconclusive. "not enough data" says what is
-missing.
+untouched pages let expect: on a growing site every page grows, which is not an
+effect. Of ten such intervals, nine have the true change: read the interval, not
+the effect. "no clear change" does not mean that nothing happened, only that the
+data are inconclusive. "not enough data" names the missing data.
 
 It needs day windows: 14 before the merge, 7 after it, and 20 visitors a day; up
 to 28 are used of each. With fewer than 28 after the merge the numbers still
@@ -56,7 +55,6 @@ there is none. It sends no request, changes nothing, and can run beside serve.
   docgauge outcomes --project prj_a
   docgauge outcomes --json   with each day, for a chart of your own
   docgauge outcomes --csv >outcomes.csv`,
-		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.outcomes(cmd.Context(), o) },
 	}
 	f := cmd.Flags()
@@ -79,7 +77,7 @@ func (a *Program) outcomes(ctx context.Context, o outcomesOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, opened.Close()) }()
-	var selected merges.Selection
+	var selected pulls.Selection
 	if o.project != "" {
 		known, err := knownProjects(ctx, c, opened.State)
 		if err != nil {
@@ -90,7 +88,7 @@ func (a *Program) outcomes(ctx context.Context, o outcomesOptions) (err error) {
 			return err
 		}
 	}
-	all, err := merges.Outcomes(ctx, opened.State, opened.Archive(), selected)
+	all, err := pulls.Outcomes(ctx, opened.State, opened.Archive(), selected)
 	switch {
 	case all == nil:
 		return err
@@ -120,13 +118,13 @@ func knownProjects(ctx context.Context, c config.Config, db *state.DB) ([]string
 // ascii has the signs of tables in a terminal.
 var ascii = strings.NewReplacer("–", "-", "−", "-")
 
-func printOutcomes(w io.Writer, all []outcome.Outcome, words wording, now time.Time) error {
+func printOutcomes(w io.Writer, all []view.Outcome, words wording, now time.Time) error {
 	text := render.NewText(w)
 	if len(all) == 0 {
 		text.Line(0, "No pull request of an agent job was merged yet; docgauge jobs list shows where they stand.")
 		return text.Err()
 	}
-	several := slices.ContainsFunc(all, func(o outcome.Outcome) bool { return o.Project != all[0].Project })
+	several := slices.ContainsFunc(all, func(o view.Outcome) bool { return o.Project != all[0].Project })
 	for _, o := range all {
 		text.Line(2, "%s", outcomeTitle(o, several, words, now))
 		text.Line(2, "  %s", o.Link)
@@ -140,11 +138,11 @@ func printOutcomes(w io.Writer, all []outcome.Outcome, words wording, now time.T
 		}
 		text.Line(0, "")
 	}
-	text.Line(0, "%s", merges.Closing)
+	text.Line(0, "%s", view.OutcomeCaution)
 	return text.Err()
 }
 
-func outcomeTitle(o outcome.Outcome, several bool, words wording, now time.Time) string {
+func outcomeTitle(o view.Outcome, several bool, words wording, now time.Time) string {
 	title := o.Title
 	if several {
 		title = words.names.Of(o.Project) + ": " + title
@@ -159,9 +157,11 @@ func outcomeTitle(o outcome.Outcome, several bool, words wording, now time.Time)
 	return title
 }
 
-func outcomeTable(effects []outcome.Effect) *render.Table {
-	table := render.NewTable(render.Column{Name: "page", Cut: render.CutMiddle}, render.Column{Name: "readers"}, render.Number("before"), render.Number("after"),
-		render.Number("effect"), render.Number("90% interval"), render.Column{Name: "verdict"}, render.Column{Name: "", Below: true, Optional: true})
+func outcomeTable(effects []view.Effect) *render.Table {
+	table := render.NewTable(render.Column{Name: "page", Cut: render.CutMiddle}, render.Column{Name: "readers"},
+		render.Number("before"), render.Number("after"),
+		render.Number("effect"), render.Number("90% interval"), render.Column{Name: "verdict"},
+		render.Column{Name: "", Below: true, Optional: true})
 	for _, e := range effects {
 		v := htmlview.EffectOf(e)
 		cells := []string{e.Path, v.Readers, v.Before, v.After, v.Change, v.Interval, string(e.Verdict), e.Reason}
@@ -173,9 +173,10 @@ func outcomeTable(effects []outcome.Effect) *render.Table {
 	return table
 }
 
-func outcomesCSV(w io.Writer, all []outcome.Outcome) error {
+func outcomesCSV(w io.Writer, all []view.Outcome) error {
 	rows := [][]string{{
-		"project", "link", "merged_at", "problem", "path", "audience", "verdict", "reason", "method", "days_before", "days_after",
+		"project", "link", "merged_at", "problem", "path", "audience", "verdict", "reason", "method",
+		"days_before", "days_after",
 		"before", "after", "expected", "change", "low", "high", "p", "placebos", "final",
 	}}
 	for _, o := range all {
@@ -194,13 +195,14 @@ func outcomesCSV(w io.Writer, all []outcome.Outcome) error {
 	return render.CSV(w, rows)
 }
 
-// effectCells are an effect; what is not known is empty.
-func effectCells(e outcome.Effect, final bool) []string {
-	cells := []string{e.Path, string(e.Audience), string(e.Verdict), e.Reason, string(e.Method), strconv.Itoa(e.DaysBefore), strconv.Itoa(e.DaysAfter)}
+// effectCells are the cells of an effect; unknown values are empty.
+func effectCells(e view.Effect, final bool) []string {
+	cells := []string{e.Path, string(e.Audience), string(e.Verdict), e.Reason, string(e.Method),
+		strconv.Itoa(e.DaysBefore), strconv.Itoa(e.DaysAfter)}
 	numbers := []float64{e.Before, e.Actual, e.Expected, e.Change, e.Low, e.High, e.P}
 	for i, n := range numbers {
 		cell := ""
-		if e.Verdict != outcome.Lacking || i == 0 && n > 0 {
+		if e.Verdict != view.NotEnoughData || i == 0 && n > 0 {
 			cell = strconv.FormatFloat(n, 'f', 4, 64)
 		}
 		cells = append(cells, cell)

@@ -15,7 +15,6 @@ import (
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/format"
-	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/schedule"
 )
 
@@ -33,17 +32,17 @@ Reasons: missing (not in the ledger yet), settle (read while it could still
 change, and now it cannot), unverified (it changed while it was read), asked
 (--from, --to), open (the running window, totals only, for gauges).
 
-Requests: a plain number comes from the window's own last reading; ~ is estimated from
-its neighbours or the newest day; + is the least it can be, before anything was read.
-Pages that are in the spool already are not counted.
+Requests: a plain number comes from the window's own last reading; ~ is
+estimated from its neighbours or the newest day; + is the least it can be,
+before anything was read. Pages that are in the spool already are not counted.
 
-On a terminal a plan of many windows shows them in groups; --all lists each. Into a pipe
-each is listed.
+On a terminal a plan of many windows shows them in groups; --all lists each.
+Into a pipe each is listed.
 
-Below the windows stands what was decided about some of them. A window that moves
-and is larger than the budget is read for its totals now and for its rows once it
-has settled. One with invalid responses is skipped for a while. Neither keeps other windows waiting.`,
-		Args: noArgs,
+Below the windows are the decisions about some of them. A window that moves and
+is larger than the budget is read for its totals now and for its rows once it
+has settled. One with invalid responses is skipped for a while. Neither keeps
+other windows waiting.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.plan(cmd.Context(), sel, o) },
 	}
 	selectionFlags(cmd, &sel, true)
@@ -59,11 +58,7 @@ type planOptions struct{ json, all bool }
 type planReport coverage.PlanReport
 
 func (a *Program) plan(ctx context.Context, sel coverage.Selection, o planOptions) (err error) {
-	c, err := a.config(config.NeedProjects)
-	if err != nil {
-		return err
-	}
-	db, err := state.OpenExisting(c.StateDir)
+	c, db, err := a.openState(config.NeedProjects)
 	if err != nil {
 		return err
 	}
@@ -84,41 +79,38 @@ const shownPlanned = 20
 
 func (a *Program) printPlan(r planReport, w wording, all bool) error {
 	text := render.NewText(a.Out)
+	grouped := !all && len(r.Windows) > shownPlanned && render.IsTerminal(a.Out)
 	if len(r.Windows) == 0 {
 		text.Line(2, "nothing is due; %s", r.Budget)
-		r.printNamed(text)
-		r.printDecisions(text, w)
-		return text.Err()
+	} else {
+		table := r.table(w)
+		if grouped {
+			table = r.groups(w)
+		}
+		if err := table.Print(a.Out); err != nil {
+			return err
+		}
+		text.Line(0, "")
+		if grouped {
+			text.Line(2, "The newest windows are read first; docgauge plan --all lists them all, in their order.")
+		}
+		text.Line(2, "%s", r.sum(a.now()))
 	}
-	grouped := !all && len(r.Windows) > shownPlanned && render.IsTerminal(a.Out)
-	table := r.table(w)
-	if grouped {
-		table = r.groups(w)
-	}
-	if err := table.Print(a.Out); err != nil {
-		return err
-	}
-	text.Line(0, "")
-	if grouped {
-		text.Line(2, "The newest windows are read first; docgauge plan --all lists them all, in their order.")
-	}
-	text.Line(2, "%s", r.sum(a.now()))
 	if r.Unknown > 0 {
 		text.Line(2, "+ is at least; the first export shows how large the windows are")
 	}
-	r.printNamed(text)
-	r.printDecisions(text, w)
-	return text.Err()
-}
-
-// printNamed says how far a reading is that has begun.
-func (r planReport) printNamed(text *render.Text) {
 	if r.Named != nil && !r.Named.Began.IsZero() {
 		text.Line(2, "%s", namedReading(*r.Named))
 	}
+	for _, p := range slices.Concat(r.Windows, r.Waiting) {
+		if p.Decision != "" {
+			text.Line(2, "%s: %s", w.window(p.Key), p.Decision)
+		}
+	}
+	return text.Err()
 }
 
-// sum says what the plan costs, and how long the budget makes it take.
+// sum is the cost of the plan, and the time that the budget makes it take.
 func (r planReport) sum(now time.Time) string {
 	running := 0
 	for _, w := range r.Windows {
@@ -130,15 +122,17 @@ func (r planReport) sum(now time.Time) string {
 	switch {
 	case r.Unknown > 0:
 		about = "at least "
-	case r.sure():
-		about = ""
+	case !slices.ContainsFunc(r.Windows,
+		func(w coverage.PlannedWindow) bool { return w.Basis != schedule.BasisLedger }):
+		about = "" // every estimate is the window's last reading
 	}
-	text := fmt.Sprintf("%s, %s%s", format.Plural(len(r.Windows)-running, "window"), about, format.Plural(r.Requests-running, "request"))
+	text := fmt.Sprintf("%s, %s%s", format.Plural(len(r.Windows)-running, "window"), about,
+		format.Plural(r.Requests-running, "request"))
 	switch {
 	case len(r.Windows) == running:
-		text = "nothing is due but what is still running, " + format.Plural(running, "request")
+		text = "nothing is due but running windows, " + format.Plural(running, "request")
 	case running > 0:
-		text += fmt.Sprintf(", and %s for what is still running", format.Plural(running, "request"))
+		text += fmt.Sprintf(", and %s for running windows", format.Plural(running, "request"))
 	}
 	text += "; " + r.Budget.String()
 	hours := int((r.Finish.Sub(now) + 59*time.Minute) / time.Hour)
@@ -158,10 +152,12 @@ func (r planReport) sum(now time.Time) string {
 
 // table has a row for each window, in the order of the plan.
 func (r planReport) table(w wording) *render.Table {
-	table := render.NewTable(render.Number("#"), projectColumn(), render.Column{Name: "window"}, render.Column{Name: "days"},
+	table := render.NewTable(render.Number("#"), projectColumn(), render.Column{Name: "window"},
+		render.Column{Name: "days"},
 		render.Column{Name: "reason"}, render.Number("requests"))
 	for i, p := range r.Windows {
-		table.Add(strconv.Itoa(i+1), w.project(p.Project), plannedName(p), w.days(p.Key), string(p.Reason), cost(p.Requests, p.Basis))
+		table.Add(strconv.Itoa(i+1), w.project(p.Project), plannedName(p), w.days(p.Key), string(p.Reason),
+			cost(p.Requests, p.Basis))
 	}
 	return table
 }
@@ -197,11 +193,13 @@ func (r planReport) groups(w wording) *render.Table {
 			s.last = p.Window
 		}
 	}
-	table := render.NewTable(projectColumn(), render.Column{Name: "window"}, render.Column{Name: "days"}, render.Number("windows"),
+	table := render.NewTable(projectColumn(), render.Column{Name: "window"}, render.Column{Name: "days"},
+		render.Number("windows"),
 		render.Column{Name: "reason"}, render.Number("requests"))
 	for _, g := range order {
 		s := sums[g]
-		table.Add(w.project(g.project), g.window, w.span(s.granularity, s.first, s.last), format.Commas(s.windows), string(g.reason), cost(s.requests, s.basis))
+		table.Add(w.project(g.project), g.window, w.span(s.granularity, s.first, s.last), format.Commas(s.windows),
+			string(g.reason), cost(s.requests, s.basis))
 	}
 	return table
 }
@@ -232,21 +230,7 @@ func leastReliable(a, b schedule.Basis) schedule.Basis {
 	return a
 }
 
-// sure reports whether every estimate is from the window's own last reading.
-func (r planReport) sure() bool {
-	return !slices.ContainsFunc(r.Windows, func(w coverage.PlannedWindow) bool { return w.Basis != schedule.BasisLedger })
-}
-
-// printDecisions says what was decided of windows that are not simply read.
-func (r planReport) printDecisions(text *render.Text, w wording) {
-	for _, p := range slices.Concat(r.Windows, r.Waiting) {
-		if p.Decision != "" {
-			text.Line(2, "%s: %s", w.window(p.Key), p.Decision)
-		}
-	}
-}
-
-// plannedName names what is read of which granularity.
+// plannedName is the granularity, and whether only totals are read.
 func plannedName(w coverage.PlannedWindow) string {
 	if w.TotalsOnly || w.Reason == schedule.ReasonOpen {
 		return string(w.Granularity) + " (totals)"

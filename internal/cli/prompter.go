@@ -10,8 +10,8 @@ import (
 	"golang.org/x/term"
 )
 
-// prompter asks a person on a terminal, which is in raw mode meanwhile: what is typed
-// before a question about a secret is not shown either.
+// prompter asks questions on a terminal, which is in raw mode until restore: input typed before
+// a question about a secret is not shown either.
 type prompter struct {
 	terminal *term.Terminal
 	restore  func() error
@@ -45,7 +45,7 @@ func (p *prompter) line(ctx context.Context, question, byDefault string, check f
 	})
 }
 
-// secret asks for what is not shown.
+// secret asks for text that is not shown.
 func (p *prompter) secret(ctx context.Context, question string, check func(string) error) (string, error) {
 	return p.until(ctx, check, func() (string, error) {
 		text, err := p.terminal.ReadPassword(question + ": ")

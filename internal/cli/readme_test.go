@@ -20,8 +20,8 @@ func TestREADME(t *testing.T) {
 	}
 }
 
-// generated compares the part of a file between two marks with what it should
-// be, or with -update writes it.
+// generated compares the part of a file between two marks with its expected
+// text, or with -update writes it.
 func generated(t *testing.T, path, name, want string) {
 	t.Helper()
 	begin, end := "<!-- "+name+" -->\n", "<!-- /"+name+" -->"
@@ -61,7 +61,8 @@ func variableMarkdown() string {
 		if v.Default != "" {
 			def = "`" + v.Default + "`"
 		}
-		b.WriteString("| `" + v.Name + "` | " + def + " | " + strings.ReplaceAll(v.Meaning, "<prefix>_<secret>", "`<prefix>_<secret>`") + " |\n")
+		b.WriteString("| `" + v.Name + "` | " + def + " | " +
+			strings.ReplaceAll(v.Meaning, "<prefix>_<secret>", "`<prefix>_<secret>`") + " |\n")
 	}
 	return b.String() + "\n"
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/config"
@@ -22,12 +21,10 @@ import (
 	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/htmlview"
 	"github.com/docgauge/docgauge/internal/jobs"
-	"github.com/docgauge/docgauge/internal/jobs/journal"
-	"github.com/docgauge/docgauge/internal/merges"
-	"github.com/docgauge/docgauge/internal/outcome"
-	"github.com/docgauge/docgauge/internal/report"
-	"github.com/docgauge/docgauge/internal/snapshot"
+	"github.com/docgauge/docgauge/internal/pulls"
 	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/internal/view"
+	"github.com/docgauge/docgauge/internal/web/report"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -44,14 +41,14 @@ func (a *Program) reportCommand() *cobra.Command {
 		Short: "write one HTML file that shows readers, pages and agent jobs",
 		Long: `report writes one HTML file with interactive charts: how many readers, how many
 of them AI, which pages rise and fall, how complete the data is, what the agent
-did, and what became of the readers after each merge. It makes no network requests, so it can be mailed and opened
-anywhere.
+did, and what became of the readers after each merge. It makes no network
+requests, so it can be mailed and opened anywhere.
 
 It is made from the Parquet archive, DOCGAUGE_PARQUET_URL or --archive, and, if
 there is one, the state directory: no request is sent to the service, nothing is
 changed, and it can run during an export.
 
---from and --to keep the windows that lie entirely inside [from,to); the newest
+--from and --to keep the windows that are entirely inside [from,to); the newest
 window and the pages that rise and fall are then those as of --to.
 
 The newest windows are compared with those before them, a day with the same
@@ -63,7 +60,6 @@ or the same month), --compare N with those N windows before.
   docgauge report --from 2026-10-01 --to 2026-11-01 -o october.html
   docgauge report --title 'Readers of our docs' --compare year
   docgauge report -o - | ssh web 'cat >/srv/www/docs-readers.html'`,
-		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.report(cmd.Context(), o) },
 	}
 	f := cmd.Flags()
@@ -88,8 +84,31 @@ func (a *Program) report(ctx context.Context, o reportOptions) (err error) {
 		return usageError{fmt.Errorf("--archive: %w", err)}
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
-	r, err := a.readReport(ctx, c, from, o)
+	q := report.Options{
+		Now: a.now(), Order: c.Projects, Names: c.ProjectNames, Pages: o.pages, Projects: coverage.List(o.project),
+	}
+	if q.From, err = dateFlag("from", o.from); err != nil {
+		return err
+	}
+	if q.To, err = dateFlag("to", o.to); err != nil {
+		return err
+	}
+	if q.From != nil && q.To != nil && *q.From >= *q.To {
+		return usageError{fmt.Errorf("--from %s, --to %s: the range is empty; --to is the first day after the windows",
+			q.From, q.To)}
+	}
+	if o.pages < 0 {
+		return usageError{fmt.Errorf("--pages %d: want 0 or more", o.pages)}
+	}
+	if q.Against, err = comparison(o.compare); err != nil {
+		return err
+	}
+	r, err := report.Read(ctx, a.withoutOthers(from, c, o.project), q)
 	if err != nil {
+		return asUsageError(err)
+	}
+	r.Version, r.Title = a.Version, o.title
+	if err := a.reportState(ctx, c, from, &r); err != nil {
 		return err
 	}
 	var page bytes.Buffer
@@ -107,33 +126,6 @@ func (a *Program) report(ctx context.Context, o reportOptions) (err error) {
 	return nil
 }
 
-func (a *Program) readReport(ctx context.Context, c config.Config, from sinks.Sink, o reportOptions) (r report.Report, err error) {
-	q := report.Options{Now: a.now(), Order: c.Projects, Names: c.ProjectNames, Pages: o.pages}
-	if q.From, err = dateFlag("from", o.from); err != nil {
-		return r, err
-	}
-	if q.To, err = dateFlag("to", o.to); err != nil {
-		return r, err
-	}
-	if q.From != nil && q.To != nil && *q.From >= *q.To {
-		return r, usageError{fmt.Errorf("--from %s, --to %s: nothing lies between; --to is the first day after the windows", q.From, q.To)}
-	}
-	if o.pages < 0 {
-		return r, usageError{fmt.Errorf("--pages %d: want 0 or more", o.pages)}
-	}
-	if q.Against, err = comparison(o.compare); err != nil {
-		return r, err
-	}
-	q.Projects = coverage.List(o.project)
-	r, err = report.Read(ctx, a.withoutOthers(from, c, o.project), q)
-	if err != nil {
-		return r, asked(err)
-	}
-	r.Version, r.Title = a.Version, o.title
-	err = a.reportState(ctx, c, from, &r)
-	return r, err
-}
-
 // maxCompared is how many windows before another one --compare can reach.
 const maxCompared = 1000
 
@@ -146,12 +138,13 @@ func comparison(text string) (c htmlview.Comparison, err error) {
 		return htmlview.Comparison{Year: true}, nil
 	}
 	if c.Windows, err = strconv.Atoi(text); err != nil || c.Windows < 1 || c.Windows > maxCompared {
-		return c, usageError{fmt.Errorf("--compare %.40q: want previous, year, or a number of windows from 1 to %d", text, maxCompared)}
+		return c, usageError{fmt.Errorf("--compare %.40q: want previous, year, or a number of windows from 1 to %d",
+			text, maxCompared)}
 	}
 	return c, nil
 }
 
-// dateFlag reads the value of a flag; nil is no limit.
+// dateFlag reads the value of a flag; nil means no limit.
 func dateFlag(name, text string) (*analytics.Date, error) {
 	if text == "" {
 		return nil, nil
@@ -164,8 +157,8 @@ func dateFlag(name, text string) (*analytics.Date, error) {
 }
 
 // replaceFile writes a file beside path and renames it, so that readers see the
-// former one or the new one, whole. A link stays a link, and what is no file, such
-// as a pipe or /dev/stdout, is written to as it is.
+// former one or the new one, whole. A link stays a link; anything but a regular file, such as a
+// pipe or /dev/stdout, is written to directly.
 func replaceFile(path string, data []byte) error {
 	info, err := os.Stat(path)
 	if err == nil && info.IsDir() {
@@ -182,7 +175,7 @@ func replaceFile(path string, data []byte) error {
 	return durable.WriteFile(path, data, 0o644)
 }
 
-// reportState adds what the state directory knows, if there is one.
+// reportState adds the content of the state directory, if there is one.
 func (a *Program) reportState(ctx context.Context, c config.Config, from sinks.Sink, r *report.Report) (err error) {
 	if _, err := os.Stat(filepath.Join(c.StateDir, state.FileName)); errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -199,14 +192,14 @@ func (a *Program) reportState(ctx context.Context, c config.Config, from sinks.S
 	for _, p := range r.Projects {
 		projects = append(projects, p.ID)
 	}
-	all, err := merges.Outcomes(ctx, db, from, merges.Selection{Projects: projects})
-	r.Outcomes = slices.DeleteFunc(all, func(o outcome.Outcome) bool {
+	all, err := pulls.Outcomes(ctx, db, from, pulls.Selection{Projects: projects})
+	r.Outcomes = slices.DeleteFunc(all, func(o view.Outcome) bool {
 		return r.From != nil && o.Date() < *r.From || r.To != nil && o.Date() >= *r.To
 	})
 	return err
 }
 
-// readState is what a state says of the runs, and of the jobs of a report.
+// readState returns the runs of a state, and the jobs of a report.
 func readState(ctx context.Context, c config.Config, db *state.DB, r report.Report) (*report.State, error) {
 	s := &report.State{}
 	runs, err := db.LastRuns(ctx, 1)
@@ -214,7 +207,7 @@ func readState(ctx context.Context, c config.Config, db *state.DB, r report.Repo
 		return nil, err
 	}
 	if len(runs) > 0 {
-		last := snapshot.Run(runs[0])
+		last := view.Run(runs[0])
 		s.LastRun = &last
 	}
 	if s.LastSuccess, err = db.LastSuccess(ctx, r.Made); err != nil {
@@ -227,18 +220,14 @@ func readState(ctx context.Context, c config.Config, db *state.DB, r report.Repo
 	q, err := db.Queue(ctx)
 	known, failed := db.PullStates(ctx)
 	pulls := jobs.PullsByLink(all, known)
-	s.Queue = &exporter.Queue{Paused: string(q.Paused), PausedSince: q.Since}
+	s.Queue = &view.Queue{Paused: string(q.Paused), PausedSince: q.Since}
 	for _, j := range slices.Backward(all) {
-		ofReport := slices.ContainsFunc(r.Projects, func(p report.Project) bool { return p.ID == j.Project })
-		if ofReport && concerns(r, j) {
-			s.Queue.Jobs = append(s.Queue.Jobs, snapshot.Job(j, pulls, r.Made))
+		shown := slices.ContainsFunc(r.Projects, func(p report.Project) bool { return p.ID == j.Project })
+		begun, ended := cmp.Or(j.Begun, j.Created, r.Made), cmp.Or(j.Ended, r.Made)
+		if shown && (r.To == nil || analytics.DateOf(begun) < *r.To) &&
+			(r.From == nil || analytics.DateOf(ended) >= *r.From) {
+			s.Queue.Jobs = append(s.Queue.Jobs, view.NewJob(j, pulls, r.Made))
 		}
 	}
 	return s, errors.Join(err, failed)
-}
-
-// concerns reports whether a job was at work, or wanted, in the dates of a report.
-func concerns(r report.Report, j journal.Job) bool {
-	begun, ended := analytics.DateOf(cmp.Or(j.Begun, j.Created, r.Made)), analytics.DateOf(cmp.Or(j.Ended, r.Made))
-	return (r.To == nil || begun < *r.To) && (r.From == nil || ended >= *r.From)
 }

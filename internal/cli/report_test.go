@@ -32,12 +32,13 @@ func reported(t *testing.T, now time.Time, args ...string) (page, said string, e
 	return out.String(), log.String(), err
 }
 
-// trendData is what the page's script gets of a chart.
+// trendData is the data of a chart for the page's script.
 type trendData struct{ Total, Human, AI []*int64 }
 
 func drawings(t *testing.T, page string) (out []trendData) {
 	t.Helper()
-	for _, m := range regexp.MustCompile(`(?s)<script type="application/json">(.*?)</script>`).FindAllStringSubmatch(page, -1) {
+	data := regexp.MustCompile(`(?s)<script type="application/json">(.*?)</script>`)
+	for _, m := range data.FindAllStringSubmatch(page, -1) {
 		var d trendData
 		if err := json.Unmarshal([]byte(m[1]), &d); err != nil {
 			t.Fatal(err)
@@ -66,7 +67,8 @@ func TestReport(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := gocmp.Diff(totals, analytics.Totals{Human: *got[0].Human[i], AI: *got[0].AI[i], Total: *got[0].Total[i]}); diff != "" {
+		if diff := gocmp.Diff(totals, analytics.Totals{Human: *got[0].Human[i], AI: *got[0].AI[i],
+			Total: *got[0].Total[i]}); diff != "" {
 			t.Errorf("%s (-service +page):\n%s", day, diff)
 		}
 	}
@@ -111,8 +113,10 @@ func checkPages(t *testing.T, s *sandbox.Sandbox, text string, w analytics.Windo
 	for _, want := range []string{
 		format.Commas(totals.Total) + " readers",
 		" Human " + format.Commas(totals.Human) + " AI " + format.Commas(totals.AI) + " ",
-		" " + top.Path + " " + format.Commas(top.Human) + " " + format.Commas(top.AI) + " " + format.Commas(top.Total) + " ",
-		" " + up.Path + " " + format.Commas(was[up.Path].Total) + " " + format.Commas(up.Total) + " +" + format.Commas(rise(up)) + " ",
+		" " + top.Path + " " + format.Commas(top.Human) + " " + format.Commas(top.AI) + " " +
+			format.Commas(top.Total) + " ",
+		" " + up.Path + " " + format.Commas(was[up.Path].Total) + " " + format.Commas(up.Total) + " +" +
+			format.Commas(rise(up)) + " ",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s (before it %d): no %q", w, before.Total, want)
@@ -120,19 +124,20 @@ func checkPages(t *testing.T, s *sandbox.Sandbox, text string, w analytics.Windo
 	}
 }
 
-// textOf is what a reader sees of a page, with single spaces.
+// textOf is the visible text of a page, with single spaces.
 func textOf(page string) string {
 	page = regexp.MustCompile(`(?s)<head>.*?</head>|<script.*?</script>|<[^>]*>`).ReplaceAllString(page, " ")
 	return strings.Join(strings.Fields(html.UnescapeString(page)), " ")
 }
 
-// TestReportAsOf: --to shows the archive as it would have been, and what is over
+// TestReportAsOf: --to shows the archive as it was then, and jobs that are over
 // but not there is missing.
 func TestReportAsOf(t *testing.T) {
 	s, archive := archived(t)
 	now := time.Now()
 	today := analytics.DateOf(now)
-	page, _, err := reported(t, now, "--archive", archive, "--from", (today - 10).String(), "--to", (today - 3).String())
+	page, _, err := reported(t, now, "--archive", archive, "--from", (today - 10).String(),
+		"--to", (today - 3).String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,12 +151,14 @@ func TestReportAsOf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text := textOf(page); !strings.Contains(text, "2 newer windows missing") || !strings.Contains(text, "40 of 42 windows") {
+	if text := textOf(page); !strings.Contains(text, "2 newer windows missing") ||
+		!strings.Contains(text, "40 of 42 windows") {
 		t.Errorf("nothing is missing two days later: %.3000s", text)
 	}
 	// A reader sees the former file or the new one.
 	file := filepath.Join(t.TempDir(), "report.html")
-	if _, said, err := reported(t, now, "--archive", archive, "-o", file); err != nil || said != "docgauge: wrote "+file+", from "+archive+"\n" {
+	if _, said, err := reported(t, now, "--archive", archive, "-o", file); err != nil ||
+		said != "docgauge: wrote "+file+", from "+archive+"\n" {
 		t.Error(err, said)
 	}
 	if found, err := os.ReadDir(filepath.Dir(file)); err != nil || len(found) != 1 {

@@ -14,16 +14,16 @@ import (
 
 const about = `docgauge exports unique-visitor analytics of a documentation platform: it reads
 half-open date windows page by page, verifies them, and writes each complete
-window to Parquet, Delta Lake, ClickHouse or PostgreSQL, inside an hourly request
-budget, and shows the newest numbers as Prometheus metrics. Nothing is lost, nothing
-is written twice, no request is wasted. It also runs prompt files as agent jobs, each
-exactly once.
+window to Parquet, Delta Lake, ClickHouse or PostgreSQL, inside an hourly
+request budget, and shows the newest numbers as Prometheus metrics. Nothing is
+lost, nothing is written twice, no request is wasted. It also runs prompt files
+as agent jobs, each exactly once.
 
 Try it without an account:
   docgauge demo                a local service, an export from it, and a summary
 
 Use it, as an hourly cron job or as a daemon:
-  docgauge init                asks for what it needs, and writes docgauge.env
+  docgauge init                asks for the settings, and writes docgauge.env
   docgauge --env-file docgauge.env export
   docgauge --env-file docgauge.env serve
 
@@ -50,7 +50,6 @@ func (a *Program) root() *cobra.Command {
 		// How many letters of a mistyped command may be wrong for a suggestion.
 		SuggestionsMinimumDistance: 2,
 
-		Args: noArgs,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			if err := refuseEmpty(cmd.Flags()); err != nil {
 				return err
@@ -65,7 +64,8 @@ func (a *Program) root() *cobra.Command {
 		},
 	}
 	f := root.PersistentFlags()
-	f.StringVar(&envFile, "env-file", "", "file of settings, KEY=VALUE lines; the environment wins (or DOCGAUGE_ENV_FILE)")
+	f.StringVar(&envFile, "env-file", "", "file of settings, KEY=VALUE lines; the environment wins (or "+
+		"DOCGAUGE_ENV_FILE)")
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "only warnings and errors on standard error, and no progress bar")
 	root.Flags().BoolVarP(&version, "version", "v", false, "print version, revision and Go version")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
@@ -81,10 +81,16 @@ func (a *Program) root() *cobra.Command {
 	group("Try it without an account", a.demoCommand(), a.sandboxCommand())
 	group("Set it up", a.initCommand(), a.configCommand(), a.checkCommand())
 	group("Export", a.planCommand(), a.exportCommand(), a.serveCommand(), a.loadCommand())
-	group("Look at the numbers", a.topCommand(), a.historyCommand(), a.statusCommand(), a.reportCommand(), a.outcomesCommand(), a.openmetricsCommand(), a.mcpCommand())
+	group("Look at the numbers", a.topCommand(), a.historyCommand(), a.statusCommand(), a.reportCommand(),
+		a.outcomesCommand(), a.openmetricsCommand(), a.mcpCommand())
 	group("Agent jobs", a.jobsCommand())
 	group(groupOperate, a.verifyCommand(), a.sinksCommand(), a.healthcheckCommand(), a.versionCommand())
 	root.AddCommand(a.manCommand(), configurationTopic())
+	walk(root, func(cmd *cobra.Command) {
+		if cmd.Args == nil {
+			cmd.Args = noArgs
+		}
+	})
 	helpTexts(root)
 	root.SetHelpCommandGroupID(groupOperate)
 	a.completions(root)
@@ -92,8 +98,8 @@ func (a *Program) root() *cobra.Command {
 }
 
 // readSettings reads the file of settings that the flag or the environment names, and
-// applies it below the environment, and that below the flags. What is wrong with the file is
-// said together with the rest of the configuration.
+// applies it below the environment, and that below the flags. Problems of the file are
+// reported together with those of the configuration.
 func (a *Program) readSettings(flags *pflag.FlagSet, path string, given bool) error {
 	if !given {
 		path = os.Getenv("DOCGAUGE_ENV_FILE")
@@ -142,5 +148,6 @@ func unknownCommand(parent *cobra.Command, name string) error {
 	if near := parent.SuggestionsFor(name); len(near) > 0 {
 		hint = fmt.Sprintf("; did you mean %s?", strings.Join(near, " or "))
 	}
-	return usageError{fmt.Errorf("unknown command %q%s\n`%s --help` lists the commands", path, hint, parent.CommandPath())}
+	return usageError{fmt.Errorf("unknown command %q%s\n`%s --help` lists the commands", path,
+		hint, parent.CommandPath())}
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // scriptServe runs the real `docgauge serve`. `serve --once-at-start`, or with no
-// flag or others, starts it; $URL is then where it serves, and what it says is in
+// flag or others, starts it; $URL is then its address, and its output is in
 // $WORK/serve.log. `serve term` and `serve hup` send a signal, `serve kill` ends it
 // at once, and `serve exits 0` waits until it has ended with the code.
 func scriptServe(ts *testscript.TestScript, _ bool, args []string) {
@@ -28,7 +28,7 @@ func scriptServe(ts *testscript.TestScript, _ bool, args []string) {
 	case args[0] == "term":
 		ts.Check(s.cmd.Process.Signal(syscall.SIGTERM))
 	case args[0] == "hup":
-		// What it would tell may have ended it already.
+		// It may have ended already.
 		if err := s.cmd.Process.Signal(syscall.SIGHUP); !errors.Is(err, os.ErrProcessDone) {
 			ts.Check(err)
 		}
@@ -83,7 +83,7 @@ func scriptPost(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// answered reports whether an answer is what the arguments of get want, and what it is.
+// answered reports whether the response matches the arguments of get, and returns it.
 func answered(ts *testscript.TestScript, method string, neg bool, args []string) (ok bool, said string, err error) {
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)

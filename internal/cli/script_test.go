@@ -39,7 +39,8 @@ func TestMain(m *testing.M) {
 		"docgauge": func() {
 			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			os.Exit(Program{Version: "dev", Out: os.Stdout, Err: os.Stderr, observe: stopAt(os.Getenv("STOP_AT"))}.Run(ctx, os.Args[1:]))
+			os.Exit(Program{Version: "dev", Out: os.Stdout, Err: os.Stderr,
+				observe: stopAt(os.Getenv("STOP_AT"))}.Run(ctx, os.Args[1:]))
 		},
 	})
 }
@@ -133,7 +134,8 @@ func scriptSandbox(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	path, err := exec.LookPath("docgauge")
 	ts.Check(err)
-	cmd := exec.Command(path, append([]string{"sandbox", "--listen", "127.0.0.1:0", "--request-log", ts.MkAbs("requests.jsonl")}, args...)...)
+	cmd := exec.Command(path, append([]string{"sandbox", "--listen", "127.0.0.1:0", "--request-log",
+		ts.MkAbs("requests.jsonl")}, args...)...)
 	cmd.Dir = ts.MkAbs(".")
 	var said bytes.Buffer
 	cmd.Stderr = &said
@@ -260,7 +262,8 @@ func scriptHook(ts *testscript.TestScript, _ bool, args []string) {
 			w.Header().Set("Location", "/elsewhere")
 			w.WriteHeader(status)
 		}
-		return strings.TrimSpace(r.Header.Get("X-Docgauge-Signature") + " " + r.Header.Get("X-Docgauge-Possibly-Repeated") + " " + string(body))
+		return strings.TrimSpace(r.Header.Get("X-Docgauge-Signature") + " " +
+			r.Header.Get("X-Docgauge-Possibly-Repeated") + " " + string(body))
 	})
 	ts.Setenv("DOCGAUGE_NOTIFY_URL", url+"/T0KEN")
 }
@@ -281,7 +284,9 @@ func scriptMonitor(ts *testscript.TestScript, _ bool, args []string) {
 
 // receive serves until the script ends, one request at a time, and adds a line for
 // each to a file.
-func receive(ts *testscript.TestScript, name string, line func(http.ResponseWriter, *http.Request) string) (url string) {
+func receive(
+	ts *testscript.TestScript, name string, line func(http.ResponseWriter, *http.Request) string,
+) (url string) {
 	file, err := os.OpenFile(ts.MkAbs(name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	ts.Check(err)
 	var mu sync.Mutex

@@ -19,8 +19,8 @@ func (a *Program) serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "export on a schedule and serve metrics and a status page",
-		Long: `serve stays up: it exports on DOCGAUGE_SCHEDULE (cron, UTC) as docgauge export does,
-and serves on DOCGAUGE_LISTEN_ADDRESS
+		Long: `serve stays up: it exports on DOCGAUGE_SCHEDULE (cron, UTC) as docgauge export
+does, and serves on DOCGAUGE_LISTEN_ADDRESS
 
   /            a status page: newest windows, coverage, budget, runs, sinks
   /metrics     for Prometheus; OpenMetrics where it is asked for
@@ -33,27 +33,28 @@ and serves on DOCGAUGE_LISTEN_ADDRESS
                /readyz too
   /-/reload    POST or PUT: reloads the settings, with --web.enable-lifecycle
 
-Metrics are served from memory and rebuilt from the state after each commit: a scrape
-never sends a request to the service, and after a restart everything is there again
-at once. Unique visitors are not additive: do not sum them over days or pages.
+Metrics are served from memory and rebuilt from the state after each commit: a
+scrape never sends a request to the service, and after a restart everything is
+there again at once. Unique visitors are not additive: do not sum them over days
+or pages.
 
 A firing is skipped while a run is under way; a run that takes longer than
-DOCGAUGE_RUN_TIMEOUT is ended and the next one continues. SIGTERM ends the run under
-way, finishes what is being committed, and returns within 30 seconds.
+DOCGAUGE_RUN_TIMEOUT is ended and the next one continues. SIGTERM ends the run
+under way, finishes the current commit, and returns within 30 seconds.
 
-SIGHUP reloads the settings: the file that --env-file names, files of secrets, and
-what depends on them. What is being committed or sent is finished, and a run under way
-goes on with the new settings. If one of them is wrong, or cannot change while serve
-runs (state directory, addresses, web configuration file, log format, proxies), the
-former ones all stay, and the log and docgauge_config_last_reload_successful say so.
-The environment of the process and its flags stay as they are. A key in a file
-(DOCGAUGE_API_KEY_FILE, DOCGAUGE_WRITE_API_KEY_FILE) is read again by itself.
+SIGHUP reloads the settings: the file that --env-file names, files of secrets,
+and everything that depends on them. Commits and requests in progress are
+finished, and a run under way continues with the new settings. If one of them is
+wrong, or cannot change while serve runs (state directory, addresses, web
+configuration file, log format, proxies), the former ones all stay, and the log
+and docgauge_config_last_reload_successful say so. The environment of the
+process and its flags stay as they are. A key in a file (DOCGAUGE_API_KEY_FILE,
+DOCGAUGE_WRITE_API_KEY_FILE) is read again by itself.
 
 ` + exitCodes,
 		Example: `  docgauge serve
   docgauge serve --once-at-start                        and export now, too
   DOCGAUGE_SCHEDULE='7 */2 * * *' docgauge serve        every two hours`,
-		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			const need = config.NeedProjects | config.NeedAPI | config.NeedServer
 			c, err := a.config(need)
@@ -72,7 +73,8 @@ The environment of the process and its flags stay as they are. A key in a file
 	f := cmd.Flags()
 	f.BoolVar(&o.OnceAtStart, "once-at-start", false, "export once at the start, then on the schedule")
 	f.BoolVar(&o.Lifecycle, "web.enable-lifecycle", false, "let POST and PUT of /-/reload reload the settings")
-	f.BoolVar(&o.SystemdSocket, "web.systemd-socket", false, "serve on the sockets that systemd passes, instead of the addresses")
+	f.BoolVar(&o.SystemdSocket, "web.systemd-socket", false,
+		"serve on the sockets that systemd passes, instead of the addresses")
 	f.BoolVar(&o.SystemdSocket, "systemd-socket", false, "former name of --web.systemd-socket")
 	_ = f.MarkHidden("systemd-socket") // it is there
 	for name, flag := range settingFlags {
@@ -84,10 +86,13 @@ The environment of the process and its flags stay as they are. A key in a file
 // settingFlags are the flags of serve that win over a variable. Exporters of Prometheus have
 // them by the same names.
 var settingFlags = map[string]struct{ variable, kind, usage string }{
-	"web.listen-address": {"DOCGAUGE_LISTEN_ADDRESS", "host:port", "address to listen on, instead of DOCGAUGE_LISTEN_ADDRESS; can be repeated"},
-	"web.config.file":    {"DOCGAUGE_WEB_CONFIG_FILE", "file", "TLS and basic auth, instead of DOCGAUGE_WEB_CONFIG_FILE"},
-	"log.level":          {"DOCGAUGE_LOG_LEVEL", "level", "debug, info, warn or error, instead of DOCGAUGE_LOG_LEVEL"},
-	"log.format":         {"DOCGAUGE_LOG_FORMAT", "format", "text (which is logfmt) or json, instead of DOCGAUGE_LOG_FORMAT"},
+	"web.listen-address": {"DOCGAUGE_LISTEN_ADDRESS", "host:port",
+		"address to listen on, instead of DOCGAUGE_LISTEN_ADDRESS; can be repeated"},
+	"web.config.file": {"DOCGAUGE_WEB_CONFIG_FILE", "file",
+		"TLS and basic auth, instead of DOCGAUGE_WEB_CONFIG_FILE"},
+	"log.level": {"DOCGAUGE_LOG_LEVEL", "level", "debug, info, warn or error, instead of DOCGAUGE_LOG_LEVEL"},
+	"log.format": {"DOCGAUGE_LOG_FORMAT", "format",
+		"text (which is logfmt) or json, instead of DOCGAUGE_LOG_FORMAT"},
 }
 
 // settingFlag is a flag that wins over a variable: its values, comma-separated.

@@ -19,19 +19,25 @@ var serveKills = flag.Int("serve-kills", serveRound, "how often TestServeKilled 
 // more, nothing would be left to do.
 const serveRound = 5
 
+// committedSeries counts the windows that are in the Parquet files.
+const committedSeries = `docgauge_windows_committed_total{project="` + sandbox.DefaultProject + `",sink="parquet"}`
+
 // TestServeKilled kills serve at random moments of an export that is scraped all
 // the time. No counter is ever lower after a restart than it was seen before, and
 // in the end every window is there once, each row equal to the service's.
 func TestServeKilled(t *testing.T) {
 	t.Parallel()
-	s := testbed.NewService(t, sandbox.Config{Seed: 7, Days: 20, Pages: 700, Faults: sandbox.Faults{Latency: 80 * time.Millisecond}})
+	s := testbed.NewService(t, sandbox.Config{Seed: 7, Days: 20, Pages: 700,
+		Faults: sandbox.Faults{Latency: 80 * time.Millisecond}})
 	for kills := 0; kills < *serveKills; kills += serveRound {
-		r := killing{s, placeFor(t, s, []string{sandbox.DefaultProject}, "DOCGAUGE_SINCE="+testbed.DaysAgo(14).String(), "DOCGAUGE_OPEN_WINDOWS=",
+		r := killing{s, placeFor(t, s, []string{sandbox.DefaultProject}, "DOCGAUGE_SINCE="+testbed.DaysAgo(14).String(),
+			"DOCGAUGE_OPEN_WINDOWS=",
 			"DOCGAUGE_WINDOWS=day,week,3d:totals", "DOCGAUGE_CONCURRENCY=1")}
 		seen, scrapes := r.kills(t)
 		requests := len(s.Requests())
 		windows, rows := r.heals(t, seen)
-		t.Logf("%d kills, %d scrapes meanwhile, no counter of %d fell; %d requests after the last kill; %d windows and %d rows equal to the service's",
+		t.Logf("%d kills, %d scrapes in between, no counter of %d fell; %d requests after the last kill; %d windows "+
+			"and %d rows equal to the service's",
 			serveRound, scrapes, len(seen.Only(testbed.Rises)), len(s.Requests())-requests, windows, rows)
 	}
 }
@@ -42,7 +48,7 @@ type killing struct {
 	place
 }
 
-// kills returns what was scraped last before the last kill.
+// kills returns the last scrape before the last kill.
 func (r killing) kills(t *testing.T) (seen testbed.Series, scrapes int) {
 	seen = testbed.Series{}
 	for range serveRound {
@@ -72,7 +78,7 @@ func (r killing) heals(t *testing.T, seen testbed.Series) (windows, rows int) {
 	}
 	windows, rows = compareAll(t, r.Sandbox, filepath.Join(r.dir, "data"))
 	// Each window was committed once, whichever process counted it.
-	if got := end[`docgauge_windows_committed_total{project="`+sandbox.DefaultProject+`",sink="parquet"}`]; got != float64(windows) {
+	if got := end[committedSeries]; got != float64(windows) {
 		t.Errorf("%v windows were counted, %d are there", got, windows)
 	}
 	if got := end[`docgauge_rows_written_total{sink="parquet"}`]; got != float64(rows) {
@@ -81,7 +87,7 @@ func (r killing) heals(t *testing.T, seen testbed.Series) (windows, rows int) {
 	return windows, rows
 }
 
-// scrapeUntilDead goes on from a scrape. It returns the last that was answered, and
+// scrapeUntilDead continues from a scrape. It returns the last that was answered, and
 // how many were.
 func scrapeUntilDead(t *testing.T, s *sidecar, last testbed.Series) (testbed.Series, int) {
 	t.Helper()

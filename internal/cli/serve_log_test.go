@@ -19,10 +19,13 @@ import (
 var logTypes = map[string]string{
 	"time": "string", "level": "string", "msg": "string", "error": "string", "reason": "string", "outcome": "string",
 	"project": "string", "granularity": "string", "from": "string", "to": "string", "projects": "string",
-	"version": "string", "schedule": "string", "next_run": "string", "sinks": "string", "state_dir": "string", "url": "string",
+	"version": "string", "schedule": "string", "next_run": "string", "sinks": "string",
+	"state_dir": "string", "url": "string",
 	"windows": "number", "open_windows": "number", "rows": "number", "requests": "number", "windows_left": "number",
-	"next_request_at": "string", "finished_by": "string", "took_seconds": "number", "up_seconds": "number", "wait_seconds": "number",
-	"sink": "string", "variable": "string", "event": "string", "delivery": "string", "host": "string", "tries": "number",
+	"next_request_at": "string", "finished_by": "string", "took_seconds": "number", "up_seconds": "number",
+	"wait_seconds": "number",
+	"sink":         "string", "variable": "string", "event": "string", "delivery": "string",
+	"host": "string", "tries": "number",
 	"status": "number", "attempt": "number", "text": "string",
 }
 
@@ -38,8 +41,10 @@ func logLines(t *testing.T, text string) (out []map[string]any) {
 			continue
 		}
 		for key, value := range fields {
-			kind := map[string]string{"string": "string", "float64": "number", "bool": "boolean"}[fmt.Sprintf("%T", value)]
-			if known := logTypes[key]; kind == "" || known != "" && known != kind || types[key] != "" && types[key] != kind {
+			kind := map[string]string{"string": "string", "float64": "number",
+				"bool": "boolean"}[fmt.Sprintf("%T", value)]
+			if known := logTypes[key]; kind == "" || known != "" && known != kind ||
+				types[key] != "" && types[key] != kind {
 				t.Errorf("%s is a %T here: %s", key, value, line)
 			}
 			types[key] = kind
@@ -50,7 +55,8 @@ func logLines(t *testing.T, text string) (out []map[string]any) {
 				t.Errorf("a secret: %s", line)
 			}
 		}
-		if _, err := time.Parse(time.RFC3339Nano, fmt.Sprint(fields["time"])); err != nil || fields["msg"] == "" || fields["level"] == "" || fields["window"] != nil {
+		if _, err := time.Parse(time.RFC3339Nano, fmt.Sprint(fields["time"])); err != nil || fields["msg"] == "" ||
+			fields["level"] == "" || fields["window"] != nil {
 			t.Errorf("%v: %s", err, line)
 		}
 		out = append(out, fields)
@@ -73,7 +79,7 @@ func find(t *testing.T, all []map[string]any, msg string, keys ...string) (out [
 		}
 	}
 	if len(out) == 0 {
-		t.Errorf("nobody says %q", msg)
+		t.Errorf("no line says %q", msg)
 	}
 	return out
 }
@@ -83,9 +89,12 @@ func find(t *testing.T, all []map[string]any, msg string, keys ...string) (out [
 func TestServeLog(t *testing.T) {
 	t.Parallel()
 	good := testbed.NewService(t, sandbox.Config{Seed: 5, Days: 5, Pages: 40})
-	limited := testbed.NewService(t, sandbox.Config{Seed: 5, Days: 20, Pages: 40, Faults: sandbox.Faults{ThrottleAfter: 2, RetryAfter: time.Hour}})
-	p := placeFor(t, good, []string{sandbox.DefaultProject}, "DOCGAUGE_SINCE="+testbed.DaysAgo(2).String(), "DOCGAUGE_WINDOWS=day",
-		"DOCGAUGE_LOG_FORMAT=json", "DOCGAUGE_NOTIFY_URL=http://127.0.0.1:1/T0KEN", "DOCGAUGE_PING_URL=http://127.0.0.1:1/T0KEN",
+	limited := testbed.NewService(t, sandbox.Config{Seed: 5, Days: 20, Pages: 40,
+		Faults: sandbox.Faults{ThrottleAfter: 2, RetryAfter: time.Hour}})
+	p := placeFor(t, good, []string{sandbox.DefaultProject},
+		"DOCGAUGE_SINCE="+testbed.DaysAgo(2).String(), "DOCGAUGE_WINDOWS=day",
+		"DOCGAUGE_LOG_FORMAT=json", "DOCGAUGE_NOTIFY_URL=http://127.0.0.1:1/T0KEN",
+		"DOCGAUGE_PING_URL=http://127.0.0.1:1/T0KEN",
 		"DOCGAUGE_API_KEY_EXPIRES="+testbed.DaysAgo(1).String(), "DOCGAUGE_CONCURRENCY=1")
 	life := func(outcome string, runs float64) {
 		daemon := p.serve(t, "--once-at-start")
@@ -127,7 +136,8 @@ func TestServeLog(t *testing.T) {
 	}
 	find(t, all, "window exported", "project", "granularity", "from", "to", "reason", "took_seconds")
 	find(t, all, "running window read", "project", "granularity", "from", "to", "took_seconds")
-	ended := find(t, all, "export ended", "outcome", "windows", "open_windows", "rows", "requests", "windows_left", "took_seconds")
+	ended := find(t, all, "export ended", "outcome", "windows", "open_windows", "rows", "requests",
+		"windows_left", "took_seconds")
 	if first := ended[0]; first["windows"] != 2.0 || first["open_windows"] != 1.0 {
 		t.Errorf("the first run: %v", first)
 	}
@@ -150,7 +160,8 @@ func TestServeLog(t *testing.T) {
 func TestCommandLog(t *testing.T) {
 	t.Parallel()
 	s := testbed.NewService(t, sandbox.Config{Seed: 5, Days: 5, Pages: 40})
-	base := placeFor(t, s, []string{sandbox.DefaultProject}, "DOCGAUGE_SINCE="+testbed.DaysAgo(2).String(), "DOCGAUGE_WINDOWS=day", "DOCGAUGE_LOG_FORMAT=json")
+	base := placeFor(t, s, []string{sandbox.DefaultProject}, "DOCGAUGE_SINCE="+testbed.DaysAgo(2).String(),
+		"DOCGAUGE_WINDOWS=day", "DOCGAUGE_LOG_FORMAT=json")
 	for _, tc := range []struct {
 		name string
 		env  []string
@@ -159,10 +170,14 @@ func TestCommandLog(t *testing.T) {
 		msg  string
 	}{
 		{"good", nil, []string{"export"}, exitDone, "window exported"},
-		{"refused", []string{"DOCGAUGE_API_KEY=sbx_wrong"}, []string{"export", "--from", testbed.DaysAgo(1).String(), "--to", testbed.DaysAgo(0).String()}, exitFailed, "export"},
-		{"settings", []string{"DOCGAUGE_BUDGET=many", "DOCGAUGE_SETTLE=3"}, []string{"export"}, exitUsage, "command failed"},
+		{"refused", []string{"DOCGAUGE_API_KEY=sbx_wrong"},
+			[]string{"export", "--from", testbed.DaysAgo(1).String(), "--to", testbed.DaysAgo(0).String()}, exitFailed,
+			"export"},
+		{"settings", []string{"DOCGAUGE_BUDGET=many", "DOCGAUGE_SETTLE=3"}, []string{"export"},
+			exitUsage, "command failed"},
 		{"flag", nil, []string{"export", "--nope"}, exitUsage, "command failed"},
-		{"remark", nil, []string{"openmetrics", "--from", testbed.DaysAgo(2).String(), "--to", testbed.DaysAgo(0).String()}, exitDone, "remark"},
+		{"remark", nil, []string{"openmetrics", "--from", testbed.DaysAgo(2).String(), "--to",
+			testbed.DaysAgo(0).String()}, exitDone, "remark"},
 		{"serve", []string{"DOCGAUGE_LISTEN_ADDRESS=192.0.2.1:0"}, []string{"serve"}, exitFailed, "command failed"},
 	} {
 		var said strings.Builder

@@ -19,10 +19,12 @@ import (
 	"github.com/docgauge/docgauge/internal/sandbox"
 )
 
-// oddPaths are what a link to the site can look like. \xff is no UTF-8.
+// oddPaths are possible links to the site. \xff is not UTF-8.
 var oddPaths = []string{
-	"/plain", "/", "/\"quoted\"", "/two\nlines", "/back\\slash", "/\\n", "/emoji-🙂-👩‍🚀", "/tab\there", "/bell\aesc\x1b[0m\x7f",
-	"/\u2028\u0085", "/comma,{brace}=\"x\"", "/# HELP nothing", "/<script>alert(1)</script>", "/<img src=x onerror=alert(1)>",
+	"/plain", "/", "/\"quoted\"", "/two\nlines", "/back\\slash", "/\\n", "/emoji-🙂-👩‍🚀", "/tab\there",
+	"/bell\aesc\x1b[0m\x7f",
+	"/\u2028\u0085", "/comma,{brace}=\"x\"", "/# HELP nothing", "/<script>alert(1)</script>",
+	"/<img src=x onerror=alert(1)>",
 	"/'\"--></textarea>", "/&lt;&amp;", "/%3Cscript%3E?a=1&b=2#c", "/{{.}}", "/\u202egnp.exe", "/not UTF-8 \xff",
 	"/" + strings.Repeat("long/", 200) + "a", "/" + strings.Repeat("long/", 200) + "b",
 }
@@ -45,7 +47,7 @@ func logOf(t *testing.T, paths []string) (dir string) {
 		}
 	}
 	dir = t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, sandbox.EventLogName), []byte(log.String()), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "events.ndjson"), []byte(log.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -61,12 +63,14 @@ func TestOddPaths(t *testing.T) {
 	if err != nil || len(rows) != len(oddPaths) {
 		t.Fatalf("the service has %d paths: %v", len(rows), err)
 	}
-	p := placeFor(t, s, []string{sandbox.DefaultProject}, "DOCGAUGE_SINCE="+yesterday.From.String(), "DOCGAUGE_WINDOWS=day", "DOCGAUGE_OPEN_WINDOWS=")
+	p := placeFor(t, s, []string{sandbox.DefaultProject}, "DOCGAUGE_SINCE="+yesterday.From.String(),
+		"DOCGAUGE_WINDOWS=day", "DOCGAUGE_OPEN_WINDOWS=")
 	daemon := p.serve(t, "--once-at-start")
 	all := daemon.awaitRuns(t, export.Success, 1)
 	want := testbed.Series{}
 	for _, r := range rows {
-		name := fmt.Sprintf(`docgauge_page_visitors_deduplicated{path="%s",project=%q,window="day"}`, escape.Replace(exporter.Label(r.Path)), sandbox.DefaultProject)
+		name := fmt.Sprintf(`docgauge_page_visitors_deduplicated{path="%s",project=%q,window="day"}`,
+			escape.Replace(exporter.Label(r.Path)), sandbox.DefaultProject)
 		want[name] = float64(r.Total)
 	}
 	got := all.Only(func(name string) bool { return strings.HasPrefix(name, "docgauge_page_visitors_deduplicated{") })
@@ -89,7 +93,8 @@ func checked(t *testing.T, text string) {
 	// Its standard output is the table of cardinalities, which --extended adds.
 	var said strings.Builder
 	cmd.Stderr = &said
-	if table, err := cmd.Output(); err != nil || said.Len() > 0 || !strings.Contains(string(table), "docgauge_page_visitors ") {
+	if table, err := cmd.Output(); err != nil || said.Len() > 0 ||
+		!strings.Contains(string(table), "docgauge_page_visitors ") {
 		t.Errorf("%v: %s\n%s", err, said.String(), table)
 	}
 }
@@ -101,13 +106,16 @@ func inBrowser(t *testing.T, url string, rows []analytics.Row) {
 		t.Fatal(err)
 	}
 	var shown, want []string
-	if err := tab.Eval(t.Context(), `Array.from(document.querySelectorAll(".pages bdi")).map(e => e.title || e.textContent)`, &shown); err != nil || len(shown) == 0 {
+	if err := tab.Eval(t.Context(),
+		`Array.from(document.querySelectorAll(".pages bdi")).map(e => e.title || e.textContent)`, &shown); err != nil ||
+		len(shown) == 0 {
 		t.Fatalf("%d pages are shown: %v", len(shown), err)
 	}
 	for i, r := range rows {
 		want = append(want, r.Path)
-		// The page bounds what it shows of a path.
-		if start, cut := strings.CutSuffix(shown[min(i, len(shown)-1)], "…"); cut && len(start) > exporter.MaxLabel && strings.HasPrefix(r.Path, start) {
+		// The page limits the length of a path.
+		if start, cut := strings.CutSuffix(shown[min(i, len(shown)-1)], "…"); cut && len(start) > exporter.MaxLabel &&
+			strings.HasPrefix(r.Path, start) {
 			want[i] = start + "…"
 		}
 	}
@@ -115,7 +123,8 @@ func inBrowser(t *testing.T, url string, rows []analytics.Row) {
 		t.Errorf("(-service +page):\n%s", diff)
 	}
 	var alien int
-	if err := tab.Eval(t.Context(), `document.querySelectorAll("script, img, textarea").length`, &alien); err != nil || alien > 0 {
+	if err := tab.Eval(t.Context(), `document.querySelectorAll("script, img, textarea").length`, &alien); err != nil ||
+		alien > 0 {
 		t.Errorf("%d elements are not ours: %v", alien, err)
 	}
 	if said := tab.Console(); len(said) > 0 {

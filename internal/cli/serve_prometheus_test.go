@@ -19,6 +19,7 @@ import (
 	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/archive"
 	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/export"
@@ -42,9 +43,11 @@ var servedProjects = []string{"prj_a", "prj_b"}
 // it, scrapes cost nothing, and a restart brings them back without the service.
 func TestServe(t *testing.T) {
 	t.Parallel()
-	s := testbed.NewService(t, sandbox.Config{Seed: 3, Days: 80, Pages: 300, Projects: servedProjects, Faults: sandbox.Faults{Latency: servedDelay}})
+	s := testbed.NewService(t, sandbox.Config{Seed: 3, Days: 80, Pages: 300, Projects: servedProjects,
+		Faults: sandbox.Faults{Latency: servedDelay}})
 	p := placeFor(t, s, servedProjects,
-		"DOCGAUGE_SINCE="+testbed.DaysAgo(12).String(), fmt.Sprintf("DOCGAUGE_BUDGET=%d", servedBudget), fmt.Sprintf("DOCGAUGE_TOP_PAGES=%d", servedPages),
+		"DOCGAUGE_SINCE="+testbed.DaysAgo(12).String(), fmt.Sprintf("DOCGAUGE_BUDGET=%d", servedBudget),
+		fmt.Sprintf("DOCGAUGE_TOP_PAGES=%d", servedPages),
 		fmt.Sprintf("DOCGAUGE_CONCURRENCY=%d", servedConcurrency))
 	daemon := p.serve(t, "--once-at-start")
 	daemon.awaitRuns(t, export.Deferred, 1)
@@ -70,8 +73,8 @@ func (f *served) prometheus(t *testing.T) {
 	server := engines.RunPrometheus(t, engines.PrometheusConfig{
 		Scrapes: []engines.Scrape{{URL: f.daemon.URL + "/metrics", Interval: time.Second}}, NativeHistograms: true,
 	})
-	// A scrape that takes too long on a busy machine ends every series: what is asked
-	// is what the first one brought.
+	// A scrape that takes too long on a busy machine ends every series: the queries
+	// use the first one.
 	q := question{t, server, server.ScrapedAt(t, "docgauge_snapshot_timestamp_seconds", "")}
 	f.numbers(q)
 	f.top(q)
@@ -100,7 +103,7 @@ func (f *served) numbers(q question) {
 	site, deduplicated, open := map[string]float64{}, map[string]float64{}, map[string]float64{}
 	starts, ends, pages := map[string]float64{}, map[string]float64{}, map[string]float64{}
 	for _, c := range status.Coverage {
-		name := c.Project + " " + c.Window
+		name := c.Project + " " + string(c.Granularity)
 		totals, rows, err := f.Visitors(c.Project, c.Newest.Window)
 		if err != nil || totals != c.Newest.Totals {
 			q.Errorf("%s: status has %+v, the service %+v (%v)", name, c.Newest.Totals, totals, err)
@@ -125,7 +128,7 @@ func (f *served) numbers(q question) {
 	q.is(map[string]float64{"": 8}, `count(docgauge_window_verified == 1)`)
 }
 
-func (f *served) status(t *testing.T) (report statusReport) {
+func (f *served) status(t *testing.T) (report coverage.Status) {
 	t.Helper()
 	if err := json.Unmarshal(f.run(t, "status", "--json"), &report); err != nil {
 		t.Fatal(err)
@@ -156,7 +159,8 @@ func (f *served) top(q question) {
 // newestFile opens the newest window of the archive; names sort by date.
 func (f *served) newestFile(t *testing.T, project string, g analytics.Granularity) *archive.File {
 	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(f.dir, "data", "visitors", "v1", "p="+project, "g="+string(g), "*", "*.parquet"))
+	paths, err := filepath.Glob(filepath.Join(f.dir, "data", "visitors", "v1", "p="+project,
+		"g="+string(g), "*", "*.parquet"))
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("no file of %s %s: %v", project, g, err)
 	}
@@ -181,7 +185,8 @@ func (f *served) due(q question) {
 	}
 	q.is(want, "docgauge_windows_due > 0", "project", "window", "reason")
 	q.is(map[string]float64{"": 2 * 4 * 3}, "count(docgauge_windows_due)")
-	if finish := ask(q.T, q.server, "docgauge_backlog_finish_timestamp_seconds - time()", q.at)[""]; finish < 3000 || finish > 4000 {
+	if finish := ask(q.T, q.server, "docgauge_backlog_finish_timestamp_seconds - time()", q.at)[""]; finish < 3000 ||
+		finish > 4000 {
 		q.Errorf("the backlog ends in %v s, want about the hour after which the budget is free", finish)
 	}
 }
@@ -200,7 +205,8 @@ func (f *served) counted(q question) {
 	}
 	q.is(windows, "docgauge_windows_committed_total", "project", "sink")
 	q.is(map[string]float64{"parquet": rows}, "docgauge_rows_written_total", "sink")
-	q.is(map[string]float64{"deferred": 1, "success": 0, "failed": 0, "interrupted": 0}, "docgauge_export_runs_total", "outcome")
+	q.is(map[string]float64{"deferred": 1, "success": 0, "failed": 0, "interrupted": 0},
+		"docgauge_export_runs_total", "outcome")
 	q.is(map[string]float64{"admin": 0}, "docgauge_api_key_rejected", "key")
 	q.is(map[string]float64{"parquet": 0}, "docgauge_sink_failures_total + on(sink) docgauge_spool_windows", "sink")
 }
@@ -222,9 +228,11 @@ func (f *served) revisions(t *testing.T) (all []analytics.Revision) {
 
 // durations asks native histograms, which a scrape in protobuf has.
 func (f *served) durations(q question) {
-	q.is(map[string]float64{"visitors": servedBudget}, "histogram_count(docgauge_api_request_duration_seconds)", "endpoint")
+	q.is(map[string]float64{"visitors": servedBudget}, "histogram_count(docgauge_api_request_duration_seconds)",
+		"endpoint")
 	q.is(map[string]float64{"": 1}, "histogram_count(docgauge_export_duration_seconds)")
-	took := ask(q.T, q.server, "docgauge_export_last_completion_timestamp_seconds - docgauge_export_last_start_timestamp_seconds", q.at)[""]
+	took := ask(q.T, q.server, "docgauge_export_last_completion_timestamp_seconds - "+
+		"docgauge_export_last_start_timestamp_seconds", q.at)[""]
 	// A bucket is as wide as an eighth of a power of two.
 	least, most := servedDelay.Seconds()/1.1, took*1.1
 	for _, quantile := range []string{"0.01", "0.5", "0.99"} {
@@ -235,7 +243,8 @@ func (f *served) durations(q question) {
 	}
 	// The completion is noted after the duration, however long that takes.
 	least = servedDelay.Seconds() * servedBudget / servedConcurrency
-	if got := ask(q.T, q.server, "histogram_sum(docgauge_export_duration_seconds)", q.at)[""]; got < least || got > took+0.01 {
+	if got := ask(q.T, q.server, "histogram_sum(docgauge_export_duration_seconds)", q.at)[""]; got < least ||
+		got > took+0.01 {
 		q.Errorf("the run took %v s by the histogram, %v s by the clock, %v s at least", got, took, least)
 	}
 }
@@ -248,13 +257,13 @@ func (f *served) statusPage(t *testing.T) {
 	for _, c := range f.status(t).Coverage {
 		for _, n := range []int64{c.Newest.Totals.Human, c.Newest.Totals.AI, c.Newest.Totals.Total} {
 			if !strings.Contains(text, ">"+format.Commas(n)+"<") {
-				t.Errorf("the page lacks %s of %s %s", format.Commas(n), c.Project, c.Window)
+				t.Errorf("the page lacks %s of %s %s", format.Commas(n), c.Project, c.Granularity)
 			}
 		}
 	}
 }
 
-// locks: nobody else exports, or runs the queue, on the same state.
+// locks: no other process exports, or runs the queue, on the same state.
 func (f *served) locks(t *testing.T) {
 	for _, lock := range []func(string) (*state.Lock, error){state.LockExport, state.LockQueue} {
 		if _, err := lock(filepath.Join(f.dir, "state")); !errors.Is(err, state.ErrLocked) {
@@ -294,7 +303,7 @@ func (f *served) scrapesCostNothing(t *testing.T) {
 	t.Logf("1000 scrapes and 100 page views in %v, no request", took.Round(time.Millisecond))
 }
 
-// visitors says of a series whether it is of what the service counted.
+// visitors reports whether a series is a count of the service.
 func visitors(name string) bool {
 	for _, prefix := range []string{"site_visitors", "page_visitors", "pages{", "open_", "window_"} {
 		if strings.HasPrefix(name, "docgauge_"+prefix) {

@@ -25,8 +25,10 @@ import (
 func TestReloadStorm(t *testing.T) {
 	t.Parallel()
 	const storms = 5
-	s := testbed.NewService(t, sandbox.Config{Seed: 7, Days: 20, Pages: 700, Faults: sandbox.Faults{Latency: 60 * time.Millisecond}})
-	p := placeFor(t, s, []string{sandbox.DefaultProject}, "DOCGAUGE_SINCE="+testbed.DaysAgo(14).String(), "DOCGAUGE_OPEN_WINDOWS=",
+	s := testbed.NewService(t, sandbox.Config{Seed: 7, Days: 20, Pages: 700,
+		Faults: sandbox.Faults{Latency: 60 * time.Millisecond}})
+	p := placeFor(t, s, []string{sandbox.DefaultProject}, "DOCGAUGE_SINCE="+testbed.DaysAgo(14).String(),
+		"DOCGAUGE_OPEN_WINDOWS=",
 		"DOCGAUGE_WINDOWS=day", "DOCGAUGE_CONCURRENCY=1")
 	daemon := p.serve(t, "--once-at-start", "--web.enable-lifecycle")
 	stop := make(chan struct{})
@@ -36,7 +38,7 @@ func TestReloadStorm(t *testing.T) {
 
 	for storm := range storms {
 		read := len(s.Requests())
-		testbed.Await(t, "it goes on", func() bool { return len(s.Requests()) > read+1 })
+		testbed.Await(t, "it continues", func() bool { return len(s.Requests()) > read+1 })
 		var asking sync.WaitGroup
 		for range 20 {
 			if err := daemon.cmd.Process.Signal(syscall.SIGHUP); err != nil {
@@ -45,7 +47,8 @@ func TestReloadStorm(t *testing.T) {
 		}
 		for range 3 {
 			asking.Go(func() {
-				if status, body, err := testbed.Ask(t.Context(), http.MethodPost, daemon.URL+"/-/reload"); err != nil || status != http.StatusOK {
+				if status, body, err := testbed.Ask(t.Context(), http.MethodPost, daemon.URL+"/-/reload"); err != nil ||
+					status != http.StatusOK {
 					t.Errorf("storm %d: status %d, %v: %s", storm, status, err, body)
 				}
 			})
@@ -70,10 +73,11 @@ func TestReloadStorm(t *testing.T) {
 		t.Errorf("%d of %d pages were requested again over %d reloads", again, len(pages), reloads)
 	}
 	windows, rows := compareAll(t, s.Sandbox, filepath.Join(p.dir, "data"))
-	if got := end[`docgauge_windows_committed_total{project="`+sandbox.DefaultProject+`",sink="parquet"}`]; got != float64(windows) || windows != 14 {
+	if got := end[committedSeries]; got != float64(windows) || windows != 14 {
 		t.Errorf("%v windows were counted, %d are there", got, windows)
 	}
-	t.Logf("%d reloads, %d scrapes, %d requests for %d pages, %d windows, %d rows", reloads, scrapes, len(s.Requests()), len(pages), windows, rows)
+	t.Logf("%d reloads, %d scrapes, %d requests for %d pages, %d windows, %d rows", reloads, scrapes, len(s.Requests()),
+		len(pages), windows, rows)
 }
 
 // said counts a text in the log.
@@ -122,13 +126,16 @@ func TestReloadDuringCreation(t *testing.T) {
 			status, body, err := testbed.Ask(t.Context(), http.MethodPost, daemon.URL+"/-/reload")
 			answer <- fmt.Sprint(status, body, err)
 		}()
-		testbed.Await(t, "the reload waits for the POST", func() bool { return daemon.said(t, "what is under way is finished first") > sent })
+		testbed.Await(t, "the reload waits for the POST", func() bool {
+			return daemon.said(t,
+				"what is under way is finished first") > sent
+		})
 		select {
 		case early := <-answer:
 			t.Errorf("while a POST was in flight the reload ended: %s", early)
 		default:
 		}
-		daemon.metrics(t) // is answered meanwhile
+		daemon.metrics(t) // is answered during that
 		release <- struct{}{}
 		if got, want := <-answer, fmt.Sprint(http.StatusOK, "reloaded\n", error(nil)); got != want {
 			t.Errorf("%s, want %s", got, want)
@@ -180,16 +187,17 @@ func scrapeUntil(t *testing.T, s *sidecar, stop <-chan struct{}) (scrapes int) {
 }
 
 // TestReloadWhileASinkIsDown: what waits for a sink that cannot be reached waits on, and a
-// reload that names another place for it lets the export go on there.
+// reload that names another place for it continues the export there.
 func TestReloadWhileASinkIsDown(t *testing.T) {
 	t.Parallel()
 	s := testbed.NewService(t, sandbox.Config{Seed: 5, Days: 6, Pages: 40})
 	p := placeFor(t, s, []string{sandbox.DefaultProject}, "DOCGAUGE_OPEN_WINDOWS=", "DOCGAUGE_WINDOWS=day")
 	file, dsn := filepath.Join(p.dir, "docgauge.env"), filepath.Join(p.dir, "dsn")
 	writeText(t, file, "DOCGAUGE_SINCE="+testbed.DaysAgo(2).String()+"\n")
-	p.run(t, "--env-file", file, "export") // so that nobody has to ask the sink what there is
+	p.run(t, "--env-file", file, "export") // so that the sink is not asked for its windows
 	writeText(t, dsn, "postgres://nobody@127.0.0.1:1/none")
-	settings := "DOCGAUGE_SINCE=" + testbed.DaysAgo(5).String() + "\nDOCGAUGE_SINKS=parquet,postgres\nDOCGAUGE_POSTGRES_DSN_FILE=" + dsn + "\n"
+	settings := "DOCGAUGE_SINCE=" + testbed.DaysAgo(5).String() +
+		"\nDOCGAUGE_SINKS=parquet,postgres\nDOCGAUGE_POSTGRES_DSN_FILE=" + dsn + "\n"
 	writeText(t, file, settings)
 	daemon := p.serve(t, "--env-file", file, "--once-at-start", "--web.enable-lifecycle")
 	daemon.awaitRuns(t, "failed", 1)
@@ -225,7 +233,7 @@ func TestReloadWhileASinkIsDown(t *testing.T) {
 	if _, there := daemon.metrics(t)[waits]; there {
 		t.Error("the sink is still shown")
 	}
-	committed := daemon.metrics(t)[`docgauge_windows_committed_total{project="`+sandbox.DefaultProject+`",sink="parquet"}`]
+	committed := daemon.metrics(t)[committedSeries]
 	if committed != 5 || len(s.Requests()) != 5 {
 		t.Errorf("%v windows, %d requests", committed, len(s.Requests()))
 	}
@@ -237,13 +245,16 @@ func TestReloadWhileASinkIsDown(t *testing.T) {
 func TestServeFlags(t *testing.T) {
 	t.Parallel()
 	s := testbed.NewService(t, sandbox.Config{Seed: 5, Days: 6, Pages: 40})
-	p := placeFor(t, s, []string{sandbox.DefaultProject}, "DOCGAUGE_LISTEN_ADDRESS=256.0.0.1:1", "DOCGAUGE_WEB_CONFIG_FILE=gone.yml",
+	p := placeFor(t, s, []string{sandbox.DefaultProject}, "DOCGAUGE_LISTEN_ADDRESS=256.0.0.1:1",
+		"DOCGAUGE_WEB_CONFIG_FILE=gone.yml",
 		"DOCGAUGE_LOG_LEVEL=error", "DOCGAUGE_LOG_FORMAT=text")
 	file := filepath.Join(p.dir, "docgauge.env")
 	writeText(t, file, "DOCGAUGE_LOG_LEVEL=warn\nDOCGAUGE_LOG_FORMAT=text\nDOCGAUGE_WEB_CONFIG_FILE=gone too\n")
-	daemon := p.serve(t, "--env-file", file, "--web.listen-address=127.0.0.1:0", "--web.listen-address", "[::1]:0", "--web.config.file=",
+	daemon := p.serve(t, "--env-file", file, "--web.listen-address=127.0.0.1:0", "--web.listen-address",
+		"[::1]:0", "--web.config.file=",
 		"--log.level", "debug", "--log.format=json", "--web.enable-lifecycle")
-	if status, body, err := testbed.Ask(t.Context(), http.MethodPut, daemon.URL+"/-/reload"); err != nil || status != http.StatusOK {
+	if status, body, err := testbed.Ask(t.Context(), http.MethodPut, daemon.URL+"/-/reload"); err != nil ||
+		status != http.StatusOK {
 		t.Fatalf("status %d, %v: %s", status, err, body)
 	}
 	daemon.page(t, "/-/healthy")
@@ -271,7 +282,8 @@ func TestLifecycle(t *testing.T) {
 	p := placeFor(t, s, []string{sandbox.DefaultProject})
 	reload := func(daemon *sidecar, user string, want int) string {
 		t.Helper()
-		status, body, err := testbed.Ask(t.Context(), http.MethodPost, strings.Replace(daemon.URL, "://", "://"+user, 1)+"/-/reload")
+		status, body, err := testbed.Ask(t.Context(), http.MethodPost,
+			strings.Replace(daemon.URL, "://", "://"+user, 1)+"/-/reload")
 		if err != nil || status != want {
 			t.Errorf("%q: status %d, %v: %s", user, status, err, body)
 		}
@@ -283,7 +295,8 @@ func TestLifecycle(t *testing.T) {
 	}
 	daemon.stop(t)
 	// The password is "reload".
-	writeText(t, filepath.Join(p.dir, "web.yml"), "basic_auth_users: {ops: $2a$04$mPteoXWvgRO1meZ88klKXOEIMuib8un0jucRZQ8.hy8Fu9bnMP0yy}\n")
+	writeText(t, filepath.Join(p.dir, "web.yml"), "basic_auth_users: {ops: "+
+		"$2a$04$mPteoXWvgRO1meZ88klKXOEIMuib8un0jucRZQ8.hy8Fu9bnMP0yy}\n")
 	daemon = p.serve(t, "--web.enable-lifecycle", "--web.config.file=web.yml")
 	reload(daemon, "", http.StatusUnauthorized)
 	reload(daemon, "ops:reload@", http.StatusOK)

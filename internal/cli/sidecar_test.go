@@ -28,13 +28,13 @@ const (
 // sidecar is a `docgauge serve` by the real binary.
 type sidecar struct {
 	URL   string
-	log   string // the file that has what it said
+	log   string // the file with its output
 	cmd   *exec.Cmd
 	ended chan struct{} // closed when the process was waited for
 }
 
 // startSidecar starts serve in dir, on a free port unless env says otherwise, and
-// returns when it has said where. What it says is added to log.
+// returns when it has logged its address. Its output is appended to log.
 func startSidecar(dir, log string, env []string, args ...string) (*sidecar, error) {
 	binary, err := exec.LookPath("docgauge")
 	if err != nil {
@@ -49,8 +49,10 @@ func startSidecar(dir, log string, env []string, args ...string) (*sidecar, erro
 	if err != nil {
 		return nil, err
 	}
-	s := &sidecar{log: log, cmd: exec.Command(binary, append([]string{"serve"}, args...)...), ended: make(chan struct{})}
-	s.cmd.Dir, s.cmd.Env = dir, append([]string{"DOCGAUGE_LISTEN_ADDRESS=127.0.0.1:0", "DOCGAUGE_SCHEDULE=" + never}, env...)
+	s := &sidecar{log: log, cmd: exec.Command(binary, append([]string{"serve"}, args...)...),
+		ended: make(chan struct{})}
+	s.cmd.Dir, s.cmd.Env = dir, append([]string{"DOCGAUGE_LISTEN_ADDRESS=127.0.0.1:0", "DOCGAUGE_SCHEDULE=" + never},
+		env...)
 	s.cmd.Stdout, s.cmd.Stderr = out, out
 	dieWithUs(s.cmd)
 	if err := s.cmd.Start(); err != nil {
@@ -66,7 +68,8 @@ func startSidecar(dir, log string, env []string, args ...string) (*sidecar, erro
 	return s, err
 }
 
-var whereItServes = regexp.MustCompile(`msg="serve started" .*url=(https?://[^\s/]+)|"msg":"serve started".*"url":"(https?://[^"/]+)"`)
+var whereItServes = regexp.MustCompile(
+	`msg="serve started" .*url=(https?://[^\s/]+)|"msg":"serve started".*"url":"(https?://[^"/]+)"`)
 
 // where waits for the line that says so, after the first bytes of the log.
 func (s *sidecar) where(after int) (url string, err error) {
@@ -101,7 +104,7 @@ func (s *sidecar) exit() (code int, err error) {
 	case <-s.ended:
 		return s.cmd.ProcessState.ExitCode(), nil
 	case <-time.After(stopped):
-		return 0, errors.Join(fmt.Errorf("serve goes on after %v", stopped), s.cmd.Process.Signal(syscall.SIGQUIT))
+		return 0, errors.Join(fmt.Errorf("serve still runs %v later", stopped), s.cmd.Process.Signal(syscall.SIGQUIT))
 	}
 }
 
@@ -115,7 +118,7 @@ func (s *sidecar) stop(t *testing.T) {
 	}
 }
 
-// page returns what the sidecar serves at a path with status 200.
+// page returns the page that the sidecar serves at a path with status 200.
 func (s *sidecar) page(t *testing.T, path string) string {
 	t.Helper()
 	status, body, err := testbed.Fetch(t.Context(), s.URL+path)
@@ -157,7 +160,8 @@ type place struct {
 func placeFor(t *testing.T, s *testbed.Service, projects []string, more ...string) place {
 	t.Helper()
 	own := []string{
-		"DOCGAUGE_BASE_URL=" + s.URL, "DOCGAUGE_PROJECTS=" + strings.Join(projects, ","), "DOCGAUGE_API_KEY=" + sandbox.DefaultAPIKey,
+		"DOCGAUGE_BASE_URL=" + s.URL, "DOCGAUGE_PROJECTS=" + strings.Join(projects, ","),
+		"DOCGAUGE_API_KEY=" + sandbox.DefaultAPIKey,
 		"DOCGAUGE_BUDGET=0",
 	}
 	return place{t.TempDir(), slices.Concat(os.Environ(), own, more)}

@@ -18,7 +18,6 @@ func (a *Program) sinksCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sinks",
 		Short: "look after the sinks",
-		Args:  noArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(a.gcCommand())
@@ -30,13 +29,12 @@ func (a *Program) gcCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gc",
 		Short: "delete superseded readings from ClickHouse and Delta Lake",
-		Long: `gc deletes what no reader sees any more, of readings that a later one took the place
-of, and of attempts that were never committed: rows of ClickHouse after 24 hours,
-longer than any query runs; data files of Delta Lake after 7 days, for which older
-versions of the tables can be read, and log entries after 30 days if a checkpoint
-has what they said. What readers see is never touched. docgauge export does the same
-once a day.`,
-		Args: noArgs,
+		Long: `gc deletes what no reader sees any more, of readings that a later one took the
+place of, and of attempts that were never committed: rows of ClickHouse after 24
+hours, longer than any query runs; data files of Delta Lake after 7 days, for
+which older versions of the tables can be read, and log entries after 30 days if
+a checkpoint has what they said. What readers see is never touched. docgauge
+export does the same once a day.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.gc(cmd.Context(), dryRun, asJSON) },
 	}
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only list what would be deleted")
@@ -57,7 +55,7 @@ func (a *Program) gc(ctx context.Context, dryRun, asJSON bool) (err error) {
 	found := []collected{}
 	var failed []error
 	for _, s := range stores {
-		some, err := s.Collect(ctx, dryRun)
+		some, err := sinks.Collect(ctx, s, dryRun)
 		if err != nil {
 			failed = append(failed, fmt.Errorf("%s sink: %w", s.Name(), err))
 		}
@@ -87,9 +85,11 @@ func (a *Program) printCollected(found []collected, w wording, dryRun bool) erro
 	for _, f := range found {
 		w.several = w.several || f.Project != found[0].Project
 	}
-	table := render.NewTable(render.Column{Name: "sink"}, projectColumn(), render.Column{Name: "window"}, render.Column{Name: "days"}, render.Number("rows"), render.Column{Name: "superseded"})
+	table := render.NewTable(render.Column{Name: "sink"}, projectColumn(), render.Column{Name: "window"},
+		render.Column{Name: "days"}, render.Number("rows"), render.Column{Name: "superseded"})
 	for _, f := range found {
-		table.Add(f.Sink, w.project(f.Project), string(f.Granularity), w.days(f.Key), format.Commas(int64(f.Rows)), format.Time(f.Since))
+		table.Add(f.Sink, w.project(f.Project), string(f.Granularity), w.days(f.Key),
+			format.Commas(int64(f.Rows)), format.Time(f.Since))
 		n += f.Rows
 	}
 	if len(found) > 0 && (dryRun || render.IsTerminal(a.Out)) {
@@ -97,6 +97,7 @@ func (a *Program) printCollected(found []collected, w wording, dryRun bool) erro
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(a.Out, "%s %s, %s rows\n", verb, format.Plural(len(found), "superseded attempt"), format.Commas(int64(n)))
+	_, err := fmt.Fprintf(a.Out, "%s %s, %s rows\n", verb, format.Plural(len(found), "superseded attempt"),
+		format.Commas(int64(n)))
 	return err
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,8 +15,8 @@ import (
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/format"
-	"github.com/docgauge/docgauge/internal/snapshot"
 	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/schedule"
 )
 
@@ -30,13 +31,12 @@ site totals, how many windows are known, missing (gaps since DOCGAUGE_SINCE),
 provisional (will be read once more) and unverified, then the running windows,
 the budget, and the last run. It sends nothing and works while an export runs.
 
---rebuild makes the ledger what the sinks show. Use it when the state directory was
-lost or its database is damaged: exported windows are then not read again. Windows in
-the spool stay; windows that no sink holds are forgotten, and due again. A damaged
-database is renamed, not deleted.
+--rebuild makes the ledger match the sinks. Use it when the state directory was
+lost or its database is damaged: exported windows are then not read again.
+Windows in the spool stay; windows that no sink holds are forgotten, and due
+again. A damaged database is renamed, not deleted.
 
 Unique visitors are not additive: do not sum days to weeks, or pages to a site.`,
-		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if rebuild {
 				if err := a.rebuild(cmd.Context()); err != nil {
@@ -50,12 +50,6 @@ Unique visitors are not additive: do not sum days to weeks, or pages to a site.`
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the status as JSON")
 	cmd.Flags().BoolVar(&rebuild, "rebuild", false, "read the ledger back from the sinks first")
 	return cmd
-}
-
-// statusReport is printed.
-type statusReport struct {
-	snapshot.Status
-	words wording
 }
 
 func (a *Program) status(ctx context.Context, sel coverage.Selection, asJSON bool) error {
@@ -72,52 +66,105 @@ func (a *Program) statusOf(ctx context.Context, c config.Config, sel coverage.Se
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	report, err := snapshot.NewStatus(ctx, db, c, sel, a.now())
+	report, err := coverage.NewStatus(ctx, db, c, sel, a.now())
 	if err != nil {
 		return err
 	}
 	if asJSON {
 		return render.JSON(a.Out, report)
 	}
-	return a.printStatus(statusReport{report, a.wording(c)})
+	return a.printStatus(report, a.wording(c))
 }
 
-func (a *Program) printStatus(r statusReport) error {
-	if err := r.words.coverageTable(r.Coverage).Print(a.Out); err != nil {
+func (a *Program) printStatus(r coverage.Status, words wording) error {
+	if err := words.coverageTable(r.Coverage).Print(a.Out); err != nil {
 		return err
 	}
 	text := render.NewText(a.Out)
 	text.Line(0, "")
 	for _, w := range r.Open {
-		text.Line(2, "running %s: %s human, %s ai, %s total so far (%s)", r.words.window(w.Key),
-			format.Commas(w.Totals.Human), format.Commas(w.Totals.AI), format.Commas(w.Totals.Total), format.Clock(w.ReadAt, a.now()))
+		text.Line(2, "running %s: %s human, %s ai, %s total so far (%s)", words.window(w.Key),
+			format.Commas(w.Totals.Human), format.Commas(w.Totals.AI), format.Commas(w.Totals.Total),
+			format.Clock(w.ReadAt, a.now()))
 	}
-	a.printTroubled(text, r)
+	// Windows that are not verified, those that are skipped, and how many wait for their time.
+	list := func(n int, line func(i int) string) {
+		for i := range min(n, shownTroubled) {
+			text.Line(2, "%s", line(i))
+		}
+		if n > shownTroubled {
+			text.Line(2, "  and %s more: docgauge status --json", format.Commas(n-shownTroubled))
+		}
+	}
+	list(len(r.Unverified), func(i int) string {
+		u := r.Unverified[i]
+		return fmt.Sprintf("NOT VERIFIED %s: of %s %s were read before the numbers last moved, %s repeated a path; "+
+			"it is read again when it has settled",
+			words.window(u.Key), format.Plural(u.Rows, "row"), format.Commas(u.MovedRows),
+			format.Commas(u.RepeatedRows))
+	})
+	list(len(r.SetAside), func(i int) string {
+		s := r.SetAside[i]
+		next := "next try " + format.Clock(s.Until, a.now())
+		if schedule.GivenUp(s) {
+			next = fmt.Sprintf("not tried again without --from %s --to %s", s.From, s.To)
+		}
+		return fmt.Sprintf("skipped %s: %s, failed %s, %s: %s", words.window(s.Key), s.Reason,
+			format.Plural(s.Failures, "time"), next, s.Detail)
+	})
+	aside := map[analytics.Key]bool{}
+	for _, s := range r.SetAside {
+		aside[s.Key] = true
+	}
+	n := 0
+	for _, w := range r.Waiting {
+		if !aside[w.Key] {
+			n++
+		}
+	}
+	if n > 0 {
+		text.Line(2, "%s known by their totals; their rows are read when they have settled: docgauge plan",
+			format.Plural(n, "window"))
+	}
 	for _, sink := range r.Sinks {
 		if n := r.Owed[sink]; n > 0 {
-			text.Line(2, "sink %s lacks %s: the next export delivers what is in the spool, `docgauge verify --repair` copies the rest from another sink", sink, format.Plural(n, "window"))
+			text.Line(2, "sink %s lacks %s: the next export delivers the windows in the spool, `docgauge verify "+
+				"--repair` copies the rest from another sink", sink, format.Plural(n, "window"))
 		}
 	}
 	text.Line(2, "budget: %s", r.Budget)
-	a.printLastRun(text, r.LastRun)
+	run := r.LastRun
+	if run == nil {
+		text.Line(0, "no run yet")
+		return text.Err()
+	}
+	text.Line(2, "last run: %s at %s, %s, %s", cmp.Or(run.Outcome, "running, or killed"),
+		format.Clock(run.Started, a.now()), format.Plural(run.Windows, "window"),
+		format.Plural(run.Requests, "request"))
+	if run.Message != "" {
+		text.Line(2, "  %s", run.Message)
+	}
 	return text.Err()
 }
 
 // coverageTable has a row for each granularity, below their project if there are several.
-func (w wording) coverageTable(all []snapshot.Coverage) *render.Table {
-	table := render.NewTable(render.Column{Name: "window"}, render.Column{Name: "newest"}, render.Number("human"), render.Number("ai"),
-		render.Number("total"), render.Number("pages"), render.Number("known"), render.Column{Name: "state", Cut: render.CutEnd})
+func (w wording) coverageTable(all []view.Grid) *render.Table {
+	table := render.NewTable(render.Column{Name: "window"}, render.Column{Name: "newest"},
+		render.Number("human"), render.Number("ai"),
+		render.Number("total"), render.Number("pages"), render.Number("known"),
+		render.Column{Name: "state", Cut: render.CutEnd})
 	for i, c := range all {
 		if name := w.project(c.Project); name != "" && (i == 0 || all[i-1].Project != c.Project) {
 			table.Group(name)
 		}
-		cells := []string{c.Window, "-", "-", "-", "-", "-"}
+		cells := []string{string(c.Granularity), "-", "-", "-", "-", "-"}
 		if n := c.Newest; n != nil {
 			pages := "-"
 			if !n.TotalsOnly() {
 				pages = format.Commas(n.Rows)
 			}
-			cells = []string{c.Window, w.days(n.Key), format.Commas(n.Totals.Human), format.Commas(n.Totals.AI), format.Commas(n.Totals.Total), pages}
+			cells = []string{string(c.Granularity), w.days(n.Key), format.Commas(n.Totals.Human),
+				format.Commas(n.Totals.AI), format.Commas(n.Totals.Total), pages}
 		}
 		known := format.Commas(c.Known)
 		if len(c.Gaps) > 0 {
@@ -129,7 +176,7 @@ func (w wording) coverageTable(all []snapshot.Coverage) *render.Table {
 }
 
 // coverageState says how many of the windows are not settled, or not verified.
-func coverageState(c snapshot.Coverage) string {
+func coverageState(c view.Grid) string {
 	var parts []string
 	if c.Unverified > 0 {
 		parts = append(parts, format.Commas(c.Unverified)+" unverified")
@@ -149,69 +196,15 @@ func coverageState(c snapshot.Coverage) string {
 // shownTroubled is how many windows of a kind status lists; --json has all.
 const shownTroubled = 5
 
-// printTroubled lists the windows that are not verified, those that are skipped,
-// and how many wait for their time.
-func (a *Program) printTroubled(text *render.Text, r statusReport) {
-	list := func(n int, line func(i int) string) {
-		for i := range min(n, shownTroubled) {
-			text.Line(2, "%s", line(i))
-		}
-		if n > shownTroubled {
-			text.Line(2, "  and %s more: docgauge status --json", format.Commas(n-shownTroubled))
-		}
-	}
-	list(len(r.Unverified), func(i int) string {
-		u := r.Unverified[i]
-		return fmt.Sprintf("NOT VERIFIED %s: of %s %s were read before the numbers last moved, %s repeated a path; it is read again when it has settled",
-			r.words.window(u.Key), format.Plural(u.Rows, "row"), format.Commas(u.MovedRows), format.Commas(u.RepeatedRows))
-	})
-	list(len(r.SetAside), func(i int) string {
-		s := r.SetAside[i]
-		next := "next try " + format.Clock(s.Until, a.now())
-		if schedule.GivenUp(s) {
-			next = fmt.Sprintf("not tried again without --from %s --to %s", s.From, s.To)
-		}
-		return fmt.Sprintf("skipped %s: %s, failed %s, %s: %s", r.words.window(s.Key), s.Reason, format.Plural(s.Failures, "time"), next, s.Detail)
-	})
-	aside := map[analytics.Key]bool{}
-	for _, s := range r.SetAside {
-		aside[s.Key] = true
-	}
-	n := 0
-	for _, w := range r.Waiting {
-		if !aside[w.Key] {
-			n++
-		}
-	}
-	if n > 0 {
-		text.Line(2, "%s known by their totals; their rows are read when they have settled: docgauge plan", format.Plural(n, "window"))
-	}
-}
-
-func (a *Program) printLastRun(text *render.Text, r *state.Run) {
-	if r == nil {
-		text.Line(0, "no run yet")
-		return
-	}
-	outcome := r.Outcome
-	if outcome == "" {
-		outcome = "running, or killed"
-	}
-	text.Line(2, "last run: %s at %s, %s, %s", outcome, format.Clock(r.Started, a.now()), format.Plural(r.Windows, "window"), format.Plural(r.Requests, "request"))
-	if r.Message != "" {
-		text.Line(2, "  %s", r.Message)
-	}
-}
-
-// rebuild makes the ledger what the sinks show.
+// rebuild makes the ledger match the sinks.
 func (a *Program) rebuild(ctx context.Context) (err error) {
 	c, err := a.config(config.NeedProjects)
 	if err != nil {
 		return err
 	}
 	opened, err := app.OpenLedger(c, a.logger(c), a.now)
-	if errors.Is(err, state.ErrCorrupt) {
-		if err := a.moveDamaged(c); err != nil {
+	if errors.Is(err, state.ErrUnusable) {
+		if err := a.setAside(c); err != nil {
 			return err
 		}
 		opened, err = app.OpenLedger(c, a.logger(c), a.now)
@@ -220,7 +213,7 @@ func (a *Program) rebuild(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, opened.Close()) }()
-	done, err := coverage.Rebuild(ctx, opened.State, opened.Sinks, opened.HeldInSpool, opened.Log)
+	done, err := coverage.Rebuild(ctx, opened.State, opened.Sinks, opened.InSpool, opened.Log)
 	if err != nil {
 		return err
 	}
@@ -231,8 +224,8 @@ func (a *Program) rebuild(ctx context.Context) (err error) {
 	return nil
 }
 
-// moveDamaged moves a damaged database away, under the export lock.
-func (a *Program) moveDamaged(c config.Config) (err error) {
+// setAside puts an unusable database aside, under the export lock.
+func (a *Program) setAside(c config.Config) (err error) {
 	lock, err := state.LockExport(c.StateDir)
 	if err != nil {
 		return err
@@ -242,13 +235,13 @@ func (a *Program) moveDamaged(c config.Config) (err error) {
 	if err == nil {
 		return db.Close()
 	}
-	if !errors.Is(err, state.ErrCorrupt) {
+	if !errors.Is(err, state.ErrUnusable) {
 		return err
 	}
 	moved, merr := state.SetAside(c.StateDir, a.now())
 	if merr != nil {
 		return errors.Join(err, merr)
 	}
-	_, err = fmt.Fprintf(a.Err, "docgauge: the damaged database is now %s\n", moved)
+	_, err = fmt.Fprintf(a.Err, "docgauge: the former database is now %s\n", moved)
 	return err
 }

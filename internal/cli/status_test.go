@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/dev/testbed"
-	"github.com/docgauge/docgauge/internal/snapshot"
 )
 
 // TestStatusNamesSinksInOrder: the sinks that lack windows come as they are
@@ -16,7 +16,7 @@ import (
 func TestStatusNamesSinksInOrder(t *testing.T) {
 	log := new(testbed.Log)
 	a := newProgram(log)
-	r := statusReport{Status: snapshot.Status{Sinks: config.Sinks{"h", "b", "e", "a", "g", "d", "c", "f"}, Owed: map[string]int{}}}
+	r := coverage.Status{Sinks: config.Sinks{"h", "b", "e", "a", "g", "d", "c", "f"}, Owed: map[string]int{}}
 	var want []string
 	for i, name := range r.Sinks {
 		r.Owed[name] = i % 4
@@ -27,7 +27,7 @@ func TestStatusNamesSinksInOrder(t *testing.T) {
 	const runs = 20
 	var got, all []string
 	for range runs {
-		if err := a.printStatus(r); err != nil {
+		if err := a.printStatus(r, wording{}); err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, want...)

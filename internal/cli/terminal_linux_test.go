@@ -19,8 +19,10 @@ var longName = strings.Repeat("製品ドキュメント", 4)
 func longPlace(t *testing.T) place {
 	t.Helper()
 	long := "prj_" + strings.Repeat("long", 31)
-	s := testbed.NewService(t, sandbox.Config{Projects: []string{long, "prj_b"}, Agent: sandbox.Agent{After: 10 * time.Millisecond}})
-	p := placeFor(t, s, []string{long, "prj_b"}, "DOCGAUGE_BUDGET=60", "DOCGAUGE_SINCE="+testbed.DaysAgo(30).String(), "COLUMNS=",
+	s := testbed.NewService(t, sandbox.Config{Projects: []string{long, "prj_b"},
+		Agent: sandbox.Agent{After: 10 * time.Millisecond}})
+	p := placeFor(t, s, []string{long, "prj_b"}, "DOCGAUGE_BUDGET=60",
+		"DOCGAUGE_SINCE="+testbed.DaysAgo(30).String(), "COLUMNS=",
 		"DOCGAUGE_PROJECT_NAMES=prj_b="+longName, "DOCGAUGE_PARQUET_URL="+strings.Repeat("deep/", 30)+"data",
 		"DOCGAUGE_PROMPTS_DIR=prompts", "DOCGAUGE_PROMPTS_ON_NEW_STATE=submit", "DOCGAUGE_POLL_INTERVAL=1s")
 	if err := os.MkdirAll(filepath.Join(p.dir, strings.Repeat("deep/", 30)), 0o755); err != nil {
@@ -28,7 +30,8 @@ func longPlace(t *testing.T) place {
 	}
 	folder := "prompts/" + strings.Repeat("a-folder-with-a-name/", 4)
 	for name, text := range map[string]string{
-		"good.md": "Fix it.", "目次と索引の間違いを直す.md": "Fix it. [sandbox:no-change]", "bad.md": "Fix it. [sandbox:fail]",
+		"good.md": "Fix it.",
+		"目次と索引の間違いを直す.md": "Fix it. [sandbox:no-change]", "bad.md": "Fix it. [sandbox:fail]",
 		"waits.md": "---\nnot_before: 2999-01-01\n---\nText", "wrong.md": "---\ntilte: x\n---\nText",
 	} {
 		if !strings.HasPrefix(text, "---\n") {
@@ -37,7 +40,10 @@ func longPlace(t *testing.T) place {
 			text = strings.Replace(text, "---\n", "---\nproject: prj_b\n", 1)
 		}
 		path, hour := filepath.Join(p.dir, folder, name), time.Now().Add(-time.Hour)
-		for _, err := range []error{os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600), os.Chtimes(path, hour, hour)} {
+		for _, err := range []error{
+			os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600),
+			os.Chtimes(path, hour, hour),
+		} {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -54,11 +60,13 @@ func TestFitsTheTerminal(t *testing.T) {
 	p.try(t, "jobs", "run", "--wait")
 	for _, width := range []int{80, 100, 120} {
 		for _, command := range []string{
-			"check", "plan", "plan --all", "export", "status", "plan", "check", "verify", "jobs plan", "jobs list", "jobs show 1", "jobs show 2",
+			"check", "plan", "plan --all", "export", "status", "plan", "check", "verify", "jobs plan", "jobs list",
+			"jobs show 1", "jobs show 2",
 			"load --sink parquet --archive other --dry-run",
 		} {
 			if other := filepath.Join(p.dir, "other"); strings.HasPrefix(command, "load") && width == 80 {
-				if err := os.CopyFS(other, os.DirFS(filepath.Join(p.dir, strings.Repeat("deep/", 30)+"data"))); err != nil {
+				data := filepath.Join(p.dir, strings.Repeat("deep/", 30)+"data")
+				if err := os.CopyFS(other, os.DirFS(data)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -76,12 +84,13 @@ func TestFitsTheTerminal(t *testing.T) {
 	}
 }
 
-// TestPlanInGroups: a person who plans three months sees what they cost, not two hundred
+// TestPlanInGroups: a person who plans three months sees their cost, not two hundred
 // lines; --all and a pipe list them.
 func TestPlanInGroups(t *testing.T) {
 	t.Parallel()
 	s := testbed.NewService(t, sandbox.Config{})
-	p := placeFor(t, s, []string{sandbox.DefaultProject}, "DOCGAUGE_SINCE="+testbed.DaysAgo(60).String(), "DOCGAUGE_WINDOWS=day,28d:totals", "COLUMNS=")
+	p := placeFor(t, s, []string{sandbox.DefaultProject}, "DOCGAUGE_SINCE="+testbed.DaysAgo(60).String(),
+		"DOCGAUGE_WINDOWS=day,28d:totals", "COLUMNS=")
 	p.try(t, "check")
 	terminal := p.onTerminal(t, 80, nil, "plan")
 	terminal.ends()
@@ -98,12 +107,13 @@ func TestPlanInGroups(t *testing.T) {
 	}
 }
 
-// TestExportOnTerminal: a terminal shows a bar, the result and what the ledger has
+// TestExportOnTerminal: a terminal shows a bar, the result and the ledger
 // afterwards, but no line for each window; a pipe has those.
 func TestExportOnTerminal(t *testing.T) {
 	t.Parallel()
 	s := testbed.NewService(t, sandbox.Config{})
-	p := placeFor(t, s, []string{sandbox.DefaultProject}, "DOCGAUGE_SINCE="+testbed.DaysAgo(3).String(), "DOCGAUGE_WINDOWS=day", "COLUMNS=")
+	p := placeFor(t, s, []string{sandbox.DefaultProject}, "DOCGAUGE_SINCE="+testbed.DaysAgo(3).String(),
+		"DOCGAUGE_WINDOWS=day", "COLUMNS=")
 	terminal := p.onTerminal(t, 80, nil, "export")
 	if code := terminal.ends(); code != exitDone {
 		t.Errorf("exit code %d", code)
@@ -111,10 +121,12 @@ func TestExportOnTerminal(t *testing.T) {
 	terminal.await("success: 3 windows")
 	terminal.await("window", "newest", "known")
 	terminal.await("day", "3 provisional")
-	if text := strings.Join(terminal.shows(), "\n"); strings.Contains(text, "window exported") || !strings.Contains(terminal.all.String(), "/4)") {
+	if text := strings.Join(terminal.shows(), "\n"); strings.Contains(text, "window exported") ||
+		!strings.Contains(terminal.all.String(), "/4)") {
 		t.Errorf("want a bar and no log lines:\n%s", terminal.all.String())
 	}
-	if code, out, said := p.try(t, "export", "--from", testbed.DaysAgo(3).String(), "--to", testbed.DaysAgo(0).String()); code != exitDone ||
+	if code, out, said := p.try(t, "export", "--from", testbed.DaysAgo(3).String(), "--to",
+		testbed.DaysAgo(0).String()); code != exitDone ||
 		strings.Count(said, "window exported") != 3 || strings.Contains(out, "newest") {
 		t.Errorf("exit code %d, standard output %s\nlog %s", code, out, said)
 	}

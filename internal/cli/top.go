@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -49,7 +50,6 @@ spreadsheet as text.
   docgauge top --window month --by ai -n 50
   docgauge top --by change --prefix /guides/
   docgauge top --project prj_a --at 2026-11-02 --csv >pages.csv`,
-		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.top(cmd.Context(), o) },
 	}
 	o.archive.flags(cmd, string(analytics.Week))
@@ -66,10 +66,8 @@ func (a *Program) top(ctx context.Context, o topOptions) (err error) {
 	if q.At, err = dateFlag("at", o.at); err != nil {
 		return err
 	}
-	switch by := q.Ranking.By; {
-	case o.by == query.ByChange:
-		q.Ranking.By, q.Changed = analytics.Everyone, true
-	case by != analytics.Everyone && by != analytics.Human && by != analytics.AI:
+	orders := []analytics.Audience{analytics.Everyone, analytics.Human, analytics.AI, query.ByChange}
+	if !slices.Contains(orders, q.Ranking.By) {
 		return usageError{fmt.Errorf("--by %q: want total, human, ai or change", o.by)}
 	}
 	if o.n < 1 {
@@ -81,77 +79,81 @@ func (a *Program) top(ctx context.Context, o topOptions) (err error) {
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
 	q.Selection = from.selection
-	pages, err := query.Top(ctx, from, q)
-	return show(a.Out, o.archive, pages, asked(err), query.TopReports(pages, q, from.config.ProjectNames), topCSV,
-		func(p query.Pages) error { return printTop(a.Out, p, q, a.wording(from.config)) })
+	reports, err := query.Top(ctx, from, q)
+	return show(a.Out, o.archive, reports, asUsageError(err), topCSV,
+		func(r query.TopReport) error {
+			if err := printPages(a.Out, r, a.wording(from.config)); err != nil || r.Changes == nil {
+				return err
+			}
+			return changeTable(r).Print(a.Out)
+		})
 }
 
 // shownChanges is how many pages top lists of each kind of change; --json has -n.
 const shownChanges = 5
 
-// printTop prints the pages of one project, and what changed.
-func printTop(w io.Writer, p query.Pages, q query.TopOptions, words wording) error {
-	if err := printPages(w, p, q, words); err != nil || !p.Compared {
-		return err
-	}
-	return changeTable(p, q).Print(w)
-}
-
 // printPages prints the pages of one project, and how many changed.
-func printPages(w io.Writer, p query.Pages, q query.TopOptions, words wording) error {
+func printPages(w io.Writer, r query.TopReport, words wording) error {
 	text := render.NewText(w)
-	printHeading(text, p, q, words)
-	if len(p.First) > 0 {
+	printHeading(text, r, words)
+	if len(r.Pages) > 0 {
 		text.Line(0, "")
-		if err := topTable(p, q.Ranking.By).Print(w); err != nil {
+		if err := topTable(r).Print(w); err != nil {
 			return err
 		}
 	}
-	if q.Ranking.Prefix != "" {
+	if r.Prefix != "" {
 		text.Line(0, "")
-		text.Line(2, "Only paths that begin with %s. Their readers are not added up: someone who reads two of these pages is one reader.", q.Ranking.Prefix)
+		text.Line(2, "Only paths that begin with %s. Their readers are not added up: "+
+			"someone who reads two of these pages is one reader.", r.Prefix)
 	}
-	if m := p.Movers; p.Compared {
+	if c := r.Changes; c != nil {
 		text.Line(0, "")
-		text.Line(2, "Since %s %s rose, %s fell, %s appeared, %s vanished.", words.days(p.Before.Key), format.Plural(m.Rising.Count, "page"),
-			format.Commas(m.Falling.Count), format.Commas(m.Appeared.Count), format.Commas(m.Vanished.Count))
+		text.Line(2, "Since %s %s rose, %s fell, %s appeared, %s vanished.", words.days(r.Previous.Key),
+			format.Plural(c.Rising.Count, "page"), format.Commas(c.Falling.Count), format.Commas(c.Appeared.Count),
+			format.Commas(c.Vanished.Count))
 	}
 	return text.Err()
 }
 
 // printHeading says which window it is, and how many readers the site had.
-func printHeading(text *render.Text, p query.Pages, q query.TopOptions, words wording) {
+func printHeading(text *render.Text, r query.TopReport, words wording) {
 	line := func(format string, args ...any) { text.Line(2, format, args...) }
-	title := fmt.Sprintf("%s: %s %s, %s", words.names.Of(p.Window.Project), p.Window.Granularity, words.days(p.Window.Key), p.Window.StateText())
-	if p.Before != nil {
-		title += ", compared with " + words.days(p.Before.Key)
+	title := fmt.Sprintf("%s: %s %s, %s", words.names.Of(r.Project), r.Granularity, words.days(r.Key), r.StateText())
+	if r.Previous != nil {
+		title += ", compared with " + words.days(r.Previous.Key)
 	}
 	site := func(a analytics.Audience, noun string) string {
-		now := p.Window.Totals.Of(a)
-		if p.Before == nil {
+		now := r.Totals.Of(a)
+		if r.Previous == nil {
 			return format.Commas(now) + " " + noun
 		}
-		return fmt.Sprintf("%s %s (%s)", format.Commas(now), noun, percentChange(p.Before.Totals.Of(a), now))
+		return fmt.Sprintf("%s %s (%s)", format.Commas(now), noun,
+			percentText(query.Percent(r.Previous.Totals.Of(a), now)))
 	}
 	line("%s", title)
 	line("%s: %s, %s", site(analytics.Everyone, "readers"), site(analytics.Human, "human"), site(analytics.AI, "AI"))
 	switch {
-	case p.Before == nil:
-		line("The archive lacks the %s before it: there is nothing to compare with.", p.Window.Granularity)
-	case !p.Compared:
-		line("Of %s only the totals are known: the pages cannot be compared.", words.days(p.Before.Key))
+	case r.Previous == nil:
+		line("The archive lacks the %s before it: there is nothing to compare with.", r.Granularity)
+	case r.Changes == nil:
+		line("Of %s only the totals are known: the pages cannot be compared.", words.days(r.Previous.Key))
 	}
-	if p.Newer != nil {
-		line("Of %s, which is newer, only the totals are known so far.", words.days(p.Newer.Key))
+	if r.Newer != nil {
+		line("Of %s, which is newer, only the totals are known so far.", words.days(r.Newer.Key))
 	}
-	if p.Movers.Pages == 0 {
-		line("No page %swas read.", map[bool]string{true: "with that prefix "}[q.Ranking.Prefix != ""])
+	if r.Count == 0 {
+		line("No page %swas read.", map[bool]string{true: "with that prefix "}[r.Prefix != ""])
 	}
 }
 
 // topTable lists pages by rank, the audience they are ranked by first.
-func topTable(p query.Pages, by analytics.Audience) *render.Table {
-	columns := []render.Column{render.Number("#"), {Name: "path", Cut: render.CutMiddle}, render.Number(string(by)), render.Number("change"), render.Number("%")}
+func topTable(r query.TopReport) *render.Table {
+	by := r.Audience()
+	columns := []render.Column{
+		render.Number("#"), {Name: "path", Cut: render.CutMiddle}, render.Number(string(by)),
+		render.Number("change"), render.Number("%"),
+	}
 	var others []analytics.Audience
 	for _, a := range []analytics.Audience{analytics.Everyone, analytics.Human, analytics.AI} {
 		if a != by {
@@ -160,55 +162,62 @@ func topTable(p query.Pages, by analytics.Audience) *render.Table {
 		}
 	}
 	table := render.NewTable(columns...)
-	for i, c := range p.First {
-		cells := []string{strconv.Itoa(i + 1), c.Path, format.Commas(c.After.Of(by)), "-", "-"}
-		switch {
-		case !p.Compared:
-		case c.Appeared:
-			cells[3] = "new"
-		default:
-			cells[3], cells[4] = signed(c.By(by)), percentChange(c.Before.Of(by), c.After.Of(by))
+	for _, p := range r.Pages {
+		change, percent := changeTexts(p)
+		if r.Changes != nil && p.Previous == nil {
+			change = "new"
 		}
+		cells := []string{strconv.Itoa(p.Rank), p.Path, format.Commas(p.Visitors.Of(by)), change, percent}
 		for _, a := range others {
-			cells = append(cells, format.Commas(c.After.Of(a)))
+			cells = append(cells, format.Commas(p.Visitors.Of(a)))
 		}
 		table.Add(cells...)
 	}
 	return table
 }
 
+// changeTexts are the change of a page and its percentage; - where they are not known.
+func changeTexts(p query.RankedPage) (change, percent string) {
+	if p.Change == nil {
+		return "-", "-"
+	}
+	return signed(*p.Change), percentText(p.Percent)
+}
+
 // changeTable lists the pages that changed most. Those that rose and fell are left out
 // where the pages are ranked by that.
-func changeTable(p query.Pages, q query.TopOptions) *render.Table {
-	table := render.NewTable(render.Column{Name: ""}, render.Column{Name: "path", Cut: render.CutMiddle}, render.Number("before"), render.Number(string(q.Ranking.By)), render.Number("change"), render.Number("%"))
-	add := func(kind string, r analytics.Ranking) {
-		for _, c := range r.First[:min(shownChanges, len(r.First))] {
-			before, after, change, percent := format.Commas(c.Before.Of(q.Ranking.By)), format.Commas(c.After.Of(q.Ranking.By)), "-", "-"
-			switch {
-			case c.Appeared:
-				before = "-"
-			case c.Vanished:
-				after = "-"
-			default:
-				change, percent = signed(c.By(q.Ranking.By)), percentChange(c.Before.Of(q.Ranking.By), c.After.Of(q.Ranking.By))
-			}
-			table.Add(kind, c.Path, before, after, change, percent)
+func changeTable(r query.TopReport) *render.Table {
+	by := r.Audience()
+	table := render.NewTable(render.Column{Name: ""}, render.Column{Name: "path", Cut: render.CutMiddle},
+		render.Number("before"), render.Number(string(by)), render.Number("change"), render.Number("%"))
+	count := func(t *analytics.Totals) string {
+		if t == nil {
+			return "-"
+		}
+		return format.Commas(t.Of(by))
+	}
+	add := func(kind string, list query.PageList) {
+		for _, p := range list.Pages[:min(shownChanges, len(list.Pages))] {
+			change, percent := changeTexts(p)
+			table.Add(kind, p.Path, count(p.Previous), count(p.Visitors), change, percent)
 		}
 	}
-	if !q.Changed {
-		add("rising", p.Movers.Rising)
-		add("falling", p.Movers.Falling)
+	if r.By != query.ByChange {
+		add("rising", r.Changes.Rising)
+		add("falling", r.Changes.Falling)
 	}
-	add("appeared", p.Movers.Appeared)
-	add("vanished", p.Movers.Vanished)
+	add("appeared", r.Changes.Appeared)
+	add("vanished", r.Changes.Vanished)
 	return table
 }
 
 func topCSV(w io.Writer, all []query.TopReport) error {
-	rows := [][]string{{"project", "granularity", "from", "to", "rank", "path", "human", "ai", "total", "previous_human", "previous_ai", "previous_total", "change", "change_percent"}}
+	rows := [][]string{{"project", "granularity", "from", "to", "rank", "path", "human", "ai", "total",
+		"previous_human", "previous_ai", "previous_total", "change", "change_percent"}}
 	for _, r := range all {
 		for _, p := range r.Pages {
-			row := []string{r.Project, string(r.Granularity), r.From.String(), r.To.String(), strconv.Itoa(p.Rank), p.Path}
+			row := []string{r.Project, string(r.Granularity), r.From.String(), r.To.String(),
+				strconv.Itoa(p.Rank), p.Path}
 			row = append(append(row, countCells(p.Visitors)...), countCells(p.Previous)...)
 			rows = append(rows, append(row, changeCells(p.Change, p.Percent)...))
 		}

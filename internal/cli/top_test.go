@@ -17,12 +17,13 @@ import (
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
-// TestTopExact: whatever a path is, CSV and JSON have it as it is, and a terminal obeys
+// TestTopExact: CSV and JSON have any path unchanged, and a terminal obeys
 // none of it.
 func TestTopExact(t *testing.T) {
 	var rows []analytics.Row
 	for i, path := range []string{
-		"", "/", "=cmd|' /C calc'!A0", "+1", "-1", "@SUM(A1)", "/a,b;c\t", "/\"quoted\"", "/two\nlines", "/old\r\nlines", "/bell\x07\x1b[31m", "/文档/指南",
+		"", "/", "=cmd|' /C calc'!A0", "+1", "-1", "@SUM(A1)", "/a,b;c\t", "/\"quoted\"", "/two\nlines",
+		"/old\r\nlines", "/bell\x07\x1b[31m", "/文档/指南",
 		"/e\u0301", "/\u202egnp.exe", " ", `\.`, "/" + strings.Repeat("long", 500),
 	} {
 		rows = append(rows, analytics.Row{Path: path, Human: int64(i), AI: 1, Total: int64(i + 1)})
@@ -32,7 +33,8 @@ func TestTopExact(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := archive.Replace(t.Context(), sinktest.Seal(t, sinktest.Revision(sinktest.Key("prj_a", 1), 1), analytics.ByPath(slices.Clone(rows)))); err != nil {
+	if err := archive.Replace(t.Context(), sinktest.Seal(t, sinktest.Revision(sinktest.Key("prj_a", 1), 1),
+		analytics.ByPath(slices.Clone(rows)))); err != nil {
 		t.Fatal(err)
 	}
 	slices.SortFunc(rows, func(a, b analytics.Row) int { return cmp.Compare(b.Total, a.Total) })

@@ -21,14 +21,13 @@ import (
 	"testing"
 
 	"github.com/docgauge/docgauge/internal/sandbox"
-	"github.com/docgauge/docgauge/internal/sandbox/agent"
 )
 
 const tortureKey = "torture_key"
 
 var tortureProjects = []string{"prj_a", "prj_b", "prj_c", "prj_d"}
 
-// What the service does to prompts, for so many runs each; docgauge waits one
+// Behaviours of the service towards prompts, for so many runs each; docgauge waits one
 // second for an answer.
 var (
 	calm = "--agent-latency 10ms"
@@ -48,14 +47,14 @@ var (
 	throttlingForLong = "--agent-latency 10ms --agent-429-every 15 --agent-drop-every 6"
 )
 
-// torturedService is the sandbox in a process of its own.
+// torturedService is the sandbox in another process.
 type torturedService struct {
 	address, dir string
 	cmd          *exec.Cmd
 	// closed: it has had its turn to throttle without Retry-After.
 	closed bool
 	deaths int
-	// read is how much of the journal was counted, and taken what is in that.
+	// read is the length of the journal that was counted, and taken its prompts.
 	read  int64
 	taken int
 }
@@ -67,7 +66,7 @@ func newTorturedService(t *testing.T) *torturedService {
 	return s
 }
 
-// freeAddress is one that the system does not give to others meanwhile.
+// freeAddress is one that the system does not give to others.
 func freeAddress(t *testing.T) string {
 	for range 100 {
 		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(12_000+rand.IntN(18_000)))
@@ -85,8 +84,10 @@ func freeAddress(t *testing.T) string {
 // restart ends the service as it may end, and starts it in another mood.
 func (s *torturedService) restart(t *testing.T, mood string) {
 	s.stop(t)
-	s.cmd = exec.Command("docgauge", append([]string{"sandbox", "--listen", s.address, "--data", s.dir, "--api-key", tortureKey, "--request-log", s.requests(),
-		"--project", strings.Join(tortureProjects, ","), "--agent-duration", "200ms", "--agent-workers", "100"}, strings.Fields(mood)...)...)
+	s.cmd = exec.Command("docgauge", append([]string{"sandbox", "--listen", s.address, "--data", s.dir, "--api-key",
+		tortureKey, "--request-log", s.requests(),
+		"--project", strings.Join(tortureProjects, ","), "--agent-duration", "200ms", "--agent-workers", "100"},
+		strings.Fields(mood)...)...)
 	dieWithUs(s.cmd)
 	var said bytes.Buffer
 	s.cmd.Stderr = &said
@@ -121,7 +122,7 @@ func (s *torturedService) answered(t *testing.T) map[int]int {
 	return n
 }
 
-// stop lets it finish what it is at.
+// stop lets it finish its requests.
 func (s *torturedService) stop(t *testing.T) {
 	if s.cmd == nil {
 		return
@@ -133,7 +134,7 @@ func (s *torturedService) stop(t *testing.T) {
 	s.cmd = nil
 }
 
-// kill ends it in the middle of what it is at.
+// kill ends it in the middle of its requests.
 func (s *torturedService) kill() {
 	if s.cmd == nil {
 		return
@@ -146,7 +147,7 @@ func (s *torturedService) kill() {
 
 // accepted counts creates and messages that were accepted so far.
 func (s *torturedService) accepted(t *testing.T) int {
-	file, err := os.Open(filepath.Join(s.dir, agent.JournalName))
+	file, err := os.Open(filepath.Join(s.dir, "jobs.ndjson"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0
 	}
@@ -164,7 +165,7 @@ func (s *torturedService) accepted(t *testing.T) int {
 	return s.taken
 }
 
-// taken is what the service accepted of one prompt: the jobs it made of it, and
+// taken is the record of one prompt at the service: the jobs it made of it, and
 // the numbers of the follow-ups in the order they came.
 type taken struct {
 	jobs     []string
@@ -173,9 +174,9 @@ type taken struct {
 
 var taskForm = regexp.MustCompile(`Task (\S+?)(?:, follow-up (\d+))?\.`)
 
-// truth reads what was accepted, by prompt. The service must not run.
+// truth reads the accepted requests, by prompt. The service must not run.
 func (s *torturedService) truth(t *testing.T) map[string]*taken {
-	text, err := os.ReadFile(filepath.Join(s.dir, agent.JournalName))
+	text, err := os.ReadFile(filepath.Join(s.dir, "jobs.ndjson"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +191,7 @@ func (s *torturedService) truth(t *testing.T) map[string]*taken {
 		case e.Event != "created" && e.Event != "message":
 			continue
 		case task == nil:
-			t.Fatalf("a prompt that nobody wrote: %q", e.Prompt)
+			t.Fatalf("an unknown prompt: %q", e.Prompt)
 		case all[task[1]] == nil:
 			all[task[1]] = &taken{}
 		}

@@ -18,8 +18,8 @@ import (
 
 // TestTortureJobs kills `docgauge jobs run` at random moments, and the service
 // too, which in between loses answers after it accepted, says 502, stalls and
-// throttles. What it accepted, as its own journal has it, is compared with
-// docgauge's: no prompt and no follow-up twice, none lost, and whatever nobody can
+// throttles. The jobs it accepted, by its journal, are compared with
+// docgauge's: no prompt and no follow-up twice, none lost, and everything that is
 // know is listed with what to do. Then a person says what became of those, and
 // every prompt comes to its end. -torture is the number of kills; five prompts for
 // each, so that there is something to kill.
@@ -35,7 +35,7 @@ func TestTortureJobs(t *testing.T) {
 	q.runToTheEnd()
 	q.service.stop(t)
 	before := q.judge()
-	t.Logf("before anybody resolved what is unknown:\n%s", before)
+	t.Logf("before unknown jobs were resolved:\n%s", before)
 	answers := q.resolveAll()
 	q.service.restart(t, calm)
 	q.env = append(q.env, "DOCGAUGE_TIMEOUT=1m") // a machine that is busy for a second puts nothing in doubt now
@@ -43,7 +43,8 @@ func TestTortureJobs(t *testing.T) {
 	q.service.stop(t)
 	after := q.judge()
 	t.Logf("after %s:\n%s", answers, after)
-	if before.twice+before.lost+before.messagesTwice+after.twice+after.lost+after.messagesTwice > 0 || after.unknown > 0 {
+	if before.twice+before.lost+before.messagesTwice+after.twice+after.lost+after.messagesTwice > 0 ||
+		after.unknown > 0 {
 		t.Error("twice, lost and, in the end, unknown must be 0")
 	}
 	if q.long() && before.dropped*before.badGateway*before.throttled == 0 || before.unknownAccepted == 0 {
@@ -66,11 +67,14 @@ type torturedQueue struct {
 }
 
 func newTorturedQueue(t *testing.T, n int) *torturedQueue {
-	q := &torturedQueue{t: t, service: newTorturedService(t), dropped: map[string]bool{}, droppedMessages: map[string]bool{}}
+	q := &torturedQueue{t: t, service: newTorturedService(t), dropped: map[string]bool{},
+		droppedMessages: map[string]bool{}}
 	q.dir = t.TempDir()
 	q.prompts = writePrompts(t, q.dir, n)
-	q.env = append(exec.Command("").Environ(), "DOCGAUGE_BASE_URL=http://"+q.service.address, "DOCGAUGE_API_KEY="+tortureKey,
-		"DOCGAUGE_PROJECTS="+strings.Join(tortureProjects, ","), "DOCGAUGE_PROMPTS_DIR=prompts", "DOCGAUGE_PROMPTS_ON_NEW_STATE=submit",
+	q.env = append(exec.Command("").Environ(), "DOCGAUGE_BASE_URL=http://"+q.service.address,
+		"DOCGAUGE_API_KEY="+tortureKey,
+		"DOCGAUGE_PROJECTS="+strings.Join(tortureProjects, ","), "DOCGAUGE_PROMPTS_DIR=prompts",
+		"DOCGAUGE_PROMPTS_ON_NEW_STATE=submit",
 		"DOCGAUGE_MAX_JOBS_PER_DAY=0", "DOCGAUGE_MAX_ACTIVE_JOBS=0", "DOCGAUGE_AGENT_BUDGET=0", "DOCGAUGE_BUDGET=0",
 		"DOCGAUGE_POLL_INTERVAL=1s", "DOCGAUGE_TIMEOUT=1s")
 	return q
@@ -84,7 +88,7 @@ func (q *torturedQueue) done(round int) bool {
 // long reports whether there is time for what takes minutes.
 func (q *torturedQueue) long() bool { return len(q.prompts) >= 500 }
 
-// moodRounds is for how many runs the service stays as it is.
+// moodRounds is the number of runs before the service changes.
 const moodRounds = 4
 
 // changeMood kills the service every now and then, at the moment of one of the
@@ -140,7 +144,7 @@ func (q *torturedQueue) start() (*exec.Cmd, <-chan error) {
 	return cmd, ended
 }
 
-// ran expects that a run has ended by itself: 1 is for what is in doubt, or failed.
+// ran expects that a run has ended by itself: 1 is for jobs in doubt, or failed.
 func (q *torturedQueue) ran(err error) {
 	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || exit.ExitCode() != exitFailed) {
 		q.t.Fatalf("jobs run: %v; %s", err, q.run(q.t, "jobs", "list"))
@@ -180,8 +184,8 @@ func goesOn(p jobs.Planned) bool {
 	return !p.State.Ended() && p.State != journal.Unknown && (p.State != journal.Pending || !waits)
 }
 
-// operate does what a person would who is in a hurry: a paused queue goes on, and
-// what waits for its next try is tried at once. What is unknown stays so.
+// operate does what a person would who is in a hurry: a paused queue continues, and
+// prompts that wait for their next try are sent at once. Unknown jobs stay unknown.
 func (q *torturedQueue) operate() (paused bool) {
 	list := q.list()
 	if paused = list.Queue.Paused != ""; paused {
@@ -189,7 +193,8 @@ func (q *torturedQueue) operate() (paused bool) {
 		q.run(q.t, "jobs", "release")
 	}
 	for _, job := range list.Jobs {
-		if job.State == journal.Pending && job.Blocked.After(time.Now()) && job.Blocked.Before(time.Now().Add(time.Minute)) {
+		if job.State == journal.Pending && job.Blocked.After(time.Now()) &&
+			job.Blocked.Before(time.Now().Add(time.Minute)) {
 			q.releases++
 			q.release(job.Job)
 		}
@@ -197,7 +202,7 @@ func (q *torturedQueue) operate() (paused bool) {
 	return paused
 }
 
-// release may come too late: the job has been sent meanwhile.
+// release may come too late: the job has been sent by then.
 func (q *torturedQueue) release(job journal.Job) {
 	cmd := exec.Command("docgauge", "jobs", "release", strconv.FormatInt(job.Seq, 10))
 	cmd.Dir, cmd.Env = q.dir, q.env

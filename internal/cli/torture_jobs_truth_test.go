@@ -117,10 +117,12 @@ func (v verdict) String() string {
 	row := func(name string, n int) []string { return []string{name, strconv.Itoa(n)} }
 	table := render.NewTable(render.Column{}, render.Column{Right: true})
 	for _, r := range [][]string{
-		row("prompts", v.prompts), row("kills of docgauge", v.kills), row("kills of the service", v.deaths), row("releases", v.releases),
+		row("prompts", v.prompts), row("kills of docgauge", v.kills), row("kills of the service", v.deaths),
+		row("releases", v.releases),
 		row("answers dropped", v.dropped), row("answers 502", v.badGateway), row("answers 429", v.throttled),
 		row("accepted", v.accepted), row("accepted twice", v.twice), row("lost", v.lost),
-		row("unknown", v.unknown), row("unknown and accepted", v.unknownAccepted), row("wait for one that is unknown", v.inTheLine),
+		row("unknown", v.unknown), row("unknown and accepted", v.unknownAccepted),
+		row("wait for one that is unknown", v.inTheLine),
 		row("follow-ups accepted", v.messages), row("follow-ups accepted twice", v.messagesTwice),
 		row("follow-ups unknown", v.unknownMessages), row("follow-ups unknown and accepted", v.unknownMessagesAccepted),
 	} {
@@ -137,7 +139,8 @@ func (q *torturedQueue) judge() verdict {
 	q.t.Helper()
 	v := verdict{kills: q.kills, deaths: q.service.deaths, releases: q.releases, prompts: len(q.prompts)}
 	answers := q.service.answered(q.t)
-	v.dropped, v.badGateway, v.throttled = answers[0], answers[http.StatusBadGateway], answers[http.StatusTooManyRequests]
+	v.dropped, v.badGateway, v.throttled = answers[0], answers[http.StatusBadGateway],
+		answers[http.StatusTooManyRequests]
 	truth, planned := q.service.truth(q.t), map[string]jobs.Planned{}
 	for _, p := range q.plan() {
 		planned[p.ID] = p
@@ -153,7 +156,8 @@ func (q *torturedQueue) judge() verdict {
 		q.judgeCreate(&v, p, *of, planned[p.id])
 		q.judgeMessages(&v, p, *of, planned[p.id])
 		if len(of.jobs) > 1 || p.followUps < len(of.messages) {
-			q.t.Errorf("%s: accepted as %v, with messages %v\n%s", p.id, of.jobs, of.messages, q.run(q.t, "jobs", "show", p.id))
+			q.t.Errorf("%s: accepted as %v, with messages %v\n%s", p.id, of.jobs, of.messages,
+				q.run(q.t, "jobs", "show", p.id))
 		}
 	}
 	return v
@@ -213,14 +217,14 @@ func (q *torturedQueue) judgeMessages(v *verdict, p torturedPrompt, of taken, no
 	}
 }
 
-// resolved counts what a person said of what was unknown.
+// resolved counts the decisions of a person about unknown jobs.
 type resolved struct{ found, resubmitted, dropped int }
 
 func (r resolved) String() string {
 	return fmt.Sprintf("%d were found and followed, %d sent again, %d dropped", r.found, r.resubmitted, r.dropped)
 }
 
-// resolveAll does what jobs list says for each job that is unknown, as somebody
+// resolveAll follows the remedy of jobs list for each unknown job, as a person
 // would who has looked at the service.
 func (q *torturedQueue) resolveAll() (said resolved) {
 	truth, text := q.service.truth(q.t), string(q.run(q.t, "jobs", "list"))
@@ -242,19 +246,20 @@ func (q *torturedQueue) resolveAll() (said resolved) {
 	return said
 }
 
-// explained expects that jobs show tells what was sent, and how it got in doubt.
+// explained expects that jobs show has the text that was sent, and why it is in doubt.
 func (q *torturedQueue) explained(seq string, p torturedPrompt) {
-	var h jobHistory
+	var h listedJob
 	q.decode(&h, "jobs", "show", seq, "--json")
 	last := h.Events[len(h.Events)-1]
-	if !strings.Contains(h.Text, "Task "+p.name+".") || h.Reason == "" || last.To != journal.Unknown || last.Cause == "" || !h.InDoubt {
+	if !strings.Contains(h.Text, "Task "+p.name+".") || h.Reason == "" || last.To != journal.Unknown ||
+		last.Cause == "" || !h.InDoubt {
 		q.t.Errorf("jobs show of %s: %+v", p.id, h)
 	}
 }
 
-// answer is what a person says of a job in doubt who knows what the service has.
+// answer is the decision about a job in doubt by a person who knows the service's jobs.
 // In the short form a follow-up that was accepted is let be: docgauge waits half a
-// minute with one that it is told of.
+// minute with one that it accepts.
 func (q *torturedQueue) answer(said *resolved, job journal.Job, p torturedPrompt, of *taken, i int) []string {
 	message := job.Sending
 	switch {
@@ -281,7 +286,7 @@ func (q *torturedQueue) compareEnds() {
 	for _, p := range q.plan() {
 		i := slices.IndexFunc(q.prompts, func(known torturedPrompt) bool { return known.id == p.ID })
 		if i < 0 {
-			q.t.Errorf("prompt %s is nobody's", p.ID)
+			q.t.Errorf("prompt %s is unknown", p.ID)
 			continue
 		}
 		want := q.prompts[i].end

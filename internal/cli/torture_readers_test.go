@@ -27,7 +27,7 @@ type warehouse struct {
 	env   []string
 	query func(ctx context.Context, sql string) (tsv string, err error)
 	empty func(t *testing.T)
-	// absent is what a query says as long as there are no tables, micros an expression of
+	// absent is the error of a query while there are no tables, micros an expression of
 	// exported_at in microseconds.
 	absent, micros string
 }
@@ -132,7 +132,9 @@ func newDeltaBucket(t *testing.T) (warehouse, error) {
 }
 
 // tablesOf returns what asks the Delta Lake tables below a root, in one Python process.
-func tablesOf(t *testing.T, root string, options ...string) (query func(ctx context.Context, sql string) (string, error), err error) {
+func tablesOf(
+	t *testing.T, root string, options ...string,
+) (query func(ctx context.Context, sql string) (string, error), err error) {
 	python, err := engines.DeltaPython()
 	if err != nil {
 		return nil, err
@@ -197,8 +199,8 @@ func (r *reader) look(ctx context.Context) {
 	r.looking.Lock()
 	defer r.looking.Unlock()
 	listed := r.read(ctx, "SELECT granularity, window_start, window_end FROM docgauge_totals WHERE page_count > 0")
-	shown := r.read(ctx, `SELECT granularity, window_start, window_end, count(*), count(DISTINCT path), count(DISTINCT revision)
-		FROM docgauge_visitors GROUP BY granularity, window_start, window_end`)
+	shown := r.read(ctx, `SELECT granularity, window_start, window_end, count(*), count(DISTINCT path),
+		count(DISTINCT revision) FROM docgauge_visitors GROUP BY granularity, window_start, window_end`)
 	if ctx.Err() != nil {
 		return
 	}
@@ -210,7 +212,8 @@ func (r *reader) look(ctx context.Context) {
 			r.t.Error(err)
 		}
 		if n := fmt.Sprint(len(want)); f[3] != n || f[4] != n || f[5] != "1" {
-			r.t.Errorf("a reader of %s sees of %s %s: %s rows, %s paths, %s revisions; the service has %s rows", r.name, f[0], window, f[3], f[4], f[5], n)
+			r.t.Errorf("a reader of %s sees of %s %s: %s rows, %s paths, %s revisions; the service has %s rows", r.name,
+				f[0], window, f[3], f[4], f[5], n)
 		}
 		whole[strings.Join(f[:3], " ")] = true
 	}
@@ -250,7 +253,8 @@ func (r *reader) compare(windows, rows int) {
 	if want := fmt.Sprintf("%d\t%d", windows, rows); got != want {
 		r.t.Errorf("%s has windows and rows %q, Parquet %q", r.name, got, want)
 	}
-	for line := range strings.Lines(r.ask("SELECT window_start, window_end, sum(human), sum(ai), sum(total) FROM docgauge_visitors GROUP BY window_start, window_end")) {
+	for line := range strings.Lines(r.ask("SELECT window_start, window_end, sum(human), sum(ai), sum(total) FROM " +
+		"docgauge_visitors GROUP BY window_start, window_end")) {
 		f := strings.Fields(line)
 		window := analytics.Window{From: date(r.t, f[0]), To: date(r.t, f[1])}
 		if want := r.sums(window); strings.Join(f[2:], " ") != want {

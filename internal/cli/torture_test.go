@@ -82,14 +82,15 @@ func torture(t *testing.T, kills int, all []warehouse) {
 			windows, rows, rounds = windows+w, rows+n, rounds+1
 		}
 	}
-	t.Logf("%d kills in %d rounds, one run after each: %d windows and %d rows equal to the service's, each once; %d files opened meanwhile, none unreadable",
+	t.Logf("%d kills in %d rounds, one run after each: %d windows and %d rows equal to the service's, each once; %d "+
+		"files opened in between, none unreadable",
 		killed, rounds, windows, rows, watch.stop())
 	for i, stop := range stops {
 		t.Logf("%s asked %d times, never half a window", r.readers[i].name, stop())
 	}
 }
 
-// runs are runs of the real binary, and what reads what they write.
+// runs are runs of the real binary, and readers of its output.
 type runs struct {
 	url, dir string
 	env      []string
@@ -114,7 +115,8 @@ func (r *runs) healed(t *testing.T) (windows, rows int) {
 	for _, reader := range r.readers {
 		reader.compare(windows, rows)
 	}
-	if err := errors.Join(os.RemoveAll(filepath.Join(r.dir, "state")), os.RemoveAll(filepath.Join(r.dir, "data"))); err != nil {
+	if err := errors.Join(os.RemoveAll(filepath.Join(r.dir, "state")),
+		os.RemoveAll(filepath.Join(r.dir, "data"))); err != nil {
 		t.Fatal(err)
 	}
 	return windows, rows
@@ -123,7 +125,8 @@ func (r *runs) healed(t *testing.T) (windows, rows int) {
 // tortureService is a sandbox whose closed windows do not change.
 func tortureService(t *testing.T, pages int) (*sandbox.Sandbox, string) {
 	testbed.NotAtMidnight()
-	s, err := sandbox.New(sandbox.Config{Seed: 7, Days: 20, Pages: pages, Faults: sandbox.Faults{Latency: 3 * time.Millisecond}})
+	s, err := sandbox.New(sandbox.Config{Seed: 7, Days: 20, Pages: pages,
+		Faults: sandbox.Faults{Latency: 3 * time.Millisecond}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +146,8 @@ func (r *runs) docgauge(stop string) *exec.Cmd {
 	cmd := exec.Command("docgauge", "export")
 	cmd.Dir = r.dir
 	cmd.Env = append(os.Environ(), "STOP_AT="+stop,
-		"DOCGAUGE_BASE_URL="+r.url, "DOCGAUGE_PROJECTS="+sandbox.DefaultProject, "DOCGAUGE_API_KEY="+sandbox.DefaultAPIKey,
+		"DOCGAUGE_BASE_URL="+r.url, "DOCGAUGE_PROJECTS="+sandbox.DefaultProject,
+		"DOCGAUGE_API_KEY="+sandbox.DefaultAPIKey,
 		"DOCGAUGE_SINCE="+(analytics.DateOf(time.Now())-14).String(), "DOCGAUGE_OPEN_WINDOWS=", "DOCGAUGE_BUDGET=0",
 		"DOCGAUGE_WINDOWS=day,week,3d:totals")
 	cmd.Env = append(cmd.Env, r.env...)
@@ -151,7 +155,7 @@ func (r *runs) docgauge(stop string) *exec.Cmd {
 }
 
 // killOnce runs the binary and kills it: at a random moment, or every other
-// time at a step of its own. It reports whether the kill came in time.
+// time at another step. It reports whether the kill came in time.
 func (r *runs) killOnce(t *testing.T, i int) bool {
 	steps := []string{"started", "page", "fetched", "sealed", "recorded", "replaced", "committed", "done"}
 	stop := ""
@@ -208,12 +212,12 @@ func (w *watcher) look(root string) {
 		}
 		f, err := os.Open(path)
 		if err != nil {
-			return nil // removed meanwhile, as rounds begin anew
+			return nil // removed when a new round began
 		}
 		defer f.Close()
 		info, err := f.Stat()
 		if err == nil {
-			_, err = archive.ReadRevision(f, info.Size())
+			_, err = archive.ReadFooter(f, info.Size())
 		}
 		if err != nil {
 			w.t.Errorf("a reader cannot open %s: %v", path, err)
@@ -240,7 +244,8 @@ func compareAll(t *testing.T, s *sandbox.Sandbox, root string) (windows, rows in
 		seen[rev.Key] = true
 		totals, want, err := s.Visitors(rev.Project, rev.Window)
 		if err != nil || totals != rev.Totals || !rev.Verified {
-			t.Errorf("%s: totals %+v, the service has %+v (%v); verified %v", rev.Key, rev.Totals, totals, err, rev.Verified)
+			t.Errorf("%s: totals %+v, the service has %+v (%v); verified %v", rev.Key, rev.Totals,
+				totals, err, rev.Verified)
 		}
 		if !rev.TotalsOnly() {
 			rows += compareRows(t, root, rev, want)
@@ -249,7 +254,8 @@ func compareAll(t *testing.T, s *sandbox.Sandbox, root string) (windows, rows in
 	// 14 days; Mondays decide how many weeks; 14-3+1 rolling windows.
 	for i := range 14 {
 		d := analytics.DateOf(time.Now()) - analytics.Date(i+1)
-		if k := (analytics.Key{Project: sandbox.DefaultProject, Granularity: analytics.Day, Window: analytics.Window{From: d, To: d + 1}}); !seen[k] {
+		if k := (analytics.Key{Project: sandbox.DefaultProject, Granularity: analytics.Day,
+			Window: analytics.Window{From: d, To: d + 1}}); !seen[k] {
 			t.Errorf("%s is lost", k)
 		}
 	}

@@ -34,7 +34,8 @@ import (
 	"github.com/docgauge/docgauge/internal/state"
 )
 
-var tortureSeed = flag.Uint64("torture-seed", 9302801750466064731, "draws the operations of TestTortureVerify; 0 draws a seed, as `make torture` does")
+var tortureSeed = flag.Uint64("torture-seed", 9302801750466064731,
+	"draws the operations of TestTortureVerify; 0 draws a seed, as `make torture` does")
 
 // TestTortureVerify does to an installation, in random order, what operators and machines
 // do: exports killed, with sinks taken out and put back, data lost, the state lost, an
@@ -51,14 +52,14 @@ func TestTortureVerify(t *testing.T) {
 		rounds, v.seed, v.steps, v.findings, v.looked)
 }
 
-// verifyTorture is one installation and what was done to it.
+// verifyTorture is one installation and its history.
 type verifyTorture struct {
 	*testing.T
 	runs
 	draw  *rand.Rand
 	seed  uint64
 	sinks []warehouse // beside Parquet
-	older string      // a copy of the state; empty where there is none
+	older string      // a copy of the state; empty if there is none
 	// behind is by how much the service's clock seems to be behind: ours is ahead.
 	behind atomic.Int64
 
@@ -150,7 +151,8 @@ func (v *verifyTorture) round() {
 	v.must(v.names(""), "export")
 	v.compare()
 	operations := []func(){
-		v.export, v.export, v.exportAgain, v.exportAgain, v.lose, v.lose, v.rebuild, v.restoreOlder, v.killedRepair, v.wrongClock,
+		v.export, v.export, v.exportAgain, v.exportAgain, v.lose, v.lose, v.rebuild, v.restoreOlder,
+		v.killedRepair, v.wrongClock,
 	}
 	for range 6 {
 		operations[v.draw.IntN(len(operations))]()
@@ -172,7 +174,8 @@ func (v *verifyTorture) round() {
 func (v *verifyTorture) must(sinks string, args ...string) {
 	v.Helper()
 	if out, code := v.command(sinks, "", 0, args...); code != 0 {
-		v.Fatalf("seed %d: %s: exit code %d\n%s\nthe operations:\n%s", v.seed, args, code, out, strings.Join(v.history, "\n"))
+		v.Fatalf("seed %d: %s: exit code %d\n%s\nthe operations:\n%s", v.seed, args, code, out,
+			strings.Join(v.history, "\n"))
 	}
 }
 
@@ -237,7 +240,8 @@ func (v *verifyTorture) killedRepair() {
 func (v *verifyTorture) wrongClock() {
 	v.behind.Store(int64(2+v.draw.IntN(30)) * int64(24*time.Hour))
 	defer v.behind.Store(0)
-	if out, code := v.command(v.names(""), "", 0, "export", "--again", "--from", (v.today() - 13).String(), "--to", v.today().String()); code != 1 {
+	if out, code := v.command(v.names(""), "", 0, "export", "--again", "--from", (v.today() - 13).String(), "--to",
+		v.today().String()); code != 1 {
 		v.Errorf("an export with a clock that is days ahead: exit code %d, %s", code, out)
 	}
 }
@@ -252,7 +256,8 @@ func (v *verifyTorture) lose() {
 		day := v.today() - analytics.Date(1+v.draw.IntN(14))
 		table := []string{"docgauge_visitors", "docgauge_totals"}[v.draw.IntN(2)]
 		v.history = append(v.history, "postgres loses "+table+" of "+day.String())
-		if _, err := w.query(v.Context(), fmt.Sprintf("DELETE FROM %s WHERE window_start = '%s'", table, day)); err != nil {
+		if _, err := w.query(v.Context(), fmt.Sprintf("DELETE FROM %s WHERE window_start = '%s'",
+			table, day)); err != nil {
 			v.Fatal(err)
 		}
 	}
@@ -313,7 +318,7 @@ type location struct {
 	key  analytics.Key
 }
 
-// seen is what a reader sees of a window.
+// seen is a window as a reader sees it.
 type seen struct {
 	revision int32
 	exported int64 // microseconds
@@ -336,10 +341,11 @@ func (v *verifyTorture) compare() {
 			at := location{sink, key}
 			s, there := shown[at]
 			v.looked++
-			if there && !s.damaged && s.revision == e.Number && s.exported == e.ExportedAt.UnixMicro() && s.rows == v.truth(e) {
+			if there && !s.damaged && s.revision == e.Number &&
+				s.exported == e.ExportedAt.UnixMicro() && s.rows == v.truth(e) {
 				continue
 			}
-			// What the spool holds, the next export delivers to each sink that lacks it.
+			// The next export delivers windows in the spool to each sink that lacks them.
 			if has := !e.Sinks[sink].IsZero(); has || !v.spooled(e) {
 				want[at] = true
 			}
@@ -353,12 +359,14 @@ func (v *verifyTorture) compare() {
 	got := v.verify(all)
 	for at := range want {
 		if !got[at] {
-			v.Errorf("verify says nothing of %s %s: the ledger has %+v, a reader sees %+v", at.sink, at.key, ledger[at.key].Revision, brief(shown[at]))
+			v.Errorf("verify says nothing of %s %s: the ledger has %+v, a reader sees %+v", at.sink, at.key,
+				ledger[at.key].Revision, brief(shown[at]))
 		}
 	}
 	for at := range got {
 		if !want[at] {
-			v.Errorf("verify names %s %s, which is whole: the ledger has %+v, a reader sees %+v", at.sink, at.key, ledger[at.key].Revision, brief(shown[at]))
+			v.Errorf("verify names %s %s, which is whole: the ledger has %+v, a reader sees %+v", at.sink, at.key,
+				ledger[at.key].Revision, brief(shown[at]))
 		}
 	}
 	v.findings += len(want)
@@ -417,7 +425,7 @@ func text(rows []analytics.Row) string {
 	return strings.Join(lines, "")
 }
 
-// parquet returns what a reader of the files sees. The two files of a window must be of one
+// parquet returns the windows that a reader of the files sees. The two files of a window must be of one
 // revision.
 func (v *verifyTorture) parquet() map[location]seen {
 	out := map[location]seen{}
@@ -438,11 +446,12 @@ func (v *verifyTorture) parquet() map[location]seen {
 			if err != nil {
 				v.Fatal(err)
 			}
-			rev, err := archive.ReadRevision(file, info.Size())
+			rev, err := archive.ReadFooter(file, info.Size())
 			s := seen{revision: rev.Number, exported: rev.ExportedAt.UnixMicro(), damaged: err != nil}
 			if dataset == "visitors" && !s.damaged {
 				s.rows, err = rowsOf(path)
-				s.damaged = err != nil || !both || former.damaged || former.revision != s.revision || former.exported != s.exported
+				s.damaged = err != nil || !both || former.damaged || former.revision != s.revision ||
+					former.exported != s.exported
 			}
 			out[at] = s
 			return nil
@@ -472,15 +481,17 @@ func keyOf(t *testing.T, path string) analytics.Key {
 	n := len(parts)
 	from, to, _ := strings.Cut(strings.TrimSuffix(parts[n-1], ".parquet"), "_")
 	return analytics.Key{
-		Project: strings.TrimPrefix(parts[n-4], "p="), Granularity: analytics.Granularity(strings.TrimPrefix(parts[n-3], "g=")),
+		Project: strings.TrimPrefix(parts[n-4], "p="), Granularity: analytics.Granularity(strings.TrimPrefix(parts[n-3],
+			"g=")),
 		Window: analytics.Window{From: date(t, from), To: date(t, to)},
 	}
 }
 
-// ask returns what a reader of a warehouse sees.
+// ask returns the windows that a reader of a warehouse sees.
 func (v *verifyTorture) ask(w warehouse) map[location]seen {
 	out := map[location]seen{}
-	for _, f := range v.table(w, "SELECT granularity, window_start, window_end, revision, "+w.micros+" FROM docgauge_totals") {
+	for _, f := range v.table(w, "SELECT granularity, window_start, window_end, revision, "+w.micros+" FROM "+
+		"docgauge_totals") {
 		revision, err := strconv.ParseInt(f[3], 10, 32)
 		exported, err2 := strconv.ParseInt(f[4], 10, 64)
 		if err := errors.Join(err, err2); err != nil {
@@ -489,7 +500,8 @@ func (v *verifyTorture) ask(w warehouse) map[location]seen {
 		out[v.at(w, f)] = seen{revision: int32(revision), exported: exported}
 	}
 	lines := map[location][]string{}
-	for _, f := range v.table(w, "SELECT granularity, window_start, window_end, revision, path, human, ai, total FROM docgauge_visitors") {
+	for _, f := range v.table(w, "SELECT granularity, window_start, window_end, revision, path, human, ai, total "+
+		"FROM docgauge_visitors") {
 		at := v.at(w, f)
 		lines[at] = append(lines[at], strings.Join(f[4:], "\t")+"\n")
 		if s, there := out[at]; !there || strconv.Itoa(int(s.revision)) != f[3] {

@@ -20,7 +20,6 @@ import (
 	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/query"
-	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/verify"
 	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
@@ -37,38 +36,41 @@ func (a *Program) verifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "compare the ledger with what readers of each sink see",
-		Long: `verify compares the ledger with every configured sink, window by window, without a
-request to the service: windows that are missing or extra, another revision, the
-number of rows, the site totals, a checksum over the rows, files that cannot be
-read, and the two files of a window that disagree. It also compares verified counts
-with each other: max(human, ai) <= total <= human + ai, no page above its site, no
-day above its week or month. A service that counts approximately may break these
-rules by itself; such findings are called implausible, and nothing is damaged.
+		Long: `verify compares the ledger with every configured sink, window by window, without
+a request to the service: windows that are missing or extra, another revision,
+the number of rows, the site totals, a checksum over the rows, files that cannot
+be read, and the two files of a window that disagree. It also compares verified
+counts with each other: max(human, ai) <= total <= human + ai, no page above its
+site, no day above its week or month. A service that counts approximately may
+break these rules by itself; such findings are called implausible, and nothing
+is damaged.
 
 It reads everything that the sinks hold (ClickHouse adds it up on the server),
-changes nothing, and can run beside docgauge serve. A window that waits for a sink in
-the spool is not a finding. Verified pages that add up to less than their site are a
-remark, not a finding: a service that counts approximately causes them, too.
+changes nothing, and can run beside docgauge serve. A window that waits for a
+sink in the spool is not a finding. Verified pages that add up to less than
+their site are a remark, not a finding: a service that counts approximately
+causes them, too.
 
---repair repairs what it can: a sink is filled from another one that holds the window
-whole, or from the archive at DOCGAUGE_PARQUET_URL, and a window that a sink shows but
-the ledger lacks enters the ledger. A window that no sink holds whole is due again;
-verify says how many requests that takes. It can be interrupted and run again. --repair
-needs the state for itself.
+--repair repairs what it can: a sink is filled from another one that holds the
+window whole, or from the archive at DOCGAUGE_PARQUET_URL, and a window that a
+sink shows but the ledger lacks enters the ledger. A window that no sink holds
+whole is due again; verify says how many requests that takes. It can be
+interrupted and run again. --repair needs the state for itself.
 
 Exit codes: 0 no findings; 1 findings, some are left after --repair, or there is
-nothing to compare; 2 bad usage or configuration; 3 another process holds the state (--repair only).`,
+nothing to compare; 2 bad usage or configuration; 3 another process holds the
+state (--repair only).`,
 		Example: `  docgauge verify
   docgauge verify --sink clickhouse --from 2026-10-01 --to 2026-11-01
   docgauge verify --repair`,
-		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.verify(cmd.Context(), o) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.sink, "sink", "", "only this of DOCGAUGE_SINKS")
 	f.StringVar(&o.from, "from", "", "only windows inside [from,to): YYYY-MM-DD")
 	f.StringVar(&o.to, "to", "", "the first day after those windows")
-	f.StringVar(&o.project, "project", "", "comma-separated projects (default: those configured and those in the ledger)")
+	f.StringVar(&o.project, "project", "", "comma-separated projects (default: those configured and those in the "+
+		"ledger)")
 	f.BoolVar(&o.json, "json", false, "print the findings as JSON")
 	f.BoolVar(&o.repair, "repair", false, "repair what can be repaired without a request")
 	return cmd
@@ -136,12 +138,12 @@ func (a *Program) verify(ctx context.Context, o verifyOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, opened.Close()) }()
-	if scope.Projects, err = o.projects(ctx, c, opened.State, opened.Sinks); err != nil {
+	if scope.Projects, err = o.selectedProjects(ctx, c, opened); err != nil {
 		return err
 	}
 	v := &verify.Verifier{
-		Ledger: app.Book{State: opened.State}, Sinks: opened.Sinks, Only: o.sink, Scope: scope, Foreign: o.project == "",
-		Held: opened.HeldInSpool, Planned: coverage.Reach(c, a.now()),
+		Ledger: opened.State, Sinks: opened.Sinks, Only: o.sink, Scope: scope, AllUnreadable: o.project == "",
+		InSpool: opened.InSpool, Planned: coverage.Reach(c, a.now()), Now: opened.Now, Log: opened.Log,
 	}
 	if !slices.Contains(c.Sinks, config.SinkParquet) {
 		if v.Archive, err = app.OpenArchive(c.ParquetURL); err != nil {
@@ -161,8 +163,12 @@ func (a *Program) verify(ctx context.Context, o verifyOptions) (err error) {
 	} else {
 		err = report.print(a.Out, a.Err)
 	}
-	if err == nil && !report.clean() {
-		return errSaid
+	left := len(report.Findings)
+	if report.Repair != nil {
+		left += len(report.Repair.Due) + len(report.Repair.Errors)
+	}
+	if err == nil && left > 0 {
+		return errReported
 	}
 	return err
 }
@@ -185,39 +191,24 @@ func (r verifyReport) comparedNothing(scope sinks.Scope) error {
 		"`docgauge export` reads some, or set DOCGAUGE_STATE_DIR and the sinks as the export has them")
 }
 
-// projects returns the selected projects, by default those that are configured or in
-// the ledger: other installations may use the same sinks.
-func (o verifyOptions) projects(
-	ctx context.Context, c config.Config, db *state.DB, stores []sinks.Sink,
-) ([]string, error) {
-	if o.project != "" {
-		return o.selected(ctx, c, db, stores)
-	}
-	if len(c.Projects) == 0 {
+// selectedProjects returns the projects of --project, which the configuration, the ledger or a
+// sink must know; by default those that are configured or in the ledger: other installations
+// may use the same sinks.
+func (o verifyOptions) selectedProjects(ctx context.Context, c config.Config, opened *app.App) ([]string, error) {
+	if o.project == "" && len(c.Projects) == 0 {
 		return nil, nil
 	}
-	all := map[string]bool{}
-	for _, p := range c.Projects {
-		all[p] = true
-	}
-	entries, err := db.Entries(ctx)
+	entries, err := opened.State.Entries(ctx)
+	known := slices.Clone(c.Projects)
 	for _, e := range entries {
-		all[e.Project] = true
+		known = append(known, e.Project)
 	}
-	return slices.Sorted(maps.Keys(all)), err
-}
-
-// selected returns the projects of --project. A sink may have windows of one that is neither
-// configured nor in the ledger.
-func (o verifyOptions) selected(
-	ctx context.Context, c config.Config, db *state.DB, stores []sinks.Sink,
-) ([]string, error) {
-	known, err := knownProjects(ctx, c, db)
-	if err != nil {
-		return nil, err
+	slices.Sort(known)
+	if known = slices.Compact(known); err != nil || o.project == "" {
+		return known, err
 	}
 	for _, id := range coverage.List(o.project) {
-		for _, s := range stores {
+		for _, s := range opened.Sinks {
 			if query.CheckProjects(ctx, s, []string{id}) == nil {
 				known = append(known, id)
 			}
@@ -228,7 +219,7 @@ func (o verifyOptions) selected(
 
 func verifyOrRepair(ctx context.Context, a *app.App, v *verify.Verifier, repair bool) (r verifyReport, err error) {
 	if !repair {
-		found, err := v.Look(ctx)
+		found, err := v.Verify(ctx)
 		return newVerifyReport(found), err
 	}
 	temp, err := durable.NewTemp(a.Config.StateDir, app.TempCopy)
@@ -236,12 +227,14 @@ func verifyOrRepair(ctx context.Context, a *app.App, v *verify.Verifier, repair 
 		return r, err
 	}
 	defer func() { err = errors.Join(err, temp.Remove()) }()
-	done, err := (&verify.Repair{Verifier: v, Book: app.Book{State: a.State}, Dir: temp.Path, Now: a.Now, Log: a.Log}).Run(ctx)
+	v.Dir = temp.Path
+	done, err := v.Repair(ctx)
 	if err != nil {
 		return r, err
 	}
 	r = newVerifyReport(done.Left)
-	r.Repair = &verifyRepair{Found: len(done.Found.Findings), Mended: done.Mended, Due: []string{}, Waiting: []string{}, Errors: []string{}}
+	r.Repair = &verifyRepair{Found: len(done.Found.Findings), Mended: done.Mended, Due: []string{},
+		Waiting: []string{}, Errors: []string{}}
 	for _, rev := range done.Due {
 		r.Repair.Due = append(r.Repair.Due, rev.Key.String())
 		r.Reread, r.Requests = r.Reread+1, r.Requests+schedule.Requests(rev.Rows, analytics.PageRows)
@@ -256,7 +249,8 @@ func verifyOrRepair(ctx context.Context, a *app.App, v *verify.Verifier, repair 
 }
 
 func newVerifyReport(found verify.Report) verifyReport {
-	r := verifyReport{Windows: found.Windows, Shown: found.Shown, Findings: []verifyFinding{}, Remarks: []verifyFinding{}, Busy: []string{}}
+	r := verifyReport{Windows: found.Windows, Shown: found.Shown, Findings: []verifyFinding{},
+		Remarks: []verifyFinding{}, Busy: []string{}}
 	for _, f := range found.Remarks {
 		r.Remarks = append(r.Remarks, newVerifyFinding(f))
 	}
@@ -276,17 +270,13 @@ func newVerifyReport(found verify.Report) verifyReport {
 }
 
 func newVerifyFinding(f verify.Finding) verifyFinding {
-	out := verifyFinding{Sink: f.Sink, Kind: string(f.Kind), Detail: f.Detail, Remedy: string(f.Remedy), RemedyFrom: f.From, Advice: f.Advice()}
+	out := verifyFinding{Sink: f.Sink, Kind: string(f.Kind), Detail: f.Detail, Remedy: string(f.Remedy),
+		RemedyFrom: f.From, Advice: f.Advice()}
 	if f.Key != (analytics.Key{}) {
 		out.Project, out.Granularity = f.Key.Project, string(f.Key.Granularity)
 		out.From, out.To = f.Key.From.String(), f.Key.To.String()
 	}
 	return out
-}
-
-// clean reports whether nothing is left to be done by anybody.
-func (r verifyReport) clean() bool {
-	return len(r.Findings) == 0 && (r.Repair == nil || len(r.Repair.Due)+len(r.Repair.Errors) == 0)
 }
 
 func (r verifyReport) print(out, log io.Writer) error {
@@ -299,7 +289,7 @@ func (r verifyReport) print(out, log io.Writer) error {
 	text := render.NewText(out)
 	for i, f := range slices.Concat(r.Findings, r.Remarks) {
 		if i == 0 {
-			text.Line(0, "%-11s  %-10s  %s", "kind", "sink", "window, and what is wrong")
+			text.Line(0, "%-11s  %-10s  %s", "kind", "sink", "window and problem")
 		}
 		text.Line(25, "%-11s  %-10s  %s", f.Kind, cmp.Or(f.Sink, "-"), f.window())
 		text.Line(4, "    %s", f.Detail)
@@ -310,12 +300,6 @@ func (r verifyReport) print(out, log io.Writer) error {
 	if len(r.Findings)+len(r.Remarks) > 0 {
 		text.Line(0, "")
 	}
-	r.sum(text)
-	return text.Err()
-}
-
-// sum writes the last lines.
-func (r verifyReport) sum(text *render.Text) {
 	var shown []string
 	for _, name := range slices.Sorted(maps.Keys(r.Shown)) {
 		shown = append(shown, fmt.Sprintf("%s %s", name, format.Commas(int64(r.Shown[name]))))
@@ -325,10 +309,12 @@ func (r verifyReport) sum(text *render.Text) {
 		remarks = ", " + format.Plural(n, "remark")
 	}
 	if r.Repair != nil {
-		done = fmt.Sprintf("%s, %s mended; ", format.Plural(r.Repair.Found, "finding"), format.Plural(r.Repair.Mended, "window"))
+		done = fmt.Sprintf("%s, %s mended; ", format.Plural(r.Repair.Found, "finding"),
+			format.Plural(r.Repair.Mended, "window"))
 		left = " left"
 	}
-	text.Line(2, "%s in the ledger; shown: %s; %s%s%s%s", format.Plural(r.Windows, "window"), strings.Join(shown, ", "), done,
+	text.Line(2, "%s in the ledger; shown: %s; %s%s%s%s", format.Plural(r.Windows, "window"),
+		strings.Join(shown, ", "), done,
 		format.Plural(len(r.Findings), "finding"), left, remarks)
 	switch {
 	case r.Repair != nil && len(r.Repair.Due) > 0:
@@ -337,14 +323,17 @@ func (r verifyReport) sum(text *render.Text) {
 			text.Line(4, "  %s", key)
 		}
 	case r.Reread > 0:
-		text.Line(2, "only a new reading mends %s: %s; --repair makes them due", format.Plural(r.Reread, "window"), format.Plural(r.Requests, "request"))
+		text.Line(2, "only a new reading mends %s: %s; --repair makes them due", format.Plural(r.Reread, "window"),
+			format.Plural(r.Requests, "request"))
 	}
 	if r.Repair != nil && len(r.Repair.Waiting) > 0 {
 		text.Line(2, "the next export delivers %s from the spool", format.Plural(len(r.Repair.Waiting), "window"))
 	}
 	if len(r.Busy) > 0 {
-		text.Line(2, "%s written meanwhile: look again later", format.Plural(len(r.Busy), "window"))
+		text.Line(2, "%s being written during the comparison: verify them again later",
+			format.Plural(len(r.Busy), "window"))
 	}
+	return text.Err()
 }
 
 // window names the window.

@@ -15,7 +15,6 @@ func (a *Program) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "print version, revision and Go version",
-		Args:  noArgs,
 		RunE:  func(*cobra.Command, []string) error { return a.printVersion() },
 	}
 }
@@ -26,7 +25,8 @@ func (a *Program) printVersion() error {
 	if a.Branch != "" {
 		branch = ", branch " + a.Branch
 	}
-	_, err := fmt.Fprintf(a.Out, "docgauge %s (revision %s, %s %s/%s%s)\n", b.Version, b.Revision, runtime.Version(), runtime.GOOS, runtime.GOARCH, branch)
+	_, err := fmt.Fprintf(a.Out, "docgauge %s (revision %s, %s %s/%s%s)\n", b.Version, b.Revision, runtime.Version(),
+		runtime.GOOS, runtime.GOARCH, branch)
 	return err
 }
 

@@ -17,12 +17,11 @@ import (
 	"github.com/kelseyhightower/envconfig"
 
 	"github.com/docgauge/docgauge/exporter"
-	"github.com/docgauge/docgauge/exporter/server"
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/codehost"
 	"github.com/docgauge/docgauge/internal/docsapi"
-	"github.com/docgauge/docgauge/internal/notify"
+	"github.com/docgauge/docgauge/internal/pulls/codehost"
 	"github.com/docgauge/docgauge/internal/secretfile"
+	"github.com/docgauge/docgauge/internal/web/server"
 	"github.com/docgauge/docgauge/sinks/clickhouse"
 	"github.com/docgauge/docgauge/sinks/delta"
 	"github.com/docgauge/docgauge/sinks/parquet"
@@ -55,39 +54,39 @@ type Config struct {
 	APIKeyFile        string       `envconfig:"API_KEY_FILE" desc:"-"`
 	APIKeyExpires     OptionalDate `envconfig:"API_KEY_EXPIRES" desc:"date on which the key expires, YYYY-MM-DD"`
 	Projects          Projects     `envconfig:"PROJECTS" desc:"comma-separated project ids"`
-	ProjectNames      ProjectNames `envconfig:"PROJECT_NAMES" desc:"names that people are shown for the projects: prj_a=Product docs,prj_b=…; never in paths or labels"`
+	ProjectNames      ProjectNames `envconfig:"PROJECT_NAMES" desc:"display names of the projects: prj_a=Product docs,prj_b=…; never in paths or labels"`
 	Windows           Windows      `group:"Windows and budget" envconfig:"WINDOWS" default:"day,week,month,28d:totals" desc:"granularities to export: day, week (ISO, from Monday), month, Nd (rolling, N complete days); :totals reads site totals only"`
-	OpenWindows       OpenWindows  `envconfig:"OPEN_WINDOWS" default:"day" desc:"granularities (day, week, month) whose running window is read for the gauges; empty = none"`
+	OpenWindows       OpenWindows  `envconfig:"OPEN_WINDOWS" default:"day" desc:"granularities (day, week, month) whose running window is read, for gauges; empty = none"`
 	Since             OptionalDate `envconfig:"SINCE" desc:"first date to backfill (default 90 days ago); the newest two windows of each granularity are read even if they begin earlier"`
-	Settle            Duration     `envconfig:"SETTLE" default:"72h" desc:"how long after its end a window can still change"`
+	Settle            Duration     `envconfig:"SETTLE" default:"72h" desc:"time after its end during which a window can change"`
 	Budget            Count        `envconfig:"BUDGET" default:"90" desc:"analytics requests per sliding hour, all projects together; 0 = unlimited"`
-	MinInterval       Duration     `envconfig:"MIN_INTERVAL" default:"0s" desc:"least time between two requests"`
+	MinInterval       Duration     `envconfig:"MIN_INTERVAL" default:"0s" desc:"minimum time between two requests"`
 	Concurrency       Count        `envconfig:"CONCURRENCY" default:"4" desc:"requests in flight"`
 	Timeout           Duration     `envconfig:"TIMEOUT" default:"60s" desc:"time limit of one request"`
-	Sinks             Sinks        `group:"Sinks" envconfig:"SINKS" default:"parquet" desc:"where windows go: of parquet, delta, clickhouse, postgres, one or several"`
-	ParquetURL        string       `envconfig:"PARQUET_URL" default:"./data" desc:"directory, or s3://bucket/prefix[?region=&endpoint=&path_style=]; S3 credentials as the AWS CLI finds them"`
+	Sinks             Sinks        `group:"Sinks" envconfig:"SINKS" default:"parquet" desc:"destinations of windows, one or several: parquet, delta, clickhouse, postgres"`
+	ParquetURL        string       `envconfig:"PARQUET_URL" default:"./data" desc:"directory, or s3://bucket/prefix[?region=&endpoint=&path_style=]; S3 credentials as for the AWS CLI"`
 	DeltaURL          string       `envconfig:"DELTA_URL" default:"./delta" desc:"root of the Delta Lake tables visitors and totals: a directory, or s3://bucket/prefix as for Parquet"`
 	ClickHouseDSN     Secret       `envconfig:"CLICKHOUSE_DSN" desc:"clickhouse://[user:password@]host:9000/database[?secure=true] or https://…:8443/database; or DOCGAUGE_CLICKHOUSE_DSN_FILE"`
 	ClickHouseDSNFile string       `envconfig:"CLICKHOUSE_DSN_FILE" desc:"-"`
 	ClickHouseCluster string       `envconfig:"CLICKHOUSE_CLUSTER" desc:"ClickHouse cluster name; creates Replicated and Distributed tables"`
 	PostgresDSN       Secret       `envconfig:"POSTGRES_DSN" desc:"postgres://[user:password@]host:5432/database[?sslmode=verify-full&search_path=schema]; or DOCGAUGE_POSTGRES_DSN_FILE"`
 	PostgresDSNFile   string       `envconfig:"POSTGRES_DSN_FILE" desc:"-"`
-	Schedule          Cron         `group:"Serve and metrics" envconfig:"SCHEDULE" default:"17 * * * *" desc:"when serve exports: cron, five fields, UTC"`
+	Schedule          Cron         `group:"Serve and metrics" envconfig:"SCHEDULE" default:"17 * * * *" desc:"schedule of exports under serve: cron, five fields, UTC"`
 	RunTimeout        Duration     `envconfig:"RUN_TIMEOUT" default:"6h" desc:"time limit of one export under serve; the next one continues"`
 	ListenAddress     Addresses    `envconfig:"LISTEN_ADDRESS" default:"127.0.0.1:9817" desc:"address serve listens on, or several, comma-separated; port 0 picks a free one"`
 	AllowedHosts      Hosts        `envconfig:"ALLOWED_HOSTS" desc:"comma-separated host names, besides loopback names and IP addresses, under which pages, API, /mcp and /-/reload answer"`
 	WebConfigFile     string       `envconfig:"WEB_CONFIG_FILE" desc:"TLS and basic auth of serve, in the format of the Prometheus exporter-toolkit"`
-	TopPages          Count        `envconfig:"TOP_PAGES" default:"50" desc:"number of most-visited pages that have metrics, per project and window"`
+	TopPages          Count        `envconfig:"TOP_PAGES" default:"50" desc:"number of most visited pages with metrics, per project and window"`
 	Textfile          string       `envconfig:"TEXTFILE" desc:"file ending in .prom that export writes for node_exporter's textfile collector"`
 	PushgatewayURL    Secret       `envconfig:"PUSHGATEWAY_URL" desc:"Pushgateway that export pushes to, http://host:9091[/metrics/job/NAME[/LABEL/VALUE…]]; or DOCGAUGE_PUSHGATEWAY_URL_FILE"`
 	PushgatewayFile   string       `envconfig:"PUSHGATEWAY_URL_FILE" desc:"-"`
 	PromptsDir        string       `group:"Agent jobs" envconfig:"PROMPTS_DIR" desc:"folder of prompt files, each of which becomes an agent job; unset = no queue"`
-	PromptsOnNewState NewState     `envconfig:"PROMPTS_ON_NEW_STATE" default:"refuse" desc:"what to do when there are prompt files but the state has no job history: refuse, submit (send them), skip (treat them as done)"`
+	PromptsOnNewState NewState     `envconfig:"PROMPTS_ON_NEW_STATE" default:"refuse" desc:"action on prompt files if the state has no job history: refuse, submit (send them), skip (treat them as done)"`
 	WriteAPIKey       Secret       `envconfig:"WRITE_API_KEY" desc:"separate key for agent jobs; or DOCGAUGE_WRITE_API_KEY_FILE"`
 	WriteAPIKeyFile   string       `envconfig:"WRITE_API_KEY_FILE" desc:"-"`
 	AgentBudget       Count        `envconfig:"AGENT_BUDGET" default:"90" desc:"prompts and follow-ups sent per sliding hour and project; 0 = unlimited"`
-	MaxJobsPerDay     Count        `envconfig:"MAX_JOBS_PER_DAY" default:"10" desc:"agent jobs begun within 24 hours, all projects together"`
-	MaxActiveJobs     Count        `envconfig:"MAX_ACTIVE_JOBS" default:"3" desc:"agent jobs at work at once, all projects together"`
+	MaxJobsPerDay     Count        `envconfig:"MAX_JOBS_PER_DAY" default:"10" desc:"maximum number of agent jobs begun within 24 hours, all projects together"`
+	MaxActiveJobs     Count        `envconfig:"MAX_ACTIVE_JOBS" default:"3" desc:"maximum number of active agent jobs, all projects together"`
 	PollInterval      Duration     `envconfig:"POLL_INTERVAL" default:"15s" desc:"time between two polls of an agent job; grows to 5 minutes"`
 	JobPath           string       `envconfig:"JOB_PATH" default:"/v2/agent/{projectId}/job/{id}" desc:"path for fetching an agent job (not fixed by the API specification)"`
 	GitHubToken       Secret       `group:"Pull requests" envconfig:"GITHUB_TOKEN" desc:"token that may read the pull requests of agent jobs at GitHub; or DOCGAUGE_GITHUB_TOKEN_FILE; unset = their state is unknown"`
@@ -98,14 +97,14 @@ type Config struct {
 	GitLabURL         string       `envconfig:"GITLAB_URL" default:"https://gitlab.com/api/v4" desc:"URL of GitLab's API; https://HOST/api/v4 for a server of your own; http only for a loopback host"`
 	MaxOpenPulls      Count        `envconfig:"MAX_OPEN_PULL_REQUESTS" default:"0" desc:"pull requests that may be open, with the jobs at work that may open one, before another job begins, all projects together; 0 = no limit"`
 	MaxReviewAge      Duration     `envconfig:"MAX_REVIEW_AGE" default:"0s" desc:"median age of the open pull requests above which no job begins, all projects together; 0s = no limit"`
-	JobCost           Amount       `envconfig:"JOB_COST" default:"0" desc:"what one agent job costs, a number in a unit of your choice, counted for each job that is created; 0 = not counted"`
-	NotifyURL         Secret       `group:"Notifications" envconfig:"NOTIFY_URL" desc:"webhook that is told when exports fail, keys expire or agent jobs end; or DOCGAUGE_NOTIFY_URL_FILE"`
+	JobCost           Amount       `envconfig:"JOB_COST" default:"0" desc:"cost of one agent job, a number in a unit of your choice, counted for each job that is created; 0 = not counted"`
+	NotifyURL         Secret       `group:"Notifications" envconfig:"NOTIFY_URL" desc:"webhook for notifications: failed exports, expiring keys, ended agent jobs and others; or DOCGAUGE_NOTIFY_URL_FILE"`
 	NotifyURLFile     string       `envconfig:"NOTIFY_URL_FILE" desc:"-"`
 	NotifySecret      Secret       `envconfig:"NOTIFY_SECRET" desc:"HMAC-SHA256 key that signs the notifications; or DOCGAUGE_NOTIFY_SECRET_FILE"`
 	NotifySecretFile  string       `envconfig:"NOTIFY_SECRET_FILE" desc:"-"`
-	NotifyFormat      NotifyFormat `envconfig:"NOTIFY_FORMAT" default:"json" desc:"what the webhook takes: json, or slack (an incoming webhook)"`
-	Digest            Cron         `envconfig:"DIGEST" desc:"when the webhook gets a digest of the newest week of each project: cron, five fields, UTC; unset = never"`
-	PingURL           Secret       `envconfig:"PING_URL" desc:"cron monitor that gets a GET after each good export, with /fail after a bad one; or DOCGAUGE_PING_URL_FILE"`
+	NotifyFormat      NotifyFormat `envconfig:"NOTIFY_FORMAT" default:"json" desc:"format of notifications: json, or slack (an incoming webhook)"`
+	Digest            Cron         `envconfig:"DIGEST" desc:"schedule of the digest of each project's newest week: cron, five fields, UTC; unset = never"`
+	PingURL           Secret       `envconfig:"PING_URL" desc:"cron monitor that gets a GET after each successful export, with /fail after a failed one; or DOCGAUGE_PING_URL_FILE"`
 	PingURLFile       string       `envconfig:"PING_URL_FILE" desc:"-"`
 	StateDir          string       `group:"State and logs" envconfig:"STATE_DIR" default:"./state" desc:"ledger, budget and spool; mode 0700"`
 	SpoolMax          Bytes        `envconfig:"SPOOL_MAX" default:"1GiB" desc:"spool size at which exporting pauses"`
@@ -341,13 +340,15 @@ func (c *Config) validate(now time.Time, p *Problems) {
 func (c *Config) validateNotifications(p *Problems) {
 	told := c.NotifyURL != "" || c.NotifyURLFile != ""
 	if c.NotifyURL != "" {
-		p.join(notify.CheckURL(string(c.NotifyURL)))
+		_, err := ParseHookURL("DOCGAUGE_NOTIFY_URL", c.NotifyURL)
+		p.join(err)
 	}
 	if c.NotifySecret != "" && !told {
 		p.add("DOCGAUGE_NOTIFY_SECRET: without DOCGAUGE_NOTIFY_URL it has no effect")
 	}
 	if c.PingURL != "" {
-		p.join(notify.CheckPingURL(string(c.PingURL)))
+		_, err := ParseHookURL("DOCGAUGE_PING_URL", c.PingURL)
+		p.join(err)
 	}
 	digest := c.Digest.String()
 	switch {
@@ -415,7 +416,7 @@ func (c *Config) validateSinks(p *Problems) {
 		}
 	}
 	if strings.Contains(c.DeltaURL, "://") {
-		if _, err := delta.New(delta.Config{URL: c.DeltaURL}); err != nil {
+		if _, err := delta.New(delta.Options{URL: c.DeltaURL}); err != nil {
 			p.add("DOCGAUGE_DELTA_URL: %v", err)
 		}
 	}
@@ -424,7 +425,7 @@ func (c *Config) validateSinks(p *Problems) {
 		p.add("DOCGAUGE_DELTA_URL: is the same place as DOCGAUGE_PARQUET_URL: name another one")
 	}
 	if c.PostgresDSN != "" {
-		if _, err := postgres.New(postgres.Config{DSN: string(c.PostgresDSN)}); err != nil {
+		if _, err := postgres.New(postgres.Options{DSN: string(c.PostgresDSN)}); err != nil {
 			p.add("DOCGAUGE_POSTGRES_DSN: %v", err)
 		}
 	}
@@ -433,7 +434,7 @@ func (c *Config) validateSinks(p *Problems) {
 	}
 	switch {
 	case c.ClickHouseDSN != "":
-		if _, err := clickhouse.New(clickhouse.Config{DSN: string(c.ClickHouseDSN), Cluster: c.ClickHouseCluster}); err != nil {
+		if _, err := clickhouse.New(clickhouse.Options{DSN: string(c.ClickHouseDSN), Cluster: c.ClickHouseCluster}); err != nil {
 			p.add("DOCGAUGE_CLICKHOUSE_DSN, DOCGAUGE_CLICKHOUSE_CLUSTER: %v", err)
 		}
 	case c.ClickHouseCluster != "" && !slices.Contains(c.Sinks, SinkClickHouse):

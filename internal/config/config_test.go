@@ -69,8 +69,8 @@ func TestSecretIsNotPrinted(t *testing.T) {
 // TestValues: what the settings of hosts and pull requests may be; nothing is said with a token.
 func TestValues(t *testing.T) {
 	for set, want := range map[string]string{
-		"GITHUB_URL=http://git.example.com":         "DOCGAUGE_GITHUB_URL: http would send the token in the clear",
-		"GITLAB_URL=https://u:p@git.example.com":    "DOCGAUGE_GITLAB_URL: must not have a user",
+		"GITHUB_URL=http://git.example.com":         "DOCGAUGE_GITHUB_URL: http would send credentials in the clear",
+		"GITLAB_URL=https://u:p@git.example.com":    "DOCGAUGE_GITLAB_URL: must not contain user",
 		"GITHUB_TOKEN=ghp_secret of two":            "DOCGAUGE_GITHUB_TOKEN: want one token",
 		"GITLAB_TOKEN=glpat-sécret":                 "DOCGAUGE_GITLAB_TOKEN: want one token",
 		"MAX_REVIEW_AGE=366d":                       "DOCGAUGE_MAX_REVIEW_AGE: ",

@@ -86,7 +86,7 @@ func TestEnvFileIsRefused(t *testing.T) {
 	if err := os.WriteFile(huge, []byte("#"+strings.Repeat("x", 1<<20)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for path, says := range map[string]string{filepath.Join(dir, "none"): "no such file", dir: "is a folder", huge: "larger than 64 KiB"} {
+	for path, says := range map[string]string{filepath.Join(dir, "none"): "no such file", dir: "is a directory", huge: "larger than 64 KiB"} {
 		f := ReadEnvFile(path)
 		if len(f.Problems) != 1 || !strings.Contains(f.Problems[0], says) || !strings.Contains(f.Problems[0], path) {
 			t.Errorf("%v; want %q and the path", f.Problems, says)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -18,7 +19,6 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/jobs"
-	"github.com/docgauge/docgauge/internal/notify"
 	"github.com/docgauge/docgauge/schedule"
 )
 
@@ -291,16 +291,32 @@ func (c *Cron) Decode(s string) (err error) {
 	return err
 }
 
-// NotifyFormat is json or slack.
+// NotifyFormat is the format of the receiver at DOCGAUGE_NOTIFY_URL.
 type NotifyFormat string
 
+const (
+	NotifyJSON  NotifyFormat = "json"
+	NotifySlack NotifyFormat = "slack"
+)
+
 func (f *NotifyFormat) Decode(s string) error {
-	switch notify.Format(s) {
-	case notify.JSON, notify.Slack:
-		*f = NotifyFormat(s)
-		return nil
+	if *f = NotifyFormat(s); *f != NotifyJSON && *f != NotifySlack {
+		return fmt.Errorf("%.40q: want json or slack", s)
 	}
-	return fmt.Errorf("%.40q: want json or slack", s)
+	return nil
+}
+
+// ParseHookURL reads the URL of a webhook or a monitor, which is a secret, without its
+// fragment. The error names the variable and does not quote the URL.
+func ParseHookURL(variable string, raw Secret) (*url.URL, error) {
+	text, _, _ := strings.Cut(string(raw), "#")
+	u, err := analytics.ParseServiceURL(text, analytics.URLRules{
+		Example: "https://hooks.example.com/docgauge", CredentialsIn: "put a token into its path", Query: true,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", variable, err)
+	}
+	return u, nil
 }
 
 // NewState is what the queue does with prompts and a state without any job.

@@ -1,6 +1,6 @@
 // Package coverage answers three questions without sending anything: which windows
 // are there, which are due, and what reading them costs. It arranges the ledger and
-// what was learned of the service for the plan, and fills a lost ledger from the
+// facts about the service for the plan, and fills a lost ledger from the
 // sinks.
 package coverage
 
@@ -18,16 +18,16 @@ import (
 	"github.com/docgauge/docgauge/schedule"
 )
 
-// Ledger is the state's entries, arranged for planning, and what was learned of the
-// service. A reading that claims the future was made while the clock was ahead, and is not
+// Ledger is the state's entries, arranged for planning, and facts about the service. A reading
+// that claims the future was made while the clock was ahead, and is not
 // believed: its entry was exported at analytics.Unbelieved, [Ledger.Series] leaves it out,
 // and its window is missing.
 type Ledger struct {
 	// series has the entries, oldest first. There can be millions.
 	series map[schedule.Series][]state.Entry
 	Asides map[analytics.Key]analytics.Aside
-	// Movements say how often the numbers of a series moved, and when they last did.
-	Movements map[schedule.MovementKey]schedule.Movement
+	// Learned is what earlier runs learned about each series.
+	Learned schedule.Learned
 	// Sizes estimate how many requests a window takes.
 	Sizes *schedule.Sizes
 }
@@ -36,11 +36,12 @@ type Ledger struct {
 func Read(ctx context.Context, db *state.DB, now time.Time) (Ledger, error) {
 	l := Ledger{
 		series: map[schedule.Series][]state.Entry{},
-		Asides: map[analytics.Key]analytics.Aside{}, Movements: map[schedule.MovementKey]schedule.Movement{},
+		Asides: map[analytics.Key]analytics.Aside{}, Learned: schedule.Learned{},
 	}
 	err := db.EachEntry(ctx, func(e state.Entry) {
 		if !isBelieved(e.Revision, now) {
-			e.Settled, e.Verified, e.ExportedAt, e.Provenance = false, false, analytics.Unbelieved, analytics.Provenance{}
+			e.Settled, e.Verified = false, false
+			e.ExportedAt, e.Provenance = analytics.Unbelieved, analytics.Provenance{}
 		}
 		series := schedule.SeriesOf(e.Key)
 		l.series[series] = append(l.series[series], e)
@@ -80,8 +81,8 @@ func Read(ctx context.Context, db *state.DB, now time.Time) (Ledger, error) {
 			l.Sizes.SetChecked(m.Project, m.Times)
 			continue
 		}
-		series := schedule.Series{Project: m.Project, Granularity: m.Granularity}
-		l.Movements[schedule.MovementKey{Series: series, Kind: schedule.MovementKind(m.Kind)}] = schedule.Movement{Times: m.Times, At: m.At}
+		l.Learned.Set(schedule.Series{Project: m.Project, Granularity: m.Granularity}, schedule.Fact(m.Kind), m.Times,
+			m.At)
 	}
 	return l, nil
 }
@@ -92,22 +93,22 @@ func Read(ctx context.Context, db *state.DB, now time.Time) (Ledger, error) {
 func (l Ledger) countPagesInSpool(stateDir string, now time.Time, settle time.Duration) error {
 	underWay, err := spool.ListUnderWay(stateDir)
 	for _, u := range underWay {
-		k, err := analytics.ParseKey(u.Key)
-		if err != nil || u.Revision != l.number(k)+1 {
+		if u.Revision != l.number(u.Key)+1 {
 			continue
 		}
-		settles := k.To.Time().Add(settle)
+		settles := u.To.Time().Add(settle)
 		if !now.Before(settles) && u.Started.Before(settles) || clock.IsFuture(u.Started, now) {
 			continue
 		}
-		l.Sizes.SetBegun(k, u.Pages)
+		l.Sizes.SetBegun(u.Key, u.Pages)
 	}
 	return err
 }
 
 // isBelieved reports whether a reading was made in the past, of a window that was complete.
 func isBelieved(r analytics.Revision, now time.Time) bool {
-	return r.ExportedAt != analytics.Unbelieved && !clock.IsFuture(r.ExportedAt, now) && !clock.IsFuture(r.To.Time(), now)
+	return r.ExportedAt != analytics.Unbelieved && !clock.IsFuture(r.ExportedAt, now) &&
+		!clock.IsFuture(r.To.Time(), now)
 }
 
 // believed returns the window's last reading, if there is one and it is believed.
@@ -149,6 +150,9 @@ func (l Ledger) find(k analytics.Key) *state.Entry {
 	}
 	return &entries[at]
 }
+
+// IsEmpty reports whether no window was ever read.
+func (l Ledger) IsEmpty() bool { return len(l.series) == 0 }
 
 // All yields the entries, those of a series oldest first.
 func (l Ledger) All() iter.Seq[*state.Entry] {
@@ -239,5 +243,6 @@ func (l Ledger) SetAside(in schedule.Input) []analytics.Aside {
 }
 
 func newestFirst(a, b analytics.Key) int {
-	return cmp.Or(cmp.Compare(b.To, a.To), cmp.Compare(a.Project, b.Project), cmp.Compare(a.Granularity, b.Granularity), cmp.Compare(a.From, b.From))
+	return cmp.Or(cmp.Compare(b.To, a.To), cmp.Compare(a.Project, b.Project),
+		cmp.Compare(a.Granularity, b.Granularity), cmp.Compare(a.From, b.From))
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/docgauge/docgauge/schedule"
 )
 
-// Selection narrows what is planned. The zero value selects what is configured.
+// Selection narrows a plan. The zero value selects everything configured.
 type Selection struct {
 	// From and To, both or neither, select exactly the windows inside [From,To).
 	From, To string
@@ -103,10 +103,10 @@ type Named struct {
 	Left int `json:"windows_left"`
 }
 
-// Plan is what is due, what is not due yet, and what the budget allows.
+// Plan lists the windows that are due and those that are not yet, and the budget.
 type Plan struct {
 	Due, Waiting []schedule.Item
-	// Input is what the plan depends on.
+	// Input has everything the plan depends on.
 	Input  schedule.Input
 	Ledger Ledger
 	Budget Capacity
@@ -116,10 +116,21 @@ type Plan struct {
 
 // Plan plans against the present ledger. Rotate counts the runs: it decides which
 // project's turn is first.
-func (s Selection) Plan(ctx context.Context, db *state.DB, c config.Config, now time.Time, rotate int) (p Plan, err error) {
-	if p.Ledger, err = Read(ctx, db, now); err != nil {
+func (s Selection) Plan(
+	ctx context.Context, db *state.DB, c config.Config, now time.Time, rotate int,
+) (p Plan, err error) {
+	l, err := Read(ctx, db, now)
+	if err != nil {
 		return p, err
 	}
+	return s.PlanOver(ctx, l, db, c, now, rotate)
+}
+
+// PlanOver is [Selection.Plan] against a ledger that was just read.
+func (s Selection) PlanOver(
+	ctx context.Context, l Ledger, db *state.DB, c config.Config, now time.Time, rotate int,
+) (p Plan, err error) {
+	p.Ledger = l
 	if err = p.Ledger.countPagesInSpool(c.StateDir, now, time.Duration(c.Settle)); err != nil {
 		return p, err
 	}
@@ -138,9 +149,10 @@ func (s Selection) Plan(ctx context.Context, db *state.DB, c config.Config, now 
 	}
 	p.Due, p.Waiting = found.due, found.waiting
 	if s.IsNamed() {
-		p.Named = &Named{Reading: reading, From: s.From, To: s.To, Windows: found.all, Left: len(found.due) + len(found.waiting)}
+		p.Named = &Named{Reading: reading, From: s.From, To: s.To, Windows: found.all,
+			Left: len(found.due) + len(found.waiting)}
 	}
-	p.Budget, err = Remaining(ctx, db, AnalyticsBudget, int(c.Budget), time.Duration(c.Timeout), now)
+	p.Budget, err = Remaining(ctx, db, AnalyticsBudget, int(c.Budget), now)
 	return p, err
 }
 
@@ -164,10 +176,7 @@ func (s Selection) input(c config.Config, l Ledger, now time.Time) (schedule.Inp
 		},
 		Policy: schedule.Policy{
 			Limit: int(c.Budget), Settle: time.Duration(c.Settle),
-			Moved: func(k schedule.MovementKey) (schedule.Movement, bool) {
-				m, ok := l.Movements[k]
-				return m, ok
-			},
+			Learned: func(s schedule.Series) schedule.Facts { return l.Learned[s] },
 		},
 	}
 	for e := range l.All() {
@@ -190,7 +199,8 @@ func (s Selection) input(c config.Config, l Ledger, now time.Time) (schedule.Inp
 			return spec.String() == name || string(spec.Granularity) == name
 		})
 		if i < 0 {
-			return in, mistake("--windows %.40q is not in DOCGAUGE_WINDOWS; %s", name, format.DidYouMean(name, specs(c)))
+			return in, mistake("--windows %.40q is not in DOCGAUGE_WINDOWS; %s", name,
+				format.DidYouMean(name, specs(c)))
 		}
 		in.Specs = append(in.Specs, c.Windows[i])
 	}

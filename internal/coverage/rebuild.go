@@ -13,16 +13,20 @@ import (
 )
 
 // Rebuilt counts the windows of a rebuilt ledger, and those that the former one knew
-// and nobody holds any more.
+// and that no sink holds any more.
 type Rebuilt struct{ Windows, Forgotten int }
 
-// Rebuild makes the ledger what the sinks show. What the spool holds, as held says, and
+// Rebuild makes the ledger what the sinks show. What the spool holds, according to inSpool, and
 // what an unlisted sink had stays. If no listed sink shows anything and another one
 // cannot be listed, the ledger stays as it is and the error is [sinks.ErrNotListed].
-func Rebuild(ctx context.Context, db *state.DB, from []sinks.Sink, held func(analytics.Revision) (bool, error), log *slog.Logger) (done Rebuilt, err error) {
+func Rebuild(
+	ctx context.Context, db *state.DB, from []sinks.Sink,
+	inSpool func(analytics.Revision) (bool, error), log *slog.Logger,
+) (done Rebuilt, err error) {
 	r := rebuilding{
-		former: map[analytics.Key]state.Entry{}, shown: map[string]map[analytics.Key]sinks.Shown{}, unlisted: map[string]bool{},
-		held: map[analytics.Key]bool{},
+		former: map[analytics.Key]state.Entry{}, shown: map[string]map[analytics.Key]sinks.Shown{},
+		unlisted: map[string]bool{},
+		inSpool:  map[analytics.Key]bool{},
 	}
 	former, err := db.Entries(ctx)
 	if err != nil {
@@ -30,7 +34,7 @@ func Rebuild(ctx context.Context, db *state.DB, from []sinks.Sink, held func(ana
 	}
 	for _, e := range former {
 		r.former[e.Key] = e
-		if r.held[e.Key], err = held(e.Revision); err != nil {
+		if r.inSpool[e.Key], err = inSpool(e.Revision); err != nil {
 			return done, err
 		}
 	}
@@ -50,7 +54,7 @@ func Rebuild(ctx context.Context, db *state.DB, from []sinks.Sink, held func(ana
 	}
 	// The unlisted sink may hold everything, and all of it would be requested again.
 	if len(unlisted) > 0 && !some {
-		return done, unknownError(unlisted)
+		return done, unlistedError(unlisted)
 	}
 	for _, err := range unlisted {
 		log.Warn("ledger not rebuilt from sink: what it had stays in the ledger", "error", err)
@@ -70,8 +74,8 @@ type rebuilding struct {
 	// shown is what each listed sink shows.
 	shown    map[string]map[analytics.Key]sinks.Shown
 	unlisted map[string]bool
-	// held are the windows whose former revision the spool has.
-	held map[analytics.Key]bool
+	// inSpool are the windows whose former revision the spool has.
+	inSpool map[analytics.Key]bool
 }
 
 // shownBy lists what a sink shows, with the checksums it keeps, after the sink has
@@ -101,7 +105,7 @@ func sameReading(a, b analytics.Revision) bool {
 	return a.Key == b.Key && a.Number == b.Number && a.ExportedAt.Equal(b.ExportedAt)
 }
 
-// entries returns the newest revision of each window that somebody holds.
+// entries returns the newest revision of each window that a sink or the spool holds.
 func (r rebuilding) entries(from []sinks.Sink) []state.Entry {
 	newest := map[analytics.Key]sinks.Shown{}
 	offer := func(s sinks.Shown) {
@@ -118,7 +122,7 @@ func (r rebuilding) entries(from []sinks.Sink) []state.Entry {
 		}
 	}
 	for _, e := range r.former {
-		if r.held[e.Key] || r.heldByUnlisted(e) {
+		if r.inSpool[e.Key] || r.unlistedHas(e) {
 			offer(sinks.Shown{Revision: e.Revision, Checksum: e.Checksum})
 		}
 	}
@@ -129,9 +133,9 @@ func (r rebuilding) entries(from []sinks.Sink) []state.Entry {
 	return out
 }
 
-// heldByUnlisted reports whether, according to the ledger, an unlisted sink has the
+// unlistedHas reports whether, according to the ledger, an unlisted sink has the
 // revision.
-func (r rebuilding) heldByUnlisted(e state.Entry) bool {
+func (r rebuilding) unlistedHas(e state.Entry) bool {
 	for name, at := range e.Sinks {
 		if r.unlisted[name] && !at.IsZero() {
 			return true
@@ -166,7 +170,7 @@ func (r rebuilding) entry(n sinks.Shown, from []sinks.Sink) state.Entry {
 			if e.Sinks[name] = at; !known || at.IsZero() {
 				e.Sinks[name] = n.ExportedAt
 			}
-		case there || mentioned || known && r.held[n.Key]:
+		case there || mentioned || known && r.inSpool[n.Key]:
 			e.Sinks[name] = time.Time{}
 		}
 	}

@@ -17,7 +17,7 @@ type PlannedWindow struct {
 	Basis schedule.Basis `json:"requests_from"`
 	// InSpool is how many pages were read by earlier runs.
 	InSpool int `json:"pages_in_spool"`
-	// Decision says what was decided of a window that is not simply read.
+	// Decision is why a window is not simply read.
 	Decision string `json:"decision,omitempty"`
 }
 
@@ -38,7 +38,7 @@ type PlanReport struct {
 func NewPlanReport(p Plan) PlanReport {
 	r := PlanReport{Windows: []PlannedWindow{}, Waiting: []PlannedWindow{}, Budget: p.Budget, Named: p.Named}
 	for _, item := range p.Due {
-		w := Planned(p, item)
+		w := plannedWindow(p, item)
 		if w.Basis == schedule.BasisUnknown {
 			r.Unknown++
 		}
@@ -46,14 +46,14 @@ func NewPlanReport(p Plan) PlanReport {
 		r.Windows = append(r.Windows, w)
 	}
 	for _, item := range p.Waiting {
-		r.Waiting = append(r.Waiting, Planned(p, item))
+		r.Waiting = append(r.Waiting, plannedWindow(p, item))
 	}
 	r.Finish = p.Budget.Finish(r.Requests)
 	return r
 }
 
-// Planned says what is planned of one window.
-func Planned(p Plan, item schedule.Item) PlannedWindow {
+// plannedWindow is the row of one window.
+func plannedWindow(p Plan, item schedule.Item) PlannedWindow {
 	n, basis := p.Ledger.Sizes.Requests(item)
 	return PlannedWindow{item.Key, item.Reason, item.TotalsOnly, n, basis, p.Ledger.Sizes.Begun(item.Key), item.Why}
 }

@@ -33,12 +33,14 @@ func decade(tb testing.TB, projects int, known bool) (c config.Config, db *state
 	}
 	tb.Cleanup(func() { _ = db.Close() })
 	var revs []analytics.Revision
-	none := schedule.Input{Now: atScale, Since: c.Since.Date, Known: func(analytics.Key) (r analytics.Revision, known bool) { return r, false }}
+	none := schedule.Input{Now: atScale, Since: c.Since.Date,
+		Known: func(analytics.Key) (r analytics.Revision, known bool) { return r, false }}
 	for _, project := range c.Projects {
 		for _, spec := range c.Windows {
 			for _, w := range schedule.Gaps(none, project, spec) {
 				key := analytics.Key{Project: project, Granularity: spec.Granularity, Window: w}
-				revs = append(revs, analytics.Revision{Key: key, Number: 1, Settled: true, Verified: true, Rows: 100, ExportedAt: atScale.Add(-time.Hour)})
+				revs = append(revs, analytics.Revision{Key: key, Number: 1, Settled: true, Verified: true, Rows: 100,
+					ExportedAt: atScale.Add(-time.Hour)})
 			}
 		}
 	}

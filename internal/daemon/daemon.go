@@ -16,10 +16,12 @@ import (
 	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/coverage"
+	"github.com/docgauge/docgauge/internal/events"
 	"github.com/docgauge/docgauge/internal/export"
-	"github.com/docgauge/docgauge/internal/report"
 	"github.com/docgauge/docgauge/internal/snapshot"
 	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/internal/view"
+	"github.com/docgauge/docgauge/internal/web/report"
 	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
 )
@@ -40,7 +42,7 @@ const (
 // Daemon is what docgauge serve does with one set of settings.
 type Daemon struct {
 	app      *app.App
-	runner   *export.Runner
+	runner   *export.Exporter
 	snapshot *snapshot.Reader
 	values   *exporter.Values
 	started  time.Time
@@ -50,7 +52,7 @@ type Daemon struct {
 	owed     bool
 	due      time.Time
 	queue    *queue // nil where none is configured
-	news     *news
+	events   *events.Watcher
 	report   *report.Live
 	outcomes outcomes
 	// assistants answers them, over HTTP.
@@ -68,7 +70,7 @@ func New(a *app.App, values *exporter.Values, live *report.Live, p export.Progre
 		changed: make(chan struct{}, 1), recheck: make(chan struct{}, 1), renewed: make(chan struct{}, 1),
 	}
 	d.outcomes.stale = make(chan struct{}, 1)
-	d.runner = export.NewRunner(a, d.snapshot.Read, p, observe)
+	d.runner = export.New(a, d.snapshot.Read, p, observe)
 	d.runner.Committed = func() { requestOnce(d.changed) }
 	return d
 }
@@ -107,7 +109,7 @@ func (d *Daemon) run(ctx context.Context, first firing) error {
 	group.Go(func() error { return d.exportLoop(ctx, first) })
 	group.Go(func() error { return d.queueLoop(ctx) })
 	group.Go(func() error { return d.pullsLoop(ctx) })
-	group.Go(func() error { return d.newsLoop(ctx) })
+	group.Go(func() error { return d.events.Run(ctx) })
 	return group.Wait()
 }
 
@@ -137,7 +139,7 @@ func (d *Daemon) publishLoop(ctx context.Context) error {
 func (d *Daemon) publish(ctx context.Context) error {
 	a := d.app
 	err := errors.Join(a.State.Present(), a.API.Meter.Flush(ctx, a.State))
-	var values exporter.Snapshot
+	var values view.Snapshot
 	if err == nil {
 		values, err = d.snapshot.Read(ctx)
 	}
@@ -261,14 +263,14 @@ func (d *Daemon) export(ctx context.Context) {
 	d.owed, d.due = s.Outcome == export.Interrupted, d.firingAfter(began, s.Ended)
 	requestOnce(d.changed)
 	d.outcomes.exported()
-	d.news.runEnded()
+	d.events.Changed()
 	after := d.runner.Follow(ctx, s)
 	if after != nil {
 		a.Log.Error("after the export", "error", after)
 	}
 	// A run that a stop has cut short is neither good nor bad: the next one says.
 	if s.Outcome != export.Interrupted {
-		if err := app.Ping(ctx, a.Config, s.Good() && err == nil && after == nil); err != nil {
+		if err := events.Ping(ctx, a.Config, s.Good() && err == nil && after == nil); err != nil {
 			a.Log.Warn("monitor not pinged", "error", err)
 		}
 	}

@@ -22,9 +22,10 @@ import (
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/export"
-	"github.com/docgauge/docgauge/internal/report"
 	"github.com/docgauge/docgauge/internal/sandbox"
 	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/internal/view"
+	"github.com/docgauge/docgauge/internal/web/report"
 	"github.com/docgauge/docgauge/schedule"
 )
 
@@ -103,7 +104,7 @@ func during(t *testing.T, f func(context.Context)) {
 }
 
 // published makes a snapshot and returns it.
-func (d *Daemon) published(t *testing.T) *exporter.Snapshot {
+func (d *Daemon) published(t *testing.T) *view.Snapshot {
 	t.Helper()
 	if err := d.publish(t.Context()); err != nil {
 		t.Fatal(err)
@@ -132,7 +133,7 @@ func TestRunTimeout(t *testing.T) {
 	ended := len(s.Requests())
 	d.export(t.Context())
 	now := d.published(t)
-	want := []exporter.Counter{
+	want := []view.Counter{
 		{Name: "export_runs_total", Labels: []string{"outcome", export.Failed}, Value: 1},
 		{Name: "export_runs_total", Labels: []string{"outcome", export.Success}, Value: 1},
 	}
@@ -159,7 +160,7 @@ func TestRunEndsBeforeItBegins(t *testing.T) {
 	}
 }
 
-func counters(s *exporter.Snapshot, name string) (some []exporter.Counter) {
+func counters(s *view.Snapshot, name string) (some []view.Counter) {
 	for _, c := range s.Counters {
 		if c.Name == name {
 			some = append(some, c)
@@ -199,7 +200,7 @@ func TestLate(t *testing.T) {
 		if got := d.problems(); !cmp.Equal(got, []string{"starting: the state is being read"}) {
 			t.Errorf("%s: before the first snapshot: %v", tc.about, got)
 		}
-		d.values.Publish(exporter.Snapshot{LastCompletion: tc.completed})
+		d.values.Publish(view.Snapshot{LastCompletion: tc.completed})
 		d.health.begin(tc.began)
 		got := strings.Join(d.problems(), "\n")
 		if !strings.HasPrefix(got, tc.want) || tc.want == "" && got != "" {

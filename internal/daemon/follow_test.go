@@ -10,11 +10,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/export"
 	"github.com/docgauge/docgauge/internal/sandbox"
+	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
 )
@@ -26,8 +26,11 @@ type meddler struct {
 	collect func(context.Context) error
 }
 
-func (m meddler) Top(ctx context.Context, _ analytics.Revision, _ int) ([]analytics.Row, error) {
-	return []analytics.Row{{Path: "/"}}, m.top(ctx)
+func (m meddler) Window(ctx context.Context, rev analytics.Revision, dir string) (sinks.Sealed, func() error, error) {
+	if err := m.top(ctx); err != nil {
+		return nil, nil, err
+	}
+	return m.Sink.Window(ctx, rev, dir)
 }
 
 func (m meddler) Collect(ctx context.Context, _ bool) ([]sinks.Superseded, error) {
@@ -67,7 +70,7 @@ func TestStopAfterARun(t *testing.T) {
 				if ended != 1 || now.Runs[0].Outcome != export.Success || now.LastSuccess.IsZero() {
 					t.Errorf("stopped %d times, the run is %+v, the last success at %v", ended, now.Runs[0], now.LastSuccess)
 				}
-				want := []exporter.Counter{{Name: "export_runs_total", Labels: []string{"outcome", export.Success}, Value: 1}}
+				want := []view.Counter{{Name: "export_runs_total", Labels: []string{"outcome", export.Success}, Value: 1}}
 				if diff := cmp.Diff(want, counters(now, "export_runs_total")); diff != "" {
 					t.Error(diff)
 				}
@@ -79,7 +82,7 @@ func TestStopAfterARun(t *testing.T) {
 				m.top, m.collect = nothing, func(context.Context) error { collected = true; return nil }
 				d.app.Sinks[0] = m
 				d.export(t.Context())
-				if !collected || len(d.published(t).Windows[0].Pages) != 1 {
+				if !collected || len(d.published(t).Windows[0].Pages) == 0 {
 					t.Errorf("collected: %v, pages: %v", collected, d.published(t).Windows[0].Pages)
 				}
 			})

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/docgauge/docgauge/exporter/page"
+	"github.com/docgauge/docgauge/internal/web/page"
 )
 
 const (

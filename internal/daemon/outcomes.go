@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/merges"
-	"github.com/docgauge/docgauge/internal/outcome"
+	"github.com/docgauge/docgauge/internal/pulls"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 const (
@@ -20,13 +20,13 @@ const (
 // outcomes are those of the merges, as they were after the last export run: they are kept in
 // memory, so that no view or scrape reads the archive.
 type outcomes struct {
-	all atomic.Pointer[[]outcome.Outcome]
+	all atomic.Pointer[[]view.Outcome]
 	// windows says that there may be new day windows, stale that there may be new merges too.
 	windows atomic.Bool
 	stale   chan struct{}
 }
 
-func (o *outcomes) load() []outcome.Outcome {
+func (o *outcomes) load() []view.Outcome {
 	if all := o.all.Load(); all != nil {
 		return *all
 	}
@@ -43,7 +43,7 @@ func (o *outcomes) exported() {
 func (d *Daemon) outcomesLoop(ctx context.Context) {
 	o := &d.outcomes
 	o.exported() // what earlier processes exported
-	var known []outcome.Merge
+	var known []view.Merge
 	var problem recurring
 	for {
 		select {
@@ -64,9 +64,9 @@ func (d *Daemon) outcomesLoop(ctx context.Context) {
 }
 
 // estimate renews the outcomes if there are new windows, or other merges than those known.
-func (d *Daemon) estimate(ctx context.Context, known *[]outcome.Merge) error {
-	s := merges.Selection{Projects: d.app.Config.Projects, Since: d.app.Now().Add(-shownMerges)}
-	list, err := merges.List(ctx, d.app.State, s)
+func (d *Daemon) estimate(ctx context.Context, known *[]view.Merge) error {
+	s := pulls.Selection{Projects: d.app.Config.Projects, Since: d.app.Now().Add(-shownMerges)}
+	list, err := pulls.Merges(ctx, d.app.State, s)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (d *Daemon) estimate(ctx context.Context, known *[]outcome.Merge) error {
 		return nil
 	}
 	*known = list
-	all, err := merges.Outcomes(ctx, d.app.State, d.app.Archive(), s)
+	all, err := pulls.Outcomes(ctx, d.app.State, d.app.Archive(), s)
 	if all != nil {
 		d.outcomes.all.Store(&all)
 		requestOnce(d.changed)

@@ -70,7 +70,7 @@ func (d *Daemon) queueLoop(ctx context.Context) error {
 		if err := d.app.API.FlushAgents(context.WithoutCancel(ctx)); err != nil {
 			d.app.Log.Error("answers not entered in the budget", "error", err)
 		}
-		d.news.wake()
+		d.events.Wake()
 		requestOnce(d.changed)
 		return nil
 	}})

@@ -15,16 +15,17 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/docgauge/docgauge/exporter"
-	"github.com/docgauge/docgauge/exporter/api"
-	"github.com/docgauge/docgauge/exporter/page"
-	"github.com/docgauge/docgauge/exporter/server"
 	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/events"
 	"github.com/docgauge/docgauge/internal/export"
 	"github.com/docgauge/docgauge/internal/mcp"
-	"github.com/docgauge/docgauge/internal/report"
 	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/internal/web/api"
+	"github.com/docgauge/docgauge/internal/web/page"
+	"github.com/docgauge/docgauge/internal/web/report"
+	"github.com/docgauge/docgauge/internal/web/server"
 	"github.com/docgauge/docgauge/schedule"
 )
 
@@ -135,7 +136,7 @@ func (s *service) open(ctx context.Context, c config.Config) (_ *Daemon, err err
 	// They open what they read for each question: a reload closes nothing below them.
 	d.assistants = mcp.Handler(mcp.Options{Config: c, Log: s.log, Now: s.now}, c.WebConfigFile != "")
 	if err = d.openQueue(); err == nil {
-		err = d.openNews(ctx)
+		d.events, err = events.Open(ctx, a, d.started)
 	}
 	if err != nil {
 		return nil, errors.Join(err, a.Close())

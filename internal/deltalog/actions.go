@@ -15,7 +15,7 @@ import (
 const readerVersion, writerVersion = 1, 2
 
 // action is one line of an entry, or one row of a checkpoint: one of its fields is there.
-// Actions that are none of these change nothing that matters here.
+// Other actions do not matter here.
 type action struct {
 	CommitInfo *commitInfo `json:"commitInfo,omitempty"`
 	Protocol   *protocol   `json:"protocol,omitempty"`
@@ -63,7 +63,7 @@ type txn struct {
 	LastUpdated int64  `json:"lastUpdated,omitempty"`
 }
 
-// add and remove have their paths as they are in the log, escaped.
+// add and remove have their paths escaped, as in the log.
 type add struct {
 	Path             string            `json:"path"`
 	PartitionValues  map[string]string `json:"partitionValues"`
@@ -88,7 +88,7 @@ func escape(path string) string {
 	return strings.ReplaceAll((&url.URL{Path: path}).EscapedPath(), ":", "%3A")
 }
 
-// unescape is the inverse; a path that other programs wrote without escaping stays as it is.
+// unescape is the inverse; a path that other programs wrote unescaped is not changed.
 func unescape(path string) string {
 	if plain, err := url.PathUnescape(path); err == nil {
 		return plain
@@ -123,7 +123,8 @@ func decodeEntry(in io.Reader) ([]action, error) {
 		case err != nil:
 			return nil, fmt.Errorf("action %d: %w", n, err)
 		}
-		if a.Add != nil && a.Add.Path == "" || a.Remove != nil && a.Remove.Path == "" || a.MetaData != nil && a.MetaData.ID == "" {
+		if a.Add != nil && a.Add.Path == "" || a.Remove != nil && a.Remove.Path == "" || a.MetaData != nil &&
+			a.MetaData.ID == "" {
 			return nil, fmt.Errorf("action %d: a file without a path, or a table without an id", n)
 		}
 		if a != (action{}) {
@@ -145,14 +146,15 @@ type field struct {
 	Metadata map[string]any  `json:"metadata"`
 }
 
-func newMetaData(c Config, now int64) *metaData {
+func newMetaData(c Options, now int64) *metaData {
 	s := tableSchema{Type: "struct"}
 	for _, col := range c.Columns {
-		s.Fields = append(s.Fields, field{col.Name, json.RawMessage(`"` + col.Type + `"`), col.Nullable, map[string]any{}})
+		s.Fields = append(s.Fields, field{col.Name, json.RawMessage(`"` + col.Type + `"`), col.Nullable,
+			map[string]any{}})
 	}
 	text, err := json.Marshal(s)
 	if err != nil {
-		panic(err) // a column type is no name
+		panic(err) // a column type is not a name
 	}
 	var id [16]byte
 	_, _ = rand.Read(id[:])                         // never fails
@@ -173,15 +175,18 @@ func (p *protocol) check() error {
 	if p.MinReaderVersion == readerVersion && p.MinWriterVersion >= 1 && p.MinWriterVersion <= writerVersion {
 		return nil
 	}
-	return fmt.Errorf("%w: reader version %d and writer version %d, features %q, of which this program knows %d and %d: "+
+	return fmt.Errorf("%w: reader version %d and writer version %d, features %q, of which this program knows %d and "+
+		"%d: "+
 		"drop the features (ALTER TABLE … DROP FEATURE), or empty the directory and run docgauge load",
-		ErrProtocol, p.MinReaderVersion, p.MinWriterVersion, slices.Concat(p.ReaderFeatures, p.WriterFeatures), readerVersion, writerVersion)
+		ErrProtocol, p.MinReaderVersion, p.MinWriterVersion, slices.Concat(p.ReaderFeatures, p.WriterFeatures),
+		readerVersion, writerVersion)
 }
 
 // check returns why files with these columns must not be added; none if they may.
 func (m *metaData) check(columns []Column) error {
 	altered := func(format string, args ...any) error {
-		return fmt.Errorf("%w: "+format+": RESTORE it to a version before that, or empty the directory and run docgauge load", append([]any{ErrSchema}, args...)...)
+		return fmt.Errorf("%w: "+format+": RESTORE it to a version before that, or empty the directory and run "+
+			"docgauge load", append([]any{ErrSchema}, args...)...)
 	}
 	if m.Format.Provider != "parquet" {
 		return altered("files are %q, want parquet", m.Format.Provider)
@@ -194,7 +199,7 @@ func (m *metaData) check(columns []Column) error {
 	}
 	var s tableSchema
 	if err := json.Unmarshal([]byte(m.SchemaString), &s); err != nil {
-		return altered("schema is no JSON: %v", err)
+		return altered("schema is not JSON: %v", err)
 	}
 	theirs := map[string]field{}
 	for _, f := range s.Fields {

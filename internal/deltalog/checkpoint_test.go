@@ -10,11 +10,10 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/deltalog"
-	"github.com/docgauge/docgauge/internal/deltalog/memfiles"
 )
 
 // checkpoints returns the versions of those that are there.
-func checkpoints(files *memfiles.Files) (versions []string) {
+func checkpoints(files *memoryFiles) (versions []string) {
 	for _, name := range files.Names() {
 		if base, ok := strings.CutSuffix(strings.TrimPrefix(name, logPath), ".checkpoint.parquet"); ok {
 			versions = append(versions, strings.TrimLeft(base, "0"))
@@ -27,18 +26,13 @@ func checkpoints(files *memfiles.Files) (versions []string) {
 // commit of any process, and no commit fails with it.
 func TestCheckpoints(t *testing.T) {
 	files := newFiles(t)
-	c := config(files)
-	var failed []int64
-	c.Checkpointed = func(version int64, err error) {
-		if err != nil {
-			failed = append(failed, version)
-		}
-	}
-	first, second := deltalog.New(c), open(t, files)
+	failed := 0
+	first, second := open(files), open(files)
 	for v := range 101 {
 		if v == 100 {
 			files.Before = func(call, _ string) error {
 				if call == "publish" {
+					failed++
 					return errors.New("disk full")
 				}
 				return nil
@@ -47,8 +41,8 @@ func TestCheckpoints(t *testing.T) {
 		commit(t, first, []string{fmt.Sprint("a", v)}, nil)
 	}
 	files.Before = nil
-	if len(checkpoints(files)) > 0 || !slices.Equal(failed, []int64{100}) {
-		t.Fatalf("checkpoints %q, failures %v", checkpoints(files), failed)
+	if len(checkpoints(files)) > 0 || failed != 1 {
+		t.Fatalf("checkpoints %q, %d failures", checkpoints(files), failed)
 	}
 	commit(t, second, []string{"b"}, nil) // 101, overdue
 	commit(t, first, []string{"c"}, nil)  // 102, overdue as far as it knows, but _last_checkpoint says it is not
@@ -58,7 +52,7 @@ func TestCheckpoints(t *testing.T) {
 	if got := checkpoints(files); !slices.Equal(got, []string{"101", "200"}) {
 		t.Errorf("checkpoints %q, want 101 and 200", got)
 	}
-	if got := read(t, open(t, files)); len(got.Files) != 203 || got.Version != 202 {
+	if got := read(t, open(files)); len(got.Files) != 203 || got.Version != 202 {
 		t.Errorf("version %d with %d files", got.Version, len(got.Files))
 	}
 }
@@ -81,7 +75,7 @@ func TestTombstonesExpire(t *testing.T) {
 	for v := range 100 {
 		files.Put(entryName(v), nil)
 	}
-	for _, table := range []*deltalog.Table{table, open(t, files)} {
+	for _, table := range []*deltalog.Table{table, open(files)} {
 		if got := slices.Collect(maps.Keys(read(t, table).Tombstones)); !slices.Equal(got, []string{"young"}) {
 			t.Errorf("tombstones %q, want young", got)
 		}
@@ -91,7 +85,7 @@ func TestTombstonesExpire(t *testing.T) {
 // TestExpire: entries are deleted that the newest checkpoint older than 30 days covers,
 // unless it cannot be read.
 func TestExpire(t *testing.T) {
-	make := func(t *testing.T) (*memfiles.Files, *deltalog.Table) {
+	make := func(t *testing.T) (*memoryFiles, *deltalog.Table) {
 		files := newFiles(t)
 		now := start.Add(-41 * 24 * time.Hour) // an entry each 2.4 hours
 		c := config(files)
@@ -102,53 +96,49 @@ func TestExpire(t *testing.T) {
 			now = now.Add(24 * time.Hour / 10)
 		}
 		now = start
-		for _, name := range []string{"00000000000000000005.crc", "00000000000000000005.mine", "00000000000000000000.00000000000000000009.compacted.json"} {
+		for _, name := range []string{"00000000000000000005.crc", "00000000000000000005.mine",
+			"00000000000000000000.00000000000000000009.compacted.json"} {
 			files.Put(logPath+name, []byte("foreign"))
 		}
 		return files, table
 	}
 	for name, tc := range map[string]struct {
-		do     func(*memfiles.Files)
+		do     func(*memoryFiles)
 		oldest int // entry that is kept
 	}{
-		"as it is":                  {func(*memfiles.Files) {}, 100},
-		"checkpoint damaged":        {func(f *memfiles.Files) { cut(f, checkpointName(100), 3000) }, 0},
-		"no checkpoint":             {func(f *memfiles.Files) { f.Put(checkpointName(100), nil) }, 0},
-		"age of checkpoint unknown": {func(f *memfiles.Files) { f.Put(entryName(100), []byte(`{"txn":{"appId":"a"}}`)) }, 0},
-		"own retention":             {alter(`"configuration":{}`, `"configuration":{"delta.logRetentionDuration":"interval 365 days"}`), 0},
-		"no clean-up":               {alter(`"configuration":{}`, `"configuration":{"delta.enableExpiredLogCleanup":"FALSE"}`), 0},
+		"as it is":           {func(*memoryFiles) {}, 100},
+		"checkpoint damaged": {func(f *memoryFiles) { cut(f, checkpointName(100), 3000) }, 0},
+		"no checkpoint":      {func(f *memoryFiles) { f.Put(checkpointName(100), nil) }, 0},
+		"age of checkpoint unknown": {func(f *memoryFiles) { f.Put(entryName(100), []byte(`{"txn":{"appId":"a"}}`)) },
+			0},
+		"own retention": {alter(`"configuration":{}`,
+			`"configuration":{"delta.logRetentionDuration":"interval 365 days"}`), 0},
+		"no clean-up": {alter(`"configuration":{}`,
+			`"configuration":{"delta.enableExpiredLogCleanup":"FALSE"}`), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files, table := make(t)
 			tc.do(files)
-			before, want := len(files.Names()), read(t, open(t, files)).paths()
-			var dry, real []string
-			if err := table.Expire(t.Context(), true, func(name string) { dry = append(dry, name) }); err != nil {
-				t.Fatal(err)
-			}
-			if len(files.Names()) != before {
-				t.Error("a dry run deletes")
-			}
-			if err := table.Expire(t.Context(), false, func(name string) { real = append(real, name) }); err != nil {
-				t.Fatal(err)
-			}
+			before, want := len(files.Names()), read(t, open(files)).paths()
+			check(t, table.Expire(t.Context()))
 			deleted := tc.oldest
 			if deleted > 0 {
 				deleted += 2 // what other programs keep beside the entries
 			}
-			if len(real) != deleted || !slices.Equal(dry, real) || len(files.Names()) != before-deleted {
-				t.Errorf("deletes %d files, said %d, want %d", len(real), len(dry), deleted)
+			if got := before - len(files.Names()); got != deleted {
+				t.Errorf("deletes %d files, want %d", got, deleted)
 			}
-			if files.Get(entryName(tc.oldest)) == nil || tc.oldest > 0 && files.Get(entryName(tc.oldest-1)) != nil || files.Get(logPath+"00000000000000000005.mine") == nil {
+			if files.Get(entryName(tc.oldest)) == nil || tc.oldest > 0 && files.Get(entryName(tc.oldest-1)) != nil ||
+				files.Get(logPath+"00000000000000000005.mine") == nil {
 				t.Errorf("the entries left do not begin at %d", tc.oldest)
 			}
-			if got := read(t, open(t, files)).paths(); !slices.Equal(got, want) {
+			if got := read(t, open(files)).paths(); !slices.Equal(got, want) {
 				t.Errorf("then there are %d files, were %d", len(got), len(want))
 			}
 			// Each version since can be read: that is what the entries after it are for.
 			files.Put(checkpointName(400), nil)
 			files.Put(hint, nil)
-			if got := read(t, open(t, files)).paths(); !slices.Equal(got, want) {
+			if got := read(t, open(files)).paths(); !slices.Equal(got, want) {
 				t.Errorf("without the newest checkpoint there are %d files, were %d", len(got), len(want))
 			}
 		})
@@ -176,14 +166,14 @@ func TestExpireDies(t *testing.T) {
 			}
 			return nil
 		}
-		if err := table.Expire(t.Context(), false, func(string) {}); err == nil {
+		if err := table.Expire(t.Context()); err == nil {
 			t.Error("no error")
 		}
 		files.Before = nil
 		if files.Get(entryName(n)) == nil || n > 0 && files.Get(entryName(n-1)) != nil {
 			t.Errorf("after %d deletions, the log does not begin at %d", n, n)
 		}
-		if got := read(t, open(t, files)); got.Version != 100 || len(got.Files) != 101 {
+		if got := read(t, open(files)); got.Version != 100 || len(got.Files) != 101 {
 			t.Errorf("after %d deletions: version %d with %d files", n, got.Version, len(got.Files))
 		}
 	}

@@ -30,7 +30,9 @@ const (
 // anything to add or to remove there is no entry. It makes the table if there is none. The
 // version is that of the entry, or of the snapshot if there was none. After an error the
 // entry may be there or come to be there: calling again is safe if plan goes by the snapshot.
-func (t *Table) Commit(ctx context.Context, operation string, plan func(*Snapshot) (add []Add, remove []string, err error)) (version int64, err error) {
+func (t *Table) Commit(
+	ctx context.Context, operation string, plan func(*Snapshot) (add []Add, remove []string, err error),
+) (version int64, err error) {
 	done, err := t.await(ctx)
 	if err != nil {
 		return -1, err
@@ -80,7 +82,7 @@ func (t *Table) Commit(ctx context.Context, operation string, plan func(*Snapsho
 // can be lost. False: the name is another writer's.
 func (t *Table) create(ctx context.Context, name string, data []byte) (ours bool, err error) {
 	for range createTries {
-		if err = t.cfg.Files.Create(ctx, name, data); err == nil {
+		if err = t.options.Files.Create(ctx, name, data); err == nil {
 			return true, nil
 		}
 		there, look := t.readAll(ctx, name, int64(len(data)))
@@ -98,7 +100,7 @@ func (t *Table) create(ctx context.Context, name string, data []byte) (ours bool
 
 // readAll reads a file of this size; of any other, nothing.
 func (t *Table) readAll(ctx context.Context, name string, size int64) ([]byte, error) {
-	f, err := t.cfg.Files.OpenWhole(ctx, name)
+	f, err := t.options.Files.OpenWhole(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -115,18 +117,20 @@ func (t *Table) readAll(ctx context.Context, name string, size int64) ([]byte, e
 
 // entry returns the actions of the next entry.
 func (t *Table) entry(id, operation string, adds []Add, removes []string) ([]action, error) {
-	s, now := t.snap, t.cfg.Now().UnixMilli()
+	s, now := t.snap, t.options.Now().UnixMilli()
 	actions := []action{{CommitInfo: &commitInfo{
 		Timestamp: now, Operation: operation, OperationParameters: map[string]string{},
-		EngineInfo: t.cfg.Engine, IsBlindAppend: len(removes) == 0, TxnID: id,
+		EngineInfo: t.options.Engine, IsBlindAppend: len(removes) == 0, TxnID: id,
 	}}}
 	meta := s.meta
 	if s.version < 0 {
-		meta = newMetaData(t.cfg, now)
-		actions = append(actions, action{Protocol: &protocol{MinReaderVersion: readerVersion, MinWriterVersion: writerVersion}}, action{MetaData: meta})
+		meta = newMetaData(t.options, now)
+		actions = append(actions, action{Protocol: &protocol{MinReaderVersion: readerVersion,
+			MinWriterVersion: writerVersion}}, action{MetaData: meta})
 	}
-	program, _, _ := strings.Cut(t.cfg.Engine, "/")
-	actions = append(actions, action{Txn: &txn{AppID: program + "/" + meta.ID, Version: s.version + 1, LastUpdated: now}})
+	program, _, _ := strings.Cut(t.options.Engine, "/")
+	actions = append(actions, action{Txn: &txn{AppID: program + "/" + meta.ID, Version: s.version + 1,
+		LastUpdated: now}})
 	named := map[string]bool{}
 	for _, path := range removes {
 		was, ok := s.get(path)

@@ -18,7 +18,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/docgauge/docgauge/internal/deltalog"
-	"github.com/docgauge/docgauge/internal/deltalog/memfiles"
 	"github.com/docgauge/docgauge/internal/filestore"
 )
 
@@ -27,7 +26,7 @@ import (
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		files := newFiles(t)
-		table, model, removed := open(t, files), map[string]deltalog.Add{}, map[string]bool{}
+		table, model, removed := open(files), map[string]deltalog.Add{}, map[string]bool{}
 		path := rapid.StringMatching(`[a-zä%: #?/]{1,4}`)
 		version := int64(-1)
 		for range rapid.IntRange(1, 250).Draw(r, "entries") {
@@ -43,7 +42,9 @@ func TestRoundTrip(t *testing.T) {
 					adds = append(adds, file(p))
 				}
 			}
-			got, err := table.Commit(t.Context(), "WRITE", func(*deltalog.Snapshot) ([]deltalog.Add, []string, error) { return adds, removes, nil })
+			got, err := table.Commit(t.Context(), "WRITE", func(*deltalog.Snapshot) ([]deltalog.Add, []string, error) {
+				return adds, removes, nil
+			})
 			if err != nil {
 				r.Fatal(err)
 			}
@@ -62,13 +63,13 @@ func TestRoundTrip(t *testing.T) {
 				delete(removed, a.Path)
 			}
 			if rapid.IntRange(0, 40).Draw(r, "again") == 0 {
-				table = open(t, files)
+				table = open(files)
 			}
 		}
-		if d := cmp.Diff(read(t, table), read(t, open(t, files))); d != "" {
+		if d := cmp.Diff(read(t, table), read(t, open(files))); d != "" {
 			r.Fatal(d)
 		}
-		got := read(t, open(t, files))
+		got := read(t, open(files))
 		var tombstones = map[string]bool{}
 		for p := range got.Tombstones {
 			tombstones[p] = true
@@ -92,18 +93,15 @@ func TestWriters(t *testing.T) {
 		return nil
 	}
 	onDisk, err := filestore.New(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := onDisk.Prepare(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
+	check(t, onDisk.Prepare(t.Context()))
 	const writers, commits = 5, 30
-	for name, files := range map[string]deltalog.Files{"in memory": inMemory, "lost answers": losing, "in a directory": onDisk} {
+	for name, files := range map[string]deltalog.Files{"in memory": inMemory, "lost answers": losing,
+		"in a directory": onDisk} {
 		t.Run(name, func(t *testing.T) {
 			var g errgroup.Group
 			for w := range writers {
-				table := open(t, files)
+				table := open(files)
 				g.Go(func() error {
 					for i := range commits {
 						if err := replaceSlot(t, table, i%3, fmt.Sprint(w, "-", i)); err != nil {
@@ -113,10 +111,8 @@ func TestWriters(t *testing.T) {
 					return nil
 				})
 			}
-			if err := g.Wait(); err != nil {
-				t.Fatal(err)
-			}
-			got := read(t, open(t, files))
+			check(t, g.Wait())
+			got := read(t, open(files))
 			if got.Version != writers*commits-1 || len(got.Files) != 3 {
 				t.Errorf("version %d with files %q, want %d with 3 files", got.Version, got.paths(), writers*commits-1)
 			}
@@ -127,7 +123,7 @@ func TestWriters(t *testing.T) {
 	}
 }
 
-// replaceSlot replaces the file of a slot, whoever wrote it.
+// replaceSlot replaces the file of a slot, whatever its writer.
 func replaceSlot(t *testing.T, table *deltalog.Table, slot int, name string) error {
 	dir := fmt.Sprintf("slot%d/", slot)
 	_, err := table.Commit(t.Context(), "WRITE", func(s *deltalog.Snapshot) ([]deltalog.Add, []string, error) {
@@ -148,7 +144,7 @@ func replaceSlot(t *testing.T, table *deltalog.Table, slot int, name string) err
 func TestFaults(t *testing.T) {
 	for _, from := range []int{0, 100} { // the entry that makes the table, and one with a checkpoint
 		base := newFiles(t)
-		for old, v := open(t, base), 0; v < from; v++ {
+		for old, v := open(base), 0; v < from; v++ {
 			commit(t, old, []string{fmt.Sprint("old", v)}, nil)
 		}
 		for _, how := range []string{"before", "after", "before and on", "after and on"} {
@@ -170,14 +166,15 @@ func TestFaults(t *testing.T) {
 					}
 					break
 				}
-				for _, next := range []*deltalog.Table{table, open(t, files)} {
+				for _, next := range []*deltalog.Table{table, open(files)} {
 					if _, again := commitOnce(t, next); again != nil {
 						t.Fatalf("%s call %d from %d: then: %v", how, n, from, again)
 					}
 				}
 				want := int64(from)
-				if got := read(t, open(t, files)); got.Version != want || len(got.Files) != from+1 {
-					t.Errorf("%s call %d from %d, error %v: version %d with %d files, want %d with %d", how, n, from, err, got.Version, len(got.Files), want, from+1)
+				if got := read(t, open(files)); got.Version != want || len(got.Files) != from+1 {
+					t.Errorf("%s call %d from %d, error %v: version %d with %d files, want %d with %d", how, n, from,
+						err, got.Version, len(got.Files), want, from+1)
 				}
 			}
 		}
@@ -195,7 +192,7 @@ func commitOnce(t *testing.T, table *deltalog.Table) (int64, error) {
 }
 
 // breakCall has the n-th call fail.
-func breakCall(files *memfiles.Files, how string, n int) (broken *bool) {
+func breakCall(files *memoryFiles, how string, n int) (broken *bool) {
 	broken = new(bool)
 	calls := 0
 	fail := func(string, string) error {
@@ -217,7 +214,7 @@ func breakCall(files *memfiles.Files, how string, n int) (broken *bool) {
 // TestLostAnswer: a commit whose answer is lost succeeds, in one entry.
 func TestLostAnswer(t *testing.T) {
 	files := newFiles(t)
-	table := open(t, files)
+	table := open(files)
 	commit(t, table, []string{"a"}, nil)
 	creates := 0
 	files.After = func(call, _ string) error {
@@ -233,14 +230,15 @@ func TestLostAnswer(t *testing.T) {
 		return []deltalog.Add{file("b")}, []string{"a"}, nil
 	})
 	if err != nil || version != 1 || creates != 1 || plans != 1 {
-		t.Errorf("version %d, %v, with %d creates and %d plans; want version 1 by one of each", version, err, creates, plans)
+		t.Errorf("version %d, %v, with %d creates and %d plans; want version 1 by one of each", version, err, creates,
+			plans)
 	}
 }
 
 // late is a store that gives up the first request to create a file, and carries it out
 // when the next one comes.
 type late struct {
-	*memfiles.Files
+	*memoryFiles
 	creates int
 	data    []byte
 }
@@ -251,18 +249,18 @@ func (l *late) Create(ctx context.Context, name string, data []byte) error {
 		return errors.New("given up")
 	}
 	l.Put(name, l.data)
-	return l.Files.Create(ctx, name, data)
+	return l.memoryFiles.Create(ctx, name, data)
 }
 
 // TestLateRequest: a request that is given up, and takes effect when the next one is under
 // way, is not taken for another writer's.
 func TestLateRequest(t *testing.T) {
-	files := &late{Files: newFiles(t)}
-	version, err := commitOnce(t, open(t, files))
+	files := &late{memoryFiles: newFiles(t)}
+	version, err := commitOnce(t, open(files))
 	if err != nil || version != 0 || files.creates != 2 {
 		t.Errorf("version %d, %v, after %d creates; want version 0 after 2", version, err, files.creates)
 	}
-	if got := read(t, open(t, files)); got.Version != 0 {
+	if got := read(t, open(files)); got.Version != 0 {
 		t.Errorf("version %d, want 0", got.Version)
 	}
 }
@@ -270,7 +268,7 @@ func TestLateRequest(t *testing.T) {
 // TestPlanAgain: plan sees what another writer did first, and may then do nothing.
 func TestPlanAgain(t *testing.T) {
 	files := newFiles(t)
-	table, other := open(t, files), open(t, files)
+	table, other := open(files), open(files)
 	commit(t, table, []string{"a"}, nil)
 	plans := 0
 	version, err := table.Commit(t.Context(), "WRITE", func(s *deltalog.Snapshot) ([]deltalog.Add, []string, error) {
@@ -290,7 +288,7 @@ func TestPlanAgain(t *testing.T) {
 // TestPlanRefused: an entry that Delta forbids is not written.
 func TestPlanRefused(t *testing.T) {
 	files := newFiles(t)
-	table := open(t, files)
+	table := open(files)
 	commit(t, table, []string{"a"}, nil)
 	for name, tc := range map[string]struct{ adds, removes []string }{
 		"unknown":           {nil, []string{"b"}},
@@ -298,12 +296,13 @@ func TestPlanRefused(t *testing.T) {
 		"added twice":       {[]string{"b", "b"}, nil},
 		"added and removed": {[]string{"a"}, []string{"a"}},
 	} {
-		_, err := table.Commit(t.Context(), "WRITE", func(*deltalog.Snapshot) (adds []deltalog.Add, _ []string, _ error) {
-			for _, path := range tc.adds {
-				adds = append(adds, file(path))
-			}
-			return adds, tc.removes, nil
-		})
+		_, err := table.Commit(t.Context(), "WRITE",
+			func(*deltalog.Snapshot) (adds []deltalog.Add, _ []string, _ error) {
+				for _, path := range tc.adds {
+					adds = append(adds, file(path))
+				}
+				return adds, tc.removes, nil
+			})
 		if err == nil {
 			t.Errorf("%s: no error", name)
 		}
@@ -313,17 +312,18 @@ func TestPlanRefused(t *testing.T) {
 	}
 }
 
-// TestEntry: the entry that makes the table, and the next, as they are in the log.
+// TestEntry: the entry that makes the table, and the next one.
 func TestEntry(t *testing.T) {
 	files := newFiles(t)
-	table := open(t, files)
+	table := open(files)
 	commit(t, table, []string{"p/a b.parquet"}, nil)
 	commit(t, table, nil, []string{"p/a b.parquet"})
 	var got strings.Builder
 	for v := range 2 {
 		got.Write(files.Get(fmt.Sprintf("visitors/_delta_log/%020d.json", v)))
 	}
-	text := strings.NewReplacer(fmt.Sprint(start.UnixMilli()), "0", fmt.Sprint(start.Add(-time.Minute).UnixMilli()), "-60000").Replace(got.String())
+	text := strings.NewReplacer(fmt.Sprint(start.UnixMilli()), "0",
+		fmt.Sprint(start.Add(-time.Minute).UnixMilli()), "-60000").Replace(got.String())
 	for i, line := range strings.Split(text, "\n") { // what is random
 		var a struct {
 			CommitInfo struct{ TxnID string }

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/docgauge/docgauge/internal/deltalog"
-	"github.com/docgauge/docgauge/internal/deltalog/memfiles"
 )
 
 const (
@@ -21,9 +20,9 @@ func checkpointName(v int) string { return fmt.Sprintf("%s%020d.checkpoint.parqu
 
 // grown returns a table of this many entries, each of which adds a file and removes the one
 // before the last.
-func grown(t testing.TB, entries int) *memfiles.Files {
+func grown(t testing.TB, entries int) *memoryFiles {
 	files := newFiles(t)
-	table := open(t, files)
+	table := open(files)
 	for v := range entries {
 		var removes []string
 		if v > 1 {
@@ -39,42 +38,63 @@ func grown(t testing.TB, entries int) *memfiles.Files {
 func TestRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		entries int
-		do      func(*memfiles.Files)
+		do      func(*memoryFiles)
 		want    error
 		says    string
 	}{
-		"hole":                           {5, func(f *memfiles.Files) { f.Put(entryName(2), nil) }, deltalog.ErrDamaged, "02.json"},
-		"first entry missing":            {5, func(f *memfiles.Files) { f.Put(entryName(0), nil) }, deltalog.ErrDamaged, "00.json"},
-		"hole after a checkpoint":        {105, func(f *memfiles.Files) { f.Put(entryName(102), nil) }, deltalog.ErrDamaged, "0102.json"},
-		"cut off":                        {5, func(f *memfiles.Files) { cut(f, entryName(4), 100) }, deltalog.ErrDamaged, "04.json"},
-		"empty entry":                    {5, func(f *memfiles.Files) { f.Put(entryName(4), []byte{}) }, deltalog.ErrDamaged, "is empty"},
-		"no JSON":                        {5, func(f *memfiles.Files) { f.Put(entryName(4), []byte("PAR1")) }, deltalog.ErrDamaged, "04.json"},
-		"wrong types":                    {5, put(5, `{"add":{"path":7}}`), deltalog.ErrDamaged, "05.json"},
-		"no path":                        {5, put(5, `{"add":{"size":7}}`), deltalog.ErrDamaged, "without a path"},
-		"no protocol":                    {0, put(0, `{"add":{"path":"a"}}`), deltalog.ErrDamaged, "no protocol"},
-		"checkpoint and entries damaged": {101, both(func(f *memfiles.Files) { cut(f, checkpointName(100), 900) }, func(f *memfiles.Files) { f.Put(entryName(3), nil) }), deltalog.ErrDamaged, "100.checkpoint.parquet"},
-		"newer reader":                   {5, put(5, `{"protocol":{"minReaderVersion":3,"minWriterVersion":7,"readerFeatures":["deletionVectors"],"writerFeatures":["deletionVectors"]}}`), deltalog.ErrProtocol, "deletionVectors"},
-		"newer writer":                   {5, put(5, `{"protocol":{"minReaderVersion":1,"minWriterVersion":4}}`), deltalog.ErrProtocol, "writer version 4"},
-		"column missing":                 {5, alter(`{\"name\":\"ai\",\"type\":\"long\",\"nullable\":false,\"metadata\":{}},`, ""), deltalog.ErrSchema, "column ai is missing"},
-		"column of another type":         {5, alter(`\"ai\",\"type\":\"long\"`, `\"ai\",\"type\":\"integer\"`), deltalog.ErrSchema, "column ai"},
-		"nested column":                  {5, alter(`\"ai\",\"type\":\"long\"`, `\"ai\",\"type\":{\"type\":\"array\"}`), deltalog.ErrSchema, "column ai"},
-		"column NOT NULL":                {5, alter(`\"timestamp\",\"nullable\":true`, `\"timestamp\",\"nullable\":false`), deltalog.ErrSchema, "exported_at is NOT NULL"},
-		"new column NOT NULL":            {5, alter(`\"fields\":[`, `\"fields\":[{\"name\":\"x\",\"type\":\"long\",\"nullable\":false,\"metadata\":{}},`), deltalog.ErrSchema, "column x"},
-		"invariant":                      {5, alter(`\"nullable\":true,\"metadata\":{}`, `\"nullable\":true,\"metadata\":{\"delta.invariants\":\"x\"}`), deltalog.ErrSchema, "invariant"},
-		"partitions":                     {5, alter(`"partitionColumns":[]`, `"partitionColumns":["project"]`), deltalog.ErrSchema, "project"},
-		"append only":                    {5, alter(`"configuration":{}`, `"configuration":{"delta.appendOnly":"true"}`), deltalog.ErrSchema, "appendOnly"},
-		"other files":                    {5, alter(`"provider":"parquet"`, `"provider":"csv"`), deltalog.ErrSchema, "csv"},
-		"schema is no JSON":              {5, alter(`"schemaString":"{`, `"schemaString":"`), deltalog.ErrSchema, "schema"},
+		"hole": {5, func(f *memoryFiles) { f.Put(entryName(2), nil) }, deltalog.ErrDamaged,
+			"02.json"},
+		"first entry missing": {5, func(f *memoryFiles) { f.Put(entryName(0), nil) }, deltalog.ErrDamaged,
+			"00.json"},
+		"hole after a checkpoint": {105, func(f *memoryFiles) { f.Put(entryName(102), nil) },
+			deltalog.ErrDamaged, "0102.json"},
+		"cut off": {5, func(f *memoryFiles) { cut(f, entryName(4), 100) }, deltalog.ErrDamaged,
+			"04.json"},
+		"empty entry": {5, func(f *memoryFiles) { f.Put(entryName(4), []byte{}) },
+			deltalog.ErrDamaged, "is empty"},
+		"no JSON": {5, func(f *memoryFiles) { f.Put(entryName(4), []byte("PAR1")) },
+			deltalog.ErrDamaged, "04.json"},
+		"wrong types": {5, put(5, `{"add":{"path":7}}`), deltalog.ErrDamaged, "05.json"},
+		"no path":     {5, put(5, `{"add":{"size":7}}`), deltalog.ErrDamaged, "without a path"},
+		"no protocol": {0, put(0, `{"add":{"path":"a"}}`), deltalog.ErrDamaged, "no protocol"},
+		"checkpoint and entries damaged": {101, both(func(f *memoryFiles) { cut(f, checkpointName(100), 900) },
+			func(f *memoryFiles) { f.Put(entryName(3), nil) }), deltalog.ErrDamaged, "100.checkpoint.parquet"},
+		"newer reader": {5, put(5, `{"protocol":{"minReaderVersion":3,"minWriterVersion":7,`+
+			`"readerFeatures":["deletionVectors"],"writerFeatures":["deletionVectors"]}}`), deltalog.ErrProtocol, "deletionVectors"},
+		"newer writer": {5, put(5, `{"protocol":{"minReaderVersion":1,"minWriterVersion":4}}`),
+			deltalog.ErrProtocol, "writer version 4"},
+		"column missing": {5,
+			alter(`{\"name\":\"ai\",\"type\":\"long\",\"nullable\":false,\"metadata\":{}},`, ""), deltalog.ErrSchema,
+			"column ai is missing"},
+		"column of another type": {5, alter(`\"ai\",\"type\":\"long\"`, `\"ai\",\"type\":\"integer\"`),
+			deltalog.ErrSchema, "column ai"},
+		"nested column": {5, alter(`\"ai\",\"type\":\"long\"`,
+			`\"ai\",\"type\":{\"type\":\"array\"}`), deltalog.ErrSchema, "column ai"},
+		"column NOT NULL": {5, alter(`\"timestamp\",\"nullable\":true`,
+			`\"timestamp\",\"nullable\":false`), deltalog.ErrSchema, "exported_at is NOT NULL"},
+		"new column NOT NULL": {5, alter(`\"fields\":[`,
+			`\"fields\":[{\"name\":\"x\",\"type\":\"long\",\"nullable\":false,\"metadata\":{}},`), deltalog.ErrSchema,
+			"column x"},
+		"invariant": {5, alter(`\"nullable\":true,\"metadata\":{}`,
+			`\"nullable\":true,\"metadata\":{\"delta.invariants\":\"x\"}`), deltalog.ErrSchema, "invariant"},
+		"partitions": {5, alter(`"partitionColumns":[]`, `"partitionColumns":["project"]`),
+			deltalog.ErrSchema, "project"},
+		"append only": {5, alter(`"configuration":{}`,
+			`"configuration":{"delta.appendOnly":"true"}`), deltalog.ErrSchema, "appendOnly"},
+		"other files": {5, alter(`"provider":"parquet"`, `"provider":"csv"`), deltalog.ErrSchema,
+			"csv"},
+		"schema is no JSON": {5, alter(`"schemaString":"{`, `"schemaString":"`), deltalog.ErrSchema,
+			"schema"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := grown(t, tc.entries)
-			known := open(t, files)
+			known := open(files)
 			if tc.entries > 0 {
 				read(t, known)
 			}
 			tc.do(files)
 			before := strings.Join(files.Names(), "\n")
-			tables := []*deltalog.Table{open(t, files)}
+			tables := []*deltalog.Table{open(files)}
 			if strings.HasPrefix(tc.says, "column") || errors.Is(tc.want, deltalog.ErrProtocol) {
 				tables = append(tables, known)
 			}
@@ -97,40 +117,42 @@ func TestRefused(t *testing.T) {
 // TestTolerated: what other programs leave in a log, or break of what only saves work, does
 // no harm.
 func TestTolerated(t *testing.T) {
-	damaged := func(f *memfiles.Files) {
+	damaged := func(f *memoryFiles) {
 		data := f.Get(checkpointName(100))
 		for i := 200; i < 260; i++ {
 			data[i] ^= 0x55
 		}
 	}
-	for name, do := range map[string]func(*memfiles.Files){
-		"nothing": func(*memfiles.Files) {},
-		"foreign files": func(f *memfiles.Files) {
-			for _, name := range []string{"00000000000000000099.crc", "00000000000000000001.00000000000000000009.compacted.json", ".tmp", "x.json",
-				"_sidecars/a.parquet", "00000000000000000200.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json", "0102.json"} {
+	for name, do := range map[string]func(*memoryFiles){
+		"nothing": func(*memoryFiles) {},
+		"foreign files": func(f *memoryFiles) {
+			for _, name := range []string{"00000000000000000099.crc",
+				"00000000000000000001.00000000000000000009.compacted.json", ".tmp", "x.json",
+				"_sidecars/a.parquet", "00000000000000000200.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json",
+				"0102.json"} {
 				f.Put(logPath+name, []byte("foreign"))
 			}
 		},
-		"no hint":                     func(f *memfiles.Files) { f.Put(hint, nil) },
-		"hint is no JSON":             func(f *memfiles.Files) { f.Put(hint, []byte("{")) },
-		"hint to no checkpoint":       func(f *memfiles.Files) { f.Put(hint, []byte(`{"version":50}`)) },
-		"hint beyond":                 func(f *memfiles.Files) { f.Put(hint, []byte(`{"version":500000}`)) },
-		"hint below zero":             func(f *memfiles.Files) { f.Put(hint, []byte(`{"version":-5}`)) },
-		"no checkpoint":               func(f *memfiles.Files) { f.Put(checkpointName(100), nil) },
-		"checkpoint cut":              func(f *memfiles.Files) { cut(f, checkpointName(100), 2000) },
-		"checkpoint empty":            func(f *memfiles.Files) { f.Put(checkpointName(100), []byte{}) },
+		"no hint":                     func(f *memoryFiles) { f.Put(hint, nil) },
+		"hint is no JSON":             func(f *memoryFiles) { f.Put(hint, []byte("{")) },
+		"hint to no checkpoint":       func(f *memoryFiles) { f.Put(hint, []byte(`{"version":50}`)) },
+		"hint beyond":                 func(f *memoryFiles) { f.Put(hint, []byte(`{"version":500000}`)) },
+		"hint below zero":             func(f *memoryFiles) { f.Put(hint, []byte(`{"version":-5}`)) },
+		"no checkpoint":               func(f *memoryFiles) { f.Put(checkpointName(100), nil) },
+		"checkpoint cut":              func(f *memoryFiles) { cut(f, checkpointName(100), 2000) },
+		"checkpoint empty":            func(f *memoryFiles) { f.Put(checkpointName(100), []byte{}) },
 		"checkpoint damaged":          damaged,
-		"newest checkpoint is no use": func(f *memfiles.Files) { f.Put(checkpointName(103), []byte("PAR1")) },
-		"multi-part, one missing": func(f *memfiles.Files) {
+		"newest checkpoint is no use": func(f *memoryFiles) { f.Put(checkpointName(103), []byte("PAR1")) },
+		"multi-part, one missing": func(f *memoryFiles) {
 			f.Put(logPath+"00000000000000000103.checkpoint.0000000001.0000000002.parquet", f.Get(checkpointName(100)))
 		},
-		"multi-part": func(f *memfiles.Files) {
+		"multi-part": func(f *memoryFiles) {
 			for part := range 3 {
 				var out bytes.Buffer
-				err := open(t, f).Read(t.Context(), func(s *deltalog.Snapshot) error { return s.EncodePart(&out, part, 3) })
-				if err != nil {
-					t.Fatal(err)
-				}
+				err := open(f).Read(t.Context(), func(s *deltalog.Snapshot) error {
+					return s.EncodePart(&out, part, 3)
+				})
+				check(t, err)
 				f.Put(fmt.Sprintf("%s%020d.checkpoint.%010d.%010d.parquet", logPath, 104, part+1, 3), out.Bytes())
 			}
 			for v := range 104 {
@@ -138,60 +160,61 @@ func TestTolerated(t *testing.T) {
 				f.Put(checkpointName(v), nil)
 			}
 		},
-		"checkpoint without metaData": func(f *memfiles.Files) {
+		"checkpoint without metaData": func(f *memoryFiles) {
 			var out bytes.Buffer
-			err := open(t, f).Read(t.Context(), func(s *deltalog.Snapshot) error { return s.EncodePart(&out, 0, 3) })
-			if err != nil {
-				t.Fatal(err)
-			}
+			err := open(f).Read(t.Context(), func(s *deltalog.Snapshot) error { return s.EncodePart(&out, 0, 3) })
+			check(t, err)
 			f.Put(checkpointName(104), out.Bytes())
 		},
-		"entries before the checkpoint": func(f *memfiles.Files) {
+		"entries before the checkpoint": func(f *memoryFiles) {
 			for v := range 100 {
 				f.Put(entryName(v), nil)
 			}
 		},
 		"unknown actions": put(105, `{"cdc":{"path":"x"}}`+"\n"+`{"future":{"a":[1]}}`+"\n"),
-		"altered and restored": func(f *memfiles.Files) {
+		"altered and restored": func(f *memoryFiles) {
 			alter(`"partitionColumns":[]`, `"partitionColumns":["project"]`)(f)
 			f.Put(entryName(106), []byte(metaLine(f)+"\n"))
 		},
-		"another column": alter(`\"fields\":[`, `\"fields\":[{\"name\":\"x\",\"type\":{\"type\":\"array\"},\"nullable\":true,\"metadata\":{}},`),
+		"another column": alter(`\"fields\":[`,
+			`\"fields\":[{\"name\":\"x\",\"type\":{\"type\":\"array\"},\"nullable\":true,\"metadata\":{}},`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := grown(t, 105)
-			want := read(t, open(t, files)).paths()
+			want := read(t, open(files)).paths()
 			do(files)
-			got := read(t, open(t, files))
+			got := read(t, open(files))
 			if strings.Join(got.paths(), " ") != strings.Join(want, " ") {
 				t.Errorf("files %q, want %q", got.paths(), want)
 			}
-			table := open(t, files)
+			table := open(files)
 			if version, err := commitOnce(t, table); err != nil || version != got.Version+1 {
 				t.Errorf("the next commit is %d, %v; want %d", version, err, got.Version+1)
 			}
-			if again := read(t, open(t, files)); len(again.Files) != len(want)+1 {
+			if again := read(t, open(files)); len(again.Files) != len(want)+1 {
 				t.Errorf("then files %q", again.paths())
 			}
 		})
 	}
 }
 
-// TestForeignPath: a path that another program escapes its own way stays as it is in the
-// log, in removals and in checkpoints, since programs compare paths as they are.
+// TestForeignPath: a path that another program escapes differently is not changed in the
+// log, in removals and in checkpoints, since programs compare escaped paths.
 func TestForeignPath(t *testing.T) {
 	const escaped, path = "a%2Eb.parquet", "a.b.parquet"
 	for _, after := range []int{0, 100} {
 		files := grown(t, 3)
-		put(3, `{"add":{"path":"`+escaped+`","partitionValues":{},"size":7,"modificationTime":1,"dataChange":true}}`+"\n")(files)
-		table := open(t, files)
+		put(3, `{"add":{"path":"`+escaped+`","partitionValues":{},"size":7,"modificationTime":1,"dataChange":true}}`+
+			"\n")(files)
+		table := open(files)
 		for v := range after {
 			commit(t, table, []string{fmt.Sprint("g", v)}, nil)
 		}
 		for v := range after {
 			files.Put(entryName(v), nil) // so that the checkpoint is used
 		}
-		if version := commit(t, open(t, files), nil, []string{path}); !strings.Contains(string(files.Get(entryName(int(version)))), `"`+escaped+`"`) {
+		if version := commit(t, open(files), nil,
+			[]string{path}); !strings.Contains(string(files.Get(entryName(int(version)))), `"`+escaped+`"`) {
 			t.Errorf("%s is removed by another name: %s", escaped, files.Get(entryName(int(version))))
 		}
 	}
@@ -200,12 +223,13 @@ func TestForeignPath(t *testing.T) {
 // TestEmptied: a directory that was emptied under a running program, or that holds another
 // table now, gets no entry that continues the former one. The next commit begins anew.
 func TestEmptied(t *testing.T) {
-	for name, now := range map[string]*memfiles.Files{
-		"empty": newFiles(t), "restored from a copy": grown(t, 3), "another table": grown(t, 5), "a longer one": grown(t, 9),
+	for name, now := range map[string]*memoryFiles{
+		"empty": newFiles(t), "restored from a copy": grown(t, 3), "another table": grown(t, 5),
+		"a longer one": grown(t, 9),
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := newFiles(t)
-			table := open(t, files)
+			table := open(files)
 			for v := range 5 {
 				commit(t, table, []string{fmt.Sprint("f", v)}, nil)
 			}
@@ -236,7 +260,7 @@ func TestEmptied(t *testing.T) {
 			if version, err := commitOnce(t, table); err != nil || version != int64(entries) {
 				t.Errorf("then version %d, %v; want %d", version, err, entries)
 			}
-			if got := read(t, open(t, files)); got.Version != int64(entries) {
+			if got := read(t, open(files)); got.Version != int64(entries) {
 				t.Errorf("version %d, want %d", got.Version, entries)
 			}
 		})
@@ -244,13 +268,13 @@ func TestEmptied(t *testing.T) {
 }
 
 // put puts an entry.
-func put(v int, text string) func(*memfiles.Files) {
-	return func(f *memfiles.Files) { f.Put(entryName(v), []byte(text)) }
+func put(v int, text string) func(*memoryFiles) {
+	return func(f *memoryFiles) { f.Put(entryName(v), []byte(text)) }
 }
 
 // alter appends an entry that changes the metaData.
-func alter(former, now string) func(*memfiles.Files) {
-	return func(f *memfiles.Files) {
+func alter(former, now string) func(*memoryFiles) {
+	return func(f *memoryFiles) {
 		line := metaLine(f)
 		if !strings.Contains(line, former) {
 			panic(former)
@@ -264,11 +288,11 @@ func alter(former, now string) func(*memfiles.Files) {
 }
 
 // metaLine is the metaData of entry 0.
-func metaLine(f *memfiles.Files) string { return strings.Split(string(f.Get(entryName(0))), "\n")[2] }
+func metaLine(f *memoryFiles) string { return strings.Split(string(f.Get(entryName(0))), "\n")[2] }
 
 // cut keeps the beginning of a file.
-func cut(f *memfiles.Files, name string, bytes int) { f.Put(name, f.Get(name)[:bytes]) }
+func cut(f *memoryFiles, name string, bytes int) { f.Put(name, f.Get(name)[:bytes]) }
 
-func both(a, b func(*memfiles.Files)) func(*memfiles.Files) {
-	return func(f *memfiles.Files) { a(f); b(f) }
+func both(a, b func(*memoryFiles)) func(*memoryFiles) {
+	return func(f *memoryFiles) { a(f); b(f) }
 }

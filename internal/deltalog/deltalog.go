@@ -3,8 +3,8 @@
 // data files, and tells which files make up the table.
 //
 // Invariant: an entry is put under a name that is free and never changed, and version n
-// is put only where n-1 is. So each commit takes effect once or not at all, whoever else
-// writes. Checkpoints only save readers work: one that is missing or damaged costs time
+// is put only where n-1 is. So each commit takes effect once or not at all, whatever other
+// programs write. Checkpoints only save readers work: one that is missing or damaged costs time
 // and loses nothing.
 //
 // It does not read, write or delete data files, and does not know what they hold. Parquet
@@ -21,7 +21,7 @@ import (
 )
 
 // Errors of a log that this program must leave alone. The text of the error that wraps one
-// says what is wrong, where, and the remedy.
+// names the problem, the place and the remedy.
 var (
 	// ErrProtocol: the table needs a reader or a writer that knows more of Delta.
 	ErrProtocol = errors.New("the table needs a newer Delta protocol")
@@ -70,8 +70,8 @@ type Column struct {
 	Nullable   bool
 }
 
-// Config says what table it is, and what a new one is to be like.
-type Config struct {
+// Options says what table it is, and what a new one is to be like.
+type Options struct {
 	Files       Files
 	Dir         string // of the table, relative to the root
 	Columns     []Column
@@ -80,9 +80,6 @@ type Config struct {
 	Now         func() time.Time
 	// Readers is how many entries are worth reading at once; 0 is 1.
 	Readers int
-	// Checkpointed is called when a checkpoint was written, or could not be, which fails
-	// no commit: the next one tries again. May be nil.
-	Checkpointed func(version int64, err error)
 }
 
 // Add is a data file of the table.
@@ -103,14 +100,14 @@ type Tombstone struct {
 
 // Table is a Delta table. It is used by many goroutines at once, which take turns.
 type Table struct {
-	cfg  Config
-	turn chan struct{}
-	snap *Snapshot // nil: nothing is known
-	mark mark      // of the entry of snap's version
+	options Options
+	turn    chan struct{}
+	snap    *Snapshot // nil: nothing is known
+	mark    mark      // of the entry of snap's version
 }
 
 // New returns the table in c.Dir. It reads nothing.
-func New(c Config) *Table { return &Table{cfg: c, turn: make(chan struct{}, 1)} }
+func New(c Options) *Table { return &Table{options: c, turn: make(chan struct{}, 1)} }
 
 // await waits for its turn, which done ends.
 func (t *Table) await(ctx context.Context) (done func(), err error) {
@@ -123,7 +120,7 @@ func (t *Table) await(ctx context.Context) (done func(), err error) {
 }
 
 // Read brings the snapshot up to date and calls use with it, which must not keep it.
-// Nothing else reads or commits meanwhile. A table that does not exist has version -1 and
+// Nothing else reads or commits at the same time. A table that does not exist has version -1 and
 // no files.
 func (t *Table) Read(ctx context.Context, use func(*Snapshot) error) error {
 	done, err := t.await(ctx)
@@ -131,7 +128,7 @@ func (t *Table) Read(ctx context.Context, use func(*Snapshot) error) error {
 		return err
 	}
 	defer done()
-	if err := t.refresh(ctx); err != nil && !errors.Is(err, ErrGone) { // what is there now has been read
+	if err := t.refresh(ctx); err != nil && !errors.Is(err, ErrGone) { // the new log has been read
 		return err
 	}
 	return use(t.snap)

@@ -9,7 +9,8 @@ import (
 
 // TestCheckpointSizes: checkpoints whose last batch and row group are full, and not.
 func TestCheckpointSizes(t *testing.T) {
-	for _, n := range []int{2, batchRows - 1, batchRows, batchRows + 1, 2 * batchRows, groupRows - 1, groupRows, groupRows + 1, groupRows + batchRows} {
+	for _, n := range []int{2, batchRows - 1, batchRows, batchRows + 1, 2 * batchRows, groupRows - 1, groupRows,
+		groupRows + 1, groupRows + batchRows} {
 		s := newSnapshot()
 		s.protocol, s.meta = &protocol{MinReaderVersion: 1, MinWriterVersion: 2}, &metaData{ID: "x"}
 		for i := range n - 2 { // protocol and metaData are two rows

@@ -14,10 +14,9 @@ import (
 const retention = 30 * 24 * time.Hour
 
 // Expire deletes entries and checkpoints older than the newest checkpoint that is itself
-// older than 30 days: every version since then can still be read. found is called with
-// each name before it is deleted; nothing is deleted if dryRun. Nor is anything if the
-// table has a retention of its own, which the programs see to that know how it is written.
-func (t *Table) Expire(ctx context.Context, dryRun bool, found func(name string)) error {
+// older than 30 days: every version since then can still be read. It deletes nothing if the
+// table sets another retention, which other programs apply.
+func (t *Table) Expire(ctx context.Context) error {
 	done, err := t.await(ctx)
 	if err != nil {
 		return err
@@ -30,13 +29,40 @@ func (t *Table) Expire(ctx context.Context, dryRun bool, found func(name string)
 		strings.EqualFold(t.snap.meta.Configuration["delta.enableExpiredLogCleanup"], "false") {
 		return nil
 	}
-	keep, err := t.oldestNeeded(ctx)
-	if err != nil || keep < 0 {
+	// keep is the version of the newest checkpoint that is older than retention and whole.
+	l, err := t.list(ctx, 0)
+	if err != nil {
 		return err
+	}
+	keep, before := int64(-1), t.options.Now().Add(-retention).UnixMilli()
+	for _, version := range l.versions() {
+		entry, _, err := t.readEntry(ctx, version)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrDamaged) {
+			continue // its age is not known
+		}
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(entry, func(a action) bool {
+			return a.CommitInfo != nil && a.CommitInfo.Timestamp > 0 && a.CommitInfo.Timestamp < before
+		}) {
+			continue
+		}
+		err = t.readCheckpoint(ctx, l.checkpoints[version], func(action) {})
+		if err == nil {
+			keep = version
+			break
+		}
+		if !errors.Is(err, ErrDamaged) {
+			return err
+		}
+	}
+	if keep < 0 {
+		return nil
 	}
 	var names []string
 	end := t.name(fmt.Sprintf("%020d", keep))
-	err = t.cfg.Files.List(ctx, t.name(""), "", func(name string) {
+	err = t.options.Files.List(ctx, t.name(""), "", func(name string) {
 		if name < end && logName.MatchString(strings.TrimPrefix(name, t.name("")+"/")) {
 			names = append(names, name)
 		}
@@ -47,47 +73,9 @@ func (t *Table) Expire(ctx context.Context, dryRun bool, found func(name string)
 	// From the oldest on: after a crash the log only begins at another version.
 	slices.Sort(names)
 	for _, name := range names {
-		found(name)
-		if dryRun {
-			continue
-		}
-		if err := t.cfg.Files.Remove(ctx, name); err != nil {
+		if err := t.options.Files.Remove(ctx, name); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// oldestNeeded returns the version of the newest checkpoint that is older than retention
-// and that can be read, -1 if there is none.
-func (t *Table) oldestNeeded(ctx context.Context) (int64, error) {
-	l, err := t.list(ctx, 0)
-	if err != nil {
-		return -1, err
-	}
-	before := t.cfg.Now().Add(-retention).UnixMilli()
-	for _, version := range l.versions() {
-		entry, _, err := t.readEntry(ctx, version)
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrDamaged) {
-			continue // its age is not known
-		}
-		if err != nil {
-			return -1, err
-		}
-		if !committedBefore(entry, before) {
-			continue
-		}
-		err = t.readCheckpoint(ctx, l.checkpoints[version], func(action) {}, func(*remove) {})
-		if err == nil || !errors.Is(err, ErrDamaged) {
-			return version, err
-		}
-	}
-	return -1, nil
-}
-
-// committedBefore reports whether an entry says that it is older than a time, in milliseconds.
-func committedBefore(entry []action, before int64) bool {
-	return slices.ContainsFunc(entry, func(a action) bool {
-		return a.CommitInfo != nil && a.CommitInfo.Timestamp > 0 && a.CommitInfo.Timestamp < before
-	})
 }

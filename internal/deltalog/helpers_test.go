@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/deltalog"
-	"github.com/docgauge/docgauge/internal/deltalog/memfiles"
 )
 
 const tableDir = "visitors"
@@ -30,28 +29,20 @@ var (
 	start = time.Now().UTC().Truncate(time.Millisecond) // other programs go by the real time
 )
 
-func config(files deltalog.Files) deltalog.Config {
-	return deltalog.Config{
+func config(files deltalog.Files) deltalog.Options {
+	return deltalog.Options{
 		Files: files, Dir: tableDir, Columns: columns, Description: "visitors by path", Engine: "docgauge/test",
 		Now: func() time.Time { return start },
 	}
 }
 
-func newFiles(t testing.TB) *memfiles.Files {
+func newFiles(t testing.TB) *memoryFiles {
 	t.Helper()
-	return memfiles.New(t.TempDir())
+	return newMemoryFiles(t.TempDir())
 }
 
-// open returns a table that knows nothing yet, and fails the test if a checkpoint fails.
-func open(t testing.TB, files deltalog.Files) *deltalog.Table {
-	c := config(files)
-	c.Checkpointed = func(version int64, err error) {
-		if err != nil {
-			t.Errorf("checkpoint of version %d: %v", version, err)
-		}
-	}
-	return deltalog.New(c)
-}
+// open returns a table that knows nothing yet.
+func open(files deltalog.Files) *deltalog.Table { return deltalog.New(config(files)) }
 
 // file is a data file named by path, with all fields.
 func file(path string) deltalog.Add {
@@ -72,9 +63,7 @@ func commit(t testing.TB, table *deltalog.Table, adds, removes []string) int64 {
 		}
 		return all, removes, nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return version
 }
 
@@ -89,9 +78,7 @@ type contents struct {
 func read(t testing.TB, table *deltalog.Table) contents {
 	t.Helper()
 	c, err := tryRead(t, table)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return c
 }
 
@@ -113,21 +100,17 @@ func tryRead(t testing.TB, table *deltalog.Table) (contents, error) {
 func (c contents) paths() []string { return slices.Sorted(maps.Keys(c.Files)) }
 
 // dump writes all files below dir.
-func dump(t testing.TB, files *memfiles.Files, dir string) {
+func dump(t testing.TB, files *memoryFiles, dir string) {
 	t.Helper()
 	for _, name := range files.Names() {
 		path := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, files.Get(name), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		check(t, os.WriteFile(path, files.Get(name), 0o644))
 	}
 }
 
 // take reads all files below dir.
-func take(t testing.TB, files *memfiles.Files, dir string) {
+func take(t testing.TB, files *memoryFiles, dir string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
@@ -138,9 +121,7 @@ func take(t testing.TB, files *memfiles.Files, dir string) {
 		files.Put(filepath.ToSlash(name), data)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 }
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -150,15 +131,18 @@ func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
 	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(path, []byte(got), 0o644))
 	}
 	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s (-update writes it): %s", path, diff)
+	}
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -25,9 +25,9 @@ const (
 	readBytes = 1 << 20
 )
 
-func (t *Table) describe() string { return "delta table " + t.cfg.Files.Describe(t.cfg.Dir) }
+func (t *Table) describe() string { return "delta table " + t.options.Files.Describe(t.options.Dir) }
 
-func (t *Table) name(base string) string { return path.Join(t.cfg.Dir, logDir, base) }
+func (t *Table) name(base string) string { return path.Join(t.options.Dir, logDir, base) }
 
 func (t *Table) entryName(version int64) string { return t.name(fmt.Sprintf("%020d.json", version)) }
 
@@ -43,7 +43,7 @@ func markOf(data []byte) mark {
 
 // readMark returns the mark of an entry, the zero value if it is not there.
 func (t *Table) readMark(ctx context.Context, version int64) (mark, error) {
-	f, err := t.cfg.Files.Open(ctx, t.entryName(version))
+	f, err := t.options.Files.Open(ctx, t.entryName(version))
 	if errors.Is(err, fs.ErrNotExist) {
 		return mark{}, nil
 	}
@@ -64,7 +64,7 @@ func markIn(f File) (mark, error) {
 }
 
 // refresh brings the snapshot up to date. The error is ErrGone if the log has lost entries
-// that this process has read: then the snapshot is that of what is there.
+// that this process has read: then the snapshot is that of the new log.
 //
 // The newest entry known is looked at each time, since a directory can be emptied by hand
 // under a running program, and a next entry without those before it would be no table.
@@ -89,7 +89,8 @@ func (t *Table) refresh(ctx context.Context) error {
 	}
 	t.snap = s
 	if former != nil && former.version >= 0 && (s.version < former.version || s.ID() != former.ID()) {
-		return fmt.Errorf("%s: %w: version %d is gone, the newest is now %d: try again if the directory was emptied or replaced on purpose",
+		return fmt.Errorf("%s: %w: version %d is gone, the newest is now %d: try again if the directory was emptied "+
+			"or replaced on purpose",
 			t.describe(), ErrGone, former.version, s.version)
 	}
 	return t.check()
@@ -104,7 +105,7 @@ func (t *Table) check() error {
 	err := fmt.Errorf("%w: no protocol or no metaData in any entry", ErrDamaged)
 	if s.protocol != nil && s.meta != nil {
 		if err = s.protocol.check(); err == nil {
-			err = s.meta.check(t.cfg.Columns)
+			err = s.meta.check(t.options.Columns)
 		}
 	}
 	if err != nil {
@@ -136,7 +137,7 @@ func (t *Table) replay(ctx context.Context, s *Snapshot, newest int64) error {
 		err     error
 	}
 	for s.version < newest {
-		entries := make([]entry, min(newest-s.version, max(1, int64(t.cfg.Readers))))
+		entries := make([]entry, min(newest-s.version, max(1, int64(t.options.Readers))))
 		var readers sync.WaitGroup
 		for i := range entries {
 			readers.Go(func() {
@@ -161,28 +162,30 @@ func (t *Table) replay(ctx context.Context, s *Snapshot, newest int64) error {
 
 func (t *Table) readEntry(ctx context.Context, version int64) ([]action, mark, error) {
 	name := t.entryName(version)
-	f, err := t.cfg.Files.Open(ctx, name)
+	f, err := t.options.Files.Open(ctx, name)
 	if err != nil {
 		return nil, mark{}, err
 	}
 	defer f.Close()
 	in := &source{File: f}
-	actions, err := decodeEntry(bufio.NewReaderSize(io.NewSectionReader(in, 0, f.Size()), int(min(f.Size(), readBytes))))
+	actions, err := decodeEntry(bufio.NewReaderSize(io.NewSectionReader(in, 0, f.Size()),
+		int(min(f.Size(), readBytes))))
 	var m mark
 	if err == nil {
 		m, err = markIn(in)
 	}
 	switch {
 	case in.err != nil:
-		return nil, mark{}, fmt.Errorf("%s: %w", t.cfg.Files.Describe(name), in.err)
+		return nil, mark{}, fmt.Errorf("%s: %w", t.options.Files.Describe(name), in.err)
 	case err != nil:
-		return nil, mark{}, fmt.Errorf("%s: %w: %w: put it back from a copy, or empty the directory and run docgauge load",
-			t.cfg.Files.Describe(name), ErrDamaged, err)
+		return nil, mark{}, fmt.Errorf("%s: %w: %w: put it back from a copy, or empty the directory and run "+
+			"docgauge load",
+			t.options.Files.Describe(name), ErrDamaged, err)
 	}
 	return actions, m, nil
 }
 
-// source keeps the error of reading a file, which is none of its contents.
+// source keeps the error of reading a file apart from errors of its contents.
 type source struct {
 	File
 	err error
@@ -196,7 +199,7 @@ func (s *source) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// listing is what is in a log.
+// listing is the contents of a log.
 type listing struct {
 	newest      int64              // version of the newest entry, -1 if there is none
 	checkpoints map[int64][]string // names of the parts of those that are complete
@@ -215,13 +218,14 @@ func (l listing) versions() []int64 {
 
 // logName is any file of a version: its entry, a checkpoint or a part of one, or something
 // that another program keeps beside them.
-var logName = regexp.MustCompile(`^(\d{20})(\.json|\.checkpoint\.parquet|\.checkpoint\.(\d{10})\.(\d{10})\.parquet|\.crc|\.\d{20}\.compacted\.json)$`)
+var logName = regexp.MustCompile(
+	`^(\d{20})(\.json|\.checkpoint\.parquet|\.checkpoint\.(\d{10})\.(\d{10})\.parquet|\.crc|\.\d{20}\.compacted\.json)$`)
 
 // list lists the log from a version on.
 func (t *Table) list(ctx context.Context, from int64) (listing, error) {
 	l := listing{newest: -1, checkpoints: map[int64][]string{}}
 	parts := map[string][]string{} // by version and number of parts
-	err := t.cfg.Files.List(ctx, t.name(""), t.name(fmt.Sprintf("%020d", from)), func(name string) {
+	err := t.options.Files.List(ctx, t.name(""), t.name(fmt.Sprintf("%020d", from)), func(name string) {
 		m := logName.FindStringSubmatch(strings.TrimPrefix(name, t.name("")+"/"))
 		if m == nil {
 			return
@@ -259,7 +263,7 @@ func (t *Table) load(ctx context.Context) (*Snapshot, error) {
 			}
 			tried = append(tried, version)
 			s := newSnapshot()
-			if err := t.readCheckpoint(ctx, l.checkpoints[version], s.set, s.remove); err != nil {
+			if err := t.readCheckpoint(ctx, l.checkpoints[version], s.set); err != nil {
 				if !errors.Is(err, ErrDamaged) && !errors.Is(err, fs.ErrNotExist) {
 					return nil, err
 				}
@@ -287,8 +291,9 @@ func (t *Table) replayAll(ctx context.Context, s *Snapshot, newest int64, damage
 		return err
 	}
 	if s.version < newest || s.version < 0 && damage != nil {
-		return errors.Join(fmt.Errorf("%s: %w: it is missing, and the newest is %d: put it back from a copy, or empty the directory and run docgauge load",
-			t.cfg.Files.Describe(t.entryName(s.version+1)), ErrDamaged, newest), damage)
+		return errors.Join(fmt.Errorf("%s: %w: it is missing, and the newest is %d: put it back from a copy, or "+
+			"empty the directory and run docgauge load",
+			t.options.Files.Describe(t.entryName(s.version+1)), ErrDamaged, newest), damage)
 	}
 	return nil
 }
@@ -303,7 +308,7 @@ type lastCheckpoint struct {
 
 // hint returns the version in _last_checkpoint, 0 if it does not say: then all is listed.
 func (t *Table) hint(ctx context.Context) int64 {
-	f, err := t.cfg.Files.Open(ctx, t.name(hintName))
+	f, err := t.options.Files.Open(ctx, t.name(hintName))
 	if err != nil {
 		return 0
 	}

@@ -14,19 +14,26 @@ func realistic(i int) deltalog.Add {
 	sum := sha256.Sum256(fmt.Append(nil, i))
 	project, day := fmt.Sprintf("prj_%x", sum[20:26]), fmt.Sprintf("2026-%02d-%02d", i/28%12+1, i%28+1)
 	values := func(path, n int) string {
-		return fmt.Sprintf(`{"project":"%s","granularity":"day","window_start":"%s","window_end":"%s","path":"/docs/page-%07d",`+
+		return fmt.Sprintf(`{"project":"%s","granularity":"day","window_start":"%s","window_end":"%s",`+
+			`"path":"/docs/page-%07d",`+
 			`"human":%d,"ai":%d,"total":%d,"revision":1,"exported_at":"2026-11-01T00:%02d:03.%03dZ"}`,
 			project, day, day, path%20000, n%10000, n*31%10000, n*17%10000, i%60, i%1000)
 	}
 	tags := map[string]string{
-		"project": project, "granularity": "day", "window_start": day, "window_end": day, "revision": "1", "settled": "true", "verified": "true",
-		"row_count": fmt.Sprint(i * 7 % 20000), "totals_human": fmt.Sprint(i * 331 % 1000000), "totals_ai": fmt.Sprint(i * 117 % 100000),
-		"totals_total": fmt.Sprint(i * 773 % 1000000), "exported_at": fmt.Sprintf("2026-11-01T00:%02d:03.%06dZ", i%60, i*71%1000000), "checksum": fmt.Sprintf("%x", sum[:16]),
+		"project": project, "granularity": "day", "window_start": day, "window_end": day, "revision": "1",
+		"settled": "true", "verified": "true",
+		"row_count": fmt.Sprint(i * 7 % 20000), "totals_human": fmt.Sprint(i * 331 % 1000000),
+		"totals_ai":    fmt.Sprint(i * 117 % 100000),
+		"totals_total": fmt.Sprint(i * 773 % 1000000), "exported_at": fmt.Sprintf("2026-11-01T00:%02d:03.%06dZ", i%60,
+			i*71%1000000), "checksum": fmt.Sprintf("%x", sum[:16]),
 	}
 	a := deltalog.Add{
-		Path: fmt.Sprintf("%s/day/%s_%s_r1_20261101T000003_%x.parquet", project, day, day, sum[16:20]), Size: int64(i), Modified: start, Tags: map[string]string{},
-		Stats: fmt.Sprintf(`{"numRecords":%d,"minValues":%s,"maxValues":%s,"nullCount":{"project":0,"granularity":0,"window_start":0,"window_end":0,`+
-			`"path":0,"human":0,"ai":0,"total":0,"revision":0,"settled":0,"verified":0,"exported_at":0}}`, i*7%20000, values(i, 0), values(i*13, i*97)),
+		Path: fmt.Sprintf("%s/day/%s_%s_r1_20261101T000003_%x.parquet", project, day, day, sum[16:20]), Size: int64(i),
+		Modified: start, Tags: map[string]string{},
+		Stats: fmt.Sprintf(`{"numRecords":%d,"minValues":%s,"maxValues":%s,`+
+			`"nullCount":{"project":0,"granularity":0,"window_start":0,"window_end":0,`+
+			`"path":0,"human":0,"ai":0,"total":0,"revision":0,"settled":0,"verified":0,"exported_at":0}}`, i*7%20000,
+			values(i, 0), values(i*13, i*97)),
 	}
 	for key, value := range tags {
 		a.Tags["docgauge."+key] = value
@@ -38,17 +45,16 @@ func realistic(i int) deltalog.Add {
 func TestMemory(t *testing.T) {
 	files := newFiles(t)
 	const entries, each = 101, 200
-	writer := open(t, files)
+	writer := open(files)
 	for v := range entries {
-		_, err := writer.Commit(t.Context(), "WRITE", func(*deltalog.Snapshot) (adds []deltalog.Add, _ []string, _ error) {
-			for i := range each {
-				adds = append(adds, realistic(v*each+i))
-			}
-			return adds, nil, nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, err := writer.Commit(t.Context(), "WRITE",
+			func(*deltalog.Snapshot) (adds []deltalog.Add, _ []string, _ error) {
+				for i := range each {
+					adds = append(adds, realistic(v*each+i))
+				}
+				return adds, nil, nil
+			})
+		check(t, err)
 	}
 	used := func() int64 {
 		runtime.GC()
@@ -58,8 +64,9 @@ func TestMemory(t *testing.T) {
 		return int64(m.HeapAlloc)
 	}
 	before := used()
-	reader := open(t, files)
-	if got := read(t, reader); len(got.Files) != entries*each || got.Files[realistic(77).Path].Stats != realistic(77).Stats {
+	reader := open(files)
+	if got := read(t, reader); len(got.Files) != entries*each ||
+		got.Files[realistic(77).Path].Stats != realistic(77).Stats {
 		t.Errorf("%d files, or other statistics", len(got.Files))
 	}
 	if size := used() - before; size > 8<<20 {

@@ -15,7 +15,6 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/archive"
 	"github.com/docgauge/docgauge/internal/deltalog"
-	"github.com/docgauge/docgauge/internal/deltalog/memfiles"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
@@ -33,9 +32,7 @@ type reading struct {
 func deltalake(t *testing.T, dir, what string) (r reading) {
 	t.Helper()
 	program, err := os.ReadFile("testdata/deltalake.py")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	cmd, err := engines.Deltalake.Script(t.Context(), t.TempDir(), string(program), filepath.Join(dir, tableDir), what)
 	engines.Need(t, err)
 	var stderr strings.Builder
@@ -57,7 +54,8 @@ func counts(t *testing.T, reader engines.DeltaReader, dir string, former int64) 
 	table := engines.DeltaTable{Name: "t", Path: filepath.Join(dir, tableDir)}
 	before := engines.DeltaTable{Name: "former", Path: table.Path, Version: &former}
 	answers, err := reader.Query(t.Context(), t.TempDir(), []engines.DeltaTable{table, before},
-		"SELECT count(*) FROM t", "SELECT sum(human) FROM t", "SELECT count(*) FROM t WHERE window_start = DATE '2024-11-22'", "SELECT count(*) FROM former")
+		"SELECT count(*) FROM t", "SELECT sum(human) FROM t", "SELECT count(*) FROM t WHERE window_start = DATE "+
+			"'2024-11-22'", "SELECT count(*) FROM former")
 	engines.Need(t, err)
 	var all []string
 	for _, a := range answers {
@@ -67,7 +65,7 @@ func counts(t *testing.T, reader engines.DeltaReader, dir string, former int64) 
 }
 
 // window is a data file of one window, i days after the first, with n rows.
-func window(t *testing.T, files *memfiles.Files, i, revision, n int) deltalog.Add {
+func window(t *testing.T, files *memoryFiles, i, revision, n int) deltalog.Add {
 	t.Helper()
 	day := analytics.Date(20000 + i)
 	rev := analytics.Revision{
@@ -75,13 +73,9 @@ func window(t *testing.T, files *memfiles.Files, i, revision, n int) deltalog.Ad
 		Number: int32(revision), ExportedAt: start,
 	}
 	sealed, err := archive.Encode(rev, rows(n))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	in, err := sealed.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var data bytes.Buffer
 	if _, err := data.ReadFrom(in); err != nil {
 		t.Fatal(err)
@@ -90,8 +84,10 @@ func window(t *testing.T, files *memfiles.Files, i, revision, n int) deltalog.Ad
 	files.Put(tableDir+"/"+path, data.Bytes())
 	values := fmt.Sprintf(`{"project":"prj_a","window_start":"%s"}`, day)
 	return deltalog.Add{
-		Path: path, Size: int64(data.Len()), Modified: start, Tags: map[string]string{"docgauge.window_start": day.String()},
-		Stats: fmt.Sprintf(`{"numRecords":%d,"minValues":%s,"maxValues":%s,"nullCount":{"project":0,"window_start":0}}`, n, values, values),
+		Path: path, Size: int64(data.Len()), Modified: start,
+		Tags: map[string]string{"docgauge.window_start": day.String()},
+		Stats: fmt.Sprintf(`{"numRecords":%d,"minValues":%s,"maxValues":%s,`+
+			`"nullCount":{"project":0,"window_start":0}}`, n, values, values),
 	}
 }
 
@@ -107,9 +103,9 @@ func rows(n int) iter.Seq2[analytics.Row, error] {
 
 // makeTable writes windows of i+1 rows, one entry each; in the last ten entries, windows 0
 // to 9 are replaced by ones with a row less. Entries before the checkpoint are deleted.
-func makeTable(t *testing.T) (files *memfiles.Files, table *deltalog.Table) {
+func makeTable(t *testing.T) (files *memoryFiles, table *deltalog.Table) {
 	files = newFiles(t)
-	table = open(t, files)
+	table = open(files)
 	put := func(i, revision, n int) {
 		add := window(t, files, i, revision, n)
 		_, err := table.Commit(t.Context(), "WRITE", func(s *deltalog.Snapshot) ([]deltalog.Add, []string, error) {
@@ -121,9 +117,7 @@ func makeTable(t *testing.T) (files *memfiles.Files, table *deltalog.Table) {
 			}
 			return []deltalog.Add{add}, former, nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 	}
 	for i := range windows {
 		put(i, 1, i+1)
@@ -177,7 +171,7 @@ func TestForeignCheckpoint(t *testing.T) {
 		theirs.Put(entryName(v), nil)
 		theirs.Put(checkpointName(v), nil)
 	}
-	got := open(t, theirs)
+	got := open(theirs)
 	if d := cmp.Diff(want, read(t, got)); d != "" {
 		t.Error(d)
 	}
@@ -186,7 +180,7 @@ func TestForeignCheckpoint(t *testing.T) {
 		commit(t, got, []string{fmt.Sprint("f", i)}, nil)
 	}
 	theirs.Put(checkpointName(windows+9), nil)
-	if d := cmp.Diff(read(t, got), read(t, open(t, theirs))); d != "" {
+	if d := cmp.Diff(read(t, got), read(t, open(theirs))); d != "" {
 		t.Error(d)
 	}
 }
@@ -200,7 +194,7 @@ func TestForeignWriter(t *testing.T) {
 	theirs := deltalake(t, dir, "write")
 	after := newFiles(t)
 	take(t, after, dir)
-	table := open(t, after)
+	table := open(after)
 	got := read(t, table)
 	if got.Version != theirs.Version || got.Version < windows+10 {
 		t.Errorf("version %d, deltalake is at %d", got.Version, theirs.Version)
@@ -218,9 +212,7 @@ func TestForeignWriter(t *testing.T) {
 	_, err := table.Commit(t.Context(), "WRITE", func(*deltalog.Snapshot) ([]deltalog.Add, []string, error) {
 		return []deltalog.Add{add}, removes, nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	dump(t, after, dir)
 	// deltalake left ten rows at most of each window, and of its copy of one.
 	const left = 9*10/2 + (windows-10)*10 + 10

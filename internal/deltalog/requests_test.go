@@ -18,7 +18,7 @@ import (
 func TestRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		files := newFiles(t)
-		writer := open(t, files)
+		writer := open(files)
 		write := func(entries int) {
 			for range entries {
 				commit(t, writer, []string{time.Now().String()}, nil)

@@ -34,7 +34,8 @@ type gone struct {
 }
 
 func newSnapshot() *Snapshot {
-	return &Snapshot{version: -1, checkpoint: -1, txns: map[string]*txn{}, files: map[string][]byte{}, removed: map[string]gone{}}
+	return &Snapshot{version: -1, checkpoint: -1,
+		txns: map[string]*txn{}, files: map[string][]byte{}, removed: map[string]gone{}}
 }
 
 // Version is the version of the newest entry, -1 if there is no table.
@@ -103,28 +104,28 @@ func (s *Snapshot) get(path string) (*add, bool) {
 }
 
 // apply makes the snapshot that of version. Removals come first whatever the order in the
-// entry is: a program that changes what is said of a file may list them last.
+// entry is: a program that changes the description of a file may list them last.
 func (s *Snapshot) apply(version int64, actions []action) {
 	for _, a := range actions {
 		if a.Remove != nil {
-			s.remove(a.Remove)
+			s.set(a)
 		}
 	}
 	for _, a := range actions {
-		s.set(a)
+		if a.Remove == nil {
+			s.set(a)
+		}
 	}
 	s.version = version
 }
 
-func (s *Snapshot) remove(r *remove) {
-	path := unescape(r.Path)
-	delete(s.files, path)
-	s.removed[path] = gone{unusual(r.Path, path), r.DeletionTimestamp, r.Size}
-}
-
-// set applies any action but a removal.
+// set applies one action.
 func (s *Snapshot) set(a action) {
 	switch {
+	case a.Remove != nil:
+		path := unescape(a.Remove.Path)
+		delete(s.files, path)
+		s.removed[path] = gone{unusual(a.Remove.Path, path), a.Remove.DeletionTimestamp, a.Remove.Size}
 	case a.Add != nil:
 		path := unescape(a.Add.Path)
 		delete(s.removed, path)
@@ -168,7 +169,9 @@ func (s *Snapshot) actions() iter.Seq[action] {
 			if g.escaped == "" {
 				g.escaped = escape(path)
 			}
-			if !yield(action{Remove: &remove{Path: g.escaped, DeletionTimestamp: g.deleted, Size: g.size}}) {
+			if !yield(action{Remove: &remove{
+				Path: g.escaped, DeletionTimestamp: g.deleted, ExtendedFileMetadata: true, Size: g.size,
+			}}) {
 				return
 			}
 		}
@@ -181,8 +184,8 @@ func (s *Snapshot) actions() iter.Seq[action] {
 	}
 }
 
-// packer keeps what the log says of a file in a sixth of the space: what it says of two
-// files differs little, so the first one is the dictionary of all others.
+// packer keeps the description of a file in a sixth of the space: the descriptions of two
+// files differ little, so the first one is the dictionary of all others.
 type packer struct {
 	zip           *zstd.Encoder
 	unzip         *zstd.Decoder
@@ -211,7 +214,8 @@ func (p *packer) open() {
 	var err, again error
 	p.zip, err = zstd.NewWriter(nil, zstd.WithEncoderDictRaw(0, dictionary), zstd.WithEncoderLevel(zstd.SpeedFastest),
 		zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(zstd.MinWindowSize<<4), zstd.WithEncoderCRC(false))
-	p.unzip, again = zstd.NewReader(nil, zstd.WithDecoderDictRaw(0, dictionary), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
+	p.unzip, again = zstd.NewReader(nil, zstd.WithDecoderDictRaw(0, dictionary),
+		zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
 	if err != nil || again != nil {
 		panic("deltalog: options of zstd") // they are constants
 	}

@@ -44,7 +44,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
 	"regexp"
 	"strings"
 	"time"
@@ -197,21 +196,14 @@ var versioned = regexp.MustCompile(`/(v1(/analytics(/.*)?)?|v2(/agent(/.*)?)?)/?
 // parseBase returns raw without its trailing slash. Errors do not quote raw, which
 // may contain a misplaced secret.
 func parseBase(raw string) (string, error) {
-	u, err := url.Parse(raw)
-	switch {
-	case err != nil || u.Hostname() == "":
-		return "", errors.New("DOCGAUGE_BASE_URL: want a URL with scheme and host, like https://api.example.com")
-	case u.User != nil:
-		return "", errors.New("DOCGAUGE_BASE_URL: must not hold user or password; the key goes into DOCGAUGE_API_KEY")
-	case strings.ContainsAny(raw, "?#"):
-		return "", errors.New("DOCGAUGE_BASE_URL: must not have a query or a fragment")
-	case u.Scheme == "http" && !analytics.IsLoopback(u.Hostname()):
-		return "", fmt.Errorf("DOCGAUGE_BASE_URL: http would send the key in the clear to %s; "+
-			"use https (http is for loopback hosts only)", u.Hostname())
-	case u.Scheme != "http" && u.Scheme != "https":
-		return "", errors.New("DOCGAUGE_BASE_URL: want https://, or http:// for a loopback host")
-	case versioned.MatchString(u.Path):
-		return "", errors.New("DOCGAUGE_BASE_URL: must end before /v1 or /v2, which docgauge adds itself")
+	u, err := analytics.ParseServiceURL(raw, analytics.URLRules{
+		Example: "https://api.example.com", CredentialsIn: "the key goes into DOCGAUGE_API_KEY",
+	})
+	if err == nil && versioned.MatchString(u.Path) {
+		err = errors.New("must end before /v1 or /v2, which docgauge adds itself")
+	}
+	if err != nil {
+		return "", fmt.Errorf("DOCGAUGE_BASE_URL: %w", err)
 	}
 	return strings.TrimRight(u.String(), "/"), nil
 }

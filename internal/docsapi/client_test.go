@@ -25,7 +25,7 @@ func TestNewRefuses(t *testing.T) {
 		"http":            {"http://api.example.com", "mint_secret", "use https"},
 		"http, lookalike": {"http://localhost.example.com", "mint_secret", "use https"},
 		"http, wildcard":  {"http://0.0.0.0", "mint_secret", "use https"},
-		"user":            {"https://bob:hunter22@example.com", "mint_secret", "must not hold user"},
+		"user":            {"https://bob:hunter22@example.com", "mint_secret", "must not contain user"},
 		"query":           {"https://example.com/?hunter22", "mint_secret", "query"},
 		"empty query":     {"https://example.com/?", "mint_secret", "query"},
 		"fragment":        {"https://example.com/#", "mint_secret", "fragment"},

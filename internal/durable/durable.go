@@ -22,7 +22,7 @@ import (
 var flushes sync.Map
 
 // SyncDir makes the entries of dir durable. Some file systems, such as CIFS and some of
-// FUSE, refuse to flush directories; that is no error, since they need no more after a
+// FUSE, refuse to flush directories; this is not an error, since they need no more after a
 // rename, or offer no more.
 func SyncDir(dir string) error {
 	group, _ := flushes.LoadOrStore(dir, new(Group[struct{}]))
@@ -70,8 +70,8 @@ func WriteFile(path string, data []byte, mode fs.FileMode) error {
 	return writeFile(path, data, mode, os.Rename)
 }
 
-// CreateFile is WriteFile for a path that does not exist: if it does, even since a
-// moment, it stays as it is and the error is fs.ErrExist.
+// CreateFile is WriteFile for a path that does not exist. Otherwise the file stays unchanged,
+// and the error is fs.ErrExist.
 func CreateFile(path string, data []byte, mode fs.FileMode) error {
 	return writeFile(path, data, mode, os.Link)
 }

@@ -36,7 +36,7 @@ func (g *Group[T]) Do(item T, write func([]T) error) error {
 }
 
 // join adds item to the batch that gathers. The first in a batch also gets the one before
-// it: no other is begun meanwhile.
+// it: no other begins before it.
 func (g *Group[T]) join(item T) (b, former *batch[T], first bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

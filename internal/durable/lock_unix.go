@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownerFlags: what lies in place of an owner's file is neither followed nor waited for.
+// ownerFlags: a link in place of an owner's file is not followed, and a pipe not waited for.
 const ownerFlags = unix.O_NOFOLLOW | unix.O_NONBLOCK
 
 // TryLock locks a file until it is closed, or returns false if another process, or

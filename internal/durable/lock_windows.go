@@ -15,12 +15,13 @@ const ownerFlags = 0
 // is taken is on a byte far behind the end, so that the file can still be read.
 func TryLock(f *os.File) (bool, error) {
 	far := windows.Overlapped{OffsetHigh: 1 << 30}
-	err := windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, &far)
+	err := windows.LockFileEx(windows.Handle(f.Fd()),
+		windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, &far)
 	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) || errors.Is(err, windows.ERROR_IO_PENDING) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// isMine: users have temporary directories of their own here.
+// isMine: each user has a separate temporary directory here.
 func isMine(fs.FileInfo) bool { return true }

@@ -19,11 +19,10 @@ import (
 )
 
 const (
-	// digestMovers is how many pages of each list, and digestJobs how many jobs, a
-	// digest has.
+	// A digest has at most digestMovers rising, as many falling pages, and digestJobs jobs.
 	digestMovers = 3
 	digestJobs   = 10
-	// farBack is how far back a missed firing is searched for first.
+	// A missed firing is first searched for in the last farBack.
 	farBack = 31 * 24 * time.Hour
 )
 
@@ -32,11 +31,11 @@ const (
 type Digest struct {
 	From analytics.Date `json:"from"`
 	To   analytics.Date `json:"to"`
-	// Settled: the numbers do not change any more.
+	// Settled means that the numbers are final.
 	Settled bool             `json:"settled"`
 	Totals  analytics.Totals `json:"totals"`
-	// Before are the totals of the week before, Change the differences; absent where
-	// that week is not there.
+	// Before are the totals of the week before, Change the differences; absent if that week
+	// was not exported.
 	Before *analytics.Totals `json:"before,omitempty"`
 	Change *analytics.Totals `json:"change,omitempty"`
 	// Pages are absent where only totals are exported.
@@ -68,56 +67,54 @@ type DigestJob struct {
 	Ended  time.Time `json:"ended_at"`
 }
 
-// firingsCount enters since when the firings of the digest's schedule count, and
-// returns that.
-func (w *Watcher) firingsCount(t *teller) time.Time {
+// firingsCount enters and returns the time from which firings of the digest's schedule count.
+func (w *Watcher) firingsCount(e *evaluation) time.Time {
 	matter := matterOf(digestSchedule, w.app.Config.Digest.String())
 	if w.app.Config.Digest.String() == "" {
-		return t.now
+		return e.now
 	}
-	if t.isNew(matter) {
-		t.remember(state.Told{Matter: matter, At: t.now})
-		return t.now
+	if e.isNew(matter) {
+		e.remember(state.Told{Matter: matter, At: e.now})
+		return e.now
 	}
-	return t.told[matter].At
+	return e.told[matter].At
 }
 
-// digests tells of the newest week of each project, once for the newest firing of
-// DOCGAUGE_DIGEST. A project whose last week is not exported, or cannot be read from a
-// sink, waits until it can.
-func (w *Watcher) digests(ctx context.Context, t *teller) error {
+// digests reports the newest week of each project, once for the newest firing of
+// DOCGAUGE_DIGEST. A project waits until its last week is exported and can be read from a sink.
+func (w *Watcher) digests(ctx context.Context, e *evaluation) error {
 	cron := w.app.Config.Digest
 	if cron.String() == "" {
 		return nil
 	}
-	if w.misfired(t) {
+	if w.misfired(e) {
 		return nil
 	}
-	counted := w.firingsCount(t)
+	counted := w.firingsCount(e)
 	var ledger *coverage.Ledger
 	var errs []error
 	for _, project := range w.app.Config.Projects {
 		matter := matterOf(digest, project)
-		last, known := t.told[matter]
+		last, known := e.told[matter]
 		if known {
-			t.live[matter] = true
+			e.live[matter] = true
 		}
 		from := counted
 		if sent := time.UnixMicro(last.Value).UTC(); sent.After(from) {
 			from = sent
 		}
-		firing := newestFiring(cron.Cron, from, t.now)
+		firing := newestFiring(cron.Cron, from, e.now)
 		if firing.IsZero() {
 			continue
 		}
 		if ledger == nil {
-			l, err := coverage.Read(ctx, w.app.State, t.now)
+			l, err := coverage.Read(ctx, w.app.State, e.now)
 			if err != nil {
 				return err
 			}
 			ledger = &l
 		}
-		newest := ledger.Newest(project, analytics.Week, t.now)
+		newest := ledger.Newest(project, analytics.Week, e.now)
 		if newest == nil || newest.To < schedule.Newest(analytics.Week, analytics.DateOf(firing)).To {
 			continue // not exported yet
 		}
@@ -126,29 +123,28 @@ func (w *Watcher) digests(ctx context.Context, t *teller) error {
 			errs = append(errs, fmt.Errorf("digest of %s: %w", project, err))
 			continue
 		}
-		t.remember(state.Told{Matter: matter, At: t.now, Value: firing.UnixMicro()})
-		if err := t.tell(w.digestEvent(project, d)); err != nil {
+		if err := e.report(matter, firing.UnixMicro(), Event{Event: digest, Project: project, Digest: &d}); err != nil {
 			return err
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// misfired forgets since when firings count, and which were told, if one of them has still to
-// come: the clock was ahead. The next firing is told.
-func (w *Watcher) misfired(t *teller) (wrong bool) {
-	next := clock.Later(w.app.Config.Digest.Next(t.now), t.now.Add(clock.Tolerance))
-	var of []string
-	for matter, told := range t.told {
+// misfired forgets the reported firings, and since when firings count, if one of them is in
+// the future: the clock was ahead. The next firing is reported.
+func (w *Watcher) misfired(e *evaluation) (wrong bool) {
+	next := clock.Later(w.app.Config.Digest.Next(e.now), e.now.Add(clock.Tolerance))
+	var digests []string
+	for matter, told := range e.told {
 		isTold, counts := strings.HasPrefix(matter, digest+"/"), strings.HasPrefix(matter, digestSchedule+"/")
 		if isTold || counts {
-			of = append(of, matter)
+			digests = append(digests, matter)
 		}
-		wrong = wrong || isTold && time.UnixMicro(told.Value).After(next) || counts && clock.IsFuture(told.At, t.now)
+		wrong = wrong || isTold && time.UnixMicro(told.Value).After(next) || counts && clock.IsFuture(told.At, e.now)
 	}
-	for _, matter := range of {
+	for _, matter := range digests {
 		if wrong {
-			t.over(matter)
+			e.over(matter)
 		}
 	}
 	return wrong
@@ -165,7 +161,7 @@ func newestFiring(cron schedule.Cron, from, now time.Time) (newest time.Time) {
 	return newest
 }
 
-// digestOf returns what there is to say about a week.
+// digestOf returns the digest of a week.
 func (w *Watcher) digestOf(ctx context.Context, l coverage.Ledger, week analytics.Revision) (Digest, error) {
 	d := Digest{From: week.From, To: week.To, Settled: week.Settled, Totals: week.Totals}
 	former := week.Key
@@ -222,19 +218,16 @@ func (w *Watcher) pages(ctx context.Context, before, week state.Entry) (*DigestP
 	return out, nil
 }
 
-// digestEvent puts a digest into words.
-func (w *Watcher) digestEvent(project string, d Digest) Event {
-	week := analytics.Window{From: d.From, To: d.To}
-	e := Event{Event: digest, Project: project, Digest: &d}
-	e.Text = fmt.Sprintf("%s, %s: %s%s", w.app.Config.ProjectNames.Of(project), htmlview.Days(analytics.Week, week),
-		format.Plural(d.Totals.Total, "reader"), change(d, func(t analytics.Totals) int64 { return t.Total }))
-	say := func(form string, args ...any) { e.Lines = append(e.Lines, fmt.Sprintf(form, args...)) }
-	say("People: %s%s", format.Commas(d.Totals.Human), change(d, func(t analytics.Totals) int64 { return t.Human }))
-	say("AI agents: %s%s", format.Commas(d.Totals.AI), change(d, func(t analytics.Totals) int64 { return t.AI }))
+// lines are the digest in words, below the text of its event.
+func (d *Digest) lines() (lines []string) {
+	say := func(form string, args ...any) { lines = append(lines, fmt.Sprintf(form, args...)) }
+	say("People: %s%s", format.Commas(d.Totals.Human), d.change(func(t analytics.Totals) int64 { return t.Human }))
+	say("AI agents: %s%s", format.Commas(d.Totals.AI), d.change(func(t analytics.Totals) int64 { return t.AI }))
 	if d.Pages != nil {
 		movers := func(title string, pages []DigestPage) {
 			for _, p := range pages {
-				say("%s: %s %s (%s)", title, format.Cut(p.Path, htmlview.MaxName), htmlview.Signed(p.Totals.Total-p.Before.Total), format.Commas(p.Totals.Total))
+				say("%s: %s %s (%s)", title, format.Cut(p.Path, htmlview.MaxName),
+					htmlview.Signed(p.Totals.Total-p.Before.Total), format.Commas(p.Totals.Total))
 			}
 		}
 		movers("Rising", d.Pages.Rising)
@@ -247,17 +240,17 @@ func (w *Watcher) digestEvent(project string, d Digest) Event {
 	if !d.Settled {
 		say("The week can still change a little.")
 	}
-	return e
+	return lines
 }
 
 var resultWords = map[string]string{"no_pr": "completed without a pull request", "pr": "completed"}
 
-// change is the difference from the week before, in words.
-func change(d Digest, of func(analytics.Totals) int64) string {
+// change is the difference of one number from the week before, in words.
+func (d *Digest) change(number func(analytics.Totals) int64) string {
 	if d.Before == nil {
 		return ""
 	}
-	by, before := of(*d.Change), of(*d.Before)
+	by, before := number(*d.Change), number(*d.Before)
 	text := htmlview.Signed(by)
 	if growth := htmlview.Growth(before, before+by); growth != "" {
 		text += ", " + growth

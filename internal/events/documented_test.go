@@ -2,16 +2,10 @@ package events
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,8 +13,8 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
-	"github.com/docgauge/docgauge/internal/notify"
 )
 
 const page = "../../docs/operations.md"
@@ -51,79 +45,31 @@ func TestDocumented(t *testing.T) {
 		},
 		Jobs: []DigestJob{{Prompt: "typos.md", Title: "Fix all typos", Result: "pr", PRLink: "https://github.com/acme/docs/pull/12", Ended: time.Date(2026, 11, 12, 9, 30, 0, 0, time.UTC)}},
 	}
-	teller := &teller{w: w.w, now: w.now}
-	w.check(teller.tell(w.w.digestEvent("prj_a", d)))
-	w.check(w.app.State.Tell(t.Context(), teller.out))
+	e := &evaluation{w: w.w, now: w.now}
+	w.check(e.tell(Event{Event: digest, Project: "prj_a", Digest: &d}))
+	w.check(w.app.State.Tell(t.Context(), e.out))
 	notes, err := w.app.State.Notes(t.Context(), 10)
 	w.check(err)
 	if len(notes) != 2 {
 		t.Fatalf("%d notes", len(notes))
 	}
 	for _, n := range notes {
-		compareBlock(t, string(text), n.Kind, notify.JSON, n)
+		compareBlock(t, string(text), n.Kind, config.NotifyJSON, n)
 	}
-	compareBlock(t, string(text), "slack", notify.Slack, notes[1])
+	compareBlock(t, string(text), "slack", config.NotifySlack, notes[1])
 	var rows []string
 	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\|").FindAllStringSubmatch(string(text), -1) {
 		rows = append(rows, row[1])
 	}
-	for _, event := range declared(t) {
-		if !slices.Contains(rows, event) {
-			t.Errorf("%s: the table of events lacks %s", page, event)
+	for _, event := range table {
+		if !slices.Contains(rows, event.name) {
+			t.Errorf("%s: the table of events lacks %s", page, event.name)
 		}
 	}
-}
-
-// declared returns every event that the sources of this package make.
-func declared(t *testing.T) (all []string) {
-	t.Helper()
-	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	constants, made := map[string]string{}, map[string]bool{}
-	for _, name := range files {
-		if strings.HasSuffix(name, "_test.go") {
-			continue
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ast.Inspect(file, func(n ast.Node) bool {
-			switch n := n.(type) {
-			case *ast.ValueSpec:
-				for i, value := range n.Values {
-					if text, ok := value.(*ast.BasicLit); ok && text.Kind == token.STRING {
-						constants[n.Names[i].Name], _ = strconv.Unquote(text.Value)
-					}
-				}
-			case *ast.KeyValueExpr:
-				key, ofField := n.Key.(*ast.Ident)
-				if !ofField || key.Name != "Event" {
-					break
-				}
-				switch value := n.Value.(type) {
-				case *ast.Ident:
-					made[value.Name] = true
-				case *ast.BasicLit:
-					t.Errorf("%s: the event %s is no constant", name, value.Value)
-				}
-			}
-			return true
-		})
-	}
-	for name := range made {
-		all = append(all, cmp.Or(constants[name], name))
-	}
-	if slices.Sort(all); len(all) < 8 {
-		t.Errorf("only %v are found in the sources", all)
-	}
-	return all
 }
 
 // compareBlock compares the block behind a comment with what is sent.
-func compareBlock(t *testing.T, text, name string, f notify.Format, n journal.Note) {
+func compareBlock(t *testing.T, text, name string, f config.NotifyFormat, n journal.Note) {
 	t.Helper()
 	_, rest, found := strings.Cut(text, "<!-- compared with "+name+": TestDocumented in internal/events -->\n\n```json\n")
 	block, _, closed := strings.Cut(rest, "\n```")
@@ -132,12 +78,12 @@ func compareBlock(t *testing.T, text, name string, f notify.Format, n journal.No
 	if !found || !closed || err != nil {
 		t.Errorf("%s: no example of %s: %v", page, name, err)
 	}
-	if err := json.Unmarshal(notify.Encode(f, n), &got); err != nil {
+	if err := json.Unmarshal(encode(f, n), &got); err != nil {
 		t.Fatal(err)
 	}
 	if diff := gocmp.Diff(want, got); diff != "" {
 		var sent bytes.Buffer
-		_ = json.Indent(&sent, notify.Encode(f, n), "", "  ")
+		_ = json.Indent(&sent, encode(f, n), "", "  ")
 		t.Errorf("%s: %s (-documented +sent):\n%s\n%s", page, name, diff, sent.String())
 	}
 }

@@ -1,35 +1,32 @@
-// Package events decides what people are told of the pipeline, by DOCGAUGE_NOTIFY_URL:
-// that exports fail or are late, that a key expires or is refused, that something else
-// uses the quota, that windows are set aside, and the digest of a week.
+// Package events tells people what happens to the pipeline, at DOCGAUGE_NOTIFY_URL: exports
+// that fail or are late, keys that expire or are refused, other users of the quota, skipped
+// windows, the weekly digest. It also pings the monitor at DOCGAUGE_PING_URL after an export.
 //
-// Nothing is remembered but what the state holds, and every event is derived from it:
-// from the runs, the flags and counters, the windows that are set aside, and the ledger.
-// The event and the fact that people were told of its matter are entered in one
-// transaction. A crash before it changes nothing, and the next evaluation derives the
-// same event again; after it the event is in the outbox, and its matter is not told of
-// again until it is over. So the transaction that causes an event need not know of it.
+// A [Watcher] derives every event from the state: runs, flags, counters, skipped windows and
+// the ledger. The event and the fact that it was reported are entered in one transaction. A
+// crash before it changes nothing: the next evaluation derives the same event. After it the
+// event is in the outbox and is not derived again until its cause is over. The evaluation
+// holds the export's lock; if two processes evaluated at once, the second would enter nothing
+// ([state.ErrTold]), which is not an error.
 //
-// The export's lock is held by whoever evaluates, so two processes never do at a time;
-// if they did, the second would enter nothing ([state.ErrTold]), and that is no error.
-//
-// It sends nothing: package notify delivers what is in the outbox.
+// A [Notifier] delivers the outbox, which also holds the events of agent jobs, one POST each.
+// An event leaves the outbox when the receiver answers 2xx, or after three days, which is
+// logged: it arrives at least once. The attempt is entered before it is sent, so a delivery
+// with an unknown result (crash, timeout, 5xx) is in doubt: the next one has the same id and
+// says that it may be a repetition. Redirects are not followed. Errors and logs name the host
+// of a URL only, because webhook URLs are secrets.
 package events
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
-	"strconv"
-	"strings"
+	"fmt"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/app"
-	"github.com/docgauge/docgauge/internal/jobs/journal"
-	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/htmlview"
 )
 
-// The events; a matter is an event and what it is about.
 const (
 	exportFailing   = "export_failing"
 	exportLate      = "export_late"
@@ -39,36 +36,108 @@ const (
 	quotaUse        = "quota_foreign_use"
 	windowsSetAside = "windows_set_aside"
 	digest          = "digest"
-	// digestSchedule is the matter that holds since when the firings of a schedule
-	// count; nobody is told of it.
+	// digestSchedule is a matter without an event: the time from which firings of the
+	// digest's schedule count.
 	digestSchedule = "digest_schedule"
 )
+
+// table has every event that a Watcher derives, with what it says. The names of projects are
+// those that people are shown.
+var table = []struct {
+	name string
+	text func(e Event, project string) string
+}{
+	{exportFailing, func(e Event, _ string) string {
+		return fmt.Sprintf("docgauge: the export has failed %d times in a row, %s: %s",
+			e.Export.Failures, lastSuccess(e.Export), e.Export.LastError)
+	}},
+	{exportLate, func(e Event, _ string) string {
+		text := "docgauge: the export is late, " + lastSuccess(e.Export)
+		if e.Export.LastError != "" {
+			text += ": " + e.Export.LastError
+		}
+		return text
+	}},
+	{exportRecovered, func(e Event, _ string) string {
+		return "docgauge: the export is good again, since " + format.Time(e.Export.LastSuccess)
+	}},
+	{keyExpiring, func(e Event, _ string) string {
+		when := fmt.Sprintf("expires in %s, on %s", format.Plural(*e.Key.DaysLeft, "day"), e.Key.Expires)
+		if *e.Key.DaysLeft <= 0 {
+			when = fmt.Sprintf("expired on %s", e.Key.Expires)
+		}
+		return fmt.Sprintf("docgauge: the key in %s %s (%[1]s_EXPIRES): make another on the API keys page of the dashboard", e.Key.Variable, when)
+	}},
+	{keyRefused, func(e Event, _ string) string {
+		return "docgauge: the service refused the key in " + e.Key.Variable + ": it may have expired or been revoked, lack the scope, " +
+			"or this address is not on its IP allow-list; `docgauge check` says what the service answers"
+	}},
+	{quotaUse, func(e Event, _ string) string {
+		return fmt.Sprintf("docgauge: the service throttled %s although the budget had room: something else uses the same quota, "+
+			"or DOCGAUGE_BUDGET is above it", format.Plural(e.Quota.Throttled, "request"))
+	}},
+	{windowsSetAside, func(e Event, project string) string {
+		return fmt.Sprintf("docgauge: %s of %s skipped: the responses are invalid; `docgauge status` lists them",
+			format.Plural(len(e.Windows), "window"), project)
+	}},
+	{digest, func(e Event, project string) string {
+		d := e.Digest
+		return fmt.Sprintf("%s, %s: %s%s", project, htmlview.Days(analytics.Week, analytics.Window{From: d.From, To: d.To}),
+			format.Plural(d.Totals.Total, "reader"), d.change(func(t analytics.Totals) int64 { return t.Total }))
+	}},
+}
+
+func lastSuccess(e *Export) string {
+	if e.LastSuccess.IsZero() {
+		return "and none has been good so far"
+	}
+	return "the last good one ended at " + format.Time(e.LastSuccess)
+}
+
+// describe fills in the text of an event, and bounds its lists.
+func (e *Event) describe(project string) error {
+	for _, row := range table {
+		if row.name == e.Event {
+			e.Text = row.text(*e, project)
+			e.Windows = e.Windows[:min(len(e.Windows), namedWindows)]
+			for _, a := range e.Windows {
+				e.Lines = append(e.Lines, fmt.Sprintf("%s %s: %s", a.Granularity, htmlview.Days(a.Granularity, a.Window), a.Detail))
+			}
+			if e.Digest != nil {
+				e.Lines = e.Digest.lines()
+			}
+			return nil
+		}
+	}
+	return errors.New("internal/events: no row for " + e.Event)
+}
 
 // Event is the body of a notification; its keys are stable. It has one of the parts.
 type Event struct {
 	Event string    `json:"event"`
 	At    time.Time `json:"at"`
-	// Text is for people, in one line; Lines are more of it.
+	// Text is one line for people; Lines are further ones.
 	Text  string   `json:"text"`
 	Lines []string `json:"lines,omitempty"`
-	// Project and its name are empty where the event is about all projects.
+	// Project and ProjectName are empty where the event is about all projects.
 	Project     string `json:"project,omitempty"`
 	ProjectName string `json:"project_name,omitempty"`
 
-	Export  *Export           `json:"export,omitempty"`
-	Key     *Key              `json:"key,omitempty"`
-	Quota   *Quota            `json:"quota,omitempty"`
+	Export *Export `json:"export,omitempty"`
+	Key    *Key    `json:"key,omitempty"`
+	Quota  *Quota  `json:"quota,omitempty"`
+	// Windows are at most namedWindows; Text counts all.
 	Windows []analytics.Aside `json:"windows,omitempty"`
 	Digest  *Digest           `json:"digest,omitempty"`
 }
 
-// Export is how exports stand.
+// Export is the state of the exports.
 type Export struct {
 	// Failures counts the exports that failed since the last good one.
 	Failures    int       `json:"failures,omitempty"`
 	LastError   string    `json:"last_error,omitempty"`
 	LastSuccess time.Time `json:"last_success_at,omitzero"`
-	// ToldAt is when people were told of the failures that are over.
+	// ToldAt is when the failures that are over were reported.
 	ToldAt time.Time `json:"told_at,omitzero"`
 }
 
@@ -80,133 +149,8 @@ type Key struct {
 	DaysLeft *int            `json:"days_left,omitempty"`
 }
 
-// Quota is what the service throttled although the budget had room.
+// Quota counts the requests that the service throttled although the budget had room.
 type Quota struct {
 	Throttled int64     `json:"requests_throttled"`
 	Since     time.Time `json:"since,omitzero"`
-}
-
-// Watcher tells people of what happens.
-type Watcher struct {
-	app *app.App
-	// served is since when serve runs; zero for a single export.
-	served time.Time
-}
-
-// New returns what watches the pipeline of a: of a docgauge serve that runs since
-// served, or of a single export if that is zero.
-func New(a *app.App, served time.Time) *Watcher { return &Watcher{app: a, served: served} }
-
-// Begin enters from when on things count, before the first run: foreign use of the
-// quota, and firings of the digest.
-func (w *Watcher) Begin(ctx context.Context) error {
-	return w.evaluate(ctx, func(ctx context.Context, t *teller) error {
-		t.keepAll()
-		w.firingsCount(t)
-		if _, known := t.told[quotaUse]; !known {
-			return w.quota(ctx, t)
-		}
-		return nil
-	})
-}
-
-// Evaluate enters what is to be told now. A single export calls it after its run, serve
-// each minute and after each run.
-func (w *Watcher) Evaluate(ctx context.Context) error {
-	return w.evaluate(ctx, func(ctx context.Context, t *teller) error {
-		var errs []error
-		for _, derive := range []func(context.Context, *teller) error{w.exports, w.keys, w.quota, w.asides, w.digests} {
-			errs = append(errs, derive(ctx, t)) // what one cannot say the others can
-		}
-		return errors.Join(errs...)
-	})
-}
-
-// evaluate lets derive fill a teller, and enters the result.
-func (w *Watcher) evaluate(ctx context.Context, derive func(context.Context, *teller) error) error {
-	told, err := w.app.State.Told(ctx)
-	if err != nil {
-		return err
-	}
-	t := &teller{w: w, now: w.app.Now().UTC().Truncate(time.Second), told: told, live: map[string]bool{}}
-	err = derive(ctx, t)
-	if err != nil {
-		t.keepAll() // what could not be read may go on
-	}
-	for matter := range told {
-		if !t.live[matter] {
-			t.out.Over = append(t.out.Over, matter)
-		}
-	}
-	if len(t.out.Told)+len(t.out.Over)+len(t.out.Notes) == 0 {
-		return err
-	}
-	if entered := w.app.State.Tell(ctx, t.out); !errors.Is(entered, state.ErrTold) {
-		err = errors.Join(err, entered)
-	}
-	return err
-}
-
-// teller collects what is told at one moment.
-type teller struct {
-	w    *Watcher
-	now  time.Time
-	told map[string]state.Told
-	// live are the matters that are not over.
-	live map[string]bool
-	out  state.Telling
-}
-
-// keepAll takes no matter to be over.
-func (t *teller) keepAll() {
-	for matter := range t.told {
-		t.live[matter] = true
-	}
-}
-
-// isNew says that a matter goes on, and reports whether nobody was told of it.
-func (t *teller) isNew(matter string) bool {
-	t.live[matter] = true
-	_, known := t.told[matter]
-	return !known
-}
-
-// over says that a matter has ended, whatever else cannot be read.
-func (t *teller) over(matter string) {
-	t.live[matter] = true // it is not to be ended twice
-	t.out.Over = append(t.out.Over, matter)
-}
-
-// remember enters a matter.
-func (t *teller) remember(matter state.Told) {
-	t.live[matter.Matter] = true
-	t.out.Told = append(t.out.Told, matter)
-}
-
-// tell enters an event.
-func (t *teller) tell(e Event) error {
-	e.At = t.now
-	if e.Project != "" {
-		if name := t.w.app.Config.ProjectNames.Of(e.Project); name != e.Project {
-			e.ProjectName = name
-		}
-	}
-	body, err := json.Marshal(e)
-	if err == nil {
-		t.out.Notes = append(t.out.Notes, journal.Note{Kind: e.Event, At: t.now, Body: body})
-	}
-	return err
-}
-
-// matterOf names a matter.
-func matterOf(event string, about ...string) string {
-	return strings.Join(append([]string{event}, about...), "/")
-}
-
-// moment is a time in the name of a matter.
-func moment(t time.Time) string {
-	if t.IsZero() {
-		return "0"
-	}
-	return strconv.FormatInt(t.UnixMicro(), 10)
 }

@@ -73,8 +73,8 @@ func (w *world) restart(served time.Time) {
 	var err error
 	w.app, err = app.OpenExport(w.cfg, slog.New(slog.DiscardHandler), func() time.Time { return w.now })
 	w.check(err)
-	w.w = New(w.app, served)
-	w.check(w.w.Begin(w.t.Context()))
+	w.w = &Watcher{app: w.app, served: served}
+	w.check(w.w.begin(w.t.Context()))
 }
 
 // run is a run that ends a minute later; without an outcome it was killed.
@@ -388,7 +388,7 @@ func TestDigestFires(t *testing.T) {
 // TestChangeHasOneMinus: number and percentage of a decrease have the same sign.
 func TestChangeHasOneMinus(t *testing.T) {
 	d := Digest{Before: &analytics.Totals{Total: 89556}, Change: &analytics.Totals{Total: -2418}}
-	if got, want := change(d, func(t analytics.Totals) int64 { return t.Total }), " (−2,418, −2.7%)"; got != want {
+	if got, want := d.change(func(t analytics.Totals) int64 { return t.Total }), " (−2,418, −2.7%)"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -406,7 +406,7 @@ func TestToldOnceByTwo(t *testing.T) {
 		w.check(err)
 		w.now = w.now.Add(time.Duration(1+round) * time.Minute)
 		var both sync.WaitGroup
-		for _, watcher := range []*Watcher{w.w, New(other, time.Time{})} {
+		for _, watcher := range []*Watcher{w.w, {app: other}} {
 			both.Go(func() {
 				if err := watcher.Evaluate(t.Context()); err != nil {
 					t.Error(err)
@@ -457,7 +457,7 @@ func TestOneCannotBeSaid(t *testing.T) {
 	}
 	// What cannot be read may go on: it is not over.
 	unread := errors.New("not read")
-	if err := w.w.evaluate(t.Context(), func(context.Context, *teller) error { return unread }); !errors.Is(err, unread) {
+	if err := w.w.evaluate(t.Context(), func(context.Context, *evaluation) error { return unread }); !errors.Is(err, unread) {
 		t.Error(err)
 	}
 	told, err := w.app.State.Told(t.Context())

@@ -3,7 +3,6 @@ package events
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,43 +10,40 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/docsapi"
-	"github.com/docgauge/docgauge/internal/format"
-	"github.com/docgauge/docgauge/internal/htmlview"
 	"github.com/docgauge/docgauge/internal/state"
 )
 
 const (
-	// tooManyFailures is how many exports fail in a row before people are told.
+	// export_failing comes after tooManyFailures failed exports in a row, of the last seenRuns.
 	tooManyFailures = 3
-	// seenRuns is how many runs are looked at for that.
-	seenRuns = 20
-	// lateAfter is how long after the last successful export we report a missed one.
-	// serve reports it after lateFirings firings of its schedule without a success.
+	seenRuns        = 20
+	// export_late comes lateAfter after the last good export; in serve, after lateFirings
+	// firings of its schedule without a good one.
 	lateAfter   = 3 * time.Hour
 	lateFirings = 4
-	// runSlack is how long after DOCGAUGE_RUN_TIMEOUT a run may still be under way.
+	// runSlack after DOCGAUGE_RUN_TIMEOUT, a run is no longer taken to be under way.
 	runSlack = time.Minute
-	// quotaEvery is the least time between two events about the quota.
+	// quotaEvery is the minimum time between two events about the quota.
 	quotaEvery = 24 * time.Hour
-	// namedWindows is how many windows that are set aside a message names.
+	// namedWindows is the maximum number of skipped windows that an event names.
 	namedWindows = 20
 )
 
-// expiryDays are the days before a key expires on which people are told.
+// expiryDays are the days before a key's expiry on which it is reported.
 var expiryDays = []int{0, 1, 7, 14}
 
-// exports tells of exports that fail in a row or are late, and of their end. Such a
-// streak is named by the good export before it.
-func (w *Watcher) exports(ctx context.Context, t *teller) error {
+// exports reports exports that fail in a row or are late, and the end of that. The good
+// export before such a streak names it.
+func (w *Watcher) exports(ctx context.Context, e *evaluation) error {
 	runs, err := w.app.State.LastRuns(ctx, seenRuns)
 	if err != nil {
 		return err
 	}
-	success, err := w.app.State.LastSuccess(ctx, t.now)
+	success, err := w.app.State.LastSuccess(ctx, e.now)
 	if err != nil {
 		return err
 	}
-	if err := t.recovered(success); err != nil {
+	if err := e.recovered(success); err != nil {
 		return err
 	}
 	failed := failures(runs, success)
@@ -56,54 +52,32 @@ func (w *Watcher) exports(ctx context.Context, t *teller) error {
 		about.LastError = cmp.Or(failed[0].Message, "it was killed")
 	}
 	failing, late := matterOf(exportFailing, moment(success)), matterOf(exportLate, moment(success))
-	if _, known := t.told[late]; known {
-		t.live[late] = true
+	if _, known := e.told[late]; known {
+		e.live[late] = true
 	}
-	_, known := t.told[failing]
+	_, known := e.told[failing]
 	switch {
 	case known || len(failed) >= tooManyFailures:
-		if !t.isNew(failing) {
+		if !e.isNew(failing) {
 			return nil
 		}
-		t.remember(state.Told{Matter: failing, At: t.now})
-		return t.tell(Event{
-			Event: exportFailing, Export: &about,
-			Text: fmt.Sprintf("docgauge: the export has failed %d times in a row, %s: %s", len(failed), since(success), about.LastError),
-		})
-	case w.isLate(t.now, runs, success) && t.isNew(late):
-		t.remember(state.Told{Matter: late, At: t.now})
-		return t.tell(Event{
-			Event: exportLate, Export: &about,
-			Text: "docgauge: the export is late, " + since(success) + reason(about.LastError),
-		})
+		return e.report(failing, 0, Event{Event: exportFailing, Export: &about})
+	case w.isLate(e.now, runs, success) && e.isNew(late):
+		return e.report(late, 0, Event{Event: exportLate, Export: &about})
 	}
 	return nil
 }
 
-func since(success time.Time) string {
-	if success.IsZero() {
-		return "and none has been good so far"
-	}
-	return "the last good one ended at " + format.Time(success)
-}
-
-func reason(text string) string {
-	if text == "" {
-		return ""
-	}
-	return ": " + text
-}
-
-// recovered tells that exports are good again, once for all that people were told.
-func (t *teller) recovered(success time.Time) error {
+// recovered reports that exports are good again, once for all failures that were reported.
+func (e *evaluation) recovered(success time.Time) error {
 	var first time.Time
-	for matter, told := range t.told {
+	for matter, told := range e.told {
 		event, before, _ := strings.Cut(matter, "/")
 		if event != exportFailing && event != exportLate {
 			continue
 		}
 		if micros, err := strconv.ParseInt(before, 10, 64); err == nil && !success.IsZero() && success.UnixMicro() > micros {
-			t.over(matter)
+			e.over(matter)
 			if first.IsZero() || told.At.Before(first) {
 				first = told.At
 			}
@@ -112,14 +86,11 @@ func (t *teller) recovered(success time.Time) error {
 	if first.IsZero() {
 		return nil
 	}
-	return t.tell(Event{
-		Event: exportRecovered, Export: &Export{LastSuccess: success, ToldAt: first},
-		Text: "docgauge: the export is good again, since " + format.Time(success),
-	})
+	return e.tell(Event{Event: exportRecovered, Export: &Export{LastSuccess: success, ToldAt: first}})
 }
 
-// failures returns the runs that failed since the last good one, newest first. One that
-// was killed has failed; one that was stopped has not. The newest may be under way.
+// failures returns the runs that failed since the last good one, newest first. A killed run
+// has failed, a stopped one has not. The newest may still be running.
 func failures(runs []state.Run, success time.Time) (out []state.Run) {
 	for i, r := range runs {
 		switch {
@@ -158,105 +129,76 @@ func (w *Watcher) isLate(now time.Time, runs []state.Run, success time.Time) boo
 	return !due.IsZero() && now.After(due)
 }
 
-// keys tells of a key that expires soon, once for each number of days, and of one that
-// was refused.
-func (w *Watcher) keys(ctx context.Context, t *teller) error {
+// keys reports a key that expires soon, once for each of expiryDays, and a refused one.
+func (w *Watcher) keys(ctx context.Context, e *evaluation) error {
 	c := w.app.Config
 	if c.APIKeyExpires.Set {
-		left := int(c.APIKeyExpires.Date - analytics.DateOf(t.now))
+		left := int(c.APIKeyExpires.Date - analytics.DateOf(e.now))
 		if i := slices.IndexFunc(expiryDays, func(days int) bool { return left <= days }); i >= 0 {
-			matter := matterOf(keyExpiring, w.app.API.MarkOf(docsapi.KeyAdmin), c.APIKeyExpires.Date.String(), strconv.Itoa(expiryDays[i]))
-			if t.isNew(matter) {
-				t.remember(state.Told{Matter: matter, At: t.now})
-				if err := t.tell(expiryEvent(c.APIKeyExpires.Date, left)); err != nil {
+			matter := matterOf(keyExpiring, w.app.API.MarkOf(docsapi.KeyAdmin), c.APIKeyExpires.Date.String(),
+				strconv.Itoa(expiryDays[i]))
+			if e.isNew(matter) {
+				key := Key{docsapi.KeyAdmin, "DOCGAUGE_API_KEY", &c.APIKeyExpires.Date, &left}
+				if err := e.report(matter, 0, Event{Event: keyExpiring, Key: &key}); err != nil {
 					return err
 				}
 			}
 		}
 	}
-	err := w.refused(ctx, t, Key{Name: docsapi.KeyAdmin, Variable: "DOCGAUGE_API_KEY"})
+	err := w.refused(ctx, e, Key{Name: docsapi.KeyAdmin, Variable: "DOCGAUGE_API_KEY"})
 	if c.WriteAPIKey != "" && err == nil {
-		err = w.refused(ctx, t, Key{Name: docsapi.KeyWrite, Variable: "DOCGAUGE_WRITE_API_KEY"})
+		err = w.refused(ctx, e, Key{Name: docsapi.KeyWrite, Variable: "DOCGAUGE_WRITE_API_KEY"})
 	}
 	return err
 }
 
-func expiryEvent(date analytics.Date, left int) Event {
-	when := fmt.Sprintf("expires in %s, on %s", format.Plural(left, "day"), date)
-	if left <= 0 {
-		when = fmt.Sprintf("expired on %s", date)
-	}
-	return Event{
-		Event: keyExpiring, Key: &Key{Name: docsapi.KeyAdmin, Variable: "DOCGAUGE_API_KEY", Expires: &date, DaysLeft: &left},
-		Text: "docgauge: the key in DOCGAUGE_API_KEY " + when + " (DOCGAUGE_API_KEY_EXPIRES): make another on the API keys page of the dashboard",
-	}
-}
-
-// refused tells of a key that the service refused. That is over once the key was
-// accepted and an export was good: where one project refuses it and another does not,
-// people are told once.
-func (w *Watcher) refused(ctx context.Context, t *teller, k Key) error {
+// refused reports a key that the service refused. That is over after the key was accepted
+// and an export was good: a key that only one of several projects refuses is reported once.
+func (w *Watcher) refused(ctx context.Context, e *evaluation, k Key) error {
 	matter := matterOf(keyRefused, k.Name, w.app.API.MarkOf(k.Name))
 	rejected, err := w.app.API.KeyRejected(ctx, k.Name)
 	if err != nil {
 		return err
 	}
-	told, known := t.told[matter]
+	told, known := e.told[matter]
 	if known && !rejected {
-		success, err := w.app.State.LastSuccess(ctx, t.now)
-		t.live[matter] = !success.After(told.At)
+		success, err := w.app.State.LastSuccess(ctx, e.now)
+		e.live[matter] = !success.After(told.At)
 		return err
 	}
-	if !rejected || !t.isNew(matter) {
+	if !rejected || !e.isNew(matter) {
 		return nil
 	}
-	t.remember(state.Told{Matter: matter, At: t.now})
-	return t.tell(Event{
-		Event: keyRefused, Key: &k,
-		Text: "docgauge: the service refused the key in " + k.Variable + ": it may have expired or been revoked, lack the scope, " +
-			"or this address is not on its IP allow-list; `docgauge check` says what the service answers",
-	})
+	return e.report(matter, 0, Event{Event: keyRefused, Key: &k})
 }
 
-// throttled is how many requests the service has throttled although the budget had room.
-func (w *Watcher) throttled(ctx context.Context) (n int64, err error) {
-	counts, err := w.app.State.Counters(ctx)
-	for _, c := range counts {
+// quota reports that something else uses the quota, at most once in quotaEvery: the service
+// throttled requests although the budget had room.
+func (w *Watcher) quota(ctx context.Context, e *evaluation) error {
+	counters, err := w.app.State.Counters(ctx)
+	if err != nil {
+		return err
+	}
+	var n int64
+	for _, c := range counters {
 		if c.Name == "api_foreign_throttles_total" {
 			n += c.Value
 		}
 	}
-	return n, err
-}
-
-// quota tells, once a day at most, that something else uses the quota. What came since
-// the last time is told of a day later.
-func (w *Watcher) quota(ctx context.Context, t *teller) error {
-	n, err := w.throttled(ctx)
-	if err != nil {
-		return err
-	}
-	if t.isNew(quotaUse) { // what was throttled before people wanted to be told
-		t.remember(state.Told{Matter: quotaUse, Value: n})
+	if e.isNew(quotaUse) { // earlier throttling is not reported
+		e.remember(state.Told{Matter: quotaUse, Value: n})
 		return nil
 	}
-	last := t.told[quotaUse]
-	age := t.now.Sub(last.At)
+	last := e.told[quotaUse]
+	age := e.now.Sub(last.At)
 	if n <= last.Value || age >= 0 && age < quotaEvery {
 		return nil
 	}
-	t.remember(state.Told{Matter: quotaUse, At: t.now, Value: n})
-	fresh := n - last.Value
-	return t.tell(Event{
-		Event: quotaUse, Quota: &Quota{Throttled: fresh, Since: last.At},
-		Text: fmt.Sprintf("docgauge: the service throttled %s although the budget had room: something else uses the same quota, "+
-			"or DOCGAUGE_BUDGET is above it", format.Plural(fresh, "request")),
-	})
+	return e.report(quotaUse, n, Event{Event: quotaUse, Quota: &Quota{Throttled: n - last.Value, Since: last.At}})
 }
 
-// asides tells of windows that are set aside, once while they are, all of a project at
-// once.
-func (w *Watcher) asides(ctx context.Context, t *teller) error {
+// asides reports skipped windows, once while they are skipped, all of a project together.
+func (w *Watcher) asides(ctx context.Context, e *evaluation) error {
 	all, err := w.app.State.Asides(ctx)
 	if err != nil {
 		return err
@@ -264,29 +206,19 @@ func (w *Watcher) asides(ctx context.Context, t *teller) error {
 	fresh := map[string][]analytics.Aside{}
 	for _, a := range all {
 		if !a.Until.After(a.Since) || !slices.Contains(w.app.Config.Projects, a.Project) {
-			continue // the service was down: the window does not rest
+			continue // the service was down: the window is not skipped
 		}
 		matter := matterOf(windowsSetAside, a.Key.String(), moment(a.Since))
-		if t.isNew(matter) {
-			t.remember(state.Told{Matter: matter, At: t.now})
+		if e.isNew(matter) {
+			e.remember(state.Told{Matter: matter, At: e.now})
 			fresh[a.Project] = append(fresh[a.Project], a)
 		}
 	}
 	for _, project := range w.app.Config.Projects {
-		windows := fresh[project]
-		if len(windows) == 0 {
-			continue
-		}
-		e := Event{
-			Event: windowsSetAside, Project: project, Windows: windows[:min(len(windows), namedWindows)],
-			Text: fmt.Sprintf("docgauge: %s of %s skipped: the responses are invalid; `docgauge status` lists them",
-				format.Plural(len(windows), "window"), w.app.Config.ProjectNames.Of(project)),
-		}
-		for _, a := range e.Windows {
-			e.Lines = append(e.Lines, fmt.Sprintf("%s %s: %s", a.Granularity, htmlview.Days(a.Granularity, a.Window), a.Detail))
-		}
-		if err := t.tell(e); err != nil {
-			return err
+		if windows := fresh[project]; len(windows) > 0 {
+			if err := e.tell(Event{Event: windowsSetAside, Project: project, Windows: windows}); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"cmp"
 	"context"
 	"math/bits"
 
@@ -15,12 +16,12 @@ type query struct {
 }
 
 // ahead decides which page of a reading is requested next, for one goroutine. A page that
-// another one says exists is never requested in vain. The other pages are guesses, which
+// another one says exists is never a wasted request. The other pages are guesses, which
 // are requested only where there is no budget:
 //
 // One after the other, pages further and further ahead are requested. Each that has rows
 // says that all before it exist, which then are requested together. The first that has
-// none bounds the search: from there on the guesses halve what is unknown.
+// none bounds the search: from then on each guess halves the unknown part.
 type ahead struct {
 	pages *pages
 	// size is how many rows a page has as long as no page of the reading tells.
@@ -39,9 +40,9 @@ type ahead struct {
 }
 
 // next returns what to request now; false if there is nothing until an answer has come,
-// or, where none is awaited, if the reading is complete.
+// or, if none is awaited, if the reading is complete.
 func (a *ahead) next() (q query, ok bool) {
-	if a.guessing && a.pages.isEmpty() {
+	if a.guessing && a.pages.highest < 0 {
 		return query{}, false // the prediction is not answered
 	}
 	if q, ok = a.choose(); ok {
@@ -54,9 +55,7 @@ func (a *ahead) next() (q query, ok bool) {
 // answered takes in that the answer to q is in the page log.
 func (a *ahead) answered(q query) {
 	delete(a.inFlight, q.offset)
-	if q.guess {
-		a.guessing = false
-	}
+	a.guessing = a.guessing && !q.guess
 }
 
 func (a *ahead) choose() (query, bool) {
@@ -64,24 +63,24 @@ func (a *ahead) choose() (query, bool) {
 		a.predicted = 0
 		return query{o, a.size, true}, true
 	}
-	furthest, next, more := a.pages.end()
-	if more && next > a.chained {
+	p := a.pages
+	if next := p.next; (p.more || p.furthest < 0) && next > a.chained {
 		a.chained = next
 		if !a.inFlight[next] {
 			return query{next, analytics.PageRows, false}, true
 		}
 	}
-	size := a.pages.sizeOr(a.size)
-	if !a.guessing && furthest-a.filled < a.concurrency*size {
-		offset, surely, ok := a.pages.guess(a.concurrency)
+	size := cmp.Or(p.size, a.size)
+	if !a.guessing && p.furthest-a.filled < a.concurrency*size {
+		offset, surely, ok := p.guess(a.concurrency)
 		if ok && a.mayGuess(surely) && !a.inFlight[offset] {
 			return query{offset, size, true}, true
 		}
 	}
-	for a.filled < furthest {
+	for a.filled < p.furthest {
 		offset := a.filled
 		a.filled += size
-		if _, has := a.pages.log.Page(offset); !has && !a.inFlight[offset] {
+		if _, has := p.log.Pages[offset]; !has && !a.inFlight[offset] {
 			return query{offset, size, false}, true
 		}
 	}
@@ -89,24 +88,27 @@ func (a *ahead) choose() (query, bool) {
 		return query{}, false
 	}
 	// What is missing now, because pages had fewer rows than expected, comes one by one.
-	offset, limit, missing := a.pages.firstMissing()
+	offset, limit, missing := p.firstMissing()
 	return query{offset, limit, false}, missing
 }
 
 // newAhead begins with a prediction where there is one: a window is mispredicted once, not
 // again when it is started over.
 func (w *window) newAhead(ctx context.Context) *ahead {
-	sizes, concurrency := w.run.work.Sizes, w.p.cfg.Concurrency
+	sizes, concurrency := w.run.work.Sizes, w.e.concurrency()
 	_, limited := w.run.free(ctx)
-	a := &ahead{pages: w.pages, size: sizes.PerPage(w.item.Project), concurrency: concurrency, inFlight: map[int]bool{}, chained: -1}
-	if w.inVain == 0 && !w.pages.tolerant && w.pages.isEmpty() {
+	a := &ahead{
+		pages: w.pages, size: sizes.PerPage(w.item.Project), concurrency: concurrency,
+		inFlight: map[int]bool{}, chained: -1,
+	}
+	if w.mispredicted == 0 && !w.pages.tolerant && w.pages.highest < 0 {
 		a.predicted = (sizes.Surely(w.item.Key, limited) - 1) * a.size
 	}
 	// Guesses that find nothing are at most the logarithm, to the base of 2, of the pages:
 	// there are no more than the pages known before each of them allow. None is sent where
 	// a budget is set, or where other windows use the places.
 	a.mayGuess = func(surely int) bool {
-		return !limited && !w.pages.tolerant && w.inVain < bits.Len(uint(surely-1)) &&
+		return !limited && !w.pages.tolerant && w.mispredicted < bits.Len(uint(surely-1)) &&
 			2*w.run.order.openWindows() <= concurrency
 	}
 	return a

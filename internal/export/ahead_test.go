@@ -32,7 +32,8 @@ func TestGuesses(t *testing.T) {
 		w.service.put(k, rows, 1)
 		// A path that comes twice is found when all pages were read.
 		twice := rapid.Bool().Draw(t, "a path twice") && min(rows, w.service.cap) > 1
-		moves := rapid.SliceOfNDistinct(rapid.IntRange(2, 2*pages+2), 0, schedule.MaxReadings-1, rapid.ID).Draw(t, "moves")
+		moves := rapid.SliceOfNDistinct(rapid.IntRange(2, 2*pages+2), 0, schedule.MaxReadings-1, rapid.ID).Draw(t,
+			"moves")
 		var inVain atomic.Int32
 		w.service.answer = func(nth int, q docsapi.VisitorsQuery) (*analytics.Page, error) {
 			if slices.Contains(moves, nth) {
@@ -62,9 +63,10 @@ func TestGuesses(t *testing.T) {
 				most = max(most, 1)
 			}
 		}
-		r := w.clean(w.process().Run(t.Context(), work))
+		r := w.clean(reading(t.Context(), w.process(), work))
 		if got := int(inVain.Load()); got > most || r.Mispredicted != got {
-			t.Fatalf("%d requests for %d pages found nothing, %d are counted; want at most %d", got, pages, r.Mispredicted, most)
+			t.Fatalf("%d requests for %d pages found nothing, %d are counted; want at most %d", got, pages,
+				r.Mispredicted, most)
 		}
 		requests := w.service.requests()
 		if r.Drifted == 0 && requests != pages+r.Mispredicted {

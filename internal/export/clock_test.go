@@ -44,9 +44,11 @@ func newClocks(t *testing.T) *clocks {
 	c.cfg = config.Config{
 		BaseURL: server.URL, APIKey: "adm_secret", Projects: config.Projects{"prj_a"},
 		Windows: config.Windows{{Granularity: analytics.Day}}, OpenWindows: config.OpenWindows{analytics.Day},
-		Since: config.OptionalDate{Date: analytics.DateOf(c.now) - 5, Set: true}, Settle: config.Duration(72 * time.Hour), Concurrency: 4,
-		Timeout: config.Duration(time.Minute), Sinks: config.Sinks{config.SinkParquet}, ParquetURL: filepath.Join(dir, "data"),
-		StateDir: filepath.Join(dir, "state"), SpoolMax: 1 << 30, TopPages: 50,
+		Since:  config.OptionalDate{Date: analytics.DateOf(c.now) - 5, Set: true},
+		Settle: config.Duration(72 * time.Hour), Concurrency: 4,
+		Timeout: config.Duration(time.Minute), Sinks: config.Sinks{config.SinkParquet},
+		ParquetURL: filepath.Join(dir, "data"),
+		StateDir:   filepath.Join(dir, "state"), SpoolMax: 1 << 30, TopPages: 50,
 	}
 	return c
 }
@@ -66,7 +68,8 @@ func (c *clocks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !to.Time().After(c.truth) {
 		n = 7
 	}
-	fmt.Fprintf(w, `{"totals":{"human":%d,"ai":0,"total":%[1]d},"visitors":[{"path":"/","human":%[1]d,"ai":0,"total":%[1]d}],"hasMore":false}`, n)
+	fmt.Fprintf(w, `{"totals":{"human":%d,"ai":0,"total":%[1]d},`+
+		`"visitors":[{"path":"/","human":%[1]d,"ai":0,"total":%[1]d}],"hasMore":false}`, n)
 }
 
 func (c *clocks) clock() time.Time {
@@ -81,7 +84,7 @@ func (c *clocks) run() (s Summary, requests int) {
 	c.open(func(a *app.App) {
 		before := c.requests
 		var err error
-		if s, err = NewRunner(a, nil, noProgress{}, nil).Run(c.Context(), Options{}); err != nil {
+		if s, err = New(a, nil, noProgress{}, nil).Run(c.Context(), Options{}); err != nil {
 			c.Fatal(err)
 		}
 		requests = c.requests - before
@@ -123,7 +126,8 @@ func TestClockAhead(t *testing.T) {
 		c := newClocks(t)
 		c.date = &off
 		s, requests := c.run()
-		if s.Outcome != Failed || requests != 2 || len(s.Errors) != 1 || !strings.HasPrefix(s.Errors[0], "this machine's clock is 30 d ") {
+		if s.Outcome != Failed || requests != 2 || len(s.Errors) != 1 ||
+			!strings.HasPrefix(s.Errors[0].Error(), "this machine's clock is 30 d ") {
 			t.Errorf("%v: %d requests, %+v", off, requests, s)
 		}
 		if shown := c.shown(); len(shown) > 0 {
@@ -163,7 +167,8 @@ func TestFutureIsNotBelieved(t *testing.T) {
 			t.Errorf("every %v: %d windows are shown", every, len(shown))
 		}
 		for key, rev := range shown {
-			if rev.Totals.Total != 7 || rev.Settled && rev.ExportedAt.Before(rev.To.Time().Add(72*time.Hour)) || rev.ExportedAt.After(c.now) {
+			if rev.Totals.Total != 7 || rev.Settled && rev.ExportedAt.Before(rev.To.Time().Add(72*time.Hour)) ||
+				rev.ExportedAt.After(c.now) {
 				t.Errorf("every %v: %s: %+v", every, key, rev)
 			}
 		}

@@ -3,7 +3,6 @@ package export
 import (
 	"flag"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"os"
 	"slices"
@@ -12,13 +11,15 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/budget"
+	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/spool"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
-	"github.com/docgauge/docgauge/sinks/memsink"
+	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
 var economyTable = flag.Bool("economy", false, "simulate more days and print the table of docs/performance-tables.md")
@@ -72,17 +73,23 @@ func climates(long bool) []climate {
 	return []climate{
 		{name: "holds still", days: 12, lasts: lasts, rows: steady(10_000), version: stillAt, before: 40, after: 40},
 		{name: movesHourly, days: 8, lasts: lasts, rows: steady(10_000), version: hourly, before: 40, after: 40},
-		{name: "moves hourly for 3 days", days: 40, lasts: lasts, rows: steady(2_500), version: hourlyUntil(settle), before: 10, after: 10},
-		{name: "days above the budget", days: 6, lasts: 4 * lasts, rows: steady(30_000), version: hourlyUntil(settle), before: 0, after: 120, once: 90 + 10},
-		{name: "late pages", days: 20, lasts: lasts, rows: growing, version: hourlyUntil(60 * time.Hour), before: 8, after: 11},
-		{name: "outages", days: 20, lasts: lasts, rows: steady(5_000), version: hourlyUntil(settle), before: 20, after: 20,
-			down: func(hour int) bool { return hour%11 >= 2 && hour%11 < 5 }},
-		{name: "foreign use", days: 20, lasts: lasts, rows: steady(5_000), version: hourlyUntil(settle), before: 20, after: 20,
+		{name: "moves hourly for 3 days", days: 40, lasts: lasts, rows: steady(2_500), version: hourlyUntil(settle),
+			before: 10, after: 10},
+		{name: "days above the budget", days: 6, lasts: 4 * lasts, rows: steady(30_000), version: hourlyUntil(settle),
+			before: 0, after: 120, once: 90 + 10},
+		{name: "late pages", days: 20, lasts: lasts, rows: growing, version: hourlyUntil(60 * time.Hour), before: 8,
+			after: 11},
+		{name: "outages", days: 20, lasts: lasts, rows: steady(5_000), version: hourlyUntil(settle), before: 20,
+			after: 20,
+			down:  func(hour int) bool { return hour%11 >= 2 && hour%11 < 5 }},
+		{name: "foreign use", days: 20, lasts: lasts, rows: steady(5_000), version: hourlyUntil(settle), before: 20,
+			after:   20,
 			foreign: func(hour int) int { return hour * 7919 % 61 }},
 	}
 }
 
-const economyHead = "TABLE | service | in flight | requests | fewest | ratio | failed | verified | unverified | backlog done, h | newest verified day, h old |\n" +
+const economyHead = "TABLE | service | in flight | requests | fewest | ratio | failed | verified | unverified | " +
+	"backlog done, h | newest verified day, h old |\n" +
 	"TABLE |---|---|---|---|---|---|---|---|---|---|"
 
 // TestEconomy: with a live service, every window that can be verified is verified, with
@@ -105,7 +112,8 @@ func TestEconomy(t *testing.T) {
 					got.check(t, c)
 					if concurrency == 1 {
 						alone = got
-					} else if got.requests > alone.requests+alone.requests/50 || got.verified < alone.verified || got.age > alone.age+time.Hour/4 {
+					} else if got.requests > alone.requests+alone.requests/50 || got.verified < alone.verified ||
+						got.age > alone.age+time.Hour/4 {
 						t.Errorf("concurrency %d is worse than 1: %+v, %+v", concurrency, got, alone)
 					}
 				}
@@ -131,7 +139,8 @@ type outcome struct {
 }
 
 func (o outcome) row(c climate, concurrency int) string {
-	return fmt.Sprintf("| %s | %d | %d | %d | %.3f | %d | %d | %d | %.1f | %.1f |", c.name, concurrency, o.requests, o.fewest,
+	return fmt.Sprintf("| %s | %d | %d | %d | %.3f | %d | %d | %d | %.1f | %.1f |", c.name, concurrency, o.requests,
+		o.fewest,
 		float64(o.requests)/float64(o.fewest), o.failed, o.verified, o.unverified, o.backlog.Hours(), o.age.Hours())
 }
 
@@ -205,7 +214,7 @@ type user struct {
 	service     *live
 	db          *state.DB
 	dir         string
-	sink        *memsink.Sink
+	sink        *sinktest.Memory
 	limit       int
 	concurrency int
 	since       analytics.Date
@@ -225,7 +234,7 @@ func (c climate) simulate(t *testing.T, concurrency int) outcome {
 	time.Sleep(now.Truncate(24 * time.Hour).Add(24*time.Hour + 5*time.Hour + 17*time.Minute).Sub(now))
 	start := time.Now()
 	u := &user{
-		t: t, dir: dir, db: db, sink: memsink.New(), limit: 90, concurrency: concurrency,
+		t: t, dir: dir, db: db, sink: sinktest.NewMemory(), limit: 90, concurrency: concurrency,
 		since:   analytics.DateOf(start) - analytics.Date(c.days),
 		service: &live{climate: c, start: start},
 	}
@@ -256,23 +265,26 @@ func (c climate) simulate(t *testing.T, concurrency int) outcome {
 func (u *user) run() {
 	u.rotate++
 	now := time.Now()
-	sp, err := spool.Open(u.dir, now)
+	sp, err := spool.Open(u.dir)
 	if err != nil {
 		u.t.Fatal(err)
 	}
-	b := budget.New(budget.Config{
-		Name: "analytics", Limit: u.limit, Timeout: timeout, InFlight: u.concurrency, Patience: time.Minute, RetryAfter: docsapi.RetryAfter, Now: time.Now,
-	}, u.db, u.service)
-	p := New(Config{
-		Concurrency: u.concurrency, Settle: settle, Now: time.Now, Logger: slog.New(slog.DiscardHandler), TopPages: topPages,
-	}, clientOver(u.t, b), u.db, u.db, sp, []sinks.Sink{u.sink})
+	b := budget.New(budget.Options{
+		Name: "analytics", Limit: u.limit, Timeout: timeout, InFlight: u.concurrency, Patience: time.Minute,
+		RetryAfter: docsapi.RetryAfter, Now: time.Now,
+	}, budgetLog(u.db), u.service)
+	p := exporterOf(&app.App{
+		Config: config.Config{Concurrency: config.Count(u.concurrency), Settle: config.Duration(settle)},
+		Now:    time.Now, Spool: sp, Sinks: []sinks.Sink{u.sink},
+	}, clientOver(u.t, b), u.db)
 	input, work := planOf(u.t, u.db, u.dir, schedule.Input{
-		Now: now, Projects: []string{"prj_a"}, Specs: []analytics.Spec{{Granularity: analytics.Day}}, Since: u.since, Settle: settle,
+		Now: now, Projects: []string{"prj_a"}, Specs: []analytics.Spec{{Granularity: analytics.Day}}, Since: u.since,
+		Settle: settle,
 		Rotate: u.rotate, Policy: schedule.Policy{Limit: u.limit, Settle: settle},
 	})
 	work.Items, _ = schedule.Plan(input)
-	work.Room = b.Room
-	p.Run(u.t.Context(), work)
+	work.Free = b.Available
+	reading(u.t.Context(), p, work)
 	if err := b.Flush(u.t.Context()); err != nil {
 		u.t.Fatal(err)
 	}
@@ -284,7 +296,7 @@ func (u *user) run() {
 }
 
 // planOf collects what a plan depends on, as the commands do.
-func planOf(t tb, db *state.DB, dir string, in schedule.Input) (schedule.Input, Work) {
+func planOf(t tb, db *state.DB, dir string, in schedule.Input) (schedule.Input, work) {
 	known := entriesOf(t, db)
 	perPage, err := db.PageRows(t.Context())
 	if err != nil {
@@ -302,8 +314,8 @@ func planOf(t tb, db *state.DB, dir string, in schedule.Input) (schedule.Input, 
 		t.Fatal(err)
 	}
 	for _, w := range underWay {
-		if k, err := analytics.ParseKey(w.Key); err == nil && w.Revision == known[k].Number+1 {
-			in.Sizes.SetBegun(k, w.Pages)
+		if w.Revision == known[w.Key].Number+1 {
+			in.Sizes.SetBegun(w.Key, w.Pages)
 		}
 	}
 	all, err := db.Asides(t.Context())
@@ -318,16 +330,16 @@ func planOf(t tb, db *state.DB, dir string, in schedule.Input) (schedule.Input, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	movements := map[schedule.MovementKey]schedule.Movement{}
+	learned := schedule.Learned{}
 	for _, m := range moved {
-		series := schedule.Series{Project: m.Project, Granularity: m.Granularity}
-		movements[schedule.MovementKey{Series: series, Kind: schedule.MovementKind(m.Kind)}] = schedule.Movement{Times: m.Times, At: m.At}
+		learned.Set(schedule.Series{Project: m.Project, Granularity: m.Granularity}, schedule.Fact(m.Kind), m.Times,
+			m.At)
 	}
 	in.Known = look(known)
 	in.GaveUp = func(k analytics.Key) bool { return known[k].TotalsOnly() && known[k].Requests > 1 }
 	in.Aside = func(k analytics.Key) (analytics.Aside, bool) { a, ok := asides[k]; return a, ok }
-	in.Policy.Moved = func(k schedule.MovementKey) (schedule.Movement, bool) { m, ok := movements[k]; return m, ok }
-	return in, Work{Known: in.Known, Sizes: in.Sizes, Policy: in.Policy, Movements: movements, Asides: asides}
+	in.Policy.Learned = func(s schedule.Series) schedule.Facts { return learned[s] }
+	return in, work{Known: in.Known, Sizes: in.Sizes, Policy: in.Policy, Learned: learned, Asides: asides}
 }
 
 // newestVerified returns the end of the newest day with verified rows.

@@ -1,51 +1,43 @@
 // Package export is the export use case: it reads due windows page by page, verifies
-// them, seals each as one window file, records it in the ledger and delivers it to every
-// sink.
+// them, records each in the ledger and delivers it to every sink, and does what follows a run.
 //
 // These are the steps of a window, in order; window.commit is their code. The next run
 // heals a crash between any two of them, and requests no page again that was fetched:
 //
-//  1. pages go to the page log            (crash: the next run continues the log)
-//  2. the log is sealed as a window file  (crash: Recover continues with step 3)
+//  1. pages are appended to the page log  (crash: the next run continues the log)
+//  2. a window file is made from the log  (crash: the next run makes it again)
 //  3. the revision enters the ledger, owed to every sink
-//  4. the page log is removed             (crash: Recover removes it)
-//  5. each sink replaces the window       (crash: Recover delivers again; Replace is idempotent)
-//  6. the ledger notes each sink's commit (crash: as in step 5)
-//  7. the window file leaves the spool    (crash: Recover removes it)
-//
-// The file of a window of one page is held in memory. Its page log stays until all sinks have
-// the window (step 4 is its last), or until the window has a file because one did not take it:
-// after a crash Recover seals the log. The log is not flushed, so a power cut may make the
-// window due again, as every window whose pages are still coming. Many such windows are
-// committed at once, and share the flushes of directories (package durable) and ledger
-// (package state).
+//  4. each sink replaces the window       (crash: recover delivers from the log; Replace is idempotent)
+//  5. the ledger notes each sink's commit (crash: as in step 4)
+//  6. the log is removed, or moved to those that wait for a sink (crash: recover does it)
 //
 // The package does not decide what is due (package schedule does) or how many requests
-// fit (the budget below the source refuses those that do not).
+// fit (the budget below the service refuses those that do not).
 package export
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/docsapi"
-	"github.com/docgauge/docgauge/internal/spool"
+	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/schedule"
-	"github.com/docgauge/docgauge/sinks"
 )
 
-// Source is the API client, with its retries and the budget below it.
-type Source interface {
+// pageReader is the API client, with its retries and the budget below it.
+type pageReader interface {
 	VisitorsPage(ctx context.Context, q docsapi.VisitorsQuery) (analytics.Page, error)
 }
 
-// Ledger keeps which revisions of a window exist and which sinks have them, and what the
-// runs learned about the service that decides what is worth reading.
-type Ledger interface {
-	// Record enters a sealed revision, owed to sinks; repeating it is harmless.
+// windowLedger is what the state keeps of the windows: which revisions exist and which sinks have
+// them, what the runs learned about the service, and values that are only displayed.
+type windowLedger interface {
+	// Record enters a revision, owed to sinks; repeating it is harmless.
 	Record(ctx context.Context, rev analytics.Revision, prov analytics.Provenance, sinks []string) error
 	// Committed notes that a sink has the revision; repeating it is harmless.
 	Committed(ctx context.Context, rev analytics.Revision, sink string, at time.Time) error
@@ -53,14 +45,13 @@ type Ledger interface {
 	Forget(ctx context.Context, rev analytics.Revision) error
 	// SetAside keeps a window that failed; Record ends that.
 	SetAside(ctx context.Context, a analytics.Aside) error
-	// SetMovement keeps how often in a row windows moved (schedule.Movement).
-	SetMovement(ctx context.Context, project string, g analytics.Granularity, kind string, times int, at time.Time) error
+	// SetMovement keeps a number that was learned about a series (schedule.Learned).
+	SetMovement(
+		ctx context.Context, project string, g analytics.Granularity, kind string, times int, at time.Time,
+	) error
 	// SetPageRows keeps how many rows the service puts on a page of the project.
 	SetPageRows(ctx context.Context, project string, rows int) error
-}
 
-// Gauges keeps values that are only displayed.
-type Gauges interface {
 	// SetOpen keeps the totals of a running window.
 	SetOpen(ctx context.Context, k analytics.Key, t analytics.Totals, at time.Time) error
 	// SetPages keeps the pages with the most visitors of a revision. An older window or
@@ -70,53 +61,72 @@ type Gauges interface {
 	Count(ctx context.Context, name string, n int64, labels ...string) error
 }
 
-// Config says how to export.
-type Config struct {
-	// Concurrency is how many windows, and how many pages of one window, may be read at
-	// once. The order of requests can allow fewer (see Run). Up to maxCommits windows of one
-	// page may be committed beside them.
-	Concurrency int
-	// Settle is how long after its end a window can still change.
-	Settle time.Duration
-	// SpoolMax is the size of sealed windows at which fetching pauses; 0 is unlimited.
-	SpoolMax int64
-	Now      func() time.Time
-	Logger   *slog.Logger
-	// TopPages is how many pages of the newest windows are kept for the gauges.
-	TopPages int
-	// Observe is called at each step, in the goroutine that took it; may be nil.
-	Observe func(Event)
+// Progress shows how a run proceeds. Nothing depends on it.
+type Progress interface {
+	// Reset begins another run.
+	Reset()
+	// Begin announces so many windows; the budget lets the last of them be read by
+	// finish, the zero time if that is not known.
+	Begin(windows int, finish time.Time)
+	// Pause announces that nothing is sent until a time, with so many windows left.
+	Pause(until time.Time, windows int)
+	// Observe is called at each step, from many goroutines.
+	Observe(Event)
+	End()
 }
 
-// Pipeline exports windows. One Run or Recover at a time.
-type Pipeline struct {
-	cfg       Config
-	source    Source
-	ledger    Ledger
-	gauges    Gauges
-	spool     *spool.Spool
-	sinks     []sinks.Sink
+// Exporter runs exports: everything that is due, or as much of it as the budget lets
+// through, and what follows a run. No other process may use the spool.
+type Exporter struct {
+	// Committed, if not nil, is called when the state has something new to show.
+	Committed func()
+
+	app      *app.App
+	service  pageReader
+	ledger   windowLedger
+	metrics  func(context.Context) (view.Snapshot, error)
+	progress Progress
+	observed func(Event)
+
+	// sinkNames are those to which the ledger owes each revision.
 	sinkNames []string
-
-	// sealing lets one large window at a time be sorted and compressed, which takes memory.
-	sealing sync.Mutex
-	// withheld are sinks, by name, that are given nothing, and why.
-	withheld map[string]error
-	// down has the names of the sinks that failed since the last Recover.
+	// commits bounds the windows that are committed at once.
+	commits *semaphore.Weighted
+	// misplaced are sinks, by name, that get nothing in this run, and why.
+	misplaced map[string]error
+	// down has the names of the sinks that failed since recover was called last.
 	down sync.Map
+
+	mu      sync.Mutex
+	summary Summary
+	// done are the windows that the present run has read so far.
+	done map[analytics.Key]bool
 }
 
-// New returns a pipeline. No other process may use the spool.
-func New(cfg Config, source Source, ledger Ledger, gauges Gauges, sp *spool.Spool, to []sinks.Sink) *Pipeline {
-	cfg.Concurrency = max(cfg.Concurrency, 1)
-	if cfg.Observe == nil {
-		cfg.Observe = func(Event) {}
+// New returns an exporter over what a has opened for an export. The metrics are those it
+// delivers to the textfile and the Pushgateway. Observed, if not nil, is called at each step,
+// in the goroutine that took it.
+func New(
+	a *app.App, metrics func(context.Context) (view.Snapshot, error), p Progress, observed func(Event),
+) *Exporter {
+	e := &Exporter{
+		app: a, ledger: a.State, metrics: metrics, progress: p, observed: observed,
+		commits: semaphore.NewWeighted(commitUnits), done: map[analytics.Key]bool{},
 	}
-	p := &Pipeline{cfg: cfg, source: source, ledger: ledger, gauges: gauges, spool: sp, sinks: to}
-	for _, sink := range to {
-		p.sinkNames = append(p.sinkNames, sink.Name())
+	if a.API != nil {
+		e.service = a.API.Client
 	}
-	return p
+	for _, sink := range a.Sinks {
+		e.sinkNames = append(e.sinkNames, sink.Name())
+	}
+	return e
+}
+
+// count changes the summary.
+func (e *Exporter) count(change func(*Summary)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	change(&e.summary)
 }
 
 // Step is what just happened to a window.
@@ -129,7 +139,7 @@ const (
 	StepDrift        Step = "drift"        // the window changed while it was read
 	StepMispredicted Step = "mispredicted" // a page was requested that does not exist
 	StepFetched      Step = "fetched"
-	StepSealed       Step = "sealed"
+	StepSealed       Step = "sealed" // the window file is made
 	StepRecorded     Step = "recorded"
 	StepReplaced     Step = "replaced" // a sink has it, the ledger does not know yet
 	StepCommitted    Step = "committed"
@@ -145,53 +155,44 @@ type Event struct {
 	Sink string
 }
 
-// Work is what a run is to do.
-type Work struct {
+// observe reports a step. Now and then it writes to the state what requests were answered.
+func (e *Exporter) observe(ev Event) {
+	if ev.Step == StepOpen || ev.Step == StepRecorded {
+		e.mu.Lock()
+		e.done[ev.Key] = true
+		e.mu.Unlock()
+	}
+	e.progress.Observe(ev)
+	if ev.Step == StepRecorded || ev.Step == StepOpen || ev.Step == StepCommitted {
+		if e.Committed != nil {
+			e.Committed()
+		} else if e.app.API != nil && e.app.API.Meter.Due() {
+			if err := e.app.API.Meter.Flush(context.Background(), e.app.State); err != nil {
+				e.app.Log.Error("requests not counted", "error", err)
+			}
+		}
+	}
+	if e.observed != nil {
+		e.observed(ev)
+	}
+}
+
+// work lists the windows to read, with the facts that decide about their order.
+type work struct {
 	// Items are the windows to read, in the order of the plan.
 	Items []schedule.Item
 	// Known returns the newest revision of a window in the ledger.
 	Known func(analytics.Key) (analytics.Revision, bool)
-	// Sizes estimates how many pages windows have, and learns from what is read; nil
-	// knows nothing. A wrong estimate wastes at most one request per window.
+	// Sizes estimates how many pages windows have, and learns from what is read. A wrong
+	// estimate wastes at most one request per window.
 	Sizes *schedule.Sizes
-	// Room returns how many requests the budget lets through now, if it limits them at
+	// Free returns how many requests the budget lets through now, if it limits them at
 	// all; nil means no limit. It is called before each request.
-	Room func(context.Context) (free int, limited bool, err error)
-	// Policy decides which windows should not be started now. Its Moved is replaced by
-	// a look into Movements, to which the run adds what it sees; Movements may be nil.
-	Policy    schedule.Policy
-	Movements map[schedule.MovementKey]schedule.Movement
+	Free func(context.Context) (free int, limited bool, err error)
+	// Policy decides which windows should not be started now, by Learned, to which the run
+	// adds what it sees.
+	Policy  schedule.Policy
+	Learned schedule.Learned
 	// Asides are the windows that failed in earlier runs and are due again.
 	Asides map[analytics.Key]analytics.Aside
-}
-
-// Result says what a run did.
-type Result struct {
-	// Committed counts windows that every sink has; Waiting those that are
-	// sealed but that a sink still lacks.
-	Committed, Waiting int
-	// Open counts running windows that were read.
-	Open int
-	Rows int64
-	// Drifted counts readings that started over, Mispredicted pages that were requested
-	// although they do not exist.
-	Drifted, Mispredicted int
-	// Unverified counts windows that were committed unverified, MovedRows and
-	// RepeatedRows their suspect rows (analytics.Provenance).
-	Unverified              int
-	MovedRows, RepeatedRows int64
-	// Suspect counts windows that were committed although their pages add up to fewer
-	// visitors than the site has.
-	Suspect int
-	// SetAside counts windows that failed alone and are read again later.
-	SetAside int
-	// Left counts windows that are still due; BudgetSpent reports whether the
-	// budget is why. Wanted is how many requests must be free for the first of
-	// them; 0 is one.
-	Left        int
-	BudgetSpent bool
-	Wanted      int
-	// Errors are the failures, one message each. Warnings are those of windows that were
-	// set aside: the run did what it could.
-	Errors, Warnings []error
 }

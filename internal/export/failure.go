@@ -53,10 +53,6 @@ type failure struct {
 	err    error
 }
 
-func newHealth() health {
-	return health{barred: map[string]bool{}, gave: map[string]bool{}, refused: map[string][]failure{}}
-}
-
 // noteAnswer notes a useful answer.
 func (r *run) noteAnswer(project string) {
 	r.mu.Lock()
@@ -80,7 +76,7 @@ func (r *run) dropBarred() {
 	}
 	before := len(r.pending)
 	r.pending = slices.DeleteFunc(r.pending, func(item schedule.Item) bool { return r.health.barred[item.Project] })
-	r.result.Left += before - len(r.pending)
+	r.e.count(func(s *Summary) { s.Left += before - len(r.pending) })
 }
 
 // drain lets the windows under way finish and starts no other.
@@ -89,7 +85,7 @@ func (r *run) drain(cause error) {
 	defer r.mu.Unlock()
 	if !r.draining {
 		r.draining = true
-		r.result.Errors = append(r.result.Errors, cause)
+		r.e.count(func(s *Summary) { s.AddErrors(cause) })
 	}
 }
 
@@ -99,7 +95,7 @@ func (r *run) abort(cause error) {
 	defer r.mu.Unlock()
 	if !r.aborted {
 		r.aborted = true
-		r.result.Errors = append(r.result.Errors, cause)
+		r.e.count(func(s *Summary) { s.AddErrors(cause) })
 		r.cut(errAborted)
 	}
 }
@@ -107,7 +103,7 @@ func (r *run) abort(cause error) {
 // classify decides what a window's failure means: only a delay, a pause
 // of that window alone, the end of its project's windows, or the end of the run.
 func (r *run) classify(ctx, sending context.Context, item schedule.Item, err error) {
-	r.locked(func() { r.result.Left++ })
+	r.e.count(func(s *Summary) { s.Left++ })
 	api, fromAPI := errors.AsType[*docsapi.Error](err)
 	refusal, local := errors.AsType[refusal](err)
 	wrong, isClock := errors.AsType[*docsapi.ClockError](err)
@@ -116,7 +112,8 @@ func (r *run) classify(ctx, sending context.Context, item schedule.Item, err err
 	case isClock:
 		r.abort(wrong)
 	case local && !refusal.RetryAt().IsZero() || docsapi.IsThrottled(err):
-		r.locked(func() { r.result.BudgetSpent, r.draining = true, true })
+		r.locked(func() { r.draining = true })
+		r.e.count(func(s *Summary) { s.BudgetSpent = true })
 	case docsapi.IsUnauthorized(err):
 		r.abort(err)
 	case errors.Is(err, errRepeats):
@@ -169,14 +166,15 @@ func (r *run) noteFailure(item schedule.Item, api *docsapi.Error, err error) {
 		reported = true
 	default:
 		reported = !r.noteRefusal(failure{item, analytics.AsideRefused, err})
-		err = fmt.Errorf("%w (%d windows in a row were refused: the next run tries the project again)", err, len(h.refused[item.Project]))
+		err = fmt.Errorf("%w (%d windows in a row were refused: the next run tries the project again)", err,
+			len(h.refused[item.Project]))
 	}
 	if !reported {
 		if h.reported == api.Error() {
 			err = fmt.Errorf("export %s: the same failure", item.Key)
 		}
 		h.reported = api.Error()
-		r.result.Errors = append(r.result.Errors, err)
+		r.e.count(func(s *Summary) { s.AddErrors(err) })
 	}
 }
 
@@ -200,19 +198,19 @@ func (r *run) noteRefusal(f failure) (ends bool) {
 
 // setAside reports a window that failed by itself and lets it rest.
 func (r *run) setAside(ctx context.Context, f failure) {
-	r.locked(func() { r.result.Warnings = append(r.result.Warnings, f.err) })
-	r.keep(ctx, f, false)
+	r.e.count(func(s *Summary) { s.Warnings = append(s.Warnings, f.err) })
+	r.noteAside(ctx, f, false)
 }
 
-// keep notes in the ledger that a window failed, and for how long it rests; in an outage it
+// noteAside notes in the ledger that a window failed, and for how long it rests; in an outage it
 // does not rest, and its failure only says that others are tried before it in the next run.
 // A running window, which is only displayed, is requested again in any case. If keeping
 // fails, the window is due again in the next run.
-func (r *run) keep(ctx context.Context, f failure, outage bool) {
+func (r *run) noteAside(ctx context.Context, f failure, outage bool) {
 	if f.item.Reason == schedule.ReasonOpen {
 		return
 	}
-	now := r.p.cfg.Now().UTC().Truncate(time.Microsecond)
+	now := r.e.app.Now().UTC().Truncate(time.Microsecond)
 	a, again := r.work.Asides[f.item.Key]
 	if !again {
 		a = analytics.Aside{Key: f.item.Key, Since: now}
@@ -232,9 +230,9 @@ func (r *run) keep(ctx context.Context, f failure, outage bool) {
 		fallthrough
 	default:
 		a.Until = now.Add(schedule.Rest(a))
-		r.locked(func() { r.result.SetAside++ })
+		r.e.count(func(s *Summary) { s.SetAside++ })
 	}
-	if err := r.p.ledger.SetAside(ctx, a); err != nil && ctx.Err() == nil {
+	if err := r.e.ledger.SetAside(ctx, a); err != nil && ctx.Err() == nil {
 		r.log.With(a.Key.Attrs()).Warn("window not set aside", "error", err)
 	}
 }
@@ -252,13 +250,13 @@ func (r *run) keepFailures(ctx context.Context) {
 			continue
 		}
 		for _, f := range refused {
-			r.keep(ctx, f, true)
+			r.noteAside(ctx, f, true)
 		}
 	}
 	for _, f := range h.atFault {
 		r.setAside(ctx, f)
 	}
 	for _, f := range h.failing {
-		r.keep(ctx, f, !h.answered)
+		r.noteAside(ctx, f, !h.answered)
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/docgauge/docgauge/internal/spool"
 	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
-	"github.com/docgauge/docgauge/sinks/memsink"
+	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
 // stored is the error of a budget that cannot write its log.
@@ -210,7 +210,8 @@ func TestBadService(t *testing.T) {
 					return c.err
 				})
 				r := w.run(asked(w.days("prj_a", 30)...)...)
-				if n := w.service.requests(); n > c.most || c.concurrency == 1 && n < c.most || len(r.Errors) != c.reported || r.Left != 30 {
+				if n := w.service.requests(); n > c.most || c.concurrency == 1 && n < c.most ||
+					len(r.Errors) != c.reported || r.Left != 30 {
 					t.Errorf("%d requests, %+v", n, r)
 				}
 				if said := fmt.Sprint(r.Errors); strings.Count(said, c.err.Error()) != 1 {
@@ -223,7 +224,7 @@ func TestBadService(t *testing.T) {
 }
 
 // setAside fails unless so many windows rest, and the result says so.
-func (w *world) setAside(r Result, want int) {
+func (w *world) setAside(r Summary, want int) {
 	w.Helper()
 	resting := 0
 	for _, a := range w.ledger.asides() {
@@ -251,18 +252,21 @@ func TestRefusedInMidRun(t *testing.T) {
 			a, b := w.days("prj_a", 30), w.days("prj_b", 30)
 			bad := a[good : good+refused]
 			w.answers(func(_ int, q docsapi.VisitorsQuery) error {
-				return when(q.Project == "prj_a" && slices.ContainsFunc(bad, func(k analytics.Key) bool { return k.Window == q.Window }), refusedError())
+				return when(q.Project == "prj_a" && slices.ContainsFunc(bad,
+					func(k analytics.Key) bool { return k.Window == q.Window }), refusedError())
 			})
 			items := turns(a, b)
 			r := w.run(items...)
-			if got := w.service.requests(); got != c.requests || r.Left != c.left || (len(r.Errors) > 0) != (c.aside == 0) {
+			if got := w.service.requests(); got != c.requests || r.Left != c.left ||
+				(len(r.Errors) > 0) != (c.aside == 0) {
 				t.Errorf("%d requests, want %d; %+v", got, c.requests, r)
 			}
 			w.setAside(r, c.aside)
 			// All is well again: nothing was lost, and no window rests that was not at fault.
 			w.service.answer = nil
 			w.service.again()
-			due := slices.DeleteFunc(asked(w.lacking(items)...), func(i schedule.Item) bool { return w.ledger.asides()[i.Key].Until.After(w.now) })
+			due := slices.DeleteFunc(asked(w.lacking(items)...),
+				func(i schedule.Item) bool { return w.ledger.asides()[i.Key].Until.After(w.now) })
 			if w.clean(w.run(due...)); w.service.requests() != 3*(c.left-c.aside) {
 				t.Errorf("%d requests in the next run", w.service.requests())
 			}
@@ -274,25 +278,26 @@ func TestFullSpool(t *testing.T) {
 	w := newWorld(t, t.TempDir())
 	w.spoolMax = 1
 	items := turns(w.days("prj_a", 4))
-	down := &memsink.Sink{Fault: func(memsink.Step, analytics.Revision) error { return errors.New("is down") }}
+	down := &sinktest.Memory{Fault: func(sinktest.Step, analytics.Revision) error { return errors.New("is down") }}
 	w.more = []sinks.Sink{other{down}}
 	r := w.run(items...)
-	if len(r.Errors) != 2 || r.Waiting != 1 || r.Left != 3 || !strings.Contains(fmt.Sprint(r.Errors), "DOCGAUGE_SPOOL_MAX") {
+	if len(r.Errors) != 2 || r.Waiting != 1 || r.Left != 3 ||
+		!strings.Contains(fmt.Sprint(r.Errors), "DOCGAUGE_SPOOL_MAX") {
 		t.Errorf("result %+v", r)
 	}
 	// With nothing delivered, the next run sends nothing at all.
 	w.service.again()
 	p := w.process()
-	if n, failures, err := p.Recover(t.Context(), w.ledger.owed()); n != 0 || len(failures) != 1 || err != nil {
+	if n, failures, err := recovering(t.Context(), p, w.ledger.owed()); n != 0 || len(failures) != 1 || err != nil {
 		t.Fatalf("Recover: %d, %v, %v", n, failures, err)
 	}
-	if r := p.Run(t.Context(), w.work(items[1:])); len(r.Errors) != 1 || r.Left != 3 || w.service.requests() != 0 {
+	if r := reading(t.Context(), p, w.work(items[1:])); len(r.Errors) != 1 || r.Left != 3 || w.service.requests() != 0 {
 		t.Errorf("%d requests, %+v", w.service.requests(), r)
 	}
 }
 
 // other is a second sink beside the one of the world.
-type other struct{ *memsink.Sink }
+type other struct{ *sinktest.Memory }
 
 func (other) Name() string { return "other" }
 
@@ -300,15 +305,16 @@ func TestSinkDown(t *testing.T) {
 	w := newWorld(t, t.TempDir())
 	keys := w.days("prj_a", 3)
 	isDown, tried := true, 0
-	second := &memsink.Sink{Fault: func(step memsink.Step, _ analytics.Revision) error {
-		if step == memsink.Before {
+	second := &sinktest.Memory{Fault: func(step sinktest.Step, _ analytics.Revision) error {
+		if step == sinktest.Before {
 			tried++
 		}
-		return when(isDown && step == memsink.Read, errors.New("is down"))
+		return when(isDown && step == sinktest.Read, errors.New("is down"))
 	}}
 	w.more = []sinks.Sink{other{second}}
 	r := w.run(asked(keys...)...)
-	if len(r.Errors) != 1 || tried != 1 || r.Waiting != 3 || r.Committed != 0 || r.Left != 0 || w.ledger.counters["sink_failures_total sink other"] != 1 {
+	if len(r.Errors) != 1 || tried != 1 || r.Waiting != 3 || r.Committed != 0 || r.Left != 0 ||
+		w.ledger.counters["sink_failures_total sink other"] != 1 {
 		t.Errorf("tried %d times, %+v", tried, r)
 	}
 	for _, k := range keys {
@@ -340,29 +346,32 @@ func TestSinkIsTriedAgain(t *testing.T) {
 	w := newWorld(t, t.TempDir())
 	keys := w.days("prj_a", 2)
 	isDown := true
-	w.sink = &memsink.Sink{Fault: func(memsink.Step, analytics.Revision) error { return when(isDown, errors.New("is down")) }}
+	w.sink = &sinktest.Memory{Fault: func(sinktest.Step, analytics.Revision) error {
+		return when(isDown,
+			errors.New("is down"))
+	}}
 	p := w.process()
-	p.Run(t.Context(), w.work(asked(keys[0])))
+	reading(t.Context(), p, w.work(asked(keys[0])))
 	isDown = false
-	if r := w.clean(p.Run(t.Context(), w.work(asked(keys[1])))); r.Waiting != 1 {
+	if r := w.clean(reading(t.Context(), p, w.work(asked(keys[1])))); r.Waiting != 1 {
 		t.Errorf("result %+v", r)
 	}
-	if n, failures, err := p.Recover(t.Context(), w.ledger.owed()); n != 2 || len(failures) > 0 || err != nil {
+	if n, failures, err := recovering(t.Context(), p, w.ledger.owed()); n != 2 || len(failures) > 0 || err != nil {
 		t.Errorf("Recover: %d, %v, %v", n, failures, err)
 	}
 	w.emptySpool()
 }
 
-// A newer revision replaces one that still waits for a sink, also if the process died
-// before the ledger knew it.
+// A newer revision replaces one that still waits for a sink. One that the ledger does not know
+// yet, because the process died, follows it without a request.
 func TestNewerRevisionSupersedes(t *testing.T) {
-	for _, f := range []fault{noFault, killedAfter} {
+	for f, want := range map[fault][]int32{noFault: {2}, killedAfter: {1, 2}} {
 		w := newWorld(t, t.TempDir())
 		k := day("prj_a", 0)
 		isDown := true
 		var numbers []int32
-		second := &memsink.Sink{Fault: func(step memsink.Step, rev analytics.Revision) error {
-			if step == memsink.After {
+		second := &sinktest.Memory{Fault: func(step sinktest.Step, rev analytics.Revision) error {
+			if step == sinktest.After {
 				numbers = append(numbers, rev.Number)
 			}
 			return when(isDown, errors.New("is down"))
@@ -374,8 +383,13 @@ func TestNewerRevisionSupersedes(t *testing.T) {
 		w.failing(string(StepSealed), 1, f)
 		w.run(asked(k)...)
 		w.faults, isDown = nil, false
-		if _, n := w.recovered(); n != 1 || len(numbers) != 1 || numbers[0] != 2 {
-			t.Errorf("%q: %d windows delivered, revisions %v", f, n, numbers)
+		w.service.again()
+		p, n := w.recovered()
+		if f != noFault {
+			w.clean(reading(t.Context(), p, w.work(asked(k))))
+		}
+		if n != 1 || !slices.Equal(numbers, want) || w.service.requests() != 0 {
+			t.Errorf("%q: %d windows delivered, revisions %v, %d requests", f, n, numbers, w.service.requests())
 		}
 		w.shows(k, 2)
 		w.reader = second
@@ -384,45 +398,49 @@ func TestNewerRevisionSupersedes(t *testing.T) {
 	}
 }
 
-// TestLostFile: a window file that is gone or damaged is made again from the page log, or,
-// where that is removed already, the window is requested again.
-func TestLostFile(t *testing.T) {
-	for _, damage := range []struct {
-		name string
-		do   func(path string) error
-	}{
-		{"removed", os.Remove},
-		{"cut", func(path string) error { return os.Truncate(path, 100) }},
-		{"one bit flipped", flipBit},
+// TestDamagedLog: a log that has lost pages is never delivered in part. If no sink has its
+// window, the pages that are missing are requested again; otherwise it is left to a repair.
+func TestDamagedLog(t *testing.T) {
+	for name, damage := range map[string]func(path string) error{
+		"removed": os.Remove, "cut": func(path string) error { return os.Truncate(path, 100) },
+		"one bit flipped": flipBit,
 	} {
-		t.Run(damage.name, func(t *testing.T) {
-			for call, logged := range map[string]bool{string(StepRecorded): true, callReplace: false} {
-				w := newWorld(t, t.TempDir())
-				k := day("prj_a", 0)
-				w.service.put(k, 300, 1)
-				w.failing(call, 1, map[bool]fault{true: killedAfter, false: killedBefore}[logged])
-				w.run(asked(k)...)
-				w.faults = nil
-				if err := damage.do(w.sealed("*")); err != nil {
-					t.Fatal(err)
-				}
-				w.recovered()
-				if rev, ok := w.ledger.known(k); ok != logged {
-					t.Fatalf("killed at %q: the ledger has %+v", call, rev)
-				}
-				if !logged {
-					w.clean(w.run(asked(k)...))
-				}
-				w.shows(k, 1)
+		for call, waiting := range map[string]bool{string(StepRecorded): false, callReplace: true} {
+			for _, elsewhere := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/%s/%t", name, call, elsewhere), func(t *testing.T) {
+					w := newWorld(t, t.TempDir())
+					k := day("prj_a", 0)
+					w.service.put(k, 300, 1)
+					second := sinktest.NewMemory()
+					if w.failing(call, 1, map[bool]fault{true: requestLost, false: killedAfter}[waiting]); elsewhere {
+						w.more = []sinks.Sink{other{second}}
+					}
+					w.run(asked(k)...)
+					w.faults = nil
+					dir := map[bool]string{true: "waiting", false: "fetching"}[waiting]
+					if err := damage(w.spooled(dir + "/*")); err != nil {
+						t.Fatal(err)
+					}
+					w.recovered()
+					w.emptySpool()
+					if rev, ok := w.ledger.known(k); ok != (elsewhere && waiting) {
+						t.Fatalf("the ledger has %+v", rev)
+					} else if ok {
+						w.reader = second
+					} else {
+						w.clean(w.run(asked(k)...))
+					}
+					w.shows(k, 1)
+				})
 			}
-		})
+		}
 	}
 }
 
-// sealed returns the only sealed window file with such a name.
-func (w *world) sealed(name string) string {
+// spooled returns the only file of the spool with such a name.
+func (w *world) spooled(name string) string {
 	w.Helper()
-	found, err := filepath.Glob(filepath.Join(w.dir, "spool", "sealed", name+".parquet"))
+	found, err := filepath.Glob(filepath.Join(w.dir, "spool", name))
 	if err != nil || len(found) != 1 {
 		w.Fatal(found, err)
 	}
@@ -438,43 +456,32 @@ func flipBit(path string) error {
 	return os.WriteFile(path, data, 0o600)
 }
 
-// TestDamagedWhileDelivered: a bit flips after one sink has the window. The other
-// sink does not get it and does not count as down.
-func TestDamagedWhileDelivered(t *testing.T) {
+// TestDamagedBeforeSealing: pages that were damaged after they were read are not delivered, and
+// the next run requests them again.
+func TestDamagedBeforeSealing(t *testing.T) {
 	w := newWorld(t, t.TempDir())
 	k, next := day("prj_a", 0), day("prj_a", 1)
 	w.service.put(k, 300, 1)
 	w.service.put(next, 300, 1)
-	second := memsink.New()
-	w.more = []sinks.Sink{other{second}}
 	w.told = func(ev Event) {
-		if ev.Step != StepCommitted || ev.Key != k || ev.Sink != "memory" {
-			return
-		}
-		if err := flipBit(w.sealed("*.2026-10-01_*")); err != nil {
-			t.Fatal(err)
+		if ev.Step == StepFetched && ev.Key == k {
+			if err := flipBit(w.spooled("fetching/*.2026-10-01_*")); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
-	r := w.run(asked(k, next)...)
-	if len(r.Errors) != 1 || !errors.Is(r.Errors[0], spool.ErrDamaged) || r.Committed != 1 {
+	if r := w.run(asked(k)...); len(r.Errors) != 1 || !errors.Is(r.Errors[0], spool.ErrDamaged) ||
+		w.shown(k).Number != 0 {
 		t.Errorf("result %+v", r)
 	}
-	if got := w.files(); len(got) != 1 || !strings.HasSuffix(got[0], ".damaged") {
-		t.Errorf("in the spool: %v", got)
-	}
+	w.told = nil
+	w.clean(w.run(asked(k, next)...))
 	w.shows(k, 1)
 	w.shows(next, 1)
-	if e, _ := w.ledger.newest(next); len(e.prov.Checksum) != 16 {
-		t.Errorf("the ledger has the checksum %q", e.prov.Checksum)
-	}
-	w.reader = second
-	w.shows(next, 1)
-	if got := w.shown(k); got.Number != 0 {
-		t.Errorf("the other sink was given the damaged file: %+v", got)
-	}
+	w.emptySpool()
 }
 
-// A lost revision leaves the one before it where it is: in the spool, waiting.
+// A lost revision leaves the one before it where it is: in the spool, without a request.
 func TestLostRevisionAfterWaitingOne(t *testing.T) {
 	w := newWorld(t, t.TempDir())
 	k := day("prj_a", 0)
@@ -483,29 +490,15 @@ func TestLostRevisionAfterWaitingOne(t *testing.T) {
 	w.run(asked(k)...)
 	w.run(asked(k)...)
 	w.faults = nil
-	if err := os.Remove(w.sealed("*.r2")); err != nil {
+	if err := os.Remove(w.spooled("waiting/*.r2.pages")); err != nil {
 		t.Fatal(err)
 	}
+	w.recovered()
 	if _, n := w.recovered(); n != 1 {
 		t.Errorf("%d windows delivered, want 1", n)
 	}
 	w.shows(k, 1)
 	w.emptySpool()
-}
-
-// A revision that one sink has is never forgotten, even if another lacks it for good.
-func TestLostFileThatASinkHas(t *testing.T) {
-	w := newWorld(t, t.TempDir())
-	k := day("prj_a", 0)
-	w.service.put(k, 300, 1)
-	w.clean(w.run(asked(k)...))
-	w.more = []sinks.Sink{other{memsink.New()}}
-	if _, n := w.recovered(); n != 0 {
-		t.Errorf("%d windows delivered", n)
-	}
-	if rev, ok := w.ledger.known(k); !ok || rev.Number != 1 {
-		t.Errorf("the ledger has %+v", rev)
-	}
 }
 
 // TestLedgerFails: an error of the ledger is not a failure of the sink, and ends the run.
@@ -515,7 +508,8 @@ func TestLedgerFails(t *testing.T) {
 			w := newWorld(t, t.TempDir())
 			w.failing(call, 1, requestLost)
 			r := w.run(asked(w.days("prj_a", 3)...)...)
-			if len(r.Errors) != 1 || strings.Contains(r.Errors[0].Error(), "sink") || w.service.requests() != 3 || r.Left != 3 {
+			if len(r.Errors) != 1 || strings.Contains(r.Errors[0].Error(), "sink") || w.service.requests() != 3 ||
+				r.Left != 3 {
 				t.Errorf("%d requests, %+v", w.service.requests(), r)
 			}
 			if n := w.ledger.counters["sink_failures_total sink memory"]; n != 0 {
@@ -528,7 +522,8 @@ func TestLedgerFails(t *testing.T) {
 // TestCancelled cancels the run at each step: it returns soon, nothing is
 // half done, and the next run requests no page that was kept.
 func TestCancelled(t *testing.T) {
-	for i, step := range []Step{StepStarted, StepPage, StepFetched, StepSealed, StepRecorded, StepReplaced, StepCommitted, StepDone} {
+	for i, step := range []Step{StepStarted, StepPage, StepFetched, StepSealed, StepRecorded, StepReplaced,
+		StepCommitted, StepDone} {
 		committed := 0
 		if i >= 3 {
 			committed = 1 // sealed by then
@@ -546,7 +541,7 @@ func TestCancelled(t *testing.T) {
 					cancel()
 				}
 			}
-			r := w.process().Run(ctx, w.work(asked(keys...)))
+			r := reading(ctx, w.process(), w.work(asked(keys...)))
 			w.told = nil
 			kept := pages
 			if len(r.Errors) != 0 || r.Left != 3-committed || r.Committed != committed {
@@ -559,7 +554,7 @@ func TestCancelled(t *testing.T) {
 			}
 			w.service.again()
 			p, n := w.recovered()
-			w.clean(p.Run(t.Context(), w.work(asked(w.lacking(asked(keys...))...))))
+			w.clean(reading(t.Context(), p, w.work(asked(w.lacking(asked(keys...))...))))
 			if got := w.service.requests(); got != 9-kept || n != 0 {
 				t.Errorf("%d more requests after %d pages, %d windows in the spool", got, kept, n)
 			}
@@ -588,7 +583,7 @@ func TestCancelledCommit(t *testing.T) {
 					}
 				}
 				start := time.Now()
-				r := w.process().Run(ctx, w.work(asked(w.days("prj_a", 2)...)))
+				r := reading(ctx, w.process(), w.work(asked(w.days("prj_a", 2)...)))
 				if took := time.Since(start); took > grace {
 					t.Errorf("the run went on for %v", took)
 				}
@@ -624,7 +619,7 @@ func TestRecoverCancelled(t *testing.T) {
 	w.faults = nil
 	ctx, cancel := context.WithCancel(t.Context())
 	w.told = func(ev Event) { cancel() }
-	n, failures, err := w.process().Recover(ctx, w.ledger.owed())
+	n, failures, err := recovering(ctx, w.process(), w.ledger.owed())
 	if n != 1 || len(failures) != 0 || !errors.Is(err, context.Canceled) {
 		t.Errorf("Recover: %d, %v, %v", n, failures, err)
 	}

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -9,7 +10,9 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/schedule"
+	"github.com/docgauge/docgauge/sinks"
 	"github.com/docgauge/docgauge/sinks/parquet"
+	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
 // progress is how far a revision has come.
@@ -68,7 +71,8 @@ func TestFaults(t *testing.T) {
 		for _, before := range []int32{0, 1} {
 			for _, pages := range []int{1, 3} {
 				for _, c := range faultCases(pages) {
-					t.Run(fmt.Sprintf("%s/revision %d/%d pages/%s %d/%s", kind, before+1, pages, c.call, c.nth, c.fault), func(t *testing.T) {
+					t.Run(fmt.Sprintf("%s/revision %d/%d pages/%s %d/%s", kind, before+1, pages, c.call, c.nth,
+						c.fault), func(t *testing.T) {
 						t.Parallel() // most of its time is waiting for the disk
 						w := newWorld(t, t.TempDir())
 						if kind == "parquet" {
@@ -144,7 +148,7 @@ func (w *world) due() []schedule.Item {
 func (w *world) heal() {
 	w.Helper()
 	p, _ := w.recovered()
-	w.clean(p.Run(w.Context(), w.work(w.due())))
+	w.clean(reading(w.Context(), p, w.work(w.due())))
 }
 
 // says fails unless the ledger has the window in the given state.
@@ -202,8 +206,8 @@ func (w *world) faulty(t *rapid.T, keys []analytics.Key) {
 	f := rapid.SampledFrom([]fault{requestLost, replyLost, killedBefore, killedAfter}).Draw(t, "fault")
 	w.failing(call, rapid.IntRange(1, 6).Draw(t, "nth"), f)
 	p := w.process()
-	if _, _, err := p.Recover(w.Context(), w.ledger.owed()); err == nil {
-		p.Run(w.Context(), w.work(w.missing(keys)))
+	if _, _, err := recovering(w.Context(), p, w.ledger.owed()); err == nil {
+		reading(w.Context(), p, w.work(w.missing(keys)))
 	}
 	for _, k := range keys {
 		if rev := w.shown(k); rev.Number > 1 || rev.Number == 1 && rowsDiffer(w.service.all(k), w.rows(k)) != "" {
@@ -222,5 +226,74 @@ func (w *world) missing(keys []analytics.Key) []schedule.Item {
 func (w *world) heals(keys []analytics.Key) {
 	w.Helper()
 	p, _ := w.recovered()
-	w.clean(p.Run(w.Context(), w.work(w.missing(keys))))
+	w.clean(reading(w.Context(), p, w.work(w.missing(keys))))
+}
+
+// TestKilledWhileASinkIsDown: a window that one sink lacks survives a kill at each point between
+// the failure of that sink and the move of its log to those that wait, and at each later attempt.
+// When the sink is back, it gets the window without a request.
+func TestKilledWhileASinkIsDown(t *testing.T) {
+	for _, pages := range []int{1, 3} {
+		for _, c := range []struct {
+			call  string
+			fault fault
+		}{
+			{"", noFault}, {callCount, requestLost}, {callCount, replyLost}, {callCount, killedBefore},
+			{callCount, killedAfter}, {callReplace, killedAfter}, {callCommitted, killedBefore},
+			{callCommitted, killedAfter}, {string(StepCommitted), killedAfter},
+		} {
+			t.Run(fmt.Sprintf("%d pages/%s/%s", pages, c.call, c.fault), func(t *testing.T) {
+				w := newWorld(t, t.TempDir())
+				k := day("prj_a", 0)
+				w.service.put(k, pages*240, 1)
+				isDown := true
+				second := &sinktest.Memory{Fault: func(sinktest.Step, analytics.Revision) error {
+					return when(isDown, errors.New("is down"))
+				}}
+				w.more = []sinks.Sink{other{second}}
+				w.failing(c.call, 1, c.fault)
+				w.run(asked(k)...)
+				w.service.again()
+				for range 2 { // the first delivers to the sink that is up, and finds the other one down
+					recovering(t.Context(), w.process(), w.ledger.owed())
+					w.faults = nil
+				}
+				w.shows(k, 1)
+				w.spooled("waiting/*.r1.pages")
+				isDown = false
+				if _, n := w.recovered(); n != 1 || w.service.requests() != 0 {
+					t.Errorf("%d windows delivered, %d requests", n, w.service.requests())
+				}
+				w.reader = second
+				w.shows(k, 1)
+				w.emptySpool()
+			})
+		}
+	}
+}
+
+// TestLedgerOlderThanTheSpool: a window that waits for a sink, and that the ledger from an older
+// backup does not know, is recorded and delivered again without a request.
+func TestLedgerOlderThanTheSpool(t *testing.T) {
+	for _, processes := range []int{1, 2} { // with two, one died after it had moved the log
+		w := newWorld(t, t.TempDir())
+		k := day("prj_a", 0)
+		w.service.put(k, 700, 1)
+		w.failing(callReplace, 1, requestLost)
+		w.run(asked(k)...)
+		w.faults = nil
+		rev, _ := w.ledger.known(k)
+		if err := w.ledger.Forget(t.Context(), rev); err != nil {
+			t.Fatal(err)
+		}
+		w.service.again()
+		for range processes {
+			w.recovered()
+		}
+		w.clean(w.run(asked(k)...))
+		if got := w.shows(k, 1); w.service.requests() != 0 || got != rev {
+			t.Errorf("%d requests, revision %+v, was %+v", w.service.requests(), got, rev)
+		}
+		w.emptySpool()
+	}
 }

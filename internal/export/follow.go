@@ -14,10 +14,11 @@ import (
 	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/verify"
+	"github.com/docgauge/docgauge/sinks"
 )
 
 const (
-	// The names of what is done once a day, in the state.
+	// The names of the daily duties in the state.
 	collectDuty = "collect"
 	compareDuty = "compare"
 	dutyEvery   = 24 * time.Hour
@@ -33,8 +34,8 @@ const (
 
 // Follow does what comes after a run, which is in the state by then: it fills in pages,
 // delivers the metrics, and once a day compares the sinks with the ledger and collects
-// superseded rows. A stop leaves for the next run what is not urgent.
-func (r *Runner) Follow(ctx context.Context, s Summary) error {
+// superseded rows. After a stop, the next run does the rest.
+func (e *Exporter) Follow(ctx context.Context, s Summary) error {
 	later := func(err error) error {
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // the next run does it
@@ -43,26 +44,26 @@ func (r *Runner) Follow(ctx context.Context, s Summary) error {
 	}
 	var errs []error
 	if s.Good() {
-		errs = append(errs, later(r.FillPages(ctx)))
+		errs = append(errs, later(e.FillPages(ctx)))
 	}
-	errs = append(errs, r.deliver(ctx))
+	errs = append(errs, e.deliver(ctx))
 	if s.Good() && ctx.Err() == nil {
-		errs = append(errs, later(r.compare(ctx)), later(r.collect(ctx)))
+		errs = append(errs, later(e.compare(ctx)), later(e.collect(ctx)))
 	}
 	return errors.Join(errs...)
 }
 
 // deliver hands the metrics to the textfile and the Pushgateway, where Prometheus finds
 // those of a job that ends. It does so after a failed or interrupted run too.
-func (r *Runner) deliver(ctx context.Context) error {
-	c := r.app.Config
+func (e *Exporter) deliver(ctx context.Context) error {
+	c := e.app.Config
 	if c.Textfile == "" && c.PushgatewayURL == "" {
 		return nil
 	}
 	// A Pushgateway that does not answer must not hold up a stop.
 	ctx, cancel := clock.Outlive(ctx, stopGrace, noteTimeout)
 	defer cancel()
-	values, err := r.metrics(ctx)
+	values, err := e.metrics(ctx)
 	if err != nil {
 		return err
 	}
@@ -78,9 +79,9 @@ func (r *Runner) deliver(ctx context.Context) error {
 
 // FillPages keeps the pages of newest windows that the state lacks after it was restored
 // or its process killed. The sinks have them, so no request is needed. A sink that
-// cannot tell is no failure: the metrics lack these pages.
-func (r *Runner) FillPages(ctx context.Context) error {
-	a := r.app
+// cannot answer is not a failure: the metrics lack these pages.
+func (e *Exporter) FillPages(ctx context.Context) error {
+	a := e.app
 	l, err := coverage.Read(ctx, a.State, a.Now())
 	if err != nil {
 		return err
@@ -93,11 +94,12 @@ func (r *Runner) FillPages(ctx context.Context) error {
 	for _, project := range a.Config.Projects {
 		for _, spec := range a.Config.Windows {
 			rev := l.Newest(project, spec.Granularity, a.Now())
-			if rev == nil || rev.TotalsOnly() || slices.ContainsFunc(lists, func(p state.PageList) bool { return p.Key == rev.Key && p.Revision == rev.Number }) {
+			if rev == nil || rev.TotalsOnly() || slices.ContainsFunc(lists,
+				func(p state.PageList) bool { return p.Key == rev.Key && p.Revision == rev.Number }) {
 				continue
 			}
-			e, _ := l.Entry(rev.Key)
-			if err := r.fillFrom(ctx, e, down); err != nil {
+			entry, _ := l.Entry(rev.Key)
+			if err := e.fillFrom(ctx, entry, down); err != nil {
 				return err
 			}
 		}
@@ -107,45 +109,46 @@ func (r *Runner) FillPages(ctx context.Context) error {
 
 // fillFrom asks the sinks that have the window until one answers. A sink that took long
 // to fail is down, and not asked again.
-func (r *Runner) fillFrom(ctx context.Context, e state.Entry, down map[string]bool) error {
-	for _, s := range r.app.Sinks {
-		if e.Sinks[s.Name()].IsZero() || down[s.Name()] {
+func (e *Exporter) fillFrom(ctx context.Context, entry state.Entry, down map[string]bool) error {
+	for _, s := range e.app.Sinks {
+		if entry.Sinks[s.Name()].IsZero() || down[s.Name()] {
 			continue
 		}
 		began := time.Now()
-		pages, err := s.Top(ctx, e.Revision, config.MaxTopPages)
+		pages, err := e.app.TopPages(ctx, s, entry.Revision, config.MaxTopPages)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		if err != nil {
 			down[s.Name()] = time.Since(began) > slowSink
-			r.app.Log.With(e.Key.Attrs()).Warn("pages not read from sink: their metrics are missing", "sink", s.Name(), "error", err)
+			e.app.Log.With(entry.Key.Attrs()).Warn("pages not read from sink: their metrics are missing", "sink",
+				s.Name(), "error", err)
 			continue
 		}
-		return r.app.State.SetPages(ctx, e.Revision, pages)
+		return e.app.State.SetPages(ctx, entry.Revision, pages)
 	}
 	return nil
 }
 
 // due reports whether a duty was not done within a day. A time in the future is that of
 // a wrong clock.
-func (r *Runner) due(ctx context.Context, duty string) (bool, error) {
-	last, err := r.app.State.LastDone(ctx, duty)
-	age := r.app.Now().Sub(last)
+func (e *Exporter) due(ctx context.Context, duty string) (bool, error) {
+	last, err := e.app.State.LastDone(ctx, duty)
+	age := e.app.Now().Sub(last)
 	return age < 0 || age >= dutyEvery, err
 }
 
 // compare holds the sinks' listings against the ledger once a day: what a sink has lost
 // is filled from another sink, or read again by the next run. A problem of a sink is no
 // failure of the export.
-func (r *Runner) compare(ctx context.Context) error {
-	a := r.app
-	if due, err := r.due(ctx, compareDuty); err != nil || !due {
+func (e *Exporter) compare(ctx context.Context) error {
+	a := e.app
+	if due, err := e.due(ctx, compareDuty); err != nil || !due {
 		return err
 	}
 	within, cancel := context.WithTimeout(ctx, compareTimeout)
 	defer cancel()
-	done, err := r.compareSinks(within)
+	done, err := e.compareSinks(within)
 	for name, lost := range done.Lost {
 		err = errors.Join(err, a.State.Count(ctx, "sink_windows_lost_total", int64(lost), "sink", name))
 	}
@@ -164,28 +167,28 @@ func (r *Runner) compare(ctx context.Context) error {
 	return a.State.SetDone(ctx, compareDuty, a.Now())
 }
 
-func (r *Runner) compareSinks(ctx context.Context) (done verify.Compared, err error) {
-	a := r.app
+func (e *Exporter) compareSinks(ctx context.Context) (done verify.Compared, err error) {
+	a := e.app
 	temp, err := durable.NewTemp(a.Config.StateDir, app.TempCopy)
 	if err != nil {
 		return done, err
 	}
 	defer func() { err = errors.Join(err, temp.Remove()) }()
-	c := verify.Comparison{Book: app.Book{State: a.State}, Sinks: a.Sinks, Held: a.HeldInSpool, Dir: temp.Path, Now: a.Now, Log: a.Log}
-	return c.Run(ctx)
+	v := verify.Verifier{Ledger: a.State, Sinks: a.Sinks, InSpool: a.InSpool, Dir: temp.Path, Now: a.Now, Log: a.Log}
+	return v.Compare(ctx)
 }
 
 // collect deletes superseded rows and files once a day. Readers do not see them, so a
-// collection that fails is no failure of the export.
-func (r *Runner) collect(ctx context.Context) error {
-	a := r.app
-	if due, err := r.due(ctx, collectDuty); err != nil || !due {
+// collection that fails does not fail the export.
+func (e *Exporter) collect(ctx context.Context) error {
+	a := e.app
+	if due, err := e.due(ctx, collectDuty); err != nil || !due {
 		return err
 	}
 	within, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()
 	for _, s := range a.Sinks {
-		found, err := s.Collect(within, false)
+		found, err := sinks.Collect(within, s, false)
 		if ctx.Err() != nil {
 			return nil // a stop: the next run collects
 		}

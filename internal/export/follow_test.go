@@ -33,23 +33,23 @@ func (s renamed) Name() string { return s.name }
 // archives is a state and two sinks that have the same windows.
 type archives struct {
 	*testing.T
-	app    *app.App
-	runner *Runner
-	said   *bytes.Buffer
-	now    time.Time
+	app      *app.App
+	exporter *Exporter
+	said     *bytes.Buffer
+	now      time.Time
 }
 
 func newArchives(t *testing.T, windows int) *archives {
 	a := &archives{T: t, said: &bytes.Buffer{}, now: time.Date(2026, 11, 20, 13, 37, 11, 0, time.UTC)}
 	a.app = &app.App{Now: func() time.Time { return a.now }, Log: slog.New(slog.NewTextHandler(a.said, nil))}
-	a.runner = &Runner{app: a.app}
+	a.exporter = &Exporter{app: a.app}
 	a.app.Config.StateDir = t.TempDir()
 	var err error
 	if a.app.State, err = state.Open(a.app.Config.StateDir); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = a.app.State.Close() })
-	if a.app.Spool, err = spool.Open(a.app.Config.StateDir, a.now); err != nil {
+	if a.app.Spool, err = spool.Open(a.app.Config.StateDir); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{config.SinkParquet, config.SinkClickHouse} {
@@ -69,7 +69,8 @@ func newArchives(t *testing.T, windows int) *archives {
 func (a *archives) commit(rev analytics.Revision, to ...sinks.Sink) {
 	a.Helper()
 	w := sinktest.Seal(a, rev, sinktest.Pages(5))
-	if err := a.app.State.Record(a.Context(), w.Revision(), analytics.Provenance{Requests: 3, Checksum: w.Checksum()}, nil); err != nil {
+	if err := a.app.State.Record(a.Context(), w.Revision(), analytics.Provenance{Requests: 3, Checksum: w.Checksum()},
+		nil); err != nil {
 		a.Fatal(err)
 	}
 	for _, s := range to {
@@ -94,7 +95,8 @@ func (a *archives) lose(s sinks.Sink, days ...int) {
 		from := sinktest.Key("prj_a", day).From.String()
 		found := 0
 		for _, table := range []string{"visitors", "totals"} {
-			paths, err := filepath.Glob(filepath.Join(s.Location(), table, "v1", "p=prj_a", "g=day", "*", from+"_*.parquet"))
+			paths, err := filepath.Glob(filepath.Join(s.Location(), table, "v1", "p=prj_a", "g=day", "*",
+				from+"_*.parquet"))
 			if err != nil {
 				a.Fatal(err)
 			}
@@ -137,7 +139,7 @@ func (a *archives) entries() map[analytics.Key]state.Entry {
 
 func (a *archives) compare() {
 	a.Helper()
-	if err := a.runner.compare(a.Context()); err != nil {
+	if err := a.exporter.compare(a.Context()); err != nil {
 		a.Fatal(err)
 	}
 }
@@ -179,7 +181,8 @@ func TestDailyComparison(t *testing.T) {
 	if a.compare(); a.shows(first) != 5 {
 		t.Error("not compared after a day")
 	}
-	if left, err := filepath.Glob(filepath.Join(a.app.Config.StateDir, app.TempCopy+"-*")); len(left) > 0 || err != nil {
+	if left, err := filepath.Glob(filepath.Join(a.app.Config.StateDir, app.TempCopy+"-*")); len(left) > 0 ||
+		err != nil {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
@@ -194,7 +197,8 @@ func TestDailyComparisonRefuses(t *testing.T) {
 	for range 2 {
 		a.said.Reset()
 		a.compare()
-		if said := a.said.String(); !strings.Contains(said, "docgauge verify") || !strings.Contains(said, "lost 12 of the 12 windows") {
+		if said := a.said.String(); !strings.Contains(said, "docgauge verify") ||
+			!strings.Contains(said, "lost 12 of the 12 windows") {
 			t.Errorf("said %q", said)
 		}
 	}
@@ -213,7 +217,7 @@ func TestDailyComparisonEnds(t *testing.T) {
 	a := newArchives(t, 2)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := a.runner.compare(ctx); err == nil {
+	if err := a.exporter.compare(ctx); err == nil {
 		t.Error("a comparison that was stopped counts as done")
 	}
 	a.lose(a.app.Sinks[0], 1)
@@ -254,10 +258,11 @@ func TestCollectionTakesTooLong(t *testing.T) {
 				}
 				defer db.Close()
 				began := 0
-				r := &Runner{app: &app.App{Log: slog.New(slog.DiscardHandler), Now: time.Now, State: db, Sinks: []sinks.Sink{collecting{collect: func(ctx context.Context) error {
-					began++
-					return tc.collect(ctx)
-				}}}}}
+				r := &Exporter{app: &app.App{Log: slog.New(slog.DiscardHandler), Now: time.Now, State: db,
+					Sinks: []sinks.Sink{collecting{collect: func(ctx context.Context) error {
+						began++
+						return tc.collect(ctx)
+					}}}}}
 				time.Sleep(17 * time.Minute)
 				for range 26 { // hours
 					at := time.Now()

@@ -3,6 +3,7 @@ package export
 import (
 	"context"
 	"io/fs"
+	"iter"
 	"log/slog"
 	"math"
 	"path/filepath"
@@ -14,15 +15,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/spool"
+	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
-	"github.com/docgauge/docgauge/sinks/memsink"
+	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
 const (
 	settle   = 72 * time.Hour
-	topPages = 3
+	topPages = config.MaxTopPages
 )
 
 // tb is the common part of tests and properties.
@@ -53,18 +57,19 @@ type world struct {
 	// step) of a process, from 1. Both may be nil.
 	told func(Event)
 	// source and book replace service and ledger where they are not nil.
-	source Source
-	book   book
+	source pageReader
+	book   windowLedger
 	// on is the newest process.
 	on     *power
 	faults func(call string, nth int) fault
 }
 
 func newWorld(t tb, dir string) *world {
-	mem := memsink.New()
+	mem := sinktest.NewMemory()
 	return &world{
-		tb: t, root: dir, dir: filepath.Join(dir, "state"), service: newService(), ledger: newMemory(), sink: mem, reader: mem,
-		now: noon(1), concurrency: 1,
+		tb: t, root: dir, dir: filepath.Join(dir, "state"), service: newService(), ledger: newMemory(), sink: mem,
+		reader: mem,
+		now:    noon(1), concurrency: 1,
 	}
 }
 
@@ -74,7 +79,8 @@ func noon(day int) time.Time { return time.Date(2026, 10, 1+day, 12, 0, 0, 0, ti
 // day names the day window of project that begins some days after 2026-10-01.
 func day(project string, n int) analytics.Key {
 	from := analytics.NewDate(2026, 10, 1+n)
-	return analytics.Key{Project: project, Granularity: analytics.Day, Window: analytics.Window{From: from, To: from + 1}}
+	return analytics.Key{Project: project, Granularity: analytics.Day,
+		Window: analytics.Window{From: from, To: from + 1}}
 }
 
 func asked(keys ...analytics.Key) []schedule.Item {
@@ -86,27 +92,54 @@ func asked(keys ...analytics.Key) []schedule.Item {
 }
 
 // process opens the spool and returns a pipeline, as a new process does.
-func (w *world) process() *Pipeline {
+func (w *world) process() *Exporter {
 	w.Helper()
-	sp, err := spool.Open(w.dir, w.time())
+	sp, err := spool.Open(w.dir)
 	if err != nil {
 		w.Fatal(err)
 	}
 	on := &power{world: w, calls: map[string]int{}}
 	w.on = on
-	cfg := Config{
-		Concurrency: w.concurrency, Settle: settle, SpoolMax: w.spoolMax, TopPages: topPages,
-		Now: w.time, Logger: slog.New(slog.DiscardHandler), Observe: on.observe,
+	a := &app.App{
+		Config: config.Config{
+			Concurrency: config.Count(w.concurrency), Settle: config.Duration(settle),
+			SpoolMax: config.Bytes(w.spoolMax),
+		},
+		Now: w.time, Spool: sp,
 	}
-	var to []sinks.Sink
 	for _, s := range slices.Concat([]sinks.Sink{w.sink}, w.more) {
-		to = append(to, wiredSink{s, on})
+		a.Sinks = append(a.Sinks, wiredSink{s, on})
 	}
 	through := wire{w.ledger, on}
 	if w.book != nil {
-		through.book = w.book
+		through.windowLedger = w.book
 	}
-	return New(cfg, through, through, through, sp, to)
+	e := exporterOf(a, through, through)
+	e.observed = on.observe
+	return e
+}
+
+// exporterOf returns an exporter that logs nothing.
+func exporterOf(a *app.App, s pageReader, l windowLedger) *Exporter {
+	a.Log = slog.New(slog.DiscardHandler)
+	e := New(a, nil, noProgress{}, nil)
+	e.service, e.ledger = s, l
+	return e
+}
+
+// reading lets an exporter read once, and recovering lets it recover.
+func reading(ctx context.Context, e *Exporter, work work) Summary {
+	e.summary = Summary{}
+	e.read(ctx, work)
+	return e.summary
+}
+
+func recovering(
+	ctx context.Context, e *Exporter, ledger iter.Seq[*state.Entry],
+) (delivered int, failures []error, err error) {
+	e.summary = Summary{}
+	_, err = e.recover(ctx, ledger)
+	return e.summary.Recovered, e.summary.Errors, err
 }
 
 func (w *world) time() time.Time {
@@ -117,7 +150,7 @@ func (w *world) time() time.Time {
 }
 
 // work is what a run gets.
-func (w *world) work(items []schedule.Item) Work {
+func (w *world) work(items []schedule.Item) work {
 	sizes := schedule.NewSizes(nil)
 	for _, item := range items {
 		if w.predict > 0 {
@@ -129,17 +162,16 @@ func (w *world) work(items []schedule.Item) Work {
 		w.Fatal(err)
 	}
 	for _, u := range underWay {
-		if k, err := analytics.ParseKey(u.Key); err == nil {
-			sizes.SetBegun(k, u.Pages)
-		}
+		sizes.SetBegun(u.Key, u.Pages)
 	}
-	return Work{Room: w.service.room, Items: items, Known: w.ledger.known, Sizes: sizes, Policy: schedule.Policy{Settle: settle}, Asides: w.ledger.asides()}
+	return work{Free: w.service.room, Items: items, Known: w.ledger.known, Sizes: sizes,
+		Policy: schedule.Policy{Settle: settle}, Asides: w.ledger.asides()}
 }
 
 // run is one process that reads the items without Recover before it.
-func (w *world) run(items ...schedule.Item) Result {
+func (w *world) run(items ...schedule.Item) Summary {
 	w.Helper()
-	return w.process().Run(w.Context(), w.work(items))
+	return reading(w.Context(), w.process(), w.work(items))
 }
 
 // failing makes the nth call of that name fail, in one process.
@@ -153,10 +185,10 @@ func (w *world) failing(call string, nth int, f fault) {
 }
 
 // recovered is a process that recovers the spool, which must not fail.
-func (w *world) recovered() (*Pipeline, int) {
+func (w *world) recovered() (*Exporter, int) {
 	w.Helper()
 	p := w.process()
-	n, failures, err := p.Recover(w.Context(), w.ledger.owed())
+	n, failures, err := recovering(w.Context(), p, w.ledger.owed())
 	if err != nil || len(failures) > 0 {
 		w.Fatalf("Recover: %v %v", failures, err)
 	}
@@ -164,7 +196,7 @@ func (w *world) recovered() (*Pipeline, int) {
 }
 
 // clean fails if a run had an error.
-func (w *world) clean(r Result) Result {
+func (w *world) clean(r Summary) Summary {
 	w.Helper()
 	for _, err := range r.Errors {
 		w.Fatalf("run: %v", err)
@@ -205,7 +237,7 @@ func (w *world) rows(k analytics.Key) []analytics.Row {
 	if rev.Number == 0 || rev.TotalsOnly() {
 		return nil
 	}
-	rows, err := w.reader.Top(w.Context(), rev, math.MaxInt)
+	rows, err := sinks.Top(w.Context(), w.reader, rev, math.MaxInt, w.root)
 	if err != nil {
 		w.Fatal(err)
 	}

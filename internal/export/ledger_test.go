@@ -2,6 +2,7 @@ package export
 
 import (
 	"context"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -22,7 +23,7 @@ type memory struct {
 	open     map[analytics.Key]analytics.Totals
 	pages    map[analytics.Key][]analytics.Row
 	aside    map[analytics.Key]analytics.Aside
-	moves    map[schedule.MovementKey]schedule.Movement
+	learned  schedule.Learned
 	perPage  map[string]int
 }
 
@@ -33,8 +34,9 @@ type entry struct {
 }
 
 func newMemory() *memory {
-	return &memory{windows: map[analytics.Key][]entry{}, counters: map[string]int64{}, open: map[analytics.Key]analytics.Totals{}, pages: map[analytics.Key][]analytics.Row{},
-		aside: map[analytics.Key]analytics.Aside{}, moves: map[schedule.MovementKey]schedule.Movement{}, perPage: map[string]int{}}
+	return &memory{windows: map[analytics.Key][]entry{}, counters: map[string]int64{},
+		open: map[analytics.Key]analytics.Totals{}, pages: map[analytics.Key][]analytics.Row{},
+		aside: map[analytics.Key]analytics.Aside{}, learned: schedule.Learned{}, perPage: map[string]int{}}
 }
 
 func (m *memory) find(rev analytics.Revision) int {
@@ -72,10 +74,12 @@ func (m *memory) asides() map[analytics.Key]analytics.Aside {
 	return maps.Clone(m.aside)
 }
 
-func (m *memory) SetMovement(_ context.Context, project string, g analytics.Granularity, kind string, times int, at time.Time) error {
+func (m *memory) SetMovement(
+	_ context.Context, project string, g analytics.Granularity, kind string, times int, at time.Time,
+) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.moves[schedule.MovementKey{Series: schedule.Series{Project: project, Granularity: g}, Kind: schedule.MovementKind(kind)}] = schedule.Movement{Times: times, At: at}
+	m.learned.Set(schedule.Series{Project: project, Granularity: g}, schedule.Fact(kind), times, at)
 	return nil
 }
 
@@ -150,17 +154,17 @@ func (m *memory) keys() []analytics.Key {
 	return slices.Collect(maps.Keys(m.windows))
 }
 
-func (m *memory) owed() func(do func(Owed)) error {
-	out := map[analytics.Key]Owed{}
+func (m *memory) owed() iter.Seq[*state.Entry] {
+	out := map[analytics.Key]state.Entry{}
 	for _, k := range m.keys() {
 		e, ok := m.newest(k)
 		if !ok {
 			continue
 		}
-		o := Owed{Revision: e.rev}
+		o := state.Entry{Revision: e.rev, Sinks: map[string]time.Time{}}
 		for sink, has := range e.sinks {
-			if has {
-				o.Has = append(o.Has, sink)
+			if o.Sinks[sink] = (time.Time{}); has {
+				o.Sinks[sink] = e.rev.ExportedAt
 			}
 		}
 		out[k] = o
@@ -168,13 +172,14 @@ func (m *memory) owed() func(do func(Owed)) error {
 	return each(out)
 }
 
-// each calls do with each of them.
-func each(all map[analytics.Key]Owed) func(do func(Owed)) error {
-	return func(do func(Owed)) error {
+// each yields each of them.
+func each(all map[analytics.Key]state.Entry) iter.Seq[*state.Entry] {
+	return func(yield func(*state.Entry) bool) {
 		for _, o := range all {
-			do(o)
+			if !yield(&o) {
+				return
+			}
 		}
-		return nil
 	}
 }
 

@@ -25,12 +25,8 @@ func (w *world) begun() []string {
 	}
 	var keys []string
 	for _, u := range underWay {
-		k, err := analytics.ParseKey(u.Key)
-		if err != nil {
-			w.Fatal(err)
-		}
-		if _, aside := w.ledger.asides()[k]; !aside {
-			keys = append(keys, u.Key)
+		if _, aside := w.ledger.asides()[u.Key]; !aside {
+			keys = append(keys, u.Key.String())
 		}
 	}
 	return keys
@@ -38,11 +34,13 @@ func (w *world) begun() []string {
 
 // malformedError is the client's error for an answer with a row that cannot be stored.
 func malformedError() error {
-	return &docsapi.Error{Op: "visitors", Status: http.StatusOK, Outcome: docsapi.Permanent, FromAPI: true, Message: "human: want an integer", Err: docsapi.ErrMalformed}
+	return &docsapi.Error{Op: "visitors", Status: http.StatusOK, Outcome: docsapi.Permanent, FromAPI: true,
+		Message: "human: want an integer", Err: docsapi.ErrMalformed}
 }
 
 func refusedError() error {
-	return &docsapi.Error{Op: "visitors", Status: http.StatusBadRequest, Outcome: docsapi.Permanent, FromAPI: true, Message: "too old"}
+	return &docsapi.Error{Op: "visitors", Status: http.StatusBadRequest, Outcome: docsapi.Permanent, FromAPI: true,
+		Message: "too old"}
 }
 
 // TestScarceBudget: a budget that is not enough for everything reads complete windows,
@@ -96,17 +94,17 @@ func TestHeldBack(t *testing.T) {
 	w.service.put(old, 1250, 1)
 	w.service.put(small, 100, 1)
 	w.service.limited, w.service.budget = true, 8
-	run := func() Result {
+	run := func() Summary {
 		work := w.work(asked(w.lacking(asked(young, old, small))...))
 		for _, k := range []analytics.Key{young, old} {
 			work.Sizes.Learn(k, 1250)
 		}
 		work.Sizes.Learn(small, 100)
-		work.Policy.Limit, work.Movements = 8, w.ledger.moves
-		return w.clean(w.process().Run(t.Context(), work))
+		work.Policy.Limit, work.Learned = 8, w.ledger.learned
+		return w.clean(reading(t.Context(), w.process(), work))
 	}
 	r := run()
-	if r.Committed != 2 || w.shown(old).Number != 0 || len(w.begun()) != 0 || r.Wanted != 5 || !r.BudgetSpent {
+	if r.Committed != 2 || w.shown(old).Number != 0 || len(w.begun()) != 0 || r.wanted != 5 || !r.BudgetSpent {
 		t.Errorf("result %+v, begun %v", r, w.begun())
 	}
 	// It does not wait for ever: after two hours it is begun anyway.
@@ -147,14 +145,14 @@ func TestSmallPages(t *testing.T) {
 					work.Sizes.SetPerPage("prj_a", c.cap)
 				}
 				work.Sizes.Learn(k, int64(c.rows))
-				w.clean(w.process().Run(t.Context(), work))
+				w.clean(reading(t.Context(), w.process(), work))
 				if rev := w.shows(k, 2); !rev.Verified || w.service.requests() != c.want {
 					t.Errorf("%d requests, want %d; %+v", w.service.requests(), c.want, rev)
 				}
 				// A service that returns to large pages is read, too.
 				w.service.cap = 0
 				w.service.again()
-				w.clean(w.process().Run(t.Context(), work))
+				w.clean(reading(t.Context(), w.process(), work))
 				if rev := w.shown(k); !rev.Verified {
 					t.Errorf("%+v", rev)
 				}
@@ -186,7 +184,8 @@ func TestBadWindowsStopNobody(t *testing.T) {
 				items := slices.DeleteFunc(asked(w.lacking(asked(keys...))...), func(i schedule.Item) bool {
 					return w.ledger.asides()[i.Key].Until.After(w.now)
 				})
-				return append(items, schedule.Item{Key: day("prj_a", 99), TotalsOnly: true, Reason: schedule.ReasonOpen})
+				return append(items, schedule.Item{Key: day("prj_a", 99), TotalsOnly: true,
+					Reason: schedule.ReasonOpen})
 			}
 			runs := 0
 			for ; len(w.ledger.keys()) < 13; runs++ {
@@ -247,7 +246,8 @@ func TestPlanAfterAnOutage(t *testing.T) {
 		keys := w.days("prj_a", 6)
 		plan := func() []schedule.Item {
 			aside := func(k analytics.Key) (analytics.Aside, bool) { a, ok := w.ledger.asides()[k]; return a, ok }
-			in := schedule.Input{Now: w.now, Projects: []string{"prj_a"}, Specs: []analytics.Spec{{Granularity: analytics.Day}}, Known: w.ledger.known, Aside: aside}
+			in := schedule.Input{Now: w.now, Projects: []string{"prj_a"},
+				Specs: []analytics.Spec{{Granularity: analytics.Day}}, Known: w.ledger.known, Aside: aside}
 			items, _, _, err := schedule.Asked(in, keys[5].From, keys[0].To)
 			if err != nil {
 				t.Fatal(err)
@@ -294,7 +294,8 @@ func TestSuspectRows(t *testing.T) {
 	}
 	r := w.clean(w.run(asked(k)...))
 	e, _ := w.ledger.newest(k)
-	if e.rev.Verified || e.prov.MovedRows != 250 || e.prov.RepeatedRows != 1 || r.Unverified != 1 || r.MovedRows != 250 || r.RepeatedRows != 1 {
+	if e.rev.Verified || e.prov.MovedRows != 250 || e.prov.RepeatedRows != 1 || r.Unverified != 1 ||
+		r.MovedRows != 250 || r.RepeatedRows != 1 {
 		t.Errorf("%+v, %+v, %+v", e.rev, e.prov, r)
 	}
 }
@@ -332,8 +333,10 @@ type anyService struct {
 
 func newAnyService(t *rapid.T, dir string) *anyService {
 	s := &anyService{
-		world: newWorld(t, dir), t: t, rows: map[analytics.Key]int{}, bad: map[analytics.Key]error{}, requests: map[analytics.Key]int{},
-		restless: rapid.Bool().Draw(t, "restless"), alike: rapid.Bool().Draw(t, "alike"), limit: rapid.IntRange(4, 30).Draw(t, "limit"),
+		world: newWorld(t, dir), t: t, rows: map[analytics.Key]int{}, bad: map[analytics.Key]error{},
+		requests: map[analytics.Key]int{},
+		restless: rapid.Bool().Draw(t, "restless"), alike: rapid.Bool().Draw(t, "alike"),
+		limit:  rapid.IntRange(4, 30).Draw(t, "limit"),
 		outage: rapid.IntRange(0, 3).Draw(t, "outage"),
 	}
 	s.now = noon(7)
@@ -372,11 +375,13 @@ func (s *anyService) run1(n int, killed bool) {
 	s.service.budget = s.limit
 	s.faults = nil
 	if killed {
-		call := rapid.SampledFrom([]string{callAsk, callRecord, callReplace, callCommitted, string(StepSealed)}).Draw(s.t, "killed at")
-		s.failing(call, rapid.IntRange(1, 5).Draw(s.t, "nth"), rapid.SampledFrom([]fault{killedBefore, killedAfter}).Draw(s.t, "when"))
+		call := rapid.SampledFrom([]string{callAsk, callRecord, callReplace, callCommitted,
+			string(StepSealed)}).Draw(s.t, "killed at")
+		s.failing(call, rapid.IntRange(1, 5).Draw(s.t, "nth"),
+			rapid.SampledFrom([]fault{killedBefore, killedAfter}).Draw(s.t, "when"))
 	}
 	p := s.process()
-	if _, _, err := p.Recover(s.t.Context(), s.ledger.owed()); err != nil && !killed {
+	if _, _, err := recovering(s.t.Context(), p, s.ledger.owed()); err != nil && !killed {
 		s.t.Fatal(err)
 	}
 	work := s.work(nil)
@@ -389,23 +394,23 @@ func (s *anyService) run1(n int, killed bool) {
 		work.Sizes.SetPerPage(project, rows)
 	}
 	in := schedule.Input{
-		Now: s.now, Projects: []string{"prj_a"}, Specs: []analytics.Spec{{Granularity: analytics.Day}}, Since: day("prj_a", 0).From,
+		Now: s.now, Projects: []string{"prj_a"}, Specs: []analytics.Spec{{Granularity: analytics.Day}},
+		Since:  day("prj_a", 0).From,
 		Settle: settle, Known: s.ledger.known, Provisional: s.ledger.provisional(), Rotate: n, Sizes: work.Sizes,
 		Aside: func(k analytics.Key) (analytics.Aside, bool) { a, ok := s.ledger.asides()[k]; return a, ok },
 		GaveUp: func(k analytics.Key) bool {
 			e, ok := s.ledger.newest(k)
 			return ok && e.rev.TotalsOnly() && e.prov.Requests > 1
 		},
-		Policy: schedule.Policy{Limit: s.limit, Settle: settle, Moved: func(k schedule.MovementKey) (schedule.Movement, bool) {
-			m, ok := s.ledger.moves[k]
-			return m, ok
+		Policy: schedule.Policy{Limit: s.limit, Settle: settle, Learned: func(of schedule.Series) schedule.Facts {
+			return s.ledger.learned[of]
 		}},
 	}
 	before := len(s.begun())
 	due, _ := schedule.Plan(in)
 	work.Items = slices.DeleteFunc(due, func(i schedule.Item) bool { return s.rows[i.Key] == 0 && !s.has(i.Key) })
-	work.Policy, work.Movements = in.Policy, s.ledger.moves
-	p.Run(s.t.Context(), work)
+	work.Policy, work.Learned = in.Policy, s.ledger.learned
+	reading(s.t.Context(), p, work)
 	// Where sizes cannot be derived from other windows, two can be begun.
 	if s.alike && !killed && len(s.begun()) > 1 && before <= 1 {
 		s.t.Fatalf("begun: %v", s.begun())

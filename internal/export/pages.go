@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"sync"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/spool"
@@ -17,12 +16,13 @@ var (
 	// errDrift: the window changed while it was read.
 	errDrift = errors.New("the window changed while it was read")
 	// errMoved is drift that shows in other totals: the page that has them belongs to
-	// the window as it is now.
+	// the moved window.
 	errMoved = fmt.Errorf("%w: its totals moved", errDrift)
 	// errNoRows: the last reading brought no rows, under totals that are not zero, of a
 	// window whose rows are known. They are kept.
-	errNoRows = errors.New("the service sends no rows, although the totals are not zero; the rows of the former reading are kept")
-	// errRepeats ends a reading that would go on for ever.
+	errNoRows = errors.New("the service sends no rows, although the totals are not zero; " +
+		"the rows of the former reading are kept")
+	// errRepeats ends a reading that would never end.
 	errRepeats = errors.New("the service sends the same rows again at another offset")
 )
 
@@ -31,14 +31,13 @@ var (
 // after the last page. That holds for some of the pages as it does for all. A page is full
 // if it has as many rows as the others, which may be fewer than were requested.
 //
-// An empty page beyond the first is no part of the window: it only says that the window
+// An empty page beyond the first is not part of the window: it only shows that the window
 // ends before it.
 type pages struct {
 	log *spool.PageLog
 	// tolerant: this is the last reading, which accepts whatever comes.
 	tolerant bool
 
-	mu sync.Mutex
 	// totals of the page that came first, and of the one at the highest offset.
 	totals, newest analytics.Totals
 	// size is how many rows a page has that others follow; 0: there is none yet.
@@ -71,7 +70,7 @@ func newPages(log *spool.PageLog, tolerant bool) *pages {
 		log: log, tolerant: tolerant, furthest: -1, highest: -1, last: math.MaxInt, beyond: math.MaxInt,
 		seen: map[uint64]int{},
 	}
-	logged := log.Pages()
+	logged := log.Pages
 	for _, offset := range slices.Sorted(maps.Keys(logged)) {
 		_ = p.add(offset, logged[offset]) // p.drift has it
 	}
@@ -80,8 +79,6 @@ func newPages(log *spool.PageLog, tolerant bool) *pages {
 
 // add takes a page into account and returns the first drift so far.
 func (p *pages) add(offset int, page spool.PageInfo) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	if p.highest < 0 {
 		p.totals = page.Totals
 	}
@@ -115,7 +112,8 @@ func (p *pages) add(offset int, page spool.PageInfo) error {
 	case p.beyond <= max(p.promised, p.furthest):
 		p.drift = fmt.Errorf("%w: no rows at offset %d, but another page says that there are", errDrift, p.beyond)
 	case p.furthest > p.last:
-		p.drift = fmt.Errorf("%w: the page at offset %d is the last, but there is one at offset %d", errDrift, p.last, p.furthest)
+		p.drift = fmt.Errorf("%w: the page at offset %d is the last, but there is one at offset %d", errDrift, p.last,
+			p.furthest)
 	}
 	if p.size == 0 && page.HasMore {
 		p.size = page.Rows
@@ -129,7 +127,7 @@ func isBeyond(offset int, page spool.PageInfo) bool {
 }
 
 // covers is how many offsets a page covers. An empty one that says that more follow is
-// taken for a page whose rows were all removed meanwhile.
+// taken for a page whose rows were all removed since.
 func covers(page spool.PageInfo) int {
 	if page.Rows == 0 && page.HasMore {
 		return analytics.PageRows
@@ -141,8 +139,6 @@ func covers(page spool.PageInfo) int {
 // tolerant reading, at the second empty page that says that more follow. A window's last
 // page may repeat another: it is the end.
 func (p *pages) repeats(page analytics.Page) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	if page.HasMore && len(page.Rows) > 0 {
 		var h maphash.Hash
 		h.SetSeed(seed)
@@ -165,10 +161,8 @@ func (p *pages) repeats(page analytics.Page) error {
 // firstMissing returns the first offset whose row is missing, and how many rows may be
 // requested there so that none comes twice; false where the window is whole.
 func (p *pages) firstMissing() (offset, limit int, missing bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	for {
-		page, ok := p.log.Page(p.checked)
+		page, ok := p.log.Pages[p.checked]
 		if !ok {
 			break
 		}
@@ -178,19 +172,11 @@ func (p *pages) firstMissing() (offset, limit int, missing bool) {
 		p.checked += covers(page)
 	}
 	for n := 1; n < analytics.PageRows && p.checked+n <= p.highest; n++ {
-		if page, ok := p.log.Page(p.checked + n); ok && page.Rows > 0 {
+		if page, ok := p.log.Pages[p.checked+n]; ok && page.Rows > 0 {
 			return p.checked, n, true
 		}
 	}
 	return p.checked, analytics.PageRows, true
-}
-
-// end returns what is known about the end: the offset of the furthest page, where the next
-// one begins, and whether there is one.
-func (p *pages) end() (furthest, next int, more bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.furthest, p.next, p.more || p.furthest < 0
 }
 
 // guess returns the offset of a page that may exist although no page says so, and how many
@@ -198,8 +184,6 @@ func (p *pages) end() (furthest, next int, more bool) {
 // at most halfway to a page that is known not to exist. false: the end is known or close,
 // where each page tells of the next, or nothing is known.
 func (p *pages) guess(most int) (offset, surely int, ok bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	if p.size == 0 || p.last < math.MaxInt {
 		return 0, 0, false
 	}
@@ -208,35 +192,14 @@ func (p *pages) guess(most int) (offset, surely int, ok bool) {
 	return (exists + step) * p.size, exists + 1, step > 1
 }
 
-// sizeOr returns how many rows a page has that others follow, or what was expected.
-func (p *pages) sizeOr(expected int) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.size > 0 {
-		return p.size
-	}
-	return expected
-}
-
-// isEmpty reports whether there is no page yet.
-func (p *pages) isEmpty() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.highest < 0
-}
-
 // atLeast returns how many pages the window has at least.
 func (p *pages) atLeast() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	return p.promised/max(p.size, 1) + 1
 }
 
 // movedRows counts the rows of pages whose totals are not those of the whole.
 func (p *pages) movedRows() (rows int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, page := range p.log.Pages() {
+	for _, page := range p.log.Pages {
 		if page.Totals != p.newest {
 			rows += int64(page.Rows)
 		}

@@ -18,34 +18,37 @@ import (
 // prediction was too high.
 func TestRequests(t *testing.T) {
 	for _, c := range []struct{ rows, predict, want, wasted int }{
-		{0, 0, 1, 0}, {1, 0, 1, 0}, {249, 0, 1, 0}, {250, 0, 1, 0}, {251, 0, 2, 0}, {500, 0, 2, 0}, {501, 0, 3, 0}, {2500, 0, 10, 0},
+		{0, 0, 1, 0}, {1, 0, 1, 0}, {249, 0, 1, 0}, {250, 0, 1, 0}, {251, 0, 2, 0}, {500, 0, 2, 0}, {501, 0, 3, 0},
+		{2500, 0, 10, 0},
 		{0, 1, 1, 0}, {251, 2, 2, 0}, {500, 2, 2, 0}, {2500, 10, 10, 0}, // right
 		{501, 2, 3, 0}, {2500, 1, 10, 0}, {2500, 7, 10, 0}, // too low
 		{0, 2, 2, 1}, {250, 2, 2, 1}, {500, 3, 3, 1}, {2400, 40, 11, 1}, // too high
 	} {
 		for _, concurrency := range []int{1, 4, 16} {
-			t.Run(fmt.Sprintf("%d rows, %d predicted, concurrency %d", c.rows, c.predict, concurrency), func(t *testing.T) {
-				w := newWorld(t, t.TempDir())
-				w.concurrency, w.predict = concurrency, c.predict
-				w.service.limited, w.service.budget = true, 100
-				k := day("prj_a", 0)
-				w.service.put(k, c.rows, 1)
-				r := w.clean(w.run(asked(k)...))
-				if got := w.service.requests(); got != c.want || r.Mispredicted != c.wasted {
-					t.Errorf("%d requests, %d mispredicted; want %d, %d", got, r.Mispredicted, c.want, c.wasted)
-				}
-				if got := w.ledger.counters["pages_mispredicted_total project prj_a"]; got != int64(c.wasted) {
-					t.Errorf("pages_mispredicted_total %d, want %d", got, c.wasted)
-				}
-				if rev := w.shows(k, 1); !rev.Verified || rev.Rows != int64(c.rows) || rev.Totals != totalsOf(w.service.all(k)) {
-					t.Errorf("revision %+v", rev)
-				}
-				if e, _ := w.ledger.newest(k); e.prov.Requests != c.want {
-					t.Errorf("the ledger says %d requests, want %d", e.prov.Requests, c.want)
-				}
-				w.emptySpool()
-				w.limits(t, analytics.PageRows)
-			})
+			t.Run(fmt.Sprintf("%d rows, %d predicted, concurrency %d", c.rows, c.predict, concurrency),
+				func(t *testing.T) {
+					w := newWorld(t, t.TempDir())
+					w.concurrency, w.predict = concurrency, c.predict
+					w.service.limited, w.service.budget = true, 100
+					k := day("prj_a", 0)
+					w.service.put(k, c.rows, 1)
+					r := w.clean(w.run(asked(k)...))
+					if got := w.service.requests(); got != c.want || r.Mispredicted != c.wasted {
+						t.Errorf("%d requests, %d mispredicted; want %d, %d", got, r.Mispredicted, c.want, c.wasted)
+					}
+					if got := w.ledger.counters["pages_mispredicted_total project prj_a"]; got != int64(c.wasted) {
+						t.Errorf("pages_mispredicted_total %d, want %d", got, c.wasted)
+					}
+					if rev := w.shows(k, 1); !rev.Verified || rev.Rows != int64(c.rows) ||
+						rev.Totals != totalsOf(w.service.all(k)) {
+						t.Errorf("revision %+v", rev)
+					}
+					if e, _ := w.ledger.newest(k); e.prov.Requests != c.want {
+						t.Errorf("the ledger says %d requests, want %d", e.prov.Requests, c.want)
+					}
+					w.emptySpool()
+					w.limits(t, analytics.PageRows)
+				})
 		}
 	}
 }
@@ -135,7 +138,8 @@ func TestDrift(t *testing.T) {
 				}
 				r := w.clean(w.run(asked(k)...))
 				restarts := min(times, schedule.MaxReadings-1)
-				if got := w.ledger.counters["window_drift_total project prj_a"]; r.Drifted != restarts || got != int64(restarts) {
+				if got := w.ledger.counters["window_drift_total project prj_a"]; r.Drifted != restarts ||
+					got != int64(restarts) {
 					t.Errorf("%d readings drifted, %d counted; want %d", r.Drifted, got, restarts)
 				}
 				want := restarts*c.requests + 3
@@ -177,7 +181,7 @@ func TestRequestsOfALateWindow(t *testing.T) {
 	w.failing(string(StepSealed), 1, killedAfter)
 	w.run(asked(k)...)
 	w.faults = nil
-	w.recovered()
+	w.clean(w.run(asked(k)...))
 	if e, _ := w.ledger.newest(k); e.prov.Requests != 2+3 || w.service.requests() != 2+3 {
 		t.Errorf("%d requests, the ledger says %d", w.service.requests(), e.prov.Requests)
 	}
@@ -279,7 +283,8 @@ func TestOffsetIgnored(t *testing.T) {
 				return &analytics.Page{Rows: rowsOf(rows, 1), HasMore: true}, nil
 			}
 			r := w.run(asked(a, b)...)
-			if len(r.Warnings) != 1 || len(r.Errors) != 0 || r.Left != 1 || r.Committed != 1 || !strings.Contains(r.Warnings[0].Error(), a.String()) {
+			if len(r.Warnings) != 1 || len(r.Errors) != 0 || r.Left != 1 || r.Committed != 1 ||
+				!strings.Contains(r.Warnings[0].Error(), a.String()) {
 				t.Errorf("result %+v", r)
 			}
 			if got := w.service.requests(); got > 3*schedule.MaxReadings+3 {
@@ -341,7 +346,7 @@ func TestPagesOfTheNewest(t *testing.T) {
 	w := newWorld(t, t.TempDir())
 	newest, older, totals := day("prj_a", 0), day("prj_a", -1), day("prj_b", 0)
 	for i, k := range []analytics.Key{newest, older, totals} {
-		w.service.put(k, 600, i)
+		w.service.put(k, topPages+100, i)
 	}
 	w.clean(w.run(
 		schedule.Item{Key: newest, Reason: schedule.ReasonMissing, Newest: true},
@@ -393,12 +398,17 @@ func TestNoRowsUnderTotals(t *testing.T) {
 				}
 				return &analytics.Page{Totals: totalsOf(full)}, nil
 			}
-			var last Result
+			var last Summary
 			plan := func() []schedule.Item {
 				in := schedule.Input{
-					Now: w.now, Projects: []string{"prj_a"}, Specs: []analytics.Spec{{Granularity: analytics.Day}}, Since: k.From,
+					Now: w.now, Projects: []string{"prj_a"}, Specs: []analytics.Spec{{Granularity: analytics.Day}},
+					Since:  k.From,
 					Settle: settle, Known: w.ledger.known, Provisional: w.ledger.provisional(),
-					Aside: func(k analytics.Key) (analytics.Aside, bool) { a, ok := w.ledger.asides()[k]; return a, ok },
+					Aside: func(k analytics.Key) (analytics.Aside, bool) {
+						a, ok := w.ledger.asides()[k]
+						return a,
+							ok
+					},
 				}
 				due, _ := schedule.Plan(in)
 				return slices.DeleteFunc(due, func(i schedule.Item) bool { return i.Key != k })
@@ -409,7 +419,7 @@ func TestNoRowsUnderTotals(t *testing.T) {
 					if rev, ok := w.ledger.known(k); ok {
 						work.Sizes.Learn(k, rev.Rows)
 					}
-					last = w.process().Run(t.Context(), work)
+					last = reading(t.Context(), w.process(), work)
 					w.emptySpool()
 				}
 			}
@@ -424,7 +434,8 @@ func TestNoRowsUnderTotals(t *testing.T) {
 				return
 			}
 			w.shows(k, 1)
-			if rev.Settled || !rev.Verified || last.SetAside != 1 || len(last.Warnings) != 1 || !schedule.GivenUp(w.ledger.asides()[k]) {
+			if rev.Settled || !rev.Verified || last.SetAside != 1 || len(last.Warnings) != 1 ||
+				!schedule.GivenUp(w.ledger.asides()[k]) {
 				t.Errorf("%+v, %+v", rev, last)
 			}
 			// Who names it has it read, and well.

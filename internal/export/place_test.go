@@ -77,7 +77,8 @@ func TestOlderState(t *testing.T) {
 		}
 		before := c.shown()
 		restore()
-		if markers, err := filepath.Glob(filepath.Join(c.cfg.ParquetURL, "_docgauge_*.json")); err != nil || len(markers) != 1 {
+		if markers, err := filepath.Glob(filepath.Join(c.cfg.ParquetURL, "_docgauge_*.json")); err != nil ||
+			len(markers) != 1 {
 			t.Fatal(markers, err)
 		} else if !tc.marked {
 			if err := os.Remove(markers[0]); err != nil {
@@ -113,7 +114,8 @@ func TestMisplacedSink(t *testing.T) {
 		name string
 		keep bool // one window of it
 		sink string
-	}{{"empty", false, config.SinkParquet}, {"half filled", true, config.SinkParquet}, {"empty table", false, config.SinkDelta}} {
+	}{{"empty", false, config.SinkParquet}, {"half filled", true, config.SinkParquet},
+		{"empty table", false, config.SinkDelta}} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := newClocks(t)
 			c.cfg.Sinks, c.cfg.DeltaURL = config.Sinks{tc.sink}, filepath.Join(t.TempDir(), "delta")
@@ -151,7 +153,8 @@ func TestMisplacedSink(t *testing.T) {
 			c.truth = c.now
 			for i, requests := range []int{3, 1} { // a new day, one that settles and the running one, then that alone
 				s, got := c.run()
-				if s.Outcome != Failed || len(s.Errors) != 1 || !strings.Contains(s.Errors[0], "is it the right place, and mounted?") || got != requests {
+				if s.Outcome != Failed || len(s.Errors) != 1 ||
+					!strings.Contains(s.Errors[0].Error(), "is it the right place, and mounted?") || got != requests {
 					t.Errorf("run %d: %d requests, %+v", i, got, s)
 				}
 			}
@@ -184,7 +187,7 @@ func TestNewPlace(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	c.open(func(a *app.App) {
-		if _, err := coverage.Rebuild(t.Context(), a.State, a.Sinks, a.HeldInSpool, a.Log); err != nil {
+		if _, err := coverage.Rebuild(t.Context(), a.State, a.Sinks, a.InSpool, a.Log); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -160,10 +160,10 @@ func (p *power) observe(ev Event) {
 	}
 }
 
-// wire is the source, the ledger and the gauges behind a power. Methods that it does not
+// wire is the service and the ledger behind a power. Methods that it does not
 // have cannot fail.
 type wire struct {
-	book
+	windowLedger
 	p *power
 }
 
@@ -175,13 +175,7 @@ func (w wire) VisitorsPage(ctx context.Context, q docsapi.VisitorsQuery) (page a
 	return page, err
 }
 
-// book is a ledger and its gauges.
-type book interface {
-	Ledger
-	Gauges
-}
-
-func (w *world) api() Source {
+func (w *world) api() pageReader {
 	if w.source != nil {
 		return w.source
 	}
@@ -197,27 +191,27 @@ func local(err error) error {
 }
 
 func (w wire) Record(ctx context.Context, rev analytics.Revision, prov analytics.Provenance, sinks []string) error {
-	return local(w.p.do(callRecord, func() error { return w.book.Record(ctx, rev, prov, sinks) }))
+	return local(w.p.do(callRecord, func() error { return w.windowLedger.Record(ctx, rev, prov, sinks) }))
 }
 
 func (w wire) Committed(ctx context.Context, rev analytics.Revision, sink string, at time.Time) error {
-	return local(w.p.do(callCommitted, func() error { return w.book.Committed(ctx, rev, sink, at) }))
+	return local(w.p.do(callCommitted, func() error { return w.windowLedger.Committed(ctx, rev, sink, at) }))
 }
 
 func (w wire) Forget(ctx context.Context, rev analytics.Revision) error {
-	return local(w.p.do(callForget, func() error { return w.book.Forget(ctx, rev) }))
+	return local(w.p.do(callForget, func() error { return w.windowLedger.Forget(ctx, rev) }))
 }
 
 func (w wire) SetOpen(ctx context.Context, k analytics.Key, t analytics.Totals, at time.Time) error {
-	return local(w.p.do(callOpen, func() error { return w.book.SetOpen(ctx, k, t, at) }))
+	return local(w.p.do(callOpen, func() error { return w.windowLedger.SetOpen(ctx, k, t, at) }))
 }
 
 func (w wire) SetPages(ctx context.Context, rev analytics.Revision, pages []analytics.Row) error {
-	return local(w.p.do(callPages, func() error { return w.book.SetPages(ctx, rev, pages) }))
+	return local(w.p.do(callPages, func() error { return w.windowLedger.SetPages(ctx, rev, pages) }))
 }
 
 func (w wire) Count(ctx context.Context, name string, n int64, labels ...string) error {
-	return local(w.p.do(callCount, func() error { return w.book.Count(ctx, name, n, labels...) }))
+	return local(w.p.do(callCount, func() error { return w.windowLedger.Count(ctx, name, n, labels...) }))
 }
 
 // wiredSink is a sink behind a power.

@@ -11,10 +11,10 @@ import (
 	"github.com/docgauge/docgauge/internal/spool"
 )
 
-// freshPage is a page that is of use to the next reading.
+// freshPage is a page and when it was requested.
 type freshPage struct {
 	page      analytics.Page
-	requested time.Time // before its request
+	requested time.Time
 }
 
 // readPages is one reading: it brings every page that is not in the page log yet, up to
@@ -33,28 +33,32 @@ func (w *window) readPages(ctx context.Context) error {
 	}
 	type answer struct {
 		to  query
+		got freshPage
 		err error
 	}
 	ahead, answers := w.newAhead(ctx), make(chan answer)
 	var failure error
 	for {
-		for failure == nil && len(ahead.inFlight) < w.p.cfg.Concurrency {
+		for failure == nil && len(ahead.inFlight) < w.e.concurrency() {
 			q, ok := ahead.next()
 			if !ok {
 				break
 			}
 			go func() {
-				_, err := w.fetch(ctx, q)
-				answers <- answer{q, err}
+				page, err := w.ask(ctx, q.offset, q.limit)
+				answers <- answer{q, page, err}
 			}()
 		}
 		if len(ahead.inFlight) == 0 {
 			return failure
 		}
-		got := <-answers
-		ahead.answered(got.to)
+		a := <-answers
+		if a.err == nil {
+			a.err = w.record(ctx, a.got, a.to.guess)
+		}
+		ahead.answered(a.to)
 		if failure == nil {
-			failure = got.err
+			failure = a.err
 		}
 	}
 }
@@ -71,10 +75,11 @@ func (w *window) readTotals(ctx context.Context) error {
 		page = w.carried[n-1].page
 		page.Offset = 0
 	} else {
-		var err error
-		if page, err = w.ask(ctx, 0, 1); err != nil {
+		got, err := w.ask(ctx, 0, 1)
+		if err != nil {
 			return err
 		}
+		page = got.page
 	}
 	page.Rows, page.HasMore = nil, true
 	if err := w.log.Append(page); err != nil {
@@ -103,12 +108,15 @@ func (w *window) takeCarried(ctx context.Context) error {
 			break
 		}
 	}
-	first, err := w.fetch(ctx, query{offset, analytics.PageRows, false})
+	first, err := w.ask(ctx, offset, analytics.PageRows)
+	if err == nil {
+		err = w.record(ctx, first, false)
+	}
 	if err != nil {
 		return err
 	}
 	for _, c := range carried {
-		if c.page.Totals != first.Totals || c.page.Offset == offset {
+		if c.page.Totals != first.page.Totals || c.page.Offset == offset {
 			continue
 		}
 		if err := w.log.AppendAgain(c.page); err != nil {
@@ -121,44 +129,38 @@ func (w *window) takeCarried(ctx context.Context) error {
 	return nil
 }
 
-// fetch requests a page and records it.
-func (w *window) fetch(ctx context.Context, q query) (analytics.Page, error) {
-	requested := w.p.cfg.Now()
-	page, err := w.ask(ctx, q.offset, q.limit)
-	if err == nil {
-		err = w.record(ctx, page, q.guess, requested)
-	}
-	return page, err
-}
-
 // ask sends a request when it is this window's turn.
-func (w *window) ask(ctx context.Context, offset, limit int) (analytics.Page, error) {
+func (w *window) ask(ctx context.Context, offset, limit int) (got freshPage, err error) {
+	got.requested = w.e.app.Now()
 	if err := w.run.order.wait(ctx, w.turn, w.run.ample); err != nil {
-		return analytics.Page{}, err
+		return got, err
 	}
 	if ctx.Err() != nil {
-		return analytics.Page{}, context.Cause(ctx)
+		return got, context.Cause(ctx)
 	}
-	page, err := w.p.source.VisitorsPage(ctx, docsapi.VisitorsQuery{
+	got.page, err = w.e.service.VisitorsPage(ctx, docsapi.VisitorsQuery{
 		Project: w.item.Project, Window: w.item.Window, Offset: offset, Limit: limit,
 	})
 	if err == nil {
 		w.run.noteAnswer(w.item.Project)
 	}
-	return page, err
+	return got, err
 }
 
 // record puts a page into the page log and verifies it. Drift ends the reading, so that no
-// request is spent on the rest of it; a tolerant reading ends only where it would go on for
-// ever. A guess that found nothing is recorded too, so that it is not repeated.
-func (w *window) record(ctx context.Context, page analytics.Page, guess bool, requested time.Time) error {
+// request is spent on the rest of it; a tolerant reading ends only where it would never end by
+// itself. A guess that found nothing is recorded too, so that it is not repeated.
+func (w *window) record(ctx context.Context, got freshPage, guess bool) error {
+	page, info := got.page, infoOf(got.page)
 	if err := w.log.Append(page); err != nil {
 		return err
 	}
-	info := infoOf(page)
 	drift := w.pages.add(page.Offset, info)
 	if guess && isBeyond(page.Offset, info) {
-		if err := w.noteInVain(ctx); err != nil {
+		w.mispredicted++
+		w.observe(StepMispredicted, 0)
+		w.e.count(func(s *Summary) { s.Mispredicted++ })
+		if err := w.e.ledger.Count(ctx, "pages_mispredicted_total", 1, "project", w.item.Project); err != nil {
 			return err
 		}
 	} else {
@@ -172,19 +174,9 @@ func (w *window) record(ctx context.Context, page analytics.Page, guess bool, re
 		return fmt.Errorf("%w: %w", errDrift, repeats)
 	}
 	if errors.Is(drift, errMoved) && page.Totals != w.pages.totals {
-		w.mu.Lock()
-		w.fresh = append(w.fresh, freshPage{page, requested})
-		w.mu.Unlock()
+		w.fresh = append(w.fresh, got)
 	}
 	return drift
-}
-
-// noteInVain counts a page that was requested although it does not exist.
-func (w *window) noteInVain(ctx context.Context) error {
-	w.inVain++
-	w.observe(StepMispredicted, 0)
-	w.run.locked(func() { w.run.result.Mispredicted++ })
-	return w.p.gauges.Count(ctx, "pages_mispredicted_total", 1, "project", w.item.Project)
 }
 
 func infoOf(page analytics.Page) spool.PageInfo {

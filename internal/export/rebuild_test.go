@@ -14,7 +14,7 @@ import (
 )
 
 func (a *archives) rebuild() (coverage.Rebuilt, error) {
-	return coverage.Rebuild(a.Context(), a.app.State, a.app.Sinks, a.app.HeldInSpool, a.app.Log)
+	return coverage.Rebuild(a.Context(), a.app.State, a.app.Sinks, a.app.InSpool, a.app.Log)
 }
 
 // TestRebuild: the ledger says what each sink shows, and what only the spool has.
@@ -43,10 +43,12 @@ func TestRebuild(t *testing.T) {
 		first, second bool // has it
 		requests      int
 	}{
-		0: {2, true, true, 3}, 1: {2, false, true, 3}, 3: {2, false, false, 3}, 4: {2, false, true, 3}, 5: {3, false, true, 0}, 6: {2, true, true, 3},
+		0: {2, true, true, 3}, 1: {2, false, true, 3}, 3: {2, false, false, 3}, 4: {2, false, true, 3},
+		5: {3, false, true, 0}, 6: {2, true, true, 3},
 	} {
 		e, known := entries[key(day)]
-		if !known || e.Number != want.number || e.Sinks[first.Name()].IsZero() == want.first || e.Sinks[second.Name()].IsZero() == want.second || e.Requests != want.requests {
+		if !known || e.Number != want.number || e.Sinks[first.Name()].IsZero() == want.first ||
+			e.Sinks[second.Name()].IsZero() == want.second || e.Requests != want.requests {
 			t.Errorf("day %d: %+v, want %+v", day, e, want)
 		}
 		if len(e.Checksum) != 16 {
@@ -84,10 +86,7 @@ func (a *archives) seal(rev analytics.Revision) {
 	if err := f.Append(page); err != nil {
 		a.Fatal(err)
 	}
-	if _, err := a.app.Spool.Seal(a.Context(), f, rev); err != nil {
-		a.Fatal(err)
-	}
-	if err := f.Discard(); err != nil {
+	if err := f.Wait(); err != nil {
 		a.Fatal(err)
 	}
 }

@@ -3,185 +3,133 @@ package export
 import (
 	"context"
 	"errors"
-	"maps"
+	"iter"
 	"slices"
-	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/spool"
-	"github.com/docgauge/docgauge/schedule"
+	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// Owed is a revision in the ledger that some sinks do not have yet.
-type Owed struct {
-	analytics.Revision
-	// Has lists the sinks that committed it.
-	Has []string
-}
-
-// Recover takes up what earlier runs left in the spool, without a request:
-// sealed windows that the ledger does not know are recorded, windows that a sink lacks are
-// delivered, those that were in memory from their page logs, and revisions that are owed
-// but of which nothing is left are forgotten, so that their windows are due again. It
-// returns how many windows it delivered to all sinks that lacked them, and the failures of
-// single sinks; other errors end it. Sinks that were down in an earlier run are tried again.
+// recover takes up what earlier runs left in the spool, without a request: windows that a
+// sink lacks are delivered from their page logs, and revisions of which neither the spool nor a
+// sink has anything are forgotten, so that their windows are due again. Sinks that were down in
+// an earlier run are tried again; their failures are in the summary, other errors end recover.
 //
-// ledger calls do with the newest revision of each window in the ledger, of which there can
-// be millions: only those that a sink lacks, or that the spool has, are kept.
-func (p *Pipeline) Recover(ctx context.Context, ledger func(do func(Owed)) error) (
-	delivered int, failures []error, err error,
-) {
-	p.down.Clear()
-	for sink := range p.withheld {
-		p.down.Store(sink, true)
+// entries are the newest revisions of all windows in the ledger, of which there can be millions.
+// changed says that the ledger has others now.
+func (e *Exporter) recover(ctx context.Context, entries iter.Seq[*state.Entry]) (changed bool, err error) {
+	e.down.Clear()
+	for sink := range e.misplaced {
+		e.down.Store(sink, true)
 	}
-	defer func() { err = errors.Join(err, p.spool.RemoveIdle()) }()
-	waiting, damaged, err := p.spool.List(ctx)
+	logs, err := e.app.Spool.Logs()
 	if err != nil {
-		return 0, nil, err
+		return changed, err
 	}
-	for _, err := range damaged {
-		p.cfg.Logger.Error("damaged window file put aside", "error", err)
-	}
-	logs, err := p.spool.Logs()
-	if err != nil {
-		return 0, nil, err
-	}
-	inSpool := map[string]bool{}
+	inSpool := map[analytics.Key]int32{} // the newest revision
 	for _, u := range logs {
-		inSpool[u.Key] = true
-	}
-	held := map[analytics.Key]int32{} // the newest revision in the spool
-	for _, sealed := range waiting {
-		held[sealed.Revision().Key] = max(held[sealed.Revision().Key], sealed.Revision().Number)
-	}
-	newest := map[analytics.Key]Owed{}
-	err = ledger(func(o Owed) {
-		if len(p.lacking(o.Revision, o)) > 0 || held[o.Key] > 0 || len(logs) > 0 && inSpool[o.Key.String()] {
-			newest[o.Key] = o
+		if u.Pages > 0 {
+			inSpool[u.Key] = max(inSpool[u.Key], u.Revision)
 		}
-	})
-	if err != nil {
-		return 0, nil, err
 	}
-	resealed, err := p.takeLogs(ctx, logs, newest, held)
-	if err != nil {
-		return 0, nil, err
-	}
-	waiting = append(waiting, resealed...)
-	if newest, err = p.forgetLost(ctx, newest, held); err != nil {
-		return 0, nil, err
-	}
-	for _, sealed := range waiting {
-		if err := ctx.Err(); err != nil {
-			return delivered, failures, err
+	owed := map[analytics.Key]*state.Entry{}
+	for o := range entries {
+		// A lost window is owed to no sink, and one that is not believed is read again.
+		counts := !o.Lost() && o.ExportedAt != analytics.Unbelieved
+		if counts && (inSpool[o.Key] > 0 || len(e.lacking(o)) > 0) {
+			owed[o.Key] = o
 		}
-		rev := sealed.Revision()
-		known := newest[rev.Key]
-		if rev.Number < max(known.Number, held[rev.Key]) {
-			// A newer revision has taken its place.
-			if err := p.spool.Remove(sealed); err != nil {
-				return delivered, failures, err
+	}
+	forgotten, elsewhere := map[analytics.Key]bool{}, map[string]int{}
+	// lost takes in that the spool does not have what is owed. Where a sink has it, the others can
+	// be filled from there; otherwise the revision is forgotten, so that its window is due again.
+	lost := func(o *state.Entry) error {
+		for _, at := range o.Sinks {
+			if !at.IsZero() {
+				for _, sink := range e.lacking(o) {
+					elsewhere[sink.Name()]++
+				}
+				return nil
 			}
-			continue
 		}
-		w := &window{p: p, sealed: sealed, recorded: known.Number == rev.Number, lacking: p.lacking(rev, known)}
-		if !w.recorded {
-			// The process died after step 2. The page log knows what the reading cost; where
-			// a power cut took it, the fewest requests are assumed.
-			if w.log, err = p.spool.Begin(rev.Key, rev.Number, rev.ExportedAt, time.Time{}); err != nil {
-				return delivered, failures, err
-			}
-			w.provenance.Requests = max(w.log.Requests(), schedule.Requests(rev.Rows, analytics.PageRows))
-			w.provenance.Checksum = sealed.Checksum()
-		}
-		done, err := w.commit(ctx, ctx)
-		failures = append(failures, done.Errors...)
-		if err != nil {
-			return delivered, failures, err
-		}
-		if done.Committed > 0 && len(w.lacking) > 0 {
-			delivered++
-			p.cfg.Logger.With(rev.Key.Attrs()).Info("window delivered from the spool", "revision", rev.Number)
+		changed, forgotten[o.Key] = true, true
+		e.app.Log.With(o.Key.Attrs()).Warn("window is in no sink and no longer in the spool: it will be read again")
+		return e.ledger.Forget(ctx, o.Revision)
+	}
+	for _, o := range owed {
+		if inSpool[o.Key] < o.Number && len(e.lacking(o)) > 0 {
+			err = errors.Join(err, lost(o))
 		}
 	}
-	return delivered, failures, nil
-}
-
-// takeLogs takes up the page logs of revisions that are in the ledger: windows that were in
-// memory when the process died, which are sealed now where a sink lacks them, and logs that
-// it had no time to remove. It adds to held what it returns.
-func (p *Pipeline) takeLogs(ctx context.Context, logs []spool.UnderWay, newest map[analytics.Key]Owed, held map[analytics.Key]int32) (
-	resealed []*spool.Sealed, err error,
-) {
-	recorded := map[string]Owed{}
-	for k, owed := range newest {
-		recorded[k.String()] = owed
-	}
+	done := map[analytics.Key]bool{}
 	for _, u := range logs {
-		owed, known := recorded[u.Key]
-		if !known || u.Revision > owed.Number {
-			continue // a reading that is not complete
+		if err == nil {
+			err = context.Cause(ctx)
 		}
-		log, err := p.spool.Begin(owed.Key, u.Revision, owed.ExportedAt, time.Time{})
 		if err != nil {
-			return nil, err
+			return changed, err
 		}
-		if u.Revision == owed.Number && held[owed.Key] < owed.Number && len(p.lacking(owed.Revision, owed)) > 0 {
-			sealed, err := p.spool.Seal(ctx, log, owed.Revision)
+		o, known := owed[u.Key]
+		recorded := known && u.Revision <= o.Number
+		w := &window{e: e}
+		if recorded {
+			w.lacking = e.lacking(o)
+		}
+		switch {
+		case u.Pages == 0:
+			err = e.app.Spool.Remove(u)
+		case forgotten[u.Key]: // the ledger may owe the revision before: the next run delivers that
+		case !recorded && u.Waiting: // the ledger is from an older backup
+			err = e.app.Spool.Return(u)
+		case !recorded && u.IsStale(e.app.Now()):
+			err = e.app.Spool.Remove(u)
+		case !recorded: // a reading that is not complete
+		case u.Revision < o.Number || len(w.lacking) == 0 || done[u.Key]:
+			err = e.app.Spool.Remove(u)
+		case u.Waiting && e.areDown(w.lacking):
+		default:
+			if w.log, err = e.app.Spool.Resume(u); err != nil {
+				break
+			}
+			w.file, err = w.log.Seal(ctx, o.Revision)
+			if errors.Is(err, spool.ErrDamaged) || err == nil && w.file.Revision().Rows != o.Rows {
+				// A power cut or a faulty disk has taken pages of the log.
+				if err = w.log.Discard(); w.file != nil {
+					err = errors.Join(err, w.file.Remove())
+				}
+				err = errors.Join(err, lost(o))
+				break
+			}
 			if err != nil {
-				return nil, errors.Join(err, log.Close())
+				err = w.leave(err)
+				break
 			}
-			// A power cut may have taken pages of the log.
-			if sealed.Revision().Rows == owed.Rows {
-				resealed, held[owed.Key] = append(resealed, sealed), owed.Number
-			} else if err := p.spool.Remove(sealed); err != nil {
-				return nil, errors.Join(err, log.Close())
+			complete := false
+			complete, err = w.commit(ctx, ctx)
+			if changed, done[u.Key] = true, true; complete {
+				e.count(func(s *Summary) { s.Recovered++ })
+				e.app.Log.With(o.Key.Attrs()).Info("window delivered from the spool", "revision", o.Number)
 			}
-		}
-		if err := log.Discard(); err != nil {
-			return nil, err
 		}
 	}
-	return resealed, nil
+	for sink, n := range elsewhere {
+		e.app.Log.Warn("sink lacks windows that are no longer in the spool: another sink has them",
+			"sink", sink, "windows", n, "remedy", "docgauge verify --repair")
+	}
+	return changed, err
 }
 
 // lacking returns the sinks that do not have the revision, as far as the ledger knows.
-func (p *Pipeline) lacking(rev analytics.Revision, newest Owed) []sinks.Sink {
-	return slices.DeleteFunc(slices.Clone(p.sinks), func(s sinks.Sink) bool {
-		return newest.Number == rev.Number && slices.Contains(newest.Has, s.Name())
-	})
+func (e *Exporter) lacking(o *state.Entry) []sinks.Sink {
+	return slices.DeleteFunc(slices.Clone(e.app.Sinks), func(s sinks.Sink) bool { return !o.Sinks[s.Name()].IsZero() })
 }
 
-// forgetLost makes windows due again whose sealed file is gone although no sink
-// has it, and returns what is left of newest. Where one sink has it, the
-// others can be filled from there.
-func (p *Pipeline) forgetLost(
-	ctx context.Context, newest map[analytics.Key]Owed, held map[analytics.Key]int32,
-) (map[analytics.Key]Owed, error) {
-	left := maps.Clone(newest)
-	elsewhere := map[string]int{}
-	for k, owed := range newest {
-		lacking := p.lacking(owed.Revision, owed)
-		switch {
-		case held[k] >= owed.Number || len(lacking) == 0:
-			continue
-		case len(owed.Has) > 0:
-			for _, sink := range lacking {
-				elsewhere[sink.Name()]++
-			}
-			continue
-		}
-		p.cfg.Logger.With(k.Attrs()).Warn("window is in no sink and no longer in the spool: it will be read again")
-		if err := p.ledger.Forget(ctx, owed.Revision); err != nil {
-			return nil, err
-		}
-		delete(left, k)
-	}
-	for sink, n := range elsewhere {
-		p.cfg.Logger.Warn("sink lacks windows that are no longer in the spool: another sink has them",
-			"sink", sink, "windows", n, "remedy", "docgauge verify --repair")
-	}
-	return left, nil
+// areDown reports whether all of these sinks have failed in this run.
+func (e *Exporter) areDown(all []sinks.Sink) bool {
+	return !slices.ContainsFunc(all, func(s sinks.Sink) bool {
+		_, down := e.down.Load(s.Name())
+		return !down
+	})
 }

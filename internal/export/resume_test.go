@@ -30,12 +30,13 @@ func TestResume(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t, dirOf(t, root))
 		w.concurrency = rapid.SampledFrom([]int{1, 4, 16}).Draw(t, "concurrency")
-		rows := rapid.OneOf(rapid.IntRange(0, 3000), rapid.Map(rapid.IntRange(0, 12), func(n int) int { return n * analytics.PageRows })).Draw(t, "rows")
+		rows := rapid.OneOf(rapid.IntRange(0, 3000), rapid.Map(rapid.IntRange(0, 12),
+			func(n int) int { return n * analytics.PageRows })).Draw(t, "rows")
 		w.predict = rapid.IntRange(0, 14).Draw(t, "predicted")
 		k := day("prj_a", 0)
 		w.service.put(k, rows, 1)
 		w.service.limited = true
-		var r Result
+		var r Summary
 		for runs := 0; r.Committed == 0; runs++ {
 			if runs > 20 {
 				t.Fatal("does not end")
@@ -198,7 +199,8 @@ func TestSameDays(t *testing.T) {
 							t.Fatal(err)
 						}
 						in.Specs = append(in.Specs, spec)
-						keys = append(keys, analytics.Key{Project: "prj_a", Granularity: spec.Granularity, Window: analytics.Window{From: from, To: from + 7}})
+						keys = append(keys, analytics.Key{Project: "prj_a", Granularity: spec.Granularity,
+							Window: analytics.Window{From: from, To: from + 7}})
 					}
 					w.now = in.Now
 					w.service.put(keys[0], 600, 1)
@@ -207,7 +209,8 @@ func TestSameDays(t *testing.T) {
 						if err != nil {
 							t.Fatal(err)
 						}
-						items = slices.DeleteFunc(items, func(i schedule.Item) bool { return w.shown(i.Key).Number > 0 })
+						items = slices.DeleteFunc(items,
+							func(i schedule.Item) bool { return w.shown(i.Key).Number > 0 })
 						for _, i := range items {
 							n, _ := w.work(items).Sizes.Requests(i)
 							cost += n
@@ -215,7 +218,9 @@ func TestSameDays(t *testing.T) {
 						return items, cost
 					}
 					items, cost := plan()
-					if shared := c.requests <= 3; shared != items[1].Shared || cost != 2-len(slices.DeleteFunc(slices.Clone(items), func(i schedule.Item) bool { return !i.Shared })) {
+					if shared := c.requests <= 3; shared != items[1].Shared ||
+						cost != 2-len(slices.DeleteFunc(slices.Clone(items),
+							func(i schedule.Item) bool { return !i.Shared })) {
 						t.Errorf("the plan says %+v, %d requests", items, cost)
 					}
 					if c.kill != "" {
@@ -229,7 +234,8 @@ func TestSameDays(t *testing.T) {
 					}
 					for i, k := range keys {
 						rev := w.shown(k)
-						if rev.Number != 1 || !rev.Verified || rev.TotalsOnly() != in.Specs[i].TotalsOnly || rev.Totals != totalsOf(w.service.all(k)) {
+						if rev.Number != 1 || !rev.Verified || rev.TotalsOnly() != in.Specs[i].TotalsOnly ||
+							rev.Totals != totalsOf(w.service.all(k)) {
 							t.Errorf("%s: %+v", k, rev)
 						}
 						if !rev.TotalsOnly() {
@@ -250,7 +256,8 @@ func TestSameDays(t *testing.T) {
 // A window whose days another one has, which fails, is read by itself.
 func TestSameDaysAfterAFailure(t *testing.T) {
 	w := newWorld(t, t.TempDir())
-	first := analytics.Key{Project: "prj_a", Granularity: analytics.Week, Window: analytics.Window{From: day("", 0).From, To: day("", 0).From + 7}}
+	first := analytics.Key{Project: "prj_a", Granularity: analytics.Week,
+		Window: analytics.Window{From: day("", 0).From, To: day("", 0).From + 7}}
 	second := first
 	second.Granularity = "7d"
 	w.now = noon(20)

@@ -4,522 +4,232 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"maps"
-	"math"
 	"slices"
-	"sync"
+	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/clock"
-	"github.com/docgauge/docgauge/internal/docsapi"
+	"github.com/docgauge/docgauge/internal/coverage"
+	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/schedule"
 )
 
-// run is one Run.
-type run struct {
-	p    *Pipeline
-	work Work
-	log  *slog.Logger
-	// cut ends every request, those in flight and those that wait to be sent.
-	cut   context.CancelCauseFunc
-	order *order
+const (
+	// noteTimeout bounds recording a run in the state, and delivering the metrics.
+	noteTimeout = 40 * time.Second
+	// stopGrace bounds the same once the run was interrupted.
+	stopGrace = 5 * time.Second
+)
 
-	// commits bounds the windows in memory that are committed at once.
-	commits chan struct{}
-	// pending are the windows that are not started, in order; only dispatch uses it.
-	pending []schedule.Item
-	// freeAtStart is how many requests were free before the first was sent.
-	freeAtStart int
-
-	mu     sync.Mutex
-	result Result
-	// draining: no further window is started. aborted: nothing further is sent either.
-	draining, aborted bool
-	// underWay counts the windows that are started and have not ended, by project.
-	underWay map[string]int
-	// estimates are the probable costs of the windows that are not done. need is their
-	// sum, unknown counts those about which nothing is known.
-	estimates     map[analytics.Key]cost
-	need, unknown int
-	health        health
-	// sharing are the windows that wait for the pages of another one of the same days, given
-	// are those that have got them.
-	sharing map[schedule.Days]*sharing
-	given   map[analytics.Key]bool
+// Options say what a run does.
+type Options struct {
+	Selection coverage.Selection
+	// Wait makes the run continue across budget pauses until nothing is due.
+	Wait bool
+	// KeepEmpty leaves an empty ledger empty, whatever the sinks hold.
+	KeepEmpty bool
 }
 
-type sharing struct {
-	items []schedule.Item
-	// isRead: the window whose pages they get is in this run; underWay: it is being read.
-	isRead, underWay bool
+// Run is one run. It is entered in the state before Run returns; an error is one of
+// entering it, everything else is in the summary.
+func (e *Exporter) Run(ctx context.Context, o Options) (Summary, error) {
+	a, started := e.app, e.app.Now()
+	e.progress.Reset()
+	e.mu.Lock()
+	e.summary, e.done = Summary{}, map[analytics.Key]bool{}
+	e.mu.Unlock()
+	// A run that is stopped before it begins is entered too.
+	entering, cancel := clock.Outlive(ctx, stopGrace, noteTimeout)
+	id, err := a.State.BeginRun(entering, started)
+	cancel()
+	if err != nil {
+		return Summary{Outcome: Failed}, err
+	}
+	sent, throttled := a.API.Budget.Sent()
+
+	err = e.passes(ctx, o, int(id))
+	if now, _ := a.API.Budget.Sent(); now > sent && a.API.Client.ClockAgrees() {
+		err = errors.Join(err, e.disbelieve(ctx))
+	}
+	s := &e.summary
+	if err != nil && ctx.Err() == nil {
+		s.AddErrors(err)
+	}
+	s.Outcome = s.outcome(ctx)
+	if errors.Is(context.Cause(ctx), schedule.ErrDeadline) {
+		s.Outcome = Failed
+		s.AddErrors(fmt.Errorf("the run took longer than DOCGAUGE_RUN_TIMEOUT (%v) and was ended; the next one goes on",
+			time.Duration(a.Config.RunTimeout)))
+	}
+	s.Ended = a.Now()
+	s.Took = s.Ended.Sub(started)
+
+	// The run is over, interrupted or not: what it did must still be recorded.
+	ctx, cancel = clock.Outlive(ctx, stopGrace, noteTimeout)
+	defer cancel()
+	s.Requests, s.Throttled = a.API.Budget.Sent()
+	s.Requests, s.Throttled = s.Requests-sent, s.Throttled-throttled
+	run := state.Run{
+		ID: id, Finished: a.Now(), Outcome: s.Outcome, Message: s.message(),
+		Windows: s.Committed + s.Waiting, Requests: s.Requests,
+	}
+	duration := state.Observation{
+		Name: "export_duration_seconds", Bucket: view.Bucket(s.Took), Count: 1, Sum: s.Took,
+	}
+	return *s, errors.Join(a.API.Flush(ctx), a.State.EndRun(ctx, run, s.Good(), duration))
 }
 
-type cost struct {
-	item     *schedule.Item // as it was planned
-	requests int
-	known    bool
-}
-
-// maxCommits is how many windows in memory are committed at once: so many share a flush,
-// and so many may have to be requested again after a power cut.
-const maxCommits = 32
-
-// errAborted is why the requests of an aborted run end.
-var errAborted = errors.New("the run has stopped")
-
-// Run reads the windows of w. It returns when all are done, refused by the
-// budget or failed, or soon after ctx ended; what was fetched by then stays.
-//
-// Unless the budget is certainly enough for everything, each request goes to the
-// first window of the plan that can use it, so that when the budget ends at
-// most one window of a project is started and not complete. Otherwise as many windows are
-// read at the same time as Concurrency says.
-func (p *Pipeline) Run(ctx context.Context, w Work) Result {
-	sending, cut := context.WithCancelCause(ctx)
-	defer cut(nil)
-	if w.Sizes == nil {
-		w.Sizes = schedule.NewSizes(nil)
-	}
-	if w.Movements == nil {
-		w.Movements = map[schedule.MovementKey]schedule.Movement{}
-	}
-	r := &run{
-		p: p, work: w, log: p.cfg.Logger, cut: cut, order: newOrder(), commits: make(chan struct{}, maxCommits),
-		estimates: make(map[analytics.Key]cost, len(w.Items)), underWay: map[string]int{}, health: newHealth(),
-		sharing: map[schedule.Days]*sharing{}, given: map[analytics.Key]bool{},
-	}
-	r.work.Policy.Moved = r.movement
-	r.freeAtStart, _ = r.free(ctx)
-	r.prepareSharing()
-	r.pending = slices.Clone(w.Items)
-	for i, item := range w.Items {
-		r.estimates[item.Key] = cost{item: &w.Items[i]}
-	}
-	r.estimate()
-	r.dispatch(ctx, sending)
-	r.keepFailures(ctx)
-	if err := p.spool.RemoveIdle(); err != nil {
-		r.result.Errors = append(r.result.Errors, err)
-	}
-	r.result.Left += len(r.pending)
-	return r.result
-}
-
-// locked calls f while no other goroutine of the run uses what mu guards.
-func (r *run) locked(f func()) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	f()
-}
-
-// dispatch starts one window after the other and returns when all have ended.
-func (r *run) dispatch(ctx, sending context.Context) {
-	var windows sync.WaitGroup
-	defer windows.Wait()
-	places := make(chan struct{}, r.p.cfg.Concurrency)
-	for turn := 0; ; turn++ {
-		select {
-		case places <- struct{}{}:
-		case <-ctx.Done():
-			return
+// passes delivers what earlier runs left, plans and reads, once or, with Wait, until nothing is
+// due. The ledger, which can have millions of windows, is read again only where it changed.
+func (e *Exporter) passes(ctx context.Context, o Options, id int) error {
+	a, s := e.app, &e.summary
+	ledger, err := e.ledgerNow(ctx)
+	if err == nil && ledger.IsEmpty() && !o.KeepEmpty {
+		if err = coverage.RestoreEmpty(ctx, a.State, a.Sinks, a.Log); err == nil {
+			ledger, err = e.ledgerNow(ctx)
 		}
-		item, ok := r.next(ctx, turn)
-		if !ok {
-			return
-		}
-		r.order.set(turn, true)
-		r.locked(func() {
-			r.underWay[item.Project]++
-			if s := r.sharing[schedule.DaysOf(item.Key)]; s != nil {
-				s.underWay = true
-			}
-		})
-		release := sync.OnceFunc(func() { <-places })
-		windows.Go(func() {
-			r.export(ctx, sending, item, turn, release)
-			r.endSharing(item)
-			r.locked(func() {
-				if r.underWay[item.Project]--; r.underWay[item.Project] == 0 {
-					delete(r.underWay, item.Project)
-				}
-			})
-			r.order.set(turn, false)
-			release()
-			r.order.notify()
-		})
 	}
-}
-
-// next takes the next window to start out of the plan, and waits until it may
-// start. It returns false if no other may.
-func (r *run) next(ctx context.Context, turn int) (schedule.Item, bool) {
-	for r.mayStart(ctx) {
-		earlier, changed := r.order.isOpenBefore(turn)
-		at, wait := r.choose(ctx, earlier)
-		if at >= 0 {
-			item := r.pending[at]
-			copy(r.pending[1:], r.pending[:at]) // mostly it is the first
-			r.pending = r.pending[1:]
-			return item, true
+	if err != nil {
+		return err
+	}
+	// Are the sinks where they were, and is the state as new as they are? A sink that is not in
+	// its place gets nothing, and the run has failed. The ledger of a state from an older backup
+	// becomes what the sinks show.
+	traces, err := a.FindTraces(ctx, int64(id), ledger.All())
+	if err != nil {
+		return err
+	}
+	e.misplaced = traces.Misplaced
+	for _, sink := range a.Sinks {
+		s.AddErrors(traces.Misplaced[sink.Name()])
+	}
+	if traces.Older && len(traces.Misplaced) == 0 {
+		done, err := coverage.Rebuild(ctx, a.State, a.Sinks, a.InSpool, a.Log)
+		if err == nil {
+			a.Log.Warn("ledger read back from the sinks", "windows", done.Windows, "forgotten", done.Forgotten)
+			ledger, err = e.ledgerNow(ctx)
 		}
-		if !wait {
+		if err != nil {
+			return err
+		}
+	}
+	a.MarkRun(ctx, int64(id), traces)
+	if err := o.Selection.Begin(ctx, a.State, a.Now()); err != nil {
+		return err
+	}
+	o.Selection.Again = false
+	for {
+		// What earlier runs, or an earlier pass whose sink was down, left in the spool
+		// is delivered first.
+		changed, err := e.recover(ctx, ledger.All())
+		if err == nil && changed {
+			ledger, err = e.ledgerNow(ctx)
+		}
+		if err == nil {
+			err = e.pass(ctx, ledger, o.Selection, id)
+		}
+		if err != nil {
+			return err
+		}
+		if !o.Wait || !s.BudgetSpent || s.Left == 0 || ctx.Err() != nil {
 			break
 		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
+		a.Log.Info("waiting for the budget", "windows_left", s.Left,
+			"next_request_at", s.Resume.Format(time.RFC3339), "finished_by", s.Finish.Format(time.RFC3339))
+		e.progress.Pause(s.Resume, s.Left)
+		if clock.Sleep(ctx, max(time.Second, s.Resume.Sub(a.Now()))) != nil {
+			break
+		}
+		if ledger, err = e.ledgerNow(ctx); err != nil {
+			return err
 		}
 	}
-	return schedule.Item{}, false
+	return e.endNamed(context.WithoutCancel(ctx), o.Selection)
 }
 
-// mayStart reports whether another window may start. If the spool is full none may,
-// and the run ends.
-func (r *run) mayStart(ctx context.Context) bool {
-	r.mu.Lock()
-	may := ctx.Err() == nil && !r.draining && !r.aborted && len(r.pending) > 0
-	r.mu.Unlock()
-	if !may || r.p.cfg.SpoolMax == 0 {
-		return may
-	}
-	size, err := r.p.spool.Size()
-	switch {
-	case err != nil:
-		r.abort(err)
-	case size >= r.p.cfg.SpoolMax:
-		r.drain(fmt.Errorf("the spool holds %d bytes of windows that a sink still lacks, DOCGAUGE_SPOOL_MAX is %d: "+
-			"exporting pauses until the sink takes them", size, r.p.cfg.SpoolMax))
-	default:
-		return true
-	}
-	return false
+func (e *Exporter) ledgerNow(ctx context.Context) (coverage.Ledger, error) {
+	return coverage.Read(ctx, e.app.State, e.app.Now())
 }
 
-// choose returns the place in r.pending of the window to start now, -1 if there is
-// none; wait says that there may be one when a window under way has advanced. earlier
-// says that an earlier window may still have to send.
-//
-// Until the service has answered once, one request at a time is sent: a refused key or a
-// service that is down costs no more than it must. The same holds for a project of which
-// nothing is known, whose id may be wrong.
-//
-// A window that failed before is tried once something went well: when the service is
-// down that is not the window's fault, and a window that fails must not make the service
-// look down.
-func (r *run) choose(ctx context.Context, earlier bool) (at int, wait bool) {
-	ample := r.ample(ctx)
-	if !ample && earlier {
-		return -1, true
+// disbelieve makes durable what [coverage.Read] concludes, now that the service agrees with the
+// clock: a reading made while the clock was ahead stays unbelieved when its time has come.
+func (e *Exporter) disbelieve(ctx context.Context) error {
+	n, err := e.app.State.Disbelieve(ctx, e.app.Now().Add(clock.Tolerance))
+	if n > 0 {
+		e.app.Log.Warn("windows were read while the clock was ahead: they are read again when their day has come",
+			"windows", n)
 	}
-	r.dropBarred()
-	r.mu.Lock()
-	answered, underWay := r.health.answered, len(r.underWay) > 0
-	r.mu.Unlock()
-	if !answered && underWay {
-		return -1, true
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // the next run does it
 	}
-	suspect, asking := -1, false
-	for i, item := range r.pending {
-		if item.Shared {
-			waits, underWay := r.waitsForPages(item)
-			if asking = asking || underWay; waits {
-				continue
-			}
-			r.locked(func() { item.Shared = r.given[item.Key] })
-			r.pending[i] = item
-		}
-		if r.isFirstAnswerDue(item.Project) {
-			asking = true
-			continue
-		}
-		if aside, failed := r.work.Asides[item.Key]; failed && !answered {
-			if suspect < 0 {
-				suspect = i
-				continue
-			}
-			best, sizes := r.pending[suspect].Key, r.work.Sizes
-			if schedule.TriedBefore(aside, r.work.Asides[best], sizes.Begun(item.Key), sizes.Begun(best)) {
-				suspect = i
-			}
-			continue
-		}
-		if ample {
-			return i, false
-		}
-		r.totalsFirst(&r.pending[i], 0) // by what is known now, not when the plan was made
-		at, held, passable := r.weigh(ctx, i)
-		switch {
-		case !held:
-			return at, false
-		case !passable:
-			return -1, false
-		}
-	}
-	if suspect >= 0 && !underWay {
-		return suspect, false
-	}
-	return -1, suspect >= 0 || asking
+	return err
 }
 
-// prepareSharing lets the windows wait that get their pages from another one of this run.
-func (r *run) prepareSharing() {
-	for _, item := range r.work.Items {
-		if item.Shared {
-			r.sharing[schedule.DaysOf(item.Key)] = &sharing{}
-		}
+// endNamed keeps that all of the named windows are read, once they are.
+func (e *Exporter) endNamed(ctx context.Context, sel coverage.Selection) error {
+	if !sel.IsNamed() {
+		return nil
 	}
-	for i, item := range r.work.Items {
-		switch s := r.sharing[schedule.DaysOf(item.Key)]; {
-		case s == nil:
-		case !item.Shared:
-			s.isRead = true
-		case s.isRead:
-			s.items = append(s.items, item)
-		default: // the other window is not in this run
-			r.work.Items[i].Shared = false
-		}
+	now := e.app.Now()
+	p, err := sel.Plan(ctx, e.app.State, e.app.Config, now, 0)
+	if err != nil {
+		return err
 	}
-	maps.DeleteFunc(r.sharing, func(_ schedule.Days, s *sharing) bool { return len(s.items) == 0 })
+	s := &e.summary
+	s.Named = p.Named
+	if s.Named.Left > 0 || !s.Named.Done.IsZero() {
+		return nil
+	}
+	s.Named.Done = now.UTC().Truncate(time.Microsecond)
+	return e.app.State.SetReading(ctx, s.Named.Reading)
 }
 
-// waitsForPages reports whether a window still waits for the pages of another one of the
-// same days, and whether that one is under way.
-func (r *run) waitsForPages(item schedule.Item) (waits, underWay bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s := r.sharing[schedule.DaysOf(item.Key)]
-	return s != nil, s != nil && s.underWay
-}
-
-// sharesWith returns the windows that wait for the pages of item.
-func (r *run) sharesWith(item schedule.Item) (items []schedule.Item) {
-	r.locked(func() {
-		if s := r.sharing[schedule.DaysOf(item.Key)]; s != nil {
-			items = s.items
-		}
+// pass plans and reads once.
+func (e *Exporter) pass(ctx context.Context, ledger coverage.Ledger, sel coverage.Selection, id int) error {
+	p, err := e.plan(ctx, ledger, sel, id)
+	if err != nil {
+		return err
+	}
+	finish := p.Budget.Finish(p.Ledger.Cost(p.Due))
+	if slices.ContainsFunc(p.Due, func(i schedule.Item) bool { return p.Ledger.Sizes.IsUnknown(i) }) {
+		finish = time.Time{}
+	}
+	e.progress.Begin(len(p.Due), finish)
+	e.read(ctx, work{
+		Items: p.Due, Known: p.Ledger.Known, Sizes: p.Ledger.Sizes, Free: e.app.API.Budget.Available,
+		Policy: p.Input.Policy, Learned: p.Ledger.Learned, Asides: p.Ledger.Asides,
 	})
-	return items
-}
-
-// endSharing lets the windows that wait for the pages of item wait no longer: those that have
-// not got them are read by themselves.
-func (r *run) endSharing(item schedule.Item) {
-	r.locked(func() { delete(r.sharing, schedule.DaysOf(item.Key)) })
-	r.order.notify()
-}
-
-// isFirstAnswerDue reports whether a window is under way of a project of which nothing is
-// known but that it is configured.
-func (r *run) isFirstAnswerDue(project string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.underWay[project] > 0 && !r.health.gave[project] && !r.work.Sizes.Knows(project)
-}
-
-// weigh decides, while the budget is scarce, whether the window at place i of r.pending is
-// held back. If it is not, at is the place of the window to start: i, or, unless the
-// budget certainly is enough for that one, another window of its project that was begun
-// earlier. If it is, passable says that the windows behind it may use what is free: it would
-// have had room when the run began, and so it will when the next one does.
-func (r *run) weigh(ctx context.Context, i int) (at int, held, passable bool) {
-	item, sizes := r.pending[i], r.work.Sizes
-	free, _ := r.free(ctx)
-	need, basis := sizes.Requests(item)
-	if basis == schedule.BasisLedger && need <= free {
-		return i, false, false
+	e.progress.End()
+	s := &e.summary
+	if s.Left == 0 {
+		return nil
 	}
-	if sizes.Begun(item.Key) == 0 {
-		for j, other := range r.pending {
-			if j != i && other.Project == item.Project && sizes.Begun(other.Key) > 0 {
-				return j, false, false
-			}
-		}
-	}
-	whole, _ := sizes.Pages(item) // what was read of a window that moves is lost
-	if need <= free || basis == schedule.BasisUnknown || !r.work.Policy.HoldsBack(item.Key, whole, free, r.p.cfg.Now()) {
-		return i, false, false
-	}
-	r.holdBack(ctx, item, whole)
-	return -1, true, r.freeAtStart >= whole
-}
-
-// free returns how many requests the budget lets through now.
-func (r *run) free(ctx context.Context) (free int, limited bool) {
-	if r.work.Room == nil {
-		return math.MaxInt, false
-	}
-	free, limited, err := r.work.Room(ctx)
-	switch {
-	case err != nil:
-		return 0, true // the next request meets the error
-	case !limited:
-		return math.MaxInt, false
-	}
-	return free, true
-}
-
-// ample reports whether the budget is certainly enough for all that is not done: for
-// twice what it may well cost.
-func (r *run) ample(ctx context.Context) bool {
-	free, limited := r.free(ctx)
-	if !limited {
-		return true
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.unknown == 0 && 2*r.need <= free
-}
-
-// estimate estimates the windows that are not done and about which nothing was known.
-func (r *run) estimate() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.need, r.unknown = 0, 0
-	for k, c := range r.estimates {
-		if !c.known {
-			c.requests, c.known = r.work.Sizes.Most(*c.item)
-			r.estimates[k] = c
-		}
-		r.need += c.requests
-		if !c.known {
-			r.unknown++
-		}
-	}
-}
-
-// export reads one window, and decides what its failure means for the others. It may call
-// release before it returns: another window may be read then.
-func (r *run) export(ctx, sending context.Context, item schedule.Item, turn int, release func()) {
-	r.p.cfg.Observe(Event{Step: StepStarted, Key: item.Key})
-	if key, held := r.isHeldBack(item.Key); held {
-		r.setMovement(ctx, key, 0)
-	}
-	started := r.p.cfg.Now()
-	var err error
-	if item.Reason == schedule.ReasonOpen {
-		err = r.readOpen(sending, item.Key, turn)
-	} else {
-		w := &window{p: r.p, run: r, item: item, turn: turn, lacking: r.p.sinks, release: release}
-		if rev, ok := r.work.Known(item.Key); ok {
-			w.previous = &rev
-		}
-		if err = w.open(); err == nil {
-			var done Result
-			done, err = w.commit(ctx, sending)
-			r.locked(func() { r.result.add(done) })
-		}
+	ctx = context.WithoutCancel(ctx)
+	if ledger, err = e.ledgerNow(ctx); err == nil {
+		p, err = e.plan(ctx, ledger, sel, id)
 	}
 	if err != nil {
-		r.classify(ctx, sending, item, fmt.Errorf("export %s: %w", item.Key, err))
-	} else {
-		took := clock.Seconds(r.p.cfg.Now().Sub(started))
-		done := "window exported"
-		if item.Reason == schedule.ReasonOpen {
-			done = "running window read"
-		}
-		r.log.With(item.Key.Attrs()).Info(done, "reason", string(item.Reason), "took_seconds", took)
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if c, ok := r.estimates[item.Key]; ok {
-		delete(r.estimates, item.Key)
-		r.need -= c.requests
-		if !c.known {
-			r.unknown--
-		}
-	}
-}
-
-// readOpen reads the totals of a running window, for the gauges alone.
-func (r *run) readOpen(ctx context.Context, k analytics.Key, turn int) error {
-	if err := r.order.wait(ctx, turn, r.ample); err != nil {
 		return err
 	}
-	at := r.p.cfg.Now()
-	page, err := r.p.source.VisitorsPage(ctx, docsapi.VisitorsQuery{Project: k.Project, Window: k.Window, Limit: 1})
-	if err != nil {
-		return err
-	}
-	r.noteAnswer(k.Project)
-	if err := r.p.gauges.SetOpen(ctx, k, page.Totals, at); err != nil {
-		return err
-	}
-	r.p.cfg.Observe(Event{Step: StepOpen, Key: k})
-	r.locked(func() { r.result.Open++ })
+	// What `docgauge plan` counts: running windows are no backlog, and windows that are
+	// set aside are not due before their time.
+	left := slices.DeleteFunc(p.Due, func(i schedule.Item) bool { return i.Reason == schedule.ReasonOpen })
+	s.Left, s.LeftRequests = len(left), p.Ledger.Cost(left)
+	s.Resume, s.Finish = p.Budget.Opens(s.wanted), p.Budget.Finish(s.LeftRequests)
 	return nil
 }
 
-// order keeps the requests of a run in the order of its plan while the budget is scarce: a
-// window sends only when no window before it may still have to. A window is open from its
-// start until all requests it is known to need are in flight, or it ended; one that starts
-// over is open again.
-type order struct {
-	mu      sync.Mutex
-	open    map[int]bool // by turn
-	changed chan struct{}
-}
-
-func newOrder() *order { return &order{open: map[int]bool{}, changed: make(chan struct{})} }
-
-// set opens or closes the window that has the turn.
-func (o *order) set(turn int, open bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.open[turn] == open {
-		return
-	}
-	if open {
-		o.open[turn] = true
-	} else {
-		delete(o.open, turn)
-	}
-	o.wake()
-}
-
-// wake lets all that wait look again. The caller holds mu.
-func (o *order) wake() {
-	close(o.changed)
-	o.changed = make(chan struct{})
-}
-
-// notify wakes all that wait because of a change elsewhere.
-func (o *order) notify() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.wake()
-}
-
-// isOpenBefore reports whether a window before turn is open, and returns a channel that is
-// closed when that may have changed.
-func (o *order) isOpenBefore(turn int) (earlier bool, changed <-chan struct{}) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for t := range o.open {
-		earlier = earlier || t < turn
-	}
-	return earlier, o.changed
-}
-
-// openWindows returns how many windows are open.
-func (o *order) openWindows() int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return len(o.open)
-}
-
-// wait returns when the window that has the turn may send: at once while the budget is
-// ample, otherwise when no window before it is open.
-func (o *order) wait(ctx context.Context, turn int, ample func(context.Context) bool) error {
-	for {
-		earlier, changed := o.isOpenBefore(turn)
-		if !earlier || ample(ctx) {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
+// plan plans, without the windows that are read once in a run, selected by their dates
+// or running, and that this run has read.
+func (e *Exporter) plan(
+	ctx context.Context, ledger coverage.Ledger, sel coverage.Selection, id int,
+) (coverage.Plan, error) {
+	p, err := sel.PlanOver(ctx, ledger, e.app.State, e.app.Config, e.app.Now(), id)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	p.Due = slices.DeleteFunc(p.Due, func(i schedule.Item) bool {
+		return (i.Reason == schedule.ReasonAsked || i.Reason == schedule.ReasonOpen) && e.done[i.Key]
+	})
+	return p, err
 }

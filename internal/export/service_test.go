@@ -55,7 +55,8 @@ func rowsBetween(from, to, version int) []analytics.Row {
 	for i := range rows {
 		n := from + i
 		// Not in the order of the sinks, which sort by path.
-		rows[i] = analytics.Row{Path: fmt.Sprintf("/%d/page-%d", n%7, n), Human: int64(n), AI: int64(version), Total: int64(n + version)}
+		rows[i] = analytics.Row{Path: fmt.Sprintf("/%d/page-%d", n%7, n), Human: int64(n), AI: int64(version),
+			Total: int64(n + version)}
 	}
 	return rows
 }
@@ -146,7 +147,8 @@ func (s *service) page(q docsapi.VisitorsQuery) analytics.Page {
 }
 
 func statusError(status int, outcome docsapi.Outcome) error {
-	return &docsapi.Error{Op: "visitors", Method: "GET", URL: "https://api", Status: status, Outcome: outcome, Message: http.StatusText(status)}
+	return &docsapi.Error{Op: "visitors", Method: "GET", URL: "https://api", Status: status, Outcome: outcome,
+		Message: http.StatusText(status)}
 }
 
 func shapeError() error  { return statusError(http.StatusOK, docsapi.Permanent) }
@@ -157,7 +159,8 @@ func outageError() error { return statusError(http.StatusServiceUnavailable, doc
 func serve(req *http.Request, about func(at place) (status, rows, version int)) (*http.Response, error) {
 	q := req.URL.Query()
 	at := place{project: strings.Split(req.URL.Path, "/")[3]}
-	if err := errors.Join(at.From.UnmarshalText([]byte(q.Get("dateFrom"))), at.To.UnmarshalText([]byte(q.Get("dateTo")))); err != nil {
+	if err := errors.Join(at.From.UnmarshalText([]byte(q.Get("dateFrom"))),
+		at.To.UnmarshalText([]byte(q.Get("dateTo")))); err != nil {
 		return nil, err
 	}
 	offset, _ := strconv.Atoi(q.Get("offset"))
@@ -183,13 +186,15 @@ func serve(req *http.Request, about func(at place) (status, rows, version int)) 
 	}
 	text, err := json.Marshal(body)
 	header := http.Header{"Content-Type": {"application/json"}}
-	return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(bytes.NewReader(text)), Request: req}, err
+	return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(bytes.NewReader(text)),
+		Request: req}, err
 }
 
 // clientOver returns the client of a simulation.
 func clientOver(t tb, transport http.RoundTripper) *docsapi.Client {
 	client, err := docsapi.New(docsapi.Config{
-		BaseURL: "https://api.example.com", APIKey: docsapi.StaticKey("key_secret"), Transport: transport, Timeout: timeout,
+		BaseURL: "https://api.example.com", APIKey: docsapi.StaticKey("key_secret"), Transport: transport,
+		Timeout: timeout,
 	})
 	if err != nil {
 		t.Fatal(err)

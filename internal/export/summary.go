@@ -2,8 +2,9 @@ package export
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
-	"slices"
+	"strings"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/coverage"
@@ -19,52 +20,77 @@ const (
 	Interrupted = state.Interrupted
 )
 
+// Failures are errors; in JSON they are their messages.
+type Failures []error
+
+// MarshalJSON writes the messages.
+func (f Failures) MarshalJSON() ([]byte, error) {
+	texts := []string{}
+	for _, err := range f {
+		texts = append(texts, err.Error())
+	}
+	return json.Marshal(texts)
+}
+
 // Summary is what a run reports; its JSON keys are stable.
 type Summary struct {
-	Outcome      string    `json:"outcome"`
-	Committed    int       `json:"windows_committed"`
-	Waiting      int       `json:"windows_waiting_for_a_sink"`
-	Recovered    int       `json:"windows_delivered_from_the_spool"`
-	Open         int       `json:"open_windows_read"`
-	Rows         int64     `json:"rows"`
-	Requests     int       `json:"requests"`
-	Throttled    int       `json:"requests_throttled"`
-	Drifted      int       `json:"readings_drifted"`
-	Mispredicted int       `json:"pages_mispredicted"`
-	Unverified   int       `json:"windows_unverified"`
-	MovedRows    int64     `json:"rows_moved"`
-	RepeatedRows int64     `json:"rows_repeated"`
-	Suspect      int       `json:"windows_suspect"`
-	SetAside     int       `json:"windows_set_aside"`
+	Outcome string `json:"outcome"`
+	// Committed counts windows that every sink has, Waiting those that a sink still lacks.
+	Committed int `json:"windows_committed"`
+	Waiting   int `json:"windows_waiting_for_a_sink"`
+	Recovered int `json:"windows_delivered_from_the_spool"`
+	// Open counts running windows that were read.
+	Open      int   `json:"open_windows_read"`
+	Rows      int64 `json:"rows"`
+	Requests  int   `json:"requests"`
+	Throttled int   `json:"requests_throttled"`
+	// Drifted counts readings that started over, Mispredicted pages that were requested
+	// although they do not exist.
+	Drifted      int `json:"readings_drifted"`
+	Mispredicted int `json:"pages_mispredicted"`
+	// Unverified counts windows that were committed unverified, MovedRows and
+	// RepeatedRows their suspect rows (analytics.Provenance).
+	Unverified   int   `json:"windows_unverified"`
+	MovedRows    int64 `json:"rows_moved"`
+	RepeatedRows int64 `json:"rows_repeated"`
+	// Suspect counts windows that were committed although their pages add up to fewer
+	// visitors than the site has.
+	Suspect int `json:"windows_suspect"`
+	// SetAside counts windows that failed alone and are read again later.
+	SetAside int `json:"windows_set_aside"`
+	// Left counts windows that are still due.
 	Left         int       `json:"windows_left"`
 	LeftRequests int       `json:"requests_left"`
 	Resume       time.Time `json:"next_request_at,omitzero"`
 	Finish       time.Time `json:"finished_by,omitzero"`
 	// Named is how far the reading of windows named by their dates is; nil for any other run.
 	Named  *coverage.Named `json:"named_reading,omitempty"`
-	Errors []string        `json:"errors"`
+	Errors Failures        `json:"errors"`
 	// Warnings are about windows with invalid responses.
-	Warnings []string `json:"warnings"`
+	Warnings Failures `json:"warnings"`
 
-	// KeyRefused: the service refused the key, and so it will the next run's.
+	// KeyRefused: the service refused the key, and the next run's requests will be refused too.
 	KeyRefused bool `json:"key_refused"`
 
 	Took time.Duration `json:"-"`
 	// Ended is when the run ended.
-	Ended       time.Time `json:"-"`
-	BudgetSpent bool      `json:"-"`
+	Ended time.Time `json:"-"`
+	// BudgetSpent reports whether the budget is why windows are left.
+	BudgetSpent bool `json:"-"`
+	// wanted is how many requests must be free for the first window that is left; 0 is one.
+	wanted int
 }
 
-// Good reports whether the run did all it could: what the budget defers is no failure.
+// Good reports whether the run did all it could: windows that the budget defers are not failures.
 func (s *Summary) Good() bool { return s.Outcome == Success || s.Outcome == Deferred }
 
 // LogProblems logs what went wrong in a run.
 func LogProblems(log *slog.Logger, s Summary) {
-	for _, text := range s.Errors {
-		log.Error("export", "error", text)
+	for _, err := range s.Errors {
+		log.Error("export", "error", err)
 	}
-	for _, text := range s.Warnings {
-		log.Warn("window skipped", "error", text)
+	for _, err := range s.Warnings {
+		log.Warn("window skipped", "error", err)
 	}
 }
 
@@ -72,40 +98,29 @@ func LogProblems(log *slog.Logger, s Summary) {
 func (s *Summary) AddErrors(errs ...error) {
 	for _, err := range errs {
 		if err != nil {
-			s.Errors = append(s.Errors, err.Error())
+			s.Errors = append(s.Errors, err)
+			s.KeyRefused = s.KeyRefused || docsapi.IsUnauthorized(err)
 		}
 	}
 }
 
-// add adds the result of a pass.
-func (s *Summary) add(r Result) {
-	s.Committed += r.Committed
-	s.Waiting += r.Waiting
-	s.Open += r.Open
-	s.Rows += r.Rows
-	s.Drifted += r.Drifted
-	s.Mispredicted += r.Mispredicted
-	s.Unverified += r.Unverified
-	s.MovedRows += r.MovedRows
-	s.RepeatedRows += r.RepeatedRows
-	s.Suspect += r.Suspect
-	s.SetAside += r.SetAside
-	s.Left, s.BudgetSpent = r.Left, r.BudgetSpent
-	s.KeyRefused = s.KeyRefused || slices.ContainsFunc(r.Errors, docsapi.IsUnauthorized)
-	s.AddErrors(r.Errors...)
-	for _, err := range r.Warnings {
-		s.Warnings = append(s.Warnings, err.Error())
-	}
-}
-
-func (s *Summary) outcome(ctx context.Context, err error) string {
+func (s *Summary) outcome(ctx context.Context) string {
 	switch {
 	case ctx.Err() != nil:
 		return Interrupted
-	case err != nil || len(s.Errors) > 0 || s.SetAside > 0 && s.Committed+s.Waiting+s.Recovered+s.Open == 0:
+	case len(s.Errors) > 0 || s.SetAside > 0 && s.Committed+s.Waiting+s.Recovered+s.Open == 0:
 		return Failed // also where everything that was due was set aside
 	case s.Left > 0:
 		return Deferred
 	}
 	return Success
+}
+
+// message is what the state keeps of a run's failures.
+func (s *Summary) message() string {
+	var texts []string
+	for _, err := range s.Errors {
+		texts = append(texts, err.Error())
+	}
+	return strings.Join(texts, "; ")
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
-	"github.com/docgauge/docgauge/sinks/memsink"
+	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
 var long = flag.Bool("long", false, "simulate whole years")
@@ -101,19 +101,19 @@ func newYear(t *testing.T, seed uint64, limit int) *year {
 		rand:    rand.New(rand.NewPCG(seed, 2)), asked: map[place][]time.Time{},
 	}
 	y.now, y.concurrency = time.Time{}, 4
-	mem := memsink.New()
+	mem := sinktest.NewMemory()
 	y.sink, y.reader, y.book = noting{mem, y}, mem, db
 	return y
 }
 
 // noting notes when settled revisions reach the sink.
 type noting struct {
-	*memsink.Sink
+	*sinktest.Memory
 	y *year
 }
 
 func (n noting) Replace(ctx context.Context, w sinks.Sealed) error {
-	if err := n.Sink.Replace(ctx, w); err != nil {
+	if err := n.Memory.Replace(ctx, w); err != nil {
 		return err
 	}
 	n.y.on.mu.Lock()
@@ -152,12 +152,12 @@ func (y *year) process1(killed bool) (busy bool) {
 	p := y.process()
 	b := y.connect()
 	known := entriesOf(y.t, y.db)
-	if _, _, err := p.Recover(y.t.Context(), each(owedOf(known))); err != nil {
+	if _, _, err := recovering(y.t.Context(), p, each(known)); err != nil {
 		return true
 	}
 	known = entriesOf(y.t, y.db)
 	work := y.work(known, b)
-	r := p.Run(y.t.Context(), work)
+	r := reading(y.t.Context(), p, work)
 	if y.on.check() == nil {
 		if err := b.Flush(y.t.Context()); err != nil {
 			y.t.Fatal(err)
@@ -168,41 +168,48 @@ func (y *year) process1(killed bool) (busy bool) {
 
 // connect gives the process its own client and budget.
 func (y *year) connect() *budget.Budget {
-	b := budget.New(budget.Config{
+	b := budget.New(budget.Options{
 		Name: "analytics", Limit: y.limit, Timeout: timeout, InFlight: y.concurrency,
 		RetryAfter: docsapi.RetryAfter, Now: time.Now,
-	}, mortal{y.db, y.on}, y.remote)
+	}, mortal{budgetLog(y.db), y.on}, y.remote)
 	y.source = clientOver(y.t, b)
 	return b
 }
 
 // mortal is the request log of a process that can be killed.
 type mortal struct {
-	*state.DB
+	state.BudgetLog
 	on *power
 }
 
-func (m mortal) Charge(ctx context.Context, name string, limit, most int, now func() time.Time, life, span, unanswered time.Duration, answered map[int64]time.Time) (int64, int, time.Time, error) {
+func budgetLog(db *state.DB) state.BudgetLog {
+	return state.BudgetLog{DB: db, Name: "analytics", Span: budget.Span, Unanswered: timeout, Now: time.Now}
+}
+
+func (m mortal) Charge(ctx context.Context, limit, most int, life time.Duration, answered map[int64]time.Time) (
+	int64, int, time.Time, error,
+) {
 	if err := m.on.check(); err != nil {
 		return 0, 0, time.Time{}, err
 	}
-	return m.DB.Charge(ctx, name, limit, most, now, life, span, unanswered, answered)
+	return m.BudgetLog.Charge(ctx, limit, most, life, answered)
 }
 
-func (m mortal) Cooldown(ctx context.Context, name string, at, until time.Time, step int) error {
+func (m mortal) Cooldown(ctx context.Context, until time.Time, step int) error {
 	if err := m.on.check(); err != nil {
 		return err
 	}
-	return m.DB.Cooldown(ctx, name, at, until, step)
+	return m.BudgetLog.Cooldown(ctx, until, step)
 }
 
 // work is what a run gets from the state.
-func (y *year) work(known map[analytics.Key]state.Entry, b *budget.Budget) Work {
+func (y *year) work(known map[analytics.Key]state.Entry, b *budget.Budget) work {
 	sizes := schedule.NewSizes(nil)
 	for k, e := range known {
 		sizes.Learn(k, e.Rows)
 	}
-	return Work{Items: y.due(known), Known: look(known), Sizes: sizes, Policy: schedule.Policy{Limit: y.limit, Settle: settle}}
+	return work{Items: y.due(known), Known: look(known), Sizes: sizes,
+		Policy: schedule.Policy{Limit: y.limit, Settle: settle}}
 }
 
 func look(entries map[analytics.Key]state.Entry) func(analytics.Key) (analytics.Revision, bool) {
@@ -212,21 +219,8 @@ func look(entries map[analytics.Key]state.Entry) func(analytics.Key) (analytics.
 	}
 }
 
-func owedOf(entries map[analytics.Key]state.Entry) map[analytics.Key]Owed {
-	out := map[analytics.Key]Owed{}
-	for k, e := range entries {
-		o := Owed{Revision: e.Revision}
-		for sink, at := range e.Sinks {
-			if !at.IsZero() {
-				o.Has = append(o.Has, sink)
-			}
-		}
-		out[k] = o
-	}
-	return out
-}
-
-var specs = []analytics.Spec{{Granularity: analytics.Day}, {Granularity: analytics.Week}, {Granularity: analytics.Month}, {Granularity: "28d", TotalsOnly: true}}
+var specs = []analytics.Spec{{Granularity: analytics.Day}, {Granularity: analytics.Week},
+	{Granularity: analytics.Month}, {Granularity: "28d", TotalsOnly: true}}
 
 func (y *year) due(known map[analytics.Key]state.Entry) []schedule.Item {
 	in := schedule.Input{

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/docgauge/docgauge/internal/durable"
 )
 
 // answerLimit is how long one call to a file system may take. Only one whose server is
@@ -16,7 +18,8 @@ import (
 const answerLimit = time.Minute
 
 // errSilent is why a call was given up.
-var errSilent = fmt.Errorf("the file system has not answered for %v: check the disk or the server it is mounted from", answerLimit)
+var errSilent = fmt.Errorf("the file system has not answered for %v: check the disk or the server it is mounted from",
+	answerLimit)
 
 // hanging counts the calls to a file system that have taken longer than answerLimit and
 // have not returned. While there is one, further calls fail at once: a command that reads
@@ -77,7 +80,7 @@ func openRegular(path string) (plainFile, error) {
 	return plainFile{f, info.Size()}, nil
 }
 
-// irregular returns what is wrong with the kind of the file at path; err if nothing is.
+// irregular returns the error of a file at path that is not regular; else err.
 func irregular(path string, err error) error {
 	if info, statErr := os.Stat(path); statErr == nil && !info.Mode().IsRegular() {
 		return notRegular(path, info.Mode())
@@ -86,16 +89,7 @@ func irregular(path string, err error) error {
 }
 
 func notRegular(path string, mode fs.FileMode) error {
-	kind := "device"
-	switch {
-	case mode.IsDir():
-		kind = "directory"
-	case mode&fs.ModeNamedPipe != 0:
-		kind = "named pipe"
-	case mode&fs.ModeSocket != 0:
-		kind = "socket"
-	}
-	return fmt.Errorf("%s is a %s, must be a file: move it away", path, kind)
+	return fmt.Errorf("%s is a %s, must be a file: move it away", path, durable.Kind(mode))
 }
 
 // plainFile is an open file of the file system.

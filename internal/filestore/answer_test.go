@@ -66,7 +66,8 @@ func TestSilentFileSystem(t *testing.T) {
 				check(t, err)
 				for _, want := range []time.Duration{answerLimit, 0} {
 					start = time.Now()
-					if err := call(t.Context(), d, file); !errors.Is(err, errSilent) || !Unavailable(err) || time.Since(start) > want {
+					if err := call(t.Context(), d, file); !errors.Is(err, errSilent) || !Unavailable(err) ||
+						time.Since(start) > want {
 						t.Errorf("silent: %v after %v, want within %v", err, time.Since(start), want)
 					}
 				}

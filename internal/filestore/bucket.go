@@ -63,12 +63,12 @@ type bucket struct {
 	temp   *durable.Temp // for staging files, made when needed
 }
 
-func (b *bucket) Location() string { return b.address.of("") }
+func (b *bucket) Location() string { return b.address.object("") }
 
 // Path is empty: objects are not files.
 func (b *bucket) Path(string) string { return "" }
 
-func (b *bucket) Describe(name string) string { return b.address.of(name) }
+func (b *bucket) Describe(name string) string { return b.address.object(name) }
 
 func (b *bucket) Readers() int { return bucketReaders }
 
@@ -134,7 +134,8 @@ func (b *bucket) Publish(ctx context.Context, staged, name string) (err error) {
 		return err
 	}
 	if info.Size() > maxObject {
-		return fmt.Errorf("%s: %d bytes are more than the %d that S3 takes in one PUT: use a directory for windows as large as this",
+		return fmt.Errorf("%s: %d bytes are more than the %d that S3 takes in one PUT: use a directory for windows "+
+			"as large as this",
 			b.Describe(name), info.Size(), maxObject)
 	}
 	return b.put(ctx, name, f, nil)
@@ -169,7 +170,8 @@ func (b *bucket) put(ctx context.Context, name string, body io.ReadSeeker, unles
 		ContentMD5:  aws.String(base64.StdEncoding.EncodeToString(short.Sum(nil))),
 		ContentType: contentType(name),
 		IfNoneMatch: unless,
-		Metadata:    map[string]string{sumKey: hex.EncodeToString(all.Sum(nil)), tailSumKey: hex.EncodeToString(tail.Sum(nil))},
+		Metadata: map[string]string{sumKey: hex.EncodeToString(all.Sum(nil)),
+			tailSumKey: hex.EncodeToString(tail.Sum(nil))},
 	})
 	if err == nil && answer.ETag == nil {
 		err = errNotS3
@@ -195,9 +197,6 @@ func contentType(name string) *string {
 func (b *bucket) Create(ctx context.Context, name string, data []byte) error {
 	return b.put(ctx, name, bytes.NewReader(data), aws.String("*"))
 }
-
-// CheckCreate creates an object below _staging twice.
-func (b *bucket) CheckCreate(ctx context.Context) error { return checkCreate(ctx, b) }
 
 func (b *bucket) Remove(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, b.limits.Call)
@@ -262,7 +261,8 @@ func (b *bucket) Check(ctx context.Context) (err error) {
 		return err
 	}
 	if !listed {
-		return fmt.Errorf("%s: an object that was put is not listed: docgauge needs a server that lists what it holds", b.Location())
+		return fmt.Errorf("%s: an object that was put is not listed: docgauge needs a server that lists what it holds",
+			b.Location())
 	}
 	_, err = b.Open(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {

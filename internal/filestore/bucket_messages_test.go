@@ -22,29 +22,37 @@ func TestBucketMessages(t *testing.T) {
 		meddle s3test.Meddler
 		want   string
 	}{
-		"403":              {s3test.Says(403, "AccessDenied", "Access Denied"), "s3:PutObject"},
-		"403 of a proxy":   {s3test.Page(403, "text/html", html), "s3:PutObject"},
-		"403, no body":     {s3test.Page(403, "", ""), "s3:PutObject"},
-		"no bucket":        {s3test.Says(404, "NoSuchBucket", "The specified bucket does not exist"), "create it"},
-		"access key":       {s3test.Says(403, "InvalidAccessKeyId", "The AWS Access Key Id you provided does not exist in our records."), "AWS_ACCESS_KEY_ID"},
-		"secret key":       {s3test.Says(403, "SignatureDoesNotMatch", "The request signature we calculated does not match."), "AWS_SECRET_ACCESS_KEY"},
-		"expired token":    {s3test.Says(400, "ExpiredToken", "The provided token has expired."), "renew the credentials"},
-		"clock":            {s3test.Says(403, "RequestTimeTooSkewed", "The difference between the request time and the server's time is too large."), "clock"},
-		"region":           {s3test.Says(400, "AuthorizationHeaderMalformed", "the region 'us-east-1' is wrong; expecting 'eu-west-1'"), "?region="},
+		"403":            {s3test.Says(403, "AccessDenied", "Access Denied"), "s3:PutObject"},
+		"403 of a proxy": {s3test.Page(403, "text/html", html), "s3:PutObject"},
+		"403, no body":   {s3test.Page(403, "", ""), "s3:PutObject"},
+		"no bucket":      {s3test.Says(404, "NoSuchBucket", "The specified bucket does not exist"), "create it"},
+		"access key": {s3test.Says(403, "InvalidAccessKeyId",
+			"The AWS Access Key Id you provided does not exist in our records."), "AWS_ACCESS_KEY_ID"},
+		"secret key": {s3test.Says(403, "SignatureDoesNotMatch",
+			"The request signature we calculated does not match."), "AWS_SECRET_ACCESS_KEY"},
+		"expired token": {s3test.Says(400, "ExpiredToken", "The provided token has expired."),
+			"renew the credentials"},
+		"clock": {s3test.Says(403, "RequestTimeTooSkewed",
+			"The difference between the request time and the server's time is too large."), "clock"},
+		"region": {s3test.Says(400, "AuthorizationHeaderMalformed",
+			"the region 'us-east-1' is wrong; expecting 'eu-west-1'"), "?region="},
 		"redirect 301":     {s3test.Says(301, "PermanentRedirect", "use eu-west-1"), "?region="},
 		"redirect, silent": {s3test.Page(302, "text/html", ""), "?region="},
-		"slow down":        {s3test.Says(503, "SlowDown", "Please reduce your request rate."), "slow down at every retry"},
-		"500":              {s3test.Says(500, "InternalError", "We encountered an internal error."), "failed at every retry"},
-		"502 of a proxy":   {s3test.Page(502, "text/html", html), "failed at every retry"},
-		"503, no body":     {s3test.Page(503, "", ""), "slow down at every retry"},
-		"quota":            {s3test.Says(403, "QuotaExceeded", "Quota"), "raise its quota"},
-		"unknown":          {s3test.Says(418, "Teapot", "short\nand stout "+strings.Repeat("x", 5000)), "Teapot: short and stout"},
-		"401":              {s3test.Page(401, "text/plain", "who"), "s3:PutObject"},
-		"404 of a proxy":   {s3test.Page(404, "text/html", html), "not an S3 server"},
-		"HTML":             {s3test.Page(200, "text/html", html), "not an S3 server"},
-		"XHTML":            {s3test.Page(200, "text/html", "<html><body>Welcome</body></html>"), "not an S3 server"},
-		"nothing":          {s3test.Page(200, "", ""), "not an S3 server"},
-		"reset":            {s3test.ResetBefore, "cannot be reached"},
+		"slow down": {s3test.Says(503, "SlowDown", "Please reduce your request rate."),
+			"slow down at every retry"},
+		"500": {s3test.Says(500, "InternalError", "We encountered an internal error."),
+			"failed at every retry"},
+		"502 of a proxy": {s3test.Page(502, "text/html", html), "failed at every retry"},
+		"503, no body":   {s3test.Page(503, "", ""), "slow down at every retry"},
+		"quota":          {s3test.Says(403, "QuotaExceeded", "Quota"), "raise its quota"},
+		"unknown": {s3test.Says(418, "Teapot", "short\nand stout "+strings.Repeat("x", 5000)),
+			"Teapot: short and stout"},
+		"401":            {s3test.Page(401, "text/plain", "who"), "s3:PutObject"},
+		"404 of a proxy": {s3test.Page(404, "text/html", html), "not an S3 server"},
+		"HTML":           {s3test.Page(200, "text/html", html), "not an S3 server"},
+		"XHTML":          {s3test.Page(200, "text/html", "<html><body>Welcome</body></html>"), "not an S3 server"},
+		"nothing":        {s3test.Page(200, "", ""), "not an S3 server"},
+		"reset":          {s3test.ResetBefore, "cannot be reached"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _, p := behindProxy(t)
@@ -82,14 +90,13 @@ func failsAll(t *testing.T, s Store, want string) {
 // cloud does not answer.
 func TestNoCredentials(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer silent.Close()
 	refusing := s3test.NewProxy(t)
 	refusing.Set(s3test.Page(403, "text/plain", "no"))
 	for name, tc := range map[string]struct{ disabled, endpoint string }{
-		"no metadata service": {"true", ""}, "a silent one": {"false", "http://" + silent.Addr().String()}, "one that refuses": {"false", refusing.URL},
+		"no metadata service": {"true", ""}, "a silent one": {"false", "http://" + silent.Addr().String()},
+		"one that refuses": {"false", refusing.URL},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _, p := behindProxy(t)
@@ -140,7 +147,8 @@ func TestRegionMissing(t *testing.T) {
 func TestServerAway(t *testing.T) {
 	s3test.Server(t)
 	knowNoHost(t)
-	for name, endpoint := range map[string]string{"down": "http://127.0.0.1:1", "unknown": "http://no-such-host.invalid"} {
+	for name, endpoint := range map[string]string{"down": "http://127.0.0.1:1",
+		"unknown": "http://no-such-host.invalid"} {
 		t.Run(name, func(t *testing.T) {
 			failsAll(t, open(t, "s3://bucket/x?endpoint="+endpoint), "cannot be reached")
 		})
@@ -151,9 +159,7 @@ func TestServerAway(t *testing.T) {
 // machine has, or lacks.
 func knowNoHost(t *testing.T) {
 	server, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { _ = server.Close() })
 	go func() {
 		query := make([]byte, 1500)
@@ -207,12 +213,12 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 func TestCheckProves(t *testing.T) {
 	for _, method := range []string{"PUT", "GET", "DELETE"} {
 		s, direct, p := behindProxy(t)
-		if err := s.Check(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check(t, s.Check(t.Context()))
 		holds(t, direct)
 		p.Set(s3test.When(method, "/"+StagingDir+"/", -1, s3test.Says(403, "AccessDenied", "Access Denied")))
-		if err := s.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "s3:"+map[string]string{"PUT": "Put", "GET": "Get", "DELETE": "Delete"}[method]) {
+		if err := s.Check(t.Context()); err == nil ||
+			!strings.Contains(err.Error(), "s3:"+map[string]string{"PUT": "Put", "GET": "Get",
+				"DELETE": "Delete"}[method]) {
 			t.Errorf("Check without %s = %v", method, err)
 		}
 	}

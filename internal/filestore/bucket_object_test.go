@@ -33,9 +33,7 @@ var long = func() string {
 func TestObjectTooLarge(t *testing.T) {
 	s, direct, p := behindProxy(t)
 	large := filepath.Join(t.TempDir(), "large"+stagedSuffix)
-	if err := errors.Join(os.WriteFile(large, nil, 0o600), os.Truncate(large, maxObject+1)); err != nil {
-		t.Fatal(err)
-	}
+	check(t, errors.Join(os.WriteFile(large, nil, 0o600), os.Truncate(large, maxObject+1)))
 	const name = "visitors/large.parquet"
 	err := s.Publish(t.Context(), large, name)
 	if err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "use a directory") {
@@ -57,18 +55,18 @@ func TestClientOptions(t *testing.T) {
 		{"s3://docs?region=eu-north-1", "eu-west-1", "", "eu-north-1 <nil> false"},
 		{"s3://docs?region=eu-north-1&path_style=true", "", "", "eu-north-1 <nil> true"},
 		{"s3://docs?endpoint=https://minio.example:9000", "", "", "us-east-1 https://minio.example:9000 true"},
-		{"s3://docs?endpoint=https://minio.example:9000&path_style=false", "", "", "us-east-1 https://minio.example:9000 false"},
+		{"s3://docs?endpoint=https://minio.example:9000&path_style=false", "", "",
+			"us-east-1 https://minio.example:9000 false"},
 		{"s3://docs", "", "https://other.example", "us-east-1 https://other.example true"},
-		{"s3://docs?endpoint=https://minio.example:9000", "eu-west-1", "https://other.example", "eu-west-1 https://minio.example:9000 true"},
+		{"s3://docs?endpoint=https://minio.example:9000", "eu-west-1", "https://other.example",
+			"eu-west-1 https://minio.example:9000 true"},
 	} {
 		s3test.Server(t)
 		t.Setenv("AWS_DEFAULT_REGION", "")
 		t.Setenv("AWS_REGION", tc.region)
 		t.Setenv("AWS_ENDPOINT_URL_S3", tc.endpoint)
 		client, err := open(t, tc.url).(*bucket).newClient(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		o, endpoint := client.Options(), "<nil>"
 		if o.BaseEndpoint != nil {
 			endpoint = *o.BaseEndpoint
@@ -124,7 +122,8 @@ func TestReadAt(t *testing.T) {
 	}
 	local, want := strings.NewReader(long), long
 	size := int64(len(want))
-	for _, off := range []int64{0, 1, 1000, size - tailBytes - 1, size - tailBytes, size - tailBytes + 1, size - 1, size, size + 1} {
+	for _, off := range []int64{0, 1, 1000, size - tailBytes - 1, size - tailBytes, size - tailBytes + 1, size - 1,
+		size, size + 1} {
 		for _, n := range []int{1, 10, 100_000, len(want) + 1} {
 			here, there := make([]byte, n), make([]byte, n)
 			k, kerr := local.ReadAt(here, off)
@@ -143,7 +142,8 @@ func TestReplacedWhileRead(t *testing.T) {
 	f, err := s.Open(t.Context(), "x")
 	check(t, err)
 	check(t, publish(t, s, "x", long+"\n"))
-	if _, err := f.ReadAt(make([]byte, 10), 0); err == nil || !strings.Contains(err.Error(), "replaced while it was read") {
+	if _, err := f.ReadAt(make([]byte, 10), 0); err == nil ||
+		!strings.Contains(err.Error(), "replaced while it was read") {
 		t.Errorf("ReadAt = %v", err)
 	}
 }
@@ -196,9 +196,7 @@ func TestTLS(t *testing.T) {
 
 	bundle := filepath.Join(t.TempDir(), "ca.pem")
 	data := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.Certificate().Raw})
-	if err := os.WriteFile(bundle, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(bundle, data, 0o600))
 	t.Setenv("AWS_CA_BUNDLE", bundle)
 	s := newBucket(t, p.URL)
 	p.Set(s3test.When("PUT", "", -1, s3test.FlipUpload))

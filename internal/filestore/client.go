@@ -37,8 +37,10 @@ type address struct {
 }
 
 var (
-	errForm        = errors.New("s3: want a URL like s3://bucket/prefix?region=eu-west-1&endpoint=https://minio.example:9000")
-	errCredentials = errors.New("s3: credentials do not belong in the URL: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or a role")
+	errForm = errors.New("s3: want a URL like " +
+		"s3://bucket/prefix?region=eu-west-1&endpoint=https://minio.example:9000")
+	errCredentials = errors.New("s3: credentials do not belong in the URL: set AWS_ACCESS_KEY_ID and " +
+		"AWS_SECRET_ACCESS_KEY, a profile, or a role")
 )
 
 // parseAddress reads s3://bucket/prefix?region=&endpoint=&path_style=. Errors do not
@@ -93,8 +95,10 @@ func (a *address) set(name, value string) error {
 		a.region = value
 	case "endpoint":
 		u, err := url.Parse(value)
-		if err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-			return errors.New("s3: endpoint: want a URL like https://minio.example:9000, without credentials or parameters")
+		if err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil ||
+			u.RawQuery != "" || u.Fragment != "" {
+			return errors.New("s3: endpoint: want a URL like https://minio.example:9000, without credentials or " +
+				"parameters")
 		}
 		a.endpoint = strings.TrimRight(value, "/")
 	case "path_style":
@@ -109,10 +113,10 @@ func (a *address) set(name, value string) error {
 	return nil
 }
 
-// of is the address of an object below the prefix, or of the prefix for an empty
+// object is the address of an object below the prefix, or of the prefix for an empty
 // name. Of the parameters it has the endpoint only, which tells places of the same
 // name apart.
-func (a address) of(name string) string {
+func (a address) object(name string) string {
 	s := "s3://" + path.Join(a.bucket, a.prefix, name)
 	if a.endpoint != "" {
 		s += " at " + a.endpoint
@@ -130,8 +134,16 @@ func (b *bucket) newClient(ctx context.Context) (*s3.Client, error) {
 		t.MaxIdleConnsPerHost = bucketReaders
 		t.DisableCompression = true
 	})
+	// Each call is retried on its own: the SDK's quota for all of them together would give up
+	// early where many windows wait for one server. Damaged bodies are sent again, too.
+	retryer := func() aws.Retryer {
+		r := retry.NewStandard(func(o *retry.StandardOptions) {
+			o.MaxAttempts, o.MaxBackoff, o.RateLimiter = requestTries, b.limits.Backoff, ratelimit.None
+		})
+		return retry.AddWithErrorCodes(r, "BadDigest", "XAmzContentSHA256Mismatch", "ConditionalRequestConflict")
+	}
 	c, err := config.LoadDefaultConfig(ctx, config.WithHTTPClient(base),
-		config.WithRetryer(b.retryer), config.WithLogger(logging.Nop{}))
+		config.WithRetryer(retryer), config.WithLogger(logging.Nop{}))
 	if err != nil {
 		return nil, credentialsError{err}
 	}
@@ -142,7 +154,9 @@ func (b *bucket) newClient(ctx context.Context) (*s3.Client, error) {
 		base = built
 	}
 	client := s3.NewFromConfig(c, b.options, func(o *s3.Options) {
-		o.HTTPClient = &http.Client{Transport: base.GetTransport(), CheckRedirect: noRedirect}
+		stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		// Signed requests must not be sent to another server.
+		o.HTTPClient = &http.Client{Transport: base.GetTransport(), CheckRedirect: stay}
 	})
 	if client.Options().Region == "" {
 		return nil, errNoRegion
@@ -169,25 +183,9 @@ func (b *bucket) options(o *s3.Options) {
 	}
 	o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 	o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
-	o.APIOptions = append(o.APIOptions, withoutAcceptEncoding)
-}
-
-// retryer retries each call on its own: the SDK's quota for all of them together
-// would give up early where many windows wait for one server. It also retries a body
-// that was damaged on the way.
-func (b *bucket) retryer() aws.Retryer {
-	r := retry.NewStandard(func(o *retry.StandardOptions) {
-		o.MaxAttempts, o.MaxBackoff, o.RateLimiter = requestTries, b.limits.Backoff, ratelimit.None
+	// Some servers (Google's) change this header before they test the signature, which covers it.
+	o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
+		_, _ = stack.Finalize.Remove("DisableAcceptEncodingGzip") // not every call has it
+		return nil
 	})
-	return retry.AddWithErrorCodes(r, "BadDigest", "XAmzContentSHA256Mismatch", "ConditionalRequestConflict")
 }
-
-// withoutAcceptEncoding leaves out a header that some servers (Google's) change before
-// they test the signature, which covers it.
-func withoutAcceptEncoding(stack *middleware.Stack) error {
-	_, _ = stack.Finalize.Remove("DisableAcceptEncodingGzip") // not every call has it
-	return nil
-}
-
-// noRedirect keeps signed requests from going to another server.
-func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

@@ -15,9 +15,12 @@ func TestAddress(t *testing.T) {
 		"S3://docs/a/b/":              {bucket: "docs", prefix: "a/b"},
 		"s3://my_gcs.bucket-1//a//":   {bucket: "my_gcs.bucket-1", prefix: "a"},
 		"s3://docs/year=2026/it's(1)": {bucket: "docs", prefix: "year=2026/it's(1)"},
-		"s3://docs/a?region=eu-west-1&endpoint=https://minio.example:9000&path_style=false": {bucket: "docs", prefix: "a", region: "eu-west-1", endpoint: "https://minio.example:9000", pathStyle: &no},
-		"s3://docs?REGION=auto&Endpoint=http%3A%2F%2F127.0.0.1%3A9000%2F&path_style=TRUE":   {bucket: "docs", region: "auto", endpoint: "http://127.0.0.1:9000", pathStyle: &yes},
-		"s3://docs/?endpoint=http://[::1]:9000/s3":                                          {bucket: "docs", endpoint: "http://[::1]:9000/s3"},
+		"s3://docs/a?region=eu-west-1&endpoint=https://minio.example:9000&path_style=false": {bucket: "docs",
+			prefix: "a", region: "eu-west-1", endpoint: "https://minio.example:9000", pathStyle: &no},
+		"s3://docs?REGION=auto&Endpoint=http%3A%2F%2F127.0.0.1%3A9000%2F&path_style=TRUE": {bucket: "docs",
+			region: "auto", endpoint: "http://127.0.0.1:9000", pathStyle: &yes},
+		"s3://docs/?endpoint=http://[::1]:9000/s3": {bucket: "docs",
+			endpoint: "http://[::1]:9000/s3"},
 	} {
 		got, err := parseAddress(raw)
 		if diff := cmp.Diff(want, got, cmp.AllowUnexported(address{})); err != nil || diff != "" {
@@ -73,7 +76,8 @@ func TestAddressRefused(t *testing.T) {
 }
 
 func FuzzAddress(f *testing.F) {
-	for _, raw := range []string{"s3://docs/a?region=eu-west-1&endpoint=http://h:1&path_style=true", "s3://key:secret@docs/a", "s3://a%zz", "s3:docs", "s3://docs/%2e%2e/a"} {
+	for _, raw := range []string{"s3://docs/a?region=eu-west-1&endpoint=http://h:1&path_style=true",
+		"s3://key:secret@docs/a", "s3://a%zz", "s3:docs", "s3://docs/%2e%2e/a"} {
 		f.Add(raw)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {

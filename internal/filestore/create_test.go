@@ -22,7 +22,7 @@ import (
 
 const childRoot = "FILESTORE_TEST_ROOT"
 
-// TestCreate: one of many has the name, and what is there stays.
+// TestCreate: one of many gets the name, and keeps it.
 func TestCreate(t *testing.T) {
 	each(t, created)
 	t.Run("without hard links", func(t *testing.T) {
@@ -56,7 +56,7 @@ func created(t *testing.T, s Store) {
 		t.Errorf("the file holds %q, %v has the name", got, first.Load())
 	}
 	holds(t, s, name)
-	check(t, s.CheckCreate(t.Context()))
+	check(t, CheckCreate(t.Context(), s))
 	holds(t, s, name)
 }
 
@@ -128,13 +128,14 @@ func TestCreateFaults(t *testing.T) {
 		want   string // of the error; "" for none, "exists" for ErrExist
 		there  bool
 	}{
-		"answer lost":         {s3test.LoseAnswer, 1, "exists", true},
-		"every answer lost":   {s3test.LoseAnswer, -1, "cannot be reached", true},
-		"conflict":            {s3test.Says(409, "ConditionalRequestConflict", "Another"), 3, "", true},
-		"conflict for ever":   {s3test.Says(409, "ConditionalRequestConflict", "Another"), -1, "another writer", false},
-		"500 once":            {s3test.Says(500, "InternalError", "We failed."), 1, "", true},
-		"flipped byte":        {s3test.FlipUpload, -1, "damaged on the way", false},
-		"header not known":    {s3test.Says(501, "NotImplemented", "A header you provided"), -1, "If-None-Match", false},
+		"answer lost":       {s3test.LoseAnswer, 1, "exists", true},
+		"every answer lost": {s3test.LoseAnswer, -1, "cannot be reached", true},
+		"conflict":          {s3test.Says(409, "ConditionalRequestConflict", "Another"), 3, "", true},
+		"conflict for ever": {s3test.Says(409, "ConditionalRequestConflict", "Another"), -1, "another writer", false},
+		"500 once":          {s3test.Says(500, "InternalError", "We failed."), 1, "", true},
+		"flipped byte":      {s3test.FlipUpload, -1, "damaged on the way", false},
+		"header not known": {s3test.Says(501, "NotImplemented", "A header you provided"), -1, "If-None-Match",
+			false},
 		"reset in the body":   {s3test.ResetMiddle, 1, "", true},
 		"refused, no message": {s3test.Page(412, "", ""), -1, "exists", false},
 	} {
@@ -147,7 +148,8 @@ func TestCreateFaults(t *testing.T) {
 				if !errors.Is(err, fs.ErrExist) {
 					t.Errorf("Create = %v, want ErrExist", err)
 				}
-			case (err == nil) != (tc.want == "") || err != nil && (!strings.Contains(err.Error(), tc.want) || errors.Is(err, fs.ErrExist)):
+			case (err == nil) != (tc.want == "") || err != nil &&
+				(!strings.Contains(err.Error(), tc.want) || errors.Is(err, fs.ErrExist)):
 				t.Errorf("Create = %v, want %q", err, tc.want)
 			case err != nil:
 				s3test.Clean(t, err.Error())
@@ -164,7 +166,7 @@ func TestCreateFaults(t *testing.T) {
 	}
 }
 
-// TestCheckCreateOfAServerThatIgnoresTheCondition tells of it, and leaves nothing.
+// TestCheckCreateOfAServerThatIgnoresTheCondition reports it, and leaves nothing.
 func TestCheckCreateOfAServerThatIgnoresTheCondition(t *testing.T) {
 	s, direct, p := behindProxy(t)
 	p.Set(s3test.When("PUT", "", -1, func(_ *s3test.Proxy, _ http.ResponseWriter, r *http.Request) bool {
@@ -172,10 +174,11 @@ func TestCheckCreateOfAServerThatIgnoresTheCondition(t *testing.T) {
 			t.Error("the PUT has no condition")
 		}
 		// The signature covers the header, so the object is removed instead.
-		check(t, direct.Remove(context.WithoutCancel(t.Context()), strings.TrimPrefix(r.URL.Path, "/"+s.address.bucket+"/"+s.address.prefix+"/")))
+		check(t, direct.Remove(context.WithoutCancel(t.Context()),
+			strings.TrimPrefix(r.URL.Path, "/"+s.address.bucket+"/"+s.address.prefix+"/")))
 		return false
 	}))
-	err := s.CheckCreate(t.Context())
+	err := CheckCreate(t.Context(), s)
 	if err == nil || !strings.Contains(err.Error(), "ignores If-None-Match") {
 		t.Fatalf("CheckCreate = %v", err)
 	}

@@ -56,7 +56,7 @@ func newDirectory(root string) (*directory, error) {
 		root: abs, link: os.Link, readDir: os.ReadDir, synced: map[string]bool{},
 		open: func(path string) (File, error) { return openRegular(path) },
 	}
-	// A file system that does not answer is no reason to refuse the name; its use is.
+	// A file system that does not answer fails at its use, not here.
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	info, err := answered(ctx, &d.hanging, abs, func() (fs.FileInfo, error) { return os.Stat(abs) })
@@ -97,7 +97,8 @@ func (d *directory) Prepare(context.Context) error {
 	case errors.Is(err, fs.ErrNotExist):
 		err = os.Mkdir(d.root, dirMode)
 		if errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("directory %s: its parent does not exist: create that or name another directory: %w", d.root, err)
+			return fmt.Errorf("directory %s: its parent does not exist: create that or name another directory: %w",
+				d.root, err)
 		}
 		if err == nil || errors.Is(err, fs.ErrExist) { // another process has made it since
 			err = durable.SyncDir(filepath.Dir(d.root))
@@ -151,7 +152,8 @@ func (d *directory) Create(ctx context.Context, name string, data []byte) error 
 		return err
 	}
 	err := d.link(staged, path)
-	if noLinks(err) {
+	if errors.Is(err, syscall.EPERM) || errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EMLINK) {
+		// the file system has no hard links
 		err = claim(staged, path)
 	}
 	// The entry of a name that is taken is flushed too: who took it may have died before
@@ -160,11 +162,6 @@ func (d *directory) Create(ctx context.Context, name string, data []byte) error 
 		err = errors.Join(err, durable.SyncDir(filepath.Dir(path)))
 	}
 	return err
-}
-
-// noLinks reports whether err means that a file system has no hard links.
-func noLinks(err error) bool {
-	return errors.Is(err, syscall.EPERM) || errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EMLINK)
 }
 
 // claim takes the name by an empty file, which only one process can make, and puts the
@@ -180,9 +177,6 @@ func claim(staged, path string) error {
 	}
 	return nil
 }
-
-// CheckCreate creates a file in _staging twice.
-func (d *directory) CheckCreate(ctx context.Context) error { return checkCreate(ctx, d) }
 
 // makeDirOf makes the directory of path.
 func (d *directory) makeDirOf(path string) error {
@@ -227,7 +221,9 @@ func (d *directory) Remove(_ context.Context, name string) error {
 
 // List reads one directory after the other; those that are gone have no files.
 func (d *directory) List(ctx context.Context, dir, after string, found func(name string)) error {
-	entries, err := answered(ctx, &d.hanging, d.Path(dir), func() ([]fs.DirEntry, error) { return d.readDir(d.Path(dir)) })
+	entries, err := answered(ctx, &d.hanging, d.Path(dir), func() ([]fs.DirEntry, error) {
+		return d.readDir(d.Path(dir))
+	})
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -255,7 +251,7 @@ func (d *directory) Open(ctx context.Context, name string) (File, error) {
 	return localFile{f, ctx, &d.hanging, path}, nil
 }
 
-// OpenWhole is open: an open file stays as it is.
+// OpenWhole is Open: an open file keeps its contents.
 func (d *directory) OpenWhole(ctx context.Context, name string) (File, error) {
 	return d.Open(ctx, name)
 }

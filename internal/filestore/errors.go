@@ -18,16 +18,17 @@ import (
 )
 
 const (
-	hintDenied        = "the credentials may not do this: they need s3:PutObject, s3:GetObject and s3:DeleteObject below the prefix, and s3:ListBucket"
+	hintDenied = "the credentials may not do this: they need s3:PutObject, s3:GetObject and s3:DeleteObject " +
+		"below the prefix, and s3:ListBucket"
 	hintElsewhere     = "the bucket is in another region or at another endpoint: name it, ?region= or ?endpoint="
-	hintNoCredentials = "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile (AWS_PROFILE), or a role"
-	hintUnknownKey    = "the access key is not known there: check AWS_ACCESS_KEY_ID or the profile, and the endpoint"
-	hintSlowDown      = "the server asked to slow down at every retry: the next run tries again"
-	hintDamaged       = "the body was damaged on the way at every retry: check network and proxies"
+	hintNoCredentials = "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile " +
+		"(AWS_PROFILE), or a role"
+	hintUnknownKey = "the access key is not known there: check AWS_ACCESS_KEY_ID or the profile, and the endpoint"
+	hintSlowDown   = "the server asked to slow down at every retry: the next run tries again"
+	hintDamaged    = "the body was damaged on the way at every retry: check network and proxies"
 )
 
-// hints say what the commonest error codes of S3 mean to the operator; the server's
-// message says the rest.
+// hints explain the most common error codes of S3.
 var hints = map[string]string{
 	"NoSuchBucket":                 "there is no such bucket: create it, or check name, region and endpoint",
 	"AccessDenied":                 hintDenied,
@@ -43,12 +44,15 @@ var hints = map[string]string{
 	"QuotaExceeded":                "the bucket is full: raise its quota or free space",
 	"InvalidRange":                 "the object is empty: export the window again",
 	"PreconditionFailed":           "the object was replaced while it was read: try again",
-	"ConditionalRequestConflict":   "another writer was putting the same object at every retry: the next run tries again",
-	"NotImplemented":               "the server cannot do this: docgauge needs PUT, GET, DELETE and ListObjectsV2, and for Delta tables If-None-Match",
+	"ConditionalRequestConflict": "another writer was putting the same object at every retry: the next run tries " +
+		"again",
+	"NotImplemented": "the server cannot do this: docgauge needs PUT, GET, DELETE and ListObjectsV2, " +
+		"and for Delta tables If-None-Match",
 }
 
 var (
-	errNotS3    = errors.New("what answered is not an S3 server: check the endpoint, and whether there is a proxy in between")
+	errNotS3 = errors.New("what answered is not an S3 server: check the endpoint, and whether there is a proxy " +
+		"in between")
 	errNoRegion = errors.New("the region is not known: set AWS_REGION, or ?region= in the URL")
 	errDamaged  = errors.New("the object is not what was published, by its SHA-256: export the window again")
 )
@@ -147,7 +151,7 @@ func describeAnswer(err error) string {
 	case code == "":
 		hint = errNotS3.Error()
 	default:
-		hint = "the server refuses, for a reason of its own"
+		hint = "the server refuses the request"
 	}
 	if message != "" && message != code {
 		code += ": " + message
@@ -168,7 +172,7 @@ func innermost(err error) string {
 	return oneLine(err.Error())
 }
 
-// oneLine shortens a text of somebody else's.
+// oneLine shortens a text from outside.
 func oneLine(text string) string {
 	const most = 200 // bytes
 	text = strings.Join(strings.Fields(text), " ")
@@ -184,14 +188,11 @@ func Unavailable(err error) bool {
 	_, local := errors.AsType[*fs.PathError](err)
 	_, remote := errors.AsType[bucketError](err)
 	return (local || remote || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) &&
-		!errors.Is(err, errDamaged) && !isEmptyObject(err)
+		!errors.Is(err, errDamaged) && !hasCode(err, "InvalidRange") // an empty object
 }
 
 // isAbsent reports whether err is of an object that is not there.
 func isAbsent(err error) bool { return hasCode(err, "NoSuchKey") }
-
-// isEmptyObject reports whether err is of an object without a byte.
-func isEmptyObject(err error) bool { return hasCode(err, "InvalidRange") }
 
 func hasCode(err error, code string) bool {
 	api, ok := errors.AsType[smithy.APIError](err)

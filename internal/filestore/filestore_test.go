@@ -27,7 +27,7 @@ func open(t *testing.T, root string) Store {
 	return s
 }
 
-// newBucket returns a store on a bucket of its own, reached at the endpoint.
+// newBucket returns a store on a new bucket, reached at the endpoint.
 func newBucket(t *testing.T, endpoint string) *bucket {
 	t.Helper()
 	return open(t, s3test.URL(t, s3test.NewBucket(t), endpoint)).(*bucket)
@@ -48,7 +48,7 @@ func each(t *testing.T, test func(t *testing.T, s Store)) {
 	t.Run("bucket", func(t *testing.T) { test(t, newBucket(t, "")) })
 }
 
-func check(t *testing.T, err error) {
+func check(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -92,15 +92,12 @@ func holds(t *testing.T, s Store, want ...string) {
 func TestLeftovers(t *testing.T) {
 	root := t.TempDir()
 	staging := filepath.Join(root, StagingDir)
-	if err := os.Mkdir(staging, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for name, age := range map[string]time.Duration{"old.tmp": 2 * leftoverAge, "young.tmp": leftoverAge / 2, "old.txt": 2 * leftoverAge} {
+	check(t, os.Mkdir(staging, 0o755))
+	for name, age := range map[string]time.Duration{"old.tmp": 2 * leftoverAge, "young.tmp": leftoverAge / 2,
+		"old.txt": 2 * leftoverAge} {
 		path := filepath.Join(staging, name)
 		then := time.Now().Add(-age)
-		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chtimes(path, then, then)); err != nil {
-			t.Fatal(err)
-		}
+		check(t, errors.Join(os.WriteFile(path, nil, 0o600), os.Chtimes(path, then, then)))
 	}
 	check(t, publish(t, open(t, root), "x", "text"))
 	var left []string

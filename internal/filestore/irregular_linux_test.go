@@ -10,13 +10,15 @@ import (
 	"testing"
 )
 
-// TestIrregular: what has a file's name but is none is refused at once, by what it is.
+// TestIrregular: a pipe, directory, socket or device is refused at once, by its kind.
 func TestIrregular(t *testing.T) {
 	root := t.TempDir()
 	d := open(t, root)
 	check(t, publish(t, d, "whole", "text"))
-	check(t, errors.Join(syscall.Mkfifo(filepath.Join(root, "named pipe"), 0o600), os.Mkdir(filepath.Join(root, "directory"), 0o700),
-		os.Symlink("named pipe", filepath.Join(root, "link to a named pipe")), os.Symlink("/dev/null", filepath.Join(root, "device"))))
+	check(t, errors.Join(syscall.Mkfifo(filepath.Join(root, "named pipe"), 0o600),
+		os.Mkdir(filepath.Join(root, "directory"), 0o700),
+		os.Symlink("named pipe", filepath.Join(root, "link to a named pipe")),
+		os.Symlink("/dev/null", filepath.Join(root, "device"))))
 	t.Chdir(root) // the name of a socket must be short
 	socket, err := net.Listen("unix", "socket")
 	check(t, err)
@@ -31,12 +33,14 @@ func TestIrregular(t *testing.T) {
 			kind = name
 		}
 		for _, err := range []error{opened, whole, fetched} {
-			if err == nil || !strings.Contains(err.Error(), filepath.Join(root, name)+" is a "+kind+", must be a file: ") || Unavailable(err) {
+			if err == nil || !strings.Contains(err.Error(),
+				filepath.Join(root, name)+" is a "+kind+", must be a file: ") || Unavailable(err) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
 	}
-	if err := publish(t, d, "directory", "text"); err == nil || !strings.Contains(err.Error(), "is a directory, must be a file: ") {
+	if err := publish(t, d, "directory", "text"); err == nil ||
+		!strings.Contains(err.Error(), "is a directory, must be a file: ") {
 		t.Errorf("published over a directory: %v", err)
 	}
 	check(t, publish(t, d, "named pipe", "text"))

@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	// tailBytes is what is fetched to read a footer: most files are smaller.
+	// tailBytes is the size of the part fetched to read a footer: most files are smaller.
 	tailBytes = 64 << 10
 	// fetchTries is how often an object is fetched that breaks off.
 	fetchTries = 3
-	// maxRange bounds what is read into memory, if a server ignores ranges.
+	// maxRange bounds the memory of a read, if a server ignores ranges.
 	maxRange = 256 << 20
 	// sumKey and tailSumKey are the metadata of an object that hold the SHA-256 of
 	// all of it, and of its last tailBytes.
@@ -101,7 +101,7 @@ func (b *bucket) get(ctx context.Context, name, bytes string, etag *string) (p p
 				return errNotS3
 			}
 		}
-		// The metadata can tell of all of an object, and of its end.
+		// The metadata has checksums of the whole object and of its end.
 		sum := sha256.Sum256(p.data)
 		switch {
 		case n == p.size:
@@ -116,13 +116,16 @@ func (b *bucket) get(ctx context.Context, name, bytes string, etag *string) (p p
 
 // untilWhole gives read the answer to a GET, again while bodies break off or are
 // damaged. The SDK retries requests, but not the reading of their answers.
-func (b *bucket) untilWhole(ctx context.Context, name string, bytes, etag *string, read func(*s3.GetObjectOutput) error) error {
+func (b *bucket) untilWhole(
+	ctx context.Context, name string, bytes, etag *string, read func(*s3.GetObjectOutput) error,
+) error {
 	for try := 1; ; try++ {
 		client, err := b.connect(ctx)
 		if err != nil {
 			return err
 		}
-		answer, err := client.GetObject(ctx, &s3.GetObjectInput{Bucket: &b.address.bucket, Key: b.key(name), Range: bytes, IfMatch: etag})
+		answer, err := client.GetObject(ctx, &s3.GetObjectInput{Bucket: &b.address.bucket, Key: b.key(name),
+			Range: bytes, IfMatch: etag})
 		if err == nil {
 			if err = errNotS3; answer.ETag != nil {
 				err = read(answer)
@@ -138,7 +141,7 @@ func (b *bucket) untilWhole(ctx context.Context, name string, bytes, etag *strin
 	}
 }
 
-// verify compares the checksum of what was read with the one it was published with.
+// verify compares the checksum with the published one.
 // Objects that came otherwise have none, unless their metadata came along.
 func verify(answer *s3.GetObjectOutput, key string, sum []byte) error {
 	if want := answer.Metadata[key]; want != "" && want != hex.EncodeToString(sum) {
@@ -176,7 +179,7 @@ func (b *bucket) Fetch(ctx context.Context, name, dir string) (string, func() er
 	return path, done, nil
 }
 
-// body tells the errors of an answer from those of what it is copied to.
+// body marks the errors of an answer, as opposed to those of the copy.
 type body struct{ io.Reader }
 
 func (b body) Read(p []byte) (int, error) {

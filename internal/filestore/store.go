@@ -44,7 +44,7 @@ type Store interface {
 	Publish(ctx context.Context, staged, name string) error
 	// Create makes a file of data, whole and durable, under a name that is free: if
 	// it is taken, even since a moment, the error is fs.ErrExist. In a bucket that can
-	// be because an answer was lost: what is there may be data. After any other error
+	// be because an answer was lost: the file may hold data. After any other error
 	// the file may be there too.
 	Create(ctx context.Context, name string, data []byte) error
 	// Remove takes a file away for good; one that is not there is no error.
@@ -61,16 +61,14 @@ type Store interface {
 	Fetch(ctx context.Context, name, dir string) (path string, done func() error, err error)
 	// Check proves that a file could be published now.
 	Check(ctx context.Context) error
-	// CheckCreate proves that Create refuses a name that is taken.
-	CheckCreate(ctx context.Context) error
 	// Readers is how many files are worth reading at once.
 	Readers() int
 	// Close gives up what the store holds open.
 	Close() error
 }
 
-// File is an open file of a store. It stays as it is although another one takes its
-// place, or gives an error. It is an alias, so that others need not know this package.
+// File is an open file of a store. If another one takes its place, it keeps its
+// contents or returns an error. It is an alias, so that others need not import this package.
 type File = interface {
 	io.ReaderAt
 	io.Closer
@@ -82,7 +80,7 @@ type File = interface {
 // nothing.
 func New(root string) (Store, error) { return NewWithin(root, usualLimits) }
 
-// NewWithin is [New] with limits of its own for a bucket.
+// NewWithin is [New] with other limits for a bucket.
 func NewWithin(root string, limits Limits) (Store, error) {
 	switch scheme, _, remote := strings.Cut(root, ":"); {
 	case remote && strings.EqualFold(scheme, "s3"):
@@ -144,8 +142,10 @@ func resolve(path string) string {
 }
 
 // Stage copies what open opens to a new file at path, durably, and has check read it:
-// what is published is what was written.
-func Stage(ctx context.Context, path string, open func() (io.ReadCloser, error), check func(r io.ReaderAt, size int64) error) error {
+// the published bytes are the written ones.
+func Stage(
+	ctx context.Context, path string, open func() (io.ReadCloser, error), check func(r io.ReaderAt, size int64) error,
+) error {
 	in, err := open()
 	if err != nil {
 		return err
@@ -186,19 +186,21 @@ func copyAll(ctx context.Context, out io.Writer, in io.Reader) error {
 	}
 }
 
-// checkCreate creates a probe in _staging twice, and removes it.
-func checkCreate(ctx context.Context, s Store) error {
+// CheckCreate proves that Create of s refuses a name that is taken. It creates a probe in
+// _staging twice, and removes it.
+func CheckCreate(ctx context.Context, s Store) error {
 	if err := s.Prepare(ctx); err != nil {
 		return err
 	}
 	name := StagingDir + "/" + rand.Text() + stagedSuffix
 	err := s.Create(ctx, name, []byte(name))
-	if err != nil && !errors.Is(err, fs.ErrExist) { // nobody else knows the name: it was made, and the answer lost
+	if err != nil && !errors.Is(err, fs.ErrExist) { // the name is random: it was made, and the answer lost
 		return err
 	}
 	switch err = s.Create(ctx, name, []byte(name)); {
 	case err == nil:
-		err = fmt.Errorf("%s: the server ignores If-None-Match: two writers could overwrite each other: use a server that honours it, or a directory", s.Location())
+		err = fmt.Errorf("%s: the server ignores If-None-Match: two writers could overwrite each other: use a "+
+			"server that honours it, or a directory", s.Location())
 	case errors.Is(err, fs.ErrExist):
 		err = nil
 	}

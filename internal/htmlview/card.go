@@ -4,9 +4,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // Card is the newest window of a grid. The template "figures" shows it, in elements
@@ -48,8 +48,8 @@ type Note struct {
 }
 
 // CardOf returns nil where no window was read.
-func CardOf(g exporter.Grid, against Comparison) *Card {
-	r := g.Newest()
+func CardOf(g view.Grid, against Comparison) *Card {
+	r := g.Newest
 	if r == nil {
 		return nil
 	}
@@ -78,7 +78,7 @@ func CardOf(g exporter.Grid, against Comparison) *Card {
 }
 
 // compare adds what changed since an earlier window.
-func (c *Card) compare(g exporter.Grid, r analytics.Revision, against Comparison) {
+func (c *Card) compare(g view.Grid, r analytics.Revision, against Comparison) {
 	if (against != Comparison{}) {
 		w := against.Window(g.Granularity, r.Window)
 		c.change(g.EndingAt(w.To), r, Days(g.Granularity, w), true)
@@ -139,7 +139,7 @@ type Entry struct{ Class, Text, Note string }
 const shownGaps = 6
 
 // CoverageOf counts the windows of a grid.
-func CoverageOf(g exporter.Grid) Coverage {
+func CoverageOf(g view.Grid) Coverage {
 	c := Coverage{Known: format.Commas(g.Known), All: format.Plural(g.Known+g.Missing, "window"), Gaps: gaps(g)}
 	for _, state := range []struct {
 		class, name string
@@ -159,7 +159,7 @@ func CoverageOf(g exporter.Grid) Coverage {
 }
 
 // gaps names the stretches of missing windows, newest first.
-func gaps(g exporter.Grid) string {
+func gaps(g view.Grid) string {
 	var names []string
 	left := 0
 	for end := len(g.Cells) - 1; end >= 0; end-- {

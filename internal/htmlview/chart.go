@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // A drawing is ChartHeight units high and ColumnWidth units wide for each window. It
@@ -50,7 +50,7 @@ type Series []*int64
 // Lines are the numbers of some windows.
 type Lines struct{ Total, Human, AI, Both Series }
 
-func linesOf(cells []exporter.Cell) (l Lines) {
+func linesOf(cells []view.Cell) (l Lines) {
 	for _, c := range cells {
 		var total, human, ai, both *int64
 		if c.Revision != nil {
@@ -79,15 +79,15 @@ func Max(all ...Series) (largest int64) {
 
 // ChartOf draws the cells of a grid, with so many names below the axis. It returns nil
 // where no two of them in a row were read: dots are no trend.
-func ChartOf(g exporter.Grid, cells []exporter.Cell, ticks int) *Chart {
+func ChartOf(g view.Grid, cells []view.Cell, ticks int) *Chart {
 	l := linesOf(cells)
 	f := Frame{len(cells), Ceiling(Max(l.Total, l.Human, l.AI))}
 	c := &Chart{
-		Width: ColumnWidth * len(cells), Lines: l, Gaps: Stretches(cells, func(c exporter.Cell) bool { return c.Revision == nil }),
+		Width: ColumnWidth * len(cells), Lines: l, Gaps: Stretches(cells, func(c view.Cell) bool { return c.Revision == nil }),
 		Area: f.Area(l.Total), Total: f.Line(l.Total), Human: f.Line(l.Human), AI: f.Line(l.AI), Both: f.Line(l.Both),
 		Top: f.Top, TopMark: Short(f.Top), MiddleMark: Short(f.Top / 2),
 	}
-	var low, high, newest *exporter.Cell
+	var low, high, newest *view.Cell
 	known, trend := 0, false
 	for i := range cells {
 		cell := &cells[i]
@@ -110,11 +110,11 @@ func ChartOf(g exporter.Grid, cells []exporter.Cell, ticks int) *Chart {
 	if !trend {
 		return nil
 	}
-	point := func(c *exporter.Cell) Point {
+	point := func(c *view.Cell) Point {
 		return Point{format.Commas(c.Revision.Totals.Total), Tick(g.Granularity, c.Window)}
 	}
 	c.Low, c.High, c.Newest = point(low), point(high), point(newest)
-	spoken := func(c *exporter.Cell) string {
+	spoken := func(c *view.Cell) string {
 		return fmt.Sprintf("%s (%s)", format.Commas(c.Revision.Totals.Total), Days(g.Granularity, c.Window))
 	}
 	c.Label = fmt.Sprintf("Readers in %s: lowest %s, highest %s, newest %s.", format.Plural(known, "window"), spoken(low), spoken(high), spoken(newest))
@@ -129,7 +129,7 @@ func ChartOf(g exporter.Grid, cells []exporter.Cell, ticks int) *Chart {
 	return c
 }
 
-func cellTitle(g exporter.Grid, c exporter.Cell) string {
+func cellTitle(g view.Grid, c view.Cell) string {
 	title := Days(g.Granularity, c.Window) + ": missing"
 	if c.Revision != nil {
 		t := c.Revision.Totals
@@ -139,7 +139,7 @@ func cellTitle(g exporter.Grid, c exporter.Cell) string {
 }
 
 // Stretches returns an SVG path over the columns of the cells that are picked.
-func Stretches(cells []exporter.Cell, picked func(exporter.Cell) bool) string {
+func Stretches(cells []view.Cell, picked func(view.Cell) bool) string {
 	var path strings.Builder
 	for from := 0; from < len(cells); from++ {
 		to := from

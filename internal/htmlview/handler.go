@@ -2,13 +2,14 @@ package htmlview
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
+	"mime"
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync"
-
-	"github.com/docgauge/docgauge/exporter"
 )
 
 // Handler serves pages that are made of a value V. Each is made once for each value, so a
@@ -59,7 +60,7 @@ func (h *Handler[V]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Retry-After", "5")
 	}
 	body := page.plain
-	if exporter.AcceptsGzip(r.Header) {
+	if acceptsGzip(r.Header) {
 		body = page.gzip
 		w.Header().Set("Content-Encoding", "gzip")
 	}
@@ -70,6 +71,19 @@ func (h *Handler[V]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet {
 		_, _ = w.Write(body) // a reader that went away is no news
 	}
+}
+
+// acceptsGzip reports whether the client that sent the header accepts gzip. A quality of zero
+// refuses it.
+func acceptsGzip(h http.Header) bool {
+	for offer := range strings.SplitSeq(strings.Join(h.Values("Accept-Encoding"), ","), ",") {
+		coding, parameters, err := mime.ParseMediaType(offer)
+		if err == nil && coding == "gzip" {
+			quality, err := strconv.ParseFloat(cmp.Or(parameters["q"], "1"), 64)
+			return err == nil && quality > 0
+		}
+	}
+	return false
 }
 
 // page returns the page that is asked for, made anew only if it is not kept.

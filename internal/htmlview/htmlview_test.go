@@ -9,9 +9,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 func TestWords(t *testing.T) {
@@ -86,10 +86,10 @@ func TestMarks(t *testing.T) {
 
 // cells are windows of so many days that end where the next begins, the last at end;
 // a total below 0 is a missing one.
-func cells(end, days analytics.Date, totals ...int64) (out []exporter.Cell) {
+func cells(end, days analytics.Date, totals ...int64) (out []view.Cell) {
 	from := end - days*analytics.Date(len(totals))
 	for i, total := range totals {
-		c := exporter.Cell{Window: analytics.Window{From: from + analytics.Date(i)*days, To: from + analytics.Date(i+1)*days}}
+		c := view.Cell{Window: analytics.Window{From: from + analytics.Date(i)*days, To: from + analytics.Date(i+1)*days}}
 		if total >= 0 {
 			c.Revision = &analytics.Revision{Key: analytics.Key{Window: c.Window}, Totals: analytics.Totals{Human: total / 2, AI: total / 4, Total: total}}
 		}
@@ -106,7 +106,7 @@ func TestCard(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		g       analytics.Granularity
-		cells   []exporter.Cell
+		cells   []view.Cell
 		want    string
 		against Comparison
 	}{
@@ -127,7 +127,9 @@ func TestCard(t *testing.T) {
 		{"two ago", analytics.Day, cells(end, 1, 50, 70, 100), "100; ▲ 100% up Sat 3 Oct 2026", Comparison{Windows: 2}},
 		{"the day before, asked for", analytics.Day, cells(end, 1, 50, 70, 100), "100; ▲ 42.9% up Sun 4 Oct 2026", Comparison{Windows: 1}},
 	} {
-		c := CardOf(exporter.Grid{Granularity: tc.g, Cells: tc.cells}, tc.against)
+		g := view.Grid{Granularity: tc.g, Cells: tc.cells}
+		g.Count()
+		c := CardOf(g, tc.against)
 		got := c.Total
 		for _, change := range c.Changes {
 			got += "; " + change.Text + " " + change.Tone + " " + change.Before
@@ -142,7 +144,7 @@ func TestCard(t *testing.T) {
 			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
 		}
 	}
-	if c := CardOf(exporter.Grid{Granularity: analytics.Day, Cells: cells(end, 1, -1)}, Comparison{}); c != nil {
+	if c := CardOf(view.Grid{Granularity: analytics.Day, Cells: cells(end, 1, -1)}, Comparison{}); c != nil {
 		t.Errorf("a card of nothing: %+v", c)
 	}
 }
@@ -150,7 +152,7 @@ func TestCard(t *testing.T) {
 // TestCoverage names the stretches of missing windows, the newest first.
 func TestCoverage(t *testing.T) {
 	end := analytics.NewDate(2026, 10, 6)
-	g := exporter.Grid{Granularity: analytics.Day, Cells: cells(end, 1, -1, 5, -1, -1, 6)}
+	g := view.Grid{Granularity: analytics.Day, Cells: cells(end, 1, -1, 5, -1, -1, 6)}
 	g.Cells[1].Revision.Rows = analytics.TotalsOnlyRows
 	g.Count()
 	c := CoverageOf(g)
@@ -180,7 +182,7 @@ func TestChart(t *testing.T) {
 				}
 			}
 		}
-		g := exporter.Grid{Granularity: analytics.Day, Cells: cells(20730, 1, totals...)}
+		g := view.Grid{Granularity: analytics.Day, Cells: cells(20730, 1, totals...)}
 		c := ChartOf(g, g.Cells, 6)
 		if (c == nil) != (stretches == known) {
 			t.Fatalf("%v with %d known windows", c, known)
@@ -205,7 +207,7 @@ func TestChart(t *testing.T) {
 
 // TestChartWords checks what is written around a chart.
 func TestChartWords(t *testing.T) {
-	g := exporter.Grid{Granularity: analytics.Day, Cells: cells(analytics.NewDate(2026, 10, 4), 1, 700, -1, 300, 1100, 1100, 800)}
+	g := view.Grid{Granularity: analytics.Day, Cells: cells(analytics.NewDate(2026, 10, 4), 1, 700, -1, 300, 1100, 1100, 800)}
 	c := ChartOf(g, g.Cells, 3)
 	got := fmt.Sprint(c.TopMark, c.MiddleMark, c.Ticks, c.Low, c.High, c.Newest)
 	if want := "1.2k600[29 Sep 1 Oct 3 Oct] {300 30 Sep} {1,100 1 Oct} {800 3 Oct}"; got != want {
@@ -224,9 +226,9 @@ func TestChartWords(t *testing.T) {
 // TestJobTable: the newest jobs, with links that may be followed and others as text.
 func TestJobTable(t *testing.T) {
 	now := time.Date(2026, 10, 6, 10, 31, 0, 0, time.UTC)
-	jobs := []exporter.Job{
+	jobs := []view.Job{
 		{Prompt: "a", Title: "A", State: "completed", Result: "pr", PRLink: "https://code.example/pull/7", Created: now.Add(-time.Hour), Ended: now,
-			Pull: &exporter.PullRequest{State: "merged", Opened: now.Add(-3 * time.Hour), Ended: now.Add(-time.Hour)}, Cost: 1.5},
+			Pull: &view.PullRequest{State: "merged", Opened: now.Add(-3 * time.Hour), Ended: now.Add(-time.Hour)}, Cost: 1.5},
 		{Prompt: "b", State: "completed", Result: "no_pr", PRLink: "javascript:alert(1)"},
 		{Prompt: "c", State: "active", Stalled: true}, {Prompt: "d"},
 	}
@@ -252,7 +254,7 @@ func TestJobStates(t *testing.T) {
 			t.Errorf("%s is called %s", state, word)
 		}
 	}
-	for _, result := range exporter.Results {
+	for _, result := range view.Results {
 		if word, tone := JobState(result, result); word == "" || tone == "" || strings.Contains(word, "_") {
 			t.Errorf("%s: %q, %q", result, word, tone)
 		}

@@ -5,8 +5,8 @@ import (
 	"math"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/effect"
 	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // Effect is what became of the readers of one page, in words; what is not known is a dash.
@@ -18,7 +18,7 @@ type Effect struct {
 }
 
 // EffectOf describes an effect.
-func EffectOf(e effect.Effect) Effect {
+func EffectOf(e view.Effect) Effect {
 	v := Effect{
 		Path: format.Cut(e.Path, MaxName), Title: format.Cut(e.Path, MaxMessage), Readers: string(e.Audience),
 		Before: "–", After: "–", Expected: "–", Change: "–", Interval: "–", Verdict: string(e.Verdict), Reason: e.Reason,
@@ -30,11 +30,11 @@ func EffectOf(e effect.Effect) Effect {
 		v.Before = visitors(e.Before)
 	}
 	switch e.Verdict {
-	case effect.Lacking:
+	case view.NotEnoughData:
 		return v
-	case effect.More:
+	case view.MoreReaders:
 		v.Tone = "up"
-	case effect.Fewer:
+	case view.FewerReaders:
 		v.Tone = "down"
 	}
 	v.After, v.Expected = visitors(e.Actual), visitors(e.Expected)
@@ -72,7 +72,7 @@ type EffectRow struct {
 }
 
 // EffectRowOf describes an effect of a merge.
-func EffectRowOf(o effect.Outcome, e effect.Effect) EffectRow {
+func EffectRowOf(o view.Outcome, e view.Effect) EffectRow {
 	r := EffectRow{Effect: EffectOf(e), Merged: Days(analytics.Day, analytics.Window{From: o.Date(), To: o.Date() + 1}), Link: analytics.SafeLink(o.Link)}
 	if r.Link != "" {
 		r.LinkText = linkText(r.Link)
@@ -93,7 +93,7 @@ type EffectChart struct {
 const effectTicks = 5
 
 // EffectChartOf draws the days of an effect; nil: there are none.
-func EffectChartOf(merged analytics.Date, e effect.Effect) *EffectChart {
+func EffectChartOf(merged analytics.Date, e view.Effect) *EffectChart {
 	if len(e.Days) < 2 {
 		return nil
 	}

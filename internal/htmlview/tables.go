@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // PageTable is the most read pages of a window. The template "pagetable" shows it.
@@ -85,12 +85,12 @@ func JobState(state, result string) (word, tone string) {
 
 // JobTableOf shows at most n jobs. Name returns what a project is called; nil: there is
 // only one.
-func JobTableOf(jobs []exporter.Job, name func(project string) string, now time.Time, n int) JobTable {
+func JobTableOf(jobs []view.Job, name func(project string) string, now time.Time, n int) JobTable {
 	t := JobTable{Several: name != nil}
 	for _, j := range jobs[:min(len(jobs), n)] {
 		r := JobRow{
 			Name: JobName(j), Reason: format.Cut(j.Reason, MaxMessage), Begun: MomentOf(cmp.Or(j.Created, j.Begun), now),
-			Link: analytics.SafeLink(j.PRLink), LinkText: format.Cut(j.PRLink, MaxName),
+			Link: j.PRLink.Safe(), LinkText: format.Cut(string(j.PRLink), MaxName),
 		}
 		r.State, r.Tone = JobState(j.State, j.Result)
 		if t.Several {
@@ -135,7 +135,7 @@ func Review(state string, opened, ended, now time.Time) string {
 }
 
 // JobName is the title of a job, or else its prompt.
-func JobName(j exporter.Job) string { return format.Cut(cmp.Or(j.Title, j.Prompt), MaxName) }
+func JobName(j view.Job) string { return format.Cut(cmp.Or(j.Title, j.Prompt), MaxName) }
 
 // linkText names a pull request by the end of its address: #412.
 func linkText(link string) string {
@@ -163,7 +163,7 @@ var pauses = map[string]string{
 }
 
 // Paused says why the queue submits no prompt; empty: it does.
-func Paused(q exporter.Queue) string {
+func Paused(q view.Queue) string {
 	switch {
 	case q.Problem != "":
 		return q.Problem

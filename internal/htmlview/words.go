@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // Visitors, repositories and services can send text of any length: a page shows so
@@ -240,7 +240,7 @@ type Outcome struct{ Word, Verb, Tone string }
 
 // OutcomeOf puts the outcome of a run into words; it is empty while the run goes on or
 // where it was killed.
-func OutcomeOf(r exporter.Run) Outcome {
+func OutcomeOf(r view.Run) Outcome {
 	switch r.Outcome {
 	case "success":
 		return Outcome{"success", "succeeded", "ok"}

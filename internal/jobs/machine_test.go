@@ -68,7 +68,7 @@ func (m *machine) edit(t *rapid.T) {
 		ID: id, Project: rapid.SampledFrom([]string{"prj_a", "prj_b"}).Draw(t, "project"),
 		Body:           fmt.Sprintf("do %s, edit %d%s", id, m.edits, rapid.SampledFrom([]string{"", " fails", " archives", " no change", " slow"}).Draw(t, "outcome")),
 		ConcurrencyKey: rapid.SampledFrom([]string{"", "", "k"}).Draw(t, "key"),
-		OnUnknown:      rapid.SampledFrom([]prompts.OnUnknown{prompts.Hold, prompts.Resubmit}).Draw(t, "on_unknown"),
+		Resubmit:       rapid.Bool().Draw(t, "resubmit"),
 	}
 	for i := range rapid.IntRange(0, 2).Draw(t, "follow-ups") {
 		p.FollowUps = append(p.FollowUps, fmt.Sprintf("%s, follow-up %d", p.Body, i))

@@ -183,7 +183,7 @@ func (o *Operator) Retry(ctx context.Context, ref string, found prompts.Scanned)
 	case job.State == journal.Unknown && job.Sending:
 		return job, refusef("a message of %s is in doubt, the job itself is not: %s", named(job), Remedy(job))
 	}
-	return o.apply(ctx, tryAgain(job, o.now(), "retried by the operator", file.OnUnknown == prompts.Resubmit)...)
+	return o.apply(ctx, tryAgain(job, o.now(), "retried by the operator", file.Resubmit)...)
 }
 
 // PauseQueue stops the whole queue until ReleaseQueue.

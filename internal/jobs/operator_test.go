@@ -94,7 +94,7 @@ func TestDecisions(t *testing.T) {
 // TestDecisionsBeforeAJob: a prompt that was never begun can be held and cancelled.
 func TestDecisionsBeforeAJob(t *testing.T) {
 	w := newWorld(t)
-	w.prompt(prompts.Prompt{ID: "a", OnUnknown: prompts.Resubmit})
+	w.prompt(prompts.Prompt{ID: "a", Resubmit: true})
 	w.prompt(prompts.Prompt{ID: "b"})
 	w.decides("hold", "a")
 	w.decides("cancel", "b")
@@ -187,7 +187,7 @@ func TestResolveAMessage(t *testing.T) {
 // job.
 func TestRetry(t *testing.T) {
 	w := inState(t, journal.Failed)
-	w.prompt(prompts.Prompt{ID: "a", Body: "mended", OnUnknown: prompts.Resubmit})
+	w.prompt(prompts.Prompt{ID: "a", Body: "mended", Resubmit: true})
 	job, err := w.decide("retry", "a")
 	if err != nil || job.Try != 2 || !job.Resubmit {
 		t.Fatalf("%+v, %v", job, err)

@@ -158,7 +158,7 @@ func TestUnknownIsNeverSentAgain(t *testing.T) {
 // TestOnUnknownResubmit: a prompt is sent once more, and then no more; not if it was
 // edited since, or no longer asks for it.
 func TestOnUnknownResubmit(t *testing.T) {
-	again := prompts.Prompt{ID: "a", OnUnknown: prompts.Resubmit, FollowUps: []string{"then"}}
+	again := prompts.Prompt{ID: "a", Resubmit: true, FollowUps: []string{"then"}}
 	w := newWorld(t)
 	w.prompt(again)
 	w.service.down = always(lostError(), callCreate)
@@ -184,7 +184,7 @@ func TestOnUnknownResubmit(t *testing.T) {
 	}
 
 	for name, p := range map[string]prompts.Prompt{
-		"edited": {ID: "a", OnUnknown: prompts.Resubmit, Body: "something else"},
+		"edited": {ID: "a", Resubmit: true, Body: "something else"},
 		"hold":   {ID: "a", FollowUps: []string{"then"}},
 	} {
 		w := newWorld(t)
@@ -204,7 +204,7 @@ func TestOnUnknownResubmit(t *testing.T) {
 func TestOnUnknownResubmitWaitsForThePause(t *testing.T) {
 	w := newWorld(t)
 	for _, id := range []string{"a", "b"} {
-		w.prompt(prompts.Prompt{ID: id, OnUnknown: prompts.Resubmit})
+		w.prompt(prompts.Prompt{ID: id, Resubmit: true})
 	}
 	w.service.down = always(lostError())
 	w.passes()
@@ -221,7 +221,7 @@ func TestOnUnknownResubmitWaitsForThePause(t *testing.T) {
 // TestOnUnknownResubmitOfAMessage: the follow-up is sent once more.
 func TestOnUnknownResubmitOfAMessage(t *testing.T) {
 	w := newWorld(t)
-	w.prompt(prompts.Prompt{ID: "a", OnUnknown: prompts.Resubmit, FollowUps: []string{"then"}})
+	w.prompt(prompts.Prompt{ID: "a", Resubmit: true, FollowUps: []string{"then"}})
 	w.passes()
 	w.service.down = always(lostError(), callMessage)
 	w.after(turn)

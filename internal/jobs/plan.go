@@ -229,7 +229,7 @@ func (p *Planned) wait(b blocker) { p.Why, p.Reason, p.Until = b.why, b.reason, 
 // resubmits reports whether a job in doubt is sent again by itself: once, and only if
 // that sends the same text.
 func resubmits(p prompts.Prompt, job journal.Job) bool {
-	return job.State == journal.Unknown && job.Resubmit && p.OnUnknown == prompts.Resubmit && job.Digest == p.Digest
+	return job.State == journal.Unknown && job.Resubmit && p.Resubmit && job.Digest == p.Digest
 }
 
 // addRemedy says what can be done about a job that does not wait to be submitted.

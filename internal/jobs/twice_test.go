@@ -43,7 +43,7 @@ func twice(t *testing.T, b prompts.Prompt) *world {
 // TestOneIDForTwoPrompts: nobody can tell whether the service made a second job, so the
 // second prompt is in doubt, the first is not, and nothing is counted twice.
 func TestOneIDForTwoPrompts(t *testing.T) {
-	w := twice(t, prompts.Prompt{OnUnknown: prompts.Resubmit})
+	w := twice(t, prompts.Prompt{Resubmit: true})
 	for range 5 {
 		w.after(time.Hour)
 	}

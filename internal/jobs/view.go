@@ -258,6 +258,6 @@ func holdRenamed(p prompts.Prompt, job journal.Job, from string, now time.Time) 
 func newJob(p prompts.Prompt, state journal.State) journal.Job {
 	return journal.Job{
 		Prompt: p.ID, Try: 1, Project: p.Project, Title: p.Title, Path: p.Path, Digest: p.Digest,
-		ConcurrencyKey: p.ConcurrencyKey, Resubmit: p.OnUnknown == prompts.Resubmit, Pages: p.Pages, State: state,
+		ConcurrencyKey: p.ConcurrencyKey, Resubmit: p.Resubmit, Pages: p.Pages, State: state,
 	}
 }

@@ -144,6 +144,7 @@ func (a *assistant) selection(ctx context.Context, s series, usual analytics.Gra
 	if out.Granularity, err = analytics.ParseGranularity(cmp.Or(s.Granularity, string(usual))); err != nil {
 		return out, err
 	}
+	out.Names = a.Config.ProjectNames
 	out.Projects, err = a.project(ctx, s.Project)
 	return out, err
 }
@@ -206,7 +207,7 @@ type windowAnswer struct {
 
 func (a *assistant) window(ctx context.Context, q windowQuestion) (windowAnswer, error) {
 	p, err := a.top(ctx, q, "")
-	return windowAnswer{ruled{rule}, p.Revision, p.Previous, p.Newer, p.ProjectName, p.By, p.Prefix, p.Count, p.Pages, int64(len(p.Pages)) < p.Count}, err
+	return windowAnswer{ruled{rule}, p.Revision, p.Previous, p.Newer, p.ProjectName, string(p.By), p.Prefix, p.Count, p.Pages, int64(len(p.Pages)) < p.Count}, err
 }
 
 // top asks for the pages of a window, and of the one that it is compared with.
@@ -222,9 +223,9 @@ func (a *assistant) top(ctx context.Context, q windowQuestion, with day) (out qu
 		return out, err
 	}
 	err = a.withArchive(func(from sinks.Sink) error {
-		pages, err := query.Top(ctx, from, o)
+		reports, err := query.Top(ctx, from, o)
 		if err == nil {
-			out = query.TopReports(pages, o, a.Config.ProjectNames)[0]
+			out = reports[0]
 		}
 		return err
 	})
@@ -256,7 +257,7 @@ type change struct {
 
 func (a *assistant) compare(ctx context.Context, q compareQuestion) (compareAnswer, error) {
 	p, err := a.top(ctx, q.windowQuestion, q.With)
-	out := compareAnswer{ruled: ruled{rule}, Window: p.Revision, Previous: p.Previous, ProjectName: p.ProjectName, By: p.By, Prefix: p.Prefix, Changes: p.Changes}
+	out := compareAnswer{ruled: ruled{rule}, Window: p.Revision, Previous: p.Previous, ProjectName: p.ProjectName, By: string(p.By), Prefix: p.Prefix, Changes: p.Changes}
 	if was, is := p.Previous, p.Totals; was != nil {
 		out.Change = &change{query.Percent(was.Totals.Human, is.Human), query.Percent(was.Totals.AI, is.AI), query.Percent(was.Totals.Total, is.Total)}
 	}
@@ -288,8 +289,7 @@ func (a *assistant) history(ctx context.Context, q historyQuestion) (out history
 	err = a.withArchive(func(from sinks.Sink) error {
 		all, err := query.Histories(ctx, from, o)
 		if err == nil {
-			r := query.HistoryReports(all, o, a.Config.ProjectNames)[0]
-			out = historyAnswer{ruled{rule}, r, len(r.Windows) >= o.Last}
+			out = historyAnswer{ruled{rule}, all[0], len(all[0].Windows) >= o.Last}
 		}
 		return err
 	})

@@ -16,10 +16,10 @@ import (
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
-	"github.com/docgauge/docgauge/internal/merges"
-	"github.com/docgauge/docgauge/internal/outcome"
 	"github.com/docgauge/docgauge/internal/prompts"
+	"github.com/docgauge/docgauge/internal/pulls"
 	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -121,24 +121,24 @@ type mergeStudy struct {
 	Merged  time.Time `json:"merged_at,omitzero"`
 	Problem string    `json:"problem,omitempty"`
 	// Effects are without their days.
-	Effects []outcome.Effect `json:"effects"`
-	Total   int              `json:"effects_total"`
-	Final   bool             `json:"final" jsonschema:"false: the numbers can still move"`
+	Effects []view.Effect `json:"effects"`
+	Total   int           `json:"effects_total"`
+	Final   bool          `json:"final" jsonschema:"false: the numbers can still move"`
 }
 
 // studied is how long ago a merge may be.
 const studied = 180 * 24 * time.Hour
 
 func (a *assistant) outcomes(ctx context.Context, q outcomesQuestion) (out outcomesAnswer, err error) {
-	out = outcomesAnswer{ruled: ruled{rule}, Caution: merges.Closing, Outcomes: []mergeStudy{}}
-	s := merges.Selection{Since: a.Now().Add(-studied)}
+	out = outcomesAnswer{ruled: ruled{rule}, Caution: view.OutcomeCaution, Outcomes: []mergeStudy{}}
+	s := pulls.Selection{Since: a.Now().Add(-studied)}
 	if q.Project != "" {
 		s.Projects = []string{q.Project}
 	}
-	var all []outcome.Outcome
+	var all []view.Outcome
 	err = a.withState(func(db *state.DB) error {
 		return a.withArchive(func(from sinks.Sink) (err error) {
-			all, err = merges.Outcomes(ctx, db, from, s)
+			all, err = pulls.Outcomes(ctx, db, from, s)
 			return err
 		})
 	})

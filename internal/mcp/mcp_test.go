@@ -26,7 +26,6 @@ import (
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/state"
-	"github.com/docgauge/docgauge/sinks/memsink"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
@@ -46,7 +45,7 @@ var hostile = []string{
 // answers has an archive, a state with jobs, and settings without a URL and a key.
 func answers(t testing.TB) Options {
 	t.Helper()
-	archive := memsink.New()
+	archive := sinktest.NewMemory()
 	db, err := state.Open(filepath.Join(t.TempDir(), "state"))
 	if err != nil {
 		t.Fatal(err)
@@ -245,7 +244,7 @@ func TestRefusals(t *testing.T) {
 	o := answers(t)
 	s := connect(t, o)
 	empty := o
-	empty.Config.StateDir, empty.Archive, empty.Config.Projects = filepath.Join(t.TempDir(), "none"), memsink.New(), nil
+	empty.Config.StateDir, empty.Archive, empty.Config.Projects = filepath.Join(t.TempDir(), "none"), sinktest.NewMemory(), nil
 	nothing := connect(t, empty)
 	for _, tc := range []struct {
 		s         *sdk.ClientSession

@@ -15,8 +15,8 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
-	"github.com/docgauge/docgauge/internal/snapshot"
 	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 func (a *assistant) addStateTools(s *sdk.Server) {
@@ -65,42 +65,32 @@ func (q coverageQuestion) selection() coverage.Selection {
 
 type coverageAnswer struct {
 	ruled
-	Coverage   []covered             `json:"coverage"`
-	Open       []state.OpenWindow    `json:"open_windows" jsonschema:"totals so far of windows that are not over"`
-	Unverified []snapshot.Unverified `json:"unverified"`
+	Coverage   []view.Grid           `json:"coverage"`
+	Open       []view.Open           `json:"open_windows" jsonschema:"totals so far of windows that are not over"`
+	Unverified []coverage.Unverified `json:"unverified"`
 	SetAside   []analytics.Aside     `json:"set_aside" jsonschema:"windows with invalid responses"`
 	Owed       map[string]int        `json:"windows_owed" jsonschema:"how many windows each sink lacks"`
-	LastRun    *state.Run            `json:"last_run"`
+	LastRun    *view.Run             `json:"last_run"`
 	Truncated  bool                  `json:"truncated" jsonschema:"a list has more"`
 }
 
-type covered struct {
-	Project     string              `json:"project"`
-	Window      string              `json:"window"`
-	Newest      *analytics.Revision `json:"newest"`
-	Known       int                 `json:"windows_known"`
-	Missing     int                 `json:"windows_missing"`
-	Gaps        []analytics.Window  `json:"gaps"`
-	Provisional int                 `json:"windows_provisional"`
-	Unverified  int                 `json:"windows_unverified"`
-}
-
 func (a *assistant) coverage(ctx context.Context, q coverageQuestion) (out coverageAnswer, err error) {
-	var s snapshot.Status
+	var s coverage.Status
 	err = a.withState(func(db *state.DB) (err error) {
 		c, err := a.configured(ctx, db)
 		if err == nil {
-			s, err = snapshot.NewStatus(ctx, db, c, q.selection(), a.Now())
+			s, err = coverage.NewStatus(ctx, db, c, q.selection(), a.Now())
 		}
 		return err
 	})
 	var more [5]bool
-	out = coverageAnswer{ruled: ruled{rule}, Coverage: []covered{}, Owed: s.Owed, LastRun: s.LastRun}
+	out = coverageAnswer{ruled: ruled{rule}, Coverage: []view.Grid{}, Owed: s.Owed, LastRun: s.LastRun}
 	s.Coverage, more[4] = first(s.Coverage, mostListed)
 	for _, c := range s.Coverage {
 		gaps, cut := first(c.Gaps, q.Limit)
 		more[0] = more[0] || cut
-		out.Coverage = append(out.Coverage, covered{c.Project, c.Window, c.Newest, c.Known, len(c.Gaps), gaps, c.Provisional, c.Unverified})
+		c.Missing, c.Gaps = len(c.Gaps), gaps
+		out.Coverage = append(out.Coverage, c)
 	}
 	out.Open, more[1] = first(s.Open, mostListed)
 	out.Unverified, more[2] = first(s.Unverified, q.Limit)
@@ -113,7 +103,7 @@ func (a *assistant) coverage(ctx context.Context, q coverageQuestion) (out cover
 // assistant need not have the settings of the process that exports.
 func (a *assistant) configured(ctx context.Context, db *state.DB) (c config.Config, err error) {
 	if c = a.Config; len(c.Projects) == 0 {
-		c.Projects, err = snapshot.LedgerProjects(ctx, db)
+		c.Projects, err = coverage.LedgerProjects(ctx, db)
 	}
 	return c, err
 }
@@ -167,7 +157,7 @@ type agentCapacity struct {
 func (a *assistant) budget(ctx context.Context, _ noArguments) (out budgetAnswer, err error) {
 	err = a.withState(func(db *state.DB) error {
 		remaining := func(name string, limit config.Count) (capacity, error) {
-			c, err := coverage.Remaining(ctx, db, name, int(limit), time.Duration(a.Config.Timeout), a.Now())
+			c, err := coverage.Remaining(ctx, db, name, int(limit), a.Now())
 			return capacity{c, c.String()}, err
 		}
 		var err error

@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/agext/levenshtein"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/schedule"
 )
 
@@ -47,7 +47,7 @@ func (r *parser) find(line int, format string, args ...any) {
 // has a path and an id; it keeps every rule if there are no findings.
 func parseFile(path string, data []byte, rules Rules) (Prompt, []Finding) {
 	r := &parser{
-		prompt: Prompt{ID: path, Path: path, OnUnknown: Hold}, rules: rules,
+		prompt: Prompt{ID: path, Path: path}, rules: rules,
 		keys: map[string]*yaml.Node{}, values: map[string]*yaml.Node{},
 	}
 	p := &r.prompt
@@ -140,7 +140,8 @@ func (r *parser) frontMatter(text string) {
 		case key.Kind != yaml.ScalarNode:
 			r.find(key.Line, "front matter: a key is a word, got %s", describe(key))
 		case !slices.Contains(keys, key.Value):
-			r.find(key.Line, "%s: unknown key: %s", printable(key.Value), didYouMean(key.Value))
+			name := strings.ReplaceAll(strings.ToLower(key.Value), "-", "_")
+			r.find(key.Line, "%s: unknown key: %s", printable(key.Value), format.DidYouMean(name, keys))
 		case before != nil:
 			r.find(key.Line, "%s: is on line %d already: remove one of them", key.Value, before.Line)
 		default:
@@ -270,14 +271,12 @@ func (r *parser) fill() {
 		p.Schedule = cron
 		return ""
 	})
-	if action := r.text("on_unknown", func(s string) string {
-		if OnUnknown(s) != Hold && OnUnknown(s) != Resubmit {
+	r.text("on_unknown", func(s string) string {
+		if p.Resubmit = s == "resubmit"; s != "resubmit" && s != "hold" {
 			return quote(s) + ": want hold or resubmit"
 		}
 		return ""
-	}); action != "" {
-		p.OnUnknown = OnUnknown(action)
-	}
+	})
 	if v := r.values["template"]; v != nil && (v.Kind != yaml.ScalarNode || v.ShortTag() != "!!bool") {
 		r.find(v.Line, "template: want true or false, got %s", describe(v))
 	} else if v != nil {
@@ -321,12 +320,18 @@ const whenMerged = "merged"
 
 // dependency reads one of depends_on: an id, or {prompt: id, when: merged}.
 func (r *parser) dependency(item *yaml.Node) {
-	id, merged := item, false
-	if item.Kind == yaml.MappingNode {
-		if id = r.mergedPrompt(item); id == nil {
+	id, merged := item, item.Kind == yaml.MappingNode
+	if merged {
+		values := map[string]*yaml.Node{}
+		for i := 0; i+1 < len(item.Content); i += 2 {
+			values[item.Content[i].Value] = item.Content[i+1]
+		}
+		id = values["prompt"]
+		when := values["when"]
+		if len(item.Content) != 4 || id == nil || when == nil || when.Kind != yaml.ScalarNode || when.Value != whenMerged {
+			r.find(item.Line, "depends_on: want an id, which waits until that prompt is completed, or {prompt: ID, when: merged}")
 			return
 		}
-		merged = true
 	}
 	if id.Kind == yaml.AliasNode || !r.isText("depends_on", id) {
 		return
@@ -346,33 +351,6 @@ func (r *parser) dependency(item *yaml.Node) {
 			p.Merged = append(p.Merged, id.Value)
 		}
 	}
-}
-
-// mergedPrompt returns the value of prompt of an element with keys; nil if the element is
-// wrong.
-func (r *parser) mergedPrompt(item *yaml.Node) (id *yaml.Node) {
-	const want = "depends_on: want an id, or {prompt: ID, when: merged}"
-	var when *yaml.Node
-	for i := 0; i+1 < len(item.Content); i += 2 {
-		switch key, value := item.Content[i], item.Content[i+1]; {
-		case key.Value == "prompt" && id == nil:
-			id = value
-		case key.Value == "when" && when == nil:
-			when = value
-		default:
-			r.find(key.Line, want+"; %s is not one of these keys, or there twice", quote(key.Value))
-			return nil
-		}
-	}
-	switch {
-	case id == nil || when == nil:
-		r.find(item.Line, want+": both keys")
-	case when.Kind != yaml.ScalarNode || when.Value != whenMerged:
-		r.find(when.Line, want+"; without when, it waits for the prompt to be completed")
-	default:
-		return id
-	}
-	return nil
 }
 
 func checkName(s string) string {
@@ -477,15 +455,4 @@ func describe(n *yaml.Node) string {
 		"!!bool": "true or false", "!!timestamp": "a date", "!!null": "nothing",
 	}
 	return cmp.Or(names[n.ShortTag()], "something else")
-}
-
-// didYouMean names the nearest key, or all of them.
-func didYouMean(name string) string {
-	name = strings.ReplaceAll(strings.ToLower(name), "-", "_")
-	edits := func(key string) int { return levenshtein.Distance(name, key, nil) }
-	nearest := slices.MinFunc(keys, func(a, b string) int { return cmp.Compare(edits(a), edits(b)) })
-	if edits(nearest) > min(3, len(nearest)-1) {
-		return "want one of " + strings.Join(keys, ", ")
-	}
-	return "did you mean " + nearest + "?"
 }

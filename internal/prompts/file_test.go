@@ -1,6 +1,7 @@
 package prompts
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -84,7 +85,7 @@ follow_ups:
 fine
 [[ .nix ]]`), Rules{})
 	want := []string{
-		`f.md:5: template: function "wrong" not defined: want one of ` + strings.Join(sortedFunctionNames(), ", "),
+		`f.md:5: template: function "wrong" not defined: want one of ` + strings.Join(slices.Sorted(maps.Keys(functionNames)), ", "),
 		"f.md:6: follow_ups: want text, got a list",
 		"f.md:10: template: .nix is unknown: want one of .id, .project, .title, .date, .firing",
 		"f.md:14: template: .nix is unknown: want one of .id, .project, .title, .date, .firing",
@@ -234,14 +235,14 @@ func keeps(t *testing.T, p Prompt) {
 
 // TestMergedAndPages: what depends_on and pages may say, and what is said about the rest.
 func TestMergedAndPages(t *testing.T) {
-	const want = "depends_on: want an id, or {prompt: ID, when: merged}"
+	const want = "depends_on: want an id, which waits until that prompt is completed, or {prompt: ID, when: merged}"
 	for front, findings := range map[string][]string{
 		"depends_on: [a, {prompt: b/c.md, when: merged}]\npages: [/, /guides/start]": nil,
-		"depends_on: [{prompt: a}]":                         {"2: " + want + ": both keys"},
-		"depends_on: [{when: merged}]":                      {"2: " + want + ": both keys"},
-		"depends_on: [{prompt: a, when: closed}]":           {"2: " + want + "; without when, it waits for the prompt to be completed"},
-		"depends_on: [{prompt: a, when: [merged]}]":         {"2: " + want + "; without when, it waits for the prompt to be completed"},
-		"depends_on:\n- {prompt: a, when: merged, then: x}": {"3: " + want + `; "then" is not one of these keys, or there twice`},
+		"depends_on: [{prompt: a}]":                         {"2: " + want},
+		"depends_on: [{when: merged}]":                      {"2: " + want},
+		"depends_on: [{prompt: a, when: closed}]":           {"2: " + want},
+		"depends_on: [{prompt: a, when: [merged]}]":         {"2: " + want},
+		"depends_on:\n- {prompt: a, when: merged, then: x}": {"3: " + want},
 		"depends_on: [a, {prompt: a, when: merged}]":        {"2: depends_on: a is listed twice: remove one"},
 		"depends_on: [{prompt: 1, when: merged}]":           {"2: depends_on: want text, got a number: put it in quotes"},
 		"depends_on: [{prompt: '', when: merged}]":          {"2: depends_on: an empty id: write the id or the path of a prompt"},

@@ -28,10 +28,9 @@ type Folder struct {
 	rules Rules
 }
 
-// Open returns the folder dir. It must exist, be readable, and not be writable by
-// anyone: whoever can write there spends the agents' budget. A file system that is
-// mounted read-only is fine whatever the modes say; Kubernetes mounts ConfigMaps
-// with mode 0777.
+// Open returns the folder dir. It must exist, be readable, and not be writable by anyone:
+// writing there spends the agents' budget. On a file system that is mounted read-only the
+// modes do not count: Kubernetes mounts ConfigMaps with mode 0777.
 func Open(dir string, rules Rules) (*Folder, error) {
 	f := &Folder{dir: dir, rules: rules}
 	root, err := f.root()
@@ -68,7 +67,7 @@ func (f *Folder) root() (*os.Root, error) {
 // errWritable: anyone can write to a folder or a file.
 var errWritable = errors.New("anyone can write to it, and so spend the agents' budget: run chmod o-w on it")
 
-// unusable says why the folder cannot be used, and what to do.
+// unusable is an error that says why the folder cannot be used, and the remedy.
 func (f *Folder) unusable(err error) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		err = pe.Err
@@ -162,7 +161,7 @@ func (f *Folder) scan(previous *Scanned, counts func(now, before *file) bool) (S
 // classify divides files into changing ones, invalid ones, and prompts.
 func classify(files []*file, rules Rules) Scanned {
 	s := Scanned{seen: make(map[string]*file, len(files))}
-	g := graph{byID: map[string][]*file{}, known: rules.Known, invalid: map[*file]bool{}}
+	g := graph{byID: map[string][]*file{}, invalid: map[*file]bool{}}
 	for _, f := range files {
 		s.seen[f.path] = f
 		if f.changing {
@@ -174,7 +173,7 @@ func classify(files []*file, rules Rules) Scanned {
 			g.byID[f.prompt.ID] = append(g.byID[f.prompt.ID], f)
 		}
 	}
-	g.check()
+	g.check(rules.Known)
 	for _, f := range g.files {
 		switch {
 		case f.other:

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/outcome"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // maxPages is the maximum number of pages in one list of a template.
@@ -24,22 +24,18 @@ var ErrNoNumbers = errors.New("no numbers")
 // rolling granularity, not the window that ended a day earlier). If one of the two is
 // missing, the error is ErrNoNumbers and says why.
 type Numbers interface {
-	Site(ctx context.Context, project string, g analytics.Granularity) (Site, error)
-	Pages(ctx context.Context, project string, g analytics.Granularity) (Pages, error)
+	// Site returns the totals of the two windows, Pages their rows.
+	Site(ctx context.Context, project string, g analytics.Granularity) (Adjacent, error)
+	Pages(ctx context.Context, project string, g analytics.Granularity) (Adjacent, error)
 	// Outcomes are those of the merged pull requests, newest first.
-	Outcomes(ctx context.Context, project string) ([]outcome.Outcome, error)
+	Outcomes(ctx context.Context, project string) ([]view.Outcome, error)
 }
 
-// Site has the totals of two adjacent windows.
-type Site struct {
+// Adjacent has the totals, or the rows in any order, of two adjacent windows.
+type Adjacent struct {
 	Window, FormerWindow analytics.Window
-	Totals, Former       analytics.Totals
-}
-
-// Pages has the rows of two adjacent windows, in any order.
-type Pages struct {
-	Window, FormerWindow analytics.Window
-	Rows, Former         []analytics.Row
+	Totals, FormerTotals analytics.Totals
+	Rows, FormerRows     []analytics.Row
 }
 
 // renderer renders the templates of one prompt. It keeps the numbers it has read, so
@@ -50,24 +46,10 @@ type renderer struct {
 	at      time.Time
 	numbers Numbers
 
-	sites   map[analytics.Granularity]Site
-	pages   map[analytics.Granularity]Pages
+	known   map[string]Adjacent // by what it has, and granularity
 	windows map[analytics.Granularity]analytics.Window
-	movers  map[moversKey]analytics.Movers
-	merges  []outcome.Outcome // nil: not read yet
-}
-
-type moversKey struct {
-	granularity string
-	audience    analytics.Audience
-}
-
-func newRenderer(ctx context.Context, p Prompt, at time.Time, n Numbers) *renderer {
-	return &renderer{
-		ctx: ctx, prompt: p, at: at.UTC(), numbers: n,
-		sites: map[analytics.Granularity]Site{}, pages: map[analytics.Granularity]Pages{},
-		windows: map[analytics.Granularity]analytics.Window{}, movers: map[moversKey]analytics.Movers{},
-	}
+	movers  map[string]analytics.Movers // by granularity and audience
+	merges  []view.Outcome              // nil: not read yet
 }
 
 // variableNames are the names of variables; docs/agent-jobs.md describes them.
@@ -87,7 +69,8 @@ func (r *renderer) variables() map[string]any {
 // functions returns our functions; docs/agent-jobs.md describes them.
 func (r *renderer) functions() map[string]any {
 	return map[string]any{
-		"date": parseDay, "addDays": addDays, "format": format,
+		"date": parseDay, "addDays": addDays,
+		"format":        func(layout string, v instant) string { return v.time().Format(layout) },
 		"have":          r.have,
 		"site_visitors": r.siteVisitors,
 		"top_pages":     r.pagesBy("top_pages", func(m analytics.Movers) []analytics.Change { return m.Top }),
@@ -106,8 +89,6 @@ var functionNames = func() map[string]any {
 	}
 	return all
 }()
-
-func sortedFunctionNames() []string { return slices.Sorted(maps.Keys(functionNames)) }
 
 // functionError is an error of one of our functions.
 type functionError struct{ error }
@@ -150,8 +131,6 @@ func addDays(n int, d day) (day, error) {
 	return day{d.date + analytics.Date(n)}, nil
 }
 
-func format(layout string, v instant) string { return v.time().Format(layout) }
-
 // record is a page or the site, as a template sees it.
 type record map[string]any
 
@@ -189,12 +168,16 @@ func (r *renderer) have(granularity string) (bool, error) {
 	return err == nil, err
 }
 
+func (r *renderer) site(granularity string) (Adjacent, error) {
+	return r.read("numbers", granularity, Numbers.Site)
+}
+
 func (r *renderer) siteVisitors(granularity string) (record, error) {
 	site, err := r.site(granularity)
 	if err != nil {
 		return nil, err
 	}
-	rec := newRecord(site.Totals, site.Former)
+	rec := newRecord(site.Totals, site.FormerTotals)
 	w, former := site.Window, site.FormerWindow
 	rec["from"], rec["to"], rec["last"] = day{w.From}, day{w.To}, day{w.To - 1}
 	rec["line"] = fmt.Sprintf("%s to %s: %s, compared with %s to %s",
@@ -210,22 +193,22 @@ func (r *renderer) pagesBy(
 		if n < 1 || n > maxPages {
 			return nil, functionErrorf("%s %d: want from 1 to %d pages", name, n, maxPages)
 		}
-		key := moversKey{granularity, analytics.Everyone}
+		by := analytics.Everyone
 		if len(audience) > 0 {
-			key.audience = analytics.Audience(audience[0])
+			by = analytics.Audience(audience[0])
 		}
 		audiences := []analytics.Audience{analytics.Everyone, analytics.Human, analytics.AI}
-		if len(audience) > 1 || !slices.Contains(audiences, key.audience) {
+		if len(audience) > 1 || !slices.Contains(audiences, by) {
 			return nil, functionErrorf(`%s: want "human", "ai" or "total" after the number of pages`, name)
 		}
+		key := granularity + " " + string(by)
 		movers, ok := r.movers[key]
 		if !ok {
-			pages, err := r.windowPages(granularity)
+			pages, err := r.read("pages", granularity, Numbers.Pages)
 			if err != nil {
 				return nil, err
 			}
-			earlier, later := analytics.ByPath(pages.Former), analytics.ByPath(pages.Rows)
-			movers, err = analytics.FindMovers(earlier, later, key.audience, maxPages)
+			movers, err = analytics.FindMovers(analytics.ByPath(pages.FormerRows), analytics.ByPath(pages.Rows), by, maxPages)
 			if err != nil {
 				return nil, functionErrorf("pages of the %s: %w", granularity, err)
 			}
@@ -242,45 +225,25 @@ func (r *renderer) pagesBy(
 	}
 }
 
-// adjacent is the windows that numbers are of.
-type adjacent struct{ window, former analytics.Window }
-
-// site returns the site's numbers of a granularity.
-func (r *renderer) site(granularity string) (Site, error) {
-	return readOnce(r, "numbers", granularity, r.sites, func(g analytics.Granularity) (Site, adjacent, error) {
-		site, err := r.numbers.Site(r.ctx, r.prompt.Project, g)
-		return site, adjacent{site.Window, site.FormerWindow}, err
-	})
-}
-
-// windowPages returns the pages of a granularity.
-func (r *renderer) windowPages(granularity string) (Pages, error) {
-	return readOnce(r, "pages", granularity, r.pages, func(g analytics.Granularity) (Pages, adjacent, error) {
-		pages, err := r.numbers.Pages(r.ctx, r.prompt.Project, g)
-		return pages, adjacent{pages.Window, pages.FormerWindow}, err
-	})
-}
-
-// readOnce returns the numbers of a granularity from known, or reads them. It refuses
-// numbers that would not be what the prompt means: of windows that are not adjacent,
-// long past, or not the ones that the prompt already has numbers of.
-func readOnce[T any](
-	r *renderer, name, granularity string, known map[analytics.Granularity]T,
-	read func(analytics.Granularity) (T, adjacent, error),
-) (T, error) {
-	var none T
+// read returns the numbers of a granularity, which it reads once. It refuses numbers that
+// would not be what the prompt means: of windows that are not adjacent, long past, or not
+// the ones that the prompt already has numbers of.
+func (r *renderer) read(
+	name, granularity string, read func(Numbers, context.Context, string, analytics.Granularity) (Adjacent, error),
+) (Adjacent, error) {
 	g, err := analytics.ParseGranularity(granularity)
 	if err != nil {
-		return none, &functionError{err}
+		return Adjacent{}, &functionError{err}
 	}
 	if r.numbers == nil {
-		return none, functionErrorf("numbers of the %s: %w", g, ErrNoNumbers)
+		return Adjacent{}, functionErrorf("numbers of the %s: %w", g, ErrNoNumbers)
 	}
-	if numbers, ok := known[g]; ok {
+	key := name + " " + string(g)
+	if numbers, ok := r.known[key]; ok {
 		return numbers, nil
 	}
-	numbers, windows, err := read(g)
-	window, former := windows.window, windows.former
+	numbers, err := read(r.numbers, r.ctx, r.prompt.Project, g)
+	window, former := numbers.Window, numbers.FormerWindow
 	today, seen := analytics.DateOf(r.at), r.windows[g]
 	switch {
 	case err != nil:
@@ -290,11 +253,48 @@ func readOnce[T any](
 		err = fmt.Errorf("%w: the newest settled window is %s, and it is %s: is anything exported?",
 			ErrNoNumbers, window, today)
 	case seen != window && seen != analytics.Window{}:
-		err = fmt.Errorf("%w: they changed meanwhile, from the window %s to %s", ErrNoNumbers, seen, window)
+		err = fmt.Errorf("%w: they changed while the prompt was rendered, from the window %s to %s", ErrNoNumbers, seen, window)
 	}
 	if err != nil {
-		return none, functionErrorf("%s of the %s: %w", name, g, err)
+		return Adjacent{}, functionErrorf("%s of the %s: %w", name, g, err)
 	}
-	known[g], r.windows[g] = numbers, window
+	r.known[key], r.windows[g] = numbers, window
 	return numbers, nil
+}
+
+// outcomes lists the effects of merges, newest merge first; pages without enough data are
+// left out.
+func (r *renderer) outcomes(n int) (pageList, error) {
+	switch {
+	case n < 1 || n > maxPages:
+		return nil, functionErrorf("outcomes %d: want from 1 to %d effects", n, maxPages)
+	case r.numbers == nil:
+		return nil, functionErrorf("outcomes: %w", ErrNoNumbers)
+	case r.merges == nil:
+		merges, err := r.numbers.Outcomes(r.ctx, r.prompt.Project)
+		if err != nil {
+			return nil, functionErrorf("outcomes: %w", err)
+		}
+		r.merges = append([]view.Outcome{}, merges...)
+	}
+	round := func(n float64) int { return int(math.Round(n)) }
+	list := pageList{}
+	for _, o := range r.merges {
+		for _, e := range o.Effects {
+			if e.Verdict == view.NotEnoughData || len(list) == n {
+				continue
+			}
+			rec := record{
+				"path": quote(e.Path), "audience": string(e.Audience), "merged": day{o.Date()}, "verdict": string(e.Verdict),
+				"before": round(e.Before), "after": round(e.Actual), "expected": round(e.Expected),
+				"change": round(100 * e.Change), "low": round(100 * e.Low), "high": round(100 * e.High),
+			}
+			who := map[analytics.Audience]string{analytics.Human: "human", analytics.AI: "AI"}[e.Audience]
+			rec["line"] = fmt.Sprintf("- %s, merged %s: %d %s visitors a day since, %d expected without it: "+
+				"%+d%% (90%% interval %+d%% to %+d%%), %s", rec["path"], rec["merged"], rec["after"], who, rec["expected"],
+				rec["change"], rec["low"], rec["high"], e.Verdict)
+			list = append(list, rec)
+		}
+	}
+	return list, nil
 }

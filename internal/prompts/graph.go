@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// graph checks the rules between files: duplicate files, duplicate ids, and
+// graph checks the rules between files: one file under several names, duplicate ids, and
 // dependencies.
 type graph struct {
 	files    []*file            // those that count, by path
 	byID     map[string][]*file // including files that are changing
-	known    func(string) bool
+	former   []string           // ids without a file that were prompts once
 	invalid  map[*file]bool
 	findings []Finding
 }
@@ -22,13 +22,22 @@ func (g *graph) find(f *file, line int, text string) {
 	g.invalid[f] = true
 }
 
-// check collects what is wrong in files and between them.
-func (g *graph) check() {
+// check collects what is wrong in files and between them. known is Rules.Known.
+func (g *graph) check(known func(ids []string) []string) {
+	var missing []string
 	for _, f := range g.files {
 		if len(f.findings) > 0 {
 			g.findings = append(g.findings, f.findings...)
 			g.invalid[f] = true
 		}
+		for _, id := range f.prompt.DependsOn {
+			if len(g.byID[id]) == 0 {
+				missing = append(missing, id)
+			}
+		}
+	}
+	if len(missing) > 0 && known != nil {
+		g.former = known(missing)
 	}
 	g.duplicateFiles()
 	for _, f := range g.files {
@@ -39,9 +48,9 @@ func (g *graph) check() {
 	g.propagate()
 }
 
-// duplicateFiles finds one file under several names, through links: it would be sent
-// once for each. A symbolic link to a file that is a prompt already is invalid;
-// otherwise nobody knows which name is meant, so all of them are.
+// duplicateFiles finds one file under several names, through links: it would be sent once
+// for each. A symbolic link to a file that is a prompt already is invalid. Otherwise it is
+// not known which name is meant, so all of them are.
 func (g *graph) duplicateFiles() {
 	type content struct {
 		sum      [sha256.Size]byte
@@ -68,8 +77,7 @@ func (g *graph) duplicateFiles() {
 	}
 }
 
-// duplicateIDs finds an id that several files have. Nobody knows which of them is
-// meant, so all of them are invalid.
+// duplicateIDs finds an id that several files have. All of them are invalid.
 func (g *graph) duplicateIDs(f *file) {
 	var others []string
 	for _, other := range g.byID[f.prompt.ID] {
@@ -89,7 +97,7 @@ func (g *graph) dependencies(f *file) {
 		switch {
 		case id == f.prompt.ID:
 			g.find(f, line, "depends_on: "+id+" is the prompt itself: remove it")
-		case len(on) == 0 && (g.known == nil || !g.known(id)):
+		case len(on) == 0 && !slices.Contains(g.former, id):
 			g.find(f, line, "depends_on: no prompt has the id "+id+": write the id of one, or its path if it has none")
 		case len(on) > 0 && on[0].prompt.Recurs():
 			g.find(f, line, "depends_on: "+id+" has a schedule and so never ends: remove it")
@@ -122,9 +130,9 @@ func (g *graph) propagate() {
 	}
 }
 
-// cycles finds prompts that wait for each other, depth first. Each cycle is reported
-// once, at its first file by path; its other files are invalid because they depend on
-// that one, and so are other cycles through any of its files.
+// cycles finds prompts that wait for each other, depth first. Each cycle is reported once,
+// at its first file by path. Its other files are invalid because they depend on that one,
+// and so are other cycles through any of its files.
 func (g *graph) cycles() {
 	var path []*file
 	position := map[*file]int{} // in path, plus 1
@@ -143,11 +151,20 @@ func (g *graph) cycles() {
 			case position[next] == 0:
 				visit(next)
 			case !reported[f] && !reported[next]:
-				cycle := path[position[next]-1:]
-				for _, member := range cycle {
+				cycle, first := path[position[next]-1:], 0
+				for i, member := range cycle {
 					reported[member] = true
+					if member.path < cycle[first].path {
+						first = i
+					}
 				}
-				g.cycle(cycle)
+				var ids []string
+				for _, member := range slices.Concat(cycle[first:], cycle[:first+1]) {
+					ids = append(ids, member.prompt.ID)
+				}
+				p := cycle[first].prompt
+				line := p.dependsLines[slices.Index(p.DependsOn, ids[1])]
+				g.find(cycle[first], line, "depends_on: a cycle, "+strings.Join(ids, " → ")+": remove one of these")
 			}
 		}
 		path = path[:len(path)-1]
@@ -158,22 +175,4 @@ func (g *graph) cycles() {
 			visit(f)
 		}
 	}
-}
-
-// cycle reports a cycle, beginning with the first file by path.
-func (g *graph) cycle(files []*file) {
-	first := 0
-	for i, f := range files {
-		if f.path < files[first].path {
-			first = i
-		}
-	}
-	cycle := slices.Concat(files[first:], files[:first+1])
-	ids := make([]string, len(cycle))
-	for i, f := range cycle {
-		ids[i] = f.prompt.ID
-	}
-	p := cycle[0].prompt
-	line := p.dependsLines[slices.Index(p.DependsOn, ids[1])]
-	g.find(cycle[0], line, "depends_on: a cycle, "+strings.Join(ids, " → ")+": remove one of these")
 }

@@ -94,7 +94,7 @@ func TestDepends(t *testing.T) {
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			f, _ := folder(t, Rules{Known: func(id string) bool { return id == "known" }}, tc.files)
+			f, _ := folder(t, Rules{Known: func(ids []string) []string { return []string{"known"} }}, tc.files)
 			s := lint(t, f)
 			if diff := cmp.Diff(tc.valid, paths(s.Prompts)); diff != "" {
 				t.Errorf("valid: %s", diff)

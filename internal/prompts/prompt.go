@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/docgauge/docgauge/schedule"
@@ -25,16 +24,6 @@ const (
 	maxDependsOn = 100
 	maxOwnPages  = 100
 	maxFollowUps = 20
-)
-
-// OnUnknown says what to do with a prompt if it is not known whether the service
-// accepted it.
-type OnUnknown string
-
-// The values of on_unknown. The default is Hold.
-const (
-	Hold     OnUnknown = "hold"     // wait for the operator
-	Resubmit OnUnknown = "resubmit" // send it once more
 )
 
 // Prompt is one prompt file that keeps every rule.
@@ -62,7 +51,9 @@ type Prompt struct {
 	// completed. In a template they are templates too.
 	FollowUps      []string
 	ConcurrencyKey string
-	OnUnknown      OnUnknown
+	// Resubmit: if it is not known whether the service accepted it, it is sent once more
+	// (on_unknown: resubmit) instead of waiting for the operator (hold, the default).
+	Resubmit bool
 	// Template reports whether Body and FollowUps have [[ ]] to render.
 	Template bool
 	// Body is the prompt: its newlines are \n; blank lines before it and white space
@@ -102,12 +93,12 @@ type Rules struct {
 	// Projects are the configured ones. One project is the default; with none, the
 	// key project is not checked.
 	Projects []string
-	// Known reports whether an id was a prompt once, though its file is gone: other
-	// prompts may depend on it. It may be nil.
-	Known func(id string) bool
+	// Known returns those of ids that were prompts once, though their files are gone: other
+	// prompts may depend on them. It is called at most once a scan. nil: none are.
+	Known func(ids []string) []string
 }
 
-// Finding is one rule that a file breaks.
+// Finding is one rule that a file breaks, or why it cannot be rendered.
 type Finding struct {
 	// Path is the file below the folder, quoted if it cannot be printed.
 	Path string `json:"path"`
@@ -115,6 +106,8 @@ type Finding struct {
 	Line int `json:"line,omitempty"`
 	// Text names the thing, the rule and the remedy, on one line.
 	Text string `json:"text"`
+
+	cause error
 }
 
 // String is "path:line: text".
@@ -125,22 +118,21 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s:%d: %s", f.Path, f.Line, f.Text)
 }
 
-// Error is some findings as an error.
-type Error []Finding
+func (f Finding) Error() string { return f.String() }
 
-// Error has one finding a line.
-func (e Error) Error() string {
-	lines := make([]string, len(e))
-	for i, f := range e {
-		lines[i] = f.String()
-	}
-	return strings.Join(lines, "\n")
-}
+// Unwrap returns the cause: ErrNoNumbers, errNothing or that of the numbers; else nil.
+func (f Finding) Unwrap() error { return f.cause }
+
+// Error is why a prompt cannot be written as it is: its name, or one finding a line.
+type Error struct{ error }
+
+func (e Error) Unwrap() error { return e.error }
 
 // sorted orders findings by path and line, and removes duplicates.
 func sorted(findings []Finding) []Finding {
-	slices.SortFunc(findings, func(a, b Finding) int {
+	compare := func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Text, b.Text))
-	})
-	return slices.Compact(findings)
+	}
+	slices.SortFunc(findings, compare)
+	return slices.CompactFunc(findings, func(a, b Finding) bool { return compare(a, b) == 0 })
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -13,7 +14,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/outcome"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 const (
@@ -28,36 +29,31 @@ type Rendered struct {
 	FollowUps []string
 }
 
-// RenderError is a prompt that cannot be rendered now. It wraps ErrNoNumbers if
-// numbers are missing, and ErrNothing if the result is empty: it may work later.
-// Otherwise the file must be fixed, or the numbers could not be read.
-type RenderError struct {
-	Finding
-	err error
-}
-
-func (e *RenderError) Error() string { return e.Finding.String() }
-func (e *RenderError) Unwrap() error { return e.err }
-
-// ErrNothing: a template renders to nothing, so there is nothing to send now.
-var ErrNothing = errors.New("renders to nothing")
-
-var errTooLong = errors.New("renders to more than 64 KiB: ask for fewer pages")
+var (
+	// errNothing: a template renders to nothing, so there is nothing to send now.
+	errNothing = errors.New("renders to nothing")
+	errTooLong = errors.New("renders to more than 64 KiB: ask for fewer pages")
+)
 
 // Render returns what is to be sent for p at a time: the time of the firing for a
 // prompt that recurs, else the current time. Without a template it returns the text
-// of p. n may be nil if there are no numbers. The error is a *RenderError.
+// of p. n may be nil if there are no numbers. The error is a [Finding], which wraps
+// ErrNoNumbers if numbers are missing.
 func Render(ctx context.Context, p Prompt, at time.Time, n Numbers) (Rendered, error) {
 	if !p.Template {
 		return Rendered{Text: p.Body, FollowUps: p.FollowUps}, nil
 	}
 	var out Rendered
-	r := newRenderer(ctx, p, at, n)
+	r := &renderer{
+		ctx: ctx, prompt: p, at: at.UTC(), numbers: n,
+		known: map[string]Adjacent{}, windows: map[analytics.Granularity]analytics.Window{},
+		movers: map[string]analytics.Movers{},
+	}
 	for i, part := range parts(p) {
-		text, err := r.render(part)
-		if err != nil {
-			err.Path = p.Path
-			return Rendered{}, err
+		text, problem := r.render(part)
+		if problem != nil {
+			problem.Path = p.Path
+			return Rendered{}, *problem
 		}
 		if i == 0 {
 			out.Text = text
@@ -88,10 +84,10 @@ func parts(p Prompt) []part {
 }
 
 // render renders one text.
-func (r *renderer) render(p part) (string, *RenderError) {
+func (r *renderer) render(p part) (string, *Finding) {
 	t, findings := compile(p.text, p.line, r.prompt.Recurs())
 	if len(findings) > 0 {
-		return "", &RenderError{Finding: findings[0]}
+		return "", &findings[0]
 	}
 	out := &limitedBuilder{left: MaxBytes + p.line}
 	if err := t.Funcs(r.functions()).Execute(out, r.variables()); err != nil {
@@ -103,7 +99,8 @@ func (r *renderer) render(p part) (string, *RenderError) {
 		if errors.Is(err, errTooLong) {
 			finding = Finding{Line: p.line, Text: "template: " + errTooLong.Error()}
 		}
-		return "", &RenderError{Finding: finding, err: err}
+		finding.cause = err
+		return "", &finding
 	}
 	text, _ := trimBlank(out.String())
 	var err error
@@ -111,13 +108,13 @@ func (r *renderer) render(p part) (string, *RenderError) {
 	case problem != "":
 		err = errors.New("when rendered, " + problem)
 	case text == "":
-		err = ErrNothing
+		err = errNothing
 	case len(text) > MaxBytes:
 		err = errTooLong
 	default:
 		return text, nil
 	}
-	return "", &RenderError{Finding{Line: p.line, Text: "template: " + err.Error()}, err}
+	return "", &Finding{Line: p.line, Text: "template: " + err.Error(), cause: err}
 }
 
 // limitedBuilder takes at most left more bytes.
@@ -151,9 +148,9 @@ func checkTemplates(p Prompt) []Finding {
 	}
 	for _, n := range []Numbers{sampleNumbers{analytics.DateOf(at)}, nil} {
 		_, err := Render(context.Background(), p, at, n)
-		failed, ok := errors.AsType[*RenderError](err)
-		if ok && !errors.Is(err, ErrNoNumbers) && !errors.Is(err, ErrNothing) {
-			return []Finding{failed.Finding}
+		failed, ok := errors.AsType[Finding](err)
+		if ok && !errors.Is(err, ErrNoNumbers) && !errors.Is(err, errNothing) {
+			return []Finding{failed}
 		}
 	}
 	return nil
@@ -199,7 +196,7 @@ func templateFinding(err error) Finding {
 	}
 	text = strings.NewReplacer("{{", leftDelimiter, "}}", rightDelimiter).Replace(text)
 	if strings.HasPrefix(text, "function ") {
-		text += ": want one of " + strings.Join(sortedFunctionNames(), ", ")
+		text += ": want one of " + strings.Join(slices.Sorted(maps.Keys(functionNames)), ", ")
 	}
 	return Finding{Line: line, Text: "template: " + shorten(text)}
 }
@@ -296,39 +293,42 @@ func (c *checker) variable(n parse.Node, name string) {
 // that gain visitors and as many that lose some.
 type sampleNumbers struct{ end analytics.Date }
 
-func (s sampleNumbers) windows(g analytics.Granularity) (window, former analytics.Window) {
+func (s sampleNumbers) adjacent(g analytics.Granularity) Adjacent {
 	days := max(7, analytics.Date(g.RollingDays()))
-	return analytics.Window{From: s.end - days, To: s.end}, analytics.Window{From: s.end - 2*days, To: s.end - days}
+	return Adjacent{
+		Window:       analytics.Window{From: s.end - days, To: s.end},
+		FormerWindow: analytics.Window{From: s.end - 2*days, To: s.end - days},
+	}
 }
 
-func (s sampleNumbers) Site(_ context.Context, _ string, g analytics.Granularity) (Site, error) {
-	window, former := s.windows(g)
-	now, before := analytics.Totals{Human: 900, AI: 200, Total: 1000}, analytics.Totals{Human: 800, AI: 100, Total: 850}
-	return Site{window, former, now, before}, nil
+func (s sampleNumbers) Site(_ context.Context, _ string, g analytics.Granularity) (Adjacent, error) {
+	a := s.adjacent(g)
+	a.Totals = analytics.Totals{Human: 900, AI: 200, Total: 1000}
+	a.FormerTotals = analytics.Totals{Human: 800, AI: 100, Total: 850}
+	return a, nil
 }
 
 // Outcomes have as many effects as a list may have.
-func (s sampleNumbers) Outcomes(_ context.Context, project string) ([]outcome.Outcome, error) {
-	o := outcome.Outcome{Merge: outcome.Merge{Project: project, Link: "https://example.com/pull/1", At: (s.end - 20).Time()}}
+func (s sampleNumbers) Outcomes(_ context.Context, project string) ([]view.Outcome, error) {
+	o := view.Outcome{Merge: view.Merge{Project: project, Link: "https://example.com/pull/1", At: (s.end - 20).Time()}}
 	for i := range maxPages {
-		o.Effects = append(o.Effects, outcome.Effect{
-			Path: fmt.Sprintf("/example/%d", i), Audience: analytics.Human, Verdict: outcome.More,
+		o.Effects = append(o.Effects, view.Effect{
+			Path: fmt.Sprintf("/example/%d", i), Audience: analytics.Human, Verdict: view.MoreReaders,
 			Before: 100, Actual: 130, Expected: 100, Change: .3, Low: .2, High: .4,
 		})
 	}
-	return []outcome.Outcome{o}, nil
+	return []view.Outcome{o}, nil
 }
 
-func (s sampleNumbers) Pages(_ context.Context, _ string, g analytics.Granularity) (Pages, error) {
-	window, former := s.windows(g)
-	pages := Pages{Window: window, FormerWindow: former}
+func (s sampleNumbers) Pages(_ context.Context, _ string, g analytics.Granularity) (Adjacent, error) {
+	a := s.adjacent(g)
 	row := func(path string, n int64) analytics.Row {
 		return analytics.Row{Path: path, Human: n, AI: n, Total: n}
 	}
 	for i := range int64(maxPages) {
 		up, down := fmt.Sprintf("/example/up-%d", i), fmt.Sprintf("/example/down-%d", i)
-		pages.Rows = append(pages.Rows, row(up, 200+2*i), row(down, 100+i))
-		pages.Former = append(pages.Former, row(up, 100+i), row(down, 200+2*i))
+		a.Rows = append(a.Rows, row(up, 200+2*i), row(down, 100+i))
+		a.FormerRows = append(a.FormerRows, row(up, 100+i), row(down, 200+2*i))
 	}
-	return pages, nil
+	return a, nil
 }

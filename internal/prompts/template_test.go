@@ -3,6 +3,7 @@ package prompts
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -15,30 +16,30 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/outcome"
+	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/schedule"
 )
 
 // fixed is numbers for tests. An error takes their place.
 type fixed struct {
-	site     Site
-	pages    Pages
-	outcomes []outcome.Outcome
+	site     Adjacent
+	pages    Adjacent
+	outcomes []view.Outcome
 	err      error
 	asked    []string
 }
 
-func (f *fixed) Site(_ context.Context, project string, g analytics.Granularity) (Site, error) {
+func (f *fixed) Site(_ context.Context, project string, g analytics.Granularity) (Adjacent, error) {
 	f.asked = append(f.asked, project+" site "+string(g))
 	return f.site, f.err
 }
 
-func (f *fixed) Pages(_ context.Context, project string, g analytics.Granularity) (Pages, error) {
+func (f *fixed) Pages(_ context.Context, project string, g analytics.Granularity) (Adjacent, error) {
 	f.asked = append(f.asked, project+" pages "+string(g))
 	return f.pages, f.err
 }
 
-func (f *fixed) Outcomes(_ context.Context, project string) ([]outcome.Outcome, error) {
+func (f *fixed) Outcomes(_ context.Context, project string) ([]view.Outcome, error) {
 	f.asked = append(f.asked, project+" outcomes")
 	return f.outcomes, f.err
 }
@@ -50,18 +51,22 @@ var (
 
 func numbers() *fixed {
 	return &fixed{
-		outcomes: []outcome.Outcome{{
-			Merge: outcome.Merge{At: (sampleEnd - 20).Time()},
-			Effects: []outcome.Effect{
-				{Path: "/install", Audience: analytics.Human, Verdict: outcome.Lacking, Before: 3},
-				{Path: "/install", Audience: analytics.AI, Verdict: outcome.Unclear, Before: 101, Actual: 131, Expected: 103, Change: .27, Low: -.02, High: .36},
+		outcomes: []view.Outcome{{
+			Merge: view.Merge{At: (sampleEnd - 20).Time()},
+			Effects: []view.Effect{
+				{Path: "/install", Audience: analytics.Human, Verdict: view.NotEnoughData, Before: 3},
+				{Path: "/install", Audience: analytics.AI, Verdict: view.NoClearChange, Before: 101, Actual: 131, Expected: 103, Change: .27, Low: -.02, High: .36},
 			},
 		}},
-		site: Site{week, before, analytics.Totals{Human: 900, AI: 250, Total: 1100}, analytics.Totals{Human: 1000, AI: 200, Total: 1150}},
-		pages: Pages{
+		site: Adjacent{
 			Window: week, FormerWindow: before,
-			Rows:   []analytics.Row{{Path: "/install", Human: 100, AI: 50, Total: 140}, {Path: "/api", Human: 20, AI: 90, Total: 105}, {Path: "/new\n`page`", Human: 7, AI: 1, Total: 8}},
-			Former: []analytics.Row{{Path: "/install", Human: 200, AI: 40, Total: 230}, {Path: "/api", Human: 21, AI: 30, Total: 50}, {Path: "/old", Human: 9, AI: 1, Total: 9}},
+			Totals:       analytics.Totals{Human: 900, AI: 250, Total: 1100},
+			FormerTotals: analytics.Totals{Human: 1000, AI: 200, Total: 1150},
+		},
+		pages: Adjacent{
+			Window: week, FormerWindow: before,
+			Rows:       []analytics.Row{{Path: "/install", Human: 100, AI: 50, Total: 140}, {Path: "/api", Human: 20, AI: 90, Total: 105}, {Path: "/new\n`page`", Human: 7, AI: 1, Total: 8}},
+			FormerRows: []analytics.Row{{Path: "/install", Human: 200, AI: 40, Total: 230}, {Path: "/api", Human: 21, AI: 30, Total: 50}, {Path: "/old", Human: 9, AI: 1, Total: 9}},
 		},
 	}
 }
@@ -119,7 +124,7 @@ func TestRender(t *testing.T) {
 // TestRenderEmpty: a list without pages says so.
 func TestRenderEmpty(t *testing.T) {
 	n := numbers()
-	n.pages.Rows, n.pages.Former = nil, nil
+	n.pages.Rows, n.pages.FormerRows = nil, nil
 	p := Prompt{Path: "a.md", Template: true, Body: `[[ rising_pages "week" 3 ]]` + "\n" + `[[ range top_pages "week" 3 ]]x[[ else ]]no page[[ end ]]`}
 	if got, err := Render(t.Context(), p, sampleTime, n); err != nil || got.Text != "- none\nno page" {
 		t.Errorf("%q, %v", got.Text, err)
@@ -158,7 +163,7 @@ func TestRenderWaits(t *testing.T) {
 		{"changed meanwhile", func(n *fixed) Numbers {
 			n.pages.Window, n.pages.FormerWindow = before, analytics.Window{From: before.From - 7, To: before.From}
 			return n
-		}, "a.md:12: template: pages of the week: no numbers: they changed meanwhile, from the window [2025-12-29,2026-01-05) to [2025-12-22,2025-12-29)", true},
+		}, "a.md:12: template: pages of the week: no numbers: they changed while the prompt was rendered, from the window [2025-12-29,2026-01-05) to [2025-12-22,2025-12-29)", true},
 	} {
 		n := tc.alter(numbers())
 		_, err := Render(t.Context(), Prompt{Path: "a.md", Template: true, Body: body, bodyLine: 10}, sampleTime, n)
@@ -190,7 +195,7 @@ func TestPathsAreData(t *testing.T) {
 			rapid.String(),
 		), 0, 60).Draw(t, "path"), "")
 		n := numbers()
-		n.pages.Former = nil
+		n.pages.FormerRows = nil
 		n.pages.Rows = []analytics.Row{{Path: path, Total: 2}, {Path: "/b", Total: 1}}
 		got, err := Render(context.Background(), Prompt{ID: "the-id", Path: "a.md", Template: true, Body: `[[ top_pages "week" 2 ]]`}, sampleTime, n)
 		if err != nil {
@@ -308,7 +313,7 @@ func TestDocumentation(t *testing.T) {
 			t.Errorf("%s: %q, %v", example, got.Text, err)
 		}
 	}
-	want := append(sortedFunctionNames(), variableNames...)
+	want := append(slices.Sorted(maps.Keys(functionNames)), variableNames...)
 	slices.Sort(want)
 	slices.Sort(names)
 	if diff := cmp.Diff(want, names); diff != "" {

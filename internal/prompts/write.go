@@ -27,9 +27,8 @@ import (
 // it is empty or equal to the path, since the path is the id then.
 //
 // The file appears whole or not at all, and never replaces another one. It is not
-// written if it breaks a rule, on its own or together with the files that exist; the
-// error is an [Error] then. It is a [NameError] if another name would do, and any
-// other error is of the file system.
+// written if it breaks a rule, on its own or together with the files that exist. The
+// error is an [Error] then, or if another name would do; any other is of the file system.
 func (f *Folder) Write(name string, p Prompt) (string, error) {
 	name, err := fileName(name, p)
 	if err != nil {
@@ -48,7 +47,7 @@ func (f *Folder) Write(name string, p Prompt) (string, error) {
 	}
 	defer root.Close()
 	if _, err := root.Lstat(name); err == nil {
-		return "", NameError{fmt.Errorf("prompt %s: %w: choose another name", name, fs.ErrExist)}
+		return "", Error{fmt.Errorf("prompt %s: %w: choose another name", name, fs.ErrExist)}
 	}
 	files, err := walk(root, f.rules, nil)
 	if err != nil {
@@ -56,23 +55,36 @@ func (f *Folder) Write(name string, p Prompt) (string, error) {
 	}
 	added := &file{path: name}
 	added.prompt, added.findings = parseFile(name, data, f.rules)
-	var broken Error
+	var broken []error
 	for _, finding := range classify(append(files, added), f.rules).Findings {
 		if finding.Path == name {
 			broken = append(broken, finding)
 		}
 	}
 	if len(broken) > 0 {
-		return "", broken
+		return "", Error{errors.Join(broken...)}
 	}
-	if err := create(root, name, data); err != nil {
-		err = fmt.Errorf("prompt %s: %w", name, withoutPath(err))
-		if nameIsWrong(err) {
-			err = NameError{err}
-		}
-		return "", err
+	err = create(root, name, data)
+	if err == nil {
+		return name, nil
 	}
-	return name, nil
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		err = pe.Err
+	} else if le, ok := errors.AsType[*os.LinkError](err); ok {
+		err = le.Err
+	}
+	// A path that leads out of the folder is not an error of the system, but of the name.
+	number, ofSystem := errors.AsType[syscall.Errno](err)
+	err = fmt.Errorf("prompt %s: %w", name, err)
+	if !ofSystem || slices.Contains(nameErrors, number) {
+		err = Error{err}
+	}
+	return "", err
+}
+
+// nameErrors are those of a file system that another name would avoid.
+var nameErrors = []syscall.Errno{
+	syscall.EEXIST, syscall.ENOENT, syscall.ENOTDIR, syscall.ENAMETOOLONG, syscall.ELOOP,
 }
 
 // lockEvery is how often Lock tries.
@@ -101,31 +113,6 @@ func (f *Folder) Lock(ctx context.Context) (unlock func() error, err error) {
 	}
 }
 
-// NameError says why a new prompt file cannot have the requested name.
-type NameError struct{ error }
-
-func (e NameError) Unwrap() error { return e.error }
-
-// nameIsWrong reports whether creating a file failed because of its name. That a path
-// leads out of the folder is not an error of the system.
-func nameIsWrong(err error) bool {
-	number, ofSystem := errors.AsType[syscall.Errno](err)
-	return !ofSystem || slices.Contains([]syscall.Errno{
-		syscall.EEXIST, syscall.ENOENT, syscall.ENOTDIR, syscall.ENAMETOOLONG, syscall.ELOOP,
-	}, number)
-}
-
-// withoutPath removes the paths from an error of the file system.
-func withoutPath(err error) error {
-	if pe, ok := errors.AsType[*fs.PathError](err); ok {
-		return pe.Err
-	}
-	if le, ok := errors.AsType[*os.LinkError](err); ok {
-		return le.Err
-	}
-	return err
-}
-
 // fileName checks the name of a new file, or makes one.
 func fileName(name string, p Prompt) (string, error) {
 	if name == "" {
@@ -145,7 +132,7 @@ func fileName(name string, p Prompt) (string, error) {
 	default:
 		return name, nil
 	}
-	return "", NameError{fmt.Errorf("prompt file %s: %s", quote(name), problem)}
+	return "", Error{fmt.Errorf("prompt file %s: %s", quote(name), problem)}
 }
 
 // notSlug matches what is replaced in generated file names.
@@ -172,7 +159,7 @@ func slug(p Prompt) string {
 func create(root *os.Root, name string, data []byte) error {
 	dir, base := path.Split(name)
 	temporary := dir + "." + base[:min(len(base), 40)] + "." + rand.Text() + ".tmp"
-	err := writeSynced(root, temporary, data)
+	err := writeNew(root, temporary, data)
 	if err == nil {
 		if err = root.Link(temporary, name); err != nil && !errors.Is(err, fs.ErrExist) {
 			err = renameNew(root, temporary, name)
@@ -188,17 +175,13 @@ func create(root *os.Root, name string, data []byte) error {
 // renameNew is for file systems without links: it reserves the name with an empty
 // file and renames the temporary file over it.
 func renameNew(root *os.Root, temporary, name string) error {
-	reserved, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return err
-	}
-	if err := reserved.Close(); err != nil {
+	if err := writeNew(root, name, nil); err != nil {
 		return err
 	}
 	return root.Rename(temporary, name)
 }
 
-func writeSynced(root *os.Root, name string, data []byte) error {
+func writeNew(root *os.Root, name string, data []byte) error {
 	file, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err
@@ -244,8 +227,8 @@ func encode(p Prompt) ([]byte, error) {
 	list("depends_on", p.DependsOn)
 	list("follow_ups", p.FollowUps)
 	text("concurrency_key", p.ConcurrencyKey)
-	if p.OnUnknown != "" && p.OnUnknown != Hold {
-		add("on_unknown", &yaml.Node{Kind: yaml.ScalarNode, Value: string(p.OnUnknown)})
+	if p.Resubmit {
+		add("on_unknown", &yaml.Node{Kind: yaml.ScalarNode, Value: "resubmit"})
 	}
 	if p.Template {
 		add("template", &yaml.Node{Kind: yaml.ScalarNode, Value: "true"})

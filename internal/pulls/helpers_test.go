@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/codehost"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/pulls"
+	"github.com/docgauge/docgauge/internal/pulls/codehost"
 )
 
 // memory is a store, with the links of the journal. It fails before or after its effect

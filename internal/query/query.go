@@ -1,12 +1,11 @@
-// Package query answers what people ask of an archive: which pages were read most and
-// what changed ([Top]), and how the numbers of a site or of one page went on
-// ([Histories]).
+// Package query answers questions about an archive: which pages were read most and what
+// changed ([Top]), and the numbers of a site or of one page window by window ([Histories]).
+// Its reports are what the command, JSON, CSV and assistants show.
 //
-// It hides how windows are found and their rows read side by side ([Compare]). Its invariants: it
-// changes nothing and sends no request to the service; unique visitors are never added
-// up; a window that is damaged is an error if the answer needs it, and never left out
-// silently; and memory is bounded by the windows listed and the pages asked for, not by
-// the rows read. It knows no state directory.
+// It hides how windows are found and their rows read side by side ([Compare]). It changes
+// nothing and sends no request to the service. Unique visitors are never added up. A damaged
+// window is an error if the answer needs it, and never left out silently. Memory is bounded
+// by the windows listed and the pages asked for, not by the rows read.
 package query
 
 import (
@@ -32,10 +31,11 @@ type Selection struct {
 	Projects []string
 	// Order is the order of projects; others come after these, by name.
 	Order []string
+	// Names are the names of projects for people, by id.
+	Names map[string]string
 }
 
-// UnknownProjectError says that the archive has no window of a project that was
-// asked for.
+// UnknownProjectError is a selected project of which the archive has no window.
 type UnknownProjectError string
 
 func (e UnknownProjectError) Error() string { return string(e) }
@@ -96,43 +96,37 @@ func Sort(projects, order []string) {
 		}
 		return len(order)
 	}
-	slices.SortFunc(projects, func(a, b string) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), strings.Compare(a, b)) })
+	slices.SortFunc(projects, func(a, b string) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), strings.Compare(a, b))
+	})
 }
 
-// lacks says that the archive has no window of a project, or with an empty id of any, and
-// what it has.
+// lacks is the error that the archive has no window of a project, or of any if the id is
+// empty. It names what the archive has.
 func (s Selection) lacks(ctx context.Context, from sinks.Sink, project string) error {
-	kinds := map[string]map[analytics.Granularity]bool{}
+	var ids, kinds []string
 	for rev, err := range sinks.List(ctx, from) {
 		if err != nil {
 			return err
 		}
-		if kinds[rev.Project] == nil {
-			kinds[rev.Project] = map[analytics.Granularity]bool{}
+		ids = append(ids, rev.Project)
+		if project == "" || rev.Project == project {
+			kinds = append(kinds, string(rev.Granularity))
 		}
-		kinds[rev.Project][rev.Granularity] = true
 	}
-	ids := slices.Sorted(maps.Keys(kinds))
+	slices.Sort(ids)
+	slices.Sort(kinds)
+	ids, kinds = slices.Compact(ids), slices.Compact(kinds)
 	switch {
 	case len(ids) == 0:
-		return fmt.Errorf("the archive %s has no window: run `docgauge export` first, or name another archive with --archive or DOCGAUGE_PARQUET_URL", from.Location())
-	case project != "" && kinds[project] == nil:
+		return fmt.Errorf("the archive %s has no window: run `docgauge export` first, "+
+			"or name another archive with --archive or DOCGAUGE_PARQUET_URL", from.Location())
+	case len(kinds) == 0:
 		return UnknownProjectError(fmt.Sprintf("project %.140q has no window in the archive %s; %s",
 			project, from.Location(), format.DidYouMean(project, ids)))
 	}
-	all := map[analytics.Granularity]bool{}
-	for _, id := range ids {
-		if project == "" || id == project {
-			maps.Copy(all, kinds[id])
-		}
-	}
-	var names []string
-	for g := range all {
-		names = append(names, string(g))
-	}
-	slices.Sort(names)
 	return fmt.Errorf("the archive %s has no %s window%s; it has %s: --window %s", from.Location(), s.Granularity,
-		strings.TrimSuffix(" of "+project, " of "), strings.Join(names, ", "), names[0])
+		strings.TrimSuffix(" of "+project, " of "), strings.Join(kinds, ", "), kinds[0])
 }
 
 // CheckProjects returns an UnknownProjectError for the first project of which the archive has
@@ -156,8 +150,7 @@ func CheckProjects(ctx context.Context, from sinks.Sink, projects []string) erro
 	return nil
 }
 
-// newest returns the window that ends last among those that satisfy keep; false if there
-// is none.
+// newest returns the window that ends last among those that satisfy keep.
 func (s series) newest(keep func(analytics.Window, reading) bool) (found analytics.Window, ok bool) {
 	for w, r := range s.windows {
 		if keep(w, r) && (!ok || w.To > found.To) {
@@ -172,11 +165,23 @@ func (s series) endingAt(d analytics.Date) (analytics.Window, bool) {
 	return s.newest(func(w analytics.Window, _ reading) bool { return w.To == d })
 }
 
-// Rows reads the rows of a window, sorted by path; they end with ctx, and the function that
-// it returns removes what reading them needed. An export may have replaced the
-// window meanwhile: totals and rows must be of the same reading, so rev becomes the one
-// that is read.
-func Rows(ctx context.Context, from sinks.Sink, rev *analytics.Revision) (iter.Seq2[analytics.Row, error], func() error, error) {
+// span returns the dates that the windows cover, with gaps or without.
+func (s series) span() (first, last analytics.Date) {
+	for w := range s.windows {
+		if first == 0 || w.From < first {
+			first = w.From
+		}
+		last = max(last, w.To)
+	}
+	return first, last
+}
+
+// Rows reads the rows of a window, sorted by path, until ctx ends. The function that it
+// returns removes temporary files. An export may have replaced the window since it was
+// listed: totals and rows must be of the same reading, so rev becomes the one that is read.
+func Rows(
+	ctx context.Context, from sinks.Sink, rev *analytics.Revision,
+) (iter.Seq2[analytics.Row, error], func() error, error) {
 	temp, err := durable.NewTemp("", "docgauge-query")
 	if err != nil {
 		return nil, nil, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"strings"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -17,150 +18,206 @@ type TopOptions struct {
 	// At is a day of the window; nil: the newest window that has pages. Of rolling
 	// windows it is the last day.
 	At *analytics.Date
-	// With is, likewise, a day of the window that it is compared with; nil: the window
-	// that ends where it begins.
+	// With is, likewise, a day of the window to compare with; nil: the window that ends
+	// where the other begins.
 	With    *analytics.Date
 	Ranking Ranking
-	// Changed ranks the pages that were read in both windows by how much their visitors
-	// changed instead, up or down.
-	Changed bool
 }
 
-// Ranking says which pages are listed, and in which order.
+// ByChange ranks the pages that both windows have by how much their visitors changed, up or
+// down.
+const ByChange analytics.Audience = "change"
+
+// Ranking says which pages are listed, and in which order. It is repeated in the answer.
 type Ranking struct {
-	// By is the audience whose visitors are counted.
-	By analytics.Audience
-	// N is the length of each list.
-	N int
+	// By is the audience whose visitors are counted, or ByChange, which counts everyone.
+	By analytics.Audience `json:"by"`
 	// Prefix keeps the pages whose paths begin with it.
-	Prefix string
+	Prefix string `json:"prefix"`
+	// N is the length of each list.
+	N int `json:"-"`
 }
 
-// Pages are the pages of one project in one window, and how they differ from those of the
-// window before it.
-type Pages struct {
-	// Window is the reading with its site totals, Before that of the window that ends
-	// where it begins; nil: the archive lacks that.
-	Window analytics.Revision
-	Before *analytics.Revision
-	// Newer is a newer window of which only the totals are known; nil: there is none.
-	Newer *analytics.Revision
-	// First are the pages asked for, in order.
-	First []analytics.Change
-	// Movers have the pages that satisfy the prefix. Without Compared, only their Top and
-	// Pages mean something: the rows of Before are not known.
-	Movers   analytics.Movers
-	Compared bool
+// Audience is whose visitors are counted.
+func (r Ranking) Audience() analytics.Audience {
+	if r.By == ByChange {
+		return analytics.Everyone
+	}
+	return r.By
 }
 
-// Top returns the most read pages of each project. What it could read comes with the
-// error of what it could not. An UnknownProjectError concerns the question.
-func Top(ctx context.Context, from sinks.Sink, o TopOptions) ([]Pages, error) {
+// TopReport has the pages of one project in one window, and how they differ from those of
+// the window before. Its JSON keys are stable.
+type TopReport struct {
+	// Revision is the reading of the window, with the totals of the site.
+	analytics.Revision
+	ProjectName string `json:"project_name,omitempty"`
+	// Previous is the window to compare with; null where the archive lacks it.
+	Previous *analytics.Revision `json:"previous"`
+	// Newer is a newer window of which only the totals are known; null: there is none.
+	Newer *analytics.Revision `json:"newer_totals_only"`
+	Ranking
+	// Count is how many pages have the prefix.
+	Count   int64        `json:"page_count"`
+	Pages   []RankedPage `json:"pages"`
+	Changes *Changes     `json:"changes"` // null where the rows of Previous are not known
+}
+
+// Changes are the pages that differ between two windows.
+type Changes struct {
+	Rising   PageList `json:"rising"`
+	Falling  PageList `json:"falling"`
+	Appeared PageList `json:"appeared"`
+	Vanished PageList `json:"vanished"`
+}
+
+// PageList is the beginning of an ordered list of pages, and the length of the whole list.
+type PageList struct {
+	Count int64        `json:"count"`
+	Pages []RankedPage `json:"pages"`
+}
+
+// RankedPage is a page of a list. Visitors is null where the page has vanished, Previous
+// where it has appeared or the rows of that window are not known. The change is that of the
+// audience of the ranking; null where one of the two is.
+type RankedPage struct {
+	Rank     int               `json:"rank"`
+	Path     string            `json:"path"`
+	Visitors *analytics.Totals `json:"visitors"`
+	Previous *analytics.Totals `json:"previous"`
+	Change   *int64            `json:"change"`
+	Percent  *float64          `json:"change_percent"`
+}
+
+// Top returns the most read pages of each project. What could be read comes with the error
+// of what could not. An UnknownProjectError concerns the question.
+func Top(ctx context.Context, from sinks.Sink, o TopOptions) ([]TopReport, error) {
 	all, err := o.Selection.find(ctx, from)
 	if err != nil {
 		return nil, err
 	}
-	var out []Pages
+	var out []TopReport
 	var errs []error
 	for _, s := range all {
-		p, err := o.choose(s)
-		if err == nil {
-			err = o.read(ctx, from, &p)
-		}
+		r, err := o.report(ctx, from, s)
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		out = append(out, p)
+		out = append(out, r)
 	}
 	return out, errors.Join(errs...)
 }
 
-// choose finds the window, and the one before it.
-func (o TopOptions) choose(s series) (p Pages, err error) {
-	asked := func(w analytics.Window, _ reading) bool { return o.At == nil || o.has(w, *o.At) }
+// report finds the two windows of a project and compares their pages.
+func (o TopOptions) report(ctx context.Context, from sinks.Sink, s series) (r TopReport, err error) {
+	r.ProjectName, r.Ranking = o.Selection.Names[s.project], o.Ranking
+	asked := func(w analytics.Window, _ reading) bool { return o.At == nil || o.names(w, *o.At) }
 	last, ok := s.newest(asked)
 	if !ok {
-		return p, o.contains(s, *o.At)
+		return r, o.lacksDay(s, *o.At)
 	}
 	// A damaged window may have pages.
-	w, ok := s.newest(func(w analytics.Window, r reading) bool { return asked(w, r) && (r.err != nil || !r.rev.TotalsOnly()) })
+	w, ok := s.newest(func(w analytics.Window, r reading) bool {
+		return asked(w, r) && (r.err != nil || !r.rev.TotalsOnly())
+	})
 	if !ok {
-		return p, fmt.Errorf("%s: only its totals were read, so its pages are not known; `docgauge history --window %s` shows the totals", s.windows[last].rev.Key, o.Selection.Granularity)
+		return r, fmt.Errorf("%s: only its totals were read, so its pages are not known; "+
+			"`docgauge history --window %s` shows the totals", s.windows[last].rev.Key, o.Selection.Granularity)
 	}
-	if err := s.windows[w].err; err != nil {
-		return p, err
-	}
-	p.Window = s.windows[w].rev
 	if newer := s.windows[last].rev; w != last {
-		p.Newer = &newer
+		r.Newer = &newer
 	}
-	former, ok := s.endingAt(w.From)
+	former, compared := s.endingAt(w.From)
 	if o.With != nil {
-		if former, ok = s.newest(func(w analytics.Window, _ reading) bool { return o.has(w, *o.With) }); !ok {
-			return p, o.contains(s, *o.With)
-		}
-		if former == w {
-			return p, fmt.Errorf("%s is compared with itself: name days of two windows", p.Window.Key)
+		former, compared = s.newest(func(w analytics.Window, _ reading) bool { return o.names(w, *o.With) })
+		switch {
+		case !compared:
+			return r, o.lacksDay(s, *o.With)
+		case former == w:
+			return r, fmt.Errorf("%s is compared with itself: name days of two windows", s.windows[w].rev.Key)
 		}
 	}
-	if w := former; ok {
-		if err := s.windows[w].err; err != nil {
-			return p, err
-		}
-		before := s.windows[w].rev
-		p.Before = &before
+	if err := errors.Join(s.windows[w].err, s.windows[former].err); err != nil {
+		return r, err
 	}
-	return p, nil
+	r.Revision = s.windows[w].rev
+	if before := s.windows[former].rev; compared {
+		r.Previous = &before
+		compared = !before.TotalsOnly()
+	}
+	earlier := r.Previous
+	if !compared {
+		earlier = nil
+	}
+	m, err := Compare(ctx, from, earlier, &r.Revision, o.Ranking)
+	if err != nil {
+		return r, err
+	}
+	first := m.Top
+	if o.Ranking.By == ByChange {
+		first = nil
+		if compared {
+			first = m.Changed(analytics.Everyone, o.Ranking.N)
+		}
+	}
+	r.Count, r.Pages = m.Pages, o.Ranking.pages(first, compared)
+	if compared {
+		list := func(of analytics.Ranking) PageList { return PageList{of.Count, o.Ranking.pages(of.First, true)} }
+		r.Changes = &Changes{list(m.Rising), list(m.Falling), list(m.Appeared), list(m.Vanished)}
+	}
+	return r, nil
 }
 
-// has reports whether a day names a window.
-func (o TopOptions) has(w analytics.Window, day analytics.Date) bool {
+func (r Ranking) pages(all []analytics.Change, compared bool) []RankedPage {
+	out := []RankedPage{}
+	for i, c := range all {
+		p := RankedPage{Rank: i + 1, Path: c.Path}
+		if !c.Vanished {
+			p.Visitors = &c.After
+		}
+		if compared && !c.Appeared {
+			p.Previous = &c.Before
+		}
+		if by := r.Audience(); p.Visitors != nil && p.Previous != nil {
+			change := c.By(by)
+			p.Change, p.Percent = &change, Percent(c.Before.Of(by), c.After.Of(by))
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// names reports whether a day names a window.
+func (o TopOptions) names(w analytics.Window, day analytics.Date) bool {
 	if o.Selection.Granularity.RollingDays() > 0 {
 		return w.To == day+1
 	}
 	return w.From <= day && day < w.To
 }
 
-// contains is the error of a day that no window contains.
-func (o TopOptions) contains(s series, day analytics.Date) error {
+// lacksDay is the error of a day that no window contains.
+func (o TopOptions) lacksDay(s series, day analytics.Date) error {
 	first, last := s.span()
-	return fmt.Errorf("no %s window of %s in the archive contains %s; they reach from %s to %s (exclusive)", o.Selection.Granularity, s.project, day, first, last)
+	return fmt.Errorf("no %s window of %s in the archive contains %s; they reach from %s to %s (exclusive)",
+		o.Selection.Granularity, s.project, day, first, last)
 }
 
-// span returns the dates that the windows cover, with gaps or without.
-func (s series) span() (first, last analytics.Date) {
-	some := false
-	for w := range s.windows {
-		if !some {
-			first, last, some = w.From, w.To, true
-		}
-		first, last = min(first, w.From), max(last, w.To)
+// Percent returns a change in percent, to one decimal; nil where there was nothing.
+func Percent(from, to int64) *float64 {
+	if from == 0 {
+		return nil
 	}
-	return first, last
+	p := math.Round((float64(to)-float64(from))/float64(from)*1000) / 10
+	return &p
 }
 
-// read compares the rows of the two windows.
-func (o TopOptions) read(ctx context.Context, from sinks.Sink, p *Pages) (err error) {
-	earlier := p.Before
-	if earlier != nil && earlier.TotalsOnly() {
-		earlier = nil
-	}
-	p.Compared = earlier != nil
-	p.Movers, err = Compare(ctx, from, earlier, &p.Window, o.Ranking)
-	switch {
-	case !o.Changed:
-		p.First = p.Movers.Top
-	case p.Compared:
-		p.First = p.Movers.Changed(o.Ranking.By, o.Ranking.N)
-	}
-	return err
-}
-
-// Compare reads the rows of two windows side by side; earlier may be nil: then only the
-// Top and Pages of the movers mean something. An export may have replaced a window since it
-// was listed: its revision becomes the one that is read.
-func Compare(ctx context.Context, from sinks.Sink, earlier, later *analytics.Revision, r Ranking) (_ analytics.Movers, err error) {
+// Compare reads the rows of two windows side by side. earlier may be nil: then only Top and
+// Pages of the movers are meaningful. An export may have replaced a window since it was
+// listed: its revision becomes the one that is read.
+func Compare(
+	ctx context.Context, from sinks.Sink, earlier, later *analytics.Revision, r Ranking,
+) (_ analytics.Movers, err error) {
 	now, done, err := Rows(ctx, from, later)
 	if err != nil {
 		return analytics.Movers{}, err
@@ -175,7 +232,7 @@ func Compare(ctx context.Context, from sinks.Sink, earlier, later *analytics.Rev
 		defer func() { err = errors.Join(err, done()) }()
 		before = rows
 	}
-	return analytics.FindMovers(r.only(before), r.only(now), r.By, r.N)
+	return analytics.FindMovers(r.only(before), r.only(now), r.Audience(), r.N)
 }
 
 // only keeps the rows below the prefix.

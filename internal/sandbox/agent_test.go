@@ -39,7 +39,7 @@ func promptBody(prompt string) string {
 }
 
 // wireJob is an answer as a client sees it, strictly: no field more, none less.
-func wireJob(t fataler, w *httptest.ResponseRecorder, status int) (j jobObject) {
+func wireJob(t fataler, w *httptest.ResponseRecorder, status int) (j agent.Job) {
 	t.Helper()
 	var fields map[string]any
 	if err := json.Unmarshal(w.Body.Bytes(), &fields); err != nil || w.Code != status || len(fields) != 7 {
@@ -56,17 +56,17 @@ func wireJob(t fataler, w *httptest.ResponseRecorder, status int) (j jobObject) 
 	return j
 }
 
-func createJob(t fataler, s *Sandbox, prompt string) jobObject {
+func createJob(t fataler, s *Sandbox, prompt string) agent.Job {
 	t.Helper()
 	return wireJob(t, request(s, http.MethodPost, jobs, promptBody(prompt)), http.StatusCreated)
 }
 
-func messageJob(t fataler, s *Sandbox, id, prompt string) jobObject {
+func messageJob(t fataler, s *Sandbox, id, prompt string) agent.Job {
 	t.Helper()
 	return wireJob(t, request(s, http.MethodPost, jobs+"/"+id+"/message", promptBody(prompt)), http.StatusOK)
 }
 
-func readJob(t fataler, s *Sandbox, id string) jobObject {
+func readJob(t fataler, s *Sandbox, id string) agent.Job {
 	t.Helper()
 	return wireJob(t, request(s, http.MethodGet, jobs+"/"+id, ""), http.StatusOK)
 }
@@ -93,7 +93,8 @@ func TestJobOutcomesByWord(t *testing.T) {
 		t.Run(prompt, func(t *testing.T) {
 			inBubble(t, Config{Agent: Agent{After: time.Minute}}, func(t *testing.T, s *Sandbox) {
 				j := createJob(t, s, prompt)
-				if j.Status != agent.Active || j.PRLink != nil || j.ArchivedAt != nil || !j.CreatedAt.Equal(noon) || j.Source.Repository == "" || j.Source.Ref == "" || j.Model == "" {
+				if j.Status != agent.Active || j.PRLink != nil || j.ArchivedAt != nil || !j.CreatedAt.Equal(noon) ||
+					j.Source.Repository == "" || j.Source.Ref == "" || j.Model == "" {
 					t.Errorf("at creation: %+v", j)
 				}
 				time.Sleep(59 * time.Second)
@@ -103,32 +104,11 @@ func TestJobOutcomesByWord(t *testing.T) {
 				time.Sleep(2 * time.Hour)
 				synctest.Wait()
 				got := readJob(t, s, j.ID)
-				if got.Status != want.status || (got.PRLink != nil) != want.pr || (got.ArchivedAt != nil) != want.archived {
+				if got.Status != want.status || (got.PRLink != nil) != want.pr ||
+					(got.ArchivedAt != nil) != want.archived {
 					t.Errorf("at the end: %+v", got)
 				}
 			})
-		})
-	}
-}
-
-func TestSlowIsExact(t *testing.T) {
-	for word, want := range map[string]time.Duration{
-		"[sandbox:slow]": agent.DefaultSlow, "[sandbox:slow=1h30m]": 90 * time.Minute, "[sandbox:slow=ever]": 0,
-	} {
-		inBubble(t, Config{}, func(t *testing.T, s *Sandbox) {
-			j := createJob(t, s, word)
-			if want > 0 {
-				time.Sleep(want - 1)
-				synctest.Wait()
-				if got := readJob(t, s, j.ID); got.Status != agent.Active {
-					t.Errorf("%s: %s too early", word, got.Status)
-				}
-				time.Sleep(time.Nanosecond)
-			}
-			synctest.Wait()
-			if got := readJob(t, s, j.ID); got.Status != agent.Completed {
-				t.Errorf("%s: %s after %s", word, got.Status, want)
-			}
 		})
 	}
 }
@@ -138,7 +118,7 @@ func TestSlowIsExact(t *testing.T) {
 func TestMessages(t *testing.T) {
 	inBubble(t, Config{Agent: Agent{After: time.Second}}, func(t *testing.T, s *Sandbox) {
 		j := createJob(t, s, "first")
-		rest := func() jobObject {
+		rest := func() agent.Job {
 			time.Sleep(time.Minute)
 			synctest.Wait()
 			return readJob(t, s, j.ID)
@@ -147,7 +127,8 @@ func TestMessages(t *testing.T) {
 		for _, step := range []struct {
 			prompt string
 			want   agent.Status
-		}{{"second", agent.Completed}, {"[sandbox:no-change]", agent.Completed}, {"[sandbox:fail]", agent.Failed}, {"again", agent.Completed}} {
+		}{{"second", agent.Completed}, {"[sandbox:no-change]", agent.Completed}, {"[sandbox:fail]", agent.Failed},
+			{"again", agent.Completed}} {
 			if got := messageJob(t, s, j.ID, step.prompt); got.Status != agent.Active || got.PRLink != nil {
 				t.Errorf("%s, accepted: %+v", step.prompt, got)
 			}
@@ -169,7 +150,8 @@ func TestMessages(t *testing.T) {
 		if w.Code != http.StatusConflict || !strings.Contains(message(t, w), "archived") {
 			t.Errorf("message to an archived job: %d %s", w.Code, w.Body)
 		}
-		want := []string{"first", "second", "[sandbox:no-change]", "[sandbox:fail]", "again", "[sandbox:archive]", "x", "[sandbox:fail]", "y", "[sandbox:archive]"}
+		want := []string{"first", "second", "[sandbox:no-change]", "[sandbox:fail]", "again", "[sandbox:archive]", "x",
+			"[sandbox:fail]", "y", "[sandbox:archive]"}
 		if diff := cmp.Diff(want, s.Jobs()[0].Prompts); diff != "" {
 			t.Error(diff)
 		}
@@ -191,7 +173,8 @@ func TestArchivedByAge(t *testing.T) {
 			t.Errorf("message: %d %s", w.Code, w.Body)
 		}
 		got := readJob(t, s, j.ID)
-		if got.Status != agent.Archived || got.ArchivedAt == nil || !got.ArchivedAt.Equal(noon.Add(time.Hour)) || got.PRLink == nil {
+		if got.Status != agent.Archived || got.ArchivedAt == nil ||
+			!got.ArchivedAt.Equal(noon.Add(time.Hour)) || got.PRLink == nil {
 			t.Errorf("after: %+v", got)
 		}
 	})
@@ -219,7 +202,8 @@ func TestWorkersAreBounded(t *testing.T) {
 }
 
 func TestAgentRefusals(t *testing.T) {
-	s := newTest(t, Config{Projects: []string{DefaultProject, "b"}, ReadOnlyKey: "sbx_read", WriteOnlyKey: "sbx_write", ExpiredKey: "sbx_old"})
+	s := newTest(t, Config{Projects: []string{DefaultProject, "b"}, ReadOnlyKey: "sbx_read",
+		WriteOnlyKey: "sbx_write", ExpiredKey: "sbx_old"})
 	id := createJob(t, s, "x").ID
 	ok, full := promptBody("x"), strings.Repeat("ü", maxPrompt/2)
 	for name, tc := range map[string]struct {
@@ -257,11 +241,12 @@ func TestAgentRefusals(t *testing.T) {
 		"blank prompt":       {"POST", jobs, promptBody(" \n\t"), "", "", 400, "empty"},
 		"not UTF-8":          {"POST", jobs, "{\"prompt\":\"\xff\"}", "", "", 400, "UTF-8"},
 		"full":               {"POST", jobs, promptBody(full), "", "", 201, ""},
-		"full, escaped":      {"POST", jobs, `{"prompt":"` + strings.Repeat(`\u0041`, maxPrompt) + `"}`, "", "", 201, ""},
-		"too long":           {"POST", jobs, promptBody(full + "x"), "", "", 413, "65536"},
-		"far too long":       {"POST", jobs, promptBody(strings.Repeat("x", maxBody)), "", "", 413, "body"},
-		"message too long":   {"POST", jobs + "/" + id + "/message", promptBody(full + "x"), "", "", 413, "65536"},
-		"more fields":        {"POST", jobs, `{"prompt":"x","model":"y"}`, "", "", 201, ""},
+		"full, escaped": {"POST", jobs, `{"prompt":"` +
+			strings.Repeat(`\u0041`, maxPrompt) + `"}`, "", "", 201, ""},
+		"too long":         {"POST", jobs, promptBody(full + "x"), "", "", 413, "65536"},
+		"far too long":     {"POST", jobs, promptBody(strings.Repeat("x", maxBody)), "", "", 413, "body"},
+		"message too long": {"POST", jobs + "/" + id + "/message", promptBody(full + "x"), "", "", 413, "65536"},
+		"more fields":      {"POST", jobs, `{"prompt":"x","model":"y"}`, "", "", 201, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := httptest.NewRequest(tc.method, tc.target, strings.NewReader(tc.body))
@@ -302,7 +287,8 @@ func TestAgentRequestsAreLogged(t *testing.T) {
 	request(s, http.MethodPost, jobs, promptBody(""))
 	var got []string
 	for _, r := range s.Requests() {
-		got = append(got, fmt.Sprint(r.Method, " ", strings.ReplaceAll(r.Path, id, "ID"), " ", r.Project, " ", r.Status, " ", r.Accepted))
+		got = append(got, fmt.Sprint(r.Method, " ", strings.ReplaceAll(r.Path, id, "ID"), " ", r.Project, " ",
+			r.Status, " ", r.Accepted))
 	}
 	want := []string{
 		"POST " + jobs + " prj_sandbox 201 true", "POST " + jobs + "/ID/message prj_sandbox 200 true",
@@ -324,14 +310,15 @@ func TestAgentFaults(t *testing.T) {
 		want       []exchange
 		accepted   int
 	}{
-		"none":           {AgentFaults{}, 0, []exchange{taken, taken}, 2},
-		"drop":           {AgentFaults{DropEvery: 2}, 0, []exchange{taken, dropped, taken, dropped}, 4},
-		"502":            {AgentFaults{BadGatewayEvery: 3}, 0, []exchange{taken, taken, bad, taken}, 4},
-		"drop and 502":   {AgentFaults{DropEvery: 4, BadGatewayEvery: 2}, 0, []exchange{taken, bad, taken, dropped}, 4},
-		"429":            {AgentFaults{ThrottleEvery: 2}, 0, []exchange{taken, {Status: 429}, taken, {Status: 429}}, 2},
-		"429, how long":  {AgentFaults{ThrottleEvery: 1}, time.Minute, []exchange{{429, "60", false}}, 0},
-		"hour":           {AgentFaults{RateLimit: 1}, time.Hour, []exchange{taken, {429, "3600", false}}, 1},
-		"429s and drops": {AgentFaults{ThrottleEvery: 2, DropEvery: 2}, 0, []exchange{taken, {Status: 429}, dropped, {Status: 429}, taken}, 3},
+		"none":          {AgentFaults{}, 0, []exchange{taken, taken}, 2},
+		"drop":          {AgentFaults{DropEvery: 2}, 0, []exchange{taken, dropped, taken, dropped}, 4},
+		"502":           {AgentFaults{BadGatewayEvery: 3}, 0, []exchange{taken, taken, bad, taken}, 4},
+		"drop and 502":  {AgentFaults{DropEvery: 4, BadGatewayEvery: 2}, 0, []exchange{taken, bad, taken, dropped}, 4},
+		"429":           {AgentFaults{ThrottleEvery: 2}, 0, []exchange{taken, {Status: 429}, taken, {Status: 429}}, 2},
+		"429, how long": {AgentFaults{ThrottleEvery: 1}, time.Minute, []exchange{{429, "60", false}}, 0},
+		"hour":          {AgentFaults{RateLimit: 1}, time.Hour, []exchange{taken, {429, "3600", false}}, 1},
+		"429s and drops": {AgentFaults{ThrottleEvery: 2, DropEvery: 2}, 0,
+			[]exchange{taken, {Status: 429}, dropped, {Status: 429}, taken}, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newTest(t, Config{Faults: Faults{RetryAfter: tc.retryAfter}, Agent: Agent{Faults: tc.faults}})
@@ -358,10 +345,12 @@ func TestAgentFaults(t *testing.T) {
 
 // Faults of analytics and of agent requests are numbered apart.
 func TestFaultsAreNumberedApart(t *testing.T) {
-	s := newTest(t, Config{Pages: 10, Faults: Faults{ErrorEvery: 2}, Agent: Agent{Faults: AgentFaults{BadGatewayEvery: 2}}})
+	s := newTest(t, Config{Pages: 10, Faults: Faults{ErrorEvery: 2},
+		Agent: Agent{Faults: AgentFaults{BadGatewayEvery: 2}}})
 	var got []int
 	for range 3 {
-		got = append(got, get(s, path).Code, request(s, http.MethodPost, jobs, promptBody("x")).Code, get(s, jobs+"/none").Code)
+		got = append(got, get(s, path).Code, request(s, http.MethodPost, jobs, promptBody("x")).Code,
+			get(s, jobs+"/none").Code)
 	}
 	if diff := cmp.Diff([]int{200, 201, 404, 500, 502, 404, 200, 201, 404}, got); diff != "" {
 		t.Error(diff)
@@ -371,14 +360,16 @@ func TestFaultsAreNumberedApart(t *testing.T) {
 func TestAgentRateLimitIsPerProject(t *testing.T) {
 	var minutes atomic.Int64 // jobs ask for the time too
 	now := func() time.Time { return noon.Add(time.Duration(minutes.Load()) * time.Minute) }
-	s := newTest(t, Config{Projects: []string{DefaultProject, "b"}, Agent: Agent{Faults: AgentFaults{RateLimit: 2}}, Now: now})
+	s := newTest(t, Config{Projects: []string{DefaultProject, "b"},
+		Agent: Agent{Faults: AgentFaults{RateLimit: 2}}, Now: now})
 	b := strings.Replace(jobs, DefaultProject, "b", 1)
 	var got []int
 	for _, step := range []struct {
 		minute int64
 		target string
 		body   string
-	}{{0, jobs, "x"}, {0, jobs, ""}, {30, jobs, "x"}, {30, b, "x"}, {59, jobs, "x"}, {59, b, "x"}, {59, b, "x"}, {60, jobs, "x"}} {
+	}{{0, jobs, "x"}, {0, jobs, ""}, {30, jobs, "x"}, {30, b, "x"}, {59, jobs, "x"}, {59, b, "x"},
+		{59, b, "x"}, {60, jobs, "x"}} {
 		minutes.Store(step.minute)
 		got = append(got, request(s, http.MethodPost, step.target, promptBody(step.body)).Code)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/sandbox/agent"
 )
 
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) {
 		child(text)
 		return
 	}
-	os.Exit(m.Run())
+	os.Exit(engines.ShareChromium(m))
 }
 
 // childRepo is a Repo as it goes through the environment.
@@ -37,7 +38,8 @@ func child(text string) {
 	err := json.Unmarshal([]byte(text), &r)
 	var s *Sandbox
 	if err == nil {
-		s, err = New(Config{DataDir: r.Data, Agent: Agent{Workers: 2, Repo: &Repo{Path: r.Path, Command: r.Command}}})
+		s, err = New(Config{DataDir: r.Data, Agent: Agent{Workers: 2,
+			Repo: &agent.RepoOptions{Path: r.Path, Command: r.Command}}})
 	}
 	ln, lnErr := Listen("127.0.0.1:0", false)
 	if err != nil || lnErr != nil {
@@ -48,7 +50,7 @@ func child(text string) {
 	_ = s.Server().Serve(ln)
 }
 
-// startChild starts a sandbox in a process of its own.
+// startChild starts a sandbox in another process.
 func startChild(t *testing.T, r childRepo) (base string, process *os.Process) {
 	t.Helper()
 	text, err := json.Marshal(r)
@@ -69,7 +71,7 @@ func startChild(t *testing.T, r childRepo) (base string, process *os.Process) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		home := os.Getenv("HOME")
-		waitFor(t, "what it started to end", func() bool { return goneFrom(home) })
+		waitFor(t, "its processes to end", func() bool { return goneFrom(home) })
 	})
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil || !strings.HasPrefix(line, "http://") {
@@ -79,7 +81,7 @@ func startChild(t *testing.T, r childRepo) (base string, process *os.Process) {
 }
 
 // ask1 asks for a job, or for something of one.
-func ask1(t *testing.T, method, url, body string) jobObject {
+func ask1(t *testing.T, method, url, body string) agent.Job {
 	t.Helper()
 	j, err := tryToAsk(method, url, body)
 	if err != nil {
@@ -88,7 +90,7 @@ func ask1(t *testing.T, method, url, body string) jobObject {
 	return j
 }
 
-func tryToAsk(method, url, body string) (j jobObject, err error) {
+func tryToAsk(method, url, body string) (j agent.Job, err error) {
 	r, err := http.NewRequest(method, url, strings.NewReader(body))
 	if err != nil {
 		return j, err
@@ -143,7 +145,7 @@ func TestKilledInTheMiddle(t *testing.T) {
 	}
 	base, _ = startChild(t, r)
 	for id, want := range map[string]string{one: "three\nbot: three\none\nbot: one", two: "two\nbot: two"} {
-		var j jobObject
+		var j agent.Job
 		waitFor(t, id, func() bool {
 			j = ask1(t, http.MethodGet, base+jobs+"/"+id, "")
 			return j.Status != agent.Active

@@ -22,7 +22,8 @@ import (
 // neither the machine's nor that of a hook that runs the tests.
 func git(t testing.TB, dir string, args ...string) string {
 	t.Helper()
-	cmd := exec.Command("git", append([]string{"-c", "user.name=Person", "-c", "user.email=person@example.com", "-c", "init.defaultBranch=main"}, args...)...)
+	cmd := exec.Command("git", append([]string{"-c", "user.name=Person", "-c", "user.email=person@example.com", "-c",
+		"init.defaultBranch=main"}, args...)...)
 	cmd.Dir = dir
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GIT_") })
 	cmd.Env = append(cmd.Env, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull)
@@ -53,7 +54,7 @@ func newRepository(t testing.TB) string {
 }
 
 // settled polls a job as a client does, until it is no longer active.
-func settled(t testing.TB, s *Sandbox, id string) jobObject {
+func settled(t testing.TB, s *Sandbox, id string) agent.Job {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		if j := readJob(t, s, id); j.Status != agent.Active {
@@ -81,13 +82,15 @@ func fetch(t testing.TB, url string) (status int, body string) {
 
 func TestRealRepository(t *testing.T) {
 	repo := newRepository(t)
-	s := newTest(t, Config{Agent: Agent{Repo: &Repo{Path: repo, Command: `cat >> "<script>alert(1)<"/script.md 2>/dev/null || { mkdir "<script>alert(1)<"; cat >> "<script>alert(1)<"/script.md; }`}}})
+	s := newTest(t, Config{Agent: Agent{Repo: &agent.RepoOptions{Path: repo,
+		Command: `mkdir -p "<script>alert(1)<"; cat >> "<script>alert(1)<"/script.md`}}})
 	server := start(t, s)
 	s.config.Agent.PublicURL = server.URL + "/"
 
 	j := createJob(t, s, "Say </pre><script>alert(2)</script>\n")
 	first := settled(t, s, j.ID)
-	if first.Status != agent.Completed || first.PRLink == nil || first.Source != (agent.Source{Repository: repo, Ref: "main"}) {
+	if first.Status != agent.Completed || first.PRLink == nil ||
+		first.Source != (agent.Source{Repository: repo, Ref: "main"}) {
 		t.Fatalf("%+v, %+v", first, s.Jobs()[0])
 	}
 	messageJob(t, s, j.ID, "And more\n")
@@ -96,10 +99,12 @@ func TestRealRepository(t *testing.T) {
 		t.Fatalf("after the follow-up: %+v", second)
 	}
 	status, body := fetch(t, *second.PRLink)
-	if status != http.StatusOK || strings.Contains(body, "<script") || !strings.Contains(body, "&lt;script&gt;alert(1)&lt;/script.md") || !strings.Contains(body, "&#43;And more") {
+	if status != http.StatusOK || strings.Contains(body, "<script") ||
+		!strings.Contains(body, "&lt;script&gt;alert(1)&lt;/script.md") || !strings.Contains(body, "&#43;And more") {
 		t.Errorf("page %d: %s", status, body)
 	}
-	if log := git(t, repo, "log", "--format=%s", "main.."+agent.BranchPrefix+j.ID); log != "And more\nSay </pre><script>alert(2)</script>" {
+	if log := git(t, repo, "log", "--format=%s", "main.."+agent.BranchPrefix+j.ID); log != "And more\nSay "+
+		"</pre><script>alert(2)</script>" {
 		t.Errorf("log: %s", log)
 	}
 	if status := git(t, repo, "status", "--porcelain"); status != "" {
@@ -108,10 +113,12 @@ func TestRealRepository(t *testing.T) {
 
 	failed := settled(t, s, createJob(t, s, "x [sandbox:fail]").ID)
 	scripted := settled(t, s, createJob(t, s, "x [sandbox:pr]").ID)
-	if failed.Status != agent.Failed || scripted.PRLink == nil || !strings.HasSuffix(*scripted.PRLink, "/sandbox/"+filepath.Base(repo)+"/pull/2") {
+	if failed.Status != agent.Failed || scripted.PRLink == nil ||
+		!strings.HasSuffix(*scripted.PRLink, "/sandbox/"+filepath.Base(repo)+"/pull/2") {
 		t.Errorf("by script: %+v, %+v", failed, scripted)
 	}
-	if files := git(t, repo, "diff", "--name-only", "main", agent.BranchPrefix+scripted.ID); files != "agent-jobs/"+scripted.ID+".md" {
+	files := git(t, repo, "diff", "--name-only", "main", agent.BranchPrefix+scripted.ID)
+	if files != "agent-jobs/"+scripted.ID+".md" {
 		t.Errorf("by script: %s", files)
 	}
 }
@@ -141,8 +148,9 @@ func TestGitHubPullRequests(t *testing.T) {
 	}))
 	defer github.Close()
 	token := "wrong"
-	s := newTest(t, Config{Agent: Agent{Repo: &Repo{
-		Path: repo, Command: "cat >> new.md", GitHub: "team/docs", GitHubURL: github.URL, Token: func() (string, error) { return token, nil },
+	s := newTest(t, Config{Agent: Agent{Repo: &agent.RepoOptions{
+		Path: repo, Command: "cat >> new.md", GitHub: "team/docs", GitHubURL: github.URL,
+		Token: func() (string, error) { return token, nil },
 	}}})
 	j := createJob(t, s, "one\n")
 	if got := settled(t, s, j.ID); got.Status != agent.Failed || !strings.Contains(s.Jobs()[0].Failure, "status 404") {
@@ -151,19 +159,21 @@ func TestGitHubPullRequests(t *testing.T) {
 	token = "ghp_x"
 	messageJob(t, s, j.ID, "two\n")
 	got := settled(t, s, j.ID)
-	if got.PRLink == nil || *got.PRLink != "https://github.example/team/docs/pull/7" || got.Source.Repository != "team/docs" {
+	if got.PRLink == nil || *got.PRLink != "https://github.example/team/docs/pull/7" ||
+		got.Source.Repository != "team/docs" {
 		t.Errorf("%+v, %+v", got, s.Jobs()[0])
 	}
 	messageJob(t, s, j.ID, "three\n")
 	settled(t, s, j.ID)
-	if log := git(t, remote, "log", "--format=%s", "main.."+agent.BranchPrefix+j.ID); opened != 1 || log != "three\ntwo\none" {
+	if log := git(t, remote, "log", "--format=%s", "main.."+agent.BranchPrefix+j.ID); opened != 1 ||
+		log != "three\ntwo\none" {
 		t.Errorf("%d pull requests, log %s", opened, log)
 	}
 }
 
 func TestRepositoryThatIsNone(t *testing.T) {
 	repo := newRepository(t)
-	for want, r := range map[string]Repo{
+	for want, r := range map[string]agent.RepoOptions{
 		"want a git repository": {Path: t.TempDir()},
 		"owner/name":            {Path: repo, GitHub: "docs"},
 		"GitHub URL":            {Path: repo, GitHub: "a/b", GitHubURL: "http://github.example"},
@@ -183,7 +193,8 @@ func TestHostsOfPages(t *testing.T) {
 	s := newTest(t, Config{Agent: Agent{PublicURL: "http://Docs.example:8787"}})
 	settled(t, s, createJob(t, s, "x").ID)
 	for host, want := range map[string]int{
-		"127.0.0.1:8787": 200, "[::1]:8787": 200, "localhost:8787": 200, "sandbox": 200, "docs.example:8787": 200, "192.0.2.1": 200,
+		"127.0.0.1:8787": 200, "[::1]:8787": 200, "localhost:8787": 200, "sandbox": 200,
+		"docs.example:8787": 200, "192.0.2.1": 200,
 		"docs.example": 421, "a;b": 421, "evil.example:8787": 421, "127.0.0.1.evil.example": 421,
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/pr/1", nil)
@@ -197,7 +208,10 @@ func TestHostsOfPages(t *testing.T) {
 }
 
 func TestLinksFollowTheReader(t *testing.T) {
-	for public, want := range map[string]string{"": "http://sandbox:1234/docgauge/sandbox/pull/1", "https://docs.example/": "https://docs.example/docgauge/sandbox/pull/1"} {
+	for public, want := range map[string]string{
+		"":                      "http://sandbox:1234/docgauge/sandbox/pull/1",
+		"https://docs.example/": "https://docs.example/docgauge/sandbox/pull/1",
+	} {
 		s := newTest(t, Config{Agent: Agent{PublicURL: public}})
 		id := createJob(t, s, "x").ID
 		settled(t, s, id)

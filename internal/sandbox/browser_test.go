@@ -20,15 +20,18 @@ func TestBrowserDecides(t *testing.T) {
 	tab, err := browser.Open(t.Context(), link, engines.View{Width: 1400, Height: 900})
 	webtest.Must(t, err)
 	for _, step := range []struct{ button, want string }{
-		{"Convert to draft", "draft"}, {"Ready for review", "open"}, {"Approve", "open, approved"}, {"Merge", "merged, approved"},
+		{"Convert to draft", "draft"}, {"Ready for review", "open"}, {"Approve", "open, approved"},
+		{"Merge", "merged, approved"},
 	} {
 		var at [2]float64
 		webtest.Must(t, tab.Eval(t.Context(), `(() => {
-			const box = Array.from(document.querySelectorAll("button")).find(b => b.textContent == "`+step.button+`").getBoundingClientRect()
+			const buttons = Array.from(document.querySelectorAll("button"))
+			const box = buttons.find(b => b.textContent == "`+step.button+`").getBoundingClientRect()
 			return [box.x + box.width / 2, box.y + box.height / 2]
 		})()`, &at))
 		webtest.Must(t, tab.Drag(t.Context(), at, at))
-		for text, deadline := "", time.Now().Add(time.Minute); !strings.HasPrefix(text, step.want+", checks"); time.Sleep(10 * time.Millisecond) {
+		text, deadline := "", time.Now().Add(time.Minute)
+		for ; !strings.HasPrefix(text, step.want+", checks"); time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("after %s: %s, want %s", step.button, text, step.want)
 			}

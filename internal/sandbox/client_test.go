@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/docgauge/docgauge/internal/codehost"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/pulls/codehost"
 	"github.com/docgauge/docgauge/internal/sandbox/agent"
 )
 
@@ -31,7 +31,8 @@ func TestClientOfDocgauge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if host, repository, number, ok := client.Parse(link); host != codehost.GitHub || repository != "docgauge/sandbox" || number != 1 || !ok {
+	if host, repository, number, ok := client.Parse(link); host != codehost.GitHub ||
+		repository != "docgauge/sandbox" || number != 1 || !ok {
 		t.Fatalf("%s: %s %s %d", link, host, repository, number)
 	}
 	pr := journal.PullRequest{Link: link}
@@ -51,13 +52,19 @@ func TestClientOfDocgauge(t *testing.T) {
 		{"", seen{State: journal.PullOpen, Review: journal.ReviewRequired, Checks: journal.ChecksSuccess}},
 		{"draft", seen{State: journal.PullDraft, Checks: journal.ChecksSuccess}},
 		{"ready", seen{State: journal.PullOpen, Review: journal.ReviewRequired, Checks: journal.ChecksSuccess}},
-		{"request_changes", seen{State: journal.PullOpen, Review: journal.ReviewChanges, Checks: journal.ChecksSuccess, Reviewed: true}},
-		{"fail_checks", seen{State: journal.PullOpen, Review: journal.ReviewChanges, Checks: journal.ChecksFailure, Reviewed: true}},
-		{"close", seen{State: journal.PullClosed, Review: journal.ReviewChanges, Checks: journal.ChecksFailure, Reviewed: true, Closed: at}},
-		{"reopen", seen{State: journal.PullOpen, Review: journal.ReviewChanges, Checks: journal.ChecksFailure, Reviewed: true, Reopened: true}},
-		{"approve", seen{State: journal.PullOpen, Review: journal.ReviewApproved, Checks: journal.ChecksFailure, Reviewed: true, Reopened: true}},
+		{"request_changes", seen{State: journal.PullOpen, Review: journal.ReviewChanges,
+			Checks: journal.ChecksSuccess, Reviewed: true}},
+		{"fail_checks", seen{State: journal.PullOpen, Review: journal.ReviewChanges,
+			Checks: journal.ChecksFailure, Reviewed: true}},
+		{"close", seen{State: journal.PullClosed, Review: journal.ReviewChanges, Checks: journal.ChecksFailure,
+			Reviewed: true, Closed: at}},
+		{"reopen", seen{State: journal.PullOpen, Review: journal.ReviewChanges, Checks: journal.ChecksFailure,
+			Reviewed: true, Reopened: true}},
+		{"approve", seen{State: journal.PullOpen, Review: journal.ReviewApproved, Checks: journal.ChecksFailure,
+			Reviewed: true, Reopened: true}},
 		{"merge", seen{
-			State: journal.PullMerged, Review: journal.ReviewApproved, Checks: journal.ChecksFailure, Reviewed: true, Reopened: true, Merged: at,
+			State: journal.PullMerged, Review: journal.ReviewApproved, Checks: journal.ChecksFailure, Reviewed: true,
+			Reopened: true, Merged: at,
 			Changed: "quickstart.mdx",
 		}},
 	} {
@@ -71,17 +78,20 @@ func TestClientOfDocgauge(t *testing.T) {
 		}
 		step.want.Created, step.want.Files, step.want.Additions = at, 1, 1
 		got := seen{
-			pr.State, pr.Review, pr.Checks, pr.Created, pr.Closed, pr.Merged, !pr.FirstReview.IsZero(), !pr.Reopened.IsZero(),
+			pr.State, pr.Review, pr.Checks, pr.Created, pr.Closed, pr.Merged,
+			!pr.FirstReview.IsZero(), !pr.Reopened.IsZero(),
 			pr.Files, pr.Additions, pr.Deletions, strings.Join(pr.Changed, " "),
 		}
 		if diff := cmp.Diff(step.want, got); diff != "" {
 			t.Errorf("%s: %s", step.action, diff)
 		}
 	}
-	if text, err := client.File(t.Context(), pr, navigationFile); err != nil || !strings.Contains(string(text), `"quickstart"`) {
+	if text, err := client.File(t.Context(), pr, navigationFile); err != nil ||
+		!strings.Contains(string(text), `"quickstart"`) {
 		t.Errorf("navigation: %s, %v", text, err)
 	}
-	if text, err := client.File(t.Context(), pr, "quickstart.mdx"); err != nil || string(text) != agent.PretendedHead("quickstart.mdx")+"\n" {
+	if text, err := client.File(t.Context(), pr, "quickstart.mdx"); err != nil ||
+		string(text) != agent.PretendedHead("quickstart.mdx")+"\n" {
 		t.Errorf("page: %s, %v", text, err)
 	}
 }

@@ -5,32 +5,33 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/sandbox/agent"
 	"github.com/docgauge/docgauge/internal/sandbox/codehost"
 )
 
-// What a zero Config and a zero Agent stand for.
+// Defaults of a zero Config.
 const (
 	DefaultProject = "prj_sandbox"
 	DefaultAPIKey  = "sbx_local-trial-key"
-	// AnyToken is printed where no token is needed: docgauge asks no code host without one.
-	AnyToken     = "sandbox-needs-none"
-	DefaultDays  = 120
-	DefaultPages = 640
+	DefaultDays    = 120
+	DefaultPages   = 640
 	// DefaultMovingDays is how long a day changes if Faults.Moving is set.
 	DefaultMovingDays = 3
 	DefaultWorkers    = 4
-	// DefaultModel is the model of every job: it is not known what a command uses.
-	DefaultModel = "docgauge-sandbox"
 )
 
 const (
+	// anyToken is printed where no token is needed: docgauge asks no code host without one.
+	anyToken = "sandbox-needs-none"
+	// jobModel is the model of every job: that of a command is unknown.
+	jobModel = "docgauge-sandbox"
+
 	maxDays     = 3660
 	maxPages    = 250_000
 	maxLateDays = 365
@@ -39,152 +40,102 @@ const (
 	maxLatecomers = 10_000
 )
 
-// Config describes one service. The zero value is a good trial: one project,
-// the default key, synthetic traffic, no faults.
+// Config describes one service. The zero value is a good trial: one project, the default key,
+// synthetic traffic, no faults.
 type Config struct {
-	// Seed decides the synthetic traffic: the events of a day depend on Seed,
-	// Scenario, Pages, the project and the date, and on nothing else but the faults
-	// that add some.
-	Seed uint64
-	// Scenario of the synthetic traffic; empty = Steady.
-	Scenario Scenario
-	// Days of synthetic traffic before the day New was called on; 0 = DefaultDays.
-	Days int
-	// Pages of the synthetic site; 0 = DefaultPages.
-	Pages int
-	// Projects served, each with traffic of its own; none = DefaultProject.
-	Projects []string
-	// APIKey may do everything, "<prefix>_<secret>"; empty = DefaultAPIKey.
-	APIKey string
-	// Keys that are refused: ExpiredKey with 401, the other two with 403 if
-	// they lack the scope (GET needs read). Empty = no such key.
+	// Seed of the synthetic traffic: the events of a day depend on Seed, Scenario, Pages, the
+	// project and the date, and on nothing else but the faults that add some.
+	Seed     uint64
+	Scenario Scenario // of the synthetic traffic; empty = Steady
+	Days     int      // of synthetic traffic before the day of New; 0 = DefaultDays
+	Pages    int      // of the synthetic site; 0 = DefaultPages
+	Projects []string // served, each with different traffic; none = DefaultProject
+	APIKey   string   // may do everything, "<prefix>_<secret>"; empty = DefaultAPIKey
+	// Keys that are refused: ExpiredKey with 401, the other two with 403 if they lack the
+	// scope (GET needs read). Empty = no such key.
 	ExpiredKey, ReadOnlyKey, WriteOnlyKey string
-	// Now tells the time of the service; nil = time.Now.
-	Now func() time.Time
-	// DataDir, if set, is a directory that may hold EventLogName. The agent half
+	Now                                   func() time.Time // clock of the service; nil = time.Now
+	// DataDir, if set, is a directory that may hold an event log, eventLogName. The agent half
 	// keeps its jobs and pull requests there, beginning with the first job.
 	DataDir string
 	Faults  Faults
 	Agent   Agent
-	// RequestLog gets a record for each request, pages included, before its answer is
-	// written: with the names of a Request's JSON, and the duration in seconds and the
-	// bytes of the answer. nil = none.
+	// RequestLog gets a record for each request, pages included, before its answer is written:
+	// with the names of a Request's JSON, and the duration in seconds and the bytes of the
+	// answer. nil = none.
 	RequestLog slog.Handler
-	// Logger gets an error line for an unreadable event log; nil = silent.
-	Logger *slog.Logger
+	Logger     *slog.Logger // gets an error line for an unreadable event log; nil = silent
 }
 
-// Faults are injected into the answers; the zero value injects none. All but
-// Latency and RetryAfter concern analytics alone. Requests are numbered from 1 in
-// the order they passed authentication, all projects together; "every Nth" and
-// "after N" use that number. If several apply, a 429 goes before a 500.
+// Faults are injected into the answers; the zero value injects none. All but Latency and
+// RetryAfter concern analytics alone. Requests are numbered from 1 in the order they passed
+// authentication, all projects together; "every Nth" and "after N" use that number. If several
+// apply, a 429 takes precedence over a 500.
 type Faults struct {
-	// Latency before every answer.
-	Latency time.Duration
-	// RateLimit is the number of analytics requests answered per sliding hour,
-	// all projects together; one more gets 429 and is not counted. 0 = no limit.
-	RateLimit int
-	// RetryAfter is the Retry-After header of a 429, in seconds rounded up; 0 = none.
-	RetryAfter time.Duration
-	// ThrottleAfter N requests, every further one gets 429; 0 = never.
-	ThrottleAfter int
-	// ErrorEvery Nth request gets 500; 0 = none.
-	ErrorEvery int
-	// CutEvery Nth answer ends in the middle of its body; 0 = none.
-	CutEvery int
-	// DriftEvery Nth analytics request that is answered finds one more event of
-	// a new visitor in the UTC day before and one in the running one; 0 = none.
+	Latency       time.Duration // before every answer
+	RateLimit     int           // requests answered per sliding hour, others get 429 and do not count; 0 = no limit
+	RetryAfter    time.Duration // Retry-After header of a 429, in seconds rounded up; 0 = none
+	ThrottleAfter int           // after N requests, every further one gets 429; 0 = never
+	ErrorEvery    int           // every Nth request gets 500; 0 = none
+	CutEvery      int           // every Nth answer ends in the middle of its body; 0 = none
+	// DriftEvery Nth analytics request that is answered finds one more event of a new visitor
+	// in the UTC day before and one in the running one; 0 = none.
 	DriftEvery int
-	// LateDays > 0: one event in twenty arrives late, at a moment evenly spread
-	// over the LateDays days after the end of its UTC day, so that a closed
-	// window changes until it is LateDays days old. 0 = none is late.
+	// LateDays > 0: one event in twenty arrives late, at a moment evenly spread over the
+	// LateDays days after the end of its UTC day, so that a closed window changes until it is
+	// LateDays days old. 0 = none is late.
 	LateDays int
-	// Moving > 0, in whole minutes: for MovingDays days after the end of a UTC day,
-	// whenever the clock reaches a multiple of Moving (counted from 1970), one more
-	// visitor of that day arrives, with up to eight pages read. Every window with
-	// that day has greater totals then, until the day is MovingDays old. The
-	// latecomers depend on Seed, the project and the date.
-	Moving time.Duration
-	// MovingDays is 1 to 365; 0 = DefaultMovingDays.
-	MovingDays int
-	// PageRows is the maximum number of rows of one page, whatever limit asks for;
-	// hasMore is true while rows remain. 0 = as many as asked for.
+	// Moving > 0, in whole minutes: for MovingDays days after the end of a UTC day, at every
+	// multiple of Moving (counted from 1970), one more visitor of that day arrives, with up to
+	// eight pages read, so that the totals of every window with that day grow. The latecomers
+	// depend on Seed, the project and the date.
+	Moving     time.Duration
+	MovingDays int // 1 to 365; 0 = DefaultMovingDays
+	// PageRows is the maximum number of rows of one page, whatever limit is requested;
+	// hasMore is true while rows remain. 0 = no maximum.
 	PageRows int
-	// BadWindows: if dateFrom is one of these dates, each row has half a human
-	// visitor too many, which the specification does not allow.
+	// BadWindows are values of dateFrom for which each row has half a human visitor too many,
+	// which the specification does not allow.
 	BadWindows []analytics.Date
 }
 
-// Agent describes the agent half of the service. The zero value pretends: a job
-// is completed at once, with a pull request of the sandbox that adds one line.
+// Agent describes the agent half of the service. The zero value pretends: a job is completed
+// at once, with a pull request of the sandbox that adds one line.
 type Agent struct {
-	// Script is a file for agent.ReadScript; empty = the built-in words alone.
-	Script string
-	// After is how long an instruction takes that has no duration by script.
-	After time.Duration
-	// Workers is how many instructions are worked on at once; 0 = DefaultWorkers.
-	Workers int
-	// ArchiveAfter the end of its last instruction a job is archived; 0 = never.
-	ArchiveAfter time.Duration
-	// PublicURL begins the links to pull requests on this sandbox; empty = the
-	// host in the request that reads the job.
+	Script              string // see agent.Options, as are the next two
+	After, ArchiveAfter time.Duration
+	Workers             int // number of instructions worked on at once; 0 = DefaultWorkers
+	// PublicURL begins the links to pull requests on this sandbox; empty = the host in the
+	// request that reads the job.
 	PublicURL string
-	// Pulls are the pull requests on this sandbox: what becomes of them, and of the
-	// readers of what they change.
-	Pulls Pulls
-	// Repo is a local git repository that jobs really edit; nil = they pretend.
-	Repo   *Repo
-	Faults AgentFaults
+	Pulls     Pulls              // the pull requests on this sandbox
+	Repo      *agent.RepoOptions // a local git repository that jobs really edit; nil = they pretend
+	Faults    AgentFaults
 }
 
-// Pulls describes the pull requests on this sandbox. The zero value leaves them open
-// and their readers alone. Plan.Seed is Config.Seed.
+// Pulls describes the pull requests on this sandbox. The zero value leaves them open and their
+// readers unchanged. Plan.Seed is Config.Seed.
 type Pulls struct {
 	codehost.Plan
-	// Effect of a merge on the synthetic readers of the pages that it changed.
-	Effect Effect
-	// Token, if set, is the one that the API at githubapi.Path needs; otherwise any will do,
-	// such as AnyToken, or none. Limit is how many requests it answers in an hour, 0 =
-	// githubapi.DefaultLimit.
-	Token string
-	Limit int
+	Effect Effect // of a merge on the synthetic readers of the pages that it changed
+	Token  string // needed by the API at codehost.APIPath; empty = none is needed
+	Limit  int    // requests that it answers in an hour; 0 = codehost.DefaultLimit
 }
 
-// Repo is a git repository and where its pull requests go.
-type Repo struct {
-	// Path of the repository, base branch of pull requests (empty = the branch that is
-	// checked out), command that edits files, its timeout and environment: see
-	// worktree.Config.
-	Path, Base, Command string
-	Timeout             time.Duration
-	Env                 []string
-	// GitHub is the "owner/name" that gets the pull requests on GitHub, GitHubURL its
-	// REST API (empty = codehost.DefaultGitHub), Remote the remote that branches are
-	// pushed to (empty = "origin"), and Token returns the token. Without GitHub, pull
-	// requests are kept on the sandbox.
-	GitHub, GitHubURL, Remote string
-	Token                     func() (string, error)
-}
-
-// AgentFaults are injected into agent POSTs, creates and messages alike; the
-// zero value injects none. POSTs are numbered apart from all other requests,
-// from 1: those that passed authentication for Latency and ThrottleEvery, those
-// that were accepted for the faults after accepting.
+// AgentFaults are injected into agent POSTs, creates and messages alike; the zero value
+// injects none. POSTs are numbered apart from all other requests, from 1: those that passed
+// authentication for Latency and ThrottleEvery, those that were accepted for the faults after
+// accepting.
 type AgentFaults struct {
-	// Latency before a POST is accepted, also if the client has gone.
-	Latency time.Duration
-	// RateLimit is how many POSTs pass in a sliding hour, for each project; one
-	// more gets 429 and is not counted. 0 = no limit; the live service has 100.
-	RateLimit int
-	// ThrottleEvery Nth POST gets 429; 0 = none. Retry-After is Faults.RetryAfter.
-	ThrottleEvery int
-	// DropEvery Nth accepted POST has its connection closed instead of a reply.
-	DropEvery int
-	// BadGatewayEvery Nth accepted POST gets 502.
-	BadGatewayEvery int
-	// StallEvery Nth accepted POST waits for Stall with its reply; 0 = each.
-	Stall      time.Duration
-	StallEvery int
+	Latency time.Duration // before a POST is accepted, also if the client has gone
+	// RateLimit is how many POSTs pass in a sliding hour, for each project; one more gets 429
+	// and is not counted. 0 = no limit; the live service has 100.
+	RateLimit       int
+	ThrottleEvery   int // every Nth POST gets 429; 0 = none. Retry-After is Faults.RetryAfter
+	DropEvery       int // every Nth accepted POST has its connection closed instead of a reply
+	BadGatewayEvery int // every Nth accepted POST gets 502
+	StallEvery      int // every Nth accepted POST waits for Stall with its reply; 0 = each
+	Stall           time.Duration
 }
 
 func (c Config) withDefaults() Config {
@@ -228,25 +179,26 @@ func (c Config) validate() error {
 		}
 	}
 	keys := map[string]string{}
-	for _, k := range []struct{ name, value string }{
-		{"API key", c.APIKey}, {"expired key", c.ExpiredKey},
-		{"read-only key", c.ReadOnlyKey}, {"write-only key", c.WriteOnlyKey},
+	for _, k := range [][2]string{
+		{"API key", c.APIKey}, {"expired key", c.ExpiredKey}, {"read-only key", c.ReadOnlyKey},
+		{"write-only key", c.WriteOnlyKey},
 	} {
-		if k.value == "" {
+		name, value := k[0], k[1]
+		if value == "" {
 			continue
 		}
-		if !keyForm.MatchString(k.value) {
-			add("%s: want <prefix>_<secret>, the prefix of letters and digits, without spaces", k.name)
+		if !keyForm.MatchString(value) {
+			add("%s: want <prefix>_<secret>, the prefix of letters and digits, without spaces", name)
 		}
-		if other, taken := keys[k.value]; taken {
-			add("%s: is the %s too; want another one", k.name, other)
+		if other, taken := keys[value]; taken {
+			add("%s: is the %s too; want another one", name, other)
 		}
-		keys[k.value] = k.name
+		keys[value] = name
 	}
-	if err := c.Scenario.check(); err != nil {
-		problems = append(problems, err)
+	if c.Scenario != Steady && c.Scenario != Growth {
+		add("scenario %.40q: want %s or %s", string(c.Scenario), Steady, Growth)
 	}
-	f, a := c.Faults, c.Agent
+	f, a, p := c.Faults, c.Agent, c.Agent.Pulls
 	between("days", c.Days, 1, maxDays)
 	between("pages", c.Pages, 1, maxPages)
 	between("late days", f.LateDays, 0, maxLateDays)
@@ -259,15 +211,16 @@ func (c Config) validate() error {
 		name  string
 		value int64
 	}{
-		{"latency", int64(f.Latency)}, {"rate limit", int64(f.RateLimit)}, {"retry after", int64(f.RetryAfter)},
+		{"latency", int64(f.Latency)}, {"retry after", int64(f.RetryAfter)}, {"rate limit", int64(f.RateLimit)},
 		{"throttle after", int64(f.ThrottleAfter)}, {"error every", int64(f.ErrorEvery)},
 		{"cut every", int64(f.CutEvery)}, {"drift every", int64(f.DriftEvery)}, {"page rows", int64(f.PageRows)},
-		{"agent duration", int64(a.After)}, {"agent archive after", int64(a.ArchiveAfter)}, {"agent timeout", int64(timeout)},
-		{"agent latency", int64(a.Faults.Latency)}, {"agent rate limit", int64(a.Faults.RateLimit)},
-		{"agent 429 every", int64(a.Faults.ThrottleEvery)}, {"agent drop every", int64(a.Faults.DropEvery)},
-		{"agent 502 every", int64(a.Faults.BadGatewayEvery)},
+		{"agent duration", int64(a.After)}, {"agent archive after", int64(a.ArchiveAfter)},
+		{"agent timeout", int64(timeout)}, {"agent latency", int64(a.Faults.Latency)},
+		{"agent rate limit", int64(a.Faults.RateLimit)}, {"agent 429 every", int64(a.Faults.ThrottleEvery)},
+		{"agent drop every", int64(a.Faults.DropEvery)}, {"agent 502 every", int64(a.Faults.BadGatewayEvery)},
 		{"agent stall", int64(a.Faults.Stall)}, {"agent stall every", int64(a.Faults.StallEvery)},
-		{"GitHub API limit", int64(a.Pulls.Limit)},
+		{"merge delay", int64(p.EndAfter)}, {"draft delay", int64(p.DraftFor)},
+		{"review delay", int64(p.ReviewAfter)}, {"GitHub API limit", int64(p.Limit)},
 	} {
 		if n.value < 0 {
 			add("%s: must not be negative; 0 switches it off", n.name)
@@ -283,19 +236,20 @@ func (c Config) validate() error {
 		add("moving: every %s over %d days is more than %d changes of a day; want fewer days or a longer time",
 			f.Moving, f.MovingDays, maxLatecomers)
 	}
-	problems = append(problems, a.Pulls.Check(), a.Pulls.Effect.check())
-	if strings.ContainsFunc(a.Pulls.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+	problems = append(problems, p.Check(), p.Effect.check())
+	if strings.ContainsFunc(p.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		add("GitHub API token: want letters, digits and signs of ASCII, without spaces")
 	}
-	if !originURL(a.PublicURL) {
-		add("public URL %.200q: want http:// or https://, a host, and no path, such as http://docs.example:8787", a.PublicURL)
+	if a.PublicURL != "" {
+		u, err := analytics.ParseServiceURL(a.PublicURL, analytics.URLRules{
+			Example: "http://docs.example:8787", CredentialsIn: "the pages need none", PlainHTTP: true,
+		})
+		if err == nil && strings.Trim(u.Path, "/") != "" {
+			err = errors.New("must not have a path")
+		}
+		if err != nil {
+			add("public URL: %w", err)
+		}
 	}
 	return errors.Join(problems...)
-}
-
-// originURL reports whether s is empty or a URL of HTTP with a host and no path.
-func originURL(s string) bool {
-	u, err := url.Parse(s)
-	return s == "" || err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" &&
-		u.User == nil && u.RawQuery+u.Fragment == "" && strings.Trim(u.Path, "/") == ""
 }

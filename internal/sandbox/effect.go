@@ -14,9 +14,9 @@ import (
 	"github.com/docgauge/docgauge/internal/sandbox/codehost"
 )
 
-// Effect is how the readers of a page change from the day of a merge on that changed
-// it: 0.3 is 30 % more of them, on average, on each day and in each longer window.
-// A page reacts to the first merge, and to no other.
+// Effect is the change of the readers of a page from the day of a merge on that changed it: 0.3
+// is 30 % more of them, on average, on each day and in each longer window. A page reacts to the
+// first merge only.
 type Effect struct{ Human, AI float64 }
 
 // ParseEffect reads +30%, or human=+30%, or ai=-20%, or several with commas between.
@@ -50,38 +50,40 @@ func (e Effect) check() error {
 	return nil
 }
 
-// merge is a merged pull request and what its readers noticed.
+// merge is a merged pull request and the pages that it changed.
 type merge struct {
 	project string
-	// decided is when it happened, date the UTC day that it is dated.
-	decided time.Time
-	date    analytics.Date
+	decided time.Time      // when it happened
+	date    analytics.Date // UTC day of its date, which may be earlier
 	pages   []uint32
 }
 
-// merges returns the merges that pull requests came to, by the time they happened. Those
-// known already are not read again: what is merged stays so.
-func (s *Sandbox) merges() []merge {
-	s.mergesMu.Lock()
-	defer s.mergesMu.Unlock()
-	for _, pr := range s.pulls.Pulls() {
-		if _, known := s.merged[pr.Number]; known || pr.State() != codehost.Merged {
-			continue
-		}
-		event := pr.Last(codehost.Merge)
-		s.merged[pr.Number] = merge{pr.Project, event.Decided(), analytics.DateOf(event.At), s.changedPages(pr)}
-	}
-	return slices.SortedFunc(maps.Values(s.merged), func(a, b merge) int { return a.decided.Compare(b.decided) })
-}
-
-// reactions returns from when on pages of a project have the effect, of the merges so far
-// and the pages that changed before end.
+// reactions returns the dates from which on pages of a project have the effect, for the merges
+// so far and the pages that changed before end.
 func (s *Sandbox) reactions(project string, end analytics.Date) map[uint32]analytics.Date {
 	if s.config.Agent.Pulls.Effect == (Effect{}) {
 		return nil
 	}
+	s.mergesMu.Lock()
+	for _, pr := range s.pulls.Pulls() {
+		if _, known := s.merged[pr.Number]; known || pr.State() != codehost.Merged {
+			continue // a merged pull request never changes
+		}
+		var pages []uint32
+		for _, f := range pr.Changes().Files {
+			for _, name := range []string{f.Name, f.Former} {
+				if page, ok := pageOfFile(name, s.pageNumbers()); ok {
+					pages = append(pages, page)
+				}
+			}
+		}
+		e := pr.Last(codehost.Merge)
+		s.merged[pr.Number] = merge{pr.Project, e.At.AddDate(0, 0, e.DaysAgo), analytics.DateOf(e.At), pages}
+	}
+	merges := slices.SortedFunc(maps.Values(s.merged), func(a, b merge) int { return a.decided.Compare(b.decided) })
+	s.mergesMu.Unlock()
 	since := map[uint32]analytics.Date{}
-	for _, m := range s.merges() {
+	for _, m := range merges {
 		if m.project != project {
 			continue
 		}
@@ -95,22 +97,15 @@ func (s *Sandbox) reactions(project string, end analytics.Date) map[uint32]analy
 	return since
 }
 
-// reactingTraffic is a traffic whose readers react to merges. More readers are twins:
-// some readers of the page have one, who reads it whenever they do, and nothing else.
-// Fewer readers are some who read it no more. Both are the same people every day, so
-// that longer windows have the same effect.
+// reactingTraffic is a traffic whose readers react to merges. Additional readers are twins: some
+// readers of the page have one, who reads it whenever they do, and nothing else. If there are
+// fewer, some stop reading it. Both are the same people every day, so that longer windows have
+// the same effect.
 type reactingTraffic struct {
 	traffic
 	change [2]float64 // by kind
 	since  map[uint32]analytics.Date
 	seed   [sha256.Size]byte
-}
-
-func withReactions(t traffic, e Effect, since map[uint32]analytics.Date, seed [sha256.Size]byte) traffic {
-	if len(since) == 0 {
-		return t
-	}
-	return reactingTraffic{t, [2]float64{human: e.Human, ai: e.AI}, since, seed}
 }
 
 func (t reactingTraffic) visitors() int { return 2 * t.traffic.visitors() }
@@ -142,17 +137,4 @@ func (t reactingTraffic) luck(page, visitor uint32) float64 {
 	key := binary.BigEndian.AppendUint32(t.seed[:], page)
 	sum := sha256.Sum256(binary.BigEndian.AppendUint32(key, visitor))
 	return float64(binary.BigEndian.Uint32(sum[:])) / (1 << 32)
-}
-
-// changedPages returns the pages of the synthetic site whose files pr changes.
-func (s *Sandbox) changedPages(pr codehost.PullRequest) (pages []uint32) {
-	known := s.pageNumbers()
-	for _, f := range codehost.ParseDiff(pr.Diff) {
-		for _, name := range []string{f.Name, f.Former} {
-			if page, ok := pageOfFile(name, known); ok && !slices.Contains(pages, page) {
-				pages = append(pages, page)
-			}
-		}
-	}
-	return pages
 }

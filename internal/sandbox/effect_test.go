@@ -59,19 +59,22 @@ func TestMergeEffect(t *testing.T) {
 		s := newTest(t, Config{
 			Projects: []string{DefaultProject, "b"},
 			Agent:    Agent{Pulls: Pulls{Effect: effect, Plan: codehost.Plan{MergeShare: 1, DaysAgo: 30}}},
-			Now:      func() time.Time { return noon.Truncate(time.Minute) }, // merged within the minute that is counted
+			Now:      func() time.Time { return noon.Truncate(time.Minute) },
+			// merged within the minute that is counted
 		})
 		settled(t, s, createJob(t, s, "x [sandbox:page="+page+"]").ID)
 		for kind, windows := range map[string][2]int{"days": {28, 1}, "weeks": {4, 7}} {
 			was := readers(t, plain, DefaultProject, page, merged, windows[0], windows[1])
 			is := readers(t, s, DefaultProject, page, merged, windows[0], windows[1])
 			for what, n := range map[string][3]float64{
-				"people": {float64(was.Human), float64(is.Human), effect.Human}, "agents": {float64(was.AI), float64(is.AI), effect.AI},
+				"people": {float64(was.Human), float64(is.Human), effect.Human},
+				"agents": {float64(was.AI), float64(is.AI), effect.AI},
 			} {
 				// Four standard deviations of a reader's luck, and a half for those of several days.
 				slack := 4 * 1.5 * math.Sqrt(math.Abs(n[2])*(1-math.Abs(n[2]))/n[0])
 				if got := n[1]/n[0] - 1; n[0] < 300 || math.Abs(got-n[2]) > slack {
-					t.Errorf("%s, %s of %s: %+.3f of %.0f, want %+.3f ± %.3f", name, what, kind, got, n[0], n[2], slack)
+					t.Errorf("%s, %s of %s: %+.3f of %.0f, want %+.3f ± %.3f",
+						name, what, kind, got, n[0], n[2], slack)
 				}
 			}
 		}
@@ -82,7 +85,8 @@ func TestMergeEffect(t *testing.T) {
 			if what == "before" {
 				from = "2026-08-17"
 			}
-			if diff := cmp.Diff(readers(t, plain, same[0], same[1], from, windows, 1), readers(t, s, same[0], same[1], from, windows, 1)); diff != "" {
+			if diff := cmp.Diff(readers(t, plain, same[0], same[1], from, windows, 1),
+				readers(t, s, same[0], same[1], from, windows, 1)); diff != "" {
 				t.Errorf("%s, %s: %s", name, what, diff)
 			}
 		}
@@ -91,7 +95,7 @@ func TestMergeEffect(t *testing.T) {
 
 // TestMergesAreSeenAtOnce: a window that is read in the minute of a merge has its effect, as
 // any later reading has: a settled window is not read again. Each page reacts to its first
-// merge only, and what is open, closed or of an event log changes nothing.
+// merge only; open and closed pull requests, and event logs, change nothing.
 func TestMergesAreSeenAtOnce(t *testing.T) {
 	now, dir := noon, t.TempDir()
 	c := Config{
@@ -154,7 +158,10 @@ func TestParseEffect(t *testing.T) {
 			t.Errorf("%s: %+v, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"", "30", "+30 percent", "robots=+30%", "=+30%", "human=", "NaN%", "+101%", "-101%", "+30%,"} {
+	for _, text := range []string{
+		"", "30", "+30 percent", "robots=+30%", "=+30%", "human=", "NaN%",
+		"+101%", "-101%", "+30%,",
+	} {
 		if got, err := ParseEffect(text); err == nil {
 			t.Errorf("%s: %+v", text, got)
 		}
@@ -173,7 +180,8 @@ func TestSiteFiles(t *testing.T) {
 		}
 	}
 	for file, want := range map[string]string{
-		"guides/errors.md": "/guides/errors", "docs/guides/errors.mdx": "/guides/errors", "changelog/index.md": "/changelog",
+		"guides/errors.md": "/guides/errors", "docs/guides/errors.mdx": "/guides/errors",
+		"changelog/index.md":       "/changelog",
 		"docs/changelog/README.md": "/changelog", "index.html": "/", "docs/index.md": "/",
 		"guides/none.md": "", "src/guides/errors.mdx": "", "docs.json": "", "": "",
 	} {

@@ -19,11 +19,11 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 )
 
-// EventLogName is the event log in Config.DataDir: one JSON object a line, with
+// eventLogName is the event log in Config.DataDir: one JSON object a line, with
 // time (RFC 3339), visitor, kind (human or ai), path, and optionally project,
 // which defaults to the first project. It is served instead of synthetic traffic
 // as long as it exists.
-const EventLogName = "events.ndjson"
+const eventLogName = "events.ndjson"
 
 const (
 	// maxLine limits one line of the event log, in bytes.
@@ -54,9 +54,10 @@ func openEventLog(c Config) (*eventLog, error) {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
 	if !info.IsDir() {
-		return nil, fmt.Errorf("data directory %s: is a file; want a directory that may hold %s", c.DataDir, EventLogName)
+		return nil, fmt.Errorf("data directory %s: is a file; want a directory that may hold %s",
+			c.DataDir, eventLogName)
 	}
-	l := &eventLog{path: filepath.Join(c.DataDir, EventLogName), projects: c.Projects, lateDays: c.Faults.LateDays}
+	l := &eventLog{path: filepath.Join(c.DataDir, eventLogName), projects: c.Projects, lateDays: c.Faults.LateDays}
 	_, _, err = l.read(c.Projects[0])
 	return l, err
 }
@@ -111,7 +112,7 @@ func (l *eventLog) refresh() error {
 	return l.err
 }
 
-// logContent is what was read of the event log.
+// logContent is the event log as far as it was read.
 type logContent struct {
 	projects map[string]*logTraffic
 	fallback string // project of a line that names none
@@ -204,7 +205,8 @@ func parseLine(line []byte) (e logLine, at time.Time, err error) {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&e); err != nil {
-		return e, at, fmt.Errorf("line: want one JSON object with time, visitor, kind, path and optionally project: %w", err)
+		return e, at, fmt.Errorf("line: want one JSON object with time, visitor, kind, path and optionally project: %w",
+			err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return e, at, errors.New("line: want one JSON object a line, found more after it")

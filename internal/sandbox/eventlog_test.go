@@ -29,7 +29,7 @@ func newLogFile(t *testing.T, content string) *logFile {
 	return f
 }
 
-func (f *logFile) name() string { return filepath.Join(f.dir, EventLogName) }
+func (f *logFile) name() string { return filepath.Join(f.dir, eventLogName) }
 
 func (f *logFile) write(mode int, content string) {
 	f.t.Helper()
@@ -122,7 +122,8 @@ func TestRewrittenLogIsReadAgain(t *testing.T) {
 
 func TestLogHasProjectsAndArrivals(t *testing.T) {
 	inB := strings.Replace(line(first, "b", "human", "/x"), "{", `{"project":"b",`, 1)
-	future := line("2026-10-14T12:00:01Z", "later", "human", "/x") + line("2026-10-14T08:59:59-03:00", "now", "human", "/x")
+	future := line("2026-10-14T12:00:01Z", "later", "human", "/x") +
+		line("2026-10-14T08:59:59-03:00", "now", "human", "/x")
 	s := newLogFile(t, line(first, "a", "human", "/x")+inB+inB+future).sandbox(DefaultProject, "b")
 	if got := totals(t, s); got.Total != 2 {
 		t.Errorf("first project: %+v", got)
@@ -137,6 +138,9 @@ func TestDriftOnALog(t *testing.T) {
 	s := newTest(t, Config{DataDir: f.dir, Faults: Faults{DriftEvery: 1}})
 	if got := totals(t, s); got.Total != 0 {
 		t.Errorf("drift without any page: %+v", got)
+	}
+	if got := totals(t, newTest(t, Config{DataDir: f.dir, Faults: Faults{Moving: time.Hour}})); got.Total != 0 {
+		t.Errorf("latecomers without any page: %+v", got)
 	}
 	f.write(os.O_APPEND, line(first, "a", "human", "/x"))
 	if got := totals(t, s); got.Total != 1+2*2 {
@@ -189,12 +193,13 @@ func TestABadLineInARunningSandbox(t *testing.T) {
 	f.write(os.O_APPEND, line(first, "b", "robot", "/x"))
 	for range 2 {
 		w := get(s, path)
-		if w.Code != http.StatusInternalServerError || !strings.Contains(message(t, w), EventLogName+":2: kind") {
+		if w.Code != http.StatusInternalServerError || !strings.Contains(message(t, w), eventLogName+":2: kind") {
 			t.Fatalf("%d %s", w.Code, w.Body)
 		}
 	}
 	f.write(os.O_APPEND, line(first, "c", "human", "/x"))
-	if w := get(s, path); w.Code != http.StatusInternalServerError || !strings.Contains(message(t, w), EventLogName+":2: kind") {
+	if w := get(s, path); w.Code != http.StatusInternalServerError ||
+		!strings.Contains(message(t, w), eventLogName+":2: kind") {
 		t.Errorf("one more line: %d %s", w.Code, w.Body)
 	}
 	f.write(os.O_TRUNC, line(first, "a", "human", "/x")+line(first, "b", "human", "/x")+line(first, "c", "human", "/x"))

@@ -13,7 +13,7 @@ import (
 // every reports whether request number is an nth one; numbers begin at 1.
 func every(n int, number int64) bool { return n > 0 && number > 0 && number%int64(n) == 0 }
 
-// refuseAnalytics numbers an analytics request and refuses it if it is its turn.
+// refuseAnalytics numbers an analytics request and returns its injected refusal, if any.
 func (s *Sandbox) refuseAnalytics(c *call) error {
 	f := s.config.Faults
 	c.number = s.admitted.Add(1)
@@ -29,15 +29,15 @@ func (s *Sandbox) refuseAnalytics(c *call) error {
 	return nil
 }
 
-// refusePost numbers an agent POST and refuses it with 429 if it is its turn. A
-// project that is not served has no limit: it is refused later.
+// refusePost numbers an agent POST and returns its injected refusal, if any. An unknown project
+// has no limit: it is refused later.
 func (s *Sandbox) refusePost(c *call) error {
-	f, number := s.config.Agent.Faults, s.admittedPosts.Add(1)
-	if every(f.ThrottleEvery, number) {
-		return s.config.Faults.tooMany("too many requests: every agent request divisible by %d is refused", f.ThrottleEvery)
-	}
-	hour, ok := s.postHours[c.PathValue("project")]
-	if ok && !hour.take(c.now) {
+	f, p := s.config.Agent.Faults, s.projects[c.PathValue("project")]
+	switch {
+	case every(f.ThrottleEvery, s.admittedPosts.Add(1)):
+		return s.config.Faults.tooMany("too many requests: every agent request divisible by %d is refused",
+			f.ThrottleEvery)
+	case p != nil && !p.postHour.take(c.now):
 		return s.config.Faults.tooMany("too many requests: want at most %d agent requests of a project in an hour",
 			f.RateLimit)
 	}
@@ -53,14 +53,14 @@ func (f Faults) tooMany(format string, limit int) error {
 	return r
 }
 
-// errDropped has the connection closed instead of an answer.
+// errDropped closes the connection instead of sending an answer.
 var errDropped = errors.New("reply dropped")
 
-// afterAccepting returns what the client of accepted POST number gets instead
-// of its reply, if it is its turn.
+// afterAccepting returns what the client of accepted POST number gets instead of its reply, if
+// anything.
 func (f AgentFaults) afterAccepting(c *call, number int64) error {
 	if f.StallEvery == 0 || every(f.StallEvery, number) {
-		_ = clock.Sleep(c.Context(), f.Stall) // or until nobody waits for the answer
+		_ = clock.Sleep(c.Context(), f.Stall) // or until the client has gone
 	}
 	switch {
 	case every(f.DropEvery, number):
@@ -75,8 +75,8 @@ func (f AgentFaults) afterAccepting(c *call, number int64) error {
 // slidingHour lets a number of requests pass in any span of 60 minutes.
 type slidingHour struct {
 	mu sync.Mutex
-	// passed is a ring of the times of the last requests that passed; next is
-	// the oldest of them, or a zero time.
+	// passed is a ring of the times of the last requests that passed; next is the oldest of
+	// them, or a zero time.
 	passed []time.Time
 	next   int
 	total  int64 // that ever passed
@@ -89,15 +89,13 @@ func newSlidingHour(limit int) *slidingHour { return &slidingHour{passed: make([
 func (h *slidingHour) take(now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.passed) == 0 {
-		h.total++
-		return true
+	if len(h.passed) > 0 {
+		if oldest := h.passed[h.next]; !oldest.IsZero() && now.Sub(oldest) < time.Hour {
+			return false
+		}
+		h.passed[h.next] = now
+		h.next = (h.next + 1) % len(h.passed)
 	}
-	if oldest := h.passed[h.next]; !oldest.IsZero() && now.Sub(oldest) < time.Hour {
-		return false
-	}
-	h.passed[h.next] = now
-	h.next = (h.next + 1) % len(h.passed)
 	h.total++
 	return true
 }

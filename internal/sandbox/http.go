@@ -16,10 +16,10 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/clock"
+	"github.com/docgauge/docgauge/internal/sandbox/codehost"
 )
 
-// Timeouts of the server. Writing an answer may take writeTimeout after the
-// injected latency.
+// Timeouts of the server. Writing an answer may take writeTimeout after the injected latency.
 const (
 	readHeaderTimeout = 10 * time.Second
 	readTimeout       = 30 * time.Second
@@ -78,7 +78,8 @@ func (s *Sandbox) Serve(ctx context.Context, ln net.Listener) error {
 		defer cancel()
 		err := server.Shutdown(grace)
 		if err != nil {
-			err = errors.Join(fmt.Errorf("stop: requests still in flight after %s: %w", stopTimeout, err), server.Close())
+			err = errors.Join(fmt.Errorf("stop: requests still in flight after %s: %w", stopTimeout, err),
+				server.Close())
 		}
 		stopped <- err
 	})
@@ -109,7 +110,7 @@ func (c *call) took() time.Duration { return time.Since(c.began) }
 type operation struct {
 	method string
 	scope  scope
-	// refuse returns the injected refusal of a request, if it is its turn.
+	// refuse returns the injected refusal of a request, if any.
 	refuse  func(*call) error
 	success int // status code
 	run     func(*call, *project) (any, error)
@@ -122,13 +123,14 @@ func (s *Sandbox) Handler() http.Handler {
 	// every path has one, and the service answers 405 to HEAD.
 	for pattern, o := range map[string]operation{
 		// 4.1; the status codes of success are those of the live service
-		"/v2/agent/{project}/job": {http.MethodPost, write, s.refusePost, http.StatusCreated, s.createJob},
+		"/v2/agent/{project}/job": {http.MethodPost, write, s.refusePost, http.StatusCreated, s.postJob},
 		// 4.2
-		"/v2/agent/{project}/job/{id}/message": {http.MethodPost, write, s.refusePost, http.StatusOK, s.messageJob},
+		"/v2/agent/{project}/job/{id}/message": {http.MethodPost, write, s.refusePost, http.StatusOK, s.postJob},
 		// 4.3
 		"/v1/analytics/{project}/visitors": {http.MethodGet, read, s.refuseAnalytics, http.StatusOK, s.visitors},
 		// 4.4; method and path are those of the live service
-		"/v2/agent/{project}/job/{id}": {http.MethodGet, read, func(*call) error { return nil }, http.StatusOK, s.readJob},
+		"/v2/agent/{project}/job/{id}": {http.MethodGet, read, func(*call) error { return nil },
+			http.StatusOK, s.readJob},
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, &o) })
 	}
@@ -142,13 +144,14 @@ func (s *Sandbox) Handler() http.Handler {
 				fail(http.StatusServiceUnavailable, "more than %d requests at once", maxInFlight))
 			return
 		}
-		if escaped := r.URL.EscapedPath(); isGitHub(r) {
+		switch escaped := r.URL.EscapedPath(); {
+		case strings.HasPrefix(r.URL.Path, codehost.APIPath+"/"):
 			s.serveGitHub(w, s.newCall(r))
-		} else if isPage(r) {
+		case isPage(r):
 			s.servePage(w, s.newCall(r))
-		} else if slashpath.Clean(escaped) != escaped { // the mux would redirect
+		case slashpath.Clean(escaped) != escaped: // the mux would redirect
 			s.serve(w, r, nil)
-		} else {
+		default:
 			mux.ServeHTTP(w, r)
 		}
 	})
@@ -157,7 +160,7 @@ func (s *Sandbox) Handler() http.Handler {
 // serve answers one request. o is nil for an unknown path.
 func (s *Sandbox) serve(w http.ResponseWriter, r *http.Request, o *operation) {
 	c := s.newCall(r)
-	_ = clock.Sleep(r.Context(), s.config.Faults.Latency) // or until nobody waits for the answer
+	_ = clock.Sleep(r.Context(), s.config.Faults.Latency) // or until the client has gone
 	c.now = s.config.Now()
 	if o == nil {
 		s.finish(w, c, 0, nil, fail(http.StatusNotFound, "path %.200q: not found", r.URL.Path))
@@ -167,10 +170,11 @@ func (s *Sandbox) serve(w http.ResponseWriter, r *http.Request, o *operation) {
 	s.finish(w, c, o.success, value, err)
 }
 
-// dispatch runs the operation if the request may have it.
+// dispatch checks a request in the service's order and runs the operation.
 func (s *Sandbox) dispatch(c *call, o *operation) (any, error) {
 	if c.Method != o.method {
-		return nil, fail(http.StatusMethodNotAllowed, "method %.20q: want %s", c.Method, o.method).with("Allow", o.method)
+		return nil, fail(http.StatusMethodNotAllowed, "method %.20q: want %s", c.Method,
+			o.method).with("Allow", o.method)
 	}
 	if err := s.keys.check(c.Header.Values("Authorization"), o.scope); err != nil {
 		return nil, err
@@ -185,8 +189,8 @@ func (s *Sandbox) dispatch(c *call, o *operation) (any, error) {
 	return o.run(c, p)
 }
 
-// finish writes status and value, or err, as JSON. The request is in the request log
-// before its answer is written, so that a client that has the answer finds it there.
+// finish writes status and value, or err, as JSON. The request is logged before its answer is
+// written, so that a client that has the answer finds it in the request log.
 func (s *Sandbox) finish(w http.ResponseWriter, c *call, status int, value any, err error) {
 	header := w.Header()
 	if errors.Is(err, errDropped) {
@@ -208,10 +212,10 @@ func (s *Sandbox) finish(w http.ResponseWriter, c *call, status int, value any, 
 	if every(s.config.Faults.CutEvery, c.number) {
 		body = body[:len(body)/2] // net/http closes the connection after too short a body
 	}
-	_, _ = w.Write(body) // a client that went away cannot be told
+	_, _ = w.Write(body) // the client may have gone
 }
 
-// refusalOf returns err as it is answered, and sets the headers of that.
+// refusalOf returns the answer for err and sets its headers.
 func (s *Sandbox) refusalOf(err error, header http.Header) *refusal {
 	refused, ok := errors.AsType[*refusal](err)
 	if !ok {
@@ -254,8 +258,8 @@ const (
 	write                   // everything else
 )
 
-// keyring holds the keys by their digests, so that the time of a look-up says nothing
-// about a key.
+// keyring holds the keys by their digests, so that the time of a look-up reveals nothing about
+// a key.
 type keyring map[[sha256.Size]byte]credential
 
 type credential struct {
@@ -295,7 +299,8 @@ func (k keyring) check(headers []string, need scope) error {
 	case found.expired:
 		return unauthorized("API key: has expired")
 	case found.scopes&need == 0:
-		return fail(http.StatusForbidden, "API key: lacks the %s scope", map[scope]string{read: "read", write: "write"}[need])
+		name := map[scope]string{read: "read", write: "write"}[need]
+		return fail(http.StatusForbidden, "API key: lacks the %s scope", name)
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ type exchange struct {
 	Cut        bool
 }
 
-// ask sends n requests, each over a connection of its own.
+// ask sends n requests, each over a new connection.
 func ask(t *testing.T, server *httptest.Server, method string, n int, target string) (seen []exchange) {
 	t.Helper()
 	transport := &http.Transport{DisableKeepAlives: true}
@@ -65,17 +65,20 @@ func start(t *testing.T, s *Sandbox) *httptest.Server {
 }
 
 func TestFaults(t *testing.T) {
-	ok, limited, broken, cut := exchange{Status: 200}, exchange{Status: 429}, exchange{Status: 500}, exchange{Status: 200, Cut: true}
+	ok, limited, broken, cut := exchange{Status: 200}, exchange{Status: 429}, exchange{Status: 500},
+		exchange{Status: 200, Cut: true}
 	for name, tc := range map[string]struct {
 		faults Faults
 		want   []exchange
 	}{
-		"none":           {Faults{}, []exchange{ok, ok, ok}},
-		"error every":    {Faults{ErrorEvery: 2}, []exchange{ok, broken, ok, broken}},
-		"cut every":      {Faults{CutEvery: 3}, []exchange{ok, ok, cut, ok, ok, cut}},
-		"throttle":       {Faults{ThrottleAfter: 2}, []exchange{ok, ok, limited, limited}},
-		"rate limit":     {Faults{RateLimit: 1, RetryAfter: 1500 * time.Millisecond}, []exchange{ok, {429, "2", false}, {429, "2", false}}},
-		"429 goes first": {Faults{ThrottleAfter: 1, ErrorEvery: 2, CutEvery: 2}, []exchange{ok, {429, "", true}, limited}},
+		"none":        {Faults{}, []exchange{ok, ok, ok}},
+		"error every": {Faults{ErrorEvery: 2}, []exchange{ok, broken, ok, broken}},
+		"cut every":   {Faults{CutEvery: 3}, []exchange{ok, ok, cut, ok, ok, cut}},
+		"throttle":    {Faults{ThrottleAfter: 2}, []exchange{ok, ok, limited, limited}},
+		"rate limit": {Faults{RateLimit: 1, RetryAfter: 1500 * time.Millisecond},
+			[]exchange{ok, {429, "2", false}, {429, "2", false}}},
+		"429 goes first": {Faults{ThrottleAfter: 1, ErrorEvery: 2, CutEvery: 2},
+			[]exchange{ok, {429, "", true}, limited}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := start(t, newTest(t, Config{Pages: 10, Faults: tc.faults}))
@@ -100,7 +103,8 @@ func TestLatencyComesBeforeEveryAnswer(t *testing.T) {
 
 func TestRateLimitIsASlidingHour(t *testing.T) {
 	now := noon
-	s := newTest(t, Config{Pages: 10, Projects: []string{DefaultProject, "b"}, Faults: Faults{RateLimit: 3}, Now: func() time.Time { return now }})
+	s := newTest(t, Config{Pages: 10, Projects: []string{DefaultProject, "b"}, Faults: Faults{RateLimit: 3},
+		Now: func() time.Time { return now }})
 	server := start(t, s)
 	var got []int
 	at := func(minute int, target string) {
@@ -189,11 +193,11 @@ func TestRequestsAreLogged(t *testing.T) {
 
 func TestRequestLogKeepsTheNewest(t *testing.T) {
 	j := requestLog{logger: newTest(t, Config{}).config.Logger}
-	for i := range 2*keptRequests + 3 {
+	for i := range 2*maxRequests + 3 {
 		j.add(Request{Offset: i}, 0, 0)
 	}
 	kept := j.newest()
-	if len(kept) != keptRequests || kept[0].Offset != keptRequests+3 || kept[keptRequests-1].Offset != 2*keptRequests+2 {
+	if len(kept) != maxRequests || kept[0].Offset != maxRequests+3 || kept[maxRequests-1].Offset != 2*maxRequests+2 {
 		t.Errorf("%d kept, from %d to %d", len(kept), kept[0].Offset, kept[len(kept)-1].Offset)
 	}
 }

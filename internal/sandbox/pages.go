@@ -8,36 +8,33 @@ import (
 	"net/http"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/sandbox/codehost"
-	"github.com/docgauge/docgauge/internal/sandbox/githubapi"
-	"github.com/docgauge/docgauge/internal/sandbox/web"
 )
 
-// webPath is the path of a pull request's page as code hosts have it. A project may be
-// called pull too.
+// webPath is the path of a pull request's page as code hosts have it. A project may be called
+// pull too.
 var webPath = regexp.MustCompile(`^/[^/]+/[^/]+/pull/([0-9]+)$`)
 
-// isPage reports whether r asks for a page for people: one of pull requests, or the
-// index, which only browsers get. API clients get JSON for all other paths.
+// isPage reports whether r asks for a page for people: one of pull requests, or the index,
+// which only browsers get. API clients get JSON for all other paths.
 func isPage(r *http.Request) bool {
 	if r.URL.Path == "/" {
-		return (r.Method == http.MethodGet || r.Method == http.MethodHead) && strings.Contains(r.Header.Get("Accept"), "text/html")
+		return isRead(r) && strings.Contains(r.Header.Get("Accept"), "text/html")
 	}
 	return strings.HasPrefix(r.URL.Path, codehost.Path) || webPath.MatchString(r.URL.Path)
 }
 
-// isGitHub reports whether r is for the API about pull requests.
-func isGitHub(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, githubapi.Path+"/") }
+func isRead(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
-// serveGitHub answers requests about pull requests, which are not among those that
-// Requests returns.
+// serveGitHub answers requests of the API about pull requests, which Requests does not return.
 func (s *Sandbox) serveGitHub(w http.ResponseWriter, c *call) {
-	_ = clock.Sleep(c.Context(), s.config.Faults.Latency) // or until nobody waits for the answer
+	_ = clock.Sleep(c.Context(), s.config.Faults.Latency) // or until the client has gone
 	if err := s.checkHost(c); err != nil {
 		s.refusePage(w, c, err)
 		return
@@ -46,62 +43,76 @@ func (s *Sandbox) serveGitHub(w http.ResponseWriter, c *call) {
 	s.requests.write(newRequest(c, status), c.took(), size)
 }
 
-// servePage answers requests for pages, which need no key and are not among those that
-// Requests returns.
+// servePage answers requests for pages, which need no key and which Requests does not return.
 func (s *Sandbox) servePage(w http.ResponseWriter, c *call) {
-	if err := s.checkHost(c); err != nil {
-		s.refusePage(w, c, err)
-		return
+	err := s.checkHost(c)
+	var page []byte
+	var location string
+	switch {
+	case err != nil:
+	case c.Method == http.MethodPost && c.URL.Path != codehost.Path:
+		location, err = s.act(c)
+	case !isRead(c.Request):
+		err = fail(http.StatusMethodNotAllowed, "method: want GET").with("Allow", "GET, HEAD")
+	default:
+		page, err = s.page(c)
 	}
-	if c.Method == http.MethodPost {
-		to, err := s.act(c)
-		if err != nil {
-			s.refusePage(w, c, err)
-			return
-		}
+	switch {
+	case err != nil:
+		s.refusePage(w, c, err)
+	case location != "":
 		s.requests.write(newRequest(c, http.StatusSeeOther), c.took(), 0)
-		w.Header().Set("Location", to)
+		w.Header().Set("Location", location)
 		w.WriteHeader(http.StatusSeeOther)
-		return
+	default:
+		s.requests.write(newRequest(c, http.StatusOK), c.took(), len(page))
+		writePage(w, page)
 	}
-	page, err := s.page(c)
-	if err != nil {
-		s.refusePage(w, c, err)
-		return
-	}
-	s.requests.write(newRequest(c, http.StatusOK), c.took(), len(page))
-	web.Write(w, page)
 }
 
-// refusePage answers a request for people that has no page.
+// refusePage answers a request for people with an error.
 func (s *Sandbox) refusePage(w http.ResponseWriter, c *call, err error) {
 	refused := s.refusalOf(err, w.Header())
 	s.requests.write(newRequest(c, refused.status), c.took(), len(refused.Message)+1)
 	http.Error(w, refused.Message, refused.status)
 }
 
+var plainHost = regexp.MustCompile(`^[A-Za-z0-9._:\[\]-]+$`)
+
+// checkHost refuses requests for other hosts. A host with a dot must be an address or the
+// public one: any other could be a name that a stranger points at this machine, so that a
+// browser reads our pages for a page of the stranger.
 func (s *Sandbox) checkHost(c *call) error {
-	if !s.isOurs(c.Host) {
-		return fail(http.StatusMisdirectedRequest, "host: want an IP address, a name without a dot, or the host of the public URL")
+	name := c.Host
+	if port := strings.LastIndexByte(name, ':'); port > strings.LastIndexByte(name, ']') {
+		name = name[:port]
 	}
-	return nil
+	_, err := netip.ParseAddr(strings.Trim(name, "[]"))
+	if plainHost.MatchString(c.Host) && (err == nil || !strings.Contains(name, ".") || s.isPublic(c.Host)) {
+		return nil
+	}
+	return fail(http.StatusMisdirectedRequest, "host: want an IP address, a name without a dot, or the host of the "+
+		"public URL")
+}
+
+func (s *Sandbox) isPublic(host string) bool {
+	return s.publicHost != "" && strings.EqualFold(host, s.publicHost)
 }
 
 func (s *Sandbox) page(c *call) ([]byte, error) {
-	if c.Method != http.MethodGet && c.Method != http.MethodHead {
-		return nil, fail(http.StatusMethodNotAllowed, "method: want GET").with("Allow", "GET, HEAD")
-	}
 	switch c.URL.Path {
 	case "/":
-		return s.index(c).Page()
+		return render("index", "", s.index(c), c.now)
 	case codehost.Path:
-		return web.Pulls(s.pulls.Pulls(), c.now)
+		list := index{Pulls: s.pulls.Pulls()}
+		slices.Reverse(list.Pulls)
+		return render("pulls", "Pull requests", list, c.now)
 	}
 	pr, err := s.pullAt(c)
 	if err != nil {
 		return nil, err
 	}
-	return web.Pull(pr, c.now)
+	return render("pull", pr.Title, pr, c.now)
 }
 
 // pullAt returns the pull request whose page c asks for.
@@ -117,15 +128,12 @@ func (s *Sandbox) pullAt(c *call) (pr codehost.PullRequest, err error) {
 	return pr, nil
 }
 
-// maxForm limits the body of a form.
+// maxForm limits the body of a form, in bytes.
 const maxForm = 4 << 10
 
-// act does what a button of a pull request's page wants, and returns the page to show
-// then. A page of somebody else cannot press it: browsers say where a form comes from.
+// act does what a button of a pull request's page says, and returns the page to show then. A
+// page of another site cannot press it: browsers say where a form comes from.
 func (s *Sandbox) act(c *call) (page string, err error) {
-	if c.URL.Path == codehost.Path {
-		return "", fail(http.StatusMethodNotAllowed, "method: want GET").with("Allow", "GET, HEAD")
-	}
 	pr, err := s.pullAt(c)
 	if err != nil {
 		return "", err
@@ -137,73 +145,67 @@ func (s *Sandbox) act(c *call) (page string, err error) {
 	if err := c.ParseForm(); err != nil {
 		return "", fail(http.StatusBadRequest, "form: want action=merge and the like, at most %d bytes", maxForm)
 	}
-	switch err := s.pulls.Act(pr.Number, codehost.Action(c.PostForm.Get("action"))); {
-	case errors.Is(err, codehost.ErrNotAllowed):
-		return "", fail(http.StatusConflict, "%v", err)
-	case err != nil:
-		return "", err
+	err = s.pulls.Act(pr.Number, codehost.Action(c.PostForm.Get("action")))
+	if errors.Is(err, codehost.ErrNotAllowed) {
+		err = fail(http.StatusConflict, "%v", err)
 	}
-	return pr.WebPath(), nil
+	return pr.WebPath(), err
 }
 
-var plainHost = regexp.MustCompile(`^[A-Za-z0-9._:\[\]-]+$`)
-
-// isOurs reports whether a page may be shown for the host that a request names. A host
-// with a dot must be ours: any other could be a name that a stranger points at this
-// machine, so that a browser reads our pages for a page of the stranger.
-func (s *Sandbox) isOurs(host string) bool {
-	name := host
-	if port := strings.LastIndexByte(name, ':'); port > strings.LastIndexByte(name, ']') {
-		name = name[:port]
+// index is the page at /. To people at other machines it shows neither the key nor prompts; a
+// key or token that the operator chose is never shown.
+func (s *Sandbox) index(c *call) index {
+	x := index{
+		Traffic: s.describeTraffic(), Prompts: isLocal(c.Request),
+		KeyNote: "The key is the one that was given with --api-key.",
 	}
-	_, err := netip.ParseAddr(strings.Trim(name, "[]"))
-	return plainHost.MatchString(host) &&
-		(err == nil || !strings.Contains(name, ".") || s.publicHost != "" && strings.EqualFold(host, s.publicHost))
-}
-
-// index is the page at /. To others than the people at this machine it names neither
-// the key nor prompts; a key that somebody chose is not shown to anybody.
-func (s *Sandbox) index(c *call) web.Index {
-	local := isLocal(c.Request)
-	key, note := "", "The key is the one that was given with --api-key."
+	key, token := "", ""
 	if s.config.APIKey == DefaultAPIKey {
-		key, note = DefaultAPIKey, ""
+		key, x.KeyNote = DefaultAPIKey, ""
 	}
-	if !local {
-		key, note = "", "The sandbox has printed its key where it was started."
+	if !x.Prompts {
+		key, x.KeyNote = "", "The sandbox has printed its key where it was started."
 	}
-	token := ""
 	if s.config.Agent.Pulls.Token == "" {
-		token = AnyToken
+		token = anyToken
 	}
-	return web.Index{
-		Traffic: s.describeTraffic(), Exports: s.exports(s.webURL(c), token, key), KeyNote: note, Uses: s.uses(c),
-		Jobs: s.Jobs(), Prompts: local, Pulls: s.pulls.Pulls(), Now: c.now,
+	x.Exports = s.exports(s.webURL(c), token, key)
+	addUse := func(what string, h *slidingHour) {
+		passed, left := h.use(c.now)
+		x.Uses = append(x.Uses, use{what, passed, len(h.passed), left})
 	}
+	addUse("Visitor analytics", s.hour)
+	for _, project := range s.config.Projects {
+		addUse("Agent jobs and messages of "+project, s.projects[project].postHour)
+	}
+	x.Jobs, x.MoreJobs = newest(s.Jobs())
+	x.Pulls, x.MorePulls = newest(s.pulls.Pulls())
+	return x
 }
 
 // webURL is the base URL of the sandbox as the client of c knows it.
 func (s *Sandbox) webURL(c *call) string {
-	if s.publicHost != "" && strings.EqualFold(c.Host, s.publicHost) {
+	if s.isPublic(c.Host) {
 		return strings.TrimSuffix(s.config.Agent.PublicURL, "/")
 	}
 	return "http://" + c.Host
 }
 
-// Exports returns the lines that set docgauge's variables in a shell for the sandbox at
-// url, the key last.
+// Exports returns the lines that set docgauge's variables in a shell for the sandbox at url,
+// the key last.
 func (s *Sandbox) Exports(url string) []string {
-	return s.exports(url, cmp.Or(s.config.Agent.Pulls.Token, AnyToken), s.config.APIKey)
+	return s.exports(url, cmp.Or(s.config.Agent.Pulls.Token, anyToken), s.config.APIKey)
 }
 
 // exports leaves out a token and a key that are not to be shown.
 func (s *Sandbox) exports(url, token, key string) (lines []string) {
-	github := url + githubapi.Path
+	github := url + codehost.APIPath
 	if r := s.config.Agent.Repo; r != nil && r.GitHub != "" { // pull requests are there
 		github, token = "", ""
 	}
 	for _, v := range [][2]string{
-		{"BASE_URL", url}, {"PROJECTS", strings.Join(s.config.Projects, ",")}, {"GITHUB_URL", github}, {"GITHUB_TOKEN", token}, {"API_KEY", key},
+		{"BASE_URL", url}, {"PROJECTS", strings.Join(s.config.Projects, ",")}, {"GITHUB_URL", github},
+		{"GITHUB_TOKEN", token}, {"API_KEY", key},
 	} {
 		if v[1] != "" {
 			lines = append(lines, "export DOCGAUGE_"+v[0]+"="+v[1])
@@ -229,28 +231,13 @@ func isLocal(r *http.Request) bool {
 
 // describeTraffic says in a sentence where the visitors come from.
 func (s *Sandbox) describeTraffic() string {
-	for _, p := range s.projects {
-		if s.log != nil {
-			if logged, _, err := s.log.read(p.name); err != nil || logged != nil {
-				return "Its visitors are those of the event log " + EventLogName + "."
-			}
+	if s.log != nil {
+		if logged, _, err := s.log.read(s.config.Projects[0]); err != nil || logged != nil {
+			return "Its visitors are those of the event log " + eventLogName + "."
 		}
 	}
 	first := s.projects[s.config.Projects[0]].synthetic.first
 	return fmt.Sprintf("Its visitors are made up: %s of traffic (%s) on %s, with seed %d.",
 		format.Plural(int(analytics.DateOf(s.config.Now())-first), "day"), s.config.Scenario,
 		format.Plural(s.config.Pages, "page"), s.config.Seed)
-}
-
-// uses counts the requests that the limits let pass, and what is left of the hour.
-func (s *Sandbox) uses(c *call) []web.Use {
-	use := func(what string, h *slidingHour) web.Use {
-		passed, left := h.use(c.now)
-		return web.Use{What: what, Requests: passed, Limit: len(h.passed), Left: left}
-	}
-	uses := []web.Use{use("Visitor analytics", s.hour)}
-	for _, project := range s.config.Projects {
-		uses = append(uses, use("Agent jobs and messages of "+project, s.postHours[project]))
-	}
-	return uses
 }

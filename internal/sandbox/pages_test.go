@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/docgauge/docgauge/internal/dev/webtest"
-	"github.com/docgauge/docgauge/internal/sandbox/githubapi"
+	"github.com/docgauge/docgauge/internal/sandbox/codehost"
 )
 
 // browse asks as a browser does, over a connection from an address to another.
@@ -31,7 +31,7 @@ func browse(t *testing.T, s *Sandbox, method, target, from, to string) *httptest
 
 const here = "127.0.0.1:8787"
 
-// TestIndex: a browser gets a page that says how to use the sandbox and what it did.
+// TestIndex: a browser gets a page that says how to use the sandbox and lists its work.
 func TestIndex(t *testing.T) {
 	s := newTest(t, Config{Pages: 10, Scenario: Growth, Faults: Faults{RateLimit: 3}})
 	for range 4 {
@@ -39,24 +39,28 @@ func TestIndex(t *testing.T) {
 	}
 	settled(t, s, createJob(t, s, "Fix the typos.").ID)
 	w := browse(t, s, http.MethodGet, "/", "127.0.0.1:40000", here)
-	webtest.Wants(t, w.Body.String(), "export DOCGAUGE_BASE_URL=http://"+here, "export DOCGAUGE_PROJECTS=prj_sandbox", "export DOCGAUGE_API_KEY="+DefaultAPIKey)
+	webtest.Wants(t, w.Body.String(), "export DOCGAUGE_BASE_URL=http://"+here, "export DOCGAUGE_PROJECTS=prj_sandbox",
+		"export DOCGAUGE_API_KEY="+DefaultAPIKey)
 	webtest.Wants(t, webtest.Text(w.Body.String()),
-		"120 days of traffic (growth) on 10 pages", "Visitor analytics 3 0 of 3", "prj_sandbox 1 no limit", "Fix the typos.", "completed , pull request", "in 1 file")
+		"120 days of traffic (growth) on 10 pages", "Visitor analytics 3 0 of 3", "prj_sandbox 1 no limit",
+		"Fix the typos.", "completed , pull request", "in 1 file")
 	for _, r := range s.Requests() {
 		if r.Path == "/" {
 			t.Error("a page is one of the requests")
 		}
 	}
 	for target, want := range map[string]int{
-		"/pr/": 200, "/pr/1": 200, "/pr/2": 404, "/nowhere": 404, "/docgauge/sandbox/pull/1": 200, "/docgauge/sandbox/pull/2": 404,
-		"/docgauge/other/pull/1": 404, "/docgauge/sandbox/pull/": 404, "/docgauge/sandbox/pull/01": 404,
+		"/pr/": 200, "/pr/1": 200, "/pr/2": 404, "/nowhere": 404, "/docgauge/sandbox/pull/1": 200,
+		"/docgauge/sandbox/pull/2": 404,
+		"/docgauge/other/pull/1":   404, "/docgauge/sandbox/pull/": 404, "/docgauge/sandbox/pull/01": 404,
 	} {
 		if w := browse(t, s, http.MethodGet, target, "127.0.0.1:40000", here); w.Code != want {
 			t.Errorf("%s: %d, want %d", target, w.Code, want)
 		}
 	}
 	for method, target := range map[string]string{http.MethodPost: "/pr/", http.MethodPut: "/pr/1"} {
-		if w := browse(t, s, method, target, "127.0.0.1:40000", here); w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") == "" {
+		if w := browse(t, s, method, target, "127.0.0.1:40000", here); w.Code != http.StatusMethodNotAllowed ||
+			w.Header().Get("Allow") == "" {
 			t.Errorf("%s: %d", method, w.Code)
 		}
 	}
@@ -74,7 +78,7 @@ func TestIndexIsForBrowsers(t *testing.T) {
 }
 
 // TestIndexKeepsTheKey: only people at this machine see the well-known key and the
-// prompts; a key that somebody chose is shown to nobody.
+// prompts; a key that was chosen is never shown.
 func TestIndexKeepsTheKey(t *testing.T) {
 	for name, tc := range map[string]struct {
 		key, from, to        string
@@ -96,18 +100,20 @@ func TestIndexKeepsTheKey(t *testing.T) {
 		if got := strings.Contains(text, "Fix the typos."); got != tc.wantPrompts {
 			t.Errorf("%s: prompts %t, want %t", name, got, tc.wantPrompts)
 		}
-		if strings.Contains(text, "export DOCGAUGE_API_KEY") != tc.wantKey || !strings.Contains(text, "export DOCGAUGE_PROJECTS") {
+		if strings.Contains(text, "export DOCGAUGE_API_KEY") != tc.wantKey ||
+			!strings.Contains(text, "export DOCGAUGE_PROJECTS") {
 			t.Errorf("%s: %s", name, text)
 		}
 	}
 }
 
-// TestIndexKeepsTheToken: one that somebody chose is not shown.
+// TestIndexKeepsTheToken: one that was chosen is not shown.
 func TestIndexKeepsTheToken(t *testing.T) {
 	for token, want := range map[string]bool{"": true, "ghp_chosen": false} {
 		s := newTest(t, Config{Pages: 10, Agent: Agent{Pulls: Pulls{Token: token}}})
 		text := browse(t, s, http.MethodGet, "/", "127.0.0.1:1", here).Body.String()
-		if strings.Contains(text, "export DOCGAUGE_GITHUB_TOKEN="+AnyToken) != want || strings.Contains(text, "ghp_") || !strings.Contains(text, "export DOCGAUGE_GITHUB_URL=http://"+here+"/github") {
+		if strings.Contains(text, "export DOCGAUGE_GITHUB_TOKEN="+anyToken) != want || strings.Contains(text, "ghp_") ||
+			!strings.Contains(text, "export DOCGAUGE_GITHUB_URL=http://"+here+"/github") {
 			t.Errorf("%q: %s", token, text)
 		}
 	}
@@ -119,10 +125,11 @@ func TestIndexKeepsTheToken(t *testing.T) {
 func TestIndexOfAnEventLog(t *testing.T) {
 	f := newLogFile(t, `{"time":"2026-10-13T08:00:00Z","visitor":"a","kind":"human","path":"/x"}`+"\n")
 	s := newTest(t, Config{DataDir: f.dir})
-	webtest.Wants(t, webtest.Text(browse(t, s, http.MethodGet, "/", "127.0.0.1:1", here).Body.String()), "those of the event log events.ndjson")
+	webtest.Wants(t, webtest.Text(browse(t, s, http.MethodGet, "/", "127.0.0.1:1", here).Body.String()),
+		"those of the event log events.ndjson")
 }
 
-// TestButtons: the buttons of a page decide; nobody else's page can press them.
+// TestButtons: the buttons of a page decide; pages of other sites cannot press them.
 func TestButtons(t *testing.T) {
 	s := newTest(t, Config{Pages: 10, Projects: []string{DefaultProject, "pull"}})
 	const target = "/docgauge/sandbox/pull/1"
@@ -177,22 +184,29 @@ func TestButtons(t *testing.T) {
 func TestGitHubOfTheSandbox(t *testing.T) {
 	s := newTest(t, Config{Pages: 40})
 	link := *settled(t, s, createJob(t, s, "x [sandbox:page=/quickstart]").ID).PRLink
-	w := browse(t, s, http.MethodGet, githubapi.Path+"/repos/docgauge/sandbox/pulls/1", "127.0.0.1:40000", here)
+	w := browse(t, s, http.MethodGet, codehost.APIPath+"/repos/docgauge/sandbox/pulls/1", "127.0.0.1:40000", here)
 	var pr struct {
 		HTMLURL string `json:"html_url"`
 		Head    struct{ SHA string }
 	}
-	if err := json.Unmarshal(w.Body.Bytes(), &pr); err != nil || pr.HTMLURL != "http://"+here+"/docgauge/sandbox/pull/1" || !strings.HasSuffix(link, "/docgauge/sandbox/pull/1") {
+	if err := json.Unmarshal(w.Body.Bytes(), &pr); err != nil ||
+		pr.HTMLURL != "http://"+here+"/docgauge/sandbox/pull/1" ||
+		!strings.HasSuffix(link, "/docgauge/sandbox/pull/1") {
 		t.Fatalf("%v, %s, %s", err, link, w.Body)
 	}
-	for file, want := range map[string]string{"docs.json": `"quickstart"`, "quickstart.mdx": "# quickstart\n", "guides/none.mdx": "", "../docs.json": ""} {
-		w := browse(t, s, http.MethodGet, githubapi.Path+"/repos/docgauge/sandbox/contents/"+file+"?ref="+pr.Head.SHA, "127.0.0.1:40000", here)
+	for file, want := range map[string]string{
+		"docs.json": `"quickstart"`, "quickstart.mdx": "# quickstart\n",
+		"guides/none.mdx": "", "../docs.json": "",
+	} {
+		w := browse(t, s, http.MethodGet, codehost.APIPath+"/repos/docgauge/sandbox/contents/"+file+"?ref="+pr.Head.SHA,
+			"127.0.0.1:40000", here)
 		var content struct{ Content []byte }
-		if err := json.Unmarshal(w.Body.Bytes(), &content); err != nil || !strings.Contains(string(content.Content), want) || (w.Code == http.StatusOK) != (want != "") {
+		if err := json.Unmarshal(w.Body.Bytes(), &content); err != nil ||
+			!strings.Contains(string(content.Content), want) || (w.Code == http.StatusOK) != (want != "") {
 			t.Errorf("%s: %d %s", file, w.Code, content.Content)
 		}
 	}
-	r := httptest.NewRequest(http.MethodGet, githubapi.Path+"/rate_limit", nil)
+	r := httptest.NewRequest(http.MethodGet, codehost.APIPath+"/rate_limit", nil)
 	r.Host = "evil.example:8787"
 	w = httptest.NewRecorder()
 	if s.Handler().ServeHTTP(w, r); w.Code != http.StatusMisdirectedRequest {

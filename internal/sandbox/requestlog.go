@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Request is one request as the service saw it. From, To, Limit and Offset are
-// as sent, empty if absent; the key and a prompt are never part of it.
+// Request is one request as the service saw it. From, To, Limit and Offset are as sent, empty
+// if absent; the key and a prompt are never part of it.
 type Request struct {
 	Time    time.Time `json:"time"`
 	Method  string    `json:"method"`
@@ -20,8 +20,8 @@ type Request struct {
 	Project string    `json:"project,omitempty"`
 	From    string    `json:"from,omitempty"`
 	To      string    `json:"to,omitempty"`
-	// Limit and Offset are the defaults if absent, -1 if they are no numbers, and 0
-	// where they mean nothing.
+	// Limit and Offset are the defaults if absent, -1 if they are not numbers, and 0 where they
+	// mean nothing.
 	Limit  int `json:"limit"`
 	Offset int `json:"offset"`
 	// Status is 0 if the connection was closed instead of an answer.
@@ -32,7 +32,8 @@ type Request struct {
 
 func newRequest(c *call, status int) Request {
 	r := Request{
-		Time: c.now.UTC(), Method: c.Method, Path: c.URL.Path, Project: c.PathValue("project"), Status: status, Accepted: c.accepted,
+		Time: c.now.UTC(), Method: c.Method, Path: c.URL.Path, Project: c.PathValue("project"), Status: status,
+		Accepted: c.accepted,
 	}
 	if r.Project != "" && c.PathValue("id") == "" && c.Method == http.MethodGet {
 		q := c.URL.Query()
@@ -53,26 +54,25 @@ func queryNumber(q url.Values, name string, absent int) int {
 	return n
 }
 
-// keptRequests is how many requests Sandbox.Requests remembers.
-const keptRequests = 1 << 16
+// maxRequests is how many requests Sandbox.Requests returns.
+const maxRequests = 1 << 16
 
 // requestLog remembers the newest requests and writes all of them to out.
 type requestLog struct {
-	out    slog.Handler // nil = nowhere
+	out    slog.Handler // nil = none
 	logger *slog.Logger
 
-	mu   sync.Mutex
-	kept []Request // less than twice keptRequests
+	mu     sync.Mutex
+	recent []Request // less than twice maxRequests
 }
 
-// add remembers and writes r. It took so long until its answer of so many bytes was
-// ready.
+// add remembers and writes r, whose answer of so many bytes was ready after took.
 func (l *requestLog) add(r Request, took time.Duration, bytes int) {
 	l.write(r, took, bytes)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.kept = append(l.kept, r); len(l.kept) == 2*keptRequests {
-		l.kept = slices.Clone(l.kept[keptRequests:])
+	if l.recent = append(l.recent, r); len(l.recent) == 2*maxRequests {
+		l.recent = slices.Clone(l.recent[maxRequests:])
 	}
 }
 
@@ -82,7 +82,8 @@ func (l *requestLog) write(r Request, took time.Duration, bytes int) {
 		return
 	}
 	record := slog.NewRecord(r.Time, slog.LevelInfo, "request", 0)
-	record.Add("method", r.Method, "path", r.Path, "status", r.Status, "duration", took.Round(100*time.Microsecond).Seconds(), "bytes", bytes)
+	record.Add("method", r.Method, "path", r.Path, "status", r.Status,
+		"duration", took.Round(100*time.Microsecond).Seconds(), "bytes", bytes)
 	if r.Project != "" {
 		record.Add("project", r.Project)
 	}
@@ -100,5 +101,5 @@ func (l *requestLog) write(r Request, took time.Duration, bytes int) {
 func (l *requestLog) newest() []Request {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.Clone(l.kept[max(0, len(l.kept)-keptRequests):])
+	return slices.Clone(l.recent[max(0, len(l.recent)-maxRequests):])
 }

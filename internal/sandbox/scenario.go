@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -16,18 +15,11 @@ const (
 	// Steady traffic grows by a third of a percent a week; the pages keep their
 	// popularity and the visitors their habits.
 	Steady Scenario = "steady"
-	// Growth is a site that people rewrite: it wins one to two percent of visitors a
+	// Growth is a site that people rewrite: it gains one to two percent of visitors a
 	// week, more and more of them AI; a third of the pages gain and lose readers in
 	// waves of half a year, and each Monday some pages appear and some vanish.
 	Growth Scenario = "growth"
 )
-
-func (s Scenario) check() error {
-	if s != Steady && s != Growth {
-		return fmt.Errorf("scenario %.40q: want %s or %s", string(s), Steady, Growth)
-	}
-	return nil
-}
 
 // scenarioStart is the date that all developments are counted from.
 var scenarioStart = analytics.NewDate(2026, 1, 1)
@@ -142,10 +134,11 @@ func (growth) newcomers(d analytics.Date) float64 {
 	const full = (growthLimit - growthBase) / growthPerDay // days until growthLimit
 	days := float64(d - scenarioStart)
 	growing := min(max(days, 0), full)
-	return newcomersPerSession * (growthBase*min(days, full) + growthPerDay*growing*growing/2 + growthLimit*max(days-full, 0))
+	return newcomersPerSession * (growthBase*min(days, full) + growthPerDay*growing*growing/2 +
+		growthLimit*max(days-full, 0))
 }
 
-// aiShare lets people become users of agents, and agents more: nobody goes back.
+// aiShare grows with time: people become users of agents and stay so.
 func (growth) aiShare(visitor uint32, d analytics.Date) float64 {
 	const steps = 1000
 	agents := min(max(0.08+0.0004*float64(d-scenarioStart), 0.05), 0.4)
@@ -166,7 +159,10 @@ func (g growth) shares(d analytics.Date) []float64 {
 	for i, usual := range g.usual {
 		switch {
 		case isMortal(i):
-			if g.lives(i, week) {
+			// The births of these pages follow one another, so that some are on every Monday.
+			mortal := (len(g.usual) - firstMortal + 4) / 8
+			cycle := min(mortalWeeks, mortal)
+			if age := ((week-i/8)%cycle + cycle) % cycle; age < (cycle+1)/2 {
 				weights[i] = usual
 			}
 		case isWaving(i):
@@ -183,12 +179,3 @@ func (g growth) shares(d analytics.Date) []float64 {
 // in waves, and whether it can vanish, which goes first.
 func isWaving(page int) bool { return page > 0 && page%3 == 1 }
 func isMortal(page int) bool { return page >= firstMortal && page%8 == 3 }
-
-// lives reports whether a page that can vanish is there in a week. The births of
-// these pages follow one another, so that some fall on every Monday.
-func (g growth) lives(page, week int) bool {
-	mortal := (len(g.usual) - firstMortal + 4) / 8
-	cycle := min(mortalWeeks, mortal)
-	age := ((week-page/8)%cycle + cycle) % cycle
-	return age < (cycle+1)/2
-}

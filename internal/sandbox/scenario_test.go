@@ -31,7 +31,10 @@ func counted(t fataler, s *Sandbox, w analytics.Window) answer {
 }
 
 func byPath(rows []analytics.Row) []analytics.Row {
-	return slices.SortedFunc(slices.Values(rows), func(a, b analytics.Row) int { return strings.Compare(a.Path, b.Path) })
+	return slices.SortedFunc(slices.Values(rows), func(a, b analytics.Row) int {
+		return strings.Compare(a.Path,
+			b.Path)
+	})
 }
 
 // TestGrowthShowsMovers: in every week some pages appear and some vanish; on a site of
@@ -42,7 +45,8 @@ func TestGrowthShowsMovers(t *testing.T) {
 		for n := range tc.weeks {
 			w := weekBefore(noon, n)
 			m, err := analytics.FindMovers(
-				analytics.ByPath(byPath(counted(t, s, weekBefore(noon, n+1)).rows)), analytics.ByPath(byPath(counted(t, s, w).rows)),
+				analytics.ByPath(byPath(counted(t, s, weekBefore(noon, n+1)).rows)),
+				analytics.ByPath(byPath(counted(t, s, w).rows)),
 				analytics.Everyone, 20)
 			if err != nil {
 				t.Fatal(err)
@@ -51,11 +55,13 @@ func TestGrowthShowsMovers(t *testing.T) {
 			clearly := func(c analytics.Change) bool {
 				return math.Abs(float64(c.By(analytics.Everyone))) > 3*math.Sqrt(float64(c.Before.Total))
 			}
-			if tc.pages >= 500 && (!slices.ContainsFunc(m.Rising.First, clearly) || !slices.ContainsFunc(m.Falling.First, clearly)) {
+			if tc.pages >= 500 && (!slices.ContainsFunc(m.Rising.First, clearly) ||
+				!slices.ContainsFunc(m.Falling.First, clearly)) {
 				t.Errorf("seed %d, %d pages, week %s: nothing moves clearly: %v", seed, tc.pages, w.From, m)
 			}
 			if m.Appeared.Count == 0 || m.Vanished.Count == 0 {
-				t.Errorf("seed %d, %d pages, week %s: %d pages appeared, %d vanished", seed, tc.pages, w.From, m.Appeared.Count, m.Vanished.Count)
+				t.Errorf("seed %d, %d pages, week %s: %d pages appeared, %d vanished", seed, tc.pages, w.From,
+					m.Appeared.Count, m.Vanished.Count)
 			}
 		}
 	}
@@ -93,8 +99,10 @@ func TestGrowthIsConsistent(t *testing.T) {
 	week := counted(t, s, w)
 	for d := w.From; d < w.To; d++ {
 		day := counted(t, s, analytics.Window{From: d, To: d + 1})
-		for _, row := range append(day.rows, analytics.Row{Path: "all", Human: day.totals.Human, AI: day.totals.AI, Total: day.totals.Total}) {
-			if row.Total > day.totals.Total || row.Total > week.totals.Total || row.Total < max(row.Human, row.AI) || row.Total > row.Human+row.AI {
+		for _, row := range append(day.rows, analytics.Row{Path: "all", Human: day.totals.Human, AI: day.totals.AI,
+			Total: day.totals.Total}) {
+			if row.Total > day.totals.Total || row.Total > week.totals.Total || row.Total < max(row.Human, row.AI) ||
+				row.Total > row.Human+row.AI {
 				t.Errorf("%s: %+v of %+v, in the week %+v", d, row, day.totals, week.totals)
 			}
 		}

@@ -11,14 +11,13 @@ import (
 	"strings"
 
 	"github.com/docgauge/docgauge/internal/sandbox/agent"
-	"github.com/docgauge/docgauge/internal/sandbox/codehost"
 )
 
 // The synthetic site as a repository: a file for each page, and the navigation.
 const (
 	pageEnd        = ".mdx"
 	navigationFile = "docs.json"
-	// editedPages is how many of the best known pages jobs change that name none.
+	// editedPages is the number of best known pages, for jobs that name no page.
 	editedPages = 40
 )
 
@@ -64,9 +63,9 @@ func pageNumbers(pages []string) map[string]uint32 {
 	return numbers
 }
 
-// changedFile returns the file that a job changes that only pretends: that of the page
-// that its prompt names, or of one of the best known pages, the same for the same prompt.
-// Those do not move by themselves in any scenario, so that the effect of a merge is seen.
+// changedFile returns the file that a pretended job changes: that of the page that its prompt
+// names, or of one of the best known pages, the same for the same prompt. Those pages have
+// steady readers in every scenario, so that the effect of a merge is visible.
 func changedFile(seed uint64, pages []string) func(prompt string) string {
 	var known []string
 	for i, page := range pages[:min(len(pages), editedPages)] {
@@ -86,9 +85,8 @@ func changedFile(seed uint64, pages []string) func(prompt string) string {
 	}
 }
 
-// repositoryFile returns a file of the repository that jobs edit, or of the synthetic
-// site.
-func (s *Sandbox) repositoryFile(ctx context.Context, _ codehost.PullRequest, commit, name string) ([]byte, bool, error) {
+// repositoryFile returns a file of the repository that jobs edit, or of the synthetic site.
+func (s *Sandbox) repositoryFile(ctx context.Context, commit, name string) ([]byte, bool, error) {
 	if s.repo != nil {
 		return s.repo.File(ctx, commit, name)
 	}

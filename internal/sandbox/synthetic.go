@@ -41,22 +41,22 @@ type dayKey struct {
 	date    analytics.Date
 }
 
-// keptEvents limits the cache of days: 64 MiB.
-const keptEvents = 4 << 20
+// maxCachedEvents limits the cache of days: 64 MiB.
+const maxCachedEvents = 4 << 20
 
 func newSite(c Config) *site {
 	s := &site{
 		pages: docPaths(c.Pages), lateDays: c.Faults.LateDays,
 		sessions: max(leastSessions, int(sessionsPerPage*float64(c.Pages))),
-		days:     newCache[dayKey](keptEvents, func(e []event) int { return len(e) }),
+		days:     newCache[dayKey](maxCachedEvents, func(e []event) int { return len(e) }),
 	}
 	s.course, s.ring = courseOf(c.Scenario, c.Pages)
 	s.ring *= s.sessions
 	return s
 }
 
-// synthetic is the made-up traffic of one project from first on. Each day is
-// made independently of all others, when it is first asked for.
+// synthetic is the made-up traffic of one project from first on. Each day is made independently
+// of all others, when it is first requested.
 type synthetic struct {
 	*site
 	seed    uint64
@@ -97,9 +97,17 @@ func (s *synthetic) daySeed(d analytics.Date) [32]byte {
 
 // session appends the page views of one visitor, one after the other.
 func (s *synthetic) session(events []event, d analytics.Date, shares []float64, r *rand.Rand) []event {
-	visitor := s.visitor(d, r)
+	// Newcomers get rising numbers and come often; the longer ago a visitor's first day was,
+	// the rarer the returns.
+	u := r.Float64()
+	age := int(u * u * u * s.course.pool(d) * float64(s.sessions))
+	newcomer := int(s.course.newcomers(d) * float64(s.sessions))
+	visitor := uint32(((newcomer-age)%s.ring + s.ring) % s.ring)
 	share := s.course.aiShare(visitor, d)
-	at := sessionStart(r, share)
+	at := r.Uint32N(daySeconds)
+	if share < 1 { // people read around noon, agents at any hour
+		at = (at + r.Uint32N(daySeconds)) / 2
+	}
 	for {
 		kind := uint32(human)
 		if r.Float64() < share {
@@ -115,23 +123,6 @@ func (s *synthetic) session(events []event, d analytics.Date, shares []float64, 
 		}
 		at = min(at+1+r.Uint32N(maxPause), daySeconds-1)
 	}
-}
-
-// visitor draws a visitor for d. Newcomers get rising numbers and come often; the
-// longer ago their first day was, the less often they return.
-func (s *synthetic) visitor(d analytics.Date, r *rand.Rand) uint32 {
-	u := r.Float64()
-	age := int(u * u * u * s.course.pool(d) * float64(s.sessions))
-	newest := int(s.course.newcomers(d) * float64(s.sessions))
-	return uint32(((newest-age)%s.ring + s.ring) % s.ring)
-}
-
-// sessionStart is around noon for people and at any hour for agents.
-func sessionStart(r *rand.Rand, aiShare float64) uint32 {
-	if aiShare == 1 {
-		return r.Uint32N(daySeconds)
-	}
-	return (r.Uint32N(daySeconds) + r.Uint32N(daySeconds)) / 2
 }
 
 // startPaths are the pages visited most. Some need escaping in JSON, in URLs or

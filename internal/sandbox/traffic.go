@@ -43,8 +43,8 @@ type traffic interface {
 // lateShare is the share of events that LateDays delays: one in lateShare.
 const lateShare = 20
 
-// arrival returns when an event at second at of its day arrives, in seconds
-// after the beginning of that day. luck is any evenly distributed number.
+// arrival returns the arrival of an event at second at of its day, in seconds after the
+// beginning of that day. luck is any evenly distributed number.
 func arrival(at, luck uint32, lateDays int) uint32 {
 	if lateDays == 0 || luck%lateShare != 0 {
 		return at
@@ -55,8 +55,8 @@ func arrival(at, luck uint32, lateDays int) uint32 {
 // interval is the half-open span [from, to) of event times, in Unix seconds.
 type interval struct{ from, to int64 }
 
-// answer is everything the service knows of one window: all its rows, by total
-// from the largest, then by path.
+// answer is the whole answer about a window: all its rows, by total from the largest, then by
+// path.
 type answer struct {
 	totals analytics.Totals
 	rows   []analytics.Row
@@ -95,7 +95,8 @@ func tally(t traffic, w interval, horizon int64) answer {
 		for _, who := range byPage[i] {
 			page.add(who)
 		}
-		a.rows = append(a.rows, analytics.Row{Path: path, Human: page.size.Human, AI: page.size.AI, Total: page.size.Total})
+		n := page.size
+		a.rows = append(a.rows, analytics.Row{Path: path, Human: n.Human, AI: n.AI, Total: n.Total})
 	}
 	slices.SortFunc(a.rows, func(x, y analytics.Row) int {
 		return cmp.Or(cmp.Compare(y.Total, x.Total), strings.Compare(x.Path, y.Path))
@@ -139,29 +140,20 @@ func (s *visitorSet) add(who uint32) {
 	s.marks[who>>1] = mark
 }
 
-// drift is an event that a request caused, at the first second of date. Each has a
-// visitor of its own.
+// drift is an event that a request caused, at the first second of date. Each has a different
+// visitor.
 type drift struct {
 	date analytics.Date
 	kind uint32
 }
 
-// maxDrift limits the memory of drift; after it, no more events come.
+// maxDrift limits the memory of drift, in events.
 const maxDrift = 1 << 17
 
 // driftTraffic is a traffic with drift added.
 type driftTraffic struct {
 	traffic
 	events []drift
-}
-
-// withDrift returns t with events added, or t itself if there is nothing to add or
-// no page to add it to.
-func withDrift(t traffic, events []drift) traffic {
-	if len(events) == 0 || len(t.paths()) == 0 {
-		return t
-	}
-	return driftTraffic{t, events}
 }
 
 func (t driftTraffic) visitors() int { return t.traffic.visitors() + len(t.events) }
@@ -186,28 +178,19 @@ func (t driftTraffic) day(d analytics.Date) []event {
 	return day
 }
 
-// maxPagesRead is how many pages a latecomer reads at most.
+// maxPagesRead is the maximum number of pages that a latecomer reads.
 const maxPagesRead = 8
 
-// movingTraffic is a traffic whose days keep growing after their end: at every
-// whole step of the clock a latecomer arrives, a visitor of that day and of no other.
+// movingTraffic is a traffic whose days grow after their end: at every multiple of step a
+// latecomer arrives, a visitor of that day and of no other.
 type movingTraffic struct {
 	traffic
 	seed func(analytics.Date) [32]byte
-	// step is the time between two latecomers of a day, duration is how long after its
-	// end they come, both in seconds.
+	// step is the time between two latecomers of a day, duration is how long after its end
+	// they come, both in seconds.
 	step, duration int64
-	// last is the newest date that is asked for.
+	// last is the newest date that is requested.
 	last analytics.Date
-}
-
-// withMoving returns t with the latecomers that f wants in the days up to last,
-// or t itself if there are none or no page that they could have read.
-func withMoving(t traffic, f Faults, seed func(analytics.Date) [32]byte, last analytics.Date) traffic {
-	if f.Moving == 0 || len(t.paths()) == 0 {
-		return t
-	}
-	return movingTraffic{t, seed, int64(f.Moving / time.Second), int64(f.MovingDays) * daySeconds, last}
 }
 
 // perDay is the greatest number of latecomers of a day.

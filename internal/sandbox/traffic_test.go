@@ -70,7 +70,8 @@ func TestTrafficIsDeterministic(t *testing.T) {
 	truth(t, a, "2026-09-01", "2026-10-01") // other days first
 	want := truth(t, a, "2026-10-05", "2026-10-06")
 	later := func() time.Time { return noon.AddDate(0, 1, 3) }
-	compare(t, "another run, later", want, truth(t, newTest(t, Config{Seed: 7, Now: later, Days: 60}), "2026-10-05", "2026-10-06"))
+	compare(t, "another run, later", want, truth(t, newTest(t, Config{Seed: 7, Now: later, Days: 60}),
+		"2026-10-05", "2026-10-06"))
 	if other := truth(t, newTest(t, Config{Seed: 8}), "2026-10-05", "2026-10-06"); cmp.Equal(want.rows, other.rows) {
 		t.Error("another seed has the same traffic")
 	}
@@ -119,7 +120,8 @@ func TestLateDataSettles(t *testing.T) {
 	now = now.Add(time.Minute)
 	settled := day()
 	if fresh.totals.Total >= older.totals.Total || older.totals.Total >= settled.totals.Total {
-		t.Errorf("visitors: %d at the end, %d after a day, %d after two", fresh.totals.Total, older.totals.Total, settled.totals.Total)
+		t.Errorf("visitors: %d at the end, %d after a day, %d after two", fresh.totals.Total,
+			older.totals.Total, settled.totals.Total)
 	}
 	if almost.totals.Total > settled.totals.Total {
 		t.Errorf("visitors went from %d to %d", almost.totals.Total, settled.totals.Total)
@@ -169,8 +171,8 @@ func TestDriftLeavesTheDayAlone(t *testing.T) {
 	d := date("2026-10-14")
 	s := newTest(t, Config{})
 	base := s.projects[DefaultProject].synthetic
-	one := withDrift(base, []drift{{d, human}}).day(d)
-	two := withDrift(base, []drift{{d, ai}}).day(d)
+	one := driftTraffic{base, []drift{{d, human}}}.day(d)
+	two := driftTraffic{base, []drift{{d, ai}}}.day(d)
 	n := len(base.day(d))
 	if len(one) != n+1 || one[n].who&1 != human || two[n].who&1 != ai {
 		t.Errorf("%d events, %v and %v after %d", len(one), one[n], two[n], n)
@@ -238,7 +240,8 @@ func TestMovingDaysMoveWithTheClock(t *testing.T) {
 		now = now.Add(time.Minute)
 		after := pageOf(t, s, theDay)
 		if after.Totals.Total != before.Totals.Total+1 || reads(after) <= reads(before) {
-			t.Fatalf("hour %d: totals from %+v to %+v, reads from %d to %d", hour+1, before.Totals, after.Totals, reads(before), reads(after))
+			t.Fatalf("hour %d: totals from %+v to %+v, reads from %d to %d", hour+1, before.Totals, after.Totals,
+				reads(before), reads(after))
 		}
 		later := pageOf(t, s, theWeek).Totals.Total
 		if later < week+1 {
@@ -276,14 +279,17 @@ func TestMovingIsDeterministic(t *testing.T) {
 // Every answer has the properties of exact sets, at any moment.
 func TestMovingKeepsNumbersConsistent(t *testing.T) {
 	now := midnight.Add(41*time.Hour + 17*time.Minute)
-	s := newTest(t, Config{Pages: 60, Faults: Faults{Moving: 20 * time.Minute, LateDays: 2, DriftEvery: 5}, Now: func() time.Time { return now }})
+	s := newTest(t, Config{Pages: 60, Faults: Faults{Moving: 20 * time.Minute, LateDays: 2, DriftEvery: 5},
+		Now: func() time.Time { return now }})
 	week := truth(t, s, "2026-10-08", "2026-10-15")
 	for d := date("2026-10-08"); d < date("2026-10-15"); d++ {
 		day := truth(t, s, d.String(), (d + 1).String())
-		if day.totals.Total > week.totals.Total || day.totals.Human > week.totals.Human || day.totals.AI > week.totals.AI {
+		if day.totals.Total > week.totals.Total || day.totals.Human > week.totals.Human ||
+			day.totals.AI > week.totals.AI {
 			t.Errorf("%s has %+v, its week %+v", d, day.totals, week.totals)
 		}
-		for _, row := range append(day.rows, analytics.Row{Human: day.totals.Human, AI: day.totals.AI, Total: day.totals.Total}) {
+		for _, row := range append(day.rows, analytics.Row{Human: day.totals.Human, AI: day.totals.AI,
+			Total: day.totals.Total}) {
 			if row.Total > day.totals.Total || row.Total > row.Human+row.AI || row.Total < max(row.Human, row.AI) {
 				t.Errorf("%s, %s: %+v with totals %+v", d, row.Path, row, day.totals)
 			}
@@ -294,7 +300,8 @@ func TestMovingKeepsNumbersConsistent(t *testing.T) {
 func TestEventLogMovesToo(t *testing.T) {
 	now := midnight
 	f := newLogFile(t, `{"time":"2026-10-13T08:00:00Z","visitor":"a","kind":"human","path":"/x"}`+"\n")
-	s := newTest(t, Config{DataDir: f.dir, Faults: Faults{Moving: time.Hour, MovingDays: 1}, Now: func() time.Time { return now }})
+	s := newTest(t, Config{DataDir: f.dir, Faults: Faults{Moving: time.Hour, MovingDays: 1},
+		Now: func() time.Time { return now }})
 	for hour := range int64(24) {
 		if got := truth(t, s, "2026-10-13", "2026-10-14"); got.totals.Total != 1+hour || got.rows[0].Total != 1+hour {
 			t.Errorf("after %d hours: %+v", hour, got)
@@ -354,25 +361,34 @@ func TestBadWindows(t *testing.T) {
 			t.Errorf("a row that can be read: %+v", e)
 		}
 	}
-	for _, good := range []string{"dateFrom=2026-10-12&dateTo=2026-10-14", "dateFrom=2026-10-12&dateTo=2026-10-13", "dateFrom=2026-10-13T00:00:01Z", ""} {
+	for _, good := range []string{
+		"dateFrom=2026-10-12&dateTo=2026-10-14", "dateFrom=2026-10-12&dateTo=2026-10-13",
+		"dateFrom=2026-10-13T00:00:01Z", "",
+	} {
 		if pageOf(t, s, good).Totals.Total == 0 {
 			t.Errorf("%s: no visitors", good)
 		}
 	}
 }
 
+func moving(s *synthetic, f Faults, last analytics.Date) movingTraffic {
+	return movingTraffic{s, s.daySeed, int64(f.Moving / time.Second), int64(f.MovingDays) * daySeconds, last}
+}
+
 func TestLatecomersAreNumberedDensely(t *testing.T) {
 	today := date("2026-10-14")
 	site := newTest(t, Config{Pages: 10, Days: 3}).projects[DefaultProject].synthetic
 	often := Faults{Moving: 7 * time.Hour, MovingDays: 2} // six or seven a day
-	late := withMoving(site, often, site.daySeed, today)
+	late := moving(site, often, today)
 	days := map[uint32]analytics.Date{}
 	for d := today - 3; d <= today; d++ {
 		before := len(site.day(d))
 		for _, e := range late.day(d)[before:] {
 			visitor := e.who >> 1
-			if first, known := days[visitor]; known && first != d || int(visitor) < site.visitors() || int(visitor) >= late.visitors() {
-				t.Errorf("%s: latecomer %d, also of %s; want numbers of their own from %d to below %d", d, visitor, first, site.visitors(), late.visitors())
+			if first, known := days[visitor]; known && first != d || int(visitor) < site.visitors() ||
+				int(visitor) >= late.visitors() {
+				t.Errorf("%s: latecomer %d, also of %s; want numbers of their own from %d to below %d", d, visitor,
+					first, site.visitors(), late.visitors())
 			}
 			days[visitor] = d
 		}
@@ -380,16 +396,13 @@ func TestLatecomersAreNumberedDensely(t *testing.T) {
 			t.Error("the kept day has changed")
 		}
 	}
-	if n := withMoving(&logTraffic{}, often, site.daySeed, today).visitors(); n != 0 {
-		t.Errorf("%d visitors of a site without pages", n)
-	}
 }
 
 func TestLatecomersDependOnSeedProjectAndDate(t *testing.T) {
 	read := func(c Config, d analytics.Date) (pages []uint32) {
 		c.Pages = 50
 		site := newTest(t, c).projects[DefaultProject].synthetic
-		for _, e := range withMoving(site, Faults{Moving: time.Hour, MovingDays: 3}, site.daySeed, d).day(d)[len(site.day(d)):] {
+		for _, e := range moving(site, Faults{Moving: time.Hour, MovingDays: 3}, d).day(d)[len(site.day(d)):] {
 			pages = append(pages, e.page)
 		}
 		return pages
@@ -410,7 +423,8 @@ type modelEvent struct {
 }
 
 func (e modelEvent) line() string {
-	return fmt.Sprintf(`{"time":%q,"visitor":%q,"kind":%q,"path":%q}`, e.at.Format(time.RFC3339), e.visitor, e.kind, e.path)
+	return fmt.Sprintf(`{"time":%q,"visitor":%q,"kind":%q,"path":%q}`, e.at.Format(time.RFC3339),
+		e.visitor, e.kind, e.path)
 }
 
 func (e modelEvent) arrived(lateDays int) time.Time {
@@ -426,7 +440,8 @@ func count(events []modelEvent) (totals analytics.Totals) {
 		seen[e.kind][e.visitor] = true
 		seen["total"][e.visitor] = true
 	}
-	return analytics.Totals{Human: int64(len(seen["human"])), AI: int64(len(seen["ai"])), Total: int64(len(seen["total"]))}
+	return analytics.Totals{Human: int64(len(seen["human"])), AI: int64(len(seen["ai"])),
+		Total: int64(len(seen["total"]))}
 }
 
 func model(events []modelEvent, from, to, now time.Time, lateDays int) answer {
@@ -481,7 +496,7 @@ func TestCountsAreExactSets(t *testing.T) {
 		for _, e := range events {
 			lines = append(lines, e.line())
 		}
-		if err := os.WriteFile(filepath.Join(dir, EventLogName), []byte(strings.Join(lines, "\n")), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, eventLogName), []byte(strings.Join(lines, "\n")), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		now := modelStart

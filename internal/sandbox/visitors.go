@@ -86,20 +86,20 @@ func (p visitorsPage) malformed() any {
 	return bad
 }
 
-// visitorsQuery is the query of section 4.3. Without a date, that end of the window
-// is open.
+// visitorsQuery is the query of section 4.3. Without a date, that end of the window is open.
 type visitorsQuery struct {
 	window        interval
 	limit, offset int
 }
 
-// parseVisitorsQuery reads a raw query; every error is a refusal with 400 that
-// names the parameter and the rule. Unknown parameters are ignored.
+// parseVisitorsQuery reads a raw query; every error is a refusal with 400 that names the
+// parameter and the rule. Unknown parameters are ignored.
 func parseVisitorsQuery(raw string) (visitorsQuery, error) {
 	q := visitorsQuery{window: interval{math.MinInt64, math.MaxInt64}, limit: defaultLimit}
 	values, err := url.ParseQuery(raw)
 	if err != nil {
-		return q, fail(http.StatusBadRequest, "query string: want name=value pairs, percent-encoded, joined by &: %v", err)
+		return q, fail(http.StatusBadRequest, "query string: want name=value pairs, percent-encoded, joined by &: %v",
+			err)
 	}
 	for _, param := range []struct {
 		name string
@@ -128,7 +128,8 @@ func parseVisitorsQuery(raw string) (visitorsQuery, error) {
 func parseWhole(name, value string, least, most int) (int, error) {
 	n, err := strconv.ParseUint(value, 10, strconv.IntSize-1)
 	if err != nil || int(n) < least || int(n) > most {
-		return 0, fail(http.StatusBadRequest, "%s: want a whole number from %d to %d, got %.40q", name, least, most, value)
+		return 0, fail(http.StatusBadRequest, "%s: want a whole number from %d to %d, got %.40q",
+			name, least, most, value)
 	}
 	return int(n), nil
 }
@@ -154,7 +155,8 @@ func parseInstant(name, value string) (int64, error) {
 		}
 	}
 	return 0, fail(http.StatusBadRequest,
-		"%s: want a date that exists, as YYYY-MM-DD or ISO 8601 with a zone (2026-10-01T00:00:00Z), got %.40q", name, value)
+		"%s: want a date that exists, as YYYY-MM-DD or ISO 8601 with a zone (2026-10-01T00:00:00Z), got %.40q", name,
+		value)
 }
 
 // answerKey names one answer: the same key always has the same answer.
@@ -171,18 +173,14 @@ type answerKey struct {
 }
 
 const (
-	// keptRows limits the cache of answers: about 20 MiB, and the paths.
-	keptRows = 1 << 19
-	// answerOverhead is what an answer weighs without its rows; it limits the number
-	// of answers in the cache.
+	// maxCachedRows limits the cache of answers: about 20 MiB, and the paths.
+	maxCachedRows = 1 << 19
+	// answerOverhead is the weight of an answer without its rows; it limits the number of
+	// answers in the cache.
 	answerOverhead = 256
 )
 
-func newAnswers() *cache[answerKey, answer] {
-	return newCache[answerKey](keptRows, func(a answer) int { return len(a.rows) + answerOverhead })
-}
-
-// answer counts w as it is at now, or returns what was counted before.
+// answer counts w at now, or returns the former count.
 func (s *Sandbox) answer(p *project, w interval, now time.Time) (answer, error) {
 	var t traffic = p.synthetic
 	var reading uint64
@@ -195,9 +193,11 @@ func (s *Sandbox) answer(p *project, w interval, now time.Time) (answer, error) 
 			t, reading = logged, n
 		}
 	}
-	faults, drift := s.config.Faults, p.driftSoFar()
-	// Arrivals count up to the beginning of the minute. A window whose days no longer
-	// change has the same answer from then on.
+	p.mu.Lock()
+	faults, drift := s.config.Faults, p.drift
+	p.mu.Unlock()
+	// Arrivals count up to the beginning of the minute. A window whose days no longer change
+	// has the same answer from then on.
 	seen := now.Truncate(time.Minute).Unix()
 	w.to = min(w.to, seen+1)
 	changingDays := faults.LateDays
@@ -214,8 +214,18 @@ func (s *Sandbox) answer(p *project, w interval, now time.Time) (answer, error) 
 	return s.answers.get(key, func() answer {
 		s.counting <- struct{}{}
 		defer func() { <-s.counting }()
-		t = withReactions(t, s.config.Agent.Pulls.Effect, reactions, p.synthetic.daySeed(0))
-		t = withMoving(t, faults, p.synthetic.daySeed, analytics.DateOf(time.Unix(seen, 0)))
-		return tally(withDrift(t, drift), w, seen)
+		if e := s.config.Agent.Pulls.Effect; len(reactions) > 0 {
+			t = reactingTraffic{t, [2]float64{human: e.Human, ai: e.AI}, reactions, p.synthetic.daySeed(0)}
+		}
+		if len(t.paths()) > 0 { // visitors who are added read them
+			if faults.Moving > 0 {
+				step, duration := int64(faults.Moving/time.Second), int64(faults.MovingDays)*daySeconds
+				t = movingTraffic{t, p.synthetic.daySeed, step, duration, analytics.DateOf(time.Unix(seen, 0))}
+			}
+			if len(drift) > 0 {
+				t = driftTraffic{t, drift}
+			}
+		}
+		return tally(t, w, seen)
 	}), nil
 }

@@ -92,9 +92,11 @@ func TestBadParameters(t *testing.T) {
 	s := newTest(t, Config{})
 	dates := []string{
 		"", "today", "2026-13-01", "2026-02-29", "2026-1-1", "20261001", "2026-10-01T00:00:00", "2026-10-01T24:00:00Z",
-		"2026-10-01T12:61:00Z", "2026-10-01 12:00:00Z", "2026-10-01T12:00:00+99:00", "1759276800", "2026-10-01T1:00:00Z", "2026-10-01T02+02", "٢٠٢٦-10-01",
+		"2026-10-01T12:61:00Z", "2026-10-01 12:00:00Z", "2026-10-01T12:00:00+99:00", "1759276800",
+		"2026-10-01T1:00:00Z", "2026-10-01T02+02", "٢٠٢٦-10-01",
 	}
-	whole := []string{"", "x", "-1", "+5", " 5", "5 ", "1.0", "1e2", "0x10", "1_0", "٣", "9223372036854775808", "99999999999999999999999"}
+	whole := []string{"", "x", "-1", "+5", " 5", "5 ", "1.0", "1e2", "0x10", "1_0", "٣", "9223372036854775808",
+		"99999999999999999999999"}
 	good := map[string]string{"dateFrom": "2026-10-01", "dateTo": "2026-10-01", "limit": "1", "offset": "1"}
 	for name, values := range map[string][]string{
 		"dateFrom": dates, "dateTo": dates, "limit": append([]string{"0", "251"}, whole...), "offset": whole,
@@ -198,23 +200,30 @@ func TestConfigIsValidated(t *testing.T) {
 		want   []string // beginnings of lines
 	}{
 		{Config{
-			Days: -1, Pages: maxPages + 1, Projects: []string{"a b", "c", "c"}, APIKey: "secretkey", ExpiredKey: "sbx_top", ReadOnlyKey: "sbx_top",
-			Faults: Faults{Latency: -1, RateLimit: -1, RetryAfter: -1, ThrottleAfter: -1, ErrorEvery: -1, CutEvery: -1, DriftEvery: -1, LateDays: 366, PageRows: -1},
+			Days: -1, Pages: maxPages + 1, Projects: []string{"a b", "c", "c"}, APIKey: "secretkey",
+			ExpiredKey: "sbx_top", ReadOnlyKey: "sbx_top",
+			Faults: Faults{Latency: -1, RateLimit: -1, RetryAfter: -1, ThrottleAfter: -1, ErrorEvery: -1, CutEvery: -1,
+				DriftEvery: -1, LateDays: 366, PageRows: -1},
 			Agent: Agent{
 				Workers: -1, After: -1, ArchiveAfter: -1, PublicURL: "ftp://x",
-				Faults: AgentFaults{Latency: -1, RateLimit: -1, ThrottleEvery: -1, DropEvery: -1, BadGatewayEvery: -1, Stall: -1, StallEvery: -1},
+				Faults: AgentFaults{Latency: -1, RateLimit: -1, ThrottleEvery: -1, DropEvery: -1, BadGatewayEvery: -1,
+					Stall: -1, StallEvery: -1},
 			},
 		}, []string{
-			"days:", "pages:", `project "a b"`, `project "c": is named twice`, "API key:", "read-only key: is the expired key too",
-			"latency:", "rate limit:", "retry after:", "throttle after:", "error every:", "cut every:", "drift every:", "late days:", "page rows:",
-			"agent workers:", "agent duration:", "agent archive after:", "public URL", "agent latency:", "agent rate limit:",
+			"days:", "pages:", `project "a b"`, `project "c": is named twice`, "API key:",
+			"read-only key: is the expired key too",
+			"latency:", "rate limit:", "retry after:", "throttle after:", "error every:", "cut every:", "drift every:",
+			"late days:", "page rows:",
+			"agent workers:", "agent duration:", "agent archive after:", "public URL",
+			"agent latency:", "agent rate limit:",
 			"agent 429 every:", "agent drop every:", "agent 502 every:", "agent stall:", "agent stall every:",
 		}},
 		{Config{Faults: Faults{Moving: 30 * time.Second}}, []string{"moving: want whole minutes"}},
 		{Config{Faults: Faults{Moving: 90 * time.Second}}, []string{"moving: want whole minutes"}},
 		{Config{Faults: Faults{Moving: -time.Hour}}, []string{"moving: want whole minutes"}},
 		{Config{Faults: Faults{Moving: time.Hour, MovingDays: 366}}, []string{"moving days: want 1 to 365, got 366"}},
-		{Config{Faults: Faults{Moving: time.Minute, MovingDays: 7}}, []string{"moving: every 1m0s over 7 days is more than 10000 changes"}},
+		{Config{Faults: Faults{Moving: time.Minute, MovingDays: 7}},
+			[]string{"moving: every 1m0s over 7 days is more than 10000 changes"}},
 	} {
 		_, err := New(tc.config)
 		if err == nil {
@@ -226,7 +235,8 @@ func TestConfigIsValidated(t *testing.T) {
 				t.Errorf("no line begins with %q:\n%v", want, err)
 			}
 		}
-		if len(lines) != len(tc.want) || strings.Contains(err.Error(), "secretkey") || strings.Contains(err.Error(), "sbx_top") {
+		if len(lines) != len(tc.want) || strings.Contains(err.Error(), "secretkey") ||
+			strings.Contains(err.Error(), "sbx_top") {
 			t.Errorf("more than %d lines, or a key is in the error: %v", len(tc.want), err)
 		}
 	}

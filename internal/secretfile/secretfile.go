@@ -16,6 +16,8 @@ import (
 	"os"
 	"strings"
 	"syscall"
+
+	"github.com/docgauge/docgauge/internal/durable"
 )
 
 // maxBytes is the largest size of a secret's file.
@@ -98,16 +100,7 @@ func openNow(path string) (*os.File, fs.FileInfo, error) {
 }
 
 func notRegular(path string, mode fs.FileMode) error {
-	kind := "is a device"
-	switch {
-	case mode.IsDir():
-		kind = "is a folder"
-	case mode&fs.ModeNamedPipe != 0:
-		kind = "is a pipe"
-	case mode&fs.ModeSocket != 0:
-		kind = "is a socket"
-	}
-	return fmt.Errorf("%s: %s: %s; write the secret to one and name that file", path, kind, rule)
+	return fmt.Errorf("%s: is a %s: %s; write the secret to one and name that file", path, durable.Kind(mode), rule)
 }
 
 // short returns an error of the file system without the name of the system call.

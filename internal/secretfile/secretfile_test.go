@@ -73,12 +73,12 @@ func TestRefused(t *testing.T) {
 	dir := t.TempDir()
 	refused(t, put(t, filepath.Join(dir, "large"), "hunter2"+strings.Repeat("x", maxBytes-6)), "larger than 64 KiB", "regular file")
 	refused(t, put(t, filepath.Join(dir, "spaces"), "hunter2"+strings.Repeat("\n", maxBytes-6)), "larger than 64 KiB")
-	refused(t, dir, "is a folder", "regular file", "64 KiB")
+	refused(t, dir, "is a directory", "regular file", "64 KiB")
 	link := filepath.Join(dir, "link")
 	if err := os.Symlink(dir, link); err != nil {
 		t.Fatal(err)
 	}
-	refused(t, link, "is a folder")
+	refused(t, link, "is a directory")
 	refused(t, filepath.Join(dir, "none"), "no such file")
 	if _, err := Read(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)

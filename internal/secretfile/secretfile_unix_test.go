@@ -47,7 +47,7 @@ func TestPipe(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		refused(t, pipe, "is a pipe", "regular file")
+		refused(t, pipe, "is a named pipe", "regular file")
 	}()
 	select {
 	case <-done:
@@ -72,7 +72,7 @@ func TestBecomesAPipe(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := openNow(pipe); err == nil || !strings.Contains(err.Error(), "is a pipe") {
+	if _, _, err := openNow(pipe); err == nil || !strings.Contains(err.Error(), "is a named pipe") {
 		t.Error(err)
 	}
 }

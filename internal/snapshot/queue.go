@@ -10,6 +10,7 @@ import (
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 const (
@@ -29,7 +30,7 @@ type Prompts struct {
 }
 
 // queue says where the prompt queue stands, if there is one.
-func (r *Reader) queue(ctx context.Context, out *exporter.Snapshot) error {
+func (r *Reader) queue(ctx context.Context, out *view.Snapshot) error {
 	if r.Prompts == nil {
 		return nil
 	}
@@ -45,10 +46,10 @@ func (r *Reader) queue(ctx context.Context, out *exporter.Snapshot) error {
 	known, err := r.State.PullStates(ctx)
 	pulls := jobs.PullsByLink(all, known)
 	charged, active := jobs.Usage(all, out.At)
-	out.Queue = &exporter.Queue{
+	out.Queue = &view.Queue{
 		Prompts: countPrompts(r.Config.Projects, now.Planned), Jobs: newestJobs(all, pulls, out.At), Waiting: waiting(now.Planned),
 		Paused: string(q.Paused), PausedSince: q.Since, Problem: now.Problem,
-		Caps: []exporter.Cap{
+		Caps: []view.Cap{
 			{Name: "day", Limit: int(r.Config.MaxJobsPerDay), Used: charged},
 			{Name: "active", Limit: int(r.Config.MaxActiveJobs), Used: active},
 			{Name: "open_pull_requests", Limit: int(r.Config.MaxOpenPulls), Used: jobs.OpenPulls(all, known, out.At)},
@@ -66,38 +67,38 @@ func (r *Reader) queue(ctx context.Context, out *exporter.Snapshot) error {
 
 // countPrompts counts the prompts by project and state. Prompts of no configured
 // project, because their file is invalid, count for a project without a name.
-func countPrompts(projects []string, planned []jobs.Planned) []exporter.Prompts {
-	counts := map[exporter.Prompts]int{}
+func countPrompts(projects []string, planned []jobs.Planned) []view.Prompts {
+	counts := map[view.Prompts]int{}
 	for _, p := range planned {
-		c := exporter.Prompts{Project: p.Project, State: string(p.State)}
+		c := view.Prompts{Project: p.Project, State: string(p.State)}
 		if !slices.Contains(projects, p.Project) {
 			c.Project = ""
 		}
 		counts[c]++
 	}
-	var out []exporter.Prompts
+	var out []view.Prompts
 	for _, project := range projects {
 		for _, state := range journal.States() {
-			p := exporter.Prompts{Project: project, State: string(state)}
+			p := view.Prompts{Project: project, State: string(state)}
 			p.Count = counts[p]
 			out = append(out, p)
 		}
 	}
-	if n := counts[exporter.Prompts{State: string(journal.Invalid)}]; n > 0 {
-		out = append(out, exporter.Prompts{State: string(journal.Invalid), Count: n})
+	if n := counts[view.Prompts{State: string(journal.Invalid)}]; n > 0 {
+		out = append(out, view.Prompts{State: string(journal.Invalid), Count: n})
 	}
 	return out
 }
 
 // waiting returns the prompts that wait to become a job, in their order, and after them
 // those that cannot, because their file is invalid.
-func waiting(planned []jobs.Planned) (out []exporter.Job) {
+func waiting(planned []jobs.Planned) (out []view.Job) {
 	for _, state := range []journal.State{journal.Pending, journal.Invalid} {
 		for _, p := range planned {
 			job := p.Job != nil && !p.Job.State.Ended() // newestJobs has it
 			if p.State == state && !job && len(out) < shownWaiting {
 				name := cmp.Or(p.ID, p.Path)
-				out = append(out, exporter.Job{Project: p.Project, Prompt: name, Title: p.Title, State: string(p.State), Reason: p.Reason})
+				out = append(out, view.Job{Project: p.Project, Prompt: name, Title: p.Title, State: string(p.State), Reason: p.Reason})
 			}
 		}
 	}
@@ -106,7 +107,7 @@ func waiting(planned []jobs.Planned) (out []exporter.Job) {
 
 // newestJobs returns the newest job of each prompt, newest first: a bounded number of
 // jobs that go on or ended lately.
-func newestJobs(all []journal.Job, pulls map[string]journal.PullRequest, now time.Time) []exporter.Job {
+func newestJobs(all []journal.Job, pulls map[string]journal.PullRequest, now time.Time) []view.Job {
 	var kept []journal.Job
 	for _, j := range journal.Newest(all) {
 		if !j.State.Ended() || now.Sub(j.Ended) < shownEnded {
@@ -114,30 +115,22 @@ func newestJobs(all []journal.Job, pulls map[string]journal.PullRequest, now tim
 		}
 	}
 	slices.SortFunc(kept, func(a, b journal.Job) int { return cmp.Compare(b.Seq, a.Seq) })
-	var out []exporter.Job
+	var out []view.Job
 	for _, j := range kept[:min(len(kept), shownJobs)] {
-		out = append(out, Job(j, pulls, now))
+		out = append(out, view.NewJob(j, pulls, now))
 	}
 	return out
 }
 
-// pullRequest returns a pull request as pages show it.
-func pullRequest(p journal.PullRequest) *exporter.PullRequest {
-	return &exporter.PullRequest{
-		State: string(p.State), Problem: p.Problem, Review: p.Review, Checks: p.Checks, Opened: p.Opened(),
-		FirstReview: p.FirstReview, Ended: p.Ended(), Files: p.Files, Additions: p.Additions, Deletions: p.Deletions,
-	}
-}
-
 // reviews counts the pull requests of each project, and says what became of them. All of it
 // follows from the pull requests as they are kept, so a kill counts none twice.
-func (r *Reader) reviews(pulls map[string]journal.PullRequest, out *exporter.Snapshot) {
-	counts := map[exporter.PullRequests]int{}
-	reviews, merges := map[string]*exporter.Review{}, map[string]*exporter.Histogram{}
+func (r *Reader) reviews(pulls map[string]journal.PullRequest, out *view.Snapshot) {
+	counts := map[view.PullRequests]int{}
+	reviews, merges := map[string]*view.Review{}, map[string]*view.Histogram{}
 	took := map[string]time.Duration{} // a sum of floats would depend on the order, and fall
 	for _, project := range r.Config.Projects {
-		reviews[project] = &exporter.Review{Project: project}
-		merges[project] = &exporter.Histogram{
+		reviews[project] = &view.Review{Project: project}
+		merges[project] = &view.Histogram{
 			Name: strings.TrimPrefix(exporter.AgentMergeSeconds, "docgauge_"), Labels: []string{"project", project}, Buckets: map[int]uint64{},
 		}
 	}
@@ -146,13 +139,13 @@ func (r *Reader) reviews(pulls map[string]journal.PullRequest, out *exporter.Sna
 		if review == nil {
 			continue
 		}
-		counts[exporter.PullRequests{Project: p.Project, State: string(p.State)}]++
+		counts[view.PullRequests{Project: p.Project, State: string(p.State)}]++
 		switch opened := p.Opened(); {
 		case p.State == journal.PullMerged:
 			review.Merged++
 			// Once one of the two is so, its times stay as they are.
 			if !opened.IsZero() && (!p.Ready.IsZero() || p.Final) {
-				merges[p.Project].Buckets[exporter.Bucket(p.Merged.Sub(opened))]++
+				merges[p.Project].Buckets[view.Bucket(p.Merged.Sub(opened))]++
 				took[p.Project] += max(0, p.Merged.Sub(opened))
 			}
 		case p.State == journal.PullClosed && p.Final:
@@ -164,7 +157,7 @@ func (r *Reader) reviews(pulls map[string]journal.PullRequest, out *exporter.Sna
 	}
 	for _, project := range r.Config.Projects {
 		for _, state := range journal.PullStates() {
-			c := exporter.PullRequests{Project: project, State: string(state)}
+			c := view.PullRequests{Project: project, State: string(state)}
 			c.Count = counts[c]
 			out.Queue.PullRequests = append(out.Queue.PullRequests, c)
 		}
@@ -172,18 +165,4 @@ func (r *Reader) reviews(pulls map[string]journal.PullRequest, out *exporter.Sna
 		merges[project].Sum = took[project].Seconds()
 		out.Histograms = append(out.Histograms, *merges[project])
 	}
-}
-
-// Job returns a job of the journal as metrics and pages show it, with its pull request of
-// those that are known by their links.
-func Job(j journal.Job, pulls map[string]journal.PullRequest, now time.Time) exporter.Job {
-	job := exporter.Job{
-		Project: j.Project, Prompt: j.Prompt, Title: j.Title, State: string(j.State), Status: j.Status, ID: j.JobID,
-		Reason: j.Reason, Result: j.Result(), PRLink: j.PRLink, Model: j.Model, Repository: j.Repository, Ref: j.Ref,
-		Begun: j.Begun, Created: j.Created, Ended: j.Ended, Stalled: j.Stalled(now), Cost: j.Cost,
-	}
-	if p, ok := pulls[j.PRLink]; ok {
-		job.Pull = pullRequest(p)
-	}
-	return job
 }

@@ -3,20 +3,19 @@
 package snapshot
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/docgauge/docgauge/exporter"
-	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
 )
@@ -56,13 +55,13 @@ func New(a *app.App) *Reader {
 
 // Read makes a snapshot. What is committed while it reads may be in one part of it and
 // not yet in another; the next snapshot has all of it.
-func (r *Reader) Read(ctx context.Context) (exporter.Snapshot, error) {
-	out := exporter.Snapshot{At: r.Now().UTC(), Version: r.Config.Build.Version, Revision: r.Config.Build.Revision}
+func (r *Reader) Read(ctx context.Context) (view.Snapshot, error) {
+	out := view.Snapshot{At: r.Now().UTC(), Version: r.Config.Build.Version, Revision: r.Config.Build.Revision}
 	p, err := coverage.Selection{}.Plan(ctx, r.State, r.Config, out.At, 0)
 	if err != nil {
 		return out, err
 	}
-	out.Projects, out.Asides = Projects(p), p.Ledger.SetAside(p.Input)
+	out.Projects, out.Asides = coverage.Projects(p), p.Ledger.SetAside(p.Input)
 	for i := range out.Projects {
 		out.Projects[i].Name = r.Config.ProjectNames.Of(out.Projects[i].ID)
 	}
@@ -70,7 +69,7 @@ func (r *Reader) Read(ctx context.Context) (exporter.Snapshot, error) {
 		return out, err
 	}
 	r.sinks(p.Ledger, &out)
-	for _, read := range []func(context.Context, *exporter.Snapshot) error{r.open, r.counters, r.histograms, r.keys, r.runs, r.queue} {
+	for _, read := range []func(context.Context, *view.Snapshot) error{r.open, r.counters, r.histograms, r.keys, r.runs, r.queue} {
 		if err := read(ctx, &out); err != nil {
 			return out, err
 		}
@@ -78,65 +77,20 @@ func (r *Reader) Read(ctx context.Context) (exporter.Snapshot, error) {
 	return out, r.due(ctx, p, &out)
 }
 
-// Projects returns the coverage of each project of a plan: the windows that the ledger
-// has and those it should have.
-func Projects(p coverage.Plan) []exporter.Project {
-	// A window that is set aside waits for something else than its rows.
-	waits := map[analytics.Key]bool{}
-	for _, item := range p.Waiting {
-		waits[item.Key] = !p.Ledger.Asides[item.Key].Until.After(p.Input.Now)
-	}
-	var out []exporter.Project
-	for _, id := range p.Input.Projects {
-		project := exporter.Project{ID: id}
-		for _, spec := range p.Input.Specs {
-			g := grid(p, id, spec)
-			for i, c := range g.Cells {
-				if c.Revision != nil && waits[c.Revision.Key] {
-					g.Cells[i].RowsFrom = c.To.Time().Add(p.Input.Settle)
-				}
-			}
-			project.Grids = append(project.Grids, g)
-		}
-		out = append(out, project)
-	}
-	return out
-}
-
-// grid returns the complete windows of one project and granularity, oldest first: those
-// in the ledger and those that are missing.
-func grid(p coverage.Plan, project string, spec analytics.Spec) exporter.Grid {
-	g := exporter.Grid{Granularity: spec.Granularity, TotalsOnly: spec.TotalsOnly}
-	for e := range p.Ledger.Series(project, spec.Granularity) {
-		if e.Complete(p.Input.Now) {
-			g.Cells = append(g.Cells, exporter.Cell{Window: e.Window, Revision: &e.Revision})
-		}
-	}
-	for _, w := range schedule.Gaps(p.Input, project, spec) {
-		// A gap that lacks only its rows has an entry in the ledger.
-		if _, known := p.Ledger.Known(analytics.Key{Project: project, Granularity: spec.Granularity, Window: w}); !known {
-			g.Cells = append(g.Cells, exporter.Cell{Window: w})
-		}
-	}
-	slices.SortFunc(g.Cells, func(a, b exporter.Cell) int { return cmp.Compare(a.From, b.From) })
-	g.Count()
-	return g
-}
-
 // windows returns the newest windows, with their pages where those kept are of
 // the same reading.
-func (r *Reader) windows(ctx context.Context, l coverage.Ledger, projects []exporter.Project) (out []exporter.Window, err error) {
+func (r *Reader) windows(ctx context.Context, l coverage.Ledger, projects []view.Project) (out []view.Window, err error) {
 	lists, err := r.State.Pages(ctx, int(r.Config.TopPages))
 	if err != nil {
 		return nil, err
 	}
 	for _, p := range projects {
 		for _, g := range p.Grids {
-			rev := g.Newest()
+			rev := g.Newest
 			if rev == nil {
 				continue
 			}
-			w := exporter.Window{Revision: *rev}
+			w := view.Window{Revision: *rev}
 			if before := g.EndingAt(rev.From); before != nil {
 				w.Previous = &before.Totals
 			}
@@ -156,12 +110,12 @@ func (r *Reader) windows(ctx context.Context, l coverage.Ledger, projects []expo
 }
 
 // open returns the running windows that still run.
-func (r *Reader) open(ctx context.Context, out *exporter.Snapshot) error {
+func (r *Reader) open(ctx context.Context, out *view.Snapshot) error {
 	all, err := r.State.OpenWindows(ctx)
 	for _, w := range all {
 		wanted := slices.Contains(r.Config.Projects, w.Project) && slices.Contains(r.Config.OpenWindows, w.Granularity)
 		if wanted && !w.Complete(out.At) {
-			out.Open = append(out.Open, exporter.Open{Key: w.Key, Totals: w.Totals, ReadAt: w.ReadAt})
+			out.Open = append(out.Open, view.Open(w))
 		}
 	}
 	return err
@@ -169,16 +123,16 @@ func (r *Reader) open(ctx context.Context, out *exporter.Snapshot) error {
 
 // due counts what is due, and when the budget lets it be done. Neither the running
 // windows, which every run reads, nor those that wait are counted.
-func (r *Reader) due(ctx context.Context, p coverage.Plan, out *exporter.Snapshot) error {
+func (r *Reader) due(ctx context.Context, p coverage.Plan, out *view.Snapshot) error {
 	due := slices.DeleteFunc(p.Due, func(i schedule.Item) bool { return i.Reason == schedule.ReasonOpen })
-	counts := map[exporter.Due]int{}
+	counts := map[view.Due]int{}
 	for _, i := range due {
-		counts[exporter.Due{Project: i.Project, Granularity: i.Granularity, Reason: string(i.Reason)}]++
+		counts[view.Due{Project: i.Project, Granularity: i.Granularity, Reason: string(i.Reason)}]++
 	}
 	for _, project := range p.Input.Projects {
 		for _, spec := range p.Input.Specs {
 			for _, reason := range []schedule.Reason{schedule.ReasonMissing, schedule.ReasonSettle, schedule.ReasonUnverified} {
-				d := exporter.Due{Project: project, Granularity: spec.Granularity, Reason: string(reason)}
+				d := view.Due{Project: project, Granularity: spec.Granularity, Reason: string(reason)}
 				d.Count = counts[d]
 				out.Due = append(out.Due, d)
 			}
@@ -187,29 +141,26 @@ func (r *Reader) due(ctx context.Context, p coverage.Plan, out *exporter.Snapsho
 	if len(due) > 0 {
 		out.Finish = p.Budget.Finish(p.Ledger.Cost(due))
 	}
-	budget := func(name, project string, left coverage.Capacity) {
-		b := exporter.Budget{Name: name, Project: project, Limit: left.Limit, Remaining: left.Available, Next: left.Next}
-		out.Budgets = append(out.Budgets, b)
-	}
-	budget(coverage.AnalyticsBudget, "", p.Budget)
+	out.Budgets = []view.Budget{p.Budget.Budget}
 	if r.Config.PromptsDir == "" {
 		return nil
 	}
 	for _, project := range r.Config.Projects {
 		name := coverage.AgentBudget(project)
-		left, err := coverage.Remaining(ctx, r.State, name, int(r.Config.AgentBudget), time.Duration(r.Config.Timeout), out.At)
+		left, err := coverage.Remaining(ctx, r.State, name, int(r.Config.AgentBudget), out.At)
 		if err != nil {
 			return err
 		}
-		budget(name, project, left)
+		left.Project = project
+		out.Budgets = append(out.Budgets, left.Budget)
 	}
 	return nil
 }
 
-func (r *Reader) counters(ctx context.Context, out *exporter.Snapshot) error {
+func (r *Reader) counters(ctx context.Context, out *view.Snapshot) error {
 	counts, err := r.State.Counters(ctx)
 	for _, c := range counts {
-		counter := exporter.Counter{Name: c.Name, Labels: state.Pairs(c.Labels), Value: float64(c.Value)}
+		counter := view.Counter{Name: c.Name, Labels: state.Pairs(c.Labels), Value: float64(c.Value)}
 		if c.Name == state.JobCost {
 			counter.Name, counter.Value = strings.TrimPrefix(exporter.AgentJobCost, "docgauge_"), float64(c.Value)/1e6
 		}
@@ -219,13 +170,13 @@ func (r *Reader) counters(ctx context.Context, out *exporter.Snapshot) error {
 }
 
 // histograms gathers the buckets, which come sorted by name and labels.
-func (r *Reader) histograms(ctx context.Context, out *exporter.Snapshot) error {
+func (r *Reader) histograms(ctx context.Context, out *view.Snapshot) error {
 	observed, err := r.State.Histograms(ctx)
 	var name, labels string
 	for _, o := range observed {
 		if n := len(out.Histograms); n == 0 || o.Name != name || o.Labels != labels {
 			name, labels = o.Name, o.Labels
-			out.Histograms = append(out.Histograms, exporter.Histogram{Name: name, Labels: state.Pairs(labels), Buckets: map[int]uint64{}})
+			out.Histograms = append(out.Histograms, view.Histogram{Name: name, Labels: state.Pairs(labels), Buckets: map[int]uint64{}})
 		}
 		h := &out.Histograms[len(out.Histograms)-1]
 		h.Buckets[o.Bucket] = uint64(o.Count)
@@ -234,14 +185,14 @@ func (r *Reader) histograms(ctx context.Context, out *exporter.Snapshot) error {
 	return err
 }
 
-func (r *Reader) keys(ctx context.Context, out *exporter.Snapshot) error {
-	admin := exporter.Key{Name: docsapi.KeyAdmin}
+func (r *Reader) keys(ctx context.Context, out *view.Snapshot) error {
+	admin := view.Key{Name: docsapi.KeyAdmin}
 	if r.Config.APIKeyExpires.Set {
 		admin.Expires = r.Config.APIKeyExpires.Date.Time()
 	}
-	out.Keys = []exporter.Key{admin}
+	out.Keys = []view.Key{admin}
 	if r.Config.WriteAPIKey != "" {
-		out.Keys = append(out.Keys, exporter.Key{Name: docsapi.KeyWrite})
+		out.Keys = append(out.Keys, view.Key{Name: docsapi.KeyWrite})
 	}
 	for i := range out.Keys {
 		k := &out.Keys[i]
@@ -254,9 +205,9 @@ func (r *Reader) keys(ctx context.Context, out *exporter.Snapshot) error {
 }
 
 // sinks says when each sink last took a window, and how many it lacks.
-func (r *Reader) sinks(l coverage.Ledger, out *exporter.Snapshot) {
+func (r *Reader) sinks(l coverage.Ledger, out *view.Snapshot) {
 	for _, s := range r.Sinks {
-		sink := exporter.Sink{Name: s.Name(), Location: s.Location()}
+		sink := view.Sink{Name: s.Name(), Location: s.Location()}
 		for e := range l.All() {
 			at, owed := e.Sinks[s.Name()]
 			switch {
@@ -270,13 +221,13 @@ func (r *Reader) sinks(l coverage.Ledger, out *exporter.Snapshot) {
 	}
 }
 
-func (r *Reader) runs(ctx context.Context, out *exporter.Snapshot) error {
+func (r *Reader) runs(ctx context.Context, out *view.Snapshot) error {
 	runs, err := r.State.LastRuns(ctx, shownRuns)
 	if err != nil {
 		return err
 	}
 	for _, run := range runs {
-		out.Runs = append(out.Runs, Run(run))
+		out.Runs = append(out.Runs, view.Run(run))
 		if clock.IsFuture(run.Started, r.Now()) {
 			continue
 		}
@@ -289,11 +240,4 @@ func (r *Reader) runs(ctx context.Context, out *exporter.Snapshot) error {
 	}
 	out.LastSuccess, err = r.State.LastSuccess(ctx, r.Now())
 	return err
-}
-
-// Run returns a run of the state as pages show it.
-func Run(r state.Run) exporter.Run {
-	return exporter.Run{
-		Started: r.Started, Finished: r.Finished, Outcome: r.Outcome, Message: r.Message, Windows: r.Windows, Requests: r.Requests,
-	}
 }

@@ -9,64 +9,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/config"
-	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 func dayOf(project string, d analytics.Date) analytics.Key {
 	return analytics.Key{Project: project, Granularity: analytics.Day, Window: analytics.Window{From: d, To: d + 1}}
-}
-
-// TestGrid: the ledger's windows and the gaps, oldest first, each once.
-func TestGrid(t *testing.T) {
-	today := analytics.NewDate(2026, time.March, 10)
-	db, err := state.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	var revs []analytics.Revision
-	for _, r := range []analytics.Revision{
-		{Key: dayOf("a", today-2), Verified: true},
-		{Key: dayOf("a", today-3)},
-		{Key: dayOf("a", today-4), Settled: true, Verified: true, Rows: analytics.TotalsOnlyRows}, // rows are wanted
-		{Key: dayOf("a", today-40), Settled: true, Verified: true},                                // from before Since
-		{Key: dayOf("a", today), Settled: true, Verified: true},                                   // from a clock ahead of ours
-		{Key: dayOf("b", today-1), Settled: true, Verified: true},                                 // of another project
-	} {
-		r.Number = 1
-		revs = append(revs, r)
-	}
-	if err := db.Restore(t.Context(), "parquet", revs); err != nil {
-		t.Fatal(err)
-	}
-	c := config.Config{Projects: config.Projects{"a"}, Windows: config.Windows{{Granularity: analytics.Day}}, Since: config.OptionalDate{Date: today - 5, Set: true}, StateDir: t.TempDir()}
-	p, err := coverage.Selection{}.Plan(t.Context(), db, c, today.Time().Add(time.Hour), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := Projects(p)[0].Grids[0]
-	var cells []string
-	for _, c := range g.Cells {
-		text := c.From.String()
-		if c.Revision == nil {
-			text += " missing"
-		}
-		cells = append(cells, text)
-	}
-	want := []string{"2026-01-29", "2026-03-05 missing", "2026-03-06", "2026-03-07", "2026-03-08", "2026-03-09 missing"}
-	if diff := cmp.Diff(want, cells); diff != "" {
-		t.Error(diff)
-	}
-	g.Cells = nil
-	if diff := cmp.Diff(exporter.Grid{Granularity: analytics.Day, Known: 4, Missing: 2, Provisional: 2, Unverified: 1, Rowless: 1}, g); diff != "" {
-		t.Error(diff)
-	}
 }
 
 // TestSnapshotOfWhatWaits: a window that is set aside, and one whose rows are read
@@ -136,13 +88,13 @@ func TestSnapshotOfWhatWaits(t *testing.T) {
 	if diff := cmp.Diff([]analytics.Key{dayOf("a", today-1), dayOf("c", today-5)}, aside); diff != "" {
 		t.Errorf("set aside: %s", diff)
 	}
-	due := map[exporter.Due]bool{}
+	due := map[view.Due]bool{}
 	for _, d := range out.Due {
 		if d.Count > 0 {
 			due[d] = true
 		}
 	}
-	if diff := cmp.Diff(map[exporter.Due]bool{
+	if diff := cmp.Diff(map[view.Due]bool{
 		{Project: "a", Granularity: analytics.Day, Reason: "missing", Count: 1}: true, // today-3
 		{Project: "a", Granularity: analytics.Day, Reason: "settle", Count: 1}:  true, // today-4
 	}, due); diff != "" {
@@ -161,7 +113,7 @@ func TestSnapshotOfWhatWaits(t *testing.T) {
 	if diff := cmp.Diff(map[analytics.Date]time.Time{today - 2: (today + 2).Time()}, later); diff != "" {
 		t.Errorf("rows later: %s", diff)
 	}
-	for i, want := range []exporter.Window{{}, {MovedRows: 250, RepeatedRows: 7}, {}} {
+	for i, want := range []view.Window{{}, {MovedRows: 250, RepeatedRows: 7}, {}} {
 		if w := out.Windows[i]; w.MovedRows != want.MovedRows || w.RepeatedRows != want.RepeatedRows {
 			t.Errorf("%s: %d rows moved, %d repeated", w.Key, w.MovedRows, w.RepeatedRows)
 		}
@@ -171,7 +123,7 @@ func TestSnapshotOfWhatWaits(t *testing.T) {
 // TestCountPrompts: a wrong file that is of no configured project is counted too,
 // and a project that is not configured makes no series.
 func TestCountPrompts(t *testing.T) {
-	got := map[exporter.Prompts]bool{}
+	got := map[view.Prompts]bool{}
 	for _, p := range countPrompts([]string{"a", "b"}, []jobs.Planned{
 		{Project: "a", State: journal.Pending}, {Project: "a", State: journal.Pending}, {Project: "b", State: journal.Invalid},
 		{State: journal.Invalid}, {Project: "gone", State: journal.Invalid}, {Project: "gone", State: journal.Completed}, {State: journal.Pending},
@@ -180,7 +132,7 @@ func TestCountPrompts(t *testing.T) {
 			got[p] = true
 		}
 	}
-	want := map[exporter.Prompts]bool{
+	want := map[view.Prompts]bool{
 		{Project: "a", State: "pending", Count: 2}: true, {Project: "b", State: "invalid", Count: 1}: true, {State: "invalid", Count: 2}: true,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -205,7 +157,7 @@ func TestWaiting(t *testing.T) {
 	if len(got) != shownWaiting {
 		t.Errorf("%d prompts", len(got))
 	}
-	want := []exporter.Job{
+	want := []view.Job{
 		{Project: "a", Prompt: "first", Title: "First", State: "pending", Reason: "next"}, {Project: "a", Prompt: "again", State: "pending"},
 		{Project: "b", Prompt: "last", State: "pending"},
 	}
@@ -247,7 +199,7 @@ func TestReviews(t *testing.T) {
 		Config: config.Config{Projects: config.Projects{"a", "b"}, MaxOpenPulls: 4, JobCost: 1}, State: db,
 		Prompts: func(context.Context) Prompts { return Prompts{} },
 	}
-	out := exporter.Snapshot{At: now}
+	out := view.Snapshot{At: now}
 	if err := errors.Join(r.counters(t.Context(), &out), r.queue(t.Context(), &out)); err != nil {
 		t.Fatal(err)
 	}
@@ -261,17 +213,17 @@ func TestReviews(t *testing.T) {
 	if diff := cmp.Diff(want, counts); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]exporter.Review{{Project: "a", Merged: 2, Closed: 1, OldestOpen: at(-72)}, {Project: "b"}}, q.Reviews); diff != "" {
+	if diff := cmp.Diff([]view.Review{{Project: "a", Merged: 2, Closed: 1, OldestOpen: at(-72)}, {Project: "b"}}, q.Reviews); diff != "" {
 		t.Error(diff)
 	}
 	merges := out.Histograms[0]
-	if merges.Sum != 7200 || len(merges.Buckets) != 1 || merges.Buckets[exporter.Bucket(2*time.Hour)] != 1 {
+	if merges.Sum != 7200 || len(merges.Buckets) != 1 || merges.Buckets[view.Bucket(2*time.Hour)] != 1 {
 		t.Errorf("%+v", merges)
 	}
-	if c := q.Caps[2]; c != (exporter.Cap{Name: "open_pull_requests", Limit: 4, Used: 3}) { // l2, new, and a job at work
+	if c := q.Caps[2]; c != (view.Cap{Name: "open_pull_requests", Limit: 4, Used: 3}) { // l2, new, and a job at work
 		t.Errorf("%+v", c)
 	}
-	if diff := cmp.Diff([]exporter.Counter{{Name: "agent_job_cost_total", Labels: []string{"project", "a"}, Value: 0.5}}, out.Counters); diff != "" || !q.Costs {
+	if diff := cmp.Diff([]view.Counter{{Name: "agent_job_cost_total", Labels: []string{"project", "a"}, Value: 0.5}}, out.Counters); diff != "" || !q.Costs {
 		t.Error(diff)
 	}
 	for _, j := range q.Jobs {

@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"context"
 	"fmt"
 	"iter"
 	"os"
@@ -30,16 +31,16 @@ func check(t testing.TB, err error) {
 
 func openSpool(t testing.TB, dir string) *Spool {
 	t.Helper()
-	s, err := Open(dir, now)
+	s, err := Open(dir)
 	check(t, err)
 	return s
 }
 
-// openSmall opens a spool whose page logs spill when they hold so many rows.
-func openSmall(t testing.TB, dir string, runRows int) *Spool {
+// openSmall opens a spool that sorts page logs in parts of so many bytes.
+func openSmall(t testing.TB, dir string, partBytes int64) *Spool {
 	t.Helper()
 	s := openSpool(t, dir)
-	s.runRows = runRows
+	s.partBytes = partBytes
 	return s
 }
 
@@ -53,9 +54,11 @@ func begin(t testing.TB, s *Spool) *PageLog {
 
 // page returns page number i, with n rows.
 func page(i, n int) analytics.Page {
-	p := analytics.Page{Offset: i * 250, HasMore: i%2 == 0, Totals: analytics.Totals{Human: int64(i), AI: 1 << 40, Total: -1}}
+	p := analytics.Page{Offset: i * 250, HasMore: i%2 == 0, Totals: analytics.Totals{Human: int64(i), AI: 1 << 40,
+		Total: -1}}
 	for j := range n {
-		p.Rows = append(p.Rows, analytics.Row{Path: fmt.Sprintf("/%d/%d é\x00", (i*7919+j*31)%1000, i), Human: int64(i), AI: int64(j), Total: 1 << 62})
+		path := fmt.Sprintf("/%d/%d é\x00", (i*7919+j*31)%1000, i)
+		p.Rows = append(p.Rows, analytics.Row{Path: path, Human: int64(i), AI: int64(j), Total: 1 << 62})
 	}
 	return p
 }
@@ -65,10 +68,10 @@ func info(p analytics.Page) PageInfo {
 }
 
 // collect returns the rows as they would be sealed, and how many were left out.
-func collect(t testing.TB, s *sorter) ([]analytics.Row, int) {
+func collect(t testing.TB, l *PageLog) ([]analytics.Row, int) {
 	t.Helper()
-	duplicates := 0
-	return all(t, s.sorted(&duplicates)), duplicates
+	repeated := 0
+	return all(t, l.rows(context.Background(), &repeated)), repeated
 }
 
 func all(t testing.TB, rows iter.Seq2[analytics.Row, error]) []analytics.Row {

@@ -1,19 +1,15 @@
 package spool
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 )
@@ -26,7 +22,7 @@ func TestPageLogIsContinued(t *testing.T) {
 		f := begin(t, openSpool(t, dir))
 		check(t, f.Append(p))
 		want[p.Offset] = info(p)
-		if d := cmp.Diff(want, f.Pages()); d != "" {
+		if d := cmp.Diff(want, f.Pages); d != "" {
 			t.Errorf("pages (-want +got):\n%s", d)
 		}
 		if f.Reading() != 1 || f.Requests() != i+1 || !f.Started().Equal(now) {
@@ -34,7 +30,7 @@ func TestPageLogIsContinued(t *testing.T) {
 		}
 		check(t, f.Close())
 	}
-	rows, duplicates := collect(t, begin(t, openSpool(t, dir)).sorter)
+	rows, duplicates := collect(t, begin(t, openSpool(t, dir)))
 	if d := cmp.Diff(sortedRows(pages...), rows); d != "" || duplicates != 0 {
 		t.Errorf("%d duplicates; rows (-want +got):\n%s", duplicates, d)
 	}
@@ -65,7 +61,8 @@ func TestHeaderRules(t *testing.T) {
 				if tc.on {
 					want, started = 1, now
 				}
-				if rows, _ := collect(t, g.sorter); g.Requests() != want || len(rows) != 2*want || !g.Started().Equal(started) || g.Reading() != 1 {
+				rows, _ := collect(t, g)
+				if g.Requests() != want || len(rows) != 2*want || !g.Started().Equal(started) || g.Reading() != 1 {
 					t.Errorf("requests %d, rows %d, started %v", g.Requests(), len(rows), g.Started())
 				}
 				check(t, g.Close())
@@ -81,7 +78,7 @@ func TestLogOfAnotherKeyIsNotContinued(t *testing.T) {
 	check(t, f.Close())
 	other := key
 	other.Project = "prj_b"
-	check(t, os.Rename(f.path, filepath.Join(s.fetching, name(other)+".pages")))
+	check(t, os.Rename(f.path, filepath.Join(s.fetching, name(other)+suffix)))
 	g, err := s.Begin(other, 1, now, time.Time{})
 	check(t, err)
 	defer g.Close()
@@ -91,7 +88,7 @@ func TestLogOfAnotherKeyIsNotContinued(t *testing.T) {
 }
 
 func TestRestart(t *testing.T) {
-	s := openSmall(t, t.TempDir(), 3)
+	s := openSpool(t, t.TempDir())
 	f := begin(t, s)
 	check(t, f.Append(page(0, 5)))
 	check(t, f.Append(page(1, 5)))
@@ -102,7 +99,7 @@ func TestRestart(t *testing.T) {
 		if f.Reading() != 2 || f.Requests() != 3 || !f.Started().Equal(later) {
 			t.Errorf("attempt %d, requests %d, started %v", f.Reading(), f.Requests(), f.Started())
 		}
-		rows, _ := collect(t, f.sorter)
+		rows, _ := collect(t, f)
 		if d := cmp.Diff(sortedRows(page(0, 4)), rows); d != "" {
 			t.Errorf("rows (-want +got):\n%s", d)
 		}
@@ -122,38 +119,8 @@ func TestAppendTwiceCountsOnce(t *testing.T) {
 	if after, err := os.Stat(f.path); err != nil || after.Size() != before.Size() {
 		t.Errorf("the log grew from %d to %d bytes, %v", before.Size(), after.Size(), err)
 	}
-	if rows, duplicates := collect(t, f.sorter); len(rows) != 3 || duplicates != 0 || f.Requests() != 1 {
+	if rows, duplicates := collect(t, f); len(rows) != 3 || duplicates != 0 || f.Requests() != 1 {
 		t.Errorf("%d rows, %d duplicates, %d requests", len(rows), duplicates, f.Requests())
-	}
-}
-
-func TestConcurrentAppend(t *testing.T) {
-	s := openSmall(t, t.TempDir(), 50)
-	f := begin(t, s)
-	var all sync.WaitGroup
-	var pages []analytics.Page
-	for i := range 40 {
-		pages = append(pages, page(i, 20))
-	}
-	for i := range pages {
-		all.Go(func() {
-			if err := errors.Join(f.Append(pages[i]), f.Append(pages[i])); err != nil {
-				t.Error(err)
-			}
-			f.Pages()
-			f.Requests()
-			f.Reading()
-		})
-	}
-	all.Wait()
-	want := sortedRows(pages...)
-	for range 2 {
-		rows, duplicates := collect(t, f.sorter)
-		if d := cmp.Diff(want, rows); d != "" || duplicates != 0 {
-			t.Fatalf("%d duplicates; rows (-want +got):\n%s", duplicates, d)
-		}
-		check(t, f.Close())
-		f = begin(t, s)
 	}
 }
 
@@ -181,7 +148,7 @@ func logOf(t *testing.T) (content []byte, ends []int, pages []analytics.Page) {
 // that were written; it returns how many.
 func resume(t *testing.T, s *Spool, content []byte, pages []analytics.Page) int {
 	t.Helper()
-	check(t, os.WriteFile(filepath.Join(s.fetching, name(key)+".pages"), content, 0o600))
+	check(t, os.WriteFile(filepath.Join(s.fetching, name(key)+suffix), content, 0o600))
 	f, err := s.Begin(key, 1, now, time.Time{})
 	check(t, err)
 	defer f.Close()
@@ -190,10 +157,10 @@ func resume(t *testing.T, s *Spool, content []byte, pages []analytics.Page) int 
 	for _, p := range pages[:n] {
 		want[p.Offset] = info(p)
 	}
-	if d := cmp.Diff(want, f.Pages()); d != "" {
+	if d := cmp.Diff(want, f.Pages); d != "" {
 		t.Fatalf("pages (-want +got):\n%s", d)
 	}
-	if rows, _ := collect(t, f.sorter); !cmp.Equal(rows, sortedRows(pages[:n]...)) {
+	if rows, _ := collect(t, f); !cmp.Equal(rows, sortedRows(pages[:n]...)) {
 		t.Fatalf("rows are wrong: %v", rows)
 	}
 	// What is missing can be appended, and is there the next time.
@@ -203,7 +170,7 @@ func resume(t *testing.T, s *Spool, content []byte, pages []analytics.Page) int 
 	g, err := s.Begin(key, 1, now, time.Time{})
 	check(t, err)
 	defer g.Close()
-	if rows, _ := collect(t, g.sorter); g.Requests() != len(pages) || !cmp.Equal(rows, sortedRows(pages...)) {
+	if rows, _ := collect(t, g); g.Requests() != len(pages) || !cmp.Equal(rows, sortedRows(pages...)) {
 		t.Fatalf("after appending: %d pages, rows %v", g.Requests(), rows)
 	}
 	return n
@@ -253,7 +220,7 @@ func TestNothingComesBack(t *testing.T) {
 	content, ends, _ := logOf(t)
 	content[ends[0]+recordHead] ^= 1 // the first page
 	s := openSpool(t, t.TempDir())
-	check(t, os.WriteFile(filepath.Join(s.fetching, name(key)+".pages"), content, 0o600))
+	check(t, os.WriteFile(filepath.Join(s.fetching, name(key)+suffix), content, 0o600))
 	f := begin(t, s)
 	check(t, f.Append(page(0, 2)))
 	check(t, f.Close())
@@ -273,61 +240,34 @@ func mount(t *testing.T, options string) string {
 	return dir
 }
 
-// TestDiskFull while pages are written, with and without runs spilled.
 func TestDiskFull(t *testing.T) {
-	for _, run := range []int{1 << 20, 100} {
-		t.Run(fmt.Sprint(run), func(t *testing.T) {
-			dir := mount(t, "size=256k")
-			f := begin(t, openSmall(t, dir, run))
-			var pages []analytics.Page
-			var err error
-			for i := 0; err == nil; i++ {
-				pages = append(pages, page(i, 100))
-				err = f.Append(pages[i])
-			}
-			if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "spool:") {
-				t.Errorf("got %v", err)
-			}
-			if again := f.Append(page(99, 1)); again == nil {
-				t.Error("a page is appended after one in part")
-			}
-			check(t, f.Close())
-			s := openSmall(t, dir, run) // the next run; the disk has room again
-			check(t, syscall.Mount("none", dir, "tmpfs", syscall.MS_REMOUNT, "size=4m"))
-			g := begin(t, s)
-			n := g.Requests()
-			if n < len(pages)-1 || n == 0 {
-				t.Errorf("%d pages are left of %d", n, len(pages))
-			}
-			for _, p := range pages[n:] {
-				check(t, g.Append(p))
-			}
-			if rows, _ := collect(t, g.sorter); !cmp.Equal(rows, sortedRows(pages...)) {
-				t.Error("rows are wrong")
-			}
-			check(t, g.Close())
-		})
+	dir := mount(t, "size=256k")
+	f := begin(t, openSpool(t, dir))
+	var pages []analytics.Page
+	var err error
+	for i := 0; err == nil; i++ {
+		pages = append(pages, page(i, 100))
+		err = f.Append(pages[i])
 	}
-}
-
-// TestSpillFailure: a log whose rows could not be spilled is not sealed without them.
-func TestSpillFailure(t *testing.T) {
-	s := openSmall(t, t.TempDir(), 3)
-	f := begin(t, s)
-	check(t, os.Remove(s.tmp))
-	if err := f.Append(page(0, 5)); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("append: %v", err)
+	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "spool:") {
+		t.Errorf("got %v", err)
 	}
-	check(t, os.Mkdir(s.tmp, dirMode))
-	if err := f.Append(page(1, 1)); err == nil {
-		t.Error("append goes on")
-	}
-	if _, err := s.Seal(context.Background(), f, analytics.Revision{Key: key, Number: 1, ExportedAt: now}); err == nil {
-		t.Error("it is sealed")
+	if again := f.Append(page(99, 1)); again == nil {
+		t.Error("a page is appended after one in part")
 	}
 	check(t, f.Close())
-	if rows, _ := collect(t, begin(t, s).sorter); len(rows) != 5 {
-		t.Errorf("%d rows in the log", len(rows))
+	// The next run finds room on the disk again.
+	check(t, syscall.Mount("none", dir, "tmpfs", syscall.MS_REMOUNT, "size=4m"))
+	g := begin(t, openSpool(t, dir))
+	n := g.Requests()
+	if n < len(pages)-1 || n == 0 {
+		t.Errorf("%d pages are left of %d", n, len(pages))
+	}
+	for _, p := range pages[n:] {
+		check(t, g.Append(p))
+	}
+	if rows, _ := collect(t, g); !cmp.Equal(rows, sortedRows(pages...)) {
+		t.Error("rows are wrong")
 	}
 }
 
@@ -341,35 +281,9 @@ func TestBroken(t *testing.T) {
 	if err := f.Append(page(1, 2)); !errors.Is(err, f.broken) {
 		t.Errorf("append: %v", err)
 	}
-	if _, err := s.Seal(context.Background(), f, analytics.Revision{Key: key, Number: 1, ExportedAt: now}); !errors.Is(err, f.broken) {
+	if _, err := f.Seal(t.Context(), revisionOf(key, 1)); !errors.Is(err, f.broken) {
 		t.Errorf("seal: %v", err)
 	}
 	check(t, f.Restart(now))
 	check(t, f.Append(page(1, 2)))
-}
-
-// TestPageSet compares the set with a plain map.
-func TestPageSet(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var set pageSet
-		model := map[int]PageInfo{}
-		for range rapid.IntRange(0, 200).Draw(t, "pages") {
-			offset := rapid.IntRange(0, 130).Draw(t, "page") * analytics.PageRows
-			if rapid.IntRange(0, 9).Draw(t, "kind") == 0 {
-				offset = rapid.IntRange(0, 1<<62).Draw(t, "offset")
-			}
-			if _, there := model[offset]; there != set.has(offset) {
-				t.Fatalf("has(%d) = %v", offset, !there)
-			} else if there {
-				continue
-			}
-			p := PageInfo{Rows: 250 - rapid.IntRange(0, 1).Draw(t, "short"), HasMore: rapid.Bool().Draw(t, "more"),
-				Totals: analytics.Totals{Human: int64(rapid.IntRange(0, 1).Draw(t, "totals"))}}
-			model[offset] = p
-			set.put(offset, p)
-		}
-		if d := cmp.Diff(model, set.all()); d != "" || set.n != len(model) {
-			t.Fatalf("%d pages, want %d (-want +got):\n%s", set.n, len(model), d)
-		}
-	})
 }

@@ -17,7 +17,6 @@ import (
 const (
 	kindHeader = 'H' // JSON of header
 	kindPage   = 'P' // offset, hasMore, totals, rows
-	kindRows   = 'R' // rows: a block of a sorted run
 
 	recordHead = 8
 	// maxRecord is the longest payload. A page comes from a body of at most 16 MiB.
@@ -29,8 +28,12 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // errTorn marks the end of what can be trusted in a page log.
 var errTorn = errors.New("torn record")
 
-// writeRecord writes a record in one Write. record has recordHead free bytes
-// and then the payload.
+// newRecord reuses buf for a record of the given kind: free bytes for its head, then the payload.
+func newRecord(buf []byte, kind byte) []byte {
+	return append(append(buf[:0], make([]byte, recordHead)...), kind)
+}
+
+// writeRecord completes a record and writes it in one Write.
 func writeRecord(w io.Writer, record []byte) error {
 	payload := record[recordHead:]
 	if len(payload) > maxRecord {
@@ -42,56 +45,65 @@ func writeRecord(w io.Writer, record []byte) error {
 	return err
 }
 
-// newRecord reuses buf for a record of the given kind.
-func newRecord(buf []byte, kind byte) []byte {
-	return append(append(buf[:0], make([]byte, recordHead)...), kind)
+// recordReader reads the records of a file.
+type recordReader struct {
+	r    *bufio.Reader
+	left int64 // bytes of the file
+	buf  []byte
 }
 
-// readRecord reads into buf, which it may grow, and returns the payload: io.EOF
-// at a clean end, errTorn where the rest cannot be trusted.
-func readRecord(r *bufio.Reader, buf []byte) ([]byte, error) {
+func newRecordReader(r io.ReaderAt, size int64) *recordReader {
+	return &recordReader{r: bufio.NewReaderSize(io.NewSectionReader(r, 0, size), 1<<16), left: size}
+}
+
+// next returns the next payload, valid until the next call: io.EOF at a clean end, errTorn
+// where the rest cannot be trusted.
+func (r *recordReader) next() ([]byte, error) {
 	var head [recordHead]byte
-	if _, err := io.ReadFull(r, head[:]); err != nil {
-		if errors.Is(err, io.ErrUnexpectedEOF) {
-			return nil, errTorn
-		}
-		return nil, err
+	if r.left == 0 {
+		return nil, io.EOF
 	}
-	n := binary.LittleEndian.Uint32(head[:4])
-	if n == 0 || n > maxRecord {
+	if r.left < recordHead {
 		return nil, errTorn
 	}
-	buf, err := readBytes(r, buf[:0], int(n))
+	if err := r.read(head[:]); err != nil {
+		return nil, err
+	}
+	r.left -= recordHead
+	n := int64(binary.LittleEndian.Uint32(head[:4]))
+	if n == 0 || n > min(maxRecord, r.left) {
+		return nil, errTorn
+	}
+	r.buf = slices.Grow(r.buf[:0], int(n))[:n]
+	if err := r.read(r.buf); err != nil {
+		return nil, err
+	}
+	r.left -= n
+	if crc32.Checksum(r.buf, castagnoli) != binary.LittleEndian.Uint32(head[4:]) {
+		return nil, errTorn
+	}
+	return r.buf, nil
+}
+
+// read fills b. That the file has become shorter is damage.
+func (r *recordReader) read(b []byte) error {
+	_, err := io.ReadFull(r.r, b)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, errTorn
+		return errTorn
 	}
-	if err != nil {
-		return nil, err
-	}
-	if crc32.Checksum(buf, castagnoli) != binary.LittleEndian.Uint32(head[4:]) {
-		return nil, errTorn
-	}
-	return buf, nil
+	return err
 }
 
-// readBytes appends n bytes of r to buf. It allocates memory as bytes come, so
-// that a damaged length costs no more than the file has.
-func readBytes(r io.Reader, buf []byte, n int) ([]byte, error) {
-	for have := 0; have < n; {
-		step := min(n-have, max(have, 1<<16))
-		buf = slices.Grow(buf, step)[:have+step]
-		m, err := io.ReadFull(r, buf[have:])
-		have += m
-		if err != nil {
-			return buf[:have], err
-		}
+// appendPage appends a page to a record.
+func appendPage(b []byte, p analytics.Page) []byte {
+	b = binary.AppendUvarint(b, uint64(p.Offset))
+	var more byte
+	if p.HasMore {
+		more = 1
 	}
-	return buf, nil
-}
-
-func appendRows(b []byte, rows []analytics.Row) []byte {
-	b = binary.AppendUvarint(b, uint64(len(rows)))
-	for _, r := range rows {
+	b = appendCounts(append(b, more), p.Totals.Human, p.Totals.AI, p.Totals.Total)
+	b = binary.AppendUvarint(b, uint64(len(p.Rows)))
+	for _, r := range p.Rows {
 		b = binary.AppendUvarint(b, uint64(len(r.Path)))
 		b = append(b, r.Path...)
 		b = appendCounts(b, r.Human, r.AI, r.Total)
@@ -106,80 +118,56 @@ func appendCounts(b []byte, counts ...int64) []byte {
 	return b
 }
 
-func appendPage(b []byte, p analytics.Page) []byte {
-	b = binary.AppendUvarint(b, uint64(p.Offset))
-	var more byte
-	if p.HasMore {
-		more = 1
+// decodePage is the inverse of appendPage. It passes each row to visit; the path is valid only
+// during the call. After an error, some rows may have been passed on.
+func decodePage(
+	payload []byte, visit func(path []byte, counts analytics.Totals),
+) (page analytics.Page, rows int, err error) {
+	d := decoder{b: payload[1:]}
+	page.Offset = int(d.uvarint())
+	page.HasMore = string(d.take(1)) == "\x01"
+	page.Totals = d.totals()
+	n := d.uvarint()
+	if n > uint64(len(d.b)) {
+		d.bad = true
 	}
-	b = append(b, more)
-	b = appendCounts(b, p.Totals.Human, p.Totals.AI, p.Totals.Total)
-	return appendRows(b, p.Rows)
+	for ; uint64(rows) < n && !d.bad; rows++ {
+		path := d.take(d.uvarint())
+		if counts := d.totals(); !d.bad {
+			visit(path, counts)
+		}
+	}
+	if d.bad || len(d.b) > 0 {
+		return page, rows, fmt.Errorf("page record: %w", errTorn)
+	}
+	return page, rows, nil
 }
 
-// decoder reads a payload as one string, so that paths are slices of it.
 type decoder struct {
-	s   string
+	b   []byte
 	bad bool
 }
 
 func (d *decoder) uvarint() uint64 {
-	var v uint64
-	for i := 0; i < len(d.s) && i < binary.MaxVarintLen64; i++ {
-		v |= uint64(d.s[i]&0x7f) << (7 * i)
-		if d.s[i] < 0x80 {
-			d.s = d.s[i+1:]
-			return v
-		}
+	v, n := binary.Uvarint(d.b)
+	if n <= 0 {
+		d.bad = true
+		return 0
 	}
-	d.bad = true
-	return 0
+	d.b = d.b[n:]
+	return v
 }
 
-func (d *decoder) take(n uint64) string {
-	if n > uint64(len(d.s)) {
+func (d *decoder) take(n uint64) []byte {
+	if n > uint64(len(d.b)) {
 		d.bad = true
-		return ""
+		return nil
 	}
-	taken := d.s[:n]
-	d.s = d.s[n:]
+	taken := d.b[:n]
+	d.b = d.b[n:]
 	return taken
 }
 
 func (d *decoder) totals() analytics.Totals {
 	return analytics.Totals{Human: int64(d.uvarint()), AI: int64(d.uvarint()), Total: int64(d.uvarint())}
-}
-
-func (d *decoder) row() analytics.Row {
-	path := d.take(d.uvarint())
-	t := d.totals()
-	return analytics.Row{Path: path, Human: t.Human, AI: t.AI, Total: t.Total}
-}
-
-// rows reads rows to the end of the payload.
-func (d *decoder) rows(into []analytics.Row) ([]analytics.Row, error) {
-	n := d.uvarint()
-	if d.bad || n > uint64(len(d.s)) {
-		return into, errTorn
-	}
-	for i := uint64(0); i < n && !d.bad; i++ {
-		into = append(into, d.row())
-	}
-	if d.bad || d.s != "" {
-		return into, errTorn
-	}
-	return into, nil
-}
-
-func decodePage(payload []byte) (analytics.Page, error) {
-	d := &decoder{s: string(payload[1:])}
-	p := analytics.Page{Offset: int(d.uvarint())}
-	p.HasMore = d.take(1) == "\x01"
-	p.Totals = d.totals()
-	rows, err := d.rows(nil)
-	p.Rows = rows
-	if err != nil {
-		return p, fmt.Errorf("page record: %w", err)
-	}
-	return p, nil
 }

@@ -1,24 +1,23 @@
-// Package spool holds windows on their way from the API to the sinks: the pages
-// of windows under way (page logs), and sealed window files that not every sink
-// has yet.
+// Package spool holds windows on their way from the API to the sinks, as logs of their pages.
 //
 // Layout, below the state directory:
 //
-//	spool/fetching/<project>.<granularity>.<from>_<to>.pages   page log
-//	spool/sealed/<project>.<granularity>.<from>_<to>.r<n>.parquet
-//	spool/tmp/                                                 emptied by Open
+//	spool/fetching/<project>.<granularity>.<from>_<to>.pages       being read
+//	spool/waiting/<project>.<granularity>.<from>_<to>.r<n>.pages   in the ledger, and a sink lacks it
+//	spool/tmp/                                                     emptied by Open
 //
-// Invariant: a file in sealed/ was whole and on disk when it got its name, and its CRC
-// is checked each time it is read. A page log may end in the middle of a record, as its
-// process may have died there; what comes before that is sound, checked by CRC. Memory
-// does not grow with the number of rows.
+// Invariant: a page log returns exactly what was appended, checked by CRC each time it is
+// read. A log may end in the middle of a record, as its process may have died there; what
+// comes before that is sound. Memory does not grow with the number of rows.
+//
+// A page log is the only durable form of a window before the sinks have it. The window file
+// that they get is made from the log when it is needed.
 //
 // The package does not know what is due or which sink wants what. One process at a time
-// uses it (the exporter's lock).
+// changes the spool (the exporter's lock).
 package spool
 
 import (
-	"bufio"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -26,74 +25,52 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"iter"
 	"os"
 	"path/filepath"
-	"strings"
-	"sync"
-	"sync/atomic"
+	"slices"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/archive"
-	"github.com/docgauge/docgauge/internal/durable"
 )
 
 const (
 	dirMode = 0o700
-	// staleAfter is the age at which a page log that no run continued is removed.
+	// staleAfter is the age at which a reading that no run continued is abandoned.
 	staleAfter = 7 * 24 * time.Hour
-	// sealedSuffix tells sealed windows from damaged ones that were put aside.
-	sealedSuffix = ".parquet"
+	suffix     = ".pages"
 )
 
 // Spool is an open spool directory.
 type Spool struct {
-	fetching, sealed, tmp string
-	// runRows and runBytes, of paths, bound the rows that a page log holds in memory.
-	runRows, runBytes int
-
-	mu sync.Mutex // guards idle
-	// idle are empty files in tmp for page logs to come: to make and remove a file for
-	// each window costs more than to write and read it. retired counts those there were.
-	idle    []idleFile
-	retired atomic.Int64
+	fetching, waiting, tmp string
+	partBytes              int64
 }
 
-type idleFile struct {
-	file *os.File
-	path string
-}
-
-// Open makes the spool below stateDir if it is not there, and removes what
-// a killed process left unfinished.
-func Open(stateDir string, now time.Time) (*Spool, error) {
+// Open makes the spool below stateDir if it does not exist, and removes the temporary files
+// that a killed process left.
+func Open(stateDir string) (*Spool, error) {
 	root := filepath.Join(stateDir, "spool")
 	s := &Spool{
-		fetching: filepath.Join(root, "fetching"), sealed: filepath.Join(root, "sealed"), tmp: filepath.Join(root, "tmp"),
-		runRows: 1 << 15, runBytes: 4 << 20,
+		fetching: filepath.Join(root, "fetching"), waiting: filepath.Join(root, "waiting"),
+		tmp:       filepath.Join(root, "tmp"),
+		partBytes: partBytes,
 	}
 	if err := os.RemoveAll(s.tmp); err != nil {
-		return nil, fmt.Errorf("spool: %w", err)
+		return nil, wrapped(err)
 	}
-	for _, dir := range []string{s.fetching, s.sealed, s.tmp} {
+	for _, dir := range []string{s.fetching, s.waiting, s.tmp} {
 		if err := os.MkdirAll(dir, dirMode); err != nil {
-			return nil, fmt.Errorf("spool: %w", err)
+			return nil, wrapped(err)
 		}
 	}
-	return s, eachFile(s.fetching, func(path string, info fs.FileInfo) error {
-		if now.Sub(info.ModTime()) < staleAfter {
-			return nil
-		}
-		return os.Remove(path)
-	})
+	return s, nil
 }
 
-// eachFile calls f for the files of dir, except for those that vanish meanwhile.
+// eachFile calls f for the files of dir, except for those that vanish during the call.
 func eachFile(dir string, f func(path string, info fs.FileInfo) error) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return fmt.Errorf("spool: %w", err)
+		return wrapped(err)
 	}
 	for _, e := range entries {
 		info, err := e.Info()
@@ -101,7 +78,7 @@ func eachFile(dir string, f func(path string, info fs.FileInfo) error) error {
 			err = f(filepath.Join(dir, e.Name()), info)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("spool: %w", err)
+			return wrapped(err)
 		}
 	}
 	return nil
@@ -119,186 +96,72 @@ func name(k analytics.Key) string {
 	return fmt.Sprintf("%s.%s.%s_%s", k.Project, k.Granularity, k.From, k.To)
 }
 
-// sealedPath is where a sealed revision is, logPath where the page log of a window is.
-func sealedPath(dir string, rev analytics.Revision) string {
-	return filepath.Join(dir, fmt.Sprintf("%s.r%d%s", name(rev.Key), rev.Number, sealedSuffix))
+func revisionName(k analytics.Key, number int32) string {
+	return fmt.Sprintf("%s.r%d", name(k), number)
 }
 
-func logPath(dir string, k analytics.Key) string { return filepath.Join(dir, name(k)+".pages") }
-
-// Sealed is a sealed window file in the spool. Its CRC is checked each time it is opened or
-// its rows are ranged over, so that no sink gets a damaged one; that costs little compared
-// with what a sink does with it.
-type Sealed struct{ file *archive.File }
-
-// ErrDamaged: a sealed window file is not what it was when it was sealed. It must
-// be put aside (see [Spool.PutAside]), so that its window is due again.
-var ErrDamaged = errors.New("damaged window file")
-
-// Revision describes the window.
-func (w *Sealed) Revision() analytics.Revision { return w.file.Revision() }
-
-// Checksum is that of the rows; see [archive.File.Checksum].
-func (w *Sealed) Checksum() string { return w.file.Checksum() }
-
-// Path is where the file is.
-func (w *Sealed) Path() string { return w.file.Path() }
-
-// IsHeld reports whether the file is only in memory, made by [Spool.Hold].
-func (w *Sealed) IsHeld() bool { return w.file.InMemory() }
-
-// Open opens the file for reading; ErrDamaged if it must not be read.
-func (w *Sealed) Open() (io.ReadCloser, error) {
-	if err := w.test(); err != nil {
-		return nil, err
-	}
-	return w.file.Open()
+func waitingPath(dir string, k analytics.Key, number int32) string {
+	return filepath.Join(dir, revisionName(k, number)+suffix)
 }
 
-// Rows yields the rows; ErrDamaged before the first if they must not be read.
-func (w *Sealed) Rows() iter.Seq2[analytics.Row, error] {
-	return func(yield func(analytics.Row, error) bool) {
-		if err := w.test(); err != nil {
-			yield(analytics.Row{}, err)
-			return
-		}
-		w.file.Rows()(yield)
-	}
-}
-
-func (w *Sealed) test() error {
-	if w.IsHeld() {
-		return nil
-	}
-	return damaged(w.file.Intact())
-}
-
-// damaged tells damage from a file that cannot be opened or read at all.
-func damaged(err error) error {
-	if _, unread := errors.AsType[*fs.PathError](err); err == nil || unread {
-		return wrapped(err)
-	}
-	return fmt.Errorf("spool: %w: %w", ErrDamaged, err)
-}
-
-func open(path string) (*Sealed, error) {
-	file, err := archive.Open(path)
-	if err != nil {
-		return nil, damaged(err)
-	}
-	w := &Sealed{file}
-	return w, w.test()
-}
-
-// Seal turns a complete page log into a sealed window file, described by rev
-// (whose Rows are counted here). ErrDuplicate if rev is to be verified and a
-// path came twice: nothing is sealed then. The page log stays until Discard.
-func (s *Spool) Seal(ctx context.Context, l *PageLog, rev analytics.Revision) (*Sealed, error) {
-	final := sealedPath(s.sealed, rev)
-	staged := filepath.Join(s.tmp, filepath.Base(final)+".tmp")
-	if err := os.Remove(staged); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("spool: %w", err)
-	}
-	err := l.encode(ctx, rev, func(rows iter.Seq2[analytics.Row, error]) error {
-		_, err := archive.Write(staged, rev, rows)
-		return err
-	})
-	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(staged))
-	}
-	if err := durable.Rename(staged, final); err != nil {
-		return nil, fmt.Errorf("spool: %w", err)
-	}
-	return open(final)
-}
-
-// Hold is Seal into memory, for a page log of one page: the window has no file. Until it
-// is where it shall be, or Seal has given it a file, the page log must stay, from which it
-// can be made again.
-func (s *Spool) Hold(ctx context.Context, l *PageLog, rev analytics.Revision) (w *Sealed, err error) {
-	return w, l.encode(ctx, rev, func(rows iter.Seq2[analytics.Row, error]) error {
-		file, err := archive.Encode(rev, rows)
-		w = &Sealed{file}
-		return err
-	})
-}
-
-// List returns the sealed windows, in name order. A damaged file is renamed, so
-// that it is found only once, and returned in damaged. That a file cannot be opened
-// or read at all is not damage but an error.
-func (s *Spool) List(ctx context.Context) (whole []*Sealed, damaged []error, err error) {
-	err = eachFile(s.sealed, func(path string, _ fs.FileInfo) error {
-		if !strings.HasSuffix(path, sealedSuffix) {
-			return ctx.Err()
-		}
-		w, err := open(path)
-		if errors.Is(err, ErrDamaged) {
-			damaged = append(damaged, err)
-			return errors.Join(putAside(path), ctx.Err())
-		}
-		if err != nil {
-			return err
-		}
-		whole = append(whole, w)
-		return ctx.Err()
-	})
-	return whole, damaged, err
-}
-
-// PutAside renames a damaged file, so that it is found only once.
-func (s *Spool) PutAside(w *Sealed) error { return wrapped(putAside(w.Path())) }
-
-func putAside(path string) error { return os.Rename(path, path+".damaged") }
-
-// Remove removes a sealed window from the spool.
-func (s *Spool) Remove(w *Sealed) error {
-	if err := os.Remove(w.Path()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("spool: %w", err)
-	}
-	return nil
-}
-
-// Size returns the bytes that sealed windows occupy, without damaged ones.
-func (s *Spool) Size() (int64, error) {
-	var sum int64
-	err := eachFile(s.sealed, func(path string, info fs.FileInfo) error {
-		if strings.HasSuffix(path, sealedSuffix) {
-			sum += info.Size()
-		}
+// Size returns the bytes of the windows that wait for a sink.
+func (s *Spool) Size() (sum int64, err error) {
+	err = eachFile(s.waiting, func(_ string, info fs.FileInfo) error {
+		sum += info.Size()
 		return nil
 	})
 	return sum, err
 }
 
-// UnderWay is a window whose reading was begun and is not complete.
+// UnderWay is a window in the spool.
 type UnderWay struct {
-	// Key is analytics.Key.String of the window.
-	Key      string
+	analytics.Key
 	Revision int32
 	// Reading counts the readings of the window for that revision, from 1.
 	Reading int
 	Started time.Time
-	Pages   int
+	// Pages counts the pages in the log, without reading them.
+	Pages int
+	// Waiting: the window is complete, was in the ledger, and waits for a sink.
+	Waiting bool
+
+	path     string
+	appended time.Time
 }
+
+// IsStale reports whether no run has continued the reading for a week.
+func (u UnderWay) IsStale(now time.Time) bool { return now.Sub(u.appended) >= staleAfter }
 
 // ListUnderWay returns the windows below stateDir whose reading was begun. It changes
 // nothing, as other processes may be at work there. A page log that cannot be
-// trusted, or that vanishes meanwhile, is left out.
+// trusted, or that vanishes during the call, is left out.
 func ListUnderWay(stateDir string) ([]UnderWay, error) {
 	all, err := listLogs(filepath.Join(stateDir, "spool", "fetching"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	return all, err
+	return slices.DeleteFunc(all, func(u UnderWay) bool { return u.Pages == 0 }), err
 }
 
-// Logs is ListUnderWay of this spool.
-func (s *Spool) Logs() ([]UnderWay, error) { return listLogs(s.fetching) }
+// Logs returns the windows that wait for a sink, and those whose reading was begun: of a log
+// that cannot be trusted, without a page.
+func (s *Spool) Logs() ([]UnderWay, error) {
+	waiting, err := listLogs(s.waiting)
+	if err != nil {
+		return nil, err
+	}
+	for i := range waiting {
+		waiting[i].Waiting = true
+	}
+	fetching, err := listLogs(s.fetching)
+	return append(waiting, fetching...), err
+}
 
 func listLogs(dir string) (all []UnderWay, err error) {
-	err = eachFile(dir, func(path string, _ fs.FileInfo) error {
-		u, err := countPages(path)
-		if u.Pages > 0 {
+	err = eachFile(dir, func(path string, info fs.FileInfo) error {
+		u, err := countPages(path, info.Size())
+		u.path, u.appended = path, info.ModTime()
+		if err == nil {
 			all = append(all, u)
 		}
 		return err
@@ -308,27 +171,27 @@ func listLogs(dir string) (all []UnderWay, err error) {
 
 // countPages reads the header of a page log and counts the pages after it by their
 // lengths, without reading them: a log can be large.
-func countPages(path string) (u UnderWay, err error) {
+func countPages(path string, size int64) (u UnderWay, err error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return u, err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	payload, err := readRecord(bufio.NewReader(file), nil)
-	var h header
-	switch {
-	case errors.Is(err, io.EOF) || errors.Is(err, errTorn):
-		return u, nil
-	case err != nil:
-		return u, err
-	case payload[0] != kindHeader || json.Unmarshal(payload[1:], &h) != nil:
+	payload, err := newRecordReader(file, size).next()
+	if errors.Is(err, io.EOF) || errors.Is(err, errTorn) {
 		return u, nil
 	}
-	info, err := file.Stat()
 	if err != nil {
 		return u, err
 	}
-	u = UnderWay{Key: h.Key, Revision: h.Revision, Reading: h.Reading, Started: h.Started}
+	var h header
+	if payload[0] != kindHeader || json.Unmarshal(payload[1:], &h) != nil {
+		return u, nil
+	}
+	u = UnderWay{Revision: h.Revision, Reading: h.Reading, Started: h.Started}
+	if u.Key, err = analytics.ParseKey(h.Key); err != nil {
+		return UnderWay{}, nil //nolint:nilerr // the log cannot be trusted
+	}
 	var head [recordHead + 1]byte
 	for at := int64(recordHead + len(payload)); ; u.Pages++ {
 		if _, err := file.ReadAt(head[:], at); errors.Is(err, io.EOF) {
@@ -337,8 +200,61 @@ func countPages(path string) (u UnderWay, err error) {
 			return u, err
 		}
 		n := binary.LittleEndian.Uint32(head[:4])
-		if at += recordHead + int64(n); n == 0 || at > info.Size() || head[recordHead] != kindPage {
+		if at += recordHead + int64(n); n == 0 || at > size || head[recordHead] != kindPage {
 			return u, nil
 		}
 	}
+}
+
+// Remove removes a log that Logs has listed.
+func (s *Spool) Remove(u UnderWay) error { return wrapped(os.Remove(u.path)) }
+
+// Return moves a waiting window, which the ledger does not know any more, back to those that
+// are being read: its reading is complete.
+func (s *Spool) Return(u UnderWay) error {
+	return wrapped(os.Rename(u.path, filepath.Join(s.fetching, name(u.Key)+suffix)))
+}
+
+// Holds reports whether the spool below stateDir has all pages of the revision. It changes
+// nothing, and another process may use the spool. An error means that the answer is unknown.
+func Holds(stateDir string, rev analytics.Revision) (bool, error) {
+	root := filepath.Join(stateDir, "spool")
+	// In this order, because a window moves from the first to the second.
+	for _, path := range []string{
+		filepath.Join(root, "fetching", name(rev.Key)+suffix),
+		waitingPath(filepath.Join(root, "waiting"), rev.Key, rev.Number),
+	} {
+		l, err := (&Spool{partBytes: partBytes}).open(path, os.O_RDONLY)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return false, err
+		}
+		has, err := l.Has(rev)
+		if err = errors.Join(err, l.Close()); has || err != nil {
+			return has, err
+		}
+	}
+	return false, nil
+}
+
+// Has reports whether the log has all rows of a revision.
+func (l *PageLog) Has(rev analytics.Revision) (bool, error) {
+	if l.head.Key != rev.Key.String() || l.head.Revision != rev.Number || !l.head.Started.Equal(rev.ExportedAt) ||
+		len(l.Pages) == 0 {
+		return false, nil
+	}
+	if rev.TotalsOnly() {
+		return true, nil
+	}
+	repeated := 0
+	rows := int64(0)
+	for _, err := range l.rows(context.Background(), &repeated) {
+		if err != nil {
+			return false, err
+		}
+		rows++
+	}
+	return rows == rev.Rows, nil
 }

@@ -9,25 +9,74 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/format"
 )
 
-// general are the findings about whole sinks.
-func (w *view) general() []Finding {
+// Kind is the kind of a finding. Faults have the kinds of [sinks.FaultKind].
+type Kind string
+
+const (
+	missing     Kind = "missing"     // the sink does not show it
+	extra       Kind = "extra"       // the ledger does not know it
+	otherRev    Kind = "revision"    // another revision is shown
+	otherRows   Kind = "rows"        // not as many rows as were committed
+	otherTotals Kind = "totals"      // other site totals are shown
+	otherSum    Kind = "checksum"    // other rows are shown
+	implausible Kind = "implausible" // counts that contradict each other
+	suspect     Kind = "suspect"     // pages that add up to less than the site
+	unlisted    Kind = "unlisted"    // the sink could not be inspected
+)
+
+// Finding is something wrong with one window.
+type Finding struct {
+	// Key is the window; empty for a finding about the whole sink.
+	Key analytics.Key
+	// Sink is where; empty for counts that the service sent.
+	Sink   string
+	Kind   Kind
+	Detail string
+	Remedy Remedy
+	// From is the sink that Remedy copies from.
+	From string
+	// Rows is how many rows the window has, for Remedy Read.
+	Rows int64
+	// emptied: the sink shows none of its windows.
+	emptied bool
+}
+
+// Report lists the findings.
+type Report struct {
+	// Windows counts those that the ledger has in scope, Shown those that each sink shows.
+	Windows int
+	Shown   map[string]int
+	// Findings are in the order of their windows.
+	Findings []Finding
+	// Remarks are of kind suspect: nothing is damaged, and nothing has to be done.
+	Remarks []Finding
+	// Busy are windows that were written each time while they were inspected.
+	Busy []analytics.Key
+	// unrecorded are revisions that a sink shows whole, by sink, and the ledger does not say so.
+	unrecorded map[string][]analytics.Revision
+}
+
+// ofSinks returns the findings about whole sinks.
+func (w *survey) ofSinks() []Finding {
 	out := w.strays
 	for _, name := range w.order {
 		if err := w.unlisted[name]; err != nil {
-			out = append(out, Finding{Sink: name, Kind: Unlisted, Detail: err.Error(), Remedy: ByHand})
+			out = append(out, Finding{Sink: name, Kind: unlisted, Detail: err.Error(), Remedy: byHand})
 		}
 		if n := w.emptied(name); n > 0 {
-			out = append(out, Finding{Sink: name, Kind: Unlisted, Remedy: ByHand, emptied: true, Detail: fmt.Sprintf(
-				"it shows nothing, and the ledger says that it has %d windows: is it the right place, and mounted? %s", n, ifEmptied)})
+			out = append(out, Finding{Sink: name, Kind: unlisted, Remedy: byHand, emptied: true, Detail: fmt.Sprintf(
+				"it shows nothing, and the ledger says that it has %d windows: is it the right place, and mounted? %s",
+				n, adviceEmptied)})
 		}
 	}
 	return out
 }
 
-// keys are all windows of the view.
-func (w *view) keys() []analytics.Key {
+// keys returns all windows of the survey.
+func (w *survey) keys() []analytics.Key {
 	all := map[analytics.Key]bool{}
 	for key := range w.ledger {
 		all[key] = true
@@ -44,104 +93,93 @@ func (w *view) keys() []analytics.Key {
 }
 
 // findings compares each window, in the sinks to verify.
-func (w *view) findings() (out []Finding) {
-	chosen := w.chosen()
+func (w *survey) findings() (out []Finding) {
 	for _, key := range w.keys() {
-		var found []Finding
-		for _, s := range chosen {
-			found = append(found, w.compare(key, s.Name())...)
+		first := len(out)
+		for _, s := range w.chosen() {
+			out = append(out, w.compare(key, s.Name())...)
 		}
-		if len(found) == 0 {
+		if len(out) == first {
 			continue
 		}
 		p := w.plan(key)
-		for i := range found {
-			found[i].Remedy, found[i].From, found[i].Rows = p.remedy, p.from, p.rows
+		for i := first; i < len(out); i++ {
+			out[i].Remedy, out[i].From, out[i].Rows = p.remedy, p.from(), p.rows
 		}
-		out = append(out, found...)
 	}
 	return out
 }
 
-// compare returns what is wrong with a window in a sink.
-func (w *view) compare(key analytics.Key, sink string) []Finding {
+// compare returns the findings of a window in a sink.
+func (w *survey) compare(key analytics.Key, sink string) (out []Finding) {
 	e, known := w.ledger[key]
 	shown, there := w.shown[sink][key]
 	fault, faulty := w.faults[sink][key]
-	found := func(kind Kind, detail string, args ...any) Finding {
-		return Finding{Key: key, Sink: sink, Kind: kind, Detail: fmt.Sprintf(detail, args...)}
+	found := func(kind Kind, detail string, args ...any) []Finding {
+		return append(out, Finding{Key: key, Sink: sink, Kind: kind, Detail: fmt.Sprintf(detail, args...)})
 	}
 	switch {
-	case known && !e.has(sink) && w.held[key]:
+	case known && !has(e, sink) && w.spooled[key]:
 		return nil // the next export delivers it
 	case faulty:
-		return []Finding{found(Kind(fault.Kind), "%s", fault.Err)}
-	case !there && known && w.unlisted[sink] != nil:
+		return found(Kind(fault.Kind), "%s", fault.Err)
+	case !there && (!known || w.unlisted[sink] != nil):
 		return nil // it may be there
-	case !there && known && e.has(sink):
-		return []Finding{found(Missing, "revision %d, committed at %s, is gone", e.Number, clock(e.Sinks[sink]))}
-	case !there && known && e.owed(sink):
-		return []Finding{found(Missing, "revision %d was not delivered to this sink, and is no longer in the spool", e.Number)}
-	case !there && known && e.lost():
-		return []Finding{found(Missing, "revision %d is lost", e.Number)}
-	case !there && known:
-		return []Finding{found(Missing, "revision %d was never delivered to this sink", e.Number)}
+	case !there && has(e, sink):
+		return found(missing, "revision %d, committed at %s, is gone", e.Number, clock(e.Sinks[sink]))
+	case !there && owes(e, sink):
+		return found(missing, "revision %d was not delivered to this sink, and is no longer in the spool", e.Number)
+	case !there && e.Lost():
+		return found(missing, "revision %d is lost", e.Number)
 	case !there:
-		return nil
+		return found(missing, "revision %d was never delivered to this sink", e.Number)
 	case !known:
-		return []Finding{found(Extra, "the ledger does not know it: %s", said(shown.Revision))}
+		return found(extra, "the ledger does not know it: %s", describe(shown.Revision))
 	case !sameReading(shown.Revision, e.Revision):
-		return []Finding{found(Reading, "%s is shown; the ledger has %s", said(shown.Revision), said(e.Revision))}
+		return found(otherRev, "%s is shown; the ledger has %s", describe(shown.Revision), describe(e.Revision))
 	}
-	var out []Finding
-	switch ref := w.reference(key); {
+	checksum, by := w.reference(key)
+	switch {
 	case shown.Rows != e.Rows:
-		out = append(out, found(Rows, "%s are announced; the ledger has %s", rowCount(shown.Rows), rowCount(e.Rows)))
+		out = found(otherRows, "%s are announced; the ledger has %s", rowCount(shown.Rows), rowCount(e.Rows))
 	case shown.Sum.Rows != max(e.Rows, 0):
-		out = append(out, found(Rows, "%s are shown; %s were committed", rowCount(shown.Sum.Rows), rowCount(max(e.Rows, 0))))
+		out = found(otherRows, "%s are shown; %s were committed", rowCount(shown.Sum.Rows), rowCount(max(e.Rows, 0)))
 	case e.TotalsOnly():
-	case ref.checksum != "" && ref.checksum != shown.Sum.Checksum.String():
-		out = append(out, found(Checksum, "the rows have the checksum %s; %s %s", shown.Sum.Checksum, ref.by, ref.checksum))
-	case ref.checksum == "" && ref.other != "":
-		out = append(out, found(Checksum, "the rows are not the same in %s, and nothing tells which are right", ref.other))
+	case checksum != "" && checksum != shown.Sum.Checksum.String():
+		out = found(otherSum, "the rows have the checksum %s; %s %s", shown.Sum.Checksum, by, checksum)
+	case checksum == "" && by != "":
+		out = found(otherSum, "the rows differ between %s, and nothing says which are right", by)
 	}
 	if shown.Totals != e.Totals {
-		out = append(out, found(Totals, "%s are shown; the ledger has %s", totals(shown.Totals), totals(e.Totals)))
+		out = found(otherTotals, "%s are shown; the ledger has %s", totals(shown.Totals), totals(e.Totals))
 	}
 	return out
 }
 
-// taken returns the windows that a sink shows as the ledger has them although the ledger does
-// not say that it has them: a process was killed between the two.
-func (w *view) taken() (out []delivery) {
+// unrecorded returns, by sink, the windows that a sink shows as the ledger has them although
+// the ledger does not say that the sink has them: a process was killed between the two.
+func (w *survey) unrecorded() map[string][]analytics.Revision {
+	out := map[string][]analytics.Revision{}
 	for key, e := range w.ledger {
 		for _, name := range w.order {
-			if _, there := w.shown[name][key]; there && !e.has(name) && !w.held[key] && len(w.compare(key, name)) == 0 {
-				out = append(out, delivery{e.Revision, name})
+			_, there := w.shown[name][key]
+			if there && !has(e, name) && !w.spooled[key] && len(w.compare(key, name)) == 0 {
+				out[name] = append(out[name], e.Revision)
 			}
 		}
 	}
 	return out
 }
 
-// reference is the checksum that the rows of a window must have.
-type reference struct {
-	checksum, by string
-	// other names the sinks that disagree, where nothing says which is right.
-	other string
-}
-
-// reference takes the checksum from the ledger, or else from a sink that keeps it
-// beside the rows; or else it compares the sinks that show the same revision.
-func (w *view) reference(key analytics.Key) reference {
-	e, known := w.ledger[key]
-	if !known {
-		return reference{}
-	}
+// reference returns the checksum that the rows of a known window must have, and who says so:
+// the ledger, or else a sink that keeps it beside the rows. Otherwise it compares the sinks that
+// show the same revision: without a checksum, by names those that disagree.
+func (w *survey) reference(key analytics.Key) (checksum, by string) {
+	e := w.ledger[key]
 	if e.Checksum != "" {
-		return reference{checksum: e.Checksum, by: "the ledger has"}
+		return e.Checksum, "the ledger has"
 	}
-	var of []string
+	var whole []string
 	sums := map[analytics.Checksum]bool{}
 	for _, name := range w.order {
 		shown, there := w.shown[name][key]
@@ -149,15 +187,14 @@ func (w *view) reference(key analytics.Key) reference {
 			continue
 		}
 		if shown.Checksum != "" {
-			return reference{checksum: shown.Checksum, by: name + " keeps"}
+			return shown.Checksum, name + " keeps"
 		}
-		of = append(of, name)
-		sums[shown.Sum.Checksum] = true
+		whole, sums[shown.Sum.Checksum] = append(whole, name), true
 	}
 	if len(sums) > 1 {
-		return reference{other: strings.Join(of, " and ")}
+		return "", strings.Join(whole, " and ")
 	}
-	return reference{}
+	return "", ""
 }
 
 // same reports whether a and b are one revision, to the microsecond that sinks keep.
@@ -171,14 +208,15 @@ func sameReading(a, b analytics.Revision) bool {
 		a.ExportedAt.Truncate(time.Microsecond).Equal(b.ExportedAt.Truncate(time.Microsecond))
 }
 
-func said(r analytics.Revision) string {
+func describe(r analytics.Revision) string {
 	if r.ExportedAt.Equal(analytics.Unbelieved) {
-		return fmt.Sprintf("revision %d, read while the clock was ahead: it is read again when its day has come", r.Number)
+		return fmt.Sprintf("revision %d, read while the clock was ahead: it is read again when its day has come",
+			r.Number)
 	}
 	return fmt.Sprintf("revision %d of %s (%s)", r.Number, clock(r.ExportedAt), r.StateText())
 }
 
-func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }
+func clock(t time.Time) string { return t.UTC().Format(time.DateTime) }
 
 func totals(t analytics.Totals) string {
 	return fmt.Sprintf("%d human, %d ai, %d total", t.Human, t.AI, t.Total)
@@ -188,22 +226,15 @@ func rowCount(n int64) string {
 	if n == analytics.TotalsOnlyRows {
 		return "totals only"
 	}
-	return plural(n, "row")
-}
-
-func plural(n int64, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return format.Plural(n, "row")
 }
 
 // implausible returns verified counts that contradict each other, of windows that are
 // not damaged, and remarks on those whose pages add up to less than the site. That is not an
 // error of ours: a service may count visitors approximately.
-func (w *view) implausible(damaged map[analytics.Key]bool) (out, remarks []Finding) {
+func (w *survey) implausible(damaged map[analytics.Key]bool) (out, remarks []Finding) {
 	found := func(key analytics.Key, detail string, args ...any) {
-		out = append(out, Finding{Key: key, Kind: Implausible, Remedy: Approximate, Detail: fmt.Sprintf(detail, args...)})
+		out = append(out, Finding{Key: key, Kind: implausible, Remedy: none, Detail: fmt.Sprintf(detail, args...)})
 	}
 	days, longer := map[string][]analytics.Revision{}, []analytics.Revision{}
 	for _, key := range w.keys() {
@@ -216,20 +247,24 @@ func (w *view) implausible(damaged map[analytics.Key]bool) (out, remarks []Findi
 			continue
 		}
 		if !shown.Totals.Plausible() {
-			found(key, "the site's %s: total must lie between the larger of human and ai and their sum", totals(shown.Totals))
+			found(key, "the site's %s: total must lie between the larger of human and ai and their sum",
+				totals(shown.Totals))
 		}
 		if n := shown.Sum.Implausible; n > 0 {
-			found(key, "the counts of %s contradict each other, such as those of %.200q", plural(n, "page"), shown.Sum.Example)
+			found(key, "the counts of %s contradict each other, such as those of %.200q",
+				format.Plural(n, "page"), shown.Sum.Example)
 		}
 		if !shown.Totals.AtLeast(shown.Sum.Largest) {
-			found(key, "a page has more visitors than the site: %s at most, of the site %s", totals(shown.Sum.Largest), totals(shown.Totals))
+			found(key, "a page has more visitors than the site: %s at most, of the site %s", totals(shown.Sum.Largest),
+				totals(shown.Totals))
 		}
 		switch {
 		case shown.LacksRows():
 			found(key, "no page has a visitor, and the site has %s", totals(shown.Totals))
 		case shown.Rows > 0 && !shown.Sum.Covers(shown.Totals):
-			remarks = append(remarks, Finding{Key: key, Kind: Suspect, Remedy: Approximate, Detail: fmt.Sprintf(
-				"the pages add up to less than the site, %s: %s; pages may be missing", totals(shown.Totals), totals(shown.Sum.Added))})
+			remarks = append(remarks, Finding{Key: key, Kind: suspect, Remedy: none, Detail: fmt.Sprintf(
+				"the pages add up to less than the site, %s: %s; pages may be missing", totals(shown.Totals),
+				totals(shown.Sum.Added))})
 		}
 		if key.Granularity == analytics.Day {
 			days[key.Project] = append(days[key.Project], shown.Revision)
@@ -239,14 +274,15 @@ func (w *view) implausible(damaged map[analytics.Key]bool) (out, remarks []Findi
 	}
 	for _, long := range longer {
 		for _, day := range inside(days[long.Project], long) {
-			found(long.Key, "it has fewer visitors than its day %s: %s; the day %s", day.From, totals(long.Totals), totals(day.Totals))
+			found(long.Key, "it has fewer visitors than its day %s: %s; the day %s", day.From,
+				totals(long.Totals), totals(day.Totals))
 		}
 	}
 	return out, remarks
 }
 
 // holder returns the first sink that shows the window as the ledger has it.
-func (w *view) holder(key analytics.Key) (string, bool) {
+func (w *survey) holder(key analytics.Key) (string, bool) {
 	e, known := w.ledger[key]
 	for _, name := range w.order {
 		shown, there := w.shown[name][key]
@@ -260,7 +296,9 @@ func (w *view) holder(key analytics.Key) (string, bool) {
 // inside returns the days within a longer window that have more visitors than it,
 // unless it was read before them. Days are in the order of their dates.
 func inside(days []analytics.Revision, long analytics.Revision) (out []analytics.Revision) {
-	begin, _ := slices.BinarySearchFunc(days, long.From, func(r analytics.Revision, d analytics.Date) int { return cmp.Compare(r.From, d) })
+	begin, _ := slices.BinarySearchFunc(days, long.From, func(r analytics.Revision, d analytics.Date) int {
+		return cmp.Compare(r.From, d)
+	})
 	for _, day := range days[begin:] {
 		if day.To > long.To {
 			break

@@ -13,14 +13,14 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/sinks"
-	"github.com/docgauge/docgauge/sinks/memsink"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
-// book is a ledger in memory.
-type book struct {
-	entries map[analytics.Key]Entry
+// ledger is a ledger in memory.
+type ledger struct {
+	entries map[analytics.Key]state.Entry
 	// reading is called before the entries are read, if not nil.
 	reading func()
 	on      *power
@@ -57,11 +57,11 @@ func (p *power) write(do func() error, half func()) error {
 	return errKilled
 }
 
-func (b *book) Entries(context.Context) ([]Entry, error) {
+func (b *ledger) Entries(context.Context) ([]state.Entry, error) {
 	if b.reading != nil {
 		b.reading()
 	}
-	var out []Entry
+	var out []state.Entry
 	for _, key := range slices.SortedFunc(maps.Keys(b.entries), byKey) {
 		e := b.entries[key]
 		e.Sinks = maps.Clone(e.Sinks)
@@ -70,7 +70,7 @@ func (b *book) Entries(context.Context) ([]Entry, error) {
 	return out, nil
 }
 
-func (b *book) Amend(_ context.Context, e Entry) error {
+func (b *ledger) Amend(_ context.Context, e state.Entry) error {
 	return b.on.write(func() error {
 		e.Sinks = maps.Clone(e.Sinks)
 		b.entries[e.Key] = e
@@ -78,7 +78,7 @@ func (b *book) Amend(_ context.Context, e Entry) error {
 	}, nil)
 }
 
-func (b *book) Committed(_ context.Context, rev analytics.Revision, sink string, at time.Time) error {
+func (b *ledger) Committed(_ context.Context, rev analytics.Revision, sink string, at time.Time) error {
 	return b.on.write(func() error {
 		e := b.entries[rev.Key]
 		if e.Number != rev.Number {
@@ -98,7 +98,7 @@ func (b *book) Committed(_ context.Context, rev analytics.Revision, sink string,
 
 // sink is a memory sink with a name, which can be impossible to list.
 type sink struct {
-	*memsink.Sink
+	*sinktest.Memory
 	name string
 	away error
 	on   *power
@@ -108,21 +108,21 @@ func (s *sink) Name() string { return s.name }
 
 func (s *sink) Replace(ctx context.Context, w sinks.Sealed) error {
 	rev := w.Revision()
-	return s.on.write(func() error { return s.Sink.Replace(ctx, w) }, func() {
+	return s.on.write(func() error { return s.Memory.Replace(ctx, w) }, func() {
 		s.Put(rev, nil, sinks.Fault{Sink: s.name, Key: rev.Key, Kind: sinks.Disagree, Err: errors.New("half")})
 	})
 }
 
 func (s *sink) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.Shown, error] {
 	if s.away == nil {
-		return s.Sink.Inspect(ctx, scope)
+		return s.Memory.Inspect(ctx, scope)
 	}
 	return func(yield func(sinks.Shown, error) bool) { yield(sinks.Shown{}, s.away) }
 }
 
 func (s *sink) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error] {
 	if s.away == nil {
-		return s.Sink.Revisions(ctx)
+		return s.Memory.Revisions(ctx)
 	}
 	return func(yield func(analytics.Revision, error) bool) { yield(analytics.Revision{}, s.away) }
 }
@@ -130,12 +130,12 @@ func (s *sink) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, erro
 // world is a ledger and two sinks.
 type world struct {
 	*testing.T
-	book  *book
-	files *sink
-	table *sink
-	// held are the windows that the spool has.
-	held map[analytics.Key]bool
-	on   *power
+	ledger *ledger
+	files  *sink
+	table  *sink
+	// spooled are the windows that the spool has.
+	spooled map[analytics.Key]bool
+	on      *power
 	// known are the windows that were committed.
 	known map[analytics.Key]bool
 }
@@ -145,16 +145,16 @@ var now = time.Date(2026, 11, 20, 13, 37, 11, 0, time.UTC)
 func newWorld(t *testing.T, windows int) *world {
 	on := &power{}
 	w := &world{
-		T: t, book: &book{entries: map[analytics.Key]Entry{}, on: on}, held: map[analytics.Key]bool{}, on: on, known: map[analytics.Key]bool{},
-		files: &sink{Sink: memsink.New(), name: "parquet", on: on}, table: &sink{Sink: memsink.New(), name: "clickhouse", on: on},
+		T: t, ledger: &ledger{entries: map[analytics.Key]state.Entry{}, on: on}, spooled: map[analytics.Key]bool{},
+		on: on, known: map[analytics.Key]bool{},
+		files: &sink{Memory: sinktest.NewMemory(), name: "parquet", on: on},
+		table: &sink{Memory: sinktest.NewMemory(), name: "clickhouse", on: on},
 	}
 	for day := range windows {
 		w.commit(w.revision(day, 2))
 	}
 	return w
 }
-
-func (w *world) sinks() []sinks.Sink { return []sinks.Sink{w.files, w.table} }
 
 func rows(n int) (out []analytics.Row) {
 	for i := range n {
@@ -182,15 +182,15 @@ func (w *world) commit(rev analytics.Revision) {
 	w.files.Put(rev, rows(5), nil)
 	w.table.Put(rev, rows(5), nil)
 	w.known[rev.Key] = true
-	w.book.entries[rev.Key] = Entry{
+	w.ledger.entries[rev.Key] = state.Entry{
 		Revision: rev, Provenance: analytics.Provenance{Requests: 1, Checksum: sumOf(rows(5)).Checksum.String()},
 		Sinks: map[string]time.Time{"parquet": now, "clickhouse": now},
 	}
 }
 
-func (w *world) look() Report {
+func (w *world) verify() Report {
 	w.Helper()
-	r, err := w.verifier().Look(w.Context())
+	r, err := w.verifier().Verify(w.Context())
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -199,11 +199,16 @@ func (w *world) look() Report {
 
 func (w *world) repair() Repaired {
 	w.Helper()
-	r := Repair{
-		Verifier: w.verifier(), Book: w.book, Dir: w.TempDir(),
-		Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler),
+	done, err := w.verifier().Repair(w.Context())
+	if err != nil && !errors.Is(err, errKilled) {
+		w.Fatal(err)
 	}
-	done, err := r.Run(w.Context())
+	return done
+}
+
+func (w *world) compare() Compared {
+	w.Helper()
+	done, err := w.verifier().Compare(w.Context())
 	if err != nil && !errors.Is(err, errKilled) {
 		w.Fatal(err)
 	}
@@ -212,31 +217,104 @@ func (w *world) repair() Repaired {
 
 func (w *world) verifier() *Verifier {
 	return &Verifier{
-		Ledger: w.book, Sinks: w.sinks(), Held: w.isHeld,
+		Ledger: w.ledger, Sinks: []sinks.Sink{w.files, w.table},
+		InSpool: func(rev analytics.Revision) (bool, error) { return w.spooled[rev.Key], nil },
 		Planned: func(k analytics.Key) (configured, due bool) { return k.Project == "prj_a", true },
+		Dir:     w.TempDir(), Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler),
 	}
 }
-
-func (w *world) compare() Compared {
-	w.Helper()
-	c := Comparison{
-		Book: w.book, Sinks: w.sinks(), Held: w.isHeld, Dir: w.TempDir(),
-		Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler),
-	}
-	done, err := c.Run(w.Context())
-	if err != nil && !errors.Is(err, errKilled) {
-		w.Fatal(err)
-	}
-	return done
-}
-
-func (w *world) isHeld(rev analytics.Revision) (bool, error) { return w.held[rev.Key], nil }
 
 // brief lists findings as "day sink kind remedy".
 func brief(findings []Finding) string {
 	var out []string
 	for _, f := range findings {
-		out = append(out, strings.TrimSpace(fmt.Sprintf("%s %s %s %s %s", strings.TrimPrefix(f.Key.From.String(), "2026-10-"), f.Sink, f.Kind, f.Remedy, f.From)))
+		out = append(out, strings.TrimSpace(fmt.Sprintf("%s %s %s %s %s",
+			strings.TrimPrefix(f.Key.From.String(), "2026-10-"), f.Sink, f.Kind, f.Remedy, f.From)))
 	}
 	return strings.Join(out, "; ")
+}
+
+// harm is done to a window that both sinks have, as to the sink named parquet or clickhouse.
+type harm func(w *world, rev analytics.Revision)
+
+const parquet, clickhouse = "parquet", "clickhouse"
+
+func (w *world) sink(name string) *sink {
+	if name == parquet {
+		return w.files
+	}
+	return w.table
+}
+
+// gone: the sinks do not show the window.
+func gone(names ...string) harm {
+	return func(w *world, rev analytics.Revision) {
+		for _, name := range names {
+			w.sink(name).Remove(rev.Key)
+		}
+	}
+}
+
+// faulty: the sink shows a fault instead of the window.
+func faulty(name string, kind sinks.FaultKind) harm {
+	return func(w *world, rev analytics.Revision) {
+		w.sink(name).Put(rev, nil, sinks.Fault{Key: rev.Key, Kind: kind, Err: errors.New("bad")})
+	}
+}
+
+// shows: the sink shows these rows.
+func shows(name string, pages []analytics.Row) harm {
+	return func(w *world, rev analytics.Revision) { w.sink(name).Put(rev, pages, nil) }
+}
+
+// other: the sink shows another revision, of n rows.
+func other(name string, number int32, n int) harm {
+	return func(w *world, _ analytics.Revision) {
+		rev := w.revision(1, number)
+		rev.Rows = int64(n)
+		w.sink(name).Put(rev, rows(n), nil)
+	}
+}
+
+// retold: the sink says something else of the rows.
+func retold(name string, change func(*analytics.Revision)) harm {
+	return func(w *world, rev analytics.Revision) {
+		change(&rev)
+		w.sink(name).Put(rev, rows(5), nil)
+	}
+}
+
+// owed: the ledger owes the window to the sinks.
+func owed(names ...string) harm {
+	return func(w *world, rev analytics.Revision) {
+		for _, name := range names {
+			w.ledger.entries[rev.Key].Sinks[name] = time.Time{}
+		}
+	}
+}
+
+// undelivered: the ledger does not say that the sinks will have the window.
+func undelivered(names ...string) harm {
+	return func(w *world, rev analytics.Revision) {
+		for _, name := range names {
+			delete(w.ledger.entries[rev.Key].Sinks, name)
+		}
+	}
+}
+
+func unknown(w *world, rev analytics.Revision) { delete(w.ledger.entries, rev.Key) }
+
+func inSpool(w *world, rev analytics.Revision) { w.spooled[rev.Key] = true }
+
+func noChecksum(w *world, rev analytics.Revision) {
+	e := w.ledger.entries[rev.Key]
+	e.Checksum = ""
+	w.ledger.entries[rev.Key] = e
+}
+
+// changedRows are five rows, one of which has another count.
+func changedRows() []analytics.Row {
+	pages := rows(5)
+	pages[3].Human++
+	return pages
 }

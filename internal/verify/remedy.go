@@ -1,58 +1,41 @@
 package verify
 
-import "fmt"
+import "strings"
 
 // Remedy says what can be done about a finding.
 type Remedy string
 
-// The remedies.
 const (
-	// Copy: a sink holds the window whole, and the others are filled from there.
-	Copy Remedy = "copy"
-	// Adopt: what a sink shows is whole and enters the ledger; sinks that lack it are
-	// filled from there.
-	Adopt Remedy = "adopt"
-	// Read: no sink holds the window whole; a repair makes it due.
-	Read Remedy = "read"
-	// Due: the next export reads it.
-	Due Remedy = "due"
-	// Ask: it is older than what is due; an export that names it reads it.
-	Ask Remedy = "export"
-	// Unconfigured: no export reads it, as its project or granularity is not configured.
-	Unconfigured Remedy = "configure"
-	// ByHand: a person must decide.
-	ByHand Remedy = "by_hand"
-	// Wait: a sink that may hold it cannot be inspected now.
-	Wait Remedy = "wait"
-	// Approximate: nothing is damaged; the service counted so.
-	Approximate Remedy = "none"
+	copyOver  Remedy = "copy"      // a sink has the window whole, and the others are filled from there
+	adopt     Remedy = "adopt"     // what a sink shows is whole and enters the ledger; others are filled from there
+	Read      Remedy = "read"      // no sink has the window whole; a repair makes it due
+	due       Remedy = "due"       // the next export reads it
+	ask       Remedy = "export"    // it is older than what is due; an export that names it reads it
+	configure Remedy = "configure" // its project or granularity is not configured, so no export reads it
+	byHand    Remedy = "by_hand"   // a person must decide, by the finding's detail
+	wait      Remedy = "wait"      // a sink that may have it cannot be inspected now
+	none      Remedy = "none"      // nothing is damaged; the service counted so
 )
 
-// ifEmptied says what to do where a sink shows nothing of what it had.
-const ifEmptied = "If it is really gone: `docgauge verify --repair` copies what another sink has, " +
+// advice says what to do, for people.
+var advice = map[Remedy]string{
+	copyOver: "`docgauge verify --repair` copies it from {source}",
+	adopt:    "`docgauge verify --repair` enters it in the ledger as {source} shows it",
+	Read:     "`docgauge verify --repair` makes it due for the next export",
+	due:      "it is due: the next `docgauge export` reads it",
+	ask:      "`docgauge export --from {from} --to {to} --windows {granularity} --project {project}` reads it",
+	configure: "no export reads it: put it back into DOCGAUGE_PROJECTS and DOCGAUGE_WINDOWS and verify again, " +
+		"or remove it from the sink and run `docgauge status --rebuild`",
+	wait: "mend the sink that cannot be inspected; until then nothing is concluded",
+	none: "none: the service counted so, and nothing is damaged",
+}
+
+// adviceEmptied is for a sink that shows none of its windows.
+const adviceEmptied = "If it is really gone: `docgauge verify --repair` copies what another sink has, " +
 	"and `docgauge status --rebuild` forgets the rest, so that what DOCGAUGE_SINCE allows is due again"
 
 // Advice says what to do about the finding; empty where its detail does.
 func (f Finding) Advice() string {
-	switch f.Remedy {
-	case Copy:
-		return "`docgauge verify --repair` copies it from " + f.From
-	case Adopt:
-		return "`docgauge verify --repair` enters it in the ledger as " + f.From + " shows it"
-	case Read:
-		return "`docgauge verify --repair` makes it due for the next export"
-	case Due:
-		return "it is due: the next `docgauge export` reads it"
-	case Ask:
-		return fmt.Sprintf("`docgauge export --from %s --to %s --windows %s --project %s` reads it",
-			f.Key.From, f.Key.To, f.Key.Granularity, f.Key.Project)
-	case Unconfigured:
-		return "no export reads it: put it back into DOCGAUGE_PROJECTS and DOCGAUGE_WINDOWS and verify again, " +
-			"or remove it from the sink and run `docgauge status --rebuild`"
-	case Wait:
-		return "mend the sink that cannot be inspected; nothing is concluded before"
-	case Approximate:
-		return "none: the service counted so, and nothing is damaged"
-	}
-	return ""
+	return strings.NewReplacer("{source}", f.From, "{from}", f.Key.From.String(), "{to}", f.Key.To.String(),
+		"{granularity}", string(f.Key.Granularity), "{project}", f.Key.Project).Replace(advice[f.Remedy])
 }

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/sinks"
@@ -16,7 +14,8 @@ import (
 
 func TestCleanArchive(t *testing.T) {
 	w := newWorld(t, 40)
-	if r := w.look(); len(r.Findings)+len(r.Busy) > 0 || r.Windows != 40 || r.Shown["parquet"] != 40 || r.Shown["clickhouse"] != 40 {
+	if r := w.verify(); len(r.Findings)+len(r.Busy) > 0 || r.Windows != 40 || r.Shown["parquet"] != 40 ||
+		r.Shown["clickhouse"] != 40 {
 		t.Errorf("report %+v", r)
 	}
 	if done := w.repair(); done.Mended+len(done.Due)+len(done.Errors) > 0 {
@@ -27,131 +26,68 @@ func TestCleanArchive(t *testing.T) {
 	}
 }
 
-// damage is done to the second of three windows, which both sinks have.
+// damages are done to the second of three windows, which both sinks have.
 var damages = []struct {
-	name string
-	do   func(w *world, rev analytics.Revision)
+	name  string
+	harms []harm
 	// found is what verify says, left what is still found after a repair.
 	found, left string
 	// due: the window is out of the ledger after a repair.
 	due bool
 }{
-	{"missing in one", func(w *world, rev analytics.Revision) { w.table.Remove(rev.Key) }, "02 clickhouse missing copy parquet", "", false},
-	{"missing in both", func(w *world, rev analytics.Revision) {
-		w.table.Remove(rev.Key)
-		w.files.Remove(rev.Key)
-	}, "02 clickhouse missing read; 02 parquet missing read", "", true},
-	{"unreadable", func(w *world, rev analytics.Revision) {
-		w.files.Put(rev, nil, sinks.Fault{Key: rev.Key, Kind: sinks.Unreadable, Err: errors.New("bad")})
-	}, "02 parquet unreadable copy clickhouse", "", false},
-	{"unreadable in the one, missing in the other", func(w *world, rev analytics.Revision) {
-		w.files.Put(rev, nil, sinks.Fault{Key: rev.Key, Kind: sinks.Unreadable, Err: errors.New("bad")})
-		w.table.Remove(rev.Key)
-	}, "02 clickhouse missing read; 02 parquet unreadable read", "", true},
-	{"unavailable in the one, missing in the other", func(w *world, rev analytics.Revision) {
-		w.files.Put(rev, nil, sinks.Fault{Key: rev.Key, Kind: sinks.Unavailable, Err: errors.New("timeout")})
-		w.table.Remove(rev.Key)
-	}, "02 clickhouse missing wait; 02 parquet unavailable wait", "02 clickhouse missing wait; 02 parquet unavailable wait", false},
-	{"older revision", func(w *world, rev analytics.Revision) { w.files.Put(w.revision(1, 1), rows(4), nil) },
-		"02 parquet revision copy clickhouse", "", false},
-	{"older revision in both", func(w *world, rev analytics.Revision) {
-		w.files.Put(w.revision(1, 1), rows(4), nil)
-		w.table.Put(w.revision(1, 1), rows(4), nil)
-	}, "02 clickhouse revision read; 02 parquet revision read", "", true},
-	{"newer revision", func(w *world, rev analytics.Revision) {
-		newer := w.revision(1, 3)
-		newer.Rows = 6
-		w.files.Put(newer, rows(6), nil)
-	}, "02 parquet revision adopt parquet", "", false},
-	{"rows lost", func(w *world, rev analytics.Revision) { w.table.Put(rev, rows(4), nil) }, "02 clickhouse rows copy parquet", "", false},
-	{"rows lost in both", func(w *world, rev analytics.Revision) {
-		w.table.Put(rev, rows(4), nil)
-		w.files.Put(rev, rows(3), nil)
-	}, "02 clickhouse rows read; 02 parquet rows read", "", true},
-	{"rows doubled", func(w *world, rev analytics.Revision) { w.table.Put(rev, append(rows(5), rows(5)...), nil) }, "02 clickhouse rows copy parquet", "", false},
-	{"rows changed", func(w *world, rev analytics.Revision) {
-		changed := rows(5)
-		changed[3].Human++
-		w.table.Put(rev, changed, nil)
-	}, "02 clickhouse checksum copy parquet", "", false},
-	{"totals changed", func(w *world, rev analytics.Revision) {
-		rev.Totals.Human++
-		w.table.Put(rev, rows(5), nil)
-	}, "02 clickhouse totals copy parquet", "", false},
-	{"totals changed in both", func(w *world, rev analytics.Revision) {
-		rev.Totals.Human++
-		w.table.Put(rev, rows(5), nil)
-		w.files.Put(rev, rows(5), nil)
-	}, "02 clickhouse totals copy parquet; 02 parquet totals copy parquet", "", false},
-	{"announced rows changed", func(w *world, rev analytics.Revision) {
-		rev.Rows = 9
-		w.table.Put(rev, rows(5), nil)
-	}, "02 clickhouse rows copy parquet", "", false},
-	{"extra in one", func(w *world, rev analytics.Revision) { delete(w.book.entries, rev.Key); w.table.Remove(rev.Key) },
-		"02 parquet extra adopt parquet", "", false},
-	{"extra that is not whole", func(w *world, rev analytics.Revision) {
-		delete(w.book.entries, rev.Key)
-		w.table.Remove(rev.Key)
-		w.files.Put(rev, rows(4), nil)
-	}, "02 parquet extra due", "02 parquet extra due", false},
-	{"stray", func(w *world, rev analytics.Revision) {
+	{"missing in one", []harm{gone(clickhouse)}, "02 clickhouse missing copy parquet", "", false},
+	{"missing in both", []harm{gone(clickhouse, parquet)},
+		"02 clickhouse missing read; 02 parquet missing read", "", true},
+	{"unreadable", []harm{faulty(parquet, sinks.Unreadable)}, "02 parquet unreadable copy clickhouse", "", false},
+	{"unreadable in the one, missing in the other", []harm{faulty(parquet, sinks.Unreadable), gone(clickhouse)},
+		"02 clickhouse missing read; 02 parquet unreadable read", "", true},
+	{"unavailable in the one, missing in the other", []harm{faulty(parquet, sinks.Unavailable), gone(clickhouse)},
+		"02 clickhouse missing wait; 02 parquet unavailable wait",
+		"02 clickhouse missing wait; 02 parquet unavailable wait", false},
+	{"older revision", []harm{other(parquet, 1, 4)}, "02 parquet revision copy clickhouse", "", false},
+	{"older revision in both", []harm{other(parquet, 1, 4), other(clickhouse, 1, 4)},
+		"02 clickhouse revision read; 02 parquet revision read", "", true},
+	{"newer revision", []harm{other(parquet, 3, 6)}, "02 parquet revision adopt parquet", "", false},
+	{"rows lost", []harm{shows(clickhouse, rows(4))}, "02 clickhouse rows copy parquet", "", false},
+	{"rows lost in both", []harm{shows(clickhouse, rows(4)), shows(parquet, rows(3))},
+		"02 clickhouse rows read; 02 parquet rows read", "", true},
+	{"rows doubled", []harm{shows(clickhouse, append(rows(5), rows(5)...))},
+		"02 clickhouse rows copy parquet", "", false},
+	{"rows changed", []harm{shows(clickhouse, changedRows())}, "02 clickhouse checksum copy parquet", "", false},
+	{"totals changed", []harm{retold(clickhouse, otherTotal)}, "02 clickhouse totals copy parquet", "", false},
+	{"totals changed in both", []harm{retold(clickhouse, otherTotal), retold(parquet, otherTotal)},
+		"02 clickhouse totals copy parquet; 02 parquet totals copy parquet", "", false},
+	{"announced rows changed", []harm{retold(clickhouse, func(rev *analytics.Revision) { rev.Rows = 9 })},
+		"02 clickhouse rows copy parquet", "", false},
+	{"extra in one", []harm{unknown, gone(clickhouse)}, "02 parquet extra adopt parquet", "", false},
+	{"extra that is not whole", []harm{unknown, gone(clickhouse), shows(parquet, rows(4))},
+		"02 parquet extra due", "02 parquet extra due", false},
+	{"stray", []harm{func(w *world, _ analytics.Revision) {
 		w.files.Put(analytics.Revision{}, nil, sinks.Fault{Kind: sinks.Stray, Err: errors.New("copy.parquet")})
-	}, "1970-01-01 parquet stray by_hand", "1970-01-01 parquet stray by_hand", false},
-	{"never delivered", func(w *world, rev analytics.Revision) {
-		w.table.Remove(rev.Key)
-		delete(w.book.entries[rev.Key].Sinks, "clickhouse")
-	}, "02 clickhouse missing copy parquet", "", false},
-	{"owed", func(w *world, rev analytics.Revision) {
-		w.table.Remove(rev.Key)
-		w.book.entries[rev.Key].Sinks["clickhouse"] = time.Time{}
-	}, "02 clickhouse missing copy parquet", "", false},
-	{"owed, and shown", func(w *world, rev analytics.Revision) {
-		w.book.entries[rev.Key].Sinks["clickhouse"] = time.Time{}
-	}, "", "", false},
-	{"owed, an older revision is shown", func(w *world, rev analytics.Revision) {
-		w.table.Put(w.revision(1, 1), rows(4), nil)
-		w.book.entries[rev.Key].Sinks["clickhouse"] = time.Time{}
-	}, "02 clickhouse revision copy parquet", "", false},
-	{"owed, and unreadable", func(w *world, rev analytics.Revision) {
-		w.files.Put(rev, nil, sinks.Fault{Key: rev.Key, Kind: sinks.Unreadable, Err: errors.New("bad")})
-		w.book.entries[rev.Key].Sinks["parquet"] = time.Time{}
-	}, "02 parquet unreadable copy clickhouse", "", false},
-	{"owed to both, and in none", func(w *world, rev analytics.Revision) {
-		w.table.Remove(rev.Key)
-		w.files.Remove(rev.Key)
-		w.book.entries[rev.Key].Sinks["clickhouse"], w.book.entries[rev.Key].Sinks["parquet"] = time.Time{}, time.Time{}
-	}, "02 clickhouse missing read; 02 parquet missing read", "", true},
-	{"owed, and in the spool", func(w *world, rev analytics.Revision) {
-		w.held[rev.Key] = true
-		w.table.Remove(rev.Key)
-		w.book.entries[rev.Key].Sinks["clickhouse"] = time.Time{}
-	}, "", "", false},
-	{"lost", func(w *world, rev analytics.Revision) {
-		w.table.Remove(rev.Key)
-		w.files.Remove(rev.Key)
-		clear(w.book.entries[rev.Key].Sinks)
-	}, "02 clickhouse missing due; 02 parquet missing due", "02 clickhouse missing due; 02 parquet missing due", false},
-	{"lost, and found again", func(w *world, rev analytics.Revision) { clear(w.book.entries[rev.Key].Sinks) }, "", "", false},
-	{"checksum not known, rows differ", func(w *world, rev analytics.Revision) {
-		e := w.book.entries[rev.Key]
-		e.Checksum = ""
-		w.book.entries[rev.Key] = e
-		changed := rows(5)
-		changed[3].Human++
-		w.table.Put(rev, changed, nil)
-	}, "02 clickhouse checksum read; 02 parquet checksum read", "", true},
-	{"checksum not known, rows lost", func(w *world, rev analytics.Revision) {
-		e := w.book.entries[rev.Key]
-		e.Checksum = ""
-		w.book.entries[rev.Key] = e
-		w.table.Put(rev, rows(4), nil)
-	}, "02 clickhouse rows copy parquet", "", false},
-	{"checksum not known, nothing wrong", func(w *world, rev analytics.Revision) {
-		e := w.book.entries[rev.Key]
-		e.Checksum = ""
-		w.book.entries[rev.Key] = e
-	}, "", "", false},
+	}}, "1970-01-01 parquet stray by_hand", "1970-01-01 parquet stray by_hand", false},
+	{"never delivered", []harm{gone(clickhouse), undelivered(clickhouse)},
+		"02 clickhouse missing copy parquet", "", false},
+	{"owed", []harm{gone(clickhouse), owed(clickhouse)}, "02 clickhouse missing copy parquet", "", false},
+	{"owed, and shown", []harm{owed(clickhouse)}, "", "", false},
+	{"owed, an older revision is shown", []harm{other(clickhouse, 1, 4), owed(clickhouse)},
+		"02 clickhouse revision copy parquet", "", false},
+	{"owed, and unreadable", []harm{faulty(parquet, sinks.Unreadable), owed(parquet)},
+		"02 parquet unreadable copy clickhouse", "", false},
+	{"owed to both, and in none", []harm{gone(clickhouse, parquet), owed(clickhouse, parquet)},
+		"02 clickhouse missing read; 02 parquet missing read", "", true},
+	{"owed, and in the spool", []harm{inSpool, gone(clickhouse), owed(clickhouse)}, "", "", false},
+	{"lost", []harm{gone(clickhouse, parquet), undelivered(clickhouse, parquet)},
+		"02 clickhouse missing due; 02 parquet missing due",
+		"02 clickhouse missing due; 02 parquet missing due", false},
+	{"lost, and found again", []harm{undelivered(clickhouse, parquet)}, "", "", false},
+	{"checksum not known, rows differ", []harm{noChecksum, shows(clickhouse, changedRows())},
+		"02 clickhouse checksum read; 02 parquet checksum read", "", true},
+	{"checksum not known, rows lost", []harm{noChecksum, shows(clickhouse, rows(4))},
+		"02 clickhouse rows copy parquet", "", false},
+	{"checksum not known, nothing wrong", []harm{noChecksum}, "", "", false},
 }
+
+func otherTotal(rev *analytics.Revision) { rev.Totals.Human++ }
 
 // TestDamage: each is found by name and mended where it can be.
 func TestDamage(t *testing.T) {
@@ -159,8 +95,10 @@ func TestDamage(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			w := newWorld(t, 3)
 			rev := w.revision(1, 2)
-			d.do(w, rev)
-			if got := brief(w.look().Findings); got != d.found {
+			for _, do := range d.harms {
+				do(w, rev)
+			}
+			if got := brief(w.verify().Findings); got != d.found {
 				t.Errorf("found %q, want %q", got, d.found)
 			}
 			done := w.repair()
@@ -170,7 +108,7 @@ func TestDamage(t *testing.T) {
 			if got := brief(done.Left.Findings); got != d.left {
 				t.Errorf("left %q, want %q", got, d.left)
 			}
-			if e := w.book.entries[rev.Key]; d.due != e.lost() && d.left == "" {
+			if e := w.ledger.entries[rev.Key]; d.due != e.Lost() && d.left == "" {
 				t.Errorf("the ledger has %+v; due %v", e, done.Due)
 			}
 			if d.due != (len(done.Due) == 1) {
@@ -179,10 +117,10 @@ func TestDamage(t *testing.T) {
 			if d.left != "" || d.due {
 				return
 			}
-			for _, f := range w.look().Findings {
+			for _, f := range w.verify().Findings {
 				t.Errorf("after the repair: %+v", f)
 			}
-			if e := w.book.entries[rev.Key]; len(w.held) == 0 && (!e.has("parquet") || !e.has("clickhouse")) {
+			if e := w.ledger.entries[rev.Key]; len(w.spooled) == 0 && (!has(e, "parquet") || !has(e, "clickhouse")) {
 				t.Errorf("after the repair the ledger says %+v", e)
 			}
 		})
@@ -194,11 +132,11 @@ func TestDamage(t *testing.T) {
 func (w *world) sees() {
 	w.Helper()
 	found := map[string]bool{}
-	for _, f := range w.look().Findings {
+	for _, f := range w.verify().Findings {
 		found[f.Key.String()+f.Sink] = true
 	}
 	for key := range w.known {
-		e, known := w.book.entries[key]
+		e, known := w.ledger.entries[key]
 		if !known {
 			w.Errorf("%s is no longer in the ledger", key)
 		}
@@ -206,10 +144,12 @@ func (w *world) sees() {
 			rows, revs, err := s.Visitors(key)
 			shown := false
 			for _, rev := range revs {
-				shown = err == nil && rev.Same(e.Revision) && (e.Checksum == "" || sumOf(rows).Checksum.String() == e.Checksum) && s.faultless(key)
+				shown = err == nil && rev.Same(e.Revision) &&
+					(e.Checksum == "" || sumOf(rows).Checksum.String() == e.Checksum) && s.faultless(key)
 			}
-			if owed := w.held[key] && !e.has(s.name); found[key.String()+s.name] != (!shown && !owed) {
-				w.Errorf("%s %s: shown %t, owed by the spool %t, but found %t; the ledger has %+v", key, s.name, shown, owed, !shown, e)
+			if owed := w.spooled[key] && !has(e, s.name); found[key.String()+s.name] != (!shown && !owed) {
+				w.Errorf("%s %s: shown %t, owed by the spool %t, but found %t; the ledger has %+v", key, s.name, shown,
+					owed, !shown, e)
 			}
 		}
 	}
@@ -241,7 +181,9 @@ func TestKilled(t *testing.T) {
 				for at := 1; ; at++ {
 					w := newWorld(t, 3)
 					rev := w.revision(1, 2)
-					d.do(w, rev)
+					for _, do := range d.harms {
+						do(w, rev)
+					}
 					*w.on = power{at: at, how: how}
 					run(w)
 					ended := w.on.done >= at
@@ -249,10 +191,10 @@ func TestKilled(t *testing.T) {
 					w.sees()
 					w.repair()
 					w.sees()
-					if e := w.book.entries[rev.Key]; d.due != e.lost() {
+					if e := w.ledger.entries[rev.Key]; d.due != e.Lost() {
 						t.Errorf("the ledger has %+v", e)
 					}
-					if found := w.look().Findings; !d.due && len(found) > 0 {
+					if found := w.verify().Findings; !d.due && len(found) > 0 {
 						t.Errorf("after the next repair: %s", brief(found))
 					}
 					if t.Failed() {
@@ -275,16 +217,17 @@ func TestKilled(t *testing.T) {
 func TestDamageHeld(t *testing.T) {
 	w := newWorld(t, 3)
 	key := w.revision(1, 2).Key
-	w.held[key] = true
+	w.spooled[key] = true
 	w.files.Remove(key)
 	w.table.Remove(key)
 	done := w.repair()
-	if e := w.book.entries[key]; len(done.Again) != 1 || len(done.Due) != 0 || !e.owed("parquet") || !e.owed("clickhouse") {
+	if e := w.ledger.entries[key]; len(done.Again) != 1 || len(done.Due) != 0 || !owes(e, "parquet") ||
+		!owes(e, "clickhouse") {
 		t.Errorf("%+v; the ledger has %+v", done, e)
 	}
 }
 
-// TestImplausible: counts that contradict each other, which nobody can mend.
+// TestImplausible: counts that contradict each other, which cannot be mended.
 func TestImplausible(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(rev *analytics.Revision, rows []analytics.Row)
@@ -293,8 +236,16 @@ func TestImplausible(t *testing.T) {
 		"total above the sum": {func(rev *analytics.Revision, _ []analytics.Row) {
 			rev.Totals.Total = rev.Totals.Human + rev.Totals.AI + 1
 		}, "must lie between"},
-		"total below the larger": {func(rev *analytics.Revision, _ []analytics.Row) { rev.Totals.Total = rev.Totals.Human - 1 }, "must lie between"},
-		"a page":                 {func(_ *analytics.Revision, rows []analytics.Row) { rows[2].Total = 1; rows[2].Human = 2 }, `1 page contradict each other, such as those of "/p002"`},
+		"total below the larger": {func(rev *analytics.Revision,
+			_ []analytics.Row) {
+			rev.Totals.Total = rev.Totals.Human - 1
+		}, "must lie between"},
+		"a page": {func(_ *analytics.Revision,
+			rows []analytics.Row) {
+			rows[2].Total = 1
+			rows[2].Human = 2
+		},
+			`1 page contradict each other, such as those of "/p002"`},
 		"a page above the site": {func(rev *analytics.Revision, rows []analytics.Row) {
 			rows[2] = analytics.Row{Path: "/p002", AI: rev.Totals.AI + 1, Total: rev.Totals.AI + 1}
 		},
@@ -306,7 +257,8 @@ func TestImplausible(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 3)
 			week := w.revision(0, 2)
-			week.Granularity, week.To, week.Totals = analytics.Week, week.From+7, analytics.Totals{Human: 4000, AI: 400, Total: 4100}
+			week.Granularity, week.To, week.Totals = analytics.Week, week.From+7,
+				analytics.Totals{Human: 4000, AI: 400, Total: 4100}
 			w.commit(week)
 			put := func(verified bool) {
 				rev, pages := w.revision(1, 2), rows(5)
@@ -316,13 +268,13 @@ func TestImplausible(t *testing.T) {
 				for _, s := range []*sink{w.files, w.table} {
 					s.Put(rev, pages, nil)
 				}
-				e := w.book.entries[rev.Key]
+				e := w.ledger.entries[rev.Key]
 				e.Checksum = sumOf(pages).Checksum.String()
-				w.book.entries[rev.Key] = e
+				w.ledger.entries[rev.Key] = e
 			}
 			put(true)
-			found := w.look().Findings
-			if len(found) != 1 || found[0].Kind != Implausible || !strings.Contains(found[0].Detail, c.want) {
+			found := w.verify().Findings
+			if len(found) != 1 || found[0].Kind != implausible || !strings.Contains(found[0].Detail, c.want) {
 				t.Errorf("found %+v, want %q", found, c.want)
 			}
 			done := w.repair()
@@ -330,7 +282,7 @@ func TestImplausible(t *testing.T) {
 				t.Errorf("repair %+v", done)
 			}
 			put(false)
-			if found := w.look().Findings; len(found) > 0 {
+			if found := w.verify().Findings; len(found) > 0 {
 				t.Errorf("of an unverified reading: %+v", found)
 			}
 		})
@@ -345,7 +297,8 @@ func TestSuspect(t *testing.T) {
 		verified         bool
 		remarks, finding int
 	}{
-		"enough pages": {5, true, 0, 0}, "a page is missing": {4, true, 1, 0}, "no page": {0, true, 0, 1}, "unverified": {4, false, 0, 0},
+		"enough pages": {5, true, 0, 0}, "a page is missing": {4, true, 1, 0}, "no page": {0, true, 0, 1},
+		"unverified": {4, false, 0, 0},
 	} {
 		w := newWorld(t, 1)
 		pages := rows(5)
@@ -353,46 +306,48 @@ func TestSuspect(t *testing.T) {
 		rev.Totals = analytics.Totals{Human: 10, AI: 5, Total: 15}
 		rev.Verified, rev.Rows = c.verified, int64(c.pages)
 		w.commit(rev)
-		e := w.book.entries[rev.Key]
+		e := w.ledger.entries[rev.Key]
 		e.Checksum = sumOf(pages[:c.pages]).Checksum.String()
-		w.book.entries[rev.Key] = e
+		w.ledger.entries[rev.Key] = e
 		for _, s := range []*sink{w.files, w.table} {
 			s.Put(rev, pages[:c.pages], nil)
 		}
-		if r := w.look(); len(r.Remarks) != c.remarks || len(r.Findings) != c.finding {
+		if r := w.verify(); len(r.Remarks) != c.remarks || len(r.Findings) != c.finding {
 			t.Errorf("%s: %+v, %+v", name, r.Findings, r.Remarks)
 		}
 	}
 }
 
-// TestArchive: a Parquet archive that is no sink gives what the sinks have lost, and nothing
+// TestArchive: an archive beside the sinks supplies what the sinks have lost, and nothing
 // else: it is not verified, and what it alone knows does not enter the ledger.
 func TestArchive(t *testing.T) {
 	w := newWorld(t, 3)
 	v := w.verifier()
 	v.Sinks, v.Archive = []sinks.Sink{w.table}, w.files
-	for _, e := range w.book.entries {
+	for _, e := range w.ledger.entries {
 		delete(e.Sinks, "parquet")
 	}
 	w.files.Put(w.revision(2, 9), rows(4), nil)
 	w.files.Put(w.revision(7, 1), rows(5), nil)
 	w.table.Remove(w.revision(0, 2).Key)
 	w.table.Remove(w.revision(2, 2).Key)
-	report, err := v.Look(t.Context())
-	if got := brief(report.Findings); got != "01 clickhouse missing copy parquet; 03 clickhouse missing read" || err != nil {
+	report, err := v.Verify(t.Context())
+	if got := brief(report.Findings); got != "01 clickhouse missing copy parquet; 03 clickhouse missing read" ||
+		err != nil {
 		t.Errorf("found %q, %v", got, err)
 	}
-	done, err := (&Repair{Verifier: v, Book: w.book, Dir: t.TempDir(), Now: time.Now, Log: slog.New(slog.DiscardHandler)}).Run(t.Context())
-	if done.Mended != 1 || len(done.Due) != 1 || len(done.Left.Findings) != 0 || len(w.book.entries) != 3 || err != nil {
+	done, err := v.Repair(t.Context())
+	if done.Mended != 1 || len(done.Due) != 1 || len(done.Left.Findings) != 0 || len(w.ledger.entries) != 3 ||
+		err != nil {
 		t.Errorf("repair %+v, %v", done, err)
 	}
 }
 
-// TestCommittedWhileLooking: what was committed meanwhile is looked at again.
+// TestCommittedWhileLooking: what was committed in between is inspected again.
 func TestCommittedWhileLooking(t *testing.T) {
 	w := newWorld(t, 3)
 	n := 0
-	w.book.reading = func() {
+	w.ledger.reading = func() {
 		switch n++; n {
 		case 2, 4: // between the sinks and the second look at the ledger
 			rev := w.revision(1, int32(10+n))
@@ -402,17 +357,17 @@ func TestCommittedWhileLooking(t *testing.T) {
 			w.commit(w.revision(1, 20))
 		}
 	}
-	if r := w.look(); len(r.Findings)+len(r.Busy) > 0 {
+	if r := w.verify(); len(r.Findings)+len(r.Busy) > 0 {
 		t.Errorf("report %+v after %d looks", r, n)
 	}
 	n = 0
-	w.book.reading = func() {
+	w.ledger.reading = func() {
 		n++
 		rev := w.revision(1, int32(10+n))
 		w.commit(rev)
 		w.table.Put(w.revision(1, 2), rows(5), nil)
 	}
-	if r := w.look(); len(r.Findings) > 0 || len(r.Busy) != 1 {
+	if r := w.verify(); len(r.Findings) > 0 || len(r.Busy) != 1 {
 		t.Errorf("always being written: %+v", r)
 	}
 }
@@ -421,10 +376,10 @@ func TestSinkThatCannotBeListed(t *testing.T) {
 	w := newWorld(t, 3)
 	w.table.away = fmt.Errorf("%w: down", sinks.ErrNotListed)
 	w.files.Remove(w.revision(1, 2).Key)
-	if got := brief(w.look().Findings); got != "1970-01-01 clickhouse unlisted by_hand; 02 parquet missing wait" {
+	if got := brief(w.verify().Findings); got != "1970-01-01 clickhouse unlisted by_hand; 02 parquet missing wait" {
 		t.Errorf("found %q", got)
 	}
-	if done := w.repair(); len(done.Due) > 0 || len(w.book.entries) != 3 {
+	if done := w.repair(); len(done.Due) > 0 || len(w.ledger.entries) != 3 {
 		t.Errorf("repair %+v", done)
 	}
 }
@@ -436,11 +391,12 @@ func TestEmptySink(t *testing.T) {
 		w.files.Remove(w.revision(day, 2).Key)
 		w.table.Remove(w.revision(day, 2).Key)
 	}
-	found := w.look().Findings
-	if len(found) != 26 || found[0].Kind != Unlisted || !strings.Contains(found[0].Detail, "12 windows") || found[2].Remedy != Wait {
+	found := w.verify().Findings
+	if len(found) != 26 || found[0].Kind != unlisted || !strings.Contains(found[0].Detail, "12 windows") ||
+		found[2].Remedy != wait {
 		t.Errorf("found %d: %+v", len(found), found[0])
 	}
-	if done := w.repair(); len(done.Due) > 0 || len(w.book.entries) != 12 {
+	if done := w.repair(); len(done.Due) > 0 || len(w.ledger.entries) != 12 {
 		t.Errorf("repair %+v", done)
 	}
 }
@@ -451,12 +407,12 @@ func TestOnly(t *testing.T) {
 	w.table.Remove(w.revision(1, 2).Key)
 	v := w.verifier()
 	v.Only = "clickhouse"
-	r, err := v.Look(t.Context())
+	r, err := v.Verify(t.Context())
 	if got := brief(r.Findings); got != "02 clickhouse missing copy parquet" || err != nil {
 		t.Errorf("found %q, %v", got, err)
 	}
 	v.Scope = sinks.Scope{Within: analytics.Window{From: sinktest.Key("", 2).From, To: sinktest.Key("", 2).To}}
-	if r, err := v.Look(t.Context()); len(r.Findings) > 0 || r.Windows != 1 || err != nil {
+	if r, err := v.Verify(t.Context()); len(r.Findings) > 0 || r.Windows != 1 || err != nil {
 		t.Errorf("of another day: %+v, %v", r, err)
 	}
 }
@@ -465,7 +421,7 @@ func TestLookIsCancelled(t *testing.T) {
 	w := newWorld(t, 3)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := w.verifier().Look(ctx); !errors.Is(err, context.Canceled) {
+	if _, err := w.verifier().Verify(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("Look = %v", err)
 	}
 }

@@ -10,9 +10,9 @@ import (
 // microsecond do not take the same one.
 const randomBits = 12
 
-// attempts hands out attempt ids: microseconds since 1970, then random bits. Each is
-// greater than every one before it and every one it was told of, even if the clock
-// goes backwards.
+// attempts generates attempt ids: microseconds since 1970, then random bits. Each is
+// greater than all before it, and than those given to past, even if the clock goes
+// backwards.
 type attempts struct {
 	now func() time.Time
 

@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestAttemptsGrow takes ids by a clock that goes as it likes, told now and
-// then of ids of others.
+// TestAttemptsGrow takes ids by a clock that jumps, and now and then
+// learns ids of others.
 func TestAttemptsGrow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		clock := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)

@@ -17,8 +17,10 @@ import (
 
 const secret = "hunter2"
 
+func newFrom(dsn string) (sinks.Sink, error) { return New(Options{DSN: dsn, Now: time.Now}) }
+
 func TestWrongDSN(t *testing.T) {
-	for dsn, want := range map[string]string{
+	sinktest.WrongDSNs(t, "ClickHouse", secret, newFrom, map[string]string{
 		"":                                                   "want clickhouse://",
 		"localhost:9000":                                     "want clickhouse://",
 		"mysql://u:hunter2@h/db":                             "want clickhouse://",
@@ -55,21 +57,15 @@ func TestWrongDSN(t *testing.T) {
 		"clickhouse://h/db?tls_server_name=hunter2":          "tls_server_name requires secure=true",
 		"http://h/db?secure=true":                            "leave the parameter secure out",
 		"https://h/db?secure=false":                          "leave the parameter secure out",
-	} {
-		_, err := New(Config{DSN: dsn, Now: time.Now})
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "ClickHouse DSN: ") {
-			t.Errorf("%q: %v, want %q", dsn, err, want)
-		} else if strings.Contains(err.Error(), secret) {
-			t.Errorf("%q: %v shows the password", dsn, err)
-		}
-	}
-	if _, err := New(Config{DSN: "clickhouse://h/db", Cluster: "a`b", Now: time.Now}); err == nil || !strings.Contains(err.Error(), "cluster") {
+	})
+	_, err := New(Options{DSN: "clickhouse://h/db", Cluster: "a`b", Now: time.Now})
+	if err == nil || !strings.Contains(err.Error(), "cluster") {
 		t.Errorf("a wrong cluster name: %v", err)
 	}
 }
 
 func TestDSNForms(t *testing.T) {
-	for dsn, want := range map[string]string{
+	sinktest.Locations(t, newFrom, map[string]string{
 		"clickhouse://h":                               "h/default",
 		"clickhouse://h:9000/db":                       "h:9000/db",
 		"clickhouse://u:p%40%2F@h:9000/db":             "h:9000/db",
@@ -78,25 +74,21 @@ func TestDSNForms(t *testing.T) {
 		"http://h:8123/db":                             "h:8123/db",
 		"https://u:hunter2@h:8443/db?max_threads=2":    "h:8443/db",
 		"clickhouse://h/?database=db&password=hunter2": "h/db",
-	} {
-		s, err := New(Config{DSN: dsn, Now: time.Now})
-		if err != nil || s.Location() != want {
-			t.Errorf("%q: %v, %v; want %s", dsn, s, err, want)
-		}
-	}
+	})
 }
 
 // TestNoSecretInErrors writes passwords of all characters into DSNs as people
 // do: raw, at each place that takes one, and beside other mistakes.
 func TestNoSecretInErrors(t *testing.T) {
 	forms := []string{
-		"S://u:P@h:9000/db", "S://u:P@h/db?Q", "S://h/db?password=P", "S://h/db?Q&password=P", "S://u:P@/db", "S://u:P@h:port/db",
+		"S://u:P@h:9000/db", "S://u:P@h/db?Q", "S://h/db?password=P", "S://h/db?Q&password=P", "S://u:P@/db",
+		"S://u:P@h:port/db",
 		"S://u:P@h/d b", "u:P@h/db", "S:u:P@h", "S://u:P", "S://P@h/db?Q", "S://h/db?http_proxy=http://u:P@proxy:1",
 	}
 	sinktest.HidesPasswords(t, forms,
 		[]string{"clickhouse", "https", "http", "tcp", "mysql"},
 		[]string{"secure=x", "dial_timeout=x", "%", "max_open_conns=x", "compress=lz4"},
-		func(dsn string) (sinks.Sink, error) { return New(Config{DSN: dsn, Now: time.Now}) })
+		newFrom)
 }
 
 // refused expects Check and Replace to fail at once, both naming the place and
@@ -115,13 +107,15 @@ func usersFragment() string {
 	var all strings.Builder
 	for _, u := range []struct{ name, profile, more string }{
 		{"full", "default", ""}, {"ro1", "ro1", ""}, {"ro2", "ro2", ""}, {"noddl", "noddl", ""},
-		{"elsewhere", "default", ""}, {"other", "default", "<allow_databases><database>other</database></allow_databases>"},
+		{"elsewhere", "default", ""}, {"other", "default",
+			"<allow_databases><database>other</database></allow_databases>"},
 	} {
 		network := "127.0.0.1"
 		if u.name == "elsewhere" {
 			network = "192.0.2.1"
 		}
-		all.WriteString("<" + u.name + "><password>" + secret + "</password><networks><ip>" + network + "</ip></networks><profile>" +
+		all.WriteString("<" + u.name + "><password>" + secret + "</password><networks><ip>" + network +
+			"</ip></networks><profile>" +
 			u.profile + "</profile><quota>default</quota>" + u.more + "</" + u.name + ">")
 	}
 	return strings.Replace(users, "USERS", all.String(), 1)
@@ -136,14 +130,13 @@ func TestRights(t *testing.T) {
 	as := func(user, database string) string {
 		return "clickhouse://" + user + ":" + secret + "@" + server.Addr() + "/" + database
 	}
-	if err := open(t, as("full", "done")).Check(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, open(t, as("full", "done")).Check(t.Context()))
 	for name, tc := range map[string]struct {
 		dsn   string
 		words []string
 	}{
-		"wrong password":    {strings.Replace(as("full", "done"), secret, secret+"x", 1), []string{"refuses user or password", "193"}},
+		"wrong password": {strings.Replace(as("full", "done"), secret, secret+"x", 1),
+			[]string{"refuses user or password", "193"}},
 		"unknown user":      {as("nobody", "done"), []string{"refuses user or password", "192"}},
 		"wrong address":     {as("elsewhere", "done"), []string{"may not log in from this address", "195"}},
 		"missing database":  {as("full", "none"), []string{"CREATE DATABASE", "none"}},
@@ -204,12 +197,16 @@ func TestStrangeServers(t *testing.T) {
 		handler        http.HandlerFunc
 		overHTTP, over string
 	}{
-		"a web server":    {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>hunter2")) }, "not ClickHouse", "the port of the native"},
-		"an empty page":   {func(http.ResponseWriter, *http.Request) {}, "HTTP (8123", "the port of the native"},
-		"not found":       {http.NotFound, "not ClickHouse", "the port of the native"},
-		"refuses":         {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusForbidden) }, "HTTP 403", "the port of the native"},
-		"redirects":       {http.RedirectHandler(thief.URL+"/x", http.StatusTemporaryRedirect).ServeHTTP, "redirects to another address", "the port of the native"},
-		"redirects a GET": {http.RedirectHandler(thief.URL+"/x", http.StatusSeeOther).ServeHTTP, "redirects to another address", "the port of the native"},
+		"a web server": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>hunter2")) },
+			"not ClickHouse", "the port of the native"},
+		"an empty page": {func(http.ResponseWriter, *http.Request) {}, "HTTP (8123", "the port of the native"},
+		"not found":     {http.NotFound, "not ClickHouse", "the port of the native"},
+		"refuses": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusForbidden) },
+			"HTTP 403", "the port of the native"},
+		"redirects": {http.RedirectHandler(thief.URL+"/x", http.StatusTemporaryRedirect).ServeHTTP,
+			"redirects to another address", "the port of the native"},
+		"redirects a GET": {http.RedirectHandler(thief.URL+"/x", http.StatusSeeOther).ServeHTTP,
+			"redirects to another address", "the port of the native"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			server := httptest.NewServer(tc.handler)
@@ -248,7 +245,8 @@ func TestStrangeServers(t *testing.T) {
 
 func TestTooOldServer(t *testing.T) {
 	for _, s := range []server{{18, 15}, {1, 1}, {17, 99}} {
-		if err := s.check(); err == nil || !regexp.MustCompile(`server \d+\.\d+: too old, want 18\.16 or newer`).MatchString(err.Error()) {
+		if err := s.check(); err == nil ||
+			!regexp.MustCompile(`server \d+\.\d+: too old, want 18\.16 or newer`).MatchString(err.Error()) {
 			t.Errorf("%s: %v", s, err)
 		}
 	}
@@ -257,7 +255,8 @@ func TestTooOldServer(t *testing.T) {
 			t.Errorf("%s: %v", s, err)
 		}
 	}
-	for s, want := range map[server]bool{{18, 16}: false, {22, 2}: false, {21, 12}: false, {22, 3}: true, {23, 1}: true, {26, 7}: true} {
+	for s, want := range map[server]bool{{18, 16}: false, {22, 2}: false, {21, 12}: false, {22, 3}: true,
+		{23, 1}: true, {26, 7}: true} {
 		if s.modern() != want {
 			t.Errorf("%s is modern: %v", s, !want)
 		}

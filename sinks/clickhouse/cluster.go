@@ -39,19 +39,21 @@ func (t topology) servers() uint64 { return uint64(t.replicas * len(t.weights)) 
 func (ses *session) findTopology(ctx context.Context) (t topology, err error) {
 	query := "SELECT toUInt64(shard_weight), toUInt64(count()) FROM system.clusters WHERE cluster = '" +
 		ses.cluster + "' GROUP BY shard_num, shard_weight ORDER BY shard_num"
-	err = ses.each(ctx, query, func(rows driver.Rows) error {
+	err = ses.query(ctx, query, func(rows driver.Rows) error {
 		var weight, replicas uint64
 		if err := rows.Scan(&weight, &replicas); err != nil {
 			return err
 		}
 		if len(t.weights) > 0 && int(replicas) != t.replicas {
-			return fmt.Errorf("cluster %q has shards of %d and of %d replicas: give each shard as many", ses.cluster, t.replicas, replicas)
+			return fmt.Errorf("cluster %q has shards of %d and of %d replicas: give each shard as many", ses.cluster,
+				t.replicas, replicas)
 		}
 		t.replicas, t.weights = int(replicas), append(t.weights, strconv.FormatUint(weight, 10))
 		return nil
 	})
 	if err == nil && len(t.weights) == 0 {
-		err = fmt.Errorf("cluster %q is not in the server's configuration (remote_servers): see SELECT DISTINCT cluster FROM system.clusters", ses.cluster)
+		err = fmt.Errorf("cluster %q is not in the server's configuration (remote_servers): see SELECT DISTINCT "+
+			"cluster FROM system.clusters", ses.cluster)
 	}
 	return t, err
 }
@@ -62,7 +64,8 @@ func (l layout) placement() string {
 	if l.cluster == "" {
 		return "one server"
 	}
-	return fmt.Sprintf("cluster %s of %d shard(s), weights %s", l.cluster, len(l.topology.weights), strings.Join(l.topology.weights, ":"))
+	return fmt.Sprintf("cluster %s of %d shard(s), weights %s", l.cluster, len(l.topology.weights),
+		strings.Join(l.topology.weights, ":"))
 }
 
 // define runs a statement that makes or alters a table, on every server.
@@ -85,8 +88,8 @@ func (ses *session) define(ctx context.Context, statement string) error {
 
 // onEveryServer counts, on all servers of the cluster, the rows of a system table
 // that are about one of our tables and meet a condition. Old servers ask every replica
-// of a shard only if told so, and leave out those that are down; they do not add up
-// what several replicas counted, hence the inner query.
+// of a shard only with the setting, and skip those that are down; they do not add up
+// the counts of several replicas, hence the inner query.
 func (ses *session) onEveryServer(ctx context.Context, system, table, condition string) (uint64, error) {
 	from := "system." + system
 	switch {
@@ -98,7 +101,8 @@ func (ses *session) onEveryServer(ctx context.Context, system, table, condition 
 			"max_parallel_replicas": ses.topology.replicas, "prefer_localhost_replica": 0,
 		}))
 	}
-	return ses.number(ctx, fmt.Sprintf("SELECT toUInt64(count()) FROM (SELECT table FROM %s WHERE database = '%s' AND table = '%s' AND %s)",
+	return ses.number(ctx, fmt.Sprintf("SELECT toUInt64(count()) FROM (SELECT table FROM %s WHERE database = '%s' "+
+		"AND table = '%s' AND %s)",
 		from, ses.database, ses.local(table), condition))
 }
 
@@ -118,14 +122,17 @@ func (ses *session) inStep(ctx context.Context) error {
 	if ses.cluster == "" {
 		return nil
 	}
-	const condition = "NOT is_readonly AND active_replicas = total_replicas AND inserts_in_queue = 0 AND (log_pointer > log_max_index OR log_max_index = 0)"
+	const condition = "NOT is_readonly AND active_replicas = total_replicas AND inserts_in_queue = 0 AND " +
+		"(log_pointer > log_max_index OR log_max_index = 0)"
 	for end := time.Now().Add(stepTimeout); ; {
 		n, err := ses.onEveryServer(ctx, "replicas", windowsTable, condition)
 		if err != nil || n == ses.topology.servers() {
 			return err
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("only %d of the cluster's %d servers replicate and are up to date: see system.replicas of each for is_readonly, active_replicas and inserts_in_queue", n, ses.topology.servers())
+			return fmt.Errorf("only %d of the cluster's %d servers replicate and are up to date: see "+
+				"system.replicas of each for is_readonly, active_replicas and inserts_in_queue", n,
+				ses.topology.servers())
 		}
 		if err := clock.Sleep(ctx, mutationPoll); err != nil {
 			return err

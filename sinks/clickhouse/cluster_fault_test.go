@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
 // soon is before the driver would give up by itself.
@@ -38,10 +39,9 @@ func TestClusterReplicaStops(t *testing.T) {
 	c := newCluster(t, 1, 2)
 	s := c.impatient(0)
 	number := int32(1)
-	if err := s.Replace(t.Context(), seal(number, 50)); err != nil {
-		t.Fatal(err)
-	}
-	ends := map[string]func(*engines.ClickHouse) error{"killed": (*engines.ClickHouse).Kill, "stopped": (*engines.ClickHouse).Stop}
+	replace(t, s, seal(number, 50))
+	ends := map[string]func(*engines.ClickHouse) error{"killed": (*engines.ClickHouse).Kill,
+		"stopped": (*engines.ClickHouse).Stop}
 	for i, point := range []struct {
 		node      int
 		how, step string
@@ -64,14 +64,10 @@ func TestClusterReplicaStops(t *testing.T) {
 			t.Logf("after %v: %v", time.Since(begin).Round(time.Millisecond), err)
 			left := c.reader(1 - point.node).shown(keyOf())
 			outcome(t, point.node, point.step, err, left, former)
-			if err := c.Nodes[point.node].Restart(); err != nil {
-				t.Fatal(err)
-			}
+			check(t, c.Nodes[point.node].Restart())
 			begin = time.Now()
 			next := seal(number, 60)
-			if err := s.Replace(t.Context(), next); err != nil {
-				t.Fatal(err)
-			}
+			replace(t, s, next)
 			t.Logf("back: after %v", time.Since(begin).Round(time.Millisecond))
 			c.agree(next)
 		})
@@ -93,7 +89,7 @@ func interrupt(t *testing.T, s *Sink, name string, end func() error) {
 	t.Cleanup(func() { s.step = nil })
 }
 
-// outcome checks the error of a Replace in which a node ended, and what is left to see.
+// outcome checks the error of a Replace in which a node ended, and what readers see.
 func outcome(t *testing.T, node int, step string, err error, left, former int32) {
 	t.Helper()
 	after := step == "marker inserted"
@@ -119,13 +115,14 @@ func TestClusterReplicaBehind(t *testing.T) {
 	c := newCluster(t, 1, 2)
 	s := c.impatient(0)
 	former := int32(1)
-	if err := s.Replace(t.Context(), seal(former, 50)); err != nil {
-		t.Fatal(err)
-	}
+	replace(t, s, seal(former, 50))
 	for _, table := range []string{rowsTable, windowsTable} {
 		t.Run(table, func(t *testing.T) {
 			c.t = t
-			fetches := func(do string) { must(t, c.Nodes[1], "SYSTEM "+do+" FETCHES "+c.database+"."+table+localSuffix) }
+			fetches := func(do string) {
+				must(t, c.Nodes[1],
+					"SYSTEM "+do+" FETCHES "+c.database+"."+table+localSuffix)
+			}
 			fetches("STOP")
 			fails(t, soon, func() error { return s.Replace(t.Context(), seal(former+1, 80)) }, "replica")
 			if got := c.reader(1).shown(keyOf()); got != former {
@@ -146,9 +143,7 @@ func TestClusterReplicaBehind(t *testing.T) {
 			go func() { done <- s.Replace(t.Context(), next) }() // waits for its turn
 			time.Sleep(time.Second)
 			fetches("START")
-			if err := <-done; err != nil {
-				t.Fatal(err)
-			}
+			check(t, <-done)
 			c.agree(next)
 		})
 	}
@@ -159,22 +154,16 @@ func TestClusterWithoutZooKeeper(t *testing.T) {
 	c := newCluster(t, 1, 2)
 	s := c.impatient(0)
 	former := seal(1, 50)
-	if err := s.Replace(t.Context(), former); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.ZooKeeper.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	replace(t, s, former)
+	check(t, c.ZooKeeper.Kill())
 	next := seal(2, 80)
 	replace := func() error { return s.Replace(t.Context(), next) }
 	fails(t, soon, replace, keeper)
 	c.agree(former)
 	fails(t, soon, func() error { return c.impatient(1).Check(t.Context()) }, "up to date", keeper)
-	if err := c.ZooKeeper.Restart(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, c.ZooKeeper.Restart())
 	begin := time.Now()
-	eventually(t, func() bool { return replace() == nil })
+	sinktest.Eventually(t, "the server", func() bool { return replace() == nil })
 	t.Logf("committed %v after ZooKeeper was back", time.Since(begin).Round(time.Millisecond))
 	c.agree(next)
 	if err := c.sink(1).Check(t.Context()); err != nil {

@@ -17,7 +17,7 @@ const uneven = `<remote_servers><uneven>
 func TestClusterMigrations(t *testing.T) {
 	t.Parallel()
 	c := sharedCluster(t, twoReplicas)
-	check := func(s *Sink) func() error { return func() error { return s.Check(t.Context()) } }
+	checkOf := func(s *Sink) func() error { return func() error { return s.Check(t.Context()) } }
 	named := func(name string) *Sink {
 		s := c.sink(0)
 		s.cluster = name
@@ -36,25 +36,25 @@ func TestClusterMigrations(t *testing.T) {
 		starts.Wait()
 	})
 	t.Run("unknown cluster", func(t *testing.T) {
-		fails(t, soon, check(named("nowhere")), `cluster "nowhere" is not in the server's configuration (remote_servers)`)
+		fails(t, soon, checkOf(named("nowhere")),
+			`cluster "nowhere" is not in the server's configuration (remote_servers)`)
 	})
 	t.Run("uneven cluster", func(t *testing.T) {
-		fails(t, soon, check(named("uneven")), "shards of 1 and of 2 replicas")
+		fails(t, soon, checkOf(named("uneven")), "shards of 1 and of 2 replicas")
 	})
 	t.Run("other placement", func(t *testing.T) {
-		fails(t, soon, check(named("")), "the tables were made for cluster docgauge of 1 shard(s), weights 1, and this is one server")
+		fails(t, soon, checkOf(named("")),
+			"the tables were made for cluster docgauge of 1 shard(s), weights 1, and this is one server")
 		c := c.fresh(t)
 		alone := c.sink(0)
 		alone.cluster = ""
-		if err := alone.Check(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		fails(t, soon, check(c.sink(0)), "the tables were made for one server")
+		check(t, alone.Check(t.Context()))
+		fails(t, soon, checkOf(c.sink(0)), "the tables were made for one server")
 	})
 	t.Run("database on one node only", func(t *testing.T) {
 		c := c.fresh(t)
 		must(t, c.Nodes[1], "DROP DATABASE "+c.database)
-		fails(t, soon, check(c.sink(0)), "the database does not exist")
+		fails(t, soon, checkOf(c.sink(0)), "the database does not exist")
 		must(t, c.Nodes[1], "CREATE DATABASE "+c.database)
 		if err := c.sink(0).Check(t.Context()); err != nil {
 			t.Error(err)
@@ -62,23 +62,17 @@ func TestClusterMigrations(t *testing.T) {
 	})
 }
 
-// TestClusterMigrationsLackAServer find one that is down, and go on when it is back.
+// TestClusterMigrationsLackAServer find one that is down, and continue when it is back.
 func TestClusterMigrationsLackAServer(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1, 2)
-	if err := c.Nodes[1].Kill(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, c.Nodes[1].Kill())
 	s := c.impatient(0)
 	fails(t, soon, func() error { return s.Replace(t.Context(), seal(1, 5)) }, hintAbsent)
-	if err := c.Nodes[1].Restart(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, c.Nodes[1].Restart())
 	s.timeout = clusterTimeout
 	w := seal(1, 5)
-	if err := s.Replace(t.Context(), w); err != nil {
-		t.Fatal(err)
-	}
+	replace(t, s, w)
 	c.agree(w)
 }
 
@@ -87,16 +81,12 @@ func TestClusterMigrationsLackAServer(t *testing.T) {
 func TestClusterCollect(t *testing.T) {
 	forms(t, func(t *testing.T, c cluster) {
 		s := c.sink(0)
-		if err := s.Check(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check(t, s.Check(t.Context()))
 		for _, project := range []string{"prj_a", "prj_b", "prj_c", "prj_d"} {
 			c.past(project)
 		}
 		w := seal(9, 50)
-		if err := s.Replace(t.Context(), w); err != nil {
-			t.Fatal(err)
-		}
+		replace(t, s, w)
 		begin := time.Now()
 		found, err := c.sink(1).Collect(t.Context(), false)
 		if err != nil || len(found) != 8 {
@@ -108,7 +98,8 @@ func TestClusterCollect(t *testing.T) {
 			if left != "0\n" {
 				t.Errorf("node %d still holds %s collected rows", i+1, strings.TrimSpace(left))
 			}
-			if got := must(t, node, "SELECT sum(human) FROM "+c.database+"."+visitorsView+" WHERE project != 'prj_a'"); got != "9\n" {
+			others := "SELECT sum(human) FROM " + c.database + "." + visitorsView + " WHERE project != 'prj_a'"
+			if got := must(t, node, others); got != "9\n" {
 				t.Errorf("readers of node %d see %s of attempt 3, want 9", i+1, got)
 			}
 		}

@@ -37,7 +37,7 @@ func sharedCluster(t *testing.T, get func(*testing.T) *engines.Cluster) cluster 
 // fresh makes an empty database on every node, dropped at the end.
 func (c cluster) fresh(t *testing.T) cluster {
 	t.Helper()
-	c.t, c.database = t, fmt.Sprintf("c%d", shared.count.Add(1))
+	c.t, c.database = t, sinktest.NewName()
 	for _, node := range c.Nodes {
 		must(t, node, "CREATE DATABASE "+c.database)
 	}
@@ -54,7 +54,7 @@ func (c cluster) fresh(t *testing.T) cluster {
 // sink is one connected to a node.
 func (c cluster) sink(node int) *Sink {
 	c.t.Helper()
-	s, err := New(Config{DSN: c.Nodes[node].DSN(c.database), Cluster: c.Name, Version: "test", Now: time.Now})
+	s, err := New(Options{DSN: c.Nodes[node].DSN(c.database), Cluster: c.Name, Version: "test", Now: time.Now})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -110,13 +110,12 @@ func TestClusterShards(t *testing.T) {
 	s := c.sink(0)
 	for day := range 12 {
 		w := windowOf(day, 1, 40)
-		if err := s.Replace(t.Context(), w); err != nil {
-			t.Fatal(err)
-		}
+		replace(t, s, w)
 		c.agree(w)
 	}
 	count := func(node int, of string) string {
-		return strings.TrimSpace(must(t, c.Nodes[node], fmt.Sprintf("SELECT count(), uniq(window_start), count() %% 40 FROM %s.%s", c.database, of)))
+		return strings.TrimSpace(must(t, c.Nodes[node],
+			fmt.Sprintf("SELECT count(), uniq(window_start), count() %% 40 FROM %s.%s", c.database, of)))
 	}
 	for node := range c.Nodes {
 		if got := count(node, visitorsView); got != "480\t12\t0" {
@@ -136,9 +135,7 @@ func TestClusterReaders(t *testing.T) {
 	s := c.sink(0)
 	sizes := map[int32]uint64{1: 20_000, 2: 300}
 	windows := map[int32]window{1: seal(1, int64(sizes[1])), 2: seal(2, int64(sizes[2]))}
-	if err := s.Replace(t.Context(), windows[1]); err != nil {
-		t.Fatal(err)
-	}
+	replace(t, s, windows[1])
 	ctx, stop := context.WithCancel(t.Context())
 	var polls sync.WaitGroup
 	for i := range 2 {
@@ -157,7 +154,8 @@ func TestClusterReaders(t *testing.T) {
 
 // poll expects a whole revision each time, until ctx is done.
 func poll(ctx context.Context, r reader, sizes map[int32]uint64) {
-	query := "SELECT toUInt64(count()), min(revision), max(revision) FROM " + visitorsView + " WHERE " + is(sinktest.Key("prj_a", 0))
+	query := "SELECT toUInt64(count()), min(revision), max(revision) FROM " + visitorsView + " WHERE " +
+		is(sinktest.Key("prj_a", 0))
 	n := 0
 	for ; ctx.Err() == nil; n++ {
 		var rows uint64
@@ -186,7 +184,7 @@ func TestClusterWriters(t *testing.T) {
 		for i, name := range names {
 			s := c.sink(i)
 			for day := range 8 {
-				w := windowOf(day, 1, 100).of(name)
+				w := windowOf(day, 1, 100).Of(name)
 				all = append(all, w)
 				writes.Go(func() {
 					if err := s.Replace(t.Context(), w); err != nil {
@@ -206,16 +204,14 @@ func TestClusterWriters(t *testing.T) {
 }
 
 // TestClusterDeduplication shows that a server drops a block it has seen, and
-// that the rows of a window written again are none.
+// that the rows of a window written again are not superseded.
 func TestClusterDeduplication(t *testing.T) {
 	t.Parallel()
 	c := sharedCluster(t, twoReplicas)
 	s, w := c.sink(0), seal(1, 50)
-	other := seal(1, 5).of("prj_b")
+	other := seal(1, 5).Of("prj_b")
 	for _, w := range []window{w, other} { // the server does not touch the last insert
-		if err := s.Replace(t.Context(), w); err != nil {
-			t.Fatal(err)
-		}
+		replace(t, s, w)
 	}
 	table := c.database + "." + rowsTable + localSuffix
 	for range 2 {
@@ -226,22 +222,12 @@ func TestClusterDeduplication(t *testing.T) {
 	}
 	must(t, c.Nodes[0], "ALTER TABLE "+table+" DELETE WHERE project = 'prj_a'")
 	for _, node := range c.Nodes {
-		eventually(t, func() bool { return must(t, node, "SELECT count() FROM "+table+" WHERE project = 'prj_a'") == "0\n" })
+		sinktest.Eventually(t, "the server", func() bool {
+			return must(t, node, "SELECT count() FROM "+table+" WHERE project = 'prj_a'") == "0\n"
+		})
 	}
-	if err := s.Replace(t.Context(), w); err != nil {
-		t.Fatal(err)
-	}
+	replace(t, s, w)
 	c.agree(w)
-}
-
-// eventually waits for a condition that has no end one could wait for.
-func eventually(t *testing.T, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("not within two minutes")
-		}
-	}
 }
 
 // keyOf is the window that seal seals.

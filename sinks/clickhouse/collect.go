@@ -67,14 +67,15 @@ func (s *Sink) collect(ctx context.Context, dryRun bool) ([]sinks.Superseded, er
 func (ses *session) superseded(ctx context.Context) ([]sinks.Superseded, error) {
 	var found []sinks.Superseded
 	var now time.Time
-	err := ses.each(ctx, fmt.Sprintf(`
+	query := fmt.Sprintf(`
 SELECT %[1]s, attempt, toUInt64(count()), max(written_at), now()
 FROM %[2]s WHERE (%[3]s) NOT IN (%[4]s)
-GROUP BY %[3]s ORDER BY %[3]s`, keyColumns, ses.in(rowsTable), attemptColumns, ses.newest()), func(rows driver.Rows) error {
+GROUP BY %[3]s ORDER BY %[3]s`, keyColumns, ses.in(rowsTable), attemptColumns, ses.newest())
+	err := ses.query(ctx, query, func(rows driver.Rows) error {
 		var a sinks.Superseded
-		var key scannedKey
-		err := rows.Scan(key.to(&a.Attempt, &a.Rows, &a.Since, &now)...)
-		a.Key = key.key()
+		var key sinks.ScannedKey
+		err := rows.Scan(key.Into(&a.Attempt, &a.Rows, &a.Since, &now)...)
+		a.Key = key.Key()
 		found = append(found, a)
 		return err
 	})
@@ -82,12 +83,13 @@ GROUP BY %[3]s ORDER BY %[3]s`, keyColumns, ses.in(rowsTable), attemptColumns, s
 		return nil, err
 	}
 	commits := map[analytics.Key][]commit{} // in the order of their attempts
-	query := fmt.Sprintf("SELECT %s, committed_at FROM %s ORDER BY %s", attemptColumns, ses.in(windowsTable), attemptColumns)
-	err = ses.each(ctx, query, func(rows driver.Rows) error {
+	query = fmt.Sprintf("SELECT %s, committed_at FROM %s ORDER BY %s", attemptColumns,
+		ses.in(windowsTable), attemptColumns)
+	err = ses.query(ctx, query, func(rows driver.Rows) error {
 		var c commit
-		var key scannedKey
-		err := rows.Scan(key.to(&c.attempt, &c.at)...)
-		commits[key.key()] = append(commits[key.key()], c)
+		var key sinks.ScannedKey
+		err := rows.Scan(key.Into(&c.attempt, &c.at)...)
+		commits[key.Key()] = append(commits[key.Key()], c)
 		return err
 	})
 	return due(found, commits, now.Add(-sinks.KeepSuperseded)), err
@@ -130,7 +132,7 @@ func (ses *session) remove(ctx context.Context, attempts []sinks.Superseded) err
 }
 
 // awaitMutations waits until no server has a deletion under way. In a cluster, one
-// that has just begun may not show on each server yet; it goes on by itself.
+// that has just begun may not show on each server yet; it completes by itself.
 func (ses *session) awaitMutations(ctx context.Context) error {
 	for {
 		n, err := ses.onEveryServer(ctx, "mutations", rowsTable, ses.undone())

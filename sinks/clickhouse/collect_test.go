@@ -18,7 +18,7 @@ import (
 
 // TestDue compares due with what its words say.
 func TestDue(t *testing.T) {
-	key := windowOf(0, 1, 0).rev.Key
+	key := windowOf(0, 1, 0).Rev.Key
 	zero := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	rapid.Check(t, func(t *rapid.T) {
 		hour := func() time.Time { return zero.Add(time.Duration(rapid.IntRange(0, 60).Draw(t, "hour")) * time.Hour) }
@@ -33,14 +33,17 @@ func TestDue(t *testing.T) {
 			}
 		}
 		if len(commits) > 0 { // the server leaves the newest out
-			all = slices.DeleteFunc(all, func(a sinks.Superseded) bool { return a.Attempt == commits[len(commits)-1].attempt })
+			all = slices.DeleteFunc(all, func(a sinks.Superseded) bool {
+				return a.Attempt == commits[len(commits)-1].attempt
+			})
 		}
 		before := hour()
 		var want []uint64
 		for _, a := range all {
 			since := a.Since
 			next := slices.IndexFunc(commits, func(c commit) bool { return c.attempt > a.Attempt })
-			if slices.ContainsFunc(commits, func(c commit) bool { return c.attempt == a.Attempt }) && next >= 0 && commits[next].at.After(since) {
+			if slices.ContainsFunc(commits, func(c commit) bool { return c.attempt == a.Attempt }) && next >= 0 &&
+				commits[next].at.After(since) {
 				since = commits[next].at
 			}
 			if since.Before(before) {
@@ -61,12 +64,15 @@ func TestDue(t *testing.T) {
 // marker of that age unless it is negative.
 func put(t *testing.T, e engine, name string, day int, attempt uint64, rows, written, committed int) {
 	t.Helper()
-	from := windowOf(day, 1, 0).rev.From
+	from := windowOf(day, 1, 0).Rev.From
 	head := fmt.Sprintf("'prj_a', 'day', toDate('%s'), toDate('%s'), toUInt64(%d)", from, from+1, attempt)
-	must(t, e, fmt.Sprintf("INSERT INTO %s.%s (%s, written_at) SELECT %s, concat('/p', toString(number)), toInt64(%d), toInt64(1), toInt64(1), toInt32(%d), toUInt8(1), toUInt8(1), toInt64(1), now() - %d FROM system.numbers LIMIT %d",
+	must(t, e, fmt.Sprintf("INSERT INTO %s.%s (%s, written_at) SELECT %s, concat('/p', toString(number)), "+
+		"toInt64(%d), toInt64(1), toInt64(1), toInt32(%d), toUInt8(1), toUInt8(1), toInt64(1), now() - %d FROM "+
+		"system.numbers LIMIT %d",
 		name, rowsTable, names(rowColumns), head, attempt, attempt, written*3600, rows))
 	if committed >= 0 {
-		must(t, e, fmt.Sprintf("INSERT INTO %s.%s (%s, committed_at) SELECT %s, toInt64(1), toInt64(1), toInt64(1), toInt64(%d), toInt32(%d), toUInt8(1), toUInt8(1), toInt64(1), now() - %d",
+		must(t, e, fmt.Sprintf("INSERT INTO %s.%s (%s, committed_at) SELECT %s, toInt64(1), toInt64(1), toInt64(1), "+
+			"toInt64(%d), toInt32(%d), toUInt8(1), toUInt8(1), toInt64(1), now() - %d",
 			name, windowsTable, names(windowColumns), head, rows, attempt, committed*3600))
 	}
 }
@@ -79,9 +85,7 @@ func TestCollect(t *testing.T) {
 func collects(t *testing.T, e engine) {
 	name := database(t, e)
 	s, r := open(t, e.DSN(name)), newReader(t, e.DSN(name))
-	if err := s.Check(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, s.Check(t.Context()))
 	put(t, e, name, 0, 1, 30, 90, 89) // superseded 50 h ago: due
 	put(t, e, name, 0, 2, 40, 60, -1) // never committed, 60 h old: due
 	put(t, e, name, 0, 3, 50, 51, 50) // superseded 2 h ago
@@ -98,7 +102,7 @@ func collects(t *testing.T, e engine) {
 	go func() {
 		defer close(looked)
 		for ctx.Err() == nil {
-			if a, b := r.shown(windowOf(0, 1, 0).rev.Key), r.shown(windowOf(1, 1, 0).rev.Key); a != 4 || b != 6 {
+			if a, b := r.shown(windowOf(0, 1, 0).Rev.Key), r.shown(windowOf(1, 1, 0).Rev.Key); a != 4 || b != 6 {
 				t.Errorf("a reader sees the attempts %d and %d", a, b)
 			}
 		}
@@ -109,7 +113,8 @@ func collects(t *testing.T, e engine) {
 	if err != nil || cmp.Diff(dry, done) != "" {
 		t.Errorf("Collect = %v, %v; dry run said %v", done, err, dry)
 	}
-	left := must(t, e, "SELECT groupArray(a) FROM (SELECT DISTINCT attempt AS a FROM "+name+"."+rowsTable+" ORDER BY a)")
+	left := must(t, e, "SELECT groupArray(a) FROM (SELECT DISTINCT attempt AS a FROM "+name+"."+rowsTable+
+		" ORDER BY a)")
 	if strings.TrimSpace(left) != "[3,4,5,6]" {
 		t.Errorf("rows are left of %s", left)
 	}
@@ -133,12 +138,12 @@ func TestCollectMany(t *testing.T) {
 	both(t, func(t *testing.T, e engine) {
 		name := database(t, e)
 		s := open(t, e.DSN(name))
-		if err := s.Replace(t.Context(), windowOf(0, 1, 10)); err != nil {
-			t.Fatal(err)
-		}
+		replace(t, s, windowOf(0, 1, 10))
 		const many = 2*atOnce + 100
-		from := windowOf(1, 1, 0).rev.From
-		must(t, e, fmt.Sprintf("INSERT INTO %s.%s (%s, written_at) SELECT 'prj_a', 'day', toDate('%s'), toDate('%s'), toUInt64(number + 1), '/p', toInt64(1), toInt64(1), toInt64(1), toInt32(1), toUInt8(1), toUInt8(1), toInt64(1), now() - 200000 FROM system.numbers LIMIT %d",
+		from := windowOf(1, 1, 0).Rev.From
+		must(t, e, fmt.Sprintf("INSERT INTO %s.%s (%s, written_at) SELECT 'prj_a', 'day', toDate('%s'), "+
+			"toDate('%s'), toUInt64(number + 1), '/p', toInt64(1), toInt64(1), toInt64(1), toInt32(1), toUInt8(1), "+
+			"toUInt8(1), toInt64(1), now() - 200000 FROM system.numbers LIMIT %d",
 			name, rowsTable, names(rowColumns), from, from+1, many))
 		done, err := s.Collect(t.Context(), false)
 		if err != nil || len(done) != many {
@@ -163,15 +168,13 @@ func TestTimeZones(t *testing.T) {
 			collects(t, server)
 			s, r := newSink(t, server)
 			w := windowOf(0, 1, 10)
-			if err := s.Replace(t.Context(), w); err != nil {
-				t.Fatal(err)
-			}
-			totals, err := r.Totals(w.rev.Key)
-			if diff := cmp.Diff([]analytics.Revision{w.rev}, totals); err != nil || diff != "" {
+			replace(t, s, w)
+			totals, err := r.Totals(w.Rev.Key)
+			if diff := cmp.Diff([]analytics.Revision{w.Rev}, totals); err != nil || diff != "" {
 				t.Errorf("totals %v:\n%s", err, diff)
 			}
 			for rev, err := range s.Revisions(t.Context()) {
-				if diff := cmp.Diff(w.rev, rev); err != nil || diff != "" {
+				if diff := cmp.Diff(w.Rev, rev); err != nil || diff != "" {
 					t.Errorf("Revisions %v:\n%s", err, diff)
 				}
 			}

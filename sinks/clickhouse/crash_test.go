@@ -3,21 +3,12 @@
 package clickhouse
 
 import (
-	"errors"
-	"os"
-	"os/exec"
 	"strconv"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/dev/engines"
-)
-
-const (
-	childDSN  = "CLICKHOUSE_TEST_DSN"
-	childStep = "CLICKHOUSE_TEST_STEP"
+	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
 // steps are the points of a commit at which something dies, in order, and
@@ -27,39 +18,25 @@ var steps = []struct {
 	nth  int
 	sees int32
 }{
-	{"block sent", 1, 1}, {"block sent", 2, 1}, {"rows inserted", 1, 1}, {"rows verified", 1, 1}, {"marker inserted", 1, 2},
+	{"block sent", 1, 1}, {"block sent", 2, 1}, {"rows inserted", 1, 1}, {"rows verified", 1, 1},
+	{"marker inserted", 1, 2},
 }
 
 // onStep calls f once, when a commit of s comes to a step for the nth time.
-func onStep(s *Sink, name string, nth int, f func()) {
-	seen := 0
-	s.step = func(reached string) {
-		if reached == name {
-			if seen++; seen == nth {
-				f()
-			}
-		}
-	}
-}
+func onStep(s *Sink, name string, nth int, f func()) { s.step = sinktest.OnStep(name, nth, f) }
 
-// TestCrashChild is not a test of its own: TestCrash runs it as a process that
+// TestCrashChild is not a test itself: TestCrash runs it as a process that
 // kills itself while it commits a group.
 func TestCrashChild(t *testing.T) {
-	dsn := os.Getenv(childDSN)
-	if dsn == "" {
-		t.Skip("run by TestCrash as a child process")
-	}
-	name, nth, _ := strings.Cut(os.Getenv(childStep), "/")
-	n, _ := strconv.Atoi(nth)
+	dsn, _, at := sinktest.InChild(t)
 	s := openSmall(t, dsn)
-	onStep(s, name, n, func() {
-		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		select {}
-	})
+	seen := map[string]int{}
+	s.step = func(step string) {
+		seen[step]++
+		at(step + " " + strconv.Itoa(seen[step]))
+	}
 	for _, err := range replaceTogether(t, s, groupOf(2, twoBlocks)) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 	}
 }
 
@@ -72,21 +49,13 @@ func TestCrash(t *testing.T) {
 				dsn := e.DSN(database(t, e))
 				s, r := open(t, dsn), newReader(t, dsn)
 				for _, w := range groupOf(1, 10) {
-					if err := s.Replace(t.Context(), w); err != nil {
-						t.Fatal(err)
-					}
+					replace(t, s, w)
 				}
-				child := exec.Command(os.Args[0], "-test.run=^TestCrashChild$")
-				child.Env = append(os.Environ(), childDSN+"="+dsn, childStep+"="+at.name+"/"+strconv.Itoa(at.nth))
-				out, err := child.CombinedOutput()
-				exit, ok := errors.AsType[*exec.ExitError](err)
-				if !ok || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
-					t.Fatalf("child: %v\n%s", err, out)
+				if !sinktest.Killed(t, sinktest.Child(dsn, at.name+" "+strconv.Itoa(at.nth), nil)) {
+					t.Fatal("the child was not killed")
 				}
 				for _, w := range groupOf(1, 10) {
-					if got := r.shown(w.rev.Key); got != at.sees {
-						t.Errorf("%s: readers see revision %d, want %d", w.rev.Key, got, at.sees)
-					}
+					sees(t, r, w.Rev.Key, at.sees)
 				}
 				heals(t, dsn, r)
 				attemptsAreApart(t, s)
@@ -102,9 +71,7 @@ func heals(t *testing.T, dsn string, r reader) {
 	if err := open(t, dsn).Replace(t.Context(), w); err != nil {
 		t.Errorf("the next Replace = %v", err)
 	}
-	if got := r.shown(w.rev.Key); got != 3 {
-		t.Errorf("after the next Replace readers see revision %d", got)
-	}
+	sees(t, r, w.Rev.Key, 3)
 }
 
 // killable is a server that a test may kill.
@@ -130,21 +97,20 @@ func TestServerKilled(t *testing.T) {
 					if atOnce && i%2 == 1 {
 						continue
 					}
-					t.Run(at.name+" "+strconv.Itoa(at.nth)+map[bool]string{true: " back at once"}[atOnce], func(t *testing.T) {
-						serverKilled(t, server, at.name, at.nth, at.sees, atOnce)
-					})
+					t.Run(at.name+" "+strconv.Itoa(at.nth)+map[bool]string{true: " back at once"}[atOnce],
+						func(t *testing.T) {
+							serverKilled(t, server, at.name, at.nth, at.sees, atOnce)
+						})
 				}
 			}
 		})
 	}
 }
 
-func serverKilled(t *testing.T, server killable, name string, nth int, sees int32, atOnce bool) {
+func serverKilled(t *testing.T, server killable, name string, nth int, want int32, atOnce bool) {
 	dsn := server.DSN(database(t, server))
 	s := openSmall(t, dsn)
-	if err := s.Replace(t.Context(), windowOf(0, 1, 10)); err != nil {
-		t.Fatal(err)
-	}
+	replace(t, s, windowOf(0, 1, 10))
 	onStep(s, name, nth, func() {
 		if err := server.Kill(); err != nil {
 			t.Error(err)
@@ -159,19 +125,17 @@ func serverKilled(t *testing.T, server killable, name string, nth int, sees int3
 		restart(t, server)
 	}
 	if err == nil {
-		sees = 2
+		want = 2
 	}
 	if !atOnce && err == nil || atOnce && err != nil {
 		t.Errorf("Replace = %v", err)
 	}
 	waitFor(t, server)
 	r := newReader(t, dsn)
-	if got := r.shown(windowOf(0, 1, 0).rev.Key); got != sees {
-		t.Errorf("readers see revision %d, want %d; Replace = %v", got, sees, err)
-	}
+	sees(t, r, windowOf(0, 1, 0).Rev.Key, want)
 	w := windowOf(0, 3, 20)
-	if err := s.Replace(t.Context(), w); err != nil || r.shown(w.rev.Key) != 3 {
-		t.Errorf("the next Replace = %v, readers see revision %d", err, r.shown(w.rev.Key))
+	if err := s.Replace(t.Context(), w); err != nil || r.shown(w.Rev.Key) != 3 {
+		t.Errorf("the next Replace = %v, readers see revision %d", err, r.shown(w.Rev.Key))
 	}
 	attemptsAreApart(t, s)
 }

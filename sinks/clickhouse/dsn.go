@@ -15,6 +15,8 @@ import (
 	"time"
 
 	clickhouse "github.com/ClickHouse/clickhouse-go/v2"
+
+	"github.com/docgauge/docgauge/sinks"
 )
 
 const (
@@ -36,7 +38,8 @@ var (
 // schemes are those of a DSN.
 var schemes = []string{"clickhouse", "tcp", "http", "https"}
 
-const wantedDSN = "want clickhouse://[user:password@]host:9000/database (native) or https://…:8443/database (HTTP); ?secure=true encrypts the native protocol"
+const wantedDSN = "want clickhouse://[user:password@]host:9000/database (native) or https://…:8443/database (HTTP); " +
+	"?secure=true encrypts the native protocol"
 
 // parse reads a DSN. Errors do not show a part of it that may be a secret in the wrong
 // place.
@@ -45,11 +48,19 @@ func parse(dsn string) (*clickhouse.Options, error) {
 	if !ok || !slices.Contains(schemes, scheme) {
 		return nil, errors.New(wantedDSN)
 	}
-	if err := checkForm(rest); err != nil {
+	host, parameters, err := sinks.CheckDSN(rest)
+	if err != nil {
 		return nil, err
 	}
-	if scheme == "https" && !strings.Contains(rest, "secure=") {
-		dsn += separator(rest) + "secure=true"
+	if host == "" {
+		return nil, errors.New("a host is missing: " + wantedDSN)
+	}
+	if scheme == "https" && !parameters.Has("secure") {
+		separator := "?"
+		if len(parameters) > 0 {
+			separator = "&"
+		}
+		dsn += separator + "secure=true"
 	}
 	o, err := clickhouse.ParseDSN(dsn)
 	if err != nil {
@@ -65,38 +76,11 @@ func parse(dsn string) (*clickhouse.Options, error) {
 	return o, nil
 }
 
-// checkForm refuses what a URL parser would misunderstand: a password with a raw / ? or
-// # would end the host too early, and the rest of it would be shown as database or
-// parameter.
-func checkForm(rest string) error {
-	authority := rest
-	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
-		if strings.ContainsAny(rest[end:], "@#") {
-			return errors.New("write special characters of user, password and parameters as %40 for @, %2F for /, %3F for ?, %23 for #")
-		}
-		authority = rest[:end]
-	}
-	if host := authority[strings.LastIndex(authority, "@")+1:]; host == "" || strings.ContainsRune(":,", rune(host[0])) {
-		return errors.New("a host is missing: " + wantedDSN)
-	}
-	_, query, _ := strings.Cut(rest, "?")
-	if _, err := url.ParseQuery(query); err != nil {
-		return errors.New("the parameters after ? are not name=value&name=value, with special characters written as %…")
-	}
-	return nil
-}
-
-func separator(rest string) string {
-	if strings.Contains(rest, "?") {
-		return "&"
-	}
-	return "?"
-}
-
 // withoutValues cuts what an error of the driver quotes from the DSN.
 func withoutValues(err error) error {
 	if _, ok := errors.AsType[*url.Error](err); ok {
-		return errors.New("not a URL: is the port a number, and are special characters of user and password written as %40 for @, %2F for /? " + wantedDSN)
+		return errors.New("not a URL: is the port a number, and are special characters of user and password written " +
+			"as %40 for @, %2F for /? " + wantedDSN)
 	}
 	rule := strings.TrimPrefix(err.Error(), "clickhouse [dsn parse]:")
 	if strings.Contains(rule, "with TLS") || strings.Contains(rule, "without TLS") {

@@ -1,16 +1,13 @@
 package clickhouse
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/url"
 	"regexp"
 	"strings"
-	"syscall"
 
 	clickhouse "github.com/ClickHouse/clickhouse-go/v2"
 
@@ -18,20 +15,24 @@ import (
 )
 
 const (
-	hintLogin    = "the server refuses user or password: check those of the DSN"
-	hintRight    = "the user lacks a right: the documentation lists the grants, or let an administrator run `docgauge check` once to make the tables"
-	hintNoSpace  = "the server's disk is full: free space there; the next run writes the window again"
-	hintTable    = "a table is not as docgauge made it: drop or rename the docgauge_ tables and views, then `docgauge load --sink clickhouse`"
-	hintReplicas = "a replica does not answer: every replica of the shard must confirm an insert; start it, or take it out of the cluster"
-	hintBehind   = "the insert before still waits for a replica that is down or behind, or another process writes at the same time: see system.replicas and is_active in ZooKeeper"
-	hintAbsent   = "a server of the cluster is not there: every server must be up to make the tables or to delete; start it, it then catches up by itself"
-	hintBroken   = "the connection broke"
+	hintLogin = "the server refuses user or password: check those of the DSN"
+	hintRight = "the user lacks a right: the documentation lists the grants, or let an administrator run " +
+		"`docgauge check` once to make the tables"
+	hintNoSpace = "the server's disk is full: free space there; the next run writes the window again"
+	hintTable   = "a table is not as docgauge made it: drop or rename the docgauge_ tables and views, then " +
+		"`docgauge load --sink clickhouse`"
+	hintReplicas = "a replica does not answer: every replica of the shard must confirm an insert; start it, or take " +
+		"it out of the cluster"
+	hintBehind = "the insert before still waits for a replica that is down or behind, or another process writes " +
+		"at the same time: see system.replicas and is_active in ZooKeeper"
+	hintAbsent = "a server of the cluster is not there: every server must be up to make the tables or to delete; " +
+		"start it, it then catches up by itself"
+	hintBroken = "the connection broke"
 
 	keeper = "the server has no connection to its ZooKeeper or Keeper"
 )
 
-// hints say what the commonest error codes of the server mean to the operator; see
-// ErrorCodes.cpp of ClickHouse. The server's message says the rest.
+// hints explain the most common error codes, which ErrorCodes.cpp of ClickHouse lists.
 var hints = map[int32]string{
 	81:  "the database does not exist: CREATE DATABASE it, or name another one in the DSN",
 	195: "the user may not log in from this address: see <networks> in users.xml, or HOST of CREATE USER",
@@ -41,7 +42,8 @@ var hints = map[int32]string{
 	243: hintNoSpace,
 	115: "the server does not know a setting: check the parameters of the DSN",
 	16:  hintTable, 47: hintTable,
-	60:  "a table is gone that was there at the start: drop docgauge_migrations, then `docgauge load --sink clickhouse` makes and fills all of them",
+	60: "a table is gone that was there at the start: drop docgauge_migrations, then `docgauge load --sink " +
+		"clickhouse` makes and fills all of them",
 	279: hintReplicas, 285: hintReplicas, 289: hintReplicas, 319: hintReplicas,
 	225: keeper, 242: keeper, 999: keeper,
 	unsatisfiedQuorum: hintBehind,
@@ -58,11 +60,12 @@ const (
 // passing are the codes of errors after which the same may succeed a moment later.
 var passing = map[int32]bool{
 	timeoutExceeded: true, unsatisfiedQuorum: true,
-	202: true, 209: true, 210: true, 225: true, memoryLimitExceeded: true, 242: true, tooManyParts: true, 279: true, 285: true, 289: true, 319: true, 999: true,
+	202: true, 209: true, 210: true, 225: true, memoryLimitExceeded: true, 242: true, tooManyParts: true, 279: true,
+	285: true, 289: true, 319: true, 999: true,
 }
 
 // isTransient reports whether the same window may be committed a moment later. A
-// server that lets nobody in is left to the next run.
+// server that refuses the login is left to the next run.
 func isTransient(err error) bool {
 	_, outside := errors.AsType[errConnect](err)
 	_, absent := errors.AsType[errAbsent](err)
@@ -73,10 +76,10 @@ func isTransient(err error) bool {
 		return passing[e.Code]
 	}
 	_, short := errors.AsType[errShort](err)
-	return short || errors.Is(err, errOvertaken) || isBroken(err)
+	return short || errors.Is(err, errOvertaken) || sinks.IsBroken(err)
 }
 
-// isRefused reports whether the server did not take what it was sent, and may take a
+// isRefused reports whether the server refused an insert, and may take a
 // smaller insert, or one without another window.
 func isRefused(err error) bool {
 	if _, outside := errors.AsType[errConnect](err); outside {
@@ -89,42 +92,24 @@ func isRefused(err error) bool {
 	return answered
 }
 
-// isOccupied reports whether another insert into the table is under way, on servers
-// that wait for the replicas of one insert at a time.
-func isOccupied(err error) bool {
-	e, ok := errors.AsType[*clickhouse.Exception](err)
-	return ok && e.Code == unsatisfiedQuorum
-}
-
 func isUnreachable(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && op.Op == "dial"
 }
 
-// isBroken reports whether the connection failed.
-func isBroken(err error) bool {
-	if errors.Is(err, context.Canceled) {
-		return false
-	}
-	_, network := errors.AsType[net.Error](err)
-	return network || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, net.ErrClosed)
-}
-
 // errConnect is the error of a connection that never got a first answer. Mostly the
 // DSN is wrong.
-type errConnect struct{ err error }
+type errConnect struct{ error }
 
-func (e errConnect) Error() string { return e.err.Error() }
-func (e errConnect) Unwrap() error { return e.err }
+func (e errConnect) Unwrap() error { return e.error }
 
 // errAbsent is the error of a statement that not every server of the cluster has
 // carried out in time. Each does when it comes back.
-type errAbsent struct{ err error }
+type errAbsent struct{ error }
 
-func (e errAbsent) Error() string { return e.err.Error() }
-func (e errAbsent) Unwrap() error { return e.err }
+func (e errAbsent) Unwrap() error { return e.error }
 
-// explain says where it happened, what it means and what to do about it.
+// explain adds the place, the meaning and the remedy.
 func (s *Sink) explain(err error) error {
 	if err == nil {
 		return nil
@@ -142,16 +127,16 @@ func (s *Sink) explain(err error) error {
 			hint = hintNoSpace
 		}
 	case connecting:
-		hint = s.hintOfConnect(connect.err)
+		hint = s.hintOfConnect(connect.error)
 	case isUnreachable(err):
 		hint = s.hintOfNoServer()
-	case isBroken(err):
+	case sinks.IsBroken(err):
 		hint = hintBroken
 	}
 	if hint == "" {
-		return fmt.Errorf("ClickHouse at %s: %w", s.Location(), err)
+		said = ""
 	}
-	return fmt.Errorf("ClickHouse at %s: %w", s.Location(), sinks.Explained{Hint: hint, Said: said, Err: err})
+	return sinks.Explain("ClickHouse at "+s.Location(), hint, said, err)
 }
 
 // unknownSetting is what a server that lacks the settings of HTTP answers, in a form
@@ -168,11 +153,14 @@ func (s *Sink) hintOfConnect(err error) string {
 	said := withoutURL(err)
 	switch {
 	case redirects:
-		return "the server redirects to another address, which docgauge does not follow, since the password would go along: name that address in the DSN"
+		return "the server redirects to another address, which docgauge does not follow, since the password would " +
+			"go along: name that address in the DSN"
 	case untrusted:
-		return "the server's certificate is not trusted: add its CA to the system's, or name the CA's file in SSL_CERT_FILE; is the host of the DSN in the certificate?"
+		return "the server's certificate is not trusted: add its CA to the system's, or name the CA's file in " +
+			"SSL_CERT_FILE; is the host of the DSN in the certificate?"
 	case plain, strings.Contains(said, "server gave HTTP response to HTTPS client"):
-		return "the port does not speak TLS: name the port with TLS (native 9440, HTTP 8443), or go without: clickhouse:// without ?secure=true, http://"
+		return "the port does not speak TLS: name the port with TLS (native 9440, HTTP 8443), or go without: " +
+			"clickhouse:// without ?secure=true, http://"
 	case isUnreachable(err):
 		return s.hintOfNoServer()
 	case isAnswer && unknownSetting.MatchString(said):
@@ -181,8 +169,9 @@ func (s *Sink) hintOfConnect(err error) string {
 		return "no answer in time: is it the port of " + s.port() + "?"
 	case isAnswer, strings.Contains(said, "[handshake] unexpected packet"), strings.Contains(said, "server hello"):
 		return "what answers there is not ClickHouse: is it the port of " + s.port() + "?"
-	case isBroken(err):
-		return "the server hangs up at the login: it may want TLS (?secure=true), the user may have no right to the database, or it is not the port of " + s.port()
+	case sinks.IsBroken(err):
+		return "the server hangs up at the login: it may want TLS (?secure=true), the user may have no right to the " +
+			"database, or it is not the port of " + s.port()
 	}
 	return ""
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/faults"
+	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
 // twoBlocks is the rows of a window that takes two blocks of a sink that
@@ -29,9 +30,7 @@ var (
 func (c commits) lengths(t *testing.T, dsn string) (up, down int64) {
 	t.Helper()
 	p := faults.NewProxy(t, dsn, faults.Never)
-	if err := c.open(t, p.DSN(dsn)).Replace(t.Context(), windowOf(1, 2, c.rows)); err != nil {
-		t.Fatal(err)
-	}
+	check(t, c.open(t, p.DSN(dsn)).Replace(t.Context(), windowOf(1, 2, c.rows)))
 	return p.Passed()
 }
 
@@ -65,16 +64,13 @@ func cuts(t *testing.T, dsn string) (all []cutting) {
 	return all
 }
 
-// TestCut cuts the connection at many points of a commit and lets nobody in
-// again. Readers must see the former revision or the new one, and the next
+// TestCut cuts the connection at many points of a commit and refuses new ones. Readers must see the former revision or the new one, and the next
 // Replace must heal.
 func TestCut(t *testing.T) {
 	both(t, func(t *testing.T, e engine) {
 		dsn := e.DSN(database(t, e))
 		s, r := open(t, dsn), newReader(t, dsn)
-		if err := s.Check(t.Context()); err != nil { // makes the tables
-			t.Fatal(err)
-		}
+		check(t, s.Check(t.Context())) // makes the tables
 		all := cuts(t, dsn)
 		outcomes := make([]string, len(all))
 		t.Run("at", func(t *testing.T) {
@@ -104,27 +100,9 @@ func TestCut(t *testing.T) {
 // try replaces a former revision by way of a proxy that fails.
 func (c cutting) try(t *testing.T, dsn string, r reader, day int) (outcome string) {
 	former, next := windowOf(day, 1, 10), windowOf(day, 2, c.rows)
-	if err := c.open(t, dsn).Replace(t.Context(), former); err != nil {
-		t.Fatal(err)
-	}
+	replace(t, c.open(t, dsn), former)
 	p := faults.NewProxy(t, dsn, c.at)
-	s := c.open(t, p.DSN(dsn))
-	err := s.Replace(t.Context(), next)
-	outcome = map[int32]string{1: "former", 2: "new"}[r.shown(next.rev.Key)]
-	if err == nil && outcome != "new" || outcome == "" {
-		t.Errorf("Replace = %v, readers see the %s revision", err, outcome)
-	}
-	if err != nil {
-		outcome += "+error"
-	}
-	p.Heal()
-	if err := s.Replace(t.Context(), windowOf(day, 3, 20)); err != nil {
-		t.Errorf("the next Replace = %v", err)
-	}
-	if got := r.shown(next.rev.Key); got != 3 {
-		t.Errorf("after the next Replace readers see revision %d", got)
-	}
-	return outcome
+	return sinktest.CutOff(t, c.open(t, p.DSN(dsn)), r, next, func() {}, p.Heal)
 }
 
 // TestCutOnce lets the connection after a cut one work: Replace heals by itself.
@@ -132,9 +110,7 @@ func TestCutOnce(t *testing.T) {
 	both(t, func(t *testing.T, e engine) {
 		dsn := e.DSN(database(t, e))
 		s, r := open(t, dsn), newReader(t, dsn)
-		if err := s.Check(t.Context()); err != nil { // makes the tables
-			t.Fatal(err)
-		}
+		check(t, s.Check(t.Context())) // makes the tables
 		up, down := ofSmallBlocks.lengths(t, dsn)
 		t.Run("at", func(t *testing.T) {
 			for i, l := range []faults.Limit{
@@ -146,7 +122,7 @@ func TestCutOnce(t *testing.T) {
 					s, w := openSmall(t, faults.NewProxy(t, dsn, l).DSN(dsn)), windowOf(2+i, 2, twoBlocks)
 					if err := s.Replace(t.Context(), w); err != nil {
 						t.Error(err)
-					} else if got := (reader{t, r.conn}).shown(w.rev.Key); got != 2 {
+					} else if got := (reader{t, r.conn}).shown(w.Rev.Key); got != 2 {
 						t.Errorf("readers see revision %d", got)
 					}
 				})
@@ -161,19 +137,23 @@ func TestStall(t *testing.T) {
 	both(t, func(t *testing.T, e engine) {
 		dsn := e.DSN(database(t, e))
 		big := windowOf(0, 2, 100_000)
-		big.size = 400 // more than the buffers between hold
-		t.Run("taking rows", func(t *testing.T) { stalls(t, dsn, faults.Limit{Up: 1 << 20, Down: -1, Stall: true}, big) })
-		t.Run("before the marker", func(t *testing.T) { stalls(t, dsn, faults.Limit{Up: -1, Down: -1, Stall: true}, windowOf(1, 2, 10)) })
+		big.Size = 400 // more than the buffers between hold
+		t.Run("taking rows", func(t *testing.T) {
+			stalls(t, dsn, faults.Limit{Up: 1 << 20, Down: -1, Stall: true},
+				big)
+		})
+		t.Run("before the marker", func(t *testing.T) {
+			stalls(t, dsn, faults.Limit{Up: -1, Down: -1, Stall: true},
+				windowOf(1, 2, 10))
+		})
 	})
 }
 
 func stalls(t *testing.T, dsn string, l faults.Limit, w window) {
 	t.Parallel()
 	former := w
-	former.rev.Number, former.rev.Rows = 1, 10
-	if err := open(t, dsn).Replace(t.Context(), former); err != nil {
-		t.Fatal(err)
-	}
+	former.Rev.Number, former.Rev.Rows = 1, 10
+	replace(t, open(t, dsn), former)
 	p := faults.NewProxy(t, dsn, l)
 	s := open(t, p.DSN(dsn)+"?compress=none&dial_timeout=1s&read_timeout=700ms")
 	s.step = func(name string) {
@@ -188,7 +168,7 @@ func stalls(t *testing.T, dsn string, l faults.Limit, w window) {
 	if took := time.Since(begun); took > readTimeout {
 		t.Errorf("Replace took %s", took)
 	}
-	if got := newReader(t, dsn).shown(w.rev.Key); got != 1 && got != 2 {
+	if got := newReader(t, dsn).shown(w.Rev.Key); got != 1 && got != 2 {
 		t.Errorf("readers see revision %d", got)
 	}
 }
@@ -198,10 +178,8 @@ func stalls(t *testing.T, dsn string, l faults.Limit, w window) {
 func TestRowsMissing(t *testing.T) {
 	both(t, func(t *testing.T, e engine) {
 		s, r := newSink(t, e)
-		key := windowOf(0, 1, 0).rev.Key
-		if err := s.Replace(t.Context(), windowOf(0, 1, 10)); err != nil {
-			t.Fatal(err)
-		}
+		key := windowOf(0, 1, 0).Rev.Key
+		replace(t, s, windowOf(0, 1, 10))
 		times := 0
 		loses := func(most int) {
 			times = 0
@@ -213,7 +191,8 @@ func TestRowsMissing(t *testing.T) {
 			}
 		}
 		loses(tries)
-		if err := s.Replace(t.Context(), windowOf(0, 2, 500)); err == nil || !strings.Contains(err.Error(), "499 of 500 rows") {
+		if err := s.Replace(t.Context(), windowOf(0, 2, 500)); err == nil ||
+			!strings.Contains(err.Error(), "499 of 500 rows") {
 			t.Errorf("Replace = %v", err)
 		}
 		if got := r.shown(key); got != 1 || times != tries {
@@ -235,8 +214,9 @@ func lose(t *testing.T, s *Sink, key analytics.Key) {
 		t.Error(err)
 		return
 	}
-	err = ses.conn.Exec(t.Context(), fmt.Sprintf("ALTER TABLE %s DELETE WHERE %s AND attempt = %d AND path = '/docs/page-00000003xxxxxxxxxx'",
-		ses.in(rowsTable), is(key), s.attempts.last))
+	err = ses.conn.Exec(t.Context(),
+		fmt.Sprintf("ALTER TABLE %s DELETE WHERE %s AND attempt = %d AND path = '/docs/page-00000003xxxxxxxxxx'",
+			ses.in(rowsTable), is(key), s.attempts.last))
 	if err == nil {
 		err = ses.awaitMutations(t.Context())
 	}
@@ -250,15 +230,14 @@ func lose(t *testing.T, s *Sink, key analytics.Key) {
 func attemptsAreApart(t *testing.T, s *Sink) {
 	t.Helper()
 	ses, err := s.open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, query := range []string{
 		"SELECT toUInt64(count()) FROM (SELECT attempt FROM %s GROUP BY attempt HAVING count() > 1)",
 		"SELECT toUInt64(count()) - uniqExact(attempt, path) FROM %s",
 	} {
 		table := map[bool]string{true: rowsTable, false: windowsTable}[strings.Contains(query, "path")]
-		n, err := ses.number(t.Context(), "SELECT toUInt64(n) FROM ("+strings.Replace(fmt.Sprintf(query, ses.in(table)), " FROM", " AS n FROM", 1)+")")
+		n, err := ses.number(t.Context(), "SELECT toUInt64(n) FROM ("+strings.Replace(fmt.Sprintf(query,
+			ses.in(table)), " FROM", " AS n FROM", 1)+")")
 		if err != nil || n != 0 {
 			t.Errorf("%s: %d attempts were used twice, %v", table, n, err)
 		}

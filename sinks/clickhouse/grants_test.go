@@ -1,12 +1,11 @@
 package clickhouse
 
 import (
-	"os"
-	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
 // TestGrants runs an export and a collection as a user that has only the rights
@@ -17,32 +16,22 @@ func TestGrants(t *testing.T) {
 	admin, err := engines.StartEngine26(dir)
 	engines.Need(t, err)
 	must(t, admin, "CREATE DATABASE docs")
-	if err := open(t, admin.DSN("docs")).Check(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := admin.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, open(t, admin.DSN("docs")).Check(t.Context()))
+	check(t, admin.Stop())
 	var flags []string
-	for _, grant := range documentedGrants(t) {
+	for _, grant := range sinktest.DocumentedGrants(t, "../../docs/clickhouse.md", `(?m)^(GRANT .*) TO docgauge;$`) {
 		flags = append(flags, "--grant="+grant)
 	}
 	least := start26(t, dir, flags...)
 	s := open(t, least.DSN("docs"))
-	if err := s.Check(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, s.Check(t.Context()))
 	for number, rows := range map[int32]int64{1: 30, 2: 10} {
-		if err := s.Replace(t.Context(), seal(number, rows)); err != nil {
-			t.Fatal(err)
-		}
+		replace(t, s, seal(number, rows))
 	}
 	if _, err := s.Collect(t.Context(), false); err != nil {
 		t.Error(err)
 	}
-	if err := least.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, least.Stop())
 	// Without the right to insert nothing can be written.
 	var reading []string
 	for _, f := range flags {
@@ -57,22 +46,4 @@ func start26(t *testing.T, dir string, flags ...string) *engines.Engine26 {
 	engines.Need(t, err)
 	t.Cleanup(func() { _ = e.Kill() })
 	return e
-}
-
-// documentedGrants are the statements of the documentation, without the user.
-func documentedGrants(t *testing.T) (grants []string) {
-	t.Helper()
-	text, err := os.ReadFile("../../docs/clickhouse.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, part, _ := strings.Cut(string(text), "<!-- grants to export -->")
-	part, _, _ = strings.Cut(part, "<!-- end -->")
-	for _, m := range regexp.MustCompile(`(?m)^(GRANT .*) TO docgauge;$`).FindAllStringSubmatch(part, -1) {
-		grants = append(grants, m[1])
-	}
-	if len(grants) < 3 {
-		t.Fatalf("the documentation names %q", grants)
-	}
-	return grants
 }

@@ -2,11 +2,14 @@ package clickhouse
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
+
+	clickhouse "github.com/ClickHouse/clickhouse-go/v2"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/clock"
@@ -14,7 +17,7 @@ import (
 )
 
 const (
-	// groupRows and groupWindows bound what is committed together; a window of more rows
+	// groupRows and groupWindows bound a group; a window of more rows
 	// is committed alone.
 	groupRows    = 500_000
 	groupWindows = keysAtOnce
@@ -80,7 +83,8 @@ func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
 			continue
 		}
 		wait, again := between<<min(try-1, tries), try < tries && isTransient(err)
-		if isOccupied(err) { // the turn of this window comes sooner or later
+		if e, ok := errors.AsType[*clickhouse.Exception](err); ok && e.Code == unsatisfiedQuorum {
+			// Servers that take one insert with a quorum at a time: the turn of this window comes.
 			wait, again = rand.N(longestTurn), try < turns
 		}
 		if !again || clock.Sleep(ctx, wait) != nil {

@@ -30,7 +30,7 @@ func groupOf(number int32, rows int64) (all []window) {
 // replaceTogether has the windows committed as one group.
 func replaceTogether[W sinks.Sealed](t *testing.T, s *Sink, all []W) []error {
 	t.Helper()
-	s.queue.turn <- struct{}{} // nobody's turn before all have come
+	s.queue.turn <- struct{}{} // no turn before all have come
 	var wait sync.WaitGroup
 	errs := make([]error, len(all))
 	for i, w := range all {
@@ -79,7 +79,9 @@ func (c *counted) note(query string) {
 	c.statements = append(c.statements, query[:len("INSERT")]+" "+table)
 }
 
-func (c *counted) PrepareBatch(ctx context.Context, query string, o ...driver.PrepareBatchOption) (driver.Batch, error) {
+func (c *counted) PrepareBatch(
+	ctx context.Context, query string, o ...driver.PrepareBatchOption,
+) (driver.Batch, error) {
 	c.note(query)
 	return c.Conn.PrepareBatch(ctx, query, o...)
 }
@@ -102,14 +104,13 @@ func TestGroup(t *testing.T) {
 				t.Errorf("window %d: %v", i, err)
 			}
 		}
-		want := []string{"INSERT " + rowsTable, "SELECT " + rowsTable, "INSERT " + windowsTable, "SELECT " + windowsTable}
+		want := []string{"INSERT " + rowsTable, "SELECT " + rowsTable, "INSERT " + windowsTable, "SELECT " +
+			windowsTable}
 		if diff := cmp.Diff(want, c.statements); diff != "" {
 			t.Errorf("statements (-want +got):\n%s", diff)
 		}
 		for _, w := range next {
-			if got := r.shown(w.rev.Key); got != 2 {
-				t.Errorf("%s: readers see revision %d", w.rev.Key, got)
-			}
+			sees(t, r, w.Rev.Key, 2)
 		}
 		attemptsAreApart(t, s)
 	})
@@ -118,7 +119,7 @@ func TestGroup(t *testing.T) {
 // totalsOnly is a window of which only totals were read.
 func totalsOnly(day int) window {
 	w := windowOf(day, 2, 0)
-	w.rev.Rows = -1
+	w.Rev.Rows = -1
 	return w
 }
 
@@ -179,9 +180,7 @@ func TestGroupWithOneBad(t *testing.T) {
 					if (err == nil) != (i != at) || err != nil && !strings.Contains(err.Error(), bad.want) {
 						t.Errorf("window %d: %v", i, err)
 					}
-					if got := r.shown(group[i].Revision().Key); got != want {
-						t.Errorf("window %d: readers see revision %d", i, got)
-					}
+					sees(t, r, group[i].Revision().Key, want)
 				}
 				attemptsAreApart(t, s)
 			})
@@ -191,8 +190,8 @@ func TestGroupWithOneBad(t *testing.T) {
 
 // short is a window with a row less than its revision says.
 func short(w window) window {
-	rows := w.rev.Rows
-	w.lacks, w.rev.Rows = 1, rows+1
+	rows := w.Rev.Rows
+	w.Lacks, w.Rev.Rows = 1, rows+1
 	return w
 }
 
@@ -235,15 +234,13 @@ func TestGroupWithOneGone(t *testing.T) {
 			if i > 0 && err != nil || i == 0 && !errors.Is(err, context.Canceled) {
 				t.Errorf("window %d: %v", i, err)
 			}
-			if got := r.shown(group[i].rev.Key); got != want {
-				t.Errorf("window %d: readers see revision %d", i, got)
-			}
+			sees(t, r, group[i].Rev.Key, want)
 		}
 	})
 }
 
-// TestGroupWithAllGone: a group that nobody waits for ends although the server stands
-// still, and the next one goes on.
+// TestGroupWithAllGone: a group without callers ends although the server stands
+// still, and the next one is committed.
 func TestGroupWithAllGone(t *testing.T) {
 	both(t, func(t *testing.T, e engine) {
 		dsn := e.DSN(database(t, e))
@@ -258,7 +255,7 @@ func TestGroupWithAllGone(t *testing.T) {
 		for _, w := range groupOf(2, 300) {
 			wait.Go(func() {
 				if err := s.Replace(ctx, w); !errors.Is(err, context.Canceled) {
-					t.Errorf("%s: %v", w.rev.Key, err)
+					t.Errorf("%s: %v", w.Rev.Key, err)
 				}
 			})
 		}
@@ -267,8 +264,8 @@ func TestGroupWithAllGone(t *testing.T) {
 		wait.Wait()
 		p.Heal()
 		for _, w := range groupOf(3, 30) {
-			if got := r.shown(w.rev.Key); got != 1 && got != 2 {
-				t.Errorf("%s: readers see revision %d", w.rev.Key, got)
+			if got := r.shown(w.Rev.Key); got != 1 && got != 2 {
+				t.Errorf("%s: readers see revision %d", w.Rev.Key, got)
 			}
 			shows(t, s, r, w)
 		}
@@ -295,9 +292,7 @@ func TestGroupCut(t *testing.T) {
 					if (err == nil) == forever {
 						t.Errorf("window %d: %v", i, err)
 					}
-					if got := r.shown(group[i].rev.Key); got != want {
-						t.Errorf("window %d: readers see revision %d", i, got)
-					}
+					sees(t, r, group[i].Rev.Key, want)
 				}
 				p.Heal()
 				for _, w := range groupOf(3, 30) {
@@ -315,9 +310,7 @@ func TestGroupRefused(t *testing.T) {
 	e := modern(t)
 	dsn := e.DSN(database(t, e))
 	s, r := open(t, dsn+"?max_partitions_per_insert_block=1"), newReader(t, dsn)
-	if err := s.Check(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, s.Check(t.Context()))
 	c := &counted{Conn: s.session.conn}
 	s.session.conn = c
 	group := groupOf(2, 300)
@@ -331,9 +324,7 @@ func TestGroupRefused(t *testing.T) {
 		t.Errorf("rows were inserted %d times, want %d", len(inserts), want)
 	}
 	for _, w := range group {
-		if got := r.shown(w.rev.Key); got != 2 {
-			t.Errorf("%s: readers see revision %d", w.rev.Key, got)
-		}
+		sees(t, r, w.Rev.Key, 2)
 	}
 }
 
@@ -378,7 +369,8 @@ func TestReadersDuringGroups(t *testing.T) {
 
 // wholeWindows reads the view of rows once and expects one whole revision of each window.
 func (r reader) wholeWindows(windows int, size func(int32) int64) error {
-	rows, err := r.conn.Query(context.Background(), "SELECT toUInt64(count()), min(revision), max(revision) FROM "+visitorsView+" GROUP BY window_start")
+	rows, err := r.conn.Query(context.Background(),
+		"SELECT toUInt64(count()), min(revision), max(revision) FROM "+visitorsView+" GROUP BY window_start")
 	if err != nil {
 		return err
 	}
@@ -419,22 +411,25 @@ func TestGather(t *testing.T) {
 		waiting []*delivery
 		want    int
 	}{
-		"one":              {"", wait(windowOf(0, 1, 5)), 1},
-		"a large one":      {"", wait(windowOf(0, 1, 2*groupRows), windowOf(1, 1, 1)), 1},
-		"rows":             {"", wait(windowOf(0, 1, groupRows-5), windowOf(1, 1, 6), windowOf(2, 1, 5), windowOf(3, 1, 1)), 2},
+		"one":         {"", wait(windowOf(0, 1, 5)), 1},
+		"a large one": {"", wait(windowOf(0, 1, 2*groupRows), windowOf(1, 1, 1)), 1},
+		"rows": {"", wait(windowOf(0, 1, groupRows-5),
+			windowOf(1, 1, 6), windowOf(2, 1, 5), windowOf(3, 1, 1)), 2},
 		"totals only":      {"", wait(windowOf(0, 1, groupRows), totalsOnly(1)), 2},
 		"windows":          {"", wait(slices.Repeat([]window{windowOf(0, 1, 1)}, groupWindows+3)...), groupWindows},
 		"months":           {"", wait(months(groupMonths + 20)...), groupMonths},
 		"months, cluster":  {"c", wait(append(months(3), months(1)...)...), 2},
 		"another is alone": {"", append(wait(windowOf(0, 1, 5)), &delivery{Sealed: windowOf(1, 1, 5), alone: true}), 1},
-		"it is alone":      {"", append([]*delivery{{Sealed: windowOf(1, 1, 5), alone: true}}, wait(windowOf(0, 1, 5))...), 1},
+		"it is alone": {"", append([]*delivery{{Sealed: windowOf(1, 1, 5), alone: true}},
+			wait(windowOf(0, 1, 5))...), 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &Sink{cluster: tc.cluster, queue: newQueue()}
 			s.queue.waiting = slices.Clone(tc.waiting)
 			got := s.gather(tc.waiting[0])
 			if len(got) != tc.want || got[0] != tc.waiting[0] || len(got)+len(s.queue.waiting) != len(tc.waiting) {
-				t.Errorf("%d of %d together, %d left, want %d together", len(got), len(tc.waiting), len(s.queue.waiting), tc.want)
+				t.Errorf("%d of %d together, %d left, want %d together",
+					len(got), len(tc.waiting), len(s.queue.waiting), tc.want)
 			}
 			if s.gather(tc.waiting[0]) != nil {
 				t.Error("taken twice")
@@ -448,9 +443,7 @@ func TestClusterGroups(t *testing.T) {
 	forms(t, func(t *testing.T, c cluster) {
 		c = c.fresh(t)
 		nodes := []*Sink{c.sink(0), c.sink(1)}
-		if err := nodes[0].Check(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check(t, nodes[0].Check(t.Context()))
 		var wait sync.WaitGroup
 		var all []window
 		for i := range 16 {

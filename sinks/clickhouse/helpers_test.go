@@ -5,14 +5,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
-	"iter"
 	"os"
-	"path/filepath"
 	"slices"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,50 +26,27 @@ type engine interface {
 	Exec(ctx context.Context, sql string) (string, error)
 }
 
-// testsAtOnce is how many tests run at the same time, on whatever machine: they
-// share servers, and wait for them most of the time.
-const testsAtOnce = "8"
-
-// shared are the servers that serve every test that stops none. Each test has
-// databases of its own there.
-var shared struct {
-	dir   string
-	count atomic.Int64 // of databases
-
-	sync.Mutex
-	kill []func() error
-}
-
 var (
 	old         = sharing("old", func(dir string) (*engines.ClickHouse, error) { return engines.StartClickHouse(dir) })
 	modern      = sharing("modern", func(dir string) (*engines.Engine26, error) { return engines.StartEngine26(dir) })
 	twoReplicas = sharing("replicas", func(dir string) (*engines.Cluster, error) {
 		return engines.StartClusterOf(dir, 1, 2, engines.WithConfig(uneven))
 	})
-	twoShards = sharing("shards", func(dir string) (*engines.Cluster, error) { return engines.StartClusterOf(dir, 2, 1) })
+	twoShards = sharing("shards", func(dir string) (*engines.Cluster, error) {
+		return engines.StartClusterOf(dir, 2, 1)
+	})
 )
 
-// sharing returns what returns a shared server, started at the first call.
+// sharing returns what returns a shared server, started at the first call. Each test has
+// its own databases there.
 func sharing[S interface {
 	Kill() error
 	Tail() string
 }](name string, start func(dir string) (S, error)) func(*testing.T) S {
-	once := sync.OnceValues(func() (S, error) {
-		dir := filepath.Join(shared.dir, name)
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			return *new(S), err
-		}
-		server, err := start(dir)
-		if err == nil {
-			shared.Lock()
-			defer shared.Unlock()
-			shared.kill = append(shared.kill, server.Kill)
-		}
-		return server, err
-	})
+	shared := sinktest.Shared(name, start, S.Kill)
 	return func(t *testing.T) S {
 		t.Helper()
-		server, err := once()
+		server, err := shared()
 		engines.Need(t, err)
 		t.Cleanup(func() {
 			if t.Failed() {
@@ -86,30 +57,17 @@ func sharing[S interface {
 	}
 }
 
-func TestMain(m *testing.M) {
-	if os.Getenv(childDSN) != "" { // it is killed, and would leave a directory behind
-		os.Exit(m.Run())
-	}
-	os.Exit(run(m))
-}
+func TestMain(m *testing.M) { os.Exit(sinktest.Main(m)) }
 
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "clickhouse-test-")
-	if err == nil {
-		err = flag.Set("test.parallel", testsAtOnce)
-	}
-	if err != nil {
-		panic(err)
-	}
-	defer os.RemoveAll(dir)
-	shared.dir = dir
-	defer func() {
-		for _, kill := range shared.kill {
-			_ = kill()
-		}
-	}()
-	return m.Run()
-}
+type window = sinktest.Window
+
+var (
+	windowOf = sinktest.WindowOf
+	seal     = sinktest.FirstDay
+	replace  = sinktest.Replace
+	shows    = sinktest.Shows
+	sees     = sinktest.Sees
+)
 
 // both runs f against either server, beside other tests.
 func both(t *testing.T, f func(t *testing.T, e engine)) {
@@ -121,7 +79,7 @@ func both(t *testing.T, f func(t *testing.T, e engine)) {
 // database makes an empty database, dropped at the end.
 func database(t *testing.T, e engine) string {
 	t.Helper()
-	name := fmt.Sprintf("t%d", shared.count.Add(1))
+	name := sinktest.NewName()
 	must(t, e, "CREATE DATABASE "+name)
 	t.Cleanup(func() {
 		if _, err := e.Exec(context.Background(), "DROP DATABASE "+name); err != nil {
@@ -134,9 +92,7 @@ func database(t *testing.T, e engine) string {
 func must(t *testing.T, e engine, sql string) string {
 	t.Helper()
 	out, err := e.Exec(t.Context(), sql)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return out
 }
 
@@ -149,10 +105,8 @@ func newSink(t *testing.T, e engine) (*Sink, reader) {
 
 func open(t *testing.T, dsn string) *Sink {
 	t.Helper()
-	s, err := New(Config{DSN: dsn, Version: "test", Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, err := New(Options{DSN: dsn, Version: "test", Now: time.Now})
+	check(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -177,13 +131,9 @@ type reader struct {
 func newReader(t *testing.T, dsn string) reader {
 	t.Helper()
 	o, err := parse(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	conn, err := clickhouse.Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return reader{t, conn}
 }
@@ -214,7 +164,8 @@ func (r reader) Visitors(key analytics.Key) (rows []analytics.Row, revs []analyt
 		rev := analytics.Revision{Key: key}
 		var settled, verified uint8
 		var exported int64
-		if err := result.Scan(&row.Path, &row.Human, &row.AI, &row.Total, &rev.Number, &settled, &verified, &exported); err != nil {
+		if err := result.Scan(&row.Path, &row.Human, &row.AI, &row.Total, &rev.Number, &settled, &verified,
+			&exported); err != nil {
 			return nil, nil, err
 		}
 		rev.Settled, rev.Verified, rev.ExportedAt = isTrue(settled), isTrue(verified), time.UnixMicro(exported).UTC()
@@ -239,7 +190,8 @@ func (r reader) Totals(key analytics.Key) (revs []analytics.Revision, err error)
 		rev := analytics.Revision{Key: key}
 		var settled, verified uint8
 		var exported int64
-		if err := result.Scan(&rev.Totals.Human, &rev.Totals.AI, &rev.Totals.Total, &rev.Rows, &rev.Number, &settled, &verified, &exported); err != nil {
+		if err := result.Scan(&rev.Totals.Human, &rev.Totals.AI, &rev.Totals.Total, &rev.Rows, &rev.Number, &settled,
+			&verified, &exported); err != nil {
 			return nil, err
 		}
 		rev.Settled, rev.Verified, rev.ExportedAt = isTrue(settled), isTrue(verified), time.UnixMicro(exported).UTC()
@@ -263,59 +215,15 @@ func (r reader) described() string {
 
 func isTrue(n uint8) bool { return n == 1 }
 
-// shows replaces w and expects readers to see it.
-func shows(t *testing.T, s *Sink, r reader, w window) {
-	t.Helper()
-	if err := s.Replace(t.Context(), w); err != nil {
-		t.Fatal(err)
-	}
-	if got := r.shown(w.Revision().Key); got != w.Revision().Number {
-		t.Errorf("readers see revision %d, want %d", got, w.Revision().Number)
-	}
-}
-
 // shown returns which revision of a window both views show, whole; 0 if none.
 func (r reader) shown(key analytics.Key) int32 {
 	r.t.Helper()
 	return sinktest.Shown(r.t, r, key)
 }
 
-// window is a sealed window that makes its rows, each of which carries the
-// number of the revision in Human.
-type window struct {
-	rev   analytics.Revision
-	size  int   // of a path
-	lacks int64 // rows
-}
-
-func (w window) Revision() analytics.Revision { return w.rev }
-
-func (w window) Open() (io.ReadCloser, error) { return nil, errors.New("a window without a file") }
-
-func (w window) Rows() iter.Seq2[analytics.Row, error] {
-	return func(yield func(analytics.Row, error) bool) {
-		tail := strings.Repeat("x", max(w.size-20, 0))
-		for i := range w.rev.Rows - w.lacks {
-			path := fmt.Sprintf("/docs/page-%08d%s", i, tail)
-			if !yield(analytics.Row{Path: path, Human: int64(w.rev.Number), AI: 7, Total: int64(w.rev.Number) + 3}, nil) {
-				return
-			}
-		}
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
-}
-
-// windowOf is a revision of the given day of prj_a with n rows.
-func windowOf(day int, number int32, n int64) window {
-	rev := sinktest.Revision(sinktest.Key("prj_a", day), number)
-	rev.Rows = n
-	return window{rev: rev, size: 30}
-}
-
-// seal is a revision of the first day of prj_a with n rows.
-func seal(number int32, n int64) window { return windowOf(0, number, n) }
-
-// of returns w as a window of another project.
-func (w window) of(project string) window {
-	w.rev.Project = project
-	return w
 }

@@ -16,30 +16,23 @@ func TestServerDiskFull(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	data := filepath.Join(dir, "data") // where the tables are; the log is elsewhere
-	if err := os.Mkdir(data, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Mkdir(data, 0o700))
 	faults.Mount(t, data, "48m")
 	server, err := engines.StartClickHouse(dir)
 	engines.Need(t, err)
 	t.Cleanup(func() { _ = server.Kill() })
 	s, r := newSink(t, server)
-	if err := s.Replace(t.Context(), windowOf(0, 1, 10)); err != nil {
-		t.Fatal(err)
-	}
+	replace(t, s, windowOf(0, 1, 10))
 	ballast := filepath.Join(data, "ballast")
 	faults.FillDisk(t, ballast)
 	big := windowOf(0, 2, 300_000)
-	if err := s.Replace(t.Context(), big); err == nil || !strings.Contains(err.Error(), "disk is full: free space there") {
+	if err := s.Replace(t.Context(), big); err == nil || !strings.Contains(err.Error(),
+		"disk is full: free space there") {
 		t.Errorf("Replace = %v", err)
 	}
-	if got := r.shown(big.rev.Key); got != 1 {
-		t.Errorf("readers see revision %d", got)
-	}
-	if err := os.Remove(ballast); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Replace(t.Context(), windowOf(0, 3, 1000)); err != nil || r.shown(big.rev.Key) != 3 {
+	sees(t, r, big.Rev.Key, 1)
+	check(t, os.Remove(ballast))
+	if err := s.Replace(t.Context(), windowOf(0, 3, 1000)); err != nil || r.shown(big.Rev.Key) != 3 {
 		t.Errorf("with space again: %v", err)
 	}
 }
@@ -53,11 +46,11 @@ func TestMemory(t *testing.T) {
 
 // spares replaces windows whose paths alone are 200 MB.
 func spares(t *testing.T, e engine) {
-	defer debug.SetGCPercent(debug.SetGCPercent(20)) // what is held counts, not what may go
+	defer debug.SetGCPercent(debug.SetGCPercent(20)) // only live memory counts
 	s, _ := newSink(t, e)
 	for name, w := range map[string]window{
-		"400,000 rows": {rev: windowOf(0, 1, 400_000).rev, size: 500},
-		"8 KiB":        {rev: windowOf(1, 1, 25_000).rev, size: 8 << 10},
+		"400,000 rows": {Rev: windowOf(0, 1, 400_000).Rev, Size: 500},
+		"8 KiB":        {Rev: windowOf(1, 1, 25_000).Rev, Size: 8 << 10},
 	} {
 		most := faults.HeapDuring(func() {
 			if err := s.Replace(t.Context(), w); err != nil {

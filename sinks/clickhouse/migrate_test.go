@@ -24,7 +24,7 @@ func TestMigrationsAtOnce(t *testing.T) {
 		wait.Wait()
 		r := newReader(t, dsn)
 		for day := range 8 {
-			if got := r.shown(windowOf(day, 1, 0).rev.Key); got != 1 {
+			if got := r.shown(windowOf(day, 1, 0).Rev.Key); got != 1 {
 				t.Errorf("day %d shows revision %d", day, got)
 			}
 		}
@@ -34,9 +34,7 @@ func TestMigrationsAtOnce(t *testing.T) {
 func TestNewerSchemaIsRefused(t *testing.T) {
 	both(t, func(t *testing.T, e engine) {
 		name := database(t, e)
-		if err := open(t, e.DSN(name)).Check(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check(t, open(t, e.DSN(name)).Check(t.Context()))
 		must(t, e, "INSERT INTO "+name+"."+versionsTable+" (version, views) VALUES (2, 'modern')")
 		refused(t, e.DSN(name), "schema version 2, this program knows 1", "use the release of docgauge that made them")
 	})
@@ -47,9 +45,7 @@ func TestMigratesOnce(t *testing.T) {
 	both(t, func(t *testing.T, e engine) {
 		name := database(t, e)
 		for range 3 {
-			if err := open(t, e.DSN(name)).Check(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			check(t, open(t, e.DSN(name)).Check(t.Context()))
 		}
 		if got := must(t, e, "SELECT count() FROM "+name+"."+versionsTable); strings.TrimSpace(got) != "1" {
 			t.Errorf("%s migrations", got)
@@ -69,11 +65,12 @@ func TestViewsAfterUpgrade(t *testing.T) {
 	must(t, e, "INSERT INTO "+name+"."+versionsTable+" (version, views) VALUES (1, '"+l.flavour()+"')")
 	s, r := open(t, e.DSN(name)), newReader(t, e.DSN(name))
 	w := windowOf(0, 1, 10)
-	if err := s.Replace(t.Context(), w); err != nil || r.shown(w.rev.Key) != 1 {
+	if err := s.Replace(t.Context(), w); err != nil || r.shown(w.Rev.Key) != 1 {
 		t.Errorf("Replace = %v", err)
 	}
 	for _, view := range []string{visitorsView, totalsView} {
-		if got := must(t, e, "SELECT toTypeName(settled), toTypeName(exported_at) FROM "+name+"."+view+" LIMIT 1"); !strings.HasPrefix(got, "Bool\tDateTime64(6") {
+		got := must(t, e, "SELECT toTypeName(settled), toTypeName(exported_at) FROM "+name+"."+view+" LIMIT 1")
+		if !strings.HasPrefix(got, "Bool\tDateTime64(6") {
 			t.Errorf("%s has the types %s", view, got)
 		}
 	}

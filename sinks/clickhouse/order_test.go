@@ -20,18 +20,19 @@ func TestOrderOfReading(t *testing.T) {
 		key := sinktest.Key("prj_a", 0)
 		sizes := map[int32]int{1: 300, 2: 700}
 		seal := func(number int32) error {
-			return s.Replace(t.Context(), sinktest.Seal(t, sinktest.Revision(key, number), sinktest.Pages(sizes[number])))
+			return s.Replace(t.Context(), sinktest.Seal(t, sinktest.Revision(key, number),
+				sinktest.Pages(sizes[number])))
 		}
-		if err := seal(1); err != nil {
-			t.Fatal(err)
-		}
+		check(t, seal(1))
 		slow, settings := stretched(t, s)
 		number := int32(1)
 		for range 2 {
 			counted := make(chan string, 1)
 			go func() { counted <- count(r, slow, settings) }()
-			eventually(t, func() bool { return len(counted) > 0 || underWay(t, e, "sleep(0.6)") })
-			time.Sleep(200 * time.Millisecond) // from its begin into the stretch, which no table tells of
+			sinktest.Eventually(t, "the server", func() bool {
+				return len(counted) > 0 || underWay(t, e, "sleep(0.6)")
+			})
+			time.Sleep(200 * time.Millisecond) // from its begin into the stretch, which no table shows
 			number = 3 - number
 			if err := seal(number); err != nil {
 				t.Error(err)
@@ -46,7 +47,8 @@ func TestOrderOfReading(t *testing.T) {
 
 // underWay reports whether a query with such words is under way.
 func underWay(t *testing.T, e engine, words string) bool {
-	return must(t, e, "SELECT count() FROM system.processes WHERE query LIKE '%"+words+"%' AND query NOT LIKE '%system.processes%'") != "0\n"
+	return must(t, e, "SELECT count() FROM system.processes WHERE query LIKE '%"+words+"%' AND query NOT LIKE "+
+		"'%system.processes%'") != "0\n"
 }
 
 // stretched is the query of the view, which sleeps before it comes to the
@@ -54,9 +56,7 @@ func underWay(t *testing.T, e engine, words string) bool {
 func stretched(t *testing.T, s *Sink) (query string, settings clickhouse.Settings) {
 	t.Helper()
 	ses, err := s.open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	from := "FROM " + ses.in(windowsTable)
 	query = strings.NewReplacer(
 		" WHERE (", " WHERE (SELECT sleep(0.6)) = 0 AND (",
@@ -74,7 +74,8 @@ func stretched(t *testing.T, s *Sink) (query string, settings clickhouse.Setting
 func count(r reader, query string, settings clickhouse.Settings) string {
 	var n uint64
 	var revision int32
-	err := r.conn.QueryRow(clickhouse.Context(r.t.Context(), clickhouse.WithSettings(settings)), "SELECT toUInt64(count()), max(revision) FROM ("+query+")").Scan(&n, &revision)
+	err := r.conn.QueryRow(clickhouse.Context(r.t.Context(), clickhouse.WithSettings(settings)),
+		"SELECT toUInt64(count()), max(revision) FROM ("+query+")").Scan(&n, &revision)
 	if err != nil {
 		return err.Error()
 	}

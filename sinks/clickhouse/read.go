@@ -2,15 +2,12 @@ package clickhouse
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
 	"iter"
 	"maps"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -19,30 +16,18 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/archive"
 	"github.com/docgauge/docgauge/sinks"
 )
 
 // keysAtOnce bounds the windows that one query names.
 const keysAtOnce = 500
 
-// Revisions yields what the views show, after it has brought the schema up to date.
-func (s *Sink) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error] {
-	return func(yield func(analytics.Revision, error) bool) {
-		if _, err := s.open(ctx); err != nil {
-			yield(analytics.Revision{}, sinks.NotListed(sinkName, s.explain(err)))
-			return
-		}
-		sinks.List(ctx, s)(yield)
-	}
-}
-
 // Inspect yields what the views show of each window in scope. The server adds the
 // rows up, in one query for each project and granularity. Where docgauge has made no
 // tables yet there is no window.
 func (s *Sink) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.Shown, error] {
-	return func(yield func(sinks.Shown, error) bool) {
-		err := s.reading(ctx, func(ses *session) error {
+	return sinks.Inspection(sinkName, func(yield func(sinks.Shown, error) bool) error {
+		return s.explain(s.reading(ctx, func(ses *session) error {
 			conditions, err := ses.conditions(ctx, scope)
 			if err != nil {
 				return err
@@ -61,25 +46,28 @@ func (s *Sink) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.S
 				for _, rev := range revs {
 					sum := sums[rev.Key]
 					if scope.Has(rev.Key) && !yield(sinks.Shown{Revision: rev, Sum: sum.Sum}, sum.differs(rev)) {
-						return errEnough
+						return sinks.ErrStop
 					}
 				}
 			}
 			return nil
-		})
-		if err != nil && !errors.Is(err, errEnough) && !errors.Is(err, fs.ErrNotExist) {
-			yield(sinks.Shown{}, sinks.NotListed(sinkName, s.explain(err)))
-		}
-	}
+		}))
+	})
 }
 
-// errEnough ends an iteration because its caller wants no more.
-var errEnough = errors.New("enough")
+// Revisions yields what the views show, after it has brought the schema up to date.
+func (s *Sink) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error] {
+	return sinks.Listing(ctx, s, func() error {
+		_, err := s.open(ctx)
+		return s.explain(err)
+	})
+}
 
 // Window writes what the views show of rev's window to a window file in dir. Rows
 // that are not those of one whole revision are an error.
-func (s *Sink) Window(ctx context.Context, rev analytics.Revision, dir string) (w sinks.Sealed, done func() error, err error) {
-	path := filepath.Join(dir, rand.Text())
+func (s *Sink) Window(
+	ctx context.Context, rev analytics.Revision, dir string,
+) (w sinks.Sealed, done func() error, err error) {
 	err = s.reading(ctx, func(ses *session) error {
 		revs, err := ses.shown(ctx, is(rev.Key))
 		if err != nil {
@@ -88,38 +76,10 @@ func (s *Sink) Window(ctx context.Context, rev analytics.Revision, dir string) (
 		if len(revs) != 1 {
 			return fmt.Errorf("%s shows %d revisions: %w", totalsView, len(revs), fs.ErrNotExist)
 		}
-		wrote, err := archive.Write(path, revs[0], ses.rows(ctx, revs[0], "path"))
-		if err == nil && wrote.Rows != revs[0].Rows {
-			err = errors.Join(fmt.Errorf("%s shows %d rows, %s says %d", visitorsView, wrote.Rows, totalsView, revs[0].Rows), os.Remove(path))
-		}
+		w, done, err = sinks.WindowFile(dir, revs[0], ses.rows(ctx, revs[0]))
 		return err
 	})
-	if err != nil {
-		return nil, nil, s.explain(err)
-	}
-	done = func() error { return os.Remove(path) }
-	file, err := archive.Open(path)
-	if err != nil {
-		return nil, nil, errors.Join(err, done())
-	}
-	return file, done, nil
-}
-
-// Top has the server sort the pages of rev.
-func (s *Sink) Top(ctx context.Context, rev analytics.Revision, n int) (pages []analytics.Row, err error) {
-	err = s.reading(ctx, func(ses *session) error {
-		for row, err := range ses.rows(ctx, rev, fmt.Sprintf("total DESC, path LIMIT %d", n)) {
-			if err != nil {
-				return err
-			}
-			pages = append(pages, row)
-		}
-		return nil
-	})
-	if err == nil && len(pages) == 0 && rev.Rows > 0 && n > 0 {
-		err = sinks.ErrOtherRevision
-	}
-	return pages, s.explain(err)
+	return w, done, s.explain(err)
 }
 
 // reading calls do with a session for reading. Unlike open it makes and changes
@@ -157,7 +117,9 @@ func (s *Sink) reading(ctx context.Context, do func(*session) error) (err error)
 // conditions split the scope into queries.
 func (ses *session) conditions(ctx context.Context, scope sinks.Scope) (out []string, err error) {
 	if scope.Keys != nil {
-		keys := slices.SortedFunc(maps.Keys(scope.Keys), func(a, b analytics.Key) int { return strings.Compare(a.String(), b.String()) })
+		keys := slices.SortedFunc(maps.Keys(scope.Keys), func(a, b analytics.Key) int {
+			return strings.Compare(a.String(), b.String())
+		})
 		for chunk := range slices.Chunk(keys, keysAtOnce) {
 			tuples := make([]string, len(chunk))
 			for i, k := range chunk {
@@ -172,12 +134,14 @@ func (ses *session) conditions(ctx context.Context, scope sinks.Scope) (out []st
 		dates = fmt.Sprintf(" AND window_start >= toDate('%s') AND window_end <= toDate('%s')", w.From, w.To)
 	}
 	series := sinks.Scope{Projects: scope.Projects, Except: scope.Except, Granularities: scope.Granularities}
-	query := fmt.Sprintf("SELECT project, granularity FROM %s GROUP BY project, granularity ORDER BY project, granularity", ses.in(windowsTable))
-	err = ses.each(ctx, query, func(rows driver.Rows) error {
+	query := fmt.Sprintf("SELECT project, granularity FROM %s GROUP BY project, granularity ORDER BY project, "+
+		"granularity", ses.in(windowsTable))
+	err = ses.query(ctx, query, func(rows driver.Rows) error {
 		var project, granularity string
 		err := rows.Scan(&project, &granularity)
 		if err == nil && series.Has(analytics.Key{Project: project, Granularity: analytics.Granularity(granularity)}) {
-			out = append(out, fmt.Sprintf("project = %s AND granularity = %s%s", quote(project), quote(granularity), dates))
+			out = append(out, fmt.Sprintf("project = %s AND granularity = %s%s",
+				quote(project), quote(granularity), dates))
 		}
 		return err
 	})
@@ -194,43 +158,46 @@ func (ses *session) exported() string {
 
 // shown returns what the view of totals shows.
 func (ses *session) shown(ctx context.Context, condition string) (out []analytics.Revision, err error) {
-	query := fmt.Sprintf("SELECT %s, human, ai, total, page_count, revision, settled = 1, verified = 1, %s FROM %s WHERE %s ORDER BY %s",
+	query := fmt.Sprintf("SELECT %s, human, ai, total, page_count, revision, settled = 1, verified = 1, %s FROM %s "+
+		"WHERE %s ORDER BY %s",
 		keyColumns, ses.exported(), ses.in(totalsView), condition, keyColumns)
-	err = ses.each(ctx, query, func(rows driver.Rows) error {
+	err = ses.query(ctx, query, func(rows driver.Rows) error {
 		var rev analytics.Revision
-		var key scannedKey
+		var key sinks.ScannedKey
 		var settled, verified uint8
 		var exported int64
-		err := rows.Scan(key.to(&rev.Totals.Human, &rev.Totals.AI, &rev.Totals.Total, &rev.Rows, &rev.Number, &settled, &verified, &exported)...)
-		rev.Key, rev.Settled, rev.Verified, rev.ExportedAt = key.key(), settled == 1, verified == 1, time.UnixMicro(exported).UTC()
+		err := rows.Scan(key.Into(&rev.Totals.Human, &rev.Totals.AI, &rev.Totals.Total, &rev.Rows, &rev.Number,
+			&settled, &verified, &exported)...)
+		rev.Key, rev.Settled, rev.Verified, rev.ExportedAt = key.Key(), settled == 1, verified == 1,
+			time.UnixMicro(exported).UTC()
 		out = append(out, rev)
 		return err
 	})
 	return out, err
 }
 
-// rows yields the rows of a revision in the given order.
-func (ses *session) rows(ctx context.Context, rev analytics.Revision, order string) iter.Seq2[analytics.Row, error] {
-	query := fmt.Sprintf("SELECT path, human, ai, total FROM %s WHERE %s AND revision = %d ORDER BY %s",
-		ses.in(visitorsView), is(rev.Key), rev.Number, order)
+// rows yields the rows of a revision in the order of their paths.
+func (ses *session) rows(ctx context.Context, rev analytics.Revision) iter.Seq2[analytics.Row, error] {
+	query := fmt.Sprintf("SELECT path, human, ai, total FROM %s WHERE %s AND revision = %d ORDER BY path",
+		ses.in(visitorsView), is(rev.Key), rev.Number)
 	return func(yield func(analytics.Row, error) bool) {
-		err := ses.each(ctx, query, func(rows driver.Rows) error {
+		err := ses.query(ctx, query, func(rows driver.Rows) error {
 			var r analytics.Row
 			if err := rows.Scan(&r.Path, &r.Human, &r.AI, &r.Total); err != nil {
 				return err
 			}
 			if !yield(r, nil) {
-				return errEnough
+				return sinks.ErrStop
 			}
 			return nil
 		})
-		if err != nil && !errors.Is(err, errEnough) {
+		if err != nil && !errors.Is(err, sinks.ErrStop) {
 			yield(analytics.Row{}, err)
 		}
 	}
 }
 
-// summed is what the rows of a window add up to, and what they say of the revision.
+// summed is the sum of the rows of a window, and the range of their revision columns.
 type summed struct {
 	analytics.Sum
 	least, most columns
@@ -252,7 +219,8 @@ func (s summed) differs(rev analytics.Revision) error {
 	describe := func(c columns) string {
 		return fmt.Sprintf("revision %d of %s", c.number, time.UnixMicro(c.exported).UTC().Format(time.DateTime))
 	}
-	err := fmt.Errorf("%s shows rows from %s to %s, %s shows %s", visitorsView, describe(s.least), describe(s.most), totalsView, describe(want))
+	err := fmt.Errorf("%s shows rows from %s to %s, %s shows %s", visitorsView, describe(s.least), describe(s.most),
+		totalsView, describe(want))
 	return sinks.Fault{Sink: sinkName, Key: rev.Key, Kind: sinks.Disagree, Err: err}
 }
 
@@ -269,19 +237,22 @@ func (ses *session) sums(ctx context.Context, condition string) (map[analytics.K
 	// A sum of Int64 that is too large becomes negative.
 	var added []string
 	for _, n := range []string{"human", "ai", "total"} {
-		added = append(added, fmt.Sprintf("if(sum(toFloat64(greatest(%[1]s, 0))) < 9e18, sum(greatest(%[1]s, 0)), toInt64(%[2]d))", n, math.MaxInt64))
+		added = append(added, fmt.Sprintf("if(sum(toFloat64(greatest(%[1]s, 0))) < 9e18, sum(greatest(%[1]s, 0)), "+
+			"toInt64(%[2]d))", n, math.MaxInt64))
 	}
 	query := fmt.Sprintf(`
-SELECT %[1]s, toInt64(count()), sum(sipHash64(concat(path, '\0', toString(human), '\0', toString(ai), '\0', toString(total)))),
+SELECT %[1]s, toInt64(count()),
+       sum(sipHash64(concat(path, '\0', toString(human), '\0', toString(ai), '\0', toString(total)))),
        max(human), max(ai), max(total), toInt64(countIf(%[2]s)), minIf(path, %[2]s), %[3]s, %[4]s, %[7]s
 FROM %[5]s WHERE %[6]s GROUP BY %[1]s`,
-		keyColumns, contradicts, strings.Join(least, ", "), strings.Join(most, ", "), ses.in(visitorsView), condition, strings.Join(added, ", "))
+		keyColumns, contradicts, strings.Join(least, ", "), strings.Join(most, ", "), ses.in(visitorsView), condition,
+		strings.Join(added, ", "))
 	out := map[analytics.Key]summed{}
-	err := ses.each(ctx, query, func(rows driver.Rows) error {
-		var key scannedKey
+	err := ses.query(ctx, query, func(rows driver.Rows) error {
+		var key sinks.ScannedKey
 		var checksum uint64
 		var s summed
-		err := rows.Scan(key.to(&s.Rows, &checksum,
+		err := rows.Scan(key.Into(&s.Rows, &checksum,
 			&s.Largest.Human, &s.Largest.AI, &s.Largest.Total, &s.Implausible, &s.Example,
 			&s.least.number, &s.least.settled, &s.least.verified, &s.least.exported,
 			&s.most.number, &s.most.settled, &s.most.verified, &s.most.exported,
@@ -290,14 +261,14 @@ FROM %[5]s WHERE %[6]s GROUP BY %[1]s`,
 		for _, n := range []*int64{&s.Largest.Human, &s.Largest.AI, &s.Largest.Total} {
 			*n = max(*n, 0)
 		}
-		out[key.key()] = s
+		out[key.Key()] = s
 		return err
 	})
 	return out, err
 }
 
-// each runs a query and calls do for each row of its answer.
-func (ses *session) each(ctx context.Context, query string, do func(driver.Rows) error) error {
+// query runs a query and calls do for each row of its answer.
+func (ses *session) query(ctx context.Context, query string, do func(driver.Rows) error) error {
 	rows, err := ses.conn.Query(ctx, query)
 	if err != nil {
 		return err
@@ -318,26 +289,10 @@ func (ses *session) number(ctx context.Context, query string) (uint64, error) {
 	return n, err
 }
 
-// scannedKey is keyColumns of a row.
-type scannedKey struct {
-	project, granularity string
-	from, until          time.Time
-}
-
-// to is where a row is scanned to: the key and the columns after it.
-func (k *scannedKey) to(more ...any) []any {
-	return append([]any{&k.project, &k.granularity, &k.from, &k.until}, more...)
-}
-
-// key returns the window. A Date comes as midnight in the server's zone.
-func (k *scannedKey) key() analytics.Key {
-	return analytics.Key{Project: k.project, Granularity: analytics.Granularity(k.granularity),
-		Window: analytics.Window{From: analytics.NewDate(k.from.Date()), To: analytics.NewDate(k.until.Date())}}
-}
-
 // tuple writes key as the values of keyColumns.
 func tuple(key analytics.Key) string {
-	return fmt.Sprintf("%s, %s, toDate('%s'), toDate('%s')", quote(key.Project), quote(string(key.Granularity)), key.From, key.To)
+	return fmt.Sprintf("%s, %s, toDate('%s'), toDate('%s')", quote(key.Project), quote(string(key.Granularity)),
+		key.From, key.To)
 }
 
 // attemptTuple writes an attempt as the values of attemptColumns.

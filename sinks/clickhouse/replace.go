@@ -13,6 +13,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/clock"
+	"github.com/docgauge/docgauge/sinks"
 )
 
 // pause is the time between the rows and their marker on servers that may read
@@ -22,7 +23,7 @@ import (
 const pause = 100 * time.Millisecond
 
 // errOvertaken is the error of an attempt that a greater one has overtaken.
-var errOvertaken = errors.New("another process has committed this window meanwhile: let one process write it")
+var errOvertaken = errors.New("another process has just committed this window: let one process write it")
 
 // errShort means that rows are missing although their insert succeeded.
 type errShort struct {
@@ -34,10 +35,10 @@ func (e errShort) Error() string {
 	return fmt.Sprintf("the server has %d of %d rows after an insert without error", e.got, e.want)
 }
 
-// commit writes the windows of a group, each as one attempt. Whatever it dies of before
-// the markers, no view shows the rows, and Collect deletes them later. An error of one
-// window is in its err, and the others go on; the error that is returned is that of all
-// others. next lets another group begin.
+// commit writes the windows of a group, each as one attempt. If it dies before the markers,
+// no view shows the rows, and Collect deletes them later. An error of one window is stored
+// in its err; the returned error is that of all other windows. next lets another group
+// begin.
 func (s *Sink) commit(ctx context.Context, group []*delivery, next func()) error {
 	ses, err := s.open(ctx)
 	if err != nil {
@@ -47,7 +48,7 @@ func (s *Sink) commit(ctx context.Context, group []*delivery, next func()) error
 		d.attempt = s.attempts.next()
 	}
 
-	// 1. INSERT the rows, each window under an attempt id that nobody else has. While the
+	// 1. INSERT the rows, each window under a new attempt id. While the
 	// server works on them, another group may follow.
 	marking := false
 	defer func() {
@@ -110,7 +111,7 @@ func (s *Sink) commit(ctx context.Context, group []*delivery, next func()) error
 	return nil
 }
 
-// unfailed returns the windows of a group that have no error of their own.
+// unfailed returns the windows of a group that have not failed.
 func unfailed(group []*delivery) []*delivery {
 	return slices.DeleteFunc(slices.Clone(group), func(d *delivery) bool { return d.err != nil })
 }
@@ -127,7 +128,7 @@ func (ses *session) countRows(ctx context.Context, group []*delivery) error {
 		return nil
 	}
 	there := map[uint64]uint64{}
-	err := ses.each(ctx, fmt.Sprintf("SELECT attempt, toUInt64(count()) FROM %s WHERE (%s) IN (%s) GROUP BY attempt",
+	err := ses.query(ctx, fmt.Sprintf("SELECT attempt, toUInt64(count()) FROM %s WHERE (%s) IN (%s) GROUP BY attempt",
 		ses.in(rowsTable), attemptColumns, strings.Join(written, ", ")), func(rows driver.Rows) error {
 		var attempt, n uint64
 		err := rows.Scan(&attempt, &n)
@@ -170,12 +171,12 @@ func (ses *session) newestOf(ctx context.Context, group []*delivery) (map[analyt
 		keys[i] = "(" + tuple(d.Revision().Key) + ")"
 	}
 	newest := map[analytics.Key]uint64{}
-	err := ses.each(ctx, fmt.Sprintf("SELECT %[1]s, max(attempt) FROM %[2]s WHERE (%[1]s) IN (%[3]s) GROUP BY %[1]s",
+	err := ses.query(ctx, fmt.Sprintf("SELECT %[1]s, max(attempt) FROM %[2]s WHERE (%[1]s) IN (%[3]s) GROUP BY %[1]s",
 		keyColumns, ses.in(windowsTable), strings.Join(keys, ", ")), func(rows driver.Rows) error {
-		var key scannedKey
+		var key sinks.ScannedKey
 		var attempt uint64
-		err := rows.Scan(key.to(&attempt)...)
-		newest[key.key()] = attempt
+		err := rows.Scan(key.Into(&attempt)...)
+		newest[key.Key()] = attempt
 		return err
 	})
 	return newest, err
@@ -190,7 +191,8 @@ func (s *Sink) at(step string) {
 
 // is is the condition that selects key.
 func is(key analytics.Key) string {
-	return fmt.Sprintf("project = %s AND granularity = %s AND window_start = toDate('%s') AND window_end = toDate('%s')",
+	return fmt.Sprintf("project = %s AND granularity = %s AND window_start = toDate('%s') AND window_end = "+
+		"toDate('%s')",
 		quote(key.Project), quote(string(key.Granularity)), key.From, key.To)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
@@ -26,12 +27,12 @@ const (
 // blocks are one INSERT; over HTTP, where the driver cannot stream, each block is one.
 //
 // A window that cannot be read to its end, or whose caller has gone, is left where it
-// stopped, with the reason in its err: no marker will name what was inserted of it.
+// stopped, with the reason in its err: no marker will name its rows.
 //
 // sent is called when all rows are on their way: another group may then be read while
 // the server works.
 func (ses *session) insertRows(ctx context.Context, group []*delivery, sent func() error) (err error) {
-	in := insert{ctx: ctx, ses: ses, staged: newStaged(min(stagedRows, ses.blockRows))}
+	in := insert{ctx: ctx, ses: ses}
 	defer func() {
 		if in.batch != nil {
 			err = errors.Join(err, in.batch.Abort()) // gives up its connection
@@ -45,9 +46,6 @@ func (ses *session) insertRows(ctx context.Context, group []*delivery, sent func
 	}
 	if len(unfailed(group)) == 0 {
 		return nil
-	}
-	if err := in.append(); err != nil {
-		return err
 	}
 	if err := in.end(); err != nil {
 		return err
@@ -70,6 +68,8 @@ type insert struct {
 // window inserts the rows of d. An error is that of the whole group.
 func (in *insert) window(d *delivery) error {
 	rev := d.Revision()
+	in.staged.reset() // rows of a window that failed must not go under this attempt
+	in.staged.same = nil
 	if d.err = context.Cause(d.ctx); d.err != nil {
 		return nil
 	}
@@ -79,15 +79,21 @@ func (in *insert) window(d *delivery) error {
 			return nil
 		}
 		d.rows++
-		if !in.staged.add(&rev, d.attempt, row) {
+		in.staged.paths, in.staged.bytes = append(in.staged.paths, row.Path), in.staged.bytes+len(row.Path)
+		in.staged.human, in.staged.ai = append(in.staged.human, row.Human), append(in.staged.ai, row.AI)
+		in.staged.total = append(in.staged.total, row.Total)
+		if len(in.staged.paths) < min(stagedRows, in.ses.blockRows) && in.staged.bytes < stagedBytes {
 			continue
 		}
-		if err := in.append(); err != nil {
+		if err := in.append(rev, d.attempt); err != nil {
 			return err
 		}
 		if d.err = context.Cause(d.ctx); d.err != nil {
 			return nil
 		}
+	}
+	if err := in.append(rev, d.attempt); err != nil {
+		return err
 	}
 	if want := max(rev.Rows, 0); d.rows != want {
 		d.err = fmt.Errorf("the window file has %d rows, its revision says %d", d.rows, want)
@@ -95,8 +101,8 @@ func (in *insert) window(d *delivery) error {
 	return nil
 }
 
-// append hands the staged rows to the driver, and sends the block if it is full.
-func (in *insert) append() (err error) {
+// append hands the staged rows of a window to the driver, and sends the block if it is full.
+func (in *insert) append(rev analytics.Revision, attempt uint64) (err error) {
 	if len(in.staged.paths) == 0 {
 		return nil
 	}
@@ -108,7 +114,7 @@ func (in *insert) append() (err error) {
 			return err
 		}
 	}
-	for i, values := range in.staged.columns() {
+	for i, values := range in.staged.columns(rev, attempt) {
 		if err := in.batch.Column(i).Append(values); err != nil {
 			return err
 		}
@@ -155,55 +161,32 @@ func (in *insert) wait() error {
 	return err
 }
 
-// staged are rows by column, as the driver takes them.
+// staged are rows of one window by column, as the driver takes them.
 type staged struct {
-	projects, granularities []string
-	starts, ends            []time.Time
-	attempts                []uint64
-	paths                   []string
-	human, ai, total        []int64
-	revisions               []int32
-	settled, verified       []uint8
-	exported                []int64
-
-	most, bytes int
+	paths            []string
+	human, ai, total []int64
+	bytes            int
+	// same are the columns that are the same in all rows, sameRows times.
+	same     []any
+	sameRows int
 }
 
-func newStaged(most int) staged {
-	return staged{
-		projects: make([]string, 0, most), granularities: make([]string, 0, most),
-		starts: make([]time.Time, 0, most), ends: make([]time.Time, 0, most), attempts: make([]uint64, 0, most),
-		paths: make([]string, 0, most), human: make([]int64, 0, most), ai: make([]int64, 0, most), total: make([]int64, 0, most),
-		revisions: make([]int32, 0, most), settled: make([]uint8, 0, most), verified: make([]uint8, 0, most),
-		exported: make([]int64, 0, most), most: most,
-	}
-}
-
-// add takes a row, and reports whether there is room for no other.
-func (s *staged) add(rev *analytics.Revision, attempt uint64, r analytics.Row) (full bool) {
-	s.projects, s.granularities = append(s.projects, rev.Project), append(s.granularities, string(rev.Granularity))
-	s.starts, s.ends = append(s.starts, rev.From.Time()), append(s.ends, rev.To.Time())
-	s.attempts, s.paths = append(s.attempts, attempt), append(s.paths, r.Path)
-	s.human, s.ai, s.total = append(s.human, r.Human), append(s.ai, r.AI), append(s.total, r.Total)
-	s.revisions, s.exported = append(s.revisions, rev.Number), append(s.exported, rev.ExportedAt.UnixMicro())
-	s.settled, s.verified = append(s.settled, asUInt8(rev.Settled)), append(s.verified, asUInt8(rev.Verified))
-	s.bytes += len(r.Path)
-	return len(s.paths) == s.most || s.bytes >= stagedBytes
+// reset drops the rows, and keeps their memory.
+func (s *staged) reset() {
+	clear(s.paths)
+	s.paths, s.human, s.ai, s.total, s.bytes = s.paths[:0], s.human[:0], s.ai[:0], s.total[:0], 0
 }
 
 // columns returns the rows in the order of rowColumns.
-func (s *staged) columns() []any {
-	return []any{
-		s.projects, s.granularities, s.starts, s.ends, s.attempts,
-		s.paths, s.human, s.ai, s.total,
-		s.revisions, s.settled, s.verified, s.exported,
+func (s *staged) columns(rev analytics.Revision, attempt uint64) []any {
+	if n := len(s.paths); s.same == nil || n != s.sameRows {
+		s.same, s.sameRows = []any{
+			slices.Repeat([]string{rev.Project}, n), slices.Repeat([]string{string(rev.Granularity)}, n),
+			slices.Repeat([]time.Time{rev.From.Time()}, n), slices.Repeat([]time.Time{rev.To.Time()}, n),
+			slices.Repeat([]uint64{attempt}, n),
+			slices.Repeat([]int32{rev.Number}, n), slices.Repeat([]uint8{asUInt8(rev.Settled)}, n),
+			slices.Repeat([]uint8{asUInt8(rev.Verified)}, n), slices.Repeat([]int64{rev.ExportedAt.UnixMicro()}, n),
+		}, n
 	}
-}
-
-func (s *staged) reset() {
-	clear(s.paths)
-	s.projects, s.granularities, s.starts, s.ends, s.attempts = s.projects[:0], s.granularities[:0], s.starts[:0], s.ends[:0], s.attempts[:0]
-	s.paths, s.human, s.ai, s.total = s.paths[:0], s.human[:0], s.ai[:0], s.total[:0]
-	s.revisions, s.settled, s.verified, s.exported = s.revisions[:0], s.settled[:0], s.verified[:0], s.exported[:0]
-	s.bytes = 0
+	return slices.Concat(s.same[:5], []any{s.paths, s.human, s.ai, s.total}, s.same[5:])
 }

@@ -28,14 +28,16 @@ const (
 
 // rowColumns are inserted in this order; written_at is the server's.
 var rowColumns = []column{
-	{"project", "String"}, {"granularity", "String"}, {"window_start", "Date"}, {"window_end", "Date"}, {"attempt", "UInt64"},
+	{"project", "String"}, {"granularity", "String"}, {"window_start", "Date"}, {"window_end", "Date"},
+	{"attempt", "UInt64"},
 	{"path", "String"}, {"human", "Int64"}, {"ai", "Int64"}, {"total", "Int64"},
 	{"revision", "Int32"}, {"settled", "UInt8"}, {"verified", "UInt8"}, {"exported_at_us", "Int64"},
 }
 
 // windowColumns are those of a marker; committed_at is the server's.
 var windowColumns = []column{
-	{"project", "String"}, {"granularity", "String"}, {"window_start", "Date"}, {"window_end", "Date"}, {"attempt", "UInt64"},
+	{"project", "String"}, {"granularity", "String"}, {"window_start", "Date"}, {"window_end", "Date"},
+	{"attempt", "UInt64"},
 	{"human", "Int64"}, {"ai", "Int64"}, {"total", "Int64"}, {"page_count", "Int64"},
 	{"revision", "Int32"}, {"settled", "UInt8"}, {"verified", "UInt8"}, {"exported_at_us", "Int64"},
 }
@@ -85,27 +87,20 @@ func (l layout) onCluster() string {
 	return " ON CLUSTER `" + l.cluster + "`"
 }
 
-// engine is that of a table with data of its own; shards of replicated tables differ
-// by the macro shard.
-func (l layout) engine(name string) string {
+// engine is that of a table. In a cluster it is replicated within the shard, by the server's
+// macros, or among all servers.
+func (l layout) engine(name, shard, replica string) string {
 	if l.cluster == "" {
 		return "MergeTree"
 	}
-	return fmt.Sprintf("ReplicatedMergeTree('/clickhouse/tables/{shard}/%s/%s', '{replica}')", l.database, name)
-}
-
-// everywhere is the engine of a table that is the same on every shard.
-func (l layout) everywhere(name string) string {
-	if l.cluster == "" {
-		return "MergeTree"
-	}
-	return fmt.Sprintf("ReplicatedMergeTree('/clickhouse/tables/all/%s/%s', '{shard}-{replica}')", l.database, name)
+	return fmt.Sprintf("ReplicatedMergeTree('/clickhouse/tables/%s/%s/%s', '%s')", shard, l.database, name, replica)
 }
 
 // versions makes the table that records which migrations were done.
 func (l layout) versions() string {
-	return fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s%s (version UInt32, views String, applied_at DateTime DEFAULT now()) ENGINE = %s ORDER BY version",
-		l.in(versionsTable), l.onCluster(), l.everywhere(versionsTable))
+	return fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s%s (version UInt32, views String, applied_at DateTime DEFAULT "+
+		"now()) ENGINE = %s ORDER BY version",
+		l.in(versionsTable), l.onCluster(), l.engine(versionsTable, "all", "{shard}-{replica}"))
 }
 
 // tables makes the two tables. They are plain MergeTrees with the attempt in the
@@ -117,8 +112,9 @@ func (l layout) tables() []string {
 }
 
 func (l layout) table(name string, columns []column, stamp, order string) []string {
-	out := []string{fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s%s (%s, %s DateTime DEFAULT now()) ENGINE = %s PARTITION BY toYYYYMM(window_start) ORDER BY (%s)",
-		l.in(l.local(name)), l.onCluster(), definitions(columns), stamp, l.engine(name), order)}
+	out := []string{fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s%s (%s, %s DateTime DEFAULT now()) ENGINE = %s "+
+		"PARTITION BY toYYYYMM(window_start) ORDER BY (%s)",
+		l.in(l.local(name)), l.onCluster(), definitions(columns), stamp, l.engine(name, "{shard}", "{replica}"), order)}
 	if l.cluster != "" {
 		out = append(out, l.distributed(name, ", cityHash64("+keyColumns+")"))
 	}
@@ -168,7 +164,7 @@ func (l layout) flavour() string {
 // is newer than its rows: it would see nothing of that window. Old servers evaluate the
 // markers before they determine the parts of the table. Today's servers first take the
 // state of every table that the query itself names, and later, when they plan a view,
-// the state of those inside it: so the rows are read through a view of their own, which
+// the state of those inside it: so the rows are read through a separate view, which
 // must not be planned inline.
 func (l layout) visitors() string {
 	rows, settings := rowsTable, ""
@@ -184,16 +180,19 @@ func (l layout) visitors() string {
 
 // newest selects the attempt that each window shows.
 func (l layout) newest() string {
-	return fmt.Sprintf("SELECT %s, max(attempt) FROM %s GROUP BY %s", keyColumns, l.in(l.local(windowsTable)), keyColumns)
+	return fmt.Sprintf("SELECT %s, max(attempt) FROM %s GROUP BY %s", keyColumns,
+		l.in(l.local(windowsTable)), keyColumns)
 }
 
 // described are the last columns of both views, in the server's types, from stored
 // columns whose names begin with prefix. Servers without DateTime64 show exported_at in
 // whole seconds, and the exact time in an additional column.
 func (l layout) described(prefix string) string {
-	form := "%[1]srevision AS revision, %[1]ssettled AS settled, %[1]sverified AS verified, toDateTime(intDiv(%[1]sexported_at_us, 1000000), 'UTC') AS exported_at, %[1]sexported_at_us AS exported_at_us"
+	form := "%[1]srevision AS revision, %[1]ssettled AS settled, %[1]sverified AS verified, " +
+		"toDateTime(intDiv(%[1]sexported_at_us, 1000000), 'UTC') AS exported_at, %[1]sexported_at_us AS exported_at_us"
 	if l.server.modern() {
-		form = "%[1]srevision AS revision, toBool(%[1]ssettled) AS settled, toBool(%[1]sverified) AS verified, fromUnixTimestamp64Micro(%[1]sexported_at_us, 'UTC') AS exported_at"
+		form = "%[1]srevision AS revision, toBool(%[1]ssettled) AS settled, toBool(%[1]sverified) AS verified, " +
+			"fromUnixTimestamp64Micro(%[1]sexported_at_us, 'UTC') AS exported_at"
 	}
 	return fmt.Sprintf(form, prefix)
 }
@@ -204,8 +203,10 @@ func (l layout) totals() string {
 	for _, c := range windowColumns[5:] {
 		newest = append(newest, fmt.Sprintf("argMax(%s, attempt) AS newest_%s", c.name, c.name))
 	}
-	inner := fmt.Sprintf("SELECT %s, %s FROM %s GROUP BY %s", keyColumns, strings.Join(newest, ", "), l.in(l.local(windowsTable)), keyColumns)
-	return fmt.Sprintf("SELECT %s, newest_human AS human, newest_ai AS ai, newest_total AS total, newest_page_count AS page_count, %s FROM (%s)",
+	inner := fmt.Sprintf("SELECT %s, %s FROM %s GROUP BY %s", keyColumns, strings.Join(newest, ", "),
+		l.in(l.local(windowsTable)), keyColumns)
+	return fmt.Sprintf("SELECT %s, newest_human AS human, newest_ai AS ai, newest_total AS total, newest_page_count "+
+		"AS page_count, %s FROM (%s)",
 		keyColumns, l.described("newest_"), inner)
 }
 
@@ -229,7 +230,9 @@ func (ses *session) migrate(ctx context.Context) error {
 	}
 	switch {
 	case placed && placement != ses.placement():
-		return fmt.Errorf("the tables were made for %s, and this is %s: windows would lie in two places; name another database, or drop the docgauge_ tables and views everywhere and fill them with `docgauge load --sink clickhouse`", placement, ses.placement())
+		return fmt.Errorf("the tables were made for %s, and this is %s: windows would lie in two places; name "+
+			"another database, or drop the docgauge_ tables and views everywhere and fill them with `docgauge load "+
+			"--sink clickhouse`", placement, ses.placement())
 	case version == schemaVersion && flavour == ses.flavour():
 		return nil
 	}
@@ -245,7 +248,8 @@ func (ses *session) migrate(ctx context.Context) error {
 // checkVersion refuses a schema newer than this program.
 func checkVersion(version uint32) error {
 	if version > schemaVersion {
-		return fmt.Errorf("the tables have schema version %d, this program knows %d: use the release of docgauge that made them, or a newer one", version, schemaVersion)
+		return fmt.Errorf("the tables have schema version %d, this program knows %d: use the release of docgauge "+
+			"that made them, or a newer one", version, schemaVersion)
 	}
 	return nil
 }
@@ -257,7 +261,8 @@ func (ses *session) migrated(ctx context.Context) (version uint32, made string, 
 	if err := ses.conn.QueryRow(ctx, "EXISTS TABLE "+ses.in(versionsTable)).Scan(&there); err != nil || there == 0 {
 		return 0, "", err
 	}
-	err = ses.conn.QueryRow(ctx, "SELECT version, views FROM "+ses.in(versionsTable)+" ORDER BY version DESC, applied_at DESC LIMIT 1").Scan(&version, &made)
+	err = ses.conn.QueryRow(ctx, "SELECT version, views FROM "+ses.in(versionsTable)+" ORDER BY version DESC, "+
+		"applied_at DESC LIMIT 1").Scan(&version, &made)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, "", nil
 	}

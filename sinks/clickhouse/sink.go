@@ -25,11 +25,10 @@
 // the rows of all, each window under its own attempt id, one query counts them by
 // attempt, and one INSERT has a marker for each window whose rows are there. So a
 // window becomes visible whole, and on its own. One that cannot be read is left without
-// a marker, and the others go on. If the connection breaks, each window of the group
-// begins anew under another attempt id; if the server refuses the group, each is
-// committed alone. Nobody waits for a group to fill: a window that comes alone is
-// committed at once. While a group is inserted, counted and marked by the server, the
-// rows of the next one are sent.
+// a marker, and the others are committed. If the connection breaks, each window of the
+// group starts again under another attempt id; if the server refuses the group, each is
+// committed alone. A single window is committed at once: no group waits to fill up. While
+// the server inserts, counts and marks one group, the rows of the next one are sent.
 //
 // # The order of reading
 //
@@ -52,7 +51,7 @@
 // replica that is added or rebuilt fetches both tables in no order: it must not
 // be queried before its queue is empty.
 //
-// The package does not decide what is written when, and it never deletes what a
+// The package does not decide when a window is written, and it never deletes rows that a
 // view shows (see Collect).
 package clickhouse
 
@@ -70,8 +69,8 @@ import (
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// Config is where the sink writes.
-type Config struct {
+// Options is where the sink writes.
+type Options struct {
 	// DSN is clickhouse://[user:password@]host:port/database[?secure=true] for
 	// the native protocol, https://… for HTTP. Other parameters of the query are
 	// those of clickhouse-go, or settings of the server.
@@ -101,10 +100,13 @@ type Sink struct {
 	session *session
 }
 
-var _ sinks.Sink = (*Sink)(nil)
+var (
+	_ sinks.Sink      = (*Sink)(nil)
+	_ sinks.Collector = (*Sink)(nil)
+)
 
 // New checks the configuration; it does not connect. No error shows a password.
-func New(c Config) (*Sink, error) {
+func New(c Options) (*Sink, error) {
 	o, err := parse(c.DSN)
 	if err != nil {
 		return nil, fmt.Errorf("ClickHouse DSN: %w", err)
@@ -156,8 +158,7 @@ type session struct {
 	at        func(step string)
 	// overlaps: rows may be read and sent while the server works on those before them.
 	overlaps bool
-	// classic: the views have the exact time in a column of its own. Only reading
-	// sets it.
+	// classic: the views have the exact time in a separate column. Only reading sets it.
 	classic bool
 }
 
@@ -226,7 +227,8 @@ func (s *Sink) check(ctx context.Context) error {
 		return err
 	}
 	for table, columns := range map[string][]column{rowsTable: rowColumns, windowsTable: windowColumns} {
-		insert := fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM %s WHERE 0", ses.in(table), names(columns), names(columns), ses.in(table))
+		insert := fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM %s WHERE 0",
+			ses.in(table), names(columns), names(columns), ses.in(table))
 		if err := ses.conn.Exec(ses.inserting(ctx), insert); err != nil {
 			return err
 		}

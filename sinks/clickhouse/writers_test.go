@@ -31,7 +31,7 @@ func twoWriters(t *testing.T, e engine, off time.Duration) {
 	dsn := e.DSN(database(t, e))
 	writers := []*Sink{open(t, dsn), withClock(t, dsn, off)}
 	r := newReader(t, dsn)
-	key := windowOf(0, 1, 0).rev.Key
+	key := windowOf(0, 1, 0).Rev.Key
 	for i := range int32(6) { // by turns: the later Replace is shown
 		if err := writers[i%2].Replace(t.Context(), windowOf(0, i+1, int64(100+i))); err != nil {
 			t.Errorf("Replace = %v", err)
@@ -81,9 +81,7 @@ func TestReadersOfSmallWindows(t *testing.T) {
 func watched(t *testing.T, e engine, reexports int, sizes map[int32]int64, readers int) {
 	dsn := e.DSN(database(t, e))
 	s := open(t, dsn)
-	if err := s.Replace(t.Context(), windowOf(0, 2, sizes[2])); err != nil {
-		t.Fatal(err)
-	}
+	replace(t, s, windowOf(0, 2, sizes[2]))
 	ctx, stop := context.WithCancel(t.Context())
 	var wait sync.WaitGroup
 	var reads atomic.Int64
@@ -113,8 +111,9 @@ func watched(t *testing.T, e engine, reexports int, sizes map[int32]int64, reade
 // wholeVisitors reads the view of rows once and expects one whole revision.
 func (r reader) wholeVisitors(size func(int32) int64) error {
 	var rows, low, high uint64
-	query := fmt.Sprintf("SELECT toUInt64(count()), toUInt64(min(revision)), toUInt64(max(revision)) FROM %s WHERE %s AND human = revision",
-		visitorsView, is(windowOf(0, 1, 0).rev.Key))
+	query := fmt.Sprintf("SELECT toUInt64(count()), toUInt64(min(revision)), toUInt64(max(revision)) FROM %s WHERE "+
+		"%s AND human = revision",
+		visitorsView, is(windowOf(0, 1, 0).Rev.Key))
 	if err := r.conn.QueryRow(context.Background(), query).Scan(&rows, &low, &high); err != nil {
 		return err
 	}
@@ -126,7 +125,7 @@ func (r reader) wholeVisitors(size func(int32) int64) error {
 
 // wholeTotals reads the view of totals once and expects one revision.
 func (r reader) wholeTotals(size func(int32) int64) error {
-	totals, err := r.Totals(windowOf(0, 1, 0).rev.Key)
+	totals, err := r.Totals(windowOf(0, 1, 0).Rev.Key)
 	if err != nil || len(totals) != 1 || totals[0].Rows != size(totals[0].Number) {
 		return fmt.Errorf("a reader sees totals %v, %w", totals, err)
 	}

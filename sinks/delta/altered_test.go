@@ -43,7 +43,8 @@ func only(t *testing.T, root, table string) (path string, a action) {
 func addLine(t *testing.T, path string, size int64, tags map[string]string) string {
 	t.Helper()
 	line, err := json.Marshal(map[string]any{"add": map[string]any{
-		"path": path, "size": size, "partitionValues": map[string]string{}, "modificationTime": 1, "dataChange": true, "tags": tags,
+		"path": path, "size": size, "partitionValues": map[string]string{}, "modificationTime": 1, "dataChange": true,
+		"tags": tags,
 	}})
 	check(t, err)
 	return string(line)
@@ -53,7 +54,7 @@ func removeLine(path string) string {
 	return fmt.Sprintf(`{"remove":{"path":%q,"deletionTimestamp":1,"dataChange":true}}`, path)
 }
 
-// TestOtherWriter: after OPTIMIZE nothing can be told by window. Replace refuses and
+// TestOtherWriter: after OPTIMIZE files cannot be assigned to windows. Replace refuses and
 // publishes nothing, listings say so, and RESTORE makes all good.
 func TestOtherWriter(t *testing.T) {
 	for _, table := range []string{visitorsTable, totalsTable} {
@@ -70,7 +71,8 @@ func TestOtherWriter(t *testing.T) {
 			for _, sink := range []*Sink{s, s, open(t, root)} {
 				before := len(dataFiles(t, root))
 				err := sink.Replace(t.Context(), seal(t, 2, 20))
-				if !errors.Is(err, errStray) || !strings.Contains(err.Error(), "part-0-c000") || !strings.Contains(err.Error(), "version 1") || !strings.Contains(err.Error(), "RESTORE") {
+				if !errors.Is(err, errStray) || !strings.Contains(err.Error(), "part-0-c000") ||
+					!strings.Contains(err.Error(), "version 1") || !strings.Contains(err.Error(), "RESTORE") {
 					t.Errorf("Replace = %v", err)
 				}
 				if after := len(dataFiles(t, root)); sink != s && after > before {
@@ -96,7 +98,8 @@ func TestOtherWriter(t *testing.T) {
 					kinds = append(kinds, "not listed")
 				}
 			}
-			if got := strings.Join(kinds, ", "); !strings.HasPrefix(got, "not listed") || !strings.HasSuffix(got, string(sinks.Stray)) {
+			if got := strings.Join(kinds, ", "); !strings.HasPrefix(got, "not listed") ||
+				!strings.HasSuffix(got, string(sinks.Stray)) {
 				t.Errorf("Inspect yields %s", got)
 			}
 			listed := true
@@ -107,7 +110,8 @@ func TestOtherWriter(t *testing.T) {
 				t.Error("Revisions lists a table that it cannot tell")
 			}
 
-			appendEntry(t, root, table, removeLine("part-0-c000.zstd.parquet"), addLine(t, mine, int64(len(data)), was.Add.Tags))
+			appendEntry(t, root, table, removeLine("part-0-c000.zstd.parquet"),
+				addLine(t, mine, int64(len(data)), was.Add.Tags))
 			agreed(t, s, root, want)
 			replace(t, s, seal(t, 3, 20))
 			agreed(t, s, root, seal(t, 3, 20).Revision())
@@ -145,8 +149,10 @@ func TestAltered(t *testing.T) {
 		line, says string
 		is         error
 	}{
-		"protocol":       {`{"protocol":{"minReaderVersion":3,"minWriterVersion":7,"readerFeatures":["deletionVectors"],"writerFeatures":["deletionVectors"]}}`, "deletionVectors", deltalog.ErrProtocol},
-		"column dropped": {metaLine(t, func(columns []column) []column { return columns[:5] }), "human", deltalog.ErrSchema},
+		"protocol": {`{"protocol":{"minReaderVersion":3,"minWriterVersion":7,"readerFeatures":["deletionVectors"],` +
+			`"writerFeatures":["deletionVectors"]}}`, "deletionVectors", deltalog.ErrProtocol},
+		"column dropped": {metaLine(t, func(columns []column) []column { return columns[:5] }), "human",
+			deltalog.ErrSchema},
 		"not NULL column": {metaLine(t, func(columns []column) []column {
 			return append(columns, column{"mine", "string", false, map[string]any{}})
 		}), "mine", deltalog.ErrSchema},
@@ -159,7 +165,8 @@ func TestAltered(t *testing.T) {
 			appendEntry(t, root, visitorsTable, tc.line)
 			for _, sink := range []*Sink{s, open(t, root)} {
 				before := len(dataFiles(t, root))
-				for call, err := range map[string]error{"Replace": sink.Replace(t.Context(), seal(t, 2, 20)), "Check": sink.Check(t.Context())} {
+				for call, err := range map[string]error{"Replace": sink.Replace(t.Context(), seal(t, 2, 20)),
+					"Check": sink.Check(t.Context())} {
 					if !errors.Is(err, tc.is) || !strings.Contains(err.Error(), tc.says) {
 						t.Errorf("%s = %v, want %v with %q", call, err, tc.is, tc.says)
 					}
@@ -211,7 +218,8 @@ func TestForeignFilesInTheLog(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "data")
 	s := open(t, root)
 	replace(t, s, seal(t, 1, 3))
-	for _, name := range []string{"00000000000000000000.crc", "notes.txt", "_last_checkpoint", ".hidden.json.tmp", "00000000000000000000.00000000000000000009.compacted.json"} {
+	for _, name := range []string{"00000000000000000000.crc", "notes.txt", "_last_checkpoint", ".hidden.json.tmp",
+		"00000000000000000000.00000000000000000009.compacted.json"} {
 		check(t, os.WriteFile(filepath.Join(root, visitorsTable, "_delta_log", name), []byte("not ours"), 0o644))
 	}
 	s = open(t, root)
@@ -223,7 +231,7 @@ func TestForeignFilesInTheLog(t *testing.T) {
 	}
 }
 
-// TestWindowTwice: a former file that somebody adds again doubles the rows of a window,
+// TestWindowTwice: a former file that is added again doubles the rows of a window,
 // which Revisions or Replace heals.
 func TestWindowTwice(t *testing.T) {
 	for _, table := range []string{visitorsTable, totalsTable} {
@@ -236,7 +244,8 @@ func TestWindowTwice(t *testing.T) {
 			replace(t, s, next)
 			appendEntry(t, root, table, addLine(t, former, was.Add.Size, was.Add.Tags))
 			for shown, err := range s.Inspect(t.Context(), sinks.Scope{}) {
-				if fault, ok := errors.AsType[sinks.Fault](err); !ok || fault.Kind != sinks.Disagree || shown.Number != 2 || !strings.Contains(err.Error(), table) {
+				if fault, ok := errors.AsType[sinks.Fault](err); !ok || fault.Kind != sinks.Disagree ||
+					shown.Number != 2 || !strings.Contains(err.Error(), table) {
 					t.Errorf("Inspect yields %+v, %v", shown, err)
 				}
 			}
@@ -249,7 +258,7 @@ func TestWindowTwice(t *testing.T) {
 	}
 }
 
-// TestDamagedData: what is wrong with a data file is found where rows are read, and
+// TestDamagedData: damage to a data file is found where rows are read, and
 // Replace of the same revision repairs it.
 func TestDamagedData(t *testing.T) {
 	for name, harm := range map[string]func(t *testing.T, path string){
@@ -272,7 +281,8 @@ func TestDamagedData(t *testing.T) {
 				n := 0
 				for shown, err := range s.Inspect(t.Context(), everything) {
 					fault, ok := errors.AsType[sinks.Fault](err)
-					if !ok || fault.Kind != sinks.Unreadable || fault.Key != w.Revision().Key || !strings.Contains(err.Error(), path) {
+					if !ok || fault.Kind != sinks.Unreadable || fault.Key != w.Revision().Key ||
+						!strings.Contains(err.Error(), path) {
 						t.Errorf("Inspect yields %+v, %v", shown, err)
 					}
 					n++

@@ -13,9 +13,9 @@ import (
 // longer than queries of former versions take, and as long as VACUUM keeps them.
 const keepFiles = 7 * 24 * time.Hour
 
-// Collect deletes data files of this sink that readers of the tables no longer see for
-// keepFiles, and those that old and whose entry was never written. Files of other
-// writers are theirs to delete. It also deletes what the logs no longer need.
+// Collect deletes data files of this sink that readers of the tables have not seen for
+// keepFiles, and files as old whose entry was never written. It does not delete files of
+// other writers. It also deletes log entries that are no longer needed.
 func (s *Sink) Collect(ctx context.Context, dryRun bool) (collected []sinks.Superseded, err error) {
 	for _, t := range []*table{s.visitors, s.totals} {
 		old, err := s.unused(ctx, t)
@@ -28,8 +28,8 @@ func (s *Sink) Collect(ctx context.Context, dryRun bool) (collected []sinks.Supe
 			}
 			collected = append(collected, file)
 		}
-		if err == nil {
-			err = t.log.Expire(ctx, dryRun, func(string) {})
+		if err == nil && !dryRun {
+			err = t.log.Expire(ctx)
 		}
 		if err != nil {
 			return collected, err
@@ -41,9 +41,9 @@ func (s *Sink) Collect(ctx context.Context, dryRun bool) (collected []sinks.Supe
 // unused returns the files of this sink below a table's directory that no reader has
 // seen for keepFiles.
 func (s *Sink) unused(ctx context.Context, t *table) (old []sinks.Superseded, err error) {
-	before := s.cfg.Now().Add(-keepFiles)
+	before := s.options.Now().Add(-keepFiles)
 	since := map[string]time.Time{} // by path, as its name says
-	// Files are listed before the log is read: one that is added meanwhile is seen there.
+	// Files are listed before the log is read: one that is added in between is seen there.
 	err = s.store.List(ctx, t.name, "", func(name string) {
 		path := name[len(t.name)+1:]
 		if _, published, ours := parseName(path); ours && published.Before(before) {

@@ -12,10 +12,14 @@ import (
 )
 
 // TestCollect: files go 7 days after readers stopped seeing them or after they were
-// published in vain, never sooner; others stay.
+// published for nothing, never sooner; others stay.
 func TestCollect(t *testing.T) {
 	for where, at := range map[string]func(t *testing.T) (url, root string){
-		"directory": func(t *testing.T) (string, string) { root := filepath.Join(t.TempDir(), "data"); return root, root },
+		"directory": func(t *testing.T) (string, string) {
+			root := filepath.Join(t.TempDir(), "data")
+			return root,
+				root
+		},
 		"bucket": func(t *testing.T) (string, string) {
 			name := s3test.NewBucket(t)
 			return s3test.URL(t, name, ""), filepath.Join(s3test.Dir(name), "docs", "gauge")
@@ -25,12 +29,14 @@ func TestCollect(t *testing.T) {
 			url, root := at(t)
 			begin := time.Date(2026, 11, 20, 10, 11, 12, 345_678_000, time.UTC)
 			now := begin
-			s := openWith(t, Config{URL: url, Now: func() time.Time { return now }})
+			s := openWith(t, Options{URL: url, Now: func() time.Time { return now }})
 			replace(t, s, seal(t, 1, 30))
 			first := relative(t, root)
 			now = begin.Add(time.Hour)
 			replace(t, s, seal(t, 2, 20))
-			second := slices.DeleteFunc(relative(t, root), func(path string) bool { return slices.Contains(first, path) })
+			second := slices.DeleteFunc(relative(t, root), func(path string) bool {
+				return slices.Contains(first, path)
+			})
 
 			// Published two hours after the beginning, by a process that died then.
 			orphan, err := newName(sinktest.Revision(sinktest.Key("prj_b", 3), 1), begin.Add(2*time.Hour))
@@ -72,7 +78,9 @@ func TestCollect(t *testing.T) {
 					if !slices.Equal(names, step.want) {
 						t.Errorf("at %s, dry run %t: %q, want %q", now, dryRun, names, step.want)
 					}
-					gone := slices.DeleteFunc(before, func(path string) bool { return slices.Contains(relative(t, root), path) })
+					gone := slices.DeleteFunc(before, func(path string) bool {
+						return slices.Contains(relative(t, root), path)
+					})
 					if dryRun && len(gone) > 0 || !dryRun && !slices.Equal(gone, step.want) {
 						t.Errorf("at %s, dry run %t: %q are gone", now, dryRun, gone)
 					}

@@ -6,8 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"iter"
-	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -24,10 +22,7 @@ import (
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
-// childRoot makes a process a child of TestCrash.
-const childRoot = "DELTA_TEST_ROOT"
-
-func TestMain(m *testing.M) { os.Exit(s3test.Main(m, os.Getenv(childRoot) != "")) }
+func TestMain(m *testing.M) { os.Exit(s3test.Main(m, os.Getenv(sinktest.ChildPlace) != "")) }
 
 func TestContract(t *testing.T) {
 	sinktest.Run(t, func(t *testing.T) (sinks.Sink, sinktest.Reader) {
@@ -46,10 +41,10 @@ func TestContractBucket(t *testing.T) {
 // open returns a sink that waits between its tries as little as a test wants to.
 func open(t *testing.T, root string) *Sink {
 	t.Helper()
-	return openWith(t, Config{URL: root})
+	return openWith(t, Options{URL: root})
 }
 
-func openWith(t *testing.T, c Config) *Sink {
+func openWith(t *testing.T, c Options) *Sink {
 	t.Helper()
 	store, err := filestore.NewWithin(c.URL, filestore.Limits{
 		Transfer: 3 * s3test.AtOnce, Call: 3 * s3test.AtOnce, Answer: 2 * s3test.AtOnce,
@@ -65,15 +60,18 @@ func openWith(t *testing.T, c Config) *Sink {
 	return s
 }
 
-// openBucket returns a sink on a bucket of its own, reached at the endpoint, and the
-// directory in which the server keeps what is below the prefix.
+// openBucket returns a sink on a new bucket, reached at the endpoint, and the
+// directory in which the server keeps the objects below the prefix.
 func openBucket(t *testing.T, endpoint string) (s *Sink, root string) {
 	t.Helper()
 	name := s3test.NewBucket(t)
 	return open(t, s3test.URL(t, name, endpoint)), filepath.Join(s3test.Dir(name), "docs", "gauge")
 }
 
-func check(t *testing.T, err error) {
+func check(t interface {
+	Helper()
+	Fatal(args ...any)
+}, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +95,7 @@ type action struct {
 }
 
 // replay reads the log of a table as any reader would, and returns the newest version,
-// and what was said last of each file.
+// and the last action of each file.
 func replay(root, table string) (version int, files map[string]action, err error) {
 	names, err := filepath.Glob(filepath.Join(root, table, "_delta_log", "*.json"))
 	if err != nil {
@@ -149,9 +147,9 @@ func (r reader) each(table string, key analytics.Key, f func(path string, rev an
 		if err != nil {
 			return err
 		}
-		rev, err := archive.ReadRevision(bytes.NewReader(data), int64(len(data)))
+		rev, err := archive.ReadFooter(bytes.NewReader(data), int64(len(data)))
 		if err == nil && rev.Key == key {
-			err = f(path, rev)
+			err = f(path, rev.Revision)
 		}
 		if err != nil {
 			return err
@@ -161,7 +159,9 @@ func (r reader) each(table string, key analytics.Key, f func(path string, rev an
 }
 
 func (r reader) Visitors(key analytics.Key) ([]analytics.Row, []analytics.Revision, error) {
-	return sinktest.FileRows(func(f func(string, analytics.Revision) error) error { return r.each(visitorsTable, key, f) })
+	return sinktest.FileRows(func(f func(string, analytics.Revision) error) error {
+		return r.each(visitorsTable, key, f)
+	})
 }
 
 func (r reader) Totals(key analytics.Key) (revs []analytics.Revision, err error) {
@@ -189,64 +189,15 @@ func sealTotals(t *testing.T, number int32) *archive.File {
 
 func replace(t *testing.T, s *Sink, w sinks.Sealed) {
 	t.Helper()
-	check(t, s.Replace(t.Context(), w))
+	sinktest.Replace(t, s, w)
 }
 
-// revOf is the revision of a window, and that of no window for nil.
-func revOf(w *archive.File) (rev analytics.Revision) {
-	if w != nil {
-		rev = w.Revision()
-	}
-	return rev
-}
+var revOf = sinktest.RevisionOf
 
-// whole fails unless each table shows at most one revision of the window of seal, whole
-// and one of these, and returns the number in each table.
-func whole(t *testing.T, root string, revs ...analytics.Revision) map[string]int32 {
-	t.Helper()
-	tables := map[string]int32{}
-	r, key := reader{root}, sinktest.Key("prj_a", 0)
-	rows, visitors, err := r.Visitors(key)
-	check(t, err)
-	totals, err := r.Totals(key)
-	check(t, err)
-	for table, shown := range map[string][]analytics.Revision{visitorsTable: visitors, totalsTable: totals} {
-		for i, rev := range shown {
-			if i > 0 || !slices.ContainsFunc(revs, rev.Same) {
-				t.Errorf("%s shows %+v", table, shown)
-			}
-			if table == visitorsTable && rev.Rows != int64(len(rows)) {
-				t.Errorf("%d rows of %+v", len(rows), rev)
-			}
-			tables[table] = rev.Number
-		}
-	}
-	return tables
-}
-
-// agreed fails unless List and then Revisions yield just one revision, one of these, and
-// both tables then show it.
+// agreed fails unless a listing and both tables show just one revision, one of these.
 func agreed(t *testing.T, s *Sink, root string, revs ...analytics.Revision) {
 	t.Helper()
-	var yielded []analytics.Revision
-	for _, list := range []iter.Seq2[analytics.Revision, error]{sinks.List(t.Context(), s), s.Revisions(t.Context())} {
-		for rev, err := range list {
-			if err != nil || !slices.ContainsFunc(revs, rev.Same) {
-				t.Errorf("a listing yields %+v, %v", rev, err)
-			}
-			yielded = append(yielded, rev)
-		}
-	}
-	if len(yielded) != 2 || !yielded[0].Same(yielded[1]) {
-		t.Fatalf("List and Revisions yield %+v, want the same one revision", yielded)
-	}
-	want := map[string]int32{totalsTable: yielded[0].Number}
-	if !yielded[0].TotalsOnly() {
-		want[visitorsTable] = yielded[0].Number
-	}
-	if got := whole(t, root, revs...); !maps.Equal(got, want) {
-		t.Errorf("the tables show %v, Revisions says %v", got, want)
-	}
+	sinktest.Agreed(t, s, reader{root}, revs...)
 }
 
 // dataFiles are the data files below root, whether a reader sees them or not.
@@ -291,4 +242,4 @@ func (s stepping) Create(ctx context.Context, name string, data []byte) error {
 }
 
 // stepped returns s with a store that says its steps.
-func stepped(s *Sink, at func(step string)) *Sink { return newSink(s.cfg, stepping{s.store, at}) }
+func stepped(s *Sink, at func(step string)) *Sink { return newSink(s.options, stepping{s.store, at}) }

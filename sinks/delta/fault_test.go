@@ -8,14 +8,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/docgauge/docgauge/internal/deltalog"
 	"github.com/docgauge/docgauge/internal/dev/faults"
+	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
-// mount returns a small file system of its own.
+// mount returns a small new file system.
 func mount(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -30,35 +30,15 @@ func TestDiskFull(t *testing.T) {
 	s := open(t, root)
 	former, next := seal(t, 1, 3), seal(t, 2, 20_000)
 	replace(t, s, former)
-	ballast, err := os.Create(filepath.Join(root, "fill"))
-	check(t, err)
-	defer ballast.Close()
-	for err == nil {
-		_, err = ballast.Write(make([]byte, 4096))
-	}
-	full := 0
-	for {
-		err := s.Replace(t.Context(), next)
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, syscall.ENOSPC) {
-			t.Fatal(err)
-		}
-		whole(t, root, former.Revision(), next.Revision())
+	sinktest.DiskFull(t, root, func() error { return s.Replace(t.Context(), next) }, func(first bool) {
+		sinktest.Whole(t, reader{root}, former.Revision(), next.Revision())
 		if there := dataFiles(t, root); len(there) > 4 {
 			t.Fatalf("there are %q: what is tried again keeps the disk full", there)
 		}
-		if full++; full == 1 && s.Check(t.Context()) == nil {
+		if first && s.Check(t.Context()) == nil {
 			t.Error("Check of a full disk = nil")
 		}
-		info, err := ballast.Stat()
-		check(t, err)
-		check(t, ballast.Truncate(info.Size()-4096))
-	}
-	if full == 0 {
-		t.Error("the disk was never full")
-	}
+	})
 	agreed(t, s, root, next.Revision())
 }
 
@@ -76,10 +56,12 @@ func TestRootRemoved(t *testing.T) {
 				check(t, os.RemoveAll(root))
 			}
 		})
-		if err := s.Replace(t.Context(), seal(t, 2, 3)); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), root) {
+		if err := s.Replace(t.Context(), seal(t, 2, 3)); !errors.Is(err, fs.ErrNotExist) ||
+			!strings.Contains(err.Error(), root) {
 			t.Errorf("gone %s: Replace = %v", step, err)
 		}
-		if err := s.Replace(t.Context(), seal(t, 2, 3)); err == nil || !strings.Contains(err.Error(), "gone since it was first used") {
+		if err := s.Replace(t.Context(), seal(t, 2, 3)); err == nil ||
+			!strings.Contains(err.Error(), "gone since it was first used") {
 			t.Errorf("gone %s: the next Replace = %v", step, err)
 		}
 		if _, err := os.Stat(root); !errors.Is(err, fs.ErrNotExist) {
@@ -104,7 +86,8 @@ func TestTableEmptied(t *testing.T) {
 	replace(t, s, seal(t, 2, 3))
 	for rev, err := range s.Revisions(t.Context()) {
 		switch day := revOf(sealDay(t, 1, 1, 5)).Key; {
-		case err != nil && strings.Contains(err.Error(), day.String()) && strings.Contains(err.Error(), "export the window again"):
+		case err != nil && strings.Contains(err.Error(), day.String()) &&
+			strings.Contains(err.Error(), "export the window again"):
 			lost++
 		case err != nil || !rev.Same(revOf(seal(t, 2, 3))):
 			t.Errorf("Revisions yields %+v, %v", rev, err)
@@ -121,12 +104,12 @@ func TestTableEmptied(t *testing.T) {
 	}
 }
 
-// TestOpenRefuses what is no directory.
+// TestOpenRefuses anything but a directory.
 func TestOpenRefuses(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "data")
 	check(t, os.WriteFile(file, nil, 0o600))
 	for _, root := range []string{"", "gs://bucket/prefix", file} {
-		if _, err := New(Config{URL: root}); err == nil {
+		if _, err := New(Options{URL: root}); err == nil {
 			t.Errorf("New(%q) = nil", root)
 		}
 	}

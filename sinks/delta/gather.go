@@ -14,7 +14,7 @@ const gatherTime = time.Second
 type gathering struct {
 	mu         sync.Mutex
 	publishing int
-	// gathered is closed when nobody publishes any more, or gatherTime after the first of
+	// gathered is closed when no window is being published, or gatherTime after the first of
 	// those that wait for it has come.
 	gathered chan struct{}
 }

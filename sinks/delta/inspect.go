@@ -20,19 +20,19 @@ import (
 // straysNamed is how many files of another writer are named one by one.
 const straysNamed = 5
 
-// held is a data file of a table, with what its tags say.
-type held struct {
+// dataFile is a data file of a table, with what its tags say.
+type dataFile struct {
 	deltalog.Add
 	sinks.Shown
 }
 
-func heldOf(add deltalog.Add) (*held, error) {
+func dataFileOf(add deltalog.Add) (*dataFile, error) {
 	foot, err := footerOf(add)
-	return &held{add, sinks.Shown{Revision: foot.Revision, Checksum: foot.Checksum}}, err
+	return &dataFile{add, sinks.Shown{Revision: foot.Revision, Checksum: foot.Checksum}}, err
 }
 
 // newer reports whether f shows a newer revision than other, which may be nil.
-func (f *held) newer(other *held) bool {
+func (f *dataFile) newer(other *dataFile) bool {
 	return other == nil || f.Number > other.Number ||
 		f.Number == other.Number && f.ExportedAt.After(other.ExportedAt)
 }
@@ -40,7 +40,7 @@ func (f *held) newer(other *held) bool {
 // window is what the tables hold of one window: the newest file of each, and how many
 // there are.
 type window struct {
-	visitors, totals         *held
+	visitors, totals         *dataFile
 	manyVisitors, manyTotals int
 }
 
@@ -59,11 +59,12 @@ type twice struct{ error }
 
 func (twice) Unwrap() error { return sinks.ErrDisagree }
 
-// disagreement says what is wrong with the window; nil if nothing is.
+// disagreement returns how the files of the window differ; nil if they agree.
 func (w *window) disagreement() error {
 	for table, n := range map[string]int{visitorsTable: w.manyVisitors, totalsTable: w.manyTotals} {
 		if n > 1 {
-			return twice{fmt.Errorf("the table %s has %d files of the window, and readers get the rows of all: export the window again", table, n)}
+			return twice{fmt.Errorf("the table %s has %d files of the window, and readers get the rows of all: "+
+				"export the window again", table, n)}
 		}
 	}
 	return w.pair().Disagreement()
@@ -92,7 +93,7 @@ func (s *Sink) read(ctx context.Context, scope sinks.Scope) (c contents, err err
 					continue
 				}
 				add, _ := snap.File(path)
-				if h, err := heldOf(add); err != nil {
+				if h, err := dataFileOf(add); err != nil {
 					strays = append(strays, path)
 				} else {
 					c.add(t, h)
@@ -111,7 +112,7 @@ func (s *Sink) read(ctx context.Context, scope sinks.Scope) (c contents, err err
 	return c, nil
 }
 
-func (c *contents) add(t *table, f *held) {
+func (c *contents) add(t *table, f *dataFile) {
 	w := c.windows[f.Key]
 	if w == nil {
 		w = new(window)
@@ -144,12 +145,13 @@ func (s *Sink) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.S
 	return func(yield func(sinks.Shown, error) bool) {
 		c, err := s.read(ctx, scope)
 		if err == nil && c.disagree() {
-			c, err = s.read(ctx, scope) // windows may have been replaced meanwhile
+			c, err = s.read(ctx, scope) // windows may just have been replaced
 		}
-		if problem := cmp.Or(err, c.err); problem != nil && !yield(sinks.Shown{}, sinks.NotListed(sinkName, problem)) || err != nil {
+		if problem := cmp.Or(err, c.err); problem != nil &&
+			!yield(sinks.Shown{}, sinks.NotListed(sinkName, problem)) || err != nil {
 			return
 		}
-		if !s.each(ctx, c, scope.Rows, yield) || scope.Keys != nil {
+		if !s.inspectEach(ctx, c, scope.Rows, yield) || scope.Keys != nil {
 			return
 		}
 		for i, stray := range c.strays {
@@ -164,30 +166,31 @@ func (s *Sink) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.S
 	}
 }
 
-// each yields what is shown of each window.
-func (s *Sink) each(ctx context.Context, c contents, rows bool, yield func(sinks.Shown, error) bool) bool {
-	return sinks.Each(ctx, sinkName, maps.Keys(c.windows), s.store.Readers(), func(ctx context.Context, key analytics.Key) (*sinks.Shown, error) {
-		w := c.windows[key]
-		var err error
-		if rows {
-			err = errors.Join(s.readRows(ctx, visitorsTable, w.visitors), s.readRows(ctx, totalsTable, w.totals))
-		}
-		if err != nil {
-			return nil, sinks.Fault{Sink: sinkName, Key: key, Kind: kindOf(err), Err: err}
-		}
-		if err = w.disagreement(); err != nil && c.unhealed != nil {
-			err = fmt.Errorf("%w; it was not healed: %w", err, c.unhealed)
-		}
-		if err != nil {
-			err = sinks.Fault{Sink: sinkName, Key: key, Kind: sinks.Disagree, Err: err}
-		}
-		return w.pair().Newest(), err
-	}, yield)
+// inspectEach yields each window.
+func (s *Sink) inspectEach(ctx context.Context, c contents, rows bool, yield func(sinks.Shown, error) bool) bool {
+	return sinks.Each(ctx, sinkName, maps.Keys(c.windows), s.store.Readers(),
+		func(ctx context.Context, key analytics.Key) (*sinks.Shown, error) {
+			w := c.windows[key]
+			var err error
+			if rows {
+				err = errors.Join(s.readRows(ctx, visitorsTable, w.visitors), s.readRows(ctx, totalsTable, w.totals))
+			}
+			if err != nil {
+				return nil, sinks.Fault{Sink: sinkName, Key: key, Kind: kindOf(err), Err: err}
+			}
+			if err = w.disagreement(); err != nil && c.unhealed != nil {
+				err = fmt.Errorf("%w; it was not healed: %w", err, c.unhealed)
+			}
+			if err != nil {
+				err = sinks.Fault{Sink: sinkName, Key: key, Kind: sinks.Disagree, Err: err}
+			}
+			return w.pair().Newest(), err
+		}, yield)
 }
 
 // readRows reads a data file to its end and adds up its rows. The file must be what its
 // tags say; nil is none.
-func (s *Sink) readRows(ctx context.Context, table string, h *held) error {
+func (s *Sink) readRows(ctx context.Context, table string, h *dataFile) error {
 	if h == nil {
 		return nil
 	}
@@ -200,7 +203,8 @@ func (s *Sink) readRows(ctx context.Context, table string, h *held) error {
 	var foot archive.Footer
 	foot, h.Sum, err = archive.Inspect(f, f.Size())
 	if err == nil && (foot.Visitors != (table == visitorsTable) || !foot.Same(h.Revision)) {
-		err = fmt.Errorf("holds revision %d of %s, the log says revision %d of %s", foot.Number, foot.Key, h.Number, h.Shown.Key)
+		err = fmt.Errorf("holds revision %d of %s, the log says revision %d of %s", foot.Number, foot.Key, h.Number,
+			h.Shown.Key)
 	}
 	if err != nil {
 		return fmt.Errorf("file %s: %w", s.store.Describe(name), err)
@@ -215,37 +219,39 @@ func kindOf(err error) sinks.FaultKind {
 	return sinks.Unreadable // readers of the table fail on a file that is gone
 }
 
-// find returns the file that shows rev's window, and its name.
-func (s *Sink) find(ctx context.Context, rev analytics.Revision) (newest *held, name string, err error) {
-	for _, t := range []*table{s.visitors, s.totals} {
-		if t == s.visitors && rev.TotalsOnly() {
-			continue
-		}
+// Window returns the data file of rev's window as a sealed one. It refuses a file whose
+// bytes are not those that were written.
+func (s *Sink) Window(
+	ctx context.Context, rev analytics.Revision, dir string,
+) (w sinks.Sealed, done func() error, err error) {
+	tables := []*table{s.visitors, s.totals}
+	if rev.TotalsOnly() {
+		tables = tables[1:]
+	}
+	var newest *dataFile
+	name := ""
+	for _, t := range tables {
 		err := t.log.Read(ctx, func(snap *deltalog.Snapshot) error {
 			for path := range snap.Paths() {
 				if !strings.HasPrefix(path, prefixOf(rev.Key)) {
 					continue
 				}
 				add, _ := snap.File(path)
-				if h, err := heldOf(add); err == nil && h.newer(newest) {
-					newest, name = h, t.name+"/"+path
+				if f, err := dataFileOf(add); err == nil && f.newer(newest) {
+					newest, name = f, t.name+"/"+path
 				}
 			}
 			return nil
 		})
-		if err != nil || newest != nil {
-			return newest, name, err
+		if err != nil {
+			return nil, nil, err
+		}
+		if newest != nil {
+			break
 		}
 	}
-	return nil, "", fmt.Errorf("%s: the window is not there: %w", s.Location(), fs.ErrNotExist)
-}
-
-// Window returns the data file of rev's window as a sealed one. It refuses a file whose
-// bytes are not those that were written.
-func (s *Sink) Window(ctx context.Context, rev analytics.Revision, dir string) (w sinks.Sealed, done func() error, err error) {
-	_, name, err := s.find(ctx, rev)
-	if err != nil {
-		return nil, nil, err
+	if newest == nil {
+		return nil, nil, fmt.Errorf("%s: the window is not there: %w", s.Location(), fs.ErrNotExist)
 	}
 	path, done, err := s.store.Fetch(ctx, name, dir)
 	if err != nil {
@@ -256,28 +262,4 @@ func (s *Sink) Window(ctx context.Context, rev analytics.Revision, dir string) (
 		return nil, nil, errors.Join(fmt.Errorf("file %s: %w", s.store.Describe(name), err), done())
 	}
 	return file, done, nil
-}
-
-// Top reads the visitors file of rev's window, with the tests of Inspect.
-func (s *Sink) Top(ctx context.Context, rev analytics.Revision, n int) ([]analytics.Row, error) {
-	if rev.TotalsOnly() {
-		return nil, nil
-	}
-	h, name, err := s.find(ctx, rev)
-	if err != nil {
-		return nil, err
-	}
-	if h.Number != rev.Number {
-		return nil, sinks.ErrOtherRevision
-	}
-	f, err := s.store.OpenWhole(ctx, name)
-	if err != nil {
-		return nil, fmt.Errorf("file %s: %w", s.store.Describe(name), err)
-	}
-	defer f.Close()
-	top, err := archive.Top(f, f.Size(), rev, n)
-	if err != nil {
-		return nil, fmt.Errorf("file %s: %w", s.store.Describe(name), err)
-	}
-	return top, nil
 }

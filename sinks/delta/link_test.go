@@ -20,7 +20,7 @@ func beside(t *testing.T, dir, root string) (*parquet.Sink, *Sink) {
 	t.Helper()
 	files, err := parquet.New(dir)
 	check(t, err)
-	return files, openWith(t, Config{URL: root, Published: files.Published})
+	return files, openWith(t, Options{URL: root, Published: files.Published})
 }
 
 // linked reports of both tables whether the only file is that which the Parquet sink has
@@ -77,9 +77,15 @@ func TestNoLink(t *testing.T) {
 		before  func(t *testing.T, files *parquet.Sink)
 		another bool // file system
 	}{
-		"another file system": {func(t *testing.T, files *parquet.Sink) { check(t, files.Replace(t.Context(), w)) }, true},
-		"nothing published":   {func(*testing.T, *parquet.Sink) {}, false},
-		"another revision":    {func(t *testing.T, files *parquet.Sink) { check(t, files.Replace(t.Context(), seal(t, 1, 300))) }, false},
+		"another file system": {func(t *testing.T,
+			files *parquet.Sink) {
+			check(t, files.Replace(t.Context(), w))
+		}, true},
+		"nothing published": {func(*testing.T, *parquet.Sink) {}, false},
+		"another revision": {func(t *testing.T,
+			files *parquet.Sink) {
+			check(t, files.Replace(t.Context(), seal(t, 1, 300)))
+		}, false},
 		"same number, other numbers": {func(t *testing.T, files *parquet.Sink) {
 			rev := w.Revision()
 			rev.Totals.Human++
@@ -92,7 +98,10 @@ func TestNoLink(t *testing.T) {
 				check(t, errors.Join(os.Rename(path, path+".away"), os.Symlink(path+".away", path)))
 			}
 		}, false},
-		"totals only": {func(t *testing.T, files *parquet.Sink) { check(t, files.Replace(t.Context(), sealTotals(t, 2))) }, false},
+		"totals only": {func(t *testing.T,
+			files *parquet.Sink) {
+			check(t, files.Replace(t.Context(), sealTotals(t, 2)))
+		}, false},
 		"damaged": {func(t *testing.T, files *parquet.Sink) {
 			check(t, files.Replace(t.Context(), w))
 			visitors, totals := files.Published(w.Revision())

@@ -33,7 +33,8 @@ func newName(rev analytics.Revision, now time.Time) (string, error) {
 	if _, err := analytics.ParseGranularity(string(rev.Granularity)); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%sr%d_%s_%s%s", prefixOf(rev.Key), rev.Number, now.UTC().Format(nameTime), rand.Text()[:8], suffix), nil
+	return fmt.Sprintf("%sr%d_%s_%s%s",
+		prefixOf(rev.Key), rev.Number, now.UTC().Format(nameTime), rand.Text()[:8], suffix), nil
 }
 
 // prefixOf is the beginning of the names of the window's files.
@@ -50,8 +51,8 @@ func folder(key analytics.Key) string {
 	return project + "/" + string(key.Granularity)
 }
 
-// parseName is the inverse of newName, as far as it can be told; false where name is not
-// one of ours.
+// parseName is the inverse of newName, without the revision; false where name is not one
+// of ours.
 func parseName(name string) (key analytics.Key, published time.Time, ours bool) {
 	dir, base := path.Split(name)
 	project, granularity, _ := strings.Cut(strings.TrimSuffix(dir, "/"), "/")

@@ -32,8 +32,8 @@ func (s *Sink) publish(ctx context.Context, c *change, w sinks.Sealed) error {
 	defer os.Remove(visitors) // a published one is no longer there, or not needed
 	defer os.Remove(totals)
 	var there, totalsThere string
-	if s.cfg.Published != nil {
-		there, totalsThere = s.cfg.Published(c.rev)
+	if s.options.Published != nil {
+		there, totalsThere = s.options.Published(c.rev)
 	}
 	var action deltalog.Add
 	var err error
@@ -108,10 +108,10 @@ func (s *Sink) link(published, staged string, rev analytics.Revision, visitors b
 }
 
 // freshen touches a link to a file that was written long ago: VACUUM of other engines
-// goes by that time. A symbolic link is refused: what it names can be replaced.
+// goes by that time. A symbolic link is refused: its target can be replaced.
 func (s *Sink) freshen(staged string) error {
 	info, err := os.Lstat(staged)
-	now := s.cfg.Now()
+	now := s.options.Now()
 	switch {
 	case err != nil:
 		return err
@@ -137,8 +137,10 @@ func readStaged(path string, read func(r io.ReaderAt, size int64) error) error {
 }
 
 // add publishes a staged file under a new name, and returns the action that adds it.
-func (s *Sink) add(ctx context.Context, t *table, staged string, rev analytics.Revision, action deltalog.Add) (*deltalog.Add, error) {
-	now := s.cfg.Now()
+func (s *Sink) add(
+	ctx context.Context, t *table, staged string, rev analytics.Revision, action deltalog.Add,
+) (*deltalog.Add, error) {
+	now := s.options.Now()
 	name, err := newName(rev, now)
 	if err != nil {
 		return nil, err

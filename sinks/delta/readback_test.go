@@ -24,13 +24,14 @@ func TestReaders(t *testing.T) {
 	replace(t, s, sealDay(t, 1, 1, 0))
 	replace(t, s, sinktest.Seal(t, sinktest.TotalsOnly(sinktest.Revision(sinktest.Key("_delta_log", 2), 1)), nil))
 	long := []string{strings.Repeat("a", 40), strings.Repeat("é", 40) + "x", "🦊" + strings.Repeat("z", 40)}
-	replace(t, s, sinktest.Seal(t, sinktest.Revision(sinktest.Key("_delta_log", 3), 1), func(yield func(analytics.Row, error) bool) {
-		for _, path := range long {
-			if !yield(analytics.Row{Path: path, Total: 5}, nil) {
-				return
+	replace(t, s, sinktest.Seal(t, sinktest.Revision(sinktest.Key("_delta_log", 3), 1),
+		func(yield func(analytics.Row, error) bool) {
+			for _, path := range long {
+				if !yield(analytics.Row{Path: path, Total: 5}, nil) {
+					return
+				}
 			}
-		}
-	}))
+		}))
 	queries := []string{
 		"SELECT project, count(*), sum(human), max(revision) FROM visitors GROUP BY project ORDER BY project",
 		"SELECT project, count(*), sum(total), sum(page_count) FROM totals GROUP BY project ORDER BY project",
@@ -45,7 +46,8 @@ func TestReaders(t *testing.T) {
 		queries = append(queries, fmt.Sprintf("SELECT count(*) FROM visitors WHERE path = '%s'", path))
 		want = append(want, [][]string{{"1"}})
 	}
-	tables := []engines.DeltaTable{{Name: "visitors", Path: filepath.Join(root, visitorsTable)}, {Name: "totals", Path: filepath.Join(root, totalsTable)}}
+	tables := []engines.DeltaTable{{Name: "visitors", Path: filepath.Join(root, visitorsTable)},
+		{Name: "totals", Path: filepath.Join(root, totalsTable)}}
 	for _, program := range []engines.DeltaReader{engines.Deltalake, engines.DuckDB} {
 		t.Run(string(program), func(t *testing.T) {
 			answers, err := program.Query(t.Context(), t.TempDir(), tables, queries...)

@@ -19,7 +19,7 @@ func (s *Sink) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, erro
 	return func(yield func(analytics.Revision, error) bool) {
 		c, err := s.read(ctx, sinks.Scope{})
 		if err == nil && c.disagree() {
-			// In a group of its own no Replace of this process is half done.
+			// Within a group no Replace of this process is half done.
 			unhealed := s.store.Prepare(ctx)
 			if unhealed == nil {
 				unhealed = s.group.Do(&change{ctx: ctx}, s.commit)
@@ -27,14 +27,15 @@ func (s *Sink) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, erro
 			c, err = s.read(ctx, sinks.Scope{})
 			c.unhealed = unhealed
 		}
-		if problem := cmp.Or(err, c.err); problem != nil && !yield(analytics.Revision{}, sinks.NotListed(sinkName, problem)) || err != nil {
+		if problem := cmp.Or(err, c.err); problem != nil &&
+			!yield(analytics.Revision{}, sinks.NotListed(sinkName, problem)) || err != nil {
 			return
 		}
-		s.each(ctx, c, false, func(shown sinks.Shown, err error) bool { return yield(shown.Revision, err) })
+		s.inspectEach(ctx, c, false, func(shown sinks.Shown, err error) bool { return yield(shown.Revision, err) })
 	}
 }
 
-// heal makes the tables agree where it can be told how.
+// heal makes the tables agree where the files show how.
 func (s *Sink) heal(ctx context.Context) error {
 	c, err := s.read(ctx, sinks.Scope{})
 	if err != nil {

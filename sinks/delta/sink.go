@@ -14,12 +14,13 @@
 //  3. totals:   the same
 //  4. totals only: an entry that removes the former visitors file, if there is one
 //
-// Of a totals-only revision there is no visitors file, and no step 2. Calls at the same
+// A totals-only revision has no visitors file and skips step 2. Calls at the same
 // time share the entries of steps 2 to 4: those that have published wait a moment for
-// those that publish, and one of them writes for all. The last entry commits. Steps 2 and 3 are two tables, which no entry changes at once: readers
+// those that publish, and one of them writes for all. The last entry commits. Steps 2 and 3 are two
+// tables, which no entry changes at once: readers
 // who join both can tell by the column revision.
 //
-// Every crash can be finished from what is in the logs, since the tags of a visitors
+// Every crash can be completed from the logs, since the tags of a visitors
 // file carry the totals:
 //
 //	died after     readers see                              what heals it
@@ -28,7 +29,7 @@
 //	step 3         totals only beside former visitors       step 4
 //
 // Replace heals by doing everything again; Revisions heals before it yields a revision.
-// A lost answer to the PUT of an entry is decided by deltalog, which reads what is there.
+// A lost answer to the PUT of an entry is resolved by deltalog, which reads the entry.
 // A Replace that fails may have taken effect; to repeat it is safe, since each entry says
 // which one file the window has from then on. It is never skipped, though the log already
 // has the revision: that is how a damaged file is repaired.
@@ -67,8 +68,8 @@ const (
 	publishAtOnce = 16
 )
 
-// Config says where the tables are.
-type Config struct {
+// Options says where the tables are.
+type Options struct {
 	// URL is a directory, or s3://bucket/prefix with options, as filestore.New reads it.
 	URL string
 	// Version of this program, for the logs.
@@ -81,7 +82,7 @@ type Config struct {
 
 // Sink keeps windows in the two tables below one directory, or one prefix of a bucket.
 type Sink struct {
-	cfg              Config
+	options          Options
 	store            filestore.Store
 	visitors, totals *table
 
@@ -97,11 +98,14 @@ type Sink struct {
 	unfinished map[analytics.Key]*change
 }
 
-var _ sinks.Sink = (*Sink)(nil)
+var (
+	_ sinks.Sink      = (*Sink)(nil)
+	_ sinks.Collector = (*Sink)(nil)
+)
 
 // New returns a sink. It writes nothing and connects to nothing; the first Replace makes
 // the tables, and the directory if its parent exists.
-func New(c Config) (*Sink, error) {
+func New(c Options) (*Sink, error) {
 	store, err := filestore.New(c.URL)
 	if err != nil {
 		return nil, err
@@ -109,11 +113,12 @@ func New(c Config) (*Sink, error) {
 	return newSink(c, store), nil
 }
 
-func newSink(c Config, store filestore.Store) *Sink {
+func newSink(c Options, store filestore.Store) *Sink {
 	return &Sink{
-		cfg: c, store: store, publishing: make(chan struct{}, publishAtOnce), unfinished: map[analytics.Key]*change{},
-		visitors: newTable(c, store, visitorsTable, "unique visitors of each page by window"),
-		totals:   newTable(c, store, totalsTable, "unique visitors of the site by window"),
+		options: c, store: store, publishing: make(chan struct{}, publishAtOnce),
+		unfinished: map[analytics.Key]*change{},
+		visitors:   newTable(c, store, visitorsTable, "unique visitors of each page by window"),
+		totals:     newTable(c, store, totalsTable, "unique visitors of the site by window"),
 	}
 }
 
@@ -130,10 +135,14 @@ func (s *Sink) Close() error { return s.store.Close() }
 // entry is never overwritten, and reads both tables. It makes no table.
 func (s *Sink) Check(ctx context.Context) error {
 	err := context.Cause(ctx)
-	for _, check := range []func(context.Context) error{s.store.Check, s.store.CheckCreate, s.writable} {
-		if err == nil {
-			err = check(ctx)
-		}
+	if err == nil {
+		err = s.store.Check(ctx)
+	}
+	if err == nil {
+		err = filestore.CheckCreate(ctx, s.store)
+	}
+	if err == nil {
+		err = s.writable(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("cannot write: %w", err)
@@ -169,8 +178,7 @@ func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
 	if err := s.store.Prepare(ctx); err != nil {
 		return err
 	}
-	// A table that takes no window is seen before files are published that nobody
-	// would use.
+	// A table that takes no window is found before files are published for nothing.
 	if !s.readable.Load() {
 		if err := s.writable(ctx); err != nil {
 			return err
@@ -195,7 +203,7 @@ func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
 }
 
 // resume returns a change of rev with the files that an earlier try has published, if its
-// entries failed: what is tried again and again must not fill the disk.
+// entries failed: repeated tries must not fill the disk.
 func (s *Sink) resume(ctx context.Context, rev analytics.Revision) *change {
 	s.mu.Lock()
 	former := s.unfinished[rev.Key]
@@ -210,7 +218,7 @@ func (s *Sink) resume(ctx context.Context, rev analytics.Revision) *change {
 
 // still returns add if its file is there, and stays long enough.
 func (s *Sink) still(ctx context.Context, t *table, add *deltalog.Add) *deltalog.Add {
-	if add == nil || s.cfg.Now().Sub(add.Modified) > keepFiles/2 {
+	if add == nil || s.options.Now().Sub(add.Modified) > keepFiles/2 {
 		return nil
 	}
 	f, err := s.store.Open(ctx, t.name+"/"+add.Path)

@@ -45,8 +45,8 @@ func visitorsStats(rev analytics.Revision, b archive.Bounds) string {
 	return s.text()
 }
 
-// newStatistics has what is the same in every row. A file without a row has no values,
-// and no column has NULL. Of booleans there are no bounds in Delta.
+// newStatistics has the columns that are the same in every row. A file without a row has no values,
+// and no column has NULL. Delta has no bounds for booleans.
 func newStatistics(rev analytics.Revision, table string, rows int64) *statistics {
 	s := &statistics{Records: rows, Min: map[string]any{}, Max: map[string]any{}, NullCount: map[string]int64{}}
 	for _, c := range columnsOf(table) {
@@ -99,7 +99,7 @@ func prefix(s string) string {
 }
 
 // above is a text that is not less than s: a longer one is cut, and ends in the greatest
-// of all characters instead. There is none in the one case where that is not enough.
+// of all characters instead. It returns false in the one case where that is not enough.
 func above(s string) (string, bool) {
 	short := prefix(s)
 	if len(short) == len(s) {

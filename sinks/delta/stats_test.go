@@ -131,15 +131,15 @@ func TestNames(t *testing.T) {
 	now := time.Date(2026, 11, 1, 6, 7, 8, 0, time.FixedZone("", 3600))
 	rapid.Check(t, func(t *rapid.T) {
 		key := analytics.Key{
-			Project:     rapid.OneOf(rapid.Just("_delta_log"), rapid.StringMatching(`[A-Za-z0-9_-]{1,128}`)).Draw(t, "project"),
-			Granularity: rapid.SampledFrom([]analytics.Granularity{"day", "week", "month", "28d"}).Draw(t, "granularity"),
+			Project: rapid.OneOf(rapid.Just("_delta_log"),
+				rapid.StringMatching(`[A-Za-z0-9_-]{1,128}`)).Draw(t, "project"),
+			Granularity: rapid.SampledFrom([]analytics.Granularity{"day", "week", "month", "28d"}).Draw(t,
+				"granularity"),
 		}
 		key.From = analytics.Date(rapid.Int32Range(0, 100_000).Draw(t, "from"))
 		key.To = key.From + analytics.Date(rapid.Int32Range(1, 400).Draw(t, "days"))
 		name, err := newName(analytics.Revision{Key: key, Number: 3}, now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if got, published, ours := parseName(name); !ours || got != key || !published.Equal(now) {
 			t.Errorf("%s reads as %v of %s, %t", name, got, published, ours)
 		}
@@ -155,8 +155,10 @@ func TestNames(t *testing.T) {
 	good, err := newName(sinktest.Revision(sinktest.Key("prj_a", 0), 1), now)
 	check(t, err)
 	for _, foreign := range []string{
-		"part-00000-c000.snappy.parquet", "prj_a/day/x.parquet", "x/" + good, "=" + good, "_delta_log/00000000000000000010.checkpoint.parquet",
-		strings.Replace(good, "prj_a", "_prj", 1), strings.Replace(good, "day", "decade", 1), strings.Replace(good, "2026-10-01", "2026-13-01", 1), good + ".crc",
+		"part-00000-c000.snappy.parquet", "prj_a/day/x.parquet", "x/" + good, "=" + good,
+		"_delta_log/00000000000000000010.checkpoint.parquet",
+		strings.Replace(good, "prj_a", "_prj", 1), strings.Replace(good, "day", "decade", 1),
+		strings.Replace(good, "2026-10-01", "2026-13-01", 1), good + ".crc",
 	} {
 		if key, _, ours := parseName(foreign); ours {
 			t.Errorf("%s is taken for ours, of %v", foreign, key)

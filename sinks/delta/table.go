@@ -20,9 +20,9 @@ type table struct {
 	store filestore.Store
 	log   *deltalog.Table
 
-	// held are the files of each window at a version of the table, nil if that is not
+	// files are those of each window at a version of the table, nil if that is not
 	// known: most windows have one. It saves reading the tags of all files for every entry.
-	held    map[analytics.Key][]string
+	files   map[analytics.Key][]string
 	id      string
 	version int64
 }
@@ -35,7 +35,8 @@ var (
 		{Name: "project", Type: "string"}, {Name: "granularity", Type: "string"},
 		{Name: "window_start", Type: "date"}, {Name: "window_end", Type: "date"},
 	}
-	countColumns   = []deltalog.Column{{Name: "human", Type: "long"}, {Name: "ai", Type: "long"}, {Name: "total", Type: "long"}}
+	countColumns = []deltalog.Column{{Name: "human", Type: "long"}, {Name: "ai", Type: "long"},
+		{Name: "total", Type: "long"}}
 	readingColumns = []deltalog.Column{
 		{Name: "revision", Type: "integer"}, {Name: "settled", Type: "boolean"}, {Name: "verified", Type: "boolean"},
 		{Name: "exported_at", Type: "timestamp"},
@@ -45,14 +46,17 @@ var (
 // columnsOf returns the columns of a table, in the order of its files.
 func columnsOf(name string) []deltalog.Column {
 	if name == visitorsTable {
-		return slices.Concat(keyColumns, []deltalog.Column{{Name: "path", Type: "string"}}, countColumns, readingColumns)
+		return slices.Concat(keyColumns, []deltalog.Column{{Name: "path", Type: "string"}}, countColumns,
+			readingColumns)
 	}
-	return slices.Concat(keyColumns, countColumns, readingColumns, []deltalog.Column{{Name: "page_count", Type: "long"}})
+	return slices.Concat(keyColumns, countColumns, readingColumns,
+		[]deltalog.Column{{Name: "page_count", Type: "long"}})
 }
 
-func newTable(c Config, store filestore.Store, name, description string) *table {
-	return &table{name: name, store: store, log: deltalog.New(deltalog.Config{
-		Files: store, Dir: name, Columns: columnsOf(name), Description: description, Engine: "docgauge/" + c.Version, Now: c.Now,
+func newTable(c Options, store filestore.Store, name, description string) *table {
+	return &table{name: name, store: store, log: deltalog.New(deltalog.Options{
+		Files: store, Dir: name, Columns: columnsOf(name), Description: description, Engine: "docgauge/" + c.Version,
+		Now:     c.Now,
 		Readers: store.Readers(),
 	})}
 }
@@ -61,18 +65,18 @@ func newTable(c Config, store filestore.Store, name, description string) *table 
 var errStray = errors.New("files of another writer")
 
 // scan returns the files of each window, and those that are not ours.
-func (t *table) scan(snap *deltalog.Snapshot) (held map[analytics.Key][]string, strays []string) {
-	held = make(map[analytics.Key][]string, snap.Len())
+func (t *table) scan(snap *deltalog.Snapshot) (filesOf map[analytics.Key][]string, strays []string) {
+	filesOf = make(map[analytics.Key][]string, snap.Len())
 	for add := range snap.Files() {
 		foot, err := footerOf(add)
 		if err != nil {
 			strays = append(strays, add.Path)
 			continue
 		}
-		held[foot.Key] = append(held[foot.Key], add.Path)
+		filesOf[foot.Key] = append(filesOf[foot.Key], add.Path)
 	}
 	slices.Sort(strays)
-	return held, strays
+	return filesOf, strays
 }
 
 // footerOf reads the tags of a file that this package wrote.
@@ -91,7 +95,8 @@ func (t *table) refuse(snap *deltalog.Snapshot, strays []string) error {
 	if len(strays) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s: table %s at version %d: %w: %s, %d in all, hold rows that docgauge cannot tell by window, and writing could double them: "+
+	return fmt.Errorf("%s: table %s at version %d: %w: %s, %d in all, hold rows that docgauge cannot tell by "+
+		"window, and writing could double them: "+
 		"RESTORE TABLE to a version before, or empty the directory and load it from an archive",
 		t.store.Location(), t.name, snap.Version(), errStray, t.store.Describe(t.name+"/"+strays[0]), len(strays))
 }
@@ -103,39 +108,40 @@ func (t *table) set(ctx context.Context, want files) error {
 		return nil
 	}
 	var next map[analytics.Key][]string
-	version, err := t.log.Commit(ctx, "WRITE", func(snap *deltalog.Snapshot) (add []deltalog.Add, remove []string, err error) {
-		if t.held == nil || t.id != snap.ID() || t.version != snap.Version() {
-			held, strays := t.scan(snap)
-			if err := t.refuse(snap, strays); err != nil {
-				return nil, nil, err
+	version, err := t.log.Commit(ctx, "WRITE",
+		func(snap *deltalog.Snapshot) (add []deltalog.Add, remove []string, err error) {
+			if t.files == nil || t.id != snap.ID() || t.version != snap.Version() {
+				filesOf, strays := t.scan(snap)
+				if err := t.refuse(snap, strays); err != nil {
+					return nil, nil, err
+				}
+				t.files, t.id, t.version = filesOf, snap.ID(), snap.Version()
 			}
-			t.held, t.id, t.version = held, snap.ID(), snap.Version()
-		}
-		next = map[analytics.Key][]string{}
-		for key, file := range want {
-			there := t.held[key]
-			if file != nil {
-				next[key] = []string{file.Path}
-				if !slices.Contains(there, file.Path) {
-					add = append(add, *file)
+			next = map[analytics.Key][]string{}
+			for key, file := range want {
+				there := t.files[key]
+				if file != nil {
+					next[key] = []string{file.Path}
+					if !slices.Contains(there, file.Path) {
+						add = append(add, *file)
+					}
+				}
+				for _, path := range there {
+					if !slices.Contains(next[key], path) {
+						remove = append(remove, path)
+					}
 				}
 			}
-			for _, path := range there {
-				if !slices.Contains(next[key], path) {
-					remove = append(remove, path)
-				}
-			}
-		}
-		return add, remove, nil
-	})
+			return add, remove, nil
+		})
 	if err != nil {
-		t.held = nil // what is there will be read
+		t.files = nil // the table will be read again
 		return err
 	}
 	for key := range want {
-		delete(t.held, key)
+		delete(t.files, key)
 	}
-	maps.Copy(t.held, next)
+	maps.Copy(t.files, next)
 	t.version = version
 	return nil
 }

@@ -37,7 +37,7 @@ func bubble(t *testing.T, f func(*testing.T)) {
 }
 
 // holding returns a sink in root whose first entry waits: held is closed then, and free
-// lets it go on.
+// releases it.
 func holding(t *testing.T, root string) (s *Sink, held <-chan struct{}, free func()) {
 	holds, goes := make(chan struct{}), make(chan struct{})
 	hold := sync.OnceFunc(func() { close(holds); <-goes })
@@ -79,7 +79,8 @@ func TestGroup(t *testing.T) {
 func TestGatherTime(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		root := filepath.Join(t.TempDir(), "data")
-		slow, windows := sealTotals(t, 1), []*archive.File{sealDay(t, 1, 1, 3), sealDay(t, 2, 1, 3), sealDay(t, 3, 1, 3)}
+		slow, windows := sealTotals(t, 1),
+			[]*archive.File{sealDay(t, 1, 1, 3), sealDay(t, 2, 1, 3), sealDay(t, 3, 1, 3)}
 		free, held := make(chan struct{}), make(chan struct{})
 		var taken atomic.Bool
 		s := stepped(open(t, root), func(step string) {
@@ -190,7 +191,8 @@ func TestTwoWriters(t *testing.T) {
 		replace(t, s, windows[0])
 		shows(t, two, windows...)
 	}
-	if rows, revs, err := (reader{root}).Visitors(sinktest.Key("prj_a", 0)); len(rows) != 5 || len(revs) != 1 || err != nil {
+	if rows, revs, err := (reader{root}).Visitors(sinktest.Key("prj_a", 0)); len(rows) != 5 || len(revs) != 1 ||
+		err != nil {
 		t.Errorf("a reader sees %d rows of %v, %v", len(rows), revs, err)
 	}
 }

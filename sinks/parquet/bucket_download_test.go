@@ -21,13 +21,11 @@ import (
 )
 
 // TestDownloadFaults survives one and reports those that stay; no file is left,
-// and what is given is what was published.
+// and the bytes are the published ones.
 func TestDownloadFaults(t *testing.T) {
 	w := seal(t, 1, 40_000)
 	want, err := os.ReadFile(w.Path())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for name, tc := range map[string]struct {
 		meddle s3test.Meddler
 		want   string
@@ -36,7 +34,8 @@ func TestDownloadFaults(t *testing.T) {
 		"flipped byte": {s3test.FlipDownload, "SHA-256"},
 		"reset":        {s3test.ResetBefore, "cannot be reached"},
 		"slow down":    {s3test.Says(503, "SlowDown", "Please reduce your request rate."), "slow down"},
-		"HTML":         {s3test.Page(200, "text/html", "<!DOCTYPE html>\n<html><body><h1>Welcome</h1><br></body></html>"), "not an S3 server"},
+		"HTML": {s3test.Page(200, "text/html",
+			"<!DOCTYPE html>\n<html><body><h1>Welcome</h1><br></body></html>"), "not an S3 server"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, direct, p := behindProxy(t)
@@ -45,9 +44,7 @@ func TestDownloadFaults(t *testing.T) {
 			if name != "HTML" {
 				p.Set(s3test.When("GET", ".parquet", 2, tc.meddle))
 				got, done, err := s.Window(t.Context(), w.Revision(), dir)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check(t, err)
 				if data, err := os.ReadFile(got.(*archive.File).Path()); err != nil || !slices.Equal(data, want) {
 					t.Errorf("what is fetched is not what was published: %v", err)
 				}
@@ -58,7 +55,8 @@ func TestDownloadFaults(t *testing.T) {
 				agreed(t, s, revOf(w))
 			}
 			p.Set(s3test.When("GET", ".parquet", -1, tc.meddle))
-			if _, _, err := s.Window(t.Context(), w.Revision(), dir); err == nil || !strings.Contains(err.Error(), tc.want) {
+			if _, _, err := s.Window(t.Context(), w.Revision(), dir); err == nil ||
+				!strings.Contains(err.Error(), tc.want) {
 				t.Errorf("Window = %v", err)
 			} else {
 				t.Log(err)
@@ -94,7 +92,8 @@ func TestDamagedFooter(t *testing.T) {
 				t.Errorf("byte %d from the end flipped, Revisions yields %+v", at, rev)
 			}
 		}
-		if requests, _ := p.Seen(); slices.ContainsFunc(requests, func(r string) bool { return !strings.HasPrefix(r, "GET ") }) {
+		if requests, _ := p.Seen(); slices.ContainsFunc(requests,
+			func(r string) bool { return !strings.HasPrefix(r, "GET ") }) {
 			t.Fatalf("byte %d from the end flipped, requests %q", at, requests)
 		}
 	}
@@ -119,15 +118,13 @@ func TestDamagedTotals(t *testing.T) {
 	}
 }
 
-// TestEmptyObject is an object of ours that somebody emptied.
+// TestEmptyObject is an object of ours that was emptied.
 func TestEmptyObject(t *testing.T) {
 	s, _, _ := behindProxy(t)
 	w := seal(t, 1, 3)
 	replace(t, s, w)
 	name, _ := place(visitorsTable, w.Revision().Key)
-	if err := put(t, s, name, ""); err != nil {
-		t.Fatal(err)
-	}
+	check(t, put(t, s, name, ""))
 	for _, err := range s.Revisions(t.Context()) {
 		if err == nil {
 			t.Error("Revisions takes an empty object")
@@ -138,7 +135,7 @@ func TestEmptyObject(t *testing.T) {
 	}
 }
 
-// put puts an object, whoever its name belongs to.
+// put puts an object under any name.
 func put(t *testing.T, s *Sink, name, text string) error {
 	t.Helper()
 	staged := filepath.Join(t.TempDir(), "staged")
@@ -158,10 +155,9 @@ func TestPrefixes(t *testing.T) {
 	for prefix, day := range days {
 		s := open(prefix)
 		replace(t, s, sinktest.Seal(t, sinktest.Revision(sinktest.Key("prj_a", day), 1), sinktest.Pages(2)))
-		for _, foreign := range []string{"mine.parquet", "visitors/v1/README.md", "visitors/v1/p=prj_a/g=day/ym=2026-10/mine.parquet", "_staging/x.tmp"} {
-			if err := put(t, s, foreign, "not ours"); err != nil {
-				t.Fatal(err)
-			}
+		for _, foreign := range []string{"mine.parquet", "visitors/v1/README.md",
+			"visitors/v1/p=prj_a/g=day/ym=2026-10/mine.parquet", "_staging/x.tmp"} {
+			check(t, put(t, s, foreign, "not ours"))
 		}
 	}
 	for prefix, day := range days {
@@ -216,15 +212,11 @@ func stays(t *testing.T, s *Sink) {
 	for _, w := range []*archive.File{seal(t, 1, 50), sealTotals(t, 2)} {
 		replace(t, s, w)
 		got, done, err := s.Window(t.Context(), w.Revision(), dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		replace(t, s, seal(t, 3, 80))
 		n := int64(0)
 		for _, err := range got.Rows() {
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			n++
 		}
 		if !got.Revision().Same(w.Revision()) || n != max(0, w.Revision().Rows) {
@@ -235,7 +227,8 @@ func stays(t *testing.T, s *Sink) {
 		}
 	}
 	gone := sinktest.Revision(sinktest.Key("prj_a", 9), 1)
-	if _, _, err := s.Window(t.Context(), gone, dir); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "gone since it was listed") {
+	if _, _, err := s.Window(t.Context(), gone, dir); !errors.Is(err, fs.ErrNotExist) ||
+		!strings.Contains(err.Error(), "gone since it was listed") {
 		t.Errorf("Window of nothing = %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -24,9 +24,7 @@ func TestHealingIsAlone(t *testing.T) {
 	for name, leave := range died {
 		t.Run(name, func(t *testing.T) {
 			s, changes := newSink(t, t.TempDir()), 0
-			if err := leave(s); err != nil {
-				t.Fatal(err)
-			}
+			check(t, leave(s))
 			tree := s.store
 			s.store = stepping{tree, func(string) {
 				changes++
@@ -54,12 +52,8 @@ func TestHealingIsAlone(t *testing.T) {
 func copyOf(t *testing.T, path string) string {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	staged := filepath.Join(t.TempDir(), "copy")
-	if err := os.WriteFile(staged, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(staged, data, 0o600))
 	return staged
 }

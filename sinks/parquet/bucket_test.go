@@ -11,9 +11,9 @@ import (
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
-func TestMain(m *testing.M) { os.Exit(s3test.Main(m, os.Getenv(childRoot) != "")) }
+func TestMain(m *testing.M) { os.Exit(s3test.Main(m, os.Getenv(sinktest.ChildPlace) != "")) }
 
-// newBucketSink returns a sink on a bucket of its own, reached at the endpoint, and the
+// newBucketSink returns a sink on a new bucket, reached at the endpoint, and the
 // bucket's name.
 func newBucketSink(t *testing.T, endpoint string) (s *Sink, name string) {
 	t.Helper()
@@ -28,9 +28,7 @@ func open(t *testing.T, url string) *Sink {
 		Transfer: 3 * s3test.AtOnce, Call: 3 * s3test.AtOnce, Answer: 2 * s3test.AtOnce,
 		Credentials: 2 * s3test.AtOnce, Backoff: time.Millisecond,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	s := &Sink{store: store}
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {

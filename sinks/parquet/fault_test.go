@@ -9,10 +9,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
-	"github.com/docgauge/docgauge/internal/archive"
 	"github.com/docgauge/docgauge/internal/dev/faults"
 	"github.com/docgauge/docgauge/internal/filestore"
 	"github.com/docgauge/docgauge/sinks/sinktest"
@@ -23,7 +21,8 @@ import (
 func fails(t *testing.T, s *Sink, words ...string) {
 	t.Helper()
 	before := published(s.Location())
-	for call, err := range map[string]error{"Replace": s.Replace(t.Context(), seal(t, 9, 3)), "Check": s.Check(t.Context())} {
+	for call, err := range map[string]error{"Replace": s.Replace(t.Context(), seal(t, 9, 3)),
+		"Check": s.Check(t.Context())} {
 		if err == nil {
 			t.Errorf("%s = nil", call)
 			continue
@@ -41,9 +40,7 @@ func fails(t *testing.T, s *Sink, words ...string) {
 
 func TestCheck(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "data")
-	if err := newSink(t, root).Check(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, newSink(t, root).Check(t.Context()))
 	if left, err := os.ReadDir(filepath.Join(root, filestore.StagingDir)); len(left) > 0 || err != nil {
 		t.Errorf("Check leaves %v, %v", left, err)
 	}
@@ -52,9 +49,7 @@ func TestCheck(t *testing.T) {
 func TestRootIsAFile(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "data")
 	s := newSink(t, root)
-	if err := os.WriteFile(root, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(root, nil, 0o600))
 	if _, err := New(root); err == nil || !strings.Contains(err.Error(), "is a file") {
 		t.Errorf("New = %v", err)
 	}
@@ -78,9 +73,7 @@ func TestRootRemoved(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "data")
 	s := newSink(t, root)
 	replace(t, s, seal(t, 1, 3))
-	if err := os.RemoveAll(root); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.RemoveAll(root))
 	fails(t, s, root, "gone")
 	if _, err := os.Stat(root); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the directory came back by itself: %v", err)
@@ -123,9 +116,7 @@ func TestNotPermitted(t *testing.T) {
 		t.Skip("permissions do not bind root; TestReadOnly stands in")
 	}
 	root := t.TempDir()
-	if err := os.Chmod(root, 0o500); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Chmod(root, 0o500))
 	fails(t, newSink(t, root), root, "permission denied")
 }
 
@@ -134,44 +125,17 @@ func TestDiskFull(t *testing.T) {
 	root := mount(t)
 	s := newSink(t, root)
 	replace(t, s, seal(t, 1, 3))
-	big := sinktest.Seal(t, sinktest.Revision(sinktest.Key("prj_a", 0), 2), sinktest.Pages(20_000))
-	fill := filepath.Join(root, "fill")
-	ballast, err := os.Create(fill)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ballast.Close()
-	for err == nil {
-		_, err = ballast.Write(make([]byte, 4096))
-	}
-	full := 0
-	for {
-		err := s.Replace(t.Context(), big)
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, syscall.ENOSPC) {
-			t.Fatal(err)
-		}
+	big := seal(t, 2, 20_000)
+	sinktest.DiskFull(t, root, func() error { return s.Replace(t.Context(), big) }, func(first bool) {
 		agreed(t, s, revOf(seal(t, 1, 3)))
-		if full++; full == 1 && s.Check(t.Context()) == nil {
+		if first && s.Check(t.Context()) == nil {
 			t.Error("Check of a full disk = nil")
 		}
-		info, err := ballast.Stat()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := ballast.Truncate(info.Size() - 4096); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if full == 0 {
-		t.Error("the disk was never full")
-	}
+	})
 	agreed(t, s, revOf(big))
 }
 
-// mount returns a small file system of its own.
+// mount returns a small new file system.
 func mount(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -183,38 +147,5 @@ func remount(t *testing.T, dir string) {
 	t.Helper()
 	if out, err := exec.Command("mount", "-o", "remount,ro", dir).CombinedOutput(); err != nil {
 		t.Fatalf("remount: %v: %s", err, out)
-	}
-}
-
-// TestFileSizeLimit stands in for the full disk where nothing can be mounted:
-// a child process may write files of a few KiB only.
-func TestFileSizeLimit(t *testing.T) {
-	root := filepath.Join(t.TempDir(), "data")
-	replace(t, newSink(t, root), seal(t, 1, 3))
-	big := sinktest.Seal(t, sinktest.Revision(sinktest.Key("prj_a", 0), 2), sinktest.Pages(20_000))
-	child := exec.Command(os.Args[0], "-test.run=^TestFileSizeLimitChild$")
-	child.Env = append(os.Environ(), childRoot+"="+root, childWindow+"="+big.Path())
-	out, err := child.CombinedOutput()
-	if err != nil {
-		t.Fatalf("child: %v\n%s", err, out)
-	}
-	agreed(t, newSink(t, root), revOf(seal(t, 1, 3)))
-}
-
-func TestFileSizeLimitChild(t *testing.T) {
-	root := os.Getenv(childRoot)
-	if root == "" {
-		t.Skip("run by TestFileSizeLimit as a child process")
-	}
-	limit := syscall.Rlimit{Cur: 8 << 10, Max: 8 << 10}
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
-		t.Fatal(err)
-	}
-	w, err := archive.Open(os.Getenv(childWindow))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := newSink(t, root).Replace(t.Context(), w); !errors.Is(err, syscall.EFBIG) {
-		t.Errorf("Replace = %v, want that the file is too large", err)
 	}
 }

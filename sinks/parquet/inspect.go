@@ -22,13 +22,14 @@ func (s *Sink) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.S
 		if err != nil && !yield(sinks.Shown{}, sinks.NotListed(sinkName, err)) {
 			return
 		}
-		if !s.each(ctx, keys, func(ctx context.Context, key analytics.Key) (*sinks.Shown, error) {
+		if !s.readEach(ctx, keys, func(ctx context.Context, key analytics.Key) (*sinks.Shown, error) {
 			return s.inspect(ctx, key, scope.Rows)
 		}, yield) || scope.Keys != nil {
 			return
 		}
 		for _, stray := range strays {
-			err := fmt.Errorf("file %s: readers of **/*%s get it too, and it is not a window of ours: move it away", s.store.Describe(stray), suffix)
+			err := fmt.Errorf("file %s: readers of **/*%s get it too, and it is not a window of ours: move it away",
+				s.store.Describe(stray), suffix)
 			if !yield(sinks.Shown{}, sinks.Fault{Sink: sinkName, Kind: sinks.Stray, Err: err}) {
 				return
 			}
@@ -100,7 +101,9 @@ func (s *Sink) readFile(ctx context.Context, table string, key analytics.Key, ro
 
 // Window returns the published file of rev's window as a sealed one. It refuses a
 // file whose bytes are not those that were written.
-func (s *Sink) Window(ctx context.Context, rev analytics.Revision, dir string) (w sinks.Sealed, done func() error, err error) {
+func (s *Sink) Window(
+	ctx context.Context, rev analytics.Revision, dir string,
+) (w sinks.Sealed, done func() error, err error) {
 	table := visitorsTable
 	if rev.TotalsOnly() {
 		table = totalsTable
@@ -121,28 +124,4 @@ func (s *Sink) Window(ctx context.Context, rev analytics.Revision, dir string) (
 		return nil, nil, errors.Join(fmt.Errorf("%s: %w", s.store.Describe(name), err), done())
 	}
 	return file, done, nil
-}
-
-// Top reads the visitors file of rev's window, with the tests of Inspect.
-func (s *Sink) Top(ctx context.Context, rev analytics.Revision, n int) ([]analytics.Row, error) {
-	if rev.TotalsOnly() {
-		return nil, nil
-	}
-	name, err := place(visitorsTable, rev.Key)
-	if err != nil {
-		return nil, err
-	}
-	f, err := s.store.OpenWhole(ctx, name)
-	if err != nil {
-		return nil, fmt.Errorf("file %s: %w", s.store.Describe(name), err)
-	}
-	defer f.Close()
-	top, err := archive.Top(f, f.Size(), rev, n)
-	if errors.Is(err, archive.ErrOther) {
-		err = sinks.ErrOtherRevision
-	}
-	if err != nil {
-		return nil, fmt.Errorf("file %s: %w", s.store.Describe(name), err)
-	}
-	return top, nil
 }

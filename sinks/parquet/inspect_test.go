@@ -69,23 +69,38 @@ func damages(t *testing.T) []damage {
 	}
 	half := func(data []byte) []byte { return data[:len(data)/2] }
 	flip := func(data []byte) []byte { data[40] ^= 2; return data }
-	older, elsewhere := seal(t, 1, 5), sinktest.Seal(t, sinktest.Revision(sinktest.Key("prj_a", 9), 2), sinktest.Pages(3))
+	older, elsewhere := seal(t, 1, 5), sinktest.Seal(t, sinktest.Revision(sinktest.Key("prj_a", 9), 2),
+		sinktest.Pages(3))
 	return []damage{
-		{name: "visitors deleted", do: func(t *testing.T, v, _ string) { check(t, os.Remove(v)) }, kind: sinks.Disagree, says: "visitors file of revision 2"},
-		{name: "totals deleted", do: func(t *testing.T, _, to string) { check(t, os.Remove(to)) }, kind: sinks.Disagree, says: "totals file of revision 2 is missing"},
-		{name: "visitors truncated", do: func(t *testing.T, v, _ string) { edit(t, v, half) }, kind: sinks.Unreadable, says: "/visitors/v1/"},
-		{name: "totals truncated", do: func(t *testing.T, _, to string) { edit(t, to, half) }, kind: sinks.Unreadable, says: "/totals/v1/"},
-		{name: "visitors empty", do: func(t *testing.T, v, _ string) { write(t, v, nil) }, kind: sinks.Unreadable, says: "/visitors/v1/"},
-		{name: "bit of visitors", do: func(t *testing.T, v, _ string) { edit(t, v, flip) }, kind: sinks.Unreadable, says: "/visitors/v1/", deep: true},
-		{name: "bit of totals", do: func(t *testing.T, _, to string) { edit(t, to, flip) }, kind: sinks.Unreadable, says: "/totals/v1/", deep: true},
-		{name: "older visitors", put: other(older, visitorsTable, visitorsTable), kind: sinks.Disagree, says: "revision 1 with 5 rows"},
-		{name: "older totals", put: other(older, totalsTable, totalsTable), kind: sinks.Disagree, says: "revision 1 with 5 rows"},
-		{name: "file of another window", put: other(elsewhere, visitorsTable, visitorsTable), kind: sinks.Unreadable, says: "holds prj_a day [2026-10-10,"},
-		{name: "file of the other table", put: other(older, totalsTable, visitorsTable), kind: sinks.Unreadable, says: "is no file of the table visitors"},
+		{name: "visitors deleted", do: func(t *testing.T, v, _ string) { check(t, os.Remove(v)) },
+			kind: sinks.Disagree, says: "visitors file of revision 2"},
+		{name: "totals deleted", do: func(t *testing.T, _, to string) { check(t, os.Remove(to)) },
+			kind: sinks.Disagree, says: "totals file of revision 2 is missing"},
+		{name: "visitors truncated", do: func(t *testing.T, v, _ string) { edit(t, v, half) }, kind: sinks.Unreadable,
+			says: "/visitors/v1/"},
+		{name: "totals truncated", do: func(t *testing.T, _, to string) { edit(t, to, half) }, kind: sinks.Unreadable,
+			says: "/totals/v1/"},
+		{name: "visitors empty", do: func(t *testing.T, v, _ string) { write(t, v, nil) }, kind: sinks.Unreadable,
+			says: "/visitors/v1/"},
+		{name: "bit of visitors", do: func(t *testing.T, v, _ string) { edit(t, v, flip) }, kind: sinks.Unreadable,
+			says: "/visitors/v1/", deep: true},
+		{name: "bit of totals", do: func(t *testing.T, _, to string) { edit(t, to, flip) }, kind: sinks.Unreadable,
+			says: "/totals/v1/", deep: true},
+		{name: "older visitors", put: other(older, visitorsTable, visitorsTable), kind: sinks.Disagree,
+			says: "revision 1 with 5 rows"},
+		{name: "older totals", put: other(older, totalsTable, totalsTable), kind: sinks.Disagree,
+			says: "revision 1 with 5 rows"},
+		{name: "file of another window", put: other(elsewhere, visitorsTable, visitorsTable), kind: sinks.Unreadable,
+			says: "holds prj_a day [2026-10-10,"},
+		{name: "file of the other table", put: other(older, totalsTable, visitorsTable), kind: sinks.Unreadable,
+			says: "is no file of the table visitors"},
 	}
 }
 
-func check(t *testing.T, err error) {
+func check(t interface {
+	Helper()
+	Fatal(args ...any)
+}, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +122,8 @@ func TestInspectDamage(t *testing.T) {
 				s, root := open(t)
 				w := seal(t, 2, 20)
 				replace(t, s, w)
-				if shown, faults := inspected(t, s, sinks.Scope{Rows: true}); shown == nil || !shown.Whole() || len(faults) > 0 {
+				if shown, faults := inspected(t, s, sinks.Scope{Rows: true}); shown == nil || !shown.Whole() ||
+					len(faults) > 0 {
 					t.Fatalf("before: %+v, %v", shown, faults)
 				}
 				if d.put != nil {
@@ -118,7 +134,8 @@ func TestInspectDamage(t *testing.T) {
 				}
 				for range 2 { // looking mends nothing
 					shown, faults := inspected(t, s, sinks.Scope{Rows: true})
-					if shown != nil || len(faults) != 1 || faults[0].Kind != d.kind || faults[0].Key != w.Revision().Key || !strings.Contains(faults[0].Error(), d.says) {
+					if shown != nil || len(faults) != 1 || faults[0].Kind != d.kind ||
+						faults[0].Key != w.Revision().Key || !strings.Contains(faults[0].Error(), d.says) {
 						t.Fatalf("shown %+v, faults %v; want %s that says %q", shown, faults, d.kind, d.says)
 					}
 				}
@@ -168,7 +185,8 @@ func TestInspectStray(t *testing.T) {
 	stray := strings.TrimSuffix(path, ".parquet") + " (1).parquet"
 	check(t, os.WriteFile(stray, data, 0o644))
 	shown, faults := inspected(t, s, sinks.Scope{Rows: true})
-	if shown == nil || len(faults) != 1 || faults[0].Kind != sinks.Stray || !strings.Contains(faults[0].Error(), stray) {
+	if shown == nil || len(faults) != 1 || faults[0].Kind != sinks.Stray ||
+		!strings.Contains(faults[0].Error(), stray) {
 		t.Errorf("shown %+v, faults %v", shown, faults)
 	}
 }
@@ -186,7 +204,7 @@ func TestInspectUnavailable(t *testing.T) {
 	}
 }
 
-// TestWindowOfADamagedFile: what is damaged is not copied.
+// TestWindowOfADamagedFile: a damaged file is not copied.
 func TestWindowOfADamagedFile(t *testing.T) {
 	s := newSink(t, t.TempDir())
 	w := seal(t, 1, 2000)

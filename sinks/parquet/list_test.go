@@ -26,7 +26,7 @@ func (b *busy) Open(ctx context.Context, name string) (filestore.File, error) {
 	return b.Store.Open(ctx, name)
 }
 
-// TestListWhileAnotherWrites: what is seen is one reading or the other.
+// TestListWhileAnotherWrites: List shows one reading or the other.
 func TestListWhileAnotherWrites(t *testing.T) {
 	for name, tc := range map[string]struct{ former, next *archive.File }{
 		"rows over rows":        {seal(t, 1, 3), seal(t, 2, 4)},
@@ -39,9 +39,7 @@ func TestListWhileAnotherWrites(t *testing.T) {
 			s := &Sink{store: &busy{Store: writer.store, replace: func() { replace(t, writer, tc.next) }}}
 			var got []analytics.Revision
 			for rev, err := range sinks.List(t.Context(), s) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				check(t, err)
 				got = append(got, rev)
 			}
 			if len(got) != 1 || got[0].Number != 2 {
@@ -58,21 +56,15 @@ func TestListReadsOnly(t *testing.T) {
 	w := seal(t, 1, 3)
 	replace(t, near, w)
 	name, err := place(totalsTable, w.Revision().Key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := near.store.Remove(t.Context(), name); err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
+	check(t, near.store.Remove(t.Context(), name))
 	p.Set(nil)
 	for rev, err := range sinks.List(t.Context(), far) {
 		if err != nil || rev.Number != 1 {
 			t.Fatalf("List yields %+v, %v", rev, err)
 		}
 		_, done, err := far.Window(t.Context(), rev, t.TempDir())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if err := done(); err != nil {
 			t.Error(err)
 		}

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"io/fs"
-	"iter"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,9 +31,7 @@ func TestContract(t *testing.T) {
 func newSink(t *testing.T, root string) *Sink {
 	t.Helper()
 	s, err := New(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return s
 }
 
@@ -79,11 +75,14 @@ func revisionIn(path string) (analytics.Revision, error) {
 	if err != nil {
 		return analytics.Revision{}, err
 	}
-	return archive.ReadRevision(bytes.NewReader(data), int64(len(data)))
+	foot, err := archive.ReadFooter(bytes.NewReader(data), int64(len(data)))
+	return foot.Revision, err
 }
 
 func (r reader) Visitors(key analytics.Key) ([]analytics.Row, []analytics.Revision, error) {
-	return sinktest.FileRows(func(f func(string, analytics.Revision) error) error { return r.each(visitorsTable, key, f) })
+	return sinktest.FileRows(func(f func(string, analytics.Revision) error) error {
+		return r.each(visitorsTable, key, f)
+	})
 }
 
 func (r reader) Totals(key analytics.Key) (revs []analytics.Revision, err error) {
@@ -117,9 +116,7 @@ func sealTotals(t *testing.T, number int32) *archive.File {
 
 func replace(t *testing.T, s *Sink, w sinks.Sealed) {
 	t.Helper()
-	if err := s.Replace(t.Context(), w); err != nil {
-		t.Fatal(err)
-	}
+	sinktest.Replace(t, s, w)
 }
 
 func TestLayout(t *testing.T) {
@@ -148,15 +145,14 @@ func TestLayout(t *testing.T) {
 func TestPlace(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		key := analytics.Key{
-			Project:     rapid.StringMatching(`[A-Za-z0-9_-]{1,128}`).Draw(t, "project"),
-			Granularity: rapid.SampledFrom([]analytics.Granularity{"day", "week", "month", "28d"}).Draw(t, "granularity"),
+			Project: rapid.StringMatching(`[A-Za-z0-9_-]{1,128}`).Draw(t, "project"),
+			Granularity: rapid.SampledFrom([]analytics.Granularity{"day", "week", "month", "28d"}).Draw(t,
+				"granularity"),
 		}
 		key.From = analytics.Date(rapid.Int32Range(0, 100_000).Draw(t, "from"))
 		key.To = key.From + analytics.Date(rapid.Int32Range(1, 400).Draw(t, "days"))
 		name, err := place(visitorsTable, key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if got, ok := keyOf(name); !ok || got != key {
 			t.Errorf("%s reads as %v, %t", name, got, ok)
 		}
@@ -177,9 +173,7 @@ func TestRevisionsAmongForeignAndDamagedFiles(t *testing.T) {
 	}
 	path := func(table string, day int) string {
 		p, err := s.path(table, sinktest.Key("prj_a", day))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		return p
 	}
 	foreign := filepath.Join(filepath.Dir(path(visitorsTable, 0)), "mine.parquet")
@@ -190,9 +184,7 @@ func TestRevisionsAmongForeignAndDamagedFiles(t *testing.T) {
 		os.Rename(path(totalsTable, 0), moved),
 		os.Rename(path(visitorsTable, 0), filepath.Join(root, "kept.parquet")),
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var errs []string
 	for rev, err := range s.Revisions(t.Context()) {
 		if err == nil {
@@ -227,17 +219,13 @@ func TestHalfWindows(t *testing.T) {
 			s := newSink(t, t.TempDir())
 			if tc.totals != nil {
 				replace(t, s, tc.totals)
-				if err := s.store.Remove(t.Context(), placed(t, visitorsTable, tc.totals.Revision().Key)); err != nil {
-					t.Fatal(err)
-				}
+				check(t, s.store.Remove(t.Context(), placed(t, visitorsTable, tc.totals.Revision().Key)))
 			}
 			if tc.visitors != nil {
 				staged := s.store.StagingFile()
 				err := errors.Join(s.store.Prepare(t.Context()), stage(t.Context(), staged, tc.visitors),
 					s.store.Publish(t.Context(), staged, placed(t, visitorsTable, tc.visitors.Revision().Key)))
-				if err != nil {
-					t.Fatal(err)
-				}
+				check(t, err)
 			}
 			before := contents(t, s.Location())
 			var listed []analytics.Revision
@@ -266,80 +254,20 @@ func TestHalfWindows(t *testing.T) {
 	}
 }
 
-// whole fails unless every .parquet file is a whole one of a revision, at most one in
-// each table, and returns the number in each table.
-func whole(t *testing.T, s *Sink, revs ...analytics.Revision) map[string]int32 {
+// whole fails unless each table shows at most one revision, whole and one of these, and
+// reports whether one does.
+func whole(t *testing.T, s *Sink, revs ...analytics.Revision) bool {
 	t.Helper()
-	tables := map[string]int32{}
-	if err := s.store.List(t.Context(), "", "", func(name string) {
-		if !strings.HasSuffix(name, suffix) {
-			return
-		}
-		if _, twice := tables[tableOf(name)]; twice {
-			t.Errorf("a second file, %s", name)
-		}
-		path, done, err := s.store.Fetch(t.Context(), name, t.TempDir())
-		if err != nil {
-			t.Fatal(err)
-		}
-		rev, err := revisionIn(path)
-		if err == nil && tableOf(name) == visitorsTable {
-			_, err = analytics.Top(rowsOf(path), 0)
-		}
-		if err = errors.Join(err, done()); err != nil || !isOneOf(rev, revs) {
-			t.Errorf("%s is %+v, %v", name, rev, err)
-		}
-		tables[tableOf(name)] = rev.Number
-	}); err != nil {
-		t.Fatal(err)
-	}
-	return tables
+	visitors, totals := sinktest.Whole(t, reader{t, s}, revs...)
+	return visitors+totals > 0
 }
 
-// revOf is the revision of a window, and that of no window for nil.
-func revOf(w *archive.File) (rev analytics.Revision) {
-	if w != nil {
-		rev = w.Revision()
-	}
-	return rev
-}
-
-func rowsOf(path string) iter.Seq2[analytics.Row, error] {
-	f, err := archive.Open(path)
-	if err != nil {
-		return func(yield func(analytics.Row, error) bool) { yield(analytics.Row{}, err) }
-	}
-	return f.Rows()
-}
-
-func isOneOf(rev analytics.Revision, revs []analytics.Revision) bool {
-	return slices.ContainsFunc(revs, func(r analytics.Revision) bool { return rev.Same(r) })
-}
-
-// agreed fails unless List and then Revisions yield just one revision, one of these,
-// and both tables then show it.
 func agreed(t *testing.T, s *Sink, revs ...analytics.Revision) {
 	t.Helper()
-	var yielded []analytics.Revision
-	for _, list := range []iter.Seq2[analytics.Revision, error]{sinks.List(t.Context(), s), s.Revisions(t.Context())} {
-		for rev, err := range list {
-			if err != nil || !isOneOf(rev, revs) {
-				t.Errorf("a listing yields %+v, %v", rev, err)
-			}
-			yielded = append(yielded, rev)
-		}
-	}
-	if len(yielded) != 2 || yielded[0] != yielded[1] {
-		t.Fatalf("List and Revisions yield %+v, want the same one revision", yielded)
-	}
-	want := map[string]int32{totalsTable: yielded[0].Number}
-	if !yielded[0].TotalsOnly() {
-		want[visitorsTable] = yielded[0].Number
-	}
-	if got := whole(t, s, revs...); !maps.Equal(got, want) {
-		t.Errorf("the tables show %v, Revisions says %v", got, want)
-	}
+	sinktest.Agreed(t, s, reader{t, s}, revs...)
 }
+
+var revOf = sinktest.RevisionOf
 
 // contents are the files below root.
 func contents(t *testing.T, root string) map[string]string {
@@ -381,9 +309,7 @@ func TestSealedFileOfAnotherRevision(t *testing.T) {
 func placed(t *testing.T, table string, key analytics.Key) string {
 	t.Helper()
 	name, err := place(table, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return name
 }
 

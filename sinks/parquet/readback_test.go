@@ -73,17 +73,13 @@ type table struct {
 func duckdb(t *testing.T, queries ...string) (tables []table) {
 	t.Helper()
 	modules, err := filepath.Abs(filepath.Join(repository, ".tools/node/node_modules"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	node, err := exec.LookPath("node")
 	if _, absent := os.Stat(filepath.Join(modules, "@duckdb/node-api")); err != nil || absent != nil {
 		missing(t, "DuckDB")
 	}
 	text, err := json.Marshal(queries)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	cmd := exec.Command(node, "testdata/read_duckdb.cjs", string(text))
 	cmd.Env = append(os.Environ(), "NODE_PATH="+modules)
 	script(t, &tables, cmd)
@@ -97,19 +93,27 @@ func TestDuckDB(t *testing.T) {
 	got := duckdb(t,
 		"SELECT * FROM read_parquet("+all("visitors")+", hive_partitioning = false)"+order,
 		"SELECT * FROM read_parquet("+all("visitors")+", hive_partitioning = true)"+order,
-		"SELECT project, window_start, count(*), min(path), max(path), sum(human), max(revision) FROM "+all("visitors")+" GROUP BY ALL ORDER BY ALL",
+		"SELECT project, window_start, count(*), min(path), max(path), sum(human), max(revision) FROM "+
+			all("visitors")+" GROUP BY ALL ORDER BY ALL",
 		"SELECT * FROM read_parquet("+all("totals")+", hive_partitioning = false) ORDER BY window_start",
 		"SELECT count(*) FROM read_parquet('"+s.Location()+"/**/*.parquet', union_by_name = true) WHERE ym = '2026-10'",
-		"SELECT name, type, repetition_type, logical_type FROM parquet_schema("+all("visitors")+") WHERE name <> 'schema' GROUP BY ALL ORDER BY ALL",
-		"SELECT count(*), count(stats_min_value), count(stats_max_value), min(compression), max(compression) FROM parquet_metadata("+all("*")+")",
-		"SELECT count(*) FROM "+all("visitors")+" WHERE path = '/docs/page-0001234' AND exported_at >= TIMESTAMPTZ '2026-11-01 00:00:03+00'",
+		"SELECT name, type, repetition_type, logical_type FROM parquet_schema("+all("visitors")+") WHERE name <> "+
+			"'schema' GROUP BY ALL ORDER BY ALL",
+		"SELECT count(*), count(stats_min_value), count(stats_max_value), min(compression), max(compression) FROM "+
+			"parquet_metadata("+all("*")+")",
+		"SELECT count(*) FROM "+all("visitors")+" WHERE path = '/docs/page-0001234' AND exported_at >= TIMESTAMPTZ "+
+			"'2026-11-01 00:00:03+00'",
 	)
 
-	columns := []string{"project", "granularity", "window_start", "window_end", "path", "human", "ai", "total", "revision", "settled", "verified", "exported_at"}
-	types := []string{"VARCHAR", "VARCHAR", "DATE", "DATE", "VARCHAR", "BIGINT", "BIGINT", "BIGINT", "INTEGER", "BOOLEAN", "BOOLEAN", "TIMESTAMP WITH TIME ZONE"}
+	columns := []string{"project", "granularity", "window_start", "window_end", "path", "human", "ai", "total",
+		"revision", "settled", "verified", "exported_at"}
+	types := []string{"VARCHAR", "VARCHAR", "DATE", "DATE", "VARCHAR", "BIGINT", "BIGINT", "BIGINT", "INTEGER",
+		"BOOLEAN", "BOOLEAN", "TIMESTAMP WITH TIME ZONE"}
 	rows := [][]string{
-		{"prj_a", "day", "2026-10-01", "2026-10-02", "/docs/page-0000000", "1000000", "7", "1000003", "3", "false", "false", "2026-11-01 00:00:03.123456+00"},
-		{"prj_a", "day", "2026-10-01", "2026-10-02", "/docs/page-0000001", "1000001", "7", "1000004", "3", "false", "false", "2026-11-01 00:00:03.123456+00"},
+		{"prj_a", "day", "2026-10-01", "2026-10-02", "/docs/page-0000000", "1000000", "7", "1000003", "3", "false",
+			"false", "2026-11-01 00:00:03.123456+00"},
+		{"prj_a", "day", "2026-10-01", "2026-10-02", "/docs/page-0000001", "1000001", "7", "1000004", "3", "false",
+			"false", "2026-11-01 00:00:03.123456+00"},
 	}
 	equal(t, "visitors", table{columns, types, rows}, got[0])
 
@@ -129,10 +133,14 @@ func TestDuckDB(t *testing.T) {
 		append(slices.Concat(columns[:4], columns[5:]), "page_count"),
 		append(slices.Concat(types[:4], types[5:]), "BIGINT"),
 		[][]string{
-			{"prj_a", "day", "2026-10-01", "2026-10-02", "3000", "300", "3150", "3", "false", "false", "2026-11-01 00:00:03.123456+00", "1500"},
-			{"prj_a", "day", "2026-10-02", "2026-10-03", "1000", "100", "1050", "1", "false", "true", "2026-11-01 00:00:01.123456+00", "0"},
-			{"prj_a", "day", "2026-10-03", "2026-10-04", "4000", "400", "4200", "4", "true", "true", "2026-11-01 00:00:04.123456+00", "-1"},
-			{"prj_b", "day", "2026-11-01", "2026-11-02", "2000", "200", "2100", "2", "true", "true", "2026-11-01 00:00:02.123456+00", "10"},
+			{"prj_a", "day", "2026-10-01", "2026-10-02", "3000", "300", "3150", "3", "false", "false",
+				"2026-11-01 00:00:03.123456+00", "1500"},
+			{"prj_a", "day", "2026-10-02", "2026-10-03", "1000", "100", "1050", "1", "false", "true",
+				"2026-11-01 00:00:01.123456+00", "0"},
+			{"prj_a", "day", "2026-10-03", "2026-10-04", "4000", "400", "4200", "4", "true", "true",
+				"2026-11-01 00:00:04.123456+00", "-1"},
+			{"prj_b", "day", "2026-11-01", "2026-11-02", "2000", "200", "2100", "2", "true", "true",
+				"2026-11-01 00:00:02.123456+00", "10"},
 		},
 	}, got[3])
 	equal(t, "rows of a month in both tables", [][]string{{"1503"}}, got[4].Rows)
@@ -144,7 +152,8 @@ func TestDuckDB(t *testing.T) {
 	if len(got[5].Rows) != len(columns) {
 		t.Errorf("schemas differ between files: %v", got[5].Rows)
 	}
-	equal(t, "chunks, with minimum, with maximum, compression", [][]string{{"72", "72", "72", "ZSTD", "ZSTD"}}, got[6].Rows)
+	equal(t, "chunks, with minimum, with maximum, compression", [][]string{{"72", "72", "72", "ZSTD", "ZSTD"}},
+		got[6].Rows)
 	equal(t, "a row found by its path and time", [][]string{{"1"}}, got[7].Rows)
 }
 
@@ -160,15 +169,14 @@ func TestDuckDBMetadata(t *testing.T) {
 	s := makeTree(t)
 	for day, want := range map[int]string{0: "1500", 1: "0", 2: "-1"} {
 		path, err := s.path(totalsTable, sinktest.Key("prj_a", day))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		got := duckdb(t, "SELECT decode(key), decode(value) FROM parquet_kv_metadata('"+path+"')")
 		kv := map[string]string{}
 		for _, row := range got[0].Rows {
 			kv[row[0]] = row[1]
 		}
-		if kv["docgauge.row_count"] != want || kv["docgauge.project"] != "prj_a" || len(kv) != 14 || len(kv["docgauge.crc32c"]) != 8 {
+		if kv["docgauge.row_count"] != want || kv["docgauge.project"] != "prj_a" || len(kv) != 14 ||
+			len(kv["docgauge.crc32c"]) != 8 {
 			t.Errorf("metadata of day %d: %v", day, kv)
 		}
 	}
@@ -192,9 +200,7 @@ type description struct {
 func pyarrow(t *testing.T, paths ...string) (files []description) {
 	t.Helper()
 	python, err := filepath.Abs(filepath.Join(repository, ".tools/venv/bin/python"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if exec.Command(python, "-c", "import pyarrow").Run() != nil {
 		missing(t, "pyarrow")
 	}
@@ -206,9 +212,7 @@ func TestPyarrow(t *testing.T) {
 	s := makeTree(t)
 	path := func(table string, day int) string {
 		p, err := s.path(table, sinktest.Key("prj_a", day))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		return p
 	}
 	files := pyarrow(t, path(visitorsTable, 0), path(visitorsTable, 1), path(totalsTable, 0), path(totalsTable, 2))
@@ -223,10 +227,12 @@ func TestPyarrow(t *testing.T) {
 	}
 	equal(t, "columns", []string{
 		"project string", "granularity string", "window_start date32[day]", "window_end date32[day]", "path string",
-		"human int64", "ai int64", "total int64", "revision int32", "settled bool", "verified bool", "exported_at timestamp[us, tz=UTC]",
+		"human int64", "ai int64", "total int64", "revision int32", "settled bool", "verified bool",
+		"exported_at timestamp[us, tz=UTC]",
 	}, columns)
 	equal(t, "columns of an empty window", full.Columns, empty.Columns)
-	if sum, crc := full.Metadata["docgauge.checksum"], full.Metadata["docgauge.crc32c"]; len(sum) != 16 || len(crc) != 8 {
+	if sum, crc := full.Metadata["docgauge.checksum"], full.Metadata["docgauge.crc32c"]; len(sum) != 16 ||
+		len(crc) != 8 {
 		t.Errorf("checksum %q, CRC %q", sum, crc)
 	}
 	delete(full.Metadata, "docgauge.checksum")
@@ -242,13 +248,15 @@ func TestPyarrow(t *testing.T) {
 	equal(t, "compression", []string{"ZSTD"}, full.Compression)
 	equal(t, "columns without statistics", []string{}, full.WithoutStatistics)
 	equal(t, "paths between", []string{"/docs/page-0000000", "/docs/page-0001499"}, full.MinMax["path"])
-	equal(t, "last row", []string{"prj_a", "day", "2026-10-01", "2026-10-02", "/docs/page-0001499", "1001499", "7", "1001502", "3", "False", "False", "2026-11-01 00:00:03.123456+00:00"}, full.Rows[1499])
+	equal(t, "last row", []string{"prj_a", "day", "2026-10-01", "2026-10-02", "/docs/page-0001499", "1001499", "7",
+		"1001502", "3", "False", "False", "2026-11-01 00:00:03.123456+00:00"}, full.Rows[1499])
 	if full.WithIndex || !strings.HasPrefix(full.CreatedBy, "docgauge ") {
 		t.Errorf("page index %t, created by %q", full.WithIndex, full.CreatedBy)
 	}
 	if len(empty.Rows) != 0 || empty.Metadata["docgauge.row_count"] != "0" {
 		t.Errorf("the empty window has %d rows, metadata %v", len(empty.Rows), empty.Metadata)
 	}
-	equal(t, "totals", [][]string{{"prj_a", "day", "2026-10-01", "2026-10-02", "3000", "300", "3150", "3", "False", "False", "2026-11-01 00:00:03.123456+00:00", "1500"}}, totals.Rows)
+	equal(t, "totals", [][]string{{"prj_a", "day", "2026-10-01", "2026-10-02", "3000", "300", "3150", "3", "False",
+		"False", "2026-11-01 00:00:03.123456+00:00", "1500"}}, totals.Rows)
 	equal(t, "page_count of totals only", "-1", only.Rows[0][11])
 }

@@ -23,7 +23,7 @@ func (s *Sink) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, erro
 		if err != nil && !yield(analytics.Revision{}, sinks.NotListed(sinkName, err)) {
 			return
 		}
-		s.each(ctx, keys, s.healed, func(shown sinks.Shown, err error) bool { return yield(shown.Revision, err) })
+		s.readEach(ctx, keys, s.healed, func(shown sinks.Shown, err error) bool { return yield(shown.Revision, err) })
 	}
 }
 
@@ -48,16 +48,18 @@ func (s *Sink) list(ctx context.Context, scope sinks.Scope) (keys map[analytics.
 	return keys, strays, nil
 }
 
-// each yields what read returns of each window.
-func (s *Sink) each(ctx context.Context, keys map[analytics.Key]bool, read func(context.Context, analytics.Key) (*sinks.Shown, error),
+// readEach yields what read returns of each window.
+func (s *Sink) readEach(ctx context.Context, keys map[analytics.Key]bool,
+	read func(context.Context, analytics.Key) (*sinks.Shown, error),
 	yield func(sinks.Shown, error) bool) (more bool) {
-	return sinks.Each(ctx, sinkName, maps.Keys(keys), s.store.Readers(), func(ctx context.Context, key analytics.Key) (*sinks.Shown, error) {
-		shown, err := read(ctx, key)
-		if err != nil {
-			err = sinks.Fault{Sink: sinkName, Key: key, Kind: kindOf(err), Err: err}
-		}
-		return shown, err
-	}, yield)
+	return sinks.Each(ctx, sinkName, maps.Keys(keys), s.store.Readers(),
+		func(ctx context.Context, key analytics.Key) (*sinks.Shown, error) {
+			shown, err := read(ctx, key)
+			if err != nil {
+				err = sinks.Fault{Sink: sinkName, Key: key, Kind: kindOf(err), Err: err}
+			}
+			return shown, err
+		}, yield)
 }
 
 func kindOf(err error) sinks.FaultKind {

@@ -15,7 +15,7 @@
 //	totals only: stage totals; publish totals; remove visitors, if there is one
 //
 // The last step commits. Readers who join both tables between the steps can tell by
-// the column revision. The order lets every crash be finished from what is on disk,
+// the column revision. The order lets every crash be completed from the files,
 // since a visitors file carries the totals in its footer:
 //
 //	visitors            totals                 what happened, and what heals it
@@ -24,7 +24,7 @@
 //	revision b          a, totals only, older  the same
 //	revision a          b, totals only, newer  died before the removal: a's file is removed
 //	none                a, totals only         nothing
-//	none                a, with rows           somebody removed a file: an error, export again
+//	none                a, with rows           a file was removed by hand: an error, export again
 //
 // Replace heals by doing everything again; Revisions heals as above before it yields
 // a revision, so that a ledger rebuilt from the sink says what readers see, even
@@ -93,10 +93,6 @@ func (s *Sink) Check(ctx context.Context) error {
 	return nil
 }
 
-// Collect has nothing to delete: the file of a new revision takes the place of the
-// former one.
-func (s *Sink) Collect(context.Context, bool) ([]sinks.Superseded, error) { return nil, nil }
-
 // Close removes staging files of this process outside the tree.
 func (s *Sink) Close() error { return s.store.Close() }
 
@@ -154,8 +150,8 @@ func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
 	return nil
 }
 
-// Published names the local files of rev's window, if they are there: whether they are of
-// rev is for the caller to see. In a bucket there are none.
+// Published names the local files of rev's window, which may be missing or of another
+// revision. For a bucket it returns nothing.
 func (s *Sink) Published(rev analytics.Revision) (visitors, totals string) {
 	v, err := place(visitorsTable, rev.Key)
 	t, terr := place(totalsTable, rev.Key)
@@ -166,7 +162,7 @@ func (s *Sink) Published(rev analytics.Revision) (visitors, totals string) {
 }
 
 // stage copies the sealed file of w to path, durably, and reads its footer back:
-// what is published is a whole window file of this revision.
+// only a whole window file of this revision is published.
 func stage(ctx context.Context, path string, w sinks.Sealed) error {
 	err := filestore.Stage(ctx, path, w.Open, func(r io.ReaderAt, size int64) error {
 		return archive.Holds(r, size, w.Revision())

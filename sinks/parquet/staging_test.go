@@ -29,7 +29,8 @@ func TestStagingOfTheDead(t *testing.T) {
 	living, bucket := newBucketSink(t, "")
 	replace(t, living, seal(t, 1, 3))
 	for range 2 {
-		if !killed(t, fmt.Sprintf("s3://%s/docs/gauge?endpoint=%s", bucket, server.Endpoint), "before visitors", seal(t, 2, 50)) {
+		if !killed(t, fmt.Sprintf("s3://%s/docs/gauge?endpoint=%s", bucket, server.Endpoint), "before visitors",
+			seal(t, 2, 50)) {
 			t.Fatal("the process was not killed")
 		}
 	}
@@ -39,9 +40,7 @@ func TestStagingOfTheDead(t *testing.T) {
 	staging(2, "both that live")
 	for _, s := range []*Sink{living, other} {
 		replace(t, s, seal(t, 2, 3))
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		check(t, s.Close())
 	}
 	staging(0, "closed")
 }
@@ -55,9 +54,7 @@ func TestStagingFull(t *testing.T) {
 	former := seal(t, 1, 3)
 	replace(t, s, former)
 	ballast, err := os.Create(dir + "/ballast")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer ballast.Close()
 	for err == nil {
 		_, err = ballast.Write(make([]byte, 4096))

@@ -4,8 +4,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -18,8 +16,10 @@ import (
 
 const secret = "hunter2"
 
+func newFrom(dsn string) (sinks.Sink, error) { return New(Options{DSN: dsn, Now: time.Now}) }
+
 func TestWrongDSN(t *testing.T) {
-	for dsn, want := range map[string]string{
+	sinktest.WrongDSNs(t, "PostgreSQL", secret, newFrom, map[string]string{
 		"":                                                         "want postgres://",
 		"host=h user=u password=hunter2":                           "want postgres://",
 		"mysql://u:hunter2@h/db":                                   "want postgres://",
@@ -49,18 +49,11 @@ func TestWrongDSN(t *testing.T) {
 		"postgres://h/db?pool_max_conns=hunter2":                   "the parameter pool_max_conns: wrong value",
 		"postgres://h/db?target_session_attrs=hunter2":             "the parameter target_session_attrs: wrong value",
 		"postgres://h/db?sslmode=verify-full&sslrootcert=/hunter2": "the parameter sslrootcert: no such file",
-	} {
-		_, err := New(Config{DSN: dsn, Now: time.Now})
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "PostgreSQL DSN: ") {
-			t.Errorf("%q: %v, want %q", dsn, err, want)
-		} else if strings.Contains(err.Error(), secret) {
-			t.Errorf("%q: %v shows the password", dsn, err)
-		}
-	}
+	})
 }
 
 func TestDSNForms(t *testing.T) {
-	for dsn, want := range map[string]string{
+	sinktest.Locations(t, newFrom, map[string]string{
 		"postgres://h/db":                                     "h:5432/db",
 		"postgresql://u:p%40%2F@h:6543/db":                    "h:6543/db",
 		"postgres://u:hunter2@h,i:6543/db":                    "h:5432,i:6543/db",
@@ -69,25 +62,22 @@ func TestDSNForms(t *testing.T) {
 		"postgres:///db?host=/run/postgresql&user=u":          "/run/postgresql/.s.PGSQL.5432/db",
 		"postgres://u:hunter2@h/db?sslmode=require":           "h:5432/db",
 		"postgres://u:hunter2@h:5432/db?statement_timeout=1h": "h:5432/db",
-	} {
-		s, err := New(Config{DSN: dsn, Now: time.Now})
-		if err != nil || s.Location() != want {
-			t.Errorf("%q: %v, %v; want %s", dsn, s, err, want)
-		}
-	}
+	})
 }
 
 // TestNoSecretInErrors writes passwords of all characters into DSNs as people do: raw,
 // at each place that takes one, and beside other mistakes.
 func TestNoSecretInErrors(t *testing.T) {
 	forms := []string{
-		"S://u:P@h:5432/db", "S://u:P@h/db?Q", "S://h/db?password=P", "S://h/db?Q&password=P", "S://u:P@/db", "S://u:P@h:port/db",
-		"S://u:P@h/d b", "u:P@h/db", "S:u:P@h", "S://u:P", "S://P@h/db?Q", "host=h password=P", "S://h/db?sslpassword=P&Q",
+		"S://u:P@h:5432/db", "S://u:P@h/db?Q", "S://h/db?password=P", "S://h/db?Q&password=P", "S://u:P@/db",
+		"S://u:P@h:port/db",
+		"S://u:P@h/d b", "u:P@h/db", "S:u:P@h", "S://u:P", "S://P@h/db?Q", "host=h password=P",
+		"S://h/db?sslpassword=P&Q",
 	}
 	sinktest.HidesPasswords(t, forms,
 		[]string{"postgres", "postgresql", "mysql"},
 		[]string{"sslmode=x", "connect_timeout=x", "%", "pool_max_conns=x", "sslrootcert=/x"},
-		func(dsn string) (sinks.Sink, error) { return New(Config{DSN: dsn, Now: time.Now}) })
+		newFrom)
 }
 
 // refused expects Check and Replace to fail at once, both naming the place and each of
@@ -103,45 +93,23 @@ func as(user, dsn string) string {
 	return "postgres://" + user + ":" + secret + "@" + rest
 }
 
-// documentedGrants are the statements of the documentation.
-func documentedGrants(t *testing.T) (grants []string) {
-	t.Helper()
-	text, err := os.ReadFile("../../docs/postgres.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, part, _ := strings.Cut(string(text), "<!-- grants to export -->")
-	part, _, _ = strings.Cut(part, "<!-- end -->")
-	for _, m := range regexp.MustCompile(`(?m)^(GRANT .*);$`).FindAllStringSubmatch(part, -1) {
-		grants = append(grants, m[1])
-	}
-	if len(grants) < 3 {
-		t.Fatalf("the documentation names %q", grants)
-	}
-	return grants
-}
-
 // TestGrants runs an export as a user that has only the rights which docs/postgres.md
 // names, on a database whose tables are made already; each of them is needed.
 func TestGrants(t *testing.T) {
 	each(t, func(t *testing.T, e *engines.Postgres) {
 		dsn := database(t, e)
-		if err := open(t, dsn).Check(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check(t, open(t, dsn).Check(t.Context()))
 		r := reader{connect(t, dsn)}
 		r.must("DO $$ BEGIN CREATE USER docgauge PASSWORD 'hunter2'; EXCEPTION WHEN duplicate_object THEN END $$")
-		grants := documentedGrants(t)
+		grants := sinktest.DocumentedGrants(t, "../../docs/postgres.md", `(?m)^(GRANT .*);$`)
 		for _, grant := range grants {
 			r.must(grant)
 		}
 		s := open(t, as("docgauge", dsn))
-		if err := s.Check(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check(t, s.Check(t.Context()))
 		shows(t, s, r, seal(1, 30))
 		shows(t, s, r, seal(2, 10))
-		if _, fault := inspected(t, s, seal(1, 0).rev.Key); fault != nil {
+		if _, fault := inspected(t, s, seal(1, 0).Rev.Key); fault != nil {
 			t.Error(fault)
 		}
 		for _, grant := range grants {
@@ -159,26 +127,28 @@ func TestRights(t *testing.T) {
 	t.Parallel()
 	e := engines.RunPostgres(t, debian)
 	dsn := e.DSN("postgres")
-	if err := open(t, dsn).Check(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, open(t, dsn).Check(t.Context()))
 	r := reader{connect(t, dsn)}
 	r.must("CREATE USER reader PASSWORD 'hunter2'; GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader")
 	r.must("CREATE USER limited PASSWORD 'hunter2' CONNECTION LIMIT 0; CREATE USER full PASSWORD 'hunter2' SUPERUSER")
 	r.must("CREATE SCHEMA bare; CREATE SCHEMA usable; GRANT USAGE ON SCHEMA usable TO reader")
 	latin := database(t, e, "ENCODING 'LATIN1' LOCALE_PROVIDER libc LOCALE 'C' TEMPLATE template0")
 	only := database(t, e)
-	r.must("ALTER DATABASE " + value[string](connect(t, only), "SELECT current_database()") + " SET default_transaction_read_only = on")
+	r.must("ALTER DATABASE " + value[string](connect(t, only), "SELECT current_database()") +
+		" SET default_transaction_read_only = on")
 	for name, tc := range map[string]struct {
 		dsn   string
 		words []string
 	}{
-		"wrong password":    {strings.Replace(as("full", dsn), secret, secret+"x", 1), []string{"refuses user or password", "28P01"}},
-		"unknown user":      {as("nobody", dsn), []string{"refuses user or password", "28P01"}},
-		"missing database":  {e.DSN("none"), []string{"CREATE DATABASE", "3D000"}},
-		"may only read":     {as("reader", dsn), []string{"lacks a right", "42501"}},
-		"may not create":    {as("reader", dsn+"&search_path=usable"), []string{"lacks a right", "docgauge check", "permission denied for schema usable"}},
-		"no schema":         {as("reader", dsn+"&search_path=bare"), []string{"no schema of search_path", "GRANT USAGE"}},
+		"wrong password": {strings.Replace(as("full", dsn), secret, secret+"x", 1),
+			[]string{"refuses user or password", "28P01"}},
+		"unknown user":     {as("nobody", dsn), []string{"refuses user or password", "28P01"}},
+		"missing database": {e.DSN("none"), []string{"CREATE DATABASE", "3D000"}},
+		"may only read":    {as("reader", dsn), []string{"lacks a right", "42501"}},
+		"may not create": {as("reader", dsn+"&search_path=usable"),
+			[]string{"lacks a right", "docgauge check", "permission denied for schema usable"}},
+		"no schema": {as("reader", dsn+"&search_path=bare"),
+			[]string{"no schema of search_path", "GRANT USAGE"}},
 		"no such schema":    {dsn + "&search_path=nowhere", []string{"no schema of search_path"}},
 		"no connection":     {as("limited", dsn), []string{"no connection left", "53300"}},
 		"other encoding":    {latin, []string{"encoding LATIN1", "ENCODING 'UTF8'"}},
@@ -194,13 +164,11 @@ func TestRights(t *testing.T) {
 	t.Run("schema", func(t *testing.T) {
 		r.must(`CREATE SCHEMA "My ""docs"`)
 		s := open(t, dsn+"&search_path="+`%22My%20%22%22docs%22`)
-		if err := s.Replace(t.Context(), seal(7, 5)); err != nil {
-			t.Fatal(err)
-		}
+		replace(t, s, seal(7, 5))
 		if n := value[int](r.client, `SELECT count(*) FROM "My ""docs".docgauge_visitors`); n != 5 {
 			t.Errorf("%d rows", n)
 		}
-		if got := r.shown(seal(7, 5).rev.Key); got != 0 {
+		if got := r.shown(seal(7, 5).Rev.Key); got != 0 {
 			t.Errorf("the other schema shows revision %d", got)
 		}
 	})
@@ -209,9 +177,11 @@ func TestRights(t *testing.T) {
 // TestPrimary has a DSN that names a server which only reads, and then one that writes.
 func TestPrimary(t *testing.T) {
 	t.Parallel()
-	servers := []*engines.Postgres{engines.RunPostgres(t, debian, "default_transaction_read_only = on"), engines.RunPostgres(t, debian)}
+	servers := []*engines.Postgres{engines.RunPostgres(t, debian, "default_transaction_read_only = on"),
+		engines.RunPostgres(t, debian)}
 	for _, e := range servers {
-		connect(t, e.DSN("postgres")+"&default_transaction_read_only=off").must("CREATE USER full PASSWORD 'hunter2' SUPERUSER")
+		connect(t, e.DSN("postgres")+"&default_transaction_read_only=off").must("CREATE USER full PASSWORD " +
+			"'hunter2' SUPERUSER")
 	}
 	dsn := as("full", servers[0].DSN("postgres"))
 	refused(t, dsn, "only reads")
@@ -225,9 +195,13 @@ func TestStrangeServers(t *testing.T) {
 	web := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(web.Close)
 	for name, tc := range map[string]struct{ at, want string }{
-		"web server":   {web.Listener.Addr().String(), "no answer in time"},
-		"hangs up":     {faults.Listen(t, func(c net.Conn) { _ = c.Close() }), "does not answer as PostgreSQL"},
-		"babbles":      {faults.Listen(t, func(c net.Conn) { _, _ = c.Write([]byte("220 mail.example.org ESMTP\r\n")); _ = c.Close() }), "PostgreSQL"},
+		"web server": {web.Listener.Addr().String(), "no answer in time"},
+		"hangs up":   {faults.Listen(t, func(c net.Conn) { _ = c.Close() }), "does not answer as PostgreSQL"},
+		"babbles": {faults.Listen(t, func(c net.Conn) {
+			_,
+				_ = c.Write([]byte("220 mail.example.org ESMTP\r\n"))
+			_ = c.Close()
+		}), "PostgreSQL"},
 		"says nothing": {faults.Listen(t, func(net.Conn) {}), "no answer in time"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -3,18 +3,10 @@
 package postgres
 
 import (
-	"errors"
-	"os"
-	"os/exec"
-	"syscall"
 	"testing"
 
 	"github.com/docgauge/docgauge/internal/dev/engines"
-)
-
-const (
-	childDSN  = "POSTGRES_TEST_DSN"
-	childStep = "POSTGRES_TEST_STEP"
+	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
 // steps are the points of a commit at which something dies, and which revision readers
@@ -24,27 +16,13 @@ var steps = []struct {
 	sees int32
 }{{"begun", 1}, {"rows sent", 1}, {"committed", 2}}
 
-// TestCrashChild is not a test of its own: TestCrash runs it as a process that kills
+// TestCrashChild is not a test itself: TestCrash runs it as a process that kills
 // itself while it commits a window, TestMigrationsAtOnce as one that makes the tables.
 func TestCrashChild(t *testing.T) {
-	dsn := os.Getenv(childDSN)
-	if dsn == "" {
-		t.Skip("run by others as a child process")
-	}
+	dsn, _, at := sinktest.InChild(t)
 	s := open(t, dsn)
-	onStep(s, os.Getenv(childStep), func() {
-		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		select {}
-	})
-	if err := s.Replace(t.Context(), seal(2, cutRows)); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func child(dsn, step string) *exec.Cmd {
-	cmd := exec.Command(os.Args[0], "-test.run=^TestCrashChild$")
-	cmd.Env = append(os.Environ(), childDSN+"="+dsn, childStep+"="+step)
-	return cmd
+	s.step = at
+	replace(t, s, seal(2, cutRows))
 }
 
 // TestCrash kills the process at each step of a commit.
@@ -56,14 +34,10 @@ func TestCrash(t *testing.T) {
 				dsn, r := made(t, e)
 				s := open(t, dsn)
 				shows(t, s, r, seal(1, 10))
-				out, err := child(dsn, at.name).CombinedOutput()
-				exit, ok := errors.AsType[*exec.ExitError](err)
-				if !ok || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
-					t.Fatalf("child: %v\n%s", err, out)
+				if !sinktest.Killed(t, sinktest.Child(dsn, at.name, nil)) {
+					t.Fatal("the child was not killed")
 				}
-				if got := r.shown(seal(1, 0).rev.Key); got != at.sees {
-					t.Errorf("readers see revision %d, want %d", got, at.sees)
-				}
+				sees(t, r, seal(1, 0).Rev.Key, at.sees)
 				shows(t, s, r, seal(3, 20))
 			})
 		}
@@ -87,7 +61,7 @@ func TestServerKilled(t *testing.T) {
 	}
 }
 
-func serverKilled(t *testing.T, server *engines.Postgres, name string, sees int32, atOnce bool) {
+func serverKilled(t *testing.T, server *engines.Postgres, name string, want int32, atOnce bool) {
 	dsn, r := made(t, server)
 	s := open(t, dsn)
 	shows(t, s, r, seal(1, 10))
@@ -109,14 +83,12 @@ func serverKilled(t *testing.T, server *engines.Postgres, name string, sees int3
 		restart()
 	}
 	if atOnce || name == "committed" {
-		sees = 2
+		want = 2
 	}
-	if (err == nil) != (sees == 2) {
+	if (err == nil) != (want == 2) {
 		t.Errorf("Replace = %v", err)
 	}
 	r.Reset()
-	if got := r.shown(seal(1, 0).rev.Key); got != sees {
-		t.Errorf("readers see revision %d, want %d; Replace = %v", got, sees, err)
-	}
+	sees(t, r, seal(1, 0).Rev.Key, want)
 	shows(t, s, r, seal(3, 20))
 }

@@ -11,15 +11,13 @@ import (
 
 var documentedBlock = regexp.MustCompile("(?s)<!-- executed: TestDocumentedSetup -->\n```sql\n(.*?)```")
 
-// TestDocumentedSetup runs the blocks of docs/postgres.md that are no recipes and no
+// TestDocumentedSetup runs the blocks of docs/postgres.md except recipes and
 // grants to export, in their order: the first as a superuser, the others as the user that
 // it makes, or as the superuser where only that one may.
 func TestDocumentedSetup(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/postgres.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	blocks := documentedBlock.FindAllStringSubmatch(string(text), -1)
 	if len(blocks) != 4 {
 		t.Fatalf("%d blocks", len(blocks))
@@ -36,14 +34,14 @@ func TestDocumentedSetup(t *testing.T) {
 	shows(t, s, r, seal(1, 10))
 	run(connect(t, e.DSN("docs")), blocks[1][1]) // makes a user
 	reading := reader{connect(t, strings.Replace(e.DSN("docs"), "postgres:"+e.Password, "analyst:choose-another", 1))}
-	if got := reading.shown(seal(1, 0).rev.Key); got != 1 {
+	if got := reading.shown(seal(1, 0).Rev.Key); got != 1 {
 		t.Errorf("the analyst sees revision %d", got)
 	}
 	r.must(blocks[2][1])
 	old := windowOf(-3000, 1, 10)
 	shows(t, s, r, old)
 	r.must(blocks[3][1])
-	if r.shown(old.rev.Key) != 0 || r.shown(seal(1, 0).rev.Key) != 1 {
+	if r.shown(old.Rev.Key) != 0 || r.shown(seal(1, 0).Rev.Key) != 1 {
 		t.Error("the deletion deletes other windows")
 	}
 }

@@ -17,6 +17,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/docgauge/docgauge/sinks"
 )
 
 const (
@@ -38,7 +40,8 @@ var settings = map[string]string{
 	"idle_in_transaction_session_timeout": "2min",
 }
 
-const wantedDSN = "want postgres://user:password@host:5432/database, and ?sslmode=verify-full where the network is not trusted"
+const wantedDSN = "want postgres://user:password@host:5432/database, and ?sslmode=verify-full where the network is " +
+	"not trusted"
 
 var (
 	schemeForm   = regexp.MustCompile(`^postgres(ql)?://`)
@@ -51,49 +54,30 @@ func parse(dsn string) (config *pgxpool.Config, place string, err error) {
 	if !schemeForm.MatchString(dsn) {
 		return nil, "", errors.New(wantedDSN)
 	}
-	parameters, err := checkForm(dsn)
+	_, rest, _ := strings.Cut(dsn, "://")
+	host, parameters, err := sinks.CheckDSN(rest)
 	if err != nil {
 		return nil, "", err
+	}
+	if strings.Count(rest, "@") > 1 {
+		return nil, "", errors.New("write special characters of user and password as %40 for @, %3A for :, %2F for /")
+	}
+	if host == "" && !parameters.Has("host") && !parameters.Has("service") {
+		return nil, "", errors.New("a host is missing: " + wantedDSN)
 	}
 	config, err = pgxpool.ParseConfig(dsn)
 	if err != nil {
 		return nil, "", withoutValues(err, parameters)
 	}
 	if !databaseForm.MatchString(config.ConnConfig.Database) {
-		return nil, "", errors.New("the database, which follows host and slash, is missing or has special characters: " + wantedDSN)
+		return nil, "", errors.New("the database, which follows host and slash, is missing or has special characters: " +
+			wantedDSN)
 	}
 	fill(config, parameters)
 	return config, location(config.ConnConfig.Config), nil
 }
 
-// checkForm refuses what the driver would misunderstand: a password with a raw / ? or #
-// would end the host too early, and the rest of it would be shown as database or
-// parameter.
-func checkForm(dsn string) (url.Values, error) {
-	_, rest, _ := strings.Cut(dsn, "://")
-	authority := rest
-	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
-		if strings.ContainsAny(rest[end:], "@#") {
-			return nil, errors.New("write special characters of user, password and parameters as %40 for @, %2F for /, %3F for ?, %23 for #")
-		}
-		authority = rest[:end]
-	}
-	if strings.Count(authority, "@") > 1 {
-		return nil, errors.New("write special characters of user and password as %40 for @, %3A for :, %2F for /")
-	}
-	_, query, _ := strings.Cut(rest, "?")
-	parameters, err := url.ParseQuery(query)
-	if err != nil {
-		return nil, errors.New("the parameters after ? are not name=value&name=value, with special characters written as %…")
-	}
-	host := authority[strings.LastIndex(authority, "@")+1:]
-	if (host == "" || host[0] == ':' || host[0] == ',') && !parameters.Has("host") && !parameters.Has("service") {
-		return nil, errors.New("a host is missing: " + wantedDSN)
-	}
-	return parameters, nil
-}
-
-// withoutValues says what is wrong without the driver's words, which may quote a value:
+// withoutValues names the error without the driver's words, which may quote a value:
 // it looks for the parameter that is refused.
 func withoutValues(err error, parameters url.Values) error {
 	for _, name := range slices.Sorted(maps.Keys(parameters)) {
@@ -107,9 +91,11 @@ func withoutValues(err error, parameters url.Values) error {
 		}
 	}
 	if strings.Contains(err.Error(), "failed to configure TLS") {
-		return errors.New("the parameters sslmode, sslrootcert, sslcert and sslkey, or PGSSL… in the environment, do not fit together, or a file is no certificate")
+		return errors.New("the parameters sslmode, sslrootcert, sslcert and sslkey, or PGSSL… in the environment, " +
+			"do not fit together, or a file is no certificate")
 	}
-	return errors.New("not a URL: is the port a number, and are special characters of user and password written as %40 for @, %2F for /? " + wantedDSN)
+	return errors.New("not a URL: is the port a number, and are special characters of user and password written as " +
+		"%40 for @, %2F for /? " + wantedDSN)
 }
 
 // fill sets what the DSN leaves open.

@@ -6,10 +6,8 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"strings"
-	"syscall"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -17,21 +15,25 @@ import (
 )
 
 const (
-	hintLogin     = "the server refuses user or password: check those of the DSN, and pg_hba.conf"
-	hintRight     = "the user lacks a right: docs/postgres.md lists the grants, or let the owner of the schema run `docgauge check` once to make the tables"
-	hintNoSpace   = "the server's disk is full: free space there; the next run writes the window again"
-	hintTable     = "a table is not as docgauge made it: drop or rename the docgauge_ tables, then `docgauge load --sink postgres`"
-	hintReadOnly  = "the server only reads: it is a standby, or default_transaction_read_only is set; name the primary, or every server, in the DSN"
-	hintParameter = "the server does not know a parameter of the DSN, or a pooler before it does not pass it on: check those after ?"
-	hintSilent    = "the server stands still: it does not even keep its own time-outs"
-	hintBroken    = "the connection broke"
-	hintOthers    = "a table of that name is there that docgauge did not make: drop or rename it, or name another schema with ?search_path= in the DSN"
+	hintLogin = "the server refuses user or password: check those of the DSN, and pg_hba.conf"
+	hintRight = "the user lacks a right: docs/postgres.md lists the grants, or let the owner of the schema run " +
+		"`docgauge check` once to make the tables"
+	hintNoSpace = "the server's disk is full: free space there; the next run writes the window again"
+	hintTable   = "a table is not as docgauge made it: drop or rename the docgauge_ tables, then `docgauge load " +
+		"--sink postgres`"
+	hintReadOnly = "the server only reads: it is a standby, or default_transaction_read_only is set; name the " +
+		"primary, or every server, in the DSN"
+	hintParameter = "the server does not know a parameter of the DSN, or a pooler before it does not pass it on: " +
+		"check those after ?"
+	hintSilent = "the server stands still: it does not even keep its own time-outs"
+	hintBroken = "the connection broke"
+	hintOthers = "a table of that name is there that docgauge did not make: drop or rename it, or name another " +
+		"schema with ?search_path= in the DSN"
 )
 
 const undefinedTable = "42P01"
 
-// hints say what the commonest error codes of the server mean to the operator. The
-// server's message says the rest.
+// hints explain the most common error codes.
 var hints = map[string]string{
 	"28P01": hintLogin, "28000": hintLogin,
 	"3D000": "the database does not exist: CREATE DATABASE it, or name another one in the DSN",
@@ -43,20 +45,22 @@ var hints = map[string]string{
 	"57014": "a statement was cancelled: if it takes longer than statement_timeout, set a longer one in the DSN",
 	"55P03": "another session holds a lock for longer than lock_timeout: see pg_locks and pg_stat_activity",
 	"42P07": hintOthers, "42710": hintOthers,
-	undefinedTable: "a table is gone that was there at the start: drop docgauge_migrations, then `docgauge load --sink postgres` makes and fills all of them",
-	"42703":        hintTable, "42804": hintTable, "42P10": hintTable, "42809": hintTable, "428C9": hintTable,
+	undefinedTable: "a table is gone that was there at the start: drop docgauge_migrations, then `docgauge load " +
+		"--sink postgres` makes and fills all of them",
+	"42703": hintTable, "42804": hintTable, "42P10": hintTable, "42809": hintTable, "428C9": hintTable,
 	"22P03": hintTable, "23502": hintTable, "23505": hintTable, "23514": hintTable, "0A000": hintTable,
 }
 
 // passing are the codes of errors after which the same may succeed a moment later: a
 // connection that was ended or refused for now, a lock, a deadlock.
 var passing = map[string]bool{
-	"08000": true, "08003": true, "08006": true, "25P03": true, "40001": true, "40P01": true, "53300": true, "55P03": true,
+	"08000": true, "08003": true, "08006": true, "25P03": true, "40001": true, "40P01": true, "53300": true,
+	"55P03": true,
 	"57P01": true, "57P02": true, "57P03": true, "57P05": true,
 }
 
 // isTransient reports whether the same window may be committed a moment later. A server
-// that lets nobody in is left to the next run.
+// that refuses the login is left to the next run.
 func isTransient(err error) bool {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return passing[e.Code]
@@ -67,26 +71,15 @@ func isTransient(err error) bool {
 
 // isBroken reports whether the connection failed.
 func isBroken(err error) bool {
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return false
-	}
-	_, network := errors.AsType[net.Error](err)
-	return network || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.EPIPE) ||
-		errors.Is(err, net.ErrClosed) || errors.Is(err, pgconn.ErrConnClosed)
+	return !errors.Is(err, context.DeadlineExceeded) && (sinks.IsBroken(err) || errors.Is(err, pgconn.ErrConnClosed))
 }
 
-// isAltered reports whether the server's answer means that a table is not as it was.
-func isAltered(err error) bool {
-	e, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && (hints[e.Code] == hintTable || e.Code == undefinedTable)
-}
-
-// errAltered is the error of a table that somebody has changed.
+// errAltered is the error of a table that was changed by hand.
 type errAltered struct{ table, how string }
 
 func (e errAltered) Error() string { return e.table + " " + e.how }
 
-// explain says where it happened, what it means and what to do about it.
+// explain adds the place, the meaning and the remedy.
 func (s *Sink) explain(err error) error {
 	if err == nil {
 		return nil
@@ -108,13 +101,13 @@ func (s *Sink) explain(err error) error {
 		hint = hintBroken
 	}
 	if hint == "" && !answered {
-		return fmt.Errorf("PostgreSQL at %s: %w", s.place, err)
+		said = ""
 	}
-	return fmt.Errorf("PostgreSQL at %s: %w", s.place, sinks.Explained{Hint: hint, Said: said, Err: err})
+	return sinks.Explain("PostgreSQL at "+s.place, hint, said, err)
 }
 
-// ofConnect says what an error means that is not an answer of PostgreSQL, and what was
-// said last: the driver tries each address, with TLS and without.
+// ofConnect explains an error that is not an answer of PostgreSQL, and returns the last
+// message: the driver tries each address, with TLS and without.
 func ofConnect(err error) (said, hint string) {
 	lines := strings.Split(err.Error(), "\n")
 	said = lines[len(lines)-1]
@@ -124,7 +117,8 @@ func ofConnect(err error) (said, hint string) {
 	_, unresolved := errors.AsType[*net.DNSError](err)
 	switch {
 	case untrusted || unknown:
-		return said, "the server's certificate is not trusted, or is not for this host: name the file of its CA with sslrootcert in the DSN"
+		return said, "the server's certificate is not trusted, or is not for this host: name the file of its CA " +
+			"with sslrootcert in the DSN"
 	case strings.Contains(said, "refused TLS"):
 		return said, "the server does not speak TLS: turn ssl on there, or choose another sslmode"
 	case strings.Contains(said, "read only") || strings.Contains(said, "read-only"):

@@ -13,6 +13,7 @@ import (
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/dev/faults"
 	"github.com/docgauge/docgauge/sinks"
+	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
 // cutRows are the rows of a window whose connection is cut: several chunks.
@@ -22,9 +23,7 @@ const cutRows = 3000
 func lengths(t *testing.T, dsn string) (up, down int64) {
 	t.Helper()
 	p := faults.NewProxy(t, dsn, faults.Never)
-	if err := open(t, p.DSN(dsn)).Replace(t.Context(), windowOf(1, 2, cutRows)); err != nil {
-		t.Fatal(err)
-	}
+	check(t, open(t, p.DSN(dsn)).Replace(t.Context(), windowOf(1, 2, cutRows)))
 	return p.Passed()
 }
 
@@ -32,13 +31,11 @@ func lengths(t *testing.T, dsn string) (up, down int64) {
 func made(t *testing.T, e *engines.Postgres) (dsn string, r reader) {
 	t.Helper()
 	dsn = place(t, e)
-	if err := open(t, dsn).Check(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, open(t, dsn).Check(t.Context()))
 	return dsn, readerAt(t, dsn)
 }
 
-// TestCut cuts the connection at many points of a commit and lets nobody in again.
+// TestCut cuts the connection at many points of a commit and refuses new ones.
 // Readers must see the former revision or the new one, and the next Replace must heal.
 func TestCut(t *testing.T) {
 	each(t, func(t *testing.T, e *engines.Postgres) {
@@ -73,24 +70,9 @@ func TestCut(t *testing.T) {
 
 // cut replaces a former revision by way of a proxy that fails.
 func cut(t *testing.T, dsn string, r reader, at faults.Limit, day int) (outcome string) {
-	next := windowOf(day, 2, cutRows)
-	if err := open(t, dsn).Replace(t.Context(), windowOf(day, 1, 10)); err != nil {
-		t.Fatal(err)
-	}
+	replace(t, open(t, dsn), windowOf(day, 1, 10))
 	p := faults.NewProxy(t, dsn, at)
-	s := open(t, p.DSN(dsn))
-	err := s.Replace(t.Context(), next)
-	r.settled()
-	outcome = map[int32]string{1: "former", 2: "new"}[r.shown(next.rev.Key)]
-	if err == nil && outcome != "new" || outcome == "" {
-		t.Errorf("Replace = %v, readers see the %s revision", err, outcome)
-	}
-	if err != nil {
-		outcome += "+error"
-	}
-	p.Heal()
-	shows(t, s, r, windowOf(day, 3, 20))
-	return outcome
+	return sinktest.CutOff(t, open(t, p.DSN(dsn)), r, windowOf(day, 2, cutRows), r.settled, p.Heal)
 }
 
 // settled waits until no transaction is under way whose client is gone.
@@ -102,12 +84,7 @@ func (r reader) settled() {
 // until waits until a query answers true.
 func (c client) until(query string) {
 	c.t.Helper()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if value[bool](c, query) {
-			return
-		}
-	}
-	c.t.Fatalf("waited too long: %s", query)
+	sinktest.Eventually(c.t, query, func() bool { return value[bool](c, query) })
 }
 
 // TestCutOnce lets the connection after a cut one work: Replace heals by itself, even
@@ -131,7 +108,7 @@ func TestStall(t *testing.T) {
 	t.Parallel()
 	dsn, _ := made(t, serverOf(t, debian))
 	big := windowOf(0, 2, 40_000)
-	big.size = 400 // more than the buffers between hold
+	big.Size = 400 // more than the buffers between hold
 	_, down := lengths(t, dsn)
 	for name, tc := range map[string]struct {
 		at faults.Limit
@@ -145,9 +122,7 @@ func TestStall(t *testing.T) {
 			p := faults.NewProxy(t, dsn, tc.at)
 			s := open(t, p.DSN(dsn))
 			ses, err := s.open(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			ses.patience, ses.committing = 700*time.Millisecond, 700*time.Millisecond
 			if err := s.Replace(t.Context(), tc.w); err == nil || !strings.Contains(err.Error(), "stands still") {
 				t.Errorf("Replace = %v", err)
@@ -179,15 +154,7 @@ func TestTerminated(t *testing.T) {
 }
 
 // onStep calls f once, when a commit of s comes to a step.
-func onStep(s *Sink, name string, f func()) {
-	done := false
-	s.step = func(reached string) {
-		if reached == name && !done {
-			done = true
-			f()
-		}
-	}
-}
+func onStep(s *Sink, name string, f func()) { s.step = sinktest.OnStep(name, 1, f) }
 
 // TestTimeouts: what takes too long ends with an error that says which setting ended it,
 // and readers see the former revision.
@@ -197,10 +164,11 @@ func TestTimeouts(t *testing.T) {
 	lockTable := "LOCK TABLE docgauge_visitors IN SHARE MODE"
 	const lockWindow = "SELECT pg_advisory_xact_lock(%d, %d)"
 	for name, tc := range map[string]struct{ parameter, lock, want string }{
-		"lock of a table":    {"&lock_timeout=50ms", lockTable, "lock_timeout: see pg_locks"},
-		"lock of a window":   {"&lock_timeout=50ms", lockWindow, "lock_timeout: see pg_locks"},
-		"statement":          {"&statement_timeout=200", lockTable, "statement_timeout, set a longer one"},
-		"statement, in text": {"&statement_timeout=200ms&lock_timeout=0", lockWindow, "statement_timeout, set a longer one"},
+		"lock of a table":  {"&lock_timeout=50ms", lockTable, "lock_timeout: see pg_locks"},
+		"lock of a window": {"&lock_timeout=50ms", lockWindow, "lock_timeout: see pg_locks"},
+		"statement":        {"&statement_timeout=200", lockTable, "statement_timeout, set a longer one"},
+		"statement, in text": {"&statement_timeout=200ms&lock_timeout=0", lockWindow,
+			"statement_timeout, set a longer one"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -211,20 +179,18 @@ func TestTimeouts(t *testing.T) {
 			lock := tc.lock
 			if lock == lockWindow {
 				at := layout{value[string](r.client, "SELECT current_schema()::text")}
-				lock = fmt.Sprintf(lock, lockClass, at.lockOf(seal(1, 1).rev.Key))
+				lock = fmt.Sprintf(lock, lockClass, at.lockOf(seal(1, 1).Rev.Key))
 			}
 			tx, err := r.Begin(t.Context())
 			if err == nil {
 				_, err = tx.Exec(t.Context(), lock)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			if err := limited.Replace(t.Context(), seal(2, 20)); err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("Replace = %v", err)
 			}
-			if err := tx.Rollback(t.Context()); err != nil || r.shown(seal(1, 1).rev.Key) != 1 {
-				t.Errorf("readers see revision %d, %v", r.shown(seal(1, 1).rev.Key), err)
+			if err := tx.Rollback(t.Context()); err != nil || r.shown(seal(1, 1).Rev.Key) != 1 {
+				t.Errorf("readers see revision %d, %v", r.shown(seal(1, 1).Rev.Key), err)
 			}
 			shows(t, s, r, seal(3, 20))
 		})
@@ -234,9 +200,7 @@ func TestTimeouts(t *testing.T) {
 		dsn, r := made(t, e)
 		s, patient := open(t, dsn+"&idle_in_transaction_session_timeout=1ms"), open(t, dsn)
 		ses, err := patient.open(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		onStep(s, "begun", func() {
 			r.until("SELECT count(*) = 0 FROM pg_stat_activity WHERE " + atPlace + " AND state LIKE 'idle in%'")
 			// A busy machine could take longer than the limit at every try.
@@ -255,20 +219,17 @@ func TestSettings(t *testing.T) {
 	c.must("ALTER DATABASE " + value[string](c, "SELECT current_database()") + " SET synchronous_commit = off")
 	s := open(t, dsn+"&statement_timeout=7s&pool_max_conns=1&options=-c%20lock_timeout%3D3s")
 	ses, err := s.open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	conn, err := ses.pool.Acquire(t.Context())
 	if err == nil {
 		defer conn.Release()
-		err = ses.begin(t.Context(), conn, seal(1, 1).rev)
+		err = ses.begin(t.Context(), conn, seal(1, 1).Rev)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for name, want := range map[string]string{
 		"synchronous_commit": "on", "statement_timeout": "7s", "lock_timeout": "3s",
-		"idle_in_transaction_session_timeout": "2min", "application_name": "docgauge", "transaction_isolation": "read committed",
+		"idle_in_transaction_session_timeout": "2min", "application_name": "docgauge",
+		"transaction_isolation": "read committed",
 	} {
 		var got string
 		if err := conn.QueryRow(t.Context(), "SHOW "+name).Scan(&got); err != nil || got != want {
@@ -286,21 +247,20 @@ func TestRowsMissing(t *testing.T) {
 	s, r := newSink(t, serverOf(t, debian))
 	shows(t, s, r, seal(1, 10))
 	w := seal(2, 20)
-	w.lacks = 3
+	w.Lacks = 3
 	if err := s.Replace(t.Context(), w); err == nil || !strings.Contains(err.Error(), "has 20 rows, its file 17") {
 		t.Errorf("Replace = %v", err)
 	}
-	if got := r.shown(w.rev.Key); got != 1 {
-		t.Errorf("readers see revision %d", got)
-	}
+	sees(t, r, w.Rev.Key, 1)
 }
 
-// TestTransient: what is tried again, and what is left to the next run.
+// TestTransient: which errors are retried, and which are left to the next run.
 func TestTransient(t *testing.T) {
 	for err, want := range map[error]bool{
 		&pgconn.PgError{Code: "40P01"}: true, &pgconn.PgError{Code: "57P03"}: true,
-		&pgconn.PgError{Code: "53100"}: false, &pgconn.PgError{Code: "57014"}: false, &pgconn.PgError{Code: "42501"}: false,
-		pgconn.ErrConnClosed: true, errAltered{"t", "is gone"}: false, errors.New("x"): false,
+		&pgconn.PgError{Code: "53100"}: false, &pgconn.PgError{Code: "57014"}: false,
+		&pgconn.PgError{Code: "42501"}: false,
+		pgconn.ErrConnClosed:           true, errAltered{"t", "is gone"}: false, errors.New("x"): false,
 		sinks.Fault{Key: analytics.Key{}}: false,
 	} {
 		if got := isTransient(fmt.Errorf("x: %w", err)); got != want {
@@ -315,27 +275,31 @@ func TestSwallowed(t *testing.T) {
 	const nothing = "CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'"
 	each(t, func(t *testing.T, e *engines.Postgres) {
 		for name, c := range map[string]struct{ do, mentions string }{
-			"totals by a trigger":     {"CREATE TRIGGER x BEFORE INSERT OR UPDATE ON docgauge_totals FOR EACH ROW EXECUTE FUNCTION nothing()", "took 0 rows of the site totals"},
-			"totals by an update":     {"CREATE TRIGGER x BEFORE UPDATE ON docgauge_totals FOR EACH ROW EXECUTE FUNCTION nothing()", "drop the rule or trigger on docgauge_totals"},
-			"totals by a rule":        {"CREATE RULE x AS ON UPDATE TO docgauge_totals DO INSTEAD NOTHING", "rules"},
-			"rows by a trigger":       {"CREATE TRIGGER x BEFORE INSERT ON docgauge_visitors FOR EACH ROW EXECUTE FUNCTION nothing()", "the server took 0"},
-			"their removal":           {"CREATE TRIGGER x BEFORE DELETE ON docgauge_visitors FOR EACH ROW EXECUTE FUNCTION nothing()", "7 rows of the former revision are still there"},
-			"their removal by a rule": {"CREATE RULE x AS ON DELETE TO docgauge_visitors DO INSTEAD NOTHING", "drop the rule or trigger on docgauge_visitors"},
+			"totals by a trigger": {"CREATE TRIGGER x BEFORE INSERT OR UPDATE ON docgauge_totals FOR EACH ROW " +
+				"EXECUTE FUNCTION nothing()", "took 0 rows of the site totals"},
+			"totals by an update": {"CREATE TRIGGER x BEFORE UPDATE ON docgauge_totals FOR EACH ROW EXECUTE " +
+				"FUNCTION nothing()", "drop the rule or trigger on docgauge_totals"},
+			"totals by a rule": {"CREATE RULE x AS ON UPDATE TO docgauge_totals DO INSTEAD NOTHING", "rules"},
+			"rows by a trigger": {"CREATE TRIGGER x BEFORE INSERT ON docgauge_visitors FOR EACH ROW EXECUTE " +
+				"FUNCTION nothing()", "the server took 0"},
+			"their removal": {"CREATE TRIGGER x BEFORE DELETE ON docgauge_visitors FOR EACH ROW EXECUTE " +
+				"FUNCTION nothing()", "7 rows of the former revision are still there"},
+			"their removal by a rule": {"CREATE RULE x AS ON DELETE TO docgauge_visitors DO INSTEAD NOTHING",
+				"drop the rule or trigger on docgauge_visitors"},
 		} {
 			t.Run(name, func(t *testing.T) {
 				dsn, r := made(t, e)
 				s := open(t, dsn)
 				former := seal(1, 7)
-				if err := s.Replace(t.Context(), former); err != nil {
-					t.Fatal(err)
-				}
+				replace(t, s, former)
 				r.must(nothing)
 				r.must(c.do)
 				if err := s.Replace(t.Context(), seal(2, 3)); err == nil || !strings.Contains(err.Error(), c.mentions) {
 					t.Errorf("Replace = %v, want %q", err, c.mentions)
 				}
-				rows, revs, err := r.Visitors(former.rev.Key)
-				if err != nil || len(rows) != 7 || len(revs) != 1 || revs[0].Number != 1 || r.shown(former.rev.Key) != 1 {
+				rows, revs, err := r.Visitors(former.Rev.Key)
+				if err != nil || len(rows) != 7 || len(revs) != 1 || revs[0].Number != 1 ||
+					r.shown(former.Rev.Key) != 1 {
 					t.Errorf("readers see %d rows of %v, %v", len(rows), revs, err)
 				}
 			})

@@ -18,40 +18,33 @@ func TestServerDiskFull(t *testing.T) {
 	t.Parallel()
 	e := engines.RunPostgres(t, debian)
 	disk := filepath.Join(filepath.Dir(e.Data()), "disk")
-	if err := os.Mkdir(disk, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Mkdir(disk, 0o700))
 	faults.Mount(t, disk, "24m")
 	t.Cleanup(func() { _ = e.Stop() }) // before the disk is unmounted
-	if err := e.Give(disk); err != nil {
-		t.Fatal(err)
-	}
+	check(t, e.Give(disk))
 	connect(t, e.DSN("postgres")).must("CREATE TABLESPACE small LOCATION '" + disk + "'")
 	dsn := e.DSN("postgres") + "&default_tablespace=small"
 	s, r := open(t, dsn), reader{connect(t, dsn)}
 	shows(t, s, r, seal(1, 10))
 	ballast := filepath.Join(disk, "ballast")
 	faults.FillDisk(t, ballast)
-	if err := s.Replace(t.Context(), seal(2, 100_000)); err == nil || !strings.Contains(err.Error(), "disk is full: free space there") {
+	if err := s.Replace(t.Context(), seal(2, 100_000)); err == nil ||
+		!strings.Contains(err.Error(), "disk is full: free space there") {
 		t.Errorf("Replace = %v", err)
 	}
-	if got := r.shown(seal(1, 0).rev.Key); got != 1 {
-		t.Errorf("readers see revision %d", got)
-	}
-	if err := os.Remove(ballast); err != nil {
-		t.Fatal(err)
-	}
+	sees(t, r, seal(1, 0).Rev.Key, 1)
+	check(t, os.Remove(ballast))
 	shows(t, s, r, seal(3, 1000))
 }
 
 // TestMemory holds the heap down for windows whose paths alone are 100 MB. It runs beside no other test,
 // whose heap would count.
 func TestMemory(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(20)) // what is held counts, not what may go
+	defer debug.SetGCPercent(debug.SetGCPercent(20)) // only live memory counts
 	s, _ := newSink(t, serverOf(t, debian))
 	for name, w := range map[string]window{
-		"200,000 rows": {rev: windowOf(0, 1, 200_000).rev, size: 500},
-		"8 KiB":        {rev: windowOf(1, 1, 12_000).rev, size: 8 << 10},
+		"200,000 rows": {Rev: windowOf(0, 1, 200_000).Rev, Size: 500},
+		"8 KiB":        {Rev: windowOf(1, 1, 12_000).Rev, Size: 8 << 10},
 	} {
 		for _, call := range []struct {
 			what string
@@ -59,7 +52,8 @@ func TestMemory(t *testing.T) {
 		}{
 			{"Replace", func() error { return s.Replace(t.Context(), w) }},
 			{"Inspect", func() error {
-				for _, err := range s.Inspect(t.Context(), sinks.Scope{Rows: true, Keys: map[analytics.Key]bool{w.rev.Key: true}}) {
+				for _, err := range s.Inspect(t.Context(), sinks.Scope{Rows: true,
+					Keys: map[analytics.Key]bool{w.Rev.Key: true}}) {
 					if err != nil {
 						return err
 					}
@@ -67,13 +61,12 @@ func TestMemory(t *testing.T) {
 				return nil
 			}},
 			{"Window", func() error {
-				_, done, err := s.Window(t.Context(), w.rev, t.TempDir())
+				_, done, err := s.Window(t.Context(), w.Rev, t.TempDir())
 				if err != nil {
 					return err
 				}
 				return done()
 			}},
-			{"Top", func() error { _, err := s.Top(t.Context(), w.rev, 100); return err }},
 		} {
 			most := faults.HeapDuring(func() {
 				if err := call.do(); err != nil {

@@ -24,10 +24,11 @@ func TestPooler(t *testing.T) {
 			s, r := open(t, dsn+"&pool_max_conns=1&default_query_exec_mode="+mode), readerAt(t, dsn)
 			shows(t, s, r, seal(1, 30))
 			shows(t, s, r, seal(2, 10))
-			if shown, fault := inspected(t, s, seal(2, 0).rev.Key); !shown.Whole() || shown.Number != 2 || fault != nil {
+			if shown, fault := inspected(t, s, seal(2, 0).Rev.Key); !shown.Whole() || shown.Number != 2 ||
+				fault != nil {
 				t.Errorf("%+v, %v", shown, fault)
 			}
-			if pages, err := s.Top(t.Context(), seal(2, 0).rev, 3); len(pages) != 3 || err != nil {
+			if pages, err := sinks.Top(t.Context(), s, seal(2, 0).Rev, 3, t.TempDir()); len(pages) != 3 || err != nil {
 				t.Errorf("%v, %v", pages, err)
 			}
 		})

@@ -3,19 +3,15 @@ package postgres
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
 	"iter"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/archive"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -24,29 +20,20 @@ const windowsAtOnce = 1000
 
 // Revisions yields what readers see, after it has brought the schema up to date.
 func (s *Sink) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error] {
-	return func(yield func(analytics.Revision, error) bool) {
-		if _, err := s.open(ctx); err != nil {
-			yield(analytics.Revision{}, sinks.NotListed(sinkName, s.explain(err)))
-			return
-		}
-		sinks.List(ctx, s)(yield)
-	}
+	return sinks.Listing(ctx, s, func() error {
+		_, err := s.open(ctx)
+		return s.explain(err)
+	})
 }
 
 // Inspect yields what readers see of each window in scope. It lists them in pages, and
 // reads rows by one statement a window: each sees one state of both tables, and none is
 // open while the caller works. Where docgauge has made no tables yet there is no window.
 func (s *Sink) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.Shown, error] {
-	return func(yield func(sinks.Shown, error) bool) {
-		err := s.inspect(ctx, scope, yield)
-		if err != nil && !errors.Is(err, errEnough) && !errors.Is(err, fs.ErrNotExist) {
-			yield(sinks.Shown{}, sinks.NotListed(sinkName, s.explain(err)))
-		}
-	}
+	return sinks.Inspection(sinkName, func(yield func(sinks.Shown, error) bool) error {
+		return s.explain(s.inspect(ctx, scope, yield))
+	})
 }
-
-// errEnough ends an iteration because its caller wants no more.
-var errEnough = errors.New("enough")
 
 func (s *Sink) inspect(ctx context.Context, scope sinks.Scope, yield func(sinks.Shown, error) bool) error {
 	ses, err := s.reading(ctx)
@@ -60,14 +47,14 @@ func (s *Sink) inspect(ctx context.Context, scope sinks.Scope, yield func(sinks.
 		shown := sinks.Shown{Revision: rev}
 		if scope.Rows {
 			if shown, err = ses.sum(ctx, rev.Key); errors.Is(err, fs.ErrNotExist) {
-				continue // it was deleted by hand meanwhile
+				continue // it has just been deleted by hand
 			}
 		}
 		if _, ok := errors.AsType[sinks.Fault](err); err != nil && !ok {
 			return err
 		}
 		if !yield(shown, err) {
-			return errEnough
+			return sinks.ErrStop
 		}
 	}
 	if !scope.Rows {
@@ -81,8 +68,10 @@ func (ses *session) windows(ctx context.Context, scope sinks.Scope) iter.Seq2[an
 	return func(yield func(analytics.Revision, error) bool) {
 		w := within(scope)
 		query := fmt.Sprintf(`SELECT %s, human, ai, total, page_count, %s FROM %s
-			WHERE (%[1]s) > ($1, $2, $3::date, $4::date) AND ($5::text[] IS NULL OR project = ANY($5)) AND ($6::text[] IS NULL OR granularity = ANY($6))
-			AND window_start >= $7::date AND window_end <= $8::date ORDER BY %[1]s LIMIT %[4]d`, keyColumns, revisionColumns, ses.in(totalsTable), windowsAtOnce)
+			WHERE (%[1]s) > ($1, $2, $3::date, $4::date) AND ($5::text[] IS NULL OR project = ANY($5))
+			AND ($6::text[] IS NULL OR granularity = ANY($6))
+			AND window_start >= $7::date AND window_end <= $8::date ORDER BY %[1]s LIMIT %[4]d`,
+			keyColumns, revisionColumns, ses.in(totalsTable), windowsAtOnce)
 		after := []any{"", "", "0001-01-01", "0001-01-01"}
 		for {
 			page, err := ses.page(ctx, query, append(after, w.projects, w.granularities, w.from, w.to)...)
@@ -146,30 +135,35 @@ func (ses *session) page(ctx context.Context, query string, arguments ...any) (r
 		return nil, err
 	}
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (rev analytics.Revision, err error) {
-		var key scannedKey
-		err = row.Scan(key.to(&rev.Totals.Human, &rev.Totals.AI, &rev.Totals.Total, &rev.Rows, &rev.Number, &rev.Settled, &rev.Verified, &rev.ExportedAt)...)
-		rev.Key, rev.ExportedAt = key.key(), rev.ExportedAt.UTC()
+		var key sinks.ScannedKey
+		err = row.Scan(key.Into(&rev.Totals.Human, &rev.Totals.AI, &rev.Totals.Total, &rev.Rows, &rev.Number,
+			&rev.Settled, &rev.Verified, &rev.ExportedAt)...)
+		rev.Key, rev.ExportedAt = key.Key(), rev.ExportedAt.UTC()
 		return rev, err
 	})
 }
 
 // window reads one window: its totals, and then its rows in the given order, as one
 // statement, so of one state of both tables.
-func (ses *session) window(ctx context.Context, key analytics.Key, order string, use func(rev analytics.Revision, rows iter.Seq2[shownRow, error]) error) error {
+func (ses *session) window(ctx context.Context, key analytics.Key, order string,
+	use func(rev analytics.Revision, rows iter.Seq2[shownRow, error]) error) error {
 	ctx, cancel := ses.limit(ctx)
 	defer cancel()
 	const where = "(" + keyColumns + ") = ($1, $2, $3::date, $4::date)"
 	rows, err := ses.pool.Query(ctx, fmt.Sprintf(`SELECT human, ai, total, page_count, %[1]s, path, path_bytes FROM (
-			SELECT 0 AS part, human, ai, total, page_count, %[1]s, '' COLLATE "C" AS path, NULL::bytea AS path_bytes FROM %[2]s WHERE %[3]s
+			SELECT 0 AS part, human, ai, total, page_count, %[1]s,
+				'' COLLATE "C" AS path, NULL::bytea AS path_bytes FROM %[2]s WHERE %[3]s
 			UNION ALL
 			SELECT 1, human, ai, total, 0, %[1]s, path, path_bytes FROM %[4]s WHERE %[3]s
-		) both_tables ORDER BY part%[5]s`, revisionColumns, ses.in(totalsTable), where, ses.in(visitorsTable), order), keyValues(key)...)
+		) both_tables ORDER BY part%[5]s`,
+		revisionColumns, ses.in(totalsTable), where, ses.in(visitorsTable), order), keyValues(key)...)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
 	var r shownRow
-	into := []any{&r.Human, &r.AI, &r.Total, &r.count, &r.number, &r.settled, &r.verified, &r.exported, &r.Path, &r.whole}
+	into := []any{&r.Human, &r.AI, &r.Total, &r.count, &r.number, &r.settled, &r.verified, &r.exported, &r.Path,
+		&r.whole}
 	next := func() error {
 		err := rows.Scan(into...)
 		if r.whole != nil {
@@ -197,7 +191,7 @@ func (ses *session) window(ctx context.Context, key analytics.Key, order string,
 	})
 }
 
-// shownRow is a row with what it says of its revision.
+// shownRow is a row with its revision columns.
 type shownRow struct {
 	analytics.Row
 	whole             []byte // path_bytes
@@ -207,9 +201,10 @@ type shownRow struct {
 	exported          time.Time
 }
 
-// of reports whether the row says that it is of rev.
-func (r shownRow) of(rev analytics.Revision) bool {
-	return r.number == rev.Number && r.settled == rev.Settled && r.verified == rev.Verified && r.exported.Equal(rev.ExportedAt)
+// isOf reports whether the row says that it is of rev.
+func (r shownRow) isOf(rev analytics.Revision) bool {
+	return r.number == rev.Number && r.settled == rev.Settled && r.verified == rev.Verified &&
+		r.exported.Equal(rev.ExportedAt)
 }
 
 // sum adds up the rows of a window. Rows of another revision than that of the totals are
@@ -223,15 +218,17 @@ func (ses *session) sum(ctx context.Context, key analytics.Key) (shown sinks.Sho
 				return err
 			}
 			shown.Sum.Add(r.Row)
-			if !r.of(rev) {
+			if !r.isOf(rev) {
 				other, found = r, true
 			}
 		}
 		if !found {
 			return nil
 		}
-		return sinks.Fault{Sink: sinkName, Key: key, Kind: sinks.Disagree, Err: fmt.Errorf("%s has rows of revision %d of %s, %s shows revision %d of %s",
-			visitorsTable, other.number, other.exported.UTC().Format(time.DateTime), totalsTable, rev.Number, rev.ExportedAt.Format(time.DateTime))}
+		return sinks.Fault{Sink: sinkName, Key: key, Kind: sinks.Disagree,
+			Err: fmt.Errorf("%s has rows of revision %d of %s, %s shows revision %d of %s",
+				visitorsTable, other.number, other.exported.UTC().Format(time.DateTime), totalsTable, rev.Number,
+				rev.ExportedAt.Format(time.DateTime))}
 	})
 	return shown, err
 }
@@ -245,20 +242,24 @@ func (ses *session) withoutTotals(ctx context.Context, scope sinks.Scope, yield 
 			(SELECT %[1]s FROM %[2]s ORDER BY %[1]s LIMIT 1)
 			UNION ALL
 			SELECT n.* FROM k CROSS JOIN LATERAL (SELECT %[1]s FROM %[2]s v
-				WHERE (v.project, v.granularity, v.window_start, v.window_end) > (k.project, k.granularity, k.window_start, k.window_end) ORDER BY %[1]s LIMIT 1) n
-		) SELECT %[1]s FROM k WHERE (%[1]s) NOT IN (SELECT %[1]s FROM %[3]s) LIMIT %[4]d`, keyColumns, ses.in(visitorsTable), ses.in(totalsTable), windowsAtOnce))
+				WHERE (v.project, v.granularity, v.window_start, v.window_end)
+					> (k.project, k.granularity, k.window_start, k.window_end)
+				ORDER BY %[1]s LIMIT 1) n
+		) SELECT %[1]s FROM k WHERE (%[1]s) NOT IN (SELECT %[1]s FROM %[3]s) LIMIT %[4]d`,
+		keyColumns, ses.in(visitorsTable), ses.in(totalsTable), windowsAtOnce))
 	if err != nil {
 		return err
 	}
 	keys, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (analytics.Key, error) {
-		var key scannedKey
-		err := row.Scan(key.to()...)
-		return key.key(), err
+		var key sinks.ScannedKey
+		err := row.Scan(key.Into()...)
+		return key.Key(), err
 	})
 	for _, key := range keys {
-		fault := sinks.Fault{Sink: sinkName, Key: key, Kind: sinks.Disagree, Err: fmt.Errorf("%s has rows of a window that %s has not", visitorsTable, totalsTable)}
+		fault := sinks.Fault{Sink: sinkName, Key: key, Kind: sinks.Disagree,
+			Err: fmt.Errorf("%s has rows of a window that %s has not", visitorsTable, totalsTable)}
 		if scope.Has(key) && !yield(sinks.Shown{}, fault) {
-			return errEnough
+			return sinks.ErrStop
 		}
 	}
 	return err
@@ -266,84 +267,31 @@ func (ses *session) withoutTotals(ctx context.Context, scope sinks.Scope, yield 
 
 // Window writes what readers see of rev's window to a window file in dir. Rows that are
 // not those of one whole revision are an error.
-func (s *Sink) Window(ctx context.Context, rev analytics.Revision, dir string) (w sinks.Sealed, done func() error, err error) {
-	path := filepath.Join(dir, rand.Text())
+func (s *Sink) Window(
+	ctx context.Context, rev analytics.Revision, dir string,
+) (w sinks.Sealed, done func() error, err error) {
 	ses, err := s.reading(ctx)
-	if err != nil {
-		return nil, nil, s.explain(err)
+	if err == nil {
+		err = ses.window(ctx, rev.Key, ", "+pathBytes, func(rev analytics.Revision,
+			rows iter.Seq2[shownRow, error]) error {
+			w, done, err = sinks.WindowFile(dir, rev, onlyOf(rev, rows))
+			return err
+		})
 	}
-	err = ses.window(ctx, rev.Key, ", "+pathBytes, func(rev analytics.Revision, rows iter.Seq2[shownRow, error]) error {
-		wrote, err := archive.Write(path, rev, of(rev, rows))
-		if err == nil && wrote.Rows != rev.Rows {
-			err = errors.Join(fmt.Errorf("%s has %d rows, %s says %d", visitorsTable, wrote.Rows, totalsTable, rev.Rows), os.Remove(path))
-		}
-		return err
-	})
-	if err != nil {
-		return nil, nil, s.explain(err)
-	}
-	done = func() error { return os.Remove(path) }
-	file, err := archive.Open(path)
-	if err != nil {
-		return nil, nil, errors.Join(err, done())
-	}
-	return file, done, nil
+	return w, done, s.explain(err)
 }
 
-// of yields rows, which must be of rev.
-func of(rev analytics.Revision, rows iter.Seq2[shownRow, error]) iter.Seq2[analytics.Row, error] {
+// onlyOf yields rows, which must be of rev.
+func onlyOf(rev analytics.Revision, rows iter.Seq2[shownRow, error]) iter.Seq2[analytics.Row, error] {
 	return func(yield func(analytics.Row, error) bool) {
 		for r, err := range rows {
-			if err == nil && !r.of(rev) {
-				err = fmt.Errorf("%s has rows of revision %d, %s shows revision %d", visitorsTable, r.number, totalsTable, rev.Number)
+			if err == nil && !r.isOf(rev) {
+				err = fmt.Errorf("%s has rows of revision %d, %s shows revision %d", visitorsTable, r.number,
+					totalsTable, rev.Number)
 			}
 			if !yield(r.Row, err) || err != nil {
 				return
 			}
 		}
 	}
-}
-
-// Top has the server sort the pages of rev.
-func (s *Sink) Top(ctx context.Context, rev analytics.Revision, n int) ([]analytics.Row, error) {
-	ses, err := s.reading(ctx)
-	if err != nil {
-		return nil, s.explain(err)
-	}
-	var pages []analytics.Row
-	err = ses.window(ctx, rev.Key, fmt.Sprintf(", total DESC, %s LIMIT %d", pathBytes, max(n, 0)+1), func(shown analytics.Revision, rows iter.Seq2[shownRow, error]) error {
-		if shown.Number != rev.Number {
-			return sinks.ErrOtherRevision
-		}
-		for r, err := range of(shown, rows) {
-			if err != nil {
-				return err
-			}
-			pages = append(pages, r)
-		}
-		return nil
-	})
-	if errors.Is(err, fs.ErrNotExist) {
-		err = sinks.ErrOtherRevision
-	}
-	if err != nil {
-		return nil, s.explain(err)
-	}
-	return pages, nil
-}
-
-// scannedKey is keyColumns of a row.
-type scannedKey struct {
-	project, granularity string
-	from, until          time.Time
-}
-
-// to is where a row is scanned to: the key and the columns after it.
-func (k *scannedKey) to(more ...any) []any {
-	return append([]any{&k.project, &k.granularity, &k.from, &k.until}, more...)
-}
-
-func (k *scannedKey) key() analytics.Key {
-	return analytics.Key{Project: k.project, Granularity: analytics.Granularity(k.granularity),
-		Window: analytics.Window{From: analytics.DateOf(k.from), To: analytics.DateOf(k.until)}}
 }

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"strings"
@@ -58,7 +59,8 @@ func (s *Sink) commit(ctx context.Context, w sinks.Sealed) (err error) {
 		if err != nil && ctx.Err() != nil { // what broke off because of that says it in many ways
 			err = fmt.Errorf("%w: %w", ctx.Err(), err)
 		}
-		if isAltered(err) {
+		e, ok := errors.AsType[*pgconn.PgError](err)
+		if ok && (hints[e.Code] == hintTable || e.Code == undefinedTable) {
 			s.session.CompareAndSwap(ses, nil) // the next use looks at the tables
 		}
 	}()
@@ -94,35 +96,38 @@ func (s *Sink) commit(ctx context.Context, w sinks.Sealed) (err error) {
 }
 
 // begin does what one round trip can do. The isolation is named, since each statement
-// must see what was committed while the lock was awaited; and so is the safety of the
+// must see commits made while the lock was awaited; and so is the safety of the
 // COMMIT, as the ledger will rely on it.
 func (ses *session) begin(ctx context.Context, conn *pgxpool.Conn, rev analytics.Revision) error {
 	var b pgx.Batch
 	key := keyValues(rev.Key)
 	b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
-	b.Queue("SELECT pg_advisory_xact_lock($1, $2), CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', true) END",
+	b.Queue("SELECT pg_advisory_xact_lock($1, $2), CASE WHEN current_setting('synchronous_commit') = 'off' THEN "+
+		"set_config('synchronous_commit', 'on', true) END",
 		lockClass, ses.lockOf(rev.Key))
 	ofWindow := fmt.Sprintf(" FROM %s WHERE (%s) = ($1, $2, $3::date, $4::date)", ses.in(visitorsTable), keyColumns)
 	b.Queue("DELETE"+ofWindow, key...)
-	// A rule or trigger may keep the server from doing what it says it did.
+	// A rule or trigger may keep the server from doing what it reports.
 	b.Queue("SELECT count(*)"+ofWindow, key...).QueryRow(func(row pgx.Row) error {
 		var left int64
 		if err := row.Scan(&left); err != nil || left == 0 {
 			return err
 		}
-		return fmt.Errorf("%d rows of the former revision are still there after DELETE: %s", left, hintTriggers(visitorsTable))
+		return fmt.Errorf("%d rows of the former revision are still there after DELETE: %s", left,
+			hintTriggers(visitorsTable))
 	})
 	b.Queue(ses.upsert(), append(key, rev.Totals.Human, rev.Totals.AI, rev.Totals.Total, rev.Rows,
 		rev.Number, rev.Settled, rev.Verified, rev.ExportedAt)...).Exec(func(tag pgconn.CommandTag) error {
 		if tag.RowsAffected() == 1 {
 			return nil
 		}
-		return fmt.Errorf("the server took %d rows of the site totals, and the window has 1: %s", tag.RowsAffected(), hintTriggers(totalsTable))
+		return fmt.Errorf("the server took %d rows of the site totals, and the window has 1: %s",
+			tag.RowsAffected(), hintTriggers(totalsTable))
 	})
 	return conn.SendBatch(ctx, &b).Close()
 }
 
-// hintTriggers is the remedy where the server does not do what it was told.
+// hintTriggers is the remedy where rows are missing although the server reported success.
 func hintTriggers(table string) string { return "drop the rule or trigger on " + table }
 
 // upsert writes the totals of a window.
@@ -134,7 +139,8 @@ func (ses *session) upsert() string {
 			set = append(set, fmt.Sprintf("%s = EXCLUDED.%[1]s", c.name))
 		}
 	}
-	return fmt.Sprintf("INSERT INTO %s (%s) VALUES (%s) ON CONFLICT (%s) DO UPDATE SET %s", ses.in(totalsTable), names(totalsColumns),
+	return fmt.Sprintf("INSERT INTO %s (%s) VALUES (%s) ON CONFLICT (%s) DO UPDATE SET %s", ses.in(totalsTable),
+		names(totalsColumns),
 		strings.Join(values, ", "), keyColumns, strings.Join(set, ", "))
 }
 

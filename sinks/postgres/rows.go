@@ -18,7 +18,9 @@ var copied = visitorsColumns[:len(visitorsColumns)-1]
 
 // copyRows sends the rows of a revision by COPY. An error of the rows is returned as it
 // is, and ends the COPY.
-func (ses *session) copyRows(ctx context.Context, conn *pgxpool.Conn, rev analytics.Revision, rows iter.Seq2[analytics.Row, error]) error {
+func (ses *session) copyRows(
+	ctx context.Context, conn *pgxpool.Conn, rev analytics.Revision, rows iter.Seq2[analytics.Row, error],
+) error {
 	if rev.Rows <= 0 {
 		return nil
 	}
@@ -50,7 +52,8 @@ func (ses *session) copyRows(ctx context.Context, conn *pgxpool.Conn, rev analyt
 	case err != nil:
 		return err
 	case took != rev.Rows:
-		return fmt.Errorf("the window has %d rows, its file %d, and the server took %d: %s", rev.Rows, read, took, hintTriggers(visitorsTable))
+		return fmt.Errorf("the window has %d rows, its file %d, and the server took %d: %s", rev.Rows, read, took,
+			hintTriggers(visitorsTable))
 	}
 	return nil
 }

@@ -44,9 +44,11 @@ func (s server) check() error {
 	case s.version < oldest*10_000:
 		return fmt.Errorf("server version %d.%d: too old, want %d or later", s.version/10_000, s.version%10_000, oldest)
 	case s.encoding != "UTF8":
-		return fmt.Errorf("the database has the encoding %s: want one made with CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0", s.encoding)
+		return fmt.Errorf("the database has the encoding %s: want one made with CREATE DATABASE … ENCODING 'UTF8' "+
+			"TEMPLATE template0", s.encoding)
 	case s.schema == "":
-		return errors.New("no schema of search_path is there, or the user has no right to it: CREATE SCHEMA and GRANT USAGE, or name another one with ?search_path= in the DSN")
+		return errors.New("no schema of search_path is there, or the user has no right to it: CREATE SCHEMA and " +
+			"GRANT USAGE, or name another one with ?search_path= in the DSN")
 	}
 	return nil
 }
@@ -70,14 +72,18 @@ var (
 		{"project", "text", `COLLATE "C" NOT NULL`}, {"granularity", "text", `COLLATE "C" NOT NULL`},
 		{"window_start", "date", "NOT NULL"}, {"window_end", "date", "NOT NULL"},
 	}
-	countColumns   = []column{{"human", "bigint", "NOT NULL"}, {"ai", "bigint", "NOT NULL"}, {"total", "bigint", "NOT NULL"}}
+	countColumns = []column{{"human", "bigint", "NOT NULL"}, {"ai", "bigint", "NOT NULL"},
+		{"total", "bigint", "NOT NULL"}}
 	readingColumns = []column{
 		{"revision", "integer", "NOT NULL"}, {"settled", "boolean", "NOT NULL"}, {"verified", "boolean", "NOT NULL"},
 		{"exported_at", "timestamp with time zone", "NOT NULL"},
 	}
-	visitorsColumns = slices.Concat(windowColumns, []column{{"path", "text", `COLLATE "C" NOT NULL`}}, countColumns, readingColumns,
-		[]column{{"path_bytes", "bytea", ""}, {"path_key", "uuid", "NOT NULL GENERATED ALWAYS AS (CASE WHEN path_bytes IS NULL THEN md5(path) ELSE md5(path_bytes) END::uuid) STORED"}})
-	totalsColumns = slices.Concat(windowColumns, countColumns, []column{{"page_count", "bigint", "NOT NULL"}}, readingColumns)
+	visitorsColumns = slices.Concat(windowColumns, []column{{"path", "text", `COLLATE "C" NOT NULL`}}, countColumns,
+		readingColumns,
+		[]column{{"path_bytes", "bytea", ""}, {"path_key", "uuid", "NOT NULL GENERATED ALWAYS AS (CASE WHEN " +
+			"path_bytes IS NULL THEN md5(path) ELSE md5(path_bytes) END::uuid) STORED"}})
+	totalsColumns = slices.Concat(windowColumns, countColumns, []column{{"page_count", "bigint", "NOT NULL"}},
+		readingColumns)
 )
 
 // pathBytes are the bytes of a path; they order as docgauge orders paths.
@@ -110,7 +116,8 @@ func (l layout) definition(t table) (statements []string) {
 	for _, c := range t.columns {
 		columns = append(columns, strings.Join([]string{c.name, c.kind, c.made}, " "))
 	}
-	statements = append(statements, fmt.Sprintf("CREATE TABLE %s (%s, PRIMARY KEY (%s))", l.in(t.name), strings.Join(columns, ", "), t.key))
+	statements = append(statements, fmt.Sprintf("CREATE TABLE %s (%s, PRIMARY KEY (%s))", l.in(t.name),
+		strings.Join(columns, ", "), t.key))
 	for _, comment := range t.about {
 		statements = append(statements, "COMMENT ON "+fmt.Sprintf(comment, l.in(t.name)))
 	}
@@ -128,19 +135,22 @@ type queryer interface {
 }
 
 // findTable selects the oid of the table $2 in the schema $1.
-const findTable = "SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = $2"
+const findTable = "SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 " +
+	"AND c.relname = $2"
 
 // migrated returns the version of the schema that is there, 0 if none, and refuses one
 // newer than this program.
 func (l layout) migrated(ctx context.Context, q queryer) (version int, err error) {
 	var there bool
 	// to_regclass may answer from a cache, and miss what another process has just made.
-	if err := q.QueryRow(ctx, "SELECT EXISTS ("+findTable+")", l.schema, versionsTable).Scan(&there); err != nil || !there {
+	if err := q.QueryRow(ctx, "SELECT EXISTS ("+findTable+")", l.schema, versionsTable).Scan(&there); err != nil ||
+		!there {
 		return 0, err
 	}
 	err = q.QueryRow(ctx, "SELECT coalesce(max(version), 0) FROM "+l.in(versionsTable)).Scan(&version)
 	if err == nil && version > schemaVersion {
-		err = fmt.Errorf("the tables have schema version %d, this program knows %d: use the release of docgauge that made them, or a newer one", version, schemaVersion)
+		err = fmt.Errorf("the tables have schema version %d, this program knows %d: use the release of docgauge "+
+			"that made them, or a newer one", version, schemaVersion)
 	}
 	return version, err
 }
@@ -155,7 +165,8 @@ func (ses *session) migrate(ctx context.Context, by string) error {
 		if version, err := ses.migrated(ctx, tx); err != nil || version == schemaVersion {
 			return err
 		}
-		statements := []string{fmt.Sprintf("CREATE TABLE %s (version integer PRIMARY KEY, made_by text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())", ses.in(versionsTable))}
+		statements := []string{fmt.Sprintf("CREATE TABLE %s (version integer PRIMARY KEY, made_by text NOT NULL, "+
+			"applied_at timestamptz NOT NULL DEFAULT now())", ses.in(versionsTable))}
 		for _, t := range tables {
 			statements = append(statements, ses.definition(t)...)
 		}
@@ -164,13 +175,14 @@ func (ses *session) migrate(ctx context.Context, by string) error {
 				return err
 			}
 		}
-		_, err := tx.Exec(ctx, fmt.Sprintf("INSERT INTO %s (version, made_by) VALUES ($1, $2)", ses.in(versionsTable)), schemaVersion, "docgauge "+by)
+		_, err := tx.Exec(ctx, fmt.Sprintf("INSERT INTO %s (version, made_by) VALUES ($1, $2)", ses.in(versionsTable)),
+			schemaVersion, "docgauge "+by)
 		return err
 	})
 }
 
-// verify refuses tables that somebody has changed in a way that matters: other columns
-// may be added.
+// verify refuses tables that lack one of our columns or our primary key. Other columns may
+// be added.
 func (ses *session) verify(ctx context.Context) error {
 	for _, t := range tables {
 		columns, key, err := ses.described(ctx, t.name)
@@ -201,7 +213,8 @@ func orNone(s string) string {
 
 // described returns the columns of a table with their types, and its primary key.
 func (ses *session) described(ctx context.Context, table string) (columns map[string]string, key string, err error) {
-	const query = `SELECT a.attname::text, format_type(a.atttypid, NULL), coalesce(array_position(i.indkey::int2[], a.attnum), -1)
+	const query = `SELECT a.attname::text, format_type(a.atttypid, NULL),
+			coalesce(array_position(i.indkey::int2[], a.attnum), -1)
 		FROM pg_attribute a LEFT JOIN pg_index i ON i.indrelid = a.attrelid AND i.indisprimary
 		WHERE a.attrelid = (` + findTable + `) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY 3`
 	columns = map[string]string{}

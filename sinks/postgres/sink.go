@@ -16,7 +16,7 @@
 // The key of a row ends with a hash of its path, as an index holds no long ones. Paths
 // with a NUL, which text cannot hold, are in path_bytes, and readable in path.
 //
-// The package does not decide what is written when, keeps nothing superseded, and leaves
+// The package does not decide when a window is written, keeps nothing superseded, and leaves
 // the rest to autovacuum.
 package postgres
 
@@ -34,8 +34,8 @@ import (
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// Config is where the sink writes.
-type Config struct {
+// Options is where the sink writes.
+type Options struct {
 	// DSN is postgres://[user[:password]@]host[:port]/database[?name=value&…]. The
 	// parameters are those of libpq and of pgx; others are settings of the server.
 	DSN string
@@ -54,7 +54,7 @@ type Sink struct {
 	// step is called between two steps of a commit; nil outside tests.
 	step func(name string)
 
-	// turn is held by whoever makes the pool and prepares the session.
+	// turn is taken while the pool is made and the session prepared.
 	turn chan struct{}
 	pool *pgxpool.Pool
 	// session is nil until the schema is known to be up to date.
@@ -64,7 +64,7 @@ type Sink struct {
 var _ sinks.Sink = (*Sink)(nil)
 
 // New checks the configuration; it does not connect. No error shows a password.
-func New(c Config) (*Sink, error) {
+func New(c Options) (*Sink, error) {
 	config, place, err := parse(c.DSN)
 	if err != nil {
 		return nil, fmt.Errorf("PostgreSQL DSN: %w", err)
@@ -159,7 +159,7 @@ func (s *Sink) prepare(ctx context.Context, writing bool) (*session, error) {
 	return ses, ses.verify(ctx)
 }
 
-// preparing bounds what is done at the first use.
+// preparing bounds the first use.
 const preparing = 2 * time.Minute
 
 // Check connects, brings the schema up to date, and proves that the user may do what
@@ -202,10 +202,6 @@ func (ses *session) see(ctx context.Context, conn *pgxpool.Conn) error {
 	}
 	return nil
 }
-
-// Collect has nothing to delete: a transaction leaves nothing that is superseded but to
-// the server's vacuum.
-func (s *Sink) Collect(context.Context, bool) ([]sinks.Superseded, error) { return nil, nil }
 
 // limit bounds a transaction of a session.
 func (ses *session) limit(ctx context.Context) (context.Context, context.CancelFunc) {

@@ -1,13 +1,7 @@
 package postgres
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
-	"math/big"
-	"net"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,38 +9,18 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
 // encrypt lets a server speak TLS, with a certificate for 127.0.0.1 that is its own CA,
 // whose file it returns.
 func encrypt(t *testing.T, e *engines.Postgres) (ca string) {
 	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	about := &x509.Certificate{SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, about, about, &private.PublicKey, private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := x509.MarshalECPrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ca = filepath.Join(t.TempDir(), "ca.pem")
-	for path, block := range map[string]*pem.Block{
-		ca:                                    {Type: "CERTIFICATE", Bytes: der},
-		filepath.Join(e.Data(), "server.crt"): {Type: "CERTIFICATE", Bytes: der},
-		filepath.Join(e.Data(), "server.key"): {Type: "EC PRIVATE KEY", Bytes: key},
-	} {
-		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := e.Give(path); err != nil {
-			t.Fatal(err)
-		}
+	ca, key := sinktest.Certificate(t)
+	for from, to := range map[string]string{ca: "server.crt", key: "server.key"} {
+		data, err := os.ReadFile(from)
+		path := filepath.Join(e.Data(), to)
+		check(t, errors.Join(err, os.WriteFile(path, data, 0o600), e.Give(path)))
 	}
 	c := connect(t, e.DSN("postgres"))
 	c.must("ALTER SYSTEM SET ssl = on")
@@ -55,7 +29,7 @@ func encrypt(t *testing.T, e *engines.Postgres) (ca string) {
 	return ca
 }
 
-// TestTLS has a server whose certificate nobody signed.
+// TestTLS has a server with a self-signed certificate.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	e := engines.RunPostgres(t, debian)
@@ -64,20 +38,20 @@ func TestTLS(t *testing.T) {
 	refused(t, with("sslmode=require"), "does not speak TLS", "sslmode")
 	ca := encrypt(t, e)
 	other := filepath.Join(t.TempDir(), "other.pem")
-	if err := os.WriteFile(other, []byte("no certificate"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(other, []byte("no certificate"), 0o600))
 	r := reader{connect(t, plain)}
 	for i, tc := range []struct {
 		parameters string
 		encrypted  bool
 	}{
-		{"sslmode=disable", false}, {"sslmode=allow", false}, {"sslmode=prefer", true}, {"sslmode=require", true}, {"connect_timeout=10", true},
+		{"sslmode=disable", false}, {"sslmode=allow", false}, {"sslmode=prefer", true}, {"sslmode=require", true},
+		{"connect_timeout=10", true},
 		{"sslmode=verify-ca&sslrootcert=" + ca, true}, {"sslmode=verify-full&sslrootcert=" + ca, true},
 	} {
 		s := open(t, with(tc.parameters)+"&application_name=tls")
 		shows(t, s, r, windowOf(i, 1, 30))
-		if got := value[bool](r.client, "SELECT ssl FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE application_name = 'tls'"); got != tc.encrypted {
+		if got := value[bool](r.client, "SELECT ssl FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE "+
+			"application_name = 'tls'"); got != tc.encrypted {
 			t.Errorf("%q: encrypted %t", tc.parameters, got)
 		}
 		if err := s.Close(); err != nil {
@@ -86,8 +60,10 @@ func TestTLS(t *testing.T) {
 		r.until("SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'tls'")
 	}
 	refused(t, with("sslmode=verify-full"), "certificate is not trusted", "sslrootcert")
-	refused(t, strings.Replace(with("sslmode=verify-full&sslrootcert="+ca), "127.0.0.1", "localhost", 1), "not for this host", "sslrootcert")
-	if _, err := New(Config{DSN: with("sslmode=verify-full&sslrootcert=" + other), Now: time.Now}); err == nil || !strings.Contains(err.Error(), "sslrootcert") {
+	refused(t, strings.Replace(with("sslmode=verify-full&sslrootcert="+ca), "127.0.0.1", "localhost", 1),
+		"not for this host", "sslrootcert")
+	if _, err := New(Options{DSN: with("sslmode=verify-full&sslrootcert=" + other), Now: time.Now}); err == nil ||
+		!strings.Contains(err.Error(), "sslrootcert") {
 		t.Errorf("a file without a certificate: %v", err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
 // sizes are the rows of two revisions that take turns.
@@ -70,7 +71,7 @@ func count(row pgx.Row) (c counted, err error) {
 	return c, row.Scan(&c.rows, &c.low, &c.high)
 }
 
-// eachAlone reads each table by a statement of its own, at READ COMMITTED.
+// eachAlone reads each table by a separate statement, at READ COMMITTED.
 func (r reader) eachAlone() error {
 	for _, query := range []string{countVisitors, countTotals} {
 		c, err := count(r.QueryRow(context.Background(), query))
@@ -114,7 +115,7 @@ func TestTwoWriters(t *testing.T) {
 				})
 			}
 			wait.Wait()
-			if got := r.shown(seal(1, 0).rev.Key); got != 10 && got != 11 {
+			if got := r.shown(seal(1, 0).Rev.Key); got != 10 && got != 11 {
 				t.Errorf("readers see revision %d", got)
 			}
 		}
@@ -128,15 +129,16 @@ func TestMigrationsAtOnce(t *testing.T) {
 		var wait sync.WaitGroup
 		for range 8 {
 			wait.Go(func() {
-				if out, err := child(dsn, "").CombinedOutput(); err != nil {
+				if out, err := sinktest.Child(dsn, "", nil).CombinedOutput(); err != nil {
 					t.Errorf("%v\n%s", err, out)
 				}
 			})
 		}
 		wait.Wait()
 		r := readerAt(t, dsn)
-		if n := value[int](r.client, "SELECT count(*) FROM docgauge_migrations"); n != 1 || r.shown(seal(2, 0).rev.Key) != 2 {
-			t.Errorf("%d migrations, readers see revision %d", n, r.shown(seal(2, 0).rev.Key))
+		if n := value[int](r.client, "SELECT count(*) FROM docgauge_migrations"); n != 1 ||
+			r.shown(seal(2, 0).Rev.Key) != 2 {
+			t.Errorf("%d migrations, readers see revision %d", n, r.shown(seal(2, 0).Rev.Key))
 		}
 	})
 }

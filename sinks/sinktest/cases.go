@@ -63,7 +63,8 @@ func testWeirdPaths(s *suite) {
 	var rows []analytics.Row
 	for i, path := range []string{
 		"", "/", "//", " ", "/a b", "/a'b", `/a"b`, "/a`b", `/a\b`, `/a\nb`, "/a\nb", "/a\tb", "/a\r\nb", "/a\x00b",
-		"/a%2Fb", "/a%00b", "/a?b=c&d", "/a#b", "/a{b}", "/a;DROP TABLE x--", "/NULL", `\N`, "/über", "/日本語", "/🦊", "/e\u0301",
+		"/a%2Fb", "/a%00b", "/a?b=c&d", "/a#b", "/a{b}", "/a;DROP TABLE x--", "/NULL",
+		`\N`, "/über", "/日本語", "/🦊", "/e\u0301",
 		"/\u202eabc", "/\ufeff", "/" + strings.Repeat("x", 1<<20-1), "/" + strings.Repeat("é", 4<<10), `/\ud800\xff`,
 	} {
 		rows = append(rows, analytics.Row{Path: path, Human: int64(i), AI: 1, Total: int64(i) + 1})
@@ -207,7 +208,8 @@ func (s *suite) variety() map[analytics.Key]sinks.Sealed {
 	commit(Seal(s, TotalsOnly(Revision(Key("prj_a", 4), 1)), nil))
 	commit(Seal(s, Revision(Key("prj_b", 31), 3), pagesOf(5, 3)))
 	rows := []analytics.Row{
-		{Path: "", Human: 1, AI: 1, Total: 1}, {Path: "/\x00", Human: 5, AI: 1, Total: 1}, {Path: `/\'`, Human: 1, AI: 90, Total: 90},
+		{Path: "", Human: 1, AI: 1, Total: 1}, {Path: "/\x00", Human: 5, AI: 1, Total: 1},
+		{Path: `/\'`, Human: 1, AI: 90, Total: 90},
 		{Path: "/é🦊", Human: 9, AI: 9, Total: 19}, {Path: "/" + strings.Repeat("x", 3000), Human: 0, AI: 0, Total: 0},
 	}
 	slices.SortFunc(rows, func(a, b analytics.Row) int { return cmp.Compare(a.Path, b.Path) })
@@ -252,11 +254,13 @@ func testInspectScope(s *suite) {
 	committed := slices.Collect(maps.Keys(s.variety()))
 	two := map[analytics.Key]bool{Key("prj_a", 1): true, Key("prj_b", 31): true, Key("prj_c", 1): true}
 	for name, scope := range map[string]sinks.Scope{
-		"project":       {Projects: []string{"prj_b"}},
-		"two projects":  {Projects: []string{"prj_b", "prj_a"}},
-		"no such":       {Projects: []string{"prj_'"}},
-		"granularity":   {Granularities: []analytics.Granularity{analytics.Week}},
-		"days of one":   {Granularities: []analytics.Granularity{analytics.Day, analytics.Month}, Projects: []string{"prj_a"}},
+		"project":      {Projects: []string{"prj_b"}},
+		"two projects": {Projects: []string{"prj_b", "prj_a"}},
+		"no such":      {Projects: []string{"prj_'"}},
+		"granularity":  {Granularities: []analytics.Granularity{analytics.Week}},
+		"days of one": {
+			Granularities: []analytics.Granularity{analytics.Day, analytics.Month}, Projects: []string{"prj_a"},
+		},
 		"dates":         {Within: analytics.Window{From: Key("", 2).From, To: Key("", 3).To}},
 		"keys":          {Keys: two},
 		"keys and more": {Keys: two, Projects: []string{"prj_a"}},
@@ -291,7 +295,8 @@ func testWindow(s *suite) {
 			s.Errorf("Window: %v", err)
 			continue
 		}
-		if diff := gocmp.Diff(want.Revision(), got.Revision()) + gocmp.Diff(collect(s.T, want), collect(s.T, got)); diff != "" {
+		diff := gocmp.Diff(want.Revision(), got.Revision()) + gocmp.Diff(collect(s.T, want), collect(s.T, got))
+		if diff != "" {
 			s.Errorf("%s (-committed +given):\n%s", key, diff)
 		}
 		// It can be committed again, and stays although the sink replaces it.
@@ -315,10 +320,8 @@ func testTop(s *suite) {
 		rev := w.Revision()
 		for _, n := range []int{1, 3, 1000} {
 			want, err := analytics.Top(w.Rows(), n)
-			if err != nil {
-				s.Fatal(err)
-			}
-			got, err := s.sink.Top(s.Context(), rev, n)
+			check(s, err)
+			got, err := sinks.Top(s.Context(), s.sink, rev, n, s.TempDir())
 			if diff := gocmp.Diff(want, got, cmpopts.EquateEmpty()); err != nil || diff != "" {
 				s.Errorf("Top %d of %s: %v (-want +got):\n%s", n, key, err, diff)
 			}
@@ -326,7 +329,7 @@ func testTop(s *suite) {
 	}
 	later := all[Key("prj_a", 1)].Revision()
 	later.Number++
-	if rows, err := s.sink.Top(s.Context(), later, 3); !errors.Is(err, sinks.ErrOtherRevision) {
+	if rows, err := sinks.Top(s.Context(), s.sink, later, 3, s.TempDir()); !errors.Is(err, sinks.ErrOtherRevision) {
 		s.Errorf("Top of a revision that is not shown = %v, %v", rows, err)
 	}
 }
@@ -343,7 +346,7 @@ func testUpkeep(s *suite) {
 			s.Errorf("Check: %v", err)
 		}
 		for _, dryRun := range []bool{true, false} {
-			if found, err := s.sink.Collect(s.Context(), dryRun); len(found) > 0 || err != nil {
+			if found, err := sinks.Collect(s.Context(), s.sink, dryRun); len(found) > 0 || err != nil {
 				s.Errorf("Collect, dry run %t = %v, %v", dryRun, found, err)
 			}
 		}

@@ -65,7 +65,9 @@ func Shown(t testing.TB, r Reader, key analytics.Key) int32 {
 
 // FileRows returns what [Reader.Visitors] does, for a sink of files: each calls its argument
 // for each visitors file of a window that readers see.
-func FileRows(each func(f func(path string, rev analytics.Revision) error) error) (rows []analytics.Row, revs []analytics.Revision, err error) {
+func FileRows(
+	each func(f func(path string, rev analytics.Revision) error) error,
+) (rows []analytics.Row, revs []analytics.Revision, err error) {
 	err = each(func(path string, rev analytics.Revision) error {
 		revs = append(revs, rev)
 		file, err := archive.Open(path)

@@ -33,7 +33,7 @@ type Reader interface {
 	Totals(analytics.Key) ([]analytics.Revision, error)
 }
 
-// Run runs the contract. Each call of open returns an empty sink of its own.
+// Run runs the contract. Each call of open returns another empty sink.
 func Run(t *testing.T, open func(t *testing.T) (sinks.Sink, Reader)) {
 	for _, c := range []struct {
 		name string
@@ -144,9 +144,7 @@ func collect(t testing.TB, w sinks.Sealed) []analytics.Row {
 	t.Helper()
 	var rows []analytics.Row
 	for r, err := range w.Rows() {
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		rows = append(rows, r)
 	}
 	return rows
@@ -176,16 +174,15 @@ func Seal(t testing.TB, rev analytics.Revision, rows iter.Seq2[analytics.Row, er
 		t.Fatal(err)
 	}
 	f, err := archive.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return f
 }
 
 // Key names the day window of project that begins day days after 2026-10-01.
 func Key(project string, day int) analytics.Key {
 	from := analytics.NewDate(2026, 10, 1+day)
-	return analytics.Key{Project: project, Granularity: analytics.Day, Window: analytics.Window{From: from, To: from + 1}}
+	return analytics.Key{Project: project, Granularity: analytics.Day,
+		Window: analytics.Window{From: from, To: from + 1}}
 }
 
 // Revision returns revision number of key. Its totals, flags and time follow from the
@@ -216,7 +213,8 @@ func pagesOf(n int, number int32) iter.Seq2[analytics.Row, error] {
 	return func(yield func(analytics.Row, error) bool) {
 		for i := range n {
 			human := int64(number)*1_000_000 + int64(i)
-			if !yield(analytics.Row{Path: fmt.Sprintf("/docs/page-%07d", i), Human: human, AI: 7, Total: human + 3}, nil) {
+			if !yield(analytics.Row{Path: fmt.Sprintf("/docs/page-%07d", i), Human: human, AI: 7, Total: human + 3},
+				nil) {
 				return
 			}
 		}
@@ -230,5 +228,12 @@ func list(rows ...analytics.Row) iter.Seq2[analytics.Row, error] {
 				return
 			}
 		}
+	}
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -27,6 +27,9 @@ type Progress struct {
 	finish time.Time
 	pages  int
 	rows   int64
+
+	unit, details string // of BeginCount
+	done          int
 }
 
 // NewProgress returns one that shows its bar on w if that is a terminal.
@@ -66,7 +69,8 @@ func (p *Progress) Pause(until time.Time, windows int) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	NewText(p.to).Line(2, "waiting for the budget until %s, %s left", format.Clock(until, p.now()), format.Plural(windows, "window"))
+	NewText(p.to).Line(2, "waiting for the budget until %s, %s left", format.Clock(until, p.now()),
+		format.Plural(windows, "window"))
 }
 
 // Begin shows a bar for so many windows, with the time at which the budget lets the
@@ -82,49 +86,29 @@ func (p *Progress) Begin(windows int, finish time.Time) {
 	p.describeExport()
 }
 
-// BeginLoad shows a bar for n windows, with the time that is left.
-func (p *Progress) BeginLoad(n int) {
+// BeginCount shows a bar for n units, with the time that is left. Each unit has a number of
+// details, such as rows.
+func (p *Progress) BeginCount(n int, unit, details string) {
 	if p.off || !IsTerminal(p.to) || n == 0 {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.unit, p.details = unit, details
 	p.show(n, true)
-	p.describe("windows")
+	p.describe(unit)
 }
 
-// Loaded counts a window of so many rows.
-func (p *Progress) Loaded(rows int64) {
+// Count sets the number of units that are done, and of their details.
+func (p *Progress) Count(done int, details int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.rows += max(rows, 0)
-	if p.bar != nil {
-		p.describe("windows · " + format.Commas(p.rows) + " rows")
-		_ = p.bar.Add(1)
-	}
-}
-
-// BeginDays shows a bar for n days of samples, with the time that is left.
-func (p *Progress) BeginDays(n int) {
-	if p.off || !IsTerminal(p.to) {
+	if p.bar == nil || done == p.done && details == p.rows {
 		return
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.show(n, true)
-	p.describe("days")
-}
-
-// Reached is told how many days are done, and how many samples that were.
-func (p *Progress) Reached(days int, samples int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.bar == nil || samples == p.rows {
-		return
-	}
-	p.rows = samples
-	p.describe("days · " + format.Commas(samples) + " samples")
-	_ = p.bar.Set(days)
+	p.done, p.rows = done, details
+	p.describe(p.unit + " · " + format.Commas(details) + " " + p.details)
+	_ = p.bar.Set(done)
 }
 
 const (
@@ -135,7 +119,7 @@ const (
 )
 
 // room is how many columns the description and the bar itself have.
-func (p *Progress) room() int { return max(Width(p.to)-barMargin, narrowestBar) }
+func (p *Progress) room() int { return max(width(p.to)-barMargin, narrowestBar) }
 
 // describe shows as much of text as the terminal has room for.
 func (p *Progress) describe(text string) { p.bar.Describe(shorten(text, p.room()-p.drawn, CutEnd)) }
@@ -173,7 +157,7 @@ func (p *Progress) describeExport() {
 	p.describe(text)
 }
 
-// Observe is told each step of an export, from many goroutines.
+// Observe counts a step of an export. It may be called from many goroutines.
 func (p *Progress) Observe(ev export.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package render prints what commands report: tables, text, JSON, CSV and progress. What is
-// printed on a terminal is no wider than it; a pipe gets everything uncut.
+// Package render prints tables, text, JSON, CSV and progress. Output on a terminal is no wider
+// than the terminal; a pipe gets everything uncut.
 package render
 
 import (
@@ -22,17 +22,9 @@ func JSON(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-// CSV writes rows as RFC 4180 has it, with the line ends of Unix. It alters nothing: a cell
-// that a spreadsheet would take for a formula stays what it is.
+// CSV writes rows as RFC 4180 has it, with the line ends of Unix. It alters nothing, not
+// even cells that a spreadsheet would take for a formula.
 func CSV(w io.Writer, rows [][]string) error { return csv.NewWriter(w).WriteAll(rows) }
-
-// Dash is a number, or - for 0.
-func Dash(n int) string {
-	if n == 0 {
-		return "-"
-	}
-	return strconv.Itoa(n)
-}
 
 // IsTerminal reports whether w is a terminal.
 func IsTerminal(w io.Writer) bool {
@@ -40,13 +32,12 @@ func IsTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// assumedWidth is that of a terminal that does not tell its own.
+// assumedWidth is that of a terminal without a known width.
 const assumedWidth = 80
 
-// Width is how many columns what is written to w may have: those of the terminal, or of
-// COLUMNS where that is fewer or w is no terminal. 0 is without a limit: into a pipe
-// nothing is cut or wrapped.
-func Width(w io.Writer) int {
+// width is the maximum width of output to w, in columns: that of the terminal, or COLUMNS if that
+// is less or w is not a terminal. 0 means no limit: output into a pipe is neither cut nor wrapped.
+func width(w io.Writer) int {
 	asked, _ := strconv.Atoi(os.Getenv("COLUMNS"))
 	if !IsTerminal(w) {
 		return max(asked, 0)

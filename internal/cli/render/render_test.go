@@ -38,8 +38,10 @@ func TestTableFits(t *testing.T) {
 		width := rapid.IntRange(20, 130).Draw(t, "width")
 		column := rapid.Custom(func(t *rapid.T) Column {
 			return Column{
-				Name: rapid.SampledFrom([]string{"", "#", "project", "pull request", "名前"}).Draw(t, "name"), Right: rapid.Bool().Draw(t, "right"),
-				Cut: rapid.SampledFrom([]Cut{CutNever, CutEnd, CutMiddle}).Draw(t, "cut"), Below: rapid.Bool().Draw(t, "below"),
+				Name:  rapid.SampledFrom([]string{"", "#", "project", "pull request", "名前"}).Draw(t, "name"),
+				Right: rapid.Bool().Draw(t, "right"),
+				Cut:   rapid.SampledFrom([]cut{cutNever, CutEnd, CutMiddle}).Draw(t, "cut"),
+				Below: rapid.Bool().Draw(t, "below"),
 			}
 		})
 		table := NewTable(rapid.SliceOfN(column, 1, 7).Draw(t, "columns")...)
@@ -70,10 +72,11 @@ func TestTableFits(t *testing.T) {
 	})
 }
 
-// TestTable: a table that fits is as it is, columns that say nothing are left out, what
+// TestTable: a table that fits is unchanged, empty columns are left out, cells
 // is too long is shortened where that harms least, and a link is never cut.
 func TestTable(t *testing.T) {
-	table := NewTable(Column{Name: "#", Right: true}, Column{Name: "prompt", Cut: CutMiddle}, Column{Name: "gaps", Optional: true},
+	table := NewTable(Column{Name: "#", Right: true}, Column{Name: "prompt", Cut: CutMiddle},
+		Column{Name: "gaps", Optional: true},
 		Column{Name: "state"}, Column{Name: "link", Below: true})
 	table.Group("Produkt 日本")
 	table.Add("1", "guides/first/a.md", "-", "active", "-")

@@ -14,10 +14,10 @@ type Column struct {
 	// Right aligns the column to the right, as numbers are.
 	Right bool
 	// Cut says what may be left out of a cell if the terminal is too narrow.
-	Cut Cut
+	Cut cut
 	// Optional columns are left out if all their cells are empty or a dash.
 	Optional bool
-	// Below moves the cells to lines of their own below their row, where they are wrapped
+	// Below moves the cells to separate lines below their row, where they are wrapped
 	// and not cut, if the terminal is too narrow: links and reasons, for example.
 	Below bool
 }
@@ -25,12 +25,12 @@ type Column struct {
 // Number is a column of numbers.
 func Number(name string) Column { return Column{Name: name, Right: true} }
 
-// Cut says where a cell is shortened; an ellipsis stands for what is left out.
-type Cut int
+// cut says where a cell is shortened; an ellipsis stands for the rest.
+type cut int
 
 // Where cells are shortened.
 const (
-	CutNever  Cut = iota
+	cutNever  cut = iota
 	CutEnd        // sentences and names
 	CutMiddle     // paths and ids, whose ends tell them apart
 )
@@ -45,7 +45,7 @@ const (
 )
 
 // Table is rows under named columns, without lines between them. No line is wider than
-// the terminal ([Width]), whatever is in the cells, and none ends with a blank. Cells
+// the terminal ([width]), whatever is in the cells, and none ends with a blank. Cells
 // are shown on one line, without characters that a terminal obeys.
 type Table struct {
 	columns []Column
@@ -78,7 +78,7 @@ func (t *Table) Group(title string) {
 }
 
 // Print writes the table.
-func (t *Table) Print(w io.Writer) error { return t.print(w, Width(w)) }
+func (t *Table) Print(w io.Writer) error { return t.print(w, width(w)) }
 
 func (t *Table) print(w io.Writer, width int) error {
 	l := t.layout(width)
@@ -109,7 +109,7 @@ type layout struct {
 	columns []Column
 	widths  []int
 	shown   []int // indices of the columns that are side by side
-	below   []int // and of those on lines of their own
+	below   []int // and of those on separate lines
 	indent  int
 	width   int // of the terminal; 0 is unlimited
 }
@@ -137,7 +137,8 @@ func (t *Table) layout(width int) *layout {
 	}
 	// Rather than to make a prompt unreadable, its link goes below it.
 	widths, fits := l.fitted(readableColumn)
-	if below := slices.DeleteFunc(slices.Clone(l.shown), func(i int) bool { return !t.columns[i].Below }); !fits && len(below) > 0 {
+	if below := slices.DeleteFunc(slices.Clone(l.shown), func(i int) bool { return !t.columns[i].Below }); !fits &&
+		len(below) > 0 {
 		l.below = below
 		l.shown = slices.DeleteFunc(l.shown, func(i int) bool { return t.columns[i].Below })
 		fits = false
@@ -161,7 +162,7 @@ func (l *layout) fitted(least int) (widths []int, fits bool) {
 		widest := -1
 		for _, i := range l.shown {
 			c := l.columns[i]
-			if c.Cut == CutNever || widths[i] <= max(least, runewidth.StringWidth(c.Name)) {
+			if c.Cut == cutNever || widths[i] <= max(least, runewidth.StringWidth(c.Name)) {
 				continue
 			}
 			if widest < 0 || widths[i] > widths[widest] {
@@ -204,12 +205,12 @@ func (l *layout) whole(b *strings.Builder, indent int, text string) {
 func blank(cell string) bool { return cell == "" || cell == "-" }
 
 // shorten returns s in at most so many columns of the terminal.
-func shorten(s string, columns int, cut Cut) string {
+func shorten(s string, columns int, at cut) string {
 	total := runewidth.StringWidth(s)
 	if total <= columns {
 		return s
 	}
-	if cut != CutMiddle {
+	if at != CutMiddle {
 		return runewidth.Truncate(s, columns, ellipsis)
 	}
 	room := columns - runewidth.StringWidth(ellipsis)

@@ -8,7 +8,7 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// Text writes what is said in sentences: lines that are wrapped at the width of the
+// Text writes sentences: lines that are wrapped at the width of the
 // terminal, each continued under hanging blanks. Into a pipe a line stays one line.
 type Text struct {
 	to    io.Writer
@@ -17,7 +17,7 @@ type Text struct {
 }
 
 // NewText returns one that writes to w.
-func NewText(w io.Writer) *Text { return &Text{to: w, width: Width(w)} }
+func NewText(w io.Writer) *Text { return &Text{to: w, width: width(w)} }
 
 // Line writes a line; those it is continued on begin with so many blanks.
 func (t *Text) Line(hang int, format string, args ...any) {
@@ -33,8 +33,7 @@ func (t *Text) Line(hang int, format string, args ...any) {
 // Err returns the first error of the writer.
 func (t *Text) Err() error { return t.err }
 
-// leastText is how narrow text is wrapped: a terminal of a few columns is somebody's
-// mistake.
+// leastText is the minimum width of wrapped text: a narrower terminal is a mistake.
 const leastText = 20
 
 // Wrap breaks text into lines of at most width columns: at blanks, or inside a word that
@@ -49,7 +48,8 @@ func Wrap(text string, width, hang int) (lines []string) {
 		next := text[len(head):]
 		at := strings.LastIndexByte(head, ' ')
 		word, _, _ := strings.Cut(text[at+1:], " ")
-		if !strings.HasPrefix(next, " ") && at > len(head)-len(strings.TrimLeft(head, " ")) && runewidth.StringWidth(word) <= width-hang {
+		if !strings.HasPrefix(next, " ") && at > len(head)-len(strings.TrimLeft(head, " ")) &&
+			runewidth.StringWidth(word) <= width-hang {
 			head, next = head[:at], text[at:]
 		}
 		lines = append(lines, strings.TrimRight(head, " "))

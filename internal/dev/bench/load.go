@@ -191,7 +191,7 @@ func clickHouse(ctx context.Context, server interface {
 func deltaTables(ctx context.Context, _ string) (database, error) {
 	nothing := func() error { return nil } // each run has a directory of its own
 	return database{"", nothing, func(_ client, dir string) (rows int64, err error) {
-		sink, err := delta.New(delta.Config{URL: filepath.Join(dir, "delta"), Now: time.Now})
+		sink, err := delta.New(delta.Options{URL: filepath.Join(dir, "delta"), Now: time.Now})
 		if err != nil {
 			return 0, err
 		}
@@ -217,7 +217,7 @@ func postgresTables(ctx context.Context, dir string) (db database, err error) {
 		}
 	}()
 	dsn := server.DSN("postgres")
-	sink, err := postgres.New(postgres.Config{DSN: dsn, Now: time.Now})
+	sink, err := postgres.New(postgres.Options{DSN: dsn, Now: time.Now})
 	if err != nil {
 		return db, err
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"os"
 	"os/exec"
@@ -160,20 +159,18 @@ func (l *lab) kill(cmd *exec.Cmd, requests int64) error {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	for n := int64(0); n <= requests; time.Sleep(time.Millisecond) {
+	var failed error
+	for n := int64(0); n <= requests && failed == nil; time.Sleep(time.Millisecond) {
 		select {
 		case err := <-ended:
 			return errors.Join(errors.New("ended before it was killed"), err)
 		default:
-		}
-		var err error
-		if n, err = countRequests(l.server); err != nil {
-			n = math.MaxInt64 // kill it, and miss the count at the next request
+			n, failed = countRequests(l.server)
 		}
 	}
-	err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	failed = errors.Join(failed, syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL))
 	<-ended
-	return err
+	return failed
 }
 
 // answerUntil makes the server leave all requests beyond that number unanswered; 0 is no limit.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // The content of the scraped snapshot: the newest window of each project and granularity with its pages, and the
@@ -41,7 +42,7 @@ type scraped struct {
 	size                        int64 // of the last response as it was sent
 }
 
-func scrapeSnapshot(now time.Time, more int64) exporter.Snapshot {
+func scrapeSnapshot(now time.Time, more int64) view.Snapshot {
 	granularities := []analytics.Granularity{analytics.Day, analytics.Week, analytics.Month, "28d"}
 	today := analytics.DateOf(now)
 	var rows []analytics.Row
@@ -50,11 +51,11 @@ func scrapeSnapshot(now time.Time, more int64) exporter.Snapshot {
 		human, ai := 9000-31*i+more, 700-7*i+more
 		rows = append(rows, analytics.Row{Path: path, Human: human, AI: ai, Total: human + ai/2})
 	}
-	s := exporter.Snapshot{At: now, Sinks: []exporter.Sink{{Name: "parquet"}, {Name: "clickhouse"}}}
+	s := view.Snapshot{At: now, Sinks: []view.Sink{{Name: "parquet"}, {Name: "clickhouse"}}}
 	for p := range scrapeProjects {
-		project := exporter.Project{ID: fmt.Sprintf("prj_%02d", p)}
+		project := view.Project{ID: fmt.Sprintf("prj_%02d", p)}
 		for _, g := range granularities {
-			grid := exporter.Grid{Granularity: g}
+			grid := view.Grid{Granularity: g}
 			for n := range analytics.Date(ledgerWindows / scrapeProjects / len(granularities)) {
 				window := analytics.Window{From: today - n - 1, To: today - n}
 				r := analytics.Revision{
@@ -62,9 +63,9 @@ func scrapeSnapshot(now time.Time, more int64) exporter.Snapshot {
 					Number: 1, Totals: analytics.Totals{Human: 81234 + more, AI: 20345 + more, Total: 99999 + more},
 					Rows: scrapePages, ExportedAt: now,
 				}
-				grid.Cells = append(grid.Cells, exporter.Cell{Window: window, Revision: &r})
+				grid.Cells = append(grid.Cells, view.Cell{Window: window, Revision: &r})
 			}
-			s.Windows = append(s.Windows, exporter.Window{Revision: *grid.Cells[0].Revision, Pages: rows})
+			s.Windows = append(s.Windows, view.Window{Revision: *grid.Cells[0].Revision, Pages: rows})
 			project.Grids = append(project.Grids, grid)
 		}
 		s.Projects = append(s.Projects, project)

@@ -23,8 +23,8 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/engines"
-	"github.com/docgauge/docgauge/internal/effect"
 	"github.com/docgauge/docgauge/internal/htmlview"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 const (
@@ -202,14 +202,14 @@ func testMerges(t *testing.T, s *Stack) {
 // pages show the same interval.
 func testEffect(t *testing.T, s *Stack) {
 	text, err := s.docgauge(t.Context(), nil, "outcomes", "--json")
-	var merged []effect.Outcome
+	var merged []view.Outcome
 	if err = errors.Join(err, json.Unmarshal(text, &merged)); err != nil {
 		t.Fatal(err)
 	}
 	interval := ""
 	for _, e := range merged[len(merged)-1].Effects { // the oldest merge
 		if e.Path == "/authentication" && e.Audience == analytics.Human {
-			if e.Verdict != effect.More || e.Low < 0 || e.Change < .15 || e.Change > .45 {
+			if e.Verdict != view.MoreReaders || e.Low < 0 || e.Change < .15 || e.Change > .45 {
 				t.Errorf("%+v, want more readers, about 30 %%", e)
 			}
 			e.Days = nil

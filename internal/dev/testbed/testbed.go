@@ -1,5 +1,5 @@
-// Package testbed is what tests of several packages share: a sandbox in the test's
-// process, logs, scrapes, and waiting for what must come.
+// Package testbed has the helpers that tests of several packages share: a sandbox in the test's
+// process, logs, scrapes, and waiting.
 package testbed
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/docgauge/docgauge/internal/sandbox"
 )
 
-// Patience is how long a test waits for what must come.
+// Patience is how long a test waits for a condition.
 const Patience = 2 * time.Minute
 
 // Log is a log that many goroutines write to.
@@ -96,8 +96,8 @@ func (all Series) Only(keep func(name string) bool) Series {
 	return some
 }
 
-// Rested reports whether the last run had ended when the snapshot was begun: one
-// that is made meanwhile may have a part from before.
+// Rested reports whether the last run had ended when the snapshot was begun: an
+// older one may have a part from before it.
 func (all Series) Rested() bool {
 	return all["docgauge_snapshot_timestamp_seconds"] > all["docgauge_export_last_completion_timestamp_seconds"]
 }
@@ -117,7 +117,8 @@ func Fallen(before, now Series) (down []string) {
 // Rises says of a Series whether it is a counter or part of a histogram.
 func Rises(name string) bool {
 	name, _, _ = strings.Cut(name, "{")
-	return slices.ContainsFunc([]string{"_total", "_bucket", "_count", "_sum"}, func(end string) bool { return strings.HasSuffix(name, end) })
+	return slices.ContainsFunc([]string{"_total", "_bucket", "_count", "_sum"},
+		func(end string) bool { return strings.HasSuffix(name, end) })
 }
 
 // Poll waits until done, or for an error, or too long.
@@ -127,12 +128,12 @@ func Poll(what string, done func() (bool, error)) error {
 			return err
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("waited %v in vain: %s", Patience, what)
+			return fmt.Errorf("waited %v: %s", Patience, what)
 		}
 	}
 }
 
-// Await fails the test where it waits in vain.
+// Await fails the test if done stays false.
 func Await(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	if err := Poll(what, func() (bool, error) { return done(), nil }); err != nil {

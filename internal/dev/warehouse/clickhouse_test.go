@@ -60,7 +60,7 @@ func inBucket(t *testing.T, setup string, b *engines.S3) string {
 // load fills the tables of the database default.
 func load(t *testing.T, s server, h history) {
 	t.Helper()
-	sink, err := clickhouse.New(clickhouse.Config{DSN: s.DSN("default"), Now: time.Now})
+	sink, err := clickhouse.New(clickhouse.Options{DSN: s.DSN("default"), Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

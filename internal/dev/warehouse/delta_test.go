@@ -37,7 +37,7 @@ func deltaLake(t *testing.T, h history) (dir string) {
 func publishDelta(t *testing.T, h history, root string) {
 	t.Helper()
 	var now time.Time
-	sink, err := delta.New(delta.Config{URL: root, Now: func() time.Time { return now }})
+	sink, err := delta.New(delta.Options{URL: root, Now: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -73,7 +73,7 @@ var reading = sync.OnceValues(func() (h history, err error) {
 	for day := firstRun; day <= today; day++ {
 		now = day.Time().Add(6*time.Hour + 17*time.Minute)
 		if day == firstRun || day == withdrawn {
-			if err := os.WriteFile(filepath.Join(dir, sandbox.EventLogName), eventLog(day < withdrawn), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, "events.ndjson"), eventLog(day < withdrawn), 0o600); err != nil {
 				return nil, err
 			}
 		}

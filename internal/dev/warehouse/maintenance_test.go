@@ -37,7 +37,7 @@ os._exit(0)`, root, code)))
 
 func openDelta(t *testing.T, root string) *delta.Sink {
 	t.Helper()
-	sink, err := delta.New(delta.Config{URL: root, Now: time.Now})
+	sink, err := delta.New(delta.Options{URL: root, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

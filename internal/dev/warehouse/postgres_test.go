@@ -24,7 +24,7 @@ func TestPostgres(t *testing.T) {
 	for _, version := range engines.PostgresVersions {
 		t.Run(version, func(t *testing.T) {
 			dsn := engines.RunPostgres(t, version).DSN("postgres")
-			sink, err := postgres.New(postgres.Config{DSN: dsn, Now: time.Now})
+			sink, err := postgres.New(postgres.Options{DSN: dsn, Now: time.Now})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -12,8 +12,8 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // Now is when the made-up site is looked at: a Tuesday, 31 minutes past ten.
@@ -25,13 +25,13 @@ var Today = analytics.DateOf(Now)
 // Project is a site that more and more agents read, since a date; size is about its
 // readers of a day. Three days are missing six weeks ago, and the day 30 days ago is
 // unverified. Of the 28-day windows only totals are known.
-func Project(id string, since analytics.Date, size float64) exporter.Project {
+func Project(id string, since analytics.Date, size float64) view.Project {
 	random := rand.New(rand.NewPCG(7, uint64(size)))
-	p := exporter.Project{ID: id}
+	p := view.Project{ID: id}
 	for _, name := range []analytics.Granularity{analytics.Day, analytics.Week, analytics.Month, "28d"} {
-		g := exporter.Grid{Granularity: name, TotalsOnly: name == "28d"}
+		g := view.Grid{Granularity: name, TotalsOnly: name == "28d"}
 		for _, w := range Windows(name, since) {
-			c := exporter.Cell{Window: w}
+			c := view.Cell{Window: w}
 			if name != analytics.Day || w.From < Today-44 || w.From > Today-42 {
 				c.Revision = revision(random, id, g, w, size)
 			}
@@ -64,7 +64,7 @@ func Windows(g analytics.Granularity, since analytics.Date) (out []analytics.Win
 	return out
 }
 
-func revision(random *rand.Rand, id string, g exporter.Grid, w analytics.Window, size float64) *analytics.Revision {
+func revision(random *rand.Rand, id string, g view.Grid, w analytics.Window, size float64) *analytics.Revision {
 	age := float64(w.From - analytics.NewDate(2026, 4, 1))
 	v := size * math.Pow(float64(w.Days()), .72) * (.93 + .14*random.Float64()) * (.75 + age/420)
 	if day := w.From.Weekday(); w.Days() == 1 && (day == time.Saturday || day == time.Sunday) {
@@ -121,8 +121,8 @@ func Pages(r analytics.Revision, extra string) (rows []analytics.Row) {
 }
 
 // Jobs are jobs of a project in several states, the newest first.
-func Jobs(project string) (out []exporter.Job) {
-	for i, j := range []exporter.Job{
+func Jobs(project string) (out []view.Job) {
+	for i, j := range []view.Job{
 		{Prompt: "weekly/losing-readers.md", Title: "Pages that lost readers", State: "active", Stalled: true},
 		{Prompt: "llms-txt", Title: "Write llms.txt", State: "completed", Result: "pr", PRLink: "https://code.example/acme/docs/pull/431"},
 		{Prompt: "webhooks", Title: "Examples for webhooks", State: "failed", Result: "failed", Reason: "the service says: the check of the build failed"},

@@ -45,9 +45,9 @@ func Commas(n int64) string {
 
 // Page opens a page in a browser and closes it with the test. The page must request
 // nothing but itself and its icon, and the browser must report nothing.
-func Page(t *testing.T, browser *engines.Chromium, url string, view engines.View) *engines.Tab {
+func Page(t *testing.T, browser *engines.Chromium, url string, size engines.View) *engines.Tab {
 	t.Helper()
-	tab, err := browser.Open(t.Context(), url, view)
+	tab, err := browser.Open(t.Context(), url, size)
 	Must(t, err)
 	t.Cleanup(func() {
 		for _, line := range tab.Console() {

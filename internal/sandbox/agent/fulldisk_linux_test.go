@@ -11,7 +11,7 @@ import (
 )
 
 // On a full disk nothing is accepted, and nothing of it is left in the journal:
-// it goes on as soon as there is room.
+// it continues as soon as there is space.
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=256k"); err != nil {
@@ -26,7 +26,7 @@ func TestFullDisk(t *testing.T) {
 	if err := os.WriteFile(room, make([]byte, 128<<10), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := open(t, Config{Dir: dir})
+	s := open(t, Options{Dir: dir})
 	create(t, s, "a job that is worked on [sandbox:slow=9h]")
 	untilStarted(t, dir) // from now on only this test writes
 	prompt := "[sandbox:slow=9h] " + strings.Repeat("x", 10_000)
@@ -38,17 +38,18 @@ func TestFullDisk(t *testing.T) {
 		t.Fatalf("no end of room: %v", full)
 	}
 	if text := journalText(t, dir); strings.Count(text, prompt) != len(s.All())-1 || !strings.HasSuffix(text, "}\n") {
-		t.Errorf("%d jobs, %d in the journal, which ends %q", len(s.All()), strings.Count(text, prompt), text[len(text)-20:])
+		t.Errorf("%d jobs, %d in the journal, which ends %q", len(s.All()),
+			strings.Count(text, prompt), text[len(text)-20:])
 	}
 	if err := os.Remove(room); err != nil {
 		t.Fatal(err)
 	}
 	create(t, s, "room again [sandbox:slow=9h]")
 	before := len(s.All())
-	closeJobs(t, s)
-	s = open(t, Config{Dir: dir})
+	closeQueue(t, s)
+	s = open(t, Options{Dir: dir})
 	if got := len(s.All()); got != before {
 		t.Errorf("%d jobs after a restart, want %d", got, before)
 	}
-	closeJobs(t, s)
+	closeQueue(t, s)
 }

@@ -15,63 +15,73 @@ import (
 
 var noon = time.Date(2026, 10, 14, 12, 0, 30, 0, time.UTC)
 
-// host is a code host in memory: one link for each branch, and what was shown last.
+// host is a code host in memory: one link for each branch, and its last change.
 type host struct {
 	mu    sync.Mutex
 	links map[string]string
-	last  map[string]Proposal
+	last  map[string]Change
 	err   error
 }
 
-func newHost() *host { return &host{links: map[string]string{}, last: map[string]Proposal{}} }
+func newHost() *host { return &host{links: map[string]string{}, last: map[string]Change{}} }
 
-func (h *host) Propose(_ context.Context, p Proposal) (string, error) {
+func (h *host) Propose(_ context.Context, _ Job, c Change, _ string) (string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.err != nil {
 		return "", h.err
 	}
-	if h.links[p.Branch] == "" {
-		h.links[p.Branch] = "/pr/" + string(rune('1'+len(h.links)))
+	if h.links[c.Branch] == "" {
+		h.links[c.Branch] = "/pr/" + string(rune('1'+len(h.links)))
 	}
-	h.last[p.Branch] = p
-	return h.links[p.Branch], nil
+	h.last[c.Branch] = c
+	return h.links[c.Branch], nil
 }
 
 // config is a good one; the zero parts of c are filled in.
-func config(c Config) Config {
-	c.Workers = max(c.Workers, 1)
-	c.Source, c.Model = Source{"docs", "main"}, "model"
-	if c.Editor == nil {
-		c.Editor = Pretend{}
+func config(o Options) Options {
+	o.Workers = max(o.Workers, 1)
+	o.Source, o.Model = Source{"docs", "main"}, "model"
+	if o.Editor == nil {
+		o.Editor = pretend
 	}
-	if c.Host == nil {
-		c.Host = newHost()
+	if o.Host == nil {
+		o.Host = newHost()
 	}
-	if c.Now == nil {
-		c.Now = func() time.Time { return noon }
+	if o.Now == nil {
+		o.Now = func() time.Time { return noon }
 	}
-	c.Logger = slog.New(slog.DiscardHandler)
-	return c
+	o.Logger = slog.New(slog.DiscardHandler)
+	return o
 }
 
-func open(t testing.TB, c Config) *Jobs {
+var pretend = Pretend{File: func(string) string { return "changed.md" }}
+
+// link is the link of j's pull request, empty without one.
+func link(j Job) string {
+	if j.PRLink == nil {
+		return ""
+	}
+	return *j.PRLink
+}
+
+func open(t testing.TB, o Options) *Queue {
 	t.Helper()
-	s, err := Open(config(c))
+	s, err := Open(config(o))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-func closeJobs(t testing.TB, s *Jobs) {
+func closeQueue(t testing.TB, s *Queue) {
 	t.Helper()
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
 }
 
-func create(t testing.TB, s *Jobs, prompt string) string {
+func create(t testing.TB, s *Queue, prompt string) string {
 	t.Helper()
 	j, err := s.Create("p", prompt)
 	if err != nil {
@@ -80,7 +90,7 @@ func create(t testing.TB, s *Jobs, prompt string) string {
 	return j.ID
 }
 
-func send(t testing.TB, s *Jobs, id, prompt string) {
+func send(t testing.TB, s *Queue, id, prompt string) {
 	t.Helper()
 	if _, err := s.Message("p", id, prompt); err != nil {
 		t.Fatal(err)
@@ -88,7 +98,7 @@ func send(t testing.TB, s *Jobs, id, prompt string) {
 }
 
 // atRest waits in a bubble until no worker is busy, and returns all jobs.
-func atRest(s *Jobs) []Record {
+func atRest(s *Queue) []Job {
 	time.Sleep(24 * time.Hour)
 	synctest.Wait()
 	return s.All()
@@ -96,7 +106,7 @@ func atRest(s *Jobs) []Record {
 
 func journalText(t testing.TB, dir string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(dir, JournalName))
+	text, err := os.ReadFile(filepath.Join(dir, journalName))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		t.Fatal(err)
 	}
@@ -106,7 +116,8 @@ func journalText(t testing.TB, dir string) string {
 // untilStarted waits until work on a job has begun, and is in the journal.
 func untilStarted(t testing.TB, dir string) {
 	t.Helper()
-	for text := ""; !strings.Contains(text, started) || !strings.HasSuffix(text, "\n"); text = journalText(t, dir) {
+	for text := ""; !strings.Contains(text, eventStarted) ||
+		!strings.HasSuffix(text, "\n"); text = journalText(t, dir) {
 		time.Sleep(time.Millisecond)
 	}
 }
@@ -114,7 +125,7 @@ func untilStarted(t testing.TB, dir string) {
 func writeJournal(t testing.TB, text string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, JournalName), []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, journalName), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return dir

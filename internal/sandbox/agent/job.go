@@ -2,10 +2,7 @@ package agent
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
-	"fmt"
-	"path"
 	"slices"
 	"strings"
 	"time"
@@ -23,43 +20,56 @@ const (
 	Failed    Status = "failed"
 )
 
-// What a call can be refused for.
+// Reasons to refuse a call.
 var (
 	ErrNotFound = errors.New("not found")
 	ErrArchived = errors.New("is archived and takes no messages; create a new job")
 	ErrClosed   = errors.New("the sandbox is stopping")
 )
 
-// Source is where the documentation is: a repository and a branch in it.
+// Source is a repository and a branch of it.
 type Source struct {
 	Repository string `json:"repository"`
 	Ref        string `json:"ref"`
 }
 
-// Job is one job as it is now. The zero ArchivedAt is never; Link is empty
-// while the job is active or has no pull request.
+// Job is an agent job. Its JSON is the object of section 2.1 of the service's specification.
 type Job struct {
-	ID, Project string
-	Status      Status
-	Source      Source
-	Model       string
-	Link        string
-	CreatedAt   time.Time
-	ArchivedAt  time.Time
+	ID     string `json:"id"`
+	Status Status `json:"status"`
+	Source Source `json:"source"`
+	Model  string `json:"model"`
+	// PRLink is nil while the job is active or if it has no pull request. On this sandbox it
+	// is a path.
+	PRLink     *string    `json:"prLink"`
+	CreatedAt  time.Time  `json:"createdAt"`
+	ArchivedAt *time.Time `json:"archivedAt"`
+
+	Project string `json:"-"`
+	// Prompts are the prompt of the create call and then the messages, as accepted.
+	Prompts []string `json:"-"`
+	// Worked is the number of instructions that ended. Failure is why the last of them
+	// failed, Output the end of its command's output.
+	Worked          int    `json:"-"`
+	Failure, Output string `json:"-"`
+
+	last    Change    // result of the instructions that ended
+	begun   bool      // work on the next instruction has begun
+	pending bool      // last is the next instruction's and only lacks its pull request
+	endedAt time.Time // of the last instruction
 }
 
-// Record is a job with all that was accepted for it: the truth to compare a
-// client's view with.
-type Record struct {
-	Job
-	// Prompts are the prompt of the create call and then the messages, in the
-	// order they were accepted.
-	Prompts []string
-	// Worked counts the instructions that ended, Failure is why the last of them
-	// failed, Output is the end of what its command printed.
-	Worked  int
-	Failure string
-	Output  string
+func (j *Job) active() bool { return j.Worked < len(j.Prompts) }
+
+// shown returns j as callers see it: while an instruction is left, active and without its
+// pull request.
+func (j *Job) shown() Job {
+	r := *j
+	r.Prompts = slices.Clone(j.Prompts)
+	if j.active() {
+		r.Status, r.PRLink = Active, nil
+	}
+	return r
 }
 
 // Task is one instruction for an Editor.
@@ -69,55 +79,50 @@ type Task struct {
 	Last Change
 	// BuiltIn asks for the editor's own small edit instead of its command.
 	BuiltIn bool
-	// Again reports whether work on the task was begun before and interrupted:
-	// whatever it added to Last must not be used.
+	// Again reports whether the task was begun before and interrupted: anything that it
+	// added to Last must not be used.
 	Again bool
 }
 
-// Change is the work of a job so far: a branch and what it is based on.
+// Change is the work of a job so far: a branch and the commit it is based on.
 type Change struct {
 	Branch string `json:"branch"` // "docgauge/<job id>"
 	Base   string `json:"base"`   // commit the branch began at
 	Head   string `json:"head"`   // newest commit of the branch; Base if there is none
 	// Messages are those of the commits, the oldest first.
 	Messages []string `json:"messages"`
-	// Files are what the commits of Pretend change, one each.
+	// Files are those that the commits of Pretend change, one each.
 	Files []string `json:"files,omitempty"`
 }
 
 // Empty reports whether the job has changed nothing.
 func (c Change) Empty() bool { return c.Head == c.Base }
 
-// Editor does the work of an instruction.
+// Editor carries out instructions.
 type Editor interface {
 	// Edit carries out t and returns the whole change of the job, with Head as in
-	// t.Last if nothing changed, and the end of what was printed, also with an
-	// error. After an error the branch is as t.Last has it.
+	// t.Last if nothing changed, and the end of the output, also with an error. After an
+	// error the branch is as t.Last has it.
 	Edit(ctx context.Context, t Task) (c Change, output string, err error)
 	// Diff returns c as a unified diff of Head against Base.
 	Diff(ctx context.Context, c Change) (string, error)
 }
 
-// Proposal is a change on its way into a pull request.
-type Proposal struct {
-	Change
-	Job, Project, Title string
-	Source              Source
-	Diff                string
-}
-
 // Host opens pull requests.
 type Host interface {
-	// Propose opens the pull request of p.Branch, or brings the one that is there
-	// up to date, and returns its link, absolute or a path on the sandbox.
-	Propose(ctx context.Context, p Proposal) (link string, err error)
+	// Propose opens the pull request of c.Branch for j, or updates the existing one, and
+	// returns its link, absolute or a path on the sandbox.
+	Propose(ctx context.Context, j Job, c Change, diff string) (link string, err error)
 }
+
+// BranchPrefix begins the branch of every job; the job's id follows.
+const BranchPrefix = "docgauge/"
 
 // maxSubject is the length of a subject, in characters.
 const maxSubject = 72
 
-// Subject returns the first line of prompt that has text as one short line, for
-// commit messages and titles.
+// Subject returns the first line of prompt that has text as one short line, for commit
+// messages and titles.
 func Subject(prompt string) string {
 	for line := range strings.Lines(prompt) {
 		line = strings.Map(func(r rune) rune {
@@ -136,75 +141,4 @@ func Subject(prompt string) string {
 		return line
 	}
 	return "Agent job"
-}
-
-// BranchPrefix begins the branch of every job; the job's id follows.
-const BranchPrefix = "docgauge/"
-
-// Pretend is an Editor without a repository: each instruction adds a line to a
-// file, which exists only in the diff.
-type Pretend struct {
-	// File returns the file that a prompt changes, with a slash between directories;
-	// nil = a file of the job's own.
-	File func(prompt string) string
-}
-
-// Edit adds the subject of the prompt.
-func (p Pretend) Edit(_ context.Context, t Task) (Change, string, error) {
-	c := t.Last
-	c.Branch = BranchPrefix + t.Job
-	if c.Base == "" {
-		c.Base = commitID("base")
-	}
-	file := ownFile(c)
-	if p.File != nil {
-		file = p.File(t.Prompt)
-	}
-	c.Files = append(c.files(), file)
-	c.Messages = append(slices.Clone(c.Messages), Subject(t.Prompt))
-	c.Head = commitID(strings.Join(append(c.Messages, t.Job), "\n"))
-	return c, "", nil
-}
-
-func ownFile(c Change) string {
-	return "agent-jobs/" + strings.TrimPrefix(c.Branch, BranchPrefix) + ".md"
-}
-
-// files returns the file of each message. A journal of before has none.
-func (c Change) files() []string {
-	files := slices.Clone(c.Files)
-	for len(files) < len(c.Messages) {
-		files = append(files, ownFile(c))
-	}
-	return files
-}
-
-func commitID(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return fmt.Sprintf("%x", sum[:20])
-}
-
-// Diff shows a line more for each instruction, below the head of its file.
-func (Pretend) Diff(_ context.Context, c Change) (string, error) {
-	var b strings.Builder
-	files := c.files()
-	for i, file := range files {
-		if slices.Contains(files[:i], file) {
-			continue
-		}
-		lines := ""
-		for k, m := range c.Messages {
-			if files[k] == file {
-				lines += "+- " + m + "\n"
-			}
-		}
-		fmt.Fprintf(&b, "diff --git a/%[1]s b/%[1]s\n--- a/%[1]s\n+++ b/%[1]s\n@@ -1 +1,%[2]d @@\n %[3]s\n%[4]s",
-			file, 1+strings.Count(lines, "\n"), PretendedHead(file), lines)
-	}
-	return b.String(), nil
-}
-
-// PretendedHead is the first line of a file that [Pretend] changes.
-func PretendedHead(file string) string {
-	return "# " + strings.TrimSuffix(path.Base(file), path.Ext(file))
 }

@@ -14,19 +14,19 @@ import (
 	"github.com/docgauge/docgauge/internal/durable"
 )
 
-// JournalName is the journal in a data directory: one JSON object a line, each
-// written and synced before its call is answered. The lines with the event
-// created or message are exactly the accepted instructions.
-const JournalName = "jobs.ndjson"
+// journalName is the journal in a data directory: one JSON object a line, each written and
+// synced before its call is answered. The lines with the event created or message are exactly
+// the accepted instructions.
+const journalName = "jobs.ndjson"
 
 // Kinds of events.
 const (
-	created   = "created"   // create was accepted: project, prompt, source, model
-	message   = "message"   // a message was accepted: prompt
-	started   = "started"   // work on the next instruction began, or began again
-	committed = "committed" // the editor is done: change
-	ended     = "ended"     // the instruction is over: status, link, failure, output
-	archived  = "archived"  // the job was archived by age
+	eventCreated   = "created"   // create was accepted: project, prompt, source, model
+	eventMessage   = "message"   // a message was accepted: prompt
+	eventStarted   = "started"   // work on the next instruction began, or began again
+	eventCommitted = "committed" // the editor is done: change
+	eventEnded     = "ended"     // the instruction is over: status, link, failure, output
+	eventArchived  = "archived"  // the job was archived by age
 )
 
 // event is one line of the journal.
@@ -51,17 +51,17 @@ type journal struct {
 	size int64 // of the complete lines
 }
 
-// openJournal opens the journal in dir and hands its events to replay, in
-// order. A last line without its end was never answered and is cut off.
+// openJournal opens the journal in dir and passes its events to replay, in order. A last line
+// without its end was never answered and is cut off.
 func openJournal(dir string, replay func(event) error) (*journal, error) {
-	path := filepath.Join(dir, JournalName)
+	path := filepath.Join(dir, journalName)
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("agent journal: %w", err)
 	}
 	j := &journal{file: file}
 	// Without the lock the end of the file belongs to another process and must not be cut.
-	if err = Lock(file); err != nil {
+	if err = lock(file); err != nil {
 		err = fmt.Errorf(": %w", err)
 	} else {
 		err = j.read(replay)
@@ -93,17 +93,17 @@ func (j *journal) read(replay func(event) error) error {
 	}
 }
 
-// append writes e behind the complete lines. After an error e is not in the
-// journal, or the journal takes nothing more.
+// append writes e after the complete lines. After an error e is not in the journal, or the
+// journal accepts nothing more.
 func (j *journal) append(e event) error {
 	var line bytes.Buffer
 	encoder := json.NewEncoder(&line)
 	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(e); err != nil {
-		return fmt.Errorf("agent journal: %w", err)
+	err := encoder.Encode(e)
+	if err == nil {
+		_, err = j.file.WriteAt(line.Bytes(), j.size)
 	}
-	_, err := j.file.WriteAt(line.Bytes(), j.size)
-	if err == nil && e.Kind != started { // no client was told that work began
+	if err == nil && e.Kind != eventStarted { // no client learned that work began
 		err = j.file.Sync()
 	}
 	if err != nil {
@@ -121,21 +121,21 @@ func (j *journal) cut() error {
 	return nil
 }
 
-// ErrLocked: another process works on the same data directory.
-var ErrLocked = errors.New("another sandbox works on it; want a data directory for each")
+// errLocked: another process works on the same data directory.
+var errLocked = errors.New("another sandbox works on it; want a data directory for each")
 
-// lockPatience is how long Lock waits: a process that was killed while it started a
-// program leaves its locks to that child until the program runs.
+// lockPatience is how long lock waits: a process that was killed while it started a program
+// leaves its locks to that child until the program runs.
 const lockPatience = 3 * time.Second
 
-// Lock locks file until it is closed, or returns ErrLocked.
-func Lock(file *os.File) error {
+// lock locks file until it is closed, or returns errLocked.
+func lock(file *os.File) error {
 	for deadline := time.Now().Add(lockPatience); ; time.Sleep(10 * time.Millisecond) {
-		if taken, err := durable.TryLock(file); taken || err != nil {
+		if locked, err := durable.TryLock(file); locked || err != nil {
 			return err
 		}
 		if !time.Now().Before(deadline) {
-			return ErrLocked
+			return errLocked
 		}
 	}
 }

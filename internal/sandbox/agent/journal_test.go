@@ -15,7 +15,7 @@ import (
 )
 
 // TestCrashAnywhere ends the journal of a few jobs after each line, and in the
-// middle of each, and goes on from there: nothing accepted is lost, nothing is
+// middle of each, and continues from there: nothing accepted is lost, nothing is
 // done twice, nothing is proposed twice.
 func TestCrashAnywhere(t *testing.T) {
 	lines := strings.SplitAfter(aJournal(t), "\n")
@@ -38,7 +38,8 @@ func aJournal(t *testing.T) (text string) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		now := noon
-		s := open(t, Config{Dir: dir, Workers: 2, After: time.Minute, ArchiveAfter: time.Hour, Now: func() time.Time { return now }})
+		s := open(t, Options{Dir: dir, Workers: 2, After: time.Minute, ArchiveAfter: time.Hour,
+			Now: func() time.Time { return now }})
 		first := create(t, s, "one")
 		send(t, s, first, "two")
 		second := create(t, s, "three [sandbox:fail]")
@@ -51,10 +52,10 @@ func aJournal(t *testing.T) (text string) {
 		if _, err := s.Get("p", second); err != nil {
 			t.Error(err)
 		}
-		closeJobs(t, s)
+		closeQueue(t, s)
 	})
 	text = journalText(t, dir)
-	for _, kind := range []string{created, message, started, committed, ended, archived} {
+	for _, kind := range []string{eventCreated, eventMessage, eventStarted, eventCommitted, eventEnded, eventArchived} {
 		if !strings.Contains(text, `"event":"`+kind+`"`) {
 			t.Fatalf("no event %s in %s", kind, text)
 		}
@@ -64,16 +65,16 @@ func aJournal(t *testing.T) (text string) {
 
 func goOn(t *testing.T, text string) {
 	dir, host := writeJournal(t, text), newHost()
-	var records []Record
+	var records []Job
 	synctest.Test(t, func(t *testing.T) {
-		s := open(t, Config{Dir: dir, Host: host, After: time.Minute})
+		s := open(t, Options{Dir: dir, Host: host, After: time.Minute})
 		records = atRest(s)
-		closeJobs(t, s)
-		s = open(t, Config{Dir: dir, Host: host})
-		if diff := cmp.Diff(records, atRest(s)); diff != "" {
+		closeQueue(t, s)
+		s = open(t, Options{Dir: dir, Host: host})
+		if diff := cmp.Diff(records, atRest(s), cmp.AllowUnexported(Job{})); diff != "" {
 			t.Errorf("after one more start: %s", diff)
 		}
-		closeJobs(t, s)
+		closeQueue(t, s)
 	})
 	if diff := cmp.Diff(accepted(t, text), prompts(records)); diff != "" {
 		t.Error(diff)
@@ -83,7 +84,7 @@ func goOn(t *testing.T, text string) {
 	}
 }
 
-func prompts(records []Record) map[string][]string {
+func prompts(records []Job) map[string][]string {
 	all := map[string][]string{}
 	for _, r := range records {
 		all[r.ID] = r.Prompts
@@ -110,7 +111,7 @@ func accepted(t *testing.T, text string) map[string][]string {
 	return all
 }
 
-func checkEnded(t *testing.T, r Record, before string, shown Proposal) {
+func checkEnded(t *testing.T, r Job, before string, shown Change) {
 	t.Helper()
 	last, edits := r.Prompts[len(r.Prompts)-1], []string{}
 	for _, p := range r.Prompts {
@@ -125,7 +126,7 @@ func checkEnded(t *testing.T, r Record, before string, shown Proposal) {
 	case strings.Contains(last, "fail"):
 		want = Failed
 	}
-	if r.Status != want || r.Worked != len(r.Prompts) || (r.Link != "") != (len(edits) > 0) {
+	if r.Status != want || r.Worked != len(r.Prompts) || (link(r) != "") != (len(edits) > 0) {
 		t.Errorf("want %s, got %+v", want, r)
 	}
 	// The new host does not know the proposals from before the crash.
@@ -134,8 +135,14 @@ func checkEnded(t *testing.T, r Record, before string, shown Proposal) {
 	}
 }
 
+// createdLine is a line of the journal that creates the job a.
+func createdLine(prompt string) string {
+	return `{"at":"2026-10-14T12:00:30Z","event":"created","job":"a","project":"p","prompt":"` + prompt +
+		`","source":{"repository":"r","ref":"m"}}` + "\n"
+}
+
 func TestJournalsThatAreWrong(t *testing.T) {
-	const good = `{"at":"2026-10-14T12:00:30Z","event":"created","job":"a","project":"p","prompt":"x","source":{"repository":"r","ref":"m"}}` + "\n"
+	good := createdLine("x")
 	for text, want := range map[string]string{
 		"{}\n":           ":1: job",
 		good + "x\n":     ":2: line",
@@ -143,16 +150,22 @@ func TestJournalsThatAreWrong(t *testing.T) {
 		good + "\n":      ":2: line",
 		good + "null\n":  ":2: job \"\"",
 		good + "[1]\n\n": ":2: line",
-		good + `{"event":"message","job":"b","prompt":"x"}` + "\n":                                                             ":2: job \"b\": has an event before",
-		good + `{"event":"committed","job":"a"}` + "\n":                                                                        ":2: job \"a\": event committed lacks",
-		good + `{"event":"moved","job":"a"}` + "\n":                                                                            ":2: event \"moved\": is not known",
-		good + `{"event":"ended","job":"a","status":"failed"}` + "\n" + `{"event":"ended","job":"a","status":"failed"}` + "\n": ":3: job \"a\": ended more often",
+		good + `{"event":"message","job":"b","prompt":"x"}` +
+			"\n": ":2: job \"b\": has an event before",
+		good + `{"event":"committed","job":"a"}` +
+			"\n": ":2: job \"a\": event " +
+			"committed lacks",
+		good + `{"event":"moved","job":"a"}` +
+			"\n": ":2: event \"moved\": " +
+			"unknown",
+		good + `{"event":"ended","job":"a","status":"failed"}` + "\n" +
+			`{"event":"ended","job":"a","status":"failed"}` + "\n": ":3: job \"a\": ended more often",
 	} {
-		s, err := Open(config(Config{Dir: writeJournal(t, text)}))
+		s, err := Open(config(Options{Dir: writeJournal(t, text)}))
 		if err == nil {
 			s.Close()
 		}
-		if err == nil || !strings.Contains(err.Error(), JournalName+want) {
+		if err == nil || !strings.Contains(err.Error(), journalName+want) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
@@ -160,26 +173,27 @@ func TestJournalsThatAreWrong(t *testing.T) {
 
 func TestOneProcessForADirectory(t *testing.T) {
 	dir := t.TempDir()
-	s := open(t, Config{Dir: dir})
+	s := open(t, Options{Dir: dir})
 	if text := journalText(t, dir); text != "" {
 		t.Errorf("written before the first job: %s", text)
 	}
 	create(t, s, "x [sandbox:slow=9h]")
 	untilStarted(t, dir)
 	// The first is in the middle of a line.
-	if err := os.WriteFile(filepath.Join(dir, JournalName), []byte(journalText(t, dir)+`{"at":`), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, journalName), []byte(journalText(t, dir)+`{"at":`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) { // it waits a moment
-		if _, err := Open(config(Config{Dir: dir})); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), dir) {
+		if _, err := Open(config(Options{Dir: dir})); !errors.Is(err, errLocked) ||
+			!strings.Contains(err.Error(), dir) {
 			t.Errorf("second: %v", err)
 		}
 	})
 	if text := journalText(t, dir); !strings.HasSuffix(text, `{"at":`) {
 		t.Errorf("the second cut what the first was writing: %q", text)
 	}
-	closeJobs(t, s)
-	closeJobs(t, open(t, Config{Dir: dir}))
+	closeQueue(t, s)
+	closeQueue(t, open(t, Options{Dir: dir}))
 }
 
 // Where the journal takes nothing, nothing is accepted.
@@ -188,7 +202,7 @@ func TestJournalThatCannotBeWritten(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "here"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	s := open(t, Config{Dir: filepath.Join(dir, "here")})
+	s := open(t, Options{Dir: filepath.Join(dir, "here")})
 	if err := os.Remove(filepath.Join(dir, "here")); err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +225,7 @@ func TestJournalThatCannotBeWritten(t *testing.T) {
 func TestEndIsWrittenLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		s := open(t, Config{Dir: dir, After: time.Minute})
+		s := open(t, Options{Dir: dir, After: time.Minute})
 		id := create(t, s, "x [sandbox:no-change]")
 		synctest.Wait()
 		s.mu.Lock()
@@ -232,7 +246,7 @@ func TestEndIsWrittenLater(t *testing.T) {
 		if got := atRest(s)[0]; got.Status != Completed {
 			t.Errorf("%+v", got)
 		}
-		closeJobs(t, s)
+		closeQueue(t, s)
 		if text := journalText(t, dir); strings.Count(text, "\n") != 3 {
 			t.Errorf("journal: %s", text)
 		}
@@ -243,34 +257,35 @@ func TestEndIsWrittenLater(t *testing.T) {
 func TestCloseInTheMiddle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		s := open(t, Config{Dir: dir, After: time.Hour})
+		s := open(t, Options{Dir: dir, After: time.Hour})
 		id := create(t, s, "x")
 		send(t, s, id, "y")
 		time.Sleep(time.Minute)
-		closeJobs(t, s)
+		closeQueue(t, s)
 		if _, err := s.Create("p", "y"); !errors.Is(err, ErrClosed) {
 			t.Errorf("create after Close: %v", err)
 		}
-		e := &editor{}
-		s = open(t, Config{Dir: dir, Editor: e})
-		if got := atRest(s); len(got) != 1 || got[0].ID != id || got[0].Status != Completed || got[0].Link == "" {
+		e := &editor{Pretend: pretend}
+		s = open(t, Options{Dir: dir, Editor: e})
+		if got := atRest(s); len(got) != 1 || got[0].ID != id || got[0].Status != Completed || link(got[0]) == "" {
 			t.Errorf("%+v", got)
 		}
 		if len(e.tasks) != 2 || !e.tasks[0].Again || e.tasks[1].Again {
 			t.Errorf("want the first of two begun again, got %+v", e.tasks)
 		}
-		closeJobs(t, s)
+		closeQueue(t, s)
 	})
 }
 
 // Half a line is gone as soon as the journal is opened, however long it was.
 func TestHalfALineIsCutOff(t *testing.T) {
-	const good = `{"at":"2026-10-14T12:00:30Z","event":"created","job":"a","project":"p","prompt":"[sandbox:slow=9h]","source":{"repository":"r","ref":"m"}}` + "\n"
+	good := createdLine("[sandbox:slow=9h]")
 	dir := writeJournal(t, good+`{"event":"message","job":"a","prompt":"`+strings.Repeat("x", 100_000))
-	s := open(t, Config{Dir: dir})
-	closeJobs(t, s)
+	s := open(t, Options{Dir: dir})
+	closeQueue(t, s)
 	text := journalText(t, dir)
-	if !strings.HasPrefix(text, good) || !strings.HasSuffix(text, "}\n") && text != good || strings.Contains(text, "xx") {
+	if !strings.HasPrefix(text, good) || !strings.HasSuffix(text, "}\n") && text != good ||
+		strings.Contains(text, "xx") {
 		t.Errorf("%.300s", text)
 	}
 }
@@ -279,15 +294,15 @@ func TestHalfALineIsCutOff(t *testing.T) {
 // a process at work is not.
 func TestLockOfAChild(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
-	for held, want := range map[time.Duration]error{lockPatience / 2: nil, 2 * lockPatience: ErrLocked} {
+	for held, want := range map[time.Duration]error{lockPatience / 2: nil, 2 * lockPatience: errLocked} {
 		synctest.Test(t, func(t *testing.T) {
 			theirs, ours := create1(t, path), create1(t, path)
 			defer ours.Close()
-			if err := Lock(theirs); err != nil {
+			if err := lock(theirs); err != nil {
 				t.Fatal(err)
 			}
 			time.AfterFunc(held, func() { theirs.Close() })
-			if err := Lock(ours); !errors.Is(err, want) {
+			if err := lock(ours); !errors.Is(err, want) {
 				t.Errorf("held for %v: %v", held, err)
 			}
 			time.Sleep(held)

@@ -13,99 +13,89 @@ import (
 	"time"
 )
 
-// Outcome is the result of an instruction.
-type Outcome string
-
-// The outcomes. Edit is that of a prompt without a word of the script.
+// Outcomes of an instruction. outcomeEdit is that of a prompt without a word of the script.
 const (
-	Edit     Outcome = "edit"      // the editor decides: completed, with a pull request if something changed, or failed
-	PR       Outcome = "pr"        // completed with a pull request: the editor's built-in edit
-	NoChange Outcome = "no_change" // completed, nothing changed
-	Fail     Outcome = "failed"    // failed
-	Archive  Outcome = "archived"  // archived
+	outcomeEdit     = "edit"      // the editor decides: completed, with a pull request if something changed, or failed
+	outcomePR       = "pr"        // completed with a pull request: the editor's built-in edit
+	outcomeNoChange = "no_change" // completed, nothing changed
+	outcomeFailed   = "failed"    // failed
+	outcomeArchived = "archived"  // archived
 )
 
-// Rule is the outcome of the prompts that contain Word, After so long.
-type Rule struct {
-	Word    string
-	Outcome Outcome
-	After   time.Duration
+var outcomes = []string{outcomeEdit, outcomePR, outcomeNoChange, outcomeFailed, outcomeArchived}
+
+// rule is the outcome and duration of the prompts that contain word.
+type rule struct {
+	word, outcome string
+	after         time.Duration
 }
 
-// Script decides by words. In a prompt with several words the first of each
-// kind counts: the first with an outcome and the first with a duration.
-type Script []Rule
+// script decides by words. In a prompt with several words the first of each kind counts: the
+// first with an outcome and the first with a duration.
+type script []rule
 
-// DefaultSlow is how long the word [sandbox:slow] takes without a duration.
-const DefaultSlow = 30 * time.Second
-
-// builtIn are the words every script has. [sandbox:slow=90s] is one more, with
-// any duration in it.
-var builtIn = Script{
-	{Word: "[sandbox:pr]", Outcome: PR},
-	{Word: "[sandbox:no-change]", Outcome: NoChange},
-	{Word: "[sandbox:fail]", Outcome: Fail},
-	{Word: "[sandbox:archive]", Outcome: Archive},
-	{Word: "[sandbox:slow]", After: DefaultSlow},
+// builtIn are the words of every script. [sandbox:slow=90s] is one more, with any duration.
+var builtIn = script{
+	{word: "[sandbox:pr]", outcome: outcomePR},
+	{word: "[sandbox:no-change]", outcome: outcomeNoChange},
+	{word: "[sandbox:fail]", outcome: outcomeFailed},
+	{word: "[sandbox:archive]", outcome: outcomeArchived},
+	{word: "[sandbox:slow]", after: 30 * time.Second},
 }
 
 var slow = regexp.MustCompile(`\[sandbox:slow=([0-9a-zµ.]{1,20})\]`)
 
-// Match returns the outcome and duration of prompt; without words, Edit and after.
-func (s Script) Match(prompt string, after time.Duration) Rule {
-	found := Rule{Outcome: Edit, After: after}
+// match returns the outcome and duration of prompt; without words, outcomeEdit and after.
+func (s script) match(prompt string, after time.Duration) rule {
+	found := rule{outcome: outcomeEdit, after: after}
 	outcomeAt, afterAt := len(prompt), len(prompt)
 	if m := slow.FindStringSubmatchIndex(prompt); m != nil {
 		if d, err := time.ParseDuration(prompt[m[2]:m[3]]); err == nil {
-			found.After, afterAt = d, m[0]
+			found.after, afterAt = d, m[0]
 		}
 	}
-	for _, r := range append(s[:len(s):len(s)], builtIn...) {
-		at := strings.Index(prompt, r.Word)
+	for _, r := range slices.Concat(s, builtIn) {
+		at := strings.Index(prompt, r.word)
 		if at < 0 {
 			continue
 		}
-		if r.Outcome != "" && at < outcomeAt {
-			found.Outcome, outcomeAt = r.Outcome, at
+		if r.outcome != "" && at < outcomeAt {
+			found.outcome, outcomeAt = r.outcome, at
 		}
-		if r.After > 0 && at < afterAt {
-			found.After, afterAt = r.After, at
+		if r.after > 0 && at < afterAt {
+			found.after, afterAt = r.after, at
 		}
 	}
 	return found
 }
 
-// maxScript limits a script file.
+// maxScript limits a script file, in bytes.
 const maxScript = 1 << 20
 
-// ReadScript reads a script file: a JSON object from words to
-// {"outcome": "pr" | "no_change" | "failed" | "archived" | "edit", "after": "30s"},
-// at least one of the two. Words of the file go before the built-in ones where
-// both are at one place. An error names the file, the word and the rule.
-func ReadScript(path string) (s Script, err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("agent script %s: %w", path, err)
-		}
-	}()
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
+// readScript reads a script file: a JSON object from words to
+// {"outcome": "pr" | "no_change" | "failed" | "archived" | "edit", "after": "30s"}, at least one
+// of the two. Words of the file take precedence over built-in ones at the same place. An error
+// names the file, the word and the rule. Without a path there are no words.
+func readScript(path string) (s script, err error) {
+	if path == "" {
+		return nil, nil
 	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxScript+1))
+	text, err := os.ReadFile(path)
 	if err == nil && len(text) > maxScript {
 		err = fmt.Errorf("want at most %d bytes", maxScript)
 	}
-	if err != nil {
-		return nil, err
+	if err == nil {
+		s, err = parseScript(text)
 	}
-	return parseScript(text)
+	if err != nil {
+		return nil, fmt.Errorf("agent script %s: %w", path, err)
+	}
+	return s, nil
 }
 
-// parseScript reads the object token by token, so that a word that comes twice is an
-// error and does not replace the first one.
-func parseScript(text []byte) (s Script, err error) {
+// parseScript reads the object token by token, so that a duplicate word is an error and does
+// not replace the first one.
+func parseScript(text []byte) (s script, err error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
@@ -116,29 +106,25 @@ func parseScript(text []byte) (s Script, err error) {
 		if err != nil {
 			return nil, err
 		}
-		r := Rule{Word: word.(string)}
-		var value struct {
-			Outcome Outcome
-			After   string
-		}
+		var value struct{ Outcome, After string }
 		err = d.Decode(&value)
+		r := rule{word: word.(string), outcome: value.Outcome}
 		if err == nil && value.After != "" {
-			if r.After, err = time.ParseDuration(value.After); err != nil || r.After <= 0 {
+			if r.after, err = time.ParseDuration(value.After); err != nil || r.after <= 0 {
 				err = fmt.Errorf("after %.40q: want a duration above 0, such as 30s", value.After)
 			}
 		}
-		r.Outcome = value.Outcome
 		switch {
 		case err != nil:
-		case slices.ContainsFunc(s, func(other Rule) bool { return other.Word == r.Word }):
+		case slices.ContainsFunc(s, func(other rule) bool { return other.word == r.word }):
 			err = errors.New("is there twice; want it once")
-		case !slices.Contains([]Outcome{"", Edit, PR, NoChange, Fail, Archive}, r.Outcome):
-			err = fmt.Errorf("outcome %.40q: want edit, pr, no_change, failed or archived", r.Outcome)
-		case r.Word == "" || r.Outcome == "" && r.After == 0:
+		case r.outcome != "" && !slices.Contains(outcomes, r.outcome):
+			err = fmt.Errorf("outcome %.40q: want edit, pr, no_change, failed or archived", r.outcome)
+		case r.word == "" || r.outcome == "" && r.after == 0:
 			err = errors.New("want a word that is not empty with an outcome, an after, or both")
 		}
 		if err != nil {
-			return nil, fmt.Errorf("word %.60q: %w", r.Word, err)
+			return nil, fmt.Errorf("word %.60q: %w", r.word, err)
 		}
 		s = append(s, r)
 	}

@@ -7,57 +7,69 @@ import (
 	"strings"
 )
 
-// File is what a diff changes in one file.
+// Changes is a diff by files.
+type Changes struct {
+	Files          []File
+	Added, Removed int
+}
+
+// File is the part of a diff about one file.
 type File struct {
 	Name string
-	// Status is GitHub's word: added, removed, renamed, copied, changed (its mode),
-	// or modified. Former is the name before it was renamed or copied.
+	// Status is GitHub's word: added, removed, renamed, copied, changed (its mode), or
+	// modified. Former is the name before it was renamed or copied.
 	Status, Former string
 	Binary         bool
 	Added, Removed int
-	Lines          []Line
+	// Lines are those of the hunks, each with its class: add, del, hunk or plain.
+	Lines []struct{ Class, Text string }
 }
-
-// Line is a line of a diff and its class: add, del, hunk or plain.
-type Line struct{ Class, Text string }
 
 var (
 	hunkHead = regexp.MustCompile(`^@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@`)
-	// statuses are the lines of git's head of a file that say what became of it.
+	// statuses are the lines of the head of a file, as git writes it, that decide its status.
 	statuses = []struct{ prefix, status string }{
 		{"new file mode ", "added"}, {"deleted file mode ", "removed"}, {"new mode ", "changed"},
 		{"rename from ", "renamed"}, {"copy from ", "copied"},
 	}
 )
 
-// ParseDiff splits git's unified diff into its files. Only the sizes in a hunk's head
-// say what is content: a removed line may begin with "-- ". What is in no file, such
-// as the note that a diff was cut, stands in the last one.
-func ParseDiff(diff string) (files []File) {
+// Changes reads pr.Diff, a unified diff of git. Only the sizes in a hunk's head tell its
+// content from the next head: a removed line may begin with "-- ". Lines outside of all files,
+// such as the note that a diff was cut, are in the last one.
+func (pr PullRequest) Changes() (c Changes) {
 	var before, after int // lines left of the hunk
-	for text := range strings.SplitSeq(strings.TrimSuffix(diff, "\n"), "\n") {
+	for text := range strings.SplitSeq(strings.TrimSuffix(pr.Diff, "\n"), "\n") {
 		inHunk := before > 0 || after > 0
 		if head, ok := strings.CutPrefix(text, "diff --git "); ok && !inHunk {
-			files = append(files, File{Name: sameName(head), Status: "modified"})
+			name := head
+			// A file that was renamed has its name in further lines.
+			if half := len(head) / 2; len(head)%2 == 1 && head[half] == ' ' &&
+				fileName(head[:half]) == fileName(head[half+1:]) {
+				name = fileName(head[:half])
+			}
+			c.Files = append(c.Files, File{Name: name, Status: "modified"})
 			continue
 		}
-		if len(files) == 0 {
+		if len(c.Files) == 0 {
 			if text == "" {
 				continue
 			}
-			files = append(files, File{Name: "changes", Status: "modified"})
+			c.Files = append(c.Files, File{Name: "changes", Status: "modified"})
 		}
-		f := &files[len(files)-1]
+		f := &c.Files[len(c.Files)-1]
 		class := "plain"
 		switch {
 		case strings.HasPrefix(text, `\`):
 		case inHunk && strings.HasPrefix(text, "+"):
 			after--
 			f.Added++
+			c.Added++
 			class = "add"
 		case inHunk && strings.HasPrefix(text, "-"):
 			before--
 			f.Removed++
+			c.Removed++
 			class = "del"
 		case inHunk:
 			before--
@@ -70,16 +82,16 @@ func ParseDiff(diff string) (files []File) {
 				after, _ = strconv.Atoi(cmp.Or(m[2], "1"))
 			}
 		default:
-			f.head(text)
+			f.readHead(text)
 			continue
 		}
-		f.Lines = append(f.Lines, Line{class, text})
+		f.Lines = append(f.Lines, struct{ Class, Text string }{class, text})
 	}
-	return files
+	return c
 }
 
-// head reads a line between the head of a file and its first hunk.
-func (f *File) head(text string) {
+// readHead reads a line between the beginning of a file and its first hunk.
+func (f *File) readHead(text string) {
 	for _, side := range []string{"--- ", "+++ ", "rename to ", "copy to "} {
 		if name, ok := strings.CutPrefix(text, side); ok && name != "/dev/null" {
 			f.Name = fileName(name)
@@ -95,7 +107,7 @@ func (f *File) head(text string) {
 	f.Binary = f.Binary || strings.HasPrefix(text, "Binary files ")
 }
 
-// fileName takes off what git puts around a name.
+// fileName removes what git puts around a name.
 func fileName(name string) string {
 	name = strings.TrimSuffix(name, "\t") // after a name with a space
 	if plain, err := strconv.Unquote(name); err == nil {
@@ -105,13 +117,4 @@ func fileName(name string) string {
 		return rest
 	}
 	return name
-}
-
-// sameName returns the name in "a/name b/name"; a file that was renamed has its name
-// in further lines.
-func sameName(head string) string {
-	if half := len(head) / 2; len(head)%2 == 1 && head[half] == ' ' && fileName(head[:half]) == fileName(head[half+1:]) {
-		return fileName(head[:half])
-	}
-	return head
 }

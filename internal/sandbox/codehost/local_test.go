@@ -23,28 +23,38 @@ func local(t *testing.T, dir string) *Local {
 	return l
 }
 
-func proposal(job, diff string, messages ...string) agent.Proposal {
-	return agent.Proposal{
-		Change: agent.Change{Branch: "docgauge/" + job, Base: "b000", Head: "h" + job, Messages: messages},
-		Job:    job, Project: "prj_a", Title: messages[0], Source: agent.Source{Repository: "docs", Ref: "main"}, Diff: diff,
-	}
+// proposal is a change of a job on its way into a pull request.
+type proposal struct {
+	job, diff, head string
+	messages        []string
 }
 
-func propose(t *testing.T, h agent.Host, p agent.Proposal) string {
+func (l *Local) propose(t *testing.T, p proposal) (link string) {
 	t.Helper()
-	link, err := h.Propose(t.Context(), p)
+	if p.head == "" {
+		p.head = "h" + p.job
+	}
+	link, err := l.Propose(t.Context(),
+		agent.Job{ID: p.job, Project: "prj_a", Prompts: p.messages[:1],
+			Source: agent.Source{Repository: "docs", Ref: "main"}},
+		agent.Change{Branch: "docgauge/" + p.job, Base: "b000", Head: p.head, Messages: p.messages}, p.diff)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return link
 }
 
+var one = []string{"one"}
+
 func TestLocalKeepsOnePullRequestForEachBranch(t *testing.T) {
 	for _, dir := range []string{"", filepath.Join(t.TempDir(), "pulls")} {
 		l := local(t, dir)
 		var links []string
-		for _, p := range []agent.Proposal{proposal("a", "1", "one"), proposal("b", "2", "two"), proposal("a", "3", "one", "more")} {
-			links = append(links, propose(t, l, p))
+		for _, p := range []proposal{
+			{job: "a", diff: "1", messages: one}, {job: "b", diff: "2", messages: []string{"two"}},
+			{job: "a", diff: "3", messages: []string{"one", "more"}},
+		} {
+			links = append(links, l.propose(t, p))
 		}
 		if diff := cmp.Diff([]string{"/pr/1", "/pr/2", "/pr/1"}, links); diff != "" {
 			t.Error(diff)
@@ -53,54 +63,47 @@ func TestLocalKeepsOnePullRequestForEachBranch(t *testing.T) {
 			l = local(t, dir)
 		}
 		got, _ := l.Pull("1")
-		want := PullRequest{1, "prj_a", "docs", "main", "b000", "docgauge/a", "ha", "one", []string{"one", "more"}, "3", noon, noon, []Event{{At: noon, Action: PassChecks}}}
+		want := PullRequest{
+			1, "prj_a", "docs", "main", "b000", "docgauge/a", "ha", "one", []string{"one", "more"}, "3", noon, noon,
+			[]Event{{At: noon, Action: PassChecks}},
+		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}
 		if all := l.Pulls(); len(all) != 2 || all[0].Number != 1 || all[1].Branch != "docgauge/b" {
 			t.Errorf("all: %+v", all)
 		}
-		if link := propose(t, l, proposal("c", "4", "three")); link != "/pr/3" {
+		if link := l.propose(t, proposal{job: "c", messages: one}); link != "/pr/3" {
 			t.Errorf("next: %s", link)
 		}
 	}
 }
 
 func TestLocalFilesAreChecked(t *testing.T) {
-	for text, want := range map[string]string{"{": "as JSON", `{"number":2}`: "number 2"} {
+	for text, want := range map[string]string{"{": "JSON", `{"number":2}`: "number 2"} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "1.json"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := OpenLocal(dir, Plan{}, time.Now); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "1.json") {
+		if _, err := OpenLocal(dir, Plan{}, time.Now); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), "1.json") {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
 }
 
-// A pull request that could not be written is not there.
-func TestLocalFullDisk(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "pulls")
-	l := local(t, dir)
-	if err := os.WriteFile(dir, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := l.Propose(t.Context(), proposal("a", "1", "one")); err == nil {
-		t.Error("no error")
-	}
-	if _, ok := l.Pull("1"); ok {
-		t.Error("there all the same")
-	}
-}
-
 func TestPullsThatAreNotThere(t *testing.T) {
 	l := local(t, "")
-	propose(t, l, proposal("a", "", "one"))
+	l.propose(t, proposal{job: "a", messages: one})
 	for number, want := range map[string]bool{
-		"1": true, "": false, "0": false, "2": false, "01": false, "-1": false, "+1": false, "1/": false, "99999999999999999999": false,
+		"1": true, "": false, "0": false, "2": false, "01": false, "-1": false, "+1": false, "1/": false,
+		"99999999999999999999": false,
 	} {
 		if _, ok := l.Pull(number); ok != want {
 			t.Errorf("%q: %t, want %t", number, ok, want)
 		}
+	}
+	if path := (PullRequest{Number: 1, Repository: "/home/me/My docs"}).WebPath(); path != "/sandbox/My-docs/pull/1" {
+		t.Error(path)
 	}
 }

@@ -10,50 +10,35 @@ import (
 // maxDaysAgo limits Plan.DaysAgo.
 const maxDaysAgo = 3660
 
-// Plan decides what becomes of a pull request when it is opened: the same number has
-// the same fate with the same seed. The zero value leaves all of them open. Whatever
-// somebody does by hand ends the plan of that pull request.
+// Plan decides about pull requests when they are opened: the same number has the same fate
+// with the same seed. The zero value leaves all of them open. Any action by hand ends the plan
+// of that pull request.
 type Plan struct {
 	Seed uint64
 	// MergeShare and CloseShare, from 0 to 1, are the shares of pull requests that are
-	// merged and closed, EndAfter they are ready for review, or when they were reviewed.
+	// merged and closed, EndAfter they are ready for review or reviewed, whichever is later.
 	MergeShare, CloseShare float64
 	EndAfter               time.Duration
-	// DraftFor is how long pull requests are drafts.
-	DraftFor time.Duration
-	// ReviewAfter they are ready, people review: they approve what will be merged and
-	// request changes of the rest. 0 = nobody reviews.
+	DraftFor               time.Duration // time that pull requests are drafts
+	// ReviewAfter is the time from ready to reviewed: those that will be merged are approved,
+	// changes are requested of the rest. 0 = no reviews.
 	ReviewAfter time.Duration
-	// DaysAgo dates back what is merged, also by hand, by so many days.
-	DaysAgo int
+	DaysAgo     int // days by which merges, also by hand, are dated back
 }
 
-// Check lists every problem of p.
-func (p Plan) Check() error {
-	var problems []error
-	for _, share := range []struct {
-		name  string
-		value float64
-	}{{"merge share", p.MergeShare}, {"close share", p.CloseShare}, {"merge share and close share together", p.MergeShare + p.CloseShare}} {
-		if !(share.value >= 0 && share.value <= 1) { // also not a number
-			problems = append(problems, fmt.Errorf("%s: want 0 to 1, got %g", share.name, share.value))
-		}
-	}
-	for _, d := range []struct {
-		name  string
-		value time.Duration
-	}{{"merge delay", p.EndAfter}, {"draft delay", p.DraftFor}, {"review delay", p.ReviewAfter}} {
-		if d.value < 0 {
-			problems = append(problems, fmt.Errorf("%s: must not be negative; 0 switches it off", d.name))
-		}
+// Check lists the problems of the shares and DaysAgo. Durations must not be negative either.
+func (p Plan) Check() (err error) {
+	m, c := p.MergeShare, p.CloseShare
+	if !(m >= 0 && c >= 0 && m+c <= 1) { // also not a number
+		err = fmt.Errorf("merge share and close share: want 0 to 1, also together, got %g and %g", m, c)
 	}
 	if p.DaysAgo < 0 || p.DaysAgo > maxDaysAgo {
-		problems = append(problems, fmt.Errorf("merged days ago: want 0 to %d, got %d", maxDaysAgo, p.DaysAgo))
+		err = errors.Join(err, fmt.Errorf("merged days ago: want 0 to %d, got %d", maxDaysAgo, p.DaysAgo))
 	}
-	return errors.Join(problems...)
+	return err
 }
 
-// events returns what happens to a pull request that is opened now, by time.
+// events returns the events of a pull request that is opened now, by time.
 func (p Plan) events(number int, opened time.Time) []Event {
 	luck := rand.New(rand.NewPCG(p.Seed, uint64(number))).Float64()
 	merged, closed := luck < p.MergeShare, luck >= p.MergeShare && luck < p.MergeShare+p.CloseShare
@@ -62,7 +47,6 @@ func (p Plan) events(number int, opened time.Time) []Event {
 	if p.DraftFor > 0 {
 		events = append(events, Event{At: opened, Action: Draft}, Event{At: ready, Action: Ready})
 	}
-	end := ready.Add(max(p.EndAfter, p.ReviewAfter))
 	if p.ReviewAfter > 0 {
 		review := RequestChanges
 		if merged {
@@ -70,6 +54,7 @@ func (p Plan) events(number int, opened time.Time) []Event {
 		}
 		events = append(events, Event{At: ready.Add(p.ReviewAfter), Action: review})
 	}
+	end := ready.Add(max(p.EndAfter, p.ReviewAfter))
 	switch {
 	case merged:
 		events = append(events, Event{At: end, Action: Merge, DaysAgo: p.DaysAgo})

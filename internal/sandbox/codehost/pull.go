@@ -9,13 +9,12 @@ import (
 	"time"
 )
 
-// PullRequest is a pull request as Local keeps it, and as it is at the moment it was
-// asked for.
+// PullRequest is a pull request as Local keeps it, and its state at a moment.
 type PullRequest struct {
 	Number     int       `json:"number"` // from 1
 	Project    string    `json:"project,omitempty"`
 	Repository string    `json:"repository"` // owner/name, or a directory of this machine
-	Base       string    `json:"base"`       // the branch it is for
+	Base       string    `json:"base"`       // target branch
 	BaseCommit string    `json:"base_commit"`
 	Branch     string    `json:"branch"`
 	Head       string    `json:"head"`
@@ -24,21 +23,21 @@ type PullRequest struct {
 	Diff       string    `json:"diff"`     // of Head against BaseCommit
 	OpenedAt   time.Time `json:"opened_at"`
 	UpdatedAt  time.Time `json:"updated_at"`
-	// History is what happened since, by time. In a file it is also what will happen:
-	// an event happens when its time comes, whoever runs then.
+	// History is the events by time. A file has the planned ones too: an event happens when
+	// its time comes, even if no sandbox runs then.
 	History []Event `json:"history,omitempty"`
 }
 
-// Event is something that somebody did to a pull request.
+// Event is an action on a pull request.
 type Event struct {
 	At     time.Time `json:"at"`
 	Action Action    `json:"action"`
-	// DaysAgo of a Merge: the days by which everything of its pull request is dated back
-	// as soon as it happens.
+	// DaysAgo of a Merge is the number of days by which its whole pull request is dated back
+	// once it happens.
 	DaysAgo int `json:"days_ago,omitempty"`
 }
 
-// Action is what can be done to a pull request.
+// Action is one of the things people do to a pull request.
 type Action string
 
 // The actions. A pull request begins ready for review, without a review or a check.
@@ -54,12 +53,12 @@ const (
 	Reopen         Action = "reopen"
 )
 
-// State is where a pull request stands.
+// State is the state of a pull request: draft, open, merged or closed.
 type State string
 
-// The states.
+// The states besides draft.
 const (
-	Drafted State = "draft"
+	drafted State = "draft"
 	Open    State = "open"
 	Merged  State = "merged"
 	Closed  State = "closed"
@@ -75,7 +74,7 @@ func (pr PullRequest) Last(actions ...Action) Event {
 	return Event{}
 }
 
-// State returns where pr stands.
+// State returns the state of pr.
 func (pr PullRequest) State() State {
 	switch pr.Last(Merge, Close, Reopen).Action {
 	case Merge:
@@ -83,14 +82,14 @@ func (pr PullRequest) State() State {
 	case Close:
 		return Closed
 	}
-	if pr.IsDraft() {
-		return Drafted
+	if pr.isDraft() {
+		return drafted
 	}
 	return Open
 }
 
-// IsDraft reports whether pr is not ready for review, or was not when it was closed.
-func (pr PullRequest) IsDraft() bool { return pr.Last(Draft, Ready).Action == Draft }
+// isDraft reports whether pr is not ready for review, or was not when it was closed.
+func (pr PullRequest) isDraft() bool { return pr.Last(Draft, Ready).Action == Draft }
 
 // Review returns Approve, RequestChanges, or nothing.
 func (pr PullRequest) Review() Action { return pr.Last(Approve, RequestChanges).Action }
@@ -98,14 +97,14 @@ func (pr PullRequest) Review() Action { return pr.Last(Approve, RequestChanges).
 // Checks returns PassChecks, FailChecks, or nothing.
 func (pr PullRequest) Checks() Action { return pr.Last(PassChecks, FailChecks).Action }
 
-// Allows returns the actions that would change pr, in the order people think of them.
+// Allows returns the actions that would change pr, in the order of their buttons.
 func (pr PullRequest) Allows() (actions []Action) {
 	switch pr.State() {
 	case Merged:
 		return nil
 	case Closed:
 		return []Action{Reopen}
-	case Drafted:
+	case drafted:
 		actions = []Action{Ready}
 	}
 	for _, a := range []Action{Approve, RequestChanges, PassChecks, FailChecks} {
@@ -113,14 +112,13 @@ func (pr PullRequest) Allows() (actions []Action) {
 			actions = append(actions, a)
 		}
 	}
-	if pr.IsDraft() {
+	if pr.isDraft() {
 		return append(actions, Close)
 	}
 	return append(actions, Draft, Merge, Close)
 }
 
-// at returns pr as it is at a moment: without what is to come, and dated back if it
-// was merged so.
+// at returns pr at a moment: without planned events, and dated back if its merge is.
 func (pr PullRequest) at(now time.Time) PullRequest {
 	pr.History = slices.Clone(pr.happened(now))
 	for _, e := range pr.History {
@@ -129,9 +127,7 @@ func (pr PullRequest) at(now time.Time) PullRequest {
 		}
 	}
 	if days := pr.Last(Merge).DaysAgo; days > 0 {
-		for _, t := range []*time.Time{&pr.OpenedAt, &pr.UpdatedAt} {
-			*t = t.AddDate(0, 0, -days)
-		}
+		pr.OpenedAt, pr.UpdatedAt = pr.OpenedAt.AddDate(0, 0, -days), pr.UpdatedAt.AddDate(0, 0, -days)
 		for i := range pr.History {
 			pr.History[i].At = pr.History[i].At.AddDate(0, 0, -days)
 		}
@@ -148,15 +144,23 @@ func (pr PullRequest) happened(now time.Time) []Event {
 	return pr.History[:n:n]
 }
 
-// Decided returns when a Merge really happened, whatever it is dated.
-func (e Event) Decided() time.Time { return e.At.AddDate(0, 0, e.DaysAgo) }
+var (
+	slugForm   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]{0,38}/[A-Za-z0-9._-]{1,100}$`)
+	notInNames = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+)
 
-var notInNames = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+// RepositoryName returns the name of pr's repository without the directories that it is in.
+func (pr PullRequest) RepositoryName() string {
+	if filepath.IsAbs(pr.Repository) {
+		return path.Base(filepath.ToSlash(pr.Repository))
+	}
+	return pr.Repository
+}
 
-// Slug returns the owner/name of pr's repository. That of a directory is its name, and
-// nothing of the directories it is in.
+// Slug returns the owner/name of pr's repository. That of a directory has its name, and
+// nothing of its parents.
 func (pr PullRequest) Slug() string {
-	if repositoryForm.MatchString(pr.Repository) {
+	if slugForm.MatchString(pr.Repository) {
 		return pr.Repository
 	}
 	name := path.Base(filepath.ToSlash(pr.Repository))

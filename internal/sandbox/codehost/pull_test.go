@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/docgauge/docgauge/internal/sandbox/agent"
 )
 
 // planned returns pull requests with a plan, and what moves their clock.
@@ -35,7 +37,7 @@ func stands(l *Local, number string) string {
 func TestActions(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pulls")
 	l := local(t, dir)
-	propose(t, l, proposal("a", "1", "one"))
+	l.propose(t, proposal{job: "a", messages: one})
 	all := []Action{Ready, Draft, Approve, RequestChanges, PassChecks, FailChecks, Merge, Close, Reopen}
 	for _, step := range []struct {
 		do      Action
@@ -48,13 +50,16 @@ func TestActions(t *testing.T) {
 		{Ready, "open approve pass_checks", "ready approve pass_checks reopen"},
 		{FailChecks, "open approve fail_checks", "ready approve fail_checks reopen"},
 		{RequestChanges, "open request_changes fail_checks", "ready request_changes fail_checks reopen"},
-		{Close, "closed request_changes fail_checks", "ready draft approve request_changes pass_checks fail_checks merge close"},
+		{Close, "closed request_changes fail_checks", "ready draft approve request_changes pass_checks fail_checks " +
+			"merge close"},
 		{Reopen, "open request_changes fail_checks", "ready request_changes fail_checks reopen"},
 		{Draft, "draft request_changes fail_checks", "draft request_changes fail_checks merge reopen"},
-		{Close, "closed request_changes fail_checks", "ready draft approve request_changes pass_checks fail_checks merge close"},
+		{Close, "closed request_changes fail_checks", "ready draft approve request_changes pass_checks fail_checks " +
+			"merge close"},
 		{Reopen, "draft request_changes fail_checks", "draft request_changes fail_checks merge reopen"},
 		{Ready, "open request_changes fail_checks", "ready request_changes fail_checks reopen"},
-		{Merge, "merged request_changes fail_checks", "ready draft approve request_changes pass_checks fail_checks merge close reopen"},
+		{Merge, "merged request_changes fail_checks", "ready draft approve request_changes pass_checks fail_checks " +
+			"merge close reopen"},
 	} {
 		if step.do != "" {
 			if err := l.Act(1, step.do); err != nil {
@@ -83,23 +88,18 @@ func TestActions(t *testing.T) {
 			t.Errorf("after %q: refuses %s, want %s", step.do, got, step.refuses)
 		}
 	}
-	for number, action := range map[int]Action{0: Merge, 2: Merge, -1: Close} {
-		if err := l.Act(number, action); !errors.Is(err, ErrNotFound) {
-			t.Errorf("%d: %v", number, err)
-		}
-	}
 	if err := l.Act(1, "dance"); !errors.Is(err, ErrNotAllowed) {
 		t.Error(err)
 	}
 }
 
-// TestPlan: what was planned happens when its time comes, whoever runs then, and
+// TestPlan: planned events happen at their time, even if no sandbox runs then, and
 // nothing is written for it.
 func TestPlan(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pulls")
 	plan := Plan{MergeShare: 1, EndAfter: time.Hour, ReviewAfter: 20 * time.Minute, DraftFor: 10 * time.Minute}
 	l, _ := planned(t, dir, plan)
-	propose(t, l, proposal("a", "1", "one"))
+	l.propose(t, proposal{job: "a", messages: one})
 	before, err := os.ReadFile(filepath.Join(dir, "1.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +110,8 @@ func TestPlan(t *testing.T) {
 		want  string
 	}{
 		{0, "draft pass_checks"}, {10*time.Minute - 1, "draft pass_checks"}, {10 * time.Minute, "open pass_checks"},
-		{30 * time.Minute, "open approve pass_checks"}, {70*time.Minute - 1, "open approve pass_checks"}, {70 * time.Minute, "merged approve pass_checks"},
+		{30 * time.Minute, "open approve pass_checks"}, {70*time.Minute - 1, "open approve pass_checks"},
+		{70 * time.Minute, "merged approve pass_checks"},
 	} {
 		at(step.after)
 		if got := stands(l, "1"); got != step.want {
@@ -118,21 +119,22 @@ func TestPlan(t *testing.T) {
 		}
 	}
 	pr, _ := l.Pull("1")
-	if merged := pr.Last(Merge).At; !merged.Equal(noon.Add(70*time.Minute)) || !pr.UpdatedAt.Equal(merged) || !pr.OpenedAt.Equal(noon) {
+	if merged := pr.Last(Merge).At; !merged.Equal(noon.Add(70*time.Minute)) || !pr.UpdatedAt.Equal(merged) ||
+		!pr.OpenedAt.Equal(noon) {
 		t.Errorf("merged %s, updated %s", merged, pr.UpdatedAt)
 	}
 	if after, err := os.ReadFile(filepath.Join(dir, "1.json")); err != nil || string(after) != string(before) {
 		t.Errorf("%v, written: %s", err, after)
 	}
-	if propose(t, l, proposal("b", "1", "one")); stands(l, "2") != "closed pass_checks" {
+	if l.propose(t, proposal{job: "b", messages: one}); stands(l, "2") != "closed pass_checks" {
 		t.Errorf("with another plan: %s", stands(l, "2"))
 	}
 }
 
-// TestHandsEndAPlan: what was planned does not happen after somebody decided.
+// TestHandsEndAPlan: planned events do not happen after an action by hand.
 func TestHandsEndAPlan(t *testing.T) {
 	l, at := planned(t, "", Plan{MergeShare: 1, EndAfter: time.Hour, ReviewAfter: time.Minute})
-	propose(t, l, proposal("a", "1", "one"))
+	l.propose(t, proposal{job: "a", messages: one})
 	at(2 * time.Minute)
 	if err := l.Act(1, Close); err != nil {
 		t.Fatal(err)
@@ -179,7 +181,7 @@ func TestFates(t *testing.T) {
 func TestDatedBack(t *testing.T) {
 	plan := Plan{MergeShare: 1, EndAfter: time.Hour, ReviewAfter: time.Minute, DaysAgo: 20}
 	l, at := planned(t, "", plan)
-	propose(t, l, proposal("a", "1", "one"))
+	l.propose(t, proposal{job: "a", messages: one})
 	at(time.Hour - 1)
 	if pr, _ := l.Pull("1"); !pr.OpenedAt.Equal(noon) {
 		t.Errorf("before: opened %s", pr.OpenedAt)
@@ -188,13 +190,12 @@ func TestDatedBack(t *testing.T) {
 	back := noon.AddDate(0, 0, -20)
 	pr, _ := l.Pull("1")
 	want := []Event{{back, PassChecks, 0}, {back.Add(time.Minute), Approve, 0}, {back.Add(time.Hour), Merge, 20}}
-	if diff := cmp.Diff(want, pr.History); diff != "" || !pr.OpenedAt.Equal(back) || !pr.UpdatedAt.Equal(back.Add(time.Hour)) {
+	if diff := cmp.Diff(want, pr.History); diff != "" || !pr.OpenedAt.Equal(back) ||
+		!pr.UpdatedAt.Equal(back.Add(time.Hour)) {
 		t.Errorf("opened %s, updated %s, %s", pr.OpenedAt, pr.UpdatedAt, diff)
 	}
-	if decided := pr.Last(Merge).Decided(); !decided.Equal(noon.Add(time.Hour)) {
-		t.Errorf("decided %s", decided)
-	}
-	if l, _ = planned(t, "", Plan{DaysAgo: 3}); propose(t, l, proposal("a", "1", "one")) == "" || l.Act(1, Merge) != nil {
+	if l, _ = planned(t, "", Plan{DaysAgo: 3}); l.propose(t, proposal{job: "a", messages: one}) == "" ||
+		l.Act(1, Merge) != nil {
 		t.Fatal("not merged")
 	}
 	if pr, _ := l.Pull("1"); !pr.Last(Merge).At.Equal(noon.AddDate(0, 0, -3)) {
@@ -206,21 +207,21 @@ func TestDatedBack(t *testing.T) {
 // same work twice, as after a crash, never makes two.
 func TestPushes(t *testing.T) {
 	l := local(t, "")
-	first := proposal("a", "1", "one")
-	more := first
-	more.Head = "hmore"
+	first := proposal{job: "a", messages: one}
+	more := proposal{job: "a", messages: one, head: "hmore"}
 	for _, step := range []struct {
 		propose bool // more work, or else the first
 		act     Action
 		want    string
 	}{
-		{false, "", "/pr/1"}, {false, FailChecks, "/pr/1"}, {true, "", "/pr/1"}, {true, Merge, "/pr/1"}, {true, "", "/pr/1"}, {false, "", "/pr/2"},
+		{false, "", "/pr/1"}, {false, FailChecks, "/pr/1"}, {true, "", "/pr/1"}, {true, Merge, "/pr/1"},
+		{true, "", "/pr/1"}, {false, "", "/pr/2"},
 	} {
 		p := first
 		if step.propose {
 			p = more
 		}
-		if link := propose(t, l, p); link != step.want {
+		if link := l.propose(t, p); link != step.want {
 			t.Errorf("%+v: %s", step, link)
 		}
 		if step.act != "" {
@@ -234,37 +235,27 @@ func TestPushes(t *testing.T) {
 	}
 }
 
-// TestActFullDisk: what could not be written did not happen.
-func TestActFullDisk(t *testing.T) {
+// TestFullDisk: an event, and a pull request, that could not be written did not happen.
+func TestFullDisk(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pulls")
 	l := local(t, dir)
-	propose(t, l, proposal("a", "1", "one"))
+	l.propose(t, proposal{job: "a", messages: one})
 	if err := errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.Act(1, Merge); err == nil || stands(l, "1") != "open pass_checks" {
 		t.Errorf("%v, %s", err, stands(l, "1"))
 	}
-}
-
-// A file of a sandbox of before has neither history nor project.
-func TestOldFile(t *testing.T) {
-	dir := t.TempDir()
-	old := `{"number":1,"repository":"/home/me/My docs","branch":"docgauge/a","title":"t","opened_at":"2026-10-01T00:00:00Z"}`
-	if err := os.WriteFile(filepath.Join(dir, "1.json"), []byte(old), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	l := local(t, dir)
-	pr, _ := l.Pull("1")
-	if stands(l, "1") != "open" || pr.WebPath() != "/sandbox/My-docs/pull/1" || l.Act(1, Merge) != nil {
-		t.Errorf("%s, %s", stands(l, "1"), pr.WebPath())
+	_, err := l.Propose(t.Context(), agent.Job{Prompts: one}, agent.Change{Branch: "b"}, "")
+	if _, ok := l.Pull("2"); err == nil || ok {
+		t.Errorf("second: %t, %v", ok, err)
 	}
 }
 
 func TestPlansAreChecked(t *testing.T) {
 	for _, p := range []Plan{
 		{MergeShare: -0.1}, {CloseShare: 1.1}, {MergeShare: math.NaN()}, {MergeShare: 0.6, CloseShare: 0.6},
-		{EndAfter: -1}, {DraftFor: -1}, {ReviewAfter: -1}, {DaysAgo: -1}, {DaysAgo: maxDaysAgo + 1},
+		{DaysAgo: -1}, {DaysAgo: maxDaysAgo + 1},
 	} {
 		if err := p.Check(); err == nil {
 			t.Errorf("%+v: no error", p)

@@ -110,7 +110,7 @@ labels:
   {{- end }}
 annotations:
   {{- if not .Values.secrets.existingSecret }}
-  # docgauge reads changed keys again; the other secrets need a new pod.
+  # docgauge reloads changed keys; other secrets need a new pod.
   checksum/secret: {{ include (print $.Template.BasePath "/secret.yaml") . | sha256sum }}
   {{- end }}
   kubectl.kubernetes.io/default-container: docgauge

@@ -1,0 +1,248 @@
+package budget_test
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/docgauge/docgauge/internal/budget"
+)
+
+func wantAvailable(t *testing.T, b *budget.Budget, want int, wantLimited bool) {
+	t.Helper()
+	free, limited, err := b.Available(t.Context())
+	if err != nil || free != want || limited != wantLimited {
+		t.Errorf("room for %d, limited %v, %v; want %d, %v", free, limited, err, want, wantLimited)
+	}
+}
+
+func TestRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, svc := &broken{BudgetLog: openLog(t)}, &service{conn: made}
+		b, other := newBudget(5, store, svc), newBudget(5, store, svc)
+		wantAvailable(t, b, 5, true)
+		for left := range 3 {
+			wantStatus(t, b, 200)
+			wantAvailable(t, b, 4-left, true)
+		}
+		if store.looks != 1 {
+			t.Errorf("%d looks into the store", store.looks)
+		}
+		wantStatus(t, other, 200)
+		time.Sleep(time.Second)
+		wantAvailable(t, b, 1, true) // what another process took shows now
+		wantAvailable(t, newBudget(2, store, svc), 0, true)
+		svc.conn = refused
+		_, _ = send(t.Context(), b)
+		wantAvailable(t, b, 1, true) // what was never sent takes none
+		svc.conn = made
+		wantStatus(t, b, 200)
+		wantAvailable(t, b, 0, true)
+		check(t, b.Flush(t.Context()))
+		check(t, other.Flush(t.Context()))
+		time.Sleep(budget.Span + time.Microsecond)
+		wantAvailable(t, b, 5, true)
+		store.looks = 0
+		for range 1000 {
+			wantAvailable(t, b, 5, true)
+			time.Sleep(10 * time.Millisecond)
+		}
+		if store.looks > 10 {
+			t.Errorf("%d looks in ten seconds", store.looks)
+		}
+	})
+}
+
+// TestRoomInAGroup: what is left of a group is room for its own process alone.
+func TestRoomInAGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, svc := openLog(t), &service{conn: made}
+		b, sent := grown(t, 1000, store, svc)
+		wantStatus(t, b, 200)
+		time.Sleep(time.Second)
+		wantAvailable(t, b, 1000-sent-1, true)
+		other := newBudget(1000, store, svc)
+		wantAvailable(t, other, 1000-occupied(t, store), true)
+		for range 3 { // a new group
+			wantStatus(t, b, 200)
+		}
+		wantAvailable(t, b, 1000-sent-4, true)
+		check(t, b.Flush(t.Context()))
+		time.Sleep(time.Second)
+		for _, b := range []*budget.Budget{b, other} {
+			wantAvailable(t, b, 1000-sent-4, true)
+		}
+		wantStatus(t, b, 200)
+		time.Sleep(2 * budget.Span) // what is left of a group is free for all
+		wantAvailable(t, b, 1000, true)
+	})
+}
+
+// TestRoomInACooldown: there is none, with a limit or without, from the 429 on.
+func TestRoomInACooldown(t *testing.T) {
+	for _, limit := range []int{0, 10} {
+		synctest.Test(t, func(t *testing.T) {
+			store, svc := openLog(t), &service{conn: made}
+			b, other := newBudget(limit, store, svc), newBudget(limit, store, svc)
+			wantAvailable(t, b, limit, limit > 0)
+			wantAvailable(t, other, limit, limit > 0)
+			throttle(t, b, svc, time.Minute)
+			wantAvailable(t, b, 0, true)
+			wantRefusal(t, other, true, time.Minute)
+			wantAvailable(t, other, 0, true)
+			time.Sleep(time.Minute + time.Microsecond)
+			wantAvailable(t, b, max(0, limit-1), limit > 0)
+		})
+	}
+}
+
+// TestRoomWhileCharging: a request that waits for its turn has its slot already.
+func TestRoomWhileCharging(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := options(3, time.Now)
+		cfg.MinInterval = time.Minute
+		b := budget.New(cfg, openLog(t), &service{conn: made})
+		wantStatus(t, b, 200)
+		done := make(chan struct{})
+		go func() {
+			wantStatus(t, b, 200)
+			close(done)
+		}()
+		synctest.Wait()
+		wantAvailable(t, b, 1, true)
+		<-done
+		wantAvailable(t, b, 1, true)
+	})
+}
+
+// TestRoomAfterTheClockWasSetBack: there is room again within a day, although nobody
+// charges.
+func TestRoomAfterTheClockWasSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wall, svc := new(wallClock), &service{conn: made}
+		b := budget.New(options(1, wall.now), by(wall.now, openLog(t)), svc)
+		throttle(t, b, svc, time.Minute)
+		wantAvailable(t, b, 0, true)
+		wall.set(-365 * 24 * time.Hour)
+		wantAvailable(t, b, 0, true)
+		time.Sleep(24 * time.Hour)
+		wantAvailable(t, b, 1, true)
+	})
+}
+
+func TestRoomFailsWithTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBudget(3, &broken{BudgetLog: openLog(t), throttles: true}, nil)
+		free, limited, err := b.Available(t.Context())
+		wantLogError(t, err)
+		if free != 0 || !limited {
+			t.Errorf("room for %d, limited %v", free, limited)
+		}
+	})
+}
+
+// TestRoomIsThere: whatever this process has sent, as many requests as Room says can
+// be sent at once.
+func TestRoomIsThere(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		limit := rapid.OneOf(rapid.IntRange(1, 5), rapid.SampledFrom([]int{200, 500})).Draw(rt, "limit")
+		pauses := rapid.SliceOfN(rapid.SampledFrom([]time.Duration{0, 300 * time.Millisecond, 2 * time.Second, 20 * time.Minute, time.Hour}), 1, 30).Draw(rt, "pauses")
+		conns := rapid.SliceOfN(rapid.SampledFrom([]conn{refused, made, made}), 30, 30).Draw(rt, "connections")
+		use := rapid.SliceOfN(rapid.IntRange(0, limit/10+3), 30, 30).Draw(rt, "uses")
+		synctest.Test(t, func(t *testing.T) {
+			svc := &service{there: time.Millisecond, back: time.Millisecond}
+			b := newBudget(limit, openLog(t), svc)
+			for i, pause := range pauses {
+				time.Sleep(pause)
+				free, limited, err := b.Available(t.Context())
+				if err != nil || !limited || free > limit {
+					t.Errorf("room for %d, limited %v, %v", free, limited, err)
+				}
+				svc.conn = conns[i]
+				for range min(free, use[i]) {
+					if _, err := send(t.Context(), b); err != nil && svc.conn == made {
+						t.Errorf("room for %d: %v", free, err)
+					}
+				}
+			}
+		})
+	})
+}
+
+var start = time.Date(2026, 10, 5, 13, 37, 11, 0, time.UTC)
+
+// minutes returns the times so many minutes after start.
+func minutes(after ...int) []time.Time {
+	out := make([]time.Time, len(after))
+	for i, m := range after {
+		out[i] = start.Add(time.Duration(m) * time.Minute)
+	}
+	return out
+}
+
+func TestFinish(t *testing.T) {
+	for _, tc := range []struct {
+		n, limit int
+		slots    []int // minutes
+		cooldown int   // minutes, 0: none
+		want     int   // minutes
+	}{
+		{n: 0, limit: 90, want: 0}, {n: 90, limit: 90, want: 0}, {n: 91, limit: 90, want: 60}, {n: 180, limit: 90, want: 60}, {n: 181, limit: 90, want: 120},
+		{n: 1, limit: 2, slots: []int{5, 9}, want: 5}, {n: 2, limit: 2, slots: []int{5, 9}, want: 9}, {n: 3, limit: 2, slots: []int{5, 9}, want: 65},
+		{n: 1, limit: 1, slots: []int{5, 9}, want: 9}, // the limit was lowered
+		{n: 2, limit: 2, slots: []int{61}, want: 60},  // the free slot comes round before the occupied one
+		{n: 3, limit: 2, slots: []int{61}, want: 61},
+		{n: 1, limit: 2, cooldown: 30, want: 30}, {n: 3, limit: 2, cooldown: 30, want: 90}, {n: 2, limit: 2, slots: []int{5, 40}, cooldown: 30, want: 40},
+		{n: 1, limit: 2, cooldown: -30, want: 0}, {n: 0, limit: 2, cooldown: 30, want: 30},
+		{n: 1000, limit: 0, want: 0}, {n: 1000, limit: 0, cooldown: 7, want: 7}, {n: 5, limit: -1, slots: []int{5}, want: 0},
+		{n: 3, limit: math.MaxInt, slots: []int{5}, want: 0}, {n: 100_001, limit: 1, want: 60 * 100_000},
+	} {
+		cooldown := time.Time{}
+		if tc.cooldown != 0 {
+			cooldown = minutes(tc.cooldown)[0]
+		}
+		got := budget.Finish(tc.n, tc.limit, start, minutes(tc.slots...), cooldown)
+		if want := minutes(tc.want)[0]; !got.Equal(want) {
+			t.Errorf("%+v: done after %v, want %v", tc, got.Sub(start), want.Sub(start))
+		}
+	}
+	if got := budget.Finish(math.MaxInt, 1, start, nil, time.Time{}); !got.After(start) {
+		t.Errorf("overflows: %v", got)
+	}
+}
+
+// TestFinishIsWhatASlidingHourAllows sends as early as a sliding hour lets it,
+// minute by minute, and compares the last moment. Slots of requests that were
+// never answered free more than an hour from now.
+func TestFinishIsWhatASlidingHourAllows(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limit := rapid.IntRange(1, 20).Draw(t, "limit")
+		used := rapid.SliceOfN(rapid.IntRange(1, 70), 0, limit).Draw(t, "minutes until the used slots free")
+		requests := rapid.IntRange(1, 100).Draw(t, "requests")
+		closed := rapid.IntRange(0, 90).Draw(t, "minutes until the cooldown ends")
+		slices.Sort(used)
+		free := map[int]int{0: limit - len(used)}
+		for _, minute := range used {
+			free[minute]++
+		}
+		last, left := 0, requests
+		for minute := 0; left > 0; minute++ {
+			sent := 0
+			if minute >= closed {
+				sent = min(free[minute], left)
+				last = minute
+			}
+			left -= sent
+			free[minute+1] += free[minute] - sent
+			free[minute+60] += sent
+		}
+		got := budget.Finish(requests, limit, start, minutes(used...), minutes(closed)[0])
+		if want := minutes(last)[0]; !got.Equal(want) {
+			t.Fatalf("done after %v, Finish says %v", want.Sub(start), got.Sub(start))
+		}
+	})
+}

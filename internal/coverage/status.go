@@ -1,0 +1,146 @@
+package coverage
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/internal/view"
+	"github.com/docgauge/docgauge/schedule"
+)
+
+// Status is what the state has, as people and programs are shown it; its JSON keys are
+// stable.
+type Status struct {
+	Coverage []view.Grid `json:"coverage"`
+	Open     []view.Open `json:"open_windows"`
+	Budget   Capacity    `json:"budget"`
+	// Unverified are the windows whose last reading is not verified, the newest
+	// first, and how many of their rows are suspect.
+	Unverified []Unverified `json:"unverified"`
+	// SetAside are the windows with invalid responses.
+	SetAside []analytics.Aside `json:"set_aside"`
+	// Waiting are windows that are not due before their time, and why.
+	Waiting []PlannedWindow `json:"windows_waiting"`
+	// Owed counts windows that a sink lacks, by sink.
+	Owed    map[string]int `json:"windows_owed"`
+	LastRun *view.Run      `json:"last_run"`
+	// Sinks are those of Owed, as they are configured.
+	Sinks []string `json:"-"`
+}
+
+// Unverified is a window whose numbers moved while they were read.
+type Unverified struct {
+	analytics.Key
+	Rows         int64 `json:"row_count"`
+	MovedRows    int64 `json:"moved_rows"`
+	RepeatedRows int64 `json:"repeated_rows"`
+}
+
+// LedgerProjects are the projects of the ledger, in order. Without any there is nothing
+// to show.
+func LedgerProjects(ctx context.Context, db *state.DB) (ids []string, err error) {
+	entries, err := db.Entries(ctx)
+	for _, e := range entries {
+		ids = append(ids, e.Project)
+	}
+	slices.Sort(ids)
+	if ids = slices.Compact(ids); err == nil && len(ids) == 0 {
+		err = config.Problems{"DOCGAUGE_PROJECTS: missing, and DOCGAUGE_STATE_DIR has no window of any project"}
+	}
+	return ids, err
+}
+
+// NewStatus reads the status. Without configured projects they are those of the ledger:
+// whoever looks at a state need not have the settings of the job that fills it.
+func NewStatus(ctx context.Context, db *state.DB, c config.Config, sel Selection, now time.Time) (r Status, err error) {
+	if len(c.Projects) == 0 {
+		if c.Projects, err = LedgerProjects(ctx, db); err != nil {
+			return r, err
+		}
+	}
+	p, err := sel.Plan(ctx, db, c, now, 0)
+	if err != nil {
+		return r, err
+	}
+	l, in := p.Ledger, p.Input
+	for _, project := range Projects(p) {
+		for _, g := range project.Grids {
+			spec := analytics.Spec{Granularity: g.Granularity, TotalsOnly: g.TotalsOnly}
+			g.Gaps = append([]analytics.Window{}, schedule.Gaps(in, project.ID, spec)...)
+			r.Coverage = append(r.Coverage, g)
+		}
+	}
+	r.Sinks, r.Owed, r.Budget = c.Sinks, l.Lacking(c.Sinks), p.Budget
+	r.Unverified, r.SetAside, r.Waiting = []Unverified{}, l.SetAside(in), []PlannedWindow{}
+	for _, e := range l.Unverified(in.Projects) {
+		r.Unverified = append(r.Unverified, Unverified{e.Key, e.Rows, e.MovedRows, e.RepeatedRows})
+	}
+	for _, item := range p.Waiting {
+		r.Waiting = append(r.Waiting, plannedWindow(p, item))
+	}
+	open, err := db.OpenWindows(ctx)
+	if err != nil {
+		return r, err
+	}
+	r.Open = []view.Open{}
+	for _, w := range open {
+		r.Open = append(r.Open, view.Open(w))
+	}
+	runs, err := db.LastRuns(ctx, 1)
+	for _, run := range runs {
+		last := view.Run(run)
+		r.LastRun = &last
+	}
+	return r, err
+}
+
+// Projects returns the coverage of each project of a plan: the windows that the ledger
+// has and those it should have.
+func Projects(p Plan) []view.Project {
+	// A window that is set aside waits for something else than its rows.
+	waits := map[analytics.Key]bool{}
+	for _, item := range p.Waiting {
+		waits[item.Key] = !p.Ledger.Asides[item.Key].Until.After(p.Input.Now)
+	}
+	var out []view.Project
+	for _, id := range p.Input.Projects {
+		project := view.Project{ID: id}
+		for _, spec := range p.Input.Specs {
+			g := grid(p, id, spec)
+			for i, c := range g.Cells {
+				if c.Revision != nil && waits[c.Revision.Key] {
+					g.Cells[i].RowsFrom = c.To.Time().Add(p.Input.Settle)
+				}
+			}
+			project.Grids = append(project.Grids, g)
+		}
+		out = append(out, project)
+	}
+	return out
+}
+
+// grid returns the complete windows of one project and granularity, oldest first: those
+// in the ledger and those that are missing.
+func grid(p Plan, project string, spec analytics.Spec) view.Grid {
+	g := view.Grid{Project: project, Granularity: spec.Granularity, TotalsOnly: spec.TotalsOnly}
+	for e := range p.Ledger.Series(project, spec.Granularity) {
+		if e.Complete(p.Input.Now) {
+			g.Cells = append(g.Cells, view.Cell{Window: e.Window, Revision: &e.Revision})
+		}
+	}
+	for _, w := range schedule.Gaps(p.Input, project, spec) {
+		// A gap that lacks only its rows has an entry in the ledger.
+		if _, known := p.Ledger.Known(analytics.Key{Project: project, Granularity: spec.Granularity,
+			Window: w}); !known {
+			g.Cells = append(g.Cells, view.Cell{Window: w})
+		}
+	}
+	slices.SortFunc(g.Cells, func(a, b view.Cell) int { return cmp.Compare(a.From, b.From) })
+	g.Count()
+	return g
+}

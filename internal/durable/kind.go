@@ -1,0 +1,16 @@
+package durable
+
+import "io/fs"
+
+// Kind names what is there instead of a regular file.
+func Kind(mode fs.FileMode) string {
+	switch {
+	case mode.IsDir():
+		return "directory"
+	case mode&fs.ModeNamedPipe != 0:
+		return "named pipe"
+	case mode&fs.ModeSocket != 0:
+		return "socket"
+	}
+	return "device"
+}

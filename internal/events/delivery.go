@@ -1,0 +1,320 @@
+package events
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/clock"
+	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/jobs/journal"
+)
+
+const (
+	// timeout bounds one delivery.
+	timeout = 10 * time.Second
+	// After a failed delivery comes a pause of firstPause, which doubles up to lastPause.
+	firstPause = 10 * time.Second
+	lastPause  = time.Hour
+	// maxAge is the age at which a notification is given up.
+	maxAge = 72 * time.Hour
+	// batch is how many notifications are read from the outbox at once.
+	batch = 100
+	// idle is the time between two reads of the outbox if Wake is not called.
+	idle = time.Minute
+	// A notification that is being sent belongs to its sender for lease. After that the
+	// sender is taken to have died, and the result is unknown.
+	lease = 2 * timeout
+	// enterTimeout bounds entering an outcome, also at a stop.
+	enterTimeout = 15 * time.Second
+)
+
+// Outbox keeps the notifications that are not delivered yet (package state).
+type Outbox interface {
+	// Notes returns up to n of them, in the order in which they are due.
+	Notes(ctx context.Context, n int) ([]journal.Note, error)
+	// NoteBegun enters that one is sent now, and that its last delivery is in doubt if
+	// it was being sent before. It returns false if another process has taken it.
+	NoteBegun(ctx context.Context, n journal.Note, at time.Time) (bool, error)
+	NoteDone(ctx context.Context, id int64) error
+	// NoteFailed counts a failed try, which is in doubt if it may have arrived; next is
+	// the time of the next one.
+	NoteFailed(ctx context.Context, id int64, next time.Time, inDoubt bool) error
+}
+
+// Receiver says where notifications go.
+type Receiver struct {
+	// URL is the receiver's: https, or http for a loopback host. It may hold a token.
+	URL config.Secret
+	// Format is what the receiver takes.
+	Format config.NotifyFormat
+	// Secret returns the key of the signature, empty for none; nil is none.
+	Secret func() string `json:"-"`
+	// Transport sends; nil means one of its own.
+	Transport http.RoundTripper `json:"-"`
+	// UserAgent is sent with each; empty means "docgauge".
+	UserAgent string
+	// Jitter spreads the tries; nil means clock.Jitter.
+	Jitter func(time.Duration) time.Duration `json:"-"`
+	Now    func() time.Time
+	Logger *slog.Logger
+}
+
+// Notifier delivers notifications. One Deliver or Run may be under way at a time.
+type Notifier struct {
+	to     Receiver
+	target *url.URL
+	outbox Outbox
+	wake   chan struct{}
+	// quiet is until when nothing is sent, after so many failures in a row.
+	quiet    time.Time
+	failures int
+}
+
+// ForApp returns the notifier of an app, nil if no notifications are wanted.
+func ForApp(a *app.App) (*Notifier, error) {
+	c := a.Config
+	if c.NotifyURL == "" {
+		return nil, nil
+	}
+	key := string(c.NotifySecret)
+	n, err := NewNotifier(Receiver{
+		URL: c.NotifyURL, Format: c.NotifyFormat, Secret: func() string { return key },
+		UserAgent: "docgauge/" + c.Build.Version, Now: a.Now, Logger: a.Log,
+	}, a.State)
+	if err != nil {
+		return nil, config.Problems{err.Error()}
+	}
+	return n, nil
+}
+
+// NewNotifier returns the notifier of an outbox. The error does not quote the URL.
+func NewNotifier(to Receiver, outbox Outbox) (*Notifier, error) {
+	target, err := config.ParseHookURL("DOCGAUGE_NOTIFY_URL", to.URL)
+	if err != nil {
+		return nil, err
+	}
+	if to.Secret == nil {
+		to.Secret = func() string { return "" }
+	}
+	if to.Transport == nil {
+		to.Transport = newTransport()
+	}
+	if to.UserAgent == "" {
+		to.UserAgent = "docgauge"
+	}
+	if to.Jitter == nil {
+		to.Jitter = clock.Jitter
+	}
+	if to.Logger == nil {
+		to.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Notifier{to: to, target: target, outbox: outbox, wake: make(chan struct{}, 1)}, nil
+}
+
+func newTransport() *http.Transport {
+	return &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}
+}
+
+// Wake makes Run read the outbox now. It never blocks.
+func (n *Notifier) Wake() {
+	select {
+	case n.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run delivers what is put into the outbox until ctx ends.
+func (n *Notifier) Run(ctx context.Context) {
+	logged := false
+	for ctx.Err() == nil {
+		next, err := n.Deliver(ctx)
+		if err != nil && ctx.Err() == nil && !logged {
+			n.to.Logger.Error("outbox of notifications not read", "error", err)
+		}
+		logged = err != nil
+		wait := idle
+		if !next.IsZero() {
+			wait = max(0, min(idle, next.Sub(n.to.Now())))
+		}
+		select {
+		case <-time.After(wait):
+		case <-n.wake:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// Deliver delivers what is due, up to the first failure, and returns when it is to be
+// called again: the zero time if the outbox is empty. The error is that of the outbox,
+// or of ctx; a failure of the receiver is logged, and tried again later.
+func (n *Notifier) Deliver(ctx context.Context) (next time.Time, err error) {
+	for {
+		if n.isAhead(n.quiet) {
+			return n.quiet, nil
+		}
+		notes, err := n.outbox.Notes(ctx, batch)
+		if err != nil {
+			return time.Time{}, err
+		}
+		tried, delivered := false, true
+		next = time.Time{}
+		for i := 0; i < len(notes) && delivered; i++ {
+			if n.isAhead(notes[i].Next) {
+				next = sooner(next, notes[i].Next)
+				break // those after it are due later
+			}
+			if until := notes[i].Begun.Add(lease); !notes[i].Begun.IsZero() && n.isAhead(until) {
+				next = sooner(next, until)
+				continue // another process sends it, or has died doing so
+			}
+			tried = true
+			if delivered, err = n.try(ctx, notes[i]); err != nil {
+				return time.Time{}, err
+			}
+		}
+		if !tried {
+			return next, nil
+		}
+	}
+}
+
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// isAhead reports whether a time is still to come. One too far ahead was written before
+// the clock was set back.
+func (n *Notifier) isAhead(t time.Time) bool {
+	now := n.to.Now()
+	return t.After(now) && !t.After(now.Add(2*lastPause))
+}
+
+// try delivers one notification, and enters before and after it what is known.
+func (n *Notifier) try(ctx context.Context, note journal.Note) (delivered bool, err error) {
+	if ctx.Err() != nil {
+		return false, context.Cause(ctx)
+	}
+	if mine, err := n.outbox.NoteBegun(ctx, note, n.to.Now()); err != nil || !mine {
+		return true, err
+	}
+	if !note.Begun.IsZero() {
+		note.InDoubt++
+	}
+	log := n.to.Logger.With("event", note.Kind, "delivery", delivery(note), "host", n.target.Host)
+	// A crash from here on leaves the note as begun: its next delivery is marked.
+	inDoubt, failed := n.post(ctx, note)
+	now := n.to.Now()
+	if failed != nil && ctx.Err() != nil {
+		return false, context.Cause(ctx) // it stays begun
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), enterTimeout)
+	defer cancel()
+	if failed == nil {
+		n.failures, n.quiet = 0, time.Time{}
+		log.Debug("notification delivered")
+		return true, n.outbox.NoteDone(ctx, note.ID)
+	}
+	n.failures++
+	n.quiet = now.Add(n.pause(n.failures))
+	if age := now.Sub(note.At); age >= maxAge {
+		log.Error("notification given up", "tries", note.Tries+1, "age_seconds", clock.Seconds(age), "error", failed)
+		return false, n.outbox.NoteDone(ctx, note.ID)
+	}
+	log.Warn("notification not delivered", "tries", note.Tries+1, "error", failed)
+	return false, n.outbox.NoteFailed(ctx, note.ID, now.Add(n.pause(note.Tries+1)), inDoubt)
+}
+
+func (n *Notifier) pause(failures int) time.Duration {
+	return n.to.Jitter(min(firstPause<<min(failures-1, 20), lastPause))
+}
+
+// delivery identifies a notification for its receiver, in all tries.
+func delivery(note journal.Note) string {
+	return strconv.FormatInt(note.At.UnixMicro(), 36) + "-" + strconv.FormatInt(note.ID, 10)
+}
+
+// post sends one notification, once. A failure is in doubt if it may have arrived.
+func (n *Notifier) post(ctx context.Context, note journal.Note) (inDoubt bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	var sent atomic.Bool
+	body := encode(n.to.Format, note)
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, n.target.String(), bytes.NewReader(body))
+	if err != nil {
+		return false, n.redacted(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", n.to.UserAgent)
+	req.Header.Set("X-Docgauge-Event", note.Kind)
+	req.Header.Set("X-Docgauge-Delivery", delivery(note))
+	if note.InDoubt > 0 {
+		req.Header.Set("X-Docgauge-Possibly-Repeated", "true")
+	}
+	if secret := n.to.Secret(); secret != "" {
+		req.Header.Set("X-Docgauge-Signature", "sha256="+sign(secret, body))
+	}
+	status, err := roundTrip(n.to.Transport, req)
+	if err != nil {
+		return sent.Load(), n.redacted(err)
+	}
+	if status < 200 || status > 299 {
+		return status >= 500, fmt.Errorf("HTTP %d %s", status, http.StatusText(status))
+	}
+	return false, nil
+}
+
+// roundTrip sends a request and returns the status. It is not a client: redirects are
+// not followed. The text of the answer is neither kept nor logged.
+func roundTrip(transport http.RoundTripper, req *http.Request) (status int, err error) {
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10))
+	return resp.StatusCode, nil
+}
+
+// sign returns the HMAC-SHA256 of body in hexadecimal.
+func sign(secret string, body []byte) string {
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write(body)
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+func (n *Notifier) redacted(err error) error { return redacted(err, n.target, n.to.Secret()) }
+
+// redacted is err without the secret parts of the URL and other secrets.
+func redacted(err error, u *url.URL, secrets ...string) error {
+	text := err.Error()
+	secrets = append(secrets, u.String(), u.RequestURI(), u.EscapedPath(), u.Path, u.RawQuery)
+	proxy, err := http.ProxyFromEnvironment(&http.Request{URL: &url.URL{Scheme: u.Scheme, Host: u.Host}})
+	if err == nil && proxy != nil && proxy.User != nil {
+		secrets = append(secrets, proxy.User.String())
+	}
+	for _, secret := range secrets {
+		if len(secret) > 1 {
+			text = strings.ReplaceAll(text, secret, "[redacted]")
+		}
+	}
+	return errors.New(text)
+}

@@ -1,0 +1,240 @@
+package events
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/clock"
+	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/state"
+)
+
+const (
+	// evaluateEvery is how often serve evaluates: what is late, what expires and which
+	// digest is due change with time.
+	evaluateEvery = time.Minute
+	// A single export delivers for deliverLimit, or stopGrace after a signal.
+	deliverLimit = 15 * time.Second
+	stopGrace    = 3 * time.Second
+)
+
+// Watcher derives the events of a pipeline and delivers them. A nil Watcher does nothing.
+type Watcher struct {
+	app *app.App
+	// served is the time since which serve runs; zero for a single export.
+	served   time.Time
+	notifier *Notifier
+	changed  chan struct{}
+}
+
+// Open returns the watcher of the pipeline of a: of a docgauge serve that runs since served,
+// or of a single export if that is zero. It is nil if no notifications are wanted.
+func Open(ctx context.Context, a *app.App, served time.Time) (*Watcher, error) {
+	notifier, err := ForApp(a)
+	if err != nil || notifier == nil {
+		return nil, err
+	}
+	w := &Watcher{app: a, served: served, notifier: notifier, changed: make(chan struct{}, 1)}
+	if err := w.begin(ctx); err != nil {
+		a.Log.Warn("some events cannot be derived", "error", err)
+	}
+	return w, nil
+}
+
+// Report evaluates after a single export, and delivers for a short time; the rest stays in
+// the outbox for the next run. A failure does not fail the export.
+func (w *Watcher) Report(ctx context.Context) {
+	if w == nil {
+		return
+	}
+	ctx, cancel := clock.Outlive(ctx, stopGrace, deliverLimit)
+	defer cancel()
+	if err := w.Evaluate(ctx); err != nil {
+		w.app.Log.Warn("some notifications could not be sent", "error", err)
+	}
+	if _, err := w.notifier.Deliver(ctx); err != nil {
+		w.app.Log.Warn("notifications not delivered: the next run does it", "error", err)
+	}
+}
+
+// Run evaluates every minute and when Changed is called, and delivers, until ctx ends. The
+// rest is delivered after the next start.
+func (w *Watcher) Run(ctx context.Context) error {
+	if w == nil {
+		return nil
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { w.notifier.Run(ctx); return nil })
+	group.Go(func() error {
+		tick := time.NewTicker(evaluateEvery)
+		defer tick.Stop()
+		logged := ""
+		for {
+			err := w.Evaluate(ctx)
+			if ctx.Err() != nil {
+				return nil //nolint:nilerr // the stop cut it short
+			}
+			if err == nil {
+				logged = ""
+			} else if err.Error() != logged {
+				logged = err.Error()
+				w.app.Log.Warn("some notifications could not be sent", "error", err)
+			}
+			w.Wake()
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-tick.C:
+			case <-w.changed:
+			}
+		}
+	})
+	return group.Wait()
+}
+
+// Wake makes Run deliver the outbox now.
+func (w *Watcher) Wake() {
+	if w != nil {
+		w.notifier.Wake()
+	}
+}
+
+// Changed makes Run evaluate now: a run has ended.
+func (w *Watcher) Changed() {
+	if w == nil {
+		return
+	}
+	select {
+	case w.changed <- struct{}{}:
+	default:
+	}
+}
+
+// begin enters the time from which things count, before the first run: foreign use of the
+// quota, and firings of the digest.
+func (w *Watcher) begin(ctx context.Context) error {
+	return w.evaluate(ctx, func(ctx context.Context, e *evaluation) error {
+		e.keepAll()
+		w.firingsCount(e)
+		if _, known := e.told[quotaUse]; !known {
+			return w.quota(ctx, e)
+		}
+		return nil
+	})
+}
+
+// Evaluate enters the events that are due.
+func (w *Watcher) Evaluate(ctx context.Context) error {
+	return w.evaluate(ctx, func(ctx context.Context, e *evaluation) error {
+		var errs []error
+		for _, derive := range []func(context.Context, *evaluation) error{w.exports, w.keys, w.quota, w.asides, w.digests} {
+			errs = append(errs, derive(ctx, e)) // one that fails does not stop the others
+		}
+		return errors.Join(errs...)
+	})
+}
+
+// evaluate lets derive fill an evaluation, and enters the result.
+func (w *Watcher) evaluate(ctx context.Context, derive func(context.Context, *evaluation) error) error {
+	told, err := w.app.State.Told(ctx)
+	if err != nil {
+		return err
+	}
+	e := &evaluation{w: w, now: w.app.Now().UTC().Truncate(time.Second), told: told, live: map[string]bool{}}
+	err = derive(ctx, e)
+	if err != nil {
+		e.keepAll() // what could not be read may not be over
+	}
+	for matter := range told {
+		if !e.live[matter] {
+			e.out.Over = append(e.out.Over, matter)
+		}
+	}
+	if len(e.out.Told)+len(e.out.Over)+len(e.out.Notes) == 0 {
+		return err
+	}
+	if entered := w.app.State.Tell(ctx, e.out); !errors.Is(entered, state.ErrTold) {
+		err = errors.Join(err, entered)
+	}
+	return err
+}
+
+// evaluation collects the events of one moment. A matter is an event and what it is about; it
+// is reported once, until it is over.
+type evaluation struct {
+	w    *Watcher
+	now  time.Time
+	told map[string]state.Told
+	// live are the matters that are not over.
+	live map[string]bool
+	out  state.Telling
+}
+
+// keepAll takes no matter to be over.
+func (e *evaluation) keepAll() {
+	for matter := range e.told {
+		e.live[matter] = true
+	}
+}
+
+// isNew marks a matter as not over, and reports whether it was not reported yet.
+func (e *evaluation) isNew(matter string) bool {
+	e.live[matter] = true
+	_, known := e.told[matter]
+	return !known
+}
+
+// over ends a matter, even if other things cannot be read.
+func (e *evaluation) over(matter string) {
+	e.live[matter] = true // it is not ended twice
+	e.out.Over = append(e.out.Over, matter)
+}
+
+// remember enters a matter.
+func (e *evaluation) remember(matter state.Told) {
+	e.live[matter.Matter] = true
+	e.out.Told = append(e.out.Told, matter)
+}
+
+// report enters an event, and that its matter was reported.
+func (e *evaluation) report(matter string, value int64, event Event) error {
+	e.remember(state.Told{Matter: matter, At: e.now, Value: value})
+	return e.tell(event)
+}
+
+// tell enters an event.
+func (e *evaluation) tell(event Event) error {
+	event.At = e.now
+	name := e.w.app.Config.ProjectNames.Of(event.Project)
+	if err := event.describe(name); err != nil {
+		return err
+	}
+	if name != event.Project {
+		event.ProjectName = name
+	}
+	body, err := json.Marshal(event)
+	if err == nil {
+		e.out.Notes = append(e.out.Notes, journal.Note{Kind: event.Event, At: e.now, Body: body})
+	}
+	return err
+}
+
+// matterOf names a matter.
+func matterOf(event string, about ...string) string {
+	return strings.Join(append([]string{event}, about...), "/")
+}
+
+// moment is a time in the name of a matter.
+func moment(t time.Time) string {
+	if t.IsZero() {
+		return "0"
+	}
+	return strconv.FormatInt(t.UnixMicro(), 10)
+}

@@ -1,0 +1,261 @@
+// Package codehost reads pull requests at GitHub and merge requests at GitLab. It hides
+// HTTP, the two APIs, and how few requests are made of them.
+//
+// Invariants:
+//   - A link is asked only at the configured host that it belongs to, with that host's
+//     token alone. A redirect is never followed.
+//   - Only GET is sent, one request at a time. What was read before is asked with its ETag.
+//   - A token is in the Authorization header and nowhere else: not in errors, logs or URLs.
+//   - Times are the host's own fields, never the time of an update.
+//
+// It does not know when a pull request is read again, and keeps nothing (package pulls).
+package codehost
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/jobs/journal"
+)
+
+// The hosts, as in journal.PullRequest.
+const (
+	GitHub = "github"
+	GitLab = "gitlab"
+)
+
+// The URLs of the public services.
+const (
+	DefaultGitHubURL = "https://api.github.com"
+	DefaultGitLabURL = "https://gitlab.com/api/v4"
+)
+
+// Config configures a Client.
+type Config struct {
+	// GitHubURL and GitLabURL are the URLs of the APIs: https, or http for a loopback host.
+	// Empty means the public services. A GitHub server of one's own ends in /api/v3.
+	GitHubURL, GitLabURL string
+	// GitHubToken and GitLabToken return the current token, called before each read; nil,
+	// or an empty token, means that the host is not asked.
+	GitHubToken, GitLabToken func() (string, error) `json:"-"`
+	// UserAgent is sent with every request; empty means "docgauge".
+	UserAgent string
+	// Transport sends the requests; nil means one of its own.
+	Transport http.RoundTripper `json:"-"`
+	// Timeout bounds one request; 0 means 30 s.
+	Timeout time.Duration
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time `json:"-"`
+}
+
+// Client asks the hosts. It is safe for use by many goroutines.
+type Client struct {
+	github, gitlab *host
+}
+
+// host is one of the two, and what is left of its limits.
+type host struct {
+	name, title, setting string // github, GitHub, DOCGAUGE_GITHUB
+	api, web             *url.URL
+	path                 *regexp.Regexp // of the links: repository, number
+	token                func() (string, error)
+	http                 *http.Client
+	userAgent            string
+	now                  func() time.Time
+
+	mu   sync.Mutex
+	pace pace
+}
+
+var (
+	githubPath = regexp.MustCompile(`^/([A-Za-z0-9][\w.-]*/[\w.-]+)/pull/([1-9]\d{0,9})(?:/.*)?$`)
+	gitlabPath = regexp.MustCompile(`^/([A-Za-z0-9_][\w.-]*(?:/[\w.-]+)+?)(?:/-)?/merge_requests/([1-9]\d{0,9})(?:/.*)?$`)
+)
+
+// New checks cfg and returns its client; nothing is sent. The error names every problem
+// and no secret.
+func New(cfg Config) (*Client, error) {
+	gh := &host{name: GitHub, title: "GitHub", setting: "DOCGAUGE_GITHUB", path: githubPath, token: cfg.GitHubToken}
+	gl := &host{name: GitLab, title: "GitLab", setting: "DOCGAUGE_GITLAB", path: gitlabPath, token: cfg.GitLabToken}
+	err := errors.Join(
+		gh.at(cmp.Or(cfg.GitHubURL, DefaultGitHubURL), "/api/v3"),
+		gl.at(cmp.Or(cfg.GitLabURL, DefaultGitLabURL), "/api/v4"))
+	if err != nil {
+		return nil, err
+	}
+	transport := cfg.Transport
+	if transport == nil {
+		transport = newTransport()
+	}
+	client := &http.Client{
+		Transport: transport, Timeout: cmp.Or(cfg.Timeout, defaultTimeout),
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	for _, h := range []*host{gh, gl} {
+		h.http, h.userAgent, h.now = client, cmp.Or(cfg.UserAgent, "docgauge"), cfg.Now
+		if h.now == nil {
+			h.now = time.Now
+		}
+	}
+	return &Client{gh, gl}, nil
+}
+
+// at sets the URL of the API and that of the pages for people, which is the same host
+// without api. or the API's suffix.
+func (h *host) at(raw, suffix string) error {
+	u, err := analytics.ParseServiceURL(raw, analytics.URLRules{
+		Example: "https://git.example.com" + suffix, CredentialsIn: "the token goes into " + h.setting + "_TOKEN",
+	})
+	if err != nil {
+		return fmt.Errorf("%s_URL: %w", h.setting, err)
+	}
+	u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), ""
+	web := *u
+	var within bool
+	if web.Path, within = strings.CutSuffix(u.Path, suffix); !within {
+		web.Path = ""
+	}
+	if u.Path == "" {
+		web.Host = strings.TrimPrefix(strings.ToLower(u.Host), "api.")
+	}
+	h.api, h.web = u, &web
+	return nil
+}
+
+// Parse returns what a link names: the host, the repository (owner/name) and the number.
+// It is not ok for a link that belongs to no configured host or is none of a pull request.
+func (c *Client) Parse(link string) (hostName, repository string, number int, ok bool) {
+	u, err := url.Parse(link)
+	if err != nil || u.User != nil || len(link) > maxLink {
+		return "", "", 0, false
+	}
+	for _, h := range []*host{c.github, c.gitlab} {
+		if repository, number, ok = h.parse(u); ok {
+			return h.name, repository, number, true
+		}
+	}
+	return "", "", 0, false
+}
+
+// maxLink is longer than any link of a pull request.
+const maxLink = 1000
+
+func (h *host) parse(u *url.URL) (repository string, number int, ok bool) {
+	path, within := strings.CutPrefix(u.EscapedPath(), h.web.Path)
+	if !within || u.Scheme != h.web.Scheme || place(u) != place(h.web) {
+		return "", 0, false
+	}
+	m := h.path.FindStringSubmatch(path)
+	if m == nil {
+		return "", 0, false
+	}
+	for part := range strings.SplitSeq(m[1], "/") {
+		if strings.Trim(part, ".") == "" {
+			return "", 0, false
+		}
+	}
+	number, err := strconv.Atoi(m[2])
+	return m[1], number, err == nil
+}
+
+// place is where a URL leads: host and port.
+func place(u *url.URL) string {
+	name := strings.TrimPrefix(strings.ToLower(u.Hostname()), "www.")
+	return net.JoinHostPort(name, cmp.Or(u.Port(), map[string]string{"https": "443", "http": "80"}[u.Scheme]))
+}
+
+// Read returns the pull request of former.Link as its host has it now. former is what was
+// read before, or has a Link alone; Project, Problem, Next, Missing and Final stay as they
+// are. What was read before an error is in the answer beside the error, which is an *Error:
+// where that is what the host says of the pull request itself, Answered is newer.
+func (c *Client) Read(ctx context.Context, former journal.PullRequest) (journal.PullRequest, error) {
+	// Of what is not known, nothing can be left as it is.
+	if former.ETags = maps.Clone(former.ETags); former.ETags == nil || former.State == journal.PullUnknown {
+		former.ETags = map[string]string{}
+	}
+	r, err := c.begin(former)
+	if err != nil {
+		return former, err
+	}
+	if r.name == GitHub {
+		err = r.readGitHub(ctx)
+	} else {
+		err = r.readGitLab(ctx)
+	}
+	return r.pr, err
+}
+
+// begin finds the host of a link and the token, and asks whether there is room.
+func (c *Client) begin(pr journal.PullRequest) (*reading, error) {
+	name, repository, number, ok := c.Parse(pr.Link)
+	if !ok {
+		return nil, &Error{Kind: Elsewhere, text: Foreign}
+	}
+	pr.Host, pr.Repository, pr.Number = name, repository, number
+	h := c.github
+	if name == GitLab {
+		h = c.gitlab
+	}
+	token, err := h.currentToken()
+	if err != nil {
+		return nil, err
+	}
+	if err := h.room(); err != nil {
+		return nil, err
+	}
+	return &reading{host: h, token: token, pr: pr}, nil
+}
+
+// Foreign says to people why a link is not asked for.
+const Foreign = "the link belongs to no host that docgauge asks: set DOCGAUGE_GITHUB_URL or DOCGAUGE_GITLAB_URL if it is yours"
+
+func (h *host) currentToken() (string, error) {
+	if h.token == nil {
+		return "", h.failed(NoToken, "is not asked: "+h.setting+"_TOKEN is not set", nil)
+	}
+	token, err := h.token()
+	switch {
+	case err != nil:
+		return "", h.failed(NoToken, "is not asked: "+h.setting+"_TOKEN cannot be read", err)
+	case token == "":
+		return "", h.failed(NoToken, "is not asked: "+h.setting+"_TOKEN is not set", nil)
+	case strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c > '~' }):
+		return "", h.failed(NoToken, "is not asked: "+h.setting+"_TOKEN has characters that no token has", nil)
+	}
+	return token, nil
+}
+
+// File returns a file of the repository as it is at the pull request's Commit. The error is
+// an *Error, of kind NotFound if there is no such file.
+func (c *Client) File(ctx context.Context, pr journal.PullRequest, path string) ([]byte, error) {
+	r, err := c.begin(pr)
+	if err != nil {
+		return nil, err
+	}
+	var file struct{ Encoding, Content string }
+	from := "/repos/" + r.pr.Repository + "/contents/" + (&url.URL{Path: path}).EscapedPath()
+	if r.name == GitLab {
+		from = "/projects/" + url.PathEscape(r.pr.Repository) + "/repository/files/" + url.PathEscape(path)
+	}
+	if _, err := r.get(ctx, from+"?ref="+url.QueryEscape(pr.Commit), "", &file); err != nil {
+		return nil, err
+	}
+	content, err := base64.StdEncoding.DecodeString(file.Content)
+	if err != nil || file.Encoding != "base64" {
+		return nil, r.garbled()
+	}
+	return content, nil
+}

@@ -1,0 +1,144 @@
+package pulls
+
+import (
+	"errors"
+	"math"
+)
+
+// weekdays, the trend and the change: the coefficients of a level.
+const (
+	weekdays  = 7
+	trendAt   = weekdays
+	changeAt  = weekdays + 1
+	levelSize = weekdays + 2
+)
+
+type (
+	vector [levelSize]float64
+	matrix [levelSize]vector
+)
+
+var errSingular = errors.New("the days do not tell trend and change apart")
+
+// levelChange fits daily visitors with a level for each weekday, a trend and a change of the
+// level after the merge: a Poisson regression with a logarithmic link, whose variance is
+// scaled to that of the days. It returns the change, a logarithm, its standard error with the
+// degrees of freedom, and the days expected without the change.
+func levelChange(d days, series []float64) (change, deviation, freedom float64, expected []float64, err error) {
+	rows := make([]vector, len(series))
+	for i, date := range d.date {
+		rows[i][int(date)%weekdays] = 1
+		rows[i][trendAt] = (date - mean(d.date)) / Span
+		if i >= d.before {
+			rows[i][changeAt] = 1
+		}
+	}
+	fitted := make([]float64, len(series))
+	for i, v := range series {
+		fitted[i] = v + 0.5
+	}
+	var beta vector
+	var inverse matrix
+	// Iteratively reweighted least squares (McCullagh and Nelder 1989, 2.5).
+	for range 25 {
+		var square matrix
+		var product vector
+		for i, row := range rows {
+			target := math.Log(fitted[i]) + (series[i]-fitted[i])/fitted[i]
+			for a := range row {
+				product[a] += fitted[i] * row[a] * target
+				for b := range row {
+					square[a][b] += fitted[i] * row[a] * row[b]
+				}
+			}
+		}
+		for a := range square {
+			square[a][a] += 1e-9 // a weekday may have no day
+		}
+		if inverse, err = square.invert(); err != nil {
+			return 0, 0, 0, nil, err
+		}
+		beta = inverse.times(product)
+		for i, row := range rows {
+			fitted[i] = math.Exp(min(row.dot(beta), 50))
+		}
+	}
+	freedom = float64(len(series) - levelSize)
+	scale := dispersion(series, fitted, freedom)
+	expected = make([]float64, len(series))
+	for i := range fitted {
+		expected[i] = fitted[i] / math.Exp(rows[i][changeAt]*beta[changeAt])
+	}
+	return beta[changeAt], math.Sqrt(scale * inverse[changeAt][changeAt]), freedom, expected, nil
+}
+
+// dispersion is the variance of the days in that of independent visitors, at least 1, and
+// more where one day takes after the day before.
+func dispersion(series, fitted []float64, freedom float64) float64 {
+	var square, product, last float64
+	for i := range series {
+		residual := (series[i] - fitted[i]) / math.Sqrt(fitted[i])
+		square += residual * residual
+		product += residual * last
+		last = residual
+	}
+	after := 0.0
+	if square > 0 {
+		after = min(max(product/square, 0), 0.9)
+	}
+	return max(1, square/freedom) * (1 + after) / (1 - after)
+}
+
+func (v vector) dot(w vector) (sum float64) {
+	for i := range v {
+		sum += v[i] * w[i]
+	}
+	return sum
+}
+
+func (m matrix) times(v vector) (out vector) {
+	for i := range m {
+		out[i] = m[i].dot(v)
+	}
+	return out
+}
+
+// invert is the elimination of Gauss and Jordan; m is symmetric and positive definite, so it
+// needs no exchange of rows.
+func (m matrix) invert() (inverse matrix, err error) {
+	for i := range inverse {
+		inverse[i][i] = 1
+	}
+	for i := range m {
+		pivot := m[i][i]
+		if !(pivot > 1e-10) {
+			return inverse, errSingular
+		}
+		for k := range m {
+			m[i][k] /= pivot
+			inverse[i][k] /= pivot
+		}
+		for j := range m {
+			if factor := m[j][i]; j != i && factor != 0 {
+				for k := range m {
+					m[j][k] -= factor * m[i][k]
+					inverse[j][k] -= factor * inverse[i][k]
+				}
+			}
+		}
+	}
+	return inverse, nil
+}
+
+// twoSided is the probability of a Student distribution beyond -t and t (Wallace 1959,
+// within 0.001 from 5 degrees of freedom on).
+func twoSided(t, freedom float64) float64 {
+	z := (8*freedom + 1) / (8*freedom + 3) * math.Sqrt(freedom*math.Log1p(t*t/freedom))
+	return math.Erfc(z / math.Sqrt2)
+}
+
+// quantile is the t beyond which twoSided is p.
+func quantile(p, freedom float64) float64 {
+	z := math.Sqrt2 * math.Erfinv(1-p) * (8*freedom + 3) / (8*freedom + 1)
+	return math.Sqrt(freedom * math.Expm1(z*z/freedom))
+}

@@ -1,0 +1,140 @@
+package pulls
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/view"
+	"github.com/docgauge/docgauge/sinks"
+)
+
+// Journal has the jobs and their pull requests. state.DB is one.
+type Journal interface {
+	Jobs(ctx context.Context) ([]journal.Job, error)
+	PullRequests(ctx context.Context) ([]journal.PullRequest, error)
+}
+
+// Selection says which merges are wanted.
+type Selection struct {
+	// Projects; none: all.
+	Projects []string
+	// Since leaves out what was merged before it; zero: nothing.
+	Since time.Time
+}
+
+// Merges returns the merges, newest first, then the pull requests whose state is not known.
+func Merges(ctx context.Context, from Journal, s Selection) ([]view.Merge, error) {
+	pulls, err := from.PullRequests(ctx)
+	if err != nil {
+		return nil, err
+	}
+	jobs, err := from.Jobs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]journal.PullRequest{}
+	for _, p := range pulls {
+		known[p.Link] = p
+	}
+	merges := []view.Merge{}
+	for _, j := range oneByLink(jobs) {
+		p, ok := known[j.PRLink]
+		if !ok {
+			p = journal.PullRequest{Link: j.PRLink, State: journal.PullUnknown, Problem: "it was not read yet"}
+		}
+		if wanted(p, cmp.Or(p.Project, j.Project), s) {
+			merges = append(merges, mergeOf(p, j))
+		}
+	}
+	slices.SortStableFunc(merges, func(a, b view.Merge) int {
+		return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Link, b.Link))
+	})
+	return merges, nil
+}
+
+// oneByLink returns the jobs that have a pull request: of those that share one the first,
+// with the pages that all of them name.
+func oneByLink(jobs []journal.Job) (out []journal.Job) {
+	seen := map[string]int{"": -1}
+	for _, j := range jobs {
+		i, again := seen[j.PRLink]
+		switch {
+		case !again:
+			seen[j.PRLink] = len(out)
+			out = append(out, j)
+		case i >= 0:
+			out[i].Pages = slices.Concat(out[i].Pages, j.Pages)
+		}
+	}
+	return out
+}
+
+func wanted(p journal.PullRequest, project string, s Selection) bool {
+	if len(s.Projects) > 0 && !slices.Contains(s.Projects, project) {
+		return false
+	}
+	return p.State == journal.PullUnknown || p.State == journal.PullMerged && !p.Merged.Before(s.Since)
+}
+
+func mergeOf(p journal.PullRequest, j journal.Job) view.Merge {
+	m := view.Merge{Project: cmp.Or(p.Project, j.Project), Link: j.PRLink, At: p.Merged, Title: cmp.Or(j.Title, j.Prompt), Pages: []string{}}
+	switch {
+	case p.State != journal.PullMerged:
+		m.At, m.Problem = time.Time{}, "it is not known whether it was merged: "+cmp.Or(p.Problem, "its host did not say")
+		return m
+	case len(p.Changed) == 0 && len(j.Pages) == 0:
+		m.Problem = "the files that it changed are not known"
+		return m
+	}
+	if m.Pages = pagesOf(p, j.Pages); len(m.Pages) == 0 {
+		m.Problem = "no page among " + format.Plural(len(p.Changed), "changed file") + "; pages: in the front matter of a prompt names pages"
+	}
+	return m
+}
+
+// pagesOf returns the pages that a pull request touched; named are those of the front matter.
+func pagesOf(p journal.PullRequest, named []string) []string {
+	if len(named) == 0 && p.Mapped {
+		return p.Pages
+	}
+	pages, _ := Mapping{Pages: named}.Paths(p.Changed) // without navigation there is no error
+	return pages
+}
+
+// Outcomes returns the outcomes of the merges that Merges returns, from an archive. They come
+// with an error that concerns windows that could not be read.
+func Outcomes(ctx context.Context, from Journal, archive sinks.Sink, s Selection) ([]view.Outcome, error) {
+	// What was merged earlier may have touched the pages in the days that count.
+	wide := s
+	if !wide.Since.IsZero() {
+		wide.Since = wide.Since.AddDate(0, 0, -2*Span-1)
+	}
+	merges, err := Merges(ctx, from, wide)
+	if err != nil {
+		return nil, err
+	}
+	touching := slices.DeleteFunc(slices.Clone(merges), func(m view.Merge) bool { return len(m.Pages) == 0 || m.At.IsZero() })
+	estimated, err := Estimate(ctx, archive, touching)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	byLink := map[string]view.Outcome{}
+	for _, o := range estimated {
+		byLink[o.Link] = o
+	}
+	out := []view.Outcome{}
+	for _, m := range merges {
+		o, ok := byLink[m.Link]
+		if !ok {
+			o = view.Outcome{Merge: m, Effects: []view.Effect{}}
+		}
+		if m.At.IsZero() || !m.At.Before(s.Since) {
+			out = append(out, o)
+		}
+	}
+	return out, err
+}

@@ -1,0 +1,63 @@
+package agent
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Pretend is an Editor without a repository: each instruction adds a line to a file, which
+// exists only in the diff.
+type Pretend struct {
+	// File returns the slash-separated file that a prompt changes.
+	File func(prompt string) string
+}
+
+// Edit adds the subject of the prompt.
+func (p Pretend) Edit(_ context.Context, t Task) (Change, string, error) {
+	c := t.Last
+	c.Branch = BranchPrefix + t.Job
+	if c.Base == "" {
+		c.Base = commitID("base")
+	}
+	file := p.File(t.Prompt)
+	c.Files = slices.Clone(c.Files)
+	for len(c.Files) <= len(c.Messages) { // commits of a repository have none
+		c.Files = append(c.Files, file)
+	}
+	c.Messages = append(slices.Clone(c.Messages), Subject(t.Prompt))
+	c.Head = commitID(strings.Join(append(c.Messages, t.Job), "\n"))
+	return c, "", nil
+}
+
+func commitID(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return fmt.Sprintf("%x", sum[:20])
+}
+
+// Diff shows one more line for each instruction, below the first line of its file.
+func (Pretend) Diff(_ context.Context, c Change) (string, error) {
+	var b strings.Builder
+	for i, file := range c.Files {
+		if slices.Contains(c.Files[:i], file) {
+			continue
+		}
+		lines := ""
+		for k, m := range c.Messages {
+			if c.Files[k] == file {
+				lines += "+- " + m + "\n"
+			}
+		}
+		fmt.Fprintf(&b, "diff --git a/%[1]s b/%[1]s\n--- a/%[1]s\n+++ b/%[1]s\n@@ -1 +1,%[2]d @@\n %[3]s\n%[4]s",
+			file, 1+strings.Count(lines, "\n"), PretendedHead(file), lines)
+	}
+	return b.String(), nil
+}
+
+// PretendedHead is the first line of a file that [Pretend] changes.
+func PretendedHead(file string) string {
+	return "# " + strings.TrimSuffix(path.Base(file), path.Ext(file))
+}

@@ -1,0 +1,21 @@
+package agent
+
+import (
+	"os/exec"
+	"strconv"
+	"syscall"
+)
+
+func supervise(cmd *exec.Cmd) { cmd.SysProcAttr = gitAttributes() }
+
+func gitAttributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
+}
+
+// killSession kills a command and all that it started; syscall.ESRCH if nothing is left.
+func killSession(pid int) error {
+	if exec.Command("taskkill", "/T", "/F", "/PID", strconv.Itoa(pid)).Run() != nil {
+		return syscall.ESRCH
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+package agent
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// The command of a job can write the configuration and the hooks of the repository and of the
+// user. Git would run the programs they name (pushurl, insteadOf, sshCommand, helpers), or ask
+// their proxies, with the token in its environment. So git reaches the remote from a repository
+// made for one call: it has no configuration, hooks or attributes, only the objects of the
+// other one, and the URL that the remote had when the repository was opened.
+
+// findRemote returns the URL of the remote.
+func (r *Repo) findRemote(ctx context.Context) (string, error) {
+	name := r.options.Remote
+	if name == "" || strings.ContainsAny(name, ":/") {
+		return name, nil
+	}
+	urls, err := r.git.run(ctx, "remote", "get-url", "--push", "--", name)
+	if err != nil {
+		return "", fmt.Errorf("has no remote %q to push to; add it (git remote add), or name another", name)
+	}
+	first, _, _ := strings.Cut(urls, "\n")
+	return first, nil
+}
+
+// push brings branch to the remote, never by force: it is an error if commits of others are in
+// the way.
+func (r *Repo) push(ctx context.Context, branch string) error {
+	commit, err := r.branchCommit(ctx, branch)
+	if err != nil {
+		return err
+	}
+	ref := "refs/heads/" + branch
+	return r.atRemote(ctx, ref, commit, func(g git) error {
+		_, err := g.run(ctx, "push", "--quiet", "--no-follow-tags", "--recurse-submodules=no", "--no-verify",
+			"--", r.remote, ref+":"+ref)
+		return err
+	})
+}
+
+// catchUp merges what others pushed to the branch of t.
+func (r *Repo) catchUp(ctx context.Context, t *tree) error {
+	var fetched string
+	ref := "refs/heads/" + t.branch
+	err := r.atRemote(ctx, ref, t.start, func(g git) (err error) {
+		_, err = g.run(ctx, "fetch", "--quiet", "--no-tags", "--recurse-submodules=no", "--", r.remote, ref)
+		if err == nil {
+			fetched, err = g.run(ctx, "rev-parse", "--verify", "FETCH_HEAD")
+		}
+		return err
+	})
+	if failed, ok := errors.AsType[gitError](err); ok && strings.Contains(failed.message, "couldn't find remote ref") {
+		return nil // merged and deleted: the push creates it again
+	}
+	if err != nil {
+		return err
+	}
+	if _, err = t.git.run(ctx, "merge", "--quiet", "--ff-only", fetched); err != nil {
+		return fmt.Errorf("branch %s: was rewritten on the remote: %w", t.branch, err)
+	}
+	return nil
+}
+
+// atRemote calls do with git in a repository made for this call, in which ref is at commit.
+func (r *Repo) atRemote(ctx context.Context, ref, commit string, do func(git) error) (err error) {
+	clean, err := os.MkdirTemp("", "docgauge-remote-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(clean)) }()
+	format, err := r.git.run(ctx, "rev-parse", "--show-object-format")
+	if err != nil {
+		return err
+	}
+	common, err := r.git.run(ctx, "rev-parse", "--path-format=absolute", "--git-common-dir")
+	if err != nil {
+		return err
+	}
+	g := git{r.git.program, r.git.dir, environment(ordinary, network)}
+	g = g.with(gitVariables...).with("HOME="+clean, "XDG_CONFIG_HOME="+clean, "GIT_CONFIG_NOSYSTEM=1",
+		"GIT_CONFIG_SYSTEM="+os.DevNull, "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_ATTR_NOSYSTEM=1",
+		"GIT_ALLOW_PROTOCOL=https:http:ssh:file", "GIT_DIR="+clean)
+	if _, err := g.run(ctx, "init", "--quiet", "--bare", "--template=", "--object-format="+format); err != nil {
+		return err
+	}
+	g = g.with("GIT_OBJECT_DIRECTORY=" + filepath.Join(common, "objects"))
+	shallow := filepath.Join(common, "shallow")
+	if info, err := os.Stat(shallow); err == nil && info.Mode().IsRegular() {
+		g = g.with("GIT_SHALLOW_FILE=" + shallow)
+	}
+	if _, err := g.run(ctx, "update-ref", ref, commit); err != nil {
+		return err
+	}
+	credentials, err := r.credentials()
+	if err != nil {
+		return err
+	}
+	return do(g.with(credentials...))
+}
+
+// credentials returns those for the remote as environment, because anyone can see arguments. A
+// remote that they are not for gets none: ssh, for one, passes its environment to what the
+// user's configuration names.
+func (r *Repo) credentials() (env []string, err error) {
+	if r.login == nil {
+		return nil, nil
+	}
+	prefix, user, password, err := r.login()
+	if err != nil {
+		return nil, err
+	}
+	remote, err := url.Parse(r.remote)
+	if err != nil {
+		return nil, nil //nolint:nilerr // a path, or host:path of ssh
+	}
+	if remote.User = nil; !strings.HasPrefix(remote.String(), prefix) {
+		return nil, nil
+	}
+	basic := base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
+	return []string{"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=http." + prefix + ".extraHeader",
+		"GIT_CONFIG_VALUE_0=Authorization: Basic " + basic}, nil
+}

@@ -1,0 +1,257 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// DefaultTimeout is the default of RepoOptions.Timeout.
+	DefaultTimeout = 30 * time.Minute
+	// lockName is in the directory of worktrees.
+	lockName = "lock"
+	// maxFile is the size of the largest file that File returns.
+	maxFile = 1 << 20
+)
+
+// RepoOptions says which git repository jobs edit, how, and where its pull requests go.
+type RepoOptions struct {
+	Path string // of the repository: the top of a working tree, or a bare repository
+	// Base is the branch that jobs begin at and pull requests are for; empty = the one
+	// checked out when OpenRepo is called. Its newest commit counts for each job.
+	Base string
+	// Command edits files: run by sh -c in the worktree, with the prompt on standard input.
+	// Empty = a built-in edit that adds a line to a file.
+	Command string
+	Timeout time.Duration // ends the command and all it started; 0 = DefaultTimeout
+	// Env names variables of this process that the command gets besides the ordinary ones
+	// (PATH, HOME and the like).
+	Env []string
+	// GitHub is the "owner/name" that gets the pull requests, on the REST API at GitHubURL
+	// (empty = DefaultGitHub; https, or http on this machine). Branches are pushed to the git
+	// remote Remote, a name or a URL (empty = "origin"). Token returns a token that may read
+	// and write pull requests; it is read for each of them. Without GitHub nothing is pushed.
+	GitHub, GitHubURL, Remote string
+	Token                     func() (string, error)
+}
+
+// Repo is a repository being edited. It implements [Editor], and [Host] with
+// RepoOptions.GitHub. Jobs may be edited concurrently.
+type Repo struct {
+	options RepoOptions
+	git     git
+	github  *github
+	login   func() (prefix, user, password string, err error) // for pushes over HTTPS; nil = none
+	remote  string                                            // URL or path of RepoOptions.Remote
+	dir     string                                            // of the worktrees
+	lock    *os.File                                          // held while dir is in use; nil for a temporary one
+
+	// mu is held while git changes what worktrees share: their list and the branches.
+	mu sync.Mutex
+}
+
+// OpenRepo checks the repository and removes the worktrees that a crash left in dir, which
+// one process may use at a time. An empty dir is a temporary one, removed by Close. Every error
+// says what o needs to be instead.
+func OpenRepo(ctx context.Context, o RepoOptions, dir string) (r *Repo, err error) {
+	r = &Repo{options: o, dir: dir}
+	r.options.Remote = ""
+	if o.GitHub != "" {
+		r.options.Remote = cmp.Or(o.Remote, "origin")
+		if r.github, err = newGitHub(o.GitHub, cmp.Or(o.GitHubURL, DefaultGitHub), o.Token); err != nil {
+			return nil, err
+		}
+		r.login = r.github.login
+		if _, err := r.github.readToken(); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.open(ctx); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *Repo) open(ctx context.Context) error {
+	r.options.Timeout = cmp.Or(r.options.Timeout, DefaultTimeout)
+	program, err := exec.LookPath("git")
+	if err != nil {
+		err = fmt.Errorf("needs git in PATH; install it (apt-get install git): %w", err)
+	} else {
+		r.git = git{program: program, env: append(environment(ordinary), gitVariables...)}
+		err = r.check(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("repository %s: %w", r.options.Path, err)
+	}
+	if err := r.takeDir(ctx); err != nil {
+		return fmt.Errorf("worktrees: %w", err)
+	}
+	return nil
+}
+
+// check checks the repository, its branches and its remote.
+func (r *Repo) check(ctx context.Context) (err error) {
+	if r.git.dir, err = filepath.Abs(r.options.Path); err != nil {
+		return err
+	}
+	repository, err := os.Stat(r.git.dir)
+	if err != nil {
+		return err
+	}
+	if !repository.IsDir() {
+		return errors.New("is a file; want the directory of a git repository")
+	}
+	bare, err := r.git.run(ctx, "rev-parse", "--is-bare-repository")
+	if err != nil {
+		return fmt.Errorf("want a git repository: %w", err)
+	}
+	if bare != "true" {
+		top, err := r.git.run(ctx, "rev-parse", "--show-toplevel")
+		if err != nil {
+			return fmt.Errorf("want the top of a working tree: %w", err)
+		}
+		if info, err := os.Stat(top); err != nil || !os.SameFile(info, repository) {
+			return fmt.Errorf("is inside the repository %s; want its top, or a separate repository", top)
+		}
+	}
+	if r.options.Base == "" {
+		if r.options.Base, err = r.git.run(ctx, "symbolic-ref", "--quiet", "--short", "HEAD"); err != nil {
+			return errors.New("has no branch checked out; name the branch that pull requests are for")
+		}
+	}
+	if _, err = r.baseCommit(ctx); err != nil {
+		return err
+	}
+	// A branch is a file to git, and cannot be a directory too.
+	name := strings.TrimSuffix(BranchPrefix, "/")
+	if commit, err := r.branchCommit(ctx, name); err == nil && commit != "" {
+		return fmt.Errorf("has a branch %s, which is in the way of %s<job>; rename it", name, BranchPrefix)
+	}
+	r.remote, err = r.findRemote(ctx)
+	return err
+}
+
+// takeDir locks the directory of worktrees and removes what a crash left in it.
+func (r *Repo) takeDir(ctx context.Context) (err error) {
+	if r.dir == "" {
+		r.dir, err = os.MkdirTemp("", "docgauge-worktrees-")
+		return err
+	}
+	if r.dir, err = filepath.Abs(r.dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(r.dir, 0o700); err != nil {
+		return err
+	}
+	name := filepath.Join(r.dir, lockName)
+	if r.lock, err = os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600); err != nil {
+		return err
+	}
+	if err := lock(r.lock); err != nil {
+		return errors.Join(fmt.Errorf("%s: %w", name, err), r.lock.Close())
+	}
+	left, err := os.ReadDir(r.dir)
+	for _, entry := range left {
+		if entry.Name() != lockName {
+			err = errors.Join(err, r.discard(ctx, filepath.Join(r.dir, entry.Name())))
+		}
+	}
+	if err != nil {
+		return errors.Join(err, r.lock.Close())
+	}
+	return nil
+}
+
+// Close unlocks the directory of worktrees, and removes a temporary one. No Edit may be
+// running.
+func (r *Repo) Close() error {
+	if r.lock != nil {
+		return r.lock.Close()
+	}
+	return os.RemoveAll(r.dir)
+}
+
+// discard removes a worktree, from git's list too. Leftovers, and files that
+// never were a worktree, are removed as files.
+func (r *Repo) discard(ctx context.Context, path string) error {
+	_, _ = r.git.run(ctx, "worktree", "remove", "--force", "--force", "--", path)
+	err := os.RemoveAll(path)
+	if errors.Is(err, fs.ErrPermission) {
+		// A command may have made directories read-only.
+		_ = filepath.WalkDir(path, func(path string, d fs.DirEntry, _ error) error {
+			if d != nil && d.IsDir() {
+				_ = os.Chmod(path, 0o700)
+			}
+			return nil
+		})
+		err = os.RemoveAll(path)
+	}
+	if err != nil {
+		return err
+	}
+	// A worktree whose .git the command removed is still in git's list.
+	_, _ = r.git.run(ctx, "worktree", "remove", "--force", "--force", "--", path)
+	return nil
+}
+
+// Source returns the repository, on GitHub or this machine, and the branch that pull requests
+// are for.
+func (r *Repo) Source() Source {
+	return Source{cmp.Or(r.options.GitHub, r.git.dir), r.options.Base}
+}
+
+// Propose pushes the branch and opens its pull request on GitHub, unless one is open.
+func (r *Repo) Propose(ctx context.Context, j Job, c Change, _ string) (link string, err error) {
+	if err := r.push(ctx, c.Branch); err != nil {
+		return "", err
+	}
+	return r.github.propose(ctx, j, c.Branch)
+}
+
+// baseCommit returns the newest commit of the base branch.
+func (r *Repo) baseCommit(ctx context.Context) (string, error) {
+	commit, err := r.branchCommit(ctx, r.options.Base)
+	if err == nil && commit == "" {
+		err = fmt.Errorf("branch %q: does not exist or has no commit; want one to base pull requests on",
+			r.options.Base)
+	}
+	return commit, err
+}
+
+// branchCommit returns the newest commit of a branch, empty if there is none.
+func (r *Repo) branchCommit(ctx context.Context, name string) (string, error) {
+	commit, err := r.git.run(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options",
+		"refs/heads/"+name+"^{commit}")
+	if exitCode(err) == 1 {
+		return "", nil
+	}
+	return commit, err
+}
+
+// File returns a file at a commit or a branch; false if there is none, or a larger one.
+func (r *Repo) File(ctx context.Context, commit, path string) (text []byte, found bool, err error) {
+	object, err := r.git.run(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", commit+":"+path)
+	if code := exitCode(err); code == 1 || code == 128 { // an invalid path is not found either
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	out := &head{max: maxFile}
+	if err := r.git.stream(ctx, out, "", "cat-file", "blob", object); exitCode(err) == 128 {
+		return nil, false, nil // a directory
+	} else if err != nil {
+		return nil, false, err
+	}
+	return []byte(out.kept.String()), !out.cut, nil
+}

@@ -1,0 +1,266 @@
+package agent
+
+import (
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestOpenRefuses(t *testing.T) {
+	repo := newRepository(t)
+	write(t, filepath.Join(repo, "sub", "x.md"), "x")
+	empty := filepath.Join(t.TempDir(), "empty")
+	gitIn(t, ".", "init", "--quiet", empty)
+	detached := newRepository(t)
+	gitIn(t, detached, "checkout", "--quiet", "--detach")
+	inTheWay := newRepository(t)
+	gitIn(t, inTheWay, "branch", "docgauge")
+	for name, tc := range map[string]struct {
+		options RepoOptions
+		dir     string
+		want    string
+	}{
+		"no directory":   {RepoOptions{Path: filepath.Join(repo, "none")}, "", "no such file"},
+		"a file":         {RepoOptions{Path: filepath.Join(repo, "readme.md")}, "", "is a file"},
+		"not git":        {RepoOptions{Path: t.TempDir()}, "", "want a git repository"},
+		"inside":         {RepoOptions{Path: filepath.Join(repo, "sub")}, "", "is inside the repository"},
+		"no commit":      {RepoOptions{Path: empty}, "", `branch "main": does not exist or has no commit`},
+		"detached":       {RepoOptions{Path: detached}, "", "no branch checked out"},
+		"no such branch": {RepoOptions{Path: repo, Base: "--help"}, "", `branch "--help": does not exist`},
+		"branch":         {RepoOptions{Path: inTheWay}, "", "in the way"},
+		"no remote":      {RepoOptions{Path: repo, Remote: "--all"}, "", `no remote "--all"`},
+		"directory":      {RepoOptions{Path: repo}, filepath.Join(repo, "readme.md", "x"), "worktrees"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &Repo{options: tc.options, dir: tc.dir}
+			err := r.open(t.Context())
+			if err == nil {
+				r.Close()
+			}
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("%v, want %q", err, tc.want)
+			}
+		})
+	}
+	t.Setenv("PATH", t.TempDir())
+	if _, err := OpenRepo(t.Context(), RepoOptions{Path: repo}, ""); err == nil ||
+		!strings.Contains(err.Error(), "install it") {
+		t.Errorf("without git: %v", err)
+	}
+}
+
+func TestBareAndDetachedRepositories(t *testing.T) {
+	bare := filepath.Join(t.TempDir(), "bare.git")
+	detached := newRepository(t)
+	gitIn(t, ".", "clone", "--quiet", "--bare", detached, bare)
+	gitIn(t, detached, "checkout", "--quiet", "--detach")
+	for _, c := range []RepoOptions{
+		{Path: bare}, {Path: detached, Base: "main"},
+		{Path: filepath.Join(detached, ".")},
+	} {
+		c.Command, c.Base = "cat > new.md", "main"
+		before := untouched(t, c.Path)
+		edit(t, openRepo(t, c), Task{Job: "job_1", Prompt: "x"})
+		if got := gitIn(t, c.Path, "show", "docgauge/job_1:new.md"); got != "x" || untouched(t, c.Path) != before {
+			t.Errorf("%s: new.md %q, %s", c.Path, got, untouched(t, c.Path))
+		}
+		gitIn(t, c.Path, "branch", "-D", "docgauge/job_1")
+	}
+}
+
+// Jobs begin at the newest commit of the base branch, not at the one of Open.
+func TestBaseIsReadForEachJob(t *testing.T) {
+	repo := newRepository(t)
+	r := openRepo(t, RepoOptions{Path: repo})
+	write(t, filepath.Join(repo, "second.md"), "second")
+	gitIn(t, repo, "add", ".")
+	gitIn(t, repo, "commit", "--quiet", "-m", "second")
+	c := edit(t, r, Task{Job: "job_1", Prompt: "x"})
+	if c.Base != gitIn(t, repo, "rev-parse", "main") || r.Source().Ref != "main" {
+		t.Errorf("base %s of %s", c.Base, r.Source().Ref)
+	}
+}
+
+// Open removes the worktrees that a crash left, from git's list too.
+func TestOpenSweeps(t *testing.T) {
+	repo := newRepository(t)
+	before := untouched(t, repo)
+	dir := filepath.Join(t.TempDir(), "worktrees")
+	r := openRepo(t, RepoOptions{Path: repo}, in(dir))
+	if _, err := r.checkOut(t.Context(), "docgauge/job_1", "main"); err != nil {
+		t.Fatal(err)
+	}
+	gone, err := r.checkOut(t.Context(), "docgauge/job_2", "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "a-file", "x"), "x")
+	if err := os.Remove(filepath.Join(gone.git.dir, ".git")); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) { // it waits a moment
+		if _, err := OpenRepo(t.Context(), RepoOptions{Path: repo}, dir); !errors.Is(err, errLocked) ||
+			!strings.Contains(err.Error(), dir) {
+			t.Errorf("two at once: %v", err)
+		}
+	})
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r.lock = nil // closed
+	r.dir = t.TempDir()
+	openRepo(t, RepoOptions{Path: repo}, in(dir))
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 1 || untouched(t, repo) != before {
+		t.Errorf("%v: %v\n%s", left, err, untouched(t, repo))
+	}
+}
+
+func TestDiffIsCut(t *testing.T) {
+	repo := newRepository(t)
+	r := openRepo(t, RepoOptions{Path: repo, Command: "seq 400000 > numbers.txt; head -c 5000 /dev/urandom > " +
+		"random.bin"})
+	c := edit(t, r, Task{Job: "job_1", Prompt: "x"})
+	diff, err := r.Diff(t.Context(), c)
+	if err != nil || len(diff) > maxDiff+100 ||
+		!strings.HasSuffix(diff, "\n\\ The diff is longer than what is shown.\n") {
+		t.Errorf("%d bytes, %v, ends %q", len(diff), err, diff[max(0, len(diff)-200):])
+	}
+}
+
+func TestTail(t *testing.T) {
+	for _, parts := range [][]string{
+		{"abcdef"}, {"abc", "def"}, {"a", "bcdefg"},
+		{"abcdefgh", "i"}, {"", "ab"}, {"abcd"},
+	} {
+		w := &tail{max: 4}
+		for _, p := range parts {
+			if n, err := w.Write([]byte(p)); n != len(p) || err != nil {
+				t.Fatalf("Write %q: %d %v", p, n, err)
+			}
+		}
+		all := strings.Join(parts, "")
+		want := all
+		if len(all) > 4 {
+			want = "…" + all[len(all)-4:]
+		}
+		if got := w.String(); got != want {
+			t.Errorf("%q: %q, want %q", parts, got, want)
+		}
+	}
+}
+
+func TestPasswordsAreRedacted(t *testing.T) {
+	for said, want := range map[string]string{
+		"fatal: 'https://me:pass@host/x' and http://t@h:1/": "fatal: 'https://[redacted]@host/x' and " +
+			"http://[redacted]@h:1/",
+		"git@github.com:a/b https://host/a@b": "git@github.com:a/b https://host/a@b",
+	} {
+		if got := redact(said); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+func TestPushAndCatchUp(t *testing.T) {
+	repo := newRepository(t)
+	remote := filepath.Join(t.TempDir(), "remote.git")
+	gitIn(t, ".", "clone", "--quiet", "--bare", repo, remote)
+	gitIn(t, repo, "remote", "add", "origin", remote)
+	r := openRepo(t, RepoOptions{Path: repo, Command: "cat >> new.md", Remote: "origin"})
+	push := func(c Change) {
+		t.Helper()
+		if err := r.push(t.Context(), c.Branch); err != nil {
+			t.Fatal(err)
+		}
+		if at := gitIn(t, remote, "rev-parse", c.Branch); at != c.Head {
+			t.Errorf("remote at %s, want %s", at, c.Head)
+		}
+	}
+	first := edit(t, r, Task{Job: "job_1", Prompt: "one\n"})
+	push(first)
+	push(first)
+
+	reviewer := filepath.Join(t.TempDir(), "reviewer")
+	gitIn(t, ".", "clone", "--quiet", "--branch", first.Branch, remote, reviewer)
+	gitIn(t, reviewer, "commit", "--quiet", "--allow-empty", "-m", "reviewed")
+	gitIn(t, reviewer, "push", "--quiet")
+	second := edit(t, r, Task{Job: "job_1", Prompt: "two\n", Last: first})
+	push(second)
+	if diff := cmp.Diff([]string{"one", "reviewed", "two"}, second.Messages); diff != "" {
+		t.Error(diff)
+	}
+
+	gitIn(t, remote, "branch", "-D", first.Branch) // merged
+	push(edit(t, r, Task{Job: "job_1", Prompt: "three\n", Last: second}))
+
+	gitIn(t, reviewer, "commit", "--quiet", "--amend", "--allow-empty", "-m", "rewritten")
+	gitIn(t, reviewer, "push", "--quiet", "--force")
+	if _, _, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "four\n", Last: second}); err == nil ||
+		!strings.Contains(err.Error(), "rewritten on the remote") {
+		t.Errorf("rewritten: %v", err)
+	}
+	if err := r.push(t.Context(), first.Branch); err == nil || !strings.Contains(err.Error(), "git push") {
+		t.Errorf("push over it: %v", err)
+	}
+}
+
+// The password goes to the URLs it is for, and into no error.
+func TestLogin(t *testing.T) {
+	repo := newRepository(t)
+	t.Setenv("no_proxy", "127.0.0.1")
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.Header.Get("Authorization"))
+		http.NotFound(w, r)
+	}))
+	defer server.Close()
+	r := openRepo(t, RepoOptions{Path: repo, Remote: "http://user:hidden@" +
+		strings.TrimPrefix(server.URL, "http://") + "/x/y"})
+	c := edit(t, r, Task{Job: "job_1", Prompt: "x"})
+	for _, prefix := range []string{server.URL + "/", "https://elsewhere.example/"} {
+		r.login = func() (string, string, string, error) { return prefix, "x-access-token", "s3cret", nil }
+		err := r.push(t.Context(), c.Branch)
+		if err == nil || strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "hidden") {
+			t.Errorf("%v", err)
+		}
+	}
+	want := "Basic " + base64.StdEncoding.EncodeToString([]byte("x-access-token:s3cret"))
+	if len(asked) < 2 || asked[0] != want || asked[len(asked)-1] == want {
+		t.Errorf("asked with %q", asked)
+	}
+}
+
+// TestFile: a file is as it was at a commit, whatever is checked out; what is no file
+// there, or too large, is not found.
+func TestFile(t *testing.T) {
+	repo := newRepository(t)
+	r := openRepo(t, RepoOptions{Path: repo, Command: "echo more >>readme.md"})
+	c := edit(t, r, Task{Job: "job_a", Prompt: "x"})
+	write(t, filepath.Join(repo, "readme.md"), "half written")
+	write(t, filepath.Join(repo, "large"), strings.Repeat("x\n", maxFile))
+	write(t, filepath.Join(repo, "sub", "a b.md"), "\xff no newline")
+	gitIn(t, repo, "add", "large", "sub")
+	gitIn(t, repo, "commit", "--quiet", "-m", "second")
+	for name, want := range map[[2]string]string{
+		{c.Base, "readme.md"}: "# Docs\n\nHello.\n", {c.Head, "readme.md"}: "# Docs\n\nHello.\nmore\n",
+		{"main", "readme.md"}: "# Docs\n\nHello.\n", {c.Branch, "readme.md"}: "# Docs\n\nHello.\nmore\n",
+		{"main", "sub/a b.md"}: "\xff no newline",
+		{"main", "none.md"}:    "", {"main", "sub"}: "", {"main", "large"}: "", {"main", "../docs/readme.md"}: "",
+		{"main", "/etc/passwd"}: "", {"main", ""}: "",
+		{strings.Repeat("0", 40), "readme.md"}: "", {"none", "readme.md"}: "",
+	} {
+		text, found, err := r.File(t.Context(), name[0], name[1])
+		if err != nil || found != (want != "") || found && string(text) != want {
+			t.Errorf("%v: %.40q %t %v, want %q", name, text, found, err, want)
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package view
+
+import (
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+)
+
+// Merge is a merged pull request.
+type Merge struct {
+	// Project and Link name it: the project of the archive, and the pull request.
+	Project string `json:"project"`
+	Link    string `json:"link"`
+	// At is when it was merged. Its UTC date counts.
+	At time.Time `json:"merged_at,omitzero"`
+	// Title is what people call the job. Problem says why there are no effects where there
+	// are no pages: then it may not even be known whether it was merged, and At is zero.
+	Title   string `json:"title,omitempty"`
+	Problem string `json:"problem,omitempty"`
+	// Pages are the paths of the pages that it touched, as outcome.Mapping returns them.
+	Pages []string `json:"pages"`
+}
+
+// Date is the UTC date of the merge.
+func (m Merge) Date() analytics.Date { return analytics.DateOf(m.At) }
+
+// Outcome is what became of the readers of the pages that a merge touched.
+type Outcome struct {
+	Merge
+	// Effects has an effect for each page and audience: pages in the order of the merge,
+	// of each page human before AI.
+	Effects []Effect `json:"effects"`
+	// Final: every day window that counts is there, so that the numbers stay as they are.
+	Final bool `json:"final"`
+}
+
+// Method is how the expected level was found.
+type Method string
+
+// The methods.
+const (
+	// SyntheticControl is a synthetic control: a weighted mean of untouched pages.
+	SyntheticControl Method = "synthetic control"
+	// LevelChange is the change of the level of the page itself, for projects with too few
+	// untouched pages.
+	LevelChange Method = "level change"
+)
+
+// Verdict is the effect in one word.
+type Verdict string
+
+// The verdicts.
+const (
+	MoreReaders   Verdict = "more readers"
+	FewerReaders  Verdict = "fewer readers"
+	NoClearChange Verdict = "no clear change"
+	NotEnoughData Verdict = "not enough data"
+)
+
+// Effect is the change of the daily visitors of one page after a merge. Where the verdict is
+// [NotEnoughData], only Path, Audience, the days, Reason and perhaps Before are set.
+type Effect struct {
+	Path     string             `json:"path"`
+	Audience analytics.Audience `json:"audience"`
+	Verdict  Verdict            `json:"verdict"`
+	// Reason says why there is not enough data, or what limits the verdict; else it is empty.
+	Reason string `json:"reason,omitempty"`
+	Method Method `json:"method,omitempty"`
+	// DaysBefore and DaysAfter count the day windows used.
+	DaysBefore int `json:"days_before"`
+	DaysAfter  int `json:"days_after"`
+	// Before, Actual and Expected are means of daily visitors: before the merge, after it,
+	// and after it had nothing been merged.
+	Before   float64 `json:"before"`
+	Actual   float64 `json:"actual"`
+	Expected float64 `json:"expected"`
+	// Change is Actual relative to Expected: 0.3 is 30 % more. Low to High is its 90 %
+	// interval.
+	Change float64 `json:"change"`
+	Low    float64 `json:"low"`
+	High   float64 `json:"high"`
+	// P is the share of comparable placebo merges with a change at least as strong.
+	P float64 `json:"p"`
+	// Placebos is how many untouched pages were treated as if they had been changed.
+	Placebos int `json:"placebos"`
+	// Days are the days of a chart, oldest first; those without a usable window are left out.
+	Days []EffectDay `json:"days,omitempty"`
+}
+
+// EffectDay is one day of a page. Low to High is the 90 % band of the expected level, after the
+// merge; before it, both are Expected.
+type EffectDay struct {
+	Date     analytics.Date `json:"date"`
+	Actual   float64        `json:"actual"`
+	Expected float64        `json:"expected"`
+	Low      float64        `json:"low"`
+	High     float64        `json:"high"`
+}
+
+// OutcomeCaution says what the numbers do not prove; it belongs below every list of them.
+const OutcomeCaution = "The effect compares the mean of daily visitors after the merge with what pages that nobody touched let expect. " +
+	"It does not prove that the merge is the cause, or that readers are better off; days and pages are never added up."

@@ -1,0 +1,312 @@
+// Package view has the values that people and programs are shown: one type for each fact.
+// Metrics, pages, the HTTP API, MCP and the commands read it; JSON keys are stable.
+//
+// It hides nothing and does nothing: package snapshot makes the values from the state.
+package view
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+)
+
+// Snapshot holds the value of every metric, and everything that the status page
+// shows, at one moment. It is made from the state after a commit, never by a scrape,
+// and not changed afterwards.
+type Snapshot struct {
+	// At is when it was made; Version and Revision are those of the program.
+	At                time.Time
+	Version, Revision string
+
+	// Reload is how the last reload of the settings went; nil outside of serve. Values sets it.
+	Reload *Reload
+
+	// Projects are the configured ones, in configured order, with the windows that the
+	// ledger should have of each.
+	Projects []Project
+	// Windows are the newest complete windows: at most one for each project and
+	// granularity configured.
+	Windows []Window
+	// Open are the newest readings of the running windows.
+	Open []Open
+
+	// Due counts the complete windows that are due, for each project, granularity and
+	// possible reason, including 0.
+	Due []Due
+	// Asides are the complete windows that are set aside, newest first: each Until is
+	// after At. None of them is due.
+	Asides []analytics.Aside
+	// Finish is when the last due window can be read within the budget; zero if nothing is
+	// due.
+	Finish time.Time
+
+	// Counters and Histograms are kept in the state, over all processes.
+	Counters   []Counter
+	Histograms []Histogram
+
+	Budgets []Budget
+	Keys    []Key
+	// Sinks are the configured ones, in configured order.
+	Sinks []Sink
+
+	// LastStart, LastCompletion and LastSuccess are of export runs; zero: never.
+	LastStart, LastCompletion, LastSuccess time.Time
+	// Runs are the newest, newest first.
+	Runs []Run
+	// NextRun is when the schedule fires next; zero: there is no schedule.
+	NextRun time.Time
+
+	// Queue is the prompt queue; nil: none is configured.
+	Queue *Queue
+	// Outcomes are those of the merged pull requests, newest first, as they were after the
+	// last export run; after them come those whose state is not known.
+	Outcomes []Outcome
+}
+
+// ProjectName is what people are shown for a project: its id if it has no other name.
+func (s *Snapshot) ProjectName(id string) string {
+	for _, p := range s.Projects {
+		if p.ID == id {
+			return cmp.Or(p.Name, id)
+		}
+	}
+	return id
+}
+
+// Queue is the prompt queue and its agent jobs.
+type Queue struct {
+	// Prompts counts the prompts of each project in each state, including 0.
+	Prompts []Prompts
+	// Jobs are the newest job of each prompt, newest first: a bounded number that ended
+	// lately or goes on.
+	Jobs []Job
+	// Waiting are prompts that are not jobs yet, in the order in which they become some: a
+	// bounded number. Of a Job they have no more than the project, the prompt, the title,
+	// the state and the reason.
+	Waiting []Job
+	// Caps bound the number of jobs, and with it their cost.
+	Caps []Cap
+	// PullRequests counts those of each project in each state, including 0. Reviews has what
+	// became of them, for each project.
+	PullRequests []PullRequests
+	Reviews      []Review
+	// Costs: it is counted what the jobs cost.
+	Costs bool
+	// Paused is why no prompt is submitted: unknown, unauthorized, operator or new_state;
+	// empty: prompts are submitted.
+	Paused string
+	// PausedSince is zero if that is not known.
+	PausedSince time.Time
+	// Problem is why the folder cannot be read; empty: it can.
+	Problem string
+}
+
+// Cap bounds the number of jobs of all projects together.
+type Cap struct {
+	// Name says what is counted: "day", jobs begun within 24 hours; "active", jobs in
+	// progress; or "open_pull_requests", with the jobs in progress that may open one.
+	Name string
+	// Limit is 0 if there is none.
+	Limit, Used int
+}
+
+// Prompts is how many prompts of a project are in a state.
+type Prompts struct {
+	Project, State string
+	Count          int
+}
+
+// PullRequests is how many pull requests of a project are in a state.
+type PullRequests struct {
+	Project, State string
+	Count          int
+}
+
+// Review is what became of the pull requests of a project.
+type Review struct {
+	Project string
+	// Merged and Closed never decrease. One that is closed without a merge counts a day
+	// later, once it was not reopened.
+	Merged, Closed int
+	// OldestOpen is since when the one waits that has waited longest; zero: none waits.
+	OldestOpen time.Time
+}
+
+// Window is a complete window as it was last read.
+type Window struct {
+	analytics.Revision
+	// Previous are the totals of the window that ends where this one begins; nil: it was
+	// not read.
+	Previous *analytics.Totals
+	// Pages are its pages with the most visitors: by Total, largest first, ties
+	// by path. None where only totals were read.
+	Pages []analytics.Row
+	// MovedRows and RepeatedRows count its suspect rows (analytics.Provenance); a row can
+	// be both. They are 0 if it is verified, or if that is not known.
+	MovedRows, RepeatedRows int64
+}
+
+// Open is the newest reading of a running window, so far.
+type Open struct {
+	analytics.Key
+	Totals analytics.Totals `json:"totals"`
+	ReadAt time.Time        `json:"read_at"`
+}
+
+// Due is how many windows are due for one reason: missing, settle or unverified.
+type Due struct {
+	Project     string
+	Granularity analytics.Granularity
+	Reason      string
+	Count       int
+}
+
+// Reload is how the last reload of the settings went. The start counts as one.
+type Reload struct {
+	Successful bool
+	// LastSuccess is when settings were taken last.
+	LastSuccess time.Time
+}
+
+// Counter is the value of a monotonic counter.
+type Counter struct {
+	// Name is the metric's without the prefix docgauge_.
+	Name string
+	// Labels are name, value pairs, in any order.
+	Labels []string
+	Value  float64
+}
+
+// Histogram is a distribution of durations in the buckets of a native histogram of
+// schema 3: bucket i counts durations over 2^((i-1)/8) s and up to 2^(i/8) s.
+type Histogram struct {
+	// Name is the metric's without the prefix docgauge_.
+	Name string
+	// Labels are name, value pairs, in any order.
+	Labels []string
+	// Buckets maps each bucket that is not empty to its count.
+	Buckets map[int]uint64
+	// Sum is in seconds.
+	Sum float64
+}
+
+// Budget is a request budget of the API.
+type Budget struct {
+	Name string `json:"-"`
+	// Project is the one whose agent jobs it is for. It is empty for reading, of all projects.
+	Project string `json:"project,omitempty"`
+	// Limit is requests per hour, 0 is unlimited; Available is what is left of it.
+	Limit     int `json:"limit"`
+	Available int `json:"available"`
+	// Next is when a request may be sent again; zero: now.
+	Next time.Time `json:"next_request_at,omitzero"`
+}
+
+// Key is an API key: its name, never its value.
+type Key struct {
+	Name string
+	// Expires is zero if that is not known.
+	Expires time.Time
+	// Rejected: the service refused the last request with it (401, 403).
+	Rejected bool
+}
+
+// Sink is a place windows are written to.
+type Sink struct {
+	Name string
+	// Location names the place, without secrets.
+	Location string
+	// LastCommit is when it last took a window; zero: never.
+	LastCommit time.Time
+	// Waiting counts the windows in the spool that it lacks.
+	Waiting int
+	// Problem is why it cannot be reached; empty: it can, as far as is known.
+	Problem string
+}
+
+// Run is one export run.
+type Run struct {
+	ID      int64     `json:"id"`
+	Started time.Time `json:"started_at"`
+	// Finished is zero, and Outcome empty, while it runs or if it was killed.
+	Finished time.Time `json:"finished_at,omitzero"`
+	Outcome  string    `json:"outcome,omitempty"` // success, deferred, failed, interrupted
+	Message  string    `json:"message,omitempty"` // what went wrong
+	Windows  int       `json:"windows"`
+	Requests int       `json:"requests"`
+}
+
+// Project is what the ledger should have of a project.
+type Project struct {
+	ID string
+	// Name is what people are shown; empty: the id.
+	Name string
+	// Grids has one entry for each configured granularity, in configured order.
+	Grids []Grid
+}
+
+// Grid is the coverage of one project and granularity.
+type Grid struct {
+	Project     string                `json:"project"`
+	Granularity analytics.Granularity `json:"window"`
+	TotalsOnly  bool                  `json:"totals_only"`
+	// Newest is its newest reading; nil: nothing was read.
+	Newest *analytics.Revision `json:"newest"`
+	// Each window counts as Known or Missing. A known one can also count as Provisional,
+	// Unverified, or Rowless: only its totals are known, though rows are wanted.
+	Known       int `json:"windows_known"`
+	Missing     int `json:"windows_missing"`
+	Provisional int `json:"windows_provisional"`
+	Unverified  int `json:"windows_unverified"`
+	Rowless     int `json:"windows_without_rows"`
+	// Gaps are the windows that the next runs read because they, or their rows, are missing;
+	// newest first. Only a status has them.
+	Gaps []analytics.Window `json:"gaps"`
+	// Cells are its windows, oldest first, those that are missing included.
+	Cells []Cell `json:"-"`
+}
+
+// Count sets Newest and the counts of g by its cells.
+func (g *Grid) Count() {
+	g.Newest, g.Known, g.Missing, g.Provisional, g.Unverified, g.Rowless = nil, 0, 0, 0, 0, 0
+	for _, c := range g.Cells {
+		if c.Revision == nil {
+			g.Missing++
+			continue
+		}
+		g.Newest = c.Revision
+		g.Known++
+		if !c.Revision.Settled {
+			g.Provisional++
+		}
+		if !c.Revision.Verified {
+			g.Unverified++
+		}
+		if c.Revision.TotalsOnly() && !g.TotalsOnly {
+			g.Rowless++
+		}
+	}
+}
+
+// EndingAt returns the reading of the window that ends at d, nil if it was not read. The
+// window before another is the one that ends where that begins: the two share no day,
+// even if windows roll.
+func (g Grid) EndingAt(d analytics.Date) *analytics.Revision {
+	for _, c := range g.Cells {
+		if c.To == d && c.Revision != nil {
+			return c.Revision
+		}
+	}
+	return nil
+}
+
+// Cell is one window of a grid.
+type Cell struct {
+	analytics.Window
+	// Revision is its newest reading; nil: it is missing.
+	Revision *analytics.Revision
+	// RowsFrom is when the rows of a window are read whose totals alone are known because
+	// it moves until it settles; zero for all others.
+	RowsFrom time.Time
+}

@@ -1,0 +1,187 @@
+package sinktest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/archive"
+	"github.com/docgauge/docgauge/sinks"
+)
+
+// Step names a point of [Memory.Replace] at which [Memory.Fault] is asked.
+type Step string
+
+// The steps of Replace.
+const (
+	Before Step = "before" // nothing has happened
+	Read   Step = "read"   // the rows are read, nothing is visible
+	After  Step = "after"  // the window is visible: the answer is lost
+)
+
+// Memory is a sink in memory, for tests of the code that uses sinks. It replaces a window
+// under one lock, so readers see it whole, and tests can make each step fail. The zero value
+// is empty and ready.
+type Memory struct {
+	// Fault, if set, is called at each step of Replace; an error it returns
+	// ends Replace there. Set it before the sink is used.
+	Fault func(Step, analytics.Revision) error
+
+	mu      sync.Mutex
+	windows map[analytics.Key]memoryWindow
+}
+
+type memoryWindow struct {
+	rev  analytics.Revision
+	rows []analytics.Row
+	// fault, if any, is the error that this window yields.
+	fault error
+}
+
+// NewMemory returns an empty sink.
+func NewMemory() *Memory { return &Memory{} }
+
+// Name returns "memory".
+func (s *Memory) Name() string { return "memory" }
+
+// Location returns "memory".
+func (s *Memory) Location() string { return "memory" }
+
+// Check finds nothing wrong.
+func (s *Memory) Check(context.Context) error { return nil }
+
+// Close keeps the windows.
+func (s *Memory) Close() error { return nil }
+
+// Replace commits w.
+func (s *Memory) Replace(ctx context.Context, w sinks.Sealed) error {
+	rev := w.Revision()
+	if err := s.fault(Before, rev); err != nil {
+		return err
+	}
+	var rows []analytics.Row
+	for row, err := range w.Rows() {
+		if err != nil {
+			return err
+		}
+		rows = append(rows, row)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err := s.fault(Read, rev); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	if s.windows == nil {
+		s.windows = map[analytics.Key]memoryWindow{}
+	}
+	s.windows[rev.Key] = memoryWindow{rev: rev, rows: rows}
+	s.mu.Unlock()
+	return s.fault(After, rev)
+}
+
+func (s *Memory) fault(step Step, rev analytics.Revision) error {
+	if s.Fault == nil {
+		return nil
+	}
+	return s.Fault(step, rev)
+}
+
+// Revisions yields the revision of each window.
+func (s *Memory) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error] {
+	return sinks.List(ctx, s)
+}
+
+// Inspect yields each window in scope.
+func (s *Memory) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.Shown, error] {
+	return func(yield func(sinks.Shown, error) bool) {
+		s.mu.Lock()
+		all := maps.Clone(s.windows)
+		s.mu.Unlock()
+		for key, w := range all {
+			if err := ctx.Err(); err != nil {
+				yield(sinks.Shown{}, err)
+				return
+			}
+			shown := sinks.Shown{Revision: w.rev}
+			for _, row := range w.rows {
+				if scope.Rows {
+					shown.Sum.Add(row)
+				}
+			}
+			if scope.Has(key) && !yield(shown, w.fault) {
+				return
+			}
+		}
+	}
+}
+
+// Window writes a window to a file in dir.
+func (s *Memory) Window(_ context.Context, rev analytics.Revision, dir string) (sinks.Sealed, func() error, error) {
+	s.mu.Lock()
+	w, ok := s.windows[rev.Key]
+	s.mu.Unlock()
+	if !ok || w.fault != nil {
+		return nil, nil, fmt.Errorf("memory sink: %s is not there: %w", rev.Key, errors.Join(w.fault, fs.ErrNotExist))
+	}
+	path := filepath.Join(dir, rand.Text())
+	done := func() error { return os.Remove(path) }
+	if _, err := archive.Write(path, w.rev, list(w.rows...)); err != nil {
+		return nil, nil, err
+	}
+	file, err := archive.Open(path)
+	if err != nil {
+		return nil, nil, errors.Join(err, done())
+	}
+	return file, done, nil
+}
+
+// Put makes the sink show a window, as it may look after damage: rows that are
+// not those of rev, or an error instead.
+func (s *Memory) Put(rev analytics.Revision, rows []analytics.Row, fault error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.windows == nil {
+		s.windows = map[analytics.Key]memoryWindow{}
+	}
+	s.windows[rev.Key] = memoryWindow{rev, rows, fault}
+}
+
+// Remove makes the sink lose a window.
+func (s *Memory) Remove(key analytics.Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.windows, key)
+}
+
+// Visitors returns the rows of a window and the revisions they come from, at
+// most one.
+func (s *Memory) Visitors(key analytics.Key) ([]analytics.Row, []analytics.Revision, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w, ok := s.windows[key]
+	if !ok || w.rev.TotalsOnly() {
+		return nil, nil, nil
+	}
+	return slices.Clone(w.rows), []analytics.Revision{w.rev}, nil
+}
+
+// Totals returns the revision of a window, none where there is no such window.
+func (s *Memory) Totals(key analytics.Key) ([]analytics.Revision, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w, ok := s.windows[key]; ok {
+		return []analytics.Revision{w.rev}, nil
+	}
+	return nil, nil
+}

@@ -1,0 +1,384 @@
+package sinktest
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/archive"
+	"github.com/docgauge/docgauge/sinks"
+)
+
+// Window is a sealed window without a file that makes its rows, each of which carries the
+// number of the revision in Human.
+type Window struct {
+	Rev   analytics.Revision
+	Size  int   // of a path
+	Lacks int64 // rows
+}
+
+// WindowOf is a revision of the given day of prj_a with n rows.
+func WindowOf(day int, number int32, n int64) Window {
+	rev := Revision(Key("prj_a", day), number)
+	rev.Rows = n
+	return Window{Rev: rev, Size: 30}
+}
+
+// FirstDay is a revision of the first day of prj_a with n rows.
+func FirstDay(number int32, n int64) Window { return WindowOf(0, number, n) }
+
+// Of returns w as a window of another project.
+func (w Window) Of(project string) Window {
+	w.Rev.Project = project
+	return w
+}
+
+// Revision returns Rev.
+func (w Window) Revision() analytics.Revision { return w.Rev }
+
+// Open fails.
+func (w Window) Open() (io.ReadCloser, error) { return nil, errors.New("a window without a file") }
+
+// Rows yields the rows.
+func (w Window) Rows() iter.Seq2[analytics.Row, error] {
+	return func(yield func(analytics.Row, error) bool) {
+		tail := strings.Repeat("x", max(w.Size-20, 0))
+		for i := range w.Rev.Rows - w.Lacks {
+			path := fmt.Sprintf("/docs/page-%08d%s", i, tail)
+			if !yield(analytics.Row{Path: path, Human: int64(w.Rev.Number), AI: 7,
+				Total: int64(w.Rev.Number) + 3}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Replace commits windows, which must succeed.
+func Replace(t testing.TB, s sinks.Sink, windows ...sinks.Sealed) {
+	t.Helper()
+	for _, w := range windows {
+		check(t, s.Replace(t.Context(), w))
+	}
+}
+
+// Shows commits w and expects readers to see it.
+func Shows(t testing.TB, s sinks.Sink, r Reader, w Window) {
+	t.Helper()
+	Replace(t, s, w)
+	Sees(t, r, w.Rev.Key, w.Rev.Number)
+}
+
+// Sees expects readers to see a revision of a window in both tables, whole; 0 is none.
+func Sees(t testing.TB, r Reader, key analytics.Key, number int32) {
+	t.Helper()
+	if got := Shown(t, r, key); got != number {
+		t.Errorf("%s: readers see revision %d, want %d", key, got, number)
+	}
+}
+
+// Whole fails unless readers see at most one revision of the window of [FirstDay] in each
+// table, whole and one of revs. It returns their numbers, 0 for none.
+func Whole(t *testing.T, r Reader, revs ...analytics.Revision) (visitors, totals int32) {
+	t.Helper()
+	key := Key("prj_a", 0)
+	rows, carried, err := r.Visitors(key)
+	check(t, err)
+	shown, err := r.Totals(key)
+	check(t, err)
+	for _, all := range [][]analytics.Revision{carried, shown} {
+		if len(all) > 1 || len(all) == 1 && !slices.ContainsFunc(revs, all[0].Same) {
+			t.Errorf("readers see %+v", all)
+		}
+	}
+	if len(carried) > 0 {
+		if visitors = carried[0].Number; carried[0].Rows != int64(len(rows)) {
+			t.Errorf("%d rows of %+v", len(rows), carried[0])
+		}
+	}
+	if len(shown) > 0 {
+		totals = shown[0].Number
+	}
+	return visitors, totals
+}
+
+// Agreed fails unless List and then Revisions yield just one revision, one of revs, and
+// readers then see it in both tables.
+func Agreed(t *testing.T, s sinks.Sink, r Reader, revs ...analytics.Revision) {
+	t.Helper()
+	var yielded []analytics.Revision
+	for _, list := range []iter.Seq2[analytics.Revision, error]{sinks.List(t.Context(), s), s.Revisions(t.Context())} {
+		for rev, err := range list {
+			if err != nil || !slices.ContainsFunc(revs, rev.Same) {
+				t.Errorf("a listing yields %+v, %v", rev, err)
+			}
+			yielded = append(yielded, rev)
+		}
+	}
+	if len(yielded) != 2 || !yielded[0].Same(yielded[1]) {
+		t.Fatalf("List and Revisions yield %+v, want the same one revision", yielded)
+	}
+	want := yielded[0].Number
+	visitors, totals := Whole(t, r, revs...)
+	if totals != want || visitors != want && !yielded[0].TotalsOnly() || visitors != 0 && yielded[0].TotalsOnly() {
+		t.Errorf("the tables show revisions %d and %d, Revisions says %d", visitors, totals, want)
+	}
+}
+
+// RevisionOf is the revision of a window, and that of no window for nil.
+func RevisionOf(w *archive.File) (rev analytics.Revision) {
+	if w != nil {
+		rev = w.Revision()
+	}
+	return rev
+}
+
+// Crashed is a sink of files that a process has changed and died. Replaced runs Replace in
+// that process, which dies at a step, and reports whether it came to it.
+type Crashed struct {
+	Sink     sinks.Sink
+	Reader   Reader
+	Replaced func(step string, w *archive.File) (died bool)
+	// Entries, if not nil, tells whether a listing has healed.
+	Entries func() string
+}
+
+// Crashes kills a process at each step of Replace. Then each table shows one whole revision,
+// and Revisions, or else the next Replace, heals. Of a window with rows, and of one without,
+// the process must come to so many steps; rows is how many a window has.
+func Crashes(t *testing.T, open func(t *testing.T) Crashed, steps []string, withRows, totalsOnly, rows, healing int) {
+	window := func(number int32, n int) *archive.File {
+		return Seal(t, Revision(Key("prj_a", 0), number), Pages(n))
+	}
+	only := func(number int32) *archive.File {
+		return Seal(t, TotalsOnly(Revision(Key("prj_a", 0), number)), nil)
+	}
+	for name, tc := range map[string]struct {
+		former, next *archive.File
+		reached      int // how many of the steps next comes to
+	}{
+		"first":                 {nil, window(2, rows), withRows},
+		"over rows":             {window(1, 50), window(2, rows), withRows},
+		"over totals only":      {only(1), window(2, rows), withRows},
+		"totals only over rows": {window(1, 50), only(2), totalsOnly},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reached, healed := 0, 0
+			for _, step := range steps {
+				c := open(t)
+				if tc.former != nil {
+					Replace(t, c.Sink, tc.former)
+				}
+				if !c.Replaced(step, tc.next) {
+					continue
+				}
+				reached++
+				t.Run(step, func(t *testing.T) {
+					former, next := RevisionOf(tc.former), tc.next.Revision()
+					visitors, totals := Whole(t, c.Reader, former, next)
+					want := former
+					if visitors == next.Number || totals == next.Number {
+						want = next
+					}
+					if visitors+totals > 0 {
+						before := ""
+						if c.Entries != nil {
+							before = c.Entries()
+						}
+						Agreed(t, c.Sink, c.Reader, want)
+						if c.Entries != nil && c.Entries() != before {
+							healed++
+						}
+					}
+					Replace(t, c.Sink, tc.next)
+					Agreed(t, c.Sink, c.Reader, next)
+				})
+			}
+			if reached != tc.reached || healed != healing {
+				t.Errorf("died at %d steps, healed after %d of them; want %d and %d", reached, healed, tc.reached,
+					healing)
+			}
+		})
+	}
+}
+
+// CutOff commits a second revision of a day by a sink whose connection fails, and a third after
+// heal. In between readers must see the first or the second, and the second if Replace said so.
+func CutOff(t *testing.T, s sinks.Sink, r Reader, next Window, settled, heal func()) (outcome string) {
+	t.Helper()
+	err := s.Replace(t.Context(), next)
+	settled()
+	outcome = map[int32]string{1: "former", 2: "new"}[Shown(t, r, next.Rev.Key)]
+	if err == nil && outcome != "new" || outcome == "" {
+		t.Errorf("Replace = %v, readers see the %s revision", err, outcome)
+	}
+	if err != nil {
+		outcome += "+error"
+	}
+	heal()
+	next.Rev.Number, next.Rev.Rows = 3, 20
+	Shows(t, s, r, next)
+	return outcome
+}
+
+// Inspected returns what Inspect yields of one window, rows included.
+func Inspected(t *testing.T, s sinks.Sink, key analytics.Key) (shown sinks.Shown, fault *sinks.Fault) {
+	t.Helper()
+	for got, err := range s.Inspect(t.Context(), sinks.Scope{Rows: true}) {
+		if f, ok := errors.AsType[sinks.Fault](err); ok {
+			fault = &f
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if got.Key == key {
+			shown = got
+		}
+	}
+	return shown, fault
+}
+
+// Seen reports whether damage of a window of ten rows is seen.
+type Seen func(before, after sinks.Shown, fault *sinks.Fault) bool
+
+// LeavesRows is damage after which there are so many rows.
+func LeavesRows(n int64) Seen {
+	return func(_, after sinks.Shown, fault *sinks.Fault) bool {
+		return !after.Whole() && after.Sum.Rows == n && fault == nil
+	}
+}
+
+// ChangesRows is damage to rows whose number stays.
+func ChangesRows(before, after sinks.Shown, fault *sinks.Fault) bool {
+	return after.Sum.Rows == 10 && after.Sum.Checksum != before.Sum.Checksum && fault == nil
+}
+
+// ChangesTotals is damage that makes the total 1.
+func ChangesTotals(before, after sinks.Shown, fault *sinks.Fault) bool {
+	return after.Totals.Total == 1 && after.Sum == before.Sum && fault == nil
+}
+
+// Contradicts is damage after which rows and totals are of different revisions.
+func Contradicts(_, _ sinks.Shown, fault *sinks.Fault) bool {
+	return fault != nil && fault.Kind == sinks.Disagree && fault.Key == Key("prj_a", 0)
+}
+
+// Harmless is something that no reader sees.
+func Harmless(before, after sinks.Shown, fault *sinks.Fault) bool {
+	return before == after && fault == nil
+}
+
+// SeesDamage inspects a window before and after damage, and after it was committed again.
+func SeesDamage(t *testing.T, s sinks.Sink, do func(), seen Seen) {
+	t.Helper()
+	key := Key("prj_a", 0)
+	Replace(t, s, FirstDay(1, 4), FirstDay(2, 10))
+	before, fault := Inspected(t, s, key)
+	if !before.Whole() || fault != nil {
+		t.Fatalf("before: %+v, %v", before, fault)
+	}
+	do()
+	after, fault := Inspected(t, s, key)
+	if !seen(before, after, fault) {
+		t.Errorf("before %+v, after %+v, fault %v", before, after, fault)
+	}
+	Replace(t, s, FirstDay(2, 10))
+	if again, fault := Inspected(t, s, key); again != before || fault != nil {
+		t.Errorf("after Replace: %+v, %v", again, fault)
+	}
+}
+
+// NotListed expects a sink without a server not to be taken for empty.
+func NotListed(t *testing.T, s sinks.Sink) {
+	t.Helper()
+	n := 0
+	for _, err := range s.Inspect(t.Context(), sinks.Scope{Rows: true}) {
+		if n++; !errors.Is(err, sinks.ErrNotListed) {
+			t.Errorf("Inspect yields %v", err)
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d errors", n)
+	}
+}
+
+// WrongDSNs expects an error with these words for each DSN, that begins with the product and
+// does not show the secret.
+func WrongDSNs(
+	t *testing.T, product, secret string, open func(dsn string) (sinks.Sink, error), wrong map[string]string,
+) {
+	t.Helper()
+	for dsn, want := range wrong {
+		_, err := open(dsn)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), product+" DSN: ") {
+			t.Errorf("%q: %v, want %q", dsn, err, want)
+		} else if strings.Contains(err.Error(), secret) {
+			t.Errorf("%q: %v shows the password", dsn, err)
+		}
+	}
+}
+
+// Locations expects each DSN to be taken, and to be shown so.
+func Locations(t *testing.T, open func(dsn string) (sinks.Sink, error), forms map[string]string) {
+	t.Helper()
+	for dsn, want := range forms {
+		s, err := open(dsn)
+		if err != nil || s.Location() != want {
+			t.Errorf("%q: %v, %v; want %s", dsn, s, err, want)
+		}
+	}
+}
+
+// DocumentedGrants returns the first groups of pattern in the grants of a document.
+func DocumentedGrants(t *testing.T, document, pattern string) (grants []string) {
+	t.Helper()
+	text, err := os.ReadFile(document)
+	check(t, err)
+	_, part, _ := strings.Cut(string(text), "<!-- grants to export -->")
+	part, _, _ = strings.Cut(part, "<!-- end -->")
+	for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(part, -1) {
+		grants = append(grants, m[1])
+	}
+	if len(grants) < 3 {
+		t.Fatalf("the documentation names %q", grants)
+	}
+	return grants
+}
+
+// Certificate writes a certificate for 127.0.0.1 that only itself signed, and its key.
+func Certificate(t *testing.T) (cert, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	check(t, err)
+	about := &x509.Certificate{
+		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true,
+		BasicConstraintsValid: true,
+		NotBefore:             time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+	signed, err := x509.CreateCertificate(rand.Reader, about, about, &private.PublicKey, private)
+	check(t, err)
+	secret, err := x509.MarshalECPrivateKey(private)
+	check(t, err)
+	dir := t.TempDir()
+	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	for path, block := range map[string]*pem.Block{
+		cert: {Type: "CERTIFICATE", Bytes: signed}, key: {Type: "EC PRIVATE KEY", Bytes: secret},
+	} {
+		check(t, os.WriteFile(path, pem.EncodeToMemory(block), 0o600))
+	}
+	return cert, key
+}
