@@ -58,13 +58,13 @@ func newAPI(c config.Config, db *state.DB, log *slog.Logger, now func() time.Tim
 	transport := docsapi.NewTransport(int(c.Concurrency), timeout)
 	a := &API{
 		now: now, state: db,
-		Budget: budget.New(budget.Config{
+		Budget: newBudget(db, transport, budget.Options{
 			Name: coverage.AnalyticsBudget, Limit: int(c.Budget), MinInterval: time.Duration(c.MinInterval),
-			Timeout: timeout, InFlight: int(c.Concurrency), Patience: patience, RetryAfter: docsapi.RetryAfter, Now: now,
-		}, db, transport),
+			Timeout: timeout, InFlight: int(c.Concurrency), Patience: patience, Now: now,
+		}),
 		agents: &agentBudgets{
-			cfg:   budget.Config{Limit: int(c.AgentBudget), Timeout: timeout, InFlight: 1, RetryAfter: docsapi.RetryAfter, Now: now},
-			store: db, base: docsapi.NewWriteTransport(timeout), all: map[string]*budget.Budget{},
+			opts:  budget.Options{Limit: int(c.AgentBudget), Timeout: timeout, InFlight: 1, Now: now},
+			state: db, base: docsapi.NewWriteTransport(timeout), all: map[string]*budget.Budget{},
 		},
 		Key: NewKeyring("DOCGAUGE_API_KEY", c.APIKey, c.APIKeyFile),
 	}
@@ -86,6 +86,12 @@ func newAPI(c config.Config, db *state.DB, log *slog.Logger, now func() time.Tim
 		return nil, config.Problems{err.Error()}
 	}
 	return a, nil
+}
+
+func newBudget(db *state.DB, base http.RoundTripper, opts budget.Options) *budget.Budget {
+	opts.RetryAfter = docsapi.RetryAfter
+	log := state.BudgetLog{DB: db, Name: opts.Name, Span: budget.Span, Unanswered: opts.Timeout, Now: opts.Now}
+	return budget.New(opts, log, base)
 }
 
 // Flush writes to the state what was sent and how it was answered.
@@ -136,8 +142,8 @@ func markOf(text string) string {
 
 // agentBudgets are the budgets of agent POSTs, one for each project.
 type agentBudgets struct {
-	cfg   budget.Config
-	store budget.Store
+	opts  budget.Options
+	state *state.DB
 	base  http.RoundTripper
 
 	mu  sync.Mutex
@@ -149,9 +155,9 @@ func (b *agentBudgets) of(project string) http.RoundTripper {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.all[project] == nil {
-		cfg := b.cfg
-		cfg.Name = coverage.AgentBudget(project)
-		b.all[project] = budget.New(cfg, b.store, b.base)
+		opts := b.opts
+		opts.Name = coverage.AgentBudget(project)
+		b.all[project] = newBudget(b.state, b.base, opts)
 	}
 	return b.all[project]
 }

@@ -31,7 +31,7 @@ func TestProcessesShareOneFile(t *testing.T) {
 			db, err := state.Open(dir)
 			check(t, err)
 			t.Cleanup(func() { db.Close() })
-			return newBudget(4, db, svc)
+			return newBudget(4, logOf(db), svc)
 		}
 		a, b := open(), open()
 		wantStatus(t, a, 200)
@@ -61,7 +61,7 @@ func TestGivenUpRequestsStayInTheLog(t *testing.T) {
 		timeout + 10000: budget.Span,
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			store := openStore(t)
+			store := openLog(t)
 			b := newBudget(1, store, &service{there: time.Hour})
 			ctx, cancel := context.WithTimeout(t.Context(), after)
 			defer cancel()
@@ -77,7 +77,7 @@ func TestGivenUpRequestsStayInTheLog(t *testing.T) {
 
 func TestUnlimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, svc := openStore(t), new(service)
+		store, svc := openLog(t), new(service)
 		a, b := newBudget(0, store, svc), newBudget(0, store, svc)
 		for range 50 {
 			wantStatus(t, a, 200)
@@ -100,13 +100,13 @@ func TestUnlimited(t *testing.T) {
 // TestUnlimitedAfterTheClockWasSetBack: it opens within a day, not after a year.
 func TestUnlimitedAfterTheClockWasSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, svc, wall := openStore(t), new(service), new(wallClock)
-		b := budget.New(config(0, wall.now), store, svc)
+		store, svc, wall := openLog(t), new(service), new(wallClock)
+		b := budget.New(options(0, wall.now), by(wall.now, store), svc)
 		svc.answers(429, 0)
 		wantStatus(t, b, 429)
 		svc.answers(200, 0)
 		wall.set(-365 * 24 * time.Hour)
-		if _, err := send(t.Context(), b); !errors.Is(err, budget.ErrExhausted) {
+		if _, err := send(t.Context(), b); !isExhausted(err) {
 			t.Errorf("got %v", err)
 		}
 		time.Sleep(24 * time.Hour)
@@ -116,10 +116,10 @@ func TestUnlimitedAfterTheClockWasSetBack(t *testing.T) {
 
 func TestInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg := config(0, time.Now)
+		cfg := options(0, time.Now)
 		cfg.InFlight = 2
 		svc := new(service)
-		b := budget.New(cfg, openStore(t), svc)
+		b := budget.New(cfg, openLog(t), svc)
 		var open []io.Closer
 		for range 2 {
 			req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/", http.NoBody)
@@ -148,9 +148,9 @@ func TestInFlight(t *testing.T) {
 
 func TestInFlightIsFreedByErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg := config(2, time.Now)
+		cfg := options(2, time.Now)
 		cfg.InFlight = 1
-		b := budget.New(cfg, openStore(t), &service{there: time.Hour})
+		b := budget.New(cfg, openLog(t), &service{there: time.Hour})
 		for range 5 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			if _, err := send(ctx, b); err == nil {
@@ -165,15 +165,15 @@ func TestInFlightIsFreedByErrors(t *testing.T) {
 // TestCancelledWhileItWaits: a request that is cancelled while it waits for a place
 // or for its turn is not sent, and its body is closed.
 func TestCancelledWhileItWaits(t *testing.T) {
-	for name, change := range map[string]func(*budget.Config){
-		"for a place":  func(c *budget.Config) { c.InFlight = 1 },
-		"for its turn": func(c *budget.Config) { c.MinInterval = time.Hour },
+	for name, change := range map[string]func(*budget.Options){
+		"for a place":  func(c *budget.Options) { c.InFlight = 1 },
+		"for its turn": func(c *budget.Options) { c.MinInterval = time.Hour },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				cfg, svc := config(5, time.Now), new(service)
+				cfg, svc := options(5, time.Now), new(service)
 				change(&cfg)
-				b := budget.New(cfg, openStore(t), svc)
+				b := budget.New(cfg, openLog(t), svc)
 				req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/", http.NoBody)
 				resp, err := b.RoundTrip(req)
 				check(t, err)
@@ -201,9 +201,9 @@ func TestMinInterval(t *testing.T) {
 	for _, interval := range []time.Duration{time.Second, 40 * time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
 			wall, svc := new(wallClock), new(service)
-			cfg := config(0, wall.now)
+			cfg := options(0, wall.now)
 			cfg.MinInterval = interval
-			b := budget.New(cfg, openStore(t), svc)
+			b := budget.New(cfg, by(wall.now, openLog(t)), svc)
 			errs := make(chan error)
 			for range 6 {
 				go func() {
@@ -236,11 +236,11 @@ func TestStoreFailureSendsNothing(t *testing.T) {
 		for _, store := range []*broken{{charge: true}, {throttles: true}} {
 			synctest.Test(t, func(t *testing.T) {
 				svc := new(service)
-				store.DB = openStore(t)
+				store.BudgetLog = openLog(t)
 				b := newBudget(limit, store, svc)
 				reqBody := &body{Reader: strings.NewReader("x")}
 				_, err := b.RoundTrip((&http.Request{Body: reqBody}).WithContext(t.Context()))
-				wantStoreError(t, err)
+				wantLogError(t, err)
 				if svc.count() != 0 || !reqBody.closed || len(b.Places()) != 0 {
 					t.Errorf("sent %d, body closed %v, places taken %d", svc.count(), reqBody.closed, len(b.Places()))
 				}
@@ -254,9 +254,9 @@ func TestStoreFailureAfterA429(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := new(service)
 		svc.answers(429, 0)
-		b := newBudget(3, &broken{DB: openStore(t), cooldown: true}, svc)
+		b := newBudget(3, &broken{BudgetLog: openLog(t), cooldown: true}, svc)
 		_, err := send(t.Context(), b)
-		wantStoreError(t, err)
+		wantLogError(t, err)
 		if !svc.bodies[0].closed || len(b.Places()) != 0 {
 			t.Errorf("body closed %v, places taken %d", svc.bodies[0].closed, len(b.Places()))
 		}
@@ -268,7 +268,7 @@ func TestAnswerOfAWriteIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := new(service)
 		svc.answers(429, 0)
-		b := newBudget(3, &broken{DB: openStore(t), cooldown: true}, svc)
+		b := newBudget(3, &broken{BudgetLog: openLog(t), cooldown: true}, svc)
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/", http.NoBody)
 		check(t, err)
 		resp, err := b.RoundTrip(req)
@@ -348,14 +348,14 @@ func TestNeverSentNeverCharged(t *testing.T) {
 				w := tc.wire(t)
 				defer w.CloseIdleConnections()
 				for _, limit := range []int{1, 0} {
-					b := newBudget(limit, db, w)
+					b := newBudget(limit, logOf(db), w)
 					want := 0
 					for range 3 {
 						req, err := http.NewRequestWithContext(t.Context(), method, w.url, strings.NewReader("x"))
 						check(t, err)
 						req.GetBody = nil
 						_, err = b.RoundTrip(req) //nolint:bodyclose // there is none
-						if err == nil || errors.Is(err, budget.ErrExhausted) != (tc.charged && want > 0 && limit > 0) {
+						if err == nil || isExhausted(err) != (tc.charged && want > 0 && limit > 0) {
 							t.Fatalf("limit %d, after %d: %v", limit, want, err)
 						}
 						if tc.charged && (limit == 0 || want == 0) {
@@ -366,7 +366,7 @@ func TestNeverSentNeverCharged(t *testing.T) {
 						t.Errorf("limit %d: sent %d, want %d; places taken %d", limit, sent, want, len(b.Places()))
 					}
 				}
-				taken, _, err := db.Occupied(t.Context(), "b", time.Now, 0, budget.Span, timeout)
+				taken, _, err := logOf(db).Occupied(t.Context(), 0)
 				if err != nil || (taken > 0) != tc.charged {
 					t.Errorf("%d slots are taken, %v", taken, err)
 				}
@@ -401,7 +401,7 @@ func TestInDoubtStaysCharged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store, begin := openStore(t), time.Now()
+				store, begin := openLog(t), time.Now()
 				b := newBudget(1, store, base)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
@@ -418,7 +418,7 @@ func TestInDoubtStaysCharged(t *testing.T) {
 func TestTheTraceOfTheCallerIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked, got int
-		b := newBudget(1, openStore(t), &service{conn: made})
+		b := newBudget(1, openLog(t), &service{conn: made})
 		_, err := send(httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
 			GetConn: func(string) { asked++ }, GotConn: func(httptrace.GotConnInfo) { got++ },
 		}), b)
@@ -432,13 +432,13 @@ func TestTheTraceOfTheCallerIsKept(t *testing.T) {
 // slot stays taken.
 func TestReleaseFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &broken{DB: openStore(t), release: true}
+		store := &broken{BudgetLog: openLog(t), release: true}
 		b := newBudget(1, store, &service{conn: refused})
 		_, err := send(t.Context(), b)
 		if !errors.Is(err, errRefused) {
 			t.Errorf("got %v", err)
 		}
-		wantStoreError(t, err)
+		wantLogError(t, err)
 		wantRefusal(t, b, false, timeout+budget.Span)
 	})
 }
@@ -447,7 +447,7 @@ func TestReleaseFails(t *testing.T) {
 // has ended.
 func TestReleaseOfACancelledRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := openStore(t)
+		store := openLog(t)
 		b := newBudget(1, store, &service{there: time.Minute, conn: refused})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -462,7 +462,7 @@ func TestReleaseOfACancelledRequest(t *testing.T) {
 // a Flush.
 func TestReleasedSlotsAreThereForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, svc := openStore(t), &service{conn: refused}
+		store, svc := openLog(t), &service{conn: refused}
 		a, b := newBudget(1, store, svc), newBudget(1, store, svc)
 		for range 10 {
 			if _, err := send(t.Context(), a); !errors.Is(err, errRefused) {
@@ -476,8 +476,8 @@ func TestReleasedSlotsAreThereForOthers(t *testing.T) {
 	})
 }
 
-func patientBudget(limit int, patience time.Duration, store budget.Store, base http.RoundTripper) *budget.Budget {
-	cfg := config(limit, time.Now)
+func patientBudget(limit int, patience time.Duration, store budget.Log, base http.RoundTripper) *budget.Budget {
+	cfg := options(limit, time.Now)
 	cfg.Patience = patience
 	return budget.New(cfg, store, base)
 }
@@ -487,7 +487,7 @@ func patientBudget(limit int, patience time.Duration, store budget.Store, base h
 func TestRunsAnHourApart(t *testing.T) {
 	for patience, want := range map[time.Duration]int{0: 90, time.Minute: 3 * 90} {
 		synctest.Test(t, func(t *testing.T) {
-			store, svc := openStore(t), &service{there: 100 * time.Millisecond, back: 200 * time.Millisecond, conn: made}
+			store, svc := openLog(t), &service{there: 100 * time.Millisecond, back: 200 * time.Millisecond, conn: made}
 			begin := time.Now()
 			for run := range 3 {
 				time.Sleep(time.Until(begin.Add(time.Duration(run) * budget.Span)))
@@ -519,7 +519,7 @@ func TestRunsAnHourApart(t *testing.T) {
 // and a wait that exceeds the rest is not begun.
 func TestPatienceEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, svc := openStore(t), &service{conn: made}
+		store, svc := openLog(t), &service{conn: made}
 		first := newBudget(4, store, svc)
 		for range 4 { // at 0, 40, 80 and 120 s
 			wantStatus(t, first, 200)
@@ -548,7 +548,7 @@ func TestPatienceEnds(t *testing.T) {
 // half a minute of patience.
 func TestWaitsAtOnceCountOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, svc := openStore(t), &service{conn: made}
+		store, svc := openLog(t), &service{conn: made}
 		first := newBudget(4, store, svc)
 		for range 4 {
 			wantStatus(t, first, 200)
@@ -572,7 +572,7 @@ func TestNoPatienceForACooldown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, limit := range []int{0, 10} {
 			svc := new(service)
-			b := patientBudget(limit, time.Hour, openStore(t), svc)
+			b := patientBudget(limit, time.Hour, openLog(t), svc)
 			throttle(t, b, svc, 2*time.Second)
 			wantRefusal(t, b, true, 2*time.Second)
 		}
@@ -582,7 +582,7 @@ func TestNoPatienceForACooldown(t *testing.T) {
 func TestCancelledWhileItWaitsForASlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := &service{conn: made}
-		b := patientBudget(1, 2*budget.Span, openStore(t), svc)
+		b := patientBudget(1, 2*budget.Span, openLog(t), svc)
 		wantStatus(t, b, 200)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

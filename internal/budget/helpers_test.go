@@ -154,22 +154,32 @@ func retryAfter(h http.Header) time.Duration {
 	return d
 }
 
-// openStore opens the request log in memory. It begins at an odd moment.
-func openStore(t *testing.T) *state.DB {
+// openLog opens the request log in memory. It begins at an odd moment.
+func openLog(t *testing.T) state.BudgetLog {
 	t.Helper()
 	time.Sleep(17*time.Minute + 123456789*time.Nanosecond)
 	db, err := state.OpenExisting("nowhere")
 	check(t, err)
 	t.Cleanup(func() { db.Close() })
-	return db
+	return logOf(db)
 }
 
-func newBudget(limit int, store budget.Store, s http.RoundTripper) *budget.Budget {
-	return budget.New(config(limit, time.Now), store, s)
+func logOf(db *state.DB) state.BudgetLog {
+	return state.BudgetLog{DB: db, Name: "b", Span: budget.Span, Unanswered: timeout, Now: time.Now}
 }
 
-func config(limit int, now func() time.Time) budget.Config {
-	return budget.Config{Name: "b", Limit: limit, Timeout: timeout, InFlight: 100, RetryAfter: retryAfter, Now: now}
+// by is the log of a process with another clock.
+func by(now func() time.Time, log state.BudgetLog) state.BudgetLog {
+	log.Now = now
+	return log
+}
+
+func newBudget(limit int, log budget.Log, s http.RoundTripper) *budget.Budget {
+	return budget.New(options(limit, time.Now), log, s)
+}
+
+func options(limit int, now func() time.Time) budget.Options {
+	return budget.Options{Name: "b", Limit: limit, Timeout: timeout, InFlight: 100, RetryAfter: retryAfter, Now: now}
 }
 
 // send sends a request and closes the response.
@@ -185,6 +195,11 @@ func send(ctx context.Context, b *budget.Budget) (int, error) {
 	return resp.StatusCode, resp.Body.Close()
 }
 
+func isExhausted(err error) bool {
+	_, ok := errors.AsType[*budget.ExhaustedError](err)
+	return ok
+}
+
 func wantStatus(t *testing.T, b *budget.Budget, want int) {
 	t.Helper()
 	if got, err := send(t.Context(), b); got != want || err != nil {
@@ -196,8 +211,8 @@ func wantStatus(t *testing.T, b *budget.Budget, want int) {
 func wantRefusal(t *testing.T, b *budget.Budget, throttled bool, after time.Duration) {
 	t.Helper()
 	_, err := send(t.Context(), b)
-	var e *budget.ExhaustedError
-	if !errors.As(err, &e) || !errors.Is(err, budget.ErrExhausted) {
+	e, ok := errors.AsType[*budget.ExhaustedError](err)
+	if !ok {
 		t.Fatalf("got %v, want an ExhaustedError", err)
 	}
 	got := time.Until(e.RetryAt())
@@ -207,12 +222,12 @@ func wantRefusal(t *testing.T, b *budget.Budget, throttled bool, after time.Dura
 }
 
 // wantSlots compares when the occupied slots of the log free, from now.
-func wantSlots(t *testing.T, store *state.DB, want ...time.Duration) {
+func wantSlots(t *testing.T, log state.BudgetLog, want ...time.Duration) {
 	t.Helper()
-	u, err := store.Usage(t.Context(), "b", 1_000, time.Now(), budget.Span, timeout)
+	u, err := log.DB.Usage(t.Context(), "b", time.Now())
 	check(t, err)
 	var got []time.Duration
-	for _, at := range u.Slots {
+	for _, at := range u.Slots(1_000) {
 		got = append(got, time.Until(at).Truncate(time.Millisecond))
 	}
 	if !slices.Equal(got, want) {
@@ -227,64 +242,66 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// broken is a store with operations that fail.
+// broken is a log with operations that fail.
 type broken struct {
-	*state.DB
+	state.BudgetLog
 	charge, throttles, cooldown, answered, release bool
 	charges, looks                                 int
 	slow                                           time.Duration // a charge, after its entry
 }
 
-func (s *broken) Charge(ctx context.Context, name string, limit, most int, now func() time.Time, life, span, unanswered time.Duration, answered map[int64]time.Time) (int64, int, time.Time, error) {
-	s.charges++
-	if s.charge {
+func (l *broken) Charge(ctx context.Context, limit, most int, life time.Duration, answered map[int64]time.Time) (
+	int64, int, time.Time, error,
+) {
+	l.charges++
+	if l.charge {
 		return 0, 0, time.Time{}, errDisk
 	}
-	defer time.Sleep(s.slow)
-	return s.DB.Charge(ctx, name, limit, most, now, life, span, unanswered, answered)
+	defer time.Sleep(l.slow)
+	return l.BudgetLog.Charge(ctx, limit, most, life, answered)
 }
 
-func (s *broken) Throttles(ctx context.Context, name string) (time.Time, int, error) {
-	if s.throttles {
+func (l *broken) Throttles(ctx context.Context) (time.Time, int, error) {
+	if l.throttles {
 		return time.Time{}, 0, errDisk
 	}
-	return s.DB.Throttles(ctx, name)
+	return l.BudgetLog.Throttles(ctx)
 }
 
-func (s *broken) Cooldown(ctx context.Context, name string, at, until time.Time, step int) error {
-	if s.cooldown {
+func (l *broken) Cooldown(ctx context.Context, until time.Time, step int) error {
+	if l.cooldown {
 		return errDisk
 	}
-	return s.DB.Cooldown(ctx, name, at, until, step)
+	return l.BudgetLog.Cooldown(ctx, until, step)
 }
 
-func (s *broken) Answered(ctx context.Context, answered map[int64]time.Time) error {
-	if s.answered {
+func (l *broken) Answered(ctx context.Context, answered map[int64]time.Time) error {
+	if l.answered {
 		return errDisk
 	}
-	return s.DB.Answered(ctx, answered)
+	return l.BudgetLog.Answered(ctx, answered)
 }
 
-func (s *broken) Release(ctx context.Context, id int64, n int) error {
-	if s.release {
+func (l *broken) Release(ctx context.Context, id int64, n int) error {
+	if l.release {
 		return errDisk
 	}
-	return s.DB.Release(ctx, id, n)
+	return l.BudgetLog.Release(ctx, id, n)
 }
 
-func (s *broken) Occupied(ctx context.Context, name string, now func() time.Time, soon, span, unanswered time.Duration) (int, time.Time, error) {
-	s.looks++
-	if s.throttles {
+func (l *broken) Occupied(ctx context.Context, soon time.Duration) (int, time.Time, error) {
+	l.looks++
+	if l.throttles {
 		return 0, time.Time{}, errDisk
 	}
-	return s.DB.Occupied(ctx, name, now, soon, span, unanswered)
+	return l.BudgetLog.Occupied(ctx, soon)
 }
 
-func wantStoreError(t *testing.T, err error) {
+func wantLogError(t *testing.T, err error) {
 	t.Helper()
-	e, ok := errors.AsType[*budget.StoreError](err)
+	e, ok := errors.AsType[*budget.LogError](err)
 	if !ok || !errors.Is(err, errDisk) || !e.RetryAt().IsZero() || !strings.Contains(err.Error(), "request log") {
-		t.Errorf("got %v, want a StoreError", err)
+		t.Errorf("got %v, want a LogError", err)
 	}
 }
 

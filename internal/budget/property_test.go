@@ -94,10 +94,11 @@ func TestNeverMoreThanLimitInAnyHour(t *testing.T) {
 
 // play returns when requests reached the service, in order.
 func (s story) play(t *testing.T) []time.Time {
-	store, wall, svc := openStore(t), new(wallClock), new(service)
-	cfg := config(s.Limit, wall.now)
+	wall, svc := new(wallClock), new(service)
+	log := by(wall.now, openLog(t))
+	cfg := options(s.Limit, wall.now)
 	cfg.Patience = s.Patience
-	start := func() *budget.Budget { return budget.New(cfg, store, svc) }
+	start := func() *budget.Budget { return budget.New(cfg, log, svc) }
 	processes := make([]*budget.Budget, s.Processes)
 	for i := range processes {
 		processes[i] = start()
@@ -130,7 +131,7 @@ func (e event) send(t *testing.T, b *budget.Budget) {
 		defer cancel()
 	}
 	_, err := send(ctx, b)
-	if err != nil && !errors.Is(err, budget.ErrExhausted) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, errRefused) {
+	if err != nil && !isExhausted(err) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, errRefused) {
 		t.Error(err)
 	}
 }
@@ -152,7 +153,7 @@ func TestWholeBudgetIsUsed(t *testing.T) {
 		for _, latency := range []time.Duration{0, 100 * time.Millisecond} {
 			synctest.Test(t, func(t *testing.T) {
 				svc := &service{there: latency / 2, back: latency / 2}
-				b := newBudget(limit, openStore(t), svc)
+				b := newBudget(limit, openLog(t), svc)
 				begin := time.Now()
 				busy(t, b, workers, begin.Add(hours*time.Hour))
 				arrived := svc.arrivals()
@@ -215,7 +216,7 @@ func TestRefusedOnlyWhenFull(t *testing.T) {
 		conns := rapid.SliceOfN(rapid.SampledFrom([]conn{refused, made}), len(pauses), len(pauses)).Draw(rt, "connections")
 		var wrong error
 		synctest.Test(t, func(t *testing.T) {
-			store, svc := openStore(t), &service{there: time.Second, back: 2 * time.Second}
+			store, svc := openLog(t), &service{there: time.Second, back: 2 * time.Second}
 			processes := []*budget.Budget{newBudget(limit, store, svc), newBudget(limit, store, svc)}
 			var done []time.Time
 			for i, pause := range pauses {

@@ -13,7 +13,7 @@ import (
 
 func TestRetryAfterIsHeeded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, svc := openStore(t), new(service)
+		store, svc := openLog(t), new(service)
 		b := newBudget(10, store, svc)
 		throttle(t, b, svc, 42*time.Second)
 		wantRefusal(t, b, true, 42*time.Second)
@@ -30,7 +30,7 @@ func TestRetryAfterIsHeeded(t *testing.T) {
 // old and new, and starts again after a success of any of them.
 func TestBackOffDoubles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, svc := openStore(t), new(service)
+		store, svc := openLog(t), new(service)
 		processes := []*budget.Budget{newBudget(100, store, svc), newBudget(100, store, svc)}
 		for round := range 2 {
 			for i, minutes := range []int{5, 10, 20, 40, 60, 60} {
@@ -43,7 +43,7 @@ func TestBackOffDoubles(t *testing.T) {
 				time.Sleep(time.Duration(minutes)*time.Minute + time.Microsecond)
 			}
 			wantStatus(t, processes[round], 200)
-			if until, step, err := store.Throttles(t.Context(), "b"); err != nil || step != 0 || !until.IsZero() {
+			if until, step, err := store.Throttles(t.Context()); err != nil || step != 0 || !until.IsZero() {
 				t.Errorf("after a success: until %v, step %d, %v", until, step, err)
 			}
 		}
@@ -54,7 +54,7 @@ func TestBackOffDoubles(t *testing.T) {
 // service closed count as one step.
 func TestThrottledInFlightIsOneStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, svc := openStore(t), &service{there: time.Second, back: time.Second}
+		store, svc := openLog(t), &service{there: time.Second, back: time.Second}
 		processes := []*budget.Budget{newBudget(100, store, svc), newBudget(100, store, svc)}
 		svc.answers(429, 0)
 		done := make(chan struct{})
@@ -67,7 +67,7 @@ func TestThrottledInFlightIsOneStep(t *testing.T) {
 		for range 10 {
 			<-done
 		}
-		if _, step, err := store.Throttles(t.Context(), "b"); err != nil || step != 1 {
+		if _, step, err := store.Throttles(t.Context()); err != nil || step != 1 {
 			t.Errorf("step %d, %v", step, err)
 		}
 		for _, b := range processes {
@@ -79,7 +79,7 @@ func TestThrottledInFlightIsOneStep(t *testing.T) {
 // TestSuccessInFlightDoesNotOpen: a 429 that came meanwhile keeps the budget closed.
 func TestSuccessInFlightDoesNotOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, svc := openStore(t), new(service)
+		store, svc := openLog(t), new(service)
 		b := newBudget(100, store, svc)
 		throttle(t, b, svc, 0)
 		time.Sleep(5*time.Minute + time.Microsecond)
@@ -101,7 +101,7 @@ func TestSuccessInFlightDoesNotOpen(t *testing.T) {
 // their ends, in whatever order they come.
 func TestRetryAfterWhileClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, svc := openStore(t), new(service)
+		store, svc := openLog(t), new(service)
 		b := newBudget(100, store, svc)
 		done := make(chan struct{})
 		for i, after := range []string{"1m", "", "10m", "30s", ""} {
@@ -118,7 +118,7 @@ func TestRetryAfterWhileClosed(t *testing.T) {
 			<-done
 		}
 		wantRefusal(t, b, true, 10*time.Minute-2*time.Second)
-		if _, step, err := store.Throttles(t.Context(), "b"); err != nil || step != 1 {
+		if _, step, err := store.Throttles(t.Context()); err != nil || step != 1 {
 			t.Errorf("step %d, %v", step, err)
 		}
 	})
@@ -128,7 +128,7 @@ func TestRetryAfterWhileClosed(t *testing.T) {
 // of the cooldown.
 func TestResponseSaysWhenTheBudgetOpens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBudget(100, openStore(t), new(service))
+		b := newBudget(100, openLog(t), new(service))
 		ask := func(back time.Duration, header http.Header, want string) {
 			ctx := context.WithValue(t.Context(), waysKey{}, ways{back: back, status: 429, header: header})
 			req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/", http.NoBody)
@@ -162,7 +162,7 @@ func TestResponseSaysWhenTheBudgetOpens(t *testing.T) {
 // that ends later.
 func TestFullLogIsNotThrottled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, svc := openStore(t), new(service)
+		store, svc := openLog(t), new(service)
 		b := newBudget(1, store, svc)
 		throttle(t, b, svc, time.Minute)
 		wantRefusal(t, b, false, budget.Span)

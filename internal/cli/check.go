@@ -182,8 +182,7 @@ func (c *checker) tryProject(
 	day := schedule.Newest(analytics.Day, analytics.DateOf(now))
 	page, err := client.Client.VisitorsPage(ctx, docsapi.VisitorsQuery{Project: project, Window: day})
 	if err != nil {
-		left, stateErr := coverage.Remaining(ctx, db, coverage.AnalyticsBudget, int(c.config.Budget),
-			time.Duration(c.config.Timeout), now)
+		left, stateErr := coverage.Remaining(ctx, db, coverage.AnalyticsBudget, int(c.config.Budget), now)
 		if stateErr != nil {
 			return f, stateErr
 		}

@@ -203,8 +203,8 @@ func (a *Program) rebuild(ctx context.Context) (err error) {
 		return err
 	}
 	opened, err := app.OpenLedger(c, a.logger(c), a.now)
-	if errors.Is(err, state.ErrCorrupt) {
-		if err := a.moveDamaged(c); err != nil {
+	if errors.Is(err, state.ErrUnusable) {
+		if err := a.setAside(c); err != nil {
 			return err
 		}
 		opened, err = app.OpenLedger(c, a.logger(c), a.now)
@@ -224,8 +224,8 @@ func (a *Program) rebuild(ctx context.Context) (err error) {
 	return nil
 }
 
-// moveDamaged moves a damaged database away, under the export lock.
-func (a *Program) moveDamaged(c config.Config) (err error) {
+// setAside puts an unusable database aside, under the export lock.
+func (a *Program) setAside(c config.Config) (err error) {
 	lock, err := state.LockExport(c.StateDir)
 	if err != nil {
 		return err
@@ -235,13 +235,13 @@ func (a *Program) moveDamaged(c config.Config) (err error) {
 	if err == nil {
 		return db.Close()
 	}
-	if !errors.Is(err, state.ErrCorrupt) {
+	if !errors.Is(err, state.ErrUnusable) {
 		return err
 	}
 	moved, merr := state.SetAside(c.StateDir, a.now())
 	if merr != nil {
 		return errors.Join(err, merr)
 	}
-	_, err = fmt.Fprintf(a.Err, "docgauge: the damaged database is now %s\n", moved)
+	_, err = fmt.Fprintf(a.Err, "docgauge: the former database is now %s\n", moved)
 	return err
 }

@@ -24,16 +24,13 @@ type Capacity struct {
 	now   time.Time
 }
 
-// Remaining reads what the named budget of so many requests an hour allows; a request
-// without an answer occupies its slot until its timeout.
-func Remaining(
-	ctx context.Context, db *state.DB, name string, limit int, timeout time.Duration, now time.Time,
-) (Capacity, error) {
-	u, err := db.Usage(ctx, name, limit, now, budget.Span, timeout)
+// Remaining reads what the named budget of so many requests an hour allows.
+func Remaining(ctx context.Context, db *state.DB, name string, limit int, now time.Time) (Capacity, error) {
+	u, err := db.Usage(ctx, name, now)
 	if err != nil {
 		return Capacity{}, err
 	}
-	c := Capacity{view.Budget{Name: name, Limit: limit, Available: max(0, limit-len(u.Slots))}, u, now}
+	c := Capacity{view.Budget{Name: name, Limit: limit, Available: max(0, limit-u.Taken)}, u, now}
 	if c.Next = u.Free(limit, now); !c.Next.IsZero() {
 		c.Available = 0
 	}
@@ -43,8 +40,9 @@ func Remaining(
 // Opens returns when n requests can be sent at once.
 func (c Capacity) Opens(n int) time.Time {
 	at := c.Next
-	if lacking := n - (c.Limit - len(c.usage.Slots)); c.Limit > 0 && lacking > 0 && len(c.usage.Slots) > 0 {
-		if frees := c.usage.Slots[min(lacking, len(c.usage.Slots))-1]; frees.After(at) {
+	slots := c.usage.Slots(c.Limit)
+	if lacking := n - (c.Limit - len(slots)); c.Limit > 0 && lacking > 0 && len(slots) > 0 {
+		if frees := slots[min(lacking, len(slots))-1]; frees.After(at) {
 			at = frees
 		}
 	}
@@ -53,13 +51,13 @@ func (c Capacity) Opens(n int) time.Time {
 
 // Finish returns when the last of n requests can be sent.
 func (c Capacity) Finish(n int) time.Time {
-	return budget.Finish(n, c.Limit, c.now, c.usage.Slots, c.usage.Cooldown)
+	return budget.Finish(n, c.Limit, c.now, c.usage.Slots(c.Limit), c.usage.Cooldown)
 }
 
 // String describes the budget for people.
 func (c Capacity) String() string {
 	until := format.Clock(c.Next, c.now)
-	left := c.Limit - len(c.usage.Slots)
+	left := c.Limit - c.usage.Taken
 	switch {
 	case c.Next.IsZero() && c.Limit == 0:
 		return "unlimited"

@@ -152,7 +152,7 @@ func (s Selection) PlanOver(
 		p.Named = &Named{Reading: reading, From: s.From, To: s.To, Windows: found.all,
 			Left: len(found.due) + len(found.waiting)}
 	}
-	p.Budget, err = Remaining(ctx, db, AnalyticsBudget, int(c.Budget), time.Duration(c.Timeout), now)
+	p.Budget, err = Remaining(ctx, db, AnalyticsBudget, int(c.Budget), now)
 	return p, err
 }
 

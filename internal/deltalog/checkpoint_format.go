@@ -287,10 +287,11 @@ func (c *columns) read(yield func(action)) {
 			readers = append(readers, reader{field.index, read})
 		}
 	}
+	row := action{
+		Protocol: new(protocol), MetaData: new(metaData), Txn: new(txn), Remove: new(remove), Add: new(add),
+	}
+	v := reflect.ValueOf(&row).Elem()
 	for n := int64(0); n < c.rows.NumRows() && c.err == nil; n++ {
-		row := action{Protocol: new(protocol),
-			MetaData: new(metaData), Txn: new(txn), Remove: new(remove), Add: new(add)}
-		v := reflect.ValueOf(&row).Elem()
 		for _, r := range readers {
 			r.read(v.FieldByIndex(r.index))
 		}
@@ -298,14 +299,19 @@ func (c *columns) read(yield func(action)) {
 		case c.err != nil:
 		case row.Add.Path != "":
 			yield(action{Add: row.Add})
+			row.Add = new(add)
 		case row.Remove.Path != "":
 			yield(action{Remove: row.Remove})
+			row.Remove = new(remove)
 		case row.Txn.AppID != "":
 			yield(action{Txn: row.Txn})
+			row.Txn = new(txn)
 		case row.MetaData.ID != "":
 			yield(action{MetaData: row.MetaData})
+			row.MetaData = new(metaData)
 		case row.Protocol.MinReaderVersion != 0:
 			yield(action{Protocol: row.Protocol})
+			row.Protocol = new(protocol)
 		}
 	}
 }
@@ -324,15 +330,22 @@ func (c *columns) open(path string, kind reflect.Type) func(reflect.Value) {
 		return func(v reflect.Value) { v.SetInt(last(entries)) }
 	case reflect.Slice:
 		entries := entriesOf(c, path, 0, 1, parquet.ByteArray.String)
-		return func(v reflect.Value) { v.Set(reflect.ValueOf(slices.Collect(entries))) }
-	case reflect.Map:
-		keys, values := entriesOf(c, path, 0, 2, parquet.ByteArray.String),
-			entriesOf(c, path, 1, 2, parquet.ByteArray.String)
 		return func(v reflect.Value) {
-			names, texts := slices.Collect(keys), slices.Collect(values)
+			v.SetZero()
+			for text := range entries {
+				v.Set(reflect.Append(v, reflect.ValueOf(text)))
+			}
+		}
+	case reflect.Map:
+		keys := entriesOf(c, path, 0, 2, parquet.ByteArray.String)
+		values := entriesOf(c, path, 1, 2, parquet.ByteArray.String)
+		var names, texts []string
+		return func(v reflect.Value) {
+			names, texts = slices.AppendSeq(names[:0], keys), slices.AppendSeq(texts[:0], values)
 			if len(names) != len(texts) && c.err == nil {
 				c.err = fmt.Errorf("%s: %d keys and %d values", path, len(names), len(texts))
 			}
+			v.SetZero()
 			if len(names) == 0 || c.err != nil {
 				return
 			}

@@ -441,29 +441,21 @@ type order struct {
 // set opens or closes the window that has the turn.
 func (o *order) set(turn int, open bool) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.open[turn] == open {
-		return
-	}
 	if open {
 		o.open[turn] = true
 	} else {
 		delete(o.open, turn)
 	}
-	o.wake()
+	o.mu.Unlock()
+	o.notify()
 }
 
-// wake lets all that wait check again. The caller holds mu.
-func (o *order) wake() {
-	close(o.changed)
-	o.changed = make(chan struct{})
-}
-
-// notify wakes all that wait because of a change elsewhere.
+// notify lets all that wait check again.
 func (o *order) notify() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.wake()
+	close(o.changed)
+	o.changed = make(chan struct{})
 }
 
 // isOpenBefore reports whether a window before turn is open, and returns a channel that is

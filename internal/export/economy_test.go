@@ -269,10 +269,10 @@ func (u *user) run() {
 	if err != nil {
 		u.t.Fatal(err)
 	}
-	b := budget.New(budget.Config{
+	b := budget.New(budget.Options{
 		Name: "analytics", Limit: u.limit, Timeout: timeout, InFlight: u.concurrency, Patience: time.Minute,
 		RetryAfter: docsapi.RetryAfter, Now: time.Now,
-	}, u.db, u.service)
+	}, budgetLog(u.db), u.service)
 	p := exporterOf(&app.App{
 		Config: config.Config{Concurrency: config.Count(u.concurrency), Settle: config.Duration(settle)},
 		Now:    time.Now, Spool: sp, Sinks: []sinks.Sink{u.sink},
@@ -283,7 +283,7 @@ func (u *user) run() {
 		Rotate: u.rotate, Policy: schedule.Policy{Limit: u.limit, Settle: settle},
 	})
 	work.Items, _ = schedule.Plan(input)
-	work.Free = b.Room
+	work.Free = b.Available
 	reading(u.t.Context(), p, work)
 	if err := b.Flush(u.t.Context()); err != nil {
 		u.t.Fatal(err)

@@ -88,6 +88,8 @@ type Exporter struct {
 	progress Progress
 	observed func(Event)
 
+	// sinkNames are those to which the ledger owes each revision.
+	sinkNames []string
 	// commits bounds the windows that are committed at once.
 	commits *semaphore.Weighted
 	// misplaced are sinks, by name, that get nothing in this run, and why.
@@ -113,6 +115,9 @@ func New(
 	}
 	if a.API != nil {
 		e.service = a.API.Client
+	}
+	for _, sink := range a.Sinks {
+		e.sinkNames = append(e.sinkNames, sink.Name())
 	}
 	return e
 }

@@ -501,21 +501,6 @@ func TestLostRevisionAfterWaitingOne(t *testing.T) {
 	w.emptySpool()
 }
 
-// A revision that one sink has is never forgotten, even if another lacks it for good.
-func TestLostFileThatASinkHas(t *testing.T) {
-	w := newWorld(t, t.TempDir())
-	k := day("prj_a", 0)
-	w.service.put(k, 300, 1)
-	w.clean(w.run(asked(k)...))
-	w.more = []sinks.Sink{other{sinktest.NewMemory()}}
-	if _, n := w.recovered(); n != 0 {
-		t.Errorf("%d windows delivered", n)
-	}
-	if rev, ok := w.ledger.known(k); !ok || rev.Number != 1 {
-		t.Errorf("the ledger has %+v", rev)
-	}
-}
-
 // TestLedgerFails: an error of the ledger is not a failure of the sink, and ends the run.
 func TestLedgerFails(t *testing.T) {
 	for _, call := range []string{callRecord, callCommitted} {

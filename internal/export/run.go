@@ -197,7 +197,7 @@ func (e *Exporter) pass(ctx context.Context, ledger coverage.Ledger, sel coverag
 	}
 	e.progress.Begin(len(p.Due), finish)
 	e.read(ctx, work{
-		Items: p.Due, Known: p.Ledger.Known, Sizes: p.Ledger.Sizes, Free: e.app.API.Budget.Room,
+		Items: p.Due, Known: p.Ledger.Known, Sizes: p.Ledger.Sizes, Free: e.app.API.Budget.Available,
 		Policy: p.Input.Policy, Learned: p.Ledger.Learned, Asides: p.Ledger.Asides,
 	})
 	e.progress.End()

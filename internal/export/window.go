@@ -133,7 +133,7 @@ func (w *window) commit(ctx, sending context.Context) (complete bool, err error)
 				return false, w.leave(err)
 			}
 		}
-		if err := e.ledger.Record(ctx, rev, w.provenance(), e.sinkNames()); err != nil {
+		if err := e.ledger.Record(ctx, rev, w.provenance(), e.sinkNames); err != nil {
 			return false, w.leave(err)
 		}
 		w.observe(StepRecorded, rev.Rows)
@@ -224,14 +224,6 @@ func (e *Exporter) noteDown(ctx context.Context, sink string, failure error) {
 	if err := e.ledger.Count(ctx, "sink_failures_total", 1, "sink", sink); err != nil {
 		e.app.Log.Error("sink failure not counted", "sink", sink, "error", err)
 	}
-}
-
-// sinkNames are those to which the ledger owes each revision.
-func (e *Exporter) sinkNames() (names []string) {
-	for _, sink := range e.app.Sinks {
-		names = append(names, sink.Name())
-	}
-	return names
 }
 
 // observe reports a step of a window that this run reads. Of windows that recover

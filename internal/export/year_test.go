@@ -168,33 +168,38 @@ func (y *year) process1(killed bool) (busy bool) {
 
 // connect gives the process its own client and budget.
 func (y *year) connect() *budget.Budget {
-	b := budget.New(budget.Config{
+	b := budget.New(budget.Options{
 		Name: "analytics", Limit: y.limit, Timeout: timeout, InFlight: y.concurrency,
 		RetryAfter: docsapi.RetryAfter, Now: time.Now,
-	}, mortal{y.db, y.on}, y.remote)
+	}, mortal{budgetLog(y.db), y.on}, y.remote)
 	y.source = clientOver(y.t, b)
 	return b
 }
 
 // mortal is the request log of a process that can be killed.
 type mortal struct {
-	*state.DB
+	state.BudgetLog
 	on *power
 }
 
-func (m mortal) Charge(ctx context.Context, name string, limit, most int, now func() time.Time, life, span,
-	unanswered time.Duration, answered map[int64]time.Time) (int64, int, time.Time, error) {
+func budgetLog(db *state.DB) state.BudgetLog {
+	return state.BudgetLog{DB: db, Name: "analytics", Span: budget.Span, Unanswered: timeout, Now: time.Now}
+}
+
+func (m mortal) Charge(ctx context.Context, limit, most int, life time.Duration, answered map[int64]time.Time) (
+	int64, int, time.Time, error,
+) {
 	if err := m.on.check(); err != nil {
 		return 0, 0, time.Time{}, err
 	}
-	return m.DB.Charge(ctx, name, limit, most, now, life, span, unanswered, answered)
+	return m.BudgetLog.Charge(ctx, limit, most, life, answered)
 }
 
-func (m mortal) Cooldown(ctx context.Context, name string, at, until time.Time, step int) error {
+func (m mortal) Cooldown(ctx context.Context, until time.Time, step int) error {
 	if err := m.on.check(); err != nil {
 		return err
 	}
-	return m.DB.Cooldown(ctx, name, at, until, step)
+	return m.BudgetLog.Cooldown(ctx, until, step)
 }
 
 // work is what a run gets from the state.

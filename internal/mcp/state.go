@@ -157,7 +157,7 @@ type agentCapacity struct {
 func (a *assistant) budget(ctx context.Context, _ noArguments) (out budgetAnswer, err error) {
 	err = a.withState(func(db *state.DB) error {
 		remaining := func(name string, limit config.Count) (capacity, error) {
-			c, err := coverage.Remaining(ctx, db, name, int(limit), time.Duration(a.Config.Timeout), a.Now())
+			c, err := coverage.Remaining(ctx, db, name, int(limit), a.Now())
 			return capacity{c, c.String()}, err
 		}
 		var err error

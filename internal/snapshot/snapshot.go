@@ -147,7 +147,7 @@ func (r *Reader) due(ctx context.Context, p coverage.Plan, out *view.Snapshot) e
 	}
 	for _, project := range r.Config.Projects {
 		name := coverage.AgentBudget(project)
-		left, err := coverage.Remaining(ctx, r.State, name, int(r.Config.AgentBudget), time.Duration(r.Config.Timeout), out.At)
+		left, err := coverage.Remaining(ctx, r.State, name, int(r.Config.AgentBudget), out.At)
 		if err != nil {
 			return err
 		}

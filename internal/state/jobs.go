@@ -2,9 +2,7 @@ package state
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -13,8 +11,8 @@ import (
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
 
-// How much of the past is kept. The newest job of a prompt is kept for ever, and
-// so is any that has not ended: without it the prompt would be sent again.
+// How much of the past is kept. The newest job of a prompt is kept for ever, and so is any that has
+// not ended: without it the prompt would be sent again.
 const (
 	// keptJobs is how many of the newest jobs of a prompt are kept.
 	keptJobs = 20
@@ -30,9 +28,6 @@ const jobColumns = `prompt, firing, attempt, project, title, path, digest, concu
 	begun_at, created_at, ended_at, charged_at, accepted_at, next_at, tries, blocked_until, polls, missing_since,
 	seen_active, seen_done, renamed_from, cost, pages`
 
-// selectJobs reads what scanFields takes.
-const selectJobs = `SELECT seq, version, ` + jobColumns + ` FROM jobs`
-
 // jobFields returns the fields of a job, to read it into and to write it from.
 func jobFields(j *journal.Job) []any {
 	return []any{
@@ -41,70 +36,59 @@ func jobFields(j *journal.Job) []any {
 		&j.JobID, &j.Status, &j.Repository, &j.Ref, &j.Model, &j.PRLink,
 		instant{&j.Begun}, instant{&j.Created}, instant{&j.Ended}, instant{&j.Charged}, instant{&j.Accepted}, instant{&j.Next},
 		&j.Refusals, instant{&j.Blocked}, &j.Polls, instant{&j.Missing}, &j.SeenActive, &j.SeenDone,
-		&j.RenamedFrom, &j.Cost, list{&j.Pages},
+		&j.RenamedFrom, &j.Cost, texts{&j.Pages},
 	}
 }
 
-func scanFields(j *journal.Job) []any { return append([]any{&j.Seq, &j.Version}, jobFields(j)...) }
+// selectJobs reads the columns of jobRow.
+const selectJobs = `SELECT seq, version, ` + jobColumns + ` FROM jobs`
+
+func jobRow(j *journal.Job) []any { return append([]any{&j.Seq, &j.Version}, jobFields(j)...) }
 
 // Jobs returns the jobs of the journal, oldest first, without their texts.
 func (db *DB) Jobs(ctx context.Context) ([]journal.Job, error) {
-	return collect(ctx, db, scanFields, selectJobs+` ORDER BY seq`)
+	return list(ctx, db, jobRow, selectJobs+` ORDER BY seq`)
 }
 
-// Job returns one job with its texts. The error is journal.ErrNoJob if there is
-// none.
+// Job returns one job with its texts. The error is journal.ErrNoJob if there is none.
 func (db *DB) Job(ctx context.Context, seq int64) (j journal.Job, err error) {
-	err = db.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		err := tx.QueryRowContext(ctx, selectJobs+` WHERE seq = ?`, seq).Scan(scanFields(&j)...)
-		if errors.Is(err, sql.ErrNoRows) {
-			return fmt.Errorf("job %d: %w", seq, journal.ErrNoJob)
-		}
-		if err != nil {
-			return err
+	err = db.write(ctx, func(t *tx) {
+		if !t.get(jobRow(&j), selectJobs+` WHERE seq = ?`, seq) {
+			t.fail(fmt.Errorf("job %d: %w", seq, journal.ErrNoJob))
 		}
 		var followUps []byte
-		err = tx.QueryRowContext(ctx, `SELECT text, follow_ups FROM job_texts WHERE job = ?`, seq).Scan(&j.Text, &followUps)
-		if errors.Is(err, sql.ErrNoRows) {
-			return nil
+		if t.get([]any{&j.Text, &followUps}, `SELECT text, follow_ups FROM job_texts WHERE job = ?`, seq) {
+			t.fail(json.Unmarshal(followUps, &j.FollowUps))
 		}
-		if err != nil {
-			return err
-		}
-		return json.Unmarshal(followUps, &j.FollowUps)
 	})
 	return j, err
 }
 
 // HasJob reports whether there is a job of a prompt.
 func (db *DB) HasJob(ctx context.Context, prompt string) (has bool, err error) {
-	err = db.sql.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM jobs WHERE prompt = ?)`, prompt).Scan(&has)
-	return has, db.wrap(ctx, err)
+	err = db.get(ctx, []any{&has}, `SELECT EXISTS (SELECT 1 FROM jobs WHERE prompt = ?)`, prompt)
+	return has, err
 }
 
-// Events returns the newest events of a job, oldest first; those of the queue
-// itself for 0.
+// Events returns the newest events of a job, oldest first; those of the queue itself for 0.
 func (db *DB) Events(ctx context.Context, seq int64) ([]journal.Event, error) {
-	return collect(ctx, db, func(e *journal.Event) []any { return []any{instant{&e.At}, &e.Job, &e.From, &e.To, &e.Cause} },
+	return list(ctx, db, func(e *journal.Event) []any { return []any{instant{&e.At}, &e.Job, &e.From, &e.To, &e.Cause} },
 		`SELECT at, job, from_state, to_state, cause FROM job_events WHERE job = ? ORDER BY id`, seq)
 }
 
 // JobCost is the name of the counter of what the created jobs cost, in millionths.
 const JobCost = "agent_job_cost_millionths"
 
-// Apply makes the changes, all or none of them, and returns their jobs as they
-// are now, with Seq and Version. A job that ends is counted in
-// agent_jobs_finished_total, and one that is known to be created in JobCost. Errors: journal.ErrRaced, journal.ErrDuplicate and
-// journal.TakenError, or one that names the database.
+// Apply makes the changes, all or none of them, and returns their jobs as they are now, with Seq
+// and Version. A job that ends is counted in agent_jobs_finished_total, and one that is now known
+// to be created in JobCost. Errors: journal.ErrRaced, journal.ErrDuplicate and journal.TakenError,
+// or one that names the database.
 func (db *DB) Apply(ctx context.Context, changes ...journal.Change) ([]journal.Job, error) {
 	out := make([]journal.Job, len(changes))
-	err := db.tx(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
+	err := db.write(ctx, func(t *tx) {
 		for i, c := range changes {
-			if out[i], err = applyChange(ctx, tx, c); err != nil {
-				return err
-			}
+			out[i] = t.apply(c)
 		}
-		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -112,187 +96,131 @@ func (db *DB) Apply(ctx context.Context, changes ...journal.Change) ([]journal.J
 	return out, nil
 }
 
-func applyChange(ctx context.Context, tx *sql.Tx, c journal.Change) (job journal.Job, err error) {
-	if c.Job.Prompt != "" {
-		if job, err = writeJob(ctx, tx, c); err != nil {
-			return job, err
-		}
+// apply makes one change: of the job, of the queue, in the history, and in the outbox.
+func (t *tx) apply(c journal.Change) journal.Job {
+	job := c.Job
+	if job.Prompt != "" {
+		t.writeJob(&job, c)
 	}
-	if c.Queue != nil {
-		if err := writeQueue(ctx, tx, *c.Queue); err != nil {
-			return job, err
+	to := job.State
+	if q := c.Queue; q != nil {
+		written := t.exec(`UPDATE queue SET version = version + 1, paused = ?, since = ?, detail = ?, answered_at = ?,
+			released_at = ?, unknowns = ?, adopted = ?, restored = ?, key_mark = ? WHERE version = ?`,
+			q.Paused, instant{&q.Since}, q.Detail, instant{&q.Answered},
+			instant{&q.Released}, q.Unknowns, q.Adopted, q.Restored, q.KeyMark, q.Version) > 0
+		if !written {
+			t.fail(fmt.Errorf("the queue: %w", journal.ErrRaced))
+		}
+		if job.Seq == 0 {
+			to = journal.State(q.Paused)
 		}
 	}
 	if c.Cause != "" {
-		if err := insertEvent(ctx, tx, c, job.Seq); err != nil {
-			return job, err
-		}
+		t.exec(`INSERT INTO job_events (job, at, from_state, to_state, cause) VALUES (?,?,?,?,?)`,
+			job.Seq, instant{&c.At}, c.From, to, c.Cause)
+		t.exec(`DELETE FROM job_events WHERE job = ?1 AND id <=
+			(SELECT id FROM job_events WHERE job = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)`, job.Seq, keptEvents)
 	}
 	if c.Note != nil {
-		err = enterNote(ctx, tx, *c.Note)
+		t.insertEvent(*c.Note)
 	}
-	return job, err
+	return job
 }
 
-func writeJob(ctx context.Context, tx *sql.Tx, c journal.Change) (journal.Job, error) {
-	job, write := c.Job, updateJob
+func (t *tx) writeJob(job *journal.Job, c journal.Change) {
+	isCreated := false // now, for the first time
+	if job.JobID != "" {
+		// The id of another job is refused. An id that the job has already stays, even if the
+		// journal has it twice.
+		taken := journal.TakenError{JobID: job.JobID}
+		if t.get([]any{&taken.By, &taken.Prompt}, `SELECT seq, prompt FROM jobs
+			WHERE project = ?1 AND job_id = ?2 AND seq <> ?3
+			AND NOT EXISTS (SELECT 1 FROM jobs WHERE seq = ?3 AND project = ?1 AND job_id = ?2) ORDER BY seq LIMIT 1`,
+			job.Project, job.JobID, job.Seq) {
+			t.fail(&taken)
+		}
+		isCreated = !t.get([]any{new(int)}, `SELECT 1 FROM jobs WHERE seq = ? AND job_id <> ''`, job.Seq)
+	}
+
+	fields := jobFields(job)
+	values := strings.Repeat(",?", len(fields))
 	if job.Seq == 0 {
-		write = insertJob
-	}
-	if err := checkJobID(ctx, tx, job); err != nil {
-		return job, err
-	}
-	created, err := isCreated(ctx, tx, job)
-	if err != nil {
-		return job, err
-	}
-	if err := write(ctx, tx, &job, c); err != nil {
-		return job, err
-	}
-	if job.State == journal.Submitting || job.Sending {
-		if _, err := tx.ExecContext(ctx, `UPDATE queue SET begun = begun + 1`); err != nil {
-			return job, err
+		var entered int64
+		entered, job.Seq = t.insert(`INSERT INTO jobs (version, `+jobColumns+`) VALUES (1`+values+`)
+			ON CONFLICT (prompt, firing, attempt) DO NOTHING`, fields...)
+		if entered == 0 {
+			t.fail(fmt.Errorf("prompt %s, try %d: %w", job.Prompt, job.Try, journal.ErrDuplicate))
 		}
-	}
-	if cost := int64(math.Round(job.Cost * 1e6)); created && cost > 0 {
-		if err := addAll(ctx, tx, []Count{{JobCost, Labels("project", job.Project), cost}}); err != nil {
-			return job, err
+		job.Version = 1
+		t.pruneJobs(job.Prompt, c.At)
+	} else {
+		entered := t.exec(`UPDATE jobs SET version = version + 1, (`+jobColumns+`) = (`+values[1:]+`)
+			WHERE seq = ? AND version = ? AND state = ?`, append(fields, job.Seq, job.Version, string(c.From))...)
+		if entered == 0 {
+			t.fail(fmt.Errorf("job %d of prompt %s: %w", job.Seq, job.Prompt, journal.ErrRaced))
 		}
+		job.Version++
 	}
 	if job.Text != "" {
 		followUps, err := json.Marshal(job.FollowUps)
-		if err != nil {
-			return job, err
-		}
-		_, err = tx.ExecContext(ctx, `INSERT OR REPLACE INTO job_texts VALUES (?,?,?)`,
-			job.Seq, job.Text, string(followUps))
-		if err != nil {
-			return job, err
-		}
+		t.fail(err)
+		t.exec(`INSERT OR REPLACE INTO job_texts VALUES (?,?,?)`, job.Seq, job.Text, string(followUps))
+	}
+
+	if job.State == journal.Submitting || job.Sending {
+		t.exec(`UPDATE queue SET begun = begun + 1`)
+	}
+	if cost := int64(math.Round(job.Cost * 1e6)); isCreated && cost > 0 {
+		t.count(Count{JobCost, Labels("project", job.Project), cost})
 	}
 	if result := job.Result(); result != "" && !c.From.Ended() {
-		return job, addAll(ctx, tx, []Count{{"agent_jobs_finished_total", Labels("project", job.Project, "result", result), 1}})
+		t.count(Count{"agent_jobs_finished_total", Labels("project", job.Project, "result", result), 1})
 	}
-	return job, nil
-}
-
-// checkJobID refuses the id of another job. An id that the job has already stays,
-// even if the journal has it twice from before this was checked.
-func checkJobID(ctx context.Context, tx *sql.Tx, job journal.Job) error {
-	if job.JobID == "" {
-		return nil
-	}
-	taken := journal.TakenError{JobID: job.JobID}
-	err := tx.QueryRowContext(ctx, `SELECT seq, prompt FROM jobs WHERE project = ?1 AND job_id = ?2 AND seq <> ?3
-		AND NOT EXISTS (SELECT 1 FROM jobs WHERE seq = ?3 AND project = ?1 AND job_id = ?2) ORDER BY seq LIMIT 1`,
-		job.Project, job.JobID, job.Seq).Scan(&taken.By, &taken.Prompt)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return &taken
-}
-
-// isCreated reports whether it becomes known now that the service has the job.
-func isCreated(ctx context.Context, tx *sql.Tx, job journal.Job) (now bool, err error) {
-	if job.JobID == "" || job.Cost == 0 {
-		return false, nil
-	}
-	err = tx.QueryRowContext(ctx, `SELECT NOT EXISTS (SELECT 1 FROM jobs WHERE seq = ? AND job_id <> '')`, job.Seq).Scan(&now)
-	return now, err
-}
-
-func insertJob(ctx context.Context, tx *sql.Tx, job *journal.Job, c journal.Change) error {
-	job.Version = 1
-	fields := jobFields(job)
-	res, err := tx.ExecContext(ctx, `INSERT INTO jobs (version, `+jobColumns+`) VALUES (1`+strings.Repeat(",?", len(fields))+`)
-		ON CONFLICT (prompt, firing, attempt) DO NOTHING`, fields...)
-	if entered, err := changed(res, err); err != nil {
-		return err
-	} else if !entered {
-		return fmt.Errorf("prompt %s, try %d: %w", job.Prompt, job.Try, journal.ErrDuplicate)
-	}
-	if job.Seq, err = res.LastInsertId(); err != nil {
-		return err
-	}
-	return pruneJobs(ctx, tx, job.Prompt, c.At)
-}
-
-func updateJob(ctx context.Context, tx *sql.Tx, job *journal.Job, c journal.Change) error {
-	fields := append(jobFields(job), job.Seq, job.Version, string(c.From))
-	entered, err := changed(tx.ExecContext(ctx, `UPDATE jobs SET version = version + 1, (`+jobColumns+`) =
-		(?`+strings.Repeat(",?", len(fields)-4)+`) WHERE seq = ? AND version = ? AND state = ?`, fields...))
-	if err != nil {
-		return err
-	}
-	if !entered {
-		return fmt.Errorf("job %d of prompt %s: %w", job.Seq, job.Prompt, journal.ErrRaced)
-	}
-	job.Version++
-	return nil
 }
 
 // pruneJobs removes the old jobs of a prompt.
-func pruneJobs(ctx context.Context, tx *sql.Tx, prompt string, now time.Time) error {
+func (t *tx) pruneJobs(prompt string, now time.Time) {
 	var old []int64
-	err := each(ctx, tx, scanFields, func(job journal.Job) {
+	t.fail(scan(t.ctx, t.sql, jobRow, func(job journal.Job) {
 		if job.State.Ended() && job.Charged.Before(now.Add(-keptCharged)) {
 			old = append(old, job.Seq)
 		}
-	}, selectJobs+` WHERE prompt = ? ORDER BY seq DESC LIMIT -1 OFFSET ?`, prompt, keptJobs)
-	if err != nil {
-		return err
-	}
+	}, selectJobs+` WHERE prompt = ? ORDER BY seq DESC LIMIT -1 OFFSET ?`, prompt, keptJobs))
 	for _, seq := range old {
-		for _, statement := range []string{`DELETE FROM job_events WHERE job = ?`, `DELETE FROM jobs WHERE seq = ?`} {
-			if _, err := tx.ExecContext(ctx, statement, seq); err != nil {
-				return err
-			}
-		}
+		t.exec(`DELETE FROM job_events WHERE job = ?`, seq)
+		t.exec(`DELETE FROM jobs WHERE seq = ?`, seq)
 	}
-	return nil
-}
-
-// insertEvent enters what happened to a job or, for seq 0, to the queue, and removes
-// the oldest events.
-func insertEvent(ctx context.Context, tx *sql.Tx, c journal.Change, seq int64) error {
-	to := c.Job.State
-	if seq == 0 && c.Queue != nil {
-		to = journal.State(c.Queue.Paused)
-	}
-	_, err := tx.ExecContext(ctx, `INSERT INTO job_events (job, at, from_state, to_state, cause) VALUES (?,?,?,?,?)`,
-		seq, instant{&c.At}, c.From, to, c.Cause)
-	if err != nil {
-		return err
-	}
-	_, err = tx.ExecContext(ctx, `DELETE FROM job_events WHERE job = ?1 AND id <=
-		(SELECT id FROM job_events WHERE job = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)`, seq, keptEvents)
-	return err
 }
 
 // Queue returns the state of the queue as a whole: what pauses it.
 func (db *DB) Queue(ctx context.Context) (q journal.Queue, err error) {
-	err = db.sql.QueryRowContext(ctx, `
-		SELECT version, paused, since, detail, answered_at, released_at, unknowns, adopted, restored, key_mark FROM queue`).
-		Scan(&q.Version, &q.Paused, instant{&q.Since}, &q.Detail,
-			instant{&q.Answered}, instant{&q.Released}, &q.Unknowns, &q.Adopted, &q.Restored, &q.KeyMark)
-	return q, db.wrap(ctx, err)
+	err = db.get(ctx, []any{
+		&q.Version, &q.Paused, instant{&q.Since}, &q.Detail,
+		instant{&q.Answered}, instant{&q.Released}, &q.Unknowns, &q.Adopted, &q.Restored, &q.KeyMark,
+	}, `SELECT version, paused, since, detail, answered_at, released_at, unknowns, adopted, restored, key_mark FROM queue`)
+	return q, err
 }
 
-func writeQueue(ctx context.Context, tx *sql.Tx, q journal.Queue) error {
-	entered, err := changed(tx.ExecContext(ctx, `UPDATE queue SET version = version + 1, paused = ?, since = ?, detail = ?,
-		answered_at = ?, released_at = ?, unknowns = ?, adopted = ?, restored = ?, key_mark = ? WHERE version = ?`,
-		q.Paused, instant{&q.Since}, q.Detail,
-		instant{&q.Answered}, instant{&q.Released}, q.Unknowns, q.Adopted, q.Restored, q.KeyMark, q.Version))
-	if err != nil {
-		return err
-	}
-	if !entered {
-		return fmt.Errorf("the queue: %w", journal.ErrRaced)
-	}
-	return nil
+// Identity tells a state from others, and from the same one at another time.
+type Identity struct {
+	// ID is made with the state; a copy of it has the same.
+	ID string
+	// Begun counts the creates and follow-ups whose intent was entered.
+	Begun int64
+	// Adopted is that of the queue.
+	Adopted bool
+}
+
+// Identity returns what tells this state from others.
+func (db *DB) Identity(ctx context.Context) (i Identity, err error) {
+	err = db.get(ctx, []any{&i.ID, &i.Begun, &i.Adopted}, `SELECT id, begun, adopted FROM queue`)
+	return i, err
+}
+
+// SetRestored enters that so many creates and follow-ups were begun, more than this state knows of:
+// until the operator has decided about its prompts, nothing is sent.
+func (db *DB) SetRestored(ctx context.Context, begun int64) error {
+	return db.exec(ctx, `UPDATE queue SET version = version + 1, begun = max(begun, ?), restored = 1, adopted = 0`, begun)
 }
 
 // Recurring returns the prompts with a schedule that were seen, by id.
@@ -302,13 +230,13 @@ func (db *DB) Recurring(ctx context.Context) (map[string]journal.Recurring, erro
 		journal.Recurring
 	}
 	out := map[string]journal.Recurring{}
-	err := each(ctx, db.sql, func(r *row) []any { return []any{&r.prompt, &r.Schedule, instant{&r.Since}} },
-		func(r row) { out[r.prompt] = r.Recurring }, `SELECT prompt, schedule, since FROM recurring`)
+	err := scan(ctx, db.sql, func(r *row) []any { return []any{&r.prompt, &r.Schedule, instant{&r.Since}} },
+		func(r row) { out[r.prompt] = r.Recurring }, `SELECT * FROM recurring`)
 	return out, db.wrap(ctx, err)
 }
 
-// See keeps since when a prompt has had its schedule. If the schedule is the known
-// one, the earlier time stays.
+// See keeps since when a prompt has had its schedule. If the schedule is the known one, the earlier
+// time stays.
 func (db *DB) See(ctx context.Context, prompt, schedule string, at time.Time) error {
 	return db.exec(ctx, `INSERT INTO recurring VALUES (?,?,?) ON CONFLICT DO UPDATE SET
 		since = CASE WHEN schedule = excluded.schedule THEN min(since, excluded.since) ELSE excluded.since END,

@@ -188,7 +188,7 @@ func TestLostRaceChangesNothing(t *testing.T) {
 		t.Error(diff)
 	}
 	noNotes(t, db)
-	if n := counter(t, db, "agent_jobs_finished_total", `{project="prj_a",result="failed"}`); n != 0 {
+	if n := counter(t, db, "agent_jobs_finished_total", state.Labels("project", "prj_a", "result", "failed")); n != 0 {
 		t.Errorf("%d ends counted", n)
 	}
 	if events, err := db.Events(t.Context(), other.Seq); err != nil || len(events) != 1 {
@@ -459,7 +459,7 @@ func checkJournal(t *testing.T, db *state.DB, said string) {
 			ends++
 		}
 	}
-	if n := counter(t, db, "agent_jobs_finished_total", `{project="prj_a",result="failed"}`); n != ends {
+	if n := counter(t, db, "agent_jobs_finished_total", state.Labels("project", "prj_a", "result", "failed")); n != ends {
 		t.Errorf("%d ends counted, the journal has %d", n, ends)
 	}
 	notes, err := db.Notes(t.Context(), 10_000)

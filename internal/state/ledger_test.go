@@ -314,7 +314,7 @@ func TestChangesTogether(t *testing.T) {
 	if len(entries) != 1+changes/3 {
 		t.Errorf("the ledger has %d windows, want %d", len(entries), 1+changes/3)
 	}
-	if got := counter(t, db, "windows_committed_total", `{project="prj_a",sink="clickhouse"}`); got != changes/3 {
+	if got := counter(t, db, "windows_committed_total", state.Labels("project", "prj_a", "sink", "clickhouse")); got != changes/3 {
 		t.Errorf("%d windows are counted, want %d", got, changes/3)
 	}
 }

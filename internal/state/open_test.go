@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -91,13 +92,11 @@ func TestOpenAgain(t *testing.T) {
 	db := open(t, dir)
 	check(t, db.Count(t.Context(), "n", 3, "project", "prj_a"))
 	check(t, db.Close())
-	if got := counter(t, open(t, dir), "n", `{project="prj_a"}`); got != 3 {
+	if got := counter(t, open(t, dir), "n", state.Labels("project", "prj_a")); got != 3 {
 		t.Errorf("counter is %d after opening again", got)
 	}
-	scripts, err := filepath.Glob("migrations/*.sql")
-	check(t, err)
-	if got := userVersion(t, dir); got != len(scripts) {
-		t.Errorf("schema version %d, want %d", got, len(scripts))
+	if got := userVersion(t, dir); got != state.FirstSchema {
+		t.Errorf("schema %d, want %d", got, state.FirstSchema)
 	}
 }
 
@@ -107,20 +106,35 @@ func userVersion(t *testing.T, dir string) (version int) {
 	return version
 }
 
-func TestNewerSchemaIsRefused(t *testing.T) {
-	dir := t.TempDir()
-	check(t, open(t, dir).Close())
-	_, err := raw(t, dir).Exec("PRAGMA user_version = 999")
-	check(t, err)
-	for name, opens := range map[string]func(string) (*state.DB, error){"Open": state.Open, "OpenExisting": state.OpenExisting} {
-		_, err := opens(dir)
-		if !errors.Is(err, state.ErrNewer) {
-			t.Errorf("%s: %v", name, err)
+// TestForeignSchemaIsRefused: a newer docgauge or one from before 0.1.0 wrote it; it stays as it is.
+func TestForeignSchemaIsRefused(t *testing.T) {
+	for schema, tc := range map[int]struct {
+		want  error
+		words []string
+	}{
+		999: {state.ErrNewer, []string{"999", "use the newer docgauge", "DOCGAUGE_STATE_DIR"}},
+		13:  {state.ErrUnusable, []string{"13", "development version", "0.1.0", "docgauge status --rebuild"}},
+	} {
+		dir := t.TempDir()
+		db := open(t, dir)
+		check(t, db.Count(t.Context(), "n", 1))
+		check(t, db.Close())
+		_, err := raw(t, dir).Exec("PRAGMA user_version = " + strconv.Itoa(schema))
+		check(t, err)
+		for name, opens := range map[string]func(string) (*state.DB, error){
+			"Open": state.Open, "OpenUnmigrated": state.OpenUnmigrated, "OpenExisting": state.OpenExisting,
+		} {
+			_, err := opens(dir)
+			if !errors.Is(err, tc.want) {
+				t.Errorf("%s of schema %d: %v", name, schema, err)
+			}
+			wantMessage(t, err, append(tc.words, dir)...)
 		}
-		wantMessage(t, err, dir, "999", "use the newer docgauge", "DOCGAUGE_STATE_DIR")
-	}
-	if got := userVersion(t, dir); got != 999 {
-		t.Errorf("the version is %d now", got)
+		var count int
+		check(t, raw(t, dir).QueryRow("SELECT value FROM counters").Scan(&count))
+		if got := userVersion(t, dir); got != schema || count != 1 {
+			t.Errorf("the schema is %d now, the counter %d", got, count)
+		}
 	}
 }
 
@@ -153,8 +167,8 @@ func TestDamageIsNamed(t *testing.T) {
 			check(t, err)
 			check(t, os.WriteFile(file, damage(content), 0o600))
 			err = readAll(t, dir)
-			if !errors.Is(err, state.ErrCorrupt) {
-				t.Fatalf("got %v, want ErrCorrupt", err)
+			if !errors.Is(err, state.ErrUnusable) {
+				t.Fatalf("got %v, want ErrUnusable", err)
 			}
 			wantMessage(t, err, file, "status --rebuild")
 		})
@@ -355,64 +369,63 @@ func TestOtherUserReads(t *testing.T) {
 	}
 }
 
-// TestReadersMigrateNothing: only a command that may write migrates, and only while
-// no process of an older docgauge holds the state.
-func TestReadersMigrateNothing(t *testing.T) {
-	dir, old := t.TempDir(), 4
-	db := raw(t, dir)
-	scripts, err := filepath.Glob("migrations/*.sql")
-	check(t, err)
-	for _, script := range scripts[:old] {
-		text, err := os.ReadFile(script)
-		check(t, err)
-		_, err = db.Exec(string(text))
-		check(t, err)
-	}
-	_, err = db.Exec("PRAGMA journal_mode = WAL; PRAGMA user_version = " + strconv.Itoa(old))
-	check(t, err)
+// TestMigration: only a command that may write migrates, and only while no process of an older docgauge holds the
+// state. The data stay.
+func TestMigration(t *testing.T) {
+	dir := t.TempDir()
+	db := open(t, dir)
+	check(t, db.Count(t.Context(), "n", 3))
 	check(t, db.Close())
-	check(t, os.Chmod(dir, 0o700))
+	state.Migrate(t, "ALTER TABLE counters ADD COLUMN unit TEXT NOT NULL DEFAULT 'one'", "CREATE TABLE later (a INTEGER)")
+	const newest = state.FirstSchema + 2
 	before := listing(t, dir)
-	_, err = state.OpenExisting(dir)
+	_, err := state.OpenExisting(dir)
 	if !errors.Is(err, state.ErrOlder) {
 		t.Errorf("OpenExisting: %v", err)
 	}
-	wantMessage(t, err, dir, "schema 4", "has "+strconv.Itoa(len(scripts)), "docgauge export")
+	wantMessage(t, err, dir, "schema 100", "has 102", "docgauge export")
 	if _, err := state.OpenUnmigrated(dir); !errors.Is(err, state.ErrOlder) {
 		t.Errorf("OpenUnmigrated: %v", err)
 	}
 	if diff := cmp.Diff(before, listing(t, dir)); diff != "" {
 		t.Error(diff)
 	}
-	for _, name := range []string{"export.lock", "queue.lock"} {
+	// holds takes a lock as the process of a docgauge with the given newest schema does.
+	holds := func(name string, schema int) *os.File {
 		path := filepath.Join(dir, name)
-		check(t, os.WriteFile(path, []byte("4711\n"), 0o600)) // as an older docgauge writes it
+		check(t, os.WriteFile(path, fmt.Appendf(nil, "4711 schema %d\n", schema), 0o600))
 		holder, err := os.Open(path)
 		check(t, err)
 		if taken, err := durable.TryLock(holder); !taken {
 			t.Fatal(name, err)
 		}
+		return holder
+	}
+	for _, name := range []string{"export.lock", "queue.lock"} {
+		holder := holds(name, newest-1)
 		_, err = state.Open(dir)
 		if !errors.Is(err, state.ErrLocked) {
 			t.Errorf("Open beside %s: %v", name, err)
 		}
-		wantMessage(t, err, path, "process 4711", "schema 4", "restart it")
+		wantMessage(t, err, name, "process 4711", "schema 100", "restart it")
 		check(t, holder.Close())
 	}
-	if got := userVersion(t, dir); got != old {
+	if got := userVersion(t, dir); got != state.FirstSchema {
 		t.Errorf("the schema is %d now", got)
 	}
 	// Two processes of this docgauge do not keep each other from migrating.
-	holder := start(t, "hold", dir)
-	if got := holder.line(); got != "locked" {
-		t.Fatalf("the other process says %q", got)
-	}
+	defer holds("export.lock", newest).Close()
 	queue, err := state.LockQueue(dir)
 	check(t, err)
-	check(t, open(t, dir).Close())
+	db = open(t, dir)
 	check(t, queue.Release())
-	if got := userVersion(t, dir); got != len(scripts) {
-		t.Errorf("the schema is %d now", got)
+	if got := userVersion(t, dir); got != newest || counter(t, db, "n", "") != 3 {
+		t.Errorf("the schema is %d now, the counter %d", got, counter(t, db, "n", ""))
+	}
+	fresh := t.TempDir()
+	check(t, open(t, fresh).Close())
+	if got := userVersion(t, fresh); got != newest {
+		t.Errorf("a new state has schema %d", got)
 	}
 }
 
@@ -500,7 +513,7 @@ func TestProcessesAtOnce(t *testing.T) {
 	if got := counter(t, db, "done", ""); got != 30 {
 		t.Errorf("counter is %d after 3 processes added 10 each", got)
 	}
-	if got := counter(t, db, "windows_committed_total", `{project="prj_a",sink="parquet"}`); got != 10 {
+	if got := counter(t, db, "windows_committed_total", state.Labels("project", "prj_a", "sink", "parquet")); got != 10 {
 		t.Errorf("%d windows counted, all processes committed the same 10", got)
 	}
 }
@@ -594,7 +607,7 @@ func compare(t *testing.T, dir string, round, said int) int {
 			committed++
 		}
 	}
-	if counted := counter(t, db, "windows_committed_total", `{project="prj_a",sink="parquet"}`); int(counted) != committed {
+	if counted := counter(t, db, "windows_committed_total", state.Labels("project", "prj_a", "sink", "parquet")); int(counted) != committed {
 		t.Errorf("round %d: %d windows are committed, %d counted", round, committed, counted)
 	}
 	if len(entries)-committed > 1 {

@@ -2,7 +2,6 @@ package state
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 
 	"github.com/docgauge/docgauge/internal/jobs/journal"
@@ -15,7 +14,8 @@ func (db *DB) PullRequests(ctx context.Context) ([]journal.PullRequest, error) {
 
 // PullStates returns all pull requests, by link, without Changed, Pages and ETags, which are long.
 func (db *DB) PullStates(ctx context.Context) ([]journal.PullRequest, error) {
-	return db.pullRequests(ctx, `SELECT json_remove(known, '$.changed', '$.pages', '$.mapped', '$.etags') FROM pull_requests ORDER BY link`)
+	return db.pullRequests(ctx,
+		`SELECT json_remove(known, '$.changed', '$.pages', '$.mapped', '$.etags') FROM pull_requests ORDER BY link`)
 }
 
 // FollowedPullRequests returns those that are not Final, by link.
@@ -24,7 +24,7 @@ func (db *DB) FollowedPullRequests(ctx context.Context) ([]journal.PullRequest, 
 }
 
 func (db *DB) pullRequests(ctx context.Context, query string) ([]journal.PullRequest, error) {
-	rows, err := collect(ctx, db, func(known *[]byte) []any { return []any{known} }, query)
+	rows, err := list(ctx, db, func(known *[]byte) []any { return []any{known} }, query)
 	if err != nil {
 		return nil, err
 	}
@@ -37,28 +37,23 @@ func (db *DB) pullRequests(ctx context.Context, query string) ([]journal.PullReq
 	return pulls, nil
 }
 
-// UnfollowedPullRequests returns the pull requests of jobs that are not among
-// PullRequests, with link and project alone.
+// UnfollowedPullRequests returns the pull requests of jobs that are not among PullRequests, with
+// link and project alone.
 func (db *DB) UnfollowedPullRequests(ctx context.Context) ([]journal.PullRequest, error) {
-	return collect(ctx, db, func(p *journal.PullRequest) []any { return []any{&p.Link, &p.Project} }, `
+	return list(ctx, db, func(p *journal.PullRequest) []any { return []any{&p.Link, &p.Project} }, `
 		SELECT pr_link, project FROM jobs WHERE seq IN (SELECT min(seq) FROM jobs WHERE pr_link <> '' GROUP BY pr_link)
 		AND pr_link NOT IN (SELECT link FROM pull_requests) ORDER BY seq`)
 }
 
-// SetPullRequests keeps the pull requests, all or none, each in place of what was known of
-// its link.
+// SetPullRequests keeps the pull requests, all or none, each in place of what was known of its
+// link.
 func (db *DB) SetPullRequests(ctx context.Context, pulls ...journal.PullRequest) error {
-	return db.tx(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return db.write(ctx, func(t *tx) {
 		for _, p := range pulls {
 			known, err := json.Marshal(p)
-			if err != nil {
-				return err
-			}
-			if _, err := tx.ExecContext(ctx, `INSERT OR REPLACE INTO pull_requests VALUES (?,?,?,?,?,?)`,
-				p.Link, p.Project, p.State, instant{&p.Next}, p.Final, string(known)); err != nil {
-				return err
-			}
+			t.fail(err)
+			t.exec(`INSERT OR REPLACE INTO pull_requests VALUES (?,?,?,?,?,?)`,
+				p.Link, p.Project, p.State, instant{&p.Next}, p.Final, string(known))
 		}
-		return nil
 	})
 }

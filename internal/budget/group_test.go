@@ -12,7 +12,7 @@ import (
 
 func TestFlushFreesAnHourAfterTheResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, svc := openStore(t), &service{there: time.Second, back: time.Second}
+		store, svc := openLog(t), &service{there: time.Second, back: time.Second}
 		b := newBudget(1, store, svc)
 		wantStatus(t, b, 200)
 		check(t, b.Flush(t.Context()))
@@ -27,23 +27,23 @@ func TestFlushFreesAnHourAfterTheResponse(t *testing.T) {
 // TestAnswersSurviveAStoreFailure: answers that could not be entered are entered later.
 func TestAnswersSurviveAStoreFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &broken{DB: openStore(t), answered: true}
+		store := &broken{BudgetLog: openLog(t), answered: true}
 		b := newBudget(2, store, &service{there: time.Second, back: time.Second})
 		wantStatus(t, b, 200)
-		wantStoreError(t, b.Flush(t.Context()))
+		wantLogError(t, b.Flush(t.Context()))
 		store.charge = true
 		_, err := send(t.Context(), b)
-		wantStoreError(t, err)
+		wantLogError(t, err)
 		store.answered = false
 		check(t, b.Flush(t.Context()))
-		wantRefusal(t, newBudget(1, store.DB, nil), false, budget.Span)
+		wantRefusal(t, newBudget(1, store.BudgetLog, nil), false, budget.Span)
 	})
 }
 
 // TestLimitSetLater: a limit counts the requests that were sent before it was set.
 func TestLimitSetLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, svc := openStore(t), &service{there: 100 * time.Millisecond, back: 200 * time.Millisecond, conn: made}
+		store, svc := openLog(t), &service{there: 100 * time.Millisecond, back: 200 * time.Millisecond, conn: made}
 		unlimited := newBudget(0, store, svc)
 		for range 80 {
 			wantStatus(t, unlimited, 200)
@@ -76,7 +76,7 @@ func TestKilled(t *testing.T) {
 	for limit, most := range map[int]int{0: 1000, 90: 1, 1000: 10, 100_000: 1000} {
 		for _, requests := range []int{1, 2, 7, 60} {
 			synctest.Test(t, func(t *testing.T) {
-				store, svc := openStore(t), &service{back: time.Millisecond, conn: made}
+				store, svc := openLog(t), &service{back: time.Millisecond, conn: made}
 				b := newBudget(limit, store, svc)
 				for range requests {
 					wantStatus(t, b, 200)
@@ -101,9 +101,9 @@ func TestKilled(t *testing.T) {
 }
 
 // occupied returns how many slots of the log are.
-func occupied(t *testing.T, store *state.DB) int {
+func occupied(t *testing.T, store state.BudgetLog) int {
 	t.Helper()
-	taken, _, err := store.Occupied(t.Context(), "b", time.Now, 0, budget.Span, timeout)
+	taken, _, err := store.Occupied(t.Context(), 0)
 	check(t, err)
 	return taken
 }
@@ -113,7 +113,7 @@ func occupied(t *testing.T, store *state.DB) int {
 func TestManyRequestsCostLittle(t *testing.T) {
 	for _, limit := range []int{0, 100_000} {
 		synctest.Test(t, func(t *testing.T) {
-			store := &broken{DB: openStore(t)}
+			store := &broken{BudgetLog: openLog(t)}
 			b := newBudget(limit, store, &service{back: time.Millisecond, conn: made})
 			for range 3000 {
 				wantStatus(t, b, 200)
@@ -122,7 +122,7 @@ func TestManyRequestsCostLittle(t *testing.T) {
 				t.Errorf("limit %d: %d writes", limit, store.charges)
 			}
 			check(t, b.Flush(t.Context()))
-			if n := occupied(t, store.DB); n != 3000 {
+			if n := occupied(t, store.BudgetLog); n != 3000 {
 				t.Errorf("limit %d: the log holds %d requests", limit, n)
 			}
 		})
@@ -130,7 +130,7 @@ func TestManyRequestsCostLittle(t *testing.T) {
 }
 
 // grown is a budget whose next group is as large as one can be, beside what it sent.
-func grown(t *testing.T, limit int, store budget.Store, svc *service) (b *budget.Budget, sent int) {
+func grown(t *testing.T, limit int, store budget.Log, svc *service) (b *budget.Budget, sent int) {
 	t.Helper()
 	b = newBudget(limit, store, svc)
 	for range limit / 100 {
@@ -154,8 +154,9 @@ func TestGroupEndsAfterASecond(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store, svc, wall := &broken{DB: openStore(t)}, &service{conn: made}, new(wallClock)
-				b := budget.New(config(1000, wall.now), store, svc)
+				svc, wall := &service{conn: made}, new(wallClock)
+				store := &broken{BudgetLog: by(wall.now, openLog(t))}
+				b := budget.New(options(1000, wall.now), store, svc)
 				for range 3 { // the second group has room for more
 					wantStatus(t, b, 200)
 				}
@@ -170,7 +171,7 @@ func TestGroupEndsAfterASecond(t *testing.T) {
 					t.Error("the group was used after its end")
 				}
 				check(t, b.Flush(t.Context()))
-				taken, _, err := store.DB.Occupied(t.Context(), "b", wall.now, 0, budget.Span, timeout)
+				taken, _, err := store.BudgetLog.Occupied(t.Context(), 0)
 				if err != nil || taken != 5 {
 					t.Errorf("%d slots of 5 requests, %v", taken, err)
 				}
@@ -183,7 +184,7 @@ func TestGroupEndsAfterASecond(t *testing.T) {
 // took, as a request alone is.
 func TestGroupOfAnOldEntry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &broken{DB: openStore(t), slow: 2 * time.Second}
+		store := &broken{BudgetLog: openLog(t), slow: 2 * time.Second}
 		b := newBudget(1000, store, &service{conn: made})
 		for range 8 {
 			wantStatus(t, b, 200)
@@ -198,7 +199,7 @@ func TestGroupOfAnOldEntry(t *testing.T) {
 // response, or longer if one is lacking.
 func TestGroupInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, svc := openStore(t), &service{conn: made}
+		store, svc := openLog(t), &service{conn: made}
 		b, sent := grown(t, 400, store, svc)
 		wantStatus(t, b, 200)
 		svc.back = timeout / 2
@@ -228,7 +229,7 @@ func TestGroupIsGivenBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store, svc := openStore(t), &service{conn: made}
+				store, svc := openLog(t), &service{conn: made}
 				b, sent := grown(t, 500, store, svc)
 				wantStatus(t, b, 200)
 				if n := occupied(t, store); n <= sent+1 {
@@ -255,15 +256,15 @@ func TestGroupIsGivenBack(t *testing.T) {
 // TestGiveBackFails: nothing is sent, and what was left stays taken.
 func TestGiveBackFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, svc := &broken{DB: openStore(t)}, &service{conn: made}
+		store, svc := &broken{BudgetLog: openLog(t)}, &service{conn: made}
 		b, _ := grown(t, 500, store, svc)
 		wantStatus(t, b, 200)
-		before, sent := occupied(t, store.DB), svc.count()
+		before, sent := occupied(t, store.BudgetLog), svc.count()
 		store.release = true
 		time.Sleep(time.Second)
 		_, err := send(t.Context(), b)
-		wantStoreError(t, err)
-		if n := occupied(t, store.DB); n != before || svc.count() != sent {
+		wantLogError(t, err)
+		if n := occupied(t, store.BudgetLog); n != before || svc.count() != sent {
 			t.Errorf("%d slots, before %d; %d requests, before %d", n, before, svc.count(), sent)
 		}
 		wantStatus(t, b, 200)

@@ -12,9 +12,9 @@ import (
 	"github.com/docgauge/docgauge/internal/budget"
 )
 
-func wantRoom(t *testing.T, b *budget.Budget, want int, wantLimited bool) {
+func wantAvailable(t *testing.T, b *budget.Budget, want int, wantLimited bool) {
 	t.Helper()
-	free, limited, err := b.Room(t.Context())
+	free, limited, err := b.Available(t.Context())
 	if err != nil || free != want || limited != wantLimited {
 		t.Errorf("room for %d, limited %v, %v; want %d, %v", free, limited, err, want, wantLimited)
 	}
@@ -22,33 +22,33 @@ func wantRoom(t *testing.T, b *budget.Budget, want int, wantLimited bool) {
 
 func TestRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, svc := &broken{DB: openStore(t)}, &service{conn: made}
+		store, svc := &broken{BudgetLog: openLog(t)}, &service{conn: made}
 		b, other := newBudget(5, store, svc), newBudget(5, store, svc)
-		wantRoom(t, b, 5, true)
+		wantAvailable(t, b, 5, true)
 		for left := range 3 {
 			wantStatus(t, b, 200)
-			wantRoom(t, b, 4-left, true)
+			wantAvailable(t, b, 4-left, true)
 		}
 		if store.looks != 1 {
 			t.Errorf("%d looks into the store", store.looks)
 		}
 		wantStatus(t, other, 200)
 		time.Sleep(time.Second)
-		wantRoom(t, b, 1, true) // what another process took shows now
-		wantRoom(t, newBudget(2, store, svc), 0, true)
+		wantAvailable(t, b, 1, true) // what another process took shows now
+		wantAvailable(t, newBudget(2, store, svc), 0, true)
 		svc.conn = refused
 		_, _ = send(t.Context(), b)
-		wantRoom(t, b, 1, true) // what was never sent takes none
+		wantAvailable(t, b, 1, true) // what was never sent takes none
 		svc.conn = made
 		wantStatus(t, b, 200)
-		wantRoom(t, b, 0, true)
+		wantAvailable(t, b, 0, true)
 		check(t, b.Flush(t.Context()))
 		check(t, other.Flush(t.Context()))
 		time.Sleep(budget.Span + time.Microsecond)
-		wantRoom(t, b, 5, true)
+		wantAvailable(t, b, 5, true)
 		store.looks = 0
 		for range 1000 {
-			wantRoom(t, b, 5, true)
+			wantAvailable(t, b, 5, true)
 			time.Sleep(10 * time.Millisecond)
 		}
 		if store.looks > 10 {
@@ -60,25 +60,25 @@ func TestRoom(t *testing.T) {
 // TestRoomInAGroup: what is left of a group is room for its own process alone.
 func TestRoomInAGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, svc := openStore(t), &service{conn: made}
+		store, svc := openLog(t), &service{conn: made}
 		b, sent := grown(t, 1000, store, svc)
 		wantStatus(t, b, 200)
 		time.Sleep(time.Second)
-		wantRoom(t, b, 1000-sent-1, true)
+		wantAvailable(t, b, 1000-sent-1, true)
 		other := newBudget(1000, store, svc)
-		wantRoom(t, other, 1000-occupied(t, store), true)
+		wantAvailable(t, other, 1000-occupied(t, store), true)
 		for range 3 { // a new group
 			wantStatus(t, b, 200)
 		}
-		wantRoom(t, b, 1000-sent-4, true)
+		wantAvailable(t, b, 1000-sent-4, true)
 		check(t, b.Flush(t.Context()))
 		time.Sleep(time.Second)
 		for _, b := range []*budget.Budget{b, other} {
-			wantRoom(t, b, 1000-sent-4, true)
+			wantAvailable(t, b, 1000-sent-4, true)
 		}
 		wantStatus(t, b, 200)
 		time.Sleep(2 * budget.Span) // what is left of a group is free for all
-		wantRoom(t, b, 1000, true)
+		wantAvailable(t, b, 1000, true)
 	})
 }
 
@@ -86,16 +86,16 @@ func TestRoomInAGroup(t *testing.T) {
 func TestRoomInACooldown(t *testing.T) {
 	for _, limit := range []int{0, 10} {
 		synctest.Test(t, func(t *testing.T) {
-			store, svc := openStore(t), &service{conn: made}
+			store, svc := openLog(t), &service{conn: made}
 			b, other := newBudget(limit, store, svc), newBudget(limit, store, svc)
-			wantRoom(t, b, limit, limit > 0)
-			wantRoom(t, other, limit, limit > 0)
+			wantAvailable(t, b, limit, limit > 0)
+			wantAvailable(t, other, limit, limit > 0)
 			throttle(t, b, svc, time.Minute)
-			wantRoom(t, b, 0, true)
+			wantAvailable(t, b, 0, true)
 			wantRefusal(t, other, true, time.Minute)
-			wantRoom(t, other, 0, true)
+			wantAvailable(t, other, 0, true)
 			time.Sleep(time.Minute + time.Microsecond)
-			wantRoom(t, b, max(0, limit-1), limit > 0)
+			wantAvailable(t, b, max(0, limit-1), limit > 0)
 		})
 	}
 }
@@ -103,9 +103,9 @@ func TestRoomInACooldown(t *testing.T) {
 // TestRoomWhileCharging: a request that waits for its turn has its slot already.
 func TestRoomWhileCharging(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg := config(3, time.Now)
+		cfg := options(3, time.Now)
 		cfg.MinInterval = time.Minute
-		b := budget.New(cfg, openStore(t), &service{conn: made})
+		b := budget.New(cfg, openLog(t), &service{conn: made})
 		wantStatus(t, b, 200)
 		done := make(chan struct{})
 		go func() {
@@ -113,9 +113,9 @@ func TestRoomWhileCharging(t *testing.T) {
 			close(done)
 		}()
 		synctest.Wait()
-		wantRoom(t, b, 1, true)
+		wantAvailable(t, b, 1, true)
 		<-done
-		wantRoom(t, b, 1, true)
+		wantAvailable(t, b, 1, true)
 	})
 }
 
@@ -124,21 +124,21 @@ func TestRoomWhileCharging(t *testing.T) {
 func TestRoomAfterTheClockWasSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wall, svc := new(wallClock), &service{conn: made}
-		b := budget.New(config(1, wall.now), openStore(t), svc)
+		b := budget.New(options(1, wall.now), by(wall.now, openLog(t)), svc)
 		throttle(t, b, svc, time.Minute)
-		wantRoom(t, b, 0, true)
+		wantAvailable(t, b, 0, true)
 		wall.set(-365 * 24 * time.Hour)
-		wantRoom(t, b, 0, true)
+		wantAvailable(t, b, 0, true)
 		time.Sleep(24 * time.Hour)
-		wantRoom(t, b, 1, true)
+		wantAvailable(t, b, 1, true)
 	})
 }
 
 func TestRoomFailsWithTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBudget(3, &broken{DB: openStore(t), throttles: true}, nil)
-		free, limited, err := b.Room(t.Context())
-		wantStoreError(t, err)
+		b := newBudget(3, &broken{BudgetLog: openLog(t), throttles: true}, nil)
+		free, limited, err := b.Available(t.Context())
+		wantLogError(t, err)
 		if free != 0 || !limited {
 			t.Errorf("room for %d, limited %v", free, limited)
 		}
@@ -155,10 +155,10 @@ func TestRoomIsThere(t *testing.T) {
 		use := rapid.SliceOfN(rapid.IntRange(0, limit/10+3), 30, 30).Draw(rt, "uses")
 		synctest.Test(t, func(t *testing.T) {
 			svc := &service{there: time.Millisecond, back: time.Millisecond}
-			b := newBudget(limit, openStore(t), svc)
+			b := newBudget(limit, openLog(t), svc)
 			for i, pause := range pauses {
 				time.Sleep(pause)
-				free, limited, err := b.Room(t.Context())
+				free, limited, err := b.Available(t.Context())
 				if err != nil || !limited || free > limit {
 					t.Errorf("room for %d, limited %v, %v", free, limited, err)
 				}

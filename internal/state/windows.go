@@ -1,0 +1,165 @@
+package state
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+)
+
+// OpenWindow is the newest reading of a running window; for gauges only.
+type OpenWindow struct {
+	analytics.Key
+	Totals analytics.Totals `json:"totals"`
+	ReadAt time.Time        `json:"read_at"`
+}
+
+// SetOpen keeps the totals of a running window, read at the given time, in place of the former
+// reading of its project and granularity.
+func (db *DB) SetOpen(ctx context.Context, k analytics.Key, t analytics.Totals, at time.Time) error {
+	return db.exec(ctx, `INSERT OR REPLACE INTO open_windows VALUES (?,?,?,?,?,?,?,?)`,
+		window(k, t.Human, t.AI, t.Total, at.UnixMicro())...)
+}
+
+// OpenWindows returns the readings of the running windows, in key order.
+func (db *DB) OpenWindows(ctx context.Context) ([]OpenWindow, error) {
+	return list(ctx, db, func(w *OpenWindow) []any {
+		return windowColumns(&w.Key, &w.Totals.Human, &w.Totals.AI, &w.Totals.Total, instant{&w.ReadAt})
+	}, `SELECT * FROM open_windows ORDER BY project, granularity`)
+}
+
+// SetAside keeps a window that failed, in place of what was kept of it before.
+func (db *DB) SetAside(ctx context.Context, a analytics.Aside) error {
+	return db.exec(ctx, `INSERT OR REPLACE INTO set_aside VALUES (?,?,?,?,?,?,?,?,?)`,
+		window(a.Key, a.Reason, a.Detail, a.Failures, a.Since.UnixMicro(), a.Until.UnixMicro())...)
+}
+
+// Asides returns the windows that failed when they were last read, in key order: also those whose
+// pause is over. Record removes a window.
+func (db *DB) Asides(ctx context.Context) ([]analytics.Aside, error) {
+	return list(ctx, db, func(a *analytics.Aside) []any {
+		return windowColumns(&a.Key, &a.Reason, &a.Detail, &a.Failures, instant{&a.Since}, instant{&a.Until})
+	}, `SELECT * FROM set_aside ORDER BY project, granularity, window_start, window_end`)
+}
+
+// Movement is how often in a row, and when last, windows of a project and granularity moved in the
+// way that kind names.
+type Movement struct {
+	Project     string
+	Granularity analytics.Granularity
+	Kind        string
+	Times       int
+	At          time.Time
+}
+
+// SetMovement keeps a movement in place of the former one of its kind.
+func (db *DB) SetMovement(
+	ctx context.Context, project string, g analytics.Granularity, kind string, times int, at time.Time,
+) error {
+	return db.exec(ctx, `INSERT OR REPLACE INTO movements VALUES (?,?,?,?,?)`, project, g, kind, times, at.UnixMicro())
+}
+
+// Movements returns every movement kept.
+func (db *DB) Movements(ctx context.Context) ([]Movement, error) {
+	return list(ctx, db, func(m *Movement) []any {
+		return []any{&m.Project, &m.Granularity, &m.Kind, &m.Times, instant{&m.At}}
+	}, `SELECT * FROM movements`)
+}
+
+// SetPageRows keeps how many rows the service puts on a page of the project.
+func (db *DB) SetPageRows(ctx context.Context, project string, rows int) error {
+	return db.exec(ctx, `INSERT OR REPLACE INTO page_sizes VALUES (?,?)`, project, rows)
+}
+
+// PageRows returns how many rows a page has, by project, where that is kept.
+func (db *DB) PageRows(ctx context.Context) (map[string]int, error) {
+	type row struct {
+		project string
+		rows    int
+	}
+	out := map[string]int{}
+	err := scan(ctx, db.sql, func(r *row) []any { return []any{&r.project, &r.rows} },
+		func(r row) { out[r.project] = r.rows }, `SELECT * FROM page_sizes`)
+	return out, db.wrap(ctx, err)
+}
+
+// PageList is the pages with the most visitors in one reading of a window, in order.
+type PageList struct {
+	analytics.Key
+	Revision int32
+	Pages    []analytics.Row
+}
+
+// SetPages keeps the pages with the most visitors of a reading, for the gauges, in place of those
+// of an older window of its project and granularity or of an older reading. If a newer one is kept
+// it changes nothing.
+func (db *DB) SetPages(ctx context.Context, rev analytics.Revision, pages []analytics.Row) error {
+	return db.write(ctx, func(t *tx) {
+		newest := t.exec(`INSERT INTO newest_pages VALUES (?1,?2,?3,?4,?5) ON CONFLICT DO UPDATE
+			SET window_start = ?3, window_end = ?4, revision = ?5
+			WHERE window_start < ?3 OR window_start = ?3 AND revision < ?5`, window(rev.Key, rev.Number)...) > 0
+		if !newest {
+			return
+		}
+		t.exec(`DELETE FROM pages WHERE project = ? AND granularity = ?`, rev.Project, rev.Granularity)
+		for i, p := range pages {
+			t.exec(`INSERT INTO pages VALUES (?,?,?,?,?,?,?)`, rev.Project, rev.Granularity, i, p.Path, p.Human, p.AI, p.Total)
+		}
+	})
+}
+
+// Pages returns the pages kept, at most n of each project and granularity, in key order.
+func (db *DB) Pages(ctx context.Context, n int) ([]PageList, error) {
+	type row struct {
+		list             PageList
+		path             sql.NullString
+		human, ai, total sql.NullInt64
+	}
+	columns := func(r *row) []any {
+		return windowColumns(&r.list.Key, &r.list.Revision, &r.path, &r.human, &r.ai, &r.total)
+	}
+	var out []PageList
+	err := scan(ctx, db.sql, columns, func(r row) {
+		if len(out) == 0 || out[len(out)-1].Key != r.list.Key {
+			out = append(out, r.list)
+		}
+		if r.path.Valid {
+			last := &out[len(out)-1]
+			last.Pages = append(last.Pages,
+				analytics.Row{Path: r.path.String, Human: r.human.Int64, AI: r.ai.Int64, Total: r.total.Int64})
+		}
+	}, `
+		SELECT w.*, p.path, p.human, p.ai, p.total
+		FROM newest_pages w LEFT JOIN pages p
+		  ON p.project = w.project AND p.granularity = w.granularity AND p.place < ?
+		ORDER BY w.project, w.granularity, p.place`, n)
+	return out, db.wrap(ctx, err)
+}
+
+// Reading is a reading of windows that were named by their dates. It continues over several runs.
+type Reading struct {
+	// Name is the selection of its windows.
+	Name  string    `json:"-"`
+	Began time.Time `json:"began_at"`
+	// Done is when a run found that every window was read since; zero before that.
+	Done time.Time `json:"done_at,omitzero"`
+}
+
+// keptReadings bounds the history of readings.
+const keptReadings = 1000
+
+// FindReading returns the reading of that name, the zero one if there is none.
+func (db *DB) FindReading(ctx context.Context, name string) (r Reading, err error) {
+	err = db.get(ctx, []any{&r.Name, instant{&r.Began}, instant{&r.Done}}, `SELECT * FROM readings WHERE name = ?`, name)
+	return r, err
+}
+
+// SetReading keeps a reading in place of the former one of its name.
+func (db *DB) SetReading(ctx context.Context, r Reading) error {
+	return db.write(ctx, func(t *tx) {
+		t.exec(`INSERT OR REPLACE INTO readings VALUES (?,?,?)`, r.Name, r.Began.UnixMicro(), orNull(r.Done))
+		t.exec(`DELETE FROM readings WHERE name NOT IN (SELECT name FROM readings ORDER BY began_at DESC, name LIMIT ?)`,
+			keptReadings)
+	})
+}
