@@ -39,7 +39,7 @@ help: ## list the targets
 demo: ## export three months from the built-in sandbox into Parquet files (needs only Go)
 	@$(MAKE) --no-print-directory $(DEMO_BINARY)
 	@case "$$DOCGAUGE_SINKS" in \
-	  *clickhouse*|*postgres*) $(GO) run ./internal/dev/engines/with $(DEMO_BINARY) demo ;; \
+	  *clickhouse*|*postgres*) $(GO) run ./internal/dev/stack with $(DEMO_BINARY) demo ;; \
 	  *) $(DEMO_BINARY) demo ;; esac
 
 build: $(BINARY) ## build the static binary bin/docgauge
@@ -56,7 +56,7 @@ stack: ## everything on loopback: sandbox, agent jobs, serve, ClickHouse, Promet
 	@sh internal/dev/engines/install.sh stack || echo 'going on without what was not installed'
 	@echo 'building $(TEST_BINARY) and the stack (a few minutes the first time)'
 	@$(MAKE) --no-print-directory $(TEST_BINARY)
-	@$(GO) build -o bin/docgauge-stack ./internal/dev/stack/up
+	@$(GO) build -o bin/docgauge-stack ./internal/dev/stack
 	@exec bin/docgauge-stack -docgauge $(TEST_BINARY) $(STACK)
 
 # No test runs twice: those of the concurrent packages run under the race detector,

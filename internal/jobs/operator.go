@@ -107,9 +107,11 @@ func (o *Operator) identify(ctx context.Context, job journal.Job, id string) (jo
 	if job.Created.IsZero() {
 		job.Created = job.Begun
 	}
-	job.JobID, job.State, job.InDoubt, job.Reason, job.Accepted, job.Next = id, journal.Active, false, "", now, time.Time{}
+	job.JobID, job.State, job.InDoubt, job.Reason, job.Accepted, job.Next = id, journal.Active, false, "", now,
+		time.Time{}
 	job.Polls, job.Missing, job.SeenActive, job.SeenDone = 0, time.Time{}, false, 0
-	return o.apply(ctx, journal.Change{Job: job, From: from, At: now, Cause: "resolved by the operator: it is job " + id})
+	return o.apply(ctx, journal.Change{Job: job, From: from, At: now,
+		Cause: "resolved by the operator: it is job " + id})
 }
 
 // Cancel gives up a prompt before it is sent, or a job that has not ended. The service

@@ -267,7 +267,8 @@ func (p *pass) skipFollowUps(restored bool) (changes []journal.Change) {
 	for _, job := range p.view.jobs {
 		if restored && job.State == journal.Active && !job.Sending && job.Sent < job.Messages {
 			job.Sent = job.Messages
-			changes = append(changes, journal.Change{Job: job, From: job.State, At: p.view.at, Cause: "its follow-ups count as sent: the state was restored"})
+			changes = append(changes, journal.Change{Job: job, From: job.State, At: p.view.at,
+				Cause: "its follow-ups count as sent: the state was restored"})
 		}
 	}
 	return changes
@@ -320,7 +321,8 @@ func (p *pass) transitions(renames renames, file prompts.Prompt) []journal.Chang
 	job, ok := v.newest[file.ID]
 	if from := renames.from(file, job); from != "" {
 		held := holdRenamed(file, job, from, v.at)
-		p.q.cfg.Logger.Warn("prompt held: it looks renamed", "prompt", file.ID, "renamed_from", from, "remedy", Remedy(held.Job))
+		p.q.cfg.Logger.Warn("prompt held: it looks renamed", "prompt", file.ID, "renamed_from", from, "remedy",
+			Remedy(held.Job))
 		return []journal.Change{held}
 	}
 	expiry := ""
@@ -359,8 +361,10 @@ func tryAgain(job journal.Job, now time.Time, cause string, resubmit bool) []jou
 		changes = append(changes, journal.Change{Job: old, From: journal.Unknown, At: now, Cause: old.Reason})
 	}
 	next := journal.Job{
-		Prompt: job.Prompt, Firing: job.Firing, Try: job.Try + 1, Project: job.Project, Title: job.Title, Path: job.Path,
-		Digest: job.Digest, ConcurrencyKey: job.ConcurrencyKey, Resubmit: resubmit, Pages: job.Pages, State: journal.Pending, Reason: cause,
+		Prompt: job.Prompt, Firing: job.Firing, Try: job.Try + 1, Project: job.Project, Title: job.Title,
+		Path:   job.Path,
+		Digest: job.Digest, ConcurrencyKey: job.ConcurrencyKey, Resubmit: resubmit, Pages: job.Pages,
+		State: journal.Pending, Reason: cause,
 	}
 	return append(changes, journal.Change{Job: next, At: now, Cause: fmt.Sprintf("try %d: %s", next.Try, cause)})
 }

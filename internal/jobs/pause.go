@@ -46,7 +46,8 @@ func (q *Queue) Recover(ctx context.Context) error {
 		job.Reason = "the process ended while it was being submitted: the service may have accepted it"
 		note := q.noteJob(v.at, job)
 		changes = append(changes, journal.Change{Job: job, From: from, At: v.at, Cause: job.Reason, Note: note})
-		q.cfg.Logger.Warn("agent job in doubt after a crash", "prompt", job.Prompt, "job", job.Seq, "remedy", Remedy(job))
+		q.cfg.Logger.Warn("agent job in doubt after a crash", "prompt", job.Prompt, "job", job.Seq, "remedy",
+			Remedy(job))
 	}
 	if n := len(changes); n > 0 {
 		_, err = q.apply(ctx, append(changes, q.countUnknown(v.queue, v.at, n)...)...)

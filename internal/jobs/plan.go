@@ -323,7 +323,8 @@ func (v *view) admit(c Config, all []Planned) {
 // firing.
 func (v *view) inOrder(waiting []*Planned) []*Planned {
 	slices.SortFunc(waiting, func(a, b *Planned) int {
-		return cmp.Or(strings.Compare(a.Project, b.Project), a.Firing.Compare(b.Firing), strings.Compare(a.Path, b.Path))
+		return cmp.Or(strings.Compare(a.Project, b.Project), a.Firing.Compare(b.Firing),
+			strings.Compare(a.Path, b.Path))
 	})
 	var projects [][]*Planned
 	for i, p := range waiting {
@@ -408,7 +409,8 @@ func (a *admission) admit(p *Planned) blocker {
 		return because(WhyOpenPulls, "%s (DOCGAUGE_MAX_OPEN_PULL_REQUESTS is %d); room once one is merged or closed",
 			a.pulls, a.cfg.MaxOpenPulls)
 	case a.cfg.MaxReviewAge > 0 && a.pulls.median() > a.cfg.MaxReviewAge:
-		return because(WhyReviewAge, "%s, for %s in the median (DOCGAUGE_MAX_REVIEW_AGE is %s); room once the oldest are merged or closed",
+		return because(WhyReviewAge,
+			"%s, for %s in the median (DOCGAUGE_MAX_REVIEW_AGE is %s); room once the oldest are merged or closed",
 			a.pulls, format.Duration(a.pulls.median()), format.Duration(a.cfg.MaxReviewAge))
 	case a.queue.why != WhyNext:
 		return a.queue

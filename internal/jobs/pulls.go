@@ -31,7 +31,8 @@ func PullsByLink(all []journal.Job, known []journal.PullRequest) map[string]jour
 	}
 	for _, job := range all {
 		if _, ok := out[job.PRLink]; job.PRLink != "" && !ok {
-			out[job.PRLink] = journal.PullRequest{Link: job.PRLink, Project: job.Project, State: journal.PullUnknown, Problem: "it was not read yet"}
+			out[job.PRLink] = journal.PullRequest{Link: job.PRLink, Project: job.Project, State: journal.PullUnknown,
+				Problem: "it was not read yet"}
 		}
 	}
 	return out
@@ -123,7 +124,8 @@ func (v *view) dependency(p *Planned, states map[string]journal.State) blocker {
 				return b
 			}
 		case merged:
-			return because(WhyDependency, "waits for the pull request of %s to be merged: the job is %s", id, states[id])
+			return because(WhyDependency, "waits for the pull request of %s to be merged: the job is %s", id,
+				states[id])
 		case ok && job.State == journal.Completed:
 		case ok && job.State.Ended():
 			return because(WhyDependency, "waits for %s to be completed, and that is %s: docgauge jobs retry %s",
@@ -147,10 +149,13 @@ func (v *view) merge(id string, job journal.Job) blocker {
 	case pull.State == journal.PullMerged:
 		return blocker{}
 	case pull.State == journal.PullClosed:
-		return because(WhyDependency, "waits for the pull request of %s to be merged, and it was closed without that (%s): "+
-			"docgauge jobs retry %s, or remove when: merged", id, job.PRLink, id)
+		return because(WhyDependency,
+			"waits for the pull request of %s to be merged, and it was closed without that (%s): "+
+				"docgauge jobs retry %s, or remove when: merged", id, job.PRLink, id)
 	case pull.Problem != "":
-		return because(WhyDependency, "waits for the pull request of %s to be merged (%s): it is %s, %s", id, job.PRLink, pull.State, pull.Problem)
+		return because(WhyDependency, "waits for the pull request of %s to be merged (%s): it is %s, %s", id,
+			job.PRLink, pull.State, pull.Problem)
 	}
-	return because(WhyDependency, "waits for the pull request of %s to be merged (%s): it is %s", id, job.PRLink, pull.State)
+	return because(WhyDependency, "waits for the pull request of %s to be merged (%s): it is %s", id, job.PRLink,
+		pull.State)
 }

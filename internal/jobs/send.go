@@ -228,7 +228,8 @@ func (q *Queue) saveOutcome(ctx context.Context, o *outcome) error {
 			return nil
 		case takenBy(err) != nil:
 			// Only the journal knows, in the transaction, that the id is another job's.
-			o.err = fmt.Errorf("the service accepted it, but %w: nobody can tell whether it made another job", takenBy(err))
+			o.err = fmt.Errorf("the service accepted it, but %w: nobody can tell whether it made another job",
+				takenBy(err))
 			q.cfg.Logger.Warn("agent job in doubt", "prompt", job.Prompt, "job", job.Seq, "reason", o.err)
 			continue
 		case !errors.Is(err, journal.ErrRaced):

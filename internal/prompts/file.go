@@ -328,7 +328,8 @@ func (r *parser) dependency(item *yaml.Node) {
 		}
 		id = values["prompt"]
 		when := values["when"]
-		if len(item.Content) != 4 || id == nil || when == nil || when.Kind != yaml.ScalarNode || when.Value != whenMerged {
+		if len(item.Content) != 4 || id == nil || when == nil || when.Kind != yaml.ScalarNode ||
+			when.Value != whenMerged {
 			r.find(item.Line, "depends_on: want an id, which waits until that prompt is completed, or {prompt: ID, when: merged}")
 			return
 		}

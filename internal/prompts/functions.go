@@ -74,9 +74,11 @@ func (r *renderer) functions() map[string]any {
 		"have":          r.have,
 		"site_visitors": r.siteVisitors,
 		"top_pages":     r.pagesBy("top_pages", func(m analytics.Movers) []analytics.Change { return m.Top }),
-		"rising_pages":  r.pagesBy("rising_pages", func(m analytics.Movers) []analytics.Change { return m.Rising.First }),
-		"falling_pages": r.pagesBy("falling_pages", func(m analytics.Movers) []analytics.Change { return m.Falling.First }),
-		"outcomes":      r.outcomes,
+		"rising_pages": r.pagesBy("rising_pages",
+			func(m analytics.Movers) []analytics.Change { return m.Rising.First }),
+		"falling_pages": r.pagesBy("falling_pages",
+			func(m analytics.Movers) []analytics.Change { return m.Falling.First }),
+		"outcomes": r.outcomes,
 	}
 }
 
@@ -208,7 +210,8 @@ func (r *renderer) pagesBy(
 			if err != nil {
 				return nil, err
 			}
-			movers, err = analytics.FindMovers(analytics.ByPath(pages.FormerRows), analytics.ByPath(pages.Rows), by, maxPages)
+			movers, err = analytics.FindMovers(analytics.ByPath(pages.FormerRows), analytics.ByPath(pages.Rows), by,
+				maxPages)
 			if err != nil {
 				return nil, functionErrorf("pages of the %s: %w", granularity, err)
 			}
@@ -253,7 +256,8 @@ func (r *renderer) read(
 		err = fmt.Errorf("%w: the newest settled window is %s, and it is %s: is anything exported?",
 			ErrNoNumbers, window, today)
 	case seen != window && seen != analytics.Window{}:
-		err = fmt.Errorf("%w: they changed while the prompt was rendered, from the window %s to %s", ErrNoNumbers, seen, window)
+		err = fmt.Errorf("%w: they changed while the prompt was rendered, from the window %s to %s", ErrNoNumbers,
+			seen, window)
 	}
 	if err != nil {
 		return Adjacent{}, functionErrorf("%s of the %s: %w", name, g, err)
@@ -285,13 +289,15 @@ func (r *renderer) outcomes(n int) (pageList, error) {
 				continue
 			}
 			rec := record{
-				"path": quote(e.Path), "audience": string(e.Audience), "merged": day{o.Date()}, "verdict": string(e.Verdict),
-				"before": round(e.Before), "after": round(e.Actual), "expected": round(e.Expected),
+				"path": quote(e.Path), "audience": string(e.Audience), "merged": day{o.Date()},
+				"verdict": string(e.Verdict),
+				"before":  round(e.Before), "after": round(e.Actual), "expected": round(e.Expected),
 				"change": round(100 * e.Change), "low": round(100 * e.Low), "high": round(100 * e.High),
 			}
 			who := map[analytics.Audience]string{analytics.Human: "human", analytics.AI: "AI"}[e.Audience]
 			rec["line"] = fmt.Sprintf("- %s, merged %s: %d %s visitors a day since, %d expected without it: "+
-				"%+d%% (90%% interval %+d%% to %+d%%), %s", rec["path"], rec["merged"], rec["after"], who, rec["expected"],
+				"%+d%% (90%% interval %+d%% to %+d%%), %s", rec["path"], rec["merged"], rec["after"], who,
+				rec["expected"],
 				rec["change"], rec["low"], rec["high"], e.Verdict)
 			list = append(list, rec)
 		}

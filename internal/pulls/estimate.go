@@ -30,7 +30,8 @@ func Estimate(ctx context.Context, from sinks.Sink, merges []view.Merge) ([]view
 		out[i], byDate[i] = view.Outcome{Merge: m, Effects: []view.Effect{}}, i
 	}
 	slices.SortStableFunc(byDate, func(i, j int) int {
-		return cmp.Or(cmp.Compare(merges[i].Project, merges[j].Project), cmp.Compare(merges[i].Date(), merges[j].Date()))
+		return cmp.Or(cmp.Compare(merges[i].Project, merges[j].Project),
+			cmp.Compare(merges[i].Date(), merges[j].Date()))
 	})
 	var errs []error
 	for len(byDate) > 0 {

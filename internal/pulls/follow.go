@@ -192,7 +192,8 @@ func lasting(former, read journal.PullRequest) journal.PullRequest {
 		former.Answered = read.Answered
 		return former
 	case !former.Ready.IsZero(): // the times are known, not only those of the first answer
-		read.Created, read.Ready, read.Reopened, read.Merged = former.Created, former.Ready, former.Reopened, former.Merged
+		read.Created, read.Ready, read.Reopened, read.Merged = former.Created, former.Ready, former.Reopened,
+			former.Merged
 	}
 	return read
 }

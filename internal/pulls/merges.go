@@ -81,17 +81,20 @@ func wanted(p journal.PullRequest, project string, s Selection) bool {
 }
 
 func mergeOf(p journal.PullRequest, j journal.Job) view.Merge {
-	m := view.Merge{Project: cmp.Or(p.Project, j.Project), Link: j.PRLink, At: p.Merged, Title: cmp.Or(j.Title, j.Prompt), Pages: []string{}}
+	m := view.Merge{Project: cmp.Or(p.Project, j.Project), Link: j.PRLink, At: p.Merged,
+		Title: cmp.Or(j.Title, j.Prompt), Pages: []string{}}
 	switch {
 	case p.State != journal.PullMerged:
-		m.At, m.Problem = time.Time{}, "it is not known whether it was merged: "+cmp.Or(p.Problem, "its host did not say")
+		m.At, m.Problem = time.Time{}, "it is not known whether it was merged: "+cmp.Or(p.Problem,
+			"its host did not say")
 		return m
 	case len(p.Changed) == 0 && len(j.Pages) == 0:
 		m.Problem = "the files that it changed are not known"
 		return m
 	}
 	if m.Pages = pagesOf(p, j.Pages); len(m.Pages) == 0 {
-		m.Problem = "no page among " + format.Plural(len(p.Changed), "changed file") + "; pages: in the front matter of a prompt names pages"
+		m.Problem = "no page among " + format.Plural(len(p.Changed),
+			"changed file") + "; pages: in the front matter of a prompt names pages"
 	}
 	return m
 }
@@ -117,7 +120,10 @@ func Outcomes(ctx context.Context, from Journal, archive sinks.Sink, s Selection
 	if err != nil {
 		return nil, err
 	}
-	touching := slices.DeleteFunc(slices.Clone(merges), func(m view.Merge) bool { return len(m.Pages) == 0 || m.At.IsZero() })
+	touching := slices.DeleteFunc(slices.Clone(merges), func(m view.Merge) bool {
+		return len(m.Pages) == 0 ||
+			m.At.IsZero()
+	})
 	estimated, err := Estimate(ctx, archive, touching)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)

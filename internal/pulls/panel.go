@@ -37,7 +37,8 @@ type panel struct {
 // error.
 func load(ctx context.Context, from sinks.Sink, merges []view.Merge) (*panel, error) {
 	within := analytics.Window{From: merges[0].Date() - Span, To: merges[len(merges)-1].Date() + Span + 1}
-	p := &panel{first: within.From, usable: make([]bool, within.Days()), pages: map[string]map[analytics.Audience][]float64{}}
+	p := &panel{first: within.From, usable: make([]bool, within.Days()),
+		pages: map[string]map[analytics.Audience][]float64{}}
 	windows, err := settled(ctx, from, merges[0].Project, within)
 	errs := []error{err}
 	c := candidates{visitors: map[analytics.Audience]map[string]int64{analytics.Human: {}, analytics.AI: {}}}
@@ -66,10 +67,13 @@ func load(ctx context.Context, from sinks.Sink, merges []view.Merge) (*panel, er
 }
 
 // settled finds the day windows that numbers may be taken from.
-func settled(ctx context.Context, from sinks.Sink, project string, within analytics.Window) (map[analytics.Date]analytics.Revision, error) {
+func settled(
+	ctx context.Context, from sinks.Sink, project string, within analytics.Window,
+) (map[analytics.Date]analytics.Revision, error) {
 	windows := map[analytics.Date]analytics.Revision{}
 	var errs []error
-	scope := sinks.Scope{Projects: []string{project}, Granularities: []analytics.Granularity{analytics.Day}, Within: within}
+	scope := sinks.Scope{Projects: []string{project}, Granularities: []analytics.Granularity{analytics.Day},
+		Within: within}
 	for rev, err := range sinks.ListIn(ctx, from, scope) {
 		if err != nil {
 			errs = append(errs, err)
@@ -150,7 +154,10 @@ func (c *candidates) choose() (chosen []string) {
 				paths = append(paths, path)
 			}
 		}
-		slices.SortFunc(paths, func(x, y string) int { return cmp.Or(cmp.Compare(visitors[y], visitors[x]), cmp.Compare(x, y)) })
+		slices.SortFunc(paths, func(x, y string) int {
+			return cmp.Or(cmp.Compare(visitors[y], visitors[x]),
+				cmp.Compare(x, y))
+		})
 		chosen = append(chosen, paths[:min(maxDonors, len(paths))]...)
 		chosen = append(chosen, spread(paths, 2*maxPlacebos)...)
 	}

@@ -71,11 +71,13 @@ func pageOf(file, root string, listed map[string]bool) (string, bool) {
 	}
 	for folder := range strings.SplitSeq(file, "/") {
 		// What begins so is included by pages, or is about the repository.
-		if folder == "snippets" || folder == "node_modules" || strings.HasPrefix(folder, "_") || strings.HasPrefix(folder, ".") {
+		if folder == "snippets" || folder == "node_modules" || strings.HasPrefix(folder, "_") ||
+			strings.HasPrefix(folder, ".") {
 			return "", false
 		}
 	}
-	if root == "" && slices.Contains([]string{"README", "CHANGELOG", "CONTRIBUTING", "LICENSE", "CODE_OF_CONDUCT", "SECURITY"}, file) {
+	if root == "" && slices.Contains([]string{"README", "CHANGELOG", "CONTRIBUTING", "LICENSE", "CODE_OF_CONDUCT",
+		"SECURITY"}, file) {
 		return "", false
 	}
 	return published(file), true

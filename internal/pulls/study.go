@@ -130,7 +130,8 @@ func (s *study) effect(path string, a analytics.Audience) view.Effect {
 	e.Change, e.Low, e.High = math.Expm1(change), math.Expm1(change-width), math.Expm1(change+width)
 	e.Verdict = view.NoClearChange
 	for i := range series {
-		day := view.EffectDay{Date: analytics.Date(d.date[i]), Actual: series[i], Expected: expected[i], Low: expected[i], High: expected[i]}
+		day := view.EffectDay{Date: analytics.Date(d.date[i]), Actual: series[i], Expected: expected[i],
+			Low: expected[i], High: expected[i]}
 		if i >= d.before {
 			day.Low, day.High = expected[i]*math.Exp(-width), expected[i]*math.Exp(width)
 		}
@@ -183,7 +184,8 @@ func (s *study) lacks(e view.Effect, d days, series []float64) string {
 	case e.Before < LeastVisitors:
 		return fmt.Sprintf("%.1f visitors a day before the merge, %d are needed", e.Before, LeastVisitors)
 	case gone >= min(LeastAfter, e.DaysAfter):
-		return fmt.Sprintf("no reader since %s: the page seems to be removed or moved", analytics.Date(d.date[len(series)-gone]))
+		return fmt.Sprintf("no reader since %s: the page seems to be removed or moved",
+			analytics.Date(d.date[len(series)-gone]))
 	}
 	return ""
 }
@@ -274,7 +276,8 @@ func judge(effects []view.Effect) {
 			case i < clear:
 				e.Verdict = view.FewerReaders
 			case e.P <= level:
-				e.Reason = cmp.Or(e.Reason, fmt.Sprintf("of %d pages of this merge some change as much by chance", len(tested)))
+				e.Reason = cmp.Or(e.Reason, fmt.Sprintf("of %d pages of this merge some change as much by chance",
+					len(tested)))
 			}
 		}
 	}

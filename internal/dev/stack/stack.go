@@ -1,9 +1,10 @@
-// Package stack brings up the whole of docgauge on loopback, without
+// Command stack runs the whole of docgauge on loopback until it is interrupted, without
 // containers: the sandbox with a git repository that its agent jobs edit,
 // ClickHouse, `docgauge serve` with both sinks and a prompt queue, Prometheus
 // with the history of the archive, the rules of deploy/prometheus and a scrape
-// of serve, and Alertmanager. It serves `make stack` and the test that runs
-// every query of the dashboards and rules.
+// of serve, and Alertmanager. It serves `make stack`, and its tests run
+// every query of the dashboards and rules. "stack with COMMAND" runs a command beside the servers
+// that its sinks need.
 //
 // It hides the order in which these start and how each learns of the others.
 // Its invariant: everything is in the one directory it was given, listens on
@@ -12,7 +13,7 @@
 //
 // It neither builds docgauge nor installs anything, and does not know what the
 // queries should return, except that there is data.
-package stack
+package main
 
 import (
 	"cmp"

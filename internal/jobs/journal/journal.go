@@ -36,7 +36,8 @@ const (
 // that wait or are under way, then those that need attention, then those that ended.
 func States() []State {
 	return []State{
-		Pending, Submitting, Active, Unknown, Held, Invalid, Rejected, Failed, Lost, Archived, Completed, Cancelled, Expired,
+		Pending, Submitting, Active, Unknown, Held, Invalid, Rejected, Failed, Lost, Archived, Completed, Cancelled,
+		Expired,
 	}
 }
 

@@ -51,7 +51,8 @@ func (r *reading) readGitHub(ctx context.Context) error {
 		}
 	}
 	if !r.pr.State.Ended() || r.wants(keyReviews) {
-		if err := r.githubReviews(ctx, pull+"/reviews", changed, len(p.RequestedReviewers)+len(p.RequestedTeams) > 0); err != nil {
+		if err := r.githubReviews(ctx, pull+"/reviews", changed,
+			len(p.RequestedReviewers)+len(p.RequestedTeams) > 0); err != nil {
 			return err
 		}
 	}
@@ -253,7 +254,8 @@ func (r *reading) githubStatuses(ctx context.Context, commit string) (result str
 	var combined github.CombinedStatus
 	changed, err = r.resource(ctx, keyStatuses, commit+"/status?per_page=1", &combined)
 	if combined.GetTotalCount() > 0 { // without any it is pending
-		result = map[string]string{"success": journal.ChecksSuccess, "pending": journal.ChecksPending}[combined.GetState()]
+		result = map[string]string{"success": journal.ChecksSuccess,
+			"pending": journal.ChecksPending}[combined.GetState()]
 		result = cmp.Or(result, journal.ChecksFailure)
 	}
 	return result, changed, r.unlessHidden(keyStatuses, err)

@@ -126,7 +126,8 @@ var gitlabChecks = map[string]string{
 	"success": journal.ChecksSuccess,
 	"failed":  journal.ChecksFailure, "canceled": journal.ChecksFailure, "canceling": journal.ChecksFailure,
 	"created": journal.ChecksPending, "waiting_for_resource": journal.ChecksPending, "preparing": journal.ChecksPending,
-	"pending": journal.ChecksPending, "running": journal.ChecksPending, "scheduled": journal.ChecksPending, "manual": journal.ChecksPending,
+	"pending": journal.ChecksPending, "running": journal.ChecksPending, "scheduled": journal.ChecksPending,
+	"manual": journal.ChecksPending,
 }
 
 func (r *reading) gitlabApprovals(ctx context.Context, path string) error {
@@ -168,8 +169,10 @@ func (r *reading) gitlabNotes(ctx context.Context, path string) error {
 		return nil
 	}
 	for _, n := range notes {
-		review := !n.System || strings.HasPrefix(n.Body, "approved this") || strings.HasPrefix(n.Body, "requested changes")
-		if review && n.Author.Username != r.pr.Author && !n.Author.Bot && (r.pr.FirstReview.IsZero() || n.Created.Before(r.pr.FirstReview)) {
+		review := !n.System || strings.HasPrefix(n.Body, "approved this") ||
+			strings.HasPrefix(n.Body, "requested changes")
+		if review && n.Author.Username != r.pr.Author && !n.Author.Bot &&
+			(r.pr.FirstReview.IsZero() || n.Created.Before(r.pr.FirstReview)) {
 			r.pr.FirstReview = n.Created.UTC()
 		}
 		if n.System && !draft && strings.Contains(n.Body, "as **ready**") {

@@ -67,7 +67,9 @@ func list[T any](ctx context.Context, r *reading, key, path string, most int) (a
 }
 
 // listIn is list for pages that have their entries in a field.
-func listIn[P, T any](ctx context.Context, r *reading, key, path string, most int, in func(P) []T) (all []T, changed bool, err error) {
+func listIn[P, T any](
+	ctx context.Context, r *reading, key, path string, most int, in func(P) []T,
+) (all []T, changed bool, err error) {
 	former := r.pr.ETags[key]
 	for number := 1; number <= most; number++ {
 		var page P
@@ -140,7 +142,8 @@ func (h *host) failed(kind Kind, what string, cause error) *Error {
 }
 
 func (r *reading) garbled() *Error {
-	return r.failed(Transient, "gave an answer about "+r.repository()+" that is none of its API (check "+r.setting+"_URL and the proxy)", nil)
+	return r.failed(Transient,
+		"gave an answer about "+r.repository()+" that is none of its API (check "+r.setting+"_URL and the proxy)", nil)
 }
 
 // refusal says what an answer that is no success means.
@@ -157,17 +160,21 @@ func (r *reading) refusal(resp *http.Response) *Error {
 	pause, err := strconv.Atoi(resp.Header.Get("Retry-After"))
 	switch code := resp.StatusCode; {
 	case code == http.StatusTooManyRequests, code == http.StatusForbidden && err == nil:
-		return r.limited(Throttled, r.now().Add(time.Duration(min(max(pause, 0), int(longestWait/time.Second)))*time.Second))
+		return r.limited(Throttled, r.now().Add(time.Duration(min(max(pause, 0),
+			int(longestWait/time.Second)))*time.Second))
 	case code == http.StatusUnauthorized:
-		return r.failed(Unauthorized, "refuses the token: it is expired, revoked or wrong (replace "+r.setting+"_TOKEN)", nil)
+		return r.failed(Unauthorized,
+			"refuses the token: it is expired, revoked or wrong (replace "+r.setting+"_TOKEN)", nil)
 	case code == http.StatusNotFound, code == http.StatusGone:
 		return r.failed(NotFound, "does not find it: it is deleted or renamed, or the token of "+r.setting+
 			"_TOKEN must not read "+r.repository(), nil)
 	case code >= 300 && code < 400 && code != http.StatusNotModified:
-		return r.failed(Moved, "redirects it elsewhere: "+r.repository()+" was renamed or moved (a redirect is never followed with a token)", nil)
+		return r.failed(Moved,
+			"redirects it elsewhere: "+r.repository()+" was renamed or moved (a redirect is never followed with a token)", nil)
 	case code >= 400 && code < 500 && code != http.StatusRequestTimeout:
-		return r.failed(Forbidden, fmt.Sprintf("refuses to show %s with status %d (give the token of %s_TOKEN read access to it)",
-			r.repository(), code, r.setting), nil)
+		return r.failed(Forbidden,
+			fmt.Sprintf("refuses to show %s with status %d (give the token of %s_TOKEN read access to it)",
+				r.repository(), code, r.setting), nil)
 	default:
 		return r.failed(Transient, fmt.Sprintf("fails with status %d", code), nil)
 	}

@@ -1,16 +1,8 @@
-// Command with runs a command beside temporary servers for those of DOCGAUGE_SINKS that
-// need one and have no DSN, and puts their addresses into DOCGAUGE_CLICKHOUSE_DSN and
-// DOCGAUGE_POSTGRES_DSN:
-//
-//	DOCGAUGE_SINKS=parquet,postgres go run ./internal/dev/engines/with bin/docgauge demo
-//
-// The servers and their data are gone when the command ends.
 package main
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -22,18 +14,13 @@ import (
 	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
-func main() {
-	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "usage: with command [argument ...]")
-		os.Exit(2)
-	}
-	if err := run(os.Args[1], os.Args[2:]); err != nil {
-		fmt.Fprintln(os.Stderr, "with:", err)
-		os.Exit(1)
-	}
-}
-
-func run(name string, args []string) (err error) {
+// with runs a command beside temporary servers for those of DOCGAUGE_SINKS that need one and
+// have no DSN, and sets DOCGAUGE_CLICKHOUSE_DSN and DOCGAUGE_POSTGRES_DSN for it:
+//
+//	DOCGAUGE_SINKS=parquet,postgres go run ./internal/dev/stack with bin/docgauge demo
+//
+// The servers and their data are gone when the command ends.
+func with(name string, args []string) (err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	dir, err := os.MkdirTemp("", "docgauge-servers-")

@@ -1,5 +1,3 @@
-// Command up runs a stack on loopback until it is interrupted. `make stack`
-// builds docgauge and starts it.
 package main
 
 import (
@@ -11,14 +9,19 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
-
-	"github.com/docgauge/docgauge/internal/dev/stack"
 )
 
-// patience is how long the first run and the first jobs may take.
-const patience = 3 * time.Minute
+// firstRunLimit bounds the time until the first run and the first jobs have ended.
+const firstRunLimit = 3 * time.Minute
 
 func main() {
+	if len(os.Args) > 2 && os.Args[1] == "with" {
+		if err := with(os.Args[2], os.Args[3:]); err != nil {
+			fmt.Fprintln(os.Stderr, "with:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	binary := flag.String("docgauge", "bin/docgauge", "docgauge binary to run")
 	dir := flag.String("dir", "", "new directory for everything, which is kept (default: a temporary one)")
 	rules := flag.String("rules", "deploy/prometheus", "directory of Prometheus rules")
@@ -40,11 +43,11 @@ func run(ctx context.Context, binary, dir, rules string) (err error) {
 	} else if entries, _ := os.ReadDir(dir); len(entries) > 0 {
 		return fmt.Errorf("--dir %s: is not empty: name a new directory", dir)
 	}
-	files, err := stack.RuleFiles(rules)
+	files, err := RuleFiles(rules)
 	if err != nil {
 		return err
 	}
-	s, err := stack.Start(ctx, stack.Options{Binary: binary, Dir: dir, Rules: files, Say: say})
+	s, err := Start(ctx, Options{Binary: binary, Dir: dir, Rules: files, Say: say})
 	if errors.Is(err, context.Canceled) {
 		fmt.Println("stopped before everything ran")
 		return nil
@@ -54,7 +57,7 @@ func run(ctx context.Context, binary, dir, rules string) (err error) {
 	}
 	defer func() { err = errors.Join(err, s.Stop()) }()
 	say("first run and first agent jobs")
-	waiting, cancel := context.WithTimeout(ctx, patience)
+	waiting, cancel := context.WithTimeout(ctx, firstRunLimit)
 	defer cancel()
 	if err = s.Await(waiting); err == nil {
 		err = show(ctx, s)
@@ -68,7 +71,7 @@ func run(ctx context.Context, binary, dir, rules string) (err error) {
 }
 
 // show lists what there is to look at, and what became of the readers after the merges.
-func show(ctx context.Context, s *stack.Stack) error {
+func show(ctx context.Context, s *Stack) error {
 	places, err := s.Places(ctx)
 	outcomes, failed := s.Outcomes(ctx)
 	if err = errors.Join(err, failed); err != nil {
