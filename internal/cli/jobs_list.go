@@ -15,10 +15,10 @@ import (
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/format"
-	"github.com/docgauge/docgauge/internal/htmlview"
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 func (a *Program) jobsListCommand() *cobra.Command {
@@ -150,7 +150,7 @@ func reviewText(p *journal.PullRequest, now time.Time) string {
 	if p == nil {
 		return "-"
 	}
-	return htmlview.Review(string(p.State), p.Opened(), p.Ended(), now)
+	return view.PullRequest{State: string(p.State), Opened: p.Opened(), Ended: p.Ended()}.ReviewText(now)
 }
 
 // costText is the cost of a job that was created, if costs are counted.
@@ -212,7 +212,7 @@ func (a *Program) jobsShow(ctx context.Context, name string, asJSON bool) (err e
 func (a *Program) printJob(h listedJob, w wording) error {
 	state := stateText(h.Job, a.now())
 	if h.Result() == "no_pr" {
-		state, _ = htmlview.JobState(state, h.Result())
+		state = view.Job{Result: h.Result()}.StateText()
 	}
 	text := render.NewText(a.Out)
 	text.Line(2, "job %d of prompt %s (%s), try %d", h.Seq, h.Prompt, w.names.Of(h.Project), h.Try)

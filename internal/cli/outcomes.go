@@ -16,7 +16,6 @@ import (
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/format"
-	"github.com/docgauge/docgauge/internal/htmlview"
 	"github.com/docgauge/docgauge/internal/pulls"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/view"
@@ -163,8 +162,9 @@ func outcomeTable(effects []view.Effect) *render.Table {
 		render.Number("effect"), render.Number("90% interval"), render.Column{Name: "verdict"},
 		render.Column{Name: "", Below: true, Optional: true})
 	for _, e := range effects {
-		v := htmlview.EffectOf(e)
-		cells := []string{e.Path, v.Readers, v.Before, v.After, v.Change, v.Interval, string(e.Verdict), e.Reason}
+		cells := []string{
+			e.Path, e.Readers(), e.BeforeText(), e.Visitors(e.Actual), e.ChangeText(), e.Interval(), string(e.Verdict), e.Reason,
+		}
 		for i := range cells[1:7] {
 			cells[1+i] = ascii.Replace(cells[1+i])
 		}

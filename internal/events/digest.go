@@ -12,9 +12,9 @@ import (
 	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/format"
-	"github.com/docgauge/docgauge/internal/htmlview"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/schedule"
 )
 
@@ -226,8 +226,8 @@ func (d *Digest) lines() (lines []string) {
 	if d.Pages != nil {
 		movers := func(title string, pages []DigestPage) {
 			for _, p := range pages {
-				say("%s: %s %s (%s)", title, format.Cut(p.Path, htmlview.MaxName),
-					htmlview.Signed(p.Totals.Total-p.Before.Total), format.Commas(p.Totals.Total))
+				say("%s: %s %s (%s)", title, format.Cut(p.Path, view.MaxName),
+					view.Signed(p.Totals.Total-p.Before.Total), format.Commas(p.Totals.Total))
 			}
 		}
 		movers("Rising", d.Pages.Rising)
@@ -235,7 +235,7 @@ func (d *Digest) lines() (lines []string) {
 		say("%s appeared, %s vanished", format.Plural(d.Pages.Appeared, "page"), format.Commas(d.Pages.Vanished))
 	}
 	for _, j := range d.Jobs {
-		say("Agent job %s: %s", format.Cut(cmp.Or(j.Title, j.Prompt), htmlview.MaxName), cmp.Or(j.PRLink, resultWords[j.Result], j.Result))
+		say("Agent job %s: %s", format.Cut(cmp.Or(j.Title, j.Prompt), view.MaxName), cmp.Or(j.PRLink, resultWords[j.Result], j.Result))
 	}
 	if !d.Settled {
 		say("The week can still change a little.")
@@ -251,8 +251,8 @@ func (d *Digest) change(number func(analytics.Totals) int64) string {
 		return ""
 	}
 	by, before := number(*d.Change), number(*d.Before)
-	text := htmlview.Signed(by)
-	if growth := htmlview.Growth(before, before+by); growth != "" {
+	text := view.Signed(by)
+	if growth := view.Growth(before, before+by); growth != "" {
 		text += ", " + growth
 	}
 	return " (" + text + ")"

@@ -24,7 +24,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/format"
-	"github.com/docgauge/docgauge/internal/htmlview"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 const (
@@ -82,7 +82,7 @@ var table = []struct {
 	}},
 	{digest, func(e Event, project string) string {
 		d := e.Digest
-		return fmt.Sprintf("%s, %s: %s%s", project, htmlview.Days(analytics.Week, analytics.Window{From: d.From, To: d.To}),
+		return fmt.Sprintf("%s, %s: %s%s", project, view.Days(analytics.Week, analytics.Window{From: d.From, To: d.To}),
 			format.Plural(d.Totals.Total, "reader"), d.change(func(t analytics.Totals) int64 { return t.Total }))
 	}},
 }
@@ -101,7 +101,7 @@ func (e *Event) describe(project string) error {
 			e.Text = row.text(*e, project)
 			e.Windows = e.Windows[:min(len(e.Windows), namedWindows)]
 			for _, a := range e.Windows {
-				e.Lines = append(e.Lines, fmt.Sprintf("%s %s: %s", a.Granularity, htmlview.Days(a.Granularity, a.Window), a.Detail))
+				e.Lines = append(e.Lines, fmt.Sprintf("%s %s: %s", a.Granularity, view.Days(a.Granularity, a.Window), a.Detail))
 			}
 			if e.Digest != nil {
 				e.Lines = e.Digest.lines()

@@ -31,17 +31,21 @@ func TestGrid(t *testing.T) {
 			t.Errorf("the window that ends at %d begins at %d, want %d", to, got, want)
 		}
 	}
+	g.Count()
+	g.Count()
 	if r := g.Newest; r == nil || r.From != 4 {
 		t.Errorf("newest: %+v", r)
 	}
-	g.Count()
-	g.Count()
 	if g.Known != 3 || g.Missing != 2 || g.Provisional != 2 || g.Unverified != 1 || g.Rowless != 1 {
 		t.Errorf("counts: %+v", g)
 	}
 	g.TotalsOnly = true
 	g.Count()
-	if g.Rowless != 0 || (view.Grid{}).Newest != nil {
+	if g.Rowless != 0 {
 		t.Errorf("rows that are not wanted are missed: %d", g.Rowless)
+	}
+	g.Cells = nil
+	if g.Count(); g.Newest != nil || g.Known != 0 {
+		t.Errorf("an empty grid: %+v", g)
 	}
 }

@@ -23,7 +23,6 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/engines"
-	"github.com/docgauge/docgauge/internal/htmlview"
 	"github.com/docgauge/docgauge/internal/view"
 )
 
@@ -214,7 +213,7 @@ func testEffect(t *testing.T, s *Stack) {
 			}
 			e.Days = nil
 			t.Logf("%+v", e)
-			interval = htmlview.EffectOf(e).Interval
+			interval = e.Interval()
 		}
 	}
 	if interval == "" {

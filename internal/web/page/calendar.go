@@ -8,13 +8,13 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/format"
-	"github.com/docgauge/docgauge/internal/htmlview"
 	"github.com/docgauge/docgauge/internal/view"
+	"github.com/docgauge/docgauge/internal/web/htmlview"
 )
 
 // coverage is what the ledger has of one grid, with a calendar of its newest windows.
 type coverage struct {
-	Known        htmlview.Coverage
+	Grid         view.Grid
 	Title, Label string
 	Hint         string // how to read the calendar
 	Older        string // how many windows are not drawn; empty: none
@@ -22,7 +22,7 @@ type coverage struct {
 }
 
 func coverageOf(g view.Grid, shown int) coverage {
-	c := coverage{Known: htmlview.CoverageOf(g), Title: htmlview.Title(g.Granularity), Hint: "A row is a year."}
+	c := coverage{Grid: g, Title: htmlview.Title(g.Granularity), Hint: "A row is a year."}
 	switch {
 	case g.Granularity.RollingDays() > 0:
 		c.Hint = "A column is a calendar week. A cell is the " + c.Title + " up to and including that day."
@@ -32,7 +32,7 @@ func coverageOf(g view.Grid, shown int) coverage {
 		c.Hint = "A row is a year; a column is an ISO week."
 	}
 	c.Label = c.Title + " windows:"
-	for _, e := range c.Known.Legend {
+	for _, e := range htmlview.LegendOf(g) {
 		c.Label += " " + e.Text + "."
 	}
 	cells := g.Cells
@@ -138,7 +138,7 @@ func calendarOf(g view.Grid, cells []view.Cell) (c calendar) {
 		if cell.Revision != nil {
 			state = format.Commas(cell.Revision.Totals.Total) + " readers, " + state
 		}
-		c.Cells = append(c.Cells, square{x, y, symbol, htmlview.Days(g.Granularity, cell.Window) + ": " + state})
+		c.Cells = append(c.Cells, square{x, y, symbol, view.Days(g.Granularity, cell.Window) + ": " + state})
 		c.Columns = append(c.Columns, label{x, topRoom - 5, p.columnName})
 		c.Rows = append(c.Rows, label{0, y + 10, p.rowName})
 	}

@@ -8,8 +8,8 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/format"
-	"github.com/docgauge/docgauge/internal/htmlview"
 	"github.com/docgauge/docgauge/internal/view"
+	"github.com/docgauge/docgauge/internal/web/htmlview"
 )
 
 // What bounds the size of the page.
@@ -276,11 +276,13 @@ func notesOf(g view.Grid, w view.Window, now time.Time) (out []htmlview.Note) {
 
 func pagesOf(w view.Window, rows int) htmlview.PageTable {
 	t := htmlview.PageTable{
-		Title: htmlview.Title(w.Granularity), Note: htmlview.Days(w.Granularity, w.Window) + ", " + format.Plural(w.Rows, "page"),
+		Title: htmlview.Title(w.Granularity), Note: view.Days(w.Granularity, w.Window) + ", " + format.Plural(w.Rows, "page"),
 	}
+	var pages []analytics.Change
 	for _, r := range w.Pages[:min(len(w.Pages), rows)] {
-		t.Add(htmlview.PageRowOf(r.Path, r.Totals(), w.Pages[0].Total), firstPages)
+		pages = append(pages, analytics.Change{Path: r.Path, After: r.Totals()})
 	}
+	t.Add(pages, firstPages)
 	return t
 }
 

@@ -2,8 +2,8 @@ package page
 
 import (
 	"github.com/docgauge/docgauge/internal/format"
-	"github.com/docgauge/docgauge/internal/htmlview"
 	"github.com/docgauge/docgauge/internal/view"
+	"github.com/docgauge/docgauge/internal/web/htmlview"
 )
 
 // maxEffects is how many effects of merges are shown.
@@ -31,7 +31,7 @@ func effectsOf(s *view.Snapshot) *effects {
 			}
 			known++
 			if len(v.Table.Rows) < maxEffects {
-				row := htmlview.EffectRowOf(o, e)
+				row := htmlview.EffectRow{Effect: e, Merge: o.Merge}
 				if len(s.Projects) > 1 {
 					row.Project = s.ProjectName(o.Project)
 				}

@@ -3,13 +3,12 @@ package page
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/format"
-	"github.com/docgauge/docgauge/internal/htmlview"
 	"github.com/docgauge/docgauge/internal/view"
+	"github.com/docgauge/docgauge/internal/web/htmlview"
 )
 
 // backlog is what is due.
@@ -205,6 +204,6 @@ func queueOf(s *view.Snapshot) *queue {
 	}
 	return &queue{
 		Text:   cmp.Or(strings.Join(states, ", "), "No prompts"),
-		Paused: htmlview.Paused(*s.Queue), Jobs: htmlview.JobTableOf(slices.Concat(s.Queue.Waiting, s.Queue.Jobs), name, s.At, maxJobs),
+		Paused: htmlview.Paused(*s.Queue), Jobs: htmlview.JobTableOf(*s.Queue, name, s.At, maxJobs),
 	}
 }

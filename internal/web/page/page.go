@@ -16,8 +16,8 @@ import (
 	"embed"
 	"net/http"
 
-	"github.com/docgauge/docgauge/internal/htmlview"
 	"github.com/docgauge/docgauge/internal/view"
+	"github.com/docgauge/docgauge/internal/web/htmlview"
 )
 
 var (

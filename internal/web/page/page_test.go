@@ -333,7 +333,8 @@ func TestSuspectRows(t *testing.T) {
 	} {
 		w.Key = analytics.Key{Project: "p", Granularity: analytics.Day, Window: analytics.Window{From: 20730, To: 20731}}
 		w.Rows = 2000
-		grid := view.Grid{Granularity: analytics.Day, Known: 1, Cells: []view.Cell{{Window: w.Window, Revision: &w.Revision}}}
+		grid := view.Grid{Granularity: analytics.Day, Cells: []view.Cell{{Window: w.Window, Revision: &w.Revision}}}
+		grid.Count()
 		_, body := get(t, &view.Snapshot{At: now, Windows: []view.Window{w}, Projects: []view.Project{{ID: "p", Grids: []view.Grid{grid}}}}, "")
 		webtest.Wants(t, webtest.Text(body), want, "A chart needs two windows in a row.")
 		if strings.Contains(body, "Suspect") != (w.MovedRows+w.RepeatedRows > 0) {

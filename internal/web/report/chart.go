@@ -7,8 +7,8 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/format"
-	"github.com/docgauge/docgauge/internal/htmlview"
 	"github.com/docgauge/docgauge/internal/view"
+	"github.com/docgauge/docgauge/internal/web/htmlview"
 )
 
 const (
@@ -87,7 +87,7 @@ func chartOf(g view.Grid, jobs []view.Job) *chart {
 		var path strings.Builder
 		for i, cell := range g.Cells {
 			for _, j := range endedIn(jobs, cell.Window) {
-				if _, tone := htmlview.JobState(j.State, j.Result); tone == class {
+				if j.Tone() == class {
 					fmt.Fprintf(&path, "M%d %dh0", i*htmlview.ColumnWidth+htmlview.ColumnWidth/2, htmlview.ChartHeight/2)
 					break
 				}
@@ -107,7 +107,8 @@ func dataOf(g view.Grid, readers *htmlview.Chart, jobs []view.Job) data {
 	for _, c := range g.Cells {
 		_, state := htmlview.State(c.Revision)
 		d.States = append(d.States, state)
-		d.Days, d.Ticks = append(d.Days, htmlview.Days(g.Granularity, c.Window)), append(d.Ticks, htmlview.Tick(g.Granularity, c.Window))
+		d.Days = append(d.Days, view.Days(g.Granularity, c.Window))
+		d.Ticks = append(d.Ticks, htmlview.Tick(g.Granularity, c.Window))
 		var share *int64
 		if c.Revision != nil && c.Revision.Totals.Total > 0 && c.Revision.Totals.AI <= c.Revision.Totals.Total {
 			tenths := int64(math.Round(float64(c.Revision.Totals.AI) / float64(c.Revision.Totals.Total) * 1000))
@@ -121,8 +122,7 @@ func dataOf(g view.Grid, readers *htmlview.Chart, jobs []view.Job) data {
 				names = append(names, fmt.Sprintf("and %d more", len(ended)-i))
 				break
 			}
-			word, _ := htmlview.JobState(j.State, j.Result)
-			names = append(names, word+": "+htmlview.JobName(j))
+			names = append(names, j.StateText()+": "+format.Cut(j.Name(), view.MaxName))
 		}
 		d.Jobs = append(d.Jobs, names)
 	}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/format"
-	"github.com/docgauge/docgauge/internal/htmlview"
 	"github.com/docgauge/docgauge/internal/view"
+	"github.com/docgauge/docgauge/internal/web/htmlview"
 )
 
 const (
@@ -76,7 +76,7 @@ func documentOf(r Report) document {
 	}
 	switch {
 	case r.Title != "":
-		d.Title = format.Cut(r.Title, htmlview.MaxName)
+		d.Title = format.Cut(r.Title, view.MaxName)
 	case len(r.Projects) == 1:
 		d.Title += " of " + r.Projects[0].name()
 	}
@@ -102,7 +102,7 @@ type project struct {
 	Series       []series
 }
 
-func (p Project) name() string { return format.Cut(cmp.Or(p.Name, p.ID), htmlview.MaxName) }
+func (p Project) name() string { return format.Cut(cmp.Or(p.Name, p.ID), view.MaxName) }
 
 // lead is the answer in one sentence, about one window.
 type lead struct {
@@ -120,7 +120,7 @@ type series struct {
 	Chart     *chart         // nil: no two windows in a row were read
 	Pages     *pages
 	Pageless  string // why there are no pages
-	Coverage  htmlview.Coverage
+	Grid      view.Grid
 	Read      htmlview.Moment // when the newest window was
 	Older     string          // how many windows are not shown; empty: none
 }
@@ -131,7 +131,7 @@ func projectOf(r Report, p Project, at int, jobs []view.Job) project {
 	for i, s := range p.Series {
 		n := series{
 			ID: fmt.Sprintf("p%dg%d", at, i), Group: v.Anchor + "g", Open: i == leading, Title: htmlview.Title(s.Grid.Granularity),
-			Card: htmlview.CardOf(s.Grid, r.Against), Chart: chartOf(s.Grid, jobs), Coverage: htmlview.CoverageOf(s.Grid), Pages: pagesOf(s, r.Against),
+			Card: htmlview.CardOf(s.Grid, r.Against), Chart: chartOf(s.Grid, jobs), Grid: s.Grid, Pages: pagesOf(s, r.Against),
 		}
 		n.Pageless = "Only the totals of the site are read for this granularity, so there are no pages here."
 		if newest := s.Grid.Newest; newest != nil {
@@ -167,7 +167,11 @@ func leadingOf(all []Series) int {
 }
 
 func leadOf(g view.Grid, c *htmlview.Card) *lead {
-	v := &lead{Total: c.Total, During: "during", Span: c.Span.Text, Share: c.Share}
+	t := g.Newest.Totals
+	v := &lead{
+		Total: format.Commas(t.Total), During: "during", Span: view.Days(g.Granularity, g.Newest.Window),
+		Share: view.Percent(t.AI, t.Total),
+	}
 	if g.Granularity == analytics.Day {
 		v.During = "on"
 	}
@@ -188,7 +192,7 @@ type pages struct {
 
 // movers is one kind of change.
 type movers struct {
-	Rows  []htmlview.PageRow
+	Rows  []analytics.Change
 	Count string
 }
 
@@ -199,16 +203,10 @@ func pagesOf(s Series, against htmlview.Comparison) *pages {
 	}
 	m, compared := s.Pages.Movers, s.Pages.Before != nil
 	g := s.Grid.Granularity
-	p := &pages{Known: compared, Before: htmlview.Days(g, against.Window(g, newest.Window)), Top: htmlview.PageTable{
-		Title: "Most read pages", Note: htmlview.Days(g, newest.Window) + ", " + format.Plural(m.Pages, "page"), Compared: compared,
+	p := &pages{Known: compared, Before: view.Days(g, against.Window(g, newest.Window)), Top: htmlview.PageTable{
+		Title: "Most read pages", Note: view.Days(g, newest.Window) + ", " + format.Plural(m.Pages, "page"), Compared: compared,
 	}}
-	for _, c := range m.Top {
-		r := rowOf(c, m.Top[0].After.Total)
-		if !compared {
-			r.Change, r.Growth = "", ""
-		}
-		p.Top.Add(r, firstPages)
-	}
+	p.Top.Add(m.Top, firstPages)
 	if compared {
 		p.Rising, p.Falling, p.Appeared, p.Vanished = moversOf(m.Rising), moversOf(m.Falling), moversOf(m.Appeared), moversOf(m.Vanished)
 	}
@@ -216,27 +214,7 @@ func pagesOf(s Series, against htmlview.Comparison) *pages {
 }
 
 func moversOf(r analytics.Ranking) movers {
-	m := movers{Count: format.Plural(r.Count, "page")}
-	for _, c := range r.First[:min(len(r.First), firstMoves)] {
-		m.Rows = append(m.Rows, rowOf(c, 1))
-	}
-	return m
-}
-
-func rowOf(c analytics.Change, most int64) htmlview.PageRow {
-	r := htmlview.PageRowOf(c.Path, c.After, most)
-	r.Before = format.Commas(c.Before.Total)
-	gain := c.By(analytics.Everyone)
-	r.Change, r.Growth = htmlview.Signed(gain), htmlview.Growth(c.Before.Total, c.After.Total)
-	switch {
-	case c.Appeared:
-		r.Change, r.Tone = "new", "up"
-	case gain > 0:
-		r.Tone = "up"
-	case gain < 0:
-		r.Tone = "down"
-	}
-	return r
+	return movers{r.First[:min(len(r.First), firstMoves)], format.Plural(r.Count, "page")}
 }
 
 // run is the newest export. What went wrong in it is left out: that concerns the
@@ -296,12 +274,12 @@ func queueOf(r Report) *queue {
 	}
 	v := &queue{
 		Text:   format.Plural(begun, "job") + " begun, " + format.Commas(ended) + " ended",
-		Paused: htmlview.Paused(*q), Jobs: htmlview.JobTableOf(slices.Concat(q.Waiting, q.Jobs), name, r.Made, maxJobs),
+		Paused: htmlview.Paused(*q), Jobs: htmlview.JobTableOf(*q, name, r.Made, maxJobs),
 	}
 	for _, how := range view.Results {
 		if n := counts[how]; n > 0 {
-			word, tone := htmlview.JobState("", how)
-			v.Results = append(v.Results, result{tone, word, format.Commas(n), n * 100 / ended})
+			j := view.Job{Result: how}
+			v.Results = append(v.Results, result{j.Tone(), j.StateText(), format.Commas(n), n * 100 / ended})
 		}
 	}
 	if len(toPR) > 0 {

@@ -12,8 +12,8 @@ import (
 	"sync/atomic"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/htmlview"
 	"github.com/docgauge/docgauge/internal/view"
+	"github.com/docgauge/docgauge/internal/web/htmlview"
 	"github.com/docgauge/docgauge/sinks"
 )
 

@@ -1,10 +1,9 @@
 package report
 
 import (
-	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/format"
-	"github.com/docgauge/docgauge/internal/htmlview"
 	"github.com/docgauge/docgauge/internal/view"
+	"github.com/docgauge/docgauge/internal/web/htmlview"
 )
 
 const (
@@ -18,22 +17,6 @@ type outcomes struct {
 	Merges  []merge
 	More    string // how many are not shown; empty: none
 	Closing string
-}
-
-// merge is one of them. Date is empty where it is not known whether it was merged.
-type merge struct {
-	Title, Date, Project string
-	Link, LinkText       string
-	Problem              string
-	Moves                bool // the numbers can still change
-	Effects              htmlview.EffectTable
-	Charts               []effectChart
-}
-
-// effectChart is the drawing of one effect.
-type effectChart struct {
-	htmlview.Effect
-	Chart *htmlview.EffectChart
 }
 
 // outcomesOf returns nil where there are none.
@@ -58,31 +41,33 @@ func outcomesOf(r Report) *outcomes {
 	return v
 }
 
+// merge is a merge in a report, and what became of the readers.
+type merge struct {
+	view.Outcome
+	Project string // empty: there is only one
+	Table   htmlview.EffectTable
+	Charts  []*htmlview.EffectChart
+}
+
+// Moves reports whether the numbers can still change.
+func (m merge) Moves() bool { return len(m.Effects) > 0 && !m.Final }
+
 func mergeOf(o view.Outcome, project string) merge {
-	m := merge{
-		Title: format.Cut(o.Title, htmlview.MaxName), Project: project, Problem: format.Cut(o.Problem, htmlview.MaxMessage),
-		Link: analytics.SafeLink(o.Link), LinkText: format.Cut(o.Link, htmlview.MaxName), Moves: len(o.Effects) > 0 && !o.Final,
-	}
-	if !o.At.IsZero() {
-		m.Date = htmlview.Days(analytics.Day, analytics.Window{From: o.Date(), To: o.Date() + 1})
-	}
-	m.Effects.Title = "Effects of the merge"
-	for i, e := range o.Effects {
-		if i < maxEffects {
-			m.Effects.Rows = append(m.Effects.Rows, htmlview.EffectRowOf(o, e))
-		}
+	m := merge{Outcome: o, Project: project, Table: htmlview.EffectTable{Title: "Effects of the merge"}}
+	for _, e := range o.Effects[:min(len(o.Effects), maxEffects)] {
+		m.Table.Rows = append(m.Table.Rows, htmlview.EffectRow{Effect: e, Merge: o.Merge})
 	}
 	if more := len(o.Effects) - maxEffects; more > 0 {
-		m.Effects.More = format.Plural(more, "more effect") + " not shown"
+		m.Table.More = format.Plural(more, "more effect") + " not shown"
 	}
-	// Those whose verdict is clear are drawn first.
+	// Those with a clear verdict are drawn first.
 	for _, clear := range []bool{true, false} {
 		for _, e := range o.Effects {
-			if is := e.Verdict == view.MoreReaders || e.Verdict == view.FewerReaders; is != clear || e.Verdict == view.NotEnoughData || len(m.Charts) == maxCharts {
+			if (e.Tone() != "") != clear || e.Verdict == view.NotEnoughData || len(m.Charts) == maxCharts {
 				continue
 			}
 			if c := htmlview.EffectChartOf(o.Date(), e); c != nil {
-				m.Charts = append(m.Charts, effectChart{htmlview.EffectOf(e), c})
+				m.Charts = append(m.Charts, c)
 			}
 		}
 	}

@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/htmlview"
 	"github.com/docgauge/docgauge/internal/view"
+	"github.com/docgauge/docgauge/internal/web/htmlview"
 )
 
 // Report is everything the file shows.

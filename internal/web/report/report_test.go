@@ -17,8 +17,8 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/webtest"
-	"github.com/docgauge/docgauge/internal/htmlview"
 	"github.com/docgauge/docgauge/internal/view"
+	"github.com/docgauge/docgauge/internal/web/htmlview"
 	"github.com/docgauge/docgauge/internal/web/report"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )

@@ -12,13 +12,6 @@ import (
 	"github.com/docgauge/docgauge/internal/view"
 )
 
-// Visitors, repositories and services can send text of any length: a page shows so
-// many characters of a path, name or link, and so many of a message or a tooltip.
-const (
-	MaxName    = 200
-	MaxMessage = 500
-)
-
 // Short writes the mark of an axis: 850, 1.5k, 20M.
 func Short(n float64) string {
 	for _, unit := range []struct {
@@ -32,62 +25,9 @@ func Short(n float64) string {
 	return strconv.FormatFloat(n, 'f', -1, 64)
 }
 
-// Percent writes a share with three digits at most; small ones keep a decimal.
-func Percent(part, whole int64) string {
-	if whole == 0 {
-		return "–"
-	}
-	return percentage(float64(part) / float64(whole) * 100)
-}
-
-func percentage(v float64) string {
-	digits := 1
-	if math.Abs(v) >= 99.95 {
-		digits = 0
-	}
-	return strconv.FormatFloat(v, 'f', digits, 64) + "%"
-}
-
-// difference writes how much more or less to is than from, which is not 0, without a
-// sign; it is empty where the two look the same.
-func difference(from, to int64) string {
-	text := percentage(math.Abs(float64(to)-float64(from)) / float64(from) * 100)
-	if text == percentage(0) {
-		return ""
-	}
-	return text
-}
-
-// Signed writes a change of a number: +12, −1,300, 0.
-func Signed(n int64) string {
-	switch {
-	case n > 0:
-		return "+" + format.Commas(n)
-	case n < 0:
-		return strings.Replace(format.Commas(n), "-", "−", 1)
-	}
-	return "0"
-}
-
-// Growth writes by what share a number grew: +2.1%, −54.6%; it is empty where it did not,
-// or came from nothing.
-func Growth(from, to int64) string {
-	if from <= 0 {
-		return ""
-	}
-	text := difference(from, to)
-	switch {
-	case text == "":
-		return ""
-	case to < from:
-		return "−" + text
-	}
-	return "+" + text
-}
-
-// Both is how many visitors were human and AI; false where that number cannot be,
-// because the window changed while it was read.
-func Both(t analytics.Totals) (int64, bool) {
+// both is how many visitors were human and AI. It is false if that number is impossible, because
+// the window changed while it was read.
+func both(t analytics.Totals) (int64, bool) {
 	n := t.Human + t.AI - t.Total
 	return n, n >= 0 && n <= min(t.Human, t.AI)
 }
@@ -156,20 +96,7 @@ type Span struct{ Text, Note string }
 
 // SpanOf returns a window of g.
 func SpanOf(g analytics.Granularity, w analytics.Window) Span {
-	return Span{Days(g, w), fmt.Sprintf("First day %s, last day %s, in UTC.", w.From, w.To-1)}
-}
-
-// Days names a window by its days: Mon 5 Oct 2026, 28 Sep – 4 Oct 2026, October 2026.
-func Days(g analytics.Granularity, w analytics.Window) string {
-	first, last := w.From.Time(), (w.To - 1).Time()
-	switch {
-	case w.Days() == 1:
-		return first.Format("Mon 2 Jan 2006")
-	case g == analytics.Month:
-		return first.Format("January 2006")
-	default:
-		return format.Days(first, last, 0)
-	}
+	return Span{view.Days(g, w), fmt.Sprintf("First day %s, last day %s, in UTC.", w.From, w.To-1)}
 }
 
 // Tick names a window below an axis: a month by its name, a rolling window by its
@@ -193,8 +120,8 @@ func Title(g analytics.Granularity) string {
 	return strings.ToUpper(string(g[:1])) + string(g[1:])
 }
 
-// Previous names the window before one of g: "the previous week".
-func Previous(g analytics.Granularity) string {
+// previous names the window before one of g: "the previous week".
+func previous(g analytics.Granularity) string {
 	if n := g.RollingDays(); n > 0 {
 		return "the previous " + format.Plural(n, "day")
 	}
@@ -213,26 +140,13 @@ func State(r *analytics.Revision) (class, text string) {
 	return r.State(), r.StateText()
 }
 
-// Mark is one thing to know about a reading: its class in the style sheet, a word,
-// and what that means.
-type Mark struct{ Class, Word, Note string }
-
+// marks explain the states of a window; each is also a class of the style sheet.
 var marks = map[string]string{
 	"settled":     "Can no longer change and is not read again.",
 	"provisional": "Can still change and will be read once more.",
 	"unverified":  "Changed while its pages were read; will be read again.",
 	"totals":      "Only the totals are known so far; the rows are read later.",
 	"missing":     "Complete, but not read.",
-}
-
-// marksOf says whether a reading is settled, and whether it is unverified.
-func marksOf(r analytics.Revision) []Mark {
-	word := r.State()
-	out := []Mark{{word, word, marks[word]}}
-	if !r.Verified {
-		out = append(out, Mark{"unverified", "unverified", marks["unverified"]})
-	}
-	return out
 }
 
 // Outcome is how a run ended: a word, the same as a verb, and its tone.

@@ -2,31 +2,29 @@ package htmlview
 
 import (
 	"fmt"
+	"html"
 	"math"
+	"regexp"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/view"
 )
 
 func TestWords(t *testing.T) {
 	for _, tc := range [][2]string{
 		{Short(0.5), "0.5"}, {Short(850), "850"}, {Short(1200), "1.2k"}, {Short(2.5e6), "2.5M"}, {Short(6e18), "6000000000G"},
-		{Percent(1, 3), "33.3%"}, {Percent(0, 3), "0.0%"}, {Percent(3, 3), "100%"}, {Percent(1, 0), "–"},
-		{difference(200, 199), "0.5%"}, {difference(1, 40), "3900%"}, {difference(10000, 10001), ""},
-		{Growth(200, 199), "−0.5%"}, {Growth(1, 40), "+3900%"}, {Growth(0, 40), ""}, {Growth(40, 40), ""},
-		{Signed(1300), "+1,300"}, {Signed(-1300), "−1,300"}, {Signed(0), "0"},
 		{age(0), "just now"}, {age(time.Second), "in a moment"}, {age(-29 * time.Second), "just now"}, {age(-31 * time.Second), "1\u00a0min ago"}, {age(-89 * time.Minute), "89\u00a0min ago"},
 		{age(91 * time.Minute), "in 2\u00a0h"}, {age(35 * time.Hour), "in 35\u00a0h"}, {age(-37 * time.Hour), "2\u00a0days ago"},
 		{Took(-time.Second), "–"}, {Took(20 * time.Millisecond), "under 0.1\u00a0s"}, {Took(340 * time.Millisecond), "0.3\u00a0s"}, {Took(75 * time.Second), "75\u00a0s"},
 		{Took(121 * time.Second), "2\u00a0min\u00a01\u00a0s"}, {Took(3*time.Hour + 59*time.Second), "3\u00a0h\u00a00\u00a0min"},
-		{Title("28d"), "28 days"}, {Title("day"), "Day"}, {Previous("28d"), "the previous 28 days"}, {Previous("week"), "the previous week"},
-		{linkText("https://code.example/acme/docs/pull/412"), "#412"}, {linkText("https://code.example"), "code.example"}, {linkText("https://code.example/a/b/"), "…/b"},
+		{Title("28d"), "28 days"}, {Title("day"), "Day"}, {previous("28d"), "the previous 28 days"}, {previous("week"), "the previous week"},
 	} {
 		if tc[0] != tc[1] {
 			t.Errorf("%q, want %q", tc[0], tc[1])
@@ -63,20 +61,33 @@ func TestCeiling(t *testing.T) {
 	}
 }
 
-// TestMarks: a reading is provisional or settled, and perhaps unverified too; each
-// state has an explanation.
+// show executes a template.
+func show(t *testing.T, name string, data any) string {
+	t.Helper()
+	page, err := NewPage(fstest.MapFS{"none.html": {}}, "").Render(name, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return html.UnescapeString(string(page))
+}
+
+var tag = regexp.MustCompile(`(\s*<[^>]*>\s*)+`)
+
+// TestMarks: a reading is provisional or settled, and perhaps unverified too; each state has an
+// explanation.
 func TestMarks(t *testing.T) {
 	for want, r := range map[string]analytics.Revision{
-		"provisional": {Verified: true}, "settled": {Settled: true, Verified: true}, "provisional unverified": {}, "settled unverified": {Settled: true},
+		"provisional": {Verified: true}, "settled": {Settled: true, Verified: true},
+		"provisional unverified": {}, "settled unverified": {Settled: true},
 	} {
-		var words []string
-		for _, m := range marksOf(r) {
-			if words = append(words, m.Word); m.Note == "" || m.Class != m.Word {
-				t.Errorf("%+v", m)
-			}
-		}
-		if got := strings.Join(words, " "); got != want {
+		page := show(t, "marks", &r)
+		if got := strings.TrimSpace(tag.ReplaceAllString(page, " ")); got != want {
 			t.Errorf("%q, want %q", got, want)
+		}
+		for word := range strings.FieldsSeq(want) {
+			if mark := `<span class="` + word + `" title="` + marks[word] + `">` + word; marks[word] == "" || !strings.Contains(page, mark) {
+				t.Errorf("%s lacks %s", page, mark)
+			}
 		}
 		if class, text := State(&r); class != strings.ReplaceAll(want, " ", "-") || text != strings.ReplaceAll(want, " ", ", ") {
 			t.Errorf("%s: %s, %s", want, class, text)
@@ -130,7 +141,7 @@ func TestCard(t *testing.T) {
 		g := view.Grid{Granularity: tc.g, Cells: tc.cells}
 		g.Count()
 		c := CardOf(g, tc.against)
-		got := c.Total
+		got := format.Commas(c.Grid.Newest.Totals.Total)
 		for _, change := range c.Changes {
 			got += "; " + change.Text + " " + change.Tone + " " + change.Before
 		}
@@ -155,14 +166,13 @@ func TestCoverage(t *testing.T) {
 	g := view.Grid{Granularity: analytics.Day, Cells: cells(end, 1, -1, 5, -1, -1, 6)}
 	g.Cells[1].Revision.Rows = analytics.TotalsOnlyRows
 	g.Count()
-	c := CoverageOf(g)
-	got := fmt.Sprint(c.Known, " of ", c.All, "; ", c.Gaps)
-	for _, e := range c.Legend {
+	got := gaps(g)
+	for _, e := range LegendOf(g) {
 		if got += "; " + e.Text; e.Note == "" {
 			t.Errorf("%s has no note", e.Text)
 		}
 	}
-	if want := "2 of 5 windows; Sat 3 Oct 2026 to Sun 4 Oct 2026; Thu 1 Oct 2026; 2 provisional; 1 totals only; 2 unverified; 3 missing"; got != want {
+	if want := "Sat 3 Oct 2026 to Sun 4 Oct 2026; Thu 1 Oct 2026; 2 provisional; 1 totals only; 2 unverified; 3 missing"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
@@ -232,34 +242,49 @@ func TestJobTable(t *testing.T) {
 		{Prompt: "b", State: "completed", Result: "no_pr", PRLink: "javascript:alert(1)"},
 		{Prompt: "c", State: "active", Stalled: true}, {Prompt: "d"},
 	}
-	got := JobTableOf(jobs, nil, now, 3)
-	want := []JobRow{
-		{Name: "A", Prompt: "a", State: "completed", Tone: "ok", Took: "60\u00a0min\u00a00\u00a0s", Begun: MomentOf(now.Add(-time.Hour), now), Link: "https://code.example/pull/7", LinkText: "#7", Review: "merged, 2 h", Cost: "1.5"},
-		{Name: "b", State: "completed without a pull request", Tone: "wait", LinkText: "javascript:alert(1)"},
-		{Name: "c", State: "active", Tone: "wait", Took: "stalled"},
-	}
-	if fmt.Sprint(got.Rows) != fmt.Sprint(want) || !strings.HasPrefix(got.More, "1 older job") {
-		t.Errorf("%+v\nwant %+v", got, want)
-	}
-	got = JobTableOf(jobs, strings.ToUpper, now, 3)
-	if jobs[0].Project = "a"; !got.Several || JobTableOf(jobs, strings.ToUpper, now, 1).Rows[0].Project != "A" {
-		t.Errorf("the project has no name: %+v", got)
+	jobs[0].Project = "a"
+	for _, tc := range []struct {
+		project func(string) string
+		n       int
+		want    string
+	}{
+		{nil, 3, "A a | completed | #7 merged, 2 h cost 1.5 | 2026-10-06 09:31 | 60\u00a0min\u00a00\u00a0s" +
+			" / b | completed without a pull request | javascript:alert(1) | – | –" +
+			" / c | active | – | – | stalled / 1 older job not shown; docgauge jobs list shows all."},
+		{strings.ToUpper, 1, "A a | A | completed | #7 merged, 2 h cost 1.5 | 2026-10-06 09:31 | 60\u00a0min\u00a00\u00a0s" +
+			" / 3 older jobs not shown; docgauge jobs list shows all."},
+	} {
+		page := show(t, "jobtable", JobTableOf(view.Queue{Waiting: jobs[:1], Jobs: jobs[1:]}, tc.project, now, tc.n))
+		_, rows, _ := strings.Cut(page, "<tbody>")
+		rows = strings.NewReplacer("</td><td", "</td> | <td", "</th><td", "</th> | <td", "</tr>", "</tr> / ").Replace(rows)
+		if got := strings.TrimSpace(tag.ReplaceAllString(rows, " ")); got != tc.want {
+			t.Errorf("%s\nwant %s", got, tc.want)
+		}
+		if links := strings.Count(page, "<a href="); links != 1 || !strings.Contains(page, `<a href="https://code.example/pull/7"`) {
+			t.Errorf("%d links in %s", links, page)
+		}
+		for _, tone := range []string{"ok", "wait"}[:min(tc.n, 2)] {
+			if !strings.Contains(page, `class="tone `+tone+`"`) {
+				t.Errorf("%s lacks the tone %s", page, tone)
+			}
+		}
 	}
 }
 
-// TestJobStates: a job is called the same, and has the same colour, wherever it is shown.
-func TestJobStates(t *testing.T) {
-	for _, state := range journal.States() {
-		if word, _ := JobState(string(state), ""); word != string(state) {
-			t.Errorf("%s is called %s", state, word)
-		}
-	}
-	for _, result := range view.Results {
-		if word, tone := JobState(result, result); word == "" || tone == "" || strings.Contains(word, "_") {
-			t.Errorf("%s: %q, %q", result, word, tone)
-		}
-	}
-	if word, tone := JobState("completed", "no_pr"); word != "completed without a pull request" || tone != "wait" {
-		t.Error(word, tone)
+// TestEffects: what is not known is a dash, and the audience AI has its usual name.
+func TestEffects(t *testing.T) {
+	merge := view.Merge{Link: "https://code.example/pull/7", At: time.Date(2026, 10, 5, 23, 0, 0, 0, time.UTC)}
+	page := show(t, "effects", EffectTable{Merged: true, Rows: []EffectRow{
+		{Effect: view.Effect{
+			Path: "/a", Audience: analytics.AI, Verdict: view.FewerReaders, Before: 1200.4, Actual: 0, Expected: 10, Change: -1, Low: -1, High: 0.06,
+		}, Merge: merge},
+		{Effect: view.Effect{Path: "/b", Audience: analytics.Human, Verdict: view.NotEnoughData, Reason: "too new"}, Merge: merge, Project: "docs"},
+	}})
+	_, rows, _ := strings.Cut(page, "<tbody>")
+	rows = strings.NewReplacer("</td><td", "</td> | <td", "</th><td", "</th> | <td", "</tr>", "</tr> / ").Replace(rows)
+	want := "/a | Mon 5 Oct 2026 #7 | AI | 1,200 | 0 | 10 | −100% | −100% to +6% | fewer readers" +
+		" / /b docs | Mon 5 Oct 2026 #7 | human | – | – | – | – | – | not enough data too new /"
+	if got := strings.TrimSpace(tag.ReplaceAllString(rows, " ")); got != want {
+		t.Errorf("%s\nwant %s", got, want)
 	}
 }

@@ -52,15 +52,16 @@ type Lines struct{ Total, Human, AI, Both Series }
 
 func linesOf(cells []view.Cell) (l Lines) {
 	for _, c := range cells {
-		var total, human, ai, both *int64
+		var total, human, ai, common *int64
 		if c.Revision != nil {
 			t := c.Revision.Totals
 			total, human, ai = &t.Total, &t.Human, &t.AI
-			if n, ok := Both(t); ok {
-				both = &n
+			if n, ok := both(t); ok {
+				common = &n
 			}
 		}
-		l.Total, l.Human, l.AI, l.Both = append(l.Total, total), append(l.Human, human), append(l.AI, ai), append(l.Both, both)
+		l.Total, l.Human = append(l.Total, total), append(l.Human, human)
+		l.AI, l.Both = append(l.AI, ai), append(l.Both, common)
 	}
 	return l
 }
@@ -83,8 +84,9 @@ func ChartOf(g view.Grid, cells []view.Cell, ticks int) *Chart {
 	l := linesOf(cells)
 	f := Frame{len(cells), Ceiling(Max(l.Total, l.Human, l.AI))}
 	c := &Chart{
-		Width: ColumnWidth * len(cells), Lines: l, Gaps: Stretches(cells, func(c view.Cell) bool { return c.Revision == nil }),
-		Area: f.Area(l.Total), Total: f.Line(l.Total), Human: f.Line(l.Human), AI: f.Line(l.AI), Both: f.Line(l.Both),
+		Width: ColumnWidth * len(cells), Lines: l, Area: f.Area(l.Total),
+		Gaps:  Stretches(cells, func(c view.Cell) bool { return c.Revision == nil }),
+		Total: f.Line(l.Total), Human: f.Line(l.Human), AI: f.Line(l.AI), Both: f.Line(l.Both),
 		Top: f.Top, TopMark: Short(f.Top), MiddleMark: Short(f.Top / 2),
 	}
 	var low, high, newest *view.Cell
@@ -115,25 +117,32 @@ func ChartOf(g view.Grid, cells []view.Cell, ticks int) *Chart {
 	}
 	c.Low, c.High, c.Newest = point(low), point(high), point(newest)
 	spoken := func(c *view.Cell) string {
-		return fmt.Sprintf("%s (%s)", format.Commas(c.Revision.Totals.Total), Days(g.Granularity, c.Window))
+		return fmt.Sprintf("%s (%s)", format.Commas(c.Revision.Totals.Total), view.Days(g.Granularity, c.Window))
 	}
-	c.Label = fmt.Sprintf("Readers in %s: lowest %s, highest %s, newest %s.", format.Plural(known, "window"), spoken(low), spoken(high), spoken(newest))
+	c.Label = fmt.Sprintf("Readers in %s: lowest %s, highest %s, newest %s.",
+		format.Plural(known, "window"), spoken(low), spoken(high), spoken(newest))
 	if missing := len(cells) - known; missing > 0 {
 		c.Label += " " + format.Plural(missing, "window") + " missing."
 	}
-	// The names stand in the middle of equal parts of the axis.
-	n := min(ticks, len(cells))
-	for k := range n {
-		c.Ticks = append(c.Ticks, Tick(g.Granularity, cells[(2*k+1)*len(cells)/(2*n)].Window))
-	}
+	c.Ticks = ticksOf(len(cells), ticks, func(i int) string { return Tick(g.Granularity, cells[i].Window) })
 	return c
 }
 
+// ticksOf names the middle of so many equal parts of n columns.
+func ticksOf(n, parts int, name func(i int) string) (out []string) {
+	parts = min(parts, n)
+	for k := range parts {
+		out = append(out, name((2*k+1)*n/(2*parts)))
+	}
+	return out
+}
+
 func cellTitle(g view.Grid, c view.Cell) string {
-	title := Days(g.Granularity, c.Window) + ": missing"
+	title := view.Days(g.Granularity, c.Window) + ": missing"
 	if c.Revision != nil {
 		t := c.Revision.Totals
-		title = fmt.Sprintf("%s: %s readers, %s human, %s AI", Days(g.Granularity, c.Window), format.Commas(t.Total), format.Commas(t.Human), format.Commas(t.AI))
+		title = fmt.Sprintf("%s: %s readers, %s human, %s AI", view.Days(g.Granularity, c.Window),
+			format.Commas(t.Total), format.Commas(t.Human), format.Commas(t.AI))
 	}
 	return title
 }

@@ -1,0 +1,195 @@
+package view
+
+import (
+	"cmp"
+	"math"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/format"
+)
+
+// Text from outside can have any length. People are shown MaxName characters of a path, name
+// or link, and MaxMessage of a message or tooltip.
+const (
+	MaxName    = 200
+	MaxMessage = 500
+)
+
+// Percent writes a share with at most three digits; small ones keep a decimal.
+func Percent(part, whole int64) string {
+	if whole == 0 {
+		return "–"
+	}
+	return percentage(float64(part) / float64(whole) * 100)
+}
+
+func percentage(v float64) string {
+	digits := 1
+	if math.Abs(v) >= 99.95 {
+		digits = 0
+	}
+	return strconv.FormatFloat(v, 'f', digits, 64) + "%"
+}
+
+// Signed writes a change of a number: +12, −1,300, 0.
+func Signed(n int64) string {
+	if n > 0 {
+		return "+" + format.Commas(n)
+	}
+	return strings.Replace(format.Commas(n), "-", "−", 1)
+}
+
+// Growth writes by which share a number grew: +2.1%, −54.6%. It is empty if the two look the
+// same, or from is 0.
+func Growth(from, to int64) string {
+	if from <= 0 {
+		return ""
+	}
+	text := percentage(math.Abs(float64(to)-float64(from)) / float64(from) * 100)
+	switch {
+	case text == percentage(0):
+		return ""
+	case to < from:
+		return "−" + text
+	}
+	return "+" + text
+}
+
+// ratio writes a change in whole per cent: +27%, −6%, 0%.
+func ratio(change float64) string { return Signed(int64(math.Round(change*100))) + "%" }
+
+// Days names a window by its days: Mon 5 Oct 2026, 28 Sep – 4 Oct 2026, October 2026.
+func Days(g analytics.Granularity, w analytics.Window) string {
+	first, last := w.From.Time(), (w.To - 1).Time()
+	switch {
+	case w.Days() == 1:
+		return first.Format("Mon 2 Jan 2006")
+	case g == analytics.Month:
+		return first.Format("January 2006")
+	default:
+		return format.Days(first, last, 0)
+	}
+}
+
+// Readers names the audience of an effect.
+func (e Effect) Readers() string {
+	if e.Audience == analytics.AI {
+		return "AI"
+	}
+	return string(e.Audience)
+}
+
+// Tone is up or down if the verdict is clear.
+func (e Effect) Tone() string {
+	switch e.Verdict {
+	case MoreReaders:
+		return "up"
+	case FewerReaders:
+		return "down"
+	}
+	return ""
+}
+
+// BeforeText writes the mean of daily visitors before the merge, a dash if it is not known.
+func (e Effect) BeforeText() string {
+	if e.Before <= 0 {
+		return "–"
+	}
+	return format.Commas(int64(math.Round(e.Before)))
+}
+
+// Visitors writes Actual or Expected, a dash if it is not known.
+func (e Effect) Visitors(mean float64) string {
+	if e.Verdict == NotEnoughData {
+		return "–"
+	}
+	return format.Commas(int64(math.Round(mean)))
+}
+
+// ChangeText writes the change, a dash if it is not known.
+func (e Effect) ChangeText() string {
+	if e.Verdict == NotEnoughData {
+		return "–"
+	}
+	return ratio(e.Change)
+}
+
+// Interval writes the 90 % interval of the change, a dash if it is not known.
+func (e Effect) Interval() string {
+	if e.Verdict == NotEnoughData {
+		return "–"
+	}
+	return ratio(e.Low) + " to " + ratio(e.High)
+}
+
+var jobTones = map[string]string{
+	"completed": "ok", "active": "wait", "submitting": "wait", "pending": "wait", "held": "wait", "archived": "wait",
+	"failed": "bad", "rejected": "bad", "unknown": "bad", "lost": "bad", "invalid": "bad",
+}
+
+// Name is the title of a job, or else its prompt.
+func (j Job) Name() string { return cmp.Or(j.Title, j.Prompt) }
+
+// Since is when it was created, or else wanted; zero before.
+func (j Job) Since() time.Time { return cmp.Or(j.Created, j.Begun) }
+
+// StateText is the word for its state. The result of an ended job counts more.
+func (j Job) StateText() string {
+	switch j.Result {
+	case "no_pr":
+		return "completed without a pull request"
+	case "pr":
+		return "completed"
+	}
+	return cmp.Or(j.Result, j.State)
+}
+
+// Tone is that of its state: ok, wait, bad or none.
+func (j Job) Tone() string {
+	if j.Result == "no_pr" {
+		return "wait"
+	}
+	return jobTones[j.StateText()]
+}
+
+// CostText is what it costs; empty if that is not counted.
+func (j Job) CostText() string {
+	if j.Cost == 0 {
+		return ""
+	}
+	return strconv.FormatFloat(j.Cost, 'f', -1, 64)
+}
+
+// ReviewText is the state of a pull request, and how long it has waited for people since it was
+// opened, or did until it ended.
+func (p PullRequest) ReviewText(now time.Time) string {
+	if p.Opened.IsZero() || p.State == "unknown" {
+		return p.State
+	}
+	end := p.Ended
+	if end.IsZero() {
+		end = now
+	}
+	return p.State + ", " + format.Duration(max(0, end.Sub(p.Opened)))
+}
+
+// Short names a pull request by the end of its address: #412.
+func (l Link) Short() string {
+	u, err := url.Parse(string(l))
+	if err != nil {
+		return ""
+	}
+	last := strings.Trim(u.Path, "/")
+	last = format.Cut(last[strings.LastIndexByte(last, '/')+1:], 40)
+	switch {
+	case last == "":
+		return u.Host
+	case strings.Trim(last, "0123456789") == "":
+		return "#" + last
+	}
+	return "…/" + last
+}
