@@ -180,7 +180,7 @@ func TestMistakes(t *testing.T) {
 		{"http://store:9090/write", "basic_auth: {passwrod: s3cret}", "passwrod"},
 		{"http://store:9090/write", "a: [s3cret", "http.yml"},
 		{"https://store:9090/write", "basic_auth: {username: me, password_file: nowhere}", "nowhere: no such file"},
-		{"https://store:9090/write", "basic_auth: {username: me, password_file: .}", "is a folder"},
+		{"https://store:9090/write", "basic_auth: {username: me, password_file: .}", "is a directory"},
 		{"https://store:9090/write", "tls_config: {ca_file: nowhere}", "nowhere: no such file"},
 		{"https://store:9090/write", "tls_config: {ca_file: http.yml}", "--remote-write.config.file: "},
 		{"https://store:9090/write", "basic_auth: {username: a}\nauthorization: {credentials: s3cret}", "at most one of"},
