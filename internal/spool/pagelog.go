@@ -123,7 +123,7 @@ func (l *PageLog) replay(size int64) error {
 			return err
 		case l.size == 0:
 			if payload[0] != kindHeader || json.Unmarshal(payload[1:], &l.head) != nil {
-				return nil
+				return nil //nolint:nilerr // a log that does not begin with a header is empty
 			}
 		case payload[0] != kindPage:
 			return nil
