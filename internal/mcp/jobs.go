@@ -48,21 +48,14 @@ type jobsAnswer struct {
 	Truncated bool          `json:"truncated"`
 }
 
+// listedJob has, beside a job, what a person should do, and the pull request under names of
+// its own.
 type listedJob struct {
-	Seq     int64         `json:"seq"`
-	Project string        `json:"project"`
-	Prompt  string        `json:"prompt"`
-	Title   string        `json:"title,omitempty"`
-	State   journal.State `json:"state"`
-	Result  string        `json:"result,omitempty" jsonschema:"of a job that ended: pr, no_pr, failed, archived or lost"`
-	Reason  string        `json:"reason,omitempty"`
-	Remedy  string        `json:"what_to_do,omitempty"`
-	Begun   time.Time     `json:"begun_at,omitzero"`
-	Ended   time.Time     `json:"ended_at,omitzero"`
-	// PullRequest is empty if the service gave a link that nobody should follow.
-	PullRequest string            `json:"pull_request,omitempty"`
-	Review      journal.PullState `json:"pull_request_state,omitempty"`
-	Merged      time.Time         `json:"merged_at,omitzero"`
+	view.Job
+	Remedy      string    `json:"what_to_do,omitempty"`
+	PullRequest view.Link `json:"pull_request,omitempty"`
+	PullState   string    `json:"pull_request_state,omitempty"`
+	Merged      time.Time `json:"merged_at,omitzero"`
 }
 
 func (a *assistant) jobs(ctx context.Context, q jobsQuestion) (out jobsAnswer, err error) {
@@ -91,8 +84,7 @@ func (a *assistant) jobs(ctx context.Context, q jobsQuestion) (out jobsAnswer, e
 		for _, j := range all {
 			p := pulls[j.PRLink]
 			out.Jobs = append(out.Jobs, listedJob{
-				j.Seq, j.Project, j.Prompt, j.Title, j.State, j.Result(), j.Reason, jobs.Remedy(j), j.Begun, j.Ended,
-				analytics.SafeLink(j.PRLink), p.State, p.Merged,
+				view.NewJob(j, pulls, a.Now()), jobs.Remedy(j), view.Link(analytics.SafeLink(j.PRLink)), string(p.State), p.Merged,
 			})
 		}
 		return nil
