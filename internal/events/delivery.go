@@ -62,14 +62,14 @@ type Receiver struct {
 	URL config.Secret
 	// Format is what the receiver takes.
 	Format config.NotifyFormat
-	// Secret returns the key of the signature, empty for none; nil is none.
-	Secret func() string `json:"-"`
+	// Secret is the key of the signature; empty: deliveries are not signed.
+	Secret config.Secret
 	// Transport sends; nil means one of its own.
-	Transport http.RoundTripper `json:"-"`
+	Transport http.RoundTripper
 	// UserAgent is sent with each; empty means "docgauge".
 	UserAgent string
 	// Jitter spreads the tries; nil means clock.Jitter.
-	Jitter func(time.Duration) time.Duration `json:"-"`
+	Jitter func(time.Duration) time.Duration
 	Now    func() time.Time
 	Logger *slog.Logger
 }
@@ -91,9 +91,8 @@ func ForApp(a *app.App) (*Notifier, error) {
 	if c.NotifyURL == "" {
 		return nil, nil
 	}
-	key := string(c.NotifySecret)
 	n, err := NewNotifier(Receiver{
-		URL: c.NotifyURL, Format: c.NotifyFormat, Secret: func() string { return key },
+		URL: c.NotifyURL, Format: c.NotifyFormat, Secret: c.NotifySecret,
 		UserAgent: "docgauge/" + c.Build.Version, Now: a.Now, Logger: a.Log,
 	}, a.State)
 	if err != nil {
@@ -107,9 +106,6 @@ func NewNotifier(to Receiver, outbox Outbox) (*Notifier, error) {
 	target, err := config.ParseHookURL("DOCGAUGE_NOTIFY_URL", to.URL)
 	if err != nil {
 		return nil, err
-	}
-	if to.Secret == nil {
-		to.Secret = func() string { return "" }
 	}
 	if to.Transport == nil {
 		to.Transport = newTransport()
@@ -269,7 +265,7 @@ func (n *Notifier) post(ctx context.Context, note journal.Note) (inDoubt bool, e
 	if note.InDoubt > 0 {
 		req.Header.Set("X-Docgauge-Possibly-Repeated", "true")
 	}
-	if secret := n.to.Secret(); secret != "" {
+	if secret := string(n.to.Secret); secret != "" {
 		req.Header.Set("X-Docgauge-Signature", "sha256="+sign(secret, body))
 	}
 	status, err := roundTrip(n.to.Transport, req)
@@ -301,7 +297,7 @@ func sign(secret string, body []byte) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-func (n *Notifier) redacted(err error) error { return redacted(err, n.target, n.to.Secret()) }
+func (n *Notifier) redacted(err error) error { return redacted(err, n.target, string(n.to.Secret)) }
 
 // redacted is err without the secret parts of the URL and other secrets.
 func redacted(err error, u *url.URL, secrets ...string) error {

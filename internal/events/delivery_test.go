@@ -119,7 +119,7 @@ const target = "https://hooks.example.com/T0KEN/path?key=qu3ry"
 func notifier(t *testing.T, r http.RoundTripper, o Outbox, now func() time.Time, log io.Writer) *Notifier {
 	t.Helper()
 	n, err := NewNotifier(Receiver{
-		URL: target, Secret: func() string { return "s3cret" }, Transport: r, Now: now,
+		URL: target, Secret: "s3cret", Transport: r, Now: now,
 		Jitter: func(d time.Duration) time.Duration { return d }, Logger: slog.New(slog.NewTextHandler(log, nil)),
 	}, o)
 	if err != nil {
@@ -141,7 +141,7 @@ func TestDelivery(t *testing.T) {
 	defer server.Close()
 	o := &outbox{}
 	o.add(start, "completed")
-	n, err := NewNotifier(Receiver{URL: config.Secret(server.URL + "/hook?token=x"), Secret: func() string { return "s3cret" }, Now: time.Now}, o)
+	n, err := NewNotifier(Receiver{URL: config.Secret(server.URL + "/hook?token=x"), Secret: "s3cret", Now: time.Now}, o)
 	if err != nil {
 		t.Fatal(err)
 	}

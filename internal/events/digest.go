@@ -235,15 +235,13 @@ func (d *Digest) lines() (lines []string) {
 		say("%s appeared, %s vanished", format.Plural(d.Pages.Appeared, "page"), format.Commas(d.Pages.Vanished))
 	}
 	for _, j := range d.Jobs {
-		say("Agent job %s: %s", format.Cut(cmp.Or(j.Title, j.Prompt), view.MaxName), cmp.Or(j.PRLink, resultWords[j.Result], j.Result))
+		say("Agent job %s: %s", format.Cut(cmp.Or(j.Title, j.Prompt), view.MaxName), cmp.Or(j.PRLink, view.Job{Result: j.Result}.StateText()))
 	}
 	if !d.Settled {
 		say("The week can still change a little.")
 	}
 	return lines
 }
-
-var resultWords = map[string]string{"no_pr": "completed without a pull request", "pr": "completed"}
 
 // change is the difference of one number from the week before, in words.
 func (d *Digest) change(number func(analytics.Totals) int64) string {
