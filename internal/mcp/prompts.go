@@ -20,7 +20,9 @@ func addPrompts(s *sdk.Server) {
 	offer := func(name, title, about, text string) {
 		s.AddPrompt(&sdk.Prompt{
 			Name: name, Title: title, Description: about,
-			Arguments: []*sdk.PromptArgument{{Name: "project", Title: "Project", Description: "id of the project; not needed if there is one"}},
+			Arguments: []*sdk.PromptArgument{{
+				Name: "project", Title: "Project", Description: "id of the project; not needed if there is one",
+			}},
 		}, func(_ context.Context, req *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
 			about, err := askedProject(req.Params.Arguments)
 			if err != nil {
@@ -32,17 +34,20 @@ func addPrompts(s *sdk.Server) {
 		})
 	}
 	offer("weekly_review", "Weekly review", "What happened to the readers of the documentation in the newest week.",
-		"Review the newest week of %s. Call coverage, and say if a window that you quote is missing. "+
-			"Call compare with granularity week, for total, human and ai: how did the site do, which pages rose, fell, appeared or vanished, and do people and AI agents differ? "+
-			"Call page_history with granularity week for the site and for the two pages that changed most, to tell a trend from a single week. "+
-			"Call outcomes and jobs: what was merged, and did its pages gain readers? "+
-			"Write half a page for the team: three findings, each with its numbers, and what to look at next.")
-	offer("pages_that_need_work", "Which pages need work", "Pages that lose readers, or that AI agents read and people do not, with reasons.",
-		"Find the pages of %s that need work. Call compare with granularity month, and with week, for human and for ai: which pages lose readers in both? "+
-			"Call window with by=ai: which pages do AI agents read much and people little, or the other way round? "+
-			"Call page_history for each candidate before you name it: a page that falls after one peak is no finding. "+
-			"Call jobs: is somebody at work on it already? "+
-			"List at most five pages, the most certain first, each with its numbers, the reason, and what a writer should check. Say what the numbers cannot tell.")
+		"Review the newest week of %s. Call coverage, and say if a window that you quote is missing. Call compare with "+
+			"granularity week, for total, human and ai: how did the site do, which pages rose, fell, appeared or vanished, "+
+			"and do people and AI agents differ? Call page_history with granularity week for the site and for the two pages "+
+			"that changed most, to tell a trend from a single week. Call outcomes and jobs: what was merged, and did its "+
+			"pages gain readers? Write half a page for the team: three findings, each with its numbers, and what to look at "+
+			"next.")
+	offer("pages_that_need_work", "Which pages need work",
+		"Pages that lose readers, or that AI agents read and people do not, with reasons.",
+		"Find the pages of %s that need work. Call compare with granularity month, and with week, for human and for ai: "+
+			"which pages lose readers in both? Call window with by=ai: which pages do AI agents read much and people "+
+			"little, or the other way round? Call page_history for each candidate before you name it: a page that falls "+
+			"after one peak is no finding. Call jobs: is an agent at work on it already? List at most five pages, the most "+
+			"certain first, each with its numbers, the reason, and what a writer should check. Say what the numbers cannot "+
+			"tell.")
 }
 
 // askedProject says what a prompt is about. The project becomes part of a sentence.
