@@ -193,8 +193,8 @@ func process(c *Config, p *Problems) {
 }
 
 // Server is the listener's configuration, without handlers.
-func (c Config) Server() server.Config {
-	return server.Config{Addresses: c.ListenAddress, WebConfigFile: c.WebConfigFile, AllowedHosts: c.AllowedHosts}
+func (c Config) Server() server.Options {
+	return server.Options{Addresses: c.ListenAddress, WebConfigFile: c.WebConfigFile, AllowedHosts: c.AllowedHosts}
 }
 
 // Variable is an environment variable, as the documentation lists it. A variable

@@ -20,18 +20,18 @@ import (
 
 func (a *assistant) addArchiveTools(s *sdk.Server) {
 	add(s, a, &sdk.Tool{Name: "projects", Title: "Projects",
-		Description: "Lists the projects, and for each granularity how many windows are stored, which dates they cover, " +
-			"and the newest window with the visitors of the whole site."}, a.projects)
+		Description: "Lists the projects, and for each granularity how many windows are stored, which dates " +
+			"they cover, and the newest window with the visitors of the whole site."}, a.projects)
 	add(s, a, &sdk.Tool{Name: "window", Title: "Window",
-		Description: "One window of a project: the visitors of the whole site, and the pages with the most visitors, each " +
-			"with its visitors in the window before. Of windows of which only totals are stored, page_history without a " +
-			"path has the numbers."}, a.window)
+		Description: "One window of a project: the visitors of the whole site, and the pages with the most " +
+			"visitors, each with its visitors in the window before. Of windows of which only totals are stored, " +
+			"page_history without a path has the numbers."}, a.window)
 	add(s, a, &sdk.Tool{Name: "compare", Title: "Compare windows",
-		Description: "Two windows of a project: the visitors of the site in both, and the pages that rose, fell, appeared " +
-			"and vanished between them."}, a.compare)
+		Description: "Two windows of a project: the visitors of the site in both, and the pages that rose, " +
+			"fell, appeared and vanished between them."}, a.compare)
 	add(s, a, &sdk.Tool{Name: "page_history", Title: "Page history",
-		Description: "The visitors of one page, or of the whole site, window by window, oldest first, with the change since " +
-			"the window before."}, a.history)
+		Description: "The visitors of one page, or of the whole site, window by window, oldest first, with the " +
+			"change since the window before."}, a.history)
 }
 
 // withArchive calls f with the archive.
@@ -150,7 +150,9 @@ type series struct {
 }
 
 // selection checks the series; where no project is named there must be one.
-func (a *assistant) selection(ctx context.Context, s series, usual analytics.Granularity) (out query.Selection, err error) {
+func (a *assistant) selection(
+	ctx context.Context, s series, usual analytics.Granularity,
+) (out query.Selection, err error) {
 	if out.Granularity, err = analytics.ParseGranularity(cmp.Or(s.Granularity, string(usual))); err != nil {
 		return out, err
 	}
@@ -225,12 +227,12 @@ func (a *assistant) top(ctx context.Context, q windowQuestion, with *analytics.D
 
 type compareQuestion struct {
 	windowQuestion
-	With *analytics.Date `json:"with,omitempty" jsonschema:"a day of the window to compare with; default: the window before"`
+	With *analytics.Date `json:"with,omitempty" jsonschema:"a day of the other window; default: the window before"`
 }
 
 type compareAnswer struct {
 	windowAnswer
-	Change *change `json:"change" jsonschema:"of the visitors of the whole site, in percent; null where there was nothing"`
+	Change *change `json:"change" jsonschema:"of the visitors of the whole site; null where there was nothing"`
 }
 
 type change struct {
@@ -244,7 +246,8 @@ func (a *assistant) compare(ctx context.Context, q compareQuestion) (compareAnsw
 	out := compareAnswer{windowAnswer: p}
 	if p.Previous != nil {
 		was, is := p.Previous.Totals, p.Totals
-		out.Change = &change{query.Percent(was.Human, is.Human), query.Percent(was.AI, is.AI), query.Percent(was.Total, is.Total)}
+		percent := query.Percent
+		out.Change = &change{percent(was.Human, is.Human), percent(was.AI, is.AI), percent(was.Total, is.Total)}
 	}
 	if c := p.Changes; c != nil {
 		for _, list := range []query.PageList{c.Rising, c.Falling, c.Appeared, c.Vanished} {
@@ -256,7 +259,7 @@ func (a *assistant) compare(ctx context.Context, q compareQuestion) (compareAnsw
 
 type historyQuestion struct {
 	series
-	Path  string `json:"path,omitempty" jsonschema:"path of the page, as window and compare list it; default: the whole site"`
+	Path  string `json:"path,omitempty" jsonschema:"path of the page, as window lists it; default: the whole site"`
 	Limit count  `json:"limit,omitempty" jsonschema:"how many windows, the newest"`
 }
 

@@ -19,13 +19,11 @@ const maxRequests = 16
 func Handler(o Options, guarded bool) http.Handler {
 	o.AddPrompts = false
 	server := newServer(o)
-	return &handler{
-		next: sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{
-			Stateless: true, JSONResponse: true, MaxRequestBodyBytes: maxMessage, PropagateRequestCancellation: true,
-			DisableLocalhostProtection: true, // package server knows under which names we answer
-		}),
-		guarded: guarded, places: make(chan struct{}, maxRequests),
-	}
+	next := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{
+		Stateless: true, JSONResponse: true, MaxRequestBodyBytes: maxMessage, PropagateRequestCancellation: true,
+		DisableLocalhostProtection: true, // package server knows under which names we answer
+	})
+	return &handler{next, guarded, make(chan struct{}, maxRequests)}
 }
 
 type handler struct {
@@ -37,8 +35,8 @@ type handler struct {
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	to, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	if !h.guarded && (!ok || !to.IP.IsLoopback()) {
-		http.Error(w, "/mcp answers on a loopback address only, because anyone can ask here: set DOCGAUGE_WEB_CONFIG_FILE "+
-			"(TLS and basic auth), or use `docgauge mcp`", http.StatusForbidden)
+		http.Error(w, "/mcp answers on a loopback address only, because anyone can ask here: "+
+			"set DOCGAUGE_WEB_CONFIG_FILE (TLS and basic auth), or use `docgauge mcp`", http.StatusForbidden)
 		return
 	}
 	select {

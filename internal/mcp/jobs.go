@@ -25,12 +25,12 @@ import (
 
 func (a *assistant) addJobTools(s *sdk.Server) {
 	add(s, a, &sdk.Tool{Name: "jobs", Title: "Agent jobs",
-		Description: "The agent jobs of the prompt queue, newest first: the state of each, why, its pull request, and what a " +
-			"person should do; and whether the queue is paused."}, a.jobs)
+		Description: "The agent jobs of the prompt queue, newest first: the state of each, why, its pull " +
+			"request, and what a person should do; and whether the queue is paused."}, a.jobs)
 	add(s, a, &sdk.Tool{Name: "outcomes", Title: "Outcomes",
-		Description: "What became of the readers of pages after a pull request of an agent job was merged: the effect on the " +
-			"daily visitors of each page, people and AI apart, with an interval and a verdict, or why there is not enough data."},
-		a.outcomes)
+		Description: "What became of the readers of pages after a pull request of an agent job was merged: the " +
+			"effect on the daily visitors of each page, people and AI apart, with an interval and a verdict, or " +
+			"why there is not enough data."}, a.outcomes)
 	if !a.AddPrompts {
 		return
 	}
@@ -38,14 +38,14 @@ func (a *assistant) addJobTools(s *sdk.Server) {
 	// It replaces no file. What the queue sends then costs credits and cannot be taken back.
 	hints := &sdk.ToolAnnotations{DestructiveHint: &yes, OpenWorldHint: &yes}
 	add(s, a, &sdk.Tool{Name: "add_prompt", Title: "Add a prompt", Annotations: hints,
-		Description: "Writes a new prompt file. The queue sends it to the documentation platform, where an agent job works on " +
-			"it and may open a pull request: that costs credits and cannot be taken back. Ask the user before each call."},
-		a.addPrompt)
+		Description: "Writes a new prompt file. The queue sends it to the documentation platform, where an " +
+			"agent job works on it and may open a pull request: that costs credits and cannot be taken back. " +
+			"Ask the user before each call."}, a.addPrompt)
 }
 
 type jobsQuestion struct {
 	Project string `json:"project,omitempty" jsonschema:"id of a project; default: all"`
-	State   string `json:"state,omitempty" jsonschema:"only jobs in this state, such as pending, active, unknown, failed or completed"`
+	State   string `json:"state,omitempty" jsonschema:"only jobs in this state, such as active, unknown, completed"`
 	Limit   count  `json:"limit,omitempty" jsonschema:"how many jobs"`
 }
 
@@ -161,7 +161,7 @@ type promptQuestion struct {
 	Title          string   `json:"title,omitempty" jsonschema:"title, for people"`
 	ID             string   `json:"id,omitempty" jsonschema:"id of the prompt; default: the name of its file"`
 	Project        string   `json:"project,omitempty" jsonschema:"id of the project; needed if there are several"`
-	ConcurrencyKey string   `json:"concurrency_key,omitempty" jsonschema:"the prompt waits for active jobs with the same key"`
+	ConcurrencyKey string   `json:"concurrency_key,omitempty" jsonschema:"the prompt waits for active jobs with this key"`
 	FollowUps      []string `json:"follow_ups,omitempty" jsonschema:"messages for the job once it is completed"`
 	DependsOn      []string `json:"depends_on,omitempty" jsonschema:"ids of prompts that must be completed first"`
 }

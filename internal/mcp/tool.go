@@ -26,7 +26,9 @@ import (
 func add[In, Out any](s *sdk.Server, a *assistant, t *sdk.Tool, answer func(context.Context, In) (Out, error)) {
 	takes, gives := schemaOf[In](), schemaOf[Out]()
 	if no := false; t.Annotations == nil {
-		t.Annotations = &sdk.ToolAnnotations{ReadOnlyHint: true, DestructiveHint: &no, IdempotentHint: true, OpenWorldHint: &no}
+		t.Annotations = &sdk.ToolAnnotations{
+			ReadOnlyHint: true, DestructiveHint: &no, IdempotentHint: true, OpenWorldHint: &no,
+		}
 	}
 	t.Annotations.Title, t.InputSchema, t.OutputSchema = t.Title, takes.Schema(), gives.Schema()
 	s.AddTool(t, func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
@@ -64,7 +66,8 @@ var schemas = map[reflect.Type]*jsonschema.Schema{
 	reflect.TypeFor[analytics.Date](): {Type: "string", Format: "date"},
 	reflect.TypeFor[time.Time]():      {Type: "string", Format: "date-time"},
 	reflect.TypeFor[count](): {
-		Type: "integer", Minimum: jsonschema.Ptr(1.0), Maximum: jsonschema.Ptr(float64(mostListed)), Default: json.RawMessage(`20`),
+		Type: "integer", Minimum: jsonschema.Ptr(1.0), Maximum: jsonschema.Ptr(float64(mostListed)),
+		Default: json.RawMessage(`20`),
 	},
 	reflect.TypeFor[audience](): {
 		Type: "string", Enum: []any{"total", "human", "ai"}, Default: json.RawMessage(`"total"`),
