@@ -78,16 +78,9 @@ state (--repair only).`,
 
 // verifyFinding is one finding; its JSON keys are stable.
 type verifyFinding struct {
-	Project     string `json:"project,omitempty"`
-	Granularity string `json:"granularity,omitempty"`
-	From        string `json:"from,omitempty"`
-	To          string `json:"to,omitempty"`
-	Sink        string `json:"sink,omitempty"`
-	Kind        string `json:"kind"`
-	Detail      string `json:"detail"`
-	Remedy      string `json:"remedy"`
-	RemedyFrom  string `json:"remedy_from,omitempty"`
-	Advice      string `json:"advice,omitempty"`
+	*analytics.Key // nil for a finding about a whole sink
+	verify.Finding
+	Advice string `json:"advice,omitempty"`
 }
 
 // verifyReport is what verify reports; its JSON keys are stable. After a repair
@@ -158,11 +151,7 @@ func (a *Program) verify(ctx context.Context, o verifyOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	if o.json {
-		err = render.JSON(a.Out, report)
-	} else {
-		err = report.print(a.Out, a.Err)
-	}
+	err = a.print(o.json, report, func() error { return report.print(a.Out, a.Err) })
 	left := len(report.Findings)
 	if report.Repair != nil {
 		left += len(report.Repair.Due) + len(report.Repair.Errors)
@@ -198,13 +187,8 @@ func (o verifyOptions) selectedProjects(ctx context.Context, c config.Config, op
 	if o.project == "" && len(c.Projects) == 0 {
 		return nil, nil
 	}
-	entries, err := opened.State.Entries(ctx)
-	known := slices.Clone(c.Projects)
-	for _, e := range entries {
-		known = append(known, e.Project)
-	}
-	slices.Sort(known)
-	if known = slices.Compact(known); err != nil || o.project == "" {
+	known, err := knownProjects(ctx, c, opened.State)
+	if err != nil || o.project == "" {
 		return known, err
 	}
 	for _, id := range coverage.List(o.project) {
@@ -270,11 +254,9 @@ func newVerifyReport(found verify.Report) verifyReport {
 }
 
 func newVerifyFinding(f verify.Finding) verifyFinding {
-	out := verifyFinding{Sink: f.Sink, Kind: string(f.Kind), Detail: f.Detail, Remedy: string(f.Remedy),
-		RemedyFrom: f.From, Advice: f.Advice()}
+	out := verifyFinding{Finding: f, Advice: f.Advice()}
 	if f.Key != (analytics.Key{}) {
-		out.Project, out.Granularity = f.Key.Project, string(f.Key.Granularity)
-		out.From, out.To = f.Key.From.String(), f.Key.To.String()
+		out.Key = &f.Key
 	}
 	return out
 }
@@ -291,7 +273,11 @@ func (r verifyReport) print(out, log io.Writer) error {
 		if i == 0 {
 			text.Line(0, "%-11s  %-10s  %s", "kind", "sink", "window and problem")
 		}
-		text.Line(25, "%-11s  %-10s  %s", f.Kind, cmp.Or(f.Sink, "-"), f.window())
+		window := "-"
+		if f.Key != nil {
+			window = f.Key.String()
+		}
+		text.Line(25, "%-11s  %-10s  %s", f.Kind, cmp.Or(f.Sink, "-"), window)
 		text.Line(4, "    %s", f.Detail)
 		if f.Advice != "" {
 			text.Line(4, "    remedy: %s", f.Advice)
@@ -334,12 +320,4 @@ func (r verifyReport) print(out, log io.Writer) error {
 			format.Plural(len(r.Busy), "window"))
 	}
 	return text.Err()
-}
-
-// window names the window.
-func (f verifyFinding) window() string {
-	if f.Project == "" {
-		return "-"
-	}
-	return fmt.Sprintf("%s %s [%s,%s)", f.Project, f.Granularity, f.From, f.To)
 }

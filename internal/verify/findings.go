@@ -30,16 +30,16 @@ const (
 // Finding is something wrong with one window.
 type Finding struct {
 	// Key is the window; empty for a finding about the whole sink.
-	Key analytics.Key
+	Key analytics.Key `json:"-"`
 	// Sink is where; empty for counts that the service sent.
-	Sink   string
-	Kind   Kind
-	Detail string
-	Remedy Remedy
+	Sink   string `json:"sink,omitempty"`
+	Kind   Kind   `json:"kind"`
+	Detail string `json:"detail"`
+	Remedy Remedy `json:"remedy"`
 	// From is the sink that Remedy copies from.
-	From string
+	From string `json:"remedy_from,omitempty"`
 	// Rows is how many rows the window has, for Remedy Read.
-	Rows int64
+	Rows int64 `json:"-"`
 	// emptied: the sink shows none of its windows.
 	emptied bool
 }
