@@ -63,8 +63,8 @@ const (
 	writeBuffer      = 16 << 10
 )
 
-// Config configures a Client.
-type Config struct {
+// ClientOptions configures a Client.
+type ClientOptions struct {
 	// BaseURL is the URL that the paths of the specification are relative to: https,
 	// or http for a loopback host. A path prefix and a trailing slash are allowed.
 	BaseURL string
@@ -122,7 +122,7 @@ type Attempt struct {
 	Duration time.Duration
 }
 
-// StaticKey is a Config.APIKey that never changes.
+// StaticKey is a ClientOptions.APIKey that never changes.
 func StaticKey(key string) func() string { return func() string { return key } }
 
 // Client talks to the service. It is safe for use by many goroutines.
@@ -144,7 +144,7 @@ type Client struct {
 
 // New checks cfg and returns its client; nothing is sent. The error names every
 // problem and no secret.
-func New(cfg Config) (*Client, error) {
+func New(cfg ClientOptions) (*Client, error) {
 	base, baseErr := parseBase(cfg.BaseURL)
 	admin := adminCredential(cfg.APIKey)
 	write := admin
@@ -170,7 +170,7 @@ func New(cfg Config) (*Client, error) {
 }
 
 // withDefaults fills in the fields that were left empty, except the keys.
-func (cfg Config) withDefaults() Config {
+func (cfg ClientOptions) withDefaults() ClientOptions {
 	cfg.JobPath = cmp.Or(cfg.JobPath, DefaultJobPath)
 	cfg.Timeout = cmp.Or(cfg.Timeout, defaultTimeout)
 	cfg.WriteTimeout = cmp.Or(cfg.WriteTimeout, defaultTimeout)

@@ -223,7 +223,7 @@ const (
 // pathShape is a path of RFC 3986.
 var pathShape = regexp.MustCompile(`^/([A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})*$`)
 
-// CheckJobPath reports why path cannot be a Config.JobPath, or nil: a path relative
+// CheckJobPath reports why path cannot be a ClientOptions.JobPath, or nil: a path relative
 // to BaseURL, without query, with {projectId} and {id} once each.
 func CheckJobPath(path string) error {
 	plain := strings.NewReplacer(projectPlace, "p", idPlace, "i").Replace(path)
