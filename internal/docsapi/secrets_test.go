@@ -112,7 +112,7 @@ func TestLogLines(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var log bytes.Buffer
 		c, _ := scriptedClient(t, status(500, `{"error":"oh"}`), status(200, onePage))
-		c.log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		c.options.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		q := query()
 		q.Offset = 250
 		if _, err := c.VisitorsPage(t.Context(), q); err != nil {
@@ -159,7 +159,7 @@ func TestPromptNeverLeaks(t *testing.T) {
 		if (err == nil) != (name == "success") || log.Len() == 0 {
 			t.Fatalf("%s: %v, log %q", name, err, log.String())
 		}
-		c.log.Info("value", "client", c, "error", err)
+		c.options.Logger.Info("value", "client", c, "error", err)
 		checkNoSecret(t, log.String()+printed(c, *c, err))
 		for e := err; e != nil; e = errors.Unwrap(e) {
 			checkNoSecret(t, printed(e))
