@@ -263,7 +263,7 @@ func TestEndWithoutAnAnswer(t *testing.T) {
 		w, folder, _ := running(t)
 		ctx, stop := context.WithCancel(t.Context())
 		var stopped time.Time
-		client, err := docsapi.New(docsapi.Config{
+		client, err := docsapi.New(docsapi.ClientOptions{
 			BaseURL: "https://api.example.com", APIKey: docsapi.StaticKey("adm_secret"), WriteTimeout: 10 * time.Minute,
 			WriteTransport: func(string) http.RoundTripper {
 				return roundTripper(func(r *http.Request) (*http.Response, error) {
