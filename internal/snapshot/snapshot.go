@@ -93,7 +93,7 @@ func (r *Reader) windows(ctx context.Context, l coverage.Ledger, projects []view
 				w.Previous = &before.Totals
 			}
 			if !rev.Verified {
-				e, _ := l.Entry(rev.Key)
+				e := l.Entry(rev.Key)
 				w.MovedRows, w.RepeatedRows = e.MovedRows, e.RepeatedRows
 			}
 			for _, l := range lists {
