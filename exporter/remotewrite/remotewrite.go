@@ -112,7 +112,7 @@ func readClient(file string) (*config.HTTPClientConfig, error) {
 	}
 	c.SetDirectory(filepath.Dir(file))
 	for _, secret := range secretFiles(c) {
-		if err := secretfile.Check(secret); err != nil {
+		if _, err := secretfile.Read(secret); err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
 	}
