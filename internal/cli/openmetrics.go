@@ -28,7 +28,7 @@ type openmetricsOptions struct {
 	labels                              []string
 	step                                time.Duration
 	pages                               int
-	remote                              remotewrite.Config
+	remote                              remotewrite.Receiver
 	json                                bool
 }
 
