@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/view"
@@ -47,8 +45,9 @@ func (r *Reader) queue(ctx context.Context, out *view.Snapshot) error {
 	pulls := jobs.PullsByLink(all, known)
 	charged, active := jobs.Usage(all, out.At)
 	out.Queue = &view.Queue{
-		Prompts: countPrompts(r.Config.Projects, now.Planned), Jobs: newestJobs(all, pulls, out.At), Waiting: waiting(now.Planned),
-		Paused: string(q.Paused), PausedSince: q.Since, Problem: now.Problem,
+		Prompts: countPrompts(r.Config.Projects, now.Planned), Jobs: newestJobs(all, pulls, out.At),
+		Waiting: waiting(now.Planned),
+		Paused:  string(q.Paused), PausedSince: q.Since, Problem: now.Problem,
 		Caps: []view.Cap{
 			{Name: "day", Limit: int(r.Config.MaxJobsPerDay), Used: charged},
 			{Name: "active", Limit: int(r.Config.MaxActiveJobs), Used: active},
@@ -98,7 +97,8 @@ func waiting(planned []jobs.Planned) (out []view.Job) {
 			job := p.Job != nil && !p.Job.State.Ended() // newestJobs has it
 			if p.State == state && !job && len(out) < shownWaiting {
 				name := cmp.Or(p.ID, p.Path)
-				out = append(out, view.Job{Project: p.Project, Prompt: name, Title: p.Title, State: string(p.State), Reason: p.Reason})
+				out = append(out, view.Job{Project: p.Project, Prompt: name, Title: p.Title, State: string(p.State),
+					Reason: p.Reason})
 			}
 		}
 	}
@@ -131,7 +131,7 @@ func (r *Reader) reviews(pulls map[string]journal.PullRequest, out *view.Snapsho
 	for _, project := range r.Config.Projects {
 		reviews[project] = &view.Review{Project: project}
 		merges[project] = &view.Histogram{
-			Name: strings.TrimPrefix(exporter.AgentMergeSeconds, "docgauge_"), Labels: []string{"project", project}, Buckets: map[int]uint64{},
+			Name: "agent_pull_request_merge_seconds", Labels: []string{"project", project}, Buckets: map[int]uint64{},
 		}
 	}
 	for _, p := range pulls {

@@ -5,10 +5,8 @@ package snapshot
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/config"
@@ -95,7 +93,7 @@ func (r *Reader) windows(ctx context.Context, l coverage.Ledger, projects []view
 				w.Previous = &before.Totals
 			}
 			if !rev.Verified {
-				e, _ := l.Entry(rev.Key)
+				e := l.Entry(rev.Key)
 				w.MovedRows, w.RepeatedRows = e.MovedRows, e.RepeatedRows
 			}
 			for _, l := range lists {
@@ -162,7 +160,7 @@ func (r *Reader) counters(ctx context.Context, out *view.Snapshot) error {
 	for _, c := range counts {
 		counter := view.Counter{Name: c.Name, Labels: state.Pairs(c.Labels), Value: float64(c.Value)}
 		if c.Name == state.JobCost {
-			counter.Name, counter.Value = strings.TrimPrefix(exporter.AgentJobCost, "docgauge_"), float64(c.Value)/1e6
+			counter.Name, counter.Value = "agent_job_cost_total", float64(c.Value)/1e6
 		}
 		out.Counters = append(out.Counters, counter)
 	}
