@@ -46,7 +46,7 @@ func deliverAndDie(when, dir, url string) error {
 	if err != nil {
 		return err
 	}
-	err = db.Tell(context.Background(), state.Telling{Notes: []journal.Note{{Kind: "digest", At: start, Body: []byte(`{"event":"digest","text":"x"}`)}}})
+	err = db.Report(context.Background(), state.Report{Events: []journal.Event{{Kind: "digest", At: start, Body: []byte(`{"event":"digest","text":"x"}`)}}})
 	if err != nil {
 		return err
 	}

@@ -45,15 +45,15 @@ const (
 
 // Outbox keeps the notifications that are not delivered yet (package state).
 type Outbox interface {
-	// Notes returns up to n of them, in the order in which they are due.
-	Notes(ctx context.Context, n int) ([]journal.Note, error)
-	// NoteBegun enters that one is sent now, and that its last delivery is in doubt if
+	// Events returns up to n of them, in the order in which they are due.
+	Events(ctx context.Context, n int) ([]journal.Event, error)
+	// EventBegun enters that one is sent now, and that its last delivery is in doubt if
 	// it was being sent before. It returns false if another process has taken it.
-	NoteBegun(ctx context.Context, n journal.Note, at time.Time) (bool, error)
-	NoteDone(ctx context.Context, id int64) error
-	// NoteFailed counts a failed try, which is in doubt if it may have arrived; next is
+	EventBegun(ctx context.Context, n journal.Event, at time.Time) (bool, error)
+	EventDone(ctx context.Context, id int64) error
+	// EventFailed counts a failed try, which is in doubt if it may have arrived; next is
 	// the time of the next one.
-	NoteFailed(ctx context.Context, id int64, next time.Time, inDoubt bool) error
+	EventFailed(ctx context.Context, id int64, next time.Time, inDoubt bool) error
 }
 
 // Receiver says where notifications go.
@@ -163,7 +163,7 @@ func (n *Notifier) Deliver(ctx context.Context) (next time.Time, err error) {
 		if n.isAhead(n.quiet) {
 			return n.quiet, nil
 		}
-		notes, err := n.outbox.Notes(ctx, batch)
+		notes, err := n.outbox.Events(ctx, batch)
 		if err != nil {
 			return time.Time{}, err
 		}
@@ -204,11 +204,11 @@ func (n *Notifier) isAhead(t time.Time) bool {
 }
 
 // try delivers one notification, and enters before and after it what is known.
-func (n *Notifier) try(ctx context.Context, note journal.Note) (delivered bool, err error) {
+func (n *Notifier) try(ctx context.Context, note journal.Event) (delivered bool, err error) {
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx)
 	}
-	if mine, err := n.outbox.NoteBegun(ctx, note, n.to.Now()); err != nil || !mine {
+	if mine, err := n.outbox.EventBegun(ctx, note, n.to.Now()); err != nil || !mine {
 		return true, err
 	}
 	if !note.Begun.IsZero() {
@@ -226,16 +226,16 @@ func (n *Notifier) try(ctx context.Context, note journal.Note) (delivered bool, 
 	if failed == nil {
 		n.failures, n.quiet = 0, time.Time{}
 		log.Debug("notification delivered")
-		return true, n.outbox.NoteDone(ctx, note.ID)
+		return true, n.outbox.EventDone(ctx, note.ID)
 	}
 	n.failures++
 	n.quiet = now.Add(n.pause(n.failures))
 	if age := now.Sub(note.At); age >= maxAge {
 		log.Error("notification given up", "tries", note.Tries+1, "age_seconds", clock.Seconds(age), "error", failed)
-		return false, n.outbox.NoteDone(ctx, note.ID)
+		return false, n.outbox.EventDone(ctx, note.ID)
 	}
 	log.Warn("notification not delivered", "tries", note.Tries+1, "error", failed)
-	return false, n.outbox.NoteFailed(ctx, note.ID, now.Add(n.pause(note.Tries+1)), inDoubt)
+	return false, n.outbox.EventFailed(ctx, note.ID, now.Add(n.pause(note.Tries+1)), inDoubt)
 }
 
 func (n *Notifier) pause(failures int) time.Duration {
@@ -243,12 +243,12 @@ func (n *Notifier) pause(failures int) time.Duration {
 }
 
 // delivery identifies a notification for its receiver, in all tries.
-func delivery(note journal.Note) string {
+func delivery(note journal.Event) string {
 	return strconv.FormatInt(note.At.UnixMicro(), 36) + "-" + strconv.FormatInt(note.ID, 10)
 }
 
 // post sends one notification, once. A failure is in doubt if it may have arrived.
-func (n *Notifier) post(ctx context.Context, note journal.Note) (inDoubt bool, err error) {
+func (n *Notifier) post(ctx context.Context, note journal.Event) (inDoubt bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var sent atomic.Bool

@@ -27,26 +27,26 @@ import (
 // outbox is an Outbox in memory.
 type outbox struct {
 	mu    sync.Mutex
-	notes []journal.Note
+	notes []journal.Event
 	fail  error
 }
 
-func (o *outbox) Notes(_ context.Context, n int) ([]journal.Note, error) {
+func (o *outbox) Events(_ context.Context, n int) ([]journal.Event, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	sorted := slices.Clone(o.notes)
-	slices.SortStableFunc(sorted, func(a, b journal.Note) int { return a.Next.Compare(b.Next) })
+	slices.SortStableFunc(sorted, func(a, b journal.Event) int { return a.Next.Compare(b.Next) })
 	return sorted[:min(n, len(sorted))], o.fail
 }
 
-func (o *outbox) NoteDone(_ context.Context, id int64) error {
+func (o *outbox) EventDone(_ context.Context, id int64) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.notes = slices.DeleteFunc(o.notes, func(n journal.Note) bool { return n.ID == id })
+	o.notes = slices.DeleteFunc(o.notes, func(n journal.Event) bool { return n.ID == id })
 	return o.fail
 }
 
-func (o *outbox) NoteBegun(_ context.Context, n journal.Note, at time.Time) (bool, error) {
+func (o *outbox) EventBegun(_ context.Context, n journal.Event, at time.Time) (bool, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for i, held := range o.notes {
@@ -61,7 +61,7 @@ func (o *outbox) NoteBegun(_ context.Context, n journal.Note, at time.Time) (boo
 	return false, o.fail
 }
 
-func (o *outbox) NoteFailed(_ context.Context, id int64, next time.Time, inDoubt bool) error {
+func (o *outbox) EventFailed(_ context.Context, id int64, next time.Time, inDoubt bool) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for i := range o.notes {
@@ -80,7 +80,7 @@ func (o *outbox) add(at time.Time, kinds ...string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, kind := range kinds {
-		o.notes = append(o.notes, journal.Note{ID: int64(len(o.notes) + 1), Kind: kind, At: at, Next: at, Body: []byte(`{"event":"` + kind + `"}`)})
+		o.notes = append(o.notes, journal.Event{ID: int64(len(o.notes) + 1), Kind: kind, At: at, Next: at, Body: []byte(`{"event":"` + kind + `"}`)})
 	}
 }
 
@@ -149,11 +149,11 @@ func TestDelivery(t *testing.T) {
 		t.Fatalf("next %v, %v, left %+v", next, err, o.notes)
 	}
 	mac := hmac.New(sha256.New, []byte("s3cret"))
-	want := `{"event":"completed","delivery":"` + delivery(journal.Note{ID: 1, At: start}) + `"}`
+	want := `{"event":"completed","delivery":"` + delivery(journal.Event{ID: 1, At: start}) + `"}`
 	mac.Write([]byte(want))
 	for name, want := range map[string]string{
 		"Content-Type": "application/json", "User-Agent": "docgauge", "X-Docgauge-Event": "completed",
-		"X-Docgauge-Delivery": delivery(journal.Note{ID: 1, At: start}), "X-Docgauge-Signature": "sha256=" + hex.EncodeToString(mac.Sum(nil)),
+		"X-Docgauge-Delivery": delivery(journal.Event{ID: 1, At: start}), "X-Docgauge-Signature": "sha256=" + hex.EncodeToString(mac.Sum(nil)),
 	} {
 		if got.Header.Get(name) != want {
 			t.Errorf("%s: %q, want %q", name, got.Header.Get(name), want)

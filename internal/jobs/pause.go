@@ -45,7 +45,7 @@ func (q *Queue) Recover(ctx context.Context) error {
 		job.State, job.InDoubt = journal.Unknown, true
 		job.Reason = "the process ended while it was being submitted: the service may have accepted it"
 		note := q.noteJob(v.at, job)
-		changes = append(changes, journal.Change{Job: job, From: from, At: v.at, Cause: job.Reason, Note: note})
+		changes = append(changes, journal.Change{Job: job, From: from, At: v.at, Cause: job.Reason, Event: note})
 		q.cfg.Logger.Warn("agent job in doubt after a crash", "prompt", job.Prompt, "job", job.Seq, "remedy",
 			Remedy(job))
 	}
@@ -75,7 +75,7 @@ func (q *Queue) pause(queue journal.Queue, why journal.Pause, now time.Time, det
 		Event: notePaused, At: now, Text: "the prompt queue is paused: " + detail,
 		Queue: &noticeQueue{Paused: queue.Paused, Since: queue.Since, Detail: queue.Detail},
 	})
-	return journal.Change{Queue: &queue, At: now, Cause: detail, Note: note}
+	return journal.Change{Queue: &queue, At: now, Cause: detail, Event: note}
 }
 
 func keyRefused(err error) string {

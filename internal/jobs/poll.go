@@ -143,7 +143,7 @@ func (p *pass) follow(r reading) journal.Change {
 	change := journal.Change{From: r.job.State, At: now, Cause: cause}
 	if job.State.Ended() {
 		job.Ended, job.Next = now, time.Time{}
-		change.Note = p.q.noteJob(now, job)
+		change.Event = p.q.noteJob(now, job)
 	}
 	change.Job = job
 	return change

@@ -216,7 +216,7 @@ type noticeQueue struct {
 
 // noteJob is the note about a job that came to the state it is in; nil if that state
 // is not notified.
-func (q *Queue) noteJob(at time.Time, j journal.Job) *journal.Note {
+func (q *Queue) noteJob(at time.Time, j journal.Job) *journal.Event {
 	switch j.State {
 	case journal.Completed, journal.Failed, journal.Archived, journal.Lost, journal.Rejected, journal.Unknown:
 	default:
@@ -236,7 +236,7 @@ func (q *Queue) noteJob(at time.Time, j journal.Job) *journal.Note {
 	}})
 }
 
-func (q *Queue) note(n notice) *journal.Note {
+func (q *Queue) note(n notice) *journal.Event {
 	if !q.cfg.Notify {
 		return nil
 	}
@@ -245,5 +245,5 @@ func (q *Queue) note(n notice) *journal.Note {
 		q.cfg.Logger.Error("notification not written", "event", n.Event, "error", err)
 		return nil
 	}
-	return &journal.Note{Kind: n.Event, At: n.At, Body: body}
+	return &journal.Event{Kind: n.Event, At: n.At, Body: body}
 }

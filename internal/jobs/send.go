@@ -322,13 +322,13 @@ func (q *Queue) changesOf(o *outcome, job journal.Job, queue journal.Queue) []jo
 		}
 	}
 	change := journal.Change{Job: job, From: before.State, At: now, Cause: cmp.Or(cause, job.Reason)}
-	change.Note = q.noteJob(now, job)
+	change.Event = q.noteJob(now, job)
 	if before.State.Ended() {
 		// Somebody ended the job while it was being sent: the end stands, and what the
 		// service did is entered beside it.
 		change.Cause = fmt.Sprintf("%s; it was %s before that was known", change.Cause, before.State)
 		change.Job.State, change.Job.Reason, change.Job.Ended = before.State, before.Reason, before.Ended
-		change.Job.Next, change.Job.Blocked, change.Job.Sending, change.Note = time.Time{}, time.Time{}, false, nil
+		change.Job.Next, change.Job.Blocked, change.Job.Sending, change.Event = time.Time{}, time.Time{}, false, nil
 	}
 	switch {
 	case v == inDoubt:

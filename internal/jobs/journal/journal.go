@@ -169,8 +169,8 @@ func (j Job) Result() string {
 	return ""
 }
 
-// Event is one transition of a job, or another entry of its history.
-type Event struct {
+// Transition is one transition of a job, or another entry of its history.
+type Transition struct {
 	At    time.Time `json:"at"`
 	Job   int64     `json:"job"` // Seq; 0 for the queue itself
 	From  State     `json:"from,omitempty"`
@@ -221,8 +221,8 @@ const (
 	PausedNewState Pause = "new_state"
 )
 
-// Note is a notification that is to be delivered at least once.
-type Note struct {
+// Event is a notification that is to be delivered at least once.
+type Event struct {
 	ID int64 `json:"id"`
 	// Kind is what happened: the state of a job, paused, or an event of the pipeline.
 	Kind string    `json:"kind"`
@@ -249,8 +249,8 @@ type Change struct {
 	// Cause is the reason, for the history. A change without one is not in the history.
 	At    time.Time
 	Cause string
-	// Note is to be delivered; nil for none.
-	Note *Note
+	// Event is to be delivered; nil for none.
+	Event *Event
 	// Queue is the queue as it is to be, at its Version; nil leaves it as it is.
 	Queue *Queue
 }
