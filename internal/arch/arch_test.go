@@ -45,11 +45,14 @@ var (
 )
 
 var rules = []rule{
-	{"everybody speaks the words of analytics, so it needs nothing else", []string{"internal/analytics"}, []string{all}, nil},
+	{"everybody speaks the words of analytics, so it needs nothing else", []string{"internal/analytics"},
+		[]string{all}, nil},
 	{"the contracts know the vocabulary only", []string{"schedule"}, []string{all}, []string{"internal/analytics"}},
 	{"a store knows neither who uses it nor who is shown what it holds", stores,
-		slices.Concat(useCases, consumers, composition, []string{"internal/app", "internal/config", "internal/view"}), []string{"internal/jobs/journal"}},
-	{"a use case does not know how it is started or shown", useCases, slices.Concat(composition, []string{"internal/web", "internal/mcp"}), nil},
+		slices.Concat(useCases, consumers, composition,
+			[]string{"internal/app", "internal/config", "internal/view"}), []string{"internal/jobs/journal"}},
+	{"a use case does not know how it is started or shown", useCases,
+		slices.Concat(composition, []string{"internal/web", "internal/mcp"}), nil},
 	{"one sink never needs another", []string{"sinks/parquet"}, backends, []string{"sinks/parquet"}},
 	{"one sink never needs another", []string{"sinks/clickhouse"}, backends, []string{"sinks/clickhouse"}},
 	{"one sink never needs another", []string{"sinks/delta"}, backends, []string{"sinks/delta"}},
@@ -59,14 +62,20 @@ var rules = []rule{
 	{"metrics, pages and MCP are three readers of view", []string{"internal/web"}, consumers, []string{"internal/web"}},
 	{"metrics, pages and MCP are three readers of view", []string{"internal/mcp"}, consumers, []string{"internal/mcp"}},
 	{"a scrape or a page never causes work", []string{"exporter", "internal/web"},
-		[]string{"internal/docsapi", "internal/budget", "internal/export", "internal/jobs"}, []string{"internal/jobs/journal"}},
-	{"agent jobs and the export are started by the same programs and share no code", []string{"internal/export"}, []string{"internal/jobs"}, []string{"internal/jobs/journal"}},
-	{"agent jobs and the export are started by the same programs and share no code", []string{"internal/jobs"}, []string{"internal/export"}, nil},
-	{"the sandbox stands in for the service and uses nothing of its client's", []string{"internal/sandbox"}, []string{all},
+		[]string{"internal/docsapi", "internal/budget", "internal/export", "internal/jobs"},
+		[]string{"internal/jobs/journal"}},
+	{"agent jobs and the export are started by the same programs and share no code",
+		[]string{"internal/export"}, []string{"internal/jobs"}, []string{"internal/jobs/journal"}},
+	{"agent jobs and the export are started by the same programs and share no code", []string{"internal/jobs"},
+		[]string{"internal/export"}, nil},
+	{"the sandbox stands in for the service and uses nothing of its client's", []string{"internal/sandbox"},
+		[]string{all},
 		[]string{"internal/sandbox", "internal/analytics", "internal/durable", "internal/clock", "internal/format"}},
-	{"only the command starts a sandbox", slices.Concat(stores, useCases, consumers, []string{"internal/app", "internal/config", "internal/daemon"}), []string{"internal/sandbox"}, nil},
+	{"only the command starts a sandbox", slices.Concat(stores, useCases, consumers,
+		[]string{"internal/app", "internal/config", "internal/daemon"}), []string{"internal/sandbox"}, nil},
 	{"main is signals and an exit code", []string{"cmd"}, []string{all}, []string{"internal/cli"}},
-	{"what developers run is not shipped", []string{"cmd", "exporter", "sinks", "schedule", "internal"}, []string{"internal/dev"}, nil},
+	{"what developers run is not shipped", []string{"cmd", "exporter", "sinks", "schedule", "internal"},
+		[]string{"internal/dev"}, nil},
 }
 
 // owner names, by the beginning of its import paths, the one package that may import a
@@ -124,7 +133,8 @@ func TestGoModInstalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(mod.Replace)+len(mod.Exclude) > 0 {
-		t.Errorf("go.mod has replace %v and exclude %v: they break go install …@version for users; require versions that work together instead",
+		t.Errorf("go.mod has replace %v and exclude %v: they break go install …@version for users; require "+
+			"versions that work together instead",
 			mod.Replace, mod.Exclude)
 	}
 }
@@ -138,11 +148,13 @@ func TestRules(t *testing.T) {
 		} else if slices.Contains(r.but, broken) {
 			broken = r.never[1]
 		}
-		if got := check(listed{ImportPath: module + "/" + r.from[0], Name: "x", Imports: []string{module + "/" + broken}}); len(got) == 0 {
+		if got := check(listed{ImportPath: module + "/" + r.from[0], Name: "x",
+			Imports: []string{module + "/" + broken}}); len(got) == 0 {
 			t.Errorf("%s imports %s, and nothing says that %s", r.from[0], broken, r.why)
 		}
 		for _, b := range r.but {
-			for _, got := range check(listed{ImportPath: module + "/" + r.from[0], Name: "x", Imports: []string{module + "/" + b}}) {
+			for _, got := range check(listed{ImportPath: module + "/" + r.from[0], Name: "x",
+				Imports: []string{module + "/" + b}}) {
 				if strings.Contains(got, r.why) {
 					t.Errorf("%s may import %s: %s", r.from[0], b, got)
 				}
@@ -156,7 +168,8 @@ func TestRules(t *testing.T) {
 		{"internal/cli", "cli", module + "/internal/state", ""},
 		{"cmd/docgauge", "main", "modernc.org/sqlite", "belongs to internal/state"},
 		{"internal/state", "state", "modernc.org/sqlite/lib", ""},
-		{"sinks/parquet", "parquet", "github.com/apache/arrow-go/v18/parquet", "belongs to internal/archive and internal/deltalog"},
+		{"sinks/parquet", "parquet", "github.com/apache/arrow-go/v18/parquet",
+			"belongs to internal/archive and internal/deltalog"},
 		{"internal/state", "state", "modernc.org/sqlitex", "no owner"},
 		{"internal/budget", "budget", "golang.org/x/sync/errgroup", ""},
 		{"internal/budget", "budget", "net/http", ""},
@@ -165,7 +178,8 @@ func TestRules(t *testing.T) {
 		{"internal/util/schedule", "schedule", "", "is named util"},
 		{"schedule", "util", "", "is named util"},
 	} {
-		got := strings.Join(check(listed{ImportPath: module + "/" + tc.path, Name: tc.name, Imports: []string{tc.imports}}), "\n")
+		got := strings.Join(check(listed{ImportPath: module + "/" + tc.path, Name: tc.name,
+			Imports: []string{tc.imports}}), "\n")
 		if (tc.want == "") != (got == "") || !strings.Contains(got, tc.want) {
 			t.Errorf("%s (%s) with %q: %q, want %q", tc.path, tc.name, tc.imports, got, tc.want)
 		}
@@ -217,9 +231,11 @@ func foreign(self, imported string) string {
 		if within(self, owners) {
 			return ""
 		}
-		return fmt.Sprintf("%s imports %s, which belongs to %s: use what that package offers", self, imported, strings.Join(owners, " and "))
+		return fmt.Sprintf("%s imports %s, which belongs to %s: use what that package offers", self, imported,
+			strings.Join(owners, " and "))
 	}
-	return fmt.Sprintf("%s imports %s, which has no owner: add it to owner in internal/arch, one package for one library", self, imported)
+	return fmt.Sprintf("%s imports %s, which has no owner: add it to owner in internal/arch, one package for "+
+		"one library", self, imported)
 }
 
 // packages lists the packages of the module, those that do not compile included.
@@ -233,7 +249,8 @@ func packages(t *testing.T) (list []listed) {
 		}
 		return nil
 	})
-	out := json.NewDecoder(bytes.NewReader(run(t, "list", "-e", "-deps=false", "-json=ImportPath,Name,Imports", "./...")))
+	out := json.NewDecoder(bytes.NewReader(run(t, "list", "-e", "-deps=false", "-json=ImportPath,Name,Imports",
+		"./...")))
 	for {
 		var pkg listed
 		err := out.Decode(&pkg)
@@ -265,5 +282,8 @@ func ours(importPath string) string {
 
 // within reports whether an import path is one of roots or below it.
 func within(importPath string, roots []string) bool {
-	return slices.ContainsFunc(roots, func(r string) bool { return importPath == r || strings.HasPrefix(importPath, r+"/") })
+	return slices.ContainsFunc(roots, func(r string) bool {
+		return importPath == r ||
+			strings.HasPrefix(importPath, r+"/")
+	})
 }

@@ -32,6 +32,7 @@ import (
 	"github.com/docgauge/docgauge/internal/sandbox"
 	"github.com/docgauge/docgauge/internal/spool"
 	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/internal/verify"
 )
 
 var tortureSeed = flag.Uint64("torture-seed", 9302801750466064731,
@@ -545,7 +546,7 @@ func (v *verifyTorture) table(w warehouse, sql string) (rows [][]string) {
 func (v *verifyTorture) verify(sinks string) map[location]bool {
 	v.Helper()
 	out, code := v.command(sinks, "", 0, "verify", "--json")
-	var report verifyReport
+	var report verify.Report
 	if err := json.Unmarshal([]byte(out), &report); err != nil {
 		v.Fatalf("verify: exit code %d, %v\n%s", code, err, strings.Join(v.history, "\n"))
 	}
@@ -555,8 +556,11 @@ func (v *verifyTorture) verify(sinks string) map[location]bool {
 	}
 	found := map[location]bool{}
 	for _, f := range report.Findings {
-		found[location{f.Sink, analytics.Key{Project: f.Project, Granularity: analytics.Granularity(f.Granularity),
-			Window: analytics.Window{From: date(v.T, f.From), To: date(v.T, f.To)}}}] = true
+		if f.Key == nil {
+			v.Errorf("of the whole sink: %+v", f)
+			continue
+		}
+		found[location{f.Sink, *f.Key}] = true
 	}
 	return found
 }

@@ -87,7 +87,7 @@ func (r *SnapshotReader) windows(ctx context.Context, plan Plan, out *view.Snaps
 				w.Previous = &before.Totals
 			}
 			if !rev.Verified {
-				e, _ := plan.Ledger.Entry(rev.Key)
+				e := plan.Ledger.Entry(rev.Key)
 				w.MovedRows, w.RepeatedRows = e.MovedRows, e.RepeatedRows
 			}
 			for _, list := range lists {

@@ -20,7 +20,7 @@ import (
 	"github.com/docgauge/docgauge/internal/export"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/view"
-	"github.com/docgauge/docgauge/internal/web/report"
+	"github.com/docgauge/docgauge/internal/web"
 	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
 )
@@ -52,7 +52,7 @@ type Daemon struct {
 	due      time.Time
 	queue    *queue // nil where none is configured
 	events   *events.Watcher
-	report   *report.Live
+	report   *web.LiveReport
 	outcomes outcomes
 	// assistants answers them, over HTTP.
 	assistants http.Handler
@@ -63,7 +63,7 @@ type Daemon struct {
 
 // New returns a daemon over what a has opened for an export. It publishes to values, which
 // the report shows.
-func New(a *app.App, values *exporter.Values, live *report.Live, p export.Progress, observe func(export.Event)) *Daemon {
+func New(a *app.App, values *exporter.Values, live *web.LiveReport, p export.Progress, observe func(export.Event)) *Daemon {
 	d := &Daemon{
 		app: a, snapshot: a.SnapshotReader(), started: a.Now(), values: values, report: live,
 		changed: make(chan struct{}, 1), recheck: make(chan struct{}, 1), renewed: make(chan struct{}, 1),

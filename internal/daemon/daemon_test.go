@@ -25,7 +25,7 @@ import (
 	"github.com/docgauge/docgauge/internal/sandbox"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/view"
-	"github.com/docgauge/docgauge/internal/web/report"
+	"github.com/docgauge/docgauge/internal/web"
 	"github.com/docgauge/docgauge/schedule"
 )
 
@@ -72,7 +72,7 @@ func daemonFor(t *testing.T, c config.Config) (*Daemon, *testbed.Log) {
 		}
 	})
 	values := new(exporter.Values)
-	return New(a, values, report.NewLive(values.Load, "dev"), noProgress{}, nil), log
+	return New(a, values, web.NewLiveReport(values.Load, "dev"), noProgress{}, nil), log
 }
 
 // noProgress shows nothing.

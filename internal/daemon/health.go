@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/web/page"
+	"github.com/docgauge/docgauge/internal/web"
 )
 
 const (
@@ -93,18 +93,18 @@ func (d *Daemon) problems() []string {
 
 // alert is what the status page says that no snapshot can: why there is no newer one, or
 // that no run ends.
-func (d *Daemon) alert() page.Alert {
+func (d *Daemon) alert() web.Alert {
 	values := d.values.Load()
 	d.health.mu.Lock()
 	defer d.health.mu.Unlock()
 	switch {
 	case d.health.state != "":
-		return page.Alert{Headline: "The state cannot be read: these values are old", Text: d.health.state, Rule: "DocgaugeSnapshotOld"}
+		return web.Alert{Headline: "The state cannot be read: these values are old", Text: d.health.state, Rule: "DocgaugeSnapshotOld"}
 	case values == nil:
-		return page.Alert{}
+		return web.Alert{}
 	}
 	text, rule := d.late(values.LastCompletion)
-	return page.Alert{Headline: "The export is late", Text: text, Rule: rule}
+	return web.Alert{Headline: "The export is late", Text: text, Rule: rule}
 }
 
 // late says that no run ended during two firings of the schedule, and which alert that

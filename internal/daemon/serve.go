@@ -22,9 +22,7 @@ import (
 	"github.com/docgauge/docgauge/internal/export"
 	"github.com/docgauge/docgauge/internal/mcp"
 	"github.com/docgauge/docgauge/internal/state"
-	"github.com/docgauge/docgauge/internal/web/api"
-	"github.com/docgauge/docgauge/internal/web/page"
-	"github.com/docgauge/docgauge/internal/web/report"
+	"github.com/docgauge/docgauge/internal/web"
 	"github.com/docgauge/docgauge/internal/web/server"
 	"github.com/docgauge/docgauge/schedule"
 )
@@ -55,7 +53,7 @@ type service struct {
 	now     func() time.Time
 	options Options
 	values  exporter.Values
-	report  *report.Live
+	report  *web.LiveReport
 	// current is the daemon that runs, or that ran until its successor is open.
 	current atomic.Pointer[Daemon]
 	// asked is for those who ask for a reload by HTTP. Each gets its result.
@@ -76,7 +74,7 @@ func Serve(ctx context.Context, c config.Config, log *slog.Logger, now func() ti
 		return err
 	}
 	s := &service{log: log, now: now, options: o, asked: make(chan chan<- error)}
-	s.report = report.NewLive(s.values.Load, c.Build.Version)
+	s.report = web.NewLiveReport(s.values.Load, c.Build.Version)
 	d, err := s.open(ctx, c)
 	if err != nil {
 		return errors.Join(err, release())
@@ -146,13 +144,13 @@ func (s *service) open(ctx context.Context, c config.Config) (_ *Daemon, err err
 
 // listen binds the addresses. What they answer comes from the daemon of the moment.
 func (s *service) listen(c config.Config) (*server.Server, error) {
-	web := c.Server()
-	web.SystemdSocket, web.Handlers, web.Logger = s.options.SystemdSocket, s.handlers(c.Build.Version), s.log
-	web.Ready = func() []string { return s.current.Load().problems() }
+	options := c.Server()
+	options.SystemdSocket, options.Handlers, options.Logger = s.options.SystemdSocket, s.handlers(c.Build.Version), s.log
+	options.Ready = func() []string { return s.current.Load().problems() }
 	if s.options.Lifecycle {
-		web.Reload = s.reload
+		options.Reload = s.reload
 	}
-	l, err := server.Listen(web)
+	l, err := server.Listen(options)
 	if _, bad := errors.AsType[server.ConfigError](err); bad {
 		return nil, config.Problems(strings.Split(err.Error(), "\n"))
 	}
@@ -160,9 +158,9 @@ func (s *service) listen(c config.Config) (*server.Server, error) {
 }
 
 func (s *service) handlers(version string) map[string]http.Handler {
-	all := api.New(s.values.Load)
+	all := web.NewAPI(s.values.Load)
 	all["/metrics"], all["/report"] = s.values.Handler(), s.report
-	all["/"] = page.New(s.values.Load, func() page.Alert { return s.current.Load().alert() }, version)
+	all["/"] = web.NewStatusPage(s.values.Load, func() web.Alert { return s.current.Load().alert() }, version)
 	all["POST /mcp"] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.current.Load().assistants.ServeHTTP(w, r)
 	})

@@ -60,7 +60,8 @@ func TestRefused(t *testing.T) {
 		"checkpoint and entries damaged": {101, both(func(f *memoryFiles) { cut(f, checkpointName(100), 900) },
 			func(f *memoryFiles) { f.Put(entryName(3), nil) }), deltalog.ErrDamaged, "100.checkpoint.parquet"},
 		"newer reader": {5, put(5, `{"protocol":{"minReaderVersion":3,"minWriterVersion":7,`+
-			`"readerFeatures":["deletionVectors"],"writerFeatures":["deletionVectors"]}}`), deltalog.ErrProtocol, "deletionVectors"},
+			`"readerFeatures":["deletionVectors"],"writerFeatures":["deletionVectors"]}}`), deltalog.ErrProtocol,
+			"deletionVectors"},
 		"newer writer": {5, put(5, `{"protocol":{"minReaderVersion":1,"minWriterVersion":4}}`),
 			deltalog.ErrProtocol, "writer version 4"},
 		"column missing": {5,

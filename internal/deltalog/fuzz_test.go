@@ -9,7 +9,8 @@ import (
 )
 
 const entrySeed = `{"protocol":{"minReaderVersion":1,"minWriterVersion":2}}
-{"metaData":{"id":"x","name":"n","format":{"provider":"parquet","options":{"a":"b"}},"schemaString":"{}","partitionColumns":["p"],"createdTime":5,"configuration":{"c":"d"}}}
+{"metaData":{"id":"x","name":"n","format":{"provider":"parquet","options":{"a":"b"}},"schemaString":"{}",
+"partitionColumns":["p"],"createdTime":5,"configuration":{"c":"d"}}}
 {"txn":{"appId":"docgauge/x","version":7,"lastUpdated":8}}
 {"remove":{"path":"s3://b/%zz","deletionTimestamp":5,"size":6}}
 {"add":{"path":"a%20b","size":-1,"modificationTime":9,"stats":"{\"numRecords\":3}","tags":{"a":null,"":"b"}}}

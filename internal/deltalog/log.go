@@ -219,7 +219,8 @@ func (l listing) versions() []int64 {
 // logName is any file of a version: its entry, a checkpoint or a part of one, or something
 // that another program keeps beside them.
 var logName = regexp.MustCompile(
-	`^(\d{20})(\.json|\.checkpoint\.parquet|\.checkpoint\.(\d{10})\.(\d{10})\.parquet|\.crc|\.\d{20}\.compacted\.json)$`)
+	`^(\d{20})(\.json|\.checkpoint\.parquet|\.checkpoint\.(\d{10})\.(\d{10})\.parquet|` +
+		`\.crc|\.\d{20}\.compacted\.json)$`)
 
 // list lists the log from a version on.
 func (t *Table) list(ctx context.Context, from int64) (listing, error) {

@@ -162,21 +162,20 @@ func newestFiring(cron schedule.Cron, from, now time.Time) (newest time.Time) {
 }
 
 // digestOf returns the digest of a week.
-func (w *Watcher) digestOf(ctx context.Context, l coverage.Ledger, week analytics.Revision) (Digest, error) {
+func (w *Watcher) digestOf(ctx context.Context, l coverage.Ledger, week state.Entry) (Digest, error) {
 	d := Digest{From: week.From, To: week.To, Settled: week.Settled, Totals: week.Totals}
 	former := week.Key
 	former.Window = schedule.Previous(analytics.Week, week.Window)
-	before, known := l.Entry(former)
-	if known {
+	before := l.Entry(former)
+	if before != nil {
 		d.Before = &before.Totals
 		d.Change = &analytics.Totals{
 			Human: week.Totals.Human - before.Totals.Human, AI: week.Totals.AI - before.Totals.AI, Total: week.Totals.Total - before.Totals.Total,
 		}
 	}
-	if known && !week.TotalsOnly() && !before.TotalsOnly() {
+	if before != nil && !week.TotalsOnly() && !before.TotalsOnly() {
 		var err error
-		e, _ := l.Entry(week.Key)
-		if d.Pages, err = w.pages(ctx, before, e); err != nil {
+		if d.Pages, err = w.pages(ctx, *before, week); err != nil {
 			return d, err
 		}
 	}

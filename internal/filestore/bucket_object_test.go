@@ -210,3 +210,76 @@ func TestTLS(t *testing.T) {
 		t.Errorf("%d bytes read of %d, or the wrong ones", len(got), len(long))
 	}
 }
+
+// TestDownloadFaults survives a few and reports those that stay; no file is left, and the bytes are
+// the published ones.
+func TestDownloadFaults(t *testing.T) {
+	for name, tc := range map[string]struct {
+		meddle s3test.Meddler
+		want   string
+	}{
+		"cut":          {s3test.CutDownload, "broke off"},
+		"flipped byte": {s3test.FlipDownload, "SHA-256"},
+		"reset":        {s3test.ResetBefore, "cannot be reached"},
+		"slow down":    {s3test.Says(503, "SlowDown", "Please reduce your request rate."), "slow down"},
+		"HTML":         {s3test.Page(200, "text/html", html), "not an S3 server"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, direct, p := behindProxy(t)
+			check(t, publish(t, direct, "x", long))
+			dir := t.TempDir()
+			fetch := func() (string, error) {
+				path, done, err := s.Fetch(t.Context(), "x", dir)
+				if err != nil {
+					return "", err
+				}
+				data, err := os.ReadFile(path)
+				return string(data), errors.Join(err, done())
+			}
+			if name != "HTML" {
+				p.Set(s3test.When("GET", "/x", 2, tc.meddle))
+				if got, err := fetch(); err != nil || got != long {
+					t.Errorf("Fetch gives %d bytes of %d, %v", len(got), len(long), err)
+				}
+				p.Set(s3test.When("GET", "/x", 2, tc.meddle))
+				if got := contents(t, s, "x"); got != long {
+					t.Errorf("%d bytes read of %d", len(got), len(long))
+				}
+			}
+			p.Set(s3test.When("GET", "/x", -1, tc.meddle))
+			_, ferr := fetch()
+			_, oerr := s.Open(t.Context(), "x")
+			for call, err := range map[string]error{"Fetch": ferr, "Open": oerr} {
+				if err == nil || !strings.Contains(err.Error(), tc.want) {
+					t.Errorf("%s = %v, want %q", call, err, tc.want)
+					continue
+				}
+				s3test.Clean(t, err.Error())
+			}
+			if left, _ := os.ReadDir(dir); len(left) > 0 {
+				t.Errorf("left behind: %v", left)
+			}
+		})
+	}
+}
+
+// TestTolerated: what some servers do is not an error.
+func TestTolerated(t *testing.T) {
+	for name, meddle := range map[string]s3test.Meddler{
+		"the header of a request changed on the way": func(_ *s3test.Proxy, _ http.ResponseWriter, r *http.Request) bool {
+			r.Header.Set("Accept-Encoding", "gzip,gzip(gfe)")
+			return false
+		},
+		"an error for the deletion of nothing": s3test.When("DELETE", "/none", -1,
+			s3test.Says(404, "NoSuchKey", "The specified key does not exist.")),
+	} {
+		s, _, p := behindProxy(t)
+		p.Set(meddle)
+		check(t, publish(t, s, "x", long))
+		if got := contents(t, s, "x"); got != long {
+			t.Errorf("%s: %d bytes read of %d, or the wrong ones", name, len(got), len(long))
+		}
+		check(t, errors.Join(s.Remove(t.Context(), "none"), s.Remove(t.Context(), "x")))
+		holds(t, s)
+	}
+}

@@ -2,6 +2,7 @@ package filestore
 
 import (
 	"errors"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -47,4 +48,39 @@ func TestIrregular(t *testing.T) {
 	if got := contents(t, d, "named pipe"); got != "text" {
 		t.Errorf("published over a named pipe: %q", got)
 	}
+}
+
+// TestFetch gives a file that stays although another takes its place: a second name, a copy on
+// another file system, or that of an object.
+func TestFetch(t *testing.T) {
+	for where, s := range map[string]Store{
+		"directory": open(t, t.TempDir()), "another file system": open(t, mount(t)), "bucket": newBucket(t, ""),
+	} {
+		check(t, publish(t, s, "x", long))
+		dir := t.TempDir()
+		path, done, err := s.Fetch(t.Context(), "x", dir)
+		check(t, err)
+		check(t, publish(t, s, "x", "other"))
+		if got, err := os.ReadFile(path); err != nil || string(got) != long {
+			t.Errorf("%s: %d bytes of %d, %v", where, len(got), len(long), err)
+		}
+		check(t, done())
+		if _, _, err := s.Fetch(t.Context(), "none", dir); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: Fetch of nothing = %v", where, err)
+		}
+		if left, _ := os.ReadDir(dir); len(left) > 0 {
+			t.Errorf("%s: left behind: %v", where, left)
+		}
+	}
+}
+
+// mount returns a new small file system, or skips the test.
+func mount(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := syscall.Mount("none", dir, "tmpfs", 0, "size=4m"); err != nil {
+		t.Skipf("NOT TESTED: mounting a small file system: %v (needs root)", err)
+	}
+	t.Cleanup(func() { check(t, syscall.Unmount(dir, syscall.MNT_DETACH)) })
+	return dir
 }

@@ -36,7 +36,7 @@ func BenchmarkEstimate(b *testing.B) {
 	}
 	defer sink.Close()
 	r := rand.New(rand.NewPCG(1, 2))
-	for d := mergeDate - Span; d <= mergeDate+Span; d++ {
+	for d := mergeDate - span; d <= mergeDate+span; d++ {
 		rev := analytics.Revision{
 			Key:    analytics.Key{Project: "prj_a", Granularity: analytics.Day, Window: analytics.Window{From: d, To: d + 1}},
 			Number: 1, Settled: true, Verified: true, Rows: pages, ExportedAt: (d + 9).Time(),

@@ -98,7 +98,7 @@ func modelledPages(t *testing.T) (cases []*modelled) {
 				path := paths[i*len(paths)/6]
 				visitors := p.pages[path][analytics.Human]
 				former := slices.Clone(visitors)
-				for d := Span; d < len(visitors); d++ {
+				for d := span; d < len(visitors); d++ {
 					visitors[d] = changed(r, visitors[d], truth)
 				}
 				cases = append(cases, model(t, p, path, truth))

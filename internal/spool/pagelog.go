@@ -251,8 +251,8 @@ func (l *PageLog) Seal(ctx context.Context, rev analytics.Revision) (*archive.Fi
 // rows: a long log is read several times, and each time another part of the alphabet is sorted.
 func (l *PageLog) rows(ctx context.Context, repeated *int) iter.Seq2[analytics.Row, error] {
 	type placed struct {
-		analytics.Row
-		at int
+		at, end int // of the path in the text that all paths of the part are in
+		analytics.Totals
 	}
 	return func(yield func(analytics.Row, error) bool) {
 		bounds, err := l.partition(ctx)
@@ -260,28 +260,33 @@ func (l *PageLog) rows(ctx context.Context, repeated *int) iter.Seq2[analytics.R
 			yield(analytics.Row{}, err)
 			return
 		}
-		var part []placed
+		part := make([]placed, 0, l.Sum.Rows/int64(len(bounds))*9/8)
 		for from := range bounds {
+			var text strings.Builder
+			text.Grow(int(min(l.size, l.spool.partBytes)))
 			part = part[:0]
 			err := l.scan(ctx, func(path []byte, counts analytics.Totals) {
 				if string(path) >= bounds[from] && (from+1 == len(bounds) || string(path) < bounds[from+1]) {
-					part = append(part, placed{rowOf(string(path), counts), len(part)})
+					text.Write(path)
+					part = append(part, placed{text.Len() - len(path), text.Len(), counts})
+					text.WriteByte(0) // empty paths are at different places too
 				}
 			})
 			if err != nil {
 				yield(analytics.Row{}, err)
 				return
 			}
+			path := func(p placed) string { return text.String()[p.at:p.end] }
 			slices.SortFunc(part, func(a, b placed) int {
-				if c := strings.Compare(a.Path, b.Path); c != 0 {
+				if c := strings.Compare(path(a), path(b)); c != 0 {
 					return c
 				}
 				return a.at - b.at
 			})
 			for i, row := range part {
-				if i+1 < len(part) && part[i+1].Path == row.Path {
+				if i+1 < len(part) && path(part[i+1]) == path(row) {
 					*repeated++
-				} else if !yield(row.Row, nil) {
+				} else if !yield(rowOf(path(row), row.Totals), nil) {
 					return
 				}
 			}

@@ -11,7 +11,8 @@ import (
 // uneven is a cluster whose shards have one and two replicas.
 const uneven = `<remote_servers><uneven>
 <shard><replica><host>127.0.0.1</host><port>1</port></replica></shard>
-<shard><replica><host>127.0.0.1</host><port>1</port></replica><replica><host>127.0.0.1</host><port>2</port></replica></shard>
+<shard><replica><host>127.0.0.1</host><port>1</port></replica>
+<replica><host>127.0.0.1</host><port>2</port></replica></shard>
 </uneven></remote_servers>`
 
 func TestClusterMigrations(t *testing.T) {

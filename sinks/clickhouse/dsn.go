@@ -38,7 +38,8 @@ var (
 // schemes are those of a DSN.
 var schemes = []string{"clickhouse", "tcp", "http", "https"}
 
-const wantedDSN = "want clickhouse://[user:password@]host:9000/database (native) or https://…:8443/database (HTTP); " +
+const wantedDSN = "want clickhouse://[user:password@]host:9000/database (native) or " +
+	"https://…:8443/database (HTTP); " +
 	"?secure=true encrypts the native protocol"
 
 // parse reads a DSN. Errors do not show a part of it that may be a secret in the wrong

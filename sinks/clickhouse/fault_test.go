@@ -64,8 +64,8 @@ func cuts(t *testing.T, dsn string) (all []cutting) {
 	return all
 }
 
-// TestCut cuts the connection at many points of a commit and refuses new ones. Readers must see the former revision or the new one, and the next
-// Replace must heal.
+// TestCut cuts the connection at many points of a commit and refuses new ones. Readers must see
+// the former revision or the new one, and the next Replace must heal.
 func TestCut(t *testing.T) {
 	both(t, func(t *testing.T, e engine) {
 		dsn := e.DSN(database(t, e))

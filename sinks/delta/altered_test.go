@@ -69,13 +69,13 @@ func TestOtherWriter(t *testing.T) {
 			appendEntry(t, root, table, removeLine(mine), addLine(t, "part-0-c000.zstd.parquet", int64(len(data)), nil))
 
 			for _, sink := range []*Sink{s, s, open(t, root)} {
-				before := len(dataFiles(t, root))
+				before := len(dataFiles(root))
 				err := sink.Replace(t.Context(), seal(t, 2, 20))
 				if !errors.Is(err, errStray) || !strings.Contains(err.Error(), "part-0-c000") ||
 					!strings.Contains(err.Error(), "version 1") || !strings.Contains(err.Error(), "RESTORE") {
 					t.Errorf("Replace = %v", err)
 				}
-				if after := len(dataFiles(t, root)); sink != s && after > before {
+				if after := len(dataFiles(root)); sink != s && after > before {
 					t.Errorf("%d files are left", after-before)
 				}
 				if err := sink.Check(t.Context()); !errors.Is(err, errStray) {
@@ -164,14 +164,14 @@ func TestAltered(t *testing.T) {
 			replace(t, s, w)
 			appendEntry(t, root, visitorsTable, tc.line)
 			for _, sink := range []*Sink{s, open(t, root)} {
-				before := len(dataFiles(t, root))
+				before := len(dataFiles(root))
 				for call, err := range map[string]error{"Replace": sink.Replace(t.Context(), seal(t, 2, 20)),
 					"Check": sink.Check(t.Context())} {
 					if !errors.Is(err, tc.is) || !strings.Contains(err.Error(), tc.says) {
 						t.Errorf("%s = %v, want %v with %q", call, err, tc.is, tc.says)
 					}
 				}
-				if after := len(dataFiles(t, root)); sink != s && after > before {
+				if after := len(dataFiles(root)); sink != s && after > before {
 					t.Errorf("%d files are left", after-before)
 				}
 				for rev, err := range sink.Revisions(t.Context()) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/dev/s3test"
+	"github.com/docgauge/docgauge/internal/dev/faults"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
@@ -15,21 +15,13 @@ import (
 // published for nothing, never sooner; others stay.
 func TestCollect(t *testing.T) {
 	for where, at := range map[string]func(t *testing.T) (url, root string){
-		"directory": func(t *testing.T) (string, string) {
-			root := filepath.Join(t.TempDir(), "data")
-			return root,
-				root
-		},
-		"bucket": func(t *testing.T) (string, string) {
-			name := s3test.NewBucket(t)
-			return s3test.URL(t, name, ""), filepath.Join(s3test.Dir(name), "docs", "gauge")
-		},
+		"directory": directory, "bucket": faults.Bucket,
 	} {
 		t.Run(where, func(t *testing.T) {
 			url, root := at(t)
 			begin := time.Date(2026, 11, 20, 10, 11, 12, 345_678_000, time.UTC)
 			now := begin
-			s := openWith(t, Options{URL: url, Now: func() time.Time { return now }})
+			s := newSink(Options{Now: func() time.Time { return now }}, faults.FileStore(t, url))
 			replace(t, s, seal(t, 1, 30))
 			first := relative(t, root)
 			now = begin.Add(time.Hour)
@@ -99,7 +91,7 @@ func TestCollect(t *testing.T) {
 // relative are the data files below root, relative to it.
 func relative(t *testing.T, root string) (names []string) {
 	t.Helper()
-	for _, path := range dataFiles(t, root) {
+	for _, path := range dataFiles(root) {
 		name, err := filepath.Rel(root, path)
 		check(t, err)
 		names = append(names, filepath.ToSlash(name))

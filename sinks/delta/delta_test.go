@@ -3,19 +3,18 @@ package delta
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
+	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/archive"
+	"github.com/docgauge/docgauge/internal/dev/faults"
 	"github.com/docgauge/docgauge/internal/dev/s3test"
 	"github.com/docgauge/docgauge/internal/filestore"
 	"github.com/docgauge/docgauge/sinks"
@@ -25,47 +24,31 @@ import (
 func TestMain(m *testing.M) { os.Exit(s3test.Main(m, os.Getenv(sinktest.ChildPlace) != "")) }
 
 func TestContract(t *testing.T) {
-	sinktest.Run(t, func(t *testing.T) (sinks.Sink, sinktest.Reader) {
-		s := open(t, filepath.Join(t.TempDir(), "data"))
-		return s, reader{s.Location()}
-	})
-}
-
-func TestContractBucket(t *testing.T) {
-	sinktest.Run(t, func(t *testing.T) (sinks.Sink, sinktest.Reader) {
-		s, root := openBucket(t, "")
-		return s, reader{root}
-	})
-}
-
-// open returns a sink that waits between its tries as little as a test wants to.
-func open(t *testing.T, root string) *Sink {
-	t.Helper()
-	return openWith(t, Options{URL: root})
-}
-
-func openWith(t *testing.T, c Options) *Sink {
-	t.Helper()
-	store, err := filestore.NewWithin(c.URL, filestore.Limits{
-		Transfer: 3 * s3test.AtOnce, Call: 3 * s3test.AtOnce, Answer: 2 * s3test.AtOnce,
-		Credentials: 2 * s3test.AtOnce, Backoff: time.Millisecond,
-	})
-	check(t, err)
-	if c.Now == nil {
-		c.Now = time.Now
+	for where, place := range map[string]func(t *testing.T) (url, root string){
+		"directory": directory, "bucket": faults.Bucket,
+	} {
+		t.Run(where, func(t *testing.T) {
+			sinktest.Run(t, func(t *testing.T) (sinks.Sink, sinktest.Reader) {
+				url, root := place(t)
+				return open(t, url), reader{root}
+			})
+		})
 	}
-	c.Version = "1.2.3"
-	s := newSink(c, store)
-	t.Cleanup(func() { check(t, s.Close()) })
-	return s
 }
 
-// openBucket returns a sink on a new bucket, reached at the endpoint, and the
-// directory in which the server keeps the objects below the prefix.
-func openBucket(t *testing.T, endpoint string) (s *Sink, root string) {
+func directory(t *testing.T) (url, root string) {
 	t.Helper()
-	name := s3test.NewBucket(t)
-	return open(t, s3test.URL(t, name, endpoint)), filepath.Join(s3test.Dir(name), "docs", "gauge")
+	root = filepath.Join(t.TempDir(), "data")
+	return root, root
+}
+
+func open(t *testing.T, url string) *Sink {
+	t.Helper()
+	return withStore(faults.FileStore(t, url))
+}
+
+func withStore(store filestore.Store) *Sink {
+	return newSink(Options{Now: time.Now, Version: "1.2.3"}, store)
 }
 
 func check(t interface {
@@ -172,19 +155,16 @@ func (r reader) Totals(key analytics.Key) (revs []analytics.Revision, err error)
 	return revs, err
 }
 
-func seal(t *testing.T, number int32, n int) *archive.File {
-	t.Helper()
-	return sealDay(t, 0, number, n)
-}
+var (
+	seal       = faults.Window
+	sealTotals = faults.Totals
+	dataFiles  = faults.Published
+	revOf      = sinktest.RevisionOf
+)
 
 func sealDay(t *testing.T, day int, number int32, n int) *archive.File {
 	t.Helper()
 	return sinktest.Seal(t, sinktest.Revision(sinktest.Key("prj_a", day), number), sinktest.Pages(n))
-}
-
-func sealTotals(t *testing.T, number int32) *archive.File {
-	t.Helper()
-	return sinktest.Seal(t, sinktest.TotalsOnly(sinktest.Revision(sinktest.Key("prj_a", 0), number)), nil)
 }
 
 func replace(t *testing.T, s *Sink, w sinks.Sealed) {
@@ -192,54 +172,25 @@ func replace(t *testing.T, s *Sink, w sinks.Sealed) {
 	sinktest.Replace(t, s, w)
 }
 
-var revOf = sinktest.RevisionOf
-
 // agreed fails unless a listing and both tables show just one revision, one of these.
 func agreed(t *testing.T, s *Sink, root string, revs ...analytics.Revision) {
 	t.Helper()
 	sinktest.Agreed(t, s, reader{root}, revs...)
 }
 
-// dataFiles are the data files below root, whether a reader sees them or not.
-func dataFiles(t *testing.T, root string) (paths []string) {
-	t.Helper()
-	err := filepath.WalkDir(root, func(path string, e os.DirEntry, err error) error {
-		if errors.Is(err, os.ErrNotExist) {
-			return nil
-		}
-		if err == nil && e.IsDir() && e.Name() == "_delta_log" {
-			return filepath.SkipDir
-		}
-		if err == nil && strings.HasSuffix(path, suffix) {
-			paths = append(paths, path)
-		}
-		return err
-	})
-	check(t, err)
-	return paths
-}
-
-// stepping is a store that says which step Replace has come to.
-type stepping struct {
-	filestore.Store
-	at func(step string)
-}
-
-func (s stepping) Publish(ctx context.Context, staged, name string) error {
-	table, _, _ := strings.Cut(name, "/")
-	s.at("before " + table + " file")
-	err := s.Store.Publish(ctx, staged, name)
-	s.at("after " + table + " file")
-	return err
-}
-
-func (s stepping) Create(ctx context.Context, name string, data []byte) error {
-	table, _, _ := strings.Cut(name, "/")
-	s.at("before " + table + " entry")
-	err := s.Store.Create(ctx, name, data)
-	s.at("after " + table + " entry")
-	return err
-}
-
 // stepped returns s with a store that says its steps.
-func stepped(s *Sink, at func(step string)) *Sink { return newSink(s.options, stepping{s.store, at}) }
+func stepped(s *Sink, at func(step string)) *Sink {
+	return newSink(s.options, faults.Stepping{Store: s.store, At: at})
+}
+
+// entries counts the log entries of both tables, as text.
+func entries(t *testing.T, root string) string {
+	t.Helper()
+	var all []int
+	for _, table := range []string{visitorsTable, totalsTable} {
+		version, _, err := replay(root, table)
+		check(t, err)
+		all = append(all, version+1)
+	}
+	return fmt.Sprint(all)
+}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/archive"
+	"github.com/docgauge/docgauge/internal/dev/faults"
 	"github.com/docgauge/docgauge/sinks/parquet"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
@@ -20,7 +20,7 @@ func beside(t *testing.T, dir, root string) (*parquet.Sink, *Sink) {
 	t.Helper()
 	files, err := parquet.New(dir)
 	check(t, err)
-	return files, openWith(t, Options{URL: root, Published: files.Published})
+	return files, newSink(Options{Now: time.Now, Published: files.Published}, faults.FileStore(t, root))
 }
 
 // linked reports of both tables whether the only file is that which the Parquet sink has
@@ -113,7 +113,7 @@ func TestNoLink(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir, root := t.TempDir(), ""
 			if tc.another {
-				root = mount(t)
+				root = faults.MountSmall(t)
 			} else {
 				root = filepath.Join(dir, "delta")
 			}
@@ -161,28 +161,3 @@ func TestLinksLookNew(t *testing.T) {
 		}
 	}
 }
-
-// TestSealedFileOfAnotherRevision is refused, and nothing is left of it.
-func TestSealedFileOfAnotherRevision(t *testing.T) {
-	root := filepath.Join(t.TempDir(), "data")
-	s := open(t, root)
-	replace(t, s, seal(t, 1, 3))
-	if err := s.Replace(t.Context(), other{seal(t, 2, 3), seal(t, 3, 3).Revision()}); err == nil {
-		t.Error("Replace = nil")
-	}
-	agreed(t, s, root, seal(t, 1, 3).Revision())
-	if there := dataFiles(t, root); len(there) != 2 {
-		t.Errorf("there are %q", there)
-	}
-	if left, err := os.ReadDir(filepath.Join(root, "_staging")); len(left) > 0 || err != nil {
-		t.Errorf("staging holds %v, %v", left, err)
-	}
-}
-
-// other is a sealed window whose file is that of another revision.
-type other struct {
-	*archive.File
-	rev analytics.Revision
-}
-
-func (o other) Revision() analytics.Revision { return o.rev }

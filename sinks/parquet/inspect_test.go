@@ -6,9 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/archive"
-	"github.com/docgauge/docgauge/internal/dev/s3test"
+	"github.com/docgauge/docgauge/internal/dev/faults"
 	"github.com/docgauge/docgauge/sinks"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
@@ -50,7 +49,7 @@ type damage struct {
 func damages(t *testing.T) []damage {
 	other := func(w *archive.File, from, to string) func(t *testing.T) (string, []byte) {
 		return func(t *testing.T) (string, []byte) {
-			s := newSink(t, t.TempDir())
+			s := open(t, t.TempDir())
 			replace(t, s, w)
 			data, err := os.ReadFile(windowFile(t, s.Location(), from))
 			check(t, err)
@@ -110,17 +109,14 @@ func check(t interface {
 // TestInspectDamage: each is found by name, in a directory and in a bucket, and
 // looking mends nothing.
 func TestInspectDamage(t *testing.T) {
-	for where, open := range map[string]func(t *testing.T) (s *Sink, root string){
-		"directory": func(t *testing.T) (*Sink, string) { dir := t.TempDir(); return newSink(t, dir), dir },
-		"bucket": func(t *testing.T) (*Sink, string) {
-			s, bucket := newBucketSink(t, "")
-			return s, s3test.Dir(bucket)
-		},
+	for where, place := range map[string]func(t *testing.T) (url, root string){
+		"directory": func(t *testing.T) (string, string) { dir := t.TempDir(); return dir, dir },
+		"bucket":    faults.Bucket,
 	} {
 		for _, d := range damages(t) {
 			t.Run(where+"/"+d.name, func(t *testing.T) {
-				s, root := open(t)
-				w := seal(t, 2, 20)
+				url, root := place(t)
+				s, w := open(t, url), seal(t, 2, 20)
 				replace(t, s, w)
 				if shown, faults := inspected(t, s, sinks.Scope{Rows: true}); shown == nil || !shown.Whole() ||
 					len(faults) > 0 {
@@ -128,7 +124,7 @@ func TestInspectDamage(t *testing.T) {
 				}
 				if d.put != nil {
 					table, data := d.put(t)
-					publish(t, s, table, w.Revision().Key, data)
+					publish(t, s, placed(t, table, w.Revision().Key), data)
 				} else {
 					d.do(t, windowFile(t, root, visitorsTable), windowFile(t, root, totalsTable))
 				}
@@ -151,11 +147,10 @@ func TestInspectDamage(t *testing.T) {
 	}
 }
 
-// publish puts data in the place of a file.
-func publish(t *testing.T, s *Sink, table string, key analytics.Key, data []byte) {
+// publish puts data under a name.
+func publish(t *testing.T, s *Sink, name string, data []byte) {
 	t.Helper()
-	name, err := place(table, key)
-	check(t, err)
+	check(t, s.store.Prepare(t.Context()))
 	staged := s.store.StagingFile()
 	check(t, os.WriteFile(staged, data, 0o600))
 	check(t, s.store.Publish(t.Context(), staged, name))
@@ -177,7 +172,7 @@ func windowFile(t *testing.T, root, table string) (path string) {
 }
 
 func TestInspectStray(t *testing.T) {
-	s := newSink(t, t.TempDir())
+	s := open(t, t.TempDir())
 	replace(t, s, seal(t, 1, 3))
 	path := windowFile(t, s.Location(), visitorsTable)
 	data, err := os.ReadFile(path)
@@ -193,7 +188,7 @@ func TestInspectStray(t *testing.T) {
 
 // TestInspectUnavailable: a file that cannot be opened is not taken for damaged.
 func TestInspectUnavailable(t *testing.T) {
-	s := newSink(t, t.TempDir())
+	s := open(t, t.TempDir())
 	replace(t, s, seal(t, 1, 3))
 	path := windowFile(t, s.Location(), visitorsTable)
 	check(t, os.Remove(path))
@@ -206,7 +201,7 @@ func TestInspectUnavailable(t *testing.T) {
 
 // TestWindowOfADamagedFile: a damaged file is not copied.
 func TestWindowOfADamagedFile(t *testing.T) {
-	s := newSink(t, t.TempDir())
+	s := open(t, t.TempDir())
 	w := seal(t, 1, 2000)
 	replace(t, s, w)
 	path := windowFile(t, s.Location(), visitorsTable)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/archive"
+	"github.com/docgauge/docgauge/internal/dev/faults"
 	"github.com/docgauge/docgauge/internal/filestore"
 	"github.com/docgauge/docgauge/sinks"
 	"github.com/docgauge/docgauge/sinks/sinktest"
@@ -22,18 +23,22 @@ import (
 
 func TestContract(t *testing.T) {
 	sinktest.Run(t, func(t *testing.T) (sinks.Sink, sinktest.Reader) {
-		root := filepath.Join(t.TempDir(), "data")
-		s := newSink(t, root)
+		s := open(t, filepath.Join(t.TempDir(), "data"))
 		return s, reader{t, s}
 	})
 }
 
-func newSink(t *testing.T, root string) *Sink {
+func open(t *testing.T, url string) *Sink {
 	t.Helper()
-	s, err := New(root)
-	check(t, err)
-	return s
+	return &Sink{store: faults.FileStore(t, url)}
 }
+
+var (
+	seal       = faults.Window
+	sealTotals = faults.Totals
+	published  = faults.Published
+	revOf      = sinktest.RevisionOf
+)
 
 // reader sees what a query over the files of a table sees, however they are named: it
 // opens each once, whole. A file that is gone by then was not seen.
@@ -93,27 +98,6 @@ func (r reader) Totals(key analytics.Key) (revs []analytics.Revision, err error)
 	return revs, err
 }
 
-// published lists every file below root whose name ends in .parquet.
-func published(root string) (paths []string) {
-	_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() && strings.HasSuffix(path, ".parquet") {
-			paths = append(paths, path)
-		}
-		return nil
-	})
-	return paths
-}
-
-func seal(t *testing.T, number int32, n int) *archive.File {
-	t.Helper()
-	return sinktest.Seal(t, sinktest.Revision(sinktest.Key("prj_a", 0), number), sinktest.Pages(n))
-}
-
-func sealTotals(t *testing.T, number int32) *archive.File {
-	t.Helper()
-	return sinktest.Seal(t, sinktest.TotalsOnly(sinktest.Revision(sinktest.Key("prj_a", 0), number)), nil)
-}
-
 func replace(t *testing.T, s *Sink, w sinks.Sealed) {
 	t.Helper()
 	sinktest.Replace(t, s, w)
@@ -121,7 +105,7 @@ func replace(t *testing.T, s *Sink, w sinks.Sealed) {
 
 func TestLayout(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "data")
-	s := newSink(t, root)
+	s := open(t, root)
 	if _, err := os.Stat(root); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("New made the directory: %v", err)
 	}
@@ -139,6 +123,16 @@ func TestLayout(t *testing.T) {
 	}
 	if left, err := os.ReadDir(filepath.Join(root, filestore.StagingDir)); len(left) != 0 || err != nil {
 		t.Errorf("staging holds %v, %v", left, err)
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "data")
+	check(t, os.WriteFile(file, nil, 0o600))
+	for _, root := range []string{"", "gs://bucket/prefix", file} {
+		if _, err := New(root); err == nil {
+			t.Errorf("New(%q) = nil", root)
+		}
 	}
 }
 
@@ -167,7 +161,7 @@ func TestPlace(t *testing.T) {
 
 func TestRevisionsAmongForeignAndDamagedFiles(t *testing.T) {
 	root := t.TempDir()
-	s := newSink(t, root)
+	s := open(t, root)
 	for day := range 3 {
 		replace(t, s, sinktest.Seal(t, sinktest.Revision(sinktest.Key("prj_a", day), 1), sinktest.Pages(2)))
 	}
@@ -216,16 +210,15 @@ func TestHalfWindows(t *testing.T) {
 		"same number, newer totals": {seal(t, 1, 3), seal(t, 1, 4), 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSink(t, t.TempDir())
+			s := open(t, t.TempDir())
 			if tc.totals != nil {
 				replace(t, s, tc.totals)
 				check(t, s.store.Remove(t.Context(), placed(t, visitorsTable, tc.totals.Revision().Key)))
 			}
 			if tc.visitors != nil {
-				staged := s.store.StagingFile()
-				err := errors.Join(s.store.Prepare(t.Context()), stage(t.Context(), staged, tc.visitors),
-					s.store.Publish(t.Context(), staged, placed(t, visitorsTable, tc.visitors.Revision().Key)))
+				data, err := os.ReadFile(tc.visitors.Path())
 				check(t, err)
+				publish(t, s, placed(t, visitorsTable, tc.visitors.Revision().Key), data)
 			}
 			before := contents(t, s.Location())
 			var listed []analytics.Revision
@@ -254,20 +247,10 @@ func TestHalfWindows(t *testing.T) {
 	}
 }
 
-// whole fails unless each table shows at most one revision, whole and one of these, and
-// reports whether one does.
-func whole(t *testing.T, s *Sink, revs ...analytics.Revision) bool {
-	t.Helper()
-	visitors, totals := sinktest.Whole(t, reader{t, s}, revs...)
-	return visitors+totals > 0
-}
-
 func agreed(t *testing.T, s *Sink, revs ...analytics.Revision) {
 	t.Helper()
 	sinktest.Agreed(t, s, reader{t, s}, revs...)
 }
-
-var revOf = sinktest.RevisionOf
 
 // contents are the files below root.
 func contents(t *testing.T, root string) map[string]string {
@@ -287,36 +270,12 @@ func contents(t *testing.T, root string) map[string]string {
 	return files
 }
 
-// other is a sealed window whose file is that of another revision.
-type other struct {
-	sinks.Sealed
-	rev analytics.Revision
-}
-
-func (o other) Revision() analytics.Revision { return o.rev }
-
-func TestSealedFileOfAnotherRevision(t *testing.T) {
-	s := newSink(t, t.TempDir())
-	replace(t, s, seal(t, 1, 3))
-	w := other{seal(t, 2, 3), seal(t, 3, 3).Revision()}
-	if err := s.Replace(t.Context(), w); err == nil || !strings.Contains(err.Error(), "revision 2") {
-		t.Errorf("Replace = %v", err)
-	}
-	agreed(t, s, seal(t, 1, 3).Revision())
-}
-
 // placed is place of a good key.
 func placed(t *testing.T, table string, key analytics.Key) string {
 	t.Helper()
 	name, err := place(table, key)
 	check(t, err)
 	return name
-}
-
-// tableOf returns the table that the file called name is in.
-func tableOf(name string) string {
-	table, _, _ := strings.Cut(name, "/")
-	return table
 }
 
 // path returns the full name of key's file in table.

@@ -70,7 +70,8 @@ func parse(dsn string) (config *pgxpool.Config, place string, err error) {
 		return nil, "", withoutValues(err, parameters)
 	}
 	if !databaseForm.MatchString(config.ConnConfig.Database) {
-		return nil, "", errors.New("the database, which follows host and slash, is missing or has special characters: " +
+		return nil, "", errors.New("the database, which follows host and slash, is missing or has special " +
+			"characters: " +
 			wantedDSN)
 	}
 	fill(config, parameters)

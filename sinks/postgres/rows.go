@@ -45,7 +45,7 @@ func (ses *session) copyRows(
 		}
 		return values, nil
 	})
-	took, err := conn.CopyFrom(ctx, pgx.Identifier{ses.schema, visitorsTable}, nameList(copied), source)
+	took, err := conn.CopyFrom(ctx, ses.identifier(visitorsTable), nameList(copied), source)
 	switch {
 	case broken != nil:
 		return broken

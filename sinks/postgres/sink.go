@@ -211,5 +211,8 @@ func (ses *session) limit(ctx context.Context) (context.Context, context.CancelF
 	return context.WithTimeout(ctx, ses.patience)
 }
 
+// identifier is a table of the schema, the one place that says where it is.
+func (l layout) identifier(table string) pgx.Identifier { return pgx.Identifier{l.schema, table} }
+
 // in is a table of the schema, quoted.
-func (l layout) in(table string) string { return pgx.Identifier{l.schema, table}.Sanitize() }
+func (l layout) in(table string) string { return l.identifier(table).Sanitize() }

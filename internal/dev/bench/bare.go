@@ -31,7 +31,8 @@ const (
 	bareTable = ` (project String, granularity String, window_start Date, window_end Date, attempt UInt64, path String,
 		human Int64, ai Int64, total Int64, revision Int32, settled UInt8, verified UInt8,
 		exported_at_us Int64, written_at DateTime DEFAULT now())
-		ENGINE = MergeTree PARTITION BY toYYYYMM(window_start) ORDER BY (project, granularity, window_start, attempt, path)`
+		ENGINE = MergeTree PARTITION BY toYYYYMM(window_start)
+		ORDER BY (project, granularity, window_start, attempt, path)`
 )
 
 // copyColumns are those of a row in PostgreSQL; the others have defaults.

@@ -259,7 +259,8 @@ func TestCompare(t *testing.T) {
 		return result{client: client{name: name, inFlight: inFlight}, cost: cost{seconds: seconds}}
 	}
 	all := []result{
-		r(plainClient, 1, 8), r(formerClient, 1, 6), r(docgaugeClient, 1, 4), r(formerClient, 4, 3), r(docgaugeClient, 4, 1),
+		r(plainClient, 1, 8), r(formerClient, 1, 6), r(docgaugeClient, 1, 4), r(formerClient, 4, 3),
+		r(docgaugeClient, 4, 1),
 	}
 	compare(all)
 	for i, want := range map[int]map[string]float64{

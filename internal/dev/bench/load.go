@@ -49,7 +49,8 @@ var loadSinks = func() []loadSink {
 	}
 	small, days, large := workload{1_000, 1_000, 0}, workload{50, 20_000, 0}, workload{100, 100_000, 0}
 	insert := []task{
-		{small, 1}, {days, 3}, {workload{1, 1_000_000, 0}, 3}, {workload{500, 20_000, 0}, 1}, {workload{10, 1_000_000, 0}, 1},
+		{small, 1}, {days, 3}, {workload{1, 1_000_000, 0}, 3}, {workload{500, 20_000, 0}, 1},
+		{workload{10, 1_000_000, 0}, 1},
 	}
 	copies := []task{{small, 3}, {days, 3}, {large, 1}}
 	return []loadSink{

@@ -108,10 +108,12 @@ func (l *lab) measureAll(ctx context.Context, only string) (all []result, err er
 	}
 	var cases []benchCase
 	for _, s := range exportScenarios {
-		cases = append(cases, benchCase{s.name, func(ctx context.Context) ([]result, error) { return l.exportAll(ctx, s) }})
+		cases = append(cases, benchCase{s.name,
+			func(ctx context.Context) ([]result, error) { return l.exportAll(ctx, s) }})
 	}
 	for _, s := range loadSinks {
-		cases = append(cases, benchCase{s.name, func(ctx context.Context) ([]result, error) { return l.loadAll(ctx, s) }})
+		cases = append(cases, benchCase{s.name,
+			func(ctx context.Context) ([]result, error) { return l.loadAll(ctx, s) }})
 	}
 	for _, c := range append(cases, benchCase{"scrape", l.scrapeAll}) {
 		if !strings.Contains(c.name, only) {

@@ -34,7 +34,8 @@ var peerPrograms = map[string]string{
 type peer struct{ name, guarantees string }
 
 var peers = []peer{
-	{docgaugeClient, "verifies and flushes each window, resumes at the page, knows what is due, keeps the hourly limit"},
+	{docgaugeClient, "verifies and flushes each window, resumes at the page, knows what is due, keeps the " +
+		"hourly limit"},
 	{goParquetClient, "no file in part; resumes at the window"},
 	{"requests and pyarrow", "no file in part; resumes at the window"},
 	{"dlt, tuned", "begins again; schema, many destinations"},
@@ -46,7 +47,8 @@ func installed(all []peer, log io.Writer) (found []peer) {
 	_, err := os.Stat(filepath.Join(engines.Tools(), "peers", "requirements.txt"))
 	for _, p := range all {
 		if peerPrograms[p.name] != "" && err != nil {
-			fmt.Fprintf(log, "not measured: %s: %v\n", p.name, engines.Missing{Engine: "dlt", Install: "make bench-peers"})
+			fmt.Fprintf(log, "not measured: %s: %v\n", p.name,
+				engines.Missing{Engine: "dlt", Install: "make bench-peers"})
 			continue
 		}
 		found = append(found, p)
@@ -62,7 +64,8 @@ func pythonCommand(ctx context.Context, dir, program string, args ...string) (*e
 	}
 	path := filepath.Join(dir, program)
 	args = append([]string{path}, args...)
-	return exec.CommandContext(ctx, filepath.Join(engines.Tools(), "peers", "bin", "python"), args...), os.WriteFile(path, text, 0o600)
+	return exec.CommandContext(ctx, filepath.Join(engines.Tools(), "peers", "bin", "python"), args...),
+		os.WriteFile(path, text, 0o600)
 }
 
 // peerTasks are many small windows, a few large ones and a first reading; killWork is what the peers are killed in.
@@ -107,7 +110,8 @@ func (l *lab) comparePeers(ctx context.Context, all []peer) (string, error) {
 			return "", fmt.Errorf("%s, killed: %w", p.name, err)
 		}
 		fmt.Fprintf(l.log, "%s  killed  %d requests repeated, %+v\n", p.name, repeated, found)
-		rows[i] = fmt.Sprintf("%s%s|%s|%s|%d|%d|%d|%s", p.name, rows[i], mebibytes(maxRSS[i]), humanize.Comma(requests[i]),
+		rows[i] = fmt.Sprintf("%s%s|%s|%s|%d|%d|%d|%s", p.name, rows[i], mebibytes(maxRSS[i]),
+			humanize.Comma(requests[i]),
 			repeated, found.Missing, found.Doubled+found.Wrong, p.guarantees)
 	}
 	return markdown(head, rows), nil

@@ -100,7 +100,8 @@ func (l *lab) scrapeAll(ctx context.Context) (all []result, err error) {
 		if l.short {
 			way.scrapes /= 50
 		}
-		r := result{table: scrapeTable, scenario: way.scenario, client: client{name: way.format, inFlight: way.inFlight}}
+		r := result{table: scrapeTable, scenario: way.scenario,
+			client: client{name: way.format, inFlight: way.inFlight}}
 		if r.scraped, err = way.run(ctx, &values, srv.URL); err != nil {
 			return all, err
 		}

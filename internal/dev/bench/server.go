@@ -66,7 +66,8 @@ func (s *server) visitors(w http.ResponseWriter, r *http.Request) {
 	from, fromErr := time.Parse(time.DateOnly, r.FormValue("dateFrom"))
 	offset, offsetErr := strconv.Atoi(r.FormValue("offset"))
 	limit, limitErr := strconv.Atoi(r.FormValue("limit"))
-	if err := errors.Join(err, fromErr, offsetErr, limitErr); err != nil || offset < 0 || limit < 1 || limit > pageRows {
+	if err := errors.Join(err, fromErr, offsetErr, limitErr); err != nil || offset < 0 || limit < 1 ||
+		limit > pageRows {
 		http.Error(w, fmt.Sprintf("offset %d, limit %d: %v", offset, limit, err), http.StatusBadRequest)
 		return
 	}
@@ -84,8 +85,10 @@ var (
 		"changelog", "billing", "deployment", "webhooks", "components", "examples", "overview", "migration",
 	}
 	topics = [16]string{
-		"quickstart", "pagination", "rate-limits", "api-tokens", "single-sign", "custom-domain", "monitoring", "page-layout",
-		"navigation", "versioning", "file-upload", "error-codes", "retry-policy", "data-export", "user-roles", "search-index",
+		"quickstart", "pagination", "rate-limits", "api-tokens", "single-sign", "custom-domain", "monitoring",
+		"page-layout",
+		"navigation", "versioning", "file-upload", "error-codes", "retry-policy", "data-export", "user-roles",
+		"search-index",
 	}
 )
 

@@ -34,7 +34,8 @@ var tables = [...]struct {
 	row  func(result) string
 }{
 	exportTable: {
-		"scenario|windows × rows|latency|client|in flight|" + spentHead + "|requests|ratio|× plain|× go-parquet|× before",
+		"scenario|windows × rows|latency|client|in flight|" + spentHead + "|requests|ratio|× plain|× " +
+			"go-parquet|× before",
 		func(r result) string {
 			return fmt.Sprintf("%s|%s|%d ms|%s|%d|%s|%s|%.2f|%s|%s|%s", r.scenario, r.work, r.work.ms(),
 				r.client.label(), r.client.inFlight, r.spent(), humanize.Comma(r.requests), r.ratio(),
@@ -56,7 +57,8 @@ var tables = [...]struct {
 		"scrape|format|in flight|scrapes|median|p99|allocations|allocated|bytes sent",
 		func(r result) string {
 			s := r.scraped
-			return fmt.Sprintf("%s|%s|%d|%s|%.2f ms|%.2f ms|%s|%.0f KiB|%s", r.scenario, r.client.name, r.client.inFlight,
+			return fmt.Sprintf("%s|%s|%d|%s|%.2f ms|%.2f ms|%s|%.0f KiB|%s", r.scenario, r.client.name,
+				r.client.inFlight,
 				humanize.Comma(int64(s.scrapes)), s.median, s.p99,
 				humanize.Comma(int64(s.allocations)), s.allocatedBytes/1024, humanize.Comma(s.size))
 		},
@@ -133,7 +135,8 @@ var aims = []aim{
 	{"one window of 1,000,000 rows: × before", "%.2f", times(formerClient), "^one.* × 1,000,000,", "≥", 1.6, ""},
 	{"large windows: CPU s per million rows", "%.2f", result.cpuPerMillion, " large window", "≤", 2.8, ""},
 	{"large windows: peak RSS, MiB", "%.0f", maxMiB, " large window", "≤", 96, ""},
-	{"peak RSS of 10,000,000 rows to 1,000,000", "%.2f", maxMiB, "^one.* × 10,000,000,", "≤", 1.1, "^one.* × 1,000,000,"},
+	{"peak RSS of 10,000,000 rows to 1,000,000", "%.2f", maxMiB, "^one.* × 10,000,000,", "≤", 1.1,
+		"^one.* × 1,000,000,"},
 	{"a first reading, 50 ms, 16 in flight: × plain", "%.1f", times(plainClient), "^first", "≥", 5, ""},
 	{"40 × 25,000, 0 ms, 4 in flight: rows/s", "%.0f", result.rowsPerSecond, "^many.* 0 ms.* 4 in", "≥", 300_000, ""},
 	{"40 × 2,500, 50 ms, 16 in flight: × plain", "%.1f", times(plainClient), "^many.* 50 ms.* 16 in", "≥", 10, ""},

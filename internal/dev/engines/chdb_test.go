@@ -103,7 +103,8 @@ func compare(t *testing.T, conn driver.Conn, want columns) {
 		if err := rows.Scan(&s, &i, &d, &u, &b, &at); err != nil {
 			t.Fatal(err)
 		}
-		if s != want.s[n] || i != want.i[n] || u != want.u[n] || b != want.b[n] || !d.Equal(want.d[n]) || !at.Equal(want.at[n]) {
+		if s != want.s[n] || i != want.i[n] || u != want.u[n] || b != want.b[n] || !d.Equal(want.d[n]) ||
+			!at.Equal(want.at[n]) {
 			t.Fatalf("row %d: %q %d %v %d %d %v", n, s, i, d, u, b, at)
 		}
 	}
@@ -241,7 +242,8 @@ func TestEngine26RunsQueriesAtOnce(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	slow := make(chan error, 1)
 	go func() {
-		slow <- drain(ctx, conn, "SELECT count() FROM system.numbers WHERE number = sleepEachRow(0.001) SETTINGS max_block_size = 1000")
+		slow <- drain(ctx, conn, "SELECT count() FROM system.numbers WHERE number = sleepEachRow(0.001) "+
+			"SETTINGS max_block_size = 1000")
 	}()
 	waitFor(t, func() bool {
 		return number(t, conn, "SELECT count() FROM system.processes WHERE query LIKE '%sleepEachRow(0.001)%'") > 1
@@ -276,7 +278,8 @@ func TestEngine26SurvivesAKill(t *testing.T) {
 		return err
 	}
 	half := len(all) / 2
-	if err := post(t, engine, insert, io.MultiReader(bytes.NewReader(all[:half]), reader(kill), bytes.NewReader(all[half:]))); err == nil {
+	if err := post(t, engine, insert, io.MultiReader(bytes.NewReader(all[:half]), reader(kill),
+		bytes.NewReader(all[half:]))); err == nil {
 		t.Log("the insert was over before the kill")
 	}
 	if err := <-killed; err != nil {
@@ -286,7 +289,8 @@ func TestEngine26SurvivesAKill(t *testing.T) {
 		if err := engine.Restart(); err != nil {
 			t.Fatal(err)
 		}
-		if got := number(t, connect(t, engine, nil), "SELECT count() FROM t"); got != rows*blocks && got != 2*rows*blocks {
+		if got := number(t, connect(t, engine, nil), "SELECT count() FROM t"); got != rows*blocks &&
+			got != 2*rows*blocks {
 			t.Errorf("%d rows, want whole inserts of %d", got, rows*blocks)
 		}
 		if err := engine.Stop(); err != nil {
@@ -328,7 +332,8 @@ func TestEngine26ChecksGrants(t *testing.T) {
 	if got := number(t, conn, "SELECT sum(u) FROM mine"); got != 7 {
 		t.Errorf("sum %d, want 7", got)
 	}
-	for _, sql := range []string{"SELECT * FROM other", "INSERT INTO other VALUES (1)", "DROP TABLE mine", "CREATE TABLE more (u UInt64) ENGINE = Memory"} {
+	for _, sql := range []string{"SELECT * FROM other", "INSERT INTO other VALUES (1)", "DROP TABLE mine",
+		"CREATE TABLE more (u UInt64) ENGINE = Memory"} {
 		if err := drain(t.Context(), conn, sql); errorCode(err) != 497 {
 			t.Errorf("%s: %v, want code 497", sql, err)
 		}
@@ -342,14 +347,16 @@ func TestEngine26Settings(t *testing.T) {
 	ctx := clickhouse.Context(t.Context(), clickhouse.WithSettings(clickhouse.Settings{"max_threads": 3}),
 		clickhouse.WithParameters(clickhouse.Parameters{"n": "7"}))
 	var threads, n uint64
-	if err := conn.QueryRow(ctx, "SELECT toUInt64(getSetting('max_threads')), {n:UInt64}").Scan(&threads, &n); err != nil || threads != 3 || n != 7 {
+	if err := conn.QueryRow(ctx, "SELECT toUInt64(getSetting('max_threads')), {n:UInt64}").Scan(&threads,
+		&n); err != nil || threads != 3 || n != 7 {
 		t.Errorf("max_threads %d, n %d, %v; want 3 and 7", threads, n, err)
 	}
 	ctx = clickhouse.Context(t.Context(), clickhouse.WithSettings(clickhouse.Settings{"no_such_setting": 1}))
 	if err := drain(ctx, conn, "SELECT 1"); errorCode(err) != 115 {
 		t.Errorf("an unknown setting: %v, want code 115", err)
 	}
-	if err := drain(t.Context(), connect(t, engine, func(o *clickhouse.Options) { o.Auth.Database = "nowhere" }), "SELECT 1"); errorCode(err) != 81 {
+	if err := drain(t.Context(), connect(t, engine,
+		func(o *clickhouse.Options) { o.Auth.Database = "nowhere" }), "SELECT 1"); errorCode(err) != 81 {
 		t.Errorf("an unknown database: %v, want code 81", err)
 	}
 	odd := connect(t, engine, func(o *clickhouse.Options) { o.Auth.Database = "odd `name" })

@@ -230,7 +230,8 @@ func (t *Tab) Point(ctx context.Context, at [2]float64) error {
 // Press presses and releases a key, given by its name, such as ArrowLeft.
 func (t *Tab) Press(ctx context.Context, key string) error {
 	_, err := do(ctx, t, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		for _, kind := range []input.DispatchKeyEventType{input.DispatchKeyEventTypeKeyDown, input.DispatchKeyEventTypeKeyUp} {
+		for _, kind := range []input.DispatchKeyEventType{input.DispatchKeyEventTypeKeyDown,
+			input.DispatchKeyEventTypeKeyUp} {
 			event := input.DispatchKeyEventParams{Type: kind, Key: key}
 			if _, err := chromedp.Call(ctx, input.DispatchKeyEvent, event); err != nil {
 				return err

@@ -30,7 +30,8 @@ func TestChromiumShowsSchemesAndSizes(t *testing.T) {
 	} {
 		tab := open(t, browser, site, tc.view)
 		var color string
-		if err := tab.Eval(t.Context(), "getComputedStyle(document.querySelector('p')).color", &color); err != nil || color != tc.color {
+		if err := tab.Eval(t.Context(), "getComputedStyle(document.querySelector('p')).color",
+			&color); err != nil || color != tc.color {
 			t.Errorf("%+v: %s, %v; want %s", tc.view, color, err, tc.color)
 		}
 		shot, err := tab.Screenshot(t.Context())
@@ -38,7 +39,8 @@ func TestChromiumShowsSchemesAndSizes(t *testing.T) {
 			t.Fatal(err)
 		}
 		config, err := png.DecodeConfig(bytes.NewReader(shot))
-		if scale := max(1, tc.view.Scale); err != nil || config.Width != tc.view.Width*scale || config.Height < 900*scale {
+		if scale := max(1, tc.view.Scale); err != nil || config.Width != tc.view.Width*scale ||
+			config.Height < 900*scale {
 			t.Errorf("%+v: %d × %d, %v", tc.view, config.Width, config.Height, err)
 		}
 		if console := tab.Console(); len(console) > 0 {
@@ -51,12 +53,14 @@ func TestChromiumTellsWhatPagesDo(t *testing.T) {
 	browser := engines.RunChromium(t)
 	blocked := open(t, browser, serve(t, schemePage, "default-src 'none'"), engines.View{Width: 400, Height: 400})
 	contains(t, blocked.Console(), "Content Security Policy")
-	faulty := open(t, browser, serve(t, `<img src="http://other.example/x.png"><script>console.log("said", 1); throw new Error("thrown")</script><p>after`, ""),
+	faulty := open(t, browser, serve(t, `<img src="http://other.example/x.png"><script>console.log("said", 1); `+
+		`throw new Error("thrown")</script><p>after`, ""),
 		engines.View{Width: 400, Height: 400})
 	contains(t, faulty.Console(), "console.log: said 1", "thrown", "net::ERR_NAME_NOT_RESOLVED")
 	contains(t, faulty.Requests(), "http://other.example/x.png")
 	var after string
-	if err := faulty.Eval(t.Context(), `document.querySelector("p").textContent`, &after); err != nil || after != "after" {
+	if err := faulty.Eval(t.Context(), `document.querySelector("p").textContent`, &after); err != nil ||
+		after != "after" {
 		t.Errorf("%q, %v", after, err)
 	}
 	if err := faulty.Eval(t.Context(), "nothing.at.all", nil); err == nil {
@@ -110,7 +114,8 @@ func contains(t *testing.T, lines []string, want ...string) {
 // TestChromiumFindsFaults: each check finds its fault, and no other.
 func TestChromiumFindsFaults(t *testing.T) {
 	browser := engines.RunChromium(t)
-	const page = `<!doctype html><link rel=icon href="data:,"><style>body { margin: 0 } p { position: absolute; margin: 0 }</style>`
+	const page = `<!doctype html><link rel=icon href="data:,"><style>body { margin: 0 } p { position: absolute; ` +
+		`margin: 0 }</style>`
 	for html, want := range map[string][3]bool{
 		`<main><p>fine</p></main>`:                                {false, false, false},
 		`<main><p style="width: 500px">wide</p></main>`:           {true, false, false},
@@ -119,7 +124,8 @@ func TestChromiumFindsFaults(t *testing.T) {
 		`<main><p class=exempt style="width: 500px">w</p></main>`: {false, false, false},
 	} {
 		tab := open(t, browser, serve(t, page+html, ""), engines.View{Width: 400, Height: 400})
-		for i, check := range []string{engines.TooWide(".exempt", "main, body"), engines.HardToRead, engines.OnEachOther("main")} {
+		for i, check := range []string{engines.TooWide(".exempt", "main, body"), engines.HardToRead,
+			engines.OnEachOther("main")} {
 			var got []string
 			if err := tab.Eval(t.Context(), check, &got); err != nil || len(got) > 0 != want[i] {
 				t.Errorf("%s: check %d finds %q, %v", html, i, got, err)

@@ -60,7 +60,8 @@ func TestClickHouseWithUsers(t *testing.T) {
 			<quota>default</quota>
 		</reader></users>`))
 	exec(t, server, "CREATE TABLE t (n Int64) ENGINE = Memory")
-	for sql, want := range map[string]int{"SELECT 1": http.StatusOK, "INSERT INTO t VALUES (1)": http.StatusInternalServerError} {
+	for sql, want := range map[string]int{"SELECT 1": http.StatusOK,
+		"INSERT INTO t VALUES (1)": http.StatusInternalServerError} {
 		query := url.Values{"user": {"reader"}, "password": {"secret"}}
 		response, err := http.Post("http://"+server.HTTPAddr()+"/?"+query.Encode(), "", strings.NewReader(sql))
 		if err != nil {

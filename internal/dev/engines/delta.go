@@ -112,7 +112,8 @@ func DeltaPython() (string, error) {
 // SparkSubmit runs a Python job as on a cluster: a driver and two executors, each
 // a process of its own with one core. It returns what the job printed, and the rows
 // of files that each executor read.
-func SparkSubmit(ctx context.Context, dir, job string, args ...string) (printed string, read map[string]int64, err error) {
+func SparkSubmit(ctx context.Context, dir, job string, args ...string) (printed string, read map[string]int64,
+	err error) {
 	python, err := DeltaPython()
 	if err != nil {
 		return "", nil, err

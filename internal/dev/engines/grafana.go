@@ -127,7 +127,8 @@ func Queries(boards []Dashboard) (panels, variables []Query) {
 		}
 		for _, p := range d.Panels {
 			for _, t := range p.Targets {
-				panels = append(panels, Query{d.Title, p.Title, t.RefID, t.Expr + t.RawSQL, t.RawSQL != "", t.Instant, defaults})
+				panels = append(panels, Query{d.Title, p.Title, t.RefID, t.Expr + t.RawSQL, t.RawSQL != "",
+					t.Instant, defaults})
 			}
 		}
 	}

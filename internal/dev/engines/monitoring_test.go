@@ -70,7 +70,10 @@ func targets(t *testing.T, server *engines.Prometheus) []engines.Target {
 }
 
 func TestPrometheusScrapesTLS(t *testing.T) {
-	target := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, answerMetric) }))
+	target := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		fmt.Fprint(w, answerMetric)
+	}))
 	t.Cleanup(target.Close)
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	if err := os.WriteFile(ca, pemOf(target.Certificate()), 0o600); err != nil {
@@ -92,7 +95,8 @@ func TestPrometheusOnBlocksOfThePast(t *testing.T) {
 	at, later := time.Now().AddDate(-1, 0, 0), time.Now().AddDate(0, -1, 0)
 	// Retention counts from the newest block, so one block alone is never lost.
 	promtool(t, fmt.Sprintf("# TYPE a gauge\na{b=\"c\"} 7 %d\na{b=\"c\"} 8 %d\n# EOF\n", at.Unix(), later.Unix()), data)
-	for retention, want := range map[string][]engines.Sample{"15d": nil, "": {{Labels: map[string]string{}, Value: 7}}} {
+	for retention, want := range map[string][]engines.Sample{"15d": nil,
+		"": {{Labels: map[string]string{}, Value: 7}}} {
 		server := engines.RunPrometheus(t, engines.PrometheusConfig{Data: copyOf(t, data), Retention: retention})
 		got, err := server.Query(t.Context(), "sum(a)", at.Add(time.Minute))
 		if err != nil {
@@ -144,10 +148,12 @@ func copyOf(t *testing.T, dir string) string {
 
 func TestPrometheusSaysWhatIsWrong(t *testing.T) {
 	server := engines.RunPrometheus(t, engines.PrometheusConfig{})
-	if _, err := server.Query(t.Context(), "sum(", time.Now()); err == nil || !strings.Contains(err.Error(), "parse error") {
+	if _, err := server.Query(t.Context(), "sum(", time.Now()); err == nil ||
+		!strings.Contains(err.Error(), "parse error") {
 		t.Errorf("Query: %v, want the server's message", err)
 	}
-	if _, err := server.Query(t.Context(), "up[5m]", time.Now()); err == nil || !strings.Contains(err.Error(), "matrix") {
+	if _, err := server.Query(t.Context(), "up[5m]", time.Now()); err == nil ||
+		!strings.Contains(err.Error(), "matrix") {
 		t.Errorf("Query for a matrix: %v, want its type named", err)
 	}
 	got, err := server.Query(t.Context(), "1 + 1", time.Now())
@@ -195,7 +201,8 @@ func TestNodeExporterShowsTextfiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err := server.Metrics(t.Context())
-	if err != nil || !strings.Contains(text, `answer{of="a \"b\""} 42`) || !strings.Contains(text, "node_textfile_scrape_error 0") {
+	if err != nil || !strings.Contains(text, `answer{of="a \"b\""} 42`) ||
+		!strings.Contains(text, "node_textfile_scrape_error 0") {
 		t.Errorf("%v: %s", err, text)
 	}
 	if strings.Contains(text, "node_cpu") {

@@ -156,7 +156,8 @@ func TestStartTriesOtherPorts(t *testing.T) {
 			return &unlucky{&left}, nil
 		})
 		if attempts := min(failures+1, portAttempts); !errors.Is(err, want) || len(seen) != 2*attempts {
-			t.Errorf("%d failures: %v after the ports %v, want %v after %d attempts", failures, err, seen, want, attempts)
+			t.Errorf("%d failures: %v after the ports %v, want %v after %d attempts", failures, err, seen, want,
+				attempts)
 		}
 	}
 }
@@ -189,7 +190,8 @@ func TestFailureShowsTheLog(t *testing.T) {
 func TestCommand(t *testing.T) {
 	t.Setenv("GREETING", "old")
 	c := run(t, func(dir string) (*Command, error) {
-		return StartCommand(dir+"/new", "greeter", []string{"sh", "-c", "echo $GREETING; exec sleep 60"}, []string{"GREETING=hello"}, nil)
+		return StartCommand(dir+"/new", "greeter", []string{"sh", "-c", "echo $GREETING; exec sleep 60"},
+			[]string{"GREETING=hello"}, nil)
 	})
 	until(t, "it has greeted", func() bool {
 		text, _ := os.ReadFile(c.Output())
@@ -202,8 +204,10 @@ func TestCommand(t *testing.T) {
 }
 
 func TestCommandThatEnds(t *testing.T) {
-	_, err := StartCommand(t.TempDir(), "short", []string{"sh", "-c", "echo I cannot"}, nil, func(context.Context) bool { return false })
-	if err == nil || !strings.Contains(err.Error(), "ended before it answered") || !strings.Contains(err.Error(), "I cannot") {
+	_, err := StartCommand(t.TempDir(), "short", []string{"sh", "-c", "echo I cannot"}, nil,
+		func(context.Context) bool { return false })
+	if err == nil || !strings.Contains(err.Error(), "ended before it answered") ||
+		!strings.Contains(err.Error(), "I cannot") {
 		t.Errorf("%v, want that it ended and what it said", err)
 	}
 }

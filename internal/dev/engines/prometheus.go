@@ -91,7 +91,8 @@ func newPrometheus(dir string, ports []int, c PrometheusConfig) (*Prometheus, er
 	p.process = process{
 		name: "prometheus",
 		argv: []string{binary, "--config.file=" + config, "--web.listen-address=" + address,
-			"--storage.tsdb.path=" + data, "--storage.tsdb.retention.time=" + cmp.Or(c.Retention, "10y"), "--log.level=warn"},
+			"--storage.tsdb.path=" + data, "--storage.tsdb.retention.time=" + cmp.Or(c.Retention, "10y"),
+			"--log.level=warn"},
 		dir:   dir,
 		ports: ports,
 		// Only a server that answers queries returns its flags, and they tell it

@@ -35,7 +35,8 @@ func TestS3KeepsItsObjects(t *testing.T) {
 		if err := server.Restart(); err != nil {
 			t.Fatal(err)
 		}
-		object, err := client.GetObject(t.Context(), &s3.GetObjectInput{Bucket: aws.String("lake"), Key: aws.String("a/b")})
+		object, err := client.GetObject(t.Context(),
+			&s3.GetObjectInput{Bucket: aws.String("lake"), Key: aws.String("a/b")})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -56,7 +56,8 @@ func TestDist(t *testing.T) {
 func checkArchives(t *testing.T, version string) {
 	others := ""
 	for _, system := range []string{"linux_amd64", "linux_arm64", "darwin_amd64", "darwin_arm64"} {
-		list := run(t, exec.Command("tar", "--utc", "-tvzf", fmt.Sprintf("%s/docgauge_%s_%s.tar.gz", *dist, version, system)))
+		list := run(t, exec.Command("tar", "--utc", "-tvzf",
+			fmt.Sprintf("%s/docgauge_%s_%s.tar.gz", *dist, version, system)))
 		list = strings.ReplaceAll(list, system, "SYSTEM")
 		program := regexp.MustCompile(`(?m)^-rwxr-xr-x root/root .*/docgauge\n`).FindString(list)
 		list = strings.Replace(list, program, "", 1)
@@ -68,7 +69,8 @@ func checkArchives(t *testing.T, version string) {
 		}
 	}
 	for _, want := range []string{
-		"/LICENSE", "/docs/prometheus.md", "/docs/images/report.png", "/man/man1/docgauge-jobs-resolve.1", "/mixin/mixin.libsonnet",
+		"/LICENSE", "/docs/prometheus.md", "/docs/images/report.png", "/man/man1/docgauge-jobs-resolve.1",
+		"/mixin/mixin.libsonnet",
 		"/dashboards/json/docgauge-readers.json", "/dashboards/import/docgauge-readers.json", "/completions/_docgauge",
 		"/deploy/systemd/docgauge.service", "/deploy/prometheus/alerts.yaml", "/THIRD_PARTY_LICENSES",
 	} {
@@ -94,9 +96,11 @@ func newMachine(t *testing.T) machine {
 	for _, dir := range []string{"tmp", "etc", "var/lib/dpkg/info", "var/lib/dpkg/updates", "run/systemd/system"} {
 		err = errors.Join(err, os.MkdirAll(filepath.Join(m.root, dir), 0o755))
 	}
-	const status = "Package: systemd\nStatus: install ok installed\nVersion: 252\nArchitecture: %s\nMaintainer: nobody\nDescription: there\n"
+	const status = "Package: systemd\nStatus: install ok installed\nVersion: 252\nArchitecture: %s\nMaintainer: " +
+		"nobody\nDescription: there\n"
 	stub := fmt.Sprintf("#!/bin/sh\necho \"$*\" >>%s/log\n", m.bin)
-	err = errors.Join(err, os.Chmod(m.root+"/tmp", 0o777|os.ModeSticky), os.WriteFile(m.bin+"/systemctl", []byte(stub), 0o755),
+	err = errors.Join(err, os.Chmod(m.root+"/tmp", 0o777|os.ModeSticky),
+		os.WriteFile(m.bin+"/systemctl", []byte(stub), 0o755),
 		os.WriteFile(m.root+"/var/lib/dpkg/status", fmt.Appendf(nil, status, runtime.GOARCH), 0o644))
 	if err != nil {
 		t.Fatal(err)
@@ -119,9 +123,11 @@ func (m machine) has(name string) bool {
 // dpkg runs dpkg for the machine and returns what it says and what systemctl was called with.
 func (m machine) dpkg(t *testing.T, args ...string) (said, systemctl string) {
 	t.Helper()
-	cmd, err := engines.Tool(t.Context(), "dpkg", append([]string{"--root=" + m.root, "--force-script-chrootless", "--log=/dev/null"}, args...)...)
+	cmd, err := engines.Tool(t.Context(), "dpkg",
+		append([]string{"--root=" + m.root, "--force-script-chrootless", "--log=/dev/null"}, args...)...)
 	engines.Need(t, err)
-	cmd.Env = []string{"PATH=" + m.bin + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND=noninteractive"}
+	cmd.Env = []string{"PATH=" + m.bin + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"DEBIAN_FRONTEND=noninteractive"}
 	_ = os.Remove(m.bin + "/log")
 	said = run(t, cmd)
 	log, _ := os.ReadFile(m.bin + "/log") // absent if it was not called
@@ -132,7 +138,8 @@ func (m machine) dpkg(t *testing.T, args ...string) (said, systemctl string) {
 func (m machine) command(uid, gid int, env []string, argv ...string) *exec.Cmd {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Path, cmd.Err, cmd.Dir, cmd.Env = argv[0], nil, "/", env
-	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: m.root, Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: m.root,
+		Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
 	return cmd
 }
 
@@ -147,7 +154,8 @@ func (m machine) unit(t *testing.T, name string) *exec.Cmd {
 		}
 		return found
 	}
-	user := regexp.MustCompile(`(?m)^` + all("User")[0] + `:[^:]*:([0-9]+):([0-9]+):`).FindStringSubmatch(read(t, m.root+"/etc/passwd"))
+	user := regexp.MustCompile(`(?m)^` + all("User")[0] +
+		`:[^:]*:([0-9]+):([0-9]+):`).FindStringSubmatch(read(t, m.root+"/etc/passwd"))
 	if user == nil {
 		t.Fatalf("no user %s", all("User")[0])
 	}
@@ -226,8 +234,10 @@ func checkDeb(t *testing.T, deb string) {
 	}
 	at, port := engines.Sandbox(t, m.root+"/usr/bin/docgauge"), engines.FreePort(t)
 	const settings = "etc/docgauge/docgauge.env"
-	edited := strings.NewReplacer("https://api.example.com", at["DOCGAUGE_BASE_URL"], "prj_a", at["DOCGAUGE_PROJECTS"]).Replace(read(t, m.root+"/"+settings)) +
-		fmt.Sprintf("DOCGAUGE_BUDGET=0\nDOCGAUGE_SINCE=%s\nDOCGAUGE_LISTEN_ADDRESS=127.0.0.1:%d\n", time.Now().AddDate(0, 0, -3).UTC().Format(time.DateOnly), port)
+	edited := strings.NewReplacer("https://api.example.com", at["DOCGAUGE_BASE_URL"], "prj_a",
+		at["DOCGAUGE_PROJECTS"]).Replace(read(t, m.root+"/"+settings)) +
+		fmt.Sprintf("DOCGAUGE_BUDGET=0\nDOCGAUGE_SINCE=%s\nDOCGAUGE_LISTEN_ADDRESS=127.0.0.1:%d\n",
+			time.Now().AddDate(0, 0, -3).UTC().Format(time.DateOnly), port)
 	m.write(t, settings, edited, 0o640)
 	m.write(t, "etc/docgauge/key", at["DOCGAUGE_API_KEY"]+"\n", 0o600)
 	run(t, m.unit(t, "docgauge-export.service"))
@@ -240,10 +250,12 @@ func checkDeb(t *testing.T, deb string) {
 			t.Fatal(err)
 		}
 		await(`\ndocgauge_api_key_expiry_timestamp_seconds{`)
-		if _, log = m.dpkg(t, "--force-confold", "--install", deb); log != "daemon-reload\ntry-restart docgauge.service\n" {
+		if _, log = m.dpkg(t, "--force-confold", "--install",
+			deb); log != "daemon-reload\ntry-restart docgauge.service\n" {
 			t.Errorf("upgrading called systemctl %q", log)
 		}
-		if exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", cmd.Process.Pid)); err != nil || !strings.HasSuffix(exe, "(deleted)") {
+		if exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", cmd.Process.Pid)); err != nil ||
+			!strings.HasSuffix(exe, "(deleted)") {
 			t.Errorf("serve runs %s, %v: the upgrade replaced no file", exe, err)
 		}
 	})
@@ -254,7 +266,8 @@ func checkDeb(t *testing.T, deb string) {
 	}
 	m.dpkg(t, "--purge", "docgauge")
 	data, err := filepath.Glob(m.root + "/var/lib/docgauge/data/visitors/v1/*/*/*/*.parquet")
-	if err != nil || len(data) == 0 || !m.has("var/lib/docgauge/state/docgauge.db") || m.has(settings) || !m.has("etc/docgauge/key") {
+	if err != nil || len(data) == 0 || !m.has("var/lib/docgauge/state/docgauge.db") || m.has(settings) ||
+		!m.has("etc/docgauge/key") {
 		t.Errorf("%d Parquet files, %v: purging took data, ledger or key, or left the settings", len(data), err)
 	}
 }
@@ -276,7 +289,8 @@ func (m machine) checkInstalled(t *testing.T, settings, edited string) {
 	for _, name := range []string{
 		"usr/share/man/man1/docgauge-export.1.gz", "usr/share/bash-completion/completions/docgauge",
 		"usr/share/zsh/vendor-completions/_docgauge", "usr/share/fish/vendor_completions.d/docgauge.fish",
-		"usr/share/doc/docgauge/copyright", "usr/share/doc/docgauge/changelog.Debian.gz", "usr/share/doc/docgauge/docs/prometheus.md",
+		"usr/share/doc/docgauge/copyright", "usr/share/doc/docgauge/changelog.Debian.gz",
+		"usr/share/doc/docgauge/docs/prometheus.md",
 		"usr/share/docgauge/prometheus/alerts.yaml", "usr/share/docgauge/dashboards/json/docgauge-readers.json",
 		"usr/lib/systemd/system/docgauge-export.timer", "usr/lib/sysusers.d/docgauge.conf", "var/lib/docgauge",
 	} {
@@ -292,15 +306,19 @@ func (m machine) checkInstalled(t *testing.T, settings, edited string) {
 // checkRPM asks rpm what a package has.
 func checkRPM(t *testing.T, file string) {
 	rpm := func(args ...string) string {
-		cmd, err := engines.Tool(t.Context(), "rpm", append([]string{"--dbpath", t.TempDir(), "-qp"}, append(args, file)...)...)
+		cmd, err := engines.Tool(t.Context(), "rpm",
+			append([]string{"--dbpath", t.TempDir(), "-qp"}, append(args, file)...)...)
 		engines.Need(t, err)
 		return run(t, cmd)
 	}
-	all := rpm("--qf", "%{NAME} %{LICENSE} %{BUILDHOST}\n[%{FILENAMES} %{FILEMODES:perms} %{FILEUSERNAME}:%{FILEGROUPNAME} %{FILEFLAGS:fflags}\n]") +
+	all := rpm("--qf", "%{NAME} %{LICENSE} %{BUILDHOST}\n[%{FILENAMES} %{FILEMODES:perms} "+
+		"%{FILEUSERNAME}:%{FILEGROUPNAME} %{FILEFLAGS:fflags}\n]") +
 		rpm("--scripts") + rpm("--requires")
 	for _, want := range []string{
-		"docgauge Apache-2.0 docgauge\n", "/usr/bin/docgauge -rwxr-xr-x root:root ", "/etc/docgauge/docgauge.env -rw-r----- root:docgauge cn",
-		"/usr/lib/systemd/system/docgauge.service -rw-r--r-- root:root ", "/usr/share/zsh/site-functions/_docgauge -rw-r--r-- root:root ",
+		"docgauge Apache-2.0 docgauge\n", "/usr/bin/docgauge -rwxr-xr-x root:root ",
+		"/etc/docgauge/docgauge.env -rw-r----- root:docgauge cn",
+		"/usr/lib/systemd/system/docgauge.service -rw-r--r-- root:root ",
+		"/usr/share/zsh/site-functions/_docgauge -rw-r--r-- root:root ",
 		"\n/usr/bin/systemd-sysusers\n", "is left",
 	} {
 		if !strings.Contains(all, want) {
@@ -312,10 +330,12 @@ func checkRPM(t *testing.T, file string) {
 // checkChart renders the chart.
 func checkChart(t *testing.T, chart, version string) {
 	helm, err := engines.Tool(t.Context(), "helm", "template", "acme", chart, "--kube-version", "1.31.0", "--set",
-		"baseURL=https://api.example.com,projects={prj_a},secrets.existingSecret=acme,metrics.rules.enabled=true,metrics.dashboards.enabled=true")
+		"baseURL=https://api.example.com,projects={prj_a},secrets.existingSecret=acme,"+
+			"metrics.rules.enabled=true,metrics.dashboards.enabled=true")
 	engines.Need(t, err)
 	rendered := run(t, helm)
-	for _, want := range []string{"image: \"ghcr.io/docgauge/docgauge:" + version, "helm.sh/chart: docgauge-" + version, "alert: DocgaugeDown"} {
+	for _, want := range []string{"image: \"ghcr.io/docgauge/docgauge:" + version,
+		"helm.sh/chart: docgauge-" + version, "alert: DocgaugeDown"} {
 		if !strings.Contains(rendered, want) {
 			t.Errorf("the chart renders no %s", want)
 		}

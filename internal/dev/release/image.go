@@ -59,7 +59,8 @@ func (r *release) writeImage() error {
 			return err
 		}
 		platform := &v1.Platform{OS: p.System, Architecture: p.Machine}
-		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: platform}})
+		index = mutate.AppendManifests(index,
+			mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: platform}})
 		sbom, err := r.attachedSBOM(p, image)
 		if err != nil {
 			return err
@@ -187,7 +188,8 @@ func (r *release) attachedSBOM(p program, image v1.Image) (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	sbom, err := mutate.AppendLayers(mutate.MediaType(empty.Image, types.OCIManifestSchema1), static.NewLayer(text, sbomType))
+	sbom, err := mutate.AppendLayers(mutate.MediaType(empty.Image, types.OCIManifestSchema1),
+		static.NewLayer(text, sbomType))
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +210,8 @@ func baseFiles() ([]file, error) {
 			}
 		}
 	}
-	const passwd = "root:x:0:0:root:/root:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/var/lib/docgauge:/sbin/nologin\n"
+	const passwd = "root:x:0:0:root:/root:/sbin/nologin\n" +
+		"nonroot:x:65532:65532:nonroot:/var/lib/docgauge:/sbin/nologin\n"
 	files := []file{
 		{name: "etc/passwd", mode: 0o644, data: []byte(passwd)},
 		{name: "etc/group", mode: 0o644, data: []byte("root:x:0:\nnonroot:x:65532:\n")},
@@ -244,7 +247,8 @@ func baseFiles() ([]file, error) {
 func tarOf(files []file, at time.Time) ([]byte, error) {
 	var packed bytes.Buffer
 	out := tar.NewWriter(&packed)
-	for _, f := range slices.SortedFunc(slices.Values(files), func(a, b file) int { return cmp.Compare(a.name, b.name) }) {
+	for _, f := range slices.SortedFunc(slices.Values(files),
+		func(a, b file) int { return cmp.Compare(a.name, b.name) }) {
 		h := &tar.Header{
 			Typeflag: tar.TypeReg, Format: tar.FormatPAX, Name: f.name, Size: int64(len(f.data)),
 			Mode: f.mode, Uid: f.owner, Gid: f.owner, ModTime: at,

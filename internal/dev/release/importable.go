@@ -69,7 +69,8 @@ func importable(dashboard []byte) ([]byte, error) {
 			"name": s.input, "label": s.label, "description": s.description,
 			"type": "datasource", "pluginId": plugin, "pluginName": s.label,
 		})
-		requires["datasource "+plugin] = object{"type": "datasource", "id": plugin, "name": s.label, "version": s.version}
+		requires["datasource "+plugin] = object{"type": "datasource", "id": plugin, "name": s.label,
+			"version": s.version}
 		chosen = append(chosen, "${"+v.Name+"}", "${"+s.input+"}")
 	}
 	for _, p := range board.Panels {

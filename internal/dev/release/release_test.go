@@ -178,7 +178,8 @@ func TestComplete(t *testing.T) {
 	sum := fmt.Sprintf("%x", sha256.Sum256([]byte("archive")))
 	for _, recipe := range []string{"docgauge.rb", "docgauge.nix"} {
 		text := read(t, filepath.Join(r.out, recipe))
-		if !strings.Contains(text, sum) || strings.Contains(text, "{{") || !strings.Contains(text, "/download/v1.2.3+new/docgauge_") {
+		if !strings.Contains(text, sum) || strings.Contains(text, "{{") ||
+			!strings.Contains(text, "/download/v1.2.3+new/docgauge_") {
 			t.Errorf("%s is not filled in:\n%s", recipe, text)
 		}
 	}
@@ -205,7 +206,8 @@ func TestComplete(t *testing.T) {
 		t.Fatal(err)
 	}
 	top, err := all.IndexManifest()
-	if err != nil || len(top.Manifests) != 3 || top.Manifests[2].Annotations["org.opencontainers.image.ref.name"] != "1.2.3_new" {
+	if err != nil || len(top.Manifests) != 3 ||
+		top.Manifests[2].Annotations["org.opencontainers.image.ref.name"] != "1.2.3_new" {
 		t.Fatalf("%+v, %v: want two SBOMs and an index with a tag", top, err)
 	}
 	index := taggedIndex(t, all)
@@ -296,7 +298,8 @@ func checkFiles(t *testing.T, image v1.Image) {
 	}
 	for name, want := range map[string]string{
 		"docgauge": "-rwxr-xr-x 0", "var/lib/docgauge": "drwx------ 65532", "tmp": "dtrwxrwxrwx 0",
-		"usr/share/zoneinfo/Asia/Kolkata": "-rw-r--r-- 0", "usr/share/doc/docgauge/THIRD_PARTY_LICENSES": "-rw-r--r-- 0",
+		"usr/share/zoneinfo/Asia/Kolkata":             "-rw-r--r-- 0",
+		"usr/share/doc/docgauge/THIRD_PARTY_LICENSES": "-rw-r--r-- 0",
 	} {
 		if owners[name] != want {
 			t.Errorf("%s is %s, want %s", name, owners[name], want)
@@ -340,7 +343,8 @@ func checkSBOM(t *testing.T, text []byte) {
 		t.Fatal(err)
 	}
 	self := bom.Metadata.Component
-	if bom.BOMFormat != "CycloneDX" || bom.Metadata.Timestamp != commitTime.Format(time.RFC3339) || self.Version != "v1.2.3+new" {
+	if bom.BOMFormat != "CycloneDX" || bom.Metadata.Timestamp != commitTime.Format(time.RFC3339) ||
+		self.Version != "v1.2.3+new" {
 		t.Errorf("the SBOM is %s of %s for %s", bom.BOMFormat, bom.Metadata.Timestamp, self.Version)
 	}
 	var names []string
@@ -350,7 +354,8 @@ func checkSBOM(t *testing.T, text []byte) {
 			t.Errorf("%s has the hashes %v", c.Name, c.Hashes)
 		}
 	}
-	for _, want := range []string{"std", "github.com/google/go-containerregistry", "github.com/CycloneDX/cyclonedx-go"} {
+	for _, want := range []string{"std", "github.com/google/go-containerregistry",
+		"github.com/CycloneDX/cyclonedx-go"} {
 		if !slices.Contains(names, want) {
 			t.Errorf("the SBOM lacks %s", want)
 		}
@@ -384,14 +389,16 @@ func TestPackageScripts(t *testing.T) {
 			settings := filepath.Join(root, "etc/docgauge/docgauge.env")
 			for path, text := range map[string]string{
 				settings: "", filepath.Join(root, "etc/group"): fmt.Sprintf("docgauge:!:%d:\n", os.Getgid()),
-				bin + "/systemctl": "#!/bin/sh\necho \"$*\" >>" + root + "/log\n", bin + "/systemd-sysusers": "#!/bin/sh\n",
+				bin + "/systemctl":        "#!/bin/sh\necho \"$*\" >>" + root + "/log\n",
+				bin + "/systemd-sysusers": "#!/bin/sh\n",
 				bin + "/systemd-tmpfiles": "#!/bin/sh\n", bin + "/chown": "#!/bin/sh\n",
 			} {
 				if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
 					t.Fatal(err)
 				}
 			}
-			cmd := exec.Command("sh", append([]string{"deploy/packages/" + tc.script + ".sh"}, strings.Fields(tc.args)...)...)
+			cmd := exec.Command("sh", append([]string{"deploy/packages/" + tc.script + ".sh"},
+				strings.Fields(tc.args)...)...)
 			cmd.Env = []string{"DPKG_ROOT=" + root, "PATH=" + bin + ":/usr/bin:/bin"}
 			said := run(t, cmd)
 			if (said != "") != (tc.said != "") || !strings.Contains(said, tc.said) {

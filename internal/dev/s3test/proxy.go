@@ -173,7 +173,8 @@ func Stall(_ *Proxy, _ http.ResponseWriter, r *http.Request) bool {
 
 // Says answers with a status and an error of S3.
 func Says(status int, code, message string) Meddler {
-	return Page(status, "application/xml", `<?xml version="1.0" encoding="UTF-8"?><Error><Code>`+code+`</Code><Message>`+message+`</Message></Error>`)
+	return Page(status, "application/xml", `<?xml version="1.0" encoding="UTF-8"?><Error><Code>`+code+
+		`</Code><Message>`+message+`</Message></Error>`)
 }
 
 // Page answers with a status and a body.

@@ -99,7 +99,8 @@ func URL(t *testing.T, bucket, endpoint string) string {
 // Clean fails if text is not one sentence for people, without secrets.
 func Clean(t *testing.T, text string) {
 	t.Helper()
-	for _, bad := range []string{"\n", "operation error", "X-Amz-", "https response error", "RequestID", "exceeded maximum", shared.server.SecretKey} {
+	for _, bad := range []string{"\n", "operation error", "X-Amz-", "https response error", "RequestID",
+		"exceeded maximum", shared.server.SecretKey} {
 		if strings.Contains(text, bad) {
 			t.Errorf("the message has %q in it: %s", bad, text)
 		}

@@ -55,7 +55,8 @@ func testDashboards(t *testing.T, s *Stack) {
 	days := maps.Clone(variables)
 	days["granularity"] = "day"
 	for _, span := range []time.Duration{0, quarter} {
-		if err := hasData(t.Context(), s, `docgauge_site_visitors{window="decade"} or docgauge_site_visitors / 0 * 0`, span); !errors.Is(err, errEmpty) {
+		if err := hasData(t.Context(), s, `docgauge_site_visitors{window="decade"} or docgauge_site_visitors `+
+			`/ 0 * 0`, span); !errors.Is(err, errEmpty) {
 			t.Errorf("series without a number are data: %v", err)
 		}
 	}
@@ -84,7 +85,8 @@ func testDashboards(t *testing.T, s *Stack) {
 // query of each other variable.
 func chosen(t *testing.T, s *Stack, variables []engines.Query) map[string]string {
 	t.Helper()
-	values := map[string]string{"project": Projects[0], "__from": strconv.FormatInt(time.Now().Add(-quarter).UnixMilli(), 10)}
+	values := map[string]string{"project": Projects[0],
+		"__from": strconv.FormatInt(time.Now().Add(-quarter).UnixMilli(), 10)}
 	for _, q := range variables {
 		out, err := s.ClickHouse.Exec(t.Context(), q.Expand(values))
 		if err != nil || out == "" {

@@ -27,7 +27,8 @@ var printed = regexp.MustCompile(`(?m)^export (DOCGAUGE_[A-Z_]+=\S+)$`)
 // second stays open. Pages do not move by themselves in the scenario steady.
 func (s *Stack) startSandbox(context.Context) error {
 	args := []string{s.options.Binary, "sandbox", "--listen=127.0.0.1:0", "--data=" + s.path("service"),
-		"--project=" + strings.Join(Projects, ","), "--scenario=steady", "--pages=500", "--drift-every=60", "--agent-duration=1s",
+		"--project=" + strings.Join(Projects, ","), "--scenario=steady", "--pages=500", "--drift-every=60",
+		"--agent-duration=1s",
 		"--seed=1", "--merge-share=0.6", "--merge-delay=0s", "--merged-days-ago=20", "--merge-effect=+30%"}
 	if s.repository != "" {
 		args = append(args, "--repo="+s.repository, "--agent-cmd=sh "+s.path("agent.sh"))
@@ -86,7 +87,8 @@ func (s *Stack) startClickHouse(context.Context) error {
 	}
 	s.ClickHouse = server
 	s.stops = append(s.stops, server.Stop)
-	s.environment = append(s.environment, "DOCGAUGE_SINKS=parquet,clickhouse", "DOCGAUGE_CLICKHOUSE_DSN="+server.DSN("default"))
+	s.environment = append(s.environment, "DOCGAUGE_SINKS=parquet,clickhouse",
+		"DOCGAUGE_CLICKHOUSE_DSN="+server.DSN("default"))
 	return nil
 }
 
@@ -123,20 +125,22 @@ func (s *Stack) startAlertmanager(context.Context) error {
 	if err != nil {
 		return err
 	}
-	webhook := &http.Server{ReadTimeout: time.Minute, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		var message struct {
-			Alerts []struct {
-				Status              string
-				Labels, Annotations map[string]string
+	webhook := &http.Server{ReadTimeout: time.Minute,
+		Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			var message struct {
+				Alerts []struct {
+					Status              string
+					Labels, Annotations map[string]string
+				}
 			}
-		}
-		if json.NewDecoder(io.LimitReader(r.Body, 1<<20)).Decode(&message) != nil {
-			return
-		}
-		for _, alert := range message.Alerts {
-			s.options.Say("alert " + alert.Status + ": " + alert.Labels["alertname"] + ": " + alert.Annotations["summary"])
-		}
-	})}
+			if json.NewDecoder(io.LimitReader(r.Body, 1<<20)).Decode(&message) != nil {
+				return
+			}
+			for _, alert := range message.Alerts {
+				s.options.Say("alert " + alert.Status + ": " + alert.Labels["alertname"] + ": " +
+					alert.Annotations["summary"])
+			}
+		})}
 	ended := make(chan struct{})
 	go func() {
 		_ = webhook.Serve(listener) // it ends with Close
@@ -208,7 +212,8 @@ func (s *Stack) backfill(ctx context.Context, data string) error {
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		return err
 	}
-	cmd, err := engines.Tool(ctx, "promtool", "tsdb", "create-blocks-from", "openmetrics", "--max-block-duration=744h", history, data)
+	cmd, err := engines.Tool(ctx, "promtool", "tsdb", "create-blocks-from", "openmetrics",
+		"--max-block-duration=744h", history, data)
 	if err != nil {
 		return err
 	}

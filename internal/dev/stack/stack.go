@@ -231,7 +231,8 @@ func (s *Stack) Places(ctx context.Context) ([]Place, error) {
 		places = append(places, Place{"Alertmanager", s.Alertmanager.URL + "/"})
 	}
 	if s.ClickHouse != nil {
-		places = append(places, Place{"ClickHouse", s.ClickHouse.DSN("default") + " and http://" + s.ClickHouse.HTTPAddr() + "/"})
+		places = append(places, Place{"ClickHouse",
+			s.ClickHouse.DSN("default") + " and http://" + s.ClickHouse.HTTPAddr() + "/"})
 	}
 	text, err := s.docgauge(ctx, nil, "jobs", "list", "--json")
 	if err != nil {
@@ -251,7 +252,8 @@ func (s *Stack) Places(ctx context.Context) ([]Place, error) {
 	}
 	for _, job := range list.Jobs {
 		if job.PRLink != "" {
-			places = append(places, Place{"pull request", job.PRLink + " (" + job.Prompt + ", " + cmp.Or(job.Pull.State, "not read yet") + ")"})
+			places = append(places, Place{"pull request",
+				job.PRLink + " (" + job.Prompt + ", " + cmp.Or(job.Pull.State, "not read yet") + ")"})
 		}
 	}
 	if _, err := s.docgauge(ctx, nil, "report", "--output="+s.path("report.html")); err != nil {

@@ -78,7 +78,8 @@ func up(t *testing.T) *Stack {
 		t.Fatal(err)
 	}
 	t.Setenv("DOCGAUGE_BASE_URL", "https://of-the-person.example")
-	s, err := Start(t.Context(), Options{Binary: engines.Docgauge(t), Dir: filepath.Join(dir, "stack"), Rules: rules, Say: heard.say})
+	s, err := Start(t.Context(), Options{Binary: engines.Docgauge(t), Dir: filepath.Join(dir, "stack"),
+		Rules: rules, Say: heard.say})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +103,8 @@ func up(t *testing.T) *Stack {
 func TestInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	begun := filepath.Join(dir, "begun")
-	script := fmt.Sprintf("#!/bin/sh\n[ \"$1\" = export ] || exec %s \"$@\"\necho level=INFO >&2\n: >%s\nexec sleep 600\n", engines.Docgauge(t), begun)
+	script := fmt.Sprintf("#!/bin/sh\n[ \"$1\" = export ] || exec %s \"$@\"\necho level=INFO >&2\n: >%s\nexec "+
+		"sleep 600\n", engines.Docgauge(t), begun)
 	binary := filepath.Join(dir, "docgauge")
 	if err := os.WriteFile(binary, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
@@ -188,7 +190,8 @@ func testMerges(t *testing.T, s *Stack) {
 			t.Errorf("%s: %v", expr, err)
 		}
 	}
-	out, err := s.ClickHouse.Exec(t.Context(), `SELECT avgIf(total, window_start > today() - 19) / avgIf(total, window_start < today() - 21)
+	out, err := s.ClickHouse.Exec(t.Context(), `SELECT avgIf(total, window_start > today() - 19) /
+			avgIf(total, window_start < today() - 21)
 		FROM docgauge_visitors WHERE project = 'prj_docs' AND granularity = 'day' AND path = '/authentication'`)
 	change, bad := strconv.ParseFloat(strings.TrimSpace(out), 64)
 	if err = errors.Join(err, bad); err != nil || change < 1.15 || change > 1.5 {
@@ -272,7 +275,8 @@ func testStop(t *testing.T, s *Stack) {
 	if err := s.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	for _, address := range []string{s.API, s.URL, s.Prometheus.URL, s.Alertmanager.URL, "http://" + s.ClickHouse.HTTPAddr()} {
+	for _, address := range []string{s.API, s.URL, s.Prometheus.URL, s.Alertmanager.URL,
+		"http://" + s.ClickHouse.HTTPAddr()} {
 		if _, err := get(t.Context(), address); !errors.Is(err, syscall.ECONNREFUSED) {
 			t.Errorf("%s: %v, want connection refused", address, err)
 		}

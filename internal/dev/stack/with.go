@@ -59,8 +59,10 @@ type kind struct {
 }
 
 var servers = []kind{
-	{"clickhouse", "DOCGAUGE_CLICKHOUSE_DSN", "default", func(dir string) (server, error) { return engines.StartClickHouse(dir) }},
-	{"postgres", "DOCGAUGE_POSTGRES_DSN", "postgres", func(dir string) (server, error) { return engines.StartPostgres(dir, "15") }},
+	{"clickhouse", "DOCGAUGE_CLICKHOUSE_DSN", "default",
+		func(dir string) (server, error) { return engines.StartClickHouse(dir) }},
+	{"postgres", "DOCGAUGE_POSTGRES_DSN", "postgres",
+		func(dir string) (server, error) { return engines.StartPostgres(dir, "15") }},
 }
 
 // isWanted reports whether the sink is chosen, and nothing says where it writes.

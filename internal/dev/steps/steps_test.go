@@ -20,8 +20,10 @@ func TestSteps(t *testing.T) {
 	steps := []string{
 		"echo one",
 		"exit 3",
-		printing("", `ok  \t`+module+`/a\t1s\n--- FAIL: TestA (0.1s)\n    a_test.go:1: no\nFAIL\nFAIL\t`+module+`/b\t1s\n`+
-			`--- FAIL: TestT (2s)\n    --- FAIL: TestT/x (1s)\n    --- FAIL: TestT/y (1s)\n        --- FAIL: TestT/y/z (1s)\nFAIL\nFAIL\t`+module+`/c/d\t1s\nFAIL\n`),
+		printing("", `ok  \t`+module+`/a\t1s\n--- FAIL: TestA (0.1s)\n    a_test.go:1: no\nFAIL\nFAIL\t`+module+
+			`/b\t1s\n`+
+			`--- FAIL: TestT (2s)\n    --- FAIL: TestT/x (1s)\n    --- FAIL: TestT/y (1s)\n        --- FAIL: `+
+			`TestT/y/z (1s)\nFAIL\nFAIL\t`+module+`/c/d\t1s\nFAIL\n`),
 		printing(" -race", `FAIL\t`+module+`/e [build failed]\npanic: test timed out\nFAIL\t`+module+`\t9s\n`),
 		"echo last; cat",
 	}

@@ -46,7 +46,8 @@ func run() error {
 	password := flag.String("password", "", "password that every request must carry; empty: none is checked")
 	pong := flag.String("pong", "Ok.", "answer to GET /ping")
 	var rights grants
-	flag.Var(&rights, "grant", "GRANT statement for the user default, who then has no other right; may come several times")
+	flag.Var(&rights, "grant", "GRANT statement for the user default, who then has no other right; may come "+
+		"several times")
 	flag.Parse()
 
 	l, err := load(*lib)
@@ -121,7 +122,8 @@ func (g grants) configure(dir string) ([]string, error) {
 		queries.WriteString("</query>")
 	}
 	users := filepath.Join(dir, "users.xml")
-	if err := os.WriteFile(users, []byte(strings.Replace(usersXML, "{grants}", queries.String(), 1)), 0o600); err != nil {
+	if err := os.WriteFile(users, []byte(strings.Replace(usersXML, "{grants}", queries.String(), 1)),
+		0o600); err != nil {
 		return nil, err
 	}
 	config := filepath.Join(dir, "config.xml")

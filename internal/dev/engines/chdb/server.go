@@ -40,7 +40,8 @@ func newHandler(e *engine, password, pong string) (*handler, error) {
 	if len(fields) != 2 {
 		return nil, fmt.Errorf("the engine reports its version as %q, want two fields", out)
 	}
-	return &handler{engine: e, password: password, pong: pong, hello: hello{version: fields[0], timezone: fields[1]}}, nil
+	return &handler{engine: e, password: password, pong: pong,
+		hello: hello{version: fields[0], timezone: fields[1]}}, nil
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -52,7 +53,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	a := newAnswer(w, r)
 	if !h.allowed(r) {
-		a.end(exception(516, "default: Authentication failed: password is incorrect, or there is no user with such name", "AUTHENTICATION_FAILED"))
+		a.end(exception(516, "default: Authentication failed: password is incorrect, or there is no user with "+
+			"such name", "AUTHENTICATION_FAILED"))
 		return
 	}
 	req, err := readRequest(r)
