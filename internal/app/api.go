@@ -66,14 +66,14 @@ func newAPI(c config.Config, db *state.DB, log *slog.Logger, now func() time.Tim
 			opts:  budget.Options{Limit: int(c.AgentBudget), Timeout: timeout, InFlight: 1, Now: now},
 			state: db, base: docsapi.NewWriteTransport(timeout), all: map[string]*budget.Budget{},
 		},
-		Key: NewKeyring("DOCGAUGE_API_KEY", c.APIKey, c.APIKeyFile),
+		Key: NewKeyring("DOCGAUGE_API_KEY", c.APIKey, c.SecretFiles),
 	}
 	a.WriteKey = a.Key
 	if c.WriteAPIKey != "" {
-		a.WriteKey = NewKeyring("DOCGAUGE_WRITE_API_KEY", c.WriteAPIKey, c.WriteAPIKeyFile)
+		a.WriteKey = NewKeyring("DOCGAUGE_WRITE_API_KEY", c.WriteAPIKey, c.SecretFiles)
 	}
 	a.Meter = NewMeter(a.keyLabels)
-	cfg := docsapi.Config{
+	cfg := docsapi.ClientOptions{
 		BaseURL: c.BaseURL, APIKey: a.Key.Get, Transport: a.Budget, Observe: a.Meter.Observe,
 		Timeout: timeout, WriteTimeout: timeout, UserAgent: "docgauge/" + c.Build.Version, Logger: log,
 		JobPath: c.JobPath, WriteTransport: a.agents.of, Attempts: attempts,

@@ -9,6 +9,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/docsapi"
+	"github.com/docgauge/docgauge/internal/secretfile"
 )
 
 // pollFiles is how often a long-running process checks whether the files of its
@@ -24,19 +25,18 @@ type Keyring struct {
 	current atomic.Pointer[string]
 }
 
-// NewKeyring returns one that holds a key, which was read from a file unless that is
-// empty.
-func NewKeyring(name string, key config.Secret, file string) *Keyring {
-	return newKeyring(name, key, file, func(text string) bool { return docsapi.CheckKey(text) == nil })
+// NewKeyring returns one that holds a key; files are those of all secrets, by variable.
+func NewKeyring(name string, key config.Secret, files map[string]string) *Keyring {
+	return newKeyring(name, key, files, func(text string) bool { return docsapi.CheckKey(text) == nil })
 }
 
 // newTokenring returns a keyring that holds a token of a code host.
-func newTokenring(name string, token config.Secret, file string) *Keyring {
-	return newKeyring(name, token, file, config.IsToken)
+func newTokenring(name string, token config.Secret, files map[string]string) *Keyring {
+	return newKeyring(name, token, files, config.IsToken)
 }
 
-func newKeyring(name string, key config.Secret, file string, isKey func(string) bool) *Keyring {
-	k := &Keyring{name: name, file: file, isKey: isKey}
+func newKeyring(name string, key config.Secret, files map[string]string, isKey func(string) bool) *Keyring {
+	k := &Keyring{name: name, file: files[name], isKey: isKey}
 	text := string(key)
 	k.current.Store(&text)
 	return k
@@ -51,11 +51,10 @@ func (k *Keyring) reload() (changed bool, err error) {
 	if k.file == "" {
 		return false, nil
 	}
-	held, err := config.ReadSecret(k.file)
+	key, err := secretfile.Read(k.file)
 	if err != nil {
 		return false, fmt.Errorf("%s_FILE: %w: the former key stays in use", k.name, err)
 	}
-	key := string(held)
 	if key == k.Get() {
 		return false, nil
 	}
@@ -89,29 +88,19 @@ func (k *Keyring) Watch(ctx context.Context, log *slog.Logger, changed func()) {
 // WatchSecrets warns once when the file of a secret that is read only at the start and at
 // a reload holds another one, until ctx ends.
 func WatchSecrets(ctx context.Context, c config.Config, log *slog.Logger) {
-	secrets := []struct {
-		name, file string
-		held       config.Secret
-	}{
-		{"DOCGAUGE_CLICKHOUSE_DSN", c.ClickHouseDSNFile, c.ClickHouseDSN},
-		{"DOCGAUGE_POSTGRES_DSN", c.PostgresDSNFile, c.PostgresDSN},
-		{"DOCGAUGE_PUSHGATEWAY_URL", c.PushgatewayFile, c.PushgatewayURL},
-		{"DOCGAUGE_NOTIFY_URL", c.NotifyURLFile, c.NotifyURL},
-		{"DOCGAUGE_NOTIFY_SECRET", c.NotifySecretFile, c.NotifySecret},
-		{"DOCGAUGE_PING_URL", c.PingURLFile, c.PingURL},
-	}
+	secrets := c.Secrets()
 	warned := map[string]bool{}
 	watchFiles(ctx, func() {
 		for _, s := range secrets {
-			if s.file == "" {
+			if s.File == "" || s.Live {
 				continue
 			}
-			now, err := config.ReadSecret(s.file)
-			outdated := err == nil && now != "" && now != s.held
-			if outdated && !warned[s.name] {
-				log.Warn("secret has changed: send SIGHUP, or restart, to use the new one", "variable", s.name)
+			now, err := secretfile.Read(s.File)
+			outdated := err == nil && now != "" && now != string(s.Value)
+			if outdated && !warned[s.Variable] {
+				log.Warn("secret has changed: send SIGHUP, or restart, to use the new one", "variable", s.Variable)
 			}
-			warned[s.name] = outdated
+			warned[s.Variable] = outdated
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/jobs"
@@ -30,24 +31,23 @@ func OpenPrompts(c config.Config) (*prompts.Folder, error) {
 	return prompts.Open(c.PromptsDir, prompts.Rules{Projects: c.Projects, Known: known})
 }
 
-// queueConfig is what the settings say about the queue.
-func (a *App) queueConfig() jobs.Config {
+// queueOptions are the settings of the queue.
+func (a *App) queueOptions() jobs.Options {
 	c := a.Config
-	return jobs.Config{
+	return jobs.Options{
 		MaxPerDay: int(c.MaxJobsPerDay), MaxActive: int(c.MaxActiveJobs),
 		MaxOpenPulls: int(c.MaxOpenPulls), MaxReviewAge: time.Duration(c.MaxReviewAge), JobCost: float64(c.JobCost),
 		PollInterval: time.Duration(c.PollInterval),
-		OnNewState:   jobs.NewState(c.PromptsOnNewState), Notify: c.NotifyURL != "", Now: a.Now, Logger: a.Log,
-		Numbers: numbers{a},
+		OnNewState:   jobs.NewState(c.PromptsOnNewState), Notify: c.NotifyURL != "", Now: a.Now, Numbers: numbers{a},
 	}
 }
 
 // NewQueue makes the queue; changed is called after each change of the journal.
 func (a *App) NewQueue(changed func()) *jobs.Queue {
-	cfg := a.queueConfig()
-	cfg.Changed, cfg.KeyMark = changed, a.API.KeyMark
-	cfg.Clock, cfg.Restored, cfg.Mark = a.API.Client.ClockError, a.isRestored, a.markBegun
-	return jobs.New(cfg, a.API.Client, a.State)
+	o := a.queueOptions()
+	o.Changed, o.KeyMark, o.Clock = changed, a.API.KeyMark, a.API.Client.ClockError
+	o.Mark, o.Restored, o.Jitter, o.Logger = a.markBegun, a.isRestored, clock.Jitter, a.Log
+	return jobs.New(o, a.API.Client, a.State)
 }
 
 // PlanPrompts says where each prompt of the folder stands.
@@ -56,7 +56,7 @@ func (a *App) PlanPrompts(ctx context.Context, folder *prompts.Folder) ([]jobs.P
 	if err != nil {
 		return nil, err
 	}
-	return jobs.Plan(ctx, a.queueConfig(), a.State, found)
+	return jobs.Plan(ctx, a.queueOptions(), a.State, found)
 }
 
 // SnapshotReader returns the reader of the values that people and programs are shown. It reads the
@@ -83,5 +83,5 @@ func (a *App) SnapshotReader() *coverage.SnapshotReader {
 
 // ShowQueue adds the queue to a snapshot, with the prompts as they stand.
 func (a *App) ShowQueue(ctx context.Context, p jobs.Prompts, out *view.Snapshot) error {
-	return jobs.Show(ctx, a.queueConfig(), a.State, a.Config.Projects, p, out)
+	return jobs.Show(ctx, a.queueOptions(), a.State, a.Config.Projects, p, out)
 }

@@ -30,7 +30,7 @@ type openmetricsOptions struct {
 	labels                              []string
 	step                                time.Duration
 	pages                               int
-	remote                              remotewrite.Config
+	remote                              remotewrite.Receiver
 	json                                bool
 }
 

@@ -149,7 +149,7 @@ func outcomeTitle(o view.Outcome, several bool, words wording, now time.Time) st
 	if o.At.IsZero() {
 		return title
 	}
-	title += ", merged " + format.Days(o.At.UTC(), o.At.UTC(), now.UTC().Year())
+	title += ", merged " + format.DateSpan(o.At.UTC(), o.At.UTC(), now.UTC().Year())
 	if len(o.Effects) > 0 && !o.Final {
 		title += "; the numbers can still move"
 	}

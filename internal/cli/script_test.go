@@ -101,7 +101,7 @@ func TestScripts(t *testing.T) {
 				day := analytics.DateOf(time.Now()) - analytics.Date(i)
 				env.Setenv(fmt.Sprintf("D%d", i), day.String())
 				env.Setenv(fmt.Sprintf("M%d", i), day.Time().Format("2006-01"))
-				env.Setenv(fmt.Sprintf("T%d", i), format.Days(day.Time(), day.Time(), time.Now().UTC().Year()))
+				env.Setenv(fmt.Sprintf("T%d", i), format.DateSpan(day.Time(), day.Time(), time.Now().UTC().Year()))
 			}
 			env.Setenv("TOMORROW", (analytics.DateOf(time.Now()) + 1).String())
 			env.Setenv("HOME", env.WorkDir)

@@ -14,7 +14,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/archive"
@@ -317,7 +316,8 @@ func visitors(name string) bool {
 func (f *served) restart(t *testing.T) {
 	f.Stop()
 	same := func(name string) bool {
-		return !strings.HasPrefix(name, "docgauge_snapshot_") && name != exporter.ConfigReloadSuccessTime
+		return !strings.HasPrefix(name, "docgauge_snapshot_") &&
+			name != "docgauge_config_last_reload_success_timestamp_seconds"
 	}
 	before := f.daemon.metrics(t).Only(same)
 	f.daemon.stop(t)

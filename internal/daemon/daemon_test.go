@@ -310,8 +310,9 @@ func TestKeyIsReplaced(t *testing.T) {
 	const expired = "sbx_expired-secret"
 	s := testbed.NewService(t, sandbox.Config{Seed: 5, Days: 10, Pages: 40, ExpiredKey: expired})
 	c := configFor(t, s.URL)
-	c.APIKey, c.APIKeyFile = expired, filepath.Join(t.TempDir(), "key")
-	writeText(t, c.APIKeyFile, expired)
+	file := filepath.Join(t.TempDir(), "key")
+	c.APIKey, c.SecretFiles = expired, map[string]string{"DOCGAUGE_API_KEY": file}
+	writeText(t, file, expired)
 	d, log := daemonFor(t, c)
 	during(t, func(ctx context.Context) {
 		d.app.API.Key.Watch(ctx, d.app.Log, func() { requestOnce(d.changed) })
@@ -320,7 +321,7 @@ func TestKeyIsReplaced(t *testing.T) {
 	if now := d.published(t); !now.Keys[0].Rejected || now.Runs[0].Outcome != export.Failed || !now.LastSuccess.IsZero() {
 		t.Errorf("the key is %+v, the run %+v", now.Keys[0], now.Runs[0])
 	}
-	writeText(t, c.APIKeyFile, sandbox.DefaultAPIKey+"\n")
+	writeText(t, file, sandbox.DefaultAPIKey+"\n")
 	testbed.Await(t, "the key is taken", func() bool { return !d.published(t).Keys[0].Rejected })
 	asked := len(s.Requests())
 	d.export(t.Context())

@@ -64,7 +64,7 @@ func (d *Daemon) queueLoop(ctx context.Context) error {
 		}
 		return err
 	}
-	_, err := q.jobs.Run(ctx, q.folder, jobs.RunOptions{Report: func(r jobs.Report) error {
+	_, err := q.jobs.Run(ctx, q.folder, jobs.UntilStopped, func(r jobs.Report) error {
 		q.keep(r)
 		if err := d.app.API.FlushAgents(context.WithoutCancel(ctx)); err != nil {
 			d.app.Log.Error("answers not entered in the budget", "error", err)
@@ -72,7 +72,7 @@ func (d *Daemon) queueLoop(ctx context.Context) error {
 		d.events.Wake()
 		requestOnce(d.changed)
 		return nil
-	}})
+	})
 	return err
 }
 

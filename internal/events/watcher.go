@@ -31,7 +31,7 @@ type Watcher struct {
 	// served is the time since which serve runs; zero for a single export.
 	served   time.Time
 	notifier *Notifier
-	changed  chan struct{}
+	changed  clock.Signal
 }
 
 // Open returns the watcher of the pipeline of a: of a docgauge serve that runs since served,
@@ -41,7 +41,7 @@ func Open(ctx context.Context, a *app.App, served time.Time) (*Watcher, error) {
 	if err != nil || notifier == nil {
 		return nil, err
 	}
-	w := &Watcher{app: a, served: served, notifier: notifier, changed: make(chan struct{}, 1)}
+	w := &Watcher{app: a, served: served, notifier: notifier, changed: clock.NewSignal()}
 	if err := w.begin(ctx); err != nil {
 		a.Log.Warn("some events cannot be derived", "error", err)
 	}
@@ -75,16 +75,13 @@ func (w *Watcher) Run(ctx context.Context) error {
 	group.Go(func() error {
 		tick := time.NewTicker(evaluateEvery)
 		defer tick.Stop()
-		logged := ""
+		var last clock.LastError
 		for {
 			err := w.Evaluate(ctx)
 			if ctx.Err() != nil {
 				return nil //nolint:nilerr // the stop cut it short
 			}
-			if err == nil {
-				logged = ""
-			} else if err.Error() != logged {
-				logged = err.Error()
+			if last.IsNew(err) {
 				w.app.Log.Warn("some notifications could not be sent", "error", err)
 			}
 			w.Wake()
@@ -108,12 +105,8 @@ func (w *Watcher) Wake() {
 
 // Changed makes Run evaluate now: a run has ended.
 func (w *Watcher) Changed() {
-	if w == nil {
-		return
-	}
-	select {
-	case w.changed <- struct{}{}:
-	default:
+	if w != nil {
+		w.changed.Send()
 	}
 }
 
@@ -134,7 +127,8 @@ func (w *Watcher) begin(ctx context.Context) error {
 func (w *Watcher) Evaluate(ctx context.Context) error {
 	return w.evaluate(ctx, func(ctx context.Context, e *evaluation) error {
 		var errs []error
-		for _, derive := range []func(context.Context, *evaluation) error{w.exports, w.keys, w.quota, w.asides, w.digests} {
+		for _, derive := range []func(context.Context, *evaluation) error{w.exports, w.keys, w.quota, w.asides,
+			w.digests} {
 			errs = append(errs, derive(ctx, e)) // one that fails does not stop the others
 		}
 		return errors.Join(errs...)

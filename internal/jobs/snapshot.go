@@ -27,7 +27,7 @@ type Prompts struct {
 
 // Show adds the queue of projects to a snapshot. The jobs and pull requests are those of the journal.
 func Show(
-	ctx context.Context, c Config, j Journal, projects []string, prompts Prompts, out *shown.Snapshot,
+	ctx context.Context, o Options, j Journal, projects []string, prompts Prompts, out *shown.Snapshot,
 ) error {
 	queue, err := j.Queue(ctx)
 	if err != nil {
@@ -42,12 +42,12 @@ func Show(
 	perDay, active := Usage(all, out.At)
 	out.Queue = &shown.Queue{
 		Prompts: countPrompts(projects, prompts.Planned), Jobs: newestJobs(all, pulls, out.At),
-		Waiting: waiting(prompts.Planned), Costs: c.JobCost > 0,
+		Waiting: waiting(prompts.Planned), Costs: o.JobCost > 0,
 		Paused: string(queue.Paused), PausedSince: queue.Since, Problem: prompts.Problem,
 		Caps: []shown.Cap{
-			{Name: "day", Limit: c.MaxPerDay, Used: perDay},
-			{Name: "active", Limit: c.MaxActive, Used: active},
-			{Name: "open_pull_requests", Limit: c.MaxOpenPulls, Used: OpenPulls(all, known, out.At)},
+			{Name: "day", Limit: o.MaxPerDay, Used: perDay},
+			{Name: "active", Limit: o.MaxActive, Used: active},
+			{Name: "open_pull_requests", Limit: o.MaxOpenPulls, Used: OpenPulls(all, known, out.At)},
 		},
 	}
 	isNew := func(p Planned) bool { return p.Why == WhyNewState }

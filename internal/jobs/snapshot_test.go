@@ -80,7 +80,7 @@ func TestReviews(t *testing.T) {
 	}
 	out := shown.Snapshot{At: start}
 	prompts := Prompts{Problem: "no folder"}
-	if err := Show(t.Context(), Config{MaxOpenPulls: 4, JobCost: 1}, m, []string{"a", "b"}, prompts, &out); err != nil {
+	if err := Show(t.Context(), Options{MaxOpenPulls: 4, JobCost: 1}, m, []string{"a", "b"}, prompts, &out); err != nil {
 		t.Fatal(err)
 	}
 	q := out.Queue
@@ -117,7 +117,7 @@ func TestReviews(t *testing.T) {
 		}
 	}
 	prompts.Planned = []Planned{{Why: WhyNewState}}
-	if err := Show(t.Context(), Config{}, m, nil, prompts, &out); err != nil || out.Queue.Paused != "new_state" {
+	if err := Show(t.Context(), Options{}, m, nil, prompts, &out); err != nil || out.Queue.Paused != "new_state" {
 		t.Errorf("%+v, %v", out.Queue, err)
 	}
 }

@@ -17,7 +17,7 @@ import (
 func checkWebConfig(file string) error {
 	// The toolkit itself would read any kind of file, of any length.
 	if file != "" {
-		if err := secretfile.Check(file); err != nil {
+		if _, err := secretfile.Read(file); err != nil {
 			return ConfigError(fmt.Sprintf("DOCGAUGE_WEB_CONFIG_FILE: %v", err))
 		}
 	}
