@@ -113,11 +113,7 @@ func (a *Program) export(ctx context.Context, c config.Config, o export.Options,
 		export.LogProblems(log, s)
 		problems = io.Discard
 	}
-	if asJSON {
-		err = render.JSON(a.Out, s)
-	} else {
-		err = printSummary(a.Out, problems, s)
-	}
+	err = a.print(asJSON, s, func() error { return printSummary(a.Out, problems, s) })
 	if err == nil && (!s.Good() || len(s.Errors) > 0) {
 		return errReported
 	}
