@@ -260,7 +260,7 @@ func TestNothingSent(t *testing.T) {
 		t.Errorf("refused connection: %v", e)
 	}
 	server := httptest.NewUnstartedServer(nil)
-	server.Options.ErrorLog = log.New(io.Discard, "", 0)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
 	defer server.Close()
 	e = newClient(t, server.URL, nil).once(t.Context())
