@@ -18,7 +18,6 @@ import (
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/events"
 	"github.com/docgauge/docgauge/internal/export"
-	"github.com/docgauge/docgauge/internal/snapshot"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/internal/web"
@@ -43,7 +42,7 @@ const (
 type Daemon struct {
 	app      *app.App
 	runner   *export.Exporter
-	snapshot *snapshot.Reader
+	snapshot *coverage.SnapshotReader
 	values   *exporter.Values
 	started  time.Time
 	health   health
@@ -66,7 +65,7 @@ type Daemon struct {
 // the report shows.
 func New(a *app.App, values *exporter.Values, live *web.LiveReport, p export.Progress, observe func(export.Event)) *Daemon {
 	d := &Daemon{
-		app: a, snapshot: snapshot.New(a), started: a.Now(), values: values, report: live,
+		app: a, snapshot: a.SnapshotReader(), started: a.Now(), values: values, report: live,
 		changed: make(chan struct{}, 1), recheck: make(chan struct{}, 1), renewed: make(chan struct{}, 1),
 	}
 	d.outcomes.stale = make(chan struct{}, 1)

@@ -11,7 +11,7 @@ import (
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/prompts"
-	"github.com/docgauge/docgauge/internal/snapshot"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // queue is the prompt queue of a daemon.
@@ -23,7 +23,7 @@ type queue struct {
 	moved chan struct{}
 
 	mu      sync.Mutex
-	prompts snapshot.Prompts
+	prompts jobs.Prompts
 	// refused: nothing is sent because the service refused a key.
 	refused bool
 }
@@ -45,10 +45,9 @@ func (d *Daemon) openQueue() (err error) {
 		requestOnce(q.moved)
 	})
 	d.queue = q
-	d.snapshot.Prompts = func(context.Context) snapshot.Prompts {
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		return q.prompts
+	d.snapshot.Queue = func(ctx context.Context, out *view.Snapshot) error {
+		prompts, _ := q.stands()
+		return d.app.ShowQueue(ctx, prompts, out)
 	}
 	return nil
 }
@@ -120,7 +119,7 @@ func (d *Daemon) pullsLoop(ctx context.Context) error {
 
 // keep keeps where the prompts stand.
 func (q *queue) keep(r jobs.Report) {
-	now := snapshot.Prompts{Planned: r.Result.Planned}
+	now := jobs.Prompts{Planned: r.Result.Planned}
 	switch {
 	case r.Folder != nil:
 		now.Problem = r.Folder.Error()
@@ -133,7 +132,7 @@ func (q *queue) keep(r jobs.Report) {
 }
 
 // stands returns where the prompts stand, and whether the service refused a key.
-func (q *queue) stands() (snapshot.Prompts, bool) {
+func (q *queue) stands() (jobs.Prompts, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.prompts, q.refused
