@@ -20,7 +20,7 @@ import (
 func TestCapsOverAnyDay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
-		w.cfg.MaxPerDay, w.cfg.MaxActive = rapid.IntRange(1, 5).Draw(t, "per day"), rapid.IntRange(1, 4).Draw(t, "active")
+		w.opt.MaxPerDay, w.opt.MaxActive = rapid.IntRange(1, 5).Draw(t, "per day"), rapid.IntRange(1, 4).Draw(t, "active")
 		slow := time.Duration(rapid.IntRange(0, 50).Draw(t, "seconds to answer")) * time.Second
 		w.service.down = func(call, _ string) error {
 			if call == callCreate {
@@ -34,13 +34,13 @@ func TestCapsOverAnyDay(t *testing.T) {
 		}
 		for len(w.service.jobs) < 12 {
 			w.after(time.Duration(rapid.IntRange(1, 400).Draw(t, "minutes")) * time.Minute)
-			if n := w.service.atWork(); n > w.cfg.MaxActive {
+			if n := w.service.atWork(); n > w.opt.MaxActive {
 				t.Fatalf("%d are at work", n)
 			}
 			created := w.service.created()
-			for i := w.cfg.MaxPerDay; i < len(created); i++ {
-				if apart := created[i].Sub(created[i-w.cfg.MaxPerDay]); apart < day {
-					t.Fatalf("%d created within %v", w.cfg.MaxPerDay+1, apart)
+			for i := w.opt.MaxPerDay; i < len(created); i++ {
+				if apart := created[i].Sub(created[i-w.opt.MaxPerDay]); apart < day {
+					t.Fatalf("%d created within %v", w.opt.MaxPerDay+1, apart)
 				}
 			}
 		}
@@ -49,7 +49,7 @@ func TestCapsOverAnyDay(t *testing.T) {
 
 func TestCapReasons(t *testing.T) {
 	w := newWorld(t)
-	w.cfg.MaxPerDay, w.cfg.MaxActive = 3, 2
+	w.opt.MaxPerDay, w.opt.MaxActive = 3, 2
 	for _, id := range ids {
 		w.prompt(prompts.Prompt{ID: id})
 	}
@@ -92,7 +92,7 @@ func TestWhatCountsPerDay(t *testing.T) {
 		count int
 	}{{throttled(0), 0}, {answer(400), 0}, {notSentError(), 0}, {answer(401), 0}, {lostError(), 1}, {nil, 1}} {
 		w := newWorld(t)
-		w.cfg.MaxPerDay = 1
+		w.opt.MaxPerDay = 1
 		w.prompt(prompts.Prompt{ID: "a"})
 		w.service.down = always(tc.err)
 		w.passes()
@@ -104,7 +104,7 @@ func TestWhatCountsPerDay(t *testing.T) {
 // among those of the day.
 func TestGivenUpStillCounts(t *testing.T) {
 	w := newWorld(t)
-	w.cfg.MaxPerDay, w.cfg.MaxActive = 2, 1
+	w.opt.MaxPerDay, w.opt.MaxActive = 2, 1
 	for _, id := range ids {
 		w.prompt(prompts.Prompt{ID: id})
 	}
@@ -123,7 +123,7 @@ func TestGivenUpStillCounts(t *testing.T) {
 // TestClockSetBack: the queue does not wait for as long as the clock was ahead.
 func TestClockSetBack(t *testing.T) {
 	w := newWorld(t)
-	w.cfg.MaxPerDay = 2
+	w.opt.MaxPerDay = 2
 	for _, id := range ids {
 		w.prompt(prompts.Prompt{ID: id})
 	}

@@ -140,14 +140,14 @@ func (w *world) toldOf(kinds ...string) {
 func TestCrashWhileTheStateIsAdopted(t *testing.T) {
 	for _, f := range []fault{killedBefore, killedAfter} {
 		w := newWorld(t)
-		w.cfg.OnNewState = Skip
+		w.opt.OnNewState = Skip
 		w.prompt(prompts.Prompt{ID: "a"})
 		w.prompt(prompts.Prompt{ID: "b"})
 		w.failing(callApply, 1, f)
 		w.pass()
 		w.faults = nil
 		w.passes()
-		w.cfg.OnNewState = Refuse
+		w.opt.OnNewState = Refuse
 		w.queue = nil
 		w.passes()
 		w.has("a", journal.Completed)

@@ -246,7 +246,7 @@ func TestFollowUpThatWaits(t *testing.T) {
 	for _, err := range []error{throttled(20 * time.Minute), notSentError(), answer(404), answer(401)} {
 		w := one(t, prompts.Prompt{FollowUps: []string{"one"}})
 		key := "first"
-		w.cfg.KeyMark = func() string { return key }
+		w.opt.KeyMark = func() string { return key }
 		w.queue = nil
 		w.service.down = always(err, callMessage)
 		w.after(turn)

@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -36,7 +37,7 @@ type world struct {
 	// bad are files that break a rule, changing those that have just changed.
 	bad      []prompts.Prompt
 	changing []string
-	cfg      Config
+	opt      Options
 	// faults says what goes wrong with the nth call of a process, from 1.
 	faults func(call string, nth int) fault
 	on     *process
@@ -49,9 +50,11 @@ func newWorld(t tb) *world {
 	w := &world{tb: t, clock: start, memory: newMemory()}
 	w.journal = w.memory
 	w.service = newService(w.now)
-	w.cfg = Config{
+	w.opt = Options{
 		PollInterval: 15 * time.Second, OnNewState: Submit, Now: w.now, Notify: true,
-		Jitter: func(d time.Duration) time.Duration { return d },
+		KeyMark: func() string { return "" }, Changed: func() {}, Clock: func() error { return nil },
+		Mark: func(context.Context) {}, Restored: func(context.Context) error { return nil },
+		Jitter: func(d time.Duration) time.Duration { return d }, Logger: slog.New(slog.DiscardHandler),
 	}
 	return w
 }
@@ -102,7 +105,7 @@ func cron(t tb, spec string) schedule.Cron {
 func (w *world) process() error {
 	w.Helper()
 	w.on = &process{world: w, calls: map[string]int{}}
-	w.queue = New(w.cfg, wire{w.on}, wiredJournal{w.on})
+	w.queue = New(w.opt, wire{w.on}, wiredJournal{w.on})
 	return w.queue.Recover(w.Context())
 }
 
@@ -164,7 +167,7 @@ func (w *world) none(prompt string) {
 // planned returns a prompt from the plan.
 func (w *world) planned(id string) Planned {
 	w.Helper()
-	all, err := Plan(w.Context(), w.cfg, w.journal, w.found())
+	all, err := Plan(w.Context(), w.opt, w.journal, w.found())
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -187,7 +190,7 @@ func (w *world) waitsFor(id string, why Why, state journal.State) Planned {
 	return p
 }
 
-func (w *world) operator() *Operator { return NewOperator(w.journal, w.cfg.Now) }
+func (w *world) operator() *Operator { return NewOperator(w.journal, w.opt.Now) }
 
 // decide makes a decision about a prompt: hold, release, cancel, retry, or an answer to
 // what became of it: resubmit, drop, or the id of its job.

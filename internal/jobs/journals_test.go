@@ -81,7 +81,7 @@ func drawChanges(t *rapid.T, mem *memory) (changes []journal.Change) {
 			c.Queue = &queue
 		}
 		if rapid.IntRange(0, 3).Draw(t, "note") == 0 {
-			c.Note = &journal.Note{Kind: "failed", At: c.At, Body: []byte("{}")}
+			c.Event = &journal.Event{Kind: "failed", At: c.At, Body: []byte("{}")}
 		}
 		changes = append(changes, c)
 	}
@@ -107,14 +107,14 @@ func sameJournals(t *rapid.T, mem *memory, db *state.DB) {
 			other, err2 := db.Job(ctx, job.Seq)
 			must("Job", one, other, err1, err2)
 		}
-		events, err := db.Events(ctx, job.Seq)
-		must("Events", mem.events[job.Seq], events, err, nil)
+		events, err := db.History(ctx, job.Seq)
+		must("History", mem.events[job.Seq], events, err, nil)
 	}
 	q1, err1 := mem.Queue(ctx)
 	q2, err2 := db.Queue(ctx)
 	must("Queue", q1, q2, err1, err2)
-	notes, err := db.Notes(ctx, 1000)
-	must("Notes", len(mem.notes), len(notes), err, nil)
+	notes, err := db.Events(ctx, 1000)
+	must("Outbox", len(mem.notes), len(notes), err, nil)
 	counts, err := db.Counters(ctx)
 	must("Counters", len(mem.finished), len(counts), err, nil)
 	for _, c := range counts {

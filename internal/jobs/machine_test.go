@@ -31,10 +31,10 @@ func (m *machine) queueTime() time.Time { return m.clock.Add(m.skew) }
 func TestMachine(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &machine{world: newWorld(t), again: map[string]int{}}
-		m.cfg.Now = m.queueTime
-		m.cfg.MaxPerDay = rapid.IntRange(0, 6).Draw(t, "per day")
-		m.cfg.MaxActive = rapid.IntRange(0, 3).Draw(t, "active")
-		m.cfg.KeyMark = func() string { return "mark" }
+		m.opt.Now = m.queueTime
+		m.opt.MaxPerDay = rapid.IntRange(0, 6).Draw(t, "per day")
+		m.opt.MaxActive = rapid.IntRange(0, 3).Draw(t, "active")
+		m.opt.KeyMark = func() string { return "mark" }
 		for range rapid.IntRange(1, 6).Draw(t, "prompts") {
 			m.edit(t)
 		}
@@ -229,8 +229,8 @@ func (m *machine) check() {
 		m.messagesOnce(at)
 	}
 	m.onlyAsked(tries)
-	if m.cfg.MaxActive > 0 && busy > m.cfg.MaxActive {
-		m.Fatalf("%d jobs may be at work, at most %d may", busy, m.cfg.MaxActive)
+	if m.opt.MaxActive > 0 && busy > m.opt.MaxActive {
+		m.Fatalf("%d jobs may be at work, at most %d may", busy, m.opt.MaxActive)
 	}
 	m.perDay()
 }
@@ -274,12 +274,12 @@ func (m *machine) doubted(id string) bool {
 // perDay fails if more jobs were created in any 24 hours than the cap allows.
 func (m *machine) perDay() {
 	created := m.service.created()
-	if m.cfg.MaxPerDay == 0 || m.forward {
+	if m.opt.MaxPerDay == 0 || m.forward {
 		return
 	}
-	for i := m.cfg.MaxPerDay; i < len(created); i++ {
-		if apart := created[i].Sub(created[i-m.cfg.MaxPerDay]); apart < day {
-			m.Fatalf("%d jobs within %v", m.cfg.MaxPerDay+1, apart)
+	for i := m.opt.MaxPerDay; i < len(created); i++ {
+		if apart := created[i].Sub(created[i-m.opt.MaxPerDay]); apart < day {
+			m.Fatalf("%d jobs within %v", m.opt.MaxPerDay+1, apart)
 		}
 	}
 }
@@ -292,7 +292,7 @@ func (m *machine) end() {
 			m.decides("release", fmt.Sprintf("#%d", job.Seq))
 		}
 	}
-	m.cfg.MaxActive, m.cfg.MaxPerDay = 0, 0
+	m.opt.MaxActive, m.opt.MaxPerDay = 0, 0
 	m.queue = nil
 	for _, p := range slices.Clone(m.folder) {
 		if p.Recurs() {

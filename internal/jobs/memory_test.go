@@ -18,8 +18,8 @@ type memory struct {
 	jobs      map[int64]journal.Job
 	last      int64
 	queue     journal.Queue
-	events    map[int64][]journal.Event
-	notes     []journal.Note
+	events    map[int64][]journal.Transition
+	notes     []journal.Event
 	recurring map[string]journal.Recurring
 	pulls     []journal.PullRequest
 	finished  map[string]int // by project and result
@@ -27,7 +27,7 @@ type memory struct {
 }
 
 func newMemory() *memory {
-	return &memory{jobs: map[int64]journal.Job{}, queue: journal.Queue{Version: 1}, events: map[int64][]journal.Event{},
+	return &memory{jobs: map[int64]journal.Job{}, queue: journal.Queue{Version: 1}, events: map[int64][]journal.Transition{},
 		recurring: map[string]journal.Recurring{}, finished: map[string]int{}}
 }
 
@@ -120,10 +120,10 @@ func (m *memory) change(c journal.Change) (job journal.Job, err error) {
 		}
 	}
 	if c.Cause != "" {
-		m.events[job.Seq] = append(slices.Clip(m.events[job.Seq]), journal.Event{At: c.At, Job: job.Seq, From: c.From, To: to, Cause: c.Cause})
+		m.events[job.Seq] = append(slices.Clip(m.events[job.Seq]), journal.Transition{At: c.At, Job: job.Seq, From: c.From, To: to, Cause: c.Cause})
 	}
-	if c.Note != nil {
-		note := *c.Note
+	if c.Event != nil {
+		note := *c.Event
 		note.ID, note.Next = int64(len(m.notes)+1), note.At
 		m.notes = append(m.notes, note)
 	}

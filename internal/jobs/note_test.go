@@ -24,7 +24,8 @@ func TestNotes(t *testing.T) {
 		"job": map[string]any{
 			"seq": 1.0, "prompt": "a", "path": "a.md", "project": "prj_a", "title": "Ask", "attempt": 1.0, "state": "completed", "result": "pr",
 			"job_id": "job-1", "pr_link": "https://example.com/pr/job-1", "repository": "acme/docs", "ref": "main", "model": "m1",
-			"created_at": "2026-10-05T13:37:11.123456Z", "ended_at": "2026-10-05T13:39:11.123456Z",
+			"begun_at": "2026-10-05T13:37:11.123456Z", "created_at": "2026-10-05T13:37:11.123456Z",
+			"ended_at": "2026-10-05T13:39:11.123456Z", "status": "completed", "reason": "", "cost": 0.0,
 		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -59,7 +60,7 @@ func TestNotifiedStates(t *testing.T) {
 		}
 	}
 	w := newWorld(t)
-	w.cfg.Notify = false
+	w.opt.Notify = false
 	w.prompt(prompts.Prompt{ID: "a"})
 	w.passes()
 	w.after(turn)

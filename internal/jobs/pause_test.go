@@ -240,7 +240,7 @@ func TestUnauthorized(t *testing.T) {
 	for _, status := range []int{401, 403} {
 		w := manyPrompts(t)
 		key := "first"
-		w.cfg.KeyMark = func() string { return key }
+		w.opt.KeyMark = func() string { return key }
 		w.service.down = always(answer(status), callCreate)
 		w.passes()
 		w.toldOf("paused")
@@ -266,7 +266,7 @@ func TestUnauthorized(t *testing.T) {
 // TestReadKeyRefused: of two keys the one for reads can be refused.
 func TestReadKeyRefused(t *testing.T) {
 	w := manyPrompts(t)
-	w.cfg.MaxActive = 1
+	w.opt.MaxActive = 1
 	w.passes()
 	w.service.down = always(answer(401), callRead)
 	w.after(turn)

@@ -206,7 +206,7 @@ func TestFilesThatDoNotCount(t *testing.T) {
 // path, then recurring prompts by firing.
 func TestOrder(t *testing.T) {
 	w := newWorld(t)
-	w.cfg.MaxActive = 2
+	w.opt.MaxActive = 2
 	w.prompt(prompts.Prompt{ID: "weekly", Path: "0.md", Schedule: cron(t, "@hourly")})
 	w.prompt(prompts.Prompt{ID: "daily", Path: "1.md", Schedule: cron(t, "@daily")})
 	w.passes() // it is seen
@@ -233,7 +233,7 @@ func TestOrder(t *testing.T) {
 // TestPlanChangesNothing: neither in the journal nor at the service.
 func TestPlanChangesNothing(t *testing.T) {
 	w := newWorld(t)
-	w.cfg.OnNewState = Skip
+	w.opt.OnNewState = Skip
 	w.prompt(prompts.Prompt{ID: "a", FollowUps: []string{"then"}})
 	w.prompt(prompts.Prompt{ID: "r", Schedule: cron(t, "@hourly")})
 	p := w.waitsFor("a", WhyNewState, journal.Pending)
@@ -269,7 +269,7 @@ func TestTemplateThatCannotBeRendered(t *testing.T) {
 // TestNewState: a state without any job, and prompts.
 func TestNewState(t *testing.T) {
 	w := newWorld(t)
-	w.cfg.OnNewState = Refuse
+	w.opt.OnNewState = Refuse
 	if _, err := w.pass(); err != nil {
 		t.Errorf("an empty folder: %v", err)
 	}
@@ -281,12 +281,12 @@ func TestNewState(t *testing.T) {
 	}
 	w.waitsFor("a", WhyNewState, journal.Pending)
 
-	w.cfg.OnNewState, w.queue = Skip, nil
+	w.opt.OnNewState, w.queue = Skip, nil
 	w.passes()
 	if job := w.has("a", journal.Completed); job.JobID != "" || job.Reason == "" || len(w.memory.finished) > 0 {
 		t.Errorf("%+v, %v", job, w.memory.finished)
 	}
-	w.cfg.OnNewState, w.queue = Refuse, nil
+	w.opt.OnNewState, w.queue = Refuse, nil
 	w.prompt(prompts.Prompt{ID: "c", DependsOn: []string{"a"}})
 	w.passes()
 	w.has("c", journal.Active)
@@ -298,7 +298,7 @@ func TestNewState(t *testing.T) {
 // TestSkipWaitsForAllFiles: one that is being written counts as done with the rest.
 func TestSkipWaitsForAllFiles(t *testing.T) {
 	w := newWorld(t)
-	w.cfg.OnNewState = Skip
+	w.opt.OnNewState = Skip
 	w.prompt(prompts.Prompt{ID: "a"})
 	found := prompts.Scanned{Prompts: w.folder, Changing: []string{"b.md"}}
 	if err := w.process(); err != nil {

@@ -54,7 +54,7 @@ func (w *world) waitingPulls() (n int) {
 func TestCapOnOpenPulls(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
-		w.cfg.MaxOpenPulls = rapid.IntRange(3, 8).Draw(t, "cap")
+		w.opt.MaxOpenPulls = rapid.IntRange(3, 8).Draw(t, "cap")
 		for i := range 50 {
 			w.prompt(prompts.Prompt{ID: fmt.Sprint(i), Project: fmt.Sprint("prj_", i%3),
 				Body: fmt.Sprintf("do %d%s", i, rapid.SampledFrom([]string{"", "", " fails", " no change"}).Draw(t, "how"))})
@@ -68,8 +68,8 @@ func TestCapOnOpenPulls(t *testing.T) {
 			}
 			w.clock = w.clock.Add(time.Duration(rapid.IntRange(1, 200).Draw(t, "seconds")) * time.Second)
 			_, _ = w.pass() // a fault is its error
-			if n := w.waitingPulls(); n > w.cfg.MaxOpenPulls {
-				t.Fatalf("%d pull requests are open, and the cap is %d", n, w.cfg.MaxOpenPulls)
+			if n := w.waitingPulls(); n > w.opt.MaxOpenPulls {
+				t.Fatalf("%d pull requests are open, and the cap is %d", n, w.opt.MaxOpenPulls)
 			}
 			w.resolveAll()
 			if n := int64(len(w.memory.jobs)); n > 0 {
@@ -151,7 +151,7 @@ func TestOnePullRequest(t *testing.T) {
 // state that all of them count.
 func TestOpenPullsReason(t *testing.T) {
 	w := newWorld(t)
-	w.cfg.MaxOpenPulls = 2
+	w.opt.MaxOpenPulls = 2
 	for _, id := range ids {
 		w.prompt(prompts.Prompt{ID: id})
 	}
@@ -214,7 +214,7 @@ func TestReviewAge(t *testing.T) {
 	}
 	w.passes()
 	w.after(turn)
-	w.cfg.MaxReviewAge = 72 * time.Hour
+	w.opt.MaxReviewAge = 72 * time.Hour
 	w.prompt(prompts.Prompt{ID: "next", Body: "next slow"})
 	w.learns("a", journal.PullOpen, start.Add(-100*day))
 	w.learns("b", journal.PullOpen, start.Add(time.Hour))
@@ -286,13 +286,13 @@ func TestWhenMerged(t *testing.T) {
 func TestPullsUnread(t *testing.T) {
 	w := newWorld(t)
 	w.prompt(prompts.Prompt{ID: "a"})
-	w.cfg.MaxReviewAge = time.Hour
+	w.opt.MaxReviewAge = time.Hour
 	w.failing(callPulls, 1, requestLost)
 	if _, err := w.pass(); err == nil {
 		t.Error("no error")
 	}
 	w.none("a")
-	w.queue, w.cfg.MaxReviewAge = nil, 0
+	w.queue, w.opt.MaxReviewAge = nil, 0
 	w.passes()
 	if n := w.on.calls[callPulls]; n != 0 {
 		t.Errorf("read %d times", n)
@@ -303,11 +303,11 @@ func TestPullsUnread(t *testing.T) {
 // TestJobCost: a job keeps what it cost when it was sent, also over another try.
 func TestJobCost(t *testing.T) {
 	w := newWorld(t)
-	w.cfg.JobCost = 1.5
+	w.opt.JobCost = 1.5
 	w.prompt(prompts.Prompt{ID: "a", Pages: []string{"/a"}})
 	w.passes()
 	w.after(turn)
-	w.cfg.JobCost, w.queue = 2, nil
+	w.opt.JobCost, w.queue = 2, nil
 	w.decides("retry", "a")
 	w.passes()
 	w.after(turn)

@@ -260,8 +260,8 @@ func TestRestoredState(t *testing.T) {
 		w := recurs(t)
 		w.passes()
 		marks := 0
-		w.cfg.Mark = func(context.Context) { marks++ }
-		w.cfg.Restored = func(ctx context.Context) error { // what the marker shows
+		w.opt.Mark = func(context.Context) { marks++ }
+		w.opt.Restored = func(ctx context.Context) error { // what the marker shows
 			q, err := w.journal.Queue(ctx)
 			if err == nil && q.Adopted && !q.Restored && w.clock.Equal(at(13, 50)) {
 				q.Adopted, q.Restored = false, true
@@ -270,7 +270,7 @@ func TestRestoredState(t *testing.T) {
 			return err
 		}
 		w.prompt(prompts.Prompt{ID: "a"}) // was sent, and the state does not know it
-		w.queue, w.cfg.OnNewState, w.clock = nil, policy, at(13, 50)
+		w.queue, w.opt.OnNewState, w.clock = nil, policy, at(13, 50)
 		for range 2 {
 			_, err := w.pass()
 			if refused := errors.Is(err, ErrNewState); refused != (policy == Refuse) || refused && !strings.Contains(err.Error(), "older backup") {
@@ -296,7 +296,7 @@ func TestClockOfTheQueue(t *testing.T) {
 	w := newWorld(t)
 	w.prompt(prompts.Prompt{ID: "a"})
 	wrong := errors.New("the clock is a month ahead")
-	w.cfg.Clock = func() error { return wrong }
+	w.opt.Clock = func() error { return wrong }
 	if _, err := w.pass(); !errors.Is(err, wrong) || len(w.service.jobs) > 0 {
 		t.Errorf("%v, %d jobs", err, len(w.service.jobs))
 	}

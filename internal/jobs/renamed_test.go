@@ -86,7 +86,7 @@ func TestRenamed(t *testing.T) {
 	if p := w.planned("new/b.md"); p.State != journal.Held {
 		t.Errorf("%+v", p)
 	}
-	all, err := Plan(t.Context(), w.cfg, w.journal, w.found())
+	all, err := Plan(t.Context(), w.opt, w.journal, w.found())
 	if err != nil || len(all) != 1 {
 		t.Errorf("%+v, %v: what was held under a former name is not of interest", all, err)
 	}
@@ -356,7 +356,7 @@ func TestRenamedExpired(t *testing.T) {
 // another name.
 func TestSkippedIsRenamed(t *testing.T) {
 	w := newWorld(t)
-	w.cfg.OnNewState = Skip
+	w.opt.OnNewState = Skip
 	w.file("a.md", "text")
 	w.passes()
 	w.move("a.md", "b.md")

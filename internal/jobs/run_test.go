@@ -49,9 +49,9 @@ func (s *fakeFolder) ScanOnce(context.Context) (prompts.Scanned, error) {
 func running(t *testing.T) (*world, *fakeFolder, *bytes.Buffer) {
 	w := newWorld(t)
 	w.service.now = time.Now
-	w.cfg.Now = time.Now
+	w.opt.Now = time.Now
 	var log bytes.Buffer
-	w.cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	w.opt.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	w.prompt(prompts.Prompt{ID: "a", FollowUps: []string{"one"}})
 	w.prompt(prompts.Prompt{ID: "b"})
 	return w, &fakeFolder{prompts: w.folder}, &log
@@ -59,7 +59,7 @@ func running(t *testing.T) (*world, *fakeFolder, *bytes.Buffer) {
 
 func (w *world) newQueue() *Queue {
 	w.on = &process{world: w, calls: map[string]int{}}
-	return New(w.cfg, wire{w.on}, wiredJournal{w.on})
+	return New(w.opt, wire{w.on}, wiredJournal{w.on})
 }
 
 // runUntil runs the queue until there is enough.
@@ -77,10 +77,10 @@ func runUntil(t *testing.T, q *Queue, folder Folder, enough func(Report) bool) {
 // runReporting runs the queue until ctx ends.
 func runReporting(ctx context.Context, t *testing.T, q *Queue, folder Folder, report func(Report)) {
 	t.Helper()
-	_, err := q.Run(ctx, folder, RunOptions{Report: func(r Report) error {
+	_, err := q.Run(ctx, folder, UntilStopped, func(r Report) error {
 		report(r)
 		return nil
-	}})
+	})
 	if err != nil {
 		t.Error(err)
 	}
@@ -127,7 +127,7 @@ func TestRunEnds(t *testing.T) {
 		"when it is idle":            {UntilIdle, func(*world, *fakeFolder) {}, nil, journal.Completed},
 		"without a folder":           {UntilIdle, func(_ *world, folder *fakeFolder) { folder.err = broken }, broken, ""},
 		"without a journal":          {UntilIdle, func(w *world, _ *fakeFolder) { w.memory.lost = broken }, broken, ""},
-		"with a state without a job": {UntilIdle, func(w *world, _ *fakeFolder) { w.cfg.OnNewState = Refuse }, ErrNewState, ""},
+		"with a state without a job": {UntilIdle, func(w *world, _ *fakeFolder) { w.opt.OnNewState = Refuse }, ErrNewState, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -138,7 +138,7 @@ func TestRunEnds(t *testing.T) {
 					reported = reported.plus(r.Result)
 					return nil
 				}
-				result, err := w.newQueue().Run(t.Context(), folder, RunOptions{Until: tc.until, Report: report})
+				result, err := w.newQueue().Run(t.Context(), folder, tc.until, report)
 				if !errors.Is(err, tc.want) || result.Created != reported.Created || result.Ended != reported.Ended {
 					t.Errorf("%v; %+v, reported were %+v", err, result, reported)
 				}
@@ -153,7 +153,7 @@ func TestRunEnds(t *testing.T) {
 	}
 	w, folder, _ := running(t)
 	report := func(Report) error { return broken }
-	if _, err := w.newQueue().Run(t.Context(), folder, RunOptions{Report: report}); !errors.Is(err, broken) {
+	if _, err := w.newQueue().Run(t.Context(), folder, UntilStopped, report); !errors.Is(err, broken) {
 		t.Errorf("a report that fails: %v", err)
 	}
 }
@@ -163,7 +163,7 @@ func TestRunEnds(t *testing.T) {
 func TestNewFileBeforeTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _, _ := running(t)
-		w.cfg.PollInterval = 16 * time.Second // reads after 16, 40, 76 and 130 s; the last scan is at 121 s
+		w.opt.PollInterval = 16 * time.Second // reads after 16, 40, 76 and 130 s; the last scan is at 121 s
 		folder := &fakeFolder{prompts: []prompts.Prompt{{ID: "b", Path: "b.md", Project: "prj_a", Body: "do b"}}}
 		began := time.Now()
 		report := func(Report) error {
@@ -172,7 +172,7 @@ func TestNewFileBeforeTheEnd(t *testing.T) {
 			}
 			return nil
 		}
-		if _, err := w.newQueue().Run(t.Context(), folder, RunOptions{Until: UntilIdle, Report: report}); err != nil {
+		if _, err := w.newQueue().Run(t.Context(), folder, UntilIdle, report); err != nil {
 			t.Error(err)
 		}
 		w.has("b", journal.Completed)
@@ -184,7 +184,6 @@ func TestNewFileBeforeTheEnd(t *testing.T) {
 func TestFirstPromptSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, folder, _ := running(t)
-		w.cfg.ScanInterval = time.Hour
 		began := time.Now()
 		runUntil(t, w.newQueue(), folder, func(Report) bool { return len(w.service.jobs) > 0 })
 		if took := time.Since(began); took > 3*time.Second {
@@ -264,7 +263,7 @@ func TestEndWithoutAnAnswer(t *testing.T) {
 		w, folder, _ := running(t)
 		ctx, stop := context.WithCancel(t.Context())
 		var stopped time.Time
-		client, err := docsapi.New(docsapi.Config{
+		client, err := docsapi.New(docsapi.ClientOptions{
 			BaseURL: "https://api.example.com", APIKey: docsapi.StaticKey("adm_secret"), WriteTimeout: 10 * time.Minute,
 			WriteTransport: func(string) http.RoundTripper {
 				return roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -280,7 +279,7 @@ func TestEndWithoutAnAnswer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		runReporting(ctx, t, New(w.cfg, client, w.journal), folder, func(Report) {})
+		runReporting(ctx, t, New(w.opt, client, w.journal), folder, func(Report) {})
 		if took := time.Since(stopped); took > 25*time.Second {
 			t.Errorf("it ended %v after the stop", took)
 		}
@@ -337,7 +336,7 @@ func TestFullDisk(t *testing.T) {
 			return !full.Load() && r.Result.Idle() && r.State == nil
 		})
 		w.has("a", journal.Completed)
-		if n := strings.Count(log.String(), "prompt queue does not go on"); n != 1 {
+		if n := strings.Count(log.String(), "prompt queue stopped"); n != 1 {
 			t.Errorf("logged %d times:\n%s", n, log.String())
 		}
 	})
@@ -356,7 +355,7 @@ func TestStateIsLost(t *testing.T) {
 func TestChanged(t *testing.T) {
 	w := newWorld(t)
 	n := 0
-	w.cfg.Changed = func() { n++ }
+	w.opt.Changed = func() { n++ }
 	w.prompt(prompts.Prompt{ID: "a"})
 	w.passes()
 	if n != 3 { // the state, the intent, its outcome
@@ -370,7 +369,7 @@ func TestContinue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(7 * time.Second)
 		w, folder, _ := running(t)
-		w.cfg.OnNewState = Skip
+		w.opt.OnNewState = Skip
 		former := w.newQueue()
 		runUntil(t, former, folder, func(r Report) bool { return len(r.Result.Planned) == 2 })
 		scans, q := folder.scans, w.newQueue()

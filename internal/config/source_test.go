@@ -53,7 +53,8 @@ func TestEnvFileLines(t *testing.T) {
 	} {
 		key, value, err := parseEnvLine(line)
 		got := key + "=" + value
-		if says, bad := strings.CutPrefix(want, "!"); bad && (err == nil || !strings.Contains(err.Error(), says)) || !bad && (err != nil || got != want) {
+		says, bad := strings.CutPrefix(want, "!")
+		if bad && (err == nil || !strings.Contains(err.Error(), says)) || !bad && (err != nil || got != want) {
 			t.Errorf("%q: %q, %v; want %q", line, got, err, want)
 		}
 	}
@@ -61,20 +62,26 @@ func TestEnvFileLines(t *testing.T) {
 
 // TestEnvFile: a byte order mark, lines of Windows, and every problem with its line.
 func TestEnvFile(t *testing.T) {
-	f := ParseEnvFile("x.env", "\ufeffDOCGAUGE_BUDGET=5\r\n\r\nDOCGAUGE_BUDGE=6\r\nPATH=/bin\r\nDOCGAUGE_BUDGET=7\nhunter22=\nDOCGAUGE_ENV_FILE=y\nAWS_REGION=eu-west-1\nhttps_proxy=http://proxy\n")
+	f := ParseSource("x.env", "\ufeffDOCGAUGE_BUDGET=5\r\n\r\nDOCGAUGE_BUDGE=6\r\nPATH=/bin\r\nDOCGAUGE_BUDGET=7\n"+
+		"hunter22=\nDOCGAUGE_ENV_FILE=y\nAWS_REGION=eu-west-1\nhttps_proxy=http://proxy\n")
 	want := []string{
-		"x.env:3: DOCGAUGE_BUDGE: unknown variable; did you mean DOCGAUGE_BUDGET?", "x.env:4: PATH: nothing here reads it",
-		"x.env:5: DOCGAUGE_BUDGET: is on line 1 already", "x.env:6: variable: nothing here reads it", "x.env:7: DOCGAUGE_ENV_FILE: ",
+		"x.env:3: DOCGAUGE_BUDGE: unknown variable; did you mean DOCGAUGE_BUDGET?",
+		"x.env:4: PATH: nothing here reads it",
+		"x.env:5: DOCGAUGE_BUDGET: is on line 1 already",
+		"x.env:6: variable: nothing here reads it",
+		"x.env:7: DOCGAUGE_ENV_FILE: ",
 	}
 	for i, text := range want {
 		if len(f.Problems) != len(want) || !strings.HasPrefix(f.Problems[i], text) {
 			t.Fatalf("%v\nwant the beginnings %v", f.Problems, want)
 		}
 	}
-	if !slices.Equal(f.values, []envLine{{"DOCGAUGE_BUDGET", "5", 1}, {"AWS_REGION", "eu-west-1", 8}, {"https_proxy", "http://proxy", 9}}) {
-		t.Errorf("%v", f.values)
+	if !slices.Equal(f.lines, []envLine{
+		{"DOCGAUGE_BUDGET", "5", 1}, {"AWS_REGION", "eu-west-1", 8}, {"https_proxy", "http://proxy", 9},
+	}) {
+		t.Errorf("%v", f.lines)
 	}
-	if bad := ParseEnvFile("x.env", "A=\xff"); len(bad.Problems) != 1 || !strings.Contains(bad.Problems[0], "UTF-8") {
+	if bad := ParseSource("x.env", "A=\xff"); len(bad.Problems) != 1 || !strings.Contains(bad.Problems[0], "UTF-8") {
 		t.Errorf("%v", bad.Problems)
 	}
 }
@@ -87,7 +94,7 @@ func TestEnvFileIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, says := range map[string]string{filepath.Join(dir, "none"): "no such file", dir: "is a directory", huge: "larger than 64 KiB"} {
-		f := ReadEnvFile(path)
+		f := ReadSource(path, nil)
 		if len(f.Problems) != 1 || !strings.Contains(f.Problems[0], says) || !strings.Contains(f.Problems[0], path) {
 			t.Errorf("%v; want %q and the path", f.Problems, says)
 		}
@@ -118,8 +125,9 @@ func TestEnvFileMode(t *testing.T) {
 		{0o644, "DOCGAUGE_API_KEY_FILE=key", false}, {0o644, "DOCGAUGE_API_KEY=", false},
 	} {
 		path := writeEnvFile(t, tc.mode, "# first", tc.line)
-		said := strings.Join(ReadEnvFile(path).Warnings, "\n")
-		if tc.warn != strings.HasPrefix(said, path+":2: ") || tc.warn != strings.Contains(said, "chmod 600 "+path) || strings.Contains(said, "hunter22") {
+		said := strings.Join(ReadSource(path, nil).Warnings, "\n")
+		isWarned := strings.HasPrefix(said, path+":2: ") && strings.Contains(said, "chmod 600 "+path)
+		if isWarned != tc.warn || said != "" && !tc.warn || strings.Contains(said, "hunter22") {
 			t.Errorf("%v %s: %q", tc.mode, tc.line, said)
 		}
 	}
@@ -136,25 +144,25 @@ func TestEnvironmentWins(t *testing.T) {
 	t.Setenv("DOCGAUGE_PROJECTS", "") // empty: unset
 	path := writeEnvFile(t, 0o600, "DOCGAUGE_BUDGET=8", "DOCGAUGE_TIMEOUT=9s", "DOCGAUGE_API_KEY=sbx_other",
 		"DOCGAUGE_OPEN_WINDOWS=week", "DOCGAUGE_PROJECTS=prj_a", "DOCGAUGE_SETTLE=soon", "DOCGAUGE_CONCURRENCY=0")
-	f := ReadEnvFile(path)
-	if err := f.Apply(); err != nil {
-		t.Fatal(err)
-	}
+	f := ReadSource(path, nil)
 	settings, c, err := f.Explain(NeedProjects, time.Now())
-	if c.Budget != 7 || c.Timeout != Duration(9*time.Second) || string(c.APIKey) != "sbx_of-the-file" || len(c.OpenWindows) != 0 || c.Projects[0] != "prj_a" {
+	if c.Budget != 7 || c.Timeout != Duration(9*time.Second) || string(c.APIKey) != "sbx_of-the-file" ||
+		len(c.OpenWindows) != 0 || c.Projects[0] != "prj_a" {
 		t.Errorf("%+v", c)
 	}
-	want := fmt.Sprintf("configuration:\n  %[1]s:6: DOCGAUGE_SETTLE: \"soon\": want a duration like 90s, 15m, 72h or 3d\n  %[1]s:7: DOCGAUGE_CONCURRENCY: 0 is not from 1 to 64", path)
+	want := fmt.Sprintf("configuration:\n  %[1]s:6: DOCGAUGE_SETTLE: \"soon\": want a duration like 90s, 15m, 72h or 3d"+
+		"\n  %[1]s:7: DOCGAUGE_CONCURRENCY: 0 is not from 1 to 64", path)
 	if err == nil || err.Error() != want {
 		t.Errorf("%v\nwant %s", err, want)
 	}
-	if got := f.Overrides(); !slices.Equal(got, []string{"DOCGAUGE_BUDGET", "DOCGAUGE_API_KEY", "DOCGAUGE_OPEN_WINDOWS"}) {
-		t.Errorf("overridden: %v", got)
-	}
 	for _, want := range []Setting{
-		{"DOCGAUGE_BUDGET", "Windows and budget", "7", "environment", 0}, {"DOCGAUGE_TIMEOUT", "Windows and budget", "9s", path, 2},
-		{"DOCGAUGE_SETTLE", "Windows and budget", "soon", path, 6}, {"DOCGAUGE_SINKS", "Sinks", "parquet", "default", 0},
-		{"DOCGAUGE_API_KEY_FILE", "Platform", key, "environment", 0}, {"DOCGAUGE_OPEN_WINDOWS", "Windows and budget", "", "environment", 0},
+		{"DOCGAUGE_BUDGET", "Windows and budget", "7", "environment", 0},
+		{"DOCGAUGE_TIMEOUT", "Windows and budget", "9s", path, 2},
+		{"DOCGAUGE_SETTLE", "Windows and budget", "soon", path, 6},
+		{"DOCGAUGE_SINKS", "Sinks", "parquet", "default", 0},
+		{"DOCGAUGE_API_KEY", "Platform", "", "default", 0},
+		{"DOCGAUGE_API_KEY_FILE", "Platform", key, "environment", 0},
+		{"DOCGAUGE_OPEN_WINDOWS", "Windows and budget", "", "environment", 0},
 	} {
 		if !slices.Contains(settings, want) {
 			t.Errorf("%+v is not among %+v", want, settings)
@@ -163,7 +171,9 @@ func TestEnvironmentWins(t *testing.T) {
 }
 
 func TestDays(t *testing.T) {
-	for text, want := range map[string]time.Duration{"3d": 72 * time.Hour, "0d": 0, "72h": 72 * time.Hour, "d": -1, "-1d": -1, "1.5d": -1, "99999d": -1, "3 d": -1} {
+	for text, want := range map[string]time.Duration{
+		"3d": 72 * time.Hour, "0d": 0, "72h": 72 * time.Hour, "d": -1, "-1d": -1, "1.5d": -1, "99999d": -1, "3 d": -1,
+	} {
 		var d Duration
 		if err := d.Decode(text); (err != nil) != (want < 0) || err == nil && d != Duration(want) {
 			t.Errorf("%q: %v, %v", text, time.Duration(d), err)
@@ -174,18 +184,22 @@ func TestDays(t *testing.T) {
 // FuzzEnvFile: no text makes the parser panic, no message shows a value, and what is
 // taken is a variable that something reads, as it stands in the text.
 func FuzzEnvFile(f *testing.F) {
-	for _, seed := range []string{"", "DOCGAUGE_BUDGET=5", "A='", `DOCGAUGE_API_KEY="a\"b"`, "\ufeff# x\r\n;y\nexport A=b", "AWS_REGION=\x00", "DOCGAUGE_SCHEDULE=\"17 * * * *\"\n"} {
+	for _, seed := range []string{
+		"", "DOCGAUGE_BUDGET=5", "A='", `DOCGAUGE_API_KEY="a\"b"`, "\ufeff# x\r\n;y\nexport A=b", "AWS_REGION=\x00",
+		"DOCGAUGE_SCHEDULE=\"17 * * * *\"\n",
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		file := ParseEnvFile("x.env", text)
+		file := ParseSource("x.env", text)
 		for _, p := range file.Problems {
 			if !strings.HasPrefix(p, "x.env:") || strings.ContainsAny(p, "\n\x00") || len(p) > 400 && len(text) < 300 {
 				t.Errorf("%q", p)
 			}
 		}
-		for _, v := range file.values {
-			if checkKey(v.key) != nil || !utf8.ValidString(v.value) || strings.ContainsAny(v.value, "\n\x00") || v.line < 1 || v.line > strings.Count(text, "\n")+1 {
+		for _, v := range file.lines {
+			if checkKey(v.key) != nil || !utf8.ValidString(v.value) || strings.ContainsAny(v.value, "\n\x00") ||
+				v.number < 1 || v.number > strings.Count(text, "\n")+1 {
 				t.Errorf("%+v", v)
 			}
 			if _, back, err := parseEnvLine("A=" + QuoteEnv(v.value)); err != nil || back != v.value {
@@ -206,9 +220,9 @@ func TestDocumentedEnvFile(t *testing.T) {
 	}
 	_, block, _ := strings.Cut(string(page), "```ini\n")
 	block, _, _ = strings.Cut(block, "```")
-	f := ParseEnvFile("x.env", block)
-	if len(f.Problems) > 0 || len(f.values) != 5 || f.values[4].value != `a$b\c` {
-		t.Errorf("%v %v", f.Problems, f.values)
+	f := ParseSource("x.env", block)
+	if len(f.Problems) > 0 || len(f.lines) != 5 || f.lines[4].value != `a$b\c` {
+		t.Errorf("%v %v", f.Problems, f.lines)
 	}
 }
 
@@ -219,74 +233,83 @@ func rewrite(t *testing.T, path, text string) {
 	}
 }
 
-// TestReload: the file is read again below the environment that the process began with, and
-// below its flags. What is wrong or fixed changes nothing, and what is undone neither.
+// TestReload: the file is read again below the environment and the flags of the start. Settings that
+// are wrong or fixed are refused; the variables of libraries change with Export alone.
 func TestReload(t *testing.T) {
 	clearVariables(t)
 	t.Setenv("DOCGAUGE_BUDGET", "7")
 	t.Setenv("DOCGAUGE_LOG_LEVEL", "error")
+	t.Setenv("AWS_PROFILE", "mine")
 	for _, name := range []string{"AWS_REGION", "SSL_CERT_DIR"} {
 		t.Setenv(name, "") // is restored at the end
 		if err := os.Unsetenv(name); err != nil {
 			t.Fatal(err)
 		}
 	}
-	path := writeEnvFile(t, 0o600, "DOCGAUGE_PROJECTS=prj_a", "DOCGAUGE_BUDGET=8", "DOCGAUGE_LOG_LEVEL=warn", "DOCGAUGE_TIMEOUT=9s", "AWS_REGION=one")
-	f := ReadEnvFile(path)
-	if err := errors.Join(f.Override("DOCGAUGE_LOG_LEVEL", "--log.level", "debug"), f.Apply()); err != nil {
-		t.Fatal(err)
-	}
-	c, err := f.Load(NeedProjects, time.Now())
-	if err != nil || c.Projects[0] != "prj_a" || c.Budget != 7 || c.LogLevel != slog.LevelDebug || c.Timeout != Duration(9*time.Second) {
+	path := writeEnvFile(t, 0o600, "DOCGAUGE_PROJECTS=prj_a", "DOCGAUGE_BUDGET=8", "DOCGAUGE_LOG_LEVEL=warn",
+		"DOCGAUGE_TIMEOUT=9s", "AWS_REGION=one", "AWS_PROFILE=other")
+	s := ReadSource(path, map[string]Flag{"DOCGAUGE_LOG_LEVEL": {"--log.level", "debug"}})
+	c, err := s.Load(NeedProjects, time.Now())
+	if err != nil || c.Projects[0] != "prj_a" || c.Budget != 7 || c.LogLevel != slog.LevelDebug ||
+		c.Timeout != Duration(9*time.Second) {
 		t.Fatalf("%+v, %v", c, err)
 	}
-	environ := func() []string { all := os.Environ(); slices.Sort(all); return all }
-	before := environ()
-	for text, want := range map[string]string{
-		"DOCGAUGE_PROJECTS=prj_b\nDOCGAUGE_CONCURRENCY=0\nAWS_REGION=two": path + ":2: DOCGAUGE_CONCURRENCY: 0 is not from 1 to 64",
-		"DOCGAUGE_PROJECT=prj_b": path + ":1: DOCGAUGE_PROJECT: unknown variable",
-		"DOCGAUGE_PROJECTS=prj_b\nDOCGAUGE_STATE_DIR=there\nSSL_CERT_DIR=/secret": path + ":2: DOCGAUGE_STATE_DIR: serve cannot change it while it runs: restart it, or set it back; nothing was reloaded\n  " +
-			path + ":3: SSL_CERT_DIR: serve cannot change it",
-		"DOCGAUGE_PROJECTS=prj_b\nDOCGAUGE_LISTEN_ADDRESS=:1\nDOCGAUGE_WEB_CONFIG_FILE=w": path + ":2: DOCGAUGE_LISTEN_ADDRESS: serve cannot change it",
-		"DOCGAUGE_PROJECTS=prj_b\nDOCGAUGE_LOG_FORMAT=json":                               path + ":2: DOCGAUGE_LOG_FORMAT: serve cannot change it",
-	} {
-		rewrite(t, path, text)
-		_, kept, _, err := f.Reload(NeedProjects, time.Now(), c)
-		if _, bad := errors.AsType[Problems](err); !bad || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "/secret") || kept.Projects[0] != "prj_a" {
-			t.Errorf("%s: %v, want %s", text, err, want)
+	exported := func(s *Source, region string) {
+		t.Helper()
+		if err := s.Export(); err != nil || os.Getenv("AWS_REGION") != region || os.Getenv("AWS_PROFILE") != "mine" {
+			t.Errorf("AWS_REGION=%s, %v; want %s", os.Getenv("AWS_REGION"), err, region)
 		}
-		if now := environ(); !slices.Equal(now, before) {
-			t.Errorf("%s: the environment is another: %v, was %v", text, now, before)
+	}
+	exported(s, "one")
+	const fixed = "serve cannot change it while it runs: restart it, or set it back; nothing was reloaded"
+	for text, want := range map[string][]string{
+		"DOCGAUGE_CONCURRENCY=0\nAWS_REGION=two":     {"2: DOCGAUGE_CONCURRENCY: 0 is not from 1 to 64"},
+		"DOCGAUGE_PROJECT=prj_b":                     {"2: DOCGAUGE_PROJECT: unknown variable"},
+		"DOCGAUGE_STATE_DIR=x\nSSL_CERT_DIR=/secret": {"2: DOCGAUGE_STATE_DIR: " + fixed, "3: SSL_CERT_DIR: " + fixed},
+		"DOCGAUGE_LISTEN_ADDRESS=:1":                 {"2: DOCGAUGE_LISTEN_ADDRESS: " + fixed},
+		"DOCGAUGE_WEB_CONFIG_FILE=w":                 {"2: DOCGAUGE_WEB_CONFIG_FILE: " + fixed},
+		"DOCGAUGE_LOG_FORMAT=json":                   {"2: DOCGAUGE_LOG_FORMAT: " + fixed},
+	} {
+		rewrite(t, path, "DOCGAUGE_PROJECTS=prj_b\n"+text)
+		_, kept, err := s.Reload(NeedProjects, time.Now(), c)
+		_, bad := errors.AsType[Problems](err)
+		for _, w := range want {
+			if !bad || !strings.Contains(err.Error(), path+":"+w) || strings.Contains(err.Error(), "/secret") ||
+				kept.Projects[0] != "prj_a" {
+				t.Errorf("%s: %v, want %s", text, err, w)
+			}
 		}
 	}
 	rewrite(t, path, "DOCGAUGE_PROJECTS=prj_b\nDOCGAUGE_LOG_LEVEL=warn\nDOCGAUGE_BUDGET=9\nAWS_REGION=two\n")
-	next, c, undo, err := f.Reload(NeedProjects, time.Now(), c)
-	if err != nil || c.Projects[0] != "prj_b" || c.Budget != 7 || c.LogLevel != slog.LevelDebug || c.Timeout != Duration(time.Minute) || os.Getenv("AWS_REGION") != "two" {
+	next, c, err := s.Reload(NeedProjects, time.Now(), c)
+	if err != nil || c.Projects[0] != "prj_b" || c.Budget != 7 || c.LogLevel != slog.LevelDebug ||
+		c.Timeout != Duration(time.Minute) || os.Getenv("AWS_REGION") != "one" {
 		t.Fatalf("%+v, %v", c, err)
 	}
-	// What the file no longer has is gone, and a reload of the reload works.
+	exported(next, "two")
+	// What the file no longer has is gone, a reload of the reload works, and the first can be taken back.
 	rewrite(t, path, "DOCGAUGE_PROJECTS=prj_c\n")
-	_, c, _, err = next.Reload(NeedProjects, time.Now(), c)
-	if _, set := os.LookupEnv("AWS_REGION"); err != nil || c.Projects[0] != "prj_c" || set {
-		t.Errorf("%v, %v, %v", c.Projects, err, set)
+	next, c, err = next.Reload(NeedProjects, time.Now(), c)
+	if err != nil || c.Projects[0] != "prj_c" {
+		t.Fatalf("%v, %v", c.Projects, err)
 	}
-	if err := undo(); err != nil || !slices.Equal(environ(), before) {
-		t.Errorf("%v: %v, want %v", err, environ(), before)
+	exported(next, "")
+	if _, set := os.LookupEnv("AWS_REGION"); set {
+		t.Error("AWS_REGION is still set")
 	}
+	exported(s, "one")
 }
 
-// TestOverride: a flag is named by what is wrong with its value, and an empty one is the
-// default.
-func TestOverride(t *testing.T) {
+// TestFlags: a problem with the value of a flag names the flag, and an empty one is the default.
+func TestFlags(t *testing.T) {
 	clearVariables(t)
 	t.Setenv("DOCGAUGE_LISTEN_ADDRESS", ":1")
 	path := writeEnvFile(t, 0o600, "DOCGAUGE_LISTEN_ADDRESS=:2", "DOCGAUGE_LOG_FORMAT=json")
-	f := ReadEnvFile(path)
-	if err := errors.Join(f.Override("DOCGAUGE_LISTEN_ADDRESS", "--web.listen-address", ""), f.Override("DOCGAUGE_LOG_FORMAT", "--log.format", "loud"), f.Apply()); err != nil {
-		t.Fatal(err)
-	}
-	c, err := f.Load(NeedNothing, time.Now())
-	if !slices.Equal(c.ListenAddress, Addresses{"127.0.0.1:9817"}) || err == nil || !strings.Contains(err.Error(), `--log.format: DOCGAUGE_LOG_FORMAT: "loud": want text or json`) {
+	c, err := ReadSource(path, map[string]Flag{
+		"DOCGAUGE_LISTEN_ADDRESS": {"--web.listen-address", ""}, "DOCGAUGE_LOG_FORMAT": {"--log.format", "loud"},
+	}).Load(NeedNothing, time.Now())
+	if !slices.Equal(c.ListenAddress, Addresses{"127.0.0.1:9817"}) || err == nil ||
+		!strings.Contains(err.Error(), `--log.format: DOCGAUGE_LOG_FORMAT: "loud": want text or json`) {
 		t.Errorf("%v, %v", c.ListenAddress, err)
 	}
 }
