@@ -45,7 +45,7 @@ func listening(t *testing.T, host, webConfig string, reasons ...string) {
 		file = filepath.Join(dir, "web.yml")
 		writeText(t, file, webConfig)
 	}
-	s, err := server.Listen(server.Config{Addresses: []string{net.JoinHostPort(host, "0")}, WebConfigFile: file,
+	s, err := server.Listen(server.Options{Addresses: []string{net.JoinHostPort(host, "0")}, WebConfigFile: file,
 		Ready: func() []string { return reasons }})
 	check(t, err)
 	ctx, stop := context.WithCancel(context.Background())

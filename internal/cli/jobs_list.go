@@ -43,7 +43,7 @@ type listedJob struct {
 	// Pull is the pull request as last read; nil if there is none.
 	Pull *journal.PullRequest `json:"pull_request,omitempty"`
 	// Events are the history of the job that show prints.
-	Events []journal.Event `json:"events,omitempty"`
+	Events []journal.Transition `json:"events,omitempty"`
 }
 
 // withPulls adds their pull requests to jobs.
@@ -197,7 +197,7 @@ func (a *Program) jobsShow(ctx context.Context, name string, asJSON bool) (err e
 	if err != nil {
 		return err
 	}
-	if all[0].Events, err = db.Events(ctx, found.Seq); err != nil {
+	if all[0].Events, err = db.History(ctx, found.Seq); err != nil {
 		return err
 	}
 	return a.print(asJSON, all[0], func() error { return a.printJob(all[0], a.wording(c)) })
