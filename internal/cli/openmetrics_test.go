@@ -50,7 +50,7 @@ func archived(t *testing.T) (*sandbox.Sandbox, string) {
 // openmetricsOutput is the output of openmetrics.
 type openmetricsOutput struct {
 	text, stderr string
-	err        error
+	err          error
 }
 
 func runOpenmetrics(t *testing.T, args ...string) openmetricsOutput {
