@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"regexp"
 	"strings"
 	"testing"
@@ -17,7 +16,7 @@ import (
 // failure, and searches everything that can be printed for it.
 func TestKeyNeverLeaks(t *testing.T) {
 	quoted := `{"error":"bad key ` + testKey + `"}`
-	for name, answer := range map[string]func(*http.Request) (*http.Response, error){
+	for name, answer := range map[string]reply{
 		"success":         status(200, onePage),
 		"400":             status(400, quoted),
 		"401":             status(401, "Bearer "+testKey+" has expired"),
@@ -39,7 +38,7 @@ func TestKeyNeverLeaks(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				var log bytes.Buffer
 				cfg := ClientOptions{
-					BaseURL: "https://api.example.com", APIKey: StaticKey(testKey), Transport: &scripted{answers: []func(*http.Request) (*http.Response, error){answer}},
+					BaseURL: "https://api.example.com", APIKey: StaticKey(testKey), Transport: tripper(answer),
 					Logger: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 				}
 				c, err := New(cfg)
@@ -118,15 +117,17 @@ func TestLogLines(t *testing.T) {
 		if _, err := c.VisitorsPage(t.Context(), q); err != nil {
 			t.Fatal(err)
 		}
+		noise := regexp.MustCompile(`_seconds=[0-9.]*[.][0-9]{4,}|_seconds=[0-9.]*e`).FindString(log.String())
+		if noise != "" {
+			t.Errorf("more than milliseconds: %s", noise)
+		}
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 		for i, want := range []string{
-			`level=DEBUG msg="api request" method=GET project=prj_a offset=250 status=500 took_seconds=0 reason="the service says: oh"`,
+			`level=DEBUG msg="api request" method=GET project=prj_a offset=250 status=500 took_seconds=0 ` +
+				`reason="the service says: oh"`,
 			`level=WARN msg="api request will be retried" project=prj_a offset=250 attempt=1 wait_seconds=`,
 			`level=DEBUG msg="api request" method=GET project=prj_a offset=250 status=200 took_seconds=0`,
 		} {
-			if noise := regexp.MustCompile(`_seconds=[0-9.]*[.][0-9]{4,}|_seconds=[0-9.]*e`).FindString(log.String()); noise != "" {
-				t.Errorf("more than milliseconds: %s", noise)
-			}
 			if i >= len(lines) || !strings.Contains(lines[i], want) {
 				t.Errorf("line %d of %q: want %q", i, lines, want)
 			}
@@ -139,7 +140,7 @@ func TestLogLines(t *testing.T) {
 func TestPromptNeverLeaks(t *testing.T) {
 	prompt := testPrompt + "\n" + strings.Repeat("Then look at quotas again. ", 3000)
 	escaped, _ := json.Marshal(prompt)
-	for name, answer := range map[string]func(*http.Request) (*http.Response, error){
+	for name, answer := range map[string]reply{
 		"success":      status(201, oneJob),
 		"JSON error":   status(400, `{"error":`+string(escaped)+`}`),
 		"raw":          status(422, prompt),
@@ -151,9 +152,8 @@ func TestPromptNeverLeaks(t *testing.T) {
 		"with its key": breaks(fmt.Errorf("Bearer %s: %s", testWriteKey, testPrompt)),
 	} {
 		var log bytes.Buffer
-		c := agentClient(t, "https://api.example.com", func(cfg *ClientOptions) {
+		c := agentClient(t, "https://api.example.com", writesVia(tripper(answer)), func(cfg *ClientOptions) {
 			cfg.Logger = slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-			cfg.WriteTransport = func(string) http.RoundTripper { return &scripted{answers: tell(answer)} }
 		})
 		_, err := c.CreateJob(t.Context(), "prj_a", prompt)
 		if (err == nil) != (name == "success") || log.Len() == 0 {
@@ -169,9 +169,9 @@ func TestPromptNeverLeaks(t *testing.T) {
 
 func TestAgentLogLine(t *testing.T) {
 	var log bytes.Buffer
-	c := agentClient(t, "https://api.example.com", func(cfg *ClientOptions) {
+	archived := tripper(status(409, `{"error":"archived"}`))
+	c := agentClient(t, "https://api.example.com", writesVia(archived), func(cfg *ClientOptions) {
 		cfg.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-		cfg.WriteTransport = func(string) http.RoundTripper { return &scripted{answers: tell(status(409, `{"error":"archived"}`))} }
 	})
 	_, _ = c.SendMessage(t.Context(), "prj_a", "job_1", testPrompt)
 	_, _ = c.CreateJob(t.Context(), "prj_a", testPrompt)
@@ -206,7 +206,7 @@ func TestWithoutPrompt(t *testing.T) {
 
 func checkNoSecret(t *testing.T, text string) {
 	t.Helper()
-	for _, hidden := range []string{testKey, testWriteKey, "s3cretPart", "wr1tePart", testPrompt, "quotas", "table of limits"} {
+	for _, hidden := range []string{"s3cretPart", "wr1tePart", testPrompt, "quotas", "table of limits"} {
 		if strings.Contains(text, hidden) {
 			t.Errorf("%q is in %q", hidden, text)
 		}
