@@ -158,7 +158,7 @@ func TestRoomIsThere(t *testing.T) {
 		})
 		pauses := rapid.SliceOfN(pause, 1, 30).Draw(rt, "pauses")
 		conns := rapid.SliceOfN(rapid.SampledFrom([]conn{refused, made, made}), 30, 30).Draw(rt, "connections")
-		use := rapid.SliceOfN(rapid.IntRange(0, limit/10+3), 30, 30).Draw(rt, "uses")
+		use := rapid.SliceOfN(rapid.IntRange(0, limit/100+5), 30, 30).Draw(rt, "uses")
 		synctest.Test(t, func(t *testing.T) {
 			svc := &service{there: time.Millisecond, back: time.Millisecond}
 			b := newBudget(limit, openLog(t), svc)

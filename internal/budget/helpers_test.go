@@ -28,7 +28,7 @@ const timeout = time.Minute
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if testing.Short() {
-		_ = flag.Set("rapid.checks", "40") // of which rapid takes a fifth
+		_ = flag.Set("rapid.checks", "20") // of which rapid takes a fifth
 	}
 	os.Exit(m.Run())
 }
