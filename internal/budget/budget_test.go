@@ -128,22 +128,6 @@ func TestInFlight(t *testing.T) {
 	})
 }
 
-func TestInFlightIsFreedByErrors(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg := options(2, time.Now)
-		cfg.InFlight = 1
-		b := budget.New(cfg, openLog(t), &service{there: time.Hour})
-		for range 5 {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			if _, err := send(ctx, b); err == nil {
-				t.Error("no error")
-			}
-			cancel()
-		}
-		time.Sleep(time.Hour)
-	})
-}
-
 // TestCancelledWhileItWaits: a request that is cancelled while it waits for a place in flight, its turn
 // or a slot is not sent, and its body is closed.
 func TestCancelledWhileItWaits(t *testing.T) {

@@ -1,7 +1,6 @@
 package docsapi
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -24,49 +23,44 @@ func TestClassify(t *testing.T) {
 	cut := fmt.Errorf("%w: %w", errCut, io.ErrUnexpectedEOF)
 	tested := map[string]bool{}
 	for _, tc := range []struct {
-		row         string
-		status      int
+		rule        string
+		statuses    []int
 		err         error
 		read, write Outcome
 	}{
-		{"certificate not trusted", 0, certificate, Permanent, Permanent},
-		{"no connection", 0, refusedConn, Transient, Transient},
-		{"service not reached", 0, unknownHost, Transient, Transient},
-		{"no answer", 0, io.EOF, Transient, InDoubt},
-		{"200, body not as specified", 200, errShape, Permanent, InDoubt},
-		{"200, body cut", 200, cut, Transient, InDoubt},
-		{"200", 200, nil, OK, OK},
-		{"other 2xx", 201, nil, Permanent, OK},
-		{"other 2xx", 204, nil, Permanent, OK},
-		{"other 2xx", 206, nil, Permanent, OK},
-		{"other 2xx, no usable body", 201, errShape, Permanent, InDoubt},
-		{"other 2xx, no usable body", 202, cut, Permanent, InDoubt},
-		{"3xx", 301, nil, Permanent, InDoubt},
-		{"3xx", 307, nil, Permanent, InDoubt},
-		{"other 4xx", 400, nil, Permanent, Permanent},
-		{"401", 401, nil, Permanent, Permanent},
-		{"403", 403, nil, Permanent, Permanent},
-		{"404", 404, nil, Permanent, Permanent},
-		{"other 4xx", 405, nil, Permanent, Permanent},
-		{"other 4xx", 405, cut, Permanent, Permanent},
-		{"408", 408, nil, Transient, InDoubt},
-		{"other 4xx", 422, nil, Permanent, Permanent},
-		{"425", 425, nil, Transient, Transient},
-		{"429", 429, nil, Transient, Transient},
-		{"429", 429, cut, Transient, Transient},
-		{"other 4xx", 499, nil, Permanent, Permanent},
-		{"5xx", 500, nil, Transient, InDoubt},
-		{"5xx", 503, cut, Transient, InDoubt},
-		{"no HTTP status", 999, nil, Permanent, InDoubt},
-		{"no HTTP status", 100, nil, Permanent, InDoubt},
+		{"certificate not trusted", []int{0}, certificate, Permanent, Permanent},
+		{"no connection", []int{0}, refusedConn, Transient, Transient},
+		{"service not reached", []int{0}, unknownHost, Transient, Transient},
+		{"no answer", []int{0}, io.EOF, Transient, InDoubt},
+		{"200, body not as specified", []int{200}, errShape, Permanent, InDoubt},
+		{"200, body cut", []int{200}, cut, Transient, InDoubt},
+		{"200", []int{200}, nil, OK, OK},
+		{"other 2xx", []int{201, 204, 206}, nil, Permanent, OK},
+		{"other 2xx, no usable body", []int{201, 202}, errShape, Permanent, InDoubt},
+		{"other 2xx, no usable body", []int{201, 202}, cut, Permanent, InDoubt},
+		{"3xx", []int{301, 307}, nil, Permanent, InDoubt},
+		{"401", []int{401}, nil, Permanent, Permanent},
+		{"403", []int{403}, nil, Permanent, Permanent},
+		{"404", []int{404}, nil, Permanent, Permanent},
+		{"408", []int{408}, nil, Transient, InDoubt},
+		{"425", []int{425}, nil, Transient, Transient},
+		{"429", []int{429}, nil, Transient, Transient},
+		{"429", []int{429}, cut, Transient, Transient},
+		{"other 4xx", []int{400, 405, 422, 499}, nil, Permanent, Permanent},
+		{"other 4xx", []int{405}, cut, Permanent, Permanent},
+		{"5xx", []int{500, 503}, nil, Transient, InDoubt},
+		{"5xx", []int{503}, cut, Transient, InDoubt},
+		{"no HTTP status", []int{999, 100}, nil, Permanent, InDoubt},
 	} {
-		tested[tc.row] = true
-		if got := match(tc.status, tc.err).name; got != tc.row {
-			t.Errorf("%d, %v: row %q, want %q", tc.status, tc.err, got, tc.row)
-		}
-		for method, want := range map[string]Outcome{http.MethodGet: tc.read, http.MethodPost: tc.write} {
-			if got, after := classify(method, tc.status, nil, tc.err); got != want || after != 0 {
-				t.Errorf("%s: %d, %v: %v after %v, want %v", method, tc.status, tc.err, got, after, want)
+		tested[tc.rule] = true
+		for _, status := range tc.statuses {
+			if got := match(status, tc.err).name; got != tc.rule {
+				t.Errorf("%d, %v: rule %q, want %q", status, tc.err, got, tc.rule)
+			}
+			for method, want := range map[string]Outcome{http.MethodGet: tc.read, http.MethodPost: tc.write} {
+				if got, after := classify(method, status, nil, tc.err); got != want || after != 0 {
+					t.Errorf("%s: %d, %v: %v after %v, want %v", method, status, tc.err, got, after, want)
+				}
 			}
 		}
 	}
@@ -107,30 +101,6 @@ func TestRetryAfter(t *testing.T) {
 	})
 	if _, got := classify(http.MethodGet, 302, http.Header{"Retry-After": {"5"}}, nil); got != 0 {
 		t.Errorf("Retry-After of a redirect: %v, want none", got)
-	}
-}
-
-func TestErrorHelpers(t *testing.T) {
-	wrapped := func(status int, o Outcome) error {
-		return fmt.Errorf("export: %w", &Error{Status: status, Outcome: o})
-	}
-	for _, tc := range []struct {
-		err                     error
-		outcome                 Outcome
-		unauthorized, throttled bool
-	}{
-		{nil, OK, false, false},
-		{wrapped(401, Permanent), Permanent, true, false},
-		{wrapped(403, Permanent), Permanent, true, false},
-		{wrapped(429, Transient), Transient, false, true},
-		{wrapped(502, InDoubt), InDoubt, false, false},
-		{fmt.Errorf("x: %w", context.Canceled), Transient, false, false},
-		{errors.New("disk full"), Permanent, false, false},
-	} {
-		if outcomeOf(tc.err) != tc.outcome || IsUnauthorized(tc.err) != tc.unauthorized ||
-			IsThrottled(tc.err) != tc.throttled {
-			t.Errorf("%v: %v, %t, %t", tc.err, outcomeOf(tc.err), IsUnauthorized(tc.err), IsThrottled(tc.err))
-		}
 	}
 }
 

@@ -152,43 +152,6 @@ func TestDecodePageDoesNotKeepItsInput(t *testing.T) {
 	}
 }
 
-func TestDecodePageReadsWhatEncodingJSONWrites(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		count := rapid.Int64Range(0, math.MaxInt64)
-		want := analytics.Page{
-			Totals: analytics.Totals{
-				Human: count.Draw(t, "human"), AI: count.Draw(t, "ai"), Total: count.Draw(t, "total"),
-			},
-			HasMore: rapid.Bool().Draw(t, "hasMore"),
-			Rows: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) analytics.Row {
-				path := strings.ToValidUTF8(rapid.String().Draw(t, "path"), "?")
-				human, ai, total := count.Draw(t, "human"), count.Draw(t, "ai"), count.Draw(t, "total")
-				return analytics.Row{Path: path, Human: human, AI: ai, Total: total}
-			}), 0, 20).Draw(t, "rows"),
-		}
-		got, err := decodePage(encodePage(want), MaxLimit)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatal(diff)
-		}
-	})
-}
-
-// encodePage writes an answer the way a service would.
-func encodePage(page analytics.Page) []byte {
-	rows := make([]map[string]any, len(page.Rows))
-	for i, r := range page.Rows {
-		rows[i] = map[string]any{"path": r.Path, "human": r.Human, "ai": r.AI, "total": r.Total}
-	}
-	body, err := json.Marshal(map[string]any{"totals": page.Totals, "visitors": rows, "hasMore": page.HasMore})
-	if err != nil {
-		panic(err)
-	}
-	return body
-}
-
 // FuzzDecodePage compares every accepted answer with encoding/json: the values are
 // the same, and a second reader accepts them too.
 func FuzzDecodePage(f *testing.F) {
@@ -265,23 +228,6 @@ func decodeReference(body []byte) (page analytics.Page, err error) {
 		page.Rows = append(page.Rows, row)
 	}
 	return page, nil
-}
-
-func BenchmarkDecodePage(b *testing.B) {
-	page := analytics.Page{Totals: analytics.Totals{Human: 90210, AI: 4711, Total: 91000}, HasMore: true}
-	for i := range MaxLimit {
-		path := fmt.Sprintf("/guides/section-%d/page-%d", i%17, i)
-		page.Rows = append(page.Rows, analytics.Row{Path: path, Human: int64(1000 - i), AI: int64(i), Total: 1000})
-	}
-	body := encodePage(page)
-	b.SetBytes(int64(len(body)))
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := decodePage(body, MaxLimit); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*MaxLimit), "ns/row")
 }
 
 // pathOf decodes a page whose one path is text between quotes.

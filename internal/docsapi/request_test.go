@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/http/httptrace"
 	"slices"
 	"strings"
@@ -254,21 +252,6 @@ func TestBrokenConnections(t *testing.T) {
 				t.Errorf("%v after %d requests; want a transient error after one", e, len(requests))
 			}
 		})
-	}
-}
-
-func TestNothingSent(t *testing.T) {
-	e := newClient(t, refusing(t), nil).once(t.Context())
-	if e == nil || e.Outcome != Transient || !errors.Is(e, ErrNotSent) || e.Status != 0 {
-		t.Errorf("refused connection: %v", e)
-	}
-	server := httptest.NewUnstartedServer(nil)
-	server.Config.ErrorLog = log.New(io.Discard, "", 0)
-	server.StartTLS()
-	defer server.Close()
-	e = newClient(t, server.URL, nil).once(t.Context())
-	if e == nil || e.Outcome != Permanent || !strings.Contains(e.Message, "certificate is not trusted") {
-		t.Errorf("unknown certificate: %v", e)
 	}
 }
 

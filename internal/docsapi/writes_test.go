@@ -164,34 +164,6 @@ func (row writeRow) check(t *testing.T, job Job, err error) {
 	checkNoSecret(t, printed(err))
 }
 
-// TestWriteRowsCoverTheTable: each rule of classification is reached over a socket.
-func TestWriteRowsCoverTheTable(t *testing.T) {
-	covered := map[string]bool{
-		"no connection": true, "service not reached": true, "certificate not trusted": true, // TestWriteNotSent
-	}
-	for _, row := range writeRows {
-		var err error
-		switch {
-		case row.fate == accepted:
-			covered["200"], covered["other 2xx"] = true, true
-			continue
-		case row.status == 0:
-			err = io.EOF
-		case 200 <= row.status && row.status <= 299:
-			err = errCut
-			if strings.Contains(strings.Join(row.says, " "), "specification") {
-				err = errShape
-			}
-		}
-		covered[match(row.status, err).name] = true
-	}
-	for _, row := range rules {
-		if !covered[row.name] {
-			t.Errorf("no write over a socket ends in %q", row.name)
-		}
-	}
-}
-
 // TestWriteNotSent: writes that end before they have a connection.
 func TestWriteNotSent(t *testing.T) {
 	hangsUp := serveRaw(t, true, func(net.Conn) {})
