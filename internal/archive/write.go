@@ -33,6 +33,9 @@ const (
 
 	// batchRows is how many values go to or come from a column at once.
 	batchRows = 1024
+	// aheadBatches is how many batches are read ahead of the encoder: the rows come in sorted
+	// parts, and the next part is sorted while one is encoded.
+	aheadBatches = 96
 )
 
 // Write writes rev and its rows to a new file at path. The file is not flushed to disk: it is a
@@ -109,20 +112,22 @@ func encode(to io.Writer, rev analytics.Revision, rows iter.Seq2[analytics.Row, 
 	return foot, err
 }
 
-// ahead yields rows in batches, which are valid until the next one. It reads the next
-// batch while the consumer works on this one.
+// ahead yields rows in batches, which are valid until the next one. It reads the next ones while
+// the consumer works on this one.
 func ahead(rows iter.Seq2[analytics.Row, error]) iter.Seq2[[]analytics.Row, error] {
 	type batch struct {
 		rows []analytics.Row
 		err  error
 	}
 	return func(yield func([]analytics.Row, error) bool) {
-		full, used, stop := make(chan batch), make(chan []analytics.Row, 2), make(chan struct{})
+		full, stop := make(chan batch, aheadBatches), make(chan struct{})
+		used := make(chan []analytics.Row, aheadBatches+2)
+		for range cap(used) {
+			used <- nil
+		}
 		var reader sync.WaitGroup
 		defer reader.Wait()
 		defer close(stop)
-		used <- nil
-		used <- nil
 		reader.Go(func() {
 			defer close(full)
 			next := batch{rows: (<-used)[:0]}

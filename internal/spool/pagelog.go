@@ -27,8 +27,8 @@ var (
 )
 
 const (
-	// partBytes of page log are sorted in memory at once: about 150,000 rows.
-	partBytes = 6 << 20
+	// partBytes of page log are sorted in memory at once: about 100,000 rows.
+	partBytes = 4 << 20
 	// memoryBytes is the largest page log whose window file is made in memory.
 	memoryBytes = 256 << 10
 )
