@@ -29,7 +29,7 @@ GOTEST      := TEST_DOCGAUGE_BINARY=$(CURDIR)/$(TEST_BINARY) $(GO) test -vet=off
 # The slowest packages come first, so that none of them runs alone at the end.
 SLOWEST     := ./sinks/clickhouse ./sinks/postgres ./internal/cli ./internal/export ./internal/dev/stack ./sinks/parquet
 # The tests of these packages run under the race detector.
-RACED       := ./exporter ./internal/web/api ./internal/web/page ./exporter/remotewrite ./internal/web/server ./internal/app ./internal/archive ./internal/budget ./internal/daemon ./internal/docsapi ./internal/events \
+RACED       := ./exporter ./internal/web ./exporter/remotewrite ./internal/web/server ./internal/app ./internal/archive ./internal/budget ./internal/daemon ./internal/docsapi ./internal/events \
   ./internal/export ./internal/jobs/... ./internal/mcp ./internal/pulls/codehost ./internal/sandbox/... ./internal/spool ./schedule ./sinks/sinktest
 # Of the sinks, the tests in which several goroutines meet: the cases of the contract by
 # name, below an engine of ClickHouse, of PostgreSQL, or none.
@@ -131,7 +131,7 @@ engines: # what the tests run against: ClickHouse, ZooKeeper, PostgreSQL, an S3 
 
 report: ## write bin/report.html, a report of a sandbox with agent jobs
 	@$(MAKE) --no-print-directory $(DEMO_BINARY)
-	@sh internal/web/report/testdata/demo.sh $(DEMO_BINARY) bin/report.html
+	@sh internal/web/testdata/demo.sh $(DEMO_BINARY) bin/report.html
 	@echo "file://$(CURDIR)/bin/report.html"
 .PHONY: report
 

@@ -30,7 +30,7 @@ func TestMinInterval(t *testing.T) {
 	t.Setenv("DOCGAUGE_STATE_DIR", t.TempDir())
 	t.Setenv("DOCGAUGE_MIN_INTERVAL", "37s")
 	synctest.Test(t, func(t *testing.T) {
-		c, err := config.Load(config.NeedProjects|config.NeedAPI, time.Now())
+		c, err := config.ReadSource("", nil).Load(config.NeedProjects|config.NeedAPI, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,7 +39,7 @@ func TestMinInterval(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer db.Close()
-		api, err := NewAPI(c, db, slog.New(slog.DiscardHandler), time.Now, 0)
+		api, err := NewAPI(c, db, slog.New(slog.DiscardHandler), time.Now, 0, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -50,7 +50,7 @@ func TestKeyFileIsWatched(t *testing.T) {
 		time.Sleep(7 * time.Second)
 		log := new(logbook)
 		var news atomic.Int64
-		k := NewKeyring("DOCGAUGE_API_KEY", "sbx_one", file)
+		k := newKeyring("DOCGAUGE_API_KEY", "sbx_one", map[string]string{"DOCGAUGE_API_KEY": file}, isKey)
 		ctx, cancel := context.WithCancel(t.Context())
 		go k.Watch(ctx, slog.New(slog.NewTextHandler(log, nil)), func() { news.Add(1) })
 		for _, step := range []struct {
@@ -91,14 +91,15 @@ func TestKeyFileIsWatched(t *testing.T) {
 // once, when its file has another.
 func TestHeldSecretHasChanged(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "dsn")
-	c := config.Config{ClickHouseDSN: "clickhouse://a:one@db/x", ClickHouseDSNFile: file}
+	c := config.Config{ClickHouseDSN: "clickhouse://a:one@db/x",
+		SecretFiles: map[string]string{"DOCGAUGE_CLICKHOUSE_DSN": file}}
 	write := func(text string) { t.Helper(); writeText(t, file, text) }
 	write("clickhouse://a:one@db/x\n")
 	synctest.Test(t, func(t *testing.T) {
 		log := new(logbook)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		go WatchSecrets(ctx, c, slog.New(slog.NewTextHandler(log, nil)))
+		go (&App{Config: c, Log: slog.New(slog.NewTextHandler(log, nil))}).WatchSecrets(ctx)
 		for n, step := range []struct {
 			change func()
 			lines  int

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,16 +32,16 @@ func (a *Program) completions(root *cobra.Command) {
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	walk(root, func(cmd *cobra.Command) {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			if complete := flagValues(cmd, f.Name); complete != nil {
+			if complete := a.flagValues(cmd, f.Name); complete != nil {
 				_ = cmd.RegisterFlagCompletionFunc(f.Name,
 					withSettings(complete)) // the flag is there, and has none yet
 			}
 		})
 		if strings.Contains(cmd.Use, "SEQ|PROMPT") {
-			cmd.ValidArgsFunction = withSettings(completeJob)
+			cmd.ValidArgsFunction = withSettings(a.completeJob)
 		}
 	})
-	_ = root.RegisterFlagCompletionFunc("env-file", flagValues(root, "env-file")) // as above
+	_ = root.RegisterFlagCompletionFunc("env-file", a.flagValues(root, "env-file")) // as above
 }
 
 // walk calls f for the command and all below it.
@@ -54,7 +53,7 @@ func walk(cmd *cobra.Command, f func(*cobra.Command)) {
 }
 
 // flagValues returns the completion of a flag's value, nil where there is none.
-func flagValues(cmd *cobra.Command, flag string) cobra.CompletionFunc {
+func (a *Program) flagValues(cmd *cobra.Command, flag string) cobra.CompletionFunc {
 	const noFile = cobra.ShellCompDirectiveNoFileComp
 	fixed := func(values ...cobra.Completion) cobra.CompletionFunc { return cobra.FixedCompletions(values, noFile) }
 	switch flag {
@@ -62,12 +61,12 @@ func flagValues(cmd *cobra.Command, flag string) cobra.CompletionFunc {
 		if cmd.Name() == "sandbox" { // its projects can have any name
 			return nil
 		}
-		return completeList(func() []string { return coverage.List(setting("PROJECTS")) })
+		return completeList(func() []string { return coverage.List(a.setting("PROJECTS")) })
 	case "windows":
-		return completeList(configuredWindows)
+		return completeList(a.configuredWindows)
 	case "window":
 		return func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			return configuredWindows(), noFile
+			return a.configuredWindows(), noFile
 		}
 	case "by":
 		return fixed("total", "human", "ai", string(query.ByChange))
@@ -102,18 +101,19 @@ func completeList(all func() []string) cobra.CompletionFunc {
 	}
 }
 
-// setting returns a variable's value as it stands in the environment, or its default.
-func setting(name string) string {
+// setting returns the value of a variable, or its default.
+func (a *Program) setting(name string) string {
 	for _, v := range config.Variables() {
 		if v.Name == "DOCGAUGE_"+name {
-			return cmp.Or(os.Getenv(v.Name), v.Default)
+			value, _ := a.source.Lookup(v.Name)
+			return cmp.Or(value, v.Default)
 		}
 	}
 	return ""
 }
 
-func configuredWindows() []string {
-	list := coverage.List(setting("WINDOWS"))
+func (a *Program) configuredWindows() []string {
+	list := coverage.List(a.setting("WINDOWS"))
 	for i, w := range list {
 		list[i], _, _ = strings.Cut(w, ":")
 	}
@@ -121,12 +121,12 @@ func configuredWindows() []string {
 }
 
 // completeJob completes the number or the prompt of a job, newest first.
-func completeJob(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (a *Program) completeJob(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	const keep = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 	if len(args) > 0 {
 		return nil, keep
 	}
-	db, err := state.OpenExisting(setting("STATE_DIR"))
+	db, err := state.OpenExisting(a.setting("STATE_DIR"))
 	if err != nil {
 		return nil, keep
 	}

@@ -84,7 +84,7 @@ func (a *Program) demo(ctx context.Context, dir string, stay bool) (err error) {
 	c.NotifyURL, c.PingURL, c.Digest = "", "", config.Cron{} // a demonstration sends no notifications
 	c.StateDir, c.ParquetURL = filepath.Join(dir, "state"), filepath.Join(dir, "data")
 	c.DeltaURL = filepath.Join(dir, "delta")
-	if os.Getenv("DOCGAUGE_LOG_LEVEL") == "" {
+	if _, set := a.source.Lookup("DOCGAUGE_LOG_LEVEL"); !set {
 		c.LogLevel = slog.LevelWarn
 	}
 	fmt.Fprintf(a.Out, "sandbox  %s  (120 days of synthetic traffic, 640 pages)\n\n", c.BaseURL)

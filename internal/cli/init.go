@@ -201,7 +201,6 @@ func (o *initOptions) text() (string, error) {
 // adopt makes the text the settings of this process, in place of its environment, and
 // checks them.
 func (a *Program) adopt(o initOptions, text string) (config.Config, error) {
-	a.file = config.ParseEnvFile(o.path, text)
 	for _, name := range []string{"BASE_URL", "API_KEY", "API_KEY_FILE", "PROJECTS", "STATE_DIR", "PARQUET_URL"} {
 		if value, set := os.LookupEnv("DOCGAUGE_" + name); set && value != "" {
 			a.note("DOCGAUGE_%s is set in the environment too, and wins over the file: unset it", name)
@@ -210,9 +209,7 @@ func (a *Program) adopt(o initOptions, text string) (config.Config, error) {
 			return config.Config{}, err
 		}
 	}
-	if err := a.file.Apply(); err != nil {
-		return config.Config{}, err
-	}
+	a.source = config.ParseSource(o.path, text)
 	return a.config(config.NeedProjects | config.NeedAPI)
 }
 

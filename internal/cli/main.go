@@ -44,9 +44,8 @@ type Program struct {
 	logTo    *switchWriter
 	// jsonLog gets the remarks for people in JSON mode; nil in text mode.
 	jsonLog *slog.Logger
-	// file has the settings of --env-file.
-	file  *config.EnvFile
-	quiet bool
+	source  *config.Source
+	quiet   bool
 	// terminal: the log of an export is for a person.
 	terminal bool
 	// level is that of all logs.
@@ -58,7 +57,7 @@ type Program struct {
 // ready returns the program with all that commands use.
 func (p Program) ready(now func() time.Time) *Program {
 	p.now, p.progress, p.level = now, render.NewProgress(p.Err, now), new(slog.LevelVar)
-	p.logTo, p.file = &switchWriter{to: p.progress}, new(config.EnvFile)
+	p.logTo, p.source = &switchWriter{to: p.progress}, config.ReadSource("", nil)
 	return &p
 }
 
@@ -164,7 +163,7 @@ func exitCode(err error) int {
 
 // config reads the settings; n says which the command requires.
 func (a *Program) config(n config.Need) (config.Config, error) {
-	c, err := a.file.Load(n, a.now())
+	c, err := a.source.Load(n, a.now())
 	a.take(&c)
 	if a.quiet {
 		a.progress.Quiet()
@@ -192,6 +191,14 @@ func (a *Program) note(format string, args ...any) {
 	if !a.quiet {
 		fmt.Fprintf(a.Err, "docgauge: "+format+"\n", args...)
 	}
+}
+
+// print prints a result as JSON, or as text for people.
+func (a *Program) print(asJSON bool, result any, text func() error) error {
+	if asJSON {
+		return render.JSON(a.Out, result)
+	}
+	return text()
 }
 
 func (a *Program) logger(c config.Config) *slog.Logger {

@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/durable"
@@ -23,8 +22,7 @@ import (
 	"github.com/docgauge/docgauge/internal/pulls"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/view"
-	"github.com/docgauge/docgauge/internal/web/htmlview"
-	"github.com/docgauge/docgauge/internal/web/report"
+	"github.com/docgauge/docgauge/internal/web"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -79,23 +77,19 @@ func (a *Program) report(ctx context.Context, o reportOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	from, err := app.OpenArchive(cmp.Or(o.archive, c.ParquetURL))
+	from, err := archiveAt(o.archive, c)
 	if err != nil {
-		return usageError{fmt.Errorf("--archive: %w", err)}
-	}
-	defer func() { err = errors.Join(err, from.Close()) }()
-	q := report.Options{
-		Now: a.now(), Order: c.Projects, Names: c.ProjectNames, Pages: o.pages, Projects: coverage.List(o.project),
-	}
-	if q.From, err = dateFlag("from", o.from); err != nil {
 		return err
 	}
-	if q.To, err = dateFlag("to", o.to); err != nil {
+	defer func() { err = errors.Join(err, from.Close()) }()
+	q := web.ReportOptions{
+		Now: a.now(), Order: c.Projects, Names: c.ProjectNames, Pages: o.pages, Projects: coverage.List(o.project),
+	}
+	if q.From, q.To, err = dateFlags(o.from, o.to); err != nil {
 		return err
 	}
 	if q.From != nil && q.To != nil && *q.From >= *q.To {
-		return usageError{fmt.Errorf("--from %s, --to %s: the range is empty; --to is the first day after the windows",
-			q.From, q.To)}
+		return emptyRange(*q.From, *q.To, "windows")
 	}
 	if o.pages < 0 {
 		return usageError{fmt.Errorf("--pages %d: want 0 or more", o.pages)}
@@ -103,7 +97,7 @@ func (a *Program) report(ctx context.Context, o reportOptions) (err error) {
 	if q.Against, err = comparison(o.compare); err != nil {
 		return err
 	}
-	r, err := report.Read(ctx, a.withoutOthers(from, c, o.project), q)
+	r, err := web.ReadReport(ctx, a.withoutOthers(from, c, o.project), q)
 	if err != nil {
 		return asUsageError(err)
 	}
@@ -112,7 +106,7 @@ func (a *Program) report(ctx context.Context, o reportOptions) (err error) {
 		return err
 	}
 	var page bytes.Buffer
-	if err := report.Write(&page, r); err != nil {
+	if err := r.Write(&page); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
 	if o.out == "-" {
@@ -130,12 +124,12 @@ func (a *Program) report(ctx context.Context, o reportOptions) (err error) {
 const maxCompared = 1000
 
 // comparison reads the value of --compare.
-func comparison(text string) (c htmlview.Comparison, err error) {
+func comparison(text string) (c web.Comparison, err error) {
 	switch text {
 	case "previous":
 		return c, nil
 	case "year":
-		return htmlview.Comparison{Year: true}, nil
+		return web.Comparison{Year: true}, nil
 	}
 	if c.Windows, err = strconv.Atoi(text); err != nil || c.Windows < 1 || c.Windows > maxCompared {
 		return c, usageError{fmt.Errorf("--compare %.40q: want previous, year, or a number of windows from 1 to %d",
@@ -154,6 +148,19 @@ func dateFlag(name, text string) (*analytics.Date, error) {
 		return nil, usageError{fmt.Errorf("--%s: %w", name, err)}
 	}
 	return &d, nil
+}
+
+// dateFlags reads the values of --from and --to.
+func dateFlags(fromText, toText string) (from, to *analytics.Date, err error) {
+	if from, err = dateFlag("from", fromText); err == nil {
+		to, err = dateFlag("to", toText)
+	}
+	return from, to, err
+}
+
+func emptyRange(from, to analytics.Date, of string) error {
+	return usageError{fmt.Errorf("--from %s, --to %s: the range is empty; --to is the first day after the %s",
+		from, to, of)}
 }
 
 // replaceFile writes a file beside path and renames it, so that readers see the
@@ -176,7 +183,7 @@ func replaceFile(path string, data []byte) error {
 }
 
 // reportState adds the content of the state directory, if there is one.
-func (a *Program) reportState(ctx context.Context, c config.Config, from sinks.Sink, r *report.Report) (err error) {
+func (a *Program) reportState(ctx context.Context, c config.Config, from sinks.Sink, r *web.Report) (err error) {
 	if _, err := os.Stat(filepath.Join(c.StateDir, state.FileName)); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
@@ -193,22 +200,21 @@ func (a *Program) reportState(ctx context.Context, c config.Config, from sinks.S
 		projects = append(projects, p.ID)
 	}
 	all, err := pulls.Outcomes(ctx, db, from, pulls.Selection{Projects: projects})
-	r.Outcomes = slices.DeleteFunc(all, func(o view.Outcome) bool {
+	r.State.Outcomes = slices.DeleteFunc(all, func(o view.Outcome) bool {
 		return r.From != nil && o.Date() < *r.From || r.To != nil && o.Date() >= *r.To
 	})
 	return err
 }
 
 // readState returns the runs of a state, and the jobs of a report.
-func readState(ctx context.Context, c config.Config, db *state.DB, r report.Report) (*report.State, error) {
-	s := &report.State{}
+func readState(ctx context.Context, c config.Config, db *state.DB, r web.Report) (*view.Snapshot, error) {
+	s := &view.Snapshot{}
 	runs, err := db.LastRuns(ctx, 1)
 	if err != nil {
 		return nil, err
 	}
-	if len(runs) > 0 {
-		last := view.Run(runs[0])
-		s.LastRun = &last
+	for _, run := range runs {
+		s.Runs = append(s.Runs, view.Run(run))
 	}
 	if s.LastSuccess, err = db.LastSuccess(ctx, r.Made); err != nil {
 		return nil, err
@@ -222,7 +228,7 @@ func readState(ctx context.Context, c config.Config, db *state.DB, r report.Repo
 	pulls := jobs.PullsByLink(all, known)
 	s.Queue = &view.Queue{Paused: string(q.Paused), PausedSince: q.Since}
 	for _, j := range slices.Backward(all) {
-		shown := slices.ContainsFunc(r.Projects, func(p report.Project) bool { return p.ID == j.Project })
+		shown := slices.ContainsFunc(r.Projects, func(p view.Project) bool { return p.ID == j.Project })
 		begun, ended := cmp.Or(j.Begun, j.Created, r.Made), cmp.Or(j.Ended, r.Made)
 		if shown && (r.To == nil || analytics.DateOf(begun) < *r.To) &&
 			(r.From == nil || analytics.DateOf(ended) >= *r.From) {

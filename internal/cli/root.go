@@ -97,20 +97,15 @@ func (a *Program) root() *cobra.Command {
 	return root
 }
 
-// readSettings reads the file of settings that the flag or the environment names, and
-// applies it below the environment, and that below the flags. Problems of the file are
-// reported together with those of the configuration.
+// readSettings reads the sources of settings: flags, the environment, and the file that the flag or
+// the environment names. Problems of the file are reported together with those of the
+// configuration.
 func (a *Program) readSettings(flags *pflag.FlagSet, path string, given bool) error {
 	if !given {
 		path = os.Getenv("DOCGAUGE_ENV_FILE")
 	}
-	if path != "" {
-		a.file = config.ReadEnvFile(path)
-	}
-	if err := a.override(flags); err != nil {
-		return err
-	}
-	return a.file.Apply()
+	a.source = config.ReadSource(path, variablesOf(flags))
+	return a.source.Export()
 }
 
 // refuseEmpty refuses flags with an empty value: an unset variable of a script must not select

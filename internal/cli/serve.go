@@ -109,36 +109,41 @@ func (f *settingFlag) Set(value string) error {
 	return nil
 }
 
-// override lets the flags of a command win over the variables of the same settings.
-func (a *Program) override(flags *pflag.FlagSet) (err error) {
+// variablesOf returns the flags that win over a variable.
+func variablesOf(flags *pflag.FlagSet) map[string]config.Flag {
+	variables := map[string]config.Flag{}
 	flags.Visit(func(flag *pflag.Flag) {
 		if setting, ok := settingFlags[flag.Name]; ok {
-			err = errors.Join(err, a.file.Override(setting.variable, "--"+flag.Name, flag.Value.String()))
+			variables[setting.variable] = config.Flag{Name: "--" + flag.Name, Value: flag.Value.String()}
 		}
 	})
-	return err
+	return variables
 }
 
 func (a *Program) serve(ctx context.Context, c config.Config, o daemon.Options) error {
 	surviveClosedPipes()
-	o.Progress, o.Observe = a.progress, a.observe
+	o.Version, o.Progress, o.Observe = c.Build.Version, a.progress, a.observe
 	return daemon.Serve(ctx, c, a.logger(c), a.now, o)
 }
 
 // reload reads the settings again; undo takes the former ones back.
 func (a *Program) reload(need config.Need, former config.Config) (c config.Config, undo func() error, err error) {
-	file, c, restore, err := a.file.Reload(need, a.now(), former)
-	if err != nil {
-		return former, restore, err
-	}
-	was, level := a.file, a.level.Level()
-	a.file = file
-	a.take(&c)
-	return c, func() error {
-		a.file = was
+	was, level := a.source, a.level.Level()
+	undo = func() error {
+		a.source = was
 		a.level.Set(level)
-		return restore()
-	}, nil
+		return was.Export()
+	}
+	next, c, err := was.Reload(need, a.now(), former)
+	if err != nil {
+		return former, undo, err
+	}
+	if err := next.Export(); err != nil {
+		return former, undo, errors.Join(err, undo())
+	}
+	a.source = next
+	a.take(&c)
+	return c, undo, nil
 }
 
 // surviveClosedPipes is for commands that must not die of a line they print: if its

@@ -21,7 +21,6 @@ import (
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/internal/verify"
-	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -76,47 +75,6 @@ state (--repair only).`,
 	return cmd
 }
 
-// verifyFinding is one finding; its JSON keys are stable.
-type verifyFinding struct {
-	Project     string `json:"project,omitempty"`
-	Granularity string `json:"granularity,omitempty"`
-	From        string `json:"from,omitempty"`
-	To          string `json:"to,omitempty"`
-	Sink        string `json:"sink,omitempty"`
-	Kind        string `json:"kind"`
-	Detail      string `json:"detail"`
-	Remedy      string `json:"remedy"`
-	RemedyFrom  string `json:"remedy_from,omitempty"`
-	Advice      string `json:"advice,omitempty"`
-}
-
-// verifyReport is what verify reports; its JSON keys are stable. After a repair
-// the findings are those that are left.
-type verifyReport struct {
-	Windows  int             `json:"windows"`
-	Shown    map[string]int  `json:"windows_shown"`
-	Findings []verifyFinding `json:"findings"`
-	// Remarks are suspect windows that nothing is known to be wrong with.
-	Remarks []verifyFinding `json:"remarks"`
-	// Busy windows were being written each time they were read.
-	Busy []string `json:"busy"`
-	// Reread counts windows that only a new reading can repair, Requests what that
-	// takes.
-	Reread   int           `json:"windows_to_read_again"`
-	Requests int           `json:"requests_to_read_again"`
-	Repair   *verifyRepair `json:"repair,omitempty"`
-}
-
-// verifyRepair is what --repair did.
-type verifyRepair struct {
-	Found  int `json:"findings_before"`
-	Mended int `json:"windows_mended"`
-	// Due windows are read again; Waiting are those the spool still has.
-	Due     []string `json:"windows_due_again"`
-	Waiting []string `json:"windows_waiting_in_the_spool"`
-	Errors  []string `json:"errors"`
-}
-
 func (a *Program) verify(ctx context.Context, o verifyOptions) (err error) {
 	c, err := a.config(config.NeedNothing)
 	if err != nil {
@@ -153,16 +111,12 @@ func (a *Program) verify(ctx context.Context, o verifyOptions) (err error) {
 	}
 	report, err := verifyOrRepair(ctx, opened, v, o.repair)
 	if err == nil {
-		err = report.comparedNothing(scope)
+		err = comparedNothing(report, scope)
 	}
 	if err != nil {
 		return err
 	}
-	if o.json {
-		err = render.JSON(a.Out, report)
-	} else {
-		err = report.print(a.Out, a.Err)
-	}
+	err = a.print(o.json, report, func() error { return printVerification(report, a.Out, a.Err) })
 	left := len(report.Findings)
 	if report.Repair != nil {
 		left += len(report.Repair.Due) + len(report.Repair.Errors)
@@ -175,7 +129,7 @@ func (a *Program) verify(ctx context.Context, o verifyOptions) (err error) {
 
 // comparedNothing is an error if neither the ledger nor a sink has a window in scope: such a
 // verification says nothing.
-func (r verifyReport) comparedNothing(scope sinks.Scope) error {
+func comparedNothing(r verify.Report, scope sinks.Scope) error {
 	shown := 0
 	for _, n := range r.Shown {
 		shown += n
@@ -198,13 +152,8 @@ func (o verifyOptions) selectedProjects(ctx context.Context, c config.Config, op
 	if o.project == "" && len(c.Projects) == 0 {
 		return nil, nil
 	}
-	entries, err := opened.State.Entries(ctx)
-	known := slices.Clone(c.Projects)
-	for _, e := range entries {
-		known = append(known, e.Project)
-	}
-	slices.Sort(known)
-	if known = slices.Compact(known); err != nil || o.project == "" {
+	known, err := knownProjects(ctx, c, opened.State)
+	if err != nil || o.project == "" {
 		return known, err
 	}
 	for _, id := range coverage.List(o.project) {
@@ -217,10 +166,10 @@ func (o verifyOptions) selectedProjects(ctx context.Context, c config.Config, op
 	return coverage.SelectProjects(o.project, known, "DOCGAUGE_PROJECTS, the ledger or a sink")
 }
 
-func verifyOrRepair(ctx context.Context, a *app.App, v *verify.Verifier, repair bool) (r verifyReport, err error) {
+// verifyOrRepair reports what is wrong, or after a repair what is left.
+func verifyOrRepair(ctx context.Context, a *app.App, v *verify.Verifier, repair bool) (r verify.Report, err error) {
 	if !repair {
-		found, err := v.Verify(ctx)
-		return newVerifyReport(found), err
+		return v.Verify(ctx)
 	}
 	temp, err := durable.NewTemp(a.Config.StateDir, app.TempCopy)
 	if err != nil {
@@ -228,58 +177,10 @@ func verifyOrRepair(ctx context.Context, a *app.App, v *verify.Verifier, repair 
 	}
 	defer func() { err = errors.Join(err, temp.Remove()) }()
 	v.Dir = temp.Path
-	done, err := v.Repair(ctx)
-	if err != nil {
-		return r, err
-	}
-	r = newVerifyReport(done.Left)
-	r.Repair = &verifyRepair{Found: len(done.Found.Findings), Mended: done.Mended, Due: []string{},
-		Waiting: []string{}, Errors: []string{}}
-	for _, rev := range done.Due {
-		r.Repair.Due = append(r.Repair.Due, rev.Key.String())
-		r.Reread, r.Requests = r.Reread+1, r.Requests+schedule.Requests(rev.Rows, analytics.PageRows)
-	}
-	for _, rev := range done.Again {
-		r.Repair.Waiting = append(r.Repair.Waiting, rev.Key.String())
-	}
-	for _, err := range done.Errors {
-		r.Repair.Errors = append(r.Repair.Errors, err.Error())
-	}
-	return r, nil
+	return v.Repair(ctx)
 }
 
-func newVerifyReport(found verify.Report) verifyReport {
-	r := verifyReport{Windows: found.Windows, Shown: found.Shown, Findings: []verifyFinding{},
-		Remarks: []verifyFinding{}, Busy: []string{}}
-	for _, f := range found.Remarks {
-		r.Remarks = append(r.Remarks, newVerifyFinding(f))
-	}
-	reread := map[analytics.Key]bool{}
-	for _, f := range found.Findings {
-		r.Findings = append(r.Findings, newVerifyFinding(f))
-		if f.Remedy == verify.Read && !reread[f.Key] {
-			reread[f.Key] = true
-			r.Requests += schedule.Requests(f.Rows, analytics.PageRows)
-		}
-	}
-	r.Reread = len(reread)
-	for _, key := range found.Busy {
-		r.Busy = append(r.Busy, key.String())
-	}
-	return r
-}
-
-func newVerifyFinding(f verify.Finding) verifyFinding {
-	out := verifyFinding{Sink: f.Sink, Kind: string(f.Kind), Detail: f.Detail, Remedy: string(f.Remedy),
-		RemedyFrom: f.From, Advice: f.Advice()}
-	if f.Key != (analytics.Key{}) {
-		out.Project, out.Granularity = f.Key.Project, string(f.Key.Granularity)
-		out.From, out.To = f.Key.From.String(), f.Key.To.String()
-	}
-	return out
-}
-
-func (r verifyReport) print(out, log io.Writer) error {
+func printVerification(r verify.Report, out, log io.Writer) error {
 	if r.Repair != nil {
 		wrong := render.NewText(log)
 		for _, text := range r.Repair.Errors {
@@ -291,7 +192,11 @@ func (r verifyReport) print(out, log io.Writer) error {
 		if i == 0 {
 			text.Line(0, "%-11s  %-10s  %s", "kind", "sink", "window and problem")
 		}
-		text.Line(25, "%-11s  %-10s  %s", f.Kind, cmp.Or(f.Sink, "-"), f.window())
+		window := "-"
+		if f.Key != nil {
+			window = f.Key.String()
+		}
+		text.Line(25, "%-11s  %-10s  %s", f.Kind, cmp.Or(f.Sink, "-"), window)
 		text.Line(4, "    %s", f.Detail)
 		if f.Advice != "" {
 			text.Line(4, "    remedy: %s", f.Advice)
@@ -334,12 +239,4 @@ func (r verifyReport) print(out, log io.Writer) error {
 			format.Plural(len(r.Busy), "window"))
 	}
 	return text.Err()
-}
-
-// window names the window.
-func (f verifyFinding) window() string {
-	if f.Project == "" {
-		return "-"
-	}
-	return fmt.Sprintf("%s %s [%s,%s)", f.Project, f.Granularity, f.From, f.To)
 }

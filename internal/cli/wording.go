@@ -50,9 +50,9 @@ func (w wording) span(g analytics.Granularity, first, last analytics.Window) str
 	case g == analytics.Month:
 		return from.Format(monthLayout) + " – " + last.From.Time().Format(monthLayout)
 	case g.RollingDays() > 0:
-		return "to " + format.Days((first.To-1).Time(), end, w.year)
+		return "to " + format.DateSpan((first.To-1).Time(), end, w.year)
 	}
-	return format.Days(from, end, w.year)
+	return format.DateSpan(from, end, w.year)
 }
 
 const monthLayout = "Jan 2006"

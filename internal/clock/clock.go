@@ -57,9 +57,9 @@ func Outlive(ctx context.Context, grace, limit time.Duration) (context.Context, 
 	}
 }
 
-// Any returns a context that is cancelled when the last of callers is, with its cause: work
+// UntilAllEnd returns a context that is cancelled when the last of callers is, with its cause: work
 // for several of them continues while one still waits for it. It requires at least one.
-func Any(callers ...context.Context) (context.Context, context.CancelFunc) {
+func UntilAllEnd(callers ...context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(callers[0]))
 	var left atomic.Int64
 	left.Store(int64(len(callers)))

@@ -113,11 +113,11 @@ func TestOutliveEnds(t *testing.T) {
 	})
 }
 
-func TestAny(t *testing.T) {
+func TestUntilAllEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first, endFirst := context.WithCancelCause(t.Context())
 		second, endSecond := context.WithCancelCause(t.Context())
-		ctx, stop := clock.Any(first, second)
+		ctx, stop := clock.UntilAllEnd(first, second)
 		defer stop()
 		endFirst(errors.New("first"))
 		synctest.Wait()

@@ -5,33 +5,39 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/kelseyhightower/envconfig"
 )
 
-// FuzzConfig: no value of any variable makes the configuration panic, and a bad
-// secret is never in what is said about it.
+// FuzzConfig: no value of any variable makes the configuration panic or say much, and a bad
+// secret is never quoted.
 func FuzzConfig(f *testing.F) {
-	for _, seed := range []string{"", "day,week", "28d:totals", "-1", "1GiB", "72h", "prj_a,prj_b", "2026-02-30", "a_b", "\x00", "https://x/?k=v", "999999999999999999999"} {
+	for _, seed := range []string{
+		"", "day,week", "28d:totals", "-1", "1GiB", "72h", "prj_a,prj_b", "2026-02-30", "a_b", "\x00", "https://x/?k=v",
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, value string) {
-		for _, d := range []envconfig.Decoder{new(Windows), new(OpenWindows), new(Projects), new(Duration), new(Count), new(Bytes), new(ProjectNames), new(Hosts), new(Sinks), new(LogFormat), new(OptionalDate), new(Amount)} {
-			err := d.Decode(value)
-			if err != nil && len(err.Error()) > 1200 {
-				t.Errorf("%T: a message of %d bytes", d, len(err.Error()))
+		for _, v := range Variables() {
+			if v.field < 0 {
+				continue
+			}
+			if err := v.decode(new(Config), value); err != nil && len(err.Error()) > 1200 && len(value) > 1200 {
+				t.Errorf("%s: a message of %d bytes", v.Name, len(err.Error()))
 			}
 		}
 		if strings.ContainsRune(value, 0) || len(value) < 8 {
-			return // no environment has it; too short to be told from the message
+			return // not possible in an environment; too short to recognize in the message
 		}
 		clearVariables(t)
 		t.Setenv("DOCGAUGE_API_KEY", value)
-		c, err := Load(NeedAPI, time.Now())
-		if err != nil && strings.Contains(err.Error(), value) && !strings.Contains("want <prefix>_<secret>, printable ASCII without spaces, as the API keys page of the dashboard shows it", value) {
+		c, err := ReadSource("", nil).Load(NeedAPI, time.Now())
+		const rule = "want <prefix>_<secret>, printable ASCII without spaces, " +
+			"as the API keys page of the dashboard shows it"
+		if err != nil && strings.Contains(err.Error(), value) && !strings.Contains(rule, value) {
 			t.Errorf("the message shows the key: %v", err)
 		}
 		if c.BaseURL != "" {
@@ -59,14 +65,17 @@ func TestSecretIsNotPrinted(t *testing.T) {
 	}
 	var log strings.Builder
 	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "key", c.APIKey, "config", c)
-	for _, said := range []string{string(text), log.String(), fmt.Sprint(c), fmt.Sprintf("%+v", c), fmt.Sprintf("%#v", c), fmt.Sprintf("%s %q %v", c.APIKey, c.APIKey, &c)} {
+	for _, said := range []string{
+		string(text), log.String(), fmt.Sprint(c), fmt.Sprintf("%+v", c), fmt.Sprintf("%#v", c),
+		fmt.Sprintf("%s %q %v", c.APIKey, c.APIKey, &c),
+	} {
 		if strings.Contains(said, "not-to-be-seen") {
 			t.Errorf("the key is shown: %s", said)
 		}
 	}
 }
 
-// TestValues: what the settings of hosts and pull requests may be; nothing is said with a token.
+// TestValues: valid and invalid values; no message quotes a token.
 func TestValues(t *testing.T) {
 	for set, want := range map[string]string{
 		"GITHUB_URL=http://git.example.com":         "DOCGAUGE_GITHUB_URL: http would send credentials in the clear",
@@ -88,7 +97,7 @@ func TestValues(t *testing.T) {
 		clearVariables(t)
 		name, value, _ := strings.Cut(set, "=")
 		t.Setenv("DOCGAUGE_"+name, value)
-		_, err := Load(NeedNothing, time.Now())
+		_, err := ReadSource("", nil).Load(NeedNothing, time.Now())
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, want %q", set, err, want)
 		}
@@ -98,19 +107,50 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// TestCapsWithoutToken: caps that no token serves are warned of, once a queue is there.
+// TestCapsWithoutToken: limits on pull requests without a token to read them cause a warning, once
+// there is a queue.
 func TestCapsWithoutToken(t *testing.T) {
-	for _, tc := range []struct {
-		set  []string
-		want int
-	}{{nil, 0}, {[]string{"PROMPTS_DIR"}, 1}, {[]string{"PROMPTS_DIR", "GITLAB_TOKEN"}, 0}} {
+	for set, want := range map[string]int{"": 0, "PROMPTS_DIR": 1, "PROMPTS_DIR GITLAB_TOKEN": 0} {
 		clearVariables(t)
 		t.Setenv("DOCGAUGE_MAX_OPEN_PULL_REQUESTS", "1")
-		for _, name := range tc.set {
+		for _, name := range strings.Fields(set) {
 			t.Setenv("DOCGAUGE_"+name, "x")
 		}
-		if c, err := Load(NeedNothing, time.Now()); err != nil || len(c.Warnings) != tc.want {
-			t.Errorf("%q: %q, %v", tc.set, c.Warnings, err)
+		if c, err := ReadSource("", nil).Load(NeedNothing, time.Now()); err != nil || len(c.Warnings) != want {
+			t.Errorf("%q: %q, %v", set, c.Warnings, err)
+		}
+	}
+}
+
+// TestSettings: each setting has a field, and each field a setting; a secret can be a file.
+func TestSettings(t *testing.T) {
+	c := reflect.TypeFor[Config]()
+	fields := 0
+	for _, v := range Variables() {
+		if v.field >= 0 {
+			fields++
+		} else if v.Meaning != "" && v.Name != "DOCGAUGE_ENV_FILE" {
+			t.Errorf("%s has no field", v.Name)
+		}
+	}
+	if want := c.NumField() - len([]string{"SecretFiles", "Build", "Warnings"}); fields != want {
+		t.Errorf("%d settings for %d fields", fields, want)
+	}
+	clearVariables(t)
+	file := writeEnvFile(t, 0o644, " sbx_of-the-file\n")
+	t.Setenv("DOCGAUGE_WRITE_API_KEY_FILE", file)
+	got, err := ReadSource("", nil).Load(NeedNothing, time.Now())
+	want := SecretSetting{"DOCGAUGE_WRITE_API_KEY", "sbx_of-the-file", file, true}
+	if err != nil || !slices.Contains(got.Secrets(), want) || len(got.Warnings) != 1 {
+		t.Errorf("%v, %v, %q", got.Secrets(), err, got.Warnings)
+	}
+	for text, want := range map[string]string{
+		"": "DOCGAUGE_WRITE_API_KEY_FILE: the file is empty", "a b": "DOCGAUGE_WRITE_API_KEY: ",
+	} {
+		rewrite(t, file, text)
+		_, err := ReadSource("", nil).Load(NeedNothing, time.Now())
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
 		}
 	}
 }

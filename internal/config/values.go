@@ -79,7 +79,7 @@ func (n *ProjectNames) Decode(s string) error {
 			return fmt.Errorf("project id %.140q: want 1 to 128 letters, digits, - or _", id)
 		case out[id] != "":
 			return fmt.Errorf("project id %q: named twice", id)
-		case name == "" || len(name) > maxName || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl):
+		case name == "", len(name) > maxName, !utf8.ValidString(name), strings.ContainsFunc(name, unicode.IsControl):
 			return fmt.Errorf("name of project %q: want 1 to %d bytes of printable UTF-8", id, maxName)
 		}
 		out[id] = name
@@ -271,11 +271,11 @@ func (f *LogFormat) Decode(s string) error {
 }
 
 // didYouMean names the nearest known variable, if one is near.
-func didYouMean(name string, known []Variable) string {
+func didYouMean(name string) string {
 	const longest = 64 // bytes of a name that is compared
 	edits := func(v Variable) int { return levenshtein.Distance(name, v.Name, nil) }
 	if len(name) <= longest {
-		best := slices.MinFunc(known, func(a, b Variable) int { return cmp.Compare(edits(a), edits(b)) })
+		best := slices.MinFunc(Variables(), func(a, b Variable) int { return cmp.Compare(edits(a), edits(b)) })
 		if edits(best) <= 3 {
 			return "; did you mean " + best.Name + "?"
 		}

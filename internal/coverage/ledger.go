@@ -19,9 +19,8 @@ import (
 )
 
 // Ledger is the state's entries, arranged for planning, and facts about the service. A reading
-// that claims the future was made while the clock was ahead, and is not
-// believed: its entry was exported at analytics.Unbelieved, [Ledger.Series] leaves it out,
-// and its window is missing.
+// that claims the future was made while the clock was ahead, and is not believed: its entry is
+// marked analytics.Unbelieved, [Ledger.Series] leaves it out, and its window counts as missing.
 type Ledger struct {
 	// series has the entries, oldest first. There can be millions.
 	series map[schedule.Series][]state.Entry
@@ -39,7 +38,9 @@ func Read(ctx context.Context, db *state.DB, now time.Time) (Ledger, error) {
 		Asides: map[analytics.Key]analytics.Aside{}, Learned: schedule.Learned{},
 	}
 	err := db.EachEntry(ctx, func(e state.Entry) {
-		if !isBelieved(e.Revision, now) {
+		// Made in the past, of a window that was complete.
+		if e.ExportedAt == analytics.Unbelieved || clock.IsFuture(e.ExportedAt, now) ||
+			clock.IsFuture(e.To.Time(), now) {
 			e.Settled, e.Verified = false, false
 			e.ExportedAt, e.Provenance = analytics.Unbelieved, analytics.Provenance{}
 		}
@@ -93,54 +94,33 @@ func Read(ctx context.Context, db *state.DB, now time.Time) (Ledger, error) {
 func (l Ledger) countPagesInSpool(stateDir string, now time.Time, settle time.Duration) error {
 	underWay, err := spool.ListUnderWay(stateDir)
 	for _, u := range underWay {
-		if u.Revision != l.number(u.Key)+1 {
-			continue
-		}
+		former, _ := l.Known(u.Key)
 		settles := u.To.Time().Add(settle)
-		if !now.Before(settles) && u.Started.Before(settles) || clock.IsFuture(u.Started, now) {
-			continue
+		anew := !now.Before(settles) && u.Started.Before(settles)
+		if u.Revision == former.Number+1 && !anew && !clock.IsFuture(u.Started, now) {
+			l.Sizes.SetBegun(u.Key, u.Pages)
 		}
-		l.Sizes.SetBegun(u.Key, u.Pages)
 	}
 	return err
-}
-
-// isBelieved reports whether a reading was made in the past, of a window that was complete.
-func isBelieved(r analytics.Revision, now time.Time) bool {
-	return r.ExportedAt != analytics.Unbelieved && !clock.IsFuture(r.ExportedAt, now) &&
-		!clock.IsFuture(r.To.Time(), now)
-}
-
-// believed returns the window's last reading, if there is one and it is believed.
-func (l Ledger) believed(k analytics.Key) (analytics.Revision, bool) {
-	rev, ok := l.Known(k)
-	return rev, ok && rev.ExportedAt != analytics.Unbelieved
 }
 
 // Known returns the window's last reading, if there is one. Where it is not believed, the
 // next one has a greater number all the same.
 func (l Ledger) Known(k analytics.Key) (analytics.Revision, bool) {
-	if e := l.find(k); e != nil {
+	if e := l.Entry(k); e != nil {
 		return e.Revision, true
 	}
 	return analytics.Revision{}, false
 }
 
-// number is that of the window's last reading, 0 if there is none.
-func (l Ledger) number(k analytics.Key) int32 {
-	rev, _ := l.Known(k)
-	return rev.Number
+// believed is [Ledger.Known] for readings that are believed.
+func (l Ledger) believed(k analytics.Key) (analytics.Revision, bool) {
+	rev, ok := l.Known(k)
+	return rev, ok && rev.ExportedAt != analytics.Unbelieved
 }
 
-// Entry returns what the ledger has of a window, if it has anything.
-func (l Ledger) Entry(k analytics.Key) (state.Entry, bool) {
-	if e := l.find(k); e != nil {
-		return *e, true
-	}
-	return state.Entry{}, false
-}
-
-func (l Ledger) find(k analytics.Key) *state.Entry {
+// Entry returns what the ledger has of a window, nil if it has nothing.
+func (l Ledger) Entry(k analytics.Key) *state.Entry {
 	entries := l.series[schedule.SeriesOf(k)]
 	at, known := slices.BinarySearchFunc(entries, k.Window, func(e state.Entry, w analytics.Window) int {
 		return cmp.Or(cmp.Compare(e.From, w.From), cmp.Compare(e.To, w.To))
@@ -181,10 +161,10 @@ func (l Ledger) Series(project string, g analytics.Granularity) iter.Seq[*state.
 
 // Newest returns the newest complete window of a series that was read, nil if there
 // is none.
-func (l Ledger) Newest(project string, g analytics.Granularity, now time.Time) *analytics.Revision {
+func (l Ledger) Newest(project string, g analytics.Granularity, now time.Time) *state.Entry {
 	for e := range l.Series(project, g) {
 		if e.Complete(now) {
-			return &e.Revision
+			return e
 		}
 	}
 	return nil
@@ -200,46 +180,22 @@ func (l Ledger) Cost(items []schedule.Item) int {
 	return sum
 }
 
-// Lacking counts the windows that each sink lacks.
-func (l Ledger) Lacking(sinks []string) map[string]int {
-	out := map[string]int{}
-	for _, name := range sinks {
-		out[name] = 0
-		for e := range l.All() {
-			if e.Sinks[name].IsZero() {
-				out[name]++
-			}
-		}
-	}
-	return out
-}
-
-// Unverified lists the windows of the projects whose last reading is not verified, the
-// newest first.
-func (l Ledger) Unverified(projects []string) []state.Entry {
-	var out []state.Entry
-	for e := range l.All() {
-		if !e.Verified && e.ExportedAt != analytics.Unbelieved && slices.Contains(projects, e.Project) {
-			out = append(out, *e)
-		}
-	}
-	slices.SortFunc(out, func(a, b state.Entry) int { return newestFirst(a.Key, b.Key) })
-	return out
-}
-
 // SetAside lists the configured windows that are set aside at the plan's time, the
 // newest first. A running window is never among them: every run asks for it.
 func (l Ledger) SetAside(in schedule.Input) []analytics.Aside {
 	out := []analytics.Aside{}
 	for k, a := range l.Asides {
-		configured := slices.Contains(in.Projects, k.Project) &&
-			slices.ContainsFunc(in.Specs, func(s analytics.Spec) bool { return s.Granularity == a.Granularity })
-		if configured && a.Until.After(in.Now) && a.Complete(in.Now) {
+		if isConfigured(k, in.Projects, in.Specs) && a.Until.After(in.Now) && a.Complete(in.Now) {
 			out = append(out, a)
 		}
 	}
 	slices.SortFunc(out, func(a, b analytics.Aside) int { return newestFirst(a.Key, b.Key) })
 	return out
+}
+
+func isConfigured(k analytics.Key, projects []string, specs []analytics.Spec) bool {
+	return slices.Contains(projects, k.Project) &&
+		slices.ContainsFunc(specs, func(s analytics.Spec) bool { return s.Granularity == k.Granularity })
 }
 
 func newestFirst(a, b analytics.Key) int {

@@ -56,7 +56,7 @@ func mistake(format string, args ...any) error {
 func (s Selection) Check(c config.Config, now time.Time) error {
 	in, err := s.input(c, Ledger{}, now)
 	if err == nil {
-		_, err = s.items(in)
+		_, _, _, err = s.items(in)
 	}
 	return err
 }
@@ -143,14 +143,13 @@ func (s Selection) PlanOver(
 		return p, err
 	}
 	p.Input.Began = reading.Began
-	found, err := s.items(p.Input)
+	due, waiting, all, err := s.items(p.Input)
 	if err != nil {
 		return p, err
 	}
-	p.Due, p.Waiting = found.due, found.waiting
+	p.Due, p.Waiting = due, waiting
 	if s.IsNamed() {
-		p.Named = &Named{Reading: reading, From: s.From, To: s.To, Windows: found.all,
-			Left: len(found.due) + len(found.waiting)}
+		p.Named = &Named{Reading: reading, From: s.From, To: s.To, Windows: all, Left: len(due) + len(waiting)}
 	}
 	p.Budget, err = Remaining(ctx, db, AnalyticsBudget, int(c.Budget), now)
 	return p, err
@@ -162,7 +161,7 @@ func (s Selection) input(c config.Config, l Ledger, now time.Time) (schedule.Inp
 		Now: now, Projects: c.Projects, Specs: c.Windows, Open: c.OpenWindows, Since: c.Since.Date,
 		Settle: time.Duration(c.Settle), Known: l.believed, Sizes: l.Sizes,
 		Lost: func(k analytics.Key) bool {
-			e := l.find(k)
+			e := l.Entry(k)
 			return e != nil && e.Lost()
 		},
 		Aside: func(k analytics.Key) (analytics.Aside, bool) {
@@ -171,7 +170,7 @@ func (s Selection) input(c config.Config, l Ledger, now time.Time) (schedule.Inp
 		},
 		// Totals that took more than their one request: pages were read, and given up.
 		GaveUp: func(k analytics.Key) bool {
-			e := l.find(k)
+			e := l.Entry(k)
 			return e != nil && e.TotalsOnly() && e.Requests > 1
 		},
 		Policy: schedule.Policy{
@@ -194,13 +193,16 @@ func (s Selection) input(c config.Config, l Ledger, now time.Time) (schedule.Inp
 		return in, nil
 	}
 	in.Specs = nil
+	var known []string
+	for _, spec := range c.Windows {
+		known = append(known, string(spec.Granularity))
+	}
 	for _, name := range List(s.Windows) {
 		i := slices.IndexFunc(c.Windows, func(spec analytics.Spec) bool {
 			return spec.String() == name || string(spec.Granularity) == name
 		})
 		if i < 0 {
-			return in, mistake("--windows %.40q is not in DOCGAUGE_WINDOWS; %s", name,
-				format.DidYouMean(name, specs(c)))
+			return in, mistake("--windows %.40q is not in DOCGAUGE_WINDOWS; %s", name, format.DidYouMean(name, known))
 		}
 		in.Specs = append(in.Specs, c.Windows[i])
 	}
@@ -208,14 +210,6 @@ func (s Selection) input(c config.Config, l Ledger, now time.Time) (schedule.Inp
 		return !slices.ContainsFunc(in.Specs, func(spec analytics.Spec) bool { return spec.Granularity == g })
 	})
 	return in, nil
-}
-
-// specs are the granularities of DOCGAUGE_WINDOWS.
-func specs(c config.Config) (names []string) {
-	for _, spec := range c.Windows {
-		names = append(names, string(spec.Granularity))
-	}
-	return names
 }
 
 // Reach returns a function that reports of a window whether it is configured, and whether
@@ -227,8 +221,7 @@ func Reach(c config.Config, now time.Time) func(analytics.Key) (configured, due 
 	}
 	wanted := map[analytics.Granularity]map[analytics.Window]bool{}
 	return func(k analytics.Key) (configured, due bool) {
-		configured = slices.Contains(c.Projects, k.Project) &&
-			slices.ContainsFunc(c.Windows, func(s analytics.Spec) bool { return s.Granularity == k.Granularity })
+		configured = isConfigured(k, c.Projects, c.Windows)
 		if configured && wanted[k.Granularity] == nil {
 			wanted[k.Granularity] = map[analytics.Window]bool{}
 			for _, w := range schedule.Gaps(in, k.Project, analytics.Spec{Granularity: k.Granularity}) {
@@ -239,29 +232,24 @@ func Reach(c config.Config, now time.Time) func(analytics.Key) (configured, due 
 	}
 }
 
-// items are the windows to read, those due or those selected by their dates, and those that
+// items returns the windows to read, those due or those selected by their dates, and those that
 // wait for their time; all counts the selected ones.
-type items struct {
-	due, waiting []schedule.Item
-	all          int
-}
-
-func (s Selection) items(in schedule.Input) (found items, err error) {
+func (s Selection) items(in schedule.Input) (due, waiting []schedule.Item, all int, err error) {
 	if !s.IsNamed() {
 		if s.Again {
-			return found, mistake("--again goes with --from and --to: it begins their reading anew")
+			return nil, nil, 0, mistake("--again goes with --from and --to: it begins their reading anew")
 		}
-		found.due, found.waiting = schedule.Plan(in)
-		return found, nil
+		due, waiting = schedule.Plan(in)
+		return due, waiting, 0, nil
 	}
 	within, err := ParseDates(s.From, s.To)
 	if err != nil {
-		return found, SelectionError{err}
+		return nil, nil, 0, SelectionError{err}
 	}
-	if found.due, found.waiting, found.all, err = schedule.Asked(in, within.From, within.To); err != nil {
-		return found, mistake("--from, --to: %w", err)
+	if due, waiting, all, err = schedule.Asked(in, within.From, within.To); err != nil {
+		return nil, nil, 0, mistake("--from, --to: %w", err)
 	}
-	return found, nil
+	return due, waiting, all, nil
 }
 
 // ParseDates reads the flags --from and --to: both or neither.

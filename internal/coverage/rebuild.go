@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -11,6 +12,21 @@ import (
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/sinks"
 )
+
+// RestoreEmpty fills an empty ledger from what the sinks hold, so that a lost state
+// directory costs no request: see [Rebuild]. A sink is given every window from the day on which
+// it is configured, so any sink that holds windows shows what was read before.
+func RestoreEmpty(ctx context.Context, db *state.DB, from []sinks.Sink, log *slog.Logger) error {
+	entries, err := db.Entries(ctx)
+	if err != nil || len(entries) > 0 {
+		return err
+	}
+	done, err := Rebuild(ctx, db, from, func(analytics.Revision) (bool, error) { return false, nil }, log)
+	if done.Windows > 0 {
+		log.Info("ledger restored from the sinks", "windows", done.Windows)
+	}
+	return err
+}
 
 // Rebuilt counts the windows of a rebuilt ledger, and those that the former one knew
 // and that no sink holds any more.
@@ -23,77 +39,122 @@ func Rebuild(
 	ctx context.Context, db *state.DB, from []sinks.Sink,
 	inSpool func(analytics.Revision) (bool, error), log *slog.Logger,
 ) (done Rebuilt, err error) {
-	r := rebuilding{
-		former: map[analytics.Key]state.Entry{}, shown: map[string]map[analytics.Key]sinks.Shown{},
-		unlisted: map[string]bool{},
-		inSpool:  map[analytics.Key]bool{},
-	}
-	former, err := db.Entries(ctx)
+	entries, err := db.Entries(ctx)
 	if err != nil {
 		return done, err
 	}
-	for _, e := range former {
-		r.former[e.Key] = e
-		if r.inSpool[e.Key], err = inSpool(e.Revision); err != nil {
+	former, spooled := map[analytics.Key]state.Entry{}, map[analytics.Key]bool{}
+	for _, e := range entries {
+		former[e.Key] = e
+		if spooled[e.Key], err = inSpool(e.Revision); err != nil {
 			return done, err
 		}
 	}
+	shown := map[string]map[analytics.Key]sinks.Shown{} // nil: the sink cannot be listed
 	var unlisted []error
 	some := false
 	for _, s := range from {
-		shown, err := shownBy(ctx, s, log)
-		if errors.Is(err, sinks.ErrNotListed) {
-			unlisted, r.unlisted[s.Name()] = append(unlisted, err), true
-			continue
-		}
-		if err != nil {
+		name := s.Name()
+		shown[name], err = shownBy(ctx, s, log)
+		switch {
+		case errors.Is(err, sinks.ErrNotListed):
+			shown[name], unlisted = nil, append(unlisted, err)
+		case err != nil:
 			return done, err
 		}
-		r.shown[s.Name()] = shown
-		some = some || len(shown) > 0
+		some = some || len(shown[name]) > 0
 	}
-	// The unlisted sink may hold everything, and all of it would be requested again.
 	if len(unlisted) > 0 && !some {
-		return done, unlistedError(unlisted)
+		// An unlisted sink may hold everything, and all of it would be requested again.
+		return done, fmt.Errorf("the ledger is read back from the sinks, but one of them cannot be listed: %w "+
+			"(nothing is requested, because it may be there already: repair the sink, "+
+			"or remove it from DOCGAUGE_SINKS, then run again)", errors.Join(unlisted...))
 	}
 	for _, err := range unlisted {
 		log.Warn("ledger not rebuilt from sink: what it had stays in the ledger", "error", err)
 	}
-	entries := r.entries(from)
-	done.Windows = len(entries)
-	for _, e := range entries {
-		delete(r.former, e.Key)
+	// The newest revision of each window that a sink or the spool holds.
+	newest := map[analytics.Key]sinks.Shown{}
+	offer := func(s sinks.Shown) {
+		n, known := newest[s.Key]
+		later := cmp.Or(s.ExportedAt.Compare(n.ExportedAt), cmp.Compare(s.Number, n.Number)) > 0
+		if !known || later {
+			newest[s.Key] = s
+		} else if sameReading(s.Revision, n.Revision) && n.Checksum == "" {
+			n.Checksum = s.Checksum
+			newest[s.Key] = n
+		}
 	}
-	done.Forgotten = len(r.former)
-	return done, db.ReplaceLedger(ctx, entries)
-}
-
-// rebuilding makes a ledger of what the sinks show.
-type rebuilding struct {
-	former map[analytics.Key]state.Entry
-	// shown is what each listed sink shows.
-	shown    map[string]map[analytics.Key]sinks.Shown
-	unlisted map[string]bool
-	// inSpool are the windows whose former revision the spool has.
-	inSpool map[analytics.Key]bool
+	for _, s := range from { // in their order, so that the result is the same each time
+		for _, window := range shown[s.Name()] {
+			offer(window)
+		}
+	}
+	for _, e := range entries {
+		stays := spooled[e.Key]
+		for name := range e.Sinks {
+			windows, configured := shown[name]
+			stays = stays || configured && windows == nil && e.Has(name)
+		}
+		if stays {
+			offer(sinks.Shown{Revision: e.Revision, Checksum: e.Checksum})
+		}
+	}
+	// A sink that shows another revision is owed the newest, and so is one that shows none but
+	// was owed it, or had it, before.
+	rebuilt := make([]state.Entry, 0, len(newest))
+	for _, n := range newest {
+		e := state.Entry{Revision: n.Revision, Sinks: map[string]time.Time{}}
+		before := former[n.Key]
+		known := sameReading(before.Revision, n.Revision)
+		if known {
+			e.Provenance = before.Provenance
+		}
+		e.Checksum = cmp.Or(e.Checksum, n.Checksum)
+		for name, windows := range shown {
+			at, mentioned := before.Sinks[name]
+			window, there := windows[n.Key]
+			switch {
+			case windows == nil && known && mentioned:
+				e.Sinks[name] = at
+			case windows == nil:
+			case there && sameReading(window.Revision, n.Revision):
+				if e.Sinks[name] = at; !known || at.IsZero() {
+					e.Sinks[name] = n.ExportedAt
+				}
+			case there || mentioned || known && spooled[n.Key]:
+				e.Sinks[name] = time.Time{}
+			}
+		}
+		rebuilt = append(rebuilt, e)
+		delete(former, n.Key)
+	}
+	done = Rebuilt{Windows: len(rebuilt), Forgotten: len(former)}
+	return done, db.ReplaceLedger(ctx, rebuilt)
 }
 
 // shownBy lists what a sink shows, with the checksums it keeps, after the sink has
-// finished what a crash left half done.
+// finished what a crash left half done. Damaged windows are logged and left out: they are due
+// again.
 func shownBy(ctx context.Context, s sinks.Sink, log *slog.Logger) (map[analytics.Key]sinks.Shown, error) {
-	revs, err := list(ctx, s, log)
-	if err != nil {
-		return nil, err
-	}
 	out := map[analytics.Key]sinks.Shown{}
-	for _, rev := range revs {
-		out[rev.Key] = sinks.Shown{Revision: rev}
+	for rev, err := range s.Revisions(ctx) {
+		switch {
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case errors.Is(err, sinks.ErrNotListed):
+			return nil, err
+		case err != nil:
+			log.Warn("window not restored", "sink", s.Name(), "error", err)
+		default:
+			out[rev.Key] = sinks.Shown{Revision: rev}
+		}
 	}
 	for shown, err := range s.Inspect(ctx, sinks.Scope{}) {
 		if errors.Is(err, sinks.ErrNotListed) {
 			return nil, err
 		}
-		if rev, listed := out[shown.Key]; err == nil && listed && sameReading(rev.Revision, shown.Revision) {
+		if listed, ok := out[shown.Key]; err == nil && ok && sameReading(listed.Revision, shown.Revision) {
 			out[shown.Key] = shown
 		}
 	}
@@ -103,76 +164,4 @@ func shownBy(ctx context.Context, s sinks.Sink, log *slog.Logger) (map[analytics
 // sameReading reports whether a and b are of one reading of a window.
 func sameReading(a, b analytics.Revision) bool {
 	return a.Key == b.Key && a.Number == b.Number && a.ExportedAt.Equal(b.ExportedAt)
-}
-
-// entries returns the newest revision of each window that a sink or the spool holds.
-func (r rebuilding) entries(from []sinks.Sink) []state.Entry {
-	newest := map[analytics.Key]sinks.Shown{}
-	offer := func(s sinks.Shown) {
-		if n, known := newest[s.Key]; !known || newer(s.Revision, n.Revision) {
-			newest[s.Key] = s
-		} else if sameReading(s.Revision, n.Revision) && n.Checksum == "" {
-			n.Checksum = s.Checksum
-			newest[s.Key] = n
-		}
-	}
-	for _, s := range from { // in their order, so that the result is the same each time
-		for _, shown := range r.shown[s.Name()] {
-			offer(shown)
-		}
-	}
-	for _, e := range r.former {
-		if r.inSpool[e.Key] || r.unlistedHas(e) {
-			offer(sinks.Shown{Revision: e.Revision, Checksum: e.Checksum})
-		}
-	}
-	out := make([]state.Entry, 0, len(newest))
-	for _, n := range newest {
-		out = append(out, r.entry(n, from))
-	}
-	return out
-}
-
-// unlistedHas reports whether, according to the ledger, an unlisted sink has the
-// revision.
-func (r rebuilding) unlistedHas(e state.Entry) bool {
-	for name, at := range e.Sinks {
-		if r.unlisted[name] && !at.IsZero() {
-			return true
-		}
-	}
-	return false
-}
-
-func newer(a, b analytics.Revision) bool {
-	return cmp.Or(a.ExportedAt.Compare(b.ExportedAt), cmp.Compare(a.Number, b.Number)) > 0
-}
-
-// entry says which sinks have the revision. A sink that shows another revision is owed
-// this one, and so is one that shows none but was owed it, or had it, before.
-func (r rebuilding) entry(n sinks.Shown, from []sinks.Sink) state.Entry {
-	e := state.Entry{Revision: n.Revision, Sinks: map[string]time.Time{}}
-	former := r.former[n.Key]
-	known := sameReading(former.Revision, n.Revision)
-	if known {
-		e.Provenance = former.Provenance
-	}
-	e.Checksum = cmp.Or(e.Checksum, n.Checksum)
-	for _, s := range from {
-		name := s.Name()
-		at, mentioned := former.Sinks[name]
-		shown, there := r.shown[name][n.Key]
-		switch {
-		case r.unlisted[name] && known && mentioned:
-			e.Sinks[name] = at
-		case r.unlisted[name]:
-		case there && sameReading(shown.Revision, n.Revision):
-			if e.Sinks[name] = at; !known || at.IsZero() {
-				e.Sinks[name] = n.ExportedAt
-			}
-		case there || mentioned || known && r.inSpool[n.Key]:
-			e.Sinks[name] = time.Time{}
-		}
-	}
-	return e
 }

@@ -55,8 +55,8 @@ func LedgerProjects(ctx context.Context, db *state.DB) (ids []string, err error)
 	return ids, err
 }
 
-// NewStatus reads the status. Without configured projects they are those of the ledger:
-// whoever looks at a state need not have the settings of the job that fills it.
+// NewStatus reads the status. Without configured projects it shows those of the ledger: a reader
+// of a state need not have the settings of the job that fills it.
 func NewStatus(ctx context.Context, db *state.DB, c config.Config, sel Selection, now time.Time) (r Status, err error) {
 	if len(c.Projects) == 0 {
 		if c.Projects, err = LedgerProjects(ctx, db); err != nil {
@@ -75,11 +75,22 @@ func NewStatus(ctx context.Context, db *state.DB, c config.Config, sel Selection
 			r.Coverage = append(r.Coverage, g)
 		}
 	}
-	r.Sinks, r.Owed, r.Budget = c.Sinks, l.Lacking(c.Sinks), p.Budget
+	r.Sinks, r.Owed, r.Budget = c.Sinks, map[string]int{}, p.Budget
 	r.Unverified, r.SetAside, r.Waiting = []Unverified{}, l.SetAside(in), []PlannedWindow{}
-	for _, e := range l.Unverified(in.Projects) {
-		r.Unverified = append(r.Unverified, Unverified{e.Key, e.Rows, e.MovedRows, e.RepeatedRows})
+	for _, sink := range c.Sinks {
+		r.Owed[sink] = 0
 	}
+	for e := range l.All() {
+		for _, sink := range c.Sinks {
+			if !e.Has(sink) {
+				r.Owed[sink]++
+			}
+		}
+		if !e.Verified && e.ExportedAt != analytics.Unbelieved && slices.Contains(in.Projects, e.Project) {
+			r.Unverified = append(r.Unverified, Unverified{e.Key, e.Rows, e.MovedRows, e.RepeatedRows})
+		}
+	}
+	slices.SortFunc(r.Unverified, func(a, b Unverified) int { return newestFirst(a.Key, b.Key) })
 	for _, item := range p.Waiting {
 		r.Waiting = append(r.Waiting, plannedWindow(p, item))
 	}
@@ -135,8 +146,8 @@ func grid(p Plan, project string, spec analytics.Spec) view.Grid {
 	}
 	for _, w := range schedule.Gaps(p.Input, project, spec) {
 		// A gap that lacks only its rows has an entry in the ledger.
-		if _, known := p.Ledger.Known(analytics.Key{Project: project, Granularity: spec.Granularity,
-			Window: w}); !known {
+		key := analytics.Key{Project: project, Granularity: spec.Granularity, Window: w}
+		if p.Ledger.Entry(key) == nil {
 			g.Cells = append(g.Cells, view.Cell{Window: w})
 		}
 	}

@@ -63,8 +63,8 @@ const (
 	writeBuffer      = 16 << 10
 )
 
-// Config configures a Client.
-type Config struct {
+// ClientOptions configures a Client.
+type ClientOptions struct {
 	// BaseURL is the URL that the paths of the specification are relative to: https,
 	// or http for a loopback host. A path prefix and a trailing slash are allowed.
 	BaseURL string
@@ -122,55 +122,26 @@ type Attempt struct {
 	Duration time.Duration
 }
 
-// StaticKey is a Config.APIKey that never changes.
+// StaticKey is a ClientOptions.APIKey that never changes.
 func StaticKey(key string) func() string { return func() string { return key } }
 
 // Client talks to the service. It is safe for use by many goroutines.
 type Client struct {
-	base, jobPath string
-	admin, write  credential
-	transport     http.RoundTripper
+	options      ClientOptions
+	base         string
+	admin, write credential
 	// jobTransport sends the reads of agent jobs, past any budget: the service's known
 	// hourly limits are on analytics requests and on agent POSTs, not on these.
-	jobTransport          http.RoundTripper
-	writeTransport        func(project string) http.RoundTripper
-	timeout, writeTimeout time.Duration
-	attempts              int
-	userAgent             string
-	log                   *slog.Logger
-	observe               func(Attempt)
-	witness               *witness
+	jobTransport http.RoundTripper
+	clock        *clockCheck
 }
 
 // New checks cfg and returns its client; nothing is sent. The error names every
 // problem and no secret.
-func New(cfg Config) (*Client, error) {
-	base, baseErr := parseBase(cfg.BaseURL)
-	admin := adminCredential(cfg.APIKey)
-	write := admin
-	if cfg.WriteAPIKey != nil {
-		write = credential{KeyWrite, writeKeyVariable, cfg.WriteAPIKey}
+func New(cfg ClientOptions) (*Client, error) {
+	if cfg.APIKey == nil {
+		cfg.APIKey = StaticKey("")
 	}
-	_, adminErr := admin.current()
-	var writeErr error
-	if cfg.WriteAPIKey != nil {
-		_, writeErr = write.current()
-	}
-	cfg = cfg.withDefaults()
-	if err := errors.Join(baseErr, adminErr, writeErr, CheckJobPath(cfg.JobPath)); err != nil {
-		return nil, err
-	}
-	return &Client{
-		base: base, jobPath: cfg.JobPath,
-		admin: admin, write: write,
-		transport: cfg.Transport, jobTransport: NewTransport(1, cfg.Timeout), writeTransport: cfg.WriteTransport,
-		timeout: cfg.Timeout, writeTimeout: cfg.WriteTimeout,
-		attempts: cfg.Attempts, userAgent: cfg.UserAgent, log: cfg.Logger, observe: cfg.Observe, witness: new(witness),
-	}, nil
-}
-
-// withDefaults fills in the fields that were left empty, except the keys.
-func (cfg Config) withDefaults() Config {
 	cfg.JobPath = cmp.Or(cfg.JobPath, DefaultJobPath)
 	cfg.Timeout = cmp.Or(cfg.Timeout, defaultTimeout)
 	cfg.WriteTimeout = cmp.Or(cfg.WriteTimeout, defaultTimeout)
@@ -187,7 +158,24 @@ func (cfg Config) withDefaults() Config {
 	if cfg.Observe == nil {
 		cfg.Observe = func(Attempt) {}
 	}
-	return cfg
+
+	base, err := parseBase(cfg.BaseURL)
+	admin := credential{KeyAdmin, keyVariable, cfg.APIKey}
+	write := admin
+	_, adminErr := admin.current()
+	err = errors.Join(err, adminErr)
+	if cfg.WriteAPIKey != nil {
+		write = credential{KeyWrite, writeKeyVariable, cfg.WriteAPIKey}
+		_, writeErr := write.current()
+		err = errors.Join(err, writeErr)
+	}
+	if err = errors.Join(err, CheckJobPath(cfg.JobPath)); err != nil {
+		return nil, err
+	}
+	return &Client{
+		options: cfg, base: base, admin: admin, write: write,
+		jobTransport: NewTransport(1, cfg.Timeout), clock: new(clockCheck),
+	}, nil
 }
 
 // versioned is a path that ends in what the paths of the operations begin with.

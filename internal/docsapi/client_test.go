@@ -41,12 +41,12 @@ func TestNewRefuses(t *testing.T) {
 		"not ASCII":       {"https://example.com", "mint_hunter22é", "DOCGAUGE_API_KEY"},
 		"both":            {"http://api.example.com", "", "use https"},
 	} {
-		_, err := New(Config{BaseURL: tc.base, APIKey: StaticKey(tc.key)})
+		_, err := New(ClientOptions{BaseURL: tc.base, APIKey: StaticKey(tc.key)})
 		if err == nil || !strings.Contains(err.Error(), tc.says) || strings.Contains(err.Error(), "hunter22") {
 			t.Errorf("%s: %v; want %q and no secret", name, err, tc.says)
 		}
 	}
-	if _, err := New(Config{BaseURL: "ftp://x"}); err == nil || strings.Count(err.Error(), "\n") != 1 {
+	if _, err := New(ClientOptions{BaseURL: "ftp://x"}); err == nil || strings.Count(err.Error(), "\n") != 1 {
 		t.Errorf("two problems: %v", err)
 	}
 }
@@ -62,7 +62,7 @@ func TestNewAccepts(t *testing.T) {
 		"http://[::1]:1/":                  "http://[::1]:1",
 		"HTTPS://api.example.com":          "https://api.example.com",
 	} {
-		c, err := New(Config{BaseURL: base, APIKey: StaticKey("mint_secret")})
+		c, err := New(ClientOptions{BaseURL: base, APIKey: StaticKey("mint_secret")})
 		if err != nil || c.base != want {
 			t.Errorf("%s: %v, %v; want base %s", base, c, err, want)
 		}
@@ -81,7 +81,7 @@ func TestTransports(t *testing.T) {
 			return answer(r)
 		})
 	}
-	c := agentClient(t, "https://api.example.com", func(cfg *Config) {
+	c := agentClient(t, "https://api.example.com", func(cfg *ClientOptions) {
 		cfg.Transport = count("analytics", status(200, onePage))
 		cfg.WriteTransport = func(project string) http.RoundTripper { return count("write "+project, status(201, oneJob)) }
 	})
@@ -102,16 +102,16 @@ func TestTransports(t *testing.T) {
 // variable that must change.
 func TestWriteKeyIsTheAdminKeyWhereThereIsNone(t *testing.T) {
 	for name, tc := range map[string]struct {
-		change         func(*Config)
+		change         func(*ClientOptions)
 		key, says, not string
 		attempt        string
 	}{
-		"one key":  {func(cfg *Config) { cfg.WriteAPIKey = nil }, testKey, "DOCGAUGE_API_KEY was refused", "WRITE", KeyAdmin},
-		"two keys": {func(*Config) {}, testWriteKey, "DOCGAUGE_WRITE_API_KEY was refused", testKey, KeyWrite},
+		"one key":  {func(cfg *ClientOptions) { cfg.WriteAPIKey = nil }, testKey, "DOCGAUGE_API_KEY was refused", "WRITE", KeyAdmin},
+		"two keys": {func(*ClientOptions) {}, testWriteKey, "DOCGAUGE_WRITE_API_KEY was refused", testKey, KeyWrite},
 	} {
 		service := serveRaw(t, false, answers("403 Forbidden", ""))
 		var seen []Attempt
-		c := agentClient(t, service.base, tc.change, func(cfg *Config) { cfg.Observe = func(a Attempt) { seen = append(seen, a) } })
+		c := agentClient(t, service.base, tc.change, func(cfg *ClientOptions) { cfg.Observe = func(a Attempt) { seen = append(seen, a) } })
 		_, err := c.CreateJob(t.Context(), "prj_a", testPrompt)
 		if !IsUnauthorized(err) || !strings.Contains(err.Error(), tc.says) || strings.Contains(err.Error(), tc.not) {
 			t.Errorf("%s: %v", name, err)
@@ -128,7 +128,7 @@ func TestWriteKeyIsTheAdminKeyWhereThereIsNone(t *testing.T) {
 			t.Errorf("%s: observed %+v", name, seen)
 		}
 	}
-	_, err := New(Config{BaseURL: "https://api.example.com", APIKey: StaticKey(testKey), WriteAPIKey: StaticKey("hunter22"), JobPath: "/x"})
+	_, err := New(ClientOptions{BaseURL: "https://api.example.com", APIKey: StaticKey(testKey), WriteAPIKey: StaticKey("hunter22"), JobPath: "/x"})
 	if err == nil || !strings.Contains(err.Error(), "DOCGAUGE_WRITE_API_KEY: want") || !strings.Contains(err.Error(), "DOCGAUGE_JOB_PATH") || strings.Contains(err.Error(), "hunter22") {
 		t.Errorf("unusable write key and path: %v", err)
 	}
@@ -143,7 +143,7 @@ func TestRequestsOnTheWire(t *testing.T) {
 	}
 	const id = "j/1?é"
 	base, common := start(strings.Replace(oneJob, "job_1", `j/1?\u00e9`, 1))
-	c := agentClient(t, base+"/base/", func(cfg *Config) { cfg.JobPath = "/other/{id}/of/{projectId}" })
+	c := agentClient(t, base+"/base/", func(cfg *ClientOptions) { cfg.JobPath = "/other/{id}/of/{projectId}" })
 	post := func(path, body string) string {
 		return fmt.Sprintf("POST %s HTTP/1.1\r\n%sContent-Length: %d\r\nAccept: application/json\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n%s",
 			path, common, len(body), testWriteKey, body)
@@ -201,8 +201,8 @@ func TestObserve(t *testing.T) {
 	}))
 	defer server.Close()
 	var seen []Attempt
-	observed := func(cfg *Config) { cfg.Observe = func(a Attempt) { seen = append(seen, a) } }
-	refused := func(cfg *Config) { cfg.Transport = tripper(breaks(notBefore{time.Now().Add(time.Minute)})) }
+	observed := func(cfg *ClientOptions) { cfg.Observe = func(a Attempt) { seen = append(seen, a) } }
+	refused := func(cfg *ClientOptions) { cfg.Transport = tripper(breaks(notBefore{time.Now().Add(time.Minute)})) }
 	visitors := VisitorsQuery{Project: "p", Window: october}
 
 	c := agentClient(t, server.URL, observed)

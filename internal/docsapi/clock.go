@@ -30,9 +30,9 @@ func (e *ClockError) Error() string {
 		format.Duration(off), word, format.Time(e.Here), format.Time(e.There))
 }
 
-// witness compares this machine's clock with the Date headers of the answers. Answers
+// clockCheck compares this machine's clock with the Date headers of the answers. Answers
 // without one say nothing: then the clock is believed.
-type witness struct {
+type clockCheck struct {
 	mu sync.Mutex
 	// off is by how much the last answer showed the clock to be wrong, 0 for not at all.
 	off time.Duration
@@ -45,7 +45,7 @@ type witness struct {
 }
 
 // note takes in an answer.
-func (w *witness) note(a answer) {
+func (w *clockCheck) note(a answer) {
 	if a.status == 0 {
 		return
 	}
@@ -83,14 +83,14 @@ func clockOff(a answer) (off time.Duration, there time.Time) {
 }
 
 // suspects reports whether the last answer alone showed the clock to be wrong.
-func (w *witness) suspects() bool {
+func (w *clockCheck) suspects() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.off != 0 && !w.wrong
 }
 
 // verdict returns the *ClockError if the clock was found wrong, and has not been set since.
-func (w *witness) verdict() error {
+func (w *clockCheck) verdict() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.wrong {
@@ -105,12 +105,12 @@ func (w *witness) verdict() error {
 }
 
 // ClockError returns a [*ClockError] as long as this machine's clock is known to be wrong.
-func (c *Client) ClockError() error { return c.witness.verdict() }
+func (c *Client) ClockError() error { return c.clock.verdict() }
 
 // ClockAgrees reports whether the last answer agreed with this machine's clock, or did not
 // say what time it is.
 func (c *Client) ClockAgrees() bool {
-	c.witness.mu.Lock()
-	defer c.witness.mu.Unlock()
-	return c.witness.heard
+	c.clock.mu.Lock()
+	defer c.clock.mu.Unlock()
+	return c.clock.heard
 }

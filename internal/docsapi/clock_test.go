@@ -83,7 +83,7 @@ func TestClockSetRight(t *testing.T) {
 	if err := read(t.Context()); err == nil || c.ClockError() == nil {
 		t.Fatal("the clock is an hour ahead, and nothing says so")
 	}
-	c.witness.there = c.witness.there.Add(time.Hour) // as if the clock here had been set back
+	c.clock.there = c.clock.there.Add(time.Hour) // as if the clock here had been set back
 	if err := c.ClockError(); err != nil {
 		t.Errorf("set right: %v", err)
 	}

@@ -32,7 +32,7 @@ func query() VisitorsQuery { return VisitorsQuery{Project: "prj_a", Window: octo
 
 func newClient(t *testing.T, base string, transport http.RoundTripper) *Client {
 	t.Helper()
-	c, err := New(Config{BaseURL: base, APIKey: StaticKey(testKey), Transport: transport})
+	c, err := New(ClientOptions{BaseURL: base, APIKey: StaticKey(testKey), Transport: transport})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,9 +54,9 @@ func (c *Client) once(ctx context.Context) *Error {
 }
 
 // agentClient is a client with both keys.
-func agentClient(t *testing.T, base string, change ...func(*Config)) *Client {
+func agentClient(t *testing.T, base string, change ...func(*ClientOptions)) *Client {
 	t.Helper()
-	cfg := Config{
+	cfg := ClientOptions{
 		BaseURL: base, APIKey: StaticKey(testKey), WriteAPIKey: StaticKey(testWriteKey),
 		Timeout: time.Minute, WriteTimeout: time.Minute,
 	}
@@ -71,8 +71,8 @@ func agentClient(t *testing.T, base string, change ...func(*Config)) *Client {
 }
 
 // writesVia sends the POSTs of every project over transport.
-func writesVia(transport http.RoundTripper) func(*Config) {
-	return func(cfg *Config) { cfg.WriteTransport = func(string) http.RoundTripper { return transport } }
+func writesVia(transport http.RoundTripper) func(*ClientOptions) {
+	return func(cfg *ClientOptions) { cfg.WriteTransport = func(string) http.RoundTripper { return transport } }
 }
 
 // outcomeOf returns the outcome of a call that returned err. Only reads return the

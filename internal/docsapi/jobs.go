@@ -83,7 +83,7 @@ func (c *Client) Job(ctx context.Context, project, id string) (job Job, err erro
 	r := call{
 		method: http.MethodGet, endpoint: EndpointJob, op: "read a job", project: project,
 		url: c.base, notFound: missingJob,
-		key: c.admin, timeout: c.timeout, send: c.jobTransport,
+		key: c.admin, timeout: c.options.Timeout, send: c.jobTransport,
 		decode: func(body []byte) (err error) {
 			job, err = decodeJob(body, id)
 			return err
@@ -93,7 +93,7 @@ func (c *Client) Job(ctx context.Context, project, id string) (job Job, err erro
 		return Job{}, r.refuse(err)
 	}
 	r.about = slog.String("id", id)
-	r.url = c.base + fillJobPath(c.jobPath, project, id)
+	r.url = c.base + fillJobPath(c.options.JobPath, project, id)
 	if err := c.read(ctx, r); err != nil {
 		return Job{}, err
 	}
@@ -107,7 +107,7 @@ func (c *Client) agentURL(project string) string {
 func (c *Client) writeCall(endpoint, op, project, notFound string) call {
 	return call{
 		method: http.MethodPost, endpoint: endpoint, op: op, project: project,
-		url: c.base, notFound: notFound, key: c.write, timeout: c.writeTimeout,
+		url: c.base, notFound: notFound, key: c.write, timeout: c.options.WriteTimeout,
 	}
 }
 
@@ -121,7 +121,7 @@ func (c *Client) post(ctx context.Context, r call, prompt, id string) (job Job, 
 	if err != nil {
 		return Job{}, r.refuse(errors.New("the prompt is not UTF-8"))
 	}
-	if r.send = c.writeTransport(r.project); r.send == nil {
+	if r.send = c.options.WriteTransport(r.project); r.send == nil {
 		return Job{}, r.refuse(errors.New("no transport for the project"))
 	}
 	r.prompt, r.payload = prompt, append(payload, '}')
@@ -223,7 +223,7 @@ const (
 // pathShape is a path of RFC 3986.
 var pathShape = regexp.MustCompile(`^/([A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})*$`)
 
-// CheckJobPath reports why path cannot be a Config.JobPath, or nil: a path relative
+// CheckJobPath reports why path cannot be a ClientOptions.JobPath, or nil: a path relative
 // to BaseURL, without query, with {projectId} and {id} once each.
 func CheckJobPath(path string) error {
 	plain := strings.NewReplacer(projectPlace, "p", idPlace, "i").Replace(path)

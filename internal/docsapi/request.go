@@ -78,21 +78,21 @@ func (c *Client) read(ctx context.Context, r call) error {
 	for n := 1; ; n++ {
 		e := c.attempt(ctx, r)
 		switch {
-		case e == nil && c.witness.suspects() && !r.fresh:
+		case e == nil && c.clock.suspects() && !r.fresh:
 			r.fresh = true
 			continue
 		case e == nil:
-			return c.witness.verdict()
+			return c.clock.verdict()
 		case e.Outcome == Transient && ctx.Err() != nil:
 			return context.Cause(ctx)
-		case n == c.attempts || !retryable(e):
+		case n == c.options.Attempts || !retryable(e):
 			return e
 		}
 		jitter := rand.N(retryBase<<(n-1) + 1) // full jitter: uniform in [0, 2^(n-1) s]
 		wait := max(jitter, e.RetryAfter)
-		c.log.LogAttrs(ctx, slog.LevelWarn, RetryMessage,
+		c.options.Logger.LogAttrs(ctx, slog.LevelWarn, RetryMessage,
 			slog.String("project", r.project), r.about, slog.Int("attempt", n),
-			slog.Float64("wait_seconds", clock.Seconds(wait)), slog.Int("attempts", c.attempts), slog.Int("status", e.Status), slog.String("reason", cmp.Or(dialError(e.Err), e.Message)))
+			slog.Float64("wait_seconds", clock.Seconds(wait)), slog.Int("attempts", c.options.Attempts), slog.Int("status", e.Status), slog.String("reason", cmp.Or(dialError(e.Err), e.Message)))
 		if err := clock.Sleep(ctx, wait); err != nil {
 			return err
 		}
@@ -134,7 +134,7 @@ func (c *Client) attempt(ctx context.Context, r call) *Error {
 	start := time.Now()
 	got, err := c.exchange(ctx, r, key, body)
 	took := time.Since(start)
-	c.witness.note(got)
+	c.clock.note(got)
 	if err == nil && r.accepts(got.status) {
 		err = r.decode(body.Bytes())
 	}
@@ -147,9 +147,9 @@ func (c *Client) attempt(ctx context.Context, r call) *Error {
 	if e != nil {
 		attrs = append(attrs, slog.String("reason", e.Message))
 	}
-	c.log.LogAttrs(ctx, slog.LevelDebug, "api request", attrs...)
+	c.options.Logger.LogAttrs(ctx, slog.LevelDebug, "api request", attrs...)
 	if !got.began.IsZero() {
-		c.observe(Attempt{Endpoint: r.endpoint, Key: r.key.name, Status: got.status, Duration: got.ended.Sub(got.began)})
+		c.options.Observe(Attempt{Endpoint: r.endpoint, Key: r.key.name, Status: got.status, Duration: got.ended.Sub(got.began)})
 	}
 	return e
 }
@@ -188,7 +188,7 @@ func (c *Client) exchange(ctx context.Context, r call, key string, body *bytes.B
 	if r.fresh {
 		req.Header.Set("Cache-Control", "no-cache")
 	}
-	req.Header.Set("User-Agent", c.userAgent)
+	req.Header.Set("User-Agent", c.options.UserAgent)
 
 	resp, err := r.send.RoundTrip(req)
 	if err != nil {
@@ -373,5 +373,9 @@ func (r call) message(outcome Outcome, got answer, body []byte, err error) strin
 // redact makes text fit to leave the package: without key and prompt, on one line,
 // printable, capped.
 func (r call) redact(text, key string) string {
-	return capped(withoutPrompt(withoutKey(text, key), oneLine(r.prompt)))
+	text = withoutPrompt(withoutKey(text, key), oneLine(r.prompt))
+	if runes := []rune(text); len(runes) > maxMessage {
+		return string(runes[:maxMessage-1]) + "…"
+	}
+	return text
 }

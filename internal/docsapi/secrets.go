@@ -34,13 +34,6 @@ type credential struct {
 	get            func() string
 }
 
-func adminCredential(get func() string) credential {
-	if get == nil {
-		get = StaticKey("")
-	}
-	return credential{KeyAdmin, keyVariable, get}
-}
-
 // current returns the key to send now (specification, section 5).
 func (c credential) current() (string, error) {
 	key := c.get()
@@ -54,7 +47,7 @@ func (c credential) current() (string, error) {
 
 // CheckKey reports why key cannot be sent, or nil; the error does not quote it.
 func CheckKey(key string) error {
-	_, err := adminCredential(StaticKey(key)).current()
+	_, err := credential{KeyAdmin, keyVariable, StaticKey(key)}.current()
 	return err
 }
 
@@ -62,9 +55,8 @@ func CheckKey(key string) error {
 // prefix, an underscore and at least 16 characters.
 var tokenShape = regexp.MustCompile(`(?i)\bbearer\s+[^\s"'<>,;]+|[A-Za-z0-9]+_[A-Za-z0-9_\-]{16,}`)
 
-// withoutKey returns foreign text without key and without anything that looks like
-// a key, on one line, printable. Unprintable characters are removed first, because
-// they could hide a key from the search.
+// withoutKey returns foreign text without key and without anything that looks like a key, on one
+// line. Unprintable characters are removed first, because they could hide a key.
 func withoutKey(text, key string) string {
 	text = oneLine(text)
 	if key != "" {
@@ -76,36 +68,34 @@ func withoutKey(text, key string) string {
 	return tokenShape.ReplaceAllString(text, redacted)
 }
 
-// withoutPrompt replaces what text repeats of prompt: services quote what they
-// refuse. Both are on one line, as oneLine makes it.
+// withoutPrompt replaces what text repeats of prompt: services quote what they refuse. Both are on
+// one line, as oneLine makes it.
 func withoutPrompt(text, prompt string) string {
 	size := min(minQuote, len(prompt))
-	if size < minSecret || len(text) < size {
+	if size < minSecret {
 		return text
 	}
-	pieces := make(map[string]bool, len(text)) // of text: whether prompt has them
-	for i := range len(text) - size + 1 {
-		pieces[text[i:i+size]] = false
-	}
+	pieces := map[string]bool{}
 	for i := range len(prompt) - size + 1 {
-		if _, ok := pieces[prompt[i:i+size]]; ok {
-			pieces[prompt[i:i+size]] = true
+		pieces[prompt[i:i+size]] = true
+	}
+	var out []byte
+	end := 0 // of the last quote
+	for i := range len(text) {
+		switch isQuote := i+size <= len(text) && pieces[text[i:i+size]]; {
+		case isQuote && (i > end || end == 0):
+			out = append(out, quotedPrompt...)
+			end = i + size
+		case isQuote:
+			end = i + size
+		case i >= end:
+			out = append(out, text[i])
 		}
 	}
-	var out strings.Builder
-	end, found := 0, false // of the last piece
-	for i := range len(text) - size + 1 {
-		if !pieces[text[i:i+size]] {
-			continue
-		}
-		if i > end || !found {
-			out.WriteString(text[end:i] + quotedPrompt)
-		}
-		end, found = i+size, true
-	}
-	return strings.ToValidUTF8(out.String()+text[end:], "")
+	return strings.ToValidUTF8(string(out), "")
 }
 
+// oneLine returns text without what cannot be printed.
 func oneLine(text string) string {
 	return strings.Join(strings.FieldsFunc(strings.Map(printable, text), unicode.IsSpace), " ")
 }
@@ -118,12 +108,4 @@ func printable(r rune) rune {
 		return r
 	}
 	return -1
-}
-
-// capped returns text with at most maxMessage characters.
-func capped(text string) string {
-	if runes := []rune(text); len(runes) > maxMessage {
-		return string(runes[:maxMessage-1]) + "…"
-	}
-	return text
 }

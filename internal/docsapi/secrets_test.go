@@ -38,7 +38,7 @@ func TestKeyNeverLeaks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				var log bytes.Buffer
-				cfg := Config{
+				cfg := ClientOptions{
 					BaseURL: "https://api.example.com", APIKey: StaticKey(testKey), Transport: &scripted{answers: []func(*http.Request) (*http.Response, error){answer}},
 					Logger: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 				}
@@ -112,7 +112,7 @@ func TestLogLines(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var log bytes.Buffer
 		c, _ := scriptedClient(t, status(500, `{"error":"oh"}`), status(200, onePage))
-		c.log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		c.options.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		q := query()
 		q.Offset = 250
 		if _, err := c.VisitorsPage(t.Context(), q); err != nil {
@@ -151,7 +151,7 @@ func TestPromptNeverLeaks(t *testing.T) {
 		"with its key": breaks(fmt.Errorf("Bearer %s: %s", testWriteKey, testPrompt)),
 	} {
 		var log bytes.Buffer
-		c := agentClient(t, "https://api.example.com", func(cfg *Config) {
+		c := agentClient(t, "https://api.example.com", func(cfg *ClientOptions) {
 			cfg.Logger = slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 			cfg.WriteTransport = func(string) http.RoundTripper { return &scripted{answers: tell(answer)} }
 		})
@@ -159,7 +159,7 @@ func TestPromptNeverLeaks(t *testing.T) {
 		if (err == nil) != (name == "success") || log.Len() == 0 {
 			t.Fatalf("%s: %v, log %q", name, err, log.String())
 		}
-		c.log.Info("value", "client", c, "error", err)
+		c.options.Logger.Info("value", "client", c, "error", err)
 		checkNoSecret(t, log.String()+printed(c, *c, err))
 		for e := err; e != nil; e = errors.Unwrap(e) {
 			checkNoSecret(t, printed(e))
@@ -169,7 +169,7 @@ func TestPromptNeverLeaks(t *testing.T) {
 
 func TestAgentLogLine(t *testing.T) {
 	var log bytes.Buffer
-	c := agentClient(t, "https://api.example.com", func(cfg *Config) {
+	c := agentClient(t, "https://api.example.com", func(cfg *ClientOptions) {
 		cfg.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		cfg.WriteTransport = func(string) http.RoundTripper { return &scripted{answers: tell(status(409, `{"error":"archived"}`))} }
 	})

@@ -55,8 +55,8 @@ func (c *Client) visitorsCall(q VisitorsQuery, page *analytics.Page) call {
 		about:    slog.Int("offset", q.Offset),
 		notFound: missingProject,
 		key:      c.admin,
-		timeout:  c.timeout,
-		send:     c.transport,
+		timeout:  c.options.Timeout,
+		send:     c.options.Transport,
 		url:      c.base + "/v1/analytics/" + url.PathEscape(q.Project) + "/visitors",
 		query: url.Values{
 			"dateFrom": {q.Window.From.String()},

@@ -107,7 +107,7 @@ func TestWriteRows(t *testing.T) {
 				}
 				inBubble(t, func(t *testing.T) { // the deadline is all that ends it
 					service := servePipes(inOrder(row.early, row.handle))
-					check(t, service, agentClient(t, service.base, func(cfg *Config) {
+					check(t, service, agentClient(t, service.base, func(cfg *ClientOptions) {
 						transport := NewWriteTransport(cfg.WriteTimeout)
 						transport.DialContext = service.dial
 						cfg.WriteTransport = func(string) http.RoundTripper { return transport }
@@ -203,7 +203,7 @@ func TestWriteNotSent(t *testing.T) {
 		t.Error("a request went to the untrusted server")
 	}
 	for name, dial := range map[string]error{"no such host": &net.DNSError{Err: "no such host", Name: "nx.invalid", IsNotFound: true}, "dial time-out": context.DeadlineExceeded} {
-		c := agentClient(t, "https://api.example.com", func(cfg *Config) {
+		c := agentClient(t, "https://api.example.com", func(cfg *ClientOptions) {
 			transport := NewWriteTransport(time.Minute)
 			transport.Proxy = nil
 			transport.DialContext = func(context.Context, string, string) (net.Conn, error) { return nil, dial }
@@ -227,7 +227,7 @@ func TestWriteRefusedHere(t *testing.T) {
 	missing := writesVia(nil)
 	for name, tc := range map[string]struct {
 		do      func(*Client) (Job, error)
-		change  func(*Config)
+		change  func(*ClientOptions)
 		outcome Outcome
 		says    string
 	}{
@@ -246,7 +246,7 @@ func TestWriteRefusedHere(t *testing.T) {
 		}, nil, Permanent, "DOCGAUGE_WRITE_API_KEY: want"},
 	} {
 		if tc.change == nil {
-			tc.change = func(*Config) {}
+			tc.change = func(*ClientOptions) {}
 		}
 		_, err := tc.do(agentClient(t, service.base, tc.change))
 		if fate(err) != "not sent" || outcomeOf(err) != tc.outcome || !strings.Contains(err.Error(), tc.says) || strings.Contains(err.Error(), "hunter22") {
@@ -393,7 +393,7 @@ func TestWriteDeadline(t *testing.T) {
 		}
 		for name, call := range calls {
 			inBubble(t, func(t *testing.T) {
-				c := agentClient(t, "https://api.example.com", func(cfg *Config) {
+				c := agentClient(t, "https://api.example.com", func(cfg *ClientOptions) {
 					cfg.WriteTimeout = tc.timeout
 					cfg.WriteTransport = func(string) http.RoundTripper { return tripper(hang) }
 				})
@@ -438,7 +438,7 @@ func TestWriteGivenUpThenConnected(t *testing.T) {
 			<-r.Context().Done()
 			return bottom.RoundTrip(r.WithContext(context.WithoutCancel(r.Context())))
 		})
-		c := agentClient(t, service.base, func(cfg *Config) {
+		c := agentClient(t, service.base, func(cfg *ClientOptions) {
 			cfg.WriteTimeout = time.Millisecond
 			cfg.WriteTransport = func(string) http.RoundTripper { return late }
 		})

@@ -24,7 +24,8 @@ func TryLock(f *os.File) (bool, error) {
 	return err == nil, err
 }
 
-func isMine(info fs.FileInfo) bool {
+// IsMine reports whether a file belongs to the user of this process.
+func IsMine(info fs.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return ok && int(stat.Uid) == os.Geteuid()
 }

@@ -11,7 +11,7 @@ import (
 const ownerFlags = 0
 
 // TryLock locks a file until it is closed, or returns false if another process, or
-// another opening of the file, holds the lock. Locks bind everybody here: the one that
+// another opening of the file, holds the lock. Locks are mandatory here: the one that
 // is taken is on a byte far behind the end, so that the file can still be read.
 func TryLock(f *os.File) (bool, error) {
 	far := windows.Overlapped{OffsetHigh: 1 << 30}
@@ -23,5 +23,6 @@ func TryLock(f *os.File) (bool, error) {
 	return err == nil, err
 }
 
-// isMine: each user has a separate temporary directory here.
-func isMine(fs.FileInfo) bool { return true }
+// IsMine returns true: modes and owners do not say here who can read a file, and each user has a
+// separate temporary directory.
+func IsMine(fs.FileInfo) bool { return true }

@@ -60,7 +60,8 @@ func own(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if locked(f) {
+	// On a file system without locks nothing is swept.
+	if taken, err := TryLock(f); !taken && err == nil {
 		return nil, f.Close()
 	}
 	mine, err := f.Stat()
@@ -73,17 +74,8 @@ func own(path string) (*os.File, error) {
 	return f, nil
 }
 
-// locked takes the lock, or reports that another process holds it. On a file system
-// without locks nothing is swept.
-func locked(f *os.File) bool {
-	taken, err := TryLock(f)
-	return !taken && err == nil
-}
-
 // Remove removes the directory and all in it.
-func (t *Temp) Remove() error {
-	return removeOwned(t.Path, t.owner)
-}
+func (t *Temp) Remove() error { return removeOwned(t.Path, t.owner) }
 
 // removeOwned removes a directory whose lock is held, while it is held, except on
 // Windows, which does not remove open files.
@@ -104,21 +96,14 @@ func SweepTemp(parent string, kinds ...string) error {
 	var errs []error
 	for _, e := range entries {
 		for _, kind := range kinds {
-			if strings.HasPrefix(e.Name(), kind+"-") && isOurs(e) {
+			info, err := e.Info()
+			// Neither those of other users, nor links.
+			if strings.HasPrefix(e.Name(), kind+"-") && err == nil && info.IsDir() && IsMine(info) {
 				errs = append(errs, sweep(filepath.Join(parent, e.Name())))
 			}
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// isOurs reports whether the entry is a directory of this user, not a link to one.
-func isOurs(e fs.DirEntry) bool {
-	info, err := e.Info()
-	if err != nil || !info.IsDir() {
-		return false
-	}
-	return isMine(info)
 }
 
 func sweep(path string) error {

@@ -93,13 +93,12 @@ func (e *Exporter) FillPages(ctx context.Context) error {
 	down := map[string]bool{}
 	for _, project := range a.Config.Projects {
 		for _, spec := range a.Config.Windows {
-			rev := l.Newest(project, spec.Granularity, a.Now())
-			if rev == nil || rev.TotalsOnly() || slices.ContainsFunc(lists,
-				func(p state.PageList) bool { return p.Key == rev.Key && p.Revision == rev.Number }) {
+			entry := l.Newest(project, spec.Granularity, a.Now())
+			if entry == nil || entry.TotalsOnly() || slices.ContainsFunc(lists,
+				func(p state.PageList) bool { return p.Key == entry.Key && p.Revision == entry.Number }) {
 				continue
 			}
-			entry, _ := l.Entry(rev.Key)
-			if err := e.fillFrom(ctx, entry, down); err != nil {
+			if err := e.fillFrom(ctx, *entry, down); err != nil {
 				return err
 			}
 		}

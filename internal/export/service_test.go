@@ -192,7 +192,7 @@ func serve(req *http.Request, about func(at place) (status, rows, version int)) 
 
 // clientOver returns the client of a simulation.
 func clientOver(t tb, transport http.RoundTripper) *docsapi.Client {
-	client, err := docsapi.New(docsapi.Config{
+	client, err := docsapi.New(docsapi.ClientOptions{
 		BaseURL: "https://api.example.com", APIKey: docsapi.StaticKey("key_secret"), Transport: transport,
 		Timeout: timeout,
 	})

@@ -73,10 +73,10 @@ func Clock(t, now time.Time) string {
 	return t.Format("15:04 UTC")
 }
 
-// Days writes the days from first to last: 21 Nov 2026, 9–15 Nov 2026, 28 Sep – 4 Oct 2026,
+// DateSpan writes the days from first to last: 21 Nov 2026, 9–15 Nov 2026, 28 Sep – 4 Oct 2026,
 // 28 Dec 2025 – 3 Jan 2026. If the last day is in the given year, no year is written
 // (21 Nov, 28 Dec – 3 Jan), unless the days are so many that it would be unclear.
-func Days(first, last time.Time, year int) string {
+func DateSpan(first, last time.Time, year int) string {
 	end, begin := "2 Jan 2006", "2 Jan – "
 	switch {
 	case last.Year() == year && last.Before(first.AddDate(0, 11, 0)):

@@ -33,7 +33,7 @@ func TestFormats(t *testing.T) {
 func days(first, last string, year int) string {
 	from, _ := time.Parse(time.DateOnly, first)
 	to, _ := time.Parse(time.DateOnly, last)
-	return format.Days(from, to, year)
+	return format.DateSpan(from, to, year)
 }
 
 func clock(at string) string {

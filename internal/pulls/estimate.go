@@ -12,17 +12,17 @@ import (
 
 // What an estimate needs.
 const (
-	// Span is how many days before the merge, and how many after it, are used. The day of
+	// span is how many days before the merge, and how many after it, are used. The day of
 	// the merge is in neither.
-	Span = 28
-	// LeastBefore, LeastAfter and LeastVisitors are the least days before and after, and the
+	span = 28
+	// leastBefore, leastAfter and leastVisitors are the least days before and after, and the
 	// least mean of daily visitors before.
-	LeastBefore, LeastAfter, LeastVisitors = 14, 7, 20
+	leastBefore, leastAfter, leastVisitors = 14, 7, 20
 )
 
 // Estimate returns the outcomes of merges, in their order. All merges of a project must be among
-// them: a page that another one touched is no comparison. A window that cannot be read counts
-// as missing; the outcomes come with its error. They are nil only where ctx has ended.
+// them: a page that another one touched cannot be compared with. A window that cannot be read
+// counts as missing; the outcomes come with its error. They are nil only where ctx has ended.
 func Estimate(ctx context.Context, from sinks.Sink, merges []view.Merge) ([]view.Outcome, error) {
 	out := make([]view.Outcome, len(merges))
 	byDate := make([]int, len(merges))
@@ -35,7 +35,7 @@ func Estimate(ctx context.Context, from sinks.Sink, merges []view.Merge) ([]view
 	})
 	var errs []error
 	for len(byDate) > 0 {
-		n, project, end := 1, merges[byDate[0]].Project, merges[byDate[0]].Date()+Span
+		n, project, end := 1, merges[byDate[0]].Project, merges[byDate[0]].Date()+span
 		for n < len(byDate) && merges[byDate[n]].Project == project && merges[byDate[n]].Date() <= end {
 			n++
 		}
@@ -51,7 +51,7 @@ func Estimate(ctx context.Context, from sinks.Sink, merges []view.Merge) ([]view
 }
 
 // estimate fills in the outcomes named by which: merges of one project, by date, that lie no
-// further apart than Span, so that they share what is read.
+// further apart than span, so that they share what is read.
 func estimate(ctx context.Context, from sinks.Sink, out []view.Outcome, which []int) error {
 	var merges, all []view.Merge
 	for _, i := range which {

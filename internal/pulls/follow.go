@@ -11,6 +11,40 @@ import (
 	"github.com/docgauge/docgauge/internal/pulls/codehost"
 )
 
+const (
+	hour = time.Hour
+	day  = 24 * time.Hour
+)
+
+// The pauses.
+const (
+	// beat is the least time between two passes.
+	beat = 30 * time.Second
+	// pauseStore follows an error of the store.
+	pauseStore = time.Minute
+	// pauseToken applies where there is no token, or the host refuses it: it is not replaced
+	// sooner, and a host that is asked with a wrong one often shuts us out.
+	pauseToken = 10 * time.Minute
+	// pauseFailure follows the first failure of a host; it doubles up to longestFailure.
+	pauseFailure   = time.Minute
+	longestFailure = hour
+	// longestPause is longer than any between two reads.
+	longestPause = day + hour
+
+	// afterEnd is the time from the end to the last read: what was merged by mistake is
+	// reopened or reverted by then.
+	afterEnd = day
+	// missingFor is how long a pull request may be hidden until its state is unknown,
+	// pauseMissing the time between two reads until then.
+	missingFor   = hour
+	pauseMissing = 10 * time.Minute
+	// patience is how long after its end a last read is tried.
+	patience = 7 * day
+)
+
+// notRead is the problem of a new pull request.
+const notRead = "it was not read yet"
+
 // Store keeps the pull requests. state.DB is one.
 type Store interface {
 	// FollowedPullRequests returns those that are not Final.
@@ -33,46 +67,57 @@ type Host interface {
 // What it knows is in the store, and is stored after each read. A process that is killed
 // between the two reads it once more; a row that is lost is made anew from the journal.
 type Follower struct {
-	// Limit is how long after its beginning a pass begins no other read; 0 means no limit.
+	// Limit is how long after its beginning a pass starts no other read; 0 means no limit.
 	Limit time.Duration
 
 	store Store
 	host  Host
 	now   func() time.Time
-	holds map[string]hold
+	// paused are the hosts that are not asked for a while.
+	paused map[string]pause
 }
 
-// hold is why and until when a host is not asked.
-type hold struct {
+// pause is why and until when a host is not asked.
+type pause struct {
 	until time.Time
 	kind  codehost.Kind
-	// problem is what people are told; empty for our own limit.
+	// problem is shown to people; empty for our own limit.
 	problem string
-	// failures counts the answers in a row that were none.
+	// failures counts the consecutive failures.
 	failures int
 }
 
 // New returns a follower; now is the clock.
 func New(store Store, host Host, now func() time.Time) *Follower {
-	return &Follower{store: store, host: host, now: now, holds: map[string]hold{}}
+	return &Follower{store: store, host: host, now: now, paused: map[string]pause{}}
 }
 
 // Pass reads and stores what is due, and returns when to pass again: zero if nothing is
 // followed, so the next time that a job gets a link. It never waits for a limit: it returns
-// the time at which there is room. An error is that of the store, or the end of ctx; that a
-// host does not answer is no error, but the Problem of what was due.
+// the time at which there is room. An error is that of the store, or the end of ctx; a host
+// that does not answer is the Problem of what was due.
 func (f *Follower) Pass(ctx context.Context) (next time.Time, err error) {
-	all, err := f.followed(ctx)
+	all, err := f.store.FollowedPullRequests(ctx)
 	if err != nil {
 		return f.now().Add(pauseStore), err
 	}
+	fresh, err := f.store.UnfollowedPullRequests(ctx)
+	if err != nil {
+		return f.now().Add(pauseStore), err
+	}
+	all = append(all, fresh...)
+	// New links, and those whose host is now asked, or no longer.
+	if err := f.update(ctx, all, f.place); err != nil {
+		return f.now().Add(pauseStore), err
+	}
+	slices.SortFunc(all, func(a, b journal.PullRequest) int { return a.Next.Compare(b.Next) })
 	began := time.Now()
 	for i := range all {
 		if f.Limit > 0 && time.Since(began) >= f.Limit {
 			break // the next pass begins with what is due longest
 		}
-		p := &all[i]
-		if !due(*p, f.now()) || f.held(p.Host) {
+		p, now := &all[i], f.now()
+		if p.Next.IsZero() || p.Next.After(now) || now.Before(f.paused[p.Host].until) {
 			continue
 		}
 		read, err := f.host.Read(ctx, *p)
@@ -85,42 +130,40 @@ func (f *Follower) Pass(ctx context.Context) (next time.Time, err error) {
 		if !f.take(p, read, err) {
 			continue
 		}
-		// Killed here, it is read once more.
+		// CRASH: it is read once more.
 		if err := f.store.SetPullRequests(ctx, *p); err != nil {
 			return f.now().Add(pauseStore), err
 		}
 	}
-	if err := f.mark(ctx, all); err != nil {
+	if err := f.update(ctx, all, f.explain); err != nil {
 		return f.now().Add(pauseStore), err
 	}
-	return f.next(all), nil
+	// A pass reads all that became due in the last beat.
+	for _, p := range all {
+		if at := clock.Later(p.Next, f.paused[p.Host].until); !p.Next.IsZero() && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	if soonest := f.now().Add(beat); !next.IsZero() && next.Before(soonest) {
+		return soonest, nil
+	}
+	return next, nil
 }
 
-// followed returns the pull requests, those that are due first, and stores what changed of
-// them: those of new links, and those whose host is now asked, or no longer.
-func (f *Follower) followed(ctx context.Context) ([]journal.PullRequest, error) {
-	all, err := f.store.FollowedPullRequests(ctx)
-	if err != nil {
-		return nil, err
-	}
-	fresh, err := f.store.UnfollowedPullRequests(ctx)
-	if err != nil {
-		return nil, err
-	}
-	all = append(all, fresh...)
+// update stores those that change changes.
+func (f *Follower) update(
+	ctx context.Context, all []journal.PullRequest, change func(*journal.PullRequest) bool,
+) error {
 	var changed []journal.PullRequest
 	for i := range all {
-		if f.place(&all[i]) {
+		if change(&all[i]) {
 			changed = append(changed, all[i])
 		}
 	}
-	if len(changed) > 0 {
-		if err := f.store.SetPullRequests(ctx, changed...); err != nil {
-			return nil, err
-		}
+	if len(changed) == 0 {
+		return nil
 	}
-	slices.SortFunc(all, func(a, b journal.PullRequest) int { return a.Next.Compare(b.Next) })
-	return all, nil
+	return f.store.SetPullRequests(ctx, changed...)
 }
 
 // place finds the host of the pull request and reports whether that changed anything.
@@ -148,9 +191,6 @@ func (f *Follower) place(p *journal.PullRequest) bool {
 	return true
 }
 
-// notRead is the problem of a new pull request.
-const notRead = "it was not read yet"
-
 // forget makes the state unknown, unless it is one that stays.
 func forget(p *journal.PullRequest, problem string) {
 	p.Problem = problem
@@ -159,28 +199,67 @@ func forget(p *journal.PullRequest, problem string) {
 	}
 }
 
-// take puts what was read, or why it was not, into p and reports whether that is to be stored.
+// interval is the time between two reads of a pull request that has not ended.
+func interval(p journal.PullRequest, now time.Time) time.Duration {
+	began := clock.Later(clock.Later(p.Created, p.Ready), p.Reopened)
+	switch age := now.Sub(began); {
+	case began.IsZero(), age < hour:
+		return 2 * time.Minute
+	case age < day:
+		return 10 * time.Minute
+	case age < 30*day:
+		return hour
+	}
+	return day
+}
+
+// take puts what was read, or why it was not, into p, decides when to read it again, and
+// reports whether that is to be stored.
 func (f *Follower) take(p *journal.PullRequest, read journal.PullRequest, err error) bool {
 	former, now := *p, f.now()
 	*p = lasting(former, read)
-	if err == nil {
-		delete(f.holds, p.Host)
-		answered(p, former, now)
-		return true
-	}
 	kind := codehost.KindOf(err)
-	if !kind.OfHost() {
-		delete(f.holds, p.Host)
-		refused(p, err.Error(), now)
+	switch {
+	case err == nil:
+		delete(f.paused, p.Host)
+		p.Problem, p.Missing = "", time.Time{}
+		if !p.State.Ended() {
+			p.Next = now.Add(interval(*p, now))
+			return true
+		}
+		// One that was seen before its end is read a day after the end was seen: at least
+		// once more, whatever the two clocks say.
+		end := p.Ended()
+		if !former.State.Ended() && !former.Answered.IsZero() || end.After(now) {
+			end = now
+		}
+		if p.Next = end.Add(afterEnd); !p.Next.After(now) {
+			p.Next, p.Final = time.Time{}, true
+		}
 		return true
-	}
-	f.hold(p.Host, kind, err, now)
-	if kind == codehost.Transient {
+	case !kind.OfHost(): // the host shows it to nobody, or not to us
+		delete(f.paused, p.Host)
+		p.Problem, p.Next = err.Error(), now.Add(pauseMissing)
+		if p.Missing.IsZero() {
+			p.Missing = now
+		}
+		if now.Sub(p.Missing) >= missingFor {
+			forget(p, err.Error())
+			p.Next = now.Add(day)
+		}
+	default:
+		f.pause(p.Host, kind, err, now)
+		if kind != codehost.Transient {
+			return false // explain does
+		}
 		// The others come first next time: it may be this one alone that fails.
-		failed(p, err.Error(), now)
-		return true
+		p.Problem, p.Next = err.Error(), now.Add(interval(*p, now))
 	}
-	return false // mark does
+	// The last read of one that ended is not tried for ever.
+	if p.State.Ended() && now.Sub(p.Ended()) > patience {
+		p.Next, p.Final = time.Time{}, true
+	}
+	return true
 }
 
 // lasting returns what was read, but leaves a merge as it was first read: no host takes one
@@ -198,69 +277,39 @@ func lasting(former, read journal.PullRequest) journal.PullRequest {
 	return read
 }
 
-// hold keeps why a host is not asked for a while.
-func (f *Follower) hold(host string, kind codehost.Kind, err error, now time.Time) {
-	h := f.holds[host]
+// pause notes why a host is not asked for a while.
+func (f *Follower) pause(host string, kind codehost.Kind, err error, now time.Time) {
+	former := f.paused[host]
 	var until time.Time
 	if e, ok := errors.AsType[*codehost.Error](err); ok {
 		until = e.Until
 	}
 	switch kind {
 	case codehost.Paced:
-		h.kind, h.problem, h.until = kind, "", until
-		f.holds[host] = h
+		f.paused[host] = pause{until: until, kind: kind, failures: former.failures}
 		return
 	case codehost.NoToken, codehost.Unauthorized:
 		until = now.Add(pauseToken)
 	default:
-		until = clock.Later(until, now.Add(min(pauseFailure<<min(h.failures, 10), longestFailure)))
+		until = clock.Later(until, now.Add(min(pauseFailure<<min(former.failures, 10), longestFailure)))
 	}
-	f.holds[host] = hold{until: until, kind: kind, problem: err.Error(), failures: h.failures + 1}
+	f.paused[host] = pause{until: until, kind: kind, problem: err.Error(), failures: former.failures + 1}
 }
 
-func (f *Follower) held(host string) bool { return f.now().Before(f.holds[host].until) }
-
-// mark notes at what is or will be due while its host is not asked why it is old.
-func (f *Follower) mark(ctx context.Context, all []journal.PullRequest) error {
-	now := f.now()
-	var changed []journal.PullRequest
-	for i := range all {
-		p, h := &all[i], f.holds[all[i].Host]
-		if p.Next.IsZero() || !p.Next.Before(h.until) || !now.Before(h.until) || h.problem == "" {
-			continue
-		}
-		state, problem, next := p.State, p.Problem, p.Next
-		p.Problem = h.problem
-		switch h.kind {
-		case codehost.NoToken:
-			forget(p, h.problem)
-		case codehost.RateLimited, codehost.Throttled:
-			// The next process asks no sooner.
-			p.Next = h.until
-		}
-		if p.State != state || p.Problem != problem || !p.Next.Equal(next) {
-			changed = append(changed, *p)
-		}
+// explain notes at what is or will be due during a pause of its host why it is old, and
+// reports whether that changed anything.
+func (f *Follower) explain(p *journal.PullRequest) bool {
+	h := f.paused[p.Host]
+	if p.Next.IsZero() || !p.Next.Before(h.until) || !f.now().Before(h.until) || h.problem == "" {
+		return false
 	}
-	if len(changed) == 0 {
-		return nil
+	state, problem, next := p.State, p.Problem, p.Next
+	p.Problem = h.problem
+	switch h.kind {
+	case codehost.NoToken:
+		forget(p, h.problem)
+	case codehost.RateLimited, codehost.Throttled:
+		p.Next = h.until // the next process asks no sooner
 	}
-	return f.store.SetPullRequests(ctx, changed...)
-}
-
-// next returns when the first of them is due and its host is asked, or a beat from now: a
-// pass reads all that became due since.
-func (f *Follower) next(all []journal.PullRequest) (next time.Time) {
-	for _, p := range all {
-		if p.Next.IsZero() {
-			continue
-		}
-		if at := clock.Later(p.Next, f.holds[p.Host].until); next.IsZero() || at.Before(next) {
-			next = at
-		}
-	}
-	if beat := f.now().Add(beat); !next.IsZero() && next.Before(beat) {
-		return beat
-	}
-	return next
+	return p.State != state || p.Problem != problem || !p.Next.Equal(next)
 }

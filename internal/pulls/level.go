@@ -28,7 +28,7 @@ func levelChange(d days, series []float64) (change, deviation, freedom float64, 
 	rows := make([]vector, len(series))
 	for i, date := range d.date {
 		rows[i][int(date)%weekdays] = 1
-		rows[i][trendAt] = (date - mean(d.date)) / Span
+		rows[i][trendAt] = (date - mean(d.date)) / span
 		if i >= d.before {
 			rows[i][changeAt] = 1
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/format"
@@ -40,72 +41,56 @@ func Merges(ctx context.Context, from Journal, s Selection) ([]view.Merge, error
 	for _, p := range pulls {
 		known[p.Link] = p
 	}
+	// Of jobs that share a pull request the first stands for all, with the pages that any names.
+	first := map[string]int{}
+	var shared []journal.Job
+	for _, j := range jobs {
+		if i, again := first[j.PRLink]; again {
+			shared[i].Pages = slices.Concat(shared[i].Pages, j.Pages)
+		} else if j.PRLink != "" {
+			first[j.PRLink] = len(shared)
+			shared = append(shared, j)
+		}
+	}
 	merges := []view.Merge{}
-	for _, j := range oneByLink(jobs) {
+	for _, j := range shared {
 		p, ok := known[j.PRLink]
 		if !ok {
-			p = journal.PullRequest{Link: j.PRLink, State: journal.PullUnknown, Problem: "it was not read yet"}
+			p = journal.PullRequest{Link: j.PRLink, State: journal.PullUnknown, Problem: notRead}
 		}
-		if wanted(p, cmp.Or(p.Project, j.Project), s) {
-			merges = append(merges, mergeOf(p, j))
+		m := view.Merge{Project: cmp.Or(p.Project, j.Project), Link: j.PRLink, At: p.Merged,
+			Title: cmp.Or(j.Title, j.Prompt), Pages: []string{}}
+		wanted := p.State == journal.PullUnknown || p.State == journal.PullMerged && !p.Merged.Before(s.Since)
+		if !wanted || len(s.Projects) > 0 && !slices.Contains(s.Projects, m.Project) {
+			continue
 		}
+		switch {
+		case p.State != journal.PullMerged:
+			m.At, m.Problem = time.Time{}, "it is not known whether it was merged: "+cmp.Or(p.Problem,
+				"its host did not say")
+		case len(j.Pages) > 0:
+			for _, page := range j.Pages {
+				m.Pages = append(m.Pages, "/"+strings.Trim(page, "/"))
+			}
+			slices.Sort(m.Pages)
+			m.Pages = slices.Compact(m.Pages)
+		case len(p.Changed) == 0:
+			m.Problem = "the files that it changed are not known"
+		default:
+			if m.Pages = p.Pages; !p.Mapped {
+				m.Pages, _ = pagesOf(p.Changed, "", nil) // without navigation there is no error
+			}
+			if len(m.Pages) == 0 {
+				m.Problem = "no page among " + format.Plural(len(p.Changed), "changed file") +
+					"; pages: in the front matter of a prompt names pages"
+			}
+		}
+		merges = append(merges, m)
 	}
 	slices.SortStableFunc(merges, func(a, b view.Merge) int {
 		return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Link, b.Link))
 	})
 	return merges, nil
-}
-
-// oneByLink returns the jobs that have a pull request: of those that share one the first,
-// with the pages that all of them name.
-func oneByLink(jobs []journal.Job) (out []journal.Job) {
-	seen := map[string]int{"": -1}
-	for _, j := range jobs {
-		i, again := seen[j.PRLink]
-		switch {
-		case !again:
-			seen[j.PRLink] = len(out)
-			out = append(out, j)
-		case i >= 0:
-			out[i].Pages = slices.Concat(out[i].Pages, j.Pages)
-		}
-	}
-	return out
-}
-
-func wanted(p journal.PullRequest, project string, s Selection) bool {
-	if len(s.Projects) > 0 && !slices.Contains(s.Projects, project) {
-		return false
-	}
-	return p.State == journal.PullUnknown || p.State == journal.PullMerged && !p.Merged.Before(s.Since)
-}
-
-func mergeOf(p journal.PullRequest, j journal.Job) view.Merge {
-	m := view.Merge{Project: cmp.Or(p.Project, j.Project), Link: j.PRLink, At: p.Merged,
-		Title: cmp.Or(j.Title, j.Prompt), Pages: []string{}}
-	switch {
-	case p.State != journal.PullMerged:
-		m.At, m.Problem = time.Time{}, "it is not known whether it was merged: "+cmp.Or(p.Problem,
-			"its host did not say")
-		return m
-	case len(p.Changed) == 0 && len(j.Pages) == 0:
-		m.Problem = "the files that it changed are not known"
-		return m
-	}
-	if m.Pages = pagesOf(p, j.Pages); len(m.Pages) == 0 {
-		m.Problem = "no page among " + format.Plural(len(p.Changed),
-			"changed file") + "; pages: in the front matter of a prompt names pages"
-	}
-	return m
-}
-
-// pagesOf returns the pages that a pull request touched; named are those of the front matter.
-func pagesOf(p journal.PullRequest, named []string) []string {
-	if len(named) == 0 && p.Mapped {
-		return p.Pages
-	}
-	pages, _ := Mapping{Pages: named}.Paths(p.Changed) // without navigation there is no error
-	return pages
 }
 
 // Outcomes returns the outcomes of the merges that Merges returns, from an archive. They come
@@ -114,15 +99,14 @@ func Outcomes(ctx context.Context, from Journal, archive sinks.Sink, s Selection
 	// What was merged earlier may have touched the pages in the days that count.
 	wide := s
 	if !wide.Since.IsZero() {
-		wide.Since = wide.Since.AddDate(0, 0, -2*Span-1)
+		wide.Since = wide.Since.AddDate(0, 0, -2*span-1)
 	}
 	merges, err := Merges(ctx, from, wide)
 	if err != nil {
 		return nil, err
 	}
 	touching := slices.DeleteFunc(slices.Clone(merges), func(m view.Merge) bool {
-		return len(m.Pages) == 0 ||
-			m.At.IsZero()
+		return len(m.Pages) == 0 || m.At.IsZero()
 	})
 	estimated, err := Estimate(ctx, archive, touching)
 	if ctx.Err() != nil {

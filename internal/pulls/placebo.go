@@ -20,14 +20,14 @@ type spreadOf struct{ own, trending float64 }
 func (s spreadOf) of(g gap) float64 { return math.Sqrt(g.noise + s.own + s.trending*g.trend) }
 
 // spreads are those that are tried.
-func spreads() (all []spreadOf) {
+var spreads = func() (all []spreadOf) {
 	for _, own := range []float64{0, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.14, 0.2, 0.3, 0.5} {
 		for _, trending := range []float64{0, 0.1, 0.2, 0.35, 0.5, 0.7, 1} {
 			all = append(all, spreadOf{own * own, trending * trending})
 		}
 	}
 	return all
-}
+}()
 
 // likelihood is the logarithm of that of a gap, but for a constant, under a Student
 // distribution with four degrees of freedom, in which a few large gaps are no surprise.
@@ -41,14 +41,14 @@ func (s spreadOf) likelihood(g gap) float64 {
 // deviation of the touched page's change. No page has a say in its own: each is that of the
 // spread under which the changes of the other placebos are most likely.
 func strengths(touched gap, placebos []gap) (of []float64, deviation float64) {
-	tried := spreads()
+	tried := spreads
 	total := make([]float64, len(tried))
-	each := make([][]float64, len(tried))
+	single := make([][]float64, len(tried))
 	for i, s := range tried {
-		each[i] = make([]float64, len(placebos))
+		single[i] = make([]float64, len(placebos))
 		for j, g := range placebos {
-			each[i][j] = s.likelihood(g)
-			total[i] += each[i][j]
+			single[i][j] = s.likelihood(g)
+			total[i] += single[i][j]
 		}
 	}
 	without := func(j int) (best spreadOf) {
@@ -56,7 +56,7 @@ func strengths(touched gap, placebos []gap) (of []float64, deviation float64) {
 		for i, s := range tried {
 			sum := total[i]
 			if j >= 0 {
-				sum -= each[i][j]
+				sum -= single[i][j]
 			}
 			if sum > most {
 				most, best = sum, s
@@ -70,11 +70,11 @@ func strengths(touched gap, placebos []gap) (of []float64, deviation float64) {
 	return of, without(-1).of(touched)
 }
 
-// infer returns the p-value of the change of a touched page, and half the width of its 90 %
-// interval, by the changes of untouched pages at the same date: p is the share of changes, the
-// page's own included, that are at least as strong, and the interval has the changes whose p
+// placeboTest returns the p-value of the change of a touched page, and half the width of its
+// 90 % interval, by the changes of untouched pages at the same date: p is the share of changes,
+// the page's own included, that are at least as strong, and the interval has the changes whose p
 // would be above 10 %.
-func infer(touched gap, placebos []gap) (p, width float64) {
+func placeboTest(touched gap, placebos []gap) (p, width float64) {
 	all := float64(len(placebos) + 1)
 	others, deviation := strengths(touched, placebos)
 	own := math.Abs(touched.change) / deviation

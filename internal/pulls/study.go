@@ -42,7 +42,7 @@ func newStudy(p *panel, m view.Merge, all []view.Merge) *study {
 	s := &study{panel: p, merge: m, known: map[comparisonKey]*comparison{}}
 	near := map[string]bool{}
 	for _, o := range all {
-		if o.Date() >= m.Date()-Span && o.Date() <= m.Date()+Span {
+		if o.Date() >= m.Date()-span && o.Date() <= m.Date()+span {
 			for _, path := range o.Pages {
 				near[path] = true
 			}
@@ -60,9 +60,9 @@ func newStudy(p *panel, m view.Merge, all []view.Merge) *study {
 
 // final reports whether all windows that count are usable.
 func (s *study) final() bool {
-	from := s.merge.Date() - Span
-	d, _ := s.in(analytics.Window{From: from, To: from + 2*Span + 1})
-	return len(d.date) == 2*Span
+	from := s.merge.Date() - span
+	d, _ := s.in(analytics.Window{From: from, To: from + 2*span + 1})
+	return len(d.date) == 2*span
 }
 
 // in returns the usable days of a window, without that of the merge, and their indices.
@@ -90,9 +90,12 @@ func (s *study) series(path string, a analytics.Audience, index []int) []float64
 	return series
 }
 
-// effect estimates the effect on a page.
+// effect is the protocol from the counts of daily visitors to the change of the readers of a
+// page, its interval and its p-value. The verdict is that of [judge], by all pages of the merge.
 func (s *study) effect(path string, a analytics.Audience) view.Effect {
 	e := view.Effect{Path: path, Audience: a, Verdict: view.NotEnoughData}
+
+	// 1. The days before and after the merge, and whether they suffice.
 	w, reason := s.window(path, a)
 	d, index := s.in(w)
 	series := s.series(path, a, index)
@@ -104,15 +107,18 @@ func (s *study) effect(path string, a analytics.Audience) view.Effect {
 		return e
 	}
 	e.Actual = mean(series[d.before:])
+
+	// 2. The change against what was expected: by untouched pages, if there are enough of them
+	// for placebos, or else by the page's own weekdays and trend.
 	c := s.comparison(w, a)
-	var change, width float64
+	var change, p, width float64
 	var expected []float64
-	if e.Placebos = len(c.placebos); e.Placebos >= leastPlacebos {
+	if len(c.placebos) >= leastPlacebos {
 		var g gap
-		e.Method = view.SyntheticControl
+		e.Method, e.Placebos = view.SyntheticControl, len(c.placebos)
 		g, expected = c.compare(series, -1)
 		change = g.change
-		e.P, width = infer(g, c.placebos)
+		p, width = placeboTest(g, c.placebos)
 	} else {
 		var deviation, freedom float64
 		var err error
@@ -122,13 +128,15 @@ func (s *study) effect(path string, a analytics.Audience) view.Effect {
 			return e
 		}
 		deviation, freedom = c.widened(deviation, freedom)
-		e.Method, e.Placebos = view.LevelChange, 0
-		e.P, width = twoSided(change/deviation, freedom), quantile(outside, freedom)*deviation
-		e.Reason = fmt.Sprintf("only %d untouched pages have %d visitors a day, a comparison needs %d: the page is compared with its own weekdays and trend, which is less certain", c.pages, LeastVisitors, leastPlacebos)
+		e.Method = view.LevelChange
+		p, width = twoSided(change/deviation, freedom), quantile(outside, freedom)*deviation
+		e.Reason = fmt.Sprintf("only %d untouched pages have %d visitors a day, a comparison needs %d: the page is "+
+			"compared with its own weekdays and trend, which is less certain", c.pages, leastVisitors, leastPlacebos)
 	}
+
+	// 3. The interval, of the whole and of each day: width is half of it, as a logarithm.
 	e.Expected = mean(expected[d.before:])
-	e.Change, e.Low, e.High = math.Expm1(change), math.Expm1(change-width), math.Expm1(change+width)
-	e.Verdict = view.NoClearChange
+	e.P, e.Change, e.Low, e.High = p, math.Expm1(change), math.Expm1(change-width), math.Expm1(change+width)
 	for i := range series {
 		day := view.EffectDay{Date: analytics.Date(d.date[i]), Actual: series[i], Expected: expected[i],
 			Low: expected[i], High: expected[i]}
@@ -137,6 +145,7 @@ func (s *study) effect(path string, a analytics.Audience) view.Effect {
 		}
 		e.Days = append(e.Days, day)
 	}
+	e.Verdict = view.NoClearChange
 	return e
 }
 
@@ -144,7 +153,7 @@ func (s *study) effect(path string, a analytics.Audience) view.Effect {
 // page existed; or why there are none.
 func (s *study) window(path string, a analytics.Audience) (w analytics.Window, reason string) {
 	date := s.merge.Date()
-	w = analytics.Window{From: date - Span, To: date + Span + 1}
+	w = analytics.Window{From: date - span, To: date + span + 1}
 	same := 0
 	for _, o := range s.others {
 		switch other := o.Date(); {
@@ -175,15 +184,18 @@ func (s *study) lacks(e view.Effect, d days, series []float64) string {
 		gone++
 	}
 	switch {
-	case gone == len(series) && e.DaysAfter >= LeastAfter:
-		return "the archive has no reader of this path near the merge: is it the path of the page? `pages:` in the front matter of the prompt names it"
-	case e.DaysBefore < LeastBefore:
-		return fmt.Sprintf("%d days with readers before the merge and after any other merge of the page, %d are needed", e.DaysBefore, LeastBefore)
-	case e.DaysAfter < LeastAfter:
-		return fmt.Sprintf("%d verified, settled days after the merge and before any other merge of the page, %d are needed", e.DaysAfter, LeastAfter)
-	case e.Before < LeastVisitors:
-		return fmt.Sprintf("%.1f visitors a day before the merge, %d are needed", e.Before, LeastVisitors)
-	case gone >= min(LeastAfter, e.DaysAfter):
+	case gone == len(series) && e.DaysAfter >= leastAfter:
+		return "the archive has no reader of this path near the merge: is it the path of the page? " +
+			"`pages:` in the front matter of the prompt names it"
+	case e.DaysBefore < leastBefore:
+		return fmt.Sprintf("%d days with readers before the merge and after any other merge of the page, "+
+			"%d are needed", e.DaysBefore, leastBefore)
+	case e.DaysAfter < leastAfter:
+		return fmt.Sprintf("%d verified, settled days after the merge and before any other merge of the page, "+
+			"%d are needed", e.DaysAfter, leastAfter)
+	case e.Before < leastVisitors:
+		return fmt.Sprintf("%.1f visitors a day before the merge, %d are needed", e.Before, leastVisitors)
+	case gone >= min(leastAfter, e.DaysAfter):
 		return fmt.Sprintf("no reader since %s: the page seems to be removed or moved",
 			analytics.Date(d.date[len(series)-gone]))
 	}
@@ -207,11 +219,13 @@ func (s *study) comparison(w analytics.Window, a analytics.Audience) *comparison
 				empty++
 			}
 		}
-		if mean(series[:d.before]) >= LeastVisitors && empty*10 <= len(series) {
+		if mean(series[:d.before]) >= leastVisitors && empty*10 <= len(series) {
 			pool = append(pool, series)
 		}
 	}
-	slices.SortStableFunc(pool, func(x, y []float64) int { return cmp.Compare(mean(y[:d.before]), mean(x[:d.before])) })
+	slices.SortStableFunc(pool, func(x, y []float64) int {
+		return cmp.Compare(mean(y[:d.before]), mean(x[:d.before]))
+	})
 	c := &comparison{pages: len(pool)}
 	s.known[key] = c
 	if len(pool) < leastPlacebos {
@@ -223,7 +237,11 @@ func (s *study) comparison(w analytics.Window, a analytics.Audience) *comparison
 		return c
 	}
 	c.control = newControl(d, pool[:min(maxDonors, len(pool))])
-	for _, i := range spread(indices(len(pool)), maxPlacebos) {
+	indices := make([]int, len(pool))
+	for i := range indices {
+		indices[i] = i
+	}
+	for _, i := range spread(indices, maxPlacebos) {
 		own := -1
 		if i < len(c.donors) {
 			own = i
@@ -243,17 +261,9 @@ func (c *comparison) widened(deviation, freedom float64) (float64, float64) {
 	return deviation * math.Sqrt(max(1, (trust+c.strayed)/all)), min(freedom, all)
 }
 
-func indices(n int) []int {
-	out := make([]int, n)
-	for i := range out {
-		out[i] = i
-	}
-	return out
-}
-
 // judge gives the effects of one merge their verdicts. Among many pages some change clearly
-// by chance, so of each audience those are clear that are so by the method of Benjamini and
-// Hochberg (1995): at most one in twenty of the verdicts without any effect is expected.
+// by chance, so those of an audience are clear that are so by the method of Benjamini and
+// Hochberg (1995): at most one verdict in twenty is expected to be without any effect.
 func judge(effects []view.Effect) {
 	for _, a := range audiences {
 		var tested []*view.Effect

@@ -158,20 +158,13 @@ func (o HistoryOptions) visitors(
 		case r.rev.TotalsOnly():
 			return nil, nil
 		}
-		rows, done, err := Rows(ctx, from, &r.rev)
-		if err != nil {
-			return nil, err
-		}
-		defer func() { err = errors.Join(err, done()) }()
-		for row, err := range rows {
-			if err != nil || row.Path > o.Page {
-				return nil, err
-			}
+		err = EachRow(ctx, from, &r.rev, func(row analytics.Row) bool {
 			if row.Path == o.Page {
 				visitors := row.Totals()
-				return &visitors, nil
+				found = &visitors
 			}
-		}
-		return nil, nil
+			return row.Path < o.Page
+		})
+		return found, err
 	}
 }

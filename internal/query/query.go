@@ -176,10 +176,26 @@ func (s series) span() (first, last analytics.Date) {
 	return first, last
 }
 
-// Rows reads the rows of a window, sorted by path, until ctx ends. The function that it
-// returns removes temporary files. An export may have replaced the window since it was
-// listed: totals and rows must be of the same reading, so rev becomes the one that is read.
-func Rows(
+// EachRow calls do with the rows of a window, sorted by path, until it returns false. An export
+// may have replaced the window since it was listed: totals and rows must be of the same
+// reading, so rev becomes the one that is read.
+func EachRow(ctx context.Context, from sinks.Sink, rev *analytics.Revision, do func(analytics.Row) bool) (err error) {
+	rows, done, err := rowsOf(ctx, from, rev)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	for row, err := range rows {
+		if err != nil || !do(row) {
+			return err
+		}
+	}
+	return nil
+}
+
+// rowsOf is [EachRow] for more than one window at a time. The function that it returns removes
+// temporary files.
+func rowsOf(
 	ctx context.Context, from sinks.Sink, rev *analytics.Revision,
 ) (iter.Seq2[analytics.Row, error], func() error, error) {
 	temp, err := durable.NewTemp("", "docgauge-query")

@@ -218,14 +218,14 @@ func Percent(from, to int64) *float64 {
 func Compare(
 	ctx context.Context, from sinks.Sink, earlier, later *analytics.Revision, r Ranking,
 ) (_ analytics.Movers, err error) {
-	now, done, err := Rows(ctx, from, later)
+	now, done, err := rowsOf(ctx, from, later)
 	if err != nil {
 		return analytics.Movers{}, err
 	}
 	defer func() { err = errors.Join(err, done()) }()
 	before := analytics.ByPath(nil)
 	if earlier != nil {
-		rows, done, err := Rows(ctx, from, earlier)
+		rows, done, err := rowsOf(ctx, from, earlier)
 		if err != nil {
 			return analytics.Movers{}, err
 		}

@@ -4,8 +4,8 @@
 // mounts links). Anything else is refused at once: a device may never end, and a
 // pipe may wait forever for a writer. No error quotes the content.
 //
-// That others can read the file is no error: users cannot always choose the modes of
-// mounted secrets.
+// A file that others can read is not an error: users cannot always choose the modes of mounted
+// secrets.
 package secretfile
 
 import (
@@ -14,6 +14,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"runtime"
 	"strings"
 	"syscall"
 
@@ -41,72 +42,61 @@ type File struct {
 	Own bool
 }
 
-// Open reports whether everybody on the machine can read the file.
-func (f File) Open() bool { return f.Mode&0o004 != 0 }
+// WorldReadable reports whether every user of the machine can read the file.
+func (f File) WorldReadable() bool { return f.Mode&0o004 != 0 }
 
-// ReadFile reads a file as it is.
-func ReadFile(path string) (File, error) {
-	f, info, err := open(path)
+// ReadFile reads a whole file.
+func ReadFile(path string) (file File, err error) {
+	defer func() { // the name of the system call is of no use
+		if pe, ok := errors.AsType[*fs.PathError](err); ok {
+			err = fmt.Errorf("%s: %w", pe.Path, pe.Err)
+		}
+	}()
+	// Before opening it: opening a device can have effects, and a socket cannot be opened.
+	info, err := os.Stat(path)
+	if err != nil {
+		return File{}, err
+	}
+	if err := checkKind(path, info); err != nil {
+		return File{}, err
+	}
+	return readNow(path)
+}
+
+// readNow checks the kind again, because another file may have taken the place. It does not wait for
+// a pipe's writer.
+func readNow(path string) (File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return File{}, err
 	}
 	defer f.Close()
-	// The size that Stat gives is no help: that of a file in /proc is 0.
-	text, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
-	switch {
-	case err != nil:
-		return File{}, short(err)
-	case len(text) > maxBytes:
-		return File{}, fmt.Errorf("%s: larger than 64 KiB: %s; name the file that contains only the secret", path, rule)
-	}
-	mode, mine := rights(info)
-	return File{string(text), mode, mine}, nil
-}
-
-// Check returns the error of Read, for a file that a library reads.
-func Check(path string) error {
-	_, err := Read(path)
-	return err
-}
-
-// open checks the kind of file before opening it, because opening a device can have
-// effects and a socket cannot be opened, and again afterwards, because another file
-// may have taken the place meanwhile. In that case the open does not wait for a
-// pipe's writer.
-func open(path string) (*os.File, fs.FileInfo, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, nil, short(err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, nil, notRegular(path, info.Mode())
-	}
-	return openNow(path)
-}
-
-func openNow(path string) (*os.File, fs.FileInfo, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, nil, short(err)
-	}
 	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = notRegular(path, info.Mode())
+	if err != nil {
+		return File{}, err
+	}
+	if err := checkKind(path, info); err != nil {
+		return File{}, err
+	}
+	// Not by the size of Stat, which is 0 for a file in /proc.
+	text, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
+	if err == nil && len(text) > maxBytes {
+		err = fmt.Errorf("%s: larger than 64 KiB: %s; name the file that contains only the secret", path, rule)
 	}
 	if err != nil {
-		return nil, nil, errors.Join(short(err), f.Close())
+		return File{}, err
 	}
-	return f, info, nil
+	mode := info.Mode().Perm()
+	if runtime.GOOS == "windows" {
+		mode = 0o600 // its modes do not say who can read a file
+	}
+	return File{string(text), mode, durable.IsMine(info)}, nil
 }
 
-func notRegular(path string, mode fs.FileMode) error {
-	return fmt.Errorf("%s: is a %s: %s; write the secret to one and name that file", path, durable.Kind(mode), rule)
-}
-
-// short returns an error of the file system without the name of the system call.
-func short(err error) error {
-	if pe, ok := errors.AsType[*fs.PathError](err); ok {
-		return fmt.Errorf("%s: %w", pe.Path, pe.Err)
+func checkKind(path string, info fs.FileInfo) error {
+	if info.Mode().IsRegular() {
+		return nil
 	}
-	return err
+	return fmt.Errorf("%s: is a %s: %s; write the secret to one and name that file",
+		path, durable.Kind(info.Mode()), rule)
 }

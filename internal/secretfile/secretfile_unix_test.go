@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestEndless: what never ends takes neither the memory nor the time.
+// TestEndless: an endless device uses up neither memory nor time.
 func TestEndless(t *testing.T) {
 	cmd := exec.Command("sh", "-c", `ulimit -v 4194304; exec "$0"`, os.Args[0])
 	cmd.Env = append(os.Environ(), "SECRETFILE_TEST_READ=/dev/zero")
@@ -33,12 +33,13 @@ func TestEndless(t *testing.T) {
 	if strings.Contains(string(out), "ThreadSanitizer") {
 		t.Skip("the race detector wants more memory than this test allows")
 	}
-	if text := string(out); err != nil || !strings.HasPrefix(text, "refused: /dev/zero") || !strings.Contains(text, "is a device") {
+	text := string(out)
+	if err != nil || !strings.HasPrefix(text, "refused: /dev/zero") || !strings.Contains(text, "is a device") {
 		t.Errorf("%v: %.200s", err, text)
 	}
 }
 
-// TestPipe: nobody writes to it, so an open that waits would wait for ever.
+// TestPipe: without a writer, a blocking open would never return.
 func TestPipe(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
@@ -55,24 +56,21 @@ func TestPipe(t *testing.T) {
 	case <-time.After(20 * time.Second):
 		t.Error("it waits for a writer")
 	}
-	for range 2 { // let it end: Read, then Check
-		w, err := os.OpenFile(pipe, os.O_WRONLY, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.Close()
+	w, err := os.OpenFile(pipe, os.O_WRONLY, 0) // let it end
+	if err != nil {
+		t.Fatal(err)
 	}
+	w.Close()
 	<-done
 }
 
-// TestBecomesAPipe: what was a file when it was looked at, and is a pipe when it is
-// opened, is refused too, without a wait.
+// TestBecomesAPipe: a pipe that takes the place of a checked file is refused without a wait.
 func TestBecomesAPipe(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := openNow(pipe); err == nil || !strings.Contains(err.Error(), "is a named pipe") {
+	if _, err := readNow(pipe); err == nil || !strings.Contains(err.Error(), "is a named pipe") {
 		t.Error(err)
 	}
 }

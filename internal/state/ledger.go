@@ -39,6 +39,15 @@ type Entry struct {
 // again.
 func (e Entry) Lost() bool { return len(e.Sinks) == 0 }
 
+// Has reports whether the sink has the revision.
+func (e Entry) Has(sink string) bool { return !e.Sinks[sink].IsZero() }
+
+// Owes reports whether the sink is still to be given the revision.
+func (e Entry) Owes(sink string) bool {
+	at, mentioned := e.Sinks[sink]
+	return mentioned && at.IsZero()
+}
+
 // Entries returns the newest revision of every window, in key order.
 func (db *DB) Entries(ctx context.Context) ([]Entry, error) {
 	var out []Entry

@@ -2,12 +2,9 @@ package verify
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/sinks"
 )
@@ -24,16 +21,6 @@ type Compared struct {
 	Errors []error
 }
 
-// listing is what a sink lists.
-type listing struct {
-	sink  string
-	shown map[analytics.Key]analytics.Revision
-	// damaged windows are listed but cannot be read.
-	damaged map[analytics.Key]bool
-	// uncertain windows could not be inspected.
-	uncertain map[analytics.Key]bool
-}
-
 // Compare compares the ledger with what the sinks list. A window that a sink no longer has is
 // owed to it again and copied from another sink; if none has it, it is lost, and so due again.
 // Only the rows of windows that are copied are read. The error is that of the ledger, or the
@@ -46,62 +33,106 @@ func (v *Verifier) Compare(ctx context.Context) (Compared, error) {
 	}
 	lists := map[string]*listing{}
 	for _, s := range v.Sinks {
-		l, err := list(ctx, s)
-		if ctx.Err() != nil {
-			return done, context.Cause(ctx)
-		}
-		if err == nil {
-			err = l.refuse(entries)
-		}
+		l, err := list(ctx, s.Name(), func(yield func(sinks.Shown, error) bool) {
+			for rev, err := range s.Revisions(ctx) {
+				if !yield(sinks.Shown{Revision: rev}, err) {
+					return
+				}
+			}
+		})
 		if err != nil {
-			done.Errors = append(done.Errors, fmt.Errorf("not compared with the ledger: %w", err))
+			return done, err
+		}
+		if l.err == nil {
+			l.err = l.refuse(entries)
+		}
+		if l.err != nil {
+			done.Errors = append(done.Errors, fmt.Errorf("not compared with the ledger: %w", l.err))
 			continue
 		}
 		lists[s.Name()] = l
 	}
-	failed := map[string]bool{}
+	failed := map[string]bool{} // sinks that refused a window are left to the next comparison
 	for _, e := range entries {
-		changed := false
+		var to, from []sinks.Sink
+		changed, maybe := false, false // maybe: a sink that says it has it could not be asked
 		for _, s := range v.Sinks {
-			if l := lists[s.Name()]; l != nil && has(e, s.Name()) && l.lacks(e) {
+			name, l := s.Name(), lists[s.Name()]
+			if l != nil && e.Has(name) && l.lacks(e) {
 				changed = true
-				e.Sinks[s.Name()] = time.Time{}
-				done.Lost[s.Name()]++
-				v.Log.With(e.Key.Attrs()).Warn("a sink has lost a window", "sink", s.Name(), "revision", e.Number)
+				e.Sinks[name] = time.Time{}
+				done.Lost[name]++
+				v.Log.With(e.Key.Attrs()).Warn("a sink has lost a window", "sink", name, "revision", e.Number)
+			}
+			switch {
+			case !e.Has(name) && l != nil && l.shows(e):
+				// A process was killed before the ledger knew.
+				e.Sinks[name] = v.Now()
+				if err := v.Ledger.Committed(ctx, e.Revision, name, v.Now()); err != nil {
+					return done, err
+				}
+				from = append(from, s)
+			case e.Owes(name):
+				to = append(to, s)
+			case !e.Has(name):
+			case l == nil || !l.shows(e):
+				maybe = true
+			default:
+				from = append(from, s)
 			}
 		}
-		if err := v.supply(ctx, e, changed, lists, failed, &done); err != nil {
+		if len(to) == 0 {
+			continue
+		}
+		spooled, err := v.InSpool(e.Revision)
+		if err != nil {
 			return done, err
+		}
+		lost := !spooled && len(from) == 0 && !maybe
+		if lost {
+			e.Sinks = nil
+			done.Due++
+			v.Log.With(e.Key.Attrs()).Warn("window is in no sink: it is due again", "revision", e.Number)
+		}
+		// CRASH: the ledger changes at once from "a sink has it" to "it is lost" or "it is owed":
+		// a process that is killed leaves no window that nothing will deliver.
+		if changed || lost {
+			if err := v.Ledger.Amend(ctx, e); err != nil {
+				return done, err
+			}
+		}
+		if spooled || len(from) == 0 {
+			continue
+		}
+		for _, s := range to {
+			if failed[s.Name()] {
+				continue
+			}
+			failed[s.Name()], err = v.copy(ctx, e, from, s)
+			if ctx.Err() != nil {
+				return done, context.Cause(ctx)
+			}
+			if err != nil {
+				done.Errors = append(done.Errors, fmt.Errorf("%s sink: %s: not filled from another sink: %w",
+					s.Name(), e.Key, err))
+				continue
+			}
+			done.Filled++
 		}
 	}
 	return done, nil
 }
 
-// list lists the windows of a sink.
-func list(ctx context.Context, s sinks.Sink) (*listing, error) {
-	l := &listing{s.Name(), map[analytics.Key]analytics.Revision{}, map[analytics.Key]bool{}, map[analytics.Key]bool{}}
-	for rev, err := range s.Revisions(ctx) {
-		fault, ofWindow := errors.AsType[sinks.Fault](err)
-		switch {
-		case ofWindow && fault.Kind == sinks.Unavailable:
-			l.uncertain[fault.Key] = true
-		case ofWindow:
-			l.damaged[fault.Key] = true
-		case err != nil:
-			return nil, err
-		default:
-			l.shown[rev.Key] = rev
-		}
-	}
-	return l, nil
-}
+// many is the number of windows from which on a loss has a reason that a person should
+// know: another URL, or a disk that is not mounted.
+const many = 10
 
 // refuse returns an error if so much is missing that the sink is more likely another
 // one, or not mounted, than damaged: all of it would be requested again.
 func (l *listing) refuse(entries []state.Entry) error {
 	claimed, lost := 0, 0
 	for _, e := range entries {
-		if has(e, l.sink) {
+		if e.Has(l.sink) {
 			claimed++
 			if l.lacks(e) {
 				lost++
@@ -112,84 +143,31 @@ func (l *listing) refuse(entries []state.Entry) error {
 		return nil
 	}
 	return fmt.Errorf("%s sink: it has lost %d of the %d windows that the ledger says it has: is it the right "+
-		"place, and mounted? "+
-		"Nothing is read again because of it. %s", l.sink, lost, claimed, adviceEmptied)
+		"place, and mounted? Nothing is read again because of it. %s", l.sink, lost, claimed, adviceEmptied)
+}
+
+// emptied returns how many windows a sink has by the ledger, if they are many and the
+// sink shows none; else 0.
+func (w *survey) emptied(l *listing) (claimed int) {
+	if len(l.shown)+len(l.faults) > 0 || l.err != nil {
+		return 0
+	}
+	for _, e := range w.ledger {
+		if e.Has(l.sink) {
+			claimed++
+		}
+	}
+	if claimed < many {
+		return 0
+	}
+	return claimed
 }
 
 // lacks reports whether the sink surely does not show the revision.
 func (l *listing) lacks(e state.Entry) bool {
-	shown, there := l.shown[e.Key]
-	return !l.uncertain[e.Key] &&
-		(l.damaged[e.Key] || !there || shown.ExportedAt.Before(e.ExportedAt.Truncate(time.Microsecond)))
-}
-
-// shows reports whether the sink lists the revision as the ledger has it.
-func (l *listing) shows(e state.Entry) bool {
-	shown, there := l.shown[e.Key]
-	return there && !l.damaged[e.Key] && same(shown, e.Revision)
-}
-
-// supply enters e in the ledger if it was changed, and copies a window that the spool no
-// longer has to the sinks that are owed it. A sink that fails is left to the next comparison.
-func (v *Verifier) supply(
-	ctx context.Context, e state.Entry, changed bool, lists map[string]*listing, failed map[string]bool, done *Compared,
-) error {
-	var to, from []sinks.Sink
-	maybe := false // a sink that says it has it could not be asked
-	for _, s := range v.Sinks {
-		l := lists[s.Name()]
-		switch {
-		case !has(e, s.Name()) && l != nil && l.shows(e):
-			// A process was killed before the ledger knew.
-			e.Sinks[s.Name()] = v.Now()
-			if err := v.Ledger.Committed(ctx, e.Revision, s.Name(), v.Now()); err != nil {
-				return err
-			}
-			from = append(from, s)
-		case owes(e, s.Name()):
-			to = append(to, s)
-		case !has(e, s.Name()):
-		case l == nil || !l.shows(e):
-			maybe = true
-		default:
-			from = append(from, s)
-		}
+	if l.faults[e.Key].Kind == sinks.Unavailable {
+		return false
 	}
-	if len(to) == 0 {
-		return nil
-	}
-	spooled, err := v.InSpool(e.Revision)
-	if err != nil {
-		return err
-	}
-	// The ledger changes at once from "a sink has it" to "it is lost": a process that is
-	// killed leaves no window that nothing will deliver.
-	if lost := !spooled && len(from) == 0 && !maybe; changed || lost {
-		if lost {
-			e.Sinks = nil
-			done.Due++
-			v.Log.With(e.Key.Attrs()).Warn("window is in no sink: it is due again", "revision", e.Number)
-		}
-		if err := v.Ledger.Amend(ctx, e); err != nil || lost {
-			return err
-		}
-	}
-	if spooled || len(from) == 0 {
-		return nil
-	}
-	to = slices.DeleteFunc(to, func(s sinks.Sink) bool { return failed[s.Name()] })
-	for _, s := range to {
-		refused, err := v.copy(ctx, e, from, s)
-		failed[s.Name()] = refused
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if err != nil {
-			done.Errors = append(done.Errors, fmt.Errorf("%s sink: %s: not filled from another sink: %w",
-				s.Name(), e.Key, err))
-			continue
-		}
-		done.Filled++
-	}
-	return nil
+	shown, ok := l.whole(e.Key)
+	return !ok || shown.ExportedAt.Before(e.ExportedAt.Truncate(time.Microsecond))
 }

@@ -59,7 +59,7 @@ func TestCompare(t *testing.T) {
 			}
 			var owed []string
 			for _, s := range []string{"clickhouse", "parquet"} {
-				if owes(w.ledger.entries[rev.Key], s) {
+				if w.ledger.entries[rev.Key].Owes(s) {
 					owed = append(owed, s)
 				}
 			}

@@ -3,71 +3,106 @@ package verify
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/sinks"
 )
 
-// Kind is the kind of a finding. Faults have the kinds of [sinks.FaultKind].
-type Kind string
-
+// The kinds of findings. Faults have those of [sinks.FaultKind].
 const (
-	missing     Kind = "missing"     // the sink does not show it
-	extra       Kind = "extra"       // the ledger does not know it
-	otherRev    Kind = "revision"    // another revision is shown
-	otherRows   Kind = "rows"        // not as many rows as were committed
-	otherTotals Kind = "totals"      // other site totals are shown
-	otherSum    Kind = "checksum"    // other rows are shown
-	implausible Kind = "implausible" // counts that contradict each other
-	suspect     Kind = "suspect"     // pages that add up to less than the site
-	unlisted    Kind = "unlisted"    // the sink could not be inspected
+	missing     = "missing"     // the sink does not show it
+	extra       = "extra"       // the ledger does not know it
+	otherRev    = "revision"    // another revision is shown
+	otherRows   = "rows"        // not as many rows as were committed
+	otherTotals = "totals"      // other site totals are shown
+	otherSum    = "checksum"    // other rows are shown
+	implausible = "implausible" // counts that contradict each other
+	suspect     = "suspect"     // pages that add up to less than the site
+	unlisted    = "unlisted"    // the sink could not be inspected
 )
 
-// Finding is something wrong with one window.
+// The remedies.
+const (
+	copyOver  = "copy"      // a sink has the window whole, and the others are filled from there
+	adopt     = "adopt"     // what a sink shows is whole and enters the ledger; others are filled from there
+	read      = "read"      // no sink has the window whole; a repair makes it due
+	due       = "due"       // the next export reads it
+	ask       = "export"    // it is older than what is due; an export that names it reads it
+	configure = "configure" // its project or granularity is not configured, so no export reads it
+	byHand    = "by_hand"   // a person must decide, by the finding's detail
+	wait      = "wait"      // a sink that may have it cannot be inspected now
+	none      = "none"      // nothing is damaged; the service counted so
+)
+
+// advices say what to do, for people.
+var advices = map[string]string{
+	copyOver: "`docgauge verify --repair` copies it from {source}",
+	adopt:    "`docgauge verify --repair` enters it in the ledger as {source} shows it",
+	read:     "`docgauge verify --repair` makes it due for the next export",
+	due:      "it is due: the next `docgauge export` reads it",
+	ask:      "`docgauge export --from {from} --to {to} --windows {granularity} --project {project}` reads it",
+	configure: "no export reads it: put it back into DOCGAUGE_PROJECTS and DOCGAUGE_WINDOWS and verify again, " +
+		"or remove it from the sink and run `docgauge status --rebuild`",
+	wait: "mend the sink that cannot be inspected; until then nothing is concluded",
+	none: "none: the service counted so, and nothing is damaged",
+}
+
+// adviceEmptied is for a sink that shows none of its windows.
+const adviceEmptied = "If it is really gone: `docgauge verify --repair` copies what another sink has, " +
+	"and `docgauge status --rebuild` forgets the rest, so that what DOCGAUGE_SINCE allows is due again"
+
+// Finding is something wrong with one window; its JSON keys are stable.
 type Finding struct {
-	// Key is the window; empty for a finding about the whole sink.
-	Key analytics.Key
+	// Key is the window; nil for a finding about the whole sink.
+	*analytics.Key
 	// Sink is where; empty for counts that the service sent.
-	Sink   string
-	Kind   Kind
-	Detail string
-	Remedy Remedy
+	Sink   string `json:"sink,omitempty"`
+	Kind   string `json:"kind"`
+	Detail string `json:"detail"`
+	Remedy string `json:"remedy"`
 	// From is the sink that Remedy copies from.
-	From string
-	// Rows is how many rows the window has, for Remedy Read.
-	Rows int64
+	From string `json:"remedy_from,omitempty"`
+	// Advice says what to do; empty where Detail does.
+	Advice string `json:"advice,omitempty"`
+
+	// rows is how many rows the window has, for the remedy read.
+	rows int64
 	// emptied: the sink shows none of its windows.
 	emptied bool
 }
 
-// Report lists the findings.
-type Report struct {
-	// Windows counts those that the ledger has in scope, Shown those that each sink shows.
-	Windows int
-	Shown   map[string]int
-	// Findings are in the order of their windows.
-	Findings []Finding
-	// Remarks are of kind suspect: nothing is damaged, and nothing has to be done.
-	Remarks []Finding
-	// Busy are windows that were written each time while they were inspected.
-	Busy []analytics.Key
-	// unrecorded are revisions that a sink shows whole, by sink, and the ledger does not say so.
-	unrecorded map[string][]analytics.Revision
+// key is the window; zero for a finding about the whole sink.
+func (f Finding) key() (key analytics.Key) {
+	if f.Key != nil {
+		key = *f.Key
+	}
+	return key
+}
+
+func (f Finding) advice() string {
+	key := f.key()
+	return strings.NewReplacer("{source}", f.From, "{from}", key.From.String(), "{to}", key.To.String(),
+		"{granularity}", string(key.Granularity), "{project}", key.Project).Replace(advices[f.Remedy])
 }
 
 // ofSinks returns the findings about whole sinks.
 func (w *survey) ofSinks() []Finding {
-	out := w.strays
-	for _, name := range w.order {
-		if err := w.unlisted[name]; err != nil {
-			out = append(out, Finding{Sink: name, Kind: unlisted, Detail: err.Error(), Remedy: byHand})
+	out := []Finding{}
+	for _, l := range w.inspected {
+		for _, fault := range l.strays {
+			out = append(out, Finding{Sink: l.sink, Kind: string(fault.Kind), Detail: fault.Err.Error(), Remedy: byHand})
 		}
-		if n := w.emptied(name); n > 0 {
-			out = append(out, Finding{Sink: name, Kind: unlisted, Remedy: byHand, emptied: true, Detail: fmt.Sprintf(
+	}
+	for _, l := range w.inspected {
+		if l.err != nil {
+			out = append(out, Finding{Sink: l.sink, Kind: unlisted, Detail: l.err.Error(), Remedy: byHand})
+		}
+		if n := w.emptied(l); n > 0 {
+			out = append(out, Finding{Sink: l.sink, Kind: unlisted, Remedy: byHand, emptied: true, Detail: fmt.Sprintf(
 				"it shows nothing, and the ledger says that it has %d windows: is it the right place, and mounted? %s",
 				n, adviceEmptied)})
 		}
@@ -81,22 +116,22 @@ func (w *survey) keys() []analytics.Key {
 	for key := range w.ledger {
 		all[key] = true
 	}
-	for _, name := range w.order {
-		for key := range w.shown[name] {
+	for _, l := range w.inspected {
+		for key := range l.shown {
 			all[key] = true
 		}
-		for key := range w.faults[name] {
+		for key := range l.faults {
 			all[key] = true
 		}
 	}
-	return slices.SortedFunc(maps.Keys(all), byKey)
+	return sorted(all)
 }
 
 // findings compares each window, in the sinks to verify.
 func (w *survey) findings() (out []Finding) {
 	for _, key := range w.keys() {
 		first := len(out)
-		for _, s := range w.chosen() {
+		for _, s := range w.v.chosen() {
 			out = append(out, w.compare(key, s.Name())...)
 		}
 		if len(out) == first {
@@ -104,7 +139,10 @@ func (w *survey) findings() (out []Finding) {
 		}
 		p := w.plan(key)
 		for i := first; i < len(out); i++ {
-			out[i].Remedy, out[i].From, out[i].Rows = p.remedy, p.from(), p.rows
+			out[i].Remedy, out[i].rows = p.remedy, p.rows
+			if len(p.sources) > 0 {
+				out[i].From = p.sources[0].Name()
+			}
 		}
 	}
 	return out
@@ -112,22 +150,23 @@ func (w *survey) findings() (out []Finding) {
 
 // compare returns the findings of a window in a sink.
 func (w *survey) compare(key analytics.Key, sink string) (out []Finding) {
+	l := w.bySink[sink]
 	e, known := w.ledger[key]
-	shown, there := w.shown[sink][key]
-	fault, faulty := w.faults[sink][key]
-	found := func(kind Kind, detail string, args ...any) []Finding {
-		return append(out, Finding{Key: key, Sink: sink, Kind: kind, Detail: fmt.Sprintf(detail, args...)})
+	shown, there := l.shown[key]
+	fault, faulty := l.faults[key]
+	found := func(kind, detail string, args ...any) []Finding {
+		return append(out, Finding{Key: &key, Sink: sink, Kind: kind, Detail: fmt.Sprintf(detail, args...)})
 	}
 	switch {
-	case known && !has(e, sink) && w.spooled[key]:
+	case known && !e.Has(sink) && w.spooled[key]:
 		return nil // the next export delivers it
 	case faulty:
-		return found(Kind(fault.Kind), "%s", fault.Err)
-	case !there && (!known || w.unlisted[sink] != nil):
+		return found(string(fault.Kind), "%s", fault.Err)
+	case !there && (!known || l.err != nil):
 		return nil // it may be there
-	case !there && has(e, sink):
+	case !there && e.Has(sink):
 		return found(missing, "revision %d, committed at %s, is gone", e.Number, clock(e.Sinks[sink]))
-	case !there && owes(e, sink):
+	case !there && e.Owes(sink):
 		return found(missing, "revision %d was not delivered to this sink, and is no longer in the spool", e.Number)
 	case !there && e.Lost():
 		return found(missing, "revision %d is lost", e.Number)
@@ -161,10 +200,9 @@ func (w *survey) compare(key analytics.Key, sink string) (out []Finding) {
 func (w *survey) unrecorded() map[string][]analytics.Revision {
 	out := map[string][]analytics.Revision{}
 	for key, e := range w.ledger {
-		for _, name := range w.order {
-			_, there := w.shown[name][key]
-			if there && !has(e, name) && !w.spooled[key] && len(w.compare(key, name)) == 0 {
-				out[name] = append(out[name], e.Revision)
+		for _, l := range w.inspected {
+			if _, there := l.shown[key]; there && !e.Has(l.sink) && !w.spooled[key] && len(w.compare(key, l.sink)) == 0 {
+				out[l.sink] = append(out[l.sink], e.Revision)
 			}
 		}
 	}
@@ -179,33 +217,28 @@ func (w *survey) reference(key analytics.Key) (checksum, by string) {
 	if e.Checksum != "" {
 		return e.Checksum, "the ledger has"
 	}
-	var whole []string
+	var names []string
 	sums := map[analytics.Checksum]bool{}
-	for _, name := range w.order {
-		shown, there := w.shown[name][key]
+	for _, l := range w.inspected {
+		shown, there := l.shown[key]
 		if !there || !sameReading(shown.Revision, e.Revision) || !shown.Whole() {
 			continue
 		}
 		if shown.Checksum != "" {
-			return shown.Checksum, name + " keeps"
+			return shown.Checksum, l.sink + " keeps"
 		}
-		whole, sums[shown.Sum.Checksum] = append(whole, name), true
+		names, sums[shown.Sum.Checksum] = append(names, l.sink), true
 	}
 	if len(sums) > 1 {
-		return "", strings.Join(whole, " and ")
+		return "", strings.Join(names, " and ")
 	}
 	return "", ""
 }
 
-// same reports whether a and b are one revision, to the microsecond that sinks keep.
-func same(a, b analytics.Revision) bool {
-	return sameReading(a, b) && a.Rows == b.Rows && a.Totals == b.Totals
-}
-
-// sameReading leaves out rows and totals.
+// sameReading is [analytics.Revision.Same], but for rows and totals.
 func sameReading(a, b analytics.Revision) bool {
-	return a.Key == b.Key && a.Number == b.Number && a.Settled == b.Settled && a.Verified == b.Verified &&
-		a.ExportedAt.Truncate(time.Microsecond).Equal(b.ExportedAt.Truncate(time.Microsecond))
+	b.Rows, b.Totals = a.Rows, a.Totals
+	return a.Same(b)
 }
 
 func describe(r analytics.Revision) string {
@@ -230,20 +263,17 @@ func rowCount(n int64) string {
 }
 
 // implausible returns verified counts that contradict each other, of windows that are
-// not damaged, and remarks on those whose pages add up to less than the site. That is not an
-// error of ours: a service may count visitors approximately.
+// not damaged, and remarks on those whose pages add up to less than the site. Those are not
+// an error of ours: a service may count visitors approximately.
 func (w *survey) implausible(damaged map[analytics.Key]bool) (out, remarks []Finding) {
+	remarks = []Finding{}
 	found := func(key analytics.Key, detail string, args ...any) {
-		out = append(out, Finding{Key: key, Kind: implausible, Remedy: none, Detail: fmt.Sprintf(detail, args...)})
+		out = append(out, Finding{Key: &key, Kind: implausible, Remedy: none, Detail: fmt.Sprintf(detail, args...)})
 	}
 	days, longer := map[string][]analytics.Revision{}, []analytics.Revision{}
 	for _, key := range w.keys() {
-		name, ok := w.holder(key)
-		if !ok || damaged[key] {
-			continue
-		}
-		shown := w.shown[name][key]
-		if !shown.Verified {
+		shown, ok := w.shownAsKnown(key)
+		if !ok || damaged[key] || !shown.Verified {
 			continue
 		}
 		if !shown.Totals.Plausible() {
@@ -262,7 +292,7 @@ func (w *survey) implausible(damaged map[analytics.Key]bool) (out, remarks []Fin
 		case shown.LacksRows():
 			found(key, "no page has a visitor, and the site has %s", totals(shown.Totals))
 		case shown.Rows > 0 && !shown.Sum.Covers(shown.Totals):
-			remarks = append(remarks, Finding{Key: key, Kind: suspect, Remedy: none, Detail: fmt.Sprintf(
+			remarks = append(remarks, Finding{Key: &key, Kind: suspect, Remedy: none, Detail: fmt.Sprintf(
 				"the pages add up to less than the site, %s: %s; pages may be missing", totals(shown.Totals),
 				totals(shown.Sum.Added))})
 		}
@@ -273,40 +303,33 @@ func (w *survey) implausible(damaged map[analytics.Key]bool) (out, remarks []Fin
 		}
 	}
 	for _, long := range longer {
-		for _, day := range inside(days[long.Project], long) {
-			found(long.Key, "it has fewer visitors than its day %s: %s; the day %s", day.From,
-				totals(long.Totals), totals(day.Totals))
+		inside := days[long.Project] // in the order of their dates
+		begin, _ := slices.BinarySearchFunc(inside, long.From, func(r analytics.Revision, d analytics.Date) int {
+			return cmp.Compare(r.From, d)
+		})
+		for _, day := range inside[begin:] {
+			if day.To > long.To {
+				break
+			}
+			// A longer window that was read before its day may have fewer visitors.
+			later := long.Settled || !long.ExportedAt.Before(day.ExportedAt)
+			if later && !long.Totals.AtLeast(day.Totals) {
+				found(long.Key, "it has fewer visitors than its day %s: %s; the day %s", day.From,
+					totals(long.Totals), totals(day.Totals))
+			}
 		}
 	}
 	return out, remarks
 }
 
-// holder returns the first sink that shows the window as the ledger has it.
-func (w *survey) holder(key analytics.Key) (string, bool) {
-	e, known := w.ledger[key]
-	for _, name := range w.order {
-		shown, there := w.shown[name][key]
-		if _, faulty := w.faults[name][key]; there && !faulty && known && same(shown.Revision, e.Revision) {
-			return name, true
+// shownAsKnown returns what the first sink shows that has the window as the ledger has it.
+func (w *survey) shownAsKnown(key analytics.Key) (sinks.Shown, bool) {
+	if e, known := w.ledger[key]; known {
+		for _, l := range w.inspected {
+			if l.shows(e) {
+				return l.shown[key], true
+			}
 		}
 	}
-	return "", false
-}
-
-// inside returns the days within a longer window that have more visitors than it,
-// unless it was read before them. Days are in the order of their dates.
-func inside(days []analytics.Revision, long analytics.Revision) (out []analytics.Revision) {
-	begin, _ := slices.BinarySearchFunc(days, long.From, func(r analytics.Revision, d analytics.Date) int {
-		return cmp.Compare(r.From, d)
-	})
-	for _, day := range days[begin:] {
-		if day.To > long.To {
-			break
-		}
-		later := long.Settled || !long.ExportedAt.Before(day.ExportedAt)
-		if later && !long.Totals.AtLeast(day.Totals) {
-			out = append(out, day)
-		}
-	}
-	return out
+	return sinks.Shown{}, false
 }

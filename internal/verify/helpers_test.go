@@ -197,13 +197,17 @@ func (w *world) verify() Report {
 	return r
 }
 
-func (w *world) repair() Repaired {
+// repair returns what is left, and what the repair did.
+func (w *world) repair() (Report, Repaired) {
 	w.Helper()
-	done, err := w.verifier().Repair(w.Context())
+	left, err := w.verifier().Repair(w.Context())
 	if err != nil && !errors.Is(err, errKilled) {
 		w.Fatal(err)
 	}
-	return done
+	if left.Repair == nil {
+		return left, Repaired{}
+	}
+	return left, *left.Repair
 }
 
 func (w *world) compare() Compared {
@@ -229,7 +233,7 @@ func brief(findings []Finding) string {
 	var out []string
 	for _, f := range findings {
 		out = append(out, strings.TrimSpace(fmt.Sprintf("%s %s %s %s %s",
-			strings.TrimPrefix(f.Key.From.String(), "2026-10-"), f.Sink, f.Kind, f.Remedy, f.From)))
+			strings.TrimPrefix(f.key().From.String(), "2026-10-"), f.Sink, f.Kind, f.Remedy, f.From)))
 	}
 	return strings.Join(out, "; ")
 }

@@ -21,20 +21,12 @@ const copyTimeout = 10 * time.Minute
 
 // plan is how a window is repaired.
 type plan struct {
-	remedy Remedy
+	remedy string
 	// entry is what the ledger will say of it; where it must be read, the former entry.
 	entry state.Entry
 	// sources hold the rows; rows is how many.
-	sources []string
+	sources []sinks.Sink
 	rows    int64
-}
-
-// from is the sink that the remedy copies from, if any.
-func (p plan) from() string {
-	if len(p.sources) == 0 {
-		return ""
-	}
-	return p.sources[0]
 }
 
 // plan decides how a window is repaired. If a sink cannot be inspected, it
@@ -42,7 +34,17 @@ func (p plan) from() string {
 func (w *survey) plan(key analytics.Key) plan {
 	e, known := w.ledger[key]
 	p := plan{entry: e, rows: e.Rows}
-	if newest := w.newest(key); newest != nil {
+	// The newest revision that a sink shows whole, if it is later than what the ledger knows.
+	var newest *sinks.Shown
+	for _, s := range w.v.Sinks {
+		shown, ok := w.bySink[s.Name()].whole(key)
+		later := !known || shown.ExportedAt.After(e.ExportedAt)
+		if ok && shown.Whole() && later && (newest == nil || shown.ExportedAt.After(newest.ExportedAt)) {
+			newest = &shown
+		}
+	}
+	switch {
+	case newest != nil:
 		p.remedy = adopt
 		p.entry = state.Entry{
 			Revision: newest.Revision, Provenance: analytics.Provenance{Requests: e.Requests},
@@ -51,13 +53,17 @@ func (w *survey) plan(key analytics.Key) plan {
 		if !newest.TotalsOnly() {
 			p.entry.Checksum = newest.Sum.Checksum.String()
 		}
-	} else if known {
+	case known:
 		p.remedy = copyOver
 	}
 	if p.remedy != "" {
-		for _, name := range w.order {
-			if shown, there := w.shown[name][key]; there && w.holds(shown, p.entry) {
-				p.sources = append(p.sources, name)
+		for _, s := range w.v.sources() {
+			l := w.bySink[s.Name()]
+			if l == nil {
+				continue // the archive is inspected only beside all sinks
+			}
+			if shown, there := l.shown[key]; there && w.holds(shown, p.entry) {
+				p.sources = append(p.sources, s)
 			}
 		}
 	}
@@ -65,60 +71,23 @@ func (w *survey) plan(key analytics.Key) plan {
 		p.rows = p.entry.Rows
 		return p
 	}
-	switch configured, planned := w.Planned(key); {
+	switch configured, planned := w.v.Planned(key); {
 	case !configured:
 		p.remedy = configure
 	case known && !e.Lost():
-		p.remedy = Read
+		p.remedy = read
 	case known || planned:
 		p.remedy = due
 	default:
 		p.remedy = ask
 	}
-	for _, s := range w.Sinks {
-		name := s.Name()
-		if w.unlisted[name] != nil || w.emptied(name) > 0 || w.faults[name][key].Kind == sinks.Unavailable {
+	for _, s := range w.v.Sinks {
+		l := w.bySink[s.Name()]
+		if l.err != nil || w.emptied(l) > 0 || l.faults[key].Kind == sinks.Unavailable {
 			p.remedy = wait
 		}
 	}
 	return p
-}
-
-// many is the number of windows from which on a loss has a reason that a person should
-// know: another URL, or a disk that is not mounted.
-const many = 10
-
-// emptied returns how many windows a sink has by the ledger, if they are many and the
-// sink shows none; else 0.
-func (w *survey) emptied(sink string) (claimed int) {
-	if len(w.shown[sink])+len(w.faults[sink]) > 0 || w.unlisted[sink] != nil {
-		return 0
-	}
-	for _, e := range w.ledger {
-		if has(e, sink) {
-			claimed++
-		}
-	}
-	if claimed < many {
-		return 0
-	}
-	return claimed
-}
-
-// newest returns the newest revision that a sink shows whole, if it is later than what
-// the ledger knows; else nil.
-func (w *survey) newest(key analytics.Key) (newest *sinks.Shown) {
-	e, known := w.ledger[key]
-	for _, s := range w.Sinks {
-		name := s.Name()
-		shown, there := w.shown[name][key]
-		_, faulty := w.faults[name][key]
-		later := !known || shown.ExportedAt.After(e.ExportedAt)
-		if there && !faulty && shown.Whole() && later && (newest == nil || shown.ExportedAt.After(newest.ExportedAt)) {
-			newest = &shown
-		}
-	}
-	return newest
 }
 
 // holds reports whether the rows that a sink shows are those of e, even if what
@@ -129,133 +98,140 @@ func (w *survey) holds(shown sinks.Shown, e state.Entry) bool {
 	case shown.Sum.Rows != max(e.Rows, 0):
 		return false
 	case e.TotalsOnly():
-		return same(shown.Revision, e.Revision)
+		return shown.Same(e.Revision)
 	case e.Checksum != "":
 		return sum == e.Checksum
 	}
 	checksum, by := w.reference(e.Key)
-	return same(shown.Revision, e.Revision) && shown.Whole() && (by == "" || checksum == sum)
+	return shown.Same(e.Revision) && shown.Whole() && (by == "" || checksum == sum)
 }
 
-// Repaired is the result of a repair.
+// Repaired is what a repair did; its JSON keys are stable.
 type Repaired struct {
-	// Found is the report before the repair.
-	Found Report
+	// Found counts the findings before it.
+	Found int `json:"findings_before"`
 	// Mended counts windows that were copied to a sink or entered in the ledger.
-	Mended int
-	// Due are the windows that are due again. Again are those that the spool still has,
+	Mended int `json:"windows_mended"`
+	// Due are the windows that are due again. Waiting are those that the spool still has,
 	// which the next export delivers.
-	Due   []analytics.Revision
-	Again []analytics.Revision
-	// Left is the report after it.
-	Left Report
+	Due     []string `json:"windows_due_again"`
+	Waiting []string `json:"windows_waiting_in_the_spool"`
 	// Errors are of windows that could not be repaired.
-	Errors []error
+	Errors []string `json:"errors"`
 }
 
-// Repair verifies, repairs, and verifies the repaired windows again. No other process may
-// write at the same time.
-func (v *Verifier) Repair(ctx context.Context) (done Repaired, err error) {
-	if done.Found, err = v.Verify(ctx); err != nil {
-		return done, err
+// Repair verifies, repairs, and verifies the repaired windows again. It reports what is left.
+// No other process may write at the same time.
+func (v *Verifier) Repair(ctx context.Context) (Report, error) {
+	report, err := v.Verify(ctx)
+	if err != nil {
+		return report, err
 	}
-	for sink, revs := range done.Found.unrecorded {
+	done := &Repaired{Found: len(report.Findings), Due: []string{}, Waiting: []string{}, Errors: []string{}}
+	report.Repair = done
+	for sink, revs := range report.unrecorded {
 		for _, rev := range revs {
 			if err := v.Ledger.Committed(ctx, rev, sink, v.Now()); err != nil {
-				return done, err
+				return report, err
 			}
 		}
 	}
-	keys := map[analytics.Key]bool{}
-	for _, f := range done.Found.Findings {
-		if f.Key != (analytics.Key{}) && f.Remedy != none {
-			keys[f.Key] = true
+	broken := map[analytics.Key]bool{}
+	for _, f := range report.Findings {
+		if f.Key != nil && f.Remedy != none {
+			broken[*f.Key] = true
 		}
 	}
-	done.Left = done.Found
-	if len(keys) == 0 {
-		return done, nil
+	if len(broken) == 0 {
+		return report, nil
 	}
-	scope := sinks.Scope{Keys: keys}
+	scope := sinks.Scope{Keys: broken}
 	w, err := v.survey(ctx, scope, v.sources())
 	if err != nil {
-		return done, err
+		return report, err
 	}
+	dueAgain := map[analytics.Key]int64{}
 	for _, key := range w.keys() {
-		if err := w.repair(ctx, key, &done); err != nil {
-			if ctx.Err() != nil {
-				return done, context.Cause(ctx)
-			}
-			done.Errors = append(done.Errors, fmt.Errorf("%s: %w", key, err))
+		err := w.repair(ctx, key, done, dueAgain)
+		if ctx.Err() != nil {
+			return report, context.Cause(ctx)
+		}
+		if err != nil {
+			done.Errors = append(done.Errors, fmt.Sprintf("%s: %v", key, err))
 		}
 	}
 	again, err := v.verify(ctx, scope)
 	if err != nil {
-		return done, err
+		return report, err
 	}
-	findings := slices.DeleteFunc(slices.Clone(done.Found.Findings), func(f Finding) bool {
-		return keys[f.Key] || f.emptied && again.Shown[f.Sink] > 0
+	report.Findings = slices.DeleteFunc(report.Findings, func(f Finding) bool {
+		return broken[f.key()] || f.emptied && again.Shown[f.Sink] > 0
 	})
 	for _, f := range again.Findings {
-		isDue := slices.ContainsFunc(done.Due, func(rev analytics.Revision) bool { return rev.Key == f.Key })
-		if keys[f.Key] && !isDue && (f.Kind != implausible || !slices.Contains(findings, f)) {
-			findings = append(findings, f)
+		if _, isDue := dueAgain[f.key()]; isDue || !broken[f.key()] {
+			continue
+		}
+		same := func(g Finding) bool { return g.Kind == f.Kind && g.key() == f.key() && g.Detail == f.Detail }
+		if f.Kind != implausible || !slices.ContainsFunc(report.Findings, same) {
+			report.Findings = append(report.Findings, f)
 		}
 	}
-	done.Left.Findings = findings
-	return done, nil
+	report.conclude()
+	for _, rows := range dueAgain {
+		report.reread(rows)
+	}
+	return report, nil
 }
 
-// repair repairs one window.
-func (w *survey) repair(ctx context.Context, key analytics.Key, done *Repaired) error {
+// repair repairs one window. It adds to due the rows of one that must be read again.
+func (w *survey) repair(ctx context.Context, key analytics.Key, done *Repaired, due map[analytics.Key]int64) error {
 	p := w.plan(key)
 	e, known := w.ledger[key]
 	if p.entry.Sinks = maps.Clone(p.entry.Sinks); p.entry.Sinks == nil {
 		p.entry.Sinks = map[string]time.Time{}
 	}
+	has := func(name string) bool {
+		return slices.ContainsFunc(p.sources, func(s sinks.Sink) bool { return s.Name() == name })
+	}
 	var targets []sinks.Sink
-	for _, s := range w.chosen() {
-		source := slices.Contains(p.sources, s.Name())
-		if p.remedy == adopt && !source || p.remedy != adopt && len(w.compare(key, s.Name())) > 0 {
+	for _, s := range w.v.chosen() {
+		if p.remedy == adopt && !has(s.Name()) || p.remedy != adopt && len(w.compare(key, s.Name())) > 0 {
 			targets = append(targets, s)
 			p.entry.Sinks[s.Name()] = time.Time{}
 		}
 	}
 	if p.remedy == adopt {
-		for _, name := range p.sources {
-			p.entry.Sinks[name] = p.entry.ExportedAt
+		for _, s := range p.sources {
+			p.entry.Sinks[s.Name()] = p.entry.ExportedAt
 		}
 	}
 	if len(p.sources) == 0 {
 		spooled, err := false, error(nil)
 		if known {
-			spooled, err = w.InSpool(e.Revision)
+			spooled, err = w.v.InSpool(e.Revision)
 		}
 		switch {
 		case err != nil:
 			return err
 		case spooled:
-			done.Again = append(done.Again, e.Revision)
-			return w.Ledger.Amend(ctx, p.entry)
-		case p.remedy == Read:
-			done.Due = append(done.Due, e.Revision)
-			w.Log.With(key.Attrs()).Warn("window is whole in no sink: it is due again", "revision", e.Number)
+			done.Waiting = append(done.Waiting, key.String())
+			return w.v.Ledger.Amend(ctx, p.entry)
+		case p.remedy == read:
+			done.Due, due[key] = append(done.Due, key.String()), e.Rows
+			w.v.Log.With(key.Attrs()).Warn("window is whole in no sink: it is due again", "revision", e.Number)
 			p.entry.Sinks = nil
-			return w.Ledger.Amend(ctx, p.entry)
+			return w.v.Ledger.Amend(ctx, p.entry)
 		}
 		return nil
 	}
 	// CRASH: the ledger owes the window to the sinks that lack it. The next repair or
 	// comparison records those that have got it by then, and fills the others from the same
 	// sources.
-	if err := w.Ledger.Amend(ctx, p.entry); err != nil {
+	if err := w.v.Ledger.Amend(ctx, p.entry); err != nil {
 		return err
 	}
-	sources := slices.DeleteFunc(slices.Clone(w.sources()), func(s sinks.Sink) bool {
-		return !slices.Contains(p.sources, s.Name())
-	})
 	for _, s := range targets {
-		if _, err := w.copy(ctx, p.entry, sources, s); err != nil {
+		if _, err := w.v.copy(ctx, p.entry, p.sources, s); err != nil {
 			return fmt.Errorf("%s sink: %w", s.Name(), err)
 		}
 	}
@@ -310,7 +286,7 @@ func (v *Verifier) fetch(
 	case sum.Rows != max(e.Rows, 0) || e.Checksum != "" && e.Checksum != sum.Checksum.String():
 		return nil, nil, fmt.Errorf("it gives %s with the checksum %s, which is not what the ledger has",
 			rowCount(sum.Rows), sum.Checksum)
-	case same(w.Revision(), e.Revision):
+	case w.Revision().Same(e.Revision):
 		return w, done, nil
 	case e.Checksum == "":
 		return nil, nil, fmt.Errorf("it gives %s", describe(w.Revision()))

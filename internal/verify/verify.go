@@ -1,6 +1,6 @@
 // Package verify compares what the ledger says with what readers of each sink see, window by
 // window, and with the rules of the domain, without a request to the service.
-// [Verifier.Verify] reports, [Verifier.Repair] mends from another sink what Verify finds, and
+// [Verifier.Verify] reports, [Verifier.Repair] mends what Verify finds from another sink, and
 // [Verifier.Compare] is the cheap comparison that an export makes once a day.
 //
 // Verify changes nothing and needs no lock: it inspects a window that seems wrong again, and
@@ -12,8 +12,10 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"iter"
 	"log/slog"
 	"maps"
 	"slices"
@@ -22,6 +24,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -35,15 +38,6 @@ type Ledger interface {
 	Committed(ctx context.Context, rev analytics.Revision, sink string, at time.Time) error
 }
 
-// has reports whether the ledger says that the sink has the revision.
-func has(e state.Entry, sink string) bool { return !e.Sinks[sink].IsZero() }
-
-// owes reports whether the ledger says that the sink will be given the revision.
-func owes(e state.Entry, sink string) bool {
-	at, there := e.Sinks[sink]
-	return there && at.IsZero()
-}
-
 // Verifier compares and repairs.
 type Verifier struct {
 	Ledger Ledger
@@ -54,7 +48,7 @@ type Verifier struct {
 	// AllUnreadable also reports unreadable windows of projects outside Scope, since one of
 	// them makes a query over all files fail.
 	AllUnreadable bool
-	// Archive, if not nil, is no sink, but may have what a sink lacks.
+	// Archive, if not nil, is not a configured sink, but may have what a sink lacks.
 	Archive sinks.Sink
 	// InSpool reports whether the spool has the revision, whole.
 	InSpool func(analytics.Revision) (bool, error)
@@ -66,6 +60,51 @@ type Verifier struct {
 	Dir string
 	Now func() time.Time
 	Log *slog.Logger
+}
+
+// Report is what a verification found, or what a repair left; its JSON keys are stable.
+type Report struct {
+	// Windows counts those that the ledger has in scope, Shown those that each sink shows.
+	Windows int            `json:"windows"`
+	Shown   map[string]int `json:"windows_shown"`
+	// Findings are in the order of their windows.
+	Findings []Finding `json:"findings"`
+	// Remarks are of kind suspect: nothing is damaged, and nothing has to be done.
+	Remarks []Finding `json:"remarks"`
+	// Busy are windows that were written each time they were inspected.
+	Busy []string `json:"busy"`
+	// Reread counts the windows that only a new reading mends, Requests what that takes.
+	Reread   int `json:"windows_to_read_again"`
+	Requests int `json:"requests_to_read_again"`
+	// Repair is nil after a mere verification.
+	Repair *Repaired `json:"repair,omitempty"`
+
+	// unrecorded are revisions that a sink, by name, shows whole although the ledger does not
+	// say that it has them.
+	unrecorded map[string][]analytics.Revision
+}
+
+// reread counts a window that must be read again.
+func (r *Report) reread(rows int64) {
+	r.Reread++
+	r.Requests += schedule.Requests(rows, analytics.PageRows)
+}
+
+// conclude fills in what follows from the findings.
+func (r *Report) conclude() {
+	r.Reread, r.Requests = 0, 0
+	counted := map[analytics.Key]bool{}
+	for i := range r.Findings {
+		f := &r.Findings[i]
+		f.Advice = f.advice()
+		if f.Remedy == read && !counted[f.key()] {
+			counted[f.key()] = true
+			r.reread(f.rows)
+		}
+	}
+	for i := range r.Remarks {
+		r.Remarks[i].Advice = r.Remarks[i].advice()
+	}
 }
 
 // maxInspections is how often a window is inspected that is written at the same time.
@@ -82,12 +121,13 @@ func (v *Verifier) Verify(ctx context.Context) (Report, error) {
 		for _, err := range s.Inspect(ctx, others) {
 			if fault, ok := errors.AsType[sinks.Fault](err); ok && fault.Kind == sinks.Unreadable {
 				report.Findings = append(report.Findings, Finding{
-					Key: fault.Key, Sink: s.Name(), Kind: Kind(fault.Kind), Detail: fault.Err.Error(),
+					Key: &fault.Key, Sink: s.Name(), Kind: string(fault.Kind), Detail: fault.Err.Error(),
 					Remedy: configure,
 				})
 			}
 		}
 	}
+	report.conclude()
 	return report, context.Cause(ctx)
 }
 
@@ -97,10 +137,11 @@ func (v *Verifier) verify(ctx context.Context, scope sinks.Scope) (Report, error
 		return Report{}, err
 	}
 	report := Report{
-		Windows: len(first.ledger), Shown: map[string]int{}, Findings: first.ofSinks(), unrecorded: first.unrecorded(),
+		Windows: len(first.ledger), Shown: map[string]int{}, Findings: first.ofSinks(), Busy: []string{},
+		unrecorded: first.unrecorded(),
 	}
-	for name, shown := range first.shown {
-		report.Shown[name] = len(shown)
+	for _, l := range first.inspected {
+		report.Shown[l.sink] = len(l.shown)
 	}
 	suspects := keysOf(first.findings())
 	for range maxInspections {
@@ -116,8 +157,8 @@ func (v *Verifier) verify(ctx context.Context, scope sinks.Scope) (Report, error
 		}
 		suspects = map[analytics.Key]bool{}
 		for _, f := range again.findings() {
-			if again.changed[f.Key] {
-				suspects[f.Key] = true
+			if again.changed[f.key()] {
+				suspects[f.key()] = true
 			} else {
 				report.Findings = append(report.Findings, f)
 			}
@@ -125,22 +166,26 @@ func (v *Verifier) verify(ctx context.Context, scope sinks.Scope) (Report, error
 	}
 	implausible, remarks := first.implausible(keysOf(report.Findings))
 	report.Findings, report.Remarks = append(report.Findings, implausible...), remarks
-	report.Busy = slices.SortedFunc(maps.Keys(suspects), byKey)
+	for _, key := range sorted(suspects) {
+		report.Busy = append(report.Busy, key.String())
+	}
 	slices.SortStableFunc(report.Findings, func(a, b Finding) int {
-		if c := byKey(a.Key, b.Key); c != 0 {
-			return c
-		}
-		return strings.Compare(a.Sink, b.Sink)
+		return cmp.Or(byKey(a.key(), b.key()), strings.Compare(a.Sink, b.Sink))
 	})
+	report.conclude()
 	return report, nil
 }
 
 func byKey(a, b analytics.Key) int { return strings.Compare(a.String(), b.String()) }
 
+func sorted(keys map[analytics.Key]bool) []analytics.Key {
+	return slices.SortedFunc(maps.Keys(keys), byKey)
+}
+
 func keysOf(findings []Finding) map[analytics.Key]bool {
 	out := map[analytics.Key]bool{}
 	for _, f := range findings {
-		out[f.Key] = true
+		out[f.key()] = true
 	}
 	return out
 }
@@ -160,20 +205,65 @@ func (v *Verifier) sources() []sinks.Sink {
 	return append(slices.Clone(v.Sinks), v.Archive)
 }
 
+// listing is what a sink shows.
+type listing struct {
+	sink   string
+	shown  map[analytics.Key]sinks.Shown
+	faults map[analytics.Key]sinks.Fault
+	strays []sinks.Fault
+	// err is why the sink may have more than was seen.
+	err error
+}
+
+// list reads what a sink says of its windows.
+func list(ctx context.Context, sink string, windows iter.Seq2[sinks.Shown, error]) (*listing, error) {
+	l := &listing{sink: sink, shown: map[analytics.Key]sinks.Shown{}, faults: map[analytics.Key]sinks.Fault{}}
+	for shown, err := range windows {
+		fault, ofWindow := errors.AsType[sinks.Fault](err)
+		switch {
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case ofWindow && fault.Kind == sinks.Stray:
+			l.strays = append(l.strays, fault)
+		case err != nil && !ofWindow:
+			l.err = err
+		default:
+			if ofWindow {
+				l.faults[fault.Key] = fault
+			}
+			if !ofWindow || shown.Key == fault.Key {
+				l.shown[shown.Key] = shown
+			}
+		}
+	}
+	return l, context.Cause(ctx)
+}
+
+// whole returns what the sink shows of a window that has no fault.
+func (l *listing) whole(key analytics.Key) (shown sinks.Shown, ok bool) {
+	_, faulty := l.faults[key]
+	shown, ok = l.shown[key]
+	return shown, ok && !faulty
+}
+
+// shows reports whether the sink shows the revision as the ledger has it.
+func (l *listing) shows(e state.Entry) bool {
+	shown, ok := l.whole(e.Key)
+	return ok && shown.Same(e.Revision)
+}
+
 // survey is what ledger and sinks say at one time.
 type survey struct {
-	*Verifier
-	order  []string // the sinks inspected
-	ledger map[analytics.Key]state.Entry
+	v *Verifier
+	// inspected are the listings of the sinks inspected, in their order. bySink has them too,
+	// and empty ones for the other sinks.
+	inspected []*listing
+	bySink    map[string]*listing
+	ledger    map[analytics.Key]state.Entry
 	// spooled are the windows of which a sink lacks the revision, and the spool has it.
 	spooled map[analytics.Key]bool
 	// changed are the windows whose entry changed while the sinks were inspected.
 	changed map[analytics.Key]bool
-	shown   map[string]map[analytics.Key]sinks.Shown
-	faults  map[string]map[analytics.Key]sinks.Fault
-	// unlisted sinks may have more than was seen.
-	unlisted map[string]error
-	strays   []Finding
 }
 
 // survey reads the ledger, the sinks, the spool, and the ledger again.
@@ -184,19 +274,22 @@ func (v *Verifier) survey(ctx context.Context, scope sinks.Scope, inspected []si
 		return nil, err
 	}
 	w := &survey{
-		Verifier: v, spooled: map[analytics.Key]bool{}, changed: map[analytics.Key]bool{},
-		shown:  map[string]map[analytics.Key]sinks.Shown{},
-		faults: map[string]map[analytics.Key]sinks.Fault{}, unlisted: map[string]error{},
+		v: v, bySink: map[string]*listing{}, spooled: map[analytics.Key]bool{}, changed: map[analytics.Key]bool{},
+	}
+	for _, s := range v.Sinks {
+		w.bySink[s.Name()] = &listing{sink: s.Name()}
 	}
 	for _, s := range inspected {
-		if err := w.inspect(ctx, s, scope); err != nil {
+		l, err := list(ctx, s.Name(), s.Inspect(ctx, scope))
+		if err != nil {
 			return nil, err
 		}
+		w.inspected, w.bySink[l.sink] = append(w.inspected, l), l
 	}
 	// A window leaves the spool after the ledger has recorded that the last sink has it. So
 	// nothing delivers what the ledger still owes then, and the spool lacked before.
 	for key, e := range before {
-		if slices.ContainsFunc(v.Sinks, func(s sinks.Sink) bool { return !has(e, s.Name()) }) {
+		if slices.ContainsFunc(v.Sinks, func(s sinks.Sink) bool { return !e.Has(s.Name()) }) {
 			if w.spooled[key], err = v.InSpool(e.Revision); err != nil {
 				return nil, err
 			}
@@ -209,7 +302,7 @@ func (v *Verifier) survey(ctx context.Context, scope sinks.Scope, inspected []si
 		for key := range entries {
 			a, was := before[key]
 			b, is := w.ledger[key]
-			w.changed[key] = was != is || !same(a.Revision, b.Revision) || a.Checksum != b.Checksum ||
+			w.changed[key] = was != is || !a.Same(b.Revision) || a.Checksum != b.Checksum ||
 				!maps.EqualFunc(a.Sinks, b.Sinks, time.Time.Equal)
 		}
 	}
@@ -225,30 +318,4 @@ func (v *Verifier) entries(ctx context.Context, scope sinks.Scope) (map[analytic
 		}
 	}
 	return out, err
-}
-
-func (w *survey) inspect(ctx context.Context, s sinks.Sink, scope sinks.Scope) error {
-	name := s.Name()
-	shown, faults := map[analytics.Key]sinks.Shown{}, map[analytics.Key]sinks.Fault{}
-	w.order, w.shown[name], w.faults[name] = append(w.order, name), shown, faults
-	for got, err := range s.Inspect(ctx, scope) {
-		fault, ofWindow := errors.AsType[sinks.Fault](err)
-		switch {
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case ofWindow && fault.Kind == sinks.Stray:
-			w.strays = append(w.strays, Finding{Sink: name, Kind: Kind(fault.Kind),
-				Detail: fault.Err.Error(), Remedy: byHand})
-		case err != nil && !ofWindow:
-			w.unlisted[name] = err
-		default:
-			if ofWindow {
-				faults[fault.Key] = fault
-			}
-			if !ofWindow || got.Key == fault.Key {
-				shown[got.Key] = got
-			}
-		}
-	}
-	return context.Cause(ctx)
 }

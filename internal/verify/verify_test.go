@@ -18,7 +18,7 @@ func TestCleanArchive(t *testing.T) {
 		r.Shown["clickhouse"] != 40 {
 		t.Errorf("report %+v", r)
 	}
-	if done := w.repair(); done.Mended+len(done.Due)+len(done.Errors) > 0 {
+	if _, done := w.repair(); done.Mended+len(done.Due)+len(done.Errors) > 0 {
 		t.Errorf("repair of a clean archive: %+v", done)
 	}
 	if done := w.compare(); len(done.Lost)+done.Filled+done.Due+len(done.Errors) > 0 {
@@ -101,11 +101,11 @@ func TestDamage(t *testing.T) {
 			if got := brief(w.verify().Findings); got != d.found {
 				t.Errorf("found %q, want %q", got, d.found)
 			}
-			done := w.repair()
+			left, done := w.repair()
 			if len(done.Errors) > 0 {
 				t.Errorf("errors %v", done.Errors)
 			}
-			if got := brief(done.Left.Findings); got != d.left {
+			if got := brief(left.Findings); got != d.left {
 				t.Errorf("left %q, want %q", got, d.left)
 			}
 			if e := w.ledger.entries[rev.Key]; d.due != e.Lost() && d.left == "" {
@@ -120,7 +120,7 @@ func TestDamage(t *testing.T) {
 			for _, f := range w.verify().Findings {
 				t.Errorf("after the repair: %+v", f)
 			}
-			if e := w.ledger.entries[rev.Key]; len(w.spooled) == 0 && (!has(e, "parquet") || !has(e, "clickhouse")) {
+			if e := w.ledger.entries[rev.Key]; len(w.spooled) == 0 && (!e.Has(parquet) || !e.Has(clickhouse)) {
 				t.Errorf("after the repair the ledger says %+v", e)
 			}
 		})
@@ -133,7 +133,7 @@ func (w *world) sees() {
 	w.Helper()
 	found := map[string]bool{}
 	for _, f := range w.verify().Findings {
-		found[f.Key.String()+f.Sink] = true
+		found[f.key().String()+f.Sink] = true
 	}
 	for key := range w.known {
 		e, known := w.ledger.entries[key]
@@ -147,7 +147,7 @@ func (w *world) sees() {
 				shown = err == nil && rev.Same(e.Revision) &&
 					(e.Checksum == "" || sumOf(rows).Checksum.String() == e.Checksum) && s.faultless(key)
 			}
-			if owed := w.spooled[key] && !has(e, s.name); found[key.String()+s.name] != (!shown && !owed) {
+			if owed := w.spooled[key] && !e.Has(s.name); found[key.String()+s.name] != (!shown && !owed) {
 				w.Errorf("%s %s: shown %t, owed by the spool %t, but found %t; the ledger has %+v", key, s.name, shown,
 					owed, !shown, e)
 			}
@@ -220,9 +220,9 @@ func TestDamageHeld(t *testing.T) {
 	w.spooled[key] = true
 	w.files.Remove(key)
 	w.table.Remove(key)
-	done := w.repair()
-	if e := w.ledger.entries[key]; len(done.Again) != 1 || len(done.Due) != 0 || !owes(e, "parquet") ||
-		!owes(e, "clickhouse") {
+	_, done := w.repair()
+	if e := w.ledger.entries[key]; len(done.Waiting) != 1 || len(done.Due) != 0 || !e.Owes(parquet) ||
+		!e.Owes(clickhouse) {
 		t.Errorf("%+v; the ledger has %+v", done, e)
 	}
 }
@@ -277,9 +277,8 @@ func TestImplausible(t *testing.T) {
 			if len(found) != 1 || found[0].Kind != implausible || !strings.Contains(found[0].Detail, c.want) {
 				t.Errorf("found %+v, want %q", found, c.want)
 			}
-			done := w.repair()
-			if done.Mended+len(done.Due) > 0 || len(done.Left.Findings) != 1 {
-				t.Errorf("repair %+v", done)
+			if left, done := w.repair(); done.Mended+len(done.Due) > 0 || len(left.Findings) != 1 {
+				t.Errorf("repair %+v, left %+v", done, left)
 			}
 			put(false)
 			if found := w.verify().Findings; len(found) > 0 {
@@ -336,10 +335,10 @@ func TestArchive(t *testing.T) {
 		err != nil {
 		t.Errorf("found %q, %v", got, err)
 	}
-	done, err := v.Repair(t.Context())
-	if done.Mended != 1 || len(done.Due) != 1 || len(done.Left.Findings) != 0 || len(w.ledger.entries) != 3 ||
-		err != nil {
-		t.Errorf("repair %+v, %v", done, err)
+	left, err := v.Repair(t.Context())
+	if done := left.Repair; err != nil || done.Mended != 1 || len(done.Due) != 1 || len(left.Findings) != 0 ||
+		len(w.ledger.entries) != 3 {
+		t.Errorf("repair %+v, left %+v, %v", done, left, err)
 	}
 }
 
@@ -379,7 +378,7 @@ func TestSinkThatCannotBeListed(t *testing.T) {
 	if got := brief(w.verify().Findings); got != "1970-01-01 clickhouse unlisted by_hand; 02 parquet missing wait" {
 		t.Errorf("found %q", got)
 	}
-	if done := w.repair(); len(done.Due) > 0 || len(w.ledger.entries) != 3 {
+	if _, done := w.repair(); len(done.Due) > 0 || len(w.ledger.entries) != 3 {
 		t.Errorf("repair %+v", done)
 	}
 }
@@ -396,7 +395,7 @@ func TestEmptySink(t *testing.T) {
 		found[2].Remedy != wait {
 		t.Errorf("found %d: %+v", len(found), found[0])
 	}
-	if done := w.repair(); len(done.Due) > 0 || len(w.ledger.entries) != 12 {
+	if _, done := w.repair(); len(done.Due) > 0 || len(w.ledger.entries) != 12 {
 		t.Errorf("repair %+v", done)
 	}
 }

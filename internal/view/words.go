@@ -71,7 +71,7 @@ func Days(g analytics.Granularity, w analytics.Window) string {
 	case g == analytics.Month:
 		return first.Format("January 2006")
 	default:
-		return format.Days(first, last, 0)
+		return format.DateSpan(first, last, 0)
 	}
 }
 

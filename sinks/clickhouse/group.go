@@ -170,7 +170,7 @@ func (s *Sink) lead(group []*delivery) {
 	for _, d := range group {
 		callers = append(callers, d.ctx)
 	}
-	ctx, stop := clock.Any(callers...)
+	ctx, stop := clock.UntilAllEnd(callers...)
 	defer stop()
 	next := sync.OnceFunc(func() { <-s.queue.turn })
 	err := s.commit(ctx, group, next)

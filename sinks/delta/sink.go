@@ -239,7 +239,7 @@ func (s *Sink) commit(group []*change) (err error) {
 		callers = append(callers, c.ctx)
 	}
 	// One that gives up must not fail the others.
-	ctx, stop := clock.Any(callers...)
+	ctx, stop := clock.UntilAllEnd(callers...)
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
 	defer cancel()

@@ -17,12 +17,13 @@ import (
 func checkWebConfig(file string) error {
 	// The toolkit itself would read any kind of file, of any length.
 	if file != "" {
-		if err := secretfile.Check(file); err != nil {
+		if _, err := secretfile.Read(file); err != nil {
 			return ConfigError(fmt.Sprintf("DOCGAUGE_WEB_CONFIG_FILE: %v", err))
 		}
 	}
 	if err := web.Validate(file); err != nil {
-		return ConfigError(fmt.Sprintf("DOCGAUGE_WEB_CONFIG_FILE %s: %s: want a web configuration of exporter-toolkit, with paths relative to its own folder", file, explain(err)))
+		return ConfigError(fmt.Sprintf("DOCGAUGE_WEB_CONFIG_FILE %s: %s: "+
+			"want a web configuration of exporter-toolkit, with paths relative to its folder", file, explain(err)))
 	}
 	return nil
 }

@@ -1,0 +1,265 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/secretfile"
+)
+
+// Source is where settings come from: flags of the command line win over the environment of the
+// process, which wins over a file. A Source never changes.
+type Source struct {
+	// Path is that of the file as it was given, empty for none.
+	Path string
+	// Problems are those of the file itself; each begins with the file and the line.
+	Problems Problems
+	// Warnings are about settings of the file that work but should be changed.
+	Warnings []string
+
+	lines   []envLine
+	flags   map[string]Flag
+	environ map[string]string
+}
+
+// Flag is a flag of the command line that sets a variable.
+type Flag struct {
+	Name string // with its dashes
+	// Value is empty for the default.
+	Value string
+}
+
+// ReadSource reads the environment, and the file unless path is empty: a regular file of at most
+// 64 KiB. The flags are by variable.
+func ReadSource(path string, flags map[string]Flag) *Source {
+	var file secretfile.File
+	var err error
+	if path != "" {
+		file, err = secretfile.ReadFile(path)
+	}
+	s := ParseSource(path, file.Text)
+	s.flags = flags
+	if err != nil {
+		s.Problems.add("--env-file: %v", err)
+	}
+	for _, l := range s.lines {
+		if file.WorldReadable() && isSecret(l.key) && l.value != "" {
+			s.Warnings = append(s.Warnings, fmt.Sprintf(
+				"%s:%d: %s: every user of this machine can read the file (mode %04o): chmod 600 %s",
+				path, l.number, l.key, file.Mode, path))
+		}
+	}
+	return s
+}
+
+// ParseSource reads the environment and the text of a file; path is for messages.
+func ParseSource(path, text string) *Source {
+	s := &Source{Path: path, environ: map[string]string{}}
+	for _, pair := range os.Environ() {
+		key, value, _ := strings.Cut(pair, "=")
+		s.environ[key] = value
+	}
+	s.parse(text)
+	return s
+}
+
+// The sources of a value besides a file and a flag.
+const (
+	sourceDefault     = "default"
+	sourceEnvironment = "environment"
+)
+
+// openWindowsVariable is the only one of our variables whose empty value has a meaning.
+const openWindowsVariable = prefix + "OPEN_WINDOWS"
+
+// isSet reports whether a variable with this value counts as set.
+func isSet(key, value string) bool {
+	return value != "" || key == openWindowsVariable || !strings.HasPrefix(key, prefix)
+}
+
+// find returns the value of a variable, its source, and its line in a file. A secret and its _FILE
+// are one setting: if the environment has either, the file's is ignored.
+func (s *Source) find(key string) (value, source string, line int) {
+	if flag, ok := s.flags[key]; ok {
+		return flag.Value, flag.Name, 0
+	}
+	if value, ok := s.environ[key]; ok && isSet(key, value) {
+		return value, sourceEnvironment, 0
+	}
+	if s.environ[key+"_FILE"] != "" && isSecret(key) {
+		return "", sourceDefault, 0
+	}
+	if secret := strings.TrimSuffix(key, "_FILE"); secret != key && s.environ[secret] != "" && isSecret(secret) {
+		return "", sourceDefault, 0
+	}
+	for _, l := range s.lines {
+		if l.key == key {
+			return l.value, s.Path, l.number
+		}
+	}
+	return "", sourceDefault, 0
+}
+
+// Lookup returns the value of a variable, and whether it is set.
+func (s *Source) Lookup(key string) (value string, set bool) {
+	value, source, _ := s.find(key)
+	return value, source != sourceDefault && isSet(key, value)
+}
+
+// locate puts file and line, or the flag, before each problem with a value of theirs.
+func (s *Source) locate(p Problems) {
+	for i, text := range p {
+		key, _, _ := strings.Cut(text, ":")
+		key, _, _ = strings.Cut(key, ",")
+		_, source, line := s.find(key)
+		if line > 0 {
+			source = fmt.Sprintf("%s:%d", source, line)
+		}
+		if source != sourceDefault && source != sourceEnvironment {
+			p[i] = source + ": " + text
+		}
+	}
+}
+
+// checkNames finds DOCGAUGE_ variables of the environment that nothing reads. Kubernetes sets some
+// for a Service called docgauge, which are not ours.
+func (s *Source) checkNames(p *Problems) {
+	for _, key := range slices.Sorted(maps.Keys(s.environ)) {
+		name, ours := strings.CutPrefix(key, prefix)
+		if ours && !isVariable(key) && !strings.HasPrefix(name, "PORT") && !strings.HasPrefix(name, "SERVICE_") {
+			p.add("%s: unknown variable%s", key, didYouMean(key))
+		}
+	}
+}
+
+// Export makes the variables of libraries those of this process, because libraries read them only
+// there. It does not touch what stays the same: a library may be reading it.
+func (s *Source) Export() error {
+	var keys []string
+	for _, pair := range os.Environ() {
+		key, _, _ := strings.Cut(pair, "=")
+		keys = append(keys, key)
+	}
+	for _, l := range s.lines {
+		keys = append(keys, l.key)
+	}
+	var errs []error
+	for _, key := range keys {
+		if !libraryKeys.MatchString(key) {
+			continue
+		}
+		value, set := s.Lookup(key)
+		switch former, was := os.LookupEnv(key); {
+		case was && !set:
+			errs = append(errs, os.Unsetenv(key))
+		case set && (!was || former != value):
+			errs = append(errs, os.Setenv(key, value))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Reload reads the file again, below the same environment and flags, for a running process with
+// the settings of former. After an error, which is of type [Problems], they stay.
+func (s *Source) Reload(n Need, now time.Time, former Config) (*Source, Config, error) {
+	next := ReadSource(s.Path, s.flags)
+	next.environ = s.environ
+	c, err := next.Load(n, now)
+	if err == nil {
+		err = next.checkFixed(s, former, c)
+	}
+	if err != nil {
+		return nil, former, err
+	}
+	return next, c, nil
+}
+
+// fixed are the settings that serve cannot change while it runs: other processes depend on them.
+var fixed = []string{"STATE_DIR", "LISTEN_ADDRESS", "ALLOWED_HOSTS", "WEB_CONFIG_FILE", "LOG_FORMAT"}
+
+// fixedLibraries are variables that libraries read once in the life of a process.
+var fixedLibraries = regexp.MustCompile(`^((HTTPS?|NO)_PROXY|(https?|no)_proxy|SSL_CERT_(FILE|DIR))$`)
+
+// checkFixed names the settings that differ and need a restart. It quotes no value.
+func (s *Source) checkFixed(former *Source, was, is Config) error {
+	var p Problems
+	const remedy = ": serve cannot change it while it runs: restart it, or set it back; nothing was reloaded"
+	for _, v := range Variables() {
+		name := strings.TrimPrefix(v.Name, prefix)
+		if slices.Contains(fixed, name) && !reflect.DeepEqual(v.in(&was), v.in(&is)) {
+			p.add("%s%s", v.Name, remedy)
+		}
+	}
+	for _, l := range slices.Concat(former.lines, s.lines) {
+		before, wasSet := former.Lookup(l.key)
+		now, isSet := s.Lookup(l.key)
+		if fixedLibraries.MatchString(l.key) && (now != before || isSet != wasSet) {
+			p.add("%s%s", l.key, remedy)
+		}
+	}
+	if len(p) == 0 {
+		return nil
+	}
+	slices.Sort(p)
+	p = slices.Compact(p)
+	s.locate(p)
+	return p
+}
+
+// Setting is one setting in effect; its JSON keys are stable.
+type Setting struct {
+	Name  string `json:"name"`
+	Group string `json:"group"`
+	// Value is [redacted] for a secret, and empty where nothing is set.
+	Value string `json:"value"`
+	// Source is default, environment, or the file; Line is the line in the file.
+	Source string `json:"source"`
+	Line   int    `json:"line,omitempty"`
+}
+
+// Explain returns every setting in effect with its source, in the order of [Variables], then
+// variables of libraries that are set. The error is that of Load; the settings are there with an
+// error, too.
+func (s *Source) Explain(n Need, now time.Time) ([]Setting, Config, error) {
+	c, err := s.Load(n, now)
+	all := slices.Clone(Variables())
+	keys := slices.Collect(maps.Keys(s.environ))
+	for _, l := range s.lines {
+		keys = append(keys, l.key)
+	}
+	slices.Sort(keys)
+	for _, key := range slices.Compact(keys) {
+		if libraryKeys.MatchString(key) {
+			all = append(all, Variable{Name: key, Group: "Libraries", Secret: isSecret(key)})
+		}
+	}
+	var out []Setting
+	for _, v := range all {
+		setting := Setting{Name: v.Name, Group: v.Group, Value: v.Default, Source: sourceDefault}
+		if value, source, line := s.find(v.Name); isSet(v.Name, value) && source != sourceDefault {
+			setting.Value, setting.Source, setting.Line = value, source, line
+		} else if v.Meaning == "" {
+			continue // the file of a secret
+		}
+		if v.Name == prefix+"SINCE" && setting.Value == "" {
+			setting.Value = c.Since.Date.String()
+		}
+		if v.Secret && setting.Value != "" {
+			setting.Value = fmt.Sprint(Secret(setting.Value))
+		}
+		// The password of a URL should not be in any other setting.
+		if u, err := url.Parse(setting.Value); err == nil && u.User != nil {
+			setting.Value = u.Redacted()
+		}
+		out = append(out, setting)
+	}
+	return out, c, err
+}

@@ -1,0 +1,209 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/docgauge/docgauge/exporter"
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/docsapi"
+	"github.com/docgauge/docgauge/internal/pulls/codehost"
+	"github.com/docgauge/docgauge/internal/web/server"
+	"github.com/docgauge/docgauge/sinks/clickhouse"
+	"github.com/docgauge/docgauge/sinks/delta"
+	"github.com/docgauge/docgauge/sinks/parquet"
+	"github.com/docgauge/docgauge/sinks/postgres"
+)
+
+// MaxTopPages is the number of pages of a newest window in the state, so that DOCGAUGE_TOP_PAGES
+// can be raised up to it without another read.
+const MaxTopPages = 1000
+
+// defaultDays is the number of days that are backfilled unless DOCGAUGE_SINCE is set: at least two
+// whole months.
+const defaultDays = 90
+
+// Server returns the listener's configuration, without handlers.
+func (c Config) Server() server.Options {
+	return server.Options{Addresses: c.ListenAddress, WebConfigFile: c.WebConfigFile, AllowedHosts: c.AllowedHosts}
+}
+
+// require checks that the settings a command needs are there.
+func (c *Config) require(n Need, p *Problems) {
+	if n&NeedAPI != 0 {
+		if c.BaseURL == "" {
+			p.add("DOCGAUGE_BASE_URL: missing; the service's base URL, like https://api.example.com")
+		}
+		if !c.has("DOCGAUGE_API_KEY", c.APIKey) {
+			p.add("DOCGAUGE_API_KEY: missing; an admin key from the API keys page of the dashboard " +
+				"(or DOCGAUGE_API_KEY_FILE)")
+		}
+	}
+	if n&NeedPrompts != 0 && c.PromptsDir == "" {
+		p.add("DOCGAUGE_PROMPTS_DIR: missing; the folder of prompt files")
+	}
+	isReported := func(text string) bool { return strings.HasPrefix(text, "DOCGAUGE_PROJECTS:") }
+	if n&NeedProjects != 0 && len(c.Projects) == 0 && !slices.ContainsFunc(*p, isReported) {
+		p.add("DOCGAUGE_PROJECTS: missing; comma-separated project ids from the API keys page of the dashboard")
+	}
+}
+
+// has reports whether a secret is given, even by a file that could not be read.
+func (c *Config) has(variable string, value Secret) bool {
+	return value != "" || c.SecretFiles[variable] != ""
+}
+
+// validate checks the form of the settings, and completes DOCGAUGE_SINCE.
+func (c *Config) validate(now time.Time, p *Problems) {
+	today := analytics.DateOf(now)
+	if !c.Since.Set {
+		c.Since = OptionalDate{today - defaultDays, true}
+	}
+	if c.Since.Date > today {
+		p.add("DOCGAUGE_SINCE: %s is after today, %s (UTC): there would be nothing to export; is the clock right?",
+			c.Since.Date, today)
+	}
+	if c.BaseURL != "" || c.APIKey != "" {
+		url, key := cmp.Or(c.BaseURL, "https://unset.invalid"), cmp.Or(string(c.APIKey), unsetKey)
+		_, err := docsapi.New(docsapi.ClientOptions{BaseURL: url, APIKey: docsapi.StaticKey(key)})
+		p.join(err)
+	}
+	within(p, "DOCGAUGE_CONCURRENCY", int(c.Concurrency), 1, 64)
+	within(p, "DOCGAUGE_TIMEOUT", time.Duration(c.Timeout), time.Second, 10*time.Minute)
+	within(p, "DOCGAUGE_SETTLE", time.Duration(c.Settle), 0, 90*24*time.Hour)
+	within(p, "DOCGAUGE_MIN_INTERVAL", time.Duration(c.MinInterval), 0, time.Hour)
+	within(p, "DOCGAUGE_RUN_TIMEOUT", time.Duration(c.RunTimeout), time.Minute, 30*24*time.Hour)
+	within(p, "DOCGAUGE_TOP_PAGES", int(c.TopPages), 0, MaxTopPages)
+	c.validateSinks(p)
+
+	if c.Textfile != "" && filepath.Ext(c.Textfile) != ".prom" {
+		p.add("DOCGAUGE_TEXTFILE: %s: node_exporter reads only files whose name ends in .prom", c.Textfile)
+	}
+	if c.PushgatewayURL != "" {
+		if err := exporter.ParsePushURL(string(c.PushgatewayURL)); err != nil {
+			p.add("DOCGAUGE_PUSHGATEWAY_URL: %v", err)
+		}
+	}
+
+	c.validateNotifications(p)
+
+	within(p, "DOCGAUGE_POLL_INTERVAL", time.Duration(c.PollInterval), time.Second, time.Hour)
+	p.join(docsapi.CheckJobPath(c.JobPath))
+	if c.WriteAPIKey != "" && docsapi.CheckKey(string(c.WriteAPIKey)) != nil {
+		p.add("DOCGAUGE_WRITE_API_KEY: want <prefix>_<secret>, printable ASCII without spaces, " +
+			"as the API keys page of the dashboard shows it")
+	}
+
+	_, err := codehost.New(codehost.Config{GitHubURL: c.GitHubURL, GitLabURL: c.GitLabURL})
+	p.join(err)
+	within(p, "DOCGAUGE_MAX_REVIEW_AGE", time.Duration(c.MaxReviewAge), 0, 365*24*time.Hour)
+	if c.GitHubToken != "" && !IsToken(string(c.GitHubToken)) {
+		p.add("DOCGAUGE_GITHUB_TOKEN: want one token, printable ASCII without spaces")
+	}
+	if c.GitLabToken != "" && !IsToken(string(c.GitLabToken)) {
+		p.add("DOCGAUGE_GITLAB_TOKEN: want one token, printable ASCII without spaces")
+	}
+	capped := c.MaxOpenPulls > 0 || c.MaxReviewAge > 0
+	if capped && c.PromptsDir != "" && c.GitHubToken == "" && c.GitLabToken == "" {
+		c.Warnings = append(c.Warnings, "DOCGAUGE_MAX_OPEN_PULL_REQUESTS, DOCGAUGE_MAX_REVIEW_AGE: without "+
+			"DOCGAUGE_GITHUB_TOKEN or DOCGAUGE_GITLAB_TOKEN every pull request counts as open, for ever")
+	}
+}
+
+// validateSinks lets each sink check its settings, even one that exports do not
+// use: load can fill it.
+func (c *Config) validateSinks(p *Problems) {
+	if strings.Contains(c.ParquetURL, "://") {
+		if _, err := parquet.New(c.ParquetURL); err != nil {
+			p.add("DOCGAUGE_PARQUET_URL: %v", err)
+		}
+	}
+	if strings.Contains(c.DeltaURL, "://") {
+		if _, err := delta.New(delta.Options{URL: c.DeltaURL}); err != nil {
+			p.add("DOCGAUGE_DELTA_URL: %v", err)
+		}
+	}
+	// The files of one would be strays in the other.
+	if slices.Contains(c.Sinks, SinkDelta) && parquet.SamePlace(c.DeltaURL, c.ParquetURL) {
+		p.add("DOCGAUGE_DELTA_URL: is the same place as DOCGAUGE_PARQUET_URL: name another one")
+	}
+	if c.PostgresDSN != "" {
+		if _, err := postgres.New(postgres.Options{DSN: string(c.PostgresDSN)}); err != nil {
+			p.add("DOCGAUGE_POSTGRES_DSN: %v", err)
+		}
+	}
+	for _, name := range c.Sinks {
+		p.join(c.CheckSinkIsSet(name))
+	}
+	switch {
+	case c.ClickHouseDSN != "":
+		options := clickhouse.Options{DSN: string(c.ClickHouseDSN), Cluster: c.ClickHouseCluster}
+		if _, err := clickhouse.New(options); err != nil {
+			p.add("DOCGAUGE_CLICKHOUSE_DSN, DOCGAUGE_CLICKHOUSE_CLUSTER: %v", err)
+		}
+	case c.ClickHouseCluster != "" && !slices.Contains(c.Sinks, SinkClickHouse):
+		p.add("DOCGAUGE_CLICKHOUSE_CLUSTER: without DOCGAUGE_CLICKHOUSE_DSN it has no effect")
+	}
+}
+
+// CheckSinkIsSet returns an error if the sink of this name has no DSN.
+func (c *Config) CheckSinkIsSet(name string) error {
+	switch {
+	case name == SinkClickHouse && !c.has("DOCGAUGE_CLICKHOUSE_DSN", c.ClickHouseDSN):
+		return errors.New("DOCGAUGE_CLICKHOUSE_DSN: missing; where the sink clickhouse writes, like " +
+			"clickhouse://localhost:9000/default (or DOCGAUGE_CLICKHOUSE_DSN_FILE)")
+	case name == SinkPostgres && !c.has("DOCGAUGE_POSTGRES_DSN", c.PostgresDSN):
+		return errors.New("DOCGAUGE_POSTGRES_DSN: missing; where the sink postgres writes, like " +
+			"postgres://localhost:5432/analytics (or DOCGAUGE_POSTGRES_DSN_FILE)")
+	}
+	return nil
+}
+
+func (c *Config) validateNotifications(p *Problems) {
+	hasReceiver := c.has("DOCGAUGE_NOTIFY_URL", c.NotifyURL)
+	if c.NotifyURL != "" {
+		_, err := ParseHookURL("DOCGAUGE_NOTIFY_URL", c.NotifyURL)
+		p.join(err)
+	}
+	if c.NotifySecret != "" && !hasReceiver {
+		p.add("DOCGAUGE_NOTIFY_SECRET: without DOCGAUGE_NOTIFY_URL it has no effect")
+	}
+	if c.PingURL != "" {
+		_, err := ParseHookURL("DOCGAUGE_PING_URL", c.PingURL)
+		p.join(err)
+	}
+	digest := c.Digest.String()
+	switch {
+	case digest == "":
+	case !hasReceiver:
+		p.add("DOCGAUGE_DIGEST: without DOCGAUGE_NOTIFY_URL it has no effect")
+	case strings.HasPrefix(digest, "@every"):
+		p.add("DOCGAUGE_DIGEST: @every counts from the start of the process: want five fields, like 0 7 * * 1")
+	case !slices.ContainsFunc(c.Windows, func(s analytics.Spec) bool { return s.Granularity == analytics.Week }):
+		p.add("DOCGAUGE_DIGEST: it is about weeks: add week to DOCGAUGE_WINDOWS")
+	}
+}
+
+// IsToken reports whether a text can be a token of GitHub or GitLab.
+func IsToken(text string) bool {
+	return text != "" && !strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' })
+}
+
+// unsetKey stands for a key that is not given.
+const unsetKey = "unset_unset"
+
+// CheckBaseURL reports why a URL cannot be that of the service, or nil.
+func CheckBaseURL(raw string) error {
+	_, err := docsapi.New(docsapi.ClientOptions{BaseURL: raw, APIKey: docsapi.StaticKey(unsetKey)})
+	return err
+}
+
+func within[T int | time.Duration](p *Problems, name string, v, least, most T) {
+	if v < least || v > most {
+		p.add("%s: %v is not from %v to %v", name, v, least, most)
+	}
+}

@@ -1,0 +1,155 @@
+package web
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/view"
+)
+
+const (
+	// maxLimit is the largest limit that can be asked for.
+	maxLimit = 10_000
+	csvType  = "text/csv"
+	jsonType = "application/json"
+)
+
+// NewAPI returns the handlers of /api/v1 by path. current returns the newest snapshot, or nil while
+// there is none.
+func NewAPI(current func() *view.Snapshot) map[string]http.Handler {
+	return map[string]http.Handler{
+		"/api/v1/windows": endpoint{current, "windows", []string{"project", "window"}, 30, apiWindow{}, windowRows},
+		"/api/v1/pages":   endpoint{current, "pages", []string{"project", "window"}, 20, apiPage{}, pageRows},
+		"/api/v1/jobs":    endpoint{current, "jobs", []string{"project", "state"}, 100, view.Job{}, jobRows},
+	}
+}
+
+// endpoint is a list that can be requested.
+type endpoint struct {
+	current func() *view.Snapshot
+	name    string
+	// filters are the parameters beside limit and format; limit is the default of that.
+	filters []string
+	limit   int
+	// empty is a row without values; find returns rows of its type.
+	empty any
+	find  func(*view.Snapshot, question) []any
+}
+
+// question is what a request asks for. What is empty was not asked for.
+type question struct {
+	project string
+	window  analytics.Granularity
+	state   string
+	limit   int
+	csv     bool
+}
+
+func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s := e.current()
+	if s == nil {
+		w.Header().Set("Retry-After", "5")
+		refuse(w, http.StatusServiceUnavailable, "the first values are being read: try again in a few seconds")
+		return
+	}
+	q, err := e.read(s, r)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	var body bytes.Buffer
+	rows := e.find(s, q)
+	w.Header().Set("Content-Type", jsonType)
+	if q.csv {
+		w.Header().Set("Content-Type", csvType+"; charset=utf-8; header=present")
+		err = encodeCSV(&body, e.empty, rows)
+	} else {
+		err = encodeJSON(&body, e.name, rows)
+	}
+	if err != nil {
+		refuse(w, http.StatusInternalServerError, "encode: "+err.Error())
+		return
+	}
+	// A client may keep an answer, and asks whether it has changed.
+	sum := sha256.Sum256(body.Bytes())
+	w.Header().Set("ETag", `"`+hex.EncodeToString(sum[:16])+`"`)
+	w.Header().Set("Cache-Control", "private, no-cache")
+	w.Header().Set("Vary", "Accept")
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body.Bytes()))
+}
+
+// read reads the question, and refuses what is not understood: a misspelt filter must
+// not be answered with everything.
+func (e endpoint) read(s *view.Snapshot, r *http.Request) (q question, err error) {
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return q, fmt.Errorf("query: %.200q cannot be read", r.URL.RawQuery)
+	}
+	known := append(slices.Clone(e.filters), "limit", "format")
+	for name, all := range values {
+		if !slices.Contains(known, name) {
+			return q, fmt.Errorf("parameter %.100q: want %s", name, strings.Join(known, ", "))
+		}
+		if len(all) > 1 {
+			return q, fmt.Errorf("parameter %s: given more than once", name)
+		}
+	}
+	q = question{project: values.Get("project"), state: values.Get("state"), limit: e.limit}
+	if q.project != "" && !slices.ContainsFunc(s.Projects, func(p view.Project) bool { return p.ID == q.project }) {
+		return q, fmt.Errorf("project %.140q: not one of DOCGAUGE_PROJECTS", q.project)
+	}
+	if text := values.Get("window"); text != "" {
+		if q.window, err = analytics.ParseGranularity(text); err != nil {
+			return q, fmt.Errorf("window %.20q: want day, week, month or Nd, such as 28d", text)
+		}
+	}
+	if text := values.Get("limit"); text != "" {
+		if q.limit, err = strconv.Atoi(text); err != nil || q.limit < 1 || q.limit > maxLimit {
+			return q, fmt.Errorf("limit %.20q: want 1 to %d", text, maxLimit)
+		}
+	}
+	switch format := values.Get("format"); format {
+	case "":
+		q.csv = prefersCSV(r.Header)
+	case "csv", "json":
+		q.csv = format == "csv"
+	default:
+		return q, fmt.Errorf("format %.20q: want json or csv", format)
+	}
+	return q, nil
+}
+
+// prefersCSV reports whether a client names CSV, and likes it better than JSON.
+func prefersCSV(h http.Header) bool {
+	quality := map[string]float64{}
+	for part := range strings.SplitSeq(strings.Join(h.Values("Accept"), ","), ",") {
+		kind, parameters, err := mime.ParseMediaType(part)
+		if err != nil {
+			continue
+		}
+		if q, err := strconv.ParseFloat(cmp.Or(parameters["q"], "1"), 64); err == nil {
+			quality[kind] = q
+		}
+	}
+	return quality[csvType] > quality[jsonType]
+}
+
+// refuse answers with an error.
+func refuse(w http.ResponseWriter, code int, message string) {
+	w.Header().Set("Content-Type", jsonType)
+	w.WriteHeader(code)
+	var body bytes.Buffer
+	_ = encodeValue(&body, map[string]string{"error": message}) // strings can be encoded
+	_, _ = w.Write(body.Bytes())
+}

@@ -1,0 +1,224 @@
+package web_test
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/view"
+	"github.com/docgauge/docgauge/internal/web"
+)
+
+var monday = analytics.NewDate(2026, 11, 2)
+
+func snapshot() *view.Snapshot {
+	s := &view.Snapshot{At: monday.Time().Add(30 * time.Hour)}
+	for _, id := range []string{"prj_b", "prj_a"} {
+		g := view.Grid{Granularity: analytics.Day}
+		for i := range analytics.Date(40) {
+			w := analytics.Window{From: monday - 40 + i, To: monday - 39 + i}
+			rev := &analytics.Revision{
+				Key:    analytics.Key{Project: id, Granularity: analytics.Day, Window: w},
+				Number: 2, Settled: i < 37, Verified: i != 38, Rows: 3, Totals: analytics.Totals{Human: int64(i), AI: 2, Total: int64(i) + 1},
+				ExportedAt: w.To.Time().Add(time.Hour + 123_456*time.Microsecond),
+			}
+			if i == 36 {
+				rev = nil
+			}
+			g.Cells = append(g.Cells, view.Cell{Window: w, Revision: rev})
+		}
+		newest := g.Cells[39].Revision
+		month := &analytics.Revision{Key: analytics.Key{Project: id, Granularity: "28d", Window: analytics.Window{From: monday - 28, To: monday}}, Rows: analytics.TotalsOnlyRows}
+		s.Projects = append(s.Projects, view.Project{ID: id, Grids: []view.Grid{g, {
+			Granularity: "28d", TotalsOnly: true, Cells: []view.Cell{{Window: month.Window, Revision: month}},
+		}}})
+		s.Windows = append(s.Windows, view.Window{Revision: *newest, Pages: []analytics.Row{
+			{Path: "=cmd|' /C calc'!A0", Human: 9, AI: 1, Total: 9}, {Path: "/a\n\"b\",<c>", Human: 5, Total: 5}, {Path: "/文档", AI: 1, Total: 1},
+		}}, view.Window{Revision: *month})
+	}
+	s.Queue = &view.Queue{Waiting: []view.Job{{Project: "prj_a", Prompt: "next.md", State: "pending", Reason: "cap"}}, Jobs: []view.Job{
+		{Project: "prj_a", Prompt: "a.md", State: "completed", Result: "pr", PRLink: "https://code.example/pr/1", Begun: monday.Time(), Ended: monday.Time().Add(time.Minute),
+			Pull: &view.PullRequest{State: "merged", Opened: monday.Time().Add(time.Hour)}, Cost: .25},
+		{Project: "prj_b", Prompt: "b.md", State: "completed", Result: "pr", PRLink: "javascript:alert(1)", Begun: monday.Time()},
+		{Project: "prj_b", Prompt: "c.md", State: "active", Title: "Fix, all"},
+	}}
+	return s
+}
+
+func ask(s *view.Snapshot, target string, header ...string) *httptest.ResponseRecorder {
+	mux := http.NewServeMux()
+	for path, h := range web.NewAPI(func() *view.Snapshot { return s }) {
+		mux.Handle("GET "+path, h)
+	}
+	r := httptest.NewRequest(http.MethodGet, target, nil)
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	if slices.Contains(header, "HEAD") {
+		r.Method = http.MethodHead
+	}
+	w := httptest.NewRecorder()
+	mux.ServeHTTP(w, r)
+	return w
+}
+
+// rowsOf returns the rows of an answer in JSON.
+func rowsOf(t *testing.T, target string) []map[string]any {
+	t.Helper()
+	w := ask(snapshot(), target)
+	var answer map[string][]map[string]any
+	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != 200 || len(answer) != 1 {
+		t.Fatalf("%s: %d, %v\n%s", target, w.Code, err, w.Body)
+	}
+	for _, rows := range answer {
+		return rows
+	}
+	return nil
+}
+
+func columnOf(rows []map[string]any, name string) (out []string) {
+	for _, r := range rows {
+		out = append(out, fmt.Sprint(r[name]))
+	}
+	return out
+}
+
+// TestFilters: what was asked for is answered, and nothing else.
+func TestFilters(t *testing.T) {
+	for _, tc := range []struct{ target, column, want string }{
+		{"/api/v1/windows?limit=2&window=day", "from", "2026-10-31 2026-11-01 2026-10-31 2026-11-01"},
+		{"/api/v1/windows?limit=2&project=prj_a", "project", "prj_a prj_a prj_a"},
+		{"/api/v1/windows?window=day&project=prj_a&limit=4", "state", "missing provisional provisional provisional"},
+		{"/api/v1/windows?window=day&project=prj_a&limit=4", "verified", "<nil> true false true"},
+		{"/api/v1/windows?window=day&project=prj_a&limit=4", "human", "<nil> 37 38 39"},
+		{"/api/v1/windows?window=28d", "row_count", "<nil> <nil>"},
+		{"/api/v1/windows?window=day&limit=1&project=prj_a", "exported_at", "2026-11-02T01:00:00.123456Z"},
+		{"/api/v1/windows?window=month", "from", ""},
+		{"/api/v1/pages", "rank", "1 2 3 1 2 3"},
+		{"/api/v1/pages?limit=1&window=day&project=prj_b", "path", "=cmd|' /C calc'!A0"},
+		{"/api/v1/pages?window=28d", "path", ""},
+		{"/api/v1/jobs", "prompt", "next.md a.md b.md c.md"},
+		{"/api/v1/jobs?limit=1&project=prj_b", "prompt", "b.md"},
+		{"/api/v1/jobs?state=completed", "pr_link", "https://code.example/pr/1 "},
+		{"/api/v1/jobs?state=active", "begun_at", "<nil>"},
+		{"/api/v1/jobs?state=completed", "pr_state", "merged "},
+		{"/api/v1/jobs?state=completed", "pr_opened_at", "2026-11-02T01:00:00Z <nil>"},
+		{"/api/v1/jobs?state=completed", "cost", "0.25 0"},
+	} {
+		if got := strings.Join(columnOf(rowsOf(t, tc.target), tc.column), " "); got != tc.want {
+			t.Errorf("%s: %s is %q, want %q", tc.target, tc.column, got, tc.want)
+		}
+	}
+	if got := len(rowsOf(t, "/api/v1/windows")); got != 2*(30+1) {
+		t.Errorf("%d windows", got)
+	}
+	s := snapshot()
+	if s.Queue = nil; ask(s, "/api/v1/jobs").Body.String() != "{\"jobs\":[]}\n" {
+		t.Error(ask(s, "/api/v1/jobs").Body)
+	}
+}
+
+// TestFormats: CSV has the same columns and values as JSON.
+func TestFormats(t *testing.T) {
+	for _, path := range []string{"/api/v1/windows", "/api/v1/pages", "/api/v1/jobs"} {
+		w := ask(snapshot(), path+"?format=csv&limit=50")
+		records, err := csv.NewReader(w.Body).ReadAll()
+		if err != nil || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/csv") {
+			t.Fatal(path, err, w.Header())
+		}
+		rows := rowsOf(t, path+"?limit=50")
+		if len(records) != len(rows)+1 || len(records[0]) != len(rows[0]) {
+			t.Fatalf("%s: %d records, %d rows", path, len(records), len(rows))
+		}
+		for i, row := range rows {
+			for j, name := range records[0] {
+				want := fmt.Sprint(row[name])
+				if row[name] == nil {
+					want = ""
+				}
+				if got := records[i+1][j]; got != want {
+					t.Errorf("%s, row %d, %s: %q, JSON has %q", path, i, name, got, want)
+				}
+			}
+		}
+	}
+	for accept, want := range map[string]string{
+		"": "application/json", "*/*": "application/json", "text/csv": "text/csv", "text/csv, */*;q=0.5": "text/csv", "TEXT/CSV;q=0.9,application/json;q=0.1": "text/csv",
+		"application/json, text/csv;q=0.5": "application/json", "text/html,*/*": "application/json", "text/csv;q=0": "application/json", ";;,": "application/json",
+	} {
+		if got := ask(snapshot(), "/api/v1/pages", "Accept", accept).Header().Get("Content-Type"); !strings.HasPrefix(got, want) {
+			t.Errorf("Accept %q: %s, want %s", accept, got, want)
+		}
+	}
+	if got := ask(snapshot(), "/api/v1/pages?format=json", "Accept", "text/csv").Header().Get("Content-Type"); got != "application/json" {
+		t.Error(got)
+	}
+}
+
+// TestRefused: a question that is not understood is not answered.
+func TestRefused(t *testing.T) {
+	for target, want := range map[string]string{
+		"/api/v1/windows?projct=prj_a": "want project, window, limit, format", "/api/v1/jobs?window=day": "want project, state, limit, format",
+		"/api/v1/pages?project=prj_c": `project "prj_c": not one of`, "/api/v1/pages?window=fortnight": `window "fortnight": want day`,
+		"/api/v1/pages?limit=0": "want 1 to", "/api/v1/pages?limit=1e3": "want 1 to", "/api/v1/pages?limit=99999": "want 1 to",
+		"/api/v1/pages?format=xml": "want json or csv", "/api/v1/pages?limit=1&limit=2": "more than once", "/api/v1/pages?%zz": "cannot be read",
+	} {
+		w := ask(snapshot(), target)
+		var answer map[string]string
+		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != 400 || !strings.Contains(answer["error"], want) {
+			t.Errorf("%s: %d %s, %v", target, w.Code, w.Body, err)
+		}
+	}
+	if w := ask(nil, "/api/v1/pages"); w.Code != 503 || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), `"error"`) {
+		t.Errorf("without values: %d %s", w.Code, w.Body)
+	}
+}
+
+// TestUnchanged: an answer is sent again only if it is another one.
+func TestUnchanged(t *testing.T) {
+	first := ask(snapshot(), "/api/v1/pages")
+	tag := first.Header().Get("ETag")
+	again := ask(snapshot(), "/api/v1/pages", "If-None-Match", tag)
+	if tag == "" || again.Code != http.StatusNotModified || again.Body.Len() > 0 {
+		t.Errorf("ETag %s: %d", tag, again.Code)
+	}
+	if other := ask(snapshot(), "/api/v1/pages?limit=1", "If-None-Match", tag); other.Code != 200 {
+		t.Errorf("another answer: %d", other.Code)
+	}
+	head := ask(snapshot(), "/api/v1/pages", "X-Method", "HEAD")
+	if head.Code != 200 || head.Body.Len() > 0 || cmp.Diff(first.Header(), head.Header()) != "" {
+		t.Errorf("HEAD: %d, %d bytes, %v", head.Code, head.Body.Len(), head.Header())
+	}
+	if got := first.Header(); got.Get("Vary") != "Accept" || !strings.Contains(got.Get("Cache-Control"), "no-cache") {
+		t.Error(got)
+	}
+}
+
+// FuzzQuestion: whatever is asked, the answer is JSON or CSV, and a refusal says why.
+func FuzzQuestion(f *testing.F) {
+	for _, seed := range []string{"limit=1", "project=prj_a&window=day", "format=csv", "=&&", "limit=-1", "window=99999d"} {
+		f.Add(seed, "text/csv;q=1")
+	}
+	s := snapshot()
+	handlers := web.NewAPI(func() *view.Snapshot { return s })
+	f.Fuzz(func(t *testing.T, query, accept string) {
+		for _, h := range handlers {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, &http.Request{Method: http.MethodGet, URL: &url.URL{RawQuery: query}, Header: http.Header{"Accept": {accept}}})
+			isJSON := w.Header().Get("Content-Type") == "application/json"
+			if w.Code != 200 && w.Code != 400 || w.Code == 400 && !isJSON || isJSON && !json.Valid(w.Body.Bytes()) {
+				t.Errorf("%q, %q: %d %s", query, accept, w.Code, w.Body)
+			}
+		}
+	})
+}

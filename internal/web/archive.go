@@ -1,0 +1,180 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/query"
+	"github.com/docgauge/docgauge/internal/view"
+	"github.com/docgauge/docgauge/schedule"
+	"github.com/docgauge/docgauge/sinks"
+)
+
+// ReportOptions say what the report of an archive shows.
+type ReportOptions struct {
+	Now time.Time
+	// From and To keep the windows inside [From, To); nil is no limit.
+	From, To *analytics.Date
+	// Projects are those to show; none: all that the archive has. Names are what people are shown
+	// for them, by id.
+	Projects []string
+	Names    map[string]string
+	// Against is what the newest windows are compared with.
+	Against Comparison
+	// Order is the order of projects; others come after these, by name.
+	Order []string
+	// Pages is the length of each list of pages.
+	Pages int
+}
+
+// ReadReport makes the report of an archive, which it does not change; Version, Title and State are
+// left to the caller. Damage to the archive is an error: a report with silent gaps would mislead.
+func ReadReport(ctx context.Context, from sinks.Sink, o ReportOptions) (Report, error) {
+	r := Report{Made: o.Now.UTC(), From: o.From, To: o.To, Against: o.Against, Pages: map[analytics.Key]*Pages{}}
+	all, err := listWindows(ctx, from, o)
+	if err != nil {
+		return r, err
+	}
+	ids := slices.Sorted(maps.Keys(all))
+	if len(o.Projects) > 0 {
+		for _, id := range o.Projects {
+			if all[id] == nil {
+				text := "project %.140q has no window in the archive %s in these dates; %s"
+				return r, query.UnknownProjectError(fmt.Sprintf(text, id, from.Location(), format.DidYouMean(id, ids)))
+			}
+		}
+		ids = slices.Compact(slices.Sorted(slices.Values(o.Projects)))
+	}
+	query.Sort(ids, o.Order)
+	for _, id := range ids {
+		p := view.Project{ID: id, Name: o.Names[id]}
+		for _, g := range slices.SortedFunc(maps.Keys(all[id]), compareGranularities) {
+			grid := view.Grid{Project: id, Granularity: g, Cells: cellsOf(g, all[id][g], o)}
+			grid.Count()
+			if newest, before := compared(grid, o.Against); newest != nil {
+				if r.Pages[newest.Key], err = readPages(ctx, from, newest, before, o.Pages); err != nil {
+					return r, err
+				}
+			}
+			p.Grids = append(p.Grids, grid)
+		}
+		r.Projects = append(r.Projects, p)
+	}
+	return r, nil
+}
+
+// windows are the readings of one granularity.
+type windows map[analytics.Window]analytics.Revision
+
+// listWindows finds the windows that were asked for, by project and granularity.
+func listWindows(
+	ctx context.Context, from sinks.Sink, o ReportOptions,
+) (map[string]map[analytics.Granularity]windows, error) {
+	all := map[string]map[analytics.Granularity]windows{}
+	var errs []error
+	var first, last analytics.Date // of all windows, asked for or not
+	found := 0
+	for rev, err := range sinks.List(ctx, from) {
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if found++; found == 1 {
+			first, last = rev.From, rev.To
+		}
+		first, last = min(first, rev.From), max(last, rev.To)
+		if o.From != nil && rev.From < *o.From || o.To != nil && rev.To > *o.To {
+			continue
+		}
+		if all[rev.Project] == nil {
+			all[rev.Project] = map[analytics.Granularity]windows{}
+		}
+		if all[rev.Project][rev.Granularity] == nil {
+			all[rev.Project][rev.Granularity] = windows{}
+		}
+		all[rev.Project][rev.Granularity][rev.Window] = rev
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("%w\nno report was written: `docgauge verify` says how to mend the archive", err)
+	}
+	switch {
+	case found == 0:
+		return nil, fmt.Errorf("the archive %s has no window: run `docgauge export` first, "+
+			"or name another archive with --archive or DOCGAUGE_PARQUET_URL", from.Location())
+	case len(all) == 0:
+		return nil, fmt.Errorf("no window of the archive %s lies inside the dates asked for; "+
+			"it has windows from %s to %s", from.Location(), first, last)
+	}
+	return all, nil
+}
+
+// compareGranularities puts day, week and month first, then rolling windows by length.
+func compareGranularities(a, b analytics.Granularity) int {
+	calendar := []analytics.Granularity{analytics.Day, analytics.Week, analytics.Month}
+	rank := func(g analytics.Granularity) int {
+		if i := slices.Index(calendar, g); i >= 0 {
+			return i
+		}
+		return len(calendar) + g.RollingDays()
+	}
+	return cmp.Compare(rank(a), rank(b))
+}
+
+// cellsOf returns the known windows and those that should be there, from the oldest
+// known one to the newest complete one, oldest first.
+func cellsOf(g analytics.Granularity, known windows, o ReportOptions) []view.Cell {
+	var cells []view.Cell
+	first := analytics.DateOf(o.Now)
+	for w, rev := range known {
+		cells = append(cells, view.Cell{Window: w, Revision: &rev})
+		first = min(first, w.From)
+	}
+	end := analytics.DateOf(o.Now)
+	if o.To != nil {
+		end = min(end, *o.To)
+	}
+	n := 0
+	for w := range schedule.Within(g, first, end) {
+		if _, ok := known[w]; !ok {
+			cells = append(cells, view.Cell{Window: w})
+		}
+		if n++; n > 2*maxReportCells {
+			break
+		}
+	}
+	slices.SortFunc(cells, func(a, b view.Cell) int {
+		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
+	})
+	return cells
+}
+
+// compared returns the newest window of a grid, nil where its pages are not known, and
+// the one that it is compared with, nil where those are not known.
+func compared(g view.Grid, against Comparison) (newest, before *analytics.Revision) {
+	newest = g.Newest
+	if newest == nil || newest.TotalsOnly() {
+		return nil, nil
+	}
+	before = g.EndingAt(against.window(g.Granularity, newest.Window).To)
+	if before != nil && before.TotalsOnly() {
+		before = nil
+	}
+	return newest, before
+}
+
+// readPages compares the pages of a window with those of an earlier one, which may be
+// nil.
+func readPages(ctx context.Context, from sinks.Sink, newest, before *analytics.Revision, n int) (*Pages, error) {
+	m, err := query.Compare(ctx, from, before, newest, query.Ranking{By: analytics.Everyone, N: n})
+	return &Pages{newest, before, m}, err
+}

@@ -1,0 +1,138 @@
+package web_test
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/dev/webtest"
+	"github.com/docgauge/docgauge/internal/view"
+	"github.com/docgauge/docgauge/internal/web"
+)
+
+func TestMain(m *testing.M) { os.Exit(engines.ShareChromium(m)) }
+
+// TestStatusBrowser looks at the page in every way it is looked at: at the first start,
+// after years, on better and worse days. With -artifacts the screenshots stay.
+func TestStatusBrowser(t *testing.T) {
+	browser := engines.RunChromium(t)
+	for name, view := range map[string]engines.View{
+		"light":      {Width: 1440, Height: 900},
+		"dark":       {Width: 1440, Height: 900, Scheme: "dark"},
+		"tablet":     {Width: 820, Height: 1100},
+		"desktop":    {Width: 1200, Height: 900},
+		"phone":      {Width: 360, Height: 740, Scale: 2},
+		"phone-dark": {Width: 390, Height: 844, Scale: 2, Scheme: "dark"},
+		"small-dark": {Width: 400, Height: 860, Scheme: "dark"},
+		"narrow":     {Width: 320, Height: 640},
+		"print":      {Width: 760, Height: 1000, Media: "print"},
+	} {
+		webtest.Legible(t, openStatus(t, browser, demoSnapshot(), view), name)
+	}
+	for name, s := range map[string]*view.Snapshot{
+		"starting": nil, "empty": {At: now}, "long": huge(1, strings.Repeat("/long", 300)), "good": good(), "failed": failed(),
+	} {
+		for _, width := range []int{320, 1440} {
+			webtest.Legible(t, openStatus(t, browser, s, engines.View{Width: width, Height: 700}), fmt.Sprintf("%s-%d", name, width))
+		}
+	}
+	webtest.Accessible(t, openStatus(t, browser, demoSnapshot(), engines.View{Width: 1440, Height: 900}))
+}
+
+// TestStatusBrowserPicture is what docs/images/status.png shows of the top, with fewer colours:
+// go test -artifacts keeps it.
+func TestStatusBrowserPicture(t *testing.T) {
+	s := demoSnapshot()
+	s.Due, s.Asides, s.Finish, s.Keys, s.Sinks, s.Queue.Paused = nil, nil, time.Time{}, s.Keys[1:], s.Sinks[:1], ""
+	s.Runs, s.Projects[1].Name = s.Runs[1:3], "Developer hub"
+	for i := range s.Projects {
+		for _, g := range s.Projects[i].Grids[:2] {
+			if newest := g.Newest; newest != nil {
+				newest.Verified = true
+			}
+		}
+	}
+	for i := range s.Windows {
+		s.Windows[i].MovedRows, s.Windows[i].RepeatedRows = 0, 0
+		for j := range s.Windows[i].Pages {
+			s.Windows[i].Pages[j].Path = webtest.Plain(s.Windows[i].Pages[j].Path)
+		}
+	}
+	webtest.Keep(t, openStatus(t, engines.RunChromium(t), s, engines.View{Width: 1280, Height: 900}), "status")
+}
+
+// TestStatusBrowserNumbers compares what the browser shows with the snapshot.
+func TestStatusBrowserNumbers(t *testing.T) {
+	browser := engines.RunChromium(t)
+	s := demoSnapshot()
+	tab := openStatus(t, browser, s, engines.View{Width: 1440, Height: 900})
+	want := [][]string{}
+	for _, w := range s.Windows {
+		want = append(want, []string{s.ProjectName(w.Project), webtest.Commas(w.Totals.Total), webtest.Commas(w.Totals.Human), webtest.Commas(w.Totals.AI)})
+	}
+	webtest.Equal(t, tab, want, `Array.from(document.querySelectorAll(".card:has(.total)")).map(c => [
+		c.closest(".project").querySelector("h2").textContent,
+		...[".total strong", ".split > :nth-child(1) b", ".split > :nth-child(2) b"].map(q => c.querySelector(q).textContent)])`)
+	webtest.Equal(t, tab, []string{"report", "metrics", "api/v1/windows", "healthz", "readyz"}, `Array.from(document.querySelectorAll(".masthead a, footer a")).map(a => new URL(a.href).pathname.slice(1))`)
+	missing := 0
+	for _, p := range s.Projects {
+		for _, g := range p.Grids {
+			missing += g.Missing
+		}
+	}
+	webtest.Equal(t, tab, missing, `document.querySelectorAll(".scroll use[href='#missing']").length`)
+}
+
+// TestStatusBrowserText: a path is text, whatever it says, and the whole of it is
+// there for those who ask.
+func TestStatusBrowserText(t *testing.T) {
+	browser := engines.RunChromium(t)
+	s := demoSnapshot()
+	tab := openStatus(t, browser, s, engines.View{Width: 360, Height: 740})
+	var want []string
+	for _, r := range s.Windows[0].Pages {
+		want = append(want, r.Path)
+	}
+	for _, property := range []string{"textContent", "title"} {
+		webtest.Equal(t, tab, want, fmt.Sprintf(`Array.from(document.querySelector(".pages").querySelectorAll("bdi")).map(e => e.%s)`, property))
+	}
+	webtest.Equal(t, tab, 0, `document.querySelectorAll("script, img, iframe, form, [style]").length`)
+	webtest.Equal(t, tab, []bool{false, true}, `(d => { const shut = d.open; d.querySelector("summary").click(); return [shut, d.open] })(document.querySelector(".pages details"))`)
+	webtest.Legible(t, tab, "unfolded")
+}
+
+// TestStatusBrowserFolds: the overview leads to a project and unfolds it, without a script, and
+// no bracket stands where a date serves.
+func TestStatusBrowserFolds(t *testing.T) {
+	tab := openStatus(t, engines.RunChromium(t), demoSnapshot(), engines.View{Width: 400, Height: 800})
+	const folds = `Array.from(document.querySelectorAll(".project > details")).map(d => d.open)`
+	webtest.Equal(t, tab, []bool{true, false}, folds)
+	webtest.Must(t, tab.Eval(t.Context(), `document.querySelectorAll(".overview a")[1].click()`, nil))
+	webtest.Equal(t, tab, []bool{true, true}, folds)
+	webtest.Legible(t, tab, "unfolded-projects")
+	webtest.None(t, tab, "half-open brackets", `Array.from(document.querySelectorAll("[title], title")).map(e => (e.title || e.textContent)).filter(t => /\[\d{4}-/.test(t))`)
+}
+
+// TestStatusBrowserScrolls: a calendar that is wider than its place scrolls, and
+// begins with the newest windows.
+func TestStatusBrowserScrolls(t *testing.T) {
+	tab := openStatus(t, engines.RunChromium(t), huge(1, "/"), engines.View{Width: 360, Height: 740})
+	webtest.Equal(t, tab, []bool{true, true, true, true}, `(e => {
+		const newest = () => e.querySelector("use:last-of-type").getBoundingClientRect(), place = e.getBoundingClientRect(), style = getComputedStyle(e);
+		const seen = newest().left >= place.left && newest().right <= place.right;
+		e.scrollBy(-10000, 0);
+		return [e.scrollWidth > e.clientWidth, style.overflowX == "auto", seen, newest().left > place.right];
+	})(document.querySelector(".scroll"))`)
+}
+
+// open shows a snapshot until the test ends.
+func openStatus(t *testing.T, browser *engines.Chromium, s *view.Snapshot, size engines.View) *engines.Tab {
+	t.Helper()
+	server := httptest.NewServer(web.NewStatusPage(func() *view.Snapshot { return s }, nil, "v0.4.0"))
+	t.Cleanup(server.Close)
+	return webtest.Page(t, browser, server.URL+"/", size)
+}

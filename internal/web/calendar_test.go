@@ -1,0 +1,91 @@
+package web
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/view"
+)
+
+// grids draws grids of any granularity with any gaps.
+func grids(t *rapid.T) view.Grid {
+	g := view.Grid{Granularity: rapid.SampledFrom([]analytics.Granularity{"day", "week", "month", "28d"}).Draw(t, "granularity")}
+	first := analytics.Date(rapid.IntRange(-2000, 30000).Draw(t, "first"))
+	largest := rapid.SampledFrom([]int64{0, 1, 3, 999, 1e6, math.MaxInt64}).Draw(t, "largest")
+	for i := range analytics.Date(rapid.IntRange(1, 120).Draw(t, "n")) {
+		c := view.Cell{Window: windowAt(g.Granularity, first, i)}
+		if rapid.Bool().Draw(t, "known") {
+			count := rapid.Int64Range(0, largest)
+			c.Revision = &analytics.Revision{Totals: analytics.Totals{Human: count.Draw(t, "h"), AI: count.Draw(t, "a"), Total: count.Draw(t, "t")}}
+		}
+		g.Cells = append(g.Cells, c)
+	}
+	return g
+}
+
+func windowAt(g analytics.Granularity, first, i analytics.Date) analytics.Window {
+	switch g {
+	case analytics.Week:
+		monday := first - analytics.Date((int(first.Weekday())+6)%7)
+		return analytics.Window{From: monday + 7*i, To: monday + 7*i + 7}
+	case analytics.Month:
+		day := first.Time()
+		return analytics.Window{From: analytics.NewDate(day.Year(), day.Month()+time.Month(i), 1), To: analytics.NewDate(day.Year(), day.Month()+time.Month(i)+1, 1)}
+	case analytics.Day:
+		return analytics.Window{From: first + i, To: first + i + 1}
+	default:
+		return analytics.Window{From: first + i, To: first + i + analytics.Date(g.RollingDays())}
+	}
+}
+
+// TestCalendar: each window has a place of its own inside the drawing, and
+// names do not run into each other.
+func TestCalendar(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := grids(t)
+		c := calendarOf(g, g.Cells)
+		if len(c.Cells) != len(g.Cells) {
+			t.Fatalf("%d cells for %d windows", len(c.Cells), len(g.Cells))
+		}
+		taken := map[[2]int]bool{}
+		for _, s := range c.Cells {
+			if s.X < leftRoom || s.Y < topRoom || s.X+cellPitch > c.Width || s.Y+cellPitch > c.Height || taken[[2]int{s.X, s.Y}] {
+				t.Errorf("%s at %d, %d of %d × %d", s.Title, s.X, s.Y, c.Width, c.Height)
+			}
+			taken[[2]int{s.X, s.Y}] = true
+		}
+		for i, l := range c.Columns {
+			if i > 0 && l.X+letterWidth*len(l.Text) >= c.Columns[i-1].X {
+				t.Errorf("%v runs into %v", l, c.Columns[i-1])
+			}
+		}
+		if len(c.Rows) > 1+len(g.Cells) && len(c.Rows) != 4 {
+			t.Errorf("names of rows: %v", c.Rows)
+		}
+	})
+}
+
+func TestCalendarPlaces(t *testing.T) {
+	date := func(year, month, day int) analytics.Date { return analytics.NewDate(year, time.Month(month), day) }
+	thursday := placeOf("day", analytics.Window{From: date(2026, 9, 24), To: date(2026, 9, 25)}).column
+	for _, tc := range []struct {
+		g           analytics.Granularity
+		from, to    analytics.Date
+		column, row int
+	}{
+		{"day", date(2026, 10, 4), date(2026, 10, 5), thursday + 1, 6}, // a Sunday
+		{"day", date(2026, 10, 5), date(2026, 10, 6), thursday + 2, 0},
+		{"week", date(2027, 1, 4), date(2027, 1, 11), 1, 2027},
+		{"month", date(2026, 3, 1), date(2026, 4, 1), 3, 2026},
+		{"28d", date(2026, 9, 7), date(2026, 10, 5), thursday + 1, 6}, // by its last day
+	} {
+		w := analytics.Window{From: tc.from, To: tc.to}
+		if p := placeOf(tc.g, w); p.column != tc.column || p.row != tc.row {
+			t.Errorf("%s %v: column %d, row %d", tc.g, w, p.column, p.row)
+		}
+	}
+}

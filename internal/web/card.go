@@ -1,0 +1,179 @@
+package web
+
+import (
+	"strings"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/view"
+)
+
+// card is the newest window of a grid. The template "figures" shows it.
+type card struct {
+	Grid    view.Grid
+	Changes []change // the fairest first
+	Alone   string   // why there are no changes
+	Notes   []note
+}
+
+// change compares the newest window with an older one, which Before names: as ▲ 2.1%, and in
+// words, up 2.1%.
+type change struct{ Text, Words, Tone, Before string }
+
+// note is something to know about the numbers of a card: until when, if that is known.
+type note struct {
+	Text, Why string
+	Until     *moment
+}
+
+// Comparison says which earlier window a window is compared with. The zero value is the one
+// before; for a day the same weekday comes first.
+type Comparison struct {
+	Year    bool // the one a year before
+	Windows int  // the one so many windows before; 0: the default
+}
+
+// window returns the window that w is compared with.
+func (c Comparison) window(g analytics.Granularity, w analytics.Window) analytics.Window {
+	if c.Year {
+		return g.YearBefore(w)
+	}
+	return g.Earlier(w, max(c.Windows, 1))
+}
+
+// cardOf returns nil if no window was read.
+func cardOf(g view.Grid, against Comparison) *card {
+	r := g.Newest
+	if r == nil {
+		return nil
+	}
+	c := &card{Grid: g, Alone: "No earlier window to compare with"}
+	switch alike := weekend(r.From) == weekend(r.From-1); {
+	case against != Comparison{}:
+		w := against.window(g.Granularity, r.Window)
+		c.Alone = "No reading of " + view.Days(g.Granularity, w) + " to compare with"
+		c.compare(g.EndingAt(w.To), view.Days(g.Granularity, w), true)
+	case g.Granularity != analytics.Day:
+		c.compare(g.EndingAt(r.From), previous(g.Granularity), true)
+	default:
+		// Weekdays differ, so the fair comparison comes first. A working day beside a weekend says
+		// nothing: a site is not in trouble each Saturday.
+		c.compare(g.EndingAt(r.To-7), "the previous "+r.From.Weekday().String(), true)
+		if alike || len(c.Changes) == 0 {
+			c.compare(g.EndingAt(r.From), previous(g.Granularity), alike)
+		}
+	}
+	late := 0
+	for i := len(g.Cells) - 1; g.Cells[i].Revision == nil; i-- {
+		late++
+	}
+	if late > 0 {
+		c.Notes = append(c.Notes, note{Text: format.Plural(late, "newer window") + " missing"})
+	}
+	return c
+}
+
+func weekend(d analytics.Date) bool {
+	return d.Weekday() == time.Saturday || d.Weekday() == time.Sunday
+}
+
+// compare adds the change since an older reading, if there is one. If the two are not alike,
+// neither more nor less is good or bad.
+func (c *card) compare(before *analytics.Revision, name string, alike bool) {
+	if before == nil || before.Totals.Total <= 0 {
+		return
+	}
+	n := change{Text: "unchanged", Words: "unchanged", Before: name}
+	if growth := view.Growth(before.Totals.Total, c.Grid.Newest.Totals.Total); growth != "" {
+		text, up := strings.CutPrefix(growth, "+")
+		text = strings.TrimPrefix(text, "−")
+		arrow, tone := "▼ ", "down"
+		if up {
+			arrow, tone = "▲ ", "up"
+		}
+		n.Text, n.Words = arrow+text, tone+" "+text
+		if alike {
+			n.Tone = tone
+		}
+	}
+	c.Changes = append(c.Changes, n)
+}
+
+// both is the number of visitors that were human and AI. It is false if that number is impossible
+// because the window changed while it was read.
+func both(t analytics.Totals) (int64, bool) {
+	n := t.Human + t.AI - t.Total
+	return n, n >= 0 && n <= min(t.Human, t.AI)
+}
+
+// bothText is that number, and bothNote explains it.
+func bothText(t analytics.Totals) string {
+	n, ok := both(t)
+	if !ok {
+		return "–"
+	}
+	return format.Commas(n)
+}
+
+func bothNote(t analytics.Totals) string {
+	if _, ok := both(t); !ok {
+		return "Human + AI − total is not a possible number of readers here: the window changed while it was read."
+	}
+	return "Readers that were both: human + AI − total."
+}
+
+// legendEntry is a state that windows are in, and how many. A window can be in two.
+type legendEntry struct{ Class, Text, Note string }
+
+// legendOf counts the windows of a grid by their states.
+func legendOf(g view.Grid) (out []legendEntry) {
+	for _, state := range []struct {
+		class, name string
+		count       int
+	}{
+		{"settled", "settled", g.Known - g.Provisional},
+		{"provisional", "provisional", g.Provisional},
+		{"totals", "totals only", g.Rowless},
+		{"unverified", "unverified", g.Unverified},
+		{"missing", "missing", g.Missing},
+	} {
+		if state.count > 0 {
+			text := format.Commas(state.count) + " " + state.name
+			out = append(out, legendEntry{state.class, text, marks[state.class]})
+		}
+	}
+	return out
+}
+
+// shownGaps is how many stretches of missing windows are named.
+const shownGaps = 6
+
+// gaps names the stretches of missing windows, newest first.
+func gaps(g view.Grid) string {
+	var names []string
+	left := 0
+	for end := len(g.Cells) - 1; end >= 0; end-- {
+		if g.Cells[end].Revision != nil {
+			continue
+		}
+		begin := end
+		for begin > 0 && g.Cells[begin-1].Revision == nil {
+			begin--
+		}
+		name := view.Days(g.Granularity, g.Cells[end].Window)
+		if begin < end {
+			name = view.Days(g.Granularity, g.Cells[begin].Window) + " to " + name
+		}
+		if len(names) < shownGaps {
+			names = append(names, name)
+		} else {
+			left++
+		}
+		end = begin
+	}
+	if left > 0 {
+		names = append(names, "and "+format.Commas(left)+" more")
+	}
+	return strings.Join(names, "; ")
+}

@@ -1,0 +1,125 @@
+package web
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// pageHandler serves pages that are made of a value V. Each is made once for each value, so a
+// view costs nothing, and is whole or an error, never half. It serves any number of
+// goroutines.
+type pageHandler[V comparable] struct {
+	// path is the only one it answers. policy is the content security policy.
+	path, policy string
+	// current returns what pages are made of now.
+	current func() V
+	// choose names the page that a query asks for, from a number of names that V bounds;
+	// nil: there is one page, without a name.
+	choose func(v V, query url.Values) string
+	// render makes a page, and the status it is answered with.
+	render func(v V, name string) (page []byte, status int, err error)
+
+	mu    sync.Mutex
+	of    V
+	pages map[string]rendered // of of
+}
+
+// maxRendered is how many pages of one value are kept.
+const maxRendered = 8
+
+// rendered is a page, as it is and compressed.
+type rendered struct {
+	plain, gzip []byte
+	status      int
+}
+
+func (h *pageHandler[V]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	setHeaders(w.Header(), h.policy)
+	switch {
+	case r.URL.Path != h.path:
+		http.Error(w, "not found: the page is at "+h.path, http.StatusNotFound)
+		return
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		w.Header().Set("Allow", "GET, HEAD")
+		http.Error(w, "method not allowed: the page takes GET and HEAD", http.StatusMethodNotAllowed)
+		return
+	}
+	page, err := h.page(r.URL.Query())
+	if err != nil {
+		http.Error(w, "page: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	if page.status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "5")
+	}
+	body := page.plain
+	if acceptsGzip(r.Header) {
+		body = page.gzip
+		w.Header().Set("Content-Encoding", "gzip")
+	}
+	w.Header().Set("Vary", "Accept-Encoding")
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(page.status)
+	if r.Method == http.MethodGet {
+		_, _ = w.Write(body) // a reader that went away is no news
+	}
+}
+
+// acceptsGzip reports whether the client that sent the header accepts gzip. A quality of zero
+// refuses it.
+func acceptsGzip(h http.Header) bool {
+	for offer := range strings.SplitSeq(strings.Join(h.Values("Accept-Encoding"), ","), ",") {
+		coding, parameters, err := mime.ParseMediaType(offer)
+		if err == nil && coding == "gzip" {
+			quality, err := strconv.ParseFloat(cmp.Or(parameters["q"], "1"), 64)
+			return err == nil && quality > 0
+		}
+	}
+	return false
+}
+
+// page returns the page that is asked for, made anew only if it is not kept.
+func (h *pageHandler[V]) page(query url.Values) (rendered, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	v, name := h.current(), ""
+	if h.choose != nil {
+		name = h.choose(v, query)
+	}
+	if h.pages == nil || h.of != v || len(h.pages) >= maxRendered && h.pages[name].plain == nil {
+		h.of, h.pages = v, map[string]rendered{}
+	}
+	if kept, ok := h.pages[name]; ok {
+		return kept, nil
+	}
+	plain, status, err := h.render(v, name)
+	if err != nil {
+		return rendered{}, err
+	}
+	var small bytes.Buffer
+	w := gzip.NewWriter(&small)
+	_, _ = w.Write(plain) // memory takes every write
+	_ = w.Close()
+	page := rendered{plain, small.Bytes(), status}
+	h.pages[name] = page
+	return page, nil
+}
+
+// setHeaders says what a page may do: nothing but show itself.
+func setHeaders(h http.Header, policy string) {
+	h.Set("Content-Security-Policy", policy+"; frame-ancestors 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+}

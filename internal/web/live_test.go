@@ -1,0 +1,154 @@
+package web_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/dev/webtest"
+	"github.com/docgauge/docgauge/internal/view"
+	"github.com/docgauge/docgauge/internal/web"
+	"github.com/docgauge/docgauge/sinks"
+	"github.com/docgauge/docgauge/sinks/sinktest"
+)
+
+// counting is a sink that counts the windows that are read.
+type counting struct {
+	sinks.Sink
+	windows int
+}
+
+func (c *counting) Window(ctx context.Context, rev analytics.Revision, dir string) (sinks.Sealed, func() error, error) {
+	c.windows++
+	return c.Sink.Window(ctx, rev, dir)
+}
+
+// liveSnapshot is two projects with jobs, and the sink that has their newest windows.
+func liveSnapshot() (*view.Snapshot, *sinktest.Memory) {
+	s := &view.Snapshot{
+		At: webtest.Now, LastSuccess: webtest.Now, Runs: []view.Run{{Outcome: "success", Started: webtest.Now}},
+		Projects: []view.Project{
+			webtest.Project("docs-main", analytics.NewDate(2026, 7, 1), 1800), webtest.Project("developer-hub", analytics.NewDate(2026, 9, 1), 96),
+		},
+		Queue: &view.Queue{
+			Jobs: webtest.Jobs("docs-main"), Waiting: []view.Job{{Project: "docs-main", Prompt: "later.md", State: "pending"}},
+			Problem: "/srv/prompts: no such directory",
+		},
+	}
+	s.Projects[0].Name = "Product docs"
+	sink := sinktest.NewMemory()
+	for _, p := range s.Projects {
+		for _, g := range p.Grids {
+			if newest := g.Newest; newest != nil && !g.TotalsOnly {
+				sink.Put(*newest, rows(*newest, "/new"), nil)
+				if before := g.EndingAt(newest.From); before != nil {
+					sink.Put(*before, rows(*before, "/old"), nil)
+				}
+			}
+		}
+	}
+	return s, sink
+}
+
+// rows are the pages of a reading by path.
+func rows(r analytics.Revision, extra string) []analytics.Row {
+	out := webtest.Pages(r, extra)
+	slices.SortFunc(out, func(a, b analytics.Row) int { return strings.Compare(a.Path, b.Path) })
+	return out
+}
+
+func visit(t *testing.T, l http.Handler, target string) (int, string) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	l.ServeHTTP(w, httptest.NewRequest(http.MethodGet, target, nil))
+	for _, name := range []string{"script-src 'sha256-", "frame-ancestors 'none'"} {
+		webtest.Wants(t, w.Header().Get("Content-Security-Policy"), name)
+	}
+	return w.Code, w.Body.String()
+}
+
+// TestLive: a view shows the numbers of the snapshot and the pages that were read for
+// it, and reads nothing itself; only a new reading is read again.
+func TestLive(t *testing.T) {
+	var s *view.Snapshot
+	l := web.NewLiveReport(func() *view.Snapshot { return s }, "v1")
+	if code, body := visit(t, l, "/report"); code != http.StatusServiceUnavailable || !strings.Contains(webtest.Text(body), "No numbers yet") {
+		t.Error(code, body)
+	}
+	var memory *sinktest.Memory
+	s, memory = liveSnapshot()
+	code, body := visit(t, l, "/report")
+	text := webtest.Text(body)
+	if code != http.StatusOK || strings.Contains(text, "compared with") || !strings.Contains(text, "not been read from a sink yet") {
+		t.Errorf("%d, and pages that nobody read", code)
+	}
+	webtest.Wants(t, text, "Documentation readers of Product docs", "Status page developer-hub", "later.md pending", "#431",
+		webtest.Commas(s.Projects[0].Grids[1].Newest.Totals.Total)+" readers during 28 Sep – 4 Oct 2026", "The newest export started just now and succeeded .")
+
+	sink := &counting{Sink: memory}
+	refresh := func() error {
+		next := *s
+		s = &next
+		return l.Refresh(t.Context(), s, []sinks.Sink{sink})
+	}
+	webtest.Must(t, refresh())
+	read := sink.windows
+	for range 3 {
+		_, body = visit(t, l, "/report?project=docs-main")
+	}
+	text = webtest.Text(body)
+	webtest.Wants(t, text, "compared with 21–27 Sep 2026", "/new", "Vanished 1 page with readers in 21–27 Sep 2026", "/old")
+	if strings.Contains(body, "/srv/prompts") {
+		t.Error("the page has a path of the machine")
+	}
+	if _, body = visit(t, l, "/report?project=developer-hub"); strings.Contains(body, "#431") || !strings.Contains(body, `href="report?project=docs-main"`) {
+		t.Error("the second project has jobs of the first, or no link to it")
+	}
+	webtest.Must(t, refresh())
+	if sink.windows != read || read == 0 {
+		t.Errorf("%d windows were read, then %d", read, sink.windows)
+	}
+
+	// The week is read again: the former pages are not shown beside the new numbers.
+	next := *s.Projects[0].Grids[1].Newest
+	next.Number++
+	s.Projects[0].Grids[1].Cells[len(s.Projects[0].Grids[1].Cells)-1].Revision = &next
+	s.Projects[0].Grids[1].Count()
+	webtest.Must(t, refresh())
+	if _, body = visit(t, l, "/report"); strings.Contains(webtest.Text(body), "compared with 21–27 Sep 2026") {
+		t.Error("pages of one reading beside the numbers of another")
+	}
+	memory.Put(next, rows(next, "/newer"), nil)
+	webtest.Must(t, refresh())
+	_, body = visit(t, l, "/report")
+	webtest.Wants(t, body, "/newer", "/old")
+}
+
+// TestLiveProjects: only projects that are there have a report, and no text of a query is
+// shown.
+func TestLiveProjects(t *testing.T) {
+	s, _ := liveSnapshot()
+	l := web.NewLiveReport(func() *view.Snapshot { return s }, "v1")
+	for _, query := range []string{"nobody", "%3Cscript%3Ealert(1)%3C/script%3E", "docs-main/"} {
+		code, body := visit(t, l, "/report?project="+query)
+		if code != http.StatusNotFound || strings.Contains(body, "alert") || !strings.Contains(body, "no such project") {
+			t.Errorf("%s: %d %s", query, code, webtest.Text(body))
+		}
+	}
+}
+
+// TestLiveSinks: where one sink fails the next is read.
+func TestLiveSinks(t *testing.T) {
+	s, memory := liveSnapshot()
+	l := web.NewLiveReport(func() *view.Snapshot { return s }, "v1")
+	webtest.Must(t, l.Refresh(t.Context(), s, []sinks.Sink{sinktest.NewMemory(), memory}))
+	_, body := visit(t, l, "/report")
+	webtest.Wants(t, webtest.Text(body), "compared with 21–27 Sep 2026")
+	if err := web.NewLiveReport(nil, "").Refresh(t.Context(), s, []sinks.Sink{sinktest.NewMemory()}); err == nil || !strings.Contains(err.Error(), "docs-main week") {
+		t.Errorf("no sink has the pages: %v", err)
+	}
+}

@@ -1,0 +1,283 @@
+package web
+
+import (
+	"cmp"
+	"fmt"
+	"html/template"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/view"
+)
+
+const (
+	maxReportCells  = 4000 // windows of one grid: ten years of days
+	firstReadPages  = 20   // of the most read ones are shown unfolded
+	firstMoves      = 10   // are shown of each kind of change
+	maxReportJobs   = 100  // in the table of jobs
+	maxMerges       = 20   // that are shown
+	maxMergeEffects = 20   // of one merge in its table
+	maxMergeCharts  = 4    // of one merge
+)
+
+// Report is what one HTML file shows: how many readers, how many of them AI, which pages rise and
+// fall, what the agent did. Without its script the file has every number and drawing; the script
+// adds what a pointer does.
+type Report struct {
+	// Made is when; ages count from it. Version is of the program.
+	Made    time.Time
+	Version string
+	// Title is the heading; empty: one is made of the names of the projects.
+	Title string
+	// Links lead to other pages of a server; a file has none.
+	Links []Link
+	// From and To are the dates that were asked for, [From, To); nil: all there are.
+	From, To *analytics.Date
+	// Against is what the newest windows are compared with.
+	Against Comparison
+	// Projects have one grid for each granularity that the archive holds.
+	Projects []view.Project
+	// Pages are those of the newest windows, by their keys. Where only totals were read, there are
+	// none.
+	Pages map[analytics.Key]*Pages
+	// State has the runs, the queue with the jobs of these projects and dates, newest first, and the
+	// outcomes of their merges; nil where no state directory is known.
+	State *view.Snapshot
+}
+
+// Link leads to another page; Href is relative.
+type Link struct{ Text, Href string }
+
+// Pages compares the pages of the newest reading of a window with those of an earlier window.
+type Pages struct {
+	// Before is the earlier one; nil: the archive lacks it or has only its totals, and of Movers
+	// only Top and Pages are meaningful.
+	Newest, Before *analytics.Revision
+	Movers         analytics.Movers
+}
+
+// Write writes the file. Nothing is written if it cannot be made.
+func (r Report) Write(out io.Writer) error {
+	page, err := reportKind.render("report", r.page())
+	if err == nil {
+		_, err = out.Write(page)
+	}
+	return err
+}
+
+// reportPage is what the templates show: a report, and what has to be derived from it.
+type reportPage struct {
+	Report
+	Style    template.CSS
+	Script   template.JS
+	Policy   string
+	Now      *moment
+	Asked    string // the dates asked for; empty: none
+	Sections []reportProject
+	Queue    *reportQueue // nil: there is none
+	Merges   []reportMerge
+	More     int // merges that are not shown
+}
+
+// reportProject is one project. Lead is the card of the window that people ask about first; nil:
+// nothing was read.
+type reportProject struct {
+	Name, Anchor string
+	Lead         *card
+	Series       []reportSeries
+}
+
+// reportSeries is one granularity: a card that opens its pane.
+type reportSeries struct {
+	ID, Group string
+	Open      bool // at first
+	Grid      view.Grid
+	Older     int    // windows that are not shown
+	Card      *card  // nil: nothing was read
+	Trend     *trend // nil: no two windows in a row were read
+	Read      *moment
+	Pages     *Pages // nil: Pageless says why
+	Pageless  string
+	Top       pageTable
+	Before    string // the window that pages are compared with
+}
+
+// reportQueue is what the agent did.
+type reportQueue struct {
+	*jobTable
+	Results []jobResult
+	Median  string // time to a pull request
+}
+
+// jobResult is the number of jobs that ended in one way, of all that ended.
+type jobResult struct {
+	view.Job
+	Count, All int
+}
+
+// reportMerge is a merge and what became of the readers.
+type reportMerge struct {
+	view.Outcome
+	Project string // empty: there is only one
+	Table   effectTable
+	Charts  []*effectChart
+}
+
+func (r Report) page() *reportPage {
+	p := &reportPage{
+		Report: r, Style: reportKind.style, Script: reportKind.script, Policy: reportKind.policy,
+		Now: momentOf(r.Made, r.Made),
+	}
+	switch {
+	case r.From != nil && r.To != nil:
+		p.Asked = "windows from " + r.From.String() + " up to, not including, " + r.To.String()
+	case r.From != nil:
+		p.Asked = "windows that begin on or after " + r.From.String()
+	case r.To != nil:
+		p.Asked = "windows that end before " + r.To.String()
+	}
+	switch {
+	case r.Title != "":
+		p.Title = format.Cut(r.Title, view.MaxName)
+	case len(r.Projects) == 1:
+		p.Title = "Documentation readers of " + r.nameOf(r.Projects[0].ID)
+	default:
+		p.Title = "Documentation readers"
+	}
+	var jobs []view.Job
+	if r.State != nil {
+		if r.State.Queue != nil {
+			jobs = r.State.Queue.Jobs
+		}
+		p.addQueue()
+		p.addMerges()
+	}
+	for i, project := range r.Projects {
+		ofProject := slices.DeleteFunc(slices.Clone(jobs), func(j view.Job) bool { return j.Project != project.ID })
+		p.Sections = append(p.Sections, r.section(project, fmt.Sprintf("p%d", i), ofProject))
+	}
+	return p
+}
+
+// nameOf is what people are shown for a project; empty: the report does not have it.
+func (r Report) nameOf(id string) string {
+	for _, p := range r.Projects {
+		if p.ID == id {
+			return format.Cut(cmp.Or(p.Name, p.ID), view.MaxName)
+		}
+	}
+	return ""
+}
+
+func (r Report) section(project view.Project, anchor string, jobs []view.Job) reportProject {
+	v := reportProject{Name: r.nameOf(project.ID), Anchor: anchor}
+	leading, best := -1, 0
+	for i, g := range project.Grids {
+		group := anchor + "g"
+		s := reportSeries{ID: fmt.Sprint(group, i), Group: group, Older: max(0, len(g.Cells)-maxReportCells)}
+		g.Cells = g.Cells[s.Older:]
+		g.Count()
+		s.Grid, s.Card, s.Trend = g, cardOf(g, r.Against), trendOf(g, jobs)
+		s.Pageless = "Only the totals of the site are read for this granularity, so there are no pages here."
+		if newest := g.Newest; newest != nil {
+			if !newest.TotalsOnly() {
+				s.Pageless = "The pages of this window have not been read from a sink yet."
+			}
+			s.Read = momentOf(newest.ExportedAt.Truncate(time.Second), r.Made)
+			if s.Pages = r.Pages[newest.Key]; s.Pages != nil {
+				s.compare(r.Against)
+			}
+			// People ask about weeks first, then about days, then about anything that was read.
+			rank := slices.Index([]analytics.Granularity{analytics.Day, analytics.Week}, g.Granularity)
+			if leading < 0 || rank > best {
+				leading, best = i, rank
+			}
+		}
+		v.Series = append(v.Series, s)
+	}
+	if leading >= 0 {
+		v.Series[leading].Open, v.Lead = true, v.Series[leading].Card
+	}
+	return v
+}
+
+// compare fills the table of the most read pages.
+func (s *reportSeries) compare(against Comparison) {
+	m, g, newest := s.Pages.Movers, s.Grid.Granularity, s.Grid.Newest.Window
+	s.Before = view.Days(g, against.window(g, newest))
+	s.Top = pageTable{
+		Title: "Most read pages", Note: view.Days(g, newest) + ", " + format.Plural(m.Pages, "page"),
+		Compared: s.Pages.Before != nil,
+	}
+	s.Top.add(m.Top, firstReadPages)
+}
+
+func (p *reportPage) addQueue() {
+	q := p.State.Queue
+	if q == nil {
+		return
+	}
+	begun, ended := 0, 0
+	counts := map[string]int{}
+	var toPR []time.Duration
+	for _, j := range q.Jobs {
+		if !j.Begun.IsZero() {
+			begun++
+		}
+		if j.Result != "" {
+			ended++
+			counts[j.Result]++
+		}
+		if j.Result == "pr" && !j.Created.IsZero() && !j.Ended.IsZero() {
+			toPR = append(toPR, j.Ended.Sub(j.Created))
+		}
+	}
+	name := p.nameOf
+	if len(p.Projects) < 2 {
+		name = nil
+	}
+	text := format.Plural(begun, "job") + " begun, " + format.Commas(ended) + " ended"
+	p.Queue = &reportQueue{jobTable: jobTableOf(*q, text, name, p.Made, maxReportJobs)}
+	for _, result := range view.Results {
+		if n := counts[result]; n > 0 {
+			p.Queue.Results = append(p.Queue.Results, jobResult{view.Job{Result: result}, n, ended})
+		}
+	}
+	if len(toPR) > 0 {
+		slices.Sort(toPR)
+		p.Queue.Median = took(toPR[(len(toPR)-1)/2])
+	}
+}
+
+func (p *reportPage) addMerges() {
+	all := p.State.Outcomes
+	shown := all[:min(len(all), maxMerges)]
+	p.More = len(all) - len(shown)
+	for _, o := range shown {
+		m := reportMerge{Outcome: o, Table: effectTable{Title: "Effects of the merge"}}
+		if len(p.Projects) > 1 {
+			m.Project = p.nameOf(o.Project)
+		}
+		for _, e := range o.Effects[:min(len(o.Effects), maxMergeEffects)] {
+			m.Table.Rows = append(m.Table.Rows, effectRow{Effect: e, Merge: o.Merge})
+		}
+		if more := len(o.Effects) - maxMergeEffects; more > 0 {
+			m.Table.More = format.Plural(more, "more effect") + " not shown"
+		}
+		// Those with a clear verdict are drawn first.
+		for _, clear := range []bool{true, false} {
+			for _, e := range o.Effects {
+				if (e.Tone() != "") != clear || e.Verdict == view.NotEnoughData || len(m.Charts) == maxMergeCharts {
+					continue
+				}
+				if c := effectChartOf(o.Date(), e); c != nil {
+					m.Charts = append(m.Charts, c)
+				}
+			}
+		}
+		p.Merges = append(p.Merges, m)
+	}
+}

@@ -1,0 +1,271 @@
+package web_test
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"html"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/dev/webtest"
+	"github.com/docgauge/docgauge/internal/view"
+	"github.com/docgauge/docgauge/internal/web"
+	"github.com/docgauge/docgauge/sinks/sinktest"
+)
+
+var islands = regexp.MustCompile(`(?s)<script type="application/json">(.*?)</script>`)
+
+// series is what the script gets of a chart.
+type series struct {
+	Days                          []string
+	Total, Human, AI, Both, Share []*int64
+	States                        []string
+	Jobs                          [][]string
+}
+
+func charts(t *testing.T, page string) (out []series) {
+	t.Helper()
+	for _, m := range islands.FindAllStringSubmatch(page, -1) {
+		var s series
+		if err := json.Unmarshal([]byte(m[1]), &s); err != nil {
+			t.Fatalf("%v in %.200s", err, m[1])
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// TestCharts: each window has its numbers, and only those that are known.
+func TestCharts(t *testing.T) {
+	r := demoReport()
+	got := charts(t, write(t, r))
+	if len(got) != len(r.Projects[0].Grids) {
+		t.Fatalf("%d charts", len(got))
+	}
+	for i, l := range r.Projects[0].Grids {
+		var want series
+		for _, c := range l.Cells {
+			var v [4]*int64
+			state := "missing"
+			if rev := c.Revision; rev != nil {
+				both := rev.Totals.Human + rev.Totals.AI - rev.Totals.Total
+				v = [4]*int64{&rev.Totals.Total, &rev.Totals.Human, &rev.Totals.AI, &both}
+				state = map[bool]string{true: "settled", false: "provisional"}[rev.Settled] + map[bool]string{false: ", unverified"}[rev.Verified]
+			}
+			want.Total, want.Human, want.AI, want.Both = append(want.Total, v[0]), append(want.Human, v[1]), append(want.AI, v[2]), append(want.Both, v[3])
+			want.States = append(want.States, state)
+		}
+		have := got[i]
+		have.Days, have.Share, have.Jobs = nil, nil, nil
+		if diff := cmp.Diff(want, have); diff != "" {
+			t.Errorf("%s (-report +page):\n%s", l.Granularity, diff)
+		}
+	}
+	day := got[0]
+	if n := slices.Index(day.Days, "Mon 5 Oct 2026"); n != len(day.Days)-1 {
+		t.Errorf("the newest day is %d of %d", n, len(day.Days))
+	}
+	var ended []string
+	for _, jobs := range day.Jobs {
+		ended = append(ended, jobs...)
+	}
+	want := []string{"completed: Fix typos in the guides", "completed: One page on authentication", "completed without a pull request: Look for dead links",
+		"completed: Rewrite the quickstart for agents", "failed: Examples for webhooks", "completed: Write llms.txt"}
+	if diff := cmp.Diff(want, ended); diff != "" {
+		t.Errorf("jobs of the days (-want +got):\n%s", diff)
+	}
+}
+
+// TestReportNumbers: every number of the value is on the page beside its name, and no
+// large number is there that is not one of them: nothing was summed.
+func TestReportNumbers(t *testing.T) {
+	r := demoReport()
+	page := write(t, r)
+	got := webtest.Text(page)
+	known := map[int64]bool{2026: true}
+	for _, l := range r.Projects[0].Grids {
+		rev := l.Cells[len(l.Cells)-1].Revision
+		before := l.EndingAt(rev.From)
+		if l.Granularity == analytics.Day { // a Monday
+			before = l.EndingAt(rev.To - 7)
+		}
+		if before != nil {
+			change := float64(rev.Totals.Total-before.Totals.Total) / float64(before.Totals.Total) * 100
+			arrow := map[bool]string{true: "▲", false: "▼"}[change > 0]
+			webtest.Wants(t, got, fmt.Sprintf("%s %.1f%% on the previous", arrow, max(change, -change)))
+		}
+		both := rev.Totals.Human + rev.Totals.AI - rev.Totals.Total
+		webtest.Wants(t, got, webtest.Commas(rev.Totals.Total)+" readers",
+			fmt.Sprintf("Human %s AI %s AI share %.1f%% Both %s", webtest.Commas(rev.Totals.Human), webtest.Commas(rev.Totals.AI), float64(rev.Totals.AI)/float64(rev.Totals.Total)*100, webtest.Commas(both)))
+		for _, n := range []int64{rev.Totals.Total, rev.Totals.Human, rev.Totals.AI, both} {
+			known[n] = true
+		}
+		pages := r.Pages[rev.Key]
+		if pages == nil {
+			continue
+		}
+		m := pages.Movers
+		for _, c := range slices.Concat(m.Top, ten(m.Rising), ten(m.Falling), m.Appeared.First, m.Vanished.First) {
+			change := c.By(analytics.Everyone)
+			for _, n := range []int64{c.Before.Total, c.After.Human, c.After.AI, c.After.Total, max(change, -change)} {
+				known[n] = true
+			}
+		}
+		for _, c := range m.Top {
+			webtest.Wants(t, got, fmt.Sprintf("%s %s %s %s ", c.Path, webtest.Commas(c.After.Human), webtest.Commas(c.After.AI), webtest.Commas(c.After.Total)))
+		}
+		for _, c := range ten(m.Rising) {
+			webtest.Wants(t, got, fmt.Sprintf("%s %s %s +%s ", c.Path, webtest.Commas(c.Before.Total), webtest.Commas(c.After.Total), webtest.Commas(c.By(analytics.Everyone))))
+		}
+		for _, c := range ten(m.Falling) {
+			webtest.Wants(t, got, fmt.Sprintf("%s %s %s −%s ", c.Path, webtest.Commas(c.Before.Total), webtest.Commas(c.After.Total), webtest.Commas(-c.By(analytics.Everyone))))
+		}
+	}
+	webtest.Wants(t, got, "Appeared 1 page without readers", "Vanished 1 page with readers", "/old/launch-notes", "/docs/agents/mcp-server")
+	for _, word := range regexp.MustCompile(`[0-9][0-9,]*`).FindAllString(got, -1) {
+		if n, err := strconv.ParseInt(strings.ReplaceAll(word, ",", ""), 10, 64); err == nil && n >= 1000 && !known[n] {
+			t.Errorf("%s is no number of the report", word)
+		}
+	}
+}
+
+// ten are those that are shown.
+func ten(r analytics.Ranking) []analytics.Change { return r.First[:min(10, len(r.First))] }
+
+// TestReportWords checks the sentences about data, jobs and exports by their numbers.
+func TestReportWords(t *testing.T) {
+	got := webtest.Text(write(t, demoReport()))
+	webtest.Wants(t, got,
+		"Documentation readers of Product docs", " readers during 28 Sep – 4 Oct 2026, ", "% on the previous week; ", "% were AI agents.",
+		"185 of 188 windows 182 settled 3 provisional 1 unverified 3 missing", "Missing: Sun 23 Aug 2026 to Tue 25 Aug 2026.",
+		"7 jobs begun, 6 ended", "4 completed 1 completed without a pull request 1 failed", "median time to a pull request", "Pages that lost readers weekly/losing-readers.md active",
+		"Look for dead links links completed without a pull request", "#419", "the service says: the check of the build failed",
+		"The newest export started 14 min ago and succeeded", "Generated 2026-10-06 10:31 UTC Documentation",
+		"Only the totals of the site are read")
+	got = webtest.Text(write(t, several()))
+	webtest.Wants(t, got, "Only windows that begin on or after 2025-09-01.", "Project developer-hub", "Project odd", "9 readers on Mon 5 Oct 2026; 44.4% were AI agents.",
+		"Both –", "No window has been read.", "No earlier window to compare with", "37 older jobs not shown",
+		"and failed . The last", "paused since 2026-10-05 10:31 UTC")
+	r := demoReport()
+	r.State = nil
+	got = webtest.Text(write(t, r))
+	webtest.Wants(t, got, "Without a state directory")
+	if strings.Contains(got, "Agent jobs") {
+		t.Error("jobs without a state")
+	}
+}
+
+// TestText: whatever comes from outside is text, in the page and in the data.
+func TestReportText(t *testing.T) {
+	const hostile = `</script><script>alert(1)</script><!--"'` + "\u2028\x00\xff" + `{{.}}`
+	r := demoReport()
+	r.Title, r.Version = hostile, hostile
+	r.Projects = r.Projects[:1]
+	r.Projects[0].ID, r.Projects[0].Name = hostile, hostile
+	r.Links = []web.Link{{Text: hostile, Href: "report?project=a"}}
+	for _, l := range r.Projects[0].Grids {
+		if pages := r.Pages[l.Newest.Key]; pages != nil {
+			m := pages.Movers
+			m.Top[0].Path, m.Rising.First[0].Path, m.Vanished.First[0].Path = hostile, hostile, hostile
+		}
+	}
+	r.State.Queue.Paused, r.State.Runs[0].Outcome, r.State.Runs[0].Message = hostile, hostile, hostile
+	r.State.Queue.Jobs[1] = view.Job{
+		Project: hostile, Prompt: hostile, Title: hostile, State: hostile, Result: "pr", Reason: hostile, PRLink: "javascript:alert(1)//" + hostile,
+		Begun: webtest.Now.Add(-50 * time.Hour), Created: webtest.Now.Add(-50 * time.Hour), Ended: webtest.Now.Add(-49 * time.Hour),
+	}
+	page := write(t, r)
+	if n := strings.Count(page, "<script"); n != len(r.Projects[0].Grids)+1 {
+		t.Errorf("%d scripts", n)
+	}
+	for _, bad := range []string{"<script>alert", "</script><script>", "<!--", `href="javascript:`, "\x00", "\xff", "ZgotmplZ"} {
+		if strings.Contains(page, bad) {
+			t.Errorf("the page has %q", bad)
+		}
+	}
+	for _, s := range charts(t, page) {
+		for _, jobs := range s.Jobs {
+			for _, j := range jobs {
+				if strings.Contains(j, "alert") && !strings.Contains(j, `</script><script>alert(1)</script><!--"'`) {
+					t.Errorf("the data has %q", j)
+				}
+			}
+		}
+	}
+}
+
+// TestReportPolicy: the page allows its own style and script, and nothing it loads.
+func TestReportPolicy(t *testing.T) {
+	page := write(t, several())
+	policy := html.UnescapeString(regexp.MustCompile(`http-equiv="Content-Security-Policy" content="([^"]*)"`).FindStringSubmatch(page)[1])
+	for _, of := range []struct{ tag, directive string }{{"style", "style-src"}, {"script", "script-src"}} {
+		body := regexp.MustCompile(`(?s)<` + of.tag + `>(.*?)</` + of.tag + `>`).FindStringSubmatch(page)
+		if body == nil {
+			t.Fatalf("no %s", of.tag)
+		}
+		sum := sha256.Sum256([]byte(body[1]))
+		webtest.Wants(t, policy, of.directive+" 'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'")
+	}
+	webtest.Wants(t, policy, "default-src 'none'")
+	for _, bad := range []string{"unsafe", " https:", " *"} {
+		if strings.Contains(policy, bad) {
+			t.Errorf("the policy has %q: %s", bad, policy)
+		}
+	}
+	if found := regexp.MustCompile(`(src|srcset|action|poster)="|style="| on[a-z]+="|url\(|@import`).FindString(page); found != "" {
+		t.Errorf("the page has %q", found)
+	}
+}
+
+// TestReportSize: a page of ten years of days and long paths stays small.
+func TestReportSize(t *testing.T) {
+	r := demoReport()
+	l := &r.Projects[0].Grids[0]
+	old := l.Cells[0].Revision
+	for d := l.Cells[0].From - 1; len(l.Cells) < 3650; d-- {
+		l.Cells = slices.Insert(l.Cells, 0, view.Cell{Window: analytics.Window{From: d, To: d + 1}, Revision: old})
+	}
+	top := r.Pages[l.Newest.Key].Movers.Top
+	for i := range top {
+		top[i].Path += strings.Repeat("x", 100_000)
+	}
+	if page := write(t, r); len(page) > 1<<20 {
+		t.Errorf("%d bytes", len(page))
+	}
+}
+
+// TestCompare: numbers and pages are compared with the window that was asked for, and
+// where there is none the page says so.
+func TestCompare(t *testing.T) {
+	memory := sinktest.NewMemory()
+	week := analytics.Window{From: webtest.Today - 8, To: webtest.Today - 1}
+	for ago, total := range map[analytics.Date]int64{0: 300, 1: 200, 2: 100, 52: 600} {
+		r := analytics.Revision{
+			Key:    analytics.Key{Project: "p", Granularity: analytics.Week, Window: analytics.Window{From: week.From - 7*ago, To: week.To - 7*ago}},
+			Number: 1, Settled: true, Verified: true, Rows: 1, Totals: analytics.Totals{Human: total, Total: total}, ExportedAt: webtest.Now,
+		}
+		memory.Put(r, []analytics.Row{{Path: "/", Human: total, Total: total}}, nil)
+	}
+	for _, tc := range []struct {
+		against web.Comparison
+		want    []string
+	}{
+		{web.Comparison{}, []string{"up 50.0% on the previous week", "▲ 50.0% on the previous week", "/ 200 300 +100 +50.0%", "compared with 21–27 Sep 2026"}},
+		{web.Comparison{Windows: 2}, []string{"up 200% on 14–20 Sep 2026", "/ 100 300 +200 +200%", "compared with 14–20 Sep 2026"}},
+		{web.Comparison{Year: true}, []string{"down 50.0% on 29 Sep – 5 Oct 2025", "/ 600 300 −300 −50.0%", "compared with 29 Sep – 5 Oct 2025"}},
+		{web.Comparison{Windows: 3}, []string{"300 readers during 28 Sep – 4 Oct 2026; 0.0%", "No reading of 7–13 Sep 2026 to compare with", "The pages of 7–13 Sep 2026 are not known"}},
+	} {
+		r, err := web.ReadReport(t.Context(), memory, web.ReportOptions{Now: webtest.Now, Against: tc.against, Pages: 5})
+		webtest.Must(t, err)
+		webtest.Wants(t, webtest.Text(write(t, r)), tc.want...)
+	}
+}

@@ -1,0 +1,191 @@
+package web
+
+import (
+	"bytes"
+	"encoding"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/view"
+)
+
+// apiWindow is a row for a complete window that should be known. A missing one has null wherever
+// nothing is known, as has RowCount if only the totals were read.
+type apiWindow struct {
+	analytics.Key
+	State      string     `json:"state"` // settled, provisional, missing
+	Verified   *bool      `json:"verified"`
+	Revision   *int32     `json:"revision"`
+	Human      *int64     `json:"human"`
+	AI         *int64     `json:"ai"`
+	Total      *int64     `json:"total"`
+	RowCount   *int64     `json:"row_count"`
+	ExportedAt *time.Time `json:"exported_at"`
+}
+
+// windowRows returns the newest windows of each project and granularity, oldest first.
+func windowRows(s *view.Snapshot, q question) (out []any) {
+	for _, p := range s.Projects {
+		for _, g := range p.Grids {
+			if q.project != "" && p.ID != q.project || q.window != "" && g.Granularity != q.window {
+				continue
+			}
+			for _, c := range g.Cells[max(0, len(g.Cells)-q.limit):] {
+				key := analytics.Key{Project: p.ID, Granularity: g.Granularity, Window: c.Window}
+				w := apiWindow{Key: key, State: "missing"}
+				if r := c.Revision; r != nil {
+					w.State, w.Verified, w.Revision, w.ExportedAt = r.State(), &r.Verified, &r.Number, &r.ExportedAt
+					w.Human, w.AI, w.Total = &r.Totals.Human, &r.Totals.AI, &r.Totals.Total
+					if !r.TotalsOnly() {
+						w.RowCount = &r.Rows
+					}
+				}
+				out = append(out, w)
+			}
+		}
+	}
+	return out
+}
+
+// apiPage is a row for one of the most read pages of a newest window.
+type apiPage struct {
+	analytics.Key
+	Rank  int    `json:"rank"`
+	Path  string `json:"path"`
+	Human int64  `json:"human"`
+	AI    int64  `json:"ai"`
+	Total int64  `json:"total"`
+}
+
+// pageRows returns the pages of each newest window with the most visitors.
+func pageRows(s *view.Snapshot, q question) (out []any) {
+	for _, w := range s.Windows {
+		if q.project != "" && w.Project != q.project || q.window != "" && w.Granularity != q.window {
+			continue
+		}
+		for i, r := range w.Pages[:min(q.limit, len(w.Pages))] {
+			out = append(out, apiPage{w.Key, i + 1, r.Path, r.Human, r.AI, r.Total})
+		}
+	}
+	return out
+}
+
+// jobRows returns the prompts that wait to become a job, and the jobs, newest first; none
+// without a queue.
+func jobRows(s *view.Snapshot, q question) (out []any) {
+	if s.Queue == nil {
+		return nil
+	}
+	for _, j := range slices.Concat(s.Queue.Waiting, s.Queue.Jobs) {
+		if (q.project == "" || j.Project == q.project) && (q.state == "" || j.State == q.state) && len(out) < q.limit {
+			out = append(out, j)
+		}
+	}
+	return out
+}
+
+// column is a column of a row: the JSON name of a field and its value, which is nil if it is not known.
+type column struct {
+	name  string
+	value any
+}
+
+// columns returns the columns of a struct: embedded structs are part of it, and a column of a
+// nested one is named after both, as in pr_state. A zero time is not known. Fields with the
+// tag api:"-" are left out.
+func columns(row reflect.Value) (out []column) {
+	for _, field := range reflect.VisibleFields(row.Type()) {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if name == "" || field.Tag.Get("api") == "-" {
+			continue
+		}
+		v := row.FieldByIndex(field.Index)
+		known := true
+		if v.Kind() == reflect.Pointer {
+			known = !v.IsNil()
+			if v = v.Elem(); !known {
+				v = reflect.Zero(field.Type.Elem())
+			}
+		}
+		at, isTime := v.Interface().(time.Time)
+		switch {
+		case isTime && at.IsZero(), !known && v.Kind() != reflect.Struct:
+			out = append(out, column{name, nil})
+		case isTime:
+			out = append(out, column{name, at.UTC()})
+		case v.Kind() == reflect.Struct:
+			for _, c := range columns(v) {
+				out = append(out, column{name + "_" + c.name, c.value})
+			}
+		default:
+			out = append(out, column{name, v.Interface()})
+		}
+	}
+	return out
+}
+
+// encodeJSON writes the rows as objects, with their columns in order.
+func encodeJSON(body *bytes.Buffer, name string, rows []any) error {
+	fmt.Fprintf(body, "{%q:[", name)
+	for i, row := range rows {
+		separator := ",{"
+		if i == 0 {
+			separator = "{"
+		}
+		for _, c := range columns(reflect.ValueOf(row)) {
+			fmt.Fprintf(body, "%s%q:", separator, c.name)
+			if err := encodeValue(body, c.value); err != nil {
+				return err
+			}
+			separator = ","
+		}
+		body.WriteByte('}')
+	}
+	body.WriteString("]}\n")
+	return nil
+}
+
+func encodeValue(body *bytes.Buffer, v any) error {
+	enc := json.NewEncoder(body)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	body.Truncate(len(bytes.TrimRight(body.Bytes(), "\n")))
+	return err
+}
+
+// encodeCSV writes rows as RFC 4180 has it, with the line ends of Unix, below the names of the
+// columns of empty, a row. It changes no value: a path that a spreadsheet would take for a
+// formula stays as it is.
+func encodeCSV(w io.Writer, empty any, rows []any) error {
+	table := [][]string{{}}
+	for _, c := range columns(reflect.ValueOf(empty)) {
+		table[0] = append(table[0], c.name)
+	}
+	for _, row := range rows {
+		var cells []string
+		for _, c := range columns(reflect.ValueOf(row)) {
+			text := ""
+			switch v := c.value.(type) {
+			case nil:
+			case encoding.TextMarshaler:
+				b, err := v.MarshalText()
+				if err != nil {
+					return err
+				}
+				text = string(b)
+			default:
+				text = fmt.Sprint(v)
+			}
+			cells = append(cells, text)
+		}
+		table = append(table, cells)
+	}
+	return csv.NewWriter(w).WriteAll(table)
+}

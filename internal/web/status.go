@@ -1,0 +1,492 @@
+package web
+
+import (
+	"cmp"
+	"fmt"
+	"html/template"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/view"
+)
+
+// What bounds the size of the status page.
+const (
+	maxTrend       = 30     // windows in a chart
+	firstPages     = 10     // of a table, shown unfolded
+	maxPages       = 50     // of a table
+	maxRows        = 2000   // of all tables, unless the unfolded ones are more
+	maxCells       = 400    // drawn of one grid
+	maxAllCells    = 20_000 // drawn on the page
+	minCells       = 31     // drawn of one grid however many grids there are
+	maxStatusJobs  = 50     // in the table of jobs
+	maxWaiting     = 10     // windows of a project that wait
+	maxNewEffects  = 8      // effects of merges
+	maxError       = 300    // characters of an error beside a run or window
+	expiryConcerns = 7 * day
+)
+
+// Alert says that docgauge is unwell for a reason that no snapshot can have. The zero value means
+// that it is well.
+type Alert struct {
+	// Headline is short, Text is the reason. Rule names the Prometheus alert that the runbook has
+	// a section about.
+	Headline, Text, Rule string
+}
+
+// statusValues are what a status page is made of.
+type statusValues struct {
+	snapshot *view.Snapshot // nil: there is none yet
+	alert    Alert
+}
+
+// NewStatusPage returns the handler of the status page, which is at / alone. current returns the
+// newest snapshot, or nil while there is none; alert is called for each view, and may be nil;
+// version is shown unchanged. The handler is safe for concurrent use.
+func NewStatusPage(current func() *view.Snapshot, alert func() Alert, version string) http.Handler {
+	return &pageHandler[statusValues]{
+		path: "/", policy: statusKind.policy,
+		current: func() statusValues {
+			v := statusValues{snapshot: current()}
+			if alert != nil {
+				v.alert = alert()
+			}
+			return v
+		},
+		render: func(v statusValues, _ string) ([]byte, int, error) {
+			p := &statusPage{Style: statusKind.style, Version: version, Values: v.snapshot}
+			if v.snapshot == nil {
+				page, err := statusKind.render("starting", p)
+				return page, http.StatusServiceUnavailable, err
+			}
+			p.fill(v.alert)
+			page, err := statusKind.render("page", p)
+			return page, http.StatusOK, err
+		},
+	}
+}
+
+// statusPage is what the templates show: the values, and what has to be derived from several of
+// them.
+type statusPage struct {
+	Style                template.CSS
+	Version              string
+	Values               *view.Snapshot
+	Tone, Headline, Told string // Tone is ok, wait or bad; Told is the newest run in a sentence
+	Due                  int    // windows
+	Skipped              string // the anchor of the first list of windows that are skipped
+	Concerns             []concern
+	Projects             []*statusProject
+	Jobs                 *jobTable    // nil: no queue is configured
+	Effects              *effectTable // nil: nothing was merged
+}
+
+// concern is something an operator should look at. Rule names the alert that the runbook has a
+// section about.
+type concern struct{ Name, Text, Rule string }
+
+// remedy links to the section of the runbook about an alert.
+func remedy(rule string) string {
+	return "https://github.com/docgauge/docgauge/blob/main/docs/runbook.md#" + strings.ToLower(rule)
+}
+
+func (p *statusPage) fill(alert Alert) {
+	s := p.Values
+	for _, d := range s.Due {
+		p.Due += d.Count
+	}
+	p.addProjects()
+	p.addQueue()
+	p.addEffects()
+	for _, v := range p.Projects {
+		if len(s.Asides) > 0 && v.ID == s.Asides[0].Project {
+			p.Skipped = v.Anchor + "w"
+		}
+	}
+	p.Told = toldOf(s)
+	p.Tone, p.Headline = headlineOf(s, p.Due)
+	for _, k := range s.Keys {
+		if text := keyConcern(k, s.At); text != "" {
+			rule := map[bool]string{true: "DocgaugeKeyRejected", false: "DocgaugeKeyExpiring"}[k.Rejected]
+			p.Concerns = append(p.Concerns, concern{"API key " + k.Name, text, rule})
+		}
+	}
+	for _, k := range s.Sinks {
+		if k.Problem != "" {
+			p.Concerns = append(p.Concerns, concern{"Sink " + k.Name, k.Problem, "DocgaugeSinkFailing"})
+		}
+	}
+	if p.Jobs != nil && p.Jobs.Paused != "" {
+		p.Concerns = append(p.Concerns, concern{"Agent jobs", p.Jobs.Paused, "DocgaugeQueuePaused"})
+	}
+	if len(p.Concerns) > 0 && p.Tone == "ok" {
+		p.Tone = "wait"
+	}
+	if alert.Text != "" {
+		p.Tone, p.Headline = "bad", alert.Headline
+		p.Concerns = append([]concern{{"Not ready", alert.Text, alert.Rule}}, p.Concerns...)
+	}
+}
+
+func headlineOf(s *view.Snapshot, due int) (tone, text string) {
+	if len(s.Runs) == 0 {
+		return "wait", "No run yet"
+	}
+	switch last := s.Runs[0]; last.Outcome {
+	case "success":
+		switch {
+		case due > 0:
+			return "ok", "Last run succeeded"
+		case len(s.Asides) > 0:
+			return "wait", "Up to date except for " + format.Plural(len(s.Asides), "window") + " skipped"
+		}
+		return "ok", "Up to date"
+	case "deferred":
+		return "wait", "Waiting for the request budget"
+	case "":
+		return "wait", "A run is in progress"
+	default:
+		return "bad", "Last run " + outcomeOf(last).Word
+	}
+}
+
+// toldOf says in a sentence what the newest run did.
+func toldOf(s *view.Snapshot) string {
+	if len(s.Runs) == 0 {
+		return "No export has run with this state directory."
+	}
+	r := s.Runs[0]
+	began := age(r.Started.Sub(s.At))
+	if r.Outcome == "" {
+		return "It started " + began + " and has not ended: it is running, or was killed."
+	}
+	text := "The last run started " + began
+	if d := r.Finished.Sub(r.Started); d >= time.Second {
+		text += " and took " + took(d)
+	}
+	requests := format.Plural(r.Requests, "request")
+	done := format.Plural(r.Windows, "window") + ", " + requests
+	switch {
+	case r.Outcome == "deferred" && r.Windows == 0:
+		return text + ". It read no window, because the requests of this hour are used up."
+	case r.Outcome == "deferred":
+		return text + ": " + done + ". The rest waits for the request budget."
+	case r.Outcome == "success" && r.Windows == 0:
+		return text + ". It read no window, because none was due (" + requests + ")."
+	}
+	return text + ": " + done + "."
+}
+
+// NotCounted says which windows wait and are not due; empty: none.
+func (p *statusPage) NotCounted() string {
+	var waits []string
+	if n := len(p.Values.Asides); n > 0 {
+		waits = append(waits, format.Plural(n, "window")+" skipped")
+	}
+	later := 0
+	for _, project := range p.Values.Projects {
+		later += len(rowsLater(project))
+	}
+	if later > 0 {
+		waits = append(waits, format.Plural(later, "window")+" whose rows are read later")
+	}
+	if len(waits) == 0 {
+		return ""
+	}
+	return "Not counted: " + strings.Join(waits, ", ") + "."
+}
+
+// BudgetName names a request budget.
+func (p *statusPage) BudgetName(b view.Budget) string {
+	switch {
+	case b.Project == "":
+		return "Reading"
+	case len(p.Projects) > 1:
+		return "Agent jobs, " + p.Values.ProjectName(b.Project)
+	}
+	return "Agent jobs"
+}
+
+// dueReasons explain why a window can be due.
+var dueReasons = map[string]string{
+	"missing":    "not read yet",
+	"settle":     "read before it settled; it can no longer change",
+	"unverified": "its numbers changed while they were read",
+}
+
+// keyLeft says how long a key lasts.
+func keyLeft(k view.Key, now time.Time) string {
+	switch left := k.Expires.Sub(now); {
+	case left <= 0:
+		return "expired"
+	case left < day:
+		return "less than a day left"
+	default:
+		return format.Plural(int(left/day), "day") + " left"
+	}
+}
+
+// keyConcern says what is wrong with a key, or soon will be; empty: nothing.
+func keyConcern(k view.Key, now time.Time) string {
+	on := k.Expires.UTC().Format(time.DateOnly)
+	switch left := k.Expires.Sub(now); {
+	case k.Rejected:
+		return "rejected by the service (401 or 403): replace it"
+	case k.Expires.IsZero() || left >= expiryConcerns:
+		return ""
+	case left <= 0:
+		return fmt.Sprintf("expired on %s: replace it", on)
+	default:
+		return fmt.Sprintf("expires on %s, %s", on, keyLeft(k, now))
+	}
+}
+
+// statusProject is one project on the status page.
+type statusProject struct {
+	view.Project
+	Page        *statusPage
+	Anchor      string // of its content
+	Open        bool   // unfolded at first
+	Cards       []statusCard
+	Waiting     []analytics.Aside // windows that are skipped, and those whose rows are read later
+	MoreWaiting int
+	Tables      []pageTable
+	Coverage    []coverage
+}
+
+// statusCard is one granularity of a project.
+type statusCard struct {
+	ID     string
+	Grid   view.Grid
+	At     time.Time
+	Newest *card      // nil: no complete window yet
+	Trend  *chart     // nil: nothing to draw
+	Open   *view.Open // nil: not read
+}
+
+func (p *statusPage) addProjects() {
+	s, grids := p.Values, 0
+	for _, v := range s.Projects {
+		grids += len(v.Grids)
+	}
+	cells := min(maxCells, max(minCells, maxAllCells/max(grids, 1)))
+	rows := min(maxPages, max(firstPages, maxRows/max(len(s.Windows), 1)))
+	for i := range s.Projects {
+		v := &statusProject{Project: s.Projects[i], Page: p, Anchor: fmt.Sprintf("p%d", i), Open: i == 0}
+		for _, a := range s.Asides {
+			if a.Project == v.ID {
+				v.Waiting = append(v.Waiting, a)
+			}
+		}
+		v.Waiting = append(v.Waiting, rowsLater(v.Project)...)
+		v.MoreWaiting = max(0, len(v.Waiting)-maxWaiting)
+		v.Waiting = v.Waiting[:len(v.Waiting)-v.MoreWaiting]
+		for j, g := range v.Grids {
+			c := statusCard{ID: fmt.Sprintf("p%dg%d", i, j), Grid: g, At: s.At, Newest: cardOf(g, Comparison{})}
+			c.Trend = chartOf(g, g.Cells[max(0, len(g.Cells)-maxTrend):], 3)
+			for _, w := range s.Windows {
+				if w.Project != v.ID || w.Granularity != g.Granularity {
+					continue
+				}
+				if c.Newest != nil {
+					c.Newest.Notes = append(c.Newest.Notes, notesOf(g, w, s.At)...)
+				}
+				if len(w.Pages) > 0 {
+					v.Tables = append(v.Tables, newestPages(w, rows))
+				}
+			}
+			for i, o := range s.Open {
+				if o.Project == v.ID && o.Granularity == g.Granularity {
+					c.Open = &s.Open[i]
+				}
+			}
+			v.Cards, v.Coverage = append(v.Cards, c), append(v.Coverage, coverageOf(g, cells))
+		}
+		p.Projects = append(p.Projects, v)
+	}
+}
+
+// readsRowsLater is the reason for which a window waits whose totals alone are known.
+const readsRowsLater analytics.AsideReason = "rows_later"
+
+// rowsLater are the windows of a project whose rows are read once they have settled, newest first
+// in each grid.
+func rowsLater(p view.Project) (out []analytics.Aside) {
+	for _, g := range p.Grids {
+		for _, c := range slices.Backward(g.Cells) {
+			if !c.RowsFrom.IsZero() {
+				key := analytics.Key{Project: p.ID, Granularity: g.Granularity, Window: c.Window}
+				out = append(out, analytics.Aside{Key: key, Reason: readsRowsLater, Until: c.RowsFrom})
+			}
+		}
+	}
+	return out
+}
+
+// waitReasons say why a window waits.
+var waitReasons = map[analytics.AsideReason]string{
+	readsRowsLater:           "Totals known, rows later",
+	analytics.AsideMalformed: "Skipped: an answer contains invalid data",
+	analytics.AsideRepeats:   "Skipped: the service repeats the same rows",
+	analytics.AsideEmpty:     "Skipped: the service sends no rows although the totals are not zero",
+	analytics.AsideRefused:   "Skipped: the service rejects its requests, but not others",
+	analytics.AsideFailing:   "Skipped: the service fails for it, but not for others",
+}
+
+// notesOf says how many rows of a window are suspect, or that it has none yet.
+func notesOf(g view.Grid, w view.Window, now time.Time) (out []note) {
+	most, why := w.MovedRows, "read before the totals last changed"
+	switch {
+	case w.MovedRows > 0 && w.RepeatedRows > 0:
+		most = min(w.MovedRows+w.RepeatedRows, w.Rows)
+		why = format.Commas(w.MovedRows) + " " + why + ", " + format.Commas(w.RepeatedRows) + " with a path that came twice"
+	case w.RepeatedRows > 0:
+		most, why = w.RepeatedRows, "with a path that came twice"
+	}
+	if most > 0 {
+		upTo := map[bool]string{true: "up to "}[w.MovedRows > 0 && w.RepeatedRows > 0]
+		text := "Suspect: " + upTo + format.Commas(most) + " of " + format.Plural(w.Rows, "row")
+		out = append(out, note{Text: text, Why: why})
+	}
+	for _, c := range g.Cells {
+		if c.Window == w.Window && !c.RowsFrom.IsZero() {
+			why := "its rows are read once it has settled, after"
+			out = append(out, note{Text: "Totals only so far", Why: why, Until: momentOf(c.RowsFrom, now)})
+		}
+	}
+	return out
+}
+
+func newestPages(w view.Window, rows int) pageTable {
+	note := view.Days(w.Granularity, w.Window) + ", " + format.Plural(w.Rows, "page")
+	t := pageTable{Title: title(w.Granularity), Note: note}
+	var pages []analytics.Change
+	for _, r := range w.Pages[:min(len(w.Pages), rows)] {
+		pages = append(pages, analytics.Change{Path: r.Path, After: r.Totals()})
+	}
+	t.add(pages, firstPages)
+	return t
+}
+
+// Newest is the card of one granularity; nil: nothing was read.
+func (p *statusProject) Newest(g analytics.Granularity) *card {
+	for i := range p.Cards {
+		if p.Cards[i].Grid.Granularity == g {
+			return p.Cards[i].Newest
+		}
+	}
+	return nil
+}
+
+// Missing counts the windows that were not read.
+func (p *statusProject) Missing() (n int) {
+	for _, g := range p.Grids {
+		n += g.Missing
+	}
+	return n
+}
+
+// OpenJobs counts the prompts that have not come to an end.
+func (p *statusProject) OpenJobs() (n int) {
+	open := []string{"pending", "submitting", "active", "unknown", "held"}
+	for _, c := range p.Page.Values.Queue.Prompts {
+		if c.Project == p.ID && slices.Contains(open, c.State) {
+			n += c.Count
+		}
+	}
+	return n
+}
+
+// State says in a few words how far a project is.
+func (p *statusProject) State() string {
+	aside, due := 0, 0
+	for _, a := range p.Page.Values.Asides {
+		if a.Project == p.ID {
+			aside++
+		}
+	}
+	for _, d := range p.Page.Values.Due {
+		if d.Project == p.ID {
+			due += d.Count
+		}
+	}
+	switch {
+	case aside > 0:
+		return format.Plural(aside, "window") + " skipped"
+	case due > 0:
+		return format.Plural(due, "window") + " due"
+	case !slices.ContainsFunc(p.Grids, func(g view.Grid) bool { return g.Known > 0 }):
+		return "nothing read yet"
+	}
+	return upToDate
+}
+
+const upToDate = "up to date"
+
+// Tone is that of the state.
+func (p *statusProject) Tone() string {
+	return map[bool]string{true: "ok", false: "wait"}[p.State() == upToDate]
+}
+
+// addQueue counts the prompts of all projects by state.
+func (p *statusPage) addQueue() {
+	s := p.Values
+	if s.Queue == nil {
+		return
+	}
+	var states []string
+	sums := map[string]int{}
+	for _, c := range s.Queue.Prompts {
+		if c.Count > 0 && sums[c.State] == 0 {
+			states = append(states, c.State)
+		}
+		sums[c.State] += c.Count
+	}
+	for i, state := range states {
+		states[i] = format.Commas(sums[state]) + " " + state
+	}
+	name := s.ProjectName
+	if len(s.Projects) < 2 {
+		name = nil
+	}
+	p.Jobs = jobTableOf(*s.Queue, cmp.Or(strings.Join(states, ", "), "No prompts"), name, s.At, maxStatusJobs)
+}
+
+// addEffects lists what became of the readers of the newest merges. Pages without enough data are
+// left out.
+func (p *statusPage) addEffects() {
+	s := p.Values
+	if len(s.Outcomes) == 0 {
+		return
+	}
+	t := &effectTable{Title: "Readers after merges, the newest merge first", Merged: true}
+	more := 0
+	for _, o := range s.Outcomes {
+		known := 0
+		for _, e := range o.Effects {
+			if e.Verdict == view.NotEnoughData {
+				continue
+			}
+			if known++; len(t.Rows) == maxNewEffects {
+				more++
+				continue
+			}
+			row := effectRow{Effect: e, Merge: o.Merge}
+			if len(s.Projects) > 1 {
+				row.Project = s.ProjectName(o.Project)
+			}
+			t.Rows = append(t.Rows, row)
+		}
+		if known == 0 {
+			t.Incomparable++
+		}
+	}
+	if more > 0 {
+		t.More = format.Plural(more, "more effect") + " not shown; docgauge outcomes shows all"
+	}
+	p.Effects = t
+}

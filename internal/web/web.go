@@ -1,0 +1,115 @@
+// Package web shows values to people and programs: the status page and the report as HTML, the
+// numbers as JSON and CSV. Package server serves them.
+//
+// Templates range over the values of package view, so every page shows a window, a run or a job
+// the same way, and the words for them are template functions. Its invariants: a page is made
+// once for each snapshot, so a view reads no state and sends no request; it is whole or an error;
+// it requests nothing, neither from us nor from others, which a content security policy enforces
+// that allows its own style and script by their digests; whatever comes from the API, a sink or
+// an archive stays text; an unknown number is a dash, never 0; a window is named by its first and
+// last day; unique visitors are never added up, except that human + AI − total is the number of
+// visitors that were both; and the size of a page is bounded by the projects and windows
+// configured, and the pages listed.
+//
+// Ages ("3 min ago") count from the moment of the snapshot, which each page names. The report can
+// be read from an archive too ([ReadReport]). The package does not decide what is due.
+package web
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"reflect"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/view"
+)
+
+//go:embed parts status report
+var files embed.FS
+
+// functions put values into words.
+var functions = template.FuncMap{
+	"commas": func(n any) string { return format.Commas(reflect.ValueOf(n).Int()) },
+	"plural": func(n any, one string) string { return format.Plural(reflect.ValueOf(n).Int(), one) },
+	// name, message and short shorten text from outside.
+	"name":    func(s any) string { return format.Cut(fmt.Sprint(s), view.MaxName) },
+	"message": func(s string) string { return format.Cut(s, view.MaxMessage) },
+	"short":   func(s string) string { return format.Cut(s, maxError) },
+	"percent": view.Percent, "growth": view.Growth, "both": bothText, "bothNote": bothNote, "part": part,
+	"moment": momentOf, "took": took, "days": view.Days, "span": spanOf, "title": title,
+	"legend": legendOf, "gaps": gaps,
+	"marks": func() map[string]string { return marks },
+	"gain":  gain, "gainTone": gainTone, "jobTook": jobTook, "outcome": outcomeOf,
+	"dueReason": func(reason string) string { return dueReasons[reason] },
+	"waitReason": func(r analytics.AsideReason) string {
+		return cmp.Or(waitReasons[r], "Skipped: "+string(r))
+	},
+	"keyLeft": keyLeft, "keyConcern": keyConcern, "remedy": remedy,
+	"moves":   func(r analytics.Ranking) []analytics.Change { return r.First[:min(len(r.First), firstMoves)] },
+	"link":    func(s string) view.Link { return view.Link(s) },
+	"caution": func() string { return view.OutcomeCaution },
+	"mergeDate": func(m view.Merge) string {
+		return view.Days(analytics.Day, analytics.Window{From: m.Date(), To: m.Date() + 1})
+	},
+}
+
+// pageKind is the templates of one kind of page, and its style sheet and script, which stand in
+// the page. policy allows those, by their digests, and the icon.
+type pageKind struct {
+	style     template.CSS
+	script    template.JS
+	policy    string
+	templates *template.Template
+}
+
+var (
+	statusKind = newPageKind("status", "")
+	reportKind = newPageKind("report", asset("report/script.js"))
+)
+
+// newPageKind reads the templates and the style sheet below dir, and those that all pages share.
+func newPageKind(dir, script string) pageKind {
+	parsed := template.Must(template.New("").Funcs(functions).ParseFS(files, "parts/*.html", dir+"/*.html"))
+	k := pageKind{template.CSS(asset("parts/style.css") + asset(dir+"/style.css")), template.JS(script), "", parsed}
+	k.policy = "default-src 'none'; style-src " + digest(string(k.style))
+	if script != "" {
+		k.policy += "; script-src " + digest(script)
+	}
+	k.policy += "; img-src data:; base-uri 'none'; form-action 'none'"
+	return k
+}
+
+func asset(name string) string {
+	data, err := files.ReadFile(name)
+	if err != nil {
+		panic(err) // the file is embedded
+	}
+	return string(data)
+}
+
+// render executes a template. The result is valid UTF-8, whatever the paths in data contain.
+func (k pageKind) render(name string, data any) ([]byte, error) {
+	var out bytes.Buffer
+	if err := k.templates.ExecuteTemplate(&out, name, data); err != nil {
+		return nil, err
+	}
+	return bytes.ToValidUTF8(out.Bytes(), []byte("\uFFFD")), nil
+}
+
+// digest names a style sheet or a script inside a page for its content security policy.
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
+
+// part is n of whole in whole percent, from 0 to 100.
+func part(n, whole int) int { return min(max(n*100/max(whole, 1), 0), 100) }
+
+const day = 24 * time.Hour
