@@ -191,7 +191,7 @@ func option(options map[string]any, path string) string {
 // TestNames: the exporter has every metric that is named, with every label of its
 // selectors and groups; and every metric is on some panel.
 func TestNames(t *testing.T) {
-	shown := map[string]bool{exporter.ExportLastStart: true}
+	shown := map[string]bool{"docgauge_export_last_start_timestamp_seconds": true}
 	for _, q := range queries(t, isPromQL) {
 		expr, err := promQL.ParseExpr(q.Expand(nil))
 		if err != nil {

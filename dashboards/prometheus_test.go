@@ -80,7 +80,7 @@ var values = []valueOf{
 // series returns the series of a metric, one for each combination of the values of its labels.
 func series(m exporter.Metric) []string {
 	all := []string{m.Name + `{instance="127.0.0.1:9817"`}
-	if m.Type == exporter.TypeHistogram {
+	if m.Type == "histogram" {
 		bucket := m.Name + `_bucket{instance="127.0.0.1:9817",le=`
 		all = []string{bucket + `"64"`, bucket + `"4096"`, bucket + `"+Inf"`}
 	}
@@ -91,7 +91,7 @@ func series(m exporter.Metric) []string {
 			if options == nil {
 				options = []string{"any " + label}
 			}
-			if _, rest, ok := strings.Cut(begin, `prompt="`); ok && label == exporter.LabelPRLink {
+			if _, rest, ok := strings.Cut(begin, `prompt="`); ok && label == "pr_link" {
 				prompt, _, _ := strings.Cut(rest, `"`)
 				options = []string{links[prompt]}
 			}
@@ -204,10 +204,10 @@ func testPromAnswers(t *testing.T, server *engines.Prometheus, at time.Time) {
 
 // written are the metrics of which docgauge openmetrics writes history.
 var written = []string{
-	exporter.SiteVisitors, exporter.SiteVisitorsDeduplicated,
-	exporter.PreviousSiteVisitors, exporter.PreviousSiteVisitorsDeduplicated,
-	exporter.PageVisitors, exporter.PageVisitorsDeduplicated, exporter.Pages,
-	exporter.WindowStartTimestamp, exporter.WindowEndTimestamp, exporter.WindowSettled, exporter.WindowVerified,
+	"docgauge_site_visitors", "docgauge_site_visitors_deduplicated",
+	"docgauge_previous_site_visitors", "docgauge_previous_site_visitors_deduplicated",
+	"docgauge_page_visitors", "docgauge_page_visitors_deduplicated", "docgauge_pages",
+	"docgauge_window_start_timestamp_seconds", "docgauge_window_end_timestamp_seconds", "docgauge_window_settled", "docgauge_window_verified",
 }
 
 // testPast asks between two samples of a history with one an hour.

@@ -101,7 +101,7 @@ func checkSelector(s *parser.VectorSelector, around []parser.Node) error {
 			return m.Name == label && m.Type == labels.MatchEqual && m.Value != ""
 		})
 	})
-	oneWindow := !slices.Contains(free, exporter.LabelWindow)
+	oneWindow := !slices.Contains(free, "window")
 	slices.Reverse(around)
 	for _, n := range around {
 		switch n := n.(type) {
@@ -132,13 +132,13 @@ func checkSelector(s *parser.VectorSelector, around []parser.Node) error {
 		}
 	}
 	if !oneWindow {
-		return fmt.Errorf("%s without %s=: it mixes granularities", s.Name, exporter.LabelWindow)
+		return fmt.Errorf("%s without %s=: it mixes granularities", s.Name, "window")
 	}
 	return nil
 }
 
 func TestCheckPromQL(t *testing.T) {
-	const site, page = exporter.SiteVisitorsDeduplicated, exporter.PageVisitorsDeduplicated
+	const site, page = "docgauge_site_visitors_deduplicated", "docgauge_page_visitors_deduplicated"
 	const day = site + `{window="day"}`
 	for expr, want := range map[string]string{
 		`max by (project) (last_over_time(` + day + `[1h]))`:                    "",
@@ -148,13 +148,13 @@ func TestCheckPromQL(t *testing.T) {
 		`1 - ` + day + ` / (` + site + `{window="week"} > 0)`:                   "",
 		`sum(docgauge_agent_prompts) + sum by (state) (docgauge_agent_prompts)`: "",
 		`sum(` + day + `)`: "sum of",
-		`sum(` + page + `{window="day"}) by (project, path)`:       "sum of",
-		`avg by (project, path) (` + page + `{window="day"})`:      "avg of",
-		`max without (instance) (` + day + `)`:                     "max of",
-		`max by (project) (` + page + `{window="day"})`:            "across path",
-		`max by (window) (` + site + `{project=~"p"})`:             "across project",
-		`max by (project) (` + site + `{window=~"day|week"})`:      "across window",
-		`max by (project, window) (` + exporter.SiteVisitors + `)`: "across audience",
+		`sum(` + page + `{window="day"}) by (project, path)`:          "sum of",
+		`avg by (project, path) (` + page + `{window="day"})`:         "avg of",
+		`max without (instance) (` + day + `)`:                        "max of",
+		`max by (project) (` + page + `{window="day"})`:               "across path",
+		`max by (window) (` + site + `{project=~"p"})`:                "across project",
+		`max by (project) (` + site + `{window=~"day|week"})`:         "across window",
+		`max by (project, window) (` + "docgauge_site_visitors" + `)`: "across audience",
 		site:                                   "without window=",
 		site + `{window=""}`:                   "without window=",
 		`topk(3, ` + page + `{window!="day"})`: "without window=",

@@ -100,7 +100,7 @@ func known(all []rule) map[string][]string {
 	for _, m := range exporter.Metrics() {
 		labels := slices.Concat(scraped, m.Labels)
 		out[m.Name] = labels
-		if m.Type == exporter.TypeHistogram {
+		if m.Type == "histogram" {
 			out[m.Name+"_bucket"] = append([]string{"le"}, labels...)
 			out[m.Name+"_sum"], out[m.Name+"_count"] = labels, labels
 		}

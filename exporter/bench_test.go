@@ -75,7 +75,8 @@ var renewals = []struct {
 		s.At = s.At.Add(time.Second)
 		for _, w := range s.Windows {
 			for i := range w.Pages {
-				w.Pages[i].Human, w.Pages[i].AI, w.Pages[i].Total = w.Pages[i].Human+1, w.Pages[i].AI+1, w.Pages[i].Total+2
+				p := &w.Pages[i]
+				p.Human, p.AI, p.Total = p.Human+1, p.AI+1, p.Total+2
 			}
 		}
 	}},

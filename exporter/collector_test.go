@@ -36,7 +36,7 @@ func TestNothingYet(t *testing.T) {
 	s := view.Snapshot{Projects: []view.Project{{ID: "p"}}, Sinks: []view.Sink{{Name: "parquet"}}}
 	all := metrics(t, s)
 	for name := range all {
-		if strings.HasPrefix(name, exporter.BuildInfo) || !strings.HasPrefix(name, "docgauge_") {
+		if strings.HasPrefix(name, "docgauge_build_info") || !strings.HasPrefix(name, "docgauge_") {
 			delete(all, name)
 		}
 	}
@@ -69,15 +69,17 @@ func TestNothingYet(t *testing.T) {
 // A moment nobody knows has no series: 0 would be 1970.
 func TestUnknownMoments(t *testing.T) {
 	s := rich()
-	s.At, s.Finish, s.LastStart, s.LastCompletion, s.LastSuccess = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	for _, moment := range []*time.Time{&s.At, &s.Finish, &s.LastStart, &s.LastCompletion, &s.LastSuccess,
+		&s.Reload.LastSuccess, &s.Queue.Reviews[0].OldestOpen, &s.Open[0].ReadAt, &s.Sinks[0].LastCommit,
+		&s.Keys[0].Expires} {
+		*moment = time.Time{}
+	}
 	for i := range s.Queue.Jobs {
 		s.Queue.Jobs[i].Created, s.Queue.Jobs[i].Ended = time.Time{}, time.Time{}
 	}
-	s.Queue.Reviews[0].OldestOpen = time.Time{}
-	s.Reload.LastSuccess = time.Time{}
-	s.Open[0].ReadAt, s.Sinks[0].LastCommit, s.Keys[0].Expires = time.Time{}, time.Time{}, time.Time{}
 	for name := range metrics(t, s) {
-		if strings.Contains(name, "timestamp_seconds") && strings.HasPrefix(name, "docgauge_") && !strings.HasPrefix(name, "docgauge_window_") {
+		if strings.Contains(name, "timestamp_seconds") && strings.HasPrefix(name, "docgauge_") &&
+			!strings.HasPrefix(name, "docgauge_window_") {
 			t.Error(name)
 		}
 	}
@@ -89,7 +91,8 @@ func TestManyEffects(t *testing.T) {
 	for i := range 30 {
 		o := s.Outcomes[0]
 		o.Link += strconv.Itoa(i)
-		o.Effects = append(o.Effects[:2:2], view.Effect{Path: "/more", Audience: analytics.AI, Verdict: view.FewerReaders, Change: -.2, Low: -.3, High: -.1})
+		o.Effects = append(o.Effects[:2:2], view.Effect{Path: "/more", Audience: analytics.AI,
+			Verdict: view.FewerReaders, Change: -.2, Low: -.3, High: -.1})
 		s.Outcomes = append(s.Outcomes, o)
 	}
 	count := 0
@@ -126,7 +129,7 @@ func TestCounters(t *testing.T) {
 		`docgauge_windows_committed_total{project="prj_b",sink="clickhouse"}`: 0,
 		`docgauge_rows_written_total{sink="parquet"}`:                         0,
 		`docgauge_rows_written_total{sink="clickhouse"}`:                      0,
-	}, exporter.WindowsCommitted, exporter.RowsWritten, "docgauge_of_another")
+	}, "docgauge_windows_committed_total", "docgauge_rows_written_total", "docgauge_of_another")
 }
 
 // Windows are set aside for one of five reasons, and each project has all of them.
@@ -148,7 +151,7 @@ func TestSetAside(t *testing.T) {
 		`docgauge_windows_set_aside{project="prj_b",reason="repeats"}`:   1,
 		`docgauge_windows_set_aside{project="prj_b",reason="refused"}`:   1,
 		`docgauge_windows_set_aside{project="prj_b",reason="failing"}`:   0,
-	}, exporter.WindowsSetAside)
+	}, "docgauge_windows_set_aside")
 }
 
 // Each newest window says how many of its rows are suspect, and one that is
@@ -163,7 +166,7 @@ func TestSuspectRows(t *testing.T) {
 		`docgauge_window_suspect_rows{kind="repeated",project="prj_a",window="28d"}`:  0,
 		`docgauge_window_suspect_rows{kind="moved",project="prj_b",window="day"}`:     0,
 		`docgauge_window_suspect_rows{kind="repeated",project="prj_b",window="day"}`:  0,
-	}, exporter.WindowSuspectRows)
+	}, "docgauge_window_suspect_rows")
 }
 
 // Series of what is no longer in the snapshot are gone at once.
@@ -175,7 +178,8 @@ func TestSeriesDisappear(t *testing.T) {
 	v.Publish(s)
 	for _, accept := range []string{acceptText, acceptOpenMetrics, acceptProtobuf} {
 		_, text := scrape(t, v, accept, "gzip")
-		for _, gone := range []string{"prj_b", "28d", "clickhouse", "write", "docgauge_open_", "docgauge_windows_due", "docgauge_agent_"} {
+		for _, gone := range []string{"prj_b", "28d", "clickhouse", "write", "docgauge_open_", "docgauge_windows_due",
+			"docgauge_agent_"} {
 			if strings.Contains(text, gone) {
 				t.Errorf("%s: %s is still there", accept, gone)
 			}
@@ -195,21 +199,23 @@ func TestQueuePaused(t *testing.T) {
 	}
 	series[`docgauge_agent_queue_paused{reason="unknown"}`] = 1
 	series[`docgauge_agent_queue_paused{reason="folder"}`] = 1
-	want(t, s, series, exporter.AgentQueuePaused)
+	want(t, s, series, "docgauge_agent_queue_paused")
 }
 
 // Pages whose paths are shown alike stay two series; a page that comes twice is one.
 func TestPaths(t *testing.T) {
 	long := strings.Repeat("/long", 100)
 	s := view.Snapshot{Windows: []view.Window{{Revision: revision("p", analytics.Day, 6, 7, 5), Pages: []analytics.Row{
-		{Path: long + "1", Total: 9}, {Path: long + "2", Total: 8}, {Path: "/x\xff", Total: 7}, {Path: "/x\xfe", Total: 6},
+		{Path: long + "1", Total: 9}, {Path: long + "2", Total: 8}, {Path: "/x\xff", Total: 7},
+		{Path: "/x\xfe", Total: 6},
 		{Path: "/twice", Total: 5}, {Path: "/twice", Total: 4},
 	}}}}
 	series := map[string]float64{}
 	for i, path := range []string{long + "1", long + "2", "/x\xff", "/x\xfe", "/twice"} {
-		series[fmt.Sprintf(`docgauge_page_visitors_deduplicated{path=%q,project="p",window="day"}`, exporter.Label(path))] = float64(9 - i)
+		series[fmt.Sprintf(`docgauge_page_visitors_deduplicated{path=%q,project="p",window="day"}`,
+			exporter.Label(path))] = float64(9 - i)
 	}
-	want(t, s, series, exporter.PageVisitorsDeduplicated)
+	want(t, s, series, "docgauge_page_visitors_deduplicated")
 }
 
 // Values that read alike when they are joined are of two series.
@@ -218,7 +224,7 @@ func TestJoinedAlike(t *testing.T) {
 	want(t, s, map[string]float64{
 		`docgauge_windows_due{project="a",reason="",window="bc"}`: 0,
 		`docgauge_windows_due{project="ab",reason="",window="c"}`: 0,
-	}, exporter.WindowsDue)
+	}, "docgauge_windows_due")
 }
 
 // Windows of the ledger do not become series, only the newest of each granularity.
@@ -226,8 +232,10 @@ func TestCardinality(t *testing.T) {
 	small, big := rich(), rich()
 	for i := range 10_000 {
 		r := revision("prj_a", analytics.Day, -i, 1-i, 100)
-		big.Projects[0].Grids[0].Cells = append(big.Projects[0].Grids[0].Cells, view.Cell{Window: r.Window, Revision: &r})
-		big.Asides = append(big.Asides, analytics.Aside{Key: r.Key, Reason: analytics.AsideReason(fmt.Sprint("of another time ", i%40))})
+		big.Projects[0].Grids[0].Cells = append(big.Projects[0].Grids[0].Cells,
+			view.Cell{Window: r.Window, Revision: &r})
+		big.Asides = append(big.Asides, analytics.Aside{Key: r.Key,
+			Reason: analytics.AsideReason(fmt.Sprint("of another time ", i%40))})
 	}
 	if a, b := len(metrics(t, small)), len(metrics(t, big)); a != b {
 		t.Errorf("%d series with few windows in the ledger, %d with many", a, b)
@@ -236,7 +244,8 @@ func TestCardinality(t *testing.T) {
 
 // Whatever a snapshot holds, the registry finds nothing wrong with it.
 func TestAnySnapshot(t *testing.T) {
-	name := rapid.SampledFrom([]string{"", "a", "b", "a\xff", "a\xfe", "\n\"\\", "🙂", strings.Repeat("é", 200), strings.Repeat("é", 201)})
+	name := rapid.SampledFrom([]string{"", "a", "b", "a\xff", "a\xfe", "\n\"\\", "🙂", strings.Repeat("é", 200),
+		strings.Repeat("é", 201)})
 	number := rapid.Int64()
 	at := rapid.Custom(func(t *rapid.T) time.Time { return time.Unix(rapid.Int64().Draw(t, "at"), 0) })
 	label := rapid.SampledFrom([]string{"project", "sink", "outcome", "endpoint", "code", "x", ""})
@@ -264,15 +273,18 @@ func TestAnySnapshot(t *testing.T) {
 			k := analytics.Key{Project: name.Draw(t, "project"), Granularity: g}
 			s.Projects = append(s.Projects, view.Project{ID: k.Project})
 			s.Windows = append(s.Windows, view.Window{
-				Revision: analytics.Revision{Key: k, Rows: number.Draw(t, "rows")}, Pages: rapid.SliceOfN(page, 0, 4).Draw(t, "pages"),
+				Revision: analytics.Revision{Key: k, Rows: number.Draw(t, "rows")},
+				Pages:    rapid.SliceOfN(page, 0, 4).Draw(t, "pages"),
 			})
 			s.Open = append(s.Open, view.Open{Key: k, ReadAt: at.Draw(t, "read")})
 			s.Due = append(s.Due, view.Due{Project: k.Project, Granularity: g, Reason: name.Draw(t, "reason")})
 			s.Asides = append(s.Asides, analytics.Aside{Key: k, Reason: analytics.AsideReason(name.Draw(t, "aside"))})
-			s.Budgets = append(s.Budgets, view.Budget{Name: name.Draw(t, "budget"), Limit: int(number.Draw(t, "limit"))})
+			s.Budgets = append(s.Budgets, view.Budget{Name: name.Draw(t, "budget"),
+				Limit: int(number.Draw(t, "limit"))})
 			s.Keys = append(s.Keys, view.Key{Name: name.Draw(t, "key"), Expires: at.Draw(t, "expires")})
 			s.Sinks = append(s.Sinks, view.Sink{Name: name.Draw(t, "sink"), LastCommit: at.Draw(t, "commit")})
-			s.Counters = append(s.Counters, view.Counter{Name: metric.Draw(t, "counter"), Labels: pairs.Draw(t, "labels"), Value: float64(number.Draw(t, "count"))})
+			s.Counters = append(s.Counters, view.Counter{Name: metric.Draw(t, "counter"),
+				Labels: pairs.Draw(t, "labels"), Value: float64(number.Draw(t, "count"))})
 			s.Histograms = append(s.Histograms, view.Histogram{
 				Name: metric.Draw(t, "histogram"), Labels: pairs.Draw(t, "labels"), Sum: rapid.Float64().Draw(t, "sum"),
 				Buckets: rapid.MapOf(rapid.IntRange(-300, 300), rapid.Uint64Range(0, 1<<40)).Draw(t, "buckets"),

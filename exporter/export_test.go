@@ -3,7 +3,6 @@ package exporter
 import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
 
 	"github.com/docgauge/docgauge/internal/view"
 )
@@ -17,9 +16,4 @@ func Inconsistent(s view.Snapshot) error {
 		prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) { return gather(&s), nil }),
 	}.Gather()
 	return err
-}
-
-// Answer returns all metrics in parts, the live ones in the last.
-func (v *Values) Answer(gzip bool) ([][]byte, error) {
-	return v.answer(expfmt.FmtOpenMetrics_1_0_0, gzip, nil)
 }

@@ -34,7 +34,8 @@ func golden(t *testing.T) string {
 
 func TestGolden(t *testing.T) {
 	_, text := scrape(t, publish(rich()), acceptText, "")
-	got := buildLine.ReplaceAllString(own(text), `docgauge_build_info{branch="HEAD",goarch="amd64",goos="linux",goversion="go1.26.0",revision="0123456",tags="unknown",version="v1.2.3"} 1`)
+	got := buildLine.ReplaceAllString(own(text), `docgauge_build_info{branch="HEAD",goarch="amd64",`+
+		`goos="linux",goversion="go1.26.0",revision="0123456",tags="unknown",version="v1.2.3"} 1`)
 	if *update {
 		if err := os.WriteFile(filepath.Join("testdata", "metrics.txt"), []byte(got), 0o644); err != nil {
 			t.Fatal(err)
@@ -90,10 +91,12 @@ func TestNames(t *testing.T) {
 		if total := strings.HasSuffix(m.Name, "_total"); total != (m.Type == "counter") {
 			t.Errorf("%s is a %s: counters, and only they, end in _total", m.Name, m.Type)
 		}
-		if strings.HasSuffix(m.Name, "_count") || strings.HasSuffix(m.Name, "_sum") || strings.HasSuffix(m.Name, "_bucket") {
+		if strings.HasSuffix(m.Name, "_count") || strings.HasSuffix(m.Name, "_sum") ||
+			strings.HasSuffix(m.Name, "_bucket") {
 			t.Errorf("%s ends like a part of a histogram", m.Name)
 		}
-		unit := strings.Contains(m.Name, "timestamp") || strings.Contains(m.Name, "duration") || strings.Contains(m.Name, "_merge_")
+		unit := strings.Contains(m.Name, "timestamp") || strings.Contains(m.Name, "duration") ||
+			strings.Contains(m.Name, "_merge_")
 		if unit != strings.HasSuffix(m.Name, "_seconds") {
 			t.Errorf("%s: times, and only they, end in _seconds", m.Name)
 		}

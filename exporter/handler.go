@@ -32,34 +32,26 @@ type Values struct {
 	reload *view.Reload
 }
 
-// published is a snapshot with its metrics. Nobody changes it.
+// published is a snapshot with its metrics, each format encoded and compressed once:
+// promhttp, which does both at each scrape, takes twenty times as long for a few thousand series.
 type published struct {
 	snapshot view.Snapshot
-	blocks   []*block // of byName
+	pages    map[expfmt.FormatType]func() (page, error)
 }
 
-// block is a family in one snapshot and in those after it that have the same series, so
-// that only what changed is encoded and compressed again: promhttp, which does that with
-// everything at each scrape, takes twenty times as long for a few thousand series.
-type block struct {
-	samples []sample
-	pieces  map[expfmt.FormatType]func() (piece, error)
-}
-
-// piece is a block in one format. deflated is part of a gzip stream: it refers to nothing
-// before it, ends on a byte and is not the last.
-type piece struct{ plain, deflated []byte }
+// page is the metrics of a snapshot in one format, without an end. deflated is part of a gzip
+// stream: it ends on a byte and is not the last.
+type page struct{ plain, deflated []byte }
 
 // offered are the formats a scraper can choose from, the preferred first. Every name
 // and label we have is written alike under all parameters of a format.
-var offered = []expfmt.Format{expfmt.FmtOpenMetrics_1_0_0, expfmt.FmtOpenMetrics_0_0_1, expfmt.FmtProtoDelim, expfmt.FmtText}
-
-// none stands for the snapshot before the first.
-var none = &published{blocks: slices.Repeat([]*block{{}}, len(byName))}
+var offered = []expfmt.Format{
+	expfmt.FmtOpenMetrics_1_0_0, expfmt.FmtOpenMetrics_0_0_1, expfmt.FmtProtoDelim, expfmt.FmtText,
+}
 
 // Publish replaces the snapshot. Concurrent readers see the former one or s, whole; s
-// must not be changed afterwards. What changed is encoded at once in the formats that
-// were asked for before, so that the next scrape does not wait for it.
+// must not be changed afterwards. It is encoded at once in the formats that were asked for
+// before, so that the next scrape does not wait for it.
 func (v *Values) Publish(s view.Snapshot) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -83,34 +75,19 @@ func (v *Values) Reloaded(successful bool, at time.Time) {
 // publish is called with the lock held.
 func (v *Values) publish(s view.Snapshot) {
 	s.Reload = cmp.Or(v.reload, s.Reload)
-	p := &published{s, slices.Clone(cmp.Or(v.newest.Load(), none).blocks)}
-	for i, f := range byName {
-		samples := f.samples(&s)
-		if slices.EqualFunc(samples, p.blocks[i].samples, sample.equal) {
-			continue
-		}
-		b := newBlock(f, samples)
-		v.asked.Range(func(format, _ any) bool {
-			_, _ = b.pieces[format.(expfmt.FormatType)]() // a scrape tells of the error
-			return true
-		})
-		p.blocks[i] = b
-	}
-	v.newest.Store(p)
-}
-
-// newBlock returns the block of the samples, to be encoded in a format when it is first
-// wanted in that.
-func newBlock(f family, samples []sample) *block {
-	families := sync.OnceValue(func() []*dto.MetricFamily { return []*dto.MetricFamily{f.gather(samples)} })
-	b := &block{samples, map[expfmt.FormatType]func() (piece, error){}}
+	families := sync.OnceValue(func() []*dto.MetricFamily { return gather(&s) })
+	p := &published{s, map[expfmt.FormatType]func() (page, error){}}
 	for _, format := range offered {
-		b.pieces[format.FormatType()] = sync.OnceValues(func() (piece, error) {
+		p.pages[format.FormatType()] = sync.OnceValues(func() (page, error) {
 			text, err := encode(families(), format, false)
-			return piece{text, compress(text, (*flate.Writer).Flush)}, err
+			return page{text, compress(text, (*flate.Writer).Flush)}, err
 		})
 	}
-	return b
+	v.asked.Range(func(format, _ any) bool {
+		_, _ = p.pages[format.(expfmt.FormatType)]() // a scrape answers with the error
+		return true
+	})
+	v.newest.Store(p)
 }
 
 // Load returns the newest snapshot, nil before the first. It must not be changed.
@@ -170,35 +147,32 @@ func (v *Values) Handler() http.Handler {
 }
 
 // answer returns the metrics that have one of names, or all without names, encoded, in
-// parts: families of the newest snapshot, and in the last part the live ones. Compressed
-// they are one member of gzip, because some clients stop after the first.
+// parts: those of the newest snapshot, then the live ones. Compressed they are one member of
+// gzip, because some clients stop after the first.
 func (v *Values) answer(f expfmt.Format, gzip bool, names []string) ([][]byte, error) {
-	format := f.FormatType()
-	v.asked.LoadOrStore(format, nil)
-	left := func(name string) bool { return names != nil && !slices.Contains(names, name) }
-	plain, deflated := make([][]byte, 0, len(byName)+1), append(make([][]byte, 0, len(byName)+2), gzipHeader)
-	for i, b := range cmp.Or(v.newest.Load(), none).blocks {
-		if len(b.samples) == 0 || left(byName[i].Name) {
-			continue
-		}
-		p, err := b.pieces[format]()
-		if err != nil {
+	v.asked.LoadOrStore(f.FormatType(), nil)
+	var own page
+	rest, _ := live().Gather() // what a registry returns beside an error is good
+	switch p := v.newest.Load(); {
+	case p != nil && names == nil:
+		var err error
+		if own, err = p.pages[f.FormatType()](); err != nil {
 			return nil, err
 		}
-		plain, deflated = append(plain, p.plain), append(deflated, p.deflated)
+	case p != nil:
+		rest = append(gather(&p.snapshot), rest...)
 	}
-	now, _ := live().Gather() // what a registry returns beside an error is good
-	now = slices.DeleteFunc(now, func(f *dto.MetricFamily) bool { return left(f.GetName()) })
-	rest, err := encode(now, f, true)
-	if plain = append(plain, rest); err != nil || !gzip {
-		return plain, err
+	if names != nil {
+		rest = slices.DeleteFunc(rest, func(f *dto.MetricFamily) bool { return !slices.Contains(names, f.GetName()) })
 	}
-	var sum, size uint32
-	for _, part := range plain {
-		sum, size = crc32.Update(sum, crc32.IEEETable, part), size+uint32(len(part))
+	end, err := encode(rest, f, true)
+	if err != nil || !gzip {
+		return [][]byte{own.plain, end}, err
 	}
-	end := binary.LittleEndian.AppendUint32(compress(rest, (*flate.Writer).Close), sum)
-	return append(deflated, binary.LittleEndian.AppendUint32(end, size)), nil
+	sum := crc32.Update(crc32.ChecksumIEEE(own.plain), crc32.IEEETable, end)
+	trailer := binary.LittleEndian.AppendUint32(compress(end, (*flate.Writer).Close), sum)
+	trailer = binary.LittleEndian.AppendUint32(trailer, uint32(len(own.plain)+len(end)))
+	return [][]byte{gzipHeader, own.deflated, trailer}, nil
 }
 
 // encode returns families in format f; whole says that nothing will follow.

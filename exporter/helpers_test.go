@@ -47,7 +47,8 @@ func rich() view.Snapshot {
 				{Path: "/a \"quoted\" \\ path\nof two lines 🙂", Human: 1, AI: 1, Total: 2},
 			}},
 			{Revision: unverified("prj_a", analytics.Week, -1, 6, 812), MovedRows: 250, RepeatedRows: 7},
-			{Revision: revision("prj_a", "28d", -21, 7, analytics.TotalsOnlyRows), Previous: &analytics.Totals{Human: 70, AI: 20, Total: 88}},
+			{Revision: revision("prj_a", "28d", -21, 7, analytics.TotalsOnlyRows),
+				Previous: &analytics.Totals{Human: 70, AI: 20, Total: 88}},
 			{Revision: revision("prj_b", analytics.Day, 6, 7, 0)},
 		},
 		Open: []view.Open{{
@@ -60,33 +61,44 @@ func rich() view.Snapshot {
 		},
 		Finish: noon.Add(time.Hour),
 		Asides: []analytics.Aside{
-			{Key: key("prj_a", analytics.Day, 5, 6), Reason: analytics.AsideMalformed, Failures: 2, Until: noon.Add(time.Hour)},
-			{Key: key("prj_a", analytics.Day, 4, 5), Reason: analytics.AsideMalformed, Failures: 1, Until: noon.Add(time.Hour)},
-			{Key: key("prj_a", analytics.Day, 3, 4), Reason: analytics.AsideFailing, Failures: 4, Until: noon.Add(time.Hour)},
+			{Key: key("prj_a", analytics.Day, 5, 6), Reason: analytics.AsideMalformed, Failures: 2,
+				Until: noon.Add(time.Hour)},
+			{Key: key("prj_a", analytics.Day, 4, 5), Reason: analytics.AsideMalformed, Failures: 1,
+				Until: noon.Add(time.Hour)},
+			{Key: key("prj_a", analytics.Day, 3, 4), Reason: analytics.AsideFailing, Failures: 4,
+				Until: noon.Add(time.Hour)},
 		},
 		Queue: &view.Queue{
 			Prompts: []view.Prompts{
-				{Project: "prj_a", State: "pending", Count: 2}, {Project: "prj_a", State: "active", Count: 1}, {Project: "prj_b", State: "active"},
+				{Project: "prj_a", State: "pending", Count: 2}, {Project: "prj_a", State: "active", Count: 1},
+				{Project: "prj_b", State: "active"},
 			},
 			Jobs: []view.Job{
-				{Project: "prj_a", Prompt: "weekly.md", ID: "job_2", State: "active", Status: "active", Model: "m-1", Repository: "acme/docs", Ref: "main", Created: noon.Add(-time.Hour)},
-				{Project: "prj_a", Prompt: "fix-typos", ID: "job_1", State: "completed", Status: "completed", PRLink: "https://code.example/acme/docs/pull/7",
+				{Project: "prj_a", Prompt: "weekly.md", ID: "job_2", State: "active", Status: "active", Model: "m-1",
+					Repository: "acme/docs", Ref: "main", Created: noon.Add(-time.Hour)},
+				{Project: "prj_a", Prompt: "fix-typos", ID: "job_1", State: "completed", Status: "completed",
+					PRLink:  "https://code.example/acme/docs/pull/7",
 					Created: noon.Add(-3 * time.Hour), Ended: noon.Add(-2 * time.Hour)},
 				{Project: "prj_a", Prompt: "never accepted", State: "unknown"},
 			},
-			Caps: []view.Cap{{Name: "day", Limit: 10, Used: 2}, {Name: "active", Limit: 3, Used: 1}, {Name: "open_pull_requests", Limit: 5, Used: 2}},
+			Caps: []view.Cap{{Name: "day", Limit: 10, Used: 2}, {Name: "active", Limit: 3, Used: 1},
+				{Name: "open_pull_requests", Limit: 5, Used: 2}},
 			PullRequests: []view.PullRequests{
-				{Project: "prj_a", State: "open", Count: 1}, {Project: "prj_a", State: "unknown"}, {Project: "prj_a", State: "merged", Count: 3}, {Project: "prj_b", State: "open"},
+				{Project: "prj_a", State: "open", Count: 1}, {Project: "prj_a", State: "unknown"},
+				{Project: "prj_a", State: "merged", Count: 3}, {Project: "prj_b", State: "open"},
 			},
-			Reviews: []view.Review{{Project: "prj_a", Merged: 3, Closed: 1, OldestOpen: noon.Add(-72 * time.Hour)}, {Project: "prj_b"}},
-			Costs:   true,
-			Paused:  "unknown",
+			Reviews: []view.Review{{Project: "prj_a", Merged: 3, Closed: 1, OldestOpen: noon.Add(-72 * time.Hour)},
+				{Project: "prj_b"}},
+			Costs:  true,
+			Paused: "unknown",
 		},
 		Outcomes: []view.Outcome{{
 			Merge: view.Merge{Project: "prj_a", Link: "https://code.example/acme/docs/pull/5"},
 			Effects: []view.Effect{
-				{Path: "/guide", Audience: analytics.Human, Verdict: view.MoreReaders, Change: .27, Low: .19, High: .36},
-				{Path: "/guide", Audience: analytics.AI, Verdict: view.NotEnoughData, Reason: "12 visitors a day", Before: 12},
+				{Path: "/guide", Audience: analytics.Human, Verdict: view.MoreReaders, Change: .27, Low: .19,
+					High: .36},
+				{Path: "/guide", Audience: analytics.AI, Verdict: view.NotEnoughData, Reason: "12 visitors a day",
+					Before: 12},
 			},
 		}},
 		Counters: []view.Counter{
@@ -98,7 +110,8 @@ func rich() view.Snapshot {
 			{Name: "api_requests_total", Labels: []string{"endpoint", "visitors", "code", "429"}, Value: 2},
 		},
 		Histograms: []view.Histogram{
-			{Name: "export_duration_seconds", Buckets: buckets(400*time.Millisecond, 31*time.Second, time.Hour), Sum: 3631.4},
+			{Name: "export_duration_seconds", Buckets: buckets(400*time.Millisecond, 31*time.Second, time.Hour),
+				Sum: 3631.4},
 			{Name: "api_request_duration_seconds", Labels: []string{"endpoint", "visitors"},
 				Buckets: buckets(time.Second, time.Second, 40*time.Millisecond), Sum: 2.04},
 			{Name: "agent_pull_request_merge_seconds", Labels: []string{"project", "prj_a"},
@@ -116,7 +129,8 @@ func rich() view.Snapshot {
 			{Name: "parquet", LastCommit: noon.Add(-time.Minute)},
 			{Name: "clickhouse", Waiting: 3, Problem: "connection refused"},
 		},
-		LastStart: noon.Add(-3 * time.Minute), LastCompletion: noon.Add(-2 * time.Minute), LastSuccess: noon.Add(-2 * time.Minute),
+		LastStart: noon.Add(-3 * time.Minute), LastCompletion: noon.Add(-2 * time.Minute),
+		LastSuccess: noon.Add(-2 * time.Minute),
 	}
 }
 

@@ -21,16 +21,16 @@ type powers struct{ low, high int }
 
 // classic holds the bounds of every histogram.
 var classic = map[string]powers{
-	ExportDuration:     {-2, 14}, // 1/4 s to 4.5 h
-	APIRequestDuration: {-6, 6},  // 1/64 s to 64 s
-	AgentMergeSeconds:  {6, 22},  // a minute to seven weeks
+	prefix + "export_duration_seconds":          {-2, 14}, // 1/4 s to 4.5 h
+	prefix + "api_request_duration_seconds":     {-6, 6},  // 1/64 s to 64 s
+	prefix + "agent_pull_request_merge_seconds": {6, 22},  // a minute to seven weeks
 }
 
 // zeroThreshold is the usual width of the native zero bucket, which stays empty.
 const zeroThreshold = prometheus.DefNativeHistogramZeroThreshold
 
 // histogram returns s in native and classic buckets.
-func (f family) histogram(s *sample) *dto.Histogram {
+func (m Metric) histogram(s *sample) *dto.Histogram {
 	native := map[int]int64{}
 	var count uint64
 	for i, n := range s.buckets {
@@ -38,11 +38,11 @@ func (f family) histogram(s *sample) *dto.Histogram {
 		count += n
 	}
 	// The labels are added elsewhere. No error is possible: the count is that of the buckets.
-	m := prometheus.MustNewConstNativeHistogram(prometheus.NewDesc(f.Name, f.Help, nil, nil),
+	constant := prometheus.MustNewConstNativeHistogram(prometheus.NewDesc(m.Name, m.Help, nil, nil),
 		count, s.value, native, nil, 0, schema, zeroThreshold, time.Time{})
 	var out dto.Metric
-	_ = m.Write(&out)
-	out.Histogram.Bucket = s.classic(classic[f.Name])
+	_ = constant.Write(&out)
+	out.Histogram.Bucket = s.classic(classic[m.Name])
 	// It is not known when the state began to count.
 	out.Histogram.CreatedTimestamp = nil
 	return out.Histogram

@@ -8,7 +8,6 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"pgregory.net/rapid"
 
-	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/view"
 )
 
@@ -41,7 +40,8 @@ func TestBucketBounds(t *testing.T) {
 		d := time.Duration(rapid.Int64Range(1, math.MaxInt64).Draw(t, "d") >> rapid.IntRange(0, 62).Draw(t, "shift"))
 		d = max(d, 1)
 		i := view.Bucket(d)
-		if low, high := math.Exp2(float64(i-1)/8), math.Exp2(float64(i)/8); d.Seconds() <= low*(1-1e-15) || d.Seconds() > high*(1+1e-15) {
+		if low, high := math.Exp2(float64(i-1)/8), math.Exp2(float64(i)/8); d.Seconds() <= low*(1-1e-15) ||
+			d.Seconds() > high*(1+1e-15) {
 			t.Fatalf("%d ns is in bucket %d, (%v, %v] s", d, i, low, high)
 		}
 	})
@@ -51,7 +51,8 @@ func TestBucketBounds(t *testing.T) {
 func TestHistogramBothKinds(t *testing.T) {
 	_, body := scrape(t, publish(rich()), acceptProtobuf, "gzip")
 	families := decode(t, body)
-	for name, bounds := range map[string]int{exporter.ExportDuration: 17, exporter.APIRequestDuration: 13} {
+	for name, bounds := range map[string]int{"docgauge_export_duration_seconds": 17,
+		"docgauge_api_request_duration_seconds": 13} {
 		h := families[name].GetMetric()[0].Histogram
 		if h.GetSampleCount() != 3 || h.GetSchema() != 3 || h.CreatedTimestamp != nil || h.GetZeroThreshold() <= 0 {
 			t.Errorf("%s: %v", name, h)
@@ -61,7 +62,8 @@ func TestHistogramBothKinds(t *testing.T) {
 		}
 		for _, classic := range h.Bucket {
 			if below := nativeBelow(h, classic.GetUpperBound()); below != classic.GetCumulativeCount() {
-				t.Errorf("%s: %d up to %v s by the classic buckets, %d by the native ones", name, classic.GetCumulativeCount(), classic.GetUpperBound(), below)
+				t.Errorf("%s: %d up to %v s by the classic buckets, %d by the native ones", name,
+					classic.GetCumulativeCount(), classic.GetUpperBound(), below)
 			}
 		}
 		if all := nativeBelow(h, math.Inf(1)); all != h.GetSampleCount() {
@@ -92,7 +94,7 @@ func nativeBelow(h *dto.Histogram, bound float64) uint64 {
 func TestHistogramBeforeTheFirst(t *testing.T) {
 	_, body := scrape(t, publish(view.Snapshot{}), acceptProtobuf, "")
 	families := decode(t, body)
-	for _, name := range []string{exporter.ExportDuration, exporter.APIRequestDuration} {
+	for _, name := range []string{"docgauge_export_duration_seconds", "docgauge_api_request_duration_seconds"} {
 		h := families[name].GetMetric()[0].Histogram
 		if h.GetSampleCount() != 0 || len(h.Bucket) == 0 || h.GetZeroThreshold() <= 0 {
 			t.Errorf("%s: %v", name, h)

@@ -22,7 +22,7 @@ package exporter
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"maps"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -40,54 +40,7 @@ const prefix = "docgauge_"
 const (
 	typeCounter   = "counter"
 	typeGauge     = "gauge"
-	TypeHistogram = "histogram"
-)
-
-// The labels. None is ever named job or instance: a scrape sets those.
-const (
-	LabelAudience   = "audience" // human or ai
-	LabelBound      = "bound"    // low, estimate or high
-	LabelBranch     = "branch"
-	LabelBudget     = "budget"
-	LabelCap        = "cap" // day, active or open_pull_requests
-	LabelCode       = "code"
-	LabelEndpoint   = "endpoint"
-	LabelGoArch     = "goarch"
-	LabelGoOS       = "goos"
-	LabelGoVersion  = "goversion"
-	LabelJobID      = "job_id"
-	LabelKey        = "key"  // the name of an API key, never its value
-	LabelKind       = "kind" // moved or repeated
-	LabelModel      = "model"
-	LabelOutcome    = "outcome"
-	LabelPath       = "path"
-	LabelPRLink     = "pr_link"
-	LabelProject    = "project"
-	LabelPrompt     = "prompt"
-	LabelReason     = "reason"
-	LabelRef        = "ref"
-	LabelRepository = "repository"
-	LabelResult     = "result"
-	LabelRevision   = "revision"
-	LabelSink       = "sink"
-	LabelState      = "state"
-	LabelStatus     = "status"
-	LabelTags       = "tags"
-	LabelVersion    = "version"
-	LabelWindow     = "window" // a granularity: day, week, month, 28d
-)
-
-// The values of the audience label.
-const (
-	AudienceHuman = "human"
-	AudienceAI    = "ai"
-)
-
-// The values of the bound label: an estimate, and the ends of its interval.
-const (
-	BoundLow      = "low"
-	BoundEstimate = "estimate"
-	BoundHigh     = "high"
+	typeHistogram = "histogram"
 )
 
 // Metric describes one metric family.
@@ -96,12 +49,29 @@ type Metric struct {
 	Group string
 	// Name is the full name.
 	Name string
-	// Type is counter, gauge or TypeHistogram.
+	// Type is counter, gauge or histogram.
 	Type string
 	// Help is one line that names the unit.
 	Help string
 	// Labels are the names of its labels, in the order of its documentation.
 	Labels []string
+
+	// collect emits the values. For a counter or a histogram, which the state keeps, it emits the
+	// series that can be foreseen, empty: a rate needs the step from 0 to 1.
+	collect collector
+}
+
+// collector emits the series of a metric in a snapshot.
+type collector func(s *view.Snapshot, emit emit)
+
+// Sample is one value of a series of the past.
+type Sample struct {
+	// Labels are name, value pairs, the metric's name as __name__ first. Samples of one series
+	// that follow each other share them.
+	Labels []string
+	Help   string // of the metric
+	At     int64  // seconds since 1970
+	Value  float64
 }
 
 // The groups.
@@ -120,14 +90,6 @@ const (
 	epoch    = " in seconds since 1970-01-01T00:00:00Z."
 	kept     = " Kept in the state, over restarts."
 )
-
-// family is a metric and its values. For a counter or a histogram, which the state
-// keeps, collect emits the series that can be foreseen, empty: a rate needs the step
-// from 0 to 1.
-type family struct {
-	Metric
-	collect func(s *view.Snapshot, emit emit)
-}
 
 // emit adds a series; labels are values in the order of the definition. Of two equal
 // series the first stays.
@@ -150,28 +112,89 @@ func (e emit) flag(set bool, labels ...string) {
 	e(value, labels...)
 }
 
-// define returns an entry of a table.
-func define(group, name, kind, help string, labels []string, collect func(s *view.Snapshot, emit emit)) family {
-	return family{Metric{group, name, kind, help, labels}, collect}
+// define returns an entry of a table; labels are apart by spaces.
+func define(group, name, kind, labels, help string, collect collector) Metric {
+	return Metric{group, prefix + name, kind, help, strings.Fields(labels), collect}
+}
+
+// with returns emit with labels before those that it is given.
+func (e emit) with(labels ...string) emit {
+	return func(value float64, more ...string) { e(value, append(labels[:len(labels):len(labels)], more...)...) }
+}
+
+// forEach returns a function that makes a collector of what to collect of one item. The first
+// labels are those of the item.
+func forEach[T any](
+	items func(*view.Snapshot) []T, labels func(T) []string,
+) func(collect func(item T, emit emit)) collector {
+	return func(collect func(item T, emit emit)) collector {
+		return func(s *view.Snapshot, emit emit) {
+			for _, item := range items(s) {
+				collect(item, emit.with(labels(item)...))
+			}
+		}
+	}
+}
+
+var (
+	ofWindows = forEach(func(s *view.Snapshot) []view.Window { return s.Windows },
+		func(w view.Window) []string { return []string{w.Project, string(w.Granularity)} })
+	ofOpen = forEach(func(s *view.Snapshot) []view.Open { return s.Open },
+		func(o view.Open) []string { return []string{o.Project, string(o.Granularity)} })
+	ofSinks = forEach(func(s *view.Snapshot) []view.Sink { return s.Sinks },
+		func(k view.Sink) []string { return []string{k.Name} })
+	ofBudgets = forEach(func(s *view.Snapshot) []view.Budget { return s.Budgets },
+		func(b view.Budget) []string { return []string{b.Name} })
+	ofKeys = forEach(func(s *view.Snapshot) []view.Key { return s.Keys },
+		func(k view.Key) []string { return []string{k.Name} })
+	ofReviews = forEach(func(s *view.Snapshot) []view.Review { return s.Queue.Reviews },
+		func(r view.Review) []string { return []string{r.Project} })
+	// ofJobs collects something of each job that the service has accepted.
+	ofJobs = forEach(
+		func(s *view.Snapshot) []view.Job {
+			return slices.DeleteFunc(slices.Clone(s.Queue.Jobs), func(j view.Job) bool { return j.ID == "" })
+		},
+		func(j view.Job) []string { return []string{j.Project, j.Prompt, j.ID} })
+)
+
+// ofProjects collects something of each project. The first label is its id.
+func ofProjects(collect func(s *view.Snapshot, p view.Project, emit emit)) collector {
+	return func(s *view.Snapshot, emit emit) {
+		for _, p := range s.Projects {
+			collect(s, p, emit.with(p.ID))
+		}
+	}
 }
 
 // families holds all metrics except those of the Go runtime and the process, in the
 // order of the documentation; byName is the order in which they are shown.
 var (
-	families = slices.Concat(visitorFamilies, pipelineFamilies, apiFamilies, jobFamilies, buildFamilies)
-	byName   = slices.SortedFunc(slices.Values(families), func(a, b family) int { return strings.Compare(a.Name, b.Name) })
+	families = slices.Concat(windowFamilies, visitorFamilies, pipelineFamilies, apiFamilies, jobFamilies, buildFamilies)
+	byName   = slices.SortedFunc(slices.Values(families),
+		func(a, b Metric) int { return strings.Compare(a.Name, b.Name) })
 )
 
 // Metrics returns every metric there is except those of the Go runtime and the
 // process, in the order of the documentation.
-func Metrics() []Metric {
-	var all []Metric
-	for _, f := range families {
-		m := f.Metric
-		m.Labels = slices.Clone(m.Labels)
-		all = append(all, m)
+func Metrics() []Metric { return slices.Clone(families) }
+
+// WindowMetrics returns the metrics whose values depend only on a complete window, so that
+// their past is known.
+func WindowMetrics() []Metric { return windowFamilies }
+
+// OfWindow yields the label values and the value of each series that one of [WindowMetrics] has
+// for a window.
+func (m Metric) OfWindow(w view.Window) iter.Seq2[[]string, float64] {
+	return func(yield func([]string, float64) bool) {
+		for _, s := range m.samples(&view.Snapshot{Windows: []view.Window{w}}) {
+			for i, value := range s.labels {
+				s.labels[i] = Label(value)
+			}
+			if !yield(s.labels, s.value) {
+				return
+			}
+		}
 	}
-	return all
 }
 
 // gather returns every metric of s: families by name, each with its series in order.
@@ -191,65 +214,64 @@ type sample struct {
 	buckets map[int]uint64
 }
 
-func (a sample) equal(b sample) bool {
-	return a.value == b.value && slices.Equal(a.labels, b.labels) && maps.Equal(a.buckets, b.buckets)
-}
-
-// samples returns the series of f in s, as they come.
-func (f family) samples(s *view.Snapshot) (all []sample) {
-	if f.Group == groupJobs && s.Queue == nil {
+// samples returns the series of m in s, as they come.
+func (m Metric) samples(s *view.Snapshot) (all []sample) {
+	if m.Group == groupJobs && s.Queue == nil {
 		return nil
 	}
-	switch f.Type {
+	switch m.Type {
 	case typeCounter:
 		for _, k := range s.Counters {
-			if labels, ok := labelsOf(s, f.Metric, k.Name, k.Labels); ok {
+			if labels, ok := labelsOf(s, m, k.Name, k.Labels); ok {
 				all = append(all, sample{labels: labels, value: k.Value})
 			}
 		}
-	case TypeHistogram:
+	case typeHistogram:
 		for _, h := range s.Histograms {
-			if labels, ok := labelsOf(s, f.Metric, h.Name, h.Labels); ok {
+			if labels, ok := labelsOf(s, m, h.Name, h.Labels); ok {
 				all = append(all, sample{labels, h.Sum, h.Buckets})
 			}
 		}
 	}
-	f.collect(s, func(value float64, labels ...string) { all = append(all, sample{labels: labels, value: value}) })
+	m.collect(s, func(value float64, labels ...string) { all = append(all, sample{labels: labels, value: value}) })
 	return all
 }
 
-// gather returns f with the samples as its series, as a registry would: labels by name,
+// gather returns m with the samples as its series, as a registry would: labels by name,
 // series by their labels.
-func (f family) gather(samples []sample) *dto.MetricFamily {
+func (m Metric) gather(samples []sample) *dto.MetricFamily {
 	all := make([]*dto.Metric, len(samples))
 	for i := range samples {
-		all[i] = f.metric(&samples[i])
+		all[i] = m.metric(&samples[i])
 	}
 	order := func(a, b *dto.Metric) int {
-		return slices.CompareFunc(a.Label, b.Label, func(x, y *dto.LabelPair) int { return strings.Compare(*x.Value, *y.Value) })
+		return slices.CompareFunc(a.Label, b.Label, func(x,
+			y *dto.LabelPair) int {
+			return strings.Compare(*x.Value, *y.Value)
+		})
 	}
 	slices.SortStableFunc(all, order)
 	all = slices.CompactFunc(all, func(a, b *dto.Metric) bool { return order(a, b) == 0 })
-	kind := dto.MetricType(dto.MetricType_value[strings.ToUpper(f.Type)])
-	return &dto.MetricFamily{Name: &f.Name, Help: &f.Help, Type: &kind, Metric: all}
+	kind := dto.MetricType(dto.MetricType_value[strings.ToUpper(m.Type)])
+	return &dto.MetricFamily{Name: &m.Name, Help: &m.Help, Type: &kind, Metric: all}
 }
 
-func (f family) metric(s *sample) *dto.Metric {
-	m := &dto.Metric{Label: make([]*dto.LabelPair, len(f.Labels))}
-	for i := range f.Labels {
+func (m Metric) metric(s *sample) *dto.Metric {
+	out := &dto.Metric{Label: make([]*dto.LabelPair, len(m.Labels))}
+	for i := range m.Labels {
 		value := Label(s.labels[i])
-		m.Label[i] = &dto.LabelPair{Name: &f.Labels[i], Value: &value}
+		out.Label[i] = &dto.LabelPair{Name: &m.Labels[i], Value: &value}
 	}
-	slices.SortFunc(m.Label, func(a, b *dto.LabelPair) int { return strings.Compare(*a.Name, *b.Name) })
-	switch f.Type {
+	slices.SortFunc(out.Label, func(a, b *dto.LabelPair) int { return strings.Compare(*a.Name, *b.Name) })
+	switch m.Type {
 	case typeCounter:
-		m.Counter = &dto.Counter{Value: &s.value}
+		out.Counter = &dto.Counter{Value: &s.value}
 	case typeGauge:
-		m.Gauge = &dto.Gauge{Value: &s.value}
-	case TypeHistogram:
-		m.Histogram = f.histogram(s)
+		out.Gauge = &dto.Gauge{Value: &s.value}
+	case typeHistogram:
+		out.Histogram = m.histogram(s)
 	}
-	return m
+	return out
 }
 
 // labelsOf returns the label values of a kept counter or histogram in the order of the
@@ -270,11 +292,11 @@ func labelsOf(s *view.Snapshot, m Metric, name string, pairs []string) ([]string
 		}
 		values[i] = pairs[at+1]
 		switch label {
-		case LabelProject:
+		case "project":
 			if !slices.ContainsFunc(s.Projects, func(p view.Project) bool { return p.ID == values[i] }) {
 				return nil, false
 			}
-		case LabelSink:
+		case "sink":
 			if !slices.ContainsFunc(s.Sinks, func(k view.Sink) bool { return k.Name == values[i] }) {
 				return nil, false
 			}

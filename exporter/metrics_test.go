@@ -76,7 +76,8 @@ func TestLabel(t *testing.T) {
 		"x" + strings.Repeat("\xff🙂", 99): "x\uFFFD🙂\uFFFD",
 	} {
 		got := exporter.Label(s)
-		if !strings.HasPrefix(got, beginning) || !strings.Contains(got, "…") || !utf8.ValidString(got) || len(got) > exporter.MaxLabel {
+		if !strings.HasPrefix(got, beginning) || !strings.Contains(got, "…") || !utf8.ValidString(got) ||
+			len(got) > exporter.MaxLabel {
 			t.Errorf("Label(%q) = %q, %d bytes", s, got, len(got))
 		}
 	}
@@ -86,7 +87,8 @@ func TestLabel(t *testing.T) {
 func TestLabelKeepsApart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tail := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "\xff", "\xfe\xfd", "é", "🙂", "\x00"}), 0, 8)
-		stem := strings.Repeat(rapid.SampledFrom([]string{"x", "é", "\xff"}).Draw(t, "stem"), rapid.IntRange(0, 300).Draw(t, "length"))
+		stem := strings.Repeat(rapid.SampledFrom([]string{"x", "é", "\xff"}).Draw(t, "stem"),
+			rapid.IntRange(0, 300).Draw(t, "length"))
 		a, b := stem+strings.Join(tail.Draw(t, "a"), ""), stem+strings.Join(tail.Draw(t, "b"), "")
 		la, lb := exporter.Label(a), exporter.Label(b)
 		if (a == b) != (la == lb) {

@@ -7,92 +7,45 @@ import (
 	"github.com/docgauge/docgauge/internal/view"
 )
 
-// How exporting goes.
-const (
-	ExportRuns           = prefix + "export_runs_total"
-	ExportDuration       = prefix + "export_duration_seconds"
-	ExportLastStart      = prefix + "export_last_start_timestamp_seconds"
-	ExportLastSuccess    = prefix + "export_last_success_timestamp_seconds"
-	ExportLastCompletion = prefix + "export_last_completion_timestamp_seconds"
-
-	WindowsDue        = prefix + "windows_due"
-	WindowsSetAside   = prefix + "windows_set_aside"
-	BacklogFinish     = prefix + "backlog_finish_timestamp_seconds"
-	WindowsCommitted  = prefix + "windows_committed_total"
-	WindowDrift       = prefix + "window_drift_total"
-	PagesMispredicted = prefix + "pages_mispredicted_total"
-	RowsWritten       = prefix + "rows_written_total"
-
-	SinkFailures    = prefix + "sink_failures_total"
-	SinkLastCommit  = prefix + "sink_last_commit_timestamp_seconds"
-	SinkWindowsLost = prefix + "sink_windows_lost_total"
-	SpoolWindows    = prefix + "spool_windows"
-
-	SnapshotTimestamp = prefix + "snapshot_timestamp_seconds"
-)
-
-// What the API answers and what is left of its budget.
-const (
-	APIRequests         = prefix + "api_requests_total"
-	APIRequestDuration  = prefix + "api_request_duration_seconds"
-	APIBudgetLimit      = prefix + "api_budget_limit"
-	APIBudgetRemaining  = prefix + "api_budget_remaining"
-	APIForeignThrottles = prefix + "api_foreign_throttles_total"
-	APIKeyExpiry        = prefix + "api_key_expiry_timestamp_seconds"
-	APIKeyRejected      = prefix + "api_key_rejected"
-)
-
-// The program itself, and what it was told.
-const (
-	BuildInfo               = prefix + "build_info"
-	ConfigReloadSuccessful  = prefix + "config_last_reload_successful"
-	ConfigReloadSuccessTime = prefix + "config_last_reload_success_timestamp_seconds"
-)
-
 // visitorsEndpoint is the operation every export uses.
 const visitorsEndpoint = "visitors"
 
 // asideReasons are why a window can be set aside.
 var asideReasons = []analytics.AsideReason{
-	analytics.AsideMalformed, analytics.AsideRepeats, analytics.AsideEmpty, analytics.AsideRefused, analytics.AsideFailing,
+	analytics.AsideMalformed, analytics.AsideRepeats, analytics.AsideEmpty, analytics.AsideRefused,
+	analytics.AsideFailing,
 }
 
-var pipelineFamilies = []family{
-	define(groupPipeline, ExportRuns, typeCounter,
+var pipelineFamilies = []Metric{
+	define(groupPipeline, "export_runs_total", typeCounter, "outcome",
 		"Export runs that ended, by outcome: success, deferred (by the budget), failed or interrupted."+kept,
-		[]string{LabelOutcome},
 		func(s *view.Snapshot, emit emit) {
 			for _, outcome := range []string{"success", "deferred", "failed", "interrupted"} {
 				emit(0, outcome)
 			}
 		}),
-	define(groupPipeline, ExportDuration, TypeHistogram,
+	define(groupPipeline, "export_duration_seconds", typeHistogram, "",
 		"How long export runs took, in seconds."+kept,
-		nil,
 		func(s *view.Snapshot, emit emit) { emit(0) }),
-	define(groupPipeline, ExportLastStart, typeGauge,
+	define(groupPipeline, "export_last_start_timestamp_seconds", typeGauge, "",
 		"When the last export run started,"+epoch,
-		nil,
 		func(s *view.Snapshot, emit emit) { emit.at(s.LastStart) }),
-	define(groupPipeline, ExportLastSuccess, typeGauge,
+	define(groupPipeline, "export_last_success_timestamp_seconds", typeGauge, "",
 		"When an export run last ended with success or deferred by the budget,"+epoch,
-		nil,
 		func(s *view.Snapshot, emit emit) { emit.at(s.LastSuccess) }),
-	define(groupPipeline, ExportLastCompletion, typeGauge,
+	define(groupPipeline, "export_last_completion_timestamp_seconds", typeGauge, "",
 		"When an export run last ended, whatever its outcome,"+epoch,
-		nil,
 		func(s *view.Snapshot, emit emit) { emit.at(s.LastCompletion) }),
-	define(groupPipeline, WindowsDue, typeGauge,
+	define(groupPipeline, "windows_due", typeGauge, "project window reason",
 		"Complete windows that are due, by reason."+cached,
-		[]string{LabelProject, LabelWindow, LabelReason},
 		func(s *view.Snapshot, emit emit) {
 			for _, d := range s.Due {
 				emit(float64(d.Count), d.Project, string(d.Granularity), d.Reason)
 			}
 		}),
-	define(groupPipeline, WindowsSetAside, typeGauge,
-		"Complete windows that are skipped for a while because of invalid responses, by reason: malformed, repeats, empty, refused or failing."+cached,
-		[]string{LabelProject, LabelReason},
+	define(groupPipeline, "windows_set_aside", typeGauge, "project reason",
+		"Complete windows that are skipped for a while because of invalid responses, by reason: malformed, repeats, "+
+			"empty, refused or failing."+cached,
 		ofProjects(func(s *view.Snapshot, p view.Project, emit emit) {
 			for _, reason := range asideReasons {
 				n := 0
@@ -104,143 +57,91 @@ var pipelineFamilies = []family{
 				emit(float64(n), string(reason))
 			}
 		})),
-	define(groupPipeline, BacklogFinish, typeGauge,
+	define(groupPipeline, "backlog_finish_timestamp_seconds", typeGauge, "",
 		"When the request budget will allow reading the last due window; absent if none is due;"+epoch,
-		nil,
 		func(s *view.Snapshot, emit emit) { emit.at(s.Finish) }),
-	define(groupPipeline, WindowsCommitted, typeCounter,
+	define(groupPipeline, "windows_committed_total", typeCounter, "project sink",
 		"Windows committed to a sink, each reading counted."+kept,
-		[]string{LabelProject, LabelSink},
 		ofProjects(func(s *view.Snapshot, _ view.Project, emit emit) {
 			for _, k := range s.Sinks {
 				emit(0, k.Name)
 			}
 		})),
-	define(groupPipeline, WindowDrift, typeCounter,
+	define(groupPipeline, "window_drift_total", typeCounter, "project",
 		"Readings of a window that were restarted because its numbers changed."+kept,
-		[]string{LabelProject},
 		ofProjects(func(_ *view.Snapshot, _ view.Project, emit emit) { emit(0) })),
-	define(groupPipeline, PagesMispredicted, typeCounter,
+	define(groupPipeline, "pages_mispredicted_total", typeCounter, "project",
 		"Requested pages that do not exist: a window was shorter than predicted or, without a budget, guessed."+kept,
-		[]string{LabelProject},
 		ofProjects(func(_ *view.Snapshot, _ view.Project, emit emit) { emit(0) })),
-	define(groupPipeline, RowsWritten, typeCounter,
+	define(groupPipeline, "rows_written_total", typeCounter, "sink",
 		"Rows committed to a sink."+kept,
-		[]string{LabelSink},
 		ofSinks(func(_ view.Sink, emit emit) { emit(0) })),
-	define(groupPipeline, SinkFailures, typeCounter,
+	define(groupPipeline, "sink_failures_total", typeCounter, "sink",
 		"Commits that a sink refused or did not answer."+kept,
-		[]string{LabelSink},
 		ofSinks(func(_ view.Sink, emit emit) { emit(0) })),
-	define(groupPipeline, SinkWindowsLost, typeCounter,
+	define(groupPipeline, "sink_windows_lost_total", typeCounter, "sink",
 		"Windows that the sink has lost, according to the daily comparison with the ledger."+kept,
-		[]string{LabelSink},
 		ofSinks(func(_ view.Sink, emit emit) { emit(0) })),
-	define(groupPipeline, SinkLastCommit, typeGauge,
+	define(groupPipeline, "sink_last_commit_timestamp_seconds", typeGauge, "sink",
 		"When the sink last took a window,"+epoch,
-		[]string{LabelSink},
 		ofSinks(func(k view.Sink, emit emit) { emit.at(k.LastCommit) })),
-	define(groupPipeline, SpoolWindows, typeGauge,
-		"Sealed windows that wait in the spool for the sink; windows from before the sink was configured are not counted."+cached,
-		[]string{LabelSink},
+	define(groupPipeline, "spool_windows", typeGauge, "sink",
+		"Sealed windows that wait in the spool for the sink; windows from before the sink was configured are not "+
+			"counted."+cached,
 		ofSinks(func(k view.Sink, emit emit) { emit(float64(k.Waiting)) })),
-	define(groupPipeline, SnapshotTimestamp, typeGauge,
+	define(groupPipeline, "snapshot_timestamp_seconds", typeGauge, "",
 		"When the cached values were made,"+epoch,
-		nil,
 		func(s *view.Snapshot, emit emit) { emit.at(s.At) }),
 }
 
-var apiFamilies = []family{
-	define(groupAPI, APIRequests, typeCounter,
+var apiFamilies = []Metric{
+	define(groupAPI, "api_requests_total", typeCounter, "endpoint code",
 		"Requests sent to the API, by endpoint and HTTP status."+kept,
-		[]string{LabelEndpoint, LabelCode},
 		func(_ *view.Snapshot, emit emit) { emit(0, visitorsEndpoint, "200") }),
-	define(groupAPI, APIRequestDuration, TypeHistogram,
+	define(groupAPI, "api_request_duration_seconds", typeHistogram, "endpoint",
 		"How long requests to the API took, in seconds."+kept,
-		[]string{LabelEndpoint},
 		func(_ *view.Snapshot, emit emit) { emit(0, visitorsEndpoint) }),
-	define(groupAPI, APIBudgetLimit, typeGauge,
+	define(groupAPI, "api_budget_limit", typeGauge, "budget",
 		"Requests that the budget allows in any hour; 0 is unlimited."+cached,
-		[]string{LabelBudget},
 		ofBudgets(func(b view.Budget, emit emit) { emit(float64(b.Limit)) })),
-	define(groupAPI, APIBudgetRemaining, typeGauge,
+	define(groupAPI, "api_budget_remaining", typeGauge, "budget",
 		"Requests that the budget had left when the snapshot was made; absent if it is unlimited."+cached,
-		[]string{LabelBudget},
 		ofBudgets(func(b view.Budget, emit emit) {
 			if b.Limit > 0 {
 				emit(float64(b.Available))
 			}
 		})),
-	define(groupAPI, APIForeignThrottles, typeCounter,
+	define(groupAPI, "api_foreign_throttles_total", typeCounter, "",
 		"429 answers although the budget had room: something else uses the same quota."+kept,
-		nil,
 		func(_ *view.Snapshot, emit emit) { emit(0) }),
-	define(groupAPI, APIKeyExpiry, typeGauge,
+	define(groupAPI, "api_key_expiry_timestamp_seconds", typeGauge, "key",
 		"When the API key expires, if configured,"+epoch,
-		[]string{LabelKey},
 		ofKeys(func(k view.Key, emit emit) { emit.at(k.Expires) })),
-	define(groupAPI, APIKeyRejected, typeGauge,
+	define(groupAPI, "api_key_rejected", typeGauge, "key",
 		"1 if the API refused the last request with the key (401, 403), else 0."+cached,
-		[]string{LabelKey},
 		ofKeys(func(k view.Key, emit emit) { emit.flag(k.Rejected) })),
 }
 
-var buildFamilies = []family{
-	define(groupBuild, BuildInfo, typeGauge,
+var buildFamilies = []Metric{
+	define(groupBuild, "build_info", typeGauge, "version revision branch goversion goos goarch tags",
 		"The running program, by version, revision, branch, Go version, target and build tags; always 1.",
-		[]string{LabelVersion, LabelRevision, LabelBranch, LabelGoVersion, LabelGoOS, LabelGoArch, LabelTags},
 		func(s *view.Snapshot, emit emit) {
-			emit(1, s.Version, s.Revision, version.Branch, version.GoVersion, version.GoOS, version.GoArch, version.GetTags())
+			emit(1, s.Version, s.Revision, version.Branch, version.GoVersion, version.GoOS, version.GoArch,
+				version.GetTags())
 		}),
-	define(groupBuild, ConfigReloadSuccessful, typeGauge,
-		"1 if serve accepted the settings at its start or at the last reload, 0 if it refused them and keeps the former ones; serve only.",
-		nil,
-		ofReloads(func(r view.Reload, emit emit) { emit.flag(r.Successful) })),
-	define(groupBuild, ConfigReloadSuccessTime, typeGauge,
+	define(groupBuild, "config_last_reload_successful", typeGauge, "",
+		"1 if serve accepted the settings at its start or at the last reload, 0 if it refused them and keeps the "+
+			"former ones; serve only.",
+		func(s *view.Snapshot, emit emit) {
+			if s.Reload != nil {
+				emit.flag(s.Reload.Successful)
+			}
+		}),
+	define(groupBuild, "config_last_reload_success_timestamp_seconds", typeGauge, "",
 		"When serve last accepted its settings,"+epoch,
-		nil,
-		ofReloads(func(r view.Reload, emit emit) { emit.at(r.LastSuccess) })),
-}
-
-// The functions below collect something of each project, sink, budget or key. The
-// first label is its name.
-
-func ofProjects(collect func(s *view.Snapshot, p view.Project, emit emit)) func(*view.Snapshot, emit) {
-	return func(s *view.Snapshot, emit emit) {
-		for _, p := range s.Projects {
-			collect(s, p, emit.with(p.ID))
-		}
-	}
-}
-
-func ofSinks(collect func(k view.Sink, emit emit)) func(*view.Snapshot, emit) {
-	return func(s *view.Snapshot, emit emit) {
-		for _, k := range s.Sinks {
-			collect(k, emit.with(k.Name))
-		}
-	}
-}
-
-func ofBudgets(collect func(b view.Budget, emit emit)) func(*view.Snapshot, emit) {
-	return func(s *view.Snapshot, emit emit) {
-		for _, b := range s.Budgets {
-			collect(b, emit.with(b.Name))
-		}
-	}
-}
-
-func ofReloads(collect func(r view.Reload, emit emit)) func(*view.Snapshot, emit) {
-	return func(s *view.Snapshot, emit emit) {
-		if s.Reload != nil {
-			collect(*s.Reload, emit)
-		}
-	}
-}
-
-func ofKeys(collect func(k view.Key, emit emit)) func(*view.Snapshot, emit) {
-	return func(s *view.Snapshot, emit emit) {
-		for _, k := range s.Keys {
-			collect(k, emit.with(k.Name))
-		}
-	}
+		func(s *view.Snapshot, emit emit) {
+			if s.Reload != nil {
+				emit.at(s.Reload.LastSuccess)
+			}
+		}),
 }

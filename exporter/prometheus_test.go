@@ -15,7 +15,8 @@ import (
 // odd are paths a server must take as they are.
 var odd = []string{
 	"/plain", "", "/\"quoted\"", "/two\nlines", "/back\\slash", "/\\n", "/emoji 🙂", "/tab\tcr\rbell\aesc\x1b[0m\x7f",
-	"/c1\u0085\u2028", "/comma,{brace}=\"x\"", "# HELP nothing", "/not UTF-8 \xff", "/not UTF-8 \xfe", "/nul\x00", "/nul\x00\x00",
+	"/c1\u0085\u2028", "/comma,{brace}=\"x\"", "# HELP nothing", "/not UTF-8 \xff", "/not UTF-8 \xfe", "/nul\x00",
+	"/nul\x00\x00",
 }
 
 // oddPages returns a snapshot with a page for each odd path, whose number of
@@ -40,16 +41,17 @@ func TestPrometheus(t *testing.T) {
 			server := engines.RunPrometheus(t, engines.PrometheusConfig{
 				Scrapes: []engines.Scrape{{URL: target.URL, Interval: time.Second}}, NativeHistograms: native,
 			})
-			at := server.ScrapedAt(t, exporter.BuildInfo, "")
+			at := server.ScrapedAt(t, "docgauge_build_info", "")
 			for i, path := range odd {
 				labels := map[string]string{"path": exporter.Label(path), "project": "prj_a", "window": "day"}
-				if got, ok := find(query(t, server, exporter.PageVisitorsDeduplicated, at), labels); !ok || got != float64(i) {
+				if got, ok := find(query(t, server, "docgauge_page_visitors_deduplicated", at), labels); !ok ||
+					got != float64(i) {
 					t.Errorf("%q: got %v, %v", path, got, ok)
 				}
 			}
-			quantile := "histogram_quantile(1, " + exporter.APIRequestDuration + "_bucket)"
+			quantile := "histogram_quantile(1, docgauge_api_request_duration_seconds" + "_bucket)"
 			if native {
-				quantile = "histogram_quantile(1, " + exporter.APIRequestDuration + ")"
+				quantile = "histogram_quantile(1, docgauge_api_request_duration_seconds" + ")"
 			}
 			if got := query(t, server, quantile, at); len(got) != 1 || got[0].Value != 1 {
 				t.Errorf("%s is %v", quantile, got)

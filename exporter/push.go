@@ -71,7 +71,7 @@ func CheckPushgateway(ctx context.Context, address string) error {
 // families. A gateway keeps a family until it is pushed again: without these it would
 // show a backlog, or the pages of a project, long after they are gone.
 func empty(families []*dto.MetricFamily) []*dto.MetricFamily {
-	there := map[string]bool{ExportLastSuccess: true}
+	there := map[string]bool{prefix + "export_last_success_timestamp_seconds": true}
 	for _, f := range families {
 		there[f.GetName()] = true
 	}
@@ -116,7 +116,8 @@ func send(ctx context.Context, method string, group *url.URL, body []byte) error
 	if answer != "" {
 		answer += ": "
 	}
-	return fmt.Errorf("HTTP %d %s: %s%s", response.StatusCode, http.StatusText(response.StatusCode), answer, pushRemedy(response.StatusCode))
+	return fmt.Errorf("HTTP %d %s: %s%s", response.StatusCode, http.StatusText(response.StatusCode), answer,
+		pushRemedy(response.StatusCode))
 }
 
 func pushRemedy(status int) string {
@@ -164,7 +165,8 @@ func parsePushURL(address string) (*url.URL, error) {
 		return u.JoinPath(groups, defaultJob), nil
 	}
 	if err := checkGroup(group); err != nil {
-		return nil, fmt.Errorf("the Pushgateway's URL (host %s): %w; write it as %s/NAME/LABEL/VALUE", u.Host, err, base+groups)
+		return nil, fmt.Errorf("the Pushgateway's URL (host %s): %w; write it as %s/NAME/LABEL/VALUE", u.Host, err,
+			base+groups)
 	}
 	return u, nil
 }

@@ -56,11 +56,13 @@ func TestPushgatewayForgets(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := rich()
-	s.Projects, s.Windows, s.Open, s.Due, s.Finish, s.LastSuccess = s.Projects[:1], s.Windows[1:2], nil, nil, time.Time{}, time.Time{}
+	s.Projects, s.Windows, s.Open, s.Due = s.Projects[:1], s.Windows[1:2], nil, nil
+	s.Finish, s.LastSuccess = time.Time{}, time.Time{}
 	if err := exporter.Push(t.Context(), gateway.URL, s); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]float64{exporter.ExportLastSuccess: metrics(t, rich())[exporter.ExportLastSuccess]}
+	want := map[string]float64{"docgauge_export_last_success_timestamp_seconds": metrics(t,
+		rich())["docgauge_export_last_success_timestamp_seconds"]}
 	for name, value := range metrics(t, s) {
 		if strings.HasPrefix(name, "docgauge_") {
 			want[name] = value
@@ -109,7 +111,8 @@ func TestPushGroup(t *testing.T) {
 		if err := exporter.Push(t.Context(), u.String()+path, rich()); err != nil {
 			t.Error(err)
 		}
-		if diff := cmp.Diff(recorded{http.MethodPost, want, "me", "p@ss:w/rd"}, *got, cmp.AllowUnexported(recorded{})); diff != "" {
+		if diff := cmp.Diff(recorded{http.MethodPost, want, "me", "p@ss:w/rd"}, *got,
+			cmp.AllowUnexported(recorded{})); diff != "" {
 			t.Errorf("%s: %s", path, diff)
 		}
 	}
@@ -133,12 +136,14 @@ func TestPushErrors(t *testing.T) {
 			t.Fatalf("status %d is no error", status)
 		}
 		text := err.Error()
-		for _, part := range []string{"push to " + u.Host + ": HTTP ", http.StatusText(status), "you sent …, … and …", remedy} {
+		for _, part := range []string{"push to " + u.Host + ": HTTP ", http.StatusText(status), "you sent …, … and …",
+			remedy} {
 			if !strings.Contains(text, part) {
 				t.Errorf("%q is not in %s", part, text)
 			}
 		}
-		if strings.Contains(text, "s3cret") || strings.Contains(text, "bWU6") || len(text) > 600 || strings.Contains(text, "\n") {
+		if strings.Contains(text, "s3cret") || strings.Contains(text, "bWU6") || len(text) > 600 ||
+			strings.Contains(text, "\n") {
 			t.Error(text)
 		}
 		if got.path == "/elsewhere" {
@@ -151,7 +156,8 @@ func TestPushNobodyThere(t *testing.T) {
 	u, _ := gateway(t, http.StatusOK, "")
 	u.User, u.Host = url.UserPassword("somebody", "s3cret"), "127.0.0.1:1"
 	err := exporter.Push(t.Context(), u.String(), rich())
-	if err == nil || !strings.HasPrefix(err.Error(), "push to 127.0.0.1:1: ") || !strings.Contains(err.Error(), "is it running") ||
+	if err == nil || !strings.HasPrefix(err.Error(), "push to 127.0.0.1:1: ") ||
+		!strings.Contains(err.Error(), "is it running") ||
 		strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "somebody") {
 		t.Error(err)
 	}
@@ -165,7 +171,8 @@ func TestPushNobodyThere(t *testing.T) {
 func TestParsePushURL(t *testing.T) {
 	for _, good := range []string{
 		"http://gw:9091", "https://gw/", "http://user:p%40ss@[::1]:9091/prefix",
-		"http://gw/metrics/job/a", "http://gw/metrics/job/a/instance/b/team/c", "http://gw/metrics/job@base64/YQ/dir@base64/L2E",
+		"http://gw/metrics/job/a", "http://gw/metrics/job/a/instance/b/team/c",
+		"http://gw/metrics/job@base64/YQ/dir@base64/L2E",
 	} {
 		if err := exporter.ParsePushURL(good); err != nil {
 			t.Error(err)
@@ -210,14 +217,16 @@ func TestCheckPushgateway(t *testing.T) {
 	}))
 	defer server.Close()
 	host := strings.TrimPrefix(server.URL, "http://")
-	if err := exporter.CheckPushgateway(t.Context(), "http://bob:hunter22@"+host+"/gw/metrics/job/docs/org/acme"); err != nil {
+	if err := exporter.CheckPushgateway(t.Context(),
+		"http://bob:hunter22@"+host+"/gw/metrics/job/docs/org/acme"); err != nil {
 		t.Error(err)
 	}
 	if len(asked) != 1 || asked[0] != "GET /gw/-/ready bob:hunter22" {
 		t.Errorf("asked %q", asked)
 	}
 	err := exporter.CheckPushgateway(t.Context(), "http://bob:hunter22@"+host)
-	if err == nil || !strings.Contains(err.Error(), "HTTP 503") || !strings.Contains(err.Error(), host) || strings.Contains(err.Error(), "hunter22") {
+	if err == nil || !strings.Contains(err.Error(), "HTTP 503") || !strings.Contains(err.Error(), host) ||
+		strings.Contains(err.Error(), "hunter22") {
 		t.Errorf("a gateway that is not ready: %v", err)
 	}
 }

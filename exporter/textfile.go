@@ -73,9 +73,11 @@ var textfileRemedies = []struct {
 	err    error
 	remedy string
 }{
-	{fs.ErrNotExist, "its directory must exist; create it, or name the one in node_exporter's --collector.textfile.directory"},
+	{fs.ErrNotExist, "its directory must exist; create it, or name the one in node_exporter's " +
+		"--collector.textfile.directory"},
 	{syscall.ENOTDIR, "it must lie in a directory; name the one in node_exporter's --collector.textfile.directory"},
-	{fs.ErrPermission, "its directory must be writable, because the file is replaced by renaming; grant this user the right"},
+	{fs.ErrPermission, "its directory must be writable, because the file is replaced by renaming; grant this user " +
+		"the right"},
 	{syscall.EROFS, "its directory must be writable; mount it so"},
 	{syscall.ENOSPC, "its file system must have room; free some"},
 	{syscall.EDQUOT, "its file system must have room; raise the quota"},

@@ -38,7 +38,8 @@ func TestTextfileFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = exporter.WriteTextfile(path, large(10, 50))
-	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "free some") {
+	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), path) ||
+		!strings.Contains(err.Error(), "free some") {
 		t.Error(err)
 	}
 	after, err := os.ReadFile(path)

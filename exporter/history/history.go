@@ -1,6 +1,5 @@
-// Package history tells what the gauges of visitors would have shown in the past,
-// from the archive: as OpenMetrics text for
-// `promtool tsdb create-blocks-from openmetrics`, a format that it hides, or as
+// Package history computes from the archive what the gauges of visitors would have shown in
+// the past: as OpenMetrics text for `promtool tsdb create-blocks-from openmetrics`, or as
 // samples in order of time.
 //
 // # What is shown when
@@ -38,11 +37,13 @@
 package history
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -111,7 +112,91 @@ func Write(ctx context.Context, out io.Writer, from Archive, o Options) (Summary
 	if err != nil {
 		return Summary{}, err
 	}
-	return writeText(ctx, out, timelines, o)
+	t := textWriter{out: bufio.NewWriterSize(out, bufferBytes)}
+	h := newHistory(timelines, o, t.write)
+	for _, m := range exporter.WindowMetrics() {
+		t.header = "# TYPE " + m.Name + " " + m.Type + "\n# HELP " + m.Name + " " + escaper.Replace(m.Help) + "\n"
+		for _, l := range timelines {
+			for _, s := range l.series(m, o.Labels) {
+				if err := h.emit(ctx, s, math.MaxInt64); err != nil {
+					return h.summary, err
+				}
+			}
+		}
+	}
+	if _, err := t.out.WriteString("# EOF\n"); err != nil {
+		return h.summary, err
+	}
+	return h.summary, t.out.Flush()
+}
+
+// slice is how far samples may be out of order, in seconds: a receiver of remote write accepts
+// samples of the newest hour in any order.
+const slice = 3600
+
+// Samples calls each with all samples that [Write] writes, hour by hour; those of a
+// series are in order of time. An error of each ends it.
+func Samples(ctx context.Context, from Archive, o Options, each func(exporter.Sample) error) (Summary, error) {
+	timelines, err := read(ctx, from, o)
+	if err != nil {
+		return Summary{}, err
+	}
+	h := newHistory(timelines, o, each)
+	at, end := int64(math.MaxInt64), int64(math.MinInt64)
+	var all []*series
+	for _, l := range timelines {
+		at, end = min(at, l.spans[0].from), max(end, l.spans[len(l.spans)-1].to)
+		for _, m := range exporter.WindowMetrics() {
+			all = append(all, l.series(m, o.Labels)...)
+		}
+	}
+	for ; at < end; at += slice {
+		for _, s := range all {
+			if err := h.emit(ctx, s, at+slice); err != nil {
+				return h.summary, err
+			}
+		}
+	}
+	return h.summary, nil
+}
+
+// history emits samples and counts them.
+type history struct {
+	step    int64 // seconds
+	each    func(exporter.Sample) error
+	summary Summary
+}
+
+func newHistory(timelines []timeline, o Options, each func(exporter.Sample) error) *history {
+	h := &history{step: int64(o.Step / time.Second), each: each}
+	for _, l := range timelines {
+		h.summary.Windows += len(l.spans)
+	}
+	return h
+}
+
+// emit emits the samples of a series before a time, and removes them from it.
+func (h *history) emit(ctx context.Context, s *series, until int64) error {
+	for len(s.points) > 0 {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		p := &s.points[0]
+		for ; p.from < min(p.to, until); p.from += h.step {
+			if err := h.each(exporter.Sample{Labels: s.labels, Help: s.help, At: p.from, Value: p.value}); err != nil {
+				return err
+			}
+			if h.summary.Samples++; !s.begun {
+				s.begun = true
+				h.summary.Series++
+			}
+		}
+		if p.from < p.to {
+			return nil
+		}
+		s.points = s.points[1:]
+	}
+	return nil
 }
 
 // read reads what is shown. All damage in the archive is found here.
@@ -190,11 +275,8 @@ func (s *span) readPages(ctx context.Context, from Archive, n int) error {
 	return nil
 }
 
-// labelName is what Prometheus accepts as a label's name.
+// labelName is the form of a label's name in Prometheus.
 var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
-
-// taken are the labels that history has itself.
-var taken = []string{exporter.LabelProject, exporter.LabelWindow, exporter.LabelAudience, exporter.LabelPath}
 
 // ParseLabels reads name=value texts into name, value pairs for [Options.Labels]. An
 // empty value means no label, as everywhere in Prometheus.
@@ -205,7 +287,8 @@ func ParseLabels(texts []string) ([]string, error) {
 		switch {
 		case !ok || !labelName.MatchString(name) || strings.HasPrefix(name, "__"):
 			return nil, fmt.Errorf("%q: want name=value, the name of letters, digits and _", text)
-		case slices.Contains(taken, name):
+		case slices.ContainsFunc(exporter.WindowMetrics(),
+			func(m exporter.Metric) bool { return slices.Contains(m.Labels, name) }):
 			return nil, fmt.Errorf("%q: history has the label %s itself", text, name)
 		case slices.ContainsFunc(slices.Collect(slices.Chunk(pairs, 2)), func(p []string) bool { return p[0] == name }):
 			return nil, fmt.Errorf("%q: the label %s is given twice", text, name)

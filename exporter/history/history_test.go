@@ -215,7 +215,8 @@ func TestInterrupted(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || strings.Contains(out.String(), "# EOF") {
 		t.Errorf("%v after %d bytes", err, out.Len())
 	}
-	if _, err := history.Write(ctx, io.Discard, someWindows(), between("2026-10-01", "2026-10-05", time.Hour)); !errors.Is(err, context.Canceled) {
+	if _, err := history.Write(ctx, io.Discard, someWindows(),
+		between("2026-10-01", "2026-10-05", time.Hour)); !errors.Is(err, context.Canceled) {
 		t.Errorf("with a context that is done: %v", err)
 	}
 }
@@ -229,7 +230,8 @@ func TestParseLabels(t *testing.T) {
 	if diff := cmp.Diff([]string{"job", "docgauge", "instance", "a=b", "_x", ""}, got); diff != "" || err != nil {
 		t.Errorf("%v %s", err, diff)
 	}
-	for _, bad := range [][]string{{"job"}, {"=x"}, {"1a=x"}, {"a-b=x"}, {"__name__=x"}, {"path=x"}, {"project=x"}, {"a=1", "a=2"}, {"a\n=x"}} {
+	for _, bad := range [][]string{{"job"}, {"=x"}, {"1a=x"}, {"a-b=x"}, {"__name__=x"}, {"path=x"}, {"project=x"},
+		{"a=1", "a=2"}, {"a\n=x"}} {
 		if got, err := history.ParseLabels(bad); err == nil {
 			t.Errorf("ParseLabels(%q) = %q, want an error", bad, got)
 		}

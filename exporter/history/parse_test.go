@@ -23,7 +23,8 @@ var (
 	unescaper  = strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\n`, "\n")
 )
 
-// parse returns the series of a text by their key. It takes only text whose families and series are each in one piece and in
+// parse returns the series of a text by their key. It takes only text whose families and series are
+// each in one piece and in
 // order of time, and which ends.
 func parse(t rapid.TB, text string) map[string]*written {
 	body, ended := strings.CutSuffix(text, "# EOF\n")

@@ -27,7 +27,8 @@ func blocks(t *testing.T, text []byte) (dir string) {
 		t.Fatal(err)
 	}
 	data := filepath.Join(dir, "data")
-	cmd, err := engines.Tool(t.Context(), "promtool", "tsdb", "create-blocks-from", "openmetrics", "--max-block-duration=744h", file, data)
+	cmd, err := engines.Tool(t.Context(), "promtool", "tsdb", "create-blocks-from", "openmetrics",
+		"--max-block-duration=744h", file, data)
 	engines.Need(t, err)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("promtool: %v\n%s", err, out)
@@ -45,7 +46,8 @@ func TestPrometheusReadsIt(t *testing.T) {
 	s := &shelf{rows: func(k analytics.Key) iter.Seq2[analytics.Row, error] {
 		var rows []analytics.Row
 		for n, text := range odd {
-			rows = append(rows, analytics.Row{Path: text, Human: int64(n), AI: int64(k.To), Total: int64(k.To) + int64(n)})
+			rows = append(rows, analytics.Row{Path: text, Human: int64(n), AI: int64(k.To),
+				Total: int64(k.To) + int64(n)})
 		}
 		return rowsOf(rows...)
 	}}
@@ -73,7 +75,8 @@ func TestPrometheusReadsIt(t *testing.T) {
 	}
 	last := o.To.Add(-time.Hour)
 	for n, text := range odd {
-		expr := fmt.Sprintf("docgauge_page_visitors_deduplicated{path=%+q}", exporter.Label(text)) // PromQL takes U+FFFD only escaped
+		expr := fmt.Sprintf("docgauge_page_visitors_deduplicated{path=%+q}",
+			exporter.Label(text)) // PromQL takes U+FFFD only escaped
 		if got := query(t, server, expr, last); len(got) != 1 || got[0].Value != float64(int(date("2026-10-04"))+n) {
 			t.Errorf("%s: %v", expr, got)
 		}

@@ -2,11 +2,11 @@ package history_test
 
 import (
 	"bytes"
+	"fmt"
 	"iter"
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -50,26 +50,25 @@ func TestAnyArchive(t *testing.T) {
 	})
 }
 
-// compareWithSamples: the samples that are told are those of the text, each series in
-// order of time, and all of them in order but for an hour.
+// compareWithSamples: the samples are those of the text, each series in order of time, and all
+// of them in order but for an hour.
 func compareWithSamples(t *rapid.T, s *shelf, o history.Options, want map[string]*written, wrote history.Summary) {
 	got := map[string]*written{}
 	newest := int64(math.MinInt64)
-	o.Labels = []string{"none", ""} // which is no label
-	summary, err := history.Samples(t.Context(), s, o, func(one history.Sample) error {
+	summary, err := history.Samples(t.Context(), s, o, func(one exporter.Sample) error {
 		labels := map[string]string{}
 		for pair := range slices.Chunk(one.Labels, 2) {
 			labels[pair[0]] = pair[1]
 		}
-		if names := slices.Sorted(maps.Keys(labels)); one.Labels[0] != names[0] || 2*len(names) != len(one.Labels) || one.Help == "" {
-			t.Fatalf("%+v: not sorted, twice, or without help", one)
+		if one.Labels[0] != "__name__" || 2*len(labels) != len(one.Labels) || one.Help == "" {
+			t.Fatalf("%+v: no name first, a label twice, or no help", one)
 		}
 		of := got[key(labels)]
 		if of == nil {
 			of = &written{name: key(labels), labels: labels, samples: map[int64]float64{}}
 			got[key(labels)] = of
 		}
-		of.add(t, strconv.FormatInt(one.Value, 10), strconv.FormatInt(one.At, 10))
+		of.add(t, fmt.Sprint(int64(one.Value)), fmt.Sprint(one.At))
 		if newest = max(newest, one.At); one.At <= newest-3600 {
 			t.Fatalf("%+v: an hour after %d", one, newest)
 		}
@@ -91,7 +90,8 @@ func drawShelf(t *rapid.T) *shelf {
 	s := &shelf{rows: func(k analytics.Key) iter.Seq2[analytics.Row, error] {
 		var rows []analytics.Row
 		for n := range int(k.To) % 5 {
-			rows = append(rows, analytics.Row{Path: path((n + int(k.To)) % 7), Human: int64(n), AI: int64(k.To), Total: int64(n * int(k.To) % 11)})
+			rows = append(rows, analytics.Row{Path: path((n + int(k.To)) % 7), Human: int64(n), AI: int64(k.To),
+				Total: int64(n * int(k.To) % 11)})
 		}
 		slices.SortFunc(rows, func(a, b analytics.Row) int { return strings.Compare(a.Path, b.Path) })
 		return rowsOf(rows...)
@@ -145,7 +145,8 @@ func checkSteps(t *rapid.T, w *written, s *shelf, o history.Options) {
 // everlasting says that a series never ends once it has begun.
 func (w *written) everlasting() bool {
 	name := w.labels["__name__"]
-	return w.labels["path"] == "" && name != exporter.Pages && name != exporter.PreviousSiteVisitors && name != exporter.PreviousSiteVisitorsDeduplicated
+	return w.labels["path"] == "" && name != "docgauge_pages" && name != "docgauge_previous_site_visitors" &&
+		name != "docgauge_previous_site_visitors_deduplicated"
 }
 
 // compareWithModel looks at the times of all samples, and at the instants where
@@ -208,9 +209,9 @@ func model(s *shelf, o history.Options, at int64) map[string]*gauge {
 		showWindow(s, rev, o.Pages, show)
 		for _, p := range s.windows {
 			if p.Project == rev.Project && p.Granularity == rev.Granularity && p.To == rev.From {
-				show(exporter.PreviousSiteVisitors, p.Totals.Human, "audience", "human")
-				show(exporter.PreviousSiteVisitors, p.Totals.AI, "audience", "ai")
-				show(exporter.PreviousSiteVisitorsDeduplicated, p.Totals.Total)
+				show("docgauge_previous_site_visitors", p.Totals.Human, "audience", "human")
+				show("docgauge_previous_site_visitors", p.Totals.AI, "audience", "ai")
+				show("docgauge_previous_site_visitors_deduplicated", p.Totals.Total)
 			}
 		}
 	}
@@ -219,21 +220,21 @@ func model(s *shelf, o history.Options, at int64) map[string]*gauge {
 
 func showWindow(s *shelf, rev analytics.Revision, pages int, show func(name string, v int64, more ...string)) {
 	flag := map[bool]int64{true: 1}
-	show(exporter.SiteVisitors, rev.Totals.Human, "audience", "human")
-	show(exporter.SiteVisitors, rev.Totals.AI, "audience", "ai")
-	show(exporter.SiteVisitorsDeduplicated, rev.Totals.Total)
-	show(exporter.WindowStartTimestamp, rev.From.Time().Unix())
-	show(exporter.WindowEndTimestamp, rev.To.Time().Unix())
-	show(exporter.WindowSettled, flag[rev.Settled])
-	show(exporter.WindowVerified, flag[rev.Verified])
+	show("docgauge_site_visitors", rev.Totals.Human, "audience", "human")
+	show("docgauge_site_visitors", rev.Totals.AI, "audience", "ai")
+	show("docgauge_site_visitors_deduplicated", rev.Totals.Total)
+	show("docgauge_window_start_timestamp_seconds", rev.From.Time().Unix())
+	show("docgauge_window_end_timestamp_seconds", rev.To.Time().Unix())
+	show("docgauge_window_settled", flag[rev.Settled])
+	show("docgauge_window_verified", flag[rev.Verified])
 	if rev.TotalsOnly() {
 		return
 	}
-	show(exporter.Pages, rev.Rows)
+	show("docgauge_pages", rev.Rows)
 	top, _ := analytics.Top(s.rows(rev.Key), pages)
 	for _, row := range top {
-		show(exporter.PageVisitors, row.Human, "path", row.Path, "audience", "human")
-		show(exporter.PageVisitors, row.AI, "path", row.Path, "audience", "ai")
-		show(exporter.PageVisitorsDeduplicated, row.Total, "path", row.Path)
+		show("docgauge_page_visitors", row.Human, "path", row.Path, "audience", "human")
+		show("docgauge_page_visitors", row.AI, "path", row.Path, "audience", "ai")
+		show("docgauge_page_visitors_deduplicated", row.Total, "path", row.Path)
 	}
 }

@@ -2,13 +2,13 @@ package history
 
 import (
 	"cmp"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // timeline is what one project and granularity show: spans in order of time that do
@@ -72,147 +72,47 @@ func compareSeries(a, b analytics.Key) int {
 	return cmp.Or(strings.Compare(a.Project, b.Project), strings.Compare(string(a.Granularity), string(b.Granularity)))
 }
 
-// point is the value that a series has during a span.
+// series has the points in order of time that were not emitted yet.
+type series struct {
+	labels []string // name, value pairs, the metric's name as __name__ first
+	help   string
+	points []point
+	begun  bool
+}
+
+// point is the value of a series at the times from <= t < to.
 type point struct {
-	*span
-	value int64
+	from, to int64
+	value    float64
 }
 
-// values are the points of a series; value is false for a span without one.
-func (l timeline) values(value func(*span) (v int64, ok bool)) iter.Seq[point] {
-	return func(yield func(point) bool) {
-		for i := range l.spans {
-			s := &l.spans[i]
-			if v, ok := value(s); ok && !yield(point{s, v}) {
-				return
-			}
-		}
-	}
-}
-
-// visit is one page in one span.
-type visit struct {
-	span *span
-	row  analytics.Row
-}
-
-// byPath returns the visits of each page, in order of time.
-func (l timeline) byPath() map[string][]visit {
-	pages := map[string][]visit{}
+// series are those of a metric, by its labels; they get more labels.
+func (l timeline) series(m exporter.Metric, more []string) (sorted []*series) {
+	all := map[string]*series{}
 	for i := range l.spans {
 		s := &l.spans[i]
-		for _, row := range s.pages {
-			path := exporter.Label(row.Path)
-			pages[path] = append(pages[path], visit{s, row})
+		w := view.Window{Revision: *s.Revision, Pages: s.pages}
+		if s.previous != nil {
+			w.Previous = &s.previous.Totals
 		}
-	}
-	return pages
-}
-
-// series has label pairs beside those of its timeline, and points in order of time.
-type series struct {
-	labels []string
-	points iter.Seq[point]
-}
-
-// families make the series of each metric that history has. The archive knows nothing
-// else about the past.
-var families = map[string]func(timeline) iter.Seq[series]{
-	exporter.SiteVisitors:                     siteVisitors(newest),
-	exporter.SiteVisitorsDeduplicated:         one(newest.count(analytics.Everyone)),
-	exporter.PreviousSiteVisitors:             siteVisitors(previous),
-	exporter.PreviousSiteVisitorsDeduplicated: one(previous.count(analytics.Everyone)),
-	exporter.PageVisitors:                     pageVisitors,
-	exporter.PageVisitorsDeduplicated:         pageVisitorsDeduplicated,
-	exporter.Pages:                            one(func(s *span) (int64, bool) { return s.Rows, !s.TotalsOnly() }),
-	exporter.WindowStartTimestamp:             one(func(s *span) (int64, bool) { return s.From.Time().Unix(), true }),
-	exporter.WindowEndTimestamp:               one(func(s *span) (int64, bool) { return s.To.Time().Unix(), true }),
-	exporter.WindowSettled:                    one(func(s *span) (int64, bool) { return flag(s.Settled), true }),
-	exporter.WindowVerified:                   one(func(s *span) (int64, bool) { return flag(s.Verified), true }),
-}
-
-// which picks the window that a family shows; nil: the archive lacks it.
-type which func(*span) *analytics.Revision
-
-var (
-	newest   which = func(s *span) *analytics.Revision { return s.Revision }
-	previous which = func(s *span) *analytics.Revision { return s.previous }
-)
-
-// count is the visitors of an audience in the window's totals.
-func (w which) count(a analytics.Audience) func(*span) (int64, bool) {
-	return func(s *span) (int64, bool) {
-		rev := w(s)
-		if rev == nil {
-			return 0, false
-		}
-		return rev.Totals.Of(a), true
-	}
-}
-
-// siteVisitors is a family with a series for each audience.
-func siteVisitors(w which) func(timeline) iter.Seq[series] {
-	return func(l timeline) iter.Seq[series] {
-		return each(
-			audience(exporter.AudienceHuman, l.values(w.count(analytics.Human))),
-			audience(exporter.AudienceAI, l.values(w.count(analytics.AI))))
-	}
-}
-
-// one is a family with one series a timeline.
-func one(value func(*span) (int64, bool)) func(timeline) iter.Seq[series] {
-	return func(l timeline) iter.Seq[series] { return each(series{points: l.values(value)}) }
-}
-
-func audience(name string, points iter.Seq[point]) series {
-	return series{[]string{exporter.LabelAudience, name}, points}
-}
-
-func pageVisitors(l timeline) iter.Seq[series] {
-	return l.pages(func(visits []visit) []series {
-		return []series{
-			audience(exporter.AudienceHuman, points(visits, analytics.Human)),
-			audience(exporter.AudienceAI, points(visits, analytics.AI)),
-		}
-	})
-}
-
-func pageVisitorsDeduplicated(l timeline) iter.Seq[series] {
-	return l.pages(func(visits []visit) []series {
-		return []series{{points: points(visits, analytics.Everyone)}}
-	})
-}
-
-// pages makes the series of each page, by path, and adds the label path.
-func (l timeline) pages(of func([]visit) []series) iter.Seq[series] {
-	return func(yield func(series) bool) {
-		pages := l.byPath()
-		for _, path := range slices.Sorted(maps.Keys(pages)) {
-			for _, s := range of(pages[path]) {
-				s.labels = append([]string{exporter.LabelPath, path}, s.labels...)
-				if !yield(s) {
-					return
+		for values, value := range m.OfWindow(w) {
+			key := strings.Join(values, "\xff")
+			of := all[key]
+			if of == nil {
+				of = &series{labels: []string{"__name__", m.Name}, help: m.Help}
+				for i, name := range m.Labels {
+					of.labels = append(of.labels, name, values[i])
 				}
+				of.labels = append(of.labels, more...)
+				all[key] = of
+			}
+			if n := len(of.points); n == 0 || of.points[n-1].from < s.from { // else a path that came twice
+				of.points = append(of.points, point{s.from, s.to, value})
 			}
 		}
 	}
-}
-
-func points(visits []visit, a analytics.Audience) iter.Seq[point] {
-	return func(yield func(point) bool) {
-		for _, v := range visits {
-			if !yield(point{v.span, v.row.Totals().Of(a)}) {
-				return
-			}
-		}
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		sorted = append(sorted, all[key])
 	}
-}
-
-func each(all ...series) iter.Seq[series] { return slices.Values(all) }
-
-func flag(set bool) int64 {
-	if set {
-		return 1
-	}
-	return 0
+	return sorted
 }

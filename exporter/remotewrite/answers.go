@@ -117,7 +117,8 @@ func told(r *http.Request, text string) string {
 			}
 		}
 	}
-	text = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, "\uFFFD"), func(c rune) bool { return c <= ' ' || c >= 0x7f && c < 0xa0 }), " ")
+	text = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, "\uFFFD"),
+		func(c rune) bool { return c <= ' ' || c >= 0x7f && c < 0xa0 }), " ")
 	if len(text) > maxQuoted {
 		text = strings.ToValidUTF8(text[:maxQuoted], "") + "…"
 	}

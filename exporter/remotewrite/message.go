@@ -8,21 +8,13 @@ import (
 
 	writev2 "github.com/prometheus/client_golang/exp/api/remote/genproto/v2"
 	"google.golang.org/protobuf/encoding/protowire"
-)
 
-// Sample is one value of a gauge.
-type Sample struct {
-	// Labels are name, value pairs, sorted by name, with the metric's name as
-	// __name__. No value is empty.
-	Labels []string
-	Help   string // of the metric
-	Time   int64  // milliseconds since 1970
-	Value  float64
-}
+	"github.com/docgauge/docgauge/exporter"
+)
 
 // point is a sample of a known series.
 type point struct {
-	time  int64
+	time  int64 // milliseconds since 1970
 	value float64
 }
 
@@ -42,16 +34,24 @@ type batch struct {
 
 func newBatch() *batch { return &batch{byName: map[string]*series{}} }
 
-func (b *batch) add(s Sample) {
+func (b *batch) add(s exporter.Sample) {
 	name := strings.Join(s.Labels, "\xff")
 	of := b.byName[name]
 	if of == nil {
-		of = &series{labels: s.Labels, help: s.Help}
+		of = &series{labels: normal(s.Labels), help: s.Help}
 		b.byName[name] = of
 		b.series = append(b.series, of)
 	}
-	of.points = append(of.points, point{s.Time, s.Value})
+	of.points = append(of.points, point{1000 * s.At, s.Value})
 	b.samples++
+}
+
+// normal returns name, value pairs as the protocol wants them: by name, without empty values.
+func normal(labels []string) []string {
+	pairs := slices.Collect(slices.Chunk(labels, 2))
+	pairs = slices.DeleteFunc(pairs, func(pair []string) bool { return pair[1] == "" })
+	slices.SortFunc(pairs, func(a, b []string) int { return strings.Compare(a[0], b[0]) })
+	return slices.Concat(pairs...)
 }
 
 // times are those of the batch, in order.
@@ -127,7 +127,8 @@ func (b *batch) v1() (message v1) {
 			one = protowire.AppendBytes(protowire.AppendTag(one, 1, protowire.BytesType), part)
 		}
 		for _, p := range s.points {
-			part = protowire.AppendFixed64(protowire.AppendTag(part[:0], 1, protowire.Fixed64Type), math.Float64bits(p.value))
+			part = protowire.AppendFixed64(protowire.AppendTag(part[:0], 1, protowire.Fixed64Type),
+				math.Float64bits(p.value))
 			part = protowire.AppendVarint(protowire.AppendTag(part, 2, protowire.VarintType), uint64(p.time))
 			one = protowire.AppendBytes(protowire.AppendTag(one, 2, protowire.BytesType), part)
 		}

@@ -30,8 +30,8 @@ import (
 	"github.com/docgauge/docgauge/internal/secretfile"
 )
 
-// Config says where samples go.
-type Config struct {
+// Receiver says where samples go.
+type Receiver struct {
 	// URL is the receiver's address with its path, without credentials.
 	URL string
 	// File is a YAML file with the credentials and TLS settings, the fields of
@@ -40,12 +40,12 @@ type Config struct {
 	File string
 	// Protocol is "1.0" or "2.0".
 	Protocol string
-	// Retrying is told of each failure after which the request is sent again; nil: nobody.
+	// Retrying, unless nil, is called with each failure after which the request is sent again.
 	Retrying func(error)
 }
 
-// Protocols are the values of [Config.Protocol].
-var Protocols = map[string]remote.WriteMessageType{"1.0": remote.WriteV1MessageType, "2.0": remote.WriteV2MessageType}
+// protocols are the values of [Receiver.Protocol].
+var protocols = map[string]remote.WriteMessageType{"1.0": remote.WriteV1MessageType, "2.0": remote.WriteV2MessageType}
 
 const (
 	// attemptTimeout bounds one attempt, the answer included.
@@ -58,28 +58,30 @@ const (
 )
 
 // New checks the configuration and returns a writer. It sends nothing.
-func New(c Config) (*Writer, error) {
-	client, err := readClient(c.File)
+func New(to Receiver) (*Writer, error) {
+	client, err := readClient(to.File)
 	if err != nil {
 		return nil, fmt.Errorf("--remote-write.config.file: %w", err)
 	}
-	target, err := parseURL(c.URL, client)
+	target, err := parseURL(to.URL, client)
 	if err != nil {
 		return nil, fmt.Errorf("--remote-write: %w", err)
 	}
-	message, ok := Protocols[c.Protocol]
+	message, ok := protocols[to.Protocol]
 	if !ok {
-		return nil, fmt.Errorf("--remote-write.protocol %q: want 1.0 or 2.0", c.Protocol)
+		return nil, fmt.Errorf("--remote-write.protocol %q: want 1.0 or 2.0", to.Protocol)
 	}
 	transport, err := config.NewRoundTripperFromConfig(*client, "remote_write", config.WithUserAgent("docgauge"))
 	if err != nil {
 		return nil, fmt.Errorf("--remote-write.config.file: %w", plain(err))
 	}
-	return newWriter(target, message, transport, c.Retrying)
+	return newWriter(target, message, transport, to.Retrying)
 }
 
-func newWriter(target *url.URL, message remote.WriteMessageType, transport http.RoundTripper, retrying func(error)) (*Writer, error) {
-	w := &Writer{host: target.Host, message: message, retrying: retrying, batch: newBatch(), answers: &answers{next: transport}}
+func newWriter(target *url.URL, message remote.WriteMessageType, transport http.RoundTripper,
+	retrying func(error)) (*Writer, error) {
+	w := &Writer{host: target.Host, message: message, retrying: retrying, batch: newBatch(),
+		answers: &answers{next: transport}}
 	var err error
 	w.api, err = remote.NewAPI(target.String(), remote.WithAPIPath(""),
 		remote.WithAPIBackoff(remote.BackoffConfig{Min: firstPause, Max: longestPause, MaxRetries: maxRetries}),
@@ -104,7 +106,8 @@ func readClient(file string) (*config.HTTPClientConfig, error) {
 	}
 	c, err := config.LoadHTTPConfig(f.Text)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %s: want the fields of remote_write in prometheus.yml: basic_auth, authorization, oauth2, tls_config, …",
+		return nil, fmt.Errorf("%s: %s: want the fields of remote_write in prometheus.yml: basic_auth, "+
+			"authorization, oauth2, tls_config, …",
 			file, quoted.ReplaceAllString(strings.Join(strings.Fields(err.Error()), " "), "…"))
 	}
 	c.SetDirectory(filepath.Dir(file))
@@ -150,7 +153,8 @@ func parseURL(text string, c *config.HTTPClientConfig) (*url.URL, error) {
 		Query:         true, PlainHTTP: !authenticates(c),
 	})
 	if err == nil && strings.Trim(u.Path, "/") == "" {
-		err = fmt.Errorf("the URL (host %s) has no path; Prometheus receives at /api/v1/write, Mimir at /api/v1/push", u.Host)
+		err = fmt.Errorf("the URL (host %s) has no path; Prometheus receives at /api/v1/write, Mimir at /api/v1/push",
+			u.Host)
 	}
 	return u, err
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/exporter/remotewrite"
 )
 
@@ -28,14 +29,14 @@ func configured(t *testing.T, files map[string]string) string {
 }
 
 // send sends one sample, by protocol 1.0 unless c has another.
-func send(t *testing.T, c remotewrite.Config) (remotewrite.Summary, error) {
+func send(t *testing.T, c remotewrite.Receiver) (remotewrite.Summary, error) {
 	t.Helper()
 	c.Protocol = cmp.Or(c.Protocol, "1.0")
 	w, err := remotewrite.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = errors.Join(w.Add(t.Context(), remotewrite.Sample{Labels: []string{"__name__", "x"}}), w.Close(t.Context()))
+	err = errors.Join(w.Add(t.Context(), exporter.Sample{Labels: []string{"__name__", "x"}}), w.Close(t.Context()))
 	return w.Summary(), err
 }
 
@@ -53,7 +54,8 @@ func TestCredentials(t *testing.T) {
 		"http_headers: {X-Scope-OrgID: {values: [docs]}, X-Key: {files: [secret]}}\n": "",
 	} {
 		file := configured(t, map[string]string{"http.yml": yaml + tls, "ca.pem": issuer, "secret": "s3cret/\n"})
-		if _, err := send(t, remotewrite.Config{URL: server.URL + "/write", File: file}); err != nil || got.Get("Authorization") != want {
+		if _, err := send(t, remotewrite.Receiver{URL: server.URL + "/write", File: file}); err != nil ||
+			got.Get("Authorization") != want {
 			t.Errorf("%s: %v, %v", yaml, err, got)
 		}
 	}
@@ -61,7 +63,7 @@ func TestCredentials(t *testing.T) {
 		t.Error(got)
 	}
 	// Another issuer, which no retry mends.
-	s, err := send(t, remotewrite.Config{URL: server.URL + "/write"})
+	s, err := send(t, remotewrite.Receiver{URL: server.URL + "/write"})
 	if err == nil || s.Requests != 1 || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("%+v: %v", s, err)
 	}
@@ -82,14 +84,16 @@ func TestProtocols(t *testing.T) {
 	for _, tc := range []struct{ protocol, written, version, kind, says string }{
 		{"1.0", "", "0.1.0", "application/x-protobuf", ""},
 		{"2.0", "1", "2.0.0", "application/x-protobuf;proto=io.prometheus.write.v2.Request", ""},
-		{"2.0", "", "2.0.0", "application/x-protobuf;proto=io.prometheus.write.v2.Request", "does not receive protocol 2.0; use 1.0"},
+		{"2.0", "", "2.0.0", "application/x-protobuf;proto=io.prometheus.write.v2.Request",
+			"does not receive protocol 2.0; use 1.0"},
 	} {
 		written = tc.written
-		s, err := send(t, remotewrite.Config{URL: server.URL + "/write", Protocol: tc.protocol})
+		s, err := send(t, remotewrite.Receiver{URL: server.URL + "/write", Protocol: tc.protocol})
 		if (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) || s.Requests != 1 {
 			t.Errorf("%+v: %+v, %v", tc, s, err)
 		}
-		if got.Get("X-Prometheus-Remote-Write-Version") != tc.version || got.Get("Content-Type") != tc.kind || got.Get("Content-Encoding") != "snappy" {
+		if got.Get("X-Prometheus-Remote-Write-Version") != tc.version || got.Get("Content-Type") != tc.kind ||
+			got.Get("Content-Encoding") != "snappy" {
 			t.Errorf("%+v: %v", tc, got)
 		}
 	}
@@ -113,19 +117,23 @@ func TestFinalAnswers(t *testing.T) {
 			asked++
 			w.Header().Set("Location", "/elsewhere")
 			w.WriteHeader(status)
-			w.Write([]byte("you sent s3cret%2F, s3cret/ and bWU6czNjcmV0Lw==\n\x1b[31m, k3y " + strings.Repeat("long ", 100_000)))
+			w.Write([]byte("you sent s3cret%2F, s3cret/ and bWU6czNjcmV0Lw==\n\x1b[31m, k3y " +
+				strings.Repeat("long ", 100_000)))
 		}))
 		t.Cleanup(server.Close)
-		file := configured(t, map[string]string{"http.yml": "basic_auth: {username: me, password: s3cret/}\nhttp_headers: {X-Key: {secrets: [hid3k3y]}}"})
-		_, err := send(t, remotewrite.Config{URL: server.URL + "/write", File: file})
+		file := configured(t, map[string]string{"http.yml": "basic_auth: {username: me, password: " +
+			"s3cret/}\nhttp_headers: {X-Key: {secrets: [hid3k3y]}}"})
+		_, err := send(t, remotewrite.Receiver{URL: server.URL + "/write", File: file})
 		if err == nil || asked != 1 {
 			t.Fatalf("%d: %v after %d requests", status, err, asked)
 		}
 		text := err.Error()
-		if !strings.Contains(text, remedy) || !strings.Contains(text, "you sent …, … and …") || !strings.HasPrefix(text, "remote write to "+strings.TrimPrefix(server.URL, "http://")+": HTTP ") {
+		if !strings.Contains(text, remedy) || !strings.Contains(text, "you sent …, … and …") ||
+			!strings.HasPrefix(text, "remote write to "+strings.TrimPrefix(server.URL, "http://")+": HTTP ") {
 			t.Error(text)
 		}
-		if strings.Contains(text, "s3cret") || strings.Contains(text, "bWU6") || len(text) > 600 || strings.ContainsAny(text, "\n\x1b") {
+		if strings.Contains(text, "s3cret") || strings.Contains(text, "bWU6") || len(text) > 600 ||
+			strings.ContainsAny(text, "\n\x1b") {
 			t.Error(text)
 		}
 	}
@@ -141,7 +149,7 @@ func TestLoginPage(t *testing.T) {
 			w.Write([]byte("<!doctype html><title>Sign in</title>"))
 		}))
 		t.Cleanup(server.Close)
-		_, err := send(t, remotewrite.Config{URL: server.URL + "/write"})
+		_, err := send(t, remotewrite.Receiver{URL: server.URL + "/write"})
 		if err == nil || asked != 1 || !strings.Contains(err.Error(), "HTML page") {
 			t.Errorf("%q: %v after %d requests", kind, err, asked)
 		}
@@ -159,7 +167,8 @@ func TestEndlessAnswer(t *testing.T) {
 		}
 	}))
 	t.Cleanup(server.Close)
-	if s, err := send(t, remotewrite.Config{URL: server.URL + "/write"}); err == nil || s.Requests != 1 || !strings.Contains(err.Error(), "HTTP 400") {
+	if s, err := send(t, remotewrite.Receiver{URL: server.URL + "/write"}); err == nil || s.Requests != 1 ||
+		!strings.Contains(err.Error(), "HTTP 400") {
 		t.Errorf("%+v: %v", s, err)
 	}
 }
@@ -183,17 +192,19 @@ func TestMistakes(t *testing.T) {
 		{"https://store:9090/write", "basic_auth: {username: me, password_file: .}", "is a directory"},
 		{"https://store:9090/write", "tls_config: {ca_file: nowhere}", "nowhere: no such file"},
 		{"https://store:9090/write", "tls_config: {ca_file: http.yml}", "--remote-write.config.file: "},
-		{"https://store:9090/write", "basic_auth: {username: a}\nauthorization: {credentials: s3cret}", "at most one of"},
+		{"https://store:9090/write", "basic_auth: {username: a}\nauthorization: {credentials: s3cret}",
+			"at most one of"},
 	} {
-		c := remotewrite.Config{URL: tc.url, Protocol: "1.0"}
+		c := remotewrite.Receiver{URL: tc.url, Protocol: "1.0"}
 		if tc.yaml != "" {
 			c.File = configured(t, map[string]string{"http.yml": tc.yaml})
 		}
-		if _, err := remotewrite.New(c); err == nil || !strings.Contains(err.Error(), tc.says) || strings.Contains(err.Error(), "3cret") {
+		if _, err := remotewrite.New(c); err == nil || !strings.Contains(err.Error(), tc.says) ||
+			strings.Contains(err.Error(), "3cret") {
 			t.Errorf("%s with %s: %v, want %s", tc.url, tc.yaml, err, tc.says)
 		}
 	}
-	for _, c := range []remotewrite.Config{
+	for _, c := range []remotewrite.Receiver{
 		{URL: "http://127.0.0.1:9090/write", File: file, Protocol: "2.0"},
 		{URL: "http://[::1]/write", File: file, Protocol: "1.0"},
 		{URL: "http://store/write?tenant=a", Protocol: "1.0"},
@@ -202,10 +213,12 @@ func TestMistakes(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := remotewrite.New(remotewrite.Config{URL: "http://store/write", Protocol: "3"}); err == nil || !strings.Contains(err.Error(), "want 1.0 or 2.0") {
+	if _, err := remotewrite.New(remotewrite.Receiver{URL: "http://store/write", Protocol: "3"}); err == nil ||
+		!strings.Contains(err.Error(), "want 1.0 or 2.0") {
 		t.Error(err)
 	}
-	if _, err := remotewrite.New(remotewrite.Config{URL: "http://store/write", Protocol: "1.0", File: "nowhere.yml"}); err == nil || !strings.Contains(err.Error(), "nowhere.yml: no such file") {
+	if _, err := remotewrite.New(remotewrite.Receiver{URL: "http://store/write", Protocol: "1.0",
+		File: "nowhere.yml"}); err == nil || !strings.Contains(err.Error(), "nowhere.yml: no such file") {
 		t.Error(err)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/exp/api/remote"
+
+	"github.com/docgauge/docgauge/exporter"
 )
 
 // batchSamples is how many samples a request carries: Prometheus' own senders carry
@@ -41,10 +43,10 @@ type Writer struct {
 	retrying func(error)
 	summary  Summary
 	batch    *batch
-	// refusing: the newest sample that was judged so far was refused.
+	// refusing is true if the newest sample that was accepted or refused was refused.
 	refusing bool
-	// held is the last of several batches that were refused one after the other.
-	held *batch
+	// lastRefused is the last of several batches that were refused one after the other.
+	lastRefused *batch
 }
 
 // Summary returns what became of samples so far.
@@ -52,7 +54,7 @@ func (w *Writer) Summary() Summary { return w.summary }
 
 // Add sends the sample with others, at once or later. Samples are added in order of
 // time; those of different series may be up to an hour out of order.
-func (w *Writer) Add(ctx context.Context, s Sample) error {
+func (w *Writer) Add(ctx context.Context, s exporter.Sample) error {
 	w.batch.add(s)
 	if w.batch.samples < batchSamples {
 		return nil
@@ -67,10 +69,10 @@ func (w *Writer) Close(ctx context.Context) error {
 			return err
 		}
 	}
-	if w.held == nil {
+	if w.lastRefused == nil {
 		return nil
 	}
-	return w.split(ctx, w.held)
+	return w.split(ctx, w.lastRefused)
 }
 
 // flush sends the batch. A receiver may refuse all of it for one sample, so a refused
@@ -87,15 +89,15 @@ func (w *Writer) flush(ctx context.Context) error {
 	case refusal != "" && !w.refusing:
 		return w.split(ctx, b)
 	case refusal != "":
-		if w.held != nil {
-			w.refuse(w.held)
+		if w.lastRefused != nil {
+			w.refuse(w.lastRefused)
 		}
-		w.held, w.summary.Refusal = b, refusal
+		w.lastRefused, w.summary.Refusal = b, refusal
 		return nil
 	}
-	if held := w.held; held != nil {
-		w.held = nil
-		if err := w.split(ctx, held); err != nil {
+	if refused := w.lastRefused; refused != nil {
+		w.lastRefused = nil
+		if err := w.split(ctx, refused); err != nil {
 			return err
 		}
 	}
@@ -196,9 +198,11 @@ func (w *Writer) explain(err error) error {
 		said += ": "
 	}
 	if last.status/100 == 2 {
-		return fmt.Errorf("remote write to %s: HTTP %d, but nothing was written: it does not receive protocol 2.0; use 1.0", w.host, last.status)
+		return fmt.Errorf("remote write to %s: HTTP %d, but nothing was written: it does not receive protocol 2.0; "+
+			"use 1.0", w.host, last.status)
 	}
-	return fmt.Errorf("remote write to %s: HTTP %d %s: %s%s", w.host, last.status, http.StatusText(last.status), said, remedy(last.status))
+	return fmt.Errorf("remote write to %s: HTTP %d %s: %s%s", w.host, last.status, http.StatusText(last.status), said,
+		remedy(last.status))
 }
 
 func remedy(status int) string {
@@ -206,7 +210,8 @@ func remedy(status int) string {
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		return "it must accept the credentials; write them into the file of --remote-write.config.file"
 	case status == http.StatusNotFound || status == http.StatusMethodNotAllowed:
-		return "the URL must be that of a receiver; Prometheus is one with --web.enable-remote-write-receiver, at /api/v1/write"
+		return "the URL must be that of a receiver; Prometheus is one with --web.enable-remote-write-receiver, at " +
+			"/api/v1/write"
 	case status == http.StatusUnsupportedMediaType:
 		return "it does not receive this protocol; try the other with --remote-write.protocol"
 	case status/100 == 3:

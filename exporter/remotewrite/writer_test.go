@@ -19,6 +19,8 @@ import (
 	"github.com/prometheus/client_golang/exp/api/remote"
 	writev2 "github.com/prometheus/client_golang/exp/api/remote/genproto/v2"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/docgauge/docgauge/exporter"
 )
 
 // transport answers requests without a network, so that time can be simulated.
@@ -40,7 +42,8 @@ func handled(h http.Handler) transport {
 // writer sends by protocol 2.0.
 func writer(t *testing.T, to http.RoundTripper, retrying func(error)) *Writer {
 	t.Helper()
-	w, err := newWriter(&url.URL{Scheme: "http", Host: "store:9090", Path: "/write"}, remote.WriteV2MessageType, to, retrying)
+	w, err := newWriter(&url.URL{Scheme: "http", Host: "store:9090", Path: "/write"}, remote.WriteV2MessageType, to,
+		retrying)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +81,8 @@ func (s *store) Store(r *http.Request, _ remote.WriteMessageType) (*remote.Write
 		return nil, fmt.Errorf("%d samples in one request", samples)
 	}
 	for _, one := range request.Timeseries {
-		if help := request.Symbols[one.Metadata.HelpRef]; help != "Help." || one.Metadata.Type != writev2.Metadata_METRIC_TYPE_GAUGE {
+		if help := request.Symbols[one.Metadata.HelpRef]; help != "Help." ||
+			one.Metadata.Type != writev2.Metadata_METRIC_TYPE_GAUGE {
 			return nil, fmt.Errorf("metadata %v, %s", one.Metadata, help)
 		}
 		s.keep(fmt.Sprint(writev2.DesymbolizeLabels(one.LabelsRefs, request.Symbols, nil)), one.Samples)
@@ -97,7 +101,8 @@ func (s *store) keep(name string, samples []*writev2.Sample) {
 }
 
 func newStore() (*store, transport) {
-	s := &store{series: map[string]map[int64]float64{}, refusal: "too old sample", old: func(int64) bool { return false }}
+	s := &store{series: map[string]map[int64]float64{}, refusal: "too old sample",
+		old: func(int64) bool { return false }}
 	return s, handled(remote.NewWriteHandler(s, remote.MessageTypes{remote.WriteV2MessageType}))
 }
 
@@ -110,14 +115,16 @@ func fill(t *testing.T, w *Writer, count, hours int) map[string]map[int64]float6
 	want := map[string]map[int64]float64{}
 	for hour := range hours {
 		for n := range count {
-			s := Sample{
-				Labels: []string{"__name__", "docgauge_pages", "path", fmt.Sprintf("/%d", n)}, Help: "Help.",
-				Time: 1000 * (start + 3600*int64(hour)), Value: float64(hour*1000 + n),
+			path := fmt.Sprintf("/%d", n)
+			s := exporter.Sample{
+				Labels: []string{"path", path, "none", "", "__name__", "docgauge_pages"}, Help: "Help.",
+				At: start + 3600*int64(hour), Value: float64(hour*1000 + n),
 			}
-			if want[fmt.Sprint(s.Labels)] == nil {
-				want[fmt.Sprint(s.Labels)] = map[int64]float64{}
+			name := fmt.Sprint([]string{"__name__", "docgauge_pages", "path", path})
+			if want[name] == nil {
+				want[name] = map[int64]float64{}
 			}
-			want[fmt.Sprint(s.Labels)][s.Time] = s.Value
+			want[name][1000*s.At] = s.Value
 			if err := w.Add(t.Context(), s); err != nil {
 				t.Fatal(err)
 			}
@@ -149,7 +156,8 @@ func TestEverySampleArrives(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	const count, hours = 70, 200
 	for _, refused := range [][2]int64{ // hours from, to
-		{}, {0, 1}, {0, 27}, {0, 28}, {0, 29}, {0, 100}, {0, 171}, {0, 198}, {0, 199}, {0, 200}, {90, 91}, {50, 150}, {101, 200},
+		{}, {0, 1}, {0, 27}, {0, 28}, {0, 29}, {0, 100}, {0, 171}, {0, 198}, {0, 199}, {0, 200}, {90, 91}, {50, 150},
+		{101, 200},
 	} {
 		s, to := newStore()
 		s.old = func(at int64) bool {
@@ -202,7 +210,8 @@ func TestWordsOfRefusals(t *testing.T) {
 		{400, "out of bounds", true},
 		{400, "duplicate sample for timestamp", true},
 		{500, "too old sample", true}, // Prometheus 2.42
-		{400, "send data to ingesters: failed pushing to ingester: the sample has been rejected because its timestamp is too old (err-mimir-sample-timestamp-too-old)", true},
+		{400, "send data to ingesters: failed pushing to ingester: the sample has been rejected because its " +
+			"timestamp is too old (err-mimir-sample-timestamp-too-old)", true},
 		{400, "err-mimir-sample-out-of-order", true},
 		{409, "store locally: conflict", true}, // Thanos
 		{400, "label name is invalid", false},
@@ -210,7 +219,10 @@ func TestWordsOfRefusals(t *testing.T) {
 		{422, "out of order", false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w := writer(t, handled(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, tc.text, tc.status) })), nil)
+			w := writer(t, handled(http.HandlerFunc(func(w http.ResponseWriter,
+				_ *http.Request) {
+				http.Error(w, tc.text, tc.status)
+			})), nil)
 			err := errors.Join(w.Add(t.Context(), one), w.Close(t.Context()))
 			if s := w.Summary(); (err == nil) != tc.old || (s.Refused == 1) != tc.old || s.Requests > 2 {
 				t.Errorf("%d %s: %v, %+v", tc.status, tc.text, err, s)
@@ -255,7 +267,7 @@ func refusedConnection(*http.Request) (*http.Response, error) {
 	return nil, errors.New("connection refused")
 }
 
-var one = Sample{Labels: []string{"__name__", "x"}, Help: "Help.", Time: 1000 * start, Value: 1}
+var one = exporter.Sample{Labels: []string{"__name__", "x"}, Help: "Help.", At: start, Value: 1}
 
 // TestRetries: failures that can pass are tried again, when the receiver says.
 func TestRetries(t *testing.T) {
@@ -267,9 +279,12 @@ func TestRetries(t *testing.T) {
 		{"overload", []transport{status(503)}, time.Second, 10 * time.Second},
 		{"many", []transport{status(500), status(502), cut(504), refusedConnection}, 4 * time.Second, time.Minute},
 		{"seconds", []transport{status(429, "Retry-After", "70")}, 71 * time.Second, 80 * time.Second},
-		{"for ever", []transport{status(429, "Retry-After", "999999999")}, maxRetryAfter, maxRetryAfter + 10*time.Second},
-		{"past", []transport{status(503, "Retry-After", "Fri, 01 Jan 1999 15:04:05 GMT")}, time.Second, 10 * time.Second},
-		{"far date", []transport{status(503, "Retry-After", "Fri, 02 Jan 2150 15:04:05 GMT")}, maxRetryAfter, maxRetryAfter + 10*time.Second},
+		{"for ever", []transport{status(429, "Retry-After", "999999999")}, maxRetryAfter,
+			maxRetryAfter + 10*time.Second},
+		{"past", []transport{status(503, "Retry-After", "Fri, 01 Jan 1999 15:04:05 GMT")}, time.Second,
+			10 * time.Second},
+		{"far date", []transport{status(503, "Retry-After", "Fri, 02 Jan 2150 15:04:05 GMT")}, maxRetryAfter,
+			maxRetryAfter + 10*time.Second},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -280,7 +295,8 @@ func TestRetries(t *testing.T) {
 				w := writer(t, steps, func(err error) { told = append(told, err.Error()) })
 				err := errors.Join(w.Add(t.Context(), one), w.Close(t.Context()))
 				took := time.Since(began)
-				if err != nil || len(s.series) != 1 || w.Summary().Retries != len(tc.steps) || len(told) != len(tc.steps) || took < tc.least || took > tc.max {
+				if err != nil || len(s.series) != 1 || w.Summary().Retries != len(tc.steps) ||
+					len(told) != len(tc.steps) || took < tc.least || took > tc.max {
 					t.Errorf("%v after %s: %d series, %+v, told %q", err, took, len(s.series), w.Summary(), told)
 				}
 			})

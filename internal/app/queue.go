@@ -5,10 +5,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/prompts"
 	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // OpenPrompts opens the prompt folder. Prompts may depend on one whose file is gone, if the
@@ -28,24 +31,23 @@ func OpenPrompts(c config.Config) (*prompts.Folder, error) {
 	return prompts.Open(c.PromptsDir, prompts.Rules{Projects: c.Projects, Known: known})
 }
 
-// queueConfig is what the settings say about the queue.
-func (a *App) queueConfig() jobs.Config {
+// queueOptions are the settings of the queue.
+func (a *App) queueOptions() jobs.Options {
 	c := a.Config
-	return jobs.Config{
+	return jobs.Options{
 		MaxPerDay: int(c.MaxJobsPerDay), MaxActive: int(c.MaxActiveJobs),
 		MaxOpenPulls: int(c.MaxOpenPulls), MaxReviewAge: time.Duration(c.MaxReviewAge), JobCost: float64(c.JobCost),
 		PollInterval: time.Duration(c.PollInterval),
-		OnNewState:   jobs.NewState(c.PromptsOnNewState), Notify: c.NotifyURL != "", Now: a.Now, Logger: a.Log,
-		Numbers: numbers{a},
+		OnNewState:   jobs.NewState(c.PromptsOnNewState), Notify: c.NotifyURL != "", Now: a.Now, Numbers: numbers{a},
 	}
 }
 
 // NewQueue makes the queue; changed is called after each change of the journal.
 func (a *App) NewQueue(changed func()) *jobs.Queue {
-	cfg := a.queueConfig()
-	cfg.Changed, cfg.KeyMark = changed, a.API.KeyMark
-	cfg.Clock, cfg.Restored, cfg.Mark = a.API.Client.ClockError, a.isRestored, a.markBegun
-	return jobs.New(cfg, a.API.Client, a.State)
+	o := a.queueOptions()
+	o.Changed, o.KeyMark, o.Clock = changed, a.API.KeyMark, a.API.Client.ClockError
+	o.Mark, o.Restored, o.Jitter, o.Logger = a.markBegun, a.isRestored, clock.Jitter, a.Log
+	return jobs.New(o, a.API.Client, a.State)
 }
 
 // PlanPrompts says where each prompt of the folder stands.
@@ -54,5 +56,32 @@ func (a *App) PlanPrompts(ctx context.Context, folder *prompts.Folder) ([]jobs.P
 	if err != nil {
 		return nil, err
 	}
-	return jobs.Plan(ctx, a.queueConfig(), a.State, found)
+	return jobs.Plan(ctx, a.queueOptions(), a.State, found)
+}
+
+// SnapshotReader returns the reader of the values that people and programs are shown. It reads the
+// prompt folder for each snapshot.
+func (a *App) SnapshotReader() *coverage.SnapshotReader {
+	r := &coverage.SnapshotReader{
+		Config: a.Config, State: a.State, Sinks: a.Sinks, Now: a.Now, KeyRejected: a.API.KeyRejected,
+	}
+	if a.Config.PromptsDir != "" {
+		r.Queue = func(ctx context.Context, out *view.Snapshot) error {
+			var p jobs.Prompts
+			folder, err := OpenPrompts(a.Config)
+			if err == nil {
+				p.Planned, err = a.PlanPrompts(ctx, folder)
+			}
+			if err != nil {
+				p.Problem = err.Error()
+			}
+			return a.ShowQueue(ctx, p, out)
+		}
+	}
+	return r
+}
+
+// ShowQueue adds the queue to a snapshot, with the prompts as they stand.
+func (a *App) ShowQueue(ctx context.Context, p jobs.Prompts, out *view.Snapshot) error {
+	return jobs.Show(ctx, a.queueOptions(), a.State, a.Config.Projects, p, out)
 }

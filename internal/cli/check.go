@@ -158,7 +158,7 @@ func (c *checker) tryService(ctx context.Context) (err error) {
 		return nil //nolint:nilerr // it is reported
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	client, err := app.NewProbe(c.config, db, c.program.logger(c.config), c.program.now)
+	client, err := app.NewAPI(c.config, db, c.program.logger(c.config), c.program.now, 0, 1)
 	if err != nil {
 		return err
 	}

@@ -70,9 +70,7 @@ func documentation(t *testing.T) map[string]string {
 			pages[name] = string(text)
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 	}
 	return pages
 }
@@ -214,9 +212,7 @@ func testNames(t *testing.T) map[string]bool {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return known
 }
 
@@ -225,9 +221,7 @@ func testNames(t *testing.T) map[string]bool {
 func TestQuickstart(t *testing.T) {
 	const page = "docs/quickstart.md"
 	script, err := os.ReadFile("testdata/script/quickstart.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	commands := 0
 	for _, b := range docBlocks(page, documentation(t)[page]) {
 		if !slices.Contains(b.notes, "executed: quickstart.txtar") {

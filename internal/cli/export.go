@@ -17,7 +17,6 @@ import (
 	"github.com/docgauge/docgauge/internal/events"
 	"github.com/docgauge/docgauge/internal/export"
 	"github.com/docgauge/docgauge/internal/format"
-	"github.com/docgauge/docgauge/internal/snapshot"
 	"github.com/docgauge/docgauge/internal/state"
 )
 
@@ -105,7 +104,7 @@ func (a *Program) export(ctx context.Context, c config.Config, o export.Options,
 	if err != nil {
 		return err
 	}
-	r := export.New(opened, snapshot.New(opened).Read, a.progress, a.observe)
+	r := export.New(opened, opened.SnapshotReader().Read, a.progress, a.observe)
 	s, err = r.Run(ctx, o)
 	s.AddErrors(err, r.Follow(ctx, s))
 	watcher.Report(ctx)
@@ -114,11 +113,7 @@ func (a *Program) export(ctx context.Context, c config.Config, o export.Options,
 		export.LogProblems(log, s)
 		problems = io.Discard
 	}
-	if asJSON {
-		err = render.JSON(a.Out, s)
-	} else {
-		err = printSummary(a.Out, problems, s)
-	}
+	err = a.print(asJSON, s, func() error { return printSummary(a.Out, problems, s) })
 	if err == nil && (!s.Good() || len(s.Errors) > 0) {
 		return errReported
 	}

@@ -23,17 +23,11 @@ func TestAllErrorsAreTold(t *testing.T) {
 		"DOCGAUGE_TEXTFILE="+textfile)
 	dir := filepath.Join(p.dir, "state")
 	db, err := state.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	raw, err := sql.Open("sqlite", filepath.Join(dir, state.FileName))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	_, err = raw.Exec(`CREATE TRIGGER broken BEFORE UPDATE ON runs BEGIN SELECT RAISE(ABORT, 'no end'); END`)
-	if err := errors.Join(err, raw.Close(), db.Close()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, errors.Join(err, raw.Close(), db.Close()))
 	for _, flags := range [][]string{nil, {"--json"}} {
 		cmd := exec.Command("docgauge", append([]string{"export"}, flags...)...)
 		cmd.Dir, cmd.Env = p.dir, p.env

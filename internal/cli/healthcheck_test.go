@@ -45,11 +45,9 @@ func listening(t *testing.T, host, webConfig string, reasons ...string) {
 		file = filepath.Join(dir, "web.yml")
 		writeText(t, file, webConfig)
 	}
-	s, err := server.Listen(server.Config{Addresses: []string{net.JoinHostPort(host, "0")}, WebConfigFile: file,
+	s, err := server.Listen(server.Options{Addresses: []string{net.JoinHostPort(host, "0")}, WebConfigFile: file,
 		Ready: func() []string { return reasons }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx) }()
@@ -66,28 +64,20 @@ func listening(t *testing.T, host, webConfig string, reasons ...string) {
 
 func writeText(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 // selfSigned writes tls.crt and tls.key of docs.example.
 func selfSigned(t *testing.T, dir string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour),
 		DNSNames: []string{"docs.example"}}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	writeText(t, filepath.Join(dir, "tls.crt"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
 	writeText(t, filepath.Join(dir, "tls.key"), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY",
 		Bytes: secret})))
@@ -155,23 +145,17 @@ func TestHealthcheckWebConfig(t *testing.T) {
 
 func TestHealthcheckNobody(t *testing.T) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Setenv("DOCGAUGE_LISTEN_ADDRESS", l.Addr().String())
 	says(t, exitFailed, "deadline exceeded", "--timeout", "100ms")
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, l.Close())
 	says(t, exitFailed, "connection refused")
 }
 
 // TestHealthcheckElsewhere: a redirect is not followed to another place.
 func TestHealthcheckElsewhere(t *testing.T) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	stranger := &http.Server{Handler: http.RedirectHandler("http://127.0.0.1:1/", http.StatusFound)}
 	go func() { _ = stranger.Serve(l) }()
 	t.Cleanup(func() { _ = stranger.Close() })

@@ -85,16 +85,7 @@ func queuePlace(t *testing.T, s *testbed.Service, prompts map[string]string, mor
 		"DOCGAUGE_PROMPTS_DIR=prompts", "DOCGAUGE_PROMPTS_ON_NEW_STATE=submit", "DOCGAUGE_POLL_INTERVAL=1s",
 	}, more)...)
 	for name, text := range prompts {
-		path := filepath.Join(p.dir, "prompts", name)
-		long := time.Now().Add(-time.Hour)
-		for _, err := range []error{
-			os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600),
-			os.Chtimes(path, long, long),
-		} {
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
+		writePrompt(t, filepath.Join(p.dir, "prompts", name), text)
 	}
 	return p
 }
@@ -146,9 +137,7 @@ func TestJobsOddAnswers(t *testing.T) {
 		}
 	}
 	var list jobList
-	if err := json.Unmarshal(p.run(t, "jobs", "list", "--json"), &list); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal(p.run(t, "jobs", "list", "--json"), &list))
 	got := map[string]journal.State{}
 	reasons := ""
 	for _, j := range list.Jobs {
@@ -202,9 +191,7 @@ func TestJobsThrottled(t *testing.T) {
 func (p place) tries(t *testing.T) (next time.Time) {
 	t.Helper()
 	var plan []jobs.Planned
-	if err := json.Unmarshal(p.run(t, "jobs", "plan", "--json"), &plan); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal(p.run(t, "jobs", "plan", "--json"), &plan))
 	for _, planned := range plan {
 		if planned.State != journal.Pending || planned.Until.IsZero() {
 			t.Errorf("%s is %s: %s", planned.ID, planned.State, planned.Reason)
@@ -233,9 +220,7 @@ func TestJobsFolder(t *testing.T) {
 		}, "not a directory"},
 	} {
 		p := oddPlace(t, s, "a")
-		if err := tc.spoil(filepath.Join(p.dir, "prompts")); err != nil {
-			t.Fatal(err)
-		}
+		check(t, tc.spoil(filepath.Join(p.dir, "prompts")))
 		for _, command := range []string{
 			"jobs lint", "jobs plan", "jobs run", "jobs run --wait", "jobs add x",
 			"jobs hold a.md", "jobs retry a.md", "serve",

@@ -28,10 +28,10 @@ func TestTenThousandPrompts(t *testing.T) {
 	const n = 10_000
 	dir := t.TempDir()
 	for i := range n {
-		write(t, filepath.Join(dir, "prompts", fmt.Sprintf("%02d", i%20), fmt.Sprintf("%05d.md", i)),
+		writePrompt(t, filepath.Join(dir, "prompts", fmt.Sprintf("%02d", i%20), fmt.Sprintf("%05d.md", i)),
 			fmt.Sprintf("---\nid: p-%d\ntitle: Page %d\n---\nUpdate page %d.\n", i, i, i))
 	}
-	write(t, filepath.Join(dir, "prompts", "wrong.md"), "---\ntilte: x\n---\nText.\n")
+	writePrompt(t, filepath.Join(dir, "prompts", "wrong.md"), "---\ntilte: x\n---\nText.\n")
 
 	lint := bounded(t, dir, exitFailed, "jobs", "lint")
 	if want := `^wrong\.md:2: .*tilte.*\n10,001 prompts, 1 invalid\n$`; !regexp.MustCompile(want).Match(lint) {

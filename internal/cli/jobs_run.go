@@ -53,15 +53,14 @@ func (a *Program) jobsRun(ctx context.Context, wait, asJSON bool) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.app.Close()) }()
-	report := func(report jobs.Report) error { return r.afterPass(ctx, report) }
-	options := jobs.RunOptions{Until: jobs.UntilPassed, Report: report}
+	until := jobs.UntilPassed
 	if wait {
-		options.Until = jobs.UntilIdle
+		until = jobs.UntilIdle
 		r.status = a.showStatus(ctx, r)
 	}
 	// Merged and closed pull requests release prompts.
 	r.follow(ctx)
-	result, err := r.queue.Run(ctx, r.folder, options)
+	result, err := r.queue.Run(ctx, r.folder, until, func(report jobs.Report) error { return r.afterPass(ctx, report) })
 	r.status.end()
 	if errors.Is(err, jobs.ErrNewState) {
 		return config.Problems{err.Error()}
@@ -69,11 +68,8 @@ func (a *Program) jobsRun(ctx context.Context, wait, asJSON bool) (err error) {
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		err = render.JSON(a.Out, append([]jobs.Planned{}, result.Planned...))
-	} else {
-		err = a.printRun(result, a.wording(r.app.Config))
-	}
+	err = a.print(asJSON, append([]jobs.Planned{}, result.Planned...),
+		func() error { return a.printRun(result, a.wording(r.app.Config)) })
 	if err == nil && (ctx.Err() != nil || wait && needsAttention(result)) {
 		return errReported
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/exporter/history"
 	"github.com/docgauge/docgauge/exporter/remotewrite"
 	"github.com/docgauge/docgauge/internal/cli/render"
@@ -49,14 +50,13 @@ func (a *Program) remoteWrite(
 ) error {
 	started := a.now()
 	var first int64
-	told, err := history.Samples(ctx, from, o, func(s history.Sample) error {
+	told, err := history.Samples(ctx, from, o, func(s exporter.Sample) error {
 		if first == 0 {
 			first = s.At
 			a.progress.BeginCount(int(o.To.Unix()-first)/daySeconds+1, "days", "samples")
 		}
 		a.progress.Count(int(s.At-first)/daySeconds, to.Summary().Accepted)
-		return to.Add(ctx, remotewrite.Sample{Labels: s.Labels, Help: s.Help, Time: 1000 * s.At,
-			Value: float64(s.Value)})
+		return to.Add(ctx, s)
 	})
 	if errors.Is(err, history.ErrNothing) {
 		return usageError{err}

@@ -3,7 +3,6 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -23,22 +22,24 @@ func everything(t *testing.T, server *engines.Prometheus, text string, at time.T
 	t.Helper()
 	all := map[string]float64{}
 	for _, name := range regexp.MustCompile(`(?m)^# TYPE (\w+) gauge$`).FindAllStringSubmatch(text, -1) {
-		for _, function := range []string{"count", "stddev", "sum", "last"} {
-			expr := function + "_over_time(" + name[1] + "[60d])"
-			maps.Copy(all, prefixed(expr, ask(t, server, expr, at, "project", "window", "audience", "path")))
+		for _, function := range []string{"count_over_time", "stddev_over_time", "sum_over_time", "last_over_time",
+			"deriv"} {
+			expr := function + "(" + name[1] + "[60d])"
+			for labels, value := range ask(t, server, expr, at, "project", "window", "audience", "path") {
+				all[expr+" "+labels] = value
+			}
 		}
-		expr := "deriv(" + name[1] + "[60d])"
-		maps.Copy(all, prefixed(expr, ask(t, server, expr, at, "project", "window", "audience", "path")))
 	}
 	return all
 }
 
-func prefixed(by string, values map[string]float64) map[string]float64 {
-	all := map[string]float64{}
-	for name, value := range values {
-		all[by+" "+name] = value
-	}
-	return all
+// liveTarget is a target of scrapes, so that a server has newer samples than the history.
+func liveTarget(t *testing.T) []engines.Scrape {
+	live := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintln(w, "live 1")
+	}))
+	t.Cleanup(live.Close)
+	return []engines.Scrape{{URL: live.URL, Interval: time.Second}}
 }
 
 // TestRemoteWriteIsTheHistory: Prometheus receives the samples that promtool makes of the
@@ -51,13 +52,8 @@ func TestRemoteWriteIsTheHistory(t *testing.T) {
 		t.Fatal(text.err)
 	}
 	blocks := engines.RunPrometheus(t, engines.PrometheusConfig{Data: blocksOf(t, text.text)})
-	live := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
-		_ *http.Request) {
-		fmt.Fprintln(w, "live 1")
-	}))
-	t.Cleanup(live.Close)
 	received := engines.RunPrometheus(t, engines.PrometheusConfig{
-		RemoteWrite: true, OutOfOrder: "1y", Scrapes: []engines.Scrape{{URL: live.URL, Interval: time.Second}}})
+		RemoteWrite: true, OutOfOrder: "1y", Scrapes: liveTarget(t)})
 	received.Await(t, "live")
 	end := analytics.DateOf(time.Now()).Time().Add(-time.Second)
 	want := everything(t, blocks, text.text, end)
@@ -93,12 +89,7 @@ func TestRemoteWriteTooOld(t *testing.T) {
 		got := tell(t, "--archive", archive, "--remote-write", server.URL+"/api/v1/write", "--json")
 		return summaryOf(t, got), got
 	}
-	live := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
-		_ *http.Request) {
-		fmt.Fprintln(w, "live 1")
-	}))
-	t.Cleanup(live.Close)
-	scrapes := []engines.Scrape{{URL: live.URL, Interval: time.Second}}
+	scrapes := liveTarget(t)
 	t.Run("new server", func(t *testing.T) {
 		if s, got := send(engines.RunPrometheus(t, engines.PrometheusConfig{RemoteWrite: true})); got.err != nil ||
 			s.Accepted != s.Samples {

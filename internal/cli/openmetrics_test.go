@@ -29,9 +29,7 @@ func archived(t *testing.T) (*sandbox.Sandbox, string) {
 	t.Helper()
 	testbed.NotAtMidnight()
 	s, err := sandbox.New(sandbox.Config{Seed: 11, Days: 2 * historyDays, Pages: 150})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	service := httptest.NewServer(s.Handler())
 	t.Cleanup(service.Close)
 	dir := t.TempDir()
@@ -71,9 +69,7 @@ func blocksOf(t *testing.T, text string) string {
 	t.Helper()
 	dir := t.TempDir()
 	file, data := filepath.Join(dir, "history.om"), filepath.Join(dir, "data")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(file, []byte(text), 0o600))
 	cmd, err := engines.Tool(t.Context(), "promtool", "tsdb", "create-blocks-from", "openmetrics",
 		"--max-block-duration=744h", file, data)
 	engines.Need(t, err)
@@ -100,9 +96,7 @@ func TestHistory(t *testing.T) {
 		// The hour in which the window began to be shown may be the running one.
 		at := w.To.Time().Add(time.Minute)
 		totals, rows, err := s.Visitors(sandbox.DefaultProject, w)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		site := ask(t, server, `last_over_time({__name__=~"docgauge_site_visitors.*",window="day"}[30m])`,
 			at, "__name__", "audience")
 		want := map[string]float64{
@@ -139,9 +133,7 @@ func largest(t *testing.T, rows []analytics.Row, n int) map[string]float64 {
 			}
 		}
 	}, n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	top := map[string]float64{}
 	for _, row := range rows {
 		top[row.Path] = float64(row.Total)
@@ -153,9 +145,7 @@ func largest(t *testing.T, rows []analytics.Row, n int) map[string]float64 {
 func ask(t *testing.T, server *engines.Prometheus, expr string, at time.Time, by ...string) map[string]float64 {
 	t.Helper()
 	samples, err := server.Query(t.Context(), expr, at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	values := map[string]float64{}
 	for _, s := range samples {
 		var names []string

@@ -18,15 +18,16 @@ import (
 
 // scriptServe runs the real `docgauge serve`. `serve --once-at-start`, or with no
 // flag or others, starts it; $URL is then its address, and its output is in
-// $WORK/serve.log. `serve term` and `serve hup` send a signal, `serve kill` ends it
-// at once, and `serve exits 0` waits until it has ended with the code.
+// $WORK/serve.log. `serve hup` sends a signal, `serve kill` ends it at once, `serve stop`
+// sends SIGTERM and expects exit code 0, and `serve exits 1` waits for that exit code.
 func scriptServe(ts *testscript.TestScript, _ bool, args []string) {
 	s := startedBy(ts).sidecar
 	switch {
 	case len(args) == 0 || strings.HasPrefix(args[0], "-"):
 		serveScript(ts, args)
-	case args[0] == "term":
+	case args[0] == "stop":
 		ts.Check(s.cmd.Process.Signal(syscall.SIGTERM))
+		scriptServe(ts, false, []string{"exits", "0"})
 	case args[0] == "hup":
 		// It may have ended already.
 		if err := s.cmd.Process.Signal(syscall.SIGHUP); !errors.Is(err, os.ErrProcessDone) {
@@ -41,7 +42,7 @@ func scriptServe(ts *testscript.TestScript, _ bool, args []string) {
 			ts.Fatalf("serve: exit code %d, want %s\n%s", code, args[1], ts.ReadFile("serve.log"))
 		}
 	default:
-		ts.Fatalf("usage: serve [flags] | serve term | serve hup | serve kill | serve exits CODE")
+		ts.Fatalf("usage: serve [flags] | serve hup | serve kill | serve stop | serve exits CODE")
 	}
 }
 

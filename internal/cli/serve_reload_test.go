@@ -41,9 +41,7 @@ func TestReloadStorm(t *testing.T) {
 		testbed.Await(t, "it continues", func() bool { return len(s.Requests()) > read+1 })
 		var asking sync.WaitGroup
 		for range 20 {
-			if err := daemon.cmd.Process.Signal(syscall.SIGHUP); err != nil {
-				t.Fatal(err)
-			}
+			check(t, daemon.cmd.Process.Signal(syscall.SIGHUP))
 		}
 		for range 3 {
 			asking.Go(func() {
@@ -84,9 +82,7 @@ func TestReloadStorm(t *testing.T) {
 func (s *sidecar) said(t *testing.T, what string) int {
 	t.Helper()
 	text, err := os.ReadFile(s.log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return strings.Count(string(text), what)
 }
 
@@ -97,9 +93,7 @@ func TestReloadDuringCreation(t *testing.T) {
 	const prompts = 2
 	s := testbed.NewService(t, sandbox.Config{Seed: 7, Days: 6, Pages: 40})
 	to, err := url.Parse(s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	arrived, release := make(chan struct{}), make(chan struct{})
 	between := httputil.NewSingleHostReverseProxy(to)
 	door := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -112,9 +106,7 @@ func TestReloadDuringCreation(t *testing.T) {
 	t.Cleanup(door.Close)
 	p := placeFor(t, s, []string{sandbox.DefaultProject}, "DOCGAUGE_BASE_URL="+door.URL, "DOCGAUGE_PROMPTS_DIR=prompts",
 		"DOCGAUGE_PROMPTS_ON_NEW_STATE=submit", "DOCGAUGE_POLL_INTERVAL=1s")
-	if err := os.Mkdir(filepath.Join(p.dir, "prompts"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Mkdir(filepath.Join(p.dir, "prompts"), 0o700))
 	for i := range prompts {
 		writeText(t, filepath.Join(p.dir, "prompts", fmt.Sprintf("%d.md", i)), fmt.Sprintf("Fix page %d.", i))
 	}
@@ -260,9 +252,7 @@ func TestServeFlags(t *testing.T) {
 	daemon.page(t, "/-/healthy")
 	daemon.stop(t)
 	text, err := os.ReadFile(daemon.log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	all := logLines(t, string(text))
 	listening := find(t, all, "listening", "url")
 	if len(listening) != 2 || !strings.HasPrefix(listening[1]["url"].(string), "http://[::1]:") {

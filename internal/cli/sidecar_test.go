@@ -132,9 +132,7 @@ func (s *sidecar) page(t *testing.T, path string) string {
 func (s *sidecar) metrics(t *testing.T) testbed.Series {
 	t.Helper()
 	all, err := testbed.ParseSeries(s.page(t, "/metrics"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return all
 }
 
@@ -171,9 +169,7 @@ func placeFor(t *testing.T, s *testbed.Service, projects []string, more ...strin
 func (p place) serve(t *testing.T, args ...string) *sidecar {
 	t.Helper()
 	s, err := startSidecar(p.dir, filepath.Join(p.dir, "serve.log"), p.env, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() {
 		s.kill()
 		if text, err := os.ReadFile(s.log); err == nil && t.Failed() {

@@ -136,9 +136,7 @@ func (q *torturedQueue) start() (*exec.Cmd, <-chan error) {
 	cmd := exec.Command("docgauge", "jobs", "run", "--wait")
 	cmd.Dir, cmd.Env = q.dir, q.env
 	dieWithUs(cmd)
-	if err := cmd.Start(); err != nil {
-		q.t.Fatal(err)
-	}
+	check(q.t, cmd.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	return cmd, ended
@@ -151,8 +149,8 @@ func (q *torturedQueue) ran(err error) {
 	}
 }
 
-// runToTheEnd lets runs through until only a person can move anything on who knows
-// what the service has.
+// runToTheEnd lets runs through until all that is left needs a person who knows the jobs of the
+// service.
 func (q *torturedQueue) runToTheEnd() {
 	q.operate()
 	for range 200 {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -49,23 +50,16 @@ func writePrompts(t *testing.T, dir string, n int) []torturedPrompt {
 		}
 		text := fmt.Sprintf("---\n%s\n---\nTask %s. %s\n", strings.Join(front, "\n"), all[i].name, word(i))
 		path := filepath.Join(dir, "prompts", fmt.Sprintf("%d", i%7), all[i].name+".md")
-		write(t, path, text)
+		writePrompt(t, path, text)
 	}
 	return all
 }
 
-func write(t *testing.T, path, text string) {
+func writePrompt(t *testing.T, path, text string) {
+	t.Helper()
 	old := time.Now().Add(-time.Hour)
-	err := os.MkdirAll(filepath.Dir(path), 0o755)
-	if err == nil {
-		err = os.WriteFile(path, []byte(text), 0o600)
-	}
-	if err == nil {
-		err = os.Chtimes(path, old, old)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600),
+		os.Chtimes(path, old, old)))
 }
 
 func tortured(i int) torturedPrompt {

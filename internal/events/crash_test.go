@@ -3,6 +3,7 @@ package events
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,10 +15,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/docgauge/docgauge/internal/config"
-	"github.com/docgauge/docgauge/internal/jobs/journal"
-	"github.com/docgauge/docgauge/internal/state"
 )
 
 const childEnv = "DOCGAUGE_NOTIFY_TEST_CHILD"
@@ -36,27 +33,33 @@ func TestMain(m *testing.M) {
 
 // The moments at which a process is killed.
 const (
-	entered = "entered" // the note is in the outbox, nothing was sent
+	entered = "entered" // the event is in the outbox, nothing was sent
 	sending = "sending" // it is entered that it is sent; the request did not leave
 	sent    = "sent"    // the receiver has answered; nothing was entered
 )
 
 func deliverAndDie(when, dir, url string) error {
-	db, err := state.Open(dir)
+	n, err := openNotifier(dir, url, func() time.Time { return start }, io.Discard)
 	if err != nil {
 		return err
 	}
-	err = db.Tell(context.Background(), state.Telling{Notes: []journal.Note{{Kind: "digest", At: start, Body: []byte(`{"event":"digest","text":"x"}`)}}})
-	if err != nil {
+	if err := enter(n, "digest"); err != nil {
 		return err
 	}
 	if when == entered {
 		die()
 	}
-	n, err := NewNotifier(Receiver{URL: config.Secret(url), Transport: deadly{when}, Now: func() time.Time { return start }}, db)
-	if err == nil {
-		_, err = n.Deliver(context.Background())
-	}
+	n.transport = roundTripper(func(req *http.Request) (*http.Response, error) {
+		if when == sending {
+			die()
+		}
+		resp, err := newTransport().RoundTrip(req)
+		if when == sent {
+			die()
+		}
+		return resp, err
+	})
+	_, err = n.Deliver(context.Background())
 	return err
 }
 
@@ -65,22 +68,8 @@ func die() {
 	select {}
 }
 
-// deadly kills the process before it sends, or after the answer.
-type deadly struct{ when string }
-
-func (d deadly) RoundTrip(req *http.Request) (*http.Response, error) {
-	if d.when == sending {
-		die()
-	}
-	resp, err := newTransport().RoundTrip(req)
-	if d.when == sent {
-		die()
-	}
-	return resp, err
-}
-
-// TestKilled kills the sender at each step. Every notification arrives; it arrives
-// twice only if the first was in doubt, and the second says so, with the same id.
+// TestKilled kills the sender at each step. Every event arrives; it arrives twice only if the
+// first delivery was in doubt, and the second says so, with the same id.
 func TestKilled(t *testing.T) {
 	for when, want := range map[string]struct {
 		arrives int
@@ -94,30 +83,26 @@ func TestKilled(t *testing.T) {
 			var mu sync.Mutex
 			var ids, bodies []string
 			var marks []bool
-			receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				mu.Lock()
 				defer mu.Unlock()
 				body, _ := io.ReadAll(r.Body)
 				ids, bodies = append(ids, r.Header.Get("X-Docgauge-Delivery")), append(bodies, string(body))
 				marks = append(marks, r.Header.Get("X-Docgauge-Possibly-Repeated") == "true")
 			}))
-			defer receiver.Close()
+			defer server.Close()
 			dir := t.TempDir()
 			cmd := exec.Command(os.Args[0])
-			cmd.Env = append(os.Environ(), childEnv+"="+when+" "+dir+" "+receiver.URL)
+			cmd.Env = append(os.Environ(), childEnv+"="+when+" "+dir+" "+server.URL)
 			if out, err := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != -1 {
 				t.Fatalf("it was not killed: %v\n%s", err, out)
 			}
-			db, err := state.Open(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer db.Close()
 			now := start.Add(time.Second)
-			n, err := NewNotifier(Receiver{URL: config.Secret(receiver.URL), Now: func() time.Time { return now }}, db)
+			n, err := openNotifier(dir, server.URL, func() time.Time { return now }, io.Discard)
 			if err != nil {
 				t.Fatal(err)
 			}
+			defer n.app.State.Close()
 			next, err := n.Deliver(t.Context())
 			if lease := start.Add(lease); when != entered && !next.Equal(lease) {
 				t.Errorf("while another process may be sending it: next %v, %v; want %v", next, err, lease)
@@ -134,76 +119,59 @@ func TestKilled(t *testing.T) {
 				Delivery         string
 				PossiblyRepeated bool `json:"possibly_repeated"`
 			}
-			if err := json.Unmarshal([]byte(bodies[last]), &body); err != nil || body.PossiblyRepeated != want.marked || body.Delivery != ids[0] {
+			err = json.Unmarshal([]byte(bodies[last]), &body)
+			if err != nil || body.PossiblyRepeated != want.marked || body.Delivery != ids[0] {
 				t.Errorf("%s: %v", bodies[last], err)
 			}
 		})
 	}
 }
 
-// TestInDoubt: which failures may have arrived all the same, by the mark of the next try.
+// TestInDoubt: a delivery is marked as a possible repetition if the failed one before it may
+// have arrived.
 func TestInDoubt(t *testing.T) {
+	status := func(code int) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
+	}
 	for name, tc := range map[string]struct {
-		first http.HandlerFunc
-		want  bool
+		first http.HandlerFunc // nil: no connection
+		want  string
 	}{
-		"404":      {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }, false},
-		"429":      {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) }, false},
-		"redirect": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", http.StatusFound) }, false},
-		"500":      {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }, true},
-		"cut off":  {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, true},
+		"no connection": {nil, ""},
+		"404":           {status(http.StatusNotFound), ""},
+		"429":           {status(http.StatusTooManyRequests), ""},
+		"redirect":      {status(http.StatusFound), ""},
+		"500":           {status(http.StatusInternalServerError), "true"},
+		"cut off":       {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "true"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var marks []string
+			tries := 0
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if marks = append(marks, r.Header.Get("X-Docgauge-Possibly-Repeated")); len(marks) == 1 {
+				if marks = append(marks, r.Header.Get("X-Docgauge-Possibly-Repeated")); tries == 1 {
 					tc.first(w, r)
 				}
 			}))
 			defer server.Close()
-			if marked := secondTry(t, server.URL, func() string { return marks[1] }); marked != tc.want {
-				t.Errorf("the second is marked: %v, want %v", marked, tc.want)
+			now := start
+			n := notifier(t, server.URL, func() time.Time { return now }, io.Discard)
+			n.transport = roundTripper(func(req *http.Request) (*http.Response, error) {
+				if tries++; tries == 1 && tc.first == nil {
+					return nil, errors.New("connection refused")
+				}
+				return newTransport().RoundTrip(req)
+			})
+			add(t, n, "completed")
+			for range 2 {
+				next, err := n.Deliver(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				now = next
+			}
+			if left := undelivered(t, n); tries != 2 || len(left) > 0 || marks[len(marks)-1] != tc.want {
+				t.Errorf("%d tries, marked %q, want %q; left %+v", tries, marks, tc.want, left)
 			}
 		})
-	}
-}
-
-// secondTry delivers one note until it is delivered, and returns whether the last try
-// was marked.
-func secondTry(t *testing.T, url string, mark func() string) bool {
-	t.Helper()
-	now := start
-	o := &outbox{}
-	o.add(start, "completed")
-	n, err := NewNotifier(Receiver{URL: config.Secret(url), Now: func() time.Time { return now }}, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		next, err := n.Deliver(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		now = next.Add(time.Minute) // the pauses are spread
-	}
-	if len(o.notes) > 0 {
-		t.Fatalf("left %+v", o.notes)
-	}
-	return mark() == "true"
-}
-
-// TestNoConnection: nothing left this machine, so the next try is no repetition.
-func TestNoConnection(t *testing.T) {
-	r, o := &receiver{answer: answering(0)}, &outbox{}
-	o.add(start, "completed")
-	now := start
-	n := notifier(t, r, o, func() time.Time { return now }, io.Discard)
-	next, err := n.Deliver(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	now, r.answer = next, answering(200)
-	if _, err := n.Deliver(t.Context()); err != nil || len(r.got) != 1 || r.got[0].Header.Get("X-Docgauge-Possibly-Repeated") != "" {
-		t.Errorf("%v, %d arrived: %v", err, len(r.got), r.got[0].Header)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -43,109 +42,51 @@ const (
 	enterTimeout = 15 * time.Second
 )
 
-// Outbox keeps the notifications that are not delivered yet (package state).
-type Outbox interface {
-	// Notes returns up to n of them, in the order in which they are due.
-	Notes(ctx context.Context, n int) ([]journal.Note, error)
-	// NoteBegun enters that one is sent now, and that its last delivery is in doubt if
-	// it was being sent before. It returns false if another process has taken it.
-	NoteBegun(ctx context.Context, n journal.Note, at time.Time) (bool, error)
-	NoteDone(ctx context.Context, id int64) error
-	// NoteFailed counts a failed try, which is in doubt if it may have arrived; next is
-	// the time of the next one.
-	NoteFailed(ctx context.Context, id int64, next time.Time, inDoubt bool) error
-}
-
-// Receiver says where notifications go.
-type Receiver struct {
-	// URL is the receiver's: https, or http for a loopback host. It may hold a token.
-	URL config.Secret
-	// Format is what the receiver takes.
-	Format config.NotifyFormat
-	// Secret is the key of the signature; empty: deliveries are not signed.
-	Secret config.Secret
-	// Transport sends; nil means one of its own.
-	Transport http.RoundTripper
-	// UserAgent is sent with each; empty means "docgauge".
-	UserAgent string
-	// Jitter spreads the tries; nil means clock.Jitter.
-	Jitter func(time.Duration) time.Duration
-	Now    func() time.Time
-	Logger *slog.Logger
-}
-
-// Notifier delivers notifications. One Deliver or Run may be under way at a time.
+// Notifier delivers the notifications in the outbox of the state. One Deliver or Run may be
+// under way at a time.
 type Notifier struct {
-	to     Receiver
-	target *url.URL
-	outbox Outbox
-	wake   chan struct{}
-	// quiet is until when nothing is sent, after so many failures in a row.
-	quiet    time.Time
+	app       *app.App
+	target    *url.URL
+	transport http.RoundTripper
+	jitter    func(time.Duration) time.Duration
+	wake      clock.Signal
+	// After so many failures in a row nothing is sent until quiet.
 	failures int
+	quiet    time.Time
 }
 
-// ForApp returns the notifier of an app, nil if no notifications are wanted.
+// ForApp returns the notifier of an app, nil if no notifications are wanted. The error does not
+// quote the URL.
 func ForApp(a *app.App) (*Notifier, error) {
-	c := a.Config
-	if c.NotifyURL == "" {
+	if a.Config.NotifyURL == "" {
 		return nil, nil
 	}
-	n, err := NewNotifier(Receiver{
-		URL: c.NotifyURL, Format: c.NotifyFormat, Secret: c.NotifySecret,
-		UserAgent: "docgauge/" + c.Build.Version, Now: a.Now, Logger: a.Log,
-	}, a.State)
+	target, err := config.ParseHookURL("DOCGAUGE_NOTIFY_URL", a.Config.NotifyURL)
 	if err != nil {
 		return nil, config.Problems{err.Error()}
 	}
-	return n, nil
-}
-
-// NewNotifier returns the notifier of an outbox. The error does not quote the URL.
-func NewNotifier(to Receiver, outbox Outbox) (*Notifier, error) {
-	target, err := config.ParseHookURL("DOCGAUGE_NOTIFY_URL", to.URL)
-	if err != nil {
-		return nil, err
-	}
-	if to.Transport == nil {
-		to.Transport = newTransport()
-	}
-	if to.UserAgent == "" {
-		to.UserAgent = "docgauge"
-	}
-	if to.Jitter == nil {
-		to.Jitter = clock.Jitter
-	}
-	if to.Logger == nil {
-		to.Logger = slog.New(slog.DiscardHandler)
-	}
-	return &Notifier{to: to, target: target, outbox: outbox, wake: make(chan struct{}, 1)}, nil
+	return &Notifier{app: a, target: target, transport: newTransport(), jitter: clock.Jitter,
+		wake: clock.NewSignal()}, nil
 }
 
 func newTransport() *http.Transport {
 	return &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}
 }
 
-// Wake makes Run read the outbox now. It never blocks.
-func (n *Notifier) Wake() {
-	select {
-	case n.wake <- struct{}{}:
-	default:
-	}
-}
+// Wake makes Run read the outbox now.
+func (n *Notifier) Wake() { n.wake.Send() }
 
-// Run delivers what is put into the outbox until ctx ends.
+// Run delivers what enters the outbox until ctx ends.
 func (n *Notifier) Run(ctx context.Context) {
-	logged := false
+	var last clock.LastError
 	for ctx.Err() == nil {
 		next, err := n.Deliver(ctx)
-		if err != nil && ctx.Err() == nil && !logged {
-			n.to.Logger.Error("outbox of notifications not read", "error", err)
+		if last.IsNew(err) && ctx.Err() == nil {
+			n.app.Log.Error("outbox of notifications not read", "error", err)
 		}
-		logged = err != nil
 		wait := idle
 		if !next.IsZero() {
-			wait = max(0, min(idle, next.Sub(n.to.Now())))
+			wait = max(0, min(idle, next.Sub(n.app.Now())))
 		}
 		select {
 		case <-time.After(wait):
@@ -163,7 +104,7 @@ func (n *Notifier) Deliver(ctx context.Context) (next time.Time, err error) {
 		if n.isAhead(n.quiet) {
 			return n.quiet, nil
 		}
-		notes, err := n.outbox.Notes(ctx, batch)
+		notes, err := n.app.State.Events(ctx, batch)
 		if err != nil {
 			return time.Time{}, err
 		}
@@ -199,25 +140,25 @@ func sooner(a, b time.Time) time.Time {
 // isAhead reports whether a time is still to come. One too far ahead was written before
 // the clock was set back.
 func (n *Notifier) isAhead(t time.Time) bool {
-	now := n.to.Now()
+	now := n.app.Now()
 	return t.After(now) && !t.After(now.Add(2*lastPause))
 }
 
 // try delivers one notification, and enters before and after it what is known.
-func (n *Notifier) try(ctx context.Context, note journal.Note) (delivered bool, err error) {
+func (n *Notifier) try(ctx context.Context, note journal.Event) (delivered bool, err error) {
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx)
 	}
-	if mine, err := n.outbox.NoteBegun(ctx, note, n.to.Now()); err != nil || !mine {
+	if mine, err := n.app.State.EventBegun(ctx, note, n.app.Now()); err != nil || !mine {
 		return true, err
 	}
 	if !note.Begun.IsZero() {
 		note.InDoubt++
 	}
-	log := n.to.Logger.With("event", note.Kind, "delivery", delivery(note), "host", n.target.Host)
+	log := n.app.Log.With("event", note.Kind, "delivery", delivery(note), "host", n.target.Host)
 	// A crash from here on leaves the note as begun: its next delivery is marked.
 	inDoubt, failed := n.post(ctx, note)
-	now := n.to.Now()
+	now := n.app.Now()
 	if failed != nil && ctx.Err() != nil {
 		return false, context.Cause(ctx) // it stays begun
 	}
@@ -226,49 +167,51 @@ func (n *Notifier) try(ctx context.Context, note journal.Note) (delivered bool, 
 	if failed == nil {
 		n.failures, n.quiet = 0, time.Time{}
 		log.Debug("notification delivered")
-		return true, n.outbox.NoteDone(ctx, note.ID)
+		return true, n.app.State.EventDone(ctx, note.ID)
 	}
 	n.failures++
 	n.quiet = now.Add(n.pause(n.failures))
 	if age := now.Sub(note.At); age >= maxAge {
 		log.Error("notification given up", "tries", note.Tries+1, "age_seconds", clock.Seconds(age), "error", failed)
-		return false, n.outbox.NoteDone(ctx, note.ID)
+		return false, n.app.State.EventDone(ctx, note.ID)
 	}
 	log.Warn("notification not delivered", "tries", note.Tries+1, "error", failed)
-	return false, n.outbox.NoteFailed(ctx, note.ID, now.Add(n.pause(note.Tries+1)), inDoubt)
+	return false, n.app.State.EventFailed(ctx, note.ID, now.Add(n.pause(note.Tries+1)), inDoubt)
 }
 
 func (n *Notifier) pause(failures int) time.Duration {
-	return n.to.Jitter(min(firstPause<<min(failures-1, 20), lastPause))
+	return n.jitter(min(firstPause<<min(failures-1, 20), lastPause))
 }
 
 // delivery identifies a notification for its receiver, in all tries.
-func delivery(note journal.Note) string {
+func delivery(note journal.Event) string {
 	return strconv.FormatInt(note.At.UnixMicro(), 36) + "-" + strconv.FormatInt(note.ID, 10)
 }
 
 // post sends one notification, once. A failure is in doubt if it may have arrived.
-func (n *Notifier) post(ctx context.Context, note journal.Note) (inDoubt bool, err error) {
+func (n *Notifier) post(ctx context.Context, note journal.Event) (inDoubt bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var sent atomic.Bool
-	body := encode(n.to.Format, note)
+	body := encode(n.app.Config.NotifyFormat, note)
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, n.target.String(), bytes.NewReader(body))
 	if err != nil {
 		return false, n.redacted(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("User-Agent", n.to.UserAgent)
+	req.Header.Set("User-Agent", "docgauge/"+n.app.Config.Build.Version)
 	req.Header.Set("X-Docgauge-Event", note.Kind)
 	req.Header.Set("X-Docgauge-Delivery", delivery(note))
 	if note.InDoubt > 0 {
 		req.Header.Set("X-Docgauge-Possibly-Repeated", "true")
 	}
-	if secret := string(n.to.Secret); secret != "" {
-		req.Header.Set("X-Docgauge-Signature", "sha256="+sign(secret, body))
+	if secret := n.app.Config.NotifySecret; secret != "" {
+		mac := hmac.New(sha256.New, []byte(secret))
+		mac.Write(body)
+		req.Header.Set("X-Docgauge-Signature", "sha256="+hex.EncodeToString(mac.Sum(nil)))
 	}
-	status, err := roundTrip(n.to.Transport, req)
+	status, err := roundTrip(n.transport, req)
 	if err != nil {
 		return sent.Load(), n.redacted(err)
 	}
@@ -290,14 +233,9 @@ func roundTrip(transport http.RoundTripper, req *http.Request) (status int, err 
 	return resp.StatusCode, nil
 }
 
-// sign returns the HMAC-SHA256 of body in hexadecimal.
-func sign(secret string, body []byte) string {
-	mac := hmac.New(sha256.New, []byte(secret))
-	mac.Write(body)
-	return hex.EncodeToString(mac.Sum(nil))
+func (n *Notifier) redacted(err error) error {
+	return redacted(err, n.target, string(n.app.Config.NotifySecret))
 }
-
-func (n *Notifier) redacted(err error) error { return redacted(err, n.target, string(n.to.Secret)) }
 
 // redacted is err without the secret parts of the URL and other secrets.
 func redacted(err error, u *url.URL, secrets ...string) error {

@@ -14,179 +14,137 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/state"
 )
-
-// outbox is an Outbox in memory.
-type outbox struct {
-	mu    sync.Mutex
-	notes []journal.Note
-	fail  error
-}
-
-func (o *outbox) Notes(_ context.Context, n int) ([]journal.Note, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	sorted := slices.Clone(o.notes)
-	slices.SortStableFunc(sorted, func(a, b journal.Note) int { return a.Next.Compare(b.Next) })
-	return sorted[:min(n, len(sorted))], o.fail
-}
-
-func (o *outbox) NoteDone(_ context.Context, id int64) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.notes = slices.DeleteFunc(o.notes, func(n journal.Note) bool { return n.ID == id })
-	return o.fail
-}
-
-func (o *outbox) NoteBegun(_ context.Context, n journal.Note, at time.Time) (bool, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for i, held := range o.notes {
-		if held.ID == n.ID && held.Begun.Equal(n.Begun) {
-			if !held.Begun.IsZero() {
-				o.notes[i].InDoubt++
-			}
-			o.notes[i].Begun = at
-			return true, o.fail
-		}
-	}
-	return false, o.fail
-}
-
-func (o *outbox) NoteFailed(_ context.Context, id int64, next time.Time, inDoubt bool) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for i := range o.notes {
-		if o.notes[i].ID == id {
-			o.notes[i].Tries++
-			o.notes[i].Next, o.notes[i].Begun = next, time.Time{}
-			if inDoubt {
-				o.notes[i].InDoubt++
-			}
-		}
-	}
-	return o.fail
-}
-
-func (o *outbox) add(at time.Time, kinds ...string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, kind := range kinds {
-		o.notes = append(o.notes, journal.Note{ID: int64(len(o.notes) + 1), Kind: kind, At: at, Next: at, Body: []byte(`{"event":"` + kind + `"}`)})
-	}
-}
-
-// receiver answers as configured, and remembers what came.
-type receiver struct {
-	mu     sync.Mutex
-	answer func(kind string) int // 0: no connection
-	got    []*http.Request
-	bodies []string
-}
-
-func (r *receiver) RoundTrip(req *http.Request) (*http.Response, error) {
-	body, err := io.ReadAll(req.Body)
-	if err != nil {
-		return nil, err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	status := r.answer(req.Header.Get("X-Docgauge-Event"))
-	if status == 0 {
-		return nil, fmt.Errorf("dial %s: refused", req.URL)
-	}
-	r.got, r.bodies = append(r.got, req), append(r.bodies, string(body))
-	return &http.Response{StatusCode: status, Header: http.Header{"Location": {"https://elsewhere.example.com"}}, Body: io.NopCloser(strings.NewReader("thanks"))}, nil
-}
-
-func (r *receiver) kinds() (kinds []string) {
-	for _, req := range r.got {
-		kinds = append(kinds, req.Header.Get("X-Docgauge-Event"))
-	}
-	return kinds
-}
 
 const target = "https://hooks.example.com/T0KEN/path?key=qu3ry"
 
-func notifier(t *testing.T, r http.RoundTripper, o Outbox, now func() time.Time, log io.Writer) *Notifier {
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// openNotifier opens the state in dir. Its pauses are not spread.
+func openNotifier(dir, url string, now func() time.Time, log io.Writer) (*Notifier, error) {
+	db, err := state.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	c := config.Config{NotifyURL: config.Secret(url), NotifySecret: "s3cret", Build: config.Build{Version: "1"}}
+	n, err := ForApp(&app.App{Config: c, State: db, Now: now, Log: slog.New(slog.NewTextHandler(log, nil))})
+	if err == nil {
+		n.jitter = func(d time.Duration) time.Duration { return d }
+	}
+	return n, err
+}
+
+func notifier(t *testing.T, url string, now func() time.Time, log io.Writer) *Notifier {
 	t.Helper()
-	n, err := NewNotifier(Receiver{
-		URL: target, Secret: "s3cret", Transport: r, Now: now,
-		Jitter: func(d time.Duration) time.Duration { return d }, Logger: slog.New(slog.NewTextHandler(log, nil)),
-	}, o)
+	n, err := openNotifier(t.TempDir(), url, now, log)
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { n.app.State.Close() })
 	return n
 }
 
-func answering(status int) func(string) int { return func(string) int { return status } }
+// enter puts events into the outbox.
+func enter(n *Notifier, kinds ...string) error {
+	var all state.Report
+	for _, kind := range kinds {
+		all.Events = append(all.Events, journal.Event{Kind: kind, At: n.app.Now(),
+			Body: []byte(`{"event":"` + kind + `"}`)})
+	}
+	return n.app.State.Report(context.Background(), all)
+}
+
+func add(t *testing.T, n *Notifier, kinds ...string) {
+	t.Helper()
+	if err := enter(n, kinds...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func undelivered(t *testing.T, n *Notifier) []journal.Event {
+	t.Helper()
+	left, err := n.app.State.Events(t.Context(), 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return left
+}
+
+// receiver answers with the status for an event, 0 being no connection, and appends the events
+// to kinds.
+func receiver(status func(kind string) int, kinds *[]string) roundTripper {
+	return func(req *http.Request) (*http.Response, error) {
+		kind := req.Header.Get("X-Docgauge-Event")
+		code := status(kind)
+		if code == 0 {
+			return nil, fmt.Errorf("dial %s: refused", req.URL)
+		}
+		if kinds != nil {
+			*kinds = append(*kinds, kind)
+		}
+		return &http.Response{StatusCode: code, Body: io.NopCloser(strings.NewReader("thanks"))}, nil
+	}
+}
+
+func always(status int) func(string) int { return func(string) int { return status } }
 
 func TestDelivery(t *testing.T) {
-	var got *http.Request
-	var body []byte
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		got = r
-		body, _ = io.ReadAll(r.Body)
-		w.WriteHeader(http.StatusAccepted)
-	}))
-	defer server.Close()
-	o := &outbox{}
-	o.add(start, "completed")
-	n, err := NewNotifier(Receiver{URL: config.Secret(server.URL + "/hook?token=x"), Secret: "s3cret", Now: time.Now}, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if next, err := n.Deliver(t.Context()); err != nil || !next.IsZero() || len(o.notes) > 0 {
-		t.Fatalf("next %v, %v, left %+v", next, err, o.notes)
-	}
-	mac := hmac.New(sha256.New, []byte("s3cret"))
-	want := `{"event":"completed","delivery":"` + delivery(journal.Note{ID: 1, At: start}) + `"}`
-	mac.Write([]byte(want))
-	for name, want := range map[string]string{
-		"Content-Type": "application/json", "User-Agent": "docgauge", "X-Docgauge-Event": "completed",
-		"X-Docgauge-Delivery": delivery(journal.Note{ID: 1, At: start}), "X-Docgauge-Signature": "sha256=" + hex.EncodeToString(mac.Sum(nil)),
-	} {
-		if got.Header.Get(name) != want {
-			t.Errorf("%s: %q, want %q", name, got.Header.Get(name), want)
+	for _, secret := range []config.Secret{"s3cret", ""} {
+		var got *http.Request
+		var body []byte
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			got = r
+			body, _ = io.ReadAll(r.Body)
+			w.WriteHeader(http.StatusAccepted)
+		}))
+		defer server.Close()
+		n := notifier(t, server.URL+"/hook?token=x", func() time.Time { return start }, io.Discard)
+		n.app.Config.NotifySecret = secret
+		add(t, n, "completed")
+		if next, err := n.Deliver(t.Context()); err != nil || !next.IsZero() || len(undelivered(t, n)) > 0 {
+			t.Fatalf("next %v, %v, left %+v", next, err, undelivered(t, n))
+		}
+		id := delivery(journal.Event{ID: 1, At: start})
+		want := `{"event":"completed","delivery":"` + id + `"}`
+		signature := ""
+		if secret != "" {
+			mac := hmac.New(sha256.New, []byte(secret))
+			mac.Write([]byte(want))
+			signature = "sha256=" + hex.EncodeToString(mac.Sum(nil))
+		}
+		for name, want := range map[string]string{
+			"Content-Type": "application/json", "User-Agent": "docgauge/1", "X-Docgauge-Event": "completed",
+			"X-Docgauge-Delivery": id, "X-Docgauge-Signature": signature,
+		} {
+			if got.Header.Get(name) != want {
+				t.Errorf("%s: %q, want %q", name, got.Header.Get(name), want)
+			}
+		}
+		if got.Method != http.MethodPost || got.RequestURI != "/hook?token=x" || string(body) != want {
+			t.Errorf("%s %s %s", got.Method, got.RequestURI, body)
 		}
 	}
-	if got.Method != http.MethodPost || got.RequestURI != "/hook?token=x" || string(body) != want {
-		t.Errorf("%s %s %s", got.Method, got.RequestURI, body)
-	}
 }
 
-func TestNoSecretNoSignature(t *testing.T) {
-	r, o := &receiver{answer: answering(200)}, &outbox{}
-	o.add(start, "completed")
-	n, err := NewNotifier(Receiver{URL: target, Transport: r, Now: time.Now}, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := n.Deliver(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, signed := r.got[0].Header["X-Docgauge-Signature"]; signed {
-		t.Error("signed without a secret")
-	}
-}
-
-// TestAtLeastOnce: a receiver that fails for hours gets each notification in the
-// end, and the pauses grow to an hour.
+// TestAtLeastOnce: a receiver that fails for hours gets each event in the end, and the pauses
+// grow to an hour.
 func TestAtLeastOnce(t *testing.T) {
 	for _, status := range []int{0, 302, 404, 429, 500} {
-		now := start
-		r, o := &receiver{answer: answering(status)}, &outbox{}
-		o.add(start, "completed", "failed", "paused")
-		n := notifier(t, r, o, func() time.Time { return now }, io.Discard)
+		now, kinds := start, []string(nil)
+		n := notifier(t, target, func() time.Time { return now }, io.Discard)
+		n.transport = receiver(always(status), nil)
+		add(t, n, "completed", "failed", "paused")
 		var pauses []time.Duration
 		for range 12 {
 			next, err := n.Deliver(t.Context())
@@ -199,34 +157,30 @@ func TestAtLeastOnce(t *testing.T) {
 		if pauses[0] != 10*time.Second || pauses[1] != 20*time.Second || pauses[11] != time.Hour {
 			t.Errorf("status %d: pauses %v", status, pauses)
 		}
-		if len(o.notes) != 3 {
-			t.Errorf("status %d: %d notifications left", status, len(o.notes))
+		if left := undelivered(t, n); len(left) != 3 {
+			t.Errorf("status %d: left %+v", status, left)
 		}
-		r.answer, r.got = answering(200), nil
-		for len(o.notes) > 0 {
+		n.transport = receiver(always(200), &kinds)
+		for len(undelivered(t, n)) > 0 {
 			next, err := n.Deliver(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
 			now = next
 		}
-		if kinds := slices.Sorted(slices.Values(r.kinds())); !slices.Equal(kinds, []string{"completed", "failed", "paused"}) {
+		if slices.Sort(kinds); !slices.Equal(kinds, []string{"completed", "failed", "paused"}) {
 			t.Errorf("status %d: %v came", status, kinds)
 		}
 	}
 }
 
-// TestPoison: a notification that the receiver never accepts does not block the others.
+// TestPoison: an event that the receiver never accepts does not block the others.
 func TestPoison(t *testing.T) {
 	now := start
-	r, o := &receiver{answer: func(kind string) int {
-		if kind == "poison" {
-			return 400
-		}
-		return 200
-	}}, &outbox{}
-	o.add(start, "poison", "a", "b", "c")
-	n := notifier(t, r, o, func() time.Time { return now }, io.Discard)
+	n := notifier(t, target, func() time.Time { return now }, io.Discard)
+	n.transport = receiver(func(kind string) int { return map[string]int{"poison": 400, "a": 200, "b": 200}[kind] },
+		nil)
+	add(t, n, "poison", "a", "b")
 	for range 2 {
 		next, err := n.Deliver(t.Context())
 		if err != nil {
@@ -234,63 +188,62 @@ func TestPoison(t *testing.T) {
 		}
 		now = next
 	}
-	if len(o.notes) != 1 || o.notes[0].Kind != "poison" {
-		t.Errorf("left %+v", o.notes)
+	if left := undelivered(t, n); len(left) != 1 || left[0].Kind != "poison" {
+		t.Errorf("left %+v", left)
 	}
 }
 
 func TestGivesUpAfterThreeDays(t *testing.T) {
 	now := start
 	var log bytes.Buffer
-	o := &outbox{}
-	o.add(start, "failed")
-	n := notifier(t, &receiver{answer: answering(500)}, o, func() time.Time { return now }, &log)
-	tries := 0
-	for len(o.notes) > 0 {
+	n := notifier(t, target, func() time.Time { return now }, &log)
+	n.transport = receiver(always(500), nil)
+	add(t, n, "failed")
+	for len(undelivered(t, n)) > 0 {
 		next, err := n.Deliver(t.Context())
-		if err != nil {
-			t.Fatal(err)
+		if err != nil || next.IsZero() {
+			t.Fatal(next, err)
 		}
-		if len(o.notes) > 0 && next.IsZero() {
-			t.Fatal("nothing to do next")
-		}
-		tries++
-		if !next.IsZero() {
-			now = next
-		}
+		now = next
 	}
-	if age := now.Sub(start); age < 72*time.Hour || age > 74*time.Hour || !strings.Contains(log.String(), "notification given up") {
-		t.Errorf("given up after %v and %d tries:\n%s", age, tries, log.String())
+	age := now.Sub(start)
+	if age < 72*time.Hour || age > 74*time.Hour || !strings.Contains(log.String(), "notification given up") {
+		t.Errorf("given up after %v:\n%s", age, log.String())
 	}
 }
 
 func TestClockSetBack(t *testing.T) {
 	now := start
-	r, o := &receiver{answer: answering(500)}, &outbox{}
-	o.add(start, "failed")
-	n := notifier(t, r, o, func() time.Time { return now }, io.Discard)
+	n := notifier(t, target, func() time.Time { return now }, io.Discard)
+	n.transport = receiver(always(500), nil)
+	add(t, n, "failed")
 	if _, err := n.Deliver(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	now = now.Add(-365 * 24 * time.Hour)
-	r.answer = answering(200)
-	if next, err := n.Deliver(t.Context()); err != nil || len(o.notes) > 0 {
+	n.transport = receiver(always(200), nil)
+	if next, err := n.Deliver(t.Context()); err != nil || len(undelivered(t, n)) > 0 {
 		t.Errorf("with the clock a year back it waits until %v: %v", next, err)
 	}
 }
 
-// TestNothingSecret: the path and query of the URL and the secret are in no error or log.
+// TestNothingSecret: no error and no log has the path and query of the URL, or the secret.
 func TestNothingSecret(t *testing.T) {
 	var log bytes.Buffer
-	o := &outbox{}
-	o.add(start, "failed")
-	n := notifier(t, &receiver{answer: answering(0)}, o, func() time.Time { return start }, &log)
+	n := notifier(t, target, func() time.Time { return start }, &log)
+	n.transport = receiver(always(0), nil)
+	add(t, n, "failed")
 	if _, err := n.Deliver(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	said := log.String() + fmt.Sprint(n.post(t.Context(), o.notes[0]))
-	if !strings.Contains(said, "refused") || !strings.Contains(said, "hooks.example.com") {
-		t.Errorf("it does not say what happened: %s", said)
+	said := log.String() + fmt.Sprint(n.post(t.Context(), undelivered(t, n)[0]))
+	n.app.Config.NotifyURL = "http://hooks.example.com/T0KEN"
+	_, err := ForApp(n.app)
+	said += fmt.Sprint(err)
+	for _, want := range []string{"refused", "hooks.example.com", "DOCGAUGE_NOTIFY_URL: "} {
+		if !strings.Contains(said, want) {
+			t.Errorf("no %s in %s", want, said)
+		}
 	}
 	for _, secret := range []string{"T0KEN", "qu3ry", "s3cret"} {
 		if strings.Contains(said, secret) {
@@ -299,71 +252,34 @@ func TestNothingSecret(t *testing.T) {
 	}
 }
 
-func TestCheckURL(t *testing.T) {
-	for _, good := range []string{target, "http://127.0.0.1:8080/x", "http://localhost/x", "http://[::1]:1/", "https://h.example.com"} {
-		if _, err := NewNotifier(Receiver{URL: config.Secret(good)}, nil); err != nil {
-			t.Errorf("%s: %v", good, err)
-		}
-	}
-	for _, bad := range []string{"", "hooks.example.com/T0KEN", "http://hooks.example.com/T0KEN", "ftp://127.0.0.1/T0KEN", "https://user:T0KEN@example.com", "https:///T0KEN", "http://127.0.0.1.example.com/T0KEN", "https://h/\x00T0KEN"} {
-		_, err := NewNotifier(Receiver{URL: config.Secret(bad)}, nil)
-		if err == nil || !strings.HasPrefix(err.Error(), "DOCGAUGE_NOTIFY_URL: ") || strings.Contains(err.Error(), "T0KEN") {
-			t.Errorf("%s: %v", bad, err)
-		}
-	}
-}
-
-// TestRedirectIsNotFollowed over a real socket.
-func TestRedirectIsNotFollowed(t *testing.T) {
-	elsewhere := 0
-	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere++ }))
-	defer other.Close()
-	server := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
-	defer server.Close()
-	o := &outbox{}
-	o.add(start, "completed")
-	n, err := NewNotifier(Receiver{URL: config.Secret(server.URL), Now: func() time.Time { return start }}, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if next, err := n.Deliver(t.Context()); err != nil || next.IsZero() || elsewhere > 0 || len(o.notes) != 1 {
-		t.Errorf("next %v, %v; %d requests elsewhere, %d left", next, err, elsewhere, len(o.notes))
-	}
-}
-
-// TestRun: it wakes for a note, waits after a failure and ends with its context.
+// TestRun: it wakes for an event, waits after a failure and ends with its context.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var status, came atomic.Int32
 		status.Store(503)
-		r, o := &receiver{answer: func(string) int { came.Add(1); return int(status.Load()) }}, &outbox{}
-		n := notifier(t, r, o, time.Now, io.Discard)
+		n := notifier(t, target, time.Now, io.Discard)
+		n.transport = receiver(func(string) int { came.Add(1); return int(status.Load()) }, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() { defer close(ended); n.Run(ctx) }()
 		synctest.Wait()
-		o.add(time.Now(), "completed")
+		add(t, n, "completed")
 		n.Wake()
-		n.Wake()
-		synctest.Wait()
-		if came.Load() != 1 {
-			t.Errorf("%d deliveries at once", came.Load())
-		}
-		status.Store(200)
-		time.Sleep(9 * time.Second)
-		synctest.Wait()
-		if came.Load() != 1 {
-			t.Errorf("%d deliveries in the pause", came.Load())
-		}
-		time.Sleep(time.Second)
-		synctest.Wait()
-		if came.Load() != 2 {
-			t.Errorf("%d deliveries after it", came.Load())
+		for _, step := range []struct {
+			wait   time.Duration
+			status int32
+			want   int32
+		}{{0, 200, 1}, {9 * time.Second, 200, 1}, {time.Second, 200, 2}} {
+			time.Sleep(step.wait)
+			synctest.Wait()
+			if status.Store(step.status); came.Load() != step.want {
+				t.Errorf("%d deliveries after %v more, want %d", came.Load(), step.wait, step.want)
+			}
 		}
 		cancel()
 		<-ended
-		if len(o.notes) != 0 {
-			t.Errorf("left %+v", o.notes)
+		if left := undelivered(t, n); len(left) > 0 {
+			t.Errorf("left %+v", left)
 		}
 	})
 }
@@ -372,30 +288,28 @@ func TestRun(t *testing.T) {
 func TestRunOutlivesTheOutbox(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		o := &outbox{fail: errors.New("the disk is gone")}
-		n := notifier(t, &receiver{answer: answering(200)}, o, time.Now, &log)
+		n := notifier(t, target, time.Now, &log)
+		n.app.State.Close()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		n.Run(ctx)
-		if got := strings.Count(log.String(), "the disk is gone"); got != 1 {
-			t.Errorf("said %d times", got)
+		if got := strings.Count(log.String(), "outbox of notifications not read"); got != 1 {
+			t.Errorf("logged %d times", got)
 		}
 	})
 }
 
-// slowReceiver answers after a long time, or never.
-type slowReceiver struct{}
-
-func (slowReceiver) RoundTrip(req *http.Request) (*http.Response, error) {
+// silent is a receiver that never answers.
+var silent = roundTripper(func(req *http.Request) (*http.Response, error) {
 	<-req.Context().Done()
 	return nil, req.Context().Err()
-}
+})
 
 func TestTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := &outbox{}
-		o.add(time.Now(), "completed")
-		n := notifier(t, slowReceiver{}, o, time.Now, io.Discard)
+		n := notifier(t, target, time.Now, io.Discard)
+		n.transport = silent
+		add(t, n, "completed")
 		began := time.Now()
 		if next, err := n.Deliver(t.Context()); err != nil || next.Sub(began) != timeout+firstPause {
 			t.Errorf("next after %v, %v", next.Sub(began), err)
@@ -403,8 +317,8 @@ func TestTimeout(t *testing.T) {
 		time.Sleep(firstPause)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := n.Deliver(ctx); !errors.Is(err, context.DeadlineExceeded) || o.notes[0].Tries != 1 {
-			t.Errorf("cut off: %v, tries %d", err, o.notes[0].Tries)
+		if _, err := n.Deliver(ctx); !errors.Is(err, context.DeadlineExceeded) || undelivered(t, n)[0].Tries != 1 {
+			t.Errorf("cut off: %v, left %+v", err, undelivered(t, n))
 		}
 	})
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/format"
-	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/schedule"
@@ -74,7 +73,7 @@ func (w *Watcher) firingsCount(e *evaluation) time.Time {
 		return e.now
 	}
 	if e.isNew(matter) {
-		e.remember(state.Told{Matter: matter, At: e.now})
+		e.remember(state.Reported{Condition: matter, At: e.now})
 		return e.now
 	}
 	return e.told[matter].At
@@ -170,7 +169,8 @@ func (w *Watcher) digestOf(ctx context.Context, l coverage.Ledger, week state.En
 	if before != nil {
 		d.Before = &before.Totals
 		d.Change = &analytics.Totals{
-			Human: week.Totals.Human - before.Totals.Human, AI: week.Totals.AI - before.Totals.AI, Total: week.Totals.Total - before.Totals.Total,
+			Human: week.Totals.Human - before.Totals.Human, AI: week.Totals.AI - before.Totals.AI,
+			Total: week.Totals.Total - before.Totals.Total,
 		}
 	}
 	if before != nil && !week.TotalsOnly() && !before.TotalsOnly() {
@@ -183,14 +183,13 @@ func (w *Watcher) digestOf(ctx context.Context, l coverage.Ledger, week state.En
 	for _, j := range jobs {
 		in := !j.Ended.Before(week.From.Time()) && j.Ended.Before(week.To.Time())
 		if in && j.Project == week.Project && j.Result() != "" && len(d.Jobs) < digestJobs {
-			d.Jobs = append(d.Jobs, digestJob(j))
+			d.Jobs = append(d.Jobs, DigestJob{
+				Prompt: j.Prompt, Title: j.Title, Result: j.Result(), PRLink: analytics.SafeLink(j.PRLink),
+				Ended: j.Ended,
+			})
 		}
 	}
 	return d, err
-}
-
-func digestJob(j journal.Job) DigestJob {
-	return DigestJob{Prompt: j.Prompt, Title: j.Title, Result: j.Result(), PRLink: analytics.SafeLink(j.PRLink), Ended: j.Ended}
 }
 
 // pages returns how the pages of a week moved.
@@ -207,7 +206,8 @@ func (w *Watcher) pages(ctx context.Context, before, week state.Entry) (*DigestP
 	if err != nil {
 		return nil, err
 	}
-	out := &DigestPages{Rising: []DigestPage{}, Falling: []DigestPage{}, Appeared: m.Appeared.Count, Vanished: m.Vanished.Count}
+	out := &DigestPages{Rising: []DigestPage{}, Falling: []DigestPage{}, Appeared: m.Appeared.Count,
+		Vanished: m.Vanished.Count}
 	for _, c := range m.Rising.First {
 		out.Rising = append(out.Rising, DigestPage{c.Path, c.After, c.Before})
 	}
@@ -234,7 +234,8 @@ func (d *Digest) lines() (lines []string) {
 		say("%s appeared, %s vanished", format.Plural(d.Pages.Appeared, "page"), format.Commas(d.Pages.Vanished))
 	}
 	for _, j := range d.Jobs {
-		say("Agent job %s: %s", format.Cut(cmp.Or(j.Title, j.Prompt), view.MaxName), cmp.Or(j.PRLink, view.Job{Result: j.Result}.StateText()))
+		say("Agent job %s: %s", format.Cut(cmp.Or(j.Title, j.Prompt), view.MaxName),
+			cmp.Or(j.PRLink, view.Job{Result: j.Result}.StateText()))
 	}
 	if !d.Settled {
 		say("The week can still change a little.")

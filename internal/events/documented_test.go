@@ -39,16 +39,19 @@ func TestDocumented(t *testing.T) {
 		Before: &analytics.Totals{Human: 4100, AI: 2190, Total: 6114},
 		Change: &analytics.Totals{Human: 103, AI: 95, Total: 128},
 		Pages: &DigestPages{
-			Rising:   []DigestPage{{"/quickstart", analytics.Totals{Human: 790, AI: 501, Total: 1228}, analytics.Totals{Human: 742, AI: 490, Total: 1165}}},
-			Falling:  []DigestPage{{"/api/errors", analytics.Totals{Human: 288, AI: 130, Total: 402}, analytics.Totals{Human: 301, AI: 133, Total: 421}}},
+			Rising: []DigestPage{{"/quickstart", analytics.Totals{Human: 790, AI: 501, Total: 1228},
+				analytics.Totals{Human: 742, AI: 490, Total: 1165}}},
+			Falling: []DigestPage{{"/api/errors", analytics.Totals{Human: 288, AI: 130, Total: 402},
+				analytics.Totals{Human: 301, AI: 133, Total: 421}}},
 			Appeared: 12, Vanished: 3,
 		},
-		Jobs: []DigestJob{{Prompt: "typos.md", Title: "Fix all typos", Result: "pr", PRLink: "https://github.com/acme/docs/pull/12", Ended: time.Date(2026, 11, 12, 9, 30, 0, 0, time.UTC)}},
+		Jobs: []DigestJob{{Prompt: "typos.md", Title: "Fix all typos", Result: "pr",
+			PRLink: "https://github.com/acme/docs/pull/12", Ended: time.Date(2026, 11, 12, 9, 30, 0, 0, time.UTC)}},
 	}
 	e := &evaluation{w: w.w, now: w.now}
 	w.check(e.tell(Event{Event: digest, Project: "prj_a", Digest: &d}))
-	w.check(w.app.State.Tell(t.Context(), e.out))
-	notes, err := w.app.State.Notes(t.Context(), 10)
+	w.check(w.app.State.Report(t.Context(), e.out))
+	notes, err := w.app.State.Events(t.Context(), 10)
 	w.check(err)
 	if len(notes) != 2 {
 		t.Fatalf("%d notes", len(notes))
@@ -69,9 +72,10 @@ func TestDocumented(t *testing.T) {
 }
 
 // compareBlock compares the block behind a comment with what is sent.
-func compareBlock(t *testing.T, text, name string, f config.NotifyFormat, n journal.Note) {
+func compareBlock(t *testing.T, text, name string, f config.NotifyFormat, n journal.Event) {
 	t.Helper()
-	_, rest, found := strings.Cut(text, "<!-- compared with "+name+": TestDocumented in internal/events -->\n\n```json\n")
+	_, rest, found := strings.Cut(text, "<!-- compared with "+name+": TestDocumented in internal/events "+
+		"-->\n\n```json\n")
 	block, _, closed := strings.Cut(rest, "\n```")
 	var want, got any
 	err := json.Unmarshal([]byte(block), &want)

@@ -7,7 +7,7 @@
 // crash before it changes nothing: the next evaluation derives the same event. After it the
 // event is in the outbox and is not derived again until its cause is over. The evaluation
 // holds the export's lock; if two processes evaluated at once, the second would enter nothing
-// ([state.ErrTold]), which is not an error.
+// ([state.ErrReported]), which is not an error.
 //
 // A [Notifier] delivers the outbox, which also holds the events of agent jobs, one POST each.
 // An event leaves the outbox when the receiver answers 2xx, or after three days, which is
@@ -66,15 +66,17 @@ var table = []struct {
 		if *e.Key.DaysLeft <= 0 {
 			when = fmt.Sprintf("expired on %s", e.Key.Expires)
 		}
-		return fmt.Sprintf("docgauge: the key in %s %s (%[1]s_EXPIRES): make another on the API keys page of the dashboard", e.Key.Variable, when)
+		return fmt.Sprintf("docgauge: the key in %s %s (%[1]s_EXPIRES): make another on the API keys page of the "+
+			"dashboard", e.Key.Variable, when)
 	}},
 	{keyRefused, func(e Event, _ string) string {
-		return "docgauge: the service refused the key in " + e.Key.Variable + ": it may have expired or been revoked, lack the scope, " +
-			"or this address is not on its IP allow-list; `docgauge check` says what the service answers"
+		return "docgauge: the service refused the key in " + e.Key.Variable +
+			": it may have expired or been revoked, lack the scope, or this address is not on its IP allow-list; " +
+			"`docgauge check` says what the service answers"
 	}},
 	{quotaUse, func(e Event, _ string) string {
-		return fmt.Sprintf("docgauge: the service throttled %s although the budget had room: something else uses the same quota, "+
-			"or DOCGAUGE_BUDGET is above it", format.Plural(e.Quota.Throttled, "request"))
+		return fmt.Sprintf("docgauge: the service throttled %s although the budget had room: something else uses "+
+			"the same quota, or DOCGAUGE_BUDGET is above it", format.Plural(e.Quota.Throttled, "request"))
 	}},
 	{windowsSetAside, func(e Event, project string) string {
 		return fmt.Sprintf("docgauge: %s of %s skipped: the responses are invalid; `docgauge status` lists them",
@@ -101,7 +103,8 @@ func (e *Event) describe(project string) error {
 			e.Text = row.text(*e, project)
 			e.Windows = e.Windows[:min(len(e.Windows), namedWindows)]
 			for _, a := range e.Windows {
-				e.Lines = append(e.Lines, fmt.Sprintf("%s %s: %s", a.Granularity, view.Days(a.Granularity, a.Window), a.Detail))
+				e.Lines = append(e.Lines, fmt.Sprintf("%s %s: %s", a.Granularity, view.Days(a.Granularity, a.Window),
+					a.Detail))
 			}
 			if e.Digest != nil {
 				e.Lines = e.Digest.lines()

@@ -39,9 +39,11 @@ func newWorld(t *testing.T, change func(*config.Config)) *world {
 	dir := t.TempDir()
 	w := &world{t: t, now: start, cfg: config.Config{
 		BaseURL: "http://127.0.0.1:1", APIKey: "adm_secret", Projects: config.Projects{"prj_a", "prj_b"},
-		ProjectNames: config.ProjectNames{"prj_a": "Product docs"}, Windows: config.Windows{{Granularity: analytics.Week}},
-		Concurrency: 1, Timeout: config.Duration(time.Second), Sinks: config.Sinks{config.SinkParquet}, ParquetURL: filepath.Join(dir, "data"),
-		StateDir: filepath.Join(dir, "state"), RunTimeout: config.Duration(6 * time.Hour),
+		ProjectNames: config.ProjectNames{"prj_a": "Product docs"},
+		Windows:      config.Windows{{Granularity: analytics.Week}},
+		Concurrency:  1, Timeout: config.Duration(time.Second), Sinks: config.Sinks{config.SinkParquet},
+		ParquetURL: filepath.Join(dir, "data"),
+		StateDir:   filepath.Join(dir, "state"), RunTimeout: config.Duration(6 * time.Hour),
 	}}
 	w.decode(&w.cfg.Schedule, "17 * * * *")
 	if change != nil {
@@ -85,7 +87,8 @@ func (w *world) run(outcome, message string) {
 	w.now = w.now.Add(time.Minute)
 	if outcome != "" {
 		good := outcome == "success" || outcome == "deferred"
-		w.check(w.app.State.EndRun(w.t.Context(), state.Run{ID: id, Finished: w.now, Outcome: outcome, Message: message}, good))
+		w.check(w.app.State.EndRun(w.t.Context(), state.Run{ID: id, Finished: w.now, Outcome: outcome,
+			Message: message}, good))
 	}
 }
 
@@ -100,7 +103,7 @@ func (w *world) told() []Event {
 
 func (w *world) outbox() (out []Event) {
 	w.t.Helper()
-	notes, err := w.app.State.Notes(w.t.Context(), 100)
+	notes, err := w.app.State.Events(w.t.Context(), 100)
 	w.check(err)
 	for _, n := range notes {
 		var e Event
@@ -109,7 +112,7 @@ func (w *world) outbox() (out []Event) {
 			w.t.Errorf("%s %v: %s", n.Kind, n.At, n.Body)
 		}
 		out = append(out, e)
-		w.check(w.app.State.NoteDone(w.t.Context(), n.ID))
+		w.check(w.app.State.EventDone(w.t.Context(), n.ID))
 	}
 	return out
 }
@@ -141,7 +144,8 @@ func TestExportsFail(t *testing.T) {
 		w.want("two failures")
 		w.run("failed", "connection refused")
 		e := w.want("three failures", exportFailing)[0]
-		if e.Export.Failures != 3 || !e.Export.LastSuccess.Equal(success) || e.Export.LastError != "connection refused" {
+		if e.Export.Failures != 3 || !e.Export.LastSuccess.Equal(success) ||
+			e.Export.LastError != "connection refused" {
 			t.Errorf("%+v", e.Export)
 		}
 		w.run("failed", "connection refused")
@@ -249,7 +253,8 @@ func TestKeyRefused(t *testing.T) {
 		w.check(w.app.API.Flush(t.Context()))
 	}
 	answers(docsapi.KeyAdmin, http.StatusUnauthorized)
-	if e := w.want("refused", keyRefused)[0]; e.Key.Variable != "DOCGAUGE_API_KEY" || strings.Contains(fmt.Sprint(e), "secret") {
+	if e := w.want("refused", keyRefused)[0]; e.Key.Variable != "DOCGAUGE_API_KEY" ||
+		strings.Contains(fmt.Sprint(e), "secret") {
 		t.Errorf("%+v", e)
 	}
 	answers(docsapi.KeyAdmin, http.StatusOK) // for another project
@@ -295,7 +300,7 @@ func TestQuota(t *testing.T) {
 	w.want("nothing since")
 
 	old := newWorld(t, nil)
-	old.check(old.app.State.Tell(t.Context(), state.Telling{Over: []string{quotaUse}}))
+	old.check(old.app.State.Report(t.Context(), state.Report{Over: []string{quotaUse}}))
 	old.check(old.app.State.Count(t.Context(), "api_foreign_throttles_total", 9))
 	old.restart(time.Time{})
 	old.want("what came before")
@@ -308,8 +313,10 @@ func TestSetAside(t *testing.T) {
 	aside := func(project string, day int, since time.Time, pause time.Duration) analytics.Aside {
 		from := analytics.DateOf(start) - analytics.Date(day)
 		a := analytics.Aside{
-			Key:    analytics.Key{Project: project, Granularity: analytics.Day, Window: analytics.Window{From: from, To: from + 1}},
-			Reason: analytics.AsideMalformed, Detail: "total is no integer", Failures: 1, Since: since, Until: since.Add(pause),
+			Key: analytics.Key{Project: project, Granularity: analytics.Day,
+				Window: analytics.Window{From: from, To: from + 1}},
+			Reason: analytics.AsideMalformed, Detail: "total is no integer", Failures: 1, Since: since,
+			Until: since.Add(pause),
 		}
 		w.check(w.app.State.SetAside(t.Context(), a))
 		return a
@@ -320,7 +327,8 @@ func TestSetAside(t *testing.T) {
 	aside("prj_b", 2, start, time.Hour)
 	aside("prj_gone", 2, start, time.Hour)
 	got := w.want("three windows", windowsSetAside, windowsSetAside)
-	if a := got[0]; a.Project != "prj_a" || a.ProjectName != "Product docs" || len(a.Windows) != 2 || !strings.Contains(a.Text, "2 windows of Product docs") || len(a.Lines) != 2 {
+	if a := got[0]; a.Project != "prj_a" || a.ProjectName != "Product docs" || len(a.Windows) != 2 ||
+		!strings.Contains(a.Text, "2 windows of Product docs") || len(a.Lines) != 2 {
 		t.Errorf("%+v", a)
 	}
 	if b := got[1]; b.Project != "prj_b" || b.ProjectName != "" || len(b.Windows) != 1 {
@@ -329,7 +337,8 @@ func TestSetAside(t *testing.T) {
 	again := aside("prj_a", 2, start, 24*time.Hour) // it failed again
 	w.restart(time.Time{})
 	w.want("they still are")
-	w.check(w.app.State.Record(t.Context(), analytics.Revision{Key: again.Key, Number: 1, ExportedAt: w.now}, analytics.Provenance{}, nil))
+	w.check(w.app.State.Record(t.Context(), analytics.Revision{Key: again.Key, Number: 1, ExportedAt: w.now},
+		analytics.Provenance{}, nil))
 	w.want("one was read")
 	aside("prj_a", 2, start.Add(time.Hour), time.Hour)
 	if e := w.want("and set aside again", windowsSetAside)[0]; len(e.Windows) != 1 {
@@ -342,7 +351,8 @@ func (w *world) week(project string, ago int, totals analytics.Totals) {
 	w.t.Helper()
 	to := schedule.Newest(analytics.Week, analytics.DateOf(w.now)).To - analytics.Date(7*ago)
 	rev := analytics.Revision{
-		Key:    analytics.Key{Project: project, Granularity: analytics.Week, Window: analytics.Window{From: to - 7, To: to}},
+		Key: analytics.Key{Project: project, Granularity: analytics.Week,
+			Window: analytics.Window{From: to - 7, To: to}},
 		Number: 1, Verified: true, Rows: analytics.TotalsOnlyRows, Totals: totals, ExportedAt: w.now,
 	}
 	w.check(w.app.State.Record(w.t.Context(), rev, analytics.Provenance{}, nil))
@@ -366,14 +376,16 @@ func TestDigestFires(t *testing.T) {
 	w.want("the week is not exported yet")
 	w.week("prj_a", 0, analytics.Totals{Human: 7, AI: 6, Total: 12})
 	e := w.want("it fires", digest)[0]
-	if e.Project != "prj_a" || e.Digest.Totals.Total != 12 || e.Digest.Change.Total != 3 || e.Digest.Pages != nil || !strings.HasPrefix(e.Text, "Product docs, 16–22 Nov 2026: 12 readers (+3, ") {
+	if e.Project != "prj_a" || e.Digest.Totals.Total != 12 || e.Digest.Change.Total != 3 || e.Digest.Pages != nil ||
+		!strings.HasPrefix(e.Text, "Product docs, 16–22 Nov 2026: 12 readers (+3, ") {
 		t.Errorf("%+v %+v", e, e.Digest)
 	}
 	w.restart(time.Time{})
 	w.want("once")
 	w.now = w.now.Add(time.Hour)
 	w.week("prj_b", 0, analytics.Totals{Human: 1, Total: 1})
-	if e := w.want("the other project, later", digest)[0]; e.Project != "prj_b" || e.Digest.Before != nil || strings.Contains(e.Text, "(") {
+	if e := w.want("the other project, later", digest)[0]; e.Project != "prj_b" || e.Digest.Before != nil ||
+		strings.Contains(e.Text, "(") {
 		t.Errorf("%+v", e)
 	}
 	w.now = w.now.Add(4*7*24*time.Hour - 90*time.Minute) // before the fifth firing
@@ -437,7 +449,8 @@ func TestOneCannotBeSaid(t *testing.T) {
 	to := schedule.Newest(analytics.Week, analytics.DateOf(w.now)).To
 	for i := range analytics.Date(2) {
 		rev := analytics.Revision{
-			Key:    analytics.Key{Project: "prj_a", Granularity: analytics.Week, Window: analytics.Window{From: to - 7 - 7*i, To: to - 7*i}},
+			Key: analytics.Key{Project: "prj_a", Granularity: analytics.Week,
+				Window: analytics.Window{From: to - 7 - 7*i, To: to - 7*i}},
 			Number: 1, Rows: 5, ExportedAt: w.now,
 		}
 		w.check(w.app.State.Record(t.Context(), rev, analytics.Provenance{}, []string{config.SinkParquet}))
@@ -457,10 +470,11 @@ func TestOneCannotBeSaid(t *testing.T) {
 	}
 	// What cannot be read may go on: it is not over.
 	unread := errors.New("not read")
-	if err := w.w.evaluate(t.Context(), func(context.Context, *evaluation) error { return unread }); !errors.Is(err, unread) {
+	if err := w.w.evaluate(t.Context(), func(context.Context, *evaluation) error { return unread }); !errors.Is(err,
+		unread) {
 		t.Error(err)
 	}
-	told, err := w.app.State.Told(t.Context())
+	told, err := w.app.State.Reported(t.Context())
 	if _, kept := told[matterOf(digest, "prj_b")]; err != nil || !kept {
 		t.Errorf("the other project would be told again: %v, %v", told, err)
 	}

@@ -18,7 +18,8 @@ func slackText(t testing.TB, inDoubt int, lines ...string) string {
 		t.Fatal(err)
 	}
 	var got map[string]any
-	if err := json.Unmarshal(encode(config.NotifySlack, journal.Note{ID: 3, Kind: "digest", At: start, Body: body, InDoubt: inDoubt}), &got); err != nil {
+	if err := json.Unmarshal(encode(config.NotifySlack,
+		journal.Event{ID: 3, Kind: "digest", At: start, Body: body, InDoubt: inDoubt}), &got); err != nil {
 		t.Fatal(err)
 	}
 	if got["mrkdwn"] != false {
@@ -33,10 +34,12 @@ func TestSlack(t *testing.T) {
 	if got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
-	if got := slackText(t, 1, "x"); !strings.Contains(got, "possibly repeated") || !strings.Contains(got, delivery(journal.Note{ID: 3, At: start})) {
+	if got := slackText(t, 1, "x"); !strings.Contains(got, "possibly repeated") ||
+		!strings.Contains(got, delivery(journal.Event{ID: 3, At: start})) {
 		t.Errorf("in doubt: %q", got)
 	}
-	if got := string(encode(config.NotifySlack, journal.Note{Kind: "paused", Body: []byte("[]")})); !strings.Contains(got, "docgauge: paused") {
+	if got := string(encode(config.NotifySlack, journal.Event{Kind: "paused",
+		Body: []byte("[]")})); !strings.Contains(got, "docgauge: paused") {
 		t.Errorf("a body without a text: %s", got)
 	}
 }
@@ -44,7 +47,8 @@ func TestSlack(t *testing.T) {
 // FuzzSlack: whatever people, paths and services write, nothing of it is markup of
 // Slack, and what they wrote can be read.
 func FuzzSlack(f *testing.F) {
-	for _, seed := range []string{"<!here>", "&lt;", "a\x00b\n<@U1>", "\xff<", strings.Repeat("<&>", 600), "\u2028<https://x|y>"} {
+	for _, seed := range []string{"<!here>", "&lt;", "a\x00b\n<@U1>", "\xff<", strings.Repeat("<&>", 600),
+		"\u2028<https://x|y>"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -58,7 +62,8 @@ func FuzzSlack(f *testing.F) {
 			t.Errorf("%q has an ampersand that is no entity", line)
 		}
 		back := strings.NewReplacer("&lt;", "<", "&gt;", ">", "&amp;", "&").Replace(line)
-		if simple := !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r >= 0x7f }); simple && len(s) <= maxLine && back != s {
+		if simple := !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r >= 0x7f }); simple &&
+			len(s) <= maxLine && back != s {
 			t.Errorf("%q became %q", s, back)
 		}
 	})

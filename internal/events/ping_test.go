@@ -31,7 +31,8 @@ func TestPing(t *testing.T) {
 			}
 		}
 	}
-	want := []string{"GET /uuid?rid=1 docgauge/1", "GET /uuid/fail?rid=1 docgauge/1", "GET /uuid/ docgauge/1", "GET /uuid/fail docgauge/1"}
+	want := []string{"GET /uuid?rid=1 docgauge/1", "GET /uuid/fail?rid=1 docgauge/1", "GET /uuid/ docgauge/1",
+		"GET /uuid/fail docgauge/1"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
@@ -54,17 +55,23 @@ func TestPingFails(t *testing.T) {
 		want    string
 	}{
 		"redirect": {http.RedirectHandler(other.URL, http.StatusFound).ServeHTTP, "HTTP 302"},
-		"500":      {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }, "HTTP 500"},
-		"closed":   {nil, "connection refused"},
+		"500": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) },
+			"HTTP 500"},
+		"closed": {nil, "connection refused"},
 	} {
 		asked, at := 0, "http://"+address
 		if tc.handler != nil {
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { asked++; tc.handler(w, r) }))
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+				r *http.Request) {
+				asked++
+				tc.handler(w, r)
+			}))
 			defer server.Close()
 			at = server.URL
 		}
 		err = Ping(t.Context(), monitored(at+"/T0KEN?key=qu3ry"), false)
-		if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.HasPrefix(err.Error(), "DOCGAUGE_PING_URL: 127.0.0.1:") {
+		if err == nil || !strings.Contains(err.Error(), tc.want) ||
+			!strings.HasPrefix(err.Error(), "DOCGAUGE_PING_URL: 127.0.0.1:") {
 			t.Errorf("%s: %v", name, err)
 		}
 		if err != nil && (strings.Contains(err.Error(), "T0KEN") || strings.Contains(err.Error(), "qu3ry")) {
@@ -83,7 +90,8 @@ func TestPingFails(t *testing.T) {
 func TestPingIsShort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		if err := ping(t.Context(), slowReceiver{}, monitored("https://hc.example.com/T0KEN"), true); err == nil || time.Since(began) > 12*time.Second {
+		if err := ping(t.Context(), silent, monitored("https://hc.example.com/T0KEN"), true); err == nil ||
+			time.Since(began) > 12*time.Second {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 	})

@@ -31,7 +31,7 @@ type Watcher struct {
 	// served is the time since which serve runs; zero for a single export.
 	served   time.Time
 	notifier *Notifier
-	changed  chan struct{}
+	changed  clock.Signal
 }
 
 // Open returns the watcher of the pipeline of a: of a docgauge serve that runs since served,
@@ -41,7 +41,7 @@ func Open(ctx context.Context, a *app.App, served time.Time) (*Watcher, error) {
 	if err != nil || notifier == nil {
 		return nil, err
 	}
-	w := &Watcher{app: a, served: served, notifier: notifier, changed: make(chan struct{}, 1)}
+	w := &Watcher{app: a, served: served, notifier: notifier, changed: clock.NewSignal()}
 	if err := w.begin(ctx); err != nil {
 		a.Log.Warn("some events cannot be derived", "error", err)
 	}
@@ -75,16 +75,13 @@ func (w *Watcher) Run(ctx context.Context) error {
 	group.Go(func() error {
 		tick := time.NewTicker(evaluateEvery)
 		defer tick.Stop()
-		logged := ""
+		var last clock.LastError
 		for {
 			err := w.Evaluate(ctx)
 			if ctx.Err() != nil {
 				return nil //nolint:nilerr // the stop cut it short
 			}
-			if err == nil {
-				logged = ""
-			} else if err.Error() != logged {
-				logged = err.Error()
+			if last.IsNew(err) {
 				w.app.Log.Warn("some notifications could not be sent", "error", err)
 			}
 			w.Wake()
@@ -108,12 +105,8 @@ func (w *Watcher) Wake() {
 
 // Changed makes Run evaluate now: a run has ended.
 func (w *Watcher) Changed() {
-	if w == nil {
-		return
-	}
-	select {
-	case w.changed <- struct{}{}:
-	default:
+	if w != nil {
+		w.changed.Send()
 	}
 }
 
@@ -134,7 +127,8 @@ func (w *Watcher) begin(ctx context.Context) error {
 func (w *Watcher) Evaluate(ctx context.Context) error {
 	return w.evaluate(ctx, func(ctx context.Context, e *evaluation) error {
 		var errs []error
-		for _, derive := range []func(context.Context, *evaluation) error{w.exports, w.keys, w.quota, w.asides, w.digests} {
+		for _, derive := range []func(context.Context, *evaluation) error{w.exports, w.keys, w.quota, w.asides,
+			w.digests} {
 			errs = append(errs, derive(ctx, e)) // one that fails does not stop the others
 		}
 		return errors.Join(errs...)
@@ -143,7 +137,7 @@ func (w *Watcher) Evaluate(ctx context.Context) error {
 
 // evaluate lets derive fill an evaluation, and enters the result.
 func (w *Watcher) evaluate(ctx context.Context, derive func(context.Context, *evaluation) error) error {
-	told, err := w.app.State.Told(ctx)
+	told, err := w.app.State.Reported(ctx)
 	if err != nil {
 		return err
 	}
@@ -157,10 +151,10 @@ func (w *Watcher) evaluate(ctx context.Context, derive func(context.Context, *ev
 			e.out.Over = append(e.out.Over, matter)
 		}
 	}
-	if len(e.out.Told)+len(e.out.Over)+len(e.out.Notes) == 0 {
+	if len(e.out.Reported)+len(e.out.Over)+len(e.out.Events) == 0 {
 		return err
 	}
-	if entered := w.app.State.Tell(ctx, e.out); !errors.Is(entered, state.ErrTold) {
+	if entered := w.app.State.Report(ctx, e.out); !errors.Is(entered, state.ErrReported) {
 		err = errors.Join(err, entered)
 	}
 	return err
@@ -171,10 +165,10 @@ func (w *Watcher) evaluate(ctx context.Context, derive func(context.Context, *ev
 type evaluation struct {
 	w    *Watcher
 	now  time.Time
-	told map[string]state.Told
+	told map[string]state.Reported
 	// live are the matters that are not over.
 	live map[string]bool
-	out  state.Telling
+	out  state.Report
 }
 
 // keepAll takes no matter to be over.
@@ -198,14 +192,14 @@ func (e *evaluation) over(matter string) {
 }
 
 // remember enters a matter.
-func (e *evaluation) remember(matter state.Told) {
-	e.live[matter.Matter] = true
-	e.out.Told = append(e.out.Told, matter)
+func (e *evaluation) remember(matter state.Reported) {
+	e.live[matter.Condition] = true
+	e.out.Reported = append(e.out.Reported, matter)
 }
 
 // report enters an event, and that its matter was reported.
 func (e *evaluation) report(matter string, value int64, event Event) error {
-	e.remember(state.Told{Matter: matter, At: e.now, Value: value})
+	e.remember(state.Reported{Condition: matter, At: e.now, Value: value})
 	return e.tell(event)
 }
 
@@ -221,7 +215,7 @@ func (e *evaluation) tell(event Event) error {
 	}
 	body, err := json.Marshal(event)
 	if err == nil {
-		e.out.Notes = append(e.out.Notes, journal.Note{Kind: event.Event, At: e.now, Body: body})
+		e.out.Events = append(e.out.Events, journal.Event{Kind: event.Event, At: e.now, Body: body})
 	}
 	return err
 }

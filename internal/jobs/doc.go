@@ -3,11 +3,11 @@
 //
 // # Invariant
 //
-// The service's create is not idempotent, and it has no list to look up a job. So what
+// The service's create is not idempotent, and no list of jobs can be looked up. So what
 // may have reached the service is never sent again automatically, and what did not
 // reach it is never forgotten: whenever the process ends, each prompt is either not
-// sent, or its job's id is in the journal, or it is unknown and a person is told what to
-// do. No step relies on the clock being right.
+// sent, or its job's id is in the journal, or it is unknown and a person sees what to
+// do. No step relies on a correct clock.
 //
 // # A create
 //
@@ -17,10 +17,10 @@
 //  4. one POST                                   (crash from here: Recover makes it unknown)
 //  5. the outcome is durable                     (crash before: as 4; after: it is followed)
 //
-// A follow-up of a completed job is sent in the same way, by the same function: its
+// submit does 1 and 2, send does 3 to 5, also for a follow-up of a completed job: its
 // intent is a mark on the job, which stays active. If 3 fails, nothing is sent; if 5
 // fails, nothing else is sent until it has succeeded. One POST is under way at a time. A
-// stop waits for its answer, at most 25 s, after which the job is unknown.
+// stop waits for its answer for at most 25 s; without one the job is unknown.
 //
 // # States
 //
@@ -44,7 +44,7 @@
 //	submitting  401, 403                                      pending, and the queue pauses  queue
 //	submitting  other 4xx                                     rejected     queue
 //	submitting  anything else, or the process ended           unknown      queue, Recover
-//	active      read: at work, or a status nobody knows       active       queue
+//	active      read: at work, or an unfamiliar status        active       queue
 //	active      read: completed, follow-ups left              active, sending  queue
 //	active      read: completed                               completed    queue
 //	active      read: failed, archived                        failed, archived  queue
@@ -62,18 +62,16 @@
 //
 // An id belongs to one job of a project; the journal checks that in the transaction that
 // enters it. A create that is answered with the id of another job is in doubt, because
-// nobody can tell whether the service made a second one. The other job goes on. The
-// create is not sent again automatically, whatever on_unknown says: the service would
-// give the same answer.
+// the service may or may not have made a second one. The other job continues. The create
+// is not sent again automatically, whatever on_unknown says: the answer would be the same.
 //
-// The outcome of a call is entered even if somebody moved the job on meanwhile: a job
+// The outcome of a call is entered even if the job was changed at the same time: a job
 // that was ended keeps its end, with what the service did beside it; any other job moves
 // to where the answer leads.
 //
 // A follow-up in doubt that is sent again, or left out, leads back to active. A
 // cancelled job that was unknown keeps its mark InDoubt: the service may have it. A
-// crash between two transitions leaves the earlier state; a read is repeated, and a time
-// is waited for again.
+// crash between two transitions leaves the earlier state; reads and waits are repeated.
 //
 // A job that is completed right after it accepted a follow-up may not have begun on it.
 // It counts as completed once a read found it at work since, or two reads did so at
@@ -89,37 +87,38 @@
 // follow:
 //
 //   - A copy is a new prompt as long as its original exists. A prompt with an id is the
-//     same wherever it is, and is never held for this.
+//     same under any path, and is never held for this.
 //   - A prompt with a schedule is not held: its time decides, and no firing comes twice.
 //   - The text of a template is the one in the file, not the rendered one.
-//   - What depends on a held prompt waits, and goes on when that counts as done.
-//   - Of several files with the text all are held, because nobody can tell which one is
-//     the renamed one. Of several former paths the reason names the one with the same
-//     file name, else the newest. Once the operator has decided about a file, and while
-//     it exists, further files with the text are copies.
+//   - Prompts that depend on a held one wait, and continue when that counts as done.
+//   - Of several files with the text all are held, because any may be the renamed one. Of
+//     several former paths the reason names the one with the same file name, else the
+//     newest. Once the operator has decided about a file, and while it exists, further
+//     files with the text are copies.
 //   - A prompt that waits (refused for a time, or to be sent again) is held too if its
 //     file was replaced by such a text; once released it is not held again.
 //   - After the whole folder was moved all prompts are held. Moved back, they are what
 //     they were.
 //
-// # What a prompt waits for
+// # Waiting
 //
-// By itself: its times, a dependency, another job of its concurrency key, its template,
-// a job of its own that has not ended. With its project: a refusal for a time, by the
-// service or by the budget below the client. With all others: the caps, which count the
-// intents of 24 hours that are not known to have been refused, and the jobs that may be
-// at work, the unknown among them; and a pause. The queue pauses when the key was refused
-// (until it changes), when two in a row are in doubt (until the service answers a read,
-// and an hour has passed or the operator releases it), when the operator says so, and for
-// a state without any job (see NewState). Reads go on in every pause.
+// A prompt waits by itself for its times, a dependency, another job of its concurrency
+// key, its template, or a job of its own that has not ended; with its project, for the
+// end of a refusal by the service or by the budget below the client; and with all others
+// for the caps, which count the intents of 24 hours that are not known to have been
+// refused and the jobs that may be at work, including the unknown, and for the end of a
+// pause. The queue pauses when the key was refused (until it changes), when two
+// consecutive sends are in doubt (until the service answers a read, and an hour has passed
+// or the operator releases it), when the operator says so, and for a state without any job
+// (see NewState). Reads continue in every pause.
 //
 // No decision of the operator exceeds the caps: only an intent counts anew, and only the
 // queue makes one. The queue and the operator may change one job at once, in two
 // processes, without overwriting each other: the journal accepts a change only of the
 // version it was prepared from, and the outcome of a call is then prepared anew.
 //
-// # What it does not do
+// # Limits
 //
-// It does not find or check files (package prompts), store anything itself (package
-// state, through Journal), count requests, or deliver notifications (package notify).
+// The package does not find or check files (package prompts), store anything itself
+// (package state, through Journal), count requests, or deliver events (package events).
 package jobs

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,10 +16,14 @@ import (
 )
 
 // ErrRefused: the decision does not fit the state of the job.
-var ErrRefused = errors.New("that cannot be done now")
+var ErrRefused = errors.New("that is not possible now")
+
+func refusef(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrRefused, fmt.Sprintf(format, args...))
+}
 
 // Operator makes the decisions of people. It sends nothing and needs no lock: it works
-// while a queue runs, which goes on with what was decided.
+// while a queue runs, which continues with what was decided.
 type Operator struct {
 	journal Journal
 	now     func() time.Time
@@ -46,48 +51,89 @@ func Find(ctx context.Context, j Journal, ref string) (journal.Job, error) {
 	return j.Job(ctx, seq)
 }
 
+// find returns the job that ref names. A prompt that looks renamed is held first if the next
+// pass would hold it: people decide on what the plan says. If next is set, a prompt that has
+// no job, or recurs and none that goes on, stands for the job that it is about to have.
+func (o *Operator) find(ctx context.Context, ref string, found prompts.Scanned, next bool) (journal.Job, error) {
+	job, err := Find(ctx, o.journal, ref)
+	file, ok := fileOf(cmp.Or(job.Prompt, ref), found)
+	if !ok || err != nil && !errors.Is(err, journal.ErrNoJob) {
+		return job, err
+	}
+	s, readErr := readState(ctx, Options{Now: o.now}, o.journal, prompts.Scanned{})
+	if readErr != nil {
+		return job, readErr
+	}
+	newest := s.newest[file.ID]
+	if from := s.renames(found).from(file, newest); from != "" && newest.Seq == job.Seq {
+		return o.apply(ctx, holdRenamed(file, newest, from, s.at))
+	}
+	if !next || ref != file.ID || newest.Seq != 0 && !(file.Recurs() && newest.State.Ended()) {
+		return job, err
+	}
+	job = newJob(file, journal.Pending)
+	if file.Recurs() {
+		due, later := s.firing(file)
+		if job.Firing = due; due.IsZero() {
+			job.Firing = later
+		}
+	}
+	return job, nil
+}
+
+func fileOf(id string, found prompts.Scanned) (prompts.Prompt, bool) {
+	i := slices.IndexFunc(found.Prompts, func(p prompts.Prompt) bool { return p.ID == id })
+	if i < 0 {
+		return prompts.Prompt{}, false
+	}
+	return found.Prompts[i], true
+}
+
 // Answer says what became of a job in doubt: one of its fields.
 type Answer struct {
 	// JobID is the service's id of the job: it was accepted.
 	JobID string
 	// Resubmit: it was not accepted, and is sent again.
 	Resubmit bool
-	// Drop: it is given up, whatever became of it.
+	// Drop: it is given up, accepted or not.
 	Drop bool
 }
+
+const (
+	released = "released by the operator"
+	dropped  = "dropped by the operator; the service may have accepted it"
+)
 
 // Resolve moves on a job in doubt, or a prompt that is held because it looks renamed,
 // and returns it. A prompt without a job is looked up in found.
 func (o *Operator) Resolve(ctx context.Context, ref string, a Answer, found prompts.Scanned) (journal.Job, error) {
-	job, err := o.findOrHold(ctx, ref, found)
+	job, err := o.find(ctx, ref, found, false)
 	if err != nil {
 		return job, err
 	}
 	renamed := job.State == journal.Held && job.RenamedFrom != ""
-	if job.State != journal.Unknown && !renamed {
+	switch {
+	case job.State != journal.Unknown && !renamed:
 		return job, refusef("%s is %s: only one that is unknown, or held because it looks renamed, can be resolved",
 			named(job), job.State)
-	}
-	switch {
 	case renamed && a.JobID != "":
 		return job, refusef("%s was not sent under this name: say --drop (it counts as done) or --resubmit (send it)",
 			named(job))
 	case renamed && a.Resubmit:
-		return o.release(ctx, job)
+		return o.move(ctx, job, journal.Pending, released)
 	case renamed && a.Drop:
-		reason := "the operator says that it counts as done: its text was sent as " + job.RenamedFrom
-		return o.end(ctx, job, journal.Completed, reason)
+		return o.move(ctx, job, journal.Completed,
+			"the operator says that it counts as done: its text was sent as "+job.RenamedFrom)
 	case a.JobID != "":
 		return o.identify(ctx, job, a.JobID)
 	case a.Resubmit:
 		return o.apply(ctx, tryAgain(job, o.now(), "resolved by the operator: it was not accepted", false)...)
 	case a.Drop && job.Sending:
-		change := journal.Change{From: job.State, Cause: "resolved by the operator: it goes on without the message"}
 		job.State, job.Sending, job.Sent, job.Reason, job.Next = journal.Active, false, job.Sent+1, "", time.Time{}
-		change.Job = job
-		return o.apply(ctx, change)
+		return o.apply(ctx, journal.Change{Job: job, From: journal.Unknown,
+			Cause: "resolved by the operator: it continues without the message"})
 	case a.Drop:
-		return o.end(ctx, job, journal.Cancelled, "dropped by the operator; the service may have accepted it")
+		return o.move(ctx, job, journal.Cancelled, dropped)
 	}
 	return job, refusef("say --job-id ID, --resubmit or --drop")
 }
@@ -95,39 +141,38 @@ func (o *Operator) Resolve(ctx context.Context, ref string, a Answer, found prom
 // identify follows a job in doubt that the service has under an id.
 func (o *Operator) identify(ctx context.Context, job journal.Job, id string) (journal.Job, error) {
 	if id != strings.TrimSpace(id) || strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return job, refusef("%q is no id of a job", id)
+		return job, refusef("%q is not the id of a job", id)
 	}
 	if job.Sending && id != job.JobID {
 		return job, refusef("the message is for job %s: give that id if it is there", job.JobID)
 	}
-	now, from := o.now(), job.State
 	if job.Sending {
 		job.Sending, job.Sent = false, job.Sent+1
 	}
 	if job.Created.IsZero() {
 		job.Created = job.Begun
 	}
-	job.JobID, job.State, job.InDoubt, job.Reason, job.Accepted, job.Next = id, journal.Active, false, "", now,
-		time.Time{}
-	job.Polls, job.Missing, job.SeenActive, job.SeenDone = 0, time.Time{}, false, 0
-	return o.apply(ctx, journal.Change{Job: job, From: from, At: now,
+	job.JobID, job.State, job.InDoubt, job.Reason = id, journal.Active, false, ""
+	job.Accepted, job.Next, job.Missing = o.now(), time.Time{}, time.Time{}
+	job.Polls, job.SeenActive, job.SeenDone = 0, false, 0
+	return o.apply(ctx, journal.Change{Job: job, From: journal.Unknown,
 		Cause: "resolved by the operator: it is job " + id})
 }
 
 // Cancel gives up a prompt before it is sent, or a job that has not ended. The service
-// goes on with a job that it has; the queue no longer follows it.
+// continues a job that it has; the queue no longer follows it.
 func (o *Operator) Cancel(ctx context.Context, ref string, found prompts.Scanned) (journal.Job, error) {
-	job, err := o.findOrNew(ctx, ref, found)
+	job, err := o.find(ctx, ref, found, true)
 	switch {
 	case err != nil:
 		return job, err
 	case job.State == journal.Pending, job.State == journal.Held:
-		return o.end(ctx, job, journal.Cancelled, "cancelled by the operator before it was sent")
+		return o.move(ctx, job, journal.Cancelled, "cancelled by the operator before it was sent")
 	case job.State == journal.Unknown:
-		return o.end(ctx, job, journal.Cancelled, "dropped by the operator; the service may have accepted it")
+		return o.move(ctx, job, journal.Cancelled, dropped)
 	case job.State == journal.Active && !job.Sending:
-		reason := "given up by the operator: the service may go on with it, and nobody follows it"
-		return o.end(ctx, job, journal.Cancelled, reason)
+		return o.move(ctx, job, journal.Cancelled,
+			"given up by the operator: the service may continue it, and it is no longer followed")
 	case job.State.Ended():
 		return job, refusef("%s is %s already", named(job), job.State)
 	}
@@ -136,7 +181,7 @@ func (o *Operator) Cancel(ctx context.Context, ref string, found prompts.Scanned
 
 // Hold keeps a prompt from being sent until it is released.
 func (o *Operator) Hold(ctx context.Context, ref string, found prompts.Scanned) (journal.Job, error) {
-	job, err := o.findOrNew(ctx, ref, found)
+	job, err := o.find(ctx, ref, found, true)
 	switch {
 	case err != nil:
 		return job, err
@@ -145,24 +190,24 @@ func (o *Operator) Hold(ctx context.Context, ref string, found prompts.Scanned) 
 	case job.State != journal.Pending:
 		return job, refusef("%s is %s: only one that waits can be held", named(job), job.State)
 	}
-	return o.requeue(ctx, job, journal.Held, "held by the operator")
+	return o.move(ctx, job, journal.Held, "held by the operator")
 }
 
-// Release lets a prompt go on that is held, or that waits for its next try. A prompt
+func beingSent(job journal.Job) error {
+	return refusef("%s is being sent just now: try again in a minute", named(job))
+}
+
+// Release lets a prompt continue that is held, or that waits for its next try. A prompt
 // without a job is looked up in found.
 func (o *Operator) Release(ctx context.Context, ref string, found prompts.Scanned) (journal.Job, error) {
-	job, err := o.findOrHold(ctx, ref, found)
+	job, err := o.find(ctx, ref, found, false)
 	if err != nil {
 		return job, err
 	}
 	if job.State != journal.Held && job.State != journal.Pending {
 		return job, refusef("%s is %s: only one that is held can be released", named(job), job.State)
 	}
-	return o.release(ctx, job)
-}
-
-func (o *Operator) release(ctx context.Context, job journal.Job) (journal.Job, error) {
-	return o.requeue(ctx, job, journal.Pending, "released by the operator")
+	return o.move(ctx, job, journal.Pending, released)
 }
 
 // Retry sends a prompt once more whose job has ended, or is in doubt.
@@ -194,12 +239,12 @@ func (o *Operator) PauseQueue(ctx context.Context) (journal.Queue, error) {
 		if queue.Paused == journal.PausedOperator {
 			return ""
 		}
-		queue.Paused, queue.Since, queue.Detail = journal.PausedOperator, now, "docgauge jobs release lets it go on"
+		queue.Paused, queue.Since, queue.Detail = journal.PausedOperator, now, "docgauge jobs release continues it"
 		return "paused by the operator"
 	})
 }
 
-// ReleaseQueue lets the queue go on; if it is paused for jobs in doubt, once the
+// ReleaseQueue lets the queue continue; if it is paused for jobs in doubt, once the
 // service answers a read.
 func (o *Operator) ReleaseQueue(ctx context.Context) (journal.Queue, error) {
 	return o.changeQueue(ctx, func(queue *journal.Queue, now time.Time) string {
@@ -211,10 +256,10 @@ func (o *Operator) ReleaseQueue(ctx context.Context) (journal.Queue, error) {
 				queue.Paused, queue.Since, queue.Detail = journal.PausedUnknown, now, "creates or messages are in doubt"
 			}
 			queue.Released = now
-			return "released by the operator: it goes on once the service answers"
+			return "released by the operator: it continues once the service answers"
 		}
 		queue.Paused, queue.Since, queue.Detail, queue.KeyMark, queue.Released = "", time.Time{}, "", "", now
-		return "released by the operator"
+		return released
 	})
 }
 
@@ -240,24 +285,18 @@ func (o *Operator) changeQueue(
 	return journal.Queue{}, err
 }
 
-// requeue holds or releases a prompt, which waits for no next try then.
-func (o *Operator) requeue(ctx context.Context, job journal.Job, to journal.State, reason string) (journal.Job, error) {
-	job.Blocked, job.Refusals = time.Time{}, 0
-	return o.move(ctx, job, to, reason)
-}
-
-// end ends a job, or a prompt that has none.
-func (o *Operator) end(ctx context.Context, job journal.Job, state journal.State, reason string) (journal.Job, error) {
-	job.Ended = o.now()
-	return o.move(ctx, job, state, reason)
-}
-
-func (o *Operator) move(ctx context.Context, job journal.Job, state journal.State, reason string) (journal.Job, error) {
+// move moves a job, or a prompt that has none, to a state in which it waits for no next try.
+func (o *Operator) move(ctx context.Context, job journal.Job, to journal.State, reason string) (journal.Job, error) {
 	from := job.State
 	if job.Seq == 0 {
 		from = ""
 	}
-	job.State, job.Reason, job.Next = state, reason, time.Time{}
+	job.State, job.Reason, job.Next = to, reason, time.Time{}
+	if to.Ended() {
+		job.Ended = o.now()
+	} else {
+		job.Blocked, job.Refusals = time.Time{}, 0
+	}
 	return o.apply(ctx, journal.Change{Job: job, From: from, Cause: reason})
 }
 
@@ -279,65 +318,4 @@ func (o *Operator) apply(ctx context.Context, changes ...journal.Change) (journa
 		return journal.Job{}, err
 	}
 	return jobs[len(jobs)-1], nil
-}
-
-// findOrHold returns the job that ref names. A prompt that looks renamed is held first
-// if the next pass would hold it: people decide on what the plan says.
-func (o *Operator) findOrHold(ctx context.Context, ref string, found prompts.Scanned) (journal.Job, error) {
-	job, err := Find(ctx, o.journal, ref)
-	file, ok := fileOf(cmp.Or(job.Prompt, ref), found)
-	if !ok || err != nil && !errors.Is(err, journal.ErrNoJob) {
-		return job, err
-	}
-	v, readErr := readJournal(ctx, o.journal, o.now())
-	if readErr != nil {
-		return job, readErr
-	}
-	newest := v.newest[file.ID]
-	if from := v.renames(found).from(file, newest); from != "" && newest.Seq == job.Seq {
-		return o.apply(ctx, holdRenamed(file, newest, from, v.at))
-	}
-	return job, err
-}
-
-// findOrNew returns the job that ref names or, for a prompt that has none or recurs,
-// the one that it is about to have.
-func (o *Operator) findOrNew(ctx context.Context, ref string, found prompts.Scanned) (journal.Job, error) {
-	v, err := readJournal(ctx, o.journal, o.now())
-	if err != nil {
-		return journal.Job{}, err
-	}
-	file, ok := fileOf(ref, found)
-	newest, known := v.newest[ref]
-	if firesAgain := file.Recurs() && newest.State.Ended(); !ok || known && !firesAgain {
-		return Find(ctx, o.journal, ref)
-	}
-	if from := v.renames(found).from(file, newest); from != "" {
-		return holdRenamed(file, newest, from, v.at).Job, nil
-	}
-	job := newJob(file, journal.Pending)
-	if file.Recurs() {
-		due, next := v.firing(file)
-		if job.Firing = due; due.IsZero() {
-			job.Firing = next
-		}
-	}
-	return job, nil
-}
-
-func fileOf(id string, found prompts.Scanned) (prompts.Prompt, bool) {
-	for _, p := range found.Prompts {
-		if p.ID == id {
-			return p, true
-		}
-	}
-	return prompts.Prompt{}, false
-}
-
-func beingSent(job journal.Job) error {
-	return refusef("%s is being sent just now: try again in a minute", named(job))
-}
-
-func refusef(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", ErrRefused, fmt.Sprintf(format, args...))
 }

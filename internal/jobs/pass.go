@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -52,7 +51,7 @@ func (r Result) plus(later Result) Result {
 // pass is one pass over the prompts and their jobs.
 type pass struct {
 	q      *Queue
-	view   *view // as the last step left the journal
+	state  *queueState // as the last step left the journal
 	found  prompts.Scanned
 	result Result
 	// unrendered are prompts, by id, whose template cannot be filled in now.
@@ -75,11 +74,11 @@ type pass struct {
 func (q *Queue) Pass(ctx context.Context, found prompts.Scanned) (Result, error) {
 	p := &pass{q: q, found: found, unrendered: map[string]error{}, raced: map[string]bool{}}
 	err := p.run(ctx)
-	if p.view == nil {
+	if p.state == nil {
 		return p.result, err
 	}
-	p.result.Planned, p.result.Queue = p.view.plan(q.cfg, found, p.unrendered), p.view.queue
-	for _, job := range p.view.jobs {
+	p.result.Planned, p.result.Queue = p.state.plan(q.opt, found, p.unrendered), p.state.queue
+	for _, job := range p.state.jobs {
 		if job.State != journal.Active && job.State != journal.Submitting {
 			continue
 		}
@@ -92,20 +91,21 @@ func (q *Queue) Pass(ctx context.Context, found prompts.Scanned) (Result, error)
 }
 
 func (p *pass) run(ctx context.Context) error {
-	if err := p.q.Recover(ctx); err != nil {
+	q := p.q
+	if err := q.Recover(ctx); err != nil {
 		return err
 	}
-	if err := p.q.save(ctx); err != nil {
+	if err := q.Flush(ctx); err != nil {
 		return err
 	}
-	if err := p.q.journal.Present(); err != nil {
+	if err := q.journal.Present(); err != nil {
 		return err
 	}
-	if !p.q.compared {
-		if err := p.q.cfg.Restored(ctx); err != nil {
+	if !q.compared {
+		if err := q.opt.Restored(ctx); err != nil {
 			return err
 		}
-		p.q.compared = true
+		q.compared = true
 	}
 	if err := p.reload(ctx); err != nil {
 		return err
@@ -115,36 +115,31 @@ func (p *pass) run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			break
 		}
-		if err := p.q.cfg.Clock(); err != nil {
+		if err := q.opt.Clock(); err != nil {
 			return err
 		}
 		if err := step(ctx); err != nil {
 			return err
 		}
 	}
-	return nil //nolint:nilerr // a stop is no error
+	return nil //nolint:nilerr // a stop is not an error
 }
 
 // reload reads the journal again, even after the end of ctx.
 func (p *pass) reload(ctx context.Context) error {
-	ctx = context.WithoutCancel(ctx)
-	v, err := readJournal(ctx, p.q.journal, p.q.now())
+	s, err := readState(context.WithoutCancel(ctx), p.q.opt, p.q.journal, p.found)
 	if err == nil {
-		err = v.readPulls(ctx, p.q.cfg, p.q.journal, p.found)
-	}
-	if err == nil {
-		p.view = v
+		p.state = s
 	}
 	return err
 }
 
-// apply makes changes, and reports whether they were made: not if somebody else was
-// faster. The next pass then prepares them anew.
-func (p *pass) apply(ctx context.Context, changes ...journal.Change) (bool, error) {
+// apply makes changes, unless the operator was faster. The next pass then prepares them anew.
+func (p *pass) apply(ctx context.Context, changes ...journal.Change) (made bool, err error) {
 	if len(changes) == 0 {
 		return true, nil
 	}
-	_, err := p.q.apply(ctx, changes...)
+	_, err = p.q.apply(ctx, changes...)
 	if isRaced(err) {
 		return false, nil
 	}
@@ -161,15 +156,15 @@ func (p *pass) applyAndReload(ctx context.Context, changes ...journal.Change) er
 // correctTimes moves times of the future to now: the clock was set back. They would
 // count against the cap per day, or keep a pause, for as long as the clock was wrong.
 func (p *pass) correctTimes(ctx context.Context) error {
-	at := p.view.at
+	at := p.state.at
 	var changes []journal.Change
-	for _, job := range p.view.jobs {
+	for _, job := range p.state.jobs {
 		if job.Charged.After(at) {
 			job.Charged = at
 			changes = append(changes, journal.Change{Job: job, From: job.State})
 		}
 	}
-	if queue := p.view.queue; queue.Since.After(at) {
+	if queue := p.state.queue; queue.Since.After(at) {
 		queue.Since = at
 		changes = append(changes, journal.Change{Queue: &queue})
 	}
@@ -179,126 +174,110 @@ func (p *pass) correctTimes(ctx context.Context) error {
 	return p.applyAndReload(ctx, changes...)
 }
 
-// ErrNewState: there are prompts, and a journal without any job. If the state was lost
-// all of them would be sent a second time.
-var ErrNewState = errors.New("prompt files exist, but this state has no job history")
-
 const newStateChoices = "set DOCGAUGE_PROMPTS_ON_NEW_STATE=submit once to send them, " +
 	"or =skip if they were sent before (they then count as done)"
 
-var errNewState = fmt.Errorf("%w: %s", ErrNewState, newStateChoices)
+// ErrNewState: there are prompts, and a journal without any job. If the state was lost
+// all of them would be sent a second time.
+var ErrNewState error = newStateError("prompt files exist, but this state has no job history: " + newStateChoices)
 
 // errRestored is an ErrNewState too.
-var errRestored error = restoredError{}
+var errRestored error = newStateError("this state comes from an older backup: prompts were sent that it does " +
+	"not know of. For those that it takes for unsent, " + newStateChoices + "; then set it back to refuse")
 
-type restoredError struct{}
+type newStateError string
 
-func (restoredError) Error() string {
-	return "this state comes from an older backup: prompts were sent that it does not know of. For those that it takes for unsent, " +
-		newStateChoices + "; then set it back to refuse"
-}
+func (e newStateError) Error() string { return string(e) }
 
-func (restoredError) Is(target error) bool { return target == ErrNewState }
+func (newStateError) Is(target error) bool { return target == ErrNewState }
 
 // refusal is why nothing is sent while the queue is not adopted.
 func refusal(q journal.Queue) error {
 	if q.Restored {
 		return errRestored
 	}
-	return errNewState
+	return ErrNewState
 }
 
 // adopt makes sure that the queue knows its state. Without prompts there is nothing to
 // decide.
 func (p *pass) adopt(ctx context.Context) error {
+	s, q := p.state, p.q
 	all := slices.Concat(p.found.Prompts, p.found.Invalid)
-	if p.view.queue.Adopted || len(all) == 0 {
-		p.warnOfSubmit()
+	if s.queue.Adopted || len(all) == 0 {
+		if q.opt.OnNewState == Submit && len(s.jobs) > 0 && !q.warned {
+			q.warned = true
+			q.opt.Logger.Warn("DOCGAUGE_PROMPTS_ON_NEW_STATE=submit is still set: if the state is lost or restored, " +
+				"every prompt is sent again without a question; set it back to refuse")
+		}
 		return nil
 	}
-	queue, at, restored := p.view.queue, p.view.at, p.view.queue.Restored
+	queue, restored := s.queue, s.queue.Restored
 	queue.Adopted, queue.Restored = true, false
-	changes := []journal.Change{{At: at, Queue: &queue}}
+	changes := []journal.Change{{At: s.at, Queue: &queue}}
 	switch {
-	case p.q.cfg.OnNewState == Submit:
+	case q.opt.OnNewState == Submit:
 		changes[0].Cause = "new state: its prompts are sent"
-	case p.q.cfg.OnNewState != Skip:
-		return refusal(p.view.queue)
+	case q.opt.OnNewState != Skip:
+		return refusal(s.queue)
 	case len(p.found.Changing) > 0:
-		return fmt.Errorf("%w: %d files have just changed; they count as done with the others once they stay unchanged",
-			ErrNewState, len(p.found.Changing))
+		return newStateError(fmt.Sprintf("prompt files exist, but this state has no job history: %d files have just "+
+			"changed; they count as done with the others once they stay unchanged", len(p.found.Changing)))
 	default:
 		changes[0].Cause = fmt.Sprintf("new state: %d prompts count as done", len(all))
 		done := map[string]bool{} // an invalid id can come twice
 		for _, file := range all {
-			// One that recurs goes on with its next firing.
-			former, known := p.view.newest[file.ID]
+			// One that recurs continues with its next firing.
+			former, known := s.newest[file.ID]
 			if !restored && (known || file.Recurs()) || done[file.ID] {
 				continue
 			}
 			done[file.ID] = true
 			job, from := newJob(file, journal.Completed), journal.State("")
-			job.Reason, job.Ended = "it counted as done when this state was new; it was not sent", at
+			job.Reason, job.Ended = "it counted as done when this state was new; it was not sent", s.at
 			switch {
 			case former.State == journal.Pending:
 				from = former.State
 				job.Seq, job.Version, job.Firing, job.Try = former.Seq, former.Version, former.Firing, former.Try
 			case file.Recurs():
-				if job.Firing, _ = p.view.firing(file); job.Firing.IsZero() {
+				if job.Firing, _ = s.firing(file); job.Firing.IsZero() {
 					continue
 				}
 			case known:
 				continue
 			}
-			changes = append(changes, journal.Change{Job: job, From: from, At: at, Cause: job.Reason})
+			changes = append(changes, journal.Change{Job: job, From: from, At: s.at, Cause: job.Reason})
 		}
-		changes = append(changes, p.skipFollowUps(restored)...)
+		for _, job := range s.jobs {
+			if restored && job.State == journal.Active && !job.Sending && job.Sent < job.Messages {
+				job.Sent = job.Messages
+				changes = append(changes, journal.Change{Job: job, From: job.State, At: s.at,
+					Cause: "its follow-ups count as sent: the state was restored"})
+			}
+		}
 	}
-	if _, err := p.q.apply(ctx, changes...); err != nil {
+	if _, err := q.apply(ctx, changes...); err != nil {
 		return err
 	}
-	p.q.cfg.Logger.Info("new state adopted", "policy", p.q.cfg.OnNewState, "prompts", len(all))
+	q.opt.Logger.Info("new state adopted", "policy", q.opt.OnNewState, "prompts", len(all))
 	return p.reload(ctx)
 }
 
-// skipFollowUps counts the follow-ups as sent of the jobs that a restored state takes for being
-// at work.
-func (p *pass) skipFollowUps(restored bool) (changes []journal.Change) {
-	for _, job := range p.view.jobs {
-		if restored && job.State == journal.Active && !job.Sending && job.Sent < job.Messages {
-			job.Sent = job.Messages
-			changes = append(changes, journal.Change{Job: job, From: job.State, At: p.view.at,
-				Cause: "its follow-ups count as sent: the state was restored"})
-		}
-	}
-	return changes
-}
-
-// warnOfSubmit says once a process that a decision that was meant for one time is still set.
-func (p *pass) warnOfSubmit() {
-	if p.q.cfg.OnNewState != Submit || len(p.view.jobs) == 0 || p.q.warned {
-		return
-	}
-	p.q.warned = true
-	p.q.cfg.Logger.Warn("DOCGAUGE_PROMPTS_ON_NEW_STATE=submit is still set: if the state is lost or restored, " +
-		"every prompt is sent again without a question; set it back to refuse")
-}
-
 // tidy makes the transitions that need no call of the service: recurring prompts are
-// noted, renamed ones held, jobs whose time is over expire, and those in doubt whose
+// recorded, renamed ones held, jobs whose time is over expire, and those in doubt whose
 // prompts ask for it get another try.
 func (p *pass) tidy(ctx context.Context) error {
-	v := p.view
-	if !v.queue.Adopted {
+	s := p.state
+	if !s.queue.Adopted {
 		return nil
 	}
-	changed, renames := false, v.renames(p.found)
+	changed, renames := false, s.renames(p.found)
 	for _, file := range p.found.Prompts {
 		if file.Recurs() {
-			known, ok := v.recurring[file.ID]
-			if spec := file.Schedule.String(); !ok || known.Schedule != spec || known.Since.After(v.at) {
+			known, ok := s.recurring[file.ID]
+			if spec := file.Schedule.String(); !ok || known.Schedule != spec || known.Since.After(s.at) {
 				changed = true
-				if err := p.q.journal.See(ctx, file.ID, spec, v.at); err != nil {
+				if err := p.q.journal.See(ctx, file.ID, spec, s.at); err != nil {
 					return err
 				}
 			}
@@ -317,11 +296,11 @@ func (p *pass) tidy(ctx context.Context) error {
 
 // transitions are those of the newest job of a prompt that need no call.
 func (p *pass) transitions(renames renames, file prompts.Prompt) []journal.Change {
-	v := p.view
-	job, ok := v.newest[file.ID]
+	s := p.state
+	job, ok := s.newest[file.ID]
 	if from := renames.from(file, job); from != "" {
-		held := holdRenamed(file, job, from, v.at)
-		p.q.cfg.Logger.Warn("prompt held: it looks renamed", "prompt", file.ID, "renamed_from", from, "remedy",
+		held := holdRenamed(file, job, from, s.at)
+		p.q.opt.Logger.Warn("prompt held: it looks renamed", "prompt", file.ID, "renamed_from", from, "remedy",
 			Remedy(held.Job))
 		return []journal.Change{held}
 	}
@@ -329,20 +308,20 @@ func (p *pass) transitions(renames renames, file prompts.Prompt) []journal.Chang
 	switch {
 	case !ok:
 		return nil
-	case job.State == journal.Pending && expired(file, v.at):
+	case job.State == journal.Pending && expired(file, s.at):
 		expiry = "its time was over at " + format.Time(file.Expires)
 	case job.State == journal.Pending && file.Recurs():
-		if due, _ := v.firing(file); !due.IsZero() && due.After(job.Firing) {
-			expiry = "its firing was missed: that of " + format.Time(due) + " comes in its place"
+		if due, _ := s.firing(file); !due.IsZero() && due.After(job.Firing) {
+			expiry = "its firing was missed: that of " + format.Time(due) + " takes its place"
 		}
-	case resubmits(file, job) && v.queue.Paused == "":
-		return tryAgain(job, v.at, "on_unknown: resubmit", false)
+	case resubmits(file, job) && s.queue.Paused == "":
+		return tryAgain(job, s.at, "on_unknown: resubmit", false)
 	}
 	if expiry == "" {
 		return nil
 	}
-	job.State, job.Reason, job.Ended = journal.Expired, expiry, v.at
-	return []journal.Change{{Job: job, From: journal.Pending, At: v.at, Cause: expiry}}
+	job.State, job.Reason, job.Ended = journal.Expired, expiry, s.at
+	return []journal.Change{{Job: job, From: journal.Pending, At: s.at, Cause: expiry}}
 }
 
 // tryAgain gives a job that has ended, or is in doubt, another try; or sends a
@@ -362,9 +341,8 @@ func tryAgain(job journal.Job, now time.Time, cause string, resubmit bool) []jou
 	}
 	next := journal.Job{
 		Prompt: job.Prompt, Firing: job.Firing, Try: job.Try + 1, Project: job.Project, Title: job.Title,
-		Path:   job.Path,
-		Digest: job.Digest, ConcurrencyKey: job.ConcurrencyKey, Resubmit: resubmit, Pages: job.Pages,
-		State: journal.Pending, Reason: cause,
+		Path: job.Path, Digest: job.Digest, ConcurrencyKey: job.ConcurrencyKey, Resubmit: resubmit,
+		Pages: job.Pages, State: journal.Pending, Reason: cause,
 	}
 	return append(changes, journal.Change{Job: next, At: now, Cause: fmt.Sprintf("try %d: %s", next.Try, cause)})
 }

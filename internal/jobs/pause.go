@@ -7,10 +7,11 @@ import (
 
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/prompts"
 )
 
 const (
-	// unknownsInARow is how many creates or follow-ups in a row may be in doubt before
+	// unknownsInARow is how many consecutive creates or follow-ups may be in doubt before
 	// nothing more is sent. A process that dies of each create would otherwise go
 	// through all prompts.
 	unknownsInARow = 2
@@ -28,102 +29,107 @@ func (q *Queue) Recover(ctx context.Context) error {
 	if q.recovered {
 		return nil
 	}
-	v, err := readJournal(ctx, q.journal, q.now())
+	s, err := readState(ctx, q.opt, q.journal, prompts.Scanned{})
 	if err != nil {
 		return err
 	}
 	var changes []journal.Change
-	for _, job := range v.jobs {
+	for _, job := range s.jobs {
 		from := job.State
 		switch {
 		case from == journal.Submitting:
-			job.Charged = v.at // it may have reached the service until just now
+			job.Charged = s.at // it may have reached the service until just now
 		case from == journal.Active && job.Sending:
 		default:
 			continue
 		}
 		job.State, job.InDoubt = journal.Unknown, true
 		job.Reason = "the process ended while it was being submitted: the service may have accepted it"
-		note := q.noteJob(v.at, job)
-		changes = append(changes, journal.Change{Job: job, From: from, At: v.at, Cause: job.Reason, Note: note})
-		q.cfg.Logger.Warn("agent job in doubt after a crash", "prompt", job.Prompt, "job", job.Seq, "remedy",
+		changes = append(changes,
+			journal.Change{Job: job, From: from, At: s.at, Cause: job.Reason, Event: q.jobEvent(s.at, job)})
+		q.opt.Logger.Warn("agent job in doubt after a crash", "prompt", job.Prompt, "job", job.Seq, "remedy",
 			Remedy(job))
 	}
 	if n := len(changes); n > 0 {
-		_, err = q.apply(ctx, append(changes, q.countUnknown(v.queue, v.at, n)...)...)
+		_, err = q.apply(ctx, append(changes, q.countUnknown(s.queue, s.at, n))...)
 	}
 	q.recovered = err == nil
 	return err
 }
 
 // countUnknown counts n more in doubt, and pauses the queue after too many.
-func (q *Queue) countUnknown(queue journal.Queue, now time.Time, n int) []journal.Change {
+func (q *Queue) countUnknown(queue journal.Queue, now time.Time, n int) journal.Change {
 	queue.Unknowns += n
 	if queue.Unknowns < unknownsInARow || queue.Paused != "" {
-		return []journal.Change{{Queue: &queue}}
+		return journal.Change{Queue: &queue}
 	}
-	detail := fmt.Sprintf("%d creates or messages in a row are in doubt; it goes on once the service answers a read "+
-		"and either an hour has passed or somebody says docgauge jobs release", queue.Unknowns)
-	return []journal.Change{q.pause(queue, journal.PausedUnknown, now, detail)}
+	detail := fmt.Sprintf("%d creates or messages in a row are in doubt; it continues once the service answers a read "+
+		"and either an hour has passed or you run docgauge jobs release", queue.Unknowns)
+	return q.pause(queue, journal.PausedUnknown, now, detail)
 }
 
 // pause stops the queue from sending.
 func (q *Queue) pause(queue journal.Queue, why journal.Pause, now time.Time, detail string) journal.Change {
 	queue.Paused, queue.Since, queue.Detail = why, now, detail
-	q.cfg.Logger.Warn("prompt queue paused", "reason", string(why), "detail", detail)
-	note := q.note(notice{
-		Event: notePaused, At: now, Text: "the prompt queue is paused: " + detail,
-		Queue: &noticeQueue{Paused: queue.Paused, Since: queue.Since, Detail: queue.Detail},
-	})
-	return journal.Change{Queue: &queue, At: now, Cause: detail, Note: note}
+	q.opt.Logger.Warn("prompt queue paused", "reason", string(why), "detail", detail)
+	paused := event{Event: "paused", At: now, Text: "the prompt queue is paused: " + detail, Queue: &queue}
+	return journal.Change{Queue: &queue, At: now, Cause: detail, Event: q.event(paused)}
 }
 
 func keyRefused(err error) string {
-	return fmt.Sprintf("%v; it goes on when the key changes, or with docgauge jobs release", err)
+	return fmt.Sprintf("%v; it continues when the key changes, or with docgauge jobs release", err)
 }
 
 // resume ends a pause whose reason is gone. After two in doubt that needs an answer of
 // the service since then, and a release or an hour.
 func (p *pass) resume(ctx context.Context) error {
-	now, queue := p.q.now(), p.view.queue
-	switch queue.Paused {
-	case journal.PausedUnauthorized:
-		if p.q.cfg.KeyMark() != queue.KeyMark {
-			return p.endPause(ctx, queue, "the key has changed")
-		}
-		return nil
-	case journal.PausedUnknown:
-	default:
-		return nil
-	}
-	if queue.Answered.Before(queue.Since) {
-		if !p.answered && !p.probe(ctx, now) {
+	now, queue := p.q.now(), p.state.queue
+	cause := ""
+	switch {
+	case queue.Paused == journal.PausedUnauthorized:
+		if p.q.opt.KeyMark() == queue.KeyMark {
 			return nil
 		}
-		queue.Answered = now
-	}
-	switch {
-	case !queue.Released.IsZero() && !queue.Released.Before(queue.Since):
-		queue.Unknowns = 0
-		return p.endPause(ctx, queue, "released, and the service answers")
-	case now.Sub(queue.Since) >= unknownPause:
-		queue.Unknowns = unknownsInARow - 1 // the next one in doubt pauses it again
-		return p.endPause(ctx, queue, "an hour has passed, and the service answers")
-	case queue.Answered.Equal(p.view.queue.Answered):
+		cause = "the key has changed"
+	case queue.Paused != journal.PausedUnknown:
 		return nil
+	case queue.Answered.Before(queue.Since) && !p.answered && !p.probe(ctx, now):
+		return nil
+	default:
+		if queue.Answered.Before(queue.Since) {
+			queue.Answered = now
+		}
+		switch {
+		case !queue.Released.IsZero() && !queue.Released.Before(queue.Since):
+			queue.Unknowns = 0
+			cause = "released, and the service answers"
+		case now.Sub(queue.Since) >= unknownPause:
+			queue.Unknowns = unknownsInARow - 1 // the next one in doubt pauses it again
+			cause = "an hour has passed, and the service answers"
+		case queue.Answered.Equal(p.state.queue.Answered):
+			return nil
+		default:
+			return p.applyAndReload(ctx, journal.Change{Queue: &queue})
+		}
 	}
-	return p.applyAndReload(ctx, journal.Change{Queue: &queue})
+	why := queue.Paused
+	queue.Paused, queue.Since, queue.Detail, queue.KeyMark = "", time.Time{}, "", ""
+	err := p.applyAndReload(ctx, journal.Change{Queue: &queue, From: journal.State(why), At: now, Cause: cause})
+	if err == nil && p.state.queue.Paused == "" {
+		p.q.opt.Logger.Info("prompt queue continues", "reason", string(why), "cause", cause)
+	}
+	return err
 }
 
 // probe reads a job, and reports whether the service answered.
 func (p *pass) probe(ctx context.Context, now time.Time) bool {
 	q := p.q
-	if since := now.Sub(q.probed); 0 <= since && since < probeEvery && p.view.queue.Released.Before(q.probed) {
+	if since := now.Sub(q.probed); 0 <= since && since < probeEvery && p.state.queue.Released.Before(q.probed) {
 		return false
 	}
 	q.probed = now
-	job := journal.Job{JobID: probeID, Project: p.view.lastBegun().Project}
-	for _, known := range p.view.jobs {
+	job := journal.Job{JobID: probeID, Project: p.state.lastBegun().Project}
+	for _, known := range p.state.jobs {
 		if known.JobID != "" {
 			job = known
 		}
@@ -131,16 +137,6 @@ func (p *pass) probe(ctx context.Context, now time.Time) bool {
 	if job.Project == "" {
 		return false
 	}
-	r := q.read(ctx, job)
-	return r.err == nil || docsapi.IsNotFound(r.err)
-}
-
-func (p *pass) endPause(ctx context.Context, queue journal.Queue, cause string) error {
-	why := queue.Paused
-	queue.Paused, queue.Since, queue.Detail, queue.KeyMark = "", time.Time{}, "", ""
-	err := p.applyAndReload(ctx, journal.Change{Queue: &queue, From: journal.State(why), At: p.q.now(), Cause: cause})
-	if err == nil && p.view.queue.Paused == "" {
-		p.q.cfg.Logger.Info("prompt queue goes on", "reason", string(why), "cause", cause)
-	}
-	return err
+	_, err := q.read(ctx, job)
+	return err == nil || docsapi.IsNotFound(err)
 }

@@ -27,7 +27,7 @@ const (
 	WhyRetry       Why = "retry"              // the time of the next try
 	WhyDependency  Why = "depends_on"         // a prompt that is not completed
 	WhyConcurrency Why = "concurrency"        // a job of the same concurrency key
-	WhyProject     Why = "project"            // the service, or the budget, takes nothing of its project for a time
+	WhyProject     Why = "project"            // the service, or the budget, accepts nothing of its project for a time
 	WhyPerDay      Why = "per_day"            // the cap on jobs per day
 	WhyActive      Why = "active"             // the cap on active jobs
 	WhyOpenPulls   Why = "open_pull_requests" // the cap on open pull requests
@@ -38,29 +38,13 @@ const (
 	WhyOperator    Why = "operator"           // the operator
 )
 
-// passes reports whether what is waited for ends by itself, and soon.
+// passes reports whether the wait ends by itself, and soon.
 func (w Why) passes() bool {
 	switch w {
 	case WhyNext, WhyChanging, WhyRetry, WhyProject, WhyPerDay:
 		return true
 	}
 	return false
-}
-
-// blocker is why a prompt waits, and until when as far as that is known.
-type blocker struct {
-	why    Why
-	reason string
-	ends   time.Time
-}
-
-func because(why Why, reason string, args ...any) blocker {
-	return blocker{why: why, reason: fmt.Sprintf(reason, args...)}
-}
-
-func (b blocker) until(ends time.Time) blocker {
-	b.ends = ends
-	return b
 }
 
 // Planned is the state of a prompt: its file and its newest job.
@@ -96,26 +80,25 @@ type Planned struct {
 // Ready reports whether it would be submitted now.
 func (p Planned) Ready() bool { return p.Place > 0 && p.Why == WhyNext }
 
+func (p *Planned) wait(b blocker) { p.Why, p.Reason, p.Until = b.why, b.reason, b.ends }
+
 // Plan returns every prompt with its state, what it waits for and, if it is pending,
 // what would be sent. It changes nothing.
-func Plan(ctx context.Context, c Config, j Journal, found prompts.Scanned) ([]Planned, error) {
-	v, err := readJournal(ctx, j, c.Now().UTC())
-	if err == nil {
-		err = v.readPulls(ctx, c, j, found)
-	}
+func Plan(ctx context.Context, o Options, j Journal, found prompts.Scanned) ([]Planned, error) {
+	s, err := readState(ctx, o, j, found)
 	if err != nil {
 		return nil, err
 	}
 	texts, unrendered := map[string]prompts.Rendered{}, map[string]error{}
-	for _, p := range v.plan(c, found, nil) {
+	for _, p := range s.plan(o, found, nil) {
 		if p.prompt.ID == "" || p.State != journal.Pending {
 			continue
 		}
-		if texts[p.ID], err = p.render(ctx, c, v.at); err != nil {
+		if texts[p.ID], err = p.render(ctx, o, s.at); err != nil {
 			unrendered[p.ID] = err
 		}
 	}
-	all := v.plan(c, found, unrendered)
+	all := s.plan(o, found, unrendered)
 	for i := range all {
 		p := &all[i]
 		p.Text, p.FollowUps = texts[p.ID].Text, texts[p.ID].FollowUps
@@ -127,44 +110,85 @@ func Plan(ctx context.Context, c Config, j Journal, found prompts.Scanned) ([]Pl
 }
 
 // render returns what is sent: for a recurring prompt, as of its firing.
-func (p Planned) render(ctx context.Context, c Config, now time.Time) (prompts.Rendered, error) {
+func (p Planned) render(ctx context.Context, o Options, now time.Time) (prompts.Rendered, error) {
 	if !p.Firing.IsZero() {
 		now = p.Firing
 	}
-	return prompts.Render(ctx, p.prompt, now, c.Numbers)
+	return prompts.Render(ctx, p.prompt, now, o.Numbers)
 }
 
 // plan returns the state of every prompt: first those that wait to be submitted, in
 // their order, then the others by path. unrendered are those, by id, whose template
 // cannot be filled in now.
-func (v *view) plan(c Config, found prompts.Scanned, unrendered map[string]error) []Planned {
+func (s *queueState) plan(o Options, found prompts.Scanned, unrendered map[string]error) []Planned {
+	const justChanged = "its file has just changed: it counts once two scans saw it unchanged"
 	var all []Planned
-	changing := map[string]bool{}
-	for _, path := range found.Changing {
-		changing[path] = true
-	}
-	known := map[string]bool{}
-	renames := v.renames(found)
+	known, renames := map[string]bool{}, s.renames(found)
 	for _, p := range found.Prompts {
 		known[p.ID] = true
-		all = append(all, v.ofPrompt(p, renames, unrendered[p.ID]))
+		all = append(all, s.ofPrompt(p, renames, unrendered[p.ID]))
 	}
 	for _, p := range found.Invalid {
 		known[p.ID] = true
 		finding, _ := found.Finding(p.Path)
-		all = append(all, v.ofInvalid(p, finding))
-	}
-	for prompt, job := range v.newest {
-		ofInterest := !job.State.Ended() && (job.State != journal.Held || job.RenamedFrom == "")
-		if !known[prompt] && (ofInterest || changing[job.Path]) {
-			all = append(all, ofMissing(job, changing[job.Path]))
-			delete(changing, job.Path)
+		out := Planned{ID: p.ID, Path: p.Path, Project: p.Project, Title: p.Title,
+			State: journal.Invalid, Why: WhyInvalid, Reason: finding.String()}
+		if job, ok := s.newest[p.ID]; ok {
+			out.Job = &job
+			if job.State != journal.Pending {
+				out.State, out.Why = job.State, WhyNext
+				out.addRemedy(job)
+			}
 		}
+		all = append(all, out)
+	}
+	changing := map[string]bool{}
+	for _, path := range found.Changing {
+		changing[path] = true
+	}
+	for id, job := range s.newest {
+		isChanging := changing[job.Path]
+		ofInterest := !job.State.Ended() && (job.State != journal.Held || job.RenamedFrom == "")
+		if known[id] || !ofInterest && !isChanging {
+			continue
+		}
+		delete(changing, job.Path)
+		out := Planned{ID: id, Path: job.Path, Project: job.Project, Title: job.Title, Job: &job,
+			State: job.State, Reason: job.Reason, Gone: !isChanging}
+		switch {
+		case isChanging:
+			out.Why, out.Reason = WhyChanging, justChanged
+		case job.State == journal.Pending || job.State == journal.Held:
+			out.Why, out.Reason = WhyGone, "its file is gone: put it back, or docgauge jobs cancel "+id
+		default:
+			out.addRemedy(job)
+		}
+		all = append(all, out)
 	}
 	for path := range changing {
 		all = append(all, Planned{ID: path, Path: path, State: journal.Pending, Why: WhyChanging, Reason: justChanged})
 	}
-	v.admit(c, all)
+
+	// The prompts that wait to be submitted get their places, and as many are let through as
+	// their dependencies, the caps and the service allow.
+	var waiting []*Planned
+	states := make(map[string]journal.State, len(all))
+	for i := range all {
+		p := &all[i]
+		states[p.ID] = p.State
+		if p.Why == WhyNext && p.State == journal.Pending {
+			waiting = append(waiting, p)
+		}
+	}
+	a := s.admission(o)
+	for i, p := range s.inOrder(waiting) {
+		p.Place = i + 1
+		b := s.dependency(p, states)
+		if b.why == WhyNext {
+			b = a.admit(p)
+		}
+		p.wait(b)
+	}
 	slices.SortFunc(all, func(a, b Planned) int {
 		if a.Place > 0 && b.Place > 0 {
 			return a.Place - b.Place
@@ -174,12 +198,10 @@ func (v *view) plan(c Config, found prompts.Scanned, unrendered map[string]error
 	return all
 }
 
-const justChanged = "its file has just changed: it counts once two scans saw it unchanged"
-
 // ofPrompt is the state of a prompt by itself, without regard to others.
-func (v *view) ofPrompt(p prompts.Prompt, renames renames, unrendered error) Planned {
+func (s *queueState) ofPrompt(p prompts.Prompt, renames renames, unrendered error) Planned {
 	out := Planned{ID: p.ID, Path: p.Path, Project: p.Project, Title: p.Title, State: journal.Pending, prompt: p}
-	job, begun := v.newest[p.ID]
+	job, begun := s.newest[p.ID]
 	if begun {
 		out.Job = &job
 		out.Drifted = !p.Recurs() && job.Digest != "" && job.Digest != p.Digest &&
@@ -195,13 +217,13 @@ func (v *view) ofPrompt(p prompts.Prompt, renames renames, unrendered error) Pla
 		return out
 	}
 	if from := renames.from(p, job); from != "" {
-		held := holdRenamed(p, job, from, v.at).Job
+		held := holdRenamed(p, job, from, s.at).Job
 		out.State, out.Reason = held.State, held.Reason
 		out.addRemedy(held)
 		return out
 	}
 	if p.Recurs() {
-		due, next := v.firing(p)
+		due, next := s.firing(p)
 		if job.State == journal.Pending && due.IsZero() {
 			due = job.Firing // it waits for another try, or for its time
 		}
@@ -210,21 +232,19 @@ func (v *view) ofPrompt(p prompts.Prompt, renames renames, unrendered error) Pla
 		}
 	}
 	switch retries := job.State == journal.Pending && job.Firing.Equal(out.Firing); {
-	case expired(p, v.at) || p.Recurs() && out.Firing.IsZero():
+	case expired(p, s.at) || p.Recurs() && out.Firing.IsZero():
 		out.State, out.Reason, out.Firing = journal.Expired, "its time was over at "+format.Time(p.Expires), time.Time{}
-	case p.NotBefore.After(v.at):
+	case p.NotBefore.After(s.at):
 		out.wait(blocker{WhyNotBefore, "not before " + format.Time(p.NotBefore), p.NotBefore})
-	case out.Firing.After(v.at):
+	case out.Firing.After(s.at):
 		out.wait(blocker{WhyFiring, "next firing at " + format.Time(out.Firing), out.Firing})
-	case retries && v.isAhead(job.Next):
+	case retries && s.isAhead(job.Next):
 		out.wait(blocker{WhyRetry, job.Reason + "; next try at " + format.Time(job.Next), job.Next})
 	case unrendered != nil:
 		out.wait(because(WhyRender, "%v", unrendered))
 	}
 	return out
 }
-
-func (p *Planned) wait(b blocker) { p.Why, p.Reason, p.Until = b.why, b.reason, b.ends }
 
 // resubmits reports whether a job in doubt is sent again by itself: once, and only if
 // that sends the same text.
@@ -239,7 +259,7 @@ func (p *Planned) addRemedy(job journal.Job) {
 	case remedy != "":
 		p.Why = WhyOperator
 	case job.State == journal.Held:
-		p.Why, remedy = WhyOperator, "docgauge jobs release "+job.Prompt+" lets it go on"
+		p.Why, remedy = WhyOperator, "docgauge jobs release "+job.Prompt+" lets it continue"
 	case p.Drifted:
 		remedy = "its file was edited since: docgauge jobs retry " + job.Prompt + " sends it as it is now"
 	default:
@@ -256,11 +276,11 @@ func (p *Planned) addRemedy(job journal.Job) {
 func Remedy(j journal.Job) string {
 	switch {
 	case j.State == journal.Held && j.RenamedFrom != "":
-		return fmt.Sprintf("docgauge jobs release %s sends it, docgauge jobs resolve %s --drop counts it as done",
-			j.Prompt, j.Prompt)
+		return fmt.Sprintf("docgauge jobs release %s sends it, docgauge jobs resolve %[1]s --drop counts it as done",
+			j.Prompt)
 	case j.State == journal.Unknown && j.Sending:
-		return fmt.Sprintf("look for the message in job %s, then: docgauge jobs resolve %d --job-id %s (it is there), "+
-			"--resubmit (it is not: send it again) or --drop (go on without it)", j.JobID, j.Seq, j.JobID)
+		return fmt.Sprintf("look for the message in job %s, then: docgauge jobs resolve %d --job-id %[1]s (it is "+
+			"there), --resubmit (it is not: send it again) or --drop (continue without it)", j.JobID, j.Seq)
 	case j.State == journal.Unknown:
 		return fmt.Sprintf("look for it at the service, then: docgauge jobs resolve %d --job-id ID (it is there), "+
 			"--resubmit (it is not: send it again) or --drop (give it up)", j.Seq)
@@ -268,157 +288,68 @@ func Remedy(j journal.Job) string {
 	return ""
 }
 
-func (v *view) ofInvalid(p prompts.Prompt, f prompts.Finding) Planned {
-	out := Planned{ID: p.ID, Path: p.Path, Project: p.Project, Title: p.Title}
-	out.State, out.Why, out.Reason = journal.Invalid, WhyInvalid, f.String()
-	if job, ok := v.newest[p.ID]; ok {
-		out.Job = &job
-		if job.State != journal.Pending {
-			out.State, out.Why = job.State, WhyNext
-			out.addRemedy(job)
-		}
-	}
-	return out
-}
-
-// ofMissing is the state of a job whose file is not there, or is changing.
-func ofMissing(job journal.Job, changing bool) Planned {
-	out := Planned{ID: job.Prompt, Path: job.Path, Project: job.Project, Title: job.Title, Job: &job}
-	out.State, out.Reason, out.Gone = job.State, job.Reason, !changing
-	switch {
-	case changing:
-		out.Why, out.Reason = WhyChanging, justChanged
-	case job.State == journal.Pending || job.State == journal.Held:
-		out.Why, out.Reason = WhyGone, "its file is gone: put it back, or docgauge jobs cancel "+job.Prompt
-	default:
-		out.addRemedy(job)
-	}
-	return out
-}
-
-// admit gives the prompts that wait to be submitted their places, and lets as many
-// through as their dependencies, the caps and the service allow.
-func (v *view) admit(c Config, all []Planned) {
-	var waiting []*Planned
-	states := make(map[string]journal.State, len(all))
-	for i := range all {
-		states[all[i].ID] = all[i].State
-		if p := &all[i]; p.Why == WhyNext && p.State == journal.Pending {
-			waiting = append(waiting, p)
-		}
-	}
-	a := v.admission(c)
-	for i, p := range v.inOrder(waiting) {
-		p.Place = i + 1
-		b := v.dependency(p, states)
-		if b.why == WhyNext {
-			b = a.admit(p)
-		}
-		p.wait(b)
-	}
-}
-
 // inOrder takes the projects in turn, beginning with the one after that of the last
 // job. Within a project prompts that do not recur come first, by path, then the oldest
 // firing.
-func (v *view) inOrder(waiting []*Planned) []*Planned {
+func (s *queueState) inOrder(waiting []*Planned) []*Planned {
 	slices.SortFunc(waiting, func(a, b *Planned) int {
 		return cmp.Or(strings.Compare(a.Project, b.Project), a.Firing.Compare(b.Firing),
 			strings.Compare(a.Path, b.Path))
 	})
-	var projects [][]*Planned
+	rank := make(map[*Planned]int, len(waiting)) // within its project
 	for i, p := range waiting {
-		if i == 0 || p.Project != waiting[i-1].Project {
-			projects = append(projects, nil)
+		if i > 0 && waiting[i-1].Project == p.Project {
+			rank[p] = rank[waiting[i-1]] + 1
 		}
-		projects[len(projects)-1] = append(projects[len(projects)-1], p)
 	}
-	last := v.lastBegun().Project
-	if first := slices.IndexFunc(projects, func(of []*Planned) bool { return of[0].Project > last }); first > 0 {
-		projects = slices.Concat(projects[first:], projects[:first])
-	}
-	out := make([]*Planned, 0, len(waiting))
-	for turn := 0; len(out) < len(waiting); turn++ {
-		for _, of := range projects {
-			if turn < len(of) {
-				out = append(out, of[turn])
+	last := s.lastBegun().Project
+	slices.SortStableFunc(waiting, func(a, b *Planned) int {
+		if before := a.Project > last; rank[a] == rank[b] && before != (b.Project > last) {
+			if before {
+				return -1
 			}
+			return 1
 		}
-	}
-	return out
+		return rank[a] - rank[b]
+	})
+	return waiting
 }
 
-// admission is what is left for further jobs: of the caps, of the concurrency keys,
-// and of what the service takes.
-type admission struct {
-	cfg     Config
-	at      time.Time
-	queue   blocker
-	keys    map[string]string  // by concurrency key: what has it
-	blocked map[string]blocker // by project
-	active  int
-	charged []time.Time
-	pulls   reviews
-}
-
-func (v *view) admission(c Config) *admission {
-	a := &admission{cfg: c, at: v.at, charged: charges(v.jobs, v.at), pulls: reviewsOf(v.jobs, v.pulls, v.at)}
-	a.keys, a.blocked = map[string]string{}, map[string]blocker{}
-	for _, job := range v.jobs {
-		if job.State.Occupies() {
-			a.active++
-			a.keys[job.ConcurrencyKey] = named(job) + ", which is " + string(job.State)
+// dependency is the first prompt that must be completed, or merged, before p and is not.
+func (s *queueState) dependency(p *Planned, states map[string]journal.State) blocker {
+	for _, id := range p.prompt.DependsOn {
+		job, ok := s.newest[id]
+		ended := ok && job.State.Ended()
+		if !slices.Contains(p.prompt.Merged, id) {
+			switch {
+			case ended && job.State == journal.Completed:
+				continue
+			case ended:
+				return because(WhyDependency, "waits for %s to be completed, and that is %s: docgauge jobs retry %s",
+					id, job.State, id)
+			}
+			return because(WhyDependency, "waits for %s to be completed: it is %s", id, states[id])
 		}
-		if v.blocks(job) && job.Blocked.After(a.blocked[job.Project].ends) {
-			a.blocked[job.Project] = because(WhyProject, "nothing of project %s is accepted: %s; next try at %s",
-				job.Project, job.Reason, format.Time(job.Blocked)).until(job.Blocked)
+		// A pull request that was closed instead of merged holds the prompt: without the change
+		// that it builds on it must not begin.
+		wait := "waits for the pull request of " + id + " to be merged"
+		switch pull := s.pulls[job.PRLink]; {
+		case !ended:
+			return because(WhyDependency, "%s: the job is %s", wait, states[id])
+		case job.PRLink == "":
+			return because(WhyDependency,
+				"%s, and that is %s without one: docgauge jobs retry %s, or remove when: merged", wait, job.State, id)
+		case pull.State == journal.PullMerged:
+		case pull.State == journal.PullClosed:
+			return because(WhyDependency,
+				"%s, and it was closed without that (%s): docgauge jobs retry %s, or remove when: merged",
+				wait, job.PRLink, id)
+		case pull.Problem != "":
+			return because(WhyDependency, "%s (%s): it is %s, %s", wait, job.PRLink, pull.State, pull.Problem)
+		default:
+			return because(WhyDependency, "%s (%s): it is %s", wait, job.PRLink, pull.State)
 		}
 	}
-	switch q := v.queue; {
-	case !q.Adopted && c.OnNewState == Skip:
-		a.queue = because(WhyNewState, "the state is new or restored: what is in the folder now counts as done "+
-			"(DOCGAUGE_PROMPTS_ON_NEW_STATE=skip)")
-	case !q.Adopted && c.OnNewState != Submit:
-		a.queue = because(WhyNewState, "%v", refusal(q))
-	case q.Paused != "":
-		a.queue = because(WhyPaused, "the queue is paused since %s (%s): %s", format.Time(q.Since), q.Paused, q.Detail)
-	}
-	return a
-}
-
-// blocks reports whether the service, or the budget, refused a job for a time: others
-// of its project would be refused too.
-func (v *view) blocks(job journal.Job) bool { return !job.State.Ended() && v.isAhead(job.Blocked) }
-
-// admit lets p through, or says why not.
-func (a *admission) admit(p *Planned) blocker {
-	key := p.prompt.ConcurrencyKey
-	owner, occupied := a.keys[key]
-	switch {
-	case key != "" && occupied:
-		return because(WhyConcurrency, "concurrency_key %s is taken by %s", key, owner)
-	case a.blocked[p.Project].why != WhyNext:
-		return a.blocked[p.Project]
-	case a.cfg.MaxPerDay > 0 && len(a.charged) >= a.cfg.MaxPerDay:
-		until := a.charged[len(a.charged)-a.cfg.MaxPerDay].Add(day)
-		return because(WhyPerDay, "%d jobs in 24 h (DOCGAUGE_MAX_JOBS_PER_DAY is %d); room at %s",
-			len(a.charged), a.cfg.MaxPerDay, format.Time(until)).until(until)
-	case a.cfg.MaxActive > 0 && a.active >= a.cfg.MaxActive:
-		return because(WhyActive, "%d jobs may be at work (DOCGAUGE_MAX_ACTIVE_JOBS is %d)", a.active, a.cfg.MaxActive)
-	case a.cfg.MaxOpenPulls > 0 && a.pulls.used() >= a.cfg.MaxOpenPulls:
-		return because(WhyOpenPulls, "%s (DOCGAUGE_MAX_OPEN_PULL_REQUESTS is %d); room once one is merged or closed",
-			a.pulls, a.cfg.MaxOpenPulls)
-	case a.cfg.MaxReviewAge > 0 && a.pulls.median() > a.cfg.MaxReviewAge:
-		return because(WhyReviewAge,
-			"%s, for %s in the median (DOCGAUGE_MAX_REVIEW_AGE is %s); room once the oldest are merged or closed",
-			a.pulls, format.Duration(a.pulls.median()), format.Duration(a.cfg.MaxReviewAge))
-	case a.queue.why != WhyNext:
-		return a.queue
-	}
-	a.active++
-	a.pulls.coming++
-	a.charged = append(a.charged, a.at)
-	a.keys[key] = "prompt " + p.ID + ", which is before it"
 	return blocker{}
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -14,8 +13,6 @@ import (
 )
 
 const (
-	// readsAtOnce is how many jobs are read at the same time.
-	readsAtOnce = 4
 	// readTimeout bounds one job's read, with the client's retries.
 	readTimeout = 90 * time.Second
 	// lostAfter is for how long a job is not found before it is lost.
@@ -26,131 +23,89 @@ const (
 	doneAfter = 30 * time.Second
 )
 
-// reading is one read of a job.
-type reading struct {
-	job journal.Job
-	got docsapi.Job
-	err error
-}
-
-// poll reads the jobs that are due, and enters what that shows.
+// poll reads the jobs that are due, and enters the results.
 func (p *pass) poll(ctx context.Context) error {
-	readings := p.readAll(ctx, p.view.where(func(j journal.Job) bool {
-		return j.State == journal.Active && !p.view.isAhead(j.Next)
-	}))
-	if len(readings) == 0 {
-		return nil
-	}
-	var unchanged []journal.Change
 	var refused error
-	for _, r := range readings {
-		p.result.Polled++
-		p.answered = p.answered || r.err == nil || docsapi.IsNotFound(r.err)
-		if docsapi.IsUnauthorized(r.err) {
-			refused = r.err
-		}
-		change := p.follow(r)
-		if change.Cause == "" {
-			unchanged = append(unchanged, change)
+	for _, job := range p.state.jobs {
+		if job.State != journal.Active || p.state.isAhead(job.Next) {
 			continue
 		}
-		done, err := p.apply(ctx, change)
+		got, err := p.q.read(ctx, job)
+		if err != nil && ctx.Err() != nil {
+			break // the stop cut the read off
+		}
+		p.result.Polled++
+		p.answered = p.answered || err == nil || docsapi.IsNotFound(err)
+		if docsapi.IsUnauthorized(err) {
+			refused = err
+		}
+		change := p.follow(job, got, err)
+		made, err := p.apply(ctx, change)
 		if err != nil {
 			return err
 		}
-		if job := change.Job; done {
+		if job := change.Job; made && job.State.Ended() {
 			p.result.Ended++
-			p.q.cfg.Logger.Info("agent job ended", "prompt", job.Prompt, "job", job.Seq, "job_id", job.JobID,
+			p.q.opt.Logger.Info("agent job ended", "prompt", job.Prompt, "job", job.Seq, "job_id", job.JobID,
 				"state", string(job.State), "pr_link", job.PRLink)
 		}
 	}
-	// Jobs without news are entered together, or one by one if one of them was changed
-	// meanwhile.
-	together, err := p.apply(ctx, unchanged...)
-	for i := 0; err == nil && !together && i < len(unchanged); i++ {
-		_, err = p.apply(ctx, unchanged[i])
-	}
-	if err != nil {
-		return err
-	}
-	if queue := p.view.queue; refused != nil && queue.Paused == "" {
-		queue.KeyMark = p.q.cfg.KeyMark()
+	if queue := p.state.queue; refused != nil && queue.Paused == "" {
+		queue.KeyMark = p.q.opt.KeyMark()
 		change := p.q.pause(queue, journal.PausedUnauthorized, p.q.now(), keyRefused(refused))
 		if _, err := p.apply(ctx, change); err != nil {
 			return err
 		}
 	}
+	if p.result.Polled == 0 {
+		return nil
+	}
 	return p.reload(ctx)
 }
 
-// readAll reads several jobs at once. It leaves out the reads that the end of ctx cut
-// off.
-func (p *pass) readAll(ctx context.Context, due []journal.Job) []reading {
-	all := make([]reading, len(due))
-	slots := make(chan struct{}, readsAtOnce)
-	var readers sync.WaitGroup
-	for i, job := range due {
-		slots <- struct{}{}
-		readers.Go(func() {
-			defer func() { <-slots }()
-			all[i] = p.q.read(ctx, job)
-		})
-	}
-	readers.Wait()
-	kept := all[:0]
-	for _, r := range all {
-		if r.err == nil || ctx.Err() == nil {
-			kept = append(kept, r)
-		}
-	}
-	return kept
-}
-
-func (q *Queue) read(ctx context.Context, job journal.Job) reading {
+func (q *Queue) read(ctx context.Context, job journal.Job) (docsapi.Job, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	got, err := q.client.Job(ctx, job.Project, job.JobID)
-	return reading{job, got, err}
+	return q.client.Job(ctx, job.Project, job.JobID)
 }
 
-// follow is what a read means for its job: the rows from active of the table of
-// states. The change has a cause if the job has ended.
-func (p *pass) follow(r reading) journal.Change {
-	now, job, cause := p.q.now(), r.job, ""
-	if job.Accepted.After(now) {
-		job.Accepted = now // the clock was set back
+// follow is what a read means for its job: the rows from active of the table of states. The
+// change is in the history if the job has ended.
+func (p *pass) follow(job journal.Job, got docsapi.Job, err error) journal.Change {
+	change := journal.Change{From: job.State, At: p.q.now()}
+	if job.Accepted.After(change.At) {
+		job.Accepted = change.At // the clock was set back
 	}
 	job.Polls++
-	job.Next = now.Add(p.q.pollIn(job.Polls, r.err))
+	job.Next = change.At.Add(p.q.pollIn(job.Polls, err))
 	switch {
-	case r.err == nil:
-		describe(&job, r.got)
-		job.PRLink = cmp.Or(p.pullLink(r.got.PRLink), job.PRLink)
+	case err == nil:
+		describe(&job, got)
+		job.PRLink = cmp.Or(p.pullLink(got.PRLink), job.PRLink)
 		job.Reason, job.Missing = "", time.Time{}
-		job.State, cause = p.stateOf(&job, r.got, now)
-	case docsapi.IsNotFound(r.err):
-		if job.Missing.IsZero() || job.Missing.After(now) {
-			job.Missing = now
+		job.State, change.Cause = p.stateOf(&job, got, change.At)
+	case docsapi.IsNotFound(err):
+		if job.Missing.IsZero() || job.Missing.After(change.At) {
+			job.Missing = change.At
 		}
 		job.Reason = "the service has not known it since " + format.Time(job.Missing)
-		if now.Sub(job.Missing) >= lostAfter {
+		if change.At.Sub(job.Missing) >= lostAfter {
 			job.Reason = fmt.Sprintf("the service has not known it for %v", lostAfter)
-			job.State, cause = journal.Lost, job.Reason
+			job.State, change.Cause = journal.Lost, job.Reason
 		}
 	default:
-		job.Reason = "the last read failed: " + r.err.Error()
+		job.Reason = "the last read failed: " + err.Error()
 	}
-	change := journal.Change{From: r.job.State, At: now, Cause: cause}
 	if job.State.Ended() {
-		job.Ended, job.Next = now, time.Time{}
-		change.Note = p.q.noteJob(now, job)
+		job.Ended, job.Next = change.At, time.Time{}
+		change.Event = p.q.jobEvent(change.At, job)
 	}
 	change.Job = job
 	return change
 }
 
-// pullLink returns the link of a pull request in the one spelling that the journal has of it:
-// that of the first job that had it. By its link a pull request is followed and counted.
+// pullLink returns the link of a pull request in the one spelling of the journal: that of the
+// first job that had it. By its link a pull request is followed and counted.
 func (p *pass) pullLink(given string) string {
 	link := analytics.PullLink(given)
 	if link == "" {
@@ -158,7 +113,7 @@ func (p *pass) pullLink(given string) string {
 	}
 	if p.links == nil {
 		p.links = map[string]string{}
-		for _, job := range p.view.jobs {
+		for _, job := range p.state.jobs {
 			if key := analytics.PullKey(job.PRLink); p.links[key] == "" {
 				p.links[key] = job.PRLink
 			}

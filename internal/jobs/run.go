@@ -33,14 +33,7 @@ const (
 	UntilIdle
 )
 
-// RunOptions are those of Run.
-type RunOptions struct {
-	Until Until
-	// Report is called after each pass, and ends Run with its error.
-	Report func(Report) error
-}
-
-// Report is what a pass came to.
+// Report is the result of a pass.
 type Report struct {
 	Result Result
 	// Folder is why the prompts cannot be read: jobs are followed, and nothing is
@@ -48,48 +41,51 @@ type Report struct {
 	Folder, State error
 }
 
-// failedPause is how soon a pass that failed is repeated, minPause the least time
-// between two passes.
 const (
+	scanInterval = 15 * time.Second
+	// failedPause is how soon a pass that failed is repeated, minPause the least time
+	// between two passes.
 	failedPause = 15 * time.Second
 	minPause    = 10 * time.Millisecond
 )
 
 // Run makes pass after pass: after each scan of the folder, and when a job is to be
-// read. It returns what all of them did, and the state of the queue after the last.
-// What is under way at the end of ctx is finished, and nothing new begins; that is no
-// error.
-func (q *Queue) Run(ctx context.Context, folder Folder, o RunOptions) (total Result, err error) {
-	if q.scans == nil {
-		q.scans = new(scanner)
-	}
-	s := q.scans
-	s.folder, s.until, s.interval, s.log = folder, o.Until, q.cfg.ScanInterval, q.cfg.Logger
+// read. It calls report after each, and ends with its error. It returns the counts of all
+// passes, and the state of the queue after the last. At the end of ctx what is under way is
+// finished, and nothing new begins; that is not an error.
+func (q *Queue) Run(
+	ctx context.Context, folder Folder, until Until, report func(Report) error,
+) (total Result, err error) {
+	s := &q.scanner
 	logged := ""
 	for ctx.Err() == nil {
 		var r Report
-		if r.Folder = s.scan(ctx); r.Folder != nil && o.Until != UntilStopped {
+		if r.Folder = s.scan(ctx, folder, until, q.opt.Logger); r.Folder != nil && until != UntilStopped {
 			if ctx.Err() != nil {
 				break // the stop cut the scan off
 			}
 			return total, r.Folder
 		}
 		r.Result, r.State = q.Pass(ctx, s.found)
-		s.setUntil(r.Result.Planned)
+		for i := range r.Result.Planned {
+			if p := &r.Result.Planned[i]; p.Why == WhyChanging {
+				p.Until = s.next.UTC().Truncate(time.Millisecond)
+			}
+		}
 		total = total.plus(r.Result)
-		err := o.Report(r)
+		err := report(r)
 		switch {
-		case o.Until != UntilStopped && r.State != nil:
+		case until != UntilStopped && r.State != nil:
 			return total, errors.Join(r.State, err)
 		case err != nil:
 			return total, err
-		case o.Until == UntilPassed, o.Until == UntilIdle && r.Result.Idle():
+		case until == UntilPassed, until == UntilIdle && r.Result.Idle():
 			return total, nil
 		}
 		if r.State == nil {
 			logged = ""
 		} else if text := r.State.Error(); text != logged {
-			q.cfg.Logger.Error("prompt queue does not go on", "error", r.State)
+			q.opt.Logger.Error("prompt queue stopped", "error", r.State)
 			logged = text
 		}
 		wait := time.Until(s.next)
@@ -102,77 +98,63 @@ func (q *Queue) Run(ctx context.Context, folder Folder, o RunOptions) (total Res
 		// A time in the past is one that the pass could not serve: no busy loop.
 		_ = clock.Sleep(ctx, max(wait, minPause)) // the loop looks at ctx
 	}
-	return total, nil //nolint:nilerr // a stop is no error
+	return total, nil //nolint:nilerr // a stop is not an error
 }
 
 // Continue lets the queue begin where another one has ended, over the same folder by the same
-// rules: what that one has scanned counts.
-func (q *Queue) Continue(former *Queue) { q.scans = former.scans }
+// rules: the scans of that one count.
+func (q *Queue) Continue(former *Queue) { q.scanner = former.scanner }
 
 // scanner scans the folder again and again.
 type scanner struct {
-	folder   Folder
-	until    Until
-	interval time.Duration
-	log      *slog.Logger
-
-	// last is the last scan, nil if it failed; at is when it was, next when it is due
-	// again.
-	last     *prompts.Scanned
+	// found are the prompts of the last scan. It is valid unless that failed, and zero then.
+	found prompts.Scanned
+	valid bool
+	// at is when the last scan was, next when another one is due.
 	at, next time.Time
-	// found are the prompts of the last scan; none if it failed.
-	found  prompts.Scanned
-	failed bool
 	// logged are the findings of the last scan.
 	logged map[string]bool
 }
 
 // scan reads the folder if that is due.
-func (s *scanner) scan(ctx context.Context) (err error) {
+func (s *scanner) scan(ctx context.Context, folder Folder, until Until, log *slog.Logger) (err error) {
 	due := s.next
-	if again := s.at.Add(prompts.Pause); s.until == UntilIdle && again.Before(due) {
+	if again := s.at.Add(prompts.Pause); until == UntilIdle && again.Before(due) {
 		due = again // not to end while a new file is there
 	}
-	if s.last != nil && time.Now().Before(due) {
+	if s.valid && time.Now().Before(due) {
 		return nil
 	}
 	var found prompts.Scanned
-	if s.last == nil && s.until != UntilStopped {
-		found, err = s.folder.ScanOnce(ctx)
-	} else {
-		found, err = s.folder.Scan(s.last)
+	switch {
+	case s.valid:
+		found, err = folder.Scan(&s.found)
+	case until == UntilStopped:
+		found, err = folder.Scan(nil)
+	default:
+		found, err = folder.ScanOnce(ctx)
 	}
-	s.at = time.Now()
-	s.next = s.at.Add(s.interval)
+	if err != nil && until == UntilStopped && (s.valid || s.at.IsZero()) {
+		log.Error("prompt folder not read: nothing is submitted", "error", err)
+	}
+	s.found, s.valid, s.at = found, err == nil, time.Now()
+	s.next = s.at.Add(scanInterval)
 	if err != nil {
-		if !s.failed && s.until == UntilStopped {
-			s.log.Error("prompt folder not read: nothing is submitted", "error", err)
-		}
-		s.last, s.found, s.failed = nil, prompts.Scanned{}, true
+		s.found = prompts.Scanned{}
 		return err
 	}
-	s.last, s.found, s.failed = &found, found, false
 	if n := len(found.Changing); n > 0 {
-		s.next = s.at.Add(min(prompts.Pause, s.interval))
-		if s.until != UntilStopped {
-			s.log.Info("prompt files have just changed", "files", n, "scanned_again", s.next.UTC().Format(time.RFC3339))
+		s.next = s.at.Add(prompts.Pause)
+		if until != UntilStopped {
+			log.Info("prompt files have just changed", "files", n, "scanned_again", s.next.UTC().Format(time.RFC3339))
 		}
 	}
 	findings := make(map[string]bool, len(found.Findings))
 	for _, f := range found.Findings {
 		if findings[f.String()] = true; !s.logged[f.String()] {
-			s.log.Warn("prompt file is invalid", "finding", f.String())
+			log.Warn("prompt file is invalid", "finding", f.String())
 		}
 	}
 	s.logged = findings
 	return nil
-}
-
-// setUntil says in a plan when files that have just changed are scanned again.
-func (s *scanner) setUntil(planned []Planned) {
-	for i := range planned {
-		if planned[i].Why == WhyChanging {
-			planned[i].Until = s.next.UTC().Truncate(time.Millisecond)
-		}
-	}
 }

@@ -20,16 +20,16 @@ import (
 // goes next is decided anew each time.
 func (p *pass) submit(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if err := p.q.cfg.Clock(); err != nil {
+		if err := p.q.opt.Clock(); err != nil {
 			return err
 		}
-		planned := p.view.plan(p.q.cfg, p.found, p.unrendered)
+		planned := p.state.plan(p.q.opt, p.found, p.unrendered)
 		i := slices.IndexFunc(planned, func(next Planned) bool { return next.Ready() && !p.raced[next.ID] })
 		if i < 0 {
 			return nil
 		}
 		next := planned[i]
-		text, err := next.render(ctx, p.q.cfg, p.view.at)
+		text, err := next.render(ctx, p.q.opt, p.state.at)
 		if err != nil {
 			p.unrendered[next.ID] = err
 			continue
@@ -37,7 +37,7 @@ func (p *pass) submit(ctx context.Context) error {
 		job, from := newJob(next.prompt, journal.Submitting), journal.State("")
 		job.Firing = next.Firing
 		// If the journal already has a pending job for this try, that one is sent.
-		former := p.view.newest[next.ID]
+		former := p.state.newest[next.ID]
 		if former.State == journal.Pending && (former.Firing.Equal(next.Firing) || !next.prompt.Recurs()) {
 			from = former.State
 			job.Seq, job.Version, job.Refusals = former.Seq, former.Version, former.Refusals
@@ -46,7 +46,7 @@ func (p *pass) submit(ctx context.Context) error {
 		}
 		job.Text, job.FollowUps, job.Messages = text.Text, text.FollowUps, len(text.FollowUps)
 		job.Begun = p.q.now()
-		job.Charged, job.Cost = job.Begun, p.q.cfg.JobCost
+		job.Charged, job.Cost = job.Begun, p.q.opt.JobCost
 		if err := p.send(ctx, job, from, job.Text); err != nil {
 			return err
 		}
@@ -58,15 +58,15 @@ func (p *pass) submit(ctx context.Context) error {
 // One that cannot be sent now is sent when its job is read again.
 func (p *pass) sendFollowUps(ctx context.Context) error {
 	for _, seq := range p.completed {
-		if ctx.Err() != nil || p.view.queue.Paused != "" || p.view.queue.Restored || p.q.cfg.Clock() != nil {
-			return nil //nolint:nilerr // a stop is no error
+		if ctx.Err() != nil || p.state.queue.Paused != "" || p.state.queue.Restored || p.q.opt.Clock() != nil {
+			return nil //nolint:nilerr // a stop is not an error
 		}
 		job, err := p.q.journal.Job(ctx, seq)
 		if err != nil {
 			return err
 		}
-		blocks := func(other journal.Job) bool { return other.Project == job.Project && p.view.blocks(other) }
-		if job.State != journal.Active || job.Sent >= len(job.FollowUps) || slices.ContainsFunc(p.view.jobs, blocks) {
+		blocks := func(other journal.Job) bool { return other.Project == job.Project && p.state.blocks(other) }
+		if job.State != journal.Active || job.Sent >= len(job.FollowUps) || slices.ContainsFunc(p.state.jobs, blocks) {
 			continue
 		}
 		text := job.FollowUps[job.Sent]
@@ -78,11 +78,9 @@ func (p *pass) sendFollowUps(ctx context.Context) error {
 	return nil
 }
 
-// send makes one create or one follow-up. job is as the intent is to leave it, from
-// the state it is in: submitting for a create; active and Sending for a follow-up.
-//
-// Neither is idempotent, so the order is what keeps a prompt from being sent twice or
-// forgotten: intent, POST, outcome, each durable before the next one begins.
+// send makes one create or one follow-up: intent, POST, outcome, each durable before the next
+// begins, because neither call is idempotent. job is as the intent leaves it, from the state
+// it is in: submitting for a create; active and Sending for a follow-up.
 func (p *pass) send(ctx context.Context, job journal.Job, from journal.State, text string) error {
 	q, what, cause := p.q, "create", "the request is being sent"
 	if job.Sending {
@@ -90,8 +88,10 @@ func (p *pass) send(ctx context.Context, job journal.Job, from journal.State, te
 		cause = what + " is being sent"
 	}
 
-	// The intent becomes durable. A crash before this changes nothing. After a crash
-	// from here on, Recover finds an intent without an outcome, and puts it in doubt.
+	// Step 1: the intent becomes durable.
+	// CRASH before: nothing happened.
+	// CRASH from here on, until the outcome is durable: Recover finds an intent without an
+	// outcome, and the job is unknown. It is not sent again, because it may have been sent.
 	entered, err := q.apply(ctx, journal.Change{Job: job, From: from, At: q.now(), Cause: cause})
 	if isRaced(err) {
 		p.raced[job.Prompt] = true // an operator was faster: nothing is sent in this pass
@@ -104,11 +104,15 @@ func (p *pass) send(ctx context.Context, job journal.Job, from journal.State, te
 		return errors.Join(err, p.reload(ctx))
 	}
 	job = entered[0]
-	// A crash before this: the journal has it. After a restore of an older one the mark has.
-	q.cfg.Mark(context.WithoutCancel(ctx))
 
-	// One POST. The client finishes it when ctx ends; a crash leaves it in doubt.
-	o := &outcome{job: job, keyMark: q.cfg.KeyMark()}
+	// Step 2: a mark outside the state says that something was sent.
+	// CRASH before: the journal has the intent, and the next mark counts it too. The mark
+	// matters once an older state is restored.
+	q.opt.Mark(context.WithoutCancel(ctx))
+
+	// Step 3: one POST. The client finishes it when ctx ends.
+	// CRASH: as after step 1. The service has it or not, and cannot be asked.
+	o := outcome{keyMark: q.opt.KeyMark()}
 	if job.Sending {
 		o.got, o.err = q.client.SendMessage(ctx, job.Project, job.JobID, text)
 		if o.err == nil && o.got.ID != job.JobID {
@@ -117,28 +121,63 @@ func (p *pass) send(ctx context.Context, job journal.Job, from journal.State, te
 	} else {
 		o.got, o.err = q.client.CreateJob(ctx, job.Project, text)
 	}
-
-	// The outcome is judged, from the client's error alone.
 	o.stopped = ctx.Err() != nil && !isAnswered(o.err)
-	log := q.cfg.Logger.With("prompt", job.Prompt, "project", job.Project, "job", job.Seq, "try", job.Try, "what", what)
+	log := q.opt.Logger.With("prompt", job.Prompt, "project", job.Project, "job", job.Seq, "try", job.Try, "what", what)
 	if o.err == nil {
 		log.Info("agent job sent", "job_id", o.got.ID)
 	} else {
 		log.Warn("agent job not sent", "outcome", string(judge(o.err)), "reason", o.err)
 	}
 
-	// The outcome becomes durable. A crash before this leaves the job in doubt, a crash
-	// after it loses nothing. The service cannot be asked again for the outcome: if the
-	// journal cannot be written the process keeps it, and sends nothing before it is saved.
-	q.unsaved = func(ctx context.Context) error { return q.saveOutcome(ctx, o) }
-	err = q.save(ctx)
-	if err != nil {
-		q.cfg.Logger.Error("outcome not entered: docgauge must keep running until the journal can be written",
-			"prompt", job.Prompt, "job", job.Seq, "job_id", o.got.ID, "error", err)
+	// Step 4: the outcome becomes durable, prepared from the job and the queue as they are then.
+	// While the journal cannot be written the process keeps it, and sends nothing else.
+	// CRASH before: as after step 1.
+	// CRASH after: the job is followed, or sent again when its time has come.
+	var maybe []journal.Job // as failed writes would have left the job: they may have succeeded
+	q.unsaved = func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+		defer cancel()
+		before := job
+		var raced error
+		for range maxRaces {
+			queue, err := q.journal.Queue(ctx)
+			if err != nil {
+				return err
+			}
+			changes := q.changesOf(o, before, queue)
+			_, err = q.apply(ctx, changes...)
+			switch taken := takenBy(err); {
+			case err == nil:
+				return nil
+			case taken != nil:
+				// Only the journal knows, in the transaction, that the id is another job's.
+				o.err = fmt.Errorf("the service accepted it, but %w: it may have made another job or not", taken)
+				log.Warn("agent job in doubt", "reason", o.err)
+				continue
+			case !errors.Is(err, journal.ErrRaced):
+				maybe = append(maybe, changes[0].Job)
+				return err
+			}
+			raced = err
+			if before, err = q.journal.Job(ctx, job.Seq); err != nil {
+				return err
+			}
+			if slices.ContainsFunc(maybe, func(written journal.Job) bool { return isWritten(written, before) }) {
+				return nil
+			}
+			// The operator changed the job or the queue: the outcome is prepared anew. Only
+			// the intent knows which follow-ups the service has.
+			before.Sending, before.Sent = job.Sending, job.Sent
+		}
+		return raced
+	}
+	if err = q.Flush(ctx); err != nil {
+		log.Error("outcome not entered: docgauge must keep running until the journal can be written",
+			"job_id", o.got.ID, "error", err)
 	}
 
-	// It is counted, for the report of this pass. It is judged again: saving changes o.err
-	// if the id turns out to be that of another job.
+	// It is counted, as judged last: step 4 may have put it in doubt. What goes next is decided
+	// from the journal, as a new process would.
 	switch judge(o.err) {
 	case accepted:
 		if job.Sending {
@@ -151,14 +190,29 @@ func (p *pass) send(ctx context.Context, job journal.Job, from journal.State, te
 	case rejected:
 		p.result.Rejected++
 	}
-
-	// What goes next is decided from the journal, as a new process would.
 	return errors.Join(err, p.reload(ctx))
 }
 
-// isRaced reports whether a change was not made because somebody else was faster.
+// maxRaces is how often a change is prepared anew because the job or the queue was changed
+// at the same time.
+const maxRaces = 5
+
+// isWritten reports whether a job of the journal is as a write would have left it.
+func isWritten(written, now journal.Job) bool {
+	written.Version++
+	written.Text, written.FollowUps, now.Text, now.FollowUps = "", nil, "", nil
+	return reflect.DeepEqual(written, now)
+}
+
+// isRaced reports whether a change was not made because the operator was faster.
 func isRaced(err error) bool {
 	return errors.Is(err, journal.ErrRaced) || errors.Is(err, journal.ErrDuplicate)
+}
+
+// takenBy returns the error that says that an id is another job's, nil for any other.
+func takenBy(err error) *journal.TakenError {
+	taken, _ := errors.AsType[*journal.TakenError](err)
+	return taken
 }
 
 // followUpName names the follow-up that is next.
@@ -191,83 +245,21 @@ func (q *Queue) withdraw(ctx context.Context, intent journal.Job) error {
 	return nil
 }
 
-// outcome is the outcome of a create or a follow-up, until it is in the journal.
+// outcome is the outcome of a create or a follow-up.
 type outcome struct {
-	// job is as the intent left it.
-	job journal.Job
 	got docsapi.Job
 	err error
 	// stopped: docgauge was stopped before the service said anything.
 	stopped bool
 	// keyMark is of the keys that were sent.
 	keyMark string
-	// maybe are jobs as a failed write would have left them: it may have succeeded.
-	maybe []journal.Job
 }
 
-// maxRaces is how often a change is prepared anew because somebody else changed the
-// job or the queue meanwhile.
-const maxRaces = 5
-
-// saveOutcome enters an outcome, prepared from the job and the queue as they are,
-// until the journal takes it. It may be called again after an error.
-func (q *Queue) saveOutcome(ctx context.Context, o *outcome) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
-	defer cancel()
-	job := o.job
-	var raced error
-	for range maxRaces {
-		queue, err := q.journal.Queue(ctx)
-		if err != nil {
-			return err
-		}
-		changes := q.changesOf(o, job, queue)
-		_, err = q.apply(ctx, changes...)
-		switch {
-		case err == nil:
-			return nil
-		case takenBy(err) != nil:
-			// Only the journal knows, in the transaction, that the id is another job's.
-			o.err = fmt.Errorf("the service accepted it, but %w: nobody can tell whether it made another job",
-				takenBy(err))
-			q.cfg.Logger.Warn("agent job in doubt", "prompt", job.Prompt, "job", job.Seq, "reason", o.err)
-			continue
-		case !errors.Is(err, journal.ErrRaced):
-			o.maybe = append(o.maybe, changes[0].Job)
-			return err
-		}
-		raced = err
-		current, err := q.journal.Job(ctx, job.Seq)
-		if err != nil {
-			return err
-		}
-		if o.isSaved(current) {
-			return nil
-		}
-		// Somebody else changed the job or the queue: continue from what is there now. Only
-		// the intent knows which follow-ups the service has.
-		job = current
-		job.Sending, job.Sent = o.job.Sending, o.job.Sent
-	}
-	return raced
-}
-
-// isSaved reports whether a job is as a failed write would have left it.
-func (o *outcome) isSaved(current journal.Job) bool {
-	current.Text, current.FollowUps = "", nil
-	return slices.ContainsFunc(o.maybe, func(job journal.Job) bool {
-		job.Version++
-		job.Text, job.FollowUps = "", nil
-		return reflect.DeepEqual(job, current)
-	})
-}
-
-// changesOf is what an outcome means for the job and the queue as they are: the rows
-// from submitting and from sending of the table of states. The first change is that of
-// the job.
-func (q *Queue) changesOf(o *outcome, job journal.Job, queue journal.Queue) []journal.Change {
-	now, v, followUp := q.now(), judge(o.err), o.job.Sending
-	before, cause := job, ""
+// changesOf is what an outcome means for its job and for the queue: the rows from
+// submitting and sending of the table of states.
+func (q *Queue) changesOf(o outcome, job journal.Job, queue journal.Queue) []journal.Change {
+	now, v, followUp, before, cause := q.now(), judge(o.err), job.Sending, job, ""
+	job.Next, job.Blocked = time.Time{}, time.Time{}
 	switch v {
 	case accepted:
 		if followUp {
@@ -312,27 +304,27 @@ func (q *Queue) changesOf(o *outcome, job journal.Job, queue journal.Queue) []jo
 		}
 		switch {
 		case o.stopped:
-			job.Reason, job.Next = "docgauge was stopped before it was sent", time.Time{}
-		case v == unauthorized:
-			job.Next = time.Time{} // the pause of the queue holds it
-		default:
+			job.Reason = "docgauge was stopped before it was sent"
+		case v == postponed: // else the pause of the queue holds it
 			job.Refusals++
-			job.Next = now.Add(q.retryIn(job.Refusals, o.err)).Truncate(time.Microsecond)
+			wait := q.backoff(firstRetry, retryGrowth, job.Refusals-1, o.err)
+			job.Next = now.Add(wait).Truncate(time.Microsecond)
 			job.Blocked = job.Next
 		}
 	}
 	change := journal.Change{Job: job, From: before.State, At: now, Cause: cmp.Or(cause, job.Reason)}
-	change.Note = q.noteJob(now, job)
 	if before.State.Ended() {
-		// Somebody ended the job while it was being sent: the end stands, and what the
+		// The operator ended the job while it was being sent: the end stands, and what the
 		// service did is entered beside it.
 		change.Cause = fmt.Sprintf("%s; it was %s before that was known", change.Cause, before.State)
 		change.Job.State, change.Job.Reason, change.Job.Ended = before.State, before.Reason, before.Ended
-		change.Job.Next, change.Job.Blocked, change.Job.Sending, change.Note = time.Time{}, time.Time{}, false, nil
+		change.Job.Next, change.Job.Blocked, change.Job.Sending = time.Time{}, time.Time{}, false
+	} else {
+		change.Event = q.jobEvent(now, job)
 	}
 	switch {
 	case v == inDoubt:
-		return append([]journal.Change{change}, q.countUnknown(queue, now, 1)...)
+		return []journal.Change{change, q.countUnknown(queue, now, 1)}
 	case v == unauthorized && queue.Paused == "":
 		queue.Unknowns, queue.KeyMark = 0, o.keyMark
 		return []journal.Change{change, q.pause(queue, journal.PausedUnauthorized, now, keyRefused(o.err))}
@@ -343,14 +335,8 @@ func (q *Queue) changesOf(o *outcome, job journal.Job, queue journal.Queue) []jo
 	return []journal.Change{change}
 }
 
-// takenBy returns the error that says that an id is another job's, nil for any other.
-func takenBy(err error) *journal.TakenError {
-	taken, _ := errors.AsType[*journal.TakenError](err)
-	return taken
-}
-
 // describe enters what the service says about a job, except its pull request: only a read
-// does that (see pass.follow). What it does not say stays.
+// does that. What it does not say stays.
 func describe(job *journal.Job, got docsapi.Job) {
 	job.Status = cmp.Or(got.Status, job.Status)
 	job.Repository = cmp.Or(analytics.RedactUser(got.Repository), job.Repository)
@@ -369,7 +355,7 @@ const (
 	postponed    verdict = "postponed"    // not accepted; later it may be
 	rejected     verdict = "rejected"     // not accepted, and it never will be
 	unauthorized verdict = "unauthorized" // not accepted, and nothing will be with this key
-	inDoubt      verdict = "in doubt"     // nobody can tell
+	inDoubt      verdict = "in doubt"     // it may have been accepted
 )
 
 // judge tells the verdict from the error of a create or a follow-up. Whatever is not
@@ -412,20 +398,15 @@ const (
 	maxBackoff  = 5 * time.Minute
 )
 
-// retryIn is how long to wait after so many refusals in a row.
-func (q *Queue) retryIn(refusals int, err error) time.Duration {
-	return q.backoff(firstRetry, retryGrowth, refusals-1, err)
-}
-
 // pollIn is how long to wait after so many reads that found a job at work.
 func (q *Queue) pollIn(polls int, err error) time.Duration {
-	return q.backoff(max(q.cfg.PollInterval, time.Millisecond), pollGrowth, polls, err)
+	return q.backoff(max(q.opt.PollInterval, time.Millisecond), pollGrowth, polls, err)
 }
 
 // backoff is first, grown by so many steps, or longer if the service says so.
 func (q *Queue) backoff(first time.Duration, growth float64, steps int, err error) time.Duration {
 	grown := float64(first) * math.Pow(growth, float64(steps))
-	wait := q.cfg.Jitter(max(first, time.Duration(min(grown, float64(maxBackoff))))).Round(time.Millisecond)
+	wait := q.opt.Jitter(max(first, time.Duration(min(grown, float64(maxBackoff))))).Round(time.Millisecond)
 	if e, ours := errors.AsType[*docsapi.Error](err); ours {
 		wait = max(wait, e.RetryAfter)
 	}

@@ -257,7 +257,7 @@ func TestRefusals(t *testing.T) {
 		{s, "window", object{"granularity": "month"}, "it has day"},
 		{s, "window", object{"granularity": "fortnight"}, "want day, week, month or Nd"},
 		{s, "window", object{"granularity": "day", "at": "2026-11-01"}, "they reach from 2026-10-01 to 2026-10-09 (exclusive)"},
-		{s, "window", object{"granularity": "day", "at": "yesterday"}, "at: date \"yesterday\": want YYYY-MM-DD"},
+		{s, "window", object{"granularity": "day", "at": "yesterday"}, "date \"yesterday\": want YYYY-MM-DD"},
 		{s, "window", object{"limit": 1000}, "limit"},
 		{s, "window", object{"limit": "many"}, "limit"},
 		{s, "window", object{"by": "robots"}, "by"},
@@ -445,7 +445,7 @@ func TestLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := new(strings.Builder)
 		a := &assistant{Options: Options{Log: slog.New(slog.NewTextHandler(log, nil))}, places: make(chan struct{}, 1)}
-		_, takes := schemaOf[noArguments]()
+		takes := schemaOf[noArguments]()
 		_, err := call(t.Context(), a, takes, nil, func(context.Context, noArguments) (noArguments, error) { panic("oh") })
 		if err == nil || !strings.Contains(err.Error(), "please report") || !strings.Contains(log.String(), "panic=oh") {
 			t.Errorf("%v, %s", err, log)
@@ -479,7 +479,7 @@ func (odd) MarshalJSON() ([]byte, error) { return []byte(`[]`), nil }
 func TestOwnFault(t *testing.T) {
 	a := &assistant{Options: answers(t), places: make(chan struct{}, 1)}
 	server := newServer(a.Options)
-	add(server, a, tool{name: "odd"}, func(context.Context, noArguments) (odd, error) { return odd{}, nil })
+	add(server, a, &sdk.Tool{Name: "odd"}, func(context.Context, noArguments) (odd, error) { return odd{}, nil })
 	ours, theirs := sdk.NewInMemoryTransports()
 	if _, err := server.Connect(t.Context(), ours, nil); err != nil {
 		t.Fatal(err)

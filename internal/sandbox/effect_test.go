@@ -24,9 +24,7 @@ func press(s *Sandbox, target, action string, header ...string) *httptest.Respon
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
-	w := httptest.NewRecorder()
-	s.Handler().ServeHTTP(w, r)
-	return w
+	return respond(s, r)
 }
 
 // readers are the rows of a page in the windows of so many days from a date on, added up.
@@ -35,9 +33,7 @@ func readers(t *testing.T, s *Sandbox, project, page, from string, windows, days
 	for i := range windows {
 		first := date(from) + analytics.Date(i*days)
 		_, rows, err := s.Visitors(project, analytics.Window{From: first, To: first + analytics.Date(days)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		for _, row := range rows {
 			if row.Path == page {
 				sum.Human, sum.AI, sum.Total = sum.Human+row.Human, sum.AI+row.AI, sum.Total+row.Total
@@ -103,9 +99,7 @@ func TestMergesAreSeenAtOnce(t *testing.T) {
 		Agent: Agent{Pulls: Pulls{Effect: Effect{1, 1}, Plan: codehost.Plan{DaysAgo: 7}}},
 	}
 	s, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for range 3 {
 		settled(t, s, createJob(t, s, "x [sandbox:page=/quickstart]").ID)
 	}
@@ -140,9 +134,7 @@ func TestMergesAreSeenAtOnce(t *testing.T) {
 	if got := week(); got != 2*usual {
 		t.Errorf("merged again: %d, want twice %d", got, usual)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, s.Close())
 	s = newTest(t, c)
 	if got := week(); got != 2*usual {
 		t.Errorf("started again: %d, want twice %d", got, usual)

@@ -125,9 +125,7 @@ func made(t *testing.T) map[string]string {
 	} {
 		template, _, _ := strings.Cut(name, "-")
 		text, err := render(template, "", data, noon)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		pages[name] = string(text)
 	}
 	return pages

@@ -28,6 +28,11 @@ type Job struct {
 	Project string `json:"project"`
 	Prompt  string `json:"prompt"`
 	Title   string `json:"title"`
+	// Path is the file of the prompt. Firing is the time of the firing of a recurring one, and
+	// Try is 1, and one more for each retry.
+	Path   string    `json:"path,omitempty" api:"-"`
+	Firing time.Time `json:"firing,omitzero" api:"-"`
+	Try    int       `json:"attempt,omitempty" api:"-"`
 	// State is the queue's word, Status the service's; ID is the service's, empty before it
 	// is known.
 	State  string `json:"state"`
@@ -77,15 +82,17 @@ type PullRequest struct {
 // that are known by their links.
 func NewJob(j journal.Job, pulls map[string]journal.PullRequest, now time.Time) Job {
 	job := Job{
-		Seq: j.Seq, Project: j.Project, Prompt: j.Prompt, Title: j.Title, State: string(j.State), Status: j.Status,
+		Seq: j.Seq, Project: j.Project, Prompt: j.Prompt, Title: j.Title,
+		Path: j.Path, Firing: j.Firing, Try: j.Try, State: string(j.State), Status: j.Status,
 		ID: j.JobID, Reason: j.Reason, Result: j.Result(), PRLink: Link(j.PRLink), Model: j.Model,
 		Repository: j.Repository, Ref: j.Ref, Begun: j.Begun, Created: j.Created, Ended: j.Ended,
 		Stalled: j.Stalled(now), Cost: j.Cost,
 	}
 	if p, ok := pulls[j.PRLink]; ok {
 		job.Pull = &PullRequest{
-			State: string(p.State), Problem: p.Problem, Review: p.Review, Checks: p.Checks, Opened: p.Opened(),
-			FirstReview: p.FirstReview, Ended: p.Ended(), Files: p.Files, Additions: p.Additions, Deletions: p.Deletions,
+			State: string(p.State), Problem: p.Problem, Review: p.Review, Checks: p.Checks,
+			Opened: p.Opened(), FirstReview: p.FirstReview, Ended: p.Ended(),
+			Files: p.Files, Additions: p.Additions, Deletions: p.Deletions,
 		}
 	}
 	return job

@@ -1,7 +1,6 @@
-// Package journal has the types of the prompt queue's journal: a job, its state,
-// the events that led there, and the changes that move it on. Package state stores
-// them, package jobs makes the changes. It depends on the standard library only and
-// does no I/O.
+// Package journal has the types of the prompt queue's journal: a job, its state, the
+// transitions that led there, and the changes that move it on. Package state stores them,
+// package jobs makes the changes. It depends on the standard library only and does no I/O.
 package journal
 
 import (
@@ -10,12 +9,10 @@ import (
 	"time"
 )
 
-// State is the state of a job of the queue. Package jobs has the table of the
-// transitions.
+// State is the state of a job. Package jobs has the table of the transitions.
 type State string
 
-// The states. A prompt that never had a job is invalid, pending or expired without
-// an entry in the journal: its file says so.
+// The states. A prompt without a job is invalid, pending or expired: its file says which.
 const (
 	Invalid    State = "invalid"    // the file breaks a rule
 	Pending    State = "pending"    // it waits, for the reason given
@@ -32,8 +29,8 @@ const (
 	Lost       State = "lost"       // the service no longer knows it
 )
 
-// States returns all states in the order in which people are shown them: first those
-// that wait or are under way, then those that need attention, then those that ended.
+// States returns all states in the order in which people are shown them: first those that wait
+// or are under way, then those that need attention, then those that ended.
 func States() []State {
 	return []State{
 		Pending, Submitting, Active, Unknown, Held, Invalid, Rejected, Failed, Lost, Archived, Completed, Cancelled,
@@ -50,19 +47,19 @@ func (s State) Ended() bool {
 	return false
 }
 
-// Occupies reports whether the service may be working on a job in this state. Such a
-// job counts against the cap on active jobs and blocks others of its concurrency key.
+// Occupies reports whether the service may be working on a job in this state. Such a job counts
+// against the cap on active jobs and blocks others of its concurrency key.
 func (s State) Occupies() bool { return s == Submitting || s == Active || s == Unknown }
 
-// Job is one job of the queue: of a prompt, or of one firing of a recurring prompt.
-// A zero time means never.
+// Job is one job of the queue: of a prompt, or of one firing of a recurring prompt. A zero time
+// means never.
 type Job struct {
-	// Seq is the journal's own number, from 1; 0 means not in the journal yet. Version
-	// grows with every change, so a writer notices when another one was faster.
+	// Seq is the journal's own number, from 1; 0 means not in the journal yet. Version grows
+	// with every change, which a concurrent writer notices.
 	Seq     int64 `json:"seq"`
 	Version int64 `json:"-"`
-	// Prompt is the id of the prompt, Firing the time of the firing of a recurring one,
-	// and Try is 1, and one more for each retry. Together they are unique.
+	// Prompt is the id of the prompt, Firing the time of the firing of a recurring one, and Try
+	// is 1, and one more for each retry. Together they are unique.
 	Prompt string    `json:"prompt"`
 	Firing time.Time `json:"firing,omitzero"`
 	Try    int       `json:"attempt"`
@@ -71,30 +68,29 @@ type Job struct {
 	Title   string `json:"title,omitempty"`
 	// Path is the prompt's file, relative to the folder.
 	Path string `json:"path"`
-	// RenamedFrom is set for a prompt that was held because it looks renamed: the path
-	// its text was sent from. It stays after the operator has decided.
+	// RenamedFrom is set for a prompt that was held because it looks renamed: the path its text
+	// was sent from. It stays after the operator has decided.
 	RenamedFrom string `json:"renamed_from,omitempty"`
-	// Digest is that of the file when the job began. A file with another digest was
-	// edited since.
+	// Digest is that of the file when the job began: another one means that it was edited since.
 	Digest         string `json:"digest"`
 	ConcurrencyKey string `json:"concurrency_key,omitempty"`
-	// Resubmit reports whether it is sent once more automatically if it is in doubt
+	// Resubmit means that it is sent once more automatically if it is in doubt
 	// (on_unknown: resubmit, and not used up).
 	Resubmit bool `json:"resubmit,omitempty"`
-	// Text and FollowUps are what is sent, rendered. They are long: lists of jobs
-	// omit them, and a change without them leaves them as they are.
+	// Text and FollowUps are what is sent, rendered. Lists of jobs omit them, and a change
+	// without them leaves them as they are.
 	Text      string   `json:"text,omitempty"`
 	FollowUps []string `json:"follow_ups,omitempty"`
-	// Messages is how many follow-ups there are, Sent how many the service accepted.
-	// Sending means that the intent of the next one is durable and its outcome is not.
+	// Messages is the number of follow-ups, Sent the number that the service accepted. Sending
+	// means that the intent of the next one is durable and its outcome is not.
 	Messages int  `json:"follow_ups_total"`
 	Sent     int  `json:"follow_ups_sent"`
 	Sending  bool `json:"follow_up_in_flight,omitempty"`
 
 	State  State  `json:"state"`
 	Reason string `json:"reason,omitempty"`
-	// InDoubt means that nobody ever learned whether the service accepted it: the job
-	// is unknown, or was unknown when it was given up.
+	// InDoubt means that it never became known whether the service accepted it: the job is
+	// unknown, or was unknown when it was given up.
 	InDoubt bool `json:"in_doubt,omitempty"`
 
 	// What the service said last. No two jobs of a project have the same JobID.
@@ -105,32 +101,32 @@ type Job struct {
 	Model      string `json:"model,omitempty"`
 	PRLink     string `json:"pr_link,omitempty"`
 
-	// Pages are the paths of the pages that the prompt says it is about. Cost is what the
-	// job costs once it is created, as that was set when it began.
+	// Pages are the paths of the pages that the prompt names. Cost is the cost of a job as it
+	// was set when this one began; it counts once the job is created.
 	Pages []string `json:"pages,omitempty"`
 	Cost  float64  `json:"cost,omitempty"`
 
-	// Begun is when the intent became durable. Created is the service's time, or ours
-	// if it gave none. Ended is when the end was seen.
+	// Begun is when the intent became durable. Created is the service's time, or ours if it gave
+	// none. Ended is when the end was seen.
 	Begun   time.Time `json:"begun_at,omitzero"`
 	Created time.Time `json:"created_at,omitzero"`
 	Ended   time.Time `json:"ended_at,omitzero"`
-	// Charged is when the create last counted against the cap per day: the time of the
-	// intent, then that of its outcome; zero once the service is known to have refused it.
+	// Charged is when the create last counted against the cap per day: the time of the intent,
+	// then that of its outcome; zero once the service is known to have refused it.
 	Charged time.Time `json:"charged_at,omitzero"`
 	// Accepted is when the last create or follow-up was accepted.
 	Accepted time.Time `json:"accepted_at,omitzero"`
-	// Next is when to read an active job, or to send a pending one again. Refusals
-	// counts the creates or follow-ups in a row that were refused for a time. Blocked
-	// is until when the service, or the budget, takes nothing of the project.
+	// Next is when to read an active job, or to send a pending one again. Refusals counts the
+	// consecutive creates or follow-ups that were refused for a time. Until Blocked the service,
+	// or the budget, accepts nothing of the project.
 	Next     time.Time `json:"next_at,omitzero"`
 	Refusals int       `json:"tries,omitempty"`
 	Blocked  time.Time `json:"blocked_until,omitzero"`
 	// Polls counts the reads since Accepted. Missing is since when the service answers 404.
 	Polls   int       `json:"polls"`
 	Missing time.Time `json:"missing_since,omitzero"`
-	// SeenActive means that a read since Accepted found the job at work. SeenDone counts
-	// the reads that found it completed although it may not have begun.
+	// SeenActive means that a read since Accepted found the job at work. SeenDone counts the
+	// reads that found it completed although it may not have begun.
 	SeenActive bool `json:"-"`
 	SeenDone   int  `json:"-"`
 }
@@ -144,7 +140,7 @@ func (j Job) Stalled(now time.Time) bool {
 }
 
 // Newer reports whether j comes after other among the jobs of a prompt: it was entered later.
-// Of jobs that are not entered it is of a later firing, or a later try of the same one.
+// Of jobs that are not entered, it is of a later firing, or a later try of the same one.
 func (j Job) Newer(other Job) bool {
 	if j.Seq > 0 && other.Seq > 0 {
 		return j.Seq > other.Seq
@@ -155,8 +151,8 @@ func (j Job) Newer(other Job) bool {
 	return j.Try > other.Try
 }
 
-// Result is the label of an ended job in docgauge_agent_jobs_finished_total: pr,
-// no_pr, failed, archived or lost; empty if the service never had it.
+// Result is the label of an ended job in docgauge_agent_jobs_finished_total: pr, no_pr, failed,
+// archived or lost; empty if the service never had it.
 func (j Job) Result() string {
 	switch {
 	case j.State == Completed && j.PRLink != "":
@@ -169,8 +165,8 @@ func (j Job) Result() string {
 	return ""
 }
 
-// Event is one transition of a job, or another entry of its history.
-type Event struct {
+// Transition is one change of the state of a job, or another entry of its history.
+type Transition struct {
 	At    time.Time `json:"at"`
 	Job   int64     `json:"job"` // Seq; 0 for the queue itself
 	From  State     `json:"from,omitempty"`
@@ -178,8 +174,8 @@ type Event struct {
 	Cause string    `json:"cause"`
 }
 
-// Recurring is a prompt with a schedule. Its firings count from Since on, when the
-// queue first saw it with that schedule.
+// Recurring is a prompt with a schedule. Its firings count from Since on, when the queue first
+// saw it with that schedule.
 type Recurring struct {
 	Schedule string    `json:"schedule"`
 	Since    time.Time `json:"since"`
@@ -187,23 +183,22 @@ type Recurring struct {
 
 // Queue is the state of the queue as a whole.
 type Queue struct {
-	// Paused is why nothing is sent, empty while the queue runs. Since is when that began.
+	// Paused is why nothing is sent, empty while the queue runs; Since is when that began, and
+	// Detail says to people what happened.
 	Paused Pause     `json:"paused,omitempty"`
 	Since  time.Time `json:"since,omitzero"`
-	// Detail says what happened, for people.
-	Detail string `json:"detail,omitempty"`
-	// Answered is when the service last answered a read during a pause. Released is
-	// when the operator last released the queue.
+	Detail string    `json:"detail,omitempty"`
+	// Answered is when the service last answered a read during a pause. Released is when the
+	// operator last released the queue.
 	Answered time.Time `json:"answered_at,omitzero"`
 	Released time.Time `json:"released_at,omitzero"`
 	// Unknowns counts creates and follow-ups in doubt since the last that was answered.
 	Unknowns int `json:"unknowns_in_a_row"`
-	// Adopted means that the queue knows this state: see DOCGAUGE_PROMPTS_ON_NEW_STATE.
-	Adopted bool `json:"adopted"`
-	// Restored: it is not adopted because it comes from an older backup than what was sent.
+	// Adopted means that the queue knows this state: see DOCGAUGE_PROMPTS_ON_NEW_STATE. Restored
+	// means that it does not because the state comes from a backup older than what was sent.
+	Adopted  bool `json:"adopted"`
 	Restored bool `json:"restored,omitempty"`
-	// KeyMark stands for the keys that were refused. It is derived from them and does
-	// not reveal them.
+	// KeyMark identifies the keys that were refused without revealing them.
 	KeyMark string `json:"-"`
 	// Version is as that of a Job.
 	Version int64 `json:"-"`
@@ -214,15 +209,15 @@ type Pause string
 
 // The pauses.
 const (
-	PausedUnknown      Pause = "unknown"      // two creates or follow-ups in a row are in doubt
+	PausedUnknown      Pause = "unknown"      // two consecutive creates or follow-ups are in doubt
 	PausedUnauthorized Pause = "unauthorized" // the key was refused
 	PausedOperator     Pause = "operator"     // an operator paused it
 	// PausedNewState is never in the journal: the journal has no job, and there are prompts.
 	PausedNewState Pause = "new_state"
 )
 
-// Note is a notification that is to be delivered at least once.
-type Note struct {
+// Event is a notification that is delivered at least once.
+type Event struct {
 	ID int64 `json:"id"`
 	// Kind is what happened: the state of a job, paused, or an event of the pipeline.
 	Kind string    `json:"kind"`
@@ -232,41 +227,40 @@ type Note struct {
 	// Tries counts failed deliveries. Next is when to deliver it again.
 	Tries int       `json:"tries"`
 	Next  time.Time `json:"next_at"`
-	// Begun is since when it is being sent, zero if it is not. InDoubt counts the
-	// deliveries that may have arrived although nobody knows.
+	// Begun is since when it is being sent, zero if it is not. InDoubt counts the deliveries
+	// that may have arrived.
 	Begun   time.Time `json:"-"`
 	InDoubt int       `json:"-"`
 }
 
 // Change is one step of the journal. Several are made together, all or none.
 type Change struct {
-	// Job is the job as it is to be. Without a Seq it is new, and there must be none of
-	// its prompt, firing and try; with one, the job must be at its Version and in state
-	// From. Without a Prompt no job is changed. A new JobID must belong to no other job
-	// of the project.
+	// Job is the job as it becomes. Without a Seq it is new, and there must be none of its
+	// prompt, firing and try; with one, the job must be at its Version and in state From.
+	// Without a Prompt no job is changed. A new JobID must belong to no other job of the project.
 	Job  Job
 	From State
 	// Cause is the reason, for the history. A change without one is not in the history.
 	At    time.Time
 	Cause string
-	// Note is to be delivered; nil for none.
-	Note *Note
-	// Queue is the queue as it is to be, at its Version; nil leaves it as it is.
+	// Event is entered for delivery; nil for none.
+	Event *Event
+	// Queue is the queue as it becomes, at its Version; nil leaves it as it is.
 	Queue *Queue
 }
 
 // Reasons why a change was not made.
 var (
 	// ErrRaced: the job, or the queue, is no longer as it was when the change was prepared.
-	ErrRaced = errors.New("somebody else changed it meanwhile")
+	ErrRaced = errors.New("it was changed at the same time")
 	// ErrDuplicate: the journal has a job of that prompt, firing and try.
-	ErrDuplicate = errors.New("the journal has that job already")
+	ErrDuplicate = errors.New("the journal already has that job")
 	// ErrNoJob: there is no job of that number.
 	ErrNoJob = errors.New("the journal has no such job")
 )
 
-// TakenError is about a change that gave a job the service's id of another job of its
-// project. The other job keeps it.
+// TakenError is about a change that gave a job the service's id of another job of its project.
+// The other job keeps it.
 type TakenError struct {
 	JobID string
 	// By is the number of the job that has the id, Prompt its prompt.

@@ -47,7 +47,7 @@ type running struct {
 }
 
 // start serves cfg on a free port until the test ends; change may alter the server first.
-func start(t *testing.T, cfg Config, change ...func(*Server)) *running {
+func start(t *testing.T, cfg Options, change ...func(*Server)) *running {
 	t.Helper()
 	log := &logged{}
 	cfg.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -128,7 +128,7 @@ func wait[T any](t *testing.T, what string, c <-chan T) (v T) {
 }
 
 func TestRoutes(t *testing.T) {
-	r := start(t, Config{Handlers: map[string]http.Handler{"/metrics": says("metrics"), "/": says("page"), "POST /mcp": says("answer")}})
+	r := start(t, Options{Handlers: map[string]http.Handler{"/metrics": says("metrics"), "/": says("page"), "POST /mcp": says("answer")}})
 	for _, tc := range []struct {
 		method, path string
 		code         int
@@ -188,7 +188,7 @@ func wantHeaders(t *testing.T, what string, resp *http.Response) {
 func TestHandlerSetsItsOwnPolicy(t *testing.T) {
 	const policy = "default-src 'none'; style-src 'self'"
 	page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Security-Policy", policy) })
-	r := start(t, Config{Handlers: map[string]http.Handler{"/": page}})
+	r := start(t, Options{Handlers: map[string]http.Handler{"/": page}})
 	resp, _ := r.do(t, "GET", "/")
 	if got := resp.Header.Values("Content-Security-Policy"); len(got) != 1 || got[0] != policy {
 		t.Errorf("policy is %q, want %q alone", got, policy)
@@ -198,7 +198,7 @@ func TestHandlerSetsItsOwnPolicy(t *testing.T) {
 func TestReadySaysWhyNot(t *testing.T) {
 	var mu sync.Mutex
 	reasons := []string{"<b>last run 3h ago", "sink clickhouse:\nconnection  refused"}
-	r := start(t, Config{Ready: func() []string {
+	r := start(t, Options{Ready: func() []string {
 		mu.Lock()
 		defer mu.Unlock()
 		return reasons
@@ -228,7 +228,7 @@ func TestParallelRequests(t *testing.T) {
 	const clients = 40
 	var together sync.WaitGroup // every request is in flight before any is answered
 	together.Add(clients)
-	r := start(t, Config{Handlers: map[string]http.Handler{"/metrics": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	r := start(t, Options{Handlers: map[string]http.Handler{"/metrics": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		together.Done()
 		together.Wait()
 		_, _ = io.WriteString(w, "metrics")
@@ -263,7 +263,7 @@ func TestAddresses(t *testing.T) {
 		"127.0.0.1:65536": "want host:port", "127.0.0.1:http": "want host:port", "::1:9817": "want host:port",
 		"http://127.0.0.1:9817": "want host:port", "127.0.0.1:-1": "want host:port",
 	} {
-		err := Check(Config{Addresses: []string{address}})
+		err := Check(Options{Addresses: []string{address}})
 		if want == "" && err != nil || want != "" && !isConfig(err, "DOCGAUGE_LISTEN_ADDRESS", want, "127.0.0.1:9817") {
 			t.Errorf("%q: %v, want %q", address, err, want)
 		}
@@ -284,16 +284,16 @@ func isConfig(err error, want ...string) bool {
 }
 
 func TestCheckFindsEverything(t *testing.T) {
-	err := Check(Config{Addresses: []string{"nowhere"}, WebConfigFile: "/does/not/exist.yml"})
+	err := Check(Options{Addresses: []string{"nowhere"}, WebConfigFile: "/does/not/exist.yml"})
 	if !isConfig(err, "DOCGAUGE_LISTEN_ADDRESS", "DOCGAUGE_WEB_CONFIG_FILE") {
 		t.Errorf("%v, want both variables", err)
 	}
 }
 
 func TestPortTaken(t *testing.T) {
-	first := start(t, Config{})
+	first := start(t, Options{})
 	address := first.listeners[0].Addr().String()
-	_, err := Listen(Config{Addresses: []string{address}})
+	_, err := Listen(Options{Addresses: []string{address}})
 	if !errors.Is(err, syscall.EADDRINUSE) || isConfig(err) {
 		t.Fatalf("%v, want an error of the machine, address in use", err)
 	}
@@ -305,7 +305,7 @@ func TestPortTaken(t *testing.T) {
 }
 
 func TestAddressOfAnotherMachine(t *testing.T) {
-	_, err := Listen(Config{Addresses: []string{"192.0.2.1:0"}}) // RFC 5737: nobody has it
+	_, err := Listen(Options{Addresses: []string{"192.0.2.1:0"}}) // RFC 5737: nobody has it
 	if err == nil || isConfig(err) || !strings.Contains(err.Error(), "must be an address of this machine") {
 		t.Errorf("%v, want an error of the machine", err)
 	}
@@ -314,7 +314,7 @@ func TestAddressOfAnotherMachine(t *testing.T) {
 // TestSeveralAddresses: all of them are served until the stop; if one cannot be had, none
 // is kept.
 func TestSeveralAddresses(t *testing.T) {
-	r := start(t, Config{Addresses: []string{"127.0.0.1:0", "[::1]:0", "127.0.0.1:0"}})
+	r := start(t, Options{Addresses: []string{"127.0.0.1:0", "[::1]:0", "127.0.0.1:0"}})
 	for _, l := range r.listeners {
 		resp, err := r.client.Get(r.urlOf(l) + "/-/healthy")
 		if err != nil {
@@ -328,7 +328,7 @@ func TestSeveralAddresses(t *testing.T) {
 		t.Errorf("%d addresses are in the log\n%s", n, r.log)
 	}
 	free, taken := "127.0.0.1:0", r.listeners[2].Addr().String()
-	if _, err := Listen(Config{Addresses: []string{free, taken}}); !errors.Is(err, syscall.EADDRINUSE) {
+	if _, err := Listen(Options{Addresses: []string{free, taken}}); !errors.Is(err, syscall.EADDRINUSE) {
 		t.Errorf("%v, want address in use", err)
 	}
 	r.stop()
@@ -348,7 +348,7 @@ func TestSeveralAddresses(t *testing.T) {
 func TestReload(t *testing.T) {
 	var calls int
 	var problem error
-	r := start(t, Config{Reload: func(context.Context) error { calls++; return problem }})
+	r := start(t, Options{Reload: func(context.Context) error { calls++; return problem }})
 	foreign := func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }
 	for _, tc := range []struct {
 		method      string
@@ -377,7 +377,7 @@ func TestReload(t *testing.T) {
 		}
 		wantHeaders(t, tc.method, resp)
 	}
-	off := start(t, Config{})
+	off := start(t, Options{})
 	if resp, body := off.do(t, "POST", "/-/reload"); resp.StatusCode != http.StatusForbidden || !strings.Contains(body, "--web.enable-lifecycle") {
 		t.Errorf("not enabled: %d %q", resp.StatusCode, body)
 	}
@@ -386,7 +386,7 @@ func TestReload(t *testing.T) {
 // TestHosts: pages, API and requests that change something answer under our names alone, and
 // the latter to pages of ours alone; metrics and probes answer under every name.
 func TestHosts(t *testing.T) {
-	r := start(t, Config{
+	r := start(t, Options{
 		AllowedHosts: []string{"docs.example", "docgauge"}, Reload: func(context.Context) error { return nil },
 		Handlers: map[string]http.Handler{
 			"/": says("page"), "/api/v1/windows": says("page"), "POST /mcp": says("page"), "/metrics": says("metrics"),
@@ -434,7 +434,7 @@ func TestHosts(t *testing.T) {
 
 func TestURLIsReachable(t *testing.T) {
 	for address, host := range map[string]string{":0": "127.0.0.1", "0.0.0.0:0": "127.0.0.1", "127.0.0.1:0": "127.0.0.1"} {
-		r := start(t, Config{Addresses: []string{address}})
+		r := start(t, Options{Addresses: []string{address}})
 		if resp, _ := r.do(t, "GET", "/healthz"); resp.StatusCode != http.StatusOK {
 			t.Errorf("%s: %d", r.URL(), resp.StatusCode)
 		}

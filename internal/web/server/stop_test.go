@@ -54,7 +54,7 @@ func (r *running) refuses() bool {
 
 func TestStopWaitsForRequests(t *testing.T) {
 	slow := newHeld()
-	r := start(t, Config{Handlers: map[string]http.Handler{"/slow": slow}}, func(s *Server) { s.drain = patience })
+	r := start(t, Options{Handlers: map[string]http.Handler{"/slow": slow}}, func(s *Server) { s.drain = patience })
 	answer := r.get("/slow")
 	wait(t, "the request arrives", slow.entered)
 	r.stop()
@@ -79,7 +79,7 @@ func TestStopWaitsForRequests(t *testing.T) {
 func TestStopDoesNotWaitForever(t *testing.T) {
 	stuck := newHeld()
 	defer close(stuck.released)
-	r := start(t, Config{Handlers: map[string]http.Handler{"/stuck": stuck}}, func(s *Server) { s.drain = 50 * time.Millisecond })
+	r := start(t, Options{Handlers: map[string]http.Handler{"/stuck": stuck}}, func(s *Server) { s.drain = 50 * time.Millisecond })
 	answer := r.get("/stuck")
 	wait(t, "the request arrives", stuck.entered)
 	r.stop()
@@ -95,7 +95,7 @@ func TestStopDoesNotWaitForever(t *testing.T) {
 }
 
 func TestStopBeforeServe(t *testing.T) {
-	r := start(t, Config{})
+	r := start(t, Options{})
 	r.stop()
 	if err := wait(t, "Serve", r.served); err != nil {
 		t.Errorf("Serve: %v", err)
@@ -106,7 +106,7 @@ func TestStopBeforeServe(t *testing.T) {
 }
 
 func TestSocketThatFails(t *testing.T) {
-	s, err := Listen(Config{Addresses: []string{"127.0.0.1:0"}})
+	s, err := Listen(Options{Addresses: []string{"127.0.0.1:0"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func (r *running) ask(t *testing.T, path string, headers ...string) (net.Conn, *
 }
 
 func TestSlowReaderHoldsUpNobody(t *testing.T) {
-	r := start(t, Config{Handlers: map[string]http.Handler{"/metrics": says(large)}})
+	r := start(t, Options{Handlers: map[string]http.Handler{"/metrics": says(large)}})
 	_, slow := r.ask(t, "/metrics")
 	resp, err := http.ReadResponse(slow, nil)
 	if err != nil {
@@ -154,7 +154,7 @@ func TestSlowReaderHoldsUpNobody(t *testing.T) {
 
 func TestReaderThatStopsIsCutOff(t *testing.T) {
 	done := make(chan error, 1)
-	r := start(t, Config{Handlers: map[string]http.Handler{"/metrics": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	r := start(t, Options{Handlers: map[string]http.Handler{"/metrics": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, err := io.WriteString(w, large)
 		done <- err
 	})}}, func(s *Server) { s.http.WriteTimeout = 100 * time.Millisecond })
@@ -169,7 +169,7 @@ func TestReaderThatStopsIsCutOff(t *testing.T) {
 
 func TestClientThatGoesAway(t *testing.T) {
 	entered, gone := make(chan struct{}), make(chan struct{})
-	r := start(t, Config{Handlers: map[string]http.Handler{"/metrics": http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+	r := start(t, Options{Handlers: map[string]http.Handler{"/metrics": http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		close(entered)
 		<-req.Context().Done()
 		_, _ = io.WriteString(w, large)
@@ -194,7 +194,7 @@ func wantQuiet(t *testing.T, r *running) {
 }
 
 func TestClientThatSaysNothingIsCutOff(t *testing.T) {
-	r := start(t, Config{}, func(s *Server) { s.http.ReadHeaderTimeout = 50 * time.Millisecond })
+	r := start(t, Options{}, func(s *Server) { s.http.ReadHeaderTimeout = 50 * time.Millisecond })
 	for _, begin := range []string{"", "GET /metrics HTTP/1.1\r\nHost: x\r\nX-Slow: "} {
 		conn, err := net.Dial("tcp", r.listeners[0].Addr().String())
 		if err != nil {
@@ -212,7 +212,7 @@ func TestClientThatSaysNothingIsCutOff(t *testing.T) {
 }
 
 func TestEveryWaitIsBounded(t *testing.T) {
-	h := start(t, Config{}).http
+	h := start(t, Options{}).http
 	const interval = time.Minute // the longest between two scrapes
 	if h.ReadHeaderTimeout <= 0 || h.ReadTimeout <= 0 || h.WriteTimeout < interval || h.IdleTimeout <= interval {
 		t.Errorf("reads %s and %s, writes %s, idle %s", h.ReadHeaderTimeout, h.ReadTimeout, h.WriteTimeout, h.IdleTimeout)
@@ -220,7 +220,7 @@ func TestEveryWaitIsBounded(t *testing.T) {
 }
 
 func TestHandlerThatGivesUpIsSilent(t *testing.T) {
-	r := start(t, Config{Handlers: map[string]http.Handler{"/": http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+	r := start(t, Options{Handlers: map[string]http.Handler{"/": http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		panic(http.ErrAbortHandler)
 	})}})
 	if got := wait(t, "the answer", r.get("/")); !strings.Contains(got, "EOF") {
@@ -230,7 +230,7 @@ func TestHandlerThatGivesUpIsSilent(t *testing.T) {
 }
 
 func TestLargeHeaders(t *testing.T) {
-	r := start(t, Config{})
+	r := start(t, Options{})
 	// The answer comes before all was read: it must be sent by then.
 	_, answer := r.ask(t, "/healthz", "X-Large: "+strings.Repeat("x", 2*maxHeader))
 	resp, err := http.ReadResponse(answer, nil)
@@ -245,7 +245,7 @@ func TestLargeHeaders(t *testing.T) {
 
 func TestPanicCostsItsRequestOnly(t *testing.T) {
 	var calls atomic.Int32
-	r := start(t, Config{Handlers: map[string]http.Handler{"/metrics": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	r := start(t, Options{Handlers: map[string]http.Handler{"/metrics": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "half")
 		if calls.Add(1) == 1 {
 			panic("no such window")

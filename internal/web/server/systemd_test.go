@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 
 // child serves on the socket it inherited until its standard input ends.
 func child() {
-	s, err := Listen(Config{SystemdSocket: true, Handlers: map[string]http.Handler{"/metrics": says("activated")}})
+	s, err := Listen(Options{SystemdSocket: true, Handlers: map[string]http.Handler{"/metrics": says("activated")}})
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(2)
@@ -151,7 +151,7 @@ func TestBadSystemdSocket(t *testing.T) {
 func TestSocketOfAnotherProcess(t *testing.T) {
 	t.Setenv("LISTEN_PID", fmt.Sprint(syscall.Getppid()))
 	t.Setenv("LISTEN_FDS", "1")
-	if _, err := Listen(Config{SystemdSocket: true}); !isConfig(err, "handed over no socket") {
+	if _, err := Listen(Options{SystemdSocket: true}); !isConfig(err, "handed over no socket") {
 		t.Errorf("%v: took a socket announced to another process", err)
 	}
 }

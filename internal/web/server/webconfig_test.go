@@ -78,7 +78,7 @@ func TestBadWebConfig(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			file := webConfig(t, tc.text)
-			_, err := Listen(Config{Addresses: []string{"127.0.0.1:0"}, WebConfigFile: file})
+			_, err := Listen(Options{Addresses: []string{"127.0.0.1:0"}, WebConfigFile: file})
 			if !isConfig(err, "DOCGAUGE_WEB_CONFIG_FILE "+file, tc.want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%v, want a ConfigError on one line that says %q", err, tc.want)
 			}
@@ -88,7 +88,7 @@ func TestBadWebConfig(t *testing.T) {
 		})
 	}
 	t.Run("no file", func(t *testing.T) {
-		_, err := Listen(Config{Addresses: []string{"127.0.0.1:0"}, WebConfigFile: "/does/not/exist.yml"})
+		_, err := Listen(Options{Addresses: []string{"127.0.0.1:0"}, WebConfigFile: "/does/not/exist.yml"})
 		if !isConfig(err, "DOCGAUGE_WEB_CONFIG_FILE", "/does/not/exist.yml: no such file") {
 			t.Error(err)
 		}
@@ -99,7 +99,7 @@ func TestBadWebConfig(t *testing.T) {
 		"too large": {webConfig(t, "#"+strings.Repeat("hunter2", 10<<10)), "larger than 64 KiB"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Listen(Config{Addresses: []string{"127.0.0.1:0"}, WebConfigFile: tc.file})
+			_, err := Listen(Options{Addresses: []string{"127.0.0.1:0"}, WebConfigFile: tc.file})
 			if !isConfig(err, "DOCGAUGE_WEB_CONFIG_FILE: "+tc.file, tc.want) || strings.Contains(err.Error(), "hunter") {
 				t.Error(err)
 			}
@@ -115,7 +115,7 @@ func TestTLS(t *testing.T) {
 	}{"http/2": {withTLS, 2}, "http/1.1": {withTLS + "http_server_config:\n  http2: false\n", 1}} {
 		t.Run(name, func(t *testing.T) {
 			file := webConfig(t, tc.text)
-			r := start(t, Config{WebConfigFile: file, Addresses: []string{":0"}, Handlers: map[string]http.Handler{"/metrics": says(answer)}})
+			r := start(t, Options{WebConfigFile: file, Addresses: []string{":0"}, Handlers: map[string]http.Handler{"/metrics": says(answer)}})
 			if !strings.HasPrefix(r.URL(), "https://127.0.0.1:") {
 				t.Errorf("URL is %s", r.URL())
 			}
@@ -145,7 +145,7 @@ func trust(t *testing.T, r *running, file string) {
 
 func TestCertificateIsReloaded(t *testing.T) {
 	file := webConfig(t, withTLS)
-	r := start(t, Config{WebConfigFile: file})
+	r := start(t, Options{WebConfigFile: file})
 	r.do(t, "GET", "/healthz")
 	certificate(t, filepath.Dir(file))
 	trust(t, r, file)
@@ -155,7 +155,7 @@ func TestCertificateIsReloaded(t *testing.T) {
 
 func TestFailedHandshakes(t *testing.T) {
 	file := webConfig(t, withTLS)
-	r := start(t, Config{WebConfigFile: file})
+	r := start(t, Options{WebConfigFile: file})
 	resp, err := http.Get("http://" + r.listeners[0].Addr().String() + "/healthz")
 	if err != nil {
 		t.Fatal(err)
@@ -177,7 +177,7 @@ func TestFailedHandshakes(t *testing.T) {
 
 func TestBasicAuth(t *testing.T) {
 	file := webConfig(t, users)
-	r := start(t, Config{WebConfigFile: file, Addresses: []string{":0"}, Handlers: map[string]http.Handler{"/metrics": says("metrics")}})
+	r := start(t, Options{WebConfigFile: file, Addresses: []string{":0"}, Handlers: map[string]http.Handler{"/metrics": says("metrics")}})
 	as := func(user, pass string) func(*http.Request) {
 		return func(req *http.Request) { req.SetBasicAuth(user, pass) }
 	}
@@ -198,7 +198,7 @@ func TestBasicAuth(t *testing.T) {
 
 func TestUsersAreReloaded(t *testing.T) {
 	file := webConfig(t, users)
-	r := start(t, Config{WebConfigFile: file})
+	r := start(t, Options{WebConfigFile: file})
 	write(t, file, "basic_auth_users: hunter2\n")
 	if resp, body := r.do(t, "GET", "/healthz"); resp.StatusCode != http.StatusInternalServerError || strings.Contains(body, "hunter") {
 		t.Errorf("%d %q with a broken file, want 500", resp.StatusCode, body)
@@ -214,7 +214,7 @@ func TestUsersAreReloaded(t *testing.T) {
 }
 
 func TestWebConfigSetsHeaders(t *testing.T) {
-	r := start(t, Config{WebConfigFile: webConfig(t, "http_server_config:\n  headers:\n    X-Frame-Options: sameorigin\n")})
+	r := start(t, Options{WebConfigFile: webConfig(t, "http_server_config:\n  headers:\n    X-Frame-Options: sameorigin\n")})
 	resp, _ := r.do(t, "GET", "/healthz")
 	if got := resp.Header.Values("X-Frame-Options"); len(got) != 1 || got[0] != "sameorigin" {
 		t.Errorf("X-Frame-Options is %q", got)
@@ -222,7 +222,7 @@ func TestWebConfigSetsHeaders(t *testing.T) {
 }
 
 func TestHTTPOnTLSPortSaysSo(t *testing.T) {
-	r := start(t, Config{WebConfigFile: webConfig(t, withTLS)})
+	r := start(t, Options{WebConfigFile: webConfig(t, withTLS)})
 	resp, err := http.Get("http://" + r.listeners[0].Addr().String() + "/")
 	if err != nil {
 		t.Fatal(err)

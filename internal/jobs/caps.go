@@ -1,0 +1,215 @@
+package jobs
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/jobs/journal"
+)
+
+// blocker is why a prompt waits, and until when as far as that is known.
+type blocker struct {
+	why    Why
+	reason string
+	ends   time.Time
+}
+
+func because(why Why, reason string, args ...any) blocker {
+	return blocker{why: why, reason: fmt.Sprintf(reason, args...)}
+}
+
+// admission is what is left for further jobs: of the caps, of the concurrency keys,
+// and of what the service accepts.
+type admission struct {
+	opt     Options
+	at      time.Time
+	queue   blocker
+	keys    map[string]string  // by concurrency key: what has it
+	blocked map[string]blocker // by project
+	active  int
+	charged []time.Time
+	pulls   reviews
+}
+
+func (s *queueState) admission(o Options) *admission {
+	a := &admission{opt: o, at: s.at, charged: charges(s.jobs, s.at), pulls: reviewsOf(s.jobs, s.pulls, s.at)}
+	a.keys, a.blocked = map[string]string{}, map[string]blocker{}
+	for _, job := range s.jobs {
+		if job.State.Occupies() {
+			a.active++
+			a.keys[job.ConcurrencyKey] = named(job) + ", which is " + string(job.State)
+		}
+		if s.blocks(job) && job.Blocked.After(a.blocked[job.Project].ends) {
+			b := because(WhyProject, "nothing of project %s is accepted: %s; next try at %s",
+				job.Project, job.Reason, format.Time(job.Blocked))
+			b.ends = job.Blocked
+			a.blocked[job.Project] = b
+		}
+	}
+	switch q := s.queue; {
+	case !q.Adopted && o.OnNewState == Skip:
+		a.queue = because(WhyNewState, "the state is new or restored: what is in the folder now counts as done "+
+			"(DOCGAUGE_PROMPTS_ON_NEW_STATE=skip)")
+	case !q.Adopted && o.OnNewState != Submit:
+		a.queue = because(WhyNewState, "%v", refusal(q))
+	case q.Paused != "":
+		a.queue = because(WhyPaused, "the queue is paused since %s (%s): %s", format.Time(q.Since), q.Paused, q.Detail)
+	}
+	return a
+}
+
+// blocks reports whether the service, or the budget, refused a job for a time: others
+// of its project would be refused too.
+func (s *queueState) blocks(job journal.Job) bool {
+	return !job.State.Ended() && s.isAhead(job.Blocked)
+}
+
+// admit lets p through, or says why not.
+func (a *admission) admit(p *Planned) blocker {
+	key := p.prompt.ConcurrencyKey
+	owner, occupied := a.keys[key]
+	switch {
+	case key != "" && occupied:
+		return because(WhyConcurrency, "concurrency_key %s is taken by %s", key, owner)
+	case a.blocked[p.Project].why != WhyNext:
+		return a.blocked[p.Project]
+	case a.opt.MaxPerDay > 0 && len(a.charged) >= a.opt.MaxPerDay:
+		until := a.charged[len(a.charged)-a.opt.MaxPerDay].Add(day)
+		b := because(WhyPerDay, "%d jobs in 24 h (DOCGAUGE_MAX_JOBS_PER_DAY is %d); room at %s",
+			len(a.charged), a.opt.MaxPerDay, format.Time(until))
+		b.ends = until
+		return b
+	case a.opt.MaxActive > 0 && a.active >= a.opt.MaxActive:
+		return because(WhyActive, "%d jobs may be at work (DOCGAUGE_MAX_ACTIVE_JOBS is %d)", a.active, a.opt.MaxActive)
+	case a.opt.MaxOpenPulls > 0 && a.pulls.used() >= a.opt.MaxOpenPulls:
+		return because(WhyOpenPulls, "%s (DOCGAUGE_MAX_OPEN_PULL_REQUESTS is %d); room once one is merged or closed",
+			a.pulls, a.opt.MaxOpenPulls)
+	case a.opt.MaxReviewAge > 0 && a.pulls.median() > a.opt.MaxReviewAge:
+		return because(WhyReviewAge,
+			"%s, for %s in the median (DOCGAUGE_MAX_REVIEW_AGE is %s); room once the oldest are merged or closed",
+			a.pulls, format.Duration(a.pulls.median()), format.Duration(a.opt.MaxReviewAge))
+	case a.queue.why != WhyNext:
+		return a.queue
+	}
+	a.active++
+	a.pulls.coming++
+	a.charged = append(a.charged, a.at)
+	a.keys[key] = "prompt " + p.ID + ", which is before it"
+	return blocker{}
+}
+
+// charges returns when the jobs that count against the cap per day were charged,
+// oldest first.
+func charges(all []journal.Job, now time.Time) []time.Time {
+	var out []time.Time
+	for _, job := range all {
+		if job.Charged.After(now.Add(-day)) {
+			out = append(out, job.Charged)
+		}
+	}
+	slices.SortFunc(out, time.Time.Compare)
+	return out
+}
+
+// Usage returns how many jobs count against the caps: those begun within 24 hours,
+// and those at work.
+func Usage(all []journal.Job, now time.Time) (perDay, active int) {
+	for _, job := range all {
+		if job.State.Occupies() {
+			active++
+		}
+	}
+	return len(charges(all, now)), active
+}
+
+// OpenPulls returns how many pull requests count against the cap on open ones.
+func OpenPulls(all []journal.Job, known []journal.PullRequest, now time.Time) int {
+	return reviewsOf(all, PullsByLink(all, known), now).used()
+}
+
+// PullsByLink returns the pull requests by link: what is known, and those of jobs of which
+// nothing is known yet.
+func PullsByLink(all []journal.Job, known []journal.PullRequest) map[string]journal.PullRequest {
+	out := make(map[string]journal.PullRequest, len(known))
+	for _, p := range known {
+		out[p.Link] = p
+	}
+	for _, job := range all {
+		if _, ok := out[job.PRLink]; job.PRLink != "" && !ok {
+			out[job.PRLink] = journal.PullRequest{Link: job.PRLink, Project: job.Project, State: journal.PullUnknown,
+				Problem: "it was not read yet"}
+		}
+	}
+	return out
+}
+
+// goneAfter is how long the host must have said that there is no such pull request until it
+// no longer waits for a review: its repository was deleted, or is hidden from the token.
+const goneAfter = 30 * 24 * time.Hour
+
+// reviews are the pull requests that wait for people. One in an unknown state counts as open:
+// the caps must hold without a token too.
+type reviews struct {
+	open, unknown int             // unknown are some of open
+	ages          []time.Duration // of open, the youngest first
+	// coming are jobs that may be at work and have no pull request yet. They count against the
+	// cap: each may open one at any time, and could not be stopped then.
+	coming int
+}
+
+func reviewsOf(all []journal.Job, pulls map[string]journal.PullRequest, now time.Time) reviews {
+	var r reviews
+	begun := map[string]time.Time{}
+	for _, job := range all {
+		if job.State.Occupies() && job.PRLink == "" {
+			r.coming++
+		}
+		if job.PRLink != "" && begun[job.PRLink].IsZero() {
+			begun[job.PRLink] = job.Created
+		}
+	}
+	for _, p := range pulls {
+		if gone := !p.Missing.IsZero() && now.Sub(p.Missing) >= goneAfter; gone || p.State.Ended() {
+			continue
+		}
+		r.open++
+		if p.State == journal.PullUnknown {
+			r.unknown++
+		}
+		age := time.Duration(0)
+		if opened := p.Opened(); !opened.IsZero() {
+			age = now.Sub(opened)
+		} else if !begun[p.Link].IsZero() {
+			age = now.Sub(begun[p.Link])
+		}
+		r.ages = append(r.ages, age)
+	}
+	slices.Sort(r.ages)
+	return r
+}
+
+func (r reviews) used() int { return r.open + r.coming }
+
+// median is the median age of the open ones, 0 if there is none.
+func (r reviews) median() time.Duration {
+	n := len(r.ages)
+	if n == 0 {
+		return 0
+	}
+	lower, upper := r.ages[(n-1)/2], r.ages[n/2]
+	return lower + (upper-lower)/2
+}
+
+// String says what counts.
+func (r reviews) String() string {
+	text := format.Plural(r.open, "pull request") + " open"
+	if r.unknown > 0 {
+		text += fmt.Sprintf(", %d of them counted as open because their state is unknown", r.unknown)
+	}
+	if r.coming > 0 {
+		text += fmt.Sprintf(", and %s at work that may open another", format.Plural(r.coming, "job"))
+	}
+	return text
+}
