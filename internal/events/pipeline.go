@@ -125,10 +125,7 @@ func (w *Watcher) isLate(now time.Time, runs []state.Run, success time.Time) boo
 	if due.Before(w.served) {
 		due = w.served
 	}
-	for range lateFirings {
-		due = w.app.Config.Schedule.Next(due)
-	}
-	return !due.IsZero() && now.After(due)
+	return w.app.Config.Schedule.Missed(lateFirings, due, now)
 }
 
 // keys reports a key that expires soon, once for each of expiryDays, and a refused one.
