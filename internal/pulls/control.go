@@ -108,7 +108,8 @@ func (c *control) trend(series []float64, level, burst float64) float64 {
 //
 //	mean over the days before of (series/level - sum of weights*donors)² + ridge * sum of (weight - 1/n)²
 //
-// The ridge is the noise of one day, so weights leave the plain mean only for more than noise. Found by accelerated projected gradients (FISTA, Beck and Teboulle 2009).
+// The ridge is the noise of one day, so weights leave the plain mean only for more than noise.
+// Found by accelerated projected gradients (FISTA, Beck and Teboulle 2009).
 func (c *control) weights(series []float64, level float64, own int) []float64 {
 	const rounds = 200
 	n := len(c.donors)
