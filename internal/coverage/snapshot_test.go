@@ -22,7 +22,7 @@ func TestSnapshotOfWhatWaits(t *testing.T) {
 	c := config.Config{
 		ProjectNames: config.ProjectNames{"b": "Product docs"}, AgentBudget: 5,
 		Projects: config.Projects{"a", "b", "c"}, Windows: config.Windows{{Granularity: analytics.Day}},
-		Since: config.OptionalDate{Date: today - 5, Set: true},
+		Since:  config.OptionalDate{Date: today - 5, Set: true},
 		Settle: config.Duration(72 * time.Hour), Budget: 3, StateDir: t.TempDir(), TopPages: 50,
 	}
 	db, err := state.Open(c.StateDir)
