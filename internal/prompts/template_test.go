@@ -3,6 +3,7 @@ package prompts
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"regexp"
@@ -29,14 +30,12 @@ type fixed struct {
 	asked    []string
 }
 
-func (f *fixed) Site(_ context.Context, project string, g analytics.Granularity) (Adjacent, error) {
-	f.asked = append(f.asked, project+" site "+string(g))
+func (f *fixed) Windows(_ context.Context, project string, g analytics.Granularity, pages bool) (Adjacent, error) {
+	f.asked = append(f.asked, fmt.Sprint(project, g, pages))
+	if pages {
+		return f.pages, f.err
+	}
 	return f.site, f.err
-}
-
-func (f *fixed) Pages(_ context.Context, project string, g analytics.Granularity) (Adjacent, error) {
-	f.asked = append(f.asked, project+" pages "+string(g))
-	return f.pages, f.err
 }
 
 func (f *fixed) Outcomes(_ context.Context, project string) ([]view.Outcome, error) {
