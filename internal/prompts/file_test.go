@@ -153,7 +153,7 @@ func TestHasID(t *testing.T) {
 	}
 }
 
-// FuzzFile: whatever a file holds, it reads without a panic; findings lie in the
+// FuzzFile: whatever a file holds, it reads without a panic; findings are in the
 // file and can be printed; a prompt without findings keeps every rule, and reads
 // the same when it is written anew.
 func FuzzFile(f *testing.F) {

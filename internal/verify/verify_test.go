@@ -30,7 +30,7 @@ func TestCleanArchive(t *testing.T) {
 var damages = []struct {
 	name  string
 	harms []harm
-	// found is what verify says, left what is still found after a repair.
+	// found are the findings of verify, left those after a repair.
 	found, left string
 	// due: the window is out of the ledger after a repair.
 	due bool
@@ -172,7 +172,7 @@ func (s *sink) faultless(key analytics.Key) bool {
 }
 
 // TestKilled: a repair, or a comparison, is killed before, after or within each of its
-// writes. Afterwards verify names what is missing and nothing else, no window has left the
+// writes. Afterwards verify names the missing windows and nothing else, no window has left the
 // ledger, and the next repair comes to where the first would have.
 func TestKilled(t *testing.T) {
 	deaths := 0
@@ -322,7 +322,7 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// TestCommittedWhileLooking: what was committed in between is inspected again.
+// TestCommittedWhileLooking: windows committed in between are inspected again.
 func TestCommittedWhileLooking(t *testing.T) {
 	w := newWorld(t, 3)
 	n := 0

@@ -227,7 +227,7 @@ func TestTokens(t *testing.T) {
 }
 
 // TestNoToken: without a usable token nothing is asked, and the sentence says which setting
-// it is, not what is in it.
+// it is, but not its value.
 func TestNoToken(t *testing.T) {
 	for name, get := range map[string]func() (string, error){
 		"none": nil, "empty": fixed(""), "unreadable": func() (string, error) {
