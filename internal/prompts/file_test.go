@@ -181,10 +181,8 @@ func FuzzFile(f *testing.F) {
 		lines := 1 + strings.Count(newlines.Replace(string(data)), "\n")
 		for _, finding := range findings {
 			if finding.Line < 0 || finding.Line > lines+1 || finding.Text == "" || !utf8.ValidString(finding.Text) ||
-				strings.ContainsFunc(
-					finding.Text,
-					func(r rune) bool { return r == '\n' || r == '\t' || forbidden(r) != "" },
-				) {
+				strings.ContainsFunc(finding.Text,
+					func(r rune) bool { return r == '\n' || r == '\t' || forbidden(r) != "" }) {
 				t.Fatalf("%d lines, %q", lines, finding)
 			}
 		}
