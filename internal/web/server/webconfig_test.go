@@ -1,21 +1,16 @@
 package server
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"io"
-	"math/big"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/docgauge/docgauge/internal/dev/webtest"
 )
 
 // hash is bcrypt, cost 4, of password.
@@ -30,7 +25,7 @@ const (
 func webConfig(t *testing.T, text string) string {
 	t.Helper()
 	dir := t.TempDir()
-	certificate(t, dir)
+	webtest.Certificate(t, dir)
 	file := filepath.Join(dir, "web.yml")
 	write(t, file, text)
 	return file
@@ -41,26 +36,6 @@ func write(t *testing.T, file, text string) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// certificate writes tls.crt and tls.key for 127.0.0.1.
-func certificate(t *testing.T, dir string) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	write(t, filepath.Join(dir, "tls.crt"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
-	write(t, filepath.Join(dir, "tls.key"), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})))
 }
 
 func TestBadWebConfig(t *testing.T) {
@@ -147,7 +122,7 @@ func TestCertificateIsReloaded(t *testing.T) {
 	file := webConfig(t, withTLS)
 	r := start(t, Config{WebConfigFile: file})
 	r.do(t, "GET", "/healthz")
-	certificate(t, filepath.Dir(file))
+	webtest.Certificate(t, filepath.Dir(file))
 	trust(t, r, file)
 	r.do(t, "GET", "/healthz") // a connection of its own, with the new certificate
 	wantQuiet(t, r)
