@@ -29,11 +29,9 @@ const (
 		`in UTC, such as "17 * * * *", or @hourly, @daily, @weekly, @monthly, @yearly, or @every with a minute or more`
 )
 
-// ParseCron reads a cron expression: five fields, or a descriptor such as
-// @hourly. "@every 90m" counts from the start of Run. The only zone is
-// UTC. Steps that are longer than their field ("*/90" minutes would be an hour) and
-// days that never come (30 February) are errors. An error names the expression,
-// the rule and an example.
+// ParseCron reads a cron expression: five fields, or a descriptor such as @hourly. The only zone is
+// UTC. Steps that are longer than their field ("*/90" minutes would be an hour) and days that never
+// come (30 February) are errors. An error names the expression, the rule and an example.
 func ParseCron(spec string) (Cron, error) {
 	c := Cron{spec: strings.Join(strings.Fields(spec), " ")}
 	if err := c.parse(); err != nil {
@@ -122,108 +120,108 @@ func checkSpec(spec string) error {
 	return nil
 }
 
+// Missed reports whether c fired n times after since, the last time before now.
+func (c Cron) Missed(n int, since, now time.Time) bool {
+	for range n {
+		since = c.Next(since)
+	}
+	return !since.IsZero() && since.Before(now)
+}
+
 // ErrDeadline is the cause with which the context of a run ends at its deadline.
 var ErrDeadline = errors.New("run reached its deadline")
 
-// ErrOverrun is what Cron.Run returns when it gives up waiting for a run.
+// ErrOverrun is what Firings.Run returns when it gives up waiting for a run.
 var ErrOverrun = errors.New("run continues after its context ended")
 
-// runGrace is the default of Runs.Grace. It leaves room in the half
+// runGrace is how long a run may continue after its context ended. It leaves room in the half
 // minute that most supervisors give a process to stop.
 const runGrace = 20 * time.Second
 
-// Runs says what to run.
-type Runs struct {
-	// Do is one run. It returns soon after its context ends; context.Cause says
-	// whether that was the deadline.
-	Do func(ctx context.Context)
-	// AtStart adds one run at once to those of the schedule.
-	AtStart bool
-	// First is when the schedule fires first, instead of at the next time of the Cron: an
-	// @every that continues after an interruption. A time in the past is ignored.
-	First time.Time
-	// Deadline is how long one run may take; 0: any time.
-	Deadline time.Duration
-	// Grace is how long a run may continue after its context ended; 0: 20 seconds.
-	Grace time.Duration
-	// Logger gets skipped firings, panics, and runs that continue after Grace; it may be nil.
-	Logger *slog.Logger
+// Firings are the moments at which a daemon runs.
+type Firings struct {
+	cron   Cron
+	mu     sync.Mutex
+	atOnce bool
+	coming time.Time
 }
 
-// Run runs at every firing, one run at a time, until ctx ends. Then it waits for
-// the run under way. If that takes longer than Grace it returns ErrOverrun:
-// what the run uses must not be closed, and the process should end. As long as a run
-// continues, firings are skipped; after a panic the next firing runs again.
-func (c Cron) Run(ctx context.Context, r Runs) error {
-	if r.Grace == 0 {
-		r.Grace = runGrace
+// NewFirings returns the firings of c from first on, and one at once before them if atOnce is true.
+// An @every that continues after an interruption keeps its phase that way. A first in the past is ignored.
+func NewFirings(c Cron, first time.Time, atOnce bool) *Firings {
+	return &Firings{cron: c, coming: first, atOnce: atOnce}
+}
+
+// Coming returns the next firing by the clock, the zero time if there is none.
+func (f *Firings) Coming() time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.coming
+}
+
+// Next returns the next firing after t: the engine asks when it starts and after each firing.
+func (f *Firings) Next(t time.Time) time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.coming.After(t) {
+		f.coming = f.cron.Next(t)
 	}
-	if r.Logger == nil {
-		r.Logger = slog.New(slog.DiscardHandler)
+	if f.atOnce {
+		f.atOnce = false
+		return t
 	}
-	// A panic must be recovered inside the job that must not run twice: outside,
-	// it would leave the job marked as running for ever.
-	events := cronEvents{r.Logger}
+	return f.coming
+}
+
+// Run calls do at every firing, one run at a time, until ctx ends; firings during a run are skipped,
+// and after a panic the next firing runs again. The context of a run ends after deadline, unless that
+// is 0, and then context.Cause is ErrDeadline. do should return soon after its context ends.
+//
+// At the end Run waits for the run in progress. If that takes longer than 20 seconds it returns
+// ErrOverrun: what the run uses must not be closed, and the process should end.
+func (f *Firings) Run(ctx context.Context, deadline time.Duration, log *slog.Logger, do func(context.Context)) error {
+	run := func() {
+		if ctx.Err() != nil {
+			return // fired at the moment of the stop
+		}
+		ctx := ctx
+		if deadline > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeoutCause(ctx, deadline, ErrDeadline)
+			defer cancel()
+		}
+		ended := make(chan struct{})
+		var watcher sync.WaitGroup
+		watcher.Go(func() {
+			select {
+			case <-ended:
+				return
+			case <-ctx.Done():
+			}
+			select {
+			case <-ended:
+			case <-time.After(runGrace):
+				log.Error("run continues after its end", "cause", context.Cause(ctx), "grace_seconds", runGrace.Seconds())
+			}
+		})
+		defer watcher.Wait()
+		defer close(ended)
+		do(ctx)
+	}
+	// A panic must be recovered inside the job that must not run twice: outside, it would leave the
+	// job marked as running for ever.
+	events := cronEvents{log}
 	engine := cron.New(cron.WithLocation(time.UTC), cron.WithLogger(events),
 		cron.WithChain(cron.SkipIfStillRunning(events), cron.Recover(events)))
-	engine.Schedule(&firings{cron: c, now: r.AtStart, first: r.First}, cron.FuncJob(func() { r.once(ctx) }))
+	engine.Schedule(f, cron.FuncJob(run))
 	engine.Start()
 	<-ctx.Done()
 	select {
 	case <-engine.Stop().Done():
 		return nil
-	case <-time.After(r.Grace):
+	case <-time.After(runGrace):
 		return ErrOverrun
 	}
-}
-
-// once is one run, with a goroutine that watches whether it ends in time.
-func (r Runs) once(ctx context.Context) {
-	if ctx.Err() != nil {
-		return // fired at the moment of the stop
-	}
-	if r.Deadline > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, r.Deadline, ErrDeadline)
-		defer cancel()
-	}
-	ended := make(chan struct{})
-	var watcher sync.WaitGroup
-	watcher.Go(func() {
-		select {
-		case <-ended:
-			return
-		case <-ctx.Done():
-		}
-		select {
-		case <-ended:
-		case <-time.After(r.Grace):
-			r.Logger.Error("run continues after its end", "cause", context.Cause(ctx), "grace_seconds",
-				r.Grace.Seconds())
-		}
-	})
-	defer watcher.Wait()
-	defer close(ended)
-	r.Do(ctx)
-}
-
-// firings are those of a Cron from the first on, and before them one at once. Only the
-// engine's own goroutine calls Next.
-type firings struct {
-	cron  Cron
-	now   bool
-	first time.Time
-}
-
-func (f *firings) Next(t time.Time) time.Time {
-	if f.now {
-		f.now = false
-		return t
-	}
-	if f.first.After(t) {
-		return f.first
-	}
-	return f.cron.Next(t)
 }
 
 // cronEvents receives what the engine would log.

@@ -87,6 +87,22 @@ func TestZeroCronNeverFires(t *testing.T) {
 	}
 }
 
+// TestMissed: the nth firing after a moment, and no sooner.
+func TestMissed(t *testing.T) {
+	c, noon := parseCron(t, "17 * * * *"), time.Date(2026, 10, 5, 12, 0, 0, 0, time.UTC)
+	for _, tc := range []struct {
+		n, minutes int
+		want       bool
+	}{{1, 17, false}, {1, 18, true}, {2, 77, false}, {2, 78, true}} {
+		if got := c.Missed(tc.n, noon, noon.Add(time.Duration(tc.minutes)*time.Minute)); got != tc.want {
+			t.Errorf("%d firings in %d minutes: %v", tc.n, tc.minutes, got)
+		}
+	}
+	if (schedule.Cron{}).Missed(2, noon, noon.Add(1000*time.Hour)) {
+		t.Error("the zero Cron has missed a firing")
+	}
+}
+
 func TestParseCronRefuses(t *testing.T) {
 	for spec, want := range map[string]string{
 		"":                                "it is empty",

@@ -38,12 +38,15 @@ type runs struct {
 	done chan error
 }
 
-// begin runs do by the schedule of spec, beginning at an odd moment.
-func begin(t *testing.T, spec string, cfg schedule.Runs, do func(ctx context.Context)) *runs {
+// begin runs do by the schedule of spec, beginning at an odd moment, with the first firing after a
+// while, 0 being that of spec, and one at once if atOnce is true.
+func begin(
+	t *testing.T, spec string, first time.Duration, atOnce bool, deadline time.Duration, do func(ctx context.Context),
+) *runs {
 	t.Helper()
 	time.Sleep(odd)
 	r := &runs{done: make(chan error, 1)}
-	cfg.Do = func(ctx context.Context) {
+	noted := func(ctx context.Context) {
 		r.note(func(h *history) {
 			h.began = append(h.began, time.Now().UTC())
 			if len(h.began) > len(h.ended)+1 {
@@ -56,11 +59,10 @@ func begin(t *testing.T, spec string, cfg schedule.Runs, do func(ctx context.Con
 		})
 		do(ctx)
 	}
-	cfg.Logger = slog.New(slog.NewTextHandler(r, nil))
 	ctx, cancel := context.WithCancel(t.Context())
 	r.stop = cancel
-	c := parseCron(t, spec)
-	go func() { r.done <- c.Run(ctx, cfg) }()
+	f := schedule.NewFirings(parseCron(t, spec), time.Now().Add(first), atOnce)
+	go func() { r.done <- f.Run(ctx, deadline, slog.New(slog.NewTextHandler(r, nil)), noted) }()
 	return r
 }
 
@@ -119,7 +121,7 @@ func takes(d time.Duration) func(context.Context) {
 
 func TestRunsForAWeek(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := begin(t, "*/7 * * * *", schedule.Runs{}, takes(90*time.Second))
+		r := begin(t, "*/7 * * * *", 0, false, 0, takes(90*time.Second))
 		from := time.Now()
 		time.Sleep(7 * 24 * time.Hour)
 		h := r.end(t, nil)
@@ -149,7 +151,7 @@ func TestRunsIgnoreTheLocalZone(t *testing.T) {
 		time.Date(2000, 10, 29, 0, 0, 0, 0, time.UTC)} {
 		synctest.Test(t, func(t *testing.T) {
 			time.Sleep(time.Until(change.AddDate(0, 0, -1)))
-			r := begin(t, "30 0,1,2 * * *", schedule.Runs{}, takes(0))
+			r := begin(t, "30 0,1,2 * * *", 0, false, 0, takes(0))
 			time.Sleep(3 * 24 * time.Hour)
 			h := r.end(t, nil)
 			want := []string{"00:30:00", "01:30:00", "02:30:00"}
@@ -162,7 +164,8 @@ func TestRunsIgnoreTheLocalZone(t *testing.T) {
 func TestRuns(t *testing.T) {
 	for _, c := range []struct {
 		name              string
-		cfg               schedule.Runs
+		atOnce            bool
+		deadline          time.Duration
 		do                func(ctx context.Context, nth int)
 		lasts             time.Duration
 		began             []string
@@ -170,23 +173,23 @@ func TestRuns(t *testing.T) {
 		took              time.Duration // of the first run
 		cause             error         // of its end
 	}{
-		{"a long run skips firings", schedule.Runs{}, func(ctx context.Context, nth int) {
+		{"a long run skips firings", false, 0, func(ctx context.Context, nth int) {
 			if nth == 1 {
 				takes(25 * time.Minute)(ctx)
 			}
 		}, time.Hour, []string{"00:10:00", "00:40:00", "00:50:00", "01:00:00"}, 2, 0, 25 * time.Minute, nil},
-		{"runs go on after a panic", schedule.Runs{Deadline: time.Minute}, func(_ context.Context, nth int) {
+		{"runs go on after a panic", false, time.Minute, func(_ context.Context, nth int) {
 			if values := []any{"no such window", errors.New("disk")}; nth <= len(values) {
 				panic(values[nth-1])
 			}
 		}, 30 * time.Minute, []string{"00:10:00", "00:20:00", "00:30:00"}, 0, 2, 0, nil},
-		{"a deadline", schedule.Runs{Deadline: 4 * time.Minute},
+		{"a deadline", false, 4 * time.Minute,
 			func(ctx context.Context, _ int) { takes(time.Hour)(ctx) },
 			20 * time.Minute, []string{"00:10:00", "00:20:00"}, 0, 0, 4 * time.Minute, schedule.ErrDeadline},
-		{"a run at the start", schedule.Runs{AtStart: true},
+		{"a run at the start", true, 0,
 			func(ctx context.Context, _ int) { takes(8 * time.Minute)(ctx) },
 			30 * time.Minute, []string{"00:03:41.25", "00:20:00", "00:30:00"}, 1, 0, 8 * time.Minute, nil},
-		{"a panic at the start", schedule.Runs{AtStart: true}, func(_ context.Context, nth int) {
+		{"a panic at the start", true, 0, func(_ context.Context, nth int) {
 			if nth == 1 {
 				panic("at once")
 			}
@@ -195,7 +198,7 @@ func TestRuns(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				nth := 0
-				r := begin(t, "*/10 * * * *", c.cfg, func(ctx context.Context) {
+				r := begin(t, "*/10 * * * *", 0, c.atOnce, c.deadline, func(ctx context.Context) {
 					nth++
 					c.do(ctx, nth)
 				})
@@ -219,7 +222,7 @@ func TestRuns(t *testing.T) {
 
 func TestStopEndsTheRunAndWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := begin(t, "@hourly", schedule.Runs{Deadline: 30 * time.Minute}, func(ctx context.Context) {
+		r := begin(t, "@hourly", 0, false, 30*time.Minute, func(ctx context.Context) {
 			<-ctx.Done()
 			time.Sleep(7 * time.Second) // what it must still finish
 		})
@@ -239,7 +242,7 @@ func TestStopEndsTheRunAndWaits(t *testing.T) {
 
 func TestStopBetweenRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := begin(t, "@hourly", schedule.Runs{}, takes(time.Minute))
+		r := begin(t, "@hourly", 0, false, 0, takes(time.Minute))
 		time.Sleep(90 * time.Minute)
 		stopped := time.Now()
 		r.end(t, nil)
@@ -251,11 +254,9 @@ func TestStopBetweenRuns(t *testing.T) {
 
 func TestRunThatIgnoresItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := begin(t, "*/10 * * * *", schedule.Runs{Deadline: time.Minute, Grace: 30 * time.Second},
-			func(context.Context) {
-				time.Sleep(35 * time.Minute)
-			})
-		time.Sleep(7*time.Minute + 40*time.Second) // 00:11:21
+		r := begin(t, "*/10 * * * *", 0, false, time.Minute,
+			func(context.Context) { time.Sleep(35 * time.Minute) })
+		time.Sleep(7*time.Minute + 30*time.Second) // 00:11:11
 		h := r.soFar()
 		if h.overrun() != 0 {
 			t.Error("reported before its grace was over")
@@ -266,7 +267,7 @@ func TestRunThatIgnoresItsDeadline(t *testing.T) {
 			!strings.Contains(log, "run reached its deadline") {
 			t.Errorf("%d overruns, want 1; log:\n%s", h.overrun(), log)
 		}
-		time.Sleep(34 * time.Minute) // 00:45:31
+		time.Sleep(34 * time.Minute) // 00:45:21
 		h = r.soFar()
 		h.wantBegan(t, "00:10:00")
 		if h.skipped() != 3 || h.overrun() != 1 {
@@ -282,7 +283,7 @@ func TestRunThatIgnoresItsDeadline(t *testing.T) {
 
 func TestStopGivesUpOnARun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := begin(t, "@hourly", schedule.Runs{AtStart: true}, func(context.Context) { time.Sleep(time.Hour) })
+		r := begin(t, "@hourly", 0, true, 0, func(context.Context) { time.Sleep(time.Hour) })
 		time.Sleep(time.Minute)
 		stopped := time.Now()
 		h := r.end(t, schedule.ErrOverrun)
@@ -297,31 +298,10 @@ func TestStoppedBeforeTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		err := parseCron(t, "@hourly").Run(ctx, schedule.Runs{AtStart: true,
-			Do: func(context.Context) { t.Error("ran") }})
-		if err != nil {
+		f := schedule.NewFirings(parseCron(t, "@hourly"), time.Time{}, true)
+		if err := f.Run(ctx, 0, slog.Default(), func(context.Context) { t.Error("ran") }); err != nil {
 			t.Error(err)
 		}
-	})
-}
-
-// TestNobodyListens runs without callbacks and without a log.
-func TestNobodyListens(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Minute)
-		defer cancel()
-		count := 0
-		err := parseCron(t, "*/10 * * * *").Run(ctx, schedule.Runs{Deadline: time.Minute, Do: func(context.Context) {
-			if count++; count == 1 {
-				panic("unheard")
-			}
-			time.Sleep(15 * time.Minute)
-		}})
-		synctest.Wait()
-		if !errors.Is(err, schedule.ErrOverrun) || count != 3 { // 00:10, 00:20, 00:40
-			t.Errorf("%d runs, %v", count, err)
-		}
-		time.Sleep(time.Hour)
 	})
 }
 
@@ -339,8 +319,7 @@ func TestFirst(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			from := time.Now().Add(odd)
-			r := begin(t, "@every 90m", schedule.Runs{First: from.Add(tc.first), AtStart: tc.now},
-				func(context.Context) {})
+			r := begin(t, "@every 90m", tc.first, tc.now, 0, takes(0))
 			time.Sleep(2 * time.Hour)
 			var got []time.Duration
 			for _, at := range r.soFar().began {

@@ -5,7 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"iter"
 	"log/slog"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -30,30 +32,21 @@ type API struct {
 	Client *docsapi.Client
 	// Budget is that of analytics requests.
 	Budget *budget.Budget
-	// Key is the admin key, WriteKey the key of POSTs: Key itself unless there is
-	// another.
-	Key, WriteKey *Keyring
 	// Meter counts requests until they are written to the state.
 	Meter *Meter
 
+	// keys are by name; without a write key the admin key serves for both.
+	keys   map[string]*Keyring
 	now    func() time.Time
 	state  *state.DB
 	agents *agentBudgets
 }
 
-// NewAPI makes the client; it sends nothing. With patience, requests wait so long in
-// all for slots of the budget that free up soon.
-func NewAPI(c config.Config, db *state.DB, log *slog.Logger, now func() time.Time, patience time.Duration) (*API, error) {
-	return newAPI(c, db, log, now, patience, 0)
-}
-
-// NewProbe makes a client for somebody who waits for the answer: every request is tried
-// once.
-func NewProbe(c config.Config, db *state.DB, log *slog.Logger, now func() time.Time) (*API, error) {
-	return newAPI(c, db, log, now, 0, 1)
-}
-
-func newAPI(c config.Config, db *state.DB, log *slog.Logger, now func() time.Time, patience time.Duration, attempts int) (*API, error) {
+// NewAPI makes the client; it sends nothing. Requests wait up to patience in all for slots of the
+// budget that free up soon, and are tried so often at most; 0 attempts: as often as usual.
+func NewAPI(
+	c config.Config, db *state.DB, log *slog.Logger, now func() time.Time, patience time.Duration, attempts int,
+) (*API, error) {
 	timeout := time.Duration(c.Timeout)
 	transport := docsapi.NewTransport(int(c.Concurrency), timeout)
 	a := &API{
@@ -66,20 +59,17 @@ func newAPI(c config.Config, db *state.DB, log *slog.Logger, now func() time.Tim
 			opts:  budget.Options{Limit: int(c.AgentBudget), Timeout: timeout, InFlight: 1, Now: now},
 			state: db, base: docsapi.NewWriteTransport(timeout), all: map[string]*budget.Budget{},
 		},
-		Key: NewKeyring("DOCGAUGE_API_KEY", c.APIKey, c.SecretFiles),
+		keys: map[string]*Keyring{docsapi.KeyAdmin: newKeyring("DOCGAUGE_API_KEY", c.APIKey, c.SecretFiles, isKey)},
 	}
-	a.WriteKey = a.Key
-	if c.WriteAPIKey != "" {
-		a.WriteKey = NewKeyring("DOCGAUGE_WRITE_API_KEY", c.WriteAPIKey, c.SecretFiles)
-	}
-	a.Meter = NewMeter(a.keyLabels)
+	a.Meter = newMeter(a.keyLabels)
 	cfg := docsapi.ClientOptions{
-		BaseURL: c.BaseURL, APIKey: a.Key.Get, Transport: a.Budget, Observe: a.Meter.Observe,
+		BaseURL: c.BaseURL, APIKey: a.keys[docsapi.KeyAdmin].Get, Transport: a.Budget, Observe: a.Meter.Observe,
 		Timeout: timeout, WriteTimeout: timeout, UserAgent: "docgauge/" + c.Build.Version, Logger: log,
-		JobPath: c.JobPath, WriteTransport: a.agents.of, Attempts: attempts,
+		JobPath: c.JobPath, WriteTransport: a.agents.transport, Attempts: attempts,
 	}
-	if a.WriteKey != a.Key {
-		cfg.WriteAPIKey = a.WriteKey.Get
+	if c.WriteAPIKey != "" {
+		key := newKeyring("DOCGAUGE_WRITE_API_KEY", c.WriteAPIKey, c.SecretFiles, isKey)
+		a.keys[docsapi.KeyWrite], cfg.WriteAPIKey = key, key.Get
 	}
 	var err error
 	if a.Client, err = docsapi.New(cfg); err != nil {
@@ -87,6 +77,8 @@ func newAPI(c config.Config, db *state.DB, log *slog.Logger, now func() time.Tim
 	}
 	return a, nil
 }
+
+func isKey(text string) bool { return docsapi.CheckKey(text) == nil }
 
 func newBudget(db *state.DB, base http.RoundTripper, opts budget.Options) *budget.Budget {
 	opts.RetryAfter = docsapi.RetryAfter
@@ -112,8 +104,11 @@ func (a *API) LastAnswer(ctx context.Context, name string) (time.Time, error) {
 // FlushAgents writes to the state which prompts and follow-ups were answered.
 func (a *API) FlushAgents(ctx context.Context) error { return a.agents.flush(ctx) }
 
+// Keys returns the keys.
+func (a *API) Keys() iter.Seq[*Keyring] { return maps.Values(a.keys) }
+
 // KeyMark changes with the keys, and reveals nothing of them.
-func (a *API) KeyMark() string { return markOf(a.Key.Get() + "\n" + a.WriteKey.Get()) }
+func (a *API) KeyMark() string { return a.MarkOf(docsapi.KeyAdmin) + a.MarkOf(docsapi.KeyWrite) }
 
 // KeyRejected reports whether the service refused the present value of the named key.
 func (a *API) KeyRejected(ctx context.Context, name string) (bool, error) {
@@ -128,15 +123,11 @@ func (a *API) keyLabels(name string) []string {
 
 // MarkOf changes with the named key, and reveals nothing of it.
 func (a *API) MarkOf(name string) string {
-	key := a.Key
-	if name == docsapi.KeyWrite {
-		key = a.WriteKey
+	key := a.keys[name]
+	if key == nil {
+		key = a.keys[docsapi.KeyAdmin]
 	}
-	return markOf(key.Get())
-}
-
-func markOf(text string) string {
-	sum := sha256.Sum256([]byte(text))
+	sum := sha256.Sum256([]byte(key.Get()))
 	return hex.EncodeToString(sum[:8])
 }
 
@@ -150,8 +141,8 @@ type agentBudgets struct {
 	all map[string]*budget.Budget
 }
 
-// of returns what sends a project's POSTs.
-func (b *agentBudgets) of(project string) http.RoundTripper {
+// transport returns what sends a project's POSTs.
+func (b *agentBudgets) transport(project string) http.RoundTripper {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.all[project] == nil {

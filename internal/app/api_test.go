@@ -39,7 +39,7 @@ func TestMinInterval(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer db.Close()
-		api, err := NewAPI(c, db, slog.New(slog.DiscardHandler), time.Now, 0)
+		api, err := NewAPI(c, db, slog.New(slog.DiscardHandler), time.Now, 0, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -83,7 +83,7 @@ func OpenExport(c config.Config, log *slog.Logger, now func() time.Time) (*App, 
 	if err != nil {
 		return nil, err
 	}
-	if a.API, err = NewAPI(c, a.State, log, now, runPatience); err != nil {
+	if a.API, err = NewAPI(c, a.State, log, now, runPatience, 0); err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
 	return a, nil
@@ -94,7 +94,7 @@ func OpenHeld(c config.Config, log *slog.Logger, now func() time.Time) (*App, er
 	a := &App{Config: c, Log: log, Now: now}
 	err := a.openLedger()
 	if err == nil {
-		a.API, err = NewAPI(c, a.State, log, now, runPatience)
+		a.API, err = NewAPI(c, a.State, log, now, runPatience, 0)
 	}
 	if err != nil {
 		return nil, errors.Join(err, a.Close())
@@ -119,7 +119,7 @@ func OpenQueue(c config.Config, log *slog.Logger, now func() time.Time) (_ *App,
 	if err := a.open(state.Open); err != nil {
 		return nil, err
 	}
-	a.API, err = NewAPI(c, a.State, log, now, 0)
+	a.API, err = NewAPI(c, a.State, log, now, 0, 0)
 	return a, err
 }
 

@@ -50,7 +50,7 @@ func TestKeyFileIsWatched(t *testing.T) {
 		time.Sleep(7 * time.Second)
 		log := new(logbook)
 		var news atomic.Int64
-		k := NewKeyring("DOCGAUGE_API_KEY", "sbx_one", map[string]string{"DOCGAUGE_API_KEY": file})
+		k := newKeyring("DOCGAUGE_API_KEY", "sbx_one", map[string]string{"DOCGAUGE_API_KEY": file}, isKey)
 		ctx, cancel := context.WithCancel(t.Context())
 		go k.Watch(ctx, slog.New(slog.NewTextHandler(log, nil)), func() { news.Add(1) })
 		for _, step := range []struct {
@@ -99,7 +99,7 @@ func TestHeldSecretHasChanged(t *testing.T) {
 		log := new(logbook)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		go WatchSecrets(ctx, c, slog.New(slog.NewTextHandler(log, nil)))
+		go (&App{Config: c, Log: slog.New(slog.NewTextHandler(log, nil))}).WatchSecrets(ctx)
 		for n, step := range []struct {
 			change func()
 			lines  int

@@ -48,8 +48,8 @@ func newTallies() tallies {
 	return tallies{map[state.Count]int64{}, map[state.Observation]amount{}, map[string]bool{}}
 }
 
-// NewMeter returns an empty one; labels are those of a key by its name.
-func NewMeter(labels func(name string) []string) *Meter {
+// newMeter returns an empty one; labels are those of a key by its name.
+func newMeter(labels func(name string) []string) *Meter {
 	return &Meter{labels: labels, collected: newTallies(), answered: map[string]bool{}}
 }
 

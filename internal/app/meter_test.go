@@ -46,7 +46,7 @@ func (d *slowDisk) Tally(_ context.Context, counts []state.Count, observed []sta
 // word on a key is the one that is kept.
 func TestMeterDoesNotWaitForTheDisk(t *testing.T) {
 	for _, fails := range []error{nil, errors.New("disk full")} {
-		m := NewMeter(func(name string) []string { return []string{labelKey, name} })
+		m := newMeter(func(name string) []string { return []string{labelKey, name} })
 		request := func(status int) {
 			m.Observe(docsapi.Attempt{Endpoint: "visitors", Status: status, Key: "admin", Duration: time.Second})
 		}

@@ -20,8 +20,8 @@ type Pulls struct {
 // NewPulls makes what follows the pull requests; nothing is sent.
 func (a *App) NewPulls() (*Pulls, error) {
 	c := a.Config
-	github := newTokenring("DOCGAUGE_GITHUB_TOKEN", c.GitHubToken, c.SecretFiles)
-	gitlab := newTokenring("DOCGAUGE_GITLAB_TOKEN", c.GitLabToken, c.SecretFiles)
+	github := newKeyring("DOCGAUGE_GITHUB_TOKEN", c.GitHubToken, c.SecretFiles, config.IsToken)
+	gitlab := newKeyring("DOCGAUGE_GITLAB_TOKEN", c.GitLabToken, c.SecretFiles, config.IsToken)
 	host, err := codehost.New(codehost.Config{
 		GitHubURL: c.GitHubURL, GitLabURL: c.GitLabURL, UserAgent: "docgauge/" + c.Build.Version, Now: a.Now,
 		GitHubToken: func() (string, error) { return github.Get(), nil },

@@ -7,9 +7,11 @@ import (
 
 	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/prompts"
 	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // OpenPrompts opens the prompt folder. Prompts may depend on one whose file is gone, if the
@@ -55,4 +57,31 @@ func (a *App) PlanPrompts(ctx context.Context, folder *prompts.Folder) ([]jobs.P
 		return nil, err
 	}
 	return jobs.Plan(ctx, a.queueOptions(), a.State, found)
+}
+
+// SnapshotReader returns the reader of the values that people and programs are shown. It reads the
+// prompt folder for each snapshot.
+func (a *App) SnapshotReader() *coverage.SnapshotReader {
+	r := &coverage.SnapshotReader{
+		Config: a.Config, State: a.State, Sinks: a.Sinks, Now: a.Now, KeyRejected: a.API.KeyRejected,
+	}
+	if a.Config.PromptsDir != "" {
+		r.Queue = func(ctx context.Context, out *view.Snapshot) error {
+			var p jobs.Prompts
+			folder, err := OpenPrompts(a.Config)
+			if err == nil {
+				p.Planned, err = a.PlanPrompts(ctx, folder)
+			}
+			if err != nil {
+				p.Problem = err.Error()
+			}
+			return a.ShowQueue(ctx, p, out)
+		}
+	}
+	return r
+}
+
+// ShowQueue adds the queue to a snapshot, with the prompts as they stand.
+func (a *App) ShowQueue(ctx context.Context, p jobs.Prompts, out *view.Snapshot) error {
+	return jobs.Show(ctx, a.queueOptions(), a.State, a.Config.Projects, p, out)
 }

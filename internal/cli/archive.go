@@ -18,8 +18,8 @@ import (
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
-	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/query"
+	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -58,10 +58,17 @@ func (a *Program) openArchive(o archiveOptions) (out openedArchive, err error) {
 	}
 	out.selection.Projects, out.selection.Order = coverage.List(o.project), out.config.Projects
 	out.selection.Names = out.config.ProjectNames
-	if out.Sink, err = app.OpenArchive(cmp.Or(o.archive, out.config.ParquetURL)); err != nil {
-		return out, usageError{fmt.Errorf("--archive: %w", err)}
+	out.Sink, err = archiveAt(o.archive, out.config)
+	return out, err
+}
+
+// archiveAt opens the archive that --archive names, or the configured one; the caller closes it.
+func archiveAt(flag string, c config.Config) (sinks.Sink, error) {
+	archive, err := app.OpenArchive(cmp.Or(flag, c.ParquetURL))
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--archive: %w", err)}
 	}
-	return out, nil
+	return archive, nil
 }
 
 // neededArchive is an archive without the unreadable windows of projects that are neither
@@ -148,12 +155,7 @@ func asUsageError(err error) error {
 }
 
 // signed writes a change: +12, -1,300, 0.
-func signed(n int64) string {
-	if n > 0 {
-		return "+" + format.Commas(n)
-	}
-	return format.Commas(n)
-}
+func signed(n int64) string { return ascii.Replace(view.Signed(n)) }
 
 // percentText writes a change in percent: +2.1%, -13.0%, 0.0%; - where there was nothing.
 func percentText(p *float64) string {

@@ -19,18 +19,14 @@ func withJobs(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "state")
 	db, err := state.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, prompt := range []string{"typos", "guides/links"} {
 		job := journal.Job{Prompt: prompt, Project: "prj_a", State: journal.Held, Try: 1, Begun: time.Unix(1, 0)}
 		if _, err := db.Apply(t.Context(), journal.Change{Job: job}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, db.Close())
 	return dir
 }
 
@@ -74,72 +70,51 @@ func completed(t *testing.T, line string, env ...string) []string {
 	return words
 }
 
-// TestCompletion completes lines in bash itself.
+// TestCompletion completes lines in bash itself, with the settings of the environment or of the
+// file that the line or the environment names. It makes no state.
 func TestCompletion(t *testing.T) {
-	stateDir := withJobs(t)
+	stateDir, none := withJobs(t), filepath.Join(t.TempDir(), "state")
+	file := filepath.Join(t.TempDir(), "x.env")
+	writeText(t, file, "DOCGAUGE_PROJECTS=prj_x,prj_y\nDOCGAUGE_STATE_DIR="+stateDir+"\n")
+	fromEnvironment := []string{"DOCGAUGE_PROJECTS=prj_a,prj_b", "DOCGAUGE_WINDOWS=day,28d:totals",
+		"DOCGAUGE_STATE_DIR=" + stateDir}
+	fromFile, fromNowhere := []string{"DOCGAUGE_ENV_FILE=" + file}, []string{"DOCGAUGE_STATE_DIR=" + none}
 	for _, tc := range []struct {
 		line string
+		env  []string
 		want []string
 	}{
-		{"docgauge exp", []string{"export"}},
-		{"docgauge sinks ", []string{"gc"}},
-		{"docgauge export --wi", []string{"--windows"}},
-		{"docgauge export --project ", []string{"prj_a", "prj_b"}},
-		{"docgauge export --project prj_b,", []string{"prj_b,prj_a"}},
-		{"docgauge plan --windows ", []string{"day", "28d"}},
-		{"docgauge top --window ", []string{"day", "28d"}},
-		{"docgauge top --by h", []string{"human"}},
-		{"docgauge history --project ", []string{"prj_a", "prj_b"}},
-		{"docgauge load --sink ", []string{"clickhouse", "delta", "parquet", "postgres"}},
-		{"docgauge load --archive ", []string{"<files -d>", "<files>"}},
-		{"docgauge sandbox --scenario ", []string{"growth", "steady"}},
-		{"docgauge sandbox --request-log ", []string{"<files>"}},
-		{"docgauge export --from ", nil},
-		{"docgauge status ", nil},
-		{"docgauge jobs show ", []string{"2  (guides/links, held)", "1  (typos, held)"}},
-		{"docgauge jobs cancel ty", []string{"typos"}},
-		{"docgauge jobs release 2", []string{"2"}},
-		{"docgauge jobs retry 1 ", nil},
+		{"docgauge exp", fromEnvironment, []string{"export"}},
+		{"docgauge sinks ", fromEnvironment, []string{"gc"}},
+		{"docgauge export --wi", fromEnvironment, []string{"--windows"}},
+		{"docgauge export --project ", fromEnvironment, []string{"prj_a", "prj_b"}},
+		{"docgauge export --project prj_b,", fromEnvironment, []string{"prj_b,prj_a"}},
+		{"docgauge plan --windows ", fromEnvironment, []string{"day", "28d"}},
+		{"docgauge top --window ", fromEnvironment, []string{"day", "28d"}},
+		{"docgauge top --by h", fromEnvironment, []string{"human"}},
+		{"docgauge load --sink ", fromEnvironment, []string{"clickhouse", "delta", "parquet", "postgres"}},
+		{"docgauge load --archive ", fromEnvironment, []string{"<files -d>", "<files>"}},
+		{"docgauge sandbox --scenario ", fromEnvironment, []string{"growth", "steady"}},
+		{"docgauge sandbox --request-log ", fromEnvironment, []string{"<files>"}},
+		{"docgauge export --from ", fromEnvironment, nil},
+		{"docgauge status ", fromEnvironment, nil},
+		{"docgauge jobs show ", fromEnvironment, []string{"2  (guides/links, held)", "1  (typos, held)"}},
+		{"docgauge jobs cancel ty", fromEnvironment, []string{"typos"}},
+		{"docgauge jobs release 2", fromEnvironment, []string{"2"}},
+		{"docgauge jobs retry 1 ", fromEnvironment, nil},
+		{"docgauge --env-file " + file + " plan --project ", nil, []string{"prj_x", "prj_y"}},
+		{"docgauge plan --project ", fromFile, []string{"prj_x", "prj_y"}},
+		{"docgauge jobs cancel ty", fromFile, []string{"typos"}},
+		{"docgauge --env-file ", nil, []string{"<files>"}},
+		{"docgauge help sin", nil, []string{"sinks"}},
+		{"docgauge jobs show ", fromNowhere, nil},
 	} {
-		got := completed(t, tc.line, "DOCGAUGE_PROJECTS=prj_a,prj_b", "DOCGAUGE_WINDOWS=day,28d:totals",
-			"DOCGAUGE_STATE_DIR="+stateDir)
-		if diff := cmp.Diff(tc.want, got); diff != "" {
+		if diff := cmp.Diff(tc.want, completed(t, tc.line, tc.env...)); diff != "" {
 			t.Errorf("%q (-want +got)\n%s", tc.line, diff)
 		}
 	}
-}
-
-// TestCompletionReadsTheEnvFile: the one that the line names, or the environment.
-func TestCompletionReadsTheEnvFile(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "x.env")
-	if err := os.WriteFile(file, []byte("DOCGAUGE_PROJECTS=prj_x,prj_y\nDOCGAUGE_STATE_DIR="+withJobs(t)+"\n"),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, tc := range []struct {
-		line, env string
-		want      []string
-	}{
-		{"docgauge --env-file " + file + " plan --project ", "", []string{"prj_x", "prj_y"}},
-		{"docgauge plan --project ", file, []string{"prj_x", "prj_y"}},
-		{"docgauge jobs cancel ty", file, []string{"typos"}},
-		{"docgauge --env-file ", "", []string{"<files>"}},
-		{"docgauge help sin", "", []string{"sinks"}},
-	} {
-		if diff := cmp.Diff(tc.want, completed(t, tc.line, "DOCGAUGE_ENV_FILE="+tc.env)); diff != "" {
-			t.Errorf("%q (-want +got)\n%s", tc.line, diff)
-		}
-	}
-}
-
-// TestCompletionMakesNothing holds that pressing Tab leaves no state behind.
-func TestCompletionMakesNothing(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "state")
-	if got := completed(t, "docgauge jobs show ", "DOCGAUGE_STATE_DIR="+dir); got != nil {
-		t.Errorf("completed %q from no state", got)
-	}
-	if _, err := os.Stat(dir); !os.IsNotExist(err) {
-		t.Errorf("%s: %v, want it not to be there", dir, err)
+	if _, err := os.Stat(none); !os.IsNotExist(err) {
+		t.Errorf("%s: %v, want it not to be there", none, err)
 	}
 }
 
@@ -154,9 +129,7 @@ func TestCompletionScripts(t *testing.T) {
 			continue
 		}
 		file := filepath.Join(t.TempDir(), "docgauge")
-		if err := os.WriteFile(file, script, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeText(t, file, string(script))
 		if out, err := exec.Command(shell, "-n", file).CombinedOutput(); err != nil {
 			t.Errorf("%s -n: %v\n%s", shell, err, out)
 		}

@@ -289,9 +289,7 @@ func asScript(b docBlock) string {
 func runPage(t *testing.T, script string) {
 	testbed.NotAtMidnight()
 	service, err := sandbox.New(sandbox.Config{Days: 60, Pages: 40})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	server := httptest.NewServer(service.Handler())
 	defer server.Close()
 	cmd := exec.CommandContext(t.Context(), "sh", "-eux", "-c", "docgauge export\n"+script)

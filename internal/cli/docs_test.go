@@ -70,9 +70,7 @@ func documentation(t *testing.T) map[string]string {
 			pages[name] = string(text)
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 	}
 	return pages
 }
@@ -107,8 +105,8 @@ func docBlocks(page, text string) (out []docBlock) {
 
 // inside returns the text of a comment.
 func inside(comment string) string {
-	said, _, _ := strings.Cut(strings.TrimPrefix(comment, "<!--"), "-->")
-	return strings.TrimSpace(said)
+	text, _, _ := strings.Cut(strings.TrimPrefix(comment, "<!--"), "-->")
+	return strings.TrimSpace(text)
 }
 
 var testingRow = regexp.MustCompile("(?m)^\\| `(.*)` \\| (.*) \\|$")
@@ -161,8 +159,8 @@ func checkMarks(b docBlock, known map[string]bool) string {
 		if slices.ContainsFunc(ownMarks, func(mark string) bool { return strings.HasPrefix(note, mark) }) {
 			return ""
 		}
-		if said, ok := strings.CutPrefix(note, notExecutedMark); ok {
-			if _, why, _ := strings.Cut(said, ":"); strings.TrimSpace(why) == "" {
+		if text, ok := strings.CutPrefix(note, notExecutedMark); ok {
+			if _, why, _ := strings.Cut(text, ":"); strings.TrimSpace(why) == "" {
 				return "does not say why it is not executed: <!-- not executed: why -->"
 			}
 			return ""
@@ -214,9 +212,7 @@ func testNames(t *testing.T) map[string]bool {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return known
 }
 
@@ -225,9 +221,7 @@ func testNames(t *testing.T) map[string]bool {
 func TestQuickstart(t *testing.T) {
 	const page = "docs/quickstart.md"
 	script, err := os.ReadFile("testdata/script/quickstart.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	commands := 0
 	for _, b := range docBlocks(page, documentation(t)[page]) {
 		if !slices.Contains(b.notes, "executed: quickstart.txtar") {

@@ -17,7 +17,6 @@ import (
 	"github.com/docgauge/docgauge/internal/events"
 	"github.com/docgauge/docgauge/internal/export"
 	"github.com/docgauge/docgauge/internal/format"
-	"github.com/docgauge/docgauge/internal/snapshot"
 	"github.com/docgauge/docgauge/internal/state"
 )
 
@@ -105,7 +104,7 @@ func (a *Program) export(ctx context.Context, c config.Config, o export.Options,
 	if err != nil {
 		return err
 	}
-	r := export.New(opened, snapshot.New(opened).Read, a.progress, a.observe)
+	r := export.New(opened, opened.SnapshotReader().Read, a.progress, a.observe)
 	s, err = r.Run(ctx, o)
 	s.AddErrors(err, r.Follow(ctx, s))
 	watcher.Report(ctx)
@@ -114,11 +113,7 @@ func (a *Program) export(ctx context.Context, c config.Config, o export.Options,
 		export.LogProblems(log, s)
 		problems = io.Discard
 	}
-	if asJSON {
-		err = render.JSON(a.Out, s)
-	} else {
-		err = printSummary(a.Out, problems, s)
-	}
+	err = a.print(asJSON, s, func() error { return printSummary(a.Out, problems, s) })
 	if err == nil && (!s.Good() || len(s.Errors) > 0) {
 		return errReported
 	}
@@ -208,13 +203,13 @@ func printSummary(out, log io.Writer, s export.Summary) error {
 
 // namedReading says how far the reading of windows named by their dates is.
 func namedReading(n coverage.Named) string {
-	of := fmt.Sprintf("%s inside [%s,%s) read since %s", format.Plural(n.Windows, "window"), n.From,
+	windows := fmt.Sprintf("%s inside [%s,%s) read since %s", format.Plural(n.Windows, "window"), n.From,
 		n.To, format.Time(n.Began))
 	if n.Left > 0 {
 		return fmt.Sprintf("%s of %s; the same command continues, --again starts over",
-			format.Commas(n.Windows-n.Left), of)
+			format.Commas(n.Windows-n.Left), windows)
 	}
-	return fmt.Sprintf("done: %s, the last of them by %s; --again starts over", of, format.Time(n.Done))
+	return fmt.Sprintf("done: %s, the last of them by %s; --again starts over", windows, format.Time(n.Done))
 }
 
 // whenLeft says when the windows that a run left can be read.

@@ -23,21 +23,15 @@ func TestAllErrorsAreTold(t *testing.T) {
 		"DOCGAUGE_TEXTFILE="+textfile)
 	dir := filepath.Join(p.dir, "state")
 	db, err := state.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	raw, err := sql.Open("sqlite", filepath.Join(dir, state.FileName))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	_, err = raw.Exec(`CREATE TRIGGER broken BEFORE UPDATE ON runs BEGIN SELECT RAISE(ABORT, 'no end'); END`)
-	if err := errors.Join(err, raw.Close(), db.Close()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, errors.Join(err, raw.Close(), db.Close()))
 	for _, flags := range [][]string{nil, {"--json"}} {
 		cmd := exec.Command("docgauge", append([]string{"export"}, flags...)...)
 		cmd.Dir, cmd.Env = p.dir, p.env
-		said, err := cmd.CombinedOutput()
+		stderr, err := cmd.CombinedOutput()
 		if cmd.ProcessState.ExitCode() != exitFailed {
 			t.Errorf("the exit code is of %v", err)
 		}
@@ -46,8 +40,8 @@ func TestAllErrorsAreTold(t *testing.T) {
 			want[2] = `"outcome": "success"`
 		}
 		for _, text := range want {
-			if !strings.Contains(string(said), text) {
-				t.Errorf("want %q in\n%s", text, said)
+			if !strings.Contains(string(stderr), text) {
+				t.Errorf("want %q in\n%s", text, stderr)
 			}
 		}
 	}

@@ -39,11 +39,9 @@ func listening(t *testing.T, host, webConfig string, reasons ...string) {
 		file = filepath.Join(dir, "web.yml")
 		writeText(t, file, webConfig)
 	}
-	s, err := server.Listen(server.Config{Addresses: []string{net.JoinHostPort(host, "0")}, WebConfigFile: file,
+	s, err := server.Listen(server.Options{Addresses: []string{net.JoinHostPort(host, "0")}, WebConfigFile: file,
 		Ready: func() []string { return reasons }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx) }()
@@ -60,9 +58,7 @@ func listening(t *testing.T, host, webConfig string, reasons ...string) {
 
 func writeText(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 // says runs healthcheck and compares its exit code and the one line it prints.
@@ -127,23 +123,17 @@ func TestHealthcheckWebConfig(t *testing.T) {
 
 func TestHealthcheckNobody(t *testing.T) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Setenv("DOCGAUGE_LISTEN_ADDRESS", l.Addr().String())
 	says(t, exitFailed, "deadline exceeded", "--timeout", "100ms")
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, l.Close())
 	says(t, exitFailed, "connection refused")
 }
 
 // TestHealthcheckElsewhere: a redirect is not followed to another place.
 func TestHealthcheckElsewhere(t *testing.T) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	stranger := &http.Server{Handler: http.RedirectHandler("http://127.0.0.1:1/", http.StatusFound)}
 	go func() { _ = stranger.Serve(l) }()
 	t.Cleanup(func() { _ = stranger.Close() })

@@ -20,9 +20,7 @@ func TestHelpFits(t *testing.T) {
 	walk(root, func(cmd *cobra.Command) {
 		out.Reset()
 		cmd.InitDefaultHelpFlag()
-		if err := cmd.Help(); err != nil {
-			t.Fatal(err)
-		}
+		check(t, cmd.Help())
 		for line := range strings.Lines(out.String()) {
 			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > helpWidth {
 				t.Errorf("%s --help: %d columns: %s", cmd.CommandPath(), n, line)

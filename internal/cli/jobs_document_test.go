@@ -14,37 +14,39 @@ import (
 )
 
 var (
-	documentBlock = regexp.MustCompile("(?ms)^<!-- (executed|not executed): ([^\n]+) -->\n```([a-z]+)\n(.*?)^```$")
-	documentFence = regexp.MustCompile("(?m)^```[a-z]+$")
-	jobID         = regexp.MustCompile(`"job":"(job_[^"]+)"`)
-	digits        = regexp.MustCompile(`[0-9]+`)
+	jobID  = regexp.MustCompile(`"job":"(job_[^"]+)"`)
+	digits = regexp.MustCompile(`[0-9]+`)
 )
 
 // TestJobsDocument runs what docs/agent-jobs.md shows, against a sandbox that works
 // for the commands and loses every answer for the transcripts.
 func TestJobsDocument(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/agent-jobs.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	blocks := documentBlock.FindAllStringSubmatch(string(text), -1)
-	if n := len(documentFence.FindAll(text, -1)); n != len(blocks) || n == 0 {
-		t.Errorf("%d blocks, and %d with a comment that says who executes them", n, len(blocks))
-	}
-	for _, b := range blocks {
-		switch executed, kind, body := b[1] == "executed", b[3], b[4]; {
-		case !executed:
-		case kind == "sh":
-			documentCommands(t, body)
-		case kind == "markdown":
-			queuePlace(t, &testbed.Service{URL: "http://127.0.0.1:1"},
-				map[string]string{"example.md": body}).run(t, "jobs", "lint")
-		case kind == "console":
-			documentTranscript(t, body)
-		default:
-			t.Errorf("no test can execute a block of %s", kind)
+	const page = "docs/agent-jobs.md"
+	executed := 0
+	for _, b := range docBlocks(page, documentation(t)[page]) {
+		if len(b.notes) == 0 {
+			t.Errorf("%s: no comment says who executes it", b)
+			continue
 		}
+		if !strings.HasPrefix(b.notes[0], executedMark) {
+			continue
+		}
+		executed++
+		switch b.language() {
+		case "sh":
+			documentCommands(t, b.text)
+		case "markdown":
+			queuePlace(t, &testbed.Service{URL: "http://127.0.0.1:1"},
+				map[string]string{"example.md": b.text}).run(t, "jobs", "lint")
+		case "console":
+			documentTranscript(t, b.text)
+		default:
+			t.Errorf("%s: no test can execute a block of %s", b, b.language())
+		}
+	}
+	if executed < 3 {
+		t.Errorf("%d blocks are executed", executed)
 	}
 }
 
@@ -104,12 +106,12 @@ func alike(text string) string {
 // shell runs a script that must succeed, and returns its output.
 func (p place) shell(t *testing.T, script string) string {
 	t.Helper()
-	var said strings.Builder
+	var stderr strings.Builder
 	cmd := exec.Command("sh", "-ec", script)
-	cmd.Dir, cmd.Env, cmd.Stderr = p.dir, p.env, &said
+	cmd.Dir, cmd.Env, cmd.Stderr = p.dir, p.env, &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("%s: %v\n%s%s", script, err, out, said.String())
+		t.Fatalf("%s: %v\n%s%s", script, err, out, stderr.String())
 	}
 	return string(out)
 }

@@ -21,9 +21,7 @@ func TestJobsUnreadable(t *testing.T) {
 	p := oddPlace(t, &oddService{}, "a", "b")
 	dir := filepath.Join(p.dir, "prompts")
 	for above := p.dir; above != "/" && above != filepath.Clean(os.TempDir()); above = filepath.Dir(above) {
-		if err := os.Chmod(above, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.Chmod(above, 0o755))
 	}
 	for _, tc := range []struct {
 		path string
@@ -35,18 +33,16 @@ func TestJobsUnreadable(t *testing.T) {
 		{dir, 0o700, exitUsage, "DOCGAUGE_PROMPTS_DIR: prompts: permission denied: let this user read and search it " +
 			"(chmod u+rx)"},
 	} {
-		if err := os.Chmod(tc.path, tc.mode); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.Chmod(tc.path, tc.mode))
 		cmd := exec.Command("/proc/self/exe", "jobs", "lint")
 		cmd.Args[0], cmd.Dir, cmd.Env = "docgauge", p.dir, p.env
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-		said, err := cmd.CombinedOutput()
+		stderr, err := cmd.CombinedOutput()
 		if cmd.ProcessState == nil {
 			t.Skipf("NOT TESTED: this machine does not let the test: %v", err)
 		}
-		if code := cmd.ProcessState.ExitCode(); code != tc.code || !strings.Contains(string(said), tc.want) {
-			t.Errorf("exit code %d, want %d and %s:\n%s", code, tc.code, tc.want, said)
+		if code := cmd.ProcessState.ExitCode(); code != tc.code || !strings.Contains(string(stderr), tc.want) {
+			t.Errorf("exit code %d, want %d and %s:\n%s", code, tc.code, tc.want, stderr)
 		}
 	}
 }
@@ -59,9 +55,7 @@ func TestJobsDiskFull(t *testing.T) {
 	s := &oddService{read: goodEnd, answers: map[string]oddAnswer{"a": {status: http.StatusCreated, body: goodJob}}}
 	p := oddPlace(t, s, "a")
 	disk := filepath.Join(p.dir, "state")
-	if err := os.Mkdir(disk, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Mkdir(disk, 0o700))
 	if err := syscall.Mount("none", disk, "tmpfs", 0, "size=1m,mode=0700"); err != nil {
 		t.Skipf("NOT TESTED: mounting a small file system: %v (needs root)", err)
 	}
@@ -70,8 +64,8 @@ func TestJobsDiskFull(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if code, _, said := p.try(t, "jobs", "release"); code != exitDone { // makes the database
-		t.Fatalf("exit code %d\n%s", code, said)
+	if code, _, stderr := p.try(t, "jobs", "release"); code != exitDone { // makes the database
+		t.Fatalf("exit code %d\n%s", code, stderr)
 	}
 	filler := filepath.Join(disk, "filler")
 	failed := map[string]int{}
@@ -79,28 +73,26 @@ func TestJobsDiskFull(t *testing.T) {
 		if err := os.Truncate(filler, size); err != nil {
 			t.Fatalf("nothing was sent with all the room: %v, %v", failed, err)
 		}
-		code, out, said := p.try(t, "jobs", "run")
+		code, out, stderr := p.try(t, "jobs", "run")
 		if code != exitDone {
-			failed[lastLine(said)]++
+			failed[lastLine(stderr)]++
 		}
 		begun = len(s.created()) > 0 || strings.Contains(out, "docgauge jobs resolve 1")
 		if code == exitDone && !begun {
-			t.Fatalf("it is done with %d bytes of filler, and nothing was sent\n%s%s", size, out, said)
+			t.Fatalf("it is done with %d bytes of filler, and nothing was sent\n%s%s", size, out, stderr)
 		}
 	}
 	if len(failed) == 0 {
 		t.Error("the disk was never full")
 	}
 	t.Logf("sent %d times; what failed, and how often: %v", len(s.created()), failed)
-	if err := os.Remove(filler); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Remove(filler))
 	if len(s.created()) == 0 {
 		p.run(t, "jobs", "resolve", "1", "--resubmit")
 	}
-	_, out, said := p.try(t, "jobs", "run", "--wait")
+	_, out, stderr := p.try(t, "jobs", "run", "--wait")
 	if len(s.created()) != 1 || !strings.Contains(out, "completed") && !strings.Contains(out, "unknown") {
-		t.Fatalf("with room again: sent %d times\n%s%s", len(s.created()), out, said)
+		t.Fatalf("with room again: sent %d times\n%s%s", len(s.created()), out, stderr)
 	}
 }
 
@@ -122,22 +114,18 @@ func TestJobsAddFails(t *testing.T) {
 	fillDisk(t, filler)
 	adds := func(about, name string, want int, text string) {
 		t.Helper()
-		code, _, said := p.try(t, "jobs", "add", "--file", name, "Fix it.")
-		if code != want || !strings.Contains(said, text) {
-			t.Errorf("%s: exit code %d, want %d and %q:\n%s", about, code, want, text, said)
+		code, _, stderr := p.try(t, "jobs", "add", "--file", name, "Fix it.")
+		if code != want || !strings.Contains(stderr, text) {
+			t.Errorf("%s: exit code %d, want %d and %q:\n%s", about, code, want, text, stderr)
 		}
 	}
 	adds("full", "b.md", exitFailed, "prompt b.md: no space left on device")
 	adds("full, and a wrong name", "../b.md", exitUsage, "want a path below the folder")
-	if err := os.Remove(filler); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Remove(filler))
 	adds("room again", "b.md", exitDone, "")
 	adds("the name is taken", "b.md", exitUsage, "choose another name")
 	adds("no such folder", "none/c.md", exitUsage, "no such file or directory")
-	if err := syscall.Mount("none", disk, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
-		t.Fatal(err)
-	}
+	check(t, syscall.Mount("none", disk, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
 	adds("read-only", "c.md", exitFailed, "prompt c.md: read-only file system")
 }
 
@@ -145,9 +133,7 @@ func TestJobsAddFails(t *testing.T) {
 func fillDisk(t *testing.T, name string) (size int64) {
 	t.Helper()
 	f, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for page := make([]byte, os.Getpagesize()); err == nil; {
 		var n int
 		n, err = f.Write(page)

@@ -85,22 +85,13 @@ func queuePlace(t *testing.T, s *testbed.Service, prompts map[string]string, mor
 		"DOCGAUGE_PROMPTS_DIR=prompts", "DOCGAUGE_PROMPTS_ON_NEW_STATE=submit", "DOCGAUGE_POLL_INTERVAL=1s",
 	}, more)...)
 	for name, text := range prompts {
-		path := filepath.Join(p.dir, "prompts", name)
-		long := time.Now().Add(-time.Hour)
-		for _, err := range []error{
-			os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600),
-			os.Chtimes(path, long, long),
-		} {
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
+		writePrompt(t, filepath.Join(p.dir, "prompts", name), text)
 	}
 	return p
 }
 
 // try runs a command and returns its exit code, standard output and error.
-func (p place) try(t *testing.T, args ...string) (code int, out, said string) {
+func (p place) try(t *testing.T, args ...string) (code int, out, log string) {
 	t.Helper()
 	var stdout, stderr strings.Builder
 	cmd := exec.Command("docgauge", args...)
@@ -138,17 +129,15 @@ func TestJobsOddAnswers(t *testing.T) {
 	}}
 	p := oddPlace(t, s, "a-bad", "b-good", "c-odd", "d-long", "e-same")
 	for range 2 { // the second run finds nothing to do
-		if code, _, said := p.try(t, "jobs", "run", "--wait"); code != exitFailed {
-			t.Fatalf("exit code %d\n%s", code, said)
+		if code, _, stderr := p.try(t, "jobs", "run", "--wait"); code != exitFailed {
+			t.Fatalf("exit code %d\n%s", code, stderr)
 		}
 		if diff := cmp.Diff([]string{"a-bad", "b-good", "c-odd", "d-long", "e-same"}, s.created()); diff != "" {
 			t.Fatal(diff)
 		}
 	}
 	var list jobList
-	if err := json.Unmarshal(p.run(t, "jobs", "list", "--json"), &list); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal(p.run(t, "jobs", "list", "--json"), &list))
 	got := map[string]journal.State{}
 	reasons := ""
 	for _, j := range list.Jobs {
@@ -202,9 +191,7 @@ func TestJobsThrottled(t *testing.T) {
 func (p place) tries(t *testing.T) (next time.Time) {
 	t.Helper()
 	var plan []jobs.Planned
-	if err := json.Unmarshal(p.run(t, "jobs", "plan", "--json"), &plan); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal(p.run(t, "jobs", "plan", "--json"), &plan))
 	for _, planned := range plan {
 		if planned.State != journal.Pending || planned.Until.IsZero() {
 			t.Errorf("%s is %s: %s", planned.ID, planned.State, planned.Reason)
@@ -233,17 +220,15 @@ func TestJobsFolder(t *testing.T) {
 		}, "not a directory"},
 	} {
 		p := oddPlace(t, s, "a")
-		if err := tc.spoil(filepath.Join(p.dir, "prompts")); err != nil {
-			t.Fatal(err)
-		}
+		check(t, tc.spoil(filepath.Join(p.dir, "prompts")))
 		for _, command := range []string{
 			"jobs lint", "jobs plan", "jobs run", "jobs run --wait", "jobs add x",
 			"jobs hold a.md", "jobs retry a.md", "serve",
 		} {
-			code, _, said := p.try(t, strings.Fields(command)...)
-			if code != exitUsage || !strings.Contains(said, "DOCGAUGE_PROMPTS_DIR: ") ||
-				!strings.Contains(said, tc.want) {
-				t.Errorf("%s: %s: exit code %d\n%s", name, command, code, said)
+			code, _, stderr := p.try(t, strings.Fields(command)...)
+			if code != exitUsage || !strings.Contains(stderr, "DOCGAUGE_PROMPTS_DIR: ") ||
+				!strings.Contains(stderr, tc.want) {
+				t.Errorf("%s: %s: exit code %d\n%s", name, command, code, stderr)
 			}
 		}
 	}

@@ -43,7 +43,7 @@ type listedJob struct {
 	// Pull is the pull request as last read; nil if there is none.
 	Pull *journal.PullRequest `json:"pull_request,omitempty"`
 	// Events are the history of the job that show prints.
-	Events []journal.Event `json:"events,omitempty"`
+	Events []journal.Transition `json:"events,omitempty"`
 }
 
 // withPulls adds their pull requests to jobs.
@@ -78,10 +78,7 @@ func (a *Program) jobsList(ctx context.Context, asJSON bool) (err error) {
 	if list.Jobs, err = withPulls(ctx, db, all); err != nil {
 		return err
 	}
-	if asJSON {
-		return render.JSON(a.Out, list)
-	}
-	return a.printJobs(list, a.wording(c))
+	return a.print(asJSON, list, func() error { return a.printJobs(list, a.wording(c)) })
 }
 
 // openState reads the settings and opens the state without changing it; the caller closes it.
@@ -200,13 +197,10 @@ func (a *Program) jobsShow(ctx context.Context, name string, asJSON bool) (err e
 	if err != nil {
 		return err
 	}
-	if all[0].Events, err = db.Events(ctx, found.Seq); err != nil {
+	if all[0].Events, err = db.History(ctx, found.Seq); err != nil {
 		return err
 	}
-	if asJSON {
-		return render.JSON(a.Out, all[0])
-	}
-	return a.printJob(all[0], a.wording(c))
+	return a.print(asJSON, all[0], func() error { return a.printJob(all[0], a.wording(c)) })
 }
 
 func (a *Program) printJob(h listedJob, w wording) error {

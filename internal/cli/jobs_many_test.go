@@ -28,10 +28,10 @@ func TestTenThousandPrompts(t *testing.T) {
 	const n = 10_000
 	dir := t.TempDir()
 	for i := range n {
-		write(t, filepath.Join(dir, "prompts", fmt.Sprintf("%02d", i%20), fmt.Sprintf("%05d.md", i)),
+		writePrompt(t, filepath.Join(dir, "prompts", fmt.Sprintf("%02d", i%20), fmt.Sprintf("%05d.md", i)),
 			fmt.Sprintf("---\nid: p-%d\ntitle: Page %d\n---\nUpdate page %d.\n", i, i, i))
 	}
-	write(t, filepath.Join(dir, "prompts", "wrong.md"), "---\ntilte: x\n---\nText.\n")
+	writePrompt(t, filepath.Join(dir, "prompts", "wrong.md"), "---\ntilte: x\n---\nText.\n")
 
 	lint := bounded(t, dir, exitFailed, "jobs", "lint")
 	if want := `^wrong\.md:2: .*tilte.*\n10,001 prompts, 1 invalid\n$`; !regexp.MustCompile(want).Match(lint) {
@@ -64,15 +64,15 @@ func bounded(t *testing.T, dir string, code int, args ...string) []byte {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testbed.Patience)
 	defer cancel()
-	var said bytes.Buffer
+	var stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, "docgauge", args...)
-	cmd.Dir, cmd.Stderr = dir, &said
+	cmd.Dir, cmd.Stderr = dir, &stderr
 	cmd.Env = append(os.Environ(), "DOCGAUGE_PROJECTS=prj", "DOCGAUGE_PROMPTS_DIR=prompts",
 		"DOCGAUGE_PROMPTS_ON_NEW_STATE=submit", "DOCGAUGE_MAX_ACTIVE_JOBS=0")
 	began := time.Now()
 	out, err := cmd.Output()
 	if cmd.ProcessState.ExitCode() != code {
-		t.Fatalf("docgauge %s: %v\n%.2000s%.2000s", strings.Join(args, " "), err, out, said.String())
+		t.Fatalf("docgauge %s: %v\n%.2000s%.2000s", strings.Join(args, " "), err, out, stderr.String())
 	}
 	usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
 	if ok && runtime.GOOS == "linux" && usage.Maxrss<<10 > most {

@@ -51,10 +51,8 @@ func (a *Program) jobsPlan(ctx context.Context, text, asJSON bool) (err error) {
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		return render.JSON(a.Out, append([]jobs.Planned{}, all...))
-	}
-	return a.printPlanned(all, a.wording(c), text)
+	return a.print(asJSON, append([]jobs.Planned{}, all...),
+		func() error { return a.printPlanned(all, a.wording(c), text) })
 }
 
 func (a *Program) printPlanned(all []jobs.Planned, w wording, text bool) error {
@@ -125,15 +123,14 @@ func (a *Program) jobsLint(asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		err = render.JSON(a.Out, append([]prompts.Finding{}, found.Findings...))
-	} else {
+	err = a.print(asJSON, append([]prompts.Finding{}, found.Findings...), func() error {
 		for _, f := range found.Findings {
 			fmt.Fprintln(a.Out, f)
 		}
 		all := len(found.Prompts) + len(found.Invalid)
-		_, err = fmt.Fprintf(a.Out, "%s, %d invalid\n", format.Plural(all, "prompt"), len(found.Invalid))
-	}
+		_, err := fmt.Fprintf(a.Out, "%s, %d invalid\n", format.Plural(all, "prompt"), len(found.Invalid))
+		return err
+	})
 	if err == nil && len(found.Findings) > 0 {
 		return errReported
 	}

@@ -68,11 +68,8 @@ func (a *Program) jobsRun(ctx context.Context, wait, asJSON bool) (err error) {
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		err = render.JSON(a.Out, append([]jobs.Planned{}, result.Planned...))
-	} else {
-		err = a.printRun(result, a.wording(r.app.Config))
-	}
+	err = a.print(asJSON, append([]jobs.Planned{}, result.Planned...),
+		func() error { return a.printRun(result, a.wording(r.app.Config)) })
 	if err == nil && (ctx.Err() != nil || wait && needsAttention(result)) {
 		return errReported
 	}

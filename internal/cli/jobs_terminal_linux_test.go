@@ -37,9 +37,7 @@ func TestJobsStatusLine(t *testing.T) {
 	terminal.await("agent job ended", "fails.md", "state=failed")
 	terminal.awaitLast("20 pending, 1 active, 1 invalid, 1 failed", "1 of 3 at work", "2 of 5 in 24 h")
 	terminal.resize(40)
-	if err := terminal.cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	check(t, terminal.cmd.Process.Signal(os.Interrupt))
 	if code := terminal.ends(); code != exitFailed {
 		t.Errorf("exit code %d", code)
 	}
@@ -99,13 +97,9 @@ func (p place) onTerminal(t *testing.T, width int, out io.Writer, args ...string
 		t.Skipf("NOT TESTED: no terminals on this machine: %v", err)
 	}
 	number, err := unix.IoctlGetInt(int(control.Fd()), unix.TIOCGPTN)
-	if err := errors.Join(err, unix.IoctlSetPointerInt(int(control.Fd()), unix.TIOCSPTLCK, 0)); err != nil {
-		t.Fatal(err)
-	}
+	check(t, errors.Join(err, unix.IoctlSetPointerInt(int(control.Fd()), unix.TIOCSPTLCK, 0)))
 	side, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer side.Close()
 	s := &terminal{t: t, control: control, read: make(chan struct{}), lines: []string{""}}
 	s.resize(width)
@@ -116,9 +110,7 @@ func (p place) onTerminal(t *testing.T, width int, out io.Writer, args ...string
 		s.cmd.Stdout = side
 	}
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Pdeathsig: syscall.SIGKILL}
-	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, s.cmd.Start())
 	go s.watch()
 	t.Cleanup(func() {
 		_ = s.cmd.Process.Kill()

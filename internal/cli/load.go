@@ -139,8 +139,8 @@ func (l loadOptions) open(c config.Config) (to, from sinks.Sink, err error) {
 	if err := c.CheckSinkIsSet(l.sink); err != nil {
 		return nil, nil, config.Problems{err.Error()}
 	}
-	if from, err = app.OpenArchive(cmp.Or(l.archive, c.ParquetURL)); err != nil {
-		return nil, nil, usageError{fmt.Errorf("--archive: %w", err)}
+	if from, err = archiveAt(l.archive, c); err != nil {
+		return nil, nil, err
 	}
 	if to, err = app.NewSink(c, l.sink); err != nil {
 		return nil, nil, err

@@ -84,9 +84,7 @@ type source interface {
 func planned(t *testing.T, from source, to sinks.Sink, wanted func(analytics.Key) bool) loadPlan {
 	t.Helper()
 	p, err := newLoadPlan(t.Context(), from.Revisions(t.Context()), to.Revisions(t.Context()), wanted)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return p
 }
 
@@ -136,9 +134,7 @@ func TestLoadPlan(t *testing.T) {
 	put := func(day int, number int32, at time.Time) {
 		rev := sinktest.Revision(sinktest.Key("prj_a", day), number)
 		rev.ExportedAt = at
-		if err := to.Replace(t.Context(), sinktest.Seal(t, rev, sinktest.Pages(1))); err != nil {
-			t.Fatal(err)
-		}
+		check(t, to.Replace(t.Context(), sinktest.Seal(t, rev, sinktest.Pages(1))))
 	}
 	at := firstDays(1)[0].ExportedAt
 	put(0, 1, at)                  // the same reading
@@ -163,12 +159,12 @@ func TestLoadPlanOfASinkThatIsDown(t *testing.T) {
 	}
 }
 
-// failing is what a sink lists that cannot tell what it has.
+// failing is the list of a sink that cannot be listed.
 func failing(err error) iter.Seq2[analytics.Revision, error] {
 	return func(yield func(analytics.Revision, error) bool) { yield(analytics.Revision{}, err) }
 }
 
-// TestLoaderSinkFails: the first failure ends the run, and the next run goes on.
+// TestLoaderSinkFails: the first failure ends the run, and the next run continues.
 func TestLoaderSinkFails(t *testing.T) {
 	from, to := newShelf(t, firstDays(70)...), sinktest.NewMemory()
 	full := errors.New("full")
@@ -198,8 +194,8 @@ func TestLoaderSinkFails(t *testing.T) {
 	}
 }
 
-// far is an archive whose windows come slowly, and not at all once nobody waits for
-// them; the first of them is there at once.
+// far is an archive whose windows come only when the context ends, as errors; the first of
+// them comes once the others are being opened.
 type far struct {
 	*shelf
 	first   analytics.Key
@@ -217,7 +213,7 @@ func (f *far) Window(ctx context.Context, rev analytics.Revision) (sinks.Sealed,
 }
 
 // TestLoaderSinkFailsWhileWindowsOpen: the error is that of the sink, once; windows whose
-// opening it cut short are not errors of their own.
+// opening it cut short add no errors.
 func TestLoaderSinkFailsWhileWindowsOpen(t *testing.T) {
 	const opening = 5
 	from, to := &far{shelf: newShelf(t, firstDays(1+opening)...), first: firstDays(1)[0].Key}, sinktest.NewMemory()
@@ -231,7 +227,7 @@ func TestLoaderSinkFailsWhileWindowsOpen(t *testing.T) {
 	}
 }
 
-// TestLoaderStopWhileWindowsOpen: a stop is told once.
+// TestLoaderStopWhileWindowsOpen: a stop is reported once.
 func TestLoaderStopWhileWindowsOpen(t *testing.T) {
 	const opening = 5
 	from, to := &far{shelf: newShelf(t, firstDays(1+opening)...), first: firstDays(1)[0].Key}, sinktest.NewMemory()
@@ -283,7 +279,7 @@ func TestLoaderRoom(t *testing.T) {
 	for day, rows := range []int64{rowsAtOnce * 3, 4 * most, 4 * most, 4 * most, 4 * most, 9 * most, 5, 5, 5} {
 		rev := sinktest.Revision(sinktest.Key("prj_a", day), 1)
 		w := sinktest.Seal(t, rev, sinktest.Pages(1))
-		rev.Rows = rows // said, not held: it is the weight that counts
+		rev.Rows = rows // stderr, not held: it is the weight that counts
 		from.windows[rev.Key] = heavy{w, rev}
 	}
 	keys, err := loaded(t, from, to)

@@ -193,6 +193,14 @@ func (a *Program) note(format string, args ...any) {
 	}
 }
 
+// print prints a result as JSON, or as text for people.
+func (a *Program) print(asJSON bool, result any, text func() error) error {
+	if asJSON {
+		return render.JSON(a.Out, result)
+	}
+	return text()
+}
+
 func (a *Program) logger(c config.Config) *slog.Logger {
 	if a.jsonLog != nil {
 		return a.jsonLog

@@ -18,9 +18,7 @@ func manualIn(t *testing.T) (*cobra.Command, string) {
 	t.Setenv("SOURCE_DATE_EPOCH", "1790000000")
 	a := newProgram(new(strings.Builder))
 	root, dir := a.root(), filepath.Join(t.TempDir(), "man")
-	if err := a.writeManual(root, dir); err != nil {
-		t.Fatal(err)
-	}
+	check(t, a.writeManual(root, dir))
 	return root, dir
 }
 

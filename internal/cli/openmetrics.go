@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 	"github.com/docgauge/docgauge/exporter/history"
 	"github.com/docgauge/docgauge/exporter/remotewrite"
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/durable"
@@ -96,9 +94,9 @@ func (a *Program) openmetrics(ctx context.Context, t openmetricsOptions) (err er
 	if err != nil {
 		return usageError{err}
 	}
-	from, err := app.OpenArchive(cmp.Or(t.archive, c.ParquetURL))
+	from, err := archiveAt(t.archive, c)
 	if err != nil {
-		return usageError{fmt.Errorf("--archive: %w", err)}
+		return err
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
 	scope := sinks.Scope{}
@@ -128,26 +126,21 @@ func (a *Program) openmetrics(ctx context.Context, t openmetricsOptions) (err er
 
 // options checks the flags.
 func (t openmetricsOptions) options(now time.Time) (o history.Options, err error) {
-	o = history.Options{NotEmpty: true, Step: t.step, Pages: t.pages, From: time.Unix(0, 0),
-		To: analytics.DateOf(now).Time()}
-	from, err := dateFlag("from", t.from)
-	if err != nil {
-		return o, err
-	}
-	to, err := dateFlag("to", t.to)
+	begin, end := analytics.Date(0), analytics.DateOf(now)
+	from, to, err := dateFlags(t.from, t.to)
 	if err != nil {
 		return o, err
 	}
 	if from != nil {
-		o.From = from.Time()
+		begin = *from
 	}
 	if to != nil {
-		o.To = to.Time()
+		end = *to
 	}
-	if !o.From.Before(o.To) {
-		return o, usageError{fmt.Errorf("--from %s, --to %s: the range is empty; --to is the first day after the "+
-			"samples", o.From.Format(time.DateOnly), o.To.Format(time.DateOnly))}
+	if begin >= end {
+		return o, emptyRange(begin, end, "samples")
 	}
+	o = history.Options{NotEmpty: true, Step: t.step, Pages: t.pages, From: begin.Time(), To: end.Time()}
 	// The future has not been shown yet.
 	if end := now.Truncate(time.Second).Add(time.Second); o.To.After(end) {
 		o.To = end
@@ -185,8 +178,7 @@ func (h historyOf) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, 
 			}
 		}
 		if empty {
-			yield(analytics.Revision{}, fmt.Errorf("the archive %s has no window: run `docgauge export` first, or "+
-				"name another archive with --archive or DOCGAUGE_PARQUET_URL", h.Location()))
+			yield(analytics.Revision{}, noWindows(h.Sink, analytics.Window{}))
 		}
 	}
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -23,22 +22,24 @@ func everything(t *testing.T, server *engines.Prometheus, text string, at time.T
 	t.Helper()
 	all := map[string]float64{}
 	for _, name := range regexp.MustCompile(`(?m)^# TYPE (\w+) gauge$`).FindAllStringSubmatch(text, -1) {
-		for _, function := range []string{"count", "stddev", "sum", "last"} {
-			expr := function + "_over_time(" + name[1] + "[60d])"
-			maps.Copy(all, prefixed(expr, ask(t, server, expr, at, "project", "window", "audience", "path")))
+		for _, function := range []string{"count_over_time", "stddev_over_time", "sum_over_time", "last_over_time",
+			"deriv"} {
+			expr := function + "(" + name[1] + "[60d])"
+			for labels, value := range ask(t, server, expr, at, "project", "window", "audience", "path") {
+				all[expr+" "+labels] = value
+			}
 		}
-		expr := "deriv(" + name[1] + "[60d])"
-		maps.Copy(all, prefixed(expr, ask(t, server, expr, at, "project", "window", "audience", "path")))
 	}
 	return all
 }
 
-func prefixed(by string, values map[string]float64) map[string]float64 {
-	all := map[string]float64{}
-	for name, value := range values {
-		all[by+" "+name] = value
-	}
-	return all
+// liveTarget is a target of scrapes, so that a server has newer samples than the history.
+func liveTarget(t *testing.T) []engines.Scrape {
+	live := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintln(w, "live 1")
+	}))
+	t.Cleanup(live.Close)
+	return []engines.Scrape{{URL: live.URL, Interval: time.Second}}
 }
 
 // TestRemoteWriteIsTheHistory: Prometheus receives the samples that promtool makes of the
@@ -46,18 +47,13 @@ func prefixed(by string, values map[string]float64) map[string]float64 {
 func TestRemoteWriteIsTheHistory(t *testing.T) {
 	_, archive := archived(t)
 	args := []string{"--archive", archive, "--pages", "5"}
-	text := tell(t, args...)
+	text := runOpenmetrics(t, args...)
 	if text.err != nil {
 		t.Fatal(text.err)
 	}
 	blocks := engines.RunPrometheus(t, engines.PrometheusConfig{Data: blocksOf(t, text.text)})
-	live := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
-		_ *http.Request) {
-		fmt.Fprintln(w, "live 1")
-	}))
-	t.Cleanup(live.Close)
 	received := engines.RunPrometheus(t, engines.PrometheusConfig{
-		RemoteWrite: true, OutOfOrder: "1y", Scrapes: []engines.Scrape{{URL: live.URL, Interval: time.Second}}})
+		RemoteWrite: true, OutOfOrder: "1y", Scrapes: liveTarget(t)})
 	received.Await(t, "live")
 	end := analytics.DateOf(time.Now()).Time().Add(-time.Second)
 	want := everything(t, blocks, text.text, end)
@@ -65,7 +61,7 @@ func TestRemoteWriteIsTheHistory(t *testing.T) {
 		t.Fatalf("only %d values", len(want))
 	}
 	for _, how := range []string{"once", "again"} {
-		got := tell(t, append(args, "--remote-write", received.URL+"/api/v1/write", "--json")...)
+		got := runOpenmetrics(t, append(args, "--remote-write", received.URL+"/api/v1/write", "--json")...)
 		s := summaryOf(t, got)
 		if got.err != nil || s.Refused != 0 || s.Accepted != s.Samples || s.Samples < 10_000 ||
 			s.Retries != 0 || len(s.Errors) > 0 {
@@ -77,10 +73,10 @@ func TestRemoteWriteIsTheHistory(t *testing.T) {
 	}
 }
 
-func summaryOf(t *testing.T, got told) (s remoteSummary) {
+func summaryOf(t *testing.T, got openmetricsOutput) (s remoteSummary) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(got.text), &s); err != nil {
-		t.Fatalf("%q, %s: %v", got.text, got.said, err)
+		t.Fatalf("%q, %s: %v", got.text, got.stderr, err)
 	}
 	return s
 }
@@ -89,16 +85,11 @@ func summaryOf(t *testing.T, got told) (s remoteSummary) {
 // nothing newer; a window that is too short takes its part.
 func TestRemoteWriteTooOld(t *testing.T) {
 	_, archive := archived(t)
-	send := func(server *engines.Prometheus) (remoteSummary, told) {
-		got := tell(t, "--archive", archive, "--remote-write", server.URL+"/api/v1/write", "--json")
+	send := func(server *engines.Prometheus) (remoteSummary, openmetricsOutput) {
+		got := runOpenmetrics(t, "--archive", archive, "--remote-write", server.URL+"/api/v1/write", "--json")
 		return summaryOf(t, got), got
 	}
-	live := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
-		_ *http.Request) {
-		fmt.Fprintln(w, "live 1")
-	}))
-	t.Cleanup(live.Close)
-	scrapes := []engines.Scrape{{URL: live.URL, Interval: time.Second}}
+	scrapes := liveTarget(t)
 	t.Run("new server", func(t *testing.T) {
 		if s, got := send(engines.RunPrometheus(t, engines.PrometheusConfig{RemoteWrite: true})); got.err != nil ||
 			s.Accepted != s.Samples {
@@ -154,7 +145,7 @@ func TestRemoteWriteEnds(t *testing.T) {
 	}))
 	t.Cleanup(receiver.Close)
 	args := []string{"--archive", archive, "--remote-write", receiver.URL + "/write"}
-	got := tell(t, append(args, "--json")...)
+	got := runOpenmetrics(t, append(args, "--json")...)
 	s := summaryOf(t, got)
 	if exitCode(got.err) != exitFailed || s.Accepted != 6000 || s.Requests != 4 ||
 		s.Through == nil || len(s.Errors) != 1 {
@@ -166,7 +157,7 @@ func TestRemoteWriteEnds(t *testing.T) {
 			t.Errorf("%s\nwant %s", s.Errors[0], says)
 		}
 	}
-	got = tell(t, args...)
+	got = runOpenmetrics(t, args...)
 	if exitCode(got.err) != exitFailed || !strings.HasPrefix(got.text, "wrote 6,000 of ") ||
 		!strings.Contains(fmt.Sprint(got.err), s.Errors[0][:20]) {
 		t.Errorf("%v: %s", got.err, got.text)

@@ -29,9 +29,7 @@ func archived(t *testing.T) (*sandbox.Sandbox, string) {
 	t.Helper()
 	testbed.NotAtMidnight()
 	s, err := sandbox.New(sandbox.Config{Seed: 11, Days: 2 * historyDays, Pages: 150})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	service := httptest.NewServer(s.Handler())
 	t.Cleanup(service.Close)
 	dir := t.TempDir()
@@ -49,21 +47,21 @@ func archived(t *testing.T) (*sandbox.Sandbox, string) {
 	return s, filepath.Join(dir, "data")
 }
 
-// told is the output of openmetrics.
-type told struct {
-	text, said string
-	err        error
+// openmetricsOutput is the output of openmetrics.
+type openmetricsOutput struct {
+	text, stderr string
+	err          error
 }
 
-func tell(t *testing.T, args ...string) told {
+func runOpenmetrics(t *testing.T, args ...string) openmetricsOutput {
 	t.Helper()
-	var out, said bytes.Buffer
-	a := Program{Out: &out, Err: &said}.ready(time.Now)
+	var out, stderr bytes.Buffer
+	a := Program{Out: &out, Err: &stderr}.ready(time.Now)
 	cmd := a.openmetricsCommand()
 	cmd.SetArgs(args)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	err := cmd.ExecuteContext(t.Context())
-	return told{out.String(), said.String(), err}
+	return openmetricsOutput{out.String(), stderr.String(), err}
 }
 
 // blocksOf lets promtool make blocks, as docs/prometheus.md says.
@@ -71,9 +69,7 @@ func blocksOf(t *testing.T, text string) string {
 	t.Helper()
 	dir := t.TempDir()
 	file, data := filepath.Join(dir, "history.om"), filepath.Join(dir, "data")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(file, []byte(text), 0o600))
 	cmd, err := engines.Tool(t.Context(), "promtool", "tsdb", "create-blocks-from", "openmetrics",
 		"--max-block-duration=744h", file, data)
 	engines.Need(t, err)
@@ -88,10 +84,10 @@ func blocksOf(t *testing.T, text string) string {
 func TestHistory(t *testing.T) {
 	s, archive := archived(t)
 	const pages = 10
-	got := tell(t, "--archive", archive, "--pages", fmt.Sprint(pages), "--to",
+	got := runOpenmetrics(t, "--archive", archive, "--pages", fmt.Sprint(pages), "--to",
 		(analytics.DateOf(time.Now()) + 1).String())
-	if got.err != nil || !strings.Contains(got.said, "docgauge: wrote ") {
-		t.Fatalf("%v %s", got.err, got.said)
+	if got.err != nil || !strings.Contains(got.stderr, "docgauge: wrote ") {
+		t.Fatalf("%v %s", got.err, got.stderr)
 	}
 	server := engines.RunPrometheus(t, engines.PrometheusConfig{Data: blocksOf(t, got.text)})
 	today := analytics.DateOf(time.Now())
@@ -100,9 +96,7 @@ func TestHistory(t *testing.T) {
 		// The hour in which the window began to be shown may be the running one.
 		at := w.To.Time().Add(time.Minute)
 		totals, rows, err := s.Visitors(sandbox.DefaultProject, w)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		site := ask(t, server, `last_over_time({__name__=~"docgauge_site_visitors.*",window="day"}[30m])`,
 			at, "__name__", "audience")
 		want := map[string]float64{
@@ -139,9 +133,7 @@ func largest(t *testing.T, rows []analytics.Row, n int) map[string]float64 {
 			}
 		}
 	}, n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	top := map[string]float64{}
 	for _, row := range rows {
 		top[row.Path] = float64(row.Total)
@@ -153,9 +145,7 @@ func largest(t *testing.T, rows []analytics.Row, n int) map[string]float64 {
 func ask(t *testing.T, server *engines.Prometheus, expr string, at time.Time, by ...string) map[string]float64 {
 	t.Helper()
 	samples, err := server.Query(t.Context(), expr, at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	values := map[string]float64{}
 	for _, s := range samples {
 		var names []string
@@ -176,7 +166,7 @@ func TestHistoryGoesOnLive(t *testing.T) {
 			sandbox.DefaultProject)
 	}))
 	t.Cleanup(live.Close)
-	got := tell(t, "--archive", archive, "--windows", "day", "--label", "job=docgauge", "--label",
+	got := runOpenmetrics(t, "--archive", archive, "--windows", "day", "--label", "job=docgauge", "--label",
 		"instance="+strings.TrimPrefix(live.URL, "http://"))
 	if got.err != nil {
 		t.Fatal(got.err)
@@ -216,7 +206,7 @@ func TestOpenMetricsMistakes(t *testing.T) {
 		{"--remote-write http://store/write --remote-write.protocol 3", "want 1.0 or 2.0"},
 		{"--remote-write http://store/write --remote-write.config.file nowhere.yml", "nowhere.yml: no such file"},
 	} {
-		got := tell(t, append([]string{"--archive", dir}, strings.Fields(tc.args)...)...)
+		got := runOpenmetrics(t, append([]string{"--archive", dir}, strings.Fields(tc.args)...)...)
 		if got.err == nil || !strings.Contains(got.err.Error(), tc.want) ||
 			exitCode(got.err) != exitUsage || got.text != "" {
 			t.Errorf("%s: %v, exit code %d, wrote %q; want %s", tc.args, got.err, exitCode(got.err), got.text, tc.want)

@@ -79,8 +79,14 @@ func (a *Program) outcomes(ctx context.Context, o outcomesOptions) (err error) {
 	var selected pulls.Selection
 	if o.project != "" {
 		known, err := knownProjects(ctx, c, opened.State)
-		if err != nil {
+		jobs, failed := opened.State.Jobs(ctx)
+		if err := errors.Join(err, failed); err != nil {
 			return err
+		}
+		for _, j := range jobs {
+			if !slices.Contains(known, j.Project) {
+				known = append(known, j.Project)
+			}
 		}
 		selected.Projects, err = coverage.SelectProjects(o.project, known, "DOCGAUGE_PROJECTS, the ledger or the jobs")
 		if err != nil {
@@ -99,19 +105,15 @@ func (a *Program) outcomes(ctx context.Context, o outcomesOptions) (err error) {
 	return errors.Join(printOutcomes(a.Out, all, a.wording(c), a.now()), err)
 }
 
-// knownProjects are the projects that are configured, or in the state.
+// knownProjects are the projects that are configured or in the ledger, sorted.
 func knownProjects(ctx context.Context, c config.Config, db *state.DB) ([]string, error) {
 	ids := slices.Clone(c.Projects)
 	entries, err := db.Entries(ctx)
 	for _, e := range entries {
 		ids = append(ids, e.Project)
 	}
-	all, failed := db.Jobs(ctx)
-	for _, j := range all {
-		ids = append(ids, j.Project)
-	}
 	slices.Sort(ids)
-	return slices.Compact(ids), errors.Join(err, failed)
+	return slices.Compact(ids), err
 }
 
 // ascii has the signs of tables in a terminal.
@@ -163,7 +165,8 @@ func outcomeTable(effects []view.Effect) *render.Table {
 		render.Column{Name: "", Below: true, Optional: true})
 	for _, e := range effects {
 		cells := []string{
-			e.Path, e.Readers(), e.BeforeText(), e.Visitors(e.Actual), e.ChangeText(), e.Interval(), string(e.Verdict), e.Reason,
+			e.Path, e.Readers(), e.BeforeText(), e.Visitors(e.Actual), e.ChangeText(), e.Interval(),
+			string(e.Verdict), e.Reason,
 		}
 		for i := range cells[1:7] {
 			cells[1+i] = ascii.Replace(cells[1+i])

@@ -68,10 +68,7 @@ func (a *Program) plan(ctx context.Context, sel coverage.Selection, o planOption
 		return err
 	}
 	report := coverage.NewPlanReport(p)
-	if o.json {
-		return render.JSON(a.Out, report)
-	}
-	return a.printPlan(planReport(report), a.wording(c), o.all)
+	return a.print(o.json, report, func() error { return a.printPlan(planReport(report), a.wording(c), o.all) })
 }
 
 // shownPlanned is how many windows a plan lists on a terminal; of more it shows groups.

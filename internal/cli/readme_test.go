@@ -11,37 +11,21 @@ import (
 
 var update = flag.Bool("update", false, "write the generated parts of the documentation")
 
-// TestREADME holds the tables of the documentation against the code.
+// TestREADME compares the tables of variables in the documentation with the code, or with -update
+// writes them.
 func TestREADME(t *testing.T) {
-	for _, part := range []struct{ path, name, want string }{
-		{"../../docs/configuration.md", "variables", variableMarkdown()},
-	} {
-		generated(t, part.path, part.name, part.want)
-	}
-}
-
-// generated compares the part of a file between two marks with its expected
-// text, or with -update writes it.
-func generated(t *testing.T, path, name, want string) {
-	t.Helper()
-	begin, end := "<!-- "+name+" -->\n", "<!-- /"+name+" -->"
+	const path, begin, end = "../../docs/configuration.md", "<!-- variables -->\n", "<!-- /variables -->"
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	before, rest, ok := strings.Cut(string(text), begin)
 	have, after, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
+	switch want := variableMarkdown(); {
+	case !ok || !ok2:
 		t.Fatalf("%s lacks %q and %q", path, begin, end)
-	}
-	if have == want {
-		return
-	}
-	if !*update {
-		t.Fatalf("the %s in %s are not those of the code: run `make docs`", name, path)
-	}
-	if err := os.WriteFile(path, []byte(before+begin+want+end+after), 0o644); err != nil {
-		t.Fatal(err)
+	case have != want && *update:
+		check(t, os.WriteFile(path, []byte(before+begin+want+end+after), 0o644))
+	case have != want:
+		t.Fatalf("the variables in %s are not those of the code: run `make docs`", path)
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/durable"
@@ -78,23 +77,19 @@ func (a *Program) report(ctx context.Context, o reportOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	from, err := app.OpenArchive(cmp.Or(o.archive, c.ParquetURL))
+	from, err := archiveAt(o.archive, c)
 	if err != nil {
-		return usageError{fmt.Errorf("--archive: %w", err)}
+		return err
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
 	q := web.ReportOptions{
 		Now: a.now(), Order: c.Projects, Names: c.ProjectNames, Pages: o.pages, Projects: coverage.List(o.project),
 	}
-	if q.From, err = dateFlag("from", o.from); err != nil {
-		return err
-	}
-	if q.To, err = dateFlag("to", o.to); err != nil {
+	if q.From, q.To, err = dateFlags(o.from, o.to); err != nil {
 		return err
 	}
 	if q.From != nil && q.To != nil && *q.From >= *q.To {
-		return usageError{fmt.Errorf("--from %s, --to %s: the range is empty; --to is the first day after the windows",
-			q.From, q.To)}
+		return emptyRange(*q.From, *q.To, "windows")
 	}
 	if o.pages < 0 {
 		return usageError{fmt.Errorf("--pages %d: want 0 or more", o.pages)}
@@ -153,6 +148,19 @@ func dateFlag(name, text string) (*analytics.Date, error) {
 		return nil, usageError{fmt.Errorf("--%s: %w", name, err)}
 	}
 	return &d, nil
+}
+
+// dateFlags reads the values of --from and --to.
+func dateFlags(fromText, toText string) (from, to *analytics.Date, err error) {
+	if from, err = dateFlag("from", fromText); err == nil {
+		to, err = dateFlag("to", toText)
+	}
+	return from, to, err
+}
+
+func emptyRange(from, to analytics.Date, what string) error {
+	return usageError{fmt.Errorf("--from %s, --to %s: the range is empty; --to is the first day after the %s",
+		from, to, what)}
 }
 
 // replaceFile writes a file beside path and renames it, so that readers see the

@@ -21,7 +21,7 @@ import (
 )
 
 // reported is what report wrote.
-func reported(t *testing.T, now time.Time, args ...string) (page, said string, err error) {
+func reported(t *testing.T, now time.Time, args ...string) (page, stderr string, err error) {
 	t.Helper()
 	var out, log bytes.Buffer
 	a := Program{Out: &out, Err: &log}.ready(func() time.Time { return now })
@@ -40,9 +40,7 @@ func drawings(t *testing.T, page string) (out []trendData) {
 	data := regexp.MustCompile(`(?s)<script type="application/json">(.*?)</script>`)
 	for _, m := range data.FindAllStringSubmatch(page, -1) {
 		var d trendData
-		if err := json.Unmarshal([]byte(m[1]), &d); err != nil {
-			t.Fatal(err)
-		}
+		check(t, json.Unmarshal([]byte(m[1]), &d))
 		out = append(out, d)
 	}
 	return out
@@ -53,9 +51,9 @@ func TestReport(t *testing.T) {
 	s, archive := archived(t)
 	now := time.Now()
 	today := analytics.DateOf(now)
-	page, said, err := reported(t, now, "--archive", archive)
-	if err != nil || said != "" {
-		t.Fatal(err, said)
+	page, stderr, err := reported(t, now, "--archive", archive)
+	if err != nil || stderr != "" {
+		t.Fatal(err, stderr)
 	}
 	got := drawings(t, page)
 	if len(got) != 3 || len(got[0].Total) != historyDays {
@@ -64,9 +62,7 @@ func TestReport(t *testing.T) {
 	for i := range historyDays {
 		day := today - historyDays + analytics.Date(i)
 		totals, _, err := s.Visitors(sandbox.DefaultProject, analytics.Window{From: day, To: day + 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if diff := gocmp.Diff(totals, analytics.Totals{Human: *got[0].Human[i], AI: *got[0].AI[i],
 			Total: *got[0].Total[i]}); diff != "" {
 			t.Errorf("%s (-service +page):\n%s", day, diff)
@@ -88,13 +84,9 @@ func weekBefore(today analytics.Date) analytics.Window {
 func checkPages(t *testing.T, s *sandbox.Sandbox, text string, w analytics.Window) {
 	t.Helper()
 	totals, rows, err := s.Visitors(sandbox.DefaultProject, w)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	before, old, err := s.Visitors(sandbox.DefaultProject, analytics.Window{From: w.From - (w.To - w.From), To: w.From})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	was := map[string]analytics.Row{}
 	for _, r := range old {
 		was[r.Path] = r
@@ -138,9 +130,7 @@ func TestReportAsOf(t *testing.T) {
 	today := analytics.DateOf(now)
 	page, _, err := reported(t, now, "--archive", archive, "--from", (today - 10).String(),
 		"--to", (today - 3).String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	got := drawings(t, page)
 	if n := len(got[0].Total); n != 7 {
 		t.Errorf("%d days", n)
@@ -148,18 +138,16 @@ func TestReportAsOf(t *testing.T) {
 	checkPages(t, s, textOf(page), analytics.Window{From: today - 4, To: today - 3})
 	// Two days later.
 	page, _, err = reported(t, now.Add(48*time.Hour), "--archive", archive)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if text := textOf(page); !strings.Contains(text, "2 newer windows missing") ||
 		!strings.Contains(text, "40 of 42 windows") {
 		t.Errorf("nothing is missing two days later: %.3000s", text)
 	}
 	// A reader sees the former file or the new one.
 	file := filepath.Join(t.TempDir(), "report.html")
-	if _, said, err := reported(t, now, "--archive", archive, "-o", file); err != nil ||
-		said != "docgauge: wrote "+file+", from "+archive+"\n" {
-		t.Error(err, said)
+	if _, stderr, err := reported(t, now, "--archive", archive, "-o", file); err != nil ||
+		stderr != "docgauge: wrote "+file+", from "+archive+"\n" {
+		t.Error(err, stderr)
 	}
 	if found, err := os.ReadDir(filepath.Dir(file)); err != nil || len(found) != 1 {
 		t.Error(err, found)

@@ -18,15 +18,16 @@ import (
 
 // scriptServe runs the real `docgauge serve`. `serve --once-at-start`, or with no
 // flag or others, starts it; $URL is then its address, and its output is in
-// $WORK/serve.log. `serve term` and `serve hup` send a signal, `serve kill` ends it
-// at once, and `serve exits 0` waits until it has ended with the code.
+// $WORK/serve.log. `serve hup` sends a signal, `serve kill` ends it at once, `serve stop`
+// sends SIGTERM and expects exit code 0, and `serve exits 1` waits for that exit code.
 func scriptServe(ts *testscript.TestScript, _ bool, args []string) {
 	s := startedBy(ts).sidecar
 	switch {
 	case len(args) == 0 || strings.HasPrefix(args[0], "-"):
 		serveScript(ts, args)
-	case args[0] == "term":
+	case args[0] == "stop":
 		ts.Check(s.cmd.Process.Signal(syscall.SIGTERM))
+		scriptServe(ts, false, []string{"exits", "0"})
 	case args[0] == "hup":
 		// It may have ended already.
 		if err := s.cmd.Process.Signal(syscall.SIGHUP); !errors.Is(err, os.ErrProcessDone) {
@@ -41,7 +42,7 @@ func scriptServe(ts *testscript.TestScript, _ bool, args []string) {
 			ts.Fatalf("serve: exit code %d, want %s\n%s", code, args[1], ts.ReadFile("serve.log"))
 		}
 	default:
-		ts.Fatalf("usage: serve [flags] | serve term | serve hup | serve kill | serve exits CODE")
+		ts.Fatalf("usage: serve [flags] | serve hup | serve kill | serve stop | serve exits CODE")
 	}
 }
 
@@ -65,8 +66,8 @@ func scriptEnv(ts *testscript.TestScript) []string {
 func scriptGet(ts *testscript.TestScript, neg bool, args []string) {
 	var last string
 	err := testbed.Poll(strings.Join(args, " "), func() (bool, error) {
-		ok, said, err := answered(ts, http.MethodGet, neg, args)
-		last = said
+		ok, answer, err := answered(ts, http.MethodGet, neg, args)
+		last = answer
 		return ok, err
 	})
 	if err != nil {
@@ -76,15 +77,15 @@ func scriptGet(ts *testscript.TestScript, neg bool, args []string) {
 
 // scriptPost is scriptGet with one POST, which must be answered so at once.
 func scriptPost(ts *testscript.TestScript, neg bool, args []string) {
-	ok, said, err := answered(ts, http.MethodPost, neg, args)
+	ok, answer, err := answered(ts, http.MethodPost, neg, args)
 	ts.Check(err)
 	if !ok {
-		ts.Fatalf("POST %s: %s", strings.Join(args, " "), said)
+		ts.Fatalf("POST %s: %s", strings.Join(args, " "), answer)
 	}
 }
 
 // answered reports whether the response matches the arguments of get, and returns it.
-func answered(ts *testscript.TestScript, method string, neg bool, args []string) (ok bool, said string, err error) {
+func answered(ts *testscript.TestScript, method string, neg bool, args []string) (ok bool, answer string, err error) {
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
 	url := args[1]
@@ -92,18 +93,18 @@ func answered(ts *testscript.TestScript, method string, neg bool, args []string)
 		url = startedBy(ts).sidecar.URL + url
 	}
 	status, body, err := testbed.Ask(context.Background(), method, url)
-	said = fmt.Sprintf("status %d, %v\n%s", status, err, body)
+	answer = fmt.Sprintf("status %d, %v\n%s", status, err, body)
 	if err != nil || status != want {
-		return false, said, nil //nolint:nilerr // it may come up
+		return false, answer, nil //nolint:nilerr // it may come up
 	}
 	for _, arg := range args[2:] {
 		pattern, err := regexp.Compile("(?m)" + arg)
 		ts.Check(err)
 		if pattern.MatchString(body) == neg {
-			return false, said, nil
+			return false, answer, nil
 		}
 	}
-	return true, said, os.WriteFile(ts.MkAbs("answer"), []byte(body), 0o600)
+	return true, answer, os.WriteFile(ts.MkAbs("answer"), []byte(body), 0o600)
 }
 
 // scriptValue compares a series in a file of metrics with a number, or with the

@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -74,7 +75,10 @@ func TestScripts(t *testing.T) {
 			"post":     scriptPost,
 			"value":    scriptValue,
 			"exits":    scriptExits,
+			"refused":  refuses(exitUsage),
+			"fails":    refuses(exitFailed),
 			"requests": scriptRequests,
+			"backdate": scriptBackdate,
 			"await":    scriptAwait,
 			"poke":     scriptPoke,
 			"parquets": scriptParquets,
@@ -137,8 +141,8 @@ func scriptSandbox(ts *testscript.TestScript, _ bool, args []string) {
 	cmd := exec.Command(path, append([]string{"sandbox", "--listen", "127.0.0.1:0", "--request-log",
 		ts.MkAbs("requests.jsonl")}, args...)...)
 	cmd.Dir = ts.MkAbs(".")
-	var said bytes.Buffer
-	cmd.Stderr = &said
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
 	out, err := cmd.StdoutPipe()
 	ts.Check(err)
 	dieWithUs(cmd)
@@ -151,7 +155,7 @@ func scriptSandbox(ts *testscript.TestScript, _ bool, args []string) {
 	lines := bufio.NewScanner(out)
 	for name := ""; name != "DOCGAUGE_API_KEY"; { // which is the last
 		if !lines.Scan() {
-			ts.Fatalf("sandbox printed too little: %s", said.String())
+			ts.Fatalf("sandbox printed too little: %s", stderr.String())
 		}
 		var value string
 		name, value, _ = strings.Cut(strings.TrimPrefix(lines.Text(), "export "), "=")
@@ -159,7 +163,7 @@ func scriptSandbox(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// scriptExits runs a command and checks its exit code: exits 2 docgauge plan.
+// scriptExits runs a command and checks its exit code: exits 3 docgauge export.
 func scriptExits(ts *testscript.TestScript, _ bool, args []string) {
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
@@ -173,6 +177,33 @@ func scriptExits(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	if got != want {
 		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// refuses is a command that must end with the exit code and say why on standard error:
+// refused 'unknown flag: --nope' docgauge plan --nope.
+func refuses(code int) func(*testscript.TestScript, bool, []string) {
+	return func(ts *testscript.TestScript, _ bool, args []string) {
+		scriptExits(ts, false, append([]string{strconv.Itoa(code)}, args[1:]...))
+		if !matches(ts, args[0], ts.ReadFile("stderr")) {
+			ts.Fatalf("standard error does not match %s", args[0])
+		}
+	}
+}
+
+func matches(ts *testscript.TestScript, pattern, text string) bool {
+	re, err := regexp.Compile("(?m)" + pattern)
+	ts.Check(err)
+	return re.MatchString(text)
+}
+
+// scriptBackdate makes the prompt files older than the time that they must be unchanged.
+func scriptBackdate(ts *testscript.TestScript, _ bool, _ []string) {
+	names, err := filepath.Glob(ts.MkAbs("prompts/*.md"))
+	ts.Check(err)
+	old := time.Now().Add(-time.Hour)
+	for _, name := range names {
+		ts.Check(os.Chtimes(name, old, old))
 	}
 }
 
@@ -194,11 +225,17 @@ func logged(ts *testscript.TestScript) int {
 	return bytes.Count(text, []byte("\n"))
 }
 
-// scriptAwait waits until the sandbox has had so many requests.
+// scriptAwait waits until the sandbox has had so many requests, await 5, or a file has a
+// text: await serve.log 'settings reloaded'.
 func scriptAwait(ts *testscript.TestScript, _ bool, args []string) {
-	n, err := strconv.Atoi(args[0])
-	ts.Check(err)
-	ts.Check(testbed.Poll(args[0]+" requests", func() (bool, error) { return logged(ts) >= n, nil }))
+	ts.Check(testbed.Poll(strings.Join(args, " "), func() (bool, error) {
+		if len(args) == 1 {
+			n, err := strconv.Atoi(args[0])
+			return err == nil && logged(ts) >= n, err
+		}
+		text, _ := os.ReadFile(ts.MkAbs(args[0])) // it may come
+		return matches(ts, args[1], string(text)), nil
+	}))
 }
 
 // scriptPoke overwrites bytes of a file: poke FILE OFFSET HEX.
@@ -312,4 +349,12 @@ func scriptSigterm(ts *testscript.TestScript, _ bool, _ []string) {
 // newProgram is a program in the test's process; everything it says goes to w.
 func newProgram(w io.Writer) *Program {
 	return Program{Version: "dev", Out: w, Err: w}.ready(time.Now)
+}
+
+// check ends the test with an error.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -122,7 +122,7 @@ func variablesOf(flags *pflag.FlagSet) map[string]config.Flag {
 
 func (a *Program) serve(ctx context.Context, c config.Config, o daemon.Options) error {
 	surviveClosedPipes()
-	o.Progress, o.Observe = a.progress, a.observe
+	o.Version, o.Progress, o.Observe = c.Build.Version, a.progress, a.observe
 	return daemon.Serve(ctx, c, a.logger(c), a.now, o)
 }
 

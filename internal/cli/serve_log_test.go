@@ -99,14 +99,10 @@ func TestServeLog(t *testing.T) {
 	life := func(outcome string, runs float64) {
 		daemon := p.serve(t, "--once-at-start")
 		daemon.awaitRuns(t, outcome, runs)
-		if err := daemon.cmd.Process.Signal(syscall.SIGHUP); err != nil {
-			t.Fatal(err)
-		}
+		check(t, daemon.cmd.Process.Signal(syscall.SIGHUP))
 		testbed.Await(t, "the answer to SIGHUP and the ping", func() bool {
 			text, err := os.ReadFile(daemon.log)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			life := string(text)[strings.LastIndex(string(text), "serve started"):]
 			return strings.Contains(life, "settings reloaded") && strings.Contains(life, "monitor not pinged")
 		})
@@ -116,19 +112,13 @@ func TestServeLog(t *testing.T) {
 	p.env = append(p.env, "DOCGAUGE_BASE_URL="+limited.URL, "DOCGAUGE_SINCE="+testbed.DaysAgo(9).String())
 	life("deferred", 1)
 	visitors := filepath.Join(p.dir, "data", "visitors")
-	if err := os.Rename(visitors, visitors+".away"); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(visitors, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Rename(visitors, visitors+".away"))
+	check(t, os.WriteFile(visitors, nil, 0o600))
 	p.env = append(p.env, "DOCGAUGE_BASE_URL="+good.URL, "DOCGAUGE_STATE_DIR=other")
 	life("failed", 1)
 
 	text, err := os.ReadFile(filepath.Join(p.dir, "serve.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	all := logLines(t, string(text))
 	started := find(t, all, "serve started", "version", "projects", "schedule", "next_run", "sinks", "state_dir", "url")
 	if len(started) != 3 || all[0]["msg"] != "serve started" {
@@ -180,12 +170,12 @@ func TestCommandLog(t *testing.T) {
 			testbed.DaysAgo(0).String()}, exitDone, "remark"},
 		{"serve", []string{"DOCGAUGE_LISTEN_ADDRESS=192.0.2.1:0"}, []string{"serve"}, exitFailed, "command failed"},
 	} {
-		var said strings.Builder
+		var stderr strings.Builder
 		cmd := exec.Command("docgauge", tc.args...)
-		cmd.Dir, cmd.Env, cmd.Stderr = base.dir, append(base.env, tc.env...), &said
+		cmd.Dir, cmd.Env, cmd.Stderr = base.dir, append(base.env, tc.env...), &stderr
 		if _ = cmd.Run(); cmd.ProcessState.ExitCode() != tc.code {
-			t.Errorf("%s: exit code %d, want %d\n%s", tc.name, cmd.ProcessState.ExitCode(), tc.code, said.String())
+			t.Errorf("%s: exit code %d, want %d\n%s", tc.name, cmd.ProcessState.ExitCode(), tc.code, stderr.String())
 		}
-		find(t, logLines(t, said.String()), tc.msg)
+		find(t, logLines(t, stderr.String()), tc.msg)
 	}
 }

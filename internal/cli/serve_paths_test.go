@@ -38,18 +38,14 @@ func logOf(t *testing.T, paths []string) (dir string) {
 	for n, path := range paths {
 		// Marshal would make valid UTF-8 of it.
 		quoted, err := json.Marshal(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		text := strings.ReplaceAll(string(quoted), `\ufffd`, "\xff")
 		for visitor := range n + 1 {
 			fmt.Fprintf(&log, `{"time":%q,"visitor":"v%d","kind":"human","path":%s}`+"\n", at, visitor, text)
 		}
 	}
 	dir = t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "events.ndjson"), []byte(log.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(filepath.Join(dir, "events.ndjson"), []byte(log.String()), 0o600))
 	return dir
 }
 
@@ -91,20 +87,18 @@ func checked(t *testing.T, text string) {
 	engines.Need(t, err)
 	cmd.Stdin = strings.NewReader(text)
 	// Its standard output is the table of cardinalities, which --extended adds.
-	var said strings.Builder
-	cmd.Stderr = &said
-	if table, err := cmd.Output(); err != nil || said.Len() > 0 ||
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	if table, err := cmd.Output(); err != nil || stderr.Len() > 0 ||
 		!strings.Contains(string(table), "docgauge_page_visitors ") {
-		t.Errorf("%v: %s\n%s", err, said.String(), table)
+		t.Errorf("%v: %s\n%s", err, stderr.String(), table)
 	}
 }
 
 // inBrowser looks at the page: each path is text, and no script of any is run.
 func inBrowser(t *testing.T, url string, rows []analytics.Row) {
 	tab, err := engines.RunChromium(t).Open(t.Context(), url, engines.View{Width: 1200, Height: 900})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var shown, want []string
 	if err := tab.Eval(t.Context(),
 		`Array.from(document.querySelectorAll(".pages bdi")).map(e => e.title || e.textContent)`, &shown); err != nil ||
@@ -127,7 +121,7 @@ func inBrowser(t *testing.T, url string, rows []analytics.Row) {
 		alien > 0 {
 		t.Errorf("%d elements are not ours: %v", alien, err)
 	}
-	if said := tab.Console(); len(said) > 0 {
-		t.Errorf("the console says %q", said)
+	if console := tab.Console(); len(console) > 0 {
+		t.Errorf("the console says %q", console)
 	}
 }

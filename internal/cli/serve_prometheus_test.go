@@ -129,9 +129,7 @@ func (f *served) numbers(q question) {
 
 func (f *served) status(t *testing.T) (report coverage.Status) {
 	t.Helper()
-	if err := json.Unmarshal(f.run(t, "status", "--json"), &report); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal(f.run(t, "status", "--json"), &report))
 	return report
 }
 
@@ -164,18 +162,14 @@ func (f *served) newestFile(t *testing.T, project string, g analytics.Granularit
 		t.Fatalf("no file of %s %s: %v", project, g, err)
 	}
 	file, err := archive.Open(paths[len(paths)-1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return file
 }
 
 // due compares the backlog with `docgauge plan`.
 func (f *served) due(q question) {
 	var plan planReport
-	if err := json.Unmarshal(f.run(q.T, "plan", "--json"), &plan); err != nil {
-		q.Fatal(err)
-	}
+	check(q, json.Unmarshal(f.run(q.T, "plan", "--json"), &plan))
 	want := map[string]float64{}
 	for _, w := range plan.Windows {
 		if w.Reason != "open" {
@@ -213,13 +207,9 @@ func (f *served) counted(q question) {
 func (f *served) revisions(t *testing.T) (all []analytics.Revision) {
 	t.Helper()
 	sink, err := app.NewSink(config.Config{ParquetURL: filepath.Join(f.dir, "data")}, config.SinkParquet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for rev, err := range sink.Revisions(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		all = append(all, rev)
 	}
 	return all
@@ -328,16 +318,14 @@ func (f *served) restart(t *testing.T) {
 	}
 }
 
-// restartAnew: the ledger and the pages come back from the files. Only what is
-// of the running day, which is in no file, waits for the next run.
+// restartAnew: the ledger and the pages come back from the files. Only the running day, which is
+// in no file, waits for the next run.
 func (f *served) restartAnew(t *testing.T) {
 	requests := len(f.Requests())
 	complete := func(name string) bool { return visitors(name) && !strings.HasPrefix(name, "docgauge_open_") }
 	before := f.daemon.metrics(t).Only(complete)
 	f.daemon.stop(t)
-	if err := os.RemoveAll(filepath.Join(f.dir, "state")); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.RemoveAll(filepath.Join(f.dir, "state")))
 	f.daemon = f.serve(f.whole)
 	var diff string
 	err := testbed.Poll("", func() (bool, error) {

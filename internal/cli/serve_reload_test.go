@@ -41,9 +41,7 @@ func TestReloadStorm(t *testing.T) {
 		testbed.Await(t, "it continues", func() bool { return len(s.Requests()) > read+1 })
 		var asking sync.WaitGroup
 		for range 20 {
-			if err := daemon.cmd.Process.Signal(syscall.SIGHUP); err != nil {
-				t.Fatal(err)
-			}
+			check(t, daemon.cmd.Process.Signal(syscall.SIGHUP))
 		}
 		for range 3 {
 			asking.Go(func() {
@@ -60,9 +58,9 @@ func TestReloadStorm(t *testing.T) {
 	scraping.Wait()
 	daemon.stop(t)
 
-	reloads := daemon.said(t, `msg="settings reloaded"`)
+	reloads := daemon.logged(t, `msg="settings reloaded"`)
 	// Each storm is one reload at least, and another for each that came during one.
-	if reloads < storms || reloads > 10*storms || daemon.said(t, "level=ERROR") > 0 {
+	if reloads < storms || reloads > 10*storms || daemon.logged(t, "level=ERROR") > 0 {
 		t.Errorf("%d reloads", reloads)
 	}
 	pages := map[string]int{}
@@ -80,13 +78,11 @@ func TestReloadStorm(t *testing.T) {
 		len(pages), windows, rows)
 }
 
-// said counts a text in the log.
-func (s *sidecar) said(t *testing.T, what string) int {
+// logged counts a text in the log.
+func (s *sidecar) logged(t *testing.T, what string) int {
 	t.Helper()
 	text, err := os.ReadFile(s.log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return strings.Count(string(text), what)
 }
 
@@ -97,9 +93,7 @@ func TestReloadDuringCreation(t *testing.T) {
 	const prompts = 2
 	s := testbed.NewService(t, sandbox.Config{Seed: 7, Days: 6, Pages: 40})
 	to, err := url.Parse(s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	arrived, release := make(chan struct{}), make(chan struct{})
 	between := httputil.NewSingleHostReverseProxy(to)
 	door := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -112,9 +106,7 @@ func TestReloadDuringCreation(t *testing.T) {
 	t.Cleanup(door.Close)
 	p := placeFor(t, s, []string{sandbox.DefaultProject}, "DOCGAUGE_BASE_URL="+door.URL, "DOCGAUGE_PROMPTS_DIR=prompts",
 		"DOCGAUGE_PROMPTS_ON_NEW_STATE=submit", "DOCGAUGE_POLL_INTERVAL=1s")
-	if err := os.Mkdir(filepath.Join(p.dir, "prompts"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Mkdir(filepath.Join(p.dir, "prompts"), 0o700))
 	for i := range prompts {
 		writeText(t, filepath.Join(p.dir, "prompts", fmt.Sprintf("%d.md", i)), fmt.Sprintf("Fix page %d.", i))
 	}
@@ -127,7 +119,7 @@ func TestReloadDuringCreation(t *testing.T) {
 			answer <- fmt.Sprint(status, body, err)
 		}()
 		testbed.Await(t, "the reload waits for the POST", func() bool {
-			return daemon.said(t,
+			return daemon.logged(t,
 				"what is under way is finished first") > sent
 		})
 		select {
@@ -140,7 +132,7 @@ func TestReloadDuringCreation(t *testing.T) {
 		if got, want := <-answer, fmt.Sprint(http.StatusOK, "reloaded\n", error(nil)); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
-		if known := daemon.said(t, `msg="agent job sent"`); known != sent+1 {
+		if known := daemon.logged(t, `msg="agent job sent"`); known != sent+1 {
 			t.Errorf("after POST %d the outcome of %d is known", sent+1, known)
 		}
 	}
@@ -152,7 +144,7 @@ func TestReloadDuringCreation(t *testing.T) {
 			created++
 		}
 	}
-	if created != prompts || daemon.said(t, "in doubt") > 0 {
+	if created != prompts || daemon.logged(t, "in doubt") > 0 {
 		t.Errorf("%d prompts became %d jobs", prompts, created)
 	}
 	daemon.stop(t)
@@ -260,9 +252,7 @@ func TestServeFlags(t *testing.T) {
 	daemon.page(t, "/-/healthy")
 	daemon.stop(t)
 	text, err := os.ReadFile(daemon.log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	all := logLines(t, string(text))
 	listening := find(t, all, "listening", "url")
 	if len(listening) != 2 || !strings.HasPrefix(listening[1]["url"].(string), "http://[::1]:") {
@@ -290,8 +280,8 @@ func TestLifecycle(t *testing.T) {
 		return body
 	}
 	daemon := p.serve(t)
-	if said := reload(daemon, "", http.StatusForbidden); !strings.Contains(said, "--web.enable-lifecycle") {
-		t.Error(said)
+	if body := reload(daemon, "", http.StatusForbidden); !strings.Contains(body, "--web.enable-lifecycle") {
+		t.Error(body)
 	}
 	daemon.stop(t)
 	// The password is "reload".
@@ -301,7 +291,7 @@ func TestLifecycle(t *testing.T) {
 	reload(daemon, "", http.StatusUnauthorized)
 	reload(daemon, "ops:reload@", http.StatusOK)
 	daemon.stop(t)
-	if n := daemon.said(t, `msg="settings reloaded"`); n != 1 {
+	if n := daemon.logged(t, `msg="settings reloaded"`); n != 1 {
 		t.Errorf("%d reloads", n)
 	}
 }

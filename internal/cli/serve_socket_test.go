@@ -16,31 +16,23 @@ import (
 func TestServeOnSystemdSocket(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	socket, err := l.(*net.TCPListener).File()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	p := placeFor(t, &testbed.Service{URL: "http://127.0.0.1:1"}, []string{sandbox.DefaultProject},
 		"DOCGAUGE_LISTEN_ADDRESS=256.0.0.1:9817", "DOCGAUGE_SCHEDULE="+never)
 	// The id must be that of the process which has the socket.
 	cmd := exec.Command("sh", "-c", "LISTEN_PID=$$ LISTEN_FDS=1 exec docgauge serve --systemd-socket")
 	cmd.Dir, cmd.Env, cmd.ExtraFiles = p.dir, p.env, []*os.File{socket}
 	dieWithUs(cmd)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, cmd.Start())
 	url := "http://" + l.Addr().String()
 	_, _ = socket.Close(), l.Close()
 	status, body, err := testbed.Fetch(t.Context(), url+"/readyz") // waits in the socket
 	if err != nil || status != 200 || body != "ready\n" {
 		t.Errorf("status %d, %q, %v", status, body, err)
 	}
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	check(t, cmd.Process.Signal(syscall.SIGTERM))
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
 	}

@@ -22,9 +22,7 @@ func TestStopIsNotHeldUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			silent, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			defer silent.Close()
 			env := []string{"DOCGAUGE_SINCE=" + testbed.DaysAgo(2).String(), "DOCGAUGE_WINDOWS=day"}
 			for _, s := range settings {
@@ -32,13 +30,9 @@ func TestStopIsNotHeldUp(t *testing.T) {
 			}
 			s := testbed.NewService(t, sandbox.Config{Seed: 5, Days: 5, Pages: 40})
 			daemon := placeFor(t, s, []string{sandbox.DefaultProject}, env...).serve(t, "--once-at-start")
-			if err := silent.(*net.TCPListener).SetDeadline(time.Now().Add(testbed.Patience)); err != nil {
-				t.Fatal(err)
-			}
+			check(t, silent.(*net.TCPListener).SetDeadline(time.Now().Add(testbed.Patience)))
 			conn, err := silent.Accept()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			defer conn.Close()
 			if name == "notifications" { // a Pushgateway is pushed to after the run
 				daemon.awaitRuns(t, "success", 1)

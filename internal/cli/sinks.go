@@ -63,11 +63,7 @@ func (a *Program) gc(ctx context.Context, dryRun, asJSON bool) (err error) {
 			found = append(found, collected{s.Name(), one})
 		}
 	}
-	if asJSON {
-		err = render.JSON(a.Out, found)
-	} else {
-		err = a.printCollected(found, a.wording(c), dryRun)
-	}
+	err = a.print(asJSON, found, func() error { return a.printCollected(found, a.wording(c), dryRun) })
 	return errors.Join(append(failed, err)...)
 }
 

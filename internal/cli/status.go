@@ -70,10 +70,7 @@ func (a *Program) statusOf(ctx context.Context, c config.Config, sel coverage.Se
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		return render.JSON(a.Out, report)
-	}
-	return a.printStatus(report, a.wording(c))
+	return a.print(asJSON, report, func() error { return a.printStatus(report, a.wording(c)) })
 }
 
 func (a *Program) printStatus(r coverage.Status, words wording) error {

@@ -25,9 +25,7 @@ func longPlace(t *testing.T) place {
 		"DOCGAUGE_SINCE="+testbed.DaysAgo(30).String(), "COLUMNS=",
 		"DOCGAUGE_PROJECT_NAMES=prj_b="+longName, "DOCGAUGE_PARQUET_URL="+strings.Repeat("deep/", 30)+"data",
 		"DOCGAUGE_PROMPTS_DIR=prompts", "DOCGAUGE_PROMPTS_ON_NEW_STATE=submit", "DOCGAUGE_POLL_INTERVAL=1s")
-	if err := os.MkdirAll(filepath.Join(p.dir, strings.Repeat("deep/", 30)), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.MkdirAll(filepath.Join(p.dir, strings.Repeat("deep/", 30)), 0o755))
 	folder := "prompts/" + strings.Repeat("a-folder-with-a-name/", 4)
 	for name, text := range map[string]string{
 		"good.md": "Fix it.",
@@ -39,15 +37,7 @@ func longPlace(t *testing.T) place {
 		} else {
 			text = strings.Replace(text, "---\n", "---\nproject: prj_b\n", 1)
 		}
-		path, hour := filepath.Join(p.dir, folder, name), time.Now().Add(-time.Hour)
-		for _, err := range []error{
-			os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600),
-			os.Chtimes(path, hour, hour),
-		} {
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
+		writePrompt(t, filepath.Join(p.dir, folder, name), text)
 	}
 	return p
 }
@@ -66,9 +56,7 @@ func TestFitsTheTerminal(t *testing.T) {
 		} {
 			if other := filepath.Join(p.dir, "other"); strings.HasPrefix(command, "load") && width == 80 {
 				data := filepath.Join(p.dir, strings.Repeat("deep/", 30)+"data")
-				if err := os.CopyFS(other, os.DirFS(data)); err != nil {
-					t.Fatal(err)
-				}
+				check(t, os.CopyFS(other, os.DirFS(data)))
 			}
 			s := p.onTerminal(t, width, nil, strings.Fields(command)...)
 			if code := s.ends(); code == exitUsage {
@@ -125,10 +113,10 @@ func TestExportOnTerminal(t *testing.T) {
 		!strings.Contains(terminal.all.String(), "/4)") {
 		t.Errorf("want a bar and no log lines:\n%s", terminal.all.String())
 	}
-	if code, out, said := p.try(t, "export", "--from", testbed.DaysAgo(3).String(), "--to",
+	if code, out, stderr := p.try(t, "export", "--from", testbed.DaysAgo(3).String(), "--to",
 		testbed.DaysAgo(0).String()); code != exitDone ||
-		strings.Count(said, "window exported") != 3 || strings.Contains(out, "newest") {
-		t.Errorf("exit code %d, standard output %s\nlog %s", code, out, said)
+		strings.Count(stderr, "window exported") != 3 || strings.Contains(out, "newest") {
+		t.Errorf("exit code %d, standard output %s\nlog %s", code, out, stderr)
 	}
 }
 

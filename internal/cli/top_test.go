@@ -30,19 +30,15 @@ func TestTopExact(t *testing.T) {
 	}
 	data := filepath.Join(t.TempDir(), "data")
 	archive, err := app.OpenArchive(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := archive.Replace(t.Context(), sinktest.Seal(t, sinktest.Revision(sinktest.Key("prj_a", 1), 1),
-		analytics.ByPath(slices.Clone(rows)))); err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
+	check(t, archive.Replace(t.Context(), sinktest.Seal(t, sinktest.Revision(sinktest.Key("prj_a", 1), 1),
+		analytics.ByPath(slices.Clone(rows)))))
 	slices.SortFunc(rows, func(a, b analytics.Row) int { return cmp.Compare(b.Total, a.Total) })
 	top := func(flags ...string) []byte {
-		var out, said bytes.Buffer
+		var out, stderr bytes.Buffer
 		args := append([]string{"top", "--window", "day", "--archive", data}, flags...)
-		if code := (Program{Out: &out, Err: &said}).Run(t.Context(), args); code != 0 {
-			t.Fatalf("exit code %d: %s", code, said.String())
+		if code := (Program{Out: &out, Err: &stderr}).Run(t.Context(), args); code != 0 {
+			t.Fatalf("exit code %d: %s", code, stderr.String())
 		}
 		return out.Bytes()
 	}
@@ -54,9 +50,7 @@ func TestTopExact(t *testing.T) {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	var reports []query.TopReport
-	if err := json.Unmarshal(top("--json"), &reports); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal(top("--json"), &reports))
 	for i, r := range rows {
 		if got := records[i+1][5]; got != strings.ReplaceAll(r.Path, "\r\n", "\n") {
 			t.Errorf("CSV has %q, want %q", got, r.Path)

@@ -71,9 +71,7 @@ func freeAddress(t *testing.T) string {
 	for range 100 {
 		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(12_000+rand.IntN(18_000)))
 		if ln, err := net.Listen("tcp", address); err == nil {
-			if err := ln.Close(); err != nil {
-				t.Fatal(err)
-			}
+			check(t, ln.Close())
 			return address
 		}
 	}
@@ -89,17 +87,15 @@ func (s *torturedService) restart(t *testing.T, mood string) {
 		"--project", strings.Join(tortureProjects, ","), "--agent-duration", "200ms", "--agent-workers", "100"},
 		strings.Fields(mood)...)...)
 	dieWithUs(s.cmd)
-	var said bytes.Buffer
-	s.cmd.Stderr = &said
+	var stderr bytes.Buffer
+	s.cmd.Stderr = &stderr
 	out, err := s.cmd.StdoutPipe()
 	if err == nil {
 		err = s.cmd.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || !strings.Contains(line, s.address) {
-		t.Fatalf("the sandbox said %q: %v %s", line, err, said.String())
+		t.Fatalf("the sandbox stderr %q: %v %s", line, err, stderr.String())
 	}
 }
 
@@ -109,9 +105,7 @@ func (s *torturedService) requests() string { return filepath.Join(s.dir, "reque
 // whose connection was closed.
 func (s *torturedService) answered(t *testing.T) map[int]int {
 	text, err := os.ReadFile(s.requests())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	n := map[int]int{}
 	for line := range bytes.Lines(text) {
 		var r sandbox.Request
@@ -127,9 +121,7 @@ func (s *torturedService) stop(t *testing.T) {
 	if s.cmd == nil {
 		return
 	}
-	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	check(t, s.cmd.Process.Signal(syscall.SIGTERM))
 	_ = s.cmd.Wait() // says that requests were cut off
 	s.cmd = nil
 }
@@ -151,14 +143,10 @@ func (s *torturedService) accepted(t *testing.T) int {
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer file.Close()
 	text, err := io.ReadAll(io.NewSectionReader(file, s.read, 1<<30))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	whole := text[:bytes.LastIndexByte(text, '\n')+1]
 	s.read += int64(len(whole))
 	s.taken += bytes.Count(whole, []byte(`"event":"created"`)) + bytes.Count(whole, []byte(`"event":"message"`))
@@ -177,9 +165,7 @@ var taskForm = regexp.MustCompile(`Task (\S+?)(?:, follow-up (\d+))?\.`)
 // truth reads the accepted requests, by prompt. The service must not run.
 func (s *torturedService) truth(t *testing.T) map[string]*taken {
 	text, err := os.ReadFile(filepath.Join(s.dir, "jobs.ndjson"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	all := map[string]*taken{}
 	for line := range bytes.Lines(text) {
 		var e struct{ Event, Job, Prompt string }

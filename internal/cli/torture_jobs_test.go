@@ -35,14 +35,14 @@ func TestTortureJobs(t *testing.T) {
 	q.runToTheEnd()
 	q.service.stop(t)
 	before := q.judge()
-	t.Logf("before unknown jobs were resolved:\n%s", before)
+	t.Logf("before unknown jobs were resolved: %+v", before)
 	answers := q.resolveAll()
 	q.service.restart(t, calm)
 	q.env = append(q.env, "DOCGAUGE_TIMEOUT=1m") // a machine that is busy for a second puts nothing in doubt now
 	q.runToTheEnd()
 	q.service.stop(t)
 	after := q.judge()
-	t.Logf("after %s:\n%s", answers, after)
+	t.Logf("after %+v: %+v", answers, after)
 	if before.twice+before.lost+before.messagesTwice+after.twice+after.lost+after.messagesTwice > 0 ||
 		after.unknown > 0 {
 		t.Error("twice, lost and, in the end, unknown must be 0")
@@ -136,9 +136,7 @@ func (q *torturedQueue) start() (*exec.Cmd, <-chan error) {
 	cmd := exec.Command("docgauge", "jobs", "run", "--wait")
 	cmd.Dir, cmd.Env = q.dir, q.env
 	dieWithUs(cmd)
-	if err := cmd.Start(); err != nil {
-		q.t.Fatal(err)
-	}
+	check(q.t, cmd.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	return cmd, ended
@@ -151,8 +149,8 @@ func (q *torturedQueue) ran(err error) {
 	}
 }
 
-// runToTheEnd lets runs through until only a person can move anything on who knows
-// what the service has.
+// runToTheEnd lets runs through until all that is left needs a person who knows the jobs of the
+// service.
 func (q *torturedQueue) runToTheEnd() {
 	q.operate()
 	for range 200 {

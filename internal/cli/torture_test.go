@@ -32,19 +32,7 @@ var tortureKills = flag.Int("torture", 12, "how often TestTorture kills the real
 // open every .parquet file and ask every other sink; then one run must finish the work:
 // every window exactly once, each row equal to the service's.
 func TestTorture(t *testing.T) {
-	var all []warehouse
-	for _, open := range []func(*testing.T) (warehouse, error){newDelta, newClickHouse, newPostgres} {
-		w, err := open(t)
-		if missing, ok := errors.AsType[engines.Missing](err); ok && os.Getenv("CI") != "true" {
-			t.Logf("not tortured: %v", missing)
-			continue
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, w)
-	}
-	torture(t, *tortureKills, all)
+	torture(t, *tortureKills, warehouses(t))
 }
 
 // TestTortureBucket is TestTorture for tables of Delta Lake in a bucket.
@@ -115,10 +103,8 @@ func (r *runs) healed(t *testing.T) (windows, rows int) {
 	for _, reader := range r.readers {
 		reader.compare(windows, rows)
 	}
-	if err := errors.Join(os.RemoveAll(filepath.Join(r.dir, "state")),
-		os.RemoveAll(filepath.Join(r.dir, "data"))); err != nil {
-		t.Fatal(err)
-	}
+	check(t, errors.Join(os.RemoveAll(filepath.Join(r.dir, "state")),
+		os.RemoveAll(filepath.Join(r.dir, "data"))))
 	return windows, rows
 }
 
@@ -127,13 +113,9 @@ func tortureService(t *testing.T, pages int) (*sandbox.Sandbox, string) {
 	testbed.NotAtMidnight()
 	s, err := sandbox.New(sandbox.Config{Seed: 7, Days: 20, Pages: pages,
 		Faults: sandbox.Faults{Latency: 3 * time.Millisecond}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	ln, err := sandbox.Listen("127.0.0.1:0", false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	var served sync.WaitGroup
 	served.Go(func() { _ = s.Serve(ctx, ln) })
@@ -163,18 +145,16 @@ func (r *runs) killOnce(t *testing.T, i int) bool {
 		stop = fmt.Sprintf("%s:%d", steps[(i/2)%len(steps)], 1+rand.IntN(3))
 	}
 	cmd := r.docgauge(stop)
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	check(t, cmd.Start())
 	if stop == "" {
 		time.AfterFunc(time.Duration(rand.IntN(400))*time.Millisecond, func() { _ = cmd.Process.Kill() })
 	}
 	err := cmd.Wait()
 	exit, failed := errors.AsType[*exec.ExitError](err)
 	if err != nil && (!failed || exit.Exited()) {
-		t.Fatalf("run %d: %v\n%s", i, err, said.String())
+		t.Fatalf("run %d: %v\n%s", i, err, stderr.String())
 	}
 	return err != nil
 }
@@ -230,14 +210,10 @@ func (w *watcher) look(root string) {
 // compareAll compares every window below root with the service.
 func compareAll(t *testing.T, s *sandbox.Sandbox, root string) (windows, rows int) {
 	sink, err := parquet.New(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	seen := map[analytics.Key]bool{}
 	for rev, err := range sink.Revisions(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if seen[rev.Key] {
 			t.Errorf("%s is there twice", rev.Key)
 		}

@@ -28,7 +28,6 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/archive"
-	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/sandbox"
 	"github.com/docgauge/docgauge/internal/spool"
 	"github.com/docgauge/docgauge/internal/state"
@@ -75,16 +74,9 @@ func newVerifyTorture(t *testing.T) *verifyTorture {
 	v.service, address = tortureService(t, 40)
 	v.url = v.clocked(address)
 	v.dir = t.TempDir()
-	for _, start := range []func(*testing.T) (warehouse, error){newDelta, newClickHouse, newPostgres} {
-		w, err := start(t)
-		if missing, ok := errors.AsType[engines.Missing](err); ok && os.Getenv("CI") != "true" {
-			t.Logf("left out: %v", missing)
-			continue
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		v.sinks, v.env = append(v.sinks, w), append(v.env, w.env...)
+	v.sinks = warehouses(t)
+	for _, w := range v.sinks {
+		v.env = append(v.env, w.env...)
 	}
 	return v
 }
@@ -92,9 +84,7 @@ func newVerifyTorture(t *testing.T) *verifyTorture {
 // clocked returns the address of a proxy before the service, which sets its clock back.
 func (v *verifyTorture) clocked(address string) string {
 	target, err := url.Parse(address)
-	if err != nil {
-		v.Fatal(err)
-	}
+	check(v, err)
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		ModifyResponse: func(answer *http.Response) error {
@@ -125,11 +115,9 @@ func (v *verifyTorture) command(sinks, stop string, kill time.Duration, args ...
 	cmd := v.docgauge(stop)
 	cmd.Args = append([]string{"docgauge"}, args...)
 	cmd.Env = append(cmd.Env, "DOCGAUGE_SINKS="+sinks)
-	var out, said strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &said
-	if err := cmd.Start(); err != nil {
-		v.Fatal(err)
-	}
+	var out, stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &stderr
+	check(v, cmd.Start())
 	if kill > 0 {
 		time.AfterFunc(kill, func() { _ = cmd.Process.Kill() })
 	}
@@ -139,7 +127,7 @@ func (v *verifyTorture) command(sinks, stop string, kill time.Duration, args ...
 		v.Fatal(err)
 	}
 	v.history = append(v.history, fmt.Sprintf("DOCGAUGE_SINKS=%s STOP_AT=%s kill=%s ahead=%v docgauge %s: %v\n%s",
-		sinks, stop, kill, time.Duration(v.behind.Load()), strings.Join(args, " "), err, said.String()))
+		sinks, stop, kill, time.Duration(v.behind.Load()), strings.Join(args, " "), err, stderr.String()))
 	if failed {
 		return out.String(), exit.ExitCode()
 	}
@@ -285,9 +273,7 @@ func (v *verifyTorture) harm(root string) {
 		v.history = append(v.history, "but for its first half")
 		err = os.WriteFile(file, whole[:len(whole)/2], 0o600)
 	}
-	if err != nil {
-		v.Fatal(err)
-	}
+	check(v, err)
 }
 
 // copyState moves the state away, or copies it where there is a place for it.
@@ -295,22 +281,16 @@ func (v *verifyTorture) copyState(to string) {
 	from := filepath.Join(v.dir, "state")
 	if to == "" {
 		v.history = append(v.history, "the state is lost")
-		if err := os.RemoveAll(from); err != nil {
-			v.Fatal(err)
-		}
+		check(v, os.RemoveAll(from))
 		return
 	}
 	v.history = append(v.history, "a copy of the state is made")
-	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
-		v.Fatal(err)
-	}
+	check(v, os.CopyFS(to, os.DirFS(from)))
 }
 
 func (v *verifyTorture) replaceState(by string) {
 	to := filepath.Join(v.dir, "state")
-	if err := errors.Join(os.RemoveAll(to), os.CopyFS(to, os.DirFS(by)), os.RemoveAll(by)); err != nil {
-		v.Fatal(err)
-	}
+	check(v, errors.Join(os.RemoveAll(to), os.CopyFS(to, os.DirFS(by)), os.RemoveAll(by)))
 }
 
 // location is a window in a sink.
@@ -381,22 +361,16 @@ func brief(s seen) seen {
 // spooled reports whether the spool holds the revision whole, sealed or as a log of its pages.
 func (v *verifyTorture) spooled(e state.Entry) bool {
 	held, err := spool.Holds(filepath.Join(v.dir, "state"), e.Revision)
-	if err != nil {
-		v.Fatal(err)
-	}
+	check(v, err)
 	return held
 }
 
 func (v *verifyTorture) ledger() map[analytics.Key]state.Entry {
 	db, err := state.OpenExisting(filepath.Join(v.dir, "state"))
-	if err != nil {
-		v.Fatal(err)
-	}
+	check(v, err)
 	defer db.Close()
 	entries, err := db.Entries(v.Context())
-	if err != nil {
-		v.Fatal(err)
-	}
+	check(v, err)
 	out := map[analytics.Key]state.Entry{}
 	for _, e := range entries {
 		out[e.Key] = e
@@ -439,14 +413,10 @@ func (v *verifyTorture) parquet() map[location]seen {
 			at := location{"parquet", keyOf(v.T, path)}
 			former, both := out[at]
 			file, err := os.Open(path)
-			if err != nil {
-				v.Fatal(err)
-			}
+			check(v, err)
 			defer file.Close()
 			info, err := file.Stat()
-			if err != nil {
-				v.Fatal(err)
-			}
+			check(v, err)
 			rev, err := archive.ReadFooter(file, info.Size())
 			s := seen{revision: rev.Number, exported: rev.ExportedAt.UnixMicro(), damaged: err != nil}
 			if dataset == "visitors" && !s.damaged {
@@ -495,9 +465,7 @@ func (v *verifyTorture) ask(w warehouse) map[location]seen {
 		"docgauge_totals") {
 		revision, err := strconv.ParseInt(f[3], 10, 32)
 		exported, err2 := strconv.ParseInt(f[4], 10, 64)
-		if err := errors.Join(err, err2); err != nil {
-			v.Fatal(err)
-		}
+		check(v, errors.Join(err, err2))
 		out[v.at(w, f)] = seen{revision: int32(revision), exported: exported}
 	}
 	lines := map[location][]string{}

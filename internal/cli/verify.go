@@ -116,11 +116,7 @@ func (a *Program) verify(ctx context.Context, o verifyOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	if o.json {
-		err = render.JSON(a.Out, report)
-	} else {
-		err = printVerification(report, a.Out, a.Err)
-	}
+	err = a.print(o.json, report, func() error { return printVerification(report, a.Out, a.Err) })
 	left := len(report.Findings)
 	if report.Repair != nil {
 		left += len(report.Repair.Due) + len(report.Repair.Errors)
@@ -156,13 +152,8 @@ func (o verifyOptions) selectedProjects(ctx context.Context, c config.Config, op
 	if o.project == "" && len(c.Projects) == 0 {
 		return nil, nil
 	}
-	entries, err := opened.State.Entries(ctx)
-	known := slices.Clone(c.Projects)
-	for _, e := range entries {
-		known = append(known, e.Project)
-	}
-	slices.Sort(known)
-	if known = slices.Compact(known); err != nil || o.project == "" {
+	known, err := knownProjects(ctx, c, opened.State)
+	if err != nil || o.project == "" {
 		return known, err
 	}
 	for _, id := range coverage.List(o.project) {

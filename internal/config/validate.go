@@ -28,8 +28,8 @@ const MaxTopPages = 1000
 const defaultDays = 90
 
 // Server returns the listener's configuration, without handlers.
-func (c Config) Server() server.Config {
-	return server.Config{Addresses: c.ListenAddress, WebConfigFile: c.WebConfigFile, AllowedHosts: c.AllowedHosts}
+func (c Config) Server() server.Options {
+	return server.Options{Addresses: c.ListenAddress, WebConfigFile: c.WebConfigFile, AllowedHosts: c.AllowedHosts}
 }
 
 // require checks that the settings a command needs are there.

@@ -1,13 +1,13 @@
-// Package daemon is what docgauge serve does: it exports on the schedule, runs the prompt
-// queue, and publishes snapshots of the state, from which the web server answers. Each
-// goroutine belongs to [Daemon.Serve], which waits for all of them.
+// Package daemon is docgauge serve: it exports on the schedule, runs the prompt queue, and publishes
+// snapshots of the state, from which the web server answers. Each goroutine belongs to [Serve], which
+// waits for all of them.
 package daemon
 
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -18,7 +18,6 @@ import (
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/events"
 	"github.com/docgauge/docgauge/internal/export"
-	"github.com/docgauge/docgauge/internal/snapshot"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/internal/web"
@@ -27,95 +26,99 @@ import (
 )
 
 const (
-	// publishEvery is how old a snapshot becomes where nothing is committed: what is due
-	// and what the budget has left change with time.
+	// publishEvery is the maximum age of a snapshot when nothing is committed: what is due and the
+	// budget change with time.
 	publishEvery = time.Minute
-	// publishPause is the least time between two snapshots; it is also at least
-	// publishShare times as long as making one takes.
+	// publishPause is the minimum time between two snapshots, and publishShare that time as a multiple
+	// of how long the last one took.
 	publishPause = time.Second
 	publishShare = 20
-	// runGrace is how long a run may take to end: with the commits it finishes and the
-	// requests being answered a stop takes less than half a minute.
-	runGrace = 20 * time.Second
+	// reportTimeout limits reading pages from the sinks for the report, once per snapshot.
+	reportTimeout = 5 * time.Minute
 )
 
-// Daemon is what docgauge serve does with one set of settings.
-type Daemon struct {
+// daemon does the work of docgauge serve with one set of settings.
+type daemon struct {
 	app      *app.App
 	runner   *export.Exporter
-	snapshot *snapshot.Reader
+	snapshot *coverage.SnapshotReader
 	values   *exporter.Values
 	started  time.Time
-	health   health
-	// owed: a run is still to be made. due is when the schedule fires next. Only the runs
-	// change them.
+	firings  *schedule.Firings // set before run
+	// owed means that the last run was cut short. Only runs change it.
 	owed     bool
-	due      time.Time
-	queue    *queue // nil where none is configured
+	health   guarded[health]
+	queue    *queue // nil if none is configured
 	events   *events.Watcher
 	report   *web.LiveReport
-	outcomes outcomes
-	// assistants answers them, over HTTP.
+	outcomes guarded[[]view.Outcome]
+	// assistants answers MCP requests.
 	assistants http.Handler
-	// changed asks for a new snapshot, recheck for a check of the sinks; renewed says
-	// that there is a new one.
-	changed, recheck, renewed chan struct{}
+	// changed asks for a new snapshot, recheck for a check of the sinks, outcomesDue for the outcomes of
+	// merges; shown follows a snapshot, exported a run.
+	changed, recheck, exported, outcomesDue, shown clock.Signal
 }
 
-// New returns a daemon over what a has opened for an export. It publishes to values, which
-// the report shows.
-func New(a *app.App, values *exporter.Values, live *web.LiveReport, p export.Progress, observe func(export.Event)) *Daemon {
-	d := &Daemon{
-		app: a, snapshot: snapshot.New(a), started: a.Now(), values: values, report: live,
-		changed: make(chan struct{}, 1), recheck: make(chan struct{}, 1), renewed: make(chan struct{}, 1),
+// newDaemon returns a daemon over what a has opened for an export. It publishes to values, which
+// live shows.
+func newDaemon(
+	a *app.App, values *exporter.Values, live *web.LiveReport, p export.Progress, observe func(export.Event),
+) *daemon {
+	d := &daemon{
+		app: a, snapshot: a.SnapshotReader(), started: a.Now(), values: values, report: live,
+		changed: clock.NewSignal(), recheck: clock.NewSignal(), exported: clock.NewSignal(), outcomesDue: clock.NewSignal(),
+		shown: clock.NewSignal(),
 	}
-	d.outcomes.stale = make(chan struct{}, 1)
 	d.runner = export.New(a, d.snapshot.Read, p, observe)
-	d.runner.Committed = func() { requestOnce(d.changed) }
+	d.runner.Committed = d.changed.Send
 	return d
 }
 
-// requestOnce asks for something once, however often it is called.
-func requestOnce(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
+// guarded is a value that several goroutines use.
+type guarded[T any] struct {
+	mu    sync.Mutex
+	value T
 }
 
-// run does everything until ctx ends, and then waits for the end of all of it. It can be
-// called again after that.
-func (d *Daemon) run(ctx context.Context, first firing) error {
-	a := d.app
+func (g *guarded[T]) get() T {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.value
+}
+
+func (g *guarded[T]) change(change func(*T)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	change(&g.value)
+}
+
+// run does everything until ctx ends, and then waits for all of it. It can be called again after that.
+func (d *daemon) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
-	show := func() { requestOnce(d.changed) }
-	group.Go(func() error { a.API.Key.Watch(ctx, a.Log, show); return nil })
-	if a.API.WriteKey != a.API.Key {
-		group.Go(func() error { a.API.WriteKey.Watch(ctx, a.Log, show); return nil })
+	beside := func(f func(context.Context)) { group.Go(func() error { f(ctx); return nil }) }
+	for key := range d.app.API.Keys() {
+		beside(func(ctx context.Context) { key.Watch(ctx, d.app.Log, d.changed.Send) })
 	}
-	group.Go(func() error { app.WatchSecrets(ctx, a.Config, a.Log); return nil })
-	if d.queue != nil {
-		for _, token := range d.queue.pulls.Tokens {
-			group.Go(func() error {
-				token.Watch(ctx, a.Log, func() { requestOnce(d.queue.moved) })
-				return nil
-			})
+	beside(d.app.WatchSecrets)
+	beside(d.watchSinks)
+	beside(d.reportLoop)
+	beside(d.outcomesLoop)
+	for _, loop := range []func(context.Context) error{d.publishLoop, d.exportLoop, d.events.Run} {
+		group.Go(func() error { return loop(ctx) })
+	}
+	if q := d.queue; q != nil {
+		for _, token := range q.pulls.Tokens {
+			beside(func(ctx context.Context) { token.Watch(ctx, d.app.Log, q.moved.Send) })
 		}
+		beside(d.pullsLoop)
+		group.Go(func() error { return d.queueLoop(ctx) })
 	}
-	group.Go(func() error { d.watchSinks(ctx); return nil })
-	group.Go(func() error { return d.publishLoop(ctx) })
-	group.Go(func() error { d.reportLoop(ctx); return nil })
-	group.Go(func() error { d.outcomesLoop(ctx); return nil })
-	group.Go(func() error { return d.exportLoop(ctx, first) })
-	group.Go(func() error { return d.queueLoop(ctx) })
-	group.Go(func() error { return d.pullsLoop(ctx) })
-	group.Go(func() error { return d.events.Run(ctx) })
 	return group.Wait()
 }
 
-// publishLoop makes a snapshot after each commit and every minute. It ends with an error
-// if the state is lost, because nothing can be kept then.
-func (d *Daemon) publishLoop(ctx context.Context) error {
+// publishLoop makes a snapshot after each commit and every minute. It ends with an error if the state
+// is lost, because nothing can be stored then.
+func (d *daemon) publishLoop(ctx context.Context) error {
 	tick := time.NewTicker(publishEvery)
 	defer tick.Stop()
 	for {
@@ -135,8 +138,8 @@ func (d *Daemon) publishLoop(ctx context.Context) error {
 	}
 }
 
-// publish shows what the state says now. After an error the former values stay.
-func (d *Daemon) publish(ctx context.Context) error {
+// publish shows the present state. After an error the former values stay.
+func (d *daemon) publish(ctx context.Context) error {
 	a := d.app
 	err := errors.Join(a.State.Present(), a.API.Meter.Flush(ctx, a.State))
 	var values view.Snapshot
@@ -146,142 +149,107 @@ func (d *Daemon) publish(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return nil //nolint:nilerr // the stop cut it short
 	}
-	d.health.setState(err)
+	d.health.change(func(h *health) {
+		h.state = err
+		for i, s := range values.Sinks {
+			values.Sinks[i].Problem = h.sinks[s.Name]
+		}
+	})
 	if err != nil {
 		a.Log.Error("metrics not renewed", "error", err)
 		return err
 	}
-	values.NextRun, values.Outcomes = a.Config.Schedule.Next(a.Now()), d.outcomes.load()
-	for i := range values.Sinks {
-		values.Sinks[i].Problem = d.health.sink(values.Sinks[i].Name)
-	}
+	values.NextRun, values.Outcomes = d.firings.Coming(), d.outcomes.get()
 	d.values.Publish(values)
-	requestOnce(d.renewed)
+	d.shown.Send()
 	return nil
 }
 
-// reportTimeout bounds reading pages from the sinks for the report, once per snapshot.
-const reportTimeout = 5 * time.Minute
+// reportLoop reads the pages that the report shows, so that no request reads them: those of the newest
+// windows, when a reading of one is new.
+func (d *daemon) reportLoop(ctx context.Context) {
+	d.whenever(ctx, d.shown, reportTimeout, "pages of the report not read", func(ctx context.Context) error {
+		return d.report.Refresh(ctx, d.values.Load(), d.app.Sinks)
+	})
+}
 
-// reportLoop keeps the pages that the report shows, so that no view reads them: those of
-// the newest windows, when a reading of one is new.
-func (d *Daemon) reportLoop(ctx context.Context) {
-	var problem recurring
+// whenever does work at each signal until ctx ends, and logs an error once as long as it stays the same.
+func (d *daemon) whenever(
+	ctx context.Context, s clock.Signal, timeout time.Duration, failure string, work func(context.Context) error,
+) {
+	var last clock.LastError
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-d.renewed:
+		case <-s:
 		}
-		within, cancel := context.WithTimeout(ctx, reportTimeout)
-		err := d.report.Refresh(within, d.values.Load(), d.app.Sinks)
+		within, cancel := context.WithTimeout(ctx, timeout)
+		err := work(within)
 		cancel()
-		if ctx.Err() != nil {
-			return
-		}
-		if problem.isNew(err) {
-			d.app.Log.Warn("pages of the report not read", "error", err)
+		if ctx.Err() == nil && last.IsNew(err) {
+			d.app.Log.Warn(failure, "error", err)
 		}
 	}
 }
 
-// recurring is what went wrong last, in a loop that logs an error once, as long as it
-// stays the same.
-type recurring string
-
-func (r *recurring) isNew(err error) bool {
-	former := *r
-	*r = ""
-	if err != nil {
-		*r = recurring(err.Error())
-	}
-	return *r != "" && *r != former
-}
-
-// logEnd says how a run ended, and until when the rest waits.
-func logEnd(log *slog.Logger, s export.Summary) {
-	if s.Left > 0 && s.BudgetSpent {
-		log = log.With("next_request_at", s.Resume.UTC().Format(time.RFC3339), "finished_by", s.Finish.UTC().Format(time.RFC3339))
-	}
-	log.Info("export ended", "outcome", s.Outcome, "windows", s.Committed, "open_windows", s.Open, "rows", s.Rows,
-		"requests", s.Requests, "windows_left", s.Left, "took_seconds", clock.Seconds(s.Took))
-}
-
-// exportLoop exports at each firing of the schedule until ctx ends. It returns when the
-// last run has ended.
-func (d *Daemon) exportLoop(ctx context.Context, first firing) error {
-	d.owed, d.due = first.now, first.at
-	if d.due.IsZero() {
-		d.due = d.app.Config.Schedule.Next(d.app.Now())
-	}
-	if err := d.prepare(ctx); err != nil {
-		return err
-	}
-	return d.app.Config.Schedule.Run(ctx, schedule.Runs{
-		Do: d.export, AtStart: first.now, First: first.at,
-		Deadline: time.Duration(d.app.Config.RunTimeout), Grace: runGrace, Logger: d.app.Log,
-	})
-}
-
-// prepare makes sure that gauges are there before the first run.
-func (d *Daemon) prepare(ctx context.Context) error {
+// exportLoop exports at each firing of the schedule until ctx ends, and returns when the last run has
+// ended. Before the first run it fills in what the gauges need.
+func (d *daemon) exportLoop(ctx context.Context) error {
 	a := d.app
 	err := coverage.RestoreEmpty(ctx, a.State, a.Sinks, a.Log)
-	switch {
-	case errors.Is(err, sinks.ErrNotListed):
+	if errors.Is(err, sinks.ErrNotListed) {
 		a.Log.Error("ledger not read back", "error", err) // each run tries again
-	case err != nil && ctx.Err() == nil:
+		err = nil
+	}
+	if err == nil {
+		err = d.runner.FillPages(ctx)
+	}
+	if err != nil && ctx.Err() == nil {
 		return err
 	}
-	if err := d.runner.FillPages(ctx); err != nil && ctx.Err() == nil {
-		return err
-	}
-	requestOnce(d.changed)
-	return nil
+	d.changed.Send()
+	return d.firings.Run(ctx, time.Duration(a.Config.RunTimeout), a.Log, d.export)
 }
 
-// export is one firing of the schedule.
-func (d *Daemon) export(ctx context.Context) {
-	a, began := d.app, d.app.Now()
-	d.health.begin(began)
+// export is one run.
+func (d *daemon) export(ctx context.Context) {
+	a := d.app
+	d.health.change(func(h *health) { h.running = a.Now() })
 	defer func() {
-		d.health.end()
-		requestOnce(d.changed)
-		requestOnce(d.recheck)
+		d.health.change(func(h *health) { h.running = time.Time{} })
+		d.changed.Send()
+		d.recheck.Send()
 	}()
 	if err := a.State.Present(); err != nil {
 		return // publishLoop ends the process
 	}
-	requestOnce(d.changed)
+	d.changed.Send()
 	a.API.Budget.Renew()
 	s, err := d.runner.Run(ctx, export.Options{})
 	export.LogProblems(a.Log, s)
 	if err != nil {
 		a.Log.Error("run not entered in the state", "error", err)
 	}
-	logEnd(a.Log, s)
-	d.owed, d.due = s.Outcome == export.Interrupted, d.firingAfter(began, s.Ended)
-	requestOnce(d.changed)
-	d.outcomes.exported()
+	log := a.Log
+	if s.Left > 0 && s.BudgetSpent {
+		log = log.With("next_request_at", s.Resume.UTC().Format(time.RFC3339), "finished_by", s.Finish.UTC().Format(time.RFC3339))
+	}
+	log.Info("export ended", "outcome", s.Outcome, "windows", s.Committed, "open_windows", s.Open, "rows", s.Rows,
+		"requests", s.Requests, "windows_left", s.Left, "took_seconds", clock.Seconds(s.Took))
+	d.owed = s.Outcome == export.Interrupted
+	d.changed.Send()
+	d.exported.Send()
+	d.outcomesDue.Send()
 	d.events.Changed()
 	after := d.runner.Follow(ctx, s)
 	if after != nil {
 		a.Log.Error("after the export", "error", after)
 	}
-	// A run that a stop has cut short is neither good nor bad: the next one says.
-	if s.Outcome != export.Interrupted {
-		if err := events.Ping(ctx, a.Config, s.Good() && err == nil && after == nil); err != nil {
-			a.Log.Warn("monitor not pinged", "error", err)
-		}
+	if d.owed {
+		return // neither good nor bad: the next run decides
 	}
-}
-
-// firingAfter returns the first firing after a run that began and ended then. Those during
-// the run are skipped.
-func (d *Daemon) firingAfter(began, ended time.Time) time.Time {
-	next := d.app.Config.Schedule.Next(began)
-	for !next.IsZero() && !next.After(ended) {
-		next = d.app.Config.Schedule.Next(next)
+	if err := events.Ping(ctx, a.Config, s.Good() && err == nil && after == nil); err != nil {
+		a.Log.Warn("monitor not pinged", "error", err)
 	}
-	return next
 }

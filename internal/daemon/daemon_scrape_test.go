@@ -17,25 +17,16 @@ import (
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/sandbox"
-	"github.com/docgauge/docgauge/internal/state"
 )
 
-// TestScrapesDuringExport: while an export commits, scrapers each see whole
-// snapshots, none older than the one before, whoever else does not read what they
-// asked for or goes away.
+// TestScrapesDuringExport: while an export commits, each scraper sees whole snapshots, none older than
+// the one before, also beside clients that do not read the response or close the connection.
 func TestScrapesDuringExport(t *testing.T) {
-	s := testbed.NewService(t, sandbox.Config{Seed: 9, Days: 40, Pages: 300, Faults: sandbox.Faults{Latency: 25 * time.Millisecond}})
+	faults := sandbox.Faults{Latency: 25 * time.Millisecond}
+	s := testbed.NewService(t, sandbox.Config{Seed: 9, Days: 40, Pages: 300, Faults: faults})
 	c := configFor(t, s.URL)
 	c.Since.Date = testbed.DaysAgo(20)
-	log, _ := logFor(t)
-	url := make(chan string, 1)
-	during(t, func(ctx context.Context) {
-		o := Options{OnceAtStart: true, Progress: noProgress{}, Listening: func(at string) { url <- at }}
-		if err := Serve(ctx, c, log, time.Now, o); err != nil {
-			t.Error(err)
-		}
-	})
-	at := <-url
+	at, _ := serveFor(t, c, Options{})
 	rude(t, at)
 	var scrapers sync.WaitGroup
 	var mu sync.Mutex
@@ -60,7 +51,7 @@ func TestScrapesDuringExport(t *testing.T) {
 	}
 	scrapers.Wait()
 	if len(snapshots) < 2 {
-		t.Errorf("all %d scrapes saw the same snapshot: nothing was committed meanwhile", scrapes)
+		t.Errorf("all %d scrapes saw the same snapshot: nothing was committed", scrapes)
 	}
 	t.Logf("%d scrapes of %d snapshots during an export of 20 windows", scrapes, len(snapshots))
 }
@@ -117,16 +108,30 @@ func follows(before, now testbed.Series) error {
 		return fmt.Errorf("a snapshot of %v came after one of %v", b, a)
 	}
 	site := `{project="` + sandbox.DefaultProject + `",window="day"}`
-	pages := now.Only(func(name string) bool { return strings.HasPrefix(name, "docgauge_page_visitors_deduplicated{") })
+	pages := now.Only(func(name string) bool {
+		return strings.HasPrefix(name, "docgauge_page_visitors_deduplicated{")
+	})
 	if _, there := now["docgauge_site_visitors_deduplicated"+site]; there && len(pages) != 50 {
 		return fmt.Errorf("the newest window has %d pages, want 50", len(pages))
 	}
 	return nil
 }
 
-// ledgerOf is a daemon whose state has so many days of each of ten projects, with
-// the pages of the newest.
-func ledgerOf(t *testing.T, days int) *Daemon {
+// revisionOf is a verified reading of the day that was n days ago.
+func revisionOf(project string, n int) analytics.Revision {
+	from := testbed.DaysAgo(n)
+	return analytics.Revision{
+		Key: analytics.Key{
+			Project: project, Granularity: analytics.Day, Window: analytics.Window{From: from, To: from + 1},
+		},
+		Number: 1, Settled: n > 4, Verified: true, Totals: analytics.Totals{Human: 970, AI: 450, Total: 1270},
+		Rows: 5000, ExportedAt: time.Now().UTC().Truncate(time.Microsecond),
+	}
+}
+
+// ledgerOf is a daemon whose state has so many days of each of ten projects, with the pages of the
+// newest.
+func ledgerOf(t *testing.T, days int) *daemon {
 	t.Helper()
 	c := configFor(t, "http://127.0.0.1:1")
 	c.Since.Date, c.Projects = testbed.DaysAgo(days), nil
@@ -134,37 +139,27 @@ func ledgerOf(t *testing.T, days int) *Daemon {
 	for p := range 10 {
 		c.Projects = append(c.Projects, fmt.Sprintf("prj_%d", p))
 		for i := range days {
-			from := testbed.DaysAgo(i + 1)
-			all = append(all, analytics.Revision{
-				Key:    analytics.Key{Project: c.Projects[p], Granularity: analytics.Day, Window: analytics.Window{From: from, To: from + 1}},
-				Number: 1, Settled: i > 3, Verified: true, Totals: analytics.Totals{Human: 970, AI: 450, Total: 1270}, Rows: 5000,
-				ExportedAt: time.Now().UTC().Truncate(time.Microsecond),
-			})
+			all = append(all, revisionOf(c.Projects[p], i+1))
 		}
 	}
 	d, _ := daemonFor(t, c)
 	if err := d.app.State.Restore(t.Context(), config.SinkParquet, all); err != nil {
 		t.Fatal(err)
 	}
+	var rows []analytics.Row
+	for i := range config.MaxTopPages {
+		path := fmt.Sprintf("/guides/a-page-with-a-name-%04d", i)
+		rows = append(rows, analytics.Row{Path: path, Human: 9, AI: 4, Total: int64(9000 - i)})
+	}
 	for p := range 10 {
-		keepPagesOf(t, d.app.State, all[p*days])
+		if err := d.app.State.SetPages(t.Context(), all[p*days], rows); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return d
 }
 
-func keepPagesOf(t *testing.T, db *state.DB, rev analytics.Revision) {
-	t.Helper()
-	var rows []analytics.Row
-	for i := range config.MaxTopPages {
-		rows = append(rows, analytics.Row{Path: fmt.Sprintf("/guides/a-page-with-a-name-%04d", i), Human: 9, AI: 4, Total: int64(9000 - i)})
-	}
-	if err := db.SetPages(t.Context(), rev, rows); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// TestLargeLedger: what a scrape costs does not depend on how many windows the
-// ledger has.
+// TestLargeLedger: the cost of a scrape does not depend on the number of windows in the ledger.
 func TestLargeLedger(t *testing.T) {
 	small, large := ledgerOf(t, 4), ledgerOf(t, 1000)
 	began := time.Now()
@@ -190,12 +185,13 @@ func TestLargeLedger(t *testing.T) {
 	if many > 1.1*few || many > 2000 {
 		t.Errorf("a scrape allocates %v times with 10,000 windows, %v times with 40", many, few)
 	}
-	t.Logf("10,000 windows: a snapshot is read in %v and published in %v; a scrape takes %v (median) and %v allocations, %v with 40 windows",
+	t.Logf("10,000 windows: a snapshot is read in %v and published in %v; "+
+		"a scrape takes %v (median) and %v allocations, %v with 40 windows",
 		read.Round(time.Millisecond), published.Round(time.Millisecond), took.Round(10*time.Microsecond), many, few)
 }
 
 // scrapeCost is what one scrape allocates, and how long it takes.
-func scrapeCost(t *testing.T, d *Daemon) (allocations float64, median time.Duration) {
+func scrapeCost(t *testing.T, d *daemon) (allocations float64, median time.Duration) {
 	t.Helper()
 	handler := d.values.Handler()
 	request := httptest.NewRequest(http.MethodGet, "/metrics", nil)

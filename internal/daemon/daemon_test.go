@@ -29,6 +29,9 @@ import (
 	"github.com/docgauge/docgauge/schedule"
 )
 
+// nowhere is a service that does not answer.
+const nowhere = "http://127.0.0.1:1"
+
 // configFor is the configuration of a daemon in this process.
 func configFor(t *testing.T, url string) config.Config {
 	t.Helper()
@@ -36,14 +39,23 @@ func configFor(t *testing.T, url string) config.Config {
 	dir := t.TempDir()
 	c := config.Config{
 		BaseURL: url, APIKey: sandbox.DefaultAPIKey, Projects: config.Projects{sandbox.DefaultProject},
-		Windows: config.Windows{{Granularity: analytics.Day}}, Since: config.OptionalDate{Date: testbed.DaysAgo(4), Set: true}, Settle: config.Duration(72 * time.Hour),
-		Concurrency: 2, Timeout: config.Duration(testbed.Patience), Sinks: config.Sinks{config.SinkParquet}, ParquetURL: filepath.Join(dir, "data"),
-		StateDir: filepath.Join(dir, "state"), SpoolMax: 1 << 30, RunTimeout: config.Duration(time.Hour), TopPages: 50, ListenAddress: config.Addresses{"127.0.0.1:0"},
+		Windows:     config.Windows{{Granularity: analytics.Day}},
+		Since:       config.OptionalDate{Date: testbed.DaysAgo(4), Set: true},
+		Settle:      config.Duration(72 * time.Hour),
+		Concurrency: 2, Timeout: config.Duration(testbed.Patience), RunTimeout: config.Duration(time.Hour),
+		Sinks: config.Sinks{config.SinkParquet}, ParquetURL: filepath.Join(dir, "data"),
+		StateDir: filepath.Join(dir, "state"), SpoolMax: 1 << 30, TopPages: 50,
+		ListenAddress: config.Addresses{"127.0.0.1:0"},
 	}
-	if err := c.Schedule.Decode(never); err != nil {
+	setSchedule(t, &c, "0 0 29 2 *") // which does not fire while a test runs
+	return c
+}
+
+func setSchedule(t *testing.T, c *config.Config, spec string) {
+	t.Helper()
+	if err := c.Schedule.Decode(spec); err != nil {
 		t.Fatal(err)
 	}
-	return c
 }
 
 // logFor is a log that is shown if the test fails.
@@ -59,7 +71,7 @@ func logFor(t *testing.T) (*slog.Logger, *testbed.Log) {
 }
 
 // daemonFor opens a daemon in this process.
-func daemonFor(t *testing.T, c config.Config) (*Daemon, *testbed.Log) {
+func daemonFor(t *testing.T, c config.Config) (*daemon, *testbed.Log) {
 	t.Helper()
 	logger, log := logFor(t)
 	a, err := app.OpenExport(c, logger, time.Now)
@@ -72,7 +84,23 @@ func daemonFor(t *testing.T, c config.Config) (*Daemon, *testbed.Log) {
 		}
 	})
 	values := new(exporter.Values)
-	return New(a, values, web.NewLiveReport(values.Load, "dev"), noProgress{}, nil), log
+	d := newDaemon(a, values, web.NewLiveReport(values.Load, "dev"), noProgress{}, nil)
+	d.firings = schedule.NewFirings(c.Schedule.Cron, time.Time{}, true)
+	return d, log
+}
+
+// serveFor serves until the test ends, and returns the address and the log.
+func serveFor(t *testing.T, c config.Config, o Options) (url string, log *testbed.Log) {
+	t.Helper()
+	logger, log := logFor(t)
+	listening := make(chan string, 1)
+	o.OnceAtStart, o.Progress, o.Listening = true, noProgress{}, func(at string) { listening <- at }
+	during(t, func(ctx context.Context) {
+		if err := Serve(ctx, c, logger, time.Now, o); err != nil {
+			t.Error(err)
+		}
+	})
+	return <-listening, log
 }
 
 // noProgress shows nothing.
@@ -83,9 +111,6 @@ func (noProgress) Begin(int, time.Time) {}
 func (noProgress) Observe(export.Event) {}
 func (noProgress) Pause(time.Time, int) {}
 func (noProgress) End()                 {}
-
-// never is a schedule that does not fire while a test runs.
-const never = "0 0 29 2 *"
 
 func writeText(t *testing.T, path, text string) {
 	t.Helper()
@@ -104,7 +129,7 @@ func during(t *testing.T, f func(context.Context)) {
 }
 
 // published makes a snapshot and returns it.
-func (d *Daemon) published(t *testing.T) *view.Snapshot {
+func (d *daemon) published(t *testing.T) *view.Snapshot {
 	t.Helper()
 	if err := d.publish(t.Context()); err != nil {
 		t.Fatal(err)
@@ -112,70 +137,69 @@ func (d *Daemon) published(t *testing.T) *view.Snapshot {
 	return d.values.Load()
 }
 
-// TestRunTimeout: a run that takes too long is a failed one that says why, and
-// the next goes on where it was ended.
+// wantRuns fails unless so many runs of each outcome are counted.
+func wantRuns(t *testing.T, s *view.Snapshot, want map[string]float64) {
+	t.Helper()
+	got := map[string]float64{}
+	for _, c := range s.Counters {
+		if c.Name == "export_runs_total" {
+			got[c.Labels[1]] = c.Value
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestRunTimeout: a run that takes too long has failed and says why, and the next one continues where
+// it ended.
 func TestRunTimeout(t *testing.T) {
 	t.Parallel()
-	s := testbed.NewService(t, sandbox.Config{Seed: 5, Days: 10, Pages: 700, Faults: sandbox.Faults{Latency: 100 * time.Millisecond}})
+	faults := sandbox.Faults{Latency: 100 * time.Millisecond}
+	s := testbed.NewService(t, sandbox.Config{Seed: 5, Days: 10, Pages: 700, Faults: faults})
 	c := configFor(t, s.URL)
 	c.Concurrency, c.RunTimeout = 1, config.Duration(450*time.Millisecond)
 	d, _ := daemonFor(t, c)
 	during(t, func(ctx context.Context) {
-		if err := d.exportLoop(ctx, firing{now: true}); err != nil {
+		if err := d.exportLoop(ctx); err != nil {
 			t.Error(err)
 		}
 	})
 	testbed.Await(t, "the run has ended", func() bool { return !d.published(t).LastCompletion.IsZero() })
 	first := d.published(t).Runs[0]
-	if first.Outcome != export.Failed || !strings.Contains(first.Message, "the run took longer than DOCGAUGE_RUN_TIMEOUT (450ms) and was ended; the next one goes on") {
+	const why = "the run took longer than DOCGAUGE_RUN_TIMEOUT (450ms) and was ended"
+	if first.Outcome != export.Failed || !strings.Contains(first.Message, why) {
 		t.Errorf("the run is %+v", first)
 	}
 	ended := len(s.Requests())
 	d.export(t.Context())
-	now := d.published(t)
-	want := []view.Counter{
-		{Name: "export_runs_total", Labels: []string{"outcome", export.Failed}, Value: 1},
-		{Name: "export_runs_total", Labels: []string{"outcome", export.Success}, Value: 1},
-	}
-	if diff := cmp.Diff(want, counters(now, "export_runs_total")); diff != "" {
-		t.Error(diff)
-	}
-	// 4 days of 3 pages; the one in flight at the end is asked for again.
+	wantRuns(t, d.published(t), map[string]float64{export.Failed: 1, export.Success: 1})
+	// 4 days of 3 pages; the one in flight at the end is requested again.
 	if all := len(s.Requests()); ended >= 4*3 || all > 4*3+1 {
 		t.Errorf("%d requests until the end of the first run, %d in all", ended, all)
 	}
 }
 
-// TestRunEndsBeforeItBegins: a run whose time is over while the disk is still busy
-// with its beginning is one that failed, and says why.
+// TestRunEndsBeforeItBegins: a run whose deadline passes before it is entered has failed, and says why.
 func TestRunEndsBeforeItBegins(t *testing.T) {
 	t.Parallel()
-	d, _ := daemonFor(t, configFor(t, "http://127.0.0.1:1"))
+	d, _ := daemonFor(t, configFor(t, nowhere))
 	ctx, end := context.WithCancelCause(t.Context())
 	end(schedule.ErrDeadline)
 	d.export(ctx)
 	runs := d.published(t).Runs
-	if len(runs) != 1 || runs[0].Outcome != export.Failed || !strings.Contains(runs[0].Message, "took longer than DOCGAUGE_RUN_TIMEOUT") {
+	if len(runs) != 1 || runs[0].Outcome != export.Failed ||
+		!strings.Contains(runs[0].Message, "took longer than DOCGAUGE_RUN_TIMEOUT") {
 		t.Errorf("the runs are %+v", runs)
 	}
 }
 
-func counters(s *view.Snapshot, name string) (some []view.Counter) {
-	for _, c := range s.Counters {
-		if c.Name == name {
-			some = append(some, c)
-		}
-	}
-	return some
-}
-
-// TestLate: /readyz tells of a schedule that does not run, and of a run that
-// hangs, and of nothing sooner.
+// TestLate: /readyz reports a schedule that does not run, and a run that hangs, and nothing sooner.
 func TestLate(t *testing.T) {
 	noon := time.Date(2026, time.November, 2, 12, 0, 0, 0, time.UTC)
 	const (
 		late  = "export: no run ended since"
-		hangs = "export: the run that began at 2026-11-02 12:17 UTC hangs: it does not end at DOCGAUGE_RUN_TIMEOUT; restart docgauge"
+		hangs = "export: the run that began at 2026-11-02 12:17 UTC hangs: it does not end at DOCGAUGE_RUN_TIMEOUT"
 	)
 	minute := func(n int) time.Time { return noon.Add(time.Duration(n) * time.Minute) }
 	for _, tc := range []struct {
@@ -189,19 +213,18 @@ func TestLate(t *testing.T) {
 		{"a run ended", noon, minute(20), time.Time{}, minute(138), ""},
 		{"and none since", noon, minute(20), time.Time{}, minute(139), late + " 2026-11-02 12:20 UTC"},
 		{"started again long after a run ended", noon, minute(-500), time.Time{}, minute(78), ""},
-		{"a run goes on", noon, minute(-100), minute(17), minute(17 + 361), ""},
+		{"a run continues", noon, minute(-100), minute(17), minute(17 + 361), ""},
 		{"and does not end", noon, minute(-100), minute(17), minute(17 + 362), hangs},
 	} {
-		c := config.Config{RunTimeout: config.Duration(6 * time.Hour)}
-		if err := c.Schedule.Decode("17 * * * *"); err != nil {
-			t.Fatal(err)
-		}
-		d := &Daemon{app: &app.App{Config: c, Now: func() time.Time { return tc.now }}, started: tc.started, values: new(exporter.Values)}
+		a := &app.App{Now: func() time.Time { return tc.now }}
+		a.Config.RunTimeout = config.Duration(6 * time.Hour)
+		setSchedule(t, &a.Config, "17 * * * *")
+		d := &daemon{app: a, started: tc.started, values: new(exporter.Values)}
 		if got := d.problems(); !cmp.Equal(got, []string{"starting: the state is being read"}) {
 			t.Errorf("%s: before the first snapshot: %v", tc.about, got)
 		}
 		d.values.Publish(view.Snapshot{LastCompletion: tc.completed})
-		d.health.begin(tc.began)
+		d.health.value.running = tc.began
 		got := strings.Join(d.problems(), "\n")
 		if !strings.HasPrefix(got, tc.want) || tc.want == "" && got != "" {
 			t.Errorf("%s: %q, want %q", tc.about, got, tc.want)
@@ -212,11 +235,10 @@ func TestLate(t *testing.T) {
 	}
 }
 
-// TestSinkGoesAndComes: /readyz tells of a sink that cannot be written, the next
-// look that it can.
+// TestSinkGoesAndComes: /readyz reports a sink that cannot be written until it can be again.
 func TestSinkGoesAndComes(t *testing.T) {
 	t.Parallel()
-	c := configFor(t, "http://127.0.0.1:1")
+	c := configFor(t, nowhere)
 	d, log := daemonFor(t, c)
 	d.published(t)
 	if err := d.app.Sinks[0].Check(t.Context()); err != nil {
@@ -238,33 +260,34 @@ func TestSinkGoesAndComes(t *testing.T) {
 	if err := errors.Join(os.Remove(c.ParquetURL), os.Rename(aside, c.ParquetURL)); err != nil {
 		t.Fatal(err)
 	}
-	requestOnce(d.recheck) // as the end of a run does
+	d.recheck.Send() // as the end of a run does
 	testbed.Await(t, "the sink is back", func() bool { return len(d.problems()) == 0 })
 	if n := strings.Count(log.String(), "sink not reachable"); n != 1 {
-		t.Errorf("the log tells of it %d times", n)
+		t.Errorf("the log says so %d times", n)
 	}
 }
 
-// TestStateIsLost: a snapshot that cannot be made leaves the former one, /readyz
-// says why, and the daemon ends.
+// TestStateIsLost: a snapshot that cannot be made leaves the former one, /readyz says why, and the
+// daemon ends.
 func TestStateIsLost(t *testing.T) {
 	t.Parallel()
-	c := configFor(t, "http://127.0.0.1:1")
+	c := configFor(t, nowhere)
 	d, _ := daemonFor(t, c)
 	before := d.published(t)
 	if err := os.RemoveAll(c.StateDir); err != nil {
 		t.Fatal(err)
 	}
-	requestOnce(d.changed)
+	d.changed.Send()
 	ctx, cancel := context.WithTimeout(t.Context(), testbed.Patience)
 	defer cancel()
 	if err := d.publishLoop(ctx); !errors.Is(err, state.ErrLost) {
 		t.Errorf("publishing ended with %v", err)
 	}
-	if got := strings.Join(d.problems(), "\n"); !strings.HasPrefix(got, "state: ") || !strings.Contains(got, "removed or replaced") {
+	const lost = "removed or replaced"
+	if got := strings.Join(d.problems(), "\n"); !strings.HasPrefix(got, "state: ") || !strings.Contains(got, lost) {
 		t.Error(got)
 	}
-	if shown := d.alert(); !strings.Contains(shown.Text, "removed or replaced") || shown.Rule != "DocgaugeSnapshotOld" {
+	if shown := d.alert(); !strings.Contains(shown.Text, lost) || shown.Rule != "DocgaugeSnapshotOld" {
 		t.Errorf("the status page says %+v", shown)
 	}
 	if d.values.Load() != before {
@@ -272,8 +295,8 @@ func TestStateIsLost(t *testing.T) {
 	}
 }
 
-// TestKeyAfterRestart: that the key was refused is known after a restart, and does
-// not count against another.
+// TestKeyAfterRestart: that the key was refused is known after a restart, and does not count against
+// another one.
 func TestKeyAfterRestart(t *testing.T) {
 	t.Parallel()
 	const expired = "sbx_expired-secret"
@@ -303,8 +326,8 @@ func TestKeyAfterRestart(t *testing.T) {
 	}
 }
 
-// TestKeyIsReplaced: after the service refused the key, the next firing uses the
-// one that the file holds by then.
+// TestKeyIsReplaced: after the service refused the key, the next run uses the one that the file has by
+// then.
 func TestKeyIsReplaced(t *testing.T) {
 	t.Parallel()
 	const expired = "sbx_expired-secret"
@@ -314,23 +337,24 @@ func TestKeyIsReplaced(t *testing.T) {
 	c.APIKey, c.SecretFiles = expired, map[string]string{"DOCGAUGE_API_KEY": file}
 	writeText(t, file, expired)
 	d, log := daemonFor(t, c)
-	during(t, func(ctx context.Context) {
-		d.app.API.Key.Watch(ctx, d.app.Log, func() { requestOnce(d.changed) })
-	})
+	for key := range d.app.API.Keys() {
+		during(t, func(ctx context.Context) { key.Watch(ctx, d.app.Log, d.changed.Send) })
+	}
 	d.export(t.Context())
 	if now := d.published(t); !now.Keys[0].Rejected || now.Runs[0].Outcome != export.Failed || !now.LastSuccess.IsZero() {
 		t.Errorf("the key is %+v, the run %+v", now.Keys[0], now.Runs[0])
 	}
 	writeText(t, file, sandbox.DefaultAPIKey+"\n")
 	testbed.Await(t, "the key is taken", func() bool { return !d.published(t).Keys[0].Rejected })
-	asked := len(s.Requests())
+	before := len(s.Requests())
 	d.export(t.Context())
 	now := d.published(t)
 	_, rows, err := s.Visitors(sandbox.DefaultProject, now.Windows[0].Window)
-	if err != nil || now.Runs[0].Outcome != export.Success || now.Keys[0].Rejected || len(now.Windows[0].Pages) != len(rows) {
+	if err != nil || now.Runs[0].Outcome != export.Success || now.Keys[0].Rejected ||
+		len(now.Windows[0].Pages) != len(rows) {
 		t.Errorf("the run is %+v, %d pages of %d: %v", now.Runs[0], len(now.Windows[0].Pages), len(rows), err)
 	}
-	for _, r := range s.Requests()[asked:] {
+	for _, r := range s.Requests()[before:] {
 		if r.Status != http.StatusOK {
 			t.Errorf("with the new key: %+v", r)
 		}
@@ -340,67 +364,70 @@ func TestKeyIsReplaced(t *testing.T) {
 	}
 }
 
-// TestForeignBytes: paths that are no UTF-8, which a service or a file of others
-// might hold, stay apart and break nothing.
+// TestForeignBytes: paths that are not UTF-8, which a service or another program's file might have, stay
+// apart and break nothing.
 func TestForeignBytes(t *testing.T) {
 	t.Parallel()
-	d, _ := daemonFor(t, configFor(t, "http://127.0.0.1:1"))
-	rev := analytics.Revision{Key: analytics.Key{Project: sandbox.DefaultProject, Granularity: analytics.Day, Window: analytics.Window{From: testbed.DaysAgo(1), To: testbed.DaysAgo(0)}}, Number: 1, Verified: true, Rows: 2, ExportedAt: time.Now()}
+	d, _ := daemonFor(t, configFor(t, nowhere))
+	rev := revisionOf(sandbox.DefaultProject, 1)
 	if err := d.app.State.Restore(t.Context(), config.SinkParquet, []analytics.Revision{rev}); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.app.State.SetPages(t.Context(), rev, []analytics.Row{{Path: "/\xff\x00", Total: 2}, {Path: "/\xfe\x00", Total: 1}}); err != nil {
+	rows := []analytics.Row{{Path: "/\xff\x00", Total: 2}, {Path: "/\xfe\x00", Total: 1}}
+	if err := d.app.State.SetPages(t.Context(), rev, rows); err != nil {
 		t.Fatal(err)
 	}
 	d.published(t)
 	service := &service{report: d.report}
 	service.values.Publish(*d.values.Load())
 	service.current.Store(d)
-	for path, handler := range service.handlers("dev") {
+	for path, handler := range service.handlers() {
 		if strings.HasPrefix(path, "POST ") {
 			continue
 		}
 		answer := httptest.NewRecorder()
 		want := map[string]int{"/": 2, "/metrics": 2}[path] // others escape them, or have no paths
 		handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
-		if text := answer.Body.String(); answer.Code != http.StatusOK || !utf8.ValidString(text) || strings.Count(text, "\uFFFD") < want {
+		text := answer.Body.String()
+		if answer.Code != http.StatusOK || !utf8.ValidString(text) || strings.Count(text, "\uFFFD") < want {
 			t.Errorf("status %d, valid %v: %q", answer.Code, utf8.ValidString(text), text)
 		}
 	}
 }
 
-// TestOwes: what the schedule owes after a reload. An unchanged one fires when it would have
-// fired, a firing that nobody saw is made up for, and so is a run that the reload cut short.
-func TestOwes(t *testing.T) {
+// TestRemaining: an unchanged schedule fires when it would have fired without the reload; a missed
+// firing is made up for, and so is a run that the reload cut short.
+func TestRemaining(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 11, 2, 12, 0, 0, 0, time.UTC)
 	minute := func(n int) time.Time { return noon.Add(time.Duration(n) * time.Minute) }
-	with := func(spec string, now time.Time) *Daemon {
-		c := config.Config{}
-		if err := c.Schedule.Decode(spec); err != nil {
-			t.Fatal(err)
-		}
-		return &Daemon{app: &app.App{Config: c, Now: func() time.Time { return now }}}
-	}
 	for _, tc := range []struct {
-		about, was, is string
-		began, ended   int
-		owed           bool
-		stopped, next  int
-		want           firing
+		about, was, is      string
+		fired, stopped, now int
+		owed                bool
+		atOnce              bool
+		coming              int
 	}{
-		{"nothing", "17 * * * *", "17 * * * *", 17, 19, false, 30, 31, firing{at: minute(77)}},
-		{"a run cut short", "17 * * * *", "17 * * * *", 17, 30, true, 30, 31, firing{now: true, at: minute(77)}},
-		{"a firing in between", "17 * * * *", "17 * * * *", 17, 19, false, 76, 78, firing{now: true}},
-		{"firings during the run", "17 * * * *", "17 * * * *", 17, 200, false, 205, 206, firing{at: minute(257)}},
-		{"an interval", "@every 90m", "@every 90m", 10, 12, false, 60, 61, firing{at: minute(100)}},
-		{"another schedule", "17 * * * *", "30 * * * *", 17, 19, false, 20, 21, firing{at: minute(30)}},
-		{"another schedule that fired in between", "17 * * * *", "30 * * * *", 17, 19, false, 29, 31, firing{now: true}},
+		{"nothing", "17 * * * *", "17 * * * *", 17, 30, 31, false, false, 77},
+		{"a run cut short", "17 * * * *", "17 * * * *", 17, 30, 31, true, true, 77},
+		{"a firing in between", "17 * * * *", "17 * * * *", 17, 76, 78, false, true, 137},
+		{"firings during the run", "17 * * * *", "17 * * * *", 197, 205, 206, false, false, 257},
+		{"an interval", "@every 90m", "@every 90m", 10, 60, 61, false, false, 100},
+		{"another schedule", "17 * * * *", "30 * * * *", 17, 20, 21, false, false, 30},
+		{"another schedule that fired in between", "17 * * * *", "30 * * * *", 17, 29, 31, false, true, 90},
 	} {
-		d := with(tc.was, minute(tc.stopped))
-		d.owed, d.due = tc.owed, d.firingAfter(minute(tc.began), minute(tc.ended))
-		if got := d.owes(with(tc.is, minute(tc.next)), minute(tc.stopped)); got != tc.want {
-			t.Errorf("%s: %+v, want %+v", tc.about, got, tc.want)
+		var was, is config.Config
+		setSchedule(t, &was, tc.was)
+		setSchedule(t, &is, tc.is)
+		d := &daemon{app: &app.App{Config: was}, owed: tc.owed}
+		d.firings = schedule.NewFirings(was.Schedule.Cron, minute(tc.fired), false)
+		d.firings.Next(minute(tc.fired))
+		f := d.remaining(is.Schedule.Cron, minute(tc.stopped), minute(tc.now))
+		if got := f.Coming(); !got.Equal(minute(tc.coming)) {
+			t.Errorf("%s: fires at %v", tc.about, got)
+		}
+		if got := f.Next(minute(tc.now)).Equal(minute(tc.now)); got != tc.atOnce {
+			t.Errorf("%s: at once is %v", tc.about, got)
 		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/docgauge/docgauge/internal/sandbox"
 )
 
-// hearer is a webhook and a monitor in one.
+// hearer is a webhook and a monitor.
 type hearer struct {
 	mu     sync.Mutex
 	events []events.Event
@@ -55,7 +55,7 @@ func (h *hearer) heard(kind string) (out []events.Event) {
 }
 
 // eventsFor is a daemon whose events and pings the hearer gets.
-func eventsFor(t *testing.T, change func(*config.Config)) (*Daemon, *hearer) {
+func eventsFor(t *testing.T, change func(*config.Config)) (*daemon, *hearer) {
 	t.Helper()
 	h := &hearer{}
 	server := httptest.NewServer(h)
@@ -99,7 +99,8 @@ func TestDigest(t *testing.T) {
 	weeks := slices.Collect(l.Series(sandbox.DefaultProject, analytics.Week))
 	week, before := weeks[0].Revision, weeks[1].Revision
 	digest := got[0].Digest
-	if digest.From != week.From || digest.Totals != week.Totals || *digest.Before != before.Totals || digest.Change.AI != week.Totals.AI-before.Totals.AI {
+	if digest.From != week.From || digest.Totals != week.Totals || *digest.Before != before.Totals ||
+		digest.Change.AI != week.Totals.AI-before.Totals.AI {
 		t.Errorf("%+v, want %+v and before it %+v", digest, week, before)
 	}
 	var rows [2][]analytics.Row
@@ -124,8 +125,9 @@ func TestDigest(t *testing.T) {
 		}
 		return out
 	}
-	if !slices.Equal(paths(m.Rising.First), shown(digest.Pages.Rising)) || !slices.Equal(paths(m.Falling.First), shown(digest.Pages.Falling)) ||
-		m.Appeared.Count != digest.Pages.Appeared || m.Vanished.Count != digest.Pages.Vanished || len(digest.Pages.Rising) == 0 {
+	if !slices.Equal(paths(m.Rising.First), shown(digest.Pages.Rising)) || len(digest.Pages.Rising) == 0 ||
+		!slices.Equal(paths(m.Falling.First), shown(digest.Pages.Falling)) ||
+		m.Appeared.Count != digest.Pages.Appeared || m.Vanished.Count != digest.Pages.Vanished {
 		t.Errorf("%+v, want %+v", digest.Pages, m)
 	}
 }

@@ -8,18 +8,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/export"
 	"github.com/docgauge/docgauge/internal/sandbox"
-	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// meddler is a sink during whose part of what follows a run something happens.
+// meddler is a sink that calls functions during the work that follows a run.
 type meddler struct {
 	sinks.Sink
 	top     func(context.Context) error
@@ -68,12 +65,10 @@ func TestStopAfterARun(t *testing.T) {
 				d.export(ctx)
 				now := d.published(t)
 				if ended != 1 || now.Runs[0].Outcome != export.Success || now.LastSuccess.IsZero() {
-					t.Errorf("stopped %d times, the run is %+v, the last success at %v", ended, now.Runs[0], now.LastSuccess)
+					t.Errorf("stopped %d times, the run is %+v, the last success at %v", ended, now.Runs[0],
+						now.LastSuccess)
 				}
-				want := []view.Counter{{Name: "export_runs_total", Labels: []string{"outcome", export.Success}, Value: 1}}
-				if diff := cmp.Diff(want, counters(now, "export_runs_total")); diff != "" {
-					t.Error(diff)
-				}
+				wantRuns(t, now, map[string]float64{export.Success: 1})
 				if strings.Contains(log.String(), "level=ERROR") {
 					t.Error("a stop is told as an error")
 				}
@@ -90,9 +85,8 @@ func TestStopAfterARun(t *testing.T) {
 	}
 }
 
-// TestNobodyWaitsForTheCollection: when it begins the run is over, and its metrics
-// are handed over.
-func TestNobodyWaitsForTheCollection(t *testing.T) {
+// TestCollectionComesLast: when it begins the run is over, and its metrics are exported.
+func TestCollectionComesLast(t *testing.T) {
 	t.Parallel()
 	s := testbed.NewService(t, sandbox.Config{Seed: 5, Days: 10, Pages: 40})
 	c := configFor(t, s.URL)
@@ -104,7 +98,8 @@ func TestNobodyWaitsForTheCollection(t *testing.T) {
 		return err
 	}}
 	d.export(t.Context())
-	if !strings.Contains(string(text), "docgauge_export_runs_total{outcome=\"success\"} 1\n") || !strings.Contains(string(text), "docgauge_export_duration_seconds_count 1\n") {
+	if !strings.Contains(string(text), "docgauge_export_runs_total{outcome=\"success\"} 1\n") ||
+		!strings.Contains(string(text), "docgauge_export_duration_seconds_count 1\n") {
 		t.Errorf("when the collection began the textfile had\n%s", text)
 	}
 }

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/app"
@@ -11,7 +10,13 @@ import (
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/prompts"
-	"github.com/docgauge/docgauge/internal/snapshot"
+	"github.com/docgauge/docgauge/internal/view"
+)
+
+const (
+	// pullsEvery is the maximum time between two passes over the pull requests, pullsPause the minimum.
+	pullsEvery = time.Minute
+	pullsPause = time.Second
 )
 
 // queue is the prompt queue of a daemon.
@@ -19,21 +24,24 @@ type queue struct {
 	jobs   *jobs.Queue
 	folder *prompts.Folder
 	pulls  *app.Pulls
-	// moved says that a job may have got a pull request.
-	moved chan struct{}
+	// moved says that a job may have a new pull request.
+	moved clock.Signal
+	stand guarded[standing]
+}
 
-	mu      sync.Mutex
-	prompts snapshot.Prompts
+// standing is the result of the last pass.
+type standing struct {
+	prompts jobs.Prompts
 	// refused: nothing is sent because the service refused a key.
 	refused bool
 }
 
 // openQueue opens the queue, if one is configured.
-func (d *Daemon) openQueue() (err error) {
+func (d *daemon) openQueue() (err error) {
 	if d.app.Config.PromptsDir == "" {
 		return nil
 	}
-	q := &queue{moved: make(chan struct{}, 1)}
+	q := &queue{moved: clock.NewSignal()}
 	if q.pulls, err = d.app.NewPulls(); err != nil {
 		return err
 	}
@@ -41,24 +49,19 @@ func (d *Daemon) openQueue() (err error) {
 		return config.Problems{err.Error()}
 	}
 	q.jobs = d.app.NewQueue(func() {
-		requestOnce(d.changed)
-		requestOnce(q.moved)
+		d.changed.Send()
+		q.moved.Send()
 	})
 	d.queue = q
-	d.snapshot.Prompts = func(context.Context) snapshot.Prompts {
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		return q.prompts
+	d.snapshot.Queue = func(ctx context.Context, out *view.Snapshot) error {
+		return d.app.ShowQueue(ctx, q.stand.get().prompts, out)
 	}
 	return nil
 }
 
 // queueLoop runs the queue until ctx ends.
-func (d *Daemon) queueLoop(ctx context.Context) error {
+func (d *daemon) queueLoop(ctx context.Context) error {
 	q := d.queue
-	if q == nil {
-		return nil
-	}
 	if err := q.jobs.Recover(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // a stop is no error
@@ -66,91 +69,59 @@ func (d *Daemon) queueLoop(ctx context.Context) error {
 		return err
 	}
 	_, err := q.jobs.Run(ctx, q.folder, jobs.UntilStopped, func(r jobs.Report) error {
-		q.keep(r)
+		now := standing{jobs.Prompts{Planned: r.Result.Planned}, r.Result.Queue.Paused == journal.PausedUnauthorized}
+		switch {
+		case r.Folder != nil:
+			now.prompts.Problem = r.Folder.Error()
+		case r.State != nil:
+			now.prompts.Problem = r.State.Error()
+		}
+		q.stand.change(func(s *standing) { *s = now })
 		if err := d.app.API.FlushAgents(context.WithoutCancel(ctx)); err != nil {
 			d.app.Log.Error("answers not entered in the budget", "error", err)
 		}
 		d.events.Wake()
-		requestOnce(d.changed)
+		d.changed.Send()
 		return nil
 	})
 	return err
 }
 
-const (
-	// pullsEvery is how often it is checked at least which pull requests are due, pullsPause
-	// the least time between two checks.
-	pullsEvery = time.Minute
-	pullsPause = time.Second
-)
-
-// pullsLoop follows the pull requests of the jobs until ctx ends. It has no part in the
-// queue: what it learns is in the state, where the next pass finds it.
-func (d *Daemon) pullsLoop(ctx context.Context) error {
-	q := d.queue
-	if q == nil {
-		return nil
-	}
-	var problem recurring
-	for ctx.Err() == nil {
-		next, err := q.pulls.Pass(ctx)
-		if ctx.Err() != nil {
-			return nil //nolint:nilerr // a stop is no error
-		}
-		if problem.isNew(err) {
+// pullsLoop follows the pull requests of the jobs until ctx ends. The queue finds the results in the
+// state.
+func (d *daemon) pullsLoop(ctx context.Context) {
+	var last clock.LastError
+	for {
+		next, err := d.queue.pulls.Pass(ctx)
+		if ctx.Err() == nil && last.IsNew(err) {
 			d.app.Log.Error("pull requests not followed", "error", err)
 		}
-		requestOnce(d.changed)
-		requestOnce(d.outcomes.stale)
-		_ = clock.Sleep(ctx, pullsPause) // the loop looks at ctx
+		d.changed.Send()
+		d.outcomesDue.Send()
+		if clock.Sleep(ctx, pullsPause) != nil {
+			return
+		}
 		wait := pullsEvery
 		if !next.IsZero() {
 			wait = min(wait, max(0, next.Sub(d.app.Now())))
 		}
-		due := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
-		case <-due.C:
-		case <-q.moved:
+			return
+		case <-time.After(wait):
+		case <-d.queue.moved:
 		}
-		due.Stop()
 	}
-	return nil
 }
 
-// keep keeps where the prompts stand.
-func (q *queue) keep(r jobs.Report) {
-	now := snapshot.Prompts{Planned: r.Result.Planned}
-	switch {
-	case r.Folder != nil:
-		now.Problem = r.Folder.Error()
-	case r.State != nil:
-		now.Problem = r.State.Error()
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.prompts, q.refused = now, r.Result.Queue.Paused == journal.PausedUnauthorized
-}
-
-// stands returns where the prompts stand, and whether the service refused a key.
-func (q *queue) stands() (snapshot.Prompts, bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.prompts, q.refused
-}
-
-// status says why no prompt is sent, where somebody must act; empty where nobody must.
-func (q *queue) status() string {
+// problem says why no prompt is sent until an operator acts; empty otherwise.
+func (q *queue) problem() string {
 	if q == nil {
 		return ""
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	switch {
-	case q.prompts.Problem != "":
-		return q.prompts.Problem
-	case q.refused:
+	s := q.stand.get()
+	if s.prompts.Problem == "" && s.refused {
 		return "the service refused the key; the queue goes on when it changes"
 	}
-	return ""
+	return s.prompts.Problem
 }

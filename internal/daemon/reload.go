@@ -9,54 +9,47 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/schedule"
 )
 
-// A reload is a restart without the process. The daemon ends as at a SIGTERM: what is being
-// committed or sent is finished, and an export goes on under the next daemon. That one is
-// opened with the new settings, while the address, the locks of the state and the metrics
-// stay. Settings that are wrong are refused before anything ends; if the next daemon cannot
-// be opened, the former one goes on.
+// A reload is a restart without the process. The daemon ends as at a SIGTERM: commits and requests in
+// progress are finished, and an export continues under the next daemon, which is opened with the new
+// settings. The address, the locks of the state and the metrics stay. Wrong settings are refused before
+// anything ends; if the next daemon cannot be opened, the former one continues.
 var (
 	errReload   = errors.New("the settings are reloaded")
 	errStopping = errors.New("docgauge stops: nothing was reloaded")
 	errNoReload = errors.New("the settings of this process cannot be read again: restart it")
 )
 
-// firing is what the schedule owes when a daemon begins.
-type firing struct {
-	// now: a run at once.
-	now bool
-	// at is when the schedule fires first; zero: when it says so.
-	at time.Time
-}
+// flushTimeout limits writing to the state at a reload.
+const flushTimeout = 15 * time.Second
 
-// reload is a request for a reload by HTTP. It returns when that is done.
+// reload handles a request for a reload by HTTP. It returns when that is done.
 func (s *service) reload(ctx context.Context) error {
 	answer := make(chan error, 1)
-	select {
-	case s.asked <- answer:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-s.stopping:
-		return errStopping
-	}
-	select {
-	case err := <-answer:
-		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-s.stopping:
-		return errStopping
+	asked := s.asked
+	for {
+		select {
+		case asked <- answer:
+			asked = nil
+		case err := <-answer:
+			return err
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-s.stopping:
+			return errStopping
+		}
 	}
 }
 
 // daemons runs one daemon after the other, the next with each reload, until ctx ends.
-func (s *service) daemons(ctx context.Context, hangup <-chan os.Signal, first firing) error {
+func (s *service) daemons(ctx context.Context, hangup <-chan os.Signal) error {
 	for ctx.Err() == nil {
 		d := s.current.Load()
 		running, end := context.WithCancelCause(ctx)
 		ended := make(chan error, 1)
-		go func() { ended <- d.run(running, first) }()
+		go func() { ended <- d.run(running) }()
 		var r *request
 		for r == nil {
 			select {
@@ -66,37 +59,34 @@ func (s *service) daemons(ctx context.Context, hangup <-chan os.Signal, first fi
 			case <-hangup:
 				r = s.read(d, hangup, nil)
 			case answer := <-s.asked:
-				r = s.read(d, hangup, answer)
+				r = s.read(d, hangup, []chan<- error{answer})
 			}
 		}
 		s.log.Info("settings read: what is under way is finished first")
 		end(errReload)
 		err := <-ended
 		if err == nil {
-			err = d.app.State.Present() // nobody else may find another state in its place
+			err = d.app.State.Present() // the next daemon must not find another state in its place
 		}
 		if err != nil {
 			return err // a run that does not end, or a state that is lost
 		}
-		first = s.exchange(ctx, d, r)
+		s.exchange(ctx, d, r)
 	}
 	return nil
 }
 
-// request is a reload whose settings can be taken.
+// request is a reload whose settings were read.
 type request struct {
 	settings config.Config
 	undo     func() error
-	// answers are for everybody who asked before the settings were read.
+	// answers are for all who asked before the settings were read.
 	answers []chan<- error
 }
 
 // read reads the settings again, while d runs. It returns nil if they are refused.
-func (s *service) read(d *Daemon, hangup <-chan os.Signal, answer chan<- error) *request {
-	r := &request{undo: func() error { return nil }}
-	if answer != nil {
-		r.answers = append(r.answers, answer)
-	}
+func (s *service) read(d *daemon, hangup <-chan os.Signal, answers []chan<- error) *request {
+	r := &request{undo: func() error { return nil }, answers: answers}
 	for more := true; more; {
 		select {
 		case another := <-s.asked:
@@ -117,21 +107,23 @@ func (s *service) read(d *Daemon, hangup <-chan os.Signal, answer chan<- error) 
 	return r
 }
 
-// exchange puts a daemon with the new settings in the place of d, which has ended, and
-// returns what the schedule owes. If that fails, d is to go on.
-func (s *service) exchange(ctx context.Context, d *Daemon, r *request) firing {
+// exchange puts a daemon with the new settings in the place of d, which has ended. If that fails, d
+// continues.
+func (s *service) exchange(ctx context.Context, d *daemon, r *request) {
 	stopped := s.now()
 	err := d.flush(ctx)
-	var next *Daemon
+	var next *daemon
 	if err == nil {
 		next, err = s.open(ctx, r.settings)
 	}
 	if err != nil {
 		s.refuse(r, errors.Join(err, r.undo()))
-		return d.owes(d, stopped)
+		d.firings = d.remaining(d.app.Config.Schedule.Cron, stopped, s.now())
+		return
 	}
+	next.firings = d.remaining(r.settings.Schedule.Cron, stopped, s.now())
 	next.inherit(d)
-	_ = next.publish(ctx) // the loop that publishes meets its error again
+	_ = next.publish(ctx) // publishLoop meets the error again
 	s.current.Store(next)
 	if err := d.app.Close(); err != nil {
 		s.log.Warn("former settings not closed", "error", err)
@@ -139,11 +131,10 @@ func (s *service) exchange(ctx context.Context, d *Daemon, r *request) firing {
 	s.values.Reloaded(true, s.now())
 	next.log("settings reloaded")
 	r.answer(nil)
-	return d.owes(next, stopped)
 }
 
-// flush writes what is only in memory. After an error the daemon must go on.
-func (d *Daemon) flush(ctx context.Context) error {
+// flush writes what is only in memory. After an error the daemon must continue.
+func (d *daemon) flush(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 	defer cancel()
 	err := d.app.API.Flush(ctx)
@@ -153,37 +144,33 @@ func (d *Daemon) flush(ctx context.Context) error {
 	return err
 }
 
-// flushTimeout bounds writing to the state at a reload.
-const flushTimeout = 15 * time.Second
-
-// inherit takes over what a new daemon would have to learn, so that no value is missing
-// meanwhile.
-func (d *Daemon) inherit(former *Daemon) {
-	d.outcomes.all.Store(former.outcomes.all.Load())
-	d.health.setSinks(former.health.unreachable())
+// inherit takes over what a new daemon would have to learn, so that no value is missing until then.
+func (d *daemon) inherit(former *daemon) {
+	d.outcomes.value = former.outcomes.get()
+	d.health.value.sinks = former.health.get().sinks
 	now, then := d.app.Config, former.app.Config
 	if d.queue == nil || now.PromptsDir != then.PromptsDir || !slices.Equal(now.Projects, then.Projects) {
 		return // another folder, or other rules for its prompts
 	}
 	d.queue.jobs.Continue(former.queue.jobs)
-	d.queue.prompts, d.queue.refused = former.queue.stands()
+	d.queue.stand.value = former.queue.stand.get()
 }
 
-// owes returns what the schedule owes next, which begins after d was stopped: the run that
-// the stop has cut short, a firing that nobody has seen, and otherwise the next one. That of
-// an unchanged schedule stays when it was, which @every does not know by itself.
-func (d *Daemon) owes(next *Daemon, stopped time.Time) firing {
-	f := firing{now: d.owed, at: d.due}
-	if now, then := next.app.Config.Schedule, d.app.Config.Schedule; now.String() != then.String() {
-		f.at = now.Next(stopped)
+// remaining returns the firings from now on, after d was stopped, by the schedule c: at once if the stop cut a run
+// short or a firing was missed since. An unchanged schedule keeps its next firing, which @every does not
+// know by itself.
+func (d *daemon) remaining(c schedule.Cron, stopped, now time.Time) *schedule.Firings {
+	coming, missed := d.firings.Coming(), false
+	if c.String() != d.app.Config.Schedule.String() {
+		coming = c.Next(stopped)
 	}
-	if !f.at.IsZero() && !f.at.After(next.app.Now()) {
-		f = firing{now: true}
+	if !coming.IsZero() && !coming.After(now) {
+		coming, missed = c.Next(now), true
 	}
-	return f
+	return schedule.NewFirings(c, coming, d.owed || missed)
 }
 
-// refuse tells everybody why the former settings stay.
+// refuse says why the former settings stay.
 func (s *service) refuse(r *request, err error) {
 	text := err.Error()
 	if problems, ok := errors.AsType[config.Problems](err); ok {

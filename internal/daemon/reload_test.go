@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/dev/testbed"
@@ -23,11 +22,13 @@ func TestReloads(t *testing.T) {
 	t.Parallel()
 	s := testbed.NewService(t, sandbox.Config{Seed: 5, Days: 10, Pages: 40, Projects: []string{"prj_a", "prj_b"}})
 	c := configFor(t, s.URL)
-	c.Projects, c.PromptsDir, c.PromptsOnNewState = config.Projects{"prj_a"}, filepath.Join(t.TempDir(), "prompts"), "submit"
+	c.Projects, c.PromptsOnNewState = config.Projects{"prj_a"}, "submit"
+	c.PromptsDir = filepath.Join(t.TempDir(), "prompts")
 	if err := os.Mkdir(c.PromptsDir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	writeText(t, filepath.Join(c.PromptsDir, "later.md"), "---\nnot_before: 2999-01-01\nproject: prj_a\n---\nFix all typos.")
+	writeText(t, filepath.Join(c.PromptsDir, "later.md"),
+		"---\nnot_before: 2999-01-01\nproject: prj_a\n---\nFix all typos.")
 	both, gone := c, c
 	both.Projects, gone.PromptsDir = config.Projects{"prj_a", "prj_b"}, filepath.Join(t.TempDir(), "gone")
 	wrong := config.Problems{"DOCGAUGE_BUDGET: wrong", "DOCGAUGE_SINKS: wrong"}
@@ -36,20 +37,11 @@ func TestReloads(t *testing.T) {
 	var next config.Config
 	var problem error
 	undone := 0
-	log, said := logFor(t)
-	url := make(chan string, 1)
-	during(t, func(ctx context.Context) {
-		o := Options{OnceAtStart: true, Lifecycle: true, Progress: noProgress{}, Listening: func(at string) { url <- at }}
-		o.Reload = func(config.Config) (config.Config, func() error, error) {
-			mu.Lock()
-			defer mu.Unlock()
-			return next, func() error { undone++; return nil }, problem
-		}
-		if err := Serve(ctx, c, log, time.Now, o); err != nil {
-			t.Error(err)
-		}
-	})
-	at := <-url
+	at, log := serveFor(t, c, Options{Lifecycle: true, Reload: func(config.Config) (config.Config, func() error, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return next, func() error { undone++; return nil }, problem
+	}})
 	scrape := func() testbed.Series {
 		t.Helper()
 		status, body, err := testbed.Fetch(t.Context(), at+"/metrics")
@@ -108,7 +100,7 @@ func TestReloads(t *testing.T) {
 			t.Errorf("%s: assistants get %s", step.about, answer)
 		}
 	}
-	if text := said.String(); !strings.Contains(text, `error="DOCGAUGE_BUDGET: wrong; DOCGAUGE_SINKS: wrong"`) {
+	if text := log.String(); !strings.Contains(text, `error="DOCGAUGE_BUDGET: wrong; DOCGAUGE_SINKS: wrong"`) {
 		t.Errorf("want one line for all that is wrong:\n%s", text)
 	}
 }
@@ -146,7 +138,7 @@ func TestStopWhileTheJournalIsRead(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if err := errors.Join(d.queueLoop(ctx), d.run(ctx, firing{now: true})); err != nil {
+	if err := errors.Join(d.queueLoop(ctx), d.run(ctx)); err != nil {
 		t.Error(err)
 	}
 }

@@ -104,7 +104,7 @@ func (n *Notifier) Deliver(ctx context.Context) (next time.Time, err error) {
 		if n.isAhead(n.quiet) {
 			return n.quiet, nil
 		}
-		notes, err := n.app.State.Notes(ctx, batch)
+		notes, err := n.app.State.Events(ctx, batch)
 		if err != nil {
 			return time.Time{}, err
 		}
@@ -145,11 +145,11 @@ func (n *Notifier) isAhead(t time.Time) bool {
 }
 
 // try delivers one notification, and enters before and after it what is known.
-func (n *Notifier) try(ctx context.Context, note journal.Note) (delivered bool, err error) {
+func (n *Notifier) try(ctx context.Context, note journal.Event) (delivered bool, err error) {
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx)
 	}
-	if mine, err := n.app.State.NoteBegun(ctx, note, n.app.Now()); err != nil || !mine {
+	if mine, err := n.app.State.EventBegun(ctx, note, n.app.Now()); err != nil || !mine {
 		return true, err
 	}
 	if !note.Begun.IsZero() {
@@ -167,16 +167,16 @@ func (n *Notifier) try(ctx context.Context, note journal.Note) (delivered bool, 
 	if failed == nil {
 		n.failures, n.quiet = 0, time.Time{}
 		log.Debug("notification delivered")
-		return true, n.app.State.NoteDone(ctx, note.ID)
+		return true, n.app.State.EventDone(ctx, note.ID)
 	}
 	n.failures++
 	n.quiet = now.Add(n.pause(n.failures))
 	if age := now.Sub(note.At); age >= maxAge {
 		log.Error("notification given up", "tries", note.Tries+1, "age_seconds", clock.Seconds(age), "error", failed)
-		return false, n.app.State.NoteDone(ctx, note.ID)
+		return false, n.app.State.EventDone(ctx, note.ID)
 	}
 	log.Warn("notification not delivered", "tries", note.Tries+1, "error", failed)
-	return false, n.app.State.NoteFailed(ctx, note.ID, now.Add(n.pause(note.Tries+1)), inDoubt)
+	return false, n.app.State.EventFailed(ctx, note.ID, now.Add(n.pause(note.Tries+1)), inDoubt)
 }
 
 func (n *Notifier) pause(failures int) time.Duration {
@@ -184,12 +184,12 @@ func (n *Notifier) pause(failures int) time.Duration {
 }
 
 // delivery identifies a notification for its receiver, in all tries.
-func delivery(note journal.Note) string {
+func delivery(note journal.Event) string {
 	return strconv.FormatInt(note.At.UnixMicro(), 36) + "-" + strconv.FormatInt(note.ID, 10)
 }
 
 // post sends one notification, once. A failure is in doubt if it may have arrived.
-func (n *Notifier) post(ctx context.Context, note journal.Note) (inDoubt bool, err error) {
+func (n *Notifier) post(ctx context.Context, note journal.Event) (inDoubt bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var sent atomic.Bool

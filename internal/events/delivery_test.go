@@ -57,12 +57,12 @@ func notifier(t *testing.T, url string, now func() time.Time, log io.Writer) *No
 
 // enter puts events into the outbox.
 func enter(n *Notifier, kinds ...string) error {
-	var all state.Telling
+	var all state.Report
 	for _, kind := range kinds {
-		all.Notes = append(all.Notes, journal.Note{Kind: kind, At: n.app.Now(),
+		all.Events = append(all.Events, journal.Event{Kind: kind, At: n.app.Now(),
 			Body: []byte(`{"event":"` + kind + `"}`)})
 	}
-	return n.app.State.Tell(context.Background(), all)
+	return n.app.State.Report(context.Background(), all)
 }
 
 func add(t *testing.T, n *Notifier, kinds ...string) {
@@ -72,9 +72,9 @@ func add(t *testing.T, n *Notifier, kinds ...string) {
 	}
 }
 
-func undelivered(t *testing.T, n *Notifier) []journal.Note {
+func undelivered(t *testing.T, n *Notifier) []journal.Event {
 	t.Helper()
-	left, err := n.app.State.Notes(t.Context(), 100)
+	left, err := n.app.State.Events(t.Context(), 100)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestDelivery(t *testing.T) {
 		if next, err := n.Deliver(t.Context()); err != nil || !next.IsZero() || len(undelivered(t, n)) > 0 {
 			t.Fatalf("next %v, %v, left %+v", next, err, undelivered(t, n))
 		}
-		id := delivery(journal.Note{ID: 1, At: start})
+		id := delivery(journal.Event{ID: 1, At: start})
 		want := `{"event":"completed","delivery":"` + id + `"}`
 		signature := ""
 		if secret != "" {

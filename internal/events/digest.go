@@ -73,7 +73,7 @@ func (w *Watcher) firingsCount(e *evaluation) time.Time {
 		return e.now
 	}
 	if e.isNew(matter) {
-		e.remember(state.Told{Matter: matter, At: e.now})
+		e.remember(state.Reported{Condition: matter, At: e.now})
 		return e.now
 	}
 	return e.told[matter].At

@@ -50,8 +50,8 @@ func TestDocumented(t *testing.T) {
 	}
 	e := &evaluation{w: w.w, now: w.now}
 	w.check(e.tell(Event{Event: digest, Project: "prj_a", Digest: &d}))
-	w.check(w.app.State.Tell(t.Context(), e.out))
-	notes, err := w.app.State.Notes(t.Context(), 10)
+	w.check(w.app.State.Report(t.Context(), e.out))
+	notes, err := w.app.State.Events(t.Context(), 10)
 	w.check(err)
 	if len(notes) != 2 {
 		t.Fatalf("%d notes", len(notes))
@@ -72,7 +72,7 @@ func TestDocumented(t *testing.T) {
 }
 
 // compareBlock compares the block behind a comment with what is sent.
-func compareBlock(t *testing.T, text, name string, f config.NotifyFormat, n journal.Note) {
+func compareBlock(t *testing.T, text, name string, f config.NotifyFormat, n journal.Event) {
 	t.Helper()
 	_, rest, found := strings.Cut(text, "<!-- compared with "+name+": TestDocumented in internal/events "+
 		"-->\n\n```json\n")

@@ -7,7 +7,7 @@
 // crash before it changes nothing: the next evaluation derives the same event. After it the
 // event is in the outbox and is not derived again until its cause is over. The evaluation
 // holds the export's lock; if two processes evaluated at once, the second would enter nothing
-// ([state.ErrTold]), which is not an error.
+// ([state.ErrReported]), which is not an error.
 //
 // A [Notifier] delivers the outbox, which also holds the events of agent jobs, one POST each.
 // An event leaves the outbox when the receiver answers 2xx, or after three days, which is

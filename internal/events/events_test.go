@@ -103,7 +103,7 @@ func (w *world) told() []Event {
 
 func (w *world) outbox() (out []Event) {
 	w.t.Helper()
-	notes, err := w.app.State.Notes(w.t.Context(), 100)
+	notes, err := w.app.State.Events(w.t.Context(), 100)
 	w.check(err)
 	for _, n := range notes {
 		var e Event
@@ -112,7 +112,7 @@ func (w *world) outbox() (out []Event) {
 			w.t.Errorf("%s %v: %s", n.Kind, n.At, n.Body)
 		}
 		out = append(out, e)
-		w.check(w.app.State.NoteDone(w.t.Context(), n.ID))
+		w.check(w.app.State.EventDone(w.t.Context(), n.ID))
 	}
 	return out
 }
@@ -300,7 +300,7 @@ func TestQuota(t *testing.T) {
 	w.want("nothing since")
 
 	old := newWorld(t, nil)
-	old.check(old.app.State.Tell(t.Context(), state.Telling{Over: []string{quotaUse}}))
+	old.check(old.app.State.Report(t.Context(), state.Report{Over: []string{quotaUse}}))
 	old.check(old.app.State.Count(t.Context(), "api_foreign_throttles_total", 9))
 	old.restart(time.Time{})
 	old.want("what came before")
@@ -474,7 +474,7 @@ func TestOneCannotBeSaid(t *testing.T) {
 		unread) {
 		t.Error(err)
 	}
-	told, err := w.app.State.Told(t.Context())
+	told, err := w.app.State.Reported(t.Context())
 	if _, kept := told[matterOf(digest, "prj_b")]; err != nil || !kept {
 		t.Errorf("the other project would be told again: %v, %v", told, err)
 	}

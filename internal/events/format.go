@@ -17,7 +17,7 @@ const maxLine = 1000
 
 // encode returns the body of a POST: the event itself with the id of the delivery, or the
 // message of an incoming webhook of Slack: {"text": …}.
-func encode(f config.NotifyFormat, n journal.Note) []byte {
+func encode(f config.NotifyFormat, n journal.Event) []byte {
 	if f == config.NotifySlack {
 		return slackMessage(n)
 	}
@@ -30,7 +30,7 @@ func encode(f config.NotifyFormat, n journal.Note) []byte {
 	return append(b, '}')
 }
 
-func slackMessage(n journal.Note) []byte {
+func slackMessage(n journal.Event) []byte {
 	var said struct {
 		Text  string   `json:"text"`
 		Lines []string `json:"lines"`

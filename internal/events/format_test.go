@@ -19,7 +19,7 @@ func slackText(t testing.TB, inDoubt int, lines ...string) string {
 	}
 	var got map[string]any
 	if err := json.Unmarshal(encode(config.NotifySlack,
-		journal.Note{ID: 3, Kind: "digest", At: start, Body: body, InDoubt: inDoubt}), &got); err != nil {
+		journal.Event{ID: 3, Kind: "digest", At: start, Body: body, InDoubt: inDoubt}), &got); err != nil {
 		t.Fatal(err)
 	}
 	if got["mrkdwn"] != false {
@@ -35,10 +35,10 @@ func TestSlack(t *testing.T) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 	if got := slackText(t, 1, "x"); !strings.Contains(got, "possibly repeated") ||
-		!strings.Contains(got, delivery(journal.Note{ID: 3, At: start})) {
+		!strings.Contains(got, delivery(journal.Event{ID: 3, At: start})) {
 		t.Errorf("in doubt: %q", got)
 	}
-	if got := string(encode(config.NotifySlack, journal.Note{Kind: "paused",
+	if got := string(encode(config.NotifySlack, journal.Event{Kind: "paused",
 		Body: []byte("[]")})); !strings.Contains(got, "docgauge: paused") {
 		t.Errorf("a body without a text: %s", got)
 	}

@@ -125,10 +125,7 @@ func (w *Watcher) isLate(now time.Time, runs []state.Run, success time.Time) boo
 	if due.Before(w.served) {
 		due = w.served
 	}
-	for range lateFirings {
-		due = w.app.Config.Schedule.Next(due)
-	}
-	return !due.IsZero() && now.After(due)
+	return w.app.Config.Schedule.Missed(lateFirings, due, now)
 }
 
 // keys reports a key that expires soon, once for each of expiryDays, and a refused one.
@@ -188,7 +185,7 @@ func (w *Watcher) quota(ctx context.Context, e *evaluation) error {
 		}
 	}
 	if e.isNew(quotaUse) { // earlier throttling is not reported
-		e.remember(state.Told{Matter: quotaUse, Value: n})
+		e.remember(state.Reported{Condition: quotaUse, Value: n})
 		return nil
 	}
 	last := e.told[quotaUse]
@@ -212,7 +209,7 @@ func (w *Watcher) asides(ctx context.Context, e *evaluation) error {
 		}
 		matter := matterOf(windowsSetAside, a.Key.String(), moment(a.Since))
 		if e.isNew(matter) {
-			e.remember(state.Told{Matter: matter, At: e.now})
+			e.remember(state.Reported{Condition: matter, At: e.now})
 			fresh[a.Project] = append(fresh[a.Project], a)
 		}
 	}

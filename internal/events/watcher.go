@@ -137,7 +137,7 @@ func (w *Watcher) Evaluate(ctx context.Context) error {
 
 // evaluate lets derive fill an evaluation, and enters the result.
 func (w *Watcher) evaluate(ctx context.Context, derive func(context.Context, *evaluation) error) error {
-	told, err := w.app.State.Told(ctx)
+	told, err := w.app.State.Reported(ctx)
 	if err != nil {
 		return err
 	}
@@ -151,10 +151,10 @@ func (w *Watcher) evaluate(ctx context.Context, derive func(context.Context, *ev
 			e.out.Over = append(e.out.Over, matter)
 		}
 	}
-	if len(e.out.Told)+len(e.out.Over)+len(e.out.Notes) == 0 {
+	if len(e.out.Reported)+len(e.out.Over)+len(e.out.Events) == 0 {
 		return err
 	}
-	if entered := w.app.State.Tell(ctx, e.out); !errors.Is(entered, state.ErrTold) {
+	if entered := w.app.State.Report(ctx, e.out); !errors.Is(entered, state.ErrReported) {
 		err = errors.Join(err, entered)
 	}
 	return err
@@ -165,10 +165,10 @@ func (w *Watcher) evaluate(ctx context.Context, derive func(context.Context, *ev
 type evaluation struct {
 	w    *Watcher
 	now  time.Time
-	told map[string]state.Told
+	told map[string]state.Reported
 	// live are the matters that are not over.
 	live map[string]bool
-	out  state.Telling
+	out  state.Report
 }
 
 // keepAll takes no matter to be over.
@@ -192,14 +192,14 @@ func (e *evaluation) over(matter string) {
 }
 
 // remember enters a matter.
-func (e *evaluation) remember(matter state.Told) {
-	e.live[matter.Matter] = true
-	e.out.Told = append(e.out.Told, matter)
+func (e *evaluation) remember(matter state.Reported) {
+	e.live[matter.Condition] = true
+	e.out.Reported = append(e.out.Reported, matter)
 }
 
 // report enters an event, and that its matter was reported.
 func (e *evaluation) report(matter string, value int64, event Event) error {
-	e.remember(state.Told{Matter: matter, At: e.now, Value: value})
+	e.remember(state.Reported{Condition: matter, At: e.now, Value: value})
 	return e.tell(event)
 }
 
@@ -215,7 +215,7 @@ func (e *evaluation) tell(event Event) error {
 	}
 	body, err := json.Marshal(event)
 	if err == nil {
-		e.out.Notes = append(e.out.Notes, journal.Note{Kind: event.Event, At: e.now, Body: body})
+		e.out.Events = append(e.out.Events, journal.Event{Kind: event.Event, At: e.now, Body: body})
 	}
 	return err
 }

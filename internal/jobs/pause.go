@@ -46,7 +46,7 @@ func (q *Queue) Recover(ctx context.Context) error {
 		job.State, job.InDoubt = journal.Unknown, true
 		job.Reason = "the process ended while it was being submitted: the service may have accepted it"
 		changes = append(changes,
-			journal.Change{Job: job, From: from, At: s.at, Cause: job.Reason, Note: q.jobEvent(s.at, job)})
+			journal.Change{Job: job, From: from, At: s.at, Cause: job.Reason, Event: q.jobEvent(s.at, job)})
 		q.opt.Logger.Warn("agent job in doubt after a crash", "prompt", job.Prompt, "job", job.Seq, "remedy",
 			Remedy(job))
 	}
@@ -73,7 +73,7 @@ func (q *Queue) pause(queue journal.Queue, why journal.Pause, now time.Time, det
 	queue.Paused, queue.Since, queue.Detail = why, now, detail
 	q.opt.Logger.Warn("prompt queue paused", "reason", string(why), "detail", detail)
 	paused := event{Event: "paused", At: now, Text: "the prompt queue is paused: " + detail, Queue: &queue}
-	return journal.Change{Queue: &queue, At: now, Cause: detail, Note: q.event(paused)}
+	return journal.Change{Queue: &queue, At: now, Cause: detail, Event: q.event(paused)}
 }
 
 func keyRefused(err error) string {

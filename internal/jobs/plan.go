@@ -276,10 +276,11 @@ func (p *Planned) addRemedy(job journal.Job) {
 func Remedy(j journal.Job) string {
 	switch {
 	case j.State == journal.Held && j.RenamedFrom != "":
-		return fmt.Sprintf("docgauge jobs release %s sends it, docgauge jobs resolve %[1]s --drop counts it as done", j.Prompt)
+		return fmt.Sprintf("docgauge jobs release %s sends it, docgauge jobs resolve %[1]s --drop counts it as done",
+			j.Prompt)
 	case j.State == journal.Unknown && j.Sending:
-		return fmt.Sprintf("look for the message in job %s, then: docgauge jobs resolve %d --job-id %[1]s (it is there), "+
-			"--resubmit (it is not: send it again) or --drop (continue without it)", j.JobID, j.Seq)
+		return fmt.Sprintf("look for the message in job %s, then: docgauge jobs resolve %d --job-id %[1]s (it is "+
+			"there), --resubmit (it is not: send it again) or --drop (continue without it)", j.JobID, j.Seq)
 	case j.State == journal.Unknown:
 		return fmt.Sprintf("look for it at the service, then: docgauge jobs resolve %d --job-id ID (it is there), "+
 			"--resubmit (it is not: send it again) or --drop (give it up)", j.Seq)
@@ -336,8 +337,8 @@ func (s *queueState) dependency(p *Planned, states map[string]journal.State) blo
 		case !ended:
 			return because(WhyDependency, "%s: the job is %s", wait, states[id])
 		case job.PRLink == "":
-			return because(WhyDependency, "%s, and that is %s without one: docgauge jobs retry %s, or remove when: merged",
-				wait, job.State, id)
+			return because(WhyDependency,
+				"%s, and that is %s without one: docgauge jobs retry %s, or remove when: merged", wait, job.State, id)
 		case pull.State == journal.PullMerged:
 		case pull.State == journal.PullClosed:
 			return because(WhyDependency,

@@ -98,7 +98,7 @@ func (p *pass) follow(job journal.Job, got docsapi.Job, err error) journal.Chang
 	}
 	if job.State.Ended() {
 		job.Ended, job.Next = change.At, time.Time{}
-		change.Note = p.q.jobEvent(change.At, job)
+		change.Event = p.q.jobEvent(change.At, job)
 	}
 	change.Job = job
 	return change

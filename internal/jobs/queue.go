@@ -152,7 +152,7 @@ type event struct {
 }
 
 // jobEvent is the event that a job came to its state; nil if people are not notified of it.
-func (q *Queue) jobEvent(at time.Time, j journal.Job) *journal.Note {
+func (q *Queue) jobEvent(at time.Time, j journal.Job) *journal.Event {
 	switch j.State {
 	case journal.Completed, journal.Failed, journal.Archived, journal.Lost, journal.Rejected, journal.Unknown:
 	default:
@@ -166,7 +166,7 @@ func (q *Queue) jobEvent(at time.Time, j journal.Job) *journal.Note {
 	return q.event(event{Event: string(j.State), At: at, Text: text, Job: &job})
 }
 
-func (q *Queue) event(e event) *journal.Note {
+func (q *Queue) event(e event) *journal.Event {
 	if !q.opt.Notify {
 		return nil
 	}
@@ -175,5 +175,5 @@ func (q *Queue) event(e event) *journal.Note {
 		q.opt.Logger.Error("notification not written", "event", e.Event, "error", err)
 		return nil
 	}
-	return &journal.Note{Kind: e.Event, At: e.At, Body: body}
+	return &journal.Event{Kind: e.Event, At: e.At, Body: body}
 }

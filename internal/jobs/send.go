@@ -320,7 +320,7 @@ func (q *Queue) changesOf(o outcome, job journal.Job, queue journal.Queue) []jou
 		change.Job.State, change.Job.Reason, change.Job.Ended = before.State, before.Reason, before.Ended
 		change.Job.Next, change.Job.Blocked, change.Job.Sending = time.Time{}, time.Time{}, false
 	} else {
-		change.Note = q.jobEvent(now, job)
+		change.Event = q.jobEvent(now, job)
 	}
 	switch {
 	case v == inDoubt:

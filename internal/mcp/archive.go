@@ -19,10 +19,19 @@ import (
 )
 
 func (a *assistant) addArchiveTools(s *sdk.Server) {
-	add(s, a, tool{"projects", "Projects", "Lists the projects, and for each granularity how many windows are stored, which dates they cover, and the newest window with the visitors of the whole site."}, a.projects)
-	add(s, a, tool{"window", "Window", "One window of a project: the visitors of the whole site, and the pages with the most visitors, each with its visitors in the window before. Of windows of which only totals are stored, page_history without a path has the numbers."}, a.window)
-	add(s, a, tool{"compare", "Compare windows", "Two windows of a project: the visitors of the site in both, and the pages that rose, fell, appeared and vanished between them."}, a.compare)
-	add(s, a, tool{"page_history", "Page history", "The visitors of one page, or of the whole site, window by window, oldest first, with the change since the window before."}, a.history)
+	add(s, a, &sdk.Tool{Name: "projects", Title: "Projects",
+		Description: "Lists the projects, and for each granularity how many windows are stored, which dates " +
+			"they cover, and the newest window with the visitors of the whole site."}, a.projects)
+	add(s, a, &sdk.Tool{Name: "window", Title: "Window",
+		Description: "One window of a project: the visitors of the whole site, and the pages with the most " +
+			"visitors, each with its visitors in the window before. Of windows of which only totals are stored, " +
+			"page_history without a path has the numbers."}, a.window)
+	add(s, a, &sdk.Tool{Name: "compare", Title: "Compare windows",
+		Description: "Two windows of a project: the visitors of the site in both, and the pages that rose, " +
+			"fell, appeared and vanished between them."}, a.compare)
+	add(s, a, &sdk.Tool{Name: "page_history", Title: "Page history",
+		Description: "The visitors of one page, or of the whole site, window by window, oldest first, with the " +
+			"change since the window before."}, a.history)
 }
 
 // withArchive calls f with the archive.
@@ -64,7 +73,7 @@ type storedWindows struct {
 	// From and To are the dates that they cover, with gaps or without.
 	From   analytics.Date     `json:"from"`
 	To     analytics.Date     `json:"to"`
-	Newest analytics.Revision `json:"newest" jsonschema:"the newest window; a row_count of -1 means that only the totals of the site were read"`
+	Newest analytics.Revision `json:"newest" jsonschema:"a row_count of -1: only the totals of the site were read"`
 }
 
 func (a *assistant) projects(ctx context.Context, _ noArguments) (projectsAnswer, error) {
@@ -95,7 +104,7 @@ func (a *assistant) projects(ctx context.Context, _ noArguments) (projectsAnswer
 	ids := slices.Collect(maps.Keys(known))
 	query.Sort(ids, a.Config.Projects)
 	out.Total = len(ids)
-	ids, out.Truncated = first(ids, mostListed)
+	limit(&ids, mostListed, &out.Truncated)
 	for _, id := range ids {
 		p := storedProject{id, a.Config.ProjectNames[id], []storedWindows{}}
 		for _, g := range slices.Sorted(maps.Keys(known[id])) {
@@ -127,7 +136,8 @@ func (a *assistant) revisions(ctx context.Context) (all []analytics.Revision, er
 			all = append(all, rev)
 		}
 		if len(all) == 0 {
-			return fmt.Errorf("the archive %s has no window: run `docgauge export` first, or start docgauge mcp with the settings of the export (--env-file)", from.Location())
+			return fmt.Errorf("the archive %s has no window: run `docgauge export` first, "+
+				"or start docgauge mcp with the settings of the export (--env-file)", from.Location())
 		}
 		return nil
 	})
@@ -135,12 +145,14 @@ func (a *assistant) revisions(ctx context.Context) (all []analytics.Revision, er
 
 // series is what all questions about windows name.
 type series struct {
-	Project     string `json:"project,omitempty" jsonschema:"id of the project, as the tool projects lists it; not needed if there is one"`
-	Granularity string `json:"granularity,omitempty" jsonschema:"kind of window: day, week, month or Nd (28d), as the tool projects lists them"`
+	Project     string `json:"project,omitempty" jsonschema:"id of the project; not needed if there is one"`
+	Granularity string `json:"granularity,omitempty" jsonschema:"kind of window: day, week, month or Nd (28d)"`
 }
 
 // selection checks the series; where no project is named there must be one.
-func (a *assistant) selection(ctx context.Context, s series, usual analytics.Granularity) (out query.Selection, err error) {
+func (a *assistant) selection(
+	ctx context.Context, s series, usual analytics.Granularity,
+) (out query.Selection, err error) {
 	if out.Granularity, err = analytics.ParseGranularity(cmp.Or(s.Granularity, string(usual))); err != nil {
 		return out, err
 	}
@@ -172,60 +184,41 @@ func (a *assistant) project(ctx context.Context, id string) ([]string, error) {
 	return nil, fmt.Errorf("project: missing, and there are several: %s", strings.Join(ids, ", "))
 }
 
-// date reads an optional day.
-func (d day) date(name string) (*analytics.Date, error) {
-	if d == "" {
-		return nil, nil
-	}
-	at, err := analytics.ParseDate(string(d))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return &at, nil
-}
-
+// windowQuestion names a window by one of its days, by default the newest window with pages.
 type windowQuestion struct {
 	series
-	At     day      `json:"at,omitempty" jsonschema:"a day of the window, YYYY-MM-DD; of rolling windows (Nd) the last; default: the newest window with pages"`
-	By     audience `json:"by,omitempty"`
-	Prefix string   `json:"prefix,omitempty" jsonschema:"only pages whose paths begin with this"`
-	Limit  count    `json:"limit,omitempty" jsonschema:"how many pages"`
+	At     *analytics.Date `json:"at,omitempty" jsonschema:"a day of the window; of rolling windows (Nd) the last"`
+	By     audience        `json:"by,omitempty"`
+	Prefix string          `json:"prefix,omitempty" jsonschema:"only pages whose paths begin with this"`
+	Limit  count           `json:"limit,omitempty" jsonschema:"length of each list of pages"`
 }
 
+// windowAnswer has the reading of the window twice: as window, and field by field.
 type windowAnswer struct {
 	ruled
-	Window      analytics.Revision  `json:"window" jsonschema:"the window, with the totals of the site"`
-	Previous    *analytics.Revision `json:"previous" jsonschema:"the window before; null: the archive lacks it"`
-	Newer       *analytics.Revision `json:"newer_totals_only" jsonschema:"a newer window of which only the totals are known; null: there is none"`
-	ProjectName string              `json:"project_name,omitempty"`
-	By          string              `json:"by"`
-	Prefix      string              `json:"prefix"`
-	Count       int64               `json:"page_count" jsonschema:"how many pages there are with that prefix"`
-	Pages       []query.RankedPage  `json:"pages"`
-	Truncated   bool                `json:"truncated"`
+	Window analytics.Revision `json:"window" jsonschema:"the window, with the totals of the site"`
+	query.TopReport
+	Truncated bool `json:"truncated" jsonschema:"a list has more"`
 }
 
 func (a *assistant) window(ctx context.Context, q windowQuestion) (windowAnswer, error) {
-	p, err := a.top(ctx, q, "")
-	return windowAnswer{ruled{rule}, p.Revision, p.Previous, p.Newer, p.ProjectName, string(p.By), p.Prefix, p.Count, p.Pages, int64(len(p.Pages)) < p.Count}, err
+	out, err := a.top(ctx, q, nil)
+	out.Changes = nil // the tool compare has them
+	out.Truncated = int64(len(out.Pages)) < out.Count
+	return out, err
 }
 
 // top asks for the pages of a window, and of the one that it is compared with.
-func (a *assistant) top(ctx context.Context, q windowQuestion, with day) (out query.TopReport, err error) {
-	o := query.TopOptions{Ranking: query.Ranking{By: analytics.Audience(q.By), N: int(q.Limit), Prefix: q.Prefix}}
+func (a *assistant) top(ctx context.Context, q windowQuestion, with *analytics.Date) (out windowAnswer, err error) {
+	by := analytics.Audience(q.By)
+	o := query.TopOptions{At: q.At, With: with, Ranking: query.Ranking{By: by, N: int(q.Limit), Prefix: q.Prefix}}
 	if o.Selection, err = a.selection(ctx, q.series, analytics.Week); err != nil {
-		return out, err
-	}
-	if o.At, err = q.At.date("at"); err != nil {
-		return out, err
-	}
-	if o.With, err = with.date("with"); err != nil {
 		return out, err
 	}
 	err = a.withArchive(func(from sinks.Sink) error {
 		reports, err := query.Top(ctx, from, o)
 		if err == nil {
-			out = reports[0]
+			out = windowAnswer{ruled: ruled{rule}, Window: reports[0].Revision, TopReport: reports[0]}
 		}
 		return err
 	})
@@ -234,19 +227,12 @@ func (a *assistant) top(ctx context.Context, q windowQuestion, with day) (out qu
 
 type compareQuestion struct {
 	windowQuestion
-	With day `json:"with,omitempty" jsonschema:"a day of the window to compare with, YYYY-MM-DD; default: the window before"`
+	With *analytics.Date `json:"with,omitempty" jsonschema:"a day of the other window; default: the window before"`
 }
 
 type compareAnswer struct {
-	ruled
-	Window      analytics.Revision  `json:"window"`
-	Previous    *analytics.Revision `json:"previous" jsonschema:"the window that it is compared with; null: the archive lacks it"`
-	ProjectName string              `json:"project_name,omitempty"`
-	Change      *change             `json:"change" jsonschema:"of the visitors of the whole site, in percent; null where there was nothing"`
-	By          string              `json:"by"`
-	Prefix      string              `json:"prefix"`
-	Changes     *query.Changes      `json:"changes" jsonschema:"null where the pages of the window that it is compared with are not known; count is the whole length of a list"`
-	Truncated   bool                `json:"truncated" jsonschema:"a list has more"`
+	windowAnswer
+	Change *change `json:"change" jsonschema:"of the visitors of the whole site; null where there was nothing"`
 }
 
 type change struct {
@@ -257,9 +243,11 @@ type change struct {
 
 func (a *assistant) compare(ctx context.Context, q compareQuestion) (compareAnswer, error) {
 	p, err := a.top(ctx, q.windowQuestion, q.With)
-	out := compareAnswer{ruled: ruled{rule}, Window: p.Revision, Previous: p.Previous, ProjectName: p.ProjectName, By: string(p.By), Prefix: p.Prefix, Changes: p.Changes}
-	if was, is := p.Previous, p.Totals; was != nil {
-		out.Change = &change{query.Percent(was.Totals.Human, is.Human), query.Percent(was.Totals.AI, is.AI), query.Percent(was.Totals.Total, is.Total)}
+	out := compareAnswer{windowAnswer: p}
+	if p.Previous != nil {
+		was, is := p.Previous.Totals, p.Totals
+		percent := query.Percent
+		out.Change = &change{percent(was.Human, is.Human), percent(was.AI, is.AI), percent(was.Total, is.Total)}
 	}
 	if c := p.Changes; c != nil {
 		for _, list := range []query.PageList{c.Rising, c.Falling, c.Appeared, c.Vanished} {
@@ -271,14 +259,14 @@ func (a *assistant) compare(ctx context.Context, q compareQuestion) (compareAnsw
 
 type historyQuestion struct {
 	series
-	Path  string `json:"path,omitempty" jsonschema:"path of the page, exactly as the tools window and compare list it; default: the whole site"`
+	Path  string `json:"path,omitempty" jsonschema:"path of the page, as window lists it; default: the whole site"`
 	Limit count  `json:"limit,omitempty" jsonschema:"how many windows, the newest"`
 }
 
 type historyAnswer struct {
 	ruled
 	query.HistoryReport
-	Truncated bool `json:"truncated" jsonschema:"there are as many windows as limit says; older ones may be stored"`
+	Truncated bool `json:"truncated" jsonschema:"older windows may be stored"`
 }
 
 func (a *assistant) history(ctx context.Context, q historyQuestion) (out historyAnswer, err error) {

@@ -7,25 +7,23 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// maxRequests is how many HTTP requests are under way at once; more are refused.
+// maxRequests is the number of HTTP requests in flight; more are refused.
 const maxRequests = 16
 
-// Handler answers POST requests over HTTP, each by itself: there are no sessions. It never
-// offers the tool that adds prompts.
+// Handler answers POST requests over HTTP, without sessions. It never offers the tool that adds
+// prompts.
 //
-// It answers connections to a loopback address only, unless guarded says that a web
-// configuration covers it. Its server refuses browsers that show a page of another site, or
-// that take this machine for another one.
+// It answers connections to a loopback address only, unless guarded says that a web configuration
+// covers it. Its server refuses browsers that show a page of another site, or that take this machine
+// for another one.
 func Handler(o Options, guarded bool) http.Handler {
 	o.AddPrompts = false
 	server := newServer(o)
-	return &handler{
-		next: sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{
-			Stateless: true, JSONResponse: true, MaxRequestBodyBytes: maxMessage, PropagateRequestCancellation: true,
-			DisableLocalhostProtection: true, // package server knows under which names we answer
-		}),
-		guarded: guarded, places: make(chan struct{}, maxRequests),
-	}
+	next := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{
+		Stateless: true, JSONResponse: true, MaxRequestBodyBytes: maxMessage, PropagateRequestCancellation: true,
+		DisableLocalhostProtection: true, // package server knows under which names we answer
+	})
+	return &handler{next, guarded, make(chan struct{}, maxRequests)}
 }
 
 type handler struct {
@@ -35,9 +33,10 @@ type handler struct {
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	switch {
-	case !h.guarded && !toLoopback(r):
-		http.Error(w, "/mcp answers on a loopback address only, because anyone can ask here: set DOCGAUGE_WEB_CONFIG_FILE (TLS and basic auth), or use `docgauge mcp`", http.StatusForbidden)
+	to, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	if !h.guarded && (!ok || !to.IP.IsLoopback()) {
+		http.Error(w, "/mcp answers on a loopback address only, because anyone can ask here: "+
+			"set DOCGAUGE_WEB_CONFIG_FILE (TLS and basic auth), or use `docgauge mcp`", http.StatusForbidden)
 		return
 	}
 	select {
@@ -45,14 +44,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer func() { <-h.places }()
 	default:
 		w.Header().Set("Retry-After", "1")
-		http.Error(w, "too many requests are under way: ask again in a second", http.StatusServiceUnavailable)
+		http.Error(w, "too many requests in flight: ask again in a second", http.StatusServiceUnavailable)
 		return
 	}
 	h.next.ServeHTTP(w, r)
-}
-
-// toLoopback reports whether the connection came to a loopback address.
-func toLoopback(r *http.Request) bool {
-	addr, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
-	return ok && addr.IP.IsLoopback()
 }

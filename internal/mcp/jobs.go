@@ -24,20 +24,28 @@ import (
 )
 
 func (a *assistant) addJobTools(s *sdk.Server) {
-	add(s, a, tool{"jobs", "Agent jobs", "The agent jobs of the prompt queue, newest first: the state of each, why, its pull request, and what a person should do; and whether the queue is paused."}, a.jobs)
-	add(s, a, tool{"outcomes", "Outcomes", "What became of the readers of pages after a pull request of an agent job was merged: the effect on the daily visitors of each page, people and AI apart, with an interval and a verdict, or why there is not enough data."}, a.outcomes)
+	add(s, a, &sdk.Tool{Name: "jobs", Title: "Agent jobs",
+		Description: "The agent jobs of the prompt queue, newest first: the state of each, why, its pull " +
+			"request, and what a person should do; and whether the queue is paused."}, a.jobs)
+	add(s, a, &sdk.Tool{Name: "outcomes", Title: "Outcomes",
+		Description: "What became of the readers of pages after a pull request of an agent job was merged: the " +
+			"effect on the daily visitors of each page, people and AI apart, with an interval and a verdict, or " +
+			"why there is not enough data."}, a.outcomes)
 	if !a.AddPrompts {
 		return
 	}
 	yes := true
 	// It replaces no file. What the queue sends then costs credits and cannot be taken back.
 	hints := &sdk.ToolAnnotations{DestructiveHint: &yes, OpenWorldHint: &yes}
-	addWith(s, a, tool{"add_prompt", "Add a prompt", "Writes a new prompt file. The queue sends it to the documentation platform, where an agent job works on it and may open a pull request: that costs credits and cannot be taken back. Ask the user before each call."}, hints, a.addPrompt)
+	add(s, a, &sdk.Tool{Name: "add_prompt", Title: "Add a prompt", Annotations: hints,
+		Description: "Writes a new prompt file. The queue sends it to the documentation platform, where an " +
+			"agent job works on it and may open a pull request: that costs credits and cannot be taken back. " +
+			"Ask the user before each call."}, a.addPrompt)
 }
 
 type jobsQuestion struct {
 	Project string `json:"project,omitempty" jsonschema:"id of a project; default: all"`
-	State   string `json:"state,omitempty" jsonschema:"only jobs in this state: pending, submitting, active, unknown, held, invalid, rejected, failed, lost, archived, completed, cancelled or expired"`
+	State   string `json:"state,omitempty" jsonschema:"only jobs in this state, such as active, unknown, completed"`
 	Limit   count  `json:"limit,omitempty" jsonschema:"how many jobs"`
 }
 
@@ -80,12 +88,11 @@ func (a *assistant) jobs(ctx context.Context, q jobsQuestion) (out jobsAnswer, e
 		})
 		slices.Reverse(all)
 		out.Total, out.Jobs = len(all), []listedJob{}
-		all, out.Truncated = first(all, q.Limit)
+		limit(&all, q.Limit, &out.Truncated)
 		for _, j := range all {
 			p := pulls[j.PRLink]
-			out.Jobs = append(out.Jobs, listedJob{
-				view.NewJob(j, pulls, a.Now()), jobs.Remedy(j), view.Link(analytics.SafeLink(j.PRLink)), string(p.State), p.Merged,
-			})
+			shown := view.NewJob(j, pulls, a.Now())
+			out.Jobs = append(out.Jobs, listedJob{shown, jobs.Remedy(j), shown.PRLink, string(p.State), p.Merged})
 		}
 		return nil
 	})
@@ -106,16 +113,10 @@ type outcomesAnswer struct {
 	Problem   string       `json:"problem,omitempty" jsonschema:"windows that could not be read, and count as missing"`
 }
 
+// mergeStudy has the effects without their days.
 type mergeStudy struct {
-	Project string    `json:"project"`
-	Link    string    `json:"link"`
-	Title   string    `json:"title,omitempty"`
-	Merged  time.Time `json:"merged_at,omitzero"`
-	Problem string    `json:"problem,omitempty"`
-	// Effects are without their days.
-	Effects []view.Effect `json:"effects"`
-	Total   int           `json:"effects_total"`
-	Final   bool          `json:"final" jsonschema:"false: the numbers can still move"`
+	view.Outcome
+	Total int `json:"effects_total"`
 }
 
 // studied is how long ago a merge may be.
@@ -141,14 +142,16 @@ func (a *assistant) outcomes(ctx context.Context, q outcomesQuestion) (out outco
 		out.Problem = err.Error()
 	}
 	out.Total = len(all)
-	all, out.Truncated = first(all, q.Limit)
+	limit(&all, q.Limit, &out.Truncated)
 	for _, o := range all {
-		effects, cut := first(o.Effects, q.Limit)
-		out.Truncated = out.Truncated || cut
-		for i := range effects {
-			effects[i].Days = nil
+		study := mergeStudy{o, len(o.Effects)}
+		study.Link = analytics.SafeLink(o.Link)
+		limit(&study.Pages, q.Limit, &out.Truncated)
+		limit(&study.Effects, q.Limit, &out.Truncated)
+		for i := range study.Effects {
+			study.Effects[i].Days = nil
 		}
-		out.Outcomes = append(out.Outcomes, mergeStudy{o.Project, analytics.SafeLink(o.Link), o.Title, o.At, o.Problem, effects, len(o.Effects), o.Final})
+		out.Outcomes = append(out.Outcomes, study)
 	}
 	return out, nil
 }
@@ -158,7 +161,7 @@ type promptQuestion struct {
 	Title          string   `json:"title,omitempty" jsonschema:"title, for people"`
 	ID             string   `json:"id,omitempty" jsonschema:"id of the prompt; default: the name of its file"`
 	Project        string   `json:"project,omitempty" jsonschema:"id of the project; needed if there are several"`
-	ConcurrencyKey string   `json:"concurrency_key,omitempty" jsonschema:"the prompt waits while a job with the same key is at work"`
+	ConcurrencyKey string   `json:"concurrency_key,omitempty" jsonschema:"the prompt waits for active jobs with this key"`
 	FollowUps      []string `json:"follow_ups,omitempty" jsonschema:"messages for the job once it is completed"`
 	DependsOn      []string `json:"depends_on,omitempty" jsonschema:"ids of prompts that must be completed first"`
 }
@@ -204,7 +207,10 @@ func (a *assistant) addPrompt(ctx context.Context, q promptQuestion) (out prompt
 		}
 	}
 	if most := int(a.Config.MaxJobsPerDay); most > 0 && out.Waiting >= most {
-		return out, fmt.Errorf("%s: no more are added until some of them were sent, because DOCGAUGE_MAX_JOBS_PER_DAY is %d; a person can add more with `docgauge jobs add`", waiting(out.Waiting), most)
+		verb := map[bool]string{true: "waits", false: "wait"}[out.Waiting == 1]
+		return out, fmt.Errorf("%s %s already: no more are added until some of them were sent, because "+
+			"DOCGAUGE_MAX_JOBS_PER_DAY is %d; a person can add more with `docgauge jobs add`",
+			format.Plural(out.Waiting, "prompt"), verb, most)
 	}
 	out.File, err = folder.Write("", prompts.Prompt{
 		ID: q.ID, Title: q.Title, Project: q.Project, ConcurrencyKey: q.ConcurrencyKey,
@@ -212,14 +218,8 @@ func (a *assistant) addPrompt(ctx context.Context, q promptQuestion) (out prompt
 	})
 	if err == nil {
 		out.Waiting++
-		a.Log.Info("prompt added by an assistant", "file", out.File, "project", cmp.Or(q.Project, strings.Join(a.Config.Projects, ",")))
+		project := cmp.Or(q.Project, strings.Join(a.Config.Projects, ","))
+		a.Log.Info("prompt added by an assistant", "file", out.File, "project", project)
 	}
 	return out, err
-}
-
-func waiting(n int) string {
-	if n == 1 {
-		return "1 prompt waits already"
-	}
-	return format.Plural(n, "prompt") + " wait already"
 }

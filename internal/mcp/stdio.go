@@ -101,7 +101,8 @@ func message(line []byte) ([]byte, jsonrpc.Message, error) {
 		return nil, nil, parseError{err}
 	}
 	if line[0] != '{' {
-		return nil, nil, errors.New("want one JSON-RPC message, an object; batches are not part of the protocol any more")
+		return nil, nil, errors.New("want one JSON-RPC message, an object; " +
+			"batches are not part of the protocol any more")
 	}
 	m, err := jsonrpc.DecodeMessage(compact.Bytes())
 	return compact.Bytes(), m, err
@@ -187,7 +188,8 @@ func (l *lines) refuse(err error) error {
 	}
 	p := problem{jsonrpc.CodeInvalidRequest, "invalid request: " + text(err.Error(), maxText)}
 	if bad, ok := errors.AsType[parseError](err); ok {
-		p = problem{jsonrpc.CodeParseError, "parse error: " + text(bad.Error(), maxText) + "; want one JSON message on each line"}
+		p.Code = jsonrpc.CodeParseError
+		p.Message = "parse error: " + text(bad.Error(), maxText) + "; want one JSON message on each line"
 	}
 	data, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": nil, "error": p})
 	if err != nil {

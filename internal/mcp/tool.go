@@ -22,59 +22,57 @@ import (
 	"github.com/docgauge/docgauge/internal/clock"
 )
 
-// tool describes a tool: its name, what people call it, and what it answers.
-type tool struct{ name, title, about string }
-
-// readOnly is what all tools are but add_prompt.
-func readOnly() *sdk.ToolAnnotations {
-	no := false
-	return &sdk.ToolAnnotations{ReadOnlyHint: true, DestructiveHint: &no, IdempotentHint: true, OpenWorldHint: &no}
-}
-
-// add adds a read-only tool.
-func add[In, Out any](s *sdk.Server, a *assistant, t tool, answer func(context.Context, In) (Out, error)) {
-	addWith(s, a, t, readOnly(), answer)
-}
-
-// addWith adds a tool. Its schemas are those of the types.
-func addWith[In, Out any](s *sdk.Server, a *assistant, t tool, hints *sdk.ToolAnnotations, answer func(context.Context, In) (Out, error)) {
-	input, takes := schemaOf[In]()
-	output, gives := schemaOf[Out]()
-	hints.Title = t.title
-	s.AddTool(&sdk.Tool{Name: t.name, Title: t.title, Description: t.about, InputSchema: input, OutputSchema: output, Annotations: hints},
-		func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-			began := time.Now()
-			data, err := call(ctx, a, takes, req.Params.Arguments, answer)
-			if err == nil {
-				err = valid(gives, data)
-			}
-			a.Log.Debug("question answered", "tool", t.name, "took_seconds", clock.Seconds(time.Since(began)), "error", err)
-			if err != nil {
-				return refusal(t.name, err), nil
-			}
-			return &sdk.CallToolResult{StructuredContent: json.RawMessage(data), Content: []sdk.Content{&sdk.TextContent{Text: string(data)}}}, nil
-		})
-}
-
-// schemaOf returns the schema of a type, and the same ready to check values.
-func schemaOf[T any]() (*jsonschema.Schema, *jsonschema.Resolved) {
-	s, err := jsonschema.For[T](&jsonschema.ForOptions{TypeSchemas: schemas})
-	if err == nil {
-		var ready *jsonschema.Resolved
-		if ready, err = s.Resolve(&jsonschema.ResolveOptions{ValidateDefaults: true}); err == nil {
-			return s, ready
+// add adds a tool; without annotations it only reads. Its schemas are those of the types.
+func add[In, Out any](s *sdk.Server, a *assistant, t *sdk.Tool, answer func(context.Context, In) (Out, error)) {
+	takes, gives := schemaOf[In](), schemaOf[Out]()
+	if no := false; t.Annotations == nil {
+		t.Annotations = &sdk.ToolAnnotations{
+			ReadOnlyHint: true, DestructiveHint: &no, IdempotentHint: true, OpenWorldHint: &no,
 		}
 	}
-	panic(err) // a mistake in the types, which each test meets
+	t.Annotations.Title, t.InputSchema, t.OutputSchema = t.Title, takes.Schema(), gives.Schema()
+	s.AddTool(t, func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		began := time.Now()
+		data, err := call(ctx, a, takes, req.Params.Arguments, answer)
+		if err == nil {
+			err = valid(gives, data)
+		}
+		a.Log.Debug("question answered", "tool", t.Name, "took_seconds", clock.Seconds(time.Since(began)), "error", err)
+		if err != nil {
+			problem := text(strings.Join(strings.Fields(err.Error()), " "), maxProblem)
+			content := []sdk.Content{&sdk.TextContent{Text: t.Name + ": " + problem}}
+			return &sdk.CallToolResult{IsError: true, Content: content}, nil
+		}
+		content := []sdk.Content{&sdk.TextContent{Text: string(data)}}
+		return &sdk.CallToolResult{StructuredContent: json.RawMessage(data), Content: content}, nil
+	})
+}
+
+// schemaOf returns the schema of a type, ready to check values.
+func schemaOf[T any]() *jsonschema.Resolved {
+	s, err := jsonschema.For[T](&jsonschema.ForOptions{TypeSchemas: schemas})
+	if err != nil {
+		panic(err) // a mistake in the types, which each test meets
+	}
+	ready, err := s.Resolve(&jsonschema.ResolveOptions{ValidateDefaults: true})
+	if err != nil {
+		panic(err) // likewise
+	}
+	return ready
 }
 
 // schemas are those of the types that do not say enough by themselves.
 var schemas = map[reflect.Type]*jsonschema.Schema{
 	reflect.TypeFor[analytics.Date](): {Type: "string", Format: "date"},
 	reflect.TypeFor[time.Time]():      {Type: "string", Format: "date-time"},
-	reflect.TypeFor[day]():            {Type: "string", Format: "date", Description: "a day, YYYY-MM-DD"},
-	reflect.TypeFor[count]():          {Type: "integer", Minimum: jsonschema.Ptr(1.0), Maximum: jsonschema.Ptr(float64(mostListed)), Default: json.RawMessage(`20`)},
-	reflect.TypeFor[audience]():       {Type: "string", Enum: []any{"total", "human", "ai"}, Default: json.RawMessage(`"total"`), Description: "whose visitors are ranked"},
+	reflect.TypeFor[count](): {
+		Type: "integer", Minimum: jsonschema.Ptr(1.0), Maximum: jsonschema.Ptr(float64(mostListed)),
+		Default: json.RawMessage(`20`),
+	},
+	reflect.TypeFor[audience](): {
+		Type: "string", Enum: []any{"total", "human", "ai"}, Default: json.RawMessage(`"total"`),
+		Description: "whose visitors are ranked",
+	},
 }
 
 // mostListed is the longest list of an answer.
@@ -82,26 +80,31 @@ const mostListed = 100
 
 // The types of arguments.
 type (
-	day      string
 	count    int
 	audience string
 )
 
 // call reads the arguments and answers, within the limits of time and places.
-func call[In, Out any](ctx context.Context, a *assistant, takes *jsonschema.Resolved, arguments json.RawMessage, answer func(context.Context, In) (Out, error)) (data []byte, err error) {
+func call[In, Out any](
+	ctx context.Context, a *assistant, takes *jsonschema.Resolved, arguments json.RawMessage,
+	answer func(context.Context, In) (Out, error),
+) (data []byte, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			a.Log.Error("answer panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
-			err = errors.New("docgauge has a fault here: its log has the details, please report them; other tools still work")
+			err = errors.New("docgauge has a fault here: its log has the details, please report them; " +
+				"other tools still work")
 		}
 	}()
-	ctx, cancel := context.WithTimeoutCause(ctx, answerTimeout, fmt.Errorf("no answer within %s: ask for fewer windows or pages, or again later", answerTimeout))
+	late := fmt.Errorf("no answer within %s: ask for fewer windows or pages, or again later", answerTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, answerTimeout, late)
 	defer cancel()
-	leave, err := a.place(ctx)
-	if err != nil {
-		return nil, err
+	select {
+	case a.places <- struct{}{}:
+		defer func() { <-a.places }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
 	}
-	defer leave()
 	var in In
 	if err := read(takes, arguments, &in); err != nil {
 		return nil, err
@@ -130,7 +133,8 @@ func read(takes *jsonschema.Resolved, arguments json.RawMessage, in any) error {
 	known := takes.Schema().Properties
 	for name := range given {
 		if known[name] == nil {
-			return fmt.Errorf("argument %.40q is not known; there are %s", name, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+			names := strings.Join(slices.Sorted(maps.Keys(known)), ", ")
+			return fmt.Errorf("argument %.40q is not known; there are %s", name, names)
 		}
 	}
 	if err := takes.ApplyDefaults(&given); err != nil {
@@ -183,8 +187,10 @@ func safe(v any) any {
 	return v
 }
 
-// maxText is the longest text of an answer, in bytes.
-const maxText = 500
+const (
+	maxText    = 500  // bytes of a text in an answer
+	maxProblem = 1000 // bytes of an error
+)
 
 // text cuts a text, and makes visible what cannot be seen: characters that control
 // terminals, hide words from people or turn their order around.
@@ -221,13 +227,4 @@ func valid(gives *jsonschema.Resolved, data []byte) error {
 		return fmt.Errorf("docgauge has a fault here, please report it: the answer is not of its schema: %w", err)
 	}
 	return nil
-}
-
-// maxProblem is the longest error, in bytes.
-const maxProblem = 1000
-
-// refusal is the answer that says why there is none.
-func refusal(name string, err error) *sdk.CallToolResult {
-	problem := strings.Join(strings.Fields(err.Error()), " ")
-	return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: name + ": " + text(problem, maxProblem)}}}
 }

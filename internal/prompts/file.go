@@ -105,7 +105,8 @@ func (r *parser) split(text string) (front, body string, bodyLine int) {
 		// Front matter that begins later would be sent as text.
 		late, blank := trimBlank(text)
 		if first, _, _ := strings.Cut(late, "\n"); strings.Trim(first, " \t") == fence {
-			r.find(blank+1, "front matter must begin on the first line: remove what is before it, or write *** for a rule")
+			r.find(blank+1, "front matter must begin on the first line: remove what is before it, "+
+				"or write *** for a rule")
 			r.unread = true
 		}
 		return "", text, 1
@@ -212,7 +213,8 @@ func (r *parser) invalidYAML(err error) {
 		}
 	}
 	r.find(line,
-		"front matter: not YAML, %s: want lines of the form key: value, with quotes around values that are more than words",
+		"front matter: not YAML, %s: want lines of the form key: value, "+
+			"with quotes around values that are more than words",
 		printable(text))
 }
 
@@ -330,7 +332,8 @@ func (r *parser) dependency(item *yaml.Node) {
 		when := values["when"]
 		if len(item.Content) != 4 || id == nil || when == nil || when.Kind != yaml.ScalarNode ||
 			when.Value != whenMerged {
-			r.find(item.Line, "depends_on: want an id, which waits until that prompt is completed, or {prompt: ID, when: merged}")
+			r.find(item.Line, "depends_on: want an id, which waits until that prompt is completed, "+
+				"or {prompt: ID, when: merged}")
 			return
 		}
 	}
@@ -358,8 +361,8 @@ func checkName(s string) string {
 	if nameForm.MatchString(s) {
 		return ""
 	}
-	return fmt.Sprintf("%s: want 1 to %d letters, digits, dots, underscores, dashes or slashes, a letter or digit first",
-		quote(s), maxNameBytes)
+	return fmt.Sprintf("%s: want 1 to %d letters, digits, dots, underscores, dashes or slashes, "+
+		"a letter or digit first", quote(s), maxNameBytes)
 }
 
 // text returns the value of a key that is text, empty if it is missing or wrong.

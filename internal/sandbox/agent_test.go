@@ -25,9 +25,7 @@ func request(s *Sandbox, method, target, body string) *httptest.ResponseRecorder
 	r := httptest.NewRequest(method, target, strings.NewReader(body))
 	r.Header.Set("Authorization", "Bearer "+DefaultAPIKey)
 	r.Header.Set("Content-Type", "application/json; charset=utf-8")
-	w := httptest.NewRecorder()
-	s.Handler().ServeHTTP(w, r)
-	return w
+	return respond(s, r)
 }
 
 func promptBody(prompt string) string {
@@ -263,8 +261,7 @@ func TestAgentRefusals(t *testing.T) {
 				r.Header.Set("Content-Type", tc.media)
 			}
 			before := len(s.Jobs())
-			w := httptest.NewRecorder()
-			s.Handler().ServeHTTP(w, r)
+			w := respond(s, r)
 			if w.Code != tc.status {
 				t.Fatalf("status %d, want %d: %.200s", w.Code, tc.status, w.Body)
 			}

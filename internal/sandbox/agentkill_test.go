@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -47,26 +48,20 @@ func child(text string) {
 		os.Exit(1)
 	}
 	fmt.Println("http://" + ln.Addr().String())
-	_ = s.Server().Serve(ln)
+	_ = s.Serve(context.Background(), ln)
 }
 
 // startChild starts a sandbox in another process.
 func startChild(t *testing.T, r childRepo) (base string, process *os.Process) {
 	t.Helper()
 	text, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	cmd := exec.Command(os.Args[0])
 	cmd.Env, cmd.Stderr = append(os.Environ(), childConfig+"="+string(text)), os.Stderr
 	cmd.SysProcAttr = diesWithUs
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
+	check(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -84,9 +79,7 @@ func startChild(t *testing.T, r childRepo) (base string, process *os.Process) {
 func ask1(t *testing.T, method, url, body string) agent.Job {
 	t.Helper()
 	j, err := tryToAsk(method, url, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return j
 }
 
@@ -121,7 +114,7 @@ func waitFor(t *testing.T, what string, done func() bool) {
 // they have made a commit of their own: all is done once after the restart, and
 // nothing of the interrupted work is in it.
 func TestKilledInTheMiddle(t *testing.T) {
-	repo := newRepository(t)
+	repo := engines.GitRepository(t)
 	signs := t.TempDir()
 	// The command hangs until the file go is there, and says when it has begun.
 	command := fmt.Sprintf(`cd . && read line; echo "$line" >> new.md; git add new.md
@@ -135,14 +128,10 @@ func TestKilledInTheMiddle(t *testing.T) {
 	for _, line := range []string{"one", "two"} {
 		waitFor(t, line, func() bool { _, err := os.Stat(filepath.Join(signs, "begun-"+line)); return err == nil })
 	}
-	if err := process.Signal(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	check(t, process.Signal(syscall.SIGKILL))
 	_, _ = process.Wait()
 
-	if err := os.WriteFile(filepath.Join(signs, "go"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(filepath.Join(signs, "go"), nil, 0o600))
 	base, _ = startChild(t, r)
 	for id, want := range map[string]string{one: "three\nbot: three\none\nbot: one", two: "two\nbot: two"} {
 		var j agent.Job
@@ -154,14 +143,14 @@ func TestKilledInTheMiddle(t *testing.T) {
 			t.Errorf("%+v", j)
 			continue
 		}
-		if log := git(t, repo, "log", "--format=%s", "main.."+agent.BranchPrefix+id); log != want {
+		if log := engines.Git(t, repo, "log", "--format=%s", "main.."+agent.BranchPrefix+id); log != want {
 			t.Errorf("%s: log %s, want %s", id, log, want)
 		}
 		if status, body := fetch(t, *j.PRLink); status != http.StatusOK || !strings.Contains(body, "new.md") {
 			t.Errorf("page %d: %s", status, body)
 		}
 	}
-	if list := git(t, repo, "worktree", "list"); strings.Contains(list, "\n") {
+	if list := engines.Git(t, repo, "worktree", "list"); strings.Contains(list, "\n") {
 		t.Errorf("worktrees left: %s", list)
 	}
 }
@@ -169,7 +158,7 @@ func TestKilledInTheMiddle(t *testing.T) {
 // TestKilledWhileAccepting kills the process again and again while a client
 // creates jobs: each job whose creation was answered is in the journal.
 func TestKilledWhileAccepting(t *testing.T) {
-	repo := newRepository(t)
+	repo := engines.GitRepository(t)
 	r := childRepo{Data: t.TempDir(), Path: repo, Command: "cat > new.md"}
 	told := map[string]string{}
 	for round := range 4 {

@@ -6,52 +6,15 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/sandbox/agent"
+	"github.com/docgauge/docgauge/internal/sandbox/codehost"
 )
-
-// git runs git as a person would, in a world without other configuration:
-// neither the machine's nor that of a hook that runs the tests.
-func git(t testing.TB, dir string, args ...string) string {
-	t.Helper()
-	cmd := exec.Command("git", append([]string{"-c", "user.name=Person", "-c", "user.email=person@example.com", "-c",
-		"init.defaultBranch=main"}, args...)...)
-	cmd.Dir = dir
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GIT_") })
-	cmd.Env = append(cmd.Env, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull)
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("git %s: %v: %s", strings.Join(args, " "), err, out)
-	}
-	return strings.TrimSpace(string(out))
-}
-
-// newRepository makes a repository with a commit of readme.md on main.
-func newRepository(t testing.TB) string {
-	t.Helper()
-	if _, err := exec.LookPath("git"); err != nil {
-		engines.Need(t, engines.Missing{Engine: "git", Install: "apt-get install git"})
-	}
-	for name, value := range map[string]string{"HOME": t.TempDir(), "XDG_CONFIG_HOME": ""} {
-		t.Setenv(name, value) // for the git of the repository
-	}
-	dir := filepath.Join(t.TempDir(), "docs")
-	git(t, ".", "init", "--quiet", dir)
-	if err := os.WriteFile(filepath.Join(dir, "readme.md"), []byte("# Docs\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	git(t, dir, "add", ".")
-	git(t, dir, "commit", "--quiet", "-m", "first")
-	return dir
-}
 
 // settled polls a job as a client does, until it is no longer active.
 func settled(t testing.TB, s *Sandbox, id string) agent.Job {
@@ -69,19 +32,15 @@ func settled(t testing.TB, s *Sandbox, id string) agent.Job {
 func fetch(t testing.TB, url string) (status int, body string) {
 	t.Helper()
 	resp, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return resp.StatusCode, string(text)
 }
 
 func TestRealRepository(t *testing.T) {
-	repo := newRepository(t)
+	repo := engines.GitRepository(t)
 	s := newTest(t, Config{Agent: Agent{Repo: &agent.RepoOptions{Path: repo,
 		Command: `mkdir -p "<script>alert(1)<"; cat >> "<script>alert(1)<"/script.md`}}})
 	server := start(t, s)
@@ -103,11 +62,11 @@ func TestRealRepository(t *testing.T) {
 		!strings.Contains(body, "&lt;script&gt;alert(1)&lt;/script.md") || !strings.Contains(body, "&#43;And more") {
 		t.Errorf("page %d: %s", status, body)
 	}
-	if log := git(t, repo, "log", "--format=%s", "main.."+agent.BranchPrefix+j.ID); log != "And more\nSay "+
+	if log := engines.Git(t, repo, "log", "--format=%s", "main.."+agent.BranchPrefix+j.ID); log != "And more\nSay "+
 		"</pre><script>alert(2)</script>" {
 		t.Errorf("log: %s", log)
 	}
-	if status := git(t, repo, "status", "--porcelain"); status != "" {
+	if status := engines.Git(t, repo, "status", "--porcelain"); status != "" {
 		t.Errorf("status: %s", status)
 	}
 
@@ -117,17 +76,17 @@ func TestRealRepository(t *testing.T) {
 		!strings.HasSuffix(*scripted.PRLink, "/sandbox/"+filepath.Base(repo)+"/pull/2") {
 		t.Errorf("by script: %+v, %+v", failed, scripted)
 	}
-	files := git(t, repo, "diff", "--name-only", "main", agent.BranchPrefix+scripted.ID)
+	files := engines.Git(t, repo, "diff", "--name-only", "main", agent.BranchPrefix+scripted.ID)
 	if files != "agent-jobs/"+scripted.ID+".md" {
 		t.Errorf("by script: %s", files)
 	}
 }
 
 func TestGitHubPullRequests(t *testing.T) {
-	repo := newRepository(t)
+	repo := engines.GitRepository(t)
 	remote := filepath.Join(t.TempDir(), "remote.git")
-	git(t, ".", "clone", "--quiet", "--bare", repo, remote)
-	git(t, repo, "remote", "add", "origin", remote)
+	engines.Git(t, ".", "clone", "--quiet", "--bare", repo, remote)
+	engines.Git(t, repo, "remote", "add", "origin", remote)
 	opened := 0
 	github := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer ghp_x" || r.URL.Path != "/repos/team/docs/pulls" {
@@ -165,14 +124,14 @@ func TestGitHubPullRequests(t *testing.T) {
 	}
 	messageJob(t, s, j.ID, "three\n")
 	settled(t, s, j.ID)
-	if log := git(t, remote, "log", "--format=%s", "main.."+agent.BranchPrefix+j.ID); opened != 1 ||
+	if log := engines.Git(t, remote, "log", "--format=%s", "main.."+agent.BranchPrefix+j.ID); opened != 1 ||
 		log != "three\ntwo\none" {
 		t.Errorf("%d pull requests, log %s", opened, log)
 	}
 }
 
 func TestRepositoryThatIsNone(t *testing.T) {
-	repo := newRepository(t)
+	repo := engines.GitRepository(t)
 	for want, r := range map[string]agent.RepoOptions{
 		"want a git repository": {Path: t.TempDir()},
 		"owner/name":            {Path: repo, GitHub: "docs"},
@@ -197,12 +156,12 @@ func TestHostsOfPages(t *testing.T) {
 		"docs.example:8787": 200, "192.0.2.1": 200,
 		"docs.example": 421, "a;b": 421, "evil.example:8787": 421, "127.0.0.1.evil.example": 421,
 	} {
-		r := httptest.NewRequest(http.MethodGet, "/pr/1", nil)
-		r.Host = host
-		w := httptest.NewRecorder()
-		s.Handler().ServeHTTP(w, r)
-		if w.Code != want {
-			t.Errorf("%s: %d, want %d", host, w.Code, want)
+		for _, target := range []string{"/pr/1", codehost.APIPath + "/repos/docgauge/sandbox/pulls/1"} {
+			r := httptest.NewRequest(http.MethodGet, target, nil)
+			r.Host = host
+			if w := respond(s, r); w.Code != want {
+				t.Errorf("%s of %s: %d, want %d", target, host, w.Code, want)
+			}
 		}
 	}
 }
@@ -218,8 +177,7 @@ func TestLinksFollowTheReader(t *testing.T) {
 		r := httptest.NewRequest(http.MethodGet, jobs+"/"+id, nil)
 		r.Host = "sandbox:1234"
 		r.Header.Set("Authorization", "Bearer "+DefaultAPIKey)
-		w := httptest.NewRecorder()
-		s.Handler().ServeHTTP(w, r)
+		w := respond(s, r)
 		if j := wireJob(t, w, http.StatusOK); j.PRLink == nil || *j.PRLink != want {
 			t.Errorf("%s: %s", public, w.Body)
 		}

@@ -28,9 +28,7 @@ func TestClientOfDocgauge(t *testing.T) {
 	client, err := codehost.New(codehost.Config{
 		GitHubURL: set["GITHUB_URL"], GitHubToken: func() (string, error) { return set["GITHUB_TOKEN"], nil },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if host, repository, number, ok := client.Parse(link); host != codehost.GitHub ||
 		repository != "docgauge/sandbox" || number != 1 || !ok {
 		t.Fatalf("%s: %s %s %d", link, host, repository, number)
@@ -86,12 +84,13 @@ func TestClientOfDocgauge(t *testing.T) {
 			t.Errorf("%s: %s", step.action, diff)
 		}
 	}
-	if text, err := client.File(t.Context(), pr, navigationFile); err != nil ||
-		!strings.Contains(string(text), `"quickstart"`) {
-		t.Errorf("navigation: %s, %v", text, err)
-	}
-	if text, err := client.File(t.Context(), pr, "quickstart.mdx"); err != nil ||
-		string(text) != agent.PretendedHead("quickstart.mdx")+"\n" {
-		t.Errorf("page: %s, %v", text, err)
+	for file, want := range map[string]string{
+		navigationFile: `"quickstart"`, "quickstart.mdx": agent.PretendedHead("quickstart.mdx") + "\n",
+		"guides/none.mdx": "", "../" + navigationFile: "",
+	} {
+		if text, err := client.File(t.Context(), pr, file); (err == nil) != (want != "") ||
+			!strings.Contains(string(text), want) {
+			t.Errorf("%s: %s, %v", file, text, err)
+		}
 	}
 }

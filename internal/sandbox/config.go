@@ -60,9 +60,9 @@ type Config struct {
 	DataDir string
 	Faults  Faults
 	Agent   Agent
-	// RequestLog gets a record for each request, pages included, before its answer is written:
-	// with the names of a Request's JSON, and the duration in seconds and the bytes of the
-	// answer. nil = none.
+	// RequestLog gets a record for each request before its answer is written, and for pages and
+	// the API about pull requests after it: with the names of a Request's JSON, and the duration
+	// in seconds and the bytes of the answer. nil = none.
 	RequestLog slog.Handler
 	Logger     *slog.Logger // gets an error line for an unreadable event log; nil = silent
 }

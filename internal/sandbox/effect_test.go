@@ -24,9 +24,7 @@ func press(s *Sandbox, target, action string, header ...string) *httptest.Respon
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
-	w := httptest.NewRecorder()
-	s.Handler().ServeHTTP(w, r)
-	return w
+	return respond(s, r)
 }
 
 // readers are the rows of a page in the windows of so many days from a date on, added up.
@@ -35,9 +33,7 @@ func readers(t *testing.T, s *Sandbox, project, page, from string, windows, days
 	for i := range windows {
 		first := date(from) + analytics.Date(i*days)
 		_, rows, err := s.Visitors(project, analytics.Window{From: first, To: first + analytics.Date(days)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		for _, row := range rows {
 			if row.Path == page {
 				sum.Human, sum.AI, sum.Total = sum.Human+row.Human, sum.AI+row.AI, sum.Total+row.Total
@@ -54,7 +50,7 @@ func TestMergeEffect(t *testing.T) {
 	const page, other, merged = "/quickstart", "/introduction", "2026-09-14" // a Monday, 30 days ago
 	plain := newTest(t, Config{Projects: []string{DefaultProject, "b"}})
 	for name, effect := range map[string]Effect{
-		"both": {0.3, 0.3}, "people": {0.3, 0}, "fewer agents": {0, -0.4}, "twice": {1, 1}, "nobody": {-1, -1},
+		"more people": {0.3, 0}, "fewer agents": {0, -0.4}, "twice the people, no agents": {1, -1},
 	} {
 		s := newTest(t, Config{
 			Projects: []string{DefaultProject, "b"},
@@ -103,9 +99,7 @@ func TestMergesAreSeenAtOnce(t *testing.T) {
 		Agent: Agent{Pulls: Pulls{Effect: Effect{1, 1}, Plan: codehost.Plan{DaysAgo: 7}}},
 	}
 	s, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for range 3 {
 		settled(t, s, createJob(t, s, "x [sandbox:page=/quickstart]").ID)
 	}
@@ -140,9 +134,7 @@ func TestMergesAreSeenAtOnce(t *testing.T) {
 	if got := week(); got != 2*usual {
 		t.Errorf("merged again: %d, want twice %d", got, usual)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, s.Close())
 	s = newTest(t, c)
 	if got := week(); got != 2*usual {
 		t.Errorf("started again: %d, want twice %d", got, usual)

@@ -34,19 +34,13 @@ func (f *logFile) name() string { return filepath.Join(f.dir, eventLogName) }
 func (f *logFile) write(mode int, content string) {
 	f.t.Helper()
 	file, err := os.OpenFile(f.name(), mode|os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check(f.t, err)
 	if _, err := file.WriteString(content); err != nil {
 		f.t.Fatal(err)
 	}
-	if err := file.Close(); err != nil {
-		f.t.Fatal(err)
-	}
+	check(f.t, file.Close())
 	f.time = f.time.Add(time.Second)
-	if err := os.Chtimes(f.name(), f.time, f.time); err != nil {
-		f.t.Fatal(err)
-	}
+	check(f.t, os.Chtimes(f.name(), f.time, f.time))
 }
 
 func (f *logFile) sandbox(projects ...string) *Sandbox {
@@ -60,63 +54,69 @@ func totals(t *testing.T, s *Sandbox) analytics.Totals {
 	return decode(t, get(s, path)).Totals
 }
 
-func TestAppendedLinesAreServed(t *testing.T) {
-	f := newLogFile(t, line(first, "a", "human", "/x"))
+// TestLogIsFollowed: every answer is that of the file as it is now, as far as its lines are
+// whole. An error stays until the file is rewritten.
+func TestLogIsFollowed(t *testing.T) {
+	lines := func(kind string, visitors ...string) (text string) {
+		for _, v := range visitors {
+			text += line(first, v, kind, "/x")
+		}
+		return text
+	}
+	half := lines("human", "c")
+	f := newLogFile(t, lines("human", "a"))
 	s := f.sandbox()
-	if got := totals(t, s); got != (analytics.Totals{Human: 1, Total: 1}) {
-		t.Fatalf("one line: %+v", got)
-	}
-	view, content := *s.log.content.projects[DefaultProject], s.log.content
-	f.write(os.O_APPEND, line(first, "a", "ai", "/x")+line(first, "b", "ai", "/y"))
-	if got := totals(t, s); got != (analytics.Totals{Human: 1, AI: 2, Total: 2}) {
-		t.Errorf("three lines: %+v", got)
-	}
-	if s.log.content != content || content.lines != 3 || s.log.reading != 2 {
-		t.Errorf("%d lines in reading %d; want the two new ones read alone", content.lines, s.log.reading)
-	}
-	if n := len(view.day(date("2026-10-05"))); n != 1 {
-		t.Errorf("an earlier view has %d events", n)
-	}
-	half := line(first, "c", "human", "/x")
-	f.write(os.O_APPEND, half[:20])
-	if got := totals(t, s); got.Total != 2 {
-		t.Errorf("half a line: %+v", got)
-	}
-	f.write(os.O_APPEND, half[20:])
-	if got := totals(t, s); got.Total != 3 {
-		t.Errorf("the other half: %+v", got)
-	}
-	f.write(os.O_APPEND, strings.TrimSuffix(line(first, "d", "human", "/x"), "\n"))
-	if got := totals(t, s); got.Total != 4 {
-		t.Errorf("a line without an end: %+v", got)
-	}
-	f.write(os.O_APPEND, "\n\n"+line(first, "e", "human", "/x"))
-	if got := totals(t, s); got.Total != 5 {
-		t.Errorf("after its end: %+v", got)
+	const failed, synthetic = -1, 1000
+	for _, step := range []struct {
+		name string
+		mode int
+		text string
+		want int64
+	}{
+		{"one line", os.O_APPEND, "", 1},
+		{"three lines", os.O_APPEND, lines("ai", "a", "b"), 2},
+		{"half a line", os.O_APPEND, half[:20], 2},
+		{"its other half", os.O_APPEND, half[20:], 3},
+		{"a line without an end", os.O_APPEND, strings.TrimSuffix(lines("human", "d"), "\n"), 4},
+		{"after its end", os.O_APPEND, "\n\n" + lines("human", "e"), 5},
+		{"rewritten, shorter", os.O_TRUNC, lines("ai", "c"), 1},
+		{"rewritten, longer", os.O_TRUNC, lines("human", "d", "e", "f"), 3},
+		{"removed", 0, "", synthetic},
+		{"there again", os.O_TRUNC, lines("human", "d"), 1},
+		{"a bad line", os.O_APPEND, lines("robot", "b"), failed},
+		{"and another line", os.O_APPEND, lines("human", "c"), failed},
+		{"mended", os.O_TRUNC, lines("human", "a", "b", "c"), 3},
+	} {
+		if step.want == synthetic {
+			check(t, os.Remove(f.name()))
+		} else {
+			f.write(step.mode, step.text)
+		}
+		for range 2 {
+			w := get(s, path)
+			if step.want == failed {
+				if w.Code != http.StatusInternalServerError ||
+					!strings.Contains(message(t, w), eventLogName+":2: kind") {
+					t.Fatalf("%s: %d %s", step.name, w.Code, w.Body)
+				}
+			} else if got := decode(t, w).Totals.Total; min(got, synthetic) != step.want {
+				t.Errorf("%s: %d visitors, want %d", step.name, got, step.want)
+			}
+		}
 	}
 }
 
-func TestRewrittenLogIsReadAgain(t *testing.T) {
-	f := newLogFile(t, line(first, "a", "human", "/x")+line(first, "b", "human", "/x"))
+// TestAppendedLinesAreReadAlone: what was read before is not read again, and does not change for
+// its readers.
+func TestAppendedLinesAreReadAlone(t *testing.T) {
+	f := newLogFile(t, line(first, "a", "human", "/x"))
 	s := f.sandbox()
 	totals(t, s)
-	f.write(os.O_TRUNC, line(first, "c", "ai", "/z"))
-	if got := totals(t, s); got != (analytics.Totals{AI: 1, Total: 1}) {
-		t.Errorf("shorter: %+v", got)
-	}
-	f.write(os.O_TRUNC, line(first, "d", "human", "/z")+line(first, "e", "human", "/z")+line(first, "f", "human", "/z"))
-	if got := totals(t, s); got != (analytics.Totals{Human: 3, Total: 3}) {
-		t.Errorf("longer: %+v", got)
-	}
-	if err := os.Remove(f.name()); err != nil {
-		t.Fatal(err)
-	}
-	if got := totals(t, s); got.Total < 1000 {
-		t.Errorf("without the file: %+v, want synthetic traffic", got)
-	}
-	f.write(os.O_TRUNC, line(first, "d", "human", "/z"))
-	if got := totals(t, s); got.Total != 1 {
-		t.Errorf("with the file again: %+v", got)
+	view, content := *s.log.content.projects[DefaultProject], s.log.content
+	f.write(os.O_APPEND, line(first, "a", "ai", "/x")+line(first, "b", "ai", "/y"))
+	if got := totals(t, s); got != (analytics.Totals{Human: 1, AI: 2, Total: 2}) || s.log.content != content ||
+		content.lines != 3 || s.log.reading != 2 || len(view.day(date("2026-10-05"))) != 1 {
+		t.Errorf("%+v: %d lines in reading %d; want the two new ones read alone", got, content.lines, s.log.reading)
 	}
 }
 
@@ -186,28 +186,6 @@ func TestLastLineWithoutEnd(t *testing.T) {
 	}
 }
 
-func TestABadLineInARunningSandbox(t *testing.T) {
-	f := newLogFile(t, line(first, "a", "human", "/x"))
-	s := f.sandbox()
-	totals(t, s)
-	f.write(os.O_APPEND, line(first, "b", "robot", "/x"))
-	for range 2 {
-		w := get(s, path)
-		if w.Code != http.StatusInternalServerError || !strings.Contains(message(t, w), eventLogName+":2: kind") {
-			t.Fatalf("%d %s", w.Code, w.Body)
-		}
-	}
-	f.write(os.O_APPEND, line(first, "c", "human", "/x"))
-	if w := get(s, path); w.Code != http.StatusInternalServerError ||
-		!strings.Contains(message(t, w), eventLogName+":2: kind") {
-		t.Errorf("one more line: %d %s", w.Code, w.Body)
-	}
-	f.write(os.O_TRUNC, line(first, "a", "human", "/x")+line(first, "b", "human", "/x")+line(first, "c", "human", "/x"))
-	if got := totals(t, s); got.Total != 3 {
-		t.Errorf("mended: %+v", got)
-	}
-}
-
 func TestDataDirectoryMustExist(t *testing.T) {
 	f := newLogFile(t, "")
 	for _, dir := range []string{filepath.Join(f.dir, "none"), f.name()} {
@@ -215,9 +193,7 @@ func TestDataDirectoryMustExist(t *testing.T) {
 			t.Errorf("%s: %v", dir, err)
 		}
 	}
-	if err := os.Remove(f.name()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Remove(f.name()))
 	if got := totals(t, f.sandbox()); got.Total < 1000 {
 		t.Errorf("no event log: %+v, want synthetic traffic", got)
 	}

@@ -23,9 +23,7 @@ func newTest(t testing.TB, c Config) *Sandbox {
 		c.Now = func() time.Time { return noon }
 	}
 	s, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -43,6 +41,11 @@ func get(s *Sandbox, target string, headers ...string) *httptest.ResponseRecorde
 	for _, h := range headers {
 		r.Header.Add("Authorization", h)
 	}
+	return respond(s, r)
+}
+
+// respond answers a request without a socket.
+func respond(s *Sandbox, r *http.Request) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	s.Handler().ServeHTTP(w, r)
 	return w
@@ -115,8 +118,14 @@ func window(from, to string) analytics.Window {
 func truth(t testing.TB, s *Sandbox, from, to string) answer {
 	t.Helper()
 	totals, rows, err := s.Visitors(DefaultProject, window(from, to))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return answer{totals, rows}
+}
+
+// check ends the test with an error.
+func check(t fataler, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
 }

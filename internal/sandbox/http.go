@@ -53,10 +53,11 @@ func Listen(address string, allowRemote bool) (net.Listener, error) {
 	return ln, nil
 }
 
-// Server returns a server of s with timeouts set, to be started by the caller.
-func (s *Sandbox) Server() *http.Server {
+// Serve answers on ln until ctx ends, then finishes the requests in flight, for
+// at most five seconds, and closes ln. An injected latency is cut short then.
+func (s *Sandbox) Serve(ctx context.Context, ln net.Listener) error {
 	agent := s.config.Agent.Faults
-	return &http.Server{
+	server := &http.Server{
 		Handler:           s.Handler(),
 		ReadHeaderTimeout: readHeaderTimeout,
 		ReadTimeout:       readTimeout,
@@ -64,14 +65,8 @@ func (s *Sandbox) Server() *http.Server {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(s.config.Logger.Handler(), slog.LevelDebug),
+		BaseContext:       func(net.Listener) context.Context { return ctx },
 	}
-}
-
-// Serve answers on ln until ctx ends, then finishes the requests in flight, for
-// at most five seconds, and closes ln. An injected latency is cut short then.
-func (s *Sandbox) Serve(ctx context.Context, ln net.Listener) error {
-	server := s.Server()
-	server.BaseContext = func(net.Listener) context.Context { return ctx }
 	stopped := make(chan error, 1)
 	stop := context.AfterFunc(ctx, func() {
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
@@ -146,9 +141,9 @@ func (s *Sandbox) Handler() http.Handler {
 		}
 		switch escaped := r.URL.EscapedPath(); {
 		case strings.HasPrefix(r.URL.Path, codehost.APIPath+"/"):
-			s.serveGitHub(w, s.newCall(r))
+			s.serveBeside(w, r, s.serveGitHub)
 		case isPage(r):
-			s.servePage(w, s.newCall(r))
+			s.serveBeside(w, r, s.servePage)
 		case slashpath.Clean(escaped) != escaped: // the mux would redirect
 			s.serve(w, r, nil)
 		default:

@@ -32,49 +32,65 @@ func isPage(r *http.Request) bool {
 
 func isRead(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
-// serveGitHub answers requests of the API about pull requests, which Requests does not return.
-func (s *Sandbox) serveGitHub(w http.ResponseWriter, c *call) {
-	_ = clock.Sleep(c.Context(), s.config.Faults.Latency) // or until the client has gone
-	if err := s.checkHost(c); err != nil {
-		s.refusePage(w, c, err)
-		return
+// serveBeside answers a request for a page or the API about pull requests. They need no key of
+// the service, and Requests does not return them.
+func (s *Sandbox) serveBeside(
+	w http.ResponseWriter, r *http.Request, answer func(http.ResponseWriter, *call) error,
+) {
+	c := s.newCall(r)
+	counted := &countingWriter{ResponseWriter: w, status: http.StatusOK}
+	err := s.checkHost(c)
+	if err == nil {
+		err = answer(counted, c)
 	}
-	status, size := s.github.Serve(w, c.Request, s.webURL(c))
-	s.requests.write(newRequest(c, status), c.took(), size)
+	if err != nil {
+		refused := s.refusalOf(err, w.Header())
+		http.Error(counted, refused.Message, refused.status)
+	}
+	s.requests.write(newRequest(c, counted.status), c.took(), counted.size)
 }
 
-// servePage answers requests for pages, which need no key and which Requests does not return.
-func (s *Sandbox) servePage(w http.ResponseWriter, c *call) {
-	err := s.checkHost(c)
-	var page []byte
-	var location string
+// countingWriter records the status and the size of a response.
+type countingWriter struct {
+	http.ResponseWriter
+	status, size int
+}
+
+func (w *countingWriter) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *countingWriter) Write(p []byte) (int, error) {
+	w.size += len(p)
+	return w.ResponseWriter.Write(p)
+}
+
+func (s *Sandbox) serveGitHub(w http.ResponseWriter, c *call) error {
+	_ = clock.Sleep(c.Context(), s.config.Faults.Latency) // or until the client has gone
+	s.github.Serve(w, c.Request, s.webURL(c))
+	return nil
+}
+
+func (s *Sandbox) servePage(w http.ResponseWriter, c *call) error {
 	switch {
-	case err != nil:
 	case c.Method == http.MethodPost && c.URL.Path != codehost.Path:
-		location, err = s.act(c)
-	case !isRead(c.Request):
-		err = fail(http.StatusMethodNotAllowed, "method: want GET").with("Allow", "GET, HEAD")
-	default:
-		page, err = s.page(c)
-	}
-	switch {
-	case err != nil:
-		s.refusePage(w, c, err)
-	case location != "":
-		s.requests.write(newRequest(c, http.StatusSeeOther), c.took(), 0)
+		location, err := s.act(c)
+		if err != nil {
+			return err
+		}
 		w.Header().Set("Location", location)
 		w.WriteHeader(http.StatusSeeOther)
+	case !isRead(c.Request):
+		return fail(http.StatusMethodNotAllowed, "method: want GET").with("Allow", "GET, HEAD")
 	default:
-		s.requests.write(newRequest(c, http.StatusOK), c.took(), len(page))
+		page, err := s.page(c)
+		if err != nil {
+			return err
+		}
 		writePage(w, page)
 	}
-}
-
-// refusePage answers a request for people with an error.
-func (s *Sandbox) refusePage(w http.ResponseWriter, c *call, err error) {
-	refused := s.refusalOf(err, w.Header())
-	s.requests.write(newRequest(c, refused.status), c.took(), len(refused.Message)+1)
-	http.Error(w, refused.Message, refused.status)
+	return nil
 }
 
 var plainHost = regexp.MustCompile(`^[A-Za-z0-9._:\[\]-]+$`)

@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"context"
-	"encoding/json"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -10,23 +9,18 @@ import (
 	"testing"
 
 	"github.com/docgauge/docgauge/internal/dev/webtest"
-	"github.com/docgauge/docgauge/internal/sandbox/codehost"
 )
 
 // browse asks as a browser does, over a connection from an address to another.
 func browse(t *testing.T, s *Sandbox, method, target, from, to string) *httptest.ResponseRecorder {
 	t.Helper()
 	local, err := net.ResolveTCPAddr("tcp", to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	r := httptest.NewRequest(method, target, nil)
 	r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, net.Addr(local)))
 	r.RemoteAddr, r.Host = from, to
 	r.Header.Set("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
-	w := httptest.NewRecorder()
-	s.Handler().ServeHTTP(w, r)
-	return w
+	return respond(s, r)
 }
 
 const here = "127.0.0.1:8787"
@@ -87,7 +81,7 @@ func TestIndexKeepsTheKey(t *testing.T) {
 		"here":            {DefaultAPIKey, "127.0.0.1:1", here, true, true},
 		"here, IPv6":      {DefaultAPIKey, "[::1]:1", "[::1]:8787", true, true},
 		"another machine": {DefaultAPIKey, "192.0.2.7:1", "192.0.2.1:8787", false, false},
-		"its own key":     {"sbx_of-somebody", "127.0.0.1:1", here, false, true},
+		"another key":     {"sbx_chosen", "127.0.0.1:1", here, false, true},
 	} {
 		s := newTest(t, Config{Pages: 10, APIKey: tc.key})
 		if _, err := s.jobs.Create(DefaultProject, "Fix the typos. [sandbox:no-change]"); err != nil {
@@ -171,45 +165,10 @@ func TestButtons(t *testing.T) {
 	}
 	r := httptest.NewRequest(http.MethodPost, target, strings.NewReader("action=close"))
 	r.Host = "evil.example:8787"
-	w := httptest.NewRecorder()
-	if s.Handler().ServeHTTP(w, r); w.Code != http.StatusMisdirectedRequest {
+	if w := respond(s, r); w.Code != http.StatusMisdirectedRequest {
 		t.Errorf("another host: %d", w.Code)
 	}
 	if w := request(s, http.MethodPost, "/v2/agent/pull/job", promptBody("x")); w.Code != http.StatusCreated {
 		t.Errorf("a project called pull: %d", w.Code)
-	}
-}
-
-// TestGitHubOfTheSandbox: jobs link pull requests that the API knows, under our hosts.
-func TestGitHubOfTheSandbox(t *testing.T) {
-	s := newTest(t, Config{Pages: 40})
-	link := *settled(t, s, createJob(t, s, "x [sandbox:page=/quickstart]").ID).PRLink
-	w := browse(t, s, http.MethodGet, codehost.APIPath+"/repos/docgauge/sandbox/pulls/1", "127.0.0.1:40000", here)
-	var pr struct {
-		HTMLURL string `json:"html_url"`
-		Head    struct{ SHA string }
-	}
-	if err := json.Unmarshal(w.Body.Bytes(), &pr); err != nil ||
-		pr.HTMLURL != "http://"+here+"/docgauge/sandbox/pull/1" ||
-		!strings.HasSuffix(link, "/docgauge/sandbox/pull/1") {
-		t.Fatalf("%v, %s, %s", err, link, w.Body)
-	}
-	for file, want := range map[string]string{
-		"docs.json": `"quickstart"`, "quickstart.mdx": "# quickstart\n",
-		"guides/none.mdx": "", "../docs.json": "",
-	} {
-		w := browse(t, s, http.MethodGet, codehost.APIPath+"/repos/docgauge/sandbox/contents/"+file+"?ref="+pr.Head.SHA,
-			"127.0.0.1:40000", here)
-		var content struct{ Content []byte }
-		if err := json.Unmarshal(w.Body.Bytes(), &content); err != nil ||
-			!strings.Contains(string(content.Content), want) || (w.Code == http.StatusOK) != (want != "") {
-			t.Errorf("%s: %d %s", file, w.Code, content.Content)
-		}
-	}
-	r := httptest.NewRequest(http.MethodGet, codehost.APIPath+"/rate_limit", nil)
-	r.Host = "evil.example:8787"
-	w = httptest.NewRecorder()
-	if s.Handler().ServeHTTP(w, r); w.Code != http.StatusMisdirectedRequest {
-		t.Errorf("another host: %d", w.Code)
 	}
 }

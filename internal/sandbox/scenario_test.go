@@ -48,9 +48,7 @@ func TestGrowthShowsMovers(t *testing.T) {
 				analytics.ByPath(byPath(counted(t, s, weekBefore(noon, n+1)).rows)),
 				analytics.ByPath(byPath(counted(t, s, w).rows)),
 				analytics.Everyone, 20)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			// More than the chance of a count does.
 			clearly := func(c analytics.Change) bool {
 				return math.Abs(float64(c.By(analytics.Everyone))) > 3*math.Sqrt(float64(c.Before.Total))
@@ -75,7 +73,7 @@ func TestGrowthGrows(t *testing.T) {
 		t.Errorf("%+v 13 weeks before %+v", before, newest)
 	}
 	if newest.Human <= newest.AI || newest.Total >= newest.Human+newest.AI {
-		t.Errorf("%+v is no site of people whose assistants read too", newest)
+		t.Errorf("%+v is not a site of people whose assistants read too", newest)
 	}
 	working, weekend := int64(0), int64(0)
 	for w, i := weekBefore(noon, 0), analytics.Date(0); i < 7; i++ {

@@ -350,9 +350,7 @@ func TestBadWindows(t *testing.T) {
 		} `json:"visitors"`
 		HasMore *bool `json:"hasMore"`
 	}
-	if err := json.Unmarshal([]byte(body(t, s, theDay)), &page); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal([]byte(body(t, s, theDay)), &page))
 	if page.Totals.Total == 0 || len(page.Visitors) == 0 || page.HasMore == nil {
 		t.Errorf("not a page: %+v", page)
 	}
@@ -387,7 +385,7 @@ func TestLatecomersAreNumberedDensely(t *testing.T) {
 			visitor := e.who >> 1
 			if first, known := days[visitor]; known && first != d || int(visitor) < site.visitors() ||
 				int(visitor) >= late.visitors() {
-				t.Errorf("%s: latecomer %d, also of %s; want numbers of their own from %d to below %d", d, visitor,
+				t.Errorf("%s: latecomer %d, also of %s; want separate numbers from %d to below %d", d, visitor,
 					first, site.visitors(), late.visitors())
 			}
 			days[visitor] = d
@@ -488,22 +486,16 @@ func TestCountsAreExactSets(t *testing.T) {
 		events := rapid.SliceOfN(rapid.Custom(drawEvent), 0, 60).Draw(t, "events")
 		lateDays := rapid.IntRange(0, 2).Draw(t, "late days")
 		dir, err := os.MkdirTemp("", "sandbox") //nolint:usetesting // rapid's T has no TempDir
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		defer os.RemoveAll(dir)
 		var lines []string
 		for _, e := range events {
 			lines = append(lines, e.line())
 		}
-		if err := os.WriteFile(filepath.Join(dir, eventLogName), []byte(strings.Join(lines, "\n")), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(filepath.Join(dir, eventLogName), []byte(strings.Join(lines, "\n")), 0o600))
 		now := modelStart
 		s, err := New(Config{DataDir: dir, Faults: Faults{LateDays: lateDays}, Now: func() time.Time { return now }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		for range 4 {
 			now = drawInstant(t, "now").Add(48 * time.Hour)
 			from, to := drawInstant(t, "from"), drawInstant(t, "to")

@@ -143,8 +143,7 @@ func TestRouting(t *testing.T) {
 	} {
 		r := httptest.NewRequest(tc.method, tc.path, strings.NewReader("ignored"))
 		r.Header.Set("Authorization", "bearer "+DefaultAPIKey)
-		w := httptest.NewRecorder()
-		s.Handler().ServeHTTP(w, r)
+		w := respond(s, r)
 		if w.Code != tc.status {
 			t.Errorf("%s %s: %d, want %d", tc.method, tc.path, w.Code, tc.status)
 		}
@@ -256,9 +255,7 @@ func FuzzVisitorsQuery(f *testing.F) {
 			t.Fatalf("%q reads as %+v", raw, q)
 		}
 		a, err := s.answer(p, q.window, time.Unix(noon.Unix(), 0))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		a.page(q.limit, q.offset)
 	})
 }

@@ -70,9 +70,9 @@ func (db *DB) HasJob(ctx context.Context, prompt string) (has bool, err error) {
 	return has, err
 }
 
-// Events returns the newest events of a job, oldest first; those of the queue itself for 0.
-func (db *DB) Events(ctx context.Context, seq int64) ([]journal.Event, error) {
-	return list(ctx, db, func(e *journal.Event) []any { return []any{instant{&e.At}, &e.Job, &e.From, &e.To, &e.Cause} },
+// History returns the newest transitions of a job, oldest first; those of the queue itself for 0.
+func (db *DB) History(ctx context.Context, seq int64) ([]journal.Transition, error) {
+	return list(ctx, db, func(e *journal.Transition) []any { return []any{instant{&e.At}, &e.Job, &e.From, &e.To, &e.Cause} },
 		`SELECT at, job, from_state, to_state, cause FROM job_events WHERE job = ? ORDER BY id`, seq)
 }
 
@@ -121,8 +121,8 @@ func (t *tx) apply(c journal.Change) journal.Job {
 		t.exec(`DELETE FROM job_events WHERE job = ?1 AND id <=
 			(SELECT id FROM job_events WHERE job = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)`, job.Seq, keptEvents)
 	}
-	if c.Note != nil {
-		t.insertEvent(*c.Note)
+	if c.Event != nil {
+		t.insertEvent(*c.Event)
 	}
 	return job
 }

@@ -134,7 +134,7 @@ func TestDuplicateIsRefused(t *testing.T) {
 	first := add(t, db, job("a", journal.Submitting))
 	same := job("a", journal.Submitting)
 	same.Text = "another text"
-	_, err := db.Apply(t.Context(), journal.Change{Job: same, At: now, Cause: "again", Note: &journal.Note{Kind: "failed", At: now, Body: []byte("{}")}})
+	_, err := db.Apply(t.Context(), journal.Change{Job: same, At: now, Cause: "again", Event: &journal.Event{Kind: "failed", At: now, Body: []byte("{}")}})
 	if !errors.Is(err, journal.ErrDuplicate) {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func TestDuplicateIsRefused(t *testing.T) {
 
 func noNotes(t *testing.T, db *state.DB) {
 	t.Helper()
-	if notes, err := db.Notes(t.Context(), 10); err != nil || len(notes) > 0 {
+	if notes, err := db.Events(t.Context(), 10); err != nil || len(notes) > 0 {
 		t.Errorf("notes %+v, %v", notes, err)
 	}
 }
@@ -176,7 +176,7 @@ func TestLostRaceChangesNothing(t *testing.T) {
 		"wrong state": {Job: wrong, From: journal.Unknown},
 		"no such job": {Job: gone, From: journal.Active},
 	} {
-		c.At, c.Cause, c.Note = now, "it failed", &journal.Note{Kind: "failed", At: now, Body: []byte("{}")}
+		c.At, c.Cause, c.Event = now, "it failed", &journal.Event{Kind: "failed", At: now, Body: []byte("{}")}
 		second := other
 		second.State = journal.Failed
 		_, err := db.Apply(t.Context(), journal.Change{Job: second, From: journal.Active, At: now, Cause: "it failed"}, c)
@@ -191,7 +191,7 @@ func TestLostRaceChangesNothing(t *testing.T) {
 	if n := counter(t, db, "agent_jobs_finished_total", state.Labels("project", "prj_a", "result", "failed")); n != 0 {
 		t.Errorf("%d ends counted", n)
 	}
-	if events, err := db.Events(t.Context(), other.Seq); err != nil || len(events) != 1 {
+	if events, err := db.History(t.Context(), other.Seq); err != nil || len(events) != 1 {
 		t.Errorf("events %+v, %v", events, err)
 	}
 }
@@ -205,7 +205,7 @@ func TestAnIDIsOneJobs(t *testing.T) {
 	a.JobID = "j"
 	a = apply(t, db, journal.Change{Job: a, From: journal.Active})[0]
 	b.State, b.JobID = journal.Active, "j"
-	_, err := db.Apply(t.Context(), journal.Change{Job: b, From: journal.Submitting, At: now, Cause: "accepted", Note: &journal.Note{Kind: "x", At: now}})
+	_, err := db.Apply(t.Context(), journal.Change{Job: b, From: journal.Submitting, At: now, Cause: "accepted", Event: &journal.Event{Kind: "x", At: now}})
 	taken, ok := errors.AsType[*journal.TakenError](err)
 	if !ok || *taken != (journal.TakenError{JobID: "j", By: a.Seq, Prompt: "a"}) {
 		t.Fatal(err)
@@ -279,18 +279,18 @@ func TestEvents(t *testing.T) {
 	q.Paused = journal.PausedOperator
 	apply(t, db, journal.Change{Queue: &q, At: now, Cause: "tea"})
 
-	got, err := db.Events(t.Context(), j.Seq)
+	got, err := db.History(t.Context(), j.Seq)
 	check(t, err)
-	want := []journal.Event{
+	want := []journal.Transition{
 		{At: now, Job: j.Seq, To: journal.Submitting, Cause: "it is wanted"},
 		{At: now.Add(time.Second), Job: j.Seq, From: journal.Submitting, To: journal.Active, Cause: "accepted"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	got, err = db.Events(t.Context(), 0)
+	got, err = db.History(t.Context(), 0)
 	check(t, err)
-	if diff := cmp.Diff([]journal.Event{{At: now, To: "operator", Cause: "tea"}}, got); diff != "" {
+	if diff := cmp.Diff([]journal.Transition{{At: now, To: "operator", Cause: "tea"}}, got); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -326,7 +326,7 @@ func TestHistoryIsBounded(t *testing.T) {
 		live.Refusals = i
 		live = apply(t, db, journal.Change{Job: live, From: journal.Unknown, At: now, Cause: strconv.Itoa(i)})[0]
 	}
-	events, err := db.Events(t.Context(), live.Seq)
+	events, err := db.History(t.Context(), live.Seq)
 	if check(t, err); len(events) != 200 || events[199].Cause != "249" {
 		t.Errorf("%d events are kept", len(events))
 	}
@@ -381,7 +381,7 @@ func TestQueue(t *testing.T) {
 		Paused: journal.PausedUnknown, Since: now, Detail: "two in doubt", Answered: now.Add(time.Minute), Released: now.Add(time.Hour),
 		Unknowns: 2, Adopted: true, KeyMark: "mark", Version: 1,
 	}
-	apply(t, db, journal.Change{Queue: &want, At: now, Cause: "why", Note: &journal.Note{Kind: "paused", At: now, Body: []byte(`{"a":1}`)}})
+	apply(t, db, journal.Change{Queue: &want, At: now, Cause: "why", Event: &journal.Event{Kind: "paused", At: now, Body: []byte(`{"a":1}`)}})
 	check(t, db.Close())
 	db = open(t, dir)
 	q, err = db.Queue(t.Context())
@@ -446,7 +446,7 @@ func checkJournal(t *testing.T, db *state.DB, said string) {
 	reached := map[string]journal.State{}
 	for _, j := range jobs(t, db) {
 		reached[j.Prompt] = j.State
-		events, err := db.Events(t.Context(), j.Seq)
+		events, err := db.History(t.Context(), j.Seq)
 		check(t, err)
 		if last := events[len(events)-1]; last.To != j.State || int64(len(events)) != j.Version {
 			t.Errorf("job %+v, and the last of %d events is %+v", j, len(events), last)
@@ -462,7 +462,7 @@ func checkJournal(t *testing.T, db *state.DB, said string) {
 	if n := counter(t, db, "agent_jobs_finished_total", state.Labels("project", "prj_a", "result", "failed")); n != ends {
 		t.Errorf("%d ends counted, the journal has %d", n, ends)
 	}
-	notes, err := db.Notes(t.Context(), 10_000)
+	notes, err := db.Events(t.Context(), 10_000)
 	if check(t, err); int64(len(notes)) != ends {
 		t.Errorf("%d notes, the journal has %d ends", len(notes), ends)
 	}
@@ -506,7 +506,7 @@ func moveJobs(dir string) error {
 			c = journal.Change{Job: done[0], From: done[0].State, At: now, Cause: "on it goes"}
 			c.Job.State = next
 			if next == journal.Failed {
-				c.Job.JobID, c.Note = "j"+j.Prompt, &journal.Note{Kind: "failed", At: now, Body: []byte("{}")}
+				c.Job.JobID, c.Event = "j"+j.Prompt, &journal.Event{Kind: "failed", At: now, Body: []byte("{}")}
 			}
 		}
 	}

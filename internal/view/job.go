@@ -90,8 +90,9 @@ func NewJob(j journal.Job, pulls map[string]journal.PullRequest, now time.Time) 
 	}
 	if p, ok := pulls[j.PRLink]; ok {
 		job.Pull = &PullRequest{
-			State: string(p.State), Problem: p.Problem, Review: p.Review, Checks: p.Checks, Opened: p.Opened(),
-			FirstReview: p.FirstReview, Ended: p.Ended(), Files: p.Files, Additions: p.Additions, Deletions: p.Deletions,
+			State: string(p.State), Problem: p.Problem, Review: p.Review, Checks: p.Checks,
+			Opened: p.Opened(), FirstReview: p.FirstReview, Ended: p.Ended(),
+			Files: p.Files, Additions: p.Additions, Deletions: p.Deletions,
 		}
 	}
 	return job

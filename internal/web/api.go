@@ -29,15 +29,16 @@ const (
 // there is none.
 func NewAPI(current func() *view.Snapshot) map[string]http.Handler {
 	return map[string]http.Handler{
-		"/api/v1/windows": handler(current, endpoint{"windows", []string{"project", "window"}, 30, apiWindow{}, windowRows}),
-		"/api/v1/pages":   handler(current, endpoint{"pages", []string{"project", "window"}, 20, apiPage{}, pageRows}),
-		"/api/v1/jobs":    handler(current, endpoint{"jobs", []string{"project", "state"}, 100, view.Job{}, jobRows}),
+		"/api/v1/windows": endpoint{current, "windows", []string{"project", "window"}, 30, apiWindow{}, windowRows},
+		"/api/v1/pages":   endpoint{current, "pages", []string{"project", "window"}, 20, apiPage{}, pageRows},
+		"/api/v1/jobs":    endpoint{current, "jobs", []string{"project", "state"}, 100, view.Job{}, jobRows},
 	}
 }
 
 // endpoint is a list that can be requested.
 type endpoint struct {
-	name string
+	current func() *view.Snapshot
+	name    string
 	// filters are the parameters beside limit and format; limit is the default of that.
 	filters []string
 	limit   int
@@ -55,39 +56,37 @@ type question struct {
 	csv     bool
 }
 
-func handler(current func() *view.Snapshot, e endpoint) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s := current()
-		if s == nil {
-			w.Header().Set("Retry-After", "5")
-			refuse(w, http.StatusServiceUnavailable, "the first values are being read: try again in a few seconds")
-			return
-		}
-		q, err := e.read(s, r)
-		if err != nil {
-			refuse(w, http.StatusBadRequest, err.Error())
-			return
-		}
-		var body bytes.Buffer
-		rows := e.find(s, q)
-		w.Header().Set("Content-Type", jsonType)
-		if q.csv {
-			w.Header().Set("Content-Type", csvType+"; charset=utf-8; header=present")
-			err = encodeCSV(&body, e.empty, rows)
-		} else {
-			err = encodeJSON(&body, e.name, rows)
-		}
-		if err != nil {
-			refuse(w, http.StatusInternalServerError, "encode: "+err.Error())
-			return
-		}
-		// A client may keep an answer, and asks whether it has changed.
-		sum := sha256.Sum256(body.Bytes())
-		w.Header().Set("ETag", `"`+hex.EncodeToString(sum[:16])+`"`)
-		w.Header().Set("Cache-Control", "private, no-cache")
-		w.Header().Set("Vary", "Accept")
-		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body.Bytes()))
-	})
+func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s := e.current()
+	if s == nil {
+		w.Header().Set("Retry-After", "5")
+		refuse(w, http.StatusServiceUnavailable, "the first values are being read: try again in a few seconds")
+		return
+	}
+	q, err := e.read(s, r)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	var body bytes.Buffer
+	rows := e.find(s, q)
+	w.Header().Set("Content-Type", jsonType)
+	if q.csv {
+		w.Header().Set("Content-Type", csvType+"; charset=utf-8; header=present")
+		err = encodeCSV(&body, e.empty, rows)
+	} else {
+		err = encodeJSON(&body, e.name, rows)
+	}
+	if err != nil {
+		refuse(w, http.StatusInternalServerError, "encode: "+err.Error())
+		return
+	}
+	// A client may keep an answer, and asks whether it has changed.
+	sum := sha256.Sum256(body.Bytes())
+	w.Header().Set("ETag", `"`+hex.EncodeToString(sum[:16])+`"`)
+	w.Header().Set("Cache-Control", "private, no-cache")
+	w.Header().Set("Vary", "Accept")
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body.Bytes()))
 }
 
 // read reads the question, and refuses what is not understood: a misspelt filter must

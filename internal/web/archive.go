@@ -46,8 +46,8 @@ func ReadReport(ctx context.Context, from sinks.Sink, o ReportOptions) (Report, 
 	if len(o.Projects) > 0 {
 		for _, id := range o.Projects {
 			if all[id] == nil {
-				return r, query.UnknownProjectError(fmt.Sprintf("project %.140q has no window in the archive %s in these dates; %s",
-					id, from.Location(), format.DidYouMean(id, ids)))
+				text := "project %.140q has no window in the archive %s in these dates; %s"
+				return r, query.UnknownProjectError(fmt.Sprintf(text, id, from.Location(), format.DidYouMean(id, ids)))
 			}
 		}
 		ids = slices.Compact(slices.Sorted(slices.Values(o.Projects)))
@@ -74,7 +74,9 @@ func ReadReport(ctx context.Context, from sinks.Sink, o ReportOptions) (Report, 
 type windows map[analytics.Window]analytics.Revision
 
 // listWindows finds the windows that were asked for, by project and granularity.
-func listWindows(ctx context.Context, from sinks.Sink, o ReportOptions) (map[string]map[analytics.Granularity]windows, error) {
+func listWindows(
+	ctx context.Context, from sinks.Sink, o ReportOptions,
+) (map[string]map[analytics.Granularity]windows, error) {
 	all := map[string]map[analytics.Granularity]windows{}
 	var errs []error
 	var first, last analytics.Date // of all windows, asked for or not
@@ -107,9 +109,11 @@ func listWindows(ctx context.Context, from sinks.Sink, o ReportOptions) (map[str
 	}
 	switch {
 	case found == 0:
-		return nil, fmt.Errorf("the archive %s has no window: run `docgauge export` first, or name another archive with --archive or DOCGAUGE_PARQUET_URL", from.Location())
+		return nil, fmt.Errorf("the archive %s has no window: run `docgauge export` first, "+
+			"or name another archive with --archive or DOCGAUGE_PARQUET_URL", from.Location())
 	case len(all) == 0:
-		return nil, fmt.Errorf("no window of the archive %s lies inside the dates asked for; it has windows from %s to %s", from.Location(), first, last)
+		return nil, fmt.Errorf("no window of the archive %s lies inside the dates asked for; "+
+			"it has windows from %s to %s", from.Location(), first, last)
 	}
 	return all, nil
 }

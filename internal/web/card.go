@@ -139,7 +139,8 @@ func legendOf(g view.Grid) (out []legendEntry) {
 		{"missing", "missing", g.Missing},
 	} {
 		if state.count > 0 {
-			out = append(out, legendEntry{state.class, format.Commas(state.count) + " " + state.name, marks[state.class]})
+			text := format.Commas(state.count) + " " + state.name
+			out = append(out, legendEntry{state.class, text, marks[state.class]})
 		}
 	}
 	return out

@@ -99,9 +99,14 @@ func (v liveValues) report(project string) Report {
 		}
 	}
 	query := url.Values{"project": {project}, "limit": {"10000"}, "format": {"csv"}}.Encode()
-	r.Links = append(r.Links, Link{"Windows as CSV", "api/v1/windows?" + query}, Link{"Pages as CSV", "api/v1/pages?" + query})
+	r.Links = append(r.Links,
+		Link{"Windows as CSV", "api/v1/windows?" + query}, Link{"Pages as CSV", "api/v1/pages?" + query})
 	r.State = &view.Snapshot{Runs: s.Runs, LastSuccess: s.LastSuccess}
-	r.State.Outcomes = slices.DeleteFunc(slices.Clone(s.Outcomes), func(o view.Outcome) bool { return o.Project != project })
+	for _, o := range s.Outcomes {
+		if o.Project == project {
+			r.State.Outcomes = append(r.State.Outcomes, o)
+		}
+	}
 	if s.Queue != nil {
 		other := func(j view.Job) bool { return j.Project != project }
 		r.State.Queue = &view.Queue{ // its problem may name a path of this machine

@@ -128,7 +128,8 @@ type reportMerge struct {
 
 func (r Report) page() *reportPage {
 	p := &reportPage{
-		Report: r, Style: reportKind.style, Script: reportKind.script, Policy: reportKind.policy, Now: momentOf(r.Made, r.Made),
+		Report: r, Style: reportKind.style, Script: reportKind.script, Policy: reportKind.policy,
+		Now: momentOf(r.Made, r.Made),
 	}
 	switch {
 	case r.From != nil && r.To != nil:
@@ -175,7 +176,8 @@ func (r Report) section(project view.Project, anchor string, jobs []view.Job) re
 	v := reportProject{Name: r.nameOf(project.ID), Anchor: anchor}
 	leading, best := -1, 0
 	for i, g := range project.Grids {
-		s := reportSeries{ID: fmt.Sprintf("%sg%d", anchor, i), Group: anchor + "g", Older: max(0, len(g.Cells)-maxReportCells)}
+		group := anchor + "g"
+		s := reportSeries{ID: fmt.Sprint(group, i), Group: group, Older: max(0, len(g.Cells)-maxReportCells)}
 		g.Cells = g.Cells[s.Older:]
 		g.Count()
 		s.Grid, s.Card, s.Trend = g, cardOf(g, r.Against), trendOf(g, jobs)
@@ -189,7 +191,8 @@ func (r Report) section(project view.Project, anchor string, jobs []view.Job) re
 				s.compare(r.Against)
 			}
 			// People ask about weeks first, then about days, then about anything that was read.
-			if rank := 1 + slices.Index([]analytics.Granularity{analytics.Day, analytics.Week}, g.Granularity); leading < 0 || rank > best {
+			rank := slices.Index([]analytics.Granularity{analytics.Day, analytics.Week}, g.Granularity)
+			if leading < 0 || rank > best {
 				leading, best = i, rank
 			}
 		}
@@ -206,7 +209,8 @@ func (s *reportSeries) compare(against Comparison) {
 	m, g, newest := s.Pages.Movers, s.Grid.Granularity, s.Grid.Newest.Window
 	s.Before = view.Days(g, against.window(g, newest))
 	s.Top = pageTable{
-		Title: "Most read pages", Note: view.Days(g, newest) + ", " + format.Plural(m.Pages, "page"), Compared: s.Pages.Before != nil,
+		Title: "Most read pages", Note: view.Days(g, newest) + ", " + format.Plural(m.Pages, "page"),
+		Compared: s.Pages.Before != nil,
 	}
 	s.Top.add(m.Top, firstReadPages)
 }

@@ -38,7 +38,8 @@ func windowRows(s *view.Snapshot, q question) (out []any) {
 				continue
 			}
 			for _, c := range g.Cells[max(0, len(g.Cells)-q.limit):] {
-				w := apiWindow{Key: analytics.Key{Project: p.ID, Granularity: g.Granularity, Window: c.Window}, State: "missing"}
+				key := analytics.Key{Project: p.ID, Granularity: g.Granularity, Window: c.Window}
+				w := apiWindow{Key: key, State: "missing"}
 				if r := c.Revision; r != nil {
 					w.State, w.Verified, w.Revision, w.ExportedAt = r.State(), &r.Verified, &r.Number, &r.ExportedAt
 					w.Human, w.AI, w.Total = &r.Totals.Human, &r.Totals.AI, &r.Totals.Total

@@ -86,7 +86,9 @@ func trendOf(g view.Grid, jobs []view.Job) *trend {
 	c.Data.Tops = [2]float64{readers.Top, share.top}
 	c.Share, c.ShareArea = share.line(c.Data.Share), share.area(c.Data.Share)
 	c.ShareTop, c.ShareMiddle = axisMark(share.top/10)+"%", axisMark(share.top/20)+"%"
-	for _, class := range []string{"missing", "provisional", "provisional-unverified", "settled", "settled-unverified"} {
+	for _, class := range []string{
+		"missing", "provisional", "provisional-unverified", "settled", "settled-unverified",
+	} {
 		path := stretches(g.Cells, func(c view.Cell) bool {
 			state, _ := windowState(c.Revision)
 			return state == class

@@ -165,8 +165,8 @@ func (j Job) Result() string {
 	return ""
 }
 
-// Event is an entry in the history of a job.
-type Event struct {
+// Transition is one change of the state of a job, or another entry of its history.
+type Transition struct {
 	At    time.Time `json:"at"`
 	Job   int64     `json:"job"` // Seq; 0 for the queue itself
 	From  State     `json:"from,omitempty"`
@@ -216,8 +216,8 @@ const (
 	PausedNewState Pause = "new_state"
 )
 
-// Note is a notification that is delivered at least once.
-type Note struct {
+// Event is a notification that is delivered at least once.
+type Event struct {
 	ID int64 `json:"id"`
 	// Kind is what happened: the state of a job, paused, or an event of the pipeline.
 	Kind string    `json:"kind"`
@@ -243,8 +243,8 @@ type Change struct {
 	// Cause is the reason, for the history. A change without one is not in the history.
 	At    time.Time
 	Cause string
-	// Note is entered for delivery; nil for none.
-	Note *Note
+	// Event is entered for delivery; nil for none.
+	Event *Event
 	// Queue is the queue as it becomes, at its Version; nil leaves it as it is.
 	Queue *Queue
 }

@@ -82,7 +82,8 @@ type host struct {
 
 var (
 	githubPath = regexp.MustCompile(`^/([A-Za-z0-9][\w.-]*/[\w.-]+)/pull/([1-9]\d{0,9})(?:/.*)?$`)
-	gitlabPath = regexp.MustCompile(`^/([A-Za-z0-9_][\w.-]*(?:/[\w.-]+)+?)(?:/-)?/merge_requests/([1-9]\d{0,9})(?:/.*)?$`)
+	gitlabPath = regexp.MustCompile(
+		`^/([A-Za-z0-9_][\w.-]*(?:/[\w.-]+)+?)(?:/-)?/merge_requests/([1-9]\d{0,9})(?:/.*)?$`)
 )
 
 // New checks cfg and returns its client; nothing is sent. The error names every problem
@@ -220,7 +221,8 @@ func (c *Client) begin(pr journal.PullRequest) (*reading, error) {
 }
 
 // Foreign says to people why a link is not asked for.
-const Foreign = "the link belongs to no host that docgauge asks: set DOCGAUGE_GITHUB_URL or DOCGAUGE_GITLAB_URL if it is yours"
+const Foreign = "the link belongs to no host that docgauge asks: " +
+	"set DOCGAUGE_GITHUB_URL or DOCGAUGE_GITLAB_URL if it is yours"
 
 func (h *host) currentToken() (string, error) {
 	if h.token == nil {

@@ -170,7 +170,8 @@ func (r *reading) refusal(resp *http.Response) *Error {
 			"_TOKEN must not read "+r.repository(), nil)
 	case code >= 300 && code < 400 && code != http.StatusNotModified:
 		return r.failed(Moved,
-			"redirects it elsewhere: "+r.repository()+" was renamed or moved (a redirect is never followed with a token)", nil)
+			"redirects it elsewhere: "+r.repository()+" was renamed or moved "+
+				"(a redirect is never followed with a token)", nil)
 	case code >= 400 && code < 500 && code != http.StatusRequestTimeout:
 		return r.failed(Forbidden,
 			fmt.Sprintf("refuses to show %s with status %d (give the token of %s_TOKEN read access to it)",

@@ -13,14 +13,16 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
 func TestEditAndFollowUp(t *testing.T) {
-	repo := newRepository(t)
+	repo := engines.GitRepository(t)
 	// A person is in the middle of work.
 	write(t, filepath.Join(repo, "readme.md"), "# Docs, half written")
 	write(t, filepath.Join(repo, "staged.md"), "staged")
-	gitIn(t, repo, "add", "staged.md")
+	engines.Git(t, repo, "add", "staged.md")
 	write(t, filepath.Join(repo, "untracked.md"), "untracked")
 	before := untouched(t, repo)
 
@@ -41,12 +43,12 @@ func TestEditAndFollowUp(t *testing.T) {
 	}
 
 	clone := filepath.Join(t.TempDir(), "clone")
-	gitIn(t, ".", "clone", "--quiet", "--branch", "docgauge/job_1", repo, clone)
+	engines.Git(t, ".", "clone", "--quiet", "--branch", "docgauge/job_1", repo, clone)
 	text, err := os.ReadFile(filepath.Join(clone, "notes.md"))
 	if err != nil || string(text) != "Say bye\nand more\n-n --amend $(touch /tmp/x)\n" {
 		t.Errorf("notes.md: %q %v", text, err)
 	}
-	log := gitIn(t, clone, "log", "--format=%an <%ae> %cn|%B", "-1")
+	log := engines.Git(t, clone, "log", "--format=%an <%ae> %cn|%B", "-1")
 	if log != "docgauge sandbox <sandbox@docgauge.invalid> docgauge sandbox|-n --amend $(touch "+
 		"/tmp/x)\n\nDocgauge-Job: job_1" {
 		t.Errorf("log: %s", log)
@@ -59,7 +61,7 @@ func TestEditAndFollowUp(t *testing.T) {
 }
 
 func TestCommandsThatDoNotWork(t *testing.T) {
-	repo := newRepository(t)
+	repo := engines.GitRepository(t)
 	before := untouched(t, repo)
 	for name, tc := range map[string]struct{ command, err, output string }{
 		"fails":         {"echo out; echo err >&2; echo x > new.md; exit 3", "exit status 3", "out\nerr\n"},
@@ -87,7 +89,7 @@ func TestCommandsThatDoNotWork(t *testing.T) {
 				t.Errorf("%d bytes of output, want %q in %.200q", len(output), tc.output, output)
 			}
 			if name == "leaves" {
-				gitIn(t, repo, "branch", "-D", "other")
+				engines.Git(t, repo, "branch", "-D", "other")
 			}
 			if after := untouched(t, repo); after != before {
 				t.Errorf("before:\n%s\nafter:\n%s", before, after)
@@ -99,53 +101,26 @@ func TestCommandsThatDoNotWork(t *testing.T) {
 	}
 }
 
-// A follow-up that fails leaves the branch where it was.
-func TestFailedFollowUp(t *testing.T) {
-	repo := newRepository(t)
-	r := openRepo(t, RepoOptions{Path: repo, Command: "grep -q good && echo x >> new.md"})
-	first := edit(t, r, Task{Job: "job_1", Prompt: "good"})
-	if _, _, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "bad", Last: first}); err == nil {
-		t.Fatal("no error")
-	}
-	if at := gitIn(t, repo, "rev-parse", "docgauge/job_1"); at != first.Head {
-		t.Errorf("branch at %s, want %s", at, first.Head)
-	}
-}
-
-func TestNothingChanged(t *testing.T) {
-	repo := newRepository(t)
-	r := openRepo(t, RepoOptions{Path: repo, Command: "grep -q write && echo x >> new.md; true"})
-	c := edit(t, r, Task{Job: "job_1", Prompt: "look"})
-	if !c.Empty() || branches(t, repo) != "" {
-		t.Errorf("%+v, branches %q", c, branches(t, repo))
-	}
-	first := edit(t, r, Task{Job: "job_1", Prompt: "write"})
-	second := edit(t, r, Task{Job: "job_1", Prompt: "look", Last: first})
-	if diff := cmp.Diff(first, second); diff != "" {
-		t.Error(diff)
-	}
-}
-
 // A command that was interrupted may have left commits: they are not built on.
 // Commits that people make between instructions are.
 func TestWhatIsBuiltOn(t *testing.T) {
-	repo := newRepository(t)
+	repo := engines.GitRepository(t)
 	r := openRepo(t, RepoOptions{Path: repo, Command: "cat >> new.md"})
 	first := edit(t, r, Task{Job: "job_1", Prompt: "one\n"})
 	edit(t, r, Task{Job: "job_1", Prompt: "lost\n", Last: first})
 	again := edit(t, r, Task{Job: "job_1", Prompt: "two\n", Last: first, Again: true})
-	if got := gitIn(t, repo, "show", "docgauge/job_1:new.md"); got != "one\ntwo" {
+	if got := engines.Git(t, repo, "show", "docgauge/job_1:new.md"); got != "one\ntwo" {
 		t.Errorf("begun again: %q", got)
 	}
-	gitIn(t, repo, "checkout", "--quiet", "docgauge/job_1")
+	engines.Git(t, repo, "checkout", "--quiet", "docgauge/job_1")
 	write(t, filepath.Join(repo, "person.md"), "by hand")
-	gitIn(t, repo, "add", ".")
-	gitIn(t, repo, "commit", "--quiet", "-m", "by hand")
+	engines.Git(t, repo, "add", ".")
+	engines.Git(t, repo, "commit", "--quiet", "-m", "by hand")
 	_, _, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "three\n", Last: again})
 	if err == nil || !strings.Contains(err.Error(), "checked out") {
 		t.Errorf("branch checked out by a person: %v", err)
 	}
-	gitIn(t, repo, "checkout", "--quiet", "main")
+	engines.Git(t, repo, "checkout", "--quiet", "main")
 	last := edit(t, r, Task{Job: "job_1", Prompt: "three\n", Last: again})
 	if diff := cmp.Diff([]string{"one", "two", "by hand", "three"}, last.Messages); diff != "" {
 		t.Error(diff)
@@ -153,7 +128,7 @@ func TestWhatIsBuiltOn(t *testing.T) {
 }
 
 func TestManyJobsAtOnce(t *testing.T) {
-	repo := newRepository(t)
+	repo := engines.GitRepository(t)
 	before := untouched(t, repo)
 	r := openRepo(t, RepoOptions{Path: repo, Command: "cat > new.md; git status > status.md"})
 	var jobs sync.WaitGroup
@@ -167,7 +142,7 @@ func TestManyJobsAtOnce(t *testing.T) {
 				}
 				last = c
 			}
-			if got := gitIn(t, repo, "show", "docgauge/job_"+id+":new.md"); got != "three"+id ||
+			if got := engines.Git(t, repo, "show", "docgauge/job_"+id+":new.md"); got != "three"+id ||
 				len(last.Messages) != 3 {
 				t.Errorf("%s: %q %v", id, got, last.Messages)
 			}
@@ -182,7 +157,7 @@ func TestManyJobsAtOnce(t *testing.T) {
 // The command sees neither secrets nor a way to run git anywhere else, and git
 // does not run programs that the repository or the command configures.
 func TestEnvironment(t *testing.T) {
-	repo := newRepository(t)
+	repo := engines.GitRepository(t)
 	for name, value := range map[string]string{
 		"DOCGAUGE_API_KEY": "leak", "GITHUB_TOKEN": "leak", "GIT_DIR": "/nowhere", "GIT_AUTHOR_NAME": "leak",
 		"AWS_SECRET_ACCESS_KEY": "leak", "MODEL_KEY": "wanted",
@@ -196,20 +171,16 @@ func TestEnvironment(t *testing.T) {
 	} {
 		path := filepath.Join(repo, ".git", "hooks", hook)
 		write(t, path, "#!/bin/sh\necho "+hook+" >> "+ran+"\nexit 1\n")
-		if err := os.Chmod(path, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.Chmod(path, 0o755))
 	}
-	gitIn(t, repo, "config", "commit.gpgSign", "true")
-	gitIn(t, repo, "config", "core.fsmonitor", "touch "+ran)
-	gitIn(t, repo, "config", "commit.cleanup", "no such way")
+	engines.Git(t, repo, "config", "commit.gpgSign", "true")
+	engines.Git(t, repo, "config", "core.fsmonitor", "touch "+ran)
+	engines.Git(t, repo, "config", "commit.cleanup", "no such way")
 	r := openRepo(t, RepoOptions{Path: repo, Command: `env > env.txt; pwd; cat > prompt.txt`,
 		Env: []string{"MODEL_KEY"}})
 	c, output, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "x"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	env := gitIn(t, repo, "show", c.Head+":env.txt")
+	check(t, err)
+	env := engines.Git(t, repo, "show", c.Head+":env.txt")
 	for _, secret := range []string{"leak", "DOCGAUGE", "GIT_"} {
 		if strings.Contains(env, secret) {
 			t.Errorf("%s in the environment:\n%s", secret, env)
@@ -237,9 +208,7 @@ func testNothingIsLeft(t *testing.T, starts string) {
 	for name, rest := range map[string]string{"ends": "", "times out": "; sleep 1000"} {
 		dir := t.TempDir()
 		fifo, begun := filepath.Join(dir, "fifo"), filepath.Join(dir, "begun")
-		if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, syscall.Mkfifo(fifo, 0o600))
 		gone := make(chan error, 1)
 		go func() {
 			f, err := os.Open(fifo) // waits for the writer
@@ -254,7 +223,7 @@ func testNothingIsLeft(t *testing.T, starts string) {
 		}()
 		command := "echo x > new.md; export FIFO=" + fifo + "; " + starts + " until [ -e " + begun +
 			" ]; do sleep 0.01; done"
-		r := openRepo(t, RepoOptions{Path: newRepository(t), Command: command + rest})
+		r := openRepo(t, RepoOptions{Path: engines.GitRepository(t), Command: command + rest})
 		ctx, cancel := context.WithCancel(t.Context())
 		if rest != "" {
 			go func() {
@@ -282,52 +251,70 @@ func testNothingIsLeft(t *testing.T, starts string) {
 
 // A worktree without .git must not make git find the repository around it.
 func TestCommandRemovesDotGit(t *testing.T) {
-	repo := newRepository(t)
-	outer := newRepository(t)
+	repo := engines.GitRepository(t)
+	outer := engines.GitRepository(t)
 	before := untouched(t, outer)
 	r := openRepo(t, RepoOptions{Path: repo, Command: "rm .git; echo x > new.md"},
 		in(filepath.Join(outer, ".git", "worktrees-here")))
 	c := edit(t, r, Task{Job: "job_1", Prompt: "x"})
-	if got := gitIn(t, repo, "show", c.Head+":new.md"); got != "x" || untouched(t, outer) != before {
+	if got := engines.Git(t, repo, "show", c.Head+":new.md"); got != "x" || untouched(t, outer) != before {
 		t.Errorf("new.md %q; around it %s", got, untouched(t, outer))
 	}
-	if list := gitIn(t, repo, "worktree", "list"); strings.Contains(list, "\n") {
+	if list := engines.Git(t, repo, "worktree", "list"); strings.Contains(list, "\n") {
 		t.Errorf("worktrees left: %s", list)
 	}
 }
 
-func TestOwnCommitsOfTheCommand(t *testing.T) {
-	repo := newRepository(t)
-	r := openRepo(t, RepoOptions{Path: repo,
-		Command: `echo a > a.md; git add a.md
-			git -c user.name=Bot -c user.email=bot@x commit -qm "by the bot"; echo b > b.md`})
-	c := edit(t, r, Task{Job: "job_1", Prompt: "go on"})
-	if diff := cmp.Diff([]string{"by the bot", "go on"}, c.Messages); diff != "" {
-		t.Error(diff)
-	}
-}
-
-func TestReadOnlyDirectoriesAreRemoved(t *testing.T) {
-	r := openRepo(t, RepoOptions{Path: newRepository(t), Command: "mkdir -p a/b && echo x > a/b/c && chmod 500 a/b a"})
-	edit(t, r, Task{Job: "job_1", Prompt: "x"})
-	if left, _ := os.ReadDir(r.dir); len(left) > 0 {
-		t.Errorf("left: %v", left)
+// TestBranchAfterEdits: a branch has the commits of the command and of its changes. An
+// instruction that fails, or changes nothing, leaves it as it was; no worktree is left.
+func TestBranchAfterEdits(t *testing.T) {
+	repo := engines.GitRepository(t)
+	for name, tc := range map[string]struct {
+		command       string
+		prompts, want []string
+	}{
+		"commits": {`echo a > a.md; git add a.md
+			git -c user.name=Bot -c user.email=bot@x commit -qm "by the bot"; echo b > b.md`,
+			[]string{"go on"}, []string{"by the bot", "go on"}},
+		"nothing":       {"true", []string{"look"}, nil},
+		"nothing-again": {"grep -q write && echo x >> new.md; true", []string{"write", "look"}, []string{"write"}},
+		"fails":         {"grep -q good && echo x >> new.md", []string{"good", "bad"}, []string{"good"}},
+		"read-only":     {"mkdir -p a/b && echo x > a/b/c && chmod 500 a/b a", []string{"x"}, []string{"x"}},
+	} {
+		r := openRepo(t, RepoOptions{Path: repo, Command: tc.command})
+		var last Change
+		for _, prompt := range tc.prompts {
+			c, output, err := r.Edit(t.Context(), Task{Job: name, Prompt: prompt, Last: last})
+			if failed := prompt == "bad"; (err != nil) != failed {
+				t.Errorf("%s, %s: %v %s", name, prompt, err, output)
+			} else if !failed {
+				last = c
+			}
+		}
+		if diff := cmp.Diff(tc.want, last.Messages); diff != "" || last.Empty() != (tc.want == nil) {
+			t.Errorf("%s: %+v %s", name, last, diff)
+		}
+		head, _ := r.branchCommit(t.Context(), BranchPrefix+name)
+		if head != last.Head && !last.Empty() || head != "" && last.Empty() {
+			t.Errorf("%s: the branch is at %q, want %s", name, head, last.Head)
+		}
+		if left, _ := os.ReadDir(r.dir); len(left) > 0 {
+			t.Errorf("%s: worktrees left: %v", name, left)
+		}
 	}
 }
 
 func TestBuiltInEditStaysInside(t *testing.T) {
-	repo, outside := newRepository(t), t.TempDir()
+	repo, outside := engines.GitRepository(t), t.TempDir()
 	r := openRepo(t, RepoOptions{Path: repo, Command: "exit 1"})
 	c := edit(t, r, Task{Job: "job_1", Prompt: "# one", BuiltIn: true})
 	c = edit(t, r, Task{Job: "job_1", Prompt: "two", BuiltIn: true, Last: c})
-	if got := gitIn(t, repo, "show", c.Head+":agent-jobs/job_1.md"); got != "- one\n- two" {
+	if got := engines.Git(t, repo, "show", c.Head+":agent-jobs/job_1.md"); got != "- one\n- two" {
 		t.Errorf("%q", got)
 	}
-	if err := os.Symlink(outside, filepath.Join(repo, notesDir)); err != nil {
-		t.Fatal(err)
-	}
-	gitIn(t, repo, "add", ".")
-	gitIn(t, repo, "commit", "--quiet", "-m", "link")
+	check(t, os.Symlink(outside, filepath.Join(repo, notesDir)))
+	engines.Git(t, repo, "add", ".")
+	engines.Git(t, repo, "commit", "--quiet", "-m", "link")
 	_, _, err := r.Edit(t.Context(), Task{Job: "job_2", Prompt: "x", BuiltIn: true})
 	if left, _ := os.ReadDir(outside); err == nil || len(left) > 0 {
 		t.Errorf("error %v, outside: %v", err, left)
@@ -335,7 +322,7 @@ func TestBuiltInEditStaysInside(t *testing.T) {
 }
 
 func TestStoppedEditCleansUp(t *testing.T) {
-	repo := newRepository(t)
+	repo := engines.GitRepository(t)
 	begun := filepath.Join(t.TempDir(), "begun")
 	r := openRepo(t, RepoOptions{Path: repo, Command: "echo begun; touch " + begun + "; sleep 1000"})
 	ctx, cancel := context.WithCancel(t.Context())

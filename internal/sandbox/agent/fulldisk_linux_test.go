@@ -23,9 +23,7 @@ func TestFullDisk(t *testing.T) {
 		}
 	})
 	room := filepath.Join(dir, "room")
-	if err := os.WriteFile(room, make([]byte, 128<<10), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(room, make([]byte, 128<<10), 0o600))
 	s := open(t, Options{Dir: dir})
 	create(t, s, "a job that is worked on [sandbox:slow=9h]")
 	untilStarted(t, dir) // from now on only this test writes
@@ -41,9 +39,7 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("%d jobs, %d in the journal, which ends %q", len(s.All()),
 			strings.Count(text, prompt), text[len(text)-20:])
 	}
-	if err := os.Remove(room); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Remove(room))
 	create(t, s, "room again [sandbox:slow=9h]")
 	before := len(s.All())
 	closeQueue(t, s)

@@ -8,11 +8,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
 )
 
 // DefaultGitHub is the URL of GitHub's REST API.
@@ -43,21 +44,16 @@ func newGitHub(repository, baseURL string, token func() (string, error)) (*githu
 	if !repositoryForm.MatchString(repository) || name == "." || name == ".." {
 		return nil, fmt.Errorf("GitHub repository %.140q: want owner/name", repository)
 	}
-	base, err := url.Parse(strings.TrimSuffix(baseURL, "/"))
-	if err != nil || base.Host == "" || base.User != nil || base.RawQuery+base.Fragment != "" || !safe(base) {
-		return nil, fmt.Errorf("GitHub URL %.200q: want https://host/path of the REST API, such as %s; "+
-			"http only on this machine", baseURL, DefaultGitHub)
+	base, err := analytics.ParseServiceURL(strings.TrimSuffix(baseURL, "/"), analytics.URLRules{
+		Example: DefaultGitHub, CredentialsIn: "the token goes into GITHUB_TOKEN",
+	})
+	if err != nil {
+		return nil, fmt.Errorf("GitHub URL: %w", err)
 	}
 	// A redirect could take the token to another host.
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	client := &http.Client{Timeout: githubTimeout, CheckRedirect: stay}
 	return &github{repository, owner, base, token, client}, nil
-}
-
-// safe reports whether a token may be sent to u.
-func safe(u *url.URL) bool {
-	ip, err := netip.ParseAddr(u.Hostname())
-	return u.Scheme == "https" || u.Scheme == "http" && (u.Hostname() == "localhost" || err == nil && ip.IsLoopback())
 }
 
 // login returns what git needs to push over HTTPS: the beginning of the URLs it is for, and a
@@ -111,7 +107,7 @@ func (g *github) propose(ctx context.Context, j Job, branch string) (link string
 	}
 	if err == nil {
 		link = open[0].Link
-		if u, bad := url.Parse(link); bad != nil || u.Host == "" || !safe(u) {
+		if analytics.SafeLink(link) == "" {
 			err = fmt.Errorf("pull request: want an html_url with https, got %.100q", link)
 		}
 	}

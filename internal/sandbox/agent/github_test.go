@@ -32,9 +32,7 @@ func newFakeGitHub(t *testing.T, create func(f *fakeGitHub, w http.ResponseWrite
 	f.Server = httptest.NewServer(http.HandlerFunc(f.serve))
 	t.Cleanup(f.Close)
 	g, err := newGitHub("docs-team/docs", f.URL+"/api/v3/", func() (string, error) { return "ghp_secret\n", nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return f, g
 }
 
@@ -79,9 +77,7 @@ func TestGitHubOpensOnePullRequest(t *testing.T) {
 	var links []string
 	for _, branch := range []string{"a", "a", "b", "a"} {
 		link, err := g.propose(t.Context(), proposed, branch)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		links = append(links, strings.TrimPrefix(link, "https://github.example/docs-team/docs/pull/"))
 	}
 	if diff := cmp.Diff([]string{"1", "1", "2", "1"}, links); diff != "" {
@@ -176,9 +172,7 @@ func TestGitHubOptions(t *testing.T) {
 		DefaultGitHub: "https://github.com/", "https://ghe.example/api/v3": "https://ghe.example/",
 	} {
 		g, err := newGitHub("a/b", base, func() (string, error) { return "t\n", nil })
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		prefix, user, password, err := g.login()
 		if prefix != want || user != "x-access-token" || password != "t" || err != nil {
 			t.Errorf("%s: %s %s %s %v", base, prefix, user, password, err)

@@ -68,9 +68,7 @@ func link(j Job) string {
 func open(t testing.TB, o Options) *Queue {
 	t.Helper()
 	s, err := Open(config(o))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return s
 }
 
@@ -84,9 +82,7 @@ func closeQueue(t testing.TB, s *Queue) {
 func create(t testing.TB, s *Queue, prompt string) string {
 	t.Helper()
 	j, err := s.Create("p", prompt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return j.ID
 }
 
@@ -125,8 +121,14 @@ func untilStarted(t testing.TB, dir string) {
 func writeJournal(t testing.TB, text string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, journalName), []byte(text), 0o600); err != nil {
+	check(t, os.WriteFile(filepath.Join(dir, journalName), []byte(text), 0o600))
+	return dir
+}
+
+// check ends the test with an error.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
 		t.Fatal(err)
 	}
-	return dir
 }

@@ -100,9 +100,7 @@ func accepted(t *testing.T, text string) map[string][]string {
 			continue
 		}
 		var e map[string]any
-		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			t.Fatal(err)
-		}
+		check(t, json.Unmarshal([]byte(line), &e))
 		if e["event"] == "created" || e["event"] == "message" {
 			id := e["job"].(string)
 			all[id] = append(all[id], e["prompt"].(string))
@@ -199,19 +197,13 @@ func TestOneProcessForADirectory(t *testing.T) {
 // Where the journal takes nothing, nothing is accepted.
 func TestJournalThatCannotBeWritten(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "here"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Mkdir(filepath.Join(dir, "here"), 0o700))
 	s := open(t, Options{Dir: filepath.Join(dir, "here")})
-	if err := os.Remove(filepath.Join(dir, "here")); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Remove(filepath.Join(dir, "here")))
 	if _, err := s.Create("p", "x"); err == nil || len(s.All()) > 0 {
 		t.Errorf("created %v: %v", s.All(), err)
 	}
-	if err := os.Mkdir(filepath.Join(dir, "here"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Mkdir(filepath.Join(dir, "here"), 0o700))
 	id := create(t, s, "x")
 	s.journal.file.Close()
 	if _, err := s.Message("p", id, "y"); err == nil || len(s.All()[0].Prompts) != 1 {
@@ -231,9 +223,7 @@ func TestEndIsWrittenLater(t *testing.T) {
 		s.mu.Lock()
 		broken := s.journal.file
 		readOnly, err := os.Open(broken.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		s.journal.file = readOnly
 		s.mu.Unlock()
 		time.Sleep(time.Hour)
@@ -298,9 +288,7 @@ func TestLockOfAChild(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			theirs, ours := create1(t, path), create1(t, path)
 			defer ours.Close()
-			if err := lock(theirs); err != nil {
-				t.Fatal(err)
-			}
+			check(t, lock(theirs))
 			time.AfterFunc(held, func() { theirs.Close() })
 			if err := lock(ours); !errors.Is(err, want) {
 				t.Errorf("held for %v: %v", held, err)
@@ -313,8 +301,6 @@ func TestLockOfAChild(t *testing.T) {
 func create1(t *testing.T, path string) *os.File {
 	t.Helper()
 	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return f
 }

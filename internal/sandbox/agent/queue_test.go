@@ -155,9 +155,7 @@ func TestMatch(t *testing.T) {
 func TestReadScript(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "script.json")
 	read := func(text string) (script, error) {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(path, []byte(text), 0o600))
 		return readScript(path)
 	}
 	got, err := read(`{"b": {"outcome": "no_change"}, "a": {"after": "1m"}, "c": {"outcome": "edit", "after": "2s"}}`)

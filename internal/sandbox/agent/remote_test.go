@@ -11,15 +11,15 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
 // gitServer serves bare repositories below root over HTTP, to those who have the token.
 func gitServer(t *testing.T, root, authorization string) *httptest.Server {
 	t.Helper()
 	program, err := exec.LookPath("git")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	backend := &cgi.Handler{Path: program, Args: []string{"http-backend"}, Env: []string{
 		"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=agent", "GIT_CONFIG_NOSYSTEM=1",
 		"GIT_CONFIG_GLOBAL=" + os.DevNull,
@@ -41,12 +41,12 @@ func gitServer(t *testing.T, root, authorization string) *httptest.Server {
 func TestTokenStaysWithGit(t *testing.T) {
 	const token = "s3cret-token-of-the-tests"
 	basic := base64.StdEncoding.EncodeToString([]byte("x-access-token:" + token))
-	repo := newRepository(t)
+	repo := engines.GitRepository(t)
 	t.Setenv("no_proxy", "")
 	root := t.TempDir()
 	bare := filepath.Join(root, "docs.git")
-	gitIn(t, ".", "clone", "--quiet", "--bare", repo, bare)
-	gitIn(t, bare, "config", "http.receivepack", "true")
+	engines.Git(t, ".", "clone", "--quiet", "--bare", repo, bare)
+	engines.Git(t, bare, "config", "http.receivepack", "true")
 	server := gitServer(t, root, "Basic "+basic)
 	var mu sync.Mutex
 	var proxied []string
@@ -57,7 +57,7 @@ func TestTokenStaysWithGit(t *testing.T) {
 		http.Error(w, "no", http.StatusBadGateway)
 	}))
 	defer proxy.Close()
-	gitIn(t, repo, "remote", "add", "origin", server.URL+"/docs.git")
+	engines.Git(t, repo, "remote", "add", "origin", server.URL+"/docs.git")
 
 	seen := filepath.Join(t.TempDir(), "seen")
 	spy := filepath.Join(t.TempDir(), "spy")
@@ -94,9 +94,7 @@ func TestTokenStaysWithGit(t *testing.T) {
 	for name, command := range hostile {
 		t.Run(name, func(t *testing.T) {
 			config, err := os.ReadFile(filepath.Join(repo, ".git", "config"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			defer func() {
 				for path, text := range map[string]string{
 					filepath.Join(repo, ".git", "config"):          string(config),
@@ -117,13 +115,10 @@ func TestTokenStaysWithGit(t *testing.T) {
 			if err := r.push(t.Context(), first.Branch); err != nil {
 				t.Error(err)
 			}
-			second := edit(t, r, Task{Job: job, Prompt: "two\n", Last: first}) // it catches up
-			if err := r.push(t.Context(), second.Branch); err != nil {
-				t.Error(err)
+			if at := engines.Git(t, bare, "rev-parse", first.Branch); at != first.Head {
+				t.Errorf("the remote is at %s, want %s", at, first.Head)
 			}
-			if at := gitIn(t, bare, "rev-parse", second.Branch); at != second.Head || at == first.Head {
-				t.Errorf("the remote is at %s, want %s", at, second.Head)
-			}
+			edit(t, r, Task{Job: job, Prompt: "two\n", Last: first}) // it catches up
 			if text, _ := os.ReadFile(seen); strings.Contains(string(text), basic) ||
 				strings.Contains(string(text), token) {
 				t.Errorf("the token was seen:\n%s", text)

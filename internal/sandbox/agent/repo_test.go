@@ -12,17 +12,19 @@ import (
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
 func TestOpenRefuses(t *testing.T) {
-	repo := newRepository(t)
+	repo := engines.GitRepository(t)
 	write(t, filepath.Join(repo, "sub", "x.md"), "x")
 	empty := filepath.Join(t.TempDir(), "empty")
-	gitIn(t, ".", "init", "--quiet", empty)
-	detached := newRepository(t)
-	gitIn(t, detached, "checkout", "--quiet", "--detach")
-	inTheWay := newRepository(t)
-	gitIn(t, inTheWay, "branch", "docgauge")
+	engines.Git(t, ".", "init", "--quiet", empty)
+	detached := engines.GitRepository(t)
+	engines.Git(t, detached, "checkout", "--quiet", "--detach")
+	inTheWay := engines.GitRepository(t)
+	engines.Git(t, inTheWay, "branch", "docgauge")
 	for name, tc := range map[string]struct {
 		options RepoOptions
 		dir     string
@@ -59,9 +61,9 @@ func TestOpenRefuses(t *testing.T) {
 
 func TestBareAndDetachedRepositories(t *testing.T) {
 	bare := filepath.Join(t.TempDir(), "bare.git")
-	detached := newRepository(t)
-	gitIn(t, ".", "clone", "--quiet", "--bare", detached, bare)
-	gitIn(t, detached, "checkout", "--quiet", "--detach")
+	detached := engines.GitRepository(t)
+	engines.Git(t, ".", "clone", "--quiet", "--bare", detached, bare)
+	engines.Git(t, detached, "checkout", "--quiet", "--detach")
 	for _, c := range []RepoOptions{
 		{Path: bare}, {Path: detached, Base: "main"},
 		{Path: filepath.Join(detached, ".")},
@@ -69,29 +71,30 @@ func TestBareAndDetachedRepositories(t *testing.T) {
 		c.Command, c.Base = "cat > new.md", "main"
 		before := untouched(t, c.Path)
 		edit(t, openRepo(t, c), Task{Job: "job_1", Prompt: "x"})
-		if got := gitIn(t, c.Path, "show", "docgauge/job_1:new.md"); got != "x" || untouched(t, c.Path) != before {
+		if got := engines.Git(t, c.Path, "show", "docgauge/job_1:new.md"); got != "x" ||
+			untouched(t, c.Path) != before {
 			t.Errorf("%s: new.md %q, %s", c.Path, got, untouched(t, c.Path))
 		}
-		gitIn(t, c.Path, "branch", "-D", "docgauge/job_1")
+		engines.Git(t, c.Path, "branch", "-D", "docgauge/job_1")
 	}
 }
 
 // Jobs begin at the newest commit of the base branch, not at the one of Open.
 func TestBaseIsReadForEachJob(t *testing.T) {
-	repo := newRepository(t)
+	repo := engines.GitRepository(t)
 	r := openRepo(t, RepoOptions{Path: repo})
 	write(t, filepath.Join(repo, "second.md"), "second")
-	gitIn(t, repo, "add", ".")
-	gitIn(t, repo, "commit", "--quiet", "-m", "second")
+	engines.Git(t, repo, "add", ".")
+	engines.Git(t, repo, "commit", "--quiet", "-m", "second")
 	c := edit(t, r, Task{Job: "job_1", Prompt: "x"})
-	if c.Base != gitIn(t, repo, "rev-parse", "main") || r.Source().Ref != "main" {
+	if c.Base != engines.Git(t, repo, "rev-parse", "main") || r.Source().Ref != "main" {
 		t.Errorf("base %s of %s", c.Base, r.Source().Ref)
 	}
 }
 
 // Open removes the worktrees that a crash left, from git's list too.
 func TestOpenSweeps(t *testing.T) {
-	repo := newRepository(t)
+	repo := engines.GitRepository(t)
 	before := untouched(t, repo)
 	dir := filepath.Join(t.TempDir(), "worktrees")
 	r := openRepo(t, RepoOptions{Path: repo}, in(dir))
@@ -99,22 +102,16 @@ func TestOpenSweeps(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone, err := r.checkOut(t.Context(), "docgauge/job_2", "main")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	write(t, filepath.Join(dir, "a-file", "x"), "x")
-	if err := os.Remove(filepath.Join(gone.git.dir, ".git")); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Remove(filepath.Join(gone.git.dir, ".git")))
 	synctest.Test(t, func(t *testing.T) { // it waits a moment
 		if _, err := OpenRepo(t.Context(), RepoOptions{Path: repo}, dir); !errors.Is(err, errLocked) ||
 			!strings.Contains(err.Error(), dir) {
 			t.Errorf("two at once: %v", err)
 		}
 	})
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, r.Close())
 	r.lock = nil // closed
 	r.dir = t.TempDir()
 	openRepo(t, RepoOptions{Path: repo}, in(dir))
@@ -125,7 +122,7 @@ func TestOpenSweeps(t *testing.T) {
 }
 
 func TestDiffIsCut(t *testing.T) {
-	repo := newRepository(t)
+	repo := engines.GitRepository(t)
 	r := openRepo(t, RepoOptions{Path: repo, Command: "seq 400000 > numbers.txt; head -c 5000 /dev/urandom > " +
 		"random.bin"})
 	c := edit(t, r, Task{Job: "job_1", Prompt: "x"})
@@ -171,17 +168,15 @@ func TestPasswordsAreRedacted(t *testing.T) {
 }
 
 func TestPushAndCatchUp(t *testing.T) {
-	repo := newRepository(t)
+	repo := engines.GitRepository(t)
 	remote := filepath.Join(t.TempDir(), "remote.git")
-	gitIn(t, ".", "clone", "--quiet", "--bare", repo, remote)
-	gitIn(t, repo, "remote", "add", "origin", remote)
+	engines.Git(t, ".", "clone", "--quiet", "--bare", repo, remote)
+	engines.Git(t, repo, "remote", "add", "origin", remote)
 	r := openRepo(t, RepoOptions{Path: repo, Command: "cat >> new.md", Remote: "origin"})
 	push := func(c Change) {
 		t.Helper()
-		if err := r.push(t.Context(), c.Branch); err != nil {
-			t.Fatal(err)
-		}
-		if at := gitIn(t, remote, "rev-parse", c.Branch); at != c.Head {
+		check(t, r.push(t.Context(), c.Branch))
+		if at := engines.Git(t, remote, "rev-parse", c.Branch); at != c.Head {
 			t.Errorf("remote at %s, want %s", at, c.Head)
 		}
 	}
@@ -190,20 +185,20 @@ func TestPushAndCatchUp(t *testing.T) {
 	push(first)
 
 	reviewer := filepath.Join(t.TempDir(), "reviewer")
-	gitIn(t, ".", "clone", "--quiet", "--branch", first.Branch, remote, reviewer)
-	gitIn(t, reviewer, "commit", "--quiet", "--allow-empty", "-m", "reviewed")
-	gitIn(t, reviewer, "push", "--quiet")
+	engines.Git(t, ".", "clone", "--quiet", "--branch", first.Branch, remote, reviewer)
+	engines.Git(t, reviewer, "commit", "--quiet", "--allow-empty", "-m", "reviewed")
+	engines.Git(t, reviewer, "push", "--quiet")
 	second := edit(t, r, Task{Job: "job_1", Prompt: "two\n", Last: first})
 	push(second)
 	if diff := cmp.Diff([]string{"one", "reviewed", "two"}, second.Messages); diff != "" {
 		t.Error(diff)
 	}
 
-	gitIn(t, remote, "branch", "-D", first.Branch) // merged
+	engines.Git(t, remote, "branch", "-D", first.Branch) // merged
 	push(edit(t, r, Task{Job: "job_1", Prompt: "three\n", Last: second}))
 
-	gitIn(t, reviewer, "commit", "--quiet", "--amend", "--allow-empty", "-m", "rewritten")
-	gitIn(t, reviewer, "push", "--quiet", "--force")
+	engines.Git(t, reviewer, "commit", "--quiet", "--amend", "--allow-empty", "-m", "rewritten")
+	engines.Git(t, reviewer, "push", "--quiet", "--force")
 	if _, _, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "four\n", Last: second}); err == nil ||
 		!strings.Contains(err.Error(), "rewritten on the remote") {
 		t.Errorf("rewritten: %v", err)
@@ -215,7 +210,7 @@ func TestPushAndCatchUp(t *testing.T) {
 
 // The password goes to the URLs it is for, and into no error.
 func TestLogin(t *testing.T) {
-	repo := newRepository(t)
+	repo := engines.GitRepository(t)
 	t.Setenv("no_proxy", "127.0.0.1")
 	var asked []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -242,14 +237,14 @@ func TestLogin(t *testing.T) {
 // TestFile: a file is as it was at a commit, whatever is checked out; what is no file
 // there, or too large, is not found.
 func TestFile(t *testing.T) {
-	repo := newRepository(t)
+	repo := engines.GitRepository(t)
 	r := openRepo(t, RepoOptions{Path: repo, Command: "echo more >>readme.md"})
 	c := edit(t, r, Task{Job: "job_a", Prompt: "x"})
 	write(t, filepath.Join(repo, "readme.md"), "half written")
 	write(t, filepath.Join(repo, "large"), strings.Repeat("x\n", maxFile))
 	write(t, filepath.Join(repo, "sub", "a b.md"), "\xff no newline")
-	gitIn(t, repo, "add", "large", "sub")
-	gitIn(t, repo, "commit", "--quiet", "-m", "second")
+	engines.Git(t, repo, "add", "large", "sub")
+	engines.Git(t, repo, "commit", "--quiet", "-m", "second")
 	for name, want := range map[[2]string]string{
 		{c.Base, "readme.md"}: "# Docs\n\nHello.\n", {c.Head, "readme.md"}: "# Docs\n\nHello.\nmore\n",
 		{"main", "readme.md"}: "# Docs\n\nHello.\n", {c.Branch, "readme.md"}: "# Docs\n\nHello.\nmore\n",

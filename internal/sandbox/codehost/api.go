@@ -57,17 +57,12 @@ func (l *Local) API(file fileReader, token string, limit int) *API {
 		pulls: l.Pulls, now: l.now, file: file, token: token, limit: cmp.Or(limit, DefaultLimit),
 		mux: http.NewServeMux(),
 	}
-	events := func(q *request) (any, error) { return q.history(false) }
-	timeline := func(q *request) (any, error) { return q.history(true) }
 	for pattern, respond := range map[string]func(*request) (any, error){
-		"GET /rate_limit":                                       a.rateLimit,
-		"GET /repos/{owner}/{repo}":                             (*request).repository,
 		"GET /repos/{owner}/{repo}/pulls":                       (*request).pulls,
 		"GET /repos/{owner}/{repo}/pulls/{number}":              (*request).pull,
 		"GET /repos/{owner}/{repo}/pulls/{number}/reviews":      (*request).reviews,
 		"GET /repos/{owner}/{repo}/pulls/{number}/files":        (*request).files,
-		"GET /repos/{owner}/{repo}/issues/{number}/events":      events,
-		"GET /repos/{owner}/{repo}/issues/{number}/timeline":    timeline,
+		"GET /repos/{owner}/{repo}/issues/{number}/events":      (*request).events,
 		"GET /repos/{owner}/{repo}/commits/{commit}/status":     (*request).status,
 		"GET /repos/{owner}/{repo}/commits/{commit}/check-runs": (*request).checkRuns,
 		"GET /repos/{owner}/{repo}/contents/{path...}":          a.contents,
@@ -79,40 +74,22 @@ func (l *Local) API(file fileReader, token string, limit int) *API {
 }
 
 // Serve answers r, whose path begins with APIPath, on the sandbox at web, such as
-// http://127.0.0.1:8787. It returns the status and the size of the response.
-func (a *API) Serve(w http.ResponseWriter, r *http.Request, web string) (status, size int) {
+// http://127.0.0.1:8787.
+func (a *API) Serve(w http.ResponseWriter, r *http.Request, web string) {
 	inner := r.WithContext(context.WithValue(r.Context(), webKey{}, web))
 	below := func(path string) string { return strings.TrimPrefix(strings.TrimPrefix(path, APIPath), enterprise) }
 	// A branch with a slash is escaped in a path.
 	inner.URL = &url.URL{Path: below(r.URL.Path), RawPath: below(r.URL.EscapedPath()), RawQuery: r.URL.RawQuery}
-	counted := &counter{ResponseWriter: w, status: http.StatusOK}
-	if err := a.admit(counted, inner); err != nil {
-		refuse(counted, err)
+	if err := a.admit(w, inner); err != nil {
+		refuse(w, err)
 	} else if slashpath.Clean(inner.URL.Path) != inner.URL.Path { // the mux would redirect
-		refuse(counted, errNotFound)
+		refuse(w, errNotFound)
 	} else {
-		a.mux.ServeHTTP(counted, inner)
+		a.mux.ServeHTTP(w, inner)
 	}
-	return counted.status, counted.size
 }
 
 type webKey struct{}
-
-// counter is a response writer that records status and size.
-type counter struct {
-	http.ResponseWriter
-	status, size int
-}
-
-func (c *counter) WriteHeader(status int) {
-	c.status = status
-	c.ResponseWriter.WriteHeader(status)
-}
-
-func (c *counter) Write(p []byte) (int, error) {
-	c.size += len(p)
-	return c.ResponseWriter.Write(p)
-}
 
 // refusal is an error as GitHub writes it.
 type refusal struct {
@@ -149,7 +126,7 @@ func (a *API) admit(w http.ResponseWriter, r *http.Request) *refusal {
 			return errToken
 		}
 	}
-	if left := a.use(w, 0); left <= 0 && r.URL.Path != "/rate_limit" {
+	if a.use(w, 0) <= 0 {
 		return errLimit
 	}
 	return nil
@@ -193,7 +170,7 @@ func (a *API) respond(w http.ResponseWriter, r *http.Request, find func(*request
 	var value any
 	var body []byte
 	err := error(errNotFound)
-	if len(q.all) > 0 || r.URL.Path == "/rate_limit" {
+	if len(q.all) > 0 {
 		value, err = find(q)
 	}
 	if err == nil {
@@ -215,9 +192,7 @@ func (a *API) respond(w http.ResponseWriter, r *http.Request, find func(*request
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	if r.URL.Path != "/rate_limit" {
-		a.use(w, 1)
-	}
+	a.use(w, 1)
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	_, _ = w.Write(body) // the client may have gone
 }

@@ -157,9 +157,8 @@ func TestWhatHappened(t *testing.T) {
 		return list
 	}
 	for target, want := range map[string]string{
-		"/pulls/7/reviews":   "CHANGES_REQUESTED APPROVED",
-		"/issues/7/events":   "convert_to_draft ready_for_review closed reopened merged closed",
-		"/issues/7/timeline": "reviewed convert_to_draft ready_for_review reviewed closed reopened merged closed",
+		"/pulls/7/reviews": "CHANGES_REQUESTED APPROVED",
+		"/issues/7/events": "convert_to_draft ready_for_review closed reopened merged closed",
 	} {
 		field := map[bool]string{true: "state", false: "event"}[strings.HasSuffix(target, "reviews")]
 		if got := strings.Join(kinds(target, field), " "); got != want {
@@ -270,9 +269,6 @@ func TestLimit(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	if w := ask(a, "/rate_limit"); !strings.Contains(w.Body.String(), `"remaining":0`) || w.Code != http.StatusOK {
-		t.Errorf("rate limit: %d %s", w.Code, w.Body)
-	}
 }
 
 func TestToken(t *testing.T) {
@@ -338,8 +334,7 @@ func TestNotFound(t *testing.T) {
 		}
 	}
 	for _, target := range []string{
-		"/api/v3" + repo + "/pulls/1", repo, "/repos/Team/Docs/pulls/1",
-		repo + "/commits/h1/status",
+		"/api/v3" + repo + "/pulls/1", "/repos/Team/Docs/pulls/1", repo + "/commits/h1/status",
 	} {
 		if w := ask(a, target); w.Code != http.StatusOK {
 			t.Errorf("%s: %d %s", target, w.Code, w.Body)

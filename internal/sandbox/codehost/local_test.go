@@ -17,9 +17,7 @@ var noon = time.Date(2026, 10, 14, 12, 0, 0, 0, time.UTC)
 func local(t *testing.T, dir string) *Local {
 	t.Helper()
 	l, err := OpenLocal(dir, Plan{}, func() time.Time { return noon })
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return l
 }
 
@@ -38,9 +36,7 @@ func (l *Local) propose(t *testing.T, p proposal) (link string) {
 		agent.Job{ID: p.job, Project: "prj_a", Prompts: p.messages[:1],
 			Source: agent.Source{Repository: "docs", Ref: "main"}},
 		agent.Change{Branch: "docgauge/" + p.job, Base: "b000", Head: p.head, Messages: p.messages}, p.diff)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return link
 }
 
@@ -82,9 +78,7 @@ func TestLocalKeepsOnePullRequestForEachBranch(t *testing.T) {
 func TestLocalFilesAreChecked(t *testing.T) {
 	for text, want := range map[string]string{"{": "JSON", `{"number":2}`: "number 2"} {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "1.json"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(filepath.Join(dir, "1.json"), []byte(text), 0o600))
 		if _, err := OpenLocal(dir, Plan{}, time.Now); err == nil || !strings.Contains(err.Error(), want) ||
 			!strings.Contains(err.Error(), "1.json") {
 			t.Errorf("%s: %v", text, err)
@@ -105,5 +99,13 @@ func TestPullsThatAreNotThere(t *testing.T) {
 	}
 	if path := (PullRequest{Number: 1, Repository: "/home/me/My docs"}).WebPath(); path != "/sandbox/My-docs/pull/1" {
 		t.Error(path)
+	}
+}
+
+// check ends the test with an error.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

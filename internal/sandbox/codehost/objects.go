@@ -24,28 +24,17 @@ func (q *request) api(format string, args ...any) string {
 	return q.web + APIPath + "/repos/" + q.slug + fmt.Sprintf(format, args...)
 }
 
-func (q *request) owner() object {
-	owner, _, _ := strings.Cut(q.all[0].Slug(), "/")
-	return object{"login": owner, "id": 3, "type": "Organization"}
-}
-
-func (q *request) repository() (any, error) {
-	slug := q.all[0].Slug()
-	return object{
-		"id": 1, "name": path.Base(slug), "full_name": slug, "owner": q.owner(), "private": false,
-		"html_url": q.web + "/" + slug, "url": q.api(""), "default_branch": q.all[0].Base,
-	}, nil
-}
-
 // object returns the fields of a pull request that lists have.
 func (q *request) object(pr PullRequest) object {
+	slug := q.all[0].Slug()
+	login, _, _ := strings.Cut(slug, "/")
+	owner := object{"login": login, "id": 3, "type": "Organization"}
+	repository := object{
+		"id": 1, "name": path.Base(slug), "full_name": slug, "owner": owner, "private": false,
+		"html_url": q.web + "/" + slug, "url": q.api(""), "default_branch": q.all[0].Base,
+	}
 	branch := func(name, commit string) object {
-		owner := q.owner()
-		repository, _ := q.repository()
-		return object{
-			"label": fmt.Sprint(owner["login"], ":", name), "ref": name, "sha": commit,
-			"user": owner, "repo": repository,
-		}
+		return object{"label": login + ":" + name, "ref": name, "sha": commit, "user": owner, "repo": repository}
 	}
 	o := object{
 		"id": pr.Number, "node_id": fmt.Sprint("PR_", pr.Number), "number": pr.Number,
@@ -152,8 +141,8 @@ var issueEvents = map[Action]string{
 	Ready: "ready_for_review", Draft: "convert_to_draft", Merge: "merged", Close: "closed", Reopen: "reopened",
 }
 
-// history returns the events of an issue. The timeline has the reviews too.
-func (q *request) history(reviews bool) (any, error) {
+// events returns the events of a pull request besides reviews.
+func (q *request) events() (any, error) {
 	pr, err := q.pullRequest()
 	if err != nil {
 		return nil, err
@@ -169,17 +158,12 @@ func (q *request) history(reviews bool) (any, error) {
 				"created_at": second(e.At),
 			})
 		}
-		state := reviewStates[e.Action]
 		switch name := issueEvents[e.Action]; {
 		case e.Action == Merge: // GitHub has both
 			add(name, pr.Head)
 			add("closed", nil)
 		case name != "":
 			add(name, nil)
-		case state != "" && reviews:
-			list = append(list, object{
-				"event": "reviewed", "state": strings.ToLower(state), "user": reviewer, "submitted_at": second(e.At),
-			})
 		}
 	}
 	return page(q, list), nil
@@ -235,13 +219,4 @@ func (a *API) contents(q *request) (any, error) {
 		"type": "file", "encoding": "base64", "size": len(text), "name": path.Base(name), "path": name,
 		"content": base64.StdEncoding.EncodeToString(text), "sha": ref, "url": q.api("/contents/%s", name),
 	}, nil
-}
-
-func (a *API) rateLimit(q *request) (any, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	core := object{
-		"limit": a.limit, "used": a.used, "remaining": max(0, a.limit-a.used), "reset": a.reset.Unix(),
-	}
-	return object{"resources": object{"core": core}, "rate": core}, nil
 }

@@ -20,9 +20,7 @@ func planned(t *testing.T, dir string, p Plan) (*Local, func(time.Duration)) {
 	t.Helper()
 	now := noon
 	l, err := OpenLocal(dir, p, func() time.Time { return now })
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return l, func(after time.Duration) { now = noon.Add(after) }
 }
 
@@ -101,9 +99,7 @@ func TestPlan(t *testing.T) {
 	l, _ := planned(t, dir, plan)
 	l.propose(t, proposal{job: "a", messages: one})
 	before, err := os.ReadFile(filepath.Join(dir, "1.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	l, at := planned(t, dir, Plan{CloseShare: 1}) // of the next process
 	for _, step := range []struct {
 		after time.Duration
@@ -136,9 +132,7 @@ func TestHandsEndAPlan(t *testing.T) {
 	l, at := planned(t, "", Plan{MergeShare: 1, EndAfter: time.Hour, ReviewAfter: time.Minute})
 	l.propose(t, proposal{job: "a", messages: one})
 	at(2 * time.Minute)
-	if err := l.Act(1, Close); err != nil {
-		t.Fatal(err)
-	}
+	check(t, l.Act(1, Close))
 	at(24 * time.Hour)
 	if got := stands(l, "1"); got != "closed approve pass_checks" {
 		t.Error(got)
@@ -225,9 +219,7 @@ func TestPushes(t *testing.T) {
 			t.Errorf("%+v: %s", step, link)
 		}
 		if step.act != "" {
-			if err := l.Act(1, step.act); err != nil {
-				t.Fatal(err)
-			}
+			check(t, l.Act(1, step.act))
 		}
 	}
 	if got := stands(l, "1"); got != "merged pass_checks" {
@@ -240,9 +232,7 @@ func TestFullDisk(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pulls")
 	l := local(t, dir)
 	l.propose(t, proposal{job: "a", messages: one})
-	if err := errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	check(t, errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600)))
 	if err := l.Act(1, Merge); err == nil || stands(l, "1") != "open pass_checks" {
 		t.Errorf("%v, %s", err, stands(l, "1"))
 	}

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,14 +12,15 @@ import (
 )
 
 // notEnabled is the answer of /-/reload where it may not reload.
-const notEnabled = "Reloading by HTTP is not enabled: start docgauge serve with --web.enable-lifecycle, or send it SIGHUP"
+const notEnabled = "Reloading by HTTP is not enabled: " +
+	"start docgauge serve with --web.enable-lifecycle, or send it SIGHUP"
 
 // newMux routes exact paths and the methods GET and HEAD, or the method of the pattern;
 // everything else is 404 or 405.
-func newMux(cfg Config) *http.ServeMux {
+func newMux(o Options) *http.ServeMux {
 	mux := http.NewServeMux()
-	ours := hosts(cfg.AllowedHosts)
-	for pattern, handler := range cfg.Handlers {
+	ours := hosts(o.AllowedHosts)
+	for pattern, handler := range o.Handlers {
 		if !slices.Contains(open, pattern) {
 			handler = ours.guard(handler)
 		}
@@ -36,42 +36,31 @@ func newMux(cfg Config) *http.ServeMux {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "ok") })
 	}
 	for _, path := range []string{"/readyz", "/-/ready"} {
-		mux.Handle("GET "+path, readyz(cfg.Ready))
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
+			if o.Ready != nil {
+				if reasons := o.Ready(); len(reasons) > 0 {
+					text(w, http.StatusServiceUnavailable, reasons...)
+					return
+				}
+			}
+			text(w, http.StatusOK, "ready")
+		})
 	}
 	// A page of another site must not reload through a browser here.
-	reload := ours.guard(http.NewCrossOriginProtection().Handler(reloader(cfg.Reload)))
+	reload := ours.guard(http.NewCrossOriginProtection().Handler(http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) {
+			if o.Reload == nil {
+				text(w, http.StatusForbidden, notEnabled)
+			} else if err := o.Reload(r.Context()); err != nil {
+				text(w, http.StatusInternalServerError, strings.Split(err.Error(), "\n")...)
+			} else {
+				text(w, http.StatusOK, "reloaded")
+			}
+		})))
 	for _, method := range []string{http.MethodPost, http.MethodPut} {
 		mux.Handle(method+" /-/reload", reload)
 	}
 	return mux
-}
-
-func reloader(reload func(context.Context) error) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if reload == nil {
-			text(w, http.StatusForbidden, notEnabled)
-			return
-		}
-		if err := reload(r.Context()); err != nil {
-			text(w, http.StatusInternalServerError, strings.Split(err.Error(), "\n")...)
-			return
-		}
-		text(w, http.StatusOK, "reloaded")
-	}
-}
-
-func readyz(ready func() []string) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		var reasons []string
-		if ready != nil {
-			reasons = ready()
-		}
-		if len(reasons) == 0 {
-			text(w, http.StatusOK, "ready")
-			return
-		}
-		text(w, http.StatusServiceUnavailable, reasons...)
-	}
 }
 
 // text answers with lines.
@@ -83,8 +72,8 @@ func text(w http.ResponseWriter, code int, lines ...string) {
 	}
 }
 
-// headers sets the headers of answers that nobody should frame, sniff or store.
-// Handlers and the web configuration may set others.
+// headers forbids to frame, sniff or store answers. Handlers and the web configuration may set other
+// headers.
 func headers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -98,8 +87,8 @@ func headers(next http.Handler) http.Handler {
 	})
 }
 
-// recovering logs a panic of a handler and closes the connection: the answer may
-// be half written, and must not look complete.
+// recovering logs a panic of a handler and closes the connection: the answer may be half written, and
+// must not look complete.
 func recovering(next http.Handler, log *slog.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -108,7 +97,8 @@ func recovering(next http.Handler, log *slog.Logger) http.Handler {
 				return
 			}
 			if err, ok := v.(error); !ok || !errors.Is(err, http.ErrAbortHandler) {
-				log.Error("handler panicked", "path", r.URL.Path, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+				log.Error("handler panicked", "path", r.URL.Path, "panic", fmt.Sprint(v),
+					"stack", string(debug.Stack()))
 			}
 			panic(http.ErrAbortHandler)
 		}()
@@ -116,8 +106,8 @@ func recovering(next http.Handler, log *slog.Logger) http.Handler {
 	})
 }
 
-// httpEvents logs the messages of net/http. Clients that break off or speak another
-// protocol matter only if the fault is ours.
+// httpEvents logs the messages of net/http. Clients that break off or speak another protocol matter
+// only if the fault is ours.
 type httpEvents struct {
 	log *slog.Logger
 	// check returns what is wrong with the web configuration now.

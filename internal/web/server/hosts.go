@@ -26,8 +26,9 @@ var open = []string{"/metrics"}
 func (h hosts) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !h.ours(r.Host) {
-			text(w, http.StatusMisdirectedRequest, fmt.Sprintf("Host %.100q: docgauge does not answer under this name: "+
-				"use its IP address, or add the name to DOCGAUGE_ALLOWED_HOSTS", r.Host))
+			const problem = "Host %.100q: docgauge does not answer under this name: " +
+				"use its IP address, or add the name to DOCGAUGE_ALLOWED_HOSTS"
+			text(w, http.StatusMisdirectedRequest, fmt.Sprintf(problem, r.Host))
 			return
 		}
 		safe := r.Method == http.MethodGet || r.Method == http.MethodHead

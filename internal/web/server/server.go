@@ -50,28 +50,28 @@ const (
 	maxHeader = 16 << 10
 )
 
-// Config says what to serve and where.
-type Config struct {
-	// Addresses are DOCGAUGE_LISTEN_ADDRESS, each host:port of TCP; an empty host is every
-	// address of the machine, port 0 picks a free one. With SystemdSocket they are unused.
+// Options say what to serve and where.
+type Options struct {
+	// Addresses are DOCGAUGE_LISTEN_ADDRESS, each host:port of TCP; an empty host is every address
+	// of the machine, port 0 picks a free one. With SystemdSocket they are unused.
 	Addresses []string
-	// WebConfigFile is DOCGAUGE_WEB_CONFIG_FILE, in the format of exporter-toolkit;
-	// empty: plain HTTP for everybody.
+	// WebConfigFile is DOCGAUGE_WEB_CONFIG_FILE, in the format of exporter-toolkit; empty: plain
+	// HTTP without authentication.
 	WebConfigFile string
 	// SystemdSocket takes the TCP sockets that systemd listens on for us.
 	SystemdSocket bool
-	// Handlers are by path, such as "/metrics"; "/" is that page alone. They get GET and
-	// HEAD requests only, unless the path has another method before it, as "POST /mcp". The
-	// paths of the probes are reserved.
+	// Handlers are by path, such as "/metrics"; "/" is that page alone. They get GET and HEAD
+	// requests only, unless a method precedes the path, as in "POST /mcp". The paths of the probes
+	// are reserved.
 	Handlers map[string]http.Handler
 	// AllowedHosts are DOCGAUGE_ALLOWED_HOSTS: the names, besides addresses and loopback names,
-	// under which the handlers answer, all but "/metrics", and /-/reload.
+	// under which /-/reload and all handlers but "/metrics" answer.
 	AllowedHosts []string
-	// Ready returns the reasons why the process is not ready; none: it is. Every probe
-	// calls it, so it must answer from memory. Nil: always ready.
+	// Ready returns the reasons why the process is not ready; none: it is. Every probe calls it, so
+	// it must answer from memory. Nil: always ready.
 	Ready func() []string
-	// Reload answers POST and PUT of /-/reload: with 200, or with 500 and its error, which
-	// goes to the client as it is. Nil: 403.
+	// Reload answers POST and PUT of /-/reload: with 200, or with 500 and its error, which goes to
+	// the client unchanged. Nil: 403.
 	Reload func(context.Context) error
 	// Logger may be nil.
 	Logger *slog.Logger
@@ -95,50 +95,47 @@ type Server struct {
 
 // Check finds all mistakes in the configuration without listening. They are
 // ConfigErrors.
-func Check(cfg Config) error {
+func Check(o Options) error {
 	var errs []error
-	if !cfg.SystemdSocket {
-		if len(cfg.Addresses) == 0 {
+	if !o.SystemdSocket {
+		if len(o.Addresses) == 0 {
 			errs = append(errs, checkAddress(""))
 		}
-		for _, address := range cfg.Addresses {
+		for _, address := range o.Addresses {
 			errs = append(errs, checkAddress(address))
 		}
 	}
-	return errors.Join(append(errs, checkWebConfig(cfg.WebConfigFile))...)
+	return errors.Join(append(errs, checkWebConfig(o.WebConfigFile))...)
 }
 
-// Listen checks the configuration and binds all addresses, or none. It returns a ConfigError or an
-// error of the machine if it cannot.
-func Listen(cfg Config) (*Server, error) {
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
+// Listen checks the configuration and binds all addresses, or none. Its error is a ConfigError, or
+// comes from the machine.
+func Listen(o Options) (*Server, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if err := Check(cfg); err != nil {
+	if err := Check(o); err != nil {
 		return nil, err
 	}
-	s := &Server{http: newHTTP(cfg), open: cfg.WebConfigFile == "", drain: drainTimeout, log: cfg.Logger}
-	if err := s.secure(cfg.WebConfigFile); err != nil {
-		return nil, err
-	}
-	var err error
-	if s.listeners, err = bind(cfg); err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-func newHTTP(cfg Config) *http.Server {
-	events := httpEvents{cfg.Logger, func() error { return checkWebConfig(cfg.WebConfigFile) }}
-	return &http.Server{
-		Handler:           recovering(newMux(cfg), cfg.Logger),
+	events := httpEvents{o.Logger, func() error { return checkWebConfig(o.WebConfigFile) }}
+	s := &Server{open: o.WebConfigFile == "", drain: drainTimeout, log: o.Logger, http: &http.Server{
+		Handler:           recovering(newMux(o), o.Logger),
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          log.New(events, "", 0),
+	}}
+	if err := s.secure(o.WebConfigFile); err != nil {
+		return nil, err
 	}
+	var err error
+	s.listeners, err = bind(o)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // URL is the server's first address from this machine, without a path: with the real port
@@ -157,70 +154,58 @@ func (s *Server) urlOf(l net.Listener) string {
 	return u.String()
 }
 
-// Serve answers requests until ctx ends. Then it refuses new connections, gives
-// requests in flight ten seconds, closes the rest, and returns nil. An error means that
-// the socket failed before. It is called once.
+// Serve answers requests until ctx ends. Then it refuses new connections, gives requests in flight
+// ten seconds, closes the rest, and returns nil. An error means that a socket failed before. It is
+// called once.
 func (s *Server) Serve(ctx context.Context) error {
 	defer s.http.Close()
 	group, failed := errgroup.WithContext(ctx)
 	for i, l := range s.listeners {
-		s.announce(l, i == 0)
-		group.Go(func() error { return s.serve(l) })
+		level := slog.LevelInfo
+		if i == 0 {
+			level = slog.LevelDebug // the caller logs the first one
+		}
+		s.log.Log(ctx, level, "listening", "url", s.urlOf(l))
+		if ip := l.Addr().(*net.TCPAddr).IP; s.open && !ip.IsLoopback() {
+			s.log.Warn("open to the network without TLS or authentication: "+
+				"set DOCGAUGE_WEB_CONFIG_FILE, or listen on 127.0.0.1", "address", l.Addr().String())
+		}
+		group.Go(func() (err error) {
+			if s.tls {
+				err = s.http.ServeTLS(l, "", "")
+			} else {
+				err = s.http.Serve(l)
+			}
+			if errors.Is(err, http.ErrServerClosed) {
+				return nil
+			}
+			return fmt.Errorf("serve %s: %w", s.urlOf(l), err)
+		})
 	}
 	stopped := make(chan error, 1)
-	cancel := context.AfterFunc(failed, func() { stopped <- s.stop(context.WithoutCancel(ctx)) })
+	cancel := context.AfterFunc(failed, func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.drain)
+		defer cancel()
+		err := s.http.Shutdown(ctx)
+		if errors.Is(err, context.DeadlineExceeded) {
+			s.log.Warn("requests cut off by the stop", "after_seconds", s.drain.Seconds())
+			err = nil
+		}
+		stopped <- err
+	})
 	err := group.Wait()
 	if cancel() || ctx.Err() == nil {
 		return err
 	}
-	return <-stopped
-}
-
-// announce logs an address. The first one is in the log of the caller.
-func (s *Server) announce(l net.Listener, first bool) {
-	level := slog.LevelInfo
-	if first {
-		level = slog.LevelDebug
-	}
-	s.log.Log(context.Background(), level, "listening", "url", s.urlOf(l))
-	if ip := l.Addr().(*net.TCPAddr).IP; s.open && !ip.IsLoopback() {
-		s.log.Warn("open to the network without TLS or authentication: set DOCGAUGE_WEB_CONFIG_FILE, or listen on 127.0.0.1",
-			"address", l.Addr().String())
-	}
-}
-
-// serve answers on one of the listeners until the server stops, which is no error.
-func (s *Server) serve(l net.Listener) (err error) {
-	if s.tls {
-		err = s.http.ServeTLS(l, "", "")
-	} else {
-		err = s.http.Serve(l)
-	}
-	if errors.Is(err, http.ErrServerClosed) {
-		return nil
-	}
-	return fmt.Errorf("serve %s: %w", s.urlOf(l), err)
-}
-
-func (s *Server) stop(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, s.drain)
-	defer cancel()
-	err := s.http.Shutdown(ctx)
-	if errors.Is(err, context.DeadlineExceeded) {
-		s.log.Warn("requests cut off by the stop", "after_seconds", s.drain.Seconds())
-		return nil
-	}
-	if err != nil {
+	if err := <-stopped; err != nil {
 		return fmt.Errorf("stop %s: %w", s.URL(), err)
 	}
 	return nil
 }
 
 const (
-	// firstSocket is the descriptor of the first socket that systemd passes, maxSockets how
-	// many are taken at most.
-	firstSocket = 3
-	maxSockets  = 16
+	firstSocket = 3  // the descriptor of the first socket that systemd passes
+	maxSockets  = 16 // that are taken
 )
 
 func checkAddress(address string) error {
@@ -231,12 +216,13 @@ func checkAddress(address string) error {
 	if err == nil {
 		return nil
 	}
-	return ConfigError(fmt.Sprintf("DOCGAUGE_LISTEN_ADDRESS %.100q: want host:port with a port from 0 to 65535, such as 127.0.0.1:9817, or :9817 for every address", address))
+	return ConfigError(fmt.Sprintf("DOCGAUGE_LISTEN_ADDRESS %.100q: want host:port with a port from 0 to 65535, "+
+		"such as 127.0.0.1:9817, or :9817 for every address", address))
 }
 
-// bind binds the sockets: all, or none. Its errors come from the machine, except where
-// systemd passed no TCP socket.
-func bind(cfg Config) (all []net.Listener, err error) {
+// bind binds the sockets: all, or none. Its errors come from the machine, except where systemd passed
+// no TCP socket.
+func bind(o Options) (all []net.Listener, err error) {
 	defer func() {
 		if err != nil {
 			for _, l := range all {
@@ -245,10 +231,10 @@ func bind(cfg Config) (all []net.Listener, err error) {
 			all = nil
 		}
 	}()
-	if cfg.SystemdSocket {
+	if o.SystemdSocket {
 		return activated()
 	}
-	for _, address := range cfg.Addresses {
+	for _, address := range o.Addresses {
 		l, err := net.Listen("tcp", address)
 		if err != nil {
 			return all, fmt.Errorf("DOCGAUGE_LISTEN_ADDRESS %s: %w: %s", address, err, remedy(err))
@@ -268,27 +254,31 @@ func remedy(err error) string {
 	return "the host must be an address of this machine; 127.0.0.1 always is"
 }
 
-// activated returns the sockets that systemd opened for this process, by the
-// protocol of sd_listen_fds(3).
+// activated returns the sockets that systemd opened for this process, by the protocol of
+// sd_listen_fds(3).
 func activated() (all []net.Listener, err error) {
+	const problem = "systemd socket activation: "
 	pid, text := os.Getenv("LISTEN_PID"), os.Getenv("LISTEN_FDS")
 	count, err := strconv.Atoi(text)
 	if pid != strconv.Itoa(os.Getpid()) || text == "" {
-		return nil, ConfigError("systemd socket activation: systemd handed over no socket: start docgauge with a .socket unit, or let it listen on DOCGAUGE_LISTEN_ADDRESS")
+		return nil, ConfigError(problem + "systemd handed over no socket: start docgauge with a .socket unit, " +
+			"or let it listen on DOCGAUGE_LISTEN_ADDRESS")
 	}
 	if err != nil || count < 1 || count > maxSockets {
-		return nil, ConfigError(fmt.Sprintf("systemd socket activation: systemd handed over %.10s sockets: want 1 to %d ListenStream= in the .socket unit", text, maxSockets))
+		return nil, ConfigError(fmt.Sprintf(problem+"systemd handed over %.10s sockets: "+
+			"want 1 to %d ListenStream= in the .socket unit", text, maxSockets))
 	}
 	for i := range count {
 		file := os.NewFile(uintptr(firstSocket+i), fmt.Sprintf("LISTEN_FD_%d", firstSocket+i))
 		l, err := net.FileListener(file) // makes a copy
 		_ = file.Close()
 		if err != nil {
-			return all, fmt.Errorf("systemd socket activation: %w", err)
+			return all, fmt.Errorf(problem+"%w", err)
 		}
 		all = append(all, l)
 		if _, ok := l.(*net.TCPListener); !ok {
-			return all, ConfigError(fmt.Sprintf("systemd socket activation: the socket is %s: want a TCP port in ListenStream=", l.Addr().Network()))
+			network := l.Addr().Network()
+			return all, ConfigError(problem + "the socket is " + network + ": want a TCP port in ListenStream=")
 		}
 	}
 	return all, nil

@@ -22,7 +22,8 @@ func checkWebConfig(file string) error {
 		}
 	}
 	if err := web.Validate(file); err != nil {
-		return ConfigError(fmt.Sprintf("DOCGAUGE_WEB_CONFIG_FILE %s: %s: want a web configuration of exporter-toolkit, with paths relative to its own folder", file, explain(err)))
+		return ConfigError(fmt.Sprintf("DOCGAUGE_WEB_CONFIG_FILE %s: %s: "+
+			"want a web configuration of exporter-toolkit, with paths relative to its folder", file, explain(err)))
 	}
 	return nil
 }

@@ -2,7 +2,7 @@ package jobs
 
 import (
 	"encoding/json"
-	"strings"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,8 +11,8 @@ import (
 	"github.com/docgauge/docgauge/internal/prompts"
 )
 
-// TestNotes: the body of a notification, key by key.
-func TestNotes(t *testing.T) {
+// TestEventBody: the body of a notification, key by key.
+func TestEventBody(t *testing.T) {
 	w := one(t, prompts.Prompt{Title: "Ask"})
 	w.after(turn)
 	var got map[string]any
@@ -20,10 +20,12 @@ func TestNotes(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]any{
-		"event": "completed", "at": "2026-10-05T13:39:11.123456Z", "text": "prompt a is completed: https://example.com/pr/job-1",
+		"event": "completed", "at": "2026-10-05T13:39:11.123456Z",
+		"text": "prompt a is completed: https://example.com/pr/job-1",
 		"job": map[string]any{
-			"seq": 1.0, "prompt": "a", "path": "a.md", "project": "prj_a", "title": "Ask", "attempt": 1.0, "state": "completed", "result": "pr",
-			"job_id": "job-1", "pr_link": "https://example.com/pr/job-1", "repository": "acme/docs", "ref": "main", "model": "m1",
+			"seq": 1.0, "prompt": "a", "path": "a.md", "project": "prj_a", "title": "Ask", "attempt": 1.0,
+			"state": "completed", "result": "pr", "job_id": "job-1", "pr_link": "https://example.com/pr/job-1",
+			"repository": "acme/docs", "ref": "main", "model": "m1",
 			"begun_at": "2026-10-05T13:37:11.123456Z", "created_at": "2026-10-05T13:37:11.123456Z",
 			"ended_at": "2026-10-05T13:39:11.123456Z", "status": "completed", "reason": "", "cost": 0.0,
 		},
@@ -39,14 +41,17 @@ func TestNotes(t *testing.T) {
 	if err := json.Unmarshal(w.memory.notes[2].Body, &paused); err != nil {
 		t.Fatal(err)
 	}
-	if paused.Event != "paused" || paused.Queue.Paused != "unknown" || !strings.Contains(paused.Text, paused.Queue.Detail) {
+	w.says(paused.Text, paused.Queue.Detail)
+	if paused.Event != "paused" || paused.Queue.Paused != "unknown" {
 		t.Errorf("%+v", paused)
 	}
 }
 
 // TestNotifiedStates: which states are notified, and none if nobody wants notifications.
 func TestNotifiedStates(t *testing.T) {
-	told := map[journal.State]bool{journal.Completed: true, journal.Failed: true, journal.Archived: true, journal.Lost: true, journal.Rejected: true, journal.Unknown: true}
+	notified := []journal.State{
+		journal.Completed, journal.Failed, journal.Archived, journal.Lost, journal.Rejected, journal.Unknown,
+	}
 	for _, state := range everyState {
 		w := inState(t, state)
 		kinds := 0
@@ -55,15 +60,14 @@ func TestNotifiedStates(t *testing.T) {
 				kinds++
 			}
 		}
-		if (kinds == 1) != told[state] {
+		if (kinds == 1) != slices.Contains(notified, state) {
 			t.Errorf("%s: %d notes", state, kinds)
 		}
 	}
-	w := newWorld(t)
+	w := newWorld(t, "a")
 	w.opt.Notify = false
-	w.prompt(prompts.Prompt{ID: "a"})
 	w.passes()
 	w.after(turn)
 	w.has("a", journal.Completed)
-	w.toldOf()
+	w.events()
 }

@@ -1,0 +1,207 @@
+package coverage
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/clock"
+	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/docsapi"
+	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/internal/view"
+	"github.com/docgauge/docgauge/schedule"
+	"github.com/docgauge/docgauge/sinks"
+)
+
+// shownRuns is how many runs a snapshot has.
+const shownRuns = 10
+
+// SnapshotReader makes the values of metrics and pages from the state. It sends nothing.
+type SnapshotReader struct {
+	Config config.Config
+	State  *state.DB
+	Sinks  []sinks.Sink
+	Now    func() time.Time
+	// KeyRejected reports whether the service refused the present value of a key.
+	KeyRejected func(ctx context.Context, name string) (bool, error)
+	// Queue adds the prompt queue; nil if none is configured.
+	Queue func(ctx context.Context, out *view.Snapshot) error
+}
+
+// Read makes a snapshot. A commit during it may be in one part and not yet in another; the next
+// snapshot has all of it.
+func (r *SnapshotReader) Read(ctx context.Context) (view.Snapshot, error) {
+	out := view.Snapshot{At: r.Now().UTC(), Version: r.Config.Build.Version, Revision: r.Config.Build.Revision}
+	p, err := Selection{}.Plan(ctx, r.State, r.Config, out.At, 0)
+	if err != nil {
+		return out, err
+	}
+	out.Projects, out.Asides = Projects(p), p.Ledger.SetAside(p.Input)
+	for i := range out.Projects {
+		out.Projects[i].Name = r.Config.ProjectNames.Of(out.Projects[i].ID)
+	}
+	for _, s := range r.Sinks {
+		out.Sinks = append(out.Sinks, sinkOf(s, p.Ledger))
+	}
+	parts := []func(context.Context, Plan, *view.Snapshot) error{
+		r.windows, r.open, r.counters, r.histograms, r.keys, r.runs, r.due,
+	}
+	for _, add := range parts {
+		if err := add(ctx, p, &out); err != nil {
+			return out, err
+		}
+	}
+	if r.Queue != nil {
+		err = r.Queue(ctx, &out)
+	}
+	return out, err
+}
+
+// sinkOf says when a sink last received a window, and how many it lacks.
+func sinkOf(s sinks.Sink, l Ledger) view.Sink {
+	out := view.Sink{Name: s.Name(), Location: s.Location()}
+	for e := range l.All() {
+		at, owed := e.Sinks[s.Name()]
+		switch {
+		case owed && at.IsZero():
+			out.Waiting++
+		case at.After(out.LastCommit):
+			out.LastCommit = at
+		}
+	}
+	return out
+}
+
+// windows adds the newest windows, with their pages if those in the state are of the same reading.
+func (r *SnapshotReader) windows(ctx context.Context, plan Plan, out *view.Snapshot) error {
+	lists, err := r.State.Pages(ctx, int(r.Config.TopPages))
+	for _, p := range out.Projects {
+		for _, g := range p.Grids {
+			rev := g.Newest
+			if rev == nil {
+				continue
+			}
+			w := view.Window{Revision: *rev}
+			if before := g.EndingAt(rev.From); before != nil {
+				w.Previous = &before.Totals
+			}
+			if !rev.Verified {
+				e := plan.Ledger.Entry(rev.Key)
+				w.MovedRows, w.RepeatedRows = e.MovedRows, e.RepeatedRows
+			}
+			for _, list := range lists {
+				if list.Key == rev.Key && list.Revision == rev.Number {
+					w.Pages = list.Pages
+				}
+			}
+			out.Windows = append(out.Windows, w)
+		}
+	}
+	return err
+}
+
+// open adds the running windows.
+func (r *SnapshotReader) open(ctx context.Context, _ Plan, out *view.Snapshot) error {
+	all, err := r.State.OpenWindows(ctx)
+	for _, w := range all {
+		wanted := slices.Contains(r.Config.Projects, w.Project) && slices.Contains(r.Config.OpenWindows, w.Granularity)
+		if wanted && !w.Complete(out.At) {
+			out.Open = append(out.Open, view.Open(w))
+		}
+	}
+	return err
+}
+
+// due counts the windows that are due, says when the budget allows them, and adds the budgets.
+// Running windows, which every run reads, and those that wait are not counted.
+func (r *SnapshotReader) due(ctx context.Context, p Plan, out *view.Snapshot) error {
+	due := slices.DeleteFunc(p.Due, func(i schedule.Item) bool { return i.Reason == schedule.ReasonOpen })
+	counts := map[view.Due]int{}
+	for _, i := range due {
+		counts[view.Due{Project: i.Project, Granularity: i.Granularity, Reason: string(i.Reason)}]++
+	}
+	for _, project := range p.Input.Projects {
+		for _, spec := range p.Input.Specs {
+			for _, reason := range []schedule.Reason{schedule.ReasonMissing, schedule.ReasonSettle, schedule.ReasonUnverified} {
+				d := view.Due{Project: project, Granularity: spec.Granularity, Reason: string(reason)}
+				d.Count = counts[d]
+				out.Due = append(out.Due, d)
+			}
+		}
+	}
+	if len(due) > 0 {
+		out.Finish = p.Budget.Finish(p.Ledger.Cost(due))
+	}
+	out.Budgets = []view.Budget{p.Budget.Budget}
+	if r.Queue == nil {
+		return nil
+	}
+	for _, project := range r.Config.Projects {
+		left, err := Remaining(ctx, r.State, AgentBudget(project), int(r.Config.AgentBudget), out.At)
+		if err != nil {
+			return err
+		}
+		left.Project = project
+		out.Budgets = append(out.Budgets, left.Budget)
+	}
+	return nil
+}
+
+func (r *SnapshotReader) counters(ctx context.Context, _ Plan, out *view.Snapshot) error {
+	counts, err := r.State.Counters(ctx)
+	for _, c := range counts {
+		counter := view.Counter{Name: c.Name, Labels: state.Pairs(c.Labels), Value: float64(c.Value)}
+		if c.Name == state.JobCost {
+			counter.Name, counter.Value = "agent_job_cost_total", float64(c.Value)/1e6
+		}
+		out.Counters = append(out.Counters, counter)
+	}
+	return err
+}
+
+// histograms gathers the buckets, which come sorted by name and labels.
+func (r *SnapshotReader) histograms(ctx context.Context, _ Plan, out *view.Snapshot) error {
+	observed, err := r.State.Histograms(ctx)
+	for i, o := range observed {
+		if i == 0 || o.Name != observed[i-1].Name || o.Labels != observed[i-1].Labels {
+			out.Histograms = append(out.Histograms,
+				view.Histogram{Name: o.Name, Labels: state.Pairs(o.Labels), Buckets: map[int]uint64{}})
+		}
+		h := &out.Histograms[len(out.Histograms)-1]
+		h.Buckets[o.Bucket] = uint64(o.Count)
+		h.Sum += o.Sum.Seconds()
+	}
+	return err
+}
+
+func (r *SnapshotReader) keys(ctx context.Context, _ Plan, out *view.Snapshot) (err error) {
+	out.Keys = []view.Key{{Name: docsapi.KeyAdmin}}
+	if r.Config.APIKeyExpires.Set {
+		out.Keys[0].Expires = r.Config.APIKeyExpires.Date.Time()
+	}
+	if r.Config.WriteAPIKey != "" {
+		out.Keys = append(out.Keys, view.Key{Name: docsapi.KeyWrite})
+	}
+	for i := 0; i < len(out.Keys) && err == nil; i++ {
+		out.Keys[i].Rejected, err = r.KeyRejected(ctx, out.Keys[i].Name)
+	}
+	return err
+}
+
+// runs adds the newest runs. Times in the future are those of a wrong clock.
+func (r *SnapshotReader) runs(ctx context.Context, _ Plan, out *view.Snapshot) error {
+	runs, err := r.State.LastRuns(ctx, shownRuns)
+	if err != nil {
+		return err
+	}
+	for _, run := range runs {
+		out.Runs = append(out.Runs, view.Run(run))
+		if !clock.IsFuture(run.Started, out.At) {
+			out.LastStart = clock.Later(out.LastStart, run.Started)
+			out.LastCompletion = clock.Later(out.LastCompletion, run.Finished)
+		}
+	}
+	out.LastSuccess, err = r.State.LastSuccess(ctx, out.At)
+	return err
+}

@@ -1,0 +1,46 @@
+package engines
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Git runs git in dir as a person would, without the configuration of the machine or of a hook
+// that runs the tests, and returns its output.
+func Git(t testing.TB, dir string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("git", append([]string{"-c", "user.name=Person", "-c", "user.email=person@example.com",
+		"-c", "init.defaultBranch=main"}, args...)...)
+	cmd.Dir = dir
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GIT_") })
+	cmd.Env = append(cmd.Env, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("git %s: %v: %s", strings.Join(args, " "), err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// GitRepository makes a repository with a commit of readme.md on main. It sets the environment,
+// so that git and the shell that the test's subject runs there have no other configuration.
+func GitRepository(t testing.TB) (dir string) {
+	t.Helper()
+	if _, err := exec.LookPath("git"); err != nil {
+		Need(t, Missing{Engine: "git", Install: "apt-get install git"})
+	}
+	for name, value := range map[string]string{"HOME": t.TempDir(), "XDG_CONFIG_HOME": "", "LC_ALL": "C"} {
+		t.Setenv(name, value)
+	}
+	dir = filepath.Join(t.TempDir(), "docs")
+	Git(t, ".", "init", "--quiet", dir)
+	if err := os.WriteFile(filepath.Join(dir, "readme.md"), []byte("# Docs\n\nHello.\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	Git(t, dir, "add", ".")
+	Git(t, dir, "commit", "--quiet", "-m", "first")
+	return dir
+}

@@ -1,0 +1,154 @@
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/view"
+)
+
+const (
+	// maxShown is the maximum number of jobs in a snapshot, maxWaiting that of prompts that are
+	// not jobs yet.
+	maxShown, maxWaiting = 200, 50
+	// shownAfterEnd is how long a job is shown after its end.
+	shownAfterEnd = 30 * 24 * time.Hour
+)
+
+// Prompts is where the prompts of the folder stand, as far as it is known.
+type Prompts struct {
+	Planned []Planned
+	// Problem is why the folder cannot be read, empty if it can.
+	Problem string
+}
+
+// Show adds the queue of projects to a snapshot. The jobs and pull requests are those of the journal.
+func Show(
+	ctx context.Context, o Options, j Journal, projects []string, prompts Prompts, out *view.Snapshot,
+) error {
+	queue, err := j.Queue(ctx)
+	if err != nil {
+		return err
+	}
+	all, err := j.Jobs(ctx)
+	if err != nil {
+		return err
+	}
+	known, err := j.PullStates(ctx)
+	pulls := PullsByLink(all, known)
+	perDay, active := Usage(all, out.At)
+	out.Queue = &view.Queue{
+		Prompts: countPrompts(projects, prompts.Planned), Jobs: newestJobs(all, pulls, out.At),
+		Waiting: waiting(prompts.Planned), Costs: o.JobCost > 0,
+		Paused: string(queue.Paused), PausedSince: queue.Since, Problem: prompts.Problem,
+		Caps: []view.Cap{
+			{Name: "day", Limit: o.MaxPerDay, Used: perDay},
+			{Name: "active", Limit: o.MaxActive, Used: active},
+			{Name: "open_pull_requests", Limit: o.MaxOpenPulls, Used: OpenPulls(all, known, out.At)},
+		},
+	}
+	isNew := func(p Planned) bool { return p.Why == WhyNewState }
+	if slices.ContainsFunc(prompts.Planned, isNew) {
+		out.Queue.Paused = string(journal.PausedNewState)
+	}
+	for _, project := range projects {
+		showPulls(project, pulls, out)
+	}
+	return err
+}
+
+// countPrompts counts the prompts by project and state. Invalid files of no configured project count
+// for a project without a name.
+func countPrompts(projects []string, planned []Planned) []view.Prompts {
+	counts := map[view.Prompts]int{}
+	for _, p := range planned {
+		c := view.Prompts{Project: p.Project, State: string(p.State)}
+		if !slices.Contains(projects, p.Project) {
+			c.Project = ""
+		}
+		counts[c]++
+	}
+	var out []view.Prompts
+	for _, project := range projects {
+		for _, state := range journal.States() {
+			p := view.Prompts{Project: project, State: string(state)}
+			p.Count = counts[p]
+			out = append(out, p)
+		}
+	}
+	nameless := view.Prompts{State: string(journal.Invalid)}
+	if nameless.Count = counts[nameless]; nameless.Count > 0 {
+		out = append(out, nameless)
+	}
+	return out
+}
+
+// waiting returns the prompts that are not jobs yet: those that wait, in their order, then those
+// whose file is invalid.
+func waiting(planned []Planned) (out []view.Job) {
+	for _, state := range []journal.State{journal.Pending, journal.Invalid} {
+		for _, p := range planned {
+			isJob := p.Job != nil && !p.Job.State.Ended()
+			if p.State == state && !isJob && len(out) < maxWaiting {
+				out = append(out, view.Job{Project: p.Project, Prompt: cmp.Or(p.ID, p.Path), Title: p.Title,
+					State: string(p.State), Reason: p.Reason})
+			}
+		}
+	}
+	return out
+}
+
+// newestJobs returns the newest job of each prompt unless it ended long ago, newest first.
+func newestJobs(all []journal.Job, pulls map[string]journal.PullRequest, now time.Time) (out []view.Job) {
+	var recent []journal.Job
+	for _, j := range journal.Newest(all) {
+		if !j.State.Ended() || now.Sub(j.Ended) < shownAfterEnd {
+			recent = append(recent, j)
+		}
+	}
+	slices.SortFunc(recent, func(a, b journal.Job) int { return cmp.Compare(b.Seq, a.Seq) })
+	for _, j := range recent[:min(len(recent), maxShown)] {
+		out = append(out, view.NewJob(j, pulls, now))
+	}
+	return out
+}
+
+// showPulls adds the pull requests of a project, and what became of them. All of it is derived from
+// the pull requests themselves, so a crash counts none twice.
+func showPulls(project string, pulls map[string]journal.PullRequest, out *view.Snapshot) {
+	counts, review := map[journal.PullState]int{}, view.Review{Project: project}
+	merges := view.Histogram{
+		Name: "agent_pull_request_merge_seconds", Labels: []string{"project", project}, Buckets: map[int]uint64{},
+	}
+	var took time.Duration // a sum of floats would depend on the order, and could fall
+	for _, p := range pulls {
+		if p.Project != project {
+			continue
+		}
+		counts[p.State]++
+		switch opened := p.Opened(); {
+		case p.State == journal.PullMerged:
+			review.Merged++
+			// Its times can still change until it is final or has the time it was ready.
+			if !opened.IsZero() && (!p.Ready.IsZero() || p.Final) {
+				merges.Buckets[view.Bucket(p.Merged.Sub(opened))]++
+				took += max(0, p.Merged.Sub(opened))
+			}
+		case p.State == journal.PullClosed && p.Final:
+			review.Closed++
+		case p.State.Ended(), opened.IsZero():
+		case review.OldestOpen.IsZero() || opened.Before(review.OldestOpen):
+			review.OldestOpen = opened
+		}
+	}
+	for _, state := range journal.PullStates() {
+		out.Queue.PullRequests = append(out.Queue.PullRequests,
+			view.PullRequests{Project: project, State: string(state), Count: counts[state]})
+	}
+	merges.Sum = took.Seconds()
+	out.Queue.Reviews = append(out.Queue.Reviews, review)
+	out.Histograms = append(out.Histograms, merges)
+}

@@ -1,0 +1,123 @@
+package jobs
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/docgauge/docgauge/internal/jobs/journal"
+	shown "github.com/docgauge/docgauge/internal/view"
+)
+
+// TestCountPrompts: an invalid file of no configured project is counted too, and a project that is
+// not configured makes no series.
+func TestCountPrompts(t *testing.T) {
+	got := map[shown.Prompts]bool{}
+	for _, p := range countPrompts([]string{"a", "b"}, []Planned{
+		{Project: "a", State: journal.Pending}, {Project: "a", State: journal.Pending},
+		{Project: "b", State: journal.Invalid}, {State: journal.Invalid}, {Project: "gone", State: journal.Invalid},
+		{Project: "gone", State: journal.Completed}, {State: journal.Pending},
+	}) {
+		if p.Count > 0 {
+			got[p] = true
+		}
+	}
+	if diff := cmp.Diff(map[shown.Prompts]bool{
+		{Project: "a", State: "pending", Count: 2}: true, {Project: "b", State: "invalid", Count: 1}: true,
+		{State: "invalid", Count: 2}: true,
+	}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestWaiting: prompts that are not jobs yet are listed in their order, invalid files last; one
+// that is a job again is among the jobs.
+func TestWaiting(t *testing.T) {
+	planned := []Planned{
+		{ID: "first", Project: "a", Title: "First", State: journal.Pending, Reason: "next"},
+		{Path: "wrong.md", State: journal.Invalid, Reason: "unknown key"},
+		{ID: "again", Project: "a", State: journal.Pending, Job: &journal.Job{State: journal.Completed}},
+		{ID: "retried", Project: "a", State: journal.Pending, Job: &journal.Job{State: journal.Pending}},
+		{ID: "done", Project: "a", State: journal.Completed, Job: &journal.Job{State: journal.Completed}},
+	}
+	want := []shown.Job{
+		{Project: "a", Prompt: "first", Title: "First", State: "pending", Reason: "next"},
+		{Project: "a", Prompt: "again", State: "pending"},
+		{Prompt: "wrong.md", State: "invalid", Reason: "unknown key"},
+	}
+	if diff := cmp.Diff(want, waiting(planned)); diff != "" {
+		t.Error(diff)
+	}
+	for range 100 {
+		planned = append(planned, Planned{ID: "last", Project: "b", State: journal.Pending})
+	}
+	if got := waiting(planned); len(got) != maxWaiting || got[2].Prompt != "last" {
+		t.Errorf("%d prompts, %+v", len(got), got[2])
+	}
+}
+
+// TestReviews: the counts of pull requests are derived from what is known of them; a closed one
+// counts once it stays closed, and one that was never read is unknown.
+func TestReviews(t *testing.T) {
+	at := func(hours int) time.Time { return start.Add(time.Duration(hours) * time.Hour) }
+	m := newMemory()
+	m.queue.Paused = journal.PausedOperator
+	for i, link := range []string{"l1", "l2", "l3", "new", ""} {
+		j := journal.Job{Prompt: link + "p", Try: 1, Project: "a", State: journal.Active, JobID: fmt.Sprint("j", i), PRLink: link}
+		if _, err := m.Apply(t.Context(), journal.Change{Job: j, At: start}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.pulls = []journal.PullRequest{
+		{Link: "l1", Project: "a", State: journal.PullMerged, Created: at(-30), Ready: at(-10), Merged: at(-8)},
+		{Link: "l2", Project: "a", State: journal.PullOpen, Created: at(-72), Review: journal.ReviewApproved},
+		{Link: "l3", Project: "a", State: journal.PullClosed, Created: at(-72), Closed: at(-1)},
+		{Link: "old", Project: "a", State: journal.PullClosed, Created: at(-72), Closed: at(-40), Final: true},
+		{Link: "l4", Project: "a", State: journal.PullMerged, Created: at(-30), Merged: at(-8)}, // its times can still change
+		{Link: "elsewhere", Project: "z", State: journal.PullMerged, Created: at(-72), Merged: at(-40)},
+	}
+	out := shown.Snapshot{At: start}
+	prompts := Prompts{Problem: "no folder"}
+	if err := Show(t.Context(), Options{MaxOpenPulls: 4, JobCost: 1}, m, []string{"a", "b"}, prompts, &out); err != nil {
+		t.Fatal(err)
+	}
+	q := out.Queue
+	counts := map[string]int{}
+	for _, p := range q.PullRequests {
+		counts[p.Project+" "+p.State] = p.Count
+	}
+	if diff := cmp.Diff(map[string]int{
+		"a draft": 0, "a open": 1, "a unknown": 1, "a merged": 2, "a closed": 2,
+		"b draft": 0, "b open": 0, "b unknown": 0, "b merged": 0, "b closed": 0,
+	}, counts); diff != "" {
+		t.Error(diff)
+	}
+	reviews := []shown.Review{{Project: "a", Merged: 2, Closed: 1, OldestOpen: at(-72)}, {Project: "b"}}
+	if diff := cmp.Diff(reviews, q.Reviews); diff != "" {
+		t.Error(diff)
+	}
+	merges := out.Histograms[0]
+	if merges.Sum != 7200 || len(merges.Buckets) != 1 || merges.Buckets[shown.Bucket(2*time.Hour)] != 1 {
+		t.Errorf("%+v", merges)
+	}
+	if c := q.Caps[2]; c != (shown.Cap{Name: "open_pull_requests", Limit: 4, Used: 3}) { // l2, new, and a job at work
+		t.Errorf("%+v", c)
+	}
+	if !q.Costs || q.Problem != "no folder" || q.Paused != "operator" {
+		t.Errorf("%+v", q)
+	}
+	for _, j := range q.Jobs {
+		if j.PRLink == "l2" && (j.Pull == nil || j.Pull.State != "open" || j.Pull.Review != "approved" || !j.Pull.Opened.Equal(at(-72))) {
+			t.Errorf("%+v", j.Pull)
+		}
+		if j.PRLink == "" && j.Pull != nil {
+			t.Errorf("%+v", j.Pull)
+		}
+	}
+	prompts.Planned = []Planned{{Why: WhyNewState}}
+	if err := Show(t.Context(), Options{}, m, nil, prompts, &out); err != nil || out.Queue.Paused != "new_state" {
+		t.Errorf("%+v, %v", out.Queue, err)
+	}
+}
