@@ -125,7 +125,7 @@ func (w *world) restarts() {
 		if !doubtful[seq] {
 			w.Fatalf("job %d is unknown, and it had no intent", seq)
 		}
-		w.waitsFor(job.Prompt, WhyOperator, journal.Unknown)
+		w.waitsFor(job.Prompt, whyOperator, journal.Unknown)
 		for range 3 {
 			w.after(time.Hour)
 			w.nothingTwice()

@@ -299,7 +299,7 @@ func (m *machine) rests(r Result) {
 		switch {
 		case p.State.Ended():
 		case p.State == journal.Pending &&
-			slices.Contains([]Why{WhyNotBefore, WhyFiring, WhyDependency, WhyGone}, p.Why):
+			slices.Contains([]Why{whyNotBefore, whyFiring, whyDependency, whyGone}, p.Why):
 		default:
 			m.Fatalf("at the end %s is %s for %q: %s", p.ID, p.State, p.Why, p.Reason)
 		}

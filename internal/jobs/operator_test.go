@@ -103,7 +103,7 @@ func TestDecisionsBeforeAJob(t *testing.T) {
 	w.decides("hold", "a")
 	w.decides("cancel", "b")
 	w.passes()
-	w.waitsFor("a", WhyOperator, journal.Held)
+	w.waitsFor("a", whyOperator, journal.Held)
 	w.has("b", journal.Cancelled)
 	if len(w.service.jobs) > 0 {
 		t.Fatal("it was sent")
@@ -163,7 +163,7 @@ func TestResolveAMessage(t *testing.T) {
 		w.service.down = always(lostError(), callMessage)
 		w.after(turn)
 		w.service.down = nil
-		w.waitsFor("a", WhyOperator, journal.Unknown, "--job-id job-1")
+		w.waitsFor("a", whyOperator, journal.Unknown, "--job-id job-1")
 		w.refuses("job-2", "a")
 		w.refuses("retry", "a")
 		w.decides(answer, "a")

@@ -142,15 +142,6 @@ func (q *Queue) Flush(ctx context.Context) error {
 	return err
 }
 
-// event is the body of a notification. It has a job or a queue.
-type event struct {
-	Event string         `json:"event"`
-	At    time.Time      `json:"at"`
-	Text  string         `json:"text"` // for people, in one line
-	Job   *view.Job      `json:"job,omitempty"`
-	Queue *journal.Queue `json:"queue,omitempty"`
-}
-
 // jobEvent is the event that a job came to its state; nil if people are not notified of it.
 func (q *Queue) jobEvent(at time.Time, j journal.Job) *journal.Event {
 	switch j.State {
@@ -163,10 +154,10 @@ func (q *Queue) jobEvent(at time.Time, j journal.Job) *journal.Event {
 		text += ": " + why
 	}
 	job := view.NewJob(j, nil, at)
-	return q.event(event{Event: string(j.State), At: at, Text: text, Job: &job})
+	return q.event(view.Event{Event: string(j.State), At: at, Text: text, Job: &job})
 }
 
-func (q *Queue) event(e event) *journal.Event {
+func (q *Queue) event(e view.Event) *journal.Event {
 	if !q.opt.Notify {
 		return nil
 	}

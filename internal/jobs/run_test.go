@@ -80,33 +80,6 @@ func (w *world) run(ctx context.Context, q *Queue, folder Folder, report func(Re
 
 func goesOn(Report) bool { return false }
 
-// TestRunUntilAllHaveEnded follows prompts to their ends.
-func TestRunUntilAllHaveEnded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, folder, log := running(t)
-		began := time.Now()
-		w.run(t.Context(), w.newQueue(), folder, func(r Report) bool {
-			if r.Folder != nil || r.State != nil {
-				t.Errorf("%v, %v", r.Folder, r.State)
-			}
-			return r.Result.Idle()
-		})
-		w.has("a", journal.Completed)
-		w.has("b", journal.Completed)
-		if took := time.Since(began); took < 2*turn || took > 2*turn+6*time.Minute {
-			t.Errorf("it took %v", took)
-		}
-		for _, line := range []string{"agent job sent", "agent job ended"} {
-			if n := strings.Count(log.String(), line); n < 2 {
-				t.Errorf("%q is logged %d times", line, n)
-			}
-		}
-		if strings.Contains(log.String(), "do a") {
-			t.Error("the prompt is in the log")
-		}
-	})
-}
-
 // TestRunEnds: a run that is not for ever ends after a pass, when it is idle, or with
 // the first error.
 func TestRunEnds(t *testing.T) {
@@ -127,8 +100,9 @@ func TestRunEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w, folder, _ := running(t)
+				w, folder, log := running(t)
 				tc.spoil(w, folder)
+				began := time.Now()
 				var reported Result
 				report := func(r Report) error {
 					reported = reported.plus(r.Result)
@@ -140,9 +114,17 @@ func TestRunEnds(t *testing.T) {
 				}
 				if tc.state == "" {
 					w.none("a")
-				} else {
-					w.has("a", tc.state)
-					w.has("b", tc.state)
+					return
+				}
+				w.has("a", tc.state)
+				w.has("b", tc.state)
+				took := time.Since(began)
+				if tc.state == journal.Completed && (took < 2*turn || took > 2*turn+6*time.Minute) {
+					t.Errorf("it took %v", took)
+				}
+				sent, ended := strings.Count(log.String(), "agent job sent"), strings.Count(log.String(), "agent job ended")
+				if sent < 2 || ended != result.Ended || strings.Contains(log.String(), "do a") {
+					t.Error("log: ", log)
 				}
 			})
 		})
@@ -338,15 +320,6 @@ func TestFullDisk(t *testing.T) {
 			t.Errorf("logged %d times:\n%s", n, log.String())
 		}
 	})
-}
-
-// TestStateIsLost: nothing is sent if the state was removed: an intent would not be durable.
-func TestStateIsLost(t *testing.T) {
-	w := newWorld(t, "a")
-	w.memory.lost = errors.New("the state was removed")
-	if _, err := w.pass(); !errors.Is(err, w.memory.lost) || len(w.service.jobs) > 0 {
-		t.Errorf("%v, %d jobs", err, len(w.service.jobs))
-	}
 }
 
 // TestChanged: Config.Changed is called after each change.

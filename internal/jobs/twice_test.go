@@ -43,7 +43,7 @@ func TestOneIDForTwoPrompts(t *testing.T) {
 		w.after(time.Hour)
 	}
 	w.has("a", journal.Completed)
-	w.waitsFor("b", WhyOperator, journal.Unknown, "job-1", "job 1 of prompt a", "docgauge jobs resolve 2")
+	w.waitsFor("b", whyOperator, journal.Unknown, "job-1", "job 1 of prompt a", "docgauge jobs resolve 2")
 	if job := w.job("b"); job.JobID != "" || !job.InDoubt || job.Try != 1 || job.PRLink != "" {
 		t.Errorf("%+v", job)
 	}
