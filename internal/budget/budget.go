@@ -230,7 +230,7 @@ func (b *Budget) charge(ctx context.Context) (*entry, error) {
 		if err != nil {
 			return nil, err
 		}
-		refusal := &ExhaustedError{Budget: b.opts.Name, Limit: b.opts.Limit, Until: free, Throttled: cooldown.Equal(free)}
+		refusal := &ExhaustedError{b.opts.Name, b.opts.Limit, free, cooldown.Equal(free)}
 		var enough bool
 		if wait, enough = b.takePatience(refusal); !enough {
 			return nil, refusal

@@ -98,7 +98,8 @@ func (b *Budget) useGroup(now time.Time) *entry {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	age := b.group.age(now)
-	if b.cooldown.After(now) || b.group.left == 0 || age < 0 || age >= groupLife || time.Since(b.group.began) >= groupLife {
+	isOver := age < 0 || age >= groupLife || time.Since(b.group.began) >= groupLife
+	if b.cooldown.After(now) || b.group.left == 0 || isOver {
 		return nil
 	}
 	return b.use()

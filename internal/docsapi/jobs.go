@@ -32,7 +32,8 @@ const (
 	// maxText is the longest other text of a job, in bytes.
 	maxText = 2 << 10
 
-	missingJob = "no such job in this project; if that is so for every job, check DOCGAUGE_JOB_PATH and DOCGAUGE_BASE_URL"
+	missingJob = "no such job in this project; if this is so for every job, check DOCGAUGE_JOB_PATH and " +
+		"DOCGAUGE_BASE_URL"
 )
 
 // Job is an agent job as the service last described it (section 2.1). The ID is

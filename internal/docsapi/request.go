@@ -92,7 +92,8 @@ func (c *Client) read(ctx context.Context, r call) error {
 		wait := max(jitter, e.RetryAfter)
 		c.options.Logger.LogAttrs(ctx, slog.LevelWarn, RetryMessage,
 			slog.String("project", r.project), r.about, slog.Int("attempt", n),
-			slog.Float64("wait_seconds", clock.Seconds(wait)), slog.Int("attempts", c.options.Attempts), slog.Int("status", e.Status), slog.String("reason", cmp.Or(dialError(e.Err), e.Message)))
+			slog.Float64("wait_seconds", clock.Seconds(wait)), slog.Int("attempts", c.options.Attempts),
+			slog.Int("status", e.Status), slog.String("reason", cmp.Or(dialError(e.Err), e.Message)))
 		if err := clock.Sleep(ctx, wait); err != nil {
 			return err
 		}
@@ -149,7 +150,8 @@ func (c *Client) attempt(ctx context.Context, r call) *Error {
 	}
 	c.options.Logger.LogAttrs(ctx, slog.LevelDebug, "api request", attrs...)
 	if !got.began.IsZero() {
-		c.options.Observe(Attempt{Endpoint: r.endpoint, Key: r.key.name, Status: got.status, Duration: got.ended.Sub(got.began)})
+		took := got.ended.Sub(got.began)
+		c.options.Observe(Attempt{Endpoint: r.endpoint, Key: r.key.name, Status: got.status, Duration: took})
 	}
 	return e
 }
@@ -355,7 +357,8 @@ func (r call) message(outcome Outcome, got answer, body []byte, err error) strin
 	}
 	advice := match(got.status, err).advice
 	if advice != "" {
-		parts = append(parts, strings.NewReplacer("{key}", r.key.variable, "{notFound}", r.notFound, "{dial}", dialError(err)).Replace(advice))
+		fill := strings.NewReplacer("{key}", r.key.variable, "{notFound}", r.notFound, "{dial}", dialError(err))
+		parts = append(parts, fill.Replace(advice))
 	}
 	if err != nil && advice != adviceDial {
 		parts = append(parts, err.Error())
