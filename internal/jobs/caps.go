@@ -20,8 +20,8 @@ func because(why Why, reason string, args ...any) blocker {
 	return blocker{why: why, reason: fmt.Sprintf(reason, args...)}
 }
 
-// admission is what is left for further jobs: of the caps, of the concurrency keys,
-// and of what the service accepts.
+// admission counts down the caps, the concurrency keys and the projects that are left for
+// further jobs.
 type admission struct {
 	opt     Options
 	at      time.Time
@@ -124,8 +124,8 @@ func Usage(all []journal.Job, now time.Time) (perDay, active int) {
 	return len(charges(all, now)), active
 }
 
-// PullsByLink returns the pull requests by link: what is known, and those of jobs of which
-// nothing is known yet.
+// PullsByLink returns the pull requests by link: the known ones, and unknown ones for the
+// links of jobs that were not read yet.
 func PullsByLink(all []journal.Job, known []journal.PullRequest) map[string]journal.PullRequest {
 	out := make(map[string]journal.PullRequest, len(known))
 	for _, p := range known {

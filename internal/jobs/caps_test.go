@@ -123,7 +123,7 @@ func TestClockSetBack(t *testing.T) {
 }
 
 // TestProjectWaits: after a refusal for a time nothing else of the project is sent, by
-// any process; other projects go on.
+// any process; other projects continue.
 func TestProjectWaits(t *testing.T) {
 	w := newWorld(t, ids...)
 	w.prompt(prompts.Prompt{ID: "other", Project: "prj_b"})

@@ -39,7 +39,7 @@ func (w *world) atItsEnd() {
 		w.Fatalf("b began at %v, a ended at %v", done, of)
 	}
 	kinds := map[string]int{}
-	for _, note := range w.memory.notes {
+	for _, note := range w.memory.events {
 		kinds[note.Kind]++
 	}
 	pr, failed := w.memory.finished["prj_a pr"], w.memory.finished["prj_c failed"]

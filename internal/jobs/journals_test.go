@@ -114,13 +114,13 @@ func sameJournals(t *rapid.T, mem *memory, db *state.DB) {
 			must("Job", one, other, err1, err2)
 		}
 		events, err := db.History(ctx, job.Seq)
-		must("History", mem.events[job.Seq], events, err, nil)
+		must("History", mem.history[job.Seq], events, err, nil)
 	}
 	q1, err1 := mem.Queue(ctx)
 	q2, err2 := db.Queue(ctx)
 	must("Queue", q1, q2, err1, err2)
 	notes, err := db.Events(ctx, 1000)
-	must("Outbox", len(mem.notes), len(notes), err, nil)
+	must("Outbox", len(mem.events), len(notes), err, nil)
 	counts, err := db.Counters(ctx)
 	must("Counters", len(mem.finished), len(counts), err, nil)
 	for _, c := range counts {

@@ -109,7 +109,7 @@ func Plan(ctx context.Context, o Options, j Journal, found prompts.Scanned) ([]P
 	return all, nil
 }
 
-// render returns what is sent: for a recurring prompt, as of its firing.
+// render returns the texts to send: for a recurring prompt, as of its firing.
 func (p Planned) render(ctx context.Context, o Options, now time.Time) (prompts.Rendered, error) {
 	if !p.Firing.IsZero() {
 		now = p.Firing

@@ -115,7 +115,7 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// TestEditBeforeItIsSent: that is no drift, the new text is sent.
+// TestEditBeforeItIsSent: it has not drifted, the new text is sent.
 func TestEditBeforeItIsSent(t *testing.T) {
 	w := newWorld(t, "a")
 	w.service.down = always(throttled(time.Minute))
@@ -255,8 +255,8 @@ func TestNewState(t *testing.T) {
 	w.prompt(prompts.Prompt{ID: "c", DependsOn: []string{"a"}})
 	w.passes()
 	w.has("c", journal.Active)
-	if len(w.service.jobs) != 1 || len(w.memory.notes) > 0 {
-		t.Errorf("%d jobs, notes %+v", len(w.service.jobs), w.memory.notes)
+	if len(w.service.jobs) != 1 || len(w.memory.events) > 0 {
+		t.Errorf("%d jobs, notes %+v", len(w.service.jobs), w.memory.events)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/docgauge/docgauge/internal/prompts"
 )
 
-// learns sets what is known of the pull request of a prompt.
+// learns sets the known state of the pull request of a prompt.
 func (w *world) learns(prompt string, state journal.PullState, created time.Time) {
 	w.Helper()
 	job := w.job(prompt)
@@ -132,8 +132,8 @@ func TestOnePullRequest(t *testing.T) {
 	if n := reviewsOf(w.jobs(), PullsByLink(w.jobs(), nil), w.clock).used(); n != len(want) {
 		t.Errorf("%d count against the cap, want %d", n, len(want))
 	}
-	kept := fmt.Sprintf("%+v %+v", w.memory.jobs, w.memory.events)
-	for _, note := range w.memory.notes {
+	kept := fmt.Sprintf("%+v %+v", w.memory.jobs, w.memory.history)
+	for _, note := range w.memory.events {
 		kept += string(note.Body)
 	}
 	if strings.Contains(kept, "PW") {
@@ -161,7 +161,7 @@ func TestOpenPullsReason(t *testing.T) {
 		t.Error(p.Until)
 	}
 	if r := w.after(time.Hour); !r.Idle() || r.Created > 0 {
-		t.Errorf("a wait for people is no reason to go on: %+v", r)
+		t.Errorf("a wait for people keeps it going: %+v", r)
 	}
 	w.learns("b", journal.PullClosed, start)
 	if r := w.passes(); r.Created != 1 {
@@ -187,7 +187,7 @@ func TestGonePulls(t *testing.T) {
 }
 
 // TestReviewAge: no job begins while the median age of the open pull requests exceeds the
-// limit; ended ones do not count, and one that nobody knows counts from its job on.
+// limit; ended ones do not count, and an unknown one counts from its job on.
 func TestReviewAge(t *testing.T) {
 	w := newWorld(t)
 	for _, id := range ids[:3] {

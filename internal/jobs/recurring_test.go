@@ -183,7 +183,7 @@ func TestFirings(t *testing.T) {
 	})
 }
 
-// TestFiringsAfterAClockAhead: what a clock decided that was a month ahead does not keep the
+// TestFiringsAfterAClockAhead: decisions by a clock that was a month ahead do not keep the
 // prompt from firing, and nothing that was sent before is sent again.
 func TestFiringsAfterAClockAhead(t *testing.T) {
 	const month = 30 * 24 * time.Hour

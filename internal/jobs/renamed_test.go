@@ -79,7 +79,7 @@ func TestRenamed(t *testing.T) {
 	}
 	all, err := Plan(t.Context(), w.opt, w.journal, w.found())
 	if err != nil || len(all) != 1 {
-		t.Errorf("%+v, %v: what was held under a former name is not of interest", all, err)
+		t.Errorf("%+v, %v: one held under a former name is not of interest", all, err)
 	}
 	w.after(time.Hour)
 	w.has("new/b.md", journal.Held)
@@ -151,7 +151,7 @@ func TestRenamedDecisions(t *testing.T) {
 	}
 }
 
-// TestFolderMoved: every path is gone, and nothing is sent. Moved back, what was sent is known.
+// TestFolderMoved: every path is gone, and nothing is sent. Moved back, they are completed.
 func TestFolderMoved(t *testing.T) {
 	w := newWorld(t)
 	for i := range 5 {
@@ -397,7 +397,7 @@ func TestMoves(t *testing.T) {
 					w.resolve(job.Seq)
 				}
 			},
-			"go on": func(*rapid.T) { w.releaseQueue() },
+			"continue": func(*rapid.T) { w.releaseQueue() },
 		})
 	})
 }

@@ -78,7 +78,7 @@ func (w *world) run(ctx context.Context, q *Queue, folder Folder, report func(Re
 	}
 }
 
-func goesOn(Report) bool { return false }
+func forever(Report) bool { return false }
 
 // TestRunEnds: a run that is not for ever ends after a pass, when it is idle, or with
 // the first error.
@@ -212,13 +212,13 @@ func TestEndOfTheProcess(t *testing.T) {
 			}
 			return nil
 		}
-		w.run(ctx, w.newQueue(), folder, goesOn)
+		w.run(ctx, w.newQueue(), folder, forever)
 		w.has("a", journal.Active)
 		w.none("b")
 	})
 }
 
-// TestEndBeforeTheConnection: what was not sent because of the stop is sent by the next
+// TestEndBeforeTheConnection: a prompt that was not sent because of the stop is sent by the next
 // process at once.
 func TestEndBeforeTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -228,7 +228,7 @@ func TestEndBeforeTheConnection(t *testing.T) {
 			cancel()
 			return &docsapi.Error{Outcome: docsapi.Transient, Err: errors.Join(docsapi.ErrNotSent, context.Canceled)}
 		}
-		w.run(ctx, w.newQueue(), folder, goesOn)
+		w.run(ctx, w.newQueue(), folder, forever)
 		job := w.has("a", journal.Pending)
 		w.says(job.Reason, "stopped before it was sent")
 		if job.Refusals != 0 || !job.Next.IsZero() || !job.Blocked.IsZero() {
@@ -260,7 +260,7 @@ func TestEndWithoutAnAnswer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.run(ctx, New(w.opt, client, w.journal), folder, goesOn)
+		w.run(ctx, New(w.opt, client, w.journal), folder, forever)
 		if took := time.Since(stopped); took > 25*time.Second {
 			t.Errorf("it ended %v after the stop", took)
 		}
@@ -293,8 +293,8 @@ func TestEndWhileReading(t *testing.T) {
 	}
 }
 
-// TestFullDisk: nothing is sent without an intent, the error is logged once, and all goes
-// on when there is room.
+// TestFullDisk: nothing is sent without an intent, the error is logged once, and the queue
+// continues when there is room.
 func TestFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, folder, log := running(t)
@@ -334,7 +334,7 @@ func TestChanged(t *testing.T) {
 	}
 }
 
-// TestContinue: a queue that goes on where another one has ended knows its prompts at once,
+// TestContinue: a queue that continues where another one has ended knows its prompts at once,
 // and scans the folder when that one would have.
 func TestContinue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -185,7 +185,7 @@ func TestChangedWhileSent(t *testing.T) {
 				tc.call == callMessage && job.Sent != 1 || tc.state == journal.Cancelled && job.Reason != "given up" {
 				t.Errorf("%+v", job)
 			}
-			events := w.memory.events[1]
+			events := w.memory.history[1]
 			w.says(events[len(events)-1].Cause, "accepted")
 			for range 12 {
 				w.after(turn)
