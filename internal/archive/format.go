@@ -107,6 +107,7 @@ func properties() *parquet.WriterProperties {
 		parquet.WithStats(true),
 		parquet.WithPageIndexEnabled(false),
 		parquet.WithBloomFilterEnabled(false),
+		parquet.WithDictionaryPageSizeLimit(pageBytes),
 		parquet.WithDictionaryFor("path", false),
 	)
 }

@@ -78,7 +78,7 @@ func WriteTotals(path string, rev analytics.Revision) error {
 	})
 }
 
-// encode writes a window file, and returns its footer. It encodes while the next rows are read.
+// encode writes a window file, and returns its footer.
 func encode(to io.Writer, rev analytics.Revision, rows iter.Seq2[analytics.Row, error]) (foot Footer, err error) {
 	if !rev.TotalsOnly() {
 		rev.Rows = 0
@@ -93,11 +93,9 @@ func encode(to io.Writer, rev analytics.Revision, rows iter.Seq2[analytics.Row, 
 	err = write(to, visitorsSchema(), func(w *file.Writer) error {
 		enc := newEncoder(w, foot.Revision)
 		defer enc.release()
-		for batch, err := range ahead(rows) {
-			for _, row := range batch {
-				if err := enc.add(row); err != nil {
-					return err
-				}
+		for row, err := range rows {
+			if err == nil {
+				err = enc.add(row)
 			}
 			if err != nil {
 				return err
@@ -107,52 +105,6 @@ func encode(to io.Writer, rev analytics.Revision, rows iter.Seq2[analytics.Row, 
 		return enc.finish(foot.Revision)
 	})
 	return foot, err
-}
-
-// ahead yields rows in batches, which are valid until the next one. It reads the next
-// batch while the consumer works on this one.
-func ahead(rows iter.Seq2[analytics.Row, error]) iter.Seq2[[]analytics.Row, error] {
-	type batch struct {
-		rows []analytics.Row
-		err  error
-	}
-	return func(yield func([]analytics.Row, error) bool) {
-		full, used, stop := make(chan batch), make(chan []analytics.Row, 2), make(chan struct{})
-		var reader sync.WaitGroup
-		defer reader.Wait()
-		defer close(stop)
-		used <- nil
-		used <- nil
-		reader.Go(func() {
-			defer close(full)
-			next := batch{rows: (<-used)[:0]}
-			send := func() bool {
-				select {
-				case full <- next:
-					next.rows = (<-used)[:0]
-					return true
-				case <-stop:
-					return false
-				}
-			}
-			for row, err := range rows {
-				if next.err = err; err != nil {
-					break
-				}
-				next.rows = append(next.rows, row)
-				if len(next.rows) == batchRows && !send() {
-					return
-				}
-			}
-			send()
-		})
-		for b := range full {
-			if !yield(b.rows, b.err) {
-				return
-			}
-			used <- b.rows
-		}
-	}
 }
 
 // create makes path and lets fill write it, or removes it. The footer is written last, so that

@@ -31,7 +31,7 @@ func TestAllErrorsAreTold(t *testing.T) {
 	for _, flags := range [][]string{nil, {"--json"}} {
 		cmd := exec.Command("docgauge", append([]string{"export"}, flags...)...)
 		cmd.Dir, cmd.Env = p.dir, p.env
-		said, err := cmd.CombinedOutput()
+		stderr, err := cmd.CombinedOutput()
 		if cmd.ProcessState.ExitCode() != exitFailed {
 			t.Errorf("the exit code is of %v", err)
 		}
@@ -40,8 +40,8 @@ func TestAllErrorsAreTold(t *testing.T) {
 			want[2] = `"outcome": "success"`
 		}
 		for _, text := range want {
-			if !strings.Contains(string(said), text) {
-				t.Errorf("want %q in\n%s", text, said)
+			if !strings.Contains(string(stderr), text) {
+				t.Errorf("want %q in\n%s", text, stderr)
 			}
 		}
 	}

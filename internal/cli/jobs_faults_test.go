@@ -91,7 +91,7 @@ func queuePlace(t *testing.T, s *testbed.Service, prompts map[string]string, mor
 }
 
 // try runs a command and returns its exit code, standard output and error.
-func (p place) try(t *testing.T, args ...string) (code int, out, said string) {
+func (p place) try(t *testing.T, args ...string) (code int, out, log string) {
 	t.Helper()
 	var stdout, stderr strings.Builder
 	cmd := exec.Command("docgauge", args...)
@@ -129,8 +129,8 @@ func TestJobsOddAnswers(t *testing.T) {
 	}}
 	p := oddPlace(t, s, "a-bad", "b-good", "c-odd", "d-long", "e-same")
 	for range 2 { // the second run finds nothing to do
-		if code, _, said := p.try(t, "jobs", "run", "--wait"); code != exitFailed {
-			t.Fatalf("exit code %d\n%s", code, said)
+		if code, _, stderr := p.try(t, "jobs", "run", "--wait"); code != exitFailed {
+			t.Fatalf("exit code %d\n%s", code, stderr)
 		}
 		if diff := cmp.Diff([]string{"a-bad", "b-good", "c-odd", "d-long", "e-same"}, s.created()); diff != "" {
 			t.Fatal(diff)
@@ -225,10 +225,10 @@ func TestJobsFolder(t *testing.T) {
 			"jobs lint", "jobs plan", "jobs run", "jobs run --wait", "jobs add x",
 			"jobs hold a.md", "jobs retry a.md", "serve",
 		} {
-			code, _, said := p.try(t, strings.Fields(command)...)
-			if code != exitUsage || !strings.Contains(said, "DOCGAUGE_PROMPTS_DIR: ") ||
-				!strings.Contains(said, tc.want) {
-				t.Errorf("%s: %s: exit code %d\n%s", name, command, code, said)
+			code, _, stderr := p.try(t, strings.Fields(command)...)
+			if code != exitUsage || !strings.Contains(stderr, "DOCGAUGE_PROMPTS_DIR: ") ||
+				!strings.Contains(stderr, tc.want) {
+				t.Errorf("%s: %s: exit code %d\n%s", name, command, code, stderr)
 			}
 		}
 	}

@@ -47,7 +47,7 @@ func liveTarget(t *testing.T) []engines.Scrape {
 func TestRemoteWriteIsTheHistory(t *testing.T) {
 	_, archive := archived(t)
 	args := []string{"--archive", archive, "--pages", "5"}
-	text := tell(t, args...)
+	text := runOpenmetrics(t, args...)
 	if text.err != nil {
 		t.Fatal(text.err)
 	}
@@ -61,7 +61,7 @@ func TestRemoteWriteIsTheHistory(t *testing.T) {
 		t.Fatalf("only %d values", len(want))
 	}
 	for _, how := range []string{"once", "again"} {
-		got := tell(t, append(args, "--remote-write", received.URL+"/api/v1/write", "--json")...)
+		got := runOpenmetrics(t, append(args, "--remote-write", received.URL+"/api/v1/write", "--json")...)
 		s := summaryOf(t, got)
 		if got.err != nil || s.Refused != 0 || s.Accepted != s.Samples || s.Samples < 10_000 ||
 			s.Retries != 0 || len(s.Errors) > 0 {
@@ -73,10 +73,10 @@ func TestRemoteWriteIsTheHistory(t *testing.T) {
 	}
 }
 
-func summaryOf(t *testing.T, got told) (s remoteSummary) {
+func summaryOf(t *testing.T, got openmetricsOutput) (s remoteSummary) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(got.text), &s); err != nil {
-		t.Fatalf("%q, %s: %v", got.text, got.said, err)
+		t.Fatalf("%q, %s: %v", got.text, got.stderr, err)
 	}
 	return s
 }
@@ -85,8 +85,8 @@ func summaryOf(t *testing.T, got told) (s remoteSummary) {
 // nothing newer; a window that is too short takes its part.
 func TestRemoteWriteTooOld(t *testing.T) {
 	_, archive := archived(t)
-	send := func(server *engines.Prometheus) (remoteSummary, told) {
-		got := tell(t, "--archive", archive, "--remote-write", server.URL+"/api/v1/write", "--json")
+	send := func(server *engines.Prometheus) (remoteSummary, openmetricsOutput) {
+		got := runOpenmetrics(t, "--archive", archive, "--remote-write", server.URL+"/api/v1/write", "--json")
 		return summaryOf(t, got), got
 	}
 	scrapes := liveTarget(t)
@@ -145,7 +145,7 @@ func TestRemoteWriteEnds(t *testing.T) {
 	}))
 	t.Cleanup(receiver.Close)
 	args := []string{"--archive", archive, "--remote-write", receiver.URL + "/write"}
-	got := tell(t, append(args, "--json")...)
+	got := runOpenmetrics(t, append(args, "--json")...)
 	s := summaryOf(t, got)
 	if exitCode(got.err) != exitFailed || s.Accepted != 6000 || s.Requests != 4 ||
 		s.Through == nil || len(s.Errors) != 1 {
@@ -157,7 +157,7 @@ func TestRemoteWriteEnds(t *testing.T) {
 			t.Errorf("%s\nwant %s", s.Errors[0], says)
 		}
 	}
-	got = tell(t, args...)
+	got = runOpenmetrics(t, args...)
 	if exitCode(got.err) != exitFailed || !strings.HasPrefix(got.text, "wrote 6,000 of ") ||
 		!strings.Contains(fmt.Sprint(got.err), s.Errors[0][:20]) {
 		t.Errorf("%v: %s", got.err, got.text)

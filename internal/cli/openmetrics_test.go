@@ -47,21 +47,21 @@ func archived(t *testing.T) (*sandbox.Sandbox, string) {
 	return s, filepath.Join(dir, "data")
 }
 
-// told is the output of openmetrics.
-type told struct {
-	text, said string
-	err        error
+// openmetricsOutput is the output of openmetrics.
+type openmetricsOutput struct {
+	text, stderr string
+	err          error
 }
 
-func tell(t *testing.T, args ...string) told {
+func runOpenmetrics(t *testing.T, args ...string) openmetricsOutput {
 	t.Helper()
-	var out, said bytes.Buffer
-	a := Program{Out: &out, Err: &said}.ready(time.Now)
+	var out, stderr bytes.Buffer
+	a := Program{Out: &out, Err: &stderr}.ready(time.Now)
 	cmd := a.openmetricsCommand()
 	cmd.SetArgs(args)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	err := cmd.ExecuteContext(t.Context())
-	return told{out.String(), said.String(), err}
+	return openmetricsOutput{out.String(), stderr.String(), err}
 }
 
 // blocksOf lets promtool make blocks, as docs/prometheus.md says.
@@ -84,10 +84,10 @@ func blocksOf(t *testing.T, text string) string {
 func TestHistory(t *testing.T) {
 	s, archive := archived(t)
 	const pages = 10
-	got := tell(t, "--archive", archive, "--pages", fmt.Sprint(pages), "--to",
+	got := runOpenmetrics(t, "--archive", archive, "--pages", fmt.Sprint(pages), "--to",
 		(analytics.DateOf(time.Now()) + 1).String())
-	if got.err != nil || !strings.Contains(got.said, "docgauge: wrote ") {
-		t.Fatalf("%v %s", got.err, got.said)
+	if got.err != nil || !strings.Contains(got.stderr, "docgauge: wrote ") {
+		t.Fatalf("%v %s", got.err, got.stderr)
 	}
 	server := engines.RunPrometheus(t, engines.PrometheusConfig{Data: blocksOf(t, got.text)})
 	today := analytics.DateOf(time.Now())
@@ -166,7 +166,7 @@ func TestHistoryGoesOnLive(t *testing.T) {
 			sandbox.DefaultProject)
 	}))
 	t.Cleanup(live.Close)
-	got := tell(t, "--archive", archive, "--windows", "day", "--label", "job=docgauge", "--label",
+	got := runOpenmetrics(t, "--archive", archive, "--windows", "day", "--label", "job=docgauge", "--label",
 		"instance="+strings.TrimPrefix(live.URL, "http://"))
 	if got.err != nil {
 		t.Fatal(got.err)
@@ -206,7 +206,7 @@ func TestOpenMetricsMistakes(t *testing.T) {
 		{"--remote-write http://store/write --remote-write.protocol 3", "want 1.0 or 2.0"},
 		{"--remote-write http://store/write --remote-write.config.file nowhere.yml", "nowhere.yml: no such file"},
 	} {
-		got := tell(t, append([]string{"--archive", dir}, strings.Fields(tc.args)...)...)
+		got := runOpenmetrics(t, append([]string{"--archive", dir}, strings.Fields(tc.args)...)...)
 		if got.err == nil || !strings.Contains(got.err.Error(), tc.want) ||
 			exitCode(got.err) != exitUsage || got.text != "" {
 			t.Errorf("%s: %v, exit code %d, wrote %q; want %s", tc.args, got.err, exitCode(got.err), got.text, tc.want)

@@ -141,8 +141,8 @@ func scriptSandbox(ts *testscript.TestScript, _ bool, args []string) {
 	cmd := exec.Command(path, append([]string{"sandbox", "--listen", "127.0.0.1:0", "--request-log",
 		ts.MkAbs("requests.jsonl")}, args...)...)
 	cmd.Dir = ts.MkAbs(".")
-	var said bytes.Buffer
-	cmd.Stderr = &said
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
 	out, err := cmd.StdoutPipe()
 	ts.Check(err)
 	dieWithUs(cmd)
@@ -155,7 +155,7 @@ func scriptSandbox(ts *testscript.TestScript, _ bool, args []string) {
 	lines := bufio.NewScanner(out)
 	for name := ""; name != "DOCGAUGE_API_KEY"; { // which is the last
 		if !lines.Scan() {
-			ts.Fatalf("sandbox printed too little: %s", said.String())
+			ts.Fatalf("sandbox printed too little: %s", stderr.String())
 		}
 		var value string
 		name, value, _ = strings.Cut(strings.TrimPrefix(lines.Text(), "export "), "=")

@@ -170,12 +170,12 @@ func TestCommandLog(t *testing.T) {
 			testbed.DaysAgo(0).String()}, exitDone, "remark"},
 		{"serve", []string{"DOCGAUGE_LISTEN_ADDRESS=192.0.2.1:0"}, []string{"serve"}, exitFailed, "command failed"},
 	} {
-		var said strings.Builder
+		var stderr strings.Builder
 		cmd := exec.Command("docgauge", tc.args...)
-		cmd.Dir, cmd.Env, cmd.Stderr = base.dir, append(base.env, tc.env...), &said
+		cmd.Dir, cmd.Env, cmd.Stderr = base.dir, append(base.env, tc.env...), &stderr
 		if _ = cmd.Run(); cmd.ProcessState.ExitCode() != tc.code {
-			t.Errorf("%s: exit code %d, want %d\n%s", tc.name, cmd.ProcessState.ExitCode(), tc.code, said.String())
+			t.Errorf("%s: exit code %d, want %d\n%s", tc.name, cmd.ProcessState.ExitCode(), tc.code, stderr.String())
 		}
-		find(t, logLines(t, said.String()), tc.msg)
+		find(t, logLines(t, stderr.String()), tc.msg)
 	}
 }

@@ -35,14 +35,14 @@ func TestTortureJobs(t *testing.T) {
 	q.runToTheEnd()
 	q.service.stop(t)
 	before := q.judge()
-	t.Logf("before unknown jobs were resolved:\n%s", before)
+	t.Logf("before unknown jobs were resolved: %+v", before)
 	answers := q.resolveAll()
 	q.service.restart(t, calm)
 	q.env = append(q.env, "DOCGAUGE_TIMEOUT=1m") // a machine that is busy for a second puts nothing in doubt now
 	q.runToTheEnd()
 	q.service.stop(t)
 	after := q.judge()
-	t.Logf("after %s:\n%s", answers, after)
+	t.Logf("after %+v: %+v", answers, after)
 	if before.twice+before.lost+before.messagesTwice+after.twice+after.lost+after.messagesTwice > 0 ||
 		after.unknown > 0 {
 		t.Error("twice, lost and, in the end, unknown must be 0")
@@ -178,7 +178,7 @@ func (q *torturedQueue) attend() {
 
 // goesOn reports whether a prompt moves on by itself.
 func goesOn(p jobs.Planned) bool {
-	waits := p.Why == jobs.WhyDependency || p.Why == jobs.WhyConcurrency
+	waits := p.Why == "depends_on" || p.Why == "concurrency"
 	return !p.State.Ended() && p.State != journal.Unknown && (p.State != journal.Pending || !waits)
 }
 

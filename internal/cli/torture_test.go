@@ -145,8 +145,8 @@ func (r *runs) killOnce(t *testing.T, i int) bool {
 		stop = fmt.Sprintf("%s:%d", steps[(i/2)%len(steps)], 1+rand.IntN(3))
 	}
 	cmd := r.docgauge(stop)
-	var said bytes.Buffer
-	cmd.Stderr = &said
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
 	check(t, cmd.Start())
 	if stop == "" {
 		time.AfterFunc(time.Duration(rand.IntN(400))*time.Millisecond, func() { _ = cmd.Process.Kill() })
@@ -154,7 +154,7 @@ func (r *runs) killOnce(t *testing.T, i int) bool {
 	err := cmd.Wait()
 	exit, failed := errors.AsType[*exec.ExitError](err)
 	if err != nil && (!failed || exit.Exited()) {
-		t.Fatalf("run %d: %v\n%s", i, err, said.String())
+		t.Fatalf("run %d: %v\n%s", i, err, stderr.String())
 	}
 	return err != nil
 }

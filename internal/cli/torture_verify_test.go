@@ -115,8 +115,8 @@ func (v *verifyTorture) command(sinks, stop string, kill time.Duration, args ...
 	cmd := v.docgauge(stop)
 	cmd.Args = append([]string{"docgauge"}, args...)
 	cmd.Env = append(cmd.Env, "DOCGAUGE_SINKS="+sinks)
-	var out, said strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &said
+	var out, stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &stderr
 	check(v, cmd.Start())
 	if kill > 0 {
 		time.AfterFunc(kill, func() { _ = cmd.Process.Kill() })
@@ -127,7 +127,7 @@ func (v *verifyTorture) command(sinks, stop string, kill time.Duration, args ...
 		v.Fatal(err)
 	}
 	v.history = append(v.history, fmt.Sprintf("DOCGAUGE_SINKS=%s STOP_AT=%s kill=%s ahead=%v docgauge %s: %v\n%s",
-		sinks, stop, kill, time.Duration(v.behind.Load()), strings.Join(args, " "), err, said.String()))
+		sinks, stop, kill, time.Duration(v.behind.Load()), strings.Join(args, " "), err, stderr.String()))
 	if failed {
 		return out.String(), exit.ExitCode()
 	}

@@ -25,7 +25,7 @@ func TestGuesses(t *testing.T) {
 		w := newWorld(t, dirOf(t, root))
 		w.concurrency = rapid.IntRange(1, 32).Draw(t, "concurrency")
 		w.service.cap = rapid.IntRange(1, 5).Draw(t, "rows of a page")
-		pages := rapid.OneOf(rapid.IntRange(1, 9), rapid.IntRange(1, 400), rapid.IntRange(1, 5000)).Draw(t, "pages")
+		pages := rapid.OneOf(rapid.IntRange(1, 9), rapid.IntRange(1, 400), rapid.IntRange(1, 1500)).Draw(t, "pages")
 		rows := pages*w.service.cap - rapid.IntRange(0, w.service.cap-1).Draw(t, "missing on the last page")
 		w.service.limited, w.service.budget = rapid.IntRange(0, 3).Draw(t, "limited") == 0, math.MaxInt
 		k := day("prj_a", 0)
@@ -72,15 +72,11 @@ func TestGuesses(t *testing.T) {
 		if r.Drifted == 0 && requests != pages+r.Mispredicted {
 			t.Fatalf("%d requests for %d pages, %d found nothing", requests, pages, r.Mispredicted)
 		}
-		if e, _ := w.ledger.newest(k); e.prov.Requests != requests {
-			t.Fatalf("the ledger says %d requests, want %d", e.prov.Requests, requests)
-		}
+		w.charged(k, requests)
 		if r.Drifted == schedule.MaxReadings-1 {
 			return // the last reading takes what it gets
 		}
-		if rev := w.shows(k, 1); !rev.Verified {
-			t.Fatalf("revision %+v", rev)
-		}
+		w.verified(k, 1)
 		w.emptySpool()
 	})
 }

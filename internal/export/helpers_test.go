@@ -73,6 +73,14 @@ func newWorld(t tb, dir string) *world {
 	}
 }
 
+// oneWindow is a world whose service has one window, of n rows.
+func oneWindow(t *testing.T, n, version int) (*world, analytics.Key) {
+	t.Helper()
+	w, k := newWorld(t, t.TempDir()), day("prj_a", 0)
+	w.service.put(k, n, version)
+	return w, k
+}
+
 // noon is 12:00 UTC, some days after 2026-10-01.
 func noon(day int) time.Time { return time.Date(2026, 10, 1+day, 12, 0, 0, 0, time.UTC) }
 
@@ -216,6 +224,49 @@ func (w *world) shows(k analytics.Key, number int32) analytics.Revision {
 		w.Fatalf("%s (-service +sink):\n%s", k, diff)
 	}
 	return rev
+}
+
+// verified is shows of a revision that is verified.
+func (w *world) verified(k analytics.Key, number int32) {
+	w.Helper()
+	if rev := w.shows(k, number); !rev.Verified {
+		w.Fatalf("not verified: %+v", rev)
+	}
+}
+
+// sent fails unless so many requests were sent, charged unless the ledger says so of a window.
+func (w *world) sent(want int) {
+	w.Helper()
+	if got := w.service.requests(); got != want {
+		w.Fatalf("%d requests, want %d", got, want)
+	}
+}
+
+func (w *world) charged(k analytics.Key, want int) {
+	w.Helper()
+	if e, _ := w.ledger.newest(k); e.prov.Requests != want {
+		w.Fatalf("the ledger says %d requests, want %d", e.prov.Requests, want)
+	}
+}
+
+// input is what a plan of the day windows of prj_a depends on.
+func (w *world) input(since analytics.Date) schedule.Input {
+	return schedule.Input{
+		Now: w.now, Projects: []string{"prj_a"}, Specs: []analytics.Spec{{Granularity: analytics.Day}}, Since: since,
+		Settle: settle, Known: w.ledger.known, Provisional: w.ledger.provisional(),
+		Aside: func(k analytics.Key) (analytics.Aside, bool) { a, ok := w.ledger.asides()[k]; return a, ok },
+	}
+}
+
+// due plans the day window of 2026-10-01; with rested, although it was set aside.
+func (w *world) due(rested bool) []schedule.Item {
+	k := day("prj_a", 0)
+	in := w.input(k.From)
+	if rested {
+		in.Aside = nil
+	}
+	items, _ := schedule.Plan(in)
+	return slices.DeleteFunc(items, func(i schedule.Item) bool { return i.Key != k })
 }
 
 // shown returns the revision that readers see, the zero revision for none.

@@ -245,10 +245,7 @@ func TestPlanAfterAnOutage(t *testing.T) {
 		w := newWorld(t, t.TempDir())
 		keys := w.days("prj_a", 6)
 		plan := func() []schedule.Item {
-			aside := func(k analytics.Key) (analytics.Aside, bool) { a, ok := w.ledger.asides()[k]; return a, ok }
-			in := schedule.Input{Now: w.now, Projects: []string{"prj_a"},
-				Specs: []analytics.Spec{{Granularity: analytics.Day}}, Known: w.ledger.known, Aside: aside}
-			items, _, _, err := schedule.Asked(in, keys[5].From, keys[0].To)
+			items, _, _, err := schedule.Asked(w.input(0), keys[5].From, keys[0].To)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -278,9 +275,7 @@ func TestPlanAfterAnOutage(t *testing.T) {
 
 // TestSuspectRows: an unverified reading says which of its rows are suspect.
 func TestSuspectRows(t *testing.T) {
-	w := newWorld(t, t.TempDir())
-	k := day("prj_a", 0)
-	w.service.put(k, 700, 1)
+	w, k := oneWindow(t, 700, 1)
 	w.service.answer = func(_ int, q docsapi.VisitorsQuery) (*analytics.Page, error) {
 		p := w.service.page(q)
 		switch q.Offset {
@@ -393,19 +388,14 @@ func (s *anyService) run1(n int, killed bool) {
 	for project, rows := range s.ledger.perPage {
 		work.Sizes.SetPerPage(project, rows)
 	}
-	in := schedule.Input{
-		Now: s.now, Projects: []string{"prj_a"}, Specs: []analytics.Spec{{Granularity: analytics.Day}},
-		Since:  day("prj_a", 0).From,
-		Settle: settle, Known: s.ledger.known, Provisional: s.ledger.provisional(), Rotate: n, Sizes: work.Sizes,
-		Aside: func(k analytics.Key) (analytics.Aside, bool) { a, ok := s.ledger.asides()[k]; return a, ok },
-		GaveUp: func(k analytics.Key) bool {
-			e, ok := s.ledger.newest(k)
-			return ok && e.rev.TotalsOnly() && e.prov.Requests > 1
-		},
-		Policy: schedule.Policy{Limit: s.limit, Settle: settle, Learned: func(of schedule.Series) schedule.Facts {
-			return s.ledger.learned[of]
-		}},
+	in := s.input(day("prj_a", 0).From)
+	in.Rotate, in.Sizes = n, work.Sizes
+	in.GaveUp = func(k analytics.Key) bool {
+		e, ok := s.ledger.newest(k)
+		return ok && e.rev.TotalsOnly() && e.prov.Requests > 1
 	}
+	in.Policy = schedule.Policy{Limit: s.limit, Settle: settle,
+		Learned: func(of schedule.Series) schedule.Facts { return s.ledger.learned[of] }}
 	before := len(s.begun())
 	due, _ := schedule.Plan(in)
 	work.Items = slices.DeleteFunc(due, func(i schedule.Item) bool { return s.rows[i.Key] == 0 && !s.has(i.Key) })

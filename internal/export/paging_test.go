@@ -43,9 +43,7 @@ func TestRequests(t *testing.T) {
 						rev.Totals != totalsOf(w.service.all(k)) {
 						t.Errorf("revision %+v", rev)
 					}
-					if e, _ := w.ledger.newest(k); e.prov.Requests != c.want {
-						t.Errorf("the ledger says %d requests, want %d", e.prov.Requests, c.want)
-					}
+					w.charged(k, c.want)
 					w.emptySpool()
 					w.limits(t, analytics.PageRows)
 				})
@@ -65,9 +63,7 @@ func (w *world) limits(t *testing.T, want int) {
 func TestTotalsAlone(t *testing.T) {
 	for _, reason := range []schedule.Reason{schedule.ReasonMissing, schedule.ReasonOpen} {
 		t.Run(string(reason), func(t *testing.T) {
-			w := newWorld(t, t.TempDir())
-			k := day("prj_a", 0)
-			w.service.put(k, 600, 1)
+			w, k := oneWindow(t, 600, 1)
 			r := w.clean(w.run(schedule.Item{Key: k, TotalsOnly: true, Reason: reason}))
 			w.limits(t, 1)
 			if w.service.requests() != 1 {
@@ -91,9 +87,7 @@ func TestTotalsAlone(t *testing.T) {
 // A reading of totals that died before it was sealed leaves a page log. If rows
 // are wanted since then, they must not be taken to be none.
 func TestTotalsThenRows(t *testing.T) {
-	w := newWorld(t, t.TempDir())
-	k := day("prj_a", 0)
-	w.service.put(k, 600, 1)
+	w, k := oneWindow(t, 600, 1)
 	w.failing(string(StepFetched), 1, killedAfter)
 	w.run(schedule.Item{Key: k, TotalsOnly: true, Reason: schedule.ReasonMissing})
 	w.faults = nil
@@ -122,9 +116,7 @@ func TestDrift(t *testing.T) {
 	} {
 		for _, times := range []int{1, 2, 3} {
 			t.Run(fmt.Sprintf("%s, %d times", c.name, times), func(t *testing.T) {
-				w := newWorld(t, t.TempDir())
-				k := day("prj_a", 0)
-				w.service.put(k, rows, 1)
+				w, k := oneWindow(t, rows, 1)
 				left := times
 				w.service.answer = func(_ int, q docsapi.VisitorsQuery) (*analytics.Page, error) {
 					if q.Offset != 250 || left == 0 {
@@ -146,26 +138,18 @@ func TestDrift(t *testing.T) {
 				if c.name == "page vanishes" && times == 3 {
 					want-- // nothing is said to come after it
 				}
-				if got := w.service.requests(); got != want {
-					t.Errorf("%d requests, want %d", got, want)
-				}
-				if e, _ := w.ledger.newest(k); e.prov.Requests != want {
-					t.Errorf("the ledger says %d requests, want %d", e.prov.Requests, want)
-				}
+				w.sent(want)
+				w.charged(k, want)
 				w.emptySpool()
 				if times < schedule.MaxReadings {
-					if rev := w.shows(k, 1); !rev.Verified {
-						t.Errorf("not verified: %+v", rev)
-					}
+					w.verified(k, 1)
 					return
 				}
 				w.unverified(t, k)
 				// A later reading that goes well is verified.
 				w.service.answer = nil
 				w.clean(w.run(asked(k)...))
-				if rev := w.shows(k, 2); !rev.Verified {
-					t.Errorf("not verified: %+v", rev)
-				}
+				w.verified(k, 2)
 			})
 		}
 	}
@@ -174,9 +158,7 @@ func TestDrift(t *testing.T) {
 // A process that died before the ledger knew the window: the requests of all its readings
 // count.
 func TestRequestsOfALateWindow(t *testing.T) {
-	w := newWorld(t, t.TempDir())
-	k := day("prj_a", 0)
-	w.service.put(k, 700, 1)
+	w, k := oneWindow(t, 700, 1)
 	w.spoil(moveTotals, 2)
 	w.failing(string(StepSealed), 1, killedAfter)
 	w.run(asked(k)...)
@@ -223,9 +205,7 @@ func moveTotals(_ int, p *analytics.Page) { p.Totals.AI++ }
 // even if it then drifts, and the budget ends then.
 func TestMispredicted(t *testing.T) {
 	for _, budget := range []int{100, 3} {
-		w := newWorld(t, t.TempDir())
-		k := day("prj_a", 0)
-		w.service.put(k, 700, 1)
+		w, k := oneWindow(t, 700, 1)
 		w.predict = 9
 		w.service.limited, w.service.budget = true, budget
 		w.spoil(moveTotals, 3)
@@ -239,9 +219,7 @@ func TestMispredicted(t *testing.T) {
 				t.Errorf("mispredicted again: %+v", r)
 			}
 		}
-		if want := 1 + 2 + 3; w.service.requests() != want {
-			t.Errorf("budget %d: %d requests, want %d", budget, w.service.requests(), want)
-		}
+		w.sent(1 + 2 + 3)
 		w.shows(k, 1)
 	}
 }
@@ -249,9 +227,7 @@ func TestMispredicted(t *testing.T) {
 // The page that a wrong prediction requested is evidence: other totals on it
 // are drift, and so is a page that promises rows there.
 func TestMispredictedPageCounts(t *testing.T) {
-	w := newWorld(t, t.TempDir())
-	k := day("prj_a", 0)
-	w.service.put(k, 500, 1)
+	w, k := oneWindow(t, 500, 1)
 	w.predict = 3
 	w.service.answer = func(nth int, q docsapi.VisitorsQuery) (*analytics.Page, error) {
 		if nth == 1 {
@@ -264,9 +240,7 @@ func TestMispredictedPageCounts(t *testing.T) {
 	if want := 1 + 2 + 3; w.service.requests() != want || r.Drifted != 1 || r.Mispredicted != 1 {
 		t.Errorf("%d requests, %+v; want %d", w.service.requests(), r, want)
 	}
-	if rev := w.shows(k, 1); !rev.Verified {
-		t.Errorf("revision %+v", rev)
-	}
+	w.verified(k, 1)
 }
 
 // A service that ignores the offset must not be read for ever.
@@ -295,18 +269,14 @@ func TestOffsetIgnored(t *testing.T) {
 			w.service.answer = nil
 			w.service.put(a, 300, 1)
 			w.clean(w.run(asked(a)...))
-			if rev := w.shows(a, 1); !rev.Verified {
-				t.Errorf("revision %+v", rev)
-			}
+			w.verified(a, 1)
 		})
 	}
 }
 
 // A page that says it is the last, before one that is known to exist, is drift.
 func TestEndBeforeKnownPage(t *testing.T) {
-	w := newWorld(t, t.TempDir())
-	k := day("prj_a", 0)
-	w.service.put(k, 700, 1)
+	w, k := oneWindow(t, 700, 1)
 	w.predict = 3
 	spoiled := false
 	w.spoil(func(_ int, p *analytics.Page) {
@@ -323,9 +293,7 @@ func TestEndBeforeKnownPage(t *testing.T) {
 // The last reading accepts what comes and so relies on no prediction: rows that
 // came after a page was found empty would be lost.
 func TestLastReadingIsNotPredicted(t *testing.T) {
-	w := newWorld(t, t.TempDir())
-	k := day("prj_a", 0)
-	w.service.put(k, 700, 1)
+	w, k := oneWindow(t, 700, 1)
 	w.predict = 3
 	w.spoil(func(nth int, p *analytics.Page) {
 		p.Totals.AI++ // which ends a reading
@@ -381,9 +349,7 @@ func TestNoRowsUnderTotals(t *testing.T) {
 		{"from the beginning", 0, 4 + 4 + 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newWorld(t, t.TempDir())
-			k := day("prj_a", 0)
-			w.service.put(k, 600, 1)
+			w, k := oneWindow(t, 600, 1)
 			if c.rows > 0 {
 				w.service.put(k, c.rows, 1)
 				w.clean(w.run(asked(k)...))
@@ -399,22 +365,8 @@ func TestNoRowsUnderTotals(t *testing.T) {
 				return &analytics.Page{Totals: totalsOf(full)}, nil
 			}
 			var last Summary
-			plan := func() []schedule.Item {
-				in := schedule.Input{
-					Now: w.now, Projects: []string{"prj_a"}, Specs: []analytics.Spec{{Granularity: analytics.Day}},
-					Since:  k.From,
-					Settle: settle, Known: w.ledger.known, Provisional: w.ledger.provisional(),
-					Aside: func(k analytics.Key) (analytics.Aside, bool) {
-						a, ok := w.ledger.asides()[k]
-						return a,
-							ok
-					},
-				}
-				due, _ := schedule.Plan(in)
-				return slices.DeleteFunc(due, func(i schedule.Item) bool { return i.Key != k })
-			}
 			for w.now = noon(1); w.now.Before(noon(90)); w.now = w.now.Add(time.Hour) {
-				if due := plan(); len(due) > 0 {
+				if due := w.due(false); len(due) > 0 {
 					work := w.work(due)
 					if rev, ok := w.ledger.known(k); ok {
 						work.Sizes.Learn(k, rev.Rows)
@@ -464,9 +416,7 @@ func TestSuspectWindow(t *testing.T) {
 		"totals are missing": {analytics.Totals{}, 300, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, t.TempDir())
-			k := day("prj_a", 0)
-			w.service.put(k, c.rows, 1)
+			w, k := oneWindow(t, c.rows, 1)
 			w.service.answer = func(_ int, q docsapi.VisitorsQuery) (*analytics.Page, error) {
 				p := w.service.page(q)
 				p.Totals = c.totals

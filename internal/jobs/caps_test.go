@@ -1,10 +1,7 @@
 package jobs
 
 import (
-	"context"
 	"fmt"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -20,7 +17,8 @@ import (
 func TestCapsOverAnyDay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
-		w.opt.MaxPerDay, w.opt.MaxActive = rapid.IntRange(1, 5).Draw(t, "per day"), rapid.IntRange(1, 4).Draw(t, "active")
+		w.opt.MaxPerDay = rapid.IntRange(1, 5).Draw(t, "per day")
+		w.opt.MaxActive = rapid.IntRange(1, 4).Draw(t, "active")
 		slow := time.Duration(rapid.IntRange(0, 50).Draw(t, "seconds to answer")) * time.Second
 		w.service.down = func(call, _ string) error {
 			if call == callCreate {
@@ -29,40 +27,37 @@ func TestCapsOverAnyDay(t *testing.T) {
 			return nil
 		}
 		for i := range 20 {
-			w.prompt(prompts.Prompt{ID: fmt.Sprint(i), Project: rapid.SampledFrom([]string{"prj_a", "prj_b"}).Draw(t, "project"),
-				Body: fmt.Sprintf("do %d%s", i, rapid.SampledFrom([]string{"", " slow", " fails"}).Draw(t, "how"))})
+			w.prompt(prompts.Prompt{
+				ID: fmt.Sprint(i), Project: rapid.SampledFrom([]string{"prj_a", "prj_b"}).Draw(t, "project"),
+				Body: fmt.Sprintf("do %d%s", i, rapid.SampledFrom([]string{"", " slow", " fails"}).Draw(t, "how")),
+			})
 		}
 		for len(w.service.jobs) < 12 {
 			w.after(time.Duration(rapid.IntRange(1, 400).Draw(t, "minutes")) * time.Minute)
-			if n := w.service.atWork(); n > w.opt.MaxActive {
-				t.Fatalf("%d are at work", n)
-			}
-			created := w.service.created()
-			for i := w.opt.MaxPerDay; i < len(created); i++ {
-				if apart := created[i].Sub(created[i-w.opt.MaxPerDay]); apart < day {
-					t.Fatalf("%d created within %v", w.opt.MaxPerDay+1, apart)
+			atWork := 0
+			for _, j := range w.service.jobs {
+				if w.service.show(j).Status == docsapi.StatusActive {
+					atWork++
 				}
+			}
+			if most := w.service.mostIn24Hours(); atWork > w.opt.MaxActive || most > w.opt.MaxPerDay {
+				t.Fatalf("%d are at work, %d in 24 hours", atWork, most)
 			}
 		}
 	})
 }
 
 func TestCapReasons(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, ids...)
 	w.opt.MaxPerDay, w.opt.MaxActive = 3, 2
-	for _, id := range ids {
-		w.prompt(prompts.Prompt{ID: id})
-	}
 	w.passes()
-	if p := w.waitsFor("c", WhyActive, journal.Pending); !strings.Contains(p.Reason, "DOCGAUGE_MAX_ACTIVE_JOBS is 2") {
-		t.Error(p.Reason)
-	}
+	w.waitsFor("c", whyActive, journal.Pending, "DOCGAUGE_MAX_ACTIVE_JOBS is 2")
 	w.used(2, 2)
 	w.after(turn)
 	w.used(3, 1)
-	p := w.waitsFor("d", WhyPerDay, journal.Pending)
-	if !strings.Contains(p.Reason, "DOCGAUGE_MAX_JOBS_PER_DAY is 3") || !p.Until.Equal(start.Add(day)) {
-		t.Error(p.Reason, p.Until)
+	p := w.waitsFor("d", whyPerDay, journal.Pending, "DOCGAUGE_MAX_JOBS_PER_DAY is 3")
+	if !p.Until.Equal(start.Add(day)) {
+		t.Error(p.Until)
 	}
 	if w.clock = start.Add(day - time.Microsecond); w.passes().Created > 0 {
 		t.Error("created before the day is over")
@@ -76,11 +71,7 @@ func TestCapReasons(t *testing.T) {
 // used fails unless so many jobs count against the caps.
 func (w *world) used(perDay, active int) {
 	w.Helper()
-	all, err := w.journal.Jobs(context.Background())
-	if err != nil {
-		w.Fatal(err)
-	}
-	if d, a := Usage(all, w.clock); d != perDay || a != active {
+	if d, a := Usage(w.jobs(), w.clock); d != perDay || a != active {
 		w.Errorf("%d in a day and %d at work, want %d and %d", d, a, perDay, active)
 	}
 }
@@ -91,9 +82,8 @@ func TestWhatCountsPerDay(t *testing.T) {
 		err   error
 		count int
 	}{{throttled(0), 0}, {answer(400), 0}, {notSentError(), 0}, {answer(401), 0}, {lostError(), 1}, {nil, 1}} {
-		w := newWorld(t)
+		w := newWorld(t, "a")
 		w.opt.MaxPerDay = 1
-		w.prompt(prompts.Prompt{ID: "a"})
 		w.service.down = always(tc.err)
 		w.passes()
 		w.used(tc.count, tc.count)
@@ -103,11 +93,8 @@ func TestWhatCountsPerDay(t *testing.T) {
 // TestGivenUpStillCounts: dropping a job in doubt makes room among the active jobs, not
 // among those of the day.
 func TestGivenUpStillCounts(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, ids...)
 	w.opt.MaxPerDay, w.opt.MaxActive = 2, 1
-	for _, id := range ids {
-		w.prompt(prompts.Prompt{ID: id})
-	}
 	w.service.down = always(lostError(), callCreate)
 	w.passes()
 	w.service.down = nil
@@ -117,16 +104,13 @@ func TestGivenUpStillCounts(t *testing.T) {
 	w.passes()
 	w.has("b", journal.Active)
 	w.after(turn)
-	w.waitsFor("c", WhyPerDay, journal.Pending)
+	w.waitsFor("c", whyPerDay, journal.Pending)
 }
 
 // TestClockSetBack: the queue does not wait for as long as the clock was ahead.
 func TestClockSetBack(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, ids...)
 	w.opt.MaxPerDay = 2
-	for _, id := range ids {
-		w.prompt(prompts.Prompt{ID: id})
-	}
 	w.passes()
 	w.clock = w.clock.Add(-365 * day)
 	if r := w.passes(); r.Created > 0 {
@@ -139,12 +123,9 @@ func TestClockSetBack(t *testing.T) {
 }
 
 // TestProjectWaits: after a refusal for a time nothing else of the project is sent, by
-// any process; other projects go on.
+// any process; other projects continue.
 func TestProjectWaits(t *testing.T) {
-	w := newWorld(t)
-	for _, id := range ids {
-		w.prompt(prompts.Prompt{ID: id})
-	}
+	w := newWorld(t, ids...)
 	w.prompt(prompts.Prompt{ID: "other", Project: "prj_b"})
 	w.service.down = func(call, project string) error {
 		if call == callCreate && project == "prj_a" {
@@ -155,15 +136,12 @@ func TestProjectWaits(t *testing.T) {
 	w.passes()
 	w.queue = nil
 	w.after(29 * time.Minute)
-	if n := w.service.calls[callCreate]; n != 2 {
-		t.Errorf("%d creates", n)
-	}
+	w.calls(callCreate, 2)
 	w.has("other", journal.Completed)
-	p := w.waitsFor("b", WhyProject, journal.Pending)
-	if !p.Until.Equal(start.Add(30*time.Minute)) || !strings.Contains(p.Reason, "429") {
+	if p := w.waitsFor("b", whyProject, journal.Pending, "429"); !p.Until.Equal(start.Add(30 * time.Minute)) {
 		t.Errorf("%+v", p)
 	}
-	w.waitsFor("a", WhyRetry, journal.Pending)
+	w.waitsFor("a", whyRetry, journal.Pending)
 	w.service.down = nil
 	w.after(time.Minute)
 	for _, id := range ids {
@@ -173,8 +151,7 @@ func TestProjectWaits(t *testing.T) {
 
 // TestRetriesSlowDown: the time between tries grows from ten seconds to five minutes.
 func TestRetriesSlowDown(t *testing.T) {
-	w := newWorld(t)
-	w.prompt(prompts.Prompt{ID: "a"})
+	w := newWorld(t, "a")
 	w.service.down = always(notSentError())
 	var waits []time.Duration
 	for range 8 {
@@ -183,9 +160,8 @@ func TestRetriesSlowDown(t *testing.T) {
 		waits = append(waits, job.Next.Sub(w.clock))
 		w.clock = job.Next
 	}
-	want := []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 160 * time.Second, 5 * time.Minute, 5 * time.Minute, 5 * time.Minute}
-	if !slices.Equal(waits, want) {
-		t.Errorf("waits %v", waits)
+	if got := fmt.Sprint(waits); got != "[10s 20s 40s 1m20s 2m40s 5m0s 5m0s 5m0s]" {
+		t.Error(got)
 	}
 	w.service.down = nil
 	w.passes()
@@ -196,21 +172,25 @@ func TestRetriesSlowDown(t *testing.T) {
 
 // TestJudge: what each error of the client means for a create or a follow-up.
 func TestJudge(t *testing.T) {
-	for _, tc := range []struct {
-		err      error
-		want     verdict
+	type sent struct {
+		verdict  verdict
 		answered bool
-	}{
-		{nil, accepted, true}, {notSentError(), postponed, false}, {lostError(), inDoubt, false}, {errKilled, inDoubt, false},
-		{answer(200), inDoubt, false}, {answer(302), inDoubt, false}, {answer(408), inDoubt, false}, {answer(500), inDoubt, false}, {answer(502), inDoubt, false},
-		{answer(400), rejected, true}, {answer(409), rejected, true}, {answer(413), rejected, true}, {answer(422), rejected, true},
-		{answer(401), unauthorized, true}, {answer(403), unauthorized, true},
-		{answer(402), postponed, true}, {answer(404), postponed, true}, {answer(405), postponed, true}, {answer(407), postponed, true}, {answer(425), postponed, true}, {answer(429), postponed, true},
-		{fmt.Errorf("wrapped: %w", notSentError()), postponed, false},
-		{&docsapi.Error{Outcome: docsapi.Permanent, Err: docsapi.ErrNotSent}, postponed, false},
+	}
+	for want, errs := range map[sent][]error{
+		{accepted, true}:     {nil},
+		{inDoubt, false}:     {lostError(), errKilled, answer(200), answer(302), answer(408), answer(500), answer(502)},
+		{rejected, true}:     {answer(400), answer(409), answer(413), answer(422)},
+		{unauthorized, true}: {answer(401), answer(403)},
+		{postponed, true}:    {answer(402), answer(404), answer(405), answer(407), answer(425), answer(429)},
+		{postponed, false}: {
+			notSentError(), fmt.Errorf("wrapped: %w", notSentError()),
+			&docsapi.Error{Outcome: docsapi.Permanent, Err: docsapi.ErrNotSent},
+		},
 	} {
-		if got := judge(tc.err); got != tc.want || isAnswered(tc.err) != tc.answered {
-			t.Errorf("%v: %s, answered %v", tc.err, got, isAnswered(tc.err))
+		for _, err := range errs {
+			if got := (sent{judge(err), isAnswered(err)}); got != want {
+				t.Errorf("%v: %+v, want %+v", err, got, want)
+			}
 		}
 	}
 }

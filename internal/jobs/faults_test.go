@@ -1,10 +1,9 @@
 package jobs
 
 import (
-	"fmt"
-	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/prompts"
@@ -21,123 +20,160 @@ func story(t tb) *world {
 	return w
 }
 
-// callsOf returns how often each call is made in the story without a fault.
-func callsOf(t *testing.T) map[string]int {
-	w := story(t)
-	w.untilIdle()
-	w.atItsEnd(t)
-	return w.on.calls
-}
-
-// atItsEnd fails unless each prompt and each follow-up of the story was accepted once,
-// and the journal knows it.
-func (w *world) atItsEnd(t tb) {
-	t.Helper()
-	for id, state := range map[string]journal.State{"a": journal.Completed, "b": journal.Completed, "c": journal.Failed} {
-		job := w.has(id, state)
-		text := w.folderText(id)
-		if n := w.service.taken(text); n != 1 {
-			t.Fatalf("%s was accepted %d times", id, n)
-		}
-		if at := w.service.of(text); at.id != job.JobID {
-			t.Fatalf("%s is job %s in the journal and %s at the service", id, job.JobID, at.id)
+// atItsEnd fails unless each prompt and each follow-up of the story was accepted once, the
+// journal knows it, and people were notified of it once.
+func (w *world) atItsEnd() {
+	w.Helper()
+	for id, end := range map[string]journal.State{"a": journal.Completed, "b": journal.Completed, "c": journal.Failed} {
+		job := w.has(id, end)
+		w.sent(job.Text, 1)
+		if at := w.service.of(job.Text); at.id != job.JobID {
+			w.Fatalf("%s is job %s in the journal and %s at the service", id, job.JobID, at.id)
 		}
 	}
 	a := w.service.of("do a")
 	if want := []string{"do a", "a, then this", "a, and that"}; !slices.Equal(a.texts, want) {
-		t.Fatalf("the job of a got %q", a.texts)
+		w.Fatalf("the job of a got %q", a.texts)
 	}
 	if done, of := w.service.of("do b").taken[0], a.taken[2].Add(turn); done.Before(of) {
-		t.Fatalf("b began at %v, a ended at %v", done, of)
+		w.Fatalf("b began at %v, a ended at %v", done, of)
 	}
-	for _, result := range []string{"prj_a pr", "prj_c failed"} {
-		if n := w.memory.finished[result]; n != 2 && result == "prj_a pr" || n != 1 && result == "prj_c failed" {
-			t.Fatalf("%s is counted %d times", result, n)
-		}
+	kinds := map[string]int{}
+	for _, note := range w.memory.events {
+		kinds[note.Kind]++
+	}
+	pr, failed := w.memory.finished["prj_a pr"], w.memory.finished["prj_c failed"]
+	if pr != 2 || failed != 1 || kinds["completed"] != 2 || kinds["failed"] != 1 {
+		w.Fatalf("finished %v, events %v", w.memory.finished, kinds)
 	}
 	w.none("d")
 }
 
-func (w *world) folderText(id string) string {
-	for _, p := range w.folder {
-		if p.ID == id {
-			return p.Body
-		}
-	}
-	return ""
-}
-
-// nothingTwice fails if a prompt or a follow-up was accepted twice, or the journal has no
-// trace of it.
+// nothingTwice fails if a prompt or a follow-up was accepted twice, two jobs have one id, or
+// the journal has neither the id nor the intent of a job of the service.
 func (w *world) nothingTwice() {
 	w.Helper()
-	for _, j := range w.service.jobs {
-		if n := w.service.taken(j.texts[0]); n > 1 {
-			w.Fatalf("%q was accepted %d times", j.texts[0], n)
+	seen := map[string]int64{}
+	for _, job := range w.memory.jobs {
+		if other, twice := seen[job.JobID]; twice && job.JobID != "" {
+			w.Fatalf("jobs %d and %d have the id %s", other, job.Seq, job.JobID)
 		}
+		seen[job.JobID] = job.Seq
+	}
+	for _, j := range w.service.jobs {
+		w.sent(j.texts[0], 1)
 		for _, message := range j.texts[1:] {
 			if n := w.service.got(j.id, message); n > 1 {
 				w.Fatalf("message %q was accepted %d times", message, n)
 			}
 		}
-		if !w.traced(j) {
+		traced := seen[j.id] > 0
+		for _, job := range w.memory.jobs {
+			intends := job.State == journal.Submitting || job.State == journal.Unknown
+			traced = traced || intends && job.Text == j.texts[0]
+		}
+		if !traced {
 			w.Fatalf("job %s (%q) is not in the journal", j.id, j.texts[0])
 		}
 	}
 }
 
-// traced reports whether the journal has a job, or the intent of it.
-func (w *world) traced(j *remote) bool {
-	for _, job := range w.memory.jobs {
-		if job.JobID == j.id || job.Text == j.texts[0] && (job.State == journal.Submitting || job.State == journal.Unknown) {
-			return true
-		}
-	}
-	return false
-}
-
-// TestFaults: whatever goes wrong with any call, nothing is accepted twice, nothing is
-// lost, and a person decides once about what is in doubt.
+// TestFaults: whatever goes wrong with any call, nothing is accepted twice, nothing is lost,
+// and a person decides once about what is in doubt. After a kill that is what had an intent
+// without an outcome, and nothing else: the rest continues by itself.
 func TestFaults(t *testing.T) {
-	calls := callsOf(t)
-	for _, call := range slices.Sorted(maps.Keys(calls)) {
-		for nth := range calls[call] {
-			for _, f := range faultsOf(call) {
-				t.Run(fmt.Sprintf("%s %d/%s", call, nth+1, f), func(t *testing.T) {
-					w := story(t)
-					w.failing(call, nth+1, f)
-					w.untilStruck(call, nth+1)
-					w.faults = nil
-					w.untilIdle()
-					w.atItsEnd(t)
-				})
+	w := story(t)
+	w.untilIdle()
+	w.atItsEnd()
+	everyFault(t, w.on.calls, 1000, func(t *testing.T, call string, nth int, f fault) {
+		w := story(t)
+		w.failing(call, nth, f)
+		for range 500 {
+			w.pass()
+			w.nothingTwice()
+			if w.on.calls[call] >= nth || w.on.dead {
+				break
 			}
+			w.clock = w.clock.Add(20 * time.Second)
 		}
-	}
+		w.faults = nil
+		if w.on.dead {
+			w.restarts()
+		}
+		w.untilIdle()
+		w.atItsEnd()
+	})
 }
 
-func faultsOf(call string) []fault {
-	all := []fault{requestLost, replyLost, killedBefore, killedAfter}
-	if call == callCreate || call == callMessage {
-		all = append(all, notSentAtAll)
-	}
-	return all
-}
-
-// untilStruck makes passes until the call was made in this process, and checks the
-// invariant after each.
-func (w *world) untilStruck(call string, nth int) {
+// restarts starts a new process after a kill.
+func (w *world) restarts() {
 	w.Helper()
+	doubtful := map[int64]bool{}
+	for seq, job := range w.memory.jobs {
+		doubtful[seq] = job.State == journal.Submitting || job.Sending
+	}
 	if err := w.process(); err != nil {
-		return
+		w.Fatal(err)
 	}
-	for range 500 {
-		if w.on.calls[call] >= nth || w.on.killed() {
-			return
+	for seq, job := range w.memory.jobs {
+		if job.State != journal.Unknown {
+			if doubtful[seq] {
+				w.Fatalf("job %d is %s, and it had an intent", seq, job.State)
+			}
+			continue
 		}
-		w.pass()
-		w.nothingTwice()
-		w.clock = w.clock.Add(20e9)
+		if !doubtful[seq] {
+			w.Fatalf("job %d is unknown, and it had no intent", seq)
+		}
+		w.waitsFor(job.Prompt, whyOperator, journal.Unknown)
+		for range 3 {
+			w.after(time.Hour)
+			w.nothingTwice()
+		}
+		w.has(job.Prompt, journal.Unknown)
 	}
-	w.Fatalf("%s %d never came", call, nth)
+}
+
+func TestCrashWhileTheStateIsAdopted(t *testing.T) {
+	for _, f := range []fault{killedBefore, killedAfter} {
+		w := newWorld(t, "a", "b")
+		w.opt.OnNewState = Skip
+		w.failing(callApply, 1, f)
+		w.pass()
+		w.faults = nil
+		w.passes()
+		w.opt.OnNewState, w.queue = Refuse, nil
+		w.passes()
+		w.has("a", journal.Completed)
+		w.has("b", journal.Completed)
+		w.calls(callCreate, 0)
+	}
+}
+
+func TestCrashWhileRecovering(t *testing.T) {
+	for _, f := range faults {
+		w := newWorld(t, "a")
+		w.failing(callCreate, 1, killedAfter)
+		w.pass()
+		w.failing(callApply, 1, f)
+		if err := w.process(); err == nil {
+			t.Fatalf("%s: no error", f)
+		}
+		w.faults = nil
+		w.passes()
+		w.has("a", journal.Unknown)
+		w.after(time.Hour)
+		w.sent("do a", 1)
+	}
+}
+
+// TestCrashLoop: a process that dies of each create does not send all prompts.
+func TestCrashLoop(t *testing.T) {
+	w := newWorld(t, ids...)
+	w.failing(callCreate, 1, killedAfter)
+	for range 10 {
+		w.pass()
+	}
+	w.calls(callCreate, 2)
+	w.paused(journal.PausedUnknown)
 }

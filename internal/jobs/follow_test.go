@@ -23,37 +23,33 @@ func one(t *testing.T, p prompts.Prompt) *world {
 	return w
 }
 
-// TestEnds: the state and the result of each final status.
+// TestEnds: the state and the result of each final status. A job that failed gets no follow-ups.
 func TestEnds(t *testing.T) {
 	for body, tc := range map[string]struct {
-		state  journal.State
-		result string
-		link   string
+		state     journal.State
+		result    string
+		link      string
+		followUps []string
 	}{
-		"do it":     {journal.Completed, "pr", "https://example.com/pr/job-1"},
-		"no change": {journal.Completed, "no_pr", ""},
-		"fails":     {journal.Failed, "failed", ""},
-		"archives":  {journal.Archived, "archived", ""},
+		"do it":     {journal.Completed, "pr", "https://example.com/pr/job-1", nil},
+		"no change": {journal.Completed, "no_pr", "", nil},
+		"fails":     {journal.Failed, "failed", "", []string{"one"}},
+		"archives":  {journal.Archived, "archived", "", nil},
 	} {
-		w := one(t, prompts.Prompt{Body: body})
+		w := one(t, prompts.Prompt{Body: body, FollowUps: tc.followUps})
 		if r := w.after(turn); r.Ended != 1 || r.Following != 0 {
 			t.Errorf("%s: %+v", body, r)
 		}
 		job := w.has("a", tc.state)
-		if job.Result() != tc.result || job.PRLink != tc.link || !job.Ended.Equal(w.clock) || !job.Next.IsZero() {
-			t.Errorf("%s: %+v", body, job)
+		if job.Result() != tc.result || job.PRLink != tc.link || !job.Ended.Equal(w.clock) || !job.Next.IsZero() ||
+			job.Model != "m1" || job.Repository != "acme/docs" || job.Ref != "main" || !job.Created.Equal(start) ||
+			job.JobID != "job-1" || w.memory.finished["prj_a "+tc.result] != 1 {
+			t.Errorf("%s: %+v, counted %v", body, job, w.memory.finished)
 		}
-		if job.Model != "m1" || job.Repository != "acme/docs" || job.Ref != "main" || !job.Created.Equal(start) || job.JobID != "job-1" {
-			t.Errorf("%s: %+v", body, job)
-		}
-		w.toldOf(string(tc.state))
-		if w.memory.finished["prj_a "+tc.result] != 1 {
-			t.Errorf("%s: counted %v", body, w.memory.finished)
-		}
+		w.events(string(tc.state))
 		w.after(time.Hour)
-		if n := w.service.calls[callRead]; n != 1 {
-			t.Errorf("%s: %d reads", body, n)
-		}
+		w.calls(callRead, 1)
+		w.calls(callMessage, 0)
 	}
 }
 
@@ -103,24 +99,14 @@ func TestLost(t *testing.T) {
 	if job.Result() != "lost" || w.memory.finished["prj_a lost"] != 1 {
 		t.Errorf("%+v", job)
 	}
-	w.toldOf("lost")
+	w.events("lost")
 }
 
-// TestNotFoundOfSomethingElse: a 404 that the service did not write says nothing.
-func TestNotFoundOfSomethingElse(t *testing.T) {
-	w := one(t, prompts.Prompt{})
-	w.service.down = always(&docsapi.Error{Status: 404, Outcome: docsapi.Permanent}, callRead)
-	for range 20 {
-		w.after(5 * time.Minute)
-	}
-	if job := w.has("a", journal.Active); !job.Missing.IsZero() || !strings.Contains(job.Reason, "the last read failed: ") {
-		t.Errorf("%+v", job)
-	}
-}
-
-// TestReadsThatFail are repeated, more and more slowly, and later if the service says so.
+// TestReadsThatFail are repeated, more and more slowly, and later if the service says so. A 404
+// that the service did not write says nothing about the job.
 func TestReadsThatFail(t *testing.T) {
-	for _, err := range []error{answer(500), answer(400), lostError(), notSentError()} {
+	notOurs := &docsapi.Error{Status: 404, Outcome: docsapi.Permanent}
+	for _, err := range []error{answer(500), answer(400), lostError(), notSentError(), notOurs} {
 		w := one(t, prompts.Prompt{})
 		w.service.down = always(err, callRead)
 		for range 20 {
@@ -129,6 +115,7 @@ func TestReadsThatFail(t *testing.T) {
 		if n := w.service.calls[callRead]; n < 15 || n > 20 {
 			t.Errorf("%v: %d reads", err, n)
 		}
+		w.says(w.has("a", journal.Active).Reason, "the last read failed: ")
 		w.service.down = nil
 		w.after(5 * time.Minute)
 		w.has("a", journal.Completed)
@@ -141,36 +128,21 @@ func TestReadsThatFail(t *testing.T) {
 	}
 }
 
-// TestStalled: a stalled job is shown as such, and still read.
+// TestStalled: a stalled job is shown as such, and still read. A status that is not known means
+// that the job is at work.
 func TestStalled(t *testing.T) {
-	w := one(t, prompts.Prompt{Body: "slow"})
-	for range 24 {
-		w.after(5 * time.Minute)
-	}
-	if w.job("a").Stalled(w.clock) {
-		t.Error("stalled after two hours sharp")
-	}
-	w.after(5 * time.Minute)
-	if !w.job("a").Stalled(w.clock) {
-		t.Error("not stalled after more than two hours")
-	}
-	for range 12 {
-		w.after(5 * time.Minute)
-	}
-	if job := w.has("a", journal.Completed); job.Stalled(w.clock) {
-		t.Error("stalled at its end")
-	}
-}
-
-// TestUnknownStatus: a status nobody knows means that the job is at work.
-func TestUnknownStatus(t *testing.T) {
 	w := one(t, prompts.Prompt{})
 	w.service.status = "thinking"
-	for range 10 {
+	for n := range 36 {
 		w.after(5 * time.Minute)
+		if job := w.has("a", journal.Active); job.Stalled(w.clock) != (n >= 24) || !job.SeenActive {
+			t.Errorf("after %v: %+v", w.clock.Sub(start), job)
+		}
 	}
-	if job := w.has("a", journal.Active); job.Status != "thinking" || !job.SeenActive {
-		t.Errorf("%+v", job)
+	w.service.status = ""
+	w.after(5 * time.Minute)
+	if job := w.has("a", journal.Completed); job.Stalled(w.clock) {
+		t.Error("stalled at its end")
 	}
 }
 
@@ -203,7 +175,7 @@ func TestFollowUps(t *testing.T) {
 			t.Errorf("message %d came %v after the one before", i+1, apart)
 		}
 	}
-	w.toldOf("completed")
+	w.events("completed")
 }
 
 // TestCompletedRightAfterAMessage: that may be the status from before it. It counts after
@@ -235,10 +207,11 @@ func TestFollowUpRefused(t *testing.T) {
 	w.service.down = always(answer(409), callMessage)
 	w.after(turn)
 	job := w.has("a", journal.Completed)
-	if job.Sent != 0 || job.Sending || !strings.Contains(job.Reason, "follow-up 1 of 2 was rejected") || job.Result() != "pr" || w.memory.finished["prj_a pr"] != 1 {
+	w.says(job.Reason, "follow-up 1 of 2 was rejected")
+	if job.Sent != 0 || job.Sending || job.Result() != "pr" || w.memory.finished["prj_a pr"] != 1 {
 		t.Errorf("%+v", job)
 	}
-	w.toldOf("completed")
+	w.events("completed")
 }
 
 // TestFollowUpThatWaits: a follow-up that is refused for a time is sent later, once.
@@ -280,27 +253,5 @@ func TestFollowUpsOfOtherProjects(t *testing.T) {
 	w.after(turn)
 	if sent := w.job("c").Sent; sent != 1 || w.service.calls[callMessage] != 2 {
 		t.Errorf("%d of prj_b sent, %d messages", sent, w.service.calls[callMessage])
-	}
-}
-
-// TestFollowUpsOfAFailedJob are not sent.
-func TestFollowUpsOfAFailedJob(t *testing.T) {
-	w := one(t, prompts.Prompt{Body: "fails", FollowUps: []string{"one"}})
-	w.after(time.Hour)
-	w.has("a", journal.Failed)
-	if w.service.calls[callMessage] > 0 {
-		t.Error("a message was sent")
-	}
-}
-
-// TestManyJobsAtOnce are read at once, each once.
-func TestManyJobsAtOnce(t *testing.T) {
-	w := newWorld(t)
-	for _, id := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"} {
-		w.prompt(prompts.Prompt{ID: id})
-	}
-	w.passes()
-	if r := w.after(turn); r.Polled != 10 || r.Ended != 10 || w.service.calls[callRead] != 10 {
-		t.Errorf("%+v, %d reads", r, w.service.calls[callRead])
 	}
 }

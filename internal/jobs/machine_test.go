@@ -3,6 +3,7 @@ package jobs
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -21,7 +22,7 @@ type machine struct {
 	skew time.Duration // of the queue's clock
 	// forward: the clock was set forward, so a day can be over too early.
 	forward bool
-	// again counts, by prompt, how often somebody asked for another job.
+	// again counts, by prompt, how often the operator asked for another job.
 	again map[string]int
 	edits int
 }
@@ -56,8 +57,6 @@ func TestMachine(t *testing.T) {
 	})
 }
 
-var ids = []string{"a", "b", "c", "d", "e", "f"}
-
 func (m *machine) draw(t *rapid.T) string { return rapid.SampledFrom(ids).Draw(t, "prompt") }
 
 // edit writes a new file, or replaces one.
@@ -66,7 +65,8 @@ func (m *machine) edit(t *rapid.T) {
 	id := m.draw(t)
 	p := prompts.Prompt{
 		ID: id, Project: rapid.SampledFrom([]string{"prj_a", "prj_b"}).Draw(t, "project"),
-		Body:           fmt.Sprintf("do %s, edit %d%s", id, m.edits, rapid.SampledFrom([]string{"", " fails", " archives", " no change", " slow"}).Draw(t, "outcome")),
+		Body: fmt.Sprintf("do %s, edit %d%s", id, m.edits,
+			rapid.SampledFrom([]string{"", " fails", " archives", " no change", " slow"}).Draw(t, "outcome")),
 		ConcurrencyKey: rapid.SampledFrom([]string{"", "", "k"}).Draw(t, "key"),
 		Resubmit:       rapid.Bool().Draw(t, "resubmit"),
 	}
@@ -98,7 +98,9 @@ func (m *machine) quiet(*rapid.T) {
 
 // faulty is a pass in which one call goes wrong.
 func (m *machine) faulty(t *rapid.T) {
-	call := rapid.SampledFrom([]string{callCreate, callMessage, callRead, callApply, callApply, callJobs, callJob, callQueue, callRecurring, callSee}).Draw(t, "call")
+	call := rapid.SampledFrom([]string{
+		callCreate, callMessage, callRead, callApply, callApply, callJobs, callJob, callQueue, callRecurring, callSee,
+	}).Draw(t, "call")
 	f := rapid.SampledFrom(faultsOf(call)).Draw(t, "fault")
 	nth := rapid.IntRange(1, 4).Draw(t, "nth")
 	made := 0
@@ -117,8 +119,9 @@ func (m *machine) faulty(t *rapid.T) {
 // outage is a pass in which the service accepts nothing.
 func (m *machine) outage(t *rapid.T) {
 	m.service.down = always(rapid.SampledFrom([]error{
-		answer(http.StatusInternalServerError), answer(http.StatusUnauthorized), answer(http.StatusTooManyRequests), throttled(time.Hour),
-		answer(http.StatusBadRequest), answer(http.StatusNotFound), answer(http.StatusConflict), notSentError(), lostError(),
+		answer(http.StatusInternalServerError), answer(http.StatusUnauthorized), answer(http.StatusTooManyRequests),
+		answer(http.StatusBadRequest), answer(http.StatusNotFound), answer(http.StatusConflict), throttled(time.Hour),
+		notSentError(), lostError(),
 	}).Draw(t, "answer"))
 	m.pass()
 	m.service.down = nil
@@ -137,7 +140,11 @@ func (m *machine) twin(t *rapid.T) {
 	}
 	id := rapid.SampledFrom(known).Draw(t, "id")
 	m.service.answersAs = func(call, own string) string {
-		if call == callCreate && m.sameProject(id, own) {
+		projects := map[string]string{}
+		for _, at := range m.service.jobs {
+			projects[at.id] = at.project
+		}
+		if call == callCreate && projects[id] == projects[own] {
 			return id
 		}
 		return own
@@ -146,21 +153,16 @@ func (m *machine) twin(t *rapid.T) {
 	m.service.answersAs = nil
 }
 
-// sameProject reports whether two jobs of the service are of one project.
-func (m *machine) sameProject(id, other string) bool {
-	projects := map[string]string{}
-	for _, at := range m.service.jobs {
-		projects[at.id] = at.project
-	}
-	return projects[id] == projects[other]
-}
-
 func (m *machine) goesBy(t *rapid.T) {
-	m.clock = m.clock.Add(rapid.SampledFrom([]time.Duration{time.Second, 20 * time.Second, 2 * time.Minute, 31 * time.Minute, 5 * time.Hour}).Draw(t, "time"))
+	m.clock = m.clock.Add(rapid.SampledFrom([]time.Duration{
+		time.Second, 20 * time.Second, 2 * time.Minute, 31 * time.Minute, 5 * time.Hour,
+	}).Draw(t, "time"))
 }
 
 func (m *machine) setClock(t *rapid.T) {
-	step := rapid.SampledFrom([]time.Duration{-time.Second, -time.Hour, -400 * 24 * time.Hour, time.Minute, 40 * 24 * time.Hour}).Draw(t, "step")
+	step := rapid.SampledFrom([]time.Duration{
+		-time.Second, -time.Hour, -400 * 24 * time.Hour, time.Minute, 40 * 24 * time.Hour,
+	}).Draw(t, "step")
 	m.skew += step
 	m.forward = m.forward || step > 0
 }
@@ -176,16 +178,17 @@ func (m *machine) loses(t *rapid.T) {
 func (m *machine) operate(t *rapid.T) {
 	id := m.draw(t)
 	var err error
-	switch decision := rapid.SampledFrom([]string{"hold", "release", "cancel", "retry", "resolve", "drop", "pause", "go on"}).Draw(t, "decision"); decision {
+	decisions := []string{"hold", "release", "cancel", "retry", "resolve", "drop", "pause", "continue"}
+	switch decision := rapid.SampledFrom(decisions).Draw(t, "decision"); decision {
 	case "resolve":
 		if job, err := Find(m.Context(), m.journal, id); err == nil && job.State == journal.Unknown {
 			m.resolve(job.Seq)
 			m.again[id]++
 		}
 	case "pause":
-		m.pausesQueue()
-	case "go on":
-		m.releasesQueue()
+		m.pauseQueue()
+	case "continue":
+		m.releaseQueue()
 	default:
 		if _, err = m.decide(decision, id); err == nil && decision == "retry" {
 			m.again[id]++
@@ -198,16 +201,24 @@ func (m *machine) operate(t *rapid.T) {
 
 // check fails if an invariant is broken.
 func (m *machine) check() {
-	rows := m.memory.jobs
-	ids, tries, unsure, busy := map[string]int64{}, map[string]int{}, map[string]int{}, 0
-	firings := map[string]map[time.Time]bool{}
-	for _, job := range rows {
+	ids, unsure, busy := map[string]int64{}, map[string]int{}, 0
+	tries, again := map[string]int{}, maps.Clone(m.again) // those that anything asked for
+	messagedAgain := map[string]bool{}                    // jobs by id
+	for seq, job := range m.memory.jobs {
 		if other, twice := ids[job.JobID]; twice && job.JobID != "" {
-			m.Fatalf("jobs %d and %d have the id %s", other, job.Seq, job.JobID)
+			m.Fatalf("jobs %d and %d have the id %s", other, seq, job.JobID)
 		}
-		ids[job.JobID] = job.Seq
+		ids[job.JobID] = seq
 		if job.Try > 1 {
 			tries[job.Prompt]++
+		}
+		if strings.HasPrefix(job.Reason, "on_unknown: resubmit: ") {
+			again[job.Prompt]++
+		}
+		for _, event := range m.memory.history[seq] {
+			if strings.HasPrefix(event.Cause, "on_unknown: resubmit: ") {
+				messagedAgain[job.JobID] = true
+			}
 		}
 		if job.InDoubt && job.JobID == "" || job.State == journal.Submitting {
 			unsure[job.Text]++
@@ -215,10 +226,6 @@ func (m *machine) check() {
 		if job.State.Occupies() {
 			busy++
 		}
-		if firings[job.Prompt] == nil {
-			firings[job.Prompt] = map[time.Time]bool{}
-		}
-		firings[job.Prompt][job.Firing] = true
 	}
 	for _, at := range m.service.jobs {
 		if _, known := ids[at.id]; !known {
@@ -226,67 +233,28 @@ func (m *machine) check() {
 				m.Fatalf("job %s (%s) is not in the journal, and nothing there is in doubt", at.id, at.texts[0])
 			}
 		}
-		m.messagesOnce(at)
+		for i, message := range at.texts[1:] {
+			if slices.Contains(at.texts[1:i+1], message) && !messagedAgain[at.id] {
+				m.Fatalf("job %s got %q twice", at.id, message)
+			}
+		}
 	}
-	m.onlyAsked(tries)
+	for prompt, n := range tries {
+		if n > again[prompt] {
+			m.Fatalf("%s had %d more tries, asked for were %d", prompt, n, again[prompt])
+		}
+	}
 	if m.opt.MaxActive > 0 && busy > m.opt.MaxActive {
 		m.Fatalf("%d jobs may be at work, at most %d may", busy, m.opt.MaxActive)
 	}
-	m.perDay()
-}
-
-// onlyAsked fails if a prompt has more tries than somebody, or on_unknown, asked for.
-func (m *machine) onlyAsked(tries map[string]int) {
-	for prompt, n := range tries {
-		byItself := 0
-		for _, job := range m.memory.jobs {
-			if job.Prompt == prompt && strings.HasPrefix(job.Reason, "on_unknown: resubmit: ") {
-				byItself++
-			}
-		}
-		if allowed := m.again[prompt] + byItself; n > allowed {
-			m.Fatalf("%s had %d more tries, asked for were %d", prompt, n, allowed)
-		}
-	}
-}
-
-// messagesOnce fails if a follow-up was accepted twice that nobody asked to send again.
-func (m *machine) messagesOnce(at *remote) {
-	for i, message := range at.texts[1:] {
-		if slices.Contains(at.texts[1:i+1], message) && !m.doubted(at.id) {
-			m.Fatalf("job %s got %q twice", at.id, message)
-		}
-	}
-}
-
-// doubted reports whether on_unknown may have sent a follow-up of a job again.
-func (m *machine) doubted(id string) bool {
-	for seq, job := range m.memory.jobs {
-		for _, event := range m.memory.events[seq] {
-			if job.JobID == id && strings.HasPrefix(event.Cause, "on_unknown: resubmit: ") {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// perDay fails if more jobs were created in any 24 hours than the cap allows.
-func (m *machine) perDay() {
-	created := m.service.created()
-	if m.opt.MaxPerDay == 0 || m.forward {
-		return
-	}
-	for i := m.opt.MaxPerDay; i < len(created); i++ {
-		if apart := created[i].Sub(created[i-m.opt.MaxPerDay]); apart < day {
-			m.Fatalf("%d jobs within %v", m.opt.MaxPerDay+1, apart)
-		}
+	if most := m.service.mostIn24Hours(); m.opt.MaxPerDay > 0 && !m.forward && most > m.opt.MaxPerDay {
+		m.Fatalf("%d jobs in 24 hours", most)
 	}
 }
 
 // end lets everything end, and checks that nothing was forgotten.
 func (m *machine) end() {
-	m.releasesQueue()
+	m.releaseQueue()
 	for _, job := range m.memory.jobs {
 		if job.State == journal.Held {
 			m.decides("release", fmt.Sprintf("#%d", job.Seq))
@@ -307,27 +275,22 @@ func (m *machine) end() {
 			m.Fatal(err)
 		}
 		m.check()
-		if doubt := m.resolveTruly(); r.Idle() && !doubt && r.Queue.Paused == "" {
+		doubt := false
+		for _, job := range m.memory.jobs {
+			if job.State == journal.Unknown {
+				m.again[job.Prompt]++
+				m.resolve(job.Seq)
+				doubt = true
+			}
+		}
+		if r.Idle() && !doubt && r.Queue.Paused == "" {
 			m.rests(r)
 			return
 		}
-		if r.Queue.Paused != "" {
-			m.releasesQueue()
-		}
+		m.releaseQueue()
 		m.clock = m.clock.Add(7 * time.Minute)
 	}
 	m.Fatalf("it does not become idle: %+v\n%+v", r, m.memory.jobs)
-}
-
-func (m *machine) resolveTruly() (any bool) {
-	for _, job := range m.memory.jobs {
-		if job.State == journal.Unknown {
-			m.again[job.Prompt]++
-			m.resolve(job.Seq)
-			any = true
-		}
-	}
-	return any
 }
 
 // rests fails if a prompt waits for nothing at the end.
@@ -335,7 +298,8 @@ func (m *machine) rests(r Result) {
 	for _, p := range r.Planned {
 		switch {
 		case p.State.Ended():
-		case p.State == journal.Pending && slices.Contains([]Why{WhyNotBefore, WhyFiring, WhyDependency, WhyGone}, p.Why):
+		case p.State == journal.Pending &&
+			slices.Contains([]Why{whyNotBefore, whyFiring, whyDependency, whyGone}, p.Why):
 		default:
 			m.Fatalf("at the end %s is %s for %q: %s", p.ID, p.State, p.Why, p.Reason)
 		}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/jobs/journal"
@@ -14,12 +13,11 @@ import (
 
 // memory is a journal in memory. TestJournals compares it with that of package state.
 type memory struct {
-	mu        sync.Mutex
 	jobs      map[int64]journal.Job
 	last      int64
 	queue     journal.Queue
-	events    map[int64][]journal.Transition
-	notes     []journal.Event
+	history   map[int64][]journal.Transition
+	events    []journal.Event
 	recurring map[string]journal.Recurring
 	pulls     []journal.PullRequest
 	finished  map[string]int // by project and result
@@ -27,15 +25,15 @@ type memory struct {
 }
 
 func newMemory() *memory {
-	return &memory{jobs: map[int64]journal.Job{}, queue: journal.Queue{Version: 1}, events: map[int64][]journal.Transition{},
-		recurring: map[string]journal.Recurring{}, finished: map[string]int{}}
+	return &memory{
+		jobs: map[int64]journal.Job{}, queue: journal.Queue{Version: 1}, history: map[int64][]journal.Transition{},
+		recurring: map[string]journal.Recurring{}, finished: map[string]int{},
+	}
 }
 
 func (m *memory) Present() error { return m.lost }
 
 func (m *memory) Jobs(context.Context) ([]journal.Job, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	out := slices.SortedFunc(maps.Values(m.jobs), func(a, b journal.Job) int { return cmp.Compare(a.Seq, b.Seq) })
 	for i := range out {
 		out[i].Text, out[i].FollowUps = "", nil
@@ -44,8 +42,6 @@ func (m *memory) Jobs(context.Context) ([]journal.Job, error) {
 }
 
 func (m *memory) Job(_ context.Context, seq int64) (journal.Job, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	job, ok := m.jobs[seq]
 	if !ok {
 		return job, fmt.Errorf("job %d: %w", seq, journal.ErrNoJob)
@@ -54,26 +50,18 @@ func (m *memory) Job(_ context.Context, seq int64) (journal.Job, error) {
 }
 
 func (m *memory) Queue(context.Context) (journal.Queue, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	return m.queue, nil
 }
 
 func (m *memory) Recurring(context.Context) (map[string]journal.Recurring, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	return maps.Clone(m.recurring), nil
 }
 
 func (m *memory) PullStates(context.Context) ([]journal.PullRequest, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	return slices.Clone(m.pulls), nil
 }
 
 func (m *memory) See(_ context.Context, prompt, schedule string, at time.Time) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	known := m.recurring[prompt]
 	if known.Schedule == schedule && known.Since.Before(at) {
 		at = known.Since
@@ -82,11 +70,10 @@ func (m *memory) See(_ context.Context, prompt, schedule string, at time.Time) e
 	return nil
 }
 
-func (m *memory) Apply(_ context.Context, changes ...journal.Change) ([]journal.Job, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	next := m.clone()
-	var out []journal.Job
+func (m *memory) Apply(_ context.Context, changes ...journal.Change) (out []journal.Job, err error) {
+	next := *m
+	next.jobs, next.history, next.finished = maps.Clone(m.jobs), maps.Clone(m.history), maps.Clone(m.finished)
+	next.events = slices.Clip(m.events)
 	for _, c := range changes {
 		job, err := next.change(c)
 		if err != nil {
@@ -94,18 +81,43 @@ func (m *memory) Apply(_ context.Context, changes ...journal.Change) ([]journal.
 		}
 		out = append(out, job)
 	}
-	m.jobs, m.last, m.queue, m.events, m.notes, m.finished = next.jobs, next.last, next.queue, next.events, next.notes, next.finished
+	*m = next
 	return out, nil
 }
 
-func (m *memory) clone() *memory {
-	return &memory{jobs: maps.Clone(m.jobs), last: m.last, queue: m.queue, events: maps.Clone(m.events), notes: slices.Clone(m.notes), finished: maps.Clone(m.finished)}
-}
-
+// change makes one change, as package state does.
 func (m *memory) change(c journal.Change) (job journal.Job, err error) {
-	if c.Job.Prompt != "" {
-		if job, err = m.put(c); err != nil {
+	if job = c.Job; job.Prompt != "" {
+		stored, known := m.jobs[job.Seq]
+		isNew := job.JobID != "" && (stored.JobID != job.JobID || stored.Project != job.Project)
+		for _, seq := range slices.Sorted(maps.Keys(m.jobs)) {
+			switch other := m.jobs[seq]; {
+			case seq == job.Seq:
+			case isNew && other.JobID == job.JobID && other.Project == job.Project:
+				return job, &journal.TakenError{JobID: job.JobID, By: seq, Prompt: other.Prompt}
+			case job.Seq == 0 && other.Prompt == job.Prompt && other.Firing.Equal(job.Firing) && other.Try == job.Try:
+				err = cmp.Or(err, fmt.Errorf("prompt %s: %w", job.Prompt, journal.ErrDuplicate))
+			}
+		}
+		switch {
+		case err != nil:
 			return job, err
+		case job.Seq == 0:
+			m.last++
+			job.Seq, job.Version = m.last, 0
+		case !known || stored.Version != job.Version || stored.State != c.From:
+			return job, fmt.Errorf("job %d: %w", job.Seq, journal.ErrRaced)
+		}
+		job.Version++
+		m.jobs[job.Seq] = job
+		if job.Text == "" {
+			kept := job
+			kept.Text, kept.FollowUps = stored.Text, stored.FollowUps
+			m.jobs[job.Seq] = kept
+			job.FollowUps = nil
+		}
+		if result := job.Result(); result != "" && !c.From.Ended() {
+			m.finished[job.Project+" "+result]++
 		}
 	}
 	to := job.State
@@ -120,54 +132,13 @@ func (m *memory) change(c journal.Change) (job journal.Job, err error) {
 		}
 	}
 	if c.Cause != "" {
-		m.events[job.Seq] = append(slices.Clip(m.events[job.Seq]), journal.Transition{At: c.At, Job: job.Seq, From: c.From, To: to, Cause: c.Cause})
+		m.history[job.Seq] = append(slices.Clip(m.history[job.Seq]),
+			journal.Transition{At: c.At, Job: job.Seq, From: c.From, To: to, Cause: c.Cause})
 	}
 	if c.Event != nil {
-		note := *c.Event
-		note.ID, note.Next = int64(len(m.notes)+1), note.At
-		m.notes = append(m.notes, note)
+		event := *c.Event
+		event.ID, event.Next = int64(len(m.events)+1), event.At
+		m.events = append(m.events, event)
 	}
 	return job, nil
-}
-
-func (m *memory) put(c journal.Change) (journal.Job, error) {
-	job := c.Job
-	if err := m.checkID(job); err != nil {
-		return job, err
-	}
-	if job.Seq == 0 {
-		for _, other := range m.jobs {
-			if other.Prompt == job.Prompt && other.Firing.Equal(job.Firing) && other.Try == job.Try {
-				return job, fmt.Errorf("prompt %s: %w", job.Prompt, journal.ErrDuplicate)
-			}
-		}
-		m.last++
-		job.Seq, job.Version = m.last, 0
-	} else if now, ok := m.jobs[job.Seq]; !ok || now.Version != job.Version || now.State != c.From {
-		return job, fmt.Errorf("job %d: %w", job.Seq, journal.ErrRaced)
-	}
-	job.Version++
-	if stored := m.jobs[job.Seq]; job.Text == "" {
-		job.Text, job.FollowUps = stored.Text, stored.FollowUps
-		m.jobs[job.Seq] = job
-		job.Text, job.FollowUps = "", nil
-	} else {
-		m.jobs[job.Seq] = job
-	}
-	if result := job.Result(); result != "" && !c.From.Ended() {
-		m.finished[job.Project+" "+result]++
-	}
-	return job, nil
-}
-
-func (m *memory) checkID(job journal.Job) error {
-	if has := m.jobs[job.Seq]; job.JobID == "" || has.JobID == job.JobID && has.Project == job.Project {
-		return nil
-	}
-	for _, seq := range slices.Sorted(maps.Keys(m.jobs)) {
-		if other := m.jobs[seq]; other.JobID == job.JobID && other.Project == job.Project && seq != job.Seq {
-			return &journal.TakenError{JobID: job.JobID, By: seq, Prompt: other.Prompt}
-		}
-	}
-	return nil
 }

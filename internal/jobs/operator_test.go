@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/prompts"
 )
@@ -15,7 +17,9 @@ import (
 // inState returns a world whose prompt a has a job that came to a state.
 func inState(t *testing.T, state journal.State) *world {
 	w := newWorld(t)
-	body := map[journal.State]string{journal.Failed: "fails", journal.Archived: "archives", journal.Active: "slow", journal.Lost: "slow"}[state]
+	body := map[journal.State]string{
+		journal.Failed: "fails", journal.Archived: "archives", journal.Active: "slow", journal.Lost: "slow",
+	}[state]
 	w.prompt(prompts.Prompt{ID: "a", Body: body})
 	switch state {
 	case journal.Pending:
@@ -39,7 +43,7 @@ func inState(t *testing.T, state journal.State) *world {
 		if state == journal.Lost {
 			w.service.jobs[0].gone = true
 		}
-		if w.job("a").State != state && !w.on.killed() {
+		if w.job("a").State != state && !w.on.dead {
 			w.after(5 * time.Minute)
 		}
 	}
@@ -82,9 +86,9 @@ func TestDecisions(t *testing.T) {
 			switch {
 			case can && (err != nil || job.State != to || w.job("a").State != to):
 				t.Errorf("%s of a job that is %s: %+v, %v", decision, from, job, err)
-			case !can && (!errors.Is(err, ErrRefused) || w.job("a").Version != before.Version || w.job("a").Seq != before.Seq):
+			case !can && (!errors.Is(err, ErrRefused) || !cmp.Equal(w.job("a"), before)):
 				t.Errorf("%s of a job that is %s: %v", decision, from, err)
-			case can && len(w.memory.events[job.Seq]) == 0:
+			case can && len(w.memory.history[job.Seq]) == 0:
 				t.Errorf("%s of a job that is %s left no event", decision, from)
 			}
 		}
@@ -99,7 +103,7 @@ func TestDecisionsBeforeAJob(t *testing.T) {
 	w.decides("hold", "a")
 	w.decides("cancel", "b")
 	w.passes()
-	w.waitsFor("a", WhyOperator, journal.Held)
+	w.waitsFor("a", whyOperator, journal.Held)
 	w.has("b", journal.Cancelled)
 	if len(w.service.jobs) > 0 {
 		t.Fatal("it was sent")
@@ -109,12 +113,12 @@ func TestDecisionsBeforeAJob(t *testing.T) {
 	if job := w.has("a", journal.Active); !job.Resubmit || job.Try != 1 {
 		t.Errorf("%+v", job)
 	}
-	if _, err := w.decide("hold", "nobody"); !errors.Is(err, journal.ErrNoJob) {
+	if _, err := w.decide("hold", "no such"); !errors.Is(err, journal.ErrNoJob) {
 		t.Error(err)
 	}
 }
 
-// TestResolve: a job in doubt goes on from the operator's answer.
+// TestResolve: a job in doubt continues from the operator's answer.
 func TestResolve(t *testing.T) {
 	w := inState(t, journal.Unknown)
 	at, err := w.service.CreateJob(t.Context(), "prj_a", "slow") // it had been accepted
@@ -132,13 +136,9 @@ func TestResolve(t *testing.T) {
 	w.prompt(prompts.Prompt{ID: "b"})
 	w.passes()
 	for _, id := range []string{w.job("b").JobID, " x", "a\nb"} {
-		if _, err := w.decide(id, "a"); !errors.Is(err, ErrRefused) {
-			t.Errorf("id %q: %v", id, err)
-		}
+		w.refuses(id, "a")
 	}
-	if _, err := w.decide("", "a"); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "--resubmit") {
-		t.Error(err)
-	}
+	w.refuses("", "a", "--resubmit")
 	job, err = w.decide("resubmit", "1")
 	if err != nil || job.Try != 2 || job.Resubmit {
 		t.Errorf("%+v, %v", job, err)
@@ -163,15 +163,9 @@ func TestResolveAMessage(t *testing.T) {
 		w.service.down = always(lostError(), callMessage)
 		w.after(turn)
 		w.service.down = nil
-		if p := w.waitsFor("a", WhyOperator, journal.Unknown); !strings.Contains(p.Reason, "--job-id job-1") {
-			t.Error(p.Reason)
-		}
-		if _, err := w.decide("job-2", "a"); !errors.Is(err, ErrRefused) {
-			t.Errorf("another job's id: %v", err)
-		}
-		if _, err := w.decide("retry", "a"); !errors.Is(err, ErrRefused) {
-			t.Errorf("retry: %v", err)
-		}
+		w.waitsFor("a", whyOperator, journal.Unknown, "--job-id job-1")
+		w.refuses("job-2", "a")
+		w.refuses("retry", "a")
 		w.decides(answer, "a")
 		for range 60 {
 			w.after(15 * time.Second)
@@ -192,24 +186,18 @@ func TestRetry(t *testing.T) {
 	if err != nil || job.Try != 2 || !job.Resubmit {
 		t.Fatalf("%+v, %v", job, err)
 	}
-	if _, err := w.decide("retry", "1"); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "job 2") {
-		t.Error(err)
-	}
+	w.refuses("retry", "1", "job 2")
 	w.passes()
 	w.after(turn)
 	if job := w.has("a", journal.Completed); job.Text != "mended" || w.memory.jobs[1].State != journal.Failed {
 		t.Errorf("%+v", job)
 	}
 	w.remove("a")
-	if _, err := w.decide("retry", "a"); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "no valid file") {
-		t.Error(err)
-	}
+	w.refuses("retry", "a", "no valid file")
 }
 
 func TestFind(t *testing.T) {
-	w := newWorld(t)
-	w.prompt(prompts.Prompt{ID: "2"})
-	w.prompt(prompts.Prompt{ID: "b"})
+	w := newWorld(t, "2", "b")
 	w.passes()
 	for ref, seq := range map[string]int64{"2": 1, "b": 2, "#2": 2, "1": 1, "#1": 1} {
 		if job, err := Find(t.Context(), w.journal, ref); err != nil || job.Seq != seq || job.Text == "" {
@@ -223,7 +211,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// racing is a journal in which somebody is always faster.
+// racing is a journal in which another process is always faster.
 type racing struct{ Journal }
 
 func (r racing) Job(ctx context.Context, seq int64) (journal.Job, error) {
@@ -234,7 +222,7 @@ func (r racing) Job(ctx context.Context, seq int64) (journal.Job, error) {
 	return job, err
 }
 
-// TestOperatorIsTooSlow: the queue has moved the job on meanwhile.
+// TestOperatorIsTooSlow: the queue has moved the job on since.
 func TestOperatorIsTooSlow(t *testing.T) {
 	w := inState(t, journal.Unknown)
 	_, err := NewOperator(racing{w.journal}, w.now).Resolve(t.Context(), "a", Answer{Drop: true}, w.found())

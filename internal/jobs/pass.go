@@ -67,8 +67,8 @@ type pass struct {
 	completed []int64
 }
 
-// Pass does what is due now: it reads jobs, sends the follow-ups of those that are
-// completed, and submits the prompts that may go. After the end of ctx what is under
+// Pass makes one pass: it reads jobs, sends the follow-ups of those that are
+// completed, and submits the prompts that may go. After the end of ctx a call under
 // way is finished, and nothing new begins. The error is ErrNewState, or that of the
 // journal; then nothing was sent without an intent in the journal.
 func (q *Queue) Pass(ctx context.Context, found prompts.Scanned) (Result, error) {
@@ -182,8 +182,8 @@ const newStateChoices = "set DOCGAUGE_PROMPTS_ON_NEW_STATE=submit once to send t
 var ErrNewState error = newStateError("prompt files exist, but this state has no job history: " + newStateChoices)
 
 // errRestored is an ErrNewState too.
-var errRestored error = newStateError("this state comes from an older backup: prompts were sent that it does not know of. " +
-	"For those that it takes for unsent, " + newStateChoices + "; then set it back to refuse")
+var errRestored error = newStateError("this state comes from an older backup: prompts were sent that it does " +
+	"not know of. For those that it takes for unsent, " + newStateChoices + "; then set it back to refuse")
 
 type newStateError string
 
@@ -221,8 +221,8 @@ func (p *pass) adopt(ctx context.Context) error {
 	case q.opt.OnNewState != Skip:
 		return refusal(s.queue)
 	case len(p.found.Changing) > 0:
-		return newStateError(fmt.Sprintf("prompt files exist, but this state has no job history: %d files have just changed; "+
-			"they count as done with the others once they stay unchanged", len(p.found.Changing)))
+		return newStateError(fmt.Sprintf("prompt files exist, but this state has no job history: %d files have just "+
+			"changed; they count as done with the others once they stay unchanged", len(p.found.Changing)))
 	default:
 		changes[0].Cause = fmt.Sprintf("new state: %d prompts count as done", len(all))
 		done := map[string]bool{} // an invalid id can come twice

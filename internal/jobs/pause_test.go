@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -10,27 +9,9 @@ import (
 	"github.com/docgauge/docgauge/internal/prompts"
 )
 
-func (w *world) paused(want journal.Pause) journal.Queue {
-	w.Helper()
-	queue, err := w.journal.Queue(w.Context())
-	if err != nil || queue.Paused != want {
-		w.Fatalf("the queue is paused for %q (%s), want %q; %v", queue.Paused, queue.Detail, want, err)
-	}
-	return queue
-}
-
-// manyPrompts is a world with six prompts.
-func manyPrompts(t *testing.T) *world {
-	w := newWorld(t)
-	for _, id := range ids {
-		w.prompt(prompts.Prompt{ID: id})
-	}
-	return w
-}
-
 // inDoubtTwice is a world whose queue is paused for two creates in doubt.
 func inDoubtTwice(t *testing.T) *world {
-	w := manyPrompts(t)
+	w := newWorld(t, ids...)
 	w.service.down = always(lostError())
 	if r := w.passes(); r.Unknown != 2 || r.Queue.Paused != journal.PausedUnknown || !r.Idle() {
 		t.Fatalf("%+v", r)
@@ -38,16 +19,14 @@ func inDoubtTwice(t *testing.T) *world {
 	w.has("a", journal.Unknown)
 	w.has("b", journal.Unknown)
 	w.none("c")
-	if p := w.waitsFor("c", WhyPaused, journal.Pending); !strings.Contains(p.Reason, "unknown") || !strings.Contains(p.Reason, "docgauge jobs release") {
-		t.Error(p.Reason)
-	}
-	w.toldOf("unknown", "unknown", "paused")
+	w.waitsFor("c", whyPaused, journal.Pending, "unknown", "docgauge jobs release")
+	w.events("unknown", "unknown", "paused")
 	return w
 }
 
 // TestOneUnknownHoldsItselfAlone: the next create is not in doubt.
 func TestOneUnknownHoldsItselfAlone(t *testing.T) {
-	w := manyPrompts(t)
+	w := newWorld(t, ids...)
 	odd := 0
 	w.service.down = func(call, _ string) error {
 		if odd++; call == callCreate && odd%2 == 1 {
@@ -60,7 +39,8 @@ func TestOneUnknownHoldsItselfAlone(t *testing.T) {
 	}
 }
 
-// TestPauseEndsAfterAnHour: not before, and only once the service answers.
+// TestPauseEndsAfterAnHour: not before, and only once the service answers. What is unknown is
+// never sent again: not after passes, days, restarts or the end of a pause.
 func TestPauseEndsAfterAnHour(t *testing.T) {
 	w := inDoubtTwice(t)
 	w.after(2 * time.Hour)
@@ -80,7 +60,13 @@ func TestPauseEndsAfterAnHour(t *testing.T) {
 	w.after(time.Minute)
 	w.paused("")
 	w.has("f", journal.Active)
+	for range 50 {
+		w.queue = nil
+		w.after(13 * time.Hour)
+	}
 	w.has("a", journal.Unknown)
+	w.sent("do a", 0)
+	w.sent("do b", 0)
 }
 
 // TestPauseAfterTheHourComesBackSooner: after the hour a single one in doubt pauses it.
@@ -97,7 +83,7 @@ func TestPauseAfterTheHourComesBackSooner(t *testing.T) {
 // TestReleaseOfThePause: it needs an answer of the service too, and is not forgotten.
 func TestReleaseOfThePause(t *testing.T) {
 	w := inDoubtTwice(t)
-	w.releasesQueue()
+	w.releaseQueue()
 	w.after(time.Second)
 	w.paused(journal.PausedUnknown)
 	w.queue = nil
@@ -105,12 +91,11 @@ func TestReleaseOfThePause(t *testing.T) {
 	w.after(time.Second)
 	w.paused("")
 	w.has("c", journal.Active)
-	if n := w.service.calls[callRead]; n != 2 {
-		t.Errorf("%d reads", n)
-	}
+	w.calls(callRead, 2)
 }
 
-// TestProbesAreFew: a service that is down is asked once a minute.
+// TestProbesAreFew: a service that is down is asked once a minute, and not at all if a job is
+// read anyway.
 func TestProbesAreFew(t *testing.T) {
 	w := inDoubtTwice(t)
 	for range 60 {
@@ -119,11 +104,8 @@ func TestProbesAreFew(t *testing.T) {
 	if n := w.service.calls[callRead]; n < 9 || n > 11 {
 		t.Errorf("%d reads in ten minutes", n)
 	}
-}
 
-// TestReadsOfJobsAnswerToo: there is no probe if a job is read anyway.
-func TestReadsOfJobsAnswerToo(t *testing.T) {
-	w := manyPrompts(t)
+	w = newWorld(t, ids...)
 	n := 0
 	w.service.down = func(call, _ string) error {
 		if n++; call == callCreate && n > 1 {
@@ -133,70 +115,48 @@ func TestReadsOfJobsAnswerToo(t *testing.T) {
 	}
 	w.passes()
 	w.after(time.Minute)
-	if reads := w.service.calls[callRead]; reads != 1 {
-		t.Errorf("%d reads", reads)
-	}
+	w.calls(callRead, 1)
 	if queue := w.paused(journal.PausedUnknown); queue.Answered.IsZero() {
 		t.Errorf("%+v", queue)
-	}
-}
-
-// TestUnknownIsNeverSentAgain: not after passes, days, restarts or the end of a pause.
-func TestUnknownIsNeverSentAgain(t *testing.T) {
-	w := inDoubtTwice(t)
-	w.service.down = nil
-	for range 50 {
-		w.queue = nil
-		w.after(13 * time.Hour)
-	}
-	w.has("a", journal.Unknown)
-	if w.service.taken("do a")+w.service.taken("do b") > 0 {
-		t.Error("it was sent again")
 	}
 }
 
 // TestOnUnknownResubmit: a prompt is sent once more, and then no more; not if it was
 // edited since, or no longer asks for it.
 func TestOnUnknownResubmit(t *testing.T) {
-	again := prompts.Prompt{ID: "a", Resubmit: true, FollowUps: []string{"then"}}
-	w := newWorld(t)
-	w.prompt(again)
-	w.service.down = always(lostError(), callCreate)
-	if r := w.passes(); r.Idle() {
-		t.Error("idle before it is sent again")
+	doubtful := func() *world {
+		w := newWorld(t)
+		w.prompt(prompts.Prompt{ID: "a", Resubmit: true, FollowUps: []string{"then"}})
+		w.service.down = always(lostError(), callCreate)
+		if r := w.passes(); r.Idle() {
+			t.Error("idle before it is sent again")
+		}
+		return w
 	}
-	if p := w.planned("a"); p.Why != WhyRetry {
-		t.Errorf("%+v", p)
-	}
+	w := doubtful()
+	w.waitsFor("a", whyRetry, journal.Unknown)
 	w.passes()
-	job := w.has("a", journal.Unknown)
-	if n := w.service.calls[callCreate]; n != 2 || job.Try != 2 || job.Resubmit {
-		t.Errorf("%d creates, %+v", n, job)
+	if job := w.has("a", journal.Unknown); job.Try != 2 || job.Resubmit {
+		t.Errorf("%+v", job)
 	}
-	if first := w.memory.jobs[1]; first.State != journal.Cancelled || !first.InDoubt || !strings.Contains(first.Reason, "the service may have accepted this one") {
+	first := w.memory.jobs[1]
+	w.says(first.Reason, "the service may have accepted this one")
+	if first.State != journal.Cancelled || !first.InDoubt {
 		t.Errorf("%+v", first)
 	}
 	w.service.down = nil
 	w.after(2 * time.Hour)
 	w.after(2 * time.Hour)
-	if n := w.service.calls[callCreate]; n != 2 {
-		t.Errorf("%d creates", n)
-	}
+	w.calls(callCreate, 2)
 
-	for name, p := range map[string]prompts.Prompt{
-		"edited": {ID: "a", Resubmit: true, Body: "something else"},
-		"hold":   {ID: "a", FollowUps: []string{"then"}},
+	for _, p := range []prompts.Prompt{
+		{ID: "a", Resubmit: true, Body: "something else"}, {ID: "a", FollowUps: []string{"then"}},
 	} {
-		w := newWorld(t)
-		w.prompt(again)
-		w.service.down = always(lostError(), callCreate)
-		w.passes()
+		w := doubtful()
 		w.prompt(p)
 		w.service.down = nil
 		w.after(time.Hour)
-		if n := w.service.calls[callCreate]; n != 1 {
-			t.Errorf("%s: %d creates", name, n)
-		}
+		w.calls(callCreate, 1)
 	}
 }
 
@@ -212,7 +172,7 @@ func TestOnUnknownResubmitWaitsForThePause(t *testing.T) {
 	w.paused(journal.PausedUnknown)
 	w.has("a", journal.Unknown)
 	w.service.down = nil
-	w.releasesQueue()
+	w.releaseQueue()
 	w.after(time.Minute)
 	w.has("a", journal.Active)
 	w.has("b", journal.Active)
@@ -220,41 +180,35 @@ func TestOnUnknownResubmitWaitsForThePause(t *testing.T) {
 
 // TestOnUnknownResubmitOfAMessage: the follow-up is sent once more.
 func TestOnUnknownResubmitOfAMessage(t *testing.T) {
-	w := newWorld(t)
-	w.prompt(prompts.Prompt{ID: "a", Resubmit: true, FollowUps: []string{"then"}})
-	w.passes()
+	w := one(t, prompts.Prompt{Resubmit: true, FollowUps: []string{"then"}})
 	w.service.down = always(lostError(), callMessage)
 	w.after(turn)
 	for range 5 {
 		w.after(time.Minute)
 	}
-	job := w.has("a", journal.Unknown)
-	if n := w.service.calls[callMessage]; n != 2 || job.Try != 1 {
-		t.Errorf("%d messages, %+v", n, job)
+	w.calls(callMessage, 2)
+	if job := w.has("a", journal.Unknown); job.Try != 1 {
+		t.Errorf("%+v", job)
 	}
 }
 
-// TestUnauthorized: nothing is sent until the key changes, over restarts; reads go
-// on, and the prompt is not used up.
+// TestUnauthorized: nothing is sent until the key changes, over restarts; reads continue, and the
+// prompt is not used up.
 func TestUnauthorized(t *testing.T) {
 	for _, status := range []int{401, 403} {
-		w := manyPrompts(t)
+		w := newWorld(t, ids...)
 		key := "first"
 		w.opt.KeyMark = func() string { return key }
 		w.service.down = always(answer(status), callCreate)
 		w.passes()
-		w.toldOf("paused")
-		if p := w.waitsFor("a", WhyPaused, journal.Pending); !strings.Contains(p.Reason, fmt.Sprint(status)) {
-			t.Error(p.Reason)
-		}
+		w.events("paused")
+		w.waitsFor("a", whyPaused, journal.Pending, fmt.Sprint(status))
 		w.service.down = nil
 		w.queue = nil
 		for range 3 {
 			w.after(10 * time.Hour)
 		}
-		if n := w.service.calls[callCreate]; n != 1 {
-			t.Errorf("%d creates with the refused key", n)
-		}
+		w.calls(callCreate, 1)
 		w.paused(journal.PausedUnauthorized)
 		key = "second"
 		w.after(time.Second)
@@ -265,14 +219,14 @@ func TestUnauthorized(t *testing.T) {
 
 // TestReadKeyRefused: of two keys the one for reads can be refused.
 func TestReadKeyRefused(t *testing.T) {
-	w := manyPrompts(t)
+	w := newWorld(t, ids...)
 	w.opt.MaxActive = 1
 	w.passes()
 	w.service.down = always(answer(401), callRead)
 	w.after(turn)
 	w.paused(journal.PausedUnauthorized)
 	w.has("a", journal.Active)
-	w.releasesQueue()
+	w.releaseQueue()
 	w.paused("")
 	w.service.down = nil
 	w.after(5 * time.Minute)
@@ -282,42 +236,36 @@ func TestReadKeyRefused(t *testing.T) {
 
 // TestOperatorPause: nothing is sent, and jobs at work are followed.
 func TestOperatorPause(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, "b")
 	w.prompt(prompts.Prompt{ID: "a", FollowUps: []string{"then"}})
-	w.prompt(prompts.Prompt{ID: "b"})
 	w.passes()
 	w.prompt(prompts.Prompt{ID: "c"})
-	for range 2 {
-		w.pausesQueue()
-	}
+	w.pauseQueue()
+	w.pauseQueue()
 	for range 10 {
 		w.after(turn)
 	}
 	w.none("c")
 	w.has("a", journal.Active)
 	w.has("b", journal.Completed)
-	if n := w.service.calls[callMessage]; n > 0 {
-		t.Errorf("%d messages", n)
-	}
-	if queue := w.releasesQueue(); queue.Paused != "" {
+	w.calls(callMessage, 0)
+	if queue := w.releaseQueue(); queue.Paused != "" {
 		t.Fatalf("%+v", queue)
 	}
 	w.after(5 * time.Minute)
 	w.has("c", journal.Active)
-	if n := w.service.calls[callMessage]; n != 1 {
-		t.Errorf("%d messages", n)
-	}
+	w.calls(callMessage, 1)
 }
 
 // TestOperatorPauseDoesNotHideDoubt: after its release the doubts still pause the queue.
 func TestOperatorPauseDoesNotHideDoubt(t *testing.T) {
 	w := inDoubtTwice(t)
-	w.pausesQueue()
+	w.pauseQueue()
 	w.service.down = nil
 	w.after(3 * time.Hour)
 	w.paused(journal.PausedOperator)
 	w.service.down = always(lostError())
-	if queue := w.releasesQueue(); queue.Paused != journal.PausedUnknown {
+	if queue := w.releaseQueue(); queue.Paused != journal.PausedUnknown {
 		t.Fatalf("%+v", queue)
 	}
 	w.after(time.Minute)
@@ -329,27 +277,22 @@ func TestOperatorPauseDoesNotHideDoubt(t *testing.T) {
 
 // TestPauseDuringACreate: the operator changes the queue while its outcome comes.
 func TestPauseDuringACreate(t *testing.T) {
-	for name, err := range map[string]error{"accepted": nil, "in doubt": lostError(), "unauthorized": answer(401)} {
-		w := manyPrompts(t)
-		w.service.down = always(lostError(), callCreate)
+	for state, err := range map[journal.State]error{
+		journal.Active: nil, journal.Unknown: lostError(), journal.Pending: answer(401),
+	} {
+		w := newWorld(t, ids...)
 		n := 0
-		w.service.down = func(call, _ string) error {
-			if n++; call == callCreate && n == 1 {
+		w.service.down = func(string, string) error {
+			if n++; n == 1 {
 				return lostError() // so that the next outcome changes the queue
 			}
-			if n == 2 {
-				w.pausesQueue()
-				return err
-			}
-			return nil
+			w.pauseQueue()
+			return err
 		}
 		w.passes()
 		w.paused(journal.PausedOperator)
-		if n != 2 {
-			t.Errorf("%s: %d calls", name, n)
-		}
+		w.calls(callCreate, 2)
 		w.has("a", journal.Unknown)
-		want := map[string]journal.State{"accepted": journal.Active, "in doubt": journal.Unknown, "unauthorized": journal.Pending}[name]
-		w.has("b", want)
+		w.has("b", state)
 	}
 }

@@ -3,7 +3,10 @@ package jobs
 import (
 	"context"
 	"errors"
-	"sync"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/docsapi"
@@ -22,6 +25,28 @@ const (
 	killedAfter  fault = "killed after"  // or after it
 )
 
+var faults = []fault{requestLost, replyLost, killedBefore, killedAfter}
+
+func faultsOf(call string) []fault {
+	if call == callCreate || call == callMessage {
+		return append(slices.Clip(faults), notSentAtAll)
+	}
+	return faults
+}
+
+// everyFault runs a test with each fault of each call, but of each only the first ones.
+func everyFault(
+	t *testing.T, calls map[string]int, most int, run func(t *testing.T, call string, nth int, f fault),
+) {
+	for _, call := range slices.Sorted(maps.Keys(calls)) {
+		for nth := range min(calls[call], most) {
+			for _, f := range faultsOf(call) {
+				t.Run(fmt.Sprintf("%s %d/%s", call, nth+1, f), func(t *testing.T) { run(t, call, nth+1, f) })
+			}
+		}
+	}
+}
+
 // The calls, as faults name them.
 const (
 	callCreate    = "create"
@@ -38,38 +63,22 @@ const (
 
 var errKilled = errors.New("killed")
 
-// process is one process in the world. Once it is killed nothing it does has any effect.
+// process is one process in the world. Once it is dead nothing it does has any effect.
 type process struct {
 	*world
-	mu    sync.Mutex
 	calls map[string]int
 	dead  bool
 }
 
-func (p *process) killed() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.dead
-}
-
-func (p *process) strike(call string) (fault, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.dead {
-		return noFault, errKilled
-	}
-	p.calls[call]++
-	if p.faults == nil {
-		return noFault, nil
-	}
-	return p.faults(call, p.calls[call]), nil
-}
-
 // call makes one call. failed is its error if the call is lost.
 func call[T any](p *process, name string, failed func() error, effect func() (T, error)) (out T, err error) {
-	f, err := p.strike(name)
-	if err != nil {
-		return out, err
+	if p.dead {
+		return out, errKilled
+	}
+	p.calls[name]++
+	f := noFault
+	if p.faults != nil {
+		f = p.faults(name, p.calls[name])
 	}
 	switch f {
 	case notSentAtAll:
@@ -77,36 +86,33 @@ func call[T any](p *process, name string, failed func() error, effect func() (T,
 	case requestLost:
 		return out, failed()
 	case killedBefore:
-		return out, p.kill()
+		p.dead = true
+		return out, errKilled
 	}
 	got, err := effect()
 	switch f {
 	case replyLost:
 		return out, failed()
 	case killedAfter:
-		return out, p.kill()
+		p.dead = true
+		return out, errKilled
 	}
 	return got, err
 }
-
-func (p *process) kill() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.dead = true
-	return errKilled
-}
-
-func diskError() error { return errors.New("state: the disk is full") }
 
 // wire is the client of a process.
 type wire struct{ *process }
 
 func (w wire) CreateJob(ctx context.Context, project, prompt string) (docsapi.Job, error) {
-	return call(w.process, callCreate, lostError, func() (docsapi.Job, error) { return w.service.CreateJob(ctx, project, prompt) })
+	return call(w.process, callCreate, lostError, func() (docsapi.Job, error) {
+		return w.service.CreateJob(ctx, project, prompt)
+	})
 }
 
 func (w wire) SendMessage(ctx context.Context, project, id, prompt string) (docsapi.Job, error) {
-	return call(w.process, callMessage, lostError, func() (docsapi.Job, error) { return w.service.SendMessage(ctx, project, id, prompt) })
+	return call(w.process, callMessage, lostError, func() (docsapi.Job, error) {
+		return w.service.SendMessage(ctx, project, id, prompt)
+	})
 }
 
 // Job answers as the client does: a read that is lost can be repeated.
@@ -118,39 +124,37 @@ func (w wire) Job(ctx context.Context, project, id string) (docsapi.Job, error) 
 // wiredJournal is the journal of a process.
 type wiredJournal struct{ *process }
 
+func onDisk[T any](w wiredJournal, name string, effect func() (T, error)) (T, error) {
+	return call(w.process, name, func() error { return errors.New("state: the disk is full") }, effect)
+}
+
 func (w wiredJournal) Present() error { return w.journal.Present() }
 
 func (w wiredJournal) Jobs(ctx context.Context) ([]journal.Job, error) {
-	return call(w.process, callJobs, diskError, func() ([]journal.Job, error) { return w.journal.Jobs(ctx) })
+	return onDisk(w, callJobs, func() ([]journal.Job, error) { return w.journal.Jobs(ctx) })
 }
 
 func (w wiredJournal) Job(ctx context.Context, seq int64) (journal.Job, error) {
-	return call(w.process, callJob, diskError, func() (journal.Job, error) { return w.journal.Job(ctx, seq) })
+	return onDisk(w, callJob, func() (journal.Job, error) { return w.journal.Job(ctx, seq) })
 }
 
 func (w wiredJournal) Queue(ctx context.Context) (journal.Queue, error) {
-	return call(w.process, callQueue, diskError, func() (journal.Queue, error) { return w.journal.Queue(ctx) })
+	return onDisk(w, callQueue, func() (journal.Queue, error) { return w.journal.Queue(ctx) })
 }
 
 func (w wiredJournal) Recurring(ctx context.Context) (map[string]journal.Recurring, error) {
-	return call(w.process, callRecurring, diskError, func() (map[string]journal.Recurring, error) { return w.journal.Recurring(ctx) })
+	return onDisk(w, callRecurring, func() (map[string]journal.Recurring, error) { return w.journal.Recurring(ctx) })
 }
 
 func (w wiredJournal) PullStates(ctx context.Context) ([]journal.PullRequest, error) {
-	return call(w.process, callPulls, diskError, func() ([]journal.PullRequest, error) { return w.journal.PullStates(ctx) })
+	return onDisk(w, callPulls, func() ([]journal.PullRequest, error) { return w.journal.PullStates(ctx) })
 }
 
 func (w wiredJournal) See(ctx context.Context, prompt, schedule string, at time.Time) error {
-	_, err := call(w.process, callSee, diskError, func() (any, error) { return nil, w.journal.See(ctx, prompt, schedule, at) })
+	_, err := onDisk(w, callSee, func() (any, error) { return nil, w.journal.See(ctx, prompt, schedule, at) })
 	return err
 }
 
 func (w wiredJournal) Apply(ctx context.Context, changes ...journal.Change) ([]journal.Job, error) {
-	return call(w.process, callApply, diskError, func() ([]journal.Job, error) {
-		jobs, err := w.journal.Apply(ctx, changes...)
-		for range len(w.memory.events[1]) - len(w.applied) {
-			w.applied = append(w.applied, w.calls[callApply])
-		}
-		return jobs, err
-	})
+	return onDisk(w, callApply, func() ([]journal.Job, error) { return w.journal.Apply(ctx, changes...) })
 }

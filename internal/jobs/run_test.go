@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,61 +56,29 @@ func running(t *testing.T) (*world, *fakeFolder, *bytes.Buffer) {
 	return w, &fakeFolder{prompts: w.folder}, &log
 }
 
+// newQueue is the queue of another process.
 func (w *world) newQueue() *Queue {
 	w.on = &process{world: w, calls: map[string]int{}}
 	return New(w.opt, wire{w.on}, wiredJournal{w.on})
 }
 
-// runUntil runs the queue until there is enough.
-func runUntil(t *testing.T, q *Queue, folder Folder, enough func(Report) bool) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
+// run runs a queue until ctx ends, or report says that it is enough.
+func (w *world) run(ctx context.Context, q *Queue, folder Folder, report func(Report) (enough bool)) {
+	w.Helper()
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	runReporting(ctx, t, q, folder, func(r Report) {
-		if enough(r) {
+	_, err := q.Run(ctx, folder, UntilStopped, func(r Report) error {
+		if report(r) {
 			cancel()
 		}
-	})
-}
-
-// runReporting runs the queue until ctx ends.
-func runReporting(ctx context.Context, t *testing.T, q *Queue, folder Folder, report func(Report)) {
-	t.Helper()
-	_, err := q.Run(ctx, folder, UntilStopped, func(r Report) error {
-		report(r)
 		return nil
 	})
 	if err != nil {
-		t.Error(err)
+		w.Errorf("%v", err)
 	}
 }
 
-// TestRunUntilAllHaveEnded follows prompts to their ends.
-func TestRunUntilAllHaveEnded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, folder, log := running(t)
-		began := time.Now()
-		runUntil(t, w.newQueue(), folder, func(r Report) bool {
-			if r.Folder != nil || r.State != nil {
-				t.Errorf("%v, %v", r.Folder, r.State)
-			}
-			return r.Result.Idle()
-		})
-		w.has("a", journal.Completed)
-		w.has("b", journal.Completed)
-		if took := time.Since(began); took < 2*turn || took > 2*turn+6*time.Minute {
-			t.Errorf("it took %v", took)
-		}
-		for _, line := range []string{"agent job sent", "agent job ended"} {
-			if n := strings.Count(log.String(), line); n < 2 {
-				t.Errorf("%q is logged %d times", line, n)
-			}
-		}
-		if strings.Contains(log.String(), "do a") {
-			t.Error("the prompt is in the log")
-		}
-	})
-}
+func forever(Report) bool { return false }
 
 // TestRunEnds: a run that is not for ever ends after a pass, when it is idle, or with
 // the first error.
@@ -123,16 +90,19 @@ func TestRunEnds(t *testing.T) {
 		want  error
 		state journal.State // of a
 	}{
-		"after a pass":               {UntilPassed, func(*world, *fakeFolder) {}, nil, journal.Active},
-		"when it is idle":            {UntilIdle, func(*world, *fakeFolder) {}, nil, journal.Completed},
-		"without a folder":           {UntilIdle, func(_ *world, folder *fakeFolder) { folder.err = broken }, broken, ""},
-		"without a journal":          {UntilIdle, func(w *world, _ *fakeFolder) { w.memory.lost = broken }, broken, ""},
-		"with a state without a job": {UntilIdle, func(w *world, _ *fakeFolder) { w.opt.OnNewState = Refuse }, ErrNewState, ""},
+		"after a pass":      {UntilPassed, func(*world, *fakeFolder) {}, nil, journal.Active},
+		"when it is idle":   {UntilIdle, func(*world, *fakeFolder) {}, nil, journal.Completed},
+		"without a folder":  {UntilIdle, func(_ *world, folder *fakeFolder) { folder.err = broken }, broken, ""},
+		"without a journal": {UntilIdle, func(w *world, _ *fakeFolder) { w.memory.lost = broken }, broken, ""},
+		"with a state without a job": {UntilIdle, func(w *world, _ *fakeFolder) {
+			w.opt.OnNewState = Refuse
+		}, ErrNewState, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w, folder, _ := running(t)
+				w, folder, log := running(t)
 				tc.spoil(w, folder)
+				began := time.Now()
 				var reported Result
 				report := func(r Report) error {
 					reported = reported.plus(r.Result)
@@ -144,9 +114,17 @@ func TestRunEnds(t *testing.T) {
 				}
 				if tc.state == "" {
 					w.none("a")
-				} else {
-					w.has("a", tc.state)
-					w.has("b", tc.state)
+					return
+				}
+				w.has("a", tc.state)
+				w.has("b", tc.state)
+				took := time.Since(began)
+				if tc.state == journal.Completed && (took < 2*turn || took > 2*turn+6*time.Minute) {
+					t.Errorf("it took %v", took)
+				}
+				sent, ended := strings.Count(log.String(), "agent job sent"), strings.Count(log.String(), "agent job ended")
+				if sent < 2 || ended != result.Ended || strings.Contains(log.String(), "do a") {
+					t.Error("log: ", log)
 				}
 			})
 		})
@@ -168,7 +146,7 @@ func TestNewFileBeforeTheEnd(t *testing.T) {
 		began := time.Now()
 		report := func(Report) error {
 			if time.Since(began) >= turn && len(folder.prompts) == 1 {
-				folder.prompts = append(folder.prompts, prompts.Prompt{ID: "c", Path: "c.md", Project: "prj_a", Body: "do c"})
+				folder.prompts = append(folder.prompts, w.prompt(prompts.Prompt{ID: "c"}))
 			}
 			return nil
 		}
@@ -185,7 +163,7 @@ func TestFirstPromptSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, folder, _ := running(t)
 		began := time.Now()
-		runUntil(t, w.newQueue(), folder, func(Report) bool { return len(w.service.jobs) > 0 })
+		w.run(t.Context(), w.newQueue(), folder, func(Report) bool { return len(w.service.jobs) > 0 })
 		if took := time.Since(began); took > 3*time.Second {
 			t.Errorf("the first is sent after %v", took)
 		}
@@ -199,7 +177,7 @@ func TestFolderGoesAndComes(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		began, problems := time.Now(), 0
-		runReporting(ctx, t, w.newQueue(), folder, func(r Report) {
+		w.run(ctx, w.newQueue(), folder, func(r Report) bool {
 			switch since := time.Since(began); {
 			case since < 10*time.Second:
 			case since < 20*time.Minute:
@@ -210,8 +188,9 @@ func TestFolderGoesAndComes(t *testing.T) {
 			case since < 40*time.Minute && folder.err != nil:
 				w.has("a", journal.Completed) // its follow-up went too: it is in the journal
 				folder.err = nil
-				folder.prompts = append(folder.prompts, prompts.Prompt{ID: "c", Path: "c.md", Project: "prj_a", Body: "do c"})
+				folder.prompts = append(folder.prompts, w.prompt(prompts.Prompt{ID: "c"}))
 			}
+			return false
 		})
 		w.has("c", journal.Completed)
 		if n := strings.Count(log.String(), "prompt folder not read"); n != 1 || problems < 5 {
@@ -233,13 +212,13 @@ func TestEndOfTheProcess(t *testing.T) {
 			}
 			return nil
 		}
-		runReporting(ctx, t, w.newQueue(), folder, func(Report) {})
+		w.run(ctx, w.newQueue(), folder, forever)
 		w.has("a", journal.Active)
 		w.none("b")
 	})
 }
 
-// TestEndBeforeTheConnection: what was not sent because of the stop is sent by the next
+// TestEndBeforeTheConnection: a prompt that was not sent because of the stop is sent by the next
 // process at once.
 func TestEndBeforeTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -249,8 +228,10 @@ func TestEndBeforeTheConnection(t *testing.T) {
 			cancel()
 			return &docsapi.Error{Outcome: docsapi.Transient, Err: errors.Join(docsapi.ErrNotSent, context.Canceled)}
 		}
-		runReporting(ctx, t, w.newQueue(), folder, func(Report) {})
-		if job := w.has("a", journal.Pending); job.Refusals != 0 || !job.Next.IsZero() || !job.Blocked.IsZero() || !strings.Contains(job.Reason, "stopped before it was sent") {
+		w.run(ctx, w.newQueue(), folder, forever)
+		job := w.has("a", journal.Pending)
+		w.says(job.Reason, "stopped before it was sent")
+		if job.Refusals != 0 || !job.Next.IsZero() || !job.Blocked.IsZero() {
 			t.Errorf("%+v", job)
 		}
 	})
@@ -279,7 +260,7 @@ func TestEndWithoutAnAnswer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		runReporting(ctx, t, New(w.opt, client, w.journal), folder, func(Report) {})
+		w.run(ctx, New(w.opt, client, w.journal), folder, forever)
 		if took := time.Since(stopped); took > 25*time.Second {
 			t.Errorf("it ended %v after the stop", took)
 		}
@@ -312,43 +293,33 @@ func TestEndWhileReading(t *testing.T) {
 	}
 }
 
-// TestFullDisk: nothing is sent without an intent, the error is logged once, and all goes
-// on when there is room.
+// TestFullDisk: nothing is sent without an intent, the error is logged once, and the queue
+// continues when there is room.
 func TestFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, folder, log := running(t)
-		var full atomic.Bool
-		full.Store(true)
+		full := true
 		w.faults = func(call string, _ int) fault {
-			if full.Load() && call == callApply {
+			if full && call == callApply {
 				return requestLost
 			}
 			return noFault
 		}
 		began := time.Now()
-		runUntil(t, w.newQueue(), folder, func(r Report) bool {
-			if full.Load() && time.Since(began) > time.Hour {
+		w.run(t.Context(), w.newQueue(), folder, func(r Report) bool {
+			if full && time.Since(began) > time.Hour {
 				if len(w.service.jobs) > 0 || r.State == nil {
 					t.Errorf("%d jobs, %v", len(w.service.jobs), r.State)
 				}
-				full.Store(false)
+				full = false
 			}
-			return !full.Load() && r.Result.Idle() && r.State == nil
+			return !full && r.Result.Idle() && r.State == nil
 		})
 		w.has("a", journal.Completed)
 		if n := strings.Count(log.String(), "prompt queue stopped"); n != 1 {
 			t.Errorf("logged %d times:\n%s", n, log.String())
 		}
 	})
-}
-
-// TestStateIsLost: nothing is sent if the state was removed: an intent would not be durable.
-func TestStateIsLost(t *testing.T) {
-	w := manyPrompts(t)
-	w.memory.lost = errors.New("the state was removed")
-	if _, err := w.pass(); !errors.Is(err, w.memory.lost) || len(w.service.jobs) > 0 {
-		t.Errorf("%v, %d jobs", err, len(w.service.jobs))
-	}
 }
 
 // TestChanged: Config.Changed is called after each change.
@@ -363,7 +334,7 @@ func TestChanged(t *testing.T) {
 	}
 }
 
-// TestContinue: a queue that goes on where another one has ended knows its prompts at once,
+// TestContinue: a queue that continues where another one has ended knows its prompts at once,
 // and scans the folder when that one would have.
 func TestContinue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -371,11 +342,11 @@ func TestContinue(t *testing.T) {
 		w, folder, _ := running(t)
 		w.opt.OnNewState = Skip
 		former := w.newQueue()
-		runUntil(t, former, folder, func(r Report) bool { return len(r.Result.Planned) == 2 })
+		w.run(t.Context(), former, folder, func(r Report) bool { return len(r.Result.Planned) == 2 })
 		scans, q := folder.scans, w.newQueue()
 		q.Continue(former)
 		passes := 0
-		runUntil(t, q, folder, func(r Report) bool {
+		w.run(t.Context(), q, folder, func(r Report) bool {
 			if passes++; len(r.Result.Planned) != 2 {
 				t.Errorf("pass %d knows %d prompts", passes, len(r.Result.Planned))
 			}

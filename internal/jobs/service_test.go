@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/docsapi"
@@ -16,7 +15,6 @@ import (
 // service is a service that accepts every create and message, and remembers it. Words in
 // a prompt choose the outcome: "fails", "archives", "no change", "slow".
 type service struct {
-	mu   sync.Mutex
 	now  func() time.Time
 	jobs []*remote
 	// down, if not nil, returns the error of a call; nil for none.
@@ -40,22 +38,16 @@ type remote struct {
 
 const turn = 2 * time.Minute
 
-func newService(now func() time.Time) *service { return &service{now: now, calls: map[string]int{}} }
-
-func (s *service) CreateJob(_ context.Context, project, prompt string) (docsapi.Job, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.calls[callCreate]++
-	if s.down != nil {
-		if err := s.down(callCreate, project); err != nil {
-			return docsapi.Job{}, err
-		}
+// begin counts a call, and returns its error.
+func (s *service) begin(call, project string) error {
+	s.calls[call]++
+	if s.down == nil {
+		return nil
 	}
-	j := &remote{id: fmt.Sprintf("job-%d", len(s.jobs)+1), project: project, texts: []string{prompt}, taken: []time.Time{s.now()}}
-	s.jobs = append(s.jobs, j)
-	return s.answered(callCreate, s.show(j)), nil
+	return s.down(call, project)
 }
 
+// answered is a job as the service answers with it.
 func (s *service) answered(call string, got docsapi.Job) docsapi.Job {
 	if s.answersAs != nil {
 		got.ID = s.answersAs(call, got.ID)
@@ -63,10 +55,19 @@ func (s *service) answered(call string, got docsapi.Job) docsapi.Job {
 	return got
 }
 
+func (s *service) CreateJob(_ context.Context, project, prompt string) (docsapi.Job, error) {
+	if err := s.begin(callCreate, project); err != nil {
+		return docsapi.Job{}, err
+	}
+	j := &remote{
+		id: fmt.Sprintf("job-%d", len(s.jobs)+1), project: project,
+		texts: []string{prompt}, taken: []time.Time{s.now()},
+	}
+	s.jobs = append(s.jobs, j)
+	return s.answered(callCreate, s.show(j)), nil
+}
+
 func (s *service) SendMessage(_ context.Context, project, id, prompt string) (docsapi.Job, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.calls[callMessage]++
 	j, err := s.find(callMessage, project, id)
 	if err != nil {
 		return docsapi.Job{}, err
@@ -77,9 +78,6 @@ func (s *service) SendMessage(_ context.Context, project, id, prompt string) (do
 }
 
 func (s *service) Job(_ context.Context, project, id string) (docsapi.Job, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.calls[callRead]++
 	j, err := s.find(callRead, project, id)
 	if err != nil {
 		return docsapi.Job{}, err
@@ -88,10 +86,8 @@ func (s *service) Job(_ context.Context, project, id string) (docsapi.Job, error
 }
 
 func (s *service) find(call, project, id string) (*remote, error) {
-	if s.down != nil {
-		if err := s.down(call, project); err != nil {
-			return nil, err
-		}
+	if err := s.begin(call, project); err != nil {
+		return nil, err
 	}
 	for _, j := range s.jobs {
 		if j.id == id && j.project == project && !j.gone {
@@ -103,7 +99,10 @@ func (s *service) find(call, project, id string) (*remote, error) {
 
 // show is the job as it is now: at work for a turn after each text.
 func (s *service) show(j *remote) docsapi.Job {
-	out := docsapi.Job{ID: j.id, Status: docsapi.StatusActive, Repository: "acme/docs", Ref: "main", Model: "m1", CreatedAt: j.taken[0]}
+	out := docsapi.Job{
+		ID: j.id, Status: docsapi.StatusActive, Repository: "acme/docs", Ref: "main", Model: "m1",
+		CreatedAt: j.taken[0],
+	}
 	if s.status != "" {
 		out.Status = s.status
 		return out
@@ -132,8 +131,6 @@ func (s *service) show(j *remote) docsapi.Job {
 
 // taken returns how often the service accepted a text as a prompt.
 func (s *service) taken(text string) (n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for _, j := range s.jobs {
 		if j.texts[0] == text {
 			n++
@@ -142,22 +139,13 @@ func (s *service) taken(text string) (n int) {
 	return n
 }
 
-// of returns the job of a prompt's text, nil if there is none.
+// of returns the job of a prompt's text.
 func (s *service) of(text string) *remote {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, j := range s.jobs {
-		if j.texts[0] == text {
-			return j
-		}
-	}
-	return nil
+	return s.jobs[slices.IndexFunc(s.jobs, func(j *remote) bool { return j.texts[0] == text })]
 }
 
 // got returns how often a job was sent a message.
 func (s *service) got(id, text string) (n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for _, j := range s.jobs {
 		for _, message := range j.texts[1:] {
 			if j.id == id && message == text {
@@ -168,26 +156,16 @@ func (s *service) got(id, text string) (n int) {
 	return n
 }
 
-// created returns when jobs were created.
-func (s *service) created() (times []time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, j := range s.jobs {
-		times = append(times, j.taken[0])
-	}
-	return times
-}
-
-// atWork counts the jobs that are not at their end.
-func (s *service) atWork() (n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, j := range s.jobs {
-		if s.show(j).Status == docsapi.StatusActive {
-			n++
+// mostIn24Hours returns how many jobs were created in some 24 hours, at the most.
+func (s *service) mostIn24Hours() (most int) {
+	for i, from := range s.jobs {
+		for n, to := range s.jobs[i:] {
+			if to.taken[0].Sub(from.taken[0]) < day {
+				most = max(most, n+1)
+			}
 		}
 	}
-	return n
+	return most
 }
 
 // answer is what the client returns for an answer of the service.
@@ -199,11 +177,16 @@ func answer(status int) error {
 	case status < 400, status >= 500, status == http.StatusRequestTimeout:
 		outcome = docsapi.InDoubt
 	}
-	return &docsapi.Error{Op: "call", Method: "POST", URL: "https://api.example.com", Status: status, Outcome: outcome, FromAPI: true, Message: "said so"}
+	return &docsapi.Error{
+		Op: "call", Method: "POST", URL: "https://api.example.com", Status: status, Outcome: outcome, FromAPI: true,
+		Message: "said so",
+	}
 }
 
 func throttled(after time.Duration) error {
-	return &docsapi.Error{Op: "call", Status: http.StatusTooManyRequests, Outcome: docsapi.Transient, RetryAfter: after, FromAPI: true}
+	return &docsapi.Error{
+		Op: "call", Status: http.StatusTooManyRequests, Outcome: docsapi.Transient, RetryAfter: after, FromAPI: true,
+	}
 }
 
 // notSentError is what the client returns if there was no connection.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/jobs/journal"
-	shown "github.com/docgauge/docgauge/internal/view"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 const (
@@ -27,7 +27,7 @@ type Prompts struct {
 
 // Show adds the queue of projects to a snapshot. The jobs and pull requests are those of the journal.
 func Show(
-	ctx context.Context, o Options, j Journal, projects []string, prompts Prompts, out *shown.Snapshot,
+	ctx context.Context, o Options, j Journal, projects []string, prompts Prompts, out *view.Snapshot,
 ) error {
 	queue, err := j.Queue(ctx)
 	if err != nil {
@@ -40,17 +40,17 @@ func Show(
 	known, err := j.PullStates(ctx)
 	pulls := PullsByLink(all, known)
 	perDay, active := Usage(all, out.At)
-	out.Queue = &shown.Queue{
+	out.Queue = &view.Queue{
 		Prompts: countPrompts(projects, prompts.Planned), Jobs: newestJobs(all, pulls, out.At),
 		Waiting: waiting(prompts.Planned), Costs: o.JobCost > 0,
 		Paused: string(queue.Paused), PausedSince: queue.Since, Problem: prompts.Problem,
-		Caps: []shown.Cap{
+		Caps: []view.Cap{
 			{Name: "day", Limit: o.MaxPerDay, Used: perDay},
 			{Name: "active", Limit: o.MaxActive, Used: active},
-			{Name: "open_pull_requests", Limit: o.MaxOpenPulls, Used: OpenPulls(all, known, out.At)},
+			{Name: "open_pull_requests", Limit: o.MaxOpenPulls, Used: reviewsOf(all, pulls, out.At).used()},
 		},
 	}
-	isNew := func(p Planned) bool { return p.Why == WhyNewState }
+	isNew := func(p Planned) bool { return p.Why == whyNewState }
 	if slices.ContainsFunc(prompts.Planned, isNew) {
 		out.Queue.Paused = string(journal.PausedNewState)
 	}
@@ -62,24 +62,24 @@ func Show(
 
 // countPrompts counts the prompts by project and state. Invalid files of no configured project count
 // for a project without a name.
-func countPrompts(projects []string, planned []Planned) []shown.Prompts {
-	counts := map[shown.Prompts]int{}
+func countPrompts(projects []string, planned []Planned) []view.Prompts {
+	counts := map[view.Prompts]int{}
 	for _, p := range planned {
-		c := shown.Prompts{Project: p.Project, State: string(p.State)}
+		c := view.Prompts{Project: p.Project, State: string(p.State)}
 		if !slices.Contains(projects, p.Project) {
 			c.Project = ""
 		}
 		counts[c]++
 	}
-	var out []shown.Prompts
+	var out []view.Prompts
 	for _, project := range projects {
 		for _, state := range journal.States() {
-			p := shown.Prompts{Project: project, State: string(state)}
+			p := view.Prompts{Project: project, State: string(state)}
 			p.Count = counts[p]
 			out = append(out, p)
 		}
 	}
-	nameless := shown.Prompts{State: string(journal.Invalid)}
+	nameless := view.Prompts{State: string(journal.Invalid)}
 	if nameless.Count = counts[nameless]; nameless.Count > 0 {
 		out = append(out, nameless)
 	}
@@ -88,12 +88,12 @@ func countPrompts(projects []string, planned []Planned) []shown.Prompts {
 
 // waiting returns the prompts that are not jobs yet: those that wait, in their order, then those
 // whose file is invalid.
-func waiting(planned []Planned) (out []shown.Job) {
+func waiting(planned []Planned) (out []view.Job) {
 	for _, state := range []journal.State{journal.Pending, journal.Invalid} {
 		for _, p := range planned {
 			isJob := p.Job != nil && !p.Job.State.Ended()
 			if p.State == state && !isJob && len(out) < maxWaiting {
-				out = append(out, shown.Job{Project: p.Project, Prompt: cmp.Or(p.ID, p.Path), Title: p.Title,
+				out = append(out, view.Job{Project: p.Project, Prompt: cmp.Or(p.ID, p.Path), Title: p.Title,
 					State: string(p.State), Reason: p.Reason})
 			}
 		}
@@ -102,7 +102,7 @@ func waiting(planned []Planned) (out []shown.Job) {
 }
 
 // newestJobs returns the newest job of each prompt unless it ended long ago, newest first.
-func newestJobs(all []journal.Job, pulls map[string]journal.PullRequest, now time.Time) (out []shown.Job) {
+func newestJobs(all []journal.Job, pulls map[string]journal.PullRequest, now time.Time) (out []view.Job) {
 	var recent []journal.Job
 	for _, j := range journal.Newest(all) {
 		if !j.State.Ended() || now.Sub(j.Ended) < shownAfterEnd {
@@ -111,16 +111,16 @@ func newestJobs(all []journal.Job, pulls map[string]journal.PullRequest, now tim
 	}
 	slices.SortFunc(recent, func(a, b journal.Job) int { return cmp.Compare(b.Seq, a.Seq) })
 	for _, j := range recent[:min(len(recent), maxShown)] {
-		out = append(out, shown.NewJob(j, pulls, now))
+		out = append(out, view.NewJob(j, pulls, now))
 	}
 	return out
 }
 
 // showPulls adds the pull requests of a project, and what became of them. All of it is derived from
 // the pull requests themselves, so a crash counts none twice.
-func showPulls(project string, pulls map[string]journal.PullRequest, out *shown.Snapshot) {
-	counts, review := map[journal.PullState]int{}, shown.Review{Project: project}
-	merges := shown.Histogram{
+func showPulls(project string, pulls map[string]journal.PullRequest, out *view.Snapshot) {
+	counts, review := map[journal.PullState]int{}, view.Review{Project: project}
+	merges := view.Histogram{
 		Name: "agent_pull_request_merge_seconds", Labels: []string{"project", project}, Buckets: map[int]uint64{},
 	}
 	var took time.Duration // a sum of floats would depend on the order, and could fall
@@ -134,7 +134,7 @@ func showPulls(project string, pulls map[string]journal.PullRequest, out *shown.
 			review.Merged++
 			// Its times can still change until it is final or has the time it was ready.
 			if !opened.IsZero() && (!p.Ready.IsZero() || p.Final) {
-				merges.Buckets[shown.Bucket(p.Merged.Sub(opened))]++
+				merges.Buckets[view.Bucket(p.Merged.Sub(opened))]++
 				took += max(0, p.Merged.Sub(opened))
 			}
 		case p.State == journal.PullClosed && p.Final:
@@ -146,7 +146,7 @@ func showPulls(project string, pulls map[string]journal.PullRequest, out *shown.
 	}
 	for _, state := range journal.PullStates() {
 		out.Queue.PullRequests = append(out.Queue.PullRequests,
-			shown.PullRequests{Project: project, State: string(state), Count: counts[state]})
+			view.PullRequests{Project: project, State: string(state), Count: counts[state]})
 	}
 	merges.Sum = took.Seconds()
 	out.Queue.Reviews = append(out.Queue.Reviews, review)

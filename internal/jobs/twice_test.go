@@ -1,11 +1,7 @@
 package jobs
 
 import (
-	"errors"
-	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -26,8 +22,7 @@ func alwaysAs(id string) func(string, string) string {
 
 // twice is a world whose prompt b was answered with the id of a's job.
 func twice(t *testing.T, b prompts.Prompt) *world {
-	w := newWorld(t)
-	w.prompt(prompts.Prompt{ID: "a"})
+	w := newWorld(t, "a")
 	w.passes()
 	b.ID = "b"
 	w.prompt(b)
@@ -40,48 +35,38 @@ func twice(t *testing.T, b prompts.Prompt) *world {
 	return w
 }
 
-// TestOneIDForTwoPrompts: nobody can tell whether the service made a second job, so the
-// second prompt is in doubt, the first is not, and nothing is counted twice.
+// TestOneIDForTwoPrompts: the service may have made a second job or not, so the second prompt
+// is in doubt, the first is not, and nothing is counted twice.
 func TestOneIDForTwoPrompts(t *testing.T) {
 	w := twice(t, prompts.Prompt{Resubmit: true})
 	for range 5 {
 		w.after(time.Hour)
 	}
 	w.has("a", journal.Completed)
-	p := w.waitsFor("b", WhyOperator, journal.Unknown)
-	for _, word := range []string{"job-1", "job 1 of prompt a", "docgauge jobs resolve 2"} {
-		if !strings.Contains(p.Reason, word) {
-			t.Errorf("%q: want %q in it", p.Reason, word)
-		}
-	}
-	if job := w.has("b", journal.Unknown); job.JobID != "" || !job.InDoubt || job.Try != 1 || job.PRLink != "" {
+	w.waitsFor("b", whyOperator, journal.Unknown, "job-1", "job 1 of prompt a", "docgauge jobs resolve 2")
+	if job := w.job("b"); job.JobID != "" || !job.InDoubt || job.Try != 1 || job.PRLink != "" {
 		t.Errorf("%+v", job)
 	}
-	if n := w.service.taken("do b"); n != 1 || w.memory.finished["prj_a pr"] != 1 {
-		t.Errorf("b was sent %d times, finished %v", n, w.memory.finished)
+	w.sent("do b", 1)
+	if w.memory.finished["prj_a pr"] != 1 {
+		t.Errorf("finished %v", w.memory.finished)
 	}
-	w.toldOf("unknown", "completed")
+	w.events("unknown", "completed")
 }
 
 // TestOneIDResolved: every answer of the operator moves it on, except the id of another job.
 func TestOneIDResolved(t *testing.T) {
-	w := twice(t, prompts.Prompt{})
-	_, err := w.decide("job-1", "b")
-	if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "job 1 of prompt a") {
-		t.Error(err)
-	}
-	w.decides("job-2", "b")
-	w.after(turn)
-	w.after(turn)
-	w.has("a", journal.Completed)
-	if job := w.has("b", journal.Completed); job.JobID != "job-2" || job.PRLink != "https://example.com/pr/job-2" {
-		t.Errorf("%+v", job)
-	}
-	for answer, state := range map[string]journal.State{"resubmit": journal.Active, "drop": journal.Cancelled} {
+	for answer, state := range map[string]journal.State{
+		"job-2": journal.Completed, "resubmit": journal.Active, "drop": journal.Cancelled,
+	} {
 		w := twice(t, prompts.Prompt{})
+		w.refuses("job-1", "b", "job 1 of prompt a")
 		w.decides(answer, "b")
-		w.after(time.Minute)
-		w.has("b", state)
+		w.after(turn)
+		if job := w.has("b", state); answer == "job-2" && job.PRLink != "https://example.com/pr/job-2" {
+			t.Errorf("%+v", job)
+		}
+		w.has("a", journal.Completed)
 	}
 }
 
@@ -91,33 +76,21 @@ func TestOneIDForTwoTries(t *testing.T) {
 	w.decides("retry", "a")
 	w.service.answersAs = alwaysAs("job-1")
 	w.passes()
-	if job := w.has("a", journal.Unknown); job.Seq != 2 || !strings.Contains(job.Reason, "job 1 of prompt a") {
-		t.Errorf("%+v", job)
-	}
+	w.says(w.has("a", journal.Unknown).Reason, "job 1 of prompt a")
 }
 
-// TestOneIDInTwoProjects: an id is the service's within a project.
-func TestOneIDInTwoProjects(t *testing.T) {
-	w := newWorld(t)
-	w.prompt(prompts.Prompt{ID: "a", Body: "slow"})
-	w.prompt(prompts.Prompt{ID: "b", Body: "slow", Project: "prj_b"})
+// TestOneIDForAll: a service that gives every create of a project the same answer pauses the
+// queue. Another project may have a job of that id.
+func TestOneIDForAll(t *testing.T) {
+	w := newWorld(t, ids...)
+	w.prompt(prompts.Prompt{ID: "other", Project: "prj_b"})
 	w.service.answersAs = alwaysAs("job-1")
 	w.passes()
 	w.has("a", journal.Active)
-	w.has("b", journal.Active)
-}
-
-// TestOneIDForAll: a service that gives every create the same answer pauses the queue.
-func TestOneIDForAll(t *testing.T) {
-	w := newWorld(t)
-	for _, id := range ids {
-		w.prompt(prompts.Prompt{ID: id, Body: "slow " + id})
-	}
-	w.service.answersAs = alwaysAs("job-1")
-	w.passes()
-	if r := w.after(time.Minute); r.Queue.Paused != journal.PausedUnknown || len(w.service.jobs) != 3 {
-		t.Errorf("queue %+v, %d sent", r.Queue, len(w.service.jobs))
-	}
+	w.has("other", journal.Active)
+	w.after(time.Minute)
+	w.paused(journal.PausedUnknown)
+	w.calls(callCreate, 4)
 }
 
 // TestMessageAnsweredForAnother: a follow-up whose answer is about another job is in
@@ -133,11 +106,9 @@ func TestMessageAnsweredForAnother(t *testing.T) {
 		w.after(time.Hour)
 	}
 	job := w.has("a", journal.Unknown)
-	if job.JobID != "job-1" || !job.Sending || job.Sent != 0 || !strings.Contains(job.Reason, "follow-up 1 of 1: ") || !strings.Contains(job.Reason, "job-7") {
+	w.says(job.Reason, "follow-up 1 of 1: ", "job-7")
+	if job.JobID != "job-1" || !job.Sending || job.Sent != 0 || w.service.got("job-1", "one") != 1 {
 		t.Errorf("%+v", job)
-	}
-	if n := w.service.got("job-1", "one"); n != 1 {
-		t.Errorf("the message was sent %d times", n)
 	}
 	w.resolve(job.Seq)
 	for range 3 {
@@ -146,142 +117,101 @@ func TestMessageAnsweredForAnother(t *testing.T) {
 	w.has("a", journal.Completed)
 }
 
-// oneID is a story in which every create is answered with the id of the first.
-func oneID(t tb) *world {
-	w := newWorld(t)
-	w.prompt(prompts.Prompt{ID: "a", FollowUps: []string{"a, then this"}})
-	w.prompt(prompts.Prompt{ID: "b", DependsOn: []string{"a"}})
-	w.service.answersAs = alwaysAs("job-1")
-	return w
-}
-
-// TestFaultsWithOneID: whatever else goes wrong, no id is in the journal twice, nothing
-// is sent twice, and in the end the second is in doubt or never got an answer.
+// TestFaultsWithOneID: every create is answered with the id of the first. Whatever else goes
+// wrong, no id is in the journal twice, nothing is sent twice, and in the end the second is in
+// doubt or never got an answer.
 func TestFaultsWithOneID(t *testing.T) {
-	w := oneID(t)
-	for range 60 {
-		w.after(20 * time.Second)
-	}
-	w.has("b", journal.Unknown)
-	calls := w.on.calls
-	for _, call := range slices.Sorted(maps.Keys(calls)) {
-		for nth := range min(calls[call], 40) {
-			for _, f := range faultsOf(call) {
-				t.Run(fmt.Sprintf("%s %d/%s", call, nth+1, f), func(t *testing.T) {
-					w := oneID(t)
-					w.failing(call, nth+1, f)
-					for range 60 {
-						w.pass()
-						w.nothingTwice()
-						w.noIDTwice()
-						w.clock = w.clock.Add(20 * time.Second)
-					}
-					if n := w.service.taken("do b"); n == 1 {
-						w.has("b", journal.Unknown)
-					}
-				})
-			}
+	run := func(t *testing.T, call string, nth int, f fault) *world {
+		w := newWorld(t)
+		w.prompt(prompts.Prompt{ID: "a", FollowUps: []string{"a, then this"}})
+		w.prompt(prompts.Prompt{ID: "b", DependsOn: []string{"a"}})
+		w.service.answersAs = alwaysAs("job-1")
+		w.failing(call, nth, f)
+		for range 60 {
+			w.pass()
+			w.nothingTwice()
+			w.clock = w.clock.Add(20 * time.Second)
 		}
+		if w.service.taken("do b") == 1 {
+			w.has("b", journal.Unknown)
+		}
+		return w
 	}
+	w := run(t, "", 0, noFault)
+	w.sent("do b", 1)
+	everyFault(t, w.on.calls, 40, func(t *testing.T, call string, nth int, f fault) { run(t, call, nth, f) })
 }
 
-func (w *world) noIDTwice() {
-	w.Helper()
-	seen := map[string]int64{}
-	for _, job := range w.memory.jobs {
-		if other, twice := seen[job.JobID]; twice && job.JobID != "" {
-			w.Fatalf("jobs %d and %d have the id %s", other, job.Seq, job.JobID)
-		}
-		seen[job.JobID] = job.Seq
-	}
-}
-
-// TestMovedOnMeanwhile: somebody else changes a job while it is sent. The journal has the
-// outcome nevertheless, and the decision stands.
-func TestMovedOnMeanwhile(t *testing.T) {
+// TestChangedWhileSent: a job is changed while a create or a follow-up of it is under way. The
+// journal has the outcome nevertheless, once, and an end that was decided stands.
+func TestChangedWhileSent(t *testing.T) {
 	for name, tc := range map[string]struct {
+		call   string
 		decide func(*journal.Job)
 		state  journal.State
 	}{
-		"another title": {func(j *journal.Job) { j.Title = "T" }, journal.Active},
-		"taken back":    {func(j *journal.Job) { j.State = journal.Pending }, journal.Active},
-		"given up":      {func(j *journal.Job) { j.State, j.Reason, j.Ended = journal.Cancelled, "given up", start }, journal.Cancelled},
+		"another title": {callCreate, func(j *journal.Job) { j.Title = "T" }, journal.Active},
+		"taken back":    {callCreate, func(j *journal.Job) { j.State = journal.Pending }, journal.Active},
+		"given up": {callCreate, func(j *journal.Job) {
+			j.State, j.Reason, j.Ended = journal.Cancelled, "given up", start
+		}, journal.Cancelled},
+		"title during a message": {callMessage, func(j *journal.Job) { j.Title = "T" }, journal.Active},
+		"counted during a message": {callMessage, func(j *journal.Job) {
+			j.Sending, j.Sent = false, j.Sent+1
+		}, journal.Active},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.prompt(prompts.Prompt{ID: "a"})
-			w.service.down = func(string, string) error {
-				w.service.down = nil
-				w.meanwhile("a", tc.decide)
+			w.prompt(prompts.Prompt{ID: "a", FollowUps: []string{"one", "two"}})
+			w.service.down = func(call, _ string) error {
+				if call == tc.call {
+					w.service.down = nil
+					job := w.job("a")
+					change := journal.Change{From: job.State, At: w.clock, Cause: "decided"}
+					tc.decide(&job)
+					change.Job = job
+					if _, err := w.memory.Apply(w.Context(), change); err != nil {
+						t.Fatal(err)
+					}
+				}
 				return nil
 			}
 			w.passes()
+			if tc.call == callMessage {
+				w.after(turn)
+			}
 			job := w.has("a", tc.state)
-			if job.JobID != "job-1" || job.Text != "do a" || job.Charged.IsZero() || tc.state == journal.Cancelled && job.Reason != "given up" {
+			if job.JobID != "job-1" || job.Text != "do a" || job.Charged.IsZero() || job.Sending ||
+				tc.call == callMessage && job.Sent != 1 || tc.state == journal.Cancelled && job.Reason != "given up" {
 				t.Errorf("%+v", job)
 			}
-			if events := w.memory.events[1]; !strings.Contains(events[len(events)-1].Cause, "accepted as job job-1") {
-				t.Errorf("%+v", events)
+			events := w.memory.history[1]
+			w.says(events[len(events)-1].Cause, "accepted")
+			for range 12 {
+				w.after(turn)
 			}
-			w.after(time.Hour)
-			if n := w.service.taken("do a"); n != 1 {
-				t.Errorf("sent %d times", n)
+			all := []string{"do a", "one", "two"}
+			if got := w.service.jobs[0].texts; tc.state == journal.Active && !slices.Equal(got, all) {
+				t.Errorf("the job got %q", got)
 			}
+			w.sent("do a", 1)
 		})
-	}
-}
-
-// TestMessageMovedOnMeanwhile: the same with a follow-up, which is counted once.
-func TestMessageMovedOnMeanwhile(t *testing.T) {
-	for name, decide := range map[string]func(*journal.Job){
-		"another title": func(j *journal.Job) { j.Title = "T" },
-		"counted":       func(j *journal.Job) { j.Sending, j.Sent = false, j.Sent+1 },
-	} {
-		w := one(t, prompts.Prompt{FollowUps: []string{"one", "two"}})
-		w.service.down = func(call, _ string) error {
-			if call == callMessage {
-				w.meanwhile("a", decide)
-			}
-			return nil
-		}
-		w.after(turn)
-		w.service.down = nil
-		if job := w.has("a", journal.Active); job.Sending || job.Sent != 1 {
-			t.Errorf("%s: %+v", name, job)
-		}
-		for range 12 {
-			w.after(turn)
-		}
-		w.has("a", journal.Completed)
-		if got := w.service.jobs[0].texts; !slices.Equal(got, []string{"do a", "one", "two"}) {
-			t.Errorf("%s: the job got %q", name, got)
-		}
-	}
-}
-
-// meanwhile changes a job without asking whether it is being sent.
-func (w *world) meanwhile(prompt string, decide func(*journal.Job)) {
-	w.Helper()
-	job := w.job(prompt)
-	from := job.State
-	decide(&job)
-	if _, err := w.memory.Apply(w.Context(), journal.Change{Job: job, From: from, At: w.clock, Cause: "decided"}); err != nil {
-		w.Fatal(err)
 	}
 }
 
 // TestOutcomeEnteredOnce: an outcome that was entered although the journal reported an
 // error is not entered again. The journal is the real one, which keeps microseconds.
 func TestOutcomeEnteredOnce(t *testing.T) {
-	for name, answer := range map[string]error{"accepted": nil, "in doubt": lostError(), "waits": throttled(time.Hour + time.Nanosecond)} {
+	for name, answer := range map[string]error{
+		"accepted": nil, "in doubt": lostError(), "waits": throttled(time.Hour + time.Nanosecond),
+	} {
 		db, err := state.OpenExisting(t.TempDir() + "/none") // in memory
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer db.Close()
-		w := newWorld(t)
+		w := newWorld(t, "a")
 		w.journal = db
-		w.prompt(prompts.Prompt{ID: "a"})
 		w.service.down = always(answer, callCreate)
 		w.failing(callApply, 3, replyLost)
 		if _, err := w.pass(); err == nil {

@@ -55,15 +55,14 @@ func elsewhere(t *testing.T, dir string, prepare func(*exec.Cmd)) []string {
 
 func chmod(t *testing.T, path string, mode os.FileMode) {
 	t.Helper()
-	if err := os.Chmod(path, mode); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(path, mode))
 }
 
 const anybody = "anyone can write to it, and so spend the agents' budget: run chmod o-w on it"
 
 func TestWritableByAll(t *testing.T) {
-	f, dir := folder(t, Rules{}, map[string]string{"a.md": "body", "b.md": "body", "sub/c.md": "body", "open/d.md": "body"})
+	f, dir := folder(t, Rules{},
+		map[string]string{"a.md": "body", "b.md": "body", "sub/c.md": "body", "open/d.md": "body"})
 	chmod(t, filepath.Join(dir, "b.md"), 0o666)
 	chmod(t, filepath.Join(dir, "open"), 0o777)
 	s := lint(t, f)
@@ -89,19 +88,16 @@ func TestWritableByAll(t *testing.T) {
 func TestReadOnlyMount(t *testing.T) {
 	_, dir := folder(t, Rules{}, map[string]string{"..1/a.md": "body"})
 	for link, to := range map[string]string{"..data": "..1", "a.md": "..data/a.md"} {
-		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Symlink(to, filepath.Join(dir, link)))
 	}
 	chmod(t, dir, 0o777)
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	mounts := func(script string) func(*exec.Cmd) {
 		return func(cmd *exec.Cmd) {
 			env := cmd.Env
-			*cmd = *exec.Command("unshare", "--user", "--map-root-user", "--mount", "sh", "-ec", script+` && exec "$2"`, "sh", dir, self)
+			*cmd = *exec.Command("unshare", "--user", "--map-root-user", "--mount",
+				"sh", "-ec", script+` && exec "$2"`, "sh", dir, self)
 			cmd.Env = env
 		}
 	}
@@ -130,13 +126,17 @@ func TestUnreadable(t *testing.T) {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	}
 	got := elsewhere(t, dir, nobody)
-	want := []string{"a.md is fine", "b.md: permission denied: let this user read it", "sub: permission denied: let this user read it"}
+	want := []string{
+		"a.md is fine",
+		"b.md: permission denied: let this user read it",
+		"sub: permission denied: let this user read it",
+	}
 	if !slices.Equal(got, want) {
 		t.Error(cmp.Diff(want, got))
 	}
 	chmod(t, dir, 0o700)
-	got = elsewhere(t, dir, nobody)
-	if want := "DOCGAUGE_PROMPTS_DIR: " + dir + ": permission denied: let this user read and search it (chmod u+rx)"; got[0] != want {
-		t.Errorf("%s, want %s", got, want)
+	const denied = ": permission denied: let this user read and search it (chmod u+rx)"
+	if got = elsewhere(t, dir, nobody); got[0] != "DOCGAUGE_PROMPTS_DIR: "+dir+denied {
+		t.Error(got)
 	}
 }

@@ -21,20 +21,15 @@ import (
 func TestOpen(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, map[string]string{"file": "", "prompts/a.md": "body"})
-	for _, tc := range []struct {
-		name, path, want string
-		is               error
-	}{
-		{"missing", "nix", "no such file or directory: make the folder or mount it; without a queue, unset the variable", fs.ErrNotExist},
-		{"a file", "file", "not a directory", nil},
+	for name, want := range map[string]string{
+		"nix":  "no such file or directory: make the folder or mount it; without a queue, unset the variable",
+		"file": "not a directory",
 	} {
-		path := filepath.Join(dir, tc.path)
+		path := filepath.Join(dir, name)
 		_, err := Open(path, Rules{})
-		if want := "DOCGAUGE_PROMPTS_DIR: " + path + ": " + tc.want; err == nil || err.Error() != want {
-			t.Errorf("%s: %v, want %s", tc.name, err, want)
-		}
-		if tc.is != nil && !errors.Is(err, tc.is) {
-			t.Errorf("%s: %v is not %v", tc.name, err, tc.is)
+		want = "DOCGAUGE_PROMPTS_DIR: " + path + ": " + want
+		if err == nil || err.Error() != want || errors.Is(err, fs.ErrNotExist) != (name == "nix") {
+			t.Errorf("%v, want %s", err, want)
 		}
 	}
 	if f, err := Open(filepath.Join(dir, "prompts"), Rules{}); err != nil || len(lint(t, f).Prompts) != 1 {
@@ -49,7 +44,8 @@ func TestScanGone(t *testing.T) {
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.Scan(&s); !errors.Is(err, fs.ErrNotExist) || !strings.HasPrefix(err.Error(), "DOCGAUGE_PROMPTS_DIR: "+dir+": ") {
+	if _, err := f.Scan(&s); !errors.Is(err, fs.ErrNotExist) ||
+		!strings.HasPrefix(err.Error(), "DOCGAUGE_PROMPTS_DIR: "+dir+": ") {
 		t.Errorf("%v", err)
 	}
 	put(t, dir, map[string]string{"a.md": "body"})
@@ -70,41 +66,56 @@ func expect(t *testing.T, step string, s Scanned, want string) {
 	}
 }
 
-func remove(t *testing.T, path string) {
+// scans returns a function that scans once more, and compares.
+func scans(t *testing.T, f *Folder) func(step, want string) Scanned {
+	var last Scanned
+	return func(step, want string) Scanned {
+		t.Helper()
+		last = scan(t, f, &last)
+		expect(t, step, last, want)
+		return last
+	}
+}
+
+func must(t testing.TB, err error) {
 	t.Helper()
-	if err := os.Remove(path); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func remove(t *testing.T, path string) {
+	t.Helper()
+	must(t, os.Remove(path))
+}
+
+func chtimes(t *testing.T, path string, at time.Time) {
+	t.Helper()
+	must(t, os.Chtimes(path, at, at))
+}
+
+func link(t *testing.T, dir, name, to string) {
+	t.Helper()
+	must(t, os.Symlink(to, filepath.Join(dir, name)))
 }
 
 // TestChanging: a file counts once two scans saw it unchanged; an invalid one too.
 func TestChanging(t *testing.T) {
 	f, dir := folder(t, Rules{}, map[string]string{"a.md": "half of", "b.md": "body"})
-	a := filepath.Join(dir, "a.md")
-	s := scan(t, f, nil)
-	expect(t, "first", s, "prompts [], invalid [], changing [a.md b.md]")
-
+	next := scans(t, f)
+	next("first", "prompts [], invalid [], changing [a.md b.md]")
 	put(t, dir, map[string]string{"a.md": "half of a prompt"})
-	s = scan(t, f, &s)
-	expect(t, "written on", s, "prompts [b.md], invalid [], changing [a.md]")
-	s = scan(t, f, &s)
-	expect(t, "unchanged", s, "prompts [a.md b.md], invalid [], changing []")
-	if s.Prompts[0].Body != "half of a prompt" {
+	next("written on", "prompts [b.md], invalid [], changing [a.md]")
+	if s := next("unchanged", "prompts [a.md b.md], invalid [], changing []"); s.Prompts[0].Body != "half of a prompt" {
 		t.Errorf("%q", s.Prompts[0].Body)
 	}
-
 	put(t, dir, map[string]string{"a.md": ""})
-	s = scan(t, f, &s)
-	expect(t, "made empty", s, "prompts [b.md], invalid [], changing [a.md]")
-	if len(s.Findings) > 0 {
+	if s := next("made empty", "prompts [b.md], invalid [], changing [a.md]"); len(s.Findings) > 0 {
 		t.Errorf("findings of a file that is changing: %v", s.Findings)
 	}
-	s = scan(t, f, &s)
-	expect(t, "still empty", s, "prompts [b.md], invalid [a.md], changing []")
-
-	remove(t, a)
-	s = scan(t, f, &s)
-	expect(t, "removed", s, "prompts [b.md], invalid [], changing []")
+	next("still empty", "prompts [b.md], invalid [a.md], changing []")
+	remove(t, filepath.Join(dir, "a.md"))
+	next("removed", "prompts [b.md], invalid [], changing []")
 }
 
 // TestChangingAlike: a file can have changed although some of its properties are the same.
@@ -116,22 +127,17 @@ func TestChangingAlike(t *testing.T) {
 		counts bool
 	}{
 		{"nothing", func(*testing.T, string) {}, true},
-		{"read and made executable", func(t *testing.T, path string) {
-			if err := os.Chmod(path, 0o755); err != nil {
-				t.Fatal(err)
-			}
-		}, true},
+		{"read and made executable", func(t *testing.T, path string) { must(t, os.Chmod(path, 0o755)) }, true},
 		{"same size and time, other content", func(t *testing.T, path string) {
 			put(t, filepath.Dir(path), map[string]string{"a.md": "ydob"})
 			chtimes(t, path, past)
 		}, false},
-		{"same content, written again", func(t *testing.T, path string) { chtimes(t, path, past.Add(time.Nanosecond)) }, false},
+		{"same content, written again", func(t *testing.T, path string) { chtimes(t, path, past.Add(time.Nanosecond)) },
+			false},
 		{"same content and time, another file", func(t *testing.T, path string) {
 			put(t, filepath.Dir(path), map[string]string{"new": "body"})
 			chtimes(t, filepath.Join(filepath.Dir(path), "new"), past)
-			if err := os.Rename(filepath.Join(filepath.Dir(path), "new"), path); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Rename(filepath.Join(filepath.Dir(path), "new"), path))
 		}, false},
 	} {
 		f, dir := folder(t, Rules{}, map[string]string{"a.md": "body"})
@@ -147,30 +153,21 @@ func TestChangingAlike(t *testing.T) {
 	}
 }
 
-func chtimes(t *testing.T, path string, at time.Time) {
-	t.Helper()
-	if err := os.Chtimes(path, at, at); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // TestChangingDependency: a prompt may depend on a file that is changing.
 func TestChangingDependency(t *testing.T) {
 	f, dir := folder(t, Rules{}, map[string]string{"a.md": on("b"), "b.md": "---\nid: b\n---\nbody"})
-	s := scan(t, f, nil)
-	s = scan(t, f, &s)
-	put(t, dir, map[string]string{"b.md": "---\nid: b\n---\nanother body", "c.md": "---\nid: a.md\n---\nnot yet a double"})
-	s = scan(t, f, &s)
-	expect(t, "changed", s, "prompts [a.md], invalid [], changing [b.md c.md]")
-	s = scan(t, f, &s)
-	expect(t, "unchanged", s, "prompts [b.md], invalid [a.md c.md], changing []")
+	next := scans(t, f)
+	next("first", "prompts [], invalid [], changing [a.md b.md]")
+	next("unchanged", "prompts [a.md b.md], invalid [], changing []")
+	put(t, dir, map[string]string{"b.md": "---\nid: b\n---\nanother body",
+		"c.md": "---\nid: a.md\n---\nnot yet a double"})
+	next("changed", "prompts [a.md], invalid [], changing [b.md c.md]")
+	next("unchanged", "prompts [b.md], invalid [a.md c.md], changing []")
 
 	remove(t, filepath.Join(dir, "c.md"))
 	put(t, dir, map[string]string{"b.md": "---\nid: b\ndepends_on: [a.md]\n---\nbody"})
-	s = scan(t, f, &s)
-	expect(t, "not yet a cycle", s, "prompts [a.md], invalid [], changing [b.md]")
-	s = scan(t, f, &s)
-	expect(t, "a cycle", s, "prompts [], invalid [a.md b.md], changing []")
+	next("not yet a cycle", "prompts [a.md], invalid [], changing [b.md]")
+	next("a cycle", "prompts [], invalid [a.md b.md], changing []")
 }
 
 // TestScanOnce: a single pass takes files that were not written lately, and waits once
@@ -224,26 +221,6 @@ func TestParsedOnce(t *testing.T) {
 	}
 }
 
-// TestOrder: lists are in the order of paths, whatever the order of the folder.
-func TestOrder(t *testing.T) {
-	files := map[string]string{}
-	for _, name := range []string{"z.md", "a/z.md", "a.md", "a-b.md", "a/a.txt", "B.MD", "m/n/o.Txt"} {
-		files[name] = "body"
-	}
-	f, _ := folder(t, Rules{}, files)
-	want := []string{"B.MD", "a-b.md", "a.md", "a/a.txt", "a/z.md", "m/n/o.Txt", "z.md"}
-	if diff := cmp.Diff(want, paths(lint(t, f).Prompts)); diff != "" {
-		t.Error(diff)
-	}
-}
-
-func link(t *testing.T, dir, name, to string) {
-	t.Helper()
-	if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // configMap writes a version of a ConfigMap as the kubelet does: a folder with a
 // time in its name, and ..data renamed over the former link to it. Then it makes
 // and removes the links that users see.
@@ -254,9 +231,7 @@ func configMap(t *testing.T, dir, version string, files map[string]string, betwe
 		put(t, dir, map[string]string{version + "/" + name: text})
 	}
 	link(t, dir, "..data_tmp", version)
-	if err := os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")))
 	between()
 	visible := map[string]bool{}
 	for name := range files {
@@ -267,42 +242,47 @@ func configMap(t *testing.T, dir, version string, files map[string]string, betwe
 		}
 	}
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, e := range entries {
 		if !strings.HasPrefix(e.Name(), "..") && !visible[e.Name()] {
 			remove(t, filepath.Join(dir, e.Name()))
 		}
 	}
 	if old != "" {
-		if err := os.RemoveAll(filepath.Join(dir, old)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.RemoveAll(filepath.Join(dir, old)))
 	}
 }
 
 func TestConfigMap(t *testing.T) {
 	dir := t.TempDir()
-	configMap(t, dir, "..2026_01_01", map[string]string{"a.md": "one", "b.md": "one", "weekly/c.md": "one", "notes.yaml": "x"}, func() {})
+	first := map[string]string{"a.md": "one", "b.md": "one", "weekly/c.md": "one", "notes.yaml": "x"}
+	configMap(t, dir, "..2026_01_01", first, func() {})
 	f, err := Open(dir, Rules{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := scan(t, f, nil)
-	s = scan(t, f, &s)
-	expect(t, "mounted", s, "prompts [a.md b.md weekly/c.md], invalid [], changing []")
+	must(t, err)
+	next := scans(t, f)
+	next("mounted", "prompts [], invalid [], changing [a.md b.md weekly/c.md]")
+	next("unchanged", "prompts [a.md b.md weekly/c.md], invalid [], changing []")
 
 	configMap(t, dir, "..2026_01_02", map[string]string{"a.md": "two", "d.md": "two", "weekly/c.md": "one"}, func() {
-		s = scan(t, f, &s)
-		expect(t, "swapped, links not tidied", s, "prompts [], invalid [], changing [a.md b.md weekly/c.md]")
+		next("swapped, links not tidied", "prompts [], invalid [], changing [a.md b.md weekly/c.md]")
 	})
-	s = scan(t, f, &s)
-	expect(t, "swapped", s, "prompts [a.md weekly/c.md], invalid [], changing [d.md]")
-	s = scan(t, f, &s)
-	expect(t, "unchanged", s, "prompts [a.md d.md weekly/c.md], invalid [], changing []")
+	next("swapped", "prompts [a.md weekly/c.md], invalid [], changing [d.md]")
+	s := next("unchanged", "prompts [a.md d.md weekly/c.md], invalid [], changing []")
 	if s.Prompts[0].Body != "two" || len(s.Findings) > 0 {
 		t.Errorf("%q, %v", s.Prompts[0].Body, s.Findings)
+	}
+}
+
+// TestOrder: lists are in the order of paths, whatever the order of the folder.
+func TestOrder(t *testing.T) {
+	want := []string{"B.MD", "a-b.md", "a.md", "a/a.txt", "a/z.md", "m/n/o.Txt", "z.md"}
+	files := map[string]string{}
+	for _, name := range want {
+		files[name] = "body"
+	}
+	f, _ := folder(t, Rules{}, files)
+	if diff := cmp.Diff(want, paths(lint(t, f).Prompts)); diff != "" {
+		t.Error(diff)
 	}
 }
 
@@ -314,42 +294,29 @@ func TestLinks(t *testing.T) {
 	outside := t.TempDir()
 	put(t, outside, map[string]string{"secret.md": "a secret", "sub/b.md": "body"})
 	f, dir := folder(t, Rules{}, map[string]string{
-		"a.md": "body", ".hidden.md": "body", ".git/x.md": "body", ".data/x.md": "body", ".data/y.md": "body", "README": "no prompt", "real/r.md": "body",
+		"a.md": "body", ".hidden.md": "body", ".git/x.md": "body", ".data/x.md": "body", ".data/y.md": "body",
+		"README": "no prompt", "real/r.md": "body",
 		"deep/" + strings.Repeat("d/", maxDepth-1) + "in.md": "body",
 		"deep/" + strings.Repeat("d/", maxDepth) + "out.md":  "body",
 		"bad\nname.md": "body", "bad\x7ffolder/x.md": "body", "bad\x7ffolder/y.md": "body",
 		strings.Repeat("l", maxNameBytes-2) + ".md": "body",
 	})
-	link(t, dir, "absolute.md", filepath.Join(dir, "a.md"))
-	link(t, dir, "escape.md", "../"+filepath.Base(outside)+"/secret.md")
-	link(t, dir, "escape", outside+"/sub")
-	link(t, dir, "gone.md", "nowhere.md")
-	link(t, dir, "gone", "nowhere")
-	link(t, dir, "self.md", "self.md")
-	link(t, dir, "real/up", "..")
-	link(t, dir, "folder.md", "real")
-	link(t, dir, "readme", "README")
-	link(t, dir, "device.md", "/dev/null")
-	if err := os.Link(filepath.Join(dir, "a.md"), filepath.Join(dir, "hard.md")); err != nil {
-		t.Fatal(err)
+	for name, to := range map[string]string{
+		"absolute.md": filepath.Join(dir, "a.md"), "escape.md": "../" + filepath.Base(outside) + "/secret.md",
+		"escape": outside + "/sub", "gone.md": "nowhere.md", "gone": "nowhere", "self.md": "self.md", "real/up": "..",
+		"folder.md": "real", "readme": "README", "device.md": "/dev/null", "pipelink.md": "pipe.md",
+		"pipelink": "pipe.md", "alink.md": "a.md", "cross": "real/up/real", "data": ".data", "data-again": ".data",
+		"only-link.md": ".hidden.md", "one-link.md": ".data/y.md", "two-link.md": ".data/y.md",
+	} {
+		link(t, dir, name, to)
 	}
-	if err := syscall.Mkfifo(filepath.Join(dir, "pipe.md"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	link(t, dir, "pipelink.md", "pipe.md")
-	link(t, dir, "pipelink", "pipe.md")
-	link(t, dir, "alink.md", "a.md")
-	link(t, dir, "cross", "real/up/real")
-	link(t, dir, "data", ".data")
-	link(t, dir, "data-again", ".data")
-	link(t, dir, "only-link.md", ".hidden.md")
-	link(t, dir, "one-link.md", ".data/y.md")
-	link(t, dir, "two-link.md", ".data/y.md")
+	must(t, os.Link(filepath.Join(dir, "a.md"), filepath.Join(dir, "hard.md")))
+	must(t, syscall.Mkfifo(filepath.Join(dir, "pipe.md"), 0o600))
 	s := lint(t, f)
 	golden(t, "links.golden", strings.Join(texts(s.Findings), "\n")+"\n"+saw(s)+"\n")
 }
 
-// TestDisappear: files that go while the folder is read are no error.
+// TestDisappear: a scan survives files that disappear.
 func TestDisappear(t *testing.T) {
 	files := map[string]string{}
 	for i := range 100 {
@@ -399,16 +366,12 @@ func TestHalfWritten(t *testing.T) {
 	var s Scanned
 	for i := 1; i <= 20; i++ {
 		handle, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		fmt.Fprintf(handle, "line %d\n", i)
 		if s = scan(t, f, &s); len(s.Prompts)+len(s.Findings) != 0 {
 			t.Fatalf("line %d: %s", i, saw(s))
 		}
-		if err := handle.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, handle.Close())
 	}
 	s = scan(t, f, &s)
 	if len(s.Prompts) != 1 || strings.Count(s.Prompts[0].Body, "\n") != 19 {

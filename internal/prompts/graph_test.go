@@ -28,7 +28,8 @@ func TestDepends(t *testing.T) {
 		},
 		{
 			"an id twice, and one that is a path",
-			map[string]string{"a.md": "---\ntitle: x\nid: c.md\n---\nbody", "b.md": "---\nid: c.md\n---\nbody", "c.md": "body", "d.md": "body"},
+			map[string]string{"a.md": "---\ntitle: x\nid: c.md\n---\nbody", "b.md": "---\nid: c.md\n---\nbody",
+				"c.md": "body", "d.md": "body"},
 			[]string{"d.md"},
 			[]string{
 				"a.md:3: id: c.md is also the id of b.md, c.md: give each its own",
@@ -38,7 +39,8 @@ func TestDepends(t *testing.T) {
 		},
 		{
 			"nothing of that id, and itself",
-			map[string]string{"a.md": on("nix", "b.md"), "b.md": on("c.md", "b.md"), "c.md": on("known"), "d.md": "body"},
+			map[string]string{"a.md": on("nix", "b.md"), "b.md": on("c.md", "b.md"), "c.md": on("known"),
+				"d.md": "body"},
 			[]string{"c.md", "d.md"},
 			[]string{
 				"a.md:2: depends_on: no prompt has the id nix: write the id of one, or its path if it has none",
@@ -62,7 +64,8 @@ func TestDepends(t *testing.T) {
 		},
 		{
 			"two cycles with a prompt in common, and one apart",
-			map[string]string{"a.md": on("b.md", "c.md"), "b.md": on("a.md"), "c.md": on("a.md"), "x.md": on("y.md"), "y.md": on("x.md")},
+			map[string]string{"a.md": on("b.md", "c.md"), "b.md": on("a.md"), "c.md": on("a.md"), "x.md": on("y.md"),
+				"y.md": on("x.md")},
 			nil,
 			[]string{
 				"a.md:2: depends_on: a cycle, a.md → b.md → a.md: remove one of these",
@@ -84,7 +87,8 @@ func TestDepends(t *testing.T) {
 		},
 		{
 			"on one that recurs, and on one that is wrong",
-			map[string]string{"a.md": on("r"), "r.md": "---\nid: r\nschedule: '@daily'\n---\nbody", "b.md": on("c.md"), "c.md": ""},
+			map[string]string{"a.md": on("r"), "r.md": "---\nid: r\nschedule: '@daily'\n---\nbody", "b.md": on("c.md"),
+				"c.md": ""},
 			[]string{"r.md"},
 			[]string{
 				"a.md:2: depends_on: r has a schedule and so never ends: remove it",

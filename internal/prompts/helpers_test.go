@@ -22,12 +22,8 @@ func put(t testing.TB, dir string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
 		full := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(full, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(full), 0o755))
+		must(t, os.WriteFile(full, []byte(text), 0o644))
 	}
 }
 
@@ -37,9 +33,7 @@ func folder(t testing.TB, rules Rules, files map[string]string) (*Folder, string
 	dir := t.TempDir()
 	put(t, dir, files)
 	f, err := Open(dir, rules)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return f, dir
 }
 
@@ -47,9 +41,7 @@ func folder(t testing.TB, rules Rules, files map[string]string) (*Folder, string
 func lint(t testing.TB, f *Folder) Scanned {
 	t.Helper()
 	s, err := f.Lint()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 
@@ -57,9 +49,7 @@ func lint(t testing.TB, f *Folder) Scanned {
 func scan(t testing.TB, f *Folder, previous *Scanned) Scanned {
 	t.Helper()
 	s, err := f.Scan(previous)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 
@@ -87,14 +77,10 @@ func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
 	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(got), 0o644))
 	}
 	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s (-update writes it): %s", path, diff)
 	}

@@ -35,12 +35,15 @@ func entries(t *testing.T, dir string) []string {
 }
 
 func TestWrite(t *testing.T) {
-	f, dir := folder(t, Rules{Projects: []string{"prj_a", "prj_b"}}, map[string]string{"sub/a.md": "---\nproject: prj_a\nid: a\n---\nbody"})
-	weekly := recurring(t)
+	f, dir := folder(t, Rules{Projects: []string{"prj_a", "prj_b"}},
+		map[string]string{"sub/a.md": "---\nproject: prj_a\nid: a\n---\nbody"})
 	p := Prompt{
-		ID: "weekly-report", Project: "prj_b", Title: `A "title"`, Schedule: weekly, Template: true, Resubmit: true,
-		NotBefore: time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC), Expires: time.Date(2026, 3, 1, 9, 30, 0, 0, time.FixedZone("", 3600)),
-		FollowUps: []string{"Add a changelog.\n\n\nBriefly.", "Done?"}, ConcurrencyKey: "docs", Body: "\nSay what changed in the week before [[ .date ]].\n",
+		ID: "weekly-report", Project: "prj_b", Title: `A "title"`, Schedule: recurring(t), Template: true,
+		Resubmit:  true,
+		NotBefore: time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC),
+		Expires:   time.Date(2026, 3, 1, 9, 30, 0, 0, time.FixedZone("", 3600)),
+		FollowUps: []string{"Add a changelog.\n\n\nBriefly.", "Done?"}, ConcurrencyKey: "docs",
+		Body: "\nSay what changed in the week before [[ .date ]].\n",
 	}
 	path, err := f.Write("", p)
 	if err != nil || path != "weekly-report.md" {
@@ -77,7 +80,8 @@ Say what changed in the week before [[ .date ]].
 	if err != nil || info.Mode().Perm()&0o022 != 0 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
-	if path, err = f.Write("sub/b", Prompt{ID: "sub/b.md", Project: "prj_a", DependsOn: []string{"a"}, Body: "body"}); err != nil || path != "sub/b.md" {
+	path, err = f.Write("sub/b", Prompt{ID: "sub/b.md", Project: "prj_a", DependsOn: []string{"a"}, Body: "body"})
+	if err != nil || path != "sub/b.md" {
 		t.Errorf("%s, %v", path, err)
 	}
 	if text, err := os.ReadFile(filepath.Join(dir, path)); err != nil || strings.Contains(string(text), "id:") {
@@ -92,7 +96,8 @@ Say what changed in the week before [[ .date ]].
 }
 
 func TestWriteRefuses(t *testing.T) {
-	f, dir := folder(t, Rules{Projects: []string{"prj_a"}}, map[string]string{"a.md": "body", "sub/.keep": "", "wrong.md": ""})
+	f, dir := folder(t, Rules{Projects: []string{"prj_a"}},
+		map[string]string{"a.md": "body", "sub/.keep": "", "wrong.md": ""})
 	link(t, dir, "out", "..")
 	link(t, dir, "dangling.md", "nowhere.md")
 	fine := Prompt{Body: "body"}
@@ -116,10 +121,14 @@ func TestWriteRefuses(t *testing.T) {
 		{"out/b.md", fine, "prompt out/b.md: path escapes from parent"},
 		{"nix/b.md", fine, "prompt nix/b.md: no such file or directory"},
 		{"b.md", Prompt{ID: "a.md", Body: "body"}, "b.md:2: id: a.md is also the id of a.md: give each its own"},
-		{"b.md", Prompt{DependsOn: []string{"nix"}, Body: "body"}, "b.md:3: depends_on: no prompt has the id nix: write the id of one, or its path if it has none"},
+		{"b.md", Prompt{DependsOn: []string{"nix"}, Body: "body"},
+			"b.md:3: depends_on: no prompt has the id nix: write the id of one, or its path if it has none"},
 		{"b.md", Prompt{}, "b.md:1: the prompt is empty: write what the agent is to do below the front matter"},
-		{"b.md", Prompt{ID: "a b", Title: "x\ny", Body: "body"}, `b.md:2: id: "a b": want 1 to 200 letters, digits, dots, underscores, dashes or slashes, a letter or digit first` + "\nb.md:3: title: U+000A cannot be printed: remove it"},
-		{"b.md", Prompt{Template: true, Body: "[[ .nix ]]"}, "b.md:4: template: .nix is unknown: want one of .id, .project, .title, .date, .firing"},
+		{"b.md", Prompt{ID: "a b", Title: "x\ny", Body: "body"}, `b.md:2: id: "a b": want 1 to 200 letters, ` +
+			"digits, dots, underscores, dashes or slashes, a letter or digit first\n" +
+			"b.md:3: title: U+000A cannot be printed: remove it"},
+		{"b.md", Prompt{Template: true, Body: "[[ .nix ]]"},
+			"b.md:4: template: .nix is unknown: want one of .id, .project, .title, .date, .firing"},
 		{"b.md", Prompt{Body: strings.Repeat("x", MaxBytes)}, "b.md: larger than 64 KiB: shorten it, or split it"},
 	} {
 		before := entries(t, dir)
@@ -252,9 +261,11 @@ func anyPrompt(t *rapid.T) Prompt {
 		p.NotBefore, p.Expires = time.Unix(from, 0).UTC(), time.Unix(to/86400*86400+86400, 0).UTC()
 	}
 	if rapid.Bool().Draw(t, "recurs") {
-		p.Schedule, _ = schedule.ParseCron(rapid.SampledFrom([]string{"@weekly", "17 * * * *", "*/5 1-3 * jan mon,fri"}).Draw(t, "schedule"))
+		crons := rapid.SampledFrom([]string{"@weekly", "17 * * * *", "*/5 1-3 * jan mon,fri"})
+		p.Schedule, _ = schedule.ParseCron(crons.Draw(t, "schedule"))
 	} else {
-		p.DependsOn = rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z]{1,3}(/[ "':#ä]x)?`), 0, 4, rapid.ID).Draw(t, "depends_on")
+		ids := rapid.StringMatching(`[a-z]{1,3}(/[ "':#ä]x)?`)
+		p.DependsOn = rapid.SliceOfNDistinct(ids, 0, 4, rapid.ID).Draw(t, "depends_on")
 		for _, id := range p.DependsOn {
 			if rapid.Bool().Draw(t, "merged") {
 				p.Merged = append(p.Merged, id)
@@ -268,7 +279,9 @@ func anyPrompt(t *rapid.T) Prompt {
 // anyText draws text that is not empty, with parts that have a meaning in YAML.
 func anyText(t *rapid.T, label string) string {
 	words := rapid.OneOf(
-		rapid.SampledFrom([]string{"---", "...", "\n", "\n\n", "  ", "\t", "- ", "# ", ": ", "'", `"`, `\`, "[[", "{{", "&a", "*a", "!!str", "|", ">", "%TAG", "<<", "\u2028", "\u00A0", "\uFEFF", "😀", "true", "~", "@"}),
+		rapid.SampledFrom([]string{"---", "...", "\n", "\n\n", "  ", "\t", "- ", "# ", ": ", "'", `"`, `\`, "[[", "{{",
+			"&a",
+			"*a", "!!str", "|", ">", "%TAG", "<<", "\u2028", "\u00A0", "\uFEFF", "😀", "true", "~", "@"}),
 		rapid.StringMatching(`[ -~äé]{1,12}`),
 	)
 	text, _ := trimBlank(strings.Join(rapid.SliceOfN(words, 0, 12).Draw(t, label), ""))

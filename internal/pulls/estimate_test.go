@@ -1,4 +1,4 @@
-package pulls_test
+package pulls
 
 import (
 	"context"
@@ -13,7 +13,6 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/pulls"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
@@ -55,19 +54,22 @@ func (s *site) fill(project string) *site {
 				rows = append(rows, row)
 			}
 		}
-		rev := analytics.Revision{
-			Key:    analytics.Key{Project: project, Granularity: analytics.Day, Window: analytics.Window{From: d, To: d + 1}},
-			Number: 1, Settled: true, Verified: true, Rows: int64(len(rows)), ExportedAt: (d + 9).Time(),
-		}
-		if s.window(&rev) {
+		if rev := dayOf(project, d, len(rows)); s.window(&rev) {
 			s.Put(rev, rows, nil)
 		}
 	}
 	return s
 }
 
+func dayOf(project string, d analytics.Date, rows int) analytics.Revision {
+	key := analytics.Key{Project: project, Granularity: analytics.Day, Window: analytics.Window{From: d, To: d + 1}}
+	return analytics.Revision{Key: key, Number: 1, Settled: true, Verified: true, Rows: int64(rows),
+		ExportedAt: (d + 9).Time()}
+}
+
 func merge(at analytics.Date, pages ...string) view.Merge {
-	return view.Merge{Project: "prj_a", Link: fmt.Sprintf("https://code.example/%d", at), At: at.Time().Add(15 * time.Hour), Pages: pages}
+	return view.Merge{Project: "prj_a", Link: fmt.Sprintf("https://code.example/%d", at),
+		At: at.Time().Add(15 * time.Hour), Pages: pages}
 }
 
 // touched is the page of most tests; it has 130 readers on a working day.
@@ -83,7 +85,7 @@ func doubled(path string, d analytics.Date, n float64) float64 {
 
 func of(t *testing.T, s *site, merges ...view.Merge) []view.Outcome {
 	t.Helper()
-	got, err := pulls.Estimate(t.Context(), s, merges)
+	got, err := estimate(t.Context(), s, merges)
 	if err != nil || len(got) != len(merges) {
 		t.Fatalf("%+v, %v", got, err)
 	}
@@ -102,20 +104,33 @@ func TestOf(t *testing.T) {
 	s.readers = doubled
 	got := of(t, s.fill("prj_a"), merge(merged, touched))[0]
 	e := got.Effects[0]
-	if len(got.Effects) != 2 || !got.Final || e.Audience != analytics.Human || got.Effects[1].Audience != analytics.AI {
+	if len(got.Effects) != 2 || !got.Final || e.Audience != analytics.Human ||
+		got.Effects[1].Audience != analytics.AI {
 		t.Fatalf("%+v", got)
 	}
-	if e.Verdict != view.MoreReaders || e.Method != view.SyntheticControl || e.DaysBefore != 28 || e.DaysAfter != 28 || e.Placebos != 39 || e.P != 1.0/40 || e.Reason != "" {
+	if e.Verdict != view.MoreReaders || e.Method != view.SyntheticControl || e.DaysBefore != 28 || e.DaysAfter != 28 ||
+		e.Placebos != 39 || e.P != 1.0/40 ||
+		e.Reason != "" {
 		t.Errorf("%+v", brief(e))
 	}
-	if math.Abs(e.Change-1) > 0.1 || e.Low >= e.Change || e.High <= e.Change || e.Low < 0.5 || math.Abs(e.Actual/e.Expected-1-e.Change) > 0.01 {
+	if math.Abs(e.Change-1) > 0.1 || e.Low >= e.Change || e.High <= e.Change || e.Low < 0.5 ||
+		math.Abs(e.Actual/e.Expected-1-e.Change) > 0.01 {
 		t.Errorf("%+v", brief(e))
 	}
-	if n := len(e.Days); n != 56 || e.Days[0].Date != merged-28 || e.Days[28].Date != merged+1 || e.Days[27].Low != e.Days[27].Expected || e.Days[28].Low >= e.Days[28].Expected {
-		t.Errorf("%+v", e.Days)
+	if d := e.Days; len(d) != 56 || d[0].Date != merged-28 || d[28].Date != merged+1 || d[27].Low != d[27].Expected ||
+		d[28].Low >= d[28].Expected {
+		t.Errorf("%+v", d)
 	}
 	if ai := got.Effects[1]; ai.Verdict != view.NotEnoughData || !strings.Contains(ai.Reason, "visitors a day") {
 		t.Errorf("%+v", ai)
+	}
+	// With few pages the level of the page itself is taken, and the reason says so.
+	s = newSite()
+	s.pages, s.readers = 15, doubled
+	e = of(t, s.fill("prj_a"), merge(merged, touched))[0].Effects[0]
+	if e.Verdict != view.MoreReaders || e.Method != view.LevelChange || e.Placebos != 0 ||
+		math.Abs(e.Change-1) > 0.15 || !strings.Contains(e.Reason, "14 untouched pages") {
+		t.Errorf("%+v", brief(e))
 	}
 }
 
@@ -126,78 +141,76 @@ func TestGrowthIsNoEffect(t *testing.T) {
 		s.pages = pages
 		s.readers = func(_ string, d analytics.Date, n float64) float64 { return n * math.Exp(0.02*float64(d-merged)) }
 		e := of(t, s.fill("prj_a"), merge(merged, touched))[0].Effects[0]
-		if e.Verdict != view.NoClearChange || e.Method != method || e.Actual < 1.6*e.Before || math.Abs(e.Change) > 0.1 {
+		if e.Verdict != view.NoClearChange || e.Method != method || e.Actual < 1.6*e.Before ||
+			math.Abs(e.Change) > 0.1 {
 			t.Errorf("%d pages: %+v", pages, brief(e))
 		}
 	}
 }
 
-// TestLevelChange: with few pages the level of the page itself is taken, and it is said.
-func TestLevelChange(t *testing.T) {
-	s := newSite()
-	s.pages, s.readers = 15, doubled
-	e := of(t, s.fill("prj_a"), merge(merged, touched))[0].Effects[0]
-	if e.Verdict != view.MoreReaders || e.Method != view.LevelChange || e.Placebos != 0 || math.Abs(e.Change-1) > 0.15 || !strings.Contains(e.Reason, "14 untouched pages") {
-		t.Errorf("%+v", brief(e))
-	}
-}
-
 // TestLacking: what is not enough, and why.
 func TestLacking(t *testing.T) {
-	without := func(bad func(d analytics.Date) bool) func(*site) {
+	type test func(d analytics.Date) bool
+	without := func(bad test) func(*site) {
 		return func(s *site) { s.window = func(rev *analytics.Revision) bool { return !bad(rev.From) } }
 	}
-	gone := func(when func(d analytics.Date) bool) func(*site) {
+	// fewer has a share of the readers of the page on some days.
+	fewer := func(share float64, when test) func(*site) {
 		return func(s *site) {
 			s.readers = func(path string, d analytics.Date, n float64) float64 {
 				if path == touched && when(d) {
-					return 0
+					n *= share
 				}
 				return n
 			}
 		}
 	}
+	always := func(analytics.Date) bool { return true }
+	const enough, lacks = view.NoClearChange, view.NotEnoughData
 	for _, tc := range []struct {
-		name    string
-		change  func(*site)
-		merges  []view.Merge
-		verdict view.Verdict
-		reason  string
-		before  int
-		after   int
+		name          string
+		change        func(*site)
+		merges        []view.Merge
+		verdict       view.Verdict
+		reason        string
+		before, after int
 	}{
-		{"14 days before", without(func(d analytics.Date) bool { return d < merged-14 }), nil, view.NoClearChange, "", 14, 28},
-		{"13 days before", without(func(d analytics.Date) bool { return d < merged-13 }), nil, view.NotEnoughData, "13 days with readers before", 13, 28},
-		{"7 days after", without(func(d analytics.Date) bool { return d > merged+7 }), nil, view.NoClearChange, "", 28, 7},
-		{"6 days after", without(func(d analytics.Date) bool { return d > merged+6 }), nil, view.NotEnoughData, "6 verified, settled days after", 28, 6},
-		{"nothing after", without(func(d analytics.Date) bool { return d > merged }), nil, view.NotEnoughData, "0 verified, settled days", 28, 0},
-		{"every eighth day missing", without(func(d analytics.Date) bool { return (d-merged+28)%8 == 0 }), nil, view.NoClearChange, "", 24, 24},
-		{"no archive", without(func(analytics.Date) bool { return true }), nil, view.NotEnoughData, "0 days", 0, 0},
-		{"few readers", func(s *site) {
-			s.readers = func(path string, _ analytics.Date, n float64) float64 {
-				if path == touched {
-					n /= 10
-				}
-				return n
-			}
-		}, nil, view.NotEnoughData, "visitors a day before the merge, 20 are needed", 28, 28},
-		{"a new page", gone(func(d analytics.Date) bool { return d < merged-5 }), nil, view.NotEnoughData, "5 days with readers before", 5, 28},
-		{"a page removed", gone(func(d analytics.Date) bool { return d > merged+3 }), nil, view.NotEnoughData, "no reader since " + (merged + 4).String(), 28, 28},
-		{"an unknown page", gone(func(analytics.Date) bool { return true }), nil, view.NotEnoughData, "`pages:`", 0, 28},
-		{"two merges on one day", nil, []view.Merge{merge(merged, touched, "/page-00001")}, view.NotEnoughData, "2 merges touched the page on " + merged.String(), 28, 28},
-		{"a merge long before", nil, []view.Merge{merge(merged-15, touched)}, view.NoClearChange, "", 14, 28},
-		{"a merge shortly before", nil, []view.Merge{merge(merged-14, touched)}, view.NotEnoughData, "after any other merge", 13, 28},
-		{"a merge long after", nil, []view.Merge{merge(merged+8, touched)}, view.NoClearChange, "", 28, 7},
-		{"a merge shortly after", nil, []view.Merge{merge(merged+7, touched)}, view.NotEnoughData, "before any other merge", 28, 6},
-		{"a merge on another page", nil, []view.Merge{merge(merged, "/page-00001")}, view.NoClearChange, "", 28, 28},
-		{"a merge out of sight", nil, []view.Merge{merge(merged-29, touched), merge(merged+29, touched)}, view.NoClearChange, "", 28, 28},
+		{"14 days before", without(func(d analytics.Date) bool { return d < merged-14 }), nil, enough, "", 14, 28},
+		{"13 days before", without(func(d analytics.Date) bool { return d < merged-13 }), nil, lacks,
+			"13 days with readers before", 13, 28},
+		{"7 days after", without(func(d analytics.Date) bool { return d > merged+7 }), nil, enough, "", 28, 7},
+		{"6 days after", without(func(d analytics.Date) bool { return d > merged+6 }), nil, lacks,
+			"6 verified, settled days after", 28, 6},
+		{"nothing after", without(func(d analytics.Date) bool { return d > merged }), nil, lacks,
+			"0 verified, settled days", 28, 0},
+		{"every eighth day missing", without(func(d analytics.Date) bool { return (d-merged+28)%8 == 0 }), nil, enough,
+			"", 24, 24},
+		{"no archive", without(always), nil, lacks, "0 days", 0, 0},
+		{"few readers", fewer(.1, always), nil, lacks, "visitors a day before the merge, 20 are needed", 28, 28},
+		{"a new page", fewer(0, func(d analytics.Date) bool { return d < merged-5 }), nil, lacks,
+			"5 days with readers before", 5, 28},
+		{"a page removed", fewer(0, func(d analytics.Date) bool { return d > merged+3 }), nil, lacks,
+			"no reader since " + (merged + 4).String(), 28, 28},
+		{"an unknown page", fewer(0, always), nil, lacks, "`pages:`", 0, 28},
+		{"two merges on one day", nil, []view.Merge{merge(merged, touched, "/page-00001")}, lacks,
+			"2 merges touched the page on " + merged.String(), 28, 28},
+		{"a merge long before", nil, []view.Merge{merge(merged-15, touched)}, enough, "", 14, 28},
+		{"a merge shortly before", nil, []view.Merge{merge(merged-14, touched)}, lacks, "after any other merge", 13,
+			28},
+		{"a merge long after", nil, []view.Merge{merge(merged+8, touched)}, enough, "", 28, 7},
+		{"a merge shortly after", nil, []view.Merge{merge(merged+7, touched)}, lacks, "before any other merge", 28, 6},
+		{"a merge on another page", nil, []view.Merge{merge(merged, "/page-00001")}, enough, "", 28, 28},
+		{"a merge out of sight", nil, []view.Merge{merge(merged-29, touched), merge(merged+29, touched)}, enough, "",
+			28, 28},
 	} {
 		s := newSite()
+		s.pages = 25 // enough for placebos
 		if tc.change != nil {
 			tc.change(s)
 		}
 		e := of(t, s.fill("prj_a"), append([]view.Merge{merge(merged, touched)}, tc.merges...)...)[0].Effects[0]
-		if e.Verdict != tc.verdict || !strings.Contains(e.Reason, tc.reason) || (e.Reason == "") != (tc.reason == "") || e.DaysBefore != tc.before || e.DaysAfter != tc.after {
+		if e.Verdict != tc.verdict || !strings.Contains(e.Reason, tc.reason) ||
+			(e.Reason == "") != (tc.reason == "") || e.DaysBefore != tc.before || e.DaysAfter != tc.after {
 			t.Errorf("%s: %s, %q, %d and %d days", tc.name, e.Verdict, e.Reason, e.DaysBefore, e.DaysAfter)
 		}
 	}
@@ -238,24 +251,15 @@ func TestWindowsNotUsed(t *testing.T) {
 	}
 }
 
-// TestDamagedWindow: it counts as missing, and its error is told.
+// TestDamagedWindow: it counts as missing, and its error is returned.
 func TestDamagedWindow(t *testing.T) {
 	missing := newSite()
 	missing.window = func(rev *analytics.Revision) bool { return rev.From != merged-3 }
 	want := of(t, missing.fill("prj_a"), merge(merged, touched))
-	s := newSite().fill("prj_a")
-	key := analytics.Key{Project: "prj_a", Granularity: analytics.Day, Window: analytics.Window{From: merged - 3, To: merged - 2}}
-	rows, revs, err := s.Visitors(key)
-	if err != nil || len(revs) == 0 {
-		t.Fatal(err)
-	}
-	s.Put(analytics.Revision{Key: key, Number: 1, Settled: true, Verified: true, Rows: int64(len(rows)), ExportedAt: merged.Time()}, rows, errDamaged)
-	got, err := pulls.Estimate(t.Context(), s, []view.Merge{merge(merged, touched)})
-	if !errors.Is(err, errDamaged) {
-		t.Errorf("error %v", err)
-	}
-	if diff := gocmp.Diff(want, got); diff != "" {
-		t.Error(diff)
+	missing.Put(dayOf("prj_a", merged-3, 1), []analytics.Row{{Path: touched, Human: 1, Total: 1}}, errDamaged)
+	got, err := estimate(t.Context(), missing, []view.Merge{merge(merged, touched)})
+	if diff := gocmp.Diff(want, got); diff != "" || !errors.Is(err, errDamaged) {
+		t.Errorf("error %v\n%s", err, diff)
 	}
 }
 
@@ -287,7 +291,8 @@ func TestManyMerges(t *testing.T) {
 	s.fill("prj_b")
 	b := merge(merged+1, "/page-00002")
 	b.Project = "prj_b"
-	merges := []view.Merge{merge(merged+30, touched), b, merge(merged-30, touched), merge(merged, "/page-00004"), {Project: "prj_none", Pages: []string{"/x"}}}
+	merges := []view.Merge{merge(merged+30, touched), b, merge(merged-30, touched), merge(merged, "/page-00004"),
+		{Project: "prj_none", Pages: []string{"/x"}}}
 	got := of(t, s, merges...)
 	for i, m := range merges {
 		if got[i].Link != m.Link || len(got[i].Effects) != 2 {
@@ -333,7 +338,8 @@ func TestManyPages(t *testing.T) {
 func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errDamaged)
-	if got, err := pulls.Estimate(ctx, newSite().fill("prj_a"), []view.Merge{merge(merged, touched)}); got != nil || !errors.Is(err, errDamaged) {
+	got, err := estimate(ctx, newSite().fill("prj_a"), []view.Merge{merge(merged, touched)})
+	if got != nil || !errors.Is(err, errDamaged) {
 		t.Errorf("%v, %v", got, err)
 	}
 }

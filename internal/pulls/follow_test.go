@@ -12,15 +12,18 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/pulls"
 	"github.com/docgauge/docgauge/internal/state"
 )
 
 const (
 	hour = time.Hour
 	day  = 24 * hour
+	// pathOfOne is that of the first pull request.
+	pathOfOne = "/repos/acme/docs/pulls/1"
 )
 
-// bubble runs a test at an odd moment of its own time.
+// bubble runs a test that begins at an odd moment.
 func bubble(t *testing.T, f func(*testing.T)) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(13*hour + 37*time.Minute + 11*time.Second)
@@ -32,31 +35,31 @@ func bubble(t *testing.T, f func(*testing.T)) {
 // with its age, what an unchanged answer costs, and nothing after the end.
 func TestLife(t *testing.T) {
 	for _, ahead := range []time.Duration{0, 40 * time.Minute, -40 * time.Minute, 50 * hour, -50 * hour} {
-		t.Run(fmt.Sprint("the host's clock is ahead by ", ahead), func(t *testing.T) { bubble(t, func(t *testing.T) { life(t, ahead) }) })
+		t.Run(fmt.Sprint("the host's clock is ahead by ", ahead), func(t *testing.T) {
+			bubble(t, func(t *testing.T) { life(t, ahead) })
+		})
 	}
 }
 
 func life(t *testing.T, ahead time.Duration) {
-	const path = "/repos/acme/docs/pulls/1"
 	b := newBench(t, link(1))
 	b.hub.ahead = ahead
 	p := b.open(1)
 	p.Draft = true
 	b.pass()
 	b.want(link(1), journal.PullDraft, "")
-	reads := func(d time.Duration) int {
-		before := b.hub.asked[path]
+	// reads counts the reads in some time, of which there must be so many by a right clock.
+	reads := func(d time.Duration, least, most int) {
+		t.Helper()
+		before := b.hub.asked[pathOfOne]
 		b.run(d)
-		return b.hub.asked[path] - before
+		if n := b.hub.asked[pathOfOne] - before; n < least && ahead == 0 || n > most && ahead == 0 {
+			t.Errorf("%d reads in %v, want %d to %d", n, d, least, most)
+		}
 	}
-	near := ahead == 0
-	if n := reads(hour - time.Second); near && n != 29 {
-		t.Errorf("%d reads in the first hour", n)
-	}
+	reads(hour-time.Second, 29, 29)
 	b.hub.count, b.hub.same = 0, 0
-	if n := reads(23 * hour); near && (n < 136 || n > 139) {
-		t.Errorf("%d reads in the first day", n)
-	}
+	reads(23*hour, 136, 139)
 	if b.hub.same != b.hub.count || b.hub.count == 0 {
 		t.Errorf("of %d requests, %d cost nothing", b.hub.count, b.hub.same)
 	}
@@ -86,17 +89,16 @@ func life(t *testing.T, ahead time.Duration) {
 		t.Errorf("%+v", got)
 	}
 	b.run(31 * day)
-	if n := reads(10 * day); near && (n < 9 || n > 11) {
-		t.Errorf("%d reads in ten days after the first thirty", n)
-	}
+	reads(10*day, 9, 11)
 
-	merged, reviewed := b.host(), b.host().Add(-time.Minute)
-	p.State, p.Merged, p.Closed, p.MergeCommit, p.reviewed = "closed", &merged, &merged, "m", &reviewed
-	if n := reads(10 * day); near && n != 2 || n < 2 {
-		t.Errorf("%d reads after the end", n)
-	}
+	reviewed := b.host().Add(-time.Minute)
+	p.reviewed = &reviewed
+	merged := b.merge(p, 0)
+	before := b.hub.asked[pathOfOne]
+	reads(10*day, 2, 2)
 	got := b.want(link(1), journal.PullMerged, "")
-	if !got.Merged.Equal(merged) || !got.FirstReview.Equal(reviewed) || !got.Final || got.Commit != "m" || len(got.Changed) != 1 {
+	if !got.Merged.Equal(merged) || !got.FirstReview.Equal(reviewed) || !got.Final || got.Commit != "m" ||
+		len(got.Changed) != 1 || b.hub.asked[pathOfOne]-before < 2 {
 		t.Errorf("%+v", got)
 	}
 	b.restart()
@@ -109,9 +111,7 @@ func life(t *testing.T, ahead time.Duration) {
 func TestMergedLongAgo(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newBench(t, link(1))
-		p := b.open(1)
-		merged := b.host().Add(-20 * day)
-		p.State, p.Merged = "closed", &merged
+		b.merge(b.open(1), 20*day)
 		b.pass()
 		if got := b.want(link(1), journal.PullMerged, ""); !got.Final || len(got.Changed) != 1 || !b.next.IsZero() {
 			t.Errorf("%+v, next %v", got, b.next)
@@ -125,48 +125,44 @@ func TestMergedForEver(t *testing.T) {
 	for name, says := range map[string]func(p *pull){
 		"open":         func(p *pull) { p.State, p.Merged, p.Closed, p.MergeCommit = "open", nil, nil, "" },
 		"closed":       func(p *pull) { p.Merged = nil },
-		"merged later": func(p *pull) { later := p.Merged.Add(time.Hour); p.Merged = &later },
-		"begun sooner": func(p *pull) { p.Created = p.Created.Add(-time.Hour) },
+		"merged later": func(p *pull) { later := p.Merged.Add(hour); p.Merged = &later },
+		"begun sooner": func(p *pull) { p.Created = p.Created.Add(-hour) },
 	} {
 		bubble(t, func(t *testing.T) {
 			b := newBench(t, link(1))
 			p := b.open(1)
 			b.pass()
 			b.run(hour)
-			merged := b.host()
-			p.State, p.Merged, p.Closed, p.MergeCommit = "closed", &merged, &merged, "m"
+			b.merge(p, 0)
 			b.run(10 * time.Minute)
 			was := b.want(link(1), journal.PullMerged, "")
 			says(p)
 			b.run(2 * day)
 			is := b.want(link(1), journal.PullMerged, "")
-			if !is.Final || !is.Merged.Equal(was.Merged) || !is.Opened().Equal(was.Opened()) || is.Commit != was.Commit {
+			if !is.Final || !is.Merged.Equal(was.Merged) || !is.Opened().Equal(was.Opened()) ||
+				is.Commit != was.Commit {
 				t.Errorf("%s: %+v, was %+v", name, is, was)
 			}
 		})
 	}
 }
 
-// TestSlowHost: a pass begins no read after its Limit. The next passes read what is left, and a
+// TestSlowHost: a pass begins no read after its Limit. The next passes read the rest, and a
 // read that takes longer than the limit is finished.
 func TestSlowHost(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		var links []string
-		for i := range 12 {
-			links = append(links, link(i+1))
-		}
-		b := newBench(t, links...)
-		for i := range links {
-			b.open(i + 1)
-		}
-		for limit, most := range map[time.Duration]time.Duration{10 * time.Second: 14 * time.Second, time.Second: 6 * time.Second} {
-			b.memory.rows = map[string]journal.PullRequest{}
+		b := newBench(t)
+		b.follow(12)
+		b.refuse(func(string) int {
+			time.Sleep(time.Second)
+			return 0
+		})
+		for limit, most := range map[time.Duration]time.Duration{
+			10 * time.Second: 14 * time.Second, time.Second: 6 * time.Second,
+		} {
+			clear(b.memory.rows)
 			b.restart()
 			b.Limit = limit
-			b.hub.refuse = func(*http.Request) (int, map[string]string) {
-				time.Sleep(time.Second)
-				return 0, nil
-			}
 			for range 12 {
 				began := time.Now()
 				b.pass()
@@ -174,7 +170,7 @@ func TestSlowHost(t *testing.T) {
 					t.Errorf("limit %v: a pass took %v", limit, took)
 				}
 			}
-			for _, l := range links {
+			for _, l := range b.memory.links {
 				b.want(l, journal.PullOpen, "")
 			}
 		}
@@ -189,20 +185,18 @@ func TestPages(t *testing.T) {
 		b.hub.files = map[string]string{"site/docs/docs.json": `{"navigation": {"pages": ["a"]}}`}
 		p := b.open(1)
 		b.pass()
-		merged := b.host()
-		p.State, p.Merged = "closed", &merged
-		down := true
-		b.hub.refuse = func(req *http.Request) (int, map[string]string) {
-			if down && strings.Contains(req.URL.Path, "/contents/") {
-				return http.StatusBadGateway, nil
+		b.merge(p, 0)
+		b.refuse(func(path string) int {
+			if strings.Contains(path, "/contents/") {
+				return http.StatusBadGateway
 			}
-			return 0, nil
-		}
+			return 0
+		})
 		b.run(3 * time.Minute)
 		if got := b.memory.rows[link(1)]; got.Mapped || got.State != journal.PullMerged {
 			t.Errorf("%+v", got)
 		}
-		down = false
+		b.hub.refuse = nil
 		b.run(7 * day)
 		got := b.want(link(1), journal.PullMerged, "")
 		if !got.Final || !got.Mapped || !slices.Equal(got.Pages, []string{"/a"}) {
@@ -217,60 +211,54 @@ func TestPages(t *testing.T) {
 // TestRefused: what the host does not show is unknown after an hour, asked for daily then,
 // and as before once it is there again. Others are read as ever.
 func TestRefused(t *testing.T) {
-	for code, says := range map[int]string{404: "deleted", 410: "deleted", 301: "renamed", 307: "renamed", 403: "read access", 451: "read access"} {
-		t.Run(fmt.Sprint(code), func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				b := newBench(t, link(1), link(2))
-				b.open(1)
-				b.open(2)
-				b.pass()
-				broken := true
-				b.hub.refuse = func(req *http.Request) (int, map[string]string) {
-					if broken && req.URL.Path == "/repos/acme/docs/pulls/1" {
-						return code, map[string]string{"Location": "https://api.github.com/repositories/1/pulls/1"}
-					}
-					return 0, nil
+	for code, says := range map[int]string{
+		404: "deleted", 410: "deleted", 301: "renamed", 307: "renamed", 403: "read access", 451: "read access",
+	} {
+		bubble(t, func(t *testing.T) {
+			b := newBench(t)
+			b.follow(2)
+			b.pass()
+			b.hub.refuse = func(req *http.Request) (int, map[string]string) {
+				if req.URL.Path == pathOfOne {
+					return code, map[string]string{"Location": "https://api.github.com/repositories/1/pulls/1"}
 				}
-				b.run(50 * time.Minute)
-				b.want(link(1), journal.PullOpen, says)
-				b.run(20 * time.Minute)
-				p := b.want(link(1), journal.PullUnknown, says)
-				if p.Missing.IsZero() || p.Created.IsZero() {
-					t.Errorf("%+v", p)
-				}
-				b.want(link(2), journal.PullOpen, "")
-				before := b.hub.asked["/repos/acme/docs/pulls/1"]
-				b.run(10 * day)
-				if n := b.hub.asked["/repos/acme/docs/pulls/1"] - before; n < 9 || n > 11 {
-					t.Errorf("%d requests in ten days", n)
-				}
-				broken = false
-				b.run(day)
-				if p := b.want(link(1), journal.PullOpen, ""); !p.Missing.IsZero() {
-					t.Errorf("%+v", p)
-				}
-				for path := range b.hub.asked {
-					if path == "/repositories/1/pulls/1" {
-						t.Error("a redirect was followed")
-					}
-				}
-			})
+				return 0, nil
+			}
+			b.run(50 * time.Minute)
+			b.want(link(1), journal.PullOpen, says)
+			b.run(20 * time.Minute)
+			if p := b.want(link(1), journal.PullUnknown, says); p.Missing.IsZero() || p.Created.IsZero() {
+				t.Errorf("%d: %+v", code, p)
+			}
+			b.want(link(2), journal.PullOpen, "")
+			before := b.hub.asked[pathOfOne]
+			b.run(10 * day)
+			if n := b.hub.asked[pathOfOne] - before; n < 9 || n > 11 {
+				t.Errorf("%d: %d requests in ten days", code, n)
+			}
+			b.hub.refuse = nil
+			b.run(day)
+			if p := b.want(link(1), journal.PullOpen, ""); !p.Missing.IsZero() {
+				t.Errorf("%d: %+v", code, p)
+			}
+			if b.hub.asked["/repositories/1/pulls/1"] > 0 {
+				t.Error("a redirect was followed")
+			}
 		})
 	}
 }
 
-// TestRefusedAfterItsEnd: what became of it stays known, and the last read is not tried for ever.
+// TestRefusedAfterItsEnd: its end stays known, and the last read is not tried for ever.
 func TestRefusedAfterItsEnd(t *testing.T) {
 	for _, code := range []int{404, 301, 403, 500, -1} {
 		bubble(t, func(t *testing.T) {
 			b := newBench(t, link(1))
-			p := b.open(1)
-			merged := b.host()
-			p.State, p.Merged = "closed", &merged
+			b.merge(b.open(1), 0)
 			b.pass()
-			b.hub.refuse = func(*http.Request) (int, map[string]string) { return code, nil }
+			b.refuse(func(string) int { return code })
 			b.run(30 * day)
-			if got := b.want(link(1), journal.PullMerged, "GitHub"); !got.Final || !b.next.IsZero() || len(got.Changed) != 1 {
+			got := b.want(link(1), journal.PullMerged, "GitHub")
+			if !got.Final || !b.next.IsZero() || len(got.Changed) != 1 {
 				t.Errorf("%d: %+v, next %v", code, got, b.next)
 			}
 		})
@@ -281,7 +269,8 @@ func TestRefusedAfterItsEnd(t *testing.T) {
 // and is not found.
 func TestOtherLinks(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		foreign := []string{"https://bitbucket.org/a/b/pull-requests/1", "https://code.example/a/b/pull/1", "http://github.com/acme/docs/pull/1", "nonsense", "https://github.com/acme/docs/issues/1"}
+		foreign := []string{"https://bitbucket.org/a/b/pull-requests/1", "https://code.example/a/b/pull/1",
+			"http://github.com/acme/docs/pull/1", "nonsense", "https://github.com/acme/docs/issues/1"}
 		b := newBench(t, append(foreign, "https://github.com/other/docs/pull/1")...)
 		b.pass()
 		writes := b.memory.writes
@@ -302,43 +291,39 @@ func TestOtherLinks(t *testing.T) {
 // last known state stays. Both end by themselves.
 func TestToken(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		b := newBench(t, link(1), link(2), link(3))
-		b.token = ""
-		b.open(1)
-		b.open(2)
+		b := newBench(t)
+		b.follow(2)
 		b.hub.refuse = func(req *http.Request) (int, map[string]string) {
-			if req.Header.Get("Authorization") != "Bearer good" {
-				return 401, nil
-			}
-			return 0, nil
+			return map[bool]int{false: 401}[req.Header.Get("Authorization") == "Bearer good"], nil
 		}
+		both := func(state journal.PullState, problem string) {
+			t.Helper()
+			b.want(link(1), state, problem)
+			b.want(link(2), state, problem)
+		}
+		b.token = ""
 		if n := b.asks(func() { b.run(day) }); n != 0 {
 			t.Errorf("%d requests without a token", n)
 		}
-		for i := range 3 {
-			b.want(link(i+1), journal.PullUnknown, "DOCGAUGE_GITHUB_TOKEN is not set")
-		}
+		both(journal.PullUnknown, "DOCGAUGE_GITHUB_TOKEN is not set")
 		if b.memory.writes > 2 {
 			t.Errorf("%d writes of nothing new", b.memory.writes)
 		}
 		b.token = "good"
 		b.run(11 * time.Minute)
-		b.want(link(1), journal.PullOpen, "")
-		b.want(link(2), journal.PullOpen, "")
+		both(journal.PullOpen, "")
 		b.token = "old"
 		if n := b.asks(func() { b.run(day) }); n < 100 || n > 6*24+1 {
 			t.Errorf("%d requests in a day with an expired token", n)
 		}
-		b.want(link(1), journal.PullOpen, "expired")
-		b.want(link(2), journal.PullOpen, "expired")
+		both(journal.PullOpen, "expired")
 		b.token = "good"
 		b.restart()
 		b.pass()
-		b.want(link(1), journal.PullOpen, "")
-		b.want(link(2), journal.PullOpen, "")
+		both(journal.PullOpen, "")
 		b.token = ""
 		b.run(2 * hour)
-		b.want(link(1), journal.PullUnknown, "is not set")
+		both(journal.PullUnknown, "is not set")
 	})
 }
 
@@ -346,8 +331,11 @@ func TestToken(t *testing.T) {
 // by the next process.
 func TestLimits(t *testing.T) {
 	reset := func() map[string]string {
-		return map[string]string{"X-RateLimit-Limit": "5000", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": fmt.Sprint(time.Now().Add(40 * time.Minute).Unix())}
+		return map[string]string{"X-RateLimit-Limit": "5000", "X-RateLimit-Remaining": "0",
+			"X-RateLimit-Reset": fmt.Sprint(time.Now().Add(40 * time.Minute).Unix())}
 	}
+	retry := func() map[string]string { return map[string]string{"Retry-After": "600"} }
+	none := func() map[string]string { return nil }
 	for _, tc := range []struct {
 		name     string
 		code     int
@@ -357,26 +345,17 @@ func TestLimits(t *testing.T) {
 	}{
 		{"primary", 403, reset, 7, 0},
 		{"primary, as 429", 429, reset, 7, 0},
-		{"secondary", 403, func() map[string]string { return map[string]string{"Retry-After": "600"} }, 11, 0},
-		{"secondary, without a time", 429, func() map[string]string { return nil }, 10, 0},
-		{"broken", 503, func() map[string]string { return nil }, 10, 1},
-		{"unreachable", -1, func() map[string]string { return nil }, 10, 1},
+		{"secondary", 403, retry, 11, 0},
+		{"secondary, without a time", 429, none, 10, 0},
+		{"broken", 503, none, 10, 1},
+		{"unreachable", -1, none, 10, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				b := newBench(t)
-				for i := range 20 {
-					b.memory.links = append(b.memory.links, link(i+1))
-					b.open(i + 1)
-				}
+				b.follow(20)
 				b.run(5 * time.Minute)
-				limited := true
-				b.hub.refuse = func(*http.Request) (int, map[string]string) {
-					if limited {
-						return tc.code, tc.header()
-					}
-					return 0, nil
-				}
+				b.hub.refuse = func(*http.Request) (int, map[string]string) { return tc.code, tc.header() }
 				b.run(10 * time.Minute)
 				b.want(link(20), journal.PullOpen, "GitHub")
 				if n := b.asks(func() { b.run(4 * hour) }); n < 4 || n > tc.requests {
@@ -386,7 +365,7 @@ func TestLimits(t *testing.T) {
 				if n := b.asks(b.pass); n != tc.restart {
 					t.Errorf("the next process made %d requests at once", n)
 				}
-				limited = false
+				b.hub.refuse = nil
 				b.run(2 * hour)
 				for i := range 20 {
 					b.want(link(i+1), journal.PullOpen, "")
@@ -399,15 +378,9 @@ func TestLimits(t *testing.T) {
 // TestOneFails: one that fails for ever does not keep the others from being read.
 func TestOneFails(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		b := newBench(t, link(1), link(2), link(3))
-		b.open(2)
-		b.open(3)
-		b.hub.refuse = func(req *http.Request) (int, map[string]string) {
-			if req.URL.Path == "/repos/acme/docs/pulls/1" {
-				return 500, nil
-			}
-			return 0, nil
-		}
+		b := newBench(t)
+		b.follow(3)
+		b.refuse(func(path string) int { return map[string]int{pathOfOne: 500}[path] })
 		b.run(30 * time.Minute)
 		b.want(link(1), journal.PullUnknown, "500")
 		for i := 2; i <= 3; i++ {
@@ -418,57 +391,40 @@ func TestOneFails(t *testing.T) {
 	})
 }
 
-// TestThousand: a thousand open pull requests of all ages are followed within GitHub's quota
-// of 5000 requests an hour, even if nothing were free of it, and none is forgotten.
+// TestThousand: a thousand open pull requests are followed within GitHub's quota of 5000 requests
+// an hour, even if nothing were free of it, and none is forgotten: of all ages up to 69 days, and
+// all of them new, which is more than the quota allows.
 func TestThousand(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		b := newBench(t)
-		for i := range 1000 {
-			b.memory.links = append(b.memory.links, link(i+1))
-			p := b.open(i + 1)
-			p.Created = p.Created.Add(-time.Duration(i*i) * time.Minute / 10) // from now to 69 days ago
-		}
-		hours := 24
-		if testing.Short() {
-			hours = 3
-		}
-		for h := range hours {
-			if n := b.asks(func() { b.run(hour) }); n > 3700 || n == 0 {
-				t.Errorf("%d requests in hour %d", n, h)
+	for _, aged := range []bool{true, false} {
+		bubble(t, func(t *testing.T) {
+			b := newBench(t)
+			b.follow(1000)
+			hours := 3
+			for i := range 1000 {
+				if p := b.hub.pulls[fmt.Sprint("/repos/acme/docs/pulls/", i+1)]; aged {
+					p.Created = p.Created.Add(-time.Duration(i*i) * time.Minute / 10)
+				}
 			}
-		}
-		if cost := b.hub.count - b.hub.same; cost > 5*1000 {
-			t.Errorf("%d requests of %d cost something", cost, b.hub.count)
-		}
-		for i := range 1000 {
-			p := b.want(link(i+1), journal.PullOpen, "")
-			if age := time.Since(p.Answered); age > day || i < 100 && age > hour {
-				t.Errorf("%d was read %v ago", i+1, age)
+			if aged && !testing.Short() {
+				hours = 24
 			}
-		}
-		t.Logf("%d requests in a day, %d of them 304; %d writes", b.hub.count, b.hub.same, b.memory.writes)
-	})
-}
-
-// TestThousandNew is TestThousand where all are new, which is more than the quota allows.
-func TestThousandNew(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		b := newBench(t)
-		for i := range 1000 {
-			b.memory.links = append(b.memory.links, link(i+1))
-			b.open(i + 1)
-		}
-		for h := range 3 {
-			if n := b.asks(func() { b.run(hour) }); n > 3700 {
-				t.Errorf("%d requests in hour %d", n, h)
+			for h := range hours {
+				if n := b.asks(func() { b.run(hour) }); n > 3700 || n == 0 {
+					t.Errorf("%d requests in hour %d", n, h)
+				}
 			}
-		}
-		for i := range 1000 {
-			if p := b.want(link(i+1), journal.PullOpen, ""); time.Since(p.Answered) > 2*hour {
-				t.Errorf("%d was read %v ago", i+1, time.Since(p.Answered))
+			if cost := b.hub.count - b.hub.same; aged && cost > 5*1000 {
+				t.Errorf("%d requests of %d cost something", cost, b.hub.count)
 			}
-		}
-	})
+			for i := range 1000 {
+				p := b.want(link(i+1), journal.PullOpen, "")
+				if age := time.Since(p.Answered); age > day || aged && i < 100 && age > hour ||
+					!aged && age > 2*hour {
+					t.Errorf("%d was read %v ago", i+1, age)
+				}
+			}
+		})
+	}
 }
 
 // TestKilled: wherever a process dies, at each write and each request in turn, with the
@@ -480,29 +436,25 @@ func TestKilled(t *testing.T) {
 				b := newBench(t, link(1), link(2), "https://code.example/a/b/pull/1")
 				one := b.open(1)
 				b.open(2)
-				merged := b.host()
 				ctx, cancel := context.WithCancel(t.Context())
 				for i := range 12 {
 					if i == 6 {
-						one.State, one.Merged = "closed", &merged
+						b.merge(one, 12*time.Minute)
 					}
 					if i == step {
+						b.memory.before, b.memory.after = kind == "before a write", kind == "after a write"
 						switch kind {
-						case "before a write":
-							b.memory.before = true
-						case "after a write":
-							b.memory.after = true
 						case "lost state":
 							clear(b.memory.rows)
 						case "at a request":
 							requests := 0
-							b.hub.refuse = func(*http.Request) (int, map[string]string) {
+							b.refuse(func(string) int {
 								if requests++; requests > step%3 {
 									cancel()
-									return -1, nil
+									return -1
 								}
-								return 0, nil
-							}
+								return 0
+							})
 						}
 					}
 					next, err := b.Pass(ctx)
@@ -514,6 +466,7 @@ func TestKilled(t *testing.T) {
 					}
 					if err != nil || i == step { // a new process
 						b.memory.before, b.memory.after, b.hub.refuse = false, false, nil
+						cancel()
 						ctx, cancel = context.WithCancel(t.Context())
 						b.restart()
 					}
@@ -537,10 +490,8 @@ func TestClockSetBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newBench(t)
 		b.open(1)
-		err := b.memory.SetPullRequests(t.Context(), journal.PullRequest{Link: link(1), State: journal.PullOpen, Next: time.Now().Add(1000 * day)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		b.memory.rows[link(1)] = journal.PullRequest{Link: link(1), State: journal.PullOpen,
+			Next: time.Now().Add(1000 * day)}
 		b.pass()
 		if p := b.want(link(1), journal.PullOpen, ""); p.Answered.IsZero() {
 			t.Errorf("%+v", p)
@@ -555,16 +506,18 @@ func TestState(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	_, err = db.Apply(t.Context(), journal.Change{Job: journal.Job{Prompt: "p", Try: 1, Project: "prj_a", State: journal.Completed, PRLink: link(1)}, At: time.Now()})
+	_, err = db.Apply(t.Context(), journal.Change{At: time.Now(), Job: journal.Job{
+		Prompt: "p", Try: 1, Project: "prj_a", State: journal.Completed, PRLink: link(1)}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	b := newBench(t)
 	b.open(1)
-	b.over(db)
+	b.Follower = pulls.New(db, b.client(), time.Now)
 	b.pass()
 	all, err := db.PullRequests(t.Context())
-	if err != nil || len(all) != 1 || all[0].State != journal.PullOpen || all[0].Project != "prj_a" || !all[0].Next.Equal(b.next) {
+	if err != nil || len(all) != 1 || all[0].State != journal.PullOpen || all[0].Project != "prj_a" ||
+		!all[0].Next.Equal(b.next) {
 		t.Errorf("%+v, %v, next %v", all, err, b.next)
 	}
 }

@@ -18,8 +18,7 @@ import (
 	"github.com/docgauge/docgauge/internal/pulls/codehost"
 )
 
-// memory is a store, with the links of the journal. It fails before or after its effect
-// when it is told to.
+// memory is a store, with the links of the journal, that can fail before or after its effect.
 type memory struct {
 	links         []string
 	rows          map[string]journal.PullRequest
@@ -56,10 +55,7 @@ func (m *memory) SetPullRequests(_ context.Context, all ...journal.PullRequest) 
 	for _, p := range all {
 		m.rows[p.Link] = p
 	}
-	if m.after {
-		return errStore
-	}
-	return nil
+	return map[bool]error{true: errStore}[m.after]
 }
 
 // hub is a GitHub. refuse, if set, answers instead of it.
@@ -78,7 +74,6 @@ type pull struct {
 	State        string     `json:"state"`
 	Draft        bool       `json:"draft"`
 	Created      time.Time  `json:"created_at"`
-	Updated      time.Time  `json:"updated_at"`
 	Merged       *time.Time `json:"merged_at"`
 	Closed       *time.Time `json:"closed_at"`
 	Head         commit     `json:"head"`
@@ -124,7 +119,7 @@ func (h *hub) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// body is what is at a path: of the pull request itself, or of what belongs to it.
+// body is the answer for a path: the pull request itself, or a part of it.
 func (h *hub) body(path string) []byte {
 	if _, name, is := strings.Cut(path, "/contents/"); is {
 		text, ok := h.files[name]
@@ -145,35 +140,30 @@ func (h *hub) body(path string) []byte {
 	}
 	type entry map[string]any
 	list := []entry{}
+	add := func(at *time.Time, e entry, when string) {
+		if at != nil {
+			e[when] = at
+			list = append(list, e)
+		}
+	}
 	switch part {
 	case "":
-		p.Updated = p.Created
 		body, _ := json.Marshal(p)
 		return body
 	case "events":
-		if p.ready != nil {
-			list = append(list, entry{"event": "ready_for_review", "created_at": p.ready})
-		}
-		if p.again != nil {
-			list = append(list, entry{"event": "reopened", "created_at": p.again})
-		}
+		add(p.ready, entry{"event": "ready_for_review"}, "created_at")
+		add(p.again, entry{"event": "reopened"}, "created_at")
 	case "reviews":
-		if p.reviewed != nil {
-			list = append(list, entry{"state": "APPROVED", "submitted_at": p.reviewed, "user": entry{"login": "ann"}})
+		add(p.reviewed, entry{"state": "APPROVED", "user": entry{"login": "ann"}}, "submitted_at")
+	case "files": // every pull request changes one, beside docs.json
+		changed := "a.mdx"
+		for name := range h.files {
+			changed = strings.TrimSuffix(name, "docs.json") + "a.mdx"
 		}
-	case "files":
-		list = append(list, entry{"filename": h.changed()})
+		list = append(list, entry{"filename": changed})
 	}
 	body, _ := json.Marshal(list)
 	return body
-}
-
-// changed is the file that every pull request changes.
-func (h *hub) changed() string {
-	for name := range h.files {
-		return strings.TrimSuffix(name, "docs.json") + "a.mdx"
-	}
-	return "a.mdx"
 }
 
 // bench is a follower over a store and a hub, whose host's clock is ahead of ours.
@@ -197,25 +187,45 @@ func newBench(t *testing.T, links ...string) *bench {
 }
 
 // restart is what a new process does.
-func (b *bench) restart() { b.over(b.memory) }
+func (b *bench) restart() {
+	b.Follower = pulls.New(b.memory, b.client(), time.Now)
+	b.next = time.Now()
+}
 
-func (b *bench) over(store pulls.Store) {
-	c, err := codehost.New(codehost.Config{
-		GitHubToken: func() (string, error) { return b.token, nil }, GitLabToken: func() (string, error) { return b.token, nil }, Transport: b.hub,
-	})
+func (b *bench) client() *codehost.Client {
+	token := func() (string, error) { return b.token, nil }
+	c, err := codehost.New(codehost.Options{GitHubToken: token, GitLabToken: token, Transport: b.hub})
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	b.Follower = pulls.New(store, c, time.Now)
-	b.next = time.Now()
+	return c
 }
 
 // open adds an open pull request, made now by the host's clock.
 func (b *bench) open(number int) *pull {
-	at := b.host()
-	p := &pull{Number: number, State: "open", Created: at, Head: commit{"a"}}
+	p := &pull{Number: number, State: "open", Created: b.host(), Head: commit{"a"}}
 	b.hub.pulls[fmt.Sprintf("/repos/acme/docs/pulls/%d", number)] = p
 	return p
+}
+
+// follow adds links of the journal, to pull requests that were opened now.
+func (b *bench) follow(n int) {
+	for i := range n {
+		b.memory.links = append(b.memory.links, link(i+1))
+		b.open(i + 1)
+	}
+}
+
+// merge merges a pull request some time ago.
+func (b *bench) merge(p *pull, ago time.Duration) time.Time {
+	at := b.host().Add(-ago)
+	p.State, p.Merged, p.Closed, p.MergeCommit = "closed", &at, &at, "m"
+	return at
+}
+
+// refuse lets the host answer with a code, unless that is 0 for the request.
+func (b *bench) refuse(code func(path string) int) {
+	b.hub.refuse = func(req *http.Request) (int, map[string]string) { return code(req.URL.Path), nil }
 }
 
 // host is the host's time.
@@ -258,7 +268,8 @@ func (b *bench) asks(f func()) int {
 func (b *bench) want(link string, state journal.PullState, problem string) journal.PullRequest {
 	b.t.Helper()
 	p := b.memory.rows[link]
-	if p.State != state || (problem == "") != (p.Problem == "") || !strings.Contains(p.Problem, problem) || strings.Contains(p.Problem, b.token) && b.token != "" {
+	if p.State != state || (problem == "") != (p.Problem == "") || !strings.Contains(p.Problem, problem) ||
+		strings.Contains(p.Problem, b.token) && b.token != "" {
 		b.t.Errorf("%s is %s (%q), want %s (%q)", link, p.State, p.Problem, state, problem)
 	}
 	return p

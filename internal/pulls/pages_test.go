@@ -11,7 +11,8 @@ const docsJSON = `{"name": "Acme", "navigation": {"tabs": [
 	{"tab": "API", "openapi": "openapi.json", "pages": ["GET /users", "api/users"]}
 ]}}`
 
-const mintJSON = `{"navigation": [{"group": "Start", "pages": ["introduction", {"group": "Deep", "pages": ["deep/one"]}]}]}`
+const mintJSON = `{"navigation": [{"group": "Start", "pages": ["introduction",
+	{"group": "Deep", "pages": ["deep/one"]}]}]}`
 
 func TestPagesOf(t *testing.T) {
 	for _, tc := range []struct {
@@ -25,7 +26,8 @@ func TestPagesOf(t *testing.T) {
 		{"no pages", "", "", []string{"docs.json", "images/a.png", "style.css", "snippets/a.mdx", "x/_partials/b.mdx",
 			".github/pull_request_template.md", "README.md", "CHANGELOG.md", "noextension"}, []string{}},
 		{"twice", "", "", []string{"b.mdx", "a.mdx", "a.md"}, []string{"/a", "/b"}},
-		{"dots and cases", "", "", []string{"release/v1.2.mdx", "A/B.MDX", "пример/ссылка.md", "guides/what's new.mdx"},
+		{"dots and cases", "", "", []string{"release/v1.2.mdx", "A/B.MDX", "пример/ссылка.md",
+			"guides/what's new.mdx"},
 			[]string{"/A/B", "/guides/what's new", "/release/v1.2", "/пример/ссылка"}},
 		{"navigation", "apps/docs", docsJSON, []string{"apps/docs/guides/install.mdx",
 			"apps/docs/guides/start/index.mdx", "apps/docs/api/users.mdx"},
@@ -42,7 +44,8 @@ func TestPagesOf(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"{", "[]", "null!", `{"navigation": `} { // not used, and reported
-		if got, err := pagesOf([]string{"docs/a.mdx"}, "docs", []byte(bad)); err == nil || !slices.Equal(got, []string{"/a"}) {
+		if got, err := pagesOf([]string{"docs/a.mdx"}, "docs", []byte(bad)); err == nil ||
+			!slices.Equal(got, []string{"/a"}) {
 			t.Errorf("%s: %q, %v", bad, got, err)
 		}
 	}

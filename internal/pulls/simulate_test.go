@@ -27,7 +27,15 @@ func sandboxTraffic(scenario sandbox.Scenario, pages int) traffic {
 	return func(t testing.TB, seed uint64) *panel {
 		at := analytics.NewDate(2026, 5, 1) + analytics.Date(seed*11%180)
 		now := (at + 2*span).Time().Add(time.Hour)
-		s, err := sandbox.New(sandbox.Config{Seed: seed, Scenario: scenario, Pages: pages, Days: 4 * span, Now: func() time.Time { return now }})
+		s, err := sandbox.New(
+			sandbox.Config{
+				Seed:     seed,
+				Scenario: scenario,
+				Pages:    pages,
+				Days:     4 * span,
+				Now:      func() time.Time { return now },
+			},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,7 +58,11 @@ func sandboxTraffic(scenario sandbox.Scenario, pages int) traffic {
 }
 
 func emptyPanel() *panel {
-	p := &panel{first: mergeDate - span, usable: make([]bool, 2*span+1), pages: map[string]map[analytics.Audience][]float64{}}
+	p := &panel{
+		first:  mergeDate - span,
+		usable: make([]bool, 2*span+1),
+		pages:  map[string]map[analytics.Audience][]float64{},
+	}
 	for i := range p.usable {
 		p.usable[i] = true
 	}
@@ -202,32 +214,45 @@ func (o *tally) String() string {
 		slices.Sort(all)
 		return 100 * all[len(all)/2]
 	}
-	return fmt.Sprintf("| %d | %.1f %% | %.1f %% | %+.0f %% ± %.0f |", o.merges-o.lacking, 100*o.share(o.clear), 100*o.share(o.covered), middle(o.changes), middle(o.widths))
+	return fmt.Sprintf(
+		"| %d | %.1f %% | %.1f %% | %+.0f %% ± %.0f |",
+		o.merges-o.lacking,
+		100*o.share(o.clear),
+		100*o.share(o.covered),
+		middle(o.changes),
+		middle(o.widths),
+	)
 }
 
 // TestSimulate has the bars of the method on the sandbox's traffic: false effects, found
 // ones, and the coverage of the interval. With -long it makes the table of docs/outcomes-method.md.
 func TestSimulate(t *testing.T) {
 	steady, growth := sandboxTraffic(sandbox.Steady, 640), sandboxTraffic(sandbox.Growth, 640)
-	const any = 1e9
+	restless, level := restlessTraffic(120), sandboxTraffic(sandbox.Steady, 80)
+	const most, any = 1e9, leastVisitors
+	usual, wide, few, found := [2]float64{.85, .95}, [2]float64{.85, .99}, [2]float64{0, .064}, [2]float64{.8, 1}
+	whatever, half := [2]float64{0, 1}, [2]float64{.5, 1}
 	for _, tc := range []struct {
 		name string
 		simulation
 		clear, covered [2]float64 // bars of a full run
 		short          int        // sites of a run of seconds, in which all their pages are changed
 	}{
-		{"sandbox, steady, nothing changed", simulation{steady, 250, 4, leastVisitors, any, 0}, [2]float64{0, 0.064}, [2]float64{0.85, 0.95}, 3},
-		{"sandbox, steady, +30 %, 80 to 125 readers", simulation{steady, 250, 2, 80, 125, 0.3}, [2]float64{0.8, 1}, [2]float64{0.85, 0.95}, 4},
-		{"sandbox, steady, -20 %, any page", simulation{steady, 125, 4, leastVisitors, any, -0.2}, [2]float64{0.8, 1}, [2]float64{0.85, 0.95}, 0},
-		{"sandbox, growth, nothing changed", simulation{growth, 250, 4, leastVisitors, any, 0}, [2]float64{0, 0.064}, [2]float64{0.85, 0.95}, 0},
-		{"sandbox, growth, +30 %, 80 to 125 readers", simulation{growth, 150, 3, 80, 125, 0.3}, [2]float64{0, 1}, [2]float64{0.85, 0.97}, 0},
-		{"sandbox, growth, +100 %, any page", simulation{growth, 125, 4, leastVisitors, any, 1}, [2]float64{0, 1}, [2]float64{0.85, 0.95}, 0},
-		{"restless, 120 pages, nothing changed", simulation{restlessTraffic(120), 250, 4, leastVisitors, any, 0}, [2]float64{0, 0.064}, [2]float64{0.85, 0.95}, 0},
-		{"restless, 120 pages, +30 %, any page", simulation{restlessTraffic(120), 125, 4, leastVisitors, any, 0.3}, [2]float64{0.5, 1}, [2]float64{0.85, 0.95}, 0},
-		{"restless, 30 pages, nothing changed", simulation{restlessTraffic(30), 250, 4, leastVisitors, any, 0}, [2]float64{0, 0.064}, [2]float64{0.85, 0.95}, 4},
-		{"level: sandbox, steady, 80 pages, nothing changed", simulation{sandboxTraffic(sandbox.Steady, 80), 250, 4, leastVisitors, any, 0}, [2]float64{0, 0.064}, [2]float64{0.85, 0.99}, 4},
-		{"level: sandbox, steady, 80 pages, +30 %", simulation{sandboxTraffic(sandbox.Steady, 80), 125, 4, leastVisitors, any, 0.3}, [2]float64{0.4, 1}, [2]float64{0.85, 0.99}, 0},
-		{"level: restless, 12 pages, nothing changed", simulation{restlessTraffic(12), 250, 4, leastVisitors, any, 0}, [2]float64{0, 0.07}, [2]float64{0.85, 0.95}, 0},
+		{"sandbox, steady, nothing changed", simulation{steady, 250, 4, any, most, 0}, few, usual, 3},
+		{"sandbox, steady, +30 %, 80 to 125 readers", simulation{steady, 250, 2, 80, 125, .3}, found, usual, 4},
+		{"sandbox, steady, -20 %, any page", simulation{steady, 125, 4, any, most, -.2}, found, usual, 0},
+		{"sandbox, growth, nothing changed", simulation{growth, 250, 4, any, most, 0}, few, usual, 0},
+		{"sandbox, growth, +30 %, 80 to 125 readers", simulation{growth, 150, 3, 80, 125, .3}, whatever,
+			[2]float64{.85, .97}, 0},
+		{"sandbox, growth, +100 %, any page", simulation{growth, 125, 4, any, most, 1}, whatever, usual, 0},
+		{"restless, 120 pages, nothing changed", simulation{restless, 250, 4, any, most, 0}, few, usual, 0},
+		{"restless, 120 pages, +30 %, any page", simulation{restless, 125, 4, any, most, .3}, half, usual, 0},
+		{"restless, 30 pages, nothing changed", simulation{restlessTraffic(30), 250, 4, any, most, 0}, few, usual, 4},
+		{"level: sandbox, steady, 80 pages, nothing changed", simulation{level, 250, 4, any, most, 0}, few, wide, 4},
+		{"level: sandbox, steady, 80 pages, +30 %", simulation{level, 125, 4, any, most, .3}, [2]float64{.4, 1},
+			wide, 0},
+		{"level: restless, 12 pages, nothing changed", simulation{restlessTraffic(12), 250, 4, any, most, 0},
+			[2]float64{0, .07}, usual, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -239,15 +264,13 @@ func TestSimulate(t *testing.T) {
 			}
 			got := tc.run(t)
 			t.Logf("| %s %v %v", tc.name, got, got.methods)
-			slack := 0.0
-			if !*long {
-				slack = 0.06
-			}
-			if s := got.share(got.clear); s < tc.clear[0]-slack || s > tc.clear[1]+slack {
-				t.Errorf("%.3f of the merges have a clear effect, want %v", s, tc.clear)
-			}
-			if s := got.share(got.covered); s < tc.covered[0]-slack || s > tc.covered[1]+slack {
-				t.Errorf("%.3f of the intervals have the true change, want %v", s, tc.covered)
+			slack := map[bool]float64{true: 0, false: .06}[*long]
+			for i, bars := range [][2]float64{tc.clear, tc.covered} {
+				s := got.share([]int{got.clear, got.covered}[i])
+				if s < bars[0]-slack || s > bars[1]+slack {
+					t.Errorf("%.3f of the %s, want %v", s, []string{"merges have a clear effect",
+						"intervals have the true change"}[i], bars)
+				}
 			}
 		})
 	}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -27,7 +28,8 @@ var (
 )
 
 const (
-	// partBytes of page log are sorted in memory at once: about 150,000 rows.
+	// partBytes of page log are in memory at once: about 150,000 rows, in two parts where there
+	// are more.
 	partBytes = 6 << 20
 	// memoryBytes is the largest page log whose window file is made in memory.
 	memoryBytes = 256 << 10
@@ -246,61 +248,95 @@ func (l *PageLog) Seal(ctx context.Context, rev analytics.Revision) (*archive.Fi
 	return file, nil
 }
 
+// part is some of the rows of a log, by path.
+type part struct {
+	text string // of all paths, one after the other
+	rows []placed
+	err  error
+}
+
+// placed is a row whose path is in the text of its part.
+type placed struct {
+	at, end int
+	analytics.Totals
+}
+
+func (p *part) path(i int) string { return p.text[p.rows[i].at:p.rows[i].end] }
+
 // rows yields the rows by path, each path once: of several with one path the last that was
 // appended. It adds to repeated what it left out. Memory does not grow with the number of
-// rows: a long log is read several times, and each time another part of the alphabet is sorted.
+// rows: a long log is read several times, and each time another part of the alphabet is sorted,
+// while the one before it is yielded.
 func (l *PageLog) rows(ctx context.Context, repeated *int) iter.Seq2[analytics.Row, error] {
-	type placed struct {
-		at, end int // of the path in the text that all paths of the part are in
-		analytics.Totals
-	}
 	return func(yield func(analytics.Row, error) bool) {
 		bounds, err := l.partition(ctx)
 		if err != nil {
 			yield(analytics.Row{}, err)
 			return
 		}
-		part := make([]placed, 0, l.Sum.Rows/int64(len(bounds))*9/8)
-		for from := range bounds {
-			var text strings.Builder
-			text.Grow(int(min(l.size, l.spool.partBytes)))
-			part = part[:0]
-			err := l.scan(ctx, func(path []byte, counts analytics.Totals) {
-				if string(path) >= bounds[from] && (from+1 == len(bounds) || string(path) < bounds[from+1]) {
-					text.Write(path)
-					part = append(part, placed{text.Len() - len(path), text.Len(), counts})
-					text.WriteByte(0) // empty paths are at different places too
+		within, stop := context.WithCancel(ctx)
+		var sorter sync.WaitGroup
+		defer sorter.Wait()
+		defer stop()
+		parts := make(chan *part)
+		sorter.Go(func() {
+			defer close(parts)
+			for i := range bounds {
+				select {
+				case parts <- l.part(within, bounds, i):
+				case <-within.Done():
+					return
 				}
-			})
-			if err != nil {
-				yield(analytics.Row{}, err)
+			}
+		})
+		for p := range parts {
+			if p.err != nil {
+				yield(analytics.Row{}, p.err)
 				return
 			}
-			path := func(p placed) string { return text.String()[p.at:p.end] }
-			slices.SortFunc(part, func(a, b placed) int {
-				if c := strings.Compare(path(a), path(b)); c != 0 {
-					return c
-				}
-				return a.at - b.at
-			})
-			for i, row := range part {
-				if i+1 < len(part) && path(part[i+1]) == path(row) {
+			for i, row := range p.rows {
+				if i+1 < len(p.rows) && p.path(i) == p.path(i+1) {
 					*repeated++
-				} else if !yield(rowOf(path(row), row.Totals), nil) {
+				} else if !yield(rowOf(p.path(i), row.Totals), nil) {
 					return
 				}
 			}
 		}
+		if ctx.Err() != nil { // it may have ended between two parts
+			yield(analytics.Row{}, context.Cause(ctx))
+		}
 	}
+}
+
+// part returns the rows from bounds[i] to the next bound, sorted.
+func (l *PageLog) part(ctx context.Context, bounds []string, i int) *part {
+	p := &part{rows: make([]placed, 0, l.Sum.Rows/int64(len(bounds))*9/8)}
+	var text strings.Builder
+	text.Grow(int(l.size) / len(bounds))
+	p.err = l.scan(ctx, func(path []byte, counts analytics.Totals) {
+		if string(path) >= bounds[i] && (i+1 == len(bounds) || string(path) < bounds[i+1]) {
+			text.Write(path)
+			p.rows = append(p.rows, placed{text.Len() - len(path), text.Len(), counts})
+			text.WriteByte(0) // empty paths are at different places too
+		}
+	})
+	p.text = text.String()
+	slices.SortFunc(p.rows, func(a, b placed) int {
+		if c := strings.Compare(p.text[a.at:a.end], p.text[b.at:b.end]); c != 0 {
+			return c
+		}
+		return a.at - b.at
+	})
+	return p
 }
 
 // partition returns the paths at which the parts of rows begin, the first of them empty.
 func (l *PageLog) partition(ctx context.Context) ([]string, error) {
 	bounds := []string{""}
-	parts := int(l.size/l.spool.partBytes) + 1
-	if parts == 1 || l.Sum.Rows == 0 {
+	if l.size <= l.spool.partBytes || l.Sum.Rows == 0 {
 		return bounds, nil
 	}
+	parts := int(2*l.size/l.spool.partBytes) + 1
 	var sample []string
 	step := max(1, int(l.Sum.Rows)/(parts*64))
 	n := 0

@@ -14,6 +14,8 @@ import (
 )
 
 func TestParse(t *testing.T) {
+	const v3, ghe, v4, local = "https://code.acme.example/api/v3", "https://api.acme.ghe.com",
+		"https://acme.example/gitlab/api/v4", "http://127.0.0.1:8080/github"
 	for _, tc := range []struct{ github, gitlab, link, want string }{
 		{"", "", "https://github.com/acme/docs/pull/7", "github acme/docs 7"},
 		{"", "", "https://GitHub.com:443/acme/docs.js/pull/7/files?w=1#r1", "github acme/docs.js 7"},
@@ -21,42 +23,43 @@ func TestParse(t *testing.T) {
 		{"", "", "https://gitlab.com/acme/docs/-/merge_requests/7", "gitlab acme/docs 7"},
 		{"", "", "https://gitlab.com/acme/team/web/docs/-/merge_requests/7/diffs", "gitlab acme/team/web/docs 7"},
 		{"", "", "https://gitlab.com/acme/docs/merge_requests/7", "gitlab acme/docs 7"},
-		{"https://code.acme.example/api/v3", "", "https://code.acme.example/acme/docs/pull/7", "github acme/docs 7"},
-		{"https://code.acme.example/api/v3/", "", "https://github.com/acme/docs/pull/7", ""},
-		{"https://api.acme.ghe.com", "", "https://acme.ghe.com/acme/docs/pull/7", "github acme/docs 7"},
-		{"", "https://acme.example/gitlab/api/v4", "https://acme.example/gitlab/acme/docs/-/merge_requests/7", "gitlab acme/docs 7"},
-		{"", "https://acme.example/gitlab/api/v4", "https://acme.example/acme/docs/-/merge_requests/7", ""},
-		{"http://127.0.0.1:8080/github", "", "http://127.0.0.1:8080/acme/docs/pull/7", "github acme/docs 7"},
-		{"http://127.0.0.1:8080/github", "", "http://127.0.0.1:8081/acme/docs/pull/7", ""},
-		{"http://127.0.0.1:8080/github", "", "http://127.0.0.1:8080/pr/7", ""},
-		{"", "", "http://github.com/acme/docs/pull/7", ""},
-		{"", "", "http://github.com:443/acme/docs/pull/7", ""},
-		{"", "", "https://github.com.evil.example/acme/docs/pull/7", ""},
-		{"", "", "https://github.com@evil.example/acme/docs/pull/7", ""},
-		{"", "", "https://user:pass@github.com/acme/docs/pull/7", ""},
-		{"", "", "https://api.github.com/acme/docs/pull/7", ""},
-		{"", "", "https://github.com:8443/acme/docs/pull/7", ""},
-		{"", "", "https://github.com/acme/../pull/7", ""},
-		{"", "", "https://github.com/acme/%2e%2e/pull/7", ""},
-		{"", "", "https://github.com/acme/docs/pull/0", ""},
-		{"", "", "https://github.com/acme/docs/issues/7", ""},
-		{"", "", "https://gitlab.com/acme/../-/merge_requests/7", ""},
-		{"", "", "https://bitbucket.org/acme/docs/pull-requests/7", ""},
-		{"", "", "acme/docs/pull/7", ""},
-		{"", "", "", ""},
-		{"", "", "https://github.com/" + strings.Repeat("a", 1000) + "/docs/pull/7", ""},
+		{v3, "", "https://code.acme.example/acme/docs/pull/7", "github acme/docs 7"},
+		{v3 + "/", "", "https://github.com/acme/docs/pull/7", ""},
+		{ghe, "", "https://acme.ghe.com/acme/docs/pull/7", "github acme/docs 7"},
+		{"", v4, "https://acme.example/gitlab/acme/docs/-/merge_requests/7", "gitlab acme/docs 7"},
+		{"", v4, "https://acme.example/acme/docs/-/merge_requests/7", ""},
+		{local, "", "http://127.0.0.1:8080/acme/docs/pull/7", "github acme/docs 7"},
+		{local, "", "http://127.0.0.1:8081/acme/docs/pull/7", ""},
+		{local, "", "http://127.0.0.1:8080/pr/7", ""},
 	} {
-		c, err := codehost.New(codehost.Config{GitHubURL: tc.github, GitLabURL: tc.gitlab})
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := ""
-		if host, repository, number, ok := c.Parse(tc.link); ok {
-			got = fmt.Sprint(host, " ", repository, " ", number)
-		}
-		if got != tc.want {
-			t.Errorf("%s with %q and %q: %q, want %q", tc.link, tc.github, tc.gitlab, got, tc.want)
-		}
+		parses(t, codehost.Options{GitHubURL: tc.github, GitLabURL: tc.gitlab}, tc.link, tc.want)
+	}
+	for _, link := range []string{
+		"http://github.com/acme/docs/pull/7", "http://github.com:443/acme/docs/pull/7",
+		"https://github.com.evil.example/acme/docs/pull/7", "https://github.com@evil.example/acme/docs/pull/7",
+		"https://user:pass@github.com/acme/docs/pull/7", "https://api.github.com/acme/docs/pull/7",
+		"https://github.com:8443/acme/docs/pull/7", "https://github.com/acme/../pull/7",
+		"https://github.com/acme/%2e%2e/pull/7", "https://github.com/acme/docs/pull/0",
+		"https://github.com/acme/docs/issues/7", "https://gitlab.com/acme/../-/merge_requests/7",
+		"https://bitbucket.org/acme/docs/pull-requests/7", "acme/docs/pull/7", "",
+		"https://github.com/" + strings.Repeat("a", 1000) + "/docs/pull/7",
+	} {
+		parses(t, codehost.Options{}, link, "")
+	}
+}
+
+func parses(t *testing.T, config codehost.Options, link, want string) {
+	t.Helper()
+	c, err := codehost.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := ""
+	if host, repository, number, ok := c.Parse(link); ok {
+		got = fmt.Sprint(host, " ", repository, " ", number)
+	}
+	if got != want {
+		t.Errorf("%s with %q and %q: %q, want %q", link, config.GitHubURL, config.GitLabURL, got, want)
 	}
 }
 
@@ -64,16 +67,19 @@ func TestParse(t *testing.T) {
 // again from its plain form.
 func FuzzParse(f *testing.F) {
 	for _, link := range []string{
-		"https://github.com/acme/docs/pull/7", "https://gitlab.com/a/b/c/-/merge_requests/7/diffs", "https://github.com/../docs/pull/7",
-		"https://github.com/a/b%2f..%2fc/pull/7", "https://github.com/a/b/pull/7?x=y#z", "https://gitlab.com/a/-/-/merge_requests/1",
+		"https://github.com/acme/docs/pull/7", "https://gitlab.com/a/b/c/-/merge_requests/7/diffs",
+		"https://github.com/../docs/pull/7",
+		"https://github.com/a/b%2f..%2fc/pull/7", "https://github.com/a/b/pull/7?x=y#z",
+		"https://gitlab.com/a/-/-/merge_requests/1",
 	} {
 		f.Add(link)
 	}
-	c, err := codehost.New(codehost.Config{})
+	c, err := codehost.New(codehost.Options{})
 	if err != nil {
 		f.Fatal(err)
 	}
-	plain := map[string]string{codehost.GitHub: "https://github.com/%s/pull/%d", codehost.GitLab: "https://gitlab.com/%s/-/merge_requests/%d"}
+	plain := map[string]string{"github": "https://github.com/%s/pull/%d",
+		"gitlab": "https://gitlab.com/%s/-/merge_requests/%d"}
 	f.Fuzz(func(t *testing.T, link string) {
 		host, repository, number, ok := c.Parse(link)
 		if !ok {
@@ -93,11 +99,14 @@ func FuzzParse(f *testing.F) {
 
 func TestNewRefuses(t *testing.T) {
 	for url, want := range map[string]string{
-		"http://api.github.com": "in the clear", "ftp://api.github.com": "https://", "api.github.com": "scheme and host",
-		"https://user:" + token + "@api.github.com": "user", "https://api.github.com?token=" + token: "query", "https://%zz" + token: "scheme",
+		"http://api.github.com": "in the clear", "ftp://api.github.com": "https://",
+		"api.github.com": "scheme and host",
+		"https://user:" + token + "@api.github.com": "user", "https://api.github.com?token=" + token: "query",
+		"https://%zz" + token: "scheme",
 	} {
-		_, err := codehost.New(codehost.Config{GitHubURL: url, GitLabURL: url})
-		if err == nil || strings.Count(err.Error(), want) < 2 || !strings.Contains(err.Error(), "DOCGAUGE_GITLAB_URL") || strings.Contains(err.Error(), token) {
+		_, err := codehost.New(codehost.Options{GitHubURL: url, GitLabURL: url})
+		if err == nil || strings.Count(err.Error(), want) < 2 || !strings.Contains(err.Error(),
+			"DOCGAUGE_GITLAB_URL") || strings.Contains(err.Error(), token) {
 			t.Errorf("%s: %v, want %q for both", url, err, want)
 		}
 	}
@@ -106,42 +115,49 @@ func TestNewRefuses(t *testing.T) {
 // TestRefusals: each answer has its kind and a sentence with the remedy. Nothing of the
 // answer is in it: it may quote the token.
 func TestRefusals(t *testing.T) {
-	limit := func(m map[string]string) map[string]string {
-		m["X-RateLimit-Limit"] = "5000"
-		return m
-	}
-	const secondary = `{"documentation_url":"https://docs.github.com/rest/overview/rate-limits-for-the-rest-api#about-secondary-rate-limits"}`
+	type headers = map[string]string
+	const remaining, reset = "X-RateLimit-Remaining", "X-RateLimit-Reset"
+	in := func(d time.Duration) string { return fmt.Sprint(now.Add(d).Unix()) }
+	const secondary = `{"documentation_url":"https://docs.github.com/rest/overview/` +
+		`rate-limits-for-the-rest-api#about-secondary-rate-limits"}`
+	const another = `{"number":8,"state":"open","created_at":"2026-10-05T00:00:00Z","head":{"sha":"a"}}`
+	const limited = codehost.Limited
 	for _, tc := range []struct {
 		name   string
 		code   int
-		header map[string]string
+		header headers
 		body   string
 		kind   codehost.Kind
 		wait   time.Duration
 		says   string
 	}{
 		{"expired token", 401, nil, "", codehost.Unauthorized, 0, "replace DOCGAUGE_GITHUB_TOKEN"},
-		{"forbidden", 403, limit(map[string]string{"X-RateLimit-Remaining": "4000"}), "", codehost.Forbidden, 0, "read access"},
-		{"blocked", 451, nil, "", codehost.Forbidden, 0, "451"},
-		{"not found", 404, nil, "", codehost.NotFound, 0, "acme/docs"},
-		{"deleted", 410, nil, "", codehost.NotFound, 0, "deleted"},
-		{"renamed", 301, map[string]string{"Location": "https://api.github.com/repositories/1/pulls/7"}, "", codehost.Moved, 0, "renamed"},
-		{"primary limit", 403, limit(map[string]string{"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": fmt.Sprint(now.Add(20 * time.Minute).Unix())}), "", codehost.RateLimited, 20 * time.Minute, "quota"},
-		{"primary limit, their clock is an hour ahead", 403, limit(map[string]string{
-			"Date": now.Add(time.Hour).Format(http.TimeFormat), "X-RateLimit-Remaining": "0",
-			"X-RateLimit-Reset": fmt.Sprint(now.Add(80 * time.Minute).Unix()),
-		}), "", codehost.RateLimited, 20 * time.Minute, "quota"},
-		{"primary limit for a week", 429, limit(map[string]string{"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": fmt.Sprint(now.Add(200 * time.Hour).Unix())}), "", codehost.RateLimited, time.Hour, "quota"},
-		{"secondary limit", 403, map[string]string{"Retry-After": "90"}, secondary, codehost.Throttled, 90 * time.Second, "fewer"},
-		{"secondary limit without a time", 403, nil, secondary, codehost.Throttled, 0, "fewer"},
-		{"secondary limit of a server of one's own", 403, map[string]string{"Retry-After": "90"}, "", codehost.Throttled, 90 * time.Second, "fewer"},
-		{"too many requests", 429, nil, "", codehost.Throttled, 0, "fewer"},
-		{"endless pause", 429, map[string]string{"Retry-After": "9223372036854775807"}, "", codehost.Throttled, time.Hour, "fewer"},
+		{"forbidden", 403, headers{remaining: "4000"}, "", codehost.Hidden, 0, "read access"},
+		{"blocked", 451, nil, "", codehost.Hidden, 0, "451"},
+		{"not found", 404, nil, "", codehost.Hidden, 0, "acme/docs"},
+		{"deleted", 410, nil, "", codehost.Hidden, 0, "deleted"},
+		{"renamed", 301, headers{"Location": "https://api.github.com/repositories/1/pulls/7"}, "", codehost.Hidden, 0,
+			"renamed"},
+		{"primary limit", 403, headers{remaining: "0", reset: in(20 * time.Minute)}, "", limited, 20 * time.Minute,
+			"quota"},
+		{"primary limit, their clock is an hour ahead", 403, headers{"Date": now.Add(time.Hour).Format(http.TimeFormat),
+			remaining: "0", reset: in(80 * time.Minute)}, "", limited, 20 * time.Minute, "quota"},
+		{"primary limit for a week", 429, headers{remaining: "0", reset: in(200 * time.Hour)}, "", limited, time.Hour,
+			"quota"},
+		{"secondary limit", 403, headers{"Retry-After": "90"}, secondary, limited, 90 * time.Second, "fewer"},
+		{"secondary limit without a time", 403, nil, secondary, limited, 0, "fewer"},
+		{"secondary limit of a self-hosted server", 403, headers{"Retry-After": "90"}, "", limited, 90 * time.Second,
+			"fewer"},
+		{"too many requests", 429, nil, "", limited, 0, "fewer"},
+		{"endless pause", 429, headers{"Retry-After": "9223372036854775807"}, "", limited, time.Hour, "fewer"},
 		{"broken", 502, nil, "<html>", codehost.Transient, 0, "502"},
 		{"a proxy's page", 200, nil, "<html>", codehost.Transient, 0, "none of its API"},
-		{"another pull request", 200, nil, `{"number":8,"state":"open","created_at":"2026-10-05T00:00:00Z","head":{"sha":"a"}}`, codehost.Transient, 0, "none of its API"},
+		{"another pull request", 200, nil, another, codehost.Transient, 0, "none of its API"},
 		{"a proxy that says unchanged unasked", 304, nil, "", codehost.Transient, 0, "304"},
 	} {
+		if tc.header[remaining] != "" {
+			tc.header["X-RateLimit-Limit"] = "5000"
+		}
 		w := &wire{answer: func(*http.Request) *http.Response { return respond(tc.code, tc.header, tc.body+" "+token) }}
 		if strings.HasPrefix(tc.body, "{") {
 			w.answer = func(*http.Request) *http.Response {
@@ -151,7 +167,8 @@ func TestRefusals(t *testing.T) {
 		former := journal.PullRequest{Link: "https://github.com/acme/docs/pull/7", State: journal.PullOpen, Commit: "b"}
 		pr, err := client(t, w).Read(t.Context(), former)
 		e, ok := errors.AsType[*codehost.Error](err)
-		if !ok || e.Kind != tc.kind || !strings.Contains(err.Error(), tc.says) || strings.Contains(err.Error(), token) || e.Host != codehost.GitHub {
+		if !ok || e.Kind != tc.kind || !strings.Contains(err.Error(), tc.says) ||
+			strings.Contains(err.Error(), token) || e.Host != "github" {
 			t.Errorf("%s: %v (%+v), want kind %d and %q", tc.name, err, e, tc.kind, tc.says)
 			continue
 		}
@@ -185,8 +202,9 @@ func TestTokens(t *testing.T) {
 	}
 	one, two := server("token-of-one"), server("token-of-two")
 	defer two.Close()
-	c, err := codehost.New(codehost.Config{
-		GitHubURL: one.URL, GitHubToken: fixed("token-of-one"), GitLabURL: two.URL + "/api/v4", GitLabToken: fixed("token-of-two"),
+	c, err := codehost.New(codehost.Options{
+		GitHubURL: one.URL, GitHubToken: fixed("token-of-one"), GitLabURL: two.URL + "/api/v4",
+		GitLabToken: fixed("token-of-two"),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -199,7 +217,8 @@ func TestTokens(t *testing.T) {
 		for _, link := range []string{one.URL + "/acme/docs/pull/7", two.URL + "/acme/docs/-/merge_requests/7"} {
 			pr, err := c.Read(t.Context(), journal.PullRequest{Link: link})
 			_, fileErr := c.File(t.Context(), journal.PullRequest{Link: link, Commit: "abc"}, "docs.json")
-			if said := fmt.Sprintf("%v %v %+v %+v", err, fileErr, pr, c); err == nil || fileErr == nil || strings.Contains(said, "token-of") {
+			if said := fmt.Sprintf("%v %v %+v %+v", err, fileErr, pr, c); err == nil || fileErr == nil ||
+				strings.Contains(said, "token-of") {
 				t.Errorf("%d from %s: %s", code, link, said)
 			}
 		}
@@ -210,44 +229,52 @@ func TestTokens(t *testing.T) {
 // it is, not what is in it.
 func TestNoToken(t *testing.T) {
 	for name, get := range map[string]func() (string, error){
-		"none": nil, "empty": fixed(""), "unreadable": func() (string, error) { return token, errors.New("no such file") },
+		"none": nil, "empty": fixed(""), "unreadable": func() (string, error) {
+			return token,
+				errors.New("no such file")
+		},
 		"two lines": fixed(token + "\nX-Evil: 1"), "binary": fixed(token + "\x00"),
 	} {
 		w := &wire{}
-		c, err := codehost.New(codehost.Config{GitHubToken: get, GitLabToken: fixed(token), Transport: w})
+		c, err := codehost.New(codehost.Options{GitHubToken: get, GitLabToken: fixed(token), Transport: w})
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, err = c.Read(t.Context(), journal.PullRequest{Link: "https://github.com/acme/docs/pull/7"})
-		if codehost.KindOf(err) != codehost.NoToken || !strings.Contains(err.Error(), "DOCGAUGE_GITHUB_TOKEN") || strings.Contains(err.Error(), token) || len(w.asked) > 0 {
+		if codehost.KindOf(err) != codehost.NoToken || !strings.Contains(err.Error(), "DOCGAUGE_GITHUB_TOKEN") ||
+			strings.Contains(err.Error(), token) || len(w.asked) > 0 {
 			t.Errorf("%s: %v after %v", name, err, w.asked)
 		}
 	}
 	_, err := client(t, &wire{}).Read(t.Context(), journal.PullRequest{Link: "https://evil.example/acme/docs/pull/7"})
-	if codehost.KindOf(err) != codehost.Elsewhere {
+	if codehost.KindOf(err) != codehost.Hidden {
 		t.Error(err)
 	}
 }
 
 // TestFile: a file is read at the commit, with its path escaped.
 func TestFile(t *testing.T) {
+	const gh, gl = "/repos/acme/docs/contents/", "/api/v4/projects/acme%2Fteam%2Fdocs/repository/files/"
 	w := &wire{answers: map[string]string{
-		"/repos/acme/docs/contents/my%20docs/docs.json?ref=abc":                              `{"encoding":"base64","content":"eyJh\nIjoxfQ==\n"}`,
-		"/api/v4/projects/acme%2Fteam%2Fdocs/repository/files/my%20docs%2Fdocs.json?ref=abc": `{"encoding":"base64","content":"eyJhIjoxfQ=="}`,
-		"/repos/acme/docs/contents/big?ref=abc":                                              `{"encoding":"none","content":""}`,
-		"/repos/acme/docs/contents/folder?ref=abc":                                           `[]`,
+		gh + "my%20docs/docs.json?ref=abc":   `{"encoding":"base64","content":"eyJh\nIjoxfQ==\n"}`,
+		gl + "my%20docs%2Fdocs.json?ref=abc": `{"encoding":"base64","content":"eyJhIjoxfQ=="}`,
+		gh + "big?ref=abc":                   `{"encoding":"none","content":""}`,
+		gh + "folder?ref=abc":                `[]`,
 	}}
 	c := client(t, w)
 	for link, path := range map[string]string{
-		"https://github.com/acme/docs/pull/7": "my docs/docs.json", "https://gitlab.com/acme/team/docs/-/merge_requests/7": "my docs/docs.json",
+		"https://github.com/acme/docs/pull/7":                  "my docs/docs.json",
+		"https://gitlab.com/acme/team/docs/-/merge_requests/7": "my docs/docs.json",
 	} {
 		got, err := c.File(t.Context(), journal.PullRequest{Link: link, Commit: "abc"}, path)
 		if err != nil || string(got) != `{"a":1}` {
 			t.Errorf("%s: %q, %v", link, got, err)
 		}
 	}
-	for path, kind := range map[string]codehost.Kind{"mint.json": codehost.NotFound, "big": codehost.Transient, "folder": codehost.Transient} {
-		_, err := c.File(t.Context(), journal.PullRequest{Link: "https://github.com/acme/docs/pull/7", Commit: "abc"}, path)
+	for path, kind := range map[string]codehost.Kind{"mint.json": codehost.Hidden, "big": codehost.Transient,
+		"folder": codehost.Transient} {
+		_, err := c.File(t.Context(), journal.PullRequest{Link: "https://github.com/acme/docs/pull/7", Commit: "abc"},
+			path)
 		if _, ok := errors.AsType[*codehost.Error](err); !ok || codehost.KindOf(err) != kind {
 			t.Errorf("%s: %v", path, err)
 		}

@@ -28,39 +28,51 @@ func ghChecks(sha string) string {
 
 func ghStatuses(sha string) string { return "/repos/acme/docs/commits/" + sha + "/status?per_page=1" }
 
-// pull is a pull request as GitHub tells it; updated_at is nobody's business.
+// pull is a pull request as GitHub shows it; updated_at must not matter.
 func pull(state, sha, more string) string {
-	return fmt.Sprintf(`{"number":7,"state":%q,"created_at":"2026-10-05T00:00:00Z","updated_at":"2026-10-09T00:00:00Z","user":{"login":"agent"},
-		"head":{"sha":%q},"changed_files":3,"additions":20,"deletions":4%s}`, state, sha, more)
+	return fmt.Sprintf(`{"number":7,"state":%q,"created_at":"2026-10-05T00:00:00Z","updated_at":"2026-10-09T00:00:00Z",
+		"user":{"login":"agent"},"head":{"sha":%q},"changed_files":3,"additions":20,"deletions":4%s}`, state, sha, more)
+}
+
+func event(name string, minute int) string {
+	return fmt.Sprintf(`{"event":%q,"created_at":"2026-10-05T00:%02d:00Z"}`, name, minute)
+}
+
+func review(state string, minute int, login string) string {
+	return fmt.Sprintf(`{"state":%q,"submitted_at":"2026-10-05T00:%02d:00Z","user":{"login":%q}}`, state, minute, login)
+}
+
+// run is a check run, at work without a conclusion.
+func run(conclusion string) string { return fmt.Sprintf(`{"conclusion":%q}`, conclusion) }
+
+func runs(of ...string) string {
+	return fmt.Sprintf(`{"total_count":%d,"check_runs":%s}`, len(of), list(of...))
 }
 
 // TestGitHubChecks: what fails fails, in whatever run, and whether it is a run or a status. The
 // next read takes over a change of either with three requests.
 func TestGitHubChecks(t *testing.T) {
-	run := func(conclusion string) string {
-		return fmt.Sprintf(`{"status":"completed","conclusion":%q}`, conclusion)
-	}
-	runs := func(of ...string) string {
-		return fmt.Sprintf(`{"total_count":%d,"check_runs":[%s]}`, len(of), strings.Join(of, ","))
-	}
 	hundred := runs(slices.Repeat([]string{run("success")}, 100)...)
 	second := strings.Replace(ghChecks("a"), "&page=1", "&page=2", 1)
 	none, failed := `{"state":"pending","total_count":0}`, `{"state":"failure","total_count":2}`
 	for name, tc := range map[string]struct{ first, second, statuses, want string }{
-		"run 101 failed":         {hundred, runs(run("failure")), none, journal.ChecksFailure},
-		"run 101 is at work":     {hundred, runs(`{"status":"in_progress"}`), none, journal.ChecksPending},
-		"101 runs succeeded":     {hundred, runs(run("success")), none, journal.ChecksSuccess},
-		"a status failed":        {runs(run("success")), "", failed, journal.ChecksFailure},
-		"a status is at work":    {runs(run("success")), "", `{"state":"pending","total_count":1}`, journal.ChecksPending},
-		"statuses alone":         {runs(), "", `{"state":"success","total_count":1}`, journal.ChecksSuccess},
-		"a run failed":           {runs(run("failure")), "", `{"state":"success","total_count":1}`, journal.ChecksFailure},
+		"run 101 failed":     {hundred, runs(run("failure")), none, journal.ChecksFailure},
+		"run 101 is at work": {hundred, runs(run("")), none, journal.ChecksPending},
+		"101 runs succeeded": {hundred, runs(run("success")), none, journal.ChecksSuccess},
+		"a status failed":    {runs(run("success")), "", failed, journal.ChecksFailure},
+		"a status is at work": {runs(run("success")), "", `{"state":"pending","total_count":1}`,
+			journal.ChecksPending},
+		"statuses alone": {runs(), "", `{"state":"success","total_count":1}`, journal.ChecksSuccess},
+		"a run failed": {runs(run("failure")), "", `{"state":"success","total_count":1}`,
+			journal.ChecksFailure},
 		"statuses are hidden":    {runs(run("success")), "", "", journal.ChecksSuccess},
 		"runs are hidden":        {"", "", failed, journal.ChecksFailure},
 		"neither is there":       {runs(), "", none, ""},
 		"an error of the status": {runs(), "", `{"state":"error","total_count":1}`, journal.ChecksFailure},
 	} {
 		w := &wire{answers: map[string]string{
-			ghPull: pull("open", "a", ""), ghReviews: `[]`, ghEvents: `[]`, ghChecks("a"): tc.first, second: tc.second, ghStatuses("a"): tc.statuses,
+			ghPull: pull("open", "a", ""), ghReviews: `[]`, ghEvents: `[]`, ghChecks("a"): tc.first, second: tc.second,
+			ghStatuses("a"): tc.statuses,
 		}}
 		c := client(t, w)
 		pr := read(t, c, journal.PullRequest{Link: ghLink})
@@ -101,13 +113,15 @@ func TestGitHubChecks(t *testing.T) {
 // counts what is asked, in this order, and what of it costs nothing.
 func TestGitHubLife(t *testing.T) {
 	w := &wire{answers: map[string]string{
-		ghPull: pull("open", "a", `,"draft":true`), ghReviews: `[]`, ghEvents: `[]`, ghChecks("a"): `{"total_count":0,"check_runs":[]}`,
+		ghPull: pull("open", "a", `,"draft":true`), ghReviews: `[]`, ghEvents: `[]`,
+		ghChecks("a"):   `{"total_count":0,"check_runs":[]}`,
 		ghStatuses("a"): `{"state":"pending","total_count":0}`, ghStatuses("b"): `{"state":"pending","total_count":0}`,
 	}}
 	c := client(t, w)
 	pr := journal.PullRequest{Link: ghLink, Project: "prj_a", State: journal.PullUnknown, Problem: "kept"}
 	want := journal.PullRequest{
-		Link: ghLink, Project: "prj_a", Host: "github", Repository: "acme/docs", Number: 7, State: journal.PullDraft, Author: "agent",
+		Link: ghLink, Project: "prj_a", Host: "github", Repository: "acme/docs", Number: 7, State: journal.PullDraft,
+		Author:  "agent",
 		Problem: "kept", Created: at(0), Files: 3, Additions: 20, Deletions: 4, Commit: "a", Answered: now,
 	}
 	step := func(name string, asked ...string) {
@@ -128,32 +142,36 @@ func TestGitHubLife(t *testing.T) {
 	step("unchanged", ghPull+"=304", ghReviews+"=304", ghChecks("a")+"=304", ghStatuses("a")+"=304")
 
 	w.answers[ghPull] = pull("open", "a", `,"requested_reviewers":[{"login":"ann"}]`)
-	w.answers[ghEvents] = `[{"event":"labeled","created_at":"2026-10-05T00:09:00Z"},{"event":"ready_for_review","created_at":"2026-10-05T00:10:00Z"}]`
-	w.answers[ghChecks("a")] = `{"check_runs":[{"status":"completed","conclusion":"success"},{"status":"in_progress"}]}`
-	want.State, want.Ready, want.Checks, want.Review = journal.PullOpen, at(10), journal.ChecksPending, journal.ReviewRequired
+	w.answers[ghEvents] = list(event("labeled", 9), event("ready_for_review", 10))
+	w.answers[ghChecks("a")] = runs(run("success"), run(""))
+	want.State, want.Ready = journal.PullOpen, at(10)
+	want.Checks, want.Review = journal.ChecksPending, journal.ReviewRequired
 	step("ready", ghPull, ghEvents, ghReviews+"=304", ghChecks("a"), ghStatuses("a")+"=304", ghStatuses("a"))
 	step("unchanged", ghPull+"=304", ghReviews+"=304", ghChecks("a")+"=304", ghStatuses("a")+"=304")
 
-	w.answers[ghReviews] = `[{"state":"COMMENTED","submitted_at":"2026-10-05T00:11:00Z","user":{"login":"agent"}},
-		{"state":"COMMENTED","submitted_at":"2026-10-05T00:12:00Z","user":{"login":"bot","type":"Bot"}},{"state":"PENDING","user":{"login":"cy"}},
-		{"state":"CHANGES_REQUESTED","submitted_at":"2026-10-05T00:14:00Z","user":{"login":"ann"}},
-		{"state":"APPROVED","submitted_at":"2026-10-05T00:13:00Z","user":{"login":"bob"}}]`
-	w.answers[ghChecks("a")] = `{"check_runs":[{"conclusion":"failure","status":"completed"},{"status":"queued"},{"conclusion":"success"}]}`
+	w.answers[ghReviews] = list(review("COMMENTED", 11, "agent"),
+		`{"state":"COMMENTED","submitted_at":"2026-10-05T00:12:00Z","user":{"login":"bot","type":"Bot"}}`,
+		`{"state":"PENDING","user":{"login":"cy"}}`, review("CHANGES_REQUESTED", 14, "ann"), review("APPROVED", 13,
+			"bob"))
+	w.answers[ghChecks("a")] = runs(run("failure"), run(""), run("success"))
 	want.Review, want.FirstReview, want.Checks = journal.ReviewChanges, at(13), journal.ChecksFailure
 	step("changes requested", ghPull+"=304", ghReviews, ghChecks("a"), ghStatuses("a")+"=304", ghStatuses("a"))
 
 	w.answers[ghPull] = pull("open", "b", "")
-	w.answers[ghReviews] = strings.Replace(w.answers[ghReviews], "]", `,{"state":"DISMISSED","submitted_at":"2026-10-05T00:15:00Z","user":{"login":"ann"}}]`, 1)
+	w.answers[ghReviews] = strings.Replace(w.answers[ghReviews], "]",
+		","+review("DISMISSED", 15, "ann")+"]", 1)
 	w.answers[ghChecks("b")] = w.answers[ghChecks("a")]
 	want.Commit, want.Review = "b", journal.ReviewApproved
-	step("force-pushed, and the review dismissed: the checks of another commit are another resource", ghPull, ghReviews, ghChecks("b"), ghStatuses("b"))
+	step("force-pushed, and the review dismissed: the checks of another commit are another resource", ghPull, ghReviews,
+		ghChecks("b"), ghStatuses("b"))
 
 	w.answers[ghPull] = pull("open", "b", `,"draft":true`)
 	want.State, want.Ready = journal.PullDraft, time.Time{}
 	step("draft again", ghPull, ghReviews+"=304", ghChecks("b")+"=304", ghStatuses("b")+"=304")
 
 	w.answers[ghPull] = pull("open", "b", "")
-	w.answers[ghEvents] = strings.Replace(w.answers[ghEvents], "]", `,{"event":"ready_for_review","created_at":"2026-10-05T00:20:00Z"}]`, 1)
+	w.answers[ghEvents] = strings.Replace(w.answers[ghEvents], "]",
+		","+event("ready_for_review", 20)+"]", 1)
 	want.State, want.Ready = journal.PullOpen, at(20)
 	step("ready again", ghPull, ghEvents, ghReviews+"=304", ghChecks("b")+"=304", ghStatuses("b")+"=304")
 
@@ -163,13 +181,16 @@ func TestGitHubLife(t *testing.T) {
 	step("unchanged", ghPull+"=304")
 
 	w.answers[ghPull] = pull("open", "b", "")
-	w.answers[ghEvents] = strings.Replace(w.answers[ghEvents], "]", `,{"event":"reopened","created_at":"2026-10-05T00:40:00Z"}]`, 1)
+	w.answers[ghEvents] = strings.Replace(w.answers[ghEvents], "]",
+		","+event("reopened", 40)+"]", 1)
 	want.State, want.Closed, want.Reopened = journal.PullOpen, time.Time{}, at(40)
 	step("reopened", ghPull, ghEvents, ghReviews+"=304", ghChecks("b")+"=304", ghStatuses("b")+"=304")
 
-	w.answers[ghPull] = pull("closed", "b", `,"merged_at":"2026-10-05T00:50:00Z","closed_at":"2026-10-05T00:50:00Z","merge_commit_sha":"m"`)
+	w.answers[ghPull] = pull("closed", "b",
+		`,"merged_at":"2026-10-05T00:50:00Z","closed_at":"2026-10-05T00:50:00Z","merge_commit_sha":"m"`)
 	w.answers[ghFiles] = `[{"filename":"a.mdx"},{"filename":"new.mdx","previous_filename":"old.mdx"}]`
-	want.State, want.Merged, want.Commit, want.Changed = journal.PullMerged, at(50), "m", []string{"a.mdx", "new.mdx", "old.mdx"}
+	want.State, want.Merged, want.Commit, want.Changed = journal.PullMerged, at(50), "m", []string{"a.mdx", "new.mdx",
+		"old.mdx"}
 	step("merged", ghPull, ghReviews, ghFiles)
 	step("unchanged", ghPull+"=304")
 }
@@ -178,10 +199,11 @@ func TestGitHubLife(t *testing.T) {
 func TestGitHubFirstSight(t *testing.T) {
 	w := &wire{answers: map[string]string{
 		ghPull:    pull("closed", "b", `,"draft":true,"closed_at":"2026-10-05T00:50:00Z"`),
-		ghReviews: `[{"state":"APPROVED","submitted_at":"2026-10-05T00:13:00Z","user":{"login":"bob"}}]`,
+		ghReviews: list(review("APPROVED", 13, "bob")),
 	}}
 	pr := read(t, client(t, w), journal.PullRequest{Link: ghLink})
-	if pr.State != journal.PullClosed || !pr.FirstReview.Equal(at(13)) || !pr.Ready.IsZero() || !pr.Ended().Equal(at(50)) {
+	if pr.State != journal.PullClosed || !pr.FirstReview.Equal(at(13)) || !pr.Ready.IsZero() ||
+		!pr.Ended().Equal(at(50)) {
 		t.Errorf("%+v", pr)
 	}
 	w.want(t, ghPull, ghReviews)
@@ -195,14 +217,15 @@ func TestGitHubPages(t *testing.T) {
 		for i := from; i < to; i++ {
 			all = append(all, fmt.Sprintf(`{"filename":"%d"}`, i))
 		}
-		return "[" + strings.Join(all, ",") + "]"
+		return list(all...)
 	}
 	merged := pull("closed", "b", `,"merged_at":"2026-10-05T00:50:00Z"`)
 	for count, requests := range map[int]int{99: 1, 100: 2, 250: 3, 1500: 10} {
 		w := &wire{}
 		w.answers = map[string]string{ghPull: merged, ghReviews: "[]", ghEvents: "[]"}
 		for page := range 15 {
-			w.answers[fmt.Sprintf("%s/files?per_page=100&page=%d", ghPull, page+1)] = files(min(page*100, count), min(page*100+100, count))
+			w.answers[fmt.Sprintf("%s/files?per_page=100&page=%d", ghPull, page+1)] = files(min(page*100, count),
+				min(page*100+100, count))
 		}
 		pr := read(t, client(t, w), journal.PullRequest{Link: ghLink})
 		asked := len(slices.DeleteFunc(w.asked, func(uri string) bool { return !strings.Contains(uri, "/files") }))
@@ -211,16 +234,17 @@ func TestGitHubPages(t *testing.T) {
 		}
 	}
 
-	changes := `,{"state":"CHANGES_REQUESTED","submitted_at":"2026-10-05T00:12:00Z","user":{"login":"ann"}}`
-	full := strings.Replace(strings.Repeat(changes, 100), ",", "[", 1) + "]"
-	const approval = `[{"state":"APPROVED","submitted_at":"2026-10-05T00:13:00Z","user":{"login":"ann"}}]`
+	full := list(slices.Repeat([]string{review("CHANGES_REQUESTED", 12, "ann")}, 100)...)
+	approval := list(review("APPROVED", 13, "ann"))
 	const second = ghPull + "/reviews?per_page=100&page=2"
 	w := &wire{answers: map[string]string{ghPull: pull("open", "a", ""), ghReviews: full, second: "[]", ghEvents: "[]"}}
 	c := client(t, w)
 	pr := journal.PullRequest{Link: ghLink}
 	for _, step := range []struct{ first, second, want string }{
-		{full, "[]", journal.ReviewChanges}, {full, approval, journal.ReviewApproved}, {approval, "", journal.ReviewApproved},
-		{full, strings.Replace(approval, "ann", "bob", 1), journal.ReviewChanges}, {strings.Replace(approval, "ann", "bob", 1), "", journal.ReviewApproved},
+		{full, "[]", journal.ReviewChanges}, {full, approval, journal.ReviewApproved},
+		{approval, "", journal.ReviewApproved},
+		{full, strings.Replace(approval, "ann", "bob", 1), journal.ReviewChanges},
+		{strings.Replace(approval, "ann", "bob", 1), "", journal.ReviewApproved},
 	} {
 		w.answers[ghReviews], w.answers[second] = step.first, step.second
 		if pr = read(t, c, pr); pr.Review != step.want {
@@ -235,7 +259,8 @@ func TestGitHubParts(t *testing.T) {
 	merged := pull("closed", "b", `,"merged_at":"2026-10-05T00:50:00Z"`)
 	for path, hidden := range map[string]bool{"/reviews": true, "/files": true, "/events": true, "": false} {
 		for _, code := range []int{http.StatusForbidden, http.StatusBadGateway, http.StatusTooManyRequests} {
-			w := &wire{answers: map[string]string{ghPull: merged, ghReviews: "[]", ghEvents: "[]", ghFiles: `[{"filename":"a.mdx"}]`}}
+			w := &wire{answers: map[string]string{ghPull: merged, ghReviews: "[]", ghEvents: "[]",
+				ghFiles: `[{"filename":"a.mdx"}]`}}
 			broken := true
 			c := client(t, &wire{answer: func(req *http.Request) *http.Response {
 				if broken && path != "" && strings.HasSuffix(req.URL.Path, path) {
@@ -245,11 +270,13 @@ func TestGitHubParts(t *testing.T) {
 				return resp
 			}})
 			pr, err := c.Read(t.Context(), journal.PullRequest{Link: ghLink})
-			if fails := path != "" && code != http.StatusForbidden; (err != nil) != fails || pr.State != journal.PullMerged || !pr.Answered.Equal(now) {
+			if fails := path != "" && code != http.StatusForbidden; (err != nil) != fails ||
+				pr.State != journal.PullMerged || !pr.Answered.Equal(now) {
 				t.Errorf("%s with %d: %v, %+v", path, code, err, pr)
 			}
 			broken = false
-			if pr = read(t, c, pr); hidden && code != http.StatusForbidden && (len(pr.Changed) != 1 || !pr.Ready.Equal(at(0))) {
+			if pr = read(t, c, pr); hidden && code != http.StatusForbidden &&
+				(len(pr.Changed) != 1 || !pr.Ready.Equal(at(0))) {
 				t.Errorf("%s after %d: %+v", path, code, pr)
 			}
 		}

@@ -20,21 +20,33 @@ const (
 )
 
 func merge(state, more string) string {
-	return fmt.Sprintf(`{"iid":7,"state":%q,"created_at":"2026-10-05T02:00:00.000+02:00","updated_at":"2026-10-09T00:00:00Z",
-		"author":{"username":"agent"},"sha":"a","changes_count":"3"%s}`, state, more)
+	return fmt.Sprintf(`{"iid":7,"state":%q,"created_at":"2026-10-05T02:00:00.000+02:00",
+		"updated_at":"2026-10-09T00:00:00Z","author":{"username":"agent"},"sha":"a","changes_count":"3"%s}`,
+		state, more)
+}
+
+func note(body string, minute int, author, more string) string {
+	return fmt.Sprintf(`{"body":%q,"created_at":"2026-10-05T00:%02d:00Z","author":{"username":%q}%s}`, body, minute,
+		author, more)
+}
+
+func stateEvent(state string, minute int) string {
+	return fmt.Sprintf(`{"state":%q,"created_at":"2026-10-05T00:%02d:00Z"}`, state, minute)
 }
 
 // TestGitLabLife is TestGitHubLife for a merge request.
 func TestGitLabLife(t *testing.T) {
 	w := &wire{answers: map[string]string{
-		glPull: merge("opened", `,"draft":true,"merged_at":null,"head_pipeline":null`), glApprovals: `{"approved":true,"approved_by":[]}`, glEvents: `[]`,
+		glPull:      merge("opened", `,"draft":true,"merged_at":null,"head_pipeline":null`),
+		glApprovals: `{"approved":true,"approved_by":[]}`, glEvents: `[]`,
 		// It became ready after the merge request was read, and before the notes were.
-		glNotes: `[{"system":true,"body":"marked this merge request as **ready**","author":{"username":"bob"},"created_at":"2026-10-05T00:10:00Z"}]`,
+		glNotes: list(note("marked this merge request as **ready**", 10, "bob", `,"system":true`)),
 	}}
 	c := client(t, w)
 	pr := journal.PullRequest{Link: "https://gitlab.com/acme/team/docs/-/merge_requests/7", Project: "prj_a"}
 	want := journal.PullRequest{
-		Link: pr.Link, Project: "prj_a", Host: "gitlab", Repository: "acme/team/docs", Number: 7, State: journal.PullDraft, Author: "agent",
+		Link: pr.Link, Project: "prj_a", Host: "gitlab", Repository: "acme/team/docs", Number: 7,
+		State: journal.PullDraft, Author: "agent",
 		Created: at(0), Files: 3, Commit: "a", Answered: now,
 	}
 	step := func(name string, asked ...string) {
@@ -51,12 +63,14 @@ func TestGitLabLife(t *testing.T) {
 	step("unchanged", glPull+"=304", glApprovals+"=304", glNotes+"=304")
 
 	w.answers[glPull] = merge("opened", `,"reviewers":[{"username":"ann"}],"head_pipeline":{"status":"running"}`)
-	want.State, want.Ready, want.Checks, want.Review = journal.PullOpen, at(10), journal.ChecksPending, journal.ReviewRequired
+	want.State, want.Ready = journal.PullOpen, at(10)
+	want.Checks, want.Review = journal.ChecksPending, journal.ReviewRequired
 	step("ready", glPull, glApprovals+"=304", glNotes)
 
-	w.answers[glPull] = merge("opened", `,"detailed_merge_status":"requested_changes","head_pipeline":{"status":"failed"}`)
-	w.answers[glNotes] = strings.Replace(w.answers[glNotes], "]", `,{"body":"self","author":{"username":"agent"},"created_at":"2026-10-05T00:11:00Z"},
-		{"body":"x","author":{"username":"ann"},"created_at":"2026-10-05T00:12:00Z"}]`, 1)
+	w.answers[glPull] = merge("opened",
+		`,"detailed_merge_status":"requested_changes","head_pipeline":{"status":"failed"}`)
+	w.answers[glNotes] = strings.Replace(w.answers[glNotes], "]", ","+note("self", 11, "agent", "")+","+
+		note("x", 12, "ann", "")+"]", 1)
 	want.Review, want.FirstReview, want.Checks = journal.ReviewChanges, at(12), journal.ChecksFailure
 	step("changes requested", glPull, glApprovals+"=304", glNotes)
 
@@ -75,13 +89,16 @@ func TestGitLabLife(t *testing.T) {
 	step("unchanged", glPull+"=304")
 
 	w.answers[glPull] = merge("opened", ``)
-	w.answers[glEvents] = `[{"state":"closed","created_at":"2026-10-05T00:30:00Z"},{"state":"reopened","created_at":"2026-10-05T00:40:00Z"}]`
+	w.answers[glEvents] = list(stateEvent("closed", 30), stateEvent("reopened", 40))
 	want.State, want.Closed, want.Reopened = journal.PullOpen, time.Time{}, at(40)
 	step("reopened", glPull, glApprovals+"=304", glEvents)
 
-	w.answers[glPull] = merge("merged", `,"merged_at":"2026-10-05T00:50:00Z","squash_commit_sha":"s","changes_count":"1000+"`)
-	w.answers[glDiffs] = `[{"new_path":"a.mdx","old_path":"a.mdx","diff":"@@ -1 +1,2 @@\n-x\n+y\n+z\n"},{"new_path":"new.mdx","old_path":"old.mdx","diff":""}]`
-	want.State, want.Merged, want.Commit, want.Files, want.Additions, want.Deletions = journal.PullMerged, at(50), "s", 1000, 2, 1
+	w.answers[glPull] = merge("merged",
+		`,"merged_at":"2026-10-05T00:50:00Z","squash_commit_sha":"s","changes_count":"1000+"`)
+	w.answers[glDiffs] = list(`{"new_path":"a.mdx","old_path":"a.mdx","diff":"@@ -1 +1,2 @@\n-x\n+y\n+z\n"}`,
+		`{"new_path":"new.mdx","old_path":"old.mdx","diff":""}`)
+	want.State, want.Merged, want.Commit = journal.PullMerged, at(50), "s"
+	want.Files, want.Additions, want.Deletions = 1000, 2, 1
 	want.Changed = []string{"a.mdx", "new.mdx", "old.mdx"}
 	step("merged", glPull, glApprovals, glDiffs)
 	step("unchanged", glPull+"=304")
@@ -91,10 +108,11 @@ func TestGitLabLife(t *testing.T) {
 func TestGitLabFirstSight(t *testing.T) {
 	w := &wire{answers: map[string]string{
 		glPull:  merge("closed", `,"draft":true,"closed_at":"2026-10-05T00:50:00Z"`),
-		glNotes: `[{"body":"x","author":{"username":"ann"},"created_at":"2026-10-05T00:12:00Z"}]`,
+		glNotes: list(note("x", 12, "ann", "")),
 	}}
 	pr := read(t, client(t, w), journal.PullRequest{Link: "https://gitlab.com/acme/team/docs/-/merge_requests/7"})
-	if pr.State != journal.PullClosed || !pr.FirstReview.Equal(at(12)) || !pr.Ready.IsZero() || !pr.Ended().Equal(at(50)) {
+	if pr.State != journal.PullClosed || !pr.FirstReview.Equal(at(12)) || !pr.Ready.IsZero() ||
+		!pr.Ended().Equal(at(50)) {
 		t.Errorf("%+v", pr)
 	}
 }

@@ -48,7 +48,8 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 func respond(code int, header map[string]string, body string) *http.Response {
-	resp := &http.Response{StatusCode: code, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)), Request: &http.Request{}}
+	resp := &http.Response{StatusCode: code, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)),
+		Request: &http.Request{}}
 	for k, v := range header {
 		resp.Header.Set(k, v)
 	}
@@ -66,8 +67,9 @@ func (w *wire) want(t *testing.T, uris ...string) {
 
 func client(t *testing.T, transport http.RoundTripper) *codehost.Client {
 	t.Helper()
-	c, err := codehost.New(codehost.Config{
-		GitHubToken: fixed(token), GitLabToken: fixed("glpat-" + token), Transport: transport, Now: func() time.Time { return now },
+	c, err := codehost.New(codehost.Options{
+		GitHubToken: fixed(token), GitLabToken: fixed("glpat-" + token), Transport: transport,
+		Now: func() time.Time { return now },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -86,3 +88,6 @@ func read(t *testing.T, c *codehost.Client, former journal.PullRequest) journal.
 
 // at is a time of the host, some minutes after midnight.
 func at(minute int) time.Time { return time.Date(2026, 10, 5, 0, minute, 0, 0, time.UTC) }
+
+// list is a list in JSON.
+func list(entries ...string) string { return "[" + strings.Join(entries, ",") + "]" }

@@ -15,9 +15,10 @@ import (
 
 // paced returns a client with a clock of its own, and a function that reads as often as it
 // may until then, and returns how many requests that took and the last time it was told.
-func paced(t *testing.T, answer func(*http.Request) *http.Response) (clock *time.Time, readUntil func(time.Time) (int, time.Time)) {
+func paced(t *testing.T, answer func(*http.Request) *http.Response) (clock *time.Time,
+	readUntil func(time.Time) (int, time.Time)) {
 	at, count := now, 0
-	c, err := codehost.New(codehost.Config{
+	c, err := codehost.New(codehost.Options{
 		GitHubToken: fixed(token), Now: func() time.Time { return at },
 		Transport: &wire{answer: func(req *http.Request) *http.Response {
 			count++
@@ -67,7 +68,8 @@ func TestReserve(t *testing.T) {
 		left--
 		return respond(404, map[string]string{
 			"X-RateLimit-Limit": "5000", "X-RateLimit-Remaining": fmt.Sprint(left),
-			"Date": now.Add(time.Hour).Format(http.TimeFormat), "X-RateLimit-Reset": fmt.Sprint(now.Add(90 * time.Minute).Unix()),
+			"Date":              now.Add(time.Hour).Format(http.TimeFormat),
+			"X-RateLimit-Reset": fmt.Sprint(now.Add(90 * time.Minute).Unix()),
 		}, "")
 	})
 	began := *clock
@@ -84,7 +86,8 @@ func TestSilence(t *testing.T) {
 		c := client(t, silent{})
 		began := time.Now()
 		_, err := c.Read(t.Context(), journal.PullRequest{Link: ghLink})
-		if e, ok := errors.AsType[*codehost.Error](err); !ok || e.Kind != codehost.Transient || time.Since(began) != 30*time.Second {
+		if e, ok := errors.AsType[*codehost.Error](err); !ok || e.Kind != codehost.Transient ||
+			time.Since(began) != 30*time.Second {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"testing"
+	"slices"
+	"strings"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/prompts"
@@ -14,19 +17,16 @@ import (
 
 // tb is the common part of a test and a property.
 type tb interface {
+	rapid.TB
 	Context() context.Context
-	Helper()
-	Fatal(...any)
-	Fatalf(string, ...any)
-	Errorf(string, ...any)
 }
-
-var _ tb = (*testing.T)(nil)
 
 // start is an odd moment, because nothing may depend on full hours.
 var start = time.Date(2026, 10, 5, 13, 37, 11, 123456000, time.UTC)
 
-// world is what a queue works with. Each process has a queue, and the world outlives it.
+var ids = []string{"a", "b", "c", "d", "e", "f"}
+
+// world is the surroundings of a queue. Each process has a queue, and the world outlives it.
 type world struct {
 	tb
 	clock   time.Time
@@ -42,19 +42,21 @@ type world struct {
 	faults func(call string, nth int) fault
 	on     *process
 	queue  *Queue
-	// applied are, for each event of job 1, the number of the apply that entered it.
-	applied []int
 }
 
-func newWorld(t tb) *world {
+// newWorld is a world with these prompts.
+func newWorld(t tb, ids ...string) *world {
 	w := &world{tb: t, clock: start, memory: newMemory()}
 	w.journal = w.memory
-	w.service = newService(w.now)
+	w.service = &service{now: w.now, calls: map[string]int{}}
 	w.opt = Options{
 		PollInterval: 15 * time.Second, OnNewState: Submit, Now: w.now, Notify: true,
 		KeyMark: func() string { return "" }, Changed: func() {}, Clock: func() error { return nil },
 		Mark: func(context.Context) {}, Restored: func(context.Context) error { return nil },
 		Jitter: func(d time.Duration) time.Duration { return d }, Logger: slog.New(slog.DiscardHandler),
+	}
+	for _, id := range ids {
+		w.prompt(prompts.Prompt{ID: id})
 	}
 	return w
 }
@@ -83,13 +85,7 @@ func (w *world) prompt(p prompts.Prompt) prompts.Prompt {
 }
 
 func (w *world) remove(id string) {
-	kept := w.folder[:0:0]
-	for _, p := range w.folder {
-		if p.ID != id {
-			kept = append(kept, p)
-		}
-	}
-	w.folder = kept
+	w.folder = slices.DeleteFunc(slices.Clone(w.folder), func(p prompts.Prompt) bool { return p.ID == id })
 }
 
 func cron(t tb, spec string) schedule.Cron {
@@ -112,7 +108,7 @@ func (w *world) process() error {
 // pass makes one pass, in a new process if there is none.
 func (w *world) pass() (Result, error) {
 	w.Helper()
-	if w.queue == nil || w.on.killed() {
+	if w.queue == nil || w.on.dead {
 		if err := w.process(); err != nil {
 			return Result{}, err
 		}
@@ -134,6 +130,15 @@ func (w *world) after(d time.Duration) Result {
 	w.Helper()
 	w.clock = w.clock.Add(d)
 	return w.passes()
+}
+
+func (w *world) jobs() []journal.Job {
+	w.Helper()
+	all, err := w.journal.Jobs(w.Context())
+	if err != nil {
+		w.Fatal(err)
+	}
+	return all
 }
 
 // job returns the newest job of a prompt.
@@ -164,38 +169,70 @@ func (w *world) none(prompt string) {
 	}
 }
 
+// calls fails unless the service had so many calls.
+func (w *world) calls(call string, want int) {
+	w.Helper()
+	if n := w.service.calls[call]; n != want {
+		w.Fatalf("%d calls of %s, want %d", n, call, want)
+	}
+}
+
+// sent fails unless the service accepted a text as a prompt so many times.
+func (w *world) sent(text string, want int) {
+	w.Helper()
+	if n := w.service.taken(text); n != want {
+		w.Fatalf("%q was sent %d times, want %d", text, n, want)
+	}
+}
+
+// events fails unless these events, and no others, wait to be delivered.
+func (w *world) events(kinds ...string) {
+	w.Helper()
+	var got []string
+	for _, note := range w.memory.events {
+		got = append(got, note.Kind)
+	}
+	if !slices.Equal(got, kinds) {
+		w.Fatalf("events %q, want %q", got, kinds)
+	}
+}
+
 // planned returns a prompt from the plan.
 func (w *world) planned(id string) Planned {
 	w.Helper()
 	all, err := Plan(w.Context(), w.opt, w.journal, w.found())
-	if err != nil {
-		w.Fatal(err)
+	i := slices.IndexFunc(all, func(p Planned) bool { return p.ID == id })
+	if err != nil || i < 0 {
+		w.Fatalf("%s is not in the plan %+v, %v", id, all, err)
 	}
-	for _, p := range all {
-		if p.ID == id {
-			return p
-		}
-	}
-	w.Fatalf("no %s in the plan %+v", id, all)
-	return Planned{}
+	return all[i]
 }
 
-// waitsFor fails unless a prompt waits, for that reason.
-func (w *world) waitsFor(id string, why Why, state journal.State) Planned {
+// waitsFor fails unless a prompt waits, for that reason, which says these words to people.
+func (w *world) waitsFor(id string, why Why, state journal.State, words ...string) Planned {
 	w.Helper()
 	p := w.planned(id)
-	if p.Why != why || p.State != state || p.Reason == "" {
+	if p.Why != why || p.State != state {
 		w.Fatalf("%s is %s for %q (%s), want %s for %q", id, p.State, p.Why, p.Reason, state, why)
 	}
+	w.says(p.Reason, append(words, "")...)
 	return p
 }
 
-func (w *world) operator() *Operator { return NewOperator(w.journal, w.opt.Now) }
+// says fails unless a text for people has these words.
+func (w *world) says(text string, words ...string) {
+	w.Helper()
+	for _, word := range words {
+		if text == "" || !strings.Contains(text, word) {
+			w.Fatalf("%q: want %q in it", text, word)
+		}
+	}
+}
 
 // decide makes a decision about a prompt: hold, release, cancel, retry, or an answer to
 // what became of it: resubmit, drop, or the id of its job.
 func (w *world) decide(decision, ref string) (journal.Job, error) {
-	ctx, o, found := w.Context(), w.operator(), w.found()
+	ctx, o, found := w.Context(), NewOperator(w.journal, w.opt.Now), w.found()
 	switch decision {
 	case "hold":
 		return o.Hold(ctx, ref, found)
@@ -223,18 +260,35 @@ func (w *world) decides(decision, ref string) journal.Job {
 	return job
 }
 
-func (w *world) pausesQueue() {
+// refuses makes a decision that must not be possible, and say these words.
+func (w *world) refuses(decision, ref string, words ...string) {
 	w.Helper()
-	if _, err := w.operator().PauseQueue(w.Context()); err != nil {
-		w.Fatal(err)
+	job, err := w.decide(decision, ref)
+	if !errors.Is(err, ErrRefused) {
+		w.Fatalf("%s of %s: %+v, %v", decision, ref, job, err)
 	}
+	w.says(err.Error(), words...)
 }
 
-func (w *world) releasesQueue() journal.Queue {
+// pauseQueue and releaseQueue make the decisions about the whole queue.
+func (w *world) pauseQueue() journal.Queue   { return w.ofQueue((*Operator).PauseQueue) }
+func (w *world) releaseQueue() journal.Queue { return w.ofQueue((*Operator).ReleaseQueue) }
+
+func (w *world) ofQueue(decide func(*Operator, context.Context) (journal.Queue, error)) journal.Queue {
 	w.Helper()
-	queue, err := w.operator().ReleaseQueue(w.Context())
+	queue, err := decide(NewOperator(w.journal, w.opt.Now), w.Context())
 	if err != nil {
 		w.Fatal(err)
+	}
+	return queue
+}
+
+// paused fails unless the queue is paused for that reason.
+func (w *world) paused(want journal.Pause) journal.Queue {
+	w.Helper()
+	queue, err := w.journal.Queue(w.Context())
+	if err != nil || queue.Paused != want {
+		w.Fatalf("the queue is paused for %q (%s), want %q; %v", queue.Paused, queue.Detail, want, err)
 	}
 	return queue
 }
@@ -267,38 +321,17 @@ func (w *world) untilIdle() {
 // and reports whether anything was.
 func (w *world) resolveAll() (any bool) {
 	w.Helper()
-	jobs, err := w.journal.Jobs(w.Context())
-	if err != nil {
-		w.Fatal(err)
-	}
-	for _, job := range jobs {
+	for _, job := range w.jobs() {
 		if job.State == journal.Unknown {
 			any = true
 			w.resolve(job.Seq)
 		}
 	}
-	return w.releasesQueue().Paused != "" || any
+	return w.releaseQueue().Paused != "" || any
 }
 
-// unclaimed returns the id of a job at the service that can only be this one, or "".
-func (w *world) unclaimed(job journal.Job) string {
-	w.Helper()
-	jobs, err := w.journal.Jobs(w.Context())
-	if err != nil {
-		w.Fatal(err)
-	}
-	claimed := map[string]bool{}
-	for _, other := range jobs {
-		claimed[other.JobID] = true
-	}
-	for _, at := range w.service.jobs {
-		if at.texts[0] == job.Text && at.project == job.Project && !claimed[at.id] {
-			return at.id
-		}
-	}
-	return ""
-}
-
+// resolve answers by the truth: a job of the service with the text of this one, which no other
+// job of the journal has, can only be this one.
 func (w *world) resolve(seq int64) {
 	w.Helper()
 	job, err := w.journal.Job(w.Context(), seq)
@@ -310,8 +343,15 @@ func (w *world) resolve(seq int64) {
 		if w.service.got(job.JobID, job.FollowUps[job.Sent]) > 0 {
 			answer = job.JobID
 		}
-	} else if id := w.unclaimed(job); id != "" {
-		answer = id
+		w.decides(answer, job.Prompt)
+		return
+	}
+	for _, at := range w.service.jobs {
+		claims := func(other journal.Job) bool { return other.JobID == at.id }
+		if at.texts[0] == job.Text && at.project == job.Project && !slices.ContainsFunc(w.jobs(), claims) {
+			answer = at.id
+			break
+		}
 	}
 	w.decides(answer, job.Prompt)
 }
