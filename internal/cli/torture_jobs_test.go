@@ -177,7 +177,7 @@ func (q *torturedQueue) attend() {
 
 // goesOn reports whether a prompt moves on by itself.
 func goesOn(p jobs.Planned) bool {
-	waits := p.Why == jobs.WhyDependency || p.Why == jobs.WhyConcurrency
+	waits := p.Why == "depends_on" || p.Why == "concurrency"
 	return !p.State.Ended() && p.State != journal.Unknown && (p.State != journal.Pending || !waits)
 }
 

@@ -53,7 +53,7 @@ func TestJitter(t *testing.T) {
 		low, high = min(low, d), max(high, d)
 	}
 	if low < 8*time.Second || low > 8*time.Second+40*time.Millisecond || high > 12*time.Second || high < 12*time.Second-40*time.Millisecond {
-		t.Errorf("jitter of 10s lies in [%v, %v], want all of [8s, 12s]", low, high)
+		t.Errorf("jitter of 10s is in [%v, %v], want all of [8s, 12s]", low, high)
 	}
 	if d := clock.Jitter(0); d != 0 {
 		t.Errorf("jitter of nothing is %v", d)
@@ -68,7 +68,7 @@ func TestOutlive(t *testing.T) {
 	}{
 		"never stopped":          {never, limit, context.DeadlineExceeded},
 		"stopped before":         {0, grace, errStopped},
-		"stopped meanwhile":      {20 * time.Second, 28 * time.Second, errStopped},
+		"stopped later":          {20 * time.Second, 28 * time.Second, errStopped},
 		"stopped near the limit": {58 * time.Second, limit, context.DeadlineExceeded},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// TestEnvFileLines: what a line sets, or what is said about it.
+// TestEnvFileLines: the setting or the problem of a line.
 func TestEnvFileLines(t *testing.T) {
 	for line, want := range map[string]string{
 		`A=b`:                             `A=b`,
@@ -107,13 +107,13 @@ func writeEnvFile(t *testing.T, mode os.FileMode, lines ...string) string {
 	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")), mode); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(path, mode); err != nil { // whatever the umask is
+	if err := os.Chmod(path, mode); err != nil { // regardless of the umask
 		t.Fatal(err)
 	}
 	return path
 }
 
-// TestEnvFileMode: a secret that everybody can read is said with its line.
+// TestEnvFileMode: a warning names the line of a secret in a world-readable file.
 func TestEnvFileMode(t *testing.T) {
 	for _, tc := range []struct {
 		mode os.FileMode
@@ -287,7 +287,7 @@ func TestReload(t *testing.T) {
 		t.Fatalf("%+v, %v", c, err)
 	}
 	exported(next, "two")
-	// What the file no longer has is gone, a reload of the reload works, and the first can be taken back.
+	// Removed settings are gone, a second reload works, and the first source can be restored.
 	rewrite(t, path, "DOCGAUGE_PROJECTS=prj_c\n")
 	next, c, err = next.Reload(NeedProjects, time.Now(), c)
 	if err != nil || c.Projects[0] != "prj_c" {

@@ -226,7 +226,7 @@ const (
 // data files of Delta Lake are links to those of Parquet.
 func SinkNames() []string { return []string{SinkParquet, SinkDelta, SinkClickHouse, SinkPostgres} }
 
-// wantSinks says what a sink can be called.
+// wantSinks lists the names of sinks.
 const wantSinks = "want parquet, delta, clickhouse or postgres"
 
 // CheckSink returns an error unless there is a sink of this name.
@@ -319,7 +319,7 @@ func ParseHookURL(variable string, raw Secret) (*url.URL, error) {
 	return u, nil
 }
 
-// NewState is what the queue does with prompts and a state without any job.
+// NewState is the action on prompt files if the state has no job.
 type NewState string
 
 func (n *NewState) Decode(s string) error {

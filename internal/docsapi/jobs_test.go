@@ -201,7 +201,7 @@ func FuzzDecodeJob(f *testing.F) {
 
 func TestCheckJobPath(t *testing.T) {
 	for _, path := range []string{
-		DefaultJobPath, "/{projectId}/{id}", "/a/{id}.json/of-{projectId}", "/%7Eme/{projectId}:{id}/",
+		defaultJobPath, "/{projectId}/{id}", "/a/{id}.json/of-{projectId}", "/%7Eme/{projectId}:{id}/",
 	} {
 		if err := CheckJobPath(path); err != nil {
 			t.Errorf("%s: %v", path, err)

@@ -426,8 +426,8 @@ func TestWriteDeadline(t *testing.T) {
 	}
 }
 
-// TestWriteGivenUpThenConnected: net/http can hand over a connection after the
-// attempt was given up, and goes on to write to it.
+// TestWriteGivenUpThenConnected: net/http can hand over a connection after the attempt was given up,
+// and then writes to it.
 func TestWriteGivenUpThenConnected(t *testing.T) {
 	for name, end := range map[string]func(r *http.Request, cancel func()){
 		"by its caller":   func(_ *http.Request, cancel func()) { cancel() },

@@ -316,7 +316,7 @@ func TestLinks(t *testing.T) {
 	golden(t, "links.golden", strings.Join(texts(s.Findings), "\n")+"\n"+saw(s)+"\n")
 }
 
-// TestDisappear: files that go while the folder is read are no error.
+// TestDisappear: a scan survives files that disappear.
 func TestDisappear(t *testing.T) {
 	files := map[string]string{}
 	for i := range 100 {

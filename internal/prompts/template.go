@@ -23,7 +23,7 @@ const (
 	templateName = "prompt"
 )
 
-// Rendered is what is sent.
+// Rendered are the texts to send.
 type Rendered struct {
 	Text      string
 	FollowUps []string
@@ -35,7 +35,7 @@ var (
 	errTooLong = errors.New("renders to more than 64 KiB: ask for fewer pages")
 )
 
-// Render returns what is to be sent for p at a time: the time of the firing for a
+// Render returns the texts to send for p at a time: the time of the firing for a
 // prompt that recurs, else the current time. Without a template it returns the text
 // of p. n may be nil if there are no numbers. The error is a [Finding], which wraps
 // ErrNoNumbers if numbers are missing.

@@ -94,8 +94,8 @@ func TestRender(t *testing.T) {
 		{"[[ .date | addDays -7 ]] [[ addDays 1 (date \"2024-02-28\") ]]", "2025-12-29 2024-02-29"},
 		{`[[ format "Monday 2 January 2006" .date ]], [[ .firing | format "15:04" ]]`, "Monday 5 January 2026, 09:00"},
 		{"{{ mdx }} and <Card> stay, $x and `[[ .id ]]`", "{{ mdx }} and <Card> stay, $x and `the-id`"},
-		{`[[ site_visitors "week" ]]`, "2025-12-29 to 2026-01-04: 1100 visitors (-50), 900 human (-100), 250 AI (+50), " +
-			"compared with 2025-12-22 to 2025-12-28"},
+		{`[[ site_visitors "week" ]]`, "2025-12-29 to 2026-01-04: 1100 visitors (-50), 900 human (-100), " +
+			"250 AI (+50), compared with 2025-12-22 to 2025-12-28"},
 		{`[[ with site_visitors "week" ]][[ .from ]] [[ .to ]] [[ .last ]] [[ .total ]] [[ .change ]] [[ .human ]] ` +
 			`[[ .human_change ]] [[ .ai ]] [[ .ai_change ]][[ end ]]`,
 			"2025-12-29 2026-01-05 2026-01-04 1100 -50 900 -100 250 50"},
@@ -106,13 +106,13 @@ func TestRender(t *testing.T) {
 		{`[[ rising_pages "week" 100 ]]`, ofAPI},
 		{`[[ range falling_pages "week" 10 "human" ]][[ .path ]] [[ .human_change ]]; [[ end ]]`,
 			`"/install" -100; "/api" -1;`},
-		{`[[ range $i, $p := rising_pages "week" 10 "ai" ]][[ $i ]] [[ $p.path ]] [[ $.id ]] [[ .ai_change ]], [[ end ]]`,
+		{`[[ range $i, $p := rising_pages "week" 9 "ai"]][[ $i ]] [[ $p.path ]] [[ $.id ]] [[ .ai_change ]], [[ end ]]`,
 			`0 "/api" the-id 60, 1 "/install" the-id 10,`},
 		{`[[ range falling_pages "week" 10 "ai" ]][[ .path ]][[ else ]]none[[ end ]]`, `none`},
 		{`x[[ falling_pages "week" 10 "ai" ]]`, `x- none`},
 		{`[[ if gt (site_visitors "week").ai_change 0 ]]more AI[[ else ]]less AI[[ end ]]`, "more AI"},
-		{`[[ outcomes 9 ]]`, "- \"/install\", merged 2025-12-16: 131 AI visitors a day since, 103 expected without it: " +
-			"+27% (90% interval -2% to +36%), no clear change"},
+		{`[[ outcomes 9 ]]`, "- \"/install\", merged 2025-12-16: 131 AI visitors a day since, 103 expected without " +
+			"it: +27% (90% interval -2% to +36%), no clear change"},
 		{`[[ range outcomes 1 ]][[ .path ]] [[ .change ]] [[ .merged ]][[ end ]]`, "\"/install\" 27 2025-12-16"},
 		{`[[ if have "week" ]]yes[[ end ]] [[ len (top_pages "week" 2) ]]`, "yes 2"},
 		{"[[- /* a comment */ -]]\n  x  \n", "x"},
@@ -154,8 +154,8 @@ func TestRenderWaits(t *testing.T) {
 			ofWeek + "no numbers\nonly one window is settled", true},
 		{"unreadable", func(n *fixed) { n.err = broken }, ofWeek + "disk on fire", false},
 		{"a window between them", func(n *fixed) { n.site.FormerWindow.To-- },
-			ofWeek + "no numbers: the settled window [2025-12-29,2026-01-05) does not follow on [2025-12-22,2025-12-28)",
-			true},
+			ofWeek + "no numbers: the settled window [2025-12-29,2026-01-05) does not follow on " +
+				"[2025-12-22,2025-12-28)", true},
 		{"an old window", func(n *fixed) {
 			n.site.Window = analytics.Window{From: week.From - 21, To: week.To - 22}
 			n.site.FormerWindow = analytics.Window{From: week.From - 28, To: week.From - 21}

@@ -68,7 +68,7 @@ func forbidden(r rune) string {
 	return ""
 }
 
-// checkLine says what is wrong with a name of one line (a path, a title), or nothing.
+// checkLine returns the problem of a name of one line (a path, a title), empty if there is none.
 func checkLine(s string) string {
 	switch {
 	case len(s) > maxNameBytes:

@@ -41,7 +41,7 @@ func newControl(d days, donors [][]float64) *control {
 	return c
 }
 
-// gap is how far a page strayed from what was expected of it.
+// gap is how far a page strayed from its expected readers.
 type gap struct {
 	// change is the logarithm of the actual mean after the merge, relative to the expected one.
 	change float64
@@ -69,7 +69,7 @@ func (c *control) compare(series []float64, own int) (gap, []float64) {
 	after := mean(expected[c.before:])
 	burst := c.burst(series, expected)
 	g := gap{
-		// Half a visitor keeps the logarithm finite where nobody came.
+		// Half a visitor keeps the logarithm finite without any visitor.
 		change: math.Log((mean(series[c.before:]) + 0.5/m) / (after + 0.5/m)),
 		noise:  burst/(n*level) + burst/(m*max(after, 1/m)) + donorNoise*(1/n+1/m),
 	}
@@ -108,8 +108,8 @@ func (c *control) trend(series []float64, level, burst float64) float64 {
 //
 //	mean over the days before of (series/level - sum of weights*donors)² + ridge * sum of (weight - 1/n)²
 //
-// The ridge is the noise of one day, so weights leave the plain mean only for what is more
-// than noise. Found by accelerated projected gradients (FISTA, Beck and Teboulle 2009).
+// The ridge is the noise of one day, so weights leave the plain mean only for more than noise.
+// Found by accelerated projected gradients (FISTA, Beck and Teboulle 2009).
 func (c *control) weights(series []float64, level float64, own int) []float64 {
 	const rounds = 200
 	n := len(c.donors)

@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	// leastPlacebos is the least number that lets one change in twenty be told from the others.
+	// leastPlacebos is the least number that distinguishes one change in twenty from the others.
 	leastPlacebos = 19
 	// level is the share of verdicts without any effect that may be wrong, and 1 - outside
 	// is the share of intervals that have the true change.
@@ -30,7 +30,7 @@ var spreads = func() (all []spreadOf) {
 }()
 
 // likelihood is the logarithm of that of a gap, but for a constant, under a Student
-// distribution with four degrees of freedom, in which a few large gaps are no surprise.
+// distribution with four degrees of freedom, which expects a few large gaps.
 func (s spreadOf) likelihood(g gap) float64 {
 	const freedom = 4
 	z := g.change / s.of(g)

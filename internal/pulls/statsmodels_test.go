@@ -99,7 +99,7 @@ func modelledPages(t *testing.T) (cases []*modelled) {
 		name string
 		traffic
 	}{{"steady", sandboxTraffic(sandbox.Steady, 640)}, {"restless", restlessTraffic(60)}} {
-		for seed := range uint64(2) {
+		for seed := range uint64(1) {
 			p := site.traffic(t, seed+100)
 			r := rand.New(rand.NewPCG(seed, 17))
 			paths := p.eligible(40, 400)

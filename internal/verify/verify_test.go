@@ -230,28 +230,20 @@ func TestDamageHeld(t *testing.T) {
 // TestImplausible: counts that contradict each other, which cannot be mended.
 func TestImplausible(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(rev *analytics.Revision, rows []analytics.Row)
+		change func(of *analytics.Totals, rows []analytics.Row)
 		want   string
 	}{
-		"total above the sum": {func(rev *analytics.Revision, _ []analytics.Row) {
-			rev.Totals.Total = rev.Totals.Human + rev.Totals.AI + 1
-		}, "must lie between"},
-		"total below the larger": {func(rev *analytics.Revision,
-			_ []analytics.Row) {
-			rev.Totals.Total = rev.Totals.Human - 1
-		}, "must lie between"},
-		"a page": {func(_ *analytics.Revision,
-			rows []analytics.Row) {
-			rows[2].Total = 1
-			rows[2].Human = 2
-		},
+		"total above the sum": {func(of *analytics.Totals, _ []analytics.Row) { of.Total = of.Human + of.AI + 1 },
+			"must lie between"},
+		"total below the larger": {func(of *analytics.Totals, _ []analytics.Row) { of.Total = of.Human - 1 },
+			"must lie between"},
+		"a page": {func(_ *analytics.Totals, rows []analytics.Row) { rows[2].Total, rows[2].Human = 1, 2 },
 			`1 page contradict each other, such as those of "/p002"`},
-		"a page above the site": {func(rev *analytics.Revision, rows []analytics.Row) {
-			rows[2] = analytics.Row{Path: "/p002", AI: rev.Totals.AI + 1, Total: rev.Totals.AI + 1}
-		},
-			"a page has more visitors than the site"},
-		"a day above its week": {func(rev *analytics.Revision, _ []analytics.Row) {
-			rev.Totals = analytics.Totals{Human: 5000, AI: 1, Total: 5000}
+		"a page above the site": {func(of *analytics.Totals, rows []analytics.Row) {
+			rows[2] = analytics.Row{Path: "/p002", AI: of.AI + 1, Total: of.AI + 1}
+		}, "a page has more visitors than the site"},
+		"a day above its week": {func(of *analytics.Totals, _ []analytics.Row) {
+			*of = analytics.Totals{Human: 5000, AI: 1, Total: 5000}
 		}, "fewer visitors than its day 2026-10-02"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -263,14 +255,12 @@ func TestImplausible(t *testing.T) {
 			put := func(verified bool) {
 				rev, pages := w.revision(1, 2), rows(5)
 				rev.Verified = verified
-				c.change(&rev, pages)
+				c.change(&rev.Totals, pages)
 				w.commit(rev)
 				for _, s := range []*sink{w.files, w.table} {
 					s.Put(rev, pages, nil)
 				}
-				e := w.ledger.entries[rev.Key]
-				e.Checksum = sumOf(pages).Checksum.String()
-				w.ledger.entries[rev.Key] = e
+				w.setChecksum(rev, pages)
 			}
 			put(true)
 			found := w.verify().Findings
@@ -305,9 +295,7 @@ func TestSuspect(t *testing.T) {
 		rev.Totals = analytics.Totals{Human: 10, AI: 5, Total: 15}
 		rev.Verified, rev.Rows = c.verified, int64(c.pages)
 		w.commit(rev)
-		e := w.ledger.entries[rev.Key]
-		e.Checksum = sumOf(pages[:c.pages]).Checksum.String()
-		w.ledger.entries[rev.Key] = e
+		w.setChecksum(rev, pages[:c.pages])
 		for _, s := range []*sink{w.files, w.table} {
 			s.Put(rev, pages[:c.pages], nil)
 		}

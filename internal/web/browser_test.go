@@ -34,10 +34,12 @@ func TestStatusBrowser(t *testing.T) {
 		webtest.Legible(t, openStatus(t, browser, demoSnapshot(), view), name)
 	}
 	for name, s := range map[string]*view.Snapshot{
-		"starting": nil, "empty": {At: now}, "long": huge(1, strings.Repeat("/long", 300)), "good": good(), "failed": failed(),
+		"starting": nil, "empty": {At: now}, "long": huge(1, strings.Repeat("/long", 300)), "good": good(),
+		"failed": failed(),
 	} {
 		for _, width := range []int{320, 1440} {
-			webtest.Legible(t, openStatus(t, browser, s, engines.View{Width: width, Height: 700}), fmt.Sprintf("%s-%d", name, width))
+			webtest.Legible(t, openStatus(t, browser, s, engines.View{Width: width, Height: 700}),
+				fmt.Sprintf("%s-%d", name, width))
 		}
 	}
 	webtest.Accessible(t, openStatus(t, browser, demoSnapshot(), engines.View{Width: 1440, Height: 900}))
@@ -72,12 +74,15 @@ func TestStatusBrowserNumbers(t *testing.T) {
 	tab := openStatus(t, browser, s, engines.View{Width: 1440, Height: 900})
 	want := [][]string{}
 	for _, w := range s.Windows {
-		want = append(want, []string{s.ProjectName(w.Project), webtest.Commas(w.Totals.Total), webtest.Commas(w.Totals.Human), webtest.Commas(w.Totals.AI)})
+		want = append(want, []string{s.ProjectName(w.Project), webtest.Commas(w.Totals.Total),
+			webtest.Commas(w.Totals.Human), webtest.Commas(w.Totals.AI)})
 	}
 	webtest.Equal(t, tab, want, `Array.from(document.querySelectorAll(".card:has(.total)")).map(c => [
 		c.closest(".project").querySelector("h2").textContent,
-		...[".total strong", ".split > :nth-child(1) b", ".split > :nth-child(2) b"].map(q => c.querySelector(q).textContent)])`)
-	webtest.Equal(t, tab, []string{"report", "metrics", "api/v1/windows", "healthz", "readyz"}, `Array.from(document.querySelectorAll(".masthead a, footer a")).map(a => new URL(a.href).pathname.slice(1))`)
+		...[".total strong", ".split > :nth-child(1) b",
+			".split > :nth-child(2) b"].map(q => c.querySelector(q).textContent)])`)
+	webtest.Equal(t, tab, []string{"report", "metrics", "api/v1/windows", "healthz", "readyz"},
+		`Array.from(document.querySelectorAll(".masthead a, footer a")).map(a => new URL(a.href).pathname.slice(1))`)
 	missing := 0
 	for _, p := range s.Projects {
 		for _, g := range p.Grids {

@@ -32,10 +32,12 @@ func liveSnapshot() (*view.Snapshot, *sinktest.Memory) {
 	s := &view.Snapshot{
 		At: webtest.Now, LastSuccess: webtest.Now, Runs: []view.Run{{Outcome: "success", Started: webtest.Now}},
 		Projects: []view.Project{
-			webtest.Project("docs-main", analytics.NewDate(2026, 7, 1), 1800), webtest.Project("developer-hub", analytics.NewDate(2026, 9, 1), 96),
+			webtest.Project("docs-main", analytics.NewDate(2026, 7, 1), 1800), webtest.Project("developer-hub",
+				analytics.NewDate(2026, 9, 1), 96),
 		},
 		Queue: &view.Queue{
-			Jobs: webtest.Jobs("docs-main"), Waiting: []view.Job{{Project: "docs-main", Prompt: "later.md", State: "pending"}},
+			Jobs: webtest.Jobs("docs-main"), Waiting: []view.Job{{Project: "docs-main", Prompt: "later.md",
+				State: "pending"}},
 			Problem: "/srv/prompts: no such directory",
 		},
 	}
@@ -76,17 +78,20 @@ func visit(t *testing.T, l http.Handler, target string) (int, string) {
 func TestLive(t *testing.T) {
 	var s *view.Snapshot
 	l := web.NewLiveReport(func() *view.Snapshot { return s }, "v1")
-	if code, body := visit(t, l, "/report"); code != http.StatusServiceUnavailable || !strings.Contains(webtest.Text(body), "No numbers yet") {
+	if code, body := visit(t, l, "/report"); code != http.StatusServiceUnavailable ||
+		!strings.Contains(webtest.Text(body), "No numbers yet") {
 		t.Error(code, body)
 	}
 	var memory *sinktest.Memory
 	s, memory = liveSnapshot()
 	code, body := visit(t, l, "/report")
 	text := webtest.Text(body)
-	if code != http.StatusOK || strings.Contains(text, "compared with") || !strings.Contains(text, "not been read from a sink yet") {
+	if code != http.StatusOK || strings.Contains(text, "compared with") ||
+		!strings.Contains(text, "not been read from a sink yet") {
 		t.Errorf("%d, and pages that nobody read", code)
 	}
-	webtest.Wants(t, text, "Documentation readers of Product docs", "Status page developer-hub", "later.md pending", "#431",
+	webtest.Wants(t, text, "Documentation readers of Product docs", "Status page developer-hub", "later.md pending",
+		"#431",
 		webtest.Commas(s.Projects[0].Grids[1].Newest.Totals.Total)+" readers during 28 Sep – 4 Oct 2026", "The newest export started just now and succeeded .")
 
 	sink := &counting{Sink: memory}
@@ -101,11 +106,13 @@ func TestLive(t *testing.T) {
 		_, body = visit(t, l, "/report?project=docs-main")
 	}
 	text = webtest.Text(body)
-	webtest.Wants(t, text, "compared with 21–27 Sep 2026", "/new", "Vanished 1 page with readers in 21–27 Sep 2026", "/old")
+	webtest.Wants(t, text, "compared with 21–27 Sep 2026", "/new", "Vanished 1 page with readers in 21–27 Sep 2026",
+		"/old")
 	if strings.Contains(body, "/srv/prompts") {
 		t.Error("the page has a path of the machine")
 	}
-	if _, body = visit(t, l, "/report?project=developer-hub"); strings.Contains(body, "#431") || !strings.Contains(body, `href="report?project=docs-main"`) {
+	if _, body = visit(t, l, "/report?project=developer-hub"); strings.Contains(body, "#431") ||
+		!strings.Contains(body, `href="report?project=docs-main"`) {
 		t.Error("the second project has jobs of the first, or no link to it")
 	}
 	webtest.Must(t, refresh())
@@ -135,7 +142,8 @@ func TestLiveProjects(t *testing.T) {
 	l := web.NewLiveReport(func() *view.Snapshot { return s }, "v1")
 	for _, query := range []string{"nobody", "%3Cscript%3Ealert(1)%3C/script%3E", "docs-main/"} {
 		code, body := visit(t, l, "/report?project="+query)
-		if code != http.StatusNotFound || strings.Contains(body, "alert") || !strings.Contains(body, "no such project") {
+		if code != http.StatusNotFound || strings.Contains(body, "alert") ||
+			!strings.Contains(body, "no such project") {
 			t.Errorf("%s: %d %s", query, code, webtest.Text(body))
 		}
 	}
@@ -148,7 +156,8 @@ func TestLiveSinks(t *testing.T) {
 	webtest.Must(t, l.Refresh(t.Context(), s, []sinks.Sink{sinktest.NewMemory(), memory}))
 	_, body := visit(t, l, "/report")
 	webtest.Wants(t, webtest.Text(body), "compared with 21–27 Sep 2026")
-	if err := web.NewLiveReport(nil, "").Refresh(t.Context(), s, []sinks.Sink{sinktest.NewMemory()}); err == nil || !strings.Contains(err.Error(), "docs-main week") {
+	if err := web.NewLiveReport(nil, "").Refresh(t.Context(), s, []sinks.Sink{sinktest.NewMemory()}); err == nil ||
+		!strings.Contains(err.Error(), "docs-main week") {
 		t.Errorf("no sink has the pages: %v", err)
 	}
 }

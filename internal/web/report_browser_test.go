@@ -59,7 +59,8 @@ func TestReportBrowserLive(t *testing.T) {
 	for _, width := range []int{400, 1400} {
 		tab := webtest.Page(t, engines.RunChromium(t), server.URL+"/report", engines.View{Width: width, Height: 900})
 		webtest.Legible(t, tab, fmt.Sprintf("live-%d", width))
-		webtest.Equal(t, tab, []any{true, []string{"", "report", "api/v1/windows", "api/v1/pages"}}, `[document.documentElement.classList.contains("js"),
+		webtest.Equal(t, tab, []any{true, []string{"", "report", "api/v1/windows", "api/v1/pages"}},
+			`[document.documentElement.classList.contains("js"),
 			Array.from(document.querySelectorAll("nav a")).map(a => new URL(a.href).pathname.slice(1))]`)
 	}
 }
@@ -75,8 +76,10 @@ func TestReportBrowserPoints(t *testing.T) {
 	webtest.Must(t, tab.Point(t.Context(), place(len(weeks)-2, len(weeks))))
 	webtest.Equal(t, tab, true, shown)
 	rev := weeks[len(weeks)-2].Revision
-	want := []string{"21–27 Sep 2026", "Total", webtest.Commas(rev.Totals.Total), "Human", webtest.Commas(rev.Totals.Human), "AI", webtest.Commas(rev.Totals.AI),
-		"Both", webtest.Commas(rev.Totals.Human + rev.Totals.AI - rev.Totals.Total), "AI share", fmt.Sprintf("%.1f%%", float64(rev.Totals.AI)/float64(rev.Totals.Total)*100), "settled", "failed: Examples for webhooks"}
+	want := []string{"21–27 Sep 2026", "Total", webtest.Commas(rev.Totals.Total), "Human",
+		webtest.Commas(rev.Totals.Human), "AI", webtest.Commas(rev.Totals.AI),
+		"Both", webtest.Commas(rev.Totals.Human + rev.Totals.AI - rev.Totals.Total), "AI share",
+		fmt.Sprintf("%.1f%%", float64(rev.Totals.AI)/float64(rev.Totals.Total)*100), "settled", "failed: Examples for webhooks"}
 	webtest.Equal(t, tab, want, tip)
 	// The line, the dots and the drawing agree on where the window is.
 	webtest.Equal(t, tab, []bool{true, true}, `(pane => {
@@ -152,12 +155,14 @@ func TestReportBrowserToggles(t *testing.T) {
 	const pane = `document.querySelector(".pane:nth-of-type(2)")`
 	const lines = `Array.from(` + pane + `.querySelectorAll(".readers path[data-series]")).filter(p => getComputedStyle(p).display != "none").map(p => p.dataset.series)`
 	webtest.Equal(t, tab, []string{"total", "human", "ai", "total"}, lines)
-	webtest.Equal(t, tab, []string{"10k", "5k", "0"}, `Array.from(`+pane+`.querySelectorAll(".scale span")).slice(0, 3).map(e => e.textContent)`)
+	webtest.Equal(t, tab, []string{"10k", "5k", "0"},
+		`Array.from(`+pane+`.querySelectorAll(".scale span")).slice(0, 3).map(e => e.textContent)`)
 	for _, series := range []string{"total", "human", "both"} {
 		webtest.Must(t, tab.Eval(t.Context(), pane+`.querySelector("button[data-series=`+series+`]").click()`, nil))
 	}
 	webtest.Equal(t, tab, []string{"both", "ai"}, lines)
-	webtest.Equal(t, tab, []string{"4k", "2k", "0"}, `Array.from(`+pane+`.querySelectorAll(".scale span")).slice(0, 3).map(e => e.textContent)`)
+	webtest.Equal(t, tab, []string{"4k", "2k", "0"},
+		`Array.from(`+pane+`.querySelectorAll(".scale span")).slice(0, 3).map(e => e.textContent)`)
 	webtest.Keep(t, tab, "toggled")
 }
 
@@ -169,7 +174,8 @@ func TestReportBrowserText(t *testing.T) {
 	r.Pages[r.Projects[0].Grids[1].Newest.Key].Movers.Top[0].Path = path
 	r.State.Queue.Jobs[1].Title = path
 	tab := openReport(t, browser, r, engines.View{Width: 1280, Height: 900})
-	webtest.Equal(t, tab, []any{"Documentation readers of Product docs", 0, path}, `[document.title, document.querySelectorAll("img").length, document.querySelector(".pane:nth-of-type(2) bdi").textContent]`)
+	webtest.Equal(t, tab, []any{"Documentation readers of Product docs", 0, path},
+		`[document.title, document.querySelectorAll("img").length, document.querySelector(".pane:nth-of-type(2) bdi").textContent]`)
 }
 
 const (

@@ -59,9 +59,11 @@ func TestCharts(t *testing.T) {
 			if rev := c.Revision; rev != nil {
 				both := rev.Totals.Human + rev.Totals.AI - rev.Totals.Total
 				v = [4]*int64{&rev.Totals.Total, &rev.Totals.Human, &rev.Totals.AI, &both}
-				state = map[bool]string{true: "settled", false: "provisional"}[rev.Settled] + map[bool]string{false: ", unverified"}[rev.Verified]
+				state = map[bool]string{true: "settled",
+					false: "provisional"}[rev.Settled] + map[bool]string{false: ", unverified"}[rev.Verified]
 			}
-			want.Total, want.Human, want.AI, want.Both = append(want.Total, v[0]), append(want.Human, v[1]), append(want.AI, v[2]), append(want.Both, v[3])
+			want.Total, want.Human, want.AI, want.Both = append(want.Total, v[0]), append(want.Human,
+				v[1]), append(want.AI, v[2]), append(want.Both, v[3])
 			want.States = append(want.States, state)
 		}
 		have := got[i]
@@ -78,7 +80,8 @@ func TestCharts(t *testing.T) {
 	for _, jobs := range day.Jobs {
 		ended = append(ended, jobs...)
 	}
-	want := []string{"completed: Fix typos in the guides", "completed: One page on authentication", "completed without a pull request: Look for dead links",
+	want := []string{"completed: Fix typos in the guides", "completed: One page on authentication",
+		"completed without a pull request: Look for dead links",
 		"completed: Rewrite the quickstart for agents", "failed: Examples for webhooks", "completed: Write llms.txt"}
 	if diff := cmp.Diff(want, ended); diff != "" {
 		t.Errorf("jobs of the days (-want +got):\n%s", diff)
@@ -105,7 +108,8 @@ func TestReportNumbers(t *testing.T) {
 		}
 		both := rev.Totals.Human + rev.Totals.AI - rev.Totals.Total
 		webtest.Wants(t, got, webtest.Commas(rev.Totals.Total)+" readers",
-			fmt.Sprintf("Human %s AI %s AI share %.1f%% Both %s", webtest.Commas(rev.Totals.Human), webtest.Commas(rev.Totals.AI), float64(rev.Totals.AI)/float64(rev.Totals.Total)*100, webtest.Commas(both)))
+			fmt.Sprintf("Human %s AI %s AI share %.1f%% Both %s", webtest.Commas(rev.Totals.Human),
+				webtest.Commas(rev.Totals.AI), float64(rev.Totals.AI)/float64(rev.Totals.Total)*100, webtest.Commas(both)))
 		for _, n := range []int64{rev.Totals.Total, rev.Totals.Human, rev.Totals.AI, both} {
 			known[n] = true
 		}
@@ -121,16 +125,20 @@ func TestReportNumbers(t *testing.T) {
 			}
 		}
 		for _, c := range m.Top {
-			webtest.Wants(t, got, fmt.Sprintf("%s %s %s %s ", c.Path, webtest.Commas(c.After.Human), webtest.Commas(c.After.AI), webtest.Commas(c.After.Total)))
+			webtest.Wants(t, got, fmt.Sprintf("%s %s %s %s ", c.Path, webtest.Commas(c.After.Human),
+				webtest.Commas(c.After.AI), webtest.Commas(c.After.Total)))
 		}
 		for _, c := range ten(m.Rising) {
-			webtest.Wants(t, got, fmt.Sprintf("%s %s %s +%s ", c.Path, webtest.Commas(c.Before.Total), webtest.Commas(c.After.Total), webtest.Commas(c.By(analytics.Everyone))))
+			webtest.Wants(t, got, fmt.Sprintf("%s %s %s +%s ", c.Path, webtest.Commas(c.Before.Total),
+				webtest.Commas(c.After.Total), webtest.Commas(c.By(analytics.Everyone))))
 		}
 		for _, c := range ten(m.Falling) {
-			webtest.Wants(t, got, fmt.Sprintf("%s %s %s −%s ", c.Path, webtest.Commas(c.Before.Total), webtest.Commas(c.After.Total), webtest.Commas(-c.By(analytics.Everyone))))
+			webtest.Wants(t, got, fmt.Sprintf("%s %s %s −%s ", c.Path, webtest.Commas(c.Before.Total),
+				webtest.Commas(c.After.Total), webtest.Commas(-c.By(analytics.Everyone))))
 		}
 	}
-	webtest.Wants(t, got, "Appeared 1 page without readers", "Vanished 1 page with readers", "/old/launch-notes", "/docs/agents/mcp-server")
+	webtest.Wants(t, got, "Appeared 1 page without readers", "Vanished 1 page with readers", "/old/launch-notes",
+		"/docs/agents/mcp-server")
 	for _, word := range regexp.MustCompile(`[0-9][0-9,]*`).FindAllString(got, -1) {
 		if n, err := strconv.ParseInt(strings.ReplaceAll(word, ",", ""), 10, 64); err == nil && n >= 1000 && !known[n] {
 			t.Errorf("%s is no number of the report", word)
@@ -145,14 +153,19 @@ func ten(r analytics.Ranking) []analytics.Change { return r.First[:min(10, len(r
 func TestReportWords(t *testing.T) {
 	got := webtest.Text(write(t, demoReport()))
 	webtest.Wants(t, got,
-		"Documentation readers of Product docs", " readers during 28 Sep – 4 Oct 2026, ", "% on the previous week; ", "% were AI agents.",
-		"185 of 188 windows 182 settled 3 provisional 1 unverified 3 missing", "Missing: Sun 23 Aug 2026 to Tue 25 Aug 2026.",
-		"7 jobs begun, 6 ended", "4 completed 1 completed without a pull request 1 failed", "median time to a pull request", "Pages that lost readers weekly/losing-readers.md active",
-		"Look for dead links links completed without a pull request", "#419", "the service says: the check of the build failed",
+		"Documentation readers of Product docs", " readers during 28 Sep – 4 Oct 2026, ", "% on the previous week; ",
+		"% were AI agents.",
+		"185 of 188 windows 182 settled 3 provisional 1 unverified 3 missing",
+		"Missing: Sun 23 Aug 2026 to Tue 25 Aug 2026.",
+		"7 jobs begun, 6 ended", "4 completed 1 completed without a pull request 1 failed",
+		"median time to a pull request", "Pages that lost readers weekly/losing-readers.md active",
+		"Look for dead links links completed without a pull request", "#419",
+		"the service says: the check of the build failed",
 		"The newest export started 14 min ago and succeeded", "Generated 2026-10-06 10:31 UTC Documentation",
 		"Only the totals of the site are read")
 	got = webtest.Text(write(t, several()))
-	webtest.Wants(t, got, "Only windows that begin on or after 2025-09-01.", "Project developer-hub", "Project odd", "9 readers on Mon 5 Oct 2026; 44.4% were AI agents.",
+	webtest.Wants(t, got, "Only windows that begin on or after 2025-09-01.", "Project developer-hub", "Project odd",
+		"9 readers on Mon 5 Oct 2026; 44.4% were AI agents.",
 		"Both –", "No window has been read.", "No earlier window to compare with", "37 older jobs not shown",
 		"and failed . The last", "paused since 2026-10-05 10:31 UTC")
 	r := demoReport()
@@ -187,7 +200,8 @@ func TestReportText(t *testing.T) {
 	if n := strings.Count(page, "<script"); n != len(r.Projects[0].Grids)+1 {
 		t.Errorf("%d scripts", n)
 	}
-	for _, bad := range []string{"<script>alert", "</script><script>", "<!--", `href="javascript:`, "\x00", "\xff", "ZgotmplZ"} {
+	for _, bad := range []string{"<script>alert", "</script><script>", "<!--", `href="javascript:`, "\x00", "\xff",
+		"ZgotmplZ"} {
 		if strings.Contains(page, bad) {
 			t.Errorf("the page has %q", bad)
 		}
@@ -250,8 +264,10 @@ func TestCompare(t *testing.T) {
 	week := analytics.Window{From: webtest.Today - 8, To: webtest.Today - 1}
 	for ago, total := range map[analytics.Date]int64{0: 300, 1: 200, 2: 100, 52: 600} {
 		r := analytics.Revision{
-			Key:    analytics.Key{Project: "p", Granularity: analytics.Week, Window: analytics.Window{From: week.From - 7*ago, To: week.To - 7*ago}},
-			Number: 1, Settled: true, Verified: true, Rows: 1, Totals: analytics.Totals{Human: total, Total: total}, ExportedAt: webtest.Now,
+			Key: analytics.Key{Project: "p", Granularity: analytics.Week,
+				Window: analytics.Window{From: week.From - 7*ago, To: week.To - 7*ago}},
+			Number: 1, Settled: true, Verified: true, Rows: 1, Totals: analytics.Totals{Human: total,
+				Total: total}, ExportedAt: webtest.Now,
 		}
 		memory.Put(r, []analytics.Row{{Path: "/", Human: total, Total: total}}, nil)
 	}
@@ -259,12 +275,17 @@ func TestCompare(t *testing.T) {
 		against web.Comparison
 		want    []string
 	}{
-		{web.Comparison{}, []string{"up 50.0% on the previous week", "▲ 50.0% on the previous week", "/ 200 300 +100 +50.0%", "compared with 21–27 Sep 2026"}},
-		{web.Comparison{Windows: 2}, []string{"up 200% on 14–20 Sep 2026", "/ 100 300 +200 +200%", "compared with 14–20 Sep 2026"}},
-		{web.Comparison{Year: true}, []string{"down 50.0% on 29 Sep – 5 Oct 2025", "/ 600 300 −300 −50.0%", "compared with 29 Sep – 5 Oct 2025"}},
-		{web.Comparison{Windows: 3}, []string{"300 readers during 28 Sep – 4 Oct 2026; 0.0%", "No reading of 7–13 Sep 2026 to compare with", "The pages of 7–13 Sep 2026 are not known"}},
+		{web.Comparison{}, []string{"up 50.0% on the previous week", "▲ 50.0% on the previous week",
+			"/ 200 300 +100 +50.0%", "compared with 21–27 Sep 2026"}},
+		{web.Comparison{Windows: 2}, []string{"up 200% on 14–20 Sep 2026", "/ 100 300 +200 +200%",
+			"compared with 14–20 Sep 2026"}},
+		{web.Comparison{Year: true}, []string{"down 50.0% on 29 Sep – 5 Oct 2025", "/ 600 300 −300 −50.0%",
+			"compared with 29 Sep – 5 Oct 2025"}},
+		{web.Comparison{Windows: 3}, []string{"300 readers during 28 Sep – 4 Oct 2026; 0.0%",
+			"No reading of 7–13 Sep 2026 to compare with", "The pages of 7–13 Sep 2026 are not known"}},
 	} {
-		r, err := web.ReadReport(t.Context(), memory, web.ReportOptions{Now: webtest.Now, Against: tc.against, Pages: 5})
+		r, err := web.ReadReport(t.Context(), memory,
+			web.ReportOptions{Now: webtest.Now, Against: tc.against, Pages: 5})
 		webtest.Must(t, err)
 		webtest.Wants(t, webtest.Text(write(t, r)), tc.want...)
 	}

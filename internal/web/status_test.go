@@ -21,7 +21,8 @@ import (
 func getStatus(t testing.TB, s *view.Snapshot, version string) (code int, body string) {
 	t.Helper()
 	w := httptest.NewRecorder()
-	web.NewStatusPage(func() *view.Snapshot { return s }, nil, version).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	web.NewStatusPage(func() *view.Snapshot { return s }, nil, version).ServeHTTP(w,
+		httptest.NewRequest(http.MethodGet, "/", nil))
 	return w.Code, w.Body.String()
 }
 
@@ -39,26 +40,31 @@ func TestStatusNumbers(t *testing.T) {
 			pages = webtest.Commas(w.Rows)
 		}
 		webtest.Wants(t, got, webtest.Commas(w.Totals.Total)+" readers",
-			fmt.Sprintf("Human %s AI %s AI share %.1f%% Both %s Pages %s ", webtest.Commas(w.Totals.Human), webtest.Commas(w.Totals.AI),
+			fmt.Sprintf("Human %s AI %s AI share %.1f%% Both %s Pages %s ", webtest.Commas(w.Totals.Human),
+				webtest.Commas(w.Totals.AI),
 				float64(w.Totals.AI)/float64(w.Totals.Total)*100, webtest.Commas(w.Totals.Human+w.Totals.AI-w.Totals.Total), pages))
 		for _, r := range w.Pages {
-			webtest.Wants(t, got, fmt.Sprintf("%s %s %s %s ", r.Path, webtest.Commas(r.Human), webtest.Commas(r.AI), webtest.Commas(r.Total)))
+			webtest.Wants(t, got, fmt.Sprintf("%s %s %s %s ", r.Path, webtest.Commas(r.Human), webtest.Commas(r.AI),
+				webtest.Commas(r.Total)))
 		}
 	}
 	for _, o := range s.Open {
-		webtest.Wants(t, got, fmt.Sprintf("So far Tue 6 Oct 2026: %s total, %s human, %s AI (read 13 min ago)", webtest.Commas(o.Totals.Total), webtest.Commas(o.Totals.Human), webtest.Commas(o.Totals.AI)))
+		webtest.Wants(t, got, fmt.Sprintf("So far Tue 6 Oct 2026: %s total, %s human, %s AI (read 13 min ago)",
+			webtest.Commas(o.Totals.Total), webtest.Commas(o.Totals.Human), webtest.Commas(o.Totals.AI)))
 	}
 	for _, p := range s.Projects {
 		for _, g := range p.Grids {
 			webtest.Wants(t, got, fmt.Sprintf("%d of %d window", g.Known, g.Known+g.Missing))
-			for name, n := range map[string]int{"settled": g.Known - g.Provisional, "provisional": g.Provisional, "unverified": g.Unverified, "missing": g.Missing} {
+			for name, n := range map[string]int{"settled": g.Known - g.Provisional, "provisional": g.Provisional,
+				"unverified": g.Unverified, "missing": g.Missing} {
 				if n > 0 {
 					webtest.Wants(t, got, fmt.Sprintf(" %d %s", n, name))
 				}
 			}
 		}
 	}
-	webtest.Wants(t, got, "docgauge v0.4.0", "Values as of 2026-10-06 10:31 UTC", "Next run in 46 min", "Windows due 14 Skipped 2 Requests left 12 of 90 this hour",
+	webtest.Wants(t, got, "docgauge v0.4.0", "Values as of 2026-10-06 10:31 UTC", "Next run in 46 min",
+		"Windows due 14 Skipped 2 Requests left 12 of 90 this hour",
 		"Waiting for the request budget", "14 windows due. Within the budget, the last can be read by 2026-10-06 13:31 in 3 h",
 		"Product docs Day missing not read yet 9", "developer-hub 28 days missing not read yet 4",
 		"2026-10-06 07:17 3 h ago failed in 99 s 7 40 export prj_docs_main day [2026-10-05,2026-10-06): sinks/clickhouse: insert 812 rows",
@@ -144,7 +150,8 @@ func TestCompression(t *testing.T) {
 	_, want := getStatus(t, s, "")
 	h := web.NewStatusPage(func() *view.Snapshot { return s }, nil, "")
 	for encoding, compressed := range map[string]bool{
-		"": false, "gzip": true, "GZIP": true, "br, gzip;q=0.5": true, "gzip;q=0": false, "gzip; q=0.000, identity": false, "notgzip": false,
+		"": false, "gzip": true, "GZIP": true, "br, gzip;q=0.5": true, "gzip;q=0": false,
+		"gzip; q=0.000, identity": false, "notgzip": false,
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.Header.Set("Accept-Encoding", encoding)
@@ -172,7 +179,8 @@ func TestCompression(t *testing.T) {
 // TestQueue: jobs of all projects, and why no prompt is submitted.
 func TestQueue(t *testing.T) {
 	_, body := getStatus(t, demoSnapshot(), "")
-	webtest.Wants(t, webtest.Text(body), "4 pending, 1 active, 1 completed, 1 unknown", "Translate the guides translate.md the cap on jobs a day is reached Product docs pending – – –",
+	webtest.Wants(t, webtest.Text(body), "4 pending, 1 active, 1 completed, 1 unknown",
+		"Translate the guides translate.md the cap on jobs a day is reached Product docs pending – – –",
 		"paused since 2026-10-06 09:31 UTC",
 		"Pages that lost readers", "stalled", "fix-<b>typos</b>.md", "#431")
 	if strings.Contains(body, `href="javascript:`) {
@@ -208,19 +216,23 @@ func TestNoSnapshot(t *testing.T) {
 
 func TestNothingYet(t *testing.T) {
 	s := &view.Snapshot{At: now, Projects: []view.Project{{ID: "p", Grids: []view.Grid{
-		{Granularity: analytics.Day, Cells: []view.Cell{{Window: analytics.Window{From: 20730, To: 20731}}}, Missing: 1},
+		{Granularity: analytics.Day, Cells: []view.Cell{{Window: analytics.Window{From: 20730, To: 20731}}},
+			Missing: 1},
 		{Granularity: analytics.Month},
 	}}}}
 	_, body := getStatus(t, s, "")
-	webtest.Wants(t, webtest.Text(body), "No run yet No export has run", "Last success never", "Next run not scheduled", "Windows due 0 p p Report",
-		"Day No complete window has been read yet.", "Day 0 of 1 window Mon Wed Fri Sun 1 missing", "Month 0 of 0 windows No window is complete yet.",
+	webtest.Wants(t, webtest.Text(body), "No run yet No export has run", "Last success never",
+		"Next run not scheduled", "Windows due 0 p p Report",
+		"Day No complete window has been read yet.", "Day 0 of 1 window Mon Wed Fri Sun 1 missing",
+		"Month 0 of 0 windows No window is complete yet.",
 		"no windows due", "No budget is configured", "No key is configured", "No sink is configured")
 	webtest.Wants(t, body, `http-equiv="refresh" content="60"`)
 }
 
 func TestBacklogAndBudget(t *testing.T) {
 	s := demoSnapshot()
-	s.Budgets = []view.Budget{{Name: "analytics", Available: 5}, {Name: "agent:prj_docs_main", Project: "prj_docs_main", Limit: 90, Available: 90, Next: now.Add(-time.Second)}}
+	s.Budgets = []view.Budget{{Name: "analytics", Available: 5},
+		{Name: "agent:prj_docs_main", Project: "prj_docs_main", Limit: 90, Available: 90, Next: now.Add(-time.Second)}}
 	_, body := getStatus(t, s, "")
 	got := webtest.Text(body)
 	webtest.Wants(t, got, "Reading unlimited", "Agent jobs, Product docs 90 of 90 requests left this hour")
@@ -249,7 +261,8 @@ func TestOverview(t *testing.T) {
 	webtest.Wants(t, webtest.Text(body), "Product docs 2,235 ▲ 11.2% Mon 5 Oct 2026 8,337 ▼ 6.3% 28 Sep – 4 Oct 2026 2 windows skipped 3 4 ",
 		"developer-hub 120 ▲ 10.1% Mon 5 Oct 2026 481 ▲ 11.9% 28 Sep – 4 Oct 2026 4 windows due 0 2 ")
 	webtest.Wants(t, body, `<a href="report?project=prj_docs_main">`)
-	if open, all := strings.Count(body, "<details open>\n<summary><h2"), strings.Count(body, "<summary><h2"); open != 1 || all != 2 {
+	if open, all := strings.Count(body, "<details open>\n<summary><h2"), strings.Count(body,
+		"<summary><h2"); open != 1 || all != 2 {
 		t.Errorf("%d of %d projects are open", open, all)
 	}
 	_, body = getStatus(t, good(), "")
@@ -273,7 +286,8 @@ func TestRemedies(t *testing.T) {
 	web.NewStatusPage(func() *view.Snapshot { return s }, func() web.Alert {
 		return web.Alert{Headline: "The state cannot be read", Text: "disk <b>full</b>", Rule: "DocgaugeSnapshotOld"}
 	}, "").ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
-	webtest.Wants(t, webtest.Text(w.Body.String()), "The state cannot be read The last run started", "Not ready: disk <b>full</b> What to do API key read: rejected")
+	webtest.Wants(t, webtest.Text(w.Body.String()), "The state cannot be read The last run started",
+		"Not ready: disk <b>full</b> What to do API key read: rejected")
 	found := map[string]bool{}
 	for _, m := range regexp.MustCompile(`href="https://github.com/docgauge/docgauge/blob/main/docs/runbook.md#([^"]*)"`).FindAllStringSubmatch(w.Body.String(), -1) {
 		if found[m[1]] = true; !sections[m[1]] {
@@ -296,7 +310,8 @@ func TestWindowsThatWait(t *testing.T) {
 		"Wed 16 Sep 2026 Day Skipped: the service fails for it, but not for others in 1 run, first 6 h ago",
 		"Mon 5 Oct 2026 Day Totals known, rows later", "2026-10-09 00:00 in 3 days Sun 4 Oct 2026 Day Totals known",
 		"Totals only so far", "2 totals only")
-	webtest.Wants(t, body, ", provisional, totals only, rows after 2026-10-09 00:00 UTC</title>", `<a href="#p0w">2</a>`)
+	webtest.Wants(t, body, ", provisional, totals only, rows after 2026-10-09 00:00 UTC</title>",
+		`<a href="#p0w">2</a>`)
 	if n := strings.Count(body, `<use href="#totals"`); n != 2+1 {
 		t.Errorf("%d windows without rows are drawn, want two and the legend", n)
 	}
@@ -312,7 +327,8 @@ func TestWindowsThatWait(t *testing.T) {
 		s.Asides = append(s.Asides, a)
 	}
 	_, body = getStatus(t, s, "")
-	webtest.Wants(t, webtest.Text(body), "Skipped 32 Requests left", "Skipped: of another time", "22 more windows: docgauge plan lists them.")
+	webtest.Wants(t, webtest.Text(body), "Skipped 32 Requests left", "Skipped: of another time",
+		"22 more windows: docgauge plan lists them.")
 	if n := strings.Count(body, "Skipped: "); n != 10 || len(body) > 1<<20 {
 		t.Errorf("%d windows are listed in %d bytes", n, len(body))
 	}
@@ -326,16 +342,20 @@ func TestWindowsThatWait(t *testing.T) {
 func TestSuspectRows(t *testing.T) {
 	for want, w := range map[string]view.Window{
 		"unverified": {},
-		"Suspect: 1,250 of 2,000 rows read before the totals last changed":                     {MovedRows: 1250},
-		"Suspect: 7 of 2,000 rows with a path that came twice":                                 {RepeatedRows: 7},
-		"Suspect: up to 1,257 of 2,000 rows 1,250 read before the totals last changed, 7 with": {MovedRows: 1250, RepeatedRows: 7},
-		"Suspect: up to 2,000 of 2,000 rows 1,999 read":                                        {MovedRows: 1999, RepeatedRows: 7},
+		"Suspect: 1,250 of 2,000 rows read before the totals last changed": {MovedRows: 1250},
+		"Suspect: 7 of 2,000 rows with a path that came twice":             {RepeatedRows: 7},
+		"Suspect: up to 1,257 of 2,000 rows 1,250 read before the totals last changed, 7 with": {MovedRows: 1250,
+			RepeatedRows: 7},
+		"Suspect: up to 2,000 of 2,000 rows 1,999 read": {MovedRows: 1999,
+			RepeatedRows: 7},
 	} {
-		w.Key = analytics.Key{Project: "p", Granularity: analytics.Day, Window: analytics.Window{From: 20730, To: 20731}}
+		w.Key = analytics.Key{Project: "p", Granularity: analytics.Day,
+			Window: analytics.Window{From: 20730, To: 20731}}
 		w.Rows = 2000
 		grid := view.Grid{Granularity: analytics.Day, Cells: []view.Cell{{Window: w.Window, Revision: &w.Revision}}}
 		grid.Count()
-		_, body := getStatus(t, &view.Snapshot{At: now, Windows: []view.Window{w}, Projects: []view.Project{{ID: "p", Grids: []view.Grid{grid}}}}, "")
+		_, body := getStatus(t, &view.Snapshot{At: now, Windows: []view.Window{w},
+			Projects: []view.Project{{ID: "p", Grids: []view.Grid{grid}}}}, "")
 		webtest.Wants(t, webtest.Text(body), want, "A chart needs two windows in a row.")
 		if strings.Contains(body, "Suspect") != (w.MovedRows+w.RepeatedRows > 0) {
 			t.Errorf("%s: %s", want, webtest.Text(body))
@@ -352,18 +372,22 @@ func TestHeadlines(t *testing.T) {
 		{view.Run{Outcome: "success"}, 0, "Up to date The last run started 5 min ago and took 30 s: 1 window, 2 requests."},
 		{view.Run{Outcome: "success"}, 3, "Last run succeeded The last run"},
 		{view.Run{Outcome: "deferred"}, 3, "Waiting for the request budget The last run"},
-		{view.Run{Outcome: "failed", Message: "disk full"}, 3, "Last run failed The last run started 5 min ago and took 30 s: 1 window, 2 requests. disk full"},
+		{view.Run{Outcome: "failed", Message: "disk full"}, 3,
+			"Last run failed The last run started 5 min ago and took 30 s: 1 window, 2 requests. disk full"},
 		{view.Run{Outcome: "interrupted"}, 0, "Last run interrupted The last run"},
 		{view.Run{}, 0, "A run is in progress It started 5 min ago and has not ended"},
-		{view.Run{Outcome: "deferred", Windows: -1, Requests: -2}, 3, "The last run started 5 min ago and took 30 s. It read no window, because the requests of this hour are used up. Values"},
-		{view.Run{Outcome: "success", Windows: -1, Requests: -1}, 0, "It read no window, because none was due (1 request). Values"},
+		{view.Run{Outcome: "deferred", Windows: -1, Requests: -2}, 3,
+			"The last run started 5 min ago and took 30 s. It read no window, because the requests of this hour are used up. Values"},
+		{view.Run{Outcome: "success", Windows: -1, Requests: -1}, 0,
+			"It read no window, because none was due (1 request). Values"},
 	} {
 		tc.run.Started = now.Add(-5 * time.Minute)
 		tc.run.Windows, tc.run.Requests = tc.run.Windows+1, tc.run.Requests+2
 		if tc.run.Outcome != "" {
 			tc.run.Finished = tc.run.Started.Add(30 * time.Second)
 		}
-		_, body := getStatus(t, &view.Snapshot{At: now, Runs: []view.Run{tc.run}, Due: []view.Due{{Granularity: "day", Count: tc.due}}}, "")
+		_, body := getStatus(t, &view.Snapshot{At: now, Runs: []view.Run{tc.run},
+			Due: []view.Due{{Granularity: "day", Count: tc.due}}}, "")
 		webtest.Wants(t, webtest.Text(body), tc.want)
 	}
 	s := good()
@@ -397,8 +421,10 @@ func huge(projects int, path string) *view.Snapshot {
 		for _, g := range []analytics.Granularity{"day", "week", "month", "28d"} {
 			grid := view.Grid{Granularity: g, Known: 1500}
 			for n := range analytics.Date(1500) {
-				k := analytics.Key{Project: p.ID, Granularity: g, Window: analytics.Window{From: 19000 + n, To: 19001 + n}}
-				grid.Cells = append(grid.Cells, view.Cell{Window: k.Window, Revision: &analytics.Revision{Key: k, Totals: analytics.Totals{Human: 1e9, AI: 1e9, Total: 1e9}}})
+				k := analytics.Key{Project: p.ID, Granularity: g,
+					Window: analytics.Window{From: 19000 + n, To: 19001 + n}}
+				grid.Cells = append(grid.Cells, view.Cell{Window: k.Window,
+					Revision: &analytics.Revision{Key: k, Totals: analytics.Totals{Human: 1e9, AI: 1e9, Total: 1e9}}})
 			}
 			p.Grids = append(p.Grids, grid)
 			w := view.Window{Revision: *grid.Cells[len(grid.Cells)-1].Revision}

@@ -30,8 +30,8 @@ const (
 	maxFilePages = journal.MaxChanged / perPage
 )
 
-// readGitHub reads the pull request and then what is wanted besides. Each resource leaves
-// the pull request whole, so that an error of a later one loses nothing.
+// readGitHub reads the pull request and then its other resources, as far as they may have
+// changed. Each leaves the pull request whole, so that an error of a later one loses nothing.
 func (r *reading) readGitHub(ctx context.Context) error {
 	repository := "/repos/" + r.pr.Repository
 	pull := repository + "/pulls/" + strconv.Itoa(r.pr.Number)
@@ -95,7 +95,7 @@ func (r *reading) githubPull(p *github.PullRequest) bool {
 	return true
 }
 
-// become takes over the state and decides what is to be read anew for it: the events after
+// become takes over the state and decides which resources to read anew: the events after
 // a draft or a close, the reviews once more at the end, the checks of another commit.
 func (r *reading) become(state journal.PullState, commit string, draft bool) {
 	pr := &r.pr
@@ -144,11 +144,7 @@ func (r *reading) githubEvents(ctx context.Context, path string) error {
 // unlessHidden makes nothing of an error which says that the token does not show this part
 // of the pull request; the part counts as read.
 func (r *reading) unlessHidden(key string, err error) error {
-	if err == nil {
-		return nil
-	}
-	switch KindOf(err) {
-	case Forbidden, NotFound, Moved:
+	if KindOf(err) == Hidden {
 		r.pr.ETags[key] = asked
 		return nil
 	}
@@ -219,7 +215,7 @@ func (r *reading) githubChecks(ctx context.Context, commit string) error {
 		return nil
 	}
 	if err != nil {
-		delete(r.pr.ETags, keyChecks) // what it said was not taken over
+		delete(r.pr.ETags, keyChecks) // its result was not used
 		return err
 	}
 	r.pr.Checks = ""

@@ -86,7 +86,7 @@ func (r *reading) gitlabPull(p *gitlabPull) bool {
 	case p.Draft:
 		state = journal.PullDraft
 	}
-	// After the end the notes tell of reviews since the last read.
+	// After the end the notes have the reviews since the last read.
 	if state.Ended() && !r.pr.State.Ended() && r.pr.FirstReview.IsZero() {
 		delete(r.pr.ETags, keyNotes)
 	}

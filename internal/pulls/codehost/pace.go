@@ -42,17 +42,10 @@ func (h *host) room() error {
 	return e
 }
 
-// sent counts a request.
-func (h *host) sent() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.pace.ahead = clock.Later(h.pace.ahead, h.now()).Add(paceGap)
-}
-
 // learn keeps what an answer says of the quota.
 func (h *host) learn(resp *http.Response) {
 	prefix := "X-Ratelimit-"
-	if h.name == GitLab {
+	if h.name == gitLab {
 		prefix = "Ratelimit-"
 	}
 	number := func(name string) int64 {

@@ -18,7 +18,7 @@ import (
 func paced(t *testing.T, answer func(*http.Request) *http.Response) (clock *time.Time,
 	readUntil func(time.Time) (int, time.Time)) {
 	at, count := now, 0
-	c, err := codehost.New(codehost.Config{
+	c, err := codehost.New(codehost.Options{
 		GitHubToken: fixed(token), Now: func() time.Time { return at },
 		Transport: &wire{answer: func(req *http.Request) *http.Response {
 			count++
