@@ -89,11 +89,11 @@ func TestKilled(t *testing.T) {
 				// second after their entry, and have lasted as long as a request may.
 				time.Sleep(timeout + budget.Span)
 				if n := occupied(t, store); n != 0 && limit == 90 {
-					t.Errorf("limit %d: %d slots are held for too long", limit, n)
+					t.Errorf("limit %d: %d slots are occupied for too long", limit, n)
 				}
 				time.Sleep(time.Second)
 				if n := occupied(t, store); n != 0 {
-					t.Errorf("limit %d: %d slots are held for too long", limit, n)
+					t.Errorf("limit %d: %d slots are occupied for too long", limit, n)
 				}
 			})
 		}
@@ -129,7 +129,7 @@ func TestManyRequestsCostLittle(t *testing.T) {
 	}
 }
 
-// grown is a budget whose next group is as large as one can be, beside what it sent.
+// grown returns a budget whose next group has the largest size, and the number of requests it sent.
 func grown(t *testing.T, limit int, store budget.Log, svc *service) (b *budget.Budget, sent int) {
 	t.Helper()
 	b = newBudget(limit, store, svc)
@@ -252,7 +252,7 @@ func TestGroupIsGivenBack(t *testing.T) {
 	}
 }
 
-// TestGiveBackFails: nothing is sent, and what was left stays taken.
+// TestGiveBackFails: nothing is sent, and the rest of the group stays taken.
 func TestGiveBackFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, svc := &broken{BudgetLog: openLog(t)}, &service{conn: made}

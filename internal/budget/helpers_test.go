@@ -23,8 +23,8 @@ import (
 
 const timeout = time.Minute
 
-// TestMain: a few stories are enough for the race detector, which makes the log slow. All of them are
-// told without it.
+// TestMain: a few stories are enough for the race detector, which makes the log slow. All of them run
+// without it.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if testing.Short() {
@@ -88,12 +88,12 @@ type ways struct {
 	conn        conn
 }
 
-// conn is what a transport reports of a request's connection.
+// conn is a transport's report on the connection of a request.
 type conn int
 
 const (
 	silent  conn = iota // nothing
-	refused             // it asked for one in vain
+	refused             // it asked for one and got none
 	made                // it has one
 	handed              // it has one, after the way there or after the request was given up
 )

@@ -75,7 +75,7 @@ func TestThrottledInFlightIsOneStep(t *testing.T) {
 	})
 }
 
-// TestSuccessInFlightDoesNotOpen: a 429 that came meanwhile keeps the budget closed.
+// TestSuccessInFlightDoesNotOpen: a 429 that came in between keeps the budget closed.
 func TestSuccessInFlightDoesNotOpen(t *testing.T) {
 	inBubble(t, func(t *testing.T, store state.BudgetLog, svc *service) {
 		b := newBudget(100, store, svc)
@@ -96,7 +96,7 @@ func TestSuccessInFlightDoesNotOpen(t *testing.T) {
 }
 
 // TestRetryAfterWhileClosed: several answers count as one step, with the latest of
-// their ends, in whatever order they come.
+// their ends, in any order.
 func TestRetryAfterWhileClosed(t *testing.T) {
 	inBubble(t, func(t *testing.T, store state.BudgetLog, svc *service) {
 		b := newBudget(100, store, svc)

@@ -53,7 +53,7 @@ func TestNewAccepts(t *testing.T) {
 		"http://[::1]:1/":                  "http://[::1]:1",
 		"HTTPS://api.example.com":          "https://api.example.com",
 	} {
-		c, err := New(ClientOptions{BaseURL: base, APIKey: StaticKey("mint_secret")})
+		c, err := New(ClientOptions{BaseURL: base, APIKey: StaticKey("mint_!secret~")})
 		if err != nil || c.base != want {
 			t.Errorf("%s: %v, %v; want base %s", base, c, err, want)
 		}
@@ -118,7 +118,7 @@ func TestWriteKeyIsTheAdminKeyWhereThereIsNone(t *testing.T) {
 		if got := requests[0].header.Get("Authorization"); got != "Bearer "+tc.sent {
 			t.Errorf("%s: sent with another key", name)
 		}
-		if len(seen) != 2 || seen[0].Key != tc.attempt || seen[0].Endpoint != EndpointCreate ||
+		if len(seen) != 2 || seen[0].Key != tc.attempt || seen[0].Endpoint != endpointCreate ||
 			seen[0].Status != 403 || seen[1].Key != KeyAdmin {
 			t.Errorf("%s: observed %+v", name, seen)
 		}
@@ -226,8 +226,8 @@ func TestObserve(t *testing.T) {
 		seen[i].Duration = 0
 	}
 	want := []Attempt{
-		{EndpointCreate, KeyWrite, 201, 0}, {EndpointMessage, KeyWrite, 200, 0}, {EndpointJob, KeyAdmin, 200, 0},
-		{EndpointVisitors, KeyAdmin, 429, 0}, {EndpointCreate, KeyWrite, 0, 0},
+		{endpointCreate, KeyWrite, 201, 0}, {endpointMessage, KeyWrite, 200, 0}, {endpointJob, KeyAdmin, 200, 0},
+		{endpointVisitors, KeyAdmin, 429, 0}, {endpointCreate, KeyWrite, 0, 0},
 	}
 	if diff := cmp.Diff(want, seen); diff != "" {
 		t.Error(diff)

@@ -340,8 +340,7 @@ func reset(c net.Conn) { c.(*net.TCPConn).SetLinger(0) }
 // stalls waits until the client hangs up.
 func stalls(c net.Conn) { io.Copy(io.Discard, c) }
 
-// refusing returns the URL of a port that nobody can listen on: a connection of ours
-// occupies it.
+// refusing returns the URL of a port that is occupied by a connection, so that no process can listen.
 func refusing(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -57,7 +57,7 @@ func TestWhatIsRetried(t *testing.T) {
 	}
 }
 
-// TestFullJitter: the waits of many calls lie in [0, 1s], [0, 2s], [0, 4s] and
+// TestFullJitter: the waits of many calls are in [0, 1s], [0, 2s], [0, 4s] and
 // [0, 8s], and spread over all of each interval.
 func TestFullJitter(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

@@ -67,8 +67,8 @@ type pass struct {
 	completed []int64
 }
 
-// Pass does what is due now: it reads jobs, sends the follow-ups of those that are
-// completed, and submits the prompts that may go. After the end of ctx what is under
+// Pass makes one pass: it reads jobs, sends the follow-ups of those that are
+// completed, and submits the prompts that may go. After the end of ctx a call under
 // way is finished, and nothing new begins. The error is ErrNewState, or that of the
 // journal; then nothing was sent without an intent in the journal.
 func (q *Queue) Pass(ctx context.Context, found prompts.Scanned) (Result, error) {

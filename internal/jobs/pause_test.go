@@ -19,7 +19,7 @@ func inDoubtTwice(t *testing.T) *world {
 	w.has("a", journal.Unknown)
 	w.has("b", journal.Unknown)
 	w.none("c")
-	w.waitsFor("c", WhyPaused, journal.Pending, "unknown", "docgauge jobs release")
+	w.waitsFor("c", whyPaused, journal.Pending, "unknown", "docgauge jobs release")
 	w.events("unknown", "unknown", "paused")
 	return w
 }
@@ -134,7 +134,7 @@ func TestOnUnknownResubmit(t *testing.T) {
 		return w
 	}
 	w := doubtful()
-	w.waitsFor("a", WhyRetry, journal.Unknown)
+	w.waitsFor("a", whyRetry, journal.Unknown)
 	w.passes()
 	if job := w.has("a", journal.Unknown); job.Try != 2 || job.Resubmit {
 		t.Errorf("%+v", job)
@@ -202,7 +202,7 @@ func TestUnauthorized(t *testing.T) {
 		w.service.down = always(answer(status), callCreate)
 		w.passes()
 		w.events("paused")
-		w.waitsFor("a", WhyPaused, journal.Pending, fmt.Sprint(status))
+		w.waitsFor("a", whyPaused, journal.Pending, fmt.Sprint(status))
 		w.service.down = nil
 		w.queue = nil
 		for range 3 {

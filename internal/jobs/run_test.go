@@ -78,34 +78,7 @@ func (w *world) run(ctx context.Context, q *Queue, folder Folder, report func(Re
 	}
 }
 
-func goesOn(Report) bool { return false }
-
-// TestRunUntilAllHaveEnded follows prompts to their ends.
-func TestRunUntilAllHaveEnded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, folder, log := running(t)
-		began := time.Now()
-		w.run(t.Context(), w.newQueue(), folder, func(r Report) bool {
-			if r.Folder != nil || r.State != nil {
-				t.Errorf("%v, %v", r.Folder, r.State)
-			}
-			return r.Result.Idle()
-		})
-		w.has("a", journal.Completed)
-		w.has("b", journal.Completed)
-		if took := time.Since(began); took < 2*turn || took > 2*turn+6*time.Minute {
-			t.Errorf("it took %v", took)
-		}
-		for _, line := range []string{"agent job sent", "agent job ended"} {
-			if n := strings.Count(log.String(), line); n < 2 {
-				t.Errorf("%q is logged %d times", line, n)
-			}
-		}
-		if strings.Contains(log.String(), "do a") {
-			t.Error("the prompt is in the log")
-		}
-	})
-}
+func forever(Report) bool { return false }
 
 // TestRunEnds: a run that is not for ever ends after a pass, when it is idle, or with
 // the first error.
@@ -127,8 +100,9 @@ func TestRunEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w, folder, _ := running(t)
+				w, folder, log := running(t)
 				tc.spoil(w, folder)
+				began := time.Now()
 				var reported Result
 				report := func(r Report) error {
 					reported = reported.plus(r.Result)
@@ -140,9 +114,17 @@ func TestRunEnds(t *testing.T) {
 				}
 				if tc.state == "" {
 					w.none("a")
-				} else {
-					w.has("a", tc.state)
-					w.has("b", tc.state)
+					return
+				}
+				w.has("a", tc.state)
+				w.has("b", tc.state)
+				took := time.Since(began)
+				if tc.state == journal.Completed && (took < 2*turn || took > 2*turn+6*time.Minute) {
+					t.Errorf("it took %v", took)
+				}
+				sent, ended := strings.Count(log.String(), "agent job sent"), strings.Count(log.String(), "agent job ended")
+				if sent < 2 || ended != result.Ended || strings.Contains(log.String(), "do a") {
+					t.Error("log: ", log)
 				}
 			})
 		})
@@ -230,13 +212,13 @@ func TestEndOfTheProcess(t *testing.T) {
 			}
 			return nil
 		}
-		w.run(ctx, w.newQueue(), folder, goesOn)
+		w.run(ctx, w.newQueue(), folder, forever)
 		w.has("a", journal.Active)
 		w.none("b")
 	})
 }
 
-// TestEndBeforeTheConnection: what was not sent because of the stop is sent by the next
+// TestEndBeforeTheConnection: a prompt that was not sent because of the stop is sent by the next
 // process at once.
 func TestEndBeforeTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -246,7 +228,7 @@ func TestEndBeforeTheConnection(t *testing.T) {
 			cancel()
 			return &docsapi.Error{Outcome: docsapi.Transient, Err: errors.Join(docsapi.ErrNotSent, context.Canceled)}
 		}
-		w.run(ctx, w.newQueue(), folder, goesOn)
+		w.run(ctx, w.newQueue(), folder, forever)
 		job := w.has("a", journal.Pending)
 		w.says(job.Reason, "stopped before it was sent")
 		if job.Refusals != 0 || !job.Next.IsZero() || !job.Blocked.IsZero() {
@@ -278,7 +260,7 @@ func TestEndWithoutAnAnswer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.run(ctx, New(w.opt, client, w.journal), folder, goesOn)
+		w.run(ctx, New(w.opt, client, w.journal), folder, forever)
 		if took := time.Since(stopped); took > 25*time.Second {
 			t.Errorf("it ended %v after the stop", took)
 		}
@@ -311,8 +293,8 @@ func TestEndWhileReading(t *testing.T) {
 	}
 }
 
-// TestFullDisk: nothing is sent without an intent, the error is logged once, and all goes
-// on when there is room.
+// TestFullDisk: nothing is sent without an intent, the error is logged once, and the queue
+// continues when there is room.
 func TestFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, folder, log := running(t)
@@ -340,15 +322,6 @@ func TestFullDisk(t *testing.T) {
 	})
 }
 
-// TestStateIsLost: nothing is sent if the state was removed: an intent would not be durable.
-func TestStateIsLost(t *testing.T) {
-	w := newWorld(t, "a")
-	w.memory.lost = errors.New("the state was removed")
-	if _, err := w.pass(); !errors.Is(err, w.memory.lost) || len(w.service.jobs) > 0 {
-		t.Errorf("%v, %d jobs", err, len(w.service.jobs))
-	}
-}
-
 // TestChanged: Config.Changed is called after each change.
 func TestChanged(t *testing.T) {
 	w := newWorld(t)
@@ -361,7 +334,7 @@ func TestChanged(t *testing.T) {
 	}
 }
 
-// TestContinue: a queue that goes on where another one has ended knows its prompts at once,
+// TestContinue: a queue that continues where another one has ended knows its prompts at once,
 // and scans the folder when that one would have.
 func TestContinue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

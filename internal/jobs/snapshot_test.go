@@ -116,7 +116,7 @@ func TestReviews(t *testing.T) {
 			t.Errorf("%+v", j.Pull)
 		}
 	}
-	prompts.Planned = []Planned{{Why: WhyNewState}}
+	prompts.Planned = []Planned{{Why: whyNewState}}
 	if err := Show(t.Context(), Options{}, m, nil, prompts, &out); err != nil || out.Queue.Paused != "new_state" {
 		t.Errorf("%+v, %v", out.Queue, err)
 	}

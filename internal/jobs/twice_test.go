@@ -43,7 +43,7 @@ func TestOneIDForTwoPrompts(t *testing.T) {
 		w.after(time.Hour)
 	}
 	w.has("a", journal.Completed)
-	w.waitsFor("b", WhyOperator, journal.Unknown, "job-1", "job 1 of prompt a", "docgauge jobs resolve 2")
+	w.waitsFor("b", whyOperator, journal.Unknown, "job-1", "job 1 of prompt a", "docgauge jobs resolve 2")
 	if job := w.job("b"); job.JobID != "" || !job.InDoubt || job.Try != 1 || job.PRLink != "" {
 		t.Errorf("%+v", job)
 	}
@@ -185,7 +185,7 @@ func TestChangedWhileSent(t *testing.T) {
 				tc.call == callMessage && job.Sent != 1 || tc.state == journal.Cancelled && job.Reason != "given up" {
 				t.Errorf("%+v", job)
 			}
-			events := w.memory.events[1]
+			events := w.memory.history[1]
 			w.says(events[len(events)-1].Cause, "accepted")
 			for range 12 {
 				w.after(turn)
