@@ -135,8 +135,8 @@ func TestEnvFileMode(t *testing.T) {
 	}
 }
 
-// TestEnvironmentWins: over the file; a secret and its file are one setting. A bad value
-// of the file is said with its line.
+// TestEnvironmentWins: over the file; a secret and its file are one setting. A problem with a value
+// of the file names its line.
 func TestEnvironmentWins(t *testing.T) {
 	clearVariables(t)
 	key := writeEnvFile(t, 0o600, "sbx_of-the-file")
