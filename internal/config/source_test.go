@@ -142,14 +142,16 @@ func TestEnvironmentWins(t *testing.T) {
 	key := writeEnvFile(t, 0o600, "sbx_of-the-file")
 	t.Setenv("DOCGAUGE_BUDGET", "7")
 	t.Setenv("DOCGAUGE_API_KEY_FILE", key)
+	t.Setenv("DOCGAUGE_GITHUB_TOKEN", "mine")
 	t.Setenv("DOCGAUGE_OPEN_WINDOWS", "")
 	t.Setenv("DOCGAUGE_PROJECTS", "") // empty: unset
 	path := writeEnvFile(t, 0o600, "DOCGAUGE_BUDGET=8", "DOCGAUGE_TIMEOUT=9s", "DOCGAUGE_API_KEY=sbx_other",
-		"DOCGAUGE_OPEN_WINDOWS=week", "DOCGAUGE_PROJECTS=prj_a", "DOCGAUGE_SETTLE=soon", "DOCGAUGE_CONCURRENCY=0")
+		"DOCGAUGE_OPEN_WINDOWS=week", "DOCGAUGE_PROJECTS=prj_a", "DOCGAUGE_SETTLE=soon", "DOCGAUGE_CONCURRENCY=0",
+		"DOCGAUGE_GITHUB_TOKEN_FILE=/nowhere", "DOCGAUGE_GITLAB_TOKEN_FILE="+key)
 	f := ReadSource(path, nil)
 	settings, c, err := f.Explain(NeedProjects, time.Now())
 	if c.Budget != 7 || c.Timeout != Duration(9*time.Second) || string(c.APIKey) != "sbx_of-the-file" ||
-		len(c.OpenWindows) != 0 || c.Projects[0] != "prj_a" {
+		len(c.OpenWindows) != 0 || c.Projects[0] != "prj_a" || c.GitHubToken != "mine" || c.GitLabToken != c.APIKey {
 		t.Errorf("%+v", c)
 	}
 	want := fmt.Sprintf("configuration:\n"+
