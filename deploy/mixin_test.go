@@ -28,7 +28,8 @@ func render(t *testing.T, repository, config string) (m mixed) {
 	t.Helper()
 	vm := jsonnet.MakeVM()
 	vm.Importer(&jsonnet.FileImporter{JPaths: []string{repository}})
-	text, err := vm.EvaluateAnonymousSnippet("render", `local m = (import '`+mixinFile+`') + { _config+:: {`+config+`} };
+	text, err := vm.EvaluateAnonymousSnippet("render", `local m =
+		(import '`+mixinFile+`') + { _config+:: {`+config+`} };
 		{ dashboards: m.grafanaDashboards, alerts: m.prometheusAlerts, rules: m.prometheusRules }`)
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +111,9 @@ func TestMixinConfig(t *testing.T) {
 
 // lintRules are what `mixtool lint` asks of an alert, by its names.
 var lintRules = map[string]func(rule) bool{
-	"alert-name-camelcase": func(r rule) bool { return regexp.MustCompile(`^([A-Z]+[a-z0-9]+)+$`).MatchString(r.Alert) },
+	"alert-name-camelcase": func(r rule) bool {
+		return regexp.MustCompile(`^([A-Z]+[a-z0-9]+)+$`).MatchString(r.Alert)
+	},
 	"alert-severity-rule": func(r rule) bool {
 		return slices.Contains([]string{"critical", "warning", "info"}, r.Labels["severity"])
 	},

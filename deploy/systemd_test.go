@@ -140,7 +140,8 @@ func testEnvironment(t *testing.T, root string) {
 		if out := succeed(t, docgauge("plan")); strings.Contains(out, "WARN") {
 			t.Errorf("%s: %s", unit, out)
 		}
-		if out := succeed(t, docgauge("config")); !regexp.MustCompile(`DOCGAUGE_SCHEDULE +17 \* \* \* \* +docgauge.env:\d+`).MatchString(out) {
+		fromFile := regexp.MustCompile(`DOCGAUGE_SCHEDULE +17 \* \* \* \* +docgauge.env:\d+`)
+		if out := succeed(t, docgauge("config")); !fromFile.MatchString(out) {
 			t.Errorf("%s: %s", unit, out)
 		}
 		succeed(t, docgauge(append(argv[1:], "--help")...))

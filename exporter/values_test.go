@@ -220,8 +220,7 @@ func TestPickFamilies(t *testing.T) {
 	}
 }
 
-// Scrapers that read nothing take slots; when none is left the next is told so,
-// and when one ends there is room again.
+// Scrapers that read nothing take slots; when none is left the next gets 503, until one ends.
 func TestTooManyScrapes(t *testing.T) {
 	handler := publish(rich()).Handler()
 	stuck := &stuck{arrived: make(chan struct{}), release: make(chan struct{})}

@@ -42,7 +42,7 @@ type Digest struct {
 	Jobs  []DigestJob  `json:"jobs,omitempty"`
 }
 
-// DigestPages says how the pages moved, by all visitors: see [analytics.Movers].
+// DigestPages are the movements of pages, by all visitors: see [analytics.Movers].
 type DigestPages struct {
 	Rising   []DigestPage `json:"rising"`
 	Falling  []DigestPage `json:"falling"`
