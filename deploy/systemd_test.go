@@ -93,16 +93,6 @@ func TestInstallAgain(t *testing.T) {
 	}
 }
 
-// TestUnitsAreDocumented: the pages name every file that install.sh needs.
-func TestUnitsAreDocumented(t *testing.T) {
-	text := read(t, "../docs/cron.md") + read(t, "../docs/sidecar.md")
-	for _, name := range append(services, "docgauge-export.timer", "install.sh", "docgauge.env") {
-		if !strings.Contains(text, name) {
-			t.Errorf("neither docs/cron.md nor docs/sidecar.md names %s", name)
-		}
-	}
-}
-
 // TestInstalled runs docgauge as install.sh puts it in place: with the environments
 // of the units, and as the pages on cron and the daemon show it.
 func TestInstalled(t *testing.T) {
