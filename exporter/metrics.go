@@ -45,7 +45,7 @@ const (
 
 // Metric describes one metric family.
 type Metric struct {
-	// Group says what it is about: visitors, pipeline, api, jobs or build.
+	// Group is its subject: visitors, pipeline, api, jobs or build.
 	Group string
 	// Name is the full name.
 	Name string
@@ -317,7 +317,7 @@ const hashDigits = 8
 // series. The same s always gives the same value.
 //
 // Newlines, quotes, backslashes and control characters stay: the exposition
-// formats escape what they must, and readers take the rest.
+// formats escape some of them, and readers accept the others.
 func Label(s string) string {
 	if len(s) <= MaxLabel && utf8.ValidString(s) {
 		return s

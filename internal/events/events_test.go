@@ -165,35 +165,29 @@ func TestExportsFail(t *testing.T) {
 	}
 }
 
-// TestNeverGood: a first installation that never works is told of, too.
-func TestNeverGood(t *testing.T) {
-	w := newWorld(t, nil)
-	w.want("nothing happened")
-	for range 3 {
-		w.run("failed", "HTTP 401")
+// TestSingleRuns: a first installation that never works is reported, too, and a run that fails is
+// late if the last good one is long ago.
+func TestSingleRuns(t *testing.T) {
+	for name, steps := range map[string][]struct {
+		after         time.Duration
+		outcome, want string
+	}{
+		"never good": {{0, "failed", ""}, {0, "failed", ""}, {0, "failed", exportFailing},
+			{0, "success", exportRecovered}},
+		"once a day": {
+			{0, "success", ""}, {24 * time.Hour, "success", ""}, {2 * time.Hour, "failed", ""},
+			{time.Hour, "failed", exportLate},
+			{0, "failed", exportFailing}, {0, "success", exportRecovered},
+		},
+	} {
+		w := newWorld(t, nil)
+		w.want("nothing happened")
+		for i, step := range steps {
+			w.now = w.now.Add(step.after)
+			w.run(step.outcome, "disk full")
+			w.want(fmt.Sprint(name, " ", i), strings.Fields(step.want)...)
+		}
 	}
-	w.want("three failures", exportFailing)
-	w.run("success", "")
-	w.want("good", exportRecovered)
-}
-
-// TestLateByCron: a single export that fails says that the last good one is long ago.
-func TestLateByCron(t *testing.T) {
-	w := newWorld(t, nil)
-	w.run("success", "")
-	w.now = w.now.Add(24 * time.Hour) // it runs once a day
-	w.run("success", "")
-	w.want("good")
-	w.now = w.now.Add(2 * time.Hour)
-	w.run("failed", "disk full")
-	w.want("two hours")
-	w.now = w.now.Add(time.Hour)
-	w.run("failed", "disk full")
-	w.want("three hours", exportLate)
-	w.run("failed", "disk full")
-	w.want("and the third failure", exportFailing)
-	w.run("success", "")
-	w.want("good", exportRecovered)
 }
 
 // TestLateByServe: serve is late when four firings of its schedule brought nothing good,
@@ -307,7 +301,7 @@ func TestQuota(t *testing.T) {
 	old.want("what came before")
 }
 
-// TestSetAside: a window is told of once while it is set aside, all of a project at once;
+// TestSetAside: a window is reported once while it is set aside, all of a project at once;
 // one that an outage has left behind is not.
 func TestSetAside(t *testing.T) {
 	w := newWorld(t, nil)
@@ -434,9 +428,9 @@ func TestToldOnceByTwo(t *testing.T) {
 	}
 }
 
-// TestOneCannotBeSaid: while the rows of a project cannot be read, everything else is told,
+// TestUnreadable: while the rows of a project cannot be read, everything else is reported,
 // once, and its digest comes when they can.
-func TestOneCannotBeSaid(t *testing.T) {
+func TestUnreadable(t *testing.T) {
 	w := newWorld(t, func(c *config.Config) {
 		if err := c.Digest.Decode("* * * * *"); err != nil {
 			t.Fatal(err)
