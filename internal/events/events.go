@@ -35,7 +35,7 @@ const (
 	quotaUse        = "quota_foreign_use"
 	windowsSetAside = "windows_set_aside"
 	digest          = "digest"
-	// digestSchedule is a matter without an event: the time from which firings of the
+	// digestSchedule is a condition without an event: the time from which firings of the
 	// digest's schedule count.
 	digestSchedule = "digest_schedule"
 )

@@ -93,8 +93,8 @@ func (w *world) run(outcome, message string) {
 	}
 }
 
-// told evaluates twice, and returns the events that were entered, which it removes.
-func (w *world) told() []view.Event {
+// derived evaluates twice, and returns the events that were entered, which it removes.
+func (w *world) derived() []view.Event {
 	w.t.Helper()
 	for range 2 {
 		w.check(w.w.Evaluate(w.t.Context()))
@@ -118,21 +118,21 @@ func (w *world) outbox() (out []view.Event) {
 	return out
 }
 
-// want fails unless exactly these events are told.
+// want fails unless exactly these events are derived.
 func (w *world) want(what string, kinds ...string) []view.Event {
 	w.t.Helper()
-	got := w.told()
+	got := w.derived()
 	var names []string
 	for _, e := range got {
 		names = append(names, e.Event)
 	}
 	if !slices.Equal(names, kinds) {
-		w.t.Fatalf("%s: told %v, want %v", what, names, kinds)
+		w.t.Fatalf("%s: derived %v, want %v", what, names, kinds)
 	}
 	return got
 }
 
-// TestExportsFail: people are told after the third failure in a row, once, over restarts
+// TestExportsFail: the third failure in a row is reported, once, over restarts
 // too, and again when exports are good again.
 func TestExportsFail(t *testing.T) {
 	w := newWorld(t, nil)
@@ -216,7 +216,7 @@ func TestKeyExpires(t *testing.T) {
 	w := newWorld(t, func(c *config.Config) { c.APIKeyExpires = config.OptionalDate{Date: expires, Set: true} })
 	var days []int
 	for range 20 {
-		for _, e := range w.told() {
+		for _, e := range w.derived() {
 			if e.Event != keyExpiring || e.Key.Variable != "DOCGAUGE_API_KEY" || *e.Key.Expires != expires {
 				t.Errorf("%+v", e)
 			}
@@ -226,7 +226,7 @@ func TestKeyExpires(t *testing.T) {
 		w.restart(time.Time{})
 	}
 	if want := []int{14, 7, 1, 0}; !slices.Equal(days, want) {
-		t.Errorf("told with %v days left, want %v", days, want)
+		t.Errorf("reported with %v days left, want %v", days, want)
 	}
 	w.cfg.APIKey = "adm_other"
 	w.restart(time.Time{})
@@ -400,8 +400,8 @@ func TestChangeHasOneMinus(t *testing.T) {
 	}
 }
 
-// TestToldOnceByTwo: two processes that look at the same moment tell one thing once.
-func TestToldOnceByTwo(t *testing.T) {
+// TestTwoProcesses: two processes that evaluate at once report an event once.
+func TestTwoProcesses(t *testing.T) {
 	for round := range 5 {
 		w := newWorld(t, func(c *config.Config) {
 			if err := c.Digest.Decode("* * * * *"); err != nil {
@@ -461,7 +461,7 @@ func TestUnreadable(t *testing.T) {
 		got = append(got, e.Event)
 	}
 	if !slices.Equal(got, []string{exportRecovered, digest}) {
-		t.Errorf("told %v, want the digest of the other project too", got)
+		t.Errorf("derived %v, want the digest of the other project too", got)
 	}
 	// What cannot be read may go on: it is not over.
 	unread := errors.New("not read")
@@ -469,13 +469,13 @@ func TestUnreadable(t *testing.T) {
 		unread) {
 		t.Error(err)
 	}
-	told, err := w.app.State.Reported(t.Context())
-	if _, kept := told[matterOf(digest, "prj_b")]; err != nil || !kept {
-		t.Errorf("the other project would be told again: %v, %v", told, err)
+	reported, err := w.app.State.Reported(t.Context())
+	if _, kept := reported[conditionOf(digest, "prj_b")]; err != nil || !kept {
+		t.Errorf("the other project would be reported again: %v, %v", reported, err)
 	}
 }
 
-// TestDigestAfterAClockAhead: a digest that was told while the clock was weeks ahead does not
+// TestDigestAfterAClockAhead: a digest that was reported while the clock was weeks ahead does not
 // silence those that follow once it is right.
 func TestDigestAfterAClockAhead(t *testing.T) {
 	w := newWorld(t, func(c *config.Config) {
