@@ -1,21 +1,16 @@
 package server
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"io"
-	"math/big"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/docgauge/docgauge/internal/dev/webtest"
 )
 
 // hash is bcrypt, cost 4, of password.
@@ -30,32 +25,13 @@ const (
 func webConfig(t *testing.T, text string) string {
 	t.Helper()
 	dir := t.TempDir()
-	certificate(t, dir)
+	webtest.Certificate(t, dir)
 	file := filepath.Join(dir, "web.yml")
 	write(t, file, text)
 	return file
 }
 
 func write(t *testing.T, file, text string) { must(t, os.WriteFile(file, []byte(text), 0o600)) }
-
-// certificate writes tls.crt and tls.key for 127.0.0.1.
-func certificate(t *testing.T, dir string) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	must(t, err)
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	must(t, err)
-	for file, block := range map[string]pem.Block{
-		"tls.crt": {Type: "CERTIFICATE", Bytes: der}, "tls.key": {Type: "PRIVATE KEY", Bytes: secret},
-	} {
-		write(t, filepath.Join(dir, file), string(pem.EncodeToMemory(&block)))
-	}
-}
 
 func TestBadWebConfig(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
@@ -135,7 +111,7 @@ func TestCertificateIsReloaded(t *testing.T) {
 	file := webConfig(t, withTLS)
 	r := start(t, Options{WebConfigFile: file})
 	r.do(t, "GET", "/healthz")
-	certificate(t, filepath.Dir(file))
+	webtest.Certificate(t, filepath.Dir(file))
 	trust(t, r, file)
 	r.do(t, "GET", "/healthz") // a connection of its own, with the new certificate
 	wantQuiet(t, r)
