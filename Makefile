@@ -73,7 +73,7 @@ define UNRACED
 $(MAKE) --no-print-directory engines
 $(MAKE) --no-print-directory $(TEST_BINARY)
 $(GOTEST) $$($(GO) list $(SLOWEST) ./... | grep -vxF "$$($(GO) list $(RACED))")
-$(GOTEST) -run 'TestEconomy|TestYear|TestScrapesDuringExport' ./internal/export ./internal/daemon
+$(GOTEST) -run 'TestEconomy|TestYear|TestScrapesDuringExport|TestNeverMoreThanLimit|TestRefusedOnly|TestRoomIs' ./internal/export ./internal/daemon ./internal/budget
 endef
 RACETEST    := CGO_ENABLED=1 $(GOTEST)
 define RACE
@@ -165,7 +165,7 @@ fuzz: ## each fuzz target for 30 seconds
 docs: ## write the generated parts of the documentation
 	$(GO) test ./internal/cli -run TestREADME -update
 	$(GO) test ./exporter -run TestDocumentation -update
-	$(GO) test ./deploy -run 'TestHelmGolden|TestHelmNotes' -update
+	$(GO) test ./deploy -run 'TestHelmGolden' -update
 
 dashboards: ## test dashboards/json: edit one in Grafana, save its JSON over the file, run this
 	$(GO) test ./dashboards

@@ -134,9 +134,11 @@ func fill(t *testing.T, dsn string) {
 		row("/old", 12, 0, 12))
 	commit("docs", "week", day(9), day(16), 1, analytics.Totals{Human: 99, AI: 99, Total: 99}, row("/bot", 99, 99, 99))
 	commit("docs", "week", day(9), day(16), 2, analytics.Totals{Human: 80, AI: 30, Total: 100},
-		row("/", 60, 20, 75), row("/down", 20, 0, 20), row("/up", 10, 0, 10), row("/old", 5, 0, 5), row("/zero", 0, 0, 0))
+		row("/", 60, 20, 75), row("/down", 20, 0, 20), row("/up", 10, 0, 10), row("/old", 5, 0, 5), row("/zero", 0, 0,
+			0))
 	commit("docs", "week", day(16), day(23), 1, analytics.Totals{Human: 80, AI: 40, Total: 110},
-		row("/", 60, 20, 75), row("/down", 5, 0, 5), row("/up", 30, 20, 40), row(oddPath, 4, 3, 6), row("/zero", 1, 0, 1))
+		row("/", 60, 20, 75), row("/down", 5, 0, 5), row("/up", 30, 20, 40), row(oddPath, 4, 3, 6), row("/zero", 1, 0,
+			1))
 	commit("other", "week", day(9), day(16), 1, analytics.Totals{Human: 500, AI: 1, Total: 500},
 		row("/other", 1, 1, 1), row("/up", 500, 1, 500))
 	commit("other", "week", day(16), day(23), 1, analytics.Totals{Human: 900, AI: 1, Total: 900},
@@ -187,7 +189,8 @@ func expect(t *testing.T, w warehouse, panel string, vars map[string]string, wan
 func testAnswers(t *testing.T, w warehouse) {
 	odd := strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(oddPath)
 	expect(t, w, "Weekly readers", november,
-		"2026-11-02 00:00:00 | 85 | 70 | 20", "2026-11-09 00:00:00 | 100 | 80 | 30", "2026-11-16 00:00:00 | 110 | 80 | 40")
+		"2026-11-02 00:00:00 | 85 | 70 | 20", "2026-11-09 00:00:00 | 100 | 80 | 30", "2026-11-16 00:00:00 | 110 | "+
+			"80 | 40")
 	expect(t, w, "Human, AI, and both", november,
 		"2026-11-02 00:00:00 | 65 | 5 | 15", "2026-11-09 00:00:00 | 70 | 10 | 20", "2026-11-16 00:00:00 | 70 | 10 | 30")
 	expect(t, w, "Top pages", november, "/ | 75 | 60 | 20 | 5", "/up | 40 | 30 | 20 | 10", odd+" | 6 | 4 | 3 | 1",

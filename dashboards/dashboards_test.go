@@ -13,9 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prometheus/prometheus/promql/parser"
-
-	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
@@ -44,7 +41,8 @@ func TestBoards(t *testing.T) {
 		// Schema 39 is that of Grafana 10.4, the oldest that docs/grafana.md names.
 		if d.Description == "" || d.SchemaVersion != 39 || d.Timezone != "utc" || d.WeekStart != "monday" ||
 			d.Refresh != "1m" || d.GraphTooltip != 1 || !slices.Equal(d.Tags, []string{"docgauge"}) {
-			t.Errorf("%s: want a description, the tag docgauge and the schema, times, refresh and tooltip of the others", d.UID)
+			t.Errorf("%s: want a description, the tag docgauge and the schema, times, refresh and tooltip of the "+
+				"others", d.UID)
 		}
 		if d.ID != nil {
 			t.Errorf("%s has the id %v of the Grafana in which it was edited: remove it", d.UID, d.ID)
@@ -83,12 +81,10 @@ func TestVariables(t *testing.T) {
 				t.Errorf("%s: variable %q has no label or no description", d.UID, v.Name)
 			}
 			chosen := fmt.Sprint(v.Current.Value)
-			if len(v.Options) > 0 || !slices.Contains([]string{"<nil>", "week", "9999-12-31", "top", "[$__all]"}, chosen) {
-				t.Errorf("%s: variable %s has the value %v or options: of your Grafana?", d.UID, v.Name, v.Current.Value)
-			}
-			if text := fmt.Sprint(v.Query); strings.Contains(text, "label_values") {
-				m := regexp.MustCompile(`label_values\((\w+), (\w+)\)`).FindStringSubmatch(text)
-				checkNames(t, d.UID+" / $"+v.Name, m[1], m[2])
+			if len(v.Options) > 0 || !slices.Contains([]string{"<nil>", "week", "9999-12-31", "top", "[$__all]"},
+				chosen) {
+				t.Errorf("%s: variable %s has the value %v or options: of your Grafana?", d.UID, v.Name,
+					v.Current.Value)
 			}
 		}
 		for _, m := range regexp.MustCompile(`\$\{?([a-z]+)`).FindAllStringSubmatch(d.Text+"$project", -1) {
@@ -100,7 +96,8 @@ func TestVariables(t *testing.T) {
 			for _, target := range p.Targets {
 				source := target.Datasource
 				if source != p.Datasource || kinds[strings.Trim(source.UID, "${}")] != source.Type ||
-					(target.Expr != "") != (source.Type == "prometheus") || (target.Expr == "") == (target.RawSQL == "") {
+					(target.Expr != "") != (source.Type == "prometheus") ||
+					(target.Expr == "") == (target.RawSQL == "") {
 					t.Errorf("%s / %s / %s: datasource %v: want the panel's, a variable of the query's language",
 						d.UID, p.Title, target.RefID, source)
 				}
@@ -186,58 +183,4 @@ func option(options map[string]any, path string) string {
 		return option(inner, rest)
 	}
 	return fmt.Sprint(options[head])
-}
-
-// TestNames: the exporter has every metric that is named, with every label of its
-// selectors and groups; and every metric is on some panel.
-func TestNames(t *testing.T) {
-	shown := map[string]bool{"docgauge_export_last_start_timestamp_seconds": true}
-	for _, q := range queries(t, isPromQL) {
-		expr, err := promQL.ParseExpr(q.Expand(nil))
-		if err != nil {
-			t.Errorf("%s: %v", q, err)
-			continue
-		}
-		parser.Inspect(expr, func(n parser.Node, path []parser.Node) error {
-			s, ok := n.(*parser.VectorSelector)
-			if !ok {
-				return nil
-			}
-			name := strings.TrimSuffix(s.Name, "_bucket")
-			shown[name] = true
-			var labels []string
-			for _, m := range s.LabelMatchers {
-				labels = append(labels, m.Name)
-			}
-			for _, outer := range path {
-				if group, ok := outer.(*parser.AggregateExpr); ok {
-					labels = append(labels, group.Grouping...)
-				}
-			}
-			checkNames(t, q.String(), name, labels...)
-			return nil
-		})
-	}
-	for _, m := range exporter.Metrics() {
-		if !shown[m.Name] {
-			t.Errorf("no panel shows %s", m.Name)
-		}
-	}
-}
-
-// checkNames: the exporter has the metric with the labels. Prometheus adds instance and
-// le, and our queries make pull_request of pr_link.
-func checkNames(t *testing.T, where, metric string, labels ...string) {
-	t.Helper()
-	i := slices.IndexFunc(exporter.Metrics(), func(m exporter.Metric) bool { return m.Name == metric })
-	if i < 0 {
-		t.Errorf("%s: the exporter has no %s", where, metric)
-		return
-	}
-	known := append([]string{"__name__", "instance", "le", "pull_request"}, exporter.Metrics()[i].Labels...)
-	for _, l := range labels {
-		if !slices.Contains(known, l) {
-			t.Errorf("%s: %s has no label %s", where, metric, l)
-		}
-	}
 }

@@ -117,7 +117,7 @@ func filled(t *testing.T, at time.Time) *engines.Prometheus {
 			if strings.Contains(s, "timestamp_seconds{") {
 				value = float64(at.Unix()) - value
 			}
-			for hour := -25; hour <= -23 && slices.Contains(written, m.Name); hour++ {
+			for hour := -25; hour <= -23 && hasPast(m.Name); hour++ {
 				fmt.Fprintf(&b, "%s} %v %d\n", s, value, at.Add(time.Duration(hour)*time.Hour).Unix())
 			}
 			for minute := -59; minute <= 0; minute++ {
@@ -202,17 +202,14 @@ func testPromAnswers(t *testing.T, server *engines.Prometheus, at time.Time) {
 	}
 }
 
-// written are the metrics of which docgauge openmetrics writes history.
-var written = []string{
-	"docgauge_site_visitors", "docgauge_site_visitors_deduplicated",
-	"docgauge_previous_site_visitors", "docgauge_previous_site_visitors_deduplicated",
-	"docgauge_page_visitors", "docgauge_page_visitors_deduplicated", "docgauge_pages",
-	"docgauge_window_start_timestamp_seconds", "docgauge_window_end_timestamp_seconds", "docgauge_window_settled", "docgauge_window_verified",
+// hasPast reports whether docgauge openmetrics writes the history of a metric.
+func hasPast(name string) bool {
+	return slices.ContainsFunc(exporter.WindowMetrics(), func(m exporter.Metric) bool { return m.Name == name })
 }
 
 // testPast asks between two samples of a history with one an hour.
 func testPast(t *testing.T, server *engines.Prometheus, at time.Time) {
-	asked, unwritten := 0, func(metric string) bool { return !slices.Contains(written, metric) }
+	asked, unwritten := 0, func(name string) bool { return !hasPast(name) }
 	for _, q := range queries(t, isPromQL) {
 		if slices.ContainsFunc(regexp.MustCompile(`docgauge_[a-z_]+`).FindAllString(q.Expr, -1), unwritten) {
 			continue

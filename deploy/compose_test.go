@@ -73,17 +73,28 @@ func initialised(t *testing.T) string {
 	return dir
 }
 
-func TestComposeServices(t *testing.T) {
-	p := load(t, initialised(t))
+// TestCompose: services are confined, and what they name is in the file, or in the repository,
+// or made by init.sh, and no other profile leaves it out.
+func TestCompose(t *testing.T) {
+	dir := initialised(t)
+	p := load(t, dir)
 	if len(p.Services) != 8 {
 		t.Errorf("%d services, want 8", len(p.Services))
+	}
+	inRepository := func(service, path string) {
+		t.Helper()
+		below, err := filepath.Rel(filepath.Dir(filepath.Dir(dir)), path)
+		if err == nil {
+			_, err = os.Stat(filepath.Join(top, below))
+		}
+		if err != nil {
+			t.Errorf("%s: %v", service, err)
+		}
 	}
 	// The image has a health check of its own, and the sandbox is not serve.
 	unchecked := []string{"docgauge", "docgauge-sandbox"}
 	for name, s := range p.Services {
-		if _, tag, _ := strings.Cut(s.Image, ":"); tag == "" || tag == "latest" {
-			t.Errorf("%s: image %s: want a tag other than latest", name, s.Image)
-		}
+		tagged(t, s.Image)
 		if !slices.Contains(s.SecurityOpt, "no-new-privileges:true") {
 			t.Errorf("%s may gain privileges", name)
 		}
@@ -99,25 +110,6 @@ func TestComposeServices(t *testing.T) {
 				t.Errorf("%s: port %s is open to the network", name, port.Published)
 			}
 		}
-	}
-}
-
-// TestComposeReferences: what a service names is in the file, or in the repository,
-// or made by init.sh, and no other profile leaves it out.
-func TestComposeReferences(t *testing.T) {
-	dir := initialised(t)
-	p := load(t, dir)
-	inRepository := func(service, path string) {
-		t.Helper()
-		below, err := filepath.Rel(filepath.Dir(filepath.Dir(dir)), path)
-		if err == nil {
-			_, err = os.Stat(filepath.Join(top, below))
-		}
-		if err != nil {
-			t.Errorf("%s: %v", service, err)
-		}
-	}
-	for name, s := range p.Services {
 		for _, v := range s.Volumes {
 			if v.Type == "bind" {
 				inRepository(name, v.Source)
@@ -147,6 +139,15 @@ func TestComposeReferences(t *testing.T) {
 				t.Errorf("%s waits for the health of %s, which has no check", name, other)
 			}
 		}
+	}
+	testGrafana(t, p.Services["grafana"])
+}
+
+// tagged: an image has a tag, which is not latest.
+func tagged(t *testing.T, image string) {
+	t.Helper()
+	if _, tag, _ := strings.Cut(image, ":"); tag == "" || tag == "latest" {
+		t.Errorf("image %s: want a tag other than latest", image)
 	}
 }
 
@@ -205,9 +206,9 @@ func TestComposeVariables(t *testing.T) {
 	}
 }
 
-// TestGrafana: Grafana has the dashboards where they are mounted, and every
-// datasource that they ask.
-func TestGrafana(t *testing.T) {
+// testGrafana: Grafana has the dashboards where they are mounted, and every datasource that
+// they query.
+func testGrafana(t *testing.T, grafana service) {
 	var sources struct{ Datasources []struct{ Type string } }
 	decode(t, "compose/grafana/datasources/docgauge.yaml", &sources)
 	var folders struct {
@@ -216,16 +217,17 @@ func TestGrafana(t *testing.T) {
 	decode(t, "compose/grafana/dashboards/docgauge.yaml", &folders)
 	folder := folders.Providers[0].Options.Path
 	mounted := false
-	for _, v := range load(t, initialised(t)).Services["grafana"].Volumes {
+	for _, v := range grafana.Volumes {
 		mounted = mounted || v.Target == folder && strings.HasSuffix(v.Source, "dashboards/json")
 	}
 	if !mounted {
 		t.Errorf("%s is not dashboards/json", folder)
 	}
 	for _, file := range glob(t, "../dashboards/json/*.json") {
-		for _, m := range regexp.MustCompile(`"type": "(prometheus|[a-z-]+-datasource)"`).FindAllStringSubmatch(read(t, file), -1) {
-			if !slices.ContainsFunc(sources.Datasources, func(s struct{ Type string }) bool { return s.Type == m[1] }) {
-				t.Errorf("%s asks a %s, which is not provisioned", file, m[1])
+		for _, m := range regexp.MustCompile(`"type": "(prometheus|[a-z-]+-datasource)"`).
+			FindAllStringSubmatch(read(t, file), -1) {
+			if !slices.Contains(sources.Datasources, struct{ Type string }{m[1]}) {
+				t.Errorf("%s queries a %s, which is not provisioned", file, m[1])
 			}
 		}
 	}
@@ -240,7 +242,8 @@ func TestComposeRun(t *testing.T) {
 	}
 	dir := initialised(t)
 	p := load(t, dir)
-	grafana := strings.ReplaceAll(users(t, "compose/clickhouse-grafana.xml"), "<host>grafana</host>", "<ip>127.0.0.1</ip>")
+	grafana := strings.ReplaceAll(users(t, "compose/clickhouse-grafana.xml"), "<host>grafana</host>",
+		"<ip>127.0.0.1</ip>")
 	clickhouse := engines.RunClickHouse(t, engines.WithUsers(grafana),
 		engines.WithUsers(users(t, filepath.Join(dir, "secrets", "clickhouse_users.xml"))))
 	secrets := t.TempDir()
@@ -283,7 +286,8 @@ func TestComposeRun(t *testing.T) {
 	if out, err := ask("SELECT count() > 0 FROM docgauge_visitors"); err != nil || out != "1\n" {
 		t.Errorf("SELECT: %v: %s", err, out)
 	}
-	for _, sql := range []string{"DROP TABLE docgauge_windows", "INSERT INTO docgauge_windows SELECT * FROM docgauge_windows"} {
+	for _, sql := range []string{"DROP TABLE docgauge_windows",
+		"INSERT INTO docgauge_windows SELECT * FROM docgauge_windows"} {
 		if out, err := ask(sql); err == nil || !strings.Contains(strings.ToLower(out), "readonly") {
 			t.Errorf("%s: %v: %s", sql, err, out)
 		}

@@ -163,7 +163,8 @@ func (c container) command(t *testing.T, argv ...string) *exec.Cmd {
 		if m.readOnly {
 			mode = "ro"
 		}
-		fmt.Fprintf(&script, "mount --bind '%s' '%[2]s'; mount -o remount,bind,%[3]s '%[2]s'\n", m.source, m.target, mode)
+		fmt.Fprintf(&script, "mount --bind '%s' '%[2]s'; mount -o remount,bind,%[3]s '%[2]s'\n", m.source, m.target,
+			mode)
 	}
 	bind(mount{c.root, c.root, c.readOnly})
 	for _, m := range c.mounts {

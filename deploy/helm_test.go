@@ -53,18 +53,6 @@ func template(t *testing.T, path string, args ...string) string {
 	return out
 }
 
-// eachCase calls test for each file of values that is rendered.
-func eachCase(t *testing.T, test func(t *testing.T, name, values string)) {
-	t.Helper()
-	for _, path := range glob(t, "helm/testdata/values/*.yaml") {
-		name := strings.TrimSuffix(filepath.Base(path), ".yaml")
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, name, path)
-		})
-	}
-}
-
 func values(name string) string { return "helm/testdata/values/" + name + ".yaml" }
 
 // object is a manifest, or a part of one.
@@ -129,8 +117,6 @@ func (o object) list(path ...string) (out []object) {
 
 func (o object) id() string { return o.text("kind") + "/" + o.text("metadata", "name") }
 
-func (o object) keys() []string { return slices.Sorted(maps.Keys(o)) }
-
 // find returns the objects of a kind.
 func find(all []object, kind string) (out []object) {
 	for _, o := range all {
@@ -178,38 +164,83 @@ func golden(t *testing.T, name, text string) {
 	}
 }
 
-// TestHelmGolden lints the chart and compares what it renders. The bodies of rules
-// and dashboards are left to TestHelmArchive.
+// TestHelmGolden lints the chart with each file of values, compares what it renders, and decodes
+// that into the types of the Kubernetes API and of the Prometheus operator, where an unknown
+// field is an error. The types are in a module apart, so that docgauge does not depend on
+// Kubernetes. The bodies of rules and dashboards are left to TestHelmArchive. helm prints the
+// notes only where there is a cluster: in a copy of the chart they are a manifest.
 func TestHelmGolden(t *testing.T) {
-	eachCase(t, func(t *testing.T, name, values string) {
-		out, stderr, err := helm(t, "lint", "--strict", "--kube-version", kubernetes, "--values", values, chart)
-		if err != nil || strings.Contains(out, "[WARNING]") {
-			t.Errorf("helm lint: %v\n%s%s", err, out, stderr)
-		}
-		var kept []string
-		for document := range strings.SplitSeq(template(t, chart, "--values", values), "\n---\n") {
-			if strings.Contains(document, "kind: PrometheusRule") || strings.Contains(document, "grafana_dashboard") {
-				document, _, _ = strings.Cut(document, "\nspec:\n")
-				document, _, _ = strings.Cut(document, "\ndata:\n")
+	t.Parallel()
+	validate, notes := validator(t), t.TempDir()+"/docgauge"
+	succeed(t, exec.Command("cp", "-RL", chart, notes))
+	write(t, notes+"/templates/notes.yaml", "{{ define \"notes\" }}"+read(t, notes+"/templates/NOTES.txt")+
+		"{{ end }}kind: Notes\ntext: {{ include \"notes\" . | quote }}\n", 0o644)
+	for _, path := range glob(t, "helm/testdata/values/*.yaml") {
+		name := strings.TrimSuffix(filepath.Base(path), ".yaml")
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			out, stderr, err := helm(t, "lint", "--strict", "--kube-version", kubernetes, "--values", path, chart)
+			if err != nil || strings.Contains(out, "[WARNING]") {
+				t.Errorf("helm lint: %v\n%s%s", err, out, stderr)
 			}
-			kept = append(kept, document)
-		}
-		golden(t, name+".yaml", strings.TrimRight(strings.Join(kept, "\n---\n"), "\n")+"\n")
-	})
+			text, documents := template(t, chart, "--values", path), []string(nil)
+			for document := range strings.SplitSeq(text, "\n---\n") {
+				if strings.Contains(document, "kind: PrometheusRule") ||
+					strings.Contains(document, "grafana_dashboard") {
+					document, _, _ = strings.Cut(document, "\nspec:\n")
+					document, _, _ = strings.Cut(document, "\ndata:\n")
+				}
+				documents = append(documents, document)
+			}
+			golden(t, name+".yaml", strings.TrimRight(strings.Join(documents, "\n---\n"), "\n")+"\n")
+			shown := template(t, notes, "--values", path, "--show-only", "templates/notes.yaml")
+			golden(t, name+".notes.txt", objects(t, shown)[0].text("text"))
+
+			said, err := validate(text)
+			if name == "cronjob-full" {
+				// It has a volume that "restricted" forbids, and nothing else.
+				const only = "restricted: restricted volume types (volume \"textfile\" uses restricted volume type " +
+					"\"hostPath\")"
+				if want := "NetworkPolicy/acme-docgauge\nCronJob/acme-docgauge: " + only +
+					"\nPod/acme-docgauge-test\n"; said != want {
+					t.Errorf("%s, want %s", said, want)
+				}
+			} else if n := len(objects(t, text)); err != nil || strings.Count(said, "\n") != n {
+				t.Errorf("%d manifests, %v\n%s", n, err, said)
+			}
+		})
+	}
 }
 
-// TestHelmNotes renders the notes, which helm prints only where there is a cluster:
-// in a copy of the chart they are a manifest.
-func TestHelmNotes(t *testing.T) {
-	dir := t.TempDir() + "/docgauge"
-	succeed(t, exec.Command("cp", "-RL", chart, dir))
-	text := read(t, dir+"/templates/NOTES.txt")
-	write(t, dir+"/templates/notes.yaml",
-		"{{ define \"notes\" }}"+text+"{{ end }}kind: Notes\ntext: {{ include \"notes\" . | quote }}\n", 0o644)
-	eachCase(t, func(t *testing.T, name, values string) {
-		out := template(t, dir, "--values", values, "--show-only", "templates/notes.yaml")
-		golden(t, name+".notes.txt", objects(t, out)[0].text("text"))
-	})
+// validator builds helm/validate, and sees it refuse what is wrong.
+func validator(t *testing.T) func(manifests string) (string, error) {
+	t.Helper()
+	watch("helm/validate")
+	binary := t.TempDir() + "/validate"
+	build := exec.Command("go", "build", "-o", binary, ".")
+	build.Dir = "helm/validate"
+	succeed(t, build)
+	validate := func(text string) (string, error) {
+		cmd := exec.Command(binary)
+		cmd.Stdin = strings.NewReader(text)
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	for wrong, want := range map[string]string{
+		"kind: Deployment\napiVersion: apps/v1\nspec: {replica: " +
+			"1}": `unknown field "spec.replica"`,
+		"kind: ServiceMonitor\napiVersion: monitoring.coreos.com/v1\nspec: {endpoint: " +
+			"[]}": `unknown field "spec.endpoint"`,
+		"kind: CronJob\napiVersion: batch/v1\nmetadata: {name: a}\nspec: {suspend: 1}": "cannot unmarshal number",
+		"kind: Service\napiVersion: v1\nmetadata: {name: " +
+			"1a}": "start with an alphabetic character",
+		"kind: Pot\napiVersion: v1\nmetadata: {name: a}": `no kind "Pot"`,
+	} {
+		if out, err := validate(wrong); err == nil || !strings.Contains(out, want) {
+			t.Errorf("%s: %v, %s", wrong, err, out)
+		}
+	}
+	return validate
 }
 
 // configMapLimit is how much kubectl apply can note of an object on the client's side.
@@ -314,41 +345,43 @@ func TestDocumentation(t *testing.T) {
 // TestHelmRefuses: what is wrong is refused before anything is installed, by a line
 // that says where it is and what it should be.
 func TestHelmRefuses(t *testing.T) {
-	for _, tc := range []struct{ name, values, set, want string }{
-		{"a typo", "deployment", "projets={a}", "additional properties 'projets' not allowed"},
-		{"a typo below", "deployment", "image.tags=v1", "at '/image': additional properties 'tags' not allowed"},
-		{"another mode", "deployment", "mode=statefulset", "at '/mode': value must be one of 'deployment', 'cronjob'"},
-		{"replicas", "deployment", "replicas=2", "additional properties 'replicas' not allowed"},
-		{"no project", "deployment", "projects=null", "missing property 'projects'"},
-		{"a project id", "deployment", "projects={prj a}", "at '/projects/0': 'prj a' does not match pattern '^[A-Za-z0-9_-]{1,128}$'"},
-		{"plain http", "deployment", "baseURL=http://api.example.com", "at '/baseURL': 'http://api.example.com' does not match pattern"},
-		{"no base URL", "deployment", "baseURL=", "at '/baseURL': '' does not match pattern"},
-		{"no key", "deployment", "secrets.apiKey=", "secrets: set existingSecret (and existingKeys.apiKey), or for a trial apiKey"},
-		{"no key in the Secret", "cronjob", "secrets.existingKeys.apiKey=", "secrets: set existingSecret (and existingKeys.apiKey)"},
-		{"two Secrets", "cronjob", "secrets.apiKey=a_b", "secrets: with existingSecret the chart makes no Secret"},
-		{"a setting", "deployment", "settings.DOCGAUGE_BUGDET=1", "additional properties 'DOCGAUGE_BUGDET' not allowed"},
-		{"a number", "deployment", "settings.DOCGAUGE_BUDGET=80", "at '/settings/DOCGAUGE_BUDGET': got number, want string"},
-		{"a secret as a setting", "deployment", "settings.DOCGAUGE_API_KEY=a_b", "additional properties 'DOCGAUGE_API_KEY' not allowed"},
-		{"a setting as env", "deployment", "extraEnv[0].name=DOCGAUGE_BUDGET", "extraEnv: DOCGAUGE_BUDGET: variables of docgauge belong in settings"},
-		{"PostgreSQL without DSN", "deployment", `settings.DOCGAUGE_SINKS=parquet\,postgres`, "set secrets.existingKeys.postgresDSN"},
-		{"ClickHouse without DSN", "deployment", `settings.DOCGAUGE_SINKS=parquet\,clickhouse`, "set secrets.existingKeys.clickhouseDSN"},
-		{"a signature for nobody", "deployment", "secrets.notifySecret=x", "notifySecret has no effect without notifyURL"},
-		{"latest", "deployment", "image.tag=latest", "image.tag: latest is another program tomorrow"},
-		{"half a digest", "deployment", "image.digest=sha256:12", "at '/image/digest': 'sha256:12' does not match pattern"},
-		{"four fields", "deployment", "schedule=1 * * *", "at '/schedule': '1 * * *' does not match pattern"},
-		{"two prompt folders", "podmonitor", `prompts.files.a\.md=x`, "prompts: set one of files, existingConfigMap and volume"},
-		{"no prompt file", "deployment", `prompts.files.a\.yaml=x`, "at '/prompts/files': additional properties 'a.yaml' not allowed"},
-		{"scraping a cron job", "cronjob", "metrics.monitor.kind=PodMonitor", "metrics.monitor: a pod of mode cronjob ends before it is scraped"},
-		{"no Service", "deployment", "metrics.service.enabled=false,metrics.monitor.kind=ServiceMonitor", "needs metrics.service.enabled"},
-		{"many writers", "deployment", "persistence.accessMode=ReadWriteMany", "at '/persistence/accessMode': value must be one of"},
-		{"a short stop", "deployment", "deployment.terminationGracePeriodSeconds=5", "minimum: got 5, want 30"},
+	for _, tc := range []struct{ values, set, want string }{
+		{"deployment", "projets={a}", "additional properties 'projets' not allowed"},
+		{"deployment", "image.tags=v1", "at '/image': additional properties 'tags' not allowed"},
+		{"deployment", "mode=statefulset", "at '/mode': value must be one of 'deployment', 'cronjob'"},
+		{"deployment", "projects=null", "missing property 'projects'"},
+		{"deployment", "projects={prj a}", "at '/projects/0': 'prj a' does not match"},
+		{"deployment", "baseURL=http://api.example.com", "at '/baseURL': 'http://api.example.com' does not match"},
+		{"deployment", "baseURL=", "at '/baseURL': '' does not match"},
+		{"deployment", "secrets.apiKey=",
+			"secrets: set existingSecret (and existingKeys.apiKey), or for a trial apiKey"},
+		{"cronjob", "secrets.existingKeys.apiKey=", "secrets: set existingSecret (and existingKeys.apiKey)"},
+		{"cronjob", "secrets.apiKey=a_b", "secrets: with existingSecret the chart makes no Secret"},
+		{"deployment", "settings.DOCGAUGE_BUGDET=1", "additional properties 'DOCGAUGE_BUGDET' not allowed"},
+		{"deployment", "settings.DOCGAUGE_BUDGET=80", "at '/settings/DOCGAUGE_BUDGET': got number, want string"},
+		{"deployment", "extraEnv[0].name=DOCGAUGE_BUDGET",
+			"extraEnv: DOCGAUGE_BUDGET: variables of docgauge belong in"},
+		{"deployment", `settings.DOCGAUGE_SINKS=parquet\,postgres`, "set secrets.existingKeys.postgresDSN"},
+		{"deployment", `settings.DOCGAUGE_SINKS=parquet\,clickhouse`, "set secrets.existingKeys.clickhouseDSN"},
+		{"deployment", "secrets.notifySecret=x", "notifySecret has no effect without notifyURL"},
+		{"deployment", "image.tag=latest", "image.tag: latest is another program tomorrow"},
+		{"deployment", "image.digest=sha256:12", "at '/image/digest': 'sha256:12' does not match"},
+		{"deployment", "schedule=1 * * *", "at '/schedule': '1 * * *' does not match"},
+		{"podmonitor", `prompts.files.a\.md=x`, "prompts: set one of files, existingConfigMap and volume"},
+		{"deployment", `prompts.files.a\.yaml=x`, "at '/prompts/files': additional properties 'a.yaml' not allowed"},
+		{"cronjob", "metrics.monitor.kind=PodMonitor",
+			"metrics.monitor: a pod of mode cronjob ends before it is scraped"},
+		{"deployment", "metrics.service.enabled=false,metrics.monitor.kind=ServiceMonitor",
+			"needs metrics.service.enabled"},
+		{"deployment", "persistence.accessMode=ReadWriteMany", "at '/persistence/accessMode': value must be one of"},
+		{"deployment", "deployment.terminationGracePeriodSeconds=5", "minimum: got 5, want 30"},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
+		t.Run(tc.set, func(t *testing.T) {
 			t.Parallel()
 			out, stderr, err := helm(t, "template", "acme", chart, "--kube-version", kubernetes, "--values",
 				values(tc.values), "--set", tc.set)
 			if err == nil || !strings.Contains(stderr, tc.want) {
-				t.Errorf("--set %s: %v, %q, want %q\n%.200s", tc.set, err, stderr, tc.want, out)
+				t.Errorf("%v, %q, want %q\n%.200s", err, stderr, tc.want, out)
 			}
 		})
 	}
@@ -356,9 +389,11 @@ func TestHelmRefuses(t *testing.T) {
 
 // own are the variables that have values of their own, not under settings.
 var own = []string{
-	"DOCGAUGE_BASE_URL", "DOCGAUGE_PROJECTS", "DOCGAUGE_SCHEDULE", "DOCGAUGE_LISTEN_ADDRESS", "DOCGAUGE_WEB_CONFIG_FILE",
+	"DOCGAUGE_BASE_URL", "DOCGAUGE_PROJECTS", "DOCGAUGE_SCHEDULE", "DOCGAUGE_LISTEN_ADDRESS",
+	"DOCGAUGE_WEB_CONFIG_FILE",
 	"DOCGAUGE_STATE_DIR", "DOCGAUGE_PROMPTS_DIR", "DOCGAUGE_PROMPTS_ON_NEW_STATE",
-	"DOCGAUGE_API_KEY", "DOCGAUGE_WRITE_API_KEY", "DOCGAUGE_CLICKHOUSE_DSN", "DOCGAUGE_POSTGRES_DSN", "DOCGAUGE_GITHUB_TOKEN", "DOCGAUGE_GITLAB_TOKEN",
+	"DOCGAUGE_API_KEY", "DOCGAUGE_WRITE_API_KEY", "DOCGAUGE_CLICKHOUSE_DSN", "DOCGAUGE_POSTGRES_DSN",
+	"DOCGAUGE_GITHUB_TOKEN", "DOCGAUGE_GITLAB_TOKEN",
 	"DOCGAUGE_NOTIFY_URL", "DOCGAUGE_NOTIFY_SECRET",
 	"DOCGAUGE_PING_URL", "DOCGAUGE_PUSHGATEWAY_URL", "DOCGAUGE_ENV_FILE",
 }
@@ -379,37 +414,12 @@ func variables(t *testing.T) (all, secrets []string) {
 	return all, secrets
 }
 
-// TestNoKeyTwice: Helm takes the last of two equal keys of a JSON object, other tools refuse the file.
+// TestNoKeyTwice: Helm takes the last of two equal keys of a JSON object, other tools refuse the
+// file, and so does a decoder of YAML.
 func TestNoKeyTwice(t *testing.T) {
 	for _, path := range append(glob(t, "../dashboards/json/*.json"), chart+"/values.schema.json") {
-		keysOnce(t, path, json.NewDecoder(strings.NewReader(read(t, path))))
-	}
-}
-
-// keysOnce reads one value and reports keys that an object of it has twice.
-func keysOnce(t *testing.T, path string, d *json.Decoder) {
-	t.Helper()
-	open, err := d.Token()
-	if err != nil {
-		t.Fatalf("%s: %v", path, err)
-	}
-	if _, nested := open.(json.Delim); !nested {
-		return
-	}
-	seen := map[string]bool{}
-	for d.More() {
-		if open == json.Delim('{') {
-			key, err := d.Token()
-			if name, _ := key.(string); err != nil || seen[name] {
-				t.Errorf("%s: key %v twice, or %v", path, key, err)
-			} else {
-				seen[name] = true
-			}
-		}
-		keysOnce(t, path, d)
-	}
-	if _, err := d.Token(); err != nil {
-		t.Fatalf("%s: %v", path, err)
+		var all any
+		decode(t, path, &all)
 	}
 }
 
@@ -426,12 +436,55 @@ func TestHelmSettings(t *testing.T) {
 	all, secrets := variables(t)
 	for _, name := range secrets {
 		if !slices.Contains(own, name) {
-			t.Errorf("%s is a secret: give it an entry in docgauge.secretItems and below secrets, not in settings", name)
+			t.Errorf("%s is a secret: give it an entry in docgauge.secretItems and below secrets, not in settings",
+				name)
 		}
 	}
 	want := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return slices.Contains(own, name) })
 	slices.Sort(want)
-	if diff := cmp.Diff(want, object(schema.Properties.Settings.Properties).keys()); diff != "" {
+	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(schema.Properties.Settings.Properties))); diff != "" {
 		t.Errorf("settings in values.schema.json (-program +chart): %s", diff)
+	}
+}
+
+// TestHelmSecrets renders a secret of each kind, and looks for it.
+func TestHelmSecrets(t *testing.T) {
+	t.Parallel()
+	marks := map[string]string{
+		"apiKey": "adm_mark1", "writeAPIKey": "wr_mark2", "clickhouseDSN": "clickhouse://u:mark3@h/d",
+		"notifyURL": "https://mark4.example.com", "notifySecret": "mark5", "githubToken": "mark7",
+		"gitlabToken": "mark8", "pushgatewayURL": "https://u:mark6@push.example.com",
+		"pingURL": "https://hc.example.com/mark7",
+	}
+	args := []string{}
+	for name, value := range marks {
+		args = append(args, "--set-string", "secrets."+name+"="+value)
+	}
+	for _, mode := range []string{"deployment", "cronjob"} {
+		for _, o := range manifests(t, "deployment", append(args, "--set", "mode="+mode)...) {
+			secret := o.text("kind") == "Secret"
+			if text := fmt.Sprint(o); !secret && strings.Contains(text, "mark") {
+				t.Errorf("%s has a secret: %s", o.id(), text)
+			}
+			if secret && len(o.sub("stringData")) != len(marks) {
+				t.Errorf("the Secret has %v", o.sub("stringData"))
+			}
+		}
+	}
+}
+
+// TestHelmImage compares the pod with the image: its program, user and directory.
+func TestHelmImage(t *testing.T) {
+	pod, final := podOf(t, manifests(t, "deployment")), stages(t)[1]
+	c, user := pod.list("spec", "containers")[0], pod.sub("spec", "securityContext")
+	if got, want := words(c.at("startupProbe", "exec", "command"))[:1], final.argv(t, "ENTRYPOINT"); !slices.Equal(got,
+		want) {
+		t.Errorf("the probe runs %q, the image %q", got, want)
+	}
+	if got, want := fmt.Sprintf("%v:%v", user.at("runAsUser"), user.at("runAsGroup")), final["USER"][0]; got != want {
+		t.Errorf("the user is %s, in the image %s", got, want)
+	}
+	if got, want := c.list("volumeMounts")[0].text("mountPath"), final.argv(t, "VOLUME")[0]; got != want {
+		t.Errorf("the volume is at %s, in the image at %s", got, want)
 	}
 }

@@ -97,7 +97,8 @@ func TestMixinConfig(t *testing.T) {
 		for _, r := range group.(map[string]any)["rules"].([]any) {
 			r.(map[string]any)["labels"].(map[string]any)["team"] = "a"
 			notes := r.(map[string]any)["annotations"].(map[string]any)
-			notes["runbook_url"] = strings.Replace(notes["runbook_url"].(string), strings.TrimSuffix(runbook, "#"), "https://wiki.example.com/docs", 1)
+			notes["runbook_url"] = strings.Replace(notes["runbook_url"].(string), strings.TrimSuffix(runbook, "#"),
+				"https://wiki.example.com/docs", 1)
 		}
 	}
 	got := render(t, top, `clickhouse: false, dashboardTags: ['docs', 'team-a'], dashboardRefresh: '5m',

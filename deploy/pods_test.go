@@ -45,10 +45,11 @@ func newPod(t *testing.T, all []object) *runningPod {
 			case "Secret/" + v.text("secret", "secretName"):
 				mode, _ := v.at("secret", "defaultMode").(int)
 				for _, item := range v.list("secret", "items") {
-					write(t, filepath.Join(dir, item.text("path")), o.text("stringData", item.text("key")), os.FileMode(mode))
+					write(t, filepath.Join(dir, item.text("path")), o.text("stringData", item.text("key")),
+						os.FileMode(mode))
 				}
 			case "ConfigMap/" + v.text("configMap", "name"):
-				for _, name := range o.sub("data").keys() {
+				for name := range o.sub("data") {
 					write(t, filepath.Join(dir, name), o.text("data", name), 0o644)
 				}
 			}
@@ -78,7 +79,8 @@ func (p *runningPod) command(t *testing.T, name string, argv ...string) *exec.Cm
 	if i < 0 {
 		t.Fatalf("no container %s", name)
 	}
-	c := container{root: p.root, groups: p.group, readOnly: all[i].at("securityContext", "readOnlyRootFilesystem") == true}
+	c := container{root: p.root, groups: p.group, readOnly: all[i].at("securityContext",
+		"readOnlyRootFilesystem") == true}
 	c.uid, _ = p.spec.at("securityContext", "runAsUser").(int)
 	c.gid, _ = p.spec.at("securityContext", "runAsGroup").(int)
 	if c.uid == 0 || c.gid == 0 {
@@ -190,7 +192,8 @@ func TestDeploymentPod(t *testing.T) {
 	// helm test asks the Service; here the loopback interface stands for its name.
 	probe := find(all, "Pod")[0].list("spec", "containers")[0]
 	asked := p.command(t, "docgauge", append([]string{"/docgauge"}, words(probe.at("args"))...)...)
-	asked.Env = []string{"PATH=" + os.Getenv("PATH"), "DOCGAUGE_LISTEN_ADDRESS=" + strings.Replace(probe.list("env")[0].text("value"), "acme-docgauge.docs.svc", "127.0.0.1", 1)}
+	asked.Env = []string{"PATH=" + os.Getenv("PATH"), "DOCGAUGE_LISTEN_ADDRESS=" +
+		strings.Replace(probe.list("env")[0].text("value"), "acme-docgauge.docs.svc", "127.0.0.1", 1)}
 	succeed(t, asked)
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/docgauge/docgauge/exporter"
+	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
 // ruleFiles are the rules. The alerts need the recording rules.
@@ -53,6 +54,7 @@ type query struct {
 	metrics []string
 	matched map[string][]string // by metric
 	grouped []string
+	made    []string // by label_replace
 	calls   bool
 }
 
@@ -77,6 +79,9 @@ func parse(t *testing.T, expr string) query {
 			q.calls, q.grouped = true, append(q.grouped, n.Grouping...)
 		case *parser.Call:
 			q.calls = true
+			if n.Func.Name == "label_replace" {
+				q.made = append(q.made, n.Args[1].(*parser.StringLiteral).Val)
+			}
 		case *parser.BinaryExpr:
 			if n.VectorMatching != nil {
 				q.grouped = slices.Concat(q.grouped, n.VectorMatching.MatchingLabels, n.VectorMatching.Include)
@@ -130,7 +135,7 @@ func (q query) check(t *testing.T, where string, metrics map[string][]string) {
 		}
 		mustHave(t, where, metrics[name], q.matched[name])
 	}
-	mustHave(t, where, q.labels(metrics), q.grouped)
+	mustHave(t, where, append(q.labels(metrics), q.made...), q.grouped)
 }
 
 func mustHave(t *testing.T, where string, have, want []string) {
@@ -142,6 +147,8 @@ func mustHave(t *testing.T, where string, have, want []string) {
 	}
 }
 
+// TestEveryNameExists: the exporter has what rules, dashboards and the queries of the runbook
+// name, and each of its metrics is on a panel.
 func TestEveryNameExists(t *testing.T) {
 	mentioned := regexp.MustCompile(`\$labels\.(\w+)`)
 	all := rules(t)
@@ -152,6 +159,37 @@ func TestEveryNameExists(t *testing.T) {
 			for _, m := range mentioned.FindAllStringSubmatch(text, -1) {
 				mustHave(t, r.String(), r.query.labels(metrics), m[1:])
 			}
+		}
+	}
+	found := 0
+	for _, b := range regexp.MustCompile("(?ms)^```promql\n(.*?)^```$").FindAllStringSubmatch(read(t,
+		"../docs/runbook.md"), -1) {
+		for line := range strings.Lines(b[1]) {
+			found++
+			parse(t, line).check(t, line, metrics)
+		}
+	}
+	if found < 10 {
+		t.Errorf("only %d queries of the runbook were found", found)
+	}
+	shown := []string{"docgauge_export_last_start_timestamp_seconds"}
+	boards := engines.Dashboards(t, "../dashboards/json")
+	panels, variables := engines.Queries(boards)
+	for _, q := range append(panels, variables...) {
+		if !q.SQL {
+			query := parse(t, q.Expand(nil))
+			query.check(t, q.String(), metrics)
+			shown = append(shown, query.metrics...)
+		}
+	}
+	for _, d := range boards {
+		for _, m := range regexp.MustCompile(`label_values\((\w+), (\w+)\)`).FindAllStringSubmatch(d.Text, -1) {
+			mustHave(t, d.UID, metrics[m[1]], m[2:])
+		}
+	}
+	for _, m := range exporter.Metrics() {
+		if !slices.Contains(shown, m.Name) && !slices.Contains(shown, m.Name+"_bucket") {
+			t.Errorf("no panel shows %s", m.Name)
 		}
 	}
 }
@@ -201,7 +239,8 @@ const runbook = "https://github.com/docgauge/docgauge/blob/main/docs/runbook.md#
 // its alert. TestMixinConvention asks for severity, summary and description.
 func TestEveryAlertSaysWhatToDo(t *testing.T) {
 	var anchors, alerts []string
-	for _, m := range regexp.MustCompile(`(?m)^#+ (Docgauge\w+)$`).FindAllStringSubmatch(read(t, "../docs/runbook.md"), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^#+ (Docgauge\w+)$`).FindAllStringSubmatch(read(t, "../docs/runbook.md"),
+		-1) {
 		anchors = append(anchors, strings.ToLower(m[1]))
 	}
 	for _, r := range rules(t) {
@@ -276,19 +315,5 @@ func TestRules(t *testing.T) {
 		if r.Record != "" && !strings.Contains(recorded, r.Record) {
 			t.Errorf("%s has no test", r)
 		}
-	}
-}
-
-// TestRunbookQueries: each query of the runbook parses, and docgauge has what it names.
-func TestRunbookQueries(t *testing.T) {
-	metrics, found := known(rules(t)), 0
-	for _, b := range regexp.MustCompile("(?ms)^```promql\n(.*?)^```$").FindAllStringSubmatch(read(t, "../docs/runbook.md"), -1) {
-		for line := range strings.Lines(b[1]) {
-			found++
-			parse(t, line).check(t, line, metrics)
-		}
-	}
-	if found < 10 {
-		t.Errorf("only %d queries were found", found)
 	}
 }

@@ -46,15 +46,18 @@ func TestUnits(t *testing.T) {
 	t.Parallel()
 	root := install(t, t.TempDir(), "/bin/true")
 	succeed(t, exec.Command("cp", "-R", "/lib/systemd/system", filepath.Join(root, "etc/systemd")))
-	succeed(t, exec.Command("install", "-D", "/bin/true", filepath.Join(root, strings.Fields(settings(t, "docgauge.service", "ExecReload")[0])[0])))
+	succeed(t, exec.Command("install", "-D", "/bin/true",
+		filepath.Join(root, strings.Fields(settings(t, "docgauge.service", "ExecReload")[0])[0])))
 	for _, unit := range append(services, "docgauge-export.timer") {
-		if out := succeed(t, tool(t, "systemd-analyze", "verify", "--man=no", "--root="+root, unit)); strings.Contains(out, unit) {
+		if out := succeed(t, tool(t, "systemd-analyze", "verify", "--man=no", "--root="+root,
+			unit)); strings.Contains(out, unit) {
 			t.Errorf("systemd-analyze verify %s: %s", unit, out)
 		}
 	}
 	for _, unit := range services {
 		// 15 is 1.5 of 10 for exposed; 0 is safe.
-		succeed(t, tool(t, "systemd-analyze", "security", "--offline=yes", "--no-pager", "--threshold=15", "--root="+root, unit))
+		succeed(t, tool(t, "systemd-analyze", "security", "--offline=yes", "--no-pager", "--threshold=15",
+			"--root="+root, unit))
 	}
 	spec := settings(t, "docgauge-export.timer", "OnCalendar")[0]
 	out := succeed(t, tool(t, "systemd-analyze", "calendar", "--base-time=2026-11-21 14:00:00 UTC", spec))
@@ -125,7 +128,8 @@ func testEnvironment(t *testing.T, root string) {
 		}
 		var env []string
 		for _, setting := range settings(t, unit, "Environment") {
-			env = append(env, strings.NewReplacer("%d", credentials, "%S", state, "/etc/", root+"/etc/").Replace(setting))
+			env = append(env, strings.NewReplacer("%d", credentials, "%S", state, "/etc/",
+				root+"/etc/").Replace(setting))
 		}
 		argv := strings.Fields(settings(t, unit, "ExecStart")[0])
 		docgauge := func(args ...string) *exec.Cmd {
@@ -153,7 +157,8 @@ func testEnvironment(t *testing.T, root string) {
 // The paths are those below root, and the service is a sandbox.
 func testPages(t *testing.T, root string) {
 	at := engines.Sandbox(t, engines.Docgauge(t))
-	names := below(root, at["DOCGAUGE_BASE_URL"], "http://pushgateway:9091", engines.RunPushgateway(t).URL, "sudo -u docgauge ", "")
+	names := below(root, at["DOCGAUGE_BASE_URL"], "http://pushgateway:9091", engines.RunPushgateway(t).URL,
+		"sudo -u docgauge ", "")
 	if err := os.Remove(filepath.Join(root, "etc/docgauge/docgauge.env")); err != nil { // that of install.sh
 		t.Fatal(err)
 	}
@@ -188,7 +193,8 @@ func testPages(t *testing.T, root string) {
 			}
 		}
 	}
-	for _, path := range []string{"var/lib/docgauge/data/totals/v1/p=prj_sandbox", "var/lib/prometheus/node-exporter/docgauge.prom"} {
+	for _, path := range []string{"var/lib/docgauge/data/totals/v1/p=prj_sandbox",
+		"var/lib/prometheus/node-exporter/docgauge.prom"} {
 		if _, err := os.Stat(filepath.Join(root, path)); err != nil {
 			t.Error(err)
 		}

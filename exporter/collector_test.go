@@ -132,43 +132,6 @@ func TestCounters(t *testing.T) {
 	}, "docgauge_windows_committed_total", "docgauge_rows_written_total", "docgauge_of_another")
 }
 
-// Windows are set aside for one of five reasons, and each project has all of them.
-// One that was taken out of the configuration has none.
-func TestSetAside(t *testing.T) {
-	s := rich()
-	s.Asides = append(s.Asides,
-		analytics.Aside{Key: key("prj_b", analytics.Week, -1, 6), Reason: analytics.AsideRepeats},
-		analytics.Aside{Key: key("prj_b", "28d", -22, 6), Reason: analytics.AsideRefused},
-		analytics.Aside{Key: key("gone", analytics.Day, 5, 6), Reason: analytics.AsideFailing})
-	want(t, s, map[string]float64{
-		`docgauge_windows_set_aside{project="prj_a",reason="malformed"}`: 2,
-		`docgauge_windows_set_aside{project="prj_a",reason="empty"}`:     0,
-		`docgauge_windows_set_aside{project="prj_a",reason="repeats"}`:   0,
-		`docgauge_windows_set_aside{project="prj_a",reason="refused"}`:   0,
-		`docgauge_windows_set_aside{project="prj_a",reason="failing"}`:   1,
-		`docgauge_windows_set_aside{project="prj_b",reason="malformed"}`: 0,
-		`docgauge_windows_set_aside{project="prj_b",reason="empty"}`:     0,
-		`docgauge_windows_set_aside{project="prj_b",reason="repeats"}`:   1,
-		`docgauge_windows_set_aside{project="prj_b",reason="refused"}`:   1,
-		`docgauge_windows_set_aside{project="prj_b",reason="failing"}`:   0,
-	}, "docgauge_windows_set_aside")
-}
-
-// Each newest window says how many of its rows are suspect, and one that is
-// verified that none is.
-func TestSuspectRows(t *testing.T) {
-	want(t, rich(), map[string]float64{
-		`docgauge_window_suspect_rows{kind="moved",project="prj_a",window="day"}`:     0,
-		`docgauge_window_suspect_rows{kind="repeated",project="prj_a",window="day"}`:  0,
-		`docgauge_window_suspect_rows{kind="moved",project="prj_a",window="week"}`:    250,
-		`docgauge_window_suspect_rows{kind="repeated",project="prj_a",window="week"}`: 7,
-		`docgauge_window_suspect_rows{kind="moved",project="prj_a",window="28d"}`:     0,
-		`docgauge_window_suspect_rows{kind="repeated",project="prj_a",window="28d"}`:  0,
-		`docgauge_window_suspect_rows{kind="moved",project="prj_b",window="day"}`:     0,
-		`docgauge_window_suspect_rows{kind="repeated",project="prj_b",window="day"}`:  0,
-	}, "docgauge_window_suspect_rows")
-}
-
 // Series of what is no longer in the snapshot are gone at once.
 func TestSeriesDisappear(t *testing.T) {
 	v := publish(rich())
@@ -227,16 +190,17 @@ func TestJoinedAlike(t *testing.T) {
 	}, "docgauge_windows_due")
 }
 
-// Windows of the ledger do not become series, only the newest of each granularity.
+// Windows of the ledger do not become series, only the newest of each granularity, nor do windows
+// that are skipped for a reason, or in a project, that is not known.
 func TestCardinality(t *testing.T) {
 	small, big := rich(), rich()
 	for i := range 10_000 {
 		r := revision("prj_a", analytics.Day, -i, 1-i, 100)
-		big.Projects[0].Grids[0].Cells = append(big.Projects[0].Grids[0].Cells,
-			view.Cell{Window: r.Window, Revision: &r})
-		big.Asides = append(big.Asides, analytics.Aside{Key: r.Key,
-			Reason: analytics.AsideReason(fmt.Sprint("of another time ", i%40))})
+		grid := &big.Projects[0].Grids[0]
+		grid.Cells = append(grid.Cells, view.Cell{Window: r.Window, Revision: &r})
+		big.Asides = append(big.Asides, analytics.Aside{Key: r.Key, Reason: analytics.AsideReason(fmt.Sprint("old ", i%40))})
 	}
+	big.Asides = append(big.Asides, analytics.Aside{Key: key("gone", analytics.Day, 5, 6), Reason: analytics.AsideFailing})
 	if a, b := len(metrics(t, small)), len(metrics(t, big)); a != b {
 		t.Errorf("%d series with few windows in the ledger, %d with many", a, b)
 	}

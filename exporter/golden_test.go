@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
@@ -108,16 +107,6 @@ func TestNames(t *testing.T) {
 		if strings.ContainsAny(m.Help, "\n\\") || !strings.HasSuffix(m.Help, ".") || m.Group == "" {
 			t.Errorf("%s: help %q, group %q", m.Name, m.Help, m.Group)
 		}
-	}
-}
-
-func TestPromlint(t *testing.T) {
-	problems, err := promlint.New(strings.NewReader(golden(t))).Lint()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range problems {
-		t.Errorf("%s: %s", p.Metric, p.Text)
 	}
 }
 

@@ -134,6 +134,25 @@ func rich() view.Snapshot {
 	}
 }
 
+// large returns a snapshot of that many projects, with windows of four
+// granularities and that many pages each.
+func large(projects, pages int) view.Snapshot {
+	s := view.Snapshot{At: noon, Sinks: []view.Sink{{Name: "parquet"}, {Name: "clickhouse"}}}
+	for p := range projects {
+		id := fmt.Sprintf("prj_%04d", p)
+		s.Projects = append(s.Projects, view.Project{ID: id})
+		for _, g := range []analytics.Granularity{analytics.Day, analytics.Week, analytics.Month, "28d"} {
+			w := view.Window{Revision: revision(id, g, 6, 7, int64(pages))}
+			for i := range int64(pages) {
+				path := fmt.Sprintf("/docs/section-%d/a-page-with-a-name-%d", i%7, i)
+				w.Pages = append(w.Pages, analytics.Row{Path: path, Human: 1000 - i, AI: 500 - i, Total: 1400 - i})
+			}
+			s.Windows = append(s.Windows, w)
+		}
+	}
+	return s
+}
+
 func key(project string, g analytics.Granularity, from, to int) analytics.Key {
 	day := func(n int) analytics.Date { return analytics.NewDate(2026, time.October, n) }
 	return analytics.Key{Project: project, Granularity: g, Window: analytics.Window{From: day(from), To: day(to)}}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // pushed returns our series as the gateway shows them, without the labels of the group.
@@ -31,45 +32,27 @@ func pushed(t *testing.T, address string) map[string]float64 {
 	return parse(t, own(string(text)), "job", "instance")
 }
 
+// TestPushgateway: the group shows the newest push alone, and the last success as long as no
+// newer one is known.
 func TestPushgateway(t *testing.T) {
 	gateway := engines.RunPushgateway(t)
-	s := oddPages()
-	if err := exporter.Push(t.Context(), gateway.URL, s); err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]float64{}
-	for name, value := range metrics(t, s) {
-		if strings.HasPrefix(name, "docgauge_") {
-			want[name] = value
+	later := rich()
+	later.Projects, later.Windows, later.Open, later.Due = later.Projects[:1], later.Windows[1:2], nil, nil
+	later.Finish, later.LastSuccess = time.Time{}, time.Time{}
+	const success = "docgauge_export_last_success_timestamp_seconds"
+	for i, s := range []view.Snapshot{oddPages(), later} {
+		if err := exporter.Push(t.Context(), gateway.URL+"/"[:i], s); err != nil {
+			t.Fatal(err)
 		}
-	}
-	if diff := cmp.Diff(want, pushed(t, gateway.URL)); diff != "" {
-		t.Error(diff)
-	}
-}
-
-// The group shows the newest push alone, and the last success as long as no
-// newer one is known.
-func TestPushgatewayForgets(t *testing.T) {
-	gateway := engines.RunPushgateway(t)
-	if err := exporter.Push(t.Context(), gateway.URL+"/", rich()); err != nil {
-		t.Fatal(err)
-	}
-	s := rich()
-	s.Projects, s.Windows, s.Open, s.Due = s.Projects[:1], s.Windows[1:2], nil, nil
-	s.Finish, s.LastSuccess = time.Time{}, time.Time{}
-	if err := exporter.Push(t.Context(), gateway.URL, s); err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]float64{"docgauge_export_last_success_timestamp_seconds": metrics(t,
-		rich())["docgauge_export_last_success_timestamp_seconds"]}
-	for name, value := range metrics(t, s) {
-		if strings.HasPrefix(name, "docgauge_") {
-			want[name] = value
+		want := map[string]float64{success: metrics(t, rich())[success]}
+		for name, value := range metrics(t, s) {
+			if strings.HasPrefix(name, "docgauge_") {
+				want[name] = value
+			}
 		}
-	}
-	if diff := cmp.Diff(want, pushed(t, gateway.URL)); diff != "" {
-		t.Error(diff)
+		if diff := cmp.Diff(want, pushed(t, gateway.URL)); diff != "" {
+			t.Error(diff)
+		}
 	}
 }
 

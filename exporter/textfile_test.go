@@ -1,15 +1,12 @@
 package exporter_test
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -49,34 +46,6 @@ func TestTextfile(t *testing.T) {
 	}
 	if files, _ := os.ReadDir(dir); len(files) != 1 {
 		t.Errorf("left %v", files)
-	}
-}
-
-// Whoever reads while it is written sees a whole file.
-func TestTextfileIsReplacedWhole(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "docgauge.prom")
-	if err := exporter.WriteTextfile(path, rich()); err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	var written atomic.Int32
-	var writer sync.WaitGroup
-	defer func() { stop(); writer.Wait() }()
-	writer.Go(func() {
-		for ctx.Err() == nil {
-			if err := exporter.WriteTextfile(path, rich()); err != nil {
-				t.Error(err)
-				stop()
-			}
-			written.Add(1)
-		}
-	})
-	for reads := 0; (reads < 200 || written.Load() < 50) && ctx.Err() == nil; reads++ {
-		text, err := os.ReadFile(path)
-		if err != nil || !strings.HasPrefix(string(text), "# HELP docgauge_agent") ||
-			!strings.HasSuffix(string(text), "{project=\"prj_b\",reason=\"repeats\"} 0\n") {
-			t.Fatalf("read %d bytes, %v", len(text), err)
-		}
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -20,25 +19,22 @@ import (
 	"github.com/docgauge/docgauge/internal/view"
 )
 
-func TestLoad(t *testing.T) {
-	var v exporter.Values
+// Before the first snapshot a scrape works and has the metrics of the process only.
+func TestBeforeTheFirst(t *testing.T) {
+	v := new(exporter.Values)
 	if v.Load() != nil {
 		t.Error("a snapshot before the first")
 	}
-	v.Publish(rich())
-	if got := v.Load(); got == nil || !got.At.Equal(noon) {
-		t.Errorf("loaded %v", got)
-	}
-}
-
-// Before the first snapshot a scrape works and tells of the process only.
-func TestBeforeTheFirst(t *testing.T) {
 	for _, accept := range []string{acceptText, acceptOpenMetrics, acceptProtobuf} {
-		_, text := scrape(t, new(exporter.Values), accept, "gzip")
+		_, text := scrape(t, v, accept, "gzip")
 		if strings.Contains(text, "docgauge_") || !strings.Contains(text, "go_goroutines") ||
 			!strings.Contains(text, "process_open_fds") {
 			t.Errorf("%s: %s", accept, text)
 		}
+	}
+	v.Publish(rich())
+	if got := v.Load(); got == nil || !got.At.Equal(noon) {
+		t.Errorf("loaded %v", got)
 	}
 }
 
@@ -222,37 +218,6 @@ func TestPickFamilies(t *testing.T) {
 	if all := parse(t, answer.Body.String()); len(all) != 4 {
 		t.Errorf("picked %v", all)
 	}
-}
-
-// A scraper that goes away ends its scrape, and nothing else.
-func TestScraperGoesAway(t *testing.T) {
-	handler := publish(large(2, 50)).Handler()
-	for _, failAfter := range []int{0, 1, 5000} {
-		request := httptest.NewRequest(http.MethodGet, "/metrics", nil)
-		handler.ServeHTTP(&broken{header: http.Header{}, left: failAfter}, request)
-	}
-	answer := httptest.NewRecorder()
-	handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	if answer.Code != http.StatusOK {
-		t.Error(answer.Code)
-	}
-}
-
-// broken is a connection that takes left bytes and then is gone.
-type broken struct {
-	header http.Header
-	left   int
-}
-
-func (b *broken) Header() http.Header { return b.header }
-func (b *broken) WriteHeader(int)     {}
-func (b *broken) Write(p []byte) (int, error) {
-	n := min(len(p), b.left)
-	b.left -= n
-	if n < len(p) {
-		return n, net.ErrClosed
-	}
-	return n, nil
 }
 
 // Scrapers that read nothing take slots; when none is left the next is told so,

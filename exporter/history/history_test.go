@@ -80,21 +80,22 @@ func TestText(t *testing.T) {
 func TestWant(t *testing.T) {
 	o := between("2026-10-01", "2026-10-05", time.Hour)
 	o.Want = func(k analytics.Key) bool { return k.Granularity == "week" }
-	var got bytes.Buffer
-	if _, err := history.Write(t.Context(), &got, someWindows(), o); err != nil {
-		t.Fatal(err)
+	if text := written(t, someWindows(), o); !strings.Contains(text, `window="week"`) || strings.Contains(text, `"day"`) {
+		t.Error(text)
 	}
-	if text := got.String(); !strings.Contains(text, `window="week"`) || strings.Contains(text, `window="day"`) {
+	if text := written(t, someWindows(), between("2026-01-01", "2026-02-01", time.Hour)); text != "# EOF\n" {
 		t.Error(text)
 	}
 }
 
-func TestNothingToTell(t *testing.T) {
+// written returns the history as text.
+func written(t *testing.T, s *shelf, o history.Options) string {
+	t.Helper()
 	var got bytes.Buffer
-	summary, err := history.Write(t.Context(), &got, someWindows(), between("2026-01-01", "2026-02-01", time.Hour))
-	if got.String() != "# EOF\n" || err != nil || summary != (history.Summary{}) {
-		t.Errorf("%q, %+v, %v", got.String(), summary, err)
+	if _, err := history.Write(t.Context(), &got, s, o); err != nil {
+		t.Fatal(err)
 	}
+	return got.String()
 }
 
 // TestLaterReading: totals and pages are of one reading, though the window was
@@ -113,16 +114,13 @@ func TestLaterReading(t *testing.T) {
 	}
 	o := between("2026-10-01", "2026-10-04", 24*time.Hour)
 	o.Pages = 1
-	var got bytes.Buffer
-	if _, err := history.Write(t.Context(), &got, s, o); err != nil {
-		t.Fatal(err)
-	}
+	got := written(t, s, o)
 	for _, want := range []string{
 		`docgauge_site_visitors_deduplicated{project="prj_a",window="day"} 77 `,
 		`docgauge_previous_site_visitors_deduplicated{project="prj_a",window="day"} 77 `, `path="/"} 70 `,
 	} {
-		if !strings.Contains(got.String(), want) {
-			t.Errorf("no %s in\n%s", want, got.String())
+		if !strings.Contains(got, want) {
+			t.Errorf("no %s in\n%s", want, got)
 		}
 	}
 	if n := s.open.Load(); n != 0 {
@@ -192,11 +190,8 @@ func (f *full) Write(p []byte) (int, error) {
 
 func TestNoEndAfterAnError(t *testing.T) {
 	o := between("2026-10-01", "2026-10-05", time.Minute)
-	var whole bytes.Buffer
-	if _, err := history.Write(t.Context(), &whole, someWindows(), o); err != nil {
-		t.Fatal(err)
-	}
-	for _, room := range []int{0, 1, whole.Len() / 2, whole.Len() - 1} {
+	whole := len(written(t, someWindows(), o))
+	for _, room := range []int{0, 1, whole / 2, whole - 1} {
 		out := full{room: room}
 		if _, err := history.Write(t.Context(), &out, someWindows(), o); !errors.Is(err, errFull) {
 			t.Errorf("with room for %d bytes: %v", room, err)

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// written is a series as it was read.
-type written struct {
+// series is one as it was read.
+type series struct {
 	name    string // with its labels, as they are in the text
 	labels  map[string]string
 	samples map[int64]float64
@@ -26,15 +26,15 @@ var (
 // parse returns the series of a text by their key. It takes only text whose families and series are
 // each in one piece and in
 // order of time, and which ends.
-func parse(t rapid.TB, text string) map[string]*written {
+func parse(t rapid.TB, text string) map[string]*series {
 	body, ended := strings.CutSuffix(text, "# EOF\n")
 	if !ended {
 		t.Fatalf("does not end in # EOF: %q", text[max(0, len(text)-200):])
 	}
-	all := map[string]*written{}
+	all := map[string]*series{}
 	families := map[string]bool{}
 	var family string
-	var current *written
+	var current *series
 	lines := strings.Split(strings.TrimSuffix(body, "\n"), "\n")
 	for n := 0; n < len(lines) && body != ""; n++ {
 		if name, is := strings.CutPrefix(lines[n], "# TYPE "); is {
@@ -54,7 +54,7 @@ func parse(t rapid.TB, text string) map[string]*written {
 			if all[key(pairs(t, m[2], m[3]))] != nil {
 				t.Fatalf("line %d: %s goes on after others", n, m[1])
 			}
-			current = &written{name: m[1], labels: pairs(t, m[2], m[3]), samples: map[int64]float64{}}
+			current = &series{name: m[1], labels: pairs(t, m[2], m[3]), samples: map[int64]float64{}}
 			all[key(current.labels)] = current
 		}
 		current.add(t, m[4], m[5])
@@ -75,7 +75,7 @@ func pairs(t rapid.TB, name, text string) map[string]string {
 	return labels
 }
 
-func (w *written) add(t rapid.TB, value, at string) {
+func (w *series) add(t rapid.TB, value, at string) {
 	v, err := strconv.ParseFloat(value, 64)
 	if err != nil {
 		t.Fatal(err)

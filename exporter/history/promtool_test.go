@@ -1,7 +1,6 @@
 package history_test
 
 import (
-	"bytes"
 	"fmt"
 	"iter"
 	"os"
@@ -13,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/exporter"
-	"github.com/docgauge/docgauge/exporter/history"
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 )
@@ -45,8 +43,8 @@ func TestPrometheusReadsIt(t *testing.T) {
 	}
 	s := &shelf{rows: func(k analytics.Key) iter.Seq2[analytics.Row, error] {
 		var rows []analytics.Row
-		for n, text := range odd {
-			rows = append(rows, analytics.Row{Path: text, Human: int64(n), AI: int64(k.To),
+		for n, path := range odd {
+			rows = append(rows, analytics.Row{Path: path, Human: int64(n), AI: int64(k.To),
 				Total: int64(k.To) + int64(n)})
 		}
 		return rowsOf(rows...)
@@ -56,13 +54,10 @@ func TestPrometheusReadsIt(t *testing.T) {
 	}
 	o := between("2026-10-01", "2026-10-05", time.Hour)
 	o.Pages = len(odd)
-	var text bytes.Buffer
-	if _, err := history.Write(t.Context(), &text, s, o); err != nil {
-		t.Fatal(err)
-	}
-	server := engines.RunPrometheus(t, engines.PrometheusConfig{Data: blocks(t, text.Bytes())})
+	text := written(t, s, o)
+	server := engines.RunPrometheus(t, engines.PrometheusConfig{Data: blocks(t, []byte(text))})
 	want, got := map[string]float64{}, map[string]float64{}
-	for name, w := range parse(t, text.String()) {
+	for name, w := range parse(t, text) {
 		want[name] = float64(len(w.times))
 		family := w.labels["__name__"] // which functions drop
 		for _, sample := range query(t, server, "count_over_time("+family+"[10d])", o.To) {

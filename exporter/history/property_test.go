@@ -16,6 +16,7 @@ import (
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/exporter/history"
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // TestAnyArchive reads what was written with strict eyes, and compares every
@@ -52,8 +53,8 @@ func TestAnyArchive(t *testing.T) {
 
 // compareWithSamples: the samples are those of the text, each series in order of time, and all
 // of them in order but for an hour.
-func compareWithSamples(t *rapid.T, s *shelf, o history.Options, want map[string]*written, wrote history.Summary) {
-	got := map[string]*written{}
+func compareWithSamples(t *rapid.T, s *shelf, o history.Options, want map[string]*series, wrote history.Summary) {
+	got := map[string]*series{}
 	newest := int64(math.MinInt64)
 	summary, err := history.Samples(t.Context(), s, o, func(one exporter.Sample) error {
 		labels := map[string]string{}
@@ -65,7 +66,7 @@ func compareWithSamples(t *rapid.T, s *shelf, o history.Options, want map[string
 		}
 		of := got[key(labels)]
 		if of == nil {
-			of = &written{name: key(labels), labels: labels, samples: map[int64]float64{}}
+			of = &series{name: key(labels), labels: labels, samples: map[int64]float64{}}
 			got[key(labels)] = of
 		}
 		of.add(t, fmt.Sprint(int64(one.Value)), fmt.Sprint(one.At))
@@ -120,7 +121,7 @@ func drawShelf(t *rapid.T) *shelf {
 
 // checkSteps: between two samples lies a step, or less where a window begins; a
 // series that every window has goes on to the end.
-func checkSteps(t *rapid.T, w *written, s *shelf, o history.Options) {
+func checkSteps(t *rapid.T, w *series, s *shelf, o history.Options) {
 	begins := map[int64]bool{o.From.Unix(): true}
 	for _, rev := range s.windows {
 		begins[rev.To.Time().Unix()] = true
@@ -143,7 +144,7 @@ func checkSteps(t *rapid.T, w *written, s *shelf, o history.Options) {
 }
 
 // everlasting says that a series never ends once it has begun.
-func (w *written) everlasting() bool {
+func (w *series) everlasting() bool {
 	name := w.labels["__name__"]
 	return w.labels["path"] == "" && name != "docgauge_pages" && name != "docgauge_previous_site_visitors" &&
 		name != "docgauge_previous_site_visitors_deduplicated"
@@ -151,7 +152,7 @@ func (w *written) everlasting() bool {
 
 // compareWithModel looks at the times of all samples, and at the instants where
 // windows begin to be shown: there each of their series has one.
-func compareWithModel(t *rapid.T, s *shelf, o history.Options, got map[string]*written) {
+func compareWithModel(t *rapid.T, s *shelf, o history.Options, got map[string]*series) {
 	times := map[int64]bool{}
 	if o.From.Before(o.To) {
 		times[o.From.Unix()] = true
@@ -198,43 +199,25 @@ func model(s *shelf, o history.Options, at int64) map[string]*gauge {
 	}
 	shown := map[string]*gauge{}
 	for _, rev := range newest {
-		begins := at == o.From.Unix() || at == rev.To.Time().Unix()
-		show := func(name string, v int64, more ...string) {
-			labels := map[string]string{"__name__": name, "project": rev.Project, "window": string(rev.Granularity)}
-			for pair := range slices.Chunk(more, 2) {
-				labels[pair[0]] = pair[1]
-			}
-			shown[key(labels)] = &gauge{float64(v), begins}
+		w := view.Window{Revision: rev}
+		if !rev.TotalsOnly() {
+			w.Pages, _ = analytics.Top(s.rows(rev.Key), o.Pages)
 		}
-		showWindow(s, rev, o.Pages, show)
 		for _, p := range s.windows {
 			if p.Project == rev.Project && p.Granularity == rev.Granularity && p.To == rev.From {
-				show("docgauge_previous_site_visitors", p.Totals.Human, "audience", "human")
-				show("docgauge_previous_site_visitors", p.Totals.AI, "audience", "ai")
-				show("docgauge_previous_site_visitors_deduplicated", p.Totals.Total)
+				w.Previous = &p.Totals
+			}
+		}
+		begins := at == o.From.Unix() || at == rev.To.Time().Unix()
+		for _, m := range exporter.WindowMetrics() {
+			for values, value := range m.OfWindow(w) {
+				labels := map[string]string{"__name__": m.Name}
+				for i, name := range m.Labels {
+					labels[name] = values[i]
+				}
+				shown[key(labels)] = &gauge{value, begins}
 			}
 		}
 	}
 	return shown
-}
-
-func showWindow(s *shelf, rev analytics.Revision, pages int, show func(name string, v int64, more ...string)) {
-	flag := map[bool]int64{true: 1}
-	show("docgauge_site_visitors", rev.Totals.Human, "audience", "human")
-	show("docgauge_site_visitors", rev.Totals.AI, "audience", "ai")
-	show("docgauge_site_visitors_deduplicated", rev.Totals.Total)
-	show("docgauge_window_start_timestamp_seconds", rev.From.Time().Unix())
-	show("docgauge_window_end_timestamp_seconds", rev.To.Time().Unix())
-	show("docgauge_window_settled", flag[rev.Settled])
-	show("docgauge_window_verified", flag[rev.Verified])
-	if rev.TotalsOnly() {
-		return
-	}
-	show("docgauge_pages", rev.Rows)
-	top, _ := analytics.Top(s.rows(rev.Key), pages)
-	for _, row := range top {
-		show("docgauge_page_visitors", row.Human, "path", row.Path, "audience", "human")
-		show("docgauge_page_visitors", row.AI, "path", row.Path, "audience", "ai")
-		show("docgauge_page_visitors_deduplicated", row.Total, "path", row.Path)
-	}
 }

@@ -22,7 +22,7 @@ func (a *App) NewPulls() (*Pulls, error) {
 	c := a.Config
 	github := newKeyring("DOCGAUGE_GITHUB_TOKEN", c.GitHubToken, c.SecretFiles, config.IsToken)
 	gitlab := newKeyring("DOCGAUGE_GITLAB_TOKEN", c.GitLabToken, c.SecretFiles, config.IsToken)
-	host, err := codehost.New(codehost.Config{
+	host, err := codehost.New(codehost.Options{
 		GitHubURL: c.GitHubURL, GitLabURL: c.GitLabURL, UserAgent: "docgauge/" + c.Build.Version, Now: a.Now,
 		GitHubToken: func() (string, error) { return github.Get(), nil },
 		GitLabToken: func() (string, error) { return gitlab.Get(), nil },

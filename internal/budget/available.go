@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// readingAge is how long Available uses what the log said.
+// readingAge is the age at which Available asks the log again.
 const readingAge = time.Second
 
-// reading is what the log said of the budget.
+// reading is the budget's state in the log.
 type reading struct {
 	at   time.Time // zero: ask the log again
 	free int       // slots that were free for this process then
@@ -37,7 +37,7 @@ func (b *Budget) Available(ctx context.Context) (free int, limited bool, err err
 		if err != nil {
 			return 0, true, &LogError{err}
 		}
-		// What is left of our group is taken in the log, and free for us.
+		// The rest of our group is taken in the log, and free for us.
 		b.reading = reading{now, b.opts.Limit - taken + min(ours, b.leftOver(now)), sent}
 		if b.cooled == cooled { // otherwise our own cooldown is newer
 			b.cooldown = cooldown
@@ -79,8 +79,8 @@ func Finish(n, limit int, now time.Time, slots []time.Time, cooldown time.Time) 
 	if n <= idle {
 		return start
 	}
-	// What is sent now frees its slots one span later, which may be before some
-	// occupied slots free: those wait for an answer that never came.
+	// Requests that are sent now free their slots one span later, perhaps before occupied slots that
+	// wait for an answer that never came.
 	freed := slices.Repeat([]time.Time{start.Add(Span)}, idle)
 	n -= idle
 	at := start

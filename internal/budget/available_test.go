@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/docgauge/docgauge/internal/budget"
+	"github.com/docgauge/docgauge/internal/state"
 )
 
 func wantAvailable(t *testing.T, b *budget.Budget, want int, wantLimited bool) {
@@ -38,7 +39,7 @@ func TestRoom(t *testing.T) {
 		wantAvailable(t, newBudget(2, store, svc), 0, true)
 		svc.conn = refused
 		_, _ = send(t.Context(), b)
-		wantAvailable(t, b, 1, true) // what was never sent takes none
+		wantAvailable(t, b, 1, true) // an unsent request takes none
 		svc.conn = made
 		wantStatus(t, b, 200)
 		wantAvailable(t, b, 0, true)
@@ -57,10 +58,9 @@ func TestRoom(t *testing.T) {
 	})
 }
 
-// TestRoomInAGroup: what is left of a group is room for its own process alone.
+// TestRoomInAGroup: the rest of a group is available to its own process alone.
 func TestRoomInAGroup(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store, svc := openLog(t), &service{conn: made}
+	inBubble(t, func(t *testing.T, store state.BudgetLog, svc *service) {
 		b, sent := grown(t, 1000, store, svc)
 		wantStatus(t, b, 200)
 		time.Sleep(time.Second)
@@ -77,16 +77,15 @@ func TestRoomInAGroup(t *testing.T) {
 			wantAvailable(t, b, 1000-sent-4, true)
 		}
 		wantStatus(t, b, 200)
-		time.Sleep(2 * budget.Span) // what is left of a group is free for all
+		time.Sleep(2 * budget.Span) // the rest of a group is free for all
 		wantAvailable(t, b, 1000, true)
 	})
 }
 
-// TestRoomInACooldown: there is none, with a limit or without, from the 429 on.
+// TestRoomInACooldown: nothing is available, with a limit or without, from the 429 on.
 func TestRoomInACooldown(t *testing.T) {
 	for _, limit := range []int{0, 10} {
-		synctest.Test(t, func(t *testing.T) {
-			store, svc := openLog(t), &service{conn: made}
+		inBubble(t, func(t *testing.T, store state.BudgetLog, svc *service) {
 			b, other := newBudget(limit, store, svc), newBudget(limit, store, svc)
 			wantAvailable(t, b, limit, limit > 0)
 			wantAvailable(t, other, limit, limit > 0)
@@ -119,19 +118,23 @@ func TestRoomWhileCharging(t *testing.T) {
 	})
 }
 
-// TestRoomAfterTheClockWasSetBack: there is room again within a day, although nobody
-// charges.
-func TestRoomAfterTheClockWasSetBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		wall, svc := new(wallClock), &service{conn: made}
-		b := budget.New(options(1, wall.now), by(wall.now, openLog(t)), svc)
-		throttle(t, b, svc, time.Minute)
-		wantAvailable(t, b, 0, true)
-		wall.set(-365 * 24 * time.Hour)
-		wantAvailable(t, b, 0, true)
-		time.Sleep(24 * time.Hour)
-		wantAvailable(t, b, 1, true)
-	})
+// TestClockSetBackInACooldown: the budget opens within a day, not after a year, with a limit or without.
+func TestClockSetBackInACooldown(t *testing.T) {
+	for _, limit := range []int{0, 2} {
+		inBubble(t, func(t *testing.T, log state.BudgetLog, svc *service) {
+			wall := new(wallClock)
+			b := budget.New(options(limit, wall.now), by(wall.now, log), svc)
+			throttle(t, b, svc, time.Minute)
+			wall.set(-365 * 24 * time.Hour)
+			wantAvailable(t, b, 0, true)
+			if _, err := send(t.Context(), b); !isExhausted(err) {
+				t.Errorf("got %v", err)
+			}
+			time.Sleep(24 * time.Hour)
+			wantAvailable(t, b, limit, limit > 0)
+			wantStatus(t, b, 200)
+		})
+	}
 }
 
 func TestRoomFailsWithTheStore(t *testing.T) {
@@ -145,14 +148,16 @@ func TestRoomFailsWithTheStore(t *testing.T) {
 	})
 }
 
-// TestRoomIsThere: whatever this process has sent, as many requests as Room says can
-// be sent at once.
+// TestRoomIsThere: as many requests as Available says can be sent at once, after any history.
 func TestRoomIsThere(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		limit := rapid.OneOf(rapid.IntRange(1, 5), rapid.SampledFrom([]int{200, 500})).Draw(rt, "limit")
-		pauses := rapid.SliceOfN(rapid.SampledFrom([]time.Duration{0, 300 * time.Millisecond, 2 * time.Second, 20 * time.Minute, time.Hour}), 1, 30).Draw(rt, "pauses")
+		pause := rapid.SampledFrom([]time.Duration{
+			0, 300 * time.Millisecond, 2 * time.Second, 20 * time.Minute, time.Hour,
+		})
+		pauses := rapid.SliceOfN(pause, 1, 30).Draw(rt, "pauses")
 		conns := rapid.SliceOfN(rapid.SampledFrom([]conn{refused, made, made}), 30, 30).Draw(rt, "connections")
-		use := rapid.SliceOfN(rapid.IntRange(0, limit/10+3), 30, 30).Draw(rt, "uses")
+		use := rapid.SliceOfN(rapid.IntRange(0, limit/100+5), 30, 30).Draw(rt, "uses")
 		synctest.Test(t, func(t *testing.T) {
 			svc := &service{there: time.Millisecond, back: time.Millisecond}
 			b := newBudget(limit, openLog(t), svc)
@@ -191,14 +196,15 @@ func TestFinish(t *testing.T) {
 		cooldown int   // minutes, 0: none
 		want     int   // minutes
 	}{
-		{n: 0, limit: 90, want: 0}, {n: 90, limit: 90, want: 0}, {n: 91, limit: 90, want: 60}, {n: 180, limit: 90, want: 60}, {n: 181, limit: 90, want: 120},
-		{n: 1, limit: 2, slots: []int{5, 9}, want: 5}, {n: 2, limit: 2, slots: []int{5, 9}, want: 9}, {n: 3, limit: 2, slots: []int{5, 9}, want: 65},
+		{n: 0, limit: 90, want: 0}, {n: 91, limit: 90, want: 60}, {n: 3, limit: 2, slots: []int{5, 9}, want: 65},
 		{n: 1, limit: 1, slots: []int{5, 9}, want: 9}, // the limit was lowered
 		{n: 2, limit: 2, slots: []int{61}, want: 60},  // the free slot comes round before the occupied one
 		{n: 3, limit: 2, slots: []int{61}, want: 61},
-		{n: 1, limit: 2, cooldown: 30, want: 30}, {n: 3, limit: 2, cooldown: 30, want: 90}, {n: 2, limit: 2, slots: []int{5, 40}, cooldown: 30, want: 40},
+		{n: 1, limit: 2, cooldown: 30, want: 30}, {n: 3, limit: 2, cooldown: 30, want: 90},
+		{n: 2, limit: 2, slots: []int{5, 40}, cooldown: 30, want: 40},
 		{n: 1, limit: 2, cooldown: -30, want: 0}, {n: 0, limit: 2, cooldown: 30, want: 30},
-		{n: 1000, limit: 0, want: 0}, {n: 1000, limit: 0, cooldown: 7, want: 7}, {n: 5, limit: -1, slots: []int{5}, want: 0},
+		{n: 1000, limit: 0, want: 0}, {n: 1000, limit: 0, cooldown: 7, want: 7},
+		{n: 5, limit: -1, slots: []int{5}, want: 0},
 		{n: 3, limit: math.MaxInt, slots: []int{5}, want: 0}, {n: 100_001, limit: 1, want: 60 * 100_000},
 	} {
 		cooldown := time.Time{}

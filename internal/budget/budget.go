@@ -8,14 +8,13 @@
 // later.
 //
 // A durable write for each request would cost more than the request: 1 ms on a fast disk. So with a
-// limit of 200 or more, or none, a request enters a group of those that may follow it within a
-// second, and these are sent without a write. The limit still holds, because the log has the whole
-// group as taken before the first of it is sent, and as sent at the end of that second. Slots may
-// free late: a group's when its last response is an hour old, and those of a killed process as if
-// all of its group had been sent and none answered. So a group has at most a hundredth of the
-// limit, a tenth of the free slots, and four times what the process sent of its group before. What
-// is not sent within the second, or before a refusal, an unreachable service or Flush, is given
-// back.
+// limit of 200 or more, or none, a request is charged together with a group of requests that may
+// follow within a second without a write. The limit still holds, because the log counts the whole
+// group as taken before its first request is sent, and as sent at the end of that second. Slots may
+// free late: those of a group when its last response is an hour old, and those of a killed process
+// as if all of its group had been sent and not answered. So a group has at most a hundredth of the
+// limit, a tenth of the free slots, and four times the requests that were sent of the group before.
+// The rest of a group is given back after the second, a refusal, a failed connection, or Flush.
 //
 // It does not retry and does not decide which requests are worth sending.
 package budget
@@ -84,7 +83,7 @@ type Options struct {
 	// run that begins exactly an hour after the one before it starts a moment before the slots of
 	// that one are free.
 	Patience time.Duration
-	// RetryAfter reads a 429's Retry-After; 0 if there is none worth waiting for.
+	// RetryAfter reads a 429's Retry-After; 0 without a usable one.
 	RetryAfter func(http.Header) time.Duration
 	// Now is the clock of the log.
 	Now func() time.Time
@@ -110,7 +109,7 @@ type Budget struct {
 	sent     int
 	waiting  int // requests that are about to be charged
 	foreign  int
-	patience time.Duration // what is left of it
+	patience time.Duration // the rest of it
 	patient  time.Time     // until when patience has been taken
 	cooldown time.Time     // when it ends or ended, as far as this process knows
 	cooled   int           // how often this process set the cooldown
@@ -162,7 +161,7 @@ func (b *Budget) RoundTrip(req *http.Request) (resp *http.Response, err error) {
 		return nil, errors.Join(err, closeBody(req))
 	}
 
-	// Send. The trace tells whether the transport asked for a connection, and whether it got one.
+	// Send. The trace reports whether the transport asked for a connection, and whether it got one.
 	var asked, connected atomic.Bool
 	resp, err = b.base.RoundTrip(req.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GetConn: func(string) { asked.Store(true) },
@@ -189,8 +188,8 @@ func (b *Budget) RoundTrip(req *http.Request) (resp *http.Response, err error) {
 	// the slot for longer, as if the answer had never come.
 	b.answer(e, b.opts.Now())
 
-	// Throttle. The answer of a write tells whether it took effect, so nothing is worth losing it: a
-	// log that fails refuses the next request anyway.
+	// Throttle. The answer of a write says whether it took effect, so it is returned even if the log
+	// fails, which refuses the next request anyway.
 	isRead := req.Method == "" || req.Method == http.MethodGet || req.Method == http.MethodHead
 	if err := b.throttle(ctx, resp); err != nil && isRead {
 		return nil, errors.Join(err, resp.Body.Close())
@@ -230,7 +229,7 @@ func (b *Budget) charge(ctx context.Context) (*entry, error) {
 		if err != nil {
 			return nil, err
 		}
-		refusal := &ExhaustedError{Budget: b.opts.Name, Limit: b.opts.Limit, Until: free, Throttled: cooldown.Equal(free)}
+		refusal := &ExhaustedError{b.opts.Name, b.opts.Limit, free, cooldown.Equal(free)}
 		var enough bool
 		if wait, enough = b.takePatience(refusal); !enough {
 			return nil, refusal

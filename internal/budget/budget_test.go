@@ -76,8 +76,7 @@ func TestGivenUpRequestsStayInTheLog(t *testing.T) {
 }
 
 func TestUnlimited(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store, svc := openLog(t), new(service)
+	inBubble(t, func(t *testing.T, store state.BudgetLog, svc *service) {
 		a, b := newBudget(0, store, svc), newBudget(0, store, svc)
 		for range 50 {
 			wantStatus(t, a, 200)
@@ -93,23 +92,6 @@ func TestUnlimited(t *testing.T) {
 			t.Errorf("%d requests reached the service", svc.count())
 		}
 		time.Sleep(5*time.Minute + time.Microsecond)
-		wantStatus(t, b, 200)
-	})
-}
-
-// TestUnlimitedAfterTheClockWasSetBack: it opens within a day, not after a year.
-func TestUnlimitedAfterTheClockWasSetBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store, svc, wall := openLog(t), new(service), new(wallClock)
-		b := budget.New(options(0, wall.now), by(wall.now, store), svc)
-		svc.answers(429, 0)
-		wantStatus(t, b, 429)
-		svc.answers(200, 0)
-		wall.set(-365 * 24 * time.Hour)
-		if _, err := send(t.Context(), b); !isExhausted(err) {
-			t.Errorf("got %v", err)
-		}
-		time.Sleep(24 * time.Hour)
 		wantStatus(t, b, 200)
 	})
 }
@@ -137,7 +119,7 @@ func TestInFlight(t *testing.T) {
 			t.Errorf("%d requests were sent, 2 are in flight", svc.count())
 		}
 		check(t, open[0].Close())
-		check(t, open[0].Close()) // once more frees nothing more
+		check(t, open[0].Close()) // the second Close frees nothing
 		check(t, <-third)
 		if len(b.Places()) != 1 {
 			t.Errorf("%d places are taken, one body is open", len(b.Places()))
@@ -146,49 +128,34 @@ func TestInFlight(t *testing.T) {
 	})
 }
 
-func TestInFlightIsFreedByErrors(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg := options(2, time.Now)
-		cfg.InFlight = 1
-		b := budget.New(cfg, openLog(t), &service{there: time.Hour})
-		for range 5 {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			if _, err := send(ctx, b); err == nil {
-				t.Error("no error")
-			}
-			cancel()
-		}
-		time.Sleep(time.Hour)
-	})
-}
-
-// TestCancelledWhileItWaits: a request that is cancelled while it waits for a place
-// or for its turn is not sent, and its body is closed.
+// TestCancelledWhileItWaits: a request that is cancelled while it waits for a place in flight, its turn
+// or a slot is not sent, and its body is closed.
 func TestCancelledWhileItWaits(t *testing.T) {
 	for name, change := range map[string]func(*budget.Options){
 		"for a place":  func(c *budget.Options) { c.InFlight = 1 },
 		"for its turn": func(c *budget.Options) { c.MinInterval = time.Hour },
+		"for a slot":   func(c *budget.Options) { c.Limit, c.Patience = 1, 2*budget.Span },
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				cfg, svc := options(5, time.Now), new(service)
-				change(&cfg)
-				b := budget.New(cfg, openLog(t), svc)
+			inBubble(t, func(t *testing.T, log state.BudgetLog, svc *service) {
+				options := options(5, time.Now)
+				change(&options)
+				b := budget.New(options, log, svc)
 				req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/", http.NoBody)
 				resp, err := b.RoundTrip(req)
 				check(t, err)
-				defer resp.Body.Close()
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				reqBody := &body{Reader: strings.NewReader("x")}
-				if _, err = b.RoundTrip((&http.Request{Body: reqBody}).WithContext(ctx)); !errors.Is(err, context.DeadlineExceeded) {
+				_, err = b.RoundTrip((&http.Request{Body: reqBody}).WithContext(ctx))
+				if !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("got %v", err)
 				}
-				if !reqBody.closed || svc.count() != 1 {
-					t.Errorf("body closed: %v, requests sent: %d", reqBody.closed, svc.count())
-				}
-				if sent, _ := b.Sent(); sent != 1 {
-					t.Errorf("%d counted as sent", sent)
+				check(t, resp.Body.Close())
+				sent, _ := b.Sent()
+				if !reqBody.closed || svc.count() != 1 || sent != 1 || len(b.Places()) != 0 {
+					t.Errorf("body closed %v, %d requests arrived, %d counted, %d places are taken",
+						reqBody.closed, svc.count(), sent, len(b.Places()))
 				}
 			})
 		})
@@ -249,34 +216,26 @@ func TestStoreFailureSendsNothing(t *testing.T) {
 	}
 }
 
-// TestStoreFailureAfterA429: the caller gets the error, and the response's body is closed.
+// TestStoreFailureAfterA429: for a read it is an error, and the body is closed. A write keeps its
+// answer: an error would put an accepted POST in doubt.
 func TestStoreFailureAfterA429(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		svc := new(service)
-		svc.answers(429, 0)
-		b := newBudget(3, &broken{BudgetLog: openLog(t), cooldown: true}, svc)
-		_, err := send(t.Context(), b)
-		wantLogError(t, err)
-		if !svc.bodies[0].closed || len(b.Places()) != 0 {
-			t.Errorf("body closed %v, places taken %d", svc.bodies[0].closed, len(b.Places()))
-		}
-	})
-}
-
-// TestAnswerOfAWriteIsKept: a failing store must not put an accepted POST in doubt.
-func TestAnswerOfAWriteIsKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		svc := new(service)
-		svc.answers(429, 0)
-		b := newBudget(3, &broken{BudgetLog: openLog(t), cooldown: true}, svc)
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/", http.NoBody)
-		check(t, err)
-		resp, err := b.RoundTrip(req)
-		if err != nil || resp.StatusCode != http.StatusTooManyRequests {
-			t.Fatalf("%v, %v", resp, err)
-		}
-		check(t, resp.Body.Close())
-	})
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		inBubble(t, func(t *testing.T, log state.BudgetLog, svc *service) {
+			svc.answers(429, 0)
+			b := newBudget(3, &broken{BudgetLog: log, cooldown: true}, svc)
+			req, err := http.NewRequestWithContext(t.Context(), method, "http://localhost/", http.NoBody)
+			check(t, err)
+			resp, err := b.RoundTrip(req)
+			if method == http.MethodGet {
+				wantLogError(t, err)
+			} else if check(t, err); resp.StatusCode != http.StatusTooManyRequests || resp.Body.Close() != nil {
+				t.Errorf("%+v", resp)
+			}
+			if !svc.bodies[0].closed || len(b.Places()) != 0 {
+				t.Errorf("%s: body closed %v, places taken %d", method, svc.bodies[0].closed, len(b.Places()))
+			}
+		})
+	}
 }
 
 // wire is a transport that gets no answer, and the URL to request.
@@ -287,7 +246,8 @@ type wire struct {
 
 func dials(dial func(ctx context.Context) (net.Conn, error)) func(*testing.T) wire {
 	return func(*testing.T) wire {
-		return wire{&http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }}, "http://api.example.com/"}
+		dials := func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }
+		return wire{&http.Transport{DialContext: dials}, "http://api.example.com/"}
 	}
 }
 
@@ -308,7 +268,8 @@ func untrusted(t *testing.T) wire {
 }
 
 func proxied(t *testing.T) wire {
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
+	forbids := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }
+	s := httptest.NewServer(http.HandlerFunc(forbids))
 	t.Cleanup(s.Close)
 	u, err := url.Parse(s.URL)
 	check(t, err)
@@ -414,65 +375,26 @@ func TestInDoubtStaysCharged(t *testing.T) {
 	}
 }
 
-// TestTheTraceOfTheCallerIsKept: the client still sees its connection.
-func TestTheTraceOfTheCallerIsKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var asked, got int
-		b := newBudget(1, openLog(t), &service{conn: made})
-		_, err := send(httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
-			GetConn: func(string) { asked++ }, GotConn: func(httptrace.GotConnInfo) { got++ },
-		}), b)
-		if err != nil || asked != 1 || got != 1 {
-			t.Errorf("asked %d, got %d, %v", asked, got, err)
+// TestRelease: the slot of an unsent request is freed although its context has ended. If the log
+// fails, both errors are returned, and the slot stays taken.
+func TestRelease(t *testing.T) {
+	inBubble(t, func(t *testing.T, log state.BudgetLog, svc *service) {
+		svc.conn, svc.there = refused, time.Minute
+		store := &broken{BudgetLog: log}
+		b := newBudget(1, store, svc)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := send(ctx, b); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
 		}
-	})
-}
-
-// TestReleaseFails: both the request's error and the store's are returned, and the
-// slot stays taken.
-func TestReleaseFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := &broken{BudgetLog: openLog(t), release: true}
-		b := newBudget(1, store, &service{conn: refused})
+		wantSlots(t, log)
+		store.release, svc.there = true, 0
 		_, err := send(t.Context(), b)
 		if !errors.Is(err, errRefused) {
 			t.Errorf("got %v", err)
 		}
 		wantLogError(t, err)
 		wantRefusal(t, b, false, timeout+budget.Span)
-	})
-}
-
-// TestReleaseOfACancelledRequest: the slot is freed although the request's context
-// has ended.
-func TestReleaseOfACancelledRequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := openLog(t)
-		b := newBudget(1, store, &service{there: time.Minute, conn: refused})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if _, err := send(ctx, b); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got %v", err)
-		}
-		wantSlots(t, store)
-	})
-}
-
-// TestReleasedSlotsAreThereForOthers: another process can use them at once, without
-// a Flush.
-func TestReleasedSlotsAreThereForOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store, svc := openLog(t), &service{conn: refused}
-		a, b := newBudget(1, store, svc), newBudget(1, store, svc)
-		for range 10 {
-			if _, err := send(t.Context(), a); !errors.Is(err, errRefused) {
-				t.Fatalf("got %v", err)
-			}
-		}
-		svc.conn = made
-		wantStatus(t, b, 200)
-		check(t, b.Flush(t.Context()))
-		wantRefusal(t, a, false, budget.Span)
 	})
 }
 
@@ -486,8 +408,8 @@ func patientBudget(limit int, patience time.Duration, store budget.Log, base htt
 // comes a moment too early for each slot; with patience it sends as many requests.
 func TestRunsAnHourApart(t *testing.T) {
 	for patience, want := range map[time.Duration]int{0: 90, time.Minute: 3 * 90} {
-		synctest.Test(t, func(t *testing.T) {
-			store, svc := openLog(t), &service{there: 100 * time.Millisecond, back: 200 * time.Millisecond, conn: made}
+		inBubble(t, func(t *testing.T, store state.BudgetLog, svc *service) {
+			svc.there, svc.back = 100*time.Millisecond, 200*time.Millisecond
 			begin := time.Now()
 			for run := range 3 {
 				time.Sleep(time.Until(begin.Add(time.Duration(run) * budget.Span)))
@@ -518,8 +440,7 @@ func TestRunsAnHourApart(t *testing.T) {
 // TestPatienceEnds: the waits of a run together are at most as long as its patience,
 // and a wait that exceeds the rest is not begun.
 func TestPatienceEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store, svc := openLog(t), &service{conn: made}
+	inBubble(t, func(t *testing.T, store state.BudgetLog, svc *service) {
 		first := newBudget(4, store, svc)
 		for range 4 { // at 0, 40, 80 and 120 s
 			wantStatus(t, first, 200)
@@ -537,7 +458,7 @@ func TestPatienceEnds(t *testing.T) {
 		begin = time.Now()
 		wantRefusal(t, b, false, 40*time.Second-(time.Since(begin)))
 		if !time.Now().Equal(begin) {
-			t.Errorf("waited %v in vain", time.Since(begin))
+			t.Errorf("waited %v, then refused", time.Since(begin))
 		}
 		b.Renew()
 		wantStatus(t, b, 200)
@@ -547,8 +468,7 @@ func TestPatienceEnds(t *testing.T) {
 // TestWaitsAtOnceCountOnce: four requests that wait for the same half minute use up
 // half a minute of patience.
 func TestWaitsAtOnceCountOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store, svc := openLog(t), &service{conn: made}
+	inBubble(t, func(t *testing.T, store state.BudgetLog, svc *service) {
 		first := newBudget(4, store, svc)
 		for range 4 {
 			wantStatus(t, first, 200)
@@ -579,19 +499,19 @@ func TestNoPatienceForACooldown(t *testing.T) {
 	})
 }
 
-func TestCancelledWhileItWaitsForASlot(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		svc := &service{conn: made}
-		b := patientBudget(1, 2*budget.Span, openLog(t), svc)
-		wantStatus(t, b, 200)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		reqBody := &body{Reader: strings.NewReader("x")}
-		if _, err := b.RoundTrip((&http.Request{Body: reqBody}).WithContext(ctx)); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got %v", err)
+// TestLogStaysShort: a charge drops the entries whose slots are free, so that it reads no others.
+func TestLogStaysShort(t *testing.T) {
+	inBubble(t, func(t *testing.T, log state.BudgetLog, svc *service) {
+		begin, b := time.Now(), newBudget(100, log, svc)
+		for range 50 {
+			wantStatus(t, b, 200)
 		}
-		if !reqBody.closed || svc.count() != 1 || len(b.Places()) != 0 {
-			t.Errorf("body closed %v, sent %d, places taken %d", reqBody.closed, svc.count(), len(b.Places()))
+		check(t, b.Flush(t.Context()))
+		time.Sleep(budget.Span + time.Microsecond)
+		wantStatus(t, b, 200)
+		u, err := log.DB.Usage(t.Context(), "b", begin) // as if all entries still counted
+		if err != nil || len(u.Slots(100)) != 1 {
+			t.Errorf("the log has %d requests, want the last one (%v)", len(u.Slots(100)), err)
 		}
 	})
 }

@@ -9,7 +9,7 @@ import (
 const (
 	// groupLife is how long after its entry requests of a group may be sent.
 	groupLife = time.Second
-	// groupGrowth: a group is at most so many times what was sent of the one before.
+	// groupGrowth: a group has at most so many times the requests sent of the group before.
 	groupGrowth = 4
 	// groupShare: a group is at most one in so many of the limit.
 	groupShare = 100
@@ -98,7 +98,8 @@ func (b *Budget) useGroup(now time.Time) *entry {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	age := b.group.age(now)
-	if b.cooldown.After(now) || b.group.left == 0 || age < 0 || age >= groupLife || time.Since(b.group.began) >= groupLife {
+	isOver := age < 0 || age >= groupLife || time.Since(b.group.began) >= groupLife
+	if b.cooldown.After(now) || b.group.left == 0 || isOver {
 		return nil
 	}
 	return b.use()
@@ -113,9 +114,8 @@ func (b *Budget) use() *entry {
 	return &entry{group: b.group, sent: b.opts.Now()}
 }
 
-// giveBack frees slots of a group: those of unsent requests that were to be sent, and what is left
-// of it, because other processes may be able to send. If the log fails, they stay taken, as after a
-// kill.
+// giveBack frees slots of a group: those of requests that could not be sent, and the rest of the
+// group, for other processes. If the log fails, they stay taken, as after a kill.
 func (b *Budget) giveBack(ctx context.Context, g *group, unsent int) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logTimeout)
 	defer cancel()

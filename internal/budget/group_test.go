@@ -11,8 +11,8 @@ import (
 )
 
 func TestFlushFreesAnHourAfterTheResponse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store, svc := openLog(t), &service{there: time.Second, back: time.Second}
+	inBubble(t, func(t *testing.T, store state.BudgetLog, svc *service) {
+		svc.there, svc.back = time.Second, time.Second
 		b := newBudget(1, store, svc)
 		wantStatus(t, b, 200)
 		check(t, b.Flush(t.Context()))
@@ -42,8 +42,8 @@ func TestAnswersSurviveAStoreFailure(t *testing.T) {
 
 // TestLimitSetLater: a limit counts the requests that were sent before it was set.
 func TestLimitSetLater(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store, svc := openLog(t), &service{there: 100 * time.Millisecond, back: 200 * time.Millisecond, conn: made}
+	inBubble(t, func(t *testing.T, store state.BudgetLog, svc *service) {
+		svc.there, svc.back = 100*time.Millisecond, 200*time.Millisecond
 		unlimited := newBudget(0, store, svc)
 		for range 80 {
 			wantStatus(t, unlimited, 200)
@@ -75,8 +75,8 @@ func TestLimitSetLater(t *testing.T) {
 func TestKilled(t *testing.T) {
 	for limit, most := range map[int]int{0: 1000, 90: 1, 1000: 10, 100_000: 1000} {
 		for _, requests := range []int{1, 2, 7, 60} {
-			synctest.Test(t, func(t *testing.T) {
-				store, svc := openLog(t), &service{back: time.Millisecond, conn: made}
+			inBubble(t, func(t *testing.T, store state.BudgetLog, svc *service) {
+				svc.back = time.Millisecond
 				b := newBudget(limit, store, svc)
 				for range requests {
 					wantStatus(t, b, 200)
@@ -89,11 +89,11 @@ func TestKilled(t *testing.T) {
 				// second after their entry, and have lasted as long as a request may.
 				time.Sleep(timeout + budget.Span)
 				if n := occupied(t, store); n != 0 && limit == 90 {
-					t.Errorf("limit %d: %d slots are held for too long", limit, n)
+					t.Errorf("limit %d: %d slots are occupied for too long", limit, n)
 				}
 				time.Sleep(time.Second)
 				if n := occupied(t, store); n != 0 {
-					t.Errorf("limit %d: %d slots are held for too long", limit, n)
+					t.Errorf("limit %d: %d slots are occupied for too long", limit, n)
 				}
 			})
 		}
@@ -129,7 +129,7 @@ func TestManyRequestsCostLittle(t *testing.T) {
 	}
 }
 
-// grown is a budget whose next group is as large as one can be, beside what it sent.
+// grown returns a budget whose next group has the largest size, and the number of requests it sent.
 func grown(t *testing.T, limit int, store budget.Log, svc *service) (b *budget.Budget, sent int) {
 	t.Helper()
 	b = newBudget(limit, store, svc)
@@ -198,8 +198,7 @@ func TestGroupOfAnOldEntry(t *testing.T) {
 // TestGroupInFlight: the slots of a group are occupied until an hour after its last
 // response, or longer if one is lacking.
 func TestGroupInFlight(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store, svc := openLog(t), &service{conn: made}
+	inBubble(t, func(t *testing.T, store state.BudgetLog, svc *service) {
 		b, sent := grown(t, 400, store, svc)
 		wantStatus(t, b, 200)
 		svc.back = timeout / 2
@@ -216,7 +215,8 @@ func TestGroupInFlight(t *testing.T) {
 		wantSlots(t, store, append(slices.Repeat([]time.Duration{budget.Span}, sent), held, held, held)...)
 		<-done
 		check(t, b.Flush(t.Context()))
-		wantSlots(t, store, append(slices.Repeat([]time.Duration{budget.Span - timeout/2}, sent), budget.Span, budget.Span, budget.Span)...)
+		former := slices.Repeat([]time.Duration{budget.Span - timeout/2}, sent)
+		wantSlots(t, store, append(former, budget.Span, budget.Span, budget.Span)...)
 	})
 }
 
@@ -228,8 +228,7 @@ func TestGroupIsGivenBack(t *testing.T) {
 		"throttled":  func(svc *service) { svc.answers(429, time.Minute) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				store, svc := openLog(t), &service{conn: made}
+			inBubble(t, func(t *testing.T, store state.BudgetLog, svc *service) {
 				b, sent := grown(t, 500, store, svc)
 				wantStatus(t, b, 200)
 				if n := occupied(t, store); n <= sent+1 {
@@ -253,7 +252,7 @@ func TestGroupIsGivenBack(t *testing.T) {
 	}
 }
 
-// TestGiveBackFails: nothing is sent, and what was left stays taken.
+// TestGiveBackFails: nothing is sent, and the rest of the group stays taken.
 func TestGiveBackFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, svc := &broken{BudgetLog: openLog(t)}, &service{conn: made}

@@ -4,13 +4,16 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"io"
 	"net/http"
 	"net/http/httptrace"
+	"os"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/budget"
@@ -19,6 +22,22 @@ import (
 )
 
 const timeout = time.Minute
+
+// TestMain: a few stories are enough for the race detector, which makes the log slow. All of them run
+// without it.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if testing.Short() {
+		_ = flag.Set("rapid.checks", "20") // of which rapid takes a fifth
+	}
+	os.Exit(m.Run())
+}
+
+// inBubble runs a test in a bubble, with a log in memory and a service that answers at once.
+func inBubble(t *testing.T, test func(t *testing.T, log state.BudgetLog, svc *service)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(t, openLog(t), &service{conn: made}) })
+}
 
 // wallClock is the wall clock of this machine; the service has time.Now.
 type wallClock struct {
@@ -69,12 +88,12 @@ type ways struct {
 	conn        conn
 }
 
-// conn is what a transport reports of a request's connection.
+// conn is a transport's report on the connection of a request.
 type conn int
 
 const (
 	silent  conn = iota // nothing
-	refused             // it asked for one in vain
+	refused             // it asked for one and got none
 	made                // it has one
 	handed              // it has one, after the way there or after the request was given up
 )
@@ -154,7 +173,7 @@ func retryAfter(h http.Header) time.Duration {
 	return d
 }
 
-// openLog opens the request log in memory. It begins at an odd moment.
+// openLog opens the request log in memory, at an odd moment.
 func openLog(t *testing.T) state.BudgetLog {
 	t.Helper()
 	time.Sleep(17*time.Minute + 123456789*time.Nanosecond)

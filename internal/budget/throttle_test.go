@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/budget"
+	"github.com/docgauge/docgauge/internal/state"
 )
 
 func TestRetryAfterIsHeeded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store, svc := openLog(t), new(service)
+	inBubble(t, func(t *testing.T, store state.BudgetLog, svc *service) {
 		b := newBudget(10, store, svc)
 		throttle(t, b, svc, 42*time.Second)
 		wantRefusal(t, b, true, 42*time.Second)
@@ -29,8 +29,7 @@ func TestRetryAfterIsHeeded(t *testing.T) {
 // TestBackOffDoubles: it grows from 5 minutes to an hour, is shared by all processes,
 // old and new, and starts again after a success of any of them.
 func TestBackOffDoubles(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store, svc := openLog(t), new(service)
+	inBubble(t, func(t *testing.T, store state.BudgetLog, svc *service) {
 		processes := []*budget.Budget{newBudget(100, store, svc), newBudget(100, store, svc)}
 		for round := range 2 {
 			for i, minutes := range []int{5, 10, 20, 40, 60, 60} {
@@ -53,8 +52,8 @@ func TestBackOffDoubles(t *testing.T) {
 // TestThrottledInFlightIsOneStep: several requests that were on their way when the
 // service closed count as one step.
 func TestThrottledInFlightIsOneStep(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store, svc := openLog(t), &service{there: time.Second, back: time.Second}
+	inBubble(t, func(t *testing.T, store state.BudgetLog, svc *service) {
+		svc.there, svc.back = time.Second, time.Second
 		processes := []*budget.Budget{newBudget(100, store, svc), newBudget(100, store, svc)}
 		svc.answers(429, 0)
 		done := make(chan struct{})
@@ -76,10 +75,9 @@ func TestThrottledInFlightIsOneStep(t *testing.T) {
 	})
 }
 
-// TestSuccessInFlightDoesNotOpen: a 429 that came meanwhile keeps the budget closed.
+// TestSuccessInFlightDoesNotOpen: a 429 that came in between keeps the budget closed.
 func TestSuccessInFlightDoesNotOpen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store, svc := openLog(t), new(service)
+	inBubble(t, func(t *testing.T, store state.BudgetLog, svc *service) {
 		b := newBudget(100, store, svc)
 		throttle(t, b, svc, 0)
 		time.Sleep(5*time.Minute + time.Microsecond)
@@ -98,10 +96,9 @@ func TestSuccessInFlightDoesNotOpen(t *testing.T) {
 }
 
 // TestRetryAfterWhileClosed: several answers count as one step, with the latest of
-// their ends, in whatever order they come.
+// their ends, in any order.
 func TestRetryAfterWhileClosed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store, svc := openLog(t), new(service)
+	inBubble(t, func(t *testing.T, store state.BudgetLog, svc *service) {
 		b := newBudget(100, store, svc)
 		done := make(chan struct{})
 		for i, after := range []string{"1m", "", "10m", "30s", ""} {
@@ -161,8 +158,7 @@ func TestResponseSaysWhenTheBudgetOpens(t *testing.T) {
 // TestFullLogIsNotThrottled: of a full log and a cooldown, a refusal names the one
 // that ends later.
 func TestFullLogIsNotThrottled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store, svc := openLog(t), new(service)
+	inBubble(t, func(t *testing.T, store state.BudgetLog, svc *service) {
 		b := newBudget(1, store, svc)
 		throttle(t, b, svc, time.Minute)
 		wantRefusal(t, b, false, budget.Span)

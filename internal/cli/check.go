@@ -99,13 +99,13 @@ func (a *Program) check(ctx context.Context, asJSON bool) error {
 		c.found("pushgateway", "ready", exporter.CheckPushgateway(ctx, string(cfg.PushgatewayURL)))
 	}
 	if date := cfg.APIKeyExpires.Date; cfg.APIKeyExpires.Set {
-		said, err := date.String(), error(nil)
+		detail, err := date.String(), error(nil)
 		if left := date.Time().Sub(a.now()); left <= 0 {
 			err = fmt.Errorf("DOCGAUGE_API_KEY expired on %s: make a new key on the API keys page", date)
 		} else if left < expirySoon {
-			said = fmt.Sprintf("%s, in %d days: make a new key soon", date, int(left.Hours()/24))
+			detail = fmt.Sprintf("%s, in %d days: make a new key soon", date, int(left.Hours()/24))
 		}
-		c.found("key expiry", said, err)
+		c.found("key expiry", detail, err)
 	}
 	if asJSON {
 		if err := render.JSON(a.Out, c); err != nil {
@@ -123,8 +123,8 @@ func (c *checker) failed() bool {
 }
 
 // found adds a finding: a description, or the error.
-func (c *checker) found(check, said string, err error) {
-	f := checkFinding{Result: checkOK, Check: check, Detail: said}
+func (c *checker) found(check, detail string, err error) {
+	f := checkFinding{Result: checkOK, Check: check, Detail: detail}
 	if err != nil {
 		f.Result, f.Detail = checkFail, err.Error()
 	}

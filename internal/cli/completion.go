@@ -25,7 +25,7 @@ func (a *Program) completions(root *cobra.Command) {
 	withSettings := func(complete cobra.CompletionFunc) cobra.CompletionFunc {
 		return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			path, _ := cmd.Flags().GetString("env-file")
-			_ = a.readSettings(cmd.Flags(), path, path != "") // nothing can be said here
+			_ = a.readSettings(cmd.Flags(), path, path != "") // nothing can be given here
 			return complete(cmd, args, typed)
 		}
 	}
@@ -90,10 +90,10 @@ func (a *Program) flagValues(cmd *cobra.Command, flag string) cobra.CompletionFu
 func completeList(all func() []string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		before := typed[:strings.LastIndex(typed, ",")+1]
-		said := coverage.List(before)
+		given := coverage.List(before)
 		var out []cobra.Completion
 		for _, name := range all() {
-			if !slices.Contains(said, name) {
+			if !slices.Contains(given, name) {
 				out = append(out, before+name)
 			}
 		}
@@ -122,21 +122,21 @@ func (a *Program) configuredWindows() []string {
 
 // completeJob completes the number or the prompt of a job, newest first.
 func (a *Program) completeJob(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	const keep = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	const inOrder = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 	if len(args) > 0 {
-		return nil, keep
+		return nil, inOrder
 	}
 	db, err := state.OpenExisting(a.setting("STATE_DIR"))
 	if err != nil {
-		return nil, keep
+		return nil, inOrder
 	}
 	defer db.Close()
 	all, err := db.Jobs(cmd.Context())
 	if err != nil {
-		return nil, keep
+		return nil, inOrder
 	}
 	slices.Reverse(all)
-	return jobNames(all, typed), keep
+	return jobNames(all, typed), inOrder
 }
 
 // jobNames are the numbers of jobs, and once a letter was typed their prompts.

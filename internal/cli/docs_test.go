@@ -105,8 +105,8 @@ func docBlocks(page, text string) (out []docBlock) {
 
 // inside returns the text of a comment.
 func inside(comment string) string {
-	said, _, _ := strings.Cut(strings.TrimPrefix(comment, "<!--"), "-->")
-	return strings.TrimSpace(said)
+	text, _, _ := strings.Cut(strings.TrimPrefix(comment, "<!--"), "-->")
+	return strings.TrimSpace(text)
 }
 
 var testingRow = regexp.MustCompile("(?m)^\\| `(.*)` \\| (.*) \\|$")
@@ -159,8 +159,8 @@ func checkMarks(b docBlock, known map[string]bool) string {
 		if slices.ContainsFunc(ownMarks, func(mark string) bool { return strings.HasPrefix(note, mark) }) {
 			return ""
 		}
-		if said, ok := strings.CutPrefix(note, notExecutedMark); ok {
-			if _, why, _ := strings.Cut(said, ":"); strings.TrimSpace(why) == "" {
+		if text, ok := strings.CutPrefix(note, notExecutedMark); ok {
+			if _, why, _ := strings.Cut(text, ":"); strings.TrimSpace(why) == "" {
 				return "does not say why it is not executed: <!-- not executed: why -->"
 			}
 			return ""

@@ -203,13 +203,13 @@ func printSummary(out, log io.Writer, s export.Summary) error {
 
 // namedReading says how far the reading of windows named by their dates is.
 func namedReading(n coverage.Named) string {
-	of := fmt.Sprintf("%s inside [%s,%s) read since %s", format.Plural(n.Windows, "window"), n.From,
+	windows := fmt.Sprintf("%s inside [%s,%s) read since %s", format.Plural(n.Windows, "window"), n.From,
 		n.To, format.Time(n.Began))
 	if n.Left > 0 {
 		return fmt.Sprintf("%s of %s; the same command continues, --again starts over",
-			format.Commas(n.Windows-n.Left), of)
+			format.Commas(n.Windows-n.Left), windows)
 	}
-	return fmt.Sprintf("done: %s, the last of them by %s; --again starts over", of, format.Time(n.Done))
+	return fmt.Sprintf("done: %s, the last of them by %s; --again starts over", windows, format.Time(n.Done))
 }
 
 // whenLeft says when the windows that a run left can be read.

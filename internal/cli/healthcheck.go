@@ -84,17 +84,17 @@ func (a *Program) healthcheck(ctx context.Context, o healthcheckOptions) error {
 	if c.WebConfigFile != "" { // serve may speak TLS
 		scheme = "https"
 	}
-	said, err := p.get(ctx, scheme)
+	answer, err := p.get(ctx, scheme)
 	if errors.Is(err, http.ErrSchemeMismatch) {
-		said, err = p.get(ctx, "http")
+		answer, err = p.get(ctx, "http")
 	}
 	if refusal, ok := errors.AsType[*net.OpError](err); ok && refusal.Op == "remote error" && p.lenient {
-		said, err = "alive; serve wants a client certificate", nil
+		answer, err = "alive; serve wants a client certificate", nil
 	}
 	if err != nil {
 		return fmt.Errorf("%s of %s: %w", p.path, p.host, err)
 	}
-	fmt.Fprintln(a.Out, said)
+	fmt.Fprintln(a.Out, answer)
 	return nil
 }
 

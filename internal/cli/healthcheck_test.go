@@ -3,21 +3,15 @@ package cli
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/docgauge/docgauge/internal/dev/testbed"
+	"github.com/docgauge/docgauge/internal/dev/webtest"
 	"github.com/docgauge/docgauge/internal/web/server"
 )
 
@@ -41,7 +35,7 @@ func listening(t *testing.T, host, webConfig string, reasons ...string) {
 	dir := t.TempDir()
 	file := ""
 	if webConfig != "" {
-		selfSigned(t, dir)
+		webtest.Certificate(t, dir)
 		file = filepath.Join(dir, "web.yml")
 		writeText(t, file, webConfig)
 	}
@@ -65,22 +59,6 @@ func listening(t *testing.T, host, webConfig string, reasons ...string) {
 func writeText(t *testing.T, path, text string) {
 	t.Helper()
 	check(t, os.WriteFile(path, []byte(text), 0o600))
-}
-
-// selfSigned writes tls.crt and tls.key of docs.example.
-func selfSigned(t *testing.T, dir string) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	check(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour),
-		DNSNames: []string{"docs.example"}}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	check(t, err)
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	check(t, err)
-	writeText(t, filepath.Join(dir, "tls.crt"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
-	writeText(t, filepath.Join(dir, "tls.key"), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY",
-		Bytes: secret})))
 }
 
 // says runs healthcheck and compares its exit code and the one line it prints.

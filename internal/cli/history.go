@@ -68,11 +68,11 @@ func (a *Program) history(ctx context.Context, o historyOptions) (err error) {
 
 func printHistory(w io.Writer, h query.HistoryReport, words wording) error {
 	text := render.NewText(w)
-	of := "readers of the site"
+	readers := "readers of the site"
 	if h.Path != "" {
-		of = "readers of " + h.Path
+		readers = "readers of " + h.Path
 	}
-	text.Line(2, "%s, %s", words.names.Of(h.Project), of)
+	text.Line(2, "%s, %s", words.names.Of(h.Project), readers)
 	text.Line(2, "")
 	table := render.NewTable(render.Column{Name: string(h.Granularity)}, render.Number("total"),
 		render.Number("change"),

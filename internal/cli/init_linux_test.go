@@ -50,9 +50,9 @@ func TestInitOnTerminal(t *testing.T) {
 	if err != nil || info.Mode() != 0o600 {
 		t.Errorf("%v, %v; want mode 0600", info, err)
 	}
-	if code, out, said := p.try(t, "--env-file", "docgauge.env", "plan"); code != exitDone ||
-		!strings.Contains(out, "missing") || said != "" {
-		t.Errorf("plan: %d\n%s%s", code, out, said)
+	if code, out, stderr := p.try(t, "--env-file", "docgauge.env", "plan"); code != exitDone ||
+		!strings.Contains(out, "missing") || stderr != "" {
+		t.Errorf("plan: %d\n%s%s", code, out, stderr)
 	}
 }
 

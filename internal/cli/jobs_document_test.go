@@ -106,12 +106,12 @@ func alike(text string) string {
 // shell runs a script that must succeed, and returns its output.
 func (p place) shell(t *testing.T, script string) string {
 	t.Helper()
-	var said strings.Builder
+	var stderr strings.Builder
 	cmd := exec.Command("sh", "-ec", script)
-	cmd.Dir, cmd.Env, cmd.Stderr = p.dir, p.env, &said
+	cmd.Dir, cmd.Env, cmd.Stderr = p.dir, p.env, &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("%s: %v\n%s%s", script, err, out, said.String())
+		t.Fatalf("%s: %v\n%s%s", script, err, out, stderr.String())
 	}
 	return string(out)
 }

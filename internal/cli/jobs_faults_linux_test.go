@@ -37,12 +37,12 @@ func TestJobsUnreadable(t *testing.T) {
 		cmd := exec.Command("/proc/self/exe", "jobs", "lint")
 		cmd.Args[0], cmd.Dir, cmd.Env = "docgauge", p.dir, p.env
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-		said, err := cmd.CombinedOutput()
+		stderr, err := cmd.CombinedOutput()
 		if cmd.ProcessState == nil {
 			t.Skipf("NOT TESTED: this machine does not let the test: %v", err)
 		}
-		if code := cmd.ProcessState.ExitCode(); code != tc.code || !strings.Contains(string(said), tc.want) {
-			t.Errorf("exit code %d, want %d and %s:\n%s", code, tc.code, tc.want, said)
+		if code := cmd.ProcessState.ExitCode(); code != tc.code || !strings.Contains(string(stderr), tc.want) {
+			t.Errorf("exit code %d, want %d and %s:\n%s", code, tc.code, tc.want, stderr)
 		}
 	}
 }
@@ -64,8 +64,8 @@ func TestJobsDiskFull(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if code, _, said := p.try(t, "jobs", "release"); code != exitDone { // makes the database
-		t.Fatalf("exit code %d\n%s", code, said)
+	if code, _, stderr := p.try(t, "jobs", "release"); code != exitDone { // makes the database
+		t.Fatalf("exit code %d\n%s", code, stderr)
 	}
 	filler := filepath.Join(disk, "filler")
 	failed := map[string]int{}
@@ -73,13 +73,13 @@ func TestJobsDiskFull(t *testing.T) {
 		if err := os.Truncate(filler, size); err != nil {
 			t.Fatalf("nothing was sent with all the room: %v, %v", failed, err)
 		}
-		code, out, said := p.try(t, "jobs", "run")
+		code, out, stderr := p.try(t, "jobs", "run")
 		if code != exitDone {
-			failed[lastLine(said)]++
+			failed[lastLine(stderr)]++
 		}
 		begun = len(s.created()) > 0 || strings.Contains(out, "docgauge jobs resolve 1")
 		if code == exitDone && !begun {
-			t.Fatalf("it is done with %d bytes of filler, and nothing was sent\n%s%s", size, out, said)
+			t.Fatalf("it is done with %d bytes of filler, and nothing was sent\n%s%s", size, out, stderr)
 		}
 	}
 	if len(failed) == 0 {
@@ -90,9 +90,9 @@ func TestJobsDiskFull(t *testing.T) {
 	if len(s.created()) == 0 {
 		p.run(t, "jobs", "resolve", "1", "--resubmit")
 	}
-	_, out, said := p.try(t, "jobs", "run", "--wait")
+	_, out, stderr := p.try(t, "jobs", "run", "--wait")
 	if len(s.created()) != 1 || !strings.Contains(out, "completed") && !strings.Contains(out, "unknown") {
-		t.Fatalf("with room again: sent %d times\n%s%s", len(s.created()), out, said)
+		t.Fatalf("with room again: sent %d times\n%s%s", len(s.created()), out, stderr)
 	}
 }
 
@@ -114,9 +114,9 @@ func TestJobsAddFails(t *testing.T) {
 	fillDisk(t, filler)
 	adds := func(about, name string, want int, text string) {
 		t.Helper()
-		code, _, said := p.try(t, "jobs", "add", "--file", name, "Fix it.")
-		if code != want || !strings.Contains(said, text) {
-			t.Errorf("%s: exit code %d, want %d and %q:\n%s", about, code, want, text, said)
+		code, _, stderr := p.try(t, "jobs", "add", "--file", name, "Fix it.")
+		if code != want || !strings.Contains(stderr, text) {
+			t.Errorf("%s: exit code %d, want %d and %q:\n%s", about, code, want, text, stderr)
 		}
 	}
 	adds("full", "b.md", exitFailed, "prompt b.md: no space left on device")

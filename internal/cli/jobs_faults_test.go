@@ -91,11 +91,11 @@ func queuePlace(t *testing.T, s *testbed.Service, prompts map[string]string, mor
 }
 
 // try runs a command and returns its exit code, standard output and error.
-func (p place) try(t *testing.T, args ...string) (code int, out, said string) {
+func (p place) try(t *testing.T, args ...string) (code int, out, log string) {
 	t.Helper()
 	var stdout, stderr strings.Builder
-	cmd := exec.Command("docgauge", args...)
-	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = p.dir, p.env, &stdout, &stderr
+	cmd := p.command(args...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
 	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
 		t.Fatal(err)
@@ -129,8 +129,8 @@ func TestJobsOddAnswers(t *testing.T) {
 	}}
 	p := oddPlace(t, s, "a-bad", "b-good", "c-odd", "d-long", "e-same")
 	for range 2 { // the second run finds nothing to do
-		if code, _, said := p.try(t, "jobs", "run", "--wait"); code != exitFailed {
-			t.Fatalf("exit code %d\n%s", code, said)
+		if code, _, stderr := p.try(t, "jobs", "run", "--wait"); code != exitFailed {
+			t.Fatalf("exit code %d\n%s", code, stderr)
 		}
 		if diff := cmp.Diff([]string{"a-bad", "b-good", "c-odd", "d-long", "e-same"}, s.created()); diff != "" {
 			t.Fatal(diff)
@@ -169,21 +169,24 @@ func TestJobsOddAnswers(t *testing.T) {
 func TestJobsThrottled(t *testing.T) {
 	t.Parallel()
 	for retryAfter, want := range map[string]time.Duration{"": 5 * time.Minute, "1800": 30 * time.Minute} {
-		s := &oddService{answers: map[string]oddAnswer{"a": {status: http.StatusTooManyRequests,
-			body: `{"error":"slow down"}`, retryAfter: retryAfter}}}
-		p := oddPlace(t, s, "a", "b")
-		began := time.Now()
-		p.run(t, "jobs", "run")
-		if next := p.tries(t); next.Sub(began) < time.Minute {
-			time.Sleep(time.Until(next))
-		}
-		p.run(t, "jobs", "run")
-		if diff := cmp.Diff([]string{"a"}, s.created()); diff != "" {
-			t.Errorf("Retry-After %q: %s", retryAfter, diff)
-		}
-		if wait := p.tries(t).Sub(began).Round(time.Minute); wait != want {
-			t.Errorf("Retry-After %q: the next try is after %v, want %v", retryAfter, wait, want)
-		}
+		t.Run("Retry-After "+retryAfter, func(t *testing.T) {
+			t.Parallel()
+			s := &oddService{answers: map[string]oddAnswer{"a": {status: http.StatusTooManyRequests,
+				body: `{"error":"slow down"}`, retryAfter: retryAfter}}}
+			p := oddPlace(t, s, "a", "b")
+			began := time.Now()
+			p.run(t, "jobs", "run")
+			if next := p.tries(t); next.Sub(began) < time.Minute {
+				time.Sleep(time.Until(next))
+			}
+			p.run(t, "jobs", "run")
+			if diff := cmp.Diff([]string{"a"}, s.created()); diff != "" {
+				t.Error(diff)
+			}
+			if wait := p.tries(t).Sub(began).Round(time.Minute); wait != want {
+				t.Errorf("the next try is after %v, want %v", wait, want)
+			}
+		})
 	}
 }
 
@@ -225,10 +228,10 @@ func TestJobsFolder(t *testing.T) {
 			"jobs lint", "jobs plan", "jobs run", "jobs run --wait", "jobs add x",
 			"jobs hold a.md", "jobs retry a.md", "serve",
 		} {
-			code, _, said := p.try(t, strings.Fields(command)...)
-			if code != exitUsage || !strings.Contains(said, "DOCGAUGE_PROMPTS_DIR: ") ||
-				!strings.Contains(said, tc.want) {
-				t.Errorf("%s: %s: exit code %d\n%s", name, command, code, said)
+			code, _, stderr := p.try(t, strings.Fields(command)...)
+			if code != exitUsage || !strings.Contains(stderr, "DOCGAUGE_PROMPTS_DIR: ") ||
+				!strings.Contains(stderr, tc.want) {
+				t.Errorf("%s: %s: exit code %d\n%s", name, command, code, stderr)
 			}
 		}
 	}

@@ -64,15 +64,15 @@ func bounded(t *testing.T, dir string, code int, args ...string) []byte {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testbed.Patience)
 	defer cancel()
-	var said bytes.Buffer
+	var stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, "docgauge", args...)
-	cmd.Dir, cmd.Stderr = dir, &said
+	cmd.Dir, cmd.Stderr = dir, &stderr
 	cmd.Env = append(os.Environ(), "DOCGAUGE_PROJECTS=prj", "DOCGAUGE_PROMPTS_DIR=prompts",
 		"DOCGAUGE_PROMPTS_ON_NEW_STATE=submit", "DOCGAUGE_MAX_ACTIVE_JOBS=0")
 	began := time.Now()
 	out, err := cmd.Output()
 	if cmd.ProcessState.ExitCode() != code {
-		t.Fatalf("docgauge %s: %v\n%.2000s%.2000s", strings.Join(args, " "), err, out, said.String())
+		t.Fatalf("docgauge %s: %v\n%.2000s%.2000s", strings.Join(args, " "), err, out, stderr.String())
 	}
 	usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
 	if ok && runtime.GOOS == "linux" && usage.Maxrss<<10 > most {

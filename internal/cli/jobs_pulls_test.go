@@ -28,8 +28,8 @@ func TestCapOnOpenPullsOverProcesses(t *testing.T) {
 			var processes sync.WaitGroup
 			for range 3 {
 				processes.Go(func() {
-					if code, _, said := p.try(t, "jobs", "run", "--wait"); code != exitDone && code != exitLocked {
-						t.Errorf("exit code %d: %s", code, said)
+					if code, _, stderr := p.try(t, "jobs", "run", "--wait"); code != exitDone && code != exitLocked {
+						t.Errorf("exit code %d: %s", code, stderr)
 					}
 				})
 			}

@@ -279,7 +279,7 @@ func TestLoaderRoom(t *testing.T) {
 	for day, rows := range []int64{rowsAtOnce * 3, 4 * most, 4 * most, 4 * most, 4 * most, 9 * most, 5, 5, 5} {
 		rev := sinktest.Revision(sinktest.Key("prj_a", day), 1)
 		w := sinktest.Seal(t, rev, sinktest.Pages(1))
-		rev.Rows = rows // said, not held: it is the weight that counts
+		rev.Rows = rows // stderr, not held: it is the weight that counts
 		from.windows[rev.Key] = heavy{w, rev}
 	}
 	keys, err := loaded(t, from, to)

@@ -50,7 +50,7 @@ func (a *Program) remoteWrite(
 ) error {
 	started := a.now()
 	var first int64
-	told, err := history.Samples(ctx, from, o, func(s exporter.Sample) error {
+	written, err := history.Samples(ctx, from, o, func(s exporter.Sample) error {
 		if first == 0 {
 			first = s.At
 			a.progress.BeginCount(int(o.To.Unix()-first)/daySeconds+1, "days", "samples")
@@ -67,7 +67,7 @@ func (a *Program) remoteWrite(
 	a.progress.End()
 	done := to.Summary()
 	s := remoteSummary{
-		Archive: from.Location(), Windows: told.Windows, Series: told.Series, Samples: told.Samples,
+		Archive: from.Location(), Windows: written.Windows, Series: written.Series, Samples: written.Samples,
 		Accepted: done.Accepted, Refused: done.Refused,
 		Requests: done.Requests, Retries: done.Retries, Through: timeOrNull(done.Through),
 		RefusedThrough: timeOrNull(done.RefusedThrough),

@@ -47,7 +47,7 @@ func liveTarget(t *testing.T) []engines.Scrape {
 func TestRemoteWriteIsTheHistory(t *testing.T) {
 	_, archive := archived(t)
 	args := []string{"--archive", archive, "--pages", "5"}
-	text := tell(t, args...)
+	text := runOpenmetrics(t, args...)
 	if text.err != nil {
 		t.Fatal(text.err)
 	}
@@ -61,7 +61,7 @@ func TestRemoteWriteIsTheHistory(t *testing.T) {
 		t.Fatalf("only %d values", len(want))
 	}
 	for _, how := range []string{"once", "again"} {
-		got := tell(t, append(args, "--remote-write", received.URL+"/api/v1/write", "--json")...)
+		got := runOpenmetrics(t, append(args, "--remote-write", received.URL+"/api/v1/write", "--json")...)
 		s := summaryOf(t, got)
 		if got.err != nil || s.Refused != 0 || s.Accepted != s.Samples || s.Samples < 10_000 ||
 			s.Retries != 0 || len(s.Errors) > 0 {
@@ -73,10 +73,10 @@ func TestRemoteWriteIsTheHistory(t *testing.T) {
 	}
 }
 
-func summaryOf(t *testing.T, got told) (s remoteSummary) {
+func summaryOf(t *testing.T, got openmetricsOutput) (s remoteSummary) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(got.text), &s); err != nil {
-		t.Fatalf("%q, %s: %v", got.text, got.said, err)
+		t.Fatalf("%q, %s: %v", got.text, got.stderr, err)
 	}
 	return s
 }
@@ -85,21 +85,23 @@ func summaryOf(t *testing.T, got told) (s remoteSummary) {
 // nothing newer; a window that is too short takes its part.
 func TestRemoteWriteTooOld(t *testing.T) {
 	_, archive := archived(t)
-	send := func(server *engines.Prometheus) (remoteSummary, told) {
-		got := tell(t, "--archive", archive, "--remote-write", server.URL+"/api/v1/write", "--json")
+	send := func(t *testing.T, server *engines.Prometheus) (remoteSummary, openmetricsOutput) {
+		got := runOpenmetrics(t, "--archive", archive, "--remote-write", server.URL+"/api/v1/write", "--json")
 		return summaryOf(t, got), got
 	}
 	scrapes := liveTarget(t)
 	t.Run("new server", func(t *testing.T) {
-		if s, got := send(engines.RunPrometheus(t, engines.PrometheusConfig{RemoteWrite: true})); got.err != nil ||
+		t.Parallel()
+		if s, got := send(t, engines.RunPrometheus(t, engines.PrometheusConfig{RemoteWrite: true})); got.err != nil ||
 			s.Accepted != s.Samples {
 			t.Errorf("%v: %+v", got.err, s)
 		}
 	})
 	t.Run("no window", func(t *testing.T) {
+		t.Parallel()
 		server := engines.RunPrometheus(t, engines.PrometheusConfig{RemoteWrite: true, Scrapes: scrapes})
 		server.Await(t, "live")
-		s, got := send(server)
+		s, got := send(t, server)
 		if exitCode(got.err) != exitFailed || s.Refused != s.Samples || s.Requests > 700 {
 			t.Errorf("%v: %+v", got.err, s)
 		}
@@ -109,11 +111,12 @@ func TestRemoteWriteTooOld(t *testing.T) {
 		}
 	})
 	t.Run("short window", func(t *testing.T) {
+		t.Parallel()
 		server := engines.RunPrometheus(t, engines.PrometheusConfig{RemoteWrite: true,
 			OutOfOrder: "10d", Scrapes: scrapes})
 		server.Await(t, "live")
 		before := time.Now()
-		s, got := send(server)
+		s, got := send(t, server)
 		if exitCode(got.err) != exitFailed || s.Refused == 0 || s.Accepted == 0 ||
 			s.Accepted+s.Refused != s.Samples || s.Retries != 0 {
 			t.Fatalf("%v: %+v", got.err, s)
@@ -126,7 +129,8 @@ func TestRemoteWriteTooOld(t *testing.T) {
 		}
 	})
 	t.Run("no receiver", func(t *testing.T) {
-		s, got := send(engines.RunPrometheus(t, engines.PrometheusConfig{}))
+		t.Parallel()
+		s, got := send(t, engines.RunPrometheus(t, engines.PrometheusConfig{}))
 		if text := strings.Join(s.Errors, "\n"); exitCode(got.err) != exitFailed || s.Requests != 1 ||
 			!strings.Contains(text, "--web.enable-remote-write-receiver") {
 			t.Errorf("%v: %+v", got.err, s)
@@ -145,7 +149,7 @@ func TestRemoteWriteEnds(t *testing.T) {
 	}))
 	t.Cleanup(receiver.Close)
 	args := []string{"--archive", archive, "--remote-write", receiver.URL + "/write"}
-	got := tell(t, append(args, "--json")...)
+	got := runOpenmetrics(t, append(args, "--json")...)
 	s := summaryOf(t, got)
 	if exitCode(got.err) != exitFailed || s.Accepted != 6000 || s.Requests != 4 ||
 		s.Through == nil || len(s.Errors) != 1 {
@@ -157,7 +161,7 @@ func TestRemoteWriteEnds(t *testing.T) {
 			t.Errorf("%s\nwant %s", s.Errors[0], says)
 		}
 	}
-	got = tell(t, args...)
+	got = runOpenmetrics(t, args...)
 	if exitCode(got.err) != exitFailed || !strings.HasPrefix(got.text, "wrote 6,000 of ") ||
 		!strings.Contains(fmt.Sprint(got.err), s.Errors[0][:20]) {
 		t.Errorf("%v: %s", got.err, got.text)

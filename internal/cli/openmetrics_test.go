@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -23,45 +22,48 @@ import (
 // historyDays is more than the month that TestHistory looks back.
 const historyDays = 40
 
-// archived exports days from a sandbox with the real binary and returns the
+// sharedArchive is the archive of the tests that only read one. TestMain removes it.
+var sharedArchive struct {
+	made    analytics.Date
+	service *sandbox.Sandbox
+	dir     string
+}
+
+// archived exports days from a sandbox with the real binary, once a day, and returns the
 // sandbox and the archive.
 func archived(t *testing.T) (*sandbox.Sandbox, string) {
 	t.Helper()
 	testbed.NotAtMidnight()
-	s, err := sandbox.New(sandbox.Config{Seed: 11, Days: 2 * historyDays, Pages: 150})
-	check(t, err)
-	service := httptest.NewServer(s.Handler())
-	t.Cleanup(service.Close)
-	dir := t.TempDir()
-	cmd := exec.Command("docgauge", "export")
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(),
-		"DOCGAUGE_BASE_URL="+service.URL, "DOCGAUGE_PROJECTS="+sandbox.DefaultProject,
-		"DOCGAUGE_API_KEY="+sandbox.DefaultAPIKey,
-		"DOCGAUGE_SINCE="+(analytics.DateOf(time.Now())-historyDays).String(), "DOCGAUGE_BUDGET=0",
-		"DOCGAUGE_OPEN_WINDOWS=",
-		"DOCGAUGE_WINDOWS=day,week,28d:totals")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	a, today := &sharedArchive, testbed.DaysAgo(0)
+	if a.made != today {
+		service := testbed.NewService(t, sandbox.Config{Seed: 11, Days: 2 * historyDays, Pages: 150})
+		dir, err := os.MkdirTemp("", "docgauge-cli-test-") //nolint:usetesting // it outlives the test
+		check(t, err)
+		p := placeFor(t, service, []string{sandbox.DefaultProject}, "DOCGAUGE_OPEN_WINDOWS=",
+			"DOCGAUGE_SINCE="+testbed.DaysAgo(historyDays).String(), "DOCGAUGE_WINDOWS=day,week,28d:totals",
+			"DOCGAUGE_PARQUET_URL="+filepath.Join(dir, "data"))
+		p.run(t, "export")
+		check(t, os.RemoveAll(a.dir))
+		a.made, a.service, a.dir = today, service.Sandbox, dir
 	}
-	return s, filepath.Join(dir, "data")
+	return a.service, filepath.Join(a.dir, "data")
 }
 
-// told is the output of openmetrics.
-type told struct {
-	text, said string
-	err        error
+// openmetricsOutput is the output of openmetrics.
+type openmetricsOutput struct {
+	text, stderr string
+	err          error
 }
 
-func tell(t *testing.T, args ...string) told {
+func runOpenmetrics(t *testing.T, args ...string) openmetricsOutput {
 	t.Helper()
-	var out, said bytes.Buffer
-	a := Program{Out: &out, Err: &said}.ready(time.Now)
+	var out, stderr bytes.Buffer
+	a := Program{Out: &out, Err: &stderr}.ready(time.Now)
 	cmd := a.openmetricsCommand()
 	cmd.SetArgs(args)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	err := cmd.ExecuteContext(t.Context())
-	return told{out.String(), said.String(), err}
+	return openmetricsOutput{out.String(), stderr.String(), err}
 }
 
 // blocksOf lets promtool make blocks, as docs/prometheus.md says.
@@ -84,10 +86,10 @@ func blocksOf(t *testing.T, text string) string {
 func TestHistory(t *testing.T) {
 	s, archive := archived(t)
 	const pages = 10
-	got := tell(t, "--archive", archive, "--pages", fmt.Sprint(pages), "--to",
+	got := runOpenmetrics(t, "--archive", archive, "--pages", fmt.Sprint(pages), "--to",
 		(analytics.DateOf(time.Now()) + 1).String())
-	if got.err != nil || !strings.Contains(got.said, "docgauge: wrote ") {
-		t.Fatalf("%v %s", got.err, got.said)
+	if got.err != nil || !strings.Contains(got.stderr, "docgauge: wrote ") {
+		t.Fatalf("%v %s", got.err, got.stderr)
 	}
 	server := engines.RunPrometheus(t, engines.PrometheusConfig{Data: blocksOf(t, got.text)})
 	today := analytics.DateOf(time.Now())
@@ -166,7 +168,7 @@ func TestHistoryGoesOnLive(t *testing.T) {
 			sandbox.DefaultProject)
 	}))
 	t.Cleanup(live.Close)
-	got := tell(t, "--archive", archive, "--windows", "day", "--label", "job=docgauge", "--label",
+	got := runOpenmetrics(t, "--archive", archive, "--windows", "day", "--label", "job=docgauge", "--label",
 		"instance="+strings.TrimPrefix(live.URL, "http://"))
 	if got.err != nil {
 		t.Fatal(got.err)
@@ -206,7 +208,7 @@ func TestOpenMetricsMistakes(t *testing.T) {
 		{"--remote-write http://store/write --remote-write.protocol 3", "want 1.0 or 2.0"},
 		{"--remote-write http://store/write --remote-write.config.file nowhere.yml", "nowhere.yml: no such file"},
 	} {
-		got := tell(t, append([]string{"--archive", dir}, strings.Fields(tc.args)...)...)
+		got := runOpenmetrics(t, append([]string{"--archive", dir}, strings.Fields(tc.args)...)...)
 		if got.err == nil || !strings.Contains(got.err.Error(), tc.want) ||
 			exitCode(got.err) != exitUsage || got.text != "" {
 			t.Errorf("%s: %v, exit code %d, wrote %q; want %s", tc.args, got.err, exitCode(got.err), got.text, tc.want)

@@ -158,9 +158,9 @@ func dateFlags(fromText, toText string) (from, to *analytics.Date, err error) {
 	return from, to, err
 }
 
-func emptyRange(from, to analytics.Date, of string) error {
+func emptyRange(from, to analytics.Date, what string) error {
 	return usageError{fmt.Errorf("--from %s, --to %s: the range is empty; --to is the first day after the %s",
-		from, to, of)}
+		from, to, what)}
 }
 
 // replaceFile writes a file beside path and renames it, so that readers see the

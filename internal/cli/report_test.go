@@ -21,7 +21,7 @@ import (
 )
 
 // reported is what report wrote.
-func reported(t *testing.T, now time.Time, args ...string) (page, said string, err error) {
+func reported(t *testing.T, now time.Time, args ...string) (page, stderr string, err error) {
 	t.Helper()
 	var out, log bytes.Buffer
 	a := Program{Out: &out, Err: &log}.ready(func() time.Time { return now })
@@ -51,9 +51,9 @@ func TestReport(t *testing.T) {
 	s, archive := archived(t)
 	now := time.Now()
 	today := analytics.DateOf(now)
-	page, said, err := reported(t, now, "--archive", archive)
-	if err != nil || said != "" {
-		t.Fatal(err, said)
+	page, stderr, err := reported(t, now, "--archive", archive)
+	if err != nil || stderr != "" {
+		t.Fatal(err, stderr)
 	}
 	got := drawings(t, page)
 	if len(got) != 3 || len(got[0].Total) != historyDays {
@@ -145,9 +145,9 @@ func TestReportAsOf(t *testing.T) {
 	}
 	// A reader sees the former file or the new one.
 	file := filepath.Join(t.TempDir(), "report.html")
-	if _, said, err := reported(t, now, "--archive", archive, "-o", file); err != nil ||
-		said != "docgauge: wrote "+file+", from "+archive+"\n" {
-		t.Error(err, said)
+	if _, stderr, err := reported(t, now, "--archive", archive, "-o", file); err != nil ||
+		stderr != "docgauge: wrote "+file+", from "+archive+"\n" {
+		t.Error(err, stderr)
 	}
 	if found, err := os.ReadDir(filepath.Dir(file)); err != nil || len(found) != 1 {
 		t.Error(err, found)

@@ -66,8 +66,8 @@ func scriptEnv(ts *testscript.TestScript) []string {
 func scriptGet(ts *testscript.TestScript, neg bool, args []string) {
 	var last string
 	err := testbed.Poll(strings.Join(args, " "), func() (bool, error) {
-		ok, said, err := answered(ts, http.MethodGet, neg, args)
-		last = said
+		ok, answer, err := answered(ts, http.MethodGet, neg, args)
+		last = answer
 		return ok, err
 	})
 	if err != nil {
@@ -77,15 +77,15 @@ func scriptGet(ts *testscript.TestScript, neg bool, args []string) {
 
 // scriptPost is scriptGet with one POST, which must be answered so at once.
 func scriptPost(ts *testscript.TestScript, neg bool, args []string) {
-	ok, said, err := answered(ts, http.MethodPost, neg, args)
+	ok, answer, err := answered(ts, http.MethodPost, neg, args)
 	ts.Check(err)
 	if !ok {
-		ts.Fatalf("POST %s: %s", strings.Join(args, " "), said)
+		ts.Fatalf("POST %s: %s", strings.Join(args, " "), answer)
 	}
 }
 
 // answered reports whether the response matches the arguments of get, and returns it.
-func answered(ts *testscript.TestScript, method string, neg bool, args []string) (ok bool, said string, err error) {
+func answered(ts *testscript.TestScript, method string, neg bool, args []string) (ok bool, answer string, err error) {
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
 	url := args[1]
@@ -93,18 +93,18 @@ func answered(ts *testscript.TestScript, method string, neg bool, args []string)
 		url = startedBy(ts).sidecar.URL + url
 	}
 	status, body, err := testbed.Ask(context.Background(), method, url)
-	said = fmt.Sprintf("status %d, %v\n%s", status, err, body)
+	answer = fmt.Sprintf("status %d, %v\n%s", status, err, body)
 	if err != nil || status != want {
-		return false, said, nil //nolint:nilerr // it may come up
+		return false, answer, nil //nolint:nilerr // it may come up
 	}
 	for _, arg := range args[2:] {
 		pattern, err := regexp.Compile("(?m)" + arg)
 		ts.Check(err)
 		if pattern.MatchString(body) == neg {
-			return false, said, nil
+			return false, answer, nil
 		}
 	}
-	return true, said, os.WriteFile(ts.MkAbs("answer"), []byte(body), 0o600)
+	return true, answer, os.WriteFile(ts.MkAbs("answer"), []byte(body), 0o600)
 }
 
 // scriptValue compares a series in a file of metrics with a number, or with the

@@ -36,7 +36,7 @@ import (
 
 // TestMain makes the test binary the docgauge of the scripts and kill tests.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){
+	testscript.Main(sharing{m}, map[string]func(){
 		"docgauge": func() {
 			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
@@ -44,6 +44,14 @@ func TestMain(m *testing.M) {
 				observe: stopAt(os.Getenv("STOP_AT"))}.Run(ctx, os.Args[1:]))
 		},
 	})
+}
+
+// sharing are tests that share an archive.
+type sharing struct{ *testing.M }
+
+func (m sharing) Run() int {
+	defer func() { _ = os.RemoveAll(sharedArchive.dir) }()
+	return m.M.Run()
 }
 
 // stopAt kills the process, with SIGKILL, at the nth step of a kind: "sealed:2".
@@ -141,8 +149,8 @@ func scriptSandbox(ts *testscript.TestScript, _ bool, args []string) {
 	cmd := exec.Command(path, append([]string{"sandbox", "--listen", "127.0.0.1:0", "--request-log",
 		ts.MkAbs("requests.jsonl")}, args...)...)
 	cmd.Dir = ts.MkAbs(".")
-	var said bytes.Buffer
-	cmd.Stderr = &said
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
 	out, err := cmd.StdoutPipe()
 	ts.Check(err)
 	dieWithUs(cmd)
@@ -155,7 +163,7 @@ func scriptSandbox(ts *testscript.TestScript, _ bool, args []string) {
 	lines := bufio.NewScanner(out)
 	for name := ""; name != "DOCGAUGE_API_KEY"; { // which is the last
 		if !lines.Scan() {
-			ts.Fatalf("sandbox printed too little: %s", said.String())
+			ts.Fatalf("sandbox printed too little: %s", stderr.String())
 		}
 		var value string
 		name, value, _ = strings.Cut(strings.TrimPrefix(lines.Text(), "export "), "=")

@@ -87,11 +87,11 @@ func checked(t *testing.T, text string) {
 	engines.Need(t, err)
 	cmd.Stdin = strings.NewReader(text)
 	// Its standard output is the table of cardinalities, which --extended adds.
-	var said strings.Builder
-	cmd.Stderr = &said
-	if table, err := cmd.Output(); err != nil || said.Len() > 0 ||
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	if table, err := cmd.Output(); err != nil || stderr.Len() > 0 ||
 		!strings.Contains(string(table), "docgauge_page_visitors ") {
-		t.Errorf("%v: %s\n%s", err, said.String(), table)
+		t.Errorf("%v: %s\n%s", err, stderr.String(), table)
 	}
 }
 
@@ -121,7 +121,7 @@ func inBrowser(t *testing.T, url string, rows []analytics.Row) {
 		alien > 0 {
 		t.Errorf("%d elements are not ours: %v", alien, err)
 	}
-	if said := tab.Console(); len(said) > 0 {
-		t.Errorf("the console says %q", said)
+	if console := tab.Console(); len(console) > 0 {
+		t.Errorf("the console says %q", console)
 	}
 }

@@ -58,9 +58,9 @@ func TestReloadStorm(t *testing.T) {
 	scraping.Wait()
 	daemon.stop(t)
 
-	reloads := daemon.said(t, `msg="settings reloaded"`)
+	reloads := daemon.logged(t, `msg="settings reloaded"`)
 	// Each storm is one reload at least, and another for each that came during one.
-	if reloads < storms || reloads > 10*storms || daemon.said(t, "level=ERROR") > 0 {
+	if reloads < storms || reloads > 10*storms || daemon.logged(t, "level=ERROR") > 0 {
 		t.Errorf("%d reloads", reloads)
 	}
 	pages := map[string]int{}
@@ -78,8 +78,8 @@ func TestReloadStorm(t *testing.T) {
 		len(pages), windows, rows)
 }
 
-// said counts a text in the log.
-func (s *sidecar) said(t *testing.T, what string) int {
+// logged counts a text in the log.
+func (s *sidecar) logged(t *testing.T, what string) int {
 	t.Helper()
 	text, err := os.ReadFile(s.log)
 	check(t, err)
@@ -119,7 +119,7 @@ func TestReloadDuringCreation(t *testing.T) {
 			answer <- fmt.Sprint(status, body, err)
 		}()
 		testbed.Await(t, "the reload waits for the POST", func() bool {
-			return daemon.said(t,
+			return daemon.logged(t,
 				"what is under way is finished first") > sent
 		})
 		select {
@@ -132,7 +132,7 @@ func TestReloadDuringCreation(t *testing.T) {
 		if got, want := <-answer, fmt.Sprint(http.StatusOK, "reloaded\n", error(nil)); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
-		if known := daemon.said(t, `msg="agent job sent"`); known != sent+1 {
+		if known := daemon.logged(t, `msg="agent job sent"`); known != sent+1 {
 			t.Errorf("after POST %d the outcome of %d is known", sent+1, known)
 		}
 	}
@@ -144,7 +144,7 @@ func TestReloadDuringCreation(t *testing.T) {
 			created++
 		}
 	}
-	if created != prompts || daemon.said(t, "in doubt") > 0 {
+	if created != prompts || daemon.logged(t, "in doubt") > 0 {
 		t.Errorf("%d prompts became %d jobs", prompts, created)
 	}
 	daemon.stop(t)
@@ -280,8 +280,8 @@ func TestLifecycle(t *testing.T) {
 		return body
 	}
 	daemon := p.serve(t)
-	if said := reload(daemon, "", http.StatusForbidden); !strings.Contains(said, "--web.enable-lifecycle") {
-		t.Error(said)
+	if body := reload(daemon, "", http.StatusForbidden); !strings.Contains(body, "--web.enable-lifecycle") {
+		t.Error(body)
 	}
 	daemon.stop(t)
 	// The password is "reload".
@@ -291,7 +291,7 @@ func TestLifecycle(t *testing.T) {
 	reload(daemon, "", http.StatusUnauthorized)
 	reload(daemon, "ops:reload@", http.StatusOK)
 	daemon.stop(t)
-	if n := daemon.said(t, `msg="settings reloaded"`); n != 1 {
+	if n := daemon.logged(t, `msg="settings reloaded"`); n != 1 {
 		t.Errorf("%d reloads", n)
 	}
 }

@@ -73,7 +73,7 @@ var whereItServes = regexp.MustCompile(
 
 // where waits for the line that says so, after the first bytes of the log.
 func (s *sidecar) where(after int) (url string, err error) {
-	err = testbed.Poll("serve has said where", func() (bool, error) {
+	err = testbed.Poll("serve has stderr where", func() (bool, error) {
 		text, err := os.ReadFile(s.log)
 		if err != nil {
 			return false, err
@@ -179,15 +179,22 @@ func (p place) serve(t *testing.T, args ...string) *sidecar {
 	return s
 }
 
+// command is a command of the real binary.
+func (p place) command(args ...string) *exec.Cmd {
+	cmd := exec.Command("docgauge", args...)
+	cmd.Dir, cmd.Env = p.dir, slices.Clone(p.env)
+	return cmd
+}
+
 // run runs a command that must succeed and returns its standard output.
 func (p place) run(t *testing.T, args ...string) []byte {
 	t.Helper()
-	var said strings.Builder
-	cmd := exec.Command("docgauge", args...)
-	cmd.Dir, cmd.Env, cmd.Stderr = p.dir, p.env, &said
+	var stderr strings.Builder
+	cmd := p.command(args...)
+	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("docgauge %s: %v\n%s%s", strings.Join(args, " "), err, out, said.String())
+		t.Fatalf("docgauge %s: %v\n%s%s", strings.Join(args, " "), err, out, stderr.String())
 	}
 	return out
 }

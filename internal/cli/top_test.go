@@ -35,10 +35,10 @@ func TestTopExact(t *testing.T) {
 		analytics.ByPath(slices.Clone(rows)))))
 	slices.SortFunc(rows, func(a, b analytics.Row) int { return cmp.Compare(b.Total, a.Total) })
 	top := func(flags ...string) []byte {
-		var out, said bytes.Buffer
+		var out, stderr bytes.Buffer
 		args := append([]string{"top", "--window", "day", "--archive", data}, flags...)
-		if code := (Program{Out: &out, Err: &said}).Run(t.Context(), args); code != 0 {
-			t.Fatalf("exit code %d: %s", code, said.String())
+		if code := (Program{Out: &out, Err: &stderr}).Run(t.Context(), args); code != 0 {
+			t.Fatalf("exit code %d: %s", code, stderr.String())
 		}
 		return out.Bytes()
 	}

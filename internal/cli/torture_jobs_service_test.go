@@ -87,15 +87,15 @@ func (s *torturedService) restart(t *testing.T, mood string) {
 		"--project", strings.Join(tortureProjects, ","), "--agent-duration", "200ms", "--agent-workers", "100"},
 		strings.Fields(mood)...)...)
 	dieWithUs(s.cmd)
-	var said bytes.Buffer
-	s.cmd.Stderr = &said
+	var stderr bytes.Buffer
+	s.cmd.Stderr = &stderr
 	out, err := s.cmd.StdoutPipe()
 	if err == nil {
 		err = s.cmd.Start()
 	}
 	check(t, err)
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || !strings.Contains(line, s.address) {
-		t.Fatalf("the sandbox said %q: %v %s", line, err, said.String())
+		t.Fatalf("the sandbox stderr %q: %v %s", line, err, stderr.String())
 	}
 }
 

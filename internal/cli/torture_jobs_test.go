@@ -35,14 +35,14 @@ func TestTortureJobs(t *testing.T) {
 	q.runToTheEnd()
 	q.service.stop(t)
 	before := q.judge()
-	t.Logf("before unknown jobs were resolved:\n%s", before)
+	t.Logf("before unknown jobs were resolved: %+v", before)
 	answers := q.resolveAll()
 	q.service.restart(t, calm)
 	q.env = append(q.env, "DOCGAUGE_TIMEOUT=1m") // a machine that is busy for a second puts nothing in doubt now
 	q.runToTheEnd()
 	q.service.stop(t)
 	after := q.judge()
-	t.Logf("after %s:\n%s", answers, after)
+	t.Logf("after %+v: %+v", answers, after)
 	if before.twice+before.lost+before.messagesTwice+after.twice+after.lost+after.messagesTwice > 0 ||
 		after.unknown > 0 {
 		t.Error("twice, lost and, in the end, unknown must be 0")
@@ -133,8 +133,7 @@ func (q *torturedQueue) killOnce(round int) {
 }
 
 func (q *torturedQueue) start() (*exec.Cmd, <-chan error) {
-	cmd := exec.Command("docgauge", "jobs", "run", "--wait")
-	cmd.Dir, cmd.Env = q.dir, q.env
+	cmd := q.command("jobs", "run", "--wait")
 	dieWithUs(cmd)
 	check(q.t, cmd.Start())
 	ended := make(chan error, 1)
@@ -178,7 +177,7 @@ func (q *torturedQueue) attend() {
 
 // goesOn reports whether a prompt moves on by itself.
 func goesOn(p jobs.Planned) bool {
-	waits := p.Why == jobs.WhyDependency || p.Why == jobs.WhyConcurrency
+	waits := p.Why == "depends_on" || p.Why == "concurrency"
 	return !p.State.Ended() && p.State != journal.Unknown && (p.State != journal.Pending || !waits)
 }
 
@@ -202,10 +201,9 @@ func (q *torturedQueue) operate() (paused bool) {
 
 // release may come too late: the job has been sent by then.
 func (q *torturedQueue) release(job journal.Job) {
-	cmd := exec.Command("docgauge", "jobs", "release", strconv.FormatInt(job.Seq, 10))
-	cmd.Dir, cmd.Env = q.dir, q.env
-	if out, err := cmd.CombinedOutput(); err != nil && cmd.ProcessState.ExitCode() != exitUsage {
-		q.t.Errorf("jobs release %d: %v\n%s", job.Seq, err, out)
+	code, _, log := q.try(q.t, "jobs", "release", strconv.FormatInt(job.Seq, 10))
+	if code != exitDone && code != exitUsage {
+		q.t.Errorf("jobs release %d: exit code %d\n%s", job.Seq, code, log)
 	}
 }
 

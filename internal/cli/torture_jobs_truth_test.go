@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
@@ -96,36 +95,14 @@ func word(i int) string {
 	return ""
 }
 
-// verdict compares docgauge's journal with the service's.
+// verdict compares docgauge's journal with the service's, in numbers of prompts and follow-ups.
 type verdict struct {
-	kills, deaths, releases                             int
-	dropped, badGateway, throttled                      int
-	prompts, accepted, twice, lost                      int
-	unknown, unknownAccepted                            int
-	messages, messagesTwice, unknownMessages, inTheLine int
-	unknownMessagesAccepted                             int
-}
-
-func (v verdict) String() string {
-	var text strings.Builder
-	row := func(name string, n int) []string { return []string{name, strconv.Itoa(n)} }
-	table := render.NewTable(render.Column{}, render.Column{Right: true})
-	for _, r := range [][]string{
-		row("prompts", v.prompts), row("kills of docgauge", v.kills), row("kills of the service", v.deaths),
-		row("releases", v.releases),
-		row("answers dropped", v.dropped), row("answers 502", v.badGateway), row("answers 429", v.throttled),
-		row("accepted", v.accepted), row("accepted twice", v.twice), row("lost", v.lost),
-		row("unknown", v.unknown), row("unknown and accepted", v.unknownAccepted),
-		row("wait for one that is unknown", v.inTheLine),
-		row("follow-ups accepted", v.messages), row("follow-ups accepted twice", v.messagesTwice),
-		row("follow-ups unknown", v.unknownMessages), row("follow-ups unknown and accepted", v.unknownMessagesAccepted),
-	} {
-		table.Add(r...)
-	}
-	if err := table.Print(&text); err != nil {
-		return err.Error()
-	}
-	return text.String()
+	kills, deaths, releases               int // of docgauge, of the service, of the queue
+	dropped, badGateway, throttled        int // answers
+	prompts, accepted, twice, lost        int
+	unknown, unknownAccepted, waiting     int
+	messages, messagesTwice               int
+	unknownMessages, unknownMessagesTaken int
 }
 
 // judge compares every prompt; the service must not run.
@@ -167,7 +144,7 @@ func (q *torturedQueue) judgeCreate(v *verdict, p torturedPrompt, of taken, now 
 		v.unknown++
 	}
 	if now.State == journal.Pending {
-		v.inTheLine++
+		v.waiting++
 	}
 	switch {
 	case len(of.jobs) > 0:
@@ -202,7 +179,7 @@ func (q *torturedQueue) judgeMessages(v *verdict, p torturedPrompt, of taken, no
 	if now.State == journal.Unknown && now.Job.Sending {
 		v.unknownMessages++
 		if slices.Contains(of.messages, sent+1) {
-			v.unknownMessagesAccepted++
+			v.unknownMessagesTaken++
 			sent++
 		}
 	}
@@ -214,13 +191,9 @@ func (q *torturedQueue) judgeMessages(v *verdict, p torturedPrompt, of taken, no
 // resolved counts the decisions of a person about unknown jobs.
 type resolved struct{ found, resubmitted, dropped int }
 
-func (r resolved) String() string {
-	return fmt.Sprintf("%d were found and followed, %d sent again, %d dropped", r.found, r.resubmitted, r.dropped)
-}
-
 // resolveAll follows the remedy of jobs list for each unknown job, as a person
 // would who has looked at the service.
-func (q *torturedQueue) resolveAll() (said resolved) {
+func (q *torturedQueue) resolveAll() (stderr resolved) {
 	truth, text := q.service.truth(q.t), string(q.run(q.t, "jobs", "list"))
 	byID := map[string]torturedPrompt{}
 	for _, p := range q.prompts {
@@ -235,9 +208,9 @@ func (q *torturedQueue) resolveAll() (said resolved) {
 			q.t.Errorf("jobs list does not say what to do about job %s", seq)
 		}
 		q.explained(seq, p)
-		q.run(q.t, append([]string{"jobs", "resolve", seq}, q.answer(&said, job.Job, p, truth[p.name], i)...)...)
+		q.run(q.t, append([]string{"jobs", "resolve", seq}, q.answer(&stderr, job.Job, p, truth[p.name], i)...)...)
 	}
-	return said
+	return stderr
 }
 
 // explained expects that jobs show has the text that was sent, and why it is in doubt.
@@ -254,24 +227,24 @@ func (q *torturedQueue) explained(seq string, p torturedPrompt) {
 // answer is the decision about a job in doubt by a person who knows the service's jobs.
 // In the short form a follow-up that was accepted is let be: docgauge waits half a
 // minute with one that it accepts.
-func (q *torturedQueue) answer(said *resolved, job journal.Job, p torturedPrompt, of *taken, i int) []string {
+func (q *torturedQueue) answer(stderr *resolved, job journal.Job, p torturedPrompt, of *taken, i int) []string {
 	message := job.Sending
 	switch {
 	case !message && of != nil:
-		said.found++
+		stderr.found++
 		return []string{"--job-id", of.jobs[0]}
 	case message && slices.Contains(of.messages, job.Sent+1) && q.long():
-		said.found++
+		stderr.found++
 		return []string{"--job-id", job.JobID}
 	case message && (i%2 == 0 || !q.long()):
 		q.droppedMessages[p.id] = true
 	case !message && i%2 == 0 && !p.needed:
 		q.dropped[p.id] = true
 	default:
-		said.resubmitted++
+		stderr.resubmitted++
 		return []string{"--resubmit"}
 	}
-	said.dropped++
+	stderr.dropped++
 	return []string{"--drop"}
 }
 

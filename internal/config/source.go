@@ -114,7 +114,7 @@ func (s *Source) Lookup(key string) (value string, set bool) {
 	return value, source != sourceDefault && isSet(key, value)
 }
 
-// locate puts file and line, or the flag, before each problem with a value of theirs.
+// locate prepends file and line, or the flag, to each problem with a value from there.
 func (s *Source) locate(p Problems) {
 	for i, text := range p {
 		key, _, _ := strings.Cut(text, ":")

@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// TestEnvFileLines: what a line sets, or what is said about it.
+// TestEnvFileLines: the setting or the problem of a line.
 func TestEnvFileLines(t *testing.T) {
 	for line, want := range map[string]string{
 		`A=b`:                             `A=b`,
@@ -93,7 +93,9 @@ func TestEnvFileIsRefused(t *testing.T) {
 	if err := os.WriteFile(huge, []byte("#"+strings.Repeat("x", 1<<20)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for path, says := range map[string]string{filepath.Join(dir, "none"): "no such file", dir: "is a directory", huge: "larger than 64 KiB"} {
+	for path, says := range map[string]string{
+		filepath.Join(dir, "none"): "no such file", dir: "is a directory", huge: "larger than 64 KiB",
+	} {
 		f := ReadSource(path, nil)
 		if len(f.Problems) != 1 || !strings.Contains(f.Problems[0], says) || !strings.Contains(f.Problems[0], path) {
 			t.Errorf("%v; want %q and the path", f.Problems, says)
@@ -107,13 +109,13 @@ func writeEnvFile(t *testing.T, mode os.FileMode, lines ...string) string {
 	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")), mode); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(path, mode); err != nil { // whatever the umask is
+	if err := os.Chmod(path, mode); err != nil { // regardless of the umask
 		t.Fatal(err)
 	}
 	return path
 }
 
-// TestEnvFileMode: a secret that everybody can read is said with its line.
+// TestEnvFileMode: a warning names the line of a secret in a world-readable file.
 func TestEnvFileMode(t *testing.T) {
 	for _, tc := range []struct {
 		mode os.FileMode
@@ -150,8 +152,9 @@ func TestEnvironmentWins(t *testing.T) {
 		len(c.OpenWindows) != 0 || c.Projects[0] != "prj_a" {
 		t.Errorf("%+v", c)
 	}
-	want := fmt.Sprintf("configuration:\n  %[1]s:6: DOCGAUGE_SETTLE: \"soon\": want a duration like 90s, 15m, 72h or 3d"+
-		"\n  %[1]s:7: DOCGAUGE_CONCURRENCY: 0 is not from 1 to 64", path)
+	want := fmt.Sprintf("configuration:\n"+
+		"  %[1]s:6: DOCGAUGE_SETTLE: \"soon\": want a duration like 90s, 15m, 72h or 3d\n"+
+		"  %[1]s:7: DOCGAUGE_CONCURRENCY: 0 is not from 1 to 64", path)
 	if err == nil || err.Error() != want {
 		t.Errorf("%v\nwant %s", err, want)
 	}
@@ -287,7 +290,7 @@ func TestReload(t *testing.T) {
 		t.Fatalf("%+v, %v", c, err)
 	}
 	exported(next, "two")
-	// What the file no longer has is gone, a reload of the reload works, and the first can be taken back.
+	// Removed settings are gone, a second reload works, and the first source can be restored.
 	rewrite(t, path, "DOCGAUGE_PROJECTS=prj_c\n")
 	next, c, err = next.Reload(NeedProjects, time.Now(), c)
 	if err != nil || c.Projects[0] != "prj_c" {

@@ -98,7 +98,7 @@ func (c *Config) validate(now time.Time, p *Problems) {
 			"as the API keys page of the dashboard shows it")
 	}
 
-	_, err := codehost.New(codehost.Config{GitHubURL: c.GitHubURL, GitLabURL: c.GitLabURL})
+	_, err := codehost.New(codehost.Options{GitHubURL: c.GitHubURL, GitLabURL: c.GitLabURL})
 	p.join(err)
 	within(p, "DOCGAUGE_MAX_REVIEW_AGE", time.Duration(c.MaxReviewAge), 0, 365*24*time.Hour)
 	if c.GitHubToken != "" && !IsToken(string(c.GitHubToken)) {

@@ -15,7 +15,7 @@ import (
 
 // RestoreEmpty fills an empty ledger from what the sinks hold, so that a lost state
 // directory costs no request: see [Rebuild]. A sink is given every window from the day on which
-// it is configured, so any sink that holds windows shows what was read before.
+// it is configured, so any sink that holds windows shows all that was read.
 func RestoreEmpty(ctx context.Context, db *state.DB, from []sinks.Sink, log *slog.Logger) error {
 	entries, err := db.Entries(ctx)
 	if err != nil || len(entries) > 0 {

@@ -123,7 +123,8 @@ func (r *SnapshotReader) due(ctx context.Context, p Plan, out *view.Snapshot) er
 	}
 	for _, project := range p.Input.Projects {
 		for _, spec := range p.Input.Specs {
-			for _, reason := range []schedule.Reason{schedule.ReasonMissing, schedule.ReasonSettle, schedule.ReasonUnverified} {
+			for _, reason := range []schedule.Reason{schedule.ReasonMissing, schedule.ReasonSettle,
+				schedule.ReasonUnverified} {
 				d := view.Due{Project: project, Granularity: spec.Granularity, Reason: string(reason)}
 				d.Count = counts[d]
 				out.Due = append(out.Due, d)

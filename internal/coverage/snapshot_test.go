@@ -21,7 +21,8 @@ func TestSnapshotOfWhatWaits(t *testing.T) {
 	now := today.Time().Add(12 * time.Hour)
 	c := config.Config{
 		ProjectNames: config.ProjectNames{"b": "Product docs"}, AgentBudget: 5,
-		Projects: config.Projects{"a", "b", "c"}, Windows: config.Windows{{Granularity: analytics.Day}}, Since: config.OptionalDate{Date: today - 5, Set: true},
+		Projects: config.Projects{"a", "b", "c"}, Windows: config.Windows{{Granularity: analytics.Day}},
+		Since:  config.OptionalDate{Date: today - 5, Set: true},
 		Settle: config.Duration(72 * time.Hour), Budget: 3, StateDir: t.TempDir(), TopPages: 50,
 	}
 	db, err := state.Open(c.StateDir)
@@ -41,13 +42,17 @@ func TestSnapshotOfWhatWaits(t *testing.T) {
 			record(analytics.Revision{Key: dayOf(project, d), Settled: true, Verified: true}, analytics.Provenance{})
 		}
 	}
-	record(analytics.Revision{Key: dayOf("b", today-1), Rows: 900}, analytics.Provenance{MovedRows: 250, RepeatedRows: 7})
-	record(analytics.Revision{Key: dayOf("c", today-1), Rows: 900, Verified: true}, analytics.Provenance{RepeatedRows: 7})
+	record(analytics.Revision{Key: dayOf("b", today-1), Rows: 900},
+		analytics.Provenance{MovedRows: 250, RepeatedRows: 7})
+	record(analytics.Revision{Key: dayOf("c", today-1), Rows: 900, Verified: true},
+		analytics.Provenance{RepeatedRows: 7})
 	for d := today - 2; d < today; d++ { // its rows were given up
-		record(analytics.Revision{Key: dayOf("a", d), Rows: analytics.TotalsOnlyRows, Verified: true}, analytics.Provenance{Requests: 5})
+		record(analytics.Revision{Key: dayOf("a", d), Rows: analytics.TotalsOnlyRows, Verified: true},
+			analytics.Provenance{Requests: 5})
 	}
 	record(analytics.Revision{Key: dayOf("a", today-4), Rows: 1000, Verified: true}, analytics.Provenance{})
-	record(analytics.Revision{Key: dayOf("a", today-5), Rows: 1000, Settled: true, Verified: true}, analytics.Provenance{})
+	record(analytics.Revision{Key: dayOf("a", today-5), Rows: 1000, Settled: true, Verified: true},
+		analytics.Provenance{})
 	week := dayOf("a", today-8)
 	week.Granularity, week.To = analytics.Week, today-1
 	for k, until := range map[analytics.Key]time.Time{
@@ -58,7 +63,8 @@ func TestSnapshotOfWhatWaits(t *testing.T) {
 		dayOf("gone", today-1): now.Add(time.Hour),   // not configured
 		week:                   now.Add(time.Hour),   // nor this
 	} {
-		if err := db.SetAside(t.Context(), analytics.Aside{Key: k, Reason: analytics.AsideRepeats, Failures: 2, Until: until}); err != nil {
+		if err := db.SetAside(t.Context(), analytics.Aside{Key: k, Reason: analytics.AsideRepeats, Failures: 2,
+			Until: until}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -18,12 +18,13 @@ import (
 	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/events"
 	"github.com/docgauge/docgauge/internal/sandbox"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // hearer is a webhook and a monitor.
 type hearer struct {
 	mu     sync.Mutex
-	events []events.Event
+	events []view.Event
 	pings  []string
 	// ahead is how far the daemon's time is ahead.
 	ahead time.Duration
@@ -36,14 +37,14 @@ func (h *hearer) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 		h.pings = append(h.pings, r.RequestURI)
 		return
 	}
-	var e events.Event
+	var e view.Event
 	if body, err := io.ReadAll(r.Body); err == nil && json.Unmarshal(body, &e) == nil {
 		h.events = append(h.events, e)
 	}
 }
 
 // heard returns the events of a kind.
-func (h *hearer) heard(kind string) (out []events.Event) {
+func (h *hearer) heard(kind string) (out []view.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, e := range h.events {
@@ -119,7 +120,7 @@ func TestDigest(t *testing.T) {
 		}
 		return out
 	}
-	shown := func(pages []events.DigestPage) (out []string) {
+	shown := func(pages []view.DigestPage) (out []string) {
 		for _, p := range pages {
 			out = append(out, p.Path)
 		}

@@ -2,39 +2,30 @@
 // HTTP: which request an operation is, how its answer is checked, what each failure
 // means, and which failures are retried.
 //
-// A request takes its way through request.go. The other files follow the sections
-// of the service's specification: visitors.go 4.3, page.go 2.2 and 2.3, jobs.go 2.1,
-// 3, 4.1, 4.2 and 4.4, secrets.go 5, errors.go 7.
+// request.go sends a request. The other files follow the sections of the service's specification:
+// visitors.go 4.3, page.go 2.2 and 2.3, jobs.go 2.1, 3, 4.1, 4.2 and 4.4, secrets.go 5, errors.go 7.
 //
 // Invariants:
-//   - Each attempt is one call of the transport and, over [NewTransport] and
-//     [NewWriteTransport], at most one request on the wire, so that a budget
-//     placed there counts exactly.
-//   - A read that failed for a time is retried, a write never: neither here nor by
-//     net/http.
-//   - An answer is the whole answer or an error: a cut body, a missing field or
-//     an invalid count never becomes numbers, an answer without its job's id
-//     never becomes a job. Two different paths never become one.
-//   - The key is in the Authorization header and the prompt in the request's body.
-//     Neither is anywhere else: not in errors, logs or printed values. If the
-//     service quotes a prompt, pieces of it under 24 bytes can remain.
+//   - Each attempt is one call of the transport and, over [NewTransport] and [NewWriteTransport],
+//     at most one request on the wire, so that a budget placed there counts exactly.
+//   - A read that failed for a time is retried, a write never, not even by net/http.
+//   - An answer is whole or an error: a cut body, a missing field or an invalid count never becomes
+//     numbers, an answer without its job's id never becomes a job. Two paths never become one.
+//   - The key is in the Authorization header and the prompt in the request's body, and neither is in
+//     errors, logs or printed values. If the service quotes a prompt, pieces of it under 24 bytes
+//     can remain.
 //   - A redirect is never followed.
-//   - What is read while this machine's clock is minutes off the Date headers of the answers
-//     is an error (clock.go).
+//   - A read fails while this machine's clock differs by minutes from the Date headers (clock.go).
 //
 // A write ends in one of four ways, and its caller asks in this order:
 //
 //	err == nil        accepted
 //	IsNotSent(err)    not sent: no connection, a budget's refusal, a wrong call
 //	IsInDoubt(err)    in doubt: it may have been accepted
-//	else              not accepted: Permanent as it is, Transient for a time
+//	else              not accepted: Permanent, or Transient
 //
-// A write ends with its caller's context until it has a connection; from then on
-// its own deadline ends it, or 25 s after the end of that context.
-//
-// The package does not know about budgets, windows that are due, whether the pages
-// of one window agree with each other (package export), or when a job is read
-// (package jobs).
+// A write ends with its caller's context until it has a connection; from then on its own deadline
+// ends it, or 25 s after the end of that context.
 package docsapi
 
 import (
@@ -55,12 +46,11 @@ const (
 	defaultTimeout   = 60 * time.Second
 	defaultUserAgent = "docgauge"
 
-	dialTimeout      = 10 * time.Second
-	handshakeTimeout = 10 * time.Second
-	idleTimeout      = 90 * time.Second
-	maxHeader        = 64 << 10
-	readBuffer       = 32 << 10
-	writeBuffer      = 16 << 10
+	connectTimeout = 10 * time.Second
+	idleTimeout    = 90 * time.Second
+	maxHeader      = 64 << 10
+	readBuffer     = 32 << 10
+	writeBuffer    = 16 << 10
 )
 
 // ClientOptions configures a Client.
@@ -68,9 +58,8 @@ type ClientOptions struct {
 	// BaseURL is the URL that the paths of the specification are relative to: https,
 	// or http for a loopback host. A path prefix and a trailing slash are allowed.
 	BaseURL string
-	// APIKey returns the current key, "<prefix>_<secret>". It is called before
-	// each attempt, so that a key can be replaced while the process runs. It is a
-	// function because fmt, json and slog cannot print what a function returns.
+	// APIKey returns the current key, "<prefix>_<secret>". It is called before each attempt, so that
+	// a key can be replaced. It is a function, whose result fmt, json and slog cannot print.
 	APIKey func() string `json:"-"`
 	// WriteAPIKey returns the key for POSTs; nil means APIKey.
 	WriteAPIKey func() string `json:"-"`
@@ -83,7 +72,7 @@ type ClientOptions struct {
 	// those of Transport do.
 	WriteTransport func(project string) http.RoundTripper `json:"-"`
 	// JobPath is the path for reading one agent job, which the specification
-	// leaves open; empty means DefaultJobPath. See CheckJobPath.
+	// leaves open; empty means defaultJobPath. See CheckJobPath.
 	JobPath string
 	// Timeout bounds one attempt, from the moment Transport asks for a
 	// connection to the last byte of the answer; 0 means 60 s. A wait inside
@@ -104,10 +93,10 @@ type ClientOptions struct {
 
 // The operations in Attempt.
 const (
-	EndpointVisitors = "visitors"
-	EndpointCreate   = "agent_create"
-	EndpointMessage  = "agent_message"
-	EndpointJob      = "agent_job"
+	endpointVisitors = "visitors"
+	endpointCreate   = "agent_create"
+	endpointMessage  = "agent_message"
+	endpointJob      = "agent_job"
 )
 
 // Attempt describes one request and its outcome.
@@ -122,7 +111,7 @@ type Attempt struct {
 	Duration time.Duration
 }
 
-// StaticKey is a ClientOptions.APIKey that never changes.
+// StaticKey returns a ClientOptions.APIKey that never changes.
 func StaticKey(key string) func() string { return func() string { return key } }
 
 // Client talks to the service. It is safe for use by many goroutines.
@@ -142,7 +131,7 @@ func New(cfg ClientOptions) (*Client, error) {
 	if cfg.APIKey == nil {
 		cfg.APIKey = StaticKey("")
 	}
-	cfg.JobPath = cmp.Or(cfg.JobPath, DefaultJobPath)
+	cfg.JobPath = cmp.Or(cfg.JobPath, defaultJobPath)
 	cfg.Timeout = cmp.Or(cfg.Timeout, defaultTimeout)
 	cfg.WriteTimeout = cmp.Or(cfg.WriteTimeout, defaultTimeout)
 	cfg.Attempts = cmp.Or(cfg.Attempts, maxAttempts)
@@ -178,7 +167,7 @@ func New(cfg ClientOptions) (*Client, error) {
 	}, nil
 }
 
-// versioned is a path that ends in what the paths of the operations begin with.
+// versioned is a path that ends in the beginning of an operation's path.
 var versioned = regexp.MustCompile(`/(v1(/analytics(/.*)?)?|v2(/agent(/.*)?)?)/?$`)
 
 // parseBase returns raw without its trailing slash. Errors do not quote raw, which
@@ -205,18 +194,11 @@ func parseBase(raw string) (string, error) {
 // net/http sends each request once; over HTTP/2 the same body would make each
 // GET carry an empty data frame.
 func NewTransport(concurrency int, timeout time.Duration) *http.Transport {
-	return &http.Transport{
-		Proxy:                  http.ProxyFromEnvironment,
-		DialContext:            (&net.Dialer{Timeout: dialTimeout}).DialContext,
-		TLSHandshakeTimeout:    handshakeTimeout,
-		ResponseHeaderTimeout:  timeout,
-		IdleConnTimeout:        idleTimeout,
-		MaxIdleConns:           max(concurrency, 1),
-		MaxIdleConnsPerHost:    max(concurrency, 1),
-		MaxResponseHeaderBytes: maxHeader,
-		ReadBufferSize:         readBuffer,
-		Protocols:              http1(),
-	}
+	t := newTransport(connectTimeout)
+	t.ResponseHeaderTimeout, t.IdleConnTimeout = timeout, idleTimeout
+	t.MaxIdleConns, t.MaxIdleConnsPerHost = max(concurrency, 1), max(concurrency, 1)
+	t.ReadBufferSize = readBuffer
+	return t
 }
 
 // NewWriteTransport returns the base transport for POSTs: HTTP/1.1 with a fresh
@@ -226,20 +208,21 @@ func NewTransport(concurrency int, timeout time.Duration) *http.Transport {
 // connecting, if it is below 10 s. Only [Client] bounds the wait for the answer, so
 // that there is one clock and one message.
 func NewWriteTransport(timeout time.Duration) *http.Transport {
-	return &http.Transport{
-		Proxy:                  http.ProxyFromEnvironment,
-		DialContext:            (&net.Dialer{Timeout: min(timeout, dialTimeout)}).DialContext,
-		TLSHandshakeTimeout:    min(timeout, handshakeTimeout),
-		MaxResponseHeaderBytes: maxHeader,
-		WriteBufferSize:        writeBuffer,
-		DisableKeepAlives:      true,
-		DisableCompression:     true,
-		Protocols:              http1(),
-	}
+	t := newTransport(min(timeout, connectTimeout))
+	t.WriteBufferSize = writeBuffer
+	t.DisableKeepAlives, t.DisableCompression = true, true
+	return t
 }
 
-func http1() *http.Protocols {
-	p := new(http.Protocols)
-	p.SetHTTP1(true)
-	return p
+// newTransport bounds the dialing, and the TLS handshake, by connect.
+func newTransport(connect time.Duration) *http.Transport {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	return &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            (&net.Dialer{Timeout: connect}).DialContext,
+		TLSHandshakeTimeout:    connect,
+		MaxResponseHeaderBytes: maxHeader,
+		Protocols:              protocols,
+	}
 }

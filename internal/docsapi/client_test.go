@@ -16,30 +16,21 @@ import (
 
 func TestNewRefuses(t *testing.T) {
 	for name, tc := range map[string]struct{ base, key, says string }{
-		"nothing":         {"", "mint_secret", "want a URL"},
-		"no host":         {"https://", "mint_secret", "want a URL"},
-		"port alone":      {"https://:80", "mint_secret", "want a URL"},
-		"no scheme":       {"api.example.com", "mint_secret", "want a URL"},
-		"not a URL":       {"https://bob:hunter22@a b", "mint_secret", "want a URL"},
-		"other scheme":    {"ftp://api.example.com", "mint_secret", "want https"},
-		"http":            {"http://api.example.com", "mint_secret", "use https"},
-		"http, lookalike": {"http://localhost.example.com", "mint_secret", "use https"},
-		"http, wildcard":  {"http://0.0.0.0", "mint_secret", "use https"},
-		"user":            {"https://bob:hunter22@example.com", "mint_secret", "must not contain user"},
-		"query":           {"https://example.com/?hunter22", "mint_secret", "query"},
-		"empty query":     {"https://example.com/?", "mint_secret", "query"},
-		"fragment":        {"https://example.com/#", "mint_secret", "fragment"},
-		"version":         {"https://example.com/v1", "mint_secret", "/v1"},
-		"version, slash":  {"https://example.com/base/v2/", "mint_secret", "/v2"},
-		"operation":       {"https://example.com/v1/analytics/prj_a/visitors", "mint_secret", "/v1"},
-		"no key":          {"https://example.com", "", "DOCGAUGE_API_KEY"},
-		"no prefix":       {"https://example.com", "_hunter22", "DOCGAUGE_API_KEY"},
-		"no secret":       {"https://example.com", "mint_", "DOCGAUGE_API_KEY"},
-		"no underscore":   {"https://example.com", "hunter22", "DOCGAUGE_API_KEY"},
-		"newline":         {"https://example.com", "mint_hunter22\n", "DOCGAUGE_API_KEY"},
-		"space":           {"https://example.com", "mint_hunter22 x", "DOCGAUGE_API_KEY"},
-		"not ASCII":       {"https://example.com", "mint_hunter22é", "DOCGAUGE_API_KEY"},
-		"both":            {"http://api.example.com", "", "use https"},
+		"nothing":        {"", "mint_secret", "want a URL"},
+		"not a URL":      {"https://bob:hunter22@a b", "mint_secret", "want a URL"},
+		"http":           {"http://api.example.com", "mint_secret", "use https"},
+		"query":          {"https://example.com/?hunter22", "mint_secret", "query"},
+		"version":        {"https://example.com/v1", "mint_secret", "/v1"},
+		"version, slash": {"https://example.com/base/v2/", "mint_secret", "/v2"},
+		"operation":      {"https://example.com/v1/analytics/prj_a/visitors", "mint_secret", "/v1"},
+		"no key":         {"https://example.com", "", "DOCGAUGE_API_KEY"},
+		"no prefix":      {"https://example.com", "_hunter22", "DOCGAUGE_API_KEY"},
+		"no secret":      {"https://example.com", "mint_", "DOCGAUGE_API_KEY"},
+		"no underscore":  {"https://example.com", "hunter22", "DOCGAUGE_API_KEY"},
+		"newline":        {"https://example.com", "mint_hunter22\n", "DOCGAUGE_API_KEY"},
+		"space":          {"https://example.com", "mint_hunter22 x", "DOCGAUGE_API_KEY"},
+		"not ASCII":      {"https://example.com", "mint_hunter22é", "DOCGAUGE_API_KEY"},
+		"both":           {"http://api.example.com", "", "use https"},
 	} {
 		_, err := New(ClientOptions{BaseURL: tc.base, APIKey: StaticKey(tc.key)})
 		if err == nil || !strings.Contains(err.Error(), tc.says) || strings.Contains(err.Error(), "hunter22") {
@@ -62,7 +53,7 @@ func TestNewAccepts(t *testing.T) {
 		"http://[::1]:1/":                  "http://[::1]:1",
 		"HTTPS://api.example.com":          "https://api.example.com",
 	} {
-		c, err := New(ClientOptions{BaseURL: base, APIKey: StaticKey("mint_secret")})
+		c, err := New(ClientOptions{BaseURL: base, APIKey: StaticKey("mint_!secret~")})
 		if err != nil || c.base != want {
 			t.Errorf("%s: %v, %v; want base %s", base, c, err, want)
 		}
@@ -72,7 +63,7 @@ func TestNewAccepts(t *testing.T) {
 // TestTransports: each operation uses its own transport, and so its own budget.
 func TestTransports(t *testing.T) {
 	via := map[string]int{}
-	count := func(name string, answer func(*http.Request) (*http.Response, error)) http.RoundTripper {
+	count := func(name string, answer reply) http.RoundTripper {
 		return tripper(func(r *http.Request) (*http.Response, error) {
 			via[name]++
 			if r.Method == http.MethodPost && r.GetBody != nil {
@@ -83,7 +74,9 @@ func TestTransports(t *testing.T) {
 	}
 	c := agentClient(t, "https://api.example.com", func(cfg *ClientOptions) {
 		cfg.Transport = count("analytics", status(200, onePage))
-		cfg.WriteTransport = func(project string) http.RoundTripper { return count("write "+project, status(201, oneJob)) }
+		cfg.WriteTransport = func(project string) http.RoundTripper {
+			return count("write "+project, status(201, oneJob))
+		}
 	})
 	c.jobTransport = count("jobs", status(200, oneJob))
 	_, err1 := c.VisitorsPage(t.Context(), query())
@@ -101,17 +94,18 @@ func TestTransports(t *testing.T) {
 // TestWriteKeyIsTheAdminKeyWhereThereIsNone also checks that a refusal names the
 // variable that must change.
 func TestWriteKeyIsTheAdminKeyWhereThereIsNone(t *testing.T) {
-	for name, tc := range map[string]struct {
-		change         func(*ClientOptions)
-		key, says, not string
-		attempt        string
-	}{
-		"one key":  {func(cfg *ClientOptions) { cfg.WriteAPIKey = nil }, testKey, "DOCGAUGE_API_KEY was refused", "WRITE", KeyAdmin},
-		"two keys": {func(*ClientOptions) {}, testWriteKey, "DOCGAUGE_WRITE_API_KEY was refused", testKey, KeyWrite},
+	for name, tc := range map[string]struct{ writeKey, sent, says, not, attempt string }{
+		"one key":  {"", testKey, "DOCGAUGE_API_KEY was refused", "WRITE", KeyAdmin},
+		"two keys": {testWriteKey, testWriteKey, "DOCGAUGE_WRITE_API_KEY was refused", testKey, KeyWrite},
 	} {
 		service := serveRaw(t, false, answers("403 Forbidden", ""))
 		var seen []Attempt
-		c := agentClient(t, service.base, tc.change, func(cfg *ClientOptions) { cfg.Observe = func(a Attempt) { seen = append(seen, a) } })
+		c := agentClient(t, service.base, func(cfg *ClientOptions) {
+			cfg.Observe = func(a Attempt) { seen = append(seen, a) }
+			if tc.writeKey == "" {
+				cfg.WriteAPIKey = nil
+			}
+		})
 		_, err := c.CreateJob(t.Context(), "prj_a", testPrompt)
 		if !IsUnauthorized(err) || !strings.Contains(err.Error(), tc.says) || strings.Contains(err.Error(), tc.not) {
 			t.Errorf("%s: %v", name, err)
@@ -121,15 +115,20 @@ func TestWriteKeyIsTheAdminKeyWhereThereIsNone(t *testing.T) {
 			t.Errorf("%s, a read: %v", name, err)
 		}
 		_, requests := service.seen()
-		if got := requests[0].header.Get("Authorization"); got != "Bearer "+tc.key {
+		if got := requests[0].header.Get("Authorization"); got != "Bearer "+tc.sent {
 			t.Errorf("%s: sent with another key", name)
 		}
-		if len(seen) != 2 || seen[0].Key != tc.attempt || seen[0].Endpoint != EndpointCreate || seen[0].Status != 403 || seen[1].Key != KeyAdmin {
+		if len(seen) != 2 || seen[0].Key != tc.attempt || seen[0].Endpoint != endpointCreate ||
+			seen[0].Status != 403 || seen[1].Key != KeyAdmin {
 			t.Errorf("%s: observed %+v", name, seen)
 		}
 	}
-	_, err := New(ClientOptions{BaseURL: "https://api.example.com", APIKey: StaticKey(testKey), WriteAPIKey: StaticKey("hunter22"), JobPath: "/x"})
-	if err == nil || !strings.Contains(err.Error(), "DOCGAUGE_WRITE_API_KEY: want") || !strings.Contains(err.Error(), "DOCGAUGE_JOB_PATH") || strings.Contains(err.Error(), "hunter22") {
+	_, err := New(ClientOptions{
+		BaseURL: "https://api.example.com", APIKey: StaticKey(testKey),
+		WriteAPIKey: StaticKey("hunter22"), JobPath: "/x",
+	})
+	if err == nil || !strings.Contains(err.Error(), "DOCGAUGE_WRITE_API_KEY: want") ||
+		!strings.Contains(err.Error(), "DOCGAUGE_JOB_PATH") || strings.Contains(err.Error(), "hunter22") {
 		t.Errorf("unusable write key and path: %v", err)
 	}
 }
@@ -138,18 +137,21 @@ func TestWriteKeyIsTheAdminKeyWhereThereIsNone(t *testing.T) {
 func TestRequestsOnTheWire(t *testing.T) {
 	sent := make(chan string, 1)
 	start := func(body string) (base, common string) {
-		service := serveRaw(t, true, records(sent, "HTTP/1.1 200 OK\r\nContent-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"+body))
+		header := "HTTP/1.1 200 OK\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n"
+		service := serveRaw(t, true, records(sent, header+body))
 		return service.base, "Host: " + strings.TrimPrefix(service.base, "http://") + "\r\nUser-Agent: docgauge\r\n"
 	}
 	const id = "j/1?é"
 	base, common := start(strings.Replace(oneJob, "job_1", `j/1?\u00e9`, 1))
 	c := agentClient(t, base+"/base/", func(cfg *ClientOptions) { cfg.JobPath = "/other/{id}/of/{projectId}" })
 	post := func(path, body string) string {
-		return fmt.Sprintf("POST %s HTTP/1.1\r\n%sContent-Length: %d\r\nAccept: application/json\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n%s",
+		return fmt.Sprintf("POST %s HTTP/1.1\r\n%sContent-Length: %d\r\nAccept: application/json\r\n"+
+			"Authorization: Bearer %s\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n%s",
 			path, common, len(body), testWriteKey, body)
 	}
 	get := func(path string) string {
-		return "GET " + path + " HTTP/1.1\r\n" + common + "Accept: application/json\r\nAuthorization: Bearer " + testKey + "\r\nAccept-Encoding: gzip\r\n\r\n"
+		return "GET " + path + " HTTP/1.1\r\n" + common + "Accept: application/json\r\n" +
+			"Authorization: Bearer " + testKey + "\r\nAccept-Encoding: gzip\r\n\r\n"
 	}
 	for name, tc := range map[string]struct {
 		do   func() (Job, error)
@@ -173,7 +175,8 @@ func TestRequestsOnTheWire(t *testing.T) {
 		}
 	}
 	base, common = start(onePage)
-	page, err := newClient(t, base+"/base/", nil).VisitorsPage(t.Context(), VisitorsQuery{Project: "a/b?c", Window: october, Limit: 7, Offset: 14})
+	q := VisitorsQuery{Project: "a/b?c", Window: october, Limit: 7, Offset: 14}
+	page, err := newClient(t, base+"/base/", nil).VisitorsPage(t.Context(), q)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +215,8 @@ func TestObserve(t *testing.T) {
 	_, err4 := c.VisitorsPage(t.Context(), visitors)
 	_, err5 := agentClient(t, server.URL, observed, refused).VisitorsPage(t.Context(), visitors)
 	_, err6 := agentClient(t, refusing(t), observed).CreateJob(t.Context(), "p", "x")
-	if err := errors.Join(err1, err2, err3); err != nil || !IsThrottled(err4) || err5 == nil || fate(err6) != "not sent" {
+	err := errors.Join(err1, err2, err3)
+	if err != nil || !IsThrottled(err4) || err5 == nil || fate(err6) != "not sent" {
 		t.Fatal(err, err4, err5, err6)
 	}
 	for i := range seen {
@@ -222,8 +226,8 @@ func TestObserve(t *testing.T) {
 		seen[i].Duration = 0
 	}
 	want := []Attempt{
-		{EndpointCreate, KeyWrite, 201, 0}, {EndpointMessage, KeyWrite, 200, 0}, {EndpointJob, KeyAdmin, 200, 0},
-		{EndpointVisitors, KeyAdmin, 429, 0}, {EndpointCreate, KeyWrite, 0, 0},
+		{endpointCreate, KeyWrite, 201, 0}, {endpointMessage, KeyWrite, 200, 0}, {endpointJob, KeyAdmin, 200, 0},
+		{endpointVisitors, KeyAdmin, 429, 0}, {endpointCreate, KeyWrite, 0, 0},
 	}
 	if diff := cmp.Diff(want, seen); diff != "" {
 		t.Error(diff)

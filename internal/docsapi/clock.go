@@ -15,7 +15,7 @@ import (
 // more than clock.Tolerance. Which windows are complete, and which firings are due, cannot
 // be decided by it.
 type ClockError struct {
-	// Here is what this machine's clock says, There the time of the service.
+	// Here is the time of this machine's clock, There that of the service.
 	Here, There time.Time
 }
 

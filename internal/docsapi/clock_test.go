@@ -31,7 +31,7 @@ func TestClock(t *testing.T) {
 		{name: "one answer alone", off: []time.Duration{-month, 0}, requests: 2},
 		{name: "two that disagree", off: []time.Duration{-month, month}, requests: 2},
 		{name: "a cache", off: []time.Duration{-time.Hour}, age: time.Hour, requests: 1},
-		{name: "a cache and a wrong clock", off: []time.Duration{-month}, age: time.Hour, requests: 2, says: "29 d ahead"},
+		{name: "a cache, a wrong clock", off: []time.Duration{-month}, age: time.Hour, requests: 2, says: "29 d ahead"},
 		{name: "no Date", off: []time.Duration{none}, requests: 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -61,7 +61,8 @@ func TestClock(t *testing.T) {
 			case isWrong && !strings.Contains(wrong.Error(), tc.says):
 				t.Errorf("%v does not say %q", wrong, tc.says)
 			}
-			if (c.ClockError() != nil) != isWrong || c.ClockAgrees() != (tc.off[len(tc.off)-1] == 0 || tc.requests == 1) {
+			agrees := tc.off[len(tc.off)-1] == 0 || tc.requests == 1
+			if (c.ClockError() != nil) != isWrong || c.ClockAgrees() != agrees {
 				t.Errorf("afterwards: %v, agrees: %v", c.ClockError(), c.ClockAgrees())
 			}
 		})

@@ -1,7 +1,6 @@
 package docsapi
 
 import (
-	"bytes"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
@@ -36,7 +35,7 @@ func (o Outcome) String() string {
 	return [...]string{"ok", "permanent", "transient", "in doubt"}[o&3]
 }
 
-// maxRetryAfter caps what is believed of a Retry-After header.
+// maxRetryAfter is the longest Retry-After that is respected.
 const maxRetryAfter = 24 * time.Hour
 
 var (
@@ -74,8 +73,7 @@ type rule struct {
 	when     func(error) bool // on the error of transport, body or decoding; nil: any
 	read     Outcome
 	write    Outcome
-	// advice comes before the service's own words. {key} and {notFound} stand for
-	// what the call says.
+	// advice comes before the service's words. {key} and {notFound} are fields of the call.
 	advice string
 }
 
@@ -90,12 +88,23 @@ const (
 	adviceStatus = "no status of this operation: check DOCGAUGE_BASE_URL"
 )
 
+var (
+	badCertificate = func(err error) bool {
+		_, ok := errors.AsType[*tls.CertificateVerificationError](err)
+		return ok
+	}
+	notReached = func(err error) bool { return errors.Is(err, ErrNotSent) && dialError(err) != "" }
+	failed     = func(err error) bool { return err != nil }
+	is         = func(target error) func(error) bool {
+		return func(err error) bool { return errors.Is(err, target) }
+	}
+)
+
 // rules holds every way an attempt can end; the first rule that matches counts.
 //
-// The specification leaves status codes open. A read succeeds with 200 alone:
-// 203, 204 and 206 would pass off a changed, an empty or a partial answer as the
-// numbers. A write succeeds with any 2xx whose body has an id, because the
-// answer comes after the effect; without the id it is in doubt.
+// The specification leaves status codes open. A read succeeds with 200 alone: 203, 204 and 206
+// could be changed, empty or partial answers. A write succeeds with any 2xx whose body has an id,
+// because the answer comes after the effect; without the id it is in doubt.
 var rules = []rule{
 	{"certificate not trusted", 0, 0, badCertificate, Permanent, Permanent, adviceCert},
 	{"service not reached", 0, 0, notReached, Transient, Transient, adviceDial},
@@ -117,17 +126,6 @@ var rules = []rule{
 	{"5xx", 500, 599, nil, Transient, InDoubt, ""},
 	{"no HTTP status", math.MinInt, math.MaxInt, nil, Permanent, InDoubt, adviceStatus},
 }
-
-func is(target error) func(error) bool { return func(err error) bool { return errors.Is(err, target) } }
-
-func failed(err error) bool { return err != nil }
-
-func badCertificate(err error) bool {
-	_, ok := errors.AsType[*tls.CertificateVerificationError](err)
-	return ok
-}
-
-func notReached(err error) bool { return errors.Is(err, ErrNotSent) && dialError(err) != "" }
 
 // dialError says why an address could not be connected to, without saying how that was
 // tried: "nx.invalid: no such host". It is empty for any other error.
@@ -204,8 +202,7 @@ type Error struct {
 	// RetryAfter is how long the service or the transport asks to wait before
 	// the next request, at most 24 h; 0 where it does not say.
 	RetryAfter time.Duration
-	// FromAPI reports whether the body was a JSON object: the service answered, not
-	// something in front of it.
+	// FromAPI reports whether the body was a JSON object: the answer of the service, not of a proxy.
 	FromAPI bool
 	// Message says why and what to do: redacted, one line, at most 300 characters.
 	Message string
@@ -226,7 +223,7 @@ func (e *Error) Error() string {
 	return e.Op + ": " + e.Message + " (" + e.status() + "; " + request + ")"
 }
 
-// Short returns "message (HTTP status)", for those who know what was requested.
+// Short returns "message (HTTP status)", for readers who know the request.
 func (e *Error) Short() string {
 	switch {
 	case e.Status == 0:
@@ -244,8 +241,8 @@ func (e *Error) status() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// opaque is an error whose text may quote the service, and so the key: its text is
-// replaced and the chain below it hidden, but errors.Is and errors.As still see it.
+// opaque is an error whose text could quote the service, and so the key: its text is replaced and the
+// chain below it hidden, except from errors.Is and errors.As.
 type opaque struct {
 	text string
 	err  error
@@ -255,47 +252,42 @@ func (o *opaque) Error() string        { return o.text }
 func (o *opaque) Is(target error) bool { return errors.Is(o.err, target) }
 func (o *opaque) As(target any) bool   { return errors.As(o.err, target) }
 
+// asError returns the *Error in err, an empty one if there is none.
+func asError(err error) *Error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	return &Error{}
+}
+
 // IsInDoubt reports whether a write may have happened.
-func IsInDoubt(err error) bool {
-	e, ok := errors.AsType[*Error](err)
-	return ok && e.Outcome == InDoubt
-}
+func IsInDoubt(err error) bool { return asError(err).Outcome == InDoubt }
 
-// IsNotSent reports whether the service does not know of the request: there was no
-// connection, the transport refused it, or the call was wrong. A write that was
-// not sent can be sent later. The Outcome of the error tells whether something must
-// change first.
-func IsNotSent(err error) bool {
-	e, ok := errors.AsType[*Error](err)
-	return ok && errors.Is(e.Err, ErrNotSent)
-}
+// IsNotSent reports whether the service does not know of the request: there was no connection, the
+// transport refused it, or the call was wrong. Such a write can be sent later; the Outcome of the
+// error says whether something must change first.
+func IsNotSent(err error) bool { return errors.Is(asError(err).Err, ErrNotSent) }
 
-// IsUnauthorized reports whether the service refused the key (401, 403):
-// nothing more should be sent with it. Reads and writes can have different keys.
+// IsUnauthorized reports whether the service refused the key (401, 403): nothing more should be sent
+// with it. Reads and writes can have different keys.
 func IsUnauthorized(err error) bool {
-	e, ok := errors.AsType[*Error](err)
-	return ok && (e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden)
+	status := asError(err).Status
+	return status == http.StatusUnauthorized || status == http.StatusForbidden
 }
 
-// IsNotFound reports whether the service itself says that there is no such thing
-// (404 with a JSON object).
+// IsNotFound reports whether the service itself answered 404, with a JSON object.
 func IsNotFound(err error) bool {
-	e, ok := errors.AsType[*Error](err)
-	return ok && e.Status == http.StatusNotFound && e.FromAPI
+	e := asError(err)
+	return e.Status == http.StatusNotFound && e.FromAPI
 }
 
-// IsThrottled reports whether the service's request limit was hit (429).
-// RetryAfter of the error says for how long, if the service does.
-func IsThrottled(err error) bool {
-	e, ok := errors.AsType[*Error](err)
-	return ok && e.Status == http.StatusTooManyRequests
-}
+// IsThrottled reports whether the service's request limit was hit (429). RetryAfter of the error is
+// the time to wait, if the service gave one.
+func IsThrottled(err error) bool { return asError(err).Status == http.StatusTooManyRequests }
 
-// IsMalformed reports whether the visitors operation answered with 200 and an
-// object that has a page's members, but with a wrong value in it, so that the page
-// is unusable: a count of 1.5, a row without its path, a body over 16 MiB. Only that
-// window cannot be read. Any other answer with 200 and an error (HTML, other JSON)
-// is not this API's: the base URL may be wrong.
+// IsMalformed reports whether the visitors operation answered with 200 and a page that has a wrong
+// value: a count of 1.5, a row without its path, a body over 16 MiB. Only that window cannot be read.
+// Any other unusable answer with 200 (HTML, other JSON) is not this API's: the base URL may be wrong.
 func IsMalformed(err error) bool { return errors.Is(err, ErrMalformed) }
 
 // refusal is an error of a transport that sends nothing before some time: the
@@ -303,10 +295,6 @@ func IsMalformed(err error) bool { return errors.Is(err, ErrMalformed) }
 type refusal interface {
 	error
 	RetryAt() time.Time
-}
-
-func isObject(body []byte) bool {
-	return bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) && json.Valid(body)
 }
 
 // serviceWords returns what an error body says: the text of the live service's

@@ -1,7 +1,6 @@
 package docsapi
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -17,55 +16,51 @@ import (
 )
 
 func TestClassify(t *testing.T) {
-	certificate := fmt.Errorf("%w: %w", ErrNotSent, &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}})
+	untrusted := &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}
+	certificate := fmt.Errorf("%w: %w", ErrNotSent, untrusted)
 	refusedConn := fmt.Errorf("%w: %w", ErrNotSent, errors.New("connection refused"))
 	unknownHost := fmt.Errorf("%w: %w", ErrNotSent, &net.DNSError{Err: "no such host", Name: "nx.invalid"})
 	cut := fmt.Errorf("%w: %w", errCut, io.ErrUnexpectedEOF)
 	tested := map[string]bool{}
 	for _, tc := range []struct {
-		row         string
-		status      int
+		rule        string
+		statuses    []int
 		err         error
 		read, write Outcome
 	}{
-		{"certificate not trusted", 0, certificate, Permanent, Permanent},
-		{"no connection", 0, refusedConn, Transient, Transient},
-		{"service not reached", 0, unknownHost, Transient, Transient},
-		{"no answer", 0, io.EOF, Transient, InDoubt},
-		{"200, body not as specified", 200, errShape, Permanent, InDoubt},
-		{"200, body cut", 200, cut, Transient, InDoubt},
-		{"200", 200, nil, OK, OK},
-		{"other 2xx", 201, nil, Permanent, OK},
-		{"other 2xx", 204, nil, Permanent, OK},
-		{"other 2xx", 206, nil, Permanent, OK},
-		{"other 2xx, no usable body", 201, errShape, Permanent, InDoubt},
-		{"other 2xx, no usable body", 202, cut, Permanent, InDoubt},
-		{"3xx", 301, nil, Permanent, InDoubt},
-		{"3xx", 307, nil, Permanent, InDoubt},
-		{"other 4xx", 400, nil, Permanent, Permanent},
-		{"401", 401, nil, Permanent, Permanent},
-		{"403", 403, nil, Permanent, Permanent},
-		{"404", 404, nil, Permanent, Permanent},
-		{"other 4xx", 405, nil, Permanent, Permanent},
-		{"other 4xx", 405, cut, Permanent, Permanent},
-		{"408", 408, nil, Transient, InDoubt},
-		{"other 4xx", 422, nil, Permanent, Permanent},
-		{"425", 425, nil, Transient, Transient},
-		{"429", 429, nil, Transient, Transient},
-		{"429", 429, cut, Transient, Transient},
-		{"other 4xx", 499, nil, Permanent, Permanent},
-		{"5xx", 500, nil, Transient, InDoubt},
-		{"5xx", 503, cut, Transient, InDoubt},
-		{"no HTTP status", 999, nil, Permanent, InDoubt},
-		{"no HTTP status", 100, nil, Permanent, InDoubt},
+		{"certificate not trusted", []int{0}, certificate, Permanent, Permanent},
+		{"no connection", []int{0}, refusedConn, Transient, Transient},
+		{"service not reached", []int{0}, unknownHost, Transient, Transient},
+		{"no answer", []int{0}, io.EOF, Transient, InDoubt},
+		{"200, body not as specified", []int{200}, errShape, Permanent, InDoubt},
+		{"200, body cut", []int{200}, cut, Transient, InDoubt},
+		{"200", []int{200}, nil, OK, OK},
+		{"other 2xx", []int{201, 204, 206}, nil, Permanent, OK},
+		{"other 2xx, no usable body", []int{201, 202}, errShape, Permanent, InDoubt},
+		{"other 2xx, no usable body", []int{201, 202}, cut, Permanent, InDoubt},
+		{"3xx", []int{301, 307}, nil, Permanent, InDoubt},
+		{"401", []int{401}, nil, Permanent, Permanent},
+		{"403", []int{403}, nil, Permanent, Permanent},
+		{"404", []int{404}, nil, Permanent, Permanent},
+		{"408", []int{408}, nil, Transient, InDoubt},
+		{"425", []int{425}, nil, Transient, Transient},
+		{"429", []int{429}, nil, Transient, Transient},
+		{"429", []int{429}, cut, Transient, Transient},
+		{"other 4xx", []int{400, 405, 422, 499}, nil, Permanent, Permanent},
+		{"other 4xx", []int{405}, cut, Permanent, Permanent},
+		{"5xx", []int{500, 503}, nil, Transient, InDoubt},
+		{"5xx", []int{503}, cut, Transient, InDoubt},
+		{"no HTTP status", []int{999, 100}, nil, Permanent, InDoubt},
 	} {
-		tested[tc.row] = true
-		if got := match(tc.status, tc.err).name; got != tc.row {
-			t.Errorf("%d, %v: row %q, want %q", tc.status, tc.err, got, tc.row)
-		}
-		for method, want := range map[string]Outcome{http.MethodGet: tc.read, http.MethodPost: tc.write} {
-			if got, after := classify(method, tc.status, nil, tc.err); got != want || after != 0 {
-				t.Errorf("%s: %d, %v: %v after %v, want %v", method, tc.status, tc.err, got, after, want)
+		tested[tc.rule] = true
+		for _, status := range tc.statuses {
+			if got := match(status, tc.err).name; got != tc.rule {
+				t.Errorf("%d, %v: rule %q, want %q", status, tc.err, got, tc.rule)
+			}
+			for method, want := range map[string]Outcome{http.MethodGet: tc.read, http.MethodPost: tc.write} {
+				if got, after := classify(method, status, nil, tc.err); got != want || after != 0 {
+					t.Errorf("%s: %d, %v: %v after %v, want %v", method, status, tc.err, got, after, want)
+				}
 			}
 		}
 	}
@@ -109,30 +104,9 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-func TestErrorHelpers(t *testing.T) {
-	wrapped := func(status int, o Outcome) error {
-		return fmt.Errorf("export: %w", &Error{Status: status, Outcome: o})
-	}
-	for _, tc := range []struct {
-		err                     error
-		outcome                 Outcome
-		unauthorized, throttled bool
-	}{
-		{nil, OK, false, false},
-		{wrapped(401, Permanent), Permanent, true, false},
-		{wrapped(403, Permanent), Permanent, true, false},
-		{wrapped(429, Transient), Transient, false, true},
-		{wrapped(502, InDoubt), InDoubt, false, false},
-		{fmt.Errorf("x: %w", context.Canceled), Transient, false, false},
-		{errors.New("disk full"), Permanent, false, false},
-	} {
-		if outcomeOf(tc.err) != tc.outcome || IsUnauthorized(tc.err) != tc.unauthorized || IsThrottled(tc.err) != tc.throttled {
-			t.Errorf("%v: %v, %t, %t", tc.err, outcomeOf(tc.err), IsUnauthorized(tc.err), IsThrottled(tc.err))
-		}
-	}
-}
-
 func TestStatuses(t *testing.T) {
+	html := http.Header{"Content-Type": {"text/html; charset=utf-8"}}
+	after := func(seconds string) http.Header { return http.Header{"Retry-After": {seconds}} }
 	for name, tc := range map[string]struct {
 		status  int
 		header  http.Header
@@ -141,23 +115,26 @@ func TestStatuses(t *testing.T) {
 		after   time.Duration
 		says    []string
 	}{
-		"expired key":       {401, nil, `{"error":"key expired"}`, Permanent, 0, []string{"HTTP 401 Unauthorized", "DOCGAUGE_API_KEY", "expired", "scope", "IP allow-list", "the service says: key expired"}},
-		"scope":             {403, nil, ``, Permanent, 0, []string{"HTTP 403 Forbidden", "DOCGAUGE_API_KEY"}},
-		"redirect":          {302, http.Header{"Location": {"/elsewhere"}}, ``, Permanent, 0, []string{"redirect not followed: check DOCGAUGE_BASE_URL"}},
-		"bad request":       {400, nil, `{"error":{"x":1},"message":"bad\n\u001b[31m date"}`, Permanent, 0, []string{"the service says: bad [31m date"}},
-		"not found":         {404, nil, "\n<html>Not here</html>", Permanent, 0, []string{"DOCGAUGE_PROJECTS", "the service says: an HTML page"}},
-		"plain text":        {405, nil, "  no  such\tmethod ", Permanent, 0, []string{"the service says: no such method"}},
-		"throttled":         {429, http.Header{"Retry-After": {"40"}}, `{"error":"slow"}`, Transient, 40 * time.Second, []string{"request limit"}},
-		"server error":      {503, http.Header{"Retry-After": {"7"}}, `{"error":"down"}`, Transient, 7 * time.Second, []string{"HTTP 503", "down"}},
-		"long error":        {500, nil, strings.Repeat("é", maxErrorBody), Transient, 0, []string{"éé…"}},
-		"no content":        {204, nil, ``, Permanent, 0, []string{"HTTP 204"}},
-		"created":           {201, nil, onePage, Permanent, 0, []string{"HTTP 201"}},
-		"HTML":              {200, http.Header{"Content-Type": {"text/html; charset=utf-8"}}, `<html>`, Permanent, 0, []string{"specification", "content type text/html"}},
-		"empty body":        {200, nil, ``, Transient, 0, []string{"cut off"}},
-		"cut JSON":          {200, nil, onePage[:60], Transient, 0, []string{"cut off"}},
-		"wrong shape":       {200, nil, `{"visitors":[],"totals":{"human":1,"ai":1,"total":1}}`, Permanent, 0, []string{"missing: hasMore"}},
-		"too large":         {200, nil, strings.Repeat(" ", maxBody+1), Permanent, 0, []string{"over 16 MiB"}},
-		"as large as it is": {200, nil, onePage + strings.Repeat(" ", maxBody-len(onePage)), OK, 0, nil},
+		"expired key": {401, nil, `{"error":"key expired"}`, Permanent, 0, []string{"HTTP 401 Unauthorized",
+			"DOCGAUGE_API_KEY", "expired", "scope", "IP allow-list", "the service says: key expired"}},
+		"scope":    {403, nil, ``, Permanent, 0, []string{"HTTP 403 Forbidden", "DOCGAUGE_API_KEY"}},
+		"redirect": {302, http.Header{"Location": {"/x"}}, ``, Permanent, 0, []string{"check DOCGAUGE_BASE_URL"}},
+		"bad request": {400, nil, `{"error":{"x":1},"message":"bad\n\u001b[31m date"}`, Permanent, 0,
+			[]string{"the service says: bad [31m date"}},
+		"not found": {404, nil, "\n<html>Not here</html>", Permanent, 0,
+			[]string{"DOCGAUGE_PROJECTS", "the service says: an HTML page"}},
+		"plain text":   {405, nil, "  no  such\tmethod ", Permanent, 0, []string{"the service says: no such method"}},
+		"throttled":    {429, after("40"), `{"error":"slow"}`, Transient, 40 * time.Second, []string{"request limit"}},
+		"server error": {503, after("7"), `{"error":"down"}`, Transient, 7 * time.Second, []string{"HTTP 503", "down"}},
+		"long error":   {500, nil, strings.Repeat("é", maxErrorBody), Transient, 0, []string{"éé…"}},
+		"no content":   {204, nil, ``, Permanent, 0, []string{"HTTP 204"}},
+		"created":      {201, nil, onePage, Permanent, 0, []string{"HTTP 201"}},
+		"HTML":         {200, html, `<html>`, Permanent, 0, []string{"specification", "content type text/html"}},
+		"empty body":   {200, nil, ``, Transient, 0, []string{"cut off"}},
+		"cut JSON":     {200, nil, onePage[:60], Transient, 0, []string{"cut off"}},
+		"wrong shape":  {200, nil, `{"visitors":[]}`, Permanent, 0, []string{"missing: totals, hasMore"}},
+		"too large":    {200, nil, strings.Repeat(" ", maxBody+1), Permanent, 0, []string{"over 16 MiB"}},
+		"largest":      {200, nil, onePage + strings.Repeat(" ", maxBody-len(onePage)), OK, 0, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var requests atomic.Int32
@@ -180,9 +157,10 @@ func TestStatuses(t *testing.T) {
 				return
 			}
 			if e.Outcome != tc.outcome || e.Status != tc.status || e.RetryAfter != tc.after {
-				t.Errorf("%v, status %d, after %v; want %v, %d, %v", e.Outcome, e.Status, e.RetryAfter, tc.outcome, tc.status, tc.after)
+				t.Errorf("%v after %v; want %v after %v", e, e.RetryAfter, tc.outcome, tc.after)
 			}
-			for _, says := range append(tc.says, "visitors at offset 0: ", "GET http://127.0.0.1:", "/base/v1/analytics/prj_a/visitors)") {
+			place := []string{"visitors at offset 0: ", "GET http://127.0.0.1:", "/base/v1/analytics/prj_a/visitors)"}
+			for _, says := range append(place, tc.says...) {
 				if !strings.Contains(e.Error(), says) {
 					t.Errorf("%q does not say %q", e.Error(), says)
 				}
@@ -194,48 +172,25 @@ func TestStatuses(t *testing.T) {
 	}
 }
 
+// TestIsMalformed: only a page of a successful answer can be malformed.
 func TestIsMalformed(t *testing.T) {
-	swap := func(old, replacement string) string { return strings.Replace(onePage, old, replacement, 1) }
+	bad := strings.Replace(onePage, `"human":1`, `"human":1.5`, 1)
 	for name, tc := range map[string]struct {
-		status int
-		body   string
+		answer reply
 		want   bool
 	}{
-		"fraction":               {200, swap(`"human":1`, `"human":1.5`), true},
-		"count as string":        {200, swap(`"human":1`, `"human":"1"`), true},
-		"row incomplete":         {200, swap(`"path":"/a",`, ``), true},
-		"path too long":          {200, swap(`/a`, strings.Repeat("a", maxPath+1)), true},
-		"all null":               {200, `{"totals":null,"visitors":null,"hasMore":null}`, true},
-		"hasMore missing":        {200, swap(`,"hasMore":true`, ``), true},
-		"member twice":           {200, swap(`{`, `{"hasMore":true,`), true},
-		"raw newline in a path":  {200, swap(`/a`, "/\n"), true},
-		"more after it":          {200, onePage + onePage, true},
-		"larger than any answer": {200, swap(`/a`, strings.Repeat("a", maxBody)), true},
-		"too large, not ours":    {200, strings.Repeat(" ", maxBody+1), false},
-		"a page":                 {200, onePage, false},
-		"cut":                    {200, onePage[:80], false},
-		"HTML":                   {200, "<!doctype html><title>Sign in</title>", false},
-		"error":                  {200, `{"error":"no such project"}`, false},
-		"empty object":           {200, `{}`, false},
-		"other JSON":             {200, `{"data":[{"totals":1,"visitors":2,"hasMore":3}],"hasMore":true}`, false},
-		"other broken JSON":      {200, `{"data":[01]}`, false},
-		"array":                  {200, `[` + swap(`"human":1`, `"human":1.5`) + `]`, false},
-		"of another status":      {201, swap(`"human":1`, `"human":1.5`), false},
-		"refused":                {400, swap(`"human":1`, `"human":1.5`), false},
+		"bad count":           {status(200, bad), true},
+		"too large":           {status(200, strings.Replace(onePage, "/a", strings.Repeat("a", maxBody), 1)), true},
+		"too large, not ours": {status(200, strings.Repeat(" ", maxBody+1)), false},
+		"a page":              {status(200, onePage), false},
+		"of another status":   {status(201, bad), false},
+		"refused":             {status(400, bad), false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-				w.WriteHeader(tc.status)
-				w.Write([]byte(tc.body))
-			})
-			var err error
-			if e := c.once(t.Context()); e != nil {
-				err = fmt.Errorf("window: %w", e)
-			}
-			if got := IsMalformed(err); got != tc.want {
-				t.Errorf("IsMalformed = %t for %v", got, err)
-			}
-		})
+		c, _ := scriptedClient(t, tc.answer)
+		_, err := c.VisitorsPage(t.Context(), query())
+		if got := IsMalformed(err); got != tc.want || (err == nil) != (name == "a page") {
+			t.Errorf("%s: IsMalformed = %t for %v", name, got, err)
+		}
 	}
 	if _, err := newClient(t, refusing(t), nil).VisitorsPage(t.Context(), VisitorsQuery{}); IsMalformed(err) {
 		t.Error("a wrong call counts as a malformed answer")

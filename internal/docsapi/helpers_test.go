@@ -21,10 +21,10 @@ import (
 const (
 	testWriteKey = "mint_wr1tePart-9876543210"
 	testPrompt   = "Rewrite the page on quotas, and keep the table of limits <as it is>."
-	oneJob       = `{"id":"job_1","status":"active","source":{"repository":"o/r","ref":"main"},"model":"m","prLink":null,"createdAt":"2026-10-01T08:00:00Z"}`
+	oneJob       = `{"id":"job_1","status":"active","source":{"repository":"o/r","ref":"main"},"model":"m",` +
+		`"prLink":null,"createdAt":"2026-10-01T08:00:00Z"}`
+	testKey = "mint_s3cretPart-0123456789"
 )
-
-const testKey = "mint_s3cretPart-0123456789"
 
 var october = analytics.Window{From: analytics.NewDate(2026, 10, 1), To: analytics.NewDate(2026, 11, 1)}
 
@@ -50,7 +50,9 @@ func serve(t *testing.T, h http.HandlerFunc) *Client {
 
 // once reads one page with one attempt.
 func (c *Client) once(ctx context.Context) *Error {
-	return c.attempt(ctx, c.visitorsCall(VisitorsQuery{Project: "prj_a", Window: october, Limit: MaxLimit}, new(analytics.Page)))
+	q := query()
+	q.Limit = MaxLimit
+	return c.attempt(ctx, c.visitorsCall(q, new(analytics.Page)))
 }
 
 // agentClient is a client with both keys.
@@ -105,10 +107,13 @@ func fate(err error) string {
 	return "not accepted"
 }
 
+// reply answers a request in memory.
+type reply = func(*http.Request) (*http.Response, error)
+
 // scripted is a transport in memory: it answers request n with answers[n], repeats
 // the last answer, and records when each request came.
 type scripted struct {
-	answers []func(*http.Request) (*http.Response, error)
+	answers []reply
 	at      []time.Time
 }
 
@@ -125,7 +130,7 @@ func (s *scripted) waits() (waits []time.Duration) {
 	return waits
 }
 
-func status(code int, body string, header ...string) func(*http.Request) (*http.Response, error) {
+func status(code int, body string, header ...string) reply {
 	h := http.Header{}
 	for i := 0; i+1 < len(header); i += 2 {
 		h.Set(header[i], header[i+1])
@@ -135,13 +140,11 @@ func status(code int, body string, header ...string) func(*http.Request) (*http.
 	}
 }
 
-func breaks(err error) func(*http.Request) (*http.Response, error) {
+func breaks(err error) reply {
 	return func(*http.Request) (*http.Response, error) { return nil, err }
 }
 
-func tell(answers ...func(*http.Request) (*http.Response, error)) []func(*http.Request) (*http.Response, error) {
-	return answers
-}
+func tell(answers ...reply) []reply { return answers }
 
 // hang takes a connection and never answers.
 func hang(r *http.Request) (*http.Response, error) {
@@ -166,7 +169,7 @@ func inBubble(t *testing.T, f func(t *testing.T)) {
 	})
 }
 
-func scriptedClient(t *testing.T, answers ...func(*http.Request) (*http.Response, error)) (*Client, *scripted) {
+func scriptedClient(t *testing.T, answers ...reply) (*Client, *scripted) {
 	s := &scripted{answers: answers}
 	return newClient(t, "https://api.example.com", s), s
 }
@@ -337,8 +340,7 @@ func reset(c net.Conn) { c.(*net.TCPConn).SetLinger(0) }
 // stalls waits until the client hangs up.
 func stalls(c net.Conn) { io.Copy(io.Discard, c) }
 
-// refusing returns the URL of a port that nobody can listen on: a connection of ours
-// occupies it.
+// refusing returns the URL of a port that is occupied by a connection, so that no process can listen.
 func refusing(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

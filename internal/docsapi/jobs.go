@@ -32,7 +32,8 @@ const (
 	// maxText is the longest other text of a job, in bytes.
 	maxText = 2 << 10
 
-	missingJob = "no such job in this project; if that is so for every job, check DOCGAUGE_JOB_PATH and DOCGAUGE_BASE_URL"
+	missingJob = "no such job in this project; if this is so for every job, check DOCGAUGE_JOB_PATH and " +
+		"DOCGAUGE_BASE_URL"
 )
 
 // Job is an agent job as the service last described it (section 2.1). The ID is
@@ -56,7 +57,7 @@ func (j Job) Ended() bool {
 // repeated, and once it has a connection the end of ctx leaves it 25 s. The error is an
 // *Error: [IsNotSent] and [IsInDoubt] tell what became of the job.
 func (c *Client) CreateJob(ctx context.Context, project, prompt string) (Job, error) {
-	r := c.writeCall(EndpointCreate, "create a job", project, missingProject)
+	r := c.writeCall(endpointCreate, "create a job", project, missingProject)
 	if err := checkProject(project); err != nil {
 		return Job{}, r.refuse(err)
 	}
@@ -68,7 +69,7 @@ func (c *Client) CreateJob(ctx context.Context, project, prompt string) (Job, er
 // prompt. The service handles it later: until then the job can keep its former
 // status.
 func (c *Client) SendMessage(ctx context.Context, project, id, prompt string) (Job, error) {
-	r := c.writeCall(EndpointMessage, "send a message to a job", project, missingJob)
+	r := c.writeCall(endpointMessage, "send a message to a job", project, missingJob)
 	if err := errors.Join(checkProject(project), checkID(id)); err != nil {
 		return Job{}, r.refuse(err)
 	}
@@ -81,7 +82,7 @@ func (c *Client) SendMessage(ctx context.Context, project, id, prompt string) (J
 // the context. A 404 means that the service does not know the job, or not yet.
 func (c *Client) Job(ctx context.Context, project, id string) (job Job, err error) {
 	r := call{
-		method: http.MethodGet, endpoint: EndpointJob, op: "read a job", project: project,
+		method: http.MethodGet, endpoint: endpointJob, op: "read a job", project: project,
 		url: c.base, notFound: missingJob,
 		key: c.admin, timeout: c.options.Timeout, send: c.jobTransport,
 		decode: func(body []byte) (err error) {
@@ -173,7 +174,7 @@ func decodeJob(body []byte, id string) (Job, error) {
 	return job, nil
 }
 
-// exact returns a JSON string as it is, empty for any other value.
+// exact returns a JSON string unchanged, empty for any other value.
 func exact(raw json.RawMessage) (s string) {
 	if json.Unmarshal(raw, &s) != nil {
 		return ""
@@ -212,8 +213,8 @@ func checkID(id string) error {
 
 func isDots(segment string) bool { return segment == "." || segment == ".." }
 
-// DefaultJobPath is the path for reading an agent job (section 4.4 leaves it open).
-const DefaultJobPath = "/v2/agent/{projectId}/job/{id}"
+// defaultJobPath is the path for reading an agent job (section 4.4 leaves it open).
+const defaultJobPath = "/v2/agent/{projectId}/job/{id}"
 
 const (
 	projectPlace = "{projectId}"
@@ -233,18 +234,17 @@ func CheckJobPath(path string) error {
 	}
 	switch {
 	case strings.Count(path, projectPlace) != 1 || strings.Count(path, idPlace) != 1:
-		return fmt.Errorf("DOCGAUGE_JOB_PATH: want %s and %s once each, like %s", projectPlace, idPlace, DefaultJobPath)
+		return fmt.Errorf("DOCGAUGE_JOB_PATH: want %s and %s once each, like %s", projectPlace, idPlace, defaultJobPath)
 	case strings.ContainsAny(path, "?#"):
 		return errors.New("DOCGAUGE_JOB_PATH: must not have a query or a fragment")
 	case !pathShape.MatchString(plain) || strings.HasPrefix(plain, "//") || dots:
 		return errors.New("DOCGAUGE_JOB_PATH: want a path that begins with one / and has no spaces, " +
-			"no . or .. segments and no other braces, like " + DefaultJobPath)
+			"no . or .. segments and no other braces, like " + defaultJobPath)
 	}
 	return nil
 }
 
-// fillJobPath inserts the values, escaped, both at once: a value that looks like
-// a placeholder stays a value.
+// fillJobPath inserts the escaped values in one pass: a value may look like a placeholder.
 func fillJobPath(path, project, id string) string {
 	return strings.NewReplacer(projectPlace, url.PathEscape(project), idPlace, url.PathEscape(id)).Replace(path)
 }

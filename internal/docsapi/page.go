@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// maxPath is the longest page path, in bytes, as it is kept.
+	// maxPath is the longest page path, in bytes, after escaping.
 	maxPath = 1 << 20
 	// maxPaths bounds the paths of one page together: a stray byte takes four when
 	// it is kept, so that a body of maxBody could hold more.

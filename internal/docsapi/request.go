@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -27,8 +28,8 @@ const (
 	// maxHonoured is the longest Retry-After that is waited for here; after a
 	// longer one the caller decides.
 	maxHonoured = 30 * time.Second
-	// stopGrace is how long a write waits for its answer after its caller stopped. It leaves
-	// five of the 30 seconds of a stop for entering what is not known.
+	// stopGrace is the longest wait of a write for its answer after its caller stopped. It leaves
+	// five of the 30 seconds of a stop for entering a write in doubt.
 	stopGrace = 25 * time.Second
 
 	maxBody = 16 << 20
@@ -42,8 +43,8 @@ const (
 // attempt (the one that failed), attempts (the most there are) and reason.
 const RetryMessage = "api request will be retried"
 
-// call is one operation of the API: what is sent, how a success is read, and what
-// errors and logs name it by.
+// call is one operation of the API: its request, the decoder of its answer, and its names in errors
+// and logs.
 type call struct {
 	method, op, project string
 	endpoint            string    // for metrics
@@ -56,8 +57,8 @@ type call struct {
 	timeout time.Duration
 	// fresh asks for an answer that no cache has kept.
 	fresh bool
-	// prompt is what a write tells the agent, and payload the body that holds it.
-	// No text that leaves this package contains the prompt.
+	// prompt is the text for the agent, which no text that leaves this package contains; payload is
+	// the body with the prompt.
 	prompt  string
 	payload []byte
 	// decode reads the body of a success; it must not keep it.
@@ -92,7 +93,8 @@ func (c *Client) read(ctx context.Context, r call) error {
 		wait := max(jitter, e.RetryAfter)
 		c.options.Logger.LogAttrs(ctx, slog.LevelWarn, RetryMessage,
 			slog.String("project", r.project), r.about, slog.Int("attempt", n),
-			slog.Float64("wait_seconds", clock.Seconds(wait)), slog.Int("attempts", c.options.Attempts), slog.Int("status", e.Status), slog.String("reason", cmp.Or(dialError(e.Err), e.Message)))
+			slog.Float64("wait_seconds", clock.Seconds(wait)), slog.Int("attempts", c.options.Attempts),
+			slog.Int("status", e.Status), slog.String("reason", cmp.Or(dialError(e.Err), e.Message)))
 		if err := clock.Sleep(ctx, wait); err != nil {
 			return err
 		}
@@ -149,7 +151,8 @@ func (c *Client) attempt(ctx context.Context, r call) *Error {
 	}
 	c.options.Logger.LogAttrs(ctx, slog.LevelDebug, "api request", attrs...)
 	if !got.began.IsZero() {
-		c.options.Observe(Attempt{Endpoint: r.endpoint, Key: r.key.name, Status: got.status, Duration: got.ended.Sub(got.began)})
+		took := got.ended.Sub(got.began)
+		c.options.Observe(Attempt{Endpoint: r.endpoint, Key: r.key.name, Status: got.status, Duration: took})
 	}
 	return e
 }
@@ -330,7 +333,8 @@ func (r call) failure(got answer, body []byte, err error, key string) *Error {
 	}
 	e := &Error{
 		Op: r.op, Method: r.method, URL: r.url,
-		Status: got.status, Outcome: outcome, RetryAfter: after, FromAPI: isObject(body),
+		Status: got.status, Outcome: outcome, RetryAfter: after,
+		FromAPI: bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) && json.Valid(body),
 		Message: r.redact(r.message(outcome, got, body, err), key),
 	}
 	if err != nil {
@@ -355,7 +359,8 @@ func (r call) message(outcome Outcome, got answer, body []byte, err error) strin
 	}
 	advice := match(got.status, err).advice
 	if advice != "" {
-		parts = append(parts, strings.NewReplacer("{key}", r.key.variable, "{notFound}", r.notFound, "{dial}", dialError(err)).Replace(advice))
+		fill := strings.NewReplacer("{key}", r.key.variable, "{notFound}", r.notFound, "{dial}", dialError(err))
+		parts = append(parts, fill.Replace(advice))
 	}
 	if err != nil && advice != adviceDial {
 		parts = append(parts, err.Error())

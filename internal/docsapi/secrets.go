@@ -12,7 +12,7 @@ const (
 	writeKeyVariable = "DOCGAUGE_WRITE_API_KEY"
 	redacted         = "[redacted]"
 	quotedPrompt     = "[prompt]"
-	// maxMessage caps what is shown of the service's own words, in characters.
+	// maxMessage is the longest message, in characters.
 	maxMessage = 300
 	// minSecret is the shortest secret part that is also redacted on its own.
 	minSecret = 6
@@ -68,8 +68,8 @@ func withoutKey(text, key string) string {
 	return tokenShape.ReplaceAllString(text, redacted)
 }
 
-// withoutPrompt replaces what text repeats of prompt: services quote what they refuse. Both are on
-// one line, as oneLine makes it.
+// withoutPrompt replaces the parts of text that quote prompt. Both are on one line, as oneLine makes
+// it.
 func withoutPrompt(text, prompt string) string {
 	size := min(minQuote, len(prompt))
 	if size < minSecret {

@@ -50,7 +50,7 @@ func (c *Client) visitorsCall(q VisitorsQuery, page *analytics.Page) call {
 	return call{
 		method:   http.MethodGet,
 		op:       "visitors at offset " + strconv.Itoa(q.Offset),
-		endpoint: EndpointVisitors,
+		endpoint: endpointVisitors,
 		project:  q.Project,
 		about:    slog.Int("offset", q.Offset),
 		notFound: missingProject,

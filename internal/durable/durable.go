@@ -1,10 +1,9 @@
 // Package durable writes files that survive a crash: after a power cut a replaced file
-// is the former one or the new one, whole, and what a function here did before it
-// returned is still there. It also makes temporary directories, which a later process
+// is the former one or the new one, whole, and the effects of a function here are durable when it
+// returns. It also makes temporary directories, which a later process
 // removes if the one that made them died.
 //
-// It does not know what the files hold, and it believes a disk that says it has
-// written something.
+// It trusts a disk that reports data as written.
 package durable
 
 import (
@@ -64,7 +63,7 @@ func Rename(file, path string) error {
 	return SyncDir(filepath.Dir(path))
 }
 
-// WriteFile replaces path, or makes it, with this mode whatever the umask is. It first
+// WriteFile replaces path, or makes it, with this mode, regardless of the umask. It first
 // writes a file beside path whose name begins with a dot and ends in .tmp.
 func WriteFile(path string, data []byte, mode fs.FileMode) error {
 	return writeFile(path, data, mode, os.Rename)

@@ -53,7 +53,7 @@ func TestSyncDir(t *testing.T) {
 	}
 }
 
-// TestDropBox: a directory that may be written and not read takes a file all the same.
+// TestDropBox: a file can be put into a directory that may be written but not read.
 func TestDropBox(t *testing.T) {
 	if os.Geteuid() == 0 {
 		t.Skip("NOT TESTED: root may read everything")
@@ -114,7 +114,7 @@ func TestCreateFile(t *testing.T) {
 	alone(t, dir, "a.txt", "link")
 }
 
-// TestWriteFileFails: what is in the way stays, and nothing is left beside it.
+// TestWriteFileFails: an obstacle stays, and nothing is left beside it.
 func TestWriteFileFails(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.txt")

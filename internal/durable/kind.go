@@ -2,7 +2,7 @@ package durable
 
 import "io/fs"
 
-// Kind names what is there instead of a regular file.
+// Kind names the kind of a file that is not regular.
 func Kind(mode fs.FileMode) string {
 	switch {
 	case mode.IsDir():

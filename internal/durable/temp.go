@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// ownerFile is held locked in a temporary directory while its process lives.
+	// ownerFile is locked in a temporary directory as long as its process lives.
 	ownerFile = ".owner"
 	// makeTries is more than the sweeps that can come while a directory is made.
 	makeTries = 10
@@ -77,7 +77,7 @@ func own(path string) (*os.File, error) {
 // Remove removes the directory and all in it.
 func (t *Temp) Remove() error { return removeOwned(t.Path, t.owner) }
 
-// removeOwned removes a directory whose lock is held, while it is held, except on
+// removeOwned removes a directory under its lock, except on
 // Windows, which does not remove open files.
 func removeOwned(path string, owner *os.File) error {
 	if runtime.GOOS == "windows" {

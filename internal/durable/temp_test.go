@@ -126,7 +126,7 @@ func TestSweepLeavesOthers(t *testing.T) {
 	alone(t, away, "kept")
 }
 
-// TestSweepWhileOthersMake: whoever makes a directory has it, however many sweep.
+// TestSweepWhileOthersMake: a new directory belongs to its maker, however many sweep.
 func TestSweepWhileOthersMake(t *testing.T) {
 	parent := t.TempDir()
 	var group sync.WaitGroup

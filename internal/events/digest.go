@@ -25,47 +25,6 @@ const (
 	farBack = 31 * 24 * time.Hour
 )
 
-// Digest is the newest week of a project. Unique visitors are not additive: Total is
-// not Human + AI, and no number here is a sum.
-type Digest struct {
-	From analytics.Date `json:"from"`
-	To   analytics.Date `json:"to"`
-	// Settled means that the numbers are final.
-	Settled bool             `json:"settled"`
-	Totals  analytics.Totals `json:"totals"`
-	// Before are the totals of the week before, Change the differences; absent if that week
-	// was not exported.
-	Before *analytics.Totals `json:"before,omitempty"`
-	Change *analytics.Totals `json:"change,omitempty"`
-	// Pages are absent where only totals are exported.
-	Pages *DigestPages `json:"pages,omitempty"`
-	Jobs  []DigestJob  `json:"jobs,omitempty"`
-}
-
-// DigestPages says how the pages moved, by all visitors: see [analytics.Movers].
-type DigestPages struct {
-	Rising   []DigestPage `json:"rising"`
-	Falling  []DigestPage `json:"falling"`
-	Appeared int64        `json:"appeared"`
-	Vanished int64        `json:"vanished"`
-}
-
-// DigestPage is a page whose visitors became more or fewer.
-type DigestPage struct {
-	Path   string           `json:"path"`
-	Totals analytics.Totals `json:"totals"`
-	Before analytics.Totals `json:"before"`
-}
-
-// DigestJob is an agent job that ended in the week.
-type DigestJob struct {
-	Prompt string    `json:"prompt"`
-	Title  string    `json:"title,omitempty"`
-	Result string    `json:"result"`
-	PRLink string    `json:"pr_link,omitempty"`
-	Ended  time.Time `json:"ended_at"`
-}
-
 // firingsCount enters and returns the time from which firings of the digest's schedule count.
 func (w *Watcher) firingsCount(e *evaluation) time.Time {
 	matter := matterOf(digestSchedule, w.app.Config.Digest.String())
@@ -122,7 +81,8 @@ func (w *Watcher) digests(ctx context.Context, e *evaluation) error {
 			errs = append(errs, fmt.Errorf("digest of %s: %w", project, err))
 			continue
 		}
-		if err := e.report(matter, firing.UnixMicro(), Event{Event: digest, Project: project, Digest: &d}); err != nil {
+		event := view.Event{Event: digest, Project: project, Digest: &d}
+		if err := e.report(matter, firing.UnixMicro(), event); err != nil {
 			return err
 		}
 	}
@@ -161,8 +121,8 @@ func newestFiring(cron schedule.Cron, from, now time.Time) (newest time.Time) {
 }
 
 // digestOf returns the digest of a week.
-func (w *Watcher) digestOf(ctx context.Context, l coverage.Ledger, week state.Entry) (Digest, error) {
-	d := Digest{From: week.From, To: week.To, Settled: week.Settled, Totals: week.Totals}
+func (w *Watcher) digestOf(ctx context.Context, l coverage.Ledger, week state.Entry) (view.Digest, error) {
+	d := view.Digest{From: week.From, To: week.To, Settled: week.Settled, Totals: week.Totals}
 	former := week.Key
 	former.Window = schedule.Previous(analytics.Week, week.Window)
 	before := l.Entry(former)
@@ -183,7 +143,7 @@ func (w *Watcher) digestOf(ctx context.Context, l coverage.Ledger, week state.En
 	for _, j := range jobs {
 		in := !j.Ended.Before(week.From.Time()) && j.Ended.Before(week.To.Time())
 		if in && j.Project == week.Project && j.Result() != "" && len(d.Jobs) < digestJobs {
-			d.Jobs = append(d.Jobs, DigestJob{
+			d.Jobs = append(d.Jobs, view.DigestJob{
 				Prompt: j.Prompt, Title: j.Title, Result: j.Result(), PRLink: analytics.SafeLink(j.PRLink),
 				Ended: j.Ended,
 			})
@@ -193,7 +153,7 @@ func (w *Watcher) digestOf(ctx context.Context, l coverage.Ledger, week state.En
 }
 
 // pages returns how the pages of a week moved.
-func (w *Watcher) pages(ctx context.Context, before, week state.Entry) (*DigestPages, error) {
+func (w *Watcher) pages(ctx context.Context, before, week state.Entry) (*view.DigestPages, error) {
 	earlier, err := w.app.Rows(ctx, before)
 	if err != nil {
 		return nil, err
@@ -206,24 +166,24 @@ func (w *Watcher) pages(ctx context.Context, before, week state.Entry) (*DigestP
 	if err != nil {
 		return nil, err
 	}
-	out := &DigestPages{Rising: []DigestPage{}, Falling: []DigestPage{}, Appeared: m.Appeared.Count,
+	out := &view.DigestPages{Rising: []view.DigestPage{}, Falling: []view.DigestPage{}, Appeared: m.Appeared.Count,
 		Vanished: m.Vanished.Count}
 	for _, c := range m.Rising.First {
-		out.Rising = append(out.Rising, DigestPage{c.Path, c.After, c.Before})
+		out.Rising = append(out.Rising, view.DigestPage{Path: c.Path, Totals: c.After, Before: c.Before})
 	}
 	for _, c := range m.Falling.First {
-		out.Falling = append(out.Falling, DigestPage{c.Path, c.After, c.Before})
+		out.Falling = append(out.Falling, view.DigestPage{Path: c.Path, Totals: c.After, Before: c.Before})
 	}
 	return out, nil
 }
 
-// lines are the digest in words, below the text of its event.
-func (d *Digest) lines() (lines []string) {
+// digestLines are the digest in words, below the text of its event.
+func digestLines(d *view.Digest) (lines []string) {
 	say := func(form string, args ...any) { lines = append(lines, fmt.Sprintf(form, args...)) }
-	say("People: %s%s", format.Commas(d.Totals.Human), d.change(func(t analytics.Totals) int64 { return t.Human }))
-	say("AI agents: %s%s", format.Commas(d.Totals.AI), d.change(func(t analytics.Totals) int64 { return t.AI }))
+	say("People: %s%s", format.Commas(d.Totals.Human), change(d, func(t analytics.Totals) int64 { return t.Human }))
+	say("AI agents: %s%s", format.Commas(d.Totals.AI), change(d, func(t analytics.Totals) int64 { return t.AI }))
 	if d.Pages != nil {
-		movers := func(title string, pages []DigestPage) {
+		movers := func(title string, pages []view.DigestPage) {
 			for _, p := range pages {
 				say("%s: %s %s (%s)", title, format.Cut(p.Path, view.MaxName),
 					view.Signed(p.Totals.Total-p.Before.Total), format.Commas(p.Totals.Total))
@@ -244,7 +204,7 @@ func (d *Digest) lines() (lines []string) {
 }
 
 // change is the difference of one number from the week before, in words.
-func (d *Digest) change(number func(analytics.Totals) int64) string {
+func change(d *view.Digest, number func(analytics.Totals) int64) string {
 	if d.Before == nil {
 		return ""
 	}

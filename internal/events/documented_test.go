@@ -15,6 +15,7 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 const page = "../../docs/operations.md"
@@ -33,23 +34,23 @@ func TestDocumented(t *testing.T) {
 		w.run("failed", "docs.example.com: no such host")
 	}
 	w.check(w.w.Evaluate(t.Context()))
-	d := Digest{
+	d := view.Digest{
 		From: analytics.NewDate(2026, 11, 9), To: analytics.NewDate(2026, 11, 16), Settled: true,
 		Totals: analytics.Totals{Human: 4203, AI: 2285, Total: 6242},
 		Before: &analytics.Totals{Human: 4100, AI: 2190, Total: 6114},
 		Change: &analytics.Totals{Human: 103, AI: 95, Total: 128},
-		Pages: &DigestPages{
-			Rising: []DigestPage{{"/quickstart", analytics.Totals{Human: 790, AI: 501, Total: 1228},
-				analytics.Totals{Human: 742, AI: 490, Total: 1165}}},
-			Falling: []DigestPage{{"/api/errors", analytics.Totals{Human: 288, AI: 130, Total: 402},
-				analytics.Totals{Human: 301, AI: 133, Total: 421}}},
+		Pages: &view.DigestPages{
+			Rising: []view.DigestPage{{Path: "/quickstart", Totals: analytics.Totals{Human: 790, AI: 501, Total: 1228},
+				Before: analytics.Totals{Human: 742, AI: 490, Total: 1165}}},
+			Falling: []view.DigestPage{{Path: "/api/errors", Totals: analytics.Totals{Human: 288, AI: 130, Total: 402},
+				Before: analytics.Totals{Human: 301, AI: 133, Total: 421}}},
 			Appeared: 12, Vanished: 3,
 		},
-		Jobs: []DigestJob{{Prompt: "typos.md", Title: "Fix all typos", Result: "pr",
+		Jobs: []view.DigestJob{{Prompt: "typos.md", Title: "Fix all typos", Result: "pr",
 			PRLink: "https://github.com/acme/docs/pull/12", Ended: time.Date(2026, 11, 12, 9, 30, 0, 0, time.UTC)}},
 	}
 	e := &evaluation{w: w.w, now: w.now}
-	w.check(e.tell(Event{Event: digest, Project: "prj_a", Digest: &d}))
+	w.check(e.tell(view.Event{Event: digest, Project: "prj_a", Digest: &d}))
 	w.check(w.app.State.Report(t.Context(), e.out))
 	notes, err := w.app.State.Events(t.Context(), 10)
 	w.check(err)

@@ -20,7 +20,6 @@ package events
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/format"
@@ -45,23 +44,23 @@ const (
 // those that people are shown.
 var table = []struct {
 	name string
-	text func(e Event, project string) string
+	text func(e view.Event, project string) string
 }{
-	{exportFailing, func(e Event, _ string) string {
+	{exportFailing, func(e view.Event, _ string) string {
 		return fmt.Sprintf("docgauge: the export has failed %d times in a row, %s: %s",
 			e.Export.Failures, lastSuccess(e.Export), e.Export.LastError)
 	}},
-	{exportLate, func(e Event, _ string) string {
+	{exportLate, func(e view.Event, _ string) string {
 		text := "docgauge: the export is late, " + lastSuccess(e.Export)
 		if e.Export.LastError != "" {
 			text += ": " + e.Export.LastError
 		}
 		return text
 	}},
-	{exportRecovered, func(e Event, _ string) string {
+	{exportRecovered, func(e view.Event, _ string) string {
 		return "docgauge: the export is good again, since " + format.Time(e.Export.LastSuccess)
 	}},
-	{keyExpiring, func(e Event, _ string) string {
+	{keyExpiring, func(e view.Event, _ string) string {
 		when := fmt.Sprintf("expires in %s, on %s", format.Plural(*e.Key.DaysLeft, "day"), e.Key.Expires)
 		if *e.Key.DaysLeft <= 0 {
 			when = fmt.Sprintf("expired on %s", e.Key.Expires)
@@ -69,27 +68,27 @@ var table = []struct {
 		return fmt.Sprintf("docgauge: the key in %s %s (%[1]s_EXPIRES): make another on the API keys page of the "+
 			"dashboard", e.Key.Variable, when)
 	}},
-	{keyRefused, func(e Event, _ string) string {
+	{keyRefused, func(e view.Event, _ string) string {
 		return "docgauge: the service refused the key in " + e.Key.Variable +
 			": it may have expired or been revoked, lack the scope, or this address is not on its IP allow-list; " +
 			"`docgauge check` says what the service answers"
 	}},
-	{quotaUse, func(e Event, _ string) string {
+	{quotaUse, func(e view.Event, _ string) string {
 		return fmt.Sprintf("docgauge: the service throttled %s although the budget had room: something else uses "+
 			"the same quota, or DOCGAUGE_BUDGET is above it", format.Plural(e.Quota.Throttled, "request"))
 	}},
-	{windowsSetAside, func(e Event, project string) string {
+	{windowsSetAside, func(e view.Event, project string) string {
 		return fmt.Sprintf("docgauge: %s of %s skipped: the responses are invalid; `docgauge status` lists them",
 			format.Plural(len(e.Windows), "window"), project)
 	}},
-	{digest, func(e Event, project string) string {
+	{digest, func(e view.Event, project string) string {
 		d := e.Digest
 		return fmt.Sprintf("%s, %s: %s%s", project, view.Days(analytics.Week, analytics.Window{From: d.From, To: d.To}),
-			format.Plural(d.Totals.Total, "reader"), d.change(func(t analytics.Totals) int64 { return t.Total }))
+			format.Plural(d.Totals.Total, "reader"), change(d, func(t analytics.Totals) int64 { return t.Total }))
 	}},
 }
 
-func lastSuccess(e *Export) string {
+func lastSuccess(e *view.Export) string {
 	if e.LastSuccess.IsZero() {
 		return "and none has been good so far"
 	}
@@ -97,7 +96,7 @@ func lastSuccess(e *Export) string {
 }
 
 // describe fills in the text of an event, and bounds its lists.
-func (e *Event) describe(project string) error {
+func describe(e *view.Event, project string) error {
 	for _, row := range table {
 		if row.name == e.Event {
 			e.Text = row.text(*e, project)
@@ -107,53 +106,10 @@ func (e *Event) describe(project string) error {
 					a.Detail))
 			}
 			if e.Digest != nil {
-				e.Lines = e.Digest.lines()
+				e.Lines = digestLines(e.Digest)
 			}
 			return nil
 		}
 	}
 	return errors.New("internal/events: no row for " + e.Event)
-}
-
-// Event is the body of a notification; its keys are stable. It has one of the parts.
-type Event struct {
-	Event string    `json:"event"`
-	At    time.Time `json:"at"`
-	// Text is one line for people; Lines are further ones.
-	Text  string   `json:"text"`
-	Lines []string `json:"lines,omitempty"`
-	// Project and ProjectName are empty where the event is about all projects.
-	Project     string `json:"project,omitempty"`
-	ProjectName string `json:"project_name,omitempty"`
-
-	Export *Export `json:"export,omitempty"`
-	Key    *Key    `json:"key,omitempty"`
-	Quota  *Quota  `json:"quota,omitempty"`
-	// Windows are at most namedWindows; Text counts all.
-	Windows []analytics.Aside `json:"windows,omitempty"`
-	Digest  *Digest           `json:"digest,omitempty"`
-}
-
-// Export is the state of the exports.
-type Export struct {
-	// Failures counts the exports that failed since the last good one.
-	Failures    int       `json:"failures,omitempty"`
-	LastError   string    `json:"last_error,omitempty"`
-	LastSuccess time.Time `json:"last_success_at,omitzero"`
-	// ToldAt is when the failures that are over were reported.
-	ToldAt time.Time `json:"told_at,omitzero"`
-}
-
-// Key is a key that expires or was refused.
-type Key struct {
-	Name     string          `json:"name"`
-	Variable string          `json:"variable"`
-	Expires  *analytics.Date `json:"expires,omitempty"`
-	DaysLeft *int            `json:"days_left,omitempty"`
-}
-
-// Quota counts the requests that the service throttled although the budget had room.
-type Quota struct {
-	Throttled int64     `json:"requests_throttled"`
-	Since     time.Time `json:"since,omitzero"`
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/schedule"
 )
 
@@ -93,7 +94,7 @@ func (w *world) run(outcome, message string) {
 }
 
 // told evaluates twice, and returns the events that were entered, which it removes.
-func (w *world) told() []Event {
+func (w *world) told() []view.Event {
 	w.t.Helper()
 	for range 2 {
 		w.check(w.w.Evaluate(w.t.Context()))
@@ -101,12 +102,12 @@ func (w *world) told() []Event {
 	return w.outbox()
 }
 
-func (w *world) outbox() (out []Event) {
+func (w *world) outbox() (out []view.Event) {
 	w.t.Helper()
 	notes, err := w.app.State.Events(w.t.Context(), 100)
 	w.check(err)
 	for _, n := range notes {
-		var e Event
+		var e view.Event
 		w.check(json.Unmarshal(n.Body, &e))
 		if n.Kind != e.Event || !n.At.Equal(e.At) || e.Text == "" || strings.Contains(e.Text, "\n") {
 			w.t.Errorf("%s %v: %s", n.Kind, n.At, n.Body)
@@ -118,7 +119,7 @@ func (w *world) outbox() (out []Event) {
 }
 
 // want fails unless exactly these events are told.
-func (w *world) want(what string, kinds ...string) []Event {
+func (w *world) want(what string, kinds ...string) []view.Event {
 	w.t.Helper()
 	got := w.told()
 	var names []string
@@ -399,8 +400,8 @@ func TestDigestFires(t *testing.T) {
 
 // TestChangeHasOneMinus: number and percentage of a decrease have the same sign.
 func TestChangeHasOneMinus(t *testing.T) {
-	d := Digest{Before: &analytics.Totals{Total: 89556}, Change: &analytics.Totals{Total: -2418}}
-	if got, want := d.change(func(t analytics.Totals) int64 { return t.Total }), " (−2,418, −2.7%)"; got != want {
+	d := view.Digest{Before: &analytics.Totals{Total: 89556}, Change: &analytics.Totals{Total: -2418}}
+	if got, want := change(&d, func(t analytics.Totals) int64 { return t.Total }), " (−2,418, −2.7%)"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -8,12 +8,13 @@ import (
 
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // slackText is the text of the Slack message of a note whose lines are given.
 func slackText(t testing.TB, inDoubt int, lines ...string) string {
 	t.Helper()
-	body, err := json.Marshal(Event{Text: lines[0], Lines: lines[1:]})
+	body, err := json.Marshal(view.Event{Text: lines[0], Lines: lines[1:]})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 const (
@@ -47,7 +48,7 @@ func (w *Watcher) exports(ctx context.Context, e *evaluation) error {
 		return err
 	}
 	failed := failures(runs, success)
-	about := Export{Failures: len(failed), LastSuccess: success}
+	about := view.Export{Failures: len(failed), LastSuccess: success}
 	if len(failed) > 0 {
 		about.LastError = cmp.Or(failed[0].Message, "it was killed")
 	}
@@ -61,9 +62,9 @@ func (w *Watcher) exports(ctx context.Context, e *evaluation) error {
 		if !e.isNew(failing) {
 			return nil
 		}
-		return e.report(failing, 0, Event{Event: exportFailing, Export: &about})
+		return e.report(failing, 0, view.Event{Event: exportFailing, Export: &about})
 	case w.isLate(e.now, runs, success) && e.isNew(late):
-		return e.report(late, 0, Event{Event: exportLate, Export: &about})
+		return e.report(late, 0, view.Event{Event: exportLate, Export: &about})
 	}
 	return nil
 }
@@ -87,7 +88,7 @@ func (e *evaluation) recovered(success time.Time) error {
 	if first.IsZero() {
 		return nil
 	}
-	return e.tell(Event{Event: exportRecovered, Export: &Export{LastSuccess: success, ToldAt: first}})
+	return e.tell(view.Event{Event: exportRecovered, Export: &view.Export{LastSuccess: success, ToldAt: first}})
 }
 
 // failures returns the runs that failed since the last good one, newest first. A killed run
@@ -137,23 +138,25 @@ func (w *Watcher) keys(ctx context.Context, e *evaluation) error {
 			matter := matterOf(keyExpiring, w.app.API.MarkOf(docsapi.KeyAdmin), c.APIKeyExpires.Date.String(),
 				strconv.Itoa(expiryDays[i]))
 			if e.isNew(matter) {
-				key := Key{docsapi.KeyAdmin, "DOCGAUGE_API_KEY", &c.APIKeyExpires.Date, &left}
-				if err := e.report(matter, 0, Event{Event: keyExpiring, Key: &key}); err != nil {
+				key := view.KeyEvent{
+					Name: docsapi.KeyAdmin, Variable: "DOCGAUGE_API_KEY", Expires: &c.APIKeyExpires.Date, DaysLeft: &left,
+				}
+				if err := e.report(matter, 0, view.Event{Event: keyExpiring, Key: &key}); err != nil {
 					return err
 				}
 			}
 		}
 	}
-	err := w.refused(ctx, e, Key{Name: docsapi.KeyAdmin, Variable: "DOCGAUGE_API_KEY"})
+	err := w.refused(ctx, e, view.KeyEvent{Name: docsapi.KeyAdmin, Variable: "DOCGAUGE_API_KEY"})
 	if c.WriteAPIKey != "" && err == nil {
-		err = w.refused(ctx, e, Key{Name: docsapi.KeyWrite, Variable: "DOCGAUGE_WRITE_API_KEY"})
+		err = w.refused(ctx, e, view.KeyEvent{Name: docsapi.KeyWrite, Variable: "DOCGAUGE_WRITE_API_KEY"})
 	}
 	return err
 }
 
 // refused reports a key that the service refused. That is over after the key was accepted
 // and an export was good: a key that only one of several projects refuses is reported once.
-func (w *Watcher) refused(ctx context.Context, e *evaluation, k Key) error {
+func (w *Watcher) refused(ctx context.Context, e *evaluation, k view.KeyEvent) error {
 	matter := matterOf(keyRefused, k.Name, w.app.API.MarkOf(k.Name))
 	rejected, err := w.app.API.KeyRejected(ctx, k.Name)
 	if err != nil {
@@ -168,7 +171,7 @@ func (w *Watcher) refused(ctx context.Context, e *evaluation, k Key) error {
 	if !rejected || !e.isNew(matter) {
 		return nil
 	}
-	return e.report(matter, 0, Event{Event: keyRefused, Key: &k})
+	return e.report(matter, 0, view.Event{Event: keyRefused, Key: &k})
 }
 
 // quota reports that something else uses the quota, at most once in quotaEvery: the service
@@ -193,7 +196,8 @@ func (w *Watcher) quota(ctx context.Context, e *evaluation) error {
 	if n <= last.Value || age >= 0 && age < quotaEvery {
 		return nil
 	}
-	return e.report(quotaUse, n, Event{Event: quotaUse, Quota: &Quota{Throttled: n - last.Value, Since: last.At}})
+	quota := view.Quota{Throttled: n - last.Value, Since: last.At}
+	return e.report(quotaUse, n, view.Event{Event: quotaUse, Quota: &quota})
 }
 
 // asides reports skipped windows, once while they are skipped, all of a project together.
@@ -215,7 +219,7 @@ func (w *Watcher) asides(ctx context.Context, e *evaluation) error {
 	}
 	for _, project := range w.app.Config.Projects {
 		if windows := fresh[project]; len(windows) > 0 {
-			if err := e.tell(Event{Event: windowsSetAside, Project: project, Windows: windows}); err != nil {
+			if err := e.tell(view.Event{Event: windowsSetAside, Project: project, Windows: windows}); err != nil {
 				return err
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 const (
@@ -198,16 +199,16 @@ func (e *evaluation) remember(matter state.Reported) {
 }
 
 // report enters an event, and that its matter was reported.
-func (e *evaluation) report(matter string, value int64, event Event) error {
+func (e *evaluation) report(matter string, value int64, event view.Event) error {
 	e.remember(state.Reported{Condition: matter, At: e.now, Value: value})
 	return e.tell(event)
 }
 
 // tell enters an event.
-func (e *evaluation) tell(event Event) error {
+func (e *evaluation) tell(event view.Event) error {
 	event.At = e.now
 	name := e.w.app.Config.ProjectNames.Of(event.Project)
-	if err := event.describe(name); err != nil {
+	if err := describe(&event, name); err != nil {
 		return err
 	}
 	if name != event.Project {

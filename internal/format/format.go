@@ -60,7 +60,7 @@ func Duration(d time.Duration) string {
 	return fmt.Sprintf("%d min", int(d.Minutes()))
 }
 
-// Clock writes t to the minute, in UTC, for somebody who reads it at now: 10:31 UTC on the
+// Clock writes t to the minute, in UTC, for a reader at now: 10:31 UTC on the
 // same day, 7 Oct 10:31 UTC in the same year.
 func Clock(t, now time.Time) string {
 	t, now = t.UTC(), now.UTC()

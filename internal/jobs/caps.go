@@ -20,8 +20,8 @@ func because(why Why, reason string, args ...any) blocker {
 	return blocker{why: why, reason: fmt.Sprintf(reason, args...)}
 }
 
-// admission is what is left for further jobs: of the caps, of the concurrency keys,
-// and of what the service accepts.
+// admission counts down the caps, the concurrency keys and the projects that are left for
+// further jobs.
 type admission struct {
 	opt     Options
 	at      time.Time
@@ -42,7 +42,7 @@ func (s *queueState) admission(o Options) *admission {
 			a.keys[job.ConcurrencyKey] = named(job) + ", which is " + string(job.State)
 		}
 		if s.blocks(job) && job.Blocked.After(a.blocked[job.Project].ends) {
-			b := because(WhyProject, "nothing of project %s is accepted: %s; next try at %s",
+			b := because(whyProject, "nothing of project %s is accepted: %s; next try at %s",
 				job.Project, job.Reason, format.Time(job.Blocked))
 			b.ends = job.Blocked
 			a.blocked[job.Project] = b
@@ -50,12 +50,12 @@ func (s *queueState) admission(o Options) *admission {
 	}
 	switch q := s.queue; {
 	case !q.Adopted && o.OnNewState == Skip:
-		a.queue = because(WhyNewState, "the state is new or restored: what is in the folder now counts as done "+
+		a.queue = because(whyNewState, "the state is new or restored: what is in the folder now counts as done "+
 			"(DOCGAUGE_PROMPTS_ON_NEW_STATE=skip)")
 	case !q.Adopted && o.OnNewState != Submit:
-		a.queue = because(WhyNewState, "%v", refusal(q))
+		a.queue = because(whyNewState, "%v", refusal(q))
 	case q.Paused != "":
-		a.queue = because(WhyPaused, "the queue is paused since %s (%s): %s", format.Time(q.Since), q.Paused, q.Detail)
+		a.queue = because(whyPaused, "the queue is paused since %s (%s): %s", format.Time(q.Since), q.Paused, q.Detail)
 	}
 	return a
 }
@@ -72,25 +72,25 @@ func (a *admission) admit(p *Planned) blocker {
 	owner, occupied := a.keys[key]
 	switch {
 	case key != "" && occupied:
-		return because(WhyConcurrency, "concurrency_key %s is taken by %s", key, owner)
-	case a.blocked[p.Project].why != WhyNext:
+		return because(whyConcurrency, "concurrency_key %s is taken by %s", key, owner)
+	case a.blocked[p.Project].why != whyNext:
 		return a.blocked[p.Project]
 	case a.opt.MaxPerDay > 0 && len(a.charged) >= a.opt.MaxPerDay:
 		until := a.charged[len(a.charged)-a.opt.MaxPerDay].Add(day)
-		b := because(WhyPerDay, "%d jobs in 24 h (DOCGAUGE_MAX_JOBS_PER_DAY is %d); room at %s",
+		b := because(whyPerDay, "%d jobs in 24 h (DOCGAUGE_MAX_JOBS_PER_DAY is %d); room at %s",
 			len(a.charged), a.opt.MaxPerDay, format.Time(until))
 		b.ends = until
 		return b
 	case a.opt.MaxActive > 0 && a.active >= a.opt.MaxActive:
-		return because(WhyActive, "%d jobs may be at work (DOCGAUGE_MAX_ACTIVE_JOBS is %d)", a.active, a.opt.MaxActive)
+		return because(whyActive, "%d jobs may be at work (DOCGAUGE_MAX_ACTIVE_JOBS is %d)", a.active, a.opt.MaxActive)
 	case a.opt.MaxOpenPulls > 0 && a.pulls.used() >= a.opt.MaxOpenPulls:
-		return because(WhyOpenPulls, "%s (DOCGAUGE_MAX_OPEN_PULL_REQUESTS is %d); room once one is merged or closed",
+		return because(whyOpenPulls, "%s (DOCGAUGE_MAX_OPEN_PULL_REQUESTS is %d); room once one is merged or closed",
 			a.pulls, a.opt.MaxOpenPulls)
 	case a.opt.MaxReviewAge > 0 && a.pulls.median() > a.opt.MaxReviewAge:
-		return because(WhyReviewAge,
+		return because(whyReviewAge,
 			"%s, for %s in the median (DOCGAUGE_MAX_REVIEW_AGE is %s); room once the oldest are merged or closed",
 			a.pulls, format.Duration(a.pulls.median()), format.Duration(a.opt.MaxReviewAge))
-	case a.queue.why != WhyNext:
+	case a.queue.why != whyNext:
 		return a.queue
 	}
 	a.active++
@@ -124,13 +124,8 @@ func Usage(all []journal.Job, now time.Time) (perDay, active int) {
 	return len(charges(all, now)), active
 }
 
-// OpenPulls returns how many pull requests count against the cap on open ones.
-func OpenPulls(all []journal.Job, known []journal.PullRequest, now time.Time) int {
-	return reviewsOf(all, PullsByLink(all, known), now).used()
-}
-
-// PullsByLink returns the pull requests by link: what is known, and those of jobs of which
-// nothing is known yet.
+// PullsByLink returns the pull requests by link: the known ones, and unknown ones for the
+// links of jobs that were not read yet.
 func PullsByLink(all []journal.Job, known []journal.PullRequest) map[string]journal.PullRequest {
 	out := make(map[string]journal.PullRequest, len(known))
 	for _, p := range known {

@@ -51,11 +51,11 @@ func TestCapReasons(t *testing.T) {
 	w := newWorld(t, ids...)
 	w.opt.MaxPerDay, w.opt.MaxActive = 3, 2
 	w.passes()
-	w.waitsFor("c", WhyActive, journal.Pending, "DOCGAUGE_MAX_ACTIVE_JOBS is 2")
+	w.waitsFor("c", whyActive, journal.Pending, "DOCGAUGE_MAX_ACTIVE_JOBS is 2")
 	w.used(2, 2)
 	w.after(turn)
 	w.used(3, 1)
-	p := w.waitsFor("d", WhyPerDay, journal.Pending, "DOCGAUGE_MAX_JOBS_PER_DAY is 3")
+	p := w.waitsFor("d", whyPerDay, journal.Pending, "DOCGAUGE_MAX_JOBS_PER_DAY is 3")
 	if !p.Until.Equal(start.Add(day)) {
 		t.Error(p.Until)
 	}
@@ -104,7 +104,7 @@ func TestGivenUpStillCounts(t *testing.T) {
 	w.passes()
 	w.has("b", journal.Active)
 	w.after(turn)
-	w.waitsFor("c", WhyPerDay, journal.Pending)
+	w.waitsFor("c", whyPerDay, journal.Pending)
 }
 
 // TestClockSetBack: the queue does not wait for as long as the clock was ahead.
@@ -123,7 +123,7 @@ func TestClockSetBack(t *testing.T) {
 }
 
 // TestProjectWaits: after a refusal for a time nothing else of the project is sent, by
-// any process; other projects go on.
+// any process; other projects continue.
 func TestProjectWaits(t *testing.T) {
 	w := newWorld(t, ids...)
 	w.prompt(prompts.Prompt{ID: "other", Project: "prj_b"})
@@ -138,10 +138,10 @@ func TestProjectWaits(t *testing.T) {
 	w.after(29 * time.Minute)
 	w.calls(callCreate, 2)
 	w.has("other", journal.Completed)
-	if p := w.waitsFor("b", WhyProject, journal.Pending, "429"); !p.Until.Equal(start.Add(30 * time.Minute)) {
+	if p := w.waitsFor("b", whyProject, journal.Pending, "429"); !p.Until.Equal(start.Add(30 * time.Minute)) {
 		t.Errorf("%+v", p)
 	}
-	w.waitsFor("a", WhyRetry, journal.Pending)
+	w.waitsFor("a", whyRetry, journal.Pending)
 	w.service.down = nil
 	w.after(time.Minute)
 	for _, id := range ids {

@@ -11,16 +11,10 @@
 //
 // # A create
 //
-//  1. the prompt may be sent: its own conditions, its place in the order, the caps
-//  2. its text is rendered
-//  3. the intent is durable: submitting          (crash before: nothing happened)
-//  4. one POST                                   (crash from here: Recover makes it unknown)
-//  5. the outcome is durable                     (crash before: as 4; after: it is followed)
-//
-// submit does 1 and 2, send does 3 to 5, also for a follow-up of a completed job: its
-// intent is a mark on the job, which stays active. If 3 fails, nothing is sent; if 5
-// fails, nothing else is sent until it has succeeded. One POST is under way at a time. A
-// stop waits for its answer for at most 25 s; without one the job is unknown.
+// submit chooses the prompt that goes next and renders its text. send makes the intent
+// durable, then one POST, then the outcome durable, and says at each step what a crash
+// leaves; the same for a follow-up of a completed job, whose intent is a mark on the job. A
+// stop waits for the answer for at most 25 s; without one the job is unknown.
 //
 // # States
 //
@@ -102,12 +96,9 @@
 //
 // # Waiting
 //
-// A prompt waits by itself for its times, a dependency, another job of its concurrency
-// key, its template, or a job of its own that has not ended; with its project, for the
-// end of a refusal by the service or by the budget below the client; and with all others
-// for the caps, which count the intents of 24 hours that are not known to have been
-// refused and the jobs that may be at work, including the unknown, and for the end of a
-// pause. The queue pauses when the key was refused (until it changes), when two
+// The constants of Why say what a prompt waits for. The caps count the intents of 24 hours
+// that are not known to have been refused, and the jobs that may be at work, including the
+// unknown. The queue pauses when the key was refused (until it changes), when two
 // consecutive sends are in doubt (until the service answers a read, and an hour has passed
 // or the operator releases it), when the operator says so, and for a state without any job
 // (see NewState). Reads continue in every pause.

@@ -16,7 +16,7 @@ func TestEventBody(t *testing.T) {
 	w := one(t, prompts.Prompt{Title: "Ask"})
 	w.after(turn)
 	var got map[string]any
-	if err := json.Unmarshal(w.memory.notes[0].Body, &got); err != nil {
+	if err := json.Unmarshal(w.memory.events[0].Body, &got); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]any{
@@ -38,7 +38,7 @@ func TestEventBody(t *testing.T) {
 		Event, Text string
 		Queue       struct{ Paused, Detail string }
 	}
-	if err := json.Unmarshal(w.memory.notes[2].Body, &paused); err != nil {
+	if err := json.Unmarshal(w.memory.events[2].Body, &paused); err != nil {
 		t.Fatal(err)
 	}
 	w.says(paused.Text, paused.Queue.Detail)
@@ -47,7 +47,7 @@ func TestEventBody(t *testing.T) {
 	}
 }
 
-// TestNotifiedStates: which states are notified, and none if nobody wants notifications.
+// TestNotifiedStates: which states are notified, and none if notifications are not wanted.
 func TestNotifiedStates(t *testing.T) {
 	notified := []journal.State{
 		journal.Completed, journal.Failed, journal.Archived, journal.Lost, journal.Rejected, journal.Unknown,
@@ -55,7 +55,7 @@ func TestNotifiedStates(t *testing.T) {
 	for _, state := range everyState {
 		w := inState(t, state)
 		kinds := 0
-		for _, note := range w.memory.notes {
+		for _, note := range w.memory.events {
 			if note.Kind == string(state) {
 				kinds++
 			}

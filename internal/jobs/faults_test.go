@@ -39,7 +39,7 @@ func (w *world) atItsEnd() {
 		w.Fatalf("b began at %v, a ended at %v", done, of)
 	}
 	kinds := map[string]int{}
-	for _, note := range w.memory.notes {
+	for _, note := range w.memory.events {
 		kinds[note.Kind]++
 	}
 	pr, failed := w.memory.finished["prj_a pr"], w.memory.finished["prj_c failed"]
@@ -125,7 +125,7 @@ func (w *world) restarts() {
 		if !doubtful[seq] {
 			w.Fatalf("job %d is unknown, and it had no intent", seq)
 		}
-		w.waitsFor(job.Prompt, WhyOperator, journal.Unknown)
+		w.waitsFor(job.Prompt, whyOperator, journal.Unknown)
 		for range 3 {
 			w.after(time.Hour)
 			w.nothingTwice()

@@ -65,7 +65,9 @@ func TestPollsSlowDown(t *testing.T) {
 		if w.service.calls[callRead] != reads {
 			t.Fatal("read early")
 		}
-		if r := w.after(time.Microsecond); r.Polled != 1 || r.Following != 1 || !r.Next.Equal(w.job("a").Next) {
+		r := w.after(time.Microsecond)
+		w.calls(callRead, reads+1)
+		if r.Following != 1 || !r.Next.Equal(w.job("a").Next) {
 			t.Fatalf("%+v", r)
 		}
 	}
@@ -102,23 +104,11 @@ func TestLost(t *testing.T) {
 	w.events("lost")
 }
 
-// TestNotFoundOfSomethingElse: a 404 that the service did not write says nothing.
-func TestNotFoundOfSomethingElse(t *testing.T) {
-	w := one(t, prompts.Prompt{})
-	w.service.down = always(&docsapi.Error{Status: 404, Outcome: docsapi.Permanent}, callRead)
-	for range 20 {
-		w.after(5 * time.Minute)
-	}
-	job := w.has("a", journal.Active)
-	w.says(job.Reason, "the last read failed: ")
-	if !job.Missing.IsZero() {
-		t.Errorf("%+v", job)
-	}
-}
-
-// TestReadsThatFail are repeated, more and more slowly, and later if the service says so.
+// TestReadsThatFail are repeated, more and more slowly, and later if the service says so. A 404
+// that the service did not write says nothing about the job.
 func TestReadsThatFail(t *testing.T) {
-	for _, err := range []error{answer(500), answer(400), lostError(), notSentError()} {
+	notOurs := &docsapi.Error{Status: 404, Outcome: docsapi.Permanent}
+	for _, err := range []error{answer(500), answer(400), lostError(), notSentError(), notOurs} {
 		w := one(t, prompts.Prompt{})
 		w.service.down = always(err, callRead)
 		for range 20 {
@@ -127,6 +117,7 @@ func TestReadsThatFail(t *testing.T) {
 		if n := w.service.calls[callRead]; n < 15 || n > 20 {
 			t.Errorf("%v: %d reads", err, n)
 		}
+		w.says(w.has("a", journal.Active).Reason, "the last read failed: ")
 		w.service.down = nil
 		w.after(5 * time.Minute)
 		w.has("a", journal.Completed)

@@ -9,7 +9,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/docgauge/docgauge/internal/jobs/journal"
-	"github.com/docgauge/docgauge/internal/prompts"
 	"github.com/docgauge/docgauge/internal/state"
 )
 
@@ -115,50 +114,17 @@ func sameJournals(t *rapid.T, mem *memory, db *state.DB) {
 			must("Job", one, other, err1, err2)
 		}
 		events, err := db.History(ctx, job.Seq)
-		must("History", mem.events[job.Seq], events, err, nil)
+		must("History", mem.history[job.Seq], events, err, nil)
 	}
 	q1, err1 := mem.Queue(ctx)
 	q2, err2 := db.Queue(ctx)
 	must("Queue", q1, q2, err1, err2)
 	notes, err := db.Events(ctx, 1000)
-	must("Outbox", len(mem.notes), len(notes), err, nil)
+	must("Outbox", len(mem.events), len(notes), err, nil)
 	counts, err := db.Counters(ctx)
 	must("Counters", len(mem.finished), len(counts), err, nil)
 	for _, c := range counts {
 		pairs := state.Pairs(c.Labels)
 		must(c.Labels, int64(mem.finished[pairs[1]+" "+pairs[3]]), c.Value, nil, nil)
-	}
-}
-
-// TestStoryInTheState runs a story with the real journal, which each process opens anew.
-func TestStoryInTheState(t *testing.T) {
-	dir := t.TempDir()
-	w := newWorld(t)
-	w.prompt(prompts.Prompt{ID: "a", FollowUps: []string{"one"}})
-	w.prompt(prompts.Prompt{ID: "b", Body: "b fails", DependsOn: []string{"a"}})
-	w.prompt(prompts.Prompt{ID: "r", Schedule: cron(t, "@every 5m")})
-	for range 100 {
-		db, err := state.Open(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.journal, w.queue = db, nil
-		w.after(20 * time.Second)
-		if err := db.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	db, err := state.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	w.journal = db
-	w.has("a", journal.Completed)
-	w.has("b", journal.Failed)
-	w.sent("do a", 1)
-	w.sent("b fails", 1)
-	if n := w.service.taken("do r"); n < 3 || n > 6 {
-		t.Errorf("%d firings in %v", n, 100*20*time.Second)
 	}
 }

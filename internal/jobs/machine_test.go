@@ -22,7 +22,7 @@ type machine struct {
 	skew time.Duration // of the queue's clock
 	// forward: the clock was set forward, so a day can be over too early.
 	forward bool
-	// again counts, by prompt, how often somebody asked for another job.
+	// again counts, by prompt, how often the operator asked for another job.
 	again map[string]int
 	edits int
 }
@@ -178,7 +178,7 @@ func (m *machine) loses(t *rapid.T) {
 func (m *machine) operate(t *rapid.T) {
 	id := m.draw(t)
 	var err error
-	decisions := []string{"hold", "release", "cancel", "retry", "resolve", "drop", "pause", "go on"}
+	decisions := []string{"hold", "release", "cancel", "retry", "resolve", "drop", "pause", "continue"}
 	switch decision := rapid.SampledFrom(decisions).Draw(t, "decision"); decision {
 	case "resolve":
 		if job, err := Find(m.Context(), m.journal, id); err == nil && job.State == journal.Unknown {
@@ -187,7 +187,7 @@ func (m *machine) operate(t *rapid.T) {
 		}
 	case "pause":
 		m.pauseQueue()
-	case "go on":
+	case "continue":
 		m.releaseQueue()
 	default:
 		if _, err = m.decide(decision, id); err == nil && decision == "retry" {
@@ -215,7 +215,7 @@ func (m *machine) check() {
 		if strings.HasPrefix(job.Reason, "on_unknown: resubmit: ") {
 			again[job.Prompt]++
 		}
-		for _, event := range m.memory.events[seq] {
+		for _, event := range m.memory.history[seq] {
 			if strings.HasPrefix(event.Cause, "on_unknown: resubmit: ") {
 				messagedAgain[job.JobID] = true
 			}
@@ -299,7 +299,7 @@ func (m *machine) rests(r Result) {
 		switch {
 		case p.State.Ended():
 		case p.State == journal.Pending &&
-			slices.Contains([]Why{WhyNotBefore, WhyFiring, WhyDependency, WhyGone}, p.Why):
+			slices.Contains([]Why{whyNotBefore, whyFiring, whyDependency, whyGone}, p.Why):
 		default:
 			m.Fatalf("at the end %s is %s for %q: %s", p.ID, p.State, p.Why, p.Reason)
 		}

@@ -16,8 +16,8 @@ type memory struct {
 	jobs      map[int64]journal.Job
 	last      int64
 	queue     journal.Queue
-	events    map[int64][]journal.Transition
-	notes     []journal.Event
+	history   map[int64][]journal.Transition
+	events    []journal.Event
 	recurring map[string]journal.Recurring
 	pulls     []journal.PullRequest
 	finished  map[string]int // by project and result
@@ -26,7 +26,7 @@ type memory struct {
 
 func newMemory() *memory {
 	return &memory{
-		jobs: map[int64]journal.Job{}, queue: journal.Queue{Version: 1}, events: map[int64][]journal.Transition{},
+		jobs: map[int64]journal.Job{}, queue: journal.Queue{Version: 1}, history: map[int64][]journal.Transition{},
 		recurring: map[string]journal.Recurring{}, finished: map[string]int{},
 	}
 }
@@ -72,8 +72,8 @@ func (m *memory) See(_ context.Context, prompt, schedule string, at time.Time) e
 
 func (m *memory) Apply(_ context.Context, changes ...journal.Change) (out []journal.Job, err error) {
 	next := *m
-	next.jobs, next.events, next.finished = maps.Clone(m.jobs), maps.Clone(m.events), maps.Clone(m.finished)
-	next.notes = slices.Clip(m.notes)
+	next.jobs, next.history, next.finished = maps.Clone(m.jobs), maps.Clone(m.history), maps.Clone(m.finished)
+	next.events = slices.Clip(m.events)
 	for _, c := range changes {
 		job, err := next.change(c)
 		if err != nil {
@@ -85,10 +85,39 @@ func (m *memory) Apply(_ context.Context, changes ...journal.Change) (out []jour
 	return out, nil
 }
 
+// change makes one change, as package state does.
 func (m *memory) change(c journal.Change) (job journal.Job, err error) {
-	if c.Job.Prompt != "" {
-		if job, err = m.put(c); err != nil {
+	if job = c.Job; job.Prompt != "" {
+		stored, known := m.jobs[job.Seq]
+		isNew := job.JobID != "" && (stored.JobID != job.JobID || stored.Project != job.Project)
+		for _, seq := range slices.Sorted(maps.Keys(m.jobs)) {
+			switch other := m.jobs[seq]; {
+			case seq == job.Seq:
+			case isNew && other.JobID == job.JobID && other.Project == job.Project:
+				return job, &journal.TakenError{JobID: job.JobID, By: seq, Prompt: other.Prompt}
+			case job.Seq == 0 && other.Prompt == job.Prompt && other.Firing.Equal(job.Firing) && other.Try == job.Try:
+				err = cmp.Or(err, fmt.Errorf("prompt %s: %w", job.Prompt, journal.ErrDuplicate))
+			}
+		}
+		switch {
+		case err != nil:
 			return job, err
+		case job.Seq == 0:
+			m.last++
+			job.Seq, job.Version = m.last, 0
+		case !known || stored.Version != job.Version || stored.State != c.From:
+			return job, fmt.Errorf("job %d: %w", job.Seq, journal.ErrRaced)
+		}
+		job.Version++
+		m.jobs[job.Seq] = job
+		if job.Text == "" {
+			kept := job
+			kept.Text, kept.FollowUps = stored.Text, stored.FollowUps
+			m.jobs[job.Seq] = kept
+			job.FollowUps = nil
+		}
+		if result := job.Result(); result != "" && !c.From.Ended() {
+			m.finished[job.Project+" "+result]++
 		}
 	}
 	to := job.State
@@ -103,55 +132,13 @@ func (m *memory) change(c journal.Change) (job journal.Job, err error) {
 		}
 	}
 	if c.Cause != "" {
-		m.events[job.Seq] = append(slices.Clip(m.events[job.Seq]),
+		m.history[job.Seq] = append(slices.Clip(m.history[job.Seq]),
 			journal.Transition{At: c.At, Job: job.Seq, From: c.From, To: to, Cause: c.Cause})
 	}
 	if c.Event != nil {
-		note := *c.Event
-		note.ID, note.Next = int64(len(m.notes)+1), note.At
-		m.notes = append(m.notes, note)
+		event := *c.Event
+		event.ID, event.Next = int64(len(m.events)+1), event.At
+		m.events = append(m.events, event)
 	}
 	return job, nil
-}
-
-func (m *memory) put(c journal.Change) (journal.Job, error) {
-	job := c.Job
-	if err := m.checkID(job); err != nil {
-		return job, err
-	}
-	if job.Seq == 0 {
-		for _, other := range m.jobs {
-			if other.Prompt == job.Prompt && other.Firing.Equal(job.Firing) && other.Try == job.Try {
-				return job, fmt.Errorf("prompt %s: %w", job.Prompt, journal.ErrDuplicate)
-			}
-		}
-		m.last++
-		job.Seq, job.Version = m.last, 0
-	} else if now, ok := m.jobs[job.Seq]; !ok || now.Version != job.Version || now.State != c.From {
-		return job, fmt.Errorf("job %d: %w", job.Seq, journal.ErrRaced)
-	}
-	job.Version++
-	if stored := m.jobs[job.Seq]; job.Text == "" {
-		job.Text, job.FollowUps = stored.Text, stored.FollowUps
-		m.jobs[job.Seq] = job
-		job.Text, job.FollowUps = "", nil
-	} else {
-		m.jobs[job.Seq] = job
-	}
-	if result := job.Result(); result != "" && !c.From.Ended() {
-		m.finished[job.Project+" "+result]++
-	}
-	return job, nil
-}
-
-func (m *memory) checkID(job journal.Job) error {
-	if has := m.jobs[job.Seq]; job.JobID == "" || has.JobID == job.JobID && has.Project == job.Project {
-		return nil
-	}
-	for _, seq := range slices.Sorted(maps.Keys(m.jobs)) {
-		if other := m.jobs[seq]; other.JobID == job.JobID && other.Project == job.Project && seq != job.Seq {
-			return &journal.TakenError{JobID: job.JobID, By: seq, Prompt: other.Prompt}
-		}
-	}
-	return nil
 }

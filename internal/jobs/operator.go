@@ -23,7 +23,7 @@ func refusef(format string, args ...any) error {
 }
 
 // Operator makes the decisions of people. It sends nothing and needs no lock: it works
-// while a queue runs, which continues with what was decided.
+// while a queue runs, which follows the decisions.
 type Operator struct {
 	journal Journal
 	now     func() time.Time
@@ -52,8 +52,8 @@ func Find(ctx context.Context, j Journal, ref string) (journal.Job, error) {
 }
 
 // find returns the job that ref names. A prompt that looks renamed is held first if the next
-// pass would hold it: people decide on what the plan says. If next is set, a prompt that has
-// no job, or recurs and none that goes on, stands for the job that it is about to have.
+// pass would hold it: people decide on what the plan says. If next is set, a prompt
+// without a job, or a recurring one whose job has ended, stands for the next job.
 func (o *Operator) find(ctx context.Context, ref string, found prompts.Scanned, next bool) (journal.Job, error) {
 	job, err := Find(ctx, o.journal, ref)
 	file, ok := fileOf(cmp.Or(job.Prompt, ref), found)
@@ -91,12 +91,9 @@ func fileOf(id string, found prompts.Scanned) (prompts.Prompt, bool) {
 
 // Answer says what became of a job in doubt: one of its fields.
 type Answer struct {
-	// JobID is the service's id of the job: it was accepted.
-	JobID string
-	// Resubmit: it was not accepted, and is sent again.
-	Resubmit bool
-	// Drop: it is given up, accepted or not.
-	Drop bool
+	JobID    string // the service's id of the job: it was accepted
+	Resubmit bool   // it was not accepted, and is sent again
+	Drop     bool   // it is given up, accepted or not
 }
 
 const (
@@ -235,47 +232,35 @@ func (o *Operator) Retry(ctx context.Context, ref string, found prompts.Scanned)
 
 // PauseQueue stops the whole queue until ReleaseQueue.
 func (o *Operator) PauseQueue(ctx context.Context) (journal.Queue, error) {
-	return o.changeQueue(ctx, func(queue *journal.Queue, now time.Time) string {
-		if queue.Paused == journal.PausedOperator {
-			return ""
-		}
-		queue.Paused, queue.Since, queue.Detail = journal.PausedOperator, now, "docgauge jobs release continues it"
-		return "paused by the operator"
-	})
+	return o.changeQueue(ctx, true)
 }
 
 // ReleaseQueue lets the queue continue; if it is paused for jobs in doubt, once the
 // service answers a read.
 func (o *Operator) ReleaseQueue(ctx context.Context) (journal.Queue, error) {
-	return o.changeQueue(ctx, func(queue *journal.Queue, now time.Time) string {
-		switch {
-		case queue.Paused == "":
-			return ""
-		case queue.Unknowns >= unknownsInARow:
-			if queue.Paused != journal.PausedUnknown {
-				queue.Paused, queue.Since, queue.Detail = journal.PausedUnknown, now, "creates or messages are in doubt"
-			}
-			queue.Released = now
-			return "released by the operator: it continues once the service answers"
-		}
-		queue.Paused, queue.Since, queue.Detail, queue.KeyMark, queue.Released = "", time.Time{}, "", "", now
-		return released
-	})
+	return o.changeQueue(ctx, false)
 }
 
-// changeQueue changes the queue with change, which returns the cause, or "" if there
-// is nothing to change.
-func (o *Operator) changeQueue(
-	ctx context.Context, change func(*journal.Queue, time.Time) string,
-) (queue journal.Queue, err error) {
+func (o *Operator) changeQueue(ctx context.Context, pause bool) (queue journal.Queue, err error) {
 	for range maxRaces {
 		if queue, err = o.journal.Queue(ctx); err != nil {
 			return queue, err
 		}
-		now, from := o.now(), queue.Paused
-		cause := change(&queue, now)
-		if cause == "" {
+		now, from, cause := o.now(), queue.Paused, released
+		switch {
+		case pause && from == journal.PausedOperator, !pause && from == "":
 			return queue, nil
+		case pause:
+			queue.Paused, queue.Since, queue.Detail = journal.PausedOperator, now, "docgauge jobs release continues it"
+			cause = "paused by the operator"
+		case queue.Unknowns >= unknownsInARow:
+			if from != journal.PausedUnknown {
+				queue.Paused, queue.Since, queue.Detail = journal.PausedUnknown, now, "creates or messages are in doubt"
+			}
+			queue.Released = now
+			cause = "released by the operator: it continues once the service answers"
+		default:
+			queue.Paused, queue.Since, queue.Detail, queue.KeyMark, queue.Released = "", time.Time{}, "", "", now
 		}
 		_, err = o.journal.Apply(ctx, journal.Change{Queue: &queue, From: journal.State(from), At: now, Cause: cause})
 		if !errors.Is(err, journal.ErrRaced) {

@@ -88,7 +88,7 @@ func TestDecisions(t *testing.T) {
 				t.Errorf("%s of a job that is %s: %+v, %v", decision, from, job, err)
 			case !can && (!errors.Is(err, ErrRefused) || !cmp.Equal(w.job("a"), before)):
 				t.Errorf("%s of a job that is %s: %v", decision, from, err)
-			case can && len(w.memory.events[job.Seq]) == 0:
+			case can && len(w.memory.history[job.Seq]) == 0:
 				t.Errorf("%s of a job that is %s left no event", decision, from)
 			}
 		}
@@ -103,7 +103,7 @@ func TestDecisionsBeforeAJob(t *testing.T) {
 	w.decides("hold", "a")
 	w.decides("cancel", "b")
 	w.passes()
-	w.waitsFor("a", WhyOperator, journal.Held)
+	w.waitsFor("a", whyOperator, journal.Held)
 	w.has("b", journal.Cancelled)
 	if len(w.service.jobs) > 0 {
 		t.Fatal("it was sent")
@@ -113,12 +113,12 @@ func TestDecisionsBeforeAJob(t *testing.T) {
 	if job := w.has("a", journal.Active); !job.Resubmit || job.Try != 1 {
 		t.Errorf("%+v", job)
 	}
-	if _, err := w.decide("hold", "nobody"); !errors.Is(err, journal.ErrNoJob) {
+	if _, err := w.decide("hold", "no such"); !errors.Is(err, journal.ErrNoJob) {
 		t.Error(err)
 	}
 }
 
-// TestResolve: a job in doubt goes on from the operator's answer.
+// TestResolve: a job in doubt continues from the operator's answer.
 func TestResolve(t *testing.T) {
 	w := inState(t, journal.Unknown)
 	at, err := w.service.CreateJob(t.Context(), "prj_a", "slow") // it had been accepted
@@ -163,7 +163,7 @@ func TestResolveAMessage(t *testing.T) {
 		w.service.down = always(lostError(), callMessage)
 		w.after(turn)
 		w.service.down = nil
-		w.waitsFor("a", WhyOperator, journal.Unknown, "--job-id job-1")
+		w.waitsFor("a", whyOperator, journal.Unknown, "--job-id job-1")
 		w.refuses("job-2", "a")
 		w.refuses("retry", "a")
 		w.decides(answer, "a")
@@ -211,7 +211,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// racing is a journal in which somebody is always faster.
+// racing is a journal in which another process is always faster.
 type racing struct{ Journal }
 
 func (r racing) Job(ctx context.Context, seq int64) (journal.Job, error) {
@@ -222,7 +222,7 @@ func (r racing) Job(ctx context.Context, seq int64) (journal.Job, error) {
 	return job, err
 }
 
-// TestOperatorIsTooSlow: the queue has moved the job on meanwhile.
+// TestOperatorIsTooSlow: the queue has moved the job on since.
 func TestOperatorIsTooSlow(t *testing.T) {
 	w := inState(t, journal.Unknown)
 	_, err := NewOperator(racing{w.journal}, w.now).Resolve(t.Context(), "a", Answer{Drop: true}, w.found())

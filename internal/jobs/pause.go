@@ -8,6 +8,7 @@ import (
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/prompts"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 const (
@@ -72,7 +73,7 @@ func (q *Queue) countUnknown(queue journal.Queue, now time.Time, n int) journal.
 func (q *Queue) pause(queue journal.Queue, why journal.Pause, now time.Time, detail string) journal.Change {
 	queue.Paused, queue.Since, queue.Detail = why, now, detail
 	q.opt.Logger.Warn("prompt queue paused", "reason", string(why), "detail", detail)
-	paused := event{Event: "paused", At: now, Text: "the prompt queue is paused: " + detail, Queue: &queue}
+	paused := view.Event{Event: "paused", At: now, Text: "the prompt queue is paused: " + detail, Queue: &queue}
 	return journal.Change{Queue: &queue, At: now, Cause: detail, Event: q.event(paused)}
 }
 

@@ -18,30 +18,30 @@ type Why string
 
 // What a prompt waits for.
 const (
-	WhyNext        Why = ""                   // nothing: it is sent by the next pass, or was sent
-	WhyInvalid     Why = "invalid"            // its file breaks a rule
+	whyNext        Why = ""                   // nothing: it is sent by the next pass, or was sent
+	whyInvalid     Why = "invalid"            // its file breaks a rule
 	WhyChanging    Why = "settling"           // its file has just changed
-	WhyGone        Why = "gone"               // its file is gone
-	WhyNotBefore   Why = "not_before"         // that time
-	WhyFiring      Why = "firing"             // the next firing of its schedule
-	WhyRetry       Why = "retry"              // the time of the next try
-	WhyDependency  Why = "depends_on"         // a prompt that is not completed
-	WhyConcurrency Why = "concurrency"        // a job of the same concurrency key
-	WhyProject     Why = "project"            // the service, or the budget, accepts nothing of its project for a time
-	WhyPerDay      Why = "per_day"            // the cap on jobs per day
-	WhyActive      Why = "active"             // the cap on active jobs
-	WhyOpenPulls   Why = "open_pull_requests" // the cap on open pull requests
-	WhyReviewAge   Why = "review_age"         // the cap on their age
-	WhyPaused      Why = "paused"             // the end of the queue's pause
-	WhyNewState    Why = "new_state"          // the operator: the state has no job
-	WhyRender      Why = "template"           // its template cannot be filled in
-	WhyOperator    Why = "operator"           // the operator
+	whyGone        Why = "gone"               // its file is gone
+	whyNotBefore   Why = "not_before"         // that time
+	whyFiring      Why = "firing"             // the next firing of its schedule
+	whyRetry       Why = "retry"              // the time of the next try
+	whyDependency  Why = "depends_on"         // a prompt that is not completed
+	whyConcurrency Why = "concurrency"        // a job of the same concurrency key
+	whyProject     Why = "project"            // the service, or the budget, accepts nothing of its project for a time
+	whyPerDay      Why = "per_day"            // the cap on jobs per day
+	whyActive      Why = "active"             // the cap on active jobs
+	whyOpenPulls   Why = "open_pull_requests" // the cap on open pull requests
+	whyReviewAge   Why = "review_age"         // the cap on their age
+	whyPaused      Why = "paused"             // the end of the queue's pause
+	whyNewState    Why = "new_state"          // the operator: the state has no job
+	whyRender      Why = "template"           // its template cannot be filled in
+	whyOperator    Why = "operator"           // the operator
 )
 
 // passes reports whether the wait ends by itself, and soon.
 func (w Why) passes() bool {
 	switch w {
-	case WhyNext, WhyChanging, WhyRetry, WhyProject, WhyPerDay:
+	case whyNext, WhyChanging, whyRetry, whyProject, whyPerDay:
 		return true
 	}
 	return false
@@ -78,7 +78,7 @@ type Planned struct {
 }
 
 // Ready reports whether it would be submitted now.
-func (p Planned) Ready() bool { return p.Place > 0 && p.Why == WhyNext }
+func (p Planned) Ready() bool { return p.Place > 0 && p.Why == whyNext }
 
 func (p *Planned) wait(b blocker) { p.Why, p.Reason, p.Until = b.why, b.reason, b.ends }
 
@@ -109,7 +109,7 @@ func Plan(ctx context.Context, o Options, j Journal, found prompts.Scanned) ([]P
 	return all, nil
 }
 
-// render returns what is sent: for a recurring prompt, as of its firing.
+// render returns the texts to send: for a recurring prompt, as of its firing.
 func (p Planned) render(ctx context.Context, o Options, now time.Time) (prompts.Rendered, error) {
 	if !p.Firing.IsZero() {
 		now = p.Firing
@@ -126,17 +126,17 @@ func (s *queueState) plan(o Options, found prompts.Scanned, unrendered map[strin
 	known, renames := map[string]bool{}, s.renames(found)
 	for _, p := range found.Prompts {
 		known[p.ID] = true
-		all = append(all, s.ofPrompt(p, renames, unrendered[p.ID]))
+		all = append(all, s.planPrompt(p, renames, unrendered[p.ID]))
 	}
 	for _, p := range found.Invalid {
 		known[p.ID] = true
 		finding, _ := found.Finding(p.Path)
 		out := Planned{ID: p.ID, Path: p.Path, Project: p.Project, Title: p.Title,
-			State: journal.Invalid, Why: WhyInvalid, Reason: finding.String()}
+			State: journal.Invalid, Why: whyInvalid, Reason: finding.String()}
 		if job, ok := s.newest[p.ID]; ok {
 			out.Job = &job
 			if job.State != journal.Pending {
-				out.State, out.Why = job.State, WhyNext
+				out.State, out.Why = job.State, whyNext
 				out.addRemedy(job)
 			}
 		}
@@ -159,7 +159,7 @@ func (s *queueState) plan(o Options, found prompts.Scanned, unrendered map[strin
 		case isChanging:
 			out.Why, out.Reason = WhyChanging, justChanged
 		case job.State == journal.Pending || job.State == journal.Held:
-			out.Why, out.Reason = WhyGone, "its file is gone: put it back, or docgauge jobs cancel "+id
+			out.Why, out.Reason = whyGone, "its file is gone: put it back, or docgauge jobs cancel "+id
 		default:
 			out.addRemedy(job)
 		}
@@ -176,7 +176,7 @@ func (s *queueState) plan(o Options, found prompts.Scanned, unrendered map[strin
 	for i := range all {
 		p := &all[i]
 		states[p.ID] = p.State
-		if p.Why == WhyNext && p.State == journal.Pending {
+		if p.Why == whyNext && p.State == journal.Pending {
 			waiting = append(waiting, p)
 		}
 	}
@@ -184,7 +184,7 @@ func (s *queueState) plan(o Options, found prompts.Scanned, unrendered map[strin
 	for i, p := range s.inOrder(waiting) {
 		p.Place = i + 1
 		b := s.dependency(p, states)
-		if b.why == WhyNext {
+		if b.why == whyNext {
 			b = a.admit(p)
 		}
 		p.wait(b)
@@ -198,8 +198,8 @@ func (s *queueState) plan(o Options, found prompts.Scanned, unrendered map[strin
 	return all
 }
 
-// ofPrompt is the state of a prompt by itself, without regard to others.
-func (s *queueState) ofPrompt(p prompts.Prompt, renames renames, unrendered error) Planned {
+// planPrompt is the state of a prompt by itself, without regard to others.
+func (s *queueState) planPrompt(p prompts.Prompt, renames renames, unrendered error) Planned {
 	out := Planned{ID: p.ID, Path: p.Path, Project: p.Project, Title: p.Title, State: journal.Pending, prompt: p}
 	job, begun := s.newest[p.ID]
 	if begun {
@@ -210,7 +210,7 @@ func (s *queueState) ofPrompt(p prompts.Prompt, renames renames, unrendered erro
 	if waits := job.State == journal.Pending || p.Recurs() && job.State.Ended(); begun && !waits {
 		out.State, out.Reason = job.State, job.Reason
 		if resubmits(p, job) {
-			out.Why, out.Reason = WhyRetry, out.Reason+"; it is sent again (on_unknown: resubmit)"
+			out.Why, out.Reason = whyRetry, out.Reason+"; it is sent again (on_unknown: resubmit)"
 			return out
 		}
 		out.addRemedy(job)
@@ -235,13 +235,13 @@ func (s *queueState) ofPrompt(p prompts.Prompt, renames renames, unrendered erro
 	case expired(p, s.at) || p.Recurs() && out.Firing.IsZero():
 		out.State, out.Reason, out.Firing = journal.Expired, "its time was over at "+format.Time(p.Expires), time.Time{}
 	case p.NotBefore.After(s.at):
-		out.wait(blocker{WhyNotBefore, "not before " + format.Time(p.NotBefore), p.NotBefore})
+		out.wait(blocker{whyNotBefore, "not before " + format.Time(p.NotBefore), p.NotBefore})
 	case out.Firing.After(s.at):
-		out.wait(blocker{WhyFiring, "next firing at " + format.Time(out.Firing), out.Firing})
+		out.wait(blocker{whyFiring, "next firing at " + format.Time(out.Firing), out.Firing})
 	case retries && s.isAhead(job.Next):
-		out.wait(blocker{WhyRetry, job.Reason + "; next try at " + format.Time(job.Next), job.Next})
+		out.wait(blocker{whyRetry, job.Reason + "; next try at " + format.Time(job.Next), job.Next})
 	case unrendered != nil:
-		out.wait(because(WhyRender, "%v", unrendered))
+		out.wait(because(whyRender, "%v", unrendered))
 	}
 	return out
 }
@@ -257,9 +257,9 @@ func (p *Planned) addRemedy(job journal.Job) {
 	remedy := Remedy(job)
 	switch {
 	case remedy != "":
-		p.Why = WhyOperator
+		p.Why = whyOperator
 	case job.State == journal.Held:
-		p.Why, remedy = WhyOperator, "docgauge jobs release "+job.Prompt+" lets it continue"
+		p.Why, remedy = whyOperator, "docgauge jobs release "+job.Prompt+" lets it continue"
 	case p.Drifted:
 		remedy = "its file was edited since: docgauge jobs retry " + job.Prompt + " sends it as it is now"
 	default:
@@ -325,29 +325,29 @@ func (s *queueState) dependency(p *Planned, states map[string]journal.State) blo
 			case ended && job.State == journal.Completed:
 				continue
 			case ended:
-				return because(WhyDependency, "waits for %s to be completed, and that is %s: docgauge jobs retry %s",
+				return because(whyDependency, "waits for %s to be completed, and that is %s: docgauge jobs retry %s",
 					id, job.State, id)
 			}
-			return because(WhyDependency, "waits for %s to be completed: it is %s", id, states[id])
+			return because(whyDependency, "waits for %s to be completed: it is %s", id, states[id])
 		}
 		// A pull request that was closed instead of merged holds the prompt: without the change
 		// that it builds on it must not begin.
 		wait := "waits for the pull request of " + id + " to be merged"
 		switch pull := s.pulls[job.PRLink]; {
 		case !ended:
-			return because(WhyDependency, "%s: the job is %s", wait, states[id])
+			return because(whyDependency, "%s: the job is %s", wait, states[id])
 		case job.PRLink == "":
-			return because(WhyDependency,
+			return because(whyDependency,
 				"%s, and that is %s without one: docgauge jobs retry %s, or remove when: merged", wait, job.State, id)
 		case pull.State == journal.PullMerged:
 		case pull.State == journal.PullClosed:
-			return because(WhyDependency,
+			return because(whyDependency,
 				"%s, and it was closed without that (%s): docgauge jobs retry %s, or remove when: merged",
 				wait, job.PRLink, id)
 		case pull.Problem != "":
-			return because(WhyDependency, "%s (%s): it is %s, %s", wait, job.PRLink, pull.State, pull.Problem)
+			return because(whyDependency, "%s (%s): it is %s, %s", wait, job.PRLink, pull.State, pull.Problem)
 		default:
-			return because(WhyDependency, "%s (%s): it is %s", wait, job.PRLink, pull.State)
+			return because(whyDependency, "%s (%s): it is %s", wait, job.PRLink, pull.State)
 		}
 	}
 	return blocker{}

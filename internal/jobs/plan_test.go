@@ -16,13 +16,13 @@ func TestDependsOn(t *testing.T) {
 	w.prompt(prompts.Prompt{ID: "a", DependsOn: []string{"b", "c"}})
 	w.prompt(prompts.Prompt{ID: "b"})
 	w.prompt(prompts.Prompt{ID: "c", Body: "c fails"})
-	w.waitsFor("a", WhyDependency, journal.Pending)
+	w.waitsFor("a", whyDependency, journal.Pending)
 	w.passes()
-	w.waitsFor("a", WhyDependency, journal.Pending, "b to be completed: it is active")
+	w.waitsFor("a", whyDependency, journal.Pending, "b to be completed: it is active")
 	w.after(turn)
 	w.has("b", journal.Completed)
 	w.has("c", journal.Failed)
-	w.waitsFor("a", WhyDependency, journal.Pending, "c to be completed, and that is failed: docgauge jobs retry c")
+	w.waitsFor("a", whyDependency, journal.Pending, "c to be completed, and that is failed: docgauge jobs retry c")
 	if r := w.after(time.Hour); !r.Idle() {
 		t.Error("a dependency that failed is waited for")
 	}
@@ -34,49 +34,36 @@ func TestDependsOn(t *testing.T) {
 	w.after(turn)
 	w.has("c", journal.Completed)
 	w.has("a", journal.Active)
+	w.remove("b") // it counts when its file is gone
+	w.prompt(prompts.Prompt{ID: "d", DependsOn: []string{"b"}})
+	w.passes()
+	w.has("d", journal.Active)
 }
 
-// TestDependencyWithoutFile: a prompt that was completed counts when its file is gone.
-func TestDependencyWithoutFile(t *testing.T) {
-	w := newWorld(t, "b")
-	w.passes()
-	w.after(turn)
-	w.remove("b")
-	w.prompt(prompts.Prompt{ID: "a", DependsOn: []string{"b"}})
-	w.passes()
-	w.has("a", journal.Active)
-}
-
+// TestConcurrencyKey: a job in doubt may be at work, so it blocks its key too.
 func TestConcurrencyKey(t *testing.T) {
 	w := newWorld(t)
 	w.prompt(prompts.Prompt{ID: "a", ConcurrencyKey: "k"})
 	w.prompt(prompts.Prompt{ID: "b", ConcurrencyKey: "k"})
 	w.prompt(prompts.Prompt{ID: "c", ConcurrencyKey: "other"})
-	w.waitsFor("b", WhyConcurrency, journal.Pending, "k is taken by prompt a, which is before it")
+	w.waitsFor("b", whyConcurrency, journal.Pending, "k is taken by prompt a, which is before it")
 	w.passes()
 	w.has("a", journal.Active)
 	w.has("c", journal.Active)
 	w.none("b")
-	w.waitsFor("b", WhyConcurrency, journal.Pending, "job 1 of prompt a, which is active")
-	w.after(turn)
-	w.has("b", journal.Active)
-}
-
-// TestUnknownKeepsItsKey: a job in doubt may be at work, so it blocks its key.
-func TestUnknownKeepsItsKey(t *testing.T) {
-	w := newWorld(t)
-	w.prompt(prompts.Prompt{ID: "a", ConcurrencyKey: "k"})
+	w.waitsFor("b", whyConcurrency, journal.Pending, "job 1 of prompt a, which is active")
 	w.service.down = always(lostError(), callCreate)
-	w.passes()
-	w.service.down = nil
-	w.prompt(prompts.Prompt{ID: "b", ConcurrencyKey: "k"})
-	w.after(time.Hour)
-	w.none("b")
-	w.resolve(w.has("a", journal.Unknown).Seq)
-	w.after(time.Minute)
-	w.has("a", journal.Active)
 	w.after(turn)
+	w.service.down = nil
+	job := w.has("b", journal.Unknown)
+	w.prompt(prompts.Prompt{ID: "d", ConcurrencyKey: "k"})
+	w.after(time.Hour)
+	w.none("d")
+	w.resolve(job.Seq)
+	w.passes()
 	w.has("b", journal.Active)
+	w.after(turn)
+	w.has("d", journal.Active)
 }
 
 func TestTimes(t *testing.T) {
@@ -84,8 +71,8 @@ func TestTimes(t *testing.T) {
 	w.prompt(prompts.Prompt{ID: "early", NotBefore: start.Add(time.Hour)})
 	w.prompt(prompts.Prompt{ID: "late", Expires: start})
 	w.prompt(prompts.Prompt{ID: "just", NotBefore: start, Expires: start.Add(time.Microsecond)})
-	w.waitsFor("late", WhyNext, journal.Expired)
-	if p := w.waitsFor("early", WhyNotBefore, journal.Pending); !p.Until.Equal(start.Add(time.Hour)) {
+	w.waitsFor("late", whyNext, journal.Expired)
+	if p := w.waitsFor("early", whyNotBefore, journal.Pending); !p.Until.Equal(start.Add(time.Hour)) {
 		t.Errorf("until %v", p.Until)
 	}
 	if r := w.passes(); r.Created != 1 {
@@ -97,21 +84,6 @@ func TestTimes(t *testing.T) {
 	w.after(time.Microsecond)
 	w.has("early", journal.Active)
 	w.none("late")
-}
-
-// TestExpiresWhileItWaits: a prompt that was refused for a time expires too.
-func TestExpiresWhileItWaits(t *testing.T) {
-	w := newWorld(t)
-	w.prompt(prompts.Prompt{ID: "a", Expires: start.Add(time.Minute)})
-	w.service.down = always(throttled(time.Hour))
-	w.passes()
-	w.has("a", journal.Pending)
-	w.service.down = nil
-	w.after(2 * time.Hour)
-	w.has("a", journal.Expired)
-	if len(w.service.jobs) > 0 {
-		t.Error("it was sent")
-	}
 }
 
 // TestDrift: a prompt runs once; an edit is shown, not run.
@@ -126,7 +98,7 @@ func TestDrift(t *testing.T) {
 	w.has("a", journal.Completed)
 	w.after(time.Hour)
 	w.calls(callCreate, 1)
-	if p := w.waitsFor("a", WhyNext, journal.Completed, "docgauge jobs retry a"); !p.Drifted {
+	if p := w.waitsFor("a", whyNext, journal.Completed, "docgauge jobs retry a"); !p.Drifted {
 		t.Errorf("%+v", p)
 	}
 	w.decides("retry", "a")
@@ -137,7 +109,7 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// TestEditBeforeItIsSent: that is no drift, the new text is sent.
+// TestEditBeforeItIsSent: it has not drifted, the new text is sent.
 func TestEditBeforeItIsSent(t *testing.T) {
 	w := newWorld(t, "a")
 	w.service.down = always(throttled(time.Minute))
@@ -184,7 +156,7 @@ func TestFilesThatDoNotCount(t *testing.T) {
 	for _, p := range r.Planned {
 		got[p.ID] = p.Why
 	}
-	want := map[string]Why{"bad": WhyInvalid, "gone": WhyGone, "changing": WhyChanging, "new.md": WhyChanging}
+	want := map[string]Why{"bad": whyInvalid, "gone": whyGone, "changing": WhyChanging, "new.md": WhyChanging}
 	for id, why := range want {
 		if got[id] != why {
 			t.Errorf("%s waits for %q, want %q", id, got[id], why)
@@ -226,11 +198,11 @@ func TestPlanChangesNothing(t *testing.T) {
 	w.opt.OnNewState = Skip
 	w.prompt(prompts.Prompt{ID: "a", FollowUps: []string{"then"}})
 	w.prompt(prompts.Prompt{ID: "r", Schedule: cron(t, "@hourly")})
-	p := w.waitsFor("a", WhyNewState, journal.Pending)
+	p := w.waitsFor("a", whyNewState, journal.Pending)
 	if p.Text != "do a" || !slices.Equal(p.FollowUps, []string{"then"}) || p.Ready() || p.Place != 1 {
 		t.Errorf("%+v", p)
 	}
-	r := w.waitsFor("r", WhyFiring, journal.Pending)
+	r := w.waitsFor("r", whyFiring, journal.Pending)
 	if next := time.Date(2026, 10, 5, 14, 0, 0, 0, time.UTC); !r.Firing.Equal(next) || !r.Until.Equal(next) {
 		t.Errorf("%+v", r)
 	}
@@ -247,7 +219,7 @@ func TestTemplateThatCannotBeRendered(t *testing.T) {
 	w.passes()
 	w.none("a")
 	w.has("b", journal.Active)
-	if p := w.waitsFor("a", WhyRender, journal.Pending); p.Unrendered == "" {
+	if p := w.waitsFor("a", whyRender, journal.Pending); p.Unrendered == "" {
 		t.Errorf("%+v", p)
 	}
 }
@@ -266,7 +238,7 @@ func TestNewState(t *testing.T) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	w.says(err.Error(), "DOCGAUGE_PROMPTS_ON_NEW_STATE")
-	w.waitsFor("a", WhyNewState, journal.Pending)
+	w.waitsFor("a", whyNewState, journal.Pending)
 
 	w.opt.OnNewState, w.queue = Skip, nil
 	w.passes()
@@ -277,8 +249,8 @@ func TestNewState(t *testing.T) {
 	w.prompt(prompts.Prompt{ID: "c", DependsOn: []string{"a"}})
 	w.passes()
 	w.has("c", journal.Active)
-	if len(w.service.jobs) != 1 || len(w.memory.notes) > 0 {
-		t.Errorf("%d jobs, notes %+v", len(w.service.jobs), w.memory.notes)
+	if len(w.service.jobs) != 1 || len(w.memory.events) > 0 {
+		t.Errorf("%d jobs, notes %+v", len(w.service.jobs), w.memory.events)
 	}
 }
 

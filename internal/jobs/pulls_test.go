@@ -14,7 +14,7 @@ import (
 	"github.com/docgauge/docgauge/internal/prompts"
 )
 
-// learns sets what is known of the pull request of a prompt.
+// learns sets the known state of the pull request of a prompt.
 func (w *world) learns(prompt string, state journal.PullState, created time.Time) {
 	w.Helper()
 	job := w.job(prompt)
@@ -129,11 +129,11 @@ func TestOnePullRequest(t *testing.T) {
 	if diff := cmp.Diff(want, links); diff != "" {
 		t.Error(diff)
 	}
-	if n := OpenPulls(w.jobs(), nil, w.clock); n != len(want) {
+	if n := reviewsOf(w.jobs(), PullsByLink(w.jobs(), nil), w.clock).used(); n != len(want) {
 		t.Errorf("%d count against the cap, want %d", n, len(want))
 	}
-	kept := fmt.Sprintf("%+v %+v", w.memory.jobs, w.memory.events)
-	for _, note := range w.memory.notes {
+	kept := fmt.Sprintf("%+v %+v", w.memory.jobs, w.memory.history)
+	for _, note := range w.memory.events {
 		kept += string(note.Body)
 	}
 	if strings.Contains(kept, "PW") {
@@ -149,25 +149,25 @@ func TestOpenPullsReason(t *testing.T) {
 	if p := w.planned("b"); !p.Ready() {
 		t.Errorf("%+v", p)
 	}
-	w.waitsFor("c", WhyOpenPulls, journal.Pending) // the two before it count
+	w.waitsFor("c", whyOpenPulls, journal.Pending) // the two before it count
 	w.passes()
-	w.waitsFor("c", WhyOpenPulls, journal.Pending,
+	w.waitsFor("c", whyOpenPulls, journal.Pending,
 		"0 pull requests open, and 2 jobs at work that may open another (DOCGAUGE_MAX_OPEN_PULL_REQUESTS is 2)")
 	w.after(turn)
 	w.learns("a", journal.PullDraft, start)
-	p := w.waitsFor("c", WhyOpenPulls, journal.Pending,
+	p := w.waitsFor("c", whyOpenPulls, journal.Pending,
 		"2 pull requests open, 1 of them counted as open because their state is unknown (DOCGAUGE")
 	if !p.Until.IsZero() {
 		t.Error(p.Until)
 	}
 	if r := w.after(time.Hour); !r.Idle() || r.Created > 0 {
-		t.Errorf("a wait for people is no reason to go on: %+v", r)
+		t.Errorf("a wait for people keeps it going: %+v", r)
 	}
 	w.learns("b", journal.PullClosed, start)
 	if r := w.passes(); r.Created != 1 {
 		t.Errorf("%d created", r.Created)
 	}
-	if n := OpenPulls(w.jobs(), w.memory.pulls, w.clock); n != 2 {
+	if n := reviewsOf(w.jobs(), PullsByLink(w.jobs(), w.memory.pulls), w.clock).used(); n != 2 {
 		t.Errorf("%d are used", n)
 	}
 }
@@ -179,7 +179,7 @@ func TestGonePulls(t *testing.T) {
 		if missing > 0 {
 			p.Missing = start.Add(-missing)
 		}
-		if n := OpenPulls(nil, []journal.PullRequest{p}, start); n != want {
+		if n := reviewsOf(nil, map[string]journal.PullRequest{"": p}, start).used(); n != want {
 			t.Errorf("missing for %v: %d count, want %d", missing, n, want)
 		}
 		p.Missing = time.Time{}
@@ -187,7 +187,7 @@ func TestGonePulls(t *testing.T) {
 }
 
 // TestReviewAge: no job begins while the median age of the open pull requests exceeds the
-// limit; ended ones do not count, and one that nobody knows counts from its job on.
+// limit; ended ones do not count, and an unknown one counts from its job on.
 func TestReviewAge(t *testing.T) {
 	w := newWorld(t)
 	for _, id := range ids[:3] {
@@ -205,7 +205,7 @@ func TestReviewAge(t *testing.T) {
 		t.Fatalf("%+v", p)
 	}
 	w.clock = w.clock.Add(time.Minute)
-	w.waitsFor("next", WhyReviewAge, journal.Pending, "3 pull requests open, 1 of them counted as open because their "+
+	w.waitsFor("next", whyReviewAge, journal.Pending, "3 pull requests open, 1 of them counted as open because their "+
 		"state is unknown, for 3 d in the median (DOCGAUGE_MAX_REVIEW_AGE is 3 d)")
 	w.learns("a", journal.PullMerged, start.Add(-100*day))
 	w.passes()
@@ -235,7 +235,7 @@ func TestWhenMerged(t *testing.T) {
 	w.prompt(prompts.Prompt{ID: "plain", DependsOn: []string{"a"}})
 	says := func(id, part string) {
 		t.Helper()
-		w.waitsFor(id, WhyDependency, journal.Pending, part)
+		w.waitsFor(id, whyDependency, journal.Pending, part)
 	}
 	says("after a", "waits for the pull request of a to be merged: the job is pending")
 	w.passes()

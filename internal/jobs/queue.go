@@ -23,14 +23,13 @@ type Client interface {
 
 // Journal stores the jobs (package state).
 type Journal interface {
-	// Present returns an error if what is written now would be lost.
+	// Present returns an error if a write would be lost.
 	Present() error
 	// Jobs returns all jobs, oldest first, without their texts; Job one with them.
 	Jobs(ctx context.Context) ([]journal.Job, error)
 	Job(ctx context.Context, seq int64) (journal.Job, error)
 	Queue(ctx context.Context) (journal.Queue, error)
-	// PullStates returns what is known of the pull requests of the jobs; long fields can be
-	// missing.
+	// PullStates returns the pull requests of the jobs; long fields can be missing.
 	PullStates(ctx context.Context) ([]journal.PullRequest, error)
 	// Recurring returns since when the firings of each prompt with a schedule count; See
 	// sets that.
@@ -129,7 +128,7 @@ func (q *Queue) apply(ctx context.Context, changes ...journal.Change) ([]journal
 	return jobs, err
 }
 
-// Flush writes what is not in the journal yet. After an error the queue must not be given up:
+// Flush writes the outcome that is not in the journal yet. After an error the queue must not be given up:
 // it alone knows the outcome of a POST. Run must have ended.
 func (q *Queue) Flush(ctx context.Context) error {
 	if q.unsaved == nil {
@@ -140,15 +139,6 @@ func (q *Queue) Flush(ctx context.Context) error {
 		q.unsaved = nil
 	}
 	return err
-}
-
-// event is the body of a notification. It has a job or a queue.
-type event struct {
-	Event string         `json:"event"`
-	At    time.Time      `json:"at"`
-	Text  string         `json:"text"` // for people, in one line
-	Job   *view.Job      `json:"job,omitempty"`
-	Queue *journal.Queue `json:"queue,omitempty"`
 }
 
 // jobEvent is the event that a job came to its state; nil if people are not notified of it.
@@ -163,10 +153,10 @@ func (q *Queue) jobEvent(at time.Time, j journal.Job) *journal.Event {
 		text += ": " + why
 	}
 	job := view.NewJob(j, nil, at)
-	return q.event(event{Event: string(j.State), At: at, Text: text, Job: &job})
+	return q.event(view.Event{Event: string(j.State), At: at, Text: text, Job: &job})
 }
 
-func (q *Queue) event(e event) *journal.Event {
+func (q *Queue) event(e view.Event) *journal.Event {
 	if !q.opt.Notify {
 		return nil
 	}

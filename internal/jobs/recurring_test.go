@@ -49,21 +49,10 @@ func TestEachFiringIsOneJob(t *testing.T) {
 		w.after(5 * time.Minute)
 	}
 	w.fired(at(14, 0), at(15, 0), at(16, 0), at(17, 0))
-	p := w.waitsFor("r", WhyFiring, journal.Pending)
+	p := w.waitsFor("r", whyFiring, journal.Pending)
 	if !p.Until.Equal(at(18, 0)) || p.Job == nil || p.Job.State != journal.Completed {
 		t.Errorf("%+v", p)
 	}
-}
-
-// TestMissedFirings: only the newest is caught up.
-func TestMissedFirings(t *testing.T) {
-	w := recurs(t)
-	w.passes()
-	w.queue = nil
-	w.passAt(23, 59)
-	w.after(turn)
-	w.passes()
-	w.fired(at(23, 0), at(24, 0))
 }
 
 // TestFirstSeenIsDurable: a crash before the first firing does not begin anew.
@@ -194,7 +183,7 @@ func TestFirings(t *testing.T) {
 	})
 }
 
-// TestFiringsAfterAClockAhead: what a clock decided that was a month ahead does not keep the
+// TestFiringsAfterAClockAhead: decisions by a clock that was a month ahead do not keep the
 // prompt from firing, and nothing that was sent before is sent again.
 func TestFiringsAfterAClockAhead(t *testing.T) {
 	const month = 30 * 24 * time.Hour
@@ -216,7 +205,7 @@ func TestFiringsAfterAClockAhead(t *testing.T) {
 		t.Errorf("the service has %d jobs", got)
 	}
 	before := len(w.service.jobs)
-	if p := w.waitsFor("r", WhyFiring, journal.Pending); !p.Until.Equal(at(15, 0)) {
+	if p := w.waitsFor("r", whyFiring, journal.Pending); !p.Until.Equal(at(15, 0)) {
 		t.Errorf("%+v", p)
 	}
 	w.passAt(15, 0)

@@ -57,7 +57,7 @@ func sentOnce(t tb, movedTo string) *world {
 func (w *world) holds(path, from string) {
 	w.Helper()
 	for range 2 {
-		w.waitsFor(path, WhyOperator, journal.Held, "looks renamed from "+from, "docgauge jobs release "+path,
+		w.waitsFor(path, whyOperator, journal.Held, "looks renamed from "+from, "docgauge jobs release "+path,
 			"docgauge jobs resolve "+path+" --drop")
 		if r := w.after(time.Hour); !r.Idle() {
 			w.Fatalf("%s is waited for", path)
@@ -79,7 +79,7 @@ func TestRenamed(t *testing.T) {
 	}
 	all, err := Plan(t.Context(), w.opt, w.journal, w.found())
 	if err != nil || len(all) != 1 {
-		t.Errorf("%+v, %v: what was held under a former name is not of interest", all, err)
+		t.Errorf("%+v, %v: one held under a former name is not of interest", all, err)
 	}
 	w.after(time.Hour)
 	w.has("new/b.md", journal.Held)
@@ -101,7 +101,7 @@ func TestRenamedCountsAsDone(t *testing.T) {
 		if pass {
 			w.passes()
 		}
-		w.waitsFor("c", WhyDependency, journal.Pending, "it is held")
+		w.waitsFor("c", whyDependency, journal.Pending, "it is held")
 		w.refuses("job-1", "b.md")
 		w.decides("drop", "b.md")
 		if job := w.has("b.md", journal.Completed); job.Result() != "" || job.Ended.IsZero() {
@@ -151,7 +151,7 @@ func TestRenamedDecisions(t *testing.T) {
 	}
 }
 
-// TestFolderMoved: every path is gone, and nothing is sent. Moved back, what was sent is known.
+// TestFolderMoved: every path is gone, and nothing is sent. Moved back, they are completed.
 func TestFolderMoved(t *testing.T) {
 	w := newWorld(t)
 	for i := range 5 {
@@ -233,7 +233,7 @@ func TestAnotherInItsPlace(t *testing.T) {
 	} {
 		w := sentOnce(t, "b.md")
 		put(w)
-		w.waitsFor("b.md", WhyOperator, journal.Held)
+		w.waitsFor("b.md", whyOperator, journal.Held)
 		w.after(time.Minute)
 		if job := w.has("b.md", journal.Held); job.RenamedFrom != "old/a.md" {
 			t.Errorf("%+v", job)
@@ -320,7 +320,7 @@ func TestRenamedExpired(t *testing.T) {
 	w.remove("old/a.md")
 	w.file("b.md", "text", func(p *prompts.Prompt) { p.Expires = start })
 	w.after(time.Hour)
-	if p := w.planned("b.md"); p.Why != WhyNext || p.State != journal.Expired {
+	if p := w.planned("b.md"); p.Why != whyNext || p.State != journal.Expired {
 		t.Errorf("%+v", p)
 	}
 	w.none("b.md")
@@ -336,21 +336,6 @@ func TestSkippedIsRenamed(t *testing.T) {
 	w.move("a.md", "b.md")
 	w.holds("b.md", "a.md")
 	w.sent("text", 0)
-}
-
-// TestCrashWhileHeld: a crash around the journal's entry changes nothing.
-func TestCrashWhileHeld(t *testing.T) {
-	for _, f := range faults {
-		w := sentOnce(t, "b.md")
-		w.queue = nil
-		w.failing(callApply, 1, f)
-		if _, err := w.pass(); err == nil {
-			t.Fatalf("%s: no error", f)
-		}
-		w.faults = nil
-		w.holds("b.md", "old/a.md")
-		w.sent("text", 1)
-	}
 }
 
 // TestMoves: however files are moved, copied and removed between passes and crashes, a
@@ -412,7 +397,7 @@ func TestMoves(t *testing.T) {
 					w.resolve(job.Seq)
 				}
 			},
-			"go on": func(*rapid.T) { w.releaseQueue() },
+			"continue": func(*rapid.T) { w.releaseQueue() },
 		})
 	})
 }

@@ -51,7 +51,7 @@ const (
 
 // Run makes pass after pass: after each scan of the folder, and when a job is to be
 // read. It calls report after each, and ends with its error. It returns the counts of all
-// passes, and the state of the queue after the last. At the end of ctx what is under way is
+// passes, and the state of the queue after the last. At the end of ctx a call under way is
 // finished, and nothing new begins; that is not an error.
 func (q *Queue) Run(
 	ctx context.Context, folder Folder, until Until, report func(Report) error,

@@ -47,10 +47,10 @@ func Show(
 		Caps: []view.Cap{
 			{Name: "day", Limit: o.MaxPerDay, Used: perDay},
 			{Name: "active", Limit: o.MaxActive, Used: active},
-			{Name: "open_pull_requests", Limit: o.MaxOpenPulls, Used: OpenPulls(all, known, out.At)},
+			{Name: "open_pull_requests", Limit: o.MaxOpenPulls, Used: reviewsOf(all, pulls, out.At).used()},
 		},
 	}
-	isNew := func(p Planned) bool { return p.Why == WhyNewState }
+	isNew := func(p Planned) bool { return p.Why == whyNewState }
 	if slices.ContainsFunc(prompts.Planned, isNew) {
 		out.Queue.Paused = string(journal.PausedNewState)
 	}

@@ -189,7 +189,7 @@ func (w *world) sent(text string, want int) {
 func (w *world) events(kinds ...string) {
 	w.Helper()
 	var got []string
-	for _, note := range w.memory.notes {
+	for _, note := range w.memory.events {
 		got = append(got, note.Kind)
 	}
 	if !slices.Equal(got, kinds) {

@@ -21,14 +21,17 @@ import (
 
 // asked has a question for each tool about a demonstration.
 var asked = map[string]object{
-	"projects": {}, "window": {"limit": 3}, "compare": {"limit": 2, "by": "ai"}, "page_history": {"path": "/introduction", "limit": 3},
-	"coverage": {}, "plan": {}, "budget": {}, "jobs": {}, "outcomes": {},
+	"projects": {}, "window": {"limit": 3}, "compare": {"limit": 2, "by": "ai"},
+	"page_history": {"path": "/introduction", "limit": 3},
+	"coverage":     {}, "plan": {}, "budget": {}, "jobs": {}, "outcomes": {},
 }
 
-// told is what each answer about a demonstration has, whoever asks.
+// told is in the answer about a demonstration, for every client.
 var told = map[string]string{
-	"projects": `"project":"prj_sandbox"`, "window": `"path":"/introduction"`, "compare": `"rising":{"count":`, "page_history": `"path":"/introduction"`,
-	"coverage": `"windows_known":90`, "plan": `"windows":[`, "budget": `"analytics":{`, "jobs": `"jobs":[]`, "outcomes": `"outcomes":[]`,
+	"projects": `"project":"prj_sandbox"`, "window": `"path":"/introduction"`, "compare": `"rising":{"count":`,
+	"page_history": `"path":"/introduction"`,
+	"coverage":     `"windows_known":90`, "plan": `"windows":[`, "budget": `"analytics":{`, "jobs": `"jobs":[]`,
+	"outcomes": `"outcomes":[]`,
 }
 
 // demonstration is a served demonstration: the URL, and a file with the settings of other
@@ -36,11 +39,10 @@ var told = map[string]string{
 func demonstration(t *testing.T, env ...string) (url, settings string) {
 	t.Helper()
 	dir := t.TempDir()
-	c, err := engines.StartCommand(dir, "demo", []string{engines.Docgauge(t), "demo", "--serve", "--dir", filepath.Join(dir, "demo")},
+	c, err := engines.StartCommand(dir, "demo", []string{engines.Docgauge(t), "demo", "--serve", "--dir",
+		filepath.Join(dir, "demo")},
 		append([]string{"DOCGAUGE_LISTEN_ADDRESS=127.0.0.1:0"}, env...), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { c.Kill() })
 	page := regexp.MustCompile(`Status page  (\S+)/\n`)
 	for end := time.Now().Add(2 * time.Minute); ; {
@@ -59,14 +61,13 @@ func demonstration(t *testing.T, env ...string) (url, settings string) {
 		}
 	}
 	settings = filepath.Join(dir, "docgauge.env")
-	lines := fmt.Sprintf("DOCGAUGE_STATE_DIR=%[1]s/state\nDOCGAUGE_PARQUET_URL=%[1]s/data\nDOCGAUGE_LOG_LEVEL=debug\n", filepath.Join(dir, "demo"))
-	if err := os.WriteFile(settings, []byte(lines), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	const variables = "DOCGAUGE_STATE_DIR=%[1]s/state\nDOCGAUGE_PARQUET_URL=%[1]s/data\nDOCGAUGE_LOG_LEVEL=debug\n"
+	lines := fmt.Sprintf(variables, filepath.Join(dir, "demo"))
+	must(t, os.WriteFile(settings, []byte(lines), 0o600))
 	return url, settings
 }
 
-// command is docgauge mcp, in a directory of its own.
+// command is docgauge mcp, in a new directory.
 func command(t *testing.T, arguments ...string) *exec.Cmd {
 	cmd := exec.Command(engines.Docgauge(t), arguments...)
 	cmd.Dir = t.TempDir()
@@ -88,10 +89,9 @@ func TestBinary(t *testing.T) {
 			var logged bytes.Buffer
 			cmd := command(t, "--env-file", settings, "mcp")
 			cmd.Stderr = &logged
-			s, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(), transport(cmd), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(),
+				transport(cmd), nil)
+			must(t, err)
 			for tool, arguments := range asked {
 				if _, text, failed := ask(t, s, tool, arguments); failed || !strings.Contains(text, told[tool]) {
 					t.Errorf("%s: %s", tool, text)
@@ -136,22 +136,26 @@ func run(t *testing.T, cmd *exec.Cmd) []byte {
 func inspector(t *testing.T, url, settings string) {
 	program := client(t, "npm/node_modules/.bin/mcp-inspector")
 	var major int
-	if _, err := fmt.Sscanf(string(run(t, exec.Command("node", "--version"))), "v%d.", &major); err != nil || major < 20 {
+	if _, err := fmt.Sscanf(string(run(t, exec.Command("node", "--version"))), "v%d.", &major); err != nil ||
+		major < 20 {
 		engines.Need(t, engines.Missing{Engine: "Node 20", Install: "npm install --global n && n 22"})
 	}
-	for name, server := range map[string][]string{"stdio": {engines.Docgauge(t), "--env-file", settings, "mcp"}, "http": {url + "/mcp", "--transport", "http"}} {
+	for name, server := range map[string][]string{"stdio": {engines.Docgauge(t), "--env-file", settings, "mcp"},
+		"http": {url + "/mcp", "--transport", "http"}} {
 		inspect := func(question ...string) []byte {
 			return run(t, exec.Command(program, append(append([]string{"--cli"}, server...), question...)...))
 		}
 		var listed struct{ Tools []struct{ Name string } }
-		if err := json.Unmarshal(inspect("--method", "tools/list"), &listed); err != nil || len(listed.Tools) != len(asked) {
+		if err := json.Unmarshal(inspect("--method", "tools/list"), &listed); err != nil ||
+			len(listed.Tools) != len(asked) {
 			t.Errorf("%s: %v %v", name, listed, err)
 		}
 		var answer struct {
 			StructuredContent struct{ Pages []struct{ Path string } }
 			IsError           bool
 		}
-		err := json.Unmarshal(inspect("--method", "tools/call", "--tool-name", "window", "--tool-arg", "limit=2"), &answer)
+		err := json.Unmarshal(inspect("--method", "tools/call", "--tool-name", "window", "--tool-arg", "limit=2"),
+			&answer)
 		if err != nil || answer.IsError || len(answer.StructuredContent.Pages) != 2 {
 			t.Errorf("%s: %+v %v", name, answer, err)
 		}
@@ -164,10 +168,9 @@ func inspector(t *testing.T, url, settings string) {
 func pypi(t *testing.T, url, settings string) {
 	python := client(t, "bin/python")
 	questions, err := json.Marshal(asked)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, server := range map[string][]string{"stdio": {engines.Docgauge(t), "--env-file", settings, "mcp"}, "http": {url + "/mcp"}} {
+	must(t, err)
+	for name, server := range map[string][]string{"stdio": {engines.Docgauge(t), "--env-file", settings, "mcp"},
+		"http": {url + "/mcp"}} {
 		cmd := exec.Command(python, append([]string{"testdata/client.py"}, server...)...)
 		cmd.Stdin = bytes.NewReader(questions)
 		var said struct {
@@ -181,10 +184,9 @@ func pypi(t *testing.T, url, settings string) {
 				Text   string
 			}
 		}
-		if err := json.Unmarshal(run(t, cmd), &said); err != nil {
-			t.Fatal(err)
-		}
-		if len(said.Tools) != len(asked) || !said.ReadOnly || len(said.Prompts) != 2 || !strings.Contains(said.Review, "prj_sandbox") {
+		must(t, json.Unmarshal(run(t, cmd), &said))
+		if len(said.Tools) != len(asked) || !said.ReadOnly || len(said.Prompts) != 2 ||
+			!strings.Contains(said.Review, "prj_sandbox") {
 			t.Errorf("%s: %+v", name, said)
 		}
 		for tool := range asked {
@@ -201,9 +203,7 @@ func TestGuardedServe(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "web.yml")
 	const hash = "$2a$04$/1KeK6hcXbYwA9IGA76BE.eZJZh0qUuzcTftY6r.EPV4I6tPpABnS" // of let-me-in
-	if err := os.WriteFile(file, []byte("basic_auth_users:\n  reader: "+hash+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte("basic_auth_users:\n  reader: "+hash+"\n"), 0o600))
 	url, _ := demonstration(t, "DOCGAUGE_WEB_CONFIG_FILE="+file)
 	for name, tc := range map[string]struct {
 		method, password, origin, body string
@@ -218,9 +218,7 @@ func TestGuardedServe(t *testing.T) {
 		"too long":       {"POST", "let-me-in", "", strings.Repeat(" ", maxMessage+1), 413},
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), tc.method, url+"/mcp", strings.NewReader(tc.body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		req.Header.Set("Content-Type", "application/json")
 		req.Header.Set("Accept", "application/json, text/event-stream")
 		if tc.password != "" {
@@ -230,9 +228,7 @@ func TestGuardedServe(t *testing.T) {
 			req.Header.Set("Origin", tc.origin)
 		}
 		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		body, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if err != nil || resp.StatusCode != tc.code {
@@ -249,7 +245,8 @@ func TestBinaryAlone(t *testing.T) {
 	var logged bytes.Buffer
 	cmd.Stderr = &logged
 	out, err := cmd.Output()
-	if err != nil || strings.Count(string(out), "\n") != 3 || !strings.Contains(string(out), "has no state: run `docgauge export` first") {
+	if err != nil || strings.Count(string(out), "\n") != 3 ||
+		!strings.Contains(string(out), "has no state: run `docgauge export` first") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	for line := range strings.Lines(string(out)) {
@@ -261,16 +258,10 @@ func TestBinaryAlone(t *testing.T) {
 	// The client is killed in the middle of a question: nothing is left behind.
 	cmd = command(t, "mcp")
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	answers, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	fmt.Fprintln(in, hello)
 	if _, err := answers.Read(make([]byte, 1)); err != nil {
 		t.Error(err)
@@ -287,7 +278,8 @@ func TestBinaryAlone(t *testing.T) {
 	}
 
 	bad := command(t, "mcp", "--allow-jobs")
-	if out, err := bad.CombinedOutput(); bad.ProcessState.ExitCode() != 2 || !strings.Contains(string(out), "DOCGAUGE_PROMPTS_DIR") {
+	if out, err := bad.CombinedOutput(); bad.ProcessState.ExitCode() != 2 ||
+		!strings.Contains(string(out), "DOCGAUGE_PROMPTS_DIR") {
 		t.Errorf("%v %s", err, out)
 	}
 }
@@ -296,9 +288,7 @@ func TestBinaryAlone(t *testing.T) {
 func TestRegistration(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/assistants.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	type server struct {
 		Command, URL string
 		Args         []string
@@ -323,9 +313,7 @@ func TestRegistration(t *testing.T) {
 			if strings.HasSuffix(arg, ".env") {
 				cmd.Args[i] = filepath.Join(t.TempDir(), "mcp.env")
 				lines := regexp.MustCompile("(?ms)^```\n(DOCGAUGE_.*?)^```").FindSubmatch(page)
-				if err := os.WriteFile(cmd.Args[i], lines[1], 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(cmd.Args[i], lines[1], 0o600))
 			}
 		}
 		cmd.Stdin = strings.NewReader(hello + "\n")

@@ -20,7 +20,8 @@ import (
 )
 
 const (
-	hello  = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
+	hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18",` +
+		`"capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
 	hello2 = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
 	budget = `{"jsonrpc":"2.0","id":"b","method":"tools/call","params":{"name":"budget","arguments":{}}}`
 )
@@ -29,9 +30,7 @@ const (
 func speak(t testing.TB, server *sdk.Server, in string) map[string]string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := serve(t.Context(), strings.NewReader(in), &out, server); err != nil {
-		t.Fatal(err)
-	}
+	must(t, serve(t.Context(), strings.NewReader(in), &out, server))
 	answers := map[string]string{}
 	for line := range strings.Lines(out.String()) {
 		var m struct{ ID json.RawMessage }
@@ -43,17 +42,22 @@ func speak(t testing.TB, server *sdk.Server, in string) map[string]string {
 	return answers
 }
 
-// TestLines: what is no message is answered, and ends nothing; what was asked before the end
-// of the input is answered.
+// TestLines: a line that is not a message is answered, and ends nothing; questions before the end of
+// the input are answered.
 func TestLines(t *testing.T) {
 	server := newServer(answers(t))
 	strange := []string{
-		"hello", "{", `"`, "42", "null", "[]", "[" + budget + "]", "{}", `{"jsonrpc":"2.0"}`, `{"jsonrpc":"1.0","id":7,"method":"ping"}`,
-		`{"jsonrpc":"2.0","id":{},"method":"ping"}`, `{"jsonrpc":"2.0","id":7,"method":7}`, strings.Repeat("[", 5000), "\x00\xff",
+		"hello", "{", `"`, "42", "null", "[]", "[" + budget + "]", "{}", `{"jsonrpc":"2.0"}`,
+		`{"jsonrpc":"1.0","id":7,"method":"ping"}`,
+		`{"jsonrpc":"2.0","id":{},"method":"ping"}`, `{"jsonrpc":"2.0","id":7,"method":7}`, strings.Repeat("[", 5000),
+		"\x00\xff",
 		strings.Repeat("x", maxMessage+1), strings.Repeat(" ", maxMessage+1),
 	}
-	got := speak(t, server, strings.Join([]string{hello, hello2, strings.Join(strange, "\n"), "", "\r", budget + "\r"}, "\n"))
-	if n := strings.Count(got["null"], "\n"); n != len(strange) || !strings.Contains(got["null"], "-32700") || strings.Count(got["null"], "batches are not part") < 4 || !strings.Contains(got["null"], "longer than 1048576 bytes") {
+	got := speak(t, server, strings.Join([]string{hello, hello2, strings.Join(strange, "\n"), "", "\r",
+		budget + "\r"}, "\n"))
+	if n := strings.Count(got["null"], "\n"); n != len(strange) || !strings.Contains(got["null"], "-32700") ||
+		strings.Count(got["null"], "batches are not part") < 4 ||
+		!strings.Contains(got["null"], "longer than 1048576 bytes") {
 		t.Errorf("%d of %d refused:\n%s", n, len(strange), got["null"])
 	}
 	if !strings.Contains(got[`"b"`], `"available":90`) {
@@ -111,9 +115,8 @@ func TestClientGone(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- Serve(t.Context(), in, out, o) }()
 	fmt.Fprintln(ours, hello+"\n"+hello2)
-	if _, err := theirs.Read(make([]byte, 10)); err != nil {
-		t.Fatal(err)
-	}
+	_, err := theirs.Read(make([]byte, 10))
+	must(t, err)
 	theirs.CloseWithError(errors.New("killed"))
 	if err := <-done; err == nil || !strings.Contains(err.Error(), "the client has gone") {
 		t.Error(err)
@@ -142,8 +145,9 @@ func FuzzLines(f *testing.F) {
 	f.Add(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
 	f.Add(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":7}}`)
 	f.Add(`{"jsonrpc":"2.0","id":null,"method":"ping"}`)
-	f.Add(`{"jsonrpc":"2.0","id":2,"method":"prompts/get","params":{"name":"weekly_review","arguments":{"project":"x y"}}}`)
-	f.Add(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"window","_meta":{"progressToken":[]},"arguments":{"limit":-1}}}`)
+	const request = `{"jsonrpc":"2.0","id":2,"method":"%s","params":{"name":"%s",%s}}`
+	f.Add(fmt.Sprintf(request, "prompts/get", "weekly_review", `"arguments":{"project":"x y"}`))
+	f.Add(fmt.Sprintf(request, "tools/call", "window", `"_meta":{"progressToken":[]},"arguments":{"limit":-1}`))
 	f.Fuzz(func(t *testing.T, in string) {
 		got := speak(t, server, hello+"\n"+hello2+"\n"+in+"\n"+`{"jsonrpc":"2.0","id":"last","method":"tools/list"}`)
 		if !strings.Contains(got[`"last"`], "page_history") && !strings.Contains(in, `"last"`) {
@@ -160,7 +164,8 @@ func post(h http.Handler, local, body string, change ...func(*http.Request)) *ht
 	for _, f := range change {
 		f(r)
 	}
-	r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.ParseIP(local), Port: 9817}))
+	r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey,
+		&net.TCPAddr{IP: net.ParseIP(local), Port: 9817}))
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	return w
@@ -168,7 +173,7 @@ func post(h http.Handler, local, body string, change ...func(*http.Request)) *ht
 
 func host(name string) func(*http.Request) { return func(r *http.Request) { r.Host = name } }
 
-// TestHTTP: whom it answers, and what it does with requests of any shape.
+// TestHTTP: connections and requests that are answered, and those that are refused.
 func TestHTTP(t *testing.T) {
 	open, guarded := Handler(answers(t), false), Handler(answers(t), true)
 	for name, tc := range map[string]struct {
@@ -179,17 +184,22 @@ func TestHTTP(t *testing.T) {
 		code   int
 		want   string
 	}{
-		"a program here":            {open, "127.0.0.1", budget, nil, 200, `"available":90`},
-		"a program here, IPv6":      {open, "::1", budget, nil, 200, `"available":90`},
-		"from the network":          {open, "192.0.2.7", budget, []func(*http.Request){host("192.0.2.7:9817")}, 403, "DOCGAUGE_WEB_CONFIG_FILE"},
-		"from the network, guarded": {guarded, "192.0.2.7", budget, []func(*http.Request){host("docs.example")}, 200, `"available":90`},
-		"too long":                  {open, "127.0.0.1", `{"x":"` + strings.Repeat("x", maxMessage) + `"}`, nil, 413, ""},
-		"nothing":                   {open, "127.0.0.1", "", nil, 400, ""},
-		"no JSON":                   {open, "127.0.0.1", "hello", nil, 400, ""},
-		"no message":                {open, "127.0.0.1", "{}", nil, 400, ""},
-		"a form":                    {open, "127.0.0.1", "a=b", []func(*http.Request){func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }}, 415, ""},
+		"a program here":       {open, "127.0.0.1", budget, nil, 200, `"available":90`},
+		"a program here, IPv6": {open, "::1", budget, nil, 200, `"available":90`},
+		"from the network": {open, "192.0.2.7", budget, []func(*http.Request){host("192.0.2.7:9817")}, 403,
+			"DOCGAUGE_WEB_CONFIG_FILE"},
+		"from the network, guarded": {guarded, "192.0.2.7", budget, []func(*http.Request){host("docs.example")}, 200,
+			`"available":90`},
+		"too long": {open, "127.0.0.1", `{"x":"` + strings.Repeat("x", maxMessage) + `"}`, nil, 413,
+			""},
+		"nothing":    {open, "127.0.0.1", "", nil, 400, ""},
+		"no JSON":    {open, "127.0.0.1", "hello", nil, 400, ""},
+		"no message": {open, "127.0.0.1", "{}", nil, 400, ""},
+		"a form": {open, "127.0.0.1", "a=b",
+			[]func(*http.Request){func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }}, 415, ""},
 	} {
-		if w := post(tc.h, tc.local, tc.body, tc.change...); w.Code != tc.code || !strings.Contains(w.Body.String(), tc.want) {
+		if w := post(tc.h, tc.local, tc.body, tc.change...); w.Code != tc.code ||
+			!strings.Contains(w.Body.String(), tc.want) {
 			t.Errorf("%s: %d %s", name, w.Code, w.Body)
 		}
 	}
@@ -206,15 +216,9 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// TestRemoteClient: the library's own client, over HTTP.
+// TestRemoteClient: the library's client, over HTTP.
 func TestRemoteClient(t *testing.T) {
-	web := httptest.NewServer(Handler(answers(t), false))
-	t.Cleanup(web.Close)
-	s, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: web.URL}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
+	s := overHTTP(t, answers(t))
 	for tool, arguments := range questions {
 		if answer, text, failed := ask(t, s, tool, arguments); failed || len(answer) == 0 {
 			t.Errorf("%s: %s", tool, text)

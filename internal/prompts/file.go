@@ -99,9 +99,9 @@ func parseFile(path string, data []byte, rules Rules) (Prompt, []Finding) {
 
 // split parts a file into its front matter and its body, which begins on bodyLine.
 func (r *parser) split(text string) (front, body string, bodyLine int) {
-	isFence := func(line string) bool { return strings.TrimRight(line, " \t") == fence }
-	first, rest, _ := strings.Cut(text, "\n")
-	if !isFence(first) {
+	lines := strings.SplitAfter(text, "\n")
+	isFence := func(line string) bool { return strings.TrimRight(line, " \t\n") == fence }
+	if !isFence(lines[0]) {
 		// Front matter that begins later would be sent as text.
 		late, blank := trimBlank(text)
 		if first, _, _ := strings.Cut(late, "\n"); strings.Trim(first, " \t") == fence {
@@ -111,13 +111,10 @@ func (r *parser) split(text string) (front, body string, bodyLine int) {
 		}
 		return "", text, 1
 	}
-	for line, i := 2, 0; i < len(rest); line++ {
-		one, _, _ := strings.Cut(rest[i:], "\n")
-		end := min(i+len(one)+1, len(rest))
-		if isFence(one) {
-			return rest[:i], rest[end:], line + 1
+	for i, line := range lines[1:] {
+		if isFence(line) {
+			return strings.Join(lines[1:i+1], ""), strings.Join(lines[i+2:], ""), i + 3
 		}
-		i = end
 	}
 	r.find(1, "the front matter that begins here does not end: close it with a line of three dashes")
 	r.unread = true
@@ -129,8 +126,33 @@ func (r *parser) split(text string) (front, body string, bodyLine int) {
 // instead of decoding into a struct: that would end at the first duplicate key, with
 // a message for each pair of them, and every other finding would be lost.
 func (r *parser) frontMatter(text string) {
-	mapping := r.mapping(text)
-	if mapping == nil {
+	if i := strings.IndexAny(text, "\u2028\u2029"); i >= 0 {
+		r.find(1+lineAt(text, i), `front matter: U+2028 and U+2029 end a line in YAML: write "\u2028" in quotes`)
+		r.unread = true
+		return
+	}
+	decoder := yaml.NewDecoder(strings.NewReader("\n" + text)) // it begins on the second line of the file
+	var document, second yaml.Node
+	if err := decoder.Decode(&document); errors.Is(err, io.EOF) {
+		return
+	} else if err != nil {
+		r.invalidYAML(err)
+		return
+	}
+	if err := decoder.Decode(&second); err == nil {
+		r.find(second.Line, "front matter: a second YAML document begins: remove the line before it")
+	} else if !errors.Is(err, io.EOF) {
+		r.invalidYAML(err)
+	}
+	if len(document.Content) == 0 {
+		return
+	}
+	mapping := document.Content[0]
+	r.plain(mapping)
+	if mapping.Kind != yaml.MappingNode {
+		if mapping.Kind != yaml.ScalarNode || mapping.ShortTag() != "!!null" {
+			r.find(mapping.Line, "front matter: want lines of the form key: value, got %s", describe(mapping))
+		}
 		return
 	}
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
@@ -155,41 +177,6 @@ func (r *parser) frontMatter(text string) {
 		}
 	}
 	r.fill()
-}
-
-// mapping parses the front matter, which begins on the second line of the file. It
-// returns nil if there are no keys to read.
-func (r *parser) mapping(text string) *yaml.Node {
-	if i := strings.IndexAny(text, "\u2028\u2029"); i >= 0 {
-		r.find(1+lineAt(text, i), `front matter: U+2028 and U+2029 end a line in YAML: write "\u2028" in quotes`)
-		r.unread = true
-		return nil
-	}
-	decoder := yaml.NewDecoder(strings.NewReader("\n" + text))
-	var document, second yaml.Node
-	if err := decoder.Decode(&document); errors.Is(err, io.EOF) {
-		return nil
-	} else if err != nil {
-		r.invalidYAML(err)
-		return nil
-	}
-	if err := decoder.Decode(&second); err == nil {
-		r.find(second.Line, "front matter: a second YAML document begins: remove the line before it")
-	} else if !errors.Is(err, io.EOF) {
-		r.invalidYAML(err)
-	}
-	if len(document.Content) == 0 {
-		return nil
-	}
-	mapping := document.Content[0]
-	r.plain(mapping)
-	if mapping.Kind == yaml.MappingNode {
-		return mapping
-	}
-	if mapping.Kind != yaml.ScalarNode || mapping.ShortTag() != "!!null" {
-		r.find(mapping.Line, "front matter: want lines of the form key: value, got %s", describe(mapping))
-	}
-	return nil
 }
 
 var (
@@ -262,7 +249,7 @@ func (r *parser) fill() {
 	})
 	p.NotBefore, p.Expires = r.time("not_before"), r.time("expires")
 	r.text("schedule", func(s string) string {
-		// The errors of a cron expression may quote it as it is.
+		// The errors of a cron expression may quote it unchanged.
 		if problem := checkLine(s); problem != "" {
 			return problem
 		}
@@ -414,7 +401,7 @@ func (r *parser) time(name string) time.Time {
 	return t.UTC()
 }
 
-// items returns the elements of a list, none if it is no list or has more than limit.
+// items returns the elements of a list, none if it is not a list or has more than limit.
 func (r *parser) items(name string, limit int) []*yaml.Node {
 	v := r.values[name]
 	switch {

@@ -115,7 +115,7 @@ func (f *Folder) Scan(previous *Scanned) (Scanned, error) {
 	return f.scan(previous, (*file).same)
 }
 
-// Lint reads the folder and takes every file as it is.
+// Lint reads the folder; every file counts.
 func (f *Folder) Lint() (Scanned, error) {
 	return f.scan(nil, func(_, _ *file) bool { return true })
 }

@@ -12,7 +12,6 @@ import (
 type graph struct {
 	files    []*file            // those that count, by path
 	byID     map[string][]*file // including files that are changing
-	former   []string           // ids without a file that were prompts once
 	invalid  map[*file]bool
 	findings []Finding
 }
@@ -22,7 +21,7 @@ func (g *graph) find(f *file, line int, text string) {
 	g.invalid[f] = true
 }
 
-// check collects what is wrong in files and between them. known is Rules.Known.
+// check collects the findings of files and of the rules between them. known is Rules.Known.
 func (g *graph) check(known func(ids []string) []string) {
 	var missing []string
 	for _, f := range g.files {
@@ -36,16 +35,59 @@ func (g *graph) check(known func(ids []string) []string) {
 			}
 		}
 	}
+	var former []string // ids without a file that were prompts once
 	if len(missing) > 0 && known != nil {
-		g.former = known(missing)
+		former = known(missing)
 	}
 	g.duplicateFiles()
 	for _, f := range g.files {
-		g.duplicateIDs(f)
-		g.dependencies(f)
+		// All files with the same id are invalid.
+		var others []string
+		for _, other := range g.byID[f.prompt.ID] {
+			if other != f && !other.changing {
+				others = append(others, printable(other.path))
+			}
+		}
+		if len(others) > 0 {
+			g.find(f, f.prompt.idLine, "id: "+f.prompt.ID+" is also the id of "+join(others)+": give each its own")
+		}
+		for i, id := range f.prompt.DependsOn {
+			line := f.prompt.dependsLines[i]
+			on := g.byID[id]
+			switch {
+			case id == f.prompt.ID:
+				g.find(f, line, "depends_on: "+id+" is the prompt itself: remove it")
+			case len(on) == 0 && !slices.Contains(former, id):
+				g.find(f, line, "depends_on: no prompt has the id "+id+
+					": write the id of one, or its path if it has none")
+			case len(on) > 0 && on[0].prompt.Recurs():
+				g.find(f, line, "depends_on: "+id+" has a schedule and so never ends: remove it")
+			}
+		}
 	}
 	g.cycles()
-	g.propagate()
+	// A prompt is invalid if it depends on an invalid one, and so on.
+	dependents := map[string][]*file{}
+	var invalid []*file
+	for _, f := range g.files {
+		for _, id := range f.prompt.DependsOn {
+			dependents[id] = append(dependents[id], f)
+		}
+		if g.invalid[f] {
+			invalid = append(invalid, f)
+		}
+	}
+	for ; len(invalid) > 0; invalid = invalid[1:] {
+		id := invalid[0].prompt.ID
+		for _, f := range dependents[id] {
+			if g.invalid[f] {
+				continue
+			}
+			line := f.prompt.dependsLines[slices.Index(f.prompt.DependsOn, id)]
+			g.find(f, line, "depends_on: "+id+" is invalid: fix "+printable(invalid[0].path)+" first")
+			invalid = append(invalid, f)
+		}
+	}
 }
 
 // duplicateFiles finds one file under several names, through links: it would be sent once
@@ -74,59 +116,6 @@ func (g *graph) duplicateFiles() {
 			}
 		}
 		groups[k] = append(groups[k], f)
-	}
-}
-
-// duplicateIDs finds an id that several files have. All of them are invalid.
-func (g *graph) duplicateIDs(f *file) {
-	var others []string
-	for _, other := range g.byID[f.prompt.ID] {
-		if other != f && !other.changing {
-			others = append(others, printable(other.path))
-		}
-	}
-	if len(others) > 0 {
-		g.find(f, f.prompt.idLine, "id: "+f.prompt.ID+" is also the id of "+join(others)+": give each its own")
-	}
-}
-
-func (g *graph) dependencies(f *file) {
-	for i, id := range f.prompt.DependsOn {
-		line := f.prompt.dependsLines[i]
-		on := g.byID[id]
-		switch {
-		case id == f.prompt.ID:
-			g.find(f, line, "depends_on: "+id+" is the prompt itself: remove it")
-		case len(on) == 0 && !slices.Contains(g.former, id):
-			g.find(f, line, "depends_on: no prompt has the id "+id+": write the id of one, or its path if it has none")
-		case len(on) > 0 && on[0].prompt.Recurs():
-			g.find(f, line, "depends_on: "+id+" has a schedule and so never ends: remove it")
-		}
-	}
-}
-
-// propagate makes the prompts invalid that depend on an invalid one, and so on.
-func (g *graph) propagate() {
-	dependents := map[string][]*file{}
-	var invalid []*file
-	for _, f := range g.files {
-		for _, id := range f.prompt.DependsOn {
-			dependents[id] = append(dependents[id], f)
-		}
-		if g.invalid[f] {
-			invalid = append(invalid, f)
-		}
-	}
-	for ; len(invalid) > 0; invalid = invalid[1:] {
-		id := invalid[0].prompt.ID
-		for _, f := range dependents[id] {
-			if g.invalid[f] {
-				continue
-			}
-			line := f.prompt.dependsLines[slices.Index(f.prompt.DependsOn, id)]
-			g.find(f, line, "depends_on: "+id+" is invalid: fix "+printable(invalid[0].path)+" first")
-			invalid = append(invalid, f)
-		}
 	}
 }
 

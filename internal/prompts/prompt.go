@@ -37,7 +37,7 @@ type Prompt struct {
 	Project string
 	Title   string
 	// NotBefore and Expires limit when the prompt may begin: [NotBefore, Expires).
-	// They are in UTC; the zero time is no limit.
+	// They are in UTC; the zero time means no limit.
 	NotBefore, Expires time.Time
 	// Schedule is only set for a prompt that recurs, see Recurs.
 	Schedule schedule.Cron
@@ -123,7 +123,7 @@ func (f Finding) Error() string { return f.String() }
 // Unwrap returns the cause: ErrNoNumbers, errNothing or that of the numbers; else nil.
 func (f Finding) Unwrap() error { return f.cause }
 
-// Error is why a prompt cannot be written as it is: its name, or one finding a line.
+// Error is why a prompt cannot be written: its name, or one finding a line.
 type Error struct{ error }
 
 func (e Error) Unwrap() error { return e.error }

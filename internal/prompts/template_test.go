@@ -3,6 +3,7 @@ package prompts
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"regexp"
@@ -29,14 +30,12 @@ type fixed struct {
 	asked    []string
 }
 
-func (f *fixed) Site(_ context.Context, project string, g analytics.Granularity) (Adjacent, error) {
-	f.asked = append(f.asked, project+" site "+string(g))
+func (f *fixed) Windows(_ context.Context, project string, g analytics.Granularity, pages bool) (Adjacent, error) {
+	f.asked = append(f.asked, fmt.Sprint(project, g, pages))
+	if pages {
+		return f.pages, f.err
+	}
 	return f.site, f.err
-}
-
-func (f *fixed) Pages(_ context.Context, project string, g analytics.Granularity) (Adjacent, error) {
-	f.asked = append(f.asked, project+" pages "+string(g))
-	return f.pages, f.err
 }
 
 func (f *fixed) Outcomes(_ context.Context, project string) ([]view.Outcome, error) {
@@ -94,8 +93,8 @@ func TestRender(t *testing.T) {
 		{"[[ .date | addDays -7 ]] [[ addDays 1 (date \"2024-02-28\") ]]", "2025-12-29 2024-02-29"},
 		{`[[ format "Monday 2 January 2006" .date ]], [[ .firing | format "15:04" ]]`, "Monday 5 January 2026, 09:00"},
 		{"{{ mdx }} and <Card> stay, $x and `[[ .id ]]`", "{{ mdx }} and <Card> stay, $x and `the-id`"},
-		{`[[ site_visitors "week" ]]`, "2025-12-29 to 2026-01-04: 1100 visitors (-50), 900 human (-100), 250 AI (+50), " +
-			"compared with 2025-12-22 to 2025-12-28"},
+		{`[[ site_visitors "week" ]]`, "2025-12-29 to 2026-01-04: 1100 visitors (-50), 900 human (-100), " +
+			"250 AI (+50), compared with 2025-12-22 to 2025-12-28"},
 		{`[[ with site_visitors "week" ]][[ .from ]] [[ .to ]] [[ .last ]] [[ .total ]] [[ .change ]] [[ .human ]] ` +
 			`[[ .human_change ]] [[ .ai ]] [[ .ai_change ]][[ end ]]`,
 			"2025-12-29 2026-01-05 2026-01-04 1100 -50 900 -100 250 50"},
@@ -106,13 +105,13 @@ func TestRender(t *testing.T) {
 		{`[[ rising_pages "week" 100 ]]`, ofAPI},
 		{`[[ range falling_pages "week" 10 "human" ]][[ .path ]] [[ .human_change ]]; [[ end ]]`,
 			`"/install" -100; "/api" -1;`},
-		{`[[ range $i, $p := rising_pages "week" 10 "ai" ]][[ $i ]] [[ $p.path ]] [[ $.id ]] [[ .ai_change ]], [[ end ]]`,
+		{`[[ range $i, $p := rising_pages "week" 9 "ai"]][[ $i ]] [[ $p.path ]] [[ $.id ]] [[ .ai_change ]], [[ end ]]`,
 			`0 "/api" the-id 60, 1 "/install" the-id 10,`},
 		{`[[ range falling_pages "week" 10 "ai" ]][[ .path ]][[ else ]]none[[ end ]]`, `none`},
 		{`x[[ falling_pages "week" 10 "ai" ]]`, `x- none`},
 		{`[[ if gt (site_visitors "week").ai_change 0 ]]more AI[[ else ]]less AI[[ end ]]`, "more AI"},
-		{`[[ outcomes 9 ]]`, "- \"/install\", merged 2025-12-16: 131 AI visitors a day since, 103 expected without it: " +
-			"+27% (90% interval -2% to +36%), no clear change"},
+		{`[[ outcomes 9 ]]`, "- \"/install\", merged 2025-12-16: 131 AI visitors a day since, 103 expected without " +
+			"it: +27% (90% interval -2% to +36%), no clear change"},
 		{`[[ range outcomes 1 ]][[ .path ]] [[ .change ]] [[ .merged ]][[ end ]]`, "\"/install\" 27 2025-12-16"},
 		{`[[ if have "week" ]]yes[[ end ]] [[ len (top_pages "week" 2) ]]`, "yes 2"},
 		{"[[- /* a comment */ -]]\n  x  \n", "x"},
@@ -137,7 +136,7 @@ func TestRender(t *testing.T) {
 }
 
 // TestRenderWaits: where numbers are missing nothing is rendered, and the error says
-// what is missing and where it is asked for.
+// which numbers are missing and names the line that asks for them.
 func TestRenderWaits(t *testing.T) {
 	body := "line\n\n[[ site_visitors \"week\" ]] [[ top_pages \"week\" 1 ]]"
 	broken := errors.New("disk on fire")
@@ -145,7 +144,7 @@ func TestRenderWaits(t *testing.T) {
 	const ofWeek = "a.md:12: template: numbers of the week: "
 	for _, tc := range []struct {
 		name  string
-		alter func(n *fixed) // nil: there are no numbers at all
+		alter func(n *fixed) // nil: without any numbers
 		want  string
 		wait  bool
 	}{
@@ -154,8 +153,8 @@ func TestRenderWaits(t *testing.T) {
 			ofWeek + "no numbers\nonly one window is settled", true},
 		{"unreadable", func(n *fixed) { n.err = broken }, ofWeek + "disk on fire", false},
 		{"a window between them", func(n *fixed) { n.site.FormerWindow.To-- },
-			ofWeek + "no numbers: the settled window [2025-12-29,2026-01-05) does not follow on [2025-12-22,2025-12-28)",
-			true},
+			ofWeek + "no numbers: the settled window [2025-12-29,2026-01-05) does not follow on " +
+				"[2025-12-22,2025-12-28)", true},
 		{"an old window", func(n *fixed) {
 			n.site.Window = analytics.Window{From: week.From - 21, To: week.To - 22}
 			n.site.FormerWindow = analytics.Window{From: week.From - 28, To: week.From - 21}
@@ -295,7 +294,7 @@ func documented(t *testing.T, table string) []string {
 }
 
 // TestDocumentation: the tables list all keys, variables and functions, and each
-// example works as it is written.
+// example works as written.
 func TestDocumentation(t *testing.T) {
 	if diff := cmp.Diff(keys, documented(t, "keys")); diff != "" {
 		t.Errorf("keys: %s", diff)

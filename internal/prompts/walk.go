@@ -31,7 +31,7 @@ type file struct {
 	// prompt has a path and an id even if there are findings.
 	prompt   Prompt
 	findings []Finding
-	// other: not a prompt file (a folder, a link), so it is no prompt either.
+	// other: not a prompt file (a folder, a link), so not a prompt either.
 	other bool
 	// linked: the path goes through a link.
 	linked bool
@@ -126,8 +126,21 @@ func (w *walker) folder(handle *os.File, info fs.FileInfo, dir string) error {
 	for {
 		entries, err := handle.ReadDir(batch)
 		for _, entry := range entries {
-			if err := w.entry(dir, entry); err != nil {
-				return err
+			name, kind := entry.Name(), entry.Type()
+			full, isLink := path.Join(dir, name), kind&fs.ModeSymlink != 0
+			if strings.HasPrefix(name, ".") {
+				continue
+			}
+			if w.entries++; w.entries > maxEntries {
+				return fmt.Errorf("more than %d files: move out those that are done", maxEntries)
+			}
+			switch {
+			case kind.IsDir(), isLink, isPrompt(name) && kind.IsRegular():
+				if err := w.open(full, isLink); err != nil {
+					return err
+				}
+			case isPrompt(name):
+				w.problem(full, false, errKind)
 			}
 		}
 		switch {
@@ -140,27 +153,6 @@ func (w *walker) folder(handle *os.File, info fs.FileInfo, dir string) error {
 			return nil
 		}
 	}
-}
-
-func (w *walker) entry(dir string, entry fs.DirEntry) error {
-	name := entry.Name()
-	if strings.HasPrefix(name, ".") {
-		return nil
-	}
-	if w.entries++; w.entries > maxEntries {
-		return fmt.Errorf("more than %d files: move out those that are done", maxEntries)
-	}
-	full := path.Join(dir, name)
-	switch kind := entry.Type(); {
-	case kind.IsDir(), kind&fs.ModeSymlink != 0:
-		return w.open(full, kind&fs.ModeSymlink != 0)
-	case !isPrompt(name):
-	case kind.IsRegular():
-		return w.open(full, false)
-	default:
-		w.problem(full, false, errKind)
-	}
-	return nil
 }
 
 // open checks what it opened, not the entry: that may be a link, and may have been

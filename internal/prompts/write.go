@@ -92,7 +92,7 @@ const lockEvery = 20 * time.Millisecond
 
 // Lock keeps other callers of Lock waiting, in all processes, until unlock is called: they
 // count prompts before they write one. The lock is on the folder itself. Where folders cannot
-// be locked (Windows, some network file systems), nobody waits.
+// be locked (Windows, some network file systems), no caller waits.
 func (f *Folder) Lock(ctx context.Context) (unlock func() error, err error) {
 	root, err := f.root()
 	if err != nil {
@@ -135,7 +135,7 @@ func fileName(name string, p Prompt) (string, error) {
 	return "", Error{fmt.Errorf("prompt file %s: %s", quote(name), problem)}
 }
 
-// notSlug matches what is replaced in generated file names.
+// notSlug matches the characters replaced in generated file names.
 var notSlug = regexp.MustCompile(`[^a-z0-9]+`)
 
 // slug makes a file name from the id or the title.

@@ -41,20 +41,20 @@ func newControl(d days, donors [][]float64) *control {
 	return c
 }
 
-// gap is how far a page strayed from what was expected of it.
-type gap struct {
-	// change is the logarithm of the actual mean after the merge, relative to the expected one.
-	change float64
-	// noise is the variance that the change has from day to day noise alone.
+// pageChange is how far a page strayed from its expected readers.
+type pageChange struct {
+	// log is the logarithm of the actual mean after the merge, relative to the expected one.
+	log float64
+	// noise is the variance that it has from day to day noise alone.
 	noise float64
 	// trend is the square of the change to come if the page went on to rise or fall against
 	// the plain mean of the donors as it did before the merge, without what noise does to it.
 	trend float64
 }
 
-// compare returns the gap of a page, and the days expected of it. Own is its index among the
+// compare returns the change of a page, and its expected days. Own is its index among the
 // donors, or -1: a page is not compared with itself.
-func (c *control) compare(series []float64, own int) (gap, []float64) {
+func (c *control) compare(series []float64, own int) (pageChange, []float64) {
 	level := mean(series[:c.before])
 	weights := c.weights(series, level, own)
 	expected := make([]float64, len(series))
@@ -68,10 +68,10 @@ func (c *control) compare(series []float64, own int) (gap, []float64) {
 	n, m := float64(c.before), float64(len(series)-c.before)
 	after := mean(expected[c.before:])
 	burst := c.burst(series, expected)
-	g := gap{
-		// Half a visitor keeps the logarithm finite where nobody came.
-		change: math.Log((mean(series[c.before:]) + 0.5/m) / (after + 0.5/m)),
-		noise:  burst/(n*level) + burst/(m*max(after, 1/m)) + donorNoise*(1/n+1/m),
+	g := pageChange{
+		// Half a visitor keeps the logarithm finite without any visitor.
+		log:   math.Log((mean(series[c.before:]) + 0.5/m) / (after + 0.5/m)),
+		noise: burst/(n*level) + burst/(m*max(after, 1/m)) + donorNoise*(1/n+1/m),
 	}
 	g.trend = c.trend(series, level, burst)
 	return g, expected
@@ -108,8 +108,8 @@ func (c *control) trend(series []float64, level, burst float64) float64 {
 //
 //	mean over the days before of (series/level - sum of weights*donors)² + ridge * sum of (weight - 1/n)²
 //
-// The ridge is the noise of one day, so weights leave the plain mean only for what is more
-// than noise. Found by accelerated projected gradients (FISTA, Beck and Teboulle 2009).
+// The ridge is the noise of one day, so weights leave the plain mean only for more than noise.
+// Found by accelerated projected gradients (FISTA, Beck and Teboulle 2009).
 func (c *control) weights(series []float64, level float64, own int) []float64 {
 	const rounds = 200
 	n := len(c.donors)

@@ -1,4 +1,4 @@
-// Package pulls finds out what became of the pull requests of the jobs: it follows them at
+// Package pulls watches the pull requests of the jobs: it follows them at
 // their code hosts (package codehost reads those), finds the pages that each merge touched,
 // and estimates what the readers of those pages did since.
 //
@@ -12,7 +12,7 @@
 // and the readers of those pages in the archive. A merge touched the pages that its prompt
 // names (pages: in the front matter), or else those that its changed files are. Every merge
 // of a project goes into the estimate, selected or not, because a page that another merge
-// touched is no comparison. A merge without pages, or a pull request whose state is unknown,
+// touched cannot be compared with. A merge without pages, or a pull request whose state is unknown,
 // is listed with the reason.
 //
 // # Outcomes

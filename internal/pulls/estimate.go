@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/sinks"
 )
@@ -20,14 +21,16 @@ const (
 	leastBefore, leastAfter, leastVisitors = 14, 7, 20
 )
 
-// Estimate returns the outcomes of merges, in their order. All merges of a project must be among
+// estimate returns the outcomes of merges, in their order. All merges of a project must be among
 // them: a page that another one touched cannot be compared with. A window that cannot be read
 // counts as missing; the outcomes come with its error. They are nil only where ctx has ended.
-func Estimate(ctx context.Context, from sinks.Sink, merges []view.Merge) ([]view.Outcome, error) {
+func estimate(ctx context.Context, from sinks.Sink, merges []view.Merge) ([]view.Outcome, error) {
 	out := make([]view.Outcome, len(merges))
 	byDate := make([]int, len(merges))
+	ofProject := map[string][]view.Merge{}
 	for i, m := range merges {
 		out[i], byDate[i] = view.Outcome{Merge: m, Effects: []view.Effect{}}, i
+		ofProject[m.Project] = append(ofProject[m.Project], m)
 	}
 	slices.SortStableFunc(byDate, func(i, j int) int {
 		return cmp.Or(cmp.Compare(merges[i].Project, merges[j].Project),
@@ -35,46 +38,33 @@ func Estimate(ctx context.Context, from sinks.Sink, merges []view.Merge) ([]view
 	})
 	var errs []error
 	for len(byDate) > 0 {
-		n, project, end := 1, merges[byDate[0]].Project, merges[byDate[0]].Date()+span
-		for n < len(byDate) && merges[byDate[n]].Project == project && merges[byDate[n]].Date() <= end {
-			n++
+		// Merges of a project that lie no further apart than span share their day windows.
+		project := merges[byDate[0]].Project
+		var group []view.Merge
+		for _, i := range byDate {
+			m := merges[i]
+			if m.Project != project || len(group) > 0 && m.Date() > group[0].Date()+span {
+				break
+			}
+			group = append(group, m)
 		}
-		if err := estimate(ctx, from, out, byDate[:n]); err != nil {
-			errs = append(errs, err)
-		}
+		p, err := load(ctx, from, group)
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		byDate = byDate[n:]
+		errs = append(errs, err)
+		for _, i := range byDate[:len(group)] {
+			s := newStudy(p, out[i].Merge, ofProject[project])
+			for _, path := range out[i].Pages {
+				for _, a := range audiences {
+					out[i].Effects = append(out[i].Effects, s.effect(path, a))
+				}
+			}
+			judge(out[i].Effects)
+			d, _ := s.in(analytics.Window{From: s.merge.Date() - span, To: s.merge.Date() + span + 1})
+			out[i].Final = len(d.date) == 2*span
+		}
+		byDate = byDate[len(group):]
 	}
 	return out, errors.Join(errs...)
-}
-
-// estimate fills in the outcomes named by which: merges of one project, by date, that lie no
-// further apart than span, so that they share what is read.
-func estimate(ctx context.Context, from sinks.Sink, out []view.Outcome, which []int) error {
-	var merges, all []view.Merge
-	for _, i := range which {
-		merges = append(merges, out[i].Merge)
-	}
-	for _, o := range out {
-		if o.Project == merges[0].Project {
-			all = append(all, o.Merge)
-		}
-	}
-	p, err := load(ctx, from, merges)
-	if p == nil {
-		return err
-	}
-	for _, i := range which {
-		s := newStudy(p, out[i].Merge, all)
-		for _, path := range out[i].Pages {
-			for _, a := range audiences {
-				out[i].Effects = append(out[i].Effects, s.effect(path, a))
-			}
-		}
-		judge(out[i].Effects)
-		out[i].Final = s.final()
-	}
-	return err
 }

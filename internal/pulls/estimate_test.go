@@ -1,4 +1,4 @@
-package pulls_test
+package pulls
 
 import (
 	"context"
@@ -13,7 +13,6 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/pulls"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
@@ -27,7 +26,7 @@ type site struct {
 	*sinktest.Memory
 	// readers changes the readers of a page on a day.
 	readers func(path string, d analytics.Date, n float64) float64
-	// window changes the reading of a day; false: there is none.
+	// window changes the reading of a day; false drops it.
 	window func(rev *analytics.Revision) bool
 	pages  int
 }
@@ -86,7 +85,7 @@ func doubled(path string, d analytics.Date, n float64) float64 {
 
 func of(t *testing.T, s *site, merges ...view.Merge) []view.Outcome {
 	t.Helper()
-	got, err := pulls.Estimate(t.Context(), s, merges)
+	got, err := estimate(t.Context(), s, merges)
 	if err != nil || len(got) != len(merges) {
 		t.Fatalf("%+v, %v", got, err)
 	}
@@ -149,7 +148,7 @@ func TestGrowthIsNoEffect(t *testing.T) {
 	}
 }
 
-// TestLacking: what is not enough, and why.
+// TestLacking: which data do not suffice, and the reason given.
 func TestLacking(t *testing.T) {
 	type test func(d analytics.Date) bool
 	without := func(bad test) func(*site) {
@@ -258,7 +257,7 @@ func TestDamagedWindow(t *testing.T) {
 	missing.window = func(rev *analytics.Revision) bool { return rev.From != merged-3 }
 	want := of(t, missing.fill("prj_a"), merge(merged, touched))
 	missing.Put(dayOf("prj_a", merged-3, 1), []analytics.Row{{Path: touched, Human: 1, Total: 1}}, errDamaged)
-	got, err := pulls.Estimate(t.Context(), missing, []view.Merge{merge(merged, touched)})
+	got, err := estimate(t.Context(), missing, []view.Merge{merge(merged, touched)})
 	if diff := gocmp.Diff(want, got); diff != "" || !errors.Is(err, errDamaged) {
 		t.Errorf("error %v\n%s", err, diff)
 	}
@@ -339,7 +338,7 @@ func TestManyPages(t *testing.T) {
 func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errDamaged)
-	got, err := pulls.Estimate(ctx, newSite().fill("prj_a"), []view.Merge{merge(merged, touched)})
+	got, err := estimate(ctx, newSite().fill("prj_a"), []view.Merge{merge(merged, touched)})
 	if got != nil || !errors.Is(err, errDamaged) {
 		t.Errorf("%v, %v", got, err)
 	}

@@ -22,8 +22,8 @@ const (
 	beat = 30 * time.Second
 	// pauseStore follows an error of the store.
 	pauseStore = time.Minute
-	// pauseToken applies where there is no token, or the host refuses it: it is not replaced
-	// sooner, and a host that is asked with a wrong one often shuts us out.
+	// pauseToken applies without a token, or where the host refuses it: people take that long to
+	// replace it, and hosts often block clients that send a wrong one.
 	pauseToken = 10 * time.Minute
 	// pauseFailure follows the first failure of a host; it doubles up to longestFailure.
 	pauseFailure   = time.Minute
@@ -31,8 +31,8 @@ const (
 	// longestPause is longer than any between two reads.
 	longestPause = day + hour
 
-	// afterEnd is the time from the end to the last read: what was merged by mistake is
-	// reopened or reverted by then.
+	// afterEnd is the time from the end to the last read: a mistaken merge is reopened or
+	// reverted by then.
 	afterEnd = day
 	// missingFor is how long a pull request may be hidden until its state is unknown,
 	// pauseMissing the time between two reads until then.
@@ -45,8 +45,8 @@ const (
 // notRead is the problem of a new pull request.
 const notRead = "it was not read yet"
 
-// Store keeps the pull requests. state.DB is one.
-type Store interface {
+// pullStore keeps the pull requests. state.DB is one.
+type pullStore interface {
 	// FollowedPullRequests returns those that are not Final.
 	FollowedPullRequests(ctx context.Context) ([]journal.PullRequest, error)
 	// UnfollowedPullRequests returns those of the journal's jobs that the store lacks.
@@ -54,11 +54,11 @@ type Store interface {
 	SetPullRequests(ctx context.Context, pulls ...journal.PullRequest) error
 }
 
-// Host reads pull requests. codehost.Client is one.
-type Host interface {
+// pullReader reads pull requests. codehost.Client is one.
+type pullReader interface {
 	Parse(link string) (host, repository string, number int, ok bool)
 	Read(ctx context.Context, former journal.PullRequest) (journal.PullRequest, error)
-	// File reads a file of the repository as it is at the pull request's Commit.
+	// File reads a file of the repository at the pull request's Commit.
 	File(ctx context.Context, p journal.PullRequest, path string) ([]byte, error)
 }
 
@@ -70,8 +70,8 @@ type Follower struct {
 	// Limit is how long after its beginning a pass starts no other read; 0 means no limit.
 	Limit time.Duration
 
-	store Store
-	host  Host
+	store pullStore
+	host  pullReader
 	now   func() time.Time
 	// paused are the hosts that are not asked for a while.
 	paused map[string]pause
@@ -88,14 +88,14 @@ type pause struct {
 }
 
 // New returns a follower; now is the clock.
-func New(store Store, host Host, now func() time.Time) *Follower {
+func New(store pullStore, host pullReader, now func() time.Time) *Follower {
 	return &Follower{store: store, host: host, now: now, paused: map[string]pause{}}
 }
 
-// Pass reads and stores what is due, and returns when to pass again: zero if nothing is
-// followed, so the next time that a job gets a link. It never waits for a limit: it returns
-// the time at which there is room. An error is that of the store, or the end of ctx; a host
-// that does not answer is the Problem of what was due.
+// Pass reads and stores the pull requests that are due, and returns when to pass again: zero if
+// none is followed, so the next time that a job gets a link. It never waits for a limit: it returns
+// the time at which there is room. An error is that of the store, or the end of ctx; that
+// a host does not answer becomes the Problem of the pull requests that were due.
 func (f *Follower) Pass(ctx context.Context) (next time.Time, err error) {
 	all, err := f.store.FollowedPullRequests(ctx)
 	if err != nil {
@@ -114,7 +114,7 @@ func (f *Follower) Pass(ctx context.Context) (next time.Time, err error) {
 	began := time.Now()
 	for i := range all {
 		if f.Limit > 0 && time.Since(began) >= f.Limit {
-			break // the next pass begins with what is due longest
+			break // the next pass begins with those due longest
 		}
 		p, now := &all[i], f.now()
 		if p.Next.IsZero() || p.Next.After(now) || now.Before(f.paused[p.Host].until) {
@@ -213,8 +213,8 @@ func interval(p journal.PullRequest, now time.Time) time.Duration {
 	return day
 }
 
-// take puts what was read, or why it was not, into p, decides when to read it again, and
-// reports whether that is to be stored.
+// take puts the answer, or its error, into p, decides when to read it again, and
+// reports whether to store that.
 func (f *Follower) take(p *journal.PullRequest, read journal.PullRequest, err error) bool {
 	former, now := *p, f.now()
 	*p = lasting(former, read)
@@ -237,7 +237,7 @@ func (f *Follower) take(p *journal.PullRequest, read journal.PullRequest, err er
 			p.Next, p.Final = time.Time{}, true
 		}
 		return true
-	case !kind.OfHost(): // the host shows it to nobody, or not to us
+	case kind == codehost.Hidden:
 		delete(f.paused, p.Host)
 		p.Problem, p.Next = err.Error(), now.Add(pauseMissing)
 		if p.Missing.IsZero() {
@@ -262,8 +262,8 @@ func (f *Follower) take(p *journal.PullRequest, read journal.PullRequest, err er
 	return true
 }
 
-// lasting returns what was read, but leaves a merge as it was first read: no host takes one
-// back, one that seems to answers from an old copy, and counters of merges must never fall.
+// lasting returns the new reading, but keeps a merge as first read: no host takes one back, one
+// that seems to answers from an old copy, and counters of merges must never fall.
 func lasting(former, read journal.PullRequest) journal.PullRequest {
 	switch {
 	case former.State != journal.PullMerged:
@@ -296,7 +296,7 @@ func (f *Follower) pause(host string, kind codehost.Kind, err error, now time.Ti
 	f.paused[host] = pause{until: until, kind: kind, problem: err.Error(), failures: former.failures + 1}
 }
 
-// explain notes at what is or will be due during a pause of its host why it is old, and
+// explain notes why p is old if it is or will be due during a pause of its host, and
 // reports whether that changed anything.
 func (f *Follower) explain(p *journal.PullRequest) bool {
 	h := f.paused[p.Host]
@@ -308,7 +308,7 @@ func (f *Follower) explain(p *journal.PullRequest) bool {
 	switch h.kind {
 	case codehost.NoToken:
 		forget(p, h.problem)
-	case codehost.RateLimited, codehost.Throttled:
+	case codehost.Limited:
 		p.Next = h.until // the next process asks no sooner
 	}
 	return p.State != state || p.Problem != problem || !p.Next.Equal(next)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/pulls"
 	"github.com/docgauge/docgauge/internal/state"
 )
 
@@ -146,7 +147,7 @@ func TestMergedForEver(t *testing.T) {
 	}
 }
 
-// TestSlowHost: a pass begins no read after its Limit. The next passes read what is left, and a
+// TestSlowHost: a pass begins no read after its Limit. The next passes read the rest, and a
 // read that takes longer than the limit is finished.
 func TestSlowHost(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -512,7 +513,7 @@ func TestState(t *testing.T) {
 	}
 	b := newBench(t)
 	b.open(1)
-	b.over(db)
+	b.Follower = pulls.New(db, b.client(), time.Now)
 	b.pass()
 	all, err := db.PullRequests(t.Context())
 	if err != nil || len(all) != 1 || all[0].State != journal.PullOpen || all[0].Project != "prj_a" ||

@@ -119,7 +119,7 @@ func (h *hub) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// body is what is at a path: of the pull request itself, or of what belongs to it.
+// body is the answer for a path: the pull request itself, or a part of it.
 func (h *hub) body(path string) []byte {
 	if _, name, is := strings.Cut(path, "/contents/"); is {
 		text, ok := h.files[name]
@@ -187,16 +187,18 @@ func newBench(t *testing.T, links ...string) *bench {
 }
 
 // restart is what a new process does.
-func (b *bench) restart() { b.over(b.memory) }
+func (b *bench) restart() {
+	b.Follower = pulls.New(b.memory, b.client(), time.Now)
+	b.next = time.Now()
+}
 
-func (b *bench) over(store pulls.Store) {
+func (b *bench) client() *codehost.Client {
 	token := func() (string, error) { return b.token, nil }
-	c, err := codehost.New(codehost.Config{GitHubToken: token, GitLabToken: token, Transport: b.hub})
+	c, err := codehost.New(codehost.Options{GitHubToken: token, GitLabToken: token, Transport: b.hub})
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	b.Follower = pulls.New(store, c, time.Now)
-	b.next = time.Now()
+	return c
 }
 
 // open adds an open pull request, made now by the host's clock.

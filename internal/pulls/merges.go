@@ -13,8 +13,8 @@ import (
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// Journal has the jobs and their pull requests. state.DB is one.
-type Journal interface {
+// jobJournal has the jobs and their pull requests. state.DB is one.
+type jobJournal interface {
 	Jobs(ctx context.Context) ([]journal.Job, error)
 	PullRequests(ctx context.Context) ([]journal.PullRequest, error)
 }
@@ -23,12 +23,12 @@ type Journal interface {
 type Selection struct {
 	// Projects; none: all.
 	Projects []string
-	// Since leaves out what was merged before it; zero: nothing.
+	// Since leaves out earlier merges; zero: none.
 	Since time.Time
 }
 
 // Merges returns the merges, newest first, then the pull requests whose state is not known.
-func Merges(ctx context.Context, from Journal, s Selection) ([]view.Merge, error) {
+func Merges(ctx context.Context, from jobJournal, s Selection) ([]view.Merge, error) {
 	pulls, err := from.PullRequests(ctx)
 	if err != nil {
 		return nil, err
@@ -95,8 +95,8 @@ func Merges(ctx context.Context, from Journal, s Selection) ([]view.Merge, error
 
 // Outcomes returns the outcomes of the merges that Merges returns, from an archive. They come
 // with an error that concerns windows that could not be read.
-func Outcomes(ctx context.Context, from Journal, archive sinks.Sink, s Selection) ([]view.Outcome, error) {
-	// What was merged earlier may have touched the pages in the days that count.
+func Outcomes(ctx context.Context, from jobJournal, archive sinks.Sink, s Selection) ([]view.Outcome, error) {
+	// Earlier merges may have touched the pages in the days that count.
 	wide := s
 	if !wide.Since.IsZero() {
 		wide.Since = wide.Since.AddDate(0, 0, -2*span-1)
@@ -108,7 +108,7 @@ func Outcomes(ctx context.Context, from Journal, archive sinks.Sink, s Selection
 	touching := slices.DeleteFunc(slices.Clone(merges), func(m view.Merge) bool {
 		return len(m.Pages) == 0 || m.At.IsZero()
 	})
-	estimated, err := Estimate(ctx, archive, touching)
+	estimated, err := estimate(ctx, archive, touching)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}

@@ -34,7 +34,7 @@ search:
 				root, navigation = folder, text
 				break search
 			}
-			if codehost.KindOf(err).OfHost() {
+			if codehost.KindOf(err) != codehost.Hidden {
 				return err
 			}
 		}
@@ -72,7 +72,7 @@ func roots(changed []string) []string {
 // extensions are those of files that become pages.
 var extensions = []string{".mdx", ".md", ".markdown", ".mdoc", ".ipynb", ".rst", ".adoc", ".html", ".htm"}
 
-// aboutRepository are files in its root that are no pages, without their extensions.
+// aboutRepository are files in its root that do not become pages, without extensions.
 var aboutRepository = []string{"README", "CHANGELOG", "CONTRIBUTING", "LICENSE", "CODE_OF_CONDUCT", "SECURITY"}
 
 // pagesOf returns the paths of the pages that the changed files of a documentation repository

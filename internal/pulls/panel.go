@@ -17,7 +17,7 @@ const (
 	// maxDonors is how many of the most visited untouched pages a comparison is made of,
 	// maxPlacebos how many untouched pages take the place of the touched one.
 	maxDonors, maxPlacebos = 50, 200
-	// sampled is the distance of the days that tell which pages can be compared: all
+	// sampled is the distance of the days that show which pages can be compared: all
 	// weekdays have their turn.
 	sampled = 8
 )
@@ -34,7 +34,7 @@ type panel struct {
 }
 
 // load reads the day windows around the merges of one project, each once, after a few of
-// them have told which pages to keep. What cannot be read counts as missing, and is in the
+// them have shown which pages to keep. Unreadable windows count as missing, and are in the
 // error.
 func load(ctx context.Context, from sinks.Sink, merges []view.Merge) (*panel, error) {
 	within := analytics.Window{From: merges[0].Date() - span, To: merges[len(merges)-1].Date() + span + 1}
@@ -117,7 +117,7 @@ func (p *panel) add(paths ...string) {
 	}
 }
 
-// spread returns n elements evenly spread, or all if there are no more.
+// spread returns n elements evenly spread, or all if there are not more.
 func spread[T any](all []T, n int) []T {
 	if len(all) <= n {
 		return all

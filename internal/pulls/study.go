@@ -30,7 +30,7 @@ type comparisonKey struct {
 // comparison is what pages of an audience are compared with in some days.
 type comparison struct {
 	*control
-	placebos []gap
+	placebos []pageChange
 	// pages is how many untouched pages have enough visitors.
 	pages int
 	// strayed is the sum of the squares of the level changes of those pages, each in its own
@@ -56,13 +56,6 @@ func newStudy(p *panel, m view.Merge, all []view.Merge) *study {
 	}
 	slices.Sort(s.untouched)
 	return s
-}
-
-// final reports whether all windows that count are usable.
-func (s *study) final() bool {
-	from := s.merge.Date() - span
-	d, _ := s.in(analytics.Window{From: from, To: from + 2*span + 1})
-	return len(d.date) == 2*span
 }
 
 // in returns the usable days of a window, without that of the merge, and their indices.
@@ -108,16 +101,16 @@ func (s *study) effect(path string, a analytics.Audience) view.Effect {
 	}
 	e.Actual = mean(series[d.before:])
 
-	// 2. The change against what was expected: by untouched pages, if there are enough of them
+	// 2. The change against the expectation: by untouched pages, if there are enough of them
 	// for placebos, or else by the page's own weekdays and trend.
 	c := s.comparison(w, a)
 	var change, p, width float64
 	var expected []float64
 	if len(c.placebos) >= leastPlacebos {
-		var g gap
+		var g pageChange
 		e.Method, e.Placebos = view.SyntheticControl, len(c.placebos)
 		g, expected = c.compare(series, -1)
-		change = g.change
+		change = g.log
 		p, width = placeboTest(g, c.placebos)
 	} else {
 		var deviation, freedom float64
@@ -150,7 +143,7 @@ func (s *study) effect(path string, a analytics.Audience) view.Effect {
 }
 
 // window returns the days around the merge in which nothing else touched the page, and the
-// page existed; or why there are none.
+// page existed, or the reason why not.
 func (s *study) window(path string, a analytics.Audience) (w analytics.Window, reason string) {
 	date := s.merge.Date()
 	w = analytics.Window{From: date - span, To: date + span + 1}

@@ -40,7 +40,7 @@ type UnknownProjectError string
 
 func (e UnknownProjectError) Error() string { return string(e) }
 
-// reading is one window of an archive, or what is wrong with it.
+// reading is one window of an archive, or why it cannot be read.
 type reading struct {
 	rev analytics.Revision
 	err error

@@ -25,11 +25,11 @@ func TestClientOfDocgauge(t *testing.T) {
 		name, value, _ := strings.Cut(strings.TrimPrefix(line, "export DOCGAUGE_"), "=")
 		set[name] = value
 	}
-	client, err := codehost.New(codehost.Config{
+	client, err := codehost.New(codehost.Options{
 		GitHubURL: set["GITHUB_URL"], GitHubToken: func() (string, error) { return set["GITHUB_TOKEN"], nil },
 	})
 	check(t, err)
-	if host, repository, number, ok := client.Parse(link); host != codehost.GitHub ||
+	if host, repository, number, ok := client.Parse(link); host != "github" ||
 		repository != "docgauge/sandbox" || number != 1 || !ok {
 		t.Fatalf("%s: %s %s %d", link, host, repository, number)
 	}

@@ -50,7 +50,7 @@ func TestMergeEffect(t *testing.T) {
 	const page, other, merged = "/quickstart", "/introduction", "2026-09-14" // a Monday, 30 days ago
 	plain := newTest(t, Config{Projects: []string{DefaultProject, "b"}})
 	for name, effect := range map[string]Effect{
-		"both": {0.3, 0.3}, "people": {0.3, 0}, "fewer agents": {0, -0.4}, "twice": {1, 1}, "nobody": {-1, -1},
+		"more people": {0.3, 0}, "fewer agents": {0, -0.4}, "twice the people, no agents": {1, -1},
 	} {
 		s := newTest(t, Config{
 			Projects: []string{DefaultProject, "b"},

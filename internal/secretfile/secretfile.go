@@ -33,7 +33,7 @@ func Read(path string) (string, error) {
 	return strings.TrimSpace(f.Text), err
 }
 
-// File is what is in a file, and who can read it.
+// File is the content of a file, and its access rights.
 type File struct {
 	Text string
 	// Mode is the mode of the file, without those of the directories above.

@@ -13,6 +13,10 @@ import (
 )
 
 func TestCompare(t *testing.T) {
+	away := func(w *world, _ analytics.Revision) { w.files.away = fmt.Errorf("%w: down", sinks.ErrNotListed) }
+	full := func(w *world, _ analytics.Revision) {
+		w.table.Fault = func(sinktest.Step, analytics.Revision) error { return errors.New("full") }
+	}
 	for _, c := range []struct {
 		name  string
 		harms []harm
@@ -32,12 +36,10 @@ func TestCompare(t *testing.T) {
 			lost:  1, owed: "clickhouse"},
 		{name: "older revision", harms: []harm{other(parquet, 1, 4)}, lost: 1, filled: 1},
 		{name: "newer revision", harms: []harm{other(parquet, 3, 4)}},
-		{name: "lost in one, the other not listed", harms: []harm{gone(clickhouse), func(w *world, _ analytics.Revision) {
-			w.files.away = fmt.Errorf("%w: down", sinks.ErrNotListed)
-		}}, lost: 1, owed: "clickhouse", errors: 1},
-		{name: "lost in one, which takes nothing", harms: []harm{gone(clickhouse), func(w *world, _ analytics.Revision) {
-			w.table.Fault = func(sinktest.Step, analytics.Revision) error { return errors.New("full") }
-		}}, lost: 1, owed: "clickhouse", errors: 1},
+		{name: "lost in one, the other not listed", harms: []harm{gone(clickhouse), away}, lost: 1, owed: clickhouse,
+			errors: 1},
+		{name: "lost in one, which takes nothing", harms: []harm{gone(clickhouse), full}, lost: 1, owed: clickhouse,
+			errors: 1},
 		{name: "lost in one, the other shows other rows",
 			harms: []harm{gone(clickhouse), shows(parquet, append(rows(4), analytics.Row{Path: "/z"}))},
 			lost:  1, owed: "clickhouse", errors: 1},

@@ -94,7 +94,8 @@ func (w *survey) ofSinks() []Finding {
 	out := []Finding{}
 	for _, l := range w.inspected {
 		for _, fault := range l.strays {
-			out = append(out, Finding{Sink: l.sink, Kind: string(fault.Kind), Detail: fault.Err.Error(), Remedy: byHand})
+			kind, detail := string(fault.Kind), fault.Err.Error()
+			out = append(out, Finding{Sink: l.sink, Kind: kind, Detail: detail, Remedy: byHand})
 		}
 	}
 	for _, l := range w.inspected {
@@ -201,7 +202,8 @@ func (w *survey) unrecorded() map[string][]analytics.Revision {
 	out := map[string][]analytics.Revision{}
 	for key, e := range w.ledger {
 		for _, l := range w.inspected {
-			if _, there := l.shown[key]; there && !e.Has(l.sink) && !w.spooled[key] && len(w.compare(key, l.sink)) == 0 {
+			_, there := l.shown[key]
+			if there && !e.Has(l.sink) && !w.spooled[key] && len(w.compare(key, l.sink)) == 0 {
 				out[l.sink] = append(out[l.sink], e.Revision)
 			}
 		}

@@ -204,8 +204,8 @@ func (w *world) repair() (Report, Repaired) {
 	if err != nil && !errors.Is(err, errKilled) {
 		w.Fatal(err)
 	}
-	if left.Repair == nil {
-		return left, Repaired{}
+	if left.Repair == nil { // killed before it began
+		left.Repair = &Repaired{}
 	}
 	return left, *left.Repair
 }
@@ -310,9 +310,14 @@ func unknown(w *world, rev analytics.Revision) { delete(w.ledger.entries, rev.Ke
 
 func inSpool(w *world, rev analytics.Revision) { w.spooled[rev.Key] = true }
 
-func noChecksum(w *world, rev analytics.Revision) {
+func noChecksum(w *world, rev analytics.Revision) { w.setChecksum(rev, nil) }
+
+// setChecksum makes the checksum in the ledger that of rows; without any it is not known.
+func (w *world) setChecksum(rev analytics.Revision, rows []analytics.Row) {
 	e := w.ledger.entries[rev.Key]
-	e.Checksum = ""
+	if e.Checksum = ""; rows != nil {
+		e.Checksum = sumOf(rows).Checksum.String()
+	}
 	w.ledger.entries[rev.Key] = e
 }
 

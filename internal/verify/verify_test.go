@@ -30,7 +30,7 @@ func TestCleanArchive(t *testing.T) {
 var damages = []struct {
 	name  string
 	harms []harm
-	// found is what verify says, left what is still found after a repair.
+	// found are the findings of verify, left those after a repair.
 	found, left string
 	// due: the window is out of the ledger after a repair.
 	due bool
@@ -75,6 +75,12 @@ var damages = []struct {
 		"02 parquet unreadable copy clickhouse", "", false},
 	{"owed to both, and in none", []harm{gone(clickhouse, parquet), owed(clickhouse, parquet)},
 		"02 clickhouse missing read; 02 parquet missing read", "", true},
+	{"missing in both, in the spool", []harm{inSpool, gone(clickhouse, parquet)},
+		"02 clickhouse missing read; 02 parquet missing read", "", false},
+	{"missing in the one, the other not listed", []harm{gone(parquet), func(w *world, _ analytics.Revision) {
+		w.table.away = fmt.Errorf("%w: down", sinks.ErrNotListed)
+	}}, "1970-01-01 clickhouse unlisted by_hand; 02 parquet missing wait",
+		"1970-01-01 clickhouse unlisted by_hand; 02 parquet missing wait", false},
 	{"owed, and in the spool", []harm{inSpool, gone(clickhouse), owed(clickhouse)}, "", "", false},
 	{"lost", []harm{gone(clickhouse, parquet), undelivered(clickhouse, parquet)},
 		"02 clickhouse missing due; 02 parquet missing due",
@@ -111,8 +117,8 @@ func TestDamage(t *testing.T) {
 			if e := w.ledger.entries[rev.Key]; d.due != e.Lost() && d.left == "" {
 				t.Errorf("the ledger has %+v; due %v", e, done.Due)
 			}
-			if d.due != (len(done.Due) == 1) {
-				t.Errorf("due %v", done.Due)
+			if d.due != (len(done.Due) == 1) || (len(w.spooled) > 0 && d.found != "") != (len(done.Waiting) == 1) {
+				t.Errorf("due %v, waiting %v", done.Due, done.Waiting)
 			}
 			if d.left != "" || d.due {
 				return
@@ -166,7 +172,7 @@ func (s *sink) faultless(key analytics.Key) bool {
 }
 
 // TestKilled: a repair, or a comparison, is killed before, after or within each of its
-// writes. Afterwards verify names what is missing and nothing else, no window has left the
+// writes. Afterwards verify names the missing windows and nothing else, no window has left the
 // ledger, and the next repair comes to where the first would have.
 func TestKilled(t *testing.T) {
 	deaths := 0
@@ -213,45 +219,23 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestDamageHeld: what the spool still has is delivered again, not read again.
-func TestDamageHeld(t *testing.T) {
-	w := newWorld(t, 3)
-	key := w.revision(1, 2).Key
-	w.spooled[key] = true
-	w.files.Remove(key)
-	w.table.Remove(key)
-	_, done := w.repair()
-	if e := w.ledger.entries[key]; len(done.Waiting) != 1 || len(done.Due) != 0 || !e.Owes(parquet) ||
-		!e.Owes(clickhouse) {
-		t.Errorf("%+v; the ledger has %+v", done, e)
-	}
-}
-
 // TestImplausible: counts that contradict each other, which cannot be mended.
 func TestImplausible(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(rev *analytics.Revision, rows []analytics.Row)
+		change func(of *analytics.Totals, rows []analytics.Row)
 		want   string
 	}{
-		"total above the sum": {func(rev *analytics.Revision, _ []analytics.Row) {
-			rev.Totals.Total = rev.Totals.Human + rev.Totals.AI + 1
-		}, "must lie between"},
-		"total below the larger": {func(rev *analytics.Revision,
-			_ []analytics.Row) {
-			rev.Totals.Total = rev.Totals.Human - 1
-		}, "must lie between"},
-		"a page": {func(_ *analytics.Revision,
-			rows []analytics.Row) {
-			rows[2].Total = 1
-			rows[2].Human = 2
-		},
+		"total above the sum": {func(of *analytics.Totals, _ []analytics.Row) { of.Total = of.Human + of.AI + 1 },
+			"must lie between"},
+		"total below the larger": {func(of *analytics.Totals, _ []analytics.Row) { of.Total = of.Human - 1 },
+			"must lie between"},
+		"a page": {func(_ *analytics.Totals, rows []analytics.Row) { rows[2].Total, rows[2].Human = 1, 2 },
 			`1 page contradict each other, such as those of "/p002"`},
-		"a page above the site": {func(rev *analytics.Revision, rows []analytics.Row) {
-			rows[2] = analytics.Row{Path: "/p002", AI: rev.Totals.AI + 1, Total: rev.Totals.AI + 1}
-		},
-			"a page has more visitors than the site"},
-		"a day above its week": {func(rev *analytics.Revision, _ []analytics.Row) {
-			rev.Totals = analytics.Totals{Human: 5000, AI: 1, Total: 5000}
+		"a page above the site": {func(of *analytics.Totals, rows []analytics.Row) {
+			rows[2] = analytics.Row{Path: "/p002", AI: of.AI + 1, Total: of.AI + 1}
+		}, "a page has more visitors than the site"},
+		"a day above its week": {func(of *analytics.Totals, _ []analytics.Row) {
+			*of = analytics.Totals{Human: 5000, AI: 1, Total: 5000}
 		}, "fewer visitors than its day 2026-10-02"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -263,14 +247,12 @@ func TestImplausible(t *testing.T) {
 			put := func(verified bool) {
 				rev, pages := w.revision(1, 2), rows(5)
 				rev.Verified = verified
-				c.change(&rev, pages)
+				c.change(&rev.Totals, pages)
 				w.commit(rev)
 				for _, s := range []*sink{w.files, w.table} {
 					s.Put(rev, pages, nil)
 				}
-				e := w.ledger.entries[rev.Key]
-				e.Checksum = sumOf(pages).Checksum.String()
-				w.ledger.entries[rev.Key] = e
+				w.setChecksum(rev, pages)
 			}
 			put(true)
 			found := w.verify().Findings
@@ -305,9 +287,7 @@ func TestSuspect(t *testing.T) {
 		rev.Totals = analytics.Totals{Human: 10, AI: 5, Total: 15}
 		rev.Verified, rev.Rows = c.verified, int64(c.pages)
 		w.commit(rev)
-		e := w.ledger.entries[rev.Key]
-		e.Checksum = sumOf(pages[:c.pages]).Checksum.String()
-		w.ledger.entries[rev.Key] = e
+		w.setChecksum(rev, pages[:c.pages])
 		for _, s := range []*sink{w.files, w.table} {
 			s.Put(rev, pages[:c.pages], nil)
 		}
@@ -342,7 +322,7 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// TestCommittedWhileLooking: what was committed in between is inspected again.
+// TestCommittedWhileLooking: windows committed in between are inspected again.
 func TestCommittedWhileLooking(t *testing.T) {
 	w := newWorld(t, 3)
 	n := 0
@@ -368,18 +348,6 @@ func TestCommittedWhileLooking(t *testing.T) {
 	}
 	if r := w.verify(); len(r.Findings) > 0 || len(r.Busy) != 1 {
 		t.Errorf("always being written: %+v", r)
-	}
-}
-
-func TestSinkThatCannotBeListed(t *testing.T) {
-	w := newWorld(t, 3)
-	w.table.away = fmt.Errorf("%w: down", sinks.ErrNotListed)
-	w.files.Remove(w.revision(1, 2).Key)
-	if got := brief(w.verify().Findings); got != "1970-01-01 clickhouse unlisted by_hand; 02 parquet missing wait" {
-		t.Errorf("found %q", got)
-	}
-	if _, done := w.repair(); len(done.Due) > 0 || len(w.ledger.entries) != 3 {
-		t.Errorf("repair %+v", done)
 	}
 }
 

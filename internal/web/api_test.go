@@ -29,7 +29,8 @@ func snapshot() *view.Snapshot {
 			w := analytics.Window{From: monday - 40 + i, To: monday - 39 + i}
 			rev := &analytics.Revision{
 				Key:    analytics.Key{Project: id, Granularity: analytics.Day, Window: w},
-				Number: 2, Settled: i < 37, Verified: i != 38, Rows: 3, Totals: analytics.Totals{Human: int64(i), AI: 2, Total: int64(i) + 1},
+				Number: 2, Settled: i < 37, Verified: i != 38, Rows: 3,
+				Totals:     analytics.Totals{Human: int64(i), AI: 2, Total: int64(i) + 1},
 				ExportedAt: w.To.Time().Add(time.Hour + 123_456*time.Microsecond),
 			}
 			if i == 36 {
@@ -38,20 +39,25 @@ func snapshot() *view.Snapshot {
 			g.Cells = append(g.Cells, view.Cell{Window: w, Revision: rev})
 		}
 		newest := g.Cells[39].Revision
-		month := &analytics.Revision{Key: analytics.Key{Project: id, Granularity: "28d", Window: analytics.Window{From: monday - 28, To: monday}}, Rows: analytics.TotalsOnlyRows}
+		month := &analytics.Revision{Key: analytics.Key{Project: id, Granularity: "28d",
+			Window: analytics.Window{From: monday - 28, To: monday}}, Rows: analytics.TotalsOnlyRows}
 		s.Projects = append(s.Projects, view.Project{ID: id, Grids: []view.Grid{g, {
 			Granularity: "28d", TotalsOnly: true, Cells: []view.Cell{{Window: month.Window, Revision: month}},
 		}}})
 		s.Windows = append(s.Windows, view.Window{Revision: *newest, Pages: []analytics.Row{
-			{Path: "=cmd|' /C calc'!A0", Human: 9, AI: 1, Total: 9}, {Path: "/a\n\"b\",<c>", Human: 5, Total: 5}, {Path: "/文档", AI: 1, Total: 1},
+			{Path: "=cmd|' /C calc'!A0", Human: 9, AI: 1, Total: 9}, {Path: "/a\n\"b\",<c>", Human: 5, Total: 5},
+			{Path: "/文档", AI: 1, Total: 1},
 		}}, view.Window{Revision: *month})
 	}
-	s.Queue = &view.Queue{Waiting: []view.Job{{Project: "prj_a", Prompt: "next.md", State: "pending", Reason: "cap"}}, Jobs: []view.Job{
-		{Project: "prj_a", Prompt: "a.md", State: "completed", Result: "pr", PRLink: "https://code.example/pr/1", Begun: monday.Time(), Ended: monday.Time().Add(time.Minute),
-			Pull: &view.PullRequest{State: "merged", Opened: monday.Time().Add(time.Hour)}, Cost: .25},
-		{Project: "prj_b", Prompt: "b.md", State: "completed", Result: "pr", PRLink: "javascript:alert(1)", Begun: monday.Time()},
-		{Project: "prj_b", Prompt: "c.md", State: "active", Title: "Fix, all"},
-	}}
+	s.Queue = &view.Queue{Waiting: []view.Job{{Project: "prj_a", Prompt: "next.md", State: "pending", Reason: "cap"}},
+		Jobs: []view.Job{
+			{Project: "prj_a", Prompt: "a.md", State: "completed", Result: "pr", PRLink: "https://code.example/pr/1",
+				Begun: monday.Time(), Ended: monday.Time().Add(time.Minute),
+				Pull: &view.PullRequest{State: "merged", Opened: monday.Time().Add(time.Hour)}, Cost: .25},
+			{Project: "prj_b", Prompt: "b.md", State: "completed", Result: "pr", PRLink: "javascript:alert(1)",
+				Begun: monday.Time()},
+			{Project: "prj_b", Prompt: "c.md", State: "active", Title: "Fix, all"},
+		}}
 	return s
 }
 
@@ -153,14 +159,18 @@ func TestFormats(t *testing.T) {
 		}
 	}
 	for accept, want := range map[string]string{
-		"": "application/json", "*/*": "application/json", "text/csv": "text/csv", "text/csv, */*;q=0.5": "text/csv", "TEXT/CSV;q=0.9,application/json;q=0.1": "text/csv",
-		"application/json, text/csv;q=0.5": "application/json", "text/html,*/*": "application/json", "text/csv;q=0": "application/json", ";;,": "application/json",
+		"": "application/json", "*/*": "application/json", "text/csv": "text/csv", "text/csv, */*;q=0.5": "text/csv",
+		"TEXT/CSV;q=0.9,application/json;q=0.1": "text/csv",
+		"application/json, text/csv;q=0.5":      "application/json", "text/html,*/*": "application/json",
+		"text/csv;q=0": "application/json", ";;,": "application/json",
 	} {
-		if got := ask(snapshot(), "/api/v1/pages", "Accept", accept).Header().Get("Content-Type"); !strings.HasPrefix(got, want) {
+		if got := ask(snapshot(), "/api/v1/pages", "Accept",
+			accept).Header().Get("Content-Type"); !strings.HasPrefix(got, want) {
 			t.Errorf("Accept %q: %s, want %s", accept, got, want)
 		}
 	}
-	if got := ask(snapshot(), "/api/v1/pages?format=json", "Accept", "text/csv").Header().Get("Content-Type"); got != "application/json" {
+	if got := ask(snapshot(), "/api/v1/pages?format=json", "Accept",
+		"text/csv").Header().Get("Content-Type"); got != "application/json" {
 		t.Error(got)
 	}
 }
@@ -168,18 +178,24 @@ func TestFormats(t *testing.T) {
 // TestRefused: a question that is not understood is not answered.
 func TestRefused(t *testing.T) {
 	for target, want := range map[string]string{
-		"/api/v1/windows?projct=prj_a": "want project, window, limit, format", "/api/v1/jobs?window=day": "want project, state, limit, format",
-		"/api/v1/pages?project=prj_c": `project "prj_c": not one of`, "/api/v1/pages?window=fortnight": `window "fortnight": want day`,
-		"/api/v1/pages?limit=0": "want 1 to", "/api/v1/pages?limit=1e3": "want 1 to", "/api/v1/pages?limit=99999": "want 1 to",
-		"/api/v1/pages?format=xml": "want json or csv", "/api/v1/pages?limit=1&limit=2": "more than once", "/api/v1/pages?%zz": "cannot be read",
+		"/api/v1/windows?projct=prj_a":   "want project, window, limit, format",
+		"/api/v1/jobs?window=day":        "want project, state, limit, format",
+		"/api/v1/pages?project=prj_c":    `project "prj_c": not one of`,
+		"/api/v1/pages?window=fortnight": `window "fortnight": want day`,
+		"/api/v1/pages?limit=0":          "want 1 to", "/api/v1/pages?limit=1e3": "want 1 to",
+		"/api/v1/pages?limit=99999": "want 1 to",
+		"/api/v1/pages?format=xml":  "want json or csv", "/api/v1/pages?limit=1&limit=2": "more than once",
+		"/api/v1/pages?%zz": "cannot be read",
 	} {
 		w := ask(snapshot(), target)
 		var answer map[string]string
-		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != 400 || !strings.Contains(answer["error"], want) {
+		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != 400 ||
+			!strings.Contains(answer["error"], want) {
 			t.Errorf("%s: %d %s, %v", target, w.Code, w.Body, err)
 		}
 	}
-	if w := ask(nil, "/api/v1/pages"); w.Code != 503 || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), `"error"`) {
+	if w := ask(nil, "/api/v1/pages"); w.Code != 503 || w.Header().Get("Retry-After") == "" ||
+		!strings.Contains(w.Body.String(), `"error"`) {
 		t.Errorf("without values: %d %s", w.Code, w.Body)
 	}
 }
@@ -206,7 +222,8 @@ func TestUnchanged(t *testing.T) {
 
 // FuzzQuestion: whatever is asked, the answer is JSON or CSV, and a refusal says why.
 func FuzzQuestion(f *testing.F) {
-	for _, seed := range []string{"limit=1", "project=prj_a&window=day", "format=csv", "=&&", "limit=-1", "window=99999d"} {
+	for _, seed := range []string{"limit=1", "project=prj_a&window=day", "format=csv", "=&&", "limit=-1",
+		"window=99999d"} {
 		f.Add(seed, "text/csv;q=1")
 	}
 	s := snapshot()
@@ -214,7 +231,8 @@ func FuzzQuestion(f *testing.F) {
 	f.Fuzz(func(t *testing.T, query, accept string) {
 		for _, h := range handlers {
 			w := httptest.NewRecorder()
-			h.ServeHTTP(w, &http.Request{Method: http.MethodGet, URL: &url.URL{RawQuery: query}, Header: http.Header{"Accept": {accept}}})
+			h.ServeHTTP(w, &http.Request{Method: http.MethodGet, URL: &url.URL{RawQuery: query},
+				Header: http.Header{"Accept": {accept}}})
 			isJSON := w.Header().Get("Content-Type") == "application/json"
 			if w.Code != 200 && w.Code != 400 || w.Code == 400 && !isJSON || isJSON && !json.Valid(w.Body.Bytes()) {
 				t.Errorf("%q, %q: %d %s", query, accept, w.Code, w.Body)

@@ -13,14 +13,16 @@ import (
 
 // grids draws grids of any granularity with any gaps.
 func grids(t *rapid.T) view.Grid {
-	g := view.Grid{Granularity: rapid.SampledFrom([]analytics.Granularity{"day", "week", "month", "28d"}).Draw(t, "granularity")}
+	g := view.Grid{Granularity: rapid.SampledFrom([]analytics.Granularity{"day", "week", "month", "28d"}).Draw(t,
+		"granularity")}
 	first := analytics.Date(rapid.IntRange(-2000, 30000).Draw(t, "first"))
 	largest := rapid.SampledFrom([]int64{0, 1, 3, 999, 1e6, math.MaxInt64}).Draw(t, "largest")
 	for i := range analytics.Date(rapid.IntRange(1, 120).Draw(t, "n")) {
 		c := view.Cell{Window: windowAt(g.Granularity, first, i)}
 		if rapid.Bool().Draw(t, "known") {
 			count := rapid.Int64Range(0, largest)
-			c.Revision = &analytics.Revision{Totals: analytics.Totals{Human: count.Draw(t, "h"), AI: count.Draw(t, "a"), Total: count.Draw(t, "t")}}
+			c.Revision = &analytics.Revision{Totals: analytics.Totals{Human: count.Draw(t, "h"),
+				AI: count.Draw(t, "a"), Total: count.Draw(t, "t")}}
 		}
 		g.Cells = append(g.Cells, c)
 	}
@@ -34,7 +36,8 @@ func windowAt(g analytics.Granularity, first, i analytics.Date) analytics.Window
 		return analytics.Window{From: monday + 7*i, To: monday + 7*i + 7}
 	case analytics.Month:
 		day := first.Time()
-		return analytics.Window{From: analytics.NewDate(day.Year(), day.Month()+time.Month(i), 1), To: analytics.NewDate(day.Year(), day.Month()+time.Month(i)+1, 1)}
+		return analytics.Window{From: analytics.NewDate(day.Year(), day.Month()+time.Month(i), 1),
+			To: analytics.NewDate(day.Year(), day.Month()+time.Month(i)+1, 1)}
 	case analytics.Day:
 		return analytics.Window{From: first + i, To: first + i + 1}
 	default:
@@ -53,7 +56,8 @@ func TestCalendar(t *testing.T) {
 		}
 		taken := map[[2]int]bool{}
 		for _, s := range c.Cells {
-			if s.X < leftRoom || s.Y < topRoom || s.X+cellPitch > c.Width || s.Y+cellPitch > c.Height || taken[[2]int{s.X, s.Y}] {
+			if s.X < leftRoom || s.Y < topRoom || s.X+cellPitch > c.Width || s.Y+cellPitch > c.Height ||
+				taken[[2]int{s.X, s.Y}] {
 				t.Errorf("%s at %d, %d of %d × %d", s.Title, s.X, s.Y, c.Width, c.Height)
 			}
 			taken[[2]int{s.X, s.Y}] = true

@@ -9,17 +9,21 @@ import (
 	"github.com/docgauge/docgauge/internal/view"
 )
 
-var now = webtest.Now
+var (
+	now                       = webtest.Now
+	commas, seen, wants, must = webtest.Commas, webtest.Text, webtest.Wants, webtest.Must
+)
 
 // demoSnapshot is two projects after some months: one was read for long, the other since
 // September. Much waits, some windows are skipped, a sink is down.
 func demoSnapshot() *view.Snapshot {
 	s := &view.Snapshot{
 		At: now, NextRun: now.Add(46 * time.Minute),
-		LastStart: now.Add(-14 * time.Minute), LastCompletion: now.Add(-13 * time.Minute), LastSuccess: now.Add(-74 * time.Minute),
+		LastSuccess: now.Add(-74 * time.Minute),
 		Budgets: []view.Budget{
 			{Name: "analytics", Limit: 90, Available: 12, Next: now.Add(9 * time.Minute)},
-			{Name: "agent:prj_docs_main", Project: "prj_docs_main", Limit: 90, Available: 88}, {Name: "agent:developer-hub", Project: "developer-hub", Limit: 90, Available: 90},
+			{Name: "agent:prj_docs_main", Project: "prj_docs_main", Limit: 90, Available: 88},
+			{Name: "agent:developer-hub", Project: "developer-hub", Limit: 90, Available: 90},
 		},
 		Keys: []view.Key{
 			{Name: "read", Expires: now.Add(5*24*time.Hour + time.Hour)},
@@ -27,8 +31,10 @@ func demoSnapshot() *view.Snapshot {
 		},
 		Sinks: []view.Sink{
 			{Name: "parquet", Location: "s3://docs-analytics/prod", LastCommit: now.Add(-13 * time.Minute)},
-			{Name: "clickhouse", Location: "clickhouse://clickhouse.internal:9000/docs", LastCommit: now.Add(-74 * time.Minute), Waiting: 14,
-				Problem: "dial tcp 10.0.4.17:9000: connect: connection refused; windows wait in the spool and are delivered by the next export"},
+			{Name: "clickhouse", Location: "clickhouse://clickhouse.internal:9000/docs",
+				LastCommit: now.Add(-74 * time.Minute), Waiting: 14,
+				Problem: "dial tcp 10.0.4.17:9000: connect: connection refused; " +
+					"windows wait in the spool and are delivered by the next export"},
 		},
 		Finish: now.Add(3 * time.Hour),
 		Due: []view.Due{
@@ -38,18 +44,23 @@ func demoSnapshot() *view.Snapshot {
 			{Project: "developer-hub", Granularity: "28d", Reason: "missing", Count: 4},
 		},
 		Projects: []view.Project{
-			webtest.Project("prj_docs_main", analytics.NewDate(2026, 5, 1), 1800), webtest.Project("developer-hub", analytics.NewDate(2026, 9, 6), 96),
+			webtest.Project("prj_docs_main", analytics.NewDate(2026, 5, 1), 1800), webtest.Project("developer-hub",
+				analytics.NewDate(2026, 9, 6), 96),
 		},
 		Runs:  demoRuns(),
 		Queue: demoQueue(), Outcomes: webtest.Outcomes("prj_docs_main"),
 	}
 	s.Projects[0].Name = "Product docs"
 	for i, a := range []analytics.Aside{
-		{Reason: analytics.AsideMalformed, Failures: 3, Detail: "GET /v1/analytics/prj_docs_main/visitors: page at offset 750 of day [2026-09-17,2026-09-18): row 12: human is \"<b>many</b>\", not a count"},
-		{Reason: analytics.AsideFailing, Failures: 1, Detail: "the service answered 500 Internal Server Error three times"},
+		{Reason: analytics.AsideMalformed, Failures: 3,
+			Detail: "GET /v1/analytics/prj_docs_main/visitors: page at offset 750 of day [2026-09-17,2026-09-18): " +
+				"row 12: human is \"<b>many</b>\", not a count"},
+		{Reason: analytics.AsideFailing, Failures: 1,
+			Detail: "the service answered 500 Internal Server Error three times"},
 	} {
 		from := webtest.Today - 19 - analytics.Date(i)
-		a.Key = analytics.Key{Project: "prj_docs_main", Granularity: analytics.Day, Window: analytics.Window{From: from, To: from + 1}}
+		a.Key = analytics.Key{Project: "prj_docs_main", Granularity: analytics.Day,
+			Window: analytics.Window{From: from, To: from + 1}}
 		a.Since, a.Until = now.Add(-6*time.Hour), now.Add(3*time.Hour+time.Minute)
 		s.Asides = append(s.Asides, a)
 	}
@@ -81,8 +92,10 @@ func demoSnapshot() *view.Snapshot {
 		}
 		size := p.Grids[0].Newest.Totals.Total
 		s.Open = append(s.Open, view.Open{
-			Key:    analytics.Key{Project: p.ID, Granularity: analytics.Day, Window: analytics.Window{From: webtest.Today, To: webtest.Today + 1}},
-			Totals: analytics.Totals{Human: size * 3 / 10, AI: size / 8, Total: size * 2 / 5}, ReadAt: now.Add(-13 * time.Minute),
+			Key: analytics.Key{Project: p.ID, Granularity: analytics.Day,
+				Window: analytics.Window{From: webtest.Today, To: webtest.Today + 1}},
+			Totals: analytics.Totals{Human: size * 3 / 10, AI: size / 8,
+				Total: size * 2 / 5}, ReadAt: now.Add(-13 * time.Minute),
 		})
 	}
 	return s
@@ -93,15 +106,19 @@ func demoQueue() *view.Queue {
 	jobs := append(webtest.Jobs("prj_docs_main"),
 		view.Job{Project: "developer-hub", Prompt: "fix-<b>typos</b>.md", State: "unknown",
 			Reason: "the service answered 502 after it had the prompt; docgauge jobs resolve says what to do"},
-		view.Job{Project: "prj_docs_main", Prompt: "odd-link", State: "completed", ID: "job_29", PRLink: "javascript:alert(1)"})
+		view.Job{Project: "prj_docs_main", Prompt: "odd-link", State: "completed", ID: "job_29",
+			PRLink: "javascript:alert(1)"})
 	return &view.Queue{
 		Prompts: []view.Prompts{
-			{Project: "prj_docs_main", State: "pending", Count: 3}, {Project: "prj_docs_main", State: "active", Count: 1},
-			{Project: "prj_docs_main", State: "completed", Count: 1}, {Project: "developer-hub", State: "pending", Count: 1},
+			{Project: "prj_docs_main", State: "pending", Count: 3},
+			{Project: "prj_docs_main", State: "active", Count: 1},
+			{Project: "prj_docs_main", State: "completed", Count: 1},
+			{Project: "developer-hub", State: "pending", Count: 1},
 			{Project: "developer-hub", State: "unknown", Count: 1}, {Project: "developer-hub", State: "held"},
 		},
 		Waiting: []view.Job{
-			{Project: "prj_docs_main", Prompt: "translate.md", Title: "Translate the guides", State: "pending", Reason: "the cap on jobs a day is reached"},
+			{Project: "prj_docs_main", Prompt: "translate.md", Title: "Translate the guides", State: "pending",
+				Reason: "the cap on jobs a day is reached"},
 			{Project: "developer-hub", Prompt: "links.md", State: "pending"},
 		},
 		Jobs: jobs, Paused: "unknown", PausedSince: now.Add(-time.Hour),
@@ -123,7 +140,8 @@ func good() *view.Snapshot {
 func failed() *view.Snapshot {
 	s := demoSnapshot()
 	s.Runs = s.Runs[3:]
-	s.Runs[0].Message += strings.Repeat("\nexport prj_docs_main week [2026-09-28,2026-10-05): "+strings.Repeat("x", 90), 8)
+	s.Runs[0].Message += strings.Repeat("\nexport prj_docs_main week [2026-09-28,2026-10-05): "+strings.Repeat("x",
+		90), 8)
 	s.Keys[0].Rejected = true
 	return s
 }
@@ -131,10 +149,13 @@ func failed() *view.Snapshot {
 func demoRuns() (out []view.Run) {
 	started := now.Add(-14 * time.Minute)
 	for i, outcome := range []string{"deferred", "success", "success", "failed", "success", "interrupted", "success"} {
-		r := view.Run{Started: started.Add(-time.Duration(i) * time.Hour), Outcome: outcome, Windows: 4 + i, Requests: 19 + 7*i}
+		r := view.Run{Started: started.Add(-time.Duration(i) * time.Hour), Outcome: outcome, Windows: 4 + i,
+			Requests: 19 + 7*i}
 		r.Finished = r.Started.Add(time.Duration(6+31*i) * time.Second)
 		if outcome == "failed" {
-			r.Message = "export prj_docs_main day [2026-10-05,2026-10-06): sinks/clickhouse: insert 812 rows: dial tcp 10.0.4.17:9000: connect: connection refused\nexport developer-hub week [2026-09-28,2026-10-05): the service answered 503 Service Unavailable three times; the next run tries again"
+			r.Message = "export prj_docs_main day [2026-10-05,2026-10-06): sinks/clickhouse: insert 812 rows: " +
+				"dial tcp 10.0.4.17:9000: connect: connection refused\nexport developer-hub week " +
+				"[2026-09-28,2026-10-05): the service answered 503 Service Unavailable three times"
 		}
 		out = append(out, r)
 	}

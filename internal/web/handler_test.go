@@ -53,10 +53,11 @@ func TestHandlerRendersOnce(t *testing.T) {
 	}
 }
 
-// TestHandlerFails: a page that fails is no page, and is tried again.
+// TestHandlerFails: a page that fails is not sent, and is tried again.
 func TestHandlerFails(t *testing.T) {
 	fault := errors.New("no such field")
-	h := &pageHandler[int]{path: "/", policy: "default-src 'none'", current: func() int { return 1 }, render: func(int, string) ([]byte, int, error) { return nil, 0, fault }}
+	h := &pageHandler[int]{path: "/", policy: "default-src 'none'", current: func() int { return 1 },
+		render: func(int, string) ([]byte, int, error) { return nil, 0, fault }}
 	for _, want := range []int{http.StatusInternalServerError, http.StatusServiceUnavailable} {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
@@ -66,6 +67,8 @@ func TestHandlerFails(t *testing.T) {
 		if got := w.Header().Get("Content-Security-Policy"); got != "default-src 'none'; frame-ancestors 'none'" {
 			t.Error(got)
 		}
-		h.render = func(int, string) ([]byte, int, error) { return []byte("starting"), http.StatusServiceUnavailable, nil }
+		h.render = func(int, string) ([]byte, int, error) {
+			return []byte("starting"), http.StatusServiceUnavailable, nil
+		}
 	}
 }

@@ -18,12 +18,18 @@ import (
 
 func TestPageWords(t *testing.T) {
 	for _, tc := range [][2]string{
-		{axisMark(0.5), "0.5"}, {axisMark(850), "850"}, {axisMark(1200), "1.2k"}, {axisMark(2.5e6), "2.5M"}, {axisMark(6e18), "6000000000G"},
-		{age(0), "just now"}, {age(time.Second), "in a moment"}, {age(-29 * time.Second), "just now"}, {age(-31 * time.Second), "1\u00a0min ago"}, {age(-89 * time.Minute), "89\u00a0min ago"},
-		{age(91 * time.Minute), "in 2\u00a0h"}, {age(35 * time.Hour), "in 35\u00a0h"}, {age(-37 * time.Hour), "2\u00a0days ago"},
-		{took(-time.Second), "–"}, {took(20 * time.Millisecond), "under 0.1\u00a0s"}, {took(340 * time.Millisecond), "0.3\u00a0s"}, {took(75 * time.Second), "75\u00a0s"},
-		{took(121 * time.Second), "2\u00a0min\u00a01\u00a0s"}, {took(3*time.Hour + 59*time.Second), "3\u00a0h\u00a00\u00a0min"},
-		{title("28d"), "28 days"}, {title("day"), "Day"}, {previous("28d"), "the previous 28 days"}, {previous("week"), "the previous week"},
+		{axisMark(0.5), "0.5"}, {axisMark(850), "850"}, {axisMark(1200), "1.2k"}, {axisMark(2.5e6), "2.5M"},
+		{axisMark(6e18), "6000000000G"},
+		{age(0), "just now"}, {age(time.Second), "in a moment"}, {age(-29 * time.Second), "just now"},
+		{age(-31 * time.Second), "1\u00a0min ago"}, {age(-89 * time.Minute), "89\u00a0min ago"},
+		{age(91 * time.Minute), "in 2\u00a0h"}, {age(35 * time.Hour), "in 35\u00a0h"},
+		{age(-37 * time.Hour), "2\u00a0days ago"},
+		{took(-time.Second), "–"}, {took(20 * time.Millisecond), "under 0.1\u00a0s"},
+		{took(340 * time.Millisecond), "0.3\u00a0s"}, {took(75 * time.Second), "75\u00a0s"},
+		{took(121 * time.Second), "2\u00a0min\u00a01\u00a0s"},
+		{took(3*time.Hour + 59*time.Second), "3\u00a0h\u00a00\u00a0min"},
+		{title("28d"), "28 days"}, {title("day"), "Day"}, {previous("28d"), "the previous 28 days"},
+		{previous("week"), "the previous week"},
 	} {
 		if tc[0] != tc[1] {
 			t.Errorf("%q, want %q", tc[0], tc[1])
@@ -46,14 +52,28 @@ func TestDays(t *testing.T) {
 		{"28d", analytics.NewDate(2026, 9, 8), 28, "8 Sep – 5 Oct 2026"},
 	} {
 		w := analytics.Window{From: tc.from, To: tc.from + tc.days}
-		if got := spanOf(tc.g, w); got.Text != tc.want || strings.ContainsAny(got.Note, "[)") || !strings.Contains(got.Note, "last day "+(w.To-1).String()) {
+		if got := spanOf(tc.g, w); got.Text != tc.want || strings.ContainsAny(got.Note, "[)") ||
+			!strings.Contains(got.Note, "last day "+(w.To-1).String()) {
 			t.Errorf("%+v, want %s", got, tc.want)
 		}
 	}
 }
 
+// TestGain: the change of a page, and its tone.
+func TestGain(t *testing.T) {
+	for want, c := range map[string]analytics.Change{
+		"+3 up": {After: analytics.Totals{Total: 3}}, "−3 down": {Before: analytics.Totals{Total: 3}},
+		"0 ": {}, "new up": {Appeared: true},
+	} {
+		if got := gain(c) + " " + gainTone(c); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 func TestCeiling(t *testing.T) {
-	for n, want := range map[int64]float64{0: 2, 1: 2, 3: 4, 5: 6, 9: 10, 10: 10, 11: 12, 17: 20, 101: 120, 999: 1000, 8001: 10000} {
+	for n, want := range map[int64]float64{0: 2, 1: 2, 3: 4, 5: 6, 9: 10, 10: 10, 11: 12, 17: 20, 101: 120, 999: 1000,
+		8001: 10000} {
 		if got := ceiling(n); got != want {
 			t.Errorf("ceiling of %d is %v, want %v", n, got, want)
 		}
@@ -84,11 +104,13 @@ func TestMarks(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 		for word := range strings.FieldsSeq(want) {
-			if mark := `<span class="` + word + `" title="` + marks[word] + `">` + word; marks[word] == "" || !strings.Contains(page, mark) {
+			if mark := `<span class="` + word + `" title="` + marks[word] + `">` + word; marks[word] == "" ||
+				!strings.Contains(page, mark) {
 				t.Errorf("%s lacks %s", page, mark)
 			}
 		}
-		if class, text := windowState(&r); class != strings.ReplaceAll(want, " ", "-") || text != strings.ReplaceAll(want, " ", ", ") {
+		if class, text := windowState(&r); class != strings.ReplaceAll(want, " ", "-") ||
+			text != strings.ReplaceAll(want, " ", ", ") {
 			t.Errorf("%s: %s, %s", want, class, text)
 		}
 	}
@@ -99,9 +121,11 @@ func TestMarks(t *testing.T) {
 func cells(end, days analytics.Date, totals ...int64) (out []view.Cell) {
 	from := end - days*analytics.Date(len(totals))
 	for i, total := range totals {
-		c := view.Cell{Window: analytics.Window{From: from + analytics.Date(i)*days, To: from + analytics.Date(i+1)*days}}
+		c := view.Cell{Window: analytics.Window{From: from + analytics.Date(i)*days,
+			To: from + analytics.Date(i+1)*days}}
 		if total >= 0 {
-			c.Revision = &analytics.Revision{Key: analytics.Key{Window: c.Window}, Totals: analytics.Totals{Human: total / 2, AI: total / 4, Total: total}}
+			c.Revision = &analytics.Revision{Key: analytics.Key{Window: c.Window},
+				Totals: analytics.Totals{Human: total / 2, AI: total / 4, Total: total}}
 		}
 		out = append(out, c)
 	}
@@ -122,20 +146,30 @@ func TestCard(t *testing.T) {
 	}{
 		{"more", analytics.Day, cells(end-4, 1, 80, 100), "100; ▲ 25.0% up the previous day", Comparison{}},
 		{"from a Sunday", analytics.Day, cells(end, 1, 80, 100), "100; ▲ 25.0%  the previous day", Comparison{}},
-		{"a week before", analytics.Day, cells(end, 1, 200, -1, -1, -1, -1, -1, -1, 100), "100; ▼ 50.0% down the previous Monday", Comparison{}},
-		{"both, on a Thursday", analytics.Day, cells(end-4, 1, 200, 1, 1, 1, 1, 1, 50, 100), "100; ▼ 50.0% down the previous Thursday; ▲ 100% up the previous day", Comparison{}},
-		{"a Saturday", analytics.Day, cells(end-2, 1, 99, 1, 1, 1, 1, 1, 220, 100), "100; ▲ 1.0% up the previous Saturday", Comparison{}},
-		{"a Sunday", analytics.Day, cells(end-1, 1, 200, 1, 1, 1, 1, 1, 50, 100), "100; ▼ 50.0% down the previous Sunday; ▲ 100% up the previous day", Comparison{}},
-		{"a Monday", analytics.Day, cells(end, 1, 200, 1, 1, 1, 1, 1, 50, 100), "100; ▼ 50.0% down the previous Monday", Comparison{}},
-		{"rolling", "28d", append(cells(end-28, 28, 50), append(cells(end-1, 28, 99), cells(end, 28, 100)...)...), "100; ▲ 100% up the previous 28 days", Comparison{}},
+		{"a week before", analytics.Day, cells(end, 1, 200, -1, -1, -1, -1, -1, -1, 100),
+			"100; ▼ 50.0% down the previous Monday", Comparison{}},
+		{"both, on a Thursday", analytics.Day, cells(end-4, 1, 200, 1, 1, 1, 1, 1, 50, 100),
+			"100; ▼ 50.0% down the previous Thursday; ▲ 100% up the previous day", Comparison{}},
+		{"a Saturday", analytics.Day, cells(end-2, 1, 99, 1, 1, 1, 1, 1, 220, 100),
+			"100; ▲ 1.0% up the previous Saturday", Comparison{}},
+		{"a Sunday", analytics.Day, cells(end-1, 1, 200, 1, 1, 1, 1, 1, 50, 100),
+			"100; ▼ 50.0% down the previous Sunday; ▲ 100% up the previous day", Comparison{}},
+		{"a Monday", analytics.Day, cells(end, 1, 200, 1, 1, 1, 1, 1, 50, 100),
+			"100; ▼ 50.0% down the previous Monday", Comparison{}},
+		{"rolling", "28d", append(cells(end-28, 28, 50), append(cells(end-1, 28, 99), cells(end, 28, 100)...)...),
+			"100; ▲ 100% up the previous 28 days", Comparison{}},
 		{"same", analytics.Week, cells(end-1, 7, 100, 100), "100; unchanged  the previous week", Comparison{}},
 		{"none before", analytics.Day, cells(end, 1, -1, 100), "100; No earlier window to compare with", Comparison{}},
 		{"from nothing", analytics.Day, cells(end, 1, 0, 100), "100; No earlier window to compare with", Comparison{}},
-		{"newer ones are missing", analytics.Day, cells(end, 1, 100, -1, -1), "100; No earlier window to compare with; 2 newer windows missing", Comparison{}},
+		{"newer ones are missing", analytics.Day, cells(end, 1, 100, -1, -1),
+			"100; No earlier window to compare with; 2 newer windows missing", Comparison{}},
 		{"a year ago", analytics.Week, year, "100; ▲ 100% up 29 Sep – 5 Oct 2025", Comparison{Year: true}},
-		{"no year ago", analytics.Week, year[1:], "100; No reading of 29 Sep – 5 Oct 2025 to compare with", Comparison{Year: true}},
-		{"two ago", analytics.Day, cells(end, 1, 50, 70, 100), "100; ▲ 100% up Sat 3 Oct 2026", Comparison{Windows: 2}},
-		{"the day before, asked for", analytics.Day, cells(end, 1, 50, 70, 100), "100; ▲ 42.9% up Sun 4 Oct 2026", Comparison{Windows: 1}},
+		{"no year ago", analytics.Week, year[1:], "100; No reading of 29 Sep – 5 Oct 2025 to compare with",
+			Comparison{Year: true}},
+		{"two ago", analytics.Day, cells(end, 1, 50, 70, 100), "100; ▲ 100% up Sat 3 Oct 2026",
+			Comparison{Windows: 2}},
+		{"the day before, asked for", analytics.Day, cells(end, 1, 50, 70, 100), "100; ▲ 42.9% up Sun 4 Oct 2026",
+			Comparison{Windows: 1}},
 	} {
 		g := view.Grid{Granularity: tc.g, Cells: tc.cells}
 		g.Count()
@@ -171,7 +205,9 @@ func TestCoverage(t *testing.T) {
 			t.Errorf("%s has no note", e.Text)
 		}
 	}
-	if want := "Sat 3 Oct 2026 to Sun 4 Oct 2026; Thu 1 Oct 2026; 2 provisional; 1 totals only; 2 unverified; 3 missing"; got != want {
+	const want = "Sat 3 Oct 2026 to Sun 4 Oct 2026; Thu 1 Oct 2026; " +
+		"2 provisional; 1 totals only; 2 unverified; 3 missing"
+	if got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
@@ -206,7 +242,8 @@ func TestChart(t *testing.T) {
 			for _, point := range strings.FieldsFunc(path, func(r rune) bool { return r == 'M' || r == 'L' }) {
 				var x int
 				var y float64
-				if _, err := fmt.Sscanf(point, "%d %g", &x, &y); err != nil || x < 0 || x > c.Width || y < 0 || y > chartHeight {
+				if _, err := fmt.Sscanf(point, "%d %g", &x, &y); err != nil || x < 0 || x > c.Width || y < 0 ||
+					y > chartHeight {
 					t.Errorf("the point %s is outside: %v", point, err)
 				}
 			}
@@ -214,20 +251,23 @@ func TestChart(t *testing.T) {
 	})
 }
 
-// TestChartWords checks what is written around a chart.
+// TestChartWords checks the words around a chart.
 func TestChartWords(t *testing.T) {
-	g := view.Grid{Granularity: analytics.Day, Cells: cells(analytics.NewDate(2026, 10, 4), 1, 700, -1, 300, 1100, 1100, 800)}
+	g := view.Grid{Granularity: analytics.Day, Cells: cells(analytics.NewDate(2026, 10, 4), 1, 700, -1, 300, 1100,
+		1100, 800)}
 	c := chartOf(g, g.Cells, 3)
 	got := fmt.Sprint(c.TopMark, c.MiddleMark, c.Ticks, c.Low, c.High, c.Newest)
 	if want := "1.2k600[29 Sep 1 Oct 3 Oct] {300 30 Sep} {1,100 1 Oct} {800 3 Oct}"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	for _, want := range []string{"lowest 300 (Wed 30 Sep 2026)", "highest 1,100 (Thu 1 Oct 2026)", "newest 800 (Sat 3 Oct 2026)", "1 window missing"} {
+	for _, want := range []string{"lowest 300 (Wed 30 Sep 2026)", "highest 1,100 (Thu 1 Oct 2026)",
+		"newest 800 (Sat 3 Oct 2026)", "1 window missing"} {
 		if !strings.Contains(c.Label, want) {
 			t.Errorf("%s lacks %s", c.Label, want)
 		}
 	}
-	if got := c.Columns[1].Title + "; " + c.Columns[2].Title; got != "Tue 29 Sep 2026: missing; Wed 30 Sep 2026: 300 readers, 150 human, 75 AI" {
+	got = c.Columns[1].Title + "; " + c.Columns[2].Title
+	if got != "Tue 29 Sep 2026: missing; Wed 30 Sep 2026: 300 readers, 150 human, 75 AI" {
 		t.Error(got)
 	}
 }
@@ -236,8 +276,10 @@ func TestChartWords(t *testing.T) {
 func TestJobTable(t *testing.T) {
 	now := time.Date(2026, 10, 6, 10, 31, 0, 0, time.UTC)
 	jobs := []view.Job{
-		{Prompt: "a", Title: "A", State: "completed", Result: "pr", PRLink: "https://code.example/pull/7", Created: now.Add(-time.Hour), Ended: now,
-			Pull: &view.PullRequest{State: "merged", Opened: now.Add(-3 * time.Hour), Ended: now.Add(-time.Hour)}, Cost: 1.5},
+		{Prompt: "a", Title: "A", State: "completed", Result: "pr", PRLink: "https://code.example/pull/7",
+			Created: now.Add(-time.Hour), Ended: now,
+			Pull: &view.PullRequest{State: "merged", Opened: now.Add(-3 * time.Hour),
+				Ended: now.Add(-time.Hour)}, Cost: 1.5},
 		{Prompt: "b", State: "completed", Result: "no_pr", PRLink: "javascript:alert(1)"},
 		{Prompt: "c", State: "active", Stalled: true}, {Prompt: "d"},
 	}
@@ -250,16 +292,20 @@ func TestJobTable(t *testing.T) {
 		{nil, 3, "A a | completed | #7 merged, 2 h cost 1.5 | 2026-10-06 09:31 | 60\u00a0min\u00a00\u00a0s" +
 			" / b | completed without a pull request | javascript:alert(1) | – | –" +
 			" / c | active | – | – | stalled / 1 older job not shown; docgauge jobs list shows all."},
-		{strings.ToUpper, 1, "A a | A | completed | #7 merged, 2 h cost 1.5 | 2026-10-06 09:31 | 60\u00a0min\u00a00\u00a0s" +
-			" / 3 older jobs not shown; docgauge jobs list shows all."},
+		{strings.ToUpper, 1,
+			"A a | A | completed | #7 merged, 2 h cost 1.5 | 2026-10-06 09:31 | 60\u00a0min\u00a00\u00a0s" +
+				" / 3 older jobs not shown; docgauge jobs list shows all."},
 	} {
-		page := show(t, "jobtable", jobTableOf(view.Queue{Waiting: jobs[:1], Jobs: jobs[1:]}, "", tc.project, now, tc.n))
+		page := show(t, "jobtable", jobTableOf(view.Queue{Waiting: jobs[:1], Jobs: jobs[1:]}, "", tc.project, now,
+			tc.n))
 		_, rows, _ := strings.Cut(page, "<tbody>")
-		rows = strings.NewReplacer("</td><td", "</td> | <td", "</th><td", "</th> | <td", "</tr>", "</tr> / ").Replace(rows)
+		rows = strings.NewReplacer("</td><td", "</td> | <td", "</th><td", "</th> | <td", "</tr>",
+			"</tr> / ").Replace(rows)
 		if got := strings.TrimSpace(tag.ReplaceAllString(rows, " ")); got != tc.want {
 			t.Errorf("%s\nwant %s", got, tc.want)
 		}
-		if links := strings.Count(page, "<a href="); links != 1 || !strings.Contains(page, `<a href="https://code.example/pull/7"`) {
+		if links := strings.Count(page, "<a href="); links != 1 ||
+			!strings.Contains(page, `<a href="https://code.example/pull/7"`) {
 			t.Errorf("%d links in %s", links, page)
 		}
 		for _, tone := range []string{"ok", "wait"}[:min(tc.n, 2)] {
@@ -270,14 +316,16 @@ func TestJobTable(t *testing.T) {
 	}
 }
 
-// TestEffects: what is not known is a dash, and the audience AI has its usual name.
+// TestEffects: unknown numbers are dashes, and the audience AI has its usual name.
 func TestEffects(t *testing.T) {
 	merge := view.Merge{Link: "https://code.example/pull/7", At: time.Date(2026, 10, 5, 23, 0, 0, 0, time.UTC)}
 	page := show(t, "effects", effectTable{Merged: true, Rows: []effectRow{
 		{Effect: view.Effect{
-			Path: "/a", Audience: analytics.AI, Verdict: view.FewerReaders, Before: 1200.4, Actual: 0, Expected: 10, Change: -1, Low: -1, High: 0.06,
+			Path: "/a", Audience: analytics.AI, Verdict: view.FewerReaders,
+			Before: 1200.4, Expected: 10, Change: -1, Low: -1, High: 0.06,
 		}, Merge: merge},
-		{Effect: view.Effect{Path: "/b", Audience: analytics.Human, Verdict: view.NotEnoughData, Reason: "too new"}, Merge: merge, Project: "docs"},
+		{Effect: view.Effect{Path: "/b", Audience: analytics.Human, Verdict: view.NotEnoughData, Reason: "too new"},
+			Merge: merge, Project: "docs"},
 	}})
 	_, rows, _ := strings.Cut(page, "<tbody>")
 	rows = strings.NewReplacer("</td><td", "</td> | <td", "</th><td", "</th> | <td", "</tr>", "</tr> / ").Replace(rows)

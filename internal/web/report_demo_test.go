@@ -50,7 +50,8 @@ func several() web.Report {
 	day := analytics.Window{From: webtest.Today - 1, To: webtest.Today}
 	r.Projects = append(r.Projects, view.Project{ID: "odd", Grids: []view.Grid{
 		{Granularity: analytics.Day, TotalsOnly: true, Cells: []view.Cell{{Window: day, Revision: &analytics.Revision{
-			Key: analytics.Key{Window: day}, Totals: analytics.Totals{Human: 3, AI: 4, Total: 9}, Rows: analytics.TotalsOnlyRows,
+			Key: analytics.Key{Window: day}, Totals: analytics.Totals{Human: 3, AI: 4,
+				Total: 9}, Rows: analytics.TotalsOnlyRows,
 		}}}},
 		{Granularity: analytics.Week, Cells: []view.Cell{{Window: analytics.Window{From: day.From - 7, To: day.From}}}},
 	}})
@@ -68,6 +69,6 @@ func several() web.Report {
 func write(t testing.TB, r web.Report) string {
 	t.Helper()
 	var out bytes.Buffer
-	webtest.Must(t, r.Write(&out))
+	must(t, r.Write(&out))
 	return out.String()
 }

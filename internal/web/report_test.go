@@ -59,9 +59,11 @@ func TestCharts(t *testing.T) {
 			if rev := c.Revision; rev != nil {
 				both := rev.Totals.Human + rev.Totals.AI - rev.Totals.Total
 				v = [4]*int64{&rev.Totals.Total, &rev.Totals.Human, &rev.Totals.AI, &both}
-				state = map[bool]string{true: "settled", false: "provisional"}[rev.Settled] + map[bool]string{false: ", unverified"}[rev.Verified]
+				state = map[bool]string{true: "settled",
+					false: "provisional"}[rev.Settled] + map[bool]string{false: ", unverified"}[rev.Verified]
 			}
-			want.Total, want.Human, want.AI, want.Both = append(want.Total, v[0]), append(want.Human, v[1]), append(want.AI, v[2]), append(want.Both, v[3])
+			want.Total, want.Human, want.AI, want.Both = append(want.Total, v[0]), append(want.Human,
+				v[1]), append(want.AI, v[2]), append(want.Both, v[3])
 			want.States = append(want.States, state)
 		}
 		have := got[i]
@@ -78,7 +80,8 @@ func TestCharts(t *testing.T) {
 	for _, jobs := range day.Jobs {
 		ended = append(ended, jobs...)
 	}
-	want := []string{"completed: Fix typos in the guides", "completed: One page on authentication", "completed without a pull request: Look for dead links",
+	want := []string{"completed: Fix typos in the guides", "completed: One page on authentication",
+		"completed without a pull request: Look for dead links",
 		"completed: Rewrite the quickstart for agents", "failed: Examples for webhooks", "completed: Write llms.txt"}
 	if diff := cmp.Diff(want, ended); diff != "" {
 		t.Errorf("jobs of the days (-want +got):\n%s", diff)
@@ -90,7 +93,7 @@ func TestCharts(t *testing.T) {
 func TestReportNumbers(t *testing.T) {
 	r := demoReport()
 	page := write(t, r)
-	got := webtest.Text(page)
+	got := seen(page)
 	known := map[int64]bool{2026: true}
 	for _, l := range r.Projects[0].Grids {
 		rev := l.Cells[len(l.Cells)-1].Revision
@@ -101,11 +104,13 @@ func TestReportNumbers(t *testing.T) {
 		if before != nil {
 			change := float64(rev.Totals.Total-before.Totals.Total) / float64(before.Totals.Total) * 100
 			arrow := map[bool]string{true: "▲", false: "▼"}[change > 0]
-			webtest.Wants(t, got, fmt.Sprintf("%s %.1f%% on the previous", arrow, max(change, -change)))
+			wants(t, got, fmt.Sprintf("%s %.1f%% on the previous", arrow, max(change, -change)))
 		}
 		both := rev.Totals.Human + rev.Totals.AI - rev.Totals.Total
-		webtest.Wants(t, got, webtest.Commas(rev.Totals.Total)+" readers",
-			fmt.Sprintf("Human %s AI %s AI share %.1f%% Both %s", webtest.Commas(rev.Totals.Human), webtest.Commas(rev.Totals.AI), float64(rev.Totals.AI)/float64(rev.Totals.Total)*100, webtest.Commas(both)))
+		wants(t, got, commas(rev.Totals.Total)+" readers",
+			fmt.Sprintf("Human %s AI %s AI share %.1f%% Both %s", commas(rev.Totals.Human),
+				commas(rev.Totals.AI), float64(rev.Totals.AI)/float64(rev.Totals.Total)*100,
+				commas(both)))
 		for _, n := range []int64{rev.Totals.Total, rev.Totals.Human, rev.Totals.AI, both} {
 			known[n] = true
 		}
@@ -121,19 +126,23 @@ func TestReportNumbers(t *testing.T) {
 			}
 		}
 		for _, c := range m.Top {
-			webtest.Wants(t, got, fmt.Sprintf("%s %s %s %s ", c.Path, webtest.Commas(c.After.Human), webtest.Commas(c.After.AI), webtest.Commas(c.After.Total)))
+			wants(t, got, fmt.Sprintf("%s %s %s %s ", c.Path, commas(c.After.Human),
+				commas(c.After.AI), commas(c.After.Total)))
 		}
 		for _, c := range ten(m.Rising) {
-			webtest.Wants(t, got, fmt.Sprintf("%s %s %s +%s ", c.Path, webtest.Commas(c.Before.Total), webtest.Commas(c.After.Total), webtest.Commas(c.By(analytics.Everyone))))
+			wants(t, got, fmt.Sprintf("%s %s %s +%s ", c.Path, commas(c.Before.Total),
+				commas(c.After.Total), commas(c.By(analytics.Everyone))))
 		}
 		for _, c := range ten(m.Falling) {
-			webtest.Wants(t, got, fmt.Sprintf("%s %s %s −%s ", c.Path, webtest.Commas(c.Before.Total), webtest.Commas(c.After.Total), webtest.Commas(-c.By(analytics.Everyone))))
+			wants(t, got, fmt.Sprintf("%s %s %s −%s ", c.Path, commas(c.Before.Total),
+				commas(c.After.Total), commas(-c.By(analytics.Everyone))))
 		}
 	}
-	webtest.Wants(t, got, "Appeared 1 page without readers", "Vanished 1 page with readers", "/old/launch-notes", "/docs/agents/mcp-server")
+	wants(t, got, "Appeared 1 page without readers", "Vanished 1 page with readers", "/old/launch-notes",
+		"/docs/agents/mcp-server")
 	for _, word := range regexp.MustCompile(`[0-9][0-9,]*`).FindAllString(got, -1) {
 		if n, err := strconv.ParseInt(strings.ReplaceAll(word, ",", ""), 10, 64); err == nil && n >= 1000 && !known[n] {
-			t.Errorf("%s is no number of the report", word)
+			t.Errorf("%s is not a number of the report", word)
 		}
 	}
 }
@@ -143,22 +152,27 @@ func ten(r analytics.Ranking) []analytics.Change { return r.First[:min(10, len(r
 
 // TestReportWords checks the sentences about data, jobs and exports by their numbers.
 func TestReportWords(t *testing.T) {
-	got := webtest.Text(write(t, demoReport()))
-	webtest.Wants(t, got,
-		"Documentation readers of Product docs", " readers during 28 Sep – 4 Oct 2026, ", "% on the previous week; ", "% were AI agents.",
-		"185 of 188 windows 182 settled 3 provisional 1 unverified 3 missing", "Missing: Sun 23 Aug 2026 to Tue 25 Aug 2026.",
-		"7 jobs begun, 6 ended", "4 completed 1 completed without a pull request 1 failed", "median time to a pull request", "Pages that lost readers weekly/losing-readers.md active",
-		"Look for dead links links completed without a pull request", "#419", "the service says: the check of the build failed",
+	got := seen(write(t, demoReport()))
+	wants(t, got,
+		"Documentation readers of Product docs", " readers during 28 Sep – 4 Oct 2026, ", "% on the previous week; ",
+		"% were AI agents.",
+		"185 of 188 windows 182 settled 3 provisional 1 unverified 3 missing",
+		"Missing: Sun 23 Aug 2026 to Tue 25 Aug 2026.",
+		"7 jobs begun, 6 ended", "4 completed 1 completed without a pull request 1 failed",
+		"median time to a pull request", "Pages that lost readers weekly/losing-readers.md active",
+		"Look for dead links links completed without a pull request", "#419",
+		"the service says: the check of the build failed",
 		"The newest export started 14 min ago and succeeded", "Generated 2026-10-06 10:31 UTC Documentation",
 		"Only the totals of the site are read")
-	got = webtest.Text(write(t, several()))
-	webtest.Wants(t, got, "Only windows that begin on or after 2025-09-01.", "Project developer-hub", "Project odd", "9 readers on Mon 5 Oct 2026; 44.4% were AI agents.",
+	got = seen(write(t, several()))
+	wants(t, got, "Only windows that begin on or after 2025-09-01.", "Project developer-hub", "Project odd",
+		"9 readers on Mon 5 Oct 2026; 44.4% were AI agents.",
 		"Both –", "No window has been read.", "No earlier window to compare with", "37 older jobs not shown",
 		"and failed . The last", "paused since 2026-10-05 10:31 UTC")
 	r := demoReport()
 	r.State = nil
-	got = webtest.Text(write(t, r))
-	webtest.Wants(t, got, "Without a state directory")
+	got = seen(write(t, r))
+	wants(t, got, "Without a state directory")
 	if strings.Contains(got, "Agent jobs") {
 		t.Error("jobs without a state")
 	}
@@ -180,14 +194,16 @@ func TestReportText(t *testing.T) {
 	}
 	r.State.Queue.Paused, r.State.Runs[0].Outcome, r.State.Runs[0].Message = hostile, hostile, hostile
 	r.State.Queue.Jobs[1] = view.Job{
-		Project: hostile, Prompt: hostile, Title: hostile, State: hostile, Result: "pr", Reason: hostile, PRLink: "javascript:alert(1)//" + hostile,
-		Begun: webtest.Now.Add(-50 * time.Hour), Created: webtest.Now.Add(-50 * time.Hour), Ended: webtest.Now.Add(-49 * time.Hour),
+		Project: hostile, Prompt: hostile, Title: hostile, State: hostile, Result: "pr", Reason: hostile,
+		PRLink: "javascript:alert(1)//" + hostile,
+		Begun:  now.Add(-50 * time.Hour), Created: now.Add(-50 * time.Hour), Ended: now.Add(-49 * time.Hour),
 	}
 	page := write(t, r)
 	if n := strings.Count(page, "<script"); n != len(r.Projects[0].Grids)+1 {
 		t.Errorf("%d scripts", n)
 	}
-	for _, bad := range []string{"<script>alert", "</script><script>", "<!--", `href="javascript:`, "\x00", "\xff", "ZgotmplZ"} {
+	for _, bad := range []string{"<script>alert", "</script><script>", "<!--", `href="javascript:`, "\x00", "\xff",
+		"ZgotmplZ"} {
 		if strings.Contains(page, bad) {
 			t.Errorf("the page has %q", bad)
 		}
@@ -206,22 +222,24 @@ func TestReportText(t *testing.T) {
 // TestReportPolicy: the page allows its own style and script, and nothing it loads.
 func TestReportPolicy(t *testing.T) {
 	page := write(t, several())
-	policy := html.UnescapeString(regexp.MustCompile(`http-equiv="Content-Security-Policy" content="([^"]*)"`).FindStringSubmatch(page)[1])
+	header := regexp.MustCompile(`http-equiv="Content-Security-Policy" content="([^"]*)"`)
+	policy := html.UnescapeString(header.FindStringSubmatch(page)[1])
 	for _, of := range []struct{ tag, directive string }{{"style", "style-src"}, {"script", "script-src"}} {
 		body := regexp.MustCompile(`(?s)<` + of.tag + `>(.*?)</` + of.tag + `>`).FindStringSubmatch(page)
 		if body == nil {
 			t.Fatalf("no %s", of.tag)
 		}
 		sum := sha256.Sum256([]byte(body[1]))
-		webtest.Wants(t, policy, of.directive+" 'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'")
+		wants(t, policy, of.directive+" 'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'")
 	}
-	webtest.Wants(t, policy, "default-src 'none'")
+	wants(t, policy, "default-src 'none'")
 	for _, bad := range []string{"unsafe", " https:", " *"} {
 		if strings.Contains(policy, bad) {
 			t.Errorf("the policy has %q: %s", bad, policy)
 		}
 	}
-	if found := regexp.MustCompile(`(src|srcset|action|poster)="|style="| on[a-z]+="|url\(|@import`).FindString(page); found != "" {
+	loads := regexp.MustCompile(`(src|srcset|action|poster)="|style="| on[a-z]+="|url\(|@import`)
+	if found := loads.FindString(page); found != "" {
 		t.Errorf("the page has %q", found)
 	}
 }
@@ -250,8 +268,10 @@ func TestCompare(t *testing.T) {
 	week := analytics.Window{From: webtest.Today - 8, To: webtest.Today - 1}
 	for ago, total := range map[analytics.Date]int64{0: 300, 1: 200, 2: 100, 52: 600} {
 		r := analytics.Revision{
-			Key:    analytics.Key{Project: "p", Granularity: analytics.Week, Window: analytics.Window{From: week.From - 7*ago, To: week.To - 7*ago}},
-			Number: 1, Settled: true, Verified: true, Rows: 1, Totals: analytics.Totals{Human: total, Total: total}, ExportedAt: webtest.Now,
+			Key: analytics.Key{Project: "p", Granularity: analytics.Week,
+				Window: analytics.Window{From: week.From - 7*ago, To: week.To - 7*ago}},
+			Number: 1, Settled: true, Verified: true, Rows: 1, Totals: analytics.Totals{Human: total,
+				Total: total}, ExportedAt: webtest.Now,
 		}
 		memory.Put(r, []analytics.Row{{Path: "/", Human: total, Total: total}}, nil)
 	}
@@ -259,13 +279,18 @@ func TestCompare(t *testing.T) {
 		against web.Comparison
 		want    []string
 	}{
-		{web.Comparison{}, []string{"up 50.0% on the previous week", "▲ 50.0% on the previous week", "/ 200 300 +100 +50.0%", "compared with 21–27 Sep 2026"}},
-		{web.Comparison{Windows: 2}, []string{"up 200% on 14–20 Sep 2026", "/ 100 300 +200 +200%", "compared with 14–20 Sep 2026"}},
-		{web.Comparison{Year: true}, []string{"down 50.0% on 29 Sep – 5 Oct 2025", "/ 600 300 −300 −50.0%", "compared with 29 Sep – 5 Oct 2025"}},
-		{web.Comparison{Windows: 3}, []string{"300 readers during 28 Sep – 4 Oct 2026; 0.0%", "No reading of 7–13 Sep 2026 to compare with", "The pages of 7–13 Sep 2026 are not known"}},
+		{web.Comparison{}, []string{"up 50.0% on the previous week", "▲ 50.0% on the previous week",
+			"/ 200 300 +100 +50.0%", "compared with 21–27 Sep 2026"}},
+		{web.Comparison{Windows: 2}, []string{"up 200% on 14–20 Sep 2026", "/ 100 300 +200 +200%",
+			"compared with 14–20 Sep 2026"}},
+		{web.Comparison{Year: true}, []string{"down 50.0% on 29 Sep – 5 Oct 2025", "/ 600 300 −300 −50.0%",
+			"compared with 29 Sep – 5 Oct 2025"}},
+		{web.Comparison{Windows: 3}, []string{"300 readers during 28 Sep – 4 Oct 2026; 0.0%",
+			"No reading of 7–13 Sep 2026 to compare with", "The pages of 7–13 Sep 2026 are not known"}},
 	} {
-		r, err := web.ReadReport(t.Context(), memory, web.ReportOptions{Now: webtest.Now, Against: tc.against, Pages: 5})
-		webtest.Must(t, err)
-		webtest.Wants(t, webtest.Text(write(t, r)), tc.want...)
+		r, err := web.ReadReport(t.Context(), memory,
+			web.ReportOptions{Now: webtest.Now, Against: tc.against, Pages: 5})
+		must(t, err)
+		wants(t, seen(write(t, r)), tc.want...)
 	}
 }

@@ -118,14 +118,14 @@ const (
 	barMargin               = 30
 )
 
-// room is how many columns the description and the bar itself have.
-func (p *Progress) room() int { return max(width(p.to)-barMargin, narrowestBar) }
+// columns is how many the description and the bar itself have.
+func (p *Progress) columns() int { return max(width(p.to)-barMargin, narrowestBar) }
 
 // describe shows as much of text as the terminal has room for.
-func (p *Progress) describe(text string) { p.bar.Describe(shorten(text, p.room()-p.drawn, CutEnd)) }
+func (p *Progress) describe(text string) { p.bar.Describe(shorten(text, p.columns()-p.drawn, CutEnd)) }
 
 func (p *Progress) show(n int, predict bool) {
-	p.drawn = min(widestBar, max(narrowestBar, p.room()/4))
+	p.drawn = min(widestBar, max(narrowestBar, p.columns()/4))
 	p.bar = progressbar.NewOptions(n,
 		progressbar.OptionSetWriter(p.to),
 		progressbar.OptionSetWidth(p.drawn),

@@ -213,9 +213,9 @@ func shorten(s string, columns int, at cut) string {
 	if at != CutMiddle {
 		return runewidth.Truncate(s, columns, ellipsis)
 	}
-	room := columns - runewidth.StringWidth(ellipsis)
-	tail := room / 2
-	head := runewidth.Truncate(s, room-tail, "")
+	left := columns - runewidth.StringWidth(ellipsis)
+	tail := left / 2
+	head := runewidth.Truncate(s, left-tail, "")
 	return head + ellipsis + strings.TrimLeft(runewidth.TruncateLeft(s, total-tail, ""), " ")
 }
 

@@ -2,148 +2,306 @@ package warehouse
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/sinks/delta"
 )
-
-// deltaLake writes h to ./delta of a directory, which it returns. Each entry of the
-// logs gets the time of the export that committed it: time travel goes by that.
-func deltaLake(t *testing.T, h history) (dir string) {
-	t.Helper()
-	dir = t.TempDir()
-	publishDelta(t, h, filepath.Join(dir, "delta"))
-	entries, err := filepath.Glob(filepath.Join(dir, "delta", "*", "_delta_log", "*.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, entry := range entries {
-		at := committed(t, entry)
-		if err := os.Chtimes(entry, at, at); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
-}
-
-// publishDelta exports h to Delta tables, at the times of h.
-func publishDelta(t *testing.T, h history, root string) {
-	t.Helper()
-	var now time.Time
-	sink, err := delta.New(delta.Options{URL: root, Now: func() time.Time { return now }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer sink.Close()
-	for i, w := range h {
-		now = w.ExportedAt
-		h[i:i+1].into(t, sink)
-	}
-}
 
 // committed returns the time in an entry of a log.
 func committed(t *testing.T, entry string) time.Time {
 	t.Helper()
 	text, err := os.ReadFile(entry)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for line := range strings.Lines(string(text)) {
 		var action struct {
 			CommitInfo struct{ Timestamp int64 }
 		}
-		if err := json.Unmarshal([]byte(line), &action); err != nil {
-			t.Fatal(err)
-		}
+		err = errors.Join(err, json.Unmarshal([]byte(line), &action))
 		if at := action.CommitInfo.Timestamp; at != 0 {
 			return time.UnixMilli(at)
 		}
 	}
-	t.Fatalf("%s has no time", entry)
+	t.Fatalf("%s has no time: %v", entry, err)
 	return time.Time{}
 }
 
-func reader(t *testing.T, r engines.DeltaReader) *exec.Cmd {
+// content is the content of a window: its totals, and its pages, added up. The sums have no
+// meaning; they differ if a row does.
+type content struct {
+	Revision         int64
+	Human, AI, Total int64
+	PageCount        int64 `json:"page_count"`
+	Pages            int64
+	SumHuman         int64 `json:"sum_of_human"`
+	SumAI            int64 `json:"sum_of_ai"`
+	SumTotal         int64 `json:"sum_of_total"`
+	Complete         bool
+}
+
+// contents are what readers must find of h, by window.
+func (h history) contents() map[string]content {
+	all := map[string]content{}
+	for _, w := range h.shown() {
+		n := w.Totals
+		r := content{
+			Revision: int64(w.Number), Human: n.Human, AI: n.AI, Total: n.Total,
+			PageCount: w.Revision.Rows, Pages: int64(len(w.rows)), Complete: true,
+		}
+		for _, row := range w.rows {
+			r.SumHuman += row.Human
+			r.SumAI += row.AI
+			r.SumTotal += row.Total
+		}
+		all[fmt.Sprint(w.Project, " ", w.Granularity, " ", w.From, " ", w.To)] = r
+	}
+	return all
+}
+
+// same compares what readers find with what was exported.
+func (h history) same(t *testing.T, when string, got map[string]content) {
 	t.Helper()
-	cmd, err := r.Command(t.Context(), t.TempDir())
+	if diff := cmp.Diff(h.contents(), got); diff != "" {
+		t.Errorf("%s, -exported +read:\n%s", when, diff)
+	}
+}
+
+// Before beforeChanges some windows had other numbers than they have now.
+var beforeChanges = analytics.NewDate(2026, 10, 27)
+
+// before returns what was exported before beforeChanges.
+func (h history) before() history {
+	return slices.DeleteFunc(slices.Clone(h), func(w window) bool { return !w.ExportedAt.Before(beforeChanges.Time()) })
+}
+
+// versionBefore returns the number of the last entry of a log that was committed before
+// beforeChanges.
+func versionBefore(t *testing.T, table string) (version int64) {
+	t.Helper()
+	entries, err := filepath.Glob(filepath.Join(table, "_delta_log", "*.json"))
+	for _, entry := range entries {
+		if err == nil && committed(t, entry).Before(beforeChanges.Time()) {
+			version, err = strconv.ParseInt(strings.TrimSuffix(filepath.Base(entry), ".json"), 10, 64)
+		}
+	}
+	if err != nil || version == 0 || int(version) == len(entries)-1 {
+		t.Fatalf("version %d of %d entries of %s: %v", version, len(entries), table, err)
+	}
+	return version
+}
+
+// readTables returns the windows of a root of Delta tables, now or before beforeChanges.
+func readTables(t *testing.T, r engines.DeltaReader, root string, now bool) map[string]content {
+	t.Helper()
+	var tables []engines.DeltaTable
+	for _, name := range []string{"visitors", "totals"} {
+		table := engines.DeltaTable{Name: name, Path: filepath.Join(root, name)}
+		if !now {
+			version := versionBefore(t, table.Path)
+			table.Version = &version
+		}
+		tables = append(tables, table)
+	}
+	answers, err := r.Query(t.Context(), t.TempDir(), tables, `
+		SELECT project, granularity, window_start, window_end, revision, human, ai, total, page_count FROM totals`, `
+		SELECT project, granularity, window_start, window_end, revision, count(*) AS pages,
+		       sum(human) AS sum_of_human, sum(ai) AS sum_of_ai, sum(total) AS sum_of_total
+		FROM visitors GROUP BY project, granularity, window_start, window_end, revision`)
 	engines.Need(t, err)
-	return cmd
-}
-
-func TestDeltaDuckDB(t *testing.T) {
-	cmd, h := reader(t, engines.DuckDB), exported(t)
-	setup, blocks := recipes(t, "duckdb-delta", "duckdb")
-	script(t, deltaLake(t, h), cmd, setup, blocks)
-}
-
-func TestDeltaSpark(t *testing.T) {
-	cmd, h := reader(t, engines.Spark), exported(t)
-	setup, blocks := recipes(t, "spark", "spark")
-	dir := deltaLake(t, h)
-	setup = moved(t, setup, "/srv/docgauge", dir)
-	for i := range blocks {
-		blocks[i].body = strings.ReplaceAll(blocks[i].body, "/srv/docgauge", dir)
+	all := map[string]content{}
+	for i, answer := range answers {
+		for _, row := range answer.Rows {
+			name, n := strings.Join(row[:4], " "), make([]int64, 5)
+			for i := range row[4:] {
+				n[i] = number(t, row[4+i])
+			}
+			w, known := all[name]
+			if known != (i == 1) || known && w.Revision != n[0] || w.Pages != 0 {
+				t.Errorf("%s: revision %d is beside %d, or there twice", name, n[0], w.Revision)
+			}
+			if i == 0 {
+				w = content{Revision: n[0], Human: n[1], AI: n[2], Total: n[3], PageCount: n[4]}
+			} else {
+				w.Pages, w.SumHuman, w.SumAI, w.SumTotal = n[1], n[2], n[3], n[4]
+			}
+			w.Complete = w.Pages == max(w.PageCount, 0)
+			all[name] = w
+		}
 	}
-	script(t, dir, cmd, setup, blocks)
+	return all
 }
 
-// moved replaces a path of the page, which must be there.
-func moved(t *testing.T, code, former, path string) string {
+// testReadings: other programs count the rows that were exported, now and on an earlier day.
+func (s store) testReadings(t *testing.T, clickHouse server) {
+	h, root := exported(t), filepath.Join(s.dir, "delta")
+	for _, r := range []engines.DeltaReader{engines.Deltalake, engines.DuckDB} {
+		h.same(t, string(r)+" now", readTables(t, r, root, true))
+		h.before().same(t, string(r)+" then", readTables(t, r, root, false))
+	}
+	then := query(t, clickHouse, fmt.Sprintf("SELECT count() FROM deltaLakeLocal('%s/totals') "+
+		"SETTINGS delta_lake_snapshot_version = %d", root, versionBefore(t, filepath.Join(root, "totals"))))
+	if want := fmt.Sprintln(len(h.before().shown())); then != want {
+		t.Errorf("ClickHouse then: %q windows, want %q", then, want)
+	}
+}
+
+// testSparkJob runs the job of the page as a cluster does: both executors read a part of
+// the rows, and together they find what was exported, now and on an earlier day.
+func (s store) testSparkJob(t *testing.T) {
+	root := filepath.Join(s.dir, "delta")
+	job, err := filepath.Abs(filepath.Join(repository, "deploy", "spark", "windows.py"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{root}
+	for _, name := range []string{"visitors", "totals"} {
+		args = append(args, strconv.FormatInt(versionBefore(t, filepath.Join(root, name)), 10))
+	}
+	printed, rows, err := engines.SparkSubmit(t.Context(), s.dir, job, args...)
+	engines.Need(t, err)
+	now, then := map[string]content{}, map[string]content{}
+	for line := range strings.Lines(printed) {
+		var w struct {
+			Project     string
+			Granularity string
+			From        string `json:"window_start"`
+			To          string `json:"window_end"`
+			Now, Then   *content
+		}
+		if err := json.Unmarshal([]byte(line), &w); err != nil {
+			t.Fatalf("%v: %q", err, line)
+		}
+		name := strings.Join([]string{w.Project, w.Granularity, w.From, w.To}, " ")
+		if w.Now != nil {
+			now[name] = *w.Now
+		}
+		if w.Then != nil {
+			then[name] = *w.Then
+		}
+	}
+	exported(t).same(t, "now", now)
+	exported(t).before().same(t, "then", then)
+	if len(rows) != 2 {
+		t.Errorf("the executors read %v rows", rows)
+	}
+}
+
+// deltalake runs Python code with the variables visitors and totals, two tables, and
+// returns what it prints.
+func deltalake(t *testing.T, root, code string) string {
 	t.Helper()
-	if !strings.Contains(code, former) {
-		t.Fatalf("the setup does not read %s:\n%s", former, code)
-	}
-	return strings.ReplaceAll(code, former, path)
-}
-
-func TestDeltaPython(t *testing.T) {
 	program, err := engines.DeltaPython()
 	engines.Need(t, err)
-	h := exported(t)
-	setup, blocks := recipes(t, "pyarrow-delta", "pyarrow", "pyarrow-delta")
-	script(t, deltaLake(t, h), tool(t, program, "pyarrow_run.py"), setup, blocks)
+	return shell(t, exec.CommandContext(t.Context(), program, "-c", fmt.Sprintf(`
+import json, os, sys
+from deltalake import DeltaTable
+root = %q
+visitors, totals = DeltaTable(root + "/visitors"), DeltaTable(root + "/totals")
+%s
+sys.stdout.flush()
+os._exit(0)`, root, code)))
 }
 
-// TestDeltaPythonS3 asks only for what has not been asked of a directory: time travel in
-// a bucket goes by times that a test cannot set.
-func TestDeltaPythonS3(t *testing.T) {
-	program, err := engines.DeltaPython()
-	engines.Need(t, err)
-	h := exported(t)
-	server := bucket(t, h, "delta", publishDelta)
-	setup, blocks := recipes(t, "pyarrow-delta-s3", "pyarrow")
-	here := `"AWS_ENDPOINT_URL": "` + server.Endpoint + `", "AWS_ALLOW_HTTP": "true", "AWS_REGION"`
-	script(t, t.TempDir(), tool(t, program, "pyarrow_run.py"), moved(t, setup, `"AWS_REGION"`, here), blocks)
-}
-
-func TestDeltaClickHouseS3(t *testing.T) {
-	h := exported(t)
-	b, s := bucket(t, h, "delta", publishDelta), engines.RunEngine26(t)
-	setup, _ := recipes(t, "clickhouse-delta-s3", "clickhouse")
-	prepare(t, s, inBucket(t, setup, b))
-	ask(t, s, "clickhouse", "clickhouse-26")
-}
-
-func TestDeltaClickHouse(t *testing.T) {
-	h := exported(t)
-	dir := deltaLake(t, h)
-	s, err := engines.StartEngine26(dir)
-	engines.Need(t, err)
-	t.Cleanup(func() { _ = s.Kill() })
-	setup, _ := recipes(t, "clickhouse-delta", "clickhouse")
-	prepare(t, s, moved(t, setup, "/var/lib/clickhouse/user_files", dir))
-	ask(t, s, "clickhouse", "clickhouse-26")
-
-	version := versionBefore(t, filepath.Join(dir, "delta", "totals"), beforeChanges)
-	then, err := s.Exec(t.Context(), fmt.Sprintf("SELECT count() FROM docgauge_totals SETTINGS delta_lake_snapshot_version = %d", version))
-	if want := fmt.Sprintln(len(h.before(beforeChanges).shown())); err != nil || then != want {
-		t.Errorf("version %d has %q windows, want %q: %v", version, then, want, err)
+// testSkipping: the log says which file holds a window. Files without a row have no bounds, as
+// their smallest values would be those of no row: readers open them, too.
+func (s store) testSkipping(t *testing.T) {
+	empty := 0
+	for _, w := range exported(t).shown() {
+		if w.Revision.Rows == 0 {
+			empty++
+		}
 	}
+	printed := deltalake(t, filepath.Join(s.dir, "delta"), `
+from datetime import date
+import pyarrow.dataset as ds
+for table in visitors, totals:
+    for window_start in date(2026, 10, 26), date(2026, 11, 2):
+        print(len(list(table.to_pyarrow_dataset().get_fragments(filter=(ds.field("project") == "docs")
+            & (ds.field("granularity") == "week") & (ds.field("window_start") == window_start)))))`)
+	if want := fmt.Sprintf("%d\n%d\n1\n0\n", 1+empty, empty); printed != want {
+		t.Errorf("files of a window that is there, and of one that is not: %q, want %q", printed, want)
+	}
+}
+
+// replaceLast writes the newest window again.
+func (h history) replaceLast(t *testing.T, root string) error {
+	t.Helper()
+	sink, err := delta.New(delta.Options{URL: root, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sink.Close()
+	return sink.Replace(t.Context(), h[len(h)-1].seal(t))
+}
+
+// TestMaintenance: VACUUM deletes what no version of its time needs, and nothing else. After
+// OPTIMIZE nothing is written until the version before is restored, by either engine.
+func TestMaintenance(t *testing.T) {
+	h := exported(t)
+	h = h[len(h)-20:] // Spark restores a short log sooner
+	dir := t.TempDir()
+	root := filepath.Join(dir, "delta")
+	h.asDelta(t, root)
+	sameAfter := func(t *testing.T, step string) {
+		t.Helper()
+		h.same(t, "after "+step, readTables(t, engines.DuckDB, root, true))
+	}
+	if files := deltalake(t, root, `print([f for t in (visitors, totals) for f in
+    t.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)])`); !strings.Contains(files, ".parquet") {
+		t.Error("no replaced file was deleted")
+	}
+	sameAfter(t, "VACUUM")
+	for name, restore := range map[string]func(t *testing.T, version string){
+		"deltalake": func(t *testing.T, version string) { deltalake(t, root, "visitors.restore("+version+")") },
+		"Spark": func(t *testing.T, version string) {
+			table := "delta.`" + root + "/visitors`"
+			answers, err := engines.Spark.Query(t.Context(), dir, nil,
+				"RESTORE TABLE "+table+" TO VERSION AS OF "+version,
+				"VACUUM "+table, "SELECT count(*), min(window_start), max(window_end), min(human), max(total) FROM "+
+					""+table)
+			engines.Need(t, err)
+			// The last it answers from the log alone, without a data file.
+			if diff := cmp.Diff([][]string{extremes(h)}, answers[2].Rows); diff != "" {
+				t.Errorf("count and extremes, -exported +read:\n%s", diff)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			version := strings.TrimSpace(deltalake(t, root, "print(visitors.version())\nvisitors.optimize.compact()"))
+			if err := h.replaceLast(t, root); err == nil {
+				t.Fatal("a compacted table was written to")
+			}
+			sameAfter(t, "OPTIMIZE")
+			restore(t, version)
+			if err := h.replaceLast(t, root); err != nil {
+				t.Error(err)
+			}
+			sameAfter(t, "RESTORE and another export")
+		})
+	}
+}
+
+// extremes are the number of rows, their first and last date, and the smallest and the
+// largest number of visitors.
+func extremes(h history) []string {
+	count, first, last, least, most := 0, analytics.Date(math.MaxInt32), analytics.Date(0), int64(math.MaxInt64), int64(0)
+	for _, w := range h.shown() {
+		for _, row := range w.rows {
+			count++
+			first, last, least, most = min(first, w.From), max(last, w.To), min(least, row.Human), max(most, row.Total)
+		}
+	}
+	return strings.Fields(fmt.Sprintln(count, first, last, least, most))
 }

@@ -20,45 +20,33 @@ func TestDemo(t *testing.T) {
 	if !strings.Contains(printed, "1  /  ") {
 		t.Errorf("no page is shown:\n%s", printed)
 	}
-	want := topPagesOf(t, shell(t, exec.Command("sh", "-c", between(t, printed, "day by day:\n\n", "\n")+" --csv -n 10")))
+	want := topPagesOf(t, shell(t, exec.Command("sh", "-c",
+		between(t, printed, "day by day:\n\n", "\n")+" --csv -n 10")))
 	if len(want.Rows) != 10 {
 		t.Fatalf("%v", want)
 	}
 	t.Run("DuckDB", func(t *testing.T) {
 		query := block{name: "demo", body: between(t, printed, "in DuckDB:", ";")}
-		if diff := cmp.Diff(want, tables(t, t.TempDir(), duckdb(t), "", query)[0]); diff != "" {
+		cmd, err := engines.DuckDB.Command(t.Context(), t.TempDir())
+		engines.Need(t, err)
+		if diff := cmp.Diff(want, answers(t, t.TempDir(), cmd, "", query)[0]); diff != "" {
 			t.Errorf("-top +query:\n%s\n%s", diff, query.body)
 		}
 	})
 	t.Run("ClickHouse", func(t *testing.T) {
 		server := engines.RunClickHouse(t)
-		env := append(exec.Command(binary).Environ(), "DOCGAUGE_SINKS=parquet,clickhouse", "DOCGAUGE_CLICKHOUSE_DSN="+server.DSN("default"))
+		env := append(exec.Command(binary).Environ(), "DOCGAUGE_SINKS=parquet,clickhouse",
+			"DOCGAUGE_CLICKHOUSE_DSN="+server.DSN("default"))
 		again := exec.Command(binary, "demo", "--dir", dir)
 		again.Env = env
-		query := between(t, shell(t, again), "in ClickHouse:", ";")
+		sql := between(t, shell(t, again), "in ClickHouse:", ";")
 		load := exec.Command(binary, "load", "--sink", "clickhouse", "--archive", filepath.Join(dir, "data"))
 		load.Env = append(env, "DOCGAUGE_STATE_DIR="+filepath.Join(dir, "state"))
 		shell(t, load)
-		text, err := server.Exec(t.Context(), query+" FORMAT TSVWithNames")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want, parseTSV(text)); diff != "" {
-			t.Errorf("-top +query:\n%s\n%s", diff, query)
+		if diff := cmp.Diff(want, parseTSV(query(t, server, sql+" FORMAT TSVWithNames"))); diff != "" {
+			t.Errorf("-top +query:\n%s\n%s", diff, sql)
 		}
 	})
-}
-
-// shell runs a command and returns what it prints.
-func shell(t *testing.T, cmd *exec.Cmd) string {
-	t.Helper()
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%s: %v\n%s", cmd, err, stderr.String())
-	}
-	return string(out)
 }
 
 // between returns the part of text after begin and before end.

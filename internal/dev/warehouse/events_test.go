@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -93,7 +95,8 @@ func linesOf(project string, day analytics.Date, r *rand.Rand) (lines []line) {
 	weights := popularity(project, day)
 	for v := range visitors {
 		for range visits(day, v, r) {
-			lines = append(lines, line{day.Time().Add(12 * time.Hour), fmt.Sprintf("v%d", v), kind(v, r), draw(weights, r), project})
+			lines = append(lines, line{day.Time().Add(12 * time.Hour), fmt.Sprintf("v%d", v), kind(v, r),
+				draw(weights, r), project})
 		}
 	}
 	return lines
@@ -127,7 +130,7 @@ func draw(weights map[string]float64, r *rand.Rand) string {
 		sum += w
 	}
 	at := r.Float64() * sum
-	paths := sorted(weights)
+	paths := slices.Sorted(maps.Keys(weights))
 	for _, path := range paths {
 		if at -= weights[path]; at < 0 {
 			return path

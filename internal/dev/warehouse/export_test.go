@@ -2,7 +2,6 @@ package warehouse
 
 import (
 	"cmp"
-	"iter"
 	"maps"
 	"os"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/archive"
 	"github.com/docgauge/docgauge/internal/sandbox"
 	"github.com/docgauge/docgauge/sinks"
 	"github.com/docgauge/docgauge/sinks/sinktest"
@@ -44,7 +44,8 @@ func (h history) shown() []window {
 		newest[w.Key] = w
 	}
 	return slices.SortedFunc(maps.Values(newest), func(a, b window) int {
-		return cmp.Or(cmp.Compare(a.Project, b.Project), cmp.Compare(a.Granularity, b.Granularity), cmp.Compare(a.From, b.From))
+		return cmp.Or(cmp.Compare(a.Project, b.Project), cmp.Compare(a.Granularity, b.Granularity),
+			cmp.Compare(a.From, b.From))
 	})
 }
 
@@ -112,7 +113,8 @@ func keys() (all []analytics.Key) {
 	firstMonday := lastWeek - 3*7
 	for _, project := range projects {
 		add := func(g analytics.Granularity, from, to analytics.Date) {
-			all = append(all, analytics.Key{Project: project, Granularity: g, Window: analytics.Window{From: from, To: to}})
+			all = append(all, analytics.Key{Project: project, Granularity: g,
+				Window: analytics.Window{From: from, To: to}})
 		}
 		for day := firstMonday; day <= lastDay; day++ {
 			add(analytics.Day, day, day+1)
@@ -150,12 +152,23 @@ func read(s *sandbox.Sandbox, key analytics.Key, number int32, now time.Time) (w
 	return w, nil
 }
 
-// into commits h to a sink, settled windows twice, as if the first answer had
-// been lost.
-func (h history) into(t *testing.T, sink sinks.Sink) {
+// seal returns the window as sinks take it.
+func (w window) seal(t *testing.T) *archive.File {
+	t.Helper()
+	return sinktest.Seal(t, w.Revision, func(yield func(analytics.Row, error) bool) {
+		for _, row := range w.rows {
+			if !yield(row, nil) {
+				return
+			}
+		}
+	})
+}
+
+// replace commits h to a sink, settled windows twice, as if the first answer had been lost.
+func (h history) replace(t *testing.T, sink sinks.Sink) {
 	t.Helper()
 	for _, w := range h {
-		sealed := sinktest.Seal(t, w.Revision, each(w.rows))
+		sealed := w.seal(t)
 		for range w.Number {
 			if err := sink.Replace(t.Context(), sealed); err != nil {
 				t.Fatal(err)
@@ -163,15 +176,3 @@ func (h history) into(t *testing.T, sink sinks.Sink) {
 		}
 	}
 }
-
-func each(rows []analytics.Row) iter.Seq2[analytics.Row, error] {
-	return func(yield func(analytics.Row, error) bool) {
-		for _, row := range rows {
-			if !yield(row, nil) {
-				return
-			}
-		}
-	}
-}
-
-func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

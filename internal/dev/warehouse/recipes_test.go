@@ -109,8 +109,10 @@ func statements(sql string) (all []string) {
 
 var (
 	runs = []string{
-		"duckdb", "duckdb-files", "duckdb-delta", "clickhouse", "clickhouse-tables", "clickhouse-26", "clickhouse-file", "clickhouse-s3",
-		"clickhouse-delta", "clickhouse-delta-s3", "postgres", "pyarrow", "pyarrow-s3", "pyarrow-delta", "pyarrow-delta-s3", "spark", "spark-job",
+		"duckdb", "duckdb-files", "duckdb-delta", "clickhouse", "clickhouse-tables", "clickhouse-26", "clickhouse-file",
+		"clickhouse-s3",
+		"clickhouse-delta", "clickhouse-delta-s3", "postgres", "pyarrow", "pyarrow-s3", "pyarrow-delta",
+		"pyarrow-delta-s3", "spark", "spark-job",
 	}
 	marks = []string{"setup", "wrong", "checksum", "not-run"}
 	// readOnly are the engines that no test runs.

@@ -48,6 +48,46 @@ func shown(t *testing.T) map[string]table {
 	return results
 }
 
+// check compares an engine's answer to a recipe with the answer that the page shows.
+func check(t *testing.T, b block, got table) {
+	t.Helper()
+	want := shown(t)[b.name]
+	if len(want.Rows) == 0 {
+		t.Fatalf("the page shows no result of %s", b.name)
+	}
+	if diff := cmp.Diff(want, alike(want, got)); diff != "" {
+		t.Errorf("%s (-shown +answered):\n%s\n%s", b.name, diff, b.body)
+	}
+}
+
+// alike writes the values of got in the style of want: engines print booleans as
+// 1, t or true, and 24.0 as 24.
+func alike(want, got table) table {
+	out := table{Columns: got.Columns}
+	for i, row := range got.Rows {
+		next := append([]string(nil), row...)
+		for j := range next {
+			if i < len(want.Rows) && j < len(want.Rows[i]) {
+				next[j] = like(want.Rows[i][j], next[j])
+			}
+		}
+		out.Rows = append(out.Rows, next)
+	}
+	return out
+}
+
+func like(want, got string) string {
+	switch {
+	case want == "true" && (got == "1" || got == "t"), want == "false" && (got == "0" || got == "f"):
+		return want
+	case strings.Contains(want, "."):
+		if f, err := strconv.ParseFloat(got, 64); err == nil {
+			return strconv.FormatFloat(f, 'f', 1, 64)
+		}
+	}
+	return got
+}
+
 // TestSums checks what the page says about adding up unique visitors, and the visitors of
 // a week against the event log.
 func TestSums(t *testing.T) {

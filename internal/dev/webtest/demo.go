@@ -85,7 +85,8 @@ func revision(random *rand.Rand, id string, g view.Grid, w analytics.Window, siz
 
 // Paths are those of the most read pages: long ones, and some that are not plain text.
 var Paths = []string{
-	"/", "/docs/quickstart", "/docs/api/authentication", "/docs/sdk/javascript/getting-started", "/blog/2026/09/agents-read-docs",
+	"/", "/docs/quickstart", "/docs/api/authentication", "/docs/sdk/javascript/getting-started",
+	"/blog/2026/09/agents-read-docs",
 	"/llms.txt", `/search?q="<script>alert(1)</script>`, "/docs/guides/webhooks/verify-signatures-and-replay-protection-for-high-volume-endpoints",
 	"/עברית/מדריך/התחלה", "/docs/emoji/🚀-launch-👩‍💻", "/docs/api/errors", "/pricing", "/changelog",
 }

@@ -68,7 +68,8 @@ func Page(t *testing.T, browser *engines.Chromium, url string, size engines.View
 // where -artifacts is set.
 func Legible(t *testing.T, tab *engines.Tab, name string) {
 	t.Helper()
-	None(t, tab, name+": wider than its place", engines.TooWide(".heard, .symbols, svg, .scroll table, .pages table", ".card, .panel, .pages, .coverage, .state, body"))
+	None(t, tab, name+": wider than its place", engines.TooWide(".heard, .symbols, svg, .scroll table, .pages table",
+		".card, .panel, .pages, .coverage, .state, body"))
 	None(t, tab, name+": hard to read", engines.HardToRead)
 	None(t, tab, name+": texts that overlap", engines.OnEachOther(".card, .chart, .cover, .grid, .state, .results, tr"))
 	Keep(t, tab, name)

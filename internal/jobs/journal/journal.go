@@ -139,18 +139,6 @@ func (j Job) Stalled(now time.Time) bool {
 	return j.State == Active && now.Sub(j.Accepted) > stalledAfter
 }
 
-// Newer reports whether j comes after other among the jobs of a prompt: it was entered later.
-// Of jobs that are not entered, it is of a later firing, or a later try of the same one.
-func (j Job) Newer(other Job) bool {
-	if j.Seq > 0 && other.Seq > 0 {
-		return j.Seq > other.Seq
-	}
-	if !j.Firing.Equal(other.Firing) {
-		return j.Firing.After(other.Firing)
-	}
-	return j.Try > other.Try
-}
-
 // Result is the label of an ended job in docgauge_agent_jobs_finished_total: pr, no_pr, failed,
 // archived or lost; empty if the service never had it.
 func (j Job) Result() string {
@@ -277,7 +265,7 @@ func (e *TakenError) Error() string {
 func Newest(jobs []Job) map[string]Job {
 	newest := make(map[string]Job, len(jobs))
 	for _, job := range jobs {
-		if other, ok := newest[job.Prompt]; !ok || job.Newer(other) {
+		if newest[job.Prompt].Seq < job.Seq {
 			newest[job.Prompt] = job
 		}
 	}

@@ -8,7 +8,7 @@ type PullState string
 
 // The states.
 const (
-	PullUnknown PullState = "unknown" // nobody could be asked, or it is not found
+	PullUnknown PullState = "unknown" // no host could be asked, or it is not found
 	PullDraft   PullState = "draft"
 	PullOpen    PullState = "open"
 	PullMerged  PullState = "merged"
@@ -23,21 +23,21 @@ func PullStates() []PullState {
 // Ended reports whether the pull request was merged or closed.
 func (s PullState) Ended() bool { return s == PullMerged || s == PullClosed }
 
-// The review decisions. Empty: nobody was asked for a review.
+// The review decisions. Empty: no review was requested.
 const (
 	ReviewApproved = "approved"
 	ReviewChanges  = "changes_requested"
 	ReviewRequired = "review_required"
 )
 
-// The results of the checks together. Empty: there are none, or nobody knows.
+// The results of the checks together. Empty: there are none, or they are unknown.
 const (
 	ChecksSuccess = "success"
 	ChecksFailure = "failure"
 	ChecksPending = "pending"
 )
 
-// PullRequest is what is known of the pull request of a job.
+// PullRequest is the pull request of a job, as last read.
 type PullRequest struct {
 	// Link is the PRLink of the job: the identity. Project is that of the first job with it.
 	Link    string `json:"link"`
@@ -54,7 +54,7 @@ type PullRequest struct {
 	Problem string `json:"problem,omitempty"`
 
 	// What the host says of its times, by its clock. Ready is when it last stopped being a
-	// draft, zero while it is one. FirstReview is by somebody else than its author.
+	// draft, zero while it is one. FirstReview is by another person than its author.
 	Created     time.Time `json:"created_at,omitzero"`
 	Ready       time.Time `json:"ready_at,omitzero"`
 	FirstReview time.Time `json:"first_review_at,omitzero"`
@@ -84,8 +84,8 @@ type PullRequest struct {
 	Missing  time.Time `json:"missing_since,omitzero"`
 	// Final means that it was read once more after its end.
 	Final bool `json:"final,omitempty"`
-	// ETags are those of the host's answers, by resource. What an unchanged answer was
-	// about stays as it is.
+	// ETags are those of the host's answers, by resource. The fields that an unchanged
+	// answer is about stay.
 	ETags map[string]string `json:"etags,omitempty"`
 }
 

@@ -4,7 +4,7 @@
 // Invariants:
 //   - A link is asked only at the configured host that it belongs to, with that host's
 //     token alone. A redirect is never followed.
-//   - Only GET is sent, one request at a time. What was read before is asked with its ETag.
+//   - Only GET is sent, one request at a time. A former answer is asked for with its ETag.
 //   - A token is in the Authorization header and nowhere else: not in errors, logs or URLs.
 //   - Times are the host's own fields, never the time of an update.
 //
@@ -33,18 +33,12 @@ import (
 
 // The hosts, as in journal.PullRequest.
 const (
-	GitHub = "github"
-	GitLab = "gitlab"
+	gitHub = "github"
+	gitLab = "gitlab"
 )
 
-// The URLs of the public services.
-const (
-	DefaultGitHubURL = "https://api.github.com"
-	DefaultGitLabURL = "https://gitlab.com/api/v4"
-)
-
-// Config configures a Client.
-type Config struct {
+// Options are the hosts that a Client asks, and how.
+type Options struct {
 	// GitHubURL and GitLabURL are the URLs of the APIs: https, or http for a loopback host.
 	// Empty means the public services. A GitHub server of one's own ends in /api/v3.
 	GitHubURL, GitLabURL string
@@ -53,10 +47,8 @@ type Config struct {
 	GitHubToken, GitLabToken func() (string, error) `json:"-"`
 	// UserAgent is sent with every request; empty means "docgauge".
 	UserAgent string
-	// Transport sends the requests; nil means one of its own.
+	// Transport sends the requests; nil means a new one.
 	Transport http.RoundTripper `json:"-"`
-	// Timeout bounds one request; 0 means 30 s.
-	Timeout time.Duration
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time `json:"-"`
 }
@@ -66,7 +58,7 @@ type Client struct {
 	github, gitlab *host
 }
 
-// host is one of the two, and what is left of its limits.
+// host is one of the two, with the rest of its limits.
 type host struct {
 	name, title, setting string // github, GitHub, DOCGAUGE_GITHUB
 	api, web             *url.URL
@@ -86,27 +78,33 @@ var (
 		`^/([A-Za-z0-9_][\w.-]*(?:/[\w.-]+)+?)(?:/-)?/merge_requests/([1-9]\d{0,9})(?:/.*)?$`)
 )
 
-// New checks cfg and returns its client; nothing is sent. The error names every problem
+// New checks o and returns its client; nothing is sent. The error names every problem
 // and no secret.
-func New(cfg Config) (*Client, error) {
-	gh := &host{name: GitHub, title: "GitHub", setting: "DOCGAUGE_GITHUB", path: githubPath, token: cfg.GitHubToken}
-	gl := &host{name: GitLab, title: "GitLab", setting: "DOCGAUGE_GITLAB", path: gitlabPath, token: cfg.GitLabToken}
+func New(o Options) (*Client, error) {
+	gh := &host{name: gitHub, title: "GitHub", setting: "DOCGAUGE_GITHUB", path: githubPath, token: o.GitHubToken}
+	gl := &host{name: gitLab, title: "GitLab", setting: "DOCGAUGE_GITLAB", path: gitlabPath, token: o.GitLabToken}
 	err := errors.Join(
-		gh.at(cmp.Or(cfg.GitHubURL, DefaultGitHubURL), "/api/v3"),
-		gl.at(cmp.Or(cfg.GitLabURL, DefaultGitLabURL), "/api/v4"))
+		gh.at(cmp.Or(o.GitHubURL, "https://api.github.com"), "/api/v3"),
+		gl.at(cmp.Or(o.GitLabURL, "https://gitlab.com/api/v4"), "/api/v4"))
 	if err != nil {
 		return nil, err
 	}
-	transport := cfg.Transport
+	transport := o.Transport
 	if transport == nil {
-		transport = newTransport()
+		transport = &http.Transport{
+			Proxy:               http.ProxyFromEnvironment,
+			DialContext:         (&net.Dialer{Timeout: dialTimeout}).DialContext,
+			TLSHandshakeTimeout: dialTimeout,
+			IdleConnTimeout:     idleTimeout,
+			ForceAttemptHTTP2:   true,
+		}
 	}
 	client := &http.Client{
-		Transport: transport, Timeout: cmp.Or(cfg.Timeout, defaultTimeout),
+		Transport: transport, Timeout: requestTimeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	for _, h := range []*host{gh, gl} {
-		h.http, h.userAgent, h.now = client, cmp.Or(cfg.UserAgent, "docgauge"), cfg.Now
+		h.http, h.userAgent, h.now = client, cmp.Or(o.UserAgent, "docgauge"), o.Now
 		if h.now == nil {
 			h.now = time.Now
 		}
@@ -137,7 +135,7 @@ func (h *host) at(raw, suffix string) error {
 }
 
 // Parse returns what a link names: the host, the repository (owner/name) and the number.
-// It is not ok for a link that belongs to no configured host or is none of a pull request.
+// ok is false for a link that belongs to no configured host or is not of a pull request.
 func (c *Client) Parse(link string) (hostName, repository string, number int, ok bool) {
 	u, err := url.Parse(link)
 	if err != nil || u.User != nil || len(link) > maxLink {
@@ -180,10 +178,10 @@ func place(u *url.URL) string {
 
 // Read returns the pull request of former.Link as its host has it now. former is what was
 // read before, or has a Link alone; Project, Problem, Next, Missing and Final stay as they
-// are. What was read before an error is in the answer beside the error, which is an *Error:
-// where that is what the host says of the pull request itself, Answered is newer.
+// are. The answer beside an error, which is an *Error, has what was read before it; Answered is
+// newer if that includes the pull request itself.
 func (c *Client) Read(ctx context.Context, former journal.PullRequest) (journal.PullRequest, error) {
-	// Of what is not known, nothing can be left as it is.
+	// An unknown state is read anew, whatever the ETags say.
 	if former.ETags = maps.Clone(former.ETags); former.ETags == nil || former.State == journal.PullUnknown {
 		former.ETags = map[string]string{}
 	}
@@ -191,7 +189,7 @@ func (c *Client) Read(ctx context.Context, former journal.PullRequest) (journal.
 	if err != nil {
 		return former, err
 	}
-	if r.name == GitHub {
+	if r.name == gitHub {
 		err = r.readGitHub(ctx)
 	} else {
 		err = r.readGitLab(ctx)
@@ -203,11 +201,11 @@ func (c *Client) Read(ctx context.Context, former journal.PullRequest) (journal.
 func (c *Client) begin(pr journal.PullRequest) (*reading, error) {
 	name, repository, number, ok := c.Parse(pr.Link)
 	if !ok {
-		return nil, &Error{Kind: Elsewhere, text: Foreign}
+		return nil, &Error{Kind: Hidden, text: Foreign}
 	}
 	pr.Host, pr.Repository, pr.Number = name, repository, number
 	h := c.github
-	if name == GitLab {
+	if name == gitLab {
 		h = c.gitlab
 	}
 	token, err := h.currentToken()
@@ -240,8 +238,8 @@ func (h *host) currentToken() (string, error) {
 	return token, nil
 }
 
-// File returns a file of the repository as it is at the pull request's Commit. The error is
-// an *Error, of kind NotFound if there is no such file.
+// File returns a file of the repository at the pull request's Commit. The error is
+// an *Error, of kind Hidden if there is no such file.
 func (c *Client) File(ctx context.Context, pr journal.PullRequest, path string) ([]byte, error) {
 	r, err := c.begin(pr)
 	if err != nil {
@@ -249,7 +247,7 @@ func (c *Client) File(ctx context.Context, pr journal.PullRequest, path string) 
 	}
 	var file struct{ Encoding, Content string }
 	from := "/repos/" + r.pr.Repository + "/contents/" + (&url.URL{Path: path}).EscapedPath()
-	if r.name == GitLab {
+	if r.name == gitLab {
 		from = "/projects/" + url.PathEscape(r.pr.Repository) + "/repository/files/" + url.PathEscape(path)
 	}
 	if _, err := r.get(ctx, from+"?ref="+url.QueryEscape(pr.Commit), "", &file); err != nil {

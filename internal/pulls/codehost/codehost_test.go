@@ -32,7 +32,7 @@ func TestParse(t *testing.T) {
 		{local, "", "http://127.0.0.1:8081/acme/docs/pull/7", ""},
 		{local, "", "http://127.0.0.1:8080/pr/7", ""},
 	} {
-		parses(t, codehost.Config{GitHubURL: tc.github, GitLabURL: tc.gitlab}, tc.link, tc.want)
+		parses(t, codehost.Options{GitHubURL: tc.github, GitLabURL: tc.gitlab}, tc.link, tc.want)
 	}
 	for _, link := range []string{
 		"http://github.com/acme/docs/pull/7", "http://github.com:443/acme/docs/pull/7",
@@ -44,11 +44,11 @@ func TestParse(t *testing.T) {
 		"https://bitbucket.org/acme/docs/pull-requests/7", "acme/docs/pull/7", "",
 		"https://github.com/" + strings.Repeat("a", 1000) + "/docs/pull/7",
 	} {
-		parses(t, codehost.Config{}, link, "")
+		parses(t, codehost.Options{}, link, "")
 	}
 }
 
-func parses(t *testing.T, config codehost.Config, link, want string) {
+func parses(t *testing.T, config codehost.Options, link, want string) {
 	t.Helper()
 	c, err := codehost.New(config)
 	if err != nil {
@@ -74,12 +74,12 @@ func FuzzParse(f *testing.F) {
 	} {
 		f.Add(link)
 	}
-	c, err := codehost.New(codehost.Config{})
+	c, err := codehost.New(codehost.Options{})
 	if err != nil {
 		f.Fatal(err)
 	}
-	plain := map[string]string{codehost.GitHub: "https://github.com/%s/pull/%d",
-		codehost.GitLab: "https://gitlab.com/%s/-/merge_requests/%d"}
+	plain := map[string]string{"github": "https://github.com/%s/pull/%d",
+		"gitlab": "https://gitlab.com/%s/-/merge_requests/%d"}
 	f.Fuzz(func(t *testing.T, link string) {
 		host, repository, number, ok := c.Parse(link)
 		if !ok {
@@ -104,7 +104,7 @@ func TestNewRefuses(t *testing.T) {
 		"https://user:" + token + "@api.github.com": "user", "https://api.github.com?token=" + token: "query",
 		"https://%zz" + token: "scheme",
 	} {
-		_, err := codehost.New(codehost.Config{GitHubURL: url, GitLabURL: url})
+		_, err := codehost.New(codehost.Options{GitHubURL: url, GitLabURL: url})
 		if err == nil || strings.Count(err.Error(), want) < 2 || !strings.Contains(err.Error(),
 			"DOCGAUGE_GITLAB_URL") || strings.Contains(err.Error(), token) {
 			t.Errorf("%s: %v, want %q for both", url, err, want)
@@ -121,7 +121,7 @@ func TestRefusals(t *testing.T) {
 	const secondary = `{"documentation_url":"https://docs.github.com/rest/overview/` +
 		`rate-limits-for-the-rest-api#about-secondary-rate-limits"}`
 	const another = `{"number":8,"state":"open","created_at":"2026-10-05T00:00:00Z","head":{"sha":"a"}}`
-	const limited, throttled = codehost.RateLimited, codehost.Throttled
+	const limited = codehost.Limited
 	for _, tc := range []struct {
 		name   string
 		code   int
@@ -132,11 +132,11 @@ func TestRefusals(t *testing.T) {
 		says   string
 	}{
 		{"expired token", 401, nil, "", codehost.Unauthorized, 0, "replace DOCGAUGE_GITHUB_TOKEN"},
-		{"forbidden", 403, headers{remaining: "4000"}, "", codehost.Forbidden, 0, "read access"},
-		{"blocked", 451, nil, "", codehost.Forbidden, 0, "451"},
-		{"not found", 404, nil, "", codehost.NotFound, 0, "acme/docs"},
-		{"deleted", 410, nil, "", codehost.NotFound, 0, "deleted"},
-		{"renamed", 301, headers{"Location": "https://api.github.com/repositories/1/pulls/7"}, "", codehost.Moved, 0,
+		{"forbidden", 403, headers{remaining: "4000"}, "", codehost.Hidden, 0, "read access"},
+		{"blocked", 451, nil, "", codehost.Hidden, 0, "451"},
+		{"not found", 404, nil, "", codehost.Hidden, 0, "acme/docs"},
+		{"deleted", 410, nil, "", codehost.Hidden, 0, "deleted"},
+		{"renamed", 301, headers{"Location": "https://api.github.com/repositories/1/pulls/7"}, "", codehost.Hidden, 0,
 			"renamed"},
 		{"primary limit", 403, headers{remaining: "0", reset: in(20 * time.Minute)}, "", limited, 20 * time.Minute,
 			"quota"},
@@ -144,12 +144,12 @@ func TestRefusals(t *testing.T) {
 			remaining: "0", reset: in(80 * time.Minute)}, "", limited, 20 * time.Minute, "quota"},
 		{"primary limit for a week", 429, headers{remaining: "0", reset: in(200 * time.Hour)}, "", limited, time.Hour,
 			"quota"},
-		{"secondary limit", 403, headers{"Retry-After": "90"}, secondary, throttled, 90 * time.Second, "fewer"},
-		{"secondary limit without a time", 403, nil, secondary, throttled, 0, "fewer"},
-		{"secondary limit of a self-hosted server", 403, headers{"Retry-After": "90"}, "", throttled, 90 * time.Second,
+		{"secondary limit", 403, headers{"Retry-After": "90"}, secondary, limited, 90 * time.Second, "fewer"},
+		{"secondary limit without a time", 403, nil, secondary, limited, 0, "fewer"},
+		{"secondary limit of a self-hosted server", 403, headers{"Retry-After": "90"}, "", limited, 90 * time.Second,
 			"fewer"},
-		{"too many requests", 429, nil, "", throttled, 0, "fewer"},
-		{"endless pause", 429, headers{"Retry-After": "9223372036854775807"}, "", throttled, time.Hour, "fewer"},
+		{"too many requests", 429, nil, "", limited, 0, "fewer"},
+		{"endless pause", 429, headers{"Retry-After": "9223372036854775807"}, "", limited, time.Hour, "fewer"},
 		{"broken", 502, nil, "<html>", codehost.Transient, 0, "502"},
 		{"a proxy's page", 200, nil, "<html>", codehost.Transient, 0, "none of its API"},
 		{"another pull request", 200, nil, another, codehost.Transient, 0, "none of its API"},
@@ -168,7 +168,8 @@ func TestRefusals(t *testing.T) {
 		pr, err := client(t, w).Read(t.Context(), former)
 		e, ok := errors.AsType[*codehost.Error](err)
 		if !ok || e.Kind != tc.kind || !strings.Contains(err.Error(), tc.says) ||
-			strings.Contains(err.Error(), token) || e.Host != codehost.GitHub {
+			strings.Contains(err.Error(), "nil") ||
+			strings.Contains(err.Error(), token) || e.Host != "github" {
 			t.Errorf("%s: %v (%+v), want kind %d and %q", tc.name, err, e, tc.kind, tc.says)
 			continue
 		}
@@ -202,7 +203,7 @@ func TestTokens(t *testing.T) {
 	}
 	one, two := server("token-of-one"), server("token-of-two")
 	defer two.Close()
-	c, err := codehost.New(codehost.Config{
+	c, err := codehost.New(codehost.Options{
 		GitHubURL: one.URL, GitHubToken: fixed("token-of-one"), GitLabURL: two.URL + "/api/v4",
 		GitLabToken: fixed("token-of-two"),
 	})
@@ -226,7 +227,7 @@ func TestTokens(t *testing.T) {
 }
 
 // TestNoToken: without a usable token nothing is asked, and the sentence says which setting
-// it is, not what is in it.
+// it is, but not its value.
 func TestNoToken(t *testing.T) {
 	for name, get := range map[string]func() (string, error){
 		"none": nil, "empty": fixed(""), "unreadable": func() (string, error) {
@@ -236,7 +237,7 @@ func TestNoToken(t *testing.T) {
 		"two lines": fixed(token + "\nX-Evil: 1"), "binary": fixed(token + "\x00"),
 	} {
 		w := &wire{}
-		c, err := codehost.New(codehost.Config{GitHubToken: get, GitLabToken: fixed(token), Transport: w})
+		c, err := codehost.New(codehost.Options{GitHubToken: get, GitLabToken: fixed(token), Transport: w})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -247,7 +248,7 @@ func TestNoToken(t *testing.T) {
 		}
 	}
 	_, err := client(t, &wire{}).Read(t.Context(), journal.PullRequest{Link: "https://evil.example/acme/docs/pull/7"})
-	if codehost.KindOf(err) != codehost.Elsewhere {
+	if codehost.KindOf(err) != codehost.Hidden {
 		t.Error(err)
 	}
 }
@@ -271,7 +272,7 @@ func TestFile(t *testing.T) {
 			t.Errorf("%s: %q, %v", link, got, err)
 		}
 	}
-	for path, kind := range map[string]codehost.Kind{"mint.json": codehost.NotFound, "big": codehost.Transient,
+	for path, kind := range map[string]codehost.Kind{"mint.json": codehost.Hidden, "big": codehost.Transient,
 		"folder": codehost.Transient} {
 		_, err := c.File(t.Context(), journal.PullRequest{Link: "https://github.com/acme/docs/pull/7", Commit: "abc"},
 			path)

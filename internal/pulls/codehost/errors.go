@@ -13,40 +13,25 @@ type Kind int
 const (
 	// Transient: the host cannot be reached or fails; later it may answer.
 	Transient Kind = iota
-	// Elsewhere: the link belongs to no host that is asked.
-	Elsewhere
-	// NoToken: there is no token for the host, or it cannot be read.
+	// Hidden: the host does not show it to this token (it is deleted, renamed or forbidden), or the
+	// link belongs to no host that is asked. All other kinds concern the whole host.
+	Hidden
+	// NoToken: the host has no token, or it cannot be read.
 	NoToken
 	// Unauthorized: the token is expired, revoked or wrong.
 	Unauthorized
-	// Forbidden: the token must not read it.
-	Forbidden
-	// NotFound: it is deleted or renamed, or the token must not know of it.
-	NotFound
-	// Moved: the host redirects elsewhere, which is never followed.
-	Moved
-	// RateLimited: the quota of the token is used up. Error.Until says how long.
-	RateLimited
-	// Throttled: the host wants fewer requests for a while (a secondary rate limit).
-	Throttled
+	// Limited: the quota of the token is used up, or the host wants fewer requests for a while.
+	// Error.Until says how long.
+	Limited
 	// Paced: our own limit. Nothing was asked; Error.Until says when there is room.
 	Paced
 )
 
-// OfHost reports whether the whole host has the problem, and not one pull request.
-func (k Kind) OfHost() bool {
-	switch k {
-	case Transient, NoToken, Unauthorized, RateLimited, Throttled, Paced:
-		return true
-	}
-	return false
-}
-
 // Error is why a host was not asked or did not answer. Its text is for people: what, why,
-// remedy. No token, no answer and no header is in it.
+// remedy. It contains no token, answer or header.
 type Error struct {
 	Kind Kind
-	Host string // github or gitlab; empty for Elsewhere
+	Host string // github or gitlab; empty for a link of no host
 	// Until is before when the host wants no other request, zero if it did not say.
 	Until time.Time
 	text  string

@@ -30,8 +30,8 @@ const (
 	maxFilePages = journal.MaxChanged / perPage
 )
 
-// readGitHub reads the pull request and then what is wanted besides. Each resource leaves
-// the pull request whole, so that an error of a later one loses nothing.
+// readGitHub reads the pull request and then its other resources, as far as they may have
+// changed. Each leaves the pull request whole, so that an error of a later one loses nothing.
 func (r *reading) readGitHub(ctx context.Context) error {
 	repository := "/repos/" + r.pr.Repository
 	pull := repository + "/pulls/" + strconv.Itoa(r.pr.Number)
@@ -46,13 +46,25 @@ func (r *reading) readGitHub(ctx context.Context) error {
 	}
 	r.pr.Answered = r.now()
 	if r.wants(keyEvents) && r.pr.State != journal.PullDraft {
-		if err := r.githubEvents(ctx, repository+"/issues/"+strconv.Itoa(r.pr.Number)+"/events"); err != nil {
+		// Only the events say when it became ready, and when it was reopened.
+		events, _, err := list[github.IssueEvent](ctx, r, keyEvents,
+			repository+"/issues/"+strconv.Itoa(r.pr.Number)+"/events", maxPages)
+		if err = r.unlessHidden(keyEvents, err); err != nil {
 			return err
+		}
+		r.pr.Ready = r.pr.Created
+		for _, e := range events {
+			switch e.GetEvent() {
+			case "ready_for_review":
+				r.pr.Ready = clock.Later(r.pr.Ready, e.GetCreatedAt().UTC())
+			case "reopened":
+				r.pr.Reopened = clock.Later(r.pr.Reopened, e.GetCreatedAt().UTC())
+			}
 		}
 	}
 	if !r.pr.State.Ended() || r.wants(keyReviews) {
-		if err := r.githubReviews(ctx, pull+"/reviews", changed,
-			len(p.RequestedReviewers)+len(p.RequestedTeams) > 0); err != nil {
+		requested := len(p.RequestedReviewers)+len(p.RequestedTeams) > 0
+		if err := r.githubReviews(ctx, pull+"/reviews", changed, requested); err != nil {
 			return err
 		}
 	}
@@ -61,8 +73,16 @@ func (r *reading) readGitHub(ctx context.Context) error {
 			return err
 		}
 	}
-	if r.pr.State == journal.PullMerged && r.wants(keyFiles) {
-		return r.githubFiles(ctx, pull+"/files")
+	if r.pr.State != journal.PullMerged || !r.wants(keyFiles) {
+		return nil
+	}
+	files, changed, err := list[githubFile](ctx, r, keyFiles, pull+"/files", maxFilePages)
+	if err = r.unlessHidden(keyFiles, err); err != nil || !changed {
+		return err
+	}
+	r.pr.Changed = nil
+	for _, f := range files {
+		r.addChanged(f.Name, f.Former)
 	}
 	return nil
 }
@@ -95,7 +115,7 @@ func (r *reading) githubPull(p *github.PullRequest) bool {
 	return true
 }
 
-// become takes over the state and decides what is to be read anew for it: the events after
+// become takes over the state and decides which resources to read anew: the events after
 // a draft or a close, the reviews once more at the end, the checks of another commit.
 func (r *reading) become(state journal.PullState, commit string, draft bool) {
 	pr := &r.pr
@@ -123,32 +143,10 @@ func (r *reading) become(state journal.PullState, commit string, draft bool) {
 	pr.State, pr.Commit, r.draft = state, commit, draft
 }
 
-// githubEvents finds when it became ready and when it was reopened: only the events say.
-func (r *reading) githubEvents(ctx context.Context, path string) error {
-	events, _, err := list[github.IssueEvent](ctx, r, keyEvents, path, maxPages)
-	if err = r.unlessHidden(keyEvents, err); err != nil {
-		return err
-	}
-	r.pr.Ready = r.pr.Created
-	for _, e := range events {
-		switch e.GetEvent() {
-		case "ready_for_review":
-			r.pr.Ready = clock.Later(r.pr.Ready, e.GetCreatedAt().UTC())
-		case "reopened":
-			r.pr.Reopened = clock.Later(r.pr.Reopened, e.GetCreatedAt().UTC())
-		}
-	}
-	return nil
-}
-
 // unlessHidden makes nothing of an error which says that the token does not show this part
 // of the pull request; the part counts as read.
 func (r *reading) unlessHidden(key string, err error) error {
-	if err == nil {
-		return nil
-	}
-	switch KindOf(err) {
-	case Forbidden, NotFound, Moved:
+	if KindOf(err) == Hidden {
 		r.pr.ETags[key] = asked
 		return nil
 	}
@@ -219,7 +217,7 @@ func (r *reading) githubChecks(ctx context.Context, commit string) error {
 		return nil
 	}
 	if err != nil {
-		delete(r.pr.ETags, keyChecks) // what it said was not taken over
+		delete(r.pr.ETags, keyChecks) // its result was not used
 		return err
 	}
 	r.pr.Checks = ""
@@ -265,18 +263,6 @@ func (r *reading) githubStatuses(ctx context.Context, commit string) (result str
 type githubFile struct {
 	Name   string `json:"filename"`
 	Former string `json:"previous_filename"`
-}
-
-func (r *reading) githubFiles(ctx context.Context, path string) error {
-	files, changed, err := list[githubFile](ctx, r, keyFiles, path, maxFilePages)
-	if err = r.unlessHidden(keyFiles, err); err != nil || !changed {
-		return err
-	}
-	r.pr.Changed = nil
-	for _, f := range files {
-		r.addChanged(f.Name, f.Former)
-	}
-	return nil
 }
 
 func (r *reading) addChanged(name, former string) {

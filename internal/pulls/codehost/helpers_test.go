@@ -67,7 +67,7 @@ func (w *wire) want(t *testing.T, uris ...string) {
 
 func client(t *testing.T, transport http.RoundTripper) *codehost.Client {
 	t.Helper()
-	c, err := codehost.New(codehost.Config{
+	c, err := codehost.New(codehost.Options{
 		GitHubToken: fixed(token), GitLabToken: fixed("glpat-" + token), Transport: transport,
 		Now: func() time.Time { return now },
 	})

@@ -18,7 +18,7 @@ const (
 )
 
 // pace is how far the requests of a host are ahead of one each paceGap, and until when
-// what is left of its quota is left to others.
+// the rest of its quota is left to others.
 type pace struct{ ahead, reserved time.Time }
 
 // room returns nil if another pull request may be read now.
@@ -42,17 +42,10 @@ func (h *host) room() error {
 	return e
 }
 
-// sent counts a request.
-func (h *host) sent() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.pace.ahead = clock.Later(h.pace.ahead, h.now()).Add(paceGap)
-}
-
 // learn keeps what an answer says of the quota.
 func (h *host) learn(resp *http.Response) {
 	prefix := "X-Ratelimit-"
-	if h.name == GitLab {
+	if h.name == gitLab {
 		prefix = "Ratelimit-"
 	}
 	number := func(name string) int64 {

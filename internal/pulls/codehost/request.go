@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -15,11 +14,12 @@ import (
 
 	"github.com/google/go-github/v89/github"
 
+	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
 
 const (
-	defaultTimeout = 30 * time.Second
+	requestTimeout = 30 * time.Second
 	dialTimeout    = 10 * time.Second
 	idleTimeout    = 90 * time.Second
 	// maxAnswer is far more than a hundred files with their changes.
@@ -31,16 +31,6 @@ const (
 	// asked stands for the ETag of an answer that had none, or was a list of several pages.
 	asked = "-"
 )
-
-func newTransport() *http.Transport {
-	return &http.Transport{
-		Proxy:               http.ProxyFromEnvironment,
-		DialContext:         (&net.Dialer{Timeout: dialTimeout}).DialContext,
-		TLSHandshakeTimeout: dialTimeout,
-		IdleConnTimeout:     idleTimeout,
-		ForceAttemptHTTP2:   true,
-	}
-}
 
 // reading is one Read: the pull request as it becomes, and the token it is made with.
 type reading struct {
@@ -97,18 +87,20 @@ func listIn[P, T any](
 func (r *reading) get(ctx context.Context, path, former string, v any) (tag string, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.api.String()+path, nil)
 	if err != nil {
-		return "", r.failed(Transient, "cannot be asked for "+r.repository(), err)
+		return "", r.failed(Transient, "cannot be asked for "+r.pr.Repository, err)
 	}
 	req.Header.Set("Authorization", "Bearer "+r.token)
 	req.Header.Set("User-Agent", r.userAgent)
 	req.Header.Set("Accept", "application/json")
-	if r.name == GitHub {
+	if r.name == gitHub {
 		req.Header.Set("Accept", "application/vnd.github+json")
 	}
 	if former != "" && former != asked {
 		req.Header.Set("If-None-Match", former)
 	}
-	r.sent()
+	r.mu.Lock()
+	r.pace.ahead = clock.Later(r.pace.ahead, r.now()).Add(paceGap)
+	r.mu.Unlock()
 	resp, err := r.http.Do(req)
 	if err != nil {
 		if ue, ok := errors.AsType[*url.Error](err); ok {
@@ -126,16 +118,14 @@ func (r *reading) get(ctx context.Context, path, former string, v any) (tag stri
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil {
-		return "", r.failed(Transient, "broke off its answer about "+r.repository(), err)
+		return "", r.failed(Transient, "broke off its answer about "+r.pr.Repository, err)
 	}
-	// What the answer says is no part of the error: it was not understood.
+	// The error does not quote the answer: it was not understood.
 	if len(body) > maxAnswer || json.Unmarshal(body, v) != nil {
 		return "", r.garbled()
 	}
 	return cmp.Or(resp.Header.Get("ETag"), asked), nil
 }
-
-func (r *reading) repository() string { return r.pr.Repository }
 
 func (h *host) failed(kind Kind, what string, cause error) *Error {
 	return &Error{Kind: kind, Host: h.name, text: h.title + " " + what, cause: cause}
@@ -143,51 +133,53 @@ func (h *host) failed(kind Kind, what string, cause error) *Error {
 
 func (r *reading) garbled() *Error {
 	return r.failed(Transient,
-		"gave an answer about "+r.repository()+" that is none of its API (check "+r.setting+"_URL and the proxy)", nil)
+		"gave an answer about "+r.pr.Repository+" that is none of its API (check "+r.setting+"_URL and the proxy)", nil)
 }
 
-// refusal says what an answer that is no success means.
+// refusal classifies an answer that is not a success.
 func (r *reading) refusal(resp *http.Response) *Error {
-	if r.name == GitHub {
+	if r.name == gitHub {
 		err := github.CheckResponse(resp)
 		if limit, ok := errors.AsType[*github.RateLimitError](err); ok {
-			return r.limited(RateLimited, r.local(resp, limit.Rate.Reset.Time))
+			return r.limited(quotaUsed, r.local(resp, limit.Rate.Reset.Time))
 		}
 		if limit, ok := errors.AsType[*github.AbuseRateLimitError](err); ok {
-			return r.limited(Throttled, r.now().Add(limit.GetRetryAfter()))
+			return r.limited(tooMany, r.now().Add(limit.GetRetryAfter()))
 		}
 	}
 	pause, err := strconv.Atoi(resp.Header.Get("Retry-After"))
 	switch code := resp.StatusCode; {
 	case code == http.StatusTooManyRequests, code == http.StatusForbidden && err == nil:
-		return r.limited(Throttled, r.now().Add(time.Duration(min(max(pause, 0),
+		return r.limited(tooMany, r.now().Add(time.Duration(min(max(pause, 0),
 			int(longestWait/time.Second)))*time.Second))
 	case code == http.StatusUnauthorized:
 		return r.failed(Unauthorized,
 			"refuses the token: it is expired, revoked or wrong (replace "+r.setting+"_TOKEN)", nil)
 	case code == http.StatusNotFound, code == http.StatusGone:
-		return r.failed(NotFound, "does not find it: it is deleted or renamed, or the token of "+r.setting+
-			"_TOKEN must not read "+r.repository(), nil)
+		return r.failed(Hidden, "does not find it: it is deleted or renamed, or the token of "+r.setting+
+			"_TOKEN must not read "+r.pr.Repository, nil)
 	case code >= 300 && code < 400 && code != http.StatusNotModified:
-		return r.failed(Moved,
-			"redirects it elsewhere: "+r.repository()+" was renamed or moved "+
+		return r.failed(Hidden,
+			"redirects it elsewhere: "+r.pr.Repository+" was renamed or moved "+
 				"(a redirect is never followed with a token)", nil)
 	case code >= 400 && code < 500 && code != http.StatusRequestTimeout:
-		return r.failed(Forbidden,
+		return r.failed(Hidden,
 			fmt.Sprintf("refuses to show %s with status %d (give the token of %s_TOKEN read access to it)",
-				r.repository(), code, r.setting), nil)
+				r.pr.Repository, code, r.setting), nil)
 	default:
 		return r.failed(Transient, fmt.Sprintf("fails with status %d", code), nil)
 	}
 }
 
-func (h *host) limited(kind Kind, until time.Time) *Error {
-	what := "lets the token make no more requests for now: its quota is used up"
-	if kind == Throttled {
-		what = "asks for fewer requests"
-	}
+// What a limited host says.
+const (
+	quotaUsed = "lets the token make no more requests for now: its quota is used up"
+	tooMany   = "asks for fewer requests"
+)
+
+func (h *host) limited(what string, until time.Time) *Error {
 	now := h.now()
-	e := h.failed(kind, what, nil)
+	e := h.failed(Limited, what, nil)
 	if until.After(now) {
 		e.Until = earlier(until, now.Add(longestWait))
 	}

@@ -277,7 +277,8 @@ func activated() (all []net.Listener, err error) {
 		}
 		all = append(all, l)
 		if _, ok := l.(*net.TCPListener); !ok {
-			return all, ConfigError(fmt.Sprintf(problem+"the socket is %s: want a TCP port in ListenStream=", l.Addr().Network()))
+			network := l.Addr().Network()
+			return all, ConfigError(problem + "the socket is " + network + ": want a TCP port in ListenStream=")
 		}
 	}
 	return all, nil

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -55,14 +56,14 @@ func start(t *testing.T, cfg Options, change ...func(*Server)) *running {
 		cfg.Addresses = []string{"127.0.0.1:0"}
 	}
 	s, err := Listen(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range change {
 		f(s)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true, DisableCompression: true}
+	transport := &http.Transport{
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true, DisableCompression: true,
+	}
 	r := &running{s, log, &http.Client{Transport: transport, Timeout: patience}, cancel, make(chan error, 1)}
 	go func() {
 		r.served <- s.Serve(ctx)
@@ -82,22 +83,23 @@ func start(t *testing.T, cfg Options, change ...func(*Server)) *running {
 func (r *running) do(t *testing.T, method, path string, change ...func(*http.Request)) (*http.Response, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, r.URL()+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range change {
 		f(req)
 	}
 	resp, err := r.client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
+	must(t, err)
+	return resp, string(body)
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return resp, string(body)
 }
 
 // says is a handler that answers with a text.
@@ -128,7 +130,9 @@ func wait[T any](t *testing.T, what string, c <-chan T) (v T) {
 }
 
 func TestRoutes(t *testing.T) {
-	r := start(t, Options{Handlers: map[string]http.Handler{"/metrics": says("metrics"), "/": says("page"), "POST /mcp": says("answer")}})
+	r := start(t, Options{Handlers: map[string]http.Handler{
+		"/metrics": says("metrics"), "/": says("page"), "POST /mcp": says("answer"),
+	}})
 	for _, tc := range []struct {
 		method, path string
 		code         int
@@ -185,74 +189,42 @@ func wantHeaders(t *testing.T, what string, resp *http.Response) {
 	}
 }
 
-func TestHandlerSetsItsOwnPolicy(t *testing.T) {
+// TestOtherHeaders: a handler and the web configuration replace a header of ours.
+func TestOtherHeaders(t *testing.T) {
 	const policy = "default-src 'none'; style-src 'self'"
-	page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Security-Policy", policy) })
-	r := start(t, Options{Handlers: map[string]http.Handler{"/": page}})
+	page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Security-Policy", policy)
+	})
+	file := webConfig(t, "http_server_config:\n  headers:\n    X-Frame-Options: sameorigin\n")
+	r := start(t, Options{WebConfigFile: file, Handlers: map[string]http.Handler{"/": page}})
 	resp, _ := r.do(t, "GET", "/")
-	if got := resp.Header.Values("Content-Security-Policy"); len(got) != 1 || got[0] != policy {
-		t.Errorf("policy is %q, want %q alone", got, policy)
+	for name, want := range map[string]string{"Content-Security-Policy": policy, "X-Frame-Options": "sameorigin"} {
+		if got := resp.Header.Values(name); len(got) != 1 || got[0] != want {
+			t.Errorf("%s is %q, want %q alone", name, got, want)
+		}
 	}
 }
 
 func TestReadySaysWhyNot(t *testing.T) {
-	var mu sync.Mutex
-	reasons := []string{"<b>last run 3h ago", "sink clickhouse:\nconnection  refused"}
-	r := start(t, Options{Ready: func() []string {
-		mu.Lock()
-		defer mu.Unlock()
-		return reasons
-	}})
+	var reasons atomic.Pointer[[]string]
+	reasons.Store(&[]string{"<b>last run 3h ago", "sink clickhouse:\nconnection  refused"})
+	r := start(t, Options{Ready: func() []string { return *reasons.Load() }})
 	resp, body := r.do(t, "GET", "/readyz")
-	if want := "<b>last run 3h ago\nsink clickhouse: connection refused\n"; resp.StatusCode != http.StatusServiceUnavailable || body != want {
-		t.Errorf("%d %q, want 503 %q", resp.StatusCode, body, want)
+	if body != "<b>last run 3h ago\nsink clickhouse: connection refused\n" || resp.StatusCode != 503 {
+		t.Errorf("%d %q", resp.StatusCode, body)
 	}
 	if got := resp.Header.Get("Content-Type"); got != "text/plain; charset=utf-8" {
 		t.Errorf("type is %q", got)
 	}
-	if resp, body := r.do(t, "HEAD", "/readyz"); resp.StatusCode != http.StatusServiceUnavailable || body != "" {
+	if resp, body := r.do(t, "HEAD", "/readyz"); resp.StatusCode != 503 || body != "" {
 		t.Errorf("HEAD: %d %q, want 503 without a body", resp.StatusCode, body)
 	}
-	if resp, _ := r.do(t, "GET", "/healthz"); resp.StatusCode != http.StatusOK {
+	if resp, _ := r.do(t, "GET", "/healthz"); resp.StatusCode != 200 {
 		t.Errorf("/healthz is %d when not ready, want 200: it is about the process alone", resp.StatusCode)
 	}
-	mu.Lock()
-	reasons = nil
-	mu.Unlock()
-	if resp, body := r.do(t, "GET", "/readyz"); resp.StatusCode != http.StatusOK || body != "ready\n" {
+	reasons.Store(new([]string))
+	if resp, body := r.do(t, "GET", "/readyz"); resp.StatusCode != 200 || body != "ready\n" {
 		t.Errorf("%d %q, want 200 ready", resp.StatusCode, body)
-	}
-}
-
-func TestParallelRequests(t *testing.T) {
-	const clients = 40
-	var together sync.WaitGroup // every request is in flight before any is answered
-	together.Add(clients)
-	r := start(t, Options{Handlers: map[string]http.Handler{"/metrics": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		together.Done()
-		together.Wait()
-		_, _ = io.WriteString(w, "metrics")
-	})}})
-	errs := make(chan error, clients)
-	for range clients {
-		go func() {
-			resp, err := r.client.Get(r.URL() + "/metrics")
-			if err != nil {
-				errs <- err
-				return
-			}
-			defer resp.Body.Close()
-			body, err := io.ReadAll(resp.Body)
-			if string(body) != "metrics" {
-				err = fmt.Errorf("got %d %q, %w", resp.StatusCode, body, err)
-			}
-			errs <- err
-		}()
-	}
-	for range clients {
-		if err := wait(t, "an answer", errs); err != nil {
-			t.Error(err)
-		}
 	}
 }
 
@@ -264,7 +236,11 @@ func TestAddresses(t *testing.T) {
 		"http://127.0.0.1:9817": "want host:port", "127.0.0.1:-1": "want host:port",
 	} {
 		err := Check(Options{Addresses: []string{address}})
-		if want == "" && err != nil || want != "" && !isConfig(err, "DOCGAUGE_LISTEN_ADDRESS", want, "127.0.0.1:9817") {
+		good := err == nil
+		if want != "" {
+			good = isConfig(err, "DOCGAUGE_LISTEN_ADDRESS", want, "127.0.0.1:9817")
+		}
+		if !good {
 			t.Errorf("%q: %v, want %q", address, err, want)
 		}
 	}
@@ -290,36 +266,27 @@ func TestCheckFindsEverything(t *testing.T) {
 	}
 }
 
-func TestPortTaken(t *testing.T) {
-	first := start(t, Options{})
-	address := first.listeners[0].Addr().String()
-	_, err := Listen(Options{Addresses: []string{address}})
-	if !errors.Is(err, syscall.EADDRINUSE) || isConfig(err) {
-		t.Fatalf("%v, want an error of the machine, address in use", err)
-	}
-	for _, want := range []string{"DOCGAUGE_LISTEN_ADDRESS " + address, "stop it, or set another port"} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%q does not say %q", err, want)
+// TestAddressesThatCannotBeBound: the machine's error names the address and the remedy.
+func TestAddressesThatCannotBeBound(t *testing.T) {
+	taken := start(t, Options{}).listeners[0].Addr().String()
+	for address, remedy := range map[string]string{
+		taken:         "address already in use: another process has the port; stop it, or set another port",
+		"192.0.2.1:0": "must be an address of this machine", // RFC 5737: no machine has it
+	} {
+		_, err := Listen(Options{Addresses: []string{address}})
+		if err == nil || isConfig(err) || !strings.Contains(err.Error(), "DOCGAUGE_LISTEN_ADDRESS "+address) ||
+			!strings.Contains(err.Error(), remedy) {
+			t.Errorf("%v, want an error of the machine: %s", err, remedy)
 		}
 	}
 }
 
-func TestAddressOfAnotherMachine(t *testing.T) {
-	_, err := Listen(Options{Addresses: []string{"192.0.2.1:0"}}) // RFC 5737: nobody has it
-	if err == nil || isConfig(err) || !strings.Contains(err.Error(), "must be an address of this machine") {
-		t.Errorf("%v, want an error of the machine", err)
-	}
-}
-
-// TestSeveralAddresses: all of them are served until the stop; if one cannot be had, none
-// is kept.
+// TestSeveralAddresses: all of them are served until the stop; if one cannot be bound, none is.
 func TestSeveralAddresses(t *testing.T) {
 	r := start(t, Options{Addresses: []string{"127.0.0.1:0", "[::1]:0", "127.0.0.1:0"}})
 	for _, l := range r.listeners {
 		resp, err := r.client.Get(r.urlOf(l) + "/-/healthy")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if resp.Body.Close(); resp.StatusCode != http.StatusOK {
 			t.Errorf("%s: %d", r.urlOf(l), resp.StatusCode)
 		}
@@ -327,14 +294,12 @@ func TestSeveralAddresses(t *testing.T) {
 	if n := strings.Count(r.log.String(), "msg=listening"); n != 3 {
 		t.Errorf("%d addresses are in the log\n%s", n, r.log)
 	}
-	free, taken := "127.0.0.1:0", r.listeners[2].Addr().String()
-	if _, err := Listen(Options{Addresses: []string{free, taken}}); !errors.Is(err, syscall.EADDRINUSE) {
+	_, err := Listen(Options{Addresses: []string{"127.0.0.1:0", r.listeners[2].Addr().String()}})
+	if !errors.Is(err, syscall.EADDRINUSE) {
 		t.Errorf("%v, want address in use", err)
 	}
 	r.stop()
-	if err := wait(t, "Serve", r.served); err != nil {
-		t.Error(err)
-	}
+	must(t, wait(t, "Serve", r.served))
 	for _, l := range r.listeners {
 		if conn, err := net.Dial("tcp", l.Addr().String()); err == nil {
 			t.Errorf("%s is still open", l.Addr())
@@ -343,8 +308,7 @@ func TestSeveralAddresses(t *testing.T) {
 	}
 }
 
-// TestReload: by POST and PUT alone, by nobody where it is not enabled, and not by a page of
-// another site.
+// TestReload: by POST and PUT alone, not where it is not enabled, and not by a page of another site.
 func TestReload(t *testing.T) {
 	var calls int
 	var problem error
@@ -370,7 +334,8 @@ func TestReload(t *testing.T) {
 		}
 		resp, body := r.do(t, tc.method, "/-/reload", tc.change)
 		if resp.StatusCode != tc.code || body != tc.body || calls != tc.calls {
-			t.Errorf("%s: %d %q after %d calls, want %d %q after %d", tc.method, resp.StatusCode, body, calls, tc.code, tc.body, tc.calls)
+			t.Errorf("%s: %d %q after %d calls, want %d %q after %d",
+				tc.method, resp.StatusCode, body, calls, tc.code, tc.body, tc.calls)
 		}
 		if tc.code == 405 && resp.Header.Get("Allow") != "POST, PUT" {
 			t.Errorf("%s allows %q", tc.method, resp.Header.Get("Allow"))
@@ -378,7 +343,8 @@ func TestReload(t *testing.T) {
 		wantHeaders(t, tc.method, resp)
 	}
 	off := start(t, Options{})
-	if resp, body := off.do(t, "POST", "/-/reload"); resp.StatusCode != http.StatusForbidden || !strings.Contains(body, "--web.enable-lifecycle") {
+	resp, body := off.do(t, "POST", "/-/reload")
+	if resp.StatusCode != http.StatusForbidden || !strings.Contains(body, "--web.enable-lifecycle") {
 		t.Errorf("not enabled: %d %q", resp.StatusCode, body)
 	}
 }
@@ -411,7 +377,7 @@ func TestHosts(t *testing.T) {
 		{"HEAD", "/", "evil.example", nil, 421, ""},
 		{"GET", "/", address, []string{"https://evil.example"}, 200, ""},
 		{"GET", "/metrics /healthz /readyz /-/healthy /-/ready", "evil.example", nil, 200, ""},
-		{"POST", "/mcp /-/reload", "evil.example:9817", []string{"http://evil.example:9817"}, 421, "DOCGAUGE_ALLOWED_HOSTS"},
+		{"POST", "/mcp /-/reload", "evil.example", []string{"http://evil.example"}, 421, "DOCGAUGE_ALLOWED_HOSTS"},
 		{"POST", "/mcp /-/reload", address, nil, 200, ""},
 		{"POST", "/mcp /-/reload", address, []string{"http://" + address}, 200, ""},
 		{"POST", "/mcp /-/reload", "docs.example", []string{"https://docs.example"}, 200, ""},
@@ -424,16 +390,20 @@ func TestHosts(t *testing.T) {
 		{"POST", "/mcp /-/reload", address, []string{"http://localhost", "https://evil.example"}, 403, "another site"},
 	} {
 		for _, path := range strings.Fields(tc.paths) {
-			resp, body := r.do(t, tc.method, path, func(r *http.Request) { r.Host, r.Header["Origin"] = tc.host, tc.origins })
+			resp, body := r.do(t, tc.method, path, func(r *http.Request) {
+				r.Host, r.Header["Origin"] = tc.host, tc.origins
+			})
 			if resp.StatusCode != tc.code || !strings.Contains(body, tc.want) {
-				t.Errorf("%s %s of %s by %v: %d %s, want %d", tc.method, path, tc.host, tc.origins, resp.StatusCode, body, tc.code)
+				t.Errorf("%s %s of %s by %v: %d %s, want %d",
+					tc.method, path, tc.host, tc.origins, resp.StatusCode, body, tc.code)
 			}
 		}
 	}
 }
 
 func TestURLIsReachable(t *testing.T) {
-	for address, host := range map[string]string{":0": "127.0.0.1", "0.0.0.0:0": "127.0.0.1", "127.0.0.1:0": "127.0.0.1"} {
+	const host = "127.0.0.1"
+	for _, address := range []string{":0", "0.0.0.0:0", "127.0.0.1:0"} {
 		r := start(t, Options{Addresses: []string{address}})
 		if resp, _ := r.do(t, "GET", "/healthz"); resp.StatusCode != http.StatusOK {
 			t.Errorf("%s: %d", r.URL(), resp.StatusCode)
@@ -441,7 +411,8 @@ func TestURLIsReachable(t *testing.T) {
 		if want := fmt.Sprintf("http://%s:%d", host, r.listeners[0].Addr().(*net.TCPAddr).Port); r.URL() != want {
 			t.Errorf("URL of %s is %s, want %s", address, r.URL(), want)
 		}
-		if got, want := strings.Contains(r.log.String(), "level=WARN"), host != strings.TrimSuffix(address, ":0"); got != want {
+		want := address != "127.0.0.1:0"
+		if got := strings.Contains(r.log.String(), "level=WARN"); got != want {
 			t.Errorf("listening on %s warns of an open server: %v, want %v\n%s", address, got, want, r.log)
 		}
 	}

@@ -8,21 +8,22 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 )
 
-// held is a handler that answers when it is released.
-type held struct {
+// blocked is a handler that answers when it is released.
+type blocked struct {
 	entered  chan struct{}
 	released chan struct{}
 }
 
-func newHeld() held { return held{make(chan struct{}, 1), make(chan struct{})} }
+func newBlocked() blocked { return blocked{make(chan struct{}, 1), make(chan struct{})} }
 
-func (h held) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+func (h blocked) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	h.entered <- struct{}{}
 	<-h.released
 	_, _ = io.WriteString(w, "late")
@@ -52,64 +53,56 @@ func (r *running) refuses() bool {
 	return err != nil
 }
 
-func TestStopWaitsForRequests(t *testing.T) {
-	slow := newHeld()
-	r := start(t, Options{Handlers: map[string]http.Handler{"/slow": slow}}, func(s *Server) { s.drain = patience })
-	answer := r.get("/slow")
-	wait(t, "the request arrives", slow.entered)
-	r.stop()
-	until(t, "new connections are refused", r.refuses)
-	select {
-	case err := <-r.served:
-		t.Fatalf("Serve returned %v before the request was answered", err)
-	default:
+// TestStop: a request in flight is answered, unless it takes too long; new connections are refused.
+func TestStop(t *testing.T) {
+	for name, tc := range map[string]struct {
+		drain  time.Duration
+		answer *regexp.Regexp
+	}{
+		"waits":    {patience, regexp.MustCompile("^200 late <nil>$")},
+		"cuts off": {50 * time.Millisecond, regexp.MustCompile("^error: .*(EOF|reset)")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			slow := newBlocked()
+			r := start(t, Options{Handlers: map[string]http.Handler{"/slow": slow}},
+				func(s *Server) { s.drain = tc.drain })
+			answer := r.get("/slow")
+			wait(t, "the request arrives", slow.entered)
+			r.stop()
+			until(t, "new connections are refused", r.refuses)
+			cutOff := tc.drain < patience
+			if cutOff {
+				defer close(slow.released)
+			} else {
+				select {
+				case err := <-r.served:
+					t.Fatalf("Serve returned %v before the request was answered", err)
+				default:
+				}
+				close(slow.released)
+			}
+			must(t, wait(t, "Serve", r.served))
+			if got := wait(t, "the answer", answer); !tc.answer.MatchString(got) {
+				t.Errorf("the request in flight got %q", got)
+			}
+			if got := strings.Contains(r.log.String(), "requests cut off by the stop"); got != cutOff {
+				t.Errorf("logged\n%s", r.log)
+			}
+		})
 	}
-	close(slow.released)
-	if got := wait(t, "the answer", answer); got != "200 late <nil>" {
-		t.Errorf("the request in flight got %q", got)
-	}
-	if err := wait(t, "Serve", r.served); err != nil {
-		t.Errorf("Serve: %v", err)
-	}
-	if strings.Contains(r.log.String(), "cut off") {
-		t.Errorf("a clean stop logged\n%s", r.log)
-	}
-}
-
-func TestStopDoesNotWaitForever(t *testing.T) {
-	stuck := newHeld()
-	defer close(stuck.released)
-	r := start(t, Options{Handlers: map[string]http.Handler{"/stuck": stuck}}, func(s *Server) { s.drain = 50 * time.Millisecond })
-	answer := r.get("/stuck")
-	wait(t, "the request arrives", stuck.entered)
-	r.stop()
-	if err := wait(t, "Serve", r.served); err != nil {
-		t.Errorf("Serve: %v", err)
-	}
-	if got := wait(t, "the answer", answer); !strings.Contains(got, "EOF") && !strings.Contains(got, "reset") {
-		t.Errorf("the stuck request got %q, want a closed connection", got)
-	}
-	if !strings.Contains(r.log.String(), "requests cut off by the stop") {
-		t.Errorf("the cut is not logged:\n%s", r.log)
-	}
-}
-
-func TestStopBeforeServe(t *testing.T) {
-	r := start(t, Options{})
-	r.stop()
-	if err := wait(t, "Serve", r.served); err != nil {
-		t.Errorf("Serve: %v", err)
-	}
-	if !r.refuses() {
-		t.Error("the port is still open")
-	}
+	t.Run("before a request", func(t *testing.T) {
+		r := start(t, Options{})
+		r.stop()
+		must(t, wait(t, "Serve", r.served))
+		if !r.refuses() {
+			t.Error("the port is still open")
+		}
+	})
 }
 
 func TestSocketThatFails(t *testing.T) {
 	s, err := Listen(Options{Addresses: []string{"127.0.0.1:0"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.listeners[0].Close()
 	if err := s.Serve(t.Context()); !errors.Is(err, net.ErrClosed) || !strings.Contains(err.Error(), s.URL()) {
 		t.Errorf("%v, want the closed socket of %s", err, s.URL())
@@ -119,28 +112,23 @@ func TestSocketThatFails(t *testing.T) {
 // large is more than the buffers of two sockets hold.
 var large = strings.Repeat("docgauge_site_visitors 1\n", 1<<19)
 
-// ask sends a request, at once, on a connection of its own.
+// ask sends a request on a new connection.
 func (r *running) ask(t *testing.T, path string, headers ...string) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	conn, err := net.Dial("tcp", r.listeners[0].Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { conn.Close() })
 	lines := append([]string{"GET " + path + " HTTP/1.1", "Host: x"}, headers...)
-	if _, err := io.WriteString(conn, strings.Join(lines, "\r\n")+"\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	_, err = io.WriteString(conn, strings.Join(lines, "\r\n")+"\r\n\r\n")
+	must(t, err)
 	return conn, bufio.NewReader(conn)
 }
 
-func TestSlowReaderHoldsUpNobody(t *testing.T) {
+func TestSlowReader(t *testing.T) {
 	r := start(t, Options{Handlers: map[string]http.Handler{"/metrics": says(large)}})
 	_, slow := r.ask(t, "/metrics")
 	resp, err := http.ReadResponse(slow, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for range 5 {
 		if _, body := r.do(t, "GET", "/metrics"); body != large {
 			t.Fatal("another scrape is not whole")
@@ -154,10 +142,12 @@ func TestSlowReaderHoldsUpNobody(t *testing.T) {
 
 func TestReaderThatStopsIsCutOff(t *testing.T) {
 	done := make(chan error, 1)
-	r := start(t, Options{Handlers: map[string]http.Handler{"/metrics": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	writes := func(w http.ResponseWriter, _ *http.Request) {
 		_, err := io.WriteString(w, large)
 		done <- err
-	})}}, func(s *Server) { s.http.WriteTimeout = 100 * time.Millisecond })
+	}
+	r := start(t, Options{Handlers: map[string]http.Handler{"/metrics": http.HandlerFunc(writes)}},
+		func(s *Server) { s.http.WriteTimeout = 100 * time.Millisecond })
 	_, reader := r.ask(t, "/metrics")
 	if err := wait(t, "the handler ends", done); err == nil {
 		t.Error("a handler wrote everything to a client that reads nothing")
@@ -169,12 +159,13 @@ func TestReaderThatStopsIsCutOff(t *testing.T) {
 
 func TestClientThatGoesAway(t *testing.T) {
 	entered, gone := make(chan struct{}), make(chan struct{})
-	r := start(t, Options{Handlers: map[string]http.Handler{"/metrics": http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+	waits := func(w http.ResponseWriter, req *http.Request) {
 		close(entered)
 		<-req.Context().Done()
 		_, _ = io.WriteString(w, large)
 		close(gone)
-	})}})
+	}
+	r := start(t, Options{Handlers: map[string]http.Handler{"/metrics": http.HandlerFunc(waits)}})
 	conn, _ := r.ask(t, "/metrics")
 	wait(t, "the request arrives", entered)
 	conn.Close()
@@ -188,7 +179,9 @@ func TestClientThatGoesAway(t *testing.T) {
 // wantQuiet fails if anything above debug but the start is in the log.
 func wantQuiet(t *testing.T, r *running) {
 	t.Helper()
-	if log := r.log.String(); strings.Contains(log, "level=WARN") || strings.Contains(log, "level=ERROR") || strings.Count(log, "level=INFO") > 1 {
+	log := r.log.String()
+	if strings.Contains(log, "level=WARN") || strings.Contains(log, "level=ERROR") ||
+		strings.Count(log, "level=INFO") > 1 {
 		t.Errorf("logged\n%s", log)
 	}
 }
@@ -197,9 +190,7 @@ func TestClientThatSaysNothingIsCutOff(t *testing.T) {
 	r := start(t, Options{}, func(s *Server) { s.http.ReadHeaderTimeout = 50 * time.Millisecond })
 	for _, begin := range []string{"", "GET /metrics HTTP/1.1\r\nHost: x\r\nX-Slow: "} {
 		conn, err := net.Dial("tcp", r.listeners[0].Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer conn.Close()
 		_, _ = io.WriteString(conn, begin)
 		_ = conn.SetReadDeadline(time.Now().Add(patience))
@@ -215,14 +206,13 @@ func TestEveryWaitIsBounded(t *testing.T) {
 	h := start(t, Options{}).http
 	const interval = time.Minute // the longest between two scrapes
 	if h.ReadHeaderTimeout <= 0 || h.ReadTimeout <= 0 || h.WriteTimeout < interval || h.IdleTimeout <= interval {
-		t.Errorf("reads %s and %s, writes %s, idle %s", h.ReadHeaderTimeout, h.ReadTimeout, h.WriteTimeout, h.IdleTimeout)
+		t.Errorf("%+v", h)
 	}
 }
 
 func TestHandlerThatGivesUpIsSilent(t *testing.T) {
-	r := start(t, Options{Handlers: map[string]http.Handler{"/": http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		panic(http.ErrAbortHandler)
-	})}})
+	panics := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+	r := start(t, Options{Handlers: map[string]http.Handler{"/": http.HandlerFunc(panics)}})
 	if got := wait(t, "the answer", r.get("/")); !strings.Contains(got, "EOF") {
 		t.Errorf("got %q, want a closed connection", got)
 	}
@@ -234,9 +224,7 @@ func TestLargeHeaders(t *testing.T) {
 	// The answer comes before all was read: it must be sent by then.
 	_, answer := r.ask(t, "/healthz", "X-Large: "+strings.Repeat("x", 2*maxHeader))
 	resp, err := http.ReadResponse(answer, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("%d, want 431", resp.StatusCode)
@@ -245,12 +233,13 @@ func TestLargeHeaders(t *testing.T) {
 
 func TestPanicCostsItsRequestOnly(t *testing.T) {
 	var calls atomic.Int32
-	r := start(t, Options{Handlers: map[string]http.Handler{"/metrics": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	panics := func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "half")
 		if calls.Add(1) == 1 {
 			panic("no such window")
 		}
-	})}})
+	}
+	r := start(t, Options{Handlers: map[string]http.Handler{"/metrics": http.HandlerFunc(panics)}})
 	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, r.URL()+"/metrics?token=in-the-query", nil)
 	req.Header.Set("Authorization", "Basic in-the-header")
 	if resp, err := r.client.Do(req); err == nil {
@@ -261,7 +250,9 @@ func TestPanicCostsItsRequestOnly(t *testing.T) {
 		t.Errorf("the next request got %q", body)
 	}
 	log := r.log.String()
-	for _, want := range []string{"level=ERROR", `msg="handler panicked"`, "path=/metrics", `panic="no such window"`, "stop_test.go"} {
+	for _, want := range []string{
+		"level=ERROR", `msg="handler panicked"`, "path=/metrics", `panic="no such window"`, "stop_test.go",
+	} {
 		if !strings.Contains(log, want) {
 			t.Errorf("the log does not say %s:\n%s", want, log)
 		}

@@ -50,21 +50,15 @@ func activate(t *testing.T, count string, sockets ...*os.File) (*exec.Cmd, io.Wr
 	t.Cleanup(cancel)
 	// The shell becomes the server: its process id is the one to announce.
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cmd := exec.CommandContext(ctx, "sh", "-c", `LISTEN_PID=$$ exec "$0"`, self)
 	cmd.Env = append(os.Environ(), childVariable+"=1", "LISTEN_FDS="+count)
 	cmd.ExtraFiles = sockets
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := cmd.Start(); err != nil {
 		t.Skip("no shell to start a child with: ", err)
 	}
@@ -74,14 +68,10 @@ func activate(t *testing.T, count string, sockets ...*os.File) (*exec.Cmd, io.Wr
 func socket(t *testing.T, network, address string) (net.Listener, *os.File) {
 	t.Helper()
 	l, err := net.Listen(network, address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { l.Close() })
 	file, err := l.(interface{ File() (*os.File, error) }).File()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { file.Close() })
 	return l, file
 }
@@ -99,9 +89,7 @@ func TestSystemdSocket(t *testing.T) {
 	client := &http.Client{Timeout: patience}
 	for _, address := range []net.Listener{l, second} {
 		resp, err := client.Get("http://" + address.Addr().String() + "/metrics")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if body, _ := io.ReadAll(resp.Body); string(body) != "activated" {
 			t.Errorf("got %q", body)
 		}

@@ -1,21 +1,16 @@
 package server
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"io"
-	"math/big"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/docgauge/docgauge/internal/dev/webtest"
 )
 
 // hash is bcrypt, cost 4, of password.
@@ -30,78 +25,47 @@ const (
 func webConfig(t *testing.T, text string) string {
 	t.Helper()
 	dir := t.TempDir()
-	certificate(t, dir)
+	webtest.Certificate(t, dir)
 	file := filepath.Join(dir, "web.yml")
 	write(t, file, text)
 	return file
 }
 
-func write(t *testing.T, file, text string) {
-	t.Helper()
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// certificate writes tls.crt and tls.key for 127.0.0.1.
-func certificate(t *testing.T, dir string) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	write(t, filepath.Join(dir, "tls.crt"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
-	write(t, filepath.Join(dir, "tls.key"), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})))
-}
+func write(t *testing.T, file, text string) { must(t, os.WriteFile(file, []byte(text), 0o600)) }
 
 func TestBadWebConfig(t *testing.T) {
-	for _, tc := range []struct{ name, text, want string }{
-		{"not yaml", "tls_server_config: [", "yaml:"},
-		{"unknown key", "tls_sever_config: {}\n", "field tls_sever_config not found"},
-		{"no certificate", "tls_server_config:\n  key_file: tls.key\n", "missing one of cert or cert_file"},
-		{"certificate is not there", "tls_server_config:\n  cert_file: other.crt\n  key_file: tls.key\n", "other.crt): open "},
-		{"key is not a key", "tls_server_config:\n  cert_file: tls.crt\n  key_file: tls.crt\n", "found a certificate rather than a key"},
-		{"plain password", "basic_auth_users:\n  prometheus: hunter2\n", "not a bcrypt hash"},
-		{"short password", "basic_auth_users:\n  prometheus: hunter2hunter2hunter2hunter2hunter2hunter2hunter2hunter2hunter2\n", "not a bcrypt hash"},
-		{"password at the wrong place", "basic_auth_users: hunter2\n", "cannot unmarshal !!str [redacted] into"},
-		{"password with the quote", "basic_auth_users: \"`hunter2\"\n", "cannot unmarshal !!str [redacted] into"},
-		{"header", "http_server_config:\n  headers:\n    X-Mine: 1\n", "can not be configured"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			file := webConfig(t, tc.text)
-			_, err := Listen(Options{Addresses: []string{"127.0.0.1:0"}, WebConfigFile: file})
-			if !isConfig(err, "DOCGAUGE_WEB_CONFIG_FILE "+file, tc.want) || strings.Contains(err.Error(), "\n") {
-				t.Errorf("%v, want a ConfigError on one line that says %q", err, tc.want)
-			}
-			if err != nil && strings.Contains(err.Error(), "hunter") {
-				t.Errorf("%v prints a password", err)
-			}
-		})
-	}
-	t.Run("no file", func(t *testing.T) {
-		_, err := Listen(Options{Addresses: []string{"127.0.0.1:0"}, WebConfigFile: "/does/not/exist.yml"})
-		if !isConfig(err, "DOCGAUGE_WEB_CONFIG_FILE", "/does/not/exist.yml: no such file") {
-			t.Error(err)
-		}
-	})
-	// The toolkit would read all of it.
-	for name, tc := range map[string]struct{ file, want string }{
-		"a folder":  {t.TempDir(), "is a directory"},
-		"too large": {webConfig(t, "#"+strings.Repeat("hunter2", 10<<10)), "larger than 64 KiB"},
+	for name, tc := range map[string]struct{ text, want string }{
+		"not yaml":                 {"tls_server_config: [", "yaml:"},
+		"unknown key":              {"tls_sever_config: {}\n", "field tls_sever_config not found"},
+		"no certificate":           {"tls_server_config:\n  key_file: tls.key\n", "missing one of cert or cert_file"},
+		"certificate is not there": {strings.Replace(withTLS, "tls.crt", "other.crt", 1), "other.crt): open "},
+		"key is not a key":         {strings.Replace(withTLS, "tls.key", "tls.crt", 1), "rather than a key"},
+		"plain password":           {"basic_auth_users:\n  prometheus: hunter2\n", "not a bcrypt hash"},
+		"short password": {
+			"basic_auth_users:\n  prometheus: " + strings.Repeat("hunter2", 9) + "\n", "not a bcrypt hash",
+		},
+		"password at the wrong place": {"basic_auth_users: hunter2\n", "cannot unmarshal !!str [redacted] into"},
+		"password with the quote":     {"basic_auth_users: \"`hunter2\"\n", "cannot unmarshal !!str [redacted] into"},
+		"header":                      {"http_server_config:\n  headers:\n    X-Mine: 1\n", "can not be configured"},
+		// The toolkit would read all of it.
+		"too large": {"#" + strings.Repeat("hunter2", 10<<10), "larger than 64 KiB"},
+		"no file":   {"", "no such file"},
+		"a folder":  {"", "is a directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Listen(Options{Addresses: []string{"127.0.0.1:0"}, WebConfigFile: tc.file})
-			if !isConfig(err, "DOCGAUGE_WEB_CONFIG_FILE: "+tc.file, tc.want) || strings.Contains(err.Error(), "hunter") {
-				t.Error(err)
+			file := webConfig(t, tc.text)
+			switch name {
+			case "no file":
+				must(t, os.Remove(file))
+			case "a folder":
+				file = filepath.Dir(file)
+			}
+			_, err := Listen(Options{Addresses: []string{"127.0.0.1:0"}, WebConfigFile: file})
+			if !isConfig(err, "DOCGAUGE_WEB_CONFIG_FILE", file, tc.want) || strings.Contains(err.Error(), "\n") {
+				t.Fatalf("%v, want a ConfigError on one line that says %q", err, tc.want)
+			}
+			if strings.Contains(err.Error(), "hunter") {
+				t.Errorf("%v prints a password", err)
 			}
 		})
 	}
@@ -115,7 +79,9 @@ func TestTLS(t *testing.T) {
 	}{"http/2": {withTLS, 2}, "http/1.1": {withTLS + "http_server_config:\n  http2: false\n", 1}} {
 		t.Run(name, func(t *testing.T) {
 			file := webConfig(t, tc.text)
-			r := start(t, Options{WebConfigFile: file, Addresses: []string{":0"}, Handlers: map[string]http.Handler{"/metrics": says(answer)}})
+			r := start(t, Options{WebConfigFile: file, Addresses: []string{":0"}, Handlers: map[string]http.Handler{
+				"/metrics": says(answer),
+			}})
 			if !strings.HasPrefix(r.URL(), "https://127.0.0.1:") {
 				t.Errorf("URL is %s", r.URL())
 			}
@@ -134,9 +100,7 @@ func TestTLS(t *testing.T) {
 func trust(t *testing.T, r *running, file string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(filepath.Dir(file), "tls.crt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(text)
 	r.client.Transport.(*http.Transport).TLSClientConfig = &tls.Config{RootCAs: pool}
@@ -147,9 +111,9 @@ func TestCertificateIsReloaded(t *testing.T) {
 	file := webConfig(t, withTLS)
 	r := start(t, Options{WebConfigFile: file})
 	r.do(t, "GET", "/healthz")
-	certificate(t, filepath.Dir(file))
+	webtest.Certificate(t, filepath.Dir(file))
 	trust(t, r, file)
-	r.do(t, "GET", "/healthz") // a connection of its own, with the new certificate
+	r.do(t, "GET", "/healthz") // on a new connection, with the new certificate
 	wantQuiet(t, r)
 }
 
@@ -157,11 +121,15 @@ func TestFailedHandshakes(t *testing.T) {
 	file := webConfig(t, withTLS)
 	r := start(t, Options{WebConfigFile: file})
 	resp, err := http.Get("http://" + r.listeners[0].Addr().String() + "/healthz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	body, _ := io.ReadAll(resp.Body)
 	resp.Body.Close()
-	until(t, "the handshake is logged", func() bool { return strings.Contains(r.log.String(), "tls handshake broken off") })
+	if resp.StatusCode != http.StatusBadRequest || !strings.Contains(string(body), "HTTPS server") {
+		t.Errorf("%d %q", resp.StatusCode, body)
+	}
+	until(t, "the handshake is logged", func() bool {
+		return strings.Contains(r.log.String(), "tls handshake broken off")
+	})
 	wantQuiet(t, r) // a client's fault
 
 	write(t, filepath.Join(filepath.Dir(file), "tls.key"), "half a ke")
@@ -177,12 +145,16 @@ func TestFailedHandshakes(t *testing.T) {
 
 func TestBasicAuth(t *testing.T) {
 	file := webConfig(t, users)
-	r := start(t, Options{WebConfigFile: file, Addresses: []string{":0"}, Handlers: map[string]http.Handler{"/metrics": says("metrics")}})
+	r := start(t, Options{WebConfigFile: file, Addresses: []string{":0"}, Handlers: map[string]http.Handler{
+		"/metrics": says("metrics"),
+	}})
 	as := func(user, pass string) func(*http.Request) {
 		return func(req *http.Request) { req.SetBasicAuth(user, pass) }
 	}
 	for _, path := range []string{"/metrics", "/healthz", "/readyz", "/nothing"} {
-		for _, login := range []func(*http.Request){func(*http.Request) {}, as("prometheus", "wrong"), as("root", password)} {
+		for _, login := range []func(*http.Request){
+			func(*http.Request) {}, as("prometheus", "wrong"), as("root", password),
+		} {
 			resp, body := r.do(t, "GET", path, login)
 			if resp.StatusCode != http.StatusUnauthorized || resp.Header.Get("WWW-Authenticate") == "" {
 				t.Errorf("%s: %d %q, want 401", path, resp.StatusCode, body)
@@ -190,7 +162,8 @@ func TestBasicAuth(t *testing.T) {
 			wantHeaders(t, "401 of "+path, resp)
 		}
 	}
-	if resp, body := r.do(t, "GET", "/metrics", as("prometheus", password)); resp.StatusCode != http.StatusOK || body != "metrics" {
+	resp, body := r.do(t, "GET", "/metrics", as("prometheus", password))
+	if resp.StatusCode != http.StatusOK || body != "metrics" {
 		t.Errorf("%d %q with the password", resp.StatusCode, body)
 	}
 	wantQuiet(t, r)
@@ -200,36 +173,17 @@ func TestUsersAreReloaded(t *testing.T) {
 	file := webConfig(t, users)
 	r := start(t, Options{WebConfigFile: file})
 	write(t, file, "basic_auth_users: hunter2\n")
-	if resp, body := r.do(t, "GET", "/healthz"); resp.StatusCode != http.StatusInternalServerError || strings.Contains(body, "hunter") {
+	resp, body := r.do(t, "GET", "/healthz")
+	if resp.StatusCode != http.StatusInternalServerError || strings.Contains(body, "hunter") {
 		t.Errorf("%d %q with a broken file, want 500", resp.StatusCode, body)
 	}
 	log := r.log.String()
-	if !strings.Contains(log, `level=ERROR msg="unable to parse configuration"`) || !strings.Contains(log, "[redacted]") || strings.Contains(log, "hunter") {
+	if !strings.Contains(log, `level=ERROR msg="unable to parse configuration"`) ||
+		!strings.Contains(log, "[redacted]") || strings.Contains(log, "hunter") {
 		t.Errorf("want the broken file in the log, without its values:\n%s", log)
 	}
 	write(t, file, "{}\n")
 	if resp, _ := r.do(t, "GET", "/healthz"); resp.StatusCode != http.StatusOK {
 		t.Errorf("%d without users, want 200", resp.StatusCode)
-	}
-}
-
-func TestWebConfigSetsHeaders(t *testing.T) {
-	r := start(t, Options{WebConfigFile: webConfig(t, "http_server_config:\n  headers:\n    X-Frame-Options: sameorigin\n")})
-	resp, _ := r.do(t, "GET", "/healthz")
-	if got := resp.Header.Values("X-Frame-Options"); len(got) != 1 || got[0] != "sameorigin" {
-		t.Errorf("X-Frame-Options is %q", got)
-	}
-}
-
-func TestHTTPOnTLSPortSaysSo(t *testing.T) {
-	r := start(t, Options{WebConfigFile: webConfig(t, withTLS)})
-	resp, err := http.Get("http://" + r.listeners[0].Addr().String() + "/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	body, _ := io.ReadAll(resp.Body)
-	if resp.StatusCode != http.StatusBadRequest || !strings.Contains(string(body), "HTTPS server") {
-		t.Errorf("%d %q", resp.StatusCode, body)
 	}
 }

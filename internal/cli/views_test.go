@@ -1,0 +1,177 @@
+package cli
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/coverage"
+	"github.com/docgauge/docgauge/internal/mcp"
+	"github.com/docgauge/docgauge/internal/view"
+	"github.com/docgauge/docgauge/internal/web"
+)
+
+// notShown says why programs are not shown a field of a view, or any field of one: in the JSON of
+// the commands, in /api/v1, in the answers to assistants.
+var notShown = []struct{ fields, places, why string }{
+	{"Counter.* Histogram.*", "json api mcp", "metrics alone have these"},
+	{"Snapshot.At Snapshot.Version Snapshot.Revision Snapshot.Reload", "json api mcp", "about the process that serves"},
+	{"Reload.* Sink.*", "json api mcp", "known to the process that serves; metrics and status page have them"},
+	{"Snapshot.LastStart Snapshot.LastCompletion Snapshot.LastSuccess", "json api mcp", "follow from the runs"},
+	{"Snapshot.NextRun", "json api mcp", "follows from the schedule"},
+	{"Snapshot.Finish Snapshot.Asides Due.*", "json api mcp", "plan and status have the windows themselves"},
+	{"Key.*", "json api mcp", "docgauge check has the keys"},
+	{"Cap.* Prompts.* Review.* PullRequests.* Queue.*", "json api mcp", "counts of the jobs, and settings"},
+	{"Project.*", "json api mcp", "each row names its project"},
+	{"Window.*", "json mcp", "read from the archive: docgauge top and the tool window"},
+	{"Window.*", "api", "a row of /api/v1/pages for each page"},
+	{"Cell.*", "json mcp", "the gaps of a grid have what is missing"},
+	{"Cell.*", "api", "a row of /api/v1/windows each"},
+	{"Grid.* Open.* Run.* Budget.*", "api", "not a list of numbers: metrics have them"},
+	{"Budget.Name", "json mcp", "the name of the metric's label; the project says the same"},
+	{"Outcome.* Merge.* Effect.* EffectDay.*", "api", "studies, not numbers of a window"},
+	{"EffectDay.*", "mcp", "days are points of a chart: too many for an answer"},
+	{"Job.* PullRequest.*", "json", "jobs list has the job as the journal stores it"},
+	{"Job.Seq Job.Path Job.Firing Job.Try Job.Stalled", "api", "the columns of a table are stable"},
+	{"PullRequest.Problem PullRequest.Review PullRequest.Checks PullRequest.FirstReview PullRequest.Files " +
+		"PullRequest.Additions PullRequest.Deletions", "api", "the columns of a table are stable"},
+	{"Job.Pull", "api", "its own columns, pr_state and others"},
+}
+
+// TestViewsAreShown: each field of the values that people are shown is in the JSON of a command, in
+// /api/v1 and in an answer to assistants, or notShown has the reason.
+func TestViewsAreShown(t *testing.T) {
+	columns, answers := apiColumns(t), answerNames(t)
+	commands := map[reflect.Type]bool{}
+	for _, root := range []any{coverage.Status{}, listedJob{}, view.Outcome{}} {
+		views(reflect.TypeOf(root), commands)
+	}
+	endpoints := map[string]string{"Job": "/api/v1/jobs ", "PullRequest": "/api/v1/jobs pr_"}
+	tools := map[string]string{
+		"Job": "jobs", "PullRequest": "jobs", "Grid": "coverage", "Open": "coverage", "Run": "coverage",
+		"Budget": "budget", "Outcome": "outcomes", "Merge": "outcomes", "Effect": "outcomes",
+	}
+	used := map[int]bool{}
+	all := map[reflect.Type]bool{}
+	views(reflect.TypeFor[view.Snapshot](), all)
+	for v := range all {
+		for _, f := range reflect.VisibleFields(v) {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			shown := name != "" && name != "-"
+			if len(f.Index) > 1 || f.Anonymous || !shown && all[element(f.Type)] {
+				continue // its own fields are looked at
+			}
+			for place, has := range map[string]bool{
+				"json": commands[v],
+				"api":  columns[endpoints[v.Name()]+name],
+				"mcp":  slices.Contains(answers[tools[v.Name()]], name),
+			} {
+				i := slices.IndexFunc(notShown, func(n struct{ fields, places, why string }) bool {
+					fields := strings.Fields(n.fields)
+					named := slices.Contains(fields, v.Name()+"."+f.Name) || slices.Contains(fields, v.Name()+".*")
+					return named && slices.Contains(strings.Fields(n.places), place)
+				})
+				if i < 0 && !(shown && has) {
+					t.Errorf("%s.%s is not in %s, and nothing says why", v.Name(), f.Name, place)
+				}
+				if i >= 0 && shown && has && !strings.Contains(notShown[i].fields, v.Name()+".*") {
+					t.Errorf("%s.%s is in %s, although: %s", v.Name(), f.Name, place, notShown[i].why)
+				}
+				if i >= 0 {
+					used[i] = true
+				}
+			}
+		}
+	}
+	if len(used) != len(notShown) {
+		t.Errorf("only %d of %d reasons are about a field", len(used), len(notShown))
+	}
+}
+
+// views adds the types of package view that a type is made of.
+func views(v reflect.Type, found map[reflect.Type]bool) {
+	v = element(v)
+	if v.Kind() != reflect.Struct || found[v] || v == reflect.TypeFor[time.Time]() {
+		return
+	}
+	if v.PkgPath() == reflect.TypeFor[view.Job]().PkgPath() {
+		found[v] = true
+	}
+	for i := range v.NumField() {
+		if f := v.Field(i); f.IsExported() {
+			views(f.Type, found)
+		}
+	}
+}
+
+// element is what a pointer, a list or a map holds.
+func element(v reflect.Type) reflect.Type {
+	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Slice || v.Kind() == reflect.Map {
+		v = v.Elem()
+	}
+	return v
+}
+
+// apiColumns are the columns of each table, as in "/api/v1/jobs state".
+func apiColumns(t *testing.T) map[string]bool {
+	columns := map[string]bool{}
+	for path, handler := range web.NewAPI(func() *view.Snapshot { return &view.Snapshot{} }) {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path+"?format=csv", nil))
+		names, err := csv.NewReader(w.Body).Read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			columns[path+" "+name] = true
+		}
+	}
+	return columns
+}
+
+// answerNames are the JSON keys of the answers of each tool for assistants.
+func answerNames(t *testing.T) map[string][]string {
+	h := mcp.Handler(mcp.Options{Config: config.Config{}, Log: slog.New(slog.DiscardHandler), Now: time.Now}, true)
+	const question = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
+	r := httptest.NewRequest(http.MethodPost, "/mcp", strings.NewReader(question))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	var answer struct {
+		Result struct {
+			Tools []struct {
+				Name         string
+				OutputSchema map[string]any
+			}
+		}
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || len(answer.Result.Tools) == 0 {
+		t.Fatalf("%v: %s", err, w.Body)
+	}
+	names := map[string][]string{}
+	for _, tool := range answer.Result.Tools {
+		var add func(schema any)
+		add = func(schema any) {
+			object, _ := schema.(map[string]any)
+			properties, _ := object["properties"].(map[string]any)
+			for name, property := range properties {
+				names[tool.Name] = append(names[tool.Name], name)
+				add(property)
+			}
+			if object["items"] != nil {
+				add(object["items"])
+			}
+		}
+		add(tool.OutputSchema)
+	}
+	return names
+}

@@ -1,0 +1,95 @@
+package view
+
+import (
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/jobs/journal"
+)
+
+// Event is the body of a notification; its keys are stable. It has one of the parts.
+type Event struct {
+	Event string    `json:"event"`
+	At    time.Time `json:"at"`
+	// Text is one line for people; Lines are further ones.
+	Text  string   `json:"text"`
+	Lines []string `json:"lines,omitempty"`
+	// Project and ProjectName are empty where the event is about all projects.
+	Project     string `json:"project,omitempty"`
+	ProjectName string `json:"project_name,omitempty"`
+
+	Export *Export   `json:"export,omitempty"`
+	Key    *KeyEvent `json:"key,omitempty"`
+	Quota  *Quota    `json:"quota,omitempty"`
+	// Windows are the first ones; Text counts all.
+	Windows []analytics.Aside `json:"windows,omitempty"`
+	Digest  *Digest           `json:"digest,omitempty"`
+	// Job is an agent job that came to the state that Event names, Queue the paused prompt queue.
+	Job   *Job           `json:"job,omitempty"`
+	Queue *journal.Queue `json:"queue,omitempty"`
+}
+
+// Export is the state of the exports.
+type Export struct {
+	// Failures counts the exports that failed since the last good one.
+	Failures    int       `json:"failures,omitempty"`
+	LastError   string    `json:"last_error,omitempty"`
+	LastSuccess time.Time `json:"last_success_at,omitzero"`
+	// ToldAt is when the failures that are over were reported.
+	ToldAt time.Time `json:"told_at,omitzero"`
+}
+
+// KeyEvent is a key that expires or was refused.
+type KeyEvent struct {
+	Name     string          `json:"name"`
+	Variable string          `json:"variable"`
+	Expires  *analytics.Date `json:"expires,omitempty"`
+	DaysLeft *int            `json:"days_left,omitempty"`
+}
+
+// Quota counts the requests that the service throttled although the budget had room.
+type Quota struct {
+	Throttled int64     `json:"requests_throttled"`
+	Since     time.Time `json:"since,omitzero"`
+}
+
+// Digest is the newest week of a project. Unique visitors are not additive: Total is
+// not Human + AI, and no number here is a sum.
+type Digest struct {
+	From analytics.Date `json:"from"`
+	To   analytics.Date `json:"to"`
+	// Settled means that the numbers are final.
+	Settled bool             `json:"settled"`
+	Totals  analytics.Totals `json:"totals"`
+	// Before are the totals of the week before, Change the differences; absent if that week
+	// was not exported.
+	Before *analytics.Totals `json:"before,omitempty"`
+	Change *analytics.Totals `json:"change,omitempty"`
+	// Pages are absent where only totals are exported.
+	Pages *DigestPages `json:"pages,omitempty"`
+	Jobs  []DigestJob  `json:"jobs,omitempty"`
+}
+
+// DigestPages says how the pages moved, by all visitors: see [analytics.Movers].
+type DigestPages struct {
+	Rising   []DigestPage `json:"rising"`
+	Falling  []DigestPage `json:"falling"`
+	Appeared int64        `json:"appeared"`
+	Vanished int64        `json:"vanished"`
+}
+
+// DigestPage is a page whose visitors became more or fewer.
+type DigestPage struct {
+	Path   string           `json:"path"`
+	Totals analytics.Totals `json:"totals"`
+	Before analytics.Totals `json:"before"`
+}
+
+// DigestJob is an agent job that ended in the week.
+type DigestJob struct {
+	Prompt string    `json:"prompt"`
+	Title  string    `json:"title,omitempty"`
+	Result string    `json:"result"`
+	PRLink string    `json:"pr_link,omitempty"`
+	Ended  time.Time `json:"ended_at"`
+}
