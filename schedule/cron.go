@@ -201,7 +201,8 @@ func (f *Firings) Run(ctx context.Context, deadline time.Duration, log *slog.Log
 			select {
 			case <-ended:
 			case <-time.After(runGrace):
-				log.Error("run continues after its end", "cause", context.Cause(ctx), "grace_seconds", runGrace.Seconds())
+				log.Error("run continues after its end", "cause", context.Cause(ctx),
+					"grace_seconds", runGrace.Seconds())
 			}
 		})
 		defer watcher.Wait()

@@ -119,25 +119,6 @@ func takes(d time.Duration) func(context.Context) {
 	}
 }
 
-func TestRunsForAWeek(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := begin(t, "*/7 * * * *", 0, false, 0, takes(90*time.Second))
-		from := time.Now()
-		time.Sleep(7 * 24 * time.Hour)
-		h := r.end(t, nil)
-		c, i := parseCron(t, "*/7 * * * *"), 0
-		for at := c.Next(from); at.Before(from.Add(7 * 24 * time.Hour)); at = c.Next(at) {
-			if i >= len(h.began) || !h.began[i].Equal(at) {
-				t.Fatalf("run %d did not begin at %s", i, at)
-			}
-			i++
-		}
-		if i != len(h.began) || i != 7*24*9 || h.skipped() > 0 {
-			t.Errorf("%d firings, %d runs, %d skipped, want %d without a skip", i, len(h.began), h.skipped(), 7*24*9)
-		}
-	})
-}
-
 // TestRunsIgnoreTheLocalZone covers both changes of daylight saving time.
 func TestRunsIgnoreTheLocalZone(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")

@@ -134,66 +134,6 @@ func TestDueOrder(t *testing.T) {
 	)
 }
 
-func TestDueBackfillsAcrossGranularities(t *testing.T) {
-	in := schedule.Input{
-		Now:      time.Date(2026, 3, 3, 0, 0, 0, 0, time.UTC),
-		Projects: []string{"a"},
-		Specs:    specs(t, "month", "day", "day:totals", "week:totals", "week"),
-		Since:    date(t, "2026-01-28"),
-		Known:    ledger{}.known,
-	}
-	got := lines(due(in))
-	want := []string{
-		"missing a month [2026-02-01,2026-03-01) newest",
-		"missing a day [2026-03-02,2026-03-03) newest",
-		"missing a week [2026-02-23,2026-03-02) newest",
-		"missing a month [2026-01-01,2026-02-01)",
-		"missing a day [2026-03-01,2026-03-02)",
-		"missing a week [2026-02-16,2026-02-23)",
-		"missing a day [2026-02-28,2026-03-01)",
-		"missing a day [2026-02-27,2026-02-28)",
-	}
-	if diff := gocmp.Diff(want, got[:len(want)]); diff != "" {
-		t.Error(diff)
-	}
-	if i := slices.Index(got,
-		"missing a week [2026-02-09,2026-02-16)"); got[i-1] != "missing a day [2026-02-15,2026-02-16)" {
-		t.Errorf("ties are not in spec order: %v", got)
-	}
-	if last := got[len(got)-1]; last != "missing a day [2026-01-28,2026-01-29)" {
-		t.Errorf("the backfill ends with %s", last)
-	}
-}
-
-// TestChangedSpec: after its spec becomes totals only, a window that has rows is read with
-// its totals only; one that has totals gets rows when they are wanted.
-func TestChangedSpec(t *testing.T) {
-	key := key(t, "day", "2026-03-01", "2026-03-02")
-	for _, tc := range []struct {
-		spec string
-		rows int64
-		want string
-	}{
-		{"day:totals", 0, "settle a day [2026-03-01,2026-03-02) totals newest"},
-		{"day:totals", -1, "settle a day [2026-03-01,2026-03-02) totals newest"},
-		{"day", 0, "settle a day [2026-03-01,2026-03-02) newest"},
-		{"day", -1, "missing a day [2026-03-01,2026-03-02) newest"},
-	} {
-		before := analytics.Key{Project: key.Project, Granularity: key.Granularity,
-			Window: schedule.Previous("day", key.Window)}
-		l := ledger{key: {Key: key, Verified: true, Rows: tc.rows}, before: {Key: before, Settled: true}}
-		in := schedule.Input{
-			Now: key.To.Time(), Projects: []string{"a"}, Specs: specs(t, tc.spec),
-			Since: key.From, Known: l.known,
-		}
-		diffLines(t, due(in), tc.want)
-		asked, _, _, err := schedule.Asked(in, key.From, key.To)
-		if err != nil || asked[0].TotalsOnly != (tc.spec == "day:totals") {
-			t.Errorf("%s with %d rows: asked %v, %v", tc.spec, tc.rows, asked, err)
-		}
-	}
-}
-
 // TestLostWindows are read again, whatever their age, if they are configured.
 func TestLostWindows(t *testing.T) {
 	parseKey := func(text string) analytics.Key {
@@ -319,10 +259,30 @@ func TestDueIsWhatTheRulesSay(t *testing.T) {
 			if _, twice := got[i.Key]; twice {
 				t.Fatalf("%s comes twice", i.Key)
 			}
-			if i.Reason != schedule.ReasonOpen && !i.Complete(in.Now) {
+			got[i.Key] = i.Reason
+			if i.Reason == schedule.ReasonOpen {
+				continue
+			}
+			if !i.Complete(in.Now) {
 				t.Fatalf("%s is not complete at %s", i.Key, in.Now)
 			}
-			got[i.Key] = i.Reason
+			if i.TotalsOnly == wantsRows(in, i.Granularity) {
+				t.Fatalf("totals only of %s: %v", i.Key, i.TotalsOnly)
+			}
+		}
+		for _, spec := range in.Specs {
+			spec.TotalsOnly = !wantsRows(in, spec.Granularity)
+			project := in.Projects[0]
+			var missing []analytics.Window
+			for _, i := range items {
+				if i.Reason == schedule.ReasonMissing && i.Project == project && i.Granularity == spec.Granularity {
+					missing = append(missing, i.Window)
+				}
+			}
+			slices.SortFunc(missing, func(a, b analytics.Window) int { return cmp.Compare(b.To, a.To) })
+			if diff := gocmp.Diff(missing, schedule.Gaps(in, project, spec)); diff != "" {
+				t.Fatalf("gaps of %s: %s", spec, diff)
+			}
 		}
 		if diff := gocmp.Diff(expected(in, l), got); diff != "" {
 			t.Fatal(diff)
@@ -355,10 +315,9 @@ func expected(in schedule.Input, l ledger) map[analytics.Key]schedule.Reason {
 }
 
 func expectedReason(in schedule.Input, l ledger, k analytics.Key) schedule.Reason {
-	wantsRows := slices.Contains(in.Specs, analytics.Spec{Granularity: k.Granularity})
 	newest := isNewest(in, k) || isPrevious(in, k)
 	r, ok := l[k]
-	has := ok && (!wantsRows || !r.TotalsOnly())
+	has := ok && (!wantsRows(in, k.Granularity) || !r.TotalsOnly())
 	switch {
 	case !has && (newest || k.From >= in.Since):
 		return schedule.ReasonMissing
@@ -368,6 +327,10 @@ func expectedReason(in schedule.Input, l ledger, k analytics.Key) schedule.Reaso
 		return schedule.ReasonSettle
 	}
 	return schedule.ReasonUnverified
+}
+
+func wantsRows(in schedule.Input, g analytics.Granularity) bool {
+	return slices.Contains(in.Specs, analytics.Spec{Granularity: g})
 }
 
 func isNewest(in schedule.Input, k analytics.Key) bool {
@@ -500,41 +463,6 @@ func TestAskedInVain(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), tc.want) || got != nil {
 			t.Errorf("Asked(%s, %s) = %v, %v\nwant %s", tc.from, tc.to, got, err, tc.want)
 		}
-	}
-}
-
-func TestGaps(t *testing.T) {
-	day := func(from, to string, r analytics.Revision) analytics.Revision {
-		r.Key = key(t, "day", from, to)
-		return r
-	}
-	l := ledger{}
-	for _, r := range []analytics.Revision{
-		day("2026-03-08", "2026-03-09", analytics.Revision{Verified: true}),
-		day("2026-03-07", "2026-03-08", analytics.Revision{}),
-		day("2026-03-06", "2026-03-07", analytics.Revision{Settled: true, Verified: true,
-			Rows: analytics.TotalsOnlyRows}),
-		day("2026-03-04", "2026-03-05", analytics.Revision{Settled: true}),
-		day("2026-02-01", "2026-02-02", analytics.Revision{Verified: true}), // from before Since
-	} {
-		l[r.Key] = r
-	}
-	ahead := analytics.Key{Project: "b", Granularity: "month", Window: window(t, "2026-03-01", "2026-04-01")}
-	l[ahead] = analytics.Revision{Key: ahead} // from a clock ahead of ours
-	in := schedule.Input{
-		Now: time.Date(2026, 3, 10, 1, 0, 0, 0, time.UTC), Projects: []string{"a"}, Specs: specs(t, "day"),
-		Since: date(t, "2026-03-04"), Known: l.known, Provisional: l.provisional(),
-	}
-	want := []analytics.Window{
-		window(t, "2026-03-09", "2026-03-10"), window(t, "2026-03-06", "2026-03-07"),
-		window(t, "2026-03-05", "2026-03-06"),
-	}
-	if diff := gocmp.Diff(want, schedule.Gaps(in, "a", in.Specs[0])); diff != "" {
-		t.Error(diff)
-	}
-	want = []analytics.Window{window(t, "2026-02-01", "2026-03-01"), window(t, "2026-01-01", "2026-02-01")}
-	if diff := gocmp.Diff(want, schedule.Gaps(in, "b", specs(t, "month")[0])); diff != "" {
-		t.Errorf("a project without a window: %s", diff)
 	}
 }
 

@@ -280,7 +280,8 @@ func wrap(dir string, err error) error {
 	case hasCode(err, sqlite3.SQLITE_FULL):
 		return fmt.Errorf("state %s: the disk is full: %w (free space; nothing was lost)", file, err)
 	case isBusy(err):
-		return fmt.Errorf("state %s: is locked by another program: %w (end that program, then run this again)", file, err)
+		return fmt.Errorf("state %s: is locked by another program: %w (end that program, then run this again)",
+			file, err)
 	case isDenied(err):
 		return fmt.Errorf("state %s: cannot be written: %w (check owner and mode of DOCGAUGE_STATE_DIR)", file, err)
 	}

@@ -59,7 +59,8 @@ func (db *DB) Report(ctx context.Context, r Report) error {
 }
 
 func (t *tx) insertEvent(e journal.Event) {
-	t.exec(`INSERT INTO events (kind, at, body, next_at) VALUES (?,?,?,?)`, e.Kind, instant{&e.At}, e.Body, instant{&e.At})
+	at := instant{&e.At}
+	t.exec(`INSERT INTO events (kind, at, body, next_at) VALUES (?,?,?,?)`, e.Kind, at, e.Body, at)
 }
 
 // Events returns up to n events that are not delivered, in the order in which they are to be tried.

@@ -5,59 +5,50 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/state"
 )
 
-func TestNotes(t *testing.T) {
-	db := open(t, t.TempDir())
-	for i, kind := range []string{"completed", "failed", "unknown"} {
-		apply(t, db, journal.Change{Job: job(kind, journal.Active), Event: &journal.Event{Kind: kind, At: now.Add(time.Duration(i) * time.Second), Body: []byte(kind)}})
-	}
-	notes := func(n int) (out []journal.Event) {
-		t.Helper()
-		out, err := db.Events(t.Context(), n)
-		check(t, err)
-		return out
-	}
-	all := notes(10)
-	want := journal.Event{ID: all[0].ID, Kind: "completed", At: now, Body: []byte("completed"), Next: now}
-	if diff := cmp.Diff(want, all[0]); len(all) != 3 || diff != "" {
-		t.Errorf("%d notes, %s", len(all), diff)
-	}
-	check(t, db.EventFailed(t.Context(), all[0].ID, now.Add(time.Minute), true))
-	check(t, db.EventDone(t.Context(), all[1].ID))
-	check(t, db.EventDone(t.Context(), all[1].ID))
-	left := notes(10)
-	if len(left) != 2 || left[0].Kind != "unknown" || left[1].Tries != 1 || !left[1].Next.Equal(now.Add(time.Minute)) {
-		t.Errorf("left %+v", left)
-	}
-	if got := notes(1); len(got) != 1 {
-		t.Errorf("%d notes, 1 was asked for", len(got))
+// reported is a report of one event about a condition.
+func reported(condition string, value int64) state.Report {
+	return state.Report{
+		Reported: []state.Reported{{Condition: condition, At: now, Value: value}},
+		Events:   []journal.Event{{Kind: condition, At: now, Body: []byte("{}")}},
 	}
 }
 
-// TestNoteIsTakenOnce: of two processes that read the same note, one sends it; and a
-// delivery whose sender died is in doubt.
-func TestNoteIsTakenOnce(t *testing.T) {
+func TestEvents(t *testing.T) {
 	db := open(t, t.TempDir())
-	check(t, db.Report(t.Context(), state.Report{Events: []journal.Event{{Kind: "digest", At: now, Body: []byte("{}")}}}))
+	for i, kind := range []string{"completed", "failed", "unknown"} {
+		at := now.Add(time.Duration(i) * time.Second)
+		event := &journal.Event{Kind: kind, At: at, Body: []byte(kind)}
+		apply(t, db, journal.Change{Job: job(kind, journal.Active), Event: event})
+	}
+	all := must(db.Events(t.Context(), 10))(t)
+	if len(all) != 3 {
+		t.Fatalf("%d events", len(all))
+	}
+	same(t, journal.Event{ID: all[0].ID, Kind: "completed", At: now, Body: []byte("completed"), Next: now}, all[0])
+	check(t, db.EventFailed(t.Context(), all[0].ID, now.Add(time.Minute), true))
+	check(t, db.EventDone(t.Context(), all[1].ID))
+	check(t, db.EventDone(t.Context(), all[1].ID))
+	all[0].Tries, all[0].InDoubt, all[0].Next = 1, 1, now.Add(time.Minute)
+	same(t, []journal.Event{all[2], all[0]}, must(db.Events(t.Context(), 10))(t))
+	same(t, all[2:], must(db.Events(t.Context(), 1))(t))
+}
+
+// TestEventIsTakenOnce: of two processes that read the same event, one sends it; and a delivery whose
+// sender died is in doubt.
+func TestEventIsTakenOnce(t *testing.T) {
+	db := open(t, t.TempDir())
+	check(t, db.Report(t.Context(), reported("digest", 0)))
 	read := func() journal.Event {
 		t.Helper()
-		notes, err := db.Events(t.Context(), 2)
-		check(t, err)
-		if len(notes) != 1 {
-			t.Fatalf("%d notes", len(notes))
-		}
-		return notes[0]
+		return must(db.Events(t.Context(), 2))(t)[0]
 	}
-	take := func(n journal.Event, want bool) {
+	take := func(e journal.Event, want bool) {
 		t.Helper()
-		if mine, err := db.EventBegun(t.Context(), n, now); err != nil || mine != want {
-			t.Errorf("taken: %v, %v; want %v", mine, err, want)
-		}
+		same(t, want, must(db.EventBegun(t.Context(), e, now))(t))
 	}
 	fresh := read()
 	take(fresh, true)
@@ -77,48 +68,37 @@ func TestNoteIsTakenOnce(t *testing.T) {
 	take(begun, false)
 }
 
-// TestTell: a matter is told of once, with its notes, or not at all.
-func TestTell(t *testing.T) {
+// TestReport: a condition is reported once, with its events, or not at all.
+func TestReport(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir)
-	telling := func(matter string, value int64) state.Report {
-		return state.Report{
-			Reported: []state.Reported{{Condition: matter, At: now, Value: value}},
-			Events:   []journal.Event{{Kind: matter, At: now, Body: []byte("{}")}},
-		}
-	}
-	check(t, db.Report(t.Context(), telling("a", 0)))
-	check(t, db.Report(t.Context(), telling("b", 7)))
+	both := reported("c", 0)
+	both.Reported = append(both.Reported, state.Reported{Condition: "a", At: now})
 	for _, tc := range []struct {
-		telling state.Report
-		want    error
+		report state.Report
+		want   error
 	}{
-		{telling("a", 0), state.ErrReported},
-		{telling("b", 7), state.ErrReported},
-		{telling("b", 6), state.ErrReported},
-		{telling("b", 8), nil},
-		{state.Report{Reported: []state.Reported{{Condition: "c", At: now}, {Condition: "a", At: now}}, Events: []journal.Event{{Kind: "c", At: now}}}, state.ErrReported},
+		{reported("a", 0), nil},
+		{reported("b", 7), nil},
+		{reported("a", 0), state.ErrReported},
+		{reported("b", 7), state.ErrReported},
+		{reported("b", 6), state.ErrReported},
+		{reported("b", 8), nil},
+		{both, state.ErrReported},
 		{state.Report{Over: []string{"a", "unknown"}}, nil},
-		{telling("a", 0), nil},
+		{reported("a", 0), nil},
 	} {
-		if err := db.Report(t.Context(), tc.telling); !errors.Is(err, tc.want) {
-			t.Errorf("%+v: %v, want %v", tc.telling, err, tc.want)
+		if err := db.Report(t.Context(), tc.report); !errors.Is(err, tc.want) {
+			t.Errorf("%+v: %v, want %v", tc.report, err, tc.want)
 		}
 	}
 	check(t, db.Close())
 	db = open(t, dir)
-	told, err := db.Reported(t.Context())
 	want := map[string]state.Reported{"a": {Condition: "a", At: now}, "b": {Condition: "b", At: now, Value: 8}}
-	if diff := cmp.Diff(want, told); err != nil || diff != "" {
-		t.Error(err, diff)
-	}
-	notes, err := db.Events(t.Context(), 10)
-	check(t, err)
+	same(t, want, must(db.Reported(t.Context()))(t))
 	var kinds string
-	for _, n := range notes {
-		kinds += n.Kind
+	for _, e := range must(db.Events(t.Context(), 10))(t) {
+		kinds += e.Kind
 	}
-	if kinds != "abba" {
-		t.Errorf("notes %s", kinds)
-	}
+	same(t, "abba", kinds)
 }

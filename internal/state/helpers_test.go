@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/state"
 )
@@ -23,10 +25,15 @@ var now = time.Date(2026, 10, 5, 13, 37, 11, 123456000, time.UTC)
 
 func open(t *testing.T, dir string) *state.DB {
 	t.Helper()
-	db, err := state.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must(state.Open(dir))(t)
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+// inMemory opens an empty database without a file.
+func inMemory(t testing.TB) *state.DB {
+	t.Helper()
+	db := must(state.OpenExisting("nowhere"))(t)
 	t.Cleanup(func() { db.Close() })
 	return db
 }
@@ -35,6 +42,22 @@ func check(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// must returns the value of a call, and ends the test if the call failed: must(call())(t).
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		check(t, err)
+		return value
+	}
+}
+
+func same(t *testing.T, want, got any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
@@ -50,7 +73,8 @@ func wantMessage(t *testing.T, err error, words ...string) {
 
 func day(d int) analytics.Key {
 	from := analytics.NewDate(2026, 10, d)
-	return analytics.Key{Project: "prj_a", Granularity: analytics.Day, Window: analytics.Window{From: from, To: from + 1}}
+	window := analytics.Window{From: from, To: from + 1}
+	return analytics.Key{Project: "prj_a", Granularity: analytics.Day, Window: window}
 }
 
 func revision(k analytics.Key, number int32) analytics.Revision {
@@ -61,12 +85,10 @@ func revision(k analytics.Key, number int32) analytics.Revision {
 }
 
 // counter returns the value of a counter, 0 if there is none.
-func counter(t *testing.T, db *state.DB, name, labels string) int64 {
+func counter(t *testing.T, db *state.DB, name string, labels ...string) int64 {
 	t.Helper()
-	counts, err := db.Counters(t.Context())
-	check(t, err)
-	for _, c := range counts {
-		if c.Name == name && c.Labels == labels {
+	for _, c := range must(db.Counters(t.Context()))(t) {
+		if c.Name == name && c.Labels == state.Labels(labels...) {
 			return c.Value
 		}
 	}
@@ -156,10 +178,8 @@ func start(t *testing.T, role, dir string, set ...func(*exec.Cmd)) *child {
 	}
 	c.Env = append(os.Environ(), childEnv+"="+role+" "+dir)
 	c.Stderr = os.Stderr
-	in, err := c.StdinPipe()
-	check(t, err)
-	out, err := c.StdoutPipe()
-	check(t, err)
+	in := must(c.StdinPipe())(t)
+	out := must(c.StdoutPipe())(t)
 	c.in, c.lines = in, bufio.NewScanner(out)
 	check(t, c.Start())
 	t.Cleanup(func() { c.Process.Kill(); c.Wait() })
@@ -176,8 +196,7 @@ func (c *child) line() string {
 // raw opens the database without this package.
 func raw(t testing.TB, dir string) *sql.DB {
 	t.Helper()
-	db, err := sql.Open("sqlite", filepath.Join(dir, state.FileName))
-	check(t, err)
+	db := must(sql.Open("sqlite", filepath.Join(dir, state.FileName)))(t)
 	t.Cleanup(func() { db.Close() })
 	return db
 }

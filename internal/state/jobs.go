@@ -34,8 +34,8 @@ func jobFields(j *journal.Job) []any {
 		&j.Prompt, instant{&j.Firing}, &j.Try, &j.Project, &j.Title, &j.Path, &j.Digest, &j.ConcurrencyKey, &j.Resubmit,
 		&j.Messages, &j.Sent, &j.Sending, &j.State, &j.Reason, &j.InDoubt,
 		&j.JobID, &j.Status, &j.Repository, &j.Ref, &j.Model, &j.PRLink,
-		instant{&j.Begun}, instant{&j.Created}, instant{&j.Ended}, instant{&j.Charged}, instant{&j.Accepted}, instant{&j.Next},
-		&j.Refusals, instant{&j.Blocked}, &j.Polls, instant{&j.Missing}, &j.SeenActive, &j.SeenDone,
+		instant{&j.Begun}, instant{&j.Created}, instant{&j.Ended}, instant{&j.Charged}, instant{&j.Accepted},
+		instant{&j.Next}, &j.Refusals, instant{&j.Blocked}, &j.Polls, instant{&j.Missing}, &j.SeenActive, &j.SeenDone,
 		&j.RenamedFrom, &j.Cost, texts{&j.Pages},
 	}
 }
@@ -72,8 +72,9 @@ func (db *DB) HasJob(ctx context.Context, prompt string) (has bool, err error) {
 
 // History returns the newest transitions of a job, oldest first; those of the queue itself for 0.
 func (db *DB) History(ctx context.Context, seq int64) ([]journal.Transition, error) {
-	return list(ctx, db, func(e *journal.Transition) []any { return []any{instant{&e.At}, &e.Job, &e.From, &e.To, &e.Cause} },
-		`SELECT at, job, from_state, to_state, cause FROM job_events WHERE job = ? ORDER BY id`, seq)
+	return list(ctx, db, func(e *journal.Transition) []any {
+		return []any{instant{&e.At}, &e.Job, &e.From, &e.To, &e.Cause}
+	}, `SELECT at, job, from_state, to_state, cause FROM job_events WHERE job = ? ORDER BY id`, seq)
 }
 
 // JobCost is the name of the counter of what the created jobs cost, in millionths.
@@ -197,7 +198,8 @@ func (db *DB) Queue(ctx context.Context) (q journal.Queue, err error) {
 	err = db.get(ctx, []any{
 		&q.Version, &q.Paused, instant{&q.Since}, &q.Detail,
 		instant{&q.Answered}, instant{&q.Released}, &q.Unknowns, &q.Adopted, &q.Restored, &q.KeyMark,
-	}, `SELECT version, paused, since, detail, answered_at, released_at, unknowns, adopted, restored, key_mark FROM queue`)
+	}, `SELECT version, paused, since, detail, answered_at, released_at, unknowns, adopted, restored, key_mark
+		FROM queue`)
 	return q, err
 }
 
@@ -220,7 +222,8 @@ func (db *DB) Identity(ctx context.Context) (i Identity, err error) {
 // SetRestored enters that so many creates and follow-ups were begun, more than this state knows of:
 // until the operator has decided about its prompts, nothing is sent.
 func (db *DB) SetRestored(ctx context.Context, begun int64) error {
-	return db.exec(ctx, `UPDATE queue SET version = version + 1, begun = max(begun, ?), restored = 1, adopted = 0`, begun)
+	return db.exec(ctx, `UPDATE queue SET version = version + 1, begun = max(begun, ?), restored = 1, adopted = 0`,
+		begun)
 }
 
 // Recurring returns the prompts with a schedule that were seen, by id.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -47,8 +48,7 @@ func full(t *testing.T, n int) (job journal.Job) {
 
 func apply(t *testing.T, db *state.DB, changes ...journal.Change) []journal.Job {
 	t.Helper()
-	jobs, err := db.Apply(t.Context(), changes...)
-	check(t, err)
+	jobs := must(db.Apply(t.Context(), changes...))(t)
 	return jobs
 }
 
@@ -64,8 +64,7 @@ func add(t *testing.T, db *state.DB, j journal.Job) journal.Job {
 
 func jobs(t *testing.T, db *state.DB) []journal.Job {
 	t.Helper()
-	all, err := db.Jobs(t.Context())
-	check(t, err)
+	all := must(db.Jobs(t.Context()))(t)
 	return all
 }
 
@@ -79,26 +78,21 @@ func TestJobsKeepEverything(t *testing.T) {
 		want.Seq, want.Version = 0, 0
 		got := add(t, db, want)
 		want.Seq, want.Version = got.Seq, 1
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("Apply (-want +got):\n%s", diff)
-		}
+		same(t, want, got)
 		changed := full(t, n+5)
 		changed.Seq, changed.Version = got.Seq, got.Version
 		apply(t, db, journal.Change{Job: changed, From: journal.Active})
 		changed.Version++
 		check(t, db.Close())
 		db = open(t, dir)
-		stored, err := db.Job(t.Context(), got.Seq)
-		check(t, err)
-		if diff := cmp.Diff(changed, stored); diff != "" {
-			t.Errorf("Job (-want +got):\n%s", diff)
-		}
+		same(t, changed, must(db.Job(t.Context(), got.Seq))(t))
 		changed.Text, changed.FollowUps = "", nil
-		if diff := cmp.Diff(changed, jobs(t, db)[n]); diff != "" {
-			t.Errorf("Jobs (-want +got):\n%s", diff)
-		}
+		same(t, changed, jobs(t, db)[n])
 	}
 }
+
+// event is a notification that is entered with a change.
+func event() *journal.Event { return &journal.Event{Kind: "failed", At: now, Body: []byte("{}")} }
 
 // TestTextsStay: a change of a job that was read without its texts keeps them.
 func TestTextsStay(t *testing.T) {
@@ -109,15 +103,14 @@ func TestTextsStay(t *testing.T) {
 	listed := jobs(t, db)[0]
 	listed.State = journal.Active
 	apply(t, db, journal.Change{Job: listed, From: journal.Submitting})
-	got, err := db.Job(t.Context(), listed.Seq)
-	if check(t, err); got.Text != j.Text || !cmp.Equal(got.FollowUps, j.FollowUps) || got.State != journal.Active {
+	got := must(db.Job(t.Context(), listed.Seq))(t)
+	if got.Text != j.Text || !cmp.Equal(got.FollowUps, j.FollowUps) || got.State != journal.Active {
 		t.Errorf("%+v", got)
 	}
 	got.Text, got.FollowUps = "another", nil // the file had changed before it was sent
 	apply(t, db, journal.Change{Job: got, From: journal.Active})
-	if got, err = db.Job(t.Context(), listed.Seq); err != nil || got.Text != "another" || got.FollowUps != nil {
-		t.Errorf("%+v, %v", got, err)
-	}
+	got.Version++
+	same(t, got, must(db.Job(t.Context(), listed.Seq))(t))
 }
 
 func TestNoSuchJob(t *testing.T) {
@@ -132,17 +125,15 @@ func TestNoSuchJob(t *testing.T) {
 func TestDuplicateIsRefused(t *testing.T) {
 	db := open(t, t.TempDir())
 	first := add(t, db, job("a", journal.Submitting))
-	same := job("a", journal.Submitting)
-	same.Text = "another text"
-	_, err := db.Apply(t.Context(), journal.Change{Job: same, At: now, Cause: "again", Event: &journal.Event{Kind: "failed", At: now, Body: []byte("{}")}})
+	again := job("a", journal.Submitting)
+	again.Text = "another text"
+	_, err := db.Apply(t.Context(), journal.Change{Job: again, At: now, Cause: "again", Event: event()})
 	if !errors.Is(err, journal.ErrDuplicate) {
 		t.Fatal(err)
 	}
 	wantMessage(t, err, "prompt a", "try 1")
-	if got := jobs(t, db); len(got) != 1 || !cmp.Equal(got[0], first) {
-		t.Errorf("jobs %+v", got)
-	}
-	noNotes(t, db)
+	same(t, []journal.Job{first}, jobs(t, db))
+	noEvents(t, db)
 	for _, other := range []journal.Job{
 		{Prompt: "b", Try: 1}, {Prompt: "a", Try: 2}, {Prompt: "a", Try: 1, Firing: now}, {Prompt: "A", Try: 1},
 	} {
@@ -150,80 +141,72 @@ func TestDuplicateIsRefused(t *testing.T) {
 	}
 }
 
-func noNotes(t *testing.T, db *state.DB) {
+func noEvents(t *testing.T, db *state.DB) {
 	t.Helper()
-	if notes, err := db.Events(t.Context(), 10); err != nil || len(notes) > 0 {
-		t.Errorf("notes %+v, %v", notes, err)
+	if events := must(db.Events(t.Context(), 10))(t); len(events) > 0 {
+		t.Errorf("events %+v", events)
 	}
 }
 
-// TestLostRaceChangesNothing: if a job was changed since it was read, or is in
-// another state, nothing of the whole change is made.
+// TestLostRaceChangesNothing: if a job was changed since it was read, or is in another state, nothing
+// of the whole change is made.
 func TestLostRaceChangesNothing(t *testing.T) {
 	db := open(t, t.TempDir())
-	old := add(t, db, job("a", journal.Active))
+	stale := add(t, db, job("a", journal.Active))
 	other := add(t, db, job("b", journal.Active))
-	held := old
-	held.Reason = "somebody else's"
-	now1 := apply(t, db, journal.Change{Job: held, From: journal.Active})[0]
-
-	stale, wrong := old, now1
-	stale.State, wrong.State = journal.Failed, journal.Failed
-	gone := now1
+	newest := stale
+	newest.Reason = "another process's"
+	newest = apply(t, db, journal.Change{Job: newest, From: journal.Active})[0]
+	gone := newest
 	gone.Seq = 99
 	for name, c := range map[string]journal.Change{
 		"stale":       {Job: stale, From: journal.Active},
-		"wrong state": {Job: wrong, From: journal.Unknown},
+		"wrong state": {Job: newest, From: journal.Unknown},
 		"no such job": {Job: gone, From: journal.Active},
 	} {
-		c.At, c.Cause, c.Event = now, "it failed", &journal.Event{Kind: "failed", At: now, Body: []byte("{}")}
-		second := other
-		second.State = journal.Failed
-		_, err := db.Apply(t.Context(), journal.Change{Job: second, From: journal.Active, At: now, Cause: "it failed"}, c)
-		if !errors.Is(err, journal.ErrRaced) {
+		c.At, c.Cause, c.Event, c.Job.State = now, "it failed", event(), journal.Failed
+		second := journal.Change{Job: other, From: journal.Active, At: now, Cause: "it failed"}
+		second.Job.State = journal.Failed
+		if _, err := db.Apply(t.Context(), second, c); !errors.Is(err, journal.ErrRaced) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if diff := cmp.Diff([]journal.Job{now1, other}, jobs(t, db)); diff != "" {
-		t.Error(diff)
-	}
-	noNotes(t, db)
-	if n := counter(t, db, "agent_jobs_finished_total", state.Labels("project", "prj_a", "result", "failed")); n != 0 {
+	same(t, []journal.Job{newest, other}, jobs(t, db))
+	noEvents(t, db)
+	if n := counter(t, db, "agent_jobs_finished_total", "project", "prj_a", "result", "failed"); n != 0 {
 		t.Errorf("%d ends counted", n)
 	}
-	if events, err := db.History(t.Context(), other.Seq); err != nil || len(events) != 1 {
-		t.Errorf("events %+v, %v", events, err)
+	if history := must(db.History(t.Context(), other.Seq))(t); len(history) != 1 {
+		t.Errorf("history %+v", history)
 	}
 }
 
-// TestAnIDIsOneJobs: a second job of the project does not get the id, and nothing of
-// the change is made. A journal that has it twice already stays usable.
+// TestAnIDIsOneJobs: a second job of the project does not get the id, and nothing of the change is made.
+// A journal that has it twice already stays usable.
 func TestAnIDIsOneJobs(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir)
 	a, b := add(t, db, job("a", journal.Active)), add(t, db, job("b", journal.Submitting))
 	a.JobID = "j"
 	a = apply(t, db, journal.Change{Job: a, From: journal.Active})[0]
-	b.State, b.JobID = journal.Active, "j"
-	_, err := db.Apply(t.Context(), journal.Change{Job: b, From: journal.Submitting, At: now, Cause: "accepted", Event: &journal.Event{Kind: "x", At: now}})
+	stolen := b
+	stolen.State, stolen.JobID = journal.Active, "j"
+	stealing := journal.Change{Job: stolen, From: journal.Submitting, At: now, Cause: "x", Event: event()}
+	_, err := db.Apply(t.Context(), stealing)
 	taken, ok := errors.AsType[*journal.TakenError](err)
 	if !ok || *taken != (journal.TakenError{JobID: "j", By: a.Seq, Prompt: "a"}) {
 		t.Fatal(err)
 	}
-	noNotes(t, db)
-	if stored, err := db.Job(t.Context(), b.Seq); err != nil || stored.State != journal.Submitting || stored.JobID != "" {
-		t.Errorf("%+v, %v", stored, err)
-	}
+	noEvents(t, db)
+	same(t, []journal.Job{a, b}, jobs(t, db))
 	elsewhere := job("c", journal.Active)
 	elsewhere.Project, elsewhere.JobID = "prj_b", "j"
 	add(t, db, elsewhere)
 
-	if _, err := raw(t, dir).Exec(`UPDATE jobs SET job_id = 'j' WHERE prompt = 'b'`); err != nil {
-		t.Fatal(err)
-	}
+	must(raw(t, dir).Exec(`UPDATE jobs SET job_id = 'j' WHERE prompt = 'b'`))(t)
 	a.Polls++
 	apply(t, db, journal.Change{Job: a, From: journal.Active})
-	apply(t, db, journal.Change{Job: b, From: journal.Submitting})
+	apply(t, db, journal.Change{Job: stolen, From: journal.Submitting})
 }
 
 // TestEndsAreCounted: each end once, and only of jobs that the service has.
@@ -257,42 +240,32 @@ func TestEndsAreCounted(t *testing.T) {
 		if tc.result == "" {
 			want = 0
 		}
-		if got := counter(t, db, "agent_jobs_finished_total", state.Labels("project", "prj_a", "result", tc.result)); got != want {
+		if got := counter(t, db, "agent_jobs_finished_total", "project", "prj_a", "result", tc.result); got != want {
 			t.Errorf("%s with id %q and link %q: %d counted as %q", tc.state, tc.id, tc.pr, got, tc.result)
 		}
 	}
-	counts, err := db.Counters(t.Context())
-	if check(t, err); len(counts) != 5 {
+	counts := must(db.Counters(t.Context()))(t)
+	if len(counts) != 5 {
 		t.Errorf("counters %+v", counts)
 	}
 }
 
-func TestEvents(t *testing.T) {
+func TestHistory(t *testing.T) {
 	db := open(t, t.TempDir())
 	j := add(t, db, job("a", journal.Submitting))
 	j.State = journal.Active
 	j = apply(t, db, journal.Change{Job: j, From: journal.Submitting, At: now.Add(time.Second), Cause: "accepted"})[0]
 	j.Polls++
 	apply(t, db, journal.Change{Job: j, From: journal.Active, At: now.Add(time.Minute)}) // nothing to tell
-	q, err := db.Queue(t.Context())
-	check(t, err)
+	q := must(db.Queue(t.Context()))(t)
 	q.Paused = journal.PausedOperator
 	apply(t, db, journal.Change{Queue: &q, At: now, Cause: "tea"})
 
-	got, err := db.History(t.Context(), j.Seq)
-	check(t, err)
-	want := []journal.Transition{
+	same(t, []journal.Transition{
 		{At: now, Job: j.Seq, To: journal.Submitting, Cause: "it is wanted"},
 		{At: now.Add(time.Second), Job: j.Seq, From: journal.Submitting, To: journal.Active, Cause: "accepted"},
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-	got, err = db.History(t.Context(), 0)
-	check(t, err)
-	if diff := cmp.Diff([]journal.Transition{{At: now, To: "operator", Cause: "tea"}}, got); diff != "" {
-		t.Error(diff)
-	}
+	}, must(db.History(t.Context(), j.Seq))(t))
+	same(t, []journal.Transition{{At: now, To: "operator", Cause: "tea"}}, must(db.History(t.Context(), 0))(t))
 }
 
 // TestHistoryIsBounded: a prompt that recurs for years keeps its newest jobs, and a
@@ -316,26 +289,21 @@ func TestHistoryIsBounded(t *testing.T) {
 			t.Errorf("firing %v is kept", j.Firing)
 		}
 	}
-	if n := count(t, db, "job_texts"); n != 20 {
-		t.Errorf("%d texts are kept", n)
-	}
-	if n := count(t, db, "job_events"); n != 22 {
-		t.Errorf("%d events are kept", n)
+	for table, want := range map[string]int{"job_texts": 20, "job_events": 22} {
+		var n int
+		check(t, raw(t, db.Dir()).QueryRow("SELECT count(*) FROM "+table).Scan(&n))
+		if n != want {
+			t.Errorf("%s has %d rows, want %d", table, n, want)
+		}
 	}
 	for i := range 250 {
 		live.Refusals = i
 		live = apply(t, db, journal.Change{Job: live, From: journal.Unknown, At: now, Cause: strconv.Itoa(i)})[0]
 	}
-	events, err := db.History(t.Context(), live.Seq)
-	if check(t, err); len(events) != 200 || events[199].Cause != "249" {
+	events := must(db.History(t.Context(), live.Seq))(t)
+	if len(events) != 200 || events[199].Cause != "249" {
 		t.Errorf("%d events are kept", len(events))
 	}
-}
-
-func count(t *testing.T, db *state.DB, table string) (n int) {
-	t.Helper()
-	check(t, raw(t, db.Dir()).QueryRow("SELECT count(*) FROM "+table).Scan(&n))
-	return n
 }
 
 // TestChargedJobsAreKept: the cap per day counts them.
@@ -362,8 +330,7 @@ func TestChargedJobsAreKept(t *testing.T) {
 func TestNumbersAreNotUsedAgain(t *testing.T) {
 	db := open(t, t.TempDir())
 	j := add(t, db, job("a", journal.Failed))
-	_, err := raw(t, db.Dir()).Exec("DELETE FROM jobs")
-	check(t, err)
+	must(raw(t, db.Dir()).Exec("DELETE FROM jobs"))(t)
 	if next := add(t, db, job("b", journal.Failed)); next.Seq <= j.Seq {
 		t.Errorf("number %d after %d", next.Seq, j.Seq)
 	}
@@ -372,26 +339,18 @@ func TestNumbersAreNotUsedAgain(t *testing.T) {
 func TestQueue(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir)
-	q, err := db.Queue(t.Context())
-	check(t, err)
-	if diff := cmp.Diff(journal.Queue{Version: 1}, q); diff != "" {
-		t.Errorf("a new queue: %s", diff)
-	}
+	same(t, journal.Queue{Version: 1}, must(db.Queue(t.Context()))(t))
 	want := journal.Queue{
-		Paused: journal.PausedUnknown, Since: now, Detail: "two in doubt", Answered: now.Add(time.Minute), Released: now.Add(time.Hour),
-		Unknowns: 2, Adopted: true, KeyMark: "mark", Version: 1,
+		Paused: journal.PausedUnknown, Since: now, Detail: "two in doubt", Answered: now.Add(time.Minute),
+		Released: now.Add(time.Hour), Unknowns: 2, Adopted: true, KeyMark: "mark", Version: 1,
 	}
-	apply(t, db, journal.Change{Queue: &want, At: now, Cause: "why", Event: &journal.Event{Kind: "paused", At: now, Body: []byte(`{"a":1}`)}})
+	apply(t, db, journal.Change{Queue: &want, At: now, Cause: "why", Event: event()})
 	check(t, db.Close())
 	db = open(t, dir)
-	q, err = db.Queue(t.Context())
-	check(t, err)
 	stale := want
 	want.Version = 2
-	if diff := cmp.Diff(want, q); diff != "" {
-		t.Error(diff)
-	}
-	_, err = db.Apply(t.Context(), journal.Change{Job: job("a", journal.Held), Queue: &stale})
+	same(t, want, must(db.Queue(t.Context()))(t))
+	_, err := db.Apply(t.Context(), journal.Change{Job: job("a", journal.Held), Queue: &stale})
 	wantMessage(t, err, "the queue", journal.ErrRaced.Error())
 	if got := jobs(t, db); len(got) > 0 {
 		t.Errorf("jobs %+v", got)
@@ -400,25 +359,18 @@ func TestQueue(t *testing.T) {
 
 func TestRecurring(t *testing.T) {
 	db := open(t, t.TempDir())
-	see := func(schedule string, at time.Time) {
-		t.Helper()
-		check(t, db.See(t.Context(), "weekly", schedule, at))
+	for _, seen := range []struct {
+		schedule string
+		at, want time.Duration
+	}{
+		{"@weekly", 0, 0}, {"@weekly", time.Hour, 0},
+		{"@weekly", -time.Hour, -time.Hour}, // the clock was set back
+		{"@daily", time.Minute, time.Minute},
+	} {
+		check(t, db.See(t.Context(), "weekly", seen.schedule, now.Add(seen.at)))
+		want := map[string]journal.Recurring{"weekly": {Schedule: seen.schedule, Since: now.Add(seen.want)}}
+		same(t, want, must(db.Recurring(t.Context()))(t))
 	}
-	since := func(schedule string, at time.Time) {
-		t.Helper()
-		got, err := db.Recurring(t.Context())
-		check(t, err)
-		if diff := cmp.Diff(map[string]journal.Recurring{"weekly": {Schedule: schedule, Since: at}}, got); diff != "" {
-			t.Error(diff)
-		}
-	}
-	see("@weekly", now)
-	see("@weekly", now.Add(time.Hour))
-	since("@weekly", now)
-	see("@weekly", now.Add(-time.Hour)) // the clock was set back
-	since("@weekly", now.Add(-time.Hour))
-	see("@daily", now.Add(time.Minute))
-	since("@daily", now.Add(time.Minute))
 }
 
 // TestKillKeepsTheJournalWhole kills a process that moves jobs: every move that it
@@ -446,40 +398,30 @@ func checkJournal(t *testing.T, db *state.DB, said string) {
 	reached := map[string]journal.State{}
 	for _, j := range jobs(t, db) {
 		reached[j.Prompt] = j.State
-		events, err := db.History(t.Context(), j.Seq)
-		check(t, err)
+		events := must(db.History(t.Context(), j.Seq))(t)
 		if last := events[len(events)-1]; last.To != j.State || int64(len(events)) != j.Version {
 			t.Errorf("job %+v, and the last of %d events is %+v", j, len(events), last)
 		}
-		whole, err := db.Job(t.Context(), j.Seq)
-		if check(t, err); whole.Text != "text of "+j.Prompt {
+		whole := must(db.Job(t.Context(), j.Seq))(t)
+		if whole.Text != "text of "+j.Prompt {
 			t.Errorf("job %+v", whole)
 		}
 		if j.State.Ended() {
 			ends++
 		}
 	}
-	if n := counter(t, db, "agent_jobs_finished_total", state.Labels("project", "prj_a", "result", "failed")); n != ends {
+	if n := counter(t, db, "agent_jobs_finished_total", "project", "prj_a", "result", "failed"); n != ends {
 		t.Errorf("%d ends counted, the journal has %d", n, ends)
 	}
-	notes, err := db.Events(t.Context(), 10_000)
-	if check(t, err); int64(len(notes)) != ends {
-		t.Errorf("%d notes, the journal has %d ends", len(notes), ends)
+	if notes := must(db.Events(t.Context(), 10_000))(t); int64(len(notes)) != ends {
+		t.Errorf("%d events, the journal has %d ends", len(notes), ends)
 	}
 	prompt, moved, _ := strings.Cut(said, " ")
-	if at := reached[prompt]; at != journal.State(moved) && !follows(journal.State(moved), at) {
-		t.Errorf("%s was said to be %s and is %s", prompt, moved, at)
-	}
-}
-
-func follows(a, b journal.State) bool {
 	order := []journal.State{journal.Submitting, journal.Active, journal.Failed}
-	for i := range order[:2] {
-		if order[i] == a && order[i+1] == b {
-			return true
-		}
+	at := slices.Index(order, reached[prompt]) - slices.Index(order, journal.State(moved))
+	if at != 0 && at != 1 {
+		t.Errorf("%s was said to be %s and is %s", prompt, moved, reached[prompt])
 	}
-	return false
 }
 
 // moveJobs takes job after job from its beginning to its end, and prints a line each.
@@ -506,50 +448,41 @@ func moveJobs(dir string) error {
 			c = journal.Change{Job: done[0], From: done[0].State, At: now, Cause: "on it goes"}
 			c.Job.State = next
 			if next == journal.Failed {
-				c.Job.JobID, c.Event = "j"+j.Prompt, &journal.Event{Kind: "failed", At: now, Body: []byte("{}")}
+				c.Job.JobID, c.Event = "j"+j.Prompt, event()
 			}
 		}
 	}
 }
 
-// TestJobCost: what a job costs is counted once, when it is known that the service has it,
-// whatever happens to it before and after.
+// TestJobCost: the cost of a job is counted once, when it is known that the service has it, whatever
+// happens to it before and after.
 func TestJobCost(t *testing.T) {
 	db := open(t, t.TempDir())
+	want := func(cost int64) {
+		t.Helper()
+		same(t, cost, counter(t, db, state.JobCost, "project", "prj_a"))
+	}
 	j := job("a", journal.Submitting)
 	j.Cost = 1.25
 	j = add(t, db, j)
-	is := func(want int64) {
-		t.Helper()
-		counts, err := db.Counters(t.Context())
-		check(t, err)
-		var got int64
-		for _, c := range counts {
-			if c.Name == state.JobCost {
-				got += c.Value
-			}
-		}
-		if got != want {
-			t.Errorf("%d are counted, want %d", got, want)
-		}
-	}
-	is(0)
+	want(0)
 	for _, to := range []struct {
 		id    string
 		state journal.State
 		cost  int64
-	}{{"", journal.Unknown, 0}, {"job_1", journal.Active, 1_250_000}, {"job_1", journal.Active, 1_250_000}, {"job_1", journal.Completed, 1_250_000}} {
+	}{
+		{"", journal.Unknown, 0}, {"job_1", journal.Active, 1_250_000}, {"job_1", journal.Active, 1_250_000},
+		{"job_1", journal.Completed, 1_250_000},
+	} {
 		from := j.State
 		j.JobID, j.State = to.id, to.state
 		j = apply(t, db, journal.Change{Job: j, From: from, At: now})[0]
-		is(to.cost)
+		want(to.cost)
 	}
-	adopted := job("b", journal.Active)
-	adopted.Cost, adopted.JobID = 2, "job_2"
-	add(t, db, adopted)
-	is(3_250_000)
-	free := job("c", journal.Active)
-	free.JobID = "job_3"
-	add(t, db, free)
-	is(3_250_000)
+	for i, cost := range []float64{2, 0} { // adopted
+		another := job(strconv.Itoa(i), journal.Active)
+		another.Cost, another.JobID = cost, "adopted_"+another.Prompt
+		add(t, db, another)
+		want(3_250_000)
+	}
 }

@@ -209,7 +209,8 @@ func ledgerActions(t *testing.T, db *state.DB, m *model) map[string]func(*rapid.
 			}
 		},
 		"restore": func(rt *rapid.T) {
-			sink, revs := rapid.SampledFrom(sinkNames).Draw(rt, "sink"), rapid.SliceOfN(rapid.Custom(drawRevision), 0, 3).Draw(rt, "revisions")
+			sink := rapid.SampledFrom(sinkNames).Draw(rt, "sink")
+			revs := rapid.SliceOfN(rapid.Custom(drawRevision), 0, 3).Draw(rt, "revisions")
 			must(rt, db.Restore(ctx, sink, revs))
 			m.restore(sink, revs)
 		},
@@ -221,7 +222,8 @@ func ledgerActions(t *testing.T, db *state.DB, m *model) map[string]func(*rapid.
 			m.enter(e)
 		},
 		"replace": func(rt *rapid.T) {
-			entries := rapid.SliceOfNDistinct(rapid.Custom(drawEntry), 0, 3, func(e state.Entry) analytics.Key { return e.Key }).Draw(rt, "entries")
+			key := func(e state.Entry) analytics.Key { return e.Key }
+			entries := rapid.SliceOfNDistinct(rapid.Custom(drawEntry), 0, 3, key).Draw(rt, "entries")
 			must(rt, db.ReplaceLedger(ctx, entries))
 			clear(m.revisions)
 			clear(m.sinks) // also of revisions that were never recorded
@@ -309,12 +311,11 @@ func TestChangesTogether(t *testing.T) {
 			}
 		}
 	}
-	entries, err := db.Entries(ctx)
-	check(t, err)
+	entries := must(db.Entries(ctx))(t)
 	if len(entries) != 1+changes/3 {
 		t.Errorf("the ledger has %d windows, want %d", len(entries), 1+changes/3)
 	}
-	if got := counter(t, db, "windows_committed_total", state.Labels("project", "prj_a", "sink", "clickhouse")); got != changes/3 {
+	if got := counter(t, db, "windows_committed_total", "project", "prj_a", "sink", "clickhouse"); got != changes/3 {
 		t.Errorf("%d windows are counted, want %d", got, changes/3)
 	}
 }

@@ -121,7 +121,8 @@ func OpenExisting(dir string) (*DB, error) {
 		for suffix, least := range map[string]int64{"-wal": 1, "-shm": 0} {
 			if info, serr := os.Stat(file + suffix); serr == nil && info.Size() >= least {
 				return nil, fmt.Errorf("state %s: its newest changes are in %s, which this user cannot use here: %w "+
-					"(run the command as docgauge's user, with write access to DOCGAUGE_STATE_DIR)", file, info.Name(), err)
+					"(run the command as docgauge's user, with write access to DOCGAUGE_STATE_DIR)",
+					file, info.Name(), err)
 			}
 		}
 	}
@@ -134,14 +135,16 @@ func OpenExisting(dir string) (*DB, error) {
 
 func makeDir(dir string) error {
 	if err := os.MkdirAll(dir, dirMode); err != nil {
-		return fmt.Errorf("state directory %s: %w (set DOCGAUGE_STATE_DIR to a directory that can be written)", dir, err)
+		return fmt.Errorf("state directory %s: %w (set DOCGAUGE_STATE_DIR to a directory that can be written)",
+			dir, err)
 	}
 	info, err := os.Stat(dir)
 	switch {
 	case err != nil:
 		return fmt.Errorf("state directory %s: %w", dir, err)
 	case info.Mode()&fs.ModeSticky != 0:
-		return fmt.Errorf("state directory %s is shared by all users: set DOCGAUGE_STATE_DIR to a private directory", dir)
+		return fmt.Errorf("state directory %s is shared by all users: set DOCGAUGE_STATE_DIR to a private directory",
+			dir)
 	case info.Mode().Perm()&0o077 == 0:
 		return nil
 	}
@@ -236,11 +239,11 @@ func schemaOf(ctx context.Context, q querier) (have int, err error) {
 	switch {
 	case err != nil:
 	case have > newestSchema():
-		err = fmt.Errorf("%w: schema %d, this binary knows up to %d; use the newer docgauge, or another DOCGAUGE_STATE_DIR",
-			ErrNewer, have, newestSchema())
+		err = fmt.Errorf("%w: schema %d, this binary knows up to %d; use the newer docgauge, "+
+			"or another DOCGAUGE_STATE_DIR", ErrNewer, have, newestSchema())
 	case 0 < have && have < firstSchema:
-		err = fmt.Errorf("%w: it was written by a development version (schema %d), and formats from before 0.1.0 are not "+
-			"kept (%s; its job history stays in the file put aside)", ErrUnusable, have, remedy)
+		err = fmt.Errorf("%w: it was written by a development version (schema %d), and formats from before 0.1.0 "+
+			"are not kept (%s; its job history stays in the file put aside)", ErrUnusable, have, remedy)
 	}
 	return have, err
 }

@@ -16,8 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/state"
@@ -30,8 +28,7 @@ func TestOpenMakesAPrivateDirectory(t *testing.T) {
 			check(t, os.MkdirAll(dir, before))
 		}
 		open(t, dir)
-		info, err := os.Stat(dir)
-		check(t, err)
+		info := must(os.Stat(dir))(t)
 		if info.Mode().Perm() != 0o700 {
 			t.Errorf("directory that was %o before is %o", before, info.Mode().Perm())
 		}
@@ -45,8 +42,7 @@ func TestOpenLeavesSharedDirectoriesAlone(t *testing.T) {
 	check(t, os.Chmod(dir, 0o777|os.ModeSticky))
 	_, err := state.Open(dir)
 	wantMessage(t, err, dir, "shared", "DOCGAUGE_STATE_DIR")
-	info, err := os.Stat(dir)
-	check(t, err)
+	info := must(os.Stat(dir))(t)
 	if info.Mode().Perm() != 0o777 {
 		t.Errorf("its mode is %o now", info.Mode().Perm())
 	}
@@ -59,9 +55,8 @@ func TestOpenDirectoryNames(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(dir, state.FileName)); err != nil {
 			t.Errorf("%q: %v", name, err)
 		}
-		db, err := state.OpenExisting(dir)
-		check(t, err)
-		if got := counter(t, db, "n", ""); got != 1 {
+		db := must(state.OpenExisting(dir))(t)
+		if got := counter(t, db, "n"); got != 1 {
 			t.Errorf("%q: counter is %d after opening again", name, got)
 		}
 		db.Close()
@@ -75,8 +70,7 @@ func TestOpenDirectoryNames(t *testing.T) {
 
 func TestOpenExistingMakesNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "none")
-	db, err := state.OpenExisting(dir)
-	check(t, err)
+	db := must(state.OpenExisting(dir))(t)
 	defer db.Close()
 	entries, err := db.Entries(t.Context())
 	if err != nil || len(entries) != 0 {
@@ -89,15 +83,23 @@ func TestOpenExistingMakesNothing(t *testing.T) {
 
 func TestOpenAgain(t *testing.T) {
 	dir := t.TempDir()
+	counted(t, dir, 3)
+	same(t, int64(3), counter(t, open(t, dir), "n"))
+	same(t, state.FirstSchema, userVersion(t, dir))
+}
+
+// counted leaves a database whose counter n has a value.
+func counted(t *testing.T, dir string, n int64) {
+	t.Helper()
 	db := open(t, dir)
-	check(t, db.Count(t.Context(), "n", 3, "project", "prj_a"))
+	check(t, db.Count(t.Context(), "n", n))
 	check(t, db.Close())
-	if got := counter(t, open(t, dir), "n", state.Labels("project", "prj_a")); got != 3 {
-		t.Errorf("counter is %d after opening again", got)
-	}
-	if got := userVersion(t, dir); got != state.FirstSchema {
-		t.Errorf("schema %d, want %d", got, state.FirstSchema)
-	}
+}
+
+// record records the window of a day for two sinks.
+func record(t *testing.T, db *state.DB, d int) error {
+	return db.Record(t.Context(), revision(day(1+d), 1), analytics.Provenance{Requests: 1},
+		[]string{"parquet", "clickhouse"})
 }
 
 func userVersion(t *testing.T, dir string) (version int) {
@@ -116,11 +118,8 @@ func TestForeignSchemaIsRefused(t *testing.T) {
 		13:  {state.ErrUnusable, []string{"13", "development version", "0.1.0", "docgauge status --rebuild"}},
 	} {
 		dir := t.TempDir()
-		db := open(t, dir)
-		check(t, db.Count(t.Context(), "n", 1))
-		check(t, db.Close())
-		_, err := raw(t, dir).Exec("PRAGMA user_version = " + strconv.Itoa(schema))
-		check(t, err)
+		counted(t, dir, 1)
+		must(raw(t, dir).Exec("PRAGMA user_version = " + strconv.Itoa(schema)))(t)
 		for name, opens := range map[string]func(string) (*state.DB, error){
 			"Open": state.Open, "OpenUnmigrated": state.OpenUnmigrated, "OpenExisting": state.OpenExisting,
 		} {
@@ -144,7 +143,7 @@ func filled(t *testing.T) (dir, file string) {
 	dir = t.TempDir()
 	db := open(t, dir)
 	for d := range 300 {
-		check(t, db.Record(t.Context(), revision(day(1+d), 1), analytics.Provenance{Requests: 1}, []string{"parquet", "clickhouse"}))
+		check(t, record(t, db, d))
 	}
 	check(t, db.Close())
 	return dir, filepath.Join(dir, state.FileName)
@@ -163,10 +162,13 @@ func TestDamageIsNamed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, file := filled(t)
-			content, err := os.ReadFile(file)
-			check(t, err)
+			content := must(os.ReadFile(file))(t)
 			check(t, os.WriteFile(file, damage(content), 0o600))
-			err = readAll(t, dir)
+			db, err := state.Open(dir)
+			if err == nil {
+				defer db.Close()
+				_, err = db.Entries(t.Context())
+			}
 			if !errors.Is(err, state.ErrUnusable) {
 				t.Fatalf("got %v, want ErrUnusable", err)
 			}
@@ -175,36 +177,17 @@ func TestDamageIsNamed(t *testing.T) {
 	}
 }
 
-func readAll(t *testing.T, dir string) error {
-	db, err := state.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	_, err = db.Entries(t.Context())
-	return err
-}
-
 func TestSetAside(t *testing.T) {
-	dir, file := filled(t)
-	content, err := os.ReadFile(file)
-	check(t, err)
-	for _, suffix := range []string{"-wal", "-shm"} {
-		check(t, os.WriteFile(file+suffix, []byte(suffix), 0o600))
+	dir := t.TempDir()
+	file := filepath.Join(dir, state.FileName)
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		check(t, os.WriteFile(file+suffix, []byte("old"+suffix), 0o600))
 	}
-	aside, err := state.SetAside(dir, now)
-	check(t, err)
-	if got, err := os.ReadFile(aside); err != nil || !bytes.Equal(got, content) {
-		t.Errorf("%s is not the old database: %v", aside, err)
+	aside := must(state.SetAside(dir, now))(t)
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		same(t, "old"+suffix, string(must(os.ReadFile(aside+suffix))(t)))
 	}
-	for _, suffix := range []string{"-wal", "-shm"} {
-		if got, err := os.ReadFile(aside + suffix); err != nil || string(got) != suffix {
-			t.Errorf("%s: %q, %v", aside+suffix, got, err)
-		}
-	}
-	if entries, err := open(t, dir).Entries(t.Context()); err != nil || len(entries) != 0 {
-		t.Errorf("the new database holds %d entries, %v", len(entries), err)
-	}
+	same(t, 0, len(must(open(t, dir).Entries(t.Context()))(t)))
 	if _, err := state.SetAside(t.TempDir(), now); err == nil {
 		t.Error("nothing to set aside is no error")
 	}
@@ -223,21 +206,19 @@ func mount(t *testing.T, options string) string {
 
 func TestDiskFull(t *testing.T) {
 	root := mount(t, "size=400k,mode=0700")
-	db, err := state.Open(root)
-	check(t, err)
+	db := must(state.Open(root))(t)
 	defer db.Close()
-	acknowledged := 0
+	acknowledged := -1
+	var err error
 	for err == nil && acknowledged < 10_000 {
-		if err = db.Record(t.Context(), revision(day(1+acknowledged), 1), analytics.Provenance{Requests: 1}, []string{"parquet", "clickhouse"}); err == nil {
-			acknowledged++
-		}
+		acknowledged++
+		err = record(t, db, acknowledged)
 	}
 	wantMessage(t, err, root, "disk is full", "free space")
 	if acknowledged == 0 {
 		t.Fatal("not even one window fits")
 	}
-	entries, err := db.Entries(t.Context())
-	check(t, err)
+	entries := must(db.Entries(t.Context()))(t)
 	if len(entries) != acknowledged {
 		t.Errorf("%d entries, %d were acknowledged", len(entries), acknowledged)
 	}
@@ -247,7 +228,7 @@ func TestDiskFull(t *testing.T) {
 		}
 	}
 	check(t, syscall.Mount("none", root, "tmpfs", syscall.MS_REMOUNT, "size=4m,mode=0700"))
-	check(t, db.Record(t.Context(), revision(day(1+acknowledged), 1), analytics.Provenance{Requests: 1}, []string{"parquet"}))
+	check(t, record(t, db, acknowledged))
 }
 
 func TestReadOnlyDirectory(t *testing.T) {
@@ -271,8 +252,7 @@ func TestReadOnlyMount(t *testing.T) {
 		db := open(t, dir)
 		check(t, db.Count(t.Context(), "n", 1))
 		for _, suffix := range []string{"", "-wal", "-shm"} {
-			content, err := os.ReadFile(filepath.Join(dir, state.FileName+suffix))
-			check(t, err)
+			content := must(os.ReadFile(filepath.Join(dir, state.FileName+suffix)))(t)
 			check(t, os.WriteFile(filepath.Join(dir, "copy"+suffix), content, 0o600))
 		}
 		check(t, db.Close())
@@ -284,12 +264,8 @@ func TestReadOnlyMount(t *testing.T) {
 		make func(t *testing.T, dir string)
 		want []string // of the error
 	}{
-		"ended well": {func(t *testing.T, dir string) {
-			db := open(t, dir)
-			check(t, db.Count(t.Context(), "n", 1))
-			check(t, db.Close())
-		}, nil},
-		"killed": {killed, nil},
+		"ended well": {func(t *testing.T, dir string) { counted(t, dir, 1) }, nil},
+		"killed":     {killed, nil},
 		"killed, and copied without its index": {func(t *testing.T, dir string) {
 			killed(t, dir)
 			check(t, os.Remove(filepath.Join(dir, state.FileName+"-shm")))
@@ -307,24 +283,20 @@ func TestReadOnlyMount(t *testing.T) {
 				return
 			}
 			check(t, err)
-			if got, want := counter(t, db, "n", ""), int64(min(1, len(before))); got != want {
+			if got, want := counter(t, db, "n"), int64(min(1, len(before))); got != want {
 				t.Errorf("counter is %d, want %d", got, want)
 			}
 			check(t, db.Close())
-			if diff := cmp.Diff(before, listing(t, root)); diff != "" {
-				t.Error(diff)
-			}
+			same(t, before, listing(t, root))
 		})
 	}
 }
 
 func listing(t *testing.T, dir string) (names []string) {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	check(t, err)
+	entries := must(os.ReadDir(dir))(t)
 	for _, e := range entries {
-		info, err := e.Info()
-		check(t, err)
+		info := must(e.Info())(t)
 		names = append(names, info.Name()+" "+info.Mode().String())
 	}
 	return names
@@ -364,19 +336,16 @@ func TestOtherUserReads(t *testing.T) {
 		t.Errorf("a database of mode 0600: %q", got)
 	}
 	check(t, os.Chmod(dir, 0o700))
-	if diff := cmp.Diff([]string{state.FileName + " -rw-------"}, listing(t, dir)); diff != "" {
-		t.Error(diff)
-	}
+	same(t, []string{state.FileName + " -rw-------"}, listing(t, dir))
 }
 
-// TestMigration: only a command that may write migrates, and only while no process of an older docgauge holds the
-// state. The data stay.
+// TestMigration: only a command that may write migrates, and only while no process of an older docgauge
+// holds the state. The data stay.
 func TestMigration(t *testing.T) {
 	dir := t.TempDir()
-	db := open(t, dir)
-	check(t, db.Count(t.Context(), "n", 3))
-	check(t, db.Close())
-	state.Migrate(t, "ALTER TABLE counters ADD COLUMN unit TEXT NOT NULL DEFAULT 'one'", "CREATE TABLE later (a INTEGER)")
+	counted(t, dir, 3)
+	state.Migrate(t, "ALTER TABLE counters ADD COLUMN unit TEXT NOT NULL DEFAULT 'one'",
+		"CREATE TABLE later (a INTEGER)")
 	const newest = state.FirstSchema + 2
 	before := listing(t, dir)
 	_, err := state.OpenExisting(dir)
@@ -387,15 +356,12 @@ func TestMigration(t *testing.T) {
 	if _, err := state.OpenUnmigrated(dir); !errors.Is(err, state.ErrOlder) {
 		t.Errorf("OpenUnmigrated: %v", err)
 	}
-	if diff := cmp.Diff(before, listing(t, dir)); diff != "" {
-		t.Error(diff)
-	}
+	same(t, before, listing(t, dir))
 	// holds takes a lock as the process of a docgauge with the given newest schema does.
 	holds := func(name string, schema int) *os.File {
 		path := filepath.Join(dir, name)
 		check(t, os.WriteFile(path, fmt.Appendf(nil, "4711 schema %d\n", schema), 0o600))
-		holder, err := os.Open(path)
-		check(t, err)
+		holder := must(os.Open(path))(t)
 		if taken, err := durable.TryLock(holder); !taken {
 			t.Fatal(name, err)
 		}
@@ -415,12 +381,11 @@ func TestMigration(t *testing.T) {
 	}
 	// Two processes of this docgauge do not keep each other from migrating.
 	defer holds("export.lock", newest).Close()
-	queue, err := state.LockQueue(dir)
-	check(t, err)
-	db = open(t, dir)
+	queue := must(state.LockQueue(dir))(t)
+	db := open(t, dir)
 	check(t, queue.Release())
-	if got := userVersion(t, dir); got != newest || counter(t, db, "n", "") != 3 {
-		t.Errorf("the schema is %d now, the counter %d", got, counter(t, db, "n", ""))
+	if got := userVersion(t, dir); got != newest || counter(t, db, "n") != 3 {
+		t.Errorf("the schema is %d now, the counter %d", got, counter(t, db, "n"))
 	}
 	fresh := t.TempDir()
 	check(t, open(t, fresh).Close())
@@ -433,11 +398,9 @@ func TestMigration(t *testing.T) {
 func TestLockedByAnotherProgram(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir)
-	conn, err := raw(t, dir).Conn(t.Context())
-	check(t, err)
+	conn := must(raw(t, dir).Conn(t.Context()))(t)
 	defer conn.Close()
-	_, err = conn.ExecContext(t.Context(), "BEGIN IMMEDIATE")
-	check(t, err)
+	_ = must(conn.ExecContext(t.Context(), "BEGIN IMMEDIATE"))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	failed := make(chan error)
@@ -449,14 +412,13 @@ func TestLockedByAnotherProgram(t *testing.T) {
 		go func() { failed <- call() }()
 	}
 	<-ctx.Done()
-	_, err = conn.ExecContext(t.Context(), "ROLLBACK")
-	check(t, err)
+	_ = must(conn.ExecContext(t.Context(), "ROLLBACK"))(t)
 	for range 3 {
 		if err := <-failed; err != nil { // a reading may have come before the lock was waited for
 			wantMessage(t, err, dir, "locked by another program")
 		}
 	}
-	if got := counter(t, db, "n", ""); got != 0 {
+	if got := counter(t, db, "n"); got != 0 {
 		t.Errorf("what was refused is there: %d", got)
 	}
 }
@@ -486,8 +448,7 @@ func TestPresent(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	db, err := state.OpenExisting(t.TempDir())
-	check(t, err)
+	db := must(state.OpenExisting(t.TempDir()))(t)
 	defer db.Close()
 	check(t, db.Present())
 }
@@ -510,10 +471,10 @@ func TestProcessesAtOnce(t *testing.T) {
 		}
 	}
 	db := open(t, dir)
-	if got := counter(t, db, "done", ""); got != 30 {
+	if got := counter(t, db, "done"); got != 30 {
 		t.Errorf("counter is %d after 3 processes added 10 each", got)
 	}
-	if got := counter(t, db, "windows_committed_total", state.Labels("project", "prj_a", "sink", "parquet")); got != 10 {
+	if got := counter(t, db, "windows_committed_total", "project", "prj_a", "sink", "parquet"); got != 10 {
 		t.Errorf("%d windows counted, all processes committed the same 10", got)
 	}
 }
@@ -523,18 +484,14 @@ func TestProcessesAtOnce(t *testing.T) {
 func TestReadersDoNotWait(t *testing.T) {
 	dir := t.TempDir()
 	open(t, dir)
-	writer, err := sql.Open("sqlite", filepath.Join(dir, state.FileName))
-	check(t, err)
+	writer := must(sql.Open("sqlite", filepath.Join(dir, state.FileName)))(t)
 	defer writer.Close()
-	conn, err := writer.Conn(t.Context())
-	check(t, err)
+	conn := must(writer.Conn(t.Context()))(t)
 	defer conn.Close()
-	_, err = conn.ExecContext(t.Context(), "BEGIN IMMEDIATE")
-	check(t, err)
-	db, err := state.OpenExisting(dir)
-	check(t, err)
+	_ = must(conn.ExecContext(t.Context(), "BEGIN IMMEDIATE"))(t)
+	db := must(state.OpenExisting(dir))(t)
 	defer db.Close()
-	if got := counter(t, db, "done", ""); got != 0 {
+	if got := counter(t, db, "done"); got != 0 {
 		t.Errorf("counter is %d", got)
 	}
 }
@@ -554,14 +511,12 @@ func TestLockExport(t *testing.T) {
 	}
 	check(t, holder.Process.Kill())
 	holder.Wait()
-	lock, err := state.LockExport(dir)
-	check(t, err)
+	lock := must(state.LockExport(dir))(t)
 	if _, err := state.LockExport(dir); !errors.Is(err, state.ErrLocked) {
 		t.Errorf("a second lock of the same process: %v", err)
 	}
 	check(t, lock.Release())
-	again, err := state.LockExport(dir)
-	check(t, err)
+	again := must(state.LockExport(dir))(t)
 	check(t, again.Release())
 }
 
@@ -590,15 +545,13 @@ func TestKillKeepsWhatWasAcknowledged(t *testing.T) {
 // compare returns the counter, which may be one ahead of the reports.
 func compare(t *testing.T, dir string, round, said int) int {
 	t.Helper()
-	db, err := state.Open(dir)
-	check(t, err)
+	db := must(state.Open(dir))(t)
 	defer db.Close()
-	done := int(counter(t, db, "done", ""))
+	done := int(counter(t, db, "done"))
 	if done < said || done > said+1 {
 		t.Errorf("round %d: %d were acknowledged, the counter holds %d", round, said, done)
 	}
-	entries, err := db.Entries(t.Context())
-	check(t, err)
+	entries := must(db.Entries(t.Context()))(t)
 	committed := 0
 	for _, e := range entries {
 		if at, owed := e.Sinks["parquet"]; !owed {
@@ -607,7 +560,8 @@ func compare(t *testing.T, dir string, round, said int) int {
 			committed++
 		}
 	}
-	if counted := counter(t, db, "windows_committed_total", state.Labels("project", "prj_a", "sink", "parquet")); int(counted) != committed {
+	counted := counter(t, db, "windows_committed_total", "project", "prj_a", "sink", "parquet")
+	if int(counted) != committed {
 		t.Errorf("round %d: %d windows are committed, %d counted", round, committed, counted)
 	}
 	if len(entries)-committed > 1 {

@@ -111,9 +111,11 @@ func (l BudgetLog) Occupied(ctx context.Context, soon time.Duration) (taken int,
 // rest.
 func (l BudgetLog) expire(t *tx, now time.Time) (u Usage) {
 	at := now.UnixMicro()
-	t.exec(`UPDATE requests SET frees_at = frees_at - set_at + ?2, set_at = ?2 WHERE budget = ?1 AND set_at > ?2`, l.Name, at)
+	t.exec(`UPDATE requests SET frees_at = frees_at - set_at + ?2, set_at = ?2
+		WHERE budget = ?1 AND set_at > ?2`, l.Name, at)
 	t.exec(`DELETE FROM requests WHERE budget = ?1 AND frees_at <= ?2`, l.Name, at)
-	t.exec(`UPDATE cooldowns SET until = until - set_at + ?2, set_at = ?2 WHERE budget = ?1 AND set_at > ?2`, l.Name, at)
+	t.exec(`UPDATE cooldowns SET until = until - set_at + ?2, set_at = ?2
+		WHERE budget = ?1 AND set_at > ?2`, l.Name, at)
 	t.exec(`UPDATE cooldowns SET until = ?2 WHERE budget = ?1 AND until > ?2`, l.Name, now.Add(maxCooldown).UnixMicro())
 	if t.err == nil {
 		u, t.err = readUsage(t.ctx, t.sql, l.Name, now)
@@ -150,7 +152,8 @@ func (db *DB) Usage(ctx context.Context, budget string, now time.Time) (Usage, e
 func readUsage(ctx context.Context, q querier, budget string, now time.Time) (u Usage, err error) {
 	var until int64
 	_, err = get(ctx, q, []any{&until, &u.Step}, `
-		SELECT iif(until = 0, 0, until - max(0, set_at - ?2)), step FROM cooldowns WHERE budget = ?1`, budget, now.UnixMicro())
+		SELECT iif(until = 0, 0, until - max(0, set_at - ?2)), step FROM cooldowns WHERE budget = ?1`,
+		budget, now.UnixMicro())
 	if err != nil {
 		return u, err
 	}
@@ -158,8 +161,9 @@ func readUsage(ctx context.Context, q querier, budget string, now time.Time) (u 
 	err = scan(ctx, q, func(e *usedSlots) []any { return []any{instant{&e.frees}, &e.slots} }, func(e usedSlots) {
 		u.entries = append(u.entries, e)
 		u.Taken += e.slots
-	}, `SELECT frees_at - max(0, set_at - ?2) AS frees, slots FROM requests WHERE budget = ?1 AND frees > ?2 ORDER BY frees`,
-		budget, now.UnixMicro())
+	}, `
+		SELECT frees_at - max(0, set_at - ?2) AS frees, slots FROM requests
+		WHERE budget = ?1 AND frees > ?2 ORDER BY frees`, budget, now.UnixMicro())
 	return u, err
 }
 
@@ -200,5 +204,6 @@ func (l BudgetLog) Cooldown(ctx context.Context, until time.Time, step int) erro
 	if !until.IsZero() {
 		micros = ceilMicro(until)
 	}
-	return l.DB.exec(ctx, `INSERT OR REPLACE INTO cooldowns VALUES (?,?,?,?)`, l.Name, micros, step, l.Now().UnixMicro())
+	return l.DB.exec(ctx, `INSERT OR REPLACE INTO cooldowns VALUES (?,?,?,?)`,
+		l.Name, micros, step, l.Now().UnixMicro())
 }

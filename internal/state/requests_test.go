@@ -1,14 +1,11 @@
 package state_test
 
 import (
-	"fmt"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/docgauge/docgauge/internal/state"
@@ -31,7 +28,9 @@ func logAt(db *state.DB, d time.Duration) state.BudgetLog {
 
 // charge charges the budget "b" at now + d and returns the id, and free as the
 // time since now (0: not refused).
-func charge(t *testing.T, db *state.DB, limit int, d time.Duration, answered map[int64]time.Time) (int64, time.Duration) {
+func charge(
+	t *testing.T, db *state.DB, limit int, d time.Duration, answered map[int64]time.Time,
+) (int64, time.Duration) {
 	t.Helper()
 	id, slots, free, err := logAt(db, d).Charge(t.Context(), limit, 1, life, answered)
 	check(t, err)
@@ -60,18 +59,37 @@ func wantSlot(t *testing.T, db *state.DB, limit int, d time.Duration) int64 {
 	return id
 }
 
+// wantSlots fails unless the slots that are occupied at now + d free at these times since now.
+func wantSlots(t *testing.T, db *state.DB, d time.Duration, want ...time.Duration) {
+	t.Helper()
+	var got []time.Duration
+	for _, frees := range must(db.Usage(t.Context(), "b", now.Add(d)))(t).Slots(1_000) {
+		got = append(got, frees.Sub(now))
+	}
+	same(t, want, got)
+}
+
+// answer enters that the last response to an entry came at now + d.
+func answer(t *testing.T, db *state.DB, id int64, d time.Duration) {
+	t.Helper()
+	check(t, logAt(db, 0).Answered(t.Context(), map[int64]time.Time{id: now.Add(d)}))
+}
+
 func TestChargeSlots(t *testing.T) {
 	db := open(t, t.TempDir())
 	first := wantSlot(t, db, 2, 0)
 	wantSlot(t, db, 2, time.Second)
 	wantFree(t, db, 2, 2*time.Second, unanswered+span)
-	check(t, logAt(db, 0).Answered(t.Context(), map[int64]time.Time{first: now.Add(3*time.Second + time.Nanosecond)}))
-	wantFree(t, db, 2, 4*time.Second, 3*time.Second+time.Microsecond+span)                 // rounded up
-	wantFree(t, db, 1, 4*time.Second, time.Second+unanswered+span)                         // a lower limit waits for the second
-	wantFree(t, db, 2, 3*time.Second+span, 3*time.Second+time.Microsecond+span)            // not a moment early
-	wantSlot(t, db, 2, 3*time.Second+span+time.Microsecond)                                // not a moment late
-	wantFree(t, db, 2, 3*time.Second+span+2*time.Microsecond, time.Second+unanswered+span) // the second was never answered
-	other := logAt(db, 0)                                                                  // another budget has its own slots
+	answer(t, db, first, 3*time.Second+time.Nanosecond)
+	wantFree(t, db, 2, 4*time.Second, 3*time.Second+time.Microsecond+span) // rounded up
+	// A lower limit waits for the second.
+	wantFree(t, db, 1, 4*time.Second, time.Second+unanswered+span)
+	// Not a moment early, not a moment late.
+	wantFree(t, db, 2, 3*time.Second+span, 3*time.Second+time.Microsecond+span)
+	wantSlot(t, db, 2, 3*time.Second+span+time.Microsecond)
+	// The second was never answered.
+	wantFree(t, db, 2, 3*time.Second+span+2*time.Microsecond, time.Second+unanswered+span)
+	other := logAt(db, 0) // another budget has its own slots
 	other.Name = "c"
 	if id, _, _, err := other.Charge(t.Context(), 1, 1, life, nil); err != nil || id == 0 {
 		t.Errorf("another budget: id %d, %v", id, err)
@@ -100,7 +118,7 @@ func TestLateAnswerMeetsNoOtherRequest(t *testing.T) {
 	if id := wantSlot(t, db, 1, later); id == old {
 		t.Errorf("id %d is used again", id)
 	}
-	check(t, logAt(db, 0).Answered(t.Context(), map[int64]time.Time{old: now}))
+	answer(t, db, old, 0)
 	wantFree(t, db, 1, later, later+unanswered+span)
 }
 
@@ -116,12 +134,7 @@ func TestClockSetBack(t *testing.T) {
 			t.Errorf("set back %v: id %d, free at %v, want %v", back, id, free, want)
 		}
 		wantFree(t, db, 1, -back, unanswered+span-back)
-		u, err := db.Usage(t.Context(), "b", now.Add(-back))
-		check(t, err)
-		want := []time.Time{now.Add(span - back), now.Add(unanswered + span - back)}
-		if d := cmp.Diff(want, u.Slots(1_000)); d != "" {
-			t.Errorf("set back %v: slots (-want +got):\n%s", back, d)
-		}
+		wantSlots(t, db, -back, span-back, unanswered+span-back)
 		// From then on they age like any other.
 		wantFree(t, db, 2, span-back-time.Microsecond, span-back)
 		wantSlot(t, db, 2, span-back)
@@ -132,11 +145,7 @@ func TestClockSetBack(t *testing.T) {
 func TestUsageChangesNothing(t *testing.T) {
 	db := open(t, t.TempDir())
 	wantSlot(t, db, 1, 0)
-	u, err := db.Usage(t.Context(), "b", now.Add(-10*time.Hour))
-	check(t, err)
-	if want := now.Add(-10*time.Hour + unanswered + span); len(u.Slots(1_000)) != 1 || !u.Slots(1_000)[0].Equal(want) {
-		t.Errorf("slots %v, want one at %v", u.Slots(1_000), want)
-	}
+	wantSlots(t, db, -10*time.Hour, -10*time.Hour+unanswered+span)
 	wantFree(t, db, 1, time.Second, unanswered+span)
 }
 
@@ -146,15 +155,14 @@ func TestChargeTakesTheTimeUnderTheLock(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir)
 	other := raw(t, dir)
-	_, err := other.Exec("PRAGMA busy_timeout = 0")
-	check(t, err)
+	must(other.Exec("PRAGMA busy_timeout = 0"))(t)
 	var refused error
 	log := logAt(db, 0)
 	log.Now = func() time.Time {
 		_, refused = other.Exec("INSERT INTO requests (budget, slots, set_at, frees_at) VALUES ('b', 1, 1, 1)")
 		return now
 	}
-	_, _, _, err = log.Charge(t.Context(), 1, 1, life, nil)
+	_, _, _, err := log.Charge(t.Context(), 1, 1, life, nil)
 	check(t, err)
 	if refused == nil || !strings.Contains(refused.Error(), "locked") {
 		t.Errorf("another process wrote meanwhile: %v", refused)
@@ -167,18 +175,20 @@ func TestCooldown(t *testing.T) {
 	check(t, logAt(db, 0).Cooldown(t.Context(), now.Add(5*time.Minute), 2))
 	check(t, db.Close())
 	db = open(t, dir)
-	until, step, err := logAt(db, 0).Throttles(t.Context())
-	if err != nil || step != 2 || !until.Equal(now.Add(5*time.Minute)) {
-		t.Errorf("after opening again: until %v, step %d, %v", until, step, err)
+	throttles := func(wantUntil time.Time, wantStep int) {
+		t.Helper()
+		until, step, err := logAt(db, 0).Throttles(t.Context())
+		if err != nil || step != wantStep || !until.Equal(wantUntil) {
+			t.Errorf("until %v, step %d, %v", until, step, err)
+		}
 	}
+	throttles(now.Add(5*time.Minute), 2)
 	wantFree(t, db, 3, 0, 5*time.Minute)
 	wantFree(t, db, 0, 0, 5*time.Minute) // without a limit too
 	wantSlot(t, db, 3, 5*time.Minute)
 	wantSlot(t, db, 0, 5*time.Minute)
 	check(t, logAt(db, 0).Cooldown(t.Context(), time.Time{}, 0))
-	if until, step, err := logAt(db, 0).Throttles(t.Context()); err != nil || step != 0 || !until.IsZero() {
-		t.Errorf("after opening: until %v, step %d, %v", until, step, err)
-	}
+	throttles(time.Time{}, 0)
 }
 
 // TestCooldownAfterTheClockWasSetBack: with the clock set back by a year the budget opens
@@ -188,8 +198,8 @@ func TestCooldownAfterTheClockWasSetBack(t *testing.T) {
 		db := open(t, t.TempDir())
 		check(t, logAt(db, 0).Cooldown(t.Context(), now.Add(time.Hour), 1))
 		back := -365 * 24 * time.Hour
-		u, err := db.Usage(t.Context(), "b", now.Add(back))
-		if check(t, err); !u.Cooldown.Equal(now.Add(back + time.Hour)) {
+		u := must(db.Usage(t.Context(), "b", now.Add(back)))(t)
+		if !u.Cooldown.Equal(now.Add(back + time.Hour)) {
 			t.Errorf("limit %d: shown as closed until %v", limit, u.Cooldown)
 		}
 		wantFree(t, db, limit, back, back+time.Hour)
@@ -204,7 +214,7 @@ func TestUsageFree(t *testing.T) {
 	db := open(t, t.TempDir())
 	for minute := range time.Duration(3) {
 		id := wantSlot(t, db, 0, 0)
-		check(t, logAt(db, 0).Answered(t.Context(), map[int64]time.Time{id: now.Add((minute+1)*time.Minute - span)}))
+		answer(t, db, id, (minute+1)*time.Minute-span)
 	}
 	for _, tc := range []struct {
 		limit    int
@@ -215,8 +225,7 @@ func TestUsageFree(t *testing.T) {
 		{4, time.Minute, time.Minute}, {3, 30 * time.Second, time.Minute}, {3, 5 * time.Minute, 5 * time.Minute},
 		{0, time.Minute, time.Minute}, {4, -time.Minute, 0},
 	} {
-		u, err := db.Usage(t.Context(), "b", now)
-		check(t, err)
+		u := must(db.Usage(t.Context(), "b", now))(t)
 		if tc.cooldown != 0 {
 			u.Cooldown = now.Add(tc.cooldown)
 		}
@@ -235,25 +244,21 @@ func TestChargeFailsWhole(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir)
 	id := wantSlot(t, db, 5, 0)
-	_, err := raw(t, dir).Exec("CREATE TRIGGER no BEFORE INSERT ON requests BEGIN SELECT raise(ABORT, 'no'); END")
-	check(t, err)
-	got, slots, free, err := logAt(db, time.Second).Charge(t.Context(), 5, 1, life, map[int64]time.Time{id: now.Add(time.Second)})
+	must(raw(t, dir).Exec("CREATE TRIGGER no BEFORE INSERT ON requests BEGIN SELECT raise(ABORT, 'no'); END"))(t)
+	answered := map[int64]time.Time{id: now.Add(time.Second)}
+	got, slots, free, err := logAt(db, time.Second).Charge(t.Context(), 5, 1, life, answered)
 	if err == nil || got != 0 || slots != 0 || !free.IsZero() {
 		t.Errorf("id %d of %d slots, free %v, %v", got, slots, free, err)
 	}
 	wantMessage(t, err, filepath.Join(dir, state.FileName))
-	u, err := db.Usage(t.Context(), "b", now.Add(time.Second))
-	if want := now.Add(unanswered + span); err != nil || len(u.Slots(1_000)) != 1 || !u.Slots(1_000)[0].Equal(want) {
-		t.Errorf("slots %v, %v; want one at %v", u.Slots(1_000), err, want)
-	}
+	wantSlots(t, db, time.Second, unanswered+span)
 }
 
 // TestLogAgrees: after any events, a charge refuses until the moment that the whole
 // log gives, and the count of slots is their sum.
 func TestLogAgrees(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		db, err := state.OpenExisting("nowhere")
-		check(t, err)
+		db := must(state.OpenExisting("nowhere"))(t)
 		defer db.Close()
 		clock, open := now, []int64{}
 		log := logAt(db, 0)
@@ -282,8 +287,7 @@ func TestLogAgrees(t *testing.T) {
 			default:
 				limit := rapid.IntRange(1, 8).Draw(rt, "limit")
 				check(t, log.Answered(t.Context(), answered))
-				u, err := db.Usage(t.Context(), "b", clock)
-				check(t, err)
+				u := must(db.Usage(t.Context(), "b", clock))(t)
 				soon := time.Duration(rapid.Int64Range(0, int64(span)).Draw(rt, "soon"))
 				if rapid.Bool().Draw(rt, "now") {
 					soon = 0
@@ -302,7 +306,8 @@ func TestLogAgrees(t *testing.T) {
 				id, _, free, err := log.Charge(t.Context(), limit, 1, life, nil)
 				check(t, err)
 				if want := u.Free(limit, clock); !free.Equal(want) || (id == 0) != !want.IsZero() {
-					rt.Fatalf("limit %d at %v: entry %d, free at %v; the log says %v, of %v", limit, clock, id, free, want, u.Slots(1_000))
+					rt.Fatalf("limit %d at %v: entry %d, free at %v; the log says %v, of %v", limit, clock, id, free,
+						want, u.Slots(1_000))
 				}
 				if id != 0 {
 					open = append(open, id)
@@ -332,7 +337,7 @@ func TestGroups(t *testing.T) {
 	wantFree(t, db, 1000, 0, life+unanswered+span)
 	wantFree(t, db, 1, life, life+unanswered+span)
 	wantSlot(t, db, 1001, life)
-	check(t, logAt(db, 0).Answered(t.Context(), map[int64]time.Time{id: now.Add(life)}))
+	answer(t, db, id, life)
 	wantFree(t, db, 1001, 2*life, life+span)
 	// What is older than the span is dropped.
 	wantSlot(t, db, 1, 2*span)
@@ -356,25 +361,10 @@ func TestGroupsShrink(t *testing.T) {
 	}
 }
 
-// TestGroupAfterTheClockWasSetBack: it counts as entered now, and may be sent for as
-// long as before.
-func TestGroupAfterTheClockWasSetBack(t *testing.T) {
-	for _, back := range []time.Duration{0, time.Millisecond, time.Hour} {
-		db := open(t, t.TempDir())
-		group(t, db, 0, 5, 0)
-		u, err := db.Usage(t.Context(), "b", now.Add(-back))
-		check(t, err)
-		if want := now.Add(life + unanswered + span - back); len(u.Slots(1)) != 1 || !u.Slots(1)[0].Equal(want) {
-			t.Errorf("set back %v: slots %v, want one at %v", back, u.Slots(1), want)
-		}
-		wantFree(t, db, 1, -back, life+unanswered+span-back)
-	}
-}
-
 func TestRelease(t *testing.T) {
 	db := open(t, t.TempDir())
 	never, answered := wantSlot(t, db, 2, 0), wantSlot(t, db, 2, 0)
-	check(t, logAt(db, 0).Answered(t.Context(), map[int64]time.Time{answered: now}))
+	answer(t, db, answered, 0)
 	for range 2 { // once more frees nothing more
 		check(t, logAt(db, 0).Release(t.Context(), never, 1))
 		check(t, logAt(db, 0).Release(t.Context(), answered, 1))
@@ -401,7 +391,8 @@ func TestOccupiedAfterTheClockWasSetBack(t *testing.T) {
 	}{{back, 1, back + time.Hour}, {back + span + unanswered, 0, back + time.Hour}} {
 		taken, until, err := logAt(db, tc.at).Occupied(t.Context(), 0)
 		if err != nil || taken != tc.taken || !until.Equal(now.Add(tc.until)) {
-			t.Errorf("at %v: %d slots, cooldown until %v, %v; want %d, %v", tc.at, taken, until, err, tc.taken, now.Add(tc.until))
+			t.Errorf("at %v: %d slots, cooldown until %v, %v; want %d, %v", tc.at, taken, until, err, tc.taken,
+				now.Add(tc.until))
 		}
 	}
 }
@@ -411,11 +402,11 @@ func TestUsageIsBounded(t *testing.T) {
 	db := open(t, t.TempDir())
 	for i, count := range []int{1 << 40, 3} {
 		id, _ := group(t, db, 0, count, time.Duration(i)*time.Second)
-		check(t, logAt(db, 0).Answered(t.Context(), map[int64]time.Time{id: now.Add(time.Duration(i) * time.Second)}))
+		answer(t, db, id, time.Duration(i)*time.Second)
 	}
-	u, err := db.Usage(t.Context(), "b", now.Add(time.Minute))
-	check(t, err)
-	if n := len(u.Slots(1_000)); n != 1_000 || !u.Free(3, now).Equal(now.Add(time.Second+span)) || !u.Free(4, now).Equal(now.Add(span)) {
+	u := must(db.Usage(t.Context(), "b", now.Add(time.Minute)))(t)
+	n := len(u.Slots(1_000))
+	if n != 1_000 || !u.Free(3, now).Equal(now.Add(time.Second+span)) || !u.Free(4, now).Equal(now.Add(span)) {
 		t.Errorf("%d slots; free at %v and %v", n, u.Free(3, now), u.Free(4, now))
 	}
 	wantFree(t, db, 1_000_000, time.Minute, span)
@@ -426,64 +417,4 @@ func rows(t *testing.T, dir string) (n int) {
 	t.Helper()
 	check(t, raw(t, dir).QueryRow("SELECT count(*) FROM requests").Scan(&n))
 	return n
-}
-
-// BenchmarkCharge charges and answers with so many entries of the last hour in the
-// log, one request at a time and in groups, from so many processes. The disk's part is
-// the same for all of them.
-func BenchmarkCharge(b *testing.B) {
-	for _, entries := range []int{90, 10_000} {
-		for _, processes := range []int{1, 4} {
-			for _, most := range []int{1, 1000} {
-				b.Run(fmt.Sprintf("entries=%d/processes=%d/most=%d", entries, processes, most), func(b *testing.B) {
-					benchmarkCharge(b, entries, processes, most)
-				})
-			}
-		}
-	}
-}
-
-func benchmarkCharge(b *testing.B, entries, processes, most int) {
-	dir := b.TempDir()
-	var turns, all sync.WaitGroup
-	turns.Add(1)
-	for i := range processes {
-		db, err := state.Open(dir)
-		if err != nil {
-			b.Fatal(err)
-		}
-		defer db.Close()
-		if i == 0 {
-			fill(b, dir, entries)
-		}
-		all.Go(func() {
-			turns.Wait()
-			answered := map[int64]time.Time{}
-			for n := 0; n < b.N/processes; {
-				id, slots, free, err := logAt(db, time.Millisecond).Charge(b.Context(), 1<<40, most, life, answered)
-				if err != nil || !free.IsZero() {
-					b.Error(free, err)
-					return
-				}
-				answered = map[int64]time.Time{id: now}
-				n += slots
-			}
-		})
-	}
-	b.ResetTimer()
-	turns.Done()
-	all.Wait()
-}
-
-// fill enters n requests of the last half hour, one in ten of them unanswered.
-func fill(tb testing.TB, dir string, n int) {
-	tb.Helper()
-	_, err := raw(tb, dir).Exec(`
-		WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
-		INSERT INTO requests (budget, slots, set_at, frees_at)
-		SELECT 'b', 1, ?2 - i * ?3, ?2 - i * ?3 + 3600000000 FROM n WHERE i <= ?1 AND ?1 > 0`,
-		n, now.UnixMicro(), (30*time.Minute).Microseconds()/int64(max(n, 1)))
-	if err != nil {
-		tb.Fatal(err)
-	}
 }

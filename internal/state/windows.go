@@ -104,7 +104,8 @@ func (db *DB) SetPages(ctx context.Context, rev analytics.Revision, pages []anal
 		}
 		t.exec(`DELETE FROM pages WHERE project = ? AND granularity = ?`, rev.Project, rev.Granularity)
 		for i, p := range pages {
-			t.exec(`INSERT INTO pages VALUES (?,?,?,?,?,?,?)`, rev.Project, rev.Granularity, i, p.Path, p.Human, p.AI, p.Total)
+			t.exec(`INSERT INTO pages VALUES (?,?,?,?,?,?,?)`,
+				rev.Project, rev.Granularity, i, p.Path, p.Human, p.AI, p.Total)
 		}
 	})
 }
@@ -151,7 +152,8 @@ const keptReadings = 1000
 
 // FindReading returns the reading of that name, the zero one if there is none.
 func (db *DB) FindReading(ctx context.Context, name string) (r Reading, err error) {
-	err = db.get(ctx, []any{&r.Name, instant{&r.Began}, instant{&r.Done}}, `SELECT * FROM readings WHERE name = ?`, name)
+	err = db.get(ctx, []any{&r.Name, instant{&r.Began}, instant{&r.Done}},
+		`SELECT * FROM readings WHERE name = ?`, name)
 	return r, err
 }
 
@@ -159,7 +161,7 @@ func (db *DB) FindReading(ctx context.Context, name string) (r Reading, err erro
 func (db *DB) SetReading(ctx context.Context, r Reading) error {
 	return db.write(ctx, func(t *tx) {
 		t.exec(`INSERT OR REPLACE INTO readings VALUES (?,?,?)`, r.Name, r.Began.UnixMicro(), orNull(r.Done))
-		t.exec(`DELETE FROM readings WHERE name NOT IN (SELECT name FROM readings ORDER BY began_at DESC, name LIMIT ?)`,
-			keptReadings)
+		t.exec(`DELETE FROM readings WHERE name NOT IN
+			(SELECT name FROM readings ORDER BY began_at DESC, name LIMIT ?)`, keptReadings)
 	})
 }
