@@ -93,7 +93,9 @@ func TestEnvFileIsRefused(t *testing.T) {
 	if err := os.WriteFile(huge, []byte("#"+strings.Repeat("x", 1<<20)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for path, says := range map[string]string{filepath.Join(dir, "none"): "no such file", dir: "is a directory", huge: "larger than 64 KiB"} {
+	for path, says := range map[string]string{
+		filepath.Join(dir, "none"): "no such file", dir: "is a directory", huge: "larger than 64 KiB",
+	} {
 		f := ReadSource(path, nil)
 		if len(f.Problems) != 1 || !strings.Contains(f.Problems[0], says) || !strings.Contains(f.Problems[0], path) {
 			t.Errorf("%v; want %q and the path", f.Problems, says)
@@ -133,25 +135,28 @@ func TestEnvFileMode(t *testing.T) {
 	}
 }
 
-// TestEnvironmentWins: over the file; a secret and its file are one setting. A bad value
-// of the file is said with its line.
+// TestEnvironmentWins: over the file; a secret and its file are one setting. A problem with a value
+// of the file names its line.
 func TestEnvironmentWins(t *testing.T) {
 	clearVariables(t)
 	key := writeEnvFile(t, 0o600, "sbx_of-the-file")
 	t.Setenv("DOCGAUGE_BUDGET", "7")
 	t.Setenv("DOCGAUGE_API_KEY_FILE", key)
+	t.Setenv("DOCGAUGE_GITHUB_TOKEN", "mine")
 	t.Setenv("DOCGAUGE_OPEN_WINDOWS", "")
 	t.Setenv("DOCGAUGE_PROJECTS", "") // empty: unset
 	path := writeEnvFile(t, 0o600, "DOCGAUGE_BUDGET=8", "DOCGAUGE_TIMEOUT=9s", "DOCGAUGE_API_KEY=sbx_other",
-		"DOCGAUGE_OPEN_WINDOWS=week", "DOCGAUGE_PROJECTS=prj_a", "DOCGAUGE_SETTLE=soon", "DOCGAUGE_CONCURRENCY=0")
+		"DOCGAUGE_OPEN_WINDOWS=week", "DOCGAUGE_PROJECTS=prj_a", "DOCGAUGE_SETTLE=soon", "DOCGAUGE_CONCURRENCY=0",
+		"DOCGAUGE_GITHUB_TOKEN_FILE=/nowhere", "DOCGAUGE_GITLAB_TOKEN_FILE="+key)
 	f := ReadSource(path, nil)
 	settings, c, err := f.Explain(NeedProjects, time.Now())
 	if c.Budget != 7 || c.Timeout != Duration(9*time.Second) || string(c.APIKey) != "sbx_of-the-file" ||
-		len(c.OpenWindows) != 0 || c.Projects[0] != "prj_a" {
+		len(c.OpenWindows) != 0 || c.Projects[0] != "prj_a" || c.GitHubToken != "mine" || c.GitLabToken != c.APIKey {
 		t.Errorf("%+v", c)
 	}
-	want := fmt.Sprintf("configuration:\n  %[1]s:6: DOCGAUGE_SETTLE: \"soon\": want a duration like 90s, 15m, 72h or 3d"+
-		"\n  %[1]s:7: DOCGAUGE_CONCURRENCY: 0 is not from 1 to 64", path)
+	want := fmt.Sprintf("configuration:\n"+
+		"  %[1]s:6: DOCGAUGE_SETTLE: \"soon\": want a duration like 90s, 15m, 72h or 3d\n"+
+		"  %[1]s:7: DOCGAUGE_CONCURRENCY: 0 is not from 1 to 64", path)
 	if err == nil || err.Error() != want {
 		t.Errorf("%v\nwant %s", err, want)
 	}
