@@ -22,7 +22,9 @@ type slowDisk struct {
 	rejected map[string]bool
 }
 
-func (d *slowDisk) Tally(_ context.Context, counts []state.Count, observed []state.Observation, flags []state.Flag) error {
+func (d *slowDisk) Tally(
+	_ context.Context, counts []state.Count, observed []state.Observation, flags []state.Flag,
+) error {
 	if d.during != nil {
 		d.during()
 	}

@@ -47,7 +47,9 @@ func (n numbers) Outcomes(ctx context.Context, project string) ([]view.Outcome, 
 }
 
 // pair returns the newest settled window, and the one that ends where it begins.
-func (n numbers) pair(ctx context.Context, project string, g analytics.Granularity) (now, former state.Entry, err error) {
+func (n numbers) pair(
+	ctx context.Context, project string, g analytics.Granularity,
+) (now, former state.Entry, err error) {
 	l, err := coverage.Read(ctx, n.app.State, n.app.Now())
 	if err != nil {
 		return now, former, err

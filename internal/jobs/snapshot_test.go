@@ -65,7 +65,8 @@ func TestReviews(t *testing.T) {
 	m := newMemory()
 	m.queue.Paused = journal.PausedOperator
 	for i, link := range []string{"l1", "l2", "l3", "new", ""} {
-		j := journal.Job{Prompt: link + "p", Try: 1, Project: "a", State: journal.Active, JobID: fmt.Sprint("j", i), PRLink: link}
+		j := journal.Job{Prompt: link + "p", Try: 1, Project: "a", State: journal.Active, PRLink: link}
+		j.JobID = fmt.Sprint("j", i)
 		if _, err := m.Apply(t.Context(), journal.Change{Job: j, At: start}); err != nil {
 			t.Fatal(err)
 		}
@@ -75,12 +76,14 @@ func TestReviews(t *testing.T) {
 		{Link: "l2", Project: "a", State: journal.PullOpen, Created: at(-72), Review: journal.ReviewApproved},
 		{Link: "l3", Project: "a", State: journal.PullClosed, Created: at(-72), Closed: at(-1)},
 		{Link: "old", Project: "a", State: journal.PullClosed, Created: at(-72), Closed: at(-40), Final: true},
-		{Link: "l4", Project: "a", State: journal.PullMerged, Created: at(-30), Merged: at(-8)}, // its times can still change
+		// The times of the next one can still change.
+		{Link: "l4", Project: "a", State: journal.PullMerged, Created: at(-30), Merged: at(-8)},
 		{Link: "elsewhere", Project: "z", State: journal.PullMerged, Created: at(-72), Merged: at(-40)},
 	}
 	out := shown.Snapshot{At: start}
 	prompts := Prompts{Problem: "no folder"}
-	if err := Show(t.Context(), Options{MaxOpenPulls: 4, JobCost: 1}, m, []string{"a", "b"}, prompts, &out); err != nil {
+	o := Options{MaxOpenPulls: 4, JobCost: 1}
+	if err := Show(t.Context(), o, m, []string{"a", "b"}, prompts, &out); err != nil {
 		t.Fatal(err)
 	}
 	q := out.Queue
@@ -109,7 +112,8 @@ func TestReviews(t *testing.T) {
 		t.Errorf("%+v", q)
 	}
 	for _, j := range q.Jobs {
-		if j.PRLink == "l2" && (j.Pull == nil || j.Pull.State != "open" || j.Pull.Review != "approved" || !j.Pull.Opened.Equal(at(-72))) {
+		if j.PRLink == "l2" && (j.Pull == nil || j.Pull.State != "open" || j.Pull.Review != "approved" ||
+			!j.Pull.Opened.Equal(at(-72))) {
 			t.Errorf("%+v", j.Pull)
 		}
 		if j.PRLink == "" && j.Pull != nil {
