@@ -20,23 +20,22 @@ const maxPages = 100_000
 // sink. They send nothing.
 type numbers struct{ app *App }
 
-// Site returns the totals of the newest settled window and the one before it.
-func (n numbers) Site(ctx context.Context, project string, g analytics.Granularity) (prompts.Adjacent, error) {
-	now, former, err := n.pair(ctx, project, g)
-	return prompts.Adjacent{
-		Window: now.Window, FormerWindow: former.Window, Totals: now.Totals, FormerTotals: former.Totals,
-	}, err
-}
-
-// Pages returns the rows of the newest settled window and the one before it.
-func (n numbers) Pages(ctx context.Context, project string, g analytics.Granularity) (out prompts.Adjacent, err error) {
+// Windows returns the totals, and with pages the rows, of the newest settled window and the one
+// before it.
+func (n numbers) Windows(
+	ctx context.Context, project string, g analytics.Granularity, pages bool,
+) (out prompts.Adjacent, err error) {
 	now, former, err := n.pair(ctx, project, g)
 	if err != nil {
 		return out, err
 	}
-	out = prompts.Adjacent{Window: now.Window, FormerWindow: former.Window}
-	if out.Rows, err = n.app.Rows(ctx, now); err == nil {
-		out.FormerRows, err = n.app.Rows(ctx, former)
+	out = prompts.Adjacent{
+		Window: now.Window, FormerWindow: former.Window, Totals: now.Totals, FormerTotals: former.Totals,
+	}
+	if pages {
+		if out.Rows, err = n.app.Rows(ctx, now); err == nil {
+			out.FormerRows, err = n.app.Rows(ctx, former)
+		}
 	}
 	return out, err
 }

@@ -375,20 +375,6 @@ func TestInDoubtStaysCharged(t *testing.T) {
 	}
 }
 
-// TestTheTraceOfTheCallerIsKept: the client still sees its connection.
-func TestTheTraceOfTheCallerIsKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var asked, got int
-		b := newBudget(1, openLog(t), &service{conn: made})
-		_, err := send(httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
-			GetConn: func(string) { asked++ }, GotConn: func(httptrace.GotConnInfo) { got++ },
-		}), b)
-		if err != nil || asked != 1 || got != 1 {
-			t.Errorf("asked %d, got %d, %v", asked, got, err)
-		}
-	})
-}
-
 // TestRelease: the slot of an unsent request is freed although its context has ended. If the log
 // fails, both errors are returned, and the slot stays taken.
 func TestRelease(t *testing.T) {
@@ -409,24 +395,6 @@ func TestRelease(t *testing.T) {
 		}
 		wantLogError(t, err)
 		wantRefusal(t, b, false, timeout+budget.Span)
-	})
-}
-
-// TestReleasedSlotsAreThereForOthers: another process can use them at once, without
-// a Flush.
-func TestReleasedSlotsAreThereForOthers(t *testing.T) {
-	inBubble(t, func(t *testing.T, store state.BudgetLog, svc *service) {
-		svc.conn = refused
-		a, b := newBudget(1, store, svc), newBudget(1, store, svc)
-		for range 10 {
-			if _, err := send(t.Context(), a); !errors.Is(err, errRefused) {
-				t.Fatalf("got %v", err)
-			}
-		}
-		svc.conn = made
-		wantStatus(t, b, 200)
-		check(t, b.Flush(t.Context()))
-		wantRefusal(t, a, false, budget.Span)
 	})
 }
 

@@ -3,15 +3,12 @@ package cli
 import (
 	"fmt"
 	"io"
-	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -287,17 +284,8 @@ func asScript(b docBlock) string {
 
 // runPage runs the commands of a page; each must succeed.
 func runPage(t *testing.T, script string) {
-	testbed.NotAtMidnight()
-	service, err := sandbox.New(sandbox.Config{Days: 60, Pages: 40})
-	check(t, err)
-	server := httptest.NewServer(service.Handler())
-	defer server.Close()
-	cmd := exec.CommandContext(t.Context(), "sh", "-eux", "-c", "docgauge export\n"+script)
-	cmd.Dir, cmd.WaitDelay = t.TempDir(), 10*time.Second
-	cmd.Env = append(os.Environ(), "DOCGAUGE_BASE_URL="+server.URL, "DOCGAUGE_PROJECTS="+sandbox.DefaultProject,
-		"DOCGAUGE_API_KEY="+sandbox.DefaultAPIKey, "DOCGAUGE_BUDGET=0",
-		"DOCGAUGE_STATE_DIR="+filepath.Join(cmd.Dir, "state"))
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
+	s := testbed.NewService(t, sandbox.Config{Days: 60, Pages: 40})
+	p := placeFor(t, s, []string{sandbox.DefaultProject})
+	p.env = append(p.env, "DOCGAUGE_STATE_DIR="+filepath.Join(p.dir, "state"))
+	p.shell(t, "set -ux; docgauge export\n"+script)
 }

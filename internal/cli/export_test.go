@@ -3,7 +3,6 @@ package cli
 import (
 	"database/sql"
 	"errors"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -29,19 +28,17 @@ func TestAllErrorsAreTold(t *testing.T) {
 	_, err = raw.Exec(`CREATE TRIGGER broken BEFORE UPDATE ON runs BEGIN SELECT RAISE(ABORT, 'no end'); END`)
 	check(t, errors.Join(err, raw.Close(), db.Close()))
 	for _, flags := range [][]string{nil, {"--json"}} {
-		cmd := exec.Command("docgauge", append([]string{"export"}, flags...)...)
-		cmd.Dir, cmd.Env = p.dir, p.env
-		stderr, err := cmd.CombinedOutput()
-		if cmd.ProcessState.ExitCode() != exitFailed {
-			t.Errorf("the exit code is of %v", err)
+		code, out, log := p.try(t, append([]string{"export"}, flags...)...)
+		if code != exitFailed {
+			t.Errorf("exit code %d", code)
 		}
 		want := []string{"no end", "textfile " + textfile, "success: "}
 		if flags != nil {
 			want[2] = `"outcome": "success"`
 		}
 		for _, text := range want {
-			if !strings.Contains(string(stderr), text) {
-				t.Errorf("want %q in\n%s", text, stderr)
+			if !strings.Contains(out+log, text) {
+				t.Errorf("want %q in\n%s%s", text, out, log)
 			}
 		}
 	}

@@ -94,8 +94,8 @@ func queuePlace(t *testing.T, s *testbed.Service, prompts map[string]string, mor
 func (p place) try(t *testing.T, args ...string) (code int, out, log string) {
 	t.Helper()
 	var stdout, stderr strings.Builder
-	cmd := exec.Command("docgauge", args...)
-	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = p.dir, p.env, &stdout, &stderr
+	cmd := p.command(args...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
 	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
 		t.Fatal(err)
@@ -169,21 +169,24 @@ func TestJobsOddAnswers(t *testing.T) {
 func TestJobsThrottled(t *testing.T) {
 	t.Parallel()
 	for retryAfter, want := range map[string]time.Duration{"": 5 * time.Minute, "1800": 30 * time.Minute} {
-		s := &oddService{answers: map[string]oddAnswer{"a": {status: http.StatusTooManyRequests,
-			body: `{"error":"slow down"}`, retryAfter: retryAfter}}}
-		p := oddPlace(t, s, "a", "b")
-		began := time.Now()
-		p.run(t, "jobs", "run")
-		if next := p.tries(t); next.Sub(began) < time.Minute {
-			time.Sleep(time.Until(next))
-		}
-		p.run(t, "jobs", "run")
-		if diff := cmp.Diff([]string{"a"}, s.created()); diff != "" {
-			t.Errorf("Retry-After %q: %s", retryAfter, diff)
-		}
-		if wait := p.tries(t).Sub(began).Round(time.Minute); wait != want {
-			t.Errorf("Retry-After %q: the next try is after %v, want %v", retryAfter, wait, want)
-		}
+		t.Run("Retry-After "+retryAfter, func(t *testing.T) {
+			t.Parallel()
+			s := &oddService{answers: map[string]oddAnswer{"a": {status: http.StatusTooManyRequests,
+				body: `{"error":"slow down"}`, retryAfter: retryAfter}}}
+			p := oddPlace(t, s, "a", "b")
+			began := time.Now()
+			p.run(t, "jobs", "run")
+			if next := p.tries(t); next.Sub(began) < time.Minute {
+				time.Sleep(time.Until(next))
+			}
+			p.run(t, "jobs", "run")
+			if diff := cmp.Diff([]string{"a"}, s.created()); diff != "" {
+				t.Error(diff)
+			}
+			if wait := p.tries(t).Sub(began).Round(time.Minute); wait != want {
+				t.Errorf("the next try is after %v, want %v", wait, want)
+			}
+		})
 	}
 }
 

@@ -103,8 +103,8 @@ func (p place) onTerminal(t *testing.T, width int, out io.Writer, args ...string
 	defer side.Close()
 	s := &terminal{t: t, control: control, read: make(chan struct{}), lines: []string{""}}
 	s.resize(width)
-	s.cmd = exec.Command("docgauge", args...)
-	s.cmd.Dir, s.cmd.Env = p.dir, append(p.env, "TERM=xterm")
+	s.cmd = p.command(args...)
+	s.cmd.Env = append(s.cmd.Env, "TERM=xterm")
 	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = side, out, side
 	if out == nil {
 		s.cmd.Stdout = side

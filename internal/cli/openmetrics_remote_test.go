@@ -85,21 +85,23 @@ func summaryOf(t *testing.T, got openmetricsOutput) (s remoteSummary) {
 // nothing newer; a window that is too short takes its part.
 func TestRemoteWriteTooOld(t *testing.T) {
 	_, archive := archived(t)
-	send := func(server *engines.Prometheus) (remoteSummary, openmetricsOutput) {
+	send := func(t *testing.T, server *engines.Prometheus) (remoteSummary, openmetricsOutput) {
 		got := runOpenmetrics(t, "--archive", archive, "--remote-write", server.URL+"/api/v1/write", "--json")
 		return summaryOf(t, got), got
 	}
 	scrapes := liveTarget(t)
 	t.Run("new server", func(t *testing.T) {
-		if s, got := send(engines.RunPrometheus(t, engines.PrometheusConfig{RemoteWrite: true})); got.err != nil ||
+		t.Parallel()
+		if s, got := send(t, engines.RunPrometheus(t, engines.PrometheusConfig{RemoteWrite: true})); got.err != nil ||
 			s.Accepted != s.Samples {
 			t.Errorf("%v: %+v", got.err, s)
 		}
 	})
 	t.Run("no window", func(t *testing.T) {
+		t.Parallel()
 		server := engines.RunPrometheus(t, engines.PrometheusConfig{RemoteWrite: true, Scrapes: scrapes})
 		server.Await(t, "live")
-		s, got := send(server)
+		s, got := send(t, server)
 		if exitCode(got.err) != exitFailed || s.Refused != s.Samples || s.Requests > 700 {
 			t.Errorf("%v: %+v", got.err, s)
 		}
@@ -109,11 +111,12 @@ func TestRemoteWriteTooOld(t *testing.T) {
 		}
 	})
 	t.Run("short window", func(t *testing.T) {
+		t.Parallel()
 		server := engines.RunPrometheus(t, engines.PrometheusConfig{RemoteWrite: true,
 			OutOfOrder: "10d", Scrapes: scrapes})
 		server.Await(t, "live")
 		before := time.Now()
-		s, got := send(server)
+		s, got := send(t, server)
 		if exitCode(got.err) != exitFailed || s.Refused == 0 || s.Accepted == 0 ||
 			s.Accepted+s.Refused != s.Samples || s.Retries != 0 {
 			t.Fatalf("%v: %+v", got.err, s)
@@ -126,7 +129,8 @@ func TestRemoteWriteTooOld(t *testing.T) {
 		}
 	})
 	t.Run("no receiver", func(t *testing.T) {
-		s, got := send(engines.RunPrometheus(t, engines.PrometheusConfig{}))
+		t.Parallel()
+		s, got := send(t, engines.RunPrometheus(t, engines.PrometheusConfig{}))
 		if text := strings.Join(s.Errors, "\n"); exitCode(got.err) != exitFailed || s.Requests != 1 ||
 			!strings.Contains(text, "--web.enable-remote-write-receiver") {
 			t.Errorf("%v: %+v", got.err, s)

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -23,28 +22,31 @@ import (
 // historyDays is more than the month that TestHistory looks back.
 const historyDays = 40
 
-// archived exports days from a sandbox with the real binary and returns the
+// sharedArchive is the archive of the tests that only read one. TestMain removes it.
+var sharedArchive struct {
+	made    analytics.Date
+	service *sandbox.Sandbox
+	dir     string
+}
+
+// archived exports days from a sandbox with the real binary, once a day, and returns the
 // sandbox and the archive.
 func archived(t *testing.T) (*sandbox.Sandbox, string) {
 	t.Helper()
 	testbed.NotAtMidnight()
-	s, err := sandbox.New(sandbox.Config{Seed: 11, Days: 2 * historyDays, Pages: 150})
-	check(t, err)
-	service := httptest.NewServer(s.Handler())
-	t.Cleanup(service.Close)
-	dir := t.TempDir()
-	cmd := exec.Command("docgauge", "export")
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(),
-		"DOCGAUGE_BASE_URL="+service.URL, "DOCGAUGE_PROJECTS="+sandbox.DefaultProject,
-		"DOCGAUGE_API_KEY="+sandbox.DefaultAPIKey,
-		"DOCGAUGE_SINCE="+(analytics.DateOf(time.Now())-historyDays).String(), "DOCGAUGE_BUDGET=0",
-		"DOCGAUGE_OPEN_WINDOWS=",
-		"DOCGAUGE_WINDOWS=day,week,28d:totals")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	a, today := &sharedArchive, testbed.DaysAgo(0)
+	if a.made != today {
+		service := testbed.NewService(t, sandbox.Config{Seed: 11, Days: 2 * historyDays, Pages: 150})
+		dir, err := os.MkdirTemp("", "docgauge-cli-test-") //nolint:usetesting // it outlives the test
+		check(t, err)
+		p := placeFor(t, service, []string{sandbox.DefaultProject}, "DOCGAUGE_OPEN_WINDOWS=",
+			"DOCGAUGE_SINCE="+testbed.DaysAgo(historyDays).String(), "DOCGAUGE_WINDOWS=day,week,28d:totals",
+			"DOCGAUGE_PARQUET_URL="+filepath.Join(dir, "data"))
+		p.run(t, "export")
+		check(t, os.RemoveAll(a.dir))
+		a.made, a.service, a.dir = today, service.Sandbox, dir
 	}
-	return s, filepath.Join(dir, "data")
+	return a.service, filepath.Join(a.dir, "data")
 }
 
 // openmetricsOutput is the output of openmetrics.

@@ -36,7 +36,7 @@ import (
 
 // TestMain makes the test binary the docgauge of the scripts and kill tests.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){
+	testscript.Main(sharing{m}, map[string]func(){
 		"docgauge": func() {
 			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
@@ -44,6 +44,14 @@ func TestMain(m *testing.M) {
 				observe: stopAt(os.Getenv("STOP_AT"))}.Run(ctx, os.Args[1:]))
 		},
 	})
+}
+
+// sharing are tests that share an archive.
+type sharing struct{ *testing.M }
+
+func (m sharing) Run() int {
+	defer func() { _ = os.RemoveAll(sharedArchive.dir) }()
+	return m.M.Run()
 }
 
 // stopAt kills the process, with SIGKILL, at the nth step of a kind: "sealed:2".

@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -170,12 +170,10 @@ func TestCommandLog(t *testing.T) {
 			testbed.DaysAgo(0).String()}, exitDone, "remark"},
 		{"serve", []string{"DOCGAUGE_LISTEN_ADDRESS=192.0.2.1:0"}, []string{"serve"}, exitFailed, "command failed"},
 	} {
-		var stderr strings.Builder
-		cmd := exec.Command("docgauge", tc.args...)
-		cmd.Dir, cmd.Env, cmd.Stderr = base.dir, append(base.env, tc.env...), &stderr
-		if _ = cmd.Run(); cmd.ProcessState.ExitCode() != tc.code {
-			t.Errorf("%s: exit code %d, want %d\n%s", tc.name, cmd.ProcessState.ExitCode(), tc.code, stderr.String())
+		code, _, log := place{base.dir, slices.Concat(base.env, tc.env)}.try(t, tc.args...)
+		if code != tc.code {
+			t.Errorf("%s: exit code %d, want %d\n%s", tc.name, code, tc.code, log)
 		}
-		find(t, logLines(t, stderr.String()), tc.msg)
+		find(t, logLines(t, log), tc.msg)
 	}
 }

@@ -179,12 +179,19 @@ func (p place) serve(t *testing.T, args ...string) *sidecar {
 	return s
 }
 
+// command is a command of the real binary.
+func (p place) command(args ...string) *exec.Cmd {
+	cmd := exec.Command("docgauge", args...)
+	cmd.Dir, cmd.Env = p.dir, slices.Clone(p.env)
+	return cmd
+}
+
 // run runs a command that must succeed and returns its standard output.
 func (p place) run(t *testing.T, args ...string) []byte {
 	t.Helper()
 	var stderr strings.Builder
-	cmd := exec.Command("docgauge", args...)
-	cmd.Dir, cmd.Env, cmd.Stderr = p.dir, p.env, &stderr
+	cmd := p.command(args...)
+	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("docgauge %s: %v\n%s%s", strings.Join(args, " "), err, out, stderr.String())

@@ -48,7 +48,7 @@ func TestFitsTheTerminal(t *testing.T) {
 	t.Parallel()
 	p := longPlace(t)
 	p.try(t, "jobs", "run", "--wait")
-	for _, width := range []int{80, 100, 120} {
+	for _, width := range []int{80, 120} {
 		for _, command := range []string{
 			"check", "plan", "plan --all", "export", "status", "plan", "check", "verify", "jobs plan", "jobs list",
 			"jobs show 1", "jobs show 2",

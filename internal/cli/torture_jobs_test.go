@@ -133,8 +133,7 @@ func (q *torturedQueue) killOnce(round int) {
 }
 
 func (q *torturedQueue) start() (*exec.Cmd, <-chan error) {
-	cmd := exec.Command("docgauge", "jobs", "run", "--wait")
-	cmd.Dir, cmd.Env = q.dir, q.env
+	cmd := q.command("jobs", "run", "--wait")
 	dieWithUs(cmd)
 	check(q.t, cmd.Start())
 	ended := make(chan error, 1)
@@ -202,10 +201,9 @@ func (q *torturedQueue) operate() (paused bool) {
 
 // release may come too late: the job has been sent by then.
 func (q *torturedQueue) release(job journal.Job) {
-	cmd := exec.Command("docgauge", "jobs", "release", strconv.FormatInt(job.Seq, 10))
-	cmd.Dir, cmd.Env = q.dir, q.env
-	if out, err := cmd.CombinedOutput(); err != nil && cmd.ProcessState.ExitCode() != exitUsage {
-		q.t.Errorf("jobs release %d: %v\n%s", job.Seq, err, out)
+	code, _, log := q.try(q.t, "jobs", "release", strconv.FormatInt(job.Seq, 10))
+	if code != exitDone && code != exitUsage {
+		q.t.Errorf("jobs release %d: exit code %d\n%s", job.Seq, code, log)
 	}
 }
 

@@ -43,15 +43,14 @@ func TestTortureBucket(t *testing.T) {
 }
 
 func torture(t *testing.T, kills int, all []warehouse) {
-	s, url := tortureService(t, 700)
-	dir := t.TempDir()
-	r := &runs{url: url, dir: dir, service: s}
-	watch := watchFiles(t, filepath.Join(dir, "data"))
+	s := tortureService(t, 700)
+	r := &runs{place: torturePlace(t, s.URL), service: s.Sandbox}
+	watch := watchFiles(t, filepath.Join(r.dir, "data"))
 	chosen := []string{"parquet"}
 	var stops []func() int
 	for _, w := range all {
 		chosen, r.env = append(chosen, w.name), append(r.env, w.env...)
-		reader := &reader{warehouse: w, t: t, service: s}
+		reader := &reader{warehouse: w, t: t, service: s.Sandbox}
 		r.readers, stops = append(r.readers, reader), append(stops, reader.watch())
 	}
 	r.env = append(r.env, "DOCGAUGE_SINKS="+strings.Join(chosen, ","))
@@ -80,10 +79,9 @@ func torture(t *testing.T, kills int, all []warehouse) {
 
 // runs are runs of the real binary, and readers of its output.
 type runs struct {
-	url, dir string
-	env      []string
-	service  *sandbox.Sandbox
-	readers  []*reader
+	place
+	service *sandbox.Sandbox
+	readers []*reader
 }
 
 // roundRuns is how many runs are killed before one is let through.
@@ -92,12 +90,9 @@ const roundRuns = 12
 // healed lets one run through, compares everything with the service, and clears
 // the table for the next round.
 func (r *runs) healed(t *testing.T) (windows, rows int) {
-	if out, err := r.docgauge("").CombinedOutput(); err != nil {
-		t.Fatalf("the run after the kills: %v\n%s", err, out)
-	}
-	out, err := r.docgauge("").CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "0 windows, 0 rows, 0 requests") {
-		t.Fatalf("a second run found work: %v\n%s", err, out)
+	r.run(t, "export")
+	if out := r.run(t, "export"); !strings.Contains(string(out), "0 windows, 0 rows, 0 requests") {
+		t.Fatalf("a second run found work: %s", out)
 	}
 	windows, rows = compareAll(t, r.service, filepath.Join(r.dir, "data"))
 	for _, reader := range r.readers {
@@ -109,30 +104,21 @@ func (r *runs) healed(t *testing.T) (windows, rows int) {
 }
 
 // tortureService is a sandbox whose closed windows do not change.
-func tortureService(t *testing.T, pages int) (*sandbox.Sandbox, string) {
-	testbed.NotAtMidnight()
-	s, err := sandbox.New(sandbox.Config{Seed: 7, Days: 20, Pages: pages,
+func tortureService(t *testing.T, pages int) *testbed.Service {
+	return testbed.NewService(t, sandbox.Config{Seed: 7, Days: 20, Pages: pages,
 		Faults: sandbox.Faults{Latency: 3 * time.Millisecond}})
-	check(t, err)
-	ln, err := sandbox.Listen("127.0.0.1:0", false)
-	check(t, err)
-	ctx, stop := context.WithCancel(context.Background())
-	var served sync.WaitGroup
-	served.Go(func() { _ = s.Serve(ctx, ln) })
-	t.Cleanup(func() { stop(); served.Wait() })
-	return s, "http://" + ln.Addr().String()
 }
 
-// docgauge is one export by the real binary.
-func (r *runs) docgauge(stop string) *exec.Cmd {
-	cmd := exec.Command("docgauge", "export")
-	cmd.Dir = r.dir
-	cmd.Env = append(os.Environ(), "STOP_AT="+stop,
-		"DOCGAUGE_BASE_URL="+r.url, "DOCGAUGE_PROJECTS="+sandbox.DefaultProject,
-		"DOCGAUGE_API_KEY="+sandbox.DefaultAPIKey,
-		"DOCGAUGE_SINCE="+(analytics.DateOf(time.Now())-14).String(), "DOCGAUGE_OPEN_WINDOWS=", "DOCGAUGE_BUDGET=0",
-		"DOCGAUGE_WINDOWS=day,week,3d:totals")
-	cmd.Env = append(cmd.Env, r.env...)
+// torturePlace is where the runs of a torture export 14 days.
+func torturePlace(t *testing.T, url string) place {
+	return placeFor(t, &testbed.Service{URL: url}, []string{sandbox.DefaultProject}, "DOCGAUGE_OPEN_WINDOWS=",
+		"DOCGAUGE_SINCE="+testbed.DaysAgo(14).String(), "DOCGAUGE_WINDOWS=day,week,3d:totals")
+}
+
+// export is one export by the real binary, killed at a step.
+func (r *runs) export(stop string) *exec.Cmd {
+	cmd := r.command("export")
+	cmd.Env = append(cmd.Env, "STOP_AT="+stop)
 	return cmd
 }
 
@@ -144,7 +130,7 @@ func (r *runs) killOnce(t *testing.T, i int) bool {
 	if i%2 == 0 {
 		stop = fmt.Sprintf("%s:%d", steps[(i/2)%len(steps)], 1+rand.IntN(3))
 	}
-	cmd := r.docgauge(stop)
+	cmd := r.export(stop)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	check(t, cmd.Start())

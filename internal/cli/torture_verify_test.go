@@ -70,10 +70,9 @@ type verifyTorture struct {
 func newVerifyTorture(t *testing.T) *verifyTorture {
 	v := &verifyTorture{T: t, seed: cmp.Or(*tortureSeed, rand.Uint64())}
 	v.draw = rand.New(rand.NewPCG(v.seed, 0))
-	var address string
-	v.service, address = tortureService(t, 40)
-	v.url = v.clocked(address)
-	v.dir = t.TempDir()
+	s := tortureService(t, 40)
+	v.service = s.Sandbox
+	v.place = torturePlace(t, v.clocked(s.URL))
 	v.sinks = warehouses(t)
 	for _, w := range v.sinks {
 		v.env = append(v.env, w.env...)
@@ -112,9 +111,8 @@ func (v *verifyTorture) names(without string) string {
 // some milliseconds. It returns the output and the exit code, -1 for one that was killed.
 func (v *verifyTorture) command(sinks, stop string, kill time.Duration, args ...string) (string, int) {
 	v.Helper()
-	cmd := v.docgauge(stop)
-	cmd.Args = append([]string{"docgauge"}, args...)
-	cmd.Env = append(cmd.Env, "DOCGAUGE_SINKS="+sinks)
+	cmd := v.place.command(args...)
+	cmd.Env = append(cmd.Env, "STOP_AT="+stop, "DOCGAUGE_SINKS="+sinks)
 	var out, stderr strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &stderr
 	check(v, cmd.Start())

@@ -52,7 +52,8 @@ func TestJitter(t *testing.T) {
 		d := clock.Jitter(10 * time.Second)
 		low, high = min(low, d), max(high, d)
 	}
-	if low < 8*time.Second || low > 8*time.Second+40*time.Millisecond || high > 12*time.Second || high < 12*time.Second-40*time.Millisecond {
+	const least, most, margin = 8 * time.Second, 12 * time.Second, 40 * time.Millisecond
+	if low < least || low > least+margin || high > most || high < most-margin {
 		t.Errorf("jitter of 10s is in [%v, %v], want all of [8s, 12s]", low, high)
 	}
 	if d := clock.Jitter(0); d != 0 {
@@ -135,7 +136,8 @@ func TestUntilAllEnd(t *testing.T) {
 
 func TestSeconds(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		3690690899 * time.Nanosecond: "3.691", 55 * time.Minute: "3300", time.Microsecond: "0", 1100 * time.Millisecond: "1.1", -time.Second: "-1",
+		3690690899 * time.Nanosecond: "3.691", 55 * time.Minute: "3300", time.Microsecond: "0",
+		1100 * time.Millisecond: "1.1", -time.Second: "-1",
 	} {
 		if got := fmt.Sprint(clock.Seconds(d)); got != want {
 			t.Errorf("%v: %s, want %s", d, got, want)

@@ -93,7 +93,9 @@ func TestEnvFileIsRefused(t *testing.T) {
 	if err := os.WriteFile(huge, []byte("#"+strings.Repeat("x", 1<<20)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for path, says := range map[string]string{filepath.Join(dir, "none"): "no such file", dir: "is a directory", huge: "larger than 64 KiB"} {
+	for path, says := range map[string]string{
+		filepath.Join(dir, "none"): "no such file", dir: "is a directory", huge: "larger than 64 KiB",
+	} {
 		f := ReadSource(path, nil)
 		if len(f.Problems) != 1 || !strings.Contains(f.Problems[0], says) || !strings.Contains(f.Problems[0], path) {
 			t.Errorf("%v; want %q and the path", f.Problems, says)
@@ -150,8 +152,9 @@ func TestEnvironmentWins(t *testing.T) {
 		len(c.OpenWindows) != 0 || c.Projects[0] != "prj_a" {
 		t.Errorf("%+v", c)
 	}
-	want := fmt.Sprintf("configuration:\n  %[1]s:6: DOCGAUGE_SETTLE: \"soon\": want a duration like 90s, 15m, 72h or 3d"+
-		"\n  %[1]s:7: DOCGAUGE_CONCURRENCY: 0 is not from 1 to 64", path)
+	want := fmt.Sprintf("configuration:\n"+
+		"  %[1]s:6: DOCGAUGE_SETTLE: \"soon\": want a duration like 90s, 15m, 72h or 3d\n"+
+		"  %[1]s:7: DOCGAUGE_CONCURRENCY: 0 is not from 1 to 64", path)
 	if err == nil || err.Error() != want {
 		t.Errorf("%v\nwant %s", err, want)
 	}

@@ -47,8 +47,7 @@ type Projects []string
 
 func (ps *Projects) Decode(s string) error {
 	var out Projects
-	for part := range strings.SplitSeq(s, ",") {
-		id := strings.TrimSpace(part)
+	for _, id := range split(s) {
 		if analytics.CheckProject(id) != nil {
 			return fmt.Errorf("project id %.140q: want 1 to 128 letters, digits, - or _", id)
 		}
@@ -61,6 +60,15 @@ func (ps *Projects) Decode(s string) error {
 	return nil
 }
 
+// split returns the elements of a comma-separated list.
+func split(s string) []string {
+	list := strings.Split(s, ",")
+	for i := range list {
+		list[i] = strings.TrimSpace(list[i])
+	}
+	return list
+}
+
 // ProjectNames are the names that people are shown, by project id.
 type ProjectNames map[string]string
 
@@ -69,7 +77,7 @@ const maxName = 100
 
 func (n *ProjectNames) Decode(s string) error {
 	out := ProjectNames{}
-	for part := range strings.SplitSeq(s, ",") {
+	for _, part := range split(s) {
 		id, name, ok := strings.Cut(part, "=")
 		id, name = strings.TrimSpace(id), strings.TrimSpace(name)
 		switch {
@@ -95,10 +103,7 @@ func (n ProjectNames) Of(id string) string { return cmp.Or(n[id], id) }
 type Addresses []string
 
 func (a *Addresses) Decode(s string) error {
-	*a = nil
-	for part := range strings.SplitSeq(s, ",") {
-		*a = append(*a, strings.TrimSpace(part)) // package server checks them
-	}
+	*a = split(s) // package server checks them
 	return nil
 }
 
@@ -111,8 +116,8 @@ var hostForm = regexp.MustCompile(`^[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]
 // Decode reads a comma-separated list.
 func (h *Hosts) Decode(s string) error {
 	*h = nil
-	for part := range strings.SplitSeq(s, ",") {
-		name := strings.ToLower(strings.TrimSpace(part))
+	for _, part := range split(s) {
+		name := strings.ToLower(part)
 		if len(name) > 253 || !hostForm.MatchString(name) {
 			return fmt.Errorf("%.100q: want host names without scheme and port, as docs.example.com,docgauge", part)
 		}
@@ -126,8 +131,8 @@ type Windows []analytics.Spec
 
 func (w *Windows) Decode(s string) error {
 	var out Windows
-	for part := range strings.SplitSeq(s, ",") {
-		spec, err := analytics.ParseSpec(strings.TrimSpace(part))
+	for _, part := range split(s) {
+		spec, err := analytics.ParseSpec(part)
 		if err != nil {
 			return err
 		}
@@ -148,8 +153,8 @@ func (o *OpenWindows) Decode(s string) error {
 	if strings.TrimSpace(s) == "" {
 		return nil
 	}
-	for part := range strings.SplitSeq(s, ",") {
-		g := analytics.Granularity(strings.TrimSpace(part))
+	for _, part := range split(s) {
+		g := analytics.Granularity(part)
 		if g != analytics.Day && g != analytics.Week && g != analytics.Month {
 			return fmt.Errorf("open window %q: want day, week or month", g)
 		}
@@ -242,8 +247,7 @@ type Sinks []string
 
 func (n *Sinks) Decode(s string) error {
 	chosen := map[string]bool{}
-	for part := range strings.SplitSeq(s, ",") {
-		name := strings.TrimSpace(part)
+	for _, name := range split(s) {
 		if err := CheckSink(name); err != nil {
 			return fmt.Errorf("sink %w, or several of them", err)
 		}

@@ -76,7 +76,7 @@ func TestRestore(t *testing.T) {
 			}
 			defer db.Close()
 			var log strings.Builder
-			for range 2 { // what was not restored is tried again
+			for range 2 { // a failed restore is tried again
 				err = RestoreEmpty(t.Context(), db, tc.sinks, slog.New(slog.NewTextHandler(&log, nil)))
 				if unknown := errors.Is(err, sinks.ErrNotListed); unknown != tc.unknown || err != nil && !unknown {
 					t.Errorf("the error is %v", err)

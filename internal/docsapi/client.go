@@ -46,12 +46,11 @@ const (
 	defaultTimeout   = 60 * time.Second
 	defaultUserAgent = "docgauge"
 
-	dialTimeout      = 10 * time.Second
-	handshakeTimeout = 10 * time.Second
-	idleTimeout      = 90 * time.Second
-	maxHeader        = 64 << 10
-	readBuffer       = 32 << 10
-	writeBuffer      = 16 << 10
+	connectTimeout = 10 * time.Second
+	idleTimeout    = 90 * time.Second
+	maxHeader      = 64 << 10
+	readBuffer     = 32 << 10
+	writeBuffer    = 16 << 10
 )
 
 // ClientOptions configures a Client.
@@ -195,18 +194,11 @@ func parseBase(raw string) (string, error) {
 // net/http sends each request once; over HTTP/2 the same body would make each
 // GET carry an empty data frame.
 func NewTransport(concurrency int, timeout time.Duration) *http.Transport {
-	return &http.Transport{
-		Proxy:                  http.ProxyFromEnvironment,
-		DialContext:            (&net.Dialer{Timeout: dialTimeout}).DialContext,
-		TLSHandshakeTimeout:    handshakeTimeout,
-		ResponseHeaderTimeout:  timeout,
-		IdleConnTimeout:        idleTimeout,
-		MaxIdleConns:           max(concurrency, 1),
-		MaxIdleConnsPerHost:    max(concurrency, 1),
-		MaxResponseHeaderBytes: maxHeader,
-		ReadBufferSize:         readBuffer,
-		Protocols:              http1(),
-	}
+	t := newTransport(connectTimeout)
+	t.ResponseHeaderTimeout, t.IdleConnTimeout = timeout, idleTimeout
+	t.MaxIdleConns, t.MaxIdleConnsPerHost = max(concurrency, 1), max(concurrency, 1)
+	t.ReadBufferSize = readBuffer
+	return t
 }
 
 // NewWriteTransport returns the base transport for POSTs: HTTP/1.1 with a fresh
@@ -216,20 +208,21 @@ func NewTransport(concurrency int, timeout time.Duration) *http.Transport {
 // connecting, if it is below 10 s. Only [Client] bounds the wait for the answer, so
 // that there is one clock and one message.
 func NewWriteTransport(timeout time.Duration) *http.Transport {
-	return &http.Transport{
-		Proxy:                  http.ProxyFromEnvironment,
-		DialContext:            (&net.Dialer{Timeout: min(timeout, dialTimeout)}).DialContext,
-		TLSHandshakeTimeout:    min(timeout, handshakeTimeout),
-		MaxResponseHeaderBytes: maxHeader,
-		WriteBufferSize:        writeBuffer,
-		DisableKeepAlives:      true,
-		DisableCompression:     true,
-		Protocols:              http1(),
-	}
+	t := newTransport(min(timeout, connectTimeout))
+	t.WriteBufferSize = writeBuffer
+	t.DisableKeepAlives, t.DisableCompression = true, true
+	return t
 }
 
-func http1() *http.Protocols {
-	p := new(http.Protocols)
-	p.SetHTTP1(true)
-	return p
+// newTransport bounds the dialing, and the TLS handshake, by connect.
+func newTransport(connect time.Duration) *http.Transport {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	return &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            (&net.Dialer{Timeout: connect}).DialContext,
+		TLSHandshakeTimeout:    connect,
+		MaxResponseHeaderBytes: maxHeader,
+		Protocols:              protocols,
+	}
 }

@@ -53,7 +53,7 @@ func TestNewAccepts(t *testing.T) {
 		"http://[::1]:1/":                  "http://[::1]:1",
 		"HTTPS://api.example.com":          "https://api.example.com",
 	} {
-		c, err := New(ClientOptions{BaseURL: base, APIKey: StaticKey("mint_secret")})
+		c, err := New(ClientOptions{BaseURL: base, APIKey: StaticKey("mint_!secret~")})
 		if err != nil || c.base != want {
 			t.Errorf("%s: %v, %v; want base %s", base, c, err, want)
 		}

@@ -252,39 +252,38 @@ func (o *opaque) Error() string        { return o.text }
 func (o *opaque) Is(target error) bool { return errors.Is(o.err, target) }
 func (o *opaque) As(target any) bool   { return errors.As(o.err, target) }
 
+// asError returns the *Error in err, an empty one if there is none.
+func asError(err error) *Error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	return &Error{}
+}
+
 // IsInDoubt reports whether a write may have happened.
-func IsInDoubt(err error) bool {
-	e, ok := errors.AsType[*Error](err)
-	return ok && e.Outcome == InDoubt
-}
+func IsInDoubt(err error) bool { return asError(err).Outcome == InDoubt }
 
-// IsNotSent reports whether the service does not know of the request: there was no
-// connection, the transport refused it, or the call was wrong. A write that was
-// not sent can be sent later; the Outcome of the error says whether something must change first.
-func IsNotSent(err error) bool {
-	e, ok := errors.AsType[*Error](err)
-	return ok && errors.Is(e.Err, ErrNotSent)
-}
+// IsNotSent reports whether the service does not know of the request: there was no connection, the
+// transport refused it, or the call was wrong. Such a write can be sent later; the Outcome of the
+// error says whether something must change first.
+func IsNotSent(err error) bool { return errors.Is(asError(err).Err, ErrNotSent) }
 
-// IsUnauthorized reports whether the service refused the key (401, 403):
-// nothing more should be sent with it. Reads and writes can have different keys.
+// IsUnauthorized reports whether the service refused the key (401, 403): nothing more should be sent
+// with it. Reads and writes can have different keys.
 func IsUnauthorized(err error) bool {
-	e, ok := errors.AsType[*Error](err)
-	return ok && (e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden)
+	status := asError(err).Status
+	return status == http.StatusUnauthorized || status == http.StatusForbidden
 }
 
 // IsNotFound reports whether the service itself answered 404, with a JSON object.
 func IsNotFound(err error) bool {
-	e, ok := errors.AsType[*Error](err)
-	return ok && e.Status == http.StatusNotFound && e.FromAPI
+	e := asError(err)
+	return e.Status == http.StatusNotFound && e.FromAPI
 }
 
-// IsThrottled reports whether the service's request limit was hit (429).
-// RetryAfter of the error says for how long, if the service does.
-func IsThrottled(err error) bool {
-	e, ok := errors.AsType[*Error](err)
-	return ok && e.Status == http.StatusTooManyRequests
-}
+// IsThrottled reports whether the service's request limit was hit (429). RetryAfter of the error is
+// the time to wait, if the service gave one.
+func IsThrottled(err error) bool { return asError(err).Status == http.StatusTooManyRequests }
 
 // IsMalformed reports whether the visitors operation answered with 200 and a page that has a wrong
 // value: a count of 1.5, a row without its path, a body over 16 MiB. Only that window cannot be read.

@@ -249,7 +249,7 @@ func (r *parser) fill() {
 	})
 	p.NotBefore, p.Expires = r.time("not_before"), r.time("expires")
 	r.text("schedule", func(s string) string {
-		// The errors of a cron expression may quote it as it is.
+		// The errors of a cron expression may quote it unchanged.
 		if problem := checkLine(s); problem != "" {
 			return problem
 		}

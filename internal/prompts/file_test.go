@@ -153,7 +153,7 @@ func TestHasID(t *testing.T) {
 	}
 }
 
-// FuzzFile: whatever a file holds, it reads without a panic; findings lie in the
+// FuzzFile: whatever a file holds, it reads without a panic; findings are in the
 // file and can be printed; a prompt without findings keeps every rule, and reads
 // the same when it is written anew.
 func FuzzFile(f *testing.F) {
@@ -181,10 +181,8 @@ func FuzzFile(f *testing.F) {
 		lines := 1 + strings.Count(newlines.Replace(string(data)), "\n")
 		for _, finding := range findings {
 			if finding.Line < 0 || finding.Line > lines+1 || finding.Text == "" || !utf8.ValidString(finding.Text) ||
-				strings.ContainsFunc(
-					finding.Text,
-					func(r rune) bool { return r == '\n' || r == '\t' || forbidden(r) != "" },
-				) {
+				strings.ContainsFunc(finding.Text,
+					func(r rune) bool { return r == '\n' || r == '\t' || forbidden(r) != "" }) {
 				t.Fatalf("%d lines, %q", lines, finding)
 			}
 		}

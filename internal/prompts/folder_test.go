@@ -14,8 +14,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 func TestOpen(t *testing.T) {
@@ -273,19 +271,6 @@ func TestConfigMap(t *testing.T) {
 	}
 }
 
-// TestOrder: lists are in the order of paths, whatever the order of the folder.
-func TestOrder(t *testing.T) {
-	want := []string{"B.MD", "a-b.md", "a.md", "a/a.txt", "a/z.md", "m/n/o.Txt", "z.md"}
-	files := map[string]string{}
-	for _, name := range want {
-		files[name] = "body"
-	}
-	f, _ := folder(t, Rules{}, files)
-	if diff := cmp.Diff(want, paths(lint(t, f).Prompts)); diff != "" {
-		t.Error(diff)
-	}
-}
-
 // TestLinks: entries that are not simply files or folders.
 func TestLinks(t *testing.T) {
 	if runtime.GOOS == "windows" {
@@ -355,26 +340,5 @@ func TestDisappear(t *testing.T) {
 	s = scan(t, f, nil)
 	if s = scan(t, f, &s); len(s.Prompts) != len(files) {
 		t.Errorf("%d prompts at the end", len(s.Prompts))
-	}
-}
-
-// TestHalfWritten: a file that is written slowly does not count before it is whole, if
-// the writer is not slower than the scans.
-func TestHalfWritten(t *testing.T) {
-	f, dir := folder(t, Rules{}, nil)
-	path := filepath.Join(dir, "a.md")
-	var s Scanned
-	for i := 1; i <= 20; i++ {
-		handle, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-		must(t, err)
-		fmt.Fprintf(handle, "line %d\n", i)
-		if s = scan(t, f, &s); len(s.Prompts)+len(s.Findings) != 0 {
-			t.Fatalf("line %d: %s", i, saw(s))
-		}
-		must(t, handle.Close())
-	}
-	s = scan(t, f, &s)
-	if len(s.Prompts) != 1 || strings.Count(s.Prompts[0].Body, "\n") != 19 {
-		t.Error(cmp.Diff(nil, s.Prompts))
 	}
 }

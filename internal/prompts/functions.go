@@ -24,14 +24,13 @@ var ErrNoNumbers = errors.New("no numbers")
 // rolling granularity, not the window that ended a day earlier). If one of the two is
 // missing, the error is ErrNoNumbers and says why.
 type Numbers interface {
-	// Site returns the totals of the two windows, Pages their rows.
-	Site(ctx context.Context, project string, g analytics.Granularity) (Adjacent, error)
-	Pages(ctx context.Context, project string, g analytics.Granularity) (Adjacent, error)
+	// Windows returns the totals of the two windows, or with pages their rows too.
+	Windows(ctx context.Context, project string, g analytics.Granularity, pages bool) (Adjacent, error)
 	// Outcomes are those of the merged pull requests, newest first.
 	Outcomes(ctx context.Context, project string) ([]view.Outcome, error)
 }
 
-// Adjacent has the totals, or the rows in any order, of two adjacent windows.
+// Adjacent has the totals, and perhaps the rows in any order, of two adjacent windows.
 type Adjacent struct {
 	Window, FormerWindow analytics.Window
 	Totals, FormerTotals analytics.Totals
@@ -163,19 +162,15 @@ func newRecord(now, before analytics.Totals) record {
 }
 
 func (r *renderer) have(granularity string) (bool, error) {
-	_, err := r.site(granularity)
+	_, err := r.read(granularity, false)
 	if errors.Is(err, ErrNoNumbers) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-func (r *renderer) site(granularity string) (Adjacent, error) {
-	return r.read("numbers", granularity, Numbers.Site)
-}
-
 func (r *renderer) siteVisitors(granularity string) (record, error) {
-	site, err := r.site(granularity)
+	site, err := r.read(granularity, false)
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +201,7 @@ func (r *renderer) pagesBy(
 		key := granularity + " " + string(by)
 		movers, ok := r.movers[key]
 		if !ok {
-			pages, err := r.read("pages", granularity, Numbers.Pages)
+			pages, err := r.read(granularity, true)
 			if err != nil {
 				return nil, err
 			}
@@ -231,9 +226,7 @@ func (r *renderer) pagesBy(
 // read returns the numbers of a granularity, which it reads once. It refuses numbers that
 // would not be what the prompt means: of windows that are not adjacent, long past, or not
 // the ones that the prompt already has numbers of.
-func (r *renderer) read(
-	name, granularity string, read func(Numbers, context.Context, string, analytics.Granularity) (Adjacent, error),
-) (Adjacent, error) {
+func (r *renderer) read(granularity string, pages bool) (Adjacent, error) {
 	g, err := analytics.ParseGranularity(granularity)
 	if err != nil {
 		return Adjacent{}, &functionError{err}
@@ -241,11 +234,12 @@ func (r *renderer) read(
 	if r.numbers == nil {
 		return Adjacent{}, functionErrorf("numbers of the %s: %w", g, ErrNoNumbers)
 	}
+	name := map[bool]string{false: "numbers", true: "pages"}[pages]
 	key := name + " " + string(g)
 	if numbers, ok := r.known[key]; ok {
 		return numbers, nil
 	}
-	numbers, err := read(r.numbers, r.ctx, r.prompt.Project, g)
+	numbers, err := r.numbers.Windows(r.ctx, r.prompt.Project, g, pages)
 	window, former := numbers.Window, numbers.FormerWindow
 	today, seen := analytics.DateOf(r.at), r.windows[g]
 	switch {

@@ -293,18 +293,20 @@ func (c *checker) variable(n parse.Node, name string) {
 // that gain visitors and as many that lose some.
 type sampleNumbers struct{ end analytics.Date }
 
-func (s sampleNumbers) adjacent(g analytics.Granularity) Adjacent {
+func (s sampleNumbers) Windows(_ context.Context, _ string, g analytics.Granularity, _ bool) (Adjacent, error) {
 	days := max(7, analytics.Date(g.RollingDays()))
-	return Adjacent{
+	a := Adjacent{
 		Window:       analytics.Window{From: s.end - days, To: s.end},
 		FormerWindow: analytics.Window{From: s.end - 2*days, To: s.end - days},
+		Totals:       analytics.Totals{Human: 900, AI: 200, Total: 1000},
+		FormerTotals: analytics.Totals{Human: 800, AI: 100, Total: 850},
 	}
-}
-
-func (s sampleNumbers) Site(_ context.Context, _ string, g analytics.Granularity) (Adjacent, error) {
-	a := s.adjacent(g)
-	a.Totals = analytics.Totals{Human: 900, AI: 200, Total: 1000}
-	a.FormerTotals = analytics.Totals{Human: 800, AI: 100, Total: 850}
+	row := func(path string, n int64) analytics.Row { return analytics.Row{Path: path, Human: n, AI: n, Total: n} }
+	for i := range int64(maxPages) {
+		up, down := fmt.Sprintf("/example/up-%d", i), fmt.Sprintf("/example/down-%d", i)
+		a.Rows = append(a.Rows, row(up, 200+2*i), row(down, 100+i))
+		a.FormerRows = append(a.FormerRows, row(up, 100+i), row(down, 200+2*i))
+	}
 	return a, nil
 }
 
@@ -318,17 +320,4 @@ func (s sampleNumbers) Outcomes(_ context.Context, project string) ([]view.Outco
 		})
 	}
 	return []view.Outcome{o}, nil
-}
-
-func (s sampleNumbers) Pages(_ context.Context, _ string, g analytics.Granularity) (Adjacent, error) {
-	a := s.adjacent(g)
-	row := func(path string, n int64) analytics.Row {
-		return analytics.Row{Path: path, Human: n, AI: n, Total: n}
-	}
-	for i := range int64(maxPages) {
-		up, down := fmt.Sprintf("/example/up-%d", i), fmt.Sprintf("/example/down-%d", i)
-		a.Rows = append(a.Rows, row(up, 200+2*i), row(down, 100+i))
-		a.FormerRows = append(a.FormerRows, row(up, 100+i), row(down, 200+2*i))
-	}
-	return a, nil
 }

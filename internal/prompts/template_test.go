@@ -3,6 +3,7 @@ package prompts
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"regexp"
@@ -29,14 +30,12 @@ type fixed struct {
 	asked    []string
 }
 
-func (f *fixed) Site(_ context.Context, project string, g analytics.Granularity) (Adjacent, error) {
-	f.asked = append(f.asked, project+" site "+string(g))
+func (f *fixed) Windows(_ context.Context, project string, g analytics.Granularity, pages bool) (Adjacent, error) {
+	f.asked = append(f.asked, fmt.Sprint(project, g, pages))
+	if pages {
+		return f.pages, f.err
+	}
 	return f.site, f.err
-}
-
-func (f *fixed) Pages(_ context.Context, project string, g analytics.Granularity) (Adjacent, error) {
-	f.asked = append(f.asked, project+" pages "+string(g))
-	return f.pages, f.err
 }
 
 func (f *fixed) Outcomes(_ context.Context, project string) ([]view.Outcome, error) {
@@ -137,7 +136,7 @@ func TestRender(t *testing.T) {
 }
 
 // TestRenderWaits: where numbers are missing nothing is rendered, and the error says
-// what is missing and where it is asked for.
+// which numbers are missing and names the line that asks for them.
 func TestRenderWaits(t *testing.T) {
 	body := "line\n\n[[ site_visitors \"week\" ]] [[ top_pages \"week\" 1 ]]"
 	broken := errors.New("disk on fire")
@@ -145,7 +144,7 @@ func TestRenderWaits(t *testing.T) {
 	const ofWeek = "a.md:12: template: numbers of the week: "
 	for _, tc := range []struct {
 		name  string
-		alter func(n *fixed) // nil: there are no numbers at all
+		alter func(n *fixed) // nil: without any numbers
 		want  string
 		wait  bool
 	}{
@@ -295,7 +294,7 @@ func documented(t *testing.T, table string) []string {
 }
 
 // TestDocumentation: the tables list all keys, variables and functions, and each
-// example works as it is written.
+// example works as written.
 func TestDocumentation(t *testing.T) {
 	if diff := cmp.Diff(keys, documented(t, "keys")); diff != "" {
 		t.Errorf("keys: %s", diff)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/docgauge/docgauge/internal/format"
 )
 
 // maxPathBytes is how much of a page's path reaches a prompt.
@@ -99,36 +101,23 @@ func printable(s string) string {
 // them.
 func quote(s string) string {
 	more := ""
-	if len(s) > maxPathBytes {
-		s, more = cut(s, maxPathBytes), "…"
+	if end := maxPathBytes; len(s) > end {
+		for end > maxPathBytes-utf8.UTFMax && !utf8.RuneStart(s[end]) {
+			end-- // not inside a character
+		}
+		s, more = s[:end], "…"
 	}
 	return strings.ReplaceAll(strconv.Quote(s), "`", `\x60`) + more
 }
 
-// cut returns the longest beginning of s that has at most n bytes and does not end
-// inside a character.
-func cut(s string, n int) string {
-	for i := n; i > n-utf8.UTFMax; i-- {
-		if utf8.RuneStart(s[i]) {
-			return s[:i]
-		}
-	}
-	return s[:n]
-}
-
-// shorten is a message that may quote what a template says.
+// shorten is a message that may quote a template, on one line.
 func shorten(message string) string {
-	const most = 400
-	message = strings.Map(func(r rune) rune {
+	return format.Cut(strings.Map(func(r rune) rune {
 		if forbidden(r) != "" || r == '\n' || r == '\t' {
 			return ' '
 		}
 		return r
-	}, message)
-	if len(message) > most {
-		return cut(message, most) + "…"
-	}
-	return message
+	}, message), 400)
 }
 
 // join lists names in a message, the first 20 of them.

@@ -135,7 +135,7 @@ func fileName(name string, p Prompt) (string, error) {
 	return "", Error{fmt.Errorf("prompt file %s: %s", quote(name), problem)}
 }
 
-// notSlug matches what is replaced in generated file names.
+// notSlug matches the characters replaced in generated file names.
 var notSlug = regexp.MustCompile(`[^a-z0-9]+`)
 
 // slug makes a file name from the id or the title.

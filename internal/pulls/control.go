@@ -41,20 +41,20 @@ func newControl(d days, donors [][]float64) *control {
 	return c
 }
 
-// gap is how far a page strayed from its expected readers.
-type gap struct {
-	// change is the logarithm of the actual mean after the merge, relative to the expected one.
-	change float64
-	// noise is the variance that the change has from day to day noise alone.
+// pageChange is how far a page strayed from its expected readers.
+type pageChange struct {
+	// log is the logarithm of the actual mean after the merge, relative to the expected one.
+	log float64
+	// noise is the variance that it has from day to day noise alone.
 	noise float64
 	// trend is the square of the change to come if the page went on to rise or fall against
 	// the plain mean of the donors as it did before the merge, without what noise does to it.
 	trend float64
 }
 
-// compare returns the gap of a page, and the days expected of it. Own is its index among the
+// compare returns the change of a page, and its expected days. Own is its index among the
 // donors, or -1: a page is not compared with itself.
-func (c *control) compare(series []float64, own int) (gap, []float64) {
+func (c *control) compare(series []float64, own int) (pageChange, []float64) {
 	level := mean(series[:c.before])
 	weights := c.weights(series, level, own)
 	expected := make([]float64, len(series))
@@ -68,10 +68,10 @@ func (c *control) compare(series []float64, own int) (gap, []float64) {
 	n, m := float64(c.before), float64(len(series)-c.before)
 	after := mean(expected[c.before:])
 	burst := c.burst(series, expected)
-	g := gap{
+	g := pageChange{
 		// Half a visitor keeps the logarithm finite without any visitor.
-		change: math.Log((mean(series[c.before:]) + 0.5/m) / (after + 0.5/m)),
-		noise:  burst/(n*level) + burst/(m*max(after, 1/m)) + donorNoise*(1/n+1/m),
+		log:   math.Log((mean(series[c.before:]) + 0.5/m) / (after + 0.5/m)),
+		noise: burst/(n*level) + burst/(m*max(after, 1/m)) + donorNoise*(1/n+1/m),
 	}
 	g.trend = c.trend(series, level, burst)
 	return g, expected

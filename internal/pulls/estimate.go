@@ -38,7 +38,7 @@ func estimate(ctx context.Context, from sinks.Sink, merges []view.Merge) ([]view
 	})
 	var errs []error
 	for len(byDate) > 0 {
-		// Merges of a project that lie no further apart than span share what is read.
+		// Merges of a project that lie no further apart than span share their day windows.
 		project := merges[byDate[0]].Project
 		var group []view.Merge
 		for _, i := range byDate {

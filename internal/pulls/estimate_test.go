@@ -26,7 +26,7 @@ type site struct {
 	*sinktest.Memory
 	// readers changes the readers of a page on a day.
 	readers func(path string, d analytics.Date, n float64) float64
-	// window changes the reading of a day; false: there is none.
+	// window changes the reading of a day; false drops it.
 	window func(rev *analytics.Revision) bool
 	pages  int
 }
@@ -148,7 +148,7 @@ func TestGrowthIsNoEffect(t *testing.T) {
 	}
 }
 
-// TestLacking: what is not enough, and why.
+// TestLacking: which data do not suffice, and the reason given.
 func TestLacking(t *testing.T) {
 	type test func(d analytics.Date) bool
 	without := func(bad test) func(*site) {

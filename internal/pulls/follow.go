@@ -22,8 +22,8 @@ const (
 	beat = 30 * time.Second
 	// pauseStore follows an error of the store.
 	pauseStore = time.Minute
-	// pauseToken applies where there is no token, or the host refuses it: it is not replaced
-	// sooner, and a host that is asked with a wrong one often shuts us out.
+	// pauseToken applies without a token, or where the host refuses it: people take that long to
+	// replace it, and hosts often block clients that send a wrong one.
 	pauseToken = 10 * time.Minute
 	// pauseFailure follows the first failure of a host; it doubles up to longestFailure.
 	pauseFailure   = time.Minute
@@ -213,7 +213,7 @@ func interval(p journal.PullRequest, now time.Time) time.Duration {
 	return day
 }
 
-// take puts the answer, or why there is none, into p, decides when to read it again, and
+// take puts the answer, or its error, into p, decides when to read it again, and
 // reports whether to store that.
 func (f *Follower) take(p *journal.PullRequest, read journal.PullRequest, err error) bool {
 	former, now := *p, f.now()

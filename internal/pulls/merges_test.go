@@ -64,7 +64,7 @@ func TestList(t *testing.T) {
 }
 
 // TestSelection: several jobs share a pull request; one without a row is unknown; the newest
-// merge is first; what is not selected is not there, and an archive without windows is no error.
+// merge is first; others than those selected are left out, and an archive may have no windows.
 func TestSelection(t *testing.T) {
 	merged := func(link, project string, days int) journal.PullRequest {
 		return journal.PullRequest{Link: link, Project: project, State: journal.PullMerged,

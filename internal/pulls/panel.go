@@ -117,7 +117,7 @@ func (p *panel) add(paths ...string) {
 	}
 }
 
-// spread returns n elements evenly spread, or all if there are no more.
+// spread returns n elements evenly spread, or all if there are not more.
 func spread[T any](all []T, n int) []T {
 	if len(all) <= n {
 		return all

@@ -27,15 +27,8 @@ func sandboxTraffic(scenario sandbox.Scenario, pages int) traffic {
 	return func(t testing.TB, seed uint64) *panel {
 		at := analytics.NewDate(2026, 5, 1) + analytics.Date(seed*11%180)
 		now := (at + 2*span).Time().Add(time.Hour)
-		s, err := sandbox.New(
-			sandbox.Config{
-				Seed:     seed,
-				Scenario: scenario,
-				Pages:    pages,
-				Days:     4 * span,
-				Now:      func() time.Time { return now },
-			},
-		)
+		s, err := sandbox.New(sandbox.Config{Seed: seed, Scenario: scenario, Pages: pages, Days: 4 * span,
+			Now: func() time.Time { return now }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,15 +51,8 @@ func sandboxTraffic(scenario sandbox.Scenario, pages int) traffic {
 }
 
 func emptyPanel() *panel {
-	p := &panel{
-		first:  mergeDate - span,
-		usable: make([]bool, 2*span+1),
-		pages:  map[string]map[analytics.Audience][]float64{},
-	}
-	for i := range p.usable {
-		p.usable[i] = true
-	}
-	return p
+	return &panel{first: mergeDate - span, usable: slices.Repeat([]bool{true}, 2*span+1),
+		pages: map[string]map[analytics.Audience][]float64{}}
 }
 
 // eligible are the pages with at least so many human visitors a day before the merge.
@@ -214,14 +200,8 @@ func (o *tally) String() string {
 		slices.Sort(all)
 		return 100 * all[len(all)/2]
 	}
-	return fmt.Sprintf(
-		"| %d | %.1f %% | %.1f %% | %+.0f %% ± %.0f |",
-		o.merges-o.lacking,
-		100*o.share(o.clear),
-		100*o.share(o.covered),
-		middle(o.changes),
-		middle(o.widths),
-	)
+	return fmt.Sprintf("| %d | %.1f %% | %.1f %% | %+.0f %% ± %.0f |", o.merges-o.lacking, 100*o.share(o.clear),
+		100*o.share(o.covered), middle(o.changes), middle(o.widths))
 }
 
 // TestSimulate has the bars of the method on the sandbox's traffic: false effects, found

@@ -65,16 +65,8 @@ func TestStatsmodels(t *testing.T) {
 	within := 0
 	for i, c := range cases {
 		e := c.effect
-		t.Logf(
-			"| %s | %+.1f %% | %+.1f %% | %+.1f to %+.1f %% | %+.1f %% | %+.1f %% |",
-			c.Name,
-			100*c.truth,
-			100*e.Change,
-			100*e.Low,
-			100*e.High,
-			100*got[i].Structural,
-			100*math.Expm1(got[i].Level.Change),
-		)
+		t.Logf("| %s | %+.1f %% | %+.1f %% | %+.1f to %+.1f %% | %+.1f %% | %+.1f %% |", c.Name, 100*c.truth,
+			100*e.Change, 100*e.Low, 100*e.High, 100*got[i].Structural, 100*math.Expm1(got[i].Level.Change))
 		if math.Abs(got[i].Weighted/e.Expected-1) > 0.002 {
 			t.Errorf("%s: %.3f readers expected, with exact weights %.3f", c.Name, e.Expected, got[i].Weighted)
 		}

@@ -30,7 +30,7 @@ type comparisonKey struct {
 // comparison is what pages of an audience are compared with in some days.
 type comparison struct {
 	*control
-	placebos []gap
+	placebos []pageChange
 	// pages is how many untouched pages have enough visitors.
 	pages int
 	// strayed is the sum of the squares of the level changes of those pages, each in its own
@@ -107,10 +107,10 @@ func (s *study) effect(path string, a analytics.Audience) view.Effect {
 	var change, p, width float64
 	var expected []float64
 	if len(c.placebos) >= leastPlacebos {
-		var g gap
+		var g pageChange
 		e.Method, e.Placebos = view.SyntheticControl, len(c.placebos)
 		g, expected = c.compare(series, -1)
-		change = g.change
+		change = g.log
 		p, width = placeboTest(g, c.placebos)
 	} else {
 		var deviation, freedom float64

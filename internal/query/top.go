@@ -54,7 +54,7 @@ type TopReport struct {
 	ProjectName string `json:"project_name,omitempty"`
 	// Previous is the window to compare with; null where the archive lacks it.
 	Previous *analytics.Revision `json:"previous"`
-	// Newer is a newer window of which only the totals are known; null: there is none.
+	// Newer is a newer window of which only the totals are known; null without one.
 	Newer *analytics.Revision `json:"newer_totals_only"`
 	Ranking
 	// Count is how many pages have the prefix.

@@ -4,10 +4,10 @@
 // [Verifier.Compare] is the cheap comparison that an export makes once a day.
 //
 // Verify changes nothing and needs no lock: it inspects a window that seems wrong again, and
-// does not report what was committed in between. Memory grows with the number of windows, not
+// does not report windows committed in between. Memory grows with the number of windows, not
 // with their rows.
 //
-// The package does not know what is due: it marks a window that no sink holds whole as lost,
+// The package does not plan: it marks a window that no sink holds whole as lost,
 // and the plan then finds that it must be read again.
 package verify
 

@@ -30,7 +30,7 @@ func TestCleanArchive(t *testing.T) {
 var damages = []struct {
 	name  string
 	harms []harm
-	// found is what verify says, left what is still found after a repair.
+	// found are the findings of verify, left those after a repair.
 	found, left string
 	// due: the window is out of the ledger after a repair.
 	due bool
@@ -75,6 +75,12 @@ var damages = []struct {
 		"02 parquet unreadable copy clickhouse", "", false},
 	{"owed to both, and in none", []harm{gone(clickhouse, parquet), owed(clickhouse, parquet)},
 		"02 clickhouse missing read; 02 parquet missing read", "", true},
+	{"missing in both, in the spool", []harm{inSpool, gone(clickhouse, parquet)},
+		"02 clickhouse missing read; 02 parquet missing read", "", false},
+	{"missing in the one, the other not listed", []harm{gone(parquet), func(w *world, _ analytics.Revision) {
+		w.table.away = fmt.Errorf("%w: down", sinks.ErrNotListed)
+	}}, "1970-01-01 clickhouse unlisted by_hand; 02 parquet missing wait",
+		"1970-01-01 clickhouse unlisted by_hand; 02 parquet missing wait", false},
 	{"owed, and in the spool", []harm{inSpool, gone(clickhouse), owed(clickhouse)}, "", "", false},
 	{"lost", []harm{gone(clickhouse, parquet), undelivered(clickhouse, parquet)},
 		"02 clickhouse missing due; 02 parquet missing due",
@@ -111,8 +117,8 @@ func TestDamage(t *testing.T) {
 			if e := w.ledger.entries[rev.Key]; d.due != e.Lost() && d.left == "" {
 				t.Errorf("the ledger has %+v; due %v", e, done.Due)
 			}
-			if d.due != (len(done.Due) == 1) {
-				t.Errorf("due %v", done.Due)
+			if d.due != (len(done.Due) == 1) || (len(w.spooled) > 0 && d.found != "") != (len(done.Waiting) == 1) {
+				t.Errorf("due %v, waiting %v", done.Due, done.Waiting)
 			}
 			if d.left != "" || d.due {
 				return
@@ -166,7 +172,7 @@ func (s *sink) faultless(key analytics.Key) bool {
 }
 
 // TestKilled: a repair, or a comparison, is killed before, after or within each of its
-// writes. Afterwards verify names what is missing and nothing else, no window has left the
+// writes. Afterwards verify names the missing windows and nothing else, no window has left the
 // ledger, and the next repair comes to where the first would have.
 func TestKilled(t *testing.T) {
 	deaths := 0
@@ -210,20 +216,6 @@ func TestKilled(t *testing.T) {
 	}
 	if deaths < 100 {
 		t.Errorf("killed %d times", deaths)
-	}
-}
-
-// TestDamageHeld: what the spool still has is delivered again, not read again.
-func TestDamageHeld(t *testing.T) {
-	w := newWorld(t, 3)
-	key := w.revision(1, 2).Key
-	w.spooled[key] = true
-	w.files.Remove(key)
-	w.table.Remove(key)
-	_, done := w.repair()
-	if e := w.ledger.entries[key]; len(done.Waiting) != 1 || len(done.Due) != 0 || !e.Owes(parquet) ||
-		!e.Owes(clickhouse) {
-		t.Errorf("%+v; the ledger has %+v", done, e)
 	}
 }
 
@@ -330,7 +322,7 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// TestCommittedWhileLooking: what was committed in between is inspected again.
+// TestCommittedWhileLooking: windows committed in between are inspected again.
 func TestCommittedWhileLooking(t *testing.T) {
 	w := newWorld(t, 3)
 	n := 0
@@ -356,18 +348,6 @@ func TestCommittedWhileLooking(t *testing.T) {
 	}
 	if r := w.verify(); len(r.Findings) > 0 || len(r.Busy) != 1 {
 		t.Errorf("always being written: %+v", r)
-	}
-}
-
-func TestSinkThatCannotBeListed(t *testing.T) {
-	w := newWorld(t, 3)
-	w.table.away = fmt.Errorf("%w: down", sinks.ErrNotListed)
-	w.files.Remove(w.revision(1, 2).Key)
-	if got := brief(w.verify().Findings); got != "1970-01-01 clickhouse unlisted by_hand; 02 parquet missing wait" {
-		t.Errorf("found %q", got)
-	}
-	if _, done := w.repair(); len(done.Due) > 0 || len(w.ledger.entries) != 3 {
-		t.Errorf("repair %+v", done)
 	}
 }
 

@@ -168,6 +168,7 @@ func TestRefusals(t *testing.T) {
 		pr, err := client(t, w).Read(t.Context(), former)
 		e, ok := errors.AsType[*codehost.Error](err)
 		if !ok || e.Kind != tc.kind || !strings.Contains(err.Error(), tc.says) ||
+			strings.Contains(err.Error(), "nil") ||
 			strings.Contains(err.Error(), token) || e.Host != "github" {
 			t.Errorf("%s: %v (%+v), want kind %d and %q", tc.name, err, e, tc.kind, tc.says)
 			continue
@@ -226,7 +227,7 @@ func TestTokens(t *testing.T) {
 }
 
 // TestNoToken: without a usable token nothing is asked, and the sentence says which setting
-// it is, not what is in it.
+// it is, but not its value.
 func TestNoToken(t *testing.T) {
 	for name, get := range map[string]func() (string, error){
 		"none": nil, "empty": fixed(""), "unreadable": func() (string, error) {

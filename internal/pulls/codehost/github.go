@@ -46,13 +46,25 @@ func (r *reading) readGitHub(ctx context.Context) error {
 	}
 	r.pr.Answered = r.now()
 	if r.wants(keyEvents) && r.pr.State != journal.PullDraft {
-		if err := r.githubEvents(ctx, repository+"/issues/"+strconv.Itoa(r.pr.Number)+"/events"); err != nil {
+		// Only the events say when it became ready, and when it was reopened.
+		events, _, err := list[github.IssueEvent](ctx, r, keyEvents,
+			repository+"/issues/"+strconv.Itoa(r.pr.Number)+"/events", maxPages)
+		if err = r.unlessHidden(keyEvents, err); err != nil {
 			return err
+		}
+		r.pr.Ready = r.pr.Created
+		for _, e := range events {
+			switch e.GetEvent() {
+			case "ready_for_review":
+				r.pr.Ready = clock.Later(r.pr.Ready, e.GetCreatedAt().UTC())
+			case "reopened":
+				r.pr.Reopened = clock.Later(r.pr.Reopened, e.GetCreatedAt().UTC())
+			}
 		}
 	}
 	if !r.pr.State.Ended() || r.wants(keyReviews) {
-		if err := r.githubReviews(ctx, pull+"/reviews", changed,
-			len(p.RequestedReviewers)+len(p.RequestedTeams) > 0); err != nil {
+		requested := len(p.RequestedReviewers)+len(p.RequestedTeams) > 0
+		if err := r.githubReviews(ctx, pull+"/reviews", changed, requested); err != nil {
 			return err
 		}
 	}
@@ -61,8 +73,16 @@ func (r *reading) readGitHub(ctx context.Context) error {
 			return err
 		}
 	}
-	if r.pr.State == journal.PullMerged && r.wants(keyFiles) {
-		return r.githubFiles(ctx, pull+"/files")
+	if r.pr.State != journal.PullMerged || !r.wants(keyFiles) {
+		return nil
+	}
+	files, changed, err := list[githubFile](ctx, r, keyFiles, pull+"/files", maxFilePages)
+	if err = r.unlessHidden(keyFiles, err); err != nil || !changed {
+		return err
+	}
+	r.pr.Changed = nil
+	for _, f := range files {
+		r.addChanged(f.Name, f.Former)
 	}
 	return nil
 }
@@ -121,24 +141,6 @@ func (r *reading) become(state journal.PullState, commit string, draft bool) {
 		}
 	}
 	pr.State, pr.Commit, r.draft = state, commit, draft
-}
-
-// githubEvents finds when it became ready and when it was reopened: only the events say.
-func (r *reading) githubEvents(ctx context.Context, path string) error {
-	events, _, err := list[github.IssueEvent](ctx, r, keyEvents, path, maxPages)
-	if err = r.unlessHidden(keyEvents, err); err != nil {
-		return err
-	}
-	r.pr.Ready = r.pr.Created
-	for _, e := range events {
-		switch e.GetEvent() {
-		case "ready_for_review":
-			r.pr.Ready = clock.Later(r.pr.Ready, e.GetCreatedAt().UTC())
-		case "reopened":
-			r.pr.Reopened = clock.Later(r.pr.Reopened, e.GetCreatedAt().UTC())
-		}
-	}
-	return nil
 }
 
 // unlessHidden makes nothing of an error which says that the token does not show this part
@@ -261,18 +263,6 @@ func (r *reading) githubStatuses(ctx context.Context, commit string) (result str
 type githubFile struct {
 	Name   string `json:"filename"`
 	Former string `json:"previous_filename"`
-}
-
-func (r *reading) githubFiles(ctx context.Context, path string) error {
-	files, changed, err := list[githubFile](ctx, r, keyFiles, path, maxFilePages)
-	if err = r.unlessHidden(keyFiles, err); err != nil || !changed {
-		return err
-	}
-	r.pr.Changed = nil
-	for _, f := range files {
-		r.addChanged(f.Name, f.Former)
-	}
-	return nil
 }
 
 func (r *reading) addChanged(name, former string) {

@@ -110,7 +110,7 @@ func TestGitHubChecks(t *testing.T) {
 }
 
 // TestGitHubLife follows one pull request through everything that can become of it, and
-// counts what is asked, in this order, and what of it costs nothing.
+// counts the requests, in this order, and those that cost nothing.
 func TestGitHubLife(t *testing.T) {
 	w := &wire{answers: map[string]string{
 		ghPull: pull("open", "a", `,"draft":true`), ghReviews: `[]`, ghEvents: `[]`,
@@ -254,7 +254,7 @@ func TestGitHubPages(t *testing.T) {
 }
 
 // TestGitHubParts: what the token does not show is left empty, and what fails later loses
-// nothing of what was read before, nor is it taken for read.
+// nothing read before it, and does not count as read.
 func TestGitHubParts(t *testing.T) {
 	merged := pull("closed", "b", `,"merged_at":"2026-10-05T00:50:00Z"`)
 	for path, hidden := range map[string]bool{"/reviews": true, "/files": true, "/events": true, "": false} {

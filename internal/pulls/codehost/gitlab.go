@@ -38,6 +38,17 @@ type gitlabPull struct {
 	} `json:"head_pipeline"`
 }
 
+type gitlabEvent struct {
+	State   string    `json:"state"`
+	Created time.Time `json:"created_at"`
+}
+
+type gitlabFile struct {
+	New  string `json:"new_path"`
+	Old  string `json:"old_path"`
+	Diff string `json:"diff"`
+}
+
 // readGitLab is readGitHub for merge requests.
 func (r *reading) readGitLab(ctx context.Context) error {
 	path := "/projects/" + url.PathEscape(r.pr.Repository) + "/merge_requests/" + strconv.Itoa(r.pr.Number)
@@ -52,8 +63,20 @@ func (r *reading) readGitLab(ctx context.Context) error {
 	}
 	r.pr.Answered = r.now()
 	if !r.pr.State.Ended() || r.wants(keyReviews) {
-		if err := r.gitlabApprovals(ctx, path+"/approvals"); err != nil {
+		var a struct {
+			Approved bool       `json:"approved"`
+			By       []struct{} `json:"approved_by"`
+		}
+		changed, err := r.resource(ctx, keyReviews, path+"/approvals", &a)
+		if err = r.unlessHidden(keyReviews, err); err != nil {
 			return err
+		}
+		switch {
+		case !changed, r.pr.Review == journal.ReviewChanges:
+		case a.Approved && len(a.By) > 0:
+			r.pr.Review = journal.ReviewApproved
+		case r.pr.Review == journal.ReviewApproved:
+			r.pr.Review = journal.ReviewRequired
 		}
 	}
 	if r.wants(keyNotes) || !r.pr.State.Ended() && r.pr.FirstReview.IsZero() {
@@ -62,12 +85,34 @@ func (r *reading) readGitLab(ctx context.Context) error {
 		}
 	}
 	if r.wants(keyEvents) {
-		if err := r.gitlabEvents(ctx, path+"/resource_state_events"); err != nil {
+		events, _, err := list[gitlabEvent](ctx, r, keyEvents, path+"/resource_state_events", maxPages)
+		if err = r.unlessHidden(keyEvents, err); err != nil {
 			return err
 		}
+		for _, e := range events {
+			if e.State == "reopened" {
+				r.pr.Reopened = clock.Later(r.pr.Reopened, e.Created.UTC())
+			}
+		}
 	}
-	if r.pr.State == journal.PullMerged && r.wants(keyFiles) {
-		return r.gitlabFiles(ctx, path+"/diffs")
+	if r.pr.State != journal.PullMerged || !r.wants(keyFiles) {
+		return nil
+	}
+	files, changed, err := list[gitlabFile](ctx, r, keyFiles, path+"/diffs", maxFilePages)
+	if err = r.unlessHidden(keyFiles, err); err != nil || !changed {
+		return err
+	}
+	r.pr.Changed, r.pr.Additions, r.pr.Deletions = nil, 0, 0
+	for _, f := range files {
+		r.addChanged(f.New, f.Old)
+		for line := range strings.Lines(f.Diff) {
+			switch line[0] {
+			case '+':
+				r.pr.Additions++
+			case '-':
+				r.pr.Deletions++
+			}
+		}
 	}
 	return nil
 }
@@ -130,24 +175,6 @@ var gitlabChecks = map[string]string{
 	"manual": journal.ChecksPending,
 }
 
-func (r *reading) gitlabApprovals(ctx context.Context, path string) error {
-	var a struct {
-		Approved bool       `json:"approved"`
-		By       []struct{} `json:"approved_by"`
-	}
-	changed, err := r.resource(ctx, keyReviews, path, &a)
-	if err = r.unlessHidden(keyReviews, err); err != nil || !changed || r.pr.Review == journal.ReviewChanges {
-		return err
-	}
-	switch approved := a.Approved && len(a.By) > 0; {
-	case approved:
-		r.pr.Review = journal.ReviewApproved
-	case r.pr.Review == journal.ReviewApproved:
-		r.pr.Review = journal.ReviewRequired
-	}
-	return nil
-}
-
 // gitlabNotes finds the first review by a person who is not the author, and when it last
 // stopped being a draft: GitLab says so in notes that it writes itself.
 func (r *reading) gitlabNotes(ctx context.Context, path string) error {
@@ -177,48 +204,6 @@ func (r *reading) gitlabNotes(ctx context.Context, path string) error {
 		}
 		if n.System && !draft && strings.Contains(n.Body, "as **ready**") {
 			r.pr.Ready = clock.Later(r.pr.Ready, n.Created.UTC())
-		}
-	}
-	return nil
-}
-
-func (r *reading) gitlabEvents(ctx context.Context, path string) error {
-	type event struct {
-		State   string    `json:"state"`
-		Created time.Time `json:"created_at"`
-	}
-	events, _, err := list[event](ctx, r, keyEvents, path, maxPages)
-	if err = r.unlessHidden(keyEvents, err); err != nil {
-		return err
-	}
-	for _, e := range events {
-		if e.State == "reopened" {
-			r.pr.Reopened = clock.Later(r.pr.Reopened, e.Created.UTC())
-		}
-	}
-	return nil
-}
-
-func (r *reading) gitlabFiles(ctx context.Context, path string) error {
-	type file struct {
-		New  string `json:"new_path"`
-		Old  string `json:"old_path"`
-		Diff string `json:"diff"`
-	}
-	files, changed, err := list[file](ctx, r, keyFiles, path, maxFilePages)
-	if err = r.unlessHidden(keyFiles, err); err != nil || !changed {
-		return err
-	}
-	r.pr.Changed, r.pr.Additions, r.pr.Deletions = nil, 0, 0
-	for _, f := range files {
-		r.addChanged(f.New, f.Old)
-		for line := range strings.Lines(f.Diff) {
-			switch line[0] {
-			case '+':
-				r.pr.Additions++
-			case '-':
-				r.pr.Deletions++
-			}
 		}
 	}
 	return nil

@@ -18,7 +18,7 @@ const (
 )
 
 // pace is how far the requests of a host are ahead of one each paceGap, and until when
-// what is left of its quota is left to others.
+// the rest of its quota is left to others.
 type pace struct{ ahead, reserved time.Time }
 
 // room returns nil if another pull request may be read now.

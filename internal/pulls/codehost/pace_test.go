@@ -13,8 +13,8 @@ import (
 	"github.com/docgauge/docgauge/internal/pulls/codehost"
 )
 
-// paced returns a client with a clock of its own, and a function that reads as often as it
-// may until then, and returns how many requests that took and the last time it was told.
+// paced returns a client with its own clock, and a function that reads as often as it
+// may until then, and returns how many requests that took and the last time that it returned.
 func paced(t *testing.T, answer func(*http.Request) *http.Response) (clock *time.Time,
 	readUntil func(time.Time) (int, time.Time)) {
 	at, count := now, 0

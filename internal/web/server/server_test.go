@@ -308,8 +308,7 @@ func TestSeveralAddresses(t *testing.T) {
 	}
 }
 
-// TestReload: by POST and PUT alone, by nobody where it is not enabled, and not by a page of
-// another site.
+// TestReload: by POST and PUT alone, not where it is not enabled, and not by a page of another site.
 func TestReload(t *testing.T) {
 	var calls int
 	var problem error

@@ -112,7 +112,7 @@ func TestSocketThatFails(t *testing.T) {
 // large is more than the buffers of two sockets hold.
 var large = strings.Repeat("docgauge_site_visitors 1\n", 1<<19)
 
-// ask sends a request, at once, on a connection of its own.
+// ask sends a request on a new connection.
 func (r *running) ask(t *testing.T, path string, headers ...string) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	conn, err := net.Dial("tcp", r.listeners[0].Addr().String())
@@ -124,7 +124,7 @@ func (r *running) ask(t *testing.T, path string, headers ...string) (net.Conn, *
 	return conn, bufio.NewReader(conn)
 }
 
-func TestSlowReaderHoldsUpNobody(t *testing.T) {
+func TestSlowReader(t *testing.T) {
 	r := start(t, Options{Handlers: map[string]http.Handler{"/metrics": says(large)}})
 	_, slow := r.ask(t, "/metrics")
 	resp, err := http.ReadResponse(slow, nil)
