@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+	"time"
 
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/archive"
 	"github.com/docgauge/docgauge/internal/deltalog"
 )
 
@@ -19,26 +22,17 @@ func realistic(i int) deltalog.Add {
 			`"human":%d,"ai":%d,"total":%d,"revision":1,"exported_at":"2026-11-01T00:%02d:03.%03dZ"}`,
 			project, day, day, path%20000, n%10000, n*31%10000, n*17%10000, i%60, i%1000)
 	}
-	tags := map[string]string{
-		"project": project, "granularity": "day", "window_start": day, "window_end": day, "revision": "1",
-		"settled": "true", "verified": "true",
-		"row_count": fmt.Sprint(i * 7 % 20000), "totals_human": fmt.Sprint(i * 331 % 1000000),
-		"totals_ai":    fmt.Sprint(i * 117 % 100000),
-		"totals_total": fmt.Sprint(i * 773 % 1000000), "exported_at": fmt.Sprintf("2026-11-01T00:%02d:03.%06dZ", i%60,
-			i*71%1000000), "checksum": fmt.Sprintf("%x", sum[:16]),
-	}
-	a := deltalog.Add{
+	file := analytics.Revision{Number: 1, Settled: true, Rows: int64(i * 7 % 20000), ExportedAt: start.Add(
+		time.Duration(i) * time.Millisecond), Totals: analytics.Totals{Human: int64(i * 331), AI: int64(i * 117)}}
+	file.Project, file.Granularity = project, analytics.Day
+	return deltalog.Add{
 		Path: fmt.Sprintf("%s/day/%s_%s_r1_20261101T000003_%x.parquet", project, day, day, sum[16:20]), Size: int64(i),
-		Modified: start, Tags: map[string]string{},
+		Modified: start, Tags: archive.Footer{Revision: file, Checksum: fmt.Sprintf("%x", sum[:8])}.Metadata(),
 		Stats: fmt.Sprintf(`{"numRecords":%d,"minValues":%s,"maxValues":%s,`+
 			`"nullCount":{"project":0,"granularity":0,"window_start":0,"window_end":0,`+
 			`"path":0,"human":0,"ai":0,"total":0,"revision":0,"settled":0,"verified":0,"exported_at":0}}`, i*7%20000,
 			values(i, 0), values(i*13, i*97)),
 	}
-	for key, value := range tags {
-		a.Tags["docgauge."+key] = value
-	}
-	return a
 }
 
 // TestMemory: a table of 20,000 files takes less than 8 MiB, one of 100,000 less than 40.

@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"net/http"
-	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/budget"
 	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/spool"
 	"github.com/docgauge/docgauge/internal/state"
@@ -96,7 +96,7 @@ const economyHead = "TABLE | service | in flight | requests | fewest | ratio | f
 // hardly more requests than the minimum, and no concurrency is worse than one request at
 // a time.
 func TestEconomy(t *testing.T) {
-	if os.Getenv(bubbleVariable) == "" {
+	if !testbed.InBubble() {
 		t.Log(economyHead)
 	}
 	for _, c := range climates(*economyTable) {

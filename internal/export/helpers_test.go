@@ -2,6 +2,7 @@ package export
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
 	"iter"
 	"log/slog"
@@ -17,6 +18,7 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/spool"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/schedule"
@@ -79,6 +81,12 @@ func oneWindow(t *testing.T, n, version int) (*world, analytics.Key) {
 	w, k := newWorld(t, t.TempDir()), day("prj_a", 0)
 	w.service.put(k, n, version)
 	return w, k
+}
+
+// bubble runs f with a fake clock, with the flags of this process.
+func bubble(t *testing.T, f func(*testing.T)) {
+	t.Helper()
+	testbed.Bubble(t, f, fmt.Sprintf("-long=%t", *long), fmt.Sprintf("-economy=%t", *economyTable))
 }
 
 // noon is 12:00 UTC, some days after 2026-10-01.

@@ -14,9 +14,8 @@ import (
 // Result is what a pass did, and the state of the queue after it.
 type Result struct {
 	// Created and Messages count the creates and follow-ups that the service accepted,
-	// Polled the reads, Ended the jobs that ended, Unknown what is newly in doubt, and
-	// Rejected what the service refused for good.
-	Created, Messages, Polled, Ended, Unknown, Rejected int
+	// Ended the jobs that ended.
+	Created, Messages, Ended int
 
 	Planned []Planned
 	Queue   journal.Queue
@@ -41,10 +40,7 @@ func (r Result) Idle() bool {
 func (r Result) plus(later Result) Result {
 	later.Created += r.Created
 	later.Messages += r.Messages
-	later.Polled += r.Polled
 	later.Ended += r.Ended
-	later.Unknown += r.Unknown
-	later.Rejected += r.Rejected
 	return later
 }
 

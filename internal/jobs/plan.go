@@ -126,7 +126,7 @@ func (s *queueState) plan(o Options, found prompts.Scanned, unrendered map[strin
 	known, renames := map[string]bool{}, s.renames(found)
 	for _, p := range found.Prompts {
 		known[p.ID] = true
-		all = append(all, s.ofPrompt(p, renames, unrendered[p.ID]))
+		all = append(all, s.planPrompt(p, renames, unrendered[p.ID]))
 	}
 	for _, p := range found.Invalid {
 		known[p.ID] = true
@@ -198,8 +198,8 @@ func (s *queueState) plan(o Options, found prompts.Scanned, unrendered map[strin
 	return all
 }
 
-// ofPrompt is the state of a prompt by itself, without regard to others.
-func (s *queueState) ofPrompt(p prompts.Prompt, renames renames, unrendered error) Planned {
+// planPrompt is the state of a prompt by itself, without regard to others.
+func (s *queueState) planPrompt(p prompts.Prompt, renames renames, unrendered error) Planned {
 	out := Planned{ID: p.ID, Path: p.Path, Project: p.Project, Title: p.Title, State: journal.Pending, prompt: p}
 	job, begun := s.newest[p.ID]
 	if begun {

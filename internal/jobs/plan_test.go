@@ -40,6 +40,7 @@ func TestDependsOn(t *testing.T) {
 	w.has("d", journal.Active)
 }
 
+// TestConcurrencyKey: a job in doubt may be at work, so it blocks its key too.
 func TestConcurrencyKey(t *testing.T) {
 	w := newWorld(t)
 	w.prompt(prompts.Prompt{ID: "a", ConcurrencyKey: "k"})
@@ -51,25 +52,18 @@ func TestConcurrencyKey(t *testing.T) {
 	w.has("c", journal.Active)
 	w.none("b")
 	w.waitsFor("b", whyConcurrency, journal.Pending, "job 1 of prompt a, which is active")
-	w.after(turn)
-	w.has("b", journal.Active)
-}
-
-// TestUnknownKeepsItsKey: a job in doubt may be at work, so it blocks its key.
-func TestUnknownKeepsItsKey(t *testing.T) {
-	w := newWorld(t)
-	w.prompt(prompts.Prompt{ID: "a", ConcurrencyKey: "k"})
 	w.service.down = always(lostError(), callCreate)
-	w.passes()
-	w.service.down = nil
-	w.prompt(prompts.Prompt{ID: "b", ConcurrencyKey: "k"})
-	w.after(time.Hour)
-	w.none("b")
-	w.resolve(w.has("a", journal.Unknown).Seq)
-	w.after(time.Minute)
-	w.has("a", journal.Active)
 	w.after(turn)
+	w.service.down = nil
+	job := w.has("b", journal.Unknown)
+	w.prompt(prompts.Prompt{ID: "d", ConcurrencyKey: "k"})
+	w.after(time.Hour)
+	w.none("d")
+	w.resolve(job.Seq)
+	w.passes()
 	w.has("b", journal.Active)
+	w.after(turn)
+	w.has("d", journal.Active)
 }
 
 func TestTimes(t *testing.T) {

@@ -26,6 +26,7 @@ const (
 // poll reads the jobs that are due, and enters the results.
 func (p *pass) poll(ctx context.Context) error {
 	var refused error
+	polled := false
 	for _, job := range p.state.jobs {
 		if job.State != journal.Active || p.state.isAhead(job.Next) {
 			continue
@@ -34,7 +35,7 @@ func (p *pass) poll(ctx context.Context) error {
 		if err != nil && ctx.Err() != nil {
 			break // the stop cut the read off
 		}
-		p.result.Polled++
+		polled = true
 		p.answered = p.answered || err == nil || docsapi.IsNotFound(err)
 		if docsapi.IsUnauthorized(err) {
 			refused = err
@@ -57,7 +58,7 @@ func (p *pass) poll(ctx context.Context) error {
 			return err
 		}
 	}
-	if p.result.Polled == 0 {
+	if !polled {
 		return nil
 	}
 	return p.reload(ctx)

@@ -176,19 +176,14 @@ func (p *pass) send(ctx context.Context, job journal.Job, from journal.State, te
 			"job_id", o.got.ID, "error", err)
 	}
 
-	// It is counted, as judged last: step 4 may have put it in doubt. What goes next is decided
-	// from the journal, as a new process would.
-	switch judge(o.err) {
-	case accepted:
-		if job.Sending {
-			p.result.Messages++
-		} else {
-			p.result.Created++
-		}
-	case inDoubt:
-		p.result.Unknown++
-	case rejected:
-		p.result.Rejected++
+	// What goes next is decided from the journal, as a new process would. Step 4 may have put an
+	// accepted create in doubt.
+	switch {
+	case o.err != nil:
+	case job.Sending:
+		p.result.Messages++
+	default:
+		p.result.Created++
 	}
 	return errors.Join(err, p.reload(ctx))
 }

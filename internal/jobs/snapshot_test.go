@@ -8,13 +8,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/jobs/journal"
-	shown "github.com/docgauge/docgauge/internal/view"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // TestCountPrompts: an invalid file of no configured project is counted too, and a project that is
 // not configured makes no series.
 func TestCountPrompts(t *testing.T) {
-	got := map[shown.Prompts]bool{}
+	got := map[view.Prompts]bool{}
 	for _, p := range countPrompts([]string{"a", "b"}, []Planned{
 		{Project: "a", State: journal.Pending}, {Project: "a", State: journal.Pending},
 		{Project: "b", State: journal.Invalid}, {State: journal.Invalid}, {Project: "gone", State: journal.Invalid},
@@ -24,7 +24,7 @@ func TestCountPrompts(t *testing.T) {
 			got[p] = true
 		}
 	}
-	if diff := cmp.Diff(map[shown.Prompts]bool{
+	if diff := cmp.Diff(map[view.Prompts]bool{
 		{Project: "a", State: "pending", Count: 2}: true, {Project: "b", State: "invalid", Count: 1}: true,
 		{State: "invalid", Count: 2}: true,
 	}, got); diff != "" {
@@ -42,7 +42,7 @@ func TestWaiting(t *testing.T) {
 		{ID: "retried", Project: "a", State: journal.Pending, Job: &journal.Job{State: journal.Pending}},
 		{ID: "done", Project: "a", State: journal.Completed, Job: &journal.Job{State: journal.Completed}},
 	}
-	want := []shown.Job{
+	want := []view.Job{
 		{Project: "a", Prompt: "first", Title: "First", State: "pending", Reason: "next"},
 		{Project: "a", Prompt: "again", State: "pending"},
 		{Prompt: "wrong.md", State: "invalid", Reason: "unknown key"},
@@ -65,8 +65,9 @@ func TestReviews(t *testing.T) {
 	m := newMemory()
 	m.queue.Paused = journal.PausedOperator
 	for i, link := range []string{"l1", "l2", "l3", "new", ""} {
-		j := journal.Job{Prompt: link + "p", Try: 1, Project: "a", State: journal.Active, JobID: fmt.Sprint("j", i), PRLink: link}
-		if _, err := m.Apply(t.Context(), journal.Change{Job: j, At: start}); err != nil {
+		job := journal.Job{Prompt: link + "p", Try: 1, Project: "a", State: journal.Active, PRLink: link}
+		job.JobID = fmt.Sprint("j", i)
+		if _, err := m.Apply(t.Context(), journal.Change{Job: job, At: start}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -75,12 +76,13 @@ func TestReviews(t *testing.T) {
 		{Link: "l2", Project: "a", State: journal.PullOpen, Created: at(-72), Review: journal.ReviewApproved},
 		{Link: "l3", Project: "a", State: journal.PullClosed, Created: at(-72), Closed: at(-1)},
 		{Link: "old", Project: "a", State: journal.PullClosed, Created: at(-72), Closed: at(-40), Final: true},
-		{Link: "l4", Project: "a", State: journal.PullMerged, Created: at(-30), Merged: at(-8)}, // its times can still change
+		// The times of this one can still change.
+		{Link: "l4", Project: "a", State: journal.PullMerged, Created: at(-30), Merged: at(-8)},
 		{Link: "elsewhere", Project: "z", State: journal.PullMerged, Created: at(-72), Merged: at(-40)},
 	}
-	out := shown.Snapshot{At: start}
-	prompts := Prompts{Problem: "no folder"}
-	if err := Show(t.Context(), Options{MaxOpenPulls: 4, JobCost: 1}, m, []string{"a", "b"}, prompts, &out); err != nil {
+	out := view.Snapshot{At: start}
+	prompts, o := Prompts{Problem: "no folder"}, Options{MaxOpenPulls: 4, JobCost: 1}
+	if err := Show(t.Context(), o, m, []string{"a", "b"}, prompts, &out); err != nil {
 		t.Fatal(err)
 	}
 	q := out.Queue
@@ -94,22 +96,23 @@ func TestReviews(t *testing.T) {
 	}, counts); diff != "" {
 		t.Error(diff)
 	}
-	reviews := []shown.Review{{Project: "a", Merged: 2, Closed: 1, OldestOpen: at(-72)}, {Project: "b"}}
+	reviews := []view.Review{{Project: "a", Merged: 2, Closed: 1, OldestOpen: at(-72)}, {Project: "b"}}
 	if diff := cmp.Diff(reviews, q.Reviews); diff != "" {
 		t.Error(diff)
 	}
 	merges := out.Histograms[0]
-	if merges.Sum != 7200 || len(merges.Buckets) != 1 || merges.Buckets[shown.Bucket(2*time.Hour)] != 1 {
+	if merges.Sum != 7200 || len(merges.Buckets) != 1 || merges.Buckets[view.Bucket(2*time.Hour)] != 1 {
 		t.Errorf("%+v", merges)
 	}
-	if c := q.Caps[2]; c != (shown.Cap{Name: "open_pull_requests", Limit: 4, Used: 3}) { // l2, new, and a job at work
+	if c := q.Caps[2]; c != (view.Cap{Name: "open_pull_requests", Limit: 4, Used: 3}) { // l2, new, and a job at work
 		t.Errorf("%+v", c)
 	}
 	if !q.Costs || q.Problem != "no folder" || q.Paused != "operator" {
 		t.Errorf("%+v", q)
 	}
 	for _, j := range q.Jobs {
-		if j.PRLink == "l2" && (j.Pull == nil || j.Pull.State != "open" || j.Pull.Review != "approved" || !j.Pull.Opened.Equal(at(-72))) {
+		if j.PRLink == "l2" && (j.Pull == nil || j.Pull.State != "open" || j.Pull.Review != "approved" ||
+			!j.Pull.Opened.Equal(at(-72))) {
 			t.Errorf("%+v", j.Pull)
 		}
 		if j.PRLink == "" && j.Pull != nil {

@@ -26,7 +26,7 @@ var asked = map[string]object{
 	"coverage":     {}, "plan": {}, "budget": {}, "jobs": {}, "outcomes": {},
 }
 
-// told is what each answer about a demonstration has, whoever asks.
+// told is in the answer about a demonstration, for every client.
 var told = map[string]string{
 	"projects": `"project":"prj_sandbox"`, "window": `"path":"/introduction"`, "compare": `"rising":{"count":`,
 	"page_history": `"path":"/introduction"`,
@@ -61,12 +61,13 @@ func demonstration(t *testing.T, env ...string) (url, settings string) {
 		}
 	}
 	settings = filepath.Join(dir, "docgauge.env")
-	lines := fmt.Sprintf("DOCGAUGE_STATE_DIR=%[1]s/state\nDOCGAUGE_PARQUET_URL=%[1]s/data\nDOCGAUGE_LOG_LEVEL=debug\n", filepath.Join(dir, "demo"))
+	const variables = "DOCGAUGE_STATE_DIR=%[1]s/state\nDOCGAUGE_PARQUET_URL=%[1]s/data\nDOCGAUGE_LOG_LEVEL=debug\n"
+	lines := fmt.Sprintf(variables, filepath.Join(dir, "demo"))
 	must(t, os.WriteFile(settings, []byte(lines), 0o600))
 	return url, settings
 }
 
-// command is docgauge mcp, in a directory of its own.
+// command is docgauge mcp, in a new directory.
 func command(t *testing.T, arguments ...string) *exec.Cmd {
 	cmd := exec.Command(engines.Docgauge(t), arguments...)
 	cmd.Dir = t.TempDir()

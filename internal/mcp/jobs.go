@@ -161,7 +161,7 @@ type promptQuestion struct {
 	Title          string   `json:"title,omitempty" jsonschema:"title, for people"`
 	ID             string   `json:"id,omitempty" jsonschema:"id of the prompt; default: the name of its file"`
 	Project        string   `json:"project,omitempty" jsonschema:"id of the project; needed if there are several"`
-	ConcurrencyKey string   `json:"concurrency_key,omitempty" jsonschema:"the prompt waits for active jobs with this key"`
+	ConcurrencyKey string   `json:"concurrency_key,omitempty" jsonschema:"the prompt waits for active jobs with it"`
 	FollowUps      []string `json:"follow_ups,omitempty" jsonschema:"messages for the job once it is completed"`
 	DependsOn      []string `json:"depends_on,omitempty" jsonschema:"ids of prompts that must be completed first"`
 }

@@ -1,13 +1,12 @@
-// Package mcp answers assistants over the Model Context Protocol: what the archive, the
-// ledger and the journal say, as the commands say it.
+// Package mcp answers assistants over the Model Context Protocol from the archive, the ledger and the
+// journal, with the reports of the commands.
 //
-// It hides the protocol and its library. Its invariants: no tool sends a request to the
-// service, and none but add_prompt changes anything; each answer with numbers of visitors
-// has the rule that they are not additive; each answer is bounded, in rows, in the length of
-// its texts and in the time it takes; and what visitors, the service or people wrote (paths,
-// titles, reasons) is a JSON value with nothing invisible in it, never a part of a sentence.
-// A request of any shape is answered or refused: nothing ends the server but the end of its
-// input.
+// It hides the protocol and its library. Its invariants: no tool sends a request to the service, and
+// only add_prompt changes anything; each answer with numbers of visitors has the rule that they are
+// not additive; each answer is bounded, in rows, in the length of its texts and in time; and text from
+// visitors, the service or people (paths, titles, reasons) is a JSON value without invisible
+// characters, never a part of a sentence. A request of any shape is answered or refused; only the end
+// of its input ends the server.
 package mcp
 
 import (
@@ -32,13 +31,13 @@ const (
 	maxMessage = 1 << 20
 )
 
-// Options say what is answered from.
+// Options are the sources of the answers.
 type Options struct {
 	Config config.Config
 	Log    *slog.Logger
 	Now    func() time.Time
-	// Archive is asked in place of the one that Config names. Nil: that one is opened for
-	// each question, as the state always is, so that what is made later is found.
+	// Archive replaces the one that Config names. Nil: that one is opened for each question, as the
+	// state always is, so that an archive made later is found.
 	Archive sinks.Sink
 	// AddPrompts offers the tool that writes prompt files.
 	AddPrompts bool

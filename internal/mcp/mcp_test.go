@@ -269,7 +269,7 @@ func TestLongLists(t *testing.T) {
 	}
 }
 
-// TestRefusals: a question that cannot be answered is told why, and what there is.
+// TestRefusals: a refusal says why, and what can be asked.
 func TestRefusals(t *testing.T) {
 	o := answers(t)
 	s := connect(t, newServer(o))
@@ -441,7 +441,7 @@ func TestAddPromptTogether(t *testing.T) {
 	must(t, unlock())
 	var group sync.WaitGroup
 	for i := range 8 {
-		s := connect(t, newServer(o)) // a server of its own, as a process has
+		s := connect(t, newServer(o)) // a new server, as in another process
 		group.Go(func() { _ = add(t.Context(), s, fmt.Sprint("Do ", i)) })
 	}
 	group.Wait()

@@ -29,7 +29,7 @@ func (a *assistant) addStateTools(s *sdk.Server) {
 			"one is."}, a.budget)
 }
 
-// errNoState says that nothing was ever exported with this state directory.
+// errNoState means that nothing was ever exported with this state directory.
 var errNoState = errors.New("run `docgauge export` first, " +
 	"or start docgauge mcp with the settings of the export (--env-file)")
 
@@ -50,7 +50,7 @@ func (a *assistant) withState(f func(*state.DB) error) (err error) {
 	return f(db)
 }
 
-// limit cuts a list to n elements, and sets more if it had more. An empty list is no null.
+// limit cuts a list to n elements, and sets more if it had more. An empty list is not null.
 func limit[T any](list *[]T, n count, more *bool) {
 	if len(*list) > int(n) {
 		*list, *more = (*list)[:n], true

@@ -16,7 +16,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Serve speaks with one client, over lines of in and out, until in or ctx ends. What is no
+// Serve speaks with one client, over lines of in and out, until in or ctx ends. A line that is not a
 // message is answered with an error: the library would end the session.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	return serve(ctx, in, out, newServer(o))
@@ -25,8 +25,8 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 func serve(ctx context.Context, in io.Reader, out io.Writer, server *sdk.Server) error {
 	w := &lines{to: out, owed: map[jsonrpc.ID]bool{}}
 	messages, feed := io.Pipe()
-	// It ends with in, or when a message can no longer be passed on. A read from a terminal or
-	// a pipe cannot be broken off: it is left behind when the process ends.
+	// It ends with in, or when a message can no longer be passed on. A read from a terminal or a pipe
+	// cannot be interrupted: it ends with the process.
 	go func() {
 		err := forward(in, feed, w)
 		w.settle(ctx) // the library answers nothing after the end of its input
@@ -180,7 +180,7 @@ func (l *lines) failed() error {
 	return l.err
 }
 
-// refuse answers what is no message. Nobody can tell which id it has.
+// refuse answers a line that is not a message, and hence has no id.
 func (l *lines) refuse(err error) error {
 	type problem struct {
 		Code    int    `json:"code"`

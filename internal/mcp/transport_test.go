@@ -20,7 +20,8 @@ import (
 )
 
 const (
-	hello  = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
+	hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18",` +
+		`"capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
 	hello2 = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
 	budget = `{"jsonrpc":"2.0","id":"b","method":"tools/call","params":{"name":"budget","arguments":{}}}`
 )
@@ -41,8 +42,8 @@ func speak(t testing.TB, server *sdk.Server, in string) map[string]string {
 	return answers
 }
 
-// TestLines: what is no message is answered, and ends nothing; what was asked before the end
-// of the input is answered.
+// TestLines: a line that is not a message is answered, and ends nothing; questions before the end of
+// the input are answered.
 func TestLines(t *testing.T) {
 	server := newServer(answers(t))
 	strange := []string{
@@ -144,8 +145,9 @@ func FuzzLines(f *testing.F) {
 	f.Add(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
 	f.Add(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":7}}`)
 	f.Add(`{"jsonrpc":"2.0","id":null,"method":"ping"}`)
-	f.Add(`{"jsonrpc":"2.0","id":2,"method":"prompts/get","params":{"name":"weekly_review","arguments":{"project":"x y"}}}`)
-	f.Add(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"window","_meta":{"progressToken":[]},"arguments":{"limit":-1}}}`)
+	const request = `{"jsonrpc":"2.0","id":2,"method":"%s","params":{"name":"%s",%s}}`
+	f.Add(fmt.Sprintf(request, "prompts/get", "weekly_review", `"arguments":{"project":"x y"}`))
+	f.Add(fmt.Sprintf(request, "tools/call", "window", `"_meta":{"progressToken":[]},"arguments":{"limit":-1}`))
 	f.Fuzz(func(t *testing.T, in string) {
 		got := speak(t, server, hello+"\n"+hello2+"\n"+in+"\n"+`{"jsonrpc":"2.0","id":"last","method":"tools/list"}`)
 		if !strings.Contains(got[`"last"`], "page_history") && !strings.Contains(in, `"last"`) {
@@ -171,7 +173,7 @@ func post(h http.Handler, local, body string, change ...func(*http.Request)) *ht
 
 func host(name string) func(*http.Request) { return func(r *http.Request) { r.Host = name } }
 
-// TestHTTP: whom it answers, and what it does with requests of any shape.
+// TestHTTP: connections and requests that are answered, and those that are refused.
 func TestHTTP(t *testing.T) {
 	open, guarded := Handler(answers(t), false), Handler(answers(t), true)
 	for name, tc := range map[string]struct {

@@ -13,7 +13,7 @@ var Results = []string{"pr", "no_pr", "failed", "archived", "lost"}
 // Link is an address that came from outside. Programs are shown it only if it may be followed.
 type Link string
 
-// Safe returns the link, or an empty string if nobody should follow it.
+// Safe returns the link, or an empty string if it is unsafe to follow.
 func (l Link) Safe() string { return analytics.SafeLink(string(l)) }
 
 // MarshalText returns the link if it is safe.
@@ -50,9 +50,9 @@ type Job struct {
 	Begun   time.Time `json:"begun_at,omitzero"`
 	Created time.Time `json:"created_at,omitzero"`
 	Ended   time.Time `json:"ended_at,omitzero"`
-	// Pull is what is known of the pull request; nil: it has none.
+	// Pull is the pull request; nil: it has none.
 	Pull *PullRequest `json:"pr,omitempty"`
-	// Cost is what it costs; 0: that is not counted.
+	// Cost is 0 where costs are not counted.
 	Cost float64 `json:"cost"`
 	// Stalled means that it has been active for a very long time.
 	Stalled bool `json:"stalled,omitempty" api:"-"`
@@ -78,8 +78,8 @@ type PullRequest struct {
 	Deletions   int       `json:"deletions" api:"-"`
 }
 
-// NewJob returns a job of the journal as it is shown at now, with its pull request of those
-// that are known by their links.
+// NewJob returns how a job of the journal is shown at now, with its pull request from those known by
+// their links.
 func NewJob(j journal.Job, pulls map[string]journal.PullRequest, now time.Time) Job {
 	job := Job{
 		Seq: j.Seq, Project: j.Project, Prompt: j.Prompt, Title: j.Title,

@@ -99,4 +99,5 @@ type EffectDay struct {
 
 // OutcomeCaution says what the numbers do not prove; it belongs below every list of them.
 const OutcomeCaution = "The effect compares the mean of daily visitors after the merge with what pages that " +
-	"nobody touched let expect. It does not prove that the merge is the cause, or that readers are better off; days and pages are never added up."
+	"nobody touched let expect. It does not prove that the merge is the cause, or that readers are better off; " +
+	"days and pages are never added up."

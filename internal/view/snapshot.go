@@ -78,8 +78,8 @@ func (s *Snapshot) ProjectName(id string) string {
 type Queue struct {
 	// Prompts counts the prompts of each project in each state, including 0.
 	Prompts []Prompts
-	// Jobs are the newest job of each prompt, newest first: a bounded number that ended
-	// lately or goes on.
+	// Jobs are the newest job of each prompt, newest first: a bounded number of those that are
+	// active or ended lately.
 	Jobs []Job
 	// Waiting are prompts that are not jobs yet, in the order in which they become some: a
 	// bounded number. Of a Job they have no more than the project, the prompt, the title,
@@ -91,7 +91,7 @@ type Queue struct {
 	// became of them, for each project.
 	PullRequests []PullRequests
 	Reviews      []Review
-	// Costs: it is counted what the jobs cost.
+	// Costs: the cost of jobs is counted.
 	Costs bool
 	// Paused is why no prompt is submitted: unknown, unauthorized, operator or new_state;
 	// empty: prompts are submitted.
@@ -104,7 +104,7 @@ type Queue struct {
 
 // Cap bounds the number of jobs of all projects together.
 type Cap struct {
-	// Name says what is counted: "day", jobs begun within 24 hours; "active", jobs in
+	// Name is "day", jobs begun within 24 hours; "active", jobs in
 	// progress; or "open_pull_requests", with the jobs in progress that may open one.
 	Name string
 	// Limit is 0 if there is none.
@@ -196,7 +196,7 @@ type Budget struct {
 	Name string `json:"-"`
 	// Project is the one whose agent jobs it is for. It is empty for reading, of all projects.
 	Project string `json:"project,omitempty"`
-	// Limit is requests per hour, 0 is unlimited; Available is what is left of it.
+	// Limit is in requests per hour, 0 is unlimited; Available is the rest of it.
 	Limit     int `json:"limit"`
 	Available int `json:"available"`
 	// Next is when a request may be sent again; zero: now.

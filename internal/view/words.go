@@ -156,7 +156,7 @@ func (j Job) Tone() string {
 	return jobTones[j.StateText()]
 }
 
-// CostText is what it costs; empty if that is not counted.
+// CostText writes the cost; empty where costs are not counted.
 func (j Job) CostText() string {
 	if j.Cost == 0 {
 		return ""

@@ -47,7 +47,7 @@ type endpoint struct {
 	find  func(*view.Snapshot, question) []any
 }
 
-// question is what a request asks for. What is empty was not asked for.
+// question is a request, parsed. Empty fields were not given.
 type question struct {
 	project string
 	window  analytics.Granularity
@@ -89,8 +89,8 @@ func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body.Bytes()))
 }
 
-// read reads the question, and refuses what is not understood: a misspelt filter must
-// not be answered with everything.
+// read parses a request, and refuses unknown parameters: a misspelt filter must not be answered with
+// everything.
 func (e endpoint) read(s *view.Snapshot, r *http.Request) (q question, err error) {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {

@@ -29,8 +29,8 @@ func snapshot() *view.Snapshot {
 			w := analytics.Window{From: monday - 40 + i, To: monday - 39 + i}
 			rev := &analytics.Revision{
 				Key:    analytics.Key{Project: id, Granularity: analytics.Day, Window: w},
-				Number: 2, Settled: i < 37, Verified: i != 38, Rows: 3, Totals: analytics.Totals{Human: int64(i),
-					AI: 2, Total: int64(i) + 1},
+				Number: 2, Settled: i < 37, Verified: i != 38, Rows: 3,
+				Totals:     analytics.Totals{Human: int64(i), AI: 2, Total: int64(i) + 1},
 				ExportedAt: w.To.Time().Add(time.Hour + 123_456*time.Microsecond),
 			}
 			if i == 36 {

@@ -16,33 +16,45 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(engines.ShareChromium(m)) }
 
-// TestStatusBrowser looks at the page in every way it is looked at: at the first start,
-// after years, on better and worse days. With -artifacts the screenshots stay.
-func TestStatusBrowser(t *testing.T) {
+// TestBrowserLayout looks at the pages in every way they are looked at: at the first start, after
+// years, on better and worse days. With -artifacts the screenshots stay.
+func TestBrowserLayout(t *testing.T) {
 	browser := engines.RunChromium(t)
-	for name, view := range map[string]engines.View{
+	look := func(name string, open func(*testing.T) *engines.Tab) {
+		t.Run(name, func(t *testing.T) { webtest.Legible(t, open(t), name) }) // it closes the tab
+	}
+	status := func(s *view.Snapshot, size engines.View) func(*testing.T) *engines.Tab {
+		return func(t *testing.T) *engines.Tab { return openStatus(t, browser, s, size) }
+	}
+	report := func(r web.Report, size engines.View) func(*testing.T) *engines.Tab {
+		return func(t *testing.T) *engines.Tab { return openReport(t, browser, r, size) }
+	}
+	for name, size := range map[string]engines.View{
 		"light":      {Width: 1440, Height: 900},
 		"dark":       {Width: 1440, Height: 900, Scheme: "dark"},
-		"tablet":     {Width: 820, Height: 1100},
 		"desktop":    {Width: 1200, Height: 900},
-		"phone":      {Width: 360, Height: 740, Scale: 2},
-		"phone-dark": {Width: 390, Height: 844, Scale: 2, Scheme: "dark"},
+		"tablet":     {Width: 820, Height: 1100},
 		"small-dark": {Width: 400, Height: 860, Scheme: "dark"},
+		"phone-dark": {Width: 390, Height: 844, Scale: 2, Scheme: "dark"},
+		"phone":      {Width: 360, Height: 740, Scale: 2},
 		"narrow":     {Width: 320, Height: 640},
 		"print":      {Width: 760, Height: 1000, Media: "print"},
 	} {
-		webtest.Legible(t, openStatus(t, browser, demoSnapshot(), view), name)
+		look("status-"+name, status(demoSnapshot(), size))
+		look("report-"+name, report(demoReport(), size))
 	}
-	for name, s := range map[string]*view.Snapshot{
-		"starting": nil, "empty": {At: now}, "long": huge(1, strings.Repeat("/long", 300)), "good": good(),
-		"failed": failed(),
-	} {
-		for _, width := range []int{320, 1440} {
-			webtest.Legible(t, openStatus(t, browser, s, engines.View{Width: width, Height: 700}),
-				fmt.Sprintf("%s-%d", name, width))
+	for _, width := range []int{320, 1440} {
+		size := engines.View{Width: width, Height: 700}
+		for name, s := range map[string]*view.Snapshot{
+			"starting": nil, "empty": {At: now}, "long": huge(1, strings.Repeat("/long", 300)),
+			"good": good(), "failed": failed(),
+		} {
+			look(fmt.Sprintf("status-%s-%d", name, width), status(s, size))
 		}
+		look(fmt.Sprintf("report-several-%d", width), report(several(), size))
 	}
 	webtest.Accessible(t, openStatus(t, browser, demoSnapshot(), engines.View{Width: 1440, Height: 900}))
+	webtest.Accessible(t, openReport(t, browser, several(), engines.View{Width: 1280, Height: 900}))
 }
 
 // TestStatusBrowserPicture is what docs/images/status.png shows of the top, with fewer colours:
@@ -67,31 +79,6 @@ func TestStatusBrowserPicture(t *testing.T) {
 	webtest.Keep(t, openStatus(t, engines.RunChromium(t), s, engines.View{Width: 1280, Height: 900}), "status")
 }
 
-// TestStatusBrowserNumbers compares what the browser shows with the snapshot.
-func TestStatusBrowserNumbers(t *testing.T) {
-	browser := engines.RunChromium(t)
-	s := demoSnapshot()
-	tab := openStatus(t, browser, s, engines.View{Width: 1440, Height: 900})
-	want := [][]string{}
-	for _, w := range s.Windows {
-		want = append(want, []string{s.ProjectName(w.Project), webtest.Commas(w.Totals.Total),
-			webtest.Commas(w.Totals.Human), webtest.Commas(w.Totals.AI)})
-	}
-	webtest.Equal(t, tab, want, `Array.from(document.querySelectorAll(".card:has(.total)")).map(c => [
-		c.closest(".project").querySelector("h2").textContent,
-		...[".total strong", ".split > :nth-child(1) b",
-			".split > :nth-child(2) b"].map(q => c.querySelector(q).textContent)])`)
-	webtest.Equal(t, tab, []string{"report", "metrics", "api/v1/windows", "healthz", "readyz"},
-		`Array.from(document.querySelectorAll(".masthead a, footer a")).map(a => new URL(a.href).pathname.slice(1))`)
-	missing := 0
-	for _, p := range s.Projects {
-		for _, g := range p.Grids {
-			missing += g.Missing
-		}
-	}
-	webtest.Equal(t, tab, missing, `document.querySelectorAll(".scroll use[href='#missing']").length`)
-}
-
 // TestStatusBrowserText: a path is text, whatever it says, and the whole of it is
 // there for those who ask.
 func TestStatusBrowserText(t *testing.T) {
@@ -103,10 +90,15 @@ func TestStatusBrowserText(t *testing.T) {
 		want = append(want, r.Path)
 	}
 	for _, property := range []string{"textContent", "title"} {
-		webtest.Equal(t, tab, want, fmt.Sprintf(`Array.from(document.querySelector(".pages").querySelectorAll("bdi")).map(e => e.%s)`, property))
+		const paths = `Array.from(document.querySelector(".pages").querySelectorAll("bdi"))`
+		webtest.Equal(t, tab, want, paths+".map(e => e."+property+")")
 	}
 	webtest.Equal(t, tab, 0, `document.querySelectorAll("script, img, iframe, form, [style]").length`)
-	webtest.Equal(t, tab, []bool{false, true}, `(d => { const shut = d.open; d.querySelector("summary").click(); return [shut, d.open] })(document.querySelector(".pages details"))`)
+	webtest.Equal(t, tab, []bool{false, true}, `(d => {
+		const shut = d.open;
+		d.querySelector("summary").click();
+		return [shut, d.open];
+	})(document.querySelector(".pages details"))`)
 	webtest.Legible(t, tab, "unfolded")
 }
 
@@ -116,10 +108,11 @@ func TestStatusBrowserFolds(t *testing.T) {
 	tab := openStatus(t, engines.RunChromium(t), demoSnapshot(), engines.View{Width: 400, Height: 800})
 	const folds = `Array.from(document.querySelectorAll(".project > details")).map(d => d.open)`
 	webtest.Equal(t, tab, []bool{true, false}, folds)
-	webtest.Must(t, tab.Eval(t.Context(), `document.querySelectorAll(".overview a")[1].click()`, nil))
+	must(t, tab.Eval(t.Context(), `document.querySelectorAll(".overview a")[1].click()`, nil))
 	webtest.Equal(t, tab, []bool{true, true}, folds)
 	webtest.Legible(t, tab, "unfolded-projects")
-	webtest.None(t, tab, "half-open brackets", `Array.from(document.querySelectorAll("[title], title")).map(e => (e.title || e.textContent)).filter(t => /\[\d{4}-/.test(t))`)
+	webtest.None(t, tab, "half-open brackets", `Array.from(document.querySelectorAll("[title], title"))
+		.map(e => (e.title || e.textContent)).filter(t => /\[\d{4}-/.test(t))`)
 }
 
 // TestStatusBrowserScrolls: a calendar that is wider than its place scrolls, and
@@ -127,7 +120,8 @@ func TestStatusBrowserFolds(t *testing.T) {
 func TestStatusBrowserScrolls(t *testing.T) {
 	tab := openStatus(t, engines.RunChromium(t), huge(1, "/"), engines.View{Width: 360, Height: 740})
 	webtest.Equal(t, tab, []bool{true, true, true, true}, `(e => {
-		const newest = () => e.querySelector("use:last-of-type").getBoundingClientRect(), place = e.getBoundingClientRect(), style = getComputedStyle(e);
+		const newest = () => e.querySelector("use:last-of-type").getBoundingClientRect();
+		const place = e.getBoundingClientRect(), style = getComputedStyle(e);
 		const seen = newest().left >= place.left && newest().right <= place.right;
 		e.scrollBy(-10000, 0);
 		return [e.scrollWidth > e.clientWidth, style.overflowX == "auto", seen, newest().left > place.right];

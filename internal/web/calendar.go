@@ -101,15 +101,13 @@ func placeOf(g analytics.Granularity, w analytics.Window) place {
 	case analytics.Week:
 		year, week := day.ISOWeek()
 		return place{week, year, monthBegun(w.From), strconv.Itoa(year)}
-	default:
-		return dayPlace(w.To - 1)
 	}
-}
-
-// dayPlace counts weeks from a Monday: 1970-01-05 was one.
-func dayPlace(d analytics.Date) place {
-	weekday := (int(d.Weekday()) + 6) % 7
-	return place{column: (int(d) - weekday + 3) / 7, row: weekday, columnName: monthBegun(d - analytics.Date(weekday))}
+	last := w.To - 1
+	weekday := (int(last.Weekday()) + 6) % 7
+	// Weeks are counted from a Monday: 1970-01-05 was one.
+	return place{
+		column: (int(last) - weekday + 3) / 7, row: weekday, columnName: monthBegun(last - analytics.Date(weekday)),
+	}
 }
 
 // monthBegun names the month that has its first Monday on a day, if one has.

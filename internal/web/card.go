@@ -107,20 +107,14 @@ func both(t analytics.Totals) (int64, bool) {
 	return n, n >= 0 && n <= min(t.Human, t.AI)
 }
 
-// bothText is that number, and bothNote explains it.
-func bothText(t analytics.Totals) string {
+// bothText is that number, and explains it.
+func bothText(t analytics.Totals) explained {
 	n, ok := both(t)
 	if !ok {
-		return "–"
+		return explained{"–", "Human + AI − total is not a possible number of readers here: " +
+			"the window changed while it was read."}
 	}
-	return format.Commas(n)
-}
-
-func bothNote(t analytics.Totals) string {
-	if _, ok := both(t); !ok {
-		return "Human + AI − total is not a possible number of readers here: the window changed while it was read."
-	}
-	return "Readers that were both: human + AI − total."
+	return explained{format.Commas(n), "Readers that were both: human + AI − total."}
 }
 
 // legendEntry is a state that windows are in, and how many. A window can be in two.

@@ -9,14 +9,17 @@ import (
 	"github.com/docgauge/docgauge/internal/view"
 )
 
-var now = webtest.Now
+var (
+	now                       = webtest.Now
+	commas, seen, wants, must = webtest.Commas, webtest.Text, webtest.Wants, webtest.Must
+)
 
 // demoSnapshot is two projects after some months: one was read for long, the other since
 // September. Much waits, some windows are skipped, a sink is down.
 func demoSnapshot() *view.Snapshot {
 	s := &view.Snapshot{
 		At: now, NextRun: now.Add(46 * time.Minute),
-		LastStart: now.Add(-14 * time.Minute), LastCompletion: now.Add(-13 * time.Minute), LastSuccess: now.Add(-74 * time.Minute),
+		LastSuccess: now.Add(-74 * time.Minute),
 		Budgets: []view.Budget{
 			{Name: "analytics", Limit: 90, Available: 12, Next: now.Add(9 * time.Minute)},
 			{Name: "agent:prj_docs_main", Project: "prj_docs_main", Limit: 90, Available: 88},
@@ -30,7 +33,8 @@ func demoSnapshot() *view.Snapshot {
 			{Name: "parquet", Location: "s3://docs-analytics/prod", LastCommit: now.Add(-13 * time.Minute)},
 			{Name: "clickhouse", Location: "clickhouse://clickhouse.internal:9000/docs",
 				LastCommit: now.Add(-74 * time.Minute), Waiting: 14,
-				Problem: "dial tcp 10.0.4.17:9000: connect: connection refused; windows wait in the spool and are delivered by the next export"},
+				Problem: "dial tcp 10.0.4.17:9000: connect: connection refused; " +
+					"windows wait in the spool and are delivered by the next export"},
 		},
 		Finish: now.Add(3 * time.Hour),
 		Due: []view.Due{
@@ -49,7 +53,8 @@ func demoSnapshot() *view.Snapshot {
 	s.Projects[0].Name = "Product docs"
 	for i, a := range []analytics.Aside{
 		{Reason: analytics.AsideMalformed, Failures: 3,
-			Detail: "GET /v1/analytics/prj_docs_main/visitors: page at offset 750 of day [2026-09-17,2026-09-18): row 12: human is \"<b>many</b>\", not a count"},
+			Detail: "GET /v1/analytics/prj_docs_main/visitors: page at offset 750 of day [2026-09-17,2026-09-18): " +
+				"row 12: human is \"<b>many</b>\", not a count"},
 		{Reason: analytics.AsideFailing, Failures: 1,
 			Detail: "the service answered 500 Internal Server Error three times"},
 	} {
@@ -148,7 +153,9 @@ func demoRuns() (out []view.Run) {
 			Requests: 19 + 7*i}
 		r.Finished = r.Started.Add(time.Duration(6+31*i) * time.Second)
 		if outcome == "failed" {
-			r.Message = "export prj_docs_main day [2026-10-05,2026-10-06): sinks/clickhouse: insert 812 rows: dial tcp 10.0.4.17:9000: connect: connection refused\nexport developer-hub week [2026-09-28,2026-10-05): the service answered 503 Service Unavailable three times; the next run tries again"
+			r.Message = "export prj_docs_main day [2026-10-05,2026-10-06): sinks/clickhouse: insert 812 rows: " +
+				"dial tcp 10.0.4.17:9000: connect: connection refused\nexport developer-hub week " +
+				"[2026-09-28,2026-10-05): the service answered 503 Service Unavailable three times"
 		}
 		out = append(out, r)
 	}

@@ -12,16 +12,15 @@ import (
 	"sync"
 )
 
-// pageHandler serves pages that are made of a value V. Each is made once for each value, so a
-// view costs nothing, and is whole or an error, never half. It serves any number of
-// goroutines.
+// pageHandler serves pages that are made of a value V. Each is made once for each value, and is whole
+// or an error. It is safe for concurrent use.
 type pageHandler[V comparable] struct {
 	// path is the only one it answers. policy is the content security policy.
 	path, policy string
 	// current returns what pages are made of now.
 	current func() V
-	// choose names the page that a query asks for, from a number of names that V bounds;
-	// nil: there is one page, without a name.
+	// choose names the page that a query asks for, from names that V bounds; nil: there is one page,
+	// without a name.
 	choose func(v V, query url.Values) string
 	// render makes a page, and the status it is answered with.
 	render func(v V, name string) (page []byte, status int, err error)
@@ -31,10 +30,10 @@ type pageHandler[V comparable] struct {
 	pages map[string]rendered // of of
 }
 
-// maxRendered is how many pages of one value are kept.
+// maxRendered is the number of pages of one value in memory.
 const maxRendered = 8
 
-// rendered is a page, as it is and compressed.
+// rendered is a page, plain and compressed.
 type rendered struct {
 	plain, gzip []byte
 	status      int
@@ -69,7 +68,7 @@ func (h *pageHandler[V]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(page.status)
 	if r.Method == http.MethodGet {
-		_, _ = w.Write(body) // a reader that went away is no news
+		_, _ = w.Write(body) // the reader may have gone
 	}
 }
 
@@ -86,7 +85,7 @@ func acceptsGzip(h http.Header) bool {
 	return false
 }
 
-// page returns the page that is asked for, made anew only if it is not kept.
+// page returns the page that was asked for, from memory if it was made before.
 func (h *pageHandler[V]) page(query url.Values) (rendered, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -97,8 +96,8 @@ func (h *pageHandler[V]) page(query url.Values) (rendered, error) {
 	if h.pages == nil || h.of != v || len(h.pages) >= maxRendered && h.pages[name].plain == nil {
 		h.of, h.pages = v, map[string]rendered{}
 	}
-	if kept, ok := h.pages[name]; ok {
-		return kept, nil
+	if page, ok := h.pages[name]; ok {
+		return page, nil
 	}
 	plain, status, err := h.render(v, name)
 	if err != nil {
@@ -113,7 +112,7 @@ func (h *pageHandler[V]) page(query url.Values) (rendered, error) {
 	return page, nil
 }
 
-// setHeaders says what a page may do: nothing but show itself.
+// setHeaders forbids a page everything but to show itself.
 func setHeaders(h http.Header, policy string) {
 	h.Set("Content-Security-Policy", policy+"; frame-ancestors 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")

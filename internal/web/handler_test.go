@@ -53,7 +53,7 @@ func TestHandlerRendersOnce(t *testing.T) {
 	}
 }
 
-// TestHandlerFails: a page that fails is no page, and is tried again.
+// TestHandlerFails: a page that fails is not sent, and is tried again.
 func TestHandlerFails(t *testing.T) {
 	fault := errors.New("no such field")
 	h := &pageHandler[int]{path: "/", policy: "default-src 'none'", current: func() int { return 1 },
@@ -68,8 +68,7 @@ func TestHandlerFails(t *testing.T) {
 			t.Error(got)
 		}
 		h.render = func(int, string) ([]byte, int, error) {
-			return []byte("starting"), http.StatusServiceUnavailable,
-				nil
+			return []byte("starting"), http.StatusServiceUnavailable, nil
 		}
 	}
 }

@@ -68,7 +68,7 @@ func visit(t *testing.T, l http.Handler, target string) (int, string) {
 	w := httptest.NewRecorder()
 	l.ServeHTTP(w, httptest.NewRequest(http.MethodGet, target, nil))
 	for _, name := range []string{"script-src 'sha256-", "frame-ancestors 'none'"} {
-		webtest.Wants(t, w.Header().Get("Content-Security-Policy"), name)
+		wants(t, w.Header().Get("Content-Security-Policy"), name)
 	}
 	return w.Code, w.Body.String()
 }
@@ -79,20 +79,20 @@ func TestLive(t *testing.T) {
 	var s *view.Snapshot
 	l := web.NewLiveReport(func() *view.Snapshot { return s }, "v1")
 	if code, body := visit(t, l, "/report"); code != http.StatusServiceUnavailable ||
-		!strings.Contains(webtest.Text(body), "No numbers yet") {
+		!strings.Contains(seen(body), "No numbers yet") {
 		t.Error(code, body)
 	}
 	var memory *sinktest.Memory
 	s, memory = liveSnapshot()
 	code, body := visit(t, l, "/report")
-	text := webtest.Text(body)
+	text := seen(body)
 	if code != http.StatusOK || strings.Contains(text, "compared with") ||
 		!strings.Contains(text, "not been read from a sink yet") {
-		t.Errorf("%d, and pages that nobody read", code)
+		t.Errorf("%d, and pages that were not read", code)
 	}
-	webtest.Wants(t, text, "Documentation readers of Product docs", "Status page developer-hub", "later.md pending",
-		"#431",
-		webtest.Commas(s.Projects[0].Grids[1].Newest.Totals.Total)+" readers during 28 Sep – 4 Oct 2026", "The newest export started just now and succeeded .")
+	wants(t, text, "Documentation readers of Product docs", "Status page developer-hub", "later.md pending", "#431",
+		commas(s.Projects[0].Grids[1].Newest.Totals.Total)+" readers during 28 Sep – 4 Oct 2026",
+		"The newest export started just now and succeeded .")
 
 	sink := &counting{Sink: memory}
 	refresh := func() error {
@@ -100,13 +100,13 @@ func TestLive(t *testing.T) {
 		s = &next
 		return l.Refresh(t.Context(), s, []sinks.Sink{sink})
 	}
-	webtest.Must(t, refresh())
+	must(t, refresh())
 	read := sink.windows
 	for range 3 {
 		_, body = visit(t, l, "/report?project=docs-main")
 	}
-	text = webtest.Text(body)
-	webtest.Wants(t, text, "compared with 21–27 Sep 2026", "/new", "Vanished 1 page with readers in 21–27 Sep 2026",
+	text = seen(body)
+	wants(t, text, "compared with 21–27 Sep 2026", "/new", "Vanished 1 page with readers in 21–27 Sep 2026",
 		"/old")
 	if strings.Contains(body, "/srv/prompts") {
 		t.Error("the page has a path of the machine")
@@ -115,7 +115,7 @@ func TestLive(t *testing.T) {
 		!strings.Contains(body, `href="report?project=docs-main"`) {
 		t.Error("the second project has jobs of the first, or no link to it")
 	}
-	webtest.Must(t, refresh())
+	must(t, refresh())
 	if sink.windows != read || read == 0 {
 		t.Errorf("%d windows were read, then %d", read, sink.windows)
 	}
@@ -125,14 +125,14 @@ func TestLive(t *testing.T) {
 	next.Number++
 	s.Projects[0].Grids[1].Cells[len(s.Projects[0].Grids[1].Cells)-1].Revision = &next
 	s.Projects[0].Grids[1].Count()
-	webtest.Must(t, refresh())
-	if _, body = visit(t, l, "/report"); strings.Contains(webtest.Text(body), "compared with 21–27 Sep 2026") {
+	must(t, refresh())
+	if _, body = visit(t, l, "/report"); strings.Contains(seen(body), "compared with 21–27 Sep 2026") {
 		t.Error("pages of one reading beside the numbers of another")
 	}
 	memory.Put(next, rows(next, "/newer"), nil)
-	webtest.Must(t, refresh())
+	must(t, refresh())
 	_, body = visit(t, l, "/report")
-	webtest.Wants(t, body, "/newer", "/old")
+	wants(t, body, "/newer", "/old")
 }
 
 // TestLiveProjects: only projects that are there have a report, and no text of a query is
@@ -144,7 +144,7 @@ func TestLiveProjects(t *testing.T) {
 		code, body := visit(t, l, "/report?project="+query)
 		if code != http.StatusNotFound || strings.Contains(body, "alert") ||
 			!strings.Contains(body, "no such project") {
-			t.Errorf("%s: %d %s", query, code, webtest.Text(body))
+			t.Errorf("%s: %d %s", query, code, seen(body))
 		}
 	}
 }
@@ -153,9 +153,9 @@ func TestLiveProjects(t *testing.T) {
 func TestLiveSinks(t *testing.T) {
 	s, memory := liveSnapshot()
 	l := web.NewLiveReport(func() *view.Snapshot { return s }, "v1")
-	webtest.Must(t, l.Refresh(t.Context(), s, []sinks.Sink{sinktest.NewMemory(), memory}))
+	must(t, l.Refresh(t.Context(), s, []sinks.Sink{sinktest.NewMemory(), memory}))
 	_, body := visit(t, l, "/report")
-	webtest.Wants(t, webtest.Text(body), "compared with 21–27 Sep 2026")
+	wants(t, seen(body), "compared with 21–27 Sep 2026")
 	if err := web.NewLiveReport(nil, "").Refresh(t.Context(), s, []sinks.Sink{sinktest.NewMemory()}); err == nil ||
 		!strings.Contains(err.Error(), "docs-main week") {
 		t.Errorf("no sink has the pages: %v", err)

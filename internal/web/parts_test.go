@@ -59,6 +59,18 @@ func TestDays(t *testing.T) {
 	}
 }
 
+// TestGain: the change of a page, and its tone.
+func TestGain(t *testing.T) {
+	for want, c := range map[string]analytics.Change{
+		"+3 up": {After: analytics.Totals{Total: 3}}, "−3 down": {Before: analytics.Totals{Total: 3}},
+		"0 ": {}, "new up": {Appeared: true},
+	} {
+		if got := gain(c) + " " + gainTone(c); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 func TestCeiling(t *testing.T) {
 	for n, want := range map[int64]float64{0: 2, 1: 2, 3: 4, 5: 6, 9: 10, 10: 10, 11: 12, 17: 20, 101: 120, 999: 1000,
 		8001: 10000} {
@@ -154,7 +166,8 @@ func TestCard(t *testing.T) {
 		{"a year ago", analytics.Week, year, "100; ▲ 100% up 29 Sep – 5 Oct 2025", Comparison{Year: true}},
 		{"no year ago", analytics.Week, year[1:], "100; No reading of 29 Sep – 5 Oct 2025 to compare with",
 			Comparison{Year: true}},
-		{"two ago", analytics.Day, cells(end, 1, 50, 70, 100), "100; ▲ 100% up Sat 3 Oct 2026", Comparison{Windows: 2}},
+		{"two ago", analytics.Day, cells(end, 1, 50, 70, 100), "100; ▲ 100% up Sat 3 Oct 2026",
+			Comparison{Windows: 2}},
 		{"the day before, asked for", analytics.Day, cells(end, 1, 50, 70, 100), "100; ▲ 42.9% up Sun 4 Oct 2026",
 			Comparison{Windows: 1}},
 	} {
@@ -192,7 +205,9 @@ func TestCoverage(t *testing.T) {
 			t.Errorf("%s has no note", e.Text)
 		}
 	}
-	if want := "Sat 3 Oct 2026 to Sun 4 Oct 2026; Thu 1 Oct 2026; 2 provisional; 1 totals only; 2 unverified; 3 missing"; got != want {
+	const want = "Sat 3 Oct 2026 to Sun 4 Oct 2026; Thu 1 Oct 2026; " +
+		"2 provisional; 1 totals only; 2 unverified; 3 missing"
+	if got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
@@ -236,7 +251,7 @@ func TestChart(t *testing.T) {
 	})
 }
 
-// TestChartWords checks what is written around a chart.
+// TestChartWords checks the words around a chart.
 func TestChartWords(t *testing.T) {
 	g := view.Grid{Granularity: analytics.Day, Cells: cells(analytics.NewDate(2026, 10, 4), 1, 700, -1, 300, 1100,
 		1100, 800)}
@@ -251,7 +266,8 @@ func TestChartWords(t *testing.T) {
 			t.Errorf("%s lacks %s", c.Label, want)
 		}
 	}
-	if got := c.Columns[1].Title + "; " + c.Columns[2].Title; got != "Tue 29 Sep 2026: missing; Wed 30 Sep 2026: 300 readers, 150 human, 75 AI" {
+	got = c.Columns[1].Title + "; " + c.Columns[2].Title
+	if got != "Tue 29 Sep 2026: missing; Wed 30 Sep 2026: 300 readers, 150 human, 75 AI" {
 		t.Error(got)
 	}
 }
@@ -276,8 +292,9 @@ func TestJobTable(t *testing.T) {
 		{nil, 3, "A a | completed | #7 merged, 2 h cost 1.5 | 2026-10-06 09:31 | 60\u00a0min\u00a00\u00a0s" +
 			" / b | completed without a pull request | javascript:alert(1) | – | –" +
 			" / c | active | – | – | stalled / 1 older job not shown; docgauge jobs list shows all."},
-		{strings.ToUpper, 1, "A a | A | completed | #7 merged, 2 h cost 1.5 | 2026-10-06 09:31 | 60\u00a0min\u00a00\u00a0s" +
-			" / 3 older jobs not shown; docgauge jobs list shows all."},
+		{strings.ToUpper, 1,
+			"A a | A | completed | #7 merged, 2 h cost 1.5 | 2026-10-06 09:31 | 60\u00a0min\u00a00\u00a0s" +
+				" / 3 older jobs not shown; docgauge jobs list shows all."},
 	} {
 		page := show(t, "jobtable", jobTableOf(view.Queue{Waiting: jobs[:1], Jobs: jobs[1:]}, "", tc.project, now,
 			tc.n))
@@ -299,12 +316,13 @@ func TestJobTable(t *testing.T) {
 	}
 }
 
-// TestEffects: what is not known is a dash, and the audience AI has its usual name.
+// TestEffects: unknown numbers are dashes, and the audience AI has its usual name.
 func TestEffects(t *testing.T) {
 	merge := view.Merge{Link: "https://code.example/pull/7", At: time.Date(2026, 10, 5, 23, 0, 0, 0, time.UTC)}
 	page := show(t, "effects", effectTable{Merged: true, Rows: []effectRow{
 		{Effect: view.Effect{
-			Path: "/a", Audience: analytics.AI, Verdict: view.FewerReaders, Before: 1200.4, Actual: 0, Expected: 10, Change: -1, Low: -1, High: 0.06,
+			Path: "/a", Audience: analytics.AI, Verdict: view.FewerReaders,
+			Before: 1200.4, Expected: 10, Change: -1, Low: -1, High: 0.06,
 		}, Merge: merge},
 		{Effect: view.Effect{Path: "/b", Audience: analytics.Human, Verdict: view.NotEnoughData, Reason: "too new"},
 			Merge: merge, Project: "docs"},

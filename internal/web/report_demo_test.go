@@ -69,6 +69,6 @@ func several() web.Report {
 func write(t testing.TB, r web.Report) string {
 	t.Helper()
 	var out bytes.Buffer
-	webtest.Must(t, r.Write(&out))
+	must(t, r.Write(&out))
 	return out.String()
 }

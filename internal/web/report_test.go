@@ -93,7 +93,7 @@ func TestCharts(t *testing.T) {
 func TestReportNumbers(t *testing.T) {
 	r := demoReport()
 	page := write(t, r)
-	got := webtest.Text(page)
+	got := seen(page)
 	known := map[int64]bool{2026: true}
 	for _, l := range r.Projects[0].Grids {
 		rev := l.Cells[len(l.Cells)-1].Revision
@@ -104,12 +104,13 @@ func TestReportNumbers(t *testing.T) {
 		if before != nil {
 			change := float64(rev.Totals.Total-before.Totals.Total) / float64(before.Totals.Total) * 100
 			arrow := map[bool]string{true: "▲", false: "▼"}[change > 0]
-			webtest.Wants(t, got, fmt.Sprintf("%s %.1f%% on the previous", arrow, max(change, -change)))
+			wants(t, got, fmt.Sprintf("%s %.1f%% on the previous", arrow, max(change, -change)))
 		}
 		both := rev.Totals.Human + rev.Totals.AI - rev.Totals.Total
-		webtest.Wants(t, got, webtest.Commas(rev.Totals.Total)+" readers",
-			fmt.Sprintf("Human %s AI %s AI share %.1f%% Both %s", webtest.Commas(rev.Totals.Human),
-				webtest.Commas(rev.Totals.AI), float64(rev.Totals.AI)/float64(rev.Totals.Total)*100, webtest.Commas(both)))
+		wants(t, got, commas(rev.Totals.Total)+" readers",
+			fmt.Sprintf("Human %s AI %s AI share %.1f%% Both %s", commas(rev.Totals.Human),
+				commas(rev.Totals.AI), float64(rev.Totals.AI)/float64(rev.Totals.Total)*100,
+				commas(both)))
 		for _, n := range []int64{rev.Totals.Total, rev.Totals.Human, rev.Totals.AI, both} {
 			known[n] = true
 		}
@@ -125,23 +126,23 @@ func TestReportNumbers(t *testing.T) {
 			}
 		}
 		for _, c := range m.Top {
-			webtest.Wants(t, got, fmt.Sprintf("%s %s %s %s ", c.Path, webtest.Commas(c.After.Human),
-				webtest.Commas(c.After.AI), webtest.Commas(c.After.Total)))
+			wants(t, got, fmt.Sprintf("%s %s %s %s ", c.Path, commas(c.After.Human),
+				commas(c.After.AI), commas(c.After.Total)))
 		}
 		for _, c := range ten(m.Rising) {
-			webtest.Wants(t, got, fmt.Sprintf("%s %s %s +%s ", c.Path, webtest.Commas(c.Before.Total),
-				webtest.Commas(c.After.Total), webtest.Commas(c.By(analytics.Everyone))))
+			wants(t, got, fmt.Sprintf("%s %s %s +%s ", c.Path, commas(c.Before.Total),
+				commas(c.After.Total), commas(c.By(analytics.Everyone))))
 		}
 		for _, c := range ten(m.Falling) {
-			webtest.Wants(t, got, fmt.Sprintf("%s %s %s −%s ", c.Path, webtest.Commas(c.Before.Total),
-				webtest.Commas(c.After.Total), webtest.Commas(-c.By(analytics.Everyone))))
+			wants(t, got, fmt.Sprintf("%s %s %s −%s ", c.Path, commas(c.Before.Total),
+				commas(c.After.Total), commas(-c.By(analytics.Everyone))))
 		}
 	}
-	webtest.Wants(t, got, "Appeared 1 page without readers", "Vanished 1 page with readers", "/old/launch-notes",
+	wants(t, got, "Appeared 1 page without readers", "Vanished 1 page with readers", "/old/launch-notes",
 		"/docs/agents/mcp-server")
 	for _, word := range regexp.MustCompile(`[0-9][0-9,]*`).FindAllString(got, -1) {
 		if n, err := strconv.ParseInt(strings.ReplaceAll(word, ",", ""), 10, 64); err == nil && n >= 1000 && !known[n] {
-			t.Errorf("%s is no number of the report", word)
+			t.Errorf("%s is not a number of the report", word)
 		}
 	}
 }
@@ -151,8 +152,8 @@ func ten(r analytics.Ranking) []analytics.Change { return r.First[:min(10, len(r
 
 // TestReportWords checks the sentences about data, jobs and exports by their numbers.
 func TestReportWords(t *testing.T) {
-	got := webtest.Text(write(t, demoReport()))
-	webtest.Wants(t, got,
+	got := seen(write(t, demoReport()))
+	wants(t, got,
 		"Documentation readers of Product docs", " readers during 28 Sep – 4 Oct 2026, ", "% on the previous week; ",
 		"% were AI agents.",
 		"185 of 188 windows 182 settled 3 provisional 1 unverified 3 missing",
@@ -163,15 +164,15 @@ func TestReportWords(t *testing.T) {
 		"the service says: the check of the build failed",
 		"The newest export started 14 min ago and succeeded", "Generated 2026-10-06 10:31 UTC Documentation",
 		"Only the totals of the site are read")
-	got = webtest.Text(write(t, several()))
-	webtest.Wants(t, got, "Only windows that begin on or after 2025-09-01.", "Project developer-hub", "Project odd",
+	got = seen(write(t, several()))
+	wants(t, got, "Only windows that begin on or after 2025-09-01.", "Project developer-hub", "Project odd",
 		"9 readers on Mon 5 Oct 2026; 44.4% were AI agents.",
 		"Both –", "No window has been read.", "No earlier window to compare with", "37 older jobs not shown",
 		"and failed . The last", "paused since 2026-10-05 10:31 UTC")
 	r := demoReport()
 	r.State = nil
-	got = webtest.Text(write(t, r))
-	webtest.Wants(t, got, "Without a state directory")
+	got = seen(write(t, r))
+	wants(t, got, "Without a state directory")
 	if strings.Contains(got, "Agent jobs") {
 		t.Error("jobs without a state")
 	}
@@ -193,8 +194,9 @@ func TestReportText(t *testing.T) {
 	}
 	r.State.Queue.Paused, r.State.Runs[0].Outcome, r.State.Runs[0].Message = hostile, hostile, hostile
 	r.State.Queue.Jobs[1] = view.Job{
-		Project: hostile, Prompt: hostile, Title: hostile, State: hostile, Result: "pr", Reason: hostile, PRLink: "javascript:alert(1)//" + hostile,
-		Begun: webtest.Now.Add(-50 * time.Hour), Created: webtest.Now.Add(-50 * time.Hour), Ended: webtest.Now.Add(-49 * time.Hour),
+		Project: hostile, Prompt: hostile, Title: hostile, State: hostile, Result: "pr", Reason: hostile,
+		PRLink: "javascript:alert(1)//" + hostile,
+		Begun:  now.Add(-50 * time.Hour), Created: now.Add(-50 * time.Hour), Ended: now.Add(-49 * time.Hour),
 	}
 	page := write(t, r)
 	if n := strings.Count(page, "<script"); n != len(r.Projects[0].Grids)+1 {
@@ -220,22 +222,24 @@ func TestReportText(t *testing.T) {
 // TestReportPolicy: the page allows its own style and script, and nothing it loads.
 func TestReportPolicy(t *testing.T) {
 	page := write(t, several())
-	policy := html.UnescapeString(regexp.MustCompile(`http-equiv="Content-Security-Policy" content="([^"]*)"`).FindStringSubmatch(page)[1])
+	header := regexp.MustCompile(`http-equiv="Content-Security-Policy" content="([^"]*)"`)
+	policy := html.UnescapeString(header.FindStringSubmatch(page)[1])
 	for _, of := range []struct{ tag, directive string }{{"style", "style-src"}, {"script", "script-src"}} {
 		body := regexp.MustCompile(`(?s)<` + of.tag + `>(.*?)</` + of.tag + `>`).FindStringSubmatch(page)
 		if body == nil {
 			t.Fatalf("no %s", of.tag)
 		}
 		sum := sha256.Sum256([]byte(body[1]))
-		webtest.Wants(t, policy, of.directive+" 'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'")
+		wants(t, policy, of.directive+" 'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'")
 	}
-	webtest.Wants(t, policy, "default-src 'none'")
+	wants(t, policy, "default-src 'none'")
 	for _, bad := range []string{"unsafe", " https:", " *"} {
 		if strings.Contains(policy, bad) {
 			t.Errorf("the policy has %q: %s", bad, policy)
 		}
 	}
-	if found := regexp.MustCompile(`(src|srcset|action|poster)="|style="| on[a-z]+="|url\(|@import`).FindString(page); found != "" {
+	loads := regexp.MustCompile(`(src|srcset|action|poster)="|style="| on[a-z]+="|url\(|@import`)
+	if found := loads.FindString(page); found != "" {
 		t.Errorf("the page has %q", found)
 	}
 }
@@ -286,7 +290,7 @@ func TestCompare(t *testing.T) {
 	} {
 		r, err := web.ReadReport(t.Context(), memory,
 			web.ReportOptions{Now: webtest.Now, Against: tc.against, Pages: 5})
-		webtest.Must(t, err)
-		webtest.Wants(t, webtest.Text(write(t, r)), tc.want...)
+		must(t, err)
+		wants(t, seen(write(t, r)), tc.want...)
 	}
 }

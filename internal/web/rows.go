@@ -162,7 +162,7 @@ func encodeValue(body *bytes.Buffer, v any) error {
 
 // encodeCSV writes rows as RFC 4180 has it, with the line ends of Unix, below the names of the
 // columns of empty, a row. It changes no value: a path that a spreadsheet would take for a
-// formula stays as it is.
+// formula is left alone.
 func encodeCSV(w io.Writer, empty any, rows []any) error {
 	table := [][]string{{}}
 	for _, c := range columns(reflect.ValueOf(empty)) {

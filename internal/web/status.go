@@ -343,7 +343,8 @@ func notesOf(g view.Grid, w view.Window, now time.Time) (out []note) {
 	switch {
 	case w.MovedRows > 0 && w.RepeatedRows > 0:
 		most = min(w.MovedRows+w.RepeatedRows, w.Rows)
-		why = format.Commas(w.MovedRows) + " " + why + ", " + format.Commas(w.RepeatedRows) + " with a path that came twice"
+		why = format.Commas(w.MovedRows) + " " + why + ", " +
+			format.Commas(w.RepeatedRows) + " with a path that came twice"
 	case w.RepeatedRows > 0:
 		most, why = w.RepeatedRows, "with a path that came twice"
 	}

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/dev/webtest"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/internal/web"
 )
@@ -33,41 +32,50 @@ func TestStatusNumbers(t *testing.T) {
 	if code != http.StatusOK {
 		t.Fatal(code)
 	}
-	got := webtest.Text(body)
+	got := seen(body)
 	for _, w := range s.Windows {
 		pages := "–"
 		if !w.TotalsOnly() {
-			pages = webtest.Commas(w.Rows)
+			pages = commas(w.Rows)
 		}
-		webtest.Wants(t, got, webtest.Commas(w.Totals.Total)+" readers",
-			fmt.Sprintf("Human %s AI %s AI share %.1f%% Both %s Pages %s ", webtest.Commas(w.Totals.Human),
-				webtest.Commas(w.Totals.AI),
-				float64(w.Totals.AI)/float64(w.Totals.Total)*100, webtest.Commas(w.Totals.Human+w.Totals.AI-w.Totals.Total), pages))
+		wants(t, got, commas(w.Totals.Total)+" readers",
+			fmt.Sprintf("Human %s AI %s AI share %.1f%% Both %s Pages %s ", commas(w.Totals.Human),
+				commas(w.Totals.AI),
+				float64(w.Totals.AI)/float64(w.Totals.Total)*100,
+				commas(w.Totals.Human+w.Totals.AI-w.Totals.Total), pages))
 		for _, r := range w.Pages {
-			webtest.Wants(t, got, fmt.Sprintf("%s %s %s %s ", r.Path, webtest.Commas(r.Human), webtest.Commas(r.AI),
-				webtest.Commas(r.Total)))
+			wants(t, got, fmt.Sprintf("%s %s %s %s ", r.Path, commas(r.Human), commas(r.AI), commas(r.Total)))
 		}
 	}
 	for _, o := range s.Open {
-		webtest.Wants(t, got, fmt.Sprintf("So far Tue 6 Oct 2026: %s total, %s human, %s AI (read 13 min ago)",
-			webtest.Commas(o.Totals.Total), webtest.Commas(o.Totals.Human), webtest.Commas(o.Totals.AI)))
+		wants(t, got, fmt.Sprintf("So far Tue 6 Oct 2026: %s total, %s human, %s AI (read 13 min ago)",
+			commas(o.Totals.Total), commas(o.Totals.Human), commas(o.Totals.AI)))
 	}
+	missing := 0
 	for _, p := range s.Projects {
 		for _, g := range p.Grids {
-			webtest.Wants(t, got, fmt.Sprintf("%d of %d window", g.Known, g.Known+g.Missing))
+			missing += g.Missing + min(g.Missing, 1) // one is in the legend
+			wants(t, got, fmt.Sprintf("%d of %d window", g.Known, g.Known+g.Missing))
 			for name, n := range map[string]int{"settled": g.Known - g.Provisional, "provisional": g.Provisional,
 				"unverified": g.Unverified, "missing": g.Missing} {
 				if n > 0 {
-					webtest.Wants(t, got, fmt.Sprintf(" %d %s", n, name))
+					wants(t, got, fmt.Sprintf(" %d %s", n, name))
 				}
 			}
 		}
 	}
-	webtest.Wants(t, got, "docgauge v0.4.0", "Values as of 2026-10-06 10:31 UTC", "Next run in 46 min",
+	if n := strings.Count(body, `<use href="#missing"`); n != missing {
+		t.Errorf("%d symbols of missing windows, want %d", n, missing)
+	}
+	for _, path := range []string{"report", "metrics", "api/v1/windows", "healthz", "readyz"} {
+		wants(t, body, `<a href="`+path+`">`)
+	}
+	wants(t, got, "docgauge v0.4.0", "Values as of 2026-10-06 10:31 UTC", "Next run in 46 min",
 		"Windows due 14 Skipped 2 Requests left 12 of 90 this hour",
-		"Waiting for the request budget", "14 windows due. Within the budget, the last can be read by 2026-10-06 13:31 in 3 h",
+		"Waiting for the request budget",
+		"14 windows due. Within the budget, the last can be read by 2026-10-06 13:31 in 3 h",
 		"Product docs Day missing not read yet 9", "developer-hub 28 days missing not read yet 4",
-		"2026-10-06 07:17 3 h ago failed in 99 s 7 40 export prj_docs_main day [2026-10-05,2026-10-06): sinks/clickhouse: insert 812 rows",
+		"2026-10-06 07:17 3 h ago failed in 99 s 7 40 export prj_docs_main day [2026-10-05,2026-10-06): sinks/",
 		"clickhouse clickhouse://clickhouse.internal:9000/docs 2026-10-06 09:17 74 min ago 14 dial tcp",
 		"read 2026-10-11 5 days left expires on 2026-10-11, 5 days left", "write 2026-12-16 71 days left in use",
 		"Unique visitors must not be summed")
@@ -168,7 +176,7 @@ func TestCompression(t *testing.T) {
 		if compressed {
 			var err error
 			body, err = gzip.NewReader(w.Body)
-			webtest.Must(t, err)
+			must(t, err)
 		}
 		if got, err := io.ReadAll(body); err != nil || string(got) != want {
 			t.Errorf("%q: %d bytes of %d, %v", encoding, len(got), len(want), err)
@@ -179,7 +187,7 @@ func TestCompression(t *testing.T) {
 // TestQueue: jobs of all projects, and why no prompt is submitted.
 func TestQueue(t *testing.T) {
 	_, body := getStatus(t, demoSnapshot(), "")
-	webtest.Wants(t, webtest.Text(body), "4 pending, 1 active, 1 completed, 1 unknown",
+	wants(t, seen(body), "4 pending, 1 active, 1 completed, 1 unknown",
 		"Translate the guides translate.md the cap on jobs a day is reached Product docs pending – – –",
 		"paused since 2026-10-06 09:31 UTC",
 		"Pages that lost readers", "stalled", "fix-<b>typos</b>.md", "#431")
@@ -198,8 +206,8 @@ func TestKeys(t *testing.T) {
 		"1 day left": {Expires: now.Add(47 * time.Hour)}, "401": {Rejected: true}, "unknown": {},
 	} {
 		_, body := getStatus(t, &view.Snapshot{At: now, Keys: []view.Key{k}}, "")
-		webtest.Wants(t, webtest.Text(body), want)
-		if concern := strings.Contains(webtest.Text(body), "API key "); concern != (want != "unknown") {
+		wants(t, seen(body), want)
+		if concern := strings.Contains(seen(body), "API key "); concern != (want != "unknown") {
 			t.Errorf("%s: a concern: %v", want, concern)
 		}
 	}
@@ -210,8 +218,8 @@ func TestNoSnapshot(t *testing.T) {
 	if code != http.StatusServiceUnavailable {
 		t.Error(code)
 	}
-	webtest.Wants(t, webtest.Text(body), "docgauge v1", "No numbers yet")
-	webtest.Wants(t, body, `http-equiv="refresh" content="5"`)
+	wants(t, seen(body), "docgauge v1", "No numbers yet")
+	wants(t, body, `http-equiv="refresh" content="5"`)
 }
 
 func TestNothingYet(t *testing.T) {
@@ -221,12 +229,12 @@ func TestNothingYet(t *testing.T) {
 		{Granularity: analytics.Month},
 	}}}}
 	_, body := getStatus(t, s, "")
-	webtest.Wants(t, webtest.Text(body), "No run yet No export has run", "Last success never",
+	wants(t, seen(body), "No run yet No export has run", "Last success never",
 		"Next run not scheduled", "Windows due 0 p p Report",
 		"Day No complete window has been read yet.", "Day 0 of 1 window Mon Wed Fri Sun 1 missing",
 		"Month 0 of 0 windows No window is complete yet.",
 		"no windows due", "No budget is configured", "No key is configured", "No sink is configured")
-	webtest.Wants(t, body, `http-equiv="refresh" content="60"`)
+	wants(t, body, `http-equiv="refresh" content="60"`)
 }
 
 func TestBacklogAndBudget(t *testing.T) {
@@ -234,8 +242,8 @@ func TestBacklogAndBudget(t *testing.T) {
 	s.Budgets = []view.Budget{{Name: "analytics", Available: 5},
 		{Name: "agent:prj_docs_main", Project: "prj_docs_main", Limit: 90, Available: 90, Next: now.Add(-time.Second)}}
 	_, body := getStatus(t, s, "")
-	got := webtest.Text(body)
-	webtest.Wants(t, got, "Reading unlimited", "Agent jobs, Product docs 90 of 90 requests left this hour")
+	got := seen(body)
+	wants(t, got, "Reading unlimited", "Agent jobs, Product docs 90 of 90 requests left this hour")
 	for _, bad := range []string{"agent:", "may be sent", "Requests left", "Next request"} {
 		if strings.Contains(got, bad) {
 			t.Errorf("the page says %q", bad)
@@ -246,27 +254,28 @@ func TestBacklogAndBudget(t *testing.T) {
 	}
 	s.Due, s.Finish = nil, time.Time{}
 	_, body = getStatus(t, s, "")
-	webtest.Wants(t, webtest.Text(body), "no windows due. Not counted: 2 windows skipped, 2 windows whose rows are read later.")
+	wants(t, seen(body), "no windows due. Not counted: 2 windows skipped, 2 windows whose rows are read later.")
 	s.Projects = nil
 	_, body = getStatus(t, s, "")
-	webtest.Wants(t, webtest.Text(body), "Not counted: 2 windows skipped. Request budget")
+	wants(t, seen(body), "Not counted: 2 windows skipped. Request budget")
 	_, body = getStatus(t, good(), "")
-	webtest.Wants(t, webtest.Text(body), "Up to date: no windows due.")
+	wants(t, seen(body), "Up to date: no windows due.")
 }
 
 // TestOverview: several projects have a row each, and can be folded; only the first is
 // open. One project has neither.
 func TestOverview(t *testing.T) {
 	_, body := getStatus(t, demoSnapshot(), "")
-	webtest.Wants(t, webtest.Text(body), "Product docs 2,235 ▲ 11.2% Mon 5 Oct 2026 8,337 ▼ 6.3% 28 Sep – 4 Oct 2026 2 windows skipped 3 4 ",
+	wants(t, seen(body),
+		"Product docs 2,235 ▲ 11.2% Mon 5 Oct 2026 8,337 ▼ 6.3% 28 Sep – 4 Oct 2026 2 windows skipped 3 4 ",
 		"developer-hub 120 ▲ 10.1% Mon 5 Oct 2026 481 ▲ 11.9% 28 Sep – 4 Oct 2026 4 windows due 0 2 ")
-	webtest.Wants(t, body, `<a href="report?project=prj_docs_main">`)
-	if open, all := strings.Count(body, "<details open>\n<summary><h2"), strings.Count(body,
-		"<summary><h2"); open != 1 || all != 2 {
+	wants(t, body, `<a href="report?project=prj_docs_main">`)
+	open := strings.Count(body, "<details open>\n<summary><h2")
+	if all := strings.Count(body, "<summary><h2"); open != 1 || all != 2 {
 		t.Errorf("%d of %d projects are open", open, all)
 	}
 	_, body = getStatus(t, good(), "")
-	if strings.Contains(body, "<summary><h2") || strings.Contains(webtest.Text(body), "Newest day") {
+	if strings.Contains(body, "<summary><h2") || strings.Contains(seen(body), "Newest day") {
 		t.Error("one project can be folded, or has an overview")
 	}
 }
@@ -274,7 +283,7 @@ func TestOverview(t *testing.T) {
 // TestRemedies: whatever needs attention links to a section of the runbook that exists.
 func TestRemedies(t *testing.T) {
 	book, err := os.ReadFile("../../docs/runbook.md")
-	webtest.Must(t, err)
+	must(t, err)
 	sections := map[string]bool{}
 	for line := range strings.Lines(string(book)) {
 		if title, is := strings.CutPrefix(line, "### "); is {
@@ -286,10 +295,11 @@ func TestRemedies(t *testing.T) {
 	web.NewStatusPage(func() *view.Snapshot { return s }, func() web.Alert {
 		return web.Alert{Headline: "The state cannot be read", Text: "disk <b>full</b>", Rule: "DocgaugeSnapshotOld"}
 	}, "").ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
-	webtest.Wants(t, webtest.Text(w.Body.String()), "The state cannot be read The last run started",
+	wants(t, seen(w.Body.String()), "The state cannot be read The last run started",
 		"Not ready: disk <b>full</b> What to do API key read: rejected")
 	found := map[string]bool{}
-	for _, m := range regexp.MustCompile(`href="https://github.com/docgauge/docgauge/blob/main/docs/runbook.md#([^"]*)"`).FindAllStringSubmatch(w.Body.String(), -1) {
+	links := regexp.MustCompile(`href="https://github.com/docgauge/docgauge/blob/main/docs/runbook.md#([^"]*)"`)
+	for _, m := range links.FindAllStringSubmatch(w.Body.String(), -1) {
 		if found[m[1]] = true; !sections[m[1]] {
 			t.Errorf("the runbook has no section %s", m[1])
 		}
@@ -299,19 +309,18 @@ func TestRemedies(t *testing.T) {
 	}
 }
 
-// TestWindowsThatWait: what is skipped and what waits for its rows is listed
-// with its project, in words, the newest first and not without end.
+// TestWindowsThatWait: windows that are skipped and those that wait for their rows are listed with
+// their project, in words, the newest first and not without end.
 func TestWindowsThatWait(t *testing.T) {
 	s := demoSnapshot()
 	_, body := getStatus(t, s, "")
-	got := webtest.Text(body)
-	webtest.Wants(t, got,
-		"Thu 17 Sep 2026 Day Skipped: an answer contains invalid data in 3 runs, first 6 h ago 2026-10-06 13:32 in 3 h GET /v1",
+	got := seen(body)
+	wants(t, got,
+		"Thu 17 Sep 2026 Day Skipped: an answer contains invalid data in 3 runs, first 6 h ago 2026-10-06 13:32 ",
 		"Wed 16 Sep 2026 Day Skipped: the service fails for it, but not for others in 1 run, first 6 h ago",
 		"Mon 5 Oct 2026 Day Totals known, rows later", "2026-10-09 00:00 in 3 days Sun 4 Oct 2026 Day Totals known",
 		"Totals only so far", "2 totals only")
-	webtest.Wants(t, body, ", provisional, totals only, rows after 2026-10-09 00:00 UTC</title>",
-		`<a href="#p0w">2</a>`)
+	wants(t, body, ", provisional, totals only, rows after 2026-10-09 00:00 UTC</title>", `<a href="#p0w">2</a>`)
 	if n := strings.Count(body, `<use href="#totals"`); n != 2+1 {
 		t.Errorf("%d windows without rows are drawn, want two and the legend", n)
 	}
@@ -323,17 +332,18 @@ func TestWindowsThatWait(t *testing.T) {
 	}
 	for i := range 30 {
 		a := s.Asides[0]
-		a.From, a.To, a.Reason, a.Detail = a.From-analytics.Date(i), a.To-analytics.Date(i), "of another time", strings.Repeat("x", 1<<20)
+		a.From, a.To = a.From-analytics.Date(i), a.To-analytics.Date(i)
+		a.Reason, a.Detail = "of another time", strings.Repeat("x", 1<<20)
 		s.Asides = append(s.Asides, a)
 	}
 	_, body = getStatus(t, s, "")
-	webtest.Wants(t, webtest.Text(body), "Skipped 32 Requests left", "Skipped: of another time",
+	wants(t, seen(body), "Skipped 32 Requests left", "Skipped: of another time",
 		"22 more windows: docgauge plan lists them.")
 	if n := strings.Count(body, "Skipped: "); n != 10 || len(body) > 1<<20 {
 		t.Errorf("%d windows are listed in %d bytes", n, len(body))
 	}
 	_, body = getStatus(t, &view.Snapshot{At: now, Projects: []view.Project{{ID: "p"}}}, "")
-	if got := webtest.Text(body); strings.Contains(got, "wait") || strings.Contains(got, "Skipped") {
+	if got := seen(body); strings.Contains(got, "wait") || strings.Contains(got, "Skipped") {
 		t.Errorf("nothing waits, and the page says\n%s", got)
 	}
 }
@@ -346,8 +356,7 @@ func TestSuspectRows(t *testing.T) {
 		"Suspect: 7 of 2,000 rows with a path that came twice":             {RepeatedRows: 7},
 		"Suspect: up to 1,257 of 2,000 rows 1,250 read before the totals last changed, 7 with": {MovedRows: 1250,
 			RepeatedRows: 7},
-		"Suspect: up to 2,000 of 2,000 rows 1,999 read": {MovedRows: 1999,
-			RepeatedRows: 7},
+		"Suspect: up to 2,000 of 2,000 rows 1,999 read": {MovedRows: 1999, RepeatedRows: 7},
 	} {
 		w.Key = analytics.Key{Project: "p", Granularity: analytics.Day,
 			Window: analytics.Window{From: 20730, To: 20731}}
@@ -356,9 +365,9 @@ func TestSuspectRows(t *testing.T) {
 		grid.Count()
 		_, body := getStatus(t, &view.Snapshot{At: now, Windows: []view.Window{w},
 			Projects: []view.Project{{ID: "p", Grids: []view.Grid{grid}}}}, "")
-		webtest.Wants(t, webtest.Text(body), want, "A chart needs two windows in a row.")
+		wants(t, seen(body), want, "A chart needs two windows in a row.")
 		if strings.Contains(body, "Suspect") != (w.MovedRows+w.RepeatedRows > 0) {
-			t.Errorf("%s: %s", want, webtest.Text(body))
+			t.Errorf("%s: %s", want, seen(body))
 		}
 	}
 }
@@ -369,7 +378,8 @@ func TestHeadlines(t *testing.T) {
 		due  int
 		want string
 	}{
-		{view.Run{Outcome: "success"}, 0, "Up to date The last run started 5 min ago and took 30 s: 1 window, 2 requests."},
+		{view.Run{Outcome: "success"}, 0,
+			"Up to date The last run started 5 min ago and took 30 s: 1 window, 2 requests."},
 		{view.Run{Outcome: "success"}, 3, "Last run succeeded The last run"},
 		{view.Run{Outcome: "deferred"}, 3, "Waiting for the request budget The last run"},
 		{view.Run{Outcome: "failed", Message: "disk full"}, 3,
@@ -377,7 +387,7 @@ func TestHeadlines(t *testing.T) {
 		{view.Run{Outcome: "interrupted"}, 0, "Last run interrupted The last run"},
 		{view.Run{}, 0, "A run is in progress It started 5 min ago and has not ended"},
 		{view.Run{Outcome: "deferred", Windows: -1, Requests: -2}, 3,
-			"The last run started 5 min ago and took 30 s. It read no window, because the requests of this hour are used up. Values"},
+			"took 30 s. It read no window, because the requests of this hour are used up. Values"},
 		{view.Run{Outcome: "success", Windows: -1, Requests: -1}, 0,
 			"It read no window, because none was due (1 request). Values"},
 	} {
@@ -388,29 +398,27 @@ func TestHeadlines(t *testing.T) {
 		}
 		_, body := getStatus(t, &view.Snapshot{At: now, Runs: []view.Run{tc.run},
 			Due: []view.Due{{Granularity: "day", Count: tc.due}}}, "")
-		webtest.Wants(t, webtest.Text(body), tc.want)
+		wants(t, seen(body), tc.want)
 	}
 	s := good()
 	_, body := getStatus(t, s, "")
-	webtest.Wants(t, webtest.Text(body), "Up to date The last run")
+	wants(t, seen(body), "Up to date The last run")
 	s.Asides = demoSnapshot().Asides[:1]
 	_, body = getStatus(t, s, "")
-	webtest.Wants(t, webtest.Text(body), "Up to date except for 1 window skipped The last run")
+	wants(t, seen(body), "Up to date except for 1 window skipped The last run")
 }
 
 // TestStatusSize bounds the page whatever visitors ask for and however long the
 // ledger and the list of projects are.
 func TestStatusSize(t *testing.T) {
 	path := strings.Repeat("/<🚀>", 20_000)
-	for _, tc := range []struct{ projects, limit int }{{2, 2 << 20}, {10, 8 << 20}, {60, 12 << 20}} {
+	for _, tc := range []struct{ projects, limit int }{{2, 2 << 20}, {60, 12 << 20}} {
 		s := huge(tc.projects, path)
-		begin := time.Now()
 		code, body := getStatus(t, s, "")
 		if code != http.StatusOK || len(body) > tc.limit {
 			t.Errorf("%d projects: %d, %d bytes", tc.projects, code, len(body))
 		}
-		t.Logf("%d projects: %d bytes in %v", tc.projects, len(body), time.Since(begin))
-		webtest.Wants(t, body, "the oldest ")
+		wants(t, body, "the oldest ")
 	}
 }
 

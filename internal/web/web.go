@@ -42,7 +42,7 @@ var functions = template.FuncMap{
 	"name":    func(s any) string { return format.Cut(fmt.Sprint(s), view.MaxName) },
 	"message": func(s string) string { return format.Cut(s, view.MaxMessage) },
 	"short":   func(s string) string { return format.Cut(s, maxError) },
-	"percent": view.Percent, "growth": view.Growth, "both": bothText, "bothNote": bothNote, "part": part,
+	"percent": view.Percent, "growth": view.Growth, "both": bothText, "part": part,
 	"moment": momentOf, "took": took, "days": view.Days, "span": spanOf, "title": title,
 	"legend": legendOf, "gaps": gaps,
 	"marks": func() map[string]string { return marks },

@@ -82,11 +82,12 @@ func took(d time.Duration) string {
 	}
 }
 
-// windowSpan is a window on a page: for people, and with its exact dates.
-type windowSpan struct{ Text, Note string }
+// explained is a text and its explanation.
+type explained struct{ Text, Note string }
 
-func spanOf(g analytics.Granularity, w analytics.Window) windowSpan {
-	return windowSpan{view.Days(g, w), fmt.Sprintf("First day %s, last day %s, in UTC.", w.From, w.To-1)}
+// spanOf is the days of a window, and its exact dates.
+func spanOf(g analytics.Granularity, w analytics.Window) explained {
+	return explained{view.Days(g, w), fmt.Sprintf("First day %s, last day %s, in UTC.", w.From, w.To-1)}
 }
 
 // tick names a window below an axis: a month by its name, a rolling window by its last day, any

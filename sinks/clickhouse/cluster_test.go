@@ -128,50 +128,6 @@ func TestClusterShards(t *testing.T) {
 	}
 }
 
-// TestClusterReaders polls both nodes while revisions of different length take turns.
-func TestClusterReaders(t *testing.T) {
-	t.Parallel()
-	c := sharedCluster(t, twoReplicas)
-	s := c.sink(0)
-	sizes := map[int32]uint64{1: 20_000, 2: 300}
-	windows := map[int32]window{1: seal(1, int64(sizes[1])), 2: seal(2, int64(sizes[2]))}
-	replace(t, s, windows[1])
-	ctx, stop := context.WithCancel(t.Context())
-	var polls sync.WaitGroup
-	for i := range 2 {
-		r := c.reader(i)
-		polls.Go(func() { poll(ctx, r, sizes) })
-	}
-	for i := range 20 {
-		if err := s.Replace(t.Context(), windows[int32(2-i%2)]); err != nil {
-			t.Error(err)
-		}
-	}
-	stop()
-	polls.Wait()
-	c.agree(windows[1])
-}
-
-// poll expects a whole revision each time, until ctx is done.
-func poll(ctx context.Context, r reader, sizes map[int32]uint64) {
-	query := "SELECT toUInt64(count()), min(revision), max(revision) FROM " + visitorsView + " WHERE " +
-		is(sinktest.Key("prj_a", 0))
-	n := 0
-	for ; ctx.Err() == nil; n++ {
-		var rows uint64
-		var first, last int32
-		if err := r.conn.QueryRow(context.Background(), query).Scan(&rows, &first, &last); err != nil {
-			r.t.Error(err)
-			return
-		}
-		if first != last || rows != sizes[first] || rows == 0 {
-			r.t.Errorf("a reader sees %d rows of revisions %d to %d", rows, first, last)
-			return
-		}
-	}
-	r.t.Logf("a reader polled %d times", n)
-}
-
 // TestClusterWriters lets one process, then two on two nodes, write 8 windows at
 // once, where a table takes one insert at a time.
 func TestClusterWriters(t *testing.T) {

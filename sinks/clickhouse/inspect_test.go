@@ -1,13 +1,11 @@
 package clickhouse
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/sinks"
 	"github.com/docgauge/docgauge/sinks/sinktest"
@@ -62,8 +60,6 @@ func TestInspectDamage(t *testing.T) {
 	}
 }
 
-var inspected = sinktest.Inspected
-
 // mutate runs a statement and waits until the server has changed the parts.
 func mutate(t *testing.T, e engine, db, sql string) {
 	t.Helper()
@@ -74,29 +70,12 @@ func mutate(t *testing.T, e engine, db, sql string) {
 	}
 }
 
-// TestInspectMakesNothing: a database that was never written to stays empty, and
-// one that another release made is not changed.
 func TestInspectMakesNothing(t *testing.T) {
 	both(t, func(t *testing.T, e engine) {
 		db := database(t, e)
-		s := open(t, e.DSN(db))
-		if shown, fault := inspected(t, s, analytics.Key{}); shown.Number != 0 || fault != nil {
-			t.Errorf("an empty database shows %+v, %v", shown, fault)
-		}
-		if _, _, err := s.Window(t.Context(), sinktest.Revision(sinktest.Key("prj_a", 0), 1), t.TempDir()); err == nil {
-			t.Error("an empty database gives a window")
-		}
-		if made := must(t, e, "SELECT name FROM system.tables WHERE database = '"+db+"'"); made != "" {
-			t.Errorf("tables %s were made", made)
-		}
-		writer := open(t, e.DSN(db))
-		replace(t, writer, seal(1, 3))
-		must(t, e, "INSERT INTO "+db+".docgauge_migrations (version, views) VALUES (99, 'x')")
-		for _, err := range s.Inspect(t.Context(), sinks.Scope{}) {
-			if !errors.Is(err, sinks.ErrNotListed) || !strings.Contains(err.Error(), "schema version 99") {
-				t.Errorf("a newer schema: %v", err)
-			}
-		}
+		sinktest.InspectMakesNothing(t, open(t, e.DSN(db)), open(t, e.DSN(db)), func() string {
+			return must(t, e, "SELECT name FROM system.tables WHERE database = '"+db+"'")
+		}, func() { must(t, e, "INSERT INTO "+db+".docgauge_migrations (version, views) VALUES (99, 'x')") })
 	})
 }
 

@@ -3,8 +3,6 @@ package clickhouse
 import (
 	"os"
 	"path/filepath"
-	"runtime/debug"
-	"strings"
 	"testing"
 
 	"github.com/docgauge/docgauge/internal/dev/engines"
@@ -22,44 +20,16 @@ func TestServerDiskFull(t *testing.T) {
 	engines.Need(t, err)
 	t.Cleanup(func() { _ = server.Kill() })
 	s, r := newSink(t, server)
-	replace(t, s, windowOf(0, 1, 10))
-	ballast := filepath.Join(data, "ballast")
-	faults.FillDisk(t, ballast)
-	big := windowOf(0, 2, 300_000)
-	if err := s.Replace(t.Context(), big); err == nil || !strings.Contains(err.Error(),
-		"disk is full: free space there") {
-		t.Errorf("Replace = %v", err)
-	}
-	sees(t, r, big.Rev.Key, 1)
-	check(t, os.Remove(ballast))
-	if err := s.Replace(t.Context(), windowOf(0, 3, 1000)); err != nil || r.shown(big.Rev.Key) != 3 {
-		t.Errorf("with space again: %v", err)
-	}
+	faults.ServerDiskFull(t, s, r, filepath.Join(data, "ballast"), 300_000)
 }
 
 // TestMemory holds the heap down whatever the window. It runs beside no other
 // test, whose heap would count.
 func TestMemory(t *testing.T) {
-	t.Run("18.16", func(t *testing.T) { spares(t, old(t)) })
-	t.Run("26", func(t *testing.T) { spares(t, modern(t)) })
-}
-
-// spares replaces windows whose paths alone are 200 MB.
-func spares(t *testing.T, e engine) {
-	defer debug.SetGCPercent(debug.SetGCPercent(20)) // only live memory counts
-	s, _ := newSink(t, e)
-	for name, w := range map[string]window{
-		"400,000 rows": {Rev: windowOf(0, 1, 400_000).Rev, Size: 500},
-		"8 KiB":        {Rev: windowOf(1, 1, 25_000).Rev, Size: 8 << 10},
-	} {
-		most := faults.HeapDuring(func() {
-			if err := s.Replace(t.Context(), w); err != nil {
-				t.Error(err)
-			}
+	for name, e := range map[string]engine{"18.16": old(t), "26": modern(t)} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := newSink(t, e)
+			faults.Spares(t, s, 400_000, "Replace", "Inspect")
 		})
-		t.Logf("%s: %d MiB", name, most>>20)
-		if most > 128<<20 {
-			t.Errorf("%s: the heap has grown to %d MiB", name, most>>20)
-		}
 	}
 }

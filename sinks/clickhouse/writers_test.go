@@ -72,11 +72,6 @@ func TestReadersDuringReexports(t *testing.T) {
 	})
 }
 
-// TestReadersOfSmallWindows has revisions come as fast as they can.
-func TestReadersOfSmallWindows(t *testing.T) {
-	both(t, func(t *testing.T, e engine) { watched(t, e, 50, map[int32]int64{1: 30, 2: 70}, 3) })
-}
-
 // watched alternates between two revisions under the eyes of readers.
 func watched(t *testing.T, e engine, reexports int, sizes map[int32]int64, readers int) {
 	dsn := e.DSN(database(t, e))

@@ -3,11 +3,8 @@ package delta
 import (
 	"context"
 	"errors"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,26 +12,11 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/archive"
+	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
-// childBubble has the name of the test that a child process runs in a bubble.
-const childBubble = "DELTA_TEST_BUBBLE"
-
-// bubble runs f in a bubble of a child process: the pools of the compression library
-// outlive a bubble, and their contents must not be used outside it.
-func bubble(t *testing.T, f func(*testing.T)) {
-	if os.Getenv(childBubble) == t.Name() {
-		synctest.Test(t, f)
-		return
-	}
-	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
-	child.Env = append(os.Environ(), childBubble+"="+t.Name())
-	out, err := child.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
-		t.Errorf("%v\n%s", err, out)
-	}
-}
+var bubble = func(t *testing.T, f func(*testing.T)) { testbed.Bubble(t, f) }
 
 // holding returns a sink in root whose first entry waits: held is closed then, and free
 // releases it.

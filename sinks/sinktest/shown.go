@@ -247,6 +247,28 @@ func NotListed(t *testing.T, s sinks.Sink) {
 	}
 }
 
+// InspectMakesNothing: a database that was never written to stays empty, and one that a newer
+// release made, as newer does, is not read by another sink.
+func InspectMakesNothing(t *testing.T, s, other sinks.Sink, made func() string, newer func()) {
+	t.Helper()
+	if shown, fault := Inspected(t, s, Key("prj_a", 0)); shown.Number != 0 || fault != nil {
+		t.Errorf("an empty database shows %+v, %v", shown, fault)
+	}
+	if _, _, err := s.Window(t.Context(), Revision(Key("prj_a", 0), 1), t.TempDir()); err == nil {
+		t.Error("an empty database gives a window")
+	}
+	if tables := made(); tables != "" {
+		t.Errorf("tables %s were made", tables)
+	}
+	Replace(t, s, FirstDay(1, 3))
+	newer()
+	for _, err := range other.Inspect(t.Context(), sinks.Scope{}) {
+		if !errors.Is(err, sinks.ErrNotListed) || !strings.Contains(err.Error(), "schema version 99") {
+			t.Errorf("a newer schema: %v", err)
+		}
+	}
+}
+
 // WrongDSNs expects an error with these words for each DSN, that begins with the product and
 // does not show the secret.
 func WrongDSNs(

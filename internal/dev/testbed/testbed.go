@@ -7,11 +7,15 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -181,3 +185,32 @@ func NotAtMidnight() {
 
 // DaysAgo is a date relative to today.
 func DaysAgo(n int) analytics.Date { return analytics.DateOf(time.Now()) - analytics.Date(n) }
+
+// bubbleVariable has the name of the test that a child process runs in a bubble.
+const bubbleVariable = "TESTBED_BUBBLE"
+
+// InBubble reports whether this process runs a test for [Bubble].
+func InBubble() bool { return os.Getenv(bubbleVariable) != "" }
+
+// Bubble runs f with a fake clock in a child process, which gets the arguments: the pools of the
+// compression library outlive a bubble, and their contents must not be used outside it.
+func Bubble(t *testing.T, f func(*testing.T), args ...string) {
+	t.Helper()
+	if os.Getenv(bubbleVariable) == t.Name() {
+		synctest.Test(t, f)
+		return
+	}
+	parts := strings.Split(t.Name(), "/")
+	for i, part := range parts {
+		parts[i] = "^" + regexp.QuoteMeta(part) + "$"
+	}
+	child := exec.CommandContext(t.Context(), os.Args[0], append([]string{
+		"-test.run=" + strings.Join(parts, "/"), "-test.v", "-test.timeout=30m"}, args...)...)
+	child.Env = append(os.Environ(), bubbleVariable+"="+t.Name())
+	out, err := child.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
+		t.Errorf("%v\n%s", err, out)
+		return
+	}
+	t.Logf("%s", out)
+}

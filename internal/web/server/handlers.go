@@ -110,7 +110,7 @@ func recovering(next http.Handler, log *slog.Logger) http.Handler {
 // only if the fault is ours.
 type httpEvents struct {
 	log *slog.Logger
-	// check returns what is wrong with the web configuration now.
+	// check returns the current mistake in the web configuration.
 	check func() error
 }
 

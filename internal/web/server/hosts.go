@@ -51,7 +51,7 @@ func (h hosts) ours(hostport string) bool {
 }
 
 // sameSite reports whether a page of origin is one of host's, of this machine, or of an
-// allowed host. An address is no proof: pages of an attacker may have one.
+// allowed host. An address proves nothing: pages of an attacker may have one.
 func (h hosts) sameSite(origin, host string) bool {
 	u, err := url.Parse(origin)
 	if err != nil || u.Host == "" {

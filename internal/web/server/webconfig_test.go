@@ -113,7 +113,7 @@ func TestCertificateIsReloaded(t *testing.T) {
 	r.do(t, "GET", "/healthz")
 	webtest.Certificate(t, filepath.Dir(file))
 	trust(t, r, file)
-	r.do(t, "GET", "/healthz") // a connection of its own, with the new certificate
+	r.do(t, "GET", "/healthz") // on a new connection, with the new certificate
 	wantQuiet(t, r)
 }
 
