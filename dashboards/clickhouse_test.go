@@ -27,14 +27,14 @@ type warehouse interface {
 }
 
 func TestClickHouse1816(t *testing.T) { testSQL(t, engines.RunClickHouse(t)) }
-func TestClickHouse26(t *testing.T)   { testSQL(t, engines.RunEngine26(t)) }
 
-// TestReader26 runs every query as a user that has only the rights which
-// docs/grafana.md names.
-func TestReader26(t *testing.T) {
+// TestClickHouse26 then runs every query as a user that has only the rights which docs/grafana.md
+// names.
+func TestClickHouse26(t *testing.T) {
 	dir := t.TempDir()
 	admin, err := engines.StartEngine26(dir)
 	engines.Need(t, err)
+	testSQL(t, admin)
 	if _, err := admin.Exec(t.Context(), "CREATE DATABASE docs"); err != nil {
 		t.Fatal(err)
 	}

@@ -121,7 +121,8 @@ func filled(t *testing.T, at time.Time) *engines.Prometheus {
 				fmt.Fprintf(&b, "%s} %v %d\n", s, value, at.Add(time.Duration(hour)*time.Hour).Unix())
 			}
 			for minute := -59; minute <= 0; minute++ {
-				if minute == 0 && m.Type != "gauge" && !strings.Contains(s, "prj_b") && !strings.Contains(s, `le="64"`) {
+				grows := m.Type != "gauge" && !strings.Contains(s, "prj_b") && !strings.Contains(s, `le="64"`)
+				if minute == 0 && grows {
 					value++
 				}
 				fmt.Fprintf(&b, "%s} %v %d\n", s, value, at.Add(time.Duration(minute)*time.Minute).Unix())

@@ -136,7 +136,7 @@ func blocksOf(t *testing.T, page string) (all []block) {
 }
 
 // container is how a container engine would start a process: in a root file
-// system and with mounts of its own, as a user, in the network of the test.
+// system with mounts, as a user, in the network of the test.
 type container struct {
 	root     string
 	readOnly bool

@@ -212,7 +212,7 @@ func TestHelmGolden(t *testing.T) {
 	}
 }
 
-// validator builds helm/validate, and sees it refuse what is wrong.
+// validator builds helm/validate, and checks that it refuses wrong manifests.
 func validator(t *testing.T) func(manifests string) (string, error) {
 	t.Helper()
 	watch("helm/validate")
@@ -342,8 +342,8 @@ func TestDocumentation(t *testing.T) {
 	}
 }
 
-// TestHelmRefuses: what is wrong is refused before anything is installed, by a line
-// that says where it is and what it should be.
+// TestHelmRefuses: wrong values are refused before anything is installed, by a line that names
+// the place and the form.
 func TestHelmRefuses(t *testing.T) {
 	for _, tc := range []struct{ values, set, want string }{
 		{"deployment", "projets={a}", "additional properties 'projets' not allowed"},

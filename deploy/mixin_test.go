@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -28,7 +26,8 @@ func render(t *testing.T, repository, config string) (m mixed) {
 	t.Helper()
 	vm := jsonnet.MakeVM()
 	vm.Importer(&jsonnet.FileImporter{JPaths: []string{repository}})
-	text, err := vm.EvaluateAnonymousSnippet("render", `local m = (import '`+mixinFile+`') + { _config+:: {`+config+`} };
+	text, err := vm.EvaluateAnonymousSnippet("render", `local m =
+		(import '`+mixinFile+`') + { _config+:: {`+config+`} };
 		{ dashboards: m.grafanaDashboards, alerts: m.prometheusAlerts, rules: m.prometheusRules }`)
 	if err != nil {
 		t.Fatal(err)
@@ -105,35 +104,5 @@ func TestMixinConfig(t *testing.T) {
 		alertLabels: { team: 'a' }, runbookURL: 'https://wiki.example.com/docs'`)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +mixin:\n%s", diff)
-	}
-}
-
-// lintRules are what `mixtool lint` asks of an alert, by its names.
-var lintRules = map[string]func(rule) bool{
-	"alert-name-camelcase": func(r rule) bool { return regexp.MustCompile(`^([A-Z]+[a-z0-9]+)+$`).MatchString(r.Alert) },
-	"alert-severity-rule": func(r rule) bool {
-		return slices.Contains([]string{"critical", "warning", "info"}, r.Labels["severity"])
-	},
-	"alert-description-missing-rule": func(r rule) bool { return r.Annotations["description"] != "" },
-	"alert-description-templating":   func(r rule) bool { return strings.Contains(r.Annotations["description"], "{{") },
-	"alert-summary-missing-rule":     func(r rule) bool { return r.Annotations["summary"] != "" },
-	"alert-summary-templating":       func(r rule) bool { return !strings.Contains(r.Annotations["summary"], "{{") },
-	"alert-summary-style": func(r rule) bool {
-		return regexp.MustCompile(`^[A-Z].+\.$`).MatchString(r.Annotations["summary"])
-	},
-}
-
-// TestMixinConvention: mixin/.lint excludes the rules of `mixtool lint` that an alert
-// breaks and nothing else.
-func TestMixinConvention(t *testing.T) {
-	var lint struct {
-		Exclusions map[string]struct{ Reason string }
-	}
-	decode(t, top+"/mixin/.lint", &lint)
-	for name, holds := range lintRules {
-		broken := slices.ContainsFunc(rules(t), func(r rule) bool { return r.Alert != "" && !holds(r) })
-		if broken != (lint.Exclusions[name].Reason != "") {
-			t.Errorf("%s: broken by an alert %v, excluded because %q", name, broken, lint.Exclusions[name].Reason)
-		}
 	}
 }

@@ -67,7 +67,8 @@ func newPod(t *testing.T, all []object) *runningPod {
 // regroup gives a volume to the group, as a kubelet does at the start of a pod.
 func (p *runningPod) regroup(t *testing.T, dir string) {
 	t.Helper()
-	script := `chgrp -R "$1" "$2"; chmod -R g+rX "$2"; find "$2" -type d -exec chmod g+ws {} +; find "$2" -user "$1" -exec chmod g+w {} +`
+	const script = `chgrp -R "$1" "$2"; chmod -R g+rX "$2"
+		find "$2" -type d -exec chmod g+ws {} +; find "$2" -user "$1" -exec chmod g+w {} +`
 	succeed(t, exec.Command("sh", "-ec", script, "sh", p.group, dir))
 }
 

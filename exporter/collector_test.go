@@ -66,7 +66,7 @@ func TestNothingYet(t *testing.T) {
 	}
 }
 
-// A moment nobody knows has no series: 0 would be 1970.
+// An unknown moment has no series: 0 would be 1970.
 func TestUnknownMoments(t *testing.T) {
 	s := rich()
 	for _, moment := range []*time.Time{&s.At, &s.Finish, &s.LastStart, &s.LastCompletion, &s.LastSuccess,
@@ -132,7 +132,7 @@ func TestCounters(t *testing.T) {
 	}, "docgauge_windows_committed_total", "docgauge_rows_written_total", "docgauge_of_another")
 }
 
-// Series of what is no longer in the snapshot are gone at once.
+// Series that are no longer in the snapshot disappear at once.
 func TestSeriesDisappear(t *testing.T) {
 	v := publish(rich())
 	s := rich()
@@ -198,9 +198,11 @@ func TestCardinality(t *testing.T) {
 		r := revision("prj_a", analytics.Day, -i, 1-i, 100)
 		grid := &big.Projects[0].Grids[0]
 		grid.Cells = append(grid.Cells, view.Cell{Window: r.Window, Revision: &r})
-		big.Asides = append(big.Asides, analytics.Aside{Key: r.Key, Reason: analytics.AsideReason(fmt.Sprint("old ", i%40))})
+		reason := analytics.AsideReason(fmt.Sprint("old ", i%40))
+		big.Asides = append(big.Asides, analytics.Aside{Key: r.Key, Reason: reason})
 	}
-	big.Asides = append(big.Asides, analytics.Aside{Key: key("gone", analytics.Day, 5, 6), Reason: analytics.AsideFailing})
+	gone := key("gone", analytics.Day, 5, 6)
+	big.Asides = append(big.Asides, analytics.Aside{Key: gone, Reason: analytics.AsideFailing})
 	if a, b := len(metrics(t, small)), len(metrics(t, big)); a != b {
 		t.Errorf("%d series with few windows in the ledger, %d with many", a, b)
 	}

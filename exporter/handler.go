@@ -175,7 +175,7 @@ func (v *Values) answer(f expfmt.Format, gzip bool, names []string) ([][]byte, e
 	return [][]byte{gzipHeader, own.deflated, trailer}, nil
 }
 
-// encode returns families in format f; whole says that nothing will follow.
+// encode returns families in format f; whole means that nothing will follow.
 func encode(families []*dto.MetricFamily, f expfmt.Format, whole bool) ([]byte, error) {
 	var text bytes.Buffer
 	encoder := expfmt.NewEncoder(&text, f)

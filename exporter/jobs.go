@@ -7,13 +7,13 @@ import (
 	"github.com/docgauge/docgauge/internal/view"
 )
 
-// pauseReasons are why the queue can be paused. The last is not a decision: the folder
-// of prompts cannot be read.
+// pauseReasons are the reasons for which the queue pauses. The last means that the folder of
+// prompts cannot be read.
 var pauseReasons = []string{"unknown", "unauthorized", "operator", "new_state", pausedFolder}
 
 const pausedFolder = "folder"
 
-// mostEffects is of how many effects there are series, those of the newest merges.
+// mostEffects is the maximum number of effects that have series, those of the newest merges.
 const mostEffects = 50
 
 // jobFamilies are collected only where there is a queue.

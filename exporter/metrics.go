@@ -1,22 +1,20 @@
-// Package exporter is the Prometheus side of docgauge: it turns a [Snapshot]
-// into metrics and shows them on /metrics, in a textfile for node_exporter and on
-// a Pushgateway. It hides client_golang and the exposition formats.
+// Package exporter is the Prometheus side of docgauge: it makes metrics of a [view.Snapshot] and
+// shows them on /metrics, in a textfile for node_exporter and on a Pushgateway. It hides
+// client_golang and the exposition formats.
 //
-// Its invariant: a metric shows a value that was published, never one that is
-// computed during a scrape. A scrape reads no state and sends no request, the same
-// snapshot gives the same series everywhere, and a series whose project, window,
-// sink or key is not in the newest snapshot is gone. The runtime's own metrics
-// (go_, process_) alone are live, and on /metrics only.
+// Invariant: a metric shows a value that was published, never one that is computed during a
+// scrape. A scrape reads no state and sends no request, the same snapshot gives the same series
+// everywhere, and a series whose project, window, sink or key is not in the newest snapshot
+// disappears. Only the metrics of the runtime (go_, process_) are live, on /metrics alone.
 //
-// The number of series is bounded by the configuration, however many windows the
-// ledger holds: four for each project, at most 20 for each of its granularities,
-// and three for each top page. With a queue there are those of each project and of its
-// newest jobs, and three for each of the newest effects.
+// The number of series is bounded by the configuration, however many windows the ledger has:
+// four for each project, at most 20 for each of its granularities, and three for each top page.
+// With a queue there are those of each project and of its newest jobs, and three for each of
+// the newest effects.
 //
-// To add a metric, add an entry to one of the tables in visitors.go, pipeline.go
-// and jobs.go: its definition and its values stand side by side. This package does
-// not make snapshots, decide when they are published, or listen on a port (package
-// exporter/server), and draws no page (package exporter/page).
+// To add a metric, add an entry to one of the tables in visitors.go, pipeline.go and jobs.go,
+// with its definition and its values. This package does not make snapshots, decide when they
+// are published, listen on a port, or draw pages (package internal/web).
 package exporter
 
 import (
@@ -45,7 +43,7 @@ const (
 
 // Metric describes one metric family.
 type Metric struct {
-	// Group says what it is about: visitors, pipeline, api, jobs or build.
+	// Group is its subject: visitors, pipeline, api, jobs or build.
 	Group string
 	// Name is the full name.
 	Name string
@@ -95,8 +93,7 @@ const (
 // series the first stays.
 type emit func(value float64, labels ...string)
 
-// at emits a time to the millisecond, and nothing for the zero time: a series that
-// says 1970 would look like news.
+// at emits a time to the millisecond, and nothing for the zero time, which would read as 1970.
 func (e emit) at(t time.Time, labels ...string) {
 	if !t.IsZero() {
 		e(float64(t.UnixMilli())/1000, labels...)
@@ -317,7 +314,7 @@ const hashDigits = 8
 // series. The same s always gives the same value.
 //
 // Newlines, quotes, backslashes and control characters stay: the exposition
-// formats escape what they must, and readers take the rest.
+// formats escape some of them, and readers accept the others.
 func Label(s string) string {
 	if len(s) <= MaxLabel && utf8.ValidString(s) {
 		return s

@@ -10,7 +10,7 @@ import (
 // visitorsEndpoint is the operation every export uses.
 const visitorsEndpoint = "visitors"
 
-// asideReasons are why a window can be set aside.
+// asideReasons are the reasons for which a window is skipped.
 var asideReasons = []analytics.AsideReason{
 	analytics.AsideMalformed, analytics.AsideRepeats, analytics.AsideEmpty, analytics.AsideRefused,
 	analytics.AsideFailing,

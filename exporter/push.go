@@ -3,7 +3,6 @@ package exporter
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -28,8 +27,8 @@ const (
 	defaultJob = "docgauge"
 	// pushTimeout bounds a push, connecting included.
 	pushTimeout = 30 * time.Second
-	// maxAnswer is how much of the gateway's answer an error quotes, in bytes.
-	maxAnswer = 300
+	// maxAnswer is the maximum number of bytes of the gateway's answer that are read.
+	maxAnswer = 64 << 10
 )
 
 // Push replaces the metrics of docgauge in a group of the Pushgateway at address (see
@@ -92,6 +91,10 @@ func send(ctx context.Context, method string, group *url.URL, body []byte) error
 		return errors.New("no request can be made of the URL")
 	}
 	request.Header.Set("Content-Type", string(expfmt.FmtProtoDelim))
+	if user := group.User; user != nil {
+		password, _ := user.Password()
+		request.SetBasicAuth(user.Username(), password)
+	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	defer transport.CloseIdleConnections()
 	client := http.Client{
@@ -112,7 +115,7 @@ func send(ctx context.Context, method string, group *url.URL, body []byte) error
 		return nil
 	}
 	said, _ := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
-	answer := strings.Join(strings.Fields(strings.ToValidUTF8(redact(group, string(said)), "\uFFFD")), " ")
+	answer := Quote(request, string(said))
 	if answer != "" {
 		answer += ": "
 	}
@@ -134,20 +137,10 @@ func pushRemedy(status int) string {
 	return "the gateway must accept the group; see its log, and delete the group if it has old metrics of other types"
 }
 
-// redact takes the credentials of u out of text.
-func redact(u *url.URL, text string) string {
-	password, _ := u.User.Password()
-	if password == "" {
-		return text
-	}
-	both := base64.StdEncoding.EncodeToString([]byte(u.User.Username() + ":" + password))
-	return strings.NewReplacer(both, "…", password, "…", url.QueryEscape(password), "…").Replace(text)
-}
-
-// ParsePushURL reports what is wrong with the address of a Pushgateway:
+// ParsePushURL checks the address of a Pushgateway:
 // http or https, credentials for basic authentication where it needs them, and a
 // host, as in "http://gw:9091", which pushes to the group job="docgauge". A path
-// that goes on with "/metrics/job/NAME" and any number of "/LABEL/VALUE" chooses
+// that continues with "/metrics/job/NAME" and any number of "/LABEL/VALUE" chooses
 // the group. An error never holds the credentials.
 func ParsePushURL(address string) error {
 	_, err := parsePushURL(address)

@@ -20,7 +20,7 @@ import (
 // the former file or the new one, whole; the mode is 0644. Temporary files beside it do
 // not end in .prom, so the collector skips them.
 //
-// An error names path, what is wrong and what to do about it.
+// An error names path, the cause and a remedy.
 func WriteTextfile(path string, s view.Snapshot) error {
 	if err := checkTextfile(path); err != nil {
 		return err
@@ -52,7 +52,7 @@ func TryTextfile(path string) error {
 	return closed
 }
 
-// checkTextfile reports what is wrong with path before anything is written: the
+// checkTextfile checks path before anything is written: the
 // name must end in .prom and the directory must be there.
 func checkTextfile(path string) error {
 	if !strings.HasSuffix(path, ".prom") {

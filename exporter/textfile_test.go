@@ -133,8 +133,9 @@ func TestTryTextfile(t *testing.T) {
 	if text, _ := os.ReadFile(path); err != nil || len(left) != 1 || string(text) != "before" {
 		t.Errorf("left %v, %q, %v", left, text, err)
 	}
-	if err := exporter.TryTextfile(filepath.Join(dir, "no", "x.prom")); err == nil ||
-		!strings.Contains(err.Error(), "must exist") {
-		t.Errorf("no directory: %v", err)
+	for name, want := range map[string]string{"no/x.prom": "must exist", "x.txt": "must end in .prom"} {
+		if err := exporter.TryTextfile(filepath.Join(dir, name)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

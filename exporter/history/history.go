@@ -12,14 +12,14 @@
 //
 // So a window is shown from the first instant after its last day, and stays if the
 // archive lacks the next one, as the live gauge does:
-// docgauge_window_end_timestamp_seconds says how old it is. Two things differ from a
+// docgauge_window_end_timestamp_seconds gives its age. Two things differ from a
 // scrape of that time. The live gauge changed some minutes later, when the window had
 // been read. And the archive holds the newest reading of each window, so earlier,
 // provisional numbers are not shown again, and docgauge_window_settled is that of the
 // newest reading.
 //
 // Beside its numbers a window shows those of the window that ends where it begins, if
-// the archive has that one; otherwise, as for [window d ), there is no sample of them.
+// the archive has that one; otherwise, as for [window d ), they have no sample.
 // A path that is no longer among the most read pages has no more samples. The text
 // cannot say that a series ended: it ends for a query once its last sample is older
 // than the query looks back.
@@ -74,7 +74,7 @@ type Window interface {
 	Rows() iter.Seq2[analytics.Row, error]
 }
 
-// Options say what is written.
+// Options select the history.
 type Options struct {
 	// From and To limit the times of samples: From <= t < To, in whole seconds.
 	From, To time.Time
@@ -92,14 +92,14 @@ type Options struct {
 	Want func(analytics.Key) bool
 }
 
-// Summary counts what was written.
+// Summary counts the samples of a history.
 type Summary struct {
 	Windows int // shown at some time
 	Series  int
 	Samples int64
 }
 
-// ErrNothing says that no window of the archive is selected, and [Options.NotEmpty] wants one.
+// ErrNothing means that no window of the archive is selected although [Options.NotEmpty] is set.
 var ErrNothing = errors.New("no window of the archive is selected: try another --from, --to, --windows or --project")
 
 // openWindows is how many windows are read at once, because a bucket is slow.
@@ -199,7 +199,7 @@ func (h *history) emit(ctx context.Context, s *series, until int64) error {
 	return nil
 }
 
-// read reads what is shown. All damage in the archive is found here.
+// read reads the windows to show, and finds all damage in the archive.
 func read(ctx context.Context, from Archive, o Options) ([]timeline, error) {
 	if o.Step < time.Second || o.Step%time.Second != 0 {
 		return nil, fmt.Errorf("step %s: want whole seconds, at least one", o.Step)

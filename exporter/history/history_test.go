@@ -80,7 +80,8 @@ func TestText(t *testing.T) {
 func TestWant(t *testing.T) {
 	o := between("2026-10-01", "2026-10-05", time.Hour)
 	o.Want = func(k analytics.Key) bool { return k.Granularity == "week" }
-	if text := written(t, someWindows(), o); !strings.Contains(text, `window="week"`) || strings.Contains(text, `"day"`) {
+	text := written(t, someWindows(), o)
+	if !strings.Contains(text, `window="week"`) || strings.Contains(text, `"day"`) {
 		t.Error(text)
 	}
 	if text := written(t, someWindows(), between("2026-01-01", "2026-02-01", time.Hour)); text != "# EOF\n" {

@@ -120,7 +120,7 @@ func drawShelf(t *rapid.T) *shelf {
 }
 
 // checkSteps: between two samples lies a step, or less where a window begins; a
-// series that every window has goes on to the end.
+// series that every window has continues to the end.
 func checkSteps(t *rapid.T, w *series, s *shelf, o history.Options) {
 	begins := map[int64]bool{o.From.Unix(): true}
 	for _, rev := range s.windows {

@@ -29,7 +29,7 @@ type span struct {
 	pages    []analytics.Row // those with the most visitors
 }
 
-// newTimelines orders windows by project and granularity, and limits what they show to
+// newTimelines orders windows by project and granularity, and limits their times to
 // from <= t < to. Windows that are not shown then are left out. The spans share the
 // revisions with revs.
 func newTimelines(revs []analytics.Revision, from, to int64) []timeline {
@@ -53,7 +53,7 @@ func newTimelines(revs []analytics.Revision, from, to int64) []timeline {
 	return all
 }
 
-// before finds the window that ends where k begins; nil where there is none.
+// before finds the window that ends where k begins, or returns nil.
 func before(revs []analytics.Revision, k analytics.Key) *analytics.Revision {
 	k.To = k.From
 	i, found := slices.BinarySearchFunc(revs, k, compareEnds)

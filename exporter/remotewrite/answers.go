@@ -3,7 +3,6 @@ package remotewrite
 import (
 	"bytes"
 	"crypto/tls"
-	"encoding/base64"
 	"errors"
 	"io"
 	"io/fs"
@@ -13,20 +12,19 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/common/config"
+	"github.com/docgauge/docgauge/exporter"
 )
 
 const (
-	// maxAnswer is how much of an answer is read, and maxQuoted how much of it is told.
+	// maxAnswer is the maximum number of bytes of an answer that are read.
 	maxAnswer = 64 << 10
-	maxQuoted = 300
 	// maxRetryAfter is the longest pause that a receiver can ask for.
 	maxRetryAfter = 5 * time.Minute
 )
 
-// answers is a transport that keeps the last answer, and makes answers harmless for
-// the client library, which would read all of one, wait as long as it says, and take
-// one that was cut off for final.
+// answers is a transport that stores the last answer, and protects the client library, which
+// would read an endless answer, wait as long as it asks for, and take a truncated one for
+// final.
 type answers struct {
 	next http.RoundTripper
 	stop func()
@@ -65,7 +63,7 @@ func (a *answers) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, errPage
 	}
 	response.Body = io.NopCloser(bytes.NewReader(text))
-	a.last = answer{status: response.StatusCode, text: told(response.Request, string(text))}
+	a.last = answer{status: response.StatusCode, text: exporter.Quote(response.Request, string(text))}
 	// Prometheus before 2.45 says that it failed if a sample is too old for its window.
 	if response.StatusCode == http.StatusInternalServerError && old.MatchString(a.last.text) {
 		response.StatusCode, a.last.status = http.StatusBadRequest, http.StatusBadRequest
@@ -74,7 +72,7 @@ func (a *answers) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// errPage is the error of an answer that is no receiver's.
+// errPage is the error of an answer that cannot be that of a receiver.
 var errPage = errors.New("the answer is an HTML page, such as a login page, and not that of a receiver: " +
 	"check the URL, and the credentials that a proxy before it wants")
 
@@ -102,47 +100,6 @@ func permanent(err error) bool {
 	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
 	_, unreadable := errors.AsType[*fs.PathError](err)
 	return untrusted || unreadable
-}
-
-// told is the beginning of a text on one line, without the credentials of the request
-// and without control characters.
-func told(r *http.Request, text string) string {
-	if r != nil {
-		for name, values := range r.Header {
-			if _, known := config.ReservedHeaders[name]; known && name != "Authorization" {
-				continue // no secret
-			}
-			for _, value := range values {
-				text = redact(text, value)
-			}
-		}
-	}
-	text = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, "\uFFFD"),
-		func(c rune) bool { return c <= ' ' || c >= 0x7f && c < 0xa0 }), " ")
-	if len(text) > maxQuoted {
-		text = strings.ToValidUTF8(text[:maxQuoted], "") + "…"
-	}
-	return text
-}
-
-// shortestSecret spares words that are too short to be secret.
-const shortestSecret = 4
-
-// redact takes the value of a header out of a text: as it is, without its scheme, and
-// the password of basic authentication.
-func redact(text, value string) string {
-	scheme, token, _ := strings.Cut(value, " ")
-	secrets := []string{value, token}
-	if both, err := base64.StdEncoding.DecodeString(token); err == nil && strings.EqualFold(scheme, "basic") {
-		_, password, _ := strings.Cut(string(both), ":")
-		secrets = append(secrets, password, url.QueryEscape(password))
-	}
-	for _, secret := range secrets {
-		if len(secret) >= shortestSecret {
-			text = strings.ReplaceAll(text, secret, "…")
-		}
-	}
-	return text
 }
 
 // plain returns an error of the HTTP client without the URL.

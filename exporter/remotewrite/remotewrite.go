@@ -2,16 +2,14 @@
 // write protocol: Prometheus itself, Mimir, Thanos, VictoriaMetrics and others receive
 // it. It hides the protocol, its client library, batches, retries and credentials.
 //
-// A receiver takes samples in order of time, and refuses what is older than it allows.
-// So samples are sent in the order in which they are added, one request after the
-// other, and what is refused for its age is counted and not an error: the rest may be
-// young enough. Everything else that a receiver does not take ends the filling, after
-// retries where they can help.
+// A receiver accepts samples in order of time, and refuses those that are too old for it.
+// Samples are therefore sent in the order in which they are added, one request after the
+// other, and a refusal for their age is counted and not an error, because later samples may be
+// accepted. Any other failure ends the writing, after retries if they can help.
 //
 // Invariants: at most two batches of samples are held in memory; nothing is sent
-// twice at the same time; sending the same samples again does no harm; no credentials
-// are sent to another address than the one that was given, in clear text to another
-// machine, or told in an error.
+// twice at the same time; sending the same samples again does no harm; credentials are sent
+// only to the given address, never in clear text to another machine, and are in no error.
 package remotewrite
 
 import (

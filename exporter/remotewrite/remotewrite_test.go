@@ -139,7 +139,7 @@ func TestFinalAnswers(t *testing.T) {
 	}
 }
 
-// TestLoginPage: an HTML page is no receiver's answer, whatever its status.
+// TestLoginPage: an HTML page cannot be the answer of a receiver, whatever its status.
 func TestLoginPage(t *testing.T) {
 	for _, kind := range []string{"text/html; charset=utf-8", ""} {
 		asked := 0

@@ -17,19 +17,19 @@ import (
 // as many, so every receiver takes them.
 const batchSamples = 2000
 
-// Summary counts what became of samples.
+// Summary counts the samples by their result.
 type Summary struct {
 	Accepted int64
-	// Refused are those that the receiver said are too old or out of order.
+	// Refused are those that the receiver called too old or out of order.
 	Refused  int64
 	Requests int
 	// Retries are the requests that were sent again.
 	Retries int
-	// Through is the time of the newest sample that was accepted or refused; all
-	// before it were. The zero time: none was.
+	// Through is the time of the newest sample that was accepted or refused, as were all before
+	// it; zero before the first.
 	Through time.Time
-	// RefusedThrough is the time of the newest sample that was refused, and Refusal
-	// what the receiver said of it.
+	// RefusedThrough is the time of the newest sample that was refused, and Refusal the answer of
+	// the receiver.
 	RefusedThrough time.Time
 	Refusal        string
 }
@@ -49,7 +49,7 @@ type Writer struct {
 	lastRefused *batch
 }
 
-// Summary returns what became of samples so far.
+// Summary returns the counts so far.
 func (w *Writer) Summary() Summary { return w.summary }
 
 // Add sends the sample with others, at once or later. Samples are added in order of
@@ -62,7 +62,7 @@ func (w *Writer) Add(ctx context.Context, s exporter.Sample) error {
 	return w.flush(ctx)
 }
 
-// Close sends what is left.
+// Close sends the remaining samples.
 func (w *Writer) Close(ctx context.Context) error {
 	if w.batch.samples > 0 {
 		if err := w.flush(ctx); err != nil {
@@ -75,10 +75,10 @@ func (w *Writer) Close(ctx context.Context) error {
 	return w.split(ctx, w.lastRefused)
 }
 
-// flush sends the batch. A receiver may refuse all of it for one sample, so a refused
-// batch is split: what can be accepted is. But of batches that are refused one after
-// the other only the last is split, where the refusals end; otherwise a history that
-// is too old altogether would cost thousands of requests.
+// flush sends the batch. A receiver may refuse all of it because of one sample, so a refused
+// batch is split. Of batches that are refused one after the other only the last is split,
+// where the refusals end; otherwise a history that is altogether too old would cost
+// thousands of requests.
 func (w *Writer) flush(ctx context.Context) error {
 	b := w.batch
 	w.batch = newBatch()
@@ -152,12 +152,12 @@ func (w *Writer) reach(b *batch) time.Time {
 	return newest
 }
 
-// old is what receivers say of samples that are too old or out of order. Words are
-// all that tells them from other bad requests.
+// old matches the answers of receivers to samples that are too old or out of order. Only the
+// words distinguish them from other bad requests.
 var old = regexp.MustCompile(`(?i)out[ -]of[ -](order|bounds)|too[ -]old|duplicate[ -](sample|timestamp)`)
 
-// send sends a batch, with retries. A refusal for the age of samples is what the
-// receiver said; any other failure is an error.
+// send sends a batch, with retries. refusal is the answer if samples are too old; any other
+// failure is an error.
 func (w *Writer) send(ctx context.Context, b *batch) (refusal string, err error) {
 	var message any = b.v2()
 	if w.message == remote.WriteV1MessageType {
@@ -187,7 +187,7 @@ func (w *Writer) send(ctx context.Context, b *batch) (refusal string, err error)
 	return "", w.explain(err)
 }
 
-// explain says what went wrong with the last attempt, and what helps.
+// explain returns the error of the last attempt, with a remedy.
 func (w *Writer) explain(err error) error {
 	last := w.answers.last
 	if last.status == 0 {

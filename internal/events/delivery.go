@@ -96,9 +96,9 @@ func (n *Notifier) Run(ctx context.Context) {
 	}
 }
 
-// Deliver delivers what is due, up to the first failure, and returns when it is to be
-// called again: the zero time if the outbox is empty. The error is that of the outbox,
-// or of ctx; a failure of the receiver is logged, and tried again later.
+// Deliver delivers what is due, up to the first failure, and returns when to call it
+// again, zero if the outbox is empty. The error is that of the outbox or of ctx; a failure of the
+// receiver is logged, and retried later.
 func (n *Notifier) Deliver(ctx context.Context) (next time.Time, err error) {
 	for {
 		if n.isAhead(n.quiet) {
@@ -144,7 +144,7 @@ func (n *Notifier) isAhead(t time.Time) bool {
 	return t.After(now) && !t.After(now.Add(2*lastPause))
 }
 
-// try delivers one notification, and enters before and after it what is known.
+// try delivers one notification, and enters the attempt before and the result after it.
 func (n *Notifier) try(ctx context.Context, note journal.Event) (delivered bool, err error) {
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx)

@@ -27,15 +27,15 @@ const (
 
 // firingsCount enters and returns the time from which firings of the digest's schedule count.
 func (w *Watcher) firingsCount(e *evaluation) time.Time {
-	matter := matterOf(digestSchedule, w.app.Config.Digest.String())
+	condition := conditionOf(digestSchedule, w.app.Config.Digest.String())
 	if w.app.Config.Digest.String() == "" {
 		return e.now
 	}
-	if e.isNew(matter) {
-		e.remember(state.Reported{Condition: matter, At: e.now})
+	if e.isNew(condition) {
+		e.remember(state.Reported{Condition: condition, At: e.now})
 		return e.now
 	}
-	return e.told[matter].At
+	return e.reported[condition].At
 }
 
 // digests reports the newest week of each project, once for the newest firing of
@@ -52,10 +52,10 @@ func (w *Watcher) digests(ctx context.Context, e *evaluation) error {
 	var ledger *coverage.Ledger
 	var errs []error
 	for _, project := range w.app.Config.Projects {
-		matter := matterOf(digest, project)
-		last, known := e.told[matter]
+		condition := conditionOf(digest, project)
+		last, known := e.reported[condition]
 		if known {
-			e.live[matter] = true
+			e.live[condition] = true
 		}
 		from := counted
 		if sent := time.UnixMicro(last.Value).UTC(); sent.After(from) {
@@ -82,7 +82,7 @@ func (w *Watcher) digests(ctx context.Context, e *evaluation) error {
 			continue
 		}
 		event := view.Event{Event: digest, Project: project, Digest: &d}
-		if err := e.report(matter, firing.UnixMicro(), event); err != nil {
+		if err := e.report(condition, firing.UnixMicro(), event); err != nil {
 			return err
 		}
 	}
@@ -94,16 +94,17 @@ func (w *Watcher) digests(ctx context.Context, e *evaluation) error {
 func (w *Watcher) misfired(e *evaluation) (wrong bool) {
 	next := clock.Later(w.app.Config.Digest.Next(e.now), e.now.Add(clock.Tolerance))
 	var digests []string
-	for matter, told := range e.told {
-		isTold, counts := strings.HasPrefix(matter, digest+"/"), strings.HasPrefix(matter, digestSchedule+"/")
-		if isTold || counts {
-			digests = append(digests, matter)
+	for condition, reported := range e.reported {
+		isDigest, counts := strings.HasPrefix(condition, digest+"/"), strings.HasPrefix(condition, digestSchedule+"/")
+		if isDigest || counts {
+			digests = append(digests, condition)
 		}
-		wrong = wrong || isTold && time.UnixMicro(told.Value).After(next) || counts && clock.IsFuture(told.At, e.now)
+		wrong = wrong || isDigest && time.UnixMicro(reported.Value).After(next) || counts &&
+			clock.IsFuture(reported.At, e.now)
 	}
-	for _, matter := range digests {
+	for _, condition := range digests {
 		if wrong {
-			e.over(matter)
+			e.over(condition)
 		}
 	}
 	return wrong

@@ -50,7 +50,7 @@ func TestDocumented(t *testing.T) {
 			PRLink: "https://github.com/acme/docs/pull/12", Ended: time.Date(2026, 11, 12, 9, 30, 0, 0, time.UTC)}},
 	}
 	e := &evaluation{w: w.w, now: w.now}
-	w.check(e.tell(view.Event{Event: digest, Project: "prj_a", Digest: &d}))
+	w.check(e.enter(view.Event{Event: digest, Project: "prj_a", Digest: &d}))
 	w.check(w.app.State.Report(t.Context(), e.out))
 	notes, err := w.app.State.Events(t.Context(), 10)
 	w.check(err)

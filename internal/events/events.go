@@ -1,4 +1,4 @@
-// Package events tells people what happens to the pipeline, at DOCGAUGE_NOTIFY_URL: exports
+// Package events notifies people at DOCGAUGE_NOTIFY_URL of events in the pipeline: exports
 // that fail or are late, keys that expire or are refused, other users of the quota, skipped
 // windows, the weekly digest. It also pings the monitor at DOCGAUGE_PING_URL after an export.
 //
@@ -35,7 +35,7 @@ const (
 	quotaUse        = "quota_foreign_use"
 	windowsSetAside = "windows_set_aside"
 	digest          = "digest"
-	// digestSchedule is a matter without an event: the time from which firings of the
+	// digestSchedule is a condition without an event: the time from which firings of the
 	// digest's schedule count.
 	digestSchedule = "digest_schedule"
 )

@@ -93,8 +93,8 @@ func (w *world) run(outcome, message string) {
 	}
 }
 
-// told evaluates twice, and returns the events that were entered, which it removes.
-func (w *world) told() []view.Event {
+// derived evaluates twice, and returns the events that were entered, which it removes.
+func (w *world) derived() []view.Event {
 	w.t.Helper()
 	for range 2 {
 		w.check(w.w.Evaluate(w.t.Context()))
@@ -118,21 +118,21 @@ func (w *world) outbox() (out []view.Event) {
 	return out
 }
 
-// want fails unless exactly these events are told.
+// want fails unless exactly these events are derived.
 func (w *world) want(what string, kinds ...string) []view.Event {
 	w.t.Helper()
-	got := w.told()
+	got := w.derived()
 	var names []string
 	for _, e := range got {
 		names = append(names, e.Event)
 	}
 	if !slices.Equal(names, kinds) {
-		w.t.Fatalf("%s: told %v, want %v", what, names, kinds)
+		w.t.Fatalf("%s: derived %v, want %v", what, names, kinds)
 	}
 	return got
 }
 
-// TestExportsFail: people are told after the third failure in a row, once, over restarts
+// TestExportsFail: the third failure in a row is reported, once, over restarts
 // too, and again when exports are good again.
 func TestExportsFail(t *testing.T) {
 	w := newWorld(t, nil)
@@ -165,35 +165,29 @@ func TestExportsFail(t *testing.T) {
 	}
 }
 
-// TestNeverGood: a first installation that never works is told of, too.
-func TestNeverGood(t *testing.T) {
-	w := newWorld(t, nil)
-	w.want("nothing happened")
-	for range 3 {
-		w.run("failed", "HTTP 401")
+// TestSingleRuns: a first installation that never works is reported, too, and a run that fails is
+// late if the last good one is long ago.
+func TestSingleRuns(t *testing.T) {
+	for name, steps := range map[string][]struct {
+		after         time.Duration
+		outcome, want string
+	}{
+		"never good": {{0, "failed", ""}, {0, "failed", ""}, {0, "failed", exportFailing},
+			{0, "success", exportRecovered}},
+		"once a day": {
+			{0, "success", ""}, {24 * time.Hour, "success", ""}, {2 * time.Hour, "failed", ""},
+			{time.Hour, "failed", exportLate},
+			{0, "failed", exportFailing}, {0, "success", exportRecovered},
+		},
+	} {
+		w := newWorld(t, nil)
+		w.want("nothing happened")
+		for i, step := range steps {
+			w.now = w.now.Add(step.after)
+			w.run(step.outcome, "disk full")
+			w.want(fmt.Sprint(name, " ", i), strings.Fields(step.want)...)
+		}
 	}
-	w.want("three failures", exportFailing)
-	w.run("success", "")
-	w.want("good", exportRecovered)
-}
-
-// TestLateByCron: a single export that fails says that the last good one is long ago.
-func TestLateByCron(t *testing.T) {
-	w := newWorld(t, nil)
-	w.run("success", "")
-	w.now = w.now.Add(24 * time.Hour) // it runs once a day
-	w.run("success", "")
-	w.want("good")
-	w.now = w.now.Add(2 * time.Hour)
-	w.run("failed", "disk full")
-	w.want("two hours")
-	w.now = w.now.Add(time.Hour)
-	w.run("failed", "disk full")
-	w.want("three hours", exportLate)
-	w.run("failed", "disk full")
-	w.want("and the third failure", exportFailing)
-	w.run("success", "")
-	w.want("good", exportRecovered)
 }
 
 // TestLateByServe: serve is late when four firings of its schedule brought nothing good,
@@ -222,7 +216,7 @@ func TestKeyExpires(t *testing.T) {
 	w := newWorld(t, func(c *config.Config) { c.APIKeyExpires = config.OptionalDate{Date: expires, Set: true} })
 	var days []int
 	for range 20 {
-		for _, e := range w.told() {
+		for _, e := range w.derived() {
 			if e.Event != keyExpiring || e.Key.Variable != "DOCGAUGE_API_KEY" || *e.Key.Expires != expires {
 				t.Errorf("%+v", e)
 			}
@@ -232,7 +226,7 @@ func TestKeyExpires(t *testing.T) {
 		w.restart(time.Time{})
 	}
 	if want := []int{14, 7, 1, 0}; !slices.Equal(days, want) {
-		t.Errorf("told with %v days left, want %v", days, want)
+		t.Errorf("reported with %v days left, want %v", days, want)
 	}
 	w.cfg.APIKey = "adm_other"
 	w.restart(time.Time{})
@@ -307,7 +301,7 @@ func TestQuota(t *testing.T) {
 	old.want("what came before")
 }
 
-// TestSetAside: a window is told of once while it is set aside, all of a project at once;
+// TestSetAside: a window is reported once while it is set aside, all of a project at once;
 // one that an outage has left behind is not.
 func TestSetAside(t *testing.T) {
 	w := newWorld(t, nil)
@@ -406,8 +400,8 @@ func TestChangeHasOneMinus(t *testing.T) {
 	}
 }
 
-// TestToldOnceByTwo: two processes that look at the same moment tell one thing once.
-func TestToldOnceByTwo(t *testing.T) {
+// TestTwoProcesses: two processes that evaluate at once report an event once.
+func TestTwoProcesses(t *testing.T) {
 	for round := range 5 {
 		w := newWorld(t, func(c *config.Config) {
 			if err := c.Digest.Decode("* * * * *"); err != nil {
@@ -434,9 +428,9 @@ func TestToldOnceByTwo(t *testing.T) {
 	}
 }
 
-// TestOneCannotBeSaid: while the rows of a project cannot be read, everything else is told,
+// TestUnreadable: while the rows of a project cannot be read, everything else is reported,
 // once, and its digest comes when they can.
-func TestOneCannotBeSaid(t *testing.T) {
+func TestUnreadable(t *testing.T) {
 	w := newWorld(t, func(c *config.Config) {
 		if err := c.Digest.Decode("* * * * *"); err != nil {
 			t.Fatal(err)
@@ -467,7 +461,7 @@ func TestOneCannotBeSaid(t *testing.T) {
 		got = append(got, e.Event)
 	}
 	if !slices.Equal(got, []string{exportRecovered, digest}) {
-		t.Errorf("told %v, want the digest of the other project too", got)
+		t.Errorf("derived %v, want the digest of the other project too", got)
 	}
 	// What cannot be read may go on: it is not over.
 	unread := errors.New("not read")
@@ -475,13 +469,13 @@ func TestOneCannotBeSaid(t *testing.T) {
 		unread) {
 		t.Error(err)
 	}
-	told, err := w.app.State.Reported(t.Context())
-	if _, kept := told[matterOf(digest, "prj_b")]; err != nil || !kept {
-		t.Errorf("the other project would be told again: %v, %v", told, err)
+	reported, err := w.app.State.Reported(t.Context())
+	if _, kept := reported[conditionOf(digest, "prj_b")]; err != nil || !kept {
+		t.Errorf("the other project would be reported again: %v, %v", reported, err)
 	}
 }
 
-// TestDigestAfterAClockAhead: a digest that was told while the clock was weeks ahead does not
+// TestDigestAfterAClockAhead: a digest that was reported while the clock was weeks ahead does not
 // silence those that follow once it is right.
 func TestDigestAfterAClockAhead(t *testing.T) {
 	w := newWorld(t, func(c *config.Config) {

@@ -52,11 +52,11 @@ func (w *Watcher) exports(ctx context.Context, e *evaluation) error {
 	if len(failed) > 0 {
 		about.LastError = cmp.Or(failed[0].Message, "it was killed")
 	}
-	failing, late := matterOf(exportFailing, moment(success)), matterOf(exportLate, moment(success))
-	if _, known := e.told[late]; known {
+	failing, late := conditionOf(exportFailing, moment(success)), conditionOf(exportLate, moment(success))
+	if _, known := e.reported[late]; known {
 		e.live[late] = true
 	}
-	_, known := e.told[failing]
+	_, known := e.reported[failing]
 	switch {
 	case known || len(failed) >= tooManyFailures:
 		if !e.isNew(failing) {
@@ -72,23 +72,23 @@ func (w *Watcher) exports(ctx context.Context, e *evaluation) error {
 // recovered reports that exports are good again, once for all failures that were reported.
 func (e *evaluation) recovered(success time.Time) error {
 	var first time.Time
-	for matter, told := range e.told {
-		event, before, _ := strings.Cut(matter, "/")
+	for condition, reported := range e.reported {
+		event, before, _ := strings.Cut(condition, "/")
 		if event != exportFailing && event != exportLate {
 			continue
 		}
 		if micros, err := strconv.ParseInt(before, 10, 64); err == nil && !success.IsZero() &&
 			success.UnixMicro() > micros {
-			e.over(matter)
-			if first.IsZero() || told.At.Before(first) {
-				first = told.At
+			e.over(condition)
+			if first.IsZero() || reported.At.Before(first) {
+				first = reported.At
 			}
 		}
 	}
 	if first.IsZero() {
 		return nil
 	}
-	return e.tell(view.Event{Event: exportRecovered, Export: &view.Export{LastSuccess: success, ToldAt: first}})
+	return e.enter(view.Event{Event: exportRecovered, Export: &view.Export{LastSuccess: success, ToldAt: first}})
 }
 
 // failures returns the runs that failed since the last good one, newest first. A killed run
@@ -135,13 +135,14 @@ func (w *Watcher) keys(ctx context.Context, e *evaluation) error {
 	if c.APIKeyExpires.Set {
 		left := int(c.APIKeyExpires.Date - analytics.DateOf(e.now))
 		if i := slices.IndexFunc(expiryDays, func(days int) bool { return left <= days }); i >= 0 {
-			matter := matterOf(keyExpiring, w.app.API.MarkOf(docsapi.KeyAdmin), c.APIKeyExpires.Date.String(),
+			condition := conditionOf(keyExpiring, w.app.API.MarkOf(docsapi.KeyAdmin), c.APIKeyExpires.Date.String(),
 				strconv.Itoa(expiryDays[i]))
-			if e.isNew(matter) {
+			if e.isNew(condition) {
 				key := view.KeyEvent{
-					Name: docsapi.KeyAdmin, Variable: "DOCGAUGE_API_KEY", Expires: &c.APIKeyExpires.Date, DaysLeft: &left,
+					Name: docsapi.KeyAdmin, Variable: "DOCGAUGE_API_KEY", Expires: &c.APIKeyExpires.Date,
+					DaysLeft: &left,
 				}
-				if err := e.report(matter, 0, view.Event{Event: keyExpiring, Key: &key}); err != nil {
+				if err := e.report(condition, 0, view.Event{Event: keyExpiring, Key: &key}); err != nil {
 					return err
 				}
 			}
@@ -157,21 +158,21 @@ func (w *Watcher) keys(ctx context.Context, e *evaluation) error {
 // refused reports a key that the service refused. That is over after the key was accepted
 // and an export was good: a key that only one of several projects refuses is reported once.
 func (w *Watcher) refused(ctx context.Context, e *evaluation, k view.KeyEvent) error {
-	matter := matterOf(keyRefused, k.Name, w.app.API.MarkOf(k.Name))
+	condition := conditionOf(keyRefused, k.Name, w.app.API.MarkOf(k.Name))
 	rejected, err := w.app.API.KeyRejected(ctx, k.Name)
 	if err != nil {
 		return err
 	}
-	told, known := e.told[matter]
+	reported, known := e.reported[condition]
 	if known && !rejected {
 		success, err := w.app.State.LastSuccess(ctx, e.now)
-		e.live[matter] = !success.After(told.At)
+		e.live[condition] = !success.After(reported.At)
 		return err
 	}
-	if !rejected || !e.isNew(matter) {
+	if !rejected || !e.isNew(condition) {
 		return nil
 	}
-	return e.report(matter, 0, view.Event{Event: keyRefused, Key: &k})
+	return e.report(condition, 0, view.Event{Event: keyRefused, Key: &k})
 }
 
 // quota reports that something else uses the quota, at most once in quotaEvery: the service
@@ -191,7 +192,7 @@ func (w *Watcher) quota(ctx context.Context, e *evaluation) error {
 		e.remember(state.Reported{Condition: quotaUse, Value: n})
 		return nil
 	}
-	last := e.told[quotaUse]
+	last := e.reported[quotaUse]
 	age := e.now.Sub(last.At)
 	if n <= last.Value || age >= 0 && age < quotaEvery {
 		return nil
@@ -211,15 +212,15 @@ func (w *Watcher) asides(ctx context.Context, e *evaluation) error {
 		if !a.Until.After(a.Since) || !slices.Contains(w.app.Config.Projects, a.Project) {
 			continue // the service was down: the window is not skipped
 		}
-		matter := matterOf(windowsSetAside, a.Key.String(), moment(a.Since))
-		if e.isNew(matter) {
-			e.remember(state.Reported{Condition: matter, At: e.now})
+		condition := conditionOf(windowsSetAside, a.Key.String(), moment(a.Since))
+		if e.isNew(condition) {
+			e.remember(state.Reported{Condition: condition, At: e.now})
 			fresh[a.Project] = append(fresh[a.Project], a)
 		}
 	}
 	for _, project := range w.app.Config.Projects {
 		if windows := fresh[project]; len(windows) > 0 {
-			if err := e.tell(view.Event{Event: windowsSetAside, Project: project, Windows: windows}); err != nil {
+			if err := e.enter(view.Event{Event: windowsSetAside, Project: project, Windows: windows}); err != nil {
 				return err
 			}
 		}

@@ -117,7 +117,7 @@ func (w *Watcher) begin(ctx context.Context) error {
 	return w.evaluate(ctx, func(ctx context.Context, e *evaluation) error {
 		e.keepAll()
 		w.firingsCount(e)
-		if _, known := e.told[quotaUse]; !known {
+		if _, known := e.reported[quotaUse]; !known {
 			return w.quota(ctx, e)
 		}
 		return nil
@@ -138,18 +138,18 @@ func (w *Watcher) Evaluate(ctx context.Context) error {
 
 // evaluate lets derive fill an evaluation, and enters the result.
 func (w *Watcher) evaluate(ctx context.Context, derive func(context.Context, *evaluation) error) error {
-	told, err := w.app.State.Reported(ctx)
+	reported, err := w.app.State.Reported(ctx)
 	if err != nil {
 		return err
 	}
-	e := &evaluation{w: w, now: w.app.Now().UTC().Truncate(time.Second), told: told, live: map[string]bool{}}
+	e := &evaluation{w: w, now: w.app.Now().UTC().Truncate(time.Second), reported: reported, live: map[string]bool{}}
 	err = derive(ctx, e)
 	if err != nil {
 		e.keepAll() // what could not be read may not be over
 	}
-	for matter := range told {
-		if !e.live[matter] {
-			e.out.Over = append(e.out.Over, matter)
+	for condition := range reported {
+		if !e.live[condition] {
+			e.out.Over = append(e.out.Over, condition)
 		}
 	}
 	if len(e.out.Reported)+len(e.out.Over)+len(e.out.Events) == 0 {
@@ -161,51 +161,51 @@ func (w *Watcher) evaluate(ctx context.Context, derive func(context.Context, *ev
 	return err
 }
 
-// evaluation collects the events of one moment. A matter is an event and what it is about; it
+// evaluation collects the events of one moment. A condition is an event and its subject; it
 // is reported once, until it is over.
 type evaluation struct {
-	w    *Watcher
-	now  time.Time
-	told map[string]state.Reported
-	// live are the matters that are not over.
+	w        *Watcher
+	now      time.Time
+	reported map[string]state.Reported
+	// live are the conditions that are not over.
 	live map[string]bool
 	out  state.Report
 }
 
-// keepAll takes no matter to be over.
+// keepAll keeps all conditions.
 func (e *evaluation) keepAll() {
-	for matter := range e.told {
-		e.live[matter] = true
+	for condition := range e.reported {
+		e.live[condition] = true
 	}
 }
 
-// isNew marks a matter as not over, and reports whether it was not reported yet.
-func (e *evaluation) isNew(matter string) bool {
-	e.live[matter] = true
-	_, known := e.told[matter]
+// isNew marks a condition as not over, and reports whether it was not reported yet.
+func (e *evaluation) isNew(condition string) bool {
+	e.live[condition] = true
+	_, known := e.reported[condition]
 	return !known
 }
 
-// over ends a matter, even if other things cannot be read.
-func (e *evaluation) over(matter string) {
-	e.live[matter] = true // it is not ended twice
-	e.out.Over = append(e.out.Over, matter)
+// over ends a condition, even if other things cannot be read.
+func (e *evaluation) over(condition string) {
+	e.live[condition] = true // it is not ended twice
+	e.out.Over = append(e.out.Over, condition)
 }
 
-// remember enters a matter.
-func (e *evaluation) remember(matter state.Reported) {
-	e.live[matter.Condition] = true
-	e.out.Reported = append(e.out.Reported, matter)
+// remember enters a condition.
+func (e *evaluation) remember(condition state.Reported) {
+	e.live[condition.Condition] = true
+	e.out.Reported = append(e.out.Reported, condition)
 }
 
-// report enters an event, and that its matter was reported.
-func (e *evaluation) report(matter string, value int64, event view.Event) error {
-	e.remember(state.Reported{Condition: matter, At: e.now, Value: value})
-	return e.tell(event)
+// report enters an event, and that its condition was reported.
+func (e *evaluation) report(condition string, value int64, event view.Event) error {
+	e.remember(state.Reported{Condition: condition, At: e.now, Value: value})
+	return e.enter(event)
 }
 
-// tell enters an event.
-func (e *evaluation) tell(event view.Event) error {
+// enter enters an event.
+func (e *evaluation) enter(event view.Event) error {
 	event.At = e.now
 	name := e.w.app.Config.ProjectNames.Of(event.Project)
 	if err := describe(&event, name); err != nil {
@@ -221,12 +221,12 @@ func (e *evaluation) tell(event view.Event) error {
 	return err
 }
 
-// matterOf names a matter.
-func matterOf(event string, about ...string) string {
+// conditionOf names a condition.
+func conditionOf(event string, about ...string) string {
 	return strings.Join(append([]string{event}, about...), "/")
 }
 
-// moment is a time in the name of a matter.
+// moment is a time in the name of a condition.
 func moment(t time.Time) string {
 	if t.IsZero() {
 		return "0"

@@ -258,8 +258,9 @@ func TestMaintenance(t *testing.T) {
 		t.Helper()
 		h.same(t, "after "+step, readTables(t, engines.DuckDB, root, true))
 	}
-	if files := deltalake(t, root, `print([f for t in (visitors, totals) for f in
-    t.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)])`); !strings.Contains(files, ".parquet") {
+	files := deltalake(t, root, `print([f for t in (visitors, totals) for f in
+    t.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)])`)
+	if !strings.Contains(files, ".parquet") {
 		t.Error("no replaced file was deleted")
 	}
 	sameAfter(t, "VACUUM")
@@ -296,7 +297,8 @@ func TestMaintenance(t *testing.T) {
 // extremes are the number of rows, their first and last date, and the smallest and the
 // largest number of visitors.
 func extremes(h history) []string {
-	count, first, last, least, most := 0, analytics.Date(math.MaxInt32), analytics.Date(0), int64(math.MaxInt64), int64(0)
+	count, first, last := 0, analytics.Date(math.MaxInt32), analytics.Date(0)
+	least, most := int64(math.MaxInt64), int64(0)
 	for _, w := range h.shown() {
 		for _, row := range w.rows {
 			count++

@@ -87,7 +87,8 @@ func revision(random *rand.Rand, id string, g view.Grid, w analytics.Window, siz
 var Paths = []string{
 	"/", "/docs/quickstart", "/docs/api/authentication", "/docs/sdk/javascript/getting-started",
 	"/blog/2026/09/agents-read-docs",
-	"/llms.txt", `/search?q="<script>alert(1)</script>`, "/docs/guides/webhooks/verify-signatures-and-replay-protection-for-high-volume-endpoints",
+	"/llms.txt", `/search?q="<script>alert(1)</script>`,
+	"/docs/guides/webhooks/verify-signatures-and-replay-protection-for-high-volume-endpoints",
 	"/עברית/מדריך/התחלה", "/docs/emoji/🚀-launch-👩‍💻", "/docs/api/errors", "/pricing", "/changelog",
 }
 
@@ -115,7 +116,8 @@ func Pages(r analytics.Revision, extra string) (rows []analytics.Row) {
 		}
 		v := float64(r.Totals.Total) * .62 * math.Pow(.86, float64(i)) * (.9 + .2*random.Float64())
 		ai := .2 + .4*random.Float64()
-		rows = append(rows, analytics.Row{Path: path, Human: int64(v * (1.05 - ai)), AI: int64(v * ai), Total: int64(v)})
+		row := analytics.Row{Path: path, Human: int64(v * (1.05 - ai)), AI: int64(v * ai), Total: int64(v)}
+		rows = append(rows, row)
 	}
 	slices.SortFunc(rows, func(a, b analytics.Row) int { return cmp.Compare(b.Total, a.Total) })
 	return rows
@@ -123,14 +125,17 @@ func Pages(r analytics.Revision, extra string) (rows []analytics.Row) {
 
 // Jobs are jobs of a project in several states, the newest first.
 func Jobs(project string) (out []view.Job) {
+	const pulls = "https://code.example/acme/docs/pull/"
 	for i, j := range []view.Job{
 		{Prompt: "weekly/losing-readers.md", Title: "Pages that lost readers", State: "active", Stalled: true},
-		{Prompt: "llms-txt", Title: "Write llms.txt", State: "completed", Result: "pr", PRLink: "https://code.example/acme/docs/pull/431"},
-		{Prompt: "webhooks", Title: "Examples for webhooks", State: "failed", Result: "failed", Reason: "the service says: the check of the build failed"},
-		{Prompt: "quickstart", Title: "Rewrite the quickstart for agents", State: "completed", Result: "pr", PRLink: "https://code.example/acme/docs/pull/419"},
+		{Prompt: "llms-txt", Title: "Write llms.txt", State: "completed", Result: "pr", PRLink: pulls + "431"},
+		{Prompt: "webhooks", Title: "Examples for webhooks", State: "failed", Result: "failed",
+			Reason: "the service says: the check of the build failed"},
+		{Prompt: "quickstart", Title: "Rewrite the quickstart for agents", State: "completed", Result: "pr",
+			PRLink: pulls + "419"},
 		{Prompt: "links", Title: "Look for dead links", State: "completed", Result: "no_pr"},
-		{Prompt: "auth", Title: "One page on authentication", State: "completed", Result: "pr", PRLink: "https://code.example/acme/docs/pull/398"},
-		{Prompt: "typos", Title: "Fix typos in the guides", State: "completed", Result: "pr", PRLink: "https://code.example/acme/docs/pull/371"},
+		{Prompt: "auth", Title: "One page on authentication", State: "completed", Result: "pr", PRLink: pulls + "398"},
+		{Prompt: "typos", Title: "Fix typos in the guides", State: "completed", Result: "pr", PRLink: pulls + "371"},
 	} {
 		j.Project, j.ID = project, fmt.Sprintf("job_%d", i)
 		j.Begun = Now.Add(-time.Duration(150+i*i*3311) * time.Minute)

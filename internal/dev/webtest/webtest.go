@@ -86,21 +86,28 @@ func Keep(t *testing.T, tab *engines.Tab, name string) {
 // Accessible checks what a screen reader depends on.
 func Accessible(t *testing.T, tab *engines.Tab) {
 	t.Helper()
+	const functions = `(all => %s)(q => Array.from(document.querySelectorAll(q)))` +
+		`.map(e => e.outerHTML.slice(0, 120))`
 	for what, expression := range map[string]string{
-		"tables without a caption":     `all("table").filter(e => !e.caption?.textContent)`,
-		"heads without a scope":        `all("th").filter(e => !e.scope)`,
-		"rows without a head":          `all("tbody tr:not(.message)").filter(e => !e.querySelector("th[scope=row], .empty"))`,
-		"drawings without words":       `all("svg").filter(e => !e.closest("[aria-hidden=true]") && !(e.getAttribute("role") == "img" && e.getAttribute("aria-label")))`,
-		"ids that are not unique":      `all("[id]").filter(e => document.querySelectorAll("#" + CSS.escape(e.id)).length > 1)`,
-		"anchors that are nowhere":     `all("a[href^='#']").filter(e => !document.getElementById(e.hash.slice(1)))`,
-		"names that are nowhere":       `all("[aria-labelledby]").filter(e => !document.getElementById(e.getAttribute("aria-labelledby")))`,
-		"drawings that are nowhere":    `all("use").filter(e => !document.querySelector(e.getAttribute("href")))`,
-		"choices without a label":      `all("input").filter(e => !e.labels.length)`,
-		"headings that skip a level":   `all("h1, h2, h3, h4").filter((e, i, a) => e.tagName[1] - (i ? a[i - 1].tagName[1] : 0) > 1)`,
-		"what scrolls without a focus": `all(".scroll").filter(e => e.tabIndex != 0 || !e.getAttribute("aria-label"))`,
-		"times that no machine reads":  `all("time").filter(e => isNaN(Date.parse(e.dateTime)))`,
+		"tables without a caption": `all("table").filter(e => !e.caption?.textContent)`,
+		"heads without a scope":    `all("th").filter(e => !e.scope)`,
+		"rows without a head": `all("tbody tr:not(.message)")
+			.filter(e => !e.querySelector("th[scope=row], .empty"))`,
+		"drawings without words": `all("svg").filter(e => !e.closest("[aria-hidden=true]") &&
+			!(e.getAttribute("role") == "img" && e.getAttribute("aria-label")))`,
+		"ids that are not unique": `all("[id]")
+			.filter(e => document.querySelectorAll("#" + CSS.escape(e.id)).length > 1)`,
+		"anchors without a target": `all("a[href^='#']").filter(e => !document.getElementById(e.hash.slice(1)))`,
+		"names without an element": `all("[aria-labelledby]")
+			.filter(e => !document.getElementById(e.getAttribute("aria-labelledby")))`,
+		"drawings without a symbol": `all("use").filter(e => !document.querySelector(e.getAttribute("href")))`,
+		"choices without a label":   `all("input").filter(e => !e.labels.length)`,
+		"headings that skip a level": `all("h1, h2, h3, h4")
+			.filter((e, i, a) => e.tagName[1] - (i ? a[i - 1].tagName[1] : 0) > 1)`,
+		"scrolling without a focus": `all(".scroll").filter(e => e.tabIndex != 0 || !e.getAttribute("aria-label"))`,
+		"times without a date":      `all("time").filter(e => isNaN(Date.parse(e.dateTime)))`,
 	} {
-		None(t, tab, what, `(all => `+expression+`)(q => Array.from(document.querySelectorAll(q))).map(e => e.outerHTML.slice(0, 120))`)
+		None(t, tab, what, fmt.Sprintf(functions, expression))
 	}
 	Equal(t, tab, []any{"en", 1}, `[document.documentElement.lang, document.querySelectorAll("h1").length]`)
 }
