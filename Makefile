@@ -73,7 +73,7 @@ define UNRACED
 $(MAKE) --no-print-directory engines
 $(MAKE) --no-print-directory $(TEST_BINARY)
 $(GOTEST) $$($(GO) list $(SLOWEST) ./... | grep -vxF "$$($(GO) list $(RACED))")
-$(GOTEST) -run 'TestEconomy|TestYear|TestScrapesDuringExport|TestNeverMoreThanLimit|TestRefusedOnly|TestRoomIs' ./internal/export ./internal/daemon ./internal/budget
+$(GOTEST) -run 'TestEconomy|TestYear|TestScrapesDuringExport|TestNeverMoreThanLimit|TestRefusedOnly|TestAvailableIs' ./internal/export ./internal/daemon ./internal/budget
 endef
 RACETEST    := CGO_ENABLED=1 $(GOTEST)
 define RACE

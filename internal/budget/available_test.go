@@ -17,11 +17,11 @@ func wantAvailable(t *testing.T, b *budget.Budget, want int, wantLimited bool) {
 	t.Helper()
 	free, limited, err := b.Available(t.Context())
 	if err != nil || free != want || limited != wantLimited {
-		t.Errorf("room for %d, limited %v, %v; want %d, %v", free, limited, err, want, wantLimited)
+		t.Errorf("%d available, limited %v, %v; want %d, %v", free, limited, err, want, wantLimited)
 	}
 }
 
-func TestRoom(t *testing.T) {
+func TestAvailable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, svc := &broken{BudgetLog: openLog(t)}, &service{conn: made}
 		b, other := newBudget(5, store, svc), newBudget(5, store, svc)
@@ -30,8 +30,8 @@ func TestRoom(t *testing.T) {
 			wantStatus(t, b, 200)
 			wantAvailable(t, b, 4-left, true)
 		}
-		if store.looks != 1 {
-			t.Errorf("%d looks into the store", store.looks)
+		if store.reads != 1 {
+			t.Errorf("the log was read %d times", store.reads)
 		}
 		wantStatus(t, other, 200)
 		time.Sleep(time.Second)
@@ -47,19 +47,19 @@ func TestRoom(t *testing.T) {
 		check(t, other.Flush(t.Context()))
 		time.Sleep(budget.Span + time.Microsecond)
 		wantAvailable(t, b, 5, true)
-		store.looks = 0
+		store.reads = 0
 		for range 1000 {
 			wantAvailable(t, b, 5, true)
 			time.Sleep(10 * time.Millisecond)
 		}
-		if store.looks > 10 {
-			t.Errorf("%d looks in ten seconds", store.looks)
+		if store.reads > 10 {
+			t.Errorf("%d reads of the log in ten seconds", store.reads)
 		}
 	})
 }
 
-// TestRoomInAGroup: the rest of a group is available to its own process alone.
-func TestRoomInAGroup(t *testing.T) {
+// TestAvailableInAGroup: the rest of a group is available to its own process alone.
+func TestAvailableInAGroup(t *testing.T) {
 	inBubble(t, func(t *testing.T, store state.BudgetLog, svc *service) {
 		b, sent := grown(t, 1000, store, svc)
 		wantStatus(t, b, 200)
@@ -82,8 +82,8 @@ func TestRoomInAGroup(t *testing.T) {
 	})
 }
 
-// TestRoomInACooldown: nothing is available, with a limit or without, from the 429 on.
-func TestRoomInACooldown(t *testing.T) {
+// TestAvailableInACooldown: nothing is available, with a limit or without, from the 429 on.
+func TestAvailableInACooldown(t *testing.T) {
 	for _, limit := range []int{0, 10} {
 		inBubble(t, func(t *testing.T, store state.BudgetLog, svc *service) {
 			b, other := newBudget(limit, store, svc), newBudget(limit, store, svc)
@@ -99,8 +99,8 @@ func TestRoomInACooldown(t *testing.T) {
 	}
 }
 
-// TestRoomWhileCharging: a request that waits for its turn has its slot already.
-func TestRoomWhileCharging(t *testing.T) {
+// TestAvailableWhileCharging: a request that waits for its turn has its slot already.
+func TestAvailableWhileCharging(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := options(3, time.Now)
 		cfg.MinInterval = time.Minute
@@ -137,19 +137,19 @@ func TestClockSetBackInACooldown(t *testing.T) {
 	}
 }
 
-func TestRoomFailsWithTheStore(t *testing.T) {
+func TestAvailableFailsWithTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBudget(3, &broken{BudgetLog: openLog(t), throttles: true}, nil)
 		free, limited, err := b.Available(t.Context())
 		wantLogError(t, err)
 		if free != 0 || !limited {
-			t.Errorf("room for %d, limited %v", free, limited)
+			t.Errorf("%d available, limited %v", free, limited)
 		}
 	})
 }
 
-// TestRoomIsThere: as many requests as Available says can be sent at once, after any history.
-func TestRoomIsThere(t *testing.T) {
+// TestAvailableIsThere: as many requests as Available says can be sent at once, after any history.
+func TestAvailableIsThere(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		limit := rapid.OneOf(rapid.IntRange(1, 5), rapid.SampledFrom([]int{200, 500})).Draw(rt, "limit")
 		pause := rapid.SampledFrom([]time.Duration{
@@ -165,12 +165,12 @@ func TestRoomIsThere(t *testing.T) {
 				time.Sleep(pause)
 				free, limited, err := b.Available(t.Context())
 				if err != nil || !limited || free > limit {
-					t.Errorf("room for %d, limited %v, %v", free, limited, err)
+					t.Errorf("%d available, limited %v, %v", free, limited, err)
 				}
 				svc.conn = conns[i]
 				for range min(free, use[i]) {
 					if _, err := send(t.Context(), b); err != nil && svc.conn == made {
-						t.Errorf("room for %d: %v", free, err)
+						t.Errorf("%d available: %v", free, err)
 					}
 				}
 			}

@@ -211,8 +211,8 @@ func TestGroupInFlight(t *testing.T) {
 		svc.back = 0
 		wantStatus(t, b, 200)
 		check(t, b.Flush(t.Context())) // gives the fourth slot back
-		held := time.Second + timeout + budget.Span
-		wantSlots(t, store, append(slices.Repeat([]time.Duration{budget.Span}, sent), held, held, held)...)
+		late := time.Second + timeout + budget.Span
+		wantSlots(t, store, append(slices.Repeat([]time.Duration{budget.Span}, sent), late, late, late)...)
 		<-done
 		check(t, b.Flush(t.Context()))
 		former := slices.Repeat([]time.Duration{budget.Span - timeout/2}, sent)

@@ -265,7 +265,7 @@ func check(t *testing.T, err error) {
 type broken struct {
 	state.BudgetLog
 	charge, throttles, cooldown, answered, release bool
-	charges, looks                                 int
+	charges, reads                                 int
 	slow                                           time.Duration // a charge, after its entry
 }
 
@@ -309,7 +309,7 @@ func (l *broken) Release(ctx context.Context, id int64, n int) error {
 }
 
 func (l *broken) Occupied(ctx context.Context, soon time.Duration) (int, time.Time, error) {
-	l.looks++
+	l.reads++
 	if l.throttles {
 		return 0, time.Time{}, errDisk
 	}

@@ -75,8 +75,7 @@ func printHistory(w io.Writer, h query.HistoryReport, words wording) error {
 	text.Line(2, "%s, %s", words.names.Of(h.Project), readers)
 	text.Line(2, "")
 	table := render.NewTable(render.Column{Name: string(h.Granularity)}, render.Number("total"),
-		render.Number("change"),
-		render.Number("%"), render.Number("human"), render.Number("ai"),
+		render.Number("change"), render.Number("%"), render.Number("human"), render.Number("ai"),
 		render.Column{Name: "state", Cut: render.CutEnd})
 	for _, step := range h.Windows {
 		cells := []string{"-", "-", "-", "-", "-"}

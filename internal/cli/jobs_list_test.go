@@ -25,8 +25,8 @@ func TestStatusText(t *testing.T) {
 	}
 	paused := journal.Queue{Paused: journal.PausedOperator, Detail: "no text of others: \x1b[2J"}
 	got := statusText(planned, []journal.Job{now, other, gone}, paused, config.Config{MaxActiveJobs: 3}, noon)
-	want := "paused (operator) · 2 pending, 2 active · more may be sent at 2026-11-21 13:00 UTC · 2 of 3 at work · 1 " +
-		"in 24 h"
+	want := "paused (operator) · 2 pending, 2 active · more may be sent at 2026-11-21 13:00 UTC · " +
+		"2 of 3 at work · 1 in 24 h"
 	if got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

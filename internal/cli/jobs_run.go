@@ -174,8 +174,7 @@ func (a *Program) printRun(r jobs.Result, w wording) error {
 		render.NewText(a.Out).Line(2, "paused: %s", r.Queue.Detail)
 	}
 	table := render.NewTable(promptColumn(), projectColumn(), render.Column{Name: "state"},
-		render.Column{Name: "pull request", Below: true},
-		render.Column{Name: "why", Below: true})
+		render.Column{Name: "pull request", Below: true}, render.Column{Name: "why", Below: true})
 	var again time.Time
 	changing := 0
 	for _, p := range r.Planned {

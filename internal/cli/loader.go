@@ -66,8 +66,7 @@ func newLoadPlan(
 		}
 	}
 	slices.SortFunc(p.lacking, func(a, b analytics.Revision) int {
-		return strings.Compare(a.Key.String(),
-			b.Key.String())
+		return strings.Compare(a.Key.String(), b.Key.String())
 	})
 	return p, ctx.Err()
 }

@@ -176,8 +176,7 @@ func TestHistoryGoesOnLive(t *testing.T) {
 	server := engines.RunPrometheus(t, engines.PrometheusConfig{
 		Data: blocksOf(t, got.text), Scrapes: []engines.Scrape{{URL: live.URL, Interval: time.Second}}})
 	testbed.Await(t, "a scrape", func() bool {
-		return len(ask(t, server, "docgauge_pages == 7",
-			time.Now(), "job")) > 0
+		return len(ask(t, server, "docgauge_pages == 7", time.Now(), "job")) > 0
 	})
 	all := ask(t, server, "count_over_time(docgauge_pages[60d])", time.Now(), "job", "project")
 	if want := "docgauge " + sandbox.DefaultProject; len(all) != 1 || all[want] < 24*(historyDays-2) {

@@ -150,8 +150,7 @@ func (r planReport) sum(now time.Time) string {
 // table has a row for each window, in the order of the plan.
 func (r planReport) table(w wording) *render.Table {
 	table := render.NewTable(render.Number("#"), projectColumn(), render.Column{Name: "window"},
-		render.Column{Name: "days"},
-		render.Column{Name: "reason"}, render.Number("requests"))
+		render.Column{Name: "days"}, render.Column{Name: "reason"}, render.Number("requests"))
 	for i, p := range r.Windows {
 		table.Add(strconv.Itoa(i+1), w.project(p.Project), plannedName(p), w.days(p.Key), string(p.Reason),
 			cost(p.Requests, p.Basis))
@@ -191,8 +190,7 @@ func (r planReport) groups(w wording) *render.Table {
 		}
 	}
 	table := render.NewTable(projectColumn(), render.Column{Name: "window"}, render.Column{Name: "days"},
-		render.Number("windows"),
-		render.Column{Name: "reason"}, render.Number("requests"))
+		render.Number("windows"), render.Column{Name: "reason"}, render.Number("requests"))
 	for _, g := range order {
 		s := sums[g]
 		table.Add(w.project(g.project), g.window, w.span(s.granularity, s.first, s.last), format.Commas(s.windows),

@@ -119,8 +119,7 @@ func TestReloadDuringCreation(t *testing.T) {
 			answer <- fmt.Sprint(status, body, err)
 		}()
 		testbed.Await(t, "the reload waits for the POST", func() bool {
-			return daemon.logged(t,
-				"what is under way is finished first") > sent
+			return daemon.logged(t, "what is under way is finished first") > sent
 		})
 		select {
 		case early := <-answer:

@@ -219,8 +219,7 @@ func printVerification(r verify.Report, out, log io.Writer) error {
 		left = " left"
 	}
 	text.Line(2, "%s in the ledger; shown: %s; %s%s%s%s", format.Plural(r.Windows, "window"),
-		strings.Join(shown, ", "), done,
-		format.Plural(len(r.Findings), "finding"), left, remarks)
+		strings.Join(shown, ", "), done, format.Plural(len(r.Findings), "finding"), left, remarks)
 	switch {
 	case r.Repair != nil && len(r.Repair.Due) > 0:
 		text.Line(2, "due again, %s for the next export:", format.Plural(r.Requests, "request"))

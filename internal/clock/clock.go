@@ -95,6 +95,6 @@ func Later(a, b time.Time) time.Time {
 // Tolerance is how far two clocks may differ without one of them being called wrong.
 const Tolerance = 5 * time.Minute
 
-// IsFuture reports whether t, at which something is said to have happened, has still to
-// come: a clock that was ahead has written it, and it is not believed.
+// IsFuture reports whether t, the recorded time of a past event, is in the future: a clock that was
+// ahead has written it, and it cannot be trusted.
 func IsFuture(t, now time.Time) bool { return t.After(now.Add(Tolerance)) }

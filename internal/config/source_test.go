@@ -135,21 +135,23 @@ func TestEnvFileMode(t *testing.T) {
 	}
 }
 
-// TestEnvironmentWins: over the file; a secret and its file are one setting. A bad value
-// of the file is said with its line.
+// TestEnvironmentWins: over the file; a secret and its file are one setting. A problem with a value
+// of the file names its line.
 func TestEnvironmentWins(t *testing.T) {
 	clearVariables(t)
 	key := writeEnvFile(t, 0o600, "sbx_of-the-file")
 	t.Setenv("DOCGAUGE_BUDGET", "7")
 	t.Setenv("DOCGAUGE_API_KEY_FILE", key)
+	t.Setenv("DOCGAUGE_GITHUB_TOKEN", "mine")
 	t.Setenv("DOCGAUGE_OPEN_WINDOWS", "")
 	t.Setenv("DOCGAUGE_PROJECTS", "") // empty: unset
 	path := writeEnvFile(t, 0o600, "DOCGAUGE_BUDGET=8", "DOCGAUGE_TIMEOUT=9s", "DOCGAUGE_API_KEY=sbx_other",
-		"DOCGAUGE_OPEN_WINDOWS=week", "DOCGAUGE_PROJECTS=prj_a", "DOCGAUGE_SETTLE=soon", "DOCGAUGE_CONCURRENCY=0")
+		"DOCGAUGE_OPEN_WINDOWS=week", "DOCGAUGE_PROJECTS=prj_a", "DOCGAUGE_SETTLE=soon", "DOCGAUGE_CONCURRENCY=0",
+		"DOCGAUGE_GITHUB_TOKEN_FILE=/nowhere", "DOCGAUGE_GITLAB_TOKEN_FILE="+key)
 	f := ReadSource(path, nil)
 	settings, c, err := f.Explain(NeedProjects, time.Now())
 	if c.Budget != 7 || c.Timeout != Duration(9*time.Second) || string(c.APIKey) != "sbx_of-the-file" ||
-		len(c.OpenWindows) != 0 || c.Projects[0] != "prj_a" {
+		len(c.OpenWindows) != 0 || c.Projects[0] != "prj_a" || c.GitHubToken != "mine" || c.GitLabToken != c.APIKey {
 		t.Errorf("%+v", c)
 	}
 	want := fmt.Sprintf("configuration:\n"+

@@ -144,7 +144,7 @@ func breaks(err error) reply {
 	return func(*http.Request) (*http.Response, error) { return nil, err }
 }
 
-func tell(answers ...reply) []reply { return answers }
+func script(answers ...reply) []reply { return answers }
 
 // hang takes a connection and never answers.
 func hang(r *http.Request) (*http.Response, error) {

@@ -26,19 +26,19 @@ func TestJobReads(t *testing.T) {
 		outcome  Outcome
 		says     string
 	}{
-		"job": {tell(status(200, oneJob)), 1, OK, ""},
+		"job": {script(status(200, oneJob)), 1, OK, ""},
 		"after an outage": {
-			tell(status(502, ""), breaks(io.EOF), status(200, oneJob[:30]), status(200, oneJob)), 4, OK, ""},
-		"an outage":        {tell(status(503, "")), 5, Transient, "HTTP 503"},
-		"429":              {tell(status(429, "", "Retry-After", "9")), 1, Transient, "request limit"},
-		"404 of the API":   {tell(status(404, ` {"error":"no job"}`)), 1, Permanent, "DOCGAUGE_JOB_PATH"},
-		"404 of a proxy":   {tell(status(404, `<html>`)), 1, Permanent, "DOCGAUGE_JOB_PATH"},
-		"404, text":        {tell(status(404, `{no`)), 1, Permanent, "DOCGAUGE_JOB_PATH"},
-		"another's":        {tell(status(200, other)), 1, Permanent, "another job's, job_2"},
-		"no id":            {tell(status(200, `{"status":"active"}`)), 1, Permanent, "specification"},
-		"201":              {tell(status(201, oneJob)), 1, Permanent, "HTTP 201"},
-		"HTML":             {tell(status(200, "<p>", "Content-Type", "text/html")), 1, Permanent, "type text/html"},
-		"a refused budget": {tell(breaks(notBefore{time.Now()})), 1, Transient, "budget used up"},
+			script(status(502, ""), breaks(io.EOF), status(200, oneJob[:30]), status(200, oneJob)), 4, OK, ""},
+		"an outage":        {script(status(503, "")), 5, Transient, "HTTP 503"},
+		"429":              {script(status(429, "", "Retry-After", "9")), 1, Transient, "request limit"},
+		"404 of the API":   {script(status(404, ` {"error":"no job"}`)), 1, Permanent, "DOCGAUGE_JOB_PATH"},
+		"404 of a proxy":   {script(status(404, `<html>`)), 1, Permanent, "DOCGAUGE_JOB_PATH"},
+		"404, text":        {script(status(404, `{no`)), 1, Permanent, "DOCGAUGE_JOB_PATH"},
+		"another's":        {script(status(200, other)), 1, Permanent, "another job's, job_2"},
+		"no id":            {script(status(200, `{"status":"active"}`)), 1, Permanent, "specification"},
+		"201":              {script(status(201, oneJob)), 1, Permanent, "HTTP 201"},
+		"HTML":             {script(status(200, "<p>", "Content-Type", "text/html")), 1, Permanent, "type text/html"},
+		"a refused budget": {script(breaks(notBefore{time.Now()})), 1, Transient, "budget used up"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {

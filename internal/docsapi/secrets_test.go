@@ -116,7 +116,7 @@ func TestRedact(t *testing.T) {
 func TestLogLines(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var log bytes.Buffer
-		read := &scripted{answers: tell(status(500, `{"error":"oh"}`), status(200, onePage))}
+		read := &scripted{answers: script(status(500, `{"error":"oh"}`), status(200, onePage))}
 		archived := tripper(status(409, `{"error":"archived"}`))
 		c := agentClient(t, "https://api.example.com", writesVia(archived), func(cfg *ClientOptions) {
 			cfg.Transport = read

@@ -528,12 +528,12 @@ func TestWriteIsNotReplayed(t *testing.T) {
 // TestWriteIsSentOnce: no answer makes the client send a write again, whatever a
 // read would do.
 func TestWriteIsSentOnce(t *testing.T) {
-	for _, answer := range tell(
+	for _, answer := range script(
 		status(500, ""), status(503, "", "Retry-After", "1"), status(408, ""), status(425, ""), status(429, ""),
 		status(200, ""), breaks(io.EOF), breaks(errors.New("refused")),
 	) {
 		inBubble(t, func(t *testing.T) {
-			s := &scripted{answers: tell(answer, status(201, oneJob))}
+			s := &scripted{answers: script(answer, status(201, oneJob))}
 			c := agentClient(t, "https://api.example.com", writesVia(s))
 			start := time.Now()
 			_, err := c.CreateJob(t.Context(), "prj_a", "x")

@@ -32,8 +32,7 @@ func counted(t fataler, s *Sandbox, w analytics.Window) answer {
 
 func byPath(rows []analytics.Row) []analytics.Row {
 	return slices.SortedFunc(slices.Values(rows), func(a, b analytics.Row) int {
-		return strings.Compare(a.Path,
-			b.Path)
+		return strings.Compare(a.Path, b.Path)
 	})
 }
 

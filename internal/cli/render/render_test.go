@@ -76,8 +76,7 @@ func TestTableFits(t *testing.T) {
 // is too long is shortened where that harms least, and a link is never cut.
 func TestTable(t *testing.T) {
 	table := NewTable(Column{Name: "#", Right: true}, Column{Name: "prompt", Cut: CutMiddle},
-		Column{Name: "gaps", Optional: true},
-		Column{Name: "state"}, Column{Name: "link", Below: true})
+		Column{Name: "gaps", Optional: true}, Column{Name: "state"}, Column{Name: "link", Below: true})
 	table.Group("Produkt 日本")
 	table.Add("1", "guides/first/a.md", "-", "active", "-")
 	table.Add("12", "日本/guides/2026/second.md", "", "completed", "https://example.com/pull/1")

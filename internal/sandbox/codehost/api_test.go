@@ -142,8 +142,7 @@ func TestPullRequestByState(t *testing.T) {
 }
 
 func TestWhatHappened(t *testing.T) {
-	pr := pull(7, RequestChanges, Draft, Ready, FailChecks, Approve, Close,
-		Reopen, PassChecks, Merge)
+	pr := pull(7, RequestChanges, Draft, Ready, FailChecks, Approve, Close, Reopen, PassChecks, Merge)
 	pr.History = append([]Event{{At: afterNoon, Action: Draft}}, pr.History...) // opened as one
 	a, _ := server("", 0, pr)
 	kinds := func(target, field string) (list []string) {
