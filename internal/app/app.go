@@ -25,7 +25,7 @@ import (
 // The kinds of temporary directories in the state directory: for windows whose pages are read, that
 // are loaded, and that are copied from one sink to another.
 const (
-	TempPages = "pages"
+	tempPages = "pages"
 	TempLoad  = "load"
 	TempCopy  = "copy"
 )
@@ -114,7 +114,7 @@ func stores(open func(dir string) (*state.DB, error)) func(*App) error {
 }
 
 func (a *App) openLedger() (err error) {
-	if err := durable.SweepTemp(a.Config.StateDir, TempPages, TempLoad, TempCopy); err != nil {
+	if err := durable.SweepTemp(a.Config.StateDir, tempPages, TempLoad, TempCopy); err != nil {
 		a.Log.Warn("files of a killed process not removed", "error", err)
 	}
 	if err := stores(state.Open)(a); err != nil {

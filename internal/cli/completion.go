@@ -121,7 +121,8 @@ func (a *Program) configuredWindows() []string {
 }
 
 // completeJob completes the number or the prompt of a job, newest first.
-func (a *Program) completeJob(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (a *Program) completeJob(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion,
+	cobra.ShellCompDirective) {
 	const inOrder = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 	if len(args) > 0 {
 		return nil, inOrder

@@ -68,7 +68,7 @@ func NewStatus(ctx context.Context, db *state.DB, c config.Config, sel Selection
 		return r, err
 	}
 	l, in := p.Ledger, p.Input
-	for _, project := range Projects(p) {
+	for _, project := range projects(p) {
 		for _, g := range project.Grids {
 			spec := analytics.Spec{Granularity: g.Granularity, TotalsOnly: g.TotalsOnly}
 			g.Gaps = append([]analytics.Window{}, schedule.Gaps(in, project.ID, spec)...)
@@ -110,9 +110,9 @@ func NewStatus(ctx context.Context, db *state.DB, c config.Config, sel Selection
 	return r, err
 }
 
-// Projects returns the coverage of each project of a plan: the windows that the ledger
+// projects returns the coverage of each project of a plan: the windows that the ledger
 // has and those it should have.
-func Projects(p Plan) []view.Project {
+func projects(p Plan) []view.Project {
 	// A window that is set aside waits for something else than its rows.
 	waits := map[analytics.Key]bool{}
 	for _, item := range p.Waiting {

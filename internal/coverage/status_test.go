@@ -46,7 +46,7 @@ func TestGrid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := Projects(p)[0].Grids[0]
+	g := projects(p)[0].Grids[0]
 	var cells []string
 	for _, c := range g.Cells {
 		text := c.From.String()

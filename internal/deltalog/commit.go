@@ -74,7 +74,7 @@ func (t *Table) Commit(
 		}
 		// This version is another writer's for good, and ours cannot come to be there.
 	}
-	return -1, fmt.Errorf("%s: %w (%d): run fewer at once", t.describe(), ErrBusy, commitTries)
+	return -1, fmt.Errorf("%s: %w (%d): run fewer at once", t.describe(), errBusy, commitTries)
 }
 
 // create puts an entry if its name is free, and finds out what became of it where the

@@ -32,8 +32,8 @@ var (
 	// ErrGone: entries that this process has read are no longer there. The next call takes
 	// what is there for the table.
 	ErrGone = errors.New("the log is not the one it was")
-	// ErrBusy: other writers came first each time.
-	ErrBusy = errors.New("other writers came first each time")
+	// errBusy: other writers came first each time.
+	errBusy = errors.New("other writers came first each time")
 )
 
 // Files is the store that the table is in. Names are relative to its root, with slashes.

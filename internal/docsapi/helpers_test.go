@@ -51,7 +51,7 @@ func serve(t *testing.T, h http.HandlerFunc) *Client {
 // once reads one page with one attempt.
 func (c *Client) once(ctx context.Context) *Error {
 	q := query()
-	q.Limit = MaxLimit
+	q.Limit = maxLimit
 	return c.attempt(ctx, c.visitorsCall(q, new(analytics.Page)))
 }
 

@@ -54,7 +54,7 @@ func TestDecodePage(t *testing.T) {
 			}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := decodePage([]byte(tc.body), MaxLimit)
+			got, err := decodePage([]byte(tc.body), maxLimit)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -109,7 +109,7 @@ func TestDecodePageRefuses(t *testing.T) {
 		"trailing comma":    {swap(`true}`, `true,}`), "invalid character"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			page, err := decodePage([]byte(tc.body), MaxLimit)
+			page, err := decodePage([]byte(tc.body), maxLimit)
 			if !errors.Is(err, errShape) || errors.Is(err, errCut) || !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("got %v, %v; want errShape with %q", page, err, tc.says)
 			}
@@ -127,7 +127,7 @@ func TestDecodePageRefuses(t *testing.T) {
 
 func TestDecodePageCutAnywhereIsCut(t *testing.T) {
 	for n := range len(onePage) {
-		if _, err := decodePage([]byte(onePage[:n]), MaxLimit); !errors.Is(err, errCut) {
+		if _, err := decodePage([]byte(onePage[:n]), maxLimit); !errors.Is(err, errCut) {
 			t.Errorf("first %d bytes: %v", n, err)
 		}
 	}
@@ -137,14 +137,14 @@ func TestDecodePageCutAnywhereIsCut(t *testing.T) {
 // it was when its body's memory and the decoder's are used again.
 func TestDecodePageDoesNotKeepItsInput(t *testing.T) {
 	body := []byte(onePage)
-	page, err := decodePage(body, MaxLimit)
+	page, err := decodePage(body, maxLimit)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range body {
 		body[i] = 'x'
 	}
-	if _, err := decodePage([]byte(strings.Replace(onePage, "/a", "/b", 1)), MaxLimit); err != nil {
+	if _, err := decodePage([]byte(strings.Replace(onePage, "/a", "/b", 1)), maxLimit); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(onePageWant, page); diff != "" {
@@ -163,7 +163,7 @@ func FuzzDecodePage(f *testing.F) {
 	f.Add([]byte(strings.Replace(onePage, "/a", `/\ud800\ud83d\ude00\\xff`+"\xff\xed\xa0\x80", 1)))
 	f.Add([]byte(strings.Replace(onePage, "3", "12.500e+1", 1)))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		got, err := decodePage(body, MaxLimit)
+		got, err := decodePage(body, maxLimit)
 		if err != nil {
 			if !errors.Is(err, errShape) && !errors.Is(err, errCut) {
 				t.Fatalf("an error of neither kind: %v", err)
@@ -232,7 +232,7 @@ func decodeReference(body []byte) (page analytics.Page, err error) {
 
 // pathOf decodes a page whose one path is text between quotes.
 func pathOf(t interface{ Fatal(...any) }, text string) string {
-	page, err := decodePage([]byte(strings.Replace(onePage, "/a", text, 1)), MaxLimit)
+	page, err := decodePage([]byte(strings.Replace(onePage, "/a", text, 1)), maxLimit)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -331,7 +331,7 @@ func TestCounts(t *testing.T) {
 		"9223372036854775807.0": math.MaxInt64, "922337203685477580.7e1": math.MaxInt64,
 		"1e18": 1e18, "12e0": 12, "1" + strings.Repeat("0", 400) + "e-400": 1,
 	} {
-		page, err := decodePage([]byte(strings.Replace(onePage, `"human":1`, `"human":`+text, 1)), MaxLimit)
+		page, err := decodePage([]byte(strings.Replace(onePage, `"human":1`, `"human":`+text, 1)), maxLimit)
 		if err != nil || page.Rows[0].Human != want {
 			t.Errorf("%s: %v, %v; want %d", text, page.Rows, err, want)
 		}
@@ -340,7 +340,7 @@ func TestCounts(t *testing.T) {
 		"1.5", "-1", "-1e0", "0.1", "1e-1", "1e400", "1e19", "9223372036854775808.0", "9223372036854775807.5", "9.3e18",
 		"1e99999999999999999999", "1e-99999999999999999999", `"1"`, "true", "[1]",
 	} {
-		page, err := decodePage([]byte(strings.Replace(onePage, `"human":1`, `"human":`+text, 1)), MaxLimit)
+		page, err := decodePage([]byte(strings.Replace(onePage, `"human":1`, `"human":`+text, 1)), maxLimit)
 		if !errors.Is(err, errShape) || !strings.Contains(err.Error(), "/visitors/0/human, before byte") {
 			t.Errorf("%s: %v, %v; want errShape", text, page.Rows, err)
 		}
@@ -353,11 +353,11 @@ func TestPathsOfOnePageAreBounded(t *testing.T) {
 	rows := func(n int) []byte {
 		return []byte(strings.Replace(onePage, `[`, `[`+strings.Repeat(row+",", n), 1))
 	}
-	page, err := decodePage(rows(15), MaxLimit)
+	page, err := decodePage(rows(15), maxLimit)
 	if err != nil || len(page.Rows) != 16 || len(page.Rows[0].Path) != maxPath {
 		t.Errorf("paths of 15 MiB: %d rows, %v", len(page.Rows), err)
 	}
-	_, err = decodePage(rows(16), MaxLimit)
+	_, err = decodePage(rows(16), maxLimit)
 	if err == nil || !strings.Contains(err.Error(), "paths over 16 MiB together") {
 		t.Errorf("paths of 16 MiB and two bytes: %v", err)
 	}

@@ -204,7 +204,7 @@ func TestVisitorsPageChecksItsQuery(t *testing.T) {
 		"project":   func(q *VisitorsQuery) { q.Project = "" },
 		"parent":    func(q *VisitorsQuery) { q.Project = ".." },
 		"window":    func(q *VisitorsQuery) { q.Window.To = q.Window.From },
-		"limit":     func(q *VisitorsQuery) { q.Limit = MaxLimit + 1 },
+		"limit":     func(q *VisitorsQuery) { q.Limit = maxLimit + 1 },
 		"limit < 0": func(q *VisitorsQuery) { q.Limit = -1 },
 		"offset":    func(q *VisitorsQuery) { q.Offset = -1 },
 	} {

@@ -13,8 +13,8 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 )
 
-// MaxLimit is the most rows one page can have (specification, section 8).
-const MaxLimit = analytics.PageRows
+// maxLimit is the most rows one page can have (specification, section 8).
+const maxLimit = analytics.PageRows
 
 const missingProject = "check DOCGAUGE_PROJECTS and DOCGAUGE_BASE_URL"
 
@@ -33,7 +33,7 @@ type VisitorsQuery struct {
 // cause of the context. The paths of one page share memory: keeping one path keeps
 // all paths of its page.
 func (c *Client) VisitorsPage(ctx context.Context, q VisitorsQuery) (page analytics.Page, err error) {
-	q.Limit = cmp.Or(q.Limit, MaxLimit)
+	q.Limit = cmp.Or(q.Limit, maxLimit)
 	r := c.visitorsCall(q, &page)
 	if err := q.check(); err != nil {
 		return analytics.Page{}, r.refuse(err)
@@ -78,8 +78,8 @@ func (q VisitorsQuery) check() error {
 	switch {
 	case q.Window.From >= q.Window.To:
 		return fmt.Errorf("window %v: want from before to", q.Window)
-	case q.Limit < 1 || q.Limit > MaxLimit:
-		return fmt.Errorf("limit %d: want 1 to %d", q.Limit, MaxLimit)
+	case q.Limit < 1 || q.Limit > maxLimit:
+		return fmt.Errorf("limit %d: want 1 to %d", q.Limit, maxLimit)
 	case q.Offset < 0:
 		return fmt.Errorf("offset %d: want 0 or more", q.Offset)
 	}

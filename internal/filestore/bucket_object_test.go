@@ -266,7 +266,8 @@ func TestDownloadFaults(t *testing.T) {
 // TestTolerated: what some servers do is not an error.
 func TestTolerated(t *testing.T) {
 	for name, meddle := range map[string]s3test.Meddler{
-		"the header of a request changed on the way": func(_ *s3test.Proxy, _ http.ResponseWriter, r *http.Request) bool {
+		"the header of a request changed on the way": func(_ *s3test.Proxy, _ http.ResponseWriter,
+			r *http.Request) bool {
 			r.Header.Set("Accept-Encoding", "gzip,gzip(gfe)")
 			return false
 		},

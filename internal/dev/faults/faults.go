@@ -73,8 +73,8 @@ func FillDisk(t *testing.T, path string) {
 	}
 }
 
-// HeapDuring returns the most heap in use while f runs.
-func HeapDuring(f func()) (most uint64) {
+// heapDuring returns the most heap in use while f runs.
+func heapDuring(f func()) (most uint64) {
 	runtime.GC() // what other tests have left
 	done := make(chan struct{})
 	go func() { defer close(done); f() }()

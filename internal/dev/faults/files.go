@@ -133,14 +133,14 @@ func Totals(t *testing.T, number int32) *archive.File {
 	return sinktest.Seal(t, sinktest.TotalsOnly(sinktest.Revision(sinktest.Key("prj_a", 0), number)), nil)
 }
 
-// Other is a sealed window whose file is that of another revision.
-type Other struct {
+// other is a sealed window whose file is that of another revision.
+type other struct {
 	sinks.Sealed
 	Rev analytics.Revision
 }
 
 // Revision returns Rev.
-func (o Other) Revision() analytics.Revision { return o.Rev }
+func (o other) Revision() analytics.Revision { return o.Rev }
 
 func check(t interface {
 	Helper()
@@ -281,7 +281,8 @@ func (f Files) directoryFaults(t *testing.T) {
 			return errors.Join(os.RemoveAll(root), os.WriteFile(root, nil, 0o600))
 		}, "is a file"},
 		"no parent": {nil, "parent does not exist"},
-		"gone":      {func(_ *testing.T, root string) error { return os.RemoveAll(root) }, "gone since it was first used"},
+		"gone": {func(_ *testing.T, root string) error { return os.RemoveAll(root) },
+			"gone since it was first used"},
 		"read-only": {func(_ *testing.T, root string) error { // permissions do not bind root
 			return exec.Command("mount", "-o", "remount,ro", root).Run()
 		}, "read-only"},
@@ -348,7 +349,7 @@ func (f Files) otherRevision(t *testing.T) {
 	s, r := f.at(t, root)
 	former := Window(t, 1, 3)
 	sinktest.Replace(t, s, former)
-	err := s.Replace(t.Context(), Other{Window(t, 2, 3), Window(t, 3, 3).Revision()})
+	err := s.Replace(t.Context(), other{Window(t, 2, 3), Window(t, 3, 3).Revision()})
 	if err == nil || !strings.Contains(err.Error(), "revision 2") {
 		t.Errorf("Replace = %v", err)
 	}

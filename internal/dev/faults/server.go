@@ -41,7 +41,7 @@ func Spares(t *testing.T, s sinks.Sink, rows int64, calls ...string) {
 			if !slices.Contains(calls, call) {
 				continue
 			}
-			most := HeapDuring(func() {
+			most := heapDuring(func() {
 				if err := do(); err != nil {
 					t.Errorf("%s: %v", call, err)
 				}

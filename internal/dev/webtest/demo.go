@@ -30,7 +30,7 @@ func Project(id string, since analytics.Date, size float64) view.Project {
 	p := view.Project{ID: id}
 	for _, name := range []analytics.Granularity{analytics.Day, analytics.Week, analytics.Month, "28d"} {
 		g := view.Grid{Granularity: name, TotalsOnly: name == "28d"}
-		for _, w := range Windows(name, since) {
+		for _, w := range windows(name, since) {
 			c := view.Cell{Window: w}
 			if name != analytics.Day || w.From < Today-44 || w.From > Today-42 {
 				c.Revision = revision(random, id, g, w, size)
@@ -43,8 +43,8 @@ func Project(id string, since analytics.Date, size float64) view.Project {
 	return p
 }
 
-// Windows lists the complete windows of a granularity that begin on or after a date.
-func Windows(g analytics.Granularity, since analytics.Date) (out []analytics.Window) {
+// windows lists the complete windows of a granularity that begin on or after a date.
+func windows(g analytics.Granularity, since analytics.Date) (out []analytics.Window) {
 	for from := since; from < Today; from++ {
 		w := analytics.Window{From: from, To: from + 1}
 		switch {
@@ -83,8 +83,8 @@ func revision(random *rand.Rand, id string, g view.Grid, w analytics.Window, siz
 	return r
 }
 
-// Paths are those of the most read pages: long ones, and some that are not plain text.
-var Paths = []string{
+// paths are those of the most read pages: long ones, and some that are not plain text.
+var paths = []string{
 	"/", "/docs/quickstart", "/docs/api/authentication", "/docs/sdk/javascript/getting-started",
 	"/blog/2026/09/agents-read-docs",
 	"/llms.txt", `/search?q="<script>alert(1)</script>`,
@@ -108,8 +108,8 @@ func Pages(r analytics.Revision, extra string) (rows []analytics.Row) {
 	random := rand.New(rand.NewPCG(uint64(r.To), uint64(r.From)))
 	for i := range 52 {
 		path := fmt.Sprintf("/docs/reference/resource-%02d", i)
-		if i < len(Paths) {
-			path = Paths[i]
+		if i < len(paths) {
+			path = paths[i]
 		}
 		if i == 14 {
 			path = extra
