@@ -46,6 +46,7 @@ func TestSizes(t *testing.T) {
 		{schedule.Item{Key: at("a", "day", "2026-03-09", "2026-03-10")}, 20, 13, schedule.BasisLedger},
 		{schedule.Item{Key: at("a", "day", "2026-03-04", "2026-03-05")}, 4, 4, schedule.BasisNeighbours},
 		{schedule.Item{Key: at("a", "day", "2026-03-05", "2026-03-06")}, 20, 20, schedule.BasisNeighbours},
+		{schedule.Item{Key: at("a", "day", "2026-02-01", "2026-02-02")}, 4, 4, schedule.BasisNeighbours},
 		{schedule.Item{Key: at("a", "day", "2026-03-20", "2026-03-21")}, 20, 20, schedule.BasisNeighbours},
 		{schedule.Item{Key: at("a", "week", "2026-03-02", "2026-03-09")}, 20, 20, schedule.BasisDay},
 		{schedule.Item{Key: at("small", "week", "2026-03-02", "2026-03-09")}, 10, 10, schedule.BasisDay},

@@ -1,11 +1,9 @@
-// Package schedule says which windows are due, why, and in which order: the
-// calendar of windows of each granularity, the plan of one run, and the
-// arithmetic of its requests.
+// Package schedule says which windows are due, why, and in which order: the calendar of windows of each
+// granularity, the plan of one run, and the arithmetic of its requests.
 //
-// It guarantees that windows tile the calendar, that a plan names no window twice
-// and no incomplete window but the open ones that were asked for, that no
-// project starves, and that every window is read a bounded number of times:
-// once when it is complete, and once or twice when it settles.
+// It guarantees that windows tile the calendar, that a plan names no window twice and no incomplete
+// window but the open ones that were asked for, that no project starves, and that every window is read
+// a bounded number of times: once when it is complete, and once or twice when it settles.
 //
 // It does no I/O and, except for Cron.Run, has no clock: the time, the ledger and
 // the configuration are passed in as values. It neither spends the budget nor fetches.
@@ -52,8 +50,7 @@ type Item struct {
 	Reason     Reason
 	// Newest reports whether this is the newest complete window of its granularity.
 	Newest bool
-	// Shared: another window before it in the plan has the same days, and its pages are
-	// this one's too.
+	// Shared: another window before it in the plan has the same days, and its pages are this one's too.
 	Shared bool
 	// NotBefore is when the reading may have begun at the earliest; zero: at any time.
 	NotBefore time.Time
@@ -65,8 +62,7 @@ type Item struct {
 type Input struct {
 	Now      time.Time
 	Projects []string
-	// Specs in configured order. Of two for one granularity, the one that wants
-	// rows counts.
+	// Specs in configured order. Of two for one granularity, the one that wants rows counts.
 	Specs []analytics.Spec
 	// Open lists the granularities whose running window is read for the gauges.
 	Open []analytics.Granularity
@@ -121,9 +117,8 @@ const (
 // turns. No window comes twice; of those with the same days the first is read for all. If the
 // first window of the plan failed before, one that did not precedes it.
 //
-// It also returns the windows that wait for their time: those that are set aside, and
-// those whose totals are known and whose rows are read when they have settled. The Why of
-// each says so.
+// It also returns the windows that wait for their time: those that are set aside, and those whose
+// totals are known and whose rows are read when they have settled. The Why of each says so.
 func Plan(in Input) (due, waiting []Item) {
 	p := newPlanner(in)
 	var queues [tiers][][]Item
@@ -220,8 +215,7 @@ func TriedBefore(a, other analytics.Aside, begun, otherBegun int) bool {
 	return a.Failures < other.Failures || a.Failures == other.Failures && begun > 0 && otherBegun == 0
 }
 
-// Gaps returns the windows of one project and spec that [Plan] calls missing,
-// newest first.
+// Gaps returns the windows of one project and spec that [Plan] calls missing, newest first.
 func Gaps(in Input, project string, spec analytics.Spec) []analytics.Window {
 	var gaps []analytics.Window
 	p := newPlanner(in)
@@ -233,12 +227,11 @@ func Gaps(in Input, project string, spec analytics.Spec) []analytics.Window {
 	return gaps
 }
 
-// Asked returns exactly the windows of the specs that lie wholly inside [from, to) and
-// were not read since in.Began, whatever else the ledger knows about them: newest first
-// (ties in spec order), the projects taking turns. waiting are those that failed since then
-// and are not tried again yet; all is the number of windows inside, those that were read
-// included. Every error is a mistake of the caller: from >= to, to after today (UTC), or no
-// window that fits.
+// Asked returns exactly the windows of the specs that lie wholly inside [from, to) and were not read
+// since in.Began, whatever else the ledger knows about them: newest first (ties in spec order), the
+// projects taking turns. waiting are those that failed since then and are not tried again yet; all is
+// the number of windows inside, those that were read included. Every error is a mistake of the caller:
+// from >= to, to after today (UTC), or no window that fits.
 func Asked(in Input, from, to analytics.Date) (items, waiting []Item, all int, err error) {
 	p := newPlanner(in)
 	asked := analytics.Window{From: from, To: to}
@@ -298,11 +291,10 @@ func (p *planner) wasRead(item Item, revision analytics.Revision) bool {
 		!p.isLost(item.Key)
 }
 
-// Settles reports whether a reading of w settles it: it was made at or after
-// w.To + settle, and it is verified or an earlier reading was made that late too.
-// So an unverified reading after the settle time gets one second chance, in the
-// next run, and no more: the number of requests stays bounded even where the
-// service drifts for ever.
+// Settles reports whether a reading of w settles it: it was made at or after w.To + settle, and it is
+// verified or an earlier reading was made that late too. So an unverified reading after the settle time
+// gets one second chance, in the next run, and no more: the number of requests stays bounded even where
+// the service drifts for ever.
 //
 // readAt is Revision.ExportedAt of the reading, when its first page was requested, and
 // previously that of the newest revision before it: the zero time if there is none, or if
@@ -421,9 +413,8 @@ func (p *planner) classify(project string, spec analytics.Spec, w analytics.Wind
 	return item, t
 }
 
-// waits reports whether a due window is not read now, and notes in it what was
-// decided: it is set aside; or its rows are read later, in which case its
-// totals are read first.
+// waits reports whether a due window is not read now, and notes in it what was decided: it is set
+// aside; or its rows are read later, in which case its totals are read first.
 func (p *planner) waits(item *Item, known bool) bool {
 	if a, failed := p.aside(item.Key); failed && p.rests(a) {
 		item.Why = fmt.Sprintf("skipped until %s: %s (failure %d)", a.Until.UTC().Format(minuteLayout), a.Reason,

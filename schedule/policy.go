@@ -84,9 +84,8 @@ const (
 	// longestHold is how long a window is deferred: by then the whole budget was
 	// free once, unless something else uses it all the time.
 	longestHold = 2 * time.Hour
-	// restless is how often in a row the windows of a series must have moved
-	// within a run before the next of them is not even begun: two windows that
-	// drifted in all their readings.
+	// restless is how often in a row the windows of a series must have moved within a run before the
+	// next of them is not even begun: two windows that drifted in all their readings.
 	restless = 2 * (MaxReadings - 1)
 	// minuteLayout is how a time is written for people.
 	minuteLayout = "2006-01-02 15:04"
@@ -176,42 +175,28 @@ func (p Policy) Defers(k analytics.Key, requests, free int, now time.Time) bool 
 }
 
 const (
-	// firstPause is how long a window is set aside the first time: less than an hour, so
-	// that an hourly run finds it due again.
+	// firstPause is how long a window rests after its first failure: less than an hour, so that an
+	// hourly run finds it due again. Further failures double it up to maxPause.
 	firstPause = 55 * time.Minute
-	// maxPause is the longest that a window that failed is set aside.
-	maxPause = 24 * time.Hour
+	maxPause   = 24 * time.Hour
+	// maxEmpty is how often a window without rows, whose former rows are kept, is read again.
+	maxEmpty = 3
 )
 
-// maxEmpty is how often a window that keeps rows because the service sends none is read
-// again: no oftener than one that drifts.
-const maxEmpty = 3
-
-// Rest returns how long a window rests after its last failure. One of which the service
-// sends no rows rests for a day, for two and for four days, and is then read only when
-// someone names it.
+// Rest returns how long a window rests after its last failure. One of which the service sends no rows
+// rests for a day, for two and for four days, and is then read only when it is named.
 func Rest(a analytics.Aside) time.Duration {
+	const ever = 100 * 365 * 24 * time.Hour
 	switch {
-	case a.Reason != analytics.AsideEmpty:
-		return Pause(a.Failures)
-	case a.Failures <= maxEmpty:
+	case GivenUp(a):
+		return ever
+	case a.Reason == analytics.AsideEmpty:
 		return maxPause << (a.Failures - 1)
 	}
-	const ever = 100 * 365 * 24 * time.Hour
-	return ever
+	return min(maxPause, firstPause<<min(max(a.Failures-1, 0), 8))
 }
 
-// GivenUp reports whether a window is read only when someone names it.
+// GivenUp reports whether a window is read only when it is named.
 func GivenUp(a analytics.Aside) bool {
 	return a.Reason == analytics.AsideEmpty && a.Failures > maxEmpty
-}
-
-// Pause returns how long a window that failed so many times in a row is set aside: 55
-// minutes, doubling up to a day.
-func Pause(failures int) time.Duration {
-	pause := firstPause
-	for range min(failures-1, 8) {
-		pause *= 2
-	}
-	return min(pause, maxPause)
 }

@@ -89,17 +89,18 @@ func TestDefers(t *testing.T) {
 	}
 }
 
-func TestPause(t *testing.T) {
-	var sum time.Duration
-	for n := 1; n <= 20; n++ {
-		p := schedule.Pause(n)
-		if p < 55*time.Minute || p > 24*time.Hour || p < schedule.Pause(n-1) {
-			t.Errorf("pause %d is %v", n, p)
+func TestRest(t *testing.T) {
+	const day = 24 * time.Hour
+	for failures, want := range map[int][2]time.Duration{ // malformed, empty
+		1: {55 * time.Minute, day}, 2: {110 * time.Minute, 2 * day}, 3: {220 * time.Minute, 4 * day},
+		4: {440 * time.Minute, 36500 * day}, 6: {day, 36500 * day}, 1e6: {day, 36500 * day},
+	} {
+		for i, reason := range []analytics.AsideReason{analytics.AsideMalformed, analytics.AsideEmpty} {
+			a := analytics.Aside{Reason: reason, Failures: failures}
+			if got := schedule.Rest(a); got != want[i] || schedule.GivenUp(a) != (got > 30*day) {
+				t.Errorf("%d failures, %s: %v, want %v", failures, reason, got, want[i])
+			}
 		}
-		sum += p
-	}
-	if schedule.Pause(1) >= time.Hour || schedule.Pause(20) != 24*time.Hour || schedule.Pause(1e6) != 24*time.Hour {
-		t.Errorf("the first is %v, the last %v", schedule.Pause(1), schedule.Pause(1e6))
 	}
 }
 

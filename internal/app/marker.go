@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,32 +11,32 @@ import (
 	"iter"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/filestore"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/sinks"
 )
 
 const (
-	// markerTimeout bounds reading or writing a marker.
+	// markerTimeout limits reading or writing a marker.
 	markerTimeout = 15 * time.Second
-	// markedDuty says when a sink's marker was last written, and restoredDuty of when the newest
-	// reading was by which a state was last found to come from an older backup.
+	// markedDuty has when a sink's marker was last written, restoredDuty the time of the newest reading
+	// that showed that the state comes from an older backup.
 	markedDuty   = "marker/"
 	restoredDuty = "restored"
-	// recentDays is how far back readings are looked for that the ledger does not know.
+	// recentDays is how far back the sinks are searched for readings that the ledger lacks.
 	recentDays = 14
-	// sampled is how many windows are looked for where a sink may be the wrong place.
+	// sampled is how many windows are searched for in a sink that may be the wrong place.
 	sampled = 3
 )
 
-// marker is what a state leaves beside its archive, in a file of its own, and what a backup
-// of the state does not have: by it a state knows that it comes from an older backup.
+// marker is a file that a state leaves beside its archive. A backup of the state does not include it,
+// so it reveals that a state comes from an older backup.
 type marker struct {
 	Run     int64     `json:"run"`
 	Started time.Time `json:"run_started_at,omitzero"`
@@ -43,85 +44,84 @@ type marker struct {
 	Begun int64 `json:"agent_requests_begun"`
 }
 
-// markerOf opens the place of a sink's marker; nil if the sink is no file sink.
-func (a *App) markerOf(sink string, id string) (store filestore.Store, name string, err error) {
+// atMarker calls do with the place of a sink's marker, unless the sink is not a file sink.
+func (a *App) atMarker(
+	ctx context.Context, sink, id string, do func(ctx context.Context, store filestore.Store, name string) error,
+) (err error) {
 	url := map[string]string{config.SinkParquet: a.Config.ParquetURL, config.SinkDelta: a.Config.DeltaURL}[sink]
 	if url == "" {
-		return nil, "", nil
+		return nil
 	}
-	store, err = filestore.New(url)
-	return store, "_docgauge_" + id + ".json", err
+	store, err := filestore.New(url)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	ctx, cancel := context.WithTimeout(ctx, markerTimeout)
+	defer cancel()
+	return do(ctx, store, "_docgauge_"+id+".json")
 }
 
-// readMarker returns a sink's marker; there is none where it is nil.
+// readMarker returns a sink's marker, nil if there is none.
 func (a *App) readMarker(ctx context.Context, sink, id string) (m *marker, err error) {
-	store, name, err := a.markerOf(sink, id)
-	if store == nil || err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	ctx, cancel := context.WithTimeout(ctx, markerTimeout)
-	defer cancel()
-	f, err := store.OpenWhole(ctx, name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", store.Describe(name), err)
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.NewSectionReader(f, 0, f.Size()))
-	m = new(marker)
-	if err == nil {
-		err = json.Unmarshal(text, m)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", store.Describe(name), err)
-	}
-	return m, nil
+	err = a.atMarker(ctx, sink, id, func(ctx context.Context, store filestore.Store, name string) error {
+		f, err := store.OpenWhole(ctx, name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err == nil {
+			defer f.Close()
+			var text []byte
+			if text, err = io.ReadAll(io.NewSectionReader(f, 0, f.Size())); err == nil {
+				m = new(marker)
+				err = json.Unmarshal(text, m)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", store.Describe(name), err)
+		}
+		return nil
+	})
+	return m, err
 }
 
-// writeMarker replaces a sink's marker.
-func (a *App) writeMarker(ctx context.Context, sink, id string, m marker) (err error) {
-	store, name, err := a.markerOf(sink, id)
-	if store == nil || err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	ctx, cancel := context.WithTimeout(ctx, markerTimeout)
-	defer cancel()
-	text, err := json.Marshal(m)
-	if err == nil {
-		err = store.Prepare(ctx)
-	}
-	if err != nil {
-		return err
-	}
-	staged := store.StagingFile()
-	open := func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(string(text) + "\n")), nil }
-	if err := filestore.Stage(ctx, staged, open, func(io.ReaderAt, int64) error { return nil }); err != nil {
-		return errors.Join(err, os.Remove(staged))
-	}
-	if err := store.Publish(ctx, staged, name); err != nil {
-		return err
-	}
-	return a.State.SetDone(ctx, markedDuty+sink, a.Now())
+// writeMarker replaces a sink's marker. A failure is only logged.
+func (a *App) writeMarker(ctx context.Context, sink, id string, m marker) {
+	err := a.atMarker(ctx, sink, id, func(ctx context.Context, store filestore.Store, name string) error {
+		text, err := json.Marshal(m)
+		if err == nil {
+			err = store.Prepare(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		staged := store.StagingFile()
+		open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(append(text, '\n'))), nil }
+		if err := filestore.Stage(ctx, staged, open, func(io.ReaderAt, int64) error { return nil }); err != nil {
+			return errors.Join(err, os.Remove(staged))
+		}
+		if err := store.Publish(ctx, staged, name); err != nil {
+			return err
+		}
+		return a.State.SetDone(ctx, markedDuty+sink, a.Now())
+	})
+	a.logMarker(ctx, sink, err)
 }
 
-// Traces are what the sinks say of a state.
+// Traces are what the sinks show about a state.
 type Traces struct {
 	// Older: the state comes from an older backup.
 	Older bool
-	// Misplaced are the sinks, by name, that do not show what the ledger says they have.
+	// Misplaced are the sinks, by name, that lack what the ledger says they have.
 	Misplaced map[string]error
 
 	id state.Identity
 }
 
-// FindTraces compares the state, at the beginning of a run (0: beside runs), with what
-// outlives it: the markers beside the file sinks, and without any of those, the newest
-// readings in the others. Where something was sent that the state does not know of, its
-// queue is to ask the operator. entries are those of the ledger.
+// FindTraces compares the state, at the beginning of a run (0: outside of runs), with what outlives it:
+// the markers beside the file sinks, or if there are none, the newest readings in the sinks. If
+// something was sent that the state does not know, the queue will ask the operator. entries are those
+// of the ledger.
 func (a *App) FindTraces(ctx context.Context, run int64, entries iter.Seq[*state.Entry]) (t Traces, err error) {
 	t.Misplaced = map[string]error{}
 	if t.id, err = a.State.Identity(ctx); err != nil {
@@ -144,16 +144,17 @@ func (a *App) FindTraces(ctx context.Context, run int64, entries iter.Seq[*state
 		case ctx.Err() != nil:
 			return t, context.Cause(ctx)
 		case err != nil && run == 0:
-			// Whether something was sent that the state does not know of cannot be told.
+			// Something may have been sent that the state does not know.
 			return t, fmt.Errorf("%s sink: the marker of this state cannot be read: %w", s.Name(), err)
 		case err != nil:
 			a.Log.Warn("marker of the state not read", "sink", s.Name(), "error", err)
 		case m == nil:
-			if t.Misplaced[s.Name()], err = a.isMisplaced(ctx, s, entries); err != nil {
+			wrong, err := a.misplacement(ctx, s, entries)
+			if err != nil {
 				return t, err
 			}
-			if t.Misplaced[s.Name()] == nil {
-				delete(t.Misplaced, s.Name())
+			if wrong != nil {
+				t.Misplaced[s.Name()] = wrong
 			}
 		default:
 			marked = true
@@ -161,7 +162,8 @@ func (a *App) FindTraces(ctx context.Context, run int64, entries iter.Seq[*state
 			if err != nil {
 				return t, err
 			}
-			t.Older = t.Older || m.Begun > t.id.Begun || m.Run > max(before, 0) || !started.IsZero() && !started.Equal(m.Started)
+			t.Older = t.Older || m.Begun > t.id.Begun || m.Run > max(before, 0) ||
+				!started.IsZero() && !started.Equal(m.Started)
 			if m.Begun > t.id.Begun {
 				if err := a.State.SetRestored(ctx, m.Begun); err != nil {
 					return t, err
@@ -181,8 +183,8 @@ func (a *App) FindTraces(ctx context.Context, run int64, entries iter.Seq[*state
 	return t, err
 }
 
-// findNewer looks for readings of recent windows that were made after the newest run that the
-// state knows, and that the ledger lacks.
+// findNewer searches the sinks for readings of recent windows that are newer than the newest run in the
+// state and that the ledger lacks.
 func (a *App) findNewer(ctx context.Context, t *Traces, run int64, entries iter.Seq[*state.Entry]) error {
 	started, err := a.State.RunStarted(ctx, run)
 	if err != nil || started.IsZero() {
@@ -210,8 +212,9 @@ func (a *App) findNewer(ctx context.Context, t *Traces, run int64, entries iter.
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			if err == nil && rev.ExportedAt.After(known[rev.Key]) && rev.ExportedAt.After(started) && !clock.IsFuture(rev.ExportedAt, a.Now()) {
-				newest = clock.Later(newest, rev.ExportedAt)
+			at := rev.ExportedAt
+			if err == nil && at.After(known[rev.Key]) && at.After(started) && !clock.IsFuture(at, a.Now()) {
+				newest = clock.Later(newest, at)
 			}
 		}
 	}
@@ -227,10 +230,11 @@ func (a *App) findNewer(ctx context.Context, t *Traces, run int64, entries iter.
 	return a.State.SetDone(ctx, restoredDuty, newest)
 }
 
-// isMisplaced returns why a sink without a marker of this state is taken for the wrong place:
-// it shows none of some windows that the ledger says it has, or lacks one of them although
-// the marker was there.
-func (a *App) isMisplaced(ctx context.Context, s sinks.Sink, entries iter.Seq[*state.Entry]) (wrong, err error) {
+// misplacement returns why a sink without a marker of this state is considered the wrong place: of a
+// sample of the windows that the ledger says it has it lacks all, or one although it had the marker.
+func (a *App) misplacement(
+	ctx context.Context, s sinks.Sink, entries iter.Seq[*state.Entry],
+) (wrong, err error) {
 	var claimed []analytics.Key
 	for e := range entries {
 		if !e.Sinks[s.Name()].IsZero() {
@@ -252,7 +256,7 @@ func (a *App) isMisplaced(ctx context.Context, s sinks.Sink, entries iter.Seq[*s
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
 		case err != nil && (!ofWindow || fault.Kind == sinks.Unavailable):
-			return nil, nil // it is down, which the run meets
+			return nil, nil // it is down: the run reports that
 		case sample[shown.Key] || ofWindow && sample[fault.Key]:
 			there++
 		}
@@ -262,64 +266,56 @@ func (a *App) isMisplaced(ctx context.Context, s sinks.Sink, entries iter.Seq[*s
 		return nil, err
 	}
 	newest := claimed[len(claimed)-1]
-	return fmt.Errorf("%s sink: %s lacks windows that the ledger says it has, such as %s: is it the right place, and mounted? "+
-		"Nothing is written there, and windows wait in the spool. If the place is new: `docgauge verify --repair` copies them from another sink; "+
-		"without one, `docgauge status --rebuild` takes them out of the ledger, and they are requested again", s.Name(), s.Location(), newest), nil
+	return fmt.Errorf("%s sink: %s lacks windows that the ledger says it has, such as %s: is it the right place, "+
+		"and mounted? Nothing is written there, and windows wait in the spool. If the place is new: "+
+		"`docgauge verify --repair` copies them from another sink; without one, `docgauge status --rebuild` takes "+
+		"them out of the ledger, and they are requested again", s.Name(), s.Location(), newest), nil
 }
 
-// MarkRun leaves the marker of a run beside the sinks that are in their place. One that cannot
-// be written is only logged.
+// MarkRun leaves the marker of a run beside the sinks that are in their place.
 func (a *App) MarkRun(ctx context.Context, run int64, t Traces) {
 	started, err := a.State.RunStarted(ctx, run)
 	for _, s := range a.Sinks {
-		if t.Misplaced[s.Name()] == nil && err == nil {
-			err = a.writeMarker(ctx, s.Name(), t.id.ID, marker{Run: run, Started: started, Begun: t.id.Begun})
+		if err != nil {
+			a.logMarker(ctx, s.Name(), err)
+		} else if t.Misplaced[s.Name()] == nil {
+			a.writeMarker(ctx, s.Name(), t.id.ID, marker{Run: run, Started: started, Begun: t.id.Begun})
 		}
-		a.logMarker(ctx, s.Name(), err)
-		err = nil
 	}
 }
 
 // markBegun enters in the markers that a create or a follow-up begins.
 func (a *App) markBegun(ctx context.Context) {
-	id, err := a.State.Identity(ctx)
+	id, unknown := a.State.Identity(ctx)
 	for _, s := range a.Sinks {
-		var m *marker
-		if err == nil {
-			m, err = a.readMarker(ctx, s.Name(), id.ID)
+		m, err := a.readMarker(ctx, s.Name(), id.ID)
+		if err = errors.Join(unknown, err); err != nil {
+			a.logMarker(ctx, s.Name(), err)
+			continue
 		}
-		if err == nil && m == nil {
-			if wrong, _ := a.State.LastDone(ctx, markedDuty+s.Name()); !wrong.IsZero() {
-				continue // the place is in question: the next run says so
+		if m == nil {
+			if marked, _ := a.State.LastDone(ctx, markedDuty+s.Name()); !marked.IsZero() {
+				continue // the place is in question: the next run reports it
 			}
 			m = &marker{}
 		}
-		if err == nil {
-			m.Begun = id.Begun
-			err = a.writeMarker(ctx, s.Name(), id.ID, *m)
-		}
-		a.logMarker(ctx, s.Name(), err)
-		err = nil
+		m.Begun = id.Begun
+		a.writeMarker(ctx, s.Name(), id.ID, *m)
 	}
 }
 
 func (a *App) logMarker(ctx context.Context, sink string, err error) {
 	if err != nil && ctx.Err() == nil {
-		a.Log.Warn("marker of the state not written: a restored older state may not be noticed", "sink", sink, "error", err)
+		a.Log.Warn("marker of the state not written: a restored older state may not be noticed",
+			"sink", sink, "error", err)
 	}
 }
 
-// isRestored is what the queue asks before its first pass.
+// isRestored is called before the first pass of the queue.
 func (a *App) isRestored(ctx context.Context) error {
-	entries, err := a.State.Entries(ctx)
+	l, err := coverage.Read(ctx, a.State, a.Now())
 	if err == nil {
-		_, err = a.FindTraces(ctx, 0, func(yield func(*state.Entry) bool) {
-			for i := range entries {
-				if !yield(&entries[i]) {
-					return
-				}
-			}
-		})
+		_, err = a.FindTraces(ctx, 0, l.All())
 	}
 	return err
 }

@@ -17,19 +17,19 @@ const (
 	meterTimeout = 15 * time.Second
 )
 
-// Meter counts requests and their results until they are written to the state. Only
-// what was written is shown, so that no counter falls after a crash.
+// Meter counts requests and their results until they are written to the state. Only what was written is
+// shown, so that no counter falls after a crash.
 type Meter struct {
 	// labels returns those of a key.
 	labels func(name string) []string
-	// writing is held by one flush at a time, so that a flag never overwrites a later
-	// one. Requests do not wait for it.
+	// writing is locked by one flush at a time, so that a flag never overwrites a later one. Requests do
+	// not wait for it.
 	writing sync.Mutex
 
 	mu        sync.Mutex
 	collected tallies // since the last write
 	written   time.Time
-	answered  map[string]bool // the labels of keys that got an answer since they were last asked for
+	answered  map[string]bool // the labels of keys that were accepted since takeAnswered
 }
 
 // tallies are the results of some requests.
@@ -58,11 +58,18 @@ func (m *Meter) Observe(a docsapi.Attempt) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.collected
-	now.counts[state.Count{Name: "api_requests_total", Labels: state.Labels("endpoint", a.Endpoint, "code", code(a.Status))}]++
+	code := "error" // no response
+	if a.Status != 0 {
+		code = strconv.Itoa(a.Status)
+	}
+	now.counts[state.Count{Name: "api_requests_total", Labels: state.Labels("endpoint", a.Endpoint, "code", code)}]++
 	if a.Status == http.StatusTooManyRequests {
 		now.counts[state.Count{Name: "api_foreign_throttles_total"}]++
 	}
-	at := state.Observation{Name: "api_request_duration_seconds", Labels: state.Labels("endpoint", a.Endpoint), Bucket: view.Bucket(a.Duration)}
+	at := state.Observation{
+		Name: "api_request_duration_seconds", Labels: state.Labels("endpoint", a.Endpoint),
+		Bucket: view.Bucket(a.Duration),
+	}
 	sum := now.observed[at]
 	now.observed[at] = amount{sum.count + 1, sum.sum + a.Duration}
 	switch {
@@ -74,7 +81,7 @@ func (m *Meter) Observe(a docsapi.Attempt) {
 	}
 }
 
-// takeAnswered returns the labels of the keys that got an answer, and forgets them.
+// takeAnswered returns the labels of the keys that were accepted, and forgets them.
 func (m *Meter) takeAnswered() map[string]bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -83,22 +90,14 @@ func (m *Meter) takeAnswered() map[string]bool {
 	return taken
 }
 
-// code is the label of an HTTP status, or "error" where no answer came.
-func code(status int) string {
-	if status == 0 {
-		return "error"
-	}
-	return strconv.Itoa(status)
-}
-
-// Tallier keeps counts, observations and flags: [state.DB].
-type Tallier interface {
+// tallier stores counts, observations and flags: [state.DB].
+type tallier interface {
 	Tally(ctx context.Context, counts []state.Count, observed []state.Observation, flags []state.Flag) error
 }
 
-// Flush writes what was collected; if that fails it stays collected. Requests that
-// are observed meanwhile are left for the next flush.
-func (m *Meter) Flush(ctx context.Context, db Tallier) error {
+// Flush writes what was collected, or keeps it if that fails. Requests that are observed during the write
+// are left for the next flush.
+func (m *Meter) Flush(ctx context.Context, db tallier) error {
 	m.writing.Lock()
 	defer m.writing.Unlock()
 	m.mu.Lock()
@@ -114,7 +113,7 @@ func (m *Meter) Flush(ctx context.Context, db Tallier) error {
 	return err
 }
 
-func (t tallies) write(ctx context.Context, db Tallier) error {
+func (t tallies) write(ctx context.Context, db tallier) error {
 	if len(t.counts) == 0 {
 		return nil
 	}

@@ -13,18 +13,20 @@ import (
 	"github.com/docgauge/docgauge/internal/state"
 )
 
-// slowDisk is a state that something happens beside, and that fails if it is to.
+// slowDisk is a state that calls a function during a write, and can fail.
 type slowDisk struct {
-	meanwhile func()
-	fails     error
-	counts    map[string]int64 // by labels
-	seconds   time.Duration
-	rejected  map[string]bool
+	during   func()
+	fails    error
+	counts   map[string]int64 // by labels
+	seconds  time.Duration
+	rejected map[string]bool
 }
 
-func (d *slowDisk) Tally(_ context.Context, counts []state.Count, observed []state.Observation, flags []state.Flag) error {
-	if d.meanwhile != nil {
-		d.meanwhile()
+func (d *slowDisk) Tally(
+	_ context.Context, counts []state.Count, observed []state.Observation, flags []state.Flag,
+) error {
+	if d.during != nil {
+		d.during()
 	}
 	if d.fails != nil {
 		return d.fails
@@ -41,9 +43,8 @@ func (d *slowDisk) Tally(_ context.Context, counts []state.Count, observed []sta
 	return nil
 }
 
-// TestMeterDoesNotWaitForTheDisk: a request is observed while the state is being
-// written, and whether that succeeds or fails each is counted once, and the newest
-// word on a key is the one that is kept.
+// TestMeterDoesNotWaitForTheDisk: a request is observed while the state is being written. Whether that
+// succeeds or fails, each is counted once, and the newest response to a key counts.
 func TestMeterDoesNotWaitForTheDisk(t *testing.T) {
 	for _, fails := range []error{nil, errors.New("disk full")} {
 		m := newMeter(func(name string) []string { return []string{labelKey, name} })
@@ -51,7 +52,7 @@ func TestMeterDoesNotWaitForTheDisk(t *testing.T) {
 			m.Observe(docsapi.Attempt{Endpoint: "visitors", Status: status, Key: "admin", Duration: time.Second})
 		}
 		disk := &slowDisk{fails: fails, counts: map[string]int64{}, rejected: map[string]bool{}}
-		disk.meanwhile = func() {
+		disk.during = func() {
 			seen := make(chan struct{})
 			go func() {
 				request(http.StatusOK)
@@ -68,13 +69,16 @@ func TestMeterDoesNotWaitForTheDisk(t *testing.T) {
 		if err := m.Flush(t.Context(), disk); !errors.Is(err, fails) {
 			t.Fatal(err)
 		}
-		disk.meanwhile, disk.fails = nil, nil
+		disk.during, disk.fails = nil, nil
 		for range 2 { // the second has nothing to write
 			if err := m.Flush(t.Context(), disk); err != nil {
 				t.Fatal(err)
 			}
 		}
-		want := map[string]int64{state.Labels("endpoint", "visitors", "code", "401"): 2, state.Labels("endpoint", "visitors", "code", "200"): 1}
+		want := map[string]int64{
+			state.Labels("endpoint", "visitors", "code", "401"): 2,
+			state.Labels("endpoint", "visitors", "code", "200"): 1,
+		}
 		if diff := cmp.Diff(want, disk.counts); diff != "" || disk.seconds != 3*time.Second {
 			t.Errorf("%v: %v of requests, counts (-want +got):\n%s", fails, disk.seconds, diff)
 		}

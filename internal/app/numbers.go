@@ -13,7 +13,7 @@ import (
 	"github.com/docgauge/docgauge/internal/view"
 )
 
-// maxPages is how many pages of a window a prompt can refer to at most.
+// maxPages is the maximum number of pages of a window that a prompt can refer to.
 const maxPages = 100_000
 
 // numbers are the figures that prompts can quote: totals from the ledger, pages from a
@@ -33,8 +33,8 @@ func (n numbers) Windows(
 		Window: now.Window, FormerWindow: former.Window, Totals: now.Totals, FormerTotals: former.Totals,
 	}
 	if pages {
-		if out.Rows, err = n.rows(ctx, now); err == nil {
-			out.FormerRows, err = n.rows(ctx, former)
+		if out.Rows, err = n.app.Rows(ctx, now); err == nil {
+			out.FormerRows, err = n.app.Rows(ctx, former)
 		}
 	}
 	return out, err
@@ -46,7 +46,9 @@ func (n numbers) Outcomes(ctx context.Context, project string) ([]view.Outcome, 
 }
 
 // pair returns the newest settled window, and the one that ends where it begins.
-func (n numbers) pair(ctx context.Context, project string, g analytics.Granularity) (now, former state.Entry, err error) {
+func (n numbers) pair(
+	ctx context.Context, project string, g analytics.Granularity,
+) (now, former state.Entry, err error) {
 	l, err := coverage.Read(ctx, n.app.State, n.app.Now())
 	if err != nil {
 		return now, former, err
@@ -64,29 +66,25 @@ func (n numbers) pair(ctx context.Context, project string, g analytics.Granulari
 	if newest == nil {
 		return now, former, fmt.Errorf("%w: no %s window of %s is settled yet", prompts.ErrNoNumbers, g, project)
 	}
-	return now, former, fmt.Errorf("%w: the %s window of %s before %s is not settled yet", prompts.ErrNoNumbers, g, project, newest.Window)
+	return now, former, fmt.Errorf("%w: the %s window of %s before %s is not settled yet", prompts.ErrNoNumbers, g,
+		project, newest.Window)
 }
 
-// rows asks the sinks that have the window, until one knows its rows.
-func (n numbers) rows(ctx context.Context, e state.Entry) ([]analytics.Row, error) {
+// Rows returns the rows of a window from the first sink that has them.
+func (a *App) Rows(ctx context.Context, e state.Entry) ([]analytics.Row, error) {
 	if e.TotalsOnly() {
 		return nil, fmt.Errorf("%w: only the totals of %s were read", prompts.ErrNoNumbers, e.Key)
 	}
 	var errs []error
-	for _, s := range n.app.Sinks {
+	for _, s := range a.Sinks {
 		if e.Sinks[s.Name()].IsZero() {
 			continue
 		}
-		rows, err := n.app.TopPages(ctx, s, e.Revision, maxPages)
+		rows, err := a.TopPages(ctx, s, e.Revision, maxPages)
 		if err == nil {
 			return rows, nil
 		}
 		errs = append(errs, err)
 	}
 	return nil, fmt.Errorf("pages of %s: %w", e.Key, errors.Join(append(errs, errors.New("no sink has them"))...))
-}
-
-// Rows returns the rows of a window from a sink that has it.
-func (a *App) Rows(ctx context.Context, e state.Entry) ([]analytics.Row, error) {
-	return numbers{a}.rows(ctx, e)
 }

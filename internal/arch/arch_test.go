@@ -90,7 +90,6 @@ var owner = map[string][]string{
 	"github.com/google/go-cmp":               {"sinks/sinktest"},
 	"github.com/google/jsonschema-go":        {"internal/mcp"},
 	"github.com/jackc":                       {"sinks/postgres"},
-	"github.com/kelseyhightower/envconfig":   {"internal/config"},
 	"github.com/klauspost/compress":          {"internal/deltalog"},
 	"github.com/mattn/go-runewidth":          {"internal/cli/render"},
 	"github.com/modelcontextprotocol":        {"internal/mcp"},

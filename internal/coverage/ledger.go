@@ -39,7 +39,7 @@ func Read(ctx context.Context, db *state.DB, now time.Time) (Ledger, error) {
 	}
 	err := db.EachEntry(ctx, func(e state.Entry) {
 		// Made in the past, of a window that was complete.
-		if e.ExportedAt == analytics.Unbelieved || clock.IsFuture(e.ExportedAt, now) ||
+		if e.ExportedAt.Equal(analytics.Unbelieved) || clock.IsFuture(e.ExportedAt, now) ||
 			clock.IsFuture(e.To.Time(), now) {
 			e.Settled, e.Verified = false, false
 			e.ExportedAt, e.Provenance = analytics.Unbelieved, analytics.Provenance{}

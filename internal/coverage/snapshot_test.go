@@ -13,9 +13,8 @@ import (
 	"github.com/docgauge/docgauge/internal/view"
 )
 
-// TestSnapshotOfWhatWaits: a window that is set aside, and one whose rows are read
-// when it has settled, are not due and cost nothing yet; what is due costs what it
-// is estimated at.
+// TestSnapshotOfWhatWaits: a window that is set aside, and one whose rows are read when it has settled,
+// are not due and cost nothing yet; what is due costs what it is estimated at.
 func TestSnapshotOfWhatWaits(t *testing.T) {
 	today := analytics.NewDate(2026, time.March, 10)
 	now := today.Time().Add(12 * time.Hour)

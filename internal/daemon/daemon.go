@@ -67,8 +67,8 @@ func newDaemon(
 ) *daemon {
 	d := &daemon{
 		app: a, snapshot: a.SnapshotReader(), started: a.Now(), values: values, report: live,
-		changed: clock.NewSignal(), recheck: clock.NewSignal(), exported: clock.NewSignal(), outcomesDue: clock.NewSignal(),
-		shown: clock.NewSignal(),
+		changed: clock.NewSignal(), recheck: clock.NewSignal(), exported: clock.NewSignal(),
+		outcomesDue: clock.NewSignal(), shown: clock.NewSignal(),
 	}
 	d.runner = export.New(a, d.snapshot.Read, p, observe)
 	d.runner.Committed = d.changed.Send
@@ -102,7 +102,12 @@ func (d *daemon) run(ctx context.Context) error {
 	}
 	beside(d.app.WatchSecrets)
 	beside(d.watchSinks)
-	beside(d.reportLoop)
+	// The report reads the pages of new readings of the newest windows, so that no request reads them.
+	beside(func(ctx context.Context) {
+		d.whenever(ctx, d.shown, reportTimeout, "pages of the report not read", func(ctx context.Context) error {
+			return d.report.Refresh(ctx, d.values.Load(), d.app.Sinks)
+		})
+	})
 	beside(d.outcomesLoop)
 	for _, loop := range []func(context.Context) error{d.publishLoop, d.exportLoop, d.events.Run} {
 		group.Go(func() error { return loop(ctx) })
@@ -166,14 +171,6 @@ func (d *daemon) publish(ctx context.Context) error {
 	return nil
 }
 
-// reportLoop reads the pages that the report shows, so that no request reads them: those of the newest
-// windows, when a reading of one is new.
-func (d *daemon) reportLoop(ctx context.Context) {
-	d.whenever(ctx, d.shown, reportTimeout, "pages of the report not read", func(ctx context.Context) error {
-		return d.report.Refresh(ctx, d.values.Load(), d.app.Sinks)
-	})
-}
-
 // whenever does work at each signal until ctx ends, and logs an error once as long as it stays the same.
 func (d *daemon) whenever(
 	ctx context.Context, s clock.Signal, timeout time.Duration, failure string, work func(context.Context) error,
@@ -234,7 +231,8 @@ func (d *daemon) export(ctx context.Context) {
 	}
 	log := a.Log
 	if s.Left > 0 && s.BudgetSpent {
-		log = log.With("next_request_at", s.Resume.UTC().Format(time.RFC3339), "finished_by", s.Finish.UTC().Format(time.RFC3339))
+		log = log.With("next_request_at", s.Resume.UTC().Format(time.RFC3339),
+			"finished_by", s.Finish.UTC().Format(time.RFC3339))
 	}
 	log.Info("export ended", "outcome", s.Outcome, "windows", s.Committed, "open_windows", s.Open, "rows", s.Rows,
 		"requests", s.Requests, "windows_left", s.Left, "took_seconds", clock.Seconds(s.Took))

@@ -341,14 +341,15 @@ func TestKeyIsReplaced(t *testing.T) {
 		during(t, func(ctx context.Context) { key.Watch(ctx, d.app.Log, d.changed.Send) })
 	}
 	d.export(t.Context())
-	if now := d.published(t); !now.Keys[0].Rejected || now.Runs[0].Outcome != export.Failed || !now.LastSuccess.IsZero() {
+	now := d.published(t)
+	if !now.Keys[0].Rejected || now.Runs[0].Outcome != export.Failed || !now.LastSuccess.IsZero() {
 		t.Errorf("the key is %+v, the run %+v", now.Keys[0], now.Runs[0])
 	}
 	writeText(t, file, sandbox.DefaultAPIKey+"\n")
 	testbed.Await(t, "the key is taken", func() bool { return !d.published(t).Keys[0].Rejected })
 	before := len(s.Requests())
 	d.export(t.Context())
-	now := d.published(t)
+	now = d.published(t)
 	_, rows, err := s.Visitors(sandbox.DefaultProject, now.Windows[0].Window)
 	if err != nil || now.Runs[0].Outcome != export.Success || now.Keys[0].Rejected ||
 		len(now.Windows[0].Pages) != len(rows) {

@@ -70,7 +70,7 @@ func TestStopAfterARun(t *testing.T) {
 				}
 				wantRuns(t, now, map[string]float64{export.Success: 1})
 				if strings.Contains(log.String(), "level=ERROR") {
-					t.Error("a stop is told as an error")
+					t.Error("a stop is logged as an error")
 				}
 				// The next run does what was left.
 				collected := false

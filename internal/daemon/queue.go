@@ -64,7 +64,7 @@ func (d *daemon) queueLoop(ctx context.Context) error {
 	q := d.queue
 	if err := q.jobs.Recover(ctx); err != nil {
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // a stop is no error
+			return nil //nolint:nilerr // the stop cut it short
 		}
 		return err
 	}
@@ -121,7 +121,7 @@ func (q *queue) problem() string {
 	}
 	s := q.stand.get()
 	if s.prompts.Problem == "" && s.refused {
-		return "the service refused the key; the queue goes on when it changes"
+		return "the service refused the key; the queue continues when it changes"
 	}
 	return s.prompts.Problem
 }

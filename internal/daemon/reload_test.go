@@ -17,7 +17,7 @@ import (
 )
 
 // TestReloads: new settings are taken, wrong ones and those that cannot be opened are not,
-// and what they changed beside is undone. No value that was there is missing meanwhile.
+// and their side effects are undone. No value is missing during a reload.
 func TestReloads(t *testing.T) {
 	t.Parallel()
 	s := testbed.NewService(t, sandbox.Config{Seed: 5, Days: 10, Pages: 40, Projects: []string{"prj_a", "prj_b"}})
@@ -37,11 +37,12 @@ func TestReloads(t *testing.T) {
 	var next config.Config
 	var problem error
 	undone := 0
-	at, log := serveFor(t, c, Options{Lifecycle: true, Reload: func(config.Config) (config.Config, func() error, error) {
+	reload := func(config.Config) (config.Config, func() error, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		return next, func() error { undone++; return nil }, problem
-	}})
+	}
+	at, log := serveFor(t, c, Options{Lifecycle: true, Reload: reload})
 	scrape := func() testbed.Series {
 		t.Helper()
 		status, body, err := testbed.Fetch(t.Context(), at+"/metrics")
@@ -51,7 +52,8 @@ func TestReloads(t *testing.T) {
 		}
 		return all
 	}
-	const pending, taken = `docgauge_agent_prompts{project="prj_a",state="pending"}`, "docgauge_config_last_reload_successful"
+	const pending = `docgauge_agent_prompts{project="prj_a",state="pending"}`
+	const taken = "docgauge_config_last_reload_successful"
 	testbed.Await(t, "the prompt is seen and the run has ended", func() bool {
 		now := scrape()
 		return now[pending] == 1 && now[`docgauge_export_runs_total{outcome="success"}`] == 1
@@ -93,10 +95,12 @@ func TestReloads(t *testing.T) {
 		if down := testbed.Fallen(before, now); len(down) > 0 && step.about != "the former" {
 			t.Errorf("%s:\n%s", step.about, strings.Join(down, "\n"))
 		}
-		if _, both := now[`docgauge_windows_due{project="prj_b",reason="missing",window="day"}`]; both != (step.projects == 2) {
+		_, both := now[`docgauge_windows_due{project="prj_b",reason="missing",window="day"}`]
+		if both != (step.projects == 2) {
 			t.Errorf("%s: prj_b is there: %v", step.about, both)
 		}
-		if answer := projectsOf(t, at); strings.Contains(answer, "prj_b") != (step.projects == 2) || !strings.Contains(answer, "prj_a") {
+		answer := projectsOf(t, at)
+		if strings.Contains(answer, "prj_b") != (step.projects == 2) || !strings.Contains(answer, "prj_a") {
 			t.Errorf("%s: assistants get %s", step.about, answer)
 		}
 	}
@@ -127,7 +131,7 @@ func projectsOf(t *testing.T, at string) string {
 	return string(text)
 }
 
-// TestStopWhileTheJournalIsRead: a stop, or a reload, right after the start is no failure.
+// TestStopWhileTheJournalIsRead: a stop, or a reload, right after the start does not count as a failure.
 func TestStopWhileTheJournalIsRead(t *testing.T) {
 	t.Parallel()
 	c := configFor(t, "http://127.0.0.1:1")

@@ -473,6 +473,12 @@ func TestUnreadable(t *testing.T) {
 	if _, kept := reported[conditionOf(digest, "prj_b")]; err != nil || !kept {
 		t.Errorf("the other project would be reported again: %v, %v", reported, err)
 	}
+	if err := w.w.evaluate(t.Context(), func(_ context.Context, e *evaluation) error {
+		e.remember(state.Reported{Condition: "x", At: w.now})
+		return w.app.State.Close()
+	}); err == nil {
+		t.Error("what could not be entered is not an error")
+	}
 }
 
 // TestDigestAfterAClockAhead: a digest that was reported while the clock was weeks ahead does not

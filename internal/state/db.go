@@ -164,8 +164,7 @@ func (db *DB) get(ctx context.Context, columns []any, query string, args ...any)
 	return db.wrap(ctx, err)
 }
 
-// scan calls do with each row of a query; columns returns the fields that its columns are read
-// into.
+// scan calls do with each row of a query; columns returns the fields that its columns are read into.
 func scan[T any](ctx context.Context, q querier, columns func(*T) []any, do func(T), query string, args ...any) error {
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {

@@ -55,8 +55,7 @@ func (db *DB) Entries(ctx context.Context) ([]Entry, error) {
 	return out, err
 }
 
-// EachEntry calls do with the newest revision of every window, in key order. do must not use the
-// state.
+// EachEntry calls do with the newest revision of every window, in key order. do must not use the state.
 func (db *DB) EachEntry(ctx context.Context, do func(Entry)) error {
 	type row struct {
 		entry Entry
@@ -102,9 +101,8 @@ func (db *DB) EachEntry(ctx context.Context, do func(Entry)) error {
 	return db.wrap(ctx, err)
 }
 
-// Record enters a sealed revision and owes it to the given sinks. Recording a revision again
-// changes nothing, so it can be repeated after a crash. A window that was read is no longer set
-// aside.
+// Record enters a sealed revision and owes it to the given sinks. Recording a revision again changes
+// nothing, so it can be repeated after a crash. A window that was read is no longer set aside.
 func (db *DB) Record(ctx context.Context, rev analytics.Revision, prov analytics.Provenance, sinks []string) error {
 	return db.write(ctx, func(t *tx) {
 		t.insertRevision(rev, prov)
@@ -139,9 +137,8 @@ func (db *DB) Committed(ctx context.Context, rev analytics.Revision, sink string
 	})
 }
 
-// Forget takes back a revision that no sink has: the former one is the newest again, or, where
-// there is none, the window is lost, and so due again. It refuses to forget one that a sink
-// committed.
+// Forget takes back a revision that no sink has: the former one is the newest again, or, where there is
+// none, the window is lost, and so due again. It refuses to forget one that a sink committed.
 func (db *DB) Forget(ctx context.Context, rev analytics.Revision) error {
 	return db.write(ctx, func(t *tx) {
 		revision := window(rev.Key, rev.Number)

@@ -1,7 +1,6 @@
-// Package state keeps what must survive a process in one SQLite database, <dir>/docgauge.db: the
-// ledger of windows and their revisions in each sink, the sliding log of requests, counters, the
-// history of runs, and the journal of the prompt queue with its events. It hides SQL, migrations
-// and locking.
+// Package state keeps what must survive a process in one SQLite database, <dir>/docgauge.db: the ledger
+// of windows and their revisions in each sink, the sliding log of requests, counters, the history of
+// runs, and the journal of the prompt queue with its events. It hides SQL, migrations and locking.
 //
 // Invariant: every method is one transaction with synchronous=FULL, which concurrent calls share.
 // Once it has returned nil its effect survives a crash; after an error it has no effect. Times are

@@ -35,8 +35,7 @@ func TestOpenMakesAPrivateDirectory(t *testing.T) {
 	}
 }
 
-// TestOpenLeavesSharedDirectoriesAlone: setting /tmp to 0700 would shut out all other
-// users.
+// TestOpenLeavesSharedDirectoriesAlone: setting /tmp to 0700 would shut out all other users.
 func TestOpenLeavesSharedDirectoriesAlone(t *testing.T) {
 	dir := t.TempDir()
 	check(t, os.Chmod(dir, 0o777|os.ModeSticky))
@@ -394,13 +393,20 @@ func TestMigration(t *testing.T) {
 	}
 }
 
+// lock takes the lock of the database as another program.
+func lock(t *testing.T, dir string) *sql.Conn {
+	t.Helper()
+	conn := must(raw(t, dir).Conn(t.Context()))(t)
+	t.Cleanup(func() { conn.Close() })
+	must(conn.ExecContext(t.Context(), "BEGIN IMMEDIATE"))(t)
+	return conn
+}
+
 // TestLockedByAnotherProgram: whatever a caller waited for says why.
 func TestLockedByAnotherProgram(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir)
-	conn := must(raw(t, dir).Conn(t.Context()))(t)
-	defer conn.Close()
-	_ = must(conn.ExecContext(t.Context(), "BEGIN IMMEDIATE"))(t)
+	conn := lock(t, dir)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	failed := make(chan error)
@@ -412,7 +418,7 @@ func TestLockedByAnotherProgram(t *testing.T) {
 		go func() { failed <- call() }()
 	}
 	<-ctx.Done()
-	_ = must(conn.ExecContext(t.Context(), "ROLLBACK"))(t)
+	must(conn.ExecContext(t.Context(), "ROLLBACK"))(t)
 	for range 3 {
 		if err := <-failed; err != nil { // a reading may have come before the lock was waited for
 			wantMessage(t, err, dir, "locked by another program")
@@ -479,16 +485,12 @@ func TestProcessesAtOnce(t *testing.T) {
 	}
 }
 
-// TestReadersDoNotWait: a command that only reads does not wait for a write, which
-// would make it fail after a minute.
+// TestReadersDoNotWait: a command that only reads does not wait for a write, which would make it fail
+// after a minute.
 func TestReadersDoNotWait(t *testing.T) {
 	dir := t.TempDir()
 	open(t, dir)
-	writer := must(sql.Open("sqlite", filepath.Join(dir, state.FileName)))(t)
-	defer writer.Close()
-	conn := must(writer.Conn(t.Context()))(t)
-	defer conn.Close()
-	_ = must(conn.ExecContext(t.Context(), "BEGIN IMMEDIATE"))(t)
+	lock(t, dir)
 	db := must(state.OpenExisting(dir))(t)
 	defer db.Close()
 	if got := counter(t, db, "done"); got != 0 {

@@ -107,8 +107,7 @@ func (l BudgetLog) Occupied(ctx context.Context, soon time.Duration) (taken int,
 	return taken, cooldown, err
 }
 
-// expire sets times in the future to now, drops the entries whose slots are free, and returns the
-// rest.
+// expire sets times in the future to now, drops the entries whose slots are free, and returns the rest.
 func (l BudgetLog) expire(t *tx, now time.Time) (u Usage) {
 	at := now.UnixMicro()
 	t.exec(`UPDATE requests SET frees_at = frees_at - set_at + ?2, set_at = ?2

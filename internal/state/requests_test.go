@@ -96,8 +96,7 @@ func TestChargeSlots(t *testing.T) {
 	}
 }
 
-// TestBudgetsExpireApart: the time after which requests count as unanswered holds
-// for one budget alone.
+// TestBudgetsExpireApart: the time after which requests count as unanswered holds for one budget alone.
 func TestBudgetsExpireApart(t *testing.T) {
 	db := open(t, t.TempDir())
 	slow := state.BudgetLog{DB: db, Name: "slow", Span: span, Unanswered: time.Hour, Now: at(0)}

@@ -20,6 +20,15 @@ func TestMain(m *testing.M) { os.Exit(engines.ShareChromium(m)) }
 // years, on better and worse days. With -artifacts the screenshots stay.
 func TestBrowserLayout(t *testing.T) {
 	browser := engines.RunChromium(t)
+	look := func(name string, open func(*testing.T) *engines.Tab) {
+		t.Run(name, func(t *testing.T) { webtest.Legible(t, open(t), name) }) // it closes the tab
+	}
+	status := func(s *view.Snapshot, size engines.View) func(*testing.T) *engines.Tab {
+		return func(t *testing.T) *engines.Tab { return openStatus(t, browser, s, size) }
+	}
+	report := func(r web.Report, size engines.View) func(*testing.T) *engines.Tab {
+		return func(t *testing.T) *engines.Tab { return openReport(t, browser, r, size) }
+	}
 	for name, size := range map[string]engines.View{
 		"light":      {Width: 1440, Height: 900},
 		"dark":       {Width: 1440, Height: 900, Scheme: "dark"},
@@ -31,8 +40,8 @@ func TestBrowserLayout(t *testing.T) {
 		"narrow":     {Width: 320, Height: 640},
 		"print":      {Width: 760, Height: 1000, Media: "print"},
 	} {
-		webtest.Legible(t, openStatus(t, browser, demoSnapshot(), size), "status-"+name)
-		webtest.Legible(t, openReport(t, browser, demoReport(), size), "report-"+name)
+		look("status-"+name, status(demoSnapshot(), size))
+		look("report-"+name, report(demoReport(), size))
 	}
 	for _, width := range []int{320, 1440} {
 		size := engines.View{Width: width, Height: 700}
@@ -40,9 +49,9 @@ func TestBrowserLayout(t *testing.T) {
 			"starting": nil, "empty": {At: now}, "long": huge(1, strings.Repeat("/long", 300)),
 			"good": good(), "failed": failed(),
 		} {
-			webtest.Legible(t, openStatus(t, browser, s, size), fmt.Sprintf("status-%s-%d", name, width))
+			look(fmt.Sprintf("status-%s-%d", name, width), status(s, size))
 		}
-		webtest.Legible(t, openReport(t, browser, several(), size), fmt.Sprintf("report-several-%d", width))
+		look(fmt.Sprintf("report-several-%d", width), report(several(), size))
 	}
 	webtest.Accessible(t, openStatus(t, browser, demoSnapshot(), engines.View{Width: 1440, Height: 900}))
 	webtest.Accessible(t, openReport(t, browser, several(), engines.View{Width: 1280, Height: 900}))

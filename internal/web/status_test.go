@@ -412,14 +412,12 @@ func TestHeadlines(t *testing.T) {
 // ledger and the list of projects are.
 func TestStatusSize(t *testing.T) {
 	path := strings.Repeat("/<🚀>", 20_000)
-	for _, tc := range []struct{ projects, limit int }{{2, 2 << 20}, {10, 8 << 20}, {60, 12 << 20}} {
+	for _, tc := range []struct{ projects, limit int }{{2, 2 << 20}, {60, 12 << 20}} {
 		s := huge(tc.projects, path)
-		begin := time.Now()
 		code, body := getStatus(t, s, "")
 		if code != http.StatusOK || len(body) > tc.limit {
 			t.Errorf("%d projects: %d, %d bytes", tc.projects, code, len(body))
 		}
-		t.Logf("%d projects: %d bytes in %v", tc.projects, len(body), time.Since(begin))
 		wants(t, body, "the oldest ")
 	}
 }

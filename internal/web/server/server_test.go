@@ -107,6 +107,11 @@ func says(text string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) })
 }
 
+// at is the options of a server with one handler.
+func at(path string, h http.Handler) Options {
+	return Options{Handlers: map[string]http.Handler{path: h}}
+}
+
 // until waits for a condition.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()

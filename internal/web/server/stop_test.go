@@ -64,8 +64,7 @@ func TestStop(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			slow := newBlocked()
-			r := start(t, Options{Handlers: map[string]http.Handler{"/slow": slow}},
-				func(s *Server) { s.drain = tc.drain })
+			r := start(t, at("/slow", slow), func(s *Server) { s.drain = tc.drain })
 			answer := r.get("/slow")
 			wait(t, "the request arrives", slow.entered)
 			r.stop()
@@ -125,7 +124,7 @@ func (r *running) ask(t *testing.T, path string, headers ...string) (net.Conn, *
 }
 
 func TestSlowReader(t *testing.T) {
-	r := start(t, Options{Handlers: map[string]http.Handler{"/metrics": says(large)}})
+	r := start(t, at("/metrics", says(large)))
 	_, slow := r.ask(t, "/metrics")
 	resp, err := http.ReadResponse(slow, nil)
 	must(t, err)
@@ -146,7 +145,7 @@ func TestReaderThatStopsIsCutOff(t *testing.T) {
 		_, err := io.WriteString(w, large)
 		done <- err
 	}
-	r := start(t, Options{Handlers: map[string]http.Handler{"/metrics": http.HandlerFunc(writes)}},
+	r := start(t, at("/metrics", http.HandlerFunc(writes)),
 		func(s *Server) { s.http.WriteTimeout = 100 * time.Millisecond })
 	_, reader := r.ask(t, "/metrics")
 	if err := wait(t, "the handler ends", done); err == nil {
@@ -165,7 +164,7 @@ func TestClientThatGoesAway(t *testing.T) {
 		_, _ = io.WriteString(w, large)
 		close(gone)
 	}
-	r := start(t, Options{Handlers: map[string]http.Handler{"/metrics": http.HandlerFunc(waits)}})
+	r := start(t, at("/metrics", http.HandlerFunc(waits)))
 	conn, _ := r.ask(t, "/metrics")
 	wait(t, "the request arrives", entered)
 	conn.Close()
@@ -212,7 +211,7 @@ func TestEveryWaitIsBounded(t *testing.T) {
 
 func TestHandlerThatGivesUpIsSilent(t *testing.T) {
 	panics := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
-	r := start(t, Options{Handlers: map[string]http.Handler{"/": http.HandlerFunc(panics)}})
+	r := start(t, at("/", http.HandlerFunc(panics)))
 	if got := wait(t, "the answer", r.get("/")); !strings.Contains(got, "EOF") {
 		t.Errorf("got %q, want a closed connection", got)
 	}
@@ -239,7 +238,7 @@ func TestPanicCostsItsRequestOnly(t *testing.T) {
 			panic("no such window")
 		}
 	}
-	r := start(t, Options{Handlers: map[string]http.Handler{"/metrics": http.HandlerFunc(panics)}})
+	r := start(t, at("/metrics", http.HandlerFunc(panics)))
 	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, r.URL()+"/metrics?token=in-the-query", nil)
 	req.Header.Set("Authorization", "Basic in-the-header")
 	if resp, err := r.client.Do(req); err == nil {
