@@ -45,7 +45,8 @@ type daemon struct {
 	values   *exporter.Values
 	started  time.Time
 	firings  *schedule.Firings // set before run
-	// owed means that the last run was cut short. Only runs change it.
+	// owed means that the last run was cut short, or that one at once has not begun: another reload
+	// may come first. Only runs change it.
 	owed     bool
 	health   guarded[health]
 	queue    *queue // nil if none is configured

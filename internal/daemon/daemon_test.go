@@ -423,11 +423,11 @@ func TestRemaining(t *testing.T) {
 		d := &daemon{app: &app.App{Config: was}, owed: tc.owed}
 		d.firings = schedule.NewFirings(was.Schedule.Cron, minute(tc.fired), false)
 		d.firings.Next(minute(tc.fired))
-		f := d.remaining(is.Schedule.Cron, minute(tc.stopped), minute(tc.now))
+		f, owed := d.remaining(is.Schedule.Cron, minute(tc.stopped), minute(tc.now))
 		if got := f.Coming(); !got.Equal(minute(tc.coming)) {
 			t.Errorf("%s: fires at %v", tc.about, got)
 		}
-		if got := f.Next(minute(tc.now)).Equal(minute(tc.now)); got != tc.atOnce {
+		if got := f.Next(minute(tc.now)).Equal(minute(tc.now)); got != tc.atOnce || owed != got {
 			t.Errorf("%s: at once is %v", tc.about, got)
 		}
 	}

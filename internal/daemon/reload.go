@@ -118,10 +118,10 @@ func (s *service) exchange(ctx context.Context, d *daemon, r *request) {
 	}
 	if err != nil {
 		s.refuse(r, errors.Join(err, r.undo()))
-		d.firings = d.remaining(d.app.Config.Schedule.Cron, stopped, s.now())
+		d.firings, d.owed = d.remaining(d.app.Config.Schedule.Cron, stopped, s.now())
 		return
 	}
-	next.firings = d.remaining(r.settings.Schedule.Cron, stopped, s.now())
+	next.firings, next.owed = d.remaining(r.settings.Schedule.Cron, stopped, s.now())
 	next.inherit(d)
 	_ = next.publish(ctx) // publishLoop meets the error again
 	s.current.Store(next)
@@ -156,10 +156,10 @@ func (d *daemon) inherit(former *daemon) {
 	d.queue.stand.value = former.queue.stand.get()
 }
 
-// remaining returns the firings from now on, after d was stopped, by the schedule c: at once if the stop cut a run
-// short or a firing was missed since. An unchanged schedule keeps its next firing, which @every does not
-// know by itself.
-func (d *daemon) remaining(c schedule.Cron, stopped, now time.Time) *schedule.Firings {
+// remaining returns the firings from now on, after d was stopped, by the schedule c, and whether the
+// first is at once: if a run is owed or a firing was missed since. An unchanged schedule keeps its next
+// firing, which @every does not know by itself.
+func (d *daemon) remaining(c schedule.Cron, stopped, now time.Time) (f *schedule.Firings, atOnce bool) {
 	coming, missed := d.firings.Coming(), false
 	if c.String() != d.app.Config.Schedule.String() {
 		coming = c.Next(stopped)
@@ -167,7 +167,8 @@ func (d *daemon) remaining(c schedule.Cron, stopped, now time.Time) *schedule.Fi
 	if !coming.IsZero() && !coming.After(now) {
 		coming, missed = c.Next(now), true
 	}
-	return schedule.NewFirings(c, coming, d.owed || missed)
+	atOnce = d.owed || missed
+	return schedule.NewFirings(c, coming, atOnce), atOnce
 }
 
 // refuse says why the former settings stay.
