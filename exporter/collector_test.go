@@ -132,7 +132,7 @@ func TestCounters(t *testing.T) {
 	}, "docgauge_windows_committed_total", "docgauge_rows_written_total", "docgauge_of_another")
 }
 
-// Series that are no longer in the snapshot disappear at once.
+// Series disappear as soon as the snapshot lacks them.
 func TestSeriesDisappear(t *testing.T) {
 	v := publish(rich())
 	s := rich()

@@ -84,7 +84,7 @@ func TestNames(t *testing.T) {
 	seen := map[string]bool{}
 	for _, m := range exporter.Metrics() {
 		if !name.MatchString(m.Name) || seen[m.Name] {
-			t.Errorf("%s is no name, or twice in the table", m.Name)
+			t.Errorf("%s is not a name, or is in the table twice", m.Name)
 		}
 		seen[m.Name] = true
 		if total := strings.HasSuffix(m.Name, "_total"); total != (m.Type == "counter") {

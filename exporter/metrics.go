@@ -204,7 +204,7 @@ func gather(s *view.Snapshot) (all []*dto.MetricFamily) {
 	return all
 }
 
-// sample is a series as it was emitted. value is the sum of a histogram.
+// sample is an emitted series. value is the sum if it is a histogram.
 type sample struct {
 	labels  []string
 	value   float64

@@ -83,7 +83,7 @@ func TestLabel(t *testing.T) {
 	}
 }
 
-// Values that are altered alike stay apart, and what was altered is not altered again.
+// Values altered in the same way stay distinct, and an altered value is not altered again.
 func TestLabelKeepsApart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tail := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "\xff", "\xfe\xfd", "é", "🙂", "\x00"}), 0, 8)

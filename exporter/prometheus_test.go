@@ -12,7 +12,7 @@ import (
 	"github.com/docgauge/docgauge/internal/view"
 )
 
-// odd are paths a server must take as they are.
+// odd are paths that a server must keep unchanged.
 var odd = []string{
 	"/plain", "", "/\"quoted\"", "/two\nlines", "/back\\slash", "/\\n", "/emoji 🙂", "/tab\tcr\rbell\aesc\x1b[0m\x7f",
 	"/c1\u0085\u2028", "/comma,{brace}=\"x\"", "# HELP nothing", "/not UTF-8 \xff", "/not UTF-8 \xfe", "/nul\x00",

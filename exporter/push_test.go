@@ -56,7 +56,7 @@ func TestPushgateway(t *testing.T) {
 	}
 }
 
-// recorded is what a gateway was asked.
+// recorded is a request to a gateway.
 type recorded struct {
 	method, path, user, password string
 }
@@ -116,7 +116,7 @@ func TestPushErrors(t *testing.T) {
 		u.User = url.UserPassword("me", "s3cret/")
 		err := exporter.Push(t.Context(), u.String(), rich())
 		if err == nil {
-			t.Fatalf("status %d is no error", status)
+			t.Fatalf("status %d is not an error", status)
 		}
 		text := err.Error()
 		for _, part := range []string{"push to " + u.Host + ": HTTP ", http.StatusText(status), "you sent …, … and …",

@@ -35,8 +35,8 @@ func WriteTextfile(path string, s view.Snapshot) error {
 	return nil
 }
 
-// TryTextfile reports whether [WriteTextfile] can write to path, and leaves the file
-// as it is. Errors are like those of WriteTextfile.
+// TryTextfile checks that [WriteTextfile] can write to path, without changing the file.
+// Errors are like those of WriteTextfile.
 func TryTextfile(path string) error {
 	if err := checkTextfile(path); err != nil {
 		return err

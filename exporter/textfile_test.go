@@ -83,7 +83,7 @@ func TestTextfileErrors(t *testing.T) {
 	}
 }
 
-// A directory another user owns is no place for the file. Root may write anywhere.
+// A directory that another user owns is rejected. Root may write anywhere.
 func TestTextfilePermission(t *testing.T) {
 	if os.Geteuid() == 0 {
 		t.Skip("SKIPPED: root may write anywhere")

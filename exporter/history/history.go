@@ -20,9 +20,9 @@
 //
 // Beside its numbers a window shows those of the window that ends where it begins, if
 // the archive has that one; otherwise, as for [window d ), they have no sample.
-// A path that is no longer among the most read pages has no more samples. The text
-// cannot say that a series ended: it ends for a query once its last sample is older
-// than the query looks back.
+// A path that drops out of the most read pages has no more samples. The format
+// cannot mark the end of a series: for a query it ends once its last sample is older
+// than the query's lookback.
 //
 // # Order and memory
 //

@@ -9,9 +9,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// series is one as it was read.
+// series is one parsed series.
 type series struct {
-	name    string // with its labels, as they are in the text
+	name    string // with its labels, unparsed
 	labels  map[string]string
 	samples map[int64]float64
 	times   []int64
@@ -52,7 +52,7 @@ func parse(t rapid.TB, text string) map[string]*series {
 		}
 		if current == nil || current.name != m[1] {
 			if all[key(pairs(t, m[2], m[3]))] != nil {
-				t.Fatalf("line %d: %s goes on after others", n, m[1])
+				t.Fatalf("line %d: %s continues after other families", n, m[1])
 			}
 			current = &series{name: m[1], labels: pairs(t, m[2], m[3]), samples: map[int64]float64{}}
 			all[key(current.labels)] = current

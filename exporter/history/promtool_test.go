@@ -34,8 +34,8 @@ func blocks(t *testing.T, text []byte) (dir string) {
 	return data
 }
 
-// TestPrometheusReadsIt: the real judge of the format. Every series that was
-// written is there, with every label as it was, and every sample.
+// TestPrometheusReadsIt: Prometheus itself reads the format, and finds every series
+// that was written, with its labels unchanged, and every sample.
 func TestPrometheusReadsIt(t *testing.T) {
 	odd := []string{
 		oddPath, "/", "/a b", `/\`, `/\n`, "/\n", "/\"", "/\t\r\x01\x7f", "/{a=\"b\"} 1 2", "/#", "/# EOF\n",

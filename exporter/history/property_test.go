@@ -19,9 +19,8 @@ import (
 	"github.com/docgauge/docgauge/internal/view"
 )
 
-// TestAnyArchive reads what was written with strict eyes, and compares every
-// sample, and where there is none, with the definition: at t the newest window
-// that ended by t.
+// TestAnyArchive parses the output strictly, and compares every sample, and every
+// time without a sample, with the definition: at t the newest window that ended by t.
 func TestAnyArchive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawShelf(t)
@@ -132,7 +131,7 @@ func checkSteps(t *rapid.T, w *series, s *shelf, o history.Options) {
 			t.Fatalf("%s: %d is outside %v", w.name, at, o)
 		}
 		if !begins[at] && (i == 0 || at-w.times[i-1] != step) {
-			t.Fatalf("%s: %d is no step after the sample before it, and no window begins there", w.name, at)
+			t.Fatalf("%s: %d is not one step after the previous sample, and no window begins there", w.name, at)
 		}
 		if i > 0 && w.everlasting() && at-w.times[i-1] > step {
 			t.Fatalf("%s: no sample between %d and %d", w.name, w.times[i-1], at)
@@ -182,13 +181,13 @@ func compareWithModel(t *rapid.T, s *shelf, o history.Options, got map[string]*s
 	}
 }
 
-// gauge is what the model shows at a time.
+// gauge is the value of the model at a time.
 type gauge struct {
 	value  float64
 	begins bool // to be shown, at this time
 }
 
-// model is what the gauges show at a time, by the definition.
+// model returns the gauges at a time, by the definition.
 func model(s *shelf, o history.Options, at int64) map[string]*gauge {
 	newest := map[[2]string]analytics.Revision{}
 	for _, rev := range s.windows {

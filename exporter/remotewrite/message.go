@@ -38,20 +38,16 @@ func (b *batch) add(s exporter.Sample) {
 	name := strings.Join(s.Labels, "\xff")
 	of := b.byName[name]
 	if of == nil {
-		of = &series{labels: normal(s.Labels), help: s.Help}
+		// The protocol wants labels sorted by name, without empty values.
+		pairs := slices.Collect(slices.Chunk(s.Labels, 2))
+		pairs = slices.DeleteFunc(pairs, func(pair []string) bool { return pair[1] == "" })
+		slices.SortFunc(pairs, func(a, b []string) int { return strings.Compare(a[0], b[0]) })
+		of = &series{labels: slices.Concat(pairs...), help: s.Help}
 		b.byName[name] = of
 		b.series = append(b.series, of)
 	}
 	of.points = append(of.points, point{1000 * s.At, s.Value})
 	b.samples++
-}
-
-// normal returns name, value pairs as the protocol wants them: by name, without empty values.
-func normal(labels []string) []string {
-	pairs := slices.Collect(slices.Chunk(labels, 2))
-	pairs = slices.DeleteFunc(pairs, func(pair []string) bool { return pair[1] == "" })
-	slices.SortFunc(pairs, func(a, b []string) int { return strings.Compare(a[0], b[0]) })
-	return slices.Concat(pairs...)
 }
 
 // times are those of the batch, in order.

@@ -48,8 +48,8 @@ var protocols = map[string]remote.WriteMessageType{"1.0": remote.WriteV1MessageT
 const (
 	// attemptTimeout bounds one attempt, the answer included.
 	attemptTimeout = 30 * time.Second
-	// maxRetries is how often a request is sent again, with pauses from firstPause to
-	// longestPause: three minutes together, and what the receiver asks for.
+	// maxRetries is the maximum number of retries of a request, with pauses from firstPause to
+	// longestPause: three minutes in total, plus any longer pauses that the receiver asks for.
 	maxRetries   = 10
 	firstPause   = time.Second
 	longestPause = 30 * time.Second

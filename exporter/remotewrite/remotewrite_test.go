@@ -69,8 +69,8 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// TestProtocols: each says what it is, and a receiver that does not know 2.0 but says
-// nothing of it is found out.
+// TestProtocols: each protocol identifies itself, and a receiver that silently ignores
+// 2.0 is detected.
 func TestProtocols(t *testing.T) {
 	var got http.Header
 	written := ""

@@ -20,8 +20,8 @@ import (
 
 const page = "../../docs/operations.md"
 
-// TestDocumented: the examples of the documentation are what is sent, and its table has
-// every event.
+// TestDocumented: the examples in the documentation match the messages that are sent, and
+// its table has every event.
 func TestDocumented(t *testing.T) {
 	text, err := os.ReadFile(page)
 	if err != nil {

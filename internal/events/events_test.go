@@ -310,7 +310,7 @@ func TestSetAside(t *testing.T) {
 		a := analytics.Aside{
 			Key: analytics.Key{Project: project, Granularity: analytics.Day,
 				Window: analytics.Window{From: from, To: from + 1}},
-			Reason: analytics.AsideMalformed, Detail: "total is no integer", Failures: 1, Since: since,
+			Reason: analytics.AsideMalformed, Detail: "total is not an integer", Failures: 1, Since: since,
 			Until: since.Add(pause),
 		}
 		w.check(w.app.State.SetAside(t.Context(), a))
@@ -463,7 +463,7 @@ func TestUnreadable(t *testing.T) {
 	if !slices.Equal(got, []string{exportRecovered, digest}) {
 		t.Errorf("derived %v, want the digest of the other project too", got)
 	}
-	// What cannot be read may go on: it is not over.
+	// A condition that cannot be read may persist, so it does not count as over.
 	unread := errors.New("not read")
 	if err := w.w.evaluate(t.Context(), func(context.Context, *evaluation) error { return unread }); !errors.Is(err,
 		unread) {

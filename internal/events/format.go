@@ -21,7 +21,7 @@ func encode(f config.NotifyFormat, n journal.Event) []byte {
 	if f == config.NotifySlack {
 		return slackMessage(n)
 	}
-	// The body is a JSON object, which stays as it was entered.
+	// The body is a JSON object, which is kept unchanged.
 	b := bytes.TrimSuffix(bytes.TrimSpace(n.Body), []byte("}"))
 	b = append(bytes.Clone(b), fmt.Sprintf(`,"delivery":%q`, delivery(n))...)
 	if n.InDoubt > 0 {

@@ -45,8 +45,8 @@ func TestSlack(t *testing.T) {
 	}
 }
 
-// FuzzSlack: whatever people, paths and services write, nothing of it is markup of
-// Slack, and what they wrote can be read.
+// FuzzSlack: text from people, paths and services never becomes Slack markup, and stays
+// readable.
 func FuzzSlack(f *testing.F) {
 	for _, seed := range []string{"<!here>", "&lt;", "a\x00b\n<@U1>", "\xff<", strings.Repeat("<&>", 600),
 		"\u2028<https://x|y>"} {
@@ -60,7 +60,7 @@ func FuzzSlack(f *testing.F) {
 		}
 		plain := strings.NewReplacer("&amp;", "", "&lt;", "", "&gt;", "").Replace(line)
 		if strings.Contains(plain, "&") {
-			t.Errorf("%q has an ampersand that is no entity", line)
+			t.Errorf("%q has an ampersand outside an entity", line)
 		}
 		back := strings.NewReplacer("&lt;", "<", "&gt;", ">", "&amp;", "&").Replace(line)
 		if simple := !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r >= 0x7f }); simple &&

@@ -22,7 +22,7 @@ const (
 	// firings of its schedule without a good one.
 	lateAfter   = 3 * time.Hour
 	lateFirings = 4
-	// runSlack after DOCGAUGE_RUN_TIMEOUT, a run is no longer taken to be under way.
+	// A run older than DOCGAUGE_RUN_TIMEOUT plus runSlack is assumed to have ended.
 	runSlack = time.Minute
 	// quotaEvery is the minimum time between two events about the quota.
 	quotaEvery = 24 * time.Hour

@@ -56,8 +56,8 @@ type jobsAnswer struct {
 	Truncated bool          `json:"truncated"`
 }
 
-// listedJob has, beside a job, what a person should do, and the pull request under names of
-// its own.
+// listedJob is a job with the action that a person should take, and the pull request under
+// separate names.
 type listedJob struct {
 	view.Job
 	Remedy      string    `json:"what_to_do,omitempty"`
@@ -187,7 +187,7 @@ func (a *assistant) addPrompt(ctx context.Context, q promptQuestion) (out prompt
 	if err != nil {
 		return out, err
 	}
-	unlock, err := folder.Lock(ctx) // other assistants have processes of their own
+	unlock, err := folder.Lock(ctx) // other assistants run in other processes
 	if err != nil {
 		return out, err
 	}

@@ -43,7 +43,7 @@ type Options struct {
 	AddPrompts bool
 }
 
-// assistant is what the tools share.
+// assistant holds the state that the tools share.
 type assistant struct {
 	Options
 	places chan struct{}

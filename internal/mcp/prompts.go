@@ -33,7 +33,7 @@ func addPrompts(s *sdk.Server) {
 		"Pages that lose readers, or that AI agents read and people do not, with reasons.")
 }
 
-// askedProject says what a prompt is about. The project becomes part of a sentence.
+// askedProject returns the subject of a prompt, as part of a sentence.
 func askedProject(arguments map[string]string) (string, error) {
 	id := arguments["project"]
 	for name := range arguments {

@@ -116,7 +116,7 @@ type lines struct {
 	mu  sync.Mutex
 	to  io.Writer
 	err error // the first of writing: the library ends the session then
-	// owed has the ids of requests that are not answered, settled says that there is none.
+	// owed has the ids of unanswered requests; settled signals that it is empty.
 	owed    map[jsonrpc.ID]bool
 	settled chan struct{}
 }

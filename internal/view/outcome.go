@@ -13,8 +13,8 @@ type Merge struct {
 	Link    string `json:"link"`
 	// At is when it was merged. Its UTC date counts.
 	At time.Time `json:"merged_at,omitzero"`
-	// Title is what people call the job. Problem says why there are no effects where there
-	// are no pages: then it may not even be known whether it was merged, and At is zero.
+	// Title is the display name of the job. If Pages is empty, Problem says why there are no
+	// effects; even the merge may then be unconfirmed, and At is zero.
 	Title   string `json:"title,omitempty"`
 	Problem string `json:"problem,omitempty"`
 	// Pages are the paths of the pages that it touched, as outcome.Mapping returns them.
@@ -30,7 +30,7 @@ type Outcome struct {
 	// Effects has an effect for each page and audience: pages in the order of the merge,
 	// of each page human before AI.
 	Effects []Effect `json:"effects"`
-	// Final: every day window that counts is there, so that the numbers stay as they are.
+	// Final: every day window that counts was read, so the numbers no longer change.
 	Final bool `json:"final"`
 }
 
@@ -97,7 +97,7 @@ type EffectDay struct {
 	High     float64        `json:"high"`
 }
 
-// OutcomeCaution says what the numbers do not prove; it belongs below every list of them.
+// OutcomeCaution names the limits of the numbers; show it below every list of them.
 const OutcomeCaution = "The effect compares the mean of daily visitors after the merge with what pages that " +
 	"nobody touched let expect. It does not prove that the merge is the cause, or that readers are better off; " +
 	"days and pages are never added up."

@@ -54,13 +54,13 @@ type Snapshot struct {
 	LastStart, LastCompletion, LastSuccess time.Time
 	// Runs are the newest, newest first.
 	Runs []Run
-	// NextRun is when the schedule fires next; zero: there is no schedule.
+	// NextRun is when the schedule fires next; zero without a schedule.
 	NextRun time.Time
 
-	// Queue is the prompt queue; nil: none is configured.
+	// Queue is the prompt queue; nil if it is not configured.
 	Queue *Queue
-	// Outcomes are those of the merged pull requests, newest first, as they were after the
-	// last export run; after them come those whose state is not known.
+	// Outcomes are those of the merged pull requests after the last export run, newest first,
+	// followed by those whose state is unknown.
 	Outcomes []Outcome
 }
 
@@ -107,7 +107,7 @@ type Cap struct {
 	// Name is "day", jobs begun within 24 hours; "active", jobs in
 	// progress; or "open_pull_requests", with the jobs in progress that may open one.
 	Name string
-	// Limit is 0 if there is none.
+	// Limit is 0 if the number is unlimited.
 	Limit, Used int
 }
 
@@ -129,11 +129,11 @@ type Review struct {
 	// Merged and Closed never decrease. One that is closed without a merge counts a day
 	// later, once it was not reopened.
 	Merged, Closed int
-	// OldestOpen is since when the one waits that has waited longest; zero: none waits.
+	// OldestOpen is when the oldest open one was opened; zero if none is open.
 	OldestOpen time.Time
 }
 
-// Window is a complete window as it was last read.
+// Window is the newest reading of a complete window.
 type Window struct {
 	analytics.Revision
 	// Previous are the totals of the window that ends where this one begins; nil: it was
@@ -232,15 +232,15 @@ type Run struct {
 	// Finished is zero, and Outcome empty, while it runs or if it was killed.
 	Finished time.Time `json:"finished_at,omitzero"`
 	Outcome  string    `json:"outcome,omitempty"` // success, deferred, failed, interrupted
-	Message  string    `json:"message,omitempty"` // what went wrong
+	Message  string    `json:"message,omitempty"` // the error, or empty
 	Windows  int       `json:"windows"`
 	Requests int       `json:"requests"`
 }
 
-// Project is what the ledger should have of a project.
+// Project is the coverage of one project in the ledger.
 type Project struct {
 	ID string
-	// Name is what people are shown; empty: the id.
+	// Name is the display name; empty means the id.
 	Name string
 	// Grids has one entry for each configured granularity, in configured order.
 	Grids []Grid

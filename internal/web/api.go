@@ -25,8 +25,8 @@ const (
 	jsonType = "application/json"
 )
 
-// NewAPI returns the handlers of /api/v1 by path. current returns the newest snapshot, or nil while
-// there is none.
+// NewAPI returns the handlers of /api/v1 by path. current returns the newest snapshot, or nil before
+// the first one.
 func NewAPI(current func() *view.Snapshot) map[string]http.Handler {
 	return map[string]http.Handler{
 		"/api/v1/windows": endpoint{current, "windows", []string{"project", "window"}, 30, apiWindow{}, windowRows},

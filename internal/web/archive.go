@@ -17,16 +17,16 @@ import (
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// ReportOptions say what the report of an archive shows.
+// ReportOptions select the contents of a report of an archive.
 type ReportOptions struct {
 	Now time.Time
-	// From and To keep the windows inside [From, To); nil is no limit.
+	// From and To limit the report to windows inside [From, To); nil means unlimited.
 	From, To *analytics.Date
-	// Projects are those to show; none: all that the archive has. Names are what people are shown
-	// for them, by id.
+	// Projects are the ids of the projects to show; empty means all in the archive. Names are
+	// their display names, by id.
 	Projects []string
 	Names    map[string]string
-	// Against is what the newest windows are compared with.
+	// Against selects the windows to compare the newest ones with.
 	Against Comparison
 	// Order is the order of projects; others come after these, by name.
 	Order []string

@@ -11,12 +11,12 @@ import (
 	"github.com/docgauge/docgauge/internal/view"
 )
 
-// coverage is what the ledger has of one grid, with a calendar of its newest windows.
+// coverage describes the ledger's windows of one grid, with a calendar of the newest.
 type coverage struct {
 	Grid     view.Grid
 	Label    string
 	Hint     string // how to read the calendar
-	Older    string // how many windows are not drawn; empty: none
+	Older    string // how many windows are not drawn; empty if all are
 	Calendar calendar
 }
 

@@ -45,8 +45,8 @@ func windowAt(g analytics.Granularity, first, i analytics.Date) analytics.Window
 	}
 }
 
-// TestCalendar: each window has a place of its own inside the drawing, and
-// names do not run into each other.
+// TestCalendar: the windows are inside the drawing and do not overlap, and neither do
+// the names.
 func TestCalendar(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := grids(t)

@@ -13,7 +13,7 @@ import (
 type card struct {
 	Grid    view.Grid
 	Changes []change // the fairest first
-	Alone   string   // why there are no changes
+	Alone   string   // why Changes is empty
 	Notes   []note
 }
 

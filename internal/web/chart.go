@@ -35,7 +35,7 @@ type chart struct {
 	Low, High, Newest            chartPoint
 }
 
-// chartColumn is what a pointer finds without a script.
+// chartColumn is an area whose tooltip works without a script.
 type chartColumn struct {
 	X, Width int
 	Title    string
@@ -44,7 +44,7 @@ type chartColumn struct {
 // chartPoint is the total of one window.
 type chartPoint struct{ Value, When string }
 
-// series is a number for each window; nil where there is none.
+// series has a number for each window; nil if the window has no number.
 type series []*int64
 
 // chartLines are the numbers of some windows.
@@ -71,7 +71,7 @@ func linesOf(cells []view.Cell) (l chartLines) {
 	return l
 }
 
-// largest returns the largest number of some series, 0 if there is none.
+// largest returns the largest number in the given series, or 0 if they have no numbers.
 func largest(all ...series) (most int64) {
 	for _, s := range all {
 		for _, n := range s {
@@ -83,8 +83,8 @@ func largest(all ...series) (most int64) {
 	return most
 }
 
-// chartOf draws the cells of a grid, with so many names below the axis. It returns nil
-// where no two of them in a row were read: dots are no trend.
+// chartOf draws the cells of a grid, with the given number of labels below the axis. It returns
+// nil unless two consecutive windows were read: isolated dots do not show a trend.
 func chartOf(g view.Grid, cells []view.Cell, ticks int) *chart {
 	l := linesOf(cells)
 	f := frame{len(cells), ceiling(largest(l.Total, l.Human, l.AI))}

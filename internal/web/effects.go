@@ -38,7 +38,7 @@ type effectChart struct {
 // effectTicks is the number of days that are named below the axis.
 const effectTicks = 5
 
-// effectChartOf draws the days of an effect; nil: there are none.
+// effectChartOf draws the days of an effect; it returns nil for fewer than two days.
 func effectChartOf(merged analytics.Date, e view.Effect) *effectChart {
 	if len(e.Days) < 2 {
 		return nil

@@ -27,9 +27,9 @@ type LiveReport struct {
 	pages   atomic.Pointer[pageSet]
 }
 
-// liveValues are what a live report is made of.
+// liveValues are the inputs of a live report.
 type liveValues struct {
-	snapshot *view.Snapshot // nil: there is none yet
+	snapshot *view.Snapshot // nil before the first snapshot
 	pages    *pageSet
 }
 
@@ -132,7 +132,7 @@ func (s *pageSet) of(g view.Grid) *Pages {
 	return pages
 }
 
-// number is that of a reading; 0: there is none.
+// number returns the number of a reading, or 0 for nil.
 func number(r *analytics.Revision) int32 {
 	if r == nil {
 		return 0

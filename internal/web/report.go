@@ -23,9 +23,9 @@ const (
 	maxMergeCharts  = 4    // of one merge
 )
 
-// Report is what one HTML file shows: how many readers, how many of them AI, which pages rise and
-// fall, what the agent did. Without its script the file has every number and drawing; the script
-// adds what a pointer does.
+// Report is the content of one HTML file: how many readers, how many of them AI, which pages rise
+// and fall, and the results of the agent's jobs. The file has every number and drawing even without
+// its script, which only adds interaction with a pointer.
 type Report struct {
 	// Made is when; ages count from it. Version is of the program.
 	Made    time.Time
@@ -34,9 +34,9 @@ type Report struct {
 	Title string
 	// Links lead to other pages of a server; a file has none.
 	Links []Link
-	// From and To are the dates that were asked for, [From, To); nil: all there are.
+	// From and To are the requested dates, [From, To); nil means unlimited.
 	From, To *analytics.Date
-	// Against is what the newest windows are compared with.
+	// Against selects the windows to compare the newest ones with.
 	Against Comparison
 	// Projects have one grid for each granularity that the archive holds.
 	Projects []view.Project
@@ -68,16 +68,16 @@ func (r Report) Write(out io.Writer) error {
 	return err
 }
 
-// reportPage is what the templates show: a report, and what has to be derived from it.
+// reportPage is the data of the templates: a report, and values derived from it.
 type reportPage struct {
 	Report
 	Style    template.CSS
 	Script   template.JS
 	Policy   string
 	Now      *moment
-	Asked    string // the dates asked for; empty: none
+	Asked    string // the requested dates; empty if unlimited
 	Sections []reportProject
-	Queue    *reportQueue // nil: there is none
+	Queue    *reportQueue // nil without a prompt queue
 	Merges   []reportMerge
 	More     int // merges that are not shown
 }
@@ -105,7 +105,7 @@ type reportSeries struct {
 	Before    string // the window that pages are compared with
 }
 
-// reportQueue is what the agent did.
+// reportQueue summarizes the agent's jobs.
 type reportQueue struct {
 	*jobTable
 	Results []jobResult

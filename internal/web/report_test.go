@@ -24,7 +24,7 @@ import (
 
 var islands = regexp.MustCompile(`(?s)<script type="application/json">(.*?)</script>`)
 
-// series is what the script gets of a chart.
+// series is the data of a chart that the script reads.
 type series struct {
 	Days                          []string
 	Total, Human, AI, Both, Share []*int64
@@ -261,8 +261,8 @@ func TestReportSize(t *testing.T) {
 	}
 }
 
-// TestCompare: numbers and pages are compared with the window that was asked for, and
-// where there is none the page says so.
+// TestCompare: numbers and pages are compared with the requested window, and the page
+// says so if that window was not read.
 func TestCompare(t *testing.T) {
 	memory := sinktest.NewMemory()
 	week := analytics.Window{From: webtest.Today - 8, To: webtest.Today - 1}

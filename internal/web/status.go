@@ -38,15 +38,15 @@ type Alert struct {
 	Headline, Text, Rule string
 }
 
-// statusValues are what a status page is made of.
+// statusValues are the inputs of a status page.
 type statusValues struct {
-	snapshot *view.Snapshot // nil: there is none yet
+	snapshot *view.Snapshot // nil before the first snapshot
 	alert    Alert
 }
 
-// NewStatusPage returns the handler of the status page, which is at / alone. current returns the
-// newest snapshot, or nil while there is none; alert is called for each view, and may be nil;
-// version is shown unchanged. The handler is safe for concurrent use.
+// NewStatusPage returns the handler of the status page, which is only at the path /. current
+// returns the newest snapshot, or nil before the first one; alert is called for each view, and may
+// be nil; version is shown unchanged. The handler is safe for concurrent use.
 func NewStatusPage(current func() *view.Snapshot, alert func() Alert, version string) http.Handler {
 	return &pageHandler[statusValues]{
 		path: "/", policy: statusKind.policy,
@@ -70,8 +70,7 @@ func NewStatusPage(current func() *view.Snapshot, alert func() Alert, version st
 	}
 }
 
-// statusPage is what the templates show: the values, and what has to be derived from several of
-// them.
+// statusPage is the data of the templates: the values, and anything derived from several of them.
 type statusPage struct {
 	Style                template.CSS
 	Version              string
@@ -230,7 +229,7 @@ func keyLeft(k view.Key, now time.Time) string {
 	}
 }
 
-// keyConcern says what is wrong with a key, or soon will be; empty: nothing.
+// keyConcern describes a current or imminent problem with a key; empty if there is none.
 func keyConcern(k view.Key, now time.Time) string {
 	on := k.Expires.UTC().Format(time.DateOnly)
 	switch left := k.Expires.Sub(now); {

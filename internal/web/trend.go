@@ -32,8 +32,8 @@ type trend struct {
 // stripe is an SVG path of everything of one kind.
 type stripe struct{ Class, Path string }
 
-// trendData is what the script reads; nil is a window without a number. Tops are the upper edges of
-// the two drawings.
+// trendData is the input of the script; nil is a window without a number. Tops are the upper edges
+// of the two drawings.
 type trendData struct {
 	Days  []string `json:"days"`
 	Ticks []string `json:"ticks"`

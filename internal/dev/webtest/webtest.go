@@ -18,8 +18,7 @@ var (
 	tags   = regexp.MustCompile(`<[^>]*>`)
 )
 
-// Text is what a reader sees of a page, in the order of the document, with single
-// spaces.
+// Text returns the visible text of a page, in document order, with single spaces.
 func Text(page string) string {
 	page = tags.ReplaceAllString(unseen.ReplaceAllString(page, ""), " ")
 	return strings.Join(strings.Fields(html.UnescapeString(page)), " ")

@@ -17,10 +17,10 @@ import (
 	"time"
 )
 
-// patience is how long a test waits for what must happen.
+// patience is how long a test waits for an expected event.
 const patience = time.Minute
 
-// logged is what a server has logged.
+// logged collects the log of a server.
 type logged struct {
 	mu sync.Mutex
 	b  strings.Builder
