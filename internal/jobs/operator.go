@@ -68,7 +68,7 @@ func (o *Operator) find(ctx context.Context, ref string, found prompts.Scanned, 
 	if from := s.renames(found).from(file, newest); from != "" && newest.Seq == job.Seq {
 		return o.apply(ctx, holdRenamed(file, newest, from, s.at))
 	}
-	if !next || ref != file.ID || newest.Seq != 0 && !(file.Recurs() && newest.State.Ended()) {
+	if !next || ref != file.ID || newest.Seq != 0 && (!file.Recurs() || !newest.State.Ended()) {
 		return job, err
 	}
 	job = newJob(file, journal.Pending)

@@ -215,20 +215,21 @@ func TestReadySaysWhyNot(t *testing.T) {
 	reasons.Store(&[]string{"<b>last run 3h ago", "sink clickhouse:\nconnection  refused"})
 	r := start(t, Options{Ready: func() []string { return *reasons.Load() }})
 	resp, body := r.do(t, "GET", "/readyz")
-	if body != "<b>last run 3h ago\nsink clickhouse: connection refused\n" || resp.StatusCode != 503 {
+	if body != "<b>last run 3h ago\nsink clickhouse: connection refused\n" ||
+		resp.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("%d %q", resp.StatusCode, body)
 	}
 	if got := resp.Header.Get("Content-Type"); got != "text/plain; charset=utf-8" {
 		t.Errorf("type is %q", got)
 	}
-	if resp, body := r.do(t, "HEAD", "/readyz"); resp.StatusCode != 503 || body != "" {
+	if resp, body := r.do(t, "HEAD", "/readyz"); resp.StatusCode != http.StatusServiceUnavailable || body != "" {
 		t.Errorf("HEAD: %d %q, want 503 without a body", resp.StatusCode, body)
 	}
-	if resp, _ := r.do(t, "GET", "/healthz"); resp.StatusCode != 200 {
+	if resp, _ := r.do(t, "GET", "/healthz"); resp.StatusCode != http.StatusOK {
 		t.Errorf("/healthz is %d when not ready, want 200: it is about the process alone", resp.StatusCode)
 	}
 	reasons.Store(new([]string))
-	if resp, body := r.do(t, "GET", "/readyz"); resp.StatusCode != 200 || body != "ready\n" {
+	if resp, body := r.do(t, "GET", "/readyz"); resp.StatusCode != http.StatusOK || body != "ready\n" {
 		t.Errorf("%d %q, want 200 ready", resp.StatusCode, body)
 	}
 }
