@@ -24,14 +24,51 @@ type Merge struct {
 // Date is the UTC date of the merge.
 func (m Merge) Date() analytics.Date { return analytics.DateOf(m.At) }
 
+// Outcomes are those of merged pull requests: the newest first, followed by those whose state is
+// unknown. Summaries has one for each project with an effect.
+type Outcomes struct {
+	Summaries []OutcomeSummary `json:"summaries"`
+	Merges    []Outcome        `json:"outcomes"`
+}
+
 // Outcome is what became of the readers of the pages that a merge touched.
 type Outcome struct {
 	Merge
 	// Effects has an effect for each page and audience: pages in the order of the merge,
 	// of each page human before AI.
 	Effects []Effect `json:"effects"`
-	// Final: every day window that counts was read, so the numbers no longer change.
+	// Final: every day window that counts is in, so the numbers no longer change. Before that no
+	// effect has a verdict.
 	Final bool `json:"final"`
+}
+
+// OutcomeSummary is what the verdicts on all merges of a project say together.
+type OutcomeSummary struct {
+	Project string `json:"project"`
+	// Merges and Comparisons have a verdict: More and Fewer of the comparisons are clear. ByChance
+	// is how many of them would be clear if no merge had an effect.
+	Merges      int     `json:"merges"`
+	Comparisons int     `json:"comparisons"`
+	More        int     `json:"more"`
+	Fewer       int     `json:"fewer"`
+	ByChance    float64 `json:"by_chance"`
+	// TooEarly and NotEnoughData count the other effects.
+	TooEarly      int `json:"too_early"`
+	NotEnoughData int `json:"not_enough_data"`
+	// Mean is nil if the merges have fewer than three dates.
+	Mean *MeanChange `json:"mean,omitempty"`
+}
+
+// MeanChange is the mean change of the readers of a page after a merge, by a random effects model
+// over the dates of merges. Low to High is its 90 % interval.
+type MeanChange struct {
+	Change float64 `json:"change"`
+	Low    float64 `json:"low"`
+	High   float64 `json:"high"`
+	// Comparisons are those that are corrected for how the page moved before ([Effect.Corrected]),
+	// the others are left out. They were merged on so many Dates.
+	Comparisons int `json:"comparisons"`
+	Dates       int `json:"dates"`
 }
 
 // Method is how the expected level was found.
@@ -54,6 +91,7 @@ const (
 	MoreReaders   Verdict = "more readers"
 	FewerReaders  Verdict = "fewer readers"
 	NoClearChange Verdict = "no clear change"
+	TooEarly      Verdict = "too early"
 	NotEnoughData Verdict = "not enough data"
 )
 
@@ -66,6 +104,9 @@ type Effect struct {
 	// Reason says why there is not enough data, or what limits the verdict; else it is empty.
 	Reason string `json:"reason,omitempty"`
 	Method Method `json:"method,omitempty"`
+	// Corrected: Change is without what is usual for a page that moved as this one did between the
+	// two months before the merge. A page chosen for a bad month recovers without any merge.
+	Corrected bool `json:"corrected"`
 	// DaysBefore and DaysAfter count the day windows used.
 	DaysBefore int `json:"days_before"`
 	DaysAfter  int `json:"days_after"`
@@ -79,7 +120,7 @@ type Effect struct {
 	Change float64 `json:"change"`
 	Low    float64 `json:"low"`
 	High   float64 `json:"high"`
-	// P is the share of comparable placebo merges with a change at least as strong.
+	// P is the probability of a change at least as strong without an effect, by placebo merges.
 	P float64 `json:"p"`
 	// Placebos is how many untouched pages were treated as if they had been changed.
 	Placebos int `json:"placebos"`
