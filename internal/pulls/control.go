@@ -45,11 +45,15 @@ func newControl(d days, donors [][]float64) *control {
 type pageChange struct {
 	// log is the logarithm of the actual mean after the merge, relative to the expected one.
 	log float64
-	// noise is the variance that it has from day to day noise alone.
-	noise float64
+	// noise is the variance that it has from day to day noise alone, noiseBefore the part of the days
+	// before the merge.
+	noise, noiseBefore float64
 	// trend is the square of the change to come if the page went on to rise or fall against
 	// the plain mean of the donors as it did before the merge, without what noise does to it.
 	trend float64
+	past  past
+	// unrest is the variance that it has from how the page strayed from week to week before the merge.
+	unrest float64
 }
 
 // compare returns the change of a page, and its expected days. Own is its index among the
@@ -70,8 +74,9 @@ func (c *control) compare(series []float64, own int) (pageChange, []float64) {
 	burst := c.burst(series, expected)
 	g := pageChange{
 		// Half a visitor keeps the logarithm finite without any visitor.
-		log:   math.Log((mean(series[c.before:]) + 0.5/m) / (after + 0.5/m)),
-		noise: burst/(n*level) + burst/(m*max(after, 1/m)) + donorNoise*(1/n+1/m),
+		log:         math.Log((mean(series[c.before:]) + 0.5/m) / (after + 0.5/m)),
+		noise:       burst/(n*level) + burst/(m*max(after, 1/m)) + donorNoise*(1/n+1/m),
+		noiseBefore: burst / (n * level),
 	}
 	g.trend = c.trend(series, level, burst)
 	return g, expected

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/sinks"
 )
@@ -18,7 +17,7 @@ const (
 	span = 28
 	// leastBefore, leastAfter and leastVisitors are the least days before and after, and the
 	// least mean of daily visitors before.
-	leastBefore, leastAfter, leastVisitors = 14, 7, 20
+	leastBefore, leastAfter, leastVisitors = 14, 7, 3
 )
 
 // estimate returns the outcomes of merges, in their order. All merges of a project must be among
@@ -60,9 +59,8 @@ func estimate(ctx context.Context, from sinks.Sink, merges []view.Merge) ([]view
 					out[i].Effects = append(out[i].Effects, s.effect(path, a))
 				}
 			}
-			judge(out[i].Effects)
-			d, _ := s.in(analytics.Window{From: s.merge.Date() - span, To: s.merge.Date() + span + 1})
-			out[i].Final = len(d.date) == 2*span
+			out[i].Final = p.newest >= s.merge.Date()+span
+			judge(out[i].Effects, out[i].Final)
 		}
 		byDate = byDate[len(group):]
 	}

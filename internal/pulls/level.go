@@ -3,6 +3,7 @@ package pulls
 import (
 	"errors"
 	"math"
+	"slices"
 )
 
 // weekdays, the trend and the change: the coefficients of a level.
@@ -20,11 +21,60 @@ type (
 
 var errSingular = errors.New("the days do not tell trend and change apart")
 
+// levelled is the change of the level of a page, a logarithm, with its variance.
+type levelled struct{ change, variance float64 }
+
+// drift is by how much the level of a page strays for no reason, a standard deviation.
+const drift = 0.05
+
+// precision is the weight of the change of a page among those of others.
+func (l levelled) precision() float64 { return 1 / (l.variance + drift*drift) }
+
+// usualChange is the mean change of pages, 0 without any.
+func usualChange(all []levelled) float64 {
+	sum := 0.0
+	for _, l := range all {
+		sum += l.precision() * l.change
+	}
+	return sum / max(weight(all), math.SmallestNonzeroFloat64)
+}
+
+// against returns the change less that of the other pages, and its degrees of freedom, at most those
+// given. The variance grows with how far the others stray from each other: that they stray as their
+// regressions say has the weight of four of them.
+func (l levelled) against(others []levelled, freedom float64) (levelled, float64) {
+	const trust = 4
+	strayed := 0.0
+	for i, o := range others {
+		rest := slices.Delete(slices.Clone(others), i, i+1)
+		variance := 1 / o.precision()
+		if len(rest) > 0 {
+			variance += 1 / weight(rest)
+		}
+		stray := o.change - usualChange(rest)
+		strayed += stray * stray / variance
+	}
+	all := trust + float64(len(others))
+	out := levelled{l.change - usualChange(others), l.variance}
+	if len(others) > 0 {
+		out.variance += drift*drift + 1/weight(others)
+	}
+	out.variance *= max(1, (trust+strayed)/all)
+	return out, min(freedom, all)
+}
+
+func weight(all []levelled) (sum float64) {
+	for _, l := range all {
+		sum += l.precision()
+	}
+	return sum
+}
+
 // levelChange fits daily visitors with a level for each weekday, a trend and a change of the
 // level after the merge: a Poisson regression with a logarithmic link, whose variance is
-// scaled to that of the days. It returns the change, a logarithm, its standard error with the
-// degrees of freedom, and the days expected without the change.
-func levelChange(d days, series []float64) (change, deviation, freedom float64, expected []float64, err error) {
+// scaled to that of the days. It returns the change, the degrees of freedom of its variance, and the
+// days expected without the change.
+func levelChange(d days, series []float64) (l levelled, freedom float64, expected []float64, err error) {
 	rows := make([]vector, len(series))
 	for i, date := range d.date {
 		rows[i][int(date)%weekdays] = 1
@@ -56,7 +106,7 @@ func levelChange(d days, series []float64) (change, deviation, freedom float64, 
 			square[a][a] += 1e-9 // a weekday may have no day
 		}
 		if inverse, err = square.invert(); err != nil {
-			return 0, 0, 0, nil, err
+			return l, 0, nil, err
 		}
 		beta = inverse.times(product)
 		for i, row := range rows {
@@ -69,7 +119,7 @@ func levelChange(d days, series []float64) (change, deviation, freedom float64, 
 	for i := range fitted {
 		expected[i] = fitted[i] / math.Exp(rows[i][changeAt]*beta[changeAt])
 	}
-	return beta[changeAt], math.Sqrt(scale * inverse[changeAt][changeAt]), freedom, expected, nil
+	return levelled{beta[changeAt], scale * inverse[changeAt][changeAt]}, freedom, expected, nil
 }
 
 // dispersion is the variance of the days in that of independent visitors, at least 1, and

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"hash/fnv"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -29,6 +31,8 @@ type panel struct {
 	// first is the date of index 0, usable says which days have a window.
 	first  analytics.Date
 	usable []bool
+	// newest is the last day with a window that may be used; it may be after those of usable.
+	newest analytics.Date
 	// pages are the visitors by path and audience; a page without a row had none.
 	pages map[string]map[analytics.Audience][]float64
 }
@@ -37,24 +41,27 @@ type panel struct {
 // them have shown which pages to keep. Unreadable windows count as missing, and are in the
 // error.
 func load(ctx context.Context, from sinks.Sink, merges []view.Merge) (*panel, error) {
-	within := analytics.Window{From: merges[0].Date() - span, To: merges[len(merges)-1].Date() + span + 1}
+	within := analytics.Window{From: merges[0].Date() - 2*span, To: merges[len(merges)-1].Date() + span + 1}
 	p := &panel{first: within.From, usable: make([]bool, within.Days()),
 		pages: map[string]map[analytics.Audience][]float64{}}
 	var errs []error
 	windows := map[analytics.Date]analytics.Revision{}
 	scope := sinks.Scope{Projects: []string{merges[0].Project}, Granularities: []analytics.Granularity{analytics.Day},
-		Within: within}
+		Within: analytics.Window{From: within.From, To: within.To + span}}
 	for rev, err := range sinks.ListIn(ctx, from, scope) {
 		if err != nil {
 			errs = append(errs, err)
 		} else if isUsable(rev) {
-			windows[rev.From] = rev
+			p.newest = max(p.newest, rev.From)
+			if rev.To <= within.To {
+				windows[rev.From] = rev
+			}
 		}
 	}
-	visitors := map[analytics.Audience]map[string]int64{analytics.Human: {}, analytics.AI: {}}
+	visitors := map[analytics.Audience]sample{analytics.Human: newSample(), analytics.AI: newSample()}
 	days := int64(0)
-	next := within.From
-	for d := within.From; d < within.To-span-1 && ctx.Err() == nil; d++ {
+	next := within.From + span
+	for d := next; d < within.To-span-1 && ctx.Err() == nil; d++ {
 		rev, ok := windows[d]
 		if !ok || d < next {
 			continue
@@ -63,10 +70,7 @@ func load(ctx context.Context, from sinks.Sink, merges []view.Merge) (*panel, er
 		next = d + sampled
 		errs = append(errs, query.EachRow(ctx, from, &rev, func(row analytics.Row) bool {
 			for _, a := range audiences {
-				// A page with fewer on a weekend may still have enough.
-				if n := row.Totals().Of(a); n >= leastVisitors/4 {
-					visitors[a][row.Path] += n
-				}
+				visitors[a].add(row.Path, row.Totals().Of(a))
 			}
 			return true
 		}))
@@ -74,12 +78,11 @@ func load(ctx context.Context, from sinks.Sink, merges []view.Merge) (*panel, er
 	// The most visited pages of each audience become donors, and pages evenly spread over the
 	// ranks of those that seem to have enough visitors become placebos.
 	for _, a := range audiences {
-		ranks := slices.DeleteFunc(slices.Collect(maps.Keys(visitors[a])), func(path string) bool {
-			return visitors[a][path] < days*leastVisitors*3/4
+		of := visitors[a].visitors
+		ranks := slices.DeleteFunc(slices.Collect(maps.Keys(of)), func(path string) bool {
+			return of[path] < days*leastVisitors*3/4
 		})
-		slices.SortFunc(ranks, func(x, y string) int {
-			return cmp.Or(cmp.Compare(visitors[a][y], visitors[a][x]), cmp.Compare(x, y))
-		})
+		slices.SortFunc(ranks, func(x, y string) int { return cmp.Or(cmp.Compare(of[y], of[x]), cmp.Compare(x, y)) })
 		p.add(ranks[:min(maxDonors, len(ranks))]...)
 		p.add(spread(ranks, 2*maxPlacebos)...)
 	}
@@ -101,6 +104,45 @@ func load(ctx context.Context, from sinks.Sink, merges []view.Merge) (*panel, er
 		errs = append(errs, err)
 	}
 	return p, errors.Join(errs...)
+}
+
+// sample has the visitors of pages, of at most about maxSampled of them: all with many visitors on a
+// day, and of the others those whose hash is below a limit, which falls as pages come.
+type sample struct {
+	visitors map[string]int64
+	popular  map[string]bool
+	limit    *uint64
+}
+
+const (
+	maxSampled = 50_000
+	// popularFrom is the least number of visitors on a day that puts a page into every sample.
+	popularFrom = 50
+)
+
+func newSample() sample {
+	limit := uint64(math.MaxUint64)
+	return sample{map[string]int64{}, map[string]bool{}, &limit}
+}
+
+func (s sample) add(path string, n int64) {
+	switch {
+	case n >= popularFrom:
+		s.popular[path] = true
+	case n == 0 || hash(path) > *s.limit && !s.popular[path]:
+		return
+	}
+	s.visitors[path] += n
+	for len(s.visitors)-len(s.popular) > maxSampled {
+		*s.limit /= 2
+		maps.DeleteFunc(s.visitors, func(path string, _ int64) bool { return hash(path) > *s.limit && !s.popular[path] })
+	}
+}
+
+func hash(path string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(path))
+	return h.Sum64()
 }
 
 // isUsable reports whether numbers may be taken from a day window.

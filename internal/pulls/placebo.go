@@ -11,69 +11,87 @@ const (
 	// level is the share of verdicts without any effect that may be wrong, and 1 - outside
 	// is the share of intervals that have the true change.
 	level, outside = 0.05, 0.10
+	// strongest is how many of the strongest changes are judged by a tail instead of their rank, and
+	// beyond how much smaller than by its rank a p-value may become that way.
+	strongest, beyond = 5, 10
+	// freedom is that of the Student distribution of the changes of untouched pages in their standard
+	// deviations: it expects a few large ones.
+	freedom = 4
 )
 
 // scatter is how far untouched pages stray: the standard deviation of a change is
-// sqrt(noise + own + trending*trend).
-type scatter struct{ own, trending float64 }
+// sqrt(noise + own + trending*trend + restless*unrest).
+type scatter struct{ own, trending, restless float64 }
 
 func (s scatter) deviation(g pageChange) float64 {
-	return math.Sqrt(g.noise + s.own + s.trending*g.trend)
+	return math.Sqrt(g.noise + s.own + s.trending*g.trend + s.restless*g.unrest)
 }
 
 // scatters are the ones tried.
 var scatters = func() (all []scatter) {
 	for _, own := range []float64{0, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.14, 0.2, 0.3, 0.5} {
 		for _, trending := range []float64{0, 0.1, 0.2, 0.35, 0.5, 0.7, 1} {
-			all = append(all, scatter{own * own, trending * trending})
+			for _, restless := range []float64{0, 0.3, 0.6, 1, 1.5} {
+				all = append(all, scatter{own * own, trending * trending, restless})
+			}
 		}
 	}
 	return all
 }()
 
-// likelihood is the logarithm of that of a change, but for a constant, under a Student
-// distribution with four degrees of freedom, which expects a few large changes.
+// likelihood is the logarithm of that of a change, but for a constant.
 func (s scatter) likelihood(g pageChange) float64 {
-	const freedom = 4
 	z := g.log / s.deviation(g)
 	return -math.Log(s.deviation(g)) - (freedom+1)/2.0*math.Log1p(z*z/freedom)
 }
 
-// placeboTest returns the p-value of the change of a touched page, and half the width of its
-// 90 % interval, by the changes of untouched pages at the same date: p is the share of changes,
-// the page's own included, that are at least as strong, and the interval has the changes whose p
-// would be above 10 %.
-func placeboTest(touched pageChange, placebos []pageChange) (p, width float64) {
-	// No page has a say in its own strength, its change in standard deviations: those are of the
-	// scatter under which the changes of the other placebos are most likely.
-	total := make([]float64, len(scatters))
-	single := make([][]float64, len(scatters))
+// scattered are the changes of untouched pages under each scatter that is tried.
+type scattered struct {
+	total  []float64
+	single [][]float64
+}
+
+func newScattered(placebos []pageChange) *scattered {
+	of := &scattered{make([]float64, len(scatters)), make([][]float64, len(scatters))}
 	for i, s := range scatters {
-		single[i] = make([]float64, len(placebos))
+		of.single[i] = make([]float64, len(placebos))
 		for j, g := range placebos {
-			single[i][j] = s.likelihood(g)
-			total[i] += single[i][j]
+			of.single[i][j] = s.likelihood(g)
+			of.total[i] += of.single[i][j]
 		}
 	}
-	without := func(j int) (best scatter) {
-		most := math.Inf(-1)
-		for i, s := range scatters {
-			sum := total[i]
-			if j >= 0 {
-				sum -= single[i][j]
-			}
-			if sum > most {
-				most, best = sum, s
-			}
+	return of
+}
+
+// without returns the scatter under which the changes of all pages but one are most likely; of all
+// pages if j is -1.
+func (of *scattered) without(j int) (best scatter) {
+	most := math.Inf(-1)
+	for i, s := range scatters {
+		sum := of.total[i]
+		if j >= 0 {
+			sum -= of.single[i][j]
 		}
-		return best
+		if sum > most {
+			most, best = sum, s
+		}
 	}
-	deviation := without(-1).deviation(touched)
+	return best
+}
+
+// placeboTest returns the p-value of the change of a touched page, and half the width of its
+// 90 % interval, by the changes of untouched pages at the same date. p is the share of changes,
+// the page's own included, that are at least as strong, and the interval has the changes whose p
+// would be above 10 %. The share cannot be small among few pages, so that of a very strong change
+// comes from a Student distribution that has the interval of the untouched pages.
+func placeboTest(touched pageChange, placebos []pageChange, of *scattered) (p, width float64) {
+	// No page has a say in its own strength, its change in standard deviations.
+	deviation := of.without(-1).deviation(touched)
 	own := math.Abs(touched.log) / deviation
 	var others []float64
 	stronger := 0
 	for j, g := range placebos {
-		strength := math.Abs(g.log) / without(j).deviation(g)
+		strength := math.Abs(g.log) / of.without(j).deviation(g)
 		others = append(others, strength)
 		if strength >= own {
 			stronger++
@@ -81,5 +99,19 @@ func placeboTest(touched pageChange, placebos []pageChange) (p, width float64) {
 	}
 	slices.Sort(others)
 	all := float64(len(placebos) + 1)
-	return float64(stronger+1) / all, others[len(others)-int(outside*all)] * deviation
+	usual := others[len(others)-int(outside*all)]
+	p = float64(stronger+1) / all
+	if stronger < strongest {
+		p = min(p, max(student4(student4Outside*own/usual), p/beyond))
+	}
+	return p, usual * deviation
 }
+
+// student4 is the probability of a Student distribution with four degrees of freedom beyond -t and
+// t, and student4Outside the t beyond which that is 10 %.
+func student4(t float64) float64 {
+	r := t * t / (4 + t*t)
+	return 1 - math.Sqrt(r)*(3-r)/2
+}
+
+const student4Outside = 2.131847

@@ -27,7 +27,7 @@ func sandboxTraffic(scenario sandbox.Scenario, pages int) traffic {
 	return func(t testing.TB, seed uint64) *panel {
 		at := analytics.NewDate(2026, 5, 1) + analytics.Date(seed*11%180)
 		now := (at + 2*span).Time().Add(time.Hour)
-		s, err := sandbox.New(sandbox.Config{Seed: seed, Scenario: scenario, Pages: pages, Days: 4 * span,
+		s, err := sandbox.New(sandbox.Config{Seed: seed, Scenario: scenario, Pages: pages, Days: 5 * span,
 			Now: func() time.Time { return now }})
 		if err != nil {
 			t.Fatal(err)
@@ -35,7 +35,7 @@ func sandboxTraffic(scenario sandbox.Scenario, pages int) traffic {
 		defer s.Close()
 		p := emptyPanel()
 		for i := range p.usable {
-			d := at - span + analytics.Date(i)
+			d := at - 2*span + analytics.Date(i)
 			_, rows, err := s.Visitors(sandbox.DefaultProject, analytics.Window{From: d, To: d + 1})
 			if err != nil {
 				t.Fatal(err)
@@ -51,14 +51,14 @@ func sandboxTraffic(scenario sandbox.Scenario, pages int) traffic {
 }
 
 func emptyPanel() *panel {
-	return &panel{first: mergeDate - span, usable: slices.Repeat([]bool{true}, 2*span+1),
+	return &panel{first: mergeDate - 2*span, newest: mergeDate + span, usable: slices.Repeat([]bool{true}, 3*span+1),
 		pages: map[string]map[analytics.Audience][]float64{}}
 }
 
 // eligible are the pages with at least so many human visitors a day before the merge.
 func (p *panel) eligible(least, most float64) (paths []string) {
 	for path, visitors := range p.pages {
-		if m := mean(visitors[analytics.Human][:span]); m >= least && m < most && visitors[analytics.Human][0] > 0 {
+		if m := mean(visitors[analytics.Human][span : 2*span]); m >= least && m < most {
 			paths = append(paths, path)
 		}
 	}
@@ -134,7 +134,7 @@ func (s simulation) run(t testing.TB) *tally {
 		for _, path := range paths[:min(s.perSite, len(paths))] {
 			visitors := p.pages[path][analytics.Human]
 			former := slices.Clone(visitors)
-			for i := span; i < len(visitors); i++ {
+			for i := 2 * span; i < len(visitors); i++ {
 				visitors[i] = changed(r, visitors[i], s.change)
 			}
 			out.add(estimateOne(p, path), s.change)
@@ -147,7 +147,7 @@ func (s simulation) run(t testing.TB) *tally {
 func estimateOne(p *panel, path string) view.Effect {
 	m := view.Merge{Project: "prj_a", At: mergeDate.Time(), Pages: []string{path}}
 	effects := []view.Effect{newStudy(p, m, []view.Merge{m}).effect(path, analytics.Human)}
-	judge(effects)
+	judge(effects, true)
 	return effects[0]
 }
 

@@ -99,7 +99,7 @@ func modelledPages(t *testing.T) (cases []*modelled) {
 				path := paths[i*len(paths)/6]
 				visitors := p.pages[path][analytics.Human]
 				former := slices.Clone(visitors)
-				for d := span; d < len(visitors); d++ {
+				for d := 2 * span; d < len(visitors); d++ {
 					visitors[d] = changed(r, visitors[d], truth)
 				}
 				cases = append(cases, model(t, p, path, truth))
@@ -132,7 +132,8 @@ func model(t *testing.T, p *panel, path string, truth float64) *modelled {
 // levelScale returns the change of level and its deviation, and by how much its variance is
 // larger than that of days that do not depend on each other.
 func levelScale(d days, series []float64) (change, deviation, scale float64, err error) {
-	change, deviation, freedom, expected, err := levelChange(d, series)
+	l, freedom, expected, err := levelChange(d, series)
+	change, deviation = l.change, math.Sqrt(l.variance)
 	square := 0.0
 	for i := range series {
 		fitted := expected[i]

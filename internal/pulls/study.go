@@ -14,8 +14,10 @@ import (
 type study struct {
 	*panel
 	merge view.Merge
-	// others are the other merges of the project.
+	// others are the merges of the project near this one, itself included.
 	others []view.Merge
+	// earlier has the pages that another merge touched in the two months before this one.
+	earlier map[string]bool
 	// untouched has the pages that no merge touched near this one, sorted.
 	untouched []string
 	// known has the comparisons made so far: touched pages with the same days share one.
@@ -30,18 +32,26 @@ type comparisonKey struct {
 // comparison is what pages of an audience are compared with in some days.
 type comparison struct {
 	*control
-	placebos []pageChange
+	placebos  []pageChange
+	scattered *scattered
+	usual     correction
+	// weeks are the relative levels of the donors in the weeks before the merge.
+	weeks [weeksBefore]float64
 	// pages is how many untouched pages have enough visitors.
 	pages int
-	// strayed is the sum of the squares of the level changes of those pages, each in its own
-	// standard deviation, where they are too few for placebos.
-	strayed float64
+	// levels are the changes of those pages where they are too few for placebos.
+	levels []levelled
 }
 
 func newStudy(p *panel, m view.Merge, all []view.Merge) *study {
-	s := &study{panel: p, merge: m, known: map[comparisonKey]*comparison{}}
+	s := &study{panel: p, merge: m, earlier: map[string]bool{}, known: map[comparisonKey]*comparison{}}
 	near := map[string]bool{}
 	for _, o := range all {
+		if o.Date() >= m.Date()-2*span && o.Date() < m.Date() {
+			for _, path := range o.Pages {
+				s.earlier[path] = true
+			}
+		}
 		if o.Date() >= m.Date()-span && o.Date() <= m.Date()+span {
 			for _, path := range o.Pages {
 				near[path] = true
@@ -102,29 +112,43 @@ func (s *study) effect(path string, a analytics.Audience) view.Effect {
 	e.Actual = mean(series[d.before:])
 
 	// 2. The change against the expectation: by untouched pages, if there are enough of them
-	// for placebos, or else by the page's own weekdays and trend.
+	// for placebos, or else by the page's own weekdays and trend, and what those few pages did.
 	c := s.comparison(w, a)
-	var change, p, width float64
+	var change, shift, p, width float64
 	var expected []float64
 	if len(c.placebos) >= leastPlacebos {
 		var g pageChange
 		e.Method, e.Placebos = view.SyntheticControl, len(c.placebos)
 		g, expected = c.compare(series, -1)
+		g.past = s.past(path, a)
+		g.unrest = s.unrest(path, a, c.weeks, g.noise, d)
+		shift = c.usual.of(g)
+		if e.Corrected = g.past.known && c.usual.known; !e.Corrected {
+			e.Reason = "not corrected for a rise or fall before the merge, which needs 56 days before it without " +
+				"another merge of the page"
+		}
+		g.log -= shift
 		change = g.log
-		p, width = placeboTest(g, c.placebos)
+		p, width = placeboTest(g, c.placebos, c.scattered)
 	} else {
-		var deviation, freedom float64
-		var err error
-		change, deviation, freedom, expected, err = levelChange(d, series)
+		own, freedom, days, err := levelChange(d, series)
 		if err != nil {
 			e.Reason = err.Error()
 			return e
 		}
-		deviation, freedom = c.widened(deviation, freedom)
+		expected = days
+		shift = usualChange(c.levels)
+		own, freedom = own.against(c.levels, freedom)
 		e.Method = view.LevelChange
+		change = own.change
+		deviation := math.Sqrt(own.variance)
 		p, width = twoSided(change/deviation, freedom), quantile(outside, freedom)*deviation
 		e.Reason = fmt.Sprintf("only %d untouched pages have %d visitors a day, a comparison needs %d: the page is "+
-			"compared with its own weekdays and trend, which is less certain", c.pages, leastVisitors, leastPlacebos)
+			"compared with its own weekdays and trend, and what those pages did, which is less certain",
+			c.pages, leastVisitors, leastPlacebos)
+	}
+	for i := d.before; i < len(expected); i++ {
+		expected[i] *= math.Exp(shift)
 	}
 
 	// 3. The interval, of the whole and of each day: width is half of it, as a logarithm.
@@ -162,12 +186,80 @@ func (s *study) window(path string, a analytics.Audience) (w analytics.Window, r
 	if same > 1 {
 		return w, fmt.Sprintf("%d merges touched the page on %s: their effects cannot be told apart", same, date)
 	}
-	for ; w.From < date; w.From++ { // to its first reader
-		if i := w.From - s.first; s.usable[i] && s.pages[path][a][i] > 0 {
-			break
+	return w, s.young(path, a)
+}
+
+// young says why a page is too new for a comparison: its first reader came in the 28 days before the
+// merge or later, and the days without one before that are not a matter of chance. It is empty for
+// other pages, and for one that was never read.
+func (s *study) young(path string, a analytics.Audience) string {
+	date := s.merge.Date()
+	empty, days, visitors := 0, 0, 0.0
+	first := date + span
+	for i, n := range s.pages[path][a][:date-s.first+span+1] {
+		switch d := s.first + analytics.Date(i); {
+		case !s.usable[i]:
+		case days == 0 && n == 0:
+			empty++
+		default:
+			first = min(first, d)
+			days++
+			visitors += n
 		}
 	}
-	return w, ""
+	// A page with this mean has so many days without a reader in a row less than once in a hundred times.
+	const certain = 5
+	switch {
+	case days == 0 || first < date-span || visitors/float64(days)*float64(empty) < certain:
+		return ""
+	case first >= date:
+		return "the page had no reader before the merge: it is new"
+	}
+	return fmt.Sprintf("the page is %d days old at the merge: new pages rise and fall by themselves", date-first)
+}
+
+// weeksBefore is how many weeks before the merge show how far a page strays by itself.
+const (
+	weeksBefore = 2 * span / weekdays
+	leastWeek   = 4
+)
+
+// weeks returns the mean daily visitors of a page in each week before the merge, the oldest first;
+// not a number for a week with fewer than leastWeek usable days.
+func (s *study) weeks(path string, a analytics.Audience) (levels [weeksBefore]float64) {
+	for k := range levels {
+		sum, days := 0.0, 0
+		from := s.merge.Date() - s.first - 2*span + analytics.Date(k*weekdays)
+		for i := from; i < from+weekdays; i++ {
+			if s.usable[i] {
+				sum += s.pages[path][a][i]
+				days++
+			}
+		}
+		if levels[k] = math.NaN(); days >= leastWeek {
+			levels[k] = (sum + 0.5) / float64(days)
+		}
+	}
+	return levels
+}
+
+// unrest is the variance that a change has from how the page strayed from week to week against the
+// donors, beyond noise, which is from day to day.
+func (s *study) unrest(path string, a analytics.Audience, usual [weeksBefore]float64, noise float64, d days) float64 {
+	squares, steps, last := 0.0, 0.0, math.NaN()
+	for k, level := range s.weeks(path, a) {
+		now := math.Log(level / usual[k])
+		if step := now - last; !math.IsNaN(step) && !math.IsInf(step, 0) {
+			squares += step * step / 2
+			steps++
+		}
+		last = now
+	}
+	if steps == 0 {
+		return 0
+	}
+	n, m := float64(d.before), float64(len(d.date)-d.before)
+	return max(0, squares/steps*weekdays*(1/n+1/m)-noise)
 }
 
 // lacks says why the days do not suffice; empty if they do.
@@ -181,7 +273,7 @@ func (s *study) lacks(e view.Effect, d days, series []float64) string {
 		return "the archive has no reader of this path near the merge: is it the path of the page? " +
 			"`pages:` in the front matter of the prompt names it"
 	case e.DaysBefore < leastBefore:
-		return fmt.Sprintf("%d days with readers before the merge and after any other merge of the page, "+
+		return fmt.Sprintf("%d verified, settled days before the merge and after any other merge of the page, "+
 			"%d are needed", e.DaysBefore, leastBefore)
 	case e.DaysAfter < leastAfter:
 		return fmt.Sprintf("%d verified, settled days after the merge and before any other merge of the page, "+
@@ -203,7 +295,11 @@ func (s *study) comparison(w analytics.Window, a analytics.Audience) *comparison
 		return c
 	}
 	d, index := s.in(w)
-	var pool [][]float64
+	type untouched struct {
+		path   string
+		series []float64
+	}
+	var pool []untouched
 	for _, path := range s.untouched {
 		series := s.series(path, a, index)
 		empty := 0
@@ -212,24 +308,33 @@ func (s *study) comparison(w analytics.Window, a analytics.Audience) *comparison
 				empty++
 			}
 		}
-		if mean(series[:d.before]) >= leastVisitors && empty*10 <= len(series) {
-			pool = append(pool, series)
+		if mean(series[:d.before]) >= leastVisitors && empty*10 <= len(series) && s.young(path, a) == "" {
+			pool = append(pool, untouched{path, series})
 		}
 	}
-	slices.SortStableFunc(pool, func(x, y []float64) int {
-		return cmp.Compare(mean(y[:d.before]), mean(x[:d.before]))
+	slices.SortStableFunc(pool, func(x, y untouched) int {
+		return cmp.Compare(mean(y.series[:d.before]), mean(x.series[:d.before]))
 	})
 	c := &comparison{pages: len(pool)}
 	s.known[key] = c
 	if len(pool) < leastPlacebos {
-		for _, series := range pool {
-			if change, deviation, _, _, err := levelChange(d, series); err == nil {
-				c.strayed += change * change / deviation / deviation
+		for _, u := range pool {
+			if l, _, _, err := levelChange(d, u.series); err == nil {
+				c.levels = append(c.levels, l)
 			}
 		}
 		return c
 	}
-	c.control = newControl(d, pool[:min(maxDonors, len(pool))])
+	var donors [][]float64
+	for _, u := range pool[:min(maxDonors, len(pool))] {
+		donors = append(donors, u.series)
+	}
+	c.control = newControl(d, donors)
+	for _, u := range pool[:len(donors)] {
+		for i, level := range s.weeks(u.path, a) {
+			c.weeks[i] += level / mean(u.series[:d.before]) / float64(len(donors))
+		}
+	}
 	indices := make([]int, len(pool))
 	for i := range indices {
 		indices[i] = i
@@ -239,25 +344,21 @@ func (s *study) comparison(w analytics.Window, a analytics.Audience) *comparison
 		if i < len(c.donors) {
 			own = i
 		}
-		g, _ := c.compare(pool[i], own)
+		g, _ := c.compare(pool[i].series, own)
+		g.past = s.past(pool[i].path, a)
+		g.unrest = s.unrest(pool[i].path, a, c.weeks, g.noise, d)
 		c.placebos = append(c.placebos, g)
 	}
+	c.usual = correct(c.placebos)
+	c.scattered = newScattered(c.placebos)
 	return c
 }
 
-// widened returns the standard deviation of a level change, and its degrees of freedom, after
-// what the few untouched pages did: that pages stray as the regression says has the weight of
-// four of them.
-func (c *comparison) widened(deviation, freedom float64) (float64, float64) {
-	const trust = 4
-	all := trust + float64(c.pages)
-	return deviation * math.Sqrt(max(1, (trust+c.strayed)/all)), min(freedom, all)
-}
-
-// judge gives the effects of one merge their verdicts. Among many pages some change clearly
-// by chance, so those of an audience are clear that are so by the method of Benjamini and
-// Hochberg (1995): at most one verdict in twenty is expected to be without any effect.
-func judge(effects []view.Effect) {
+// judge gives the effects of one merge their verdicts, which wait until it is final: a look every
+// day would find a few times as many by chance. Among many pages some change clearly by chance too,
+// so those of an audience are clear that are so by the method of Benjamini and Hochberg (1995): at
+// most one in twenty of the clear ones is expected to be without any effect.
+func judge(effects []view.Effect, final bool) {
 	for _, a := range audiences {
 		var tested []*view.Effect
 		for i := range effects {
@@ -274,11 +375,17 @@ func judge(effects []view.Effect) {
 		}
 		for i, e := range tested {
 			switch {
+			case !final:
+				e.Verdict = view.TooEarly
 			case i < clear && e.Change > 0:
 				e.Verdict = view.MoreReaders
 			case i < clear:
 				e.Verdict = view.FewerReaders
-			case e.P <= level:
+			case e.P > level:
+			case e.Placebos > 0 && 1/float64(beyond*(e.Placebos+1)) > level/float64(len(tested)):
+				e.Reason = fmt.Sprintf("%d untouched pages are too few to tell one of %d pages of a merge from chance",
+					e.Placebos, len(tested))
+			default:
 				e.Reason = cmp.Or(e.Reason, fmt.Sprintf("of %d pages of this merge some change as much by chance",
 					len(tested)))
 			}
