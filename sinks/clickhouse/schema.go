@@ -283,7 +283,7 @@ func (ses *session) recordMigration(ctx context.Context) error {
 	return batch.Send()
 }
 
-// server is what a server can do, by its version.
+// server knows the capabilities of a server by its version.
 type server struct{ major, minor uint64 }
 
 func serverOf(v *driver.ServerVersion) server { return server{v.Version.Major, v.Version.Minor} }

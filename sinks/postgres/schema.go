@@ -24,7 +24,7 @@ const (
 // layout says where the tables are.
 type layout struct{ schema string }
 
-// server is what a server says of itself.
+// server has the properties of a server.
 type server struct {
 	version  int // 150004 is 15.4
 	encoding string
