@@ -177,7 +177,7 @@ func (a *App) FindTraces(ctx context.Context, run int64, entries iter.Seq[*state
 		}
 	}
 	if t.Older {
-		a.Log.Warn("this state comes from an older backup than what the sinks hold")
+		a.Log.Warn("this state comes from a backup older than the data in the sinks")
 	}
 	t.id, err = a.State.Identity(ctx)
 	return t, err

@@ -137,7 +137,7 @@ func checked(rev analytics.Revision) (analytics.Revision, error) {
 	case rev.Rows < analytics.TotalsOnlyRows:
 		return rev, fmt.Errorf("row_count %d: must be %d or more", rev.Rows, analytics.TotalsOnlyRows)
 	case year < 1970 || year > 9999:
-		return rev, fmt.Errorf("exported_at %s: must lie in the years 1970 to 9999", rev.ExportedAt)
+		return rev, fmt.Errorf("exported_at %s: must be in the years 1970 to 9999", rev.ExportedAt)
 	}
 	return rev, nil
 }

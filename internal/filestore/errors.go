@@ -30,7 +30,7 @@ const (
 
 // hints explain the most common error codes of S3.
 var hints = map[string]string{
-	"NoSuchBucket":                 "there is no such bucket: create it, or check name, region and endpoint",
+	"NoSuchBucket":                 "the bucket does not exist: create it, or check name, region and endpoint",
 	"AccessDenied":                 hintDenied,
 	"InvalidAccessKeyId":           hintUnknownKey,
 	"XAdminUserNotFound":           hintUnknownKey,

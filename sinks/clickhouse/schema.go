@@ -230,7 +230,7 @@ func (ses *session) migrate(ctx context.Context) error {
 	}
 	switch {
 	case placed && placement != ses.placement():
-		return fmt.Errorf("the tables were made for %s, and this is %s: windows would lie in two places; name "+
+		return fmt.Errorf("the tables were made for %s, and this is %s: windows would be in two places; name "+
 			"another database, or drop the docgauge_ tables and views everywhere and fill them with `docgauge load "+
 			"--sink clickhouse`", placement, ses.placement())
 	case version == schemaVersion && flavour == ses.flavour():
