@@ -387,7 +387,7 @@ func TestHelmRefuses(t *testing.T) {
 	}
 }
 
-// own are the variables that have values of their own, not under settings.
+// own are the variables that have their own chart values, outside settings.
 var own = []string{
 	"DOCGAUGE_BASE_URL", "DOCGAUGE_PROJECTS", "DOCGAUGE_SCHEDULE", "DOCGAUGE_LISTEN_ADDRESS",
 	"DOCGAUGE_WEB_CONFIG_FILE",

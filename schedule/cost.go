@@ -9,8 +9,8 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 )
 
-// Requests returns how many requests a window with so many rows costs: its
-// pages of pageRows rows, and one where there are no rows or only totals are
+// Requests returns the number of requests for a window with so many rows: its
+// pages of pageRows rows, or one for an empty window or if only totals are
 // read ([analytics.TotalsOnlyRows]). The page after the last is never requested.
 func Requests(rows int64, pageRows int) int {
 	if rows <= int64(pageRows) {

@@ -65,7 +65,7 @@ func (c *Cron) parse() (err error) {
 // String is the expression, with single spaces.
 func (c Cron) String() string { return c.spec }
 
-// Next returns the first firing after t, in UTC, or the zero time if there is none.
+// Next returns the first firing after t, in UTC, or the zero time if it never fires again.
 func (c Cron) Next(t time.Time) time.Time {
 	if c.times == nil {
 		return time.Time{}
@@ -152,7 +152,7 @@ func NewFirings(c Cron, first time.Time, atOnce bool) *Firings {
 	return &Firings{cron: c, coming: first, atOnce: atOnce}
 }
 
-// Coming returns the next firing by the clock, the zero time if there is none.
+// Coming returns the next firing by the clock, or the zero time without one.
 func (f *Firings) Coming() time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -141,7 +141,7 @@ func TestRunsIgnoreTheLocalZone(t *testing.T) {
 	}
 }
 
-// TestRuns: when the runs of "*/10 * * * *" begin, and what is reported.
+// TestRuns: the times at which the runs of "*/10 * * * *" begin, and the reports.
 func TestRuns(t *testing.T) {
 	for _, c := range []struct {
 		name              string
@@ -286,8 +286,8 @@ func TestStoppedBeforeTheStart(t *testing.T) {
 	})
 }
 
-// TestFirst: an @every that goes on after an interruption fires when it would have fired,
-// and then at its interval again. A time that is over is ignored.
+// TestFirst: an @every that resumes after an interruption keeps its next firing, and then fires
+// at its interval again. A time that has passed is ignored.
 func TestFirst(t *testing.T) {
 	for _, tc := range []struct {
 		first  time.Duration // after the beginning

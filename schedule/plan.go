@@ -154,7 +154,7 @@ func Plan(in Input) (due, waiting []Item) {
 	return due, p.waiting
 }
 
-// Days are what a request names: windows of several granularities can have the same.
+// Days are the parameters of a request: windows of several granularities can have the same.
 type Days struct {
 	Project string
 	analytics.Window
@@ -297,8 +297,8 @@ func (p *planner) wasRead(item Item, revision analytics.Revision) bool {
 // the service drifts for ever.
 //
 // readAt is Revision.ExportedAt of the reading, when its first page was requested, and
-// previously that of the newest revision before it: the zero time if there is none, or if
-// it has only totals and this reading has rows.
+// previously that of the newest revision before it. previously is the zero time for the first
+// revision, and if the revision before has only totals and this reading has rows.
 func Settles(w analytics.Window, settle time.Duration, readAt time.Time, verified bool, previously time.Time) bool {
 	return ripe(w, settle, readAt) && (verified || ripe(w, settle, previously))
 }
@@ -480,7 +480,7 @@ func (p *planner) isMissing(item Item, revision analytics.Revision, known bool) 
 	return !known || revision.TotalsOnly() && !item.TotalsOnly
 }
 
-// rollingLastThenNewest leaves ties as they are: in spec order.
+// rollingLastThenNewest keeps ties in their order, the order of the specification.
 func rollingLastThenNewest(a, b Item) int {
 	aRolls, bRolls := a.Granularity.RollingDays() > 0, b.Granularity.RollingDays() > 0
 	switch {

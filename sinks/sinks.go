@@ -156,12 +156,12 @@ func (s Scope) Has(k analytics.Key) bool {
 
 // Shown is what readers of a sink see of one window.
 type Shown struct {
-	// Revision is what the sink says: Totals as shown, Rows as announced.
+	// Revision is the revision in the sink: Totals as shown, Rows as announced.
 	analytics.Revision
 	// Checksum is the [analytics.Checksum] that the sink keeps beside the rows;
 	// empty where it keeps none.
 	Checksum string
-	// Sum is what the rows add up to, if Scope.Rows asked for it.
+	// Sum is the sum of the rows, if Scope.Rows asked for it.
 	Sum analytics.Sum
 }
 

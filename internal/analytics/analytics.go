@@ -4,8 +4,8 @@
 // Dates are UTC days without a time or a zone, and a window [From, To) consists of whole
 // days, so that adjacent windows share no day and miss none.
 //
-// The package depends on the standard library only, does no I/O, and does not know what is
-// due (package schedule does) or where numbers come from and go to.
+// The package depends on the standard library only, does no I/O, and does not know which
+// windows are due (package schedule does) or where numbers come from and go to.
 package analytics
 
 import "time"

@@ -34,7 +34,7 @@ const (
 // begins a moment before the slots of the previous one are free. Other commands do not wait.
 const runPatience = time.Minute
 
-// App is what a command has opened. API and Spool are nil if it did not ask for them.
+// App holds everything that a command has opened. API and Spool are nil if it did not request them.
 type App struct {
 	Config config.Config
 	Log    *slog.Logger

@@ -20,8 +20,8 @@ const (
 	root   = "../.."
 )
 
-// A rule says what the packages at or below from never import: a package at or below one of
-// never, unless it is at or below one of but. "…" stands for every package of ours.
+// A rule lists imports that are forbidden to the packages at or below from: every package at or
+// below one of never, unless it is at or below one of but. "…" stands for every package of ours.
 type rule struct {
 	why              string
 	from, never, but []string
@@ -240,8 +240,8 @@ func foreign(self, imported string) string {
 // packages lists the packages of the module, those that do not compile included.
 func packages(t *testing.T) (list []listed) {
 	t.Helper()
-	// go test reuses its last result unless something that this process opened has changed,
-	// and it does not see what the go command opens.
+	// go test reuses its last result unless a file that this process opened has changed,
+	// and it does not see the files that the go command opens.
 	_ = filepath.WalkDir(root, func(p string, d fs.DirEntry, _ error) error {
 		if d != nil && d.IsDir() && p != root && strings.HasPrefix(d.Name(), ".") {
 			return fs.SkipDir

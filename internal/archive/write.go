@@ -144,7 +144,7 @@ func write(to io.Writer, columns *schema.GroupNode, encode func(*file.Writer) er
 type output struct {
 	to     io.Writer
 	buf    []byte
-	sum    uint32 // of what has left buf
+	sum    uint32 // of the bytes that have left buf
 	footer bool
 }
 

@@ -35,7 +35,7 @@ func (o *archiveOptions) flags(cmd *cobra.Command, window string) {
 	f.StringVar(&o.project, "project", "", "comma-separated `ids` (default: all in the archive)")
 	f.StringVar(&o.archive, "archive", "", "directory or s3://… (default DOCGAUGE_PARQUET_URL)")
 	f.BoolVar(&o.asJSON, "json", false, "print JSON")
-	f.BoolVar(&o.asCSV, "csv", false, "print CSV, with paths exactly as they are")
+	f.BoolVar(&o.asCSV, "csv", false, "print CSV with unmodified paths")
 }
 
 // openedArchive is an archive and a selection from it.

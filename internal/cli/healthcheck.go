@@ -114,7 +114,7 @@ func probedHost(address string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// readCredentials reads user:password; without a file there is no user.
+// readCredentials reads user:password; without a file both are empty.
 func readCredentials(path string) (user, password string, err error) {
 	if path == "" {
 		return "", "", nil

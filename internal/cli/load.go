@@ -189,7 +189,7 @@ func (a *Program) loadWindows(
 	s = newLoadSummary(to, from, plan)
 	db := opened.State
 	// An empty ledger is filled from the sinks first, so that afterwards it knows more
-	// than what was loaded.
+	// than the loaded windows.
 	err = coverage.RestoreEmpty(ctx, db, opened.Sinks, opened.Log)
 	if err == nil {
 		err = db.Restore(ctx, to.Name(), plan.shown)

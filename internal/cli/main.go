@@ -103,8 +103,8 @@ func (k *firstErrorWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// earlyFormat is the log format as far as it is known before flags are read, for errors about
-// them.
+// earlyFormat is the log format as far as it is known before flags are read. It is used for
+// errors about the flags.
 func earlyFormat(args []string) string {
 	const flag = "--log.format"
 	format := os.Getenv("DOCGAUGE_LOG_FORMAT")

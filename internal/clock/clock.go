@@ -39,8 +39,8 @@ func Seconds(d time.Duration) float64 {
 func Jitter(d time.Duration) time.Duration { return d*4/5 + rand.N(d*2/5+1) }
 
 // Outlive returns a context that ends after limit, or grace after ctx has ended,
-// whichever comes first: work that is under way at a stop is finished instead of
-// cut. If ctx has ended already, the grace begins now. After the grace its cause
+// whichever comes first, so that work in progress at a stop is finished and not
+// cut short. If ctx has ended already, the grace begins now. After the grace its cause
 // is that of ctx.
 func Outlive(ctx context.Context, grace, limit time.Duration) (context.Context, context.CancelFunc) {
 	long, end := context.WithCancelCause(context.WithoutCancel(ctx))

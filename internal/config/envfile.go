@@ -92,7 +92,7 @@ func parseEnvLine(line string) (key, value string, err error) {
 	key, value = strings.TrimSpace(key), strings.TrimSpace(value)
 	switch {
 	case strings.HasPrefix(key, "export ") && ok:
-		return "", "", errors.New(`write KEY=VALUE without "export": the file is no script`)
+		return "", "", errors.New(`write KEY=VALUE without "export": the file is not a script`)
 	case !ok || !envKey.MatchString(key):
 		return "", "", errors.New("want KEY=VALUE, or # and a comment")
 	case strings.ContainsFunc(value, func(r rune) bool { return unicode.IsControl(r) && r != '\t' }):

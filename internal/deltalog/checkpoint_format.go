@@ -359,7 +359,7 @@ func (c *columns) open(path string, kind reflect.Type) func(reflect.Value) {
 	return nil
 }
 
-// last returns the only value of a sequence, the zero value if there is none.
+// last returns the only value of a sequence, or the zero value for an empty one.
 func last[T any](values iter.Seq[T]) (value T) {
 	for v := range values {
 		value = v
@@ -445,7 +445,7 @@ func entriesOf[P, T any](c *columns, field string, index, leaves int, convert fu
 	}
 }
 
-// batches is what the Parquet library offers for columns of one type.
+// batches is the interface of the Parquet library's readers for columns of one type.
 type batches[P any] interface {
 	ReadBatch(levels int64, values []P, def, rep []int16) (int64, int, error)
 	Err() error

@@ -201,7 +201,7 @@ func (s *source) ReadAt(p []byte, off int64) (int, error) {
 
 // listing is the contents of a log.
 type listing struct {
-	newest      int64              // version of the newest entry, -1 if there is none
+	newest      int64              // version of the newest entry, -1 without entries
 	checkpoints map[int64][]string // names of the parts of those that are complete
 }
 
@@ -285,8 +285,8 @@ func (t *Table) load(ctx context.Context) (*Snapshot, error) {
 	panic("not reached") // the last of the places is 0
 }
 
-// replayAll replays up to the newest entry that was listed. damage is why there is no
-// checkpoint to start from.
+// replayAll replays up to the newest entry that was listed. damage says why no checkpoint
+// could be used as the start.
 func (t *Table) replayAll(ctx context.Context, s *Snapshot, newest int64, damage error) error {
 	if err := t.replay(ctx, s, newest); err != nil {
 		return err

@@ -38,7 +38,7 @@ func newSnapshot() *Snapshot {
 		txns: map[string]*txn{}, files: map[string][]byte{}, removed: map[string]gone{}}
 }
 
-// Version is the version of the newest entry, -1 if there is no table.
+// Version is the version of the newest entry, -1 if the table does not exist.
 func (s *Snapshot) Version() int64 { return s.version }
 
 // ID is that of the table, which a new one in the same place does not have.

@@ -168,7 +168,7 @@ func knowNoHost(t *testing.T) {
 			if err != nil {
 				return
 			}
-			query[2], query[3] = query[2]|0x80, 0x83 // an answer: there is no such name
+			query[2], query[3] = query[2]|0x80, 0x83 // an answer: the name does not exist
 			_, _ = server.WriteTo(query[:n], from)
 		}
 	}()

@@ -124,8 +124,8 @@ func (a address) object(name string) string {
 	return s
 }
 
-// newClient looks for credentials at once: if there are none, the error says so, and
-// not which of many places was the last to be searched.
+// newClient looks for credentials immediately, so that the error for missing ones says so, and
+// does not name the last of the many places that were searched.
 func (b *bucket) newClient(ctx context.Context) (*s3.Client, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.limits.Credentials)
 	defer cancel()

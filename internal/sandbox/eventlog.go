@@ -112,7 +112,7 @@ func (l *eventLog) refresh() error {
 	return l.err
 }
 
-// logContent is the event log as far as it was read.
+// logContent is the part of the event log that was read.
 type logContent struct {
 	projects map[string]*logTraffic
 	fallback string // project of a line that names none

@@ -96,8 +96,8 @@ type index struct {
 	Prompts             bool
 }
 
-// use counts the requests of a kind so far, and those that may come now. Limit is 0 where
-// there is none.
+// use counts the requests of a kind so far, and those that may come now. Limit is 0 for an
+// unlimited kind.
 type use struct {
 	What        string
 	Requests    int64

@@ -245,7 +245,7 @@ func unknownProject(name string) error {
 	return fail(http.StatusNotFound, "project %.140q: not found", name)
 }
 
-// scope is what a key may do.
+// scope is the set of requests that a key allows.
 type scope int
 
 const (

@@ -24,7 +24,7 @@ const (
 // scenarioStart is the date that all developments are counted from.
 var scenarioStart = analytics.NewDate(2026, 1, 1)
 
-// course is what a scenario decides about the days of a site.
+// course decides about the days of a site in a scenario.
 type course interface {
 	// volume is the number of sessions, in those of a usual day.
 	volume(analytics.Date) float64

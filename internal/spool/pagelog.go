@@ -64,7 +64,7 @@ type PageLog struct {
 	broken error // a page was written in part: only a new reading repairs that
 }
 
-// PageInfo is what a page log remembers of a page, apart from its rows.
+// PageInfo describes a page in a page log, apart from its rows.
 type PageInfo struct {
 	Rows    int
 	HasMore bool

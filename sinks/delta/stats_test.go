@@ -63,8 +63,8 @@ func TestAction(t *testing.T) {
 	}
 }
 
-// TestStatisticsOfUnusualFiles: without a row there are no bounds, and paths too long for
-// a footer have none.
+// TestStatisticsOfUnusualFiles: files without rows, and paths too long for a footer, have no
+// bounds.
 func TestStatisticsOfUnusualFiles(t *testing.T) {
 	long := strings.Repeat("x", 10_000)
 	for name, tc := range map[string]struct {

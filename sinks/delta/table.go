@@ -27,7 +27,7 @@ type table struct {
 	version int64
 }
 
-// files is the one file that each window is to have; nil is none.
+// files has the one file that each window is to have, nil for no file.
 type files map[analytics.Key]*deltalog.Add
 
 var (

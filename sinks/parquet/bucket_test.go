@@ -322,7 +322,7 @@ func TestStagingOfTheDead(t *testing.T) {
 }
 
 // TestStagingFull has no room for staging files: the message names the place, and the bucket
-// stays as it was.
+// does not change.
 func TestStagingFull(t *testing.T) {
 	dir := faults.MountSmall(t)
 	t.Setenv("TMPDIR", dir)

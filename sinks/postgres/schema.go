@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -24,7 +23,7 @@ const (
 // layout says where the tables are.
 type layout struct{ schema string }
 
-// server is what a server says of itself.
+// server has the properties of a server.
 type server struct {
 	version  int // 150004 is 15.4
 	encoding string
@@ -51,15 +50,6 @@ func (s server) check() error {
 			"GRANT USAGE, or name another one with ?search_path= in the DSN")
 	}
 	return nil
-}
-
-// patience is how long a transaction may take: two statements of it take their time, and
-// the server ends what takes longer.
-func (s server) patience() time.Duration {
-	if s.timeout == 0 {
-		return 0
-	}
-	return 2*time.Duration(s.timeout)*time.Millisecond + time.Minute
 }
 
 // column is a column of a table; made is how its type is written for CREATE TABLE.

@@ -38,7 +38,8 @@ var roles = map[string]func(o order, out io.Writer) error{
 	bareClient:      bare,
 }
 
-// order is what a child has to do. Clients export the windows of Work, from First on, from Base into Dir.
+// order is the work of a child. Clients export the windows of Work, from First on, from Base
+// into Dir.
 type order struct {
 	Base     string
 	Work     workload

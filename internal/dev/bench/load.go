@@ -28,7 +28,7 @@ type loadSink struct {
 	title   string
 	key     string // as in DOCGAUGE_SINKS
 	tasks   []task
-	clients []client // the first is what the others are compared with
+	clients []client // the others are compared with the first
 	open    func(ctx context.Context, dir string) (database, error)
 }
 
@@ -190,7 +190,7 @@ func clickHouse(ctx context.Context, server interface {
 }
 
 func deltaTables(ctx context.Context, _ string) (database, error) {
-	nothing := func() error { return nil } // each run has a directory of its own
+	nothing := func() error { return nil } // each run has its own directory
 	return database{"", nothing, func(_ client, dir string) (rows int64, err error) {
 		sink, err := delta.New(delta.Options{URL: filepath.Join(dir, "delta"), Now: time.Now})
 		if err != nil {

@@ -39,7 +39,7 @@ type scraped struct {
 	scrapes                     int
 	median, p99                 float64 // ms
 	allocations, allocatedBytes float64
-	size                        int64 // of the last response as it was sent
+	size                        int64 // of the last response on the wire
 }
 
 func scrapeSnapshot(now time.Time, more int64) view.Snapshot {

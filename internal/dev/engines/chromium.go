@@ -129,8 +129,8 @@ type Tab struct {
 }
 
 // Open opens an address in a new tab, which is closed when ctx ends, and
-// returns when everything the page requests is loaded. A status other than 2xx
-// is no error.
+// returns when everything the page requests is loaded. It accepts every HTTP
+// status.
 func (c *Chromium) Open(ctx context.Context, url string, view View) (*Tab, error) {
 	t := new(Tab)
 	tab, closeTab := chromedp.NewContext(c.ctx, chromedp.WithListener(t.record), chromedp.WithNewWindow(false))

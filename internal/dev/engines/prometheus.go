@@ -20,7 +20,7 @@ type Prometheus struct {
 	URL string // http://127.0.0.1:PORT
 }
 
-// PrometheusConfig says what a server scrapes and keeps. Its zero value
+// PrometheusConfig sets the targets and the retention of a server. Its zero value
 // scrapes nothing.
 type PrometheusConfig struct {
 	Scrapes []Scrape
@@ -50,7 +50,7 @@ type Scrape struct {
 	URL string // of the metrics: http://127.0.0.1:9817/metrics
 	// Interval between two scrapes, in whole milliseconds; 0 is one second.
 	Interval time.Duration
-	// Username and Password are for basic auth; empty is none.
+	// Username and Password are for basic auth; empty means no authentication.
 	Username, Password string
 	// CAFile is a PEM file with the issuer of the target's certificate, where the
 	// URL is https; empty is the system's.

@@ -153,7 +153,7 @@ func check(t interface {
 }
 
 // RunFiles has disk, server and process fail in each way while a sink of files replaces a
-// window, and expects its readers to see a whole revision, and what is left to be healed.
+// window. It expects readers to see a whole revision, and the sink to heal the rest later.
 func RunFiles(t *testing.T, f Files) {
 	t.Run("crash in a directory", func(t *testing.T) {
 		f.crashes(t, func(t *testing.T) (url, root string) {
@@ -223,7 +223,7 @@ func (f Files) bucketFaults(t *testing.T) {
 							if requests, _ := p.Seen(); !slices.ContainsFunc(requests, func(r string) bool {
 								return strings.HasPrefix(r, method) && strings.Contains(r, in)
 							}) {
-								return // there is no such request
+								return // the sink does not send this request
 							}
 							continue
 						}

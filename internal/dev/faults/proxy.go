@@ -31,7 +31,7 @@ type Limit struct {
 	Once bool
 }
 
-// Never is no failure.
+// Never lets all bytes through.
 var Never = Limit{Up: -1, Down: -1}
 
 // NewProxy starts a proxy to the server of a DSN, for one test.
@@ -88,7 +88,7 @@ func (p *Proxy) stalls() bool {
 	return p.limit.Stall
 }
 
-// Fail hangs up, and lets nobody in any more if it is for ever.
+// Fail closes all connections, and with forever also refuses new ones.
 func (p *Proxy) Fail(forever bool) {
 	p.mu.Lock()
 	p.failed = forever

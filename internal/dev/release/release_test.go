@@ -168,7 +168,7 @@ func made(t *testing.T) (r release) {
 	return r
 }
 
-// TestComplete: the image says what the Dockerfile says and has its SBOM, recipes and
+// TestComplete: the image matches the Dockerfile and has its SBOM, recipes and
 // sums are right, and a second run makes the same bytes.
 func TestComplete(t *testing.T) {
 	r := made(t)

@@ -131,7 +131,7 @@ func ResetMiddle(p *Proxy, w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// LoseAnswer loses the answer of what the server has done.
+// LoseAnswer has the server carry out the request, and loses its answer.
 func LoseAnswer(p *Proxy, w http.ResponseWriter, r *http.Request) bool {
 	if answer, err := p.forward(r); err == nil {
 		_, _ = io.Copy(io.Discard, answer.Body)

@@ -17,7 +17,7 @@ const (
 	postgresPage = repository + "/docs/postgres.md"
 )
 
-// block is a fenced block of the page. Its info string says what it is:
+// block is a fenced block of the page. Its info string describes it:
 //
 //	sql duckdb setup                     what the recipes of an engine need first
 //	sql duckdb clickhouse name=top-pages a recipe, for these engines

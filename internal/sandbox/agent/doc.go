@@ -39,7 +39,7 @@
 // branch of its job, a command edits files there, and the result is a commit on the branch.
 //
 // Invariant: the working tree, the index, the current branch and every branch that is not a
-// job's stay as they are, whatever the command does with its files and however it ends. After
+// job's stay unchanged, whatever the command does with its files and however it ends. After
 // Edit the job's branch is at the returned Head, or, after an error, where it was before; a
 // branch without commits is deleted. Worktrees are removed after each instruction, and by
 // OpenRepo after a crash.

@@ -38,7 +38,7 @@ func (r *Repo) Edit(ctx context.Context, t Task) (c Change, output string, err e
 	if err != nil {
 		return c, "", err
 	}
-	done := c // what the branch keeps: after an error, what it had before
+	done := c // the change that the branch keeps: after an error, the former one
 	defer func() {
 		if done.Empty() {
 			done.Head = ""
