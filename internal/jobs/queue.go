@@ -31,13 +31,13 @@ type Journal interface {
 	Queue(ctx context.Context) (journal.Queue, error)
 	// PullStates returns the pull requests of the jobs; long fields can be missing.
 	PullStates(ctx context.Context) ([]journal.PullRequest, error)
-	// Recurring returns since when the firings of each prompt with a schedule count; See
-	// sets that.
+	// Recurring returns, for each prompt with a schedule, the time from which its firings
+	// count. See sets it.
 	Recurring(ctx context.Context) (map[string]journal.Recurring, error)
 	See(ctx context.Context, prompt, schedule string, at time.Time) error
-	// Apply makes all of the changes or none, durably, and returns their jobs as they
-	// are now. After journal.ErrRaced, journal.ErrDuplicate and journal.TakenError
-	// nothing was changed; after any other error the changes may have been made.
+	// Apply makes all of the changes or none, durably, and returns the changed jobs.
+	// After journal.ErrRaced, journal.ErrDuplicate and journal.TakenError nothing was
+	// changed; after any other error the changes may have been made.
 	Apply(ctx context.Context, changes ...journal.Change) ([]journal.Job, error)
 }
 

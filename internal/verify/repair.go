@@ -90,8 +90,8 @@ func (w *survey) plan(key analytics.Key) plan {
 	return p
 }
 
-// holds reports whether the rows that a sink shows are those of e, even if what
-// it says of them is not.
+// holds reports whether the rows that a sink shows are those of e, even if its metadata
+// is not.
 func (w *survey) holds(shown sinks.Shown, e state.Entry) bool {
 	sum := shown.Sum.Checksum.String()
 	switch {

@@ -101,8 +101,8 @@ type Job struct {
 	Model      string `json:"model,omitempty"`
 	PRLink     string `json:"pr_link,omitempty"`
 
-	// Pages are the paths of the pages that the prompt names. Cost is the cost of a job as it
-	// was set when this one began; it counts once the job is created.
+	// Pages are the paths of the pages that the prompt names. Cost is the configured
+	// cost of a job when this one began; it counts once the job is created.
 	Pages []string `json:"pages,omitempty"`
 	Cost  float64  `json:"cost,omitempty"`
 
