@@ -82,7 +82,7 @@ func manifests(t *testing.T, name string, args ...string) []object {
 	return objects(t, template(t, chart, slices.Concat([]string{"--values", values(name)}, args)...))
 }
 
-// at follows keys; what is missing is nil.
+// at follows keys; the result for a missing key is nil.
 func (o object) at(path ...string) any {
 	var v any = o
 	for _, key := range path {

@@ -55,7 +55,7 @@ const (
 	DayPages Fact = "day-pages"
 )
 
-// Set takes in a fact as the state has it.
+// Set records a fact from the state.
 func (l Learned) Set(s Series, f Fact, n int, at time.Time) {
 	facts := l[s]
 	switch f {
@@ -98,7 +98,7 @@ type Policy struct {
 	Limit int
 	// Settle is how long after its end a window can still change.
 	Settle time.Duration
-	// Learned returns what was learned about a series; nil: nothing.
+	// Learned returns the facts about a series, or nil.
 	Learned func(Series) Facts
 }
 

@@ -78,7 +78,7 @@ func (r Revision) StateText() string {
 	return r.State()
 }
 
-// Provenance is what only the ledger knows about a reading; no sink has it.
+// Provenance is the part of a reading that only the ledger stores; no sink has it.
 type Provenance struct {
 	// Requests is how many API requests the reading cost.
 	Requests int `json:"requests"`

@@ -54,7 +54,7 @@ func OpenLedger(c config.Config, log *slog.Logger, now func() time.Time) (*App, 
 	return open(c, log, now, lock(state.LockExport), (*App).openLedger)
 }
 
-// OpenExport opens what an export needs: what [OpenLedger] opens, and the API client.
+// OpenExport opens everything that [OpenLedger] opens, and the API client.
 func OpenExport(c config.Config, log *slog.Logger, now func() time.Time) (*App, error) {
 	return open(c, log, now, lock(state.LockExport), (*App).openLedger, client(runPatience))
 }

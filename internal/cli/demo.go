@@ -221,7 +221,7 @@ func newestWeek(visitors, totals string) string {
 `, visitors, week, totals, week, demoPages)
 }
 
-// commandName is what this program was started as, for a shell.
+// commandName is the name that this program was started with, for a shell.
 func commandName() string {
 	if name := os.Args[0]; strings.HasPrefix(filepath.Base(name), "docgauge") {
 		return shellWord(name)

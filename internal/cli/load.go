@@ -63,7 +63,7 @@ var loadAtOnce = map[string]int{
 	config.SinkParquet: 12, config.SinkDelta: 1000, config.SinkClickHouse: 1000, config.SinkPostgres: 12,
 }
 
-// loadSummary is what load reports; its JSON keys are stable.
+// loadSummary is the output of load; its JSON keys are stable.
 type loadSummary struct {
 	Sink    string   `json:"sink"`
 	Archive string   `json:"archive"`

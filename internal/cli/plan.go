@@ -158,8 +158,8 @@ func (r planReport) table(w wording) *render.Table {
 	return table
 }
 
-// groups has a row for the windows that are alike in all but their days, in the order of
-// the first of them.
+// groups has a row for the windows that differ only in their days, in the order of the
+// first of them.
 func (r planReport) groups(w wording) *render.Table {
 	type group struct {
 		project, window string

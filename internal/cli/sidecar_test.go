@@ -148,7 +148,7 @@ func (s *sidecar) awaitRuns(t *testing.T, outcome string, n float64) testbed.Ser
 	return all
 }
 
-// place is where the real binary runs, and with what.
+// place is the directory and the environment that the real binary runs in.
 type place struct {
 	dir string
 	env []string

@@ -132,8 +132,8 @@ func TestDemoKeepsItsLabel(t *testing.T) {
 	terminal.await("export   success: ")
 }
 
-// TestPipesAreNotCut: what another program reads is whole, unless COLUMNS says how wide it
-// may be.
+// TestPipesAreNotCut: output that another program reads is whole, unless COLUMNS limits its
+// width.
 func TestPipesAreNotCut(t *testing.T) {
 	t.Parallel()
 	p := longPlace(t)

@@ -18,7 +18,7 @@ const (
 	runSlack = time.Minute
 )
 
-// health is what probes read from memory.
+// health has the values that probes read from memory.
 type health struct {
 	state   error             // why the state cannot be read
 	sinks   map[string]string // why a sink cannot be reached, by its name; replaced, never changed

@@ -41,7 +41,7 @@ func markOf(data []byte) mark {
 	return mark{int64(len(data)), string(data[max(0, len(data)-markBytes):])}
 }
 
-// readMark returns the mark of an entry, the zero value if it is not there.
+// readMark returns the mark of an entry, the zero value if it does not exist.
 func (t *Table) readMark(ctx context.Context, version int64) (mark, error) {
 	f, err := t.options.Files.Open(ctx, t.entryName(version))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -129,7 +129,7 @@ func (t *Table) catchUp(ctx context.Context, s *Snapshot) error {
 }
 
 // replay applies the entries after the snapshot's version up to newest, or to the first
-// that is not there. It reads as many at once as is worth it.
+// missing one. It reads as many at once as is worth it.
 func (t *Table) replay(ctx context.Context, s *Snapshot, newest int64) error {
 	type entry struct {
 		actions []action

@@ -221,7 +221,7 @@ func (p *packer) open() {
 	}
 }
 
-// unpack is the inverse of pack; Path is what escaped was.
+// unpack is the inverse of pack; Path is the unescaped path.
 func (p *packer) unpack(packed []byte) *add {
 	plain, err := p.unzip.DecodeAll(packed, p.plain[:0])
 	if err != nil {

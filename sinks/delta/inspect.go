@@ -20,7 +20,7 @@ import (
 // straysNamed is how many files of another writer are named one by one.
 const straysNamed = 5
 
-// dataFile is a data file of a table, with what its tags say.
+// dataFile is a data file of a table, with the contents of its tags.
 type dataFile struct {
 	deltalog.Add
 	sinks.Shown

@@ -10,7 +10,7 @@ import (
 	"github.com/docgauge/docgauge/internal/archive"
 )
 
-// statistics is what readers leave files out by, in Delta's form.
+// statistics are the bounds by which readers leave files out, in Delta's form.
 type statistics struct {
 	Records   int64            `json:"numRecords"`
 	Min       map[string]any   `json:"minValues,omitempty"`

@@ -132,7 +132,7 @@ const findTable = "SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c
 // newer than this program.
 func (l layout) migrated(ctx context.Context, q queryer) (version int, err error) {
 	var there bool
-	// to_regclass may answer from a cache, and miss what another process has just made.
+	// to_regclass may answer from a cache, and miss a table that another process has just made.
 	if err := q.QueryRow(ctx, "SELECT EXISTS ("+findTable+")", l.schema, versionsTable).Scan(&there); err != nil ||
 		!there {
 		return 0, err

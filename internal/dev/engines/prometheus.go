@@ -66,7 +66,7 @@ func RunPrometheus(t testing.TB, c PrometheusConfig) *Prometheus {
 	return run(t, func(dir string) (*Prometheus, error) { return StartPrometheus(dir, c) })
 }
 
-// StartPrometheus starts a server that keeps what it writes in dir, which is
+// StartPrometheus starts a server that keeps its data in dir, which is
 // made if it is absent, and waits until it answers queries.
 func StartPrometheus(dir string, c PrometheusConfig) (*Prometheus, error) {
 	return start(dir, 1, func(dir string, ports []int) (*Prometheus, error) { return newPrometheus(dir, ports, c) })
