@@ -17,7 +17,7 @@ const AnalyticsBudget = "analytics"
 // AgentBudget is the name of the budget of a project's prompts and follow-ups.
 func AgentBudget(project string) string { return "agent:" + project }
 
-// Capacity is what a budget allows from now on.
+// Capacity describes the requests that a budget allows from now on.
 type Capacity struct {
 	view.Budget
 	usage state.Usage

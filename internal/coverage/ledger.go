@@ -159,8 +159,7 @@ func (l Ledger) Series(project string, g analytics.Granularity) iter.Seq[*state.
 	}
 }
 
-// Newest returns the newest complete window of a series that was read, nil if there
-// is none.
+// Newest returns the newest complete window of a series that was read, or nil.
 func (l Ledger) Newest(project string, g analytics.Granularity, now time.Time) *state.Entry {
 	for e := range l.Series(project, g) {
 		if e.Complete(now) {

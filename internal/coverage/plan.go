@@ -31,7 +31,7 @@ func List(text string) []string {
 }
 
 // SelectProjects splits a comma-separated list of projects, and refuses one that is not known.
-// place says what has those that are.
+// place is where the known projects are, for the error.
 func SelectProjects(list string, known []string, place string) ([]string, error) {
 	ids := List(list)
 	for _, id := range ids {

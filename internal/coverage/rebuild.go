@@ -34,7 +34,7 @@ type Rebuilt struct{ Windows, Forgotten int }
 
 // Rebuild makes the ledger what the sinks show. What the spool holds, according to inSpool, and
 // what an unlisted sink had stays. If no listed sink shows anything and another one
-// cannot be listed, the ledger stays as it is and the error is [sinks.ErrNotListed].
+// cannot be listed, the ledger stays unchanged and the error is [sinks.ErrNotListed].
 func Rebuild(
 	ctx context.Context, db *state.DB, from []sinks.Sink,
 	inSpool func(analytics.Revision) (bool, error), log *slog.Logger,

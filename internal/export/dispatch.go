@@ -54,7 +54,7 @@ type sharing struct {
 }
 
 type cost struct {
-	item     *schedule.Item // as it was planned
+	item     *schedule.Item // as planned
 	requests int
 	known    bool
 }

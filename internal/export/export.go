@@ -34,8 +34,8 @@ type pageReader interface {
 	VisitorsPage(ctx context.Context, q docsapi.VisitorsQuery) (analytics.Page, error)
 }
 
-// windowLedger is what the state keeps of the windows: which revisions exist and which sinks have
-// them, what the runs learned about the service, and values that are only displayed.
+// windowLedger is the state's record of the windows: which revisions exist and which sinks have
+// them, facts that the runs learned about the service, and values that are only displayed.
 type windowLedger interface {
 	// Record enters a revision, owed to sinks; repeating it is harmless.
 	Record(ctx context.Context, rev analytics.Revision, prov analytics.Provenance, sinks []string) error

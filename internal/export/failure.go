@@ -27,7 +27,7 @@ const (
 	maxRefusedNew = 3
 )
 
-// health is what a run knows about the service.
+// health is the knowledge of a run about the service.
 type health struct {
 	barred map[string]bool // projects that the service refuses
 	// answered: the service gave a window, or a page of one, in this run.

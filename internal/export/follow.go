@@ -137,9 +137,9 @@ func (e *Exporter) due(ctx context.Context, duty string) (bool, error) {
 	return age < 0 || age >= dutyEvery, err
 }
 
-// compare holds the sinks' listings against the ledger once a day: what a sink has lost
-// is filled from another sink, or read again by the next run. A problem of a sink is no
-// failure of the export.
+// compare compares the sinks' listings with the ledger once a day: windows that a sink has lost
+// are copied from another sink, or read again by the next run. A problem of a sink does not
+// count as a failure of the export.
 func (e *Exporter) compare(ctx context.Context) error {
 	a := e.app
 	if due, err := e.due(ctx, compareDuty); err != nil || !due {

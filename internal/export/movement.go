@@ -49,7 +49,7 @@ func (w *window) startOver(ctx context.Context, reason error) error {
 		return err
 	}
 	_, basis := r.work.Sizes.Pages(w.item)
-	least := w.pages.atLeast()
+	least := w.pages.promised/max(w.pages.size, 1) + 1 // the window has at least so many pages
 	if r.totalsFirst(&w.item, least) && basis == schedule.BasisUnknown {
 		r.setLearned(ctx, schedule.SeriesOf(w.item.Key), schedule.LeastPages, least)
 	}

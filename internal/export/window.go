@@ -36,7 +36,7 @@ type window struct {
 	run  *run
 	item schedule.Item
 	turn int // in the order of requests
-	// previous is the newest revision in the ledger; its Number is 0 if there is none.
+	// previous is the newest revision in the ledger; its Number is 0 without one.
 	previous analytics.Revision
 	log      *spool.PageLog
 	// resumed: the page log had pages of an earlier run.
@@ -115,7 +115,7 @@ func (w *window) commit(ctx, sending context.Context) (complete bool, err error)
 	rev := w.file.Revision()
 	if w.run != nil {
 		w.learn(ctx, rev)
-		// The windows of the same days get the pages in logs of their own, and are exported
+		// The windows of the same days get the pages in separate logs, and are exported
 		// like windows that an earlier run read.
 		// CRASH: those without a log are requested.
 		if err := w.share(rev); err != nil {
@@ -327,7 +327,11 @@ func (w *window) provenance() analytics.Provenance {
 		Requests: w.log.Requests(), RepeatedRows: int64(w.log.Repeated), Checksum: w.file.Checksum(),
 	}
 	if !w.isUnmoved() {
-		from.MovedRows = w.pages.movedRows()
+		for _, page := range w.log.Pages {
+			if page.Totals != w.pages.newest {
+				from.MovedRows += int64(page.Rows)
+			}
+		}
 	}
 	return from
 }

@@ -52,7 +52,7 @@
 //	unknown     not accepted, send it again                   cancelled, and a new try pending  operator
 //	unknown     on_unknown: resubmit, once                    cancelled, and a new try pending  queue
 //	unknown     drop                                          cancelled    operator
-//	any end     retry                                         as it was, and a new try pending  operator
+//	any end     retry                                         unchanged, and a new try pending  operator
 //
 // An id belongs to one job of a project; the journal checks that in the transaction that
 // enters it. A create that is answered with the id of another job is in doubt, because
@@ -96,7 +96,7 @@
 //
 // # Waiting
 //
-// The constants of Why say what a prompt waits for. The caps count the intents of 24 hours
+// The constants of Why are the reasons why a prompt waits. The caps count the intents of 24 hours
 // that are not known to have been refused, and the jobs that may be at work, including the
 // unknown. The queue pauses when the key was refused (until it changes), when two
 // consecutive sends are in doubt (until the service answers a read, and an hour has passed

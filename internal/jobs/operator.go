@@ -35,7 +35,7 @@ func NewOperator(j Journal, now func() time.Time) *Operator {
 }
 
 // Find returns the newest job of the prompt with the id ref, or else the job with that
-// number ("12" or "#12"). The error is journal.ErrNoJob if there is none.
+// number ("12" or "#12"). If neither exists, the error is journal.ErrNoJob.
 func Find(ctx context.Context, j Journal, ref string) (journal.Job, error) {
 	all, err := j.Jobs(ctx)
 	if err != nil {

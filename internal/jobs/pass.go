@@ -11,7 +11,7 @@ import (
 	"github.com/docgauge/docgauge/internal/prompts"
 )
 
-// Result is what a pass did, and the state of the queue after it.
+// Result counts the actions of a pass, and has the state of the queue after it.
 type Result struct {
 	// Created and Messages count the creates and follow-ups that the service accepted,
 	// Ended the jobs that ended.

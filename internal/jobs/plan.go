@@ -13,10 +13,10 @@ import (
 	"github.com/docgauge/docgauge/internal/prompts"
 )
 
-// Why is what a prompt waits for, for programs; Planned.Reason says it to people.
+// Why is the reason why a prompt waits, for programs. Planned.Reason is the text for people.
 type Why string
 
-// What a prompt waits for.
+// The reasons why a prompt waits.
 const (
 	whyNext        Why = ""                   // nothing: it is sent by the next pass, or was sent
 	whyInvalid     Why = "invalid"            // its file breaks a rule
@@ -54,8 +54,8 @@ type Planned struct {
 	Project string        `json:"project"`
 	Title   string        `json:"title,omitempty"`
 	State   journal.State `json:"state"`
-	// Why is what it waits for. Reason says that, and what can be done, to people. Until
-	// is when the wait ends, if that is known.
+	// Why is the reason why it waits. Reason is the reason and the remedy, for people. Until
+	// is the end of the wait, if known.
 	Why    Why       `json:"why,omitempty"`
 	Reason string    `json:"reason,omitempty"`
 	Until  time.Time `json:"until,omitzero"`
@@ -71,7 +71,7 @@ type Planned struct {
 	Text       string   `json:"text,omitempty"`
 	FollowUps  []string `json:"follow_ups,omitempty"`
 	Unrendered string   `json:"template_error,omitempty"`
-	// Job is the newest job, nil if there is none.
+	// Job is the newest job, nil before the first.
 	Job *journal.Job `json:"job,omitempty"`
 
 	prompt prompts.Prompt
@@ -82,8 +82,8 @@ func (p Planned) Ready() bool { return p.Place > 0 && p.Why == whyNext }
 
 func (p *Planned) wait(b blocker) { p.Why, p.Reason, p.Until = b.why, b.reason, b.ends }
 
-// Plan returns every prompt with its state, what it waits for and, if it is pending,
-// what would be sent. It changes nothing.
+// Plan returns every prompt with its state, the reason why it waits and, if it is pending,
+// the text to send. It changes nothing.
 func Plan(ctx context.Context, o Options, j Journal, found prompts.Scanned) ([]Planned, error) {
 	s, err := readState(ctx, o, j, found)
 	if err != nil {
@@ -271,7 +271,7 @@ func (p *Planned) addRemedy(job journal.Job) {
 	p.Reason += remedy
 }
 
-// Remedy says what a person can do about a job that is unknown, or held because it
+// Remedy returns the commands that resolve a job that is unknown, or held because it
 // looks renamed. It is empty for any other job.
 func Remedy(j journal.Job) string {
 	switch {

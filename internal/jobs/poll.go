@@ -70,8 +70,8 @@ func (q *Queue) read(ctx context.Context, job journal.Job) (docsapi.Job, error) 
 	return q.client.Job(ctx, job.Project, job.JobID)
 }
 
-// follow is what a read means for its job: the rows from active of the table of states. The
-// change is in the history if the job has ended.
+// follow returns the change of a job after a read: the rows from active of the table of states. The
+// change enters the history if the job has ended.
 func (p *pass) follow(job journal.Job, got docsapi.Job, err error) journal.Change {
 	change := journal.Change{From: job.State, At: p.q.now()}
 	if job.Accepted.After(change.At) {

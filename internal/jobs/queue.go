@@ -41,7 +41,7 @@ type Journal interface {
 	Apply(ctx context.Context, changes ...journal.Change) ([]journal.Job, error)
 }
 
-// NewState is what the queue does with prompts and a journal without any job.
+// NewState is the reaction of the queue to prompts and a journal without any job.
 type NewState string
 
 // The values of DOCGAUGE_PROMPTS_ON_NEW_STATE.
@@ -51,7 +51,7 @@ const (
 	Skip   NewState = "skip"   // treat the prompts as done
 )
 
-// Options are the rules of a queue, and what it works with. A cap of 0 is unlimited.
+// Options are the rules and dependencies of a queue. A cap of 0 is unlimited.
 type Options struct {
 	// MaxPerDay is how many jobs may be created in 24 hours, MaxActive how many may be
 	// at work, MaxOpenPulls how many pull requests may be open, and MaxReviewAge what their
@@ -63,7 +63,7 @@ type Options struct {
 	JobCost float64
 	// PollInterval is the time from the beginning of a job to its first read.
 	PollInterval time.Duration
-	// Numbers are for templates; nil if there are none.
+	// Numbers are for templates; may be nil.
 	Numbers prompts.Numbers
 	// Notify reports whether events are wanted.
 	Notify bool

@@ -129,7 +129,7 @@ func (p *pass) send(ctx context.Context, job journal.Job, from journal.State, te
 		log.Warn("agent job not sent", "outcome", string(judge(o.err)), "reason", o.err)
 	}
 
-	// Step 4: the outcome becomes durable, prepared from the job and the queue as they are then.
+	// Step 4: the outcome becomes durable, prepared from the current job and queue.
 	// While the journal cannot be written the process keeps it, and sends nothing else.
 	// CRASH before: as after step 1.
 	// CRASH after: the job is followed, or sent again when its time has come.
@@ -162,8 +162,12 @@ func (p *pass) send(ctx context.Context, job journal.Job, from journal.State, te
 			if before, err = q.journal.Job(ctx, job.Seq); err != nil {
 				return err
 			}
-			if slices.ContainsFunc(maybe, func(written journal.Job) bool { return isWritten(written, before) }) {
-				return nil
+			if slices.ContainsFunc(maybe, func(written journal.Job) bool {
+				written.Version++
+				written.Text, written.FollowUps = before.Text, before.FollowUps
+				return reflect.DeepEqual(written, before)
+			}) {
+				return nil // a write that seemed to fail has succeeded
 			}
 			// The operator changed the job or the queue: the outcome is prepared anew. Only
 			// the intent knows which follow-ups the service has.
@@ -191,13 +195,6 @@ func (p *pass) send(ctx context.Context, job journal.Job, from journal.State, te
 // maxRaces is how often a change is prepared anew because the job or the queue was changed
 // at the same time.
 const maxRaces = 5
-
-// isWritten reports whether a job of the journal is as a write would have left it.
-func isWritten(written, now journal.Job) bool {
-	written.Version++
-	written.Text, written.FollowUps, now.Text, now.FollowUps = "", nil, "", nil
-	return reflect.DeepEqual(written, now)
-}
 
 // isRaced reports whether a change was not made because the operator was faster.
 func isRaced(err error) bool {
@@ -309,8 +306,8 @@ func (q *Queue) changesOf(o outcome, job journal.Job, queue journal.Queue) []jou
 	}
 	change := journal.Change{Job: job, From: before.State, At: now, Cause: cmp.Or(cause, job.Reason)}
 	if before.State.Ended() {
-		// The operator ended the job while it was being sent: the end stands, and what the
-		// service did is entered beside it.
+		// The operator ended the job while it was being sent. The job stays ended, and the
+		// outcome at the service is entered beside it.
 		change.Cause = fmt.Sprintf("%s; it was %s before that was known", change.Cause, before.State)
 		change.Job.State, change.Job.Reason, change.Job.Ended = before.State, before.Reason, before.Ended
 		change.Job.Next, change.Job.Blocked, change.Job.Sending = time.Time{}, time.Time{}, false

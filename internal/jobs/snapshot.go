@@ -18,7 +18,7 @@ const (
 	shownAfterEnd = 30 * 24 * time.Hour
 )
 
-// Prompts is where the prompts of the folder stand, as far as it is known.
+// Prompts is the known state of the prompts in the folder.
 type Prompts struct {
 	Planned []Planned
 	// Problem is why the folder cannot be read, empty if it can.

@@ -44,7 +44,7 @@ func (r *parser) find(line int, format string, args ...any) {
 }
 
 // parseFile parses the file at path, whose whole content is data. The prompt always
-// has a path and an id; it keeps every rule if there are no findings.
+// has a path and an id; without findings it keeps every rule.
 func parseFile(path string, data []byte, rules Rules) (Prompt, []Finding) {
 	r := &parser{
 		prompt: Prompt{ID: path, Path: path}, rules: rules,

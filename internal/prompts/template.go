@@ -37,7 +37,7 @@ var (
 
 // Render returns the texts to send for p at a time: the time of the firing for a
 // prompt that recurs, else the current time. Without a template it returns the text
-// of p. n may be nil if there are no numbers. The error is a [Finding], which wraps
+// of p. n may be nil. The error is a [Finding], which wraps
 // ErrNoNumbers if numbers are missing.
 func Render(ctx context.Context, p Prompt, at time.Time, n Numbers) (Rendered, error) {
 	if !p.Template {

@@ -70,7 +70,7 @@ func forbidden(r rune) string {
 	return ""
 }
 
-// checkLine returns the problem of a name of one line (a path, a title), empty if there is none.
+// checkLine returns the problem of a name of one line (a path, a title), or "".
 func checkLine(s string) string {
 	switch {
 	case len(s) > maxNameBytes:

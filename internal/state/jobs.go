@@ -50,7 +50,7 @@ func (db *DB) Jobs(ctx context.Context) ([]journal.Job, error) {
 	return list(ctx, db, jobRow, selectJobs+` ORDER BY seq`)
 }
 
-// Job returns one job with its texts. The error is journal.ErrNoJob if there is none.
+// Job returns one job with its texts. The error is journal.ErrNoJob if it does not exist.
 func (db *DB) Job(ctx context.Context, seq int64) (j journal.Job, err error) {
 	err = db.write(ctx, func(t *tx) {
 		if !t.get(jobRow(&j), selectJobs+` WHERE seq = ?`, seq) {
@@ -77,11 +77,11 @@ func (db *DB) History(ctx context.Context, seq int64) ([]journal.Transition, err
 	}, `SELECT at, job, from_state, to_state, cause FROM job_events WHERE job = ? ORDER BY id`, seq)
 }
 
-// JobCost is the name of the counter of what the created jobs cost, in millionths.
+// JobCost is the name of the counter of the cost of the created jobs, in millionths.
 const JobCost = "agent_job_cost_millionths"
 
-// Apply makes the changes, all or none of them, and returns their jobs as they are now, with Seq
-// and Version. A job that ends is counted in agent_jobs_finished_total, and one that is now known
+// Apply makes the changes, all or none of them, and returns the changed jobs, with Seq and
+// Version. A job that ends is counted in agent_jobs_finished_total, and one that is now known
 // to be created in JobCost. Errors: journal.ErrRaced, journal.ErrDuplicate and journal.TakenError,
 // or one that names the database.
 func (db *DB) Apply(ctx context.Context, changes ...journal.Change) ([]journal.Job, error) {

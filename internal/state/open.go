@@ -6,8 +6,8 @@
 // Once it has returned nil its effect survives a crash; after an error it has no effect. Times are
 // UTC in microseconds.
 //
-// It decides nothing: package schedule knows what is due, package budget how many requests fit, and
-// packages export and jobs in which order steps happen.
+// It decides nothing: package schedule decides which windows are due, package budget how many
+// requests fit, and packages export and jobs the order of the steps.
 package state
 
 import (
@@ -97,7 +97,7 @@ func create(dir string, how access) (*DB, error) {
 }
 
 // OpenExisting opens the database in dir for a command that only reads. It changes and creates
-// nothing in dir, which may be read-only. If there is no database, or one without tables, it
+// nothing in dir, which may be read-only. Without a database, or for one without tables, it
 // returns an empty one in memory. Errors: as those of Open, and ErrOlder.
 func OpenExisting(dir string) (*DB, error) {
 	file := filepath.Join(dir, FileName)

@@ -229,7 +229,7 @@ func keyLeft(k view.Key, now time.Time) string {
 	}
 }
 
-// keyConcern describes a current or imminent problem with a key; empty if there is none.
+// keyConcern describes a current or imminent problem with a key, or is empty.
 func keyConcern(k view.Key, now time.Time) string {
 	on := k.Expires.UTC().Format(time.DateOnly)
 	switch left := k.Expires.Sub(now); {

@@ -30,7 +30,7 @@ const (
 	ReviewRequired = "review_required"
 )
 
-// The results of the checks together. Empty: there are none, or they are unknown.
+// The combined result of the checks. Empty: without checks, or unknown.
 const (
 	ChecksSuccess = "success"
 	ChecksFailure = "failure"
