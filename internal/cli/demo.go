@@ -167,7 +167,7 @@ func (a *Program) demoSummary(ctx context.Context, c config.Config, served int) 
 	return nil
 }
 
-// demoPages is how many pages the demo shows.
+// demoPages is the number of pages that the demo shows.
 const demoPages = 10
 
 // demoFiles shows the content of the files, and how to query them.
