@@ -131,10 +131,10 @@ func (c Cron) Missed(n int, since, now time.Time) bool {
 // ErrDeadline is the cause with which the context of a run ends at its deadline.
 var ErrDeadline = errors.New("run reached its deadline")
 
-// ErrOverrun is what Firings.Run returns when it gives up waiting for a run.
+// ErrOverrun is the error of Firings.Run when it gives up waiting for a run.
 var ErrOverrun = errors.New("run continues after its context ended")
 
-// runGrace is how long a run may continue after its context ended. It leaves room in the half
+// runGrace is the time that a run may continue after its context ended. It leaves room in the half
 // minute that most supervisors give a process to stop.
 const runGrace = 20 * time.Second
 

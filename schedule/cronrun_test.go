@@ -18,7 +18,7 @@ import (
 // odd is when these tests begin, after the start of their bubble: 00:03:41.25 UTC.
 const odd = 3*time.Minute + 41*time.Second + 250*time.Millisecond
 
-// history is what happened to the runs.
+// history records the events of the runs.
 type history struct {
 	began, ended []time.Time
 	causes       []error
@@ -205,7 +205,7 @@ func TestStopEndsTheRunAndWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := begin(t, "@hourly", 0, false, 30*time.Minute, func(ctx context.Context) {
 			<-ctx.Done()
-			time.Sleep(7 * time.Second) // what it must still finish
+			time.Sleep(7 * time.Second) // the work that it must still finish
 		})
 		time.Sleep(time.Hour)
 		stopped := time.Now()

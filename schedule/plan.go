@@ -69,7 +69,7 @@ type Input struct {
 	// Since: windows that begin on or after it are backfilled. The newest complete window
 	// of each granularity and the one before it are read even if they begin earlier.
 	Since analytics.Date
-	// Settle is how long after its end a window can still change.
+	// Settle is the time after its end during which a window can still change.
 	Settle time.Duration
 	// Known returns the newest revision of a window in the ledger. Required.
 	Known func(analytics.Key) (analytics.Revision, bool)
@@ -81,7 +81,7 @@ type Input struct {
 	// even if it begins before Since. nil: none is lost.
 	Lost func(analytics.Key) bool
 	// Began is when a reading of windows named by their dates began; zero: now. [Asked]
-	// leaves out what was read since.
+	// leaves out windows that were read since.
 	Began time.Time
 	// Rotate chooses the project that comes first; it grows by one each run.
 	Rotate int
@@ -413,7 +413,7 @@ func (p *planner) classify(project string, spec analytics.Spec, w analytics.Wind
 	return item, t
 }
 
-// waits reports whether a due window is not read now, and notes in it what was decided: it is set
+// waits reports whether a due window is not read now, and notes the decision in it: it is set
 // aside; or its rows are read later, in which case its totals are read first.
 func (p *planner) waits(item *Item, known bool) bool {
 	if a, failed := p.aside(item.Key); failed && p.rests(a) {

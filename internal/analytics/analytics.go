@@ -78,9 +78,9 @@ func (r Revision) StateText() string {
 	return r.State()
 }
 
-// Provenance is what only the ledger knows about a reading; no sink has it.
+// Provenance is the part of a reading that only the ledger stores; no sink has it.
 type Provenance struct {
-	// Requests is how many API requests the reading cost.
+	// Requests is the number of API requests that the reading cost.
 	Requests int `json:"requests"`
 	// Checksum is the [Checksum] of its rows; empty where it is unknown.
 	Checksum string `json:"checksum,omitempty"`

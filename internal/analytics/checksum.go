@@ -18,7 +18,7 @@ import (
 // The sum of no rows is 0. It finds damage, it does not withstand an attack.
 type Checksum uint64
 
-// Add takes in a row.
+// Add adds a row to the checksum.
 func (c *Checksum) Add(r Row) {
 	var space [256]byte
 	b := append(space[:0], r.Path...)
@@ -48,7 +48,7 @@ type Sum struct {
 	Example     string
 }
 
-// Add takes in a row.
+// Add adds a row to the sum.
 func (s *Sum) Add(r Row) {
 	s.Checksum.Add(r)
 	s.Count(r)

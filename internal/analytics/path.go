@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// StrayByte is what [EscapePath] and [UnescapePath] add to a byte of a path that
+// StrayByte is added by [EscapePath] and [UnescapePath] to a byte of a path that
 // is not part of a UTF-8 character: the unit StrayByte + 0xff is the byte 0xff.
 const StrayByte rune = utf8.MaxRune + 1
 

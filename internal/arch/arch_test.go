@@ -112,7 +112,7 @@ var shared = []string{"github.com/agext/levenshtein", "github.com/dustin/go-huma
 // Names that say nothing about what a package is for.
 var drawers = []string{"pkg", "util", "common", "types", "models"}
 
-// listed is what go list says of a package.
+// listed is the output of go list for a package.
 type listed struct {
 	ImportPath, Name string
 	Imports          []string
@@ -185,7 +185,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// check returns what is wrong with the imports, the name and the place of pkg.
+// check returns the violations in the imports, the name and the place of pkg.
 func check(pkg listed) (problems []string) {
 	self := ours(pkg.ImportPath)
 	for _, name := range append(strings.Split(self, "/"), pkg.Name) {

@@ -107,8 +107,8 @@ func (o neededArchive) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2
 	}
 }
 
-// show prints reports as one table after the other, or as JSON or CSV. err is of what could
-// not be answered; it comes last.
+// show prints reports as one table after the other, or as JSON or CSV. err is the error of the
+// reports that failed; it comes last.
 func show[Report any](w io.Writer, o archiveOptions, reports []Report, err error,
 	csv func(io.Writer, []Report) error, table func(Report) error,
 ) error {

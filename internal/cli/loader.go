@@ -26,7 +26,7 @@ const (
 	loadTimeout = 10 * time.Minute
 )
 
-// loadPlan is what loading would do.
+// loadPlan is the plan of a load.
 type loadPlan struct {
 	// lacking lists the windows that the sink does not have, by project, granularity
 	// and window.

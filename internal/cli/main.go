@@ -54,7 +54,7 @@ type Program struct {
 	observe func(export.Event)
 }
 
-// ready returns the program with all that commands use.
+// ready returns the program with everything that commands use.
 func (p Program) ready(now func() time.Time) *Program {
 	p.now, p.progress, p.level = now, render.NewProgress(p.Err, now), new(slog.LevelVar)
 	p.logTo, p.source = &switchWriter{to: p.progress}, config.ReadSource("", nil)

@@ -20,7 +20,7 @@ import (
 	"github.com/docgauge/docgauge/internal/sandbox"
 )
 
-// reported is what report wrote.
+// reported returns the output of report.
 func reported(t *testing.T, now time.Time, args ...string) (page, stderr string, err error) {
 	t.Helper()
 	var out, log bytes.Buffer

@@ -26,8 +26,8 @@ import (
 )
 
 const (
-	// publishEvery is the maximum age of a snapshot when nothing is committed: what is due and the
-	// budget change with time.
+	// publishEvery is the maximum age of a snapshot when nothing is committed: the due windows and
+	// the budget change with time.
 	publishEvery = time.Minute
 	// publishPause is the minimum time between two snapshots, and publishShare that time as a multiple
 	// of how long the last one took.

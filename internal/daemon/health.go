@@ -14,11 +14,11 @@ const (
 	sinkAgain = 30 * time.Second
 	// sinkTimeout limits one check.
 	sinkTimeout = 30 * time.Second
-	// runSlack is how late a run may begin, or may end after its deadline.
+	// runSlack is the delay that the begin of a run, or its end after its deadline, may have.
 	runSlack = time.Minute
 )
 
-// health is what probes read from memory.
+// health has the values that probes read from memory.
 type health struct {
 	state   error             // why the state cannot be read
 	sinks   map[string]string // why a sink cannot be reached, by its name; replaced, never changed

@@ -15,8 +15,8 @@ import (
 
 const html = "<!DOCTYPE html>\n<html><body><h1>Welcome</h1><br></body></html>"
 
-// TestBucketMessages has each operation fail in each way: the message is one
-// sentence that says where, what and what to do, and comes in time.
+// TestBucketMessages has each operation fail in each way: the message is one sentence with the
+// place, the cause and the remedy, and comes in time.
 func TestBucketMessages(t *testing.T) {
 	for name, tc := range map[string]struct {
 		meddle s3test.Meddler

@@ -28,7 +28,7 @@ var (
 	prefixForm = regexp.MustCompile(`^[A-Za-z0-9!_.*'()=-]+(/[A-Za-z0-9!_.*'()=-]+)*$`)
 )
 
-// address is s3://bucket/prefix with what its query sets; the AWS SDK finds the rest
+// address is s3://bucket/prefix with the settings of its query; the AWS SDK finds the rest
 // where it always looks.
 type address struct {
 	bucket, prefix   string

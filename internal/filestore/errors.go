@@ -191,7 +191,7 @@ func Unavailable(err error) bool {
 		!errors.Is(err, errDamaged) && !hasCode(err, "InvalidRange") // an empty object
 }
 
-// isAbsent reports whether err is of an object that is not there.
+// isAbsent reports whether err means that the object does not exist.
 func isAbsent(err error) bool { return hasCode(err, "NoSuchKey") }
 
 func hasCode(err error, code string) bool {

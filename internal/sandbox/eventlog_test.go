@@ -106,8 +106,8 @@ func TestLogIsFollowed(t *testing.T) {
 	}
 }
 
-// TestAppendedLinesAreReadAlone: what was read before is not read again, and does not change for
-// its readers.
+// TestAppendedLinesAreReadAlone: earlier lines are not read again, and do not change for their
+// readers.
 func TestAppendedLinesAreReadAlone(t *testing.T) {
 	f := newLogFile(t, line(first, "a", "human", "/x"))
 	s := f.sandbox()

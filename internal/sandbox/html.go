@@ -72,7 +72,7 @@ func fileNote(f codehost.File) string {
 	return words[f.Status] + f.Former
 }
 
-// page is what every template gets.
+// page is the data of every template.
 type page struct {
 	Style template.CSS
 	Title string // empty: that of the index

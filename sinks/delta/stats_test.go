@@ -104,7 +104,7 @@ func TestStatisticsOfUnusualFiles(t *testing.T) {
 	}
 }
 
-// TestBoundsOfTexts: what is between them, in bytes, is never left out.
+// TestBoundsOfTexts: texts between the bounds, in bytes, are never left out.
 func TestBoundsOfTexts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := rapid.OneOf(rapid.String(), rapid.StringMatching(`(a|é|🦊|\x{10FFFF}){28,40}`)).Draw(t, "text")

@@ -13,7 +13,7 @@ import (
 	"github.com/docgauge/docgauge/internal/filestore"
 )
 
-// table is one of the two tables, with what the last commit left in it. Only the caller
+// table is one of the two tables, with its contents after the last commit. Only the caller
 // that leads a group calls set.
 type table struct {
 	name  string

@@ -52,7 +52,7 @@ func (s server) check() error {
 	return nil
 }
 
-// column is a column of a table; made is how its type is written for CREATE TABLE.
+// column is a column of a table; made is its type for CREATE TABLE.
 type column struct{ name, kind, made string }
 
 // The columns of both tables, in the order of the other sinks. Text is compared by
@@ -132,7 +132,7 @@ const findTable = "SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c
 // newer than this program.
 func (l layout) migrated(ctx context.Context, q queryer) (version int, err error) {
 	var there bool
-	// to_regclass may answer from a cache, and miss what another process has just made.
+	// to_regclass may answer from a cache, and miss a table that another process has just made.
 	if err := q.QueryRow(ctx, "SELECT EXISTS ("+findTable+")", l.schema, versionsTable).Scan(&there); err != nil ||
 		!there {
 		return 0, err

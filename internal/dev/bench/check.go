@@ -18,8 +18,8 @@ import (
 	"github.com/docgauge/docgauge/internal/archive"
 )
 
-// findings compare what a client wrote with what the server serves. For clients whose rows are only counted,
-// missing and doubled rows cancel each other out.
+// findings compare the rows that a client wrote with those that the server serves. For clients
+// whose rows are only counted, missing and doubled rows cancel each other out.
 type findings struct {
 	Rows    int64 // found
 	Missing int64 // rows of the server that were not found

@@ -22,7 +22,7 @@ import (
 	"github.com/docgauge/docgauge/sinks/postgres"
 )
 
-// loadSink is what several clients load the same archives into.
+// loadSink is a sink that several clients load the same archives into.
 type loadSink struct {
 	name    string // for -only
 	title   string
@@ -238,7 +238,7 @@ func postgresTables(ctx context.Context, dir string) (db database, err error) {
 	}, func() error { return errors.Join(conn.Close(ctx), server.Stop()) }}, err
 }
 
-// archive returns a directory of Parquet files with the windows of w, which it writes if it is not there yet.
+// archive returns a directory of Parquet files with the windows of w. It first writes missing files.
 func (l *lab) archive(ctx context.Context, w workload) (string, error) {
 	dir := filepath.Join(l.dir, fmt.Sprintf("archive-%d-%d", w.Windows, w.Rows))
 	if _, err := os.Stat(dir); err == nil {

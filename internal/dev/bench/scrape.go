@@ -34,7 +34,8 @@ const (
 	readScrape   = "new numbers each"
 )
 
-// scraped is what scrapes cost. Allocations are those of server, client and new snapshots, for each scrape.
+// scraped is the cost of scrapes. Allocations are those of server, client and new snapshots, for
+// each scrape.
 type scraped struct {
 	scrapes                     int
 	median, p99                 float64 // ms

@@ -251,7 +251,7 @@ func do[T any](ctx context.Context, t *Tab, action chromedp.Action[T]) (T, error
 }
 
 // The expressions below are for [Tab.Eval]. Each returns a list of texts that
-// name what is wrong with a page. The functions in the files get selectors.
+// name the problems of a page. The functions in the files get selectors.
 var (
 	//go:embed files/toowide.js
 	tooWide string

@@ -14,7 +14,7 @@ import (
 )
 
 // Dashboard is a Grafana dashboard: the part of its JSON that tests read. Grafana
-// itself is not run; [Query.Expand] does what it does with a query.
+// itself is not run; [Query.Expand] treats a query like Grafana.
 type Dashboard struct {
 	UID, Title, Description, Timezone, WeekStart, Refresh string
 	SchemaVersion, GraphTooltip                           int

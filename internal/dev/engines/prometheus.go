@@ -33,7 +33,7 @@ type PrometheusConfig struct {
 	// Data is the directory of the database, which may hold blocks already;
 	// empty is a new one in the server's directory.
 	Data string
-	// Retention is how long samples are kept ("15d"). Empty is ten years, so
+	// Retention is the time for which samples are kept ("15d"). Empty means ten years, so
 	// that blocks of the past are not deleted when the server starts.
 	Retention string
 	// NativeHistograms enables the feature: targets that have them are scraped for them.
@@ -66,7 +66,7 @@ func RunPrometheus(t testing.TB, c PrometheusConfig) *Prometheus {
 	return run(t, func(dir string) (*Prometheus, error) { return StartPrometheus(dir, c) })
 }
 
-// StartPrometheus starts a server that keeps what it writes in dir, which is
+// StartPrometheus starts a server that keeps its data in dir, which is
 // made if it is absent, and waits until it answers queries.
 func StartPrometheus(dir string, c PrometheusConfig) (*Prometheus, error) {
 	return start(dir, 1, func(dir string, ports []int) (*Prometheus, error) { return newPrometheus(dir, ports, c) })

@@ -1,6 +1,6 @@
-// Package faults is what goes wrong in tests of sinks, on purpose: connections that break
-// or stand still at a byte, programs that answer as no server does, small disks and full
-// ones. It also measures the heap.
+// Package faults injects faults into tests of sinks: connections that break or stand still
+// at a byte, programs that answer as no server does, small disks and full ones. It also
+// measures the heap.
 package faults
 
 import (

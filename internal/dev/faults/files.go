@@ -29,7 +29,7 @@ type Files struct {
 	// Requests are those of Replace to a bucket: a method and a part of the path.
 	Requests []string
 	// Resolves is the part of a path for which a lost answer is not an error: the sink reads
-	// what is there.
+	// the file.
 	Resolves string
 	// Steps are those at which TestCrashChild can die: it must come to so many of them with so
 	// many Rows, and with totals only.
@@ -163,7 +163,7 @@ func RunFiles(t *testing.T, f Files) {
 	})
 	t.Run("crash at a bucket", func(t *testing.T) {
 		s3test.Server(t)
-		t.Setenv("TMPDIR", t.TempDir()) // what dies leaves its staging files
+		t.Setenv("TMPDIR", t.TempDir()) // killed processes leave their staging files there
 		f.crashes(t, Bucket)
 	})
 	t.Run("bucket", f.bucketFaults)

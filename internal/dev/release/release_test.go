@@ -50,7 +50,7 @@ func prepared(t *testing.T) string {
 	return out
 }
 
-// run runs a program to its end, which must be exit code 0, and returns what it says.
+// run runs a program to its end, which must be exit code 0, and returns its output.
 func run(t *testing.T, cmd *exec.Cmd) string {
 	t.Helper()
 	out, err := cmd.CombinedOutput()

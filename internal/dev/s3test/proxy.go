@@ -51,7 +51,7 @@ func NewUnstarted(t *testing.T) *Proxy {
 	return p
 }
 
-// Set begins to meddle, and forgets what was seen.
+// Set changes the fault, and forgets the requests that were seen.
 func (p *Proxy) Set(m Meddler) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

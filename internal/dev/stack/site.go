@@ -57,7 +57,7 @@ func (s *Stack) writeSite(ctx context.Context) error {
 }
 
 // firstJob runs a job to its end before the export, so that the past has the readers
-// whom its merged change brought. Its counters are part of what Prometheus first sees.
+// that its merged change brought. Its counters are in the first scrape of Prometheus.
 func (s *Stack) firstJob(ctx context.Context) error {
 	if err := s.writeFiles(func(path string) bool { return path == firstPrompt }); err != nil {
 		return err

@@ -266,7 +266,7 @@ func (s *Stack) Places(ctx context.Context) ([]Place, error) {
 		Place{"Parquet files", s.path("data")}), nil
 }
 
-// Outcomes is what docgauge outcomes says of the merges.
+// Outcomes is the output of docgauge outcomes about the merges.
 func (s *Stack) Outcomes(ctx context.Context) (string, error) {
 	text, err := s.docgauge(ctx, nil, "outcomes")
 	return string(text), err

@@ -224,7 +224,7 @@ func sumOfVisitors(code string) string {
 	return ""
 }
 
-// argument returns s up to the bracket that closes what was opened before it.
+// argument returns s up to the bracket that closes the one opened before it.
 func argument(s string) string {
 	depth := 1
 	for i, c := range s {
