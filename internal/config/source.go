@@ -75,8 +75,10 @@ func ParseSource(path, text string) *Source {
 // the files of named secrets. Variables of libraries and unknown names stay.
 func (s *Source) Only(names ...string) *Source {
 	dropped := func(key string) bool {
-		return isVariable(key) && !slices.Contains(names, key) &&
-			!(slices.Contains(names, strings.TrimSuffix(key, "_FILE")) && isSecret(strings.TrimSuffix(key, "_FILE")))
+		if secret := strings.TrimSuffix(key, "_FILE"); isSecret(secret) {
+			key = secret
+		}
+		return isVariable(key) && !slices.Contains(names, key)
 	}
 	only := *s
 	only.flags, only.environ, only.lines = maps.Clone(s.flags), maps.Clone(s.environ), slices.Clone(s.lines)
