@@ -95,12 +95,12 @@ func (a *Program) outcomes(ctx context.Context, o outcomesOptions) (err error) {
 	}
 	all, err := pulls.Outcomes(ctx, opened.State, opened.Archive(), selected)
 	switch {
-	case all == nil:
+	case all.Merges == nil:
 		return err
 	case o.asJSON:
 		return errors.Join(render.JSON(a.Out, all), err)
 	case o.asCSV:
-		return errors.Join(outcomesCSV(a.Out, all), err)
+		return errors.Join(outcomesCSV(a.Out, all.Merges), err)
 	}
 	return errors.Join(printOutcomes(a.Out, all, a.wording(c), a.now()), err)
 }
@@ -119,14 +119,14 @@ func knownProjects(ctx context.Context, c config.Config, db *state.DB) ([]string
 // ascii has the signs of tables in a terminal.
 var ascii = strings.NewReplacer("–", "-", "−", "-")
 
-func printOutcomes(w io.Writer, all []view.Outcome, words wording, now time.Time) error {
+func printOutcomes(w io.Writer, all view.Outcomes, words wording, now time.Time) error {
 	text := render.NewText(w)
-	if len(all) == 0 {
+	if len(all.Merges) == 0 {
 		text.Line(0, "No pull request of an agent job was merged yet; docgauge jobs list shows where they stand.")
 		return text.Err()
 	}
-	several := slices.ContainsFunc(all, func(o view.Outcome) bool { return o.Project != all[0].Project })
-	for _, o := range all {
+	several := slices.ContainsFunc(all.Merges, func(o view.Outcome) bool { return o.Project != all.Merges[0].Project })
+	for _, o := range all.Merges {
 		text.Line(2, "%s", outcomeTitle(o, several, words, now))
 		text.Line(2, "  %s", o.Link)
 		if o.Problem != "" {
@@ -139,7 +139,17 @@ func printOutcomes(w io.Writer, all []view.Outcome, words wording, now time.Time
 		}
 		text.Line(0, "")
 	}
-	text.Line(0, "%s", view.OutcomeCaution)
+	var names func(string) string
+	if several {
+		names = words.names.Of
+	}
+	for _, sentence := range all.Sentences(names) {
+		text.Line(0, "%s", ascii.Replace(sentence))
+	}
+	if len(all.Summaries) > 0 {
+		text.Line(0, "")
+	}
+	text.Line(0, "%s", all.Caution())
 	return text.Err()
 }
 
@@ -160,15 +170,15 @@ func outcomeTitle(o view.Outcome, several bool, words wording, now time.Time) st
 
 func outcomeTable(effects []view.Effect) *render.Table {
 	table := render.NewTable(render.Column{Name: "page", Cut: render.CutMiddle}, render.Column{Name: "readers"},
-		render.Number("before"), render.Number("after"),
+		render.Column{Name: "before", Right: true, Spare: true}, render.Number("after"), render.Number("expected"),
 		render.Number("effect"), render.Number("90% interval"), render.Column{Name: "verdict"},
 		render.Column{Name: "", Below: true, Optional: true})
 	for _, e := range effects {
 		cells := []string{
-			e.Path, e.Readers(), e.BeforeText(), e.Visitors(e.Actual), e.ChangeText(), e.Interval(),
-			string(e.Verdict), e.Reason,
+			e.Path, e.Readers(), e.BeforeText(), e.Visitors(e.Actual), e.Visitors(e.Expected), e.ChangeText(),
+			e.Interval(), string(e.Verdict), e.Reason,
 		}
-		for i := range cells[1:7] {
+		for i := range cells[1:8] {
 			cells[1+i] = ascii.Replace(cells[1+i])
 		}
 		table.Add(cells...)
@@ -178,9 +188,9 @@ func outcomeTable(effects []view.Effect) *render.Table {
 
 func outcomesCSV(w io.Writer, all []view.Outcome) error {
 	rows := [][]string{{
-		"project", "link", "merged_at", "problem", "path", "audience", "verdict", "reason", "method",
+		"project", "pr_link", "merged_at", "problem", "path", "audience", "verdict", "reason", "method",
 		"days_before", "days_after",
-		"before", "after", "expected", "change", "low", "high", "p", "placebos", "final",
+		"before", "after", "expected", "change", "low", "high", "p", "placebos", "corrected", "final",
 	}}
 	for _, o := range all {
 		merged := ""
@@ -210,5 +220,5 @@ func effectCells(e view.Effect, final bool) []string {
 		}
 		cells = append(cells, cell)
 	}
-	return append(cells, strconv.Itoa(e.Placebos), strconv.FormatBool(final))
+	return append(cells, strconv.Itoa(e.Placebos), strconv.FormatBool(e.Corrected), strconv.FormatBool(final))
 }

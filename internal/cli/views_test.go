@@ -37,7 +37,10 @@ var notShown = []struct{ fields, places, why string }{
 	{"Cell.*", "api", "a row of /api/v1/windows each"},
 	{"Grid.* Open.* Run.* Budget.*", "api", "not a list of numbers: metrics have them"},
 	{"Budget.Name", "json mcp", "the name of the metric's label; the project says the same"},
-	{"Outcome.* Merge.* Effect.* EffectDay.*", "api", "studies, not numbers of a window"},
+	{"Outcome.Effects Merge.Pages", "api", "a row of /api/v1/outcomes for each effect"},
+	{"Merge.Problem", "api", "of merges without effects, and so without rows"},
+	{"Effect.Days EffectDay.*", "api", "days are points of a chart: too many for a row"},
+	{"Outcomes.* OutcomeSummary.* MeanChange.*", "api", "not a list of numbers: metrics have them"},
 	{"EffectDay.*", "mcp", "days are points of a chart: too many for an answer"},
 	{"Job.* PullRequest.*", "json", "jobs list has the job as the journal stores it"},
 	{"Job.Seq Job.Path Job.Firing Job.Try Job.Stalled", "api", "the columns of a table are stable"},
@@ -51,13 +54,15 @@ var notShown = []struct{ fields, places, why string }{
 func TestViewsAreShown(t *testing.T) {
 	columns, answers := apiColumns(t), answerNames(t)
 	commands := map[reflect.Type]bool{}
-	for _, root := range []any{coverage.Status{}, listedJob{}, view.Outcome{}} {
+	for _, root := range []any{coverage.Status{}, listedJob{}, view.Outcomes{}} {
 		views(reflect.TypeOf(root), commands)
 	}
-	endpoints := map[string]string{"Job": "/api/v1/jobs ", "PullRequest": "/api/v1/jobs pr_"}
+	endpoints := map[string]string{"Job": "/api/v1/jobs ", "PullRequest": "/api/v1/jobs pr_", "Outcome": "/api/v1/outcomes ",
+		"Merge": "/api/v1/outcomes ", "Effect": "/api/v1/outcomes "}
 	tools := map[string]string{
 		"Job": "jobs", "PullRequest": "jobs", "Grid": "coverage", "Open": "coverage", "Run": "coverage",
 		"Budget": "budget", "Outcome": "outcomes", "Merge": "outcomes", "Effect": "outcomes",
+		"Outcomes": "outcomes", "OutcomeSummary": "outcomes", "MeanChange": "outcomes",
 	}
 	used := map[int]bool{}
 	all := map[reflect.Type]bool{}
