@@ -105,10 +105,11 @@ type outcomesQuestion struct {
 	Limit   count  `json:"limit,omitempty" jsonschema:"how many merges, the newest; of each as many effects"`
 }
 
-type outcomesAnswer struct {
+// OutcomesAnswer is the answer of the tool outcomes.
+type OutcomesAnswer struct {
 	ruled
 	Caution   string         `json:"caution"`
-	Since     time.Time      `json:"since" jsonschema:"earlier merges are left out"`
+	Since     time.Time      `json:"since,omitzero" jsonschema:"earlier merges are left out"`
 	Summaries []outcomeTotal `json:"summaries" jsonschema:"what the verdicts of each project say together"`
 	Outcomes  []mergeStudy   `json:"outcomes"`
 	Total     int            `json:"total"`
@@ -131,8 +132,7 @@ type mergeStudy struct {
 // studied is how long ago a merge may be.
 const studied = 180 * 24 * time.Hour
 
-func (a *assistant) outcomes(ctx context.Context, q outcomesQuestion) (out outcomesAnswer, err error) {
-	out = outcomesAnswer{ruled: ruled{rule}, Summaries: []outcomeTotal{}, Outcomes: []mergeStudy{}}
+func (a *assistant) outcomes(ctx context.Context, q outcomesQuestion) (out OutcomesAnswer, err error) {
 	s := pulls.Selection{Since: a.Now().Add(-studied)}
 	if q.Project != "" {
 		s.Projects = []string{q.Project}
@@ -144,29 +144,36 @@ func (a *assistant) outcomes(ctx context.Context, q outcomesQuestion) (out outco
 			return err
 		})
 	})
-	out.Caution, out.Since = all.Caution(), s.Since
-	if all.Merges == nil {
+	if out = NewOutcomesAnswer(all, int(q.Limit)); all.Merges == nil {
 		return out, err
 	}
 	if err != nil {
 		out.Problem = err.Error()
 	}
+	return out, nil
+}
+
+// NewOutcomesAnswer returns the answer with the newest merges, and of each the first effects: at most
+// so many.
+func NewOutcomesAnswer(all view.Outcomes, most int) OutcomesAnswer {
+	out := OutcomesAnswer{ruled: ruled{rule}, Caution: all.Caution(), Since: all.Since, Summaries: []outcomeTotal{},
+		Outcomes: []mergeStudy{}, Total: len(all.Merges)}
 	for _, s := range all.Summaries {
 		out.Summaries = append(out.Summaries, outcomeTotal{s, s.Sentence()})
 	}
-	out.Total = len(all.Merges)
-	limit(&all.Merges, q.Limit, &out.Truncated)
+	limit(&all.Merges, count(most), &out.Truncated)
 	for _, o := range all.Merges {
 		study := mergeStudy{o, len(o.Effects)}
 		study.Link = analytics.SafeLink(o.Link)
-		limit(&study.Pages, q.Limit, &out.Truncated)
-		limit(&study.Effects, q.Limit, &out.Truncated)
+		limit(&study.Pages, count(most), &out.Truncated)
+		limit(&study.Effects, count(most), &out.Truncated)
+		study.Effects = slices.Clone(study.Effects)
 		for i := range study.Effects {
 			study.Effects[i].Days = nil
 		}
 		out.Outcomes = append(out.Outcomes, study)
 	}
-	return out, nil
+	return out
 }
 
 type promptQuestion struct {
