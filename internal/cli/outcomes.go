@@ -35,16 +35,22 @@ func (a *Program) outcomesCommand() *cobra.Command {
 		Long: `outcomes shows, for each merged pull request of an agent job, whether the pages
 that it touched have more or fewer readers since, people and AI apart.
 
-"effect" compares the mean of daily visitors after the merge ("after") with what
-untouched pages let expect: on a growing site every page grows, which is not an
-effect. Of ten such intervals, nine have the true change: read the interval, not
-the effect. "no clear change" does not mean that nothing happened, only that the
-data are inconclusive. "not enough data" names the missing data.
+"effect" compares the mean of daily visitors after the merge ("after") with the
+mean without it ("expected"), estimated from pages that no merged agent pull
+request touched: on a growing site every page grows, which is not an effect. Of
+ten such intervals, nine have the true change: read the interval, not the
+effect. "no clear change" does not mean that nothing happened, only that the
+data are inconclusive. "too early" means that the 28 days after the merge are
+not all in: the numbers still move. "not enough data" names the missing data.
 
-It needs day windows: 14 before the merge, 7 after it, and 20 visitors a day; up
-to 28 are used of each. With fewer than 28 after the merge the numbers still
-move. The pages are the changed files, or those that the prompt names (pages: in
-its front matter). docs/outcomes-method.md explains the method.
+The lines at the end count the verdicts of each project. Some are clear by
+chance: compare them with "expected by chance". Clear changes overstate; the
+mean change does not.
+
+It needs day windows: 14 before the merge, 28 after it, and 3 visitors a day; 56
+before it correct the change for how the page moved before. The pages are the
+changed files, or those that the prompt names (pages: in its front matter).
+docs/outcomes.md explains the numbers, docs/outcomes-method.md the method.
 
 It reads the state and the Parquet archive, or another sink of DOCGAUGE_SINKS if
 there is none. It sends no request, changes nothing, and can run beside serve.
@@ -52,7 +58,7 @@ there is none. It sends no request, changes nothing, and can run beside serve.
 ` + exitCodes,
 		Example: `  docgauge outcomes
   docgauge outcomes --project prj_a
-  docgauge outcomes --json   with each day, for a chart of your own
+  docgauge outcomes --json   summaries, and outcomes with each day for a chart
   docgauge outcomes --csv >outcomes.csv`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.outcomes(cmd.Context(), o) },
 	}
@@ -163,7 +169,7 @@ func outcomeTitle(o view.Outcome, several bool, words wording, now time.Time) st
 	}
 	title += ", merged " + format.DateSpan(o.At.UTC(), o.At.UTC(), now.UTC().Year())
 	if len(o.Effects) > 0 && !o.Final {
-		title += "; the numbers can still move"
+		title += "; the numbers still move"
 	}
 	return title
 }

@@ -157,20 +157,16 @@ func (s OutcomeSummary) Sentence() string {
 	return text + "."
 }
 
-// Sentences are those of the summaries, after the name of the project, unless name is nil, and the
+// Sentences are those of the summaries, with the name of the project, unless name is nil, and the
 // date since which merges count.
 func (o Outcomes) Sentences(name func(project string) string) (all []string) {
 	for _, s := range o.Summaries {
-		var lead []string
-		if name != nil {
-			lead = append(lead, name(s.Project))
-		}
-		if !o.Since.IsZero() {
-			lead = append(lead, "merges since "+o.Since.UTC().Format("2 Jan 2006"))
-		}
 		text := s.Sentence()
-		if len(lead) > 0 {
-			text = strings.Join(lead, ", ") + ": " + text
+		if !o.Since.IsZero() {
+			text = "Since " + o.Since.UTC().Format("2 Jan 2006") + ": " + text
+		}
+		if name != nil {
+			text = name(s.Project) + ". " + text
 		}
 		all = append(all, text)
 	}
