@@ -30,11 +30,12 @@ const (
 	TempCopy  = "copy"
 )
 
-// runPatience is how long a run waits in all for slots of the budget that free up soon: an hourly run
-// begins a moment before the slots of the previous one are free. Other commands do not wait.
+// runPatience is the total time that a run waits for slots of the budget that free up soon: an
+// hourly run begins a moment before the slots of the previous one are free. Other commands do not
+// wait.
 const runPatience = time.Minute
 
-// App is what a command has opened. API and Spool are nil if it did not ask for them.
+// App holds everything that a command has opened. API and Spool are nil if it did not request them.
 type App struct {
 	Config config.Config
 	Log    *slog.Logger
@@ -54,7 +55,7 @@ func OpenLedger(c config.Config, log *slog.Logger, now func() time.Time) (*App, 
 	return open(c, log, now, lock(state.LockExport), (*App).openLedger)
 }
 
-// OpenExport opens what an export needs: what [OpenLedger] opens, and the API client.
+// OpenExport opens everything that [OpenLedger] opens, and the API client.
 func OpenExport(c config.Config, log *slog.Logger, now func() time.Time) (*App, error) {
 	return open(c, log, now, lock(state.LockExport), (*App).openLedger, client(runPatience))
 }

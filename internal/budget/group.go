@@ -90,10 +90,11 @@ func (b *Budget) beginCharging(ctx context.Context) error {
 	}
 }
 
-// useGroup takes a slot of the last group, nil if there is none or its time is up. Both clocks must
-// say so: the monotonic one stands still while the machine sleeps, and the other one can be set. In
-// a cooldown the log is asked in any case: it has the last word on it, and shortens it where the
-// clock was set back. A cooldown that another process has begun shows when this group ends.
+// useGroup takes a slot of the last group. It returns nil if no slot is left or the group has
+// expired by either clock: the monotonic clock stops while the machine sleeps, and the wall clock
+// can be set. During a cooldown it always returns nil, so that the log is asked: the log decides
+// when the cooldown ends, and shortens it if the clock was set back. A cooldown that another
+// process begins is noticed when this group ends.
 func (b *Budget) useGroup(now time.Time) *entry {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -167,7 +167,7 @@ func (a *Program) demoSummary(ctx context.Context, c config.Config, served int) 
 	return nil
 }
 
-// demoPages is how many pages the demo shows.
+// demoPages is the number of pages that the demo shows.
 const demoPages = 10
 
 // demoFiles shows the content of the files, and how to query them.
@@ -221,7 +221,7 @@ func newestWeek(visitors, totals string) string {
 `, visitors, week, totals, week, demoPages)
 }
 
-// commandName is what this program was started as, for a shell.
+// commandName is the name that this program was started with, for a shell.
 func commandName() string {
 	if name := os.Args[0]; strings.HasPrefix(filepath.Base(name), "docgauge") {
 		return shellWord(name)

@@ -83,7 +83,7 @@ type queueRunner struct {
 	queue    *jobs.Queue
 	pulls    *app.Pulls
 	notifier *events.Notifier // nil if no notifications are wanted
-	status   *statusLine      // nil if there is no terminal to show it on
+	status   *statusLine      // nil without a terminal
 }
 
 // openQueue locks the queue and opens its dependencies.

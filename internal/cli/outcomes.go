@@ -65,7 +65,7 @@ there is none. It sends no request, changes nothing, and can run beside serve.
 	f := cmd.Flags()
 	f.StringVar(&o.project, "project", "", "comma-separated `ids` (default: all)")
 	f.BoolVar(&o.asJSON, "json", false, "print JSON, with the days of each effect")
-	f.BoolVar(&o.asCSV, "csv", false, "print CSV, with paths exactly as they are")
+	f.BoolVar(&o.asCSV, "csv", false, "print CSV with unmodified paths")
 	return cmd
 }
 

@@ -120,7 +120,7 @@ func (a *Program) report(ctx context.Context, o reportOptions) (err error) {
 	return nil
 }
 
-// maxCompared is how many windows before another one --compare can reach.
+// maxCompared is the maximum distance of --compare, in windows.
 const maxCompared = 1000
 
 // comparison reads the value of --compare.

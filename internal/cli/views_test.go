@@ -126,7 +126,7 @@ func views(v reflect.Type, found map[reflect.Type]bool) {
 	}
 }
 
-// element is what a pointer, a list or a map holds.
+// element is the type that a pointer, a list or a map holds.
 func element(v reflect.Type) reflect.Type {
 	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Slice || v.Kind() == reflect.Map {
 		v = v.Elem()

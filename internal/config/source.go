@@ -18,7 +18,7 @@ import (
 // Source is where settings come from: flags of the command line win over the environment of the
 // process, which wins over a file. A Source never changes.
 type Source struct {
-	// Path is that of the file as it was given, empty for none.
+	// Path is the path of the file as given, or empty.
 	Path string
 	// Problems are those of the file itself; each begins with the file and the line.
 	Problems Problems

@@ -133,7 +133,7 @@ func (s *service) exchange(ctx context.Context, d *daemon, r *request) {
 	r.answer(nil)
 }
 
-// flush writes what is only in memory. After an error the daemon must continue.
+// flush writes data that is only in memory. After an error the daemon must continue.
 func (d *daemon) flush(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 	defer cancel()

@@ -252,7 +252,7 @@ func (o *opaque) Error() string        { return o.text }
 func (o *opaque) Is(target error) bool { return errors.Is(o.err, target) }
 func (o *opaque) As(target any) bool   { return errors.As(o.err, target) }
 
-// asError returns the *Error in err, an empty one if there is none.
+// asError returns the *Error in err, or an empty one.
 func asError(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e

@@ -22,11 +22,11 @@ var ErrNoNumbers = errors.New("no numbers")
 // Numbers are the numbers of a project for its templates: of the newest settled
 // window of a granularity, and of the window that ends where that one begins (for a
 // rolling granularity, not the window that ended a day earlier). If one of the two is
-// missing, the error is ErrNoNumbers and says why.
+// missing, the error is ErrNoNumbers with the reason.
 type Numbers interface {
 	// Windows returns the totals of the two windows, or with pages their rows too.
 	Windows(ctx context.Context, project string, g analytics.Granularity, pages bool) (Adjacent, error)
-	// Outcomes are those of the merged pull requests.
+	// Outcomes returns those of the merged pull requests.
 	Outcomes(ctx context.Context, project string) (view.Outcomes, error)
 }
 
@@ -45,7 +45,7 @@ type renderer struct {
 	at      time.Time
 	numbers Numbers
 
-	known   map[string]Adjacent // by what it has, and granularity
+	known   map[string]Adjacent // by content and granularity
 	windows map[analytics.Granularity]analytics.Window
 	movers  map[string]analytics.Movers // by granularity and audience
 	merges  *view.Outcomes              // nil: not read yet
@@ -54,7 +54,7 @@ type renderer struct {
 // variableNames are the names of variables; docs/agent-jobs.md describes them.
 var variableNames = []string{"id", "project", "title", "date", "firing"}
 
-// variables returns what dot is in a template.
+// variables returns the value of dot in a template.
 func (r *renderer) variables() map[string]any {
 	all := map[string]any{
 		"id": r.prompt.ID, "project": r.prompt.Project, "title": r.prompt.Title, "date": day{analytics.DateOf(r.at)},
@@ -82,7 +82,7 @@ func (r *renderer) functions() map[string]any {
 }
 
 // functionNames are all functions of templates: ours, and those of the template
-// language that cannot print more than they are given.
+// language that cannot print more than their arguments.
 var functionNames = func() map[string]any {
 	all := new(renderer).functions()
 	for _, name := range []string{"and", "or", "not", "eq", "ne", "lt", "le", "gt", "ge", "len"} {
@@ -223,9 +223,9 @@ func (r *renderer) pagesBy(
 	}
 }
 
-// read returns the numbers of a granularity, which it reads once. It refuses numbers that
-// would not be what the prompt means: of windows that are not adjacent, long past, or not
-// the ones that the prompt already has numbers of.
+// read returns the numbers of a granularity, which it reads once. It refuses numbers that do not
+// fit the prompt: of windows that are not adjacent, are long past, or differ from those whose
+// numbers the prompt already has.
 func (r *renderer) read(granularity string, pages bool) (Adjacent, error) {
 	g, err := analytics.ParseGranularity(granularity)
 	if err != nil {

@@ -37,7 +37,7 @@ var (
 
 // Render returns the texts to send for p at a time: the time of the firing for a
 // prompt that recurs, else the current time. Without a template it returns the text
-// of p. n may be nil if there are no numbers. The error is a [Finding], which wraps
+// of p. n may be nil. The error is a [Finding], which wraps
 // ErrNoNumbers if numbers are missing.
 func Render(ctx context.Context, p Prompt, at time.Time, n Numbers) (Rendered, error) {
 	if !p.Template {
@@ -92,7 +92,7 @@ func (r *renderer) render(p part) (string, *Finding) {
 	out := &limitedBuilder{left: MaxBytes + p.line}
 	if err := t.Funcs(r.functions()).Execute(out, r.variables()); err != nil {
 		finding := templateFinding(err)
-		// The library knows the place; our own errors have the better words.
+		// The library knows the line; our own errors have the better text.
 		if failed, ok := errors.AsType[*functionError](err); ok {
 			finding.Text = "template: " + failed.Error()
 		}
@@ -201,8 +201,8 @@ func templateFinding(err error) Finding {
 	return Finding{Line: line, Text: "template: " + shorten(text)}
 }
 
-// checker looks in a template for what might not end, or has no meaning. A range
-// goes over a list of pages, at most maxPages, and not inside another range, and
+// checker finds parts of a template that might not end, or have no meaning. A range
+// covers a list of at most maxPages pages and is not inside another range, and
 // nothing calls itself. So every template ends soon.
 type checker struct {
 	text     string

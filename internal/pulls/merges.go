@@ -82,7 +82,7 @@ func Merges(ctx context.Context, from jobJournal, s Selection) ([]view.Merge, er
 			m.Problem = "the files that it changed are not known"
 		default:
 			if m.Pages = p.Pages; !p.Mapped {
-				m.Pages, _ = pagesOf(p.Changed, "", nil) // without navigation there is no error
+				m.Pages, _ = pagesOf(p.Changed, "", nil) // only navigation can fail
 			}
 			if len(m.Pages) == 0 {
 				m.Problem = "no page among " + format.Plural(len(p.Changed), "changed file") +

@@ -1,6 +1,6 @@
 // Package query answers questions about an archive: which pages were read most and what
 // changed ([Top]), and the numbers of a site or of one page window by window ([Histories]).
-// Its reports are what the command, JSON, CSV and assistants show.
+// The command, JSON, CSV and assistants show its reports.
 //
 // It hides how windows are found and their rows read side by side ([Compare]). It changes
 // nothing and sends no request to the service. Unique visitors are never added up. A damaged

@@ -60,7 +60,7 @@ func TestIndex(t *testing.T) {
 	}
 }
 
-// TestIndexIsForBrowsers: API clients get JSON for a path that is not there.
+// TestIndexIsForBrowsers: API clients get JSON for an unknown path.
 func TestIndexIsForBrowsers(t *testing.T) {
 	s := newTest(t, Config{Pages: 10})
 	if w := get(s, "/"); w.Code != http.StatusNotFound || !strings.Contains(message(t, w), "not found") {

@@ -31,7 +31,7 @@ const (
 	adopt     = "adopt"     // what a sink shows is whole and enters the ledger; others are filled from there
 	read      = "read"      // no sink has the window whole; a repair makes it due
 	due       = "due"       // the next export reads it
-	ask       = "export"    // it is older than what is due; an export that names it reads it
+	ask       = "export"    // it is too old to be due; an export that names it reads it
 	configure = "configure" // its project or granularity is not configured, so no export reads it
 	byHand    = "by_hand"   // a person must decide, by the finding's detail
 	wait      = "wait"      // a sink that may have it cannot be inspected now

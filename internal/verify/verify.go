@@ -62,7 +62,7 @@ type Verifier struct {
 	Log *slog.Logger
 }
 
-// Report is what a verification found, or what a repair left; its JSON keys are stable.
+// Report has the findings of a verification, or those that a repair left; its JSON keys are stable.
 type Report struct {
 	// Windows counts those that the ledger has in scope, Shown those that each sink shows.
 	Windows int            `json:"windows"`
@@ -205,7 +205,7 @@ func (v *Verifier) sources() []sinks.Sink {
 	return append(slices.Clone(v.Sinks), v.Archive)
 }
 
-// listing is what a sink shows.
+// listing is the listing of a sink.
 type listing struct {
 	sink   string
 	shown  map[analytics.Key]sinks.Shown

@@ -40,8 +40,8 @@ type Report struct {
 	Against Comparison
 	// Projects have one grid for each granularity that the archive holds.
 	Projects []view.Project
-	// Pages are those of the newest windows, by their keys. Where only totals were read, there are
-	// none.
+	// Pages are the pages of the newest windows, by their keys. Windows of which only totals were
+	// read have none.
 	Pages map[analytics.Key]*Pages
 	// State has the runs, the queue with the jobs of these projects and dates, newest first, and the
 	// outcomes of their merges; nil where no state directory is known.
@@ -173,7 +173,7 @@ func (r Report) names() func(id string) string {
 	return r.nameOf
 }
 
-// nameOf is what people are shown for a project; empty: the report does not have it.
+// nameOf returns the display name of a project; empty: the report does not have it.
 func (r Report) nameOf(id string) string {
 	for _, p := range r.Projects {
 		if p.ID == id {

@@ -40,7 +40,7 @@ const (
 const (
 	// columnGap separates two columns, and indents the rows of a group.
 	columnGap = 2
-	// readableColumn is how narrow a column is made before cells go below their row,
+	// readableColumn is the least width of a column before cells go below their row,
 	// leastColumn before lines are cut.
 	readableColumn = 20
 	leastColumn    = 8
@@ -106,7 +106,7 @@ func (t *Table) print(w io.Writer, width int) error {
 	return err
 }
 
-// layout is how wide each column is drawn.
+// layout has the width of each column.
 type layout struct {
 	columns []Column
 	widths  []int

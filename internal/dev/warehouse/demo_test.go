@@ -60,7 +60,7 @@ func between(t *testing.T, text, begin, end string) string {
 	return part
 }
 
-// topPagesOf returns path, human, ai and total of what `docgauge top --csv` printed.
+// topPagesOf returns path, human, ai and total from the output of `docgauge top --csv`.
 func topPagesOf(t *testing.T, text string) table {
 	t.Helper()
 	records, err := csv.NewReader(strings.NewReader(text)).ReadAll()

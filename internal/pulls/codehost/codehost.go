@@ -176,10 +176,10 @@ func place(u *url.URL) string {
 	return net.JoinHostPort(name, cmp.Or(u.Port(), map[string]string{"https": "443", "http": "80"}[u.Scheme]))
 }
 
-// Read returns the pull request of former.Link as its host has it now. former is what was
-// read before, or has a Link alone; Project, Problem, Next, Missing and Final stay as they
-// are. The answer beside an error, which is an *Error, has what was read before it; Answered is
-// newer if that includes the pull request itself.
+// Read returns the present pull request of former.Link from its host. former is the result of the
+// previous read, or has only a Link; Project, Problem, Next, Missing and Final stay unchanged. The
+// error is an *Error. The pull request beside it has the parts that were read before the error;
+// Answered is newer if they include the pull request itself.
 func (c *Client) Read(ctx context.Context, former journal.PullRequest) (journal.PullRequest, error) {
 	// An unknown state is read anew, whatever the ETags say.
 	if former.ETags = maps.Clone(former.ETags); former.ETags == nil || former.State == journal.PullUnknown {
@@ -239,7 +239,7 @@ func (h *host) currentToken() (string, error) {
 }
 
 // File returns a file of the repository at the pull request's Commit. The error is
-// an *Error, of kind Hidden if there is no such file.
+// an *Error, of kind Hidden if the file does not exist.
 func (c *Client) File(ctx context.Context, pr journal.PullRequest, path string) ([]byte, error) {
 	r, err := c.begin(pr)
 	if err != nil {
