@@ -59,9 +59,8 @@ type Snapshot struct {
 
 	// Queue is the prompt queue; nil if it is not configured.
 	Queue *Queue
-	// Outcomes are those of the merged pull requests after the last export run, newest first,
-	// followed by those whose state is unknown.
-	Outcomes []Outcome
+	// Outcomes are those of the merged pull requests after the last export run.
+	Outcomes Outcomes
 }
 
 // ProjectName returns the display name of a project: its id if it has no other name.
