@@ -311,13 +311,15 @@ func (s sampleNumbers) Windows(_ context.Context, _ string, g analytics.Granular
 }
 
 // Outcomes have as many effects as a list may have.
-func (s sampleNumbers) Outcomes(_ context.Context, project string) ([]view.Outcome, error) {
-	o := view.Outcome{Merge: view.Merge{Project: project, Link: "https://example.com/pull/1", At: (s.end - 20).Time()}}
+func (s sampleNumbers) Outcomes(_ context.Context, project string) (view.Outcomes, error) {
+	o := view.Outcome{Final: true,
+		Merge: view.Merge{Project: project, Link: "https://example.com/pull/1", At: (s.end - 40).Time()}}
 	for i := range maxPages {
 		o.Effects = append(o.Effects, view.Effect{
 			Path: fmt.Sprintf("/example/%d", i), Audience: analytics.Human, Verdict: view.MoreReaders,
 			Before: 100, Actual: 130, Expected: 100, Change: .3, Low: .2, High: .4,
 		})
 	}
-	return []view.Outcome{o}, nil
+	summary := view.OutcomeSummary{Project: project, Merges: 1, Comparisons: maxPages, More: maxPages, ByChance: 5}
+	return view.Outcomes{Summaries: []view.OutcomeSummary{summary}, Merges: []view.Outcome{o}}, nil
 }

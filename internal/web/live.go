@@ -101,12 +101,7 @@ func (v liveValues) report(project string) Report {
 	query := url.Values{"project": {project}, "limit": {"10000"}, "format": {"csv"}}.Encode()
 	r.Links = append(r.Links,
 		Link{"Windows as CSV", "api/v1/windows?" + query}, Link{"Pages as CSV", "api/v1/pages?" + query})
-	r.State = &view.Snapshot{Runs: s.Runs, LastSuccess: s.LastSuccess}
-	for _, o := range s.Outcomes {
-		if o.Project == project {
-			r.State.Outcomes = append(r.State.Outcomes, o)
-		}
-	}
+	r.State = &view.Snapshot{Runs: s.Runs, LastSuccess: s.LastSuccess, Outcomes: s.Outcomes.Of(project)}
 	if s.Queue != nil {
 		other := func(j view.Job) bool { return j.Project != project }
 		r.State.Queue = &view.Queue{ // its problem may name a path of this machine

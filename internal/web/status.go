@@ -449,23 +449,28 @@ func (p *statusPage) addQueue() {
 	for i, state := range states {
 		states[i] = format.Commas(sums[state]) + " " + state
 	}
-	name := s.ProjectName
-	if len(s.Projects) < 2 {
-		name = nil
+	p.Jobs = jobTableOf(*s.Queue, cmp.Or(strings.Join(states, ", "), "No prompts"), p.names(), s.At, maxStatusJobs)
+}
+
+// names returns the function that names projects, or nil for one project.
+func (p *statusPage) names() func(id string) string {
+	if len(p.Values.Projects) < 2 {
+		return nil
 	}
-	p.Jobs = jobTableOf(*s.Queue, cmp.Or(strings.Join(states, ", "), "No prompts"), name, s.At, maxStatusJobs)
+	return p.Values.ProjectName
 }
 
 // addEffects lists what became of the readers of the newest merges. Pages without enough data are
 // left out.
 func (p *statusPage) addEffects() {
 	s := p.Values
-	if len(s.Outcomes) == 0 {
+	if len(s.Outcomes.Merges) == 0 {
 		return
 	}
-	t := &effectTable{Title: "Readers after merges, the newest merge first", Merged: true}
+	t := &effectTable{Title: "Readers after merges, the newest merge first", Merged: true,
+		Summaries: s.Outcomes.Sentences(p.names()), Caution: s.Outcomes.Caution()}
 	more := 0
-	for _, o := range s.Outcomes {
+	for _, o := range s.Outcomes.Merges {
 		known := 0
 		for _, e := range o.Effects {
 			if e.Verdict == view.NotEnoughData {

@@ -20,6 +20,8 @@ type Column struct {
 	// Below moves the cells to separate lines below their row, where they are wrapped
 	// and not cut, if the terminal is too narrow: links and reasons, for example.
 	Below bool
+	// Spare columns are left out if the terminal is too narrow.
+	Spare bool
 }
 
 // Number is a column of numbers.
@@ -141,9 +143,11 @@ func (t *Table) layout(width int) *layout {
 		len(below) > 0 {
 		l.below = below
 		l.shown = slices.DeleteFunc(l.shown, func(i int) bool { return t.columns[i].Below })
-		fits = false
 	}
 	if !fits {
+		if _, fits = l.fitted(readableColumn); !fits {
+			l.shown = slices.DeleteFunc(l.shown, func(i int) bool { return t.columns[i].Spare })
+		}
 		widths, _ = l.fitted(leastColumn)
 	}
 	l.widths = widths
