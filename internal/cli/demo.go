@@ -225,7 +225,7 @@ func (a *Program) demoOutcome(ctx context.Context, c config.Config) (err error) 
 	if err != nil {
 		return err
 	}
-	for _, o := range all {
+	for _, o := range all.Merges {
 		fmt.Fprintf(a.Out, "\noutcome  %s\n", outcomeTitle(o, false, a.wording(c), a.now()))
 		if o.Problem != "" {
 			fmt.Fprintf(a.Out, "         %s\n", o.Problem)
