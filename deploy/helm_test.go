@@ -243,7 +243,7 @@ func validator(t *testing.T) func(manifests string) (string, error) {
 	return validate
 }
 
-// configMapLimit is how much kubectl apply can note of an object on the client's side.
+// configMapLimit is the size of an object that kubectl apply can note on the client's side.
 const configMapLimit = 256 << 10
 
 // TestHelmArchive renders a packaged chart: it has every rule of this repository,

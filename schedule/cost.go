@@ -42,13 +42,13 @@ type Sizes struct {
 	mu sync.Mutex
 	// rows has the readings with rows, by series, oldest window first.
 	rows map[Series][]sized
-	// perPage is how many rows a project's pages have, where it is not analytics.PageRows.
+	// perPage is the number of rows in a project's pages, if it is not analytics.PageRows.
 	perPage map[string]int
 	// most is the most rows that a window of a series had.
 	most map[Series]int64
-	// checked is how many pages one answer about a day tells, by project.
+	// checked is the number of pages that one answer about a day tells, by project.
 	checked map[string]int
-	// begun is how many pages of a window are in the spool.
+	// begun is the number of pages of a window in the spool.
 	begun map[analytics.Key]int
 }
 
@@ -231,7 +231,7 @@ func (s *Sizes) Most(item Item) (requests int, known bool) {
 
 // Surely returns how many pages a window certainly has, for reading ahead: those of
 // its own last reading; otherwise, where requests are not scarce, three quarters of the
-// smallest of three neighbours. 0: nothing is known.
+// smallest of three neighbours. 0 means unknown.
 func (s *Sizes) Surely(k analytics.Key, scarce bool) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

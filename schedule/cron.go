@@ -137,7 +137,7 @@ var ErrDeadline = errors.New("run reached its deadline")
 // ErrOverrun is the error of Firings.Run when it gives up waiting for a run.
 var ErrOverrun = errors.New("run continues after its context ended")
 
-// runGrace is how long a run may continue after its context ended. It leaves room in the half
+// runGrace is the time that a run may continue after its context ended. It leaves room in the half
 // minute that most supervisors give a process to stop.
 const runGrace = 20 * time.Second
 

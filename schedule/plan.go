@@ -69,7 +69,7 @@ type Input struct {
 	// Since: windows that begin on or after it are backfilled. The newest complete window
 	// of each granularity and the one before it are read even if they begin earlier.
 	Since analytics.Date
-	// Settle is how long after its end a window can still change.
+	// Settle is the time after its end during which a window can still change.
 	Settle time.Duration
 	// Known returns the newest revision of a window in the ledger. Required.
 	Known func(analytics.Key) (analytics.Revision, bool)

@@ -111,7 +111,7 @@ func Collect(ctx context.Context, s Sink, dryRun bool) ([]Superseded, error) {
 	return nil, nil
 }
 
-// KeepSuperseded is how long a sink keeps rows and files after readers stopped
+// KeepSuperseded is the time for which a sink keeps rows and files after readers stopped
 // seeing them: longer than any query and any commit takes.
 const KeepSuperseded = 24 * time.Hour
 

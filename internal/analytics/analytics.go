@@ -80,7 +80,7 @@ func (r Revision) StateText() string {
 
 // Provenance is the part of a reading that only the ledger stores; no sink has it.
 type Provenance struct {
-	// Requests is how many API requests the reading cost.
+	// Requests is the number of API requests that the reading cost.
 	Requests int `json:"requests"`
 	// Checksum is the [Checksum] of its rows; empty where it is unknown.
 	Checksum string `json:"checksum,omitempty"`

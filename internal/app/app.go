@@ -30,8 +30,9 @@ const (
 	TempCopy  = "copy"
 )
 
-// runPatience is how long a run waits in all for slots of the budget that free up soon: an hourly run
-// begins a moment before the slots of the previous one are free. Other commands do not wait.
+// runPatience is the total time that a run waits for slots of the budget that free up soon: an
+// hourly run begins a moment before the slots of the previous one are free. Other commands do not
+// wait.
 const runPatience = time.Minute
 
 // App holds everything that a command has opened. API and Spool are nil if it did not request them.

@@ -29,9 +29,10 @@ const (
 	// that showed that the state comes from an older backup.
 	markedDuty   = "marker/"
 	restoredDuty = "restored"
-	// recentDays is how far back the sinks are searched for readings that the ledger lacks.
+	// recentDays is the number of days for which the sinks are searched for readings that the
+	// ledger lacks.
 	recentDays = 14
-	// sampled is how many windows are searched for in a sink that may be the wrong place.
+	// sampled is the number of windows that are searched for in a sink that may be the wrong place.
 	sampled = 3
 )
 

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// checkTimeout is how long serve may take to answer: it answers from memory.
+	// checkTimeout is the time that serve may take to answer: it answers from memory.
 	checkTimeout = 5 * time.Second
 	// checkedBytes of an answer are shown.
 	checkedBytes = 4 << 10

@@ -56,7 +56,7 @@ committed whole.
 	return cmd
 }
 
-// loadAtOnce is how many windows are loaded at the same time, by sink. ClickHouse commits
+// loadAtOnce is the number of windows that are loaded at the same time, by sink. ClickHouse commits
 // those that wait for each other with the same few statements, Delta Lake with one entry
 // of its log.
 var loadAtOnce = map[string]int{

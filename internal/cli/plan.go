@@ -71,7 +71,7 @@ func (a *Program) plan(ctx context.Context, sel coverage.Selection, o planOption
 	return a.print(o.json, report, func() error { return a.printPlan(planReport(report), a.wording(c), o.all) })
 }
 
-// shownPlanned is how many windows a plan lists on a terminal; of more it shows groups.
+// shownPlanned is the number of windows that a plan lists on a terminal; of more it shows groups.
 const shownPlanned = 20
 
 func (a *Program) printPlan(r planReport, w wording, all bool) error {

@@ -15,7 +15,7 @@ import (
 
 var serveKills = flag.Int("serve-kills", serveRound, "how often TestServeKilled kills serve")
 
-// serveRound is how many kills there are before one run is let through: with
+// serveRound is the number of kills before one run is let through: with
 // more, nothing would be left to do.
 const serveRound = 5
 

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// stopped is how long serve may take to end after SIGTERM.
+	// stopped is the time that serve may take to end after SIGTERM.
 	stopped = 30 * time.Second
 	// never is a schedule that does not fire while a test runs.
 	never = "0 0 29 2 *"

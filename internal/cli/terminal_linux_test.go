@@ -153,7 +153,7 @@ func TestPipesAreNotCut(t *testing.T) {
 	}
 }
 
-// columnsOf is how many columns of a terminal a line of these tests takes.
+// columnsOf is the number of columns of a terminal that a line of these tests takes.
 func columnsOf(line string) (n int) {
 	for _, r := range line {
 		if n++; r >= 0x2e80 {

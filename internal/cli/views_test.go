@@ -1,9 +1,13 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
+	"context"
 	"encoding/csv"
 	"encoding/json"
+	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -11,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -18,9 +23,13 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/docgauge/docgauge/exporter"
+	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
+	"github.com/docgauge/docgauge/internal/dev/webtest"
 	"github.com/docgauge/docgauge/internal/mcp"
+	"github.com/docgauge/docgauge/internal/prompts"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/internal/web"
 )
@@ -43,7 +52,10 @@ var notShown = []struct{ fields, places, why string }{
 	{"Cell.*", "api", "a row of /api/v1/windows each"},
 	{"Grid.* Open.* Run.* Budget.*", "api", "not a list of numbers: metrics have them"},
 	{"Budget.Name", "json mcp", "the name of the metric's label; the project says the same"},
-	{"Outcome.* Merge.* Effect.* EffectDay.*", "api", "studies, not numbers of a window"},
+	{"Outcome.Effects Merge.Pages", "api", "a row of /api/v1/outcomes for each effect"},
+	{"Merge.Problem", "api", "of merges without effects, and so without rows"},
+	{"Effect.Days EffectDay.*", "api", "days are points of a chart: too many for a row"},
+	{"Outcomes.* OutcomeSummary.* MeanChange.*", "api", "not a list of numbers: metrics have them"},
 	{"EffectDay.*", "mcp", "days are points of a chart: too many for an answer"},
 	{"Job.* PullRequest.*", "json", "jobs list has the job as the journal stores it"},
 	{"Job.Seq Job.Path Job.Firing Job.Try Job.Stalled", "api", "the columns of a table are stable"},
@@ -57,13 +69,15 @@ var notShown = []struct{ fields, places, why string }{
 func TestViewsAreShown(t *testing.T) {
 	columns, answers := apiColumns(t), answerNames(t)
 	commands := map[reflect.Type]bool{}
-	for _, root := range []any{coverage.Status{}, listedJob{}, view.Outcome{}} {
+	for _, root := range []any{coverage.Status{}, listedJob{}, view.Outcomes{}} {
 		views(reflect.TypeOf(root), commands)
 	}
-	endpoints := map[string]string{"Job": "/api/v1/jobs ", "PullRequest": "/api/v1/jobs pr_"}
+	endpoints := map[string]string{"Job": "/api/v1/jobs ", "PullRequest": "/api/v1/jobs pr_", "Outcome": "/api/v1/outcomes ",
+		"Merge": "/api/v1/outcomes ", "Effect": "/api/v1/outcomes "}
 	toolOf := map[string]string{
 		"Job": "jobs", "PullRequest": "jobs", "Grid": "coverage", "Open": "coverage", "Run": "coverage",
 		"Budget": "budget", "Outcome": "outcomes", "Merge": "outcomes", "Effect": "outcomes",
+		"Outcomes": "outcomes", "OutcomeSummary": "outcomes", "MeanChange": "outcomes",
 	}
 	used := map[int]bool{}
 	all := map[reflect.Type]bool{}
@@ -295,4 +309,91 @@ func answerNames(t *testing.T) map[string][]string {
 		add(tool.OutputSchema)
 	}
 	return names
+}
+
+// mergesOnly are numbers for prompts that have no windows.
+type mergesOnly struct {
+	prompts.Numbers
+	all view.Outcomes
+}
+
+func (n mergesOnly) Outcomes(context.Context, string) (view.Outcomes, error) { return n.all, nil }
+
+// TestVerdictsAreShown: each place that shows outcomes has the same verdict on the same page, and the
+// same summary.
+func TestVerdictsAreShown(t *testing.T) {
+	const project = "prj_a"
+	outcomes := webtest.Outcomes(project)
+	s := view.Snapshot{At: webtest.Now, Projects: []view.Project{{ID: project}}, Queue: &view.Queue{}, Outcomes: outcomes}
+	served := func(h http.Handler, path string) string {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		return w.Body.String()
+	}
+	written := func(write func(io.Writer) error) string {
+		var b bytes.Buffer
+		if err := write(&b); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	tables := func(page string) string {
+		var texts []string
+		for _, part := range regexp.MustCompile(`(?s)<table class="effects.*?</table>|<p class="summary">.*?</p>`).
+			FindAllString(page, -1) {
+			texts = append(texts, webtest.Text(part))
+		}
+		return strings.Join(texts, "\n")
+	}
+	current := func() *view.Snapshot { return &s }
+	var values exporter.Values
+	values.Publish(s)
+	template := prompts.Prompt{ID: "a", Path: "a.md", Project: project, Template: true, Body: "[[ outcomes 9 ]]"}
+	prompt, err := prompts.Render(t.Context(), template, webtest.Now, mergesOnly{all: outcomes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := []view.Verdict{view.MoreReaders, view.FewerReaders, view.NoClearChange, view.TooEarly, view.NotEnoughData}
+	sentence := outcomes.Summaries[0].Sentence()
+	for _, place := range []struct {
+		name, text string
+		shown      []view.Verdict // the others are left out
+		summary    string
+	}{
+		{"terminal", written(func(w io.Writer) error {
+			return printOutcomes(w, outcomes, wording{}, webtest.Now)
+		}), known, sentence},
+		{"CSV", written(func(w io.Writer) error { return outcomesCSV(w, outcomes.Merges) }), known, ""},
+		{"JSON", written(func(w io.Writer) error { return render.JSON(w, outcomes) }), known, `"by_chance": 1.55`},
+		{"report", tables(written(web.Report{Made: webtest.Now, State: &s, Projects: s.Projects}.Write)), known, sentence},
+		{"status page", tables(served(web.NewStatusPage(current, func() web.Alert { return web.Alert{} }, ""), "/")),
+			known[:4], sentence},
+		{"metrics", served(values.Handler(), "/metrics?name[]=docgauge_agent_outcome_verdict"), known[:4], ""},
+		{"API", served(web.NewAPI(current)["/api/v1/outcomes"], "/api/v1/outcomes"), known, ""},
+		{"assistants", written(func(w io.Writer) error {
+			return json.NewEncoder(w).Encode(mcp.NewOutcomesAnswer(outcomes, 20))
+		}), known, sentence},
+		{"prompts", prompt.Text, known[:3], sentence},
+	} {
+		var want []string
+		for _, o := range outcomes.Merges {
+			for _, e := range o.Effects {
+				if slices.Contains(place.shown, e.Verdict) {
+					want = append(want, fmt.Sprintf("%s %s %s", e.Path, e.Audience, e.Verdict))
+				}
+			}
+		}
+		text := regexp.MustCompile(`(?s)"pages": ?\[.*?\]`).ReplaceAllString(place.text, "")
+		text = regexp.MustCompile(`(audience="\w+")(.*)(path=".*?")`).ReplaceAllString(text, "$3$2$1")
+		var got []string
+		for _, row := range regexp.MustCompile(`(?is)(/(?:guides|sdks)/\w+)\b.*?\b(human|ai)\b.*?`+
+			`(more readers|fewer readers|no clear change|too early|not enough data)`).FindAllStringSubmatch(text, -1) {
+			got = append(got, fmt.Sprintf("%s %s %s", row[1], strings.ToLower(row[2]), row[3]))
+		}
+		slices.Sort(want)
+		slices.Sort(got)
+		if !slices.Equal(got, want) || !strings.Contains(text, place.summary) {
+			t.Errorf("%s: %q, want %q and %q in\n%s", place.name, got, want, place.summary, place.text)
+		}
+	}
 }

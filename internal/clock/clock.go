@@ -29,7 +29,7 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Seconds is how a log shows a duration: in seconds, to the millisecond.
+// Seconds is a duration in the form of logs: in seconds, to the millisecond.
 func Seconds(d time.Duration) float64 {
 	return float64(d.Round(time.Millisecond).Milliseconds()) / 1000
 }
@@ -92,7 +92,7 @@ func Later(a, b time.Time) time.Time {
 	return b
 }
 
-// Tolerance is how far two clocks may differ without one of them being called wrong.
+// Tolerance is the difference that two clocks may have without one of them being called wrong.
 const Tolerance = 5 * time.Minute
 
 // IsFuture reports whether t, the recorded time of a past event, is in the future: a clock that was

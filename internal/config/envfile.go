@@ -65,7 +65,7 @@ func checkKey(key string) error {
 		"SSL_CERT_DIR or GITHUB_TOKEN", key)
 }
 
-// variableName is how variables are named, and secrets are not.
+// variableName matches the names of variables, which secrets do not look like.
 var variableName = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,39}$`)
 
 func isVariable(key string) bool {

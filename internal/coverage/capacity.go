@@ -24,7 +24,7 @@ type Capacity struct {
 	now   time.Time
 }
 
-// Remaining reads what the named budget of so many requests an hour allows.
+// Remaining reads the remaining capacity of the named budget; limit is in requests an hour.
 func Remaining(ctx context.Context, db *state.DB, name string, limit int, now time.Time) (Capacity, error) {
 	u, err := db.Usage(ctx, name, now)
 	if err != nil {

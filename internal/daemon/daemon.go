@@ -52,7 +52,7 @@ type daemon struct {
 	queue    *queue // nil if none is configured
 	events   *events.Watcher
 	report   *web.LiveReport
-	outcomes guarded[[]view.Outcome]
+	outcomes guarded[view.Outcomes]
 	// assistants answers MCP requests.
 	assistants http.Handler
 	// changed asks for a new snapshot, recheck for a check of the sinks, outcomesDue for the outcomes of

@@ -14,7 +14,7 @@ const (
 	sinkAgain = 30 * time.Second
 	// sinkTimeout limits one check.
 	sinkTimeout = 30 * time.Second
-	// runSlack is how late a run may begin, or may end after its deadline.
+	// runSlack is the delay that the begin of a run, or its end after its deadline, may have.
 	runSlack = time.Minute
 )
 

@@ -20,15 +20,15 @@ import (
 )
 
 const (
-	// groupRows is how many actions are in a row group, which is in memory compressed.
+	// groupRows is the number of actions in a row group, which is in memory compressed.
 	groupRows = 256 * batchRows
-	// batchRows is how many actions are in memory uncompressed. A page ends with a batch,
+	// batchRows is the number of actions that are in memory uncompressed. A page ends with a batch,
 	// and so with a row; while batches are small, so are pages, for which zstd does without
 	// its history window, 16 MiB of memory.
 	batchRows = 64
 	pageBytes = 48 << 10
 	zstdLevel = 3
-	// batchLevels is how many levels, and the values to them, are read from a column at once.
+	// batchLevels is the number of levels, with their values, that are read from a column at once.
 	batchLevels = 512
 	// footerEnd is the size of the footer's length and the magic that end a file.
 	footerEnd = 8

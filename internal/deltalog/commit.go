@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// commitTries is how many versions are tried, each after another writer took the last.
+	// commitTries is the number of versions to try, each after another writer took the last.
 	commitTries = 50
-	// createTries is how often one entry is put if the store does not say what became of it.
+	// createTries is the number of attempts to put one entry if the result is unknown.
 	createTries = 3
 	// longestPause is the longest that a writer stands back for others.
 	longestPause = time.Second
@@ -68,7 +68,7 @@ func (t *Table) Commit(
 		}
 		if ours {
 			t.snap.apply(version, entry)
-			t.mark = markOf(data)
+			t.mark = mark{int64(len(data)), string(data[max(0, len(data)-markBytes):])}
 			t.checkpointIfDue(ctx)
 			return version, nil
 		}

@@ -78,7 +78,7 @@ type Options struct {
 	Description string // of a new table
 	Engine      string // name/version of this program
 	Now         func() time.Time
-	// Readers is how many entries are worth reading at once; 0 is 1.
+	// Readers is the number of entries that are worth reading at once; 0 is 1.
 	Readers int
 }
 

@@ -21,7 +21,7 @@ const (
 	hintName = "_last_checkpoint"
 	// markBytes of an entry's end tell it from any other: they hold random names or times.
 	markBytes = 512
-	// readBytes is how much of an entry is read at once.
+	// readBytes is the number of bytes of an entry that are read at once.
 	readBytes = 1 << 20
 )
 
@@ -35,10 +35,6 @@ func (t *Table) entryName(version int64) string { return t.name(fmt.Sprintf("%02
 type mark struct {
 	size int64
 	end  string
-}
-
-func markOf(data []byte) mark {
-	return mark{int64(len(data)), string(data[max(0, len(data)-markBytes):])}
 }
 
 // readMark returns the mark of an entry, the zero value if it does not exist.
@@ -114,8 +110,8 @@ func (t *Table) check() error {
 	return nil
 }
 
-// catchUp applies the entries that were put since the snapshot's version. Where there is
-// none, one request says so.
+// catchUp applies the entries that were put since the snapshot's version. Without new
+// entries it costs one request.
 func (t *Table) catchUp(ctx context.Context, s *Snapshot) error {
 	known := s.version
 	if err := t.replay(ctx, s, known+1); err != nil || s.version == known {

@@ -11,7 +11,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// tombstoneAge is how long the log remembers removed files, for the VACUUM of other programs.
+// tombstoneAge is the time that the log remembers removed files, for the VACUUM of other programs.
 const tombstoneAge = 7 * 24 * time.Hour
 
 // Snapshot is the table at one version.

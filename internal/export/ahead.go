@@ -11,7 +11,7 @@ import (
 // query is a request for a page.
 type query struct {
 	offset, limit int
-	// guess: no page says that this one exists.
+	// guess: no other page announces this one.
 	guess bool
 }
 
@@ -39,8 +39,8 @@ type ahead struct {
 	chained, filled int
 }
 
-// next returns what to request now; false if there is nothing until an answer has come,
-// or, if none is awaited, if the reading is complete.
+// next returns the request to send now. It returns false if it must wait for a response, or, if
+// no request is in flight, if the reading is complete.
 func (a *ahead) next() (q query, ok bool) {
 	if a.guessing && a.pages.highest < 0 {
 		return query{}, false // the prediction is not answered

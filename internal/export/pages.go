@@ -121,13 +121,13 @@ func (p *pages) add(offset int, page spool.PageInfo) error {
 	return p.drift
 }
 
-// isBeyond reports whether a page says only that the window ends before it.
+// isBeyond reports whether a page only shows that the window ends before it.
 func isBeyond(offset int, page spool.PageInfo) bool {
 	return page.Rows == 0 && offset > 0 && !page.HasMore
 }
 
-// covers is how many offsets a page covers. An empty one that says that more follow is
-// taken for a page whose rows were all removed since.
+// covers returns how many offsets a page covers. An empty page that announces another one counts
+// as a page whose rows have all been removed.
 func covers(page spool.PageInfo) int {
 	if page.Rows == 0 && page.HasMore {
 		return analytics.PageRows
@@ -135,8 +135,8 @@ func covers(page spool.PageInfo) int {
 	return page.Rows
 }
 
-// repeats returns an error where a page has the same paths as an earlier one, and, in a
-// tolerant reading, at the second empty page that says that more follow. A window's last
+// repeats returns an error if a page has the same paths as an earlier one, and, in a
+// tolerant reading, at the second empty page that announces another one. A window's last
 // page may repeat another: it is the end.
 func (p *pages) repeats(page analytics.Page) error {
 	if page.HasMore && len(page.Rows) > 0 {

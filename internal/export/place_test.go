@@ -101,8 +101,8 @@ func TestOlderState(t *testing.T) {
 			}
 		})
 		c.days(3)
-		if strings.Count(c.log.String(), "older backup") != 1 {
-			t.Errorf("it was said %d times", strings.Count(c.log.String(), "older backup"))
+		if n := strings.Count(c.log.String(), "a backup older than"); n != 1 {
+			t.Errorf("%d warnings of an older backup", n)
 		}
 	}
 }

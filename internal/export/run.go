@@ -65,7 +65,7 @@ func (e *Exporter) Run(ctx context.Context, o Options) (Summary, error) {
 	s.Ended = a.Now()
 	s.Took = s.Ended.Sub(started)
 
-	// The run is over, interrupted or not: what it did must still be recorded.
+	// The run is over, interrupted or not. Its results must still be recorded.
 	ctx, cancel = clock.Outlive(ctx, stopGrace, noteTimeout)
 	defer cancel()
 	s.Requests, s.Throttled = a.API.Budget.Sent()

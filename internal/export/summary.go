@@ -84,7 +84,7 @@ type Summary struct {
 // Good reports whether the run did all it could: windows that the budget defers are not failures.
 func (s *Summary) Good() bool { return s.Outcome == Success || s.Outcome == Deferred }
 
-// LogProblems logs what went wrong in a run.
+// LogProblems logs the errors and warnings of a run.
 func LogProblems(log *slog.Logger, s Summary) {
 	for _, err := range s.Errors {
 		log.Error("export", "error", err)

@@ -253,7 +253,7 @@ func (w *window) open() (err error) {
 			w.mispredicted++
 		}
 	}
-	if w.log.Reading() > 1 { // what earlier readings requested is not known any more
+	if w.log.Reading() > 1 { // the requests of earlier readings are unknown
 		w.mispredicted = math.MaxInt32
 	}
 	return nil
@@ -321,7 +321,7 @@ func (w *window) report(rev analytics.Revision) {
 	})
 }
 
-// provenance says how the revision was read.
+// provenance returns how the revision was read.
 func (w *window) provenance() analytics.Provenance {
 	from := analytics.Provenance{
 		Requests: w.log.Requests(), RepeatedRows: int64(w.log.Repeated), Checksum: w.file.Checksum(),
@@ -339,7 +339,7 @@ func (w *window) provenance() analytics.Provenance {
 // isUnmoved reports whether all pages belong to one unchanged window. Totals alone always do.
 func (w *window) isUnmoved() bool { return w.pages.drift == nil || w.item.TotalsOnly }
 
-// revision describes the reading. Its totals are those of the page at the highest offset.
+// revision describes the reading. Its totals come from the page at the highest offset.
 func (w *window) revision(verified bool) analytics.Revision {
 	rev := analytics.Revision{
 		Key: w.item.Key, Number: w.previous.Number + 1, Verified: verified, Totals: w.pages.newest,

@@ -36,7 +36,7 @@ const (
 	bucketReaders = 16
 )
 
-// Limits is how long things may take.
+// Limits are the maximum times of operations.
 type Limits struct {
 	Transfer    time.Duration // one object sent or fetched, with its retries
 	Call        time.Duration // every other call, with its retries

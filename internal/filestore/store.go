@@ -61,7 +61,7 @@ type Store interface {
 	Fetch(ctx context.Context, name, dir string) (path string, done func() error, err error)
 	// Check proves that a file could be published now.
 	Check(ctx context.Context) error
-	// Readers is how many files are worth reading at once.
+	// Readers is the number of files that are worth reading at once.
 	Readers() int
 	// Close gives up what the store holds open.
 	Close() error

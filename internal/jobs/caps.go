@@ -66,7 +66,7 @@ func (s *queueState) blocks(job journal.Job) bool {
 	return !job.State.Ended() && s.isAhead(job.Blocked)
 }
 
-// admit lets p through, or says why not.
+// admit admits p, or returns the reason why not.
 func (a *admission) admit(p *Planned) blocker {
 	key := p.prompt.ConcurrencyKey
 	owner, occupied := a.keys[key]
@@ -197,7 +197,7 @@ func (r reviews) median() time.Duration {
 	return lower + (upper-lower)/2
 }
 
-// String says what counts.
+// String describes the counted pull requests.
 func (r reviews) String() string {
 	text := format.Plural(r.open, "pull request") + " open"
 	if r.unknown > 0 {

@@ -105,7 +105,7 @@ func (p *pass) send(ctx context.Context, job journal.Job, from journal.State, te
 	}
 	job = entered[0]
 
-	// Step 2: a mark outside the state says that something was sent.
+	// Step 2: a mark outside the state records that something was sent.
 	// CRASH before: the journal has the intent, and the next mark counts it too. The mark
 	// matters once an older state is restored.
 	q.opt.Mark(context.WithoutCancel(ctx))
@@ -150,7 +150,7 @@ func (p *pass) send(ctx context.Context, job journal.Job, from journal.State, te
 			case err == nil:
 				return nil
 			case taken != nil:
-				// Only the journal knows, in the transaction, that the id is another job's.
+				// Only the transaction of the journal shows that the id belongs to another job.
 				o.err = fmt.Errorf("the service accepted it, but %w: it may have made another job or not", taken)
 				log.Warn("agent job in doubt", "reason", o.err)
 				continue
@@ -201,7 +201,7 @@ func isRaced(err error) bool {
 	return errors.Is(err, journal.ErrRaced) || errors.Is(err, journal.ErrDuplicate)
 }
 
-// takenBy returns the error that says that an id is another job's, nil for any other.
+// takenBy returns the *journal.TakenError in err, or nil.
 func takenBy(err error) *journal.TakenError {
 	taken, _ := errors.AsType[*journal.TakenError](err)
 	return taken
@@ -247,7 +247,7 @@ type outcome struct {
 	keyMark string
 }
 
-// changesOf is what an outcome means for its job and for the queue: the rows from
+// changesOf returns the changes of the job and the queue after an outcome: the rows from
 // submitting and sending of the table of states.
 func (q *Queue) changesOf(o outcome, job journal.Job, queue journal.Queue) []journal.Change {
 	now, v, followUp, before, cause := q.now(), judge(o.err), job.Sending, job, ""
@@ -327,8 +327,8 @@ func (q *Queue) changesOf(o outcome, job journal.Job, queue journal.Queue) []jou
 	return []journal.Change{change}
 }
 
-// describe enters what the service says about a job, except its pull request: only a read
-// does that. What it does not say stays.
+// describe copies the service's description of a job, except its pull request, which only a read
+// copies. Missing values stay unchanged.
 func describe(job *journal.Job, got docsapi.Job) {
 	job.Status = cmp.Or(got.Status, job.Status)
 	job.Repository = cmp.Or(analytics.RedactUser(got.Repository), job.Repository)
@@ -339,7 +339,7 @@ func describe(job *journal.Job, got docsapi.Job) {
 	}
 }
 
-// verdict is what became of a create or a follow-up.
+// verdict is the outcome of a create or a follow-up.
 type verdict string
 
 const (
@@ -350,8 +350,8 @@ const (
 	inDoubt      verdict = "in doubt"     // it may have been accepted
 )
 
-// judge tells the verdict from the error of a create or a follow-up. Whatever is not
-// certain is in doubt.
+// judge returns the verdict for the error of a create or a follow-up. Any uncertain outcome is in
+// doubt.
 func judge(err error) verdict {
 	e, ours := errors.AsType[*docsapi.Error](err)
 	switch {
@@ -390,12 +390,12 @@ const (
 	maxBackoff  = 5 * time.Minute
 )
 
-// pollIn is how long to wait after so many reads that found a job at work.
+// pollIn returns how long to wait after a number of reads that found a job at work.
 func (q *Queue) pollIn(polls int, err error) time.Duration {
 	return q.backoff(max(q.opt.PollInterval, time.Millisecond), pollGrowth, polls, err)
 }
 
-// backoff is first, grown by so many steps, or longer if the service says so.
+// backoff returns first, grown by a number of steps, or longer if the service demands it.
 func (q *Queue) backoff(first time.Duration, growth float64, steps int, err error) time.Duration {
 	grown := float64(first) * math.Pow(growth, float64(steps))
 	wait := q.opt.Jitter(max(first, time.Duration(min(grown, float64(maxBackoff))))).Round(time.Millisecond)

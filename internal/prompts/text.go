@@ -55,7 +55,7 @@ func checkText(s string) (line int, problem string) {
 	return line, problem
 }
 
-// forbidden says why a character is not allowed in a prompt, or nothing.
+// forbidden returns the reason why a character is not allowed in a prompt, or "".
 func forbidden(r rune) string {
 	switch {
 	case r == '\n', r == '\t':

@@ -30,7 +30,7 @@ const (
 	maxLine = 1 << 20
 	// maxPath limits a page path, in bytes.
 	maxPath = 2048
-	// tailSize is how many of the last bytes are compared to tell appending from rewriting.
+	// tailSize is the number of the last bytes to compare, to tell appending from rewriting.
 	tailSize = 1024
 )
 

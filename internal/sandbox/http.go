@@ -98,7 +98,7 @@ func (s *Sandbox) newCall(r *http.Request) *call {
 	return &call{Request: r, began: time.Now(), now: s.config.Now()}
 }
 
-// took is how long a request has waited for its answer so far.
+// took is the time since a request arrived.
 func (c *call) took() time.Duration { return time.Since(c.began) }
 
 // operation is one operation of the service.

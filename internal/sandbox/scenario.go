@@ -6,7 +6,7 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 )
 
-// Scenario is how the synthetic traffic develops over the months. Whatever the
+// Scenario names a development of the synthetic traffic over the months. Whatever the
 // scenario, the events of a day depend on its date and not on the days that were
 // asked for, so that two sandboxes of different age agree.
 type Scenario string

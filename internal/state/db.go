@@ -37,7 +37,7 @@ func (db *DB) Dir() string { return db.dir }
 // Close releases the database.
 func (db *DB) Close() error { return db.sql.Close() }
 
-// change is what one call of write does.
+// change is the work of one call of write.
 type change struct {
 	ctx context.Context
 	do  func(*tx)
@@ -256,7 +256,7 @@ func hasCode(err error, codes ...int) bool {
 	return ok && slices.Contains(codes, se.Code()&0xff)
 }
 
-// wrap is [wrap]; it also says so if a deadline passed while another program held the lock.
+// wrap is [wrap]. Its error also reports a deadline that passed while another program held the lock.
 func (db *DB) wrap(ctx context.Context, err error) error {
 	end, hasEnd := ctx.Deadline()
 	w := db.blocked.Load()

@@ -21,7 +21,7 @@ type Reported struct {
 	Value int64
 }
 
-// Report is what one evaluation enters.
+// Report is the result of one evaluation.
 type Report struct {
 	// Reported are new conditions, or known ones with a larger value.
 	Reported []Reported

@@ -137,8 +137,8 @@ func (db *DB) Committed(ctx context.Context, rev analytics.Revision, sink string
 	})
 }
 
-// Forget takes back a revision that no sink has: the former one is the newest again, or, where there is
-// none, the window is lost, and so due again. It refuses to forget one that a sink committed.
+// Forget takes back a revision that no sink has: the former one is the newest again, or, without
+// one, the window is lost, and so due again. It refuses to forget one that a sink committed.
 func (db *DB) Forget(ctx context.Context, rev analytics.Revision) error {
 	return db.write(ctx, func(t *tx) {
 		revision := window(rev.Key, rev.Number)
@@ -164,8 +164,8 @@ func (db *DB) Restore(ctx context.Context, sink string, revs []analytics.Revisio
 	})
 }
 
-// Amend replaces what the ledger says of the window of e: the newest revision, and which sinks have
-// it or are owed it; none makes the window due again. The caller has looked at the sinks.
+// Amend replaces the entry of the window of e: the newest revision, and which sinks have it or are
+// owed it. Without sinks the window is due again. The caller has checked the sinks.
 func (db *DB) Amend(ctx context.Context, e Entry) error {
 	return db.write(ctx, func(t *tx) {
 		t.exec(`DELETE FROM deliveries`+ofWindow, window(e.Key)...)

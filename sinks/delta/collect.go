@@ -9,7 +9,7 @@ import (
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// keepFiles is how long files stay that no entry names any more, or none names yet:
+// keepFiles is the time for which files stay that no entry names any more, or none names yet:
 // longer than queries of former versions take, and as long as VACUUM keeps them.
 const keepFiles = 7 * 24 * time.Hour
 

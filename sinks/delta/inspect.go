@@ -17,7 +17,7 @@ import (
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// straysNamed is how many files of another writer are named one by one.
+// straysNamed is the number of files of another writer that are named one by one.
 const straysNamed = 5
 
 // dataFile is a data file of a table, with the contents of its tags.

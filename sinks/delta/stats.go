@@ -83,7 +83,7 @@ func (s *statistics) text() string {
 	return string(text)
 }
 
-// boundRunes is how much of a text Delta keeps in statistics.
+// boundRunes is the length of the texts that Delta keeps in statistics.
 const boundRunes = 32
 
 // prefix is a text that is not greater than s.

@@ -26,7 +26,7 @@ const (
 	connectTimeout = 10 * time.Second
 	// connections bounds the connections to the server.
 	connections = 4
-	// writePatience is how long the server may accept nothing.
+	// writePatience is the time for which the server may accept nothing.
 	writePatience = 2 * time.Minute
 )
 

@@ -19,7 +19,7 @@ import (
 // cutRows are the rows of a window whose connection is cut: several chunks.
 const cutRows = 3000
 
-// lengths is how many bytes a commit sends and gets, with the login before it.
+// lengths is the number of bytes that a commit sends and gets, with the login before it.
 func lengths(t *testing.T, dsn string) (up, down int64) {
 	t.Helper()
 	p := faults.NewProxy(t, dsn, faults.Never)

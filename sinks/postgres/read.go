@@ -15,7 +15,7 @@ import (
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// windowsAtOnce is how many windows one statement lists.
+// windowsAtOnce is the number of windows that one statement lists.
 const windowsAtOnce = 1000
 
 // Revisions yields what readers see, after it has brought the schema up to date.

@@ -52,7 +52,7 @@ func (s server) check() error {
 	return nil
 }
 
-// column is a column of a table; made is how its type is written for CREATE TABLE.
+// column is a column of a table; made is its type for CREATE TABLE.
 type column struct{ name, kind, made string }
 
 // The columns of both tables, in the order of the other sinks. Text is compared by

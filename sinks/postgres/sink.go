@@ -96,8 +96,8 @@ func (s *Sink) Close() error {
 type session struct {
 	layout
 	pool *pgxpool.Pool
-	// patience is how long one transaction may take, 0 means forever; committing is how
-	// long its COMMIT may.
+	// patience is the maximum time of one transaction, 0 means forever; committing is that of
+	// its COMMIT.
 	patience, committing time.Duration
 }
 

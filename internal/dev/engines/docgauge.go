@@ -80,7 +80,7 @@ func Sandbox(t testing.TB, program string, args ...string) map[string]string {
 	return settings
 }
 
-// sandboxSettings is how many settings the sandbox prints.
+// sandboxSettings is the number of settings that the sandbox prints.
 const sandboxSettings = 5
 
 // buildDocgauge holds a lock, because several packages are tested at once. The

@@ -71,8 +71,8 @@ func StartAlertmanager(dir, webhook string) (*Alertmanager, error) {
 			return nil, err
 		}
 		receiver := rand.Text() // a name that no other server has
-		// The configuration is JSON, which is YAML too. Each alert is a group of
-		// its own, so that none waits for others.
+		// The configuration is JSON, which is YAML too. Each alert has a separate group,
+		// so that none waits for others.
 		text, err := json.Marshal(map[string]any{
 			"route": map[string]any{
 				"receiver": receiver, "group_by": []string{"..."},

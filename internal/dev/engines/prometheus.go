@@ -33,7 +33,7 @@ type PrometheusConfig struct {
 	// Data is the directory of the database, which may hold blocks already;
 	// empty is a new one in the server's directory.
 	Data string
-	// Retention is how long samples are kept ("15d"). Empty is ten years, so
+	// Retention is the time for which samples are kept ("15d"). Empty means ten years, so
 	// that blocks of the past are not deleted when the server starts.
 	Retention string
 	// NativeHistograms enables the feature: targets that have them are scraped for them.

@@ -60,7 +60,7 @@ func (p *Proxy) DSN(dsn string) string {
 	return strings.Replace(dsn, p.target, p.listener.Addr().String(), 1)
 }
 
-// Passed is how many bytes have passed.
+// Passed is the number of bytes that have passed.
 func (p *Proxy) Passed() (up, down int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -22,7 +22,7 @@ import (
 	"github.com/docgauge/docgauge/internal/sandbox"
 )
 
-// Patience is how long a test waits for a condition.
+// Patience is the time that a test waits for a condition.
 const Patience = 2 * time.Minute
 
 // Log is a log that many goroutines write to.

@@ -101,8 +101,8 @@ type Job struct {
 	Model      string `json:"model,omitempty"`
 	PRLink     string `json:"pr_link,omitempty"`
 
-	// Pages are the paths of the pages that the prompt names. Cost is the cost of a job as it
-	// was set when this one began; it counts once the job is created.
+	// Pages are the paths of the pages that the prompt names. Cost is the configured
+	// cost of a job when this one began; it counts once the job is created.
 	Pages []string `json:"pages,omitempty"`
 	Cost  float64  `json:"cost,omitempty"`
 
@@ -171,8 +171,8 @@ type Recurring struct {
 
 // Queue is the state of the queue as a whole.
 type Queue struct {
-	// Paused is why nothing is sent, empty while the queue runs; Since is when that began, and
-	// Detail says to people what happened.
+	// Paused is the reason why nothing is sent, empty while the queue runs. Since is the beginning
+	// of the pause, Detail its description for people.
 	Paused Pause     `json:"paused,omitempty"`
 	Since  time.Time `json:"since,omitzero"`
 	Detail string    `json:"detail,omitempty"`
@@ -207,7 +207,7 @@ const (
 // Event is a notification that is delivered at least once.
 type Event struct {
 	ID int64 `json:"id"`
-	// Kind is what happened: the state of a job, paused, or an event of the pipeline.
+	// Kind is the new state of a job, paused, or an event of the pipeline.
 	Kind string    `json:"kind"`
 	At   time.Time `json:"at"`
 	// Body is the JSON to send.

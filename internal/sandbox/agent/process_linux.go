@@ -28,7 +28,7 @@ const (
 	// kills them when the command ends, when it is asked to end, and when we die.
 	reaper = "docgauge-reaper"
 	self   = "/proc/self/exe"
-	// reapTime is how long it tries: a process of another user cannot be killed.
+	// reapTime is the time for which it tries: a process of another user cannot be killed.
 	reapTime = time.Second
 )
 
