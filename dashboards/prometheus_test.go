@@ -44,6 +44,7 @@ func TestPromQL(t *testing.T) {
 var labelValues = map[string][]string{
 	"project": {"prj_a", "prj_b"}, "window": {"day", "week", "month"}, "audience": {"human", "ai"},
 	"path": {"/", "/guide"}, "kind": {"moved", "repeated"}, "bound": {"low", "estimate", "high"},
+	"verdict": {"more readers", "fewer readers", "no clear change"}, "final": {"true"},
 	"sink": {"parquet", "clickhouse"}, "cap": {"day", "active"},
 	"state": {"pending", "active", "unknown", "open"}, "result": {"pr", "failed"}, "outcome": {"success", "failed"},
 	"reason": {"missing", "repeats", "failing"}, "budget": {"analytics", "agent:prj_a", "agent:prj_b"},
@@ -175,6 +176,8 @@ func testPromAnswers(t *testing.T, server *engines.Prometheus, at time.Time) {
 		{"Merged and closed, 7 days", "A", "project", "prj_a", 1},
 		{"Merged and closed, 7 days", "B", "project", "prj_b", 0},
 		{"Caps on jobs", "A", "cap", "day", .3},
+		{"Verdicts", "A", "", "", 18},
+		{"Readers after a merge", "D", "verdict", "fewer readers", 9},
 		{"Budget in use", "A", "budget", "analytics", 1 - 17./90},
 		{"Agent requests left", "A", "budget", "agent:prj_a", 88},
 		{"Windows due", "A", "", "", 24},

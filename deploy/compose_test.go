@@ -16,7 +16,7 @@ import (
 	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
-// project is what the loader makes of compose.yaml, as far as the tests look at it.
+// project is the part of the loaded compose.yaml that the tests look at.
 type project struct {
 	Services map[string]service
 	Secrets  map[string]struct{ File string }
@@ -73,8 +73,8 @@ func initialised(t *testing.T) string {
 	return dir
 }
 
-// TestCompose: services are confined, and what they name is in the file, or in the repository,
-// or made by init.sh, and no other profile leaves it out.
+// TestCompose: services are confined. Everything that they refer to is in the file, in the
+// repository or made by init.sh, and is not left out by another profile.
 func TestCompose(t *testing.T) {
 	dir := initialised(t)
 	p := load(t, dir)
@@ -91,7 +91,7 @@ func TestCompose(t *testing.T) {
 			t.Errorf("%s: %v", service, err)
 		}
 	}
-	// The image has a health check of its own, and the sandbox is not serve.
+	// The image has its own health check, and the sandbox is not serve.
 	unchecked := []string{"docgauge", "docgauge-sandbox"}
 	for name, s := range p.Services {
 		tagged(t, s.Image)

@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "write the golden files")
 const (
 	// top is the top of the repository.
 	top = ".."
-	// patience is how long something may take on a busy machine.
+	// patience is the maximum time for an operation on a busy machine.
 	patience = 2 * time.Minute
 )
 
@@ -135,7 +135,7 @@ func blocksOf(t *testing.T, page string) (all []block) {
 	return all
 }
 
-// container is how a container engine would start a process: in a root file
+// container starts a process like a container engine: in a root file
 // system with mounts, as a user, in the network of the test.
 type container struct {
 	root     string

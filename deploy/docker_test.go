@@ -17,7 +17,7 @@ import (
 	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
-// stage has the instructions of a build stage by name: what follows RUN, COPY, ….
+// stage has the instructions of a build stage by name: the arguments of RUN, COPY, ….
 type stage map[string][]string
 
 // stages reads the Dockerfile.

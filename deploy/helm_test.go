@@ -82,7 +82,7 @@ func manifests(t *testing.T, name string, args ...string) []object {
 	return objects(t, template(t, chart, slices.Concat([]string{"--values", values(name)}, args)...))
 }
 
-// at follows keys; what is missing is nil.
+// at follows keys; the result for a missing key is nil.
 func (o object) at(path ...string) any {
 	var v any = o
 	for _, key := range path {
@@ -243,7 +243,7 @@ func validator(t *testing.T) func(manifests string) (string, error) {
 	return validate
 }
 
-// configMapLimit is how much kubectl apply can note of an object on the client's side.
+// configMapLimit is the size of an object that kubectl apply can note on the client's side.
 const configMapLimit = 256 << 10
 
 // TestHelmArchive renders a packaged chart: it has every rule of this repository,
@@ -387,7 +387,7 @@ func TestHelmRefuses(t *testing.T) {
 	}
 }
 
-// own are the variables that have values of their own, not under settings.
+// own are the variables that have their own chart values, outside settings.
 var own = []string{
 	"DOCGAUGE_BASE_URL", "DOCGAUGE_PROJECTS", "DOCGAUGE_SCHEDULE", "DOCGAUGE_LISTEN_ADDRESS",
 	"DOCGAUGE_WEB_CONFIG_FILE",

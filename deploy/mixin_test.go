@@ -38,7 +38,7 @@ func render(t *testing.T, repository, config string) (m mixed) {
 	return m
 }
 
-// files are what the mixin must be equal to.
+// files returns the contents that the mixin must have.
 func files(t *testing.T) mixed {
 	t.Helper()
 	m := mixed{Dashboards: map[string]any{}}

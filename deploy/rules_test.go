@@ -16,7 +16,7 @@ import (
 // ruleFiles are the rules. The alerts need the recording rules.
 var ruleFiles = []string{"prometheus/recording.yaml", "prometheus/alerts.yaml"}
 
-// rule is a rule as it is written.
+// rule is a rule in a rules file.
 type rule struct {
 	Alert, Record, Expr, For string
 	Labels, Annotations      map[string]string
@@ -48,7 +48,7 @@ func rules(t *testing.T) (all []rule) {
 	return all
 }
 
-// query is what a query names: metrics, the labels that select them, the labels
+// query describes a query: its metrics, the labels that select them, the labels
 // of by, without, on and ignoring, and whether it calls or aggregates anything.
 type query struct {
 	metrics []string

@@ -70,7 +70,7 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// TestServicesAreConfinedAlike: the daemon and the single run differ only in what they run.
+// TestServicesAreConfinedAlike: the daemon and the single run differ only in the command.
 func TestServicesAreConfinedAlike(t *testing.T) {
 	var parts []string
 	for _, unit := range services {

@@ -89,20 +89,19 @@ func TestUnknownMoments(t *testing.T) {
 func TestManyEffects(t *testing.T) {
 	s := rich()
 	for i := range 30 {
-		o := s.Outcomes[0]
+		o := s.Outcomes.Merges[0]
 		o.Link += strconv.Itoa(i)
 		o.Effects = append(o.Effects[:2:2], view.Effect{Path: "/more", Audience: analytics.AI,
 			Verdict: view.FewerReaders, Change: -.2, Low: -.3, High: -.1})
-		s.Outcomes = append(s.Outcomes, o)
+		s.Outcomes.Merges = append(s.Outcomes.Merges, o)
 	}
-	count := 0
+	count := map[string]int{}
 	for series := range metrics(t, s) {
-		if strings.HasPrefix(series, "docgauge_agent_outcome_change_ratio{") {
-			count++
-		}
+		name, _, _ := strings.Cut(series, "{")
+		count[name]++
 	}
-	if count != 150 {
-		t.Errorf("%d series, want 150", count)
+	if n, m := count["docgauge_agent_outcome_change_ratio"], count["docgauge_agent_outcome_verdict"]; n != 150 || m != 50 {
+		t.Errorf("%d and %d series, want 150 and 50", n, m)
 	}
 }
 

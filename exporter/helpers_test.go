@@ -35,7 +35,7 @@ var noon = time.Date(2026, 10, 7, 12, 0, 0, 250e6, time.UTC)
 // rich returns a snapshot that has every metric.
 func rich() view.Snapshot {
 	return view.Snapshot{
-		At: noon, Reload: &view.Reload{Successful: true, LastSuccess: noon.Add(-time.Hour)},
+		At: noon, Version: "v1.2.3", Revision: "0123456", Reload: &view.Reload{Successful: true, LastSuccess: noon.Add(-time.Hour)},
 		Projects: []view.Project{
 			{ID: "prj_a", Grids: []view.Grid{{Granularity: analytics.Day}, {Granularity: "28d", TotalsOnly: true}}},
 			{ID: "prj_b"},
@@ -92,15 +92,18 @@ func rich() view.Snapshot {
 			Costs:  true,
 			Paused: "unknown",
 		},
-		Outcomes: []view.Outcome{{
-			Merge: view.Merge{Project: "prj_a", Link: "https://code.example/acme/docs/pull/5"},
+		Outcomes: view.Outcomes{Summaries: []view.OutcomeSummary{{
+			Project: "prj_a", Merges: 4, Comparisons: 8, More: 3, Fewer: 1, ByChance: .4, TooEarly: 2, NotEnoughData: 1,
+			Mean: &view.MeanChange{Change: .06, Low: .02, High: .1, Comparisons: 7, Dates: 4},
+		}}, Merges: []view.Outcome{{
+			Merge: view.Merge{Project: "prj_a", Link: "https://code.example/acme/docs/pull/5"}, Final: true,
 			Effects: []view.Effect{
 				{Path: "/guide", Audience: analytics.Human, Verdict: view.MoreReaders, Change: .27, Low: .19,
 					High: .36},
 				{Path: "/guide", Audience: analytics.AI, Verdict: view.NotEnoughData, Reason: "12 visitors a day",
 					Before: 12},
 			},
-		}},
+		}}},
 		Counters: []view.Counter{
 			{Name: "agent_jobs_finished_total", Labels: []string{"project", "prj_a", "result", "pr"}, Value: 5},
 			{Name: "agent_job_cost_total", Labels: []string{"project", "prj_a"}, Value: 7.5},

@@ -1,6 +1,7 @@
 package exporter
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -109,22 +110,68 @@ var jobFamilies = []Metric{
 			"is known;"+epoch,
 		ofReviews(func(r view.Review, emit emit) { emit.at(r.OldestOpen) })),
 	define(groupJobs, "agent_outcome_change_ratio", typeGauge, "project pr_link path audience bound",
-		"Change of the daily readers of a page after a merge, relative to the number expected from untouched pages: "+
-			"0.3 is 30 % more; by bound: estimate, or low and high of its 90 % interval. Only the newest merges; "+
-			"absent without enough data."+cached,
-		func(s *view.Snapshot, emit emit) {
-			shown := 0
-			for _, o := range s.Outcomes {
-				for _, e := range o.Effects {
-					if e.Verdict == view.NotEnoughData || shown == mostEffects {
-						continue
-					}
-					shown++
-					one := emit.with(o.Project, analytics.SafeLink(o.Link), e.Path, string(e.Audience))
-					one(e.Low, "low")
-					one(e.Change, "estimate")
-					one(e.High, "high")
-				}
+		"Change of the daily readers of a page after a merge, relative to the number expected without it: "+
+			"0.3 is 30 % more; by bound: estimate, or low and high of its 90 % interval. An interval without 0 is not a "+
+			"verdict. Only the newest merges; absent without enough data."+cached,
+		ofEffects(func(_ view.Outcome, e view.Effect, emit emit) {
+			emit(e.Low, "low")
+			emit(e.Change, "estimate")
+			emit(e.High, "high")
+		})),
+	define(groupJobs, "agent_outcome_verdict", typeGauge, "project pr_link path audience verdict final",
+		"Verdict on the daily readers of a page after a merge: more readers, fewer readers, no clear change, or too "+
+			"early; always 1. final is true when the days after the merge are in. The same pages as "+
+			"docgauge_agent_outcome_change_ratio."+cached,
+		ofEffects(func(o view.Outcome, e view.Effect, emit emit) {
+			emit(1, string(e.Verdict), strconv.FormatBool(o.Final))
+		})),
+	define(groupJobs, "agent_outcome_comparisons", typeGauge, "project verdict",
+		"Comparisons of the readers of a page before and after a merge of the last 90 days, people and AI apart, by "+
+			"verdict: more readers, fewer readers, no clear change, too early or not enough data."+cached,
+		ofSummaries(func(s view.OutcomeSummary, emit emit) {
+			emit(float64(s.More), string(view.MoreReaders))
+			emit(float64(s.Fewer), string(view.FewerReaders))
+			emit(float64(s.Comparisons-s.More-s.Fewer), string(view.NoClearChange))
+			emit(float64(s.TooEarly), string(view.TooEarly))
+			emit(float64(s.NotEnoughData), string(view.NotEnoughData))
+		})),
+	define(groupJobs, "agent_outcome_expected_by_chance", typeGauge, "project",
+		"How many of these comparisons would have the verdict more or fewer readers if no merge had an effect."+cached,
+		ofSummaries(func(s view.OutcomeSummary, emit emit) { emit(s.ByChance) })),
+	define(groupJobs, "agent_outcome_mean_change_ratio", typeGauge, "project bound",
+		"Mean change of the daily readers of a page after a merge, over the comparisons with a verdict: 0.06 is 6 % "+
+			"more; by bound: estimate, or low and high of its 90 % interval. Absent with fewer than 3 dates of "+
+			"merges."+cached,
+		ofSummaries(func(s view.OutcomeSummary, emit emit) {
+			if s.Mean != nil {
+				emit(s.Mean.Low, "low")
+				emit(s.Mean.Change, "estimate")
+				emit(s.Mean.High, "high")
 			}
-		}),
+		})),
+}
+
+// ofEffects collects the effects of the newest merges that have numbers, at most mostEffects.
+func ofEffects(each func(view.Outcome, view.Effect, emit)) func(*view.Snapshot, emit) {
+	return func(s *view.Snapshot, emit emit) {
+		shown := 0
+		for _, o := range s.Outcomes.Merges {
+			for _, e := range o.Effects {
+				if e.Verdict == view.NotEnoughData || shown == mostEffects {
+					continue
+				}
+				shown++
+				each(o, e, emit.with(o.Project, analytics.SafeLink(o.Link), e.Path, string(e.Audience)))
+			}
+		}
+	}
+}
+
+// ofSummaries collects the summaries of the projects with outcomes.
+func ofSummaries(each func(view.OutcomeSummary, emit)) func(*view.Snapshot, emit) {
+	return func(s *view.Snapshot, emit emit) {
+		for _, summary := range s.Outcomes.Summaries {
+			each(summary, emit.with(summary.Project))
+		}
+	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 )
 
-// Requests returns how many requests a window with so many rows costs: its
-// pages of pageRows rows, and one where there are no rows or only totals are
+// Requests returns the number of requests for a window with so many rows: its
+// pages of pageRows rows, or one for an empty window or if only totals are
 // read ([analytics.TotalsOnlyRows]). The page after the last is never requested.
 func Requests(rows int64, pageRows int) int {
 	if rows <= int64(pageRows) {
@@ -42,13 +42,13 @@ type Sizes struct {
 	mu sync.Mutex
 	// rows has the readings with rows, by series, oldest window first.
 	rows map[Series][]sized
-	// perPage is how many rows a project's pages have, where it is not analytics.PageRows.
+	// perPage is the number of rows in a project's pages, if it is not analytics.PageRows.
 	perPage map[string]int
 	// most is the most rows that a window of a series had.
 	most map[Series]int64
-	// checked is how many pages one answer about a day tells, by project.
+	// checked is the number of pages that one answer about a day tells, by project.
 	checked map[string]int
-	// begun is how many pages of a window are in the spool.
+	// begun is the number of pages of a window in the spool.
 	begun map[analytics.Key]int
 }
 
@@ -77,7 +77,7 @@ func NewSizes(perPage map[string]int) *Sizes {
 	return s
 }
 
-// Learn takes in the number of rows of a window that was read, and reports whether it is
+// Learn records the number of rows of a window that was read, and reports whether it is
 // the first of its series. A reading of totals alone says nothing.
 func (s *Sizes) Learn(k analytics.Key, rows int64) (first bool) {
 	if rows < 0 {
@@ -117,21 +117,21 @@ func (s *Sizes) pageRows(project string) int {
 	return analytics.PageRows
 }
 
-// SetPerPage takes in how many rows the pages of a project were seen to have.
+// SetPerPage records the number of rows that the pages of a project were seen to have.
 func (s *Sizes) SetPerPage(project string, rows int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.perPage[project] = rows
 }
 
-// SetChecked takes in how many pages one answer about a day tells ([DayPages]).
+// SetChecked records the number of pages about which one answer about a day tells ([DayPages]).
 func (s *Sizes) SetChecked(project string, pages int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.checked[project] = pages
 }
 
-// SetBegun takes in how many pages of a window are in the spool.
+// SetBegun records the number of pages of a window in the spool.
 func (s *Sizes) SetBegun(k analytics.Key, pages int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -231,7 +231,7 @@ func (s *Sizes) Most(item Item) (requests int, known bool) {
 
 // Surely returns how many pages a window certainly has, for reading ahead: those of
 // its own last reading; otherwise, where requests are not scarce, three quarters of the
-// smallest of three neighbours. 0: nothing is known.
+// smallest of three neighbours. 0 means unknown.
 func (s *Sizes) Surely(k analytics.Key, scarce bool) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -65,7 +65,10 @@ func (c *Cron) parse() (err error) {
 // String is the expression, with single spaces.
 func (c Cron) String() string { return c.spec }
 
-// Next returns the first firing after t, in UTC, or the zero time if there is none.
+// Same reports whether two schedules fire at the same times: whatever Next depends on belongs here.
+func (c Cron) Same(o Cron) bool { return c.spec == o.spec }
+
+// Next returns the first firing after t, in UTC, or the zero time if it never fires again.
 func (c Cron) Next(t time.Time) time.Time {
 	if c.times == nil {
 		return time.Time{}
@@ -131,10 +134,10 @@ func (c Cron) Missed(n int, since, now time.Time) bool {
 // ErrDeadline is the cause with which the context of a run ends at its deadline.
 var ErrDeadline = errors.New("run reached its deadline")
 
-// ErrOverrun is what Firings.Run returns when it gives up waiting for a run.
+// ErrOverrun is the error of Firings.Run when it gives up waiting for a run.
 var ErrOverrun = errors.New("run continues after its context ended")
 
-// runGrace is how long a run may continue after its context ended. It leaves room in the half
+// runGrace is the time that a run may continue after its context ended. It leaves room in the half
 // minute that most supervisors give a process to stop.
 const runGrace = 20 * time.Second
 
@@ -152,7 +155,7 @@ func NewFirings(c Cron, first time.Time, atOnce bool) *Firings {
 	return &Firings{cron: c, coming: first, atOnce: atOnce}
 }
 
-// Coming returns the next firing by the clock, the zero time if there is none.
+// Coming returns the next firing by the clock, or the zero time without one.
 func (f *Firings) Coming() time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 // odd is when these tests begin, after the start of their bubble: 00:03:41.25 UTC.
 const odd = 3*time.Minute + 41*time.Second + 250*time.Millisecond
 
-// history is what happened to the runs.
+// history records the events of the runs.
 type history struct {
 	began, ended []time.Time
 	causes       []error
@@ -141,7 +141,7 @@ func TestRunsIgnoreTheLocalZone(t *testing.T) {
 	}
 }
 
-// TestRuns: when the runs of "*/10 * * * *" begin, and what is reported.
+// TestRuns: the times at which the runs of "*/10 * * * *" begin, and the reports.
 func TestRuns(t *testing.T) {
 	for _, c := range []struct {
 		name              string
@@ -205,7 +205,7 @@ func TestStopEndsTheRunAndWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := begin(t, "@hourly", 0, false, 30*time.Minute, func(ctx context.Context) {
 			<-ctx.Done()
-			time.Sleep(7 * time.Second) // what it must still finish
+			time.Sleep(7 * time.Second) // the work that it must still finish
 		})
 		time.Sleep(time.Hour)
 		stopped := time.Now()
@@ -286,8 +286,8 @@ func TestStoppedBeforeTheStart(t *testing.T) {
 	})
 }
 
-// TestFirst: an @every that goes on after an interruption fires when it would have fired,
-// and then at its interval again. A time that is over is ignored.
+// TestFirst: an @every that resumes after an interruption keeps its next firing, and then fires
+// at its interval again. A time that has passed is ignored.
 func TestFirst(t *testing.T) {
 	for _, tc := range []struct {
 		first  time.Duration // after the beginning

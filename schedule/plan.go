@@ -69,7 +69,7 @@ type Input struct {
 	// Since: windows that begin on or after it are backfilled. The newest complete window
 	// of each granularity and the one before it are read even if they begin earlier.
 	Since analytics.Date
-	// Settle is how long after its end a window can still change.
+	// Settle is the time after its end during which a window can still change.
 	Settle time.Duration
 	// Known returns the newest revision of a window in the ledger. Required.
 	Known func(analytics.Key) (analytics.Revision, bool)
@@ -81,7 +81,7 @@ type Input struct {
 	// even if it begins before Since. nil: none is lost.
 	Lost func(analytics.Key) bool
 	// Began is when a reading of windows named by their dates began; zero: now. [Asked]
-	// leaves out what was read since.
+	// leaves out windows that were read since.
 	Began time.Time
 	// Rotate chooses the project that comes first; it grows by one each run.
 	Rotate int
@@ -154,7 +154,7 @@ func Plan(in Input) (due, waiting []Item) {
 	return due, p.waiting
 }
 
-// Days are what a request names: windows of several granularities can have the same.
+// Days are the parameters of a request: windows of several granularities can have the same.
 type Days struct {
 	Project string
 	analytics.Window
@@ -297,8 +297,8 @@ func (p *planner) wasRead(item Item, revision analytics.Revision) bool {
 // the service drifts for ever.
 //
 // readAt is Revision.ExportedAt of the reading, when its first page was requested, and
-// previously that of the newest revision before it: the zero time if there is none, or if
-// it has only totals and this reading has rows.
+// previously that of the newest revision before it. previously is the zero time for the first
+// revision, and if the revision before has only totals and this reading has rows.
 func Settles(w analytics.Window, settle time.Duration, readAt time.Time, verified bool, previously time.Time) bool {
 	return ripe(w, settle, readAt) && (verified || ripe(w, settle, previously))
 }
@@ -413,7 +413,7 @@ func (p *planner) classify(project string, spec analytics.Spec, w analytics.Wind
 	return item, t
 }
 
-// waits reports whether a due window is not read now, and notes in it what was decided: it is set
+// waits reports whether a due window is not read now, and notes the decision in it: it is set
 // aside; or its rows are read later, in which case its totals are read first.
 func (p *planner) waits(item *Item, known bool) bool {
 	if a, failed := p.aside(item.Key); failed && p.rests(a) {
@@ -480,7 +480,7 @@ func (p *planner) isMissing(item Item, revision analytics.Revision, known bool) 
 	return !known || revision.TotalsOnly() && !item.TotalsOnly
 }
 
-// rollingLastThenNewest leaves ties as they are: in spec order.
+// rollingLastThenNewest keeps ties in their order, the order of the specification.
 func rollingLastThenNewest(a, b Item) int {
 	aRolls, bRolls := a.Granularity.RollingDays() > 0, b.Granularity.RollingDays() > 0
 	switch {

@@ -7,7 +7,7 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 )
 
-// MaxReadings is how many readings a drifting window gets. The last one accepts whatever
+// MaxReadings is the number of readings that a drifting window gets. The last one accepts whatever
 // comes, and is committed unverified.
 const MaxReadings = 3
 
@@ -21,12 +21,12 @@ type Facts struct {
 	Between, Ripe, Within Moves
 	// Deferred is the window that waits for an hour with enough budget for all of it.
 	Deferred Deferred
-	// LeastPages is how many pages a window of the series certainly has, where none could be
-	// read completely yet.
+	// LeastPages is the least number of pages of a window of the series, if none could be read
+	// completely yet.
 	LeastPages int
 }
 
-// Moves is how often in a row windows moved: 0 times if the last one held still. Without a
+// Moves is the number of times in a row that windows moved: 0 if the last one held still. Without a
 // time, none was observed.
 type Moves struct {
 	Times int
@@ -50,12 +50,12 @@ const (
 	MovedWithin  Fact = "within"
 	HeldBack     Fact = "held-back"
 	LeastPages   Fact = "at-least"
-	// DayPages is how many pages one answer about a day indicates: 1 is all it has, 2 is the
-	// least. It estimates windows before anything was read ([Sizes.SetChecked]).
+	// DayPages is the number of pages that one answer about a day indicates: 1 means exactly one, 2
+	// means at least two. It estimates windows before anything was read ([Sizes.SetChecked]).
 	DayPages Fact = "day-pages"
 )
 
-// Set takes in a fact as the state has it.
+// Set records a fact from the state.
 func (l Learned) Set(s Series, f Fact, n int, at time.Time) {
 	facts := l[s]
 	switch f {
@@ -79,26 +79,26 @@ func (f *Facts) moves(of Fact) *Moves {
 func (f Facts) Moved(how Fact) Moves { return *f.moves(how) }
 
 const (
-	// movementLasts is how long a movement counts: services change.
+	// movementLasts is the time for which a movement counts: services change.
 	movementLasts = 28 * 24 * time.Hour
-	// longestHold is how long a window is deferred: by then the whole budget was
+	// longestHold is the maximum time for which a window is deferred: by then the whole budget was
 	// free once, unless something else uses it all the time.
 	longestHold = 2 * time.Hour
-	// restless is how often in a row the windows of a series must have moved within a run before the
-	// next of them is not even begun: two windows that drifted in all their readings.
+	// restless is the number of movements in a row within runs after which the next window of a
+	// series is not even begun: two windows that drifted in all their readings.
 	restless = 2 * (MaxReadings - 1)
-	// minuteLayout is how a time is written for people.
+	// minuteLayout is the format of times for people.
 	minuteLayout = "2006-01-02 15:04"
 )
 
 // Policy decides how much of a window is worth reading while it can still move. The
 // zero Policy reads everything at once. docs/architecture.md states its worst case.
 type Policy struct {
-	// Limit is how many requests an hour has; 0 is unlimited.
+	// Limit is the number of requests in an hour; 0 is unlimited.
 	Limit int
-	// Settle is how long after its end a window can still change.
+	// Settle is the time after its end during which a window can still change.
 	Settle time.Duration
-	// Learned returns what was learned about a series; nil: nothing.
+	// Learned returns the facts about a series, or nil.
 	Learned func(Series) Facts
 }
 
@@ -175,7 +175,7 @@ func (p Policy) Defers(k analytics.Key, requests, free int, now time.Time) bool 
 }
 
 const (
-	// firstPause is how long a window rests after its first failure: less than an hour, so that an
+	// firstPause is the pause of a window after its first failure: less than an hour, so that an
 	// hourly run finds it due again. Further failures double it up to maxPause.
 	firstPause = 55 * time.Minute
 	maxPause   = 24 * time.Hour

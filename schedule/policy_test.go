@@ -32,7 +32,7 @@ func TestTotalsFirst(t *testing.T) {
 		pages int
 		at    time.Time
 		moved learned
-		want  string // what it says; empty: it is read
+		want  string // the reason; empty: it is read
 	}{
 		{"above the budget, nothing known", 120, young, nil, ""},
 		{"above the budget, moved", 120, young, learned{schedule.MovedBetween: {1, yesterday}},
@@ -104,7 +104,7 @@ func TestRest(t *testing.T) {
 	}
 }
 
-// TestWaiting: what is set aside or given up is not due before its time, and says why.
+// TestWaiting: a window that is set aside or given up is not due before its time, and says why.
 func TestWaiting(t *testing.T) {
 	in := schedule.Input{
 		Now: time.Date(2026, 3, 5, 6, 0, 0, 0, time.UTC), Projects: []string{"a"}, Specs: specs(t, "day"),

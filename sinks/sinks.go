@@ -111,7 +111,7 @@ func Collect(ctx context.Context, s Sink, dryRun bool) ([]Superseded, error) {
 	return nil, nil
 }
 
-// KeepSuperseded is how long a sink keeps rows and files after readers stopped
+// KeepSuperseded is the time for which a sink keeps rows and files after readers stopped
 // seeing them: longer than any query and any commit takes.
 const KeepSuperseded = 24 * time.Hour
 
@@ -130,7 +130,7 @@ type Superseded struct {
 }
 
 // Scope says which windows are inspected, and how thoroughly. The zero value is all
-// of them, by what the sink says of each.
+// of them, by the sink's own statement about each.
 type Scope struct {
 	// Projects limits the windows to these projects, if there are any.
 	Projects []string
@@ -154,14 +154,14 @@ func (s Scope) Has(k analytics.Key) bool {
 		(s.Keys == nil || s.Keys[k])
 }
 
-// Shown is what readers of a sink see of one window.
+// Shown is a window as readers of a sink see it.
 type Shown struct {
-	// Revision is what the sink says: Totals as shown, Rows as announced.
+	// Revision is the revision in the sink: Totals as shown, Rows as announced.
 	analytics.Revision
 	// Checksum is the [analytics.Checksum] that the sink keeps beside the rows;
 	// empty where it keeps none.
 	Checksum string
-	// Sum is what the rows add up to, if Scope.Rows asked for it.
+	// Sum is the sum of the rows, if Scope.Rows asked for it.
 	Sum analytics.Sum
 }
 
@@ -176,7 +176,7 @@ type FaultKind string
 
 // The kinds of faults.
 const (
-	// Unreadable: what readers get is not a window.
+	// Unreadable: readers do not get a window.
 	Unreadable FaultKind = "unreadable"
 	// Disagree: the sink shows different revisions in different places.
 	Disagree FaultKind = "disagree"

@@ -20,7 +20,7 @@ import (
 	"github.com/docgauge/docgauge/internal/archive"
 )
 
-// This file is what the sinks that speak SQL share.
+// This file has the code that the SQL sinks share.
 
 // CheckDSN refuses what a driver would misunderstand in the part of a DSN after "://": a
 // password with a raw / ? or # would end the host too early, and the rest of it would be shown
@@ -46,8 +46,8 @@ func CheckDSN(rest string) (host string, parameters url.Values, err error) {
 	return host, parameters, nil
 }
 
-// Explain is an error of a server: where it happened, a hint if there is one, and the first
-// line of what it said; without both, err's own text.
+// Explain is an error of a server: where it happened, a hint or "", and the first
+// line of the server's message; without both, err's own text.
 func Explain(server, hint, said string, err error) error {
 	const maxSaid = 300 // bytes
 	if hint == "" && said == "" {
@@ -82,8 +82,8 @@ func IsBroken(err error) bool {
 // ErrStop ends an inspection because its caller wants no more.
 var ErrStop = errors.New("stop")
 
-// Inspection yields what inspect yields, and its error, unless that is ErrStop or means that
-// there are no tables yet (fs.ErrNotExist).
+// Inspection yields what inspect yields, and its error. It ignores ErrStop, and errors that
+// say that the tables do not exist yet (fs.ErrNotExist).
 func Inspection(sink string, inspect func(yield func(Shown, error) bool) error) iter.Seq2[Shown, error] {
 	return func(yield func(Shown, error) bool) {
 		err := inspect(yield)

@@ -37,7 +37,7 @@ while IFS='	' read -r module dir; do
 			[ ! -f "$file" ] || { found=yes; printf '==== %s: %s\n\n' "$module" "${file##*/}"; cat "$file"; echo; } ;;
 		esac
 	done
-	[ "$found" ] || { echo "$module has no licence file in $dir: nobody may distribute it" >&2; exit 1; }
+	[ "$found" ] || { echo "$module has no licence file in $dir: it must not be distributed" >&2; exit 1; }
 done <$out/modules >$out/THIRD_PARTY_LICENSES
 
 # dpkg orders 1.2.3~rc.1 before 1.2.3, as nfpm names the version.

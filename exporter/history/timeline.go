@@ -37,12 +37,17 @@ func newTimelines(revs []analytics.Revision, from, to int64) []timeline {
 	var all []timeline
 	for i := range revs {
 		rev := &revs[i]
-		s := span{Revision: rev, from: max(rev.To.Time().Unix(), from), to: to, previous: before(revs, rev.Key)}
+		s := span{Revision: rev, from: max(rev.To.Time().Unix(), from), to: to}
 		if i+1 < len(revs) && compareSeries(rev.Key, revs[i+1].Key) == 0 {
 			s.to = min(to, revs[i+1].To.Time().Unix())
 		}
 		if s.from >= s.to {
 			continue
+		}
+		former := rev.Key
+		former.To = former.From
+		if at, found := slices.BinarySearchFunc(revs, former, compareEnds); found {
+			s.previous = &revs[at]
 		}
 		if n := len(all); n == 0 || all[n-1].project != rev.Project || all[n-1].granularity != rev.Granularity {
 			all = append(all, timeline{project: rev.Project, granularity: rev.Granularity})
@@ -51,16 +56,6 @@ func newTimelines(revs []analytics.Revision, from, to int64) []timeline {
 		last.spans = append(last.spans, s)
 	}
 	return all
-}
-
-// before finds the window that ends where k begins, or returns nil.
-func before(revs []analytics.Revision, k analytics.Key) *analytics.Revision {
-	k.To = k.From
-	i, found := slices.BinarySearchFunc(revs, k, compareEnds)
-	if !found {
-		return nil
-	}
-	return &revs[i]
 }
 
 // compareEnds orders windows by project, granularity and end.

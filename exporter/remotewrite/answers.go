@@ -27,8 +27,8 @@ const (
 // final.
 type answers struct {
 	next http.RoundTripper
-	stop func()
-	last answer
+	stop func() // ends the retries of the present request
+	last answer // to the present request
 }
 
 // answer is a status and text, or an error.
@@ -37,9 +37,6 @@ type answer struct {
 	text   string
 	err    error
 }
-
-// begin is called before a request; stop ends its retries.
-func (a *answers) begin(stop func()) { a.stop, a.last = stop, answer{} }
 
 // RoundTrip sends one request.
 func (a *answers) RoundTrip(r *http.Request) (*http.Response, error) {

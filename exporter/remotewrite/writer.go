@@ -167,7 +167,7 @@ func (w *Writer) send(ctx context.Context, b *batch) (refusal string, err error)
 	// ends this context.
 	one, stop := context.WithCancel(ctx)
 	defer stop()
-	w.answers.begin(stop)
+	w.answers.stop, w.answers.last = stop, answer{}
 	w.summary.Requests++
 	_, err = w.api.Write(one, w.message, message, remote.WithWriteRetryCallback(func(err error) {
 		w.summary.Requests, w.summary.Retries = w.summary.Requests+1, w.summary.Retries+1

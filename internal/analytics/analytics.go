@@ -4,8 +4,8 @@
 // Dates are UTC days without a time or a zone, and a window [From, To) consists of whole
 // days, so that adjacent windows share no day and miss none.
 //
-// The package depends on the standard library only, does no I/O, and does not know what is
-// due (package schedule does) or where numbers come from and go to.
+// The package depends on the standard library only, does no I/O, and does not know which
+// windows are due (package schedule does) or where numbers come from and go to.
 package analytics
 
 import "time"
@@ -78,9 +78,9 @@ func (r Revision) StateText() string {
 	return r.State()
 }
 
-// Provenance is what only the ledger knows about a reading; no sink has it.
+// Provenance is the part of a reading that only the ledger stores; no sink has it.
 type Provenance struct {
-	// Requests is how many API requests the reading cost.
+	// Requests is the number of API requests that the reading cost.
 	Requests int `json:"requests"`
 	// Checksum is the [Checksum] of its rows; empty where it is unknown.
 	Checksum string `json:"checksum,omitempty"`

@@ -18,7 +18,7 @@ import (
 // The sum of no rows is 0. It finds damage, it does not withstand an attack.
 type Checksum uint64
 
-// Add takes in a row.
+// Add adds a row to the checksum.
 func (c *Checksum) Add(r Row) {
 	var space [256]byte
 	b := append(space[:0], r.Path...)
@@ -31,15 +31,16 @@ func (c *Checksum) Add(r Row) {
 // String returns 16 hexadecimal digits.
 func (c Checksum) String() string { return fmt.Sprintf("%016x", uint64(c)) }
 
-// Sum is what the rows of a window come to. The zero value is that of no rows.
+// Sum holds the number, the totals and the checksum of the rows of a window. The zero value is
+// that of an empty window.
 type Sum struct {
 	Rows     int64
 	Checksum Checksum
 	// Largest holds the largest human, ai and total of any page: three maxima,
 	// which may be of three pages.
 	Largest Totals
-	// Added holds the sums over all pages, at most [math.MaxInt64] each. They are no
-	// numbers of visitors, as one visitor is counted on each page: see [Sum.Covers].
+	// Added holds the sums over all pages, at most [math.MaxInt64] each. They do not count
+	// visitors, because a visitor is counted once on each page: see [Sum.Covers].
 	Added Totals
 	// Implausible counts the rows whose counts contradict each other (see
 	// [Totals.Plausible]); Example is the first path of them.
@@ -47,7 +48,7 @@ type Sum struct {
 	Example     string
 }
 
-// Add takes in a row.
+// Add adds a row to the sum.
 func (s *Sum) Add(r Row) {
 	s.Checksum.Add(r)
 	s.Count(r)

@@ -27,8 +27,8 @@ func TestSafeLink(t *testing.T) {
 	}
 }
 
-// TestPullLink: one pull request has one link, except for the case of its path, and one key.
-// No user info is left, and what is no web address becomes none.
+// TestPullLink: a pull request has one link, except for the case of its path, and one key.
+// User info is removed, and text that is not a web address becomes empty.
 func TestPullLink(t *testing.T) {
 	const pull = "https://github.com/acme/docs/pull/7"
 	for link, want := range map[string]string{

@@ -107,9 +107,9 @@ func FindMovers(earlier, later iter.Seq2[Row, error], by Audience, n int) (Mover
 	}, nil
 }
 
-// Changed returns the n pages of the rising and the falling ones whose number of visitors
-// changed most, whichever way, ties by path. The movers must have been found with that by,
-// and with at least that n.
+// Changed returns the n rising and falling pages whose number of visitors changed most, in
+// either direction, ties by path. The movers must have been found with the same by, and with
+// at least this n.
 func (m Movers) Changed(by Audience, n int) []Change {
 	all := slices.Concat(m.Rising.First, m.Falling.First)
 	size := func(c Change) int64 { return max(c.By(by), -c.By(by)) }

@@ -50,7 +50,7 @@ func ExampleFindMovers() {
 	// /v1 vanished, it had 7
 }
 
-// TestFindMovers: the lists are what sorting all the pages gives.
+// TestFindMovers: the lists equal the result of sorting all the pages.
 func TestFindMovers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		earlier, later := drawRows(t, "earlier"), drawRows(t, "later")

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// StrayByte is what [EscapePath] and [UnescapePath] add to a byte of a path that
+// StrayByte is added by [EscapePath] and [UnescapePath] to a byte of a path that
 // is not part of a UTF-8 character: the unit StrayByte + 0xff is the byte 0xff.
 const StrayByte rune = utf8.MaxRune + 1
 
@@ -45,7 +45,7 @@ func EscapePath(units []rune) string {
 	return string(text)
 }
 
-// appendUnit appends a character as it is and any other unit as its escape.
+// appendUnit appends a character unchanged and any other unit as its escape.
 func appendUnit(text []byte, u rune) []byte {
 	switch {
 	case utf8.ValidRune(u):
@@ -92,8 +92,8 @@ func looksEscaped(text []byte) bool {
 
 const longestEscape = len(`\ud800`)
 
-// escape returns the unit of the escape that text begins with, and how many
-// bytes that takes: 0 where there is none.
+// escape returns the unit of the escape at the beginning of text, and the escape's length in
+// bytes: 0 if text does not begin with an escape.
 func escape(text []byte) (unit rune, size int) {
 	var digits int
 	switch {

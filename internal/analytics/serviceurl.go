@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// URLRules say what the URL of a service may be besides https with a host and a path.
+// URLRules are the forms that the URL of a service may have besides https with a host and a path.
 type URLRules struct {
 	// Example is a URL that follows the rules, for error messages.
 	Example string

@@ -85,7 +85,7 @@ func (g Granularity) YearBefore(w Window) Window {
 	return Window{w.From - weeks, w.To - weeks}
 }
 
-// Spec is one configured granularity: what DOCGAUGE_WINDOWS lists.
+// Spec is one configured granularity, an item of DOCGAUGE_WINDOWS.
 type Spec struct {
 	Granularity Granularity
 	// TotalsOnly asks for the site totals alone, without rows ("28d:totals").

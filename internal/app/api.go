@@ -86,7 +86,7 @@ func newBudget(db *state.DB, base http.RoundTripper, opts budget.Options) *budge
 	return budget.New(opts, log, base)
 }
 
-// Flush writes to the state what was sent and how it was answered.
+// Flush writes the requests and their results to the state.
 func (a *API) Flush(ctx context.Context) error {
 	err := errors.Join(a.Budget.Flush(ctx), a.FlushAgents(ctx), a.Meter.Flush(ctx, a.state))
 	for labels := range a.Meter.takeAnswered() {

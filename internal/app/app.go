@@ -30,11 +30,12 @@ const (
 	TempCopy  = "copy"
 )
 
-// runPatience is how long a run waits in all for slots of the budget that free up soon: an hourly run
-// begins a moment before the slots of the previous one are free. Other commands do not wait.
+// runPatience is the total time that a run waits for slots of the budget that free up soon: an
+// hourly run begins a moment before the slots of the previous one are free. Other commands do not
+// wait.
 const runPatience = time.Minute
 
-// App is what a command has opened. API and Spool are nil if it did not ask for them.
+// App holds everything that a command has opened. API and Spool are nil if it did not request them.
 type App struct {
 	Config config.Config
 	Log    *slog.Logger
@@ -54,7 +55,7 @@ func OpenLedger(c config.Config, log *slog.Logger, now func() time.Time) (*App, 
 	return open(c, log, now, lock(state.LockExport), (*App).openLedger)
 }
 
-// OpenExport opens what an export needs: what [OpenLedger] opens, and the API client.
+// OpenExport opens everything that [OpenLedger] opens, and the API client.
 func OpenExport(c config.Config, log *slog.Logger, now func() time.Time) (*App, error) {
 	return open(c, log, now, lock(state.LockExport), (*App).openLedger, client(runPatience))
 }
@@ -152,19 +153,15 @@ func NewSink(c config.Config, name string) (s sinks.Sink, err error) {
 		variable = "DOCGAUGE_DELTA_URL: "
 		// If both are configured, a data file is a link to the file that the Parquet sink has published
 		// for the window.
-		o := delta.Options{URL: c.DeltaURL, Version: c.Build.Version, Now: time.Now}
+		o := c.Delta()
 		if files, err := parquet.New(c.ParquetURL); err == nil {
 			o.Published = files.Published
 		}
 		s, err = delta.New(o)
 	case config.SinkPostgres:
-		s, err = postgres.New(postgres.Options{
-			DSN: string(c.PostgresDSN), Version: c.Build.Version, Now: time.Now,
-		})
+		s, err = postgres.New(c.Postgres())
 	case config.SinkClickHouse:
-		s, err = clickhouse.New(clickhouse.Options{
-			DSN: string(c.ClickHouseDSN), Cluster: c.ClickHouseCluster, Version: c.Build.Version, Now: time.Now,
-		})
+		s, err = clickhouse.New(c.ClickHouse())
 	default:
 		variable, err = "sink ", config.CheckSink(name)
 	}

@@ -29,9 +29,10 @@ const (
 	// that showed that the state comes from an older backup.
 	markedDuty   = "marker/"
 	restoredDuty = "restored"
-	// recentDays is how far back the sinks are searched for readings that the ledger lacks.
+	// recentDays is the number of days for which the sinks are searched for readings that the
+	// ledger lacks.
 	recentDays = 14
-	// sampled is how many windows are searched for in a sink that may be the wrong place.
+	// sampled is the number of windows that are searched for in a sink that may be the wrong place.
 	sampled = 3
 )
 
@@ -62,7 +63,7 @@ func (a *App) atMarker(
 	return do(ctx, store, "_docgauge_"+id+".json")
 }
 
-// readMarker returns a sink's marker, nil if there is none.
+// readMarker returns a sink's marker, or nil if the sink has no marker.
 func (a *App) readMarker(ctx context.Context, sink, id string) (m *marker, err error) {
 	err = a.atMarker(ctx, sink, id, func(ctx context.Context, store filestore.Store, name string) error {
 		f, err := store.OpenWhole(ctx, name)
@@ -108,7 +109,7 @@ func (a *App) writeMarker(ctx context.Context, sink, id string, m marker) {
 	a.logMarker(ctx, sink, err)
 }
 
-// Traces are what the sinks show about a state.
+// Traces are the findings of [App.FindTraces].
 type Traces struct {
 	// Older: the state comes from an older backup.
 	Older bool
@@ -118,10 +119,10 @@ type Traces struct {
 	id state.Identity
 }
 
-// FindTraces compares the state, at the beginning of a run (0: outside of runs), with what outlives it:
-// the markers beside the file sinks, or if there are none, the newest readings in the sinks. If
-// something was sent that the state does not know, the queue will ask the operator. entries are those
-// of the ledger.
+// FindTraces compares the state, at the beginning of a run (0: outside of runs), with the
+// records that outlive it: the markers beside the file sinks or, without markers, the newest
+// readings in the sinks. If something was sent that the state does not know, the queue will ask
+// the operator. entries are those of the ledger.
 func (a *App) FindTraces(ctx context.Context, run int64, entries iter.Seq[*state.Entry]) (t Traces, err error) {
 	t.Misplaced = map[string]error{}
 	if t.id, err = a.State.Identity(ctx); err != nil {
@@ -177,7 +178,7 @@ func (a *App) FindTraces(ctx context.Context, run int64, entries iter.Seq[*state
 		}
 	}
 	if t.Older {
-		a.Log.Warn("this state comes from an older backup than what the sinks hold")
+		a.Log.Warn("this state comes from a backup older than the data in the sinks")
 	}
 	t.id, err = a.State.Identity(ctx)
 	return t, err

@@ -17,8 +17,8 @@ const (
 	meterTimeout = 15 * time.Second
 )
 
-// Meter counts requests and their results until they are written to the state. Only what was written is
-// shown, so that no counter falls after a crash.
+// Meter counts requests and their results until they are written to the state. Only the written
+// counts are shown, so that no counter falls after a crash.
 type Meter struct {
 	// labels returns those of a key.
 	labels func(name string) []string
@@ -95,8 +95,8 @@ type tallier interface {
 	Tally(ctx context.Context, counts []state.Count, observed []state.Observation, flags []state.Flag) error
 }
 
-// Flush writes what was collected, or keeps it if that fails. Requests that are observed during the write
-// are left for the next flush.
+// Flush writes the collected counts, or keeps them if that fails. Requests that are observed during
+// the write are left for the next flush.
 func (m *Meter) Flush(ctx context.Context, db tallier) error {
 	m.writing.Lock()
 	defer m.writing.Unlock()

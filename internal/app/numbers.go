@@ -41,7 +41,7 @@ func (n numbers) Windows(
 }
 
 // Outcomes returns what became of the readers of the pages that merges touched.
-func (n numbers) Outcomes(ctx context.Context, project string) ([]view.Outcome, error) {
+func (n numbers) Outcomes(ctx context.Context, project string) (view.Outcomes, error) {
 	return pulls.Outcomes(ctx, n.app.State, n.app.Archive(), pulls.Selection{Projects: []string{project}})
 }
 

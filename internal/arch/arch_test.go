@@ -20,8 +20,8 @@ const (
 	root   = "../.."
 )
 
-// A rule says what the packages at or below from never import: a package at or below one of
-// never, unless it is at or below one of but. "…" stands for every package of ours.
+// A rule lists imports that are forbidden to the packages at or below from: every package at or
+// below one of never, unless it is at or below one of but. "…" stands for every package of ours.
 type rule struct {
 	why              string
 	from, never, but []string
@@ -112,7 +112,7 @@ var shared = []string{"github.com/agext/levenshtein", "github.com/dustin/go-huma
 // Names that say nothing about what a package is for.
 var drawers = []string{"pkg", "util", "common", "types", "models"}
 
-// listed is what go list says of a package.
+// listed is the output of go list for a package.
 type listed struct {
 	ImportPath, Name string
 	Imports          []string
@@ -185,7 +185,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// check returns what is wrong with the imports, the name and the place of pkg.
+// check returns the violations in the imports, the name and the place of pkg.
 func check(pkg listed) (problems []string) {
 	self := ours(pkg.ImportPath)
 	for _, name := range append(strings.Split(self, "/"), pkg.Name) {
@@ -240,8 +240,8 @@ func foreign(self, imported string) string {
 // packages lists the packages of the module, those that do not compile included.
 func packages(t *testing.T) (list []listed) {
 	t.Helper()
-	// go test reuses its last result unless something that this process opened has changed,
-	// and it does not see what the go command opens.
+	// go test reuses its last result unless a file that this process opened has changed,
+	// and it does not see the files that the go command opens.
 	_ = filepath.WalkDir(root, func(p string, d fs.DirEntry, _ error) error {
 		if d != nil && d.IsDir() && p != root && strings.HasPrefix(d.Name(), ".") {
 			return fs.SkipDir

@@ -36,7 +36,7 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// BenchmarkWriteSmall is the window of a small site: what a file costs apart from its rows.
+// BenchmarkWriteSmall writes the window of a small site: the cost of a file apart from its rows.
 func BenchmarkWriteSmall(b *testing.B) {
 	b.ReportAllocs()
 	path := filepath.Join(b.TempDir(), "w.parquet")

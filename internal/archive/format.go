@@ -32,7 +32,7 @@ const (
 	timeLayout = "2006-01-02T15:04:05.000000Z"
 )
 
-// The columns, in their fixed order. Each file gets a schema of its own, because
+// The columns, in their fixed order. Each file gets a separate schema, because
 // the nodes of a schema store their paths when they are first asked for them, and
 // files are written concurrently.
 
@@ -112,7 +112,7 @@ func properties() *parquet.WriterProperties {
 	)
 }
 
-// checked returns rev with its time as it is stored, in UTC and microseconds,
+// checked returns rev with its time in the stored form, UTC and microseconds,
 // or the first rule of a window file that rev breaks.
 func checked(rev analytics.Revision) (analytics.Revision, error) {
 	rev.ExportedAt = rev.ExportedAt.UTC().Truncate(time.Microsecond)
@@ -137,7 +137,7 @@ func checked(rev analytics.Revision) (analytics.Revision, error) {
 	case rev.Rows < analytics.TotalsOnlyRows:
 		return rev, fmt.Errorf("row_count %d: must be %d or more", rev.Rows, analytics.TotalsOnlyRows)
 	case year < 1970 || year > 9999:
-		return rev, fmt.Errorf("exported_at %s: must lie in the years 1970 to 9999", rev.ExportedAt)
+		return rev, fmt.Errorf("exported_at %s: must be in the years 1970 to 9999", rev.ExportedAt)
 	}
 	return rev, nil
 }

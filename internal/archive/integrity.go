@@ -87,7 +87,7 @@ func ReadIntact(r io.ReaderAt, size int64) (Footer, error) {
 
 // Inspect reads the window file in r, visitors or totals, which is size bytes
 // long, to its end. It adds up the rows of a visitors file, and returns an error
-// if anything that can be tested is not as it was written: the bytes, the
+// if anything that can be checked differs from the time of writing: the bytes, the
 // order and number of the rows, their checksum, or the one row of a totals file.
 func Inspect(r io.ReaderAt, size int64) (foot Footer, sum analytics.Sum, err error) {
 	section := io.NewSectionReader(r, 0, size)

@@ -159,7 +159,7 @@ func Holds(r io.ReaderAt, size int64, want analytics.Revision) error {
 // VisitorsOf returns an error unless f is the footer of the visitors file of want.
 func (f Footer) VisitorsOf(want analytics.Revision) error {
 	if !f.Visitors || !f.Same(want) {
-		return fmt.Errorf("holds %s revision %d, want revision %d as it was sealed", f.Key, f.Number, want.Number)
+		return fmt.Errorf("holds %s revision %d, want revision %d as sealed", f.Key, f.Number, want.Number)
 	}
 	return nil
 }

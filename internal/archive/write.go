@@ -28,10 +28,10 @@ const (
 	groupRows  = 65_536
 	groupBytes = 2 << 20
 
-	// outputBytes is how much of a file is gathered for one write.
+	// outputBytes is the size of the buffer for one write to the file.
 	outputBytes = 256 << 10
 
-	// batchRows is how many values go to or come from a column at once.
+	// batchRows is the number of values that go to or come from a column at once.
 	batchRows = 1024
 )
 
@@ -144,7 +144,7 @@ func write(to io.Writer, columns *schema.GroupNode, encode func(*file.Writer) er
 type output struct {
 	to     io.Writer
 	buf    []byte
-	sum    uint32 // of what has left buf
+	sum    uint32 // of the bytes that have left buf
 	footer bool
 }
 

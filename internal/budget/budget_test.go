@@ -315,7 +315,7 @@ func TestNeverSentNeverCharged(t *testing.T) {
 						req, err := http.NewRequestWithContext(t.Context(), method, w.url, strings.NewReader("x"))
 						check(t, err)
 						req.GetBody = nil
-						_, err = b.RoundTrip(req) //nolint:bodyclose // there is none
+						_, err = b.RoundTrip(req) //nolint:bodyclose // every request fails
 						if err == nil || isExhausted(err) != (tc.charged && want > 0 && limit > 0) {
 							t.Fatalf("limit %d, after %d: %v", limit, want, err)
 						}

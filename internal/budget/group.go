@@ -9,9 +9,9 @@ import (
 const (
 	// groupLife is how long after its entry requests of a group may be sent.
 	groupLife = time.Second
-	// groupGrowth: a group has at most so many times the requests sent of the group before.
+	// groupGrowth: a group has at most groupGrowth times the sent requests of the previous group.
 	groupGrowth = 4
-	// groupShare: a group is at most one in so many of the limit.
+	// groupShare: a group is at most the limit divided by groupShare.
 	groupShare = 100
 	// maxGroup is the size of a group without a limit.
 	maxGroup = 1000
@@ -90,10 +90,11 @@ func (b *Budget) beginCharging(ctx context.Context) error {
 	}
 }
 
-// useGroup takes a slot of the last group, nil if there is none or its time is up. Both clocks must
-// say so: the monotonic one stands still while the machine sleeps, and the other one can be set. In
-// a cooldown the log is asked in any case: it has the last word on it, and shortens it where the
-// clock was set back. A cooldown that another process has begun shows when this group ends.
+// useGroup takes a slot of the last group. It returns nil if no slot is left or the group has
+// expired by either clock: the monotonic clock stops while the machine sleeps, and the wall clock
+// can be set. During a cooldown it always returns nil, so that the log is asked: the log decides
+// when the cooldown ends, and shortens it if the clock was set back. A cooldown that another
+// process begins is noticed when this group ends.
 func (b *Budget) useGroup(now time.Time) *entry {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -140,8 +140,8 @@ func grown(t *testing.T, limit int, store budget.Log, svc *service) (b *budget.B
 	return b, limit / 100
 }
 
-// TestGroupEndsAfterASecond: by either clock, whichever comes first. The next request
-// enters a new one, and the slots of the former that were not used are free.
+// TestGroupEndsAfterASecond: the second is over as soon as either clock says so. The next request
+// enters a new group, and the unused slots of the former one are free.
 func TestGroupEndsAfterASecond(t *testing.T) {
 	for name, pass := range map[string]func(*wallClock){
 		"both clocks":        func(*wallClock) { time.Sleep(time.Second) },

@@ -35,7 +35,7 @@ func (o *archiveOptions) flags(cmd *cobra.Command, window string) {
 	f.StringVar(&o.project, "project", "", "comma-separated `ids` (default: all in the archive)")
 	f.StringVar(&o.archive, "archive", "", "directory or s3://… (default DOCGAUGE_PARQUET_URL)")
 	f.BoolVar(&o.asJSON, "json", false, "print JSON")
-	f.BoolVar(&o.asCSV, "csv", false, "print CSV, with paths exactly as they are")
+	f.BoolVar(&o.asCSV, "csv", false, "print CSV with unmodified paths")
 }
 
 // openedArchive is an archive and a selection from it.
@@ -107,8 +107,8 @@ func (o neededArchive) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2
 	}
 }
 
-// show prints reports as one table after the other, or as JSON or CSV. err is of what could
-// not be answered; it comes last.
+// show prints reports as one table after the other, or as JSON or CSV. err is the error of the
+// reports that failed; it comes last.
 func show[Report any](w io.Writer, o archiveOptions, reports []Report, err error,
 	csv func(io.Writer, []Report) error, table func(Report) error,
 ) error {

@@ -52,7 +52,7 @@ func walk(cmd *cobra.Command, f func(*cobra.Command)) {
 	}
 }
 
-// flagValues returns the completion of a flag's value, nil where there is none.
+// flagValues returns the completion of a flag's value, nil for a flag without completion.
 func (a *Program) flagValues(cmd *cobra.Command, flag string) cobra.CompletionFunc {
 	const noFile = cobra.ShellCompDirectiveNoFileComp
 	fixed := func(values ...cobra.Completion) cobra.CompletionFunc { return cobra.FixedCompletions(values, noFile) }

@@ -27,7 +27,7 @@ Settings that an export would refuse are listed too, and the exit code is then
 	return cmd
 }
 
-// configReport is what config prints; its JSON keys are stable.
+// configReport is the output of config; its JSON keys are stable.
 type configReport struct {
 	EnvFile  string           `json:"env_file,omitempty"`
 	Settings []config.Setting `json:"settings"`

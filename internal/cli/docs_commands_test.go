@@ -77,7 +77,7 @@ var (
 	operator    = regexp.MustCompile(`^(\s*#|[|;&()])`)
 	redirection = regexp.MustCompile(`^[0-9]*[<>]`)
 	program     = regexp.MustCompile(`^(\./|/usr/|/usr/local/)?(bin)?/docgauge$|^bin/docgauge(-demo)?$`)
-	// ahead is what may come before a program's name: variables, words of the
+	// ahead are the words that may come before a program's name: variables, words of the
 	// shell, the times of cron.
 	ahead = regexp.MustCompile(`^(\w+=.*|until|while|if|then|do|else|env|time|exec|!|[0-9*/,-]+)$`)
 )

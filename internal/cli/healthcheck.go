@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// checkTimeout is how long serve may take to answer: it answers from memory.
+	// checkTimeout is the time that serve may take to answer: it answers from memory.
 	checkTimeout = 5 * time.Second
 	// checkedBytes of an answer are shown.
 	checkedBytes = 4 << 10
@@ -114,7 +114,7 @@ func probedHost(address string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// readCredentials reads user:password; without a file there is no user.
+// readCredentials reads user:password; without a file both are empty.
 func readCredentials(path string) (user, password string, err error) {
 	if path == "" {
 		return "", "", nil

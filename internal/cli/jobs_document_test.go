@@ -94,7 +94,7 @@ func documentTranscript(t *testing.T, body string) {
 	}
 }
 
-// alike is text without what differs from run to run.
+// alike removes from text the parts that differ from run to run.
 func alike(text string) string {
 	lines := strings.Split(digits.ReplaceAllString(text, "0"), "\n")
 	for i, line := range lines {

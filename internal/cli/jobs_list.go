@@ -40,7 +40,7 @@ type jobList struct {
 
 type listedJob struct {
 	journal.Job
-	// Pull is the pull request as last read; nil if there is none.
+	// Pull is the pull request as last read; nil for a job without a pull request.
 	Pull *journal.PullRequest `json:"pull_request,omitempty"`
 	// Events are the history of the job that show prints.
 	Events []journal.Transition `json:"events,omitempty"`

@@ -12,7 +12,7 @@ import (
 )
 
 // TestCapOnOpenPullsOverProcesses: three processes at once, over 50 prompts, open as many
-// pull requests as the cap lets them, with and without a token.
+// pull requests as the cap allows, with and without a token.
 func TestCapOnOpenPullsOverProcesses(t *testing.T) {
 	t.Parallel()
 	for _, token := range []string{"", "ghp_any"} {

@@ -47,7 +47,7 @@ func TestJobsStatusLine(t *testing.T) {
 }
 
 // TestJobsInterrupt: Ctrl-C ends the run once a pending request is answered, and
-// leaves the terminal as it was.
+// restores the terminal.
 func TestJobsInterrupt(t *testing.T) {
 	t.Parallel()
 	s := &oddService{read: goodJob, answers: map[string]oddAnswer{"a": {status: http.StatusCreated, body: goodJob}},

@@ -56,14 +56,14 @@ committed whole.
 	return cmd
 }
 
-// loadAtOnce is how many windows are loaded at the same time, by sink. ClickHouse commits
+// loadAtOnce is the number of windows that are loaded at the same time, by sink. ClickHouse commits
 // those that wait for each other with the same few statements, Delta Lake with one entry
 // of its log.
 var loadAtOnce = map[string]int{
 	config.SinkParquet: 12, config.SinkDelta: 1000, config.SinkClickHouse: 1000, config.SinkPostgres: 12,
 }
 
-// loadSummary is what load reports; its JSON keys are stable.
+// loadSummary is the output of load; its JSON keys are stable.
 type loadSummary struct {
 	Sink    string   `json:"sink"`
 	Archive string   `json:"archive"`
@@ -189,7 +189,7 @@ func (a *Program) loadWindows(
 	s = newLoadSummary(to, from, plan)
 	db := opened.State
 	// An empty ledger is filled from the sinks first, so that afterwards it knows more
-	// than what was loaded.
+	// than the loaded windows.
 	err = coverage.RestoreEmpty(ctx, db, opened.Sinks, opened.Log)
 	if err == nil {
 		err = db.Restore(ctx, to.Name(), plan.shown)

@@ -26,7 +26,7 @@ const (
 	loadTimeout = 10 * time.Minute
 )
 
-// loadPlan is what loading would do.
+// loadPlan is the plan of a load.
 type loadPlan struct {
 	// lacking lists the windows that the sink does not have, by project, granularity
 	// and window.
@@ -71,13 +71,13 @@ func newLoadPlan(
 	return p, ctx.Err()
 }
 
-// loader fills a sink from the archive. It does not know what a ledger is.
+// loader fills a sink from the archive. It does not use the ledger.
 type loader struct {
 	// open opens a window of the archive; done ends its use.
 	open func(context.Context, analytics.Revision) (w sinks.Sealed, done func() error, err error)
 	to   sinks.Sink
-	// committed is called for each window, from many goroutines, so that what it writes can
-	// be written together.
+	// committed is called for each window, from many goroutines, so that it can write
+	// several windows together.
 	committed func(analytics.Revision) error
 }
 

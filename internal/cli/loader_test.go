@@ -70,7 +70,7 @@ func firstDays(n int) (out []analytics.Revision) {
 	return out
 }
 
-// testedAtOnce is how many windows the tests load at the same time.
+// testedAtOnce is the number of windows that the tests load at the same time.
 const testedAtOnce = 12
 
 func anyWindow(analytics.Key) bool { return true }

@@ -54,7 +54,7 @@ type Program struct {
 	observe func(export.Event)
 }
 
-// ready returns the program with all that commands use.
+// ready returns the program with everything that commands use.
 func (p Program) ready(now func() time.Time) *Program {
 	p.now, p.progress, p.level = now, render.NewProgress(p.Err, now), new(slog.LevelVar)
 	p.logTo, p.source = &switchWriter{to: p.progress}, config.ReadSource("", nil)
@@ -103,8 +103,8 @@ func (k *firstErrorWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// earlyFormat is the log format as far as it is known before flags are read, for errors about
-// them.
+// earlyFormat is the log format as far as it is known before flags are read. It is used for
+// errors about the flags.
 func earlyFormat(args []string) string {
 	const flag = "--log.format"
 	format := os.Getenv("DOCGAUGE_LOG_FORMAT")

@@ -14,7 +14,7 @@ import (
 	"github.com/docgauge/docgauge/internal/format"
 )
 
-// remoteSummary is what openmetrics --remote-write reports; its JSON keys are stable.
+// remoteSummary is the output of openmetrics --remote-write; its JSON keys are stable.
 type remoteSummary struct {
 	Archive  string `json:"archive"`
 	Windows  int    `json:"windows"`

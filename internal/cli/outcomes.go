@@ -35,16 +35,22 @@ func (a *Program) outcomesCommand() *cobra.Command {
 		Long: `outcomes shows, for each merged pull request of an agent job, whether the pages
 that it touched have more or fewer readers since, people and AI apart.
 
-"effect" compares the mean of daily visitors after the merge ("after") with what
-untouched pages let expect: on a growing site every page grows, which is not an
-effect. Of ten such intervals, nine have the true change: read the interval, not
-the effect. "no clear change" does not mean that nothing happened, only that the
-data are inconclusive. "not enough data" names the missing data.
+"effect" compares the mean of daily visitors after the merge ("after") with the
+mean without it ("expected"), estimated from pages that no merged agent pull
+request touched: on a growing site every page grows, which is not an effect. Of
+ten such intervals, nine have the true change: read the interval, not the
+effect. "no clear change" does not mean that nothing happened, only that the
+data are inconclusive. "too early" means that the 28 days after the merge are
+not all in: the numbers still move. "not enough data" names the missing data.
 
-It needs day windows: 14 before the merge, 7 after it, and 20 visitors a day; up
-to 28 are used of each. With fewer than 28 after the merge the numbers still
-move. The pages are the changed files, or those that the prompt names (pages: in
-its front matter). docs/outcomes-method.md explains the method.
+The lines at the end count the verdicts of each project. Some are clear by
+chance: compare them with "expected by chance". Clear changes overstate; the
+mean change does not.
+
+It needs day windows: 14 before the merge, 28 after it, and 3 visitors a day; 56
+before it correct the change for how the page moved before. The pages are the
+changed files, or those that the prompt names (pages: in its front matter).
+docs/outcomes.md explains the numbers, docs/outcomes-method.md the method.
 
 It reads the state and the Parquet archive, or another sink of DOCGAUGE_SINKS if
 there is none. It sends no request, changes nothing, and can run beside serve.
@@ -52,14 +58,14 @@ there is none. It sends no request, changes nothing, and can run beside serve.
 ` + exitCodes,
 		Example: `  docgauge outcomes
   docgauge outcomes --project prj_a
-  docgauge outcomes --json   with each day, for a chart of your own
+  docgauge outcomes --json   summaries, and outcomes with each day for a chart
   docgauge outcomes --csv >outcomes.csv`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.outcomes(cmd.Context(), o) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.project, "project", "", "comma-separated `ids` (default: all)")
 	f.BoolVar(&o.asJSON, "json", false, "print JSON, with the days of each effect")
-	f.BoolVar(&o.asCSV, "csv", false, "print CSV, with paths exactly as they are")
+	f.BoolVar(&o.asCSV, "csv", false, "print CSV with unmodified paths")
 	return cmd
 }
 
@@ -95,12 +101,12 @@ func (a *Program) outcomes(ctx context.Context, o outcomesOptions) (err error) {
 	}
 	all, err := pulls.Outcomes(ctx, opened.State, opened.Archive(), selected)
 	switch {
-	case all == nil:
+	case all.Merges == nil:
 		return err
 	case o.asJSON:
 		return errors.Join(render.JSON(a.Out, all), err)
 	case o.asCSV:
-		return errors.Join(outcomesCSV(a.Out, all), err)
+		return errors.Join(outcomesCSV(a.Out, all.Merges), err)
 	}
 	return errors.Join(printOutcomes(a.Out, all, a.wording(c), a.now()), err)
 }
@@ -119,14 +125,14 @@ func knownProjects(ctx context.Context, c config.Config, db *state.DB) ([]string
 // ascii has the signs of tables in a terminal.
 var ascii = strings.NewReplacer("–", "-", "−", "-")
 
-func printOutcomes(w io.Writer, all []view.Outcome, words wording, now time.Time) error {
+func printOutcomes(w io.Writer, all view.Outcomes, words wording, now time.Time) error {
 	text := render.NewText(w)
-	if len(all) == 0 {
+	if len(all.Merges) == 0 {
 		text.Line(0, "No pull request of an agent job was merged yet; docgauge jobs list shows where they stand.")
 		return text.Err()
 	}
-	several := slices.ContainsFunc(all, func(o view.Outcome) bool { return o.Project != all[0].Project })
-	for _, o := range all {
+	several := slices.ContainsFunc(all.Merges, func(o view.Outcome) bool { return o.Project != all.Merges[0].Project })
+	for _, o := range all.Merges {
 		text.Line(2, "%s", outcomeTitle(o, several, words, now))
 		text.Line(2, "  %s", o.Link)
 		if o.Problem != "" {
@@ -139,7 +145,17 @@ func printOutcomes(w io.Writer, all []view.Outcome, words wording, now time.Time
 		}
 		text.Line(0, "")
 	}
-	text.Line(0, "%s", view.OutcomeCaution)
+	var names func(string) string
+	if several {
+		names = words.names.Of
+	}
+	for _, sentence := range all.Sentences(names) {
+		text.Line(0, "%s", ascii.Replace(sentence))
+	}
+	if len(all.Summaries) > 0 {
+		text.Line(0, "")
+	}
+	text.Line(0, "%s", all.Caution())
 	return text.Err()
 }
 
@@ -153,22 +169,22 @@ func outcomeTitle(o view.Outcome, several bool, words wording, now time.Time) st
 	}
 	title += ", merged " + format.DateSpan(o.At.UTC(), o.At.UTC(), now.UTC().Year())
 	if len(o.Effects) > 0 && !o.Final {
-		title += "; the numbers can still move"
+		title += "; the numbers still move"
 	}
 	return title
 }
 
 func outcomeTable(effects []view.Effect) *render.Table {
 	table := render.NewTable(render.Column{Name: "page", Cut: render.CutMiddle}, render.Column{Name: "readers"},
-		render.Number("before"), render.Number("after"),
+		render.Column{Name: "before", Right: true, Spare: true}, render.Number("after"), render.Number("expected"),
 		render.Number("effect"), render.Number("90% interval"), render.Column{Name: "verdict"},
 		render.Column{Name: "", Below: true, Optional: true})
 	for _, e := range effects {
 		cells := []string{
-			e.Path, e.Readers(), e.BeforeText(), e.Visitors(e.Actual), e.ChangeText(), e.Interval(),
-			string(e.Verdict), e.Reason,
+			e.Path, e.Readers(), e.BeforeText(), e.Visitors(e.Actual), e.Visitors(e.Expected), e.ChangeText(),
+			e.Interval(), string(e.Verdict), e.Reason,
 		}
-		for i := range cells[1:7] {
+		for i := range cells[1:8] {
 			cells[1+i] = ascii.Replace(cells[1+i])
 		}
 		table.Add(cells...)
@@ -178,9 +194,9 @@ func outcomeTable(effects []view.Effect) *render.Table {
 
 func outcomesCSV(w io.Writer, all []view.Outcome) error {
 	rows := [][]string{{
-		"project", "link", "merged_at", "problem", "path", "audience", "verdict", "reason", "method",
+		"project", "pr_link", "merged_at", "problem", "path", "audience", "verdict", "reason", "method",
 		"days_before", "days_after",
-		"before", "after", "expected", "change", "low", "high", "p", "placebos", "final",
+		"before", "after", "expected", "change", "low", "high", "p", "placebos", "corrected", "final",
 	}}
 	for _, o := range all {
 		merged := ""
@@ -210,5 +226,5 @@ func effectCells(e view.Effect, final bool) []string {
 		}
 		cells = append(cells, cell)
 	}
-	return append(cells, strconv.Itoa(e.Placebos), strconv.FormatBool(final))
+	return append(cells, strconv.Itoa(e.Placebos), strconv.FormatBool(e.Corrected), strconv.FormatBool(final))
 }

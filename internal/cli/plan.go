@@ -71,7 +71,7 @@ func (a *Program) plan(ctx context.Context, sel coverage.Selection, o planOption
 	return a.print(o.json, report, func() error { return a.printPlan(planReport(report), a.wording(c), o.all) })
 }
 
-// shownPlanned is how many windows a plan lists on a terminal; of more it shows groups.
+// shownPlanned is the number of windows that a plan lists on a terminal; of more it shows groups.
 const shownPlanned = 20
 
 func (a *Program) printPlan(r planReport, w wording, all bool) error {
@@ -158,8 +158,8 @@ func (r planReport) table(w wording) *render.Table {
 	return table
 }
 
-// groups has a row for the windows that are alike in all but their days, in the order of
-// the first of them.
+// groups has a row for the windows that differ only in their days, in the order of the
+// first of them.
 func (r planReport) groups(w wording) *render.Table {
 	type group struct {
 		project, window string

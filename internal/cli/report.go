@@ -120,7 +120,7 @@ func (a *Program) report(ctx context.Context, o reportOptions) (err error) {
 	return nil
 }
 
-// maxCompared is how many windows before another one --compare can reach.
+// maxCompared is the maximum distance of --compare, in windows.
 const maxCompared = 1000
 
 // comparison reads the value of --compare.
@@ -199,10 +199,14 @@ func (a *Program) reportState(ctx context.Context, c config.Config, from sinks.S
 	for _, p := range r.Projects {
 		projects = append(projects, p.ID)
 	}
-	all, err := pulls.Outcomes(ctx, db, from, pulls.Selection{Projects: projects})
-	r.State.Outcomes = slices.DeleteFunc(all, func(o view.Outcome) bool {
-		return r.From != nil && o.Date() < *r.From || r.To != nil && o.Date() >= *r.To
-	})
+	wanted := pulls.Selection{Projects: projects}
+	if r.From != nil {
+		wanted.Since = r.From.Time()
+	}
+	if r.To != nil {
+		wanted.Until = r.To.Time()
+	}
+	r.State.Outcomes, err = pulls.Outcomes(ctx, db, from, wanted)
 	return err
 }
 

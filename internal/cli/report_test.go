@@ -20,7 +20,7 @@ import (
 	"github.com/docgauge/docgauge/internal/sandbox"
 )
 
-// reported is what report wrote.
+// reported returns the output of report.
 func reported(t *testing.T, now time.Time, args ...string) (page, stderr string, err error) {
 	t.Helper()
 	var out, log bytes.Buffer
@@ -122,8 +122,8 @@ func textOf(page string) string {
 	return strings.Join(strings.Fields(html.UnescapeString(page)), " ")
 }
 
-// TestReportAsOf: --to shows the archive as it was then, and jobs that are over
-// but not there is missing.
+// TestReportAsOf: --to shows the archive of that day, and windows that are due
+// but not in the archive are reported as missing.
 func TestReportAsOf(t *testing.T) {
 	s, archive := archived(t)
 	now := time.Now()

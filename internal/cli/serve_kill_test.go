@@ -15,7 +15,7 @@ import (
 
 var serveKills = flag.Int("serve-kills", serveRound, "how often TestServeKilled kills serve")
 
-// serveRound is how many kills there are before one run is let through: with
+// serveRound is the number of kills before one run is let through: with
 // more, nothing would be left to do.
 const serveRound = 5
 
@@ -77,7 +77,7 @@ func (r killing) heals(t *testing.T, seen testbed.Series) (windows, rows int) {
 		t.Errorf("after the last kill:\n%s", strings.Join(down, "\n"))
 	}
 	windows, rows = compareAll(t, r.Sandbox, filepath.Join(r.dir, "data"))
-	// Each window was committed once, whichever process counted it.
+	// Each window was committed once, by either process.
 	if got := end[committedSeries]; got != float64(windows) {
 		t.Errorf("%v windows were counted, %d are there", got, windows)
 	}

@@ -146,7 +146,7 @@ func TestServeLog(t *testing.T) {
 	}
 }
 
-// TestCommandLog: what single commands say on standard error is JSON, too.
+// TestCommandLog: the standard error of single commands is JSON, too.
 func TestCommandLog(t *testing.T) {
 	t.Parallel()
 	s := testbed.NewService(t, sandbox.Config{Seed: 5, Days: 5, Pages: 40})

@@ -77,7 +77,7 @@ func TestOddPaths(t *testing.T) {
 	t.Run("browser", func(t *testing.T) { inBrowser(t, daemon.URL, rows) })
 }
 
-// escape is how the text format writes a label value.
+// escape escapes a label value for the text format.
 var escape = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
 
 // checked lets promtool look at metrics.

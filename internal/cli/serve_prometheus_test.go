@@ -29,7 +29,7 @@ import (
 
 const (
 	servedPages = 20 // DOCGAUGE_TOP_PAGES
-	// servedBudget is too small for all that is due, so that something stays due.
+	// servedBudget is too small for all due windows, so that some stay due.
 	servedBudget = 50
 	servedDelay  = 20 * time.Millisecond // of each answer
 	// servedConcurrency is DOCGAUGE_CONCURRENCY.

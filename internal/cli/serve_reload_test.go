@@ -177,7 +177,7 @@ func scrapeUntil(t *testing.T, s *sidecar, stop <-chan struct{}) (scrapes int) {
 	}
 }
 
-// TestReloadWhileASinkIsDown: what waits for a sink that cannot be reached waits on, and a
+// TestReloadWhileASinkIsDown: windows that wait for an unreachable sink keep waiting, and a
 // reload that names another place for it continues the export there.
 func TestReloadWhileASinkIsDown(t *testing.T) {
 	t.Parallel()

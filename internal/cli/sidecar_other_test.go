@@ -4,5 +4,5 @@ package cli
 
 import "os/exec"
 
-// dieWithUs does nothing where there is no parent-death signal.
+// dieWithUs does nothing: these systems lack a parent-death signal.
 func dieWithUs(*exec.Cmd) {}

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// stopped is how long serve may take to end after SIGTERM.
+	// stopped is the time that serve may take to end after SIGTERM.
 	stopped = 30 * time.Second
 	// never is a schedule that does not fire while a test runs.
 	never = "0 0 29 2 *"
@@ -148,7 +148,7 @@ func (s *sidecar) awaitRuns(t *testing.T, outcome string, n float64) testbed.Ser
 	return all
 }
 
-// place is where the real binary runs, and with what.
+// place is the directory and the environment that the real binary runs in.
 type place struct {
 	dir string
 	env []string

@@ -67,7 +67,7 @@ func (a *Program) gc(ctx context.Context, dryRun, asJSON bool) (err error) {
 	return errors.Join(append(failed, err)...)
 }
 
-// collected is what one sink has deleted; its JSON keys are stable.
+// collected lists the files that one sink has deleted; its JSON keys are stable.
 type collected struct {
 	Sink string `json:"sink"`
 	sinks.Superseded

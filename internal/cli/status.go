@@ -190,7 +190,7 @@ func coverageState(c view.Grid) string {
 	return strings.Join(parts, ", ")
 }
 
-// shownTroubled is how many windows of a kind status lists; --json has all.
+// shownTroubled is the number of windows of a kind that status lists; --json has all.
 const shownTroubled = 5
 
 // rebuild makes the ledger match the sinks.

@@ -132,8 +132,8 @@ func TestDemoKeepsItsLabel(t *testing.T) {
 	terminal.await("export   success: ")
 }
 
-// TestPipesAreNotCut: what another program reads is whole, unless COLUMNS says how wide it
-// may be.
+// TestPipesAreNotCut: output that another program reads is whole, unless COLUMNS limits its
+// width.
 func TestPipesAreNotCut(t *testing.T) {
 	t.Parallel()
 	p := longPlace(t)
@@ -153,7 +153,7 @@ func TestPipesAreNotCut(t *testing.T) {
 	}
 }
 
-// columnsOf is how many columns of a terminal a line of these tests takes.
+// columnsOf is the number of columns of a terminal that a line of these tests takes.
 func columnsOf(line string) (n int) {
 	for _, r := range line {
 		if n++; r >= 0x2e80 {

@@ -89,7 +89,7 @@ func (a *Program) top(ctx context.Context, o topOptions) (err error) {
 		})
 }
 
-// shownChanges is how many pages top lists of each kind of change; --json has -n.
+// shownChanges is the number of pages that top lists of each kind of change; --json has -n.
 const shownChanges = 5
 
 // printPages prints the pages of one project, and how many changed.

@@ -17,12 +17,11 @@ import (
 )
 
 // TestTortureJobs kills `docgauge jobs run` at random moments, and the service
-// too, which in between loses answers after it accepted, says 502, stalls and
-// throttles. The jobs it accepted, by its journal, are compared with
-// docgauge's: no prompt and no follow-up twice, none lost, and everything that is
-// know is listed with what to do. Then a person says what became of those, and
-// every prompt comes to its end. -torture is the number of kills; five prompts for
-// each, so that there is something to kill.
+// throttles. The jobs it accepted, by its journal, are compared with docgauge's: no
+// prompt and no follow-up twice, none lost, and every job in doubt is listed with the
+// remedy. Then a person says what became of those, and every prompt comes to its end.
+// -torture is the number of kills; five prompts for each, so that there is something to
+// kill.
 func TestTortureJobs(t *testing.T) {
 	t.Parallel()
 	q := newTorturedQueue(t, max(60, 5**tortureKills))

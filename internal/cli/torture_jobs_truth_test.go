@@ -79,7 +79,7 @@ func tortured(i int) torturedPrompt {
 	return p
 }
 
-// word is what makes the sandbox end a job as the prompt wants it.
+// word returns the word that makes the sandbox end a job as the prompt requires.
 func word(i int) string {
 	p := tortured(i)
 	switch {

@@ -27,7 +27,7 @@ type warehouse struct {
 	env   []string
 	query func(ctx context.Context, sql string) (tsv string, err error)
 	empty func(t *testing.T)
-	// absent is the error of a query while there are no tables, micros an expression of
+	// absent is the error of a query before the tables exist, micros an expression of
 	// exported_at in microseconds.
 	absent, micros string
 }

@@ -84,7 +84,7 @@ type runs struct {
 	readers []*reader
 }
 
-// roundRuns is how many runs are killed before one is let through.
+// roundRuns is the number of runs that are killed before one is let through.
 const roundRuns = 12
 
 // healed lets one run through, compares everything with the service, and clears

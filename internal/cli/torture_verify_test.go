@@ -59,7 +59,7 @@ type verifyTorture struct {
 	draw  *rand.Rand
 	seed  uint64
 	sinks []warehouse // beside Parquet
-	older string      // a copy of the state; empty if there is none
+	older string      // a copy of the state, or empty
 	// behind is by how much the service's clock seems to be behind: ours is ahead.
 	behind atomic.Int64
 

@@ -166,7 +166,7 @@ func (o verifyOptions) selectedProjects(ctx context.Context, c config.Config, op
 	return coverage.SelectProjects(o.project, known, "DOCGAUGE_PROJECTS, the ledger or a sink")
 }
 
-// verifyOrRepair reports what is wrong, or after a repair what is left.
+// verifyOrRepair reports the findings, or after a repair those that are left.
 func verifyOrRepair(ctx context.Context, a *app.App, v *verify.Verifier, repair bool) (r verify.Report, err error) {
 	if !repair {
 		return v.Verify(ctx)

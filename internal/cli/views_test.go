@@ -1,20 +1,35 @@
 package cli
 
 import (
+	"bytes"
+	"cmp"
+	"context"
 	"encoding/csv"
 	"encoding/json"
+	"fmt"
+	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
+
+	"github.com/docgauge/docgauge/exporter"
+	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
+	"github.com/docgauge/docgauge/internal/dev/webtest"
 	"github.com/docgauge/docgauge/internal/mcp"
+	"github.com/docgauge/docgauge/internal/prompts"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/internal/web"
 )
@@ -37,7 +52,10 @@ var notShown = []struct{ fields, places, why string }{
 	{"Cell.*", "api", "a row of /api/v1/windows each"},
 	{"Grid.* Open.* Run.* Budget.*", "api", "not a list of numbers: metrics have them"},
 	{"Budget.Name", "json mcp", "the name of the metric's label; the project says the same"},
-	{"Outcome.* Merge.* Effect.* EffectDay.*", "api", "studies, not numbers of a window"},
+	{"Outcome.Effects Merge.Pages", "api", "a row of /api/v1/outcomes for each effect"},
+	{"Merge.Problem", "api", "of merges without effects, and so without rows"},
+	{"Effect.Days EffectDay.*", "api", "days are points of a chart: too many for a row"},
+	{"Outcomes.* OutcomeSummary.* MeanChange.*", "api", "not a list of numbers: metrics have them"},
 	{"EffectDay.*", "mcp", "days are points of a chart: too many for an answer"},
 	{"Job.* PullRequest.*", "json", "jobs list has the job as the journal stores it"},
 	{"Job.Seq Job.Path Job.Firing Job.Try Job.Stalled", "api", "the columns of a table are stable"},
@@ -51,13 +69,15 @@ var notShown = []struct{ fields, places, why string }{
 func TestViewsAreShown(t *testing.T) {
 	columns, answers := apiColumns(t), answerNames(t)
 	commands := map[reflect.Type]bool{}
-	for _, root := range []any{coverage.Status{}, listedJob{}, view.Outcome{}} {
+	for _, root := range []any{coverage.Status{}, listedJob{}, view.Outcomes{}} {
 		views(reflect.TypeOf(root), commands)
 	}
-	endpoints := map[string]string{"Job": "/api/v1/jobs ", "PullRequest": "/api/v1/jobs pr_"}
-	tools := map[string]string{
+	endpoints := map[string]string{"Job": "/api/v1/jobs ", "PullRequest": "/api/v1/jobs pr_", "Outcome": "/api/v1/outcomes ",
+		"Merge": "/api/v1/outcomes ", "Effect": "/api/v1/outcomes "}
+	toolOf := map[string]string{
 		"Job": "jobs", "PullRequest": "jobs", "Grid": "coverage", "Open": "coverage", "Run": "coverage",
 		"Budget": "budget", "Outcome": "outcomes", "Merge": "outcomes", "Effect": "outcomes",
+		"Outcomes": "outcomes", "OutcomeSummary": "outcomes", "MeanChange": "outcomes",
 	}
 	used := map[int]bool{}
 	all := map[reflect.Type]bool{}
@@ -72,7 +92,7 @@ func TestViewsAreShown(t *testing.T) {
 			for place, has := range map[string]bool{
 				"json": commands[v],
 				"api":  columns[endpoints[v.Name()]+name],
-				"mcp":  slices.Contains(answers[tools[v.Name()]], name),
+				"mcp":  slices.Contains(answers[toolOf[v.Name()]], name),
 			} {
 				i := slices.IndexFunc(notShown, func(n struct{ fields, places, why string }) bool {
 					fields := strings.Fields(n.fields)
@@ -112,7 +132,7 @@ func views(v reflect.Type, found map[reflect.Type]bool) {
 	}
 }
 
-// element is what a pointer, a list or a map holds.
+// element is the type that a pointer, a list or a map holds.
 func element(v reflect.Type) reflect.Type {
 	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Slice || v.Kind() == reflect.Map {
 		v = v.Elem()
@@ -137,8 +157,123 @@ func apiColumns(t *testing.T) map[string]bool {
 	return columns
 }
 
-// answerNames are the JSON keys of the answers of each tool for assistants.
-func answerNames(t *testing.T) map[string][]string {
+// notAsked says why a question that `docgauge top` takes as a flag cannot be asked at another place.
+var notAsked = []struct{ flags, places, why string }{
+	{"archive", "api mcp", "a setting of the server"},
+	{"json csv", "mcp", "assistants get JSON"},
+	{"by at prefix", "api", "it has the first pages of the newest windows only: a choice among them would look complete"},
+}
+
+// TestTopIsAskedAlike: each flag of top is a parameter of /api/v1/pages and an argument of the tools window and
+// compare, or notAsked has the reason.
+func TestTopIsAskedAlike(t *testing.T) {
+	arguments, parameters := map[string][]string{}, parametersOf(t)["/api/v1/pages"]
+	for _, tool := range tools(t) {
+		arguments[tool.Name] = slices.Collect(maps.Keys(tool.InputSchema.Properties))
+	}
+	names := map[string]map[string]string{
+		"mcp": {"window": "granularity", "number": "limit"},
+		"api": {"number": "limit", "json": "format", "csv": "format"},
+	}
+	used := 0
+	(&Program{}).topCommand().LocalFlags().VisitAll(func(f *pflag.Flag) {
+		for place, has := range map[string][][]string{
+			"mcp": {arguments["window"], arguments["compare"]}, "api": {parameters},
+		} {
+			excused := slices.ContainsFunc(notAsked, func(n struct{ flags, places, why string }) bool {
+				return slices.Contains(strings.Fields(n.flags), f.Name) && slices.Contains(strings.Fields(n.places), place)
+			})
+			name := cmp.Or(names[place][f.Name], f.Name)
+			there := true
+			for _, known := range has {
+				there = there && slices.Contains(known, name)
+			}
+			if excused {
+				used++
+			}
+			switch {
+			case !there && !excused:
+				t.Errorf("top --%s cannot be asked of %s: add %s there, or the reason to notAsked", f.Name, place, name)
+			case there && excused:
+				t.Errorf("top --%s can be asked of %s, although notAsked says why not", f.Name, place)
+			}
+		}
+	})
+	want := 0
+	for _, n := range notAsked {
+		want += len(strings.Fields(n.flags)) * len(strings.Fields(n.places))
+	}
+	if used != want {
+		t.Errorf("only %d of %d excuses are about a flag", used, want)
+	}
+}
+
+// TestQuestionsAreDocumented: the tables of docs/assistants.md and docs/sidecar.md have each argument of a tool
+// and each parameter of /api/v1.
+func TestQuestionsAreDocumented(t *testing.T) {
+	row := func(page, name string) string {
+		text, err := os.ReadFile(filepath.Join(repository, "docs", page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, found := strings.Cut(string(text), "\n| `"+name+"` |")
+		if !found {
+			t.Fatalf("docs/%s has no row for %s", page, name)
+		}
+		line, _, _ := strings.Cut(rest, "\n")
+		return line
+	}
+	for _, tool := range tools(t) {
+		if tool.Name == "write_prompt" {
+			continue
+		}
+		line := row("assistants.md", tool.Name)
+		if strings.Contains(line, "as `window`") {
+			line += row("assistants.md", "window")
+		}
+		for name := range tool.InputSchema.Properties {
+			if !strings.Contains(line, "`"+name+"`") {
+				t.Errorf("docs/assistants.md: the row of %s lacks the argument %s", tool.Name, name)
+			}
+		}
+	}
+	for path, names := range parametersOf(t) {
+		for _, name := range names {
+			if line := row("sidecar.md", path); name != "format" && !strings.Contains(line, "`"+name+"`") {
+				t.Errorf("docs/sidecar.md: the row of %s lacks the parameter %s", path, name)
+			}
+		}
+	}
+}
+
+// parametersOf are the parameters of each table, as the refusal of an unknown one lists them.
+func parametersOf(t *testing.T) map[string][]string {
+	all := map[string][]string{}
+	for path, handler := range web.NewAPI(func() *view.Snapshot { return &view.Snapshot{} }) {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path+"?unknown=1", nil))
+		var refused struct{ Error string }
+		if err := json.Unmarshal(w.Body.Bytes(), &refused); err != nil {
+			t.Fatal(err)
+		}
+		_, names, found := strings.Cut(refused.Error, ": want ")
+		if !found {
+			t.Fatalf("%s: %s", path, refused.Error)
+		}
+		all[path] = strings.Split(names, ", ")
+	}
+	return all
+}
+
+// tool is a tool for assistants.
+type tool struct {
+	Name         string
+	InputSchema  struct{ Properties map[string]any }
+	OutputSchema map[string]any
+}
+
+// tools lists the tools as assistants see them.
+func tools(t *testing.T) []tool {
 	h := mcp.Handler(mcp.Options{Config: config.Config{}, Log: slog.New(slog.DiscardHandler), Now: time.Now}, true)
 	const question = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
 	r := httptest.NewRequest(http.MethodPost, "/mcp", strings.NewReader(question))
@@ -147,18 +282,18 @@ func answerNames(t *testing.T) map[string][]string {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	var answer struct {
-		Result struct {
-			Tools []struct {
-				Name         string
-				OutputSchema map[string]any
-			}
-		}
+		Result struct{ Tools []tool }
 	}
 	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || len(answer.Result.Tools) == 0 {
 		t.Fatalf("%v: %s", err, w.Body)
 	}
+	return answer.Result.Tools
+}
+
+// answerNames are the JSON keys of the answers of each tool for assistants.
+func answerNames(t *testing.T) map[string][]string {
 	names := map[string][]string{}
-	for _, tool := range answer.Result.Tools {
+	for _, tool := range tools(t) {
 		var add func(schema any)
 		add = func(schema any) {
 			object, _ := schema.(map[string]any)
@@ -174,4 +309,91 @@ func answerNames(t *testing.T) map[string][]string {
 		add(tool.OutputSchema)
 	}
 	return names
+}
+
+// mergesOnly are numbers for prompts that have no windows.
+type mergesOnly struct {
+	prompts.Numbers
+	all view.Outcomes
+}
+
+func (n mergesOnly) Outcomes(context.Context, string) (view.Outcomes, error) { return n.all, nil }
+
+// TestVerdictsAreShown: each place that shows outcomes has the same verdict on the same page, and the
+// same summary.
+func TestVerdictsAreShown(t *testing.T) {
+	const project = "prj_a"
+	outcomes := webtest.Outcomes(project)
+	s := view.Snapshot{At: webtest.Now, Projects: []view.Project{{ID: project}}, Queue: &view.Queue{}, Outcomes: outcomes}
+	served := func(h http.Handler, path string) string {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		return w.Body.String()
+	}
+	written := func(write func(io.Writer) error) string {
+		var b bytes.Buffer
+		if err := write(&b); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	tables := func(page string) string {
+		var texts []string
+		for _, part := range regexp.MustCompile(`(?s)<table class="effects.*?</table>|<p class="summary">.*?</p>`).
+			FindAllString(page, -1) {
+			texts = append(texts, webtest.Text(part))
+		}
+		return strings.Join(texts, "\n")
+	}
+	current := func() *view.Snapshot { return &s }
+	var values exporter.Values
+	values.Publish(s)
+	template := prompts.Prompt{ID: "a", Path: "a.md", Project: project, Template: true, Body: "[[ outcomes 9 ]]"}
+	prompt, err := prompts.Render(t.Context(), template, webtest.Now, mergesOnly{all: outcomes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := []view.Verdict{view.MoreReaders, view.FewerReaders, view.NoClearChange, view.TooEarly, view.NotEnoughData}
+	sentence := outcomes.Summaries[0].Sentence()
+	for _, place := range []struct {
+		name, text string
+		shown      []view.Verdict // the others are left out
+		summary    string
+	}{
+		{"terminal", written(func(w io.Writer) error {
+			return printOutcomes(w, outcomes, wording{}, webtest.Now)
+		}), known, sentence},
+		{"CSV", written(func(w io.Writer) error { return outcomesCSV(w, outcomes.Merges) }), known, ""},
+		{"JSON", written(func(w io.Writer) error { return render.JSON(w, outcomes) }), known, `"by_chance": 1.55`},
+		{"report", tables(written(web.Report{Made: webtest.Now, State: &s, Projects: s.Projects}.Write)), known, sentence},
+		{"status page", tables(served(web.NewStatusPage(current, func() web.Alert { return web.Alert{} }, ""), "/")),
+			known[:4], sentence},
+		{"metrics", served(values.Handler(), "/metrics?name[]=docgauge_agent_outcome_verdict"), known[:4], ""},
+		{"API", served(web.NewAPI(current)["/api/v1/outcomes"], "/api/v1/outcomes"), known, ""},
+		{"assistants", written(func(w io.Writer) error {
+			return json.NewEncoder(w).Encode(mcp.NewOutcomesAnswer(outcomes, 20))
+		}), known, sentence},
+		{"prompts", prompt.Text, known[:3], sentence},
+	} {
+		var want []string
+		for _, o := range outcomes.Merges {
+			for _, e := range o.Effects {
+				if slices.Contains(place.shown, e.Verdict) {
+					want = append(want, fmt.Sprintf("%s %s %s", e.Path, e.Audience, e.Verdict))
+				}
+			}
+		}
+		text := regexp.MustCompile(`(?s)"pages": ?\[.*?\]`).ReplaceAllString(place.text, "")
+		text = regexp.MustCompile(`(audience="\w+")(.*)(path=".*?")`).ReplaceAllString(text, "$3$2$1")
+		var got []string
+		for _, row := range regexp.MustCompile(`(?is)(/(?:guides|sdks)/\w+)\b.*?\b(human|ai)\b.*?`+
+			`(more readers|fewer readers|no clear change|too early|not enough data)`).FindAllStringSubmatch(text, -1) {
+			got = append(got, fmt.Sprintf("%s %s %s", row[1], strings.ToLower(row[2]), row[3]))
+		}
+		slices.Sort(want)
+		slices.Sort(got)
+		if !slices.Equal(got, want) || !strings.Contains(text, place.summary) {
+			t.Errorf("%s: %q, want %q and %q in\n%s", place.name, got, want, place.summary, place.text)
+		}
+	}
 }

@@ -29,7 +29,7 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Seconds is how a log shows a duration: in seconds, to the millisecond.
+// Seconds is a duration in the form of logs: in seconds, to the millisecond.
 func Seconds(d time.Duration) float64 {
 	return float64(d.Round(time.Millisecond).Milliseconds()) / 1000
 }
@@ -39,8 +39,8 @@ func Seconds(d time.Duration) float64 {
 func Jitter(d time.Duration) time.Duration { return d*4/5 + rand.N(d*2/5+1) }
 
 // Outlive returns a context that ends after limit, or grace after ctx has ended,
-// whichever comes first: work that is under way at a stop is finished instead of
-// cut. If ctx has ended already, the grace begins now. After the grace its cause
+// whichever comes first, so that work in progress at a stop is finished and not
+// cut short. If ctx has ended already, the grace begins now. After the grace its cause
 // is that of ctx.
 func Outlive(ctx context.Context, grace, limit time.Duration) (context.Context, context.CancelFunc) {
 	long, end := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -92,7 +92,7 @@ func Later(a, b time.Time) time.Time {
 	return b
 }
 
-// Tolerance is how far two clocks may differ without one of them being called wrong.
+// Tolerance is the difference that two clocks may have without one of them being called wrong.
 const Tolerance = 5 * time.Minute
 
 // IsFuture reports whether t, the recorded time of a past event, is in the future: a clock that was

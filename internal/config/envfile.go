@@ -65,7 +65,7 @@ func checkKey(key string) error {
 		"SSL_CERT_DIR or GITHUB_TOKEN", key)
 }
 
-// variableName is how variables are named, and secrets are not.
+// variableName matches the names of variables, which secrets do not look like.
 var variableName = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,39}$`)
 
 func isVariable(key string) bool {
@@ -92,7 +92,7 @@ func parseEnvLine(line string) (key, value string, err error) {
 	key, value = strings.TrimSpace(key), strings.TrimSpace(value)
 	switch {
 	case strings.HasPrefix(key, "export ") && ok:
-		return "", "", errors.New(`write KEY=VALUE without "export": the file is no script`)
+		return "", "", errors.New(`write KEY=VALUE without "export": the file is not a script`)
 	case !ok || !envKey.MatchString(key):
 		return "", "", errors.New("want KEY=VALUE, or # and a comment")
 	case strings.ContainsFunc(value, func(r rune) bool { return unicode.IsControl(r) && r != '\t' }):

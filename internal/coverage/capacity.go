@@ -17,14 +17,14 @@ const AnalyticsBudget = "analytics"
 // AgentBudget is the name of the budget of a project's prompts and follow-ups.
 func AgentBudget(project string) string { return "agent:" + project }
 
-// Capacity is what a budget allows from now on.
+// Capacity describes the requests that a budget allows from now on.
 type Capacity struct {
 	view.Budget
 	usage state.Usage
 	now   time.Time
 }
 
-// Remaining reads what the named budget of so many requests an hour allows.
+// Remaining reads the remaining capacity of the named budget; limit is in requests an hour.
 func Remaining(ctx context.Context, db *state.DB, name string, limit int, now time.Time) (Capacity, error) {
 	u, err := db.Usage(ctx, name, now)
 	if err != nil {

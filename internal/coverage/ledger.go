@@ -1,5 +1,5 @@
 // Package coverage answers three questions without sending anything: which windows
-// are there, which are due, and what reading them costs. It arranges the ledger and
+// exist, which are due, and how many requests they cost. It arranges the ledger and
 // facts about the service for the plan, and fills a lost ledger from the
 // sinks.
 package coverage
@@ -31,7 +31,8 @@ type Ledger struct {
 	Sizes *schedule.Sizes
 }
 
-// Read reads the ledger as of now. [Selection.Plan] adds to the estimates what the spool has.
+// Read reads the ledger as of now. [Selection.Plan] adds the pages
+// in the spool to the estimates.
 func Read(ctx context.Context, db *state.DB, now time.Time) (Ledger, error) {
 	l := Ledger{
 		series: map[schedule.Series][]state.Entry{},
@@ -88,7 +89,7 @@ func Read(ctx context.Context, db *state.DB, now time.Time) (Ledger, error) {
 	return l, nil
 }
 
-// countPagesInSpool tells the estimates how many pages are in the spool already. Pages
+// countPagesInSpool adds the number of pages in the spool to the estimates. Pages
 // of another revision do not count, nor those read before the window could settle once
 // it can: such readings begin anew.
 func (l Ledger) countPagesInSpool(stateDir string, now time.Time, settle time.Duration) error {
@@ -113,13 +114,7 @@ func (l Ledger) Known(k analytics.Key) (analytics.Revision, bool) {
 	return analytics.Revision{}, false
 }
 
-// believed is [Ledger.Known] for readings that are believed.
-func (l Ledger) believed(k analytics.Key) (analytics.Revision, bool) {
-	rev, ok := l.Known(k)
-	return rev, ok && rev.ExportedAt != analytics.Unbelieved
-}
-
-// Entry returns what the ledger has of a window, nil if it has nothing.
+// Entry returns the entry of a window, or nil.
 func (l Ledger) Entry(k analytics.Key) *state.Entry {
 	entries := l.series[schedule.SeriesOf(k)]
 	at, known := slices.BinarySearchFunc(entries, k.Window, func(e state.Entry, w analytics.Window) int {
@@ -159,8 +154,7 @@ func (l Ledger) Series(project string, g analytics.Granularity) iter.Seq[*state.
 	}
 }
 
-// Newest returns the newest complete window of a series that was read, nil if there
-// is none.
+// Newest returns the newest complete window of a series that was read, or nil.
 func (l Ledger) Newest(project string, g analytics.Granularity, now time.Time) *state.Entry {
 	for e := range l.Series(project, g) {
 		if e.Complete(now) {

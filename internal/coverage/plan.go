@@ -31,7 +31,7 @@ func List(text string) []string {
 }
 
 // SelectProjects splits a comma-separated list of projects, and refuses one that is not known.
-// place says what has those that are.
+// place is where the known projects are, for the error.
 func SelectProjects(list string, known []string, place string) ([]string, error) {
 	ids := List(list)
 	for _, id := range ids {
@@ -155,11 +155,15 @@ func (s Selection) PlanOver(
 	return p, err
 }
 
-// input arranges what the plan depends on.
+// input returns the input of the plan.
 func (s Selection) input(c config.Config, l Ledger, now time.Time) (schedule.Input, error) {
 	in := schedule.Input{
 		Now: now, Projects: c.Projects, Specs: c.Windows, Open: c.OpenWindows, Since: c.Since.Date,
-		Settle: time.Duration(c.Settle), Known: l.believed, Sizes: l.Sizes,
+		Settle: time.Duration(c.Settle), Sizes: l.Sizes,
+		Known: func(k analytics.Key) (analytics.Revision, bool) {
+			rev, ok := l.Known(k)
+			return rev, ok && rev.ExportedAt != analytics.Unbelieved
+		},
 		Lost: func(k analytics.Key) bool {
 			e := l.Entry(k)
 			return e != nil && e.Lost()

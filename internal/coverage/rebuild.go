@@ -13,9 +13,9 @@ import (
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// RestoreEmpty fills an empty ledger from what the sinks hold, so that a lost state
-// directory costs no request: see [Rebuild]. A sink is given every window from the day on which
-// it is configured, so any sink that holds windows shows all that was read.
+// RestoreEmpty fills an empty ledger from the sinks, so that a lost state directory
+// costs no request: see [Rebuild]. A sink gets every window from the day on which it is
+// configured, so any sink that holds windows shows every window that was read.
 func RestoreEmpty(ctx context.Context, db *state.DB, from []sinks.Sink, log *slog.Logger) error {
 	entries, err := db.Entries(ctx)
 	if err != nil || len(entries) > 0 {
@@ -28,13 +28,14 @@ func RestoreEmpty(ctx context.Context, db *state.DB, from []sinks.Sink, log *slo
 	return err
 }
 
-// Rebuilt counts the windows of a rebuilt ledger, and those that the former one knew
-// and that no sink holds any more.
+// Rebuilt counts the windows of a rebuilt ledger, and the windows of the former ledger
+// that no sink holds any more.
 type Rebuilt struct{ Windows, Forgotten int }
 
-// Rebuild makes the ledger what the sinks show. What the spool holds, according to inSpool, and
-// what an unlisted sink had stays. If no listed sink shows anything and another one
-// cannot be listed, the ledger stays as it is and the error is [sinks.ErrNotListed].
+// Rebuild rebuilds the ledger from the listings of the sinks. Entries of windows that the spool
+// holds, according to inSpool, or that an unlisted sink had, stay. If no listed sink shows anything
+// and another one cannot be listed, the ledger stays unchanged and the error is
+// [sinks.ErrNotListed].
 func Rebuild(
 	ctx context.Context, db *state.DB, from []sinks.Sink,
 	inSpool func(analytics.Revision) (bool, error), log *slog.Logger,
@@ -133,8 +134,8 @@ func Rebuild(
 	return done, db.ReplaceLedger(ctx, rebuilt)
 }
 
-// shownBy lists what a sink shows, with the checksums it keeps, after the sink has
-// finished what a crash left half done. Damaged windows are logged and left out: they are due
+// shownBy returns the windows that a sink shows, with its checksums, after the sink has
+// completed work that a crash interrupted. Damaged windows are logged and left out: they are due
 // again.
 func shownBy(ctx context.Context, s sinks.Sink, log *slog.Logger) (map[analytics.Key]sinks.Shown, error) {
 	out := map[analytics.Key]sinks.Shown{}

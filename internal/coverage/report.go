@@ -34,7 +34,7 @@ type PlanReport struct {
 	Named *Named `json:"named_reading,omitempty"`
 }
 
-// NewPlanReport says what a plan costs.
+// NewPlanReport returns the windows of a plan and their cost in requests.
 func NewPlanReport(p Plan) PlanReport {
 	r := PlanReport{Windows: []PlannedWindow{}, Waiting: []PlannedWindow{}, Budget: p.Budget, Named: p.Named}
 	for _, item := range p.Due {

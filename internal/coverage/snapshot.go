@@ -58,7 +58,7 @@ func (r *SnapshotReader) Read(ctx context.Context) (view.Snapshot, error) {
 	return out, err
 }
 
-// sinkOf says when a sink last received a window, and how many it lacks.
+// sinkOf returns when a sink last received a window, and how many it lacks.
 func sinkOf(s sinks.Sink, l Ledger) view.Sink {
 	out := view.Sink{Name: s.Name(), Location: s.Location()}
 	for e := range l.All() {
@@ -113,7 +113,7 @@ func (r *SnapshotReader) open(ctx context.Context, _ Plan, out *view.Snapshot) e
 	return err
 }
 
-// due counts the windows that are due, says when the budget allows them, and adds the budgets.
+// due adds the number of due windows, the time at which the budget allows them, and the budgets.
 // Running windows, which every run reads, and those that wait are not counted.
 func (r *SnapshotReader) due(ctx context.Context, p Plan, out *view.Snapshot) error {
 	due := slices.DeleteFunc(p.Due, func(i schedule.Item) bool { return i.Reason == schedule.ReasonOpen })

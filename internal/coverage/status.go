@@ -13,8 +13,7 @@ import (
 	"github.com/docgauge/docgauge/schedule"
 )
 
-// Status is what the state has, as people and programs are shown it; its JSON keys are
-// stable.
+// Status is the content of the state for people and programs. Its JSON keys are stable.
 type Status struct {
 	Coverage []view.Grid `json:"coverage"`
 	Open     []view.Open `json:"open_windows"`
@@ -29,7 +28,7 @@ type Status struct {
 	// Owed counts windows that a sink lacks, by sink.
 	Owed    map[string]int `json:"windows_owed"`
 	LastRun *view.Run      `json:"last_run"`
-	// Sinks are those of Owed, as they are configured.
+	// Sinks are the sinks in Owed, in the order of the configuration.
 	Sinks []string `json:"-"`
 }
 

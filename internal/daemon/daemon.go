@@ -26,8 +26,8 @@ import (
 )
 
 const (
-	// publishEvery is the maximum age of a snapshot when nothing is committed: what is due and the
-	// budget change with time.
+	// publishEvery is the maximum age of a snapshot when nothing is committed: the due windows and
+	// the budget change with time.
 	publishEvery = time.Minute
 	// publishPause is the minimum time between two snapshots, and publishShare that time as a multiple
 	// of how long the last one took.
@@ -52,7 +52,7 @@ type daemon struct {
 	queue    *queue // nil if none is configured
 	events   *events.Watcher
 	report   *web.LiveReport
-	outcomes guarded[[]view.Outcome]
+	outcomes guarded[view.Outcomes]
 	// assistants answers MCP requests.
 	assistants http.Handler
 	// changed asks for a new snapshot, recheck for a check of the sinks, outcomesDue for the outcomes of
@@ -191,8 +191,8 @@ func (d *daemon) whenever(
 	}
 }
 
-// exportLoop exports at each firing of the schedule until ctx ends, and returns when the last run has
-// ended. Before the first run it fills in what the gauges need.
+// exportLoop exports at each firing of the schedule until ctx ends, and returns when the last run
+// has ended. Before the first run it loads the values for the gauges.
 func (d *daemon) exportLoop(ctx context.Context) error {
 	a := d.app
 	err := coverage.RestoreEmpty(ctx, a.State, a.Sinks, a.Log)

@@ -190,7 +190,7 @@ func TestLargeLedger(t *testing.T) {
 		read.Round(time.Millisecond), published.Round(time.Millisecond), took.Round(10*time.Microsecond), many, few)
 }
 
-// scrapeCost is what one scrape allocates, and how long it takes.
+// scrapeCost is the allocations and the duration of one scrape.
 func scrapeCost(t *testing.T, d *daemon) (allocations float64, median time.Duration) {
 	t.Helper()
 	handler := d.values.Handler()

@@ -26,7 +26,7 @@ type hearer struct {
 	mu     sync.Mutex
 	events []view.Event
 	pings  []string
-	// ahead is how far the daemon's time is ahead.
+	// ahead is the time by which the daemon's clock is ahead.
 	ahead time.Duration
 }
 

@@ -72,7 +72,7 @@ func TestStopAfterARun(t *testing.T) {
 				if strings.Contains(log.String(), "level=ERROR") {
 					t.Error("a stop is logged as an error")
 				}
-				// The next run does what was left.
+				// The next run does the rest.
 				collected := false
 				m.top, m.collect = nothing, func(context.Context) error { collected = true; return nil }
 				d.app.Sinks[0] = m

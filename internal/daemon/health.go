@@ -14,15 +14,15 @@ const (
 	sinkAgain = 30 * time.Second
 	// sinkTimeout limits one check.
 	sinkTimeout = 30 * time.Second
-	// runSlack is how late a run may begin, or may end after its deadline.
+	// runSlack is the delay that the begin of a run, or its end after its deadline, may have.
 	runSlack = time.Minute
 )
 
-// health is what probes read from memory.
+// health has the values that probes read from memory.
 type health struct {
 	state   error             // why the state cannot be read
 	sinks   map[string]string // why a sink cannot be reached, by its name; replaced, never changed
-	running time.Time         // when the run in progress began, zero if there is none
+	running time.Time         // when the run in progress began, or zero
 }
 
 // problems says why the daemon is not ready.
@@ -50,8 +50,8 @@ func (d *daemon) problems() (out []string) {
 	return out
 }
 
-// alert is what the status page says that no snapshot can: why there is no newer one, or that no run
-// ends.
+// alert is the status page's warning about problems that a snapshot cannot show: why the newest
+// one is old, or that no run ends.
 func (d *daemon) alert() web.Alert {
 	h, values := d.health.get(), d.values.Load()
 	switch {

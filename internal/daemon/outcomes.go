@@ -9,12 +9,8 @@ import (
 	"github.com/docgauge/docgauge/internal/view"
 )
 
-const (
-	// shownMerges is the maximum age of a merge that pages show.
-	shownMerges = 90 * 24 * time.Hour
-	// outcomesTimeout limits reading the archive for them.
-	outcomesTimeout = 15 * time.Minute
-)
+// outcomesTimeout limits reading the archive for outcomes.
+const outcomesTimeout = 15 * time.Minute
 
 // outcomesLoop estimates the outcomes of merges after each run and when there are other merges, until
 // ctx ends. They stay in memory, so that no page or scrape reads the archive.
@@ -28,15 +24,15 @@ func (d *daemon) outcomesLoop(ctx context.Context) {
 			first = true
 		default:
 		}
-		s := pulls.Selection{Projects: d.app.Config.Projects, Since: d.app.Now().Add(-shownMerges)}
+		s := pulls.Selection{Projects: d.app.Config.Projects, Since: d.app.Now().Add(-pulls.Recent)}
 		list, err := pulls.Merges(ctx, d.app.State, s)
 		if err != nil || !first && reflect.DeepEqual(list, known) {
 			return err
 		}
 		first, known = false, list
 		all, err := pulls.Outcomes(ctx, d.app.State, d.app.Archive(), s)
-		if all != nil {
-			d.outcomes.change(func(o *[]view.Outcome) { *o = all })
+		if all.Merges != nil {
+			d.outcomes.change(func(o *view.Outcomes) { *o = all })
 			d.changed.Send()
 		}
 		return err

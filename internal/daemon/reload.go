@@ -133,7 +133,7 @@ func (s *service) exchange(ctx context.Context, d *daemon, r *request) {
 	r.answer(nil)
 }
 
-// flush writes what is only in memory. After an error the daemon must continue.
+// flush writes data that is only in memory. After an error the daemon must continue.
 func (d *daemon) flush(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 	defer cancel()
@@ -161,7 +161,7 @@ func (d *daemon) inherit(former *daemon) {
 // firing, which @every does not know by itself.
 func (d *daemon) remaining(c schedule.Cron, stopped, now time.Time) (f *schedule.Firings, atOnce bool) {
 	coming, missed := d.firings.Coming(), false
-	if c.String() != d.app.Config.Schedule.String() {
+	if !c.Same(d.app.Config.Schedule.Cron) {
 		coming = c.Next(stopped)
 	}
 	if !coming.IsZero() && !coming.After(now) {

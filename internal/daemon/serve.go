@@ -47,7 +47,8 @@ type Options struct {
 	Listening func(url string)
 }
 
-// service outlives reloads: the locks of the state, the addresses, and what is shown there.
+// service is the part that outlives reloads: the locks of the state, the addresses and the values
+// that are served there.
 type service struct {
 	log     *slog.Logger
 	now     func() time.Time

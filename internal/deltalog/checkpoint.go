@@ -58,7 +58,7 @@ func (t *Table) publish(ctx context.Context, base string, write func(*os.File) e
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(f.Name()) }() // a published one is no longer there, or not needed
+	defer func() { _ = os.Remove(f.Name()) }() // after publishing it is gone, or no longer needed
 	if err = write(f); err == nil {
 		err = f.Sync()
 	}

@@ -20,15 +20,15 @@ import (
 )
 
 const (
-	// groupRows is how many actions are in a row group, which is in memory compressed.
+	// groupRows is the number of actions in a row group, which is in memory compressed.
 	groupRows = 256 * batchRows
-	// batchRows is how many actions are in memory uncompressed. A page ends with a batch,
+	// batchRows is the number of actions that are in memory uncompressed. A page ends with a batch,
 	// and so with a row; while batches are small, so are pages, for which zstd does without
 	// its history window, 16 MiB of memory.
 	batchRows = 64
 	pageBytes = 48 << 10
 	zstdLevel = 3
-	// batchLevels is how many levels, and the values to them, are read from a column at once.
+	// batchLevels is the number of levels, with their values, that are read from a column at once.
 	batchLevels = 512
 	// footerEnd is the size of the footer's length and the magic that end a file.
 	footerEnd = 8
@@ -359,7 +359,7 @@ func (c *columns) open(path string, kind reflect.Type) func(reflect.Value) {
 	return nil
 }
 
-// last returns the only value of a sequence, the zero value if there is none.
+// last returns the only value of a sequence, or the zero value for an empty one.
 func last[T any](values iter.Seq[T]) (value T) {
 	for v := range values {
 		value = v
@@ -445,7 +445,7 @@ func entriesOf[P, T any](c *columns, field string, index, leaves int, convert fu
 	}
 }
 
-// batches is what the Parquet library offers for columns of one type.
+// batches is the interface of the Parquet library's readers for columns of one type.
 type batches[P any] interface {
 	ReadBatch(levels int64, values []P, def, rep []int16) (int64, int, error)
 	Err() error

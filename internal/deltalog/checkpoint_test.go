@@ -135,7 +135,7 @@ func TestExpire(t *testing.T) {
 			if got := read(t, open(files)).paths(); !slices.Equal(got, want) {
 				t.Errorf("then there are %d files, were %d", len(got), len(want))
 			}
-			// Each version since can be read: that is what the entries after it are for.
+			// Each version since then can be read from the entries after it.
 			files.Put(checkpointName(400), nil)
 			files.Put(hint, nil)
 			if got := read(t, open(files)).paths(); !slices.Equal(got, want) {

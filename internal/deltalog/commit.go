@@ -17,19 +17,19 @@ import (
 )
 
 const (
-	// commitTries is how many versions are tried, each after another writer took the last.
+	// commitTries is the number of versions to try, each after another writer took the last.
 	commitTries = 50
-	// createTries is how often one entry is put if the store does not say what became of it.
+	// createTries is the number of attempts to put one entry if the result is unknown.
 	createTries = 3
 	// longestPause is the longest that a writer stands back for others.
 	longestPause = time.Second
 )
 
-// Commit appends one entry, which removes and adds what plan says. plan is called with
+// Commit appends one entry, which removes and adds the files of plan. plan is called with
 // the current snapshot, and again with a newer one if another writer came first. Without
-// anything to add or to remove there is no entry. It makes the table if there is none. The
-// version is that of the entry, or of the snapshot if there was none. After an error the
-// entry may be there or come to be there: calling again is safe if plan goes by the snapshot.
+// anything to add or to remove, Commit writes no entry. It creates a missing table. The
+// version is that of the entry, or of the snapshot if no entry was written. After an error the
+// entry may exist or appear later: calling again is safe if plan goes by the snapshot.
 func (t *Table) Commit(
 	ctx context.Context, operation string, plan func(*Snapshot) (add []Add, remove []string, err error),
 ) (version int64, err error) {
@@ -68,7 +68,7 @@ func (t *Table) Commit(
 		}
 		if ours {
 			t.snap.apply(version, entry)
-			t.mark = markOf(data)
+			t.mark = mark{int64(len(data)), string(data[max(0, len(data)-markBytes):])}
 			t.checkpointIfDue(ctx)
 			return version, nil
 		}

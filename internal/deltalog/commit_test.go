@@ -324,7 +324,7 @@ func TestEntry(t *testing.T) {
 	}
 	text := strings.NewReplacer(fmt.Sprint(start.UnixMilli()), "0",
 		fmt.Sprint(start.Add(-time.Minute).UnixMilli()), "-60000").Replace(got.String())
-	for i, line := range strings.Split(text, "\n") { // what is random
+	for i, line := range strings.Split(text, "\n") { // replace the random parts
 		var a struct {
 			CommitInfo struct{ TxnID string }
 			MetaData   struct{ ID string }

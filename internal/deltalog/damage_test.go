@@ -115,8 +115,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestTolerated: what other programs leave in a log, or break of what only saves work, does
-// no harm.
+// TestTolerated: files that other programs leave in a log are harmless, and so is damage to files
+// that only save work.
 func TestTolerated(t *testing.T) {
 	damaged := func(f *memoryFiles) {
 		data := f.Get(checkpointName(100))

@@ -7,7 +7,7 @@
 // programs write. Checkpoints only save readers work: one that is missing or damaged costs time
 // and loses nothing.
 //
-// It does not read, write or delete data files, and does not know what they hold. Parquet
+// It does not read, write or delete data files, and does not know their contents. Parquet
 // libraries panic on some damaged input: such a panic leaves this package as an error.
 //
 // Source: PROTOCOL.md of github.com/delta-io/delta.
@@ -29,8 +29,8 @@ var (
 	ErrSchema = errors.New("the table was altered")
 	// ErrDamaged: an entry is missing or cannot be read, and no checkpoint makes up for it.
 	ErrDamaged = errors.New("the log is damaged")
-	// ErrGone: entries that this process has read are no longer there. The next call takes
-	// what is there for the table.
+	// ErrGone: entries that this process has read no longer exist. The next call reads
+	// the present entries as the table.
 	ErrGone = errors.New("the log is not the one it was")
 	// errBusy: other writers came first each time.
 	errBusy = errors.New("other writers came first each time")
@@ -43,12 +43,12 @@ type Files interface {
 	// Create makes a file under a name that is free, whole and durable; the error is
 	// fs.ErrExist if it is taken. After any error the file may be there.
 	Create(ctx context.Context, name string, data []byte) error
-	// Remove takes a file away; one that is not there is no error.
+	// Remove removes a file; a missing file is not an error.
 	Remove(ctx context.Context, name string) error
 	// List calls found for each file below dir whose name is greater than after.
 	List(ctx context.Context, dir, after string, found func(name string)) error
 	// Open opens a file of which a small part at the end will be read, OpenWhole one that
-	// will be read to its end; the error is fs.ErrNotExist if there is none.
+	// will be read to its end; for a missing file the error is fs.ErrNotExist.
 	Open(ctx context.Context, name string) (File, error)
 	OpenWhole(ctx context.Context, name string) (File, error)
 	// StagingFile returns a new name of a local file, which Publish gives a name in the
@@ -70,7 +70,7 @@ type Column struct {
 	Nullable   bool
 }
 
-// Options says what table it is, and what a new one is to be like.
+// Options identify a table, and describe a new one.
 type Options struct {
 	Files       Files
 	Dir         string // of the table, relative to the root
@@ -78,7 +78,7 @@ type Options struct {
 	Description string // of a new table
 	Engine      string // name/version of this program
 	Now         func() time.Time
-	// Readers is how many entries are worth reading at once; 0 is 1.
+	// Readers is the number of entries that are worth reading at once; 0 is 1.
 	Readers int
 }
 

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// retention is how long each version can be read, which is the default of Delta.
+// retention is the time during which each version can be read, which is the default of Delta.
 const retention = 30 * 24 * time.Hour
 
 // Expire deletes entries and checkpoints older than the newest checkpoint that is itself

@@ -42,7 +42,7 @@ func FuzzEntry(f *testing.F) {
 	})
 }
 
-// state is what a checkpoint must keep.
+// state returns the actions that a checkpoint must keep.
 func state(s *Snapshot) (all []action) {
 	for a := range s.actions() {
 		if a.Txn != nil && a.Txn.AppID == "" || a.MetaData != nil && a.MetaData.ID == "" {

@@ -21,7 +21,7 @@ const (
 	hintName = "_last_checkpoint"
 	// markBytes of an entry's end tell it from any other: they hold random names or times.
 	markBytes = 512
-	// readBytes is how much of an entry is read at once.
+	// readBytes is the number of bytes of an entry that are read at once.
 	readBytes = 1 << 20
 )
 
@@ -37,11 +37,7 @@ type mark struct {
 	end  string
 }
 
-func markOf(data []byte) mark {
-	return mark{int64(len(data)), string(data[max(0, len(data)-markBytes):])}
-}
-
-// readMark returns the mark of an entry, the zero value if it is not there.
+// readMark returns the mark of an entry, the zero value if it does not exist.
 func (t *Table) readMark(ctx context.Context, version int64) (mark, error) {
 	f, err := t.options.Files.Open(ctx, t.entryName(version))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -114,8 +110,8 @@ func (t *Table) check() error {
 	return nil
 }
 
-// catchUp applies the entries that were put since the snapshot's version. Where there is
-// none, one request says so.
+// catchUp applies the entries that were put since the snapshot's version. Without new
+// entries it costs one request.
 func (t *Table) catchUp(ctx context.Context, s *Snapshot) error {
 	known := s.version
 	if err := t.replay(ctx, s, known+1); err != nil || s.version == known {
@@ -129,7 +125,7 @@ func (t *Table) catchUp(ctx context.Context, s *Snapshot) error {
 }
 
 // replay applies the entries after the snapshot's version up to newest, or to the first
-// that is not there. It reads as many at once as is worth it.
+// missing one. It reads as many at once as is worth it.
 func (t *Table) replay(ctx context.Context, s *Snapshot, newest int64) error {
 	type entry struct {
 		actions []action
@@ -201,7 +197,7 @@ func (s *source) ReadAt(p []byte, off int64) (int, error) {
 
 // listing is the contents of a log.
 type listing struct {
-	newest      int64              // version of the newest entry, -1 if there is none
+	newest      int64              // version of the newest entry, -1 without entries
 	checkpoints map[int64][]string // names of the parts of those that are complete
 }
 
@@ -285,8 +281,8 @@ func (t *Table) load(ctx context.Context) (*Snapshot, error) {
 	panic("not reached") // the last of the places is 0
 }
 
-// replayAll replays up to the newest entry that was listed. damage is why there is no
-// checkpoint to start from.
+// replayAll replays up to the newest entry that was listed. damage says why no checkpoint
+// could be used as the start.
 func (t *Table) replayAll(ctx context.Context, s *Snapshot, newest int64, damage error) error {
 	if err := t.replay(ctx, s, newest); err != nil {
 		return err

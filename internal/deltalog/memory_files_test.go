@@ -40,7 +40,7 @@ func (f *memoryFiles) Names() []string {
 	return slices.Sorted(maps.Keys(f.files))
 }
 
-// Get returns a file, nil if there is none.
+// Get returns a file, or nil if it does not exist.
 func (f *memoryFiles) Get(name string) []byte {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -118,7 +118,7 @@ func (f *memoryFiles) Open(ctx context.Context, name string) (deltalog.File, err
 	return f.OpenWhole(ctx, name)
 }
 
-// OpenWhole opens a file, which stays as it is.
+// OpenWhole opens a file. Its data stay the same even if the file is replaced.
 func (f *memoryFiles) OpenWhole(ctx context.Context, name string) (deltalog.File, error) {
 	var data []byte
 	err := f.call(ctx, "open", name, func() error {

@@ -20,7 +20,7 @@ import (
 
 const windows = 130
 
-// reading is what testdata/deltalake.py prints of a table.
+// reading is the output of testdata/deltalake.py for a table.
 type reading struct {
 	Version int64
 	Files   []string

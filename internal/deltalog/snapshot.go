@@ -11,7 +11,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// tombstoneAge is how long the log remembers removed files, for the VACUUM of other programs.
+// tombstoneAge is the time that the log remembers removed files, for the VACUUM of other programs.
 const tombstoneAge = 7 * 24 * time.Hour
 
 // Snapshot is the table at one version.
@@ -38,7 +38,7 @@ func newSnapshot() *Snapshot {
 		txns: map[string]*txn{}, files: map[string][]byte{}, removed: map[string]gone{}}
 }
 
-// Version is the version of the newest entry, -1 if there is no table.
+// Version is the version of the newest entry, -1 if the table does not exist.
 func (s *Snapshot) Version() int64 { return s.version }
 
 // ID is that of the table, which a new one in the same place does not have.
@@ -221,7 +221,7 @@ func (p *packer) open() {
 	}
 }
 
-// unpack is the inverse of pack; Path is what escaped was.
+// unpack is the inverse of pack; Path is the unescaped path.
 func (p *packer) unpack(packed []byte) *add {
 	plain, err := p.unzip.DecodeAll(packed, p.plain[:0])
 	if err != nil {

@@ -133,8 +133,8 @@ func TestDecodePageCutAnywhereIsCut(t *testing.T) {
 	}
 }
 
-// TestDecodePageDoesNotKeepItsInput guards the pooled buffers: a page stays as
-// it was when its body's memory and the decoder's are used again.
+// TestDecodePageDoesNotKeepItsInput guards the pooled buffers: a page stays unchanged
+// when its body's memory and the decoder's are used again.
 func TestDecodePageDoesNotKeepItsInput(t *testing.T) {
 	body := []byte(onePage)
 	page, err := decodePage(body, maxLimit)

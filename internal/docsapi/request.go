@@ -172,7 +172,12 @@ func (c *Client) exchange(ctx context.Context, r call, key string, body *bytes.B
 	}
 	ctx, limit := newDeadline(ctx, r.timeout, payload)
 	defer limit.stop()
-	defer func() { got.began, got.ended = limit.begin(), time.Now() }()
+	defer func() {
+		if at := limit.began.Load(); at != nil {
+			got.began = *at
+		}
+		got.ended = time.Now()
+	}()
 
 	target := r.url
 	if r.query != "" {
@@ -232,7 +237,7 @@ type deadline struct {
 	timer  *time.Timer
 	cancel context.CancelCauseFunc
 	phase  atomic.Int32
-	began  atomic.Pointer[time.Time]
+	began  atomic.Pointer[time.Time] // when the transport asked for a connection; nil if it did not
 	// payload is the body of a write, nil for a read.
 	payload *bytes.Reader
 	detach  func() bool
@@ -274,18 +279,16 @@ func newDeadline(parent context.Context, timeout time.Duration, payload *bytes.R
 			d.began.Store(&now)
 			d.timer.Reset(timeout)
 		},
-		GotConn: func(httptrace.GotConnInfo) { d.gotConn() },
+		// From here on a write cannot be taken back. net/http may hand over a connection although the
+		// attempt was given up, and would write the request to it. It does not send a body that is
+		// shorter than its Content-Length, so emptying the body keeps the prompt here, in either order
+		// of the two events.
+		GotConn: func(httptrace.GotConnInfo) {
+			if !d.phase.CompareAndSwap(waiting, connected) && d.phase.Load() == abandoned {
+				_, _ = d.payload.Seek(0, io.SeekEnd)
+			}
+		},
 	}), d
-}
-
-// gotConn begins what cannot be taken back. net/http may hand over a connection
-// although the attempt was given up, and would write the request to it. It does not
-// send a body that is shorter than its Content-Length, so emptying the body keeps
-// the prompt here, whichever of the two came first.
-func (d *deadline) gotConn() {
-	if !d.phase.CompareAndSwap(waiting, connected) && d.phase.Load() == abandoned {
-		_, _ = d.payload.Seek(0, io.SeekEnd)
-	}
 }
 
 // giveUp ends a write that has no connection yet.
@@ -293,15 +296,6 @@ func (d *deadline) giveUp(cause error) {
 	if d.phase.CompareAndSwap(waiting, abandoned) {
 		d.cancel(cause)
 	}
-}
-
-// begin returns when the transport asked for a connection, the zero time if it
-// did not.
-func (d *deadline) begin() time.Time {
-	if at := d.began.Load(); at != nil {
-		return *at
-	}
-	return time.Time{}
 }
 
 func (d *deadline) stop() {
@@ -322,7 +316,7 @@ func (d *deadline) explain(ctx context.Context, err error) error {
 	return err
 }
 
-// failure returns nil for a success, else the error that says what happened.
+// failure returns nil for a success, else the error.
 func (r call) failure(got answer, body []byte, err error, key string) *Error {
 	outcome, after := classify(r.method, got.status, got.header, err)
 	if outcome == OK {

@@ -103,16 +103,20 @@ var writeRows = map[string]writeRow{
 
 func (row writeRow) wait(d time.Duration) writeRow { row.after = d; return row }
 
-// TestWriteRows ends both writes in every way, and checks what the caller learns
-// and what was on the wire.
+// TestWriteRows ends both writes in every way, and checks the caller's result
+// and the bytes on the wire.
 func TestWriteRows(t *testing.T) {
 	for name, row := range writeRows {
-		for op, do := range map[string]func(*Client) (Job, error){
-			"create":  func(c *Client) (Job, error) { return c.CreateJob(t.Context(), "prj_a", testPrompt) },
-			"message": func(c *Client) (Job, error) { return c.SendMessage(t.Context(), "prj_a", "job_1", testPrompt) },
+		for op, do := range map[string]func(context.Context, *Client) (Job, error){
+			"create": func(ctx context.Context, c *Client) (Job, error) {
+				return c.CreateJob(ctx, "prj_a", testPrompt)
+			},
+			"message": func(ctx context.Context, c *Client) (Job, error) {
+				return c.SendMessage(ctx, "prj_a", "job_1", testPrompt)
+			},
 		} {
 			check := func(t *testing.T, service *rawService, c *Client) {
-				job, err := do(c)
+				job, err := do(t.Context(), c)
 				connections, requests := service.seen()
 				row.check(t, job, err)
 				if connections != 1 || len(requests) > 1 || !row.early && len(requests) != 1 {
@@ -380,8 +384,8 @@ func TestWriteWaitsInTheBudget(t *testing.T) {
 	})
 }
 
-// TestWriteDeadline: once connected, only the write's deadline ends it, or stopGrace after its caller
-// stopped, whichever comes first. It is in doubt then, and says why.
+// TestWriteDeadline: once connected, a write ends at its deadline or stopGrace after its caller
+// stopped, at the earlier of the two. It is then in doubt, and its error says why.
 func TestWriteDeadline(t *testing.T) {
 	const late, stopped = "no whole answer within ", "docgauge was stopped and had no whole answer 25s later"
 	asks := func(r *http.Request) (*http.Response, error) {

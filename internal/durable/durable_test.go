@@ -90,7 +90,7 @@ func TestWriteFile(t *testing.T) {
 	alone(t, dir, name)
 }
 
-// TestCreateFile: what exists stays, a link that leads nowhere too, and nothing is left
+// TestCreateFile: an existing file stays, so does a link that leads nowhere, and nothing is left
 // beside it.
 func TestCreateFile(t *testing.T) {
 	dir := t.TempDir()

@@ -10,8 +10,8 @@ import (
 	"github.com/docgauge/docgauge/internal/durable"
 )
 
-// TestGroup: while one write is under way the others gather, and one write takes them all.
-// Nobody returns before a write that began after the call.
+// TestGroup: items that arrive during a write are taken by one later write.
+// A call returns only after a write that began after the call.
 func TestGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var group durable.Group[int]

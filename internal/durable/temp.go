@@ -46,7 +46,7 @@ func NewTemp(parent, kind string) (*Temp, error) {
 			return &Temp{path, owner}, nil
 		}
 	}
-	return nil, fmt.Errorf("%s-* in %s: another process removes each directory as soon as it is made", kind, parent)
+	return nil, fmt.Errorf("%s-* in %s: another process removes each new directory", kind, parent)
 }
 
 // own locks a directory that was just made. It returns nil if a sweep of another

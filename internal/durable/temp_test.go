@@ -101,7 +101,7 @@ func TestTempOfAKilledProcess(t *testing.T) {
 	}
 }
 
-// TestSweepLeavesOthers: links, files, what another made, and other kinds.
+// TestSweepLeavesOthers: links, files, directories of other programs, and other kinds.
 func TestSweepLeavesOthers(t *testing.T) {
 	parent, away := t.TempDir(), t.TempDir()
 	other, err := durable.NewTemp(parent, "pages")

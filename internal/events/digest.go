@@ -12,6 +12,7 @@ import (
 	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/pulls"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/schedule"
@@ -21,6 +22,8 @@ const (
 	// A digest has at most digestMovers rising, as many falling pages, and digestJobs jobs.
 	digestMovers = 3
 	digestJobs   = 10
+	// outcomesTimeout limits reading the archive for them: a single export has a short time for events.
+	outcomesTimeout = 8 * time.Second
 	// A missed firing is first searched for in the last farBack.
 	farBack = 31 * 24 * time.Hour
 )
@@ -50,6 +53,7 @@ func (w *Watcher) digests(ctx context.Context, e *evaluation) error {
 	}
 	counted := w.firingsCount(e)
 	var ledger *coverage.Ledger
+	var outcomes *view.Outcomes
 	var errs []error
 	for _, project := range w.app.Config.Projects {
 		condition := conditionOf(digest, project)
@@ -81,12 +85,32 @@ func (w *Watcher) digests(ctx context.Context, e *evaluation) error {
 			errs = append(errs, fmt.Errorf("digest of %s: %w", project, err))
 			continue
 		}
+		if outcomes == nil {
+			outcomes = w.outcomes(ctx, e.now)
+		}
+		for _, s := range outcomes.Of(project).Summaries {
+			if s.Comparisons > 0 {
+				d.Outcomes = &s
+			}
+		}
 		event := view.Event{Event: digest, Project: project, Digest: &d}
 		if err := e.report(condition, firing.UnixMicro(), event); err != nil {
 			return err
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// outcomes returns the outcomes of recent merges. A digest does not wait for them.
+func (w *Watcher) outcomes(ctx context.Context, now time.Time) *view.Outcomes {
+	ctx, cancel := context.WithTimeout(ctx, outcomesTimeout)
+	defer cancel()
+	all, err := pulls.Outcomes(ctx, w.app.State, w.app.Archive(),
+		pulls.Selection{Projects: w.app.Config.Projects, Since: now.Add(-pulls.Recent)})
+	if err != nil {
+		w.app.Log.Warn("outcomes of merges for the digest not estimated from all windows", "error", err)
+	}
+	return &all
 }
 
 // misfired forgets the reported firings, and since when firings count, if one of them is in
@@ -197,6 +221,9 @@ func digestLines(d *view.Digest) (lines []string) {
 	for _, j := range d.Jobs {
 		say("Agent job %s: %s", format.Cut(cmp.Or(j.Title, j.Prompt), view.MaxName),
 			cmp.Or(j.PRLink, view.Job{Result: j.Result}.StateText()))
+	}
+	if d.Outcomes != nil {
+		say("Readers after merges of the last %d days: %s", pulls.Recent/(24*time.Hour), d.Outcomes.Sentence())
 	}
 	if !d.Settled {
 		say("The week can still change a little.")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -48,6 +49,9 @@ func TestDocumented(t *testing.T) {
 		},
 		Jobs: []view.DigestJob{{Prompt: "typos.md", Title: "Fix all typos", Result: "pr",
 			PRLink: "https://github.com/acme/docs/pull/12", Ended: time.Date(2026, 11, 12, 9, 30, 0, 0, time.UTC)}},
+		Outcomes: &view.OutcomeSummary{Project: "prj_a", Merges: 40, Comparisons: 78, More: 9, Fewer: 2, ByChance: 3.9,
+			TooEarly: 6, NotEnoughData: 14,
+			Mean: &view.MeanChange{Change: .06, Low: .02, High: .1, Comparisons: 70, Dates: 31}},
 	}
 	e := &evaluation{w: w.w, now: w.now}
 	w.check(e.enter(view.Event{Event: digest, Project: "prj_a", Digest: &d}))
@@ -61,9 +65,16 @@ func TestDocumented(t *testing.T) {
 		compareBlock(t, string(text), n.Kind, config.NotifyJSON, n)
 	}
 	compareBlock(t, string(text), "slack", config.NotifySlack, notes[1])
+	_, members, _ := strings.Cut(string(text), "With `DOCGAUGE_NOTIFY_FORMAT=json`,")
 	var rows []string
 	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\|").FindAllStringSubmatch(string(text), -1) {
 		rows = append(rows, row[1])
+	}
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[view.Event]()) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if paragraph, _, _ := strings.Cut(members, "\n\n"); !strings.Contains(paragraph, "`"+name+"`") {
+			t.Errorf("%s: what is said of the JSON of an event lacks %s", page, name)
+		}
 	}
 	for _, event := range table {
 		if !slices.Contains(rows, event.name) {

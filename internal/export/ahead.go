@@ -11,27 +11,27 @@ import (
 // query is a request for a page.
 type query struct {
 	offset, limit int
-	// guess: no page says that this one exists.
+	// guess: no other page announces this one.
 	guess bool
 }
 
-// ahead decides which page of a reading is requested next, for one goroutine. A page that
-// another one says exists is never a wasted request. The other pages are guesses, which
-// are requested only where there is no budget:
+// ahead decides which page of a reading is requested next, for one goroutine. Requesting a page
+// that another page announces is never wasted. All other requests are guesses, which are made
+// only without a budget:
 //
-// One after the other, pages further and further ahead are requested. Each that has rows
-// says that all before it exist, which then are requested together. The first that has
-// none bounds the search: from then on each guess halves the unknown part.
+// One guess at a time requests a page further and further ahead. If it has rows, all pages
+// before it exist, and are then requested together. The first guess without rows bounds the
+// search: from then on each guess halves the unknown part.
 type ahead struct {
 	pages *pages
-	// size is how many rows a page has as long as no page of the reading tells.
+	// size is the assumed number of rows in a page until a page of the reading shows it.
 	size        int
 	concurrency int
 	mayGuess    func(surely int) bool
 	// predicted is the offset of the first request, 0 for no prediction.
 	predicted int
-	// inFlight are the offsets that are requested and not in the page log yet, guessing
-	// says whether one of them is a guess.
+	// inFlight has the offsets that are requested and not in the page log yet. guessing
+	// means that one of them is a guess.
 	inFlight map[int]bool
 	guessing bool
 	// chained is the last page that was requested because it follows the furthest; every
@@ -39,8 +39,8 @@ type ahead struct {
 	chained, filled int
 }
 
-// next returns what to request now; false if there is nothing until an answer has come,
-// or, if none is awaited, if the reading is complete.
+// next returns the request to send now. It returns false if it must wait for a response, or, if
+// no request is in flight, if the reading is complete.
 func (a *ahead) next() (q query, ok bool) {
 	if a.guessing && a.pages.highest < 0 {
 		return query{}, false // the prediction is not answered
@@ -104,9 +104,9 @@ func (w *window) newAhead(ctx context.Context) *ahead {
 	if w.mispredicted == 0 && !w.pages.tolerant && w.pages.highest < 0 {
 		a.predicted = (sizes.Surely(w.item.Key, limited) - 1) * a.size
 	}
-	// Guesses that find nothing are at most the logarithm, to the base of 2, of the pages:
-	// there are no more than the pages known before each of them allow. None is sent where
-	// a budget is set, or where other windows use the places.
+	// At most log2(pages) guesses find nothing: mayGuess compares their number with the number
+	// of pages known before the guess. No guess is sent if a budget is set, or if other windows
+	// use the places.
 	a.mayGuess = func(surely int) bool {
 		return !limited && !w.pages.tolerant && w.mispredicted < bits.Len(uint(surely-1)) &&
 			2*w.run.order.openWindows() <= concurrency

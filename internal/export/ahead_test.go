@@ -15,10 +15,9 @@ import (
 	"github.com/docgauge/docgauge/schedule"
 )
 
-// TestGuesses: without a budget, reading a window sends at most the logarithm of its
-// pages, to the base of 2, of requests that find nothing, even if a prediction was wrong or
-// the window moved meanwhile; with one, or with one request at a time, only the wrong
-// prediction.
+// TestGuesses: without a budget, reading a window sends at most log2(pages) requests that find
+// nothing, even if a prediction was wrong or the window moved during the reading. With a budget,
+// or with one request at a time, only the wrong prediction finds nothing.
 func TestGuesses(t *testing.T) {
 	root := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {

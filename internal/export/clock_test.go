@@ -29,7 +29,7 @@ type clocks struct {
 	mu sync.Mutex
 	// now is docgauge's clock. true is the time: windows that are complete then have visitors.
 	now, truth time.Time
-	// date is by how much the service's Date is off this process's clock; nil: there is none.
+	// date is the difference of the service's Date to this process's clock; nil: no Date is sent.
 	date     *time.Duration
 	requests int
 }
@@ -78,7 +78,7 @@ func (c *clocks) clock() time.Time {
 	return c.now
 }
 
-// run is one run of a process of its own; it returns the requests it took.
+// run makes one run in a separate process, and returns the number of its requests.
 func (c *clocks) run() (s Summary, requests int) {
 	c.Helper()
 	c.open(func(a *app.App) {

@@ -41,8 +41,8 @@ type run struct {
 	estimates     map[analytics.Key]cost
 	need, unknown int
 	health        health
-	// sharing are the windows that wait for the pages of another one of the same days, given
-	// are those that have got them.
+	// sharing has the windows that wait for the pages of another one of the same days, given
+	// those that have got them.
 	sharing map[schedule.Days]*sharing
 	given   map[analytics.Key]bool
 }
@@ -54,7 +54,7 @@ type sharing struct {
 }
 
 type cost struct {
-	item     *schedule.Item // as it was planned
+	item     *schedule.Item // as planned
 	requests int
 	known    bool
 }
@@ -67,8 +67,8 @@ var errAborted = errors.New("the run has stopped")
 //
 // Unless the budget is certainly enough for everything, each request goes to the
 // first window of the plan that can use it, so that when the budget ends at
-// most one window of a project is started and not complete. Otherwise as many windows are
-// read at the same time as Concurrency says.
+// most one window of a project is started and not complete. Otherwise up to Concurrency
+// windows are read at the same time.
 func (e *Exporter) read(ctx context.Context, work work) {
 	e.count(func(s *Summary) { s.Left, s.BudgetSpent, s.wanted = 0, false, 0 })
 	sending, cut := context.WithCancelCause(ctx)
@@ -98,7 +98,7 @@ func (e *Exporter) read(ctx context.Context, work work) {
 func (e *Exporter) concurrency() int      { return max(1, int(e.app.Config.Concurrency)) }
 func (e *Exporter) settle() time.Duration { return time.Duration(e.app.Config.Settle) }
 
-// locked calls f while no other goroutine of the run uses what mu guards.
+// locked calls f with mu held.
 func (r *run) locked(f func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -189,13 +189,13 @@ func (r *run) mayStart(ctx context.Context) bool {
 	return false
 }
 
-// choose returns the place in r.pending of the window to start now, -1 if there is
-// none; wait says that there may be one when a window under way has advanced. earlier
-// says that an earlier window may still have to send.
+// choose returns the index in r.pending of the window to start now, or -1. wait means that a
+// window may become ready when one under way has advanced. earlier means that an earlier window
+// may still have to send.
 //
-// Until the service has answered once, one request at a time is sent: a refused key or a
-// service that is down costs no more than it must. The same holds for a project of which
-// nothing is known, whose id may be wrong.
+// Until the service has answered once, only one request at a time is sent, to limit the cost of a
+// refused key or a service that is down. The same holds for a project without earlier readings,
+// whose id may be wrong.
 //
 // A window that failed before is tried once something went well: when the service is
 // down that is not the window's fault, and a window that fails must not make the service
@@ -289,11 +289,11 @@ func (r *run) endSharing(item schedule.Item) {
 	r.order.notify()
 }
 
-// weigh decides, while the budget is scarce, whether the window at place i of r.pending is
-// deferred. If it is not, at is the place of the window to start: i, or, unless the
-// budget certainly is enough for that one, another window of its project that was begun
-// earlier. If it is, passable says that the windows behind it may use what is free: it would
-// have had room when the run began, and so it will when the next one does.
+// weigh decides, while the budget is scarce, whether the window at index i of r.pending is
+// deferred. If not, at is the index of the window to start: i, or, unless the budget is certainly
+// enough for that one, another window of its project that was begun earlier. If it is deferred,
+// passable means that the windows behind it may use the free requests: they were enough for it when
+// the run began, and so they will be when the next run begins.
 func (r *run) weigh(ctx context.Context, i int) (at int, deferred, passable bool) {
 	item, sizes := r.pending[i], r.work.Sizes
 	free, _ := r.free(ctx)
@@ -308,7 +308,7 @@ func (r *run) weigh(ctx context.Context, i int) (at int, deferred, passable bool
 			}
 		}
 	}
-	whole, _ := sizes.Pages(item) // what was read of a window that moves is lost
+	whole, _ := sizes.Pages(item) // the pages read of a window that moves are lost
 	if need <= free || basis == schedule.BasisUnknown || !r.work.Policy.Defers(item.Key, whole, free, r.e.app.Now()) {
 		return i, false, false
 	}
@@ -316,7 +316,7 @@ func (r *run) weigh(ctx context.Context, i int) (at int, deferred, passable bool
 	return -1, true, r.freeAtStart >= whole
 }
 
-// free returns how many requests the budget lets through now.
+// free returns how many requests the budget allows now.
 func (r *run) free(ctx context.Context) (free int, limited bool) {
 	if r.work.Free == nil {
 		return math.MaxInt, false
@@ -331,8 +331,8 @@ func (r *run) free(ctx context.Context) (free int, limited bool) {
 	return free, true
 }
 
-// ample reports whether the budget is certainly enough for all that is not done: for
-// twice what it may well cost.
+// ample reports whether the budget is certainly enough for the rest of the run: for twice the
+// estimated cost.
 func (r *run) ample(ctx context.Context) bool {
 	free, limited := r.free(ctx)
 	if !limited {
@@ -360,8 +360,8 @@ func (r *run) estimate() {
 	}
 }
 
-// export reads one window, and decides what its failure means for the others. It may call
-// release before it returns: another window may be read then.
+// export reads one window, and decides the consequences of its failure for the others. It may call
+// release before it returns, after which another window may be read.
 func (r *run) export(ctx, sending context.Context, item schedule.Item, turn int, release func()) {
 	r.e.observe(Event{Step: StepStarted, Key: item.Key})
 	if r.isDeferred(item.Key) {

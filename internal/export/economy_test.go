@@ -27,7 +27,7 @@ var economyTable = flag.Bool("economy", false, "simulate more days and print the
 // startUp is how long a process takes before its first request.
 const startUp = 200 * time.Millisecond
 
-// climate is a live service, and what it costs to read it.
+// climate describes a live service and the cost of reading it.
 type climate struct {
 	name string
 	// days is how many days are due when the simulation begins, lasts how long it takes

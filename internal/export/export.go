@@ -1,5 +1,5 @@
 // Package export is the export use case: it reads due windows page by page, verifies
-// them, records each in the ledger and delivers it to every sink, and does what follows a run.
+// them, records each in the ledger and delivers it to every sink, and does the work after a run.
 //
 // These are the steps of a window, in order; window.commit is their code. The next run
 // heals a crash between any two of them, and requests no page again that was fetched:
@@ -34,8 +34,8 @@ type pageReader interface {
 	VisitorsPage(ctx context.Context, q docsapi.VisitorsQuery) (analytics.Page, error)
 }
 
-// windowLedger is what the state keeps of the windows: which revisions exist and which sinks have
-// them, what the runs learned about the service, and values that are only displayed.
+// windowLedger is the state's record of the windows: which revisions exist and which sinks have
+// them, facts that the runs learned about the service, and values that are only displayed.
 type windowLedger interface {
 	// Record enters a revision, owed to sinks; repeating it is harmless.
 	Record(ctx context.Context, rev analytics.Revision, prov analytics.Provenance, sinks []string) error
@@ -65,18 +65,18 @@ type windowLedger interface {
 type Progress interface {
 	// Reset begins another run.
 	Reset()
-	// Begin announces so many windows; the budget lets the last of them be read by
-	// finish, the zero time if that is not known.
+	// Begin announces the number of windows. The budget allows the last of them by
+	// finish, the zero time if that is unknown.
 	Begin(windows int, finish time.Time)
-	// Pause announces that nothing is sent until a time, with so many windows left.
+	// Pause announces that nothing is sent until a time, and the number of windows left.
 	Pause(until time.Time, windows int)
 	// Observe is called at each step, from many goroutines.
 	Observe(Event)
 	End()
 }
 
-// Exporter runs exports: everything that is due, or as much of it as the budget lets
-// through, and what follows a run. No other process may use the spool.
+// Exporter runs exports: all due windows, or as many as the budget allows, and the work after a
+// run. No other process may use the spool.
 type Exporter struct {
 	// Committed, if not nil, is called when the state has something new to show.
 	Committed func()
@@ -88,7 +88,7 @@ type Exporter struct {
 	progress Progress
 	observed func(Event)
 
-	// sinkNames are those to which the ledger owes each revision.
+	// sinkNames are the sinks to which the ledger owes each revision.
 	sinkNames []string
 	// commits bounds the windows that are committed at once.
 	commits *semaphore.Weighted
@@ -103,9 +103,9 @@ type Exporter struct {
 	done map[analytics.Key]bool
 }
 
-// New returns an exporter over what a has opened for an export. The metrics are those it
-// delivers to the textfile and the Pushgateway. Observed, if not nil, is called at each step,
-// in the goroutine that took it.
+// New returns an exporter over an app opened for an export. It delivers the metrics to the
+// textfile and the Pushgateway. Observed, if not nil, is called at each step, in the goroutine
+// that took it.
 func New(
 	a *app.App, metrics func(context.Context) (view.Snapshot, error), p Progress, observed func(Event),
 ) *Exporter {
@@ -129,7 +129,7 @@ func (e *Exporter) count(change func(*Summary)) {
 	change(&e.summary)
 }
 
-// Step is what just happened to a window.
+// Step is a step in the export of a window.
 type Step string
 
 // The steps, in the order they are taken.
@@ -141,7 +141,7 @@ const (
 	StepFetched      Step = "fetched"
 	StepSealed       Step = "sealed" // the window file is made
 	StepRecorded     Step = "recorded"
-	StepReplaced     Step = "replaced" // a sink has it, the ledger does not know yet
+	StepReplaced     Step = "replaced" // a sink has it, the ledger does not have that yet
 	StepCommitted    Step = "committed"
 	StepDone         Step = "done" // every sink has it
 	StepOpen         Step = "open" // a running window was read
@@ -155,7 +155,7 @@ type Event struct {
 	Sink string
 }
 
-// observe reports a step. Now and then it writes to the state what requests were answered.
+// observe reports a step. Now and then it writes the counts of responses to the state.
 func (e *Exporter) observe(ev Event) {
 	if ev.Step == StepOpen || ev.Step == StepRecorded {
 		e.mu.Lock()
@@ -183,14 +183,14 @@ type work struct {
 	Items []schedule.Item
 	// Known returns the newest revision of a window in the ledger.
 	Known func(analytics.Key) (analytics.Revision, bool)
-	// Sizes estimates how many pages windows have, and learns from what is read. A wrong
+	// Sizes estimates how many pages windows have, and learns from each reading. A wrong
 	// estimate wastes at most one request per window.
 	Sizes *schedule.Sizes
-	// Free returns how many requests the budget lets through now, if it limits them at
+	// Free returns how many requests the budget allows now, if it limits them at
 	// all; nil means no limit. It is called before each request.
 	Free func(context.Context) (free int, limited bool, err error)
 	// Policy decides which windows should not be started now, by Learned, to which the run
-	// adds what it sees.
+	// adds its observations.
 	Policy  schedule.Policy
 	Learned schedule.Learned
 	// Asides are the windows that failed in earlier runs and are due again.

@@ -27,26 +27,26 @@ const (
 	maxRefusedNew = 3
 )
 
-// health is what a run knows about the service.
+// health is the knowledge of a run about the service.
 type health struct {
 	barred map[string]bool // projects that the service refuses
 	// answered: the service gave a window, or a page of one, in this run.
 	answered bool
-	// gave are the projects of which it did.
+	// gave has the projects of these windows.
 	gave map[string]bool
-	// failures and unrecognized count, each for its kind, the windows that failed since
-	// the last useful answer.
+	// failures and unrecognized count the windows that failed, by kind, since the last useful
+	// response.
 	failures, unrecognized int
-	// refused are, by project, the windows that were refused since its last useful answer.
+	// refused has, by project, the windows that were refused since its last useful response.
 	refused map[string][]failure
-	// failing are the windows for which the service failed, atFault those that it refuses
-	// although it answers for others.
+	// failing has the windows for which the service failed, atFault those that it refuses
+	// although it serves others.
 	failing, atFault []failure
 	// reported is the last failure that was reported.
 	reported string
 }
 
-// failure is a window that failed by itself.
+// failure is a window that failed for a reason that concerns only this window.
 type failure struct {
 	item   schedule.Item
 	reason analytics.AsideReason
@@ -100,8 +100,8 @@ func (r *run) abort(cause error) {
 	}
 }
 
-// classify decides what a window's failure means: only a delay, a pause
-// of that window alone, the end of its project's windows, or the end of the run.
+// classify decides the consequence of a window's failure: a delay, a pause of
+// this window alone, the end of its project's windows, or the end of the run.
 func (r *run) classify(ctx, sending context.Context, item schedule.Item, err error) {
 	r.e.count(func(s *Summary) { s.Left++ })
 	api, fromAPI := errors.AsType[*docsapi.Error](err)
@@ -179,8 +179,8 @@ func (r *run) noteFailure(item schedule.Item, api *docsapi.Error, err error) {
 }
 
 // noteRefusal notes a window that the service refuses, and reports whether that ends the
-// windows of its project: so many were refused in a row that they are not at fault. The
-// caller holds mu.
+// windows of its project: after so many consecutive refusals we assume that the project is
+// refused, not the windows. The caller holds mu.
 func (r *run) noteRefusal(f failure) (ends bool) {
 	h, project := &r.health, f.item.Project
 	if _, suspect := r.work.Asides[f.item.Key]; suspect && h.gave[project] {
@@ -196,16 +196,16 @@ func (r *run) noteRefusal(f failure) (ends bool) {
 	return h.barred[project]
 }
 
-// setAside reports a window that failed by itself and lets it rest.
+// setAside reports a window that failed, and pauses it.
 func (r *run) setAside(ctx context.Context, f failure) {
 	r.e.count(func(s *Summary) { s.Warnings = append(s.Warnings, f.err) })
 	r.noteAside(ctx, f, false)
 }
 
-// noteAside notes in the ledger that a window failed, and for how long it rests; in an outage it
-// does not rest, and its failure only says that others are tried before it in the next run.
-// A running window, which is only displayed, is requested again in any case. If keeping
-// fails, the window is due again in the next run.
+// noteAside enters in the ledger that a window failed, and the length of its pause. In an outage
+// the pause is 0; the entry only makes the next run try other windows first. A running window,
+// which is only displayed, is requested again in any case. If the entry cannot be written, the
+// window is due again in the next run.
 func (r *run) noteAside(ctx context.Context, f failure, outage bool) {
 	if f.item.Reason == schedule.ReasonOpen {
 		return

@@ -29,8 +29,8 @@ type faultCase struct {
 	call  string
 	nth   int
 	fault fault
-	// shown reports whether readers see the new revision then; ledger is what
-	// the ledger says; logged is how many pages need no request any more.
+	// shown reports whether readers see the new revision then; ledger is the progress in
+	// the ledger; logged is how many pages need no request any more.
 	shown  bool
 	ledger progress
 	logged int

@@ -32,9 +32,9 @@ const (
 	slowSink = 5 * time.Second
 )
 
-// Follow does what comes after a run, which is in the state by then: it fills in pages,
-// delivers the metrics, and once a day compares the sinks with the ledger and collects
-// superseded rows. After a stop, the next run does the rest.
+// Follow does the work after a run, which is already in the state: it fills in pages, delivers the
+// metrics, and once a day compares the sinks with the ledger and collects superseded rows. After a
+// stop, the next run does the rest.
 func (e *Exporter) Follow(ctx context.Context, s Summary) error {
 	later := func(err error) error {
 		if ctx.Err() != nil {
@@ -53,8 +53,8 @@ func (e *Exporter) Follow(ctx context.Context, s Summary) error {
 	return errors.Join(errs...)
 }
 
-// deliver hands the metrics to the textfile and the Pushgateway, where Prometheus finds
-// those of a job that ends. It does so after a failed or interrupted run too.
+// deliver writes the metrics to the textfile and the Pushgateway, for a process that ends before
+// Prometheus scrapes it. It does this after a failed or interrupted run too.
 func (e *Exporter) deliver(ctx context.Context) error {
 	c := e.app.Config
 	if c.Textfile == "" && c.PushgatewayURL == "" {
@@ -129,17 +129,17 @@ func (e *Exporter) fillFrom(ctx context.Context, entry state.Entry, down map[str
 	return nil
 }
 
-// due reports whether a duty was not done within a day. A time in the future is that of
-// a wrong clock.
+// due reports whether a duty was not done within a day. A time in the future comes from a wrong
+// clock.
 func (e *Exporter) due(ctx context.Context, duty string) (bool, error) {
 	last, err := e.app.State.LastDone(ctx, duty)
 	age := e.app.Now().Sub(last)
 	return age < 0 || age >= dutyEvery, err
 }
 
-// compare holds the sinks' listings against the ledger once a day: what a sink has lost
-// is filled from another sink, or read again by the next run. A problem of a sink is no
-// failure of the export.
+// compare compares the sinks' listings with the ledger once a day: windows that a sink has lost
+// are copied from another sink, or read again by the next run. A problem of a sink does not
+// count as a failure of the export.
 func (e *Exporter) compare(ctx context.Context) error {
 	a := e.app
 	if due, err := e.due(ctx, compareDuty); err != nil || !due {

@@ -51,7 +51,7 @@ type world struct {
 	sink        sinks.Sink
 	reader      sinks.Sink   // whose readers are asked what they see
 	more        []sinks.Sink // further sinks
-	now         time.Time    // zero: it goes on
+	now         time.Time    // zero: the real time
 	concurrency int
 	spoolMax    int64
 	predict     int
@@ -165,7 +165,7 @@ func (w *world) time() time.Time {
 	return w.now
 }
 
-// work is what a run gets.
+// work returns the input of a run.
 func (w *world) work(items []schedule.Item) work {
 	sizes := schedule.NewSizes(nil)
 	for _, item := range items {
@@ -257,7 +257,7 @@ func (w *world) charged(k analytics.Key, want int) {
 	}
 }
 
-// input is what a plan of the day windows of prj_a depends on.
+// input returns the input for a plan of the day windows of prj_a.
 func (w *world) input(since analytics.Date) schedule.Input {
 	return schedule.Input{
 		Now: w.now, Projects: []string{"prj_a"}, Specs: []analytics.Spec{{Granularity: analytics.Day}}, Since: since,

@@ -13,9 +13,9 @@ import (
 const steadyAfter = 30 * time.Minute
 
 // startOver drops the pages read so far and begins the next reading. The last pages, which
-// belong to the moved window, are carried over. The rows of the window are given
-// up where they are better read when it has settled: its totals are those of a page that
-// came already, and cost no request.
+// belong to the moved window, are carried over. The rows of the window are given up if they
+// are better read after it has settled: its totals come from a page that was already read, and
+// cost no request.
 func (w *window) startOver(ctx context.Context, reason error) error {
 	r := w.run
 	r.order.set(w.turn, true)
@@ -49,15 +49,15 @@ func (w *window) startOver(ctx context.Context, reason error) error {
 		return err
 	}
 	_, basis := r.work.Sizes.Pages(w.item)
-	least := w.pages.atLeast()
+	least := w.pages.promised/max(w.pages.size, 1) + 1 // the window has at least this many pages
 	if r.totalsFirst(&w.item, least) && basis == schedule.BasisUnknown {
 		r.setLearned(ctx, schedule.SeriesOf(w.item.Key), schedule.LeastPages, least)
 	}
 	return nil
 }
 
-// learn notes what a reading shows about windows to come: how many rows the service puts
-// on a page, whether the window moved, and its size.
+// learn notes facts for later windows: how many rows the service puts on a page, whether the
+// window moved, and its size.
 func (w *window) learn(ctx context.Context, rev analytics.Revision) {
 	r, project, now := w.run, w.item.Project, w.e.app.Now()
 	if size := w.pages.size; w.isUnmoved() && size > 0 && size != r.work.Sizes.PerPage(project) {

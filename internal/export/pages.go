@@ -40,10 +40,10 @@ type pages struct {
 
 	// totals of the page that came first, and of the one at the highest offset.
 	totals, newest analytics.Totals
-	// size is how many rows a page has that others follow; 0: there is none yet.
+	// size is the number of rows in a page that others follow; 0 until one is known.
 	size int
-	// furthest is the highest offset with rows (or 0), -1 while there is none; next is
-	// where the page after it begins, more whether it says that there is one.
+	// furthest is the highest offset with rows (or 0), and -1 before the first page. next is the
+	// offset of the page after it, and more means that it announces that page.
 	furthest, next int
 	more           bool
 	// highest is the highest offset, empty pages included.
@@ -121,13 +121,13 @@ func (p *pages) add(offset int, page spool.PageInfo) error {
 	return p.drift
 }
 
-// isBeyond reports whether a page says only that the window ends before it.
+// isBeyond reports whether a page only shows that the window ends before it.
 func isBeyond(offset int, page spool.PageInfo) bool {
 	return page.Rows == 0 && offset > 0 && !page.HasMore
 }
 
-// covers is how many offsets a page covers. An empty one that says that more follow is
-// taken for a page whose rows were all removed since.
+// covers returns how many offsets a page covers. An empty page that announces another one counts
+// as a page whose rows have all been removed.
 func covers(page spool.PageInfo) int {
 	if page.Rows == 0 && page.HasMore {
 		return analytics.PageRows
@@ -135,8 +135,8 @@ func covers(page spool.PageInfo) int {
 	return page.Rows
 }
 
-// repeats returns an error where a page has the same paths as an earlier one, and, in a
-// tolerant reading, at the second empty page that says that more follow. A window's last
+// repeats returns an error if a page has the same paths as an earlier one, and, in a
+// tolerant reading, at the second empty page that announces another one. A window's last
 // page may repeat another: it is the end.
 func (p *pages) repeats(page analytics.Page) error {
 	if page.HasMore && len(page.Rows) > 0 {
@@ -179,10 +179,10 @@ func (p *pages) firstMissing() (offset, limit int, missing bool) {
 	return p.checked, analytics.PageRows, true
 }
 
-// guess returns the offset of a page that may exist although no page says so, and how many
-// pages surely exist. It is twice as far as those, but at most so many pages further, and
-// at most halfway to a page that is known not to exist. false: the end is known or close,
-// where each page tells of the next, or nothing is known.
+// guess returns the offset of a page that may exist although no page announces it, and how many
+// pages surely exist. It is twice as far as those, but no more than most pages further, and at most
+// halfway to a page that is known not to exist. It returns false if the end is known, or close
+// enough that each page announces the next, or if nothing is known.
 func (p *pages) guess(most int) (offset, surely int, ok bool) {
 	if p.size == 0 || p.last < math.MaxInt {
 		return 0, 0, false
@@ -190,19 +190,4 @@ func (p *pages) guess(most int) (offset, surely int, ok bool) {
 	exists := p.promised / p.size
 	step := min(exists, most, (p.beyond/p.size-exists)/2)
 	return (exists + step) * p.size, exists + 1, step > 1
-}
-
-// atLeast returns how many pages the window has at least.
-func (p *pages) atLeast() int {
-	return p.promised/max(p.size, 1) + 1
-}
-
-// movedRows counts the rows of pages whose totals are not those of the whole.
-func (p *pages) movedRows() (rows int64) {
-	for _, page := range p.log.Pages {
-		if page.Totals != p.newest {
-			rows += int64(page.Rows)
-		}
-	}
-	return rows
 }

@@ -264,7 +264,7 @@ func TestOffsetIgnored(t *testing.T) {
 			if got := w.service.requests(); got > 3*schedule.MaxReadings+3 {
 				t.Errorf("%d requests", got)
 			}
-			w.emptySpool() // what it sent is nothing to go on with
+			w.emptySpool() // the pages that it sent are of no use
 			w.shows(b, 1)
 			w.service.answer = nil
 			w.service.put(a, 300, 1)

@@ -43,9 +43,9 @@ func (c *clocks) days(n int) {
 }
 
 // TestOlderState: a state from an older backup beside a newer archive reads its ledger back, so
-// that nothing is requested again, and revisions go on where they were. A queue that has sent
-// something since the backup is to ask first; otherwise it is not. Without a marker, as where no
-// sink is files, the readings say that the state is older, and the queue asks in any case.
+// that nothing is requested again and the revision numbers continue. A queue that has sent
+// something since the backup must ask first; any other queue must not. Without a marker, as
+// without a files sink, the readings show that the state is older, and the queue asks in any case.
 func TestOlderState(t *testing.T) {
 	for _, tc := range []struct{ sent, marked bool }{{false, true}, {true, true}, {false, false}} {
 		sent := tc.sent
@@ -101,14 +101,14 @@ func TestOlderState(t *testing.T) {
 			}
 		})
 		c.days(3)
-		if strings.Count(c.log.String(), "older backup") != 1 {
-			t.Errorf("it was said %d times", strings.Count(c.log.String(), "older backup"))
+		if n := strings.Count(c.log.String(), "a backup older than"); n != 1 {
+			t.Errorf("%d warnings of an older backup", n)
 		}
 	}
 }
 
-// TestMisplacedSink: a sink that was there and is empty, or half filled, or elsewhere, is given
-// nothing. Each run says so, and what was read waits for it.
+// TestMisplacedSink: a sink that existed and is now empty, half filled or elsewhere gets
+// nothing. Each run reports that, and the windows that were read wait for it.
 func TestMisplacedSink(t *testing.T) {
 	for _, tc := range []struct {
 		name string

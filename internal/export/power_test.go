@@ -40,9 +40,8 @@ const (
 
 var errKilled = errors.New("killed")
 
-// power stands between one process and the world: when the process is killed, what it
-// wrote to the spool until then is copied, and nothing it does later has any effect on the
-// world.
+// power stands between one process and the world. When the process is killed, the spool is
+// copied in its present state, and nothing that the process does later affects the world.
 type power struct {
 	*world
 	mu    sync.Mutex

@@ -63,8 +63,8 @@ func (w *window) readPages(ctx context.Context) error {
 	}
 }
 
-// readTotals requests one row, because none cannot be requested, and keeps the totals.
-// The page it records says that rows follow, so that a later reading of rows that finds it
+// readTotals requests one row, because the service does not accept 0, and keeps the totals.
+// The page that it records announces more rows, so that a later reading of rows that finds it
 // in the page log does not take the window for an empty one.
 func (w *window) readTotals(ctx context.Context) error {
 	if w.pages.furthest >= 0 {

@@ -23,7 +23,7 @@ func TestRebuild(t *testing.T) {
 	first, second := a.app.Sinks[0], a.app.Sinks[1]
 	key := func(day int) analytics.Key { return sinktest.Key("prj_a", day) }
 	a.lose(first, 1)  // one sink has it
-	a.lose(first, 2)  // nobody has it
+	a.lose(first, 2)  // neither the sinks nor the spool have it
 	a.lose(second, 2) //
 	a.lose(first, 3)  // the spool has it
 	a.lose(second, 3) //
@@ -123,7 +123,7 @@ func TestRebuildWhileASinkIsAway(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	}
-	// Nobody who can be asked has anything: nothing is concluded.
+	// No sink that can be listed has anything: nothing is concluded.
 	a.lose(first, 0, 2)
 	if done, err := a.rebuild(); err == nil || len(a.entries()) != 3 {
 		t.Errorf("rebuilt %+v, %v", done, err)

@@ -12,13 +12,13 @@ import (
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// recover takes up what earlier runs left in the spool, without a request: windows that a
-// sink lacks are delivered from their page logs, and revisions of which neither the spool nor a
-// sink has anything are forgotten, so that their windows are due again. Sinks that were down in
-// an earlier run are tried again; their failures are in the summary, other errors end recover.
+// recover completes the work that earlier runs left in the spool, without a request: windows that a
+// sink lacks are delivered from their page logs, and revisions that neither the spool nor a sink
+// has are forgotten, so that their windows are due again. Sinks that were down in an earlier run
+// are tried again; their failures are in the summary, other errors end recover.
 //
-// entries are the newest revisions of all windows in the ledger, of which there can be millions.
-// changed says that the ledger has others now.
+// entries are the newest revisions of all windows in the ledger; there can be millions.
+// changed means that recover has changed the ledger.
 func (e *Exporter) recover(ctx context.Context, entries iter.Seq[*state.Entry]) (changed bool, err error) {
 	e.down.Clear()
 	for sink := range e.misplaced {
@@ -43,7 +43,7 @@ func (e *Exporter) recover(ctx context.Context, entries iter.Seq[*state.Entry]) 
 		}
 	}
 	forgotten, elsewhere := map[analytics.Key]bool{}, map[string]int{}
-	// lost takes in that the spool does not have what is owed. Where a sink has it, the others can
+	// lost handles a revision that is owed and not in the spool. If a sink has it, the others can
 	// be filled from there; otherwise the revision is forgotten, so that its window is due again.
 	lost := func(o *state.Entry) error {
 		for _, at := range o.Sinks {

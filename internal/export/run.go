@@ -22,7 +22,7 @@ const (
 	stopGrace = 5 * time.Second
 )
 
-// Options say what a run does.
+// Options select the windows and the duration of a run.
 type Options struct {
 	Selection coverage.Selection
 	// Wait makes the run continue across budget pauses until nothing is due.
@@ -59,13 +59,13 @@ func (e *Exporter) Run(ctx context.Context, o Options) (Summary, error) {
 	s.Outcome = s.outcome(ctx)
 	if errors.Is(context.Cause(ctx), schedule.ErrDeadline) {
 		s.Outcome = Failed
-		s.AddErrors(fmt.Errorf("the run took longer than DOCGAUGE_RUN_TIMEOUT (%v) and was ended; the next one goes on",
+		s.AddErrors(fmt.Errorf("the run took longer than DOCGAUGE_RUN_TIMEOUT (%v) and was ended; the next run continues",
 			time.Duration(a.Config.RunTimeout)))
 	}
 	s.Ended = a.Now()
 	s.Took = s.Ended.Sub(started)
 
-	// The run is over, interrupted or not: what it did must still be recorded.
+	// The run is over, interrupted or not. Its results must still be recorded.
 	ctx, cancel = clock.Outlive(ctx, stopGrace, noteTimeout)
 	defer cancel()
 	s.Requests, s.Throttled = a.API.Budget.Sent()
@@ -93,9 +93,9 @@ func (e *Exporter) passes(ctx context.Context, o Options, id int) error {
 	if err != nil {
 		return err
 	}
-	// Are the sinks where they were, and is the state as new as they are? A sink that is not in
-	// its place gets nothing, and the run has failed. The ledger of a state from an older backup
-	// becomes what the sinks show.
+	// Check that the sinks have not moved and that the state is as new as their content. A sink
+	// that is not in its place gets nothing, and the run fails. The ledger of a state from an
+	// older backup is rebuilt from the sinks.
 	traces, err := a.FindTraces(ctx, int64(id), ledger.All())
 	if err != nil {
 		return err
@@ -212,8 +212,8 @@ func (e *Exporter) pass(ctx context.Context, ledger coverage.Ledger, sel coverag
 	if err != nil {
 		return err
 	}
-	// What `docgauge plan` counts: running windows are no backlog, and windows that are
-	// set aside are not due before their time.
+	// Count like `docgauge plan`: running windows do not belong to the backlog, and skipped
+	// windows are not due before their time.
 	left := slices.DeleteFunc(p.Due, func(i schedule.Item) bool { return i.Reason == schedule.ReasonOpen })
 	s.Left, s.LeftRequests = len(left), p.Ledger.Cost(left)
 	s.Resume, s.Finish = p.Budget.Opens(s.wanted), p.Budget.Finish(s.LeftRequests)

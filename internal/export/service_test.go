@@ -33,7 +33,7 @@ type service struct {
 	cap int
 }
 
-// place is what a query names.
+// place is the project and window of a query.
 type place struct {
 	project string
 	analytics.Window
@@ -76,7 +76,7 @@ func (s *service) all(k analytics.Key) []analytics.Row {
 	return s.rows[place{k.Project, k.Window}]
 }
 
-// room is what the budget lets through now.
+// room returns the number of requests that the budget allows now.
 func (s *service) room(context.Context) (free int, limited bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -32,7 +32,7 @@ func (f Failures) MarshalJSON() ([]byte, error) {
 	return json.Marshal(texts)
 }
 
-// Summary is what a run reports; its JSON keys are stable.
+// Summary is the report of a run; its JSON keys are stable.
 type Summary struct {
 	Outcome string `json:"outcome"`
 	// Committed counts windows that every sink has, Waiting those that a sink still lacks.
@@ -84,7 +84,7 @@ type Summary struct {
 // Good reports whether the run did all it could: windows that the budget defers are not failures.
 func (s *Summary) Good() bool { return s.Outcome == Success || s.Outcome == Deferred }
 
-// LogProblems logs what went wrong in a run.
+// LogProblems logs the errors and warnings of a run.
 func LogProblems(log *slog.Logger, s Summary) {
 	for _, err := range s.Errors {
 		log.Error("export", "error", err)
@@ -116,7 +116,7 @@ func (s *Summary) outcome(ctx context.Context) string {
 	return Success
 }
 
-// message is what the state keeps of a run's failures.
+// message returns the text that the state keeps about a run's failures.
 func (s *Summary) message() string {
 	var texts []string
 	for _, err := range s.Errors {

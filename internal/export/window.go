@@ -36,7 +36,7 @@ type window struct {
 	run  *run
 	item schedule.Item
 	turn int // in the order of requests
-	// previous is the newest revision in the ledger; its Number is 0 if there is none.
+	// previous is the newest revision in the ledger; its Number is 0 without one.
 	previous analytics.Revision
 	log      *spool.PageLog
 	// resumed: the page log had pages of an earlier run.
@@ -115,7 +115,7 @@ func (w *window) commit(ctx, sending context.Context) (complete bool, err error)
 	rev := w.file.Revision()
 	if w.run != nil {
 		w.learn(ctx, rev)
-		// The windows of the same days get the pages in logs of their own, and are exported
+		// The windows of the same days get the pages in separate logs, and are exported
 		// like windows that an earlier run read.
 		// CRASH: those without a log are requested.
 		if err := w.share(rev); err != nil {
@@ -253,7 +253,7 @@ func (w *window) open() (err error) {
 			w.mispredicted++
 		}
 	}
-	if w.log.Reading() > 1 { // what earlier readings requested is not known any more
+	if w.log.Reading() > 1 { // the requests of earlier readings are unknown
 		w.mispredicted = math.MaxInt32
 	}
 	return nil
@@ -321,13 +321,17 @@ func (w *window) report(rev analytics.Revision) {
 	})
 }
 
-// provenance says how the revision was read.
+// provenance returns how the revision was read.
 func (w *window) provenance() analytics.Provenance {
 	from := analytics.Provenance{
 		Requests: w.log.Requests(), RepeatedRows: int64(w.log.Repeated), Checksum: w.file.Checksum(),
 	}
 	if !w.isUnmoved() {
-		from.MovedRows = w.pages.movedRows()
+		for _, page := range w.log.Pages {
+			if page.Totals != w.pages.newest {
+				from.MovedRows += int64(page.Rows)
+			}
+		}
 	}
 	return from
 }
@@ -335,7 +339,7 @@ func (w *window) provenance() analytics.Provenance {
 // isUnmoved reports whether all pages belong to one unchanged window. Totals alone always do.
 func (w *window) isUnmoved() bool { return w.pages.drift == nil || w.item.TotalsOnly }
 
-// revision describes the reading. Its totals are those of the page at the highest offset.
+// revision describes the reading. Its totals come from the page at the highest offset.
 func (w *window) revision(verified bool) analytics.Revision {
 	rev := analytics.Revision{
 		Key: w.item.Key, Number: w.previous.Number + 1, Verified: verified, Totals: w.pages.newest,

@@ -202,7 +202,7 @@ func (m mortal) Cooldown(ctx context.Context, until time.Time, step int) error {
 	return m.BudgetLog.Cooldown(ctx, until, step)
 }
 
-// work is what a run gets from the state.
+// work returns the input of a run from the state.
 func (y *year) work(known map[analytics.Key]state.Entry, b *budget.Budget) work {
 	sizes := schedule.NewSizes(nil)
 	for k, e := range known {

@@ -13,8 +13,8 @@ import (
 	"github.com/docgauge/docgauge/internal/durable"
 )
 
-// answerLimit is how long one call to a file system may take. Only one whose server is
-// gone takes longer, and its calls never return.
+// answerLimit is the time that one call to a file system may take. It only takes longer if its
+// server is gone, and then the call never returns.
 const answerLimit = time.Minute
 
 // errSilent is why a call was given up.

@@ -26,17 +26,17 @@ import (
 )
 
 const (
-	// requestTries is how often one request is sent.
+	// requestTries is the number of attempts of one request.
 	requestTries = 5
-	// maxObject is the most that S3 takes in one PUT.
+	// maxObject is the largest object that S3 accepts in one PUT.
 	maxObject = 5 << 30
-	// defaultRegion is what servers that know no regions take.
+	// defaultRegion is accepted by servers without regions.
 	defaultRegion = "us-east-1"
-	// bucketReaders is how many objects are read at once.
+	// bucketReaders is the number of objects that are read at once.
 	bucketReaders = 16
 )
 
-// Limits is how long things may take.
+// Limits are the maximum times of operations.
 type Limits struct {
 	Transfer    time.Duration // one object sent or fetched, with its retries
 	Call        time.Duration // every other call, with its retries

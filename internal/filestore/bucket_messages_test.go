@@ -15,8 +15,8 @@ import (
 
 const html = "<!DOCTYPE html>\n<html><body><h1>Welcome</h1><br></body></html>"
 
-// TestBucketMessages has each operation fail in each way: the message is one
-// sentence that says where, what and what to do, and comes in time.
+// TestBucketMessages has each operation fail in each way: the message is one sentence with the
+// place, the cause and the remedy, and comes in time.
 func TestBucketMessages(t *testing.T) {
 	for name, tc := range map[string]struct {
 		meddle s3test.Meddler
@@ -168,7 +168,7 @@ func knowNoHost(t *testing.T) {
 			if err != nil {
 				return
 			}
-			query[2], query[3] = query[2]|0x80, 0x83 // an answer: there is no such name
+			query[2], query[3] = query[2]|0x80, 0x83 // an answer: the name does not exist
 			_, _ = server.WriteTo(query[:n], from)
 		}
 	}()

@@ -263,7 +263,7 @@ func TestDownloadFaults(t *testing.T) {
 	}
 }
 
-// TestTolerated: what some servers do is not an error.
+// TestTolerated: unusual answers of some servers are not errors.
 func TestTolerated(t *testing.T) {
 	for name, meddle := range map[string]s3test.Meddler{
 		"the header of a request changed on the way": func(_ *s3test.Proxy, _ http.ResponseWriter,

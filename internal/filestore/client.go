@@ -28,7 +28,7 @@ var (
 	prefixForm = regexp.MustCompile(`^[A-Za-z0-9!_.*'()=-]+(/[A-Za-z0-9!_.*'()=-]+)*$`)
 )
 
-// address is s3://bucket/prefix with what its query sets; the AWS SDK finds the rest
+// address is s3://bucket/prefix with the settings of its query; the AWS SDK finds the rest
 // where it always looks.
 type address struct {
 	bucket, prefix   string
@@ -124,8 +124,8 @@ func (a address) object(name string) string {
 	return s
 }
 
-// newClient looks for credentials at once: if there are none, the error says so, and
-// not which of many places was the last to be searched.
+// newClient looks for credentials immediately, so that the error for missing ones says so, and
+// does not name the last of the many places that were searched.
 func (b *bucket) newClient(ctx context.Context) (*s3.Client, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.limits.Credentials)
 	defer cancel()

@@ -75,8 +75,8 @@ func TestListAfter(t *testing.T) {
 	})
 }
 
-// TestCreateKilled dies before the link, and between the two steps where there are no
-// links: the name is free, or taken by an empty file.
+// TestCreateKilled dies before the link or, without hard links, between the two
+// steps: the name is free, or taken by an empty file.
 func TestCreateKilled(t *testing.T) {
 	for links, want := range map[string][]string{"true": nil, "false": {"log/0"}} {
 		root := t.TempDir()

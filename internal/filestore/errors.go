@@ -30,7 +30,7 @@ const (
 
 // hints explain the most common error codes of S3.
 var hints = map[string]string{
-	"NoSuchBucket":                 "there is no such bucket: create it, or check name, region and endpoint",
+	"NoSuchBucket":                 "the bucket does not exist: create it, or check name, region and endpoint",
 	"AccessDenied":                 hintDenied,
 	"InvalidAccessKeyId":           hintUnknownKey,
 	"XAdminUserNotFound":           hintUnknownKey,
@@ -78,8 +78,8 @@ func (e bucketError) Error() string { return e.place + ": " + e.text }
 
 func (e bucketError) Unwrap() error { return e.err }
 
-// explain says where, what the error means and what to do. Errors of local files
-// speak for themselves.
+// explain adds to an error its place, its meaning and the remedy. Errors of local files
+// need no explanation.
 func explain(place string, err error) error {
 	_, explained := errors.AsType[bucketError](err)
 	_, local := err.(*fs.PathError) //nolint:errorlint // those that the SDK wraps are not ours
@@ -124,7 +124,7 @@ func describe(err error) string {
 	return text
 }
 
-// describeAnswer says what the server's answer means; nothing if there was none.
+// describeAnswer explains the server's answer; it is empty without an answer.
 func describeAnswer(err error) string {
 	var code, message string
 	if api, ok := errors.AsType[smithy.APIError](err); ok && api.ErrorCode() != "UnknownError" {
@@ -191,7 +191,7 @@ func Unavailable(err error) bool {
 		!errors.Is(err, errDamaged) && !hasCode(err, "InvalidRange") // an empty object
 }
 
-// isAbsent reports whether err is of an object that is not there.
+// isAbsent reports whether err means that the object does not exist.
 func isAbsent(err error) bool { return hasCode(err, "NoSuchKey") }
 
 func hasCode(err error, code string) bool {

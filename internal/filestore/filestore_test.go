@@ -88,7 +88,7 @@ func holds(t *testing.T, s Store, want ...string) {
 	}
 }
 
-// TestLeftovers removes what dead processes staged.
+// TestLeftovers removes the staging files of dead processes.
 func TestLeftovers(t *testing.T) {
 	root := t.TempDir()
 	staging := filepath.Join(root, StagingDir)

@@ -19,7 +19,7 @@ import (
 const (
 	// tailBytes is the size of the part fetched to read a footer: most files are smaller.
 	tailBytes = 64 << 10
-	// fetchTries is how often an object is fetched that breaks off.
+	// fetchTries is the number of attempts to fetch an object whose transfer breaks off.
 	fetchTries = 3
 	// maxRange bounds the memory of a read, if a server ignores ranges.
 	maxRange = 256 << 20

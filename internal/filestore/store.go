@@ -3,7 +3,7 @@
 // rename or link from _staging on the same file system, in a bucket by one PUT whose
 // body the server checks. It has no multipart uploads: one PUT carries 5 GiB.
 //
-// It does not know what the files hold. Nothing else imports the AWS SDK.
+// It does not know the contents of the files. Nothing else imports the AWS SDK.
 package filestore
 
 import (
@@ -47,12 +47,12 @@ type Store interface {
 	// be because an answer was lost: the file may hold data. After any other error
 	// the file may be there too.
 	Create(ctx context.Context, name string, data []byte) error
-	// Remove takes a file away for good; one that is not there is no error.
+	// Remove removes a file for good; a missing file is not an error.
 	Remove(ctx context.Context, name string) error
 	// List calls found for each file below dir whose name is greater than after.
 	List(ctx context.Context, dir, after string, found func(name string)) error
-	// Open opens a file of which a small part will be read; the error is
-	// fs.ErrNotExist if there is none.
+	// Open opens a file of which a small part will be read; for a missing file the error
+	// is fs.ErrNotExist.
 	Open(ctx context.Context, name string) (File, error)
 	// OpenWhole is Open for a file that will be read to its end.
 	OpenWhole(ctx context.Context, name string) (File, error)
@@ -61,7 +61,7 @@ type Store interface {
 	Fetch(ctx context.Context, name, dir string) (path string, done func() error, err error)
 	// Check proves that a file could be published now.
 	Check(ctx context.Context) error
-	// Readers is how many files are worth reading at once.
+	// Readers is the number of files that are worth reading at once.
 	Readers() int
 	// Close gives up what the store holds open.
 	Close() error

@@ -66,7 +66,7 @@ func (s *queueState) blocks(job journal.Job) bool {
 	return !job.State.Ended() && s.isAhead(job.Blocked)
 }
 
-// admit lets p through, or says why not.
+// admit admits p, or returns the reason why not.
 func (a *admission) admit(p *Planned) blocker {
 	key := p.prompt.ConcurrencyKey
 	owner, occupied := a.keys[key]
@@ -140,8 +140,8 @@ func PullsByLink(all []journal.Job, known []journal.PullRequest) map[string]jour
 	return out
 }
 
-// goneAfter is how long the host must have said that there is no such pull request until it
-// no longer waits for a review: its repository was deleted, or is hidden from the token.
+// goneAfter is how long the host must have reported a pull request as not found until it no
+// longer waits for a review: its repository was deleted, or is hidden from the token.
 const goneAfter = 30 * 24 * time.Hour
 
 // reviews are the pull requests that wait for people. One in an unknown state counts as open:
@@ -187,7 +187,7 @@ func reviewsOf(all []journal.Job, pulls map[string]journal.PullRequest, now time
 
 func (r reviews) used() int { return r.open + r.coming }
 
-// median is the median age of the open ones, 0 if there is none.
+// median returns the median age of the open pull requests, or 0.
 func (r reviews) median() time.Duration {
 	n := len(r.ages)
 	if n == 0 {
@@ -197,7 +197,7 @@ func (r reviews) median() time.Duration {
 	return lower + (upper-lower)/2
 }
 
-// String says what counts.
+// String describes the counted pull requests.
 func (r reviews) String() string {
 	text := format.Plural(r.open, "pull request") + " open"
 	if r.unknown > 0 {

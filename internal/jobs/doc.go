@@ -3,18 +3,18 @@
 //
 // # Invariant
 //
-// The service's create is not idempotent, and no list of jobs can be looked up. So what
-// may have reached the service is never sent again automatically, and what did not
+// The service's create is not idempotent, and the service has no list of jobs. So a prompt that
+// may have reached the service is never sent again automatically, and one that did not
 // reach it is never forgotten: whenever the process ends, each prompt is either not
-// sent, or its job's id is in the journal, or it is unknown and a person sees what to
-// do. No step relies on a correct clock.
+// sent, or its job's id is in the journal, or it is unknown and a person sees the remedy. No
+// step relies on a correct clock.
 //
 // # A create
 //
-// submit chooses the prompt that goes next and renders its text. send makes the intent
-// durable, then one POST, then the outcome durable, and says at each step what a crash
-// leaves; the same for a follow-up of a completed job, whose intent is a mark on the job. A
-// stop waits for the answer for at most 25 s; without one the job is unknown.
+// submit chooses the next prompt and renders its text. send makes the intent durable, sends one
+// POST, and makes the outcome durable; its comments describe the effect of a crash at each step.
+// The same holds for a follow-up of a completed job, whose intent is a mark on the job. A stop
+// waits for the answer for at most 25 s; without one the job is unknown.
 //
 // # States
 //
@@ -52,16 +52,17 @@
 //	unknown     not accepted, send it again                   cancelled, and a new try pending  operator
 //	unknown     on_unknown: resubmit, once                    cancelled, and a new try pending  queue
 //	unknown     drop                                          cancelled    operator
-//	any end     retry                                         as it was, and a new try pending  operator
+//	any end     retry                                         unchanged, and a new try pending  operator
 //
 // An id belongs to one job of a project; the journal checks that in the transaction that
 // enters it. A create that is answered with the id of another job is in doubt, because
 // the service may or may not have made a second one. The other job continues. The create
-// is not sent again automatically, whatever on_unknown says: the answer would be the same.
+// is not sent again automatically, even with on_unknown: resubmit, because the answer would be
+// the same.
 //
 // The outcome of a call is entered even if the job was changed at the same time: a job
-// that was ended keeps its end, with what the service did beside it; any other job moves
-// to where the answer leads.
+// that was ended keeps its end, with the outcome beside it; any other job moves to the state that
+// follows from the answer.
 //
 // A follow-up in doubt that is sent again, or left out, leads back to active. A
 // cancelled job that was unknown keeps its mark InDoubt: the service may have it. A
@@ -91,16 +92,16 @@
 //     files with the text are copies.
 //   - A prompt that waits (refused for a time, or to be sent again) is held too if its
 //     file was replaced by such a text; once released it is not held again.
-//   - After the whole folder was moved all prompts are held. Moved back, they are what
-//     they were.
+//   - After the whole folder was moved, all prompts are held. Moved back, they have their
+//     former states.
 //
 // # Waiting
 //
-// The constants of Why say what a prompt waits for. The caps count the intents of 24 hours
+// The constants of Why are the reasons why a prompt waits. The caps count the intents of 24 hours
 // that are not known to have been refused, and the jobs that may be at work, including the
 // unknown. The queue pauses when the key was refused (until it changes), when two
 // consecutive sends are in doubt (until the service answers a read, and an hour has passed
-// or the operator releases it), when the operator says so, and for a state without any job
+// or the operator releases it), when the operator pauses it, and for a state without any job
 // (see NewState). Reads continue in every pause.
 //
 // No decision of the operator exceeds the caps: only an intent counts anew, and only the

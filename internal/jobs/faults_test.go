@@ -79,8 +79,8 @@ func (w *world) nothingTwice() {
 }
 
 // TestFaults: whatever goes wrong with any call, nothing is accepted twice, nothing is lost,
-// and a person decides once about what is in doubt. After a kill that is what had an intent
-// without an outcome, and nothing else: the rest continues by itself.
+// and a person decides once about each job in doubt. After a kill those are the jobs that had an
+// intent without an outcome; the others continue by themselves.
 func TestFaults(t *testing.T) {
 	w := story(t)
 	w.untilIdle()

@@ -35,7 +35,7 @@ func NewOperator(j Journal, now func() time.Time) *Operator {
 }
 
 // Find returns the newest job of the prompt with the id ref, or else the job with that
-// number ("12" or "#12"). The error is journal.ErrNoJob if there is none.
+// number ("12" or "#12"). If neither exists, the error is journal.ErrNoJob.
 func Find(ctx context.Context, j Journal, ref string) (journal.Job, error) {
 	all, err := j.Jobs(ctx)
 	if err != nil {
@@ -52,8 +52,8 @@ func Find(ctx context.Context, j Journal, ref string) (journal.Job, error) {
 }
 
 // find returns the job that ref names. A prompt that looks renamed is held first if the next
-// pass would hold it: people decide on what the plan says. If next is set, a prompt
-// without a job, or a recurring one whose job has ended, stands for the next job.
+// pass would hold it: people decide by the plan. If next is set, a prompt without a job, or
+// a recurring one whose job has ended, means the next job.
 func (o *Operator) find(ctx context.Context, ref string, found prompts.Scanned, next bool) (journal.Job, error) {
 	job, err := Find(ctx, o.journal, ref)
 	file, ok := fileOf(cmp.Or(job.Prompt, ref), found)
@@ -89,7 +89,7 @@ func fileOf(id string, found prompts.Scanned) (prompts.Prompt, bool) {
 	return found.Prompts[i], true
 }
 
-// Answer says what became of a job in doubt: one of its fields.
+// Answer is the operator's decision about a job in doubt: one of its fields.
 type Answer struct {
 	JobID    string // the service's id of the job: it was accepted
 	Resubmit bool   // it was not accepted, and is sent again

@@ -177,8 +177,8 @@ func TestResolveAMessage(t *testing.T) {
 	}
 }
 
-// TestRetry: a retry sends the file as it is now, as another try, and only of the newest
-// job.
+// TestRetry: a retry sends the present content of the file, as another try, and works only for
+// the newest job.
 func TestRetry(t *testing.T) {
 	w := inState(t, journal.Failed)
 	w.prompt(prompts.Prompt{ID: "a", Body: "mended", Resubmit: true})

@@ -11,7 +11,7 @@ import (
 	"github.com/docgauge/docgauge/internal/prompts"
 )
 
-// Result is what a pass did, and the state of the queue after it.
+// Result counts the actions of a pass, and has the state of the queue after it.
 type Result struct {
 	// Created and Messages count the creates and follow-ups that the service accepted,
 	// Ended the jobs that ended.
@@ -24,8 +24,8 @@ type Result struct {
 	Next      time.Time
 }
 
-// Idle reports whether nothing more happens by itself soon: no job is at work, and
-// every prompt that waits does so for a person, for another such prompt, or for its time.
+// Idle reports whether nothing more happens soon without a person: no job is at work, and
+// every waiting prompt waits for a person, for another such prompt, or for its time.
 func (r Result) Idle() bool {
 	for _, p := range r.Planned {
 		waits := p.State == journal.Pending || p.State == journal.Unknown && r.Queue.Paused == ""
@@ -195,8 +195,7 @@ func refusal(q journal.Queue) error {
 	return ErrNewState
 }
 
-// adopt makes sure that the queue knows its state. Without prompts there is nothing to
-// decide.
+// adopt makes sure that the queue knows its state. Without prompts it decides nothing.
 func (p *pass) adopt(ctx context.Context) error {
 	s, q := p.state, p.q
 	all := slices.Concat(p.found.Prompts, p.found.Invalid)
@@ -290,7 +289,7 @@ func (p *pass) tidy(ctx context.Context) error {
 	return p.reload(ctx)
 }
 
-// transitions are those of the newest job of a prompt that need no call.
+// transitions returns the transitions of the newest job of a prompt that need no call.
 func (p *pass) transitions(renames renames, file prompts.Prompt) []journal.Change {
 	s := p.state
 	job, ok := s.newest[file.ID]
@@ -321,7 +320,7 @@ func (p *pass) transitions(renames renames, file prompts.Prompt) []journal.Chang
 }
 
 // tryAgain gives a job that has ended, or is in doubt, another try; or sends a
-// follow-up in doubt again. resubmit is whether that may happen once more by itself.
+// follow-up in doubt again. resubmit allows one more automatic try.
 func tryAgain(job journal.Job, now time.Time, cause string, resubmit bool) []journal.Change {
 	if job.State == journal.Unknown && job.Sending {
 		job.State, job.Sending, job.InDoubt, job.Resubmit = journal.Active, false, false, resubmit

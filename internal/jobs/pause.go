@@ -24,7 +24,7 @@ const (
 	probeID = "docgauge-probe"
 )
 
-// Recover puts in doubt what a killed process was sending. It runs once, before the
+// Recover marks the sends of a killed process as in doubt. It runs once, before the
 // first pass, and only while no other process runs the queue.
 func (q *Queue) Recover(ctx context.Context) error {
 	if q.recovered {

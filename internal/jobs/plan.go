@@ -13,10 +13,10 @@ import (
 	"github.com/docgauge/docgauge/internal/prompts"
 )
 
-// Why is what a prompt waits for, for programs; Planned.Reason says it to people.
+// Why is the reason why a prompt waits, for programs. Planned.Reason is the text for people.
 type Why string
 
-// What a prompt waits for.
+// The reasons why a prompt waits.
 const (
 	whyNext        Why = ""                   // nothing: it is sent by the next pass, or was sent
 	whyInvalid     Why = "invalid"            // its file breaks a rule
@@ -38,7 +38,7 @@ const (
 	whyOperator    Why = "operator"           // the operator
 )
 
-// passes reports whether the wait ends by itself, and soon.
+// passes reports whether the wait ends soon without a person.
 func (w Why) passes() bool {
 	switch w {
 	case whyNext, WhyChanging, whyRetry, whyProject, whyPerDay:
@@ -54,24 +54,24 @@ type Planned struct {
 	Project string        `json:"project"`
 	Title   string        `json:"title,omitempty"`
 	State   journal.State `json:"state"`
-	// Why is what it waits for. Reason says that, and what can be done, to people. Until
-	// is when the wait ends, if that is known.
+	// Why is the reason why it waits. Reason is the reason and the remedy, for people. Until
+	// is the end of the wait, if known.
 	Why    Why       `json:"why,omitempty"`
 	Reason string    `json:"reason,omitempty"`
 	Until  time.Time `json:"until,omitzero"`
 	// Place is its place among those that wait to be submitted, from 1.
 	Place int `json:"place,omitempty"`
-	// Firing is that of the next job, of a recurring prompt.
+	// Firing is the firing of the next job of a recurring prompt.
 	Firing time.Time `json:"firing,omitzero"`
 	// Drifted: the file was edited since it was sent. Gone: it no longer exists.
 	Drifted bool `json:"drifted,omitempty"`
 	Gone    bool `json:"gone,omitempty"`
-	// Text and FollowUps are what would be sent, Unrendered is why that is not known;
-	// only by Plan, and only for pending prompts.
+	// Text and FollowUps are the texts to send, Unrendered is the reason why they are unknown.
+	// Only Plan sets them, for pending prompts.
 	Text       string   `json:"text,omitempty"`
 	FollowUps  []string `json:"follow_ups,omitempty"`
 	Unrendered string   `json:"template_error,omitempty"`
-	// Job is the newest job, nil if there is none.
+	// Job is the newest job, nil before the first.
 	Job *journal.Job `json:"job,omitempty"`
 
 	prompt prompts.Prompt
@@ -82,8 +82,8 @@ func (p Planned) Ready() bool { return p.Place > 0 && p.Why == whyNext }
 
 func (p *Planned) wait(b blocker) { p.Why, p.Reason, p.Until = b.why, b.reason, b.ends }
 
-// Plan returns every prompt with its state, what it waits for and, if it is pending,
-// what would be sent. It changes nothing.
+// Plan returns every prompt with its state, the reason why it waits and, if it is pending,
+// the text to send. It changes nothing.
 func Plan(ctx context.Context, o Options, j Journal, found prompts.Scanned) ([]Planned, error) {
 	s, err := readState(ctx, o, j, found)
 	if err != nil {
@@ -118,7 +118,7 @@ func (p Planned) render(ctx context.Context, o Options, now time.Time) (prompts.
 }
 
 // plan returns the state of every prompt: first those that wait to be submitted, in
-// their order, then the others by path. unrendered are those, by id, whose template
+// their order, then the others by path. unrendered has the prompts, by id, whose template
 // cannot be filled in now.
 func (s *queueState) plan(o Options, found prompts.Scanned, unrendered map[string]error) []Planned {
 	const justChanged = "its file has just changed: it counts once two scans saw it unchanged"
@@ -198,7 +198,7 @@ func (s *queueState) plan(o Options, found prompts.Scanned, unrendered map[strin
 	return all
 }
 
-// planPrompt is the state of a prompt by itself, without regard to others.
+// planPrompt returns the state of a prompt without regard to others.
 func (s *queueState) planPrompt(p prompts.Prompt, renames renames, unrendered error) Planned {
 	out := Planned{ID: p.ID, Path: p.Path, Project: p.Project, Title: p.Title, State: journal.Pending, prompt: p}
 	job, begun := s.newest[p.ID]
@@ -246,13 +246,13 @@ func (s *queueState) planPrompt(p prompts.Prompt, renames renames, unrendered er
 	return out
 }
 
-// resubmits reports whether a job in doubt is sent again by itself: once, and only if
-// that sends the same text.
+// resubmits reports whether a job in doubt is sent again automatically: once, and only if the
+// text is the same.
 func resubmits(p prompts.Prompt, job journal.Job) bool {
 	return job.State == journal.Unknown && job.Resubmit && p.Resubmit && job.Digest == p.Digest
 }
 
-// addRemedy says what can be done about a job that does not wait to be submitted.
+// addRemedy adds the remedy for a job that does not wait to be submitted.
 func (p *Planned) addRemedy(job journal.Job) {
 	remedy := Remedy(job)
 	switch {
@@ -271,7 +271,7 @@ func (p *Planned) addRemedy(job journal.Job) {
 	p.Reason += remedy
 }
 
-// Remedy says what a person can do about a job that is unknown, or held because it
+// Remedy returns the commands that resolve a job that is unknown, or held because it
 // looks renamed. It is empty for any other job.
 func Remedy(j journal.Job) string {
 	switch {

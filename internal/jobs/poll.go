@@ -15,10 +15,10 @@ import (
 const (
 	// readTimeout bounds one job's read, with the client's retries.
 	readTimeout = 90 * time.Second
-	// lostAfter is for how long a job is not found before it is lost.
+	// lostAfter is how long a job must not be found before it counts as lost.
 	lostAfter = 10 * time.Minute
 	// A job that is completed right after it accepted a follow-up may not have begun on
-	// it. It counts as completed after so many reads, so long after.
+	// it. It counts as completed after doneReads reads at least doneAfter later.
 	doneReads = 2
 	doneAfter = 30 * time.Second
 )
@@ -70,8 +70,8 @@ func (q *Queue) read(ctx context.Context, job journal.Job) (docsapi.Job, error) 
 	return q.client.Job(ctx, job.Project, job.JobID)
 }
 
-// follow is what a read means for its job: the rows from active of the table of states. The
-// change is in the history if the job has ended.
+// follow returns the change of a job after a read: the rows from active of the table of states. The
+// change enters the history if the job has ended.
 func (p *pass) follow(job journal.Job, got docsapi.Job, err error) journal.Change {
 	change := journal.Change{From: job.State, At: p.q.now()}
 	if job.Accepted.After(change.At) {
@@ -125,7 +125,7 @@ func (p *pass) pullLink(given string) string {
 	return p.links[key]
 }
 
-// stateOf tells from a read whether the job has ended, and how. A job that is
+// stateOf returns the state of a job after a read, and the reason if it has ended. A job that is
 // completed and has follow-ups left stays active.
 func (p *pass) stateOf(job *journal.Job, got docsapi.Job, now time.Time) (state journal.State, cause string) {
 	switch got.Status {

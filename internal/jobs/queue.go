@@ -13,8 +13,8 @@ import (
 	"github.com/docgauge/docgauge/internal/view"
 )
 
-// Client is the service. Its errors are those of package docsapi; any other error
-// leaves it open whether the service acted.
+// Client is the service. Its errors come from package docsapi; after any other error it is unknown
+// whether the service acted.
 type Client interface {
 	CreateJob(ctx context.Context, project, prompt string) (docsapi.Job, error)
 	SendMessage(ctx context.Context, project, id, prompt string) (docsapi.Job, error)
@@ -31,17 +31,17 @@ type Journal interface {
 	Queue(ctx context.Context) (journal.Queue, error)
 	// PullStates returns the pull requests of the jobs; long fields can be missing.
 	PullStates(ctx context.Context) ([]journal.PullRequest, error)
-	// Recurring returns since when the firings of each prompt with a schedule count; See
-	// sets that.
+	// Recurring returns, for each prompt with a schedule, the time from which its firings
+	// count. See sets it.
 	Recurring(ctx context.Context) (map[string]journal.Recurring, error)
 	See(ctx context.Context, prompt, schedule string, at time.Time) error
-	// Apply makes all of the changes or none, durably, and returns their jobs as they
-	// are now. After journal.ErrRaced, journal.ErrDuplicate and journal.TakenError
-	// nothing was changed; after any other error the changes may have been made.
+	// Apply makes all of the changes or none, durably, and returns the changed jobs.
+	// After journal.ErrRaced, journal.ErrDuplicate and journal.TakenError nothing was
+	// changed; after any other error the changes may have been made.
 	Apply(ctx context.Context, changes ...journal.Change) ([]journal.Job, error)
 }
 
-// NewState is what the queue does with prompts and a journal without any job.
+// NewState is the reaction of the queue to prompts and a journal without any job.
 type NewState string
 
 // The values of DOCGAUGE_PROMPTS_ON_NEW_STATE.
@@ -51,7 +51,7 @@ const (
 	Skip   NewState = "skip"   // treat the prompts as done
 )
 
-// Options are the rules of a queue, and what it works with. A cap of 0 is unlimited.
+// Options are the rules and dependencies of a queue. A cap of 0 is unlimited.
 type Options struct {
 	// MaxPerDay is how many jobs may be created in 24 hours, MaxActive how many may be
 	// at work, MaxOpenPulls how many pull requests may be open, and MaxReviewAge what their
@@ -63,7 +63,7 @@ type Options struct {
 	JobCost float64
 	// PollInterval is the time from the beginning of a job to its first read.
 	PollInterval time.Duration
-	// Numbers are for templates; nil if there are none.
+	// Numbers are for templates; may be nil.
 	Numbers prompts.Numbers
 	// Notify reports whether events are wanted.
 	Notify bool
@@ -76,8 +76,8 @@ type Options struct {
 	KeyMark func() string
 	// Changed is called after each change of the journal.
 	Changed func()
-	// Clock returns an error as long as this machine's clock is known to be wrong: nothing
-	// is sent or decided then.
+	// Clock returns an error while this machine's clock is known to be wrong. Nothing is sent or
+	// decided then.
 	Clock func() error
 	// Mark records, outside the state, that a create or follow-up begins. Restored looks for
 	// such marks before the first pass, and if the state turns out to come from an older
@@ -128,8 +128,8 @@ func (q *Queue) apply(ctx context.Context, changes ...journal.Change) ([]journal
 	return jobs, err
 }
 
-// Flush writes the outcome that is not in the journal yet. After an error the queue must not be given up:
-// it alone knows the outcome of a POST. Run must have ended.
+// Flush writes the outcome that is not in the journal yet. After an error the process must keep the
+// queue: only the queue knows the outcome of a POST. Run must have ended.
 func (q *Queue) Flush(ctx context.Context) error {
 	if q.unsaved == nil {
 		return nil

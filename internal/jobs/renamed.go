@@ -15,8 +15,8 @@ type textAt struct{ where, digest string }
 // renames finds prompts that look renamed: see the package comment.
 type renames struct {
 	at time.Time
-	// gone are jobs, by digest and oldest first, whose text is no longer where it was.
-	// They keep it from being sent under another path.
+	// gone are jobs, by digest and oldest first, whose text has left its path. They prevent
+	// the text from being sent again under another path.
 	gone map[string][]journal.Job
 	// decided are those of gone for which another prompt was held as renamed, and the
 	// operator has decided about it: further copies of the text are copies.

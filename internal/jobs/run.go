@@ -19,7 +19,7 @@ type Folder interface {
 	ScanOnce(ctx context.Context) (prompts.Scanned, error)
 }
 
-// Until says when Run ends, beside the end of its context.
+// Until is the condition that ends Run, besides the end of its context.
 type Until int
 
 // The ends of Run.
@@ -27,7 +27,7 @@ const (
 	// UntilStopped runs for ever: a folder or a journal that cannot be read is
 	// reported, and read again later.
 	UntilStopped Until = iota
-	// UntilPassed ends after one pass, UntilIdle when nothing more happens by itself.
+	// UntilPassed ends after one pass, UntilIdle when nothing more happens without a person.
 	// Both end with the first error.
 	UntilPassed
 	UntilIdle

@@ -272,7 +272,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestEndWhileReading: the job stays as it was.
+// TestEndWhileReading: the job stays unchanged.
 func TestEndWhileReading(t *testing.T) {
 	w := one(t, prompts.Prompt{})
 	before := w.job("a")

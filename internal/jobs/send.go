@@ -105,7 +105,7 @@ func (p *pass) send(ctx context.Context, job journal.Job, from journal.State, te
 	}
 	job = entered[0]
 
-	// Step 2: a mark outside the state says that something was sent.
+	// Step 2: a mark outside the state records that something was sent.
 	// CRASH before: the journal has the intent, and the next mark counts it too. The mark
 	// matters once an older state is restored.
 	q.opt.Mark(context.WithoutCancel(ctx))
@@ -129,7 +129,7 @@ func (p *pass) send(ctx context.Context, job journal.Job, from journal.State, te
 		log.Warn("agent job not sent", "outcome", string(judge(o.err)), "reason", o.err)
 	}
 
-	// Step 4: the outcome becomes durable, prepared from the job and the queue as they are then.
+	// Step 4: the outcome becomes durable, prepared from the current job and queue.
 	// While the journal cannot be written the process keeps it, and sends nothing else.
 	// CRASH before: as after step 1.
 	// CRASH after: the job is followed, or sent again when its time has come.
@@ -150,7 +150,7 @@ func (p *pass) send(ctx context.Context, job journal.Job, from journal.State, te
 			case err == nil:
 				return nil
 			case taken != nil:
-				// Only the journal knows, in the transaction, that the id is another job's.
+				// Only the transaction of the journal shows that the id belongs to another job.
 				o.err = fmt.Errorf("the service accepted it, but %w: it may have made another job or not", taken)
 				log.Warn("agent job in doubt", "reason", o.err)
 				continue
@@ -162,8 +162,12 @@ func (p *pass) send(ctx context.Context, job journal.Job, from journal.State, te
 			if before, err = q.journal.Job(ctx, job.Seq); err != nil {
 				return err
 			}
-			if slices.ContainsFunc(maybe, func(written journal.Job) bool { return isWritten(written, before) }) {
-				return nil
+			if slices.ContainsFunc(maybe, func(written journal.Job) bool {
+				written.Version++
+				written.Text, written.FollowUps = before.Text, before.FollowUps
+				return reflect.DeepEqual(written, before)
+			}) {
+				return nil // a write that seemed to fail has succeeded
 			}
 			// The operator changed the job or the queue: the outcome is prepared anew. Only
 			// the intent knows which follow-ups the service has.
@@ -192,19 +196,12 @@ func (p *pass) send(ctx context.Context, job journal.Job, from journal.State, te
 // at the same time.
 const maxRaces = 5
 
-// isWritten reports whether a job of the journal is as a write would have left it.
-func isWritten(written, now journal.Job) bool {
-	written.Version++
-	written.Text, written.FollowUps, now.Text, now.FollowUps = "", nil, "", nil
-	return reflect.DeepEqual(written, now)
-}
-
 // isRaced reports whether a change was not made because the operator was faster.
 func isRaced(err error) bool {
 	return errors.Is(err, journal.ErrRaced) || errors.Is(err, journal.ErrDuplicate)
 }
 
-// takenBy returns the error that says that an id is another job's, nil for any other.
+// takenBy returns the *journal.TakenError in err, or nil.
 func takenBy(err error) *journal.TakenError {
 	taken, _ := errors.AsType[*journal.TakenError](err)
 	return taken
@@ -250,7 +247,7 @@ type outcome struct {
 	keyMark string
 }
 
-// changesOf is what an outcome means for its job and for the queue: the rows from
+// changesOf returns the changes of the job and the queue after an outcome: the rows from
 // submitting and sending of the table of states.
 func (q *Queue) changesOf(o outcome, job journal.Job, queue journal.Queue) []journal.Change {
 	now, v, followUp, before, cause := q.now(), judge(o.err), job.Sending, job, ""
@@ -309,8 +306,8 @@ func (q *Queue) changesOf(o outcome, job journal.Job, queue journal.Queue) []jou
 	}
 	change := journal.Change{Job: job, From: before.State, At: now, Cause: cmp.Or(cause, job.Reason)}
 	if before.State.Ended() {
-		// The operator ended the job while it was being sent: the end stands, and what the
-		// service did is entered beside it.
+		// The operator ended the job while it was being sent. The job stays ended, and the
+		// outcome at the service is entered beside it.
 		change.Cause = fmt.Sprintf("%s; it was %s before that was known", change.Cause, before.State)
 		change.Job.State, change.Job.Reason, change.Job.Ended = before.State, before.Reason, before.Ended
 		change.Job.Next, change.Job.Blocked, change.Job.Sending = time.Time{}, time.Time{}, false
@@ -330,8 +327,8 @@ func (q *Queue) changesOf(o outcome, job journal.Job, queue journal.Queue) []jou
 	return []journal.Change{change}
 }
 
-// describe enters what the service says about a job, except its pull request: only a read
-// does that. What it does not say stays.
+// describe copies the service's description of a job, except its pull request, which only a read
+// copies. Missing values stay unchanged.
 func describe(job *journal.Job, got docsapi.Job) {
 	job.Status = cmp.Or(got.Status, job.Status)
 	job.Repository = cmp.Or(analytics.RedactUser(got.Repository), job.Repository)
@@ -342,7 +339,7 @@ func describe(job *journal.Job, got docsapi.Job) {
 	}
 }
 
-// verdict is what became of a create or a follow-up.
+// verdict is the outcome of a create or a follow-up.
 type verdict string
 
 const (
@@ -353,8 +350,8 @@ const (
 	inDoubt      verdict = "in doubt"     // it may have been accepted
 )
 
-// judge tells the verdict from the error of a create or a follow-up. Whatever is not
-// certain is in doubt.
+// judge returns the verdict for the error of a create or a follow-up. Any uncertain outcome is in
+// doubt.
 func judge(err error) verdict {
 	e, ours := errors.AsType[*docsapi.Error](err)
 	switch {
@@ -393,12 +390,12 @@ const (
 	maxBackoff  = 5 * time.Minute
 )
 
-// pollIn is how long to wait after so many reads that found a job at work.
+// pollIn returns how long to wait after a number of reads that found a job at work.
 func (q *Queue) pollIn(polls int, err error) time.Duration {
 	return q.backoff(max(q.opt.PollInterval, time.Millisecond), pollGrowth, polls, err)
 }
 
-// backoff is first, grown by so many steps, or longer if the service says so.
+// backoff returns first, grown by a number of steps, or longer if the service demands it.
 func (q *Queue) backoff(first time.Duration, growth float64, steps int, err error) time.Duration {
 	grown := float64(first) * math.Pow(growth, float64(steps))
 	wait := q.opt.Jitter(max(first, time.Duration(min(grown, float64(maxBackoff))))).Round(time.Millisecond)

@@ -97,7 +97,7 @@ func (s *service) find(call, project, id string) (*remote, error) {
 	return nil, answer(http.StatusNotFound)
 }
 
-// show is the job as it is now: at work for a turn after each text.
+// show returns the present state of the job: at work for a turn after each text.
 func (s *service) show(j *remote) docsapi.Job {
 	out := docsapi.Job{
 		ID: j.id, Status: docsapi.StatusActive, Repository: "acme/docs", Ref: "main", Model: "m1",
@@ -168,7 +168,7 @@ func (s *service) mostIn24Hours() (most int) {
 	return most
 }
 
-// answer is what the client returns for an answer of the service.
+// answer returns the client's error for a response of the service.
 func answer(status int) error {
 	outcome := docsapi.Permanent
 	switch {
@@ -189,12 +189,12 @@ func throttled(after time.Duration) error {
 	}
 }
 
-// notSentError is what the client returns if there was no connection.
+// notSentError returns the client's error if no connection was made.
 func notSentError() error {
 	return &docsapi.Error{Op: "call", Outcome: docsapi.Transient, Message: "no connection", Err: docsapi.ErrNotSent}
 }
 
-// lostError is what it returns if no answer came.
+// lostError returns the client's error if no response came.
 func lostError() error {
 	return &docsapi.Error{Op: "call", Outcome: docsapi.InDoubt, Message: "no answer"}
 }

@@ -18,14 +18,14 @@ const (
 	shownAfterEnd = 30 * 24 * time.Hour
 )
 
-// Prompts is where the prompts of the folder stand, as far as it is known.
+// Prompts is the known state of the prompts in the folder.
 type Prompts struct {
 	Planned []Planned
 	// Problem is why the folder cannot be read, empty if it can.
 	Problem string
 }
 
-// Show adds the queue of projects to a snapshot. The jobs and pull requests are those of the journal.
+// Show adds the queue of projects to a snapshot, with the jobs and pull requests of the journal.
 func Show(
 	ctx context.Context, o Options, j Journal, projects []string, prompts Prompts, out *view.Snapshot,
 ) error {
@@ -116,8 +116,8 @@ func newestJobs(all []journal.Job, pulls map[string]journal.PullRequest, now tim
 	return out
 }
 
-// showPulls adds the pull requests of a project, and what became of them. All of it is derived from
-// the pull requests themselves, so a crash counts none twice.
+// showPulls adds the pull requests of a project and their results. All of it is derived from the
+// pull requests themselves, so a crash counts none twice.
 func showPulls(project string, pulls map[string]journal.PullRequest, out *view.Snapshot) {
 	counts, review := map[journal.PullState]int{}, view.Review{Project: project}
 	merges := view.Histogram{

@@ -19,7 +19,7 @@ const (
 	maxWait = 25 * time.Hour
 )
 
-// queueState is the journal as it was read at one moment.
+// queueState is the content of the journal at one moment.
 type queueState struct {
 	at        time.Time
 	queue     journal.Queue

@@ -105,7 +105,7 @@ func (w *world) process() error {
 	return w.queue.Recover(w.Context())
 }
 
-// pass makes one pass, in a new process if there is none.
+// pass makes one pass, in a new process if none runs.
 func (w *world) pass() (Result, error) {
 	w.Helper()
 	if w.queue == nil || w.on.dead {

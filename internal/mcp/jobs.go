@@ -30,7 +30,8 @@ func (a *assistant) addJobTools(s *sdk.Server) {
 	add(s, a, &sdk.Tool{Name: "outcomes", Title: "Outcomes",
 		Description: "What became of the readers of pages after a pull request of an agent job was merged: the " +
 			"effect on the daily visitors of each page, people and AI apart, with an interval and a verdict, or " +
-			"why there is not enough data."}, a.outcomes)
+			"why there is none; and a summary of all verdicts with how many are expected by chance, to be quoted " +
+			"beside any count."}, a.outcomes)
 	if !a.AddPrompts {
 		return
 	}
@@ -104,13 +105,22 @@ type outcomesQuestion struct {
 	Limit   count  `json:"limit,omitempty" jsonschema:"how many merges, the newest; of each as many effects"`
 }
 
-type outcomesAnswer struct {
+// OutcomesAnswer is the answer of the tool outcomes.
+type OutcomesAnswer struct {
 	ruled
-	Caution   string       `json:"caution"`
-	Outcomes  []mergeStudy `json:"outcomes"`
-	Total     int          `json:"total"`
-	Truncated bool         `json:"truncated"`
-	Problem   string       `json:"problem,omitempty" jsonschema:"windows that could not be read, and count as missing"`
+	Caution   string         `json:"caution"`
+	Since     time.Time      `json:"since,omitzero" jsonschema:"earlier merges are left out"`
+	Summaries []outcomeTotal `json:"summaries" jsonschema:"what the verdicts of each project say together"`
+	Outcomes  []mergeStudy   `json:"outcomes"`
+	Total     int            `json:"total"`
+	Truncated bool           `json:"truncated"`
+	Problem   string         `json:"problem,omitempty" jsonschema:"windows that could not be read, and count as missing"`
+}
+
+// outcomeTotal is a summary, and the same as a sentence.
+type outcomeTotal struct {
+	view.OutcomeSummary
+	Text string `json:"text"`
 }
 
 // mergeStudy has the effects without their days.
@@ -122,38 +132,48 @@ type mergeStudy struct {
 // studied is how long ago a merge may be.
 const studied = 180 * 24 * time.Hour
 
-func (a *assistant) outcomes(ctx context.Context, q outcomesQuestion) (out outcomesAnswer, err error) {
-	out = outcomesAnswer{ruled: ruled{rule}, Caution: view.OutcomeCaution, Outcomes: []mergeStudy{}}
+func (a *assistant) outcomes(ctx context.Context, q outcomesQuestion) (out OutcomesAnswer, err error) {
 	s := pulls.Selection{Since: a.Now().Add(-studied)}
 	if q.Project != "" {
 		s.Projects = []string{q.Project}
 	}
-	var all []view.Outcome
+	var all view.Outcomes
 	err = a.withState(func(db *state.DB) error {
 		return a.withArchive(func(from sinks.Sink) (err error) {
 			all, err = pulls.Outcomes(ctx, db, from, s)
 			return err
 		})
 	})
-	if all == nil {
+	if out = NewOutcomesAnswer(all, int(q.Limit)); all.Merges == nil {
 		return out, err
 	}
 	if err != nil {
 		out.Problem = err.Error()
 	}
-	out.Total = len(all)
-	limit(&all, q.Limit, &out.Truncated)
-	for _, o := range all {
+	return out, nil
+}
+
+// NewOutcomesAnswer returns the answer with the newest merges, and of each the first effects: at most
+// so many.
+func NewOutcomesAnswer(all view.Outcomes, most int) OutcomesAnswer {
+	out := OutcomesAnswer{ruled: ruled{rule}, Caution: all.Caution(), Since: all.Since, Summaries: []outcomeTotal{},
+		Outcomes: []mergeStudy{}, Total: len(all.Merges)}
+	for _, s := range all.Summaries {
+		out.Summaries = append(out.Summaries, outcomeTotal{s, s.Sentence()})
+	}
+	limit(&all.Merges, count(most), &out.Truncated)
+	for _, o := range all.Merges {
 		study := mergeStudy{o, len(o.Effects)}
 		study.Link = analytics.SafeLink(o.Link)
-		limit(&study.Pages, q.Limit, &out.Truncated)
-		limit(&study.Effects, q.Limit, &out.Truncated)
+		limit(&study.Pages, count(most), &out.Truncated)
+		limit(&study.Effects, count(most), &out.Truncated)
+		study.Effects = slices.Clone(study.Effects)
 		for i := range study.Effects {
 			study.Effects[i].Days = nil
 		}
 		out.Outcomes = append(out.Outcomes, study)
 	}
-	return out, nil
+	return out
 }
 
 type promptQuestion struct {

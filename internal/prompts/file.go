@@ -33,9 +33,9 @@ var nameForm = regexp.MustCompile(fmt.Sprintf(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,%d}
 type parser struct {
 	prompt   Prompt
 	rules    Rules
-	keys     map[string]*yaml.Node // the known keys that are given
-	values   map[string]*yaml.Node // their values, if they have one that can be read
-	unread   bool                  // it is not known which keys are given
+	keys     map[string]*yaml.Node // the known keys in the file
+	values   map[string]*yaml.Node // their readable values
+	unread   bool                  // the keys could not be read
 	findings []Finding
 }
 
@@ -44,7 +44,7 @@ func (r *parser) find(line int, format string, args ...any) {
 }
 
 // parseFile parses the file at path, whose whole content is data. The prompt always
-// has a path and an id; it keeps every rule if there are no findings.
+// has a path and an id; without findings it keeps every rule.
 func parseFile(path string, data []byte, rules Rules) (Prompt, []Finding) {
 	r := &parser{
 		prompt: Prompt{ID: path, Path: path}, rules: rules,
@@ -205,8 +205,8 @@ func (r *parser) invalidYAML(err error) {
 		printable(text))
 }
 
-// plain finds what gives a value another meaning than the text that is written:
-// anchors, aliases, merge keys and tags.
+// plain reports anchors, aliases, merge keys and tags, which give a value another meaning than its
+// text.
 func (r *parser) plain(n *yaml.Node) {
 	switch {
 	case n.Kind == yaml.AliasNode:

@@ -67,7 +67,7 @@ func (f *Folder) root() (*os.Root, error) {
 // errWritable: anyone can write to a folder or a file.
 var errWritable = errors.New("anyone can write to it, and so spend the agents' budget: run chmod o-w on it")
 
-// unusable is an error that says why the folder cannot be used, and the remedy.
+// unusable returns an error with the reason why the folder cannot be used, and the remedy.
 func (f *Folder) unusable(err error) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		err = pe.Err
@@ -138,7 +138,7 @@ func (f *Folder) ScanOnce(ctx context.Context) (Scanned, error) {
 	return f.scan(&first, counts)
 }
 
-// scan reads the folder. A file counts by what the previous scan saw of it, or nil.
+// scan reads the folder. counts decides about each file by its state in the previous scan, or nil.
 func (f *Folder) scan(previous *Scanned, counts func(now, before *file) bool) (Scanned, error) {
 	root, err := f.root()
 	if err != nil {

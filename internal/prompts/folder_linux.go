@@ -10,8 +10,8 @@ import (
 // openFlags: a scan must not block on a named pipe.
 const openFlags = os.O_RDONLY | unix.O_NONBLOCK
 
-// openToAll reports whether anyone can write to what is opened: its mode says so, and
-// its file system is not mounted read-only.
+// openToAll reports whether anyone can write to the opened file or folder: its mode allows that,
+// and its file system is not mounted read-only.
 func openToAll(handle *os.File, info fs.FileInfo) bool {
 	if info.Mode().Perm()&0o002 == 0 {
 		return false

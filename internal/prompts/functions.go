@@ -22,12 +22,12 @@ var ErrNoNumbers = errors.New("no numbers")
 // Numbers are the numbers of a project for its templates: of the newest settled
 // window of a granularity, and of the window that ends where that one begins (for a
 // rolling granularity, not the window that ended a day earlier). If one of the two is
-// missing, the error is ErrNoNumbers and says why.
+// missing, the error is ErrNoNumbers with the reason.
 type Numbers interface {
 	// Windows returns the totals of the two windows, or with pages their rows too.
 	Windows(ctx context.Context, project string, g analytics.Granularity, pages bool) (Adjacent, error)
-	// Outcomes are those of the merged pull requests, newest first.
-	Outcomes(ctx context.Context, project string) ([]view.Outcome, error)
+	// Outcomes returns those of the merged pull requests.
+	Outcomes(ctx context.Context, project string) (view.Outcomes, error)
 }
 
 // Adjacent has the totals, and perhaps the rows in any order, of two adjacent windows.
@@ -45,16 +45,16 @@ type renderer struct {
 	at      time.Time
 	numbers Numbers
 
-	known   map[string]Adjacent // by what it has, and granularity
+	known   map[string]Adjacent // by content and granularity
 	windows map[analytics.Granularity]analytics.Window
 	movers  map[string]analytics.Movers // by granularity and audience
-	merges  []view.Outcome              // nil: not read yet
+	merges  *view.Outcomes              // nil: not read yet
 }
 
 // variableNames are the names of variables; docs/agent-jobs.md describes them.
 var variableNames = []string{"id", "project", "title", "date", "firing"}
 
-// variables returns what dot is in a template.
+// variables returns the value of dot in a template.
 func (r *renderer) variables() map[string]any {
 	all := map[string]any{
 		"id": r.prompt.ID, "project": r.prompt.Project, "title": r.prompt.Title, "date": day{analytics.DateOf(r.at)},
@@ -77,12 +77,12 @@ func (r *renderer) functions() map[string]any {
 			func(m analytics.Movers) []analytics.Change { return m.Rising.First }),
 		"falling_pages": r.pagesBy("falling_pages",
 			func(m analytics.Movers) []analytics.Change { return m.Falling.First }),
-		"outcomes": r.outcomes,
+		"outcomes": r.outcomes, "outcomes_summary": r.outcomesSummary,
 	}
 }
 
 // functionNames are all functions of templates: ours, and those of the template
-// language that cannot print more than they are given.
+// language that cannot print more than their arguments.
 var functionNames = func() map[string]any {
 	all := new(renderer).functions()
 	for _, name := range []string{"and", "or", "not", "eq", "ne", "lt", "le", "gt", "ge", "len"} {
@@ -223,9 +223,9 @@ func (r *renderer) pagesBy(
 	}
 }
 
-// read returns the numbers of a granularity, which it reads once. It refuses numbers that
-// would not be what the prompt means: of windows that are not adjacent, long past, or not
-// the ones that the prompt already has numbers of.
+// read returns the numbers of a granularity, which it reads once. It refuses numbers that do not
+// fit the prompt: of windows that are not adjacent, are long past, or differ from those whose
+// numbers the prompt already has.
 func (r *renderer) read(granularity string, pages bool) (Adjacent, error) {
 	g, err := analytics.ParseGranularity(granularity)
 	if err != nil {
@@ -260,26 +260,59 @@ func (r *renderer) read(granularity string, pages bool) (Adjacent, error) {
 	return numbers, nil
 }
 
-// outcomes lists the effects of merges, newest merge first; pages without enough data are
-// left out.
-func (r *renderer) outcomes(n int) (pageList, error) {
-	switch {
-	case n < 1 || n > maxPages:
-		return nil, functionErrorf("outcomes %d: want from 1 to %d effects", n, maxPages)
-	case r.numbers == nil:
-		return nil, functionErrorf("outcomes: %w", ErrNoNumbers)
-	case r.merges == nil:
+// readOutcomes returns the outcomes, which it reads once.
+func (r *renderer) readOutcomes() (view.Outcomes, error) {
+	if r.numbers == nil {
+		return view.Outcomes{}, functionErrorf("outcomes: %w", ErrNoNumbers)
+	}
+	if r.merges == nil {
 		merges, err := r.numbers.Outcomes(r.ctx, r.prompt.Project)
 		if err != nil {
-			return nil, functionErrorf("outcomes: %w", err)
+			return view.Outcomes{}, functionErrorf("outcomes: %w", err)
 		}
-		r.merges = append([]view.Outcome{}, merges...)
+		r.merges = &merges
+	}
+	return *r.merges, nil
+}
+
+// outcomesSummary says what all outcomes say together, and what they do not say.
+func (r *renderer) outcomesSummary() (string, error) {
+	all, err := r.readOutcomes()
+	if err != nil || len(all.Summaries) == 0 {
+		return "No merge was judged yet.", err
+	}
+	return strings.Join(append(all.Sentences(nil), all.Caution()), " "), nil
+}
+
+// outcomeList is some outcomes, printed as one line for each and their summary.
+type outcomeList pageList
+
+func (l outcomeList) String() string {
+	text := pageList(l).String()
+	if len(l) > 0 {
+		text += fmt.Sprintf("\n%s", l[0]["summary"])
+	}
+	return text
+}
+
+// outcomes lists the effects of merges that have a verdict, newest merge first.
+func (r *renderer) outcomes(n int) (outcomeList, error) {
+	if n < 1 || n > maxPages {
+		return nil, functionErrorf("outcomes %d: want from 1 to %d effects", n, maxPages)
+	}
+	all, err := r.readOutcomes()
+	if err != nil {
+		return nil, err
+	}
+	summary, err := r.outcomesSummary()
+	if err != nil {
+		return nil, err
 	}
 	round := func(n float64) int { return int(math.Round(n)) }
-	list := pageList{}
-	for _, o := range r.merges {
+	list := outcomeList{}
+	for _, o := range all.Merges {
 		for _, e := range o.Effects {
-			if e.Verdict == view.NotEnoughData || len(list) == n {
+			if e.Verdict == view.NotEnoughData || e.Verdict == view.TooEarly || len(list) == n {
 				continue
 			}
 			rec := record{
@@ -287,6 +320,7 @@ func (r *renderer) outcomes(n int) (pageList, error) {
 				"verdict": string(e.Verdict),
 				"before":  round(e.Before), "after": round(e.Actual), "expected": round(e.Expected),
 				"change": round(100 * e.Change), "low": round(100 * e.Low), "high": round(100 * e.High),
+				"summary": summary,
 			}
 			who := map[analytics.Audience]string{analytics.Human: "human", analytics.AI: "AI"}[e.Audience]
 			rec["line"] = fmt.Sprintf("- %s, merged %s: %d %s visitors a day since, %d expected without it: "+

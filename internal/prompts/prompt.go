@@ -44,8 +44,8 @@ type Prompt struct {
 	// DependsOn are ids of prompts that must be completed first; of those in Merged, the
 	// pull request must be merged.
 	DependsOn, Merged []string
-	// Pages are the paths of the pages that it is about, where the files that it changes do
-	// not say that.
+	// Pages are the paths of the pages that it is about, for changed files that do not show
+	// that.
 	Pages []string
 	// FollowUps are messages for the job, sent one after the other once it is
 	// completed. In a template they are templates too.
@@ -88,7 +88,7 @@ func digest(p Prompt) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Rules are what files must keep besides their own format.
+// Rules are the rules for files besides their format.
 type Rules struct {
 	// Projects are the configured ones. One project is the default; with none, the
 	// key project is not checked.

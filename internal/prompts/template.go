@@ -37,7 +37,7 @@ var (
 
 // Render returns the texts to send for p at a time: the time of the firing for a
 // prompt that recurs, else the current time. Without a template it returns the text
-// of p. n may be nil if there are no numbers. The error is a [Finding], which wraps
+// of p. n may be nil. The error is a [Finding], which wraps
 // ErrNoNumbers if numbers are missing.
 func Render(ctx context.Context, p Prompt, at time.Time, n Numbers) (Rendered, error) {
 	if !p.Template {
@@ -92,7 +92,7 @@ func (r *renderer) render(p part) (string, *Finding) {
 	out := &limitedBuilder{left: MaxBytes + p.line}
 	if err := t.Funcs(r.functions()).Execute(out, r.variables()); err != nil {
 		finding := templateFinding(err)
-		// The library knows the place; our own errors have the better words.
+		// The library knows the line; our own errors have the better text.
 		if failed, ok := errors.AsType[*functionError](err); ok {
 			finding.Text = "template: " + failed.Error()
 		}
@@ -201,8 +201,8 @@ func templateFinding(err error) Finding {
 	return Finding{Line: line, Text: "template: " + shorten(text)}
 }
 
-// checker looks in a template for what might not end, or has no meaning. A range
-// goes over a list of pages, at most maxPages, and not inside another range, and
+// checker finds parts of a template that might not end, or have no meaning. A range
+// covers a list of at most maxPages pages and is not inside another range, and
 // nothing calls itself. So every template ends soon.
 type checker struct {
 	text     string
@@ -311,13 +311,15 @@ func (s sampleNumbers) Windows(_ context.Context, _ string, g analytics.Granular
 }
 
 // Outcomes have as many effects as a list may have.
-func (s sampleNumbers) Outcomes(_ context.Context, project string) ([]view.Outcome, error) {
-	o := view.Outcome{Merge: view.Merge{Project: project, Link: "https://example.com/pull/1", At: (s.end - 20).Time()}}
+func (s sampleNumbers) Outcomes(_ context.Context, project string) (view.Outcomes, error) {
+	o := view.Outcome{Final: true,
+		Merge: view.Merge{Project: project, Link: "https://example.com/pull/1", At: (s.end - 40).Time()}}
 	for i := range maxPages {
 		o.Effects = append(o.Effects, view.Effect{
 			Path: fmt.Sprintf("/example/%d", i), Audience: analytics.Human, Verdict: view.MoreReaders,
 			Before: 100, Actual: 130, Expected: 100, Change: .3, Low: .2, High: .4,
 		})
 	}
-	return []view.Outcome{o}, nil
+	summary := view.OutcomeSummary{Project: project, Merges: 1, Comparisons: maxPages, More: maxPages, ByChance: 5}
+	return view.Outcomes{Summaries: []view.OutcomeSummary{summary}, Merges: []view.Outcome{o}}, nil
 }

@@ -25,7 +25,7 @@ import (
 type fixed struct {
 	site     Adjacent
 	pages    Adjacent
-	outcomes []view.Outcome
+	outcomes view.Outcomes
 	err      error
 	asked    []string
 }
@@ -38,7 +38,7 @@ func (f *fixed) Windows(_ context.Context, project string, g analytics.Granulari
 	return f.site, f.err
 }
 
-func (f *fixed) Outcomes(_ context.Context, project string) ([]view.Outcome, error) {
+func (f *fixed) Outcomes(_ context.Context, project string) (view.Outcomes, error) {
 	f.asked = append(f.asked, project+" outcomes")
 	return f.outcomes, f.err
 }
@@ -54,11 +54,16 @@ func numbers() *fixed {
 	}
 	unclear := view.Effect{Path: "/install", Audience: analytics.AI, Verdict: view.NoClearChange,
 		Before: 101, Actual: 131, Expected: 103, Change: .27, Low: -.02, High: .36}
+	early := unclear
+	early.Verdict = view.TooEarly
 	few := view.Effect{Path: "/install", Audience: analytics.Human, Verdict: view.NotEnoughData, Before: 3}
 	return &fixed{
-		outcomes: []view.Outcome{{
-			Merge: view.Merge{At: (sampleEnd - 20).Time()}, Effects: []view.Effect{few, unclear},
-		}},
+		outcomes: view.Outcomes{
+			Summaries: []view.OutcomeSummary{{Merges: 1, Comparisons: 1, ByChance: .05, TooEarly: 1, NotEnoughData: 1}},
+			Merges: []view.Outcome{{
+				Merge: view.Merge{At: (sampleEnd - 20).Time()}, Effects: []view.Effect{few, early, unclear},
+			}},
+		},
 		site: Adjacent{
 			Window: week, FormerWindow: before,
 			Totals:       analytics.Totals{Human: 900, AI: 250, Total: 1100},
@@ -84,6 +89,8 @@ func recurring(t testing.TB) schedule.Cron {
 
 func TestRender(t *testing.T) {
 	const (
+		summary = "1 merge, 1 comparison: 0 more, 0 fewer readers, 0.05 expected by chance. No mean change yet: it " +
+			"needs corrected comparisons of merges on 3 dates. " + view.OutcomeCaution
 		ofInstall = "- \"/install\": 140 visitors (-90), 100 human (-100), 50 AI (+10)"
 		ofAPI     = "- \"/api\": 105 visitors (+55), 20 human (-1), 90 AI (+60)"
 	)
@@ -111,7 +118,8 @@ func TestRender(t *testing.T) {
 		{`x[[ falling_pages "week" 10 "ai" ]]`, `x- none`},
 		{`[[ if gt (site_visitors "week").ai_change 0 ]]more AI[[ else ]]less AI[[ end ]]`, "more AI"},
 		{`[[ outcomes 9 ]]`, "- \"/install\", merged 2025-12-16: 131 AI visitors a day since, 103 expected without " +
-			"it: +27% (90% interval -2% to +36%), no clear change"},
+			"it: +27% (90% interval -2% to +36%), no clear change\n" + summary},
+		{`[[ outcomes_summary ]]`, summary},
 		{`[[ range outcomes 1 ]][[ .path ]] [[ .change ]] [[ .merged ]][[ end ]]`, "\"/install\" 27 2025-12-16"},
 		{`[[ if have "week" ]]yes[[ end ]] [[ len (top_pages "week" 2) ]]`, "yes 2"},
 		{"[[- /* a comment */ -]]\n  x  \n", "x"},

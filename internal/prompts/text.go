@@ -55,7 +55,7 @@ func checkText(s string) (line int, problem string) {
 	return line, problem
 }
 
-// forbidden says why a character is not allowed in a prompt, or nothing.
+// forbidden returns the reason why a character is not allowed in a prompt, or "".
 func forbidden(r rune) string {
 	switch {
 	case r == '\n', r == '\t':
@@ -70,7 +70,7 @@ func forbidden(r rune) string {
 	return ""
 }
 
-// checkLine returns the problem of a name of one line (a path, a title), empty if there is none.
+// checkLine returns the problem of a name of one line (a path, a title), or "".
 func checkLine(s string) string {
 	switch {
 	case len(s) > maxNameBytes:

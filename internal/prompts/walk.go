@@ -215,7 +215,7 @@ func (w *walker) read(handle *os.File, info fs.FileInfo, name string, link bool)
 	return nil
 }
 
-// problem notes an entry that cannot be read, and what to do about it.
+// problem notes an entry that cannot be read, and the remedy.
 func (w *walker) problem(name string, other bool, err error) {
 	text := err.Error()
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {

@@ -82,7 +82,7 @@ func (f *Folder) Write(name string, p Prompt) (string, error) {
 	return "", err
 }
 
-// nameErrors are those of a file system that another name would avoid.
+// nameErrors are the errors of a file system that another name would avoid.
 var nameErrors = []syscall.Errno{
 	syscall.EEXIST, syscall.ENOENT, syscall.ENOTDIR, syscall.ENAMETOOLONG, syscall.ELOOP,
 }
@@ -253,7 +253,7 @@ func encode(p Prompt) ([]byte, error) {
 }
 
 // noBlock matches text that a YAML block does not keep: white space before the first
-// line or around another, and what YAML takes for the end of a line or of a document.
+// line or around another, and characters that end a line or a document in YAML.
 var noBlock = regexp.MustCompile(`^[ \t]|\n\t|[ \t](?:\n|$)|[^\n\t -~\x{A1}-\x{2027}\x{2030}-\x{D7FF}]`)
 
 // textNode is text that reads back as the same text: a block if it has several lines,

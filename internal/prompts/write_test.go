@@ -219,7 +219,7 @@ var samePrompt = cmp.Options{
 	cmp.Comparer(func(a, b schedule.Cron) bool { return a.String() == b.String() }),
 }
 
-// TestWriteRead: every prompt reads back as it was written.
+// TestWriteRead: every prompt reads back unchanged.
 func TestWriteRead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := anyPrompt(t)

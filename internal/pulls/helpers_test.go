@@ -186,7 +186,7 @@ func newBench(t *testing.T, links ...string) *bench {
 	return b
 }
 
-// restart is what a new process does.
+// restart does the same as a new process.
 func (b *bench) restart() {
 	b.Follower = pulls.New(b.memory, b.client(), time.Now)
 	b.next = time.Now()

@@ -19,13 +19,17 @@ type jobJournal interface {
 	PullRequests(ctx context.Context) ([]journal.PullRequest, error)
 }
 
-// Selection says which merges are wanted.
+// Selection selects merges.
 type Selection struct {
 	// Projects; none: all.
 	Projects []string
-	// Since leaves out earlier merges; zero: none.
-	Since time.Time
+	// Since leaves out earlier merges; zero: none. Until leaves out later ones in [Outcomes]; zero:
+	// none.
+	Since, Until time.Time
 }
+
+// Recent is the maximum age of the merges that serve shows, and that the digest is about.
+const Recent = 90 * 24 * time.Hour
 
 // Merges returns the merges, newest first, then the pull requests whose state is not known.
 func Merges(ctx context.Context, from jobJournal, s Selection) ([]view.Merge, error) {
@@ -78,7 +82,7 @@ func Merges(ctx context.Context, from jobJournal, s Selection) ([]view.Merge, er
 			m.Problem = "the files that it changed are not known"
 		default:
 			if m.Pages = p.Pages; !p.Mapped {
-				m.Pages, _ = pagesOf(p.Changed, "", nil) // without navigation there is no error
+				m.Pages, _ = pagesOf(p.Changed, "", nil) // only navigation can fail
 			}
 			if len(m.Pages) == 0 {
 				m.Problem = "no page among " + format.Plural(len(p.Changed), "changed file") +
@@ -93,38 +97,40 @@ func Merges(ctx context.Context, from jobJournal, s Selection) ([]view.Merge, er
 	return merges, nil
 }
 
-// Outcomes returns the outcomes of the merges that Merges returns, from an archive. They come
-// with an error that concerns windows that could not be read.
-func Outcomes(ctx context.Context, from jobJournal, archive sinks.Sink, s Selection) ([]view.Outcome, error) {
-	// Earlier merges may have touched the pages in the days that count.
+// Outcomes returns the outcomes of the merges that Merges returns, from an archive, with a summary
+// of each project. They come with an error that concerns windows that could not be read; Merges is
+// nil if there are none because of the error.
+func Outcomes(ctx context.Context, from jobJournal, archive sinks.Sink, s Selection) (out view.Outcomes, err error) {
+	// Earlier and later merges may have touched the pages in the days that count.
 	wide := s
 	if !wide.Since.IsZero() {
 		wide.Since = wide.Since.AddDate(0, 0, -2*span-1)
 	}
 	merges, err := Merges(ctx, from, wide)
 	if err != nil {
-		return nil, err
+		return out, err
 	}
 	touching := slices.DeleteFunc(slices.Clone(merges), func(m view.Merge) bool {
 		return len(m.Pages) == 0 || m.At.IsZero()
 	})
 	estimated, err := estimate(ctx, archive, touching)
 	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+		return out, context.Cause(ctx)
 	}
 	byLink := map[string]view.Outcome{}
 	for _, o := range estimated {
 		byLink[o.Link] = o
 	}
-	out := []view.Outcome{}
+	out.Since, out.Merges = s.Since, []view.Outcome{}
 	for _, m := range merges {
 		o, ok := byLink[m.Link]
 		if !ok {
 			o = view.Outcome{Merge: m, Effects: []view.Effect{}}
 		}
-		if m.At.IsZero() || !m.At.Before(s.Since) {
-			out = append(out, o)
+		if m.At.IsZero() || !m.At.Before(s.Since) && (s.Until.IsZero() || m.At.Before(s.Until)) {
+			out.Merges = append(out.Merges, o)
 		}
 	}
+	out.Summaries = summarize(out.Merges)
 	return out, err
 }

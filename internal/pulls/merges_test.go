@@ -79,10 +79,11 @@ func TestSelection(t *testing.T) {
 		"two three one new": {},
 		"two one new":       {Projects: []string{"prj_a"}},
 		"two three new":     {Since: now.AddDate(0, 0, -6)},
+		"three one new":     {Until: now.AddDate(0, 0, -2)},
 	} {
 		all, err := pulls.Outcomes(t.Context(), s, sinktest.NewMemory(), selection)
 		var links []string
-		for _, o := range all {
+		for _, o := range all.Merges {
 			links = append(links, o.Link)
 			if o.Link == "one" && !slices.Equal(o.Pages, []string{"/named"}) {
 				t.Error(o.Pages)

@@ -69,7 +69,7 @@ func roots(changed []string) []string {
 	return all
 }
 
-// extensions are those of files that become pages.
+// extensions are the extensions of files that become pages.
 var extensions = []string{".mdx", ".md", ".markdown", ".mdoc", ".ipynb", ".rst", ".adoc", ".html", ".htm"}
 
 // aboutRepository are files in its root that do not become pages, without extensions.
@@ -77,9 +77,9 @@ var aboutRepository = []string{"README", "CHANGELOG", "CONTRIBUTING", "LICENSE",
 
 // pagesOf returns the paths of the pages that the changed files of a documentation repository
 // become, sorted, each once. Root is the folder of the documentation, the one that has docs.json
-// or mint.json, and navigation the content of that file, nil if there is none: a file that it
-// lists is a page, whatever its name. Other files, such as images and snippets, are left out, and
-// those outside of root. An error concerns navigation, which is then not used.
+// or mint.json, and navigation the content of that file, or nil: a file that it lists is a page,
+// whatever its name. Other files, such as images and snippets, are left out, and those outside of
+// root. An error concerns navigation, which is then not used.
 func pagesOf(changed []string, root string, navigation []byte) ([]string, error) {
 	listed, err := listedIn(navigation)
 	root = strings.Trim(path.Clean("/"+root), "/")

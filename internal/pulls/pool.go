@@ -9,9 +9,6 @@ import (
 	"github.com/docgauge/docgauge/internal/view"
 )
 
-// leastDates is the minimum number of dates of merges of a mean change.
-const leastDates = 3
-
 // summarize returns what the verdicts of each project with effects say together, by project.
 func summarize(all []view.Outcome) []view.OutcomeSummary {
 	byProject := map[string]*view.OutcomeSummary{}
@@ -72,7 +69,7 @@ func meanChange(all []pooledChange) *view.MeanChange {
 		byDate[c.date] = append(byDate[c.date], c)
 	}
 	k := len(byDate)
-	if k < leastDates {
+	if k < view.MeanDates {
 		return nil
 	}
 	dates := make([]pooledChange, 0, k)

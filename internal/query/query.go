@@ -1,6 +1,6 @@
-// Package query answers questions about an archive: which pages were read most and what
+// Package query answers questions about an archive: which pages were read most and which
 // changed ([Top]), and the numbers of a site or of one page window by window ([Histories]).
-// Its reports are what the command, JSON, CSV and assistants show.
+// The command, JSON, CSV and assistants show its reports.
 //
 // It hides how windows are found and their rows read side by side ([Compare]). It changes
 // nothing and sends no request to the service. Unique visitors are never added up. A damaged
@@ -24,10 +24,10 @@ import (
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// Selection says which windows are asked about.
+// Selection selects windows.
 type Selection struct {
 	Granularity analytics.Granularity
-	// Projects are those asked about; none: all that the archive has.
+	// Projects are the selected projects; empty: all projects of the archive.
 	Projects []string
 	// Order is the order of projects; others come after these, by name.
 	Order []string

@@ -111,7 +111,7 @@ func waitFor(t *testing.T, what string, done func() bool) {
 }
 
 // TestKilledInTheMiddle kills the process while commands of its jobs run, after
-// they have made a commit of their own: all is done once after the restart, and
+// they have made their own commit: all is done once after the restart, and
 // nothing of the interrupted work is in it.
 func TestKilledInTheMiddle(t *testing.T) {
 	repo := engines.GitRepository(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/docgauge/docgauge/internal/sandbox/codehost"
 )
 
-// settled polls a job as a client does, until it is no longer active.
+// settled polls a job, like a client, until the job is no longer active.
 func settled(t testing.TB, s *Sandbox, id string) agent.Job {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {

@@ -13,8 +13,8 @@ import (
 	"github.com/docgauge/docgauge/internal/sandbox/agent"
 )
 
-// TestClientOfDocgauge: what happens to a pull request here is what docgauge reads, by
-// the link of the job and the URL that the sandbox prints.
+// TestClientOfDocgauge: docgauge reads the events of a pull request here, by the link of the
+// job and the URL that the sandbox prints.
 func TestClientOfDocgauge(t *testing.T) {
 	s := newTest(t, Config{Pages: 40, Agent: Agent{Pulls: Pulls{Token: "ghp_x"}}})
 	server := start(t, s)

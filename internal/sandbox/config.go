@@ -21,14 +21,14 @@ const (
 	DefaultAPIKey  = "sbx_local-trial-key"
 	DefaultDays    = 120
 	DefaultPages   = 640
-	// DefaultMovingDays is how long a day changes if Faults.Moving is set.
+	// DefaultMovingDays is the number of days for which a day changes if Faults.Moving is set.
 	DefaultMovingDays = 3
 	DefaultWorkers    = 4
+	// AnyToken is for clients where no token is needed: docgauge asks no code host without one.
+	AnyToken = "sandbox-needs-none"
 )
 
 const (
-	// anyToken is printed where no token is needed: docgauge asks no code host without one.
-	anyToken = "sandbox-needs-none"
 	// jobModel is the model of every job: that of a command is unknown.
 	jobModel = "docgauge-sandbox"
 
@@ -128,7 +128,7 @@ type Pulls struct {
 // accepting.
 type AgentFaults struct {
 	Latency time.Duration // before a POST is accepted, also if the client has gone
-	// RateLimit is how many POSTs pass in a sliding hour, for each project; one more gets 429
+	// RateLimit is the number of POSTs allowed in a sliding hour, by project; one more gets 429
 	// and is not counted. 0 = no limit; the live service has 100.
 	RateLimit       int
 	ThrottleEvery   int // every Nth POST gets 429; 0 = none. Retry-After is Faults.RetryAfter

@@ -21,7 +21,7 @@
 //
 // Create answers 201, message and read 200, each with all fields of a job. Package agent
 // documents the states and the behaviour that the specification leaves open; this package adds:
-//   - reading is GET /v2/agent/{project}/job/{id}, and there is no list;
+//   - reading is GET /v2/agent/{project}/job/{id}, and jobs cannot be listed;
 //   - prompt is a string that is not blank, of at most 64 KiB: else 400 or 413;
 //   - the content type must be application/json: else 415;
 //   - a message to an archived job is refused with 409;

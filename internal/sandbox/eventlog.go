@@ -30,11 +30,11 @@ const (
 	maxLine = 1 << 20
 	// maxPath limits a page path, in bytes.
 	maxPath = 2048
-	// tailSize is how many of the last bytes are compared to tell appending from rewriting.
+	// tailSize is the number of the last bytes to compare, to tell appending from rewriting.
 	tailSize = 1024
 )
 
-// eventLog follows the event log: each read first takes in what changed. Lines
+// eventLog follows the event log: each read first reads changes of the file. Lines
 // appended to the file are read on their own; any other change reads all again.
 type eventLog struct {
 	path     string
@@ -112,7 +112,7 @@ func (l *eventLog) refresh() error {
 	return l.err
 }
 
-// logContent is the event log as far as it was read.
+// logContent is the part of the event log that was read.
 type logContent struct {
 	projects map[string]*logTraffic
 	fallback string // project of a line that names none
@@ -132,7 +132,7 @@ func newLogContent(projects []string, lateDays int) *logContent {
 	return c
 }
 
-// isPrefixOf reports whether f still has, at the end of c, what c ended with.
+// isPrefixOf reports whether f still has the last bytes of c at the same place.
 func (c *logContent) isPrefixOf(f io.ReaderAt) bool {
 	now := make([]byte, len(c.tail))
 	_, err := f.ReadAt(now, c.size-int64(len(c.tail)))

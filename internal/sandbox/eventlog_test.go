@@ -54,8 +54,8 @@ func totals(t *testing.T, s *Sandbox) analytics.Totals {
 	return decode(t, get(s, path)).Totals
 }
 
-// TestLogIsFollowed: every answer is that of the file as it is now, as far as its lines are
-// whole. An error stays until the file is rewritten.
+// TestLogIsFollowed: every answer reflects the complete lines of the file at that time. An
+// error remains until the file is rewritten.
 func TestLogIsFollowed(t *testing.T) {
 	lines := func(kind string, visitors ...string) (text string) {
 		for _, v := range visitors {
@@ -106,8 +106,8 @@ func TestLogIsFollowed(t *testing.T) {
 	}
 }
 
-// TestAppendedLinesAreReadAlone: what was read before is not read again, and does not change for
-// its readers.
+// TestAppendedLinesAreReadAlone: earlier lines are not read again, and do not change for their
+// readers.
 func TestAppendedLinesAreReadAlone(t *testing.T) {
 	f := newLogFile(t, line(first, "a", "human", "/x"))
 	s := f.sandbox()

@@ -72,7 +72,7 @@ func fileNote(f codehost.File) string {
 	return words[f.Status] + f.Former
 }
 
-// page is what every template gets.
+// page is the data of every template.
 type page struct {
 	Style template.CSS
 	Title string // empty: that of the index
@@ -96,8 +96,8 @@ type index struct {
 	Prompts             bool
 }
 
-// use counts the requests of a kind so far, and those that may come now. Limit is 0 where
-// there is none.
+// use counts the requests of a kind so far, and those that may come now. Limit is 0 for an
+// unlimited kind.
 type use struct {
 	What        string
 	Requests    int64

@@ -131,7 +131,7 @@ func made(t *testing.T) map[string]string {
 	return pages
 }
 
-// TestEscaped: what comes from prompts, repositories and diffs is text, and neither
+// TestEscaped: text from prompts, repositories and diffs stays text, and neither
 // places of this machine nor commit hashes are shown.
 func TestEscaped(t *testing.T) {
 	for name, page := range made(t) {

@@ -98,7 +98,7 @@ func (s *Sandbox) newCall(r *http.Request) *call {
 	return &call{Request: r, began: time.Now(), now: s.config.Now()}
 }
 
-// took is how long a request has waited for its answer so far.
+// took is the time since a request arrived.
 func (c *call) took() time.Duration { return time.Since(c.began) }
 
 // operation is one operation of the service.
@@ -245,7 +245,7 @@ func unknownProject(name string) error {
 	return fail(http.StatusNotFound, "project %.140q: not found", name)
 }
 
-// scope is what a key may do.
+// scope is the set of requests that a key allows.
 type scope int
 
 const (

@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// exchange is what a client sees of one request over a socket.
+// exchange is a client's view of one request over a socket.
 type exchange struct {
 	Status     int
 	RetryAfter string

@@ -54,7 +54,7 @@ func queryNumber(q url.Values, name string, absent int) int {
 	return n
 }
 
-// maxRequests is how many requests Sandbox.Requests returns.
+// maxRequests is the number of requests that Sandbox.Requests returns.
 const maxRequests = 1 << 16
 
 // requestLog remembers the newest requests and writes all of them to out.

@@ -6,7 +6,7 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 )
 
-// Scenario is how the synthetic traffic develops over the months. Whatever the
+// Scenario names a development of the synthetic traffic over the months. Whatever the
 // scenario, the events of a day depend on its date and not on the days that were
 // asked for, so that two sandboxes of different age agree.
 type Scenario string
@@ -24,7 +24,7 @@ const (
 // scenarioStart is the date that all developments are counted from.
 var scenarioStart = analytics.NewDate(2026, 1, 1)
 
-// course is what a scenario decides about the days of a site.
+// course decides about the days of a site in a scenario.
 type course interface {
 	// volume is the number of sessions, in those of a usual day.
 	volume(analytics.Date) float64

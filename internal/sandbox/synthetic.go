@@ -19,7 +19,7 @@ const (
 	goOn            = 0.8 // probability that a session has one more page: 5 pages on average
 	popularityFall  = 0.8 // page of rank r is visited in proportion to r^-popularityFall
 	maxPause        = 120 // seconds between two pages of a session
-	// newcomersPerSession is how many visitors come for the first time.
+	// newcomersPerSession is the number of visitors that come for the first time.
 	newcomersPerSession = 0.3
 )
 

@@ -186,8 +186,8 @@ const maxPagesRead = 8
 type movingTraffic struct {
 	traffic
 	seed func(analytics.Date) [32]byte
-	// step is the time between two latecomers of a day, duration is how long after its end
-	// they come, both in seconds.
+	// step is the time between two latecomers of a day, duration is the time after its end
+	// when they come, both in seconds.
 	step, duration int64
 	// last is the newest date that is requested.
 	last analytics.Date

@@ -64,7 +64,7 @@ type PageLog struct {
 	broken error // a page was written in part: only a new reading repairs that
 }
 
-// PageInfo is what a page log remembers of a page, apart from its rows.
+// PageInfo describes a page in a page log, apart from its rows.
 type PageInfo struct {
 	Rows    int
 	HasMore bool
@@ -96,7 +96,7 @@ func (s *Spool) Begin(k analytics.Key, number int32, now, notBefore time.Time) (
 // Resume opens a page log that Logs has listed.
 func (s *Spool) Resume(u UnderWay) (*PageLog, error) { return s.open(u.path, os.O_RDWR) }
 
-// open opens a page log and takes in its records, until the end or the first that cannot be
+// open opens a page log and reads its records, until the end or the first that cannot be
 // trusted.
 func (s *Spool) open(path string, flags int) (*PageLog, error) {
 	file, err := os.OpenFile(path, flags, 0o600)

@@ -214,8 +214,8 @@ func TestBitFlipsAreFound(t *testing.T) {
 	}
 }
 
-// TestNothingComesBack: what follows damage is gone for good, even when another page of the
-// same length replaces the damaged one.
+// TestNothingComesBack: the records after damage are gone for good, even when another page of
+// the same length replaces the damaged one.
 func TestNothingComesBack(t *testing.T) {
 	content, ends, _ := logOf(t)
 	content[ends[0]+recordHead] ^= 1 // the first page
@@ -271,8 +271,8 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// TestBroken: what was written in part is neither continued nor sealed, until a new reading
-// begins.
+// TestBroken: a log that was written in part is neither continued nor sealed, until a new
+// reading begins.
 func TestBroken(t *testing.T) {
 	s := openSpool(t, t.TempDir())
 	f := begin(t, s)

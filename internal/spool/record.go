@@ -25,7 +25,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// errTorn marks the end of what can be trusted in a page log.
+// errTorn marks the end of the sound records of a page log.
 var errTorn = errors.New("torn record")
 
 // newRecord reuses buf for a record of the given kind: free bytes for its head, then the payload.

@@ -198,8 +198,8 @@ func TestSealDuplicates(t *testing.T) {
 	}
 }
 
-// TestDamagedAfterAppend: what the disk lost after it was appended is an error, not a smaller
-// window.
+// TestDamagedAfterAppend: data that the disk lost after it was appended is an error, not a
+// smaller window.
 func TestDamagedAfterAppend(t *testing.T) {
 	for name, damage := range map[string]func(path string){
 		"one bit flipped": func(path string) { flip(t, path) },

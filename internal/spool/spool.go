@@ -13,8 +13,8 @@
 // A page log is the only durable form of a window before the sinks have it. The window file
 // that they get is made from the log when it is needed.
 //
-// The package does not know what is due or which sink wants what. One process at a time
-// changes the spool (the exporter's lock).
+// The package does not know which windows are due or which sinks want them. One process at a
+// time changes the spool (the exporter's lock).
 package spool
 
 import (

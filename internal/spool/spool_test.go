@@ -200,8 +200,8 @@ func readerOf(content []byte) *recordReader {
 	return newRecordReader(bytes.NewReader(content), int64(len(content)))
 }
 
-// TestDamagedLengthCostsLittle: memory is allocated for what the file has, not for what a
-// length says.
+// TestDamagedLengthCostsLittle: memory is allocated for the bytes in the file, not for the
+// length in a record.
 func TestDamagedLengthCostsLittle(t *testing.T) {
 	content := binary.LittleEndian.AppendUint32(nil, maxRecord)
 	content = append(content, make([]byte, 2000)...)
@@ -228,14 +228,14 @@ func TestLongRecord(t *testing.T) {
 }
 
 // FuzzRecords reads anything as a log, and anything as the payload of a record:
-// no panic, and what is read can be written and read again.
+// it never panics, and a record that can be read can be written and read again.
 func FuzzRecords(f *testing.F) {
 	whole := appendPage([]byte{kindPage}, page(1, 3))
 	f.Add(whole)
 	f.Add(recordOf(whole))
 	f.Add(append(recordOf(whole), 0, 0, 0, 0))
 	f.Add([]byte{kindPage})
-	f.Add(append([]byte{kindPage, 0, 0, 0, 0, 0, 200, 1}, bytes.Repeat([]byte{0xff}, 300)...)) // 200 rows that are none
+	f.Add(append([]byte{kindPage, 0, 0, 0, 0, 0, 200, 1}, bytes.Repeat([]byte{0xff}, 300)...)) // 200 invalid rows
 	f.Add([]byte{0xff, 0xff, 0xff, 0x01, 1, 2, 3, 4, 5})
 	decode := func(payload []byte) (analytics.Page, error) {
 		rows := []analytics.Row{}

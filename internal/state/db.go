@@ -27,7 +27,7 @@ type DB struct {
 	changes durable.Group[*change]
 	// blocked is the last long wait for the lock of another program, or the present one.
 	blocked atomic.Pointer[lockWait]
-	// file is the database's file as it was opened; nil in memory.
+	// file describes the database's file when it was opened; nil in memory.
 	file fs.FileInfo
 }
 
@@ -37,7 +37,7 @@ func (db *DB) Dir() string { return db.dir }
 // Close releases the database.
 func (db *DB) Close() error { return db.sql.Close() }
 
-// change is what one call of write does.
+// change is the work of one call of write.
 type change struct {
 	ctx context.Context
 	do  func(*tx)
@@ -131,7 +131,7 @@ func (t *tx) insert(statement string, args ...any) (changed, id int64) {
 	return changed, id
 }
 
-// get reads the columns of a query's first row; false if there is no row.
+// get reads the columns of a query's first row; false without a row.
 func (t *tx) get(columns []any, query string, args ...any) (found bool) {
 	if t.err == nil {
 		found, t.err = get(t.ctx, t.sql, columns, query, args...)
@@ -158,7 +158,7 @@ func (db *DB) exec(ctx context.Context, statement string, args ...any) error {
 	return db.write(ctx, func(t *tx) { t.exec(statement, args...) })
 }
 
-// get reads the columns of a query's first row, which stay as they are if there is none.
+// get reads the columns of a query's first row; without a row they stay unchanged.
 func (db *DB) get(ctx context.Context, columns []any, query string, args ...any) error {
 	_, err := get(ctx, db.sql, columns, query, args...)
 	return db.wrap(ctx, err)
@@ -256,7 +256,7 @@ func hasCode(err error, codes ...int) bool {
 	return ok && slices.Contains(codes, se.Code()&0xff)
 }
 
-// wrap is [wrap]; it also says so if a deadline passed while another program held the lock.
+// wrap is [wrap]. Its error also reports a deadline that passed while another program held the lock.
 func (db *DB) wrap(ctx context.Context, err error) error {
 	end, hasEnd := ctx.Deadline()
 	w := db.blocked.Load()

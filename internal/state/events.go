@@ -21,7 +21,7 @@ type Reported struct {
 	Value int64
 }
 
-// Report is what one evaluation enters.
+// Report is the result of one evaluation.
 type Report struct {
 	// Reported are new conditions, or known ones with a larger value.
 	Reported []Reported
@@ -38,7 +38,8 @@ func (db *DB) Reported(ctx context.Context) (map[string]Reported, error) {
 	return out, db.wrap(ctx, err)
 }
 
-// Report enters the events and what they report, all or nothing. After ErrReported nothing was entered.
+// Report enters the events and their conditions, all or nothing. After ErrReported nothing was
+// entered.
 func (db *DB) Report(ctx context.Context, r Report) error {
 	return db.write(ctx, func(t *tx) {
 		for _, c := range r.Reported {

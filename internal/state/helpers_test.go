@@ -84,7 +84,7 @@ func revision(k analytics.Key, number int32) analytics.Revision {
 	}
 }
 
-// counter returns the value of a counter, 0 if there is none.
+// counter returns the value of a counter, 0 if it was never counted.
 func counter(t *testing.T, db *state.DB, name string, labels ...string) int64 {
 	t.Helper()
 	for _, c := range must(db.Counters(t.Context()))(t) {

@@ -50,7 +50,7 @@ func (db *DB) Jobs(ctx context.Context) ([]journal.Job, error) {
 	return list(ctx, db, jobRow, selectJobs+` ORDER BY seq`)
 }
 
-// Job returns one job with its texts. The error is journal.ErrNoJob if there is none.
+// Job returns one job with its texts. The error is journal.ErrNoJob if it does not exist.
 func (db *DB) Job(ctx context.Context, seq int64) (j journal.Job, err error) {
 	err = db.write(ctx, func(t *tx) {
 		if !t.get(jobRow(&j), selectJobs+` WHERE seq = ?`, seq) {
@@ -77,11 +77,11 @@ func (db *DB) History(ctx context.Context, seq int64) ([]journal.Transition, err
 	}, `SELECT at, job, from_state, to_state, cause FROM job_events WHERE job = ? ORDER BY id`, seq)
 }
 
-// JobCost is the name of the counter of what the created jobs cost, in millionths.
+// JobCost is the name of the counter of the cost of the created jobs, in millionths.
 const JobCost = "agent_job_cost_millionths"
 
-// Apply makes the changes, all or none of them, and returns their jobs as they are now, with Seq
-// and Version. A job that ends is counted in agent_jobs_finished_total, and one that is now known
+// Apply makes the changes, all or none of them, and returns the changed jobs, with Seq and
+// Version. A job that ends is counted in agent_jobs_finished_total, and one that is now known
 // to be created in JobCost. Errors: journal.ErrRaced, journal.ErrDuplicate and journal.TakenError,
 // or one that names the database.
 func (db *DB) Apply(ctx context.Context, changes ...journal.Change) ([]journal.Job, error) {
@@ -193,7 +193,7 @@ func (t *tx) pruneJobs(prompt string, now time.Time) {
 	}
 }
 
-// Queue returns the state of the queue as a whole: what pauses it.
+// Queue returns the state of the queue as a whole.
 func (db *DB) Queue(ctx context.Context) (q journal.Queue, err error) {
 	err = db.get(ctx, []any{
 		&q.Version, &q.Paused, instant{&q.Since}, &q.Detail,
@@ -203,24 +203,24 @@ func (db *DB) Queue(ctx context.Context) (q journal.Queue, err error) {
 	return q, err
 }
 
-// Identity tells a state from others, and from the same one at another time.
+// Identity distinguishes a state from others, and from the same one at another time.
 type Identity struct {
 	// ID is made with the state; a copy of it has the same.
 	ID string
 	// Begun counts the creates and follow-ups whose intent was entered.
 	Begun int64
-	// Adopted is that of the queue.
+	// Adopted is journal.Queue.Adopted.
 	Adopted bool
 }
 
-// Identity returns what tells this state from others.
+// Identity returns the identity of this state.
 func (db *DB) Identity(ctx context.Context) (i Identity, err error) {
 	err = db.get(ctx, []any{&i.ID, &i.Begun, &i.Adopted}, `SELECT id, begun, adopted FROM queue`)
 	return i, err
 }
 
-// SetRestored enters that so many creates and follow-ups were begun, more than this state knows of:
-// until the operator has decided about its prompts, nothing is sent.
+// SetRestored enters that begun creates and follow-ups were begun, more than this state has.
+// Nothing is sent until the operator has decided about its prompts.
 func (db *DB) SetRestored(ctx context.Context, begun int64) error {
 	return db.exec(ctx, `UPDATE queue SET version = version + 1, begun = max(begun, ?), restored = 1, adopted = 0`,
 		begun)

@@ -26,7 +26,7 @@ func windowColumns(k *analytics.Key, more ...any) []any {
 	return append([]any{&k.Project, &k.Granularity, &k.From, &k.To}, more...)
 }
 
-// Entry is what the ledger knows of one window: its newest revision, and which sinks have it.
+// Entry is the ledger's record of one window: its newest revision, and which sinks have it.
 type Entry struct {
 	analytics.Revision
 	analytics.Provenance
@@ -102,7 +102,7 @@ func (db *DB) EachEntry(ctx context.Context, do func(Entry)) error {
 }
 
 // Record enters a sealed revision and owes it to the given sinks. Recording a revision again changes
-// nothing, so it can be repeated after a crash. A window that was read is no longer set aside.
+// nothing, so it can be repeated after a crash. A window that was read is not skipped any more.
 func (db *DB) Record(ctx context.Context, rev analytics.Revision, prov analytics.Provenance, sinks []string) error {
 	return db.write(ctx, func(t *tx) {
 		t.insertRevision(rev, prov)
@@ -137,8 +137,8 @@ func (db *DB) Committed(ctx context.Context, rev analytics.Revision, sink string
 	})
 }
 
-// Forget takes back a revision that no sink has: the former one is the newest again, or, where there is
-// none, the window is lost, and so due again. It refuses to forget one that a sink committed.
+// Forget takes back a revision that no sink has: the former one is the newest again, or, without
+// one, the window is lost, and so due again. It refuses to forget one that a sink committed.
 func (db *DB) Forget(ctx context.Context, rev analytics.Revision) error {
 	return db.write(ctx, func(t *tx) {
 		revision := window(rev.Key, rev.Number)
@@ -151,8 +151,8 @@ func (db *DB) Forget(ctx context.Context, rev analytics.Revision) error {
 	})
 }
 
-// Restore enters what a sink shows, for a ledger that was lost. Revisions that are there already
-// stay as they are.
+// Restore enters the revisions that a sink shows, for a ledger that was lost. Revisions that the
+// ledger already has stay unchanged.
 func (db *DB) Restore(ctx context.Context, sink string, revs []analytics.Revision) error {
 	return db.write(ctx, func(t *tx) {
 		for _, r := range revs {
@@ -164,8 +164,8 @@ func (db *DB) Restore(ctx context.Context, sink string, revs []analytics.Revisio
 	})
 }
 
-// Amend replaces what the ledger says of the window of e: the newest revision, and which sinks have
-// it or are owed it; none makes the window due again. The caller has looked at the sinks.
+// Amend replaces the entry of the window of e: the newest revision, and which sinks have it or are
+// owed it. Without sinks the window is due again. The caller has checked the sinks.
 func (db *DB) Amend(ctx context.Context, e Entry) error {
 	return db.write(ctx, func(t *tx) {
 		t.exec(`DELETE FROM deliveries`+ofWindow, window(e.Key)...)

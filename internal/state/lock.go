@@ -66,7 +66,7 @@ func (l *Lock) Release() error {
 	return l.file.Close()
 }
 
-// holder returns the process that wrote the lock file, and the newest schema that it knows.
+// holder returns the process that wrote the lock file, and the newest schema that it supports.
 func holder(file *os.File) (pid, schema int) {
 	text := make([]byte, 64)
 	n, _ := file.ReadAt(text, 0)

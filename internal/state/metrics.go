@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Labels returns the text that stands for name, value pairs; none for no pairs.
+// Labels encodes name, value pairs as text; without pairs it is empty.
 func Labels(pairs ...string) string {
 	if len(pairs) == 0 {
 		return ""
@@ -25,7 +25,7 @@ func Pairs(labels string) (pairs []string) {
 type Count struct {
 	// Name is the metric's name without the docgauge_ prefix.
 	Name string
-	// Labels is made by the function of that name.
+	// Labels comes from the function Labels.
 	Labels string
 	Value  int64
 }
@@ -43,7 +43,7 @@ type Observation struct {
 // Flag is a finding that is either true or false, such as that a key is refused.
 type Flag struct {
 	Name string
-	// Labels is made by the function of that name.
+	// Labels comes from the function Labels.
 	Labels string
 	On     bool
 }
@@ -91,7 +91,7 @@ func (db *DB) Histograms(ctx context.Context) ([]Observation, error) {
 		`SELECT name, labels, bucket, count, sum * 1000 FROM histograms ORDER BY name, labels, bucket`) // µs to ns
 }
 
-// FlagOn returns what was last kept, false if nothing was.
+// FlagOn returns the last kept value of a flag, or false.
 func (db *DB) FlagOn(ctx context.Context, name string, labels ...string) (on bool, err error) {
 	err = db.get(ctx, []any{&on}, `SELECT value FROM flags WHERE name = ? AND labels = ?`, name, Labels(labels...))
 	return on, err

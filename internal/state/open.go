@@ -1,4 +1,4 @@
-// Package state keeps what must survive a process in one SQLite database, <dir>/docgauge.db: the ledger
+// Package state keeps all durable data in one SQLite database, <dir>/docgauge.db: the ledger
 // of windows and their revisions in each sink, the sliding log of requests, counters, the history of
 // runs, and the journal of the prompt queue with its events. It hides SQL, migrations and locking.
 //
@@ -6,8 +6,8 @@
 // Once it has returned nil its effect survives a crash; after an error it has no effect. Times are
 // UTC in microseconds.
 //
-// It decides nothing: package schedule knows what is due, package budget how many requests fit, and
-// packages export and jobs in which order steps happen.
+// It decides nothing: package schedule decides which windows are due, package budget how many
+// requests fit, and packages export and jobs the order of the steps.
 package state
 
 import (
@@ -31,9 +31,9 @@ const FileName = "docgauge.db"
 const (
 	dirMode = 0o700
 	// busyTimeout is how long a write waits for those of other processes. SQLite has no queue: on a
-	// slow disk, others may come first for long.
+	// slow disk, others may overtake it for a long time.
 	busyTimeout = time.Minute
-	// busyPause is between two tries where SQLite does not wait by itself.
+	// busyPause is the pause between two tries where SQLite itself does not wait.
 	busyPause = 20 * time.Millisecond
 	// memory is SQLite's name of a database without a file.
 	memory = ":memory:"
@@ -54,8 +54,8 @@ var (
 	ErrLost = errors.New("the state was removed or replaced while docgauge ran")
 )
 
-// firstSchema is the number of schema, which is that of docgauge 0.1.0. Development versions before
-// it had numbers up to 13.
+// firstSchema is the number of the schema of docgauge 0.1.0. Development versions before it had
+// numbers up to 13.
 const firstSchema = 100
 
 //go:embed schema.sql
@@ -66,7 +66,7 @@ var migrations []string
 
 func newestSchema() int { return firstSchema + len(migrations) }
 
-// access is what opening a database may do to it.
+// access is what Open may change in a database.
 type access int
 
 const (
@@ -97,7 +97,7 @@ func create(dir string, how access) (*DB, error) {
 }
 
 // OpenExisting opens the database in dir for a command that only reads. It changes and creates
-// nothing in dir, which may be read-only. If there is no database, or one without tables, it
+// nothing in dir, which may be read-only. Without a database, or for one without tables, it
 // returns an empty one in memory. Errors: as those of Open, and ErrOlder.
 func OpenExisting(dir string) (*DB, error) {
 	file := filepath.Join(dir, FileName)
@@ -190,7 +190,7 @@ func open(dir, file string, how access) (*DB, error) {
 	return db, nil
 }
 
-// errEmpty says that a database to be read has no tables yet.
+// errEmpty: a database to be read has no tables yet.
 var errEmpty = errors.New("the state is empty")
 
 // prepare checks the database, and creates or migrates its tables, if it may.

@@ -107,7 +107,8 @@ func userVersion(t *testing.T, dir string) (version int) {
 	return version
 }
 
-// TestForeignSchemaIsRefused: a newer docgauge or one from before 0.1.0 wrote it; it stays as it is.
+// TestForeignSchemaIsRefused: a database of a newer docgauge, or of one before 0.1.0, is refused
+// and stays unchanged.
 func TestForeignSchemaIsRefused(t *testing.T) {
 	for schema, tc := range map[int]struct {
 		want  error
@@ -301,8 +302,8 @@ func listing(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// TestOtherUserReads: a user who may only read the directory sees what a live process
-// wrote last, and what the last one left.
+// TestOtherUserReads: a user who may only read the directory sees the last writes of a live
+// process, and those of a process that has ended.
 func TestOtherUserReads(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("NOT TESTED: reading as another user (needs root)")

@@ -45,7 +45,7 @@ func (db *DB) UnfollowedPullRequests(ctx context.Context) ([]journal.PullRequest
 		AND pr_link NOT IN (SELECT link FROM pull_requests) ORDER BY seq`)
 }
 
-// SetPullRequests keeps the pull requests, all or none, each in place of what was known of its link.
+// SetPullRequests keeps the pull requests, all or none; each replaces the former one of its link.
 func (db *DB) SetPullRequests(ctx context.Context, pulls ...journal.PullRequest) error {
 	return db.write(ctx, func(t *tx) {
 		for _, p := range pulls {

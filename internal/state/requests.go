@@ -6,12 +6,11 @@ import (
 	"time"
 )
 
-// maxCooldown is the longest that a budget stays closed at a time, whatever the service or the
-// clock says.
+// maxCooldown bounds one closing of a budget, whatever the service or the clock says.
 const maxCooldown = 24 * time.Hour
 
-// freeShare: a group takes one in so many of the free slots, so that no process holds many that it
-// does not need while others run out of them.
+// freeShare: a group takes one in freeShare of the free slots, so that no process holds many unused
+// ones while others run out of them.
 const freeShare = 10
 
 // BudgetLog is the log of the requests of one budget.
@@ -23,7 +22,7 @@ const freeShare = 10
 // A clock that is set back never frees a slot early: an entry from the future is taken to be from
 // now. That is why Now is called inside the transaction: a time taken before the wait for the lock
 // would put entries that others made during that wait into the future. A clock that is set forward
-// does free slots; nothing here could tell that from time that passed.
+// does free slots, because this cannot be distinguished from time that passed.
 type BudgetLog struct {
 	DB *DB
 	// Name of the budget; all processes with that name share it.
@@ -122,7 +121,7 @@ func (l BudgetLog) expire(t *tx, now time.Time) (u Usage) {
 	return u
 }
 
-// Usage is what occupies a budget.
+// Usage describes the occupied slots of a budget.
 type Usage struct {
 	// Taken is how many slots are occupied.
 	Taken int
@@ -140,7 +139,7 @@ type usedSlots struct {
 	slots int
 }
 
-// Usage returns what occupies a budget at now. It changes nothing.
+// Usage returns the usage of a budget at now. It changes nothing.
 func (db *DB) Usage(ctx context.Context, budget string, now time.Time) (Usage, error) {
 	u, err := readUsage(ctx, db.sql, budget, now)
 	return u, db.wrap(ctx, err)

@@ -345,7 +345,7 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// TestGroupsShrink: a group takes a tenth of what is free, and always one slot.
+// TestGroupsShrink: a group takes a tenth of the free slots, and at least one.
 func TestGroupsShrink(t *testing.T) {
 	db, taken := open(t, t.TempDir()), 0
 	for taken < 1000 {

@@ -42,8 +42,8 @@ func (db *DB) BeginRun(ctx context.Context, now time.Time) (id int64, err error)
 	return id, err
 }
 
-// EndRun enters how the run ended, whether that was a success, and adds what was observed of it; a
-// repetition changes nothing.
+// EndRun enters the end of the run and whether it succeeded, and adds an observation of it. A
+// repeated call changes nothing.
 func (db *DB) EndRun(ctx context.Context, r Run, good bool, observed ...Observation) error {
 	return db.write(ctx, func(t *tx) {
 		first := t.exec(`UPDATE runs SET finished_at = ?, outcome = ?, message = ?, windows = ?, requests = ?

@@ -29,7 +29,7 @@ func (db *DB) OpenWindows(ctx context.Context) ([]OpenWindow, error) {
 	}, `SELECT * FROM open_windows ORDER BY project, granularity`)
 }
 
-// SetAside keeps a window that failed, in place of what was kept of it before.
+// SetAside keeps a window that failed, in place of its former entry.
 func (db *DB) SetAside(ctx context.Context, a analytics.Aside) error {
 	return db.exec(ctx, `INSERT OR REPLACE INTO set_aside VALUES (?,?,?,?,?,?,?,?,?)`,
 		window(a.Key, a.Reason, a.Detail, a.Failures, a.Since.UnixMicro(), a.Until.UnixMicro())...)
@@ -150,7 +150,7 @@ type Reading struct {
 // keptReadings bounds the history of readings.
 const keptReadings = 1000
 
-// FindReading returns the reading of that name, the zero one if there is none.
+// FindReading returns the reading of that name, or the zero Reading.
 func (db *DB) FindReading(ctx context.Context, name string) (r Reading, err error) {
 	err = db.get(ctx, []any{&r.Name, instant{&r.Began}, instant{&r.Done}},
 		`SELECT * FROM readings WHERE name = ?`, name)

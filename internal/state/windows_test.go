@@ -9,7 +9,7 @@ import (
 )
 
 // TestWhatWasLearned: facts survive a restart, newer ones replace older ones, and a window that was
-// read is no longer set aside.
+// read is not skipped any more.
 func TestWhatWasLearned(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir)

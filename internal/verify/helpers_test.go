@@ -197,7 +197,7 @@ func (w *world) verify() Report {
 	return r
 }
 
-// repair returns what is left, and what the repair did.
+// repair returns the report after the repair, and the counts of the repair.
 func (w *world) repair() (Report, Repaired) {
 	w.Helper()
 	left, err := w.verifier().Repair(w.Context())

@@ -22,19 +22,19 @@ const copyTimeout = 10 * time.Minute
 // plan is how a window is repaired.
 type plan struct {
 	remedy string
-	// entry is what the ledger will say of it; where it must be read, the former entry.
+	// entry is the new entry of the ledger; if the window must be read, the former entry.
 	entry state.Entry
-	// sources hold the rows; rows is how many.
+	// sources hold the rows; rows is their number.
 	sources []sinks.Sink
 	rows    int64
 }
 
 // plan decides how a window is repaired. If a sink cannot be inspected, it
-// concludes nothing from what the others lack.
+// concludes nothing from windows missing in the others.
 func (w *survey) plan(key analytics.Key) plan {
 	e, known := w.ledger[key]
 	p := plan{entry: e, rows: e.Rows}
-	// The newest revision that a sink shows whole, if it is later than what the ledger knows.
+	// The newest revision that a sink shows whole, if it is newer than the ledger's entry.
 	var newest *sinks.Shown
 	for _, s := range w.v.Sinks {
 		shown, ok := w.bySink[s.Name()].whole(key)
@@ -90,8 +90,8 @@ func (w *survey) plan(key analytics.Key) plan {
 	return p
 }
 
-// holds reports whether the rows that a sink shows are those of e, even if what
-// it says of them is not.
+// holds reports whether the rows that a sink shows are those of e, even if its metadata
+// is not.
 func (w *survey) holds(shown sinks.Shown, e state.Entry) bool {
 	sum := shown.Sum.Checksum.String()
 	switch {
@@ -106,7 +106,7 @@ func (w *survey) holds(shown sinks.Shown, e state.Entry) bool {
 	return shown.Same(e.Revision) && shown.Whole() && (by == "" || checksum == sum)
 }
 
-// Repaired is what a repair did; its JSON keys are stable.
+// Repaired counts the actions of a repair; its JSON keys are stable.
 type Repaired struct {
 	// Found counts the findings before it.
 	Found int `json:"findings_before"`
@@ -120,7 +120,8 @@ type Repaired struct {
 	Errors []string `json:"errors"`
 }
 
-// Repair verifies, repairs, and verifies the repaired windows again. It reports what is left.
+// Repair verifies, repairs, and verifies the repaired windows again. It reports the remaining
+// findings.
 // No other process may write at the same time.
 func (v *Verifier) Repair(ctx context.Context) (Report, error) {
 	report, err := v.Verify(ctx)

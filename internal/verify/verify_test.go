@@ -178,7 +178,7 @@ func TestKilled(t *testing.T) {
 	deaths := 0
 	for _, d := range damages {
 		if d.left != "" || strings.HasPrefix(d.name, "extra") || strings.HasPrefix(d.name, "checksum") {
-			continue // there is no truth to compare with, or nothing is written
+			continue // nothing to compare with, or nothing is written
 		}
 		for name, run := range map[string]func(*world){
 			"repair": func(w *world) { w.repair() }, "comparison": func(w *world) { w.compare() },
@@ -297,8 +297,8 @@ func TestSuspect(t *testing.T) {
 	}
 }
 
-// TestArchive: an archive beside the sinks supplies what the sinks have lost, and nothing
-// else: it is not verified, and what it alone knows does not enter the ledger.
+// TestArchive: an archive beside the sinks supplies windows that the sinks have lost, and nothing
+// else: it is not verified, and windows that only the archive has do not enter the ledger.
 func TestArchive(t *testing.T) {
 	w := newWorld(t, 3)
 	v := w.verifier()
@@ -331,7 +331,7 @@ func TestCommittedWhileLooking(t *testing.T) {
 		case 2, 4: // between the sinks and the second look at the ledger
 			rev := w.revision(1, int32(10+n))
 			w.commit(rev)
-			w.table.Put(w.revision(1, 2), rows(5), nil) // as it was seen
+			w.table.Put(w.revision(1, 2), rows(5), nil) // the first version again
 		case 5:
 			w.commit(w.revision(1, 20))
 		}

@@ -68,9 +68,11 @@ type Digest struct {
 	// Pages are absent where only totals are exported.
 	Pages *DigestPages `json:"pages,omitempty"`
 	Jobs  []DigestJob  `json:"jobs,omitempty"`
+	// Outcomes is what the verdicts on recent merges say together; absent if there is none.
+	Outcomes *OutcomeSummary `json:"outcomes,omitempty"`
 }
 
-// DigestPages says how the pages moved, by all visitors: see [analytics.Movers].
+// DigestPages has the pages that moved most, by all visitors: see [analytics.Movers].
 type DigestPages struct {
 	Rising   []DigestPage `json:"rising"`
 	Falling  []DigestPage `json:"falling"`

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"slices"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -10,15 +11,15 @@ import (
 type Merge struct {
 	// Project and Link name it: the project of the archive, and the pull request.
 	Project string `json:"project"`
-	Link    string `json:"link"`
+	Link    string `json:"pr_link"`
 	// At is when it was merged. Its UTC date counts.
 	At time.Time `json:"merged_at,omitzero"`
 	// Title is the display name of the job. If Pages is empty, Problem says why there are no
 	// effects; even the merge may then be unconfirmed, and At is zero.
 	Title   string `json:"title,omitempty"`
-	Problem string `json:"problem,omitempty"`
+	Problem string `json:"problem,omitempty" api:"-"`
 	// Pages are the paths of the pages that it touched, as outcome.Mapping returns them.
-	Pages []string `json:"pages"`
+	Pages []string `json:"pages" api:"-"`
 }
 
 // Date is the UTC date of the merge.
@@ -27,8 +28,17 @@ func (m Merge) Date() analytics.Date { return analytics.DateOf(m.At) }
 // Outcomes are those of merged pull requests: the newest first, followed by those whose state is
 // unknown. Summaries has one for each project with an effect.
 type Outcomes struct {
+	// Since leaves out earlier merges; zero: none.
+	Since     time.Time        `json:"since,omitzero"`
 	Summaries []OutcomeSummary `json:"summaries"`
 	Merges    []Outcome        `json:"outcomes"`
+}
+
+// Of returns the outcomes of one project.
+func (o Outcomes) Of(project string) Outcomes {
+	o.Summaries = slices.DeleteFunc(slices.Clone(o.Summaries), func(s OutcomeSummary) bool { return s.Project != project })
+	o.Merges = slices.DeleteFunc(slices.Clone(o.Merges), func(m Outcome) bool { return m.Project != project })
+	return o
 }
 
 // Outcome is what became of the readers of the pages that a merge touched.
@@ -55,9 +65,12 @@ type OutcomeSummary struct {
 	// TooEarly and NotEnoughData count the other effects.
 	TooEarly      int `json:"too_early"`
 	NotEnoughData int `json:"not_enough_data"`
-	// Mean is nil if the merges have fewer than three dates.
+	// Mean is nil if the merges of the corrected comparisons have fewer than [MeanDates] dates.
 	Mean *MeanChange `json:"mean,omitempty"`
 }
+
+// MeanDates is the minimum number of dates of merges of a [MeanChange].
+const MeanDates = 3
 
 // MeanChange is the mean change of the readers of a page after a merge, by a random effects model
 // over the dates of merges. Low to High is its 90 % interval.
@@ -76,10 +89,11 @@ type Method string
 
 // The methods.
 const (
-	// SyntheticControl is a synthetic control: a weighted mean of untouched pages.
+	// SyntheticControl is a synthetic control: a weighted mean of untouched pages, which no merged
+	// agent pull request touched.
 	SyntheticControl Method = "synthetic control"
-	// LevelChange is the change of the level of the page itself, for projects with too few
-	// untouched pages.
+	// LevelChange is the change of the level of the page itself, less that of the other pages, for
+	// projects with too few untouched pages.
 	LevelChange Method = "level change"
 )
 
@@ -125,11 +139,11 @@ type Effect struct {
 	// Placebos is how many untouched pages were treated as if they had been changed.
 	Placebos int `json:"placebos"`
 	// Days are the days of a chart, oldest first; those without a usable window are left out.
-	Days []EffectDay `json:"days,omitempty"`
+	Days []EffectDay `json:"days,omitempty" api:"-"`
 }
 
-// EffectDay is one day of a page. Low to High is the 90 % band of the expected level, after the
-// merge; before it, both are Expected.
+// EffectDay is one day of a page. After the merge, Low to High is the 90 % band of the expected mean
+// of all days after it, not of this day; before it, both are Expected.
 type EffectDay struct {
 	Date     analytics.Date `json:"date"`
 	Actual   float64        `json:"actual"`
@@ -138,7 +152,21 @@ type EffectDay struct {
 	High     float64        `json:"high"`
 }
 
-// OutcomeCaution names the limits of the numbers; show it below every list of them.
-const OutcomeCaution = "The effect compares the mean of daily visitors after the merge with what pages that " +
-	"nobody touched let expect. It does not prove that the merge is the cause, or that readers are better off; " +
-	"days and pages are never added up."
+// OutcomeCaution names the limits of the numbers. [Outcomes.Caution] has it where it belongs.
+const OutcomeCaution = "An effect compares the mean of daily visitors after the merge with the mean that was " +
+	"expected without it: from pages that no merged agent pull request touched, or, if those are too few, from " +
+	"the page itself and how the others changed. It does not prove that the merge is the cause, or that readers are " +
+	"better off; days and pages are never added up."
+
+// ClearCaution is for those who read many verdicts. [Outcomes.Caution] has it where it belongs.
+const ClearCaution = "Clear changes overstate: a change that stands out among many comparisons does so partly by " +
+	"luck. Nine of ten intervals contain the true change over all rows, not over the clear ones; plan with the mean " +
+	"change."
+
+// Caution is the text below every list of them.
+func (o Outcomes) Caution() string {
+	if slices.ContainsFunc(o.Summaries, func(s OutcomeSummary) bool { return s.More+s.Fewer > 0 }) {
+		return OutcomeCaution + " " + ClearCaution
+	}
+	return OutcomeCaution
+}

@@ -2,6 +2,7 @@ package view
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"net/url"
 	"strconv"
@@ -83,9 +84,14 @@ func (e Effect) Readers() string {
 	return string(e.Audience)
 }
 
-// Tone is up or down if the verdict is clear.
+// Clear reports whether the verdict is that the readers became more or fewer.
+func (e Effect) Clear() bool { return e.Verdict == MoreReaders || e.Verdict == FewerReaders }
+
+// Tone is up or down if the verdict is clear, quiet if it is too early for one.
 func (e Effect) Tone() string {
 	switch e.Verdict {
+	case TooEarly:
+		return "quiet"
 	case MoreReaders:
 		return "up"
 	case FewerReaders:
@@ -124,6 +130,47 @@ func (e Effect) Interval() string {
 		return "–"
 	}
 	return ratio(e.Low) + " to " + ratio(e.High)
+}
+
+// Interval writes the 90 % interval of the mean change.
+func (m MeanChange) Interval() string { return ratio(m.Low) + " to " + ratio(m.High) }
+
+// Sentence says what the verdicts of a project say together.
+func (s OutcomeSummary) Sentence() string {
+	if s.Comparisons == 0 {
+		return fmt.Sprintf("None judged yet: %d too early, %d without enough data.", s.TooEarly, s.NotEnoughData)
+	}
+	digits, form := 0, byte('f') // 4, but 0.4
+	if s.ByChance < 1 {
+		digits, form = 1, 'g'
+	}
+	text := fmt.Sprintf("%s, %s: %d more, %d fewer readers, %s expected by chance. ", format.Plural(s.Merges, "merge"),
+		format.Plural(s.Comparisons, "comparison"), s.More, s.Fewer, strconv.FormatFloat(s.ByChance, form, digits, 64))
+	if s.Mean == nil {
+		return text + fmt.Sprintf("No mean change yet: it needs corrected comparisons of merges on %d dates.", MeanDates)
+	}
+	text += fmt.Sprintf("Mean change %s (%s), of %s on %d dates", ratio(s.Mean.Change), s.Mean.Interval(),
+		format.Plural(s.Mean.Comparisons, "comparison"), s.Mean.Dates)
+	if rest := s.Comparisons - s.Mean.Comparisons; rest > 0 {
+		text += fmt.Sprintf(", without %d that could not be corrected", rest)
+	}
+	return text + "."
+}
+
+// Sentences are those of the summaries, with the name of the project, unless name is nil, and the
+// date since which merges count.
+func (o Outcomes) Sentences(name func(project string) string) (all []string) {
+	for _, s := range o.Summaries {
+		text := s.Sentence()
+		if !o.Since.IsZero() {
+			text = "Since " + o.Since.UTC().Format("2 Jan 2006") + ": " + text
+		}
+		if name != nil {
+			text = name(s.Project) + ". " + text
+		}
+		all = append(all, text)
+	}
+	return all
 }
 
 var jobTones = map[string]string{

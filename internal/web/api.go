@@ -29,9 +29,10 @@ const (
 // the first one.
 func NewAPI(current func() *view.Snapshot) map[string]http.Handler {
 	return map[string]http.Handler{
-		"/api/v1/windows": endpoint{current, "windows", []string{"project", "window"}, 30, apiWindow{}, windowRows},
-		"/api/v1/pages":   endpoint{current, "pages", []string{"project", "window"}, 20, apiPage{}, pageRows},
-		"/api/v1/jobs":    endpoint{current, "jobs", []string{"project", "state"}, 100, view.Job{}, jobRows},
+		"/api/v1/windows":  endpoint{current, "windows", []string{"project", "window"}, 30, apiWindow{}, windowRows},
+		"/api/v1/pages":    endpoint{current, "pages", []string{"project", "window"}, 20, apiPage{}, pageRows},
+		"/api/v1/jobs":     endpoint{current, "jobs", []string{"project", "state"}, 100, view.Job{}, jobRows},
+		"/api/v1/outcomes": endpoint{current, "outcomes", []string{"project"}, 100, apiEffect{}, effectRows},
 	}
 }
 

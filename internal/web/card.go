@@ -21,17 +21,17 @@ type card struct {
 // words, up 2.1%.
 type change struct{ Text, Words, Tone, Before string }
 
-// note is something to know about the numbers of a card: until when, if that is known.
+// note is a remark about the numbers of a card. Until is its end, if known.
 type note struct {
 	Text, Why string
 	Until     *moment
 }
 
-// Comparison says which earlier window a window is compared with. The zero value is the one
-// before; for a day the same weekday comes first.
+// Comparison selects the earlier window that a window is compared with. The zero value is the
+// window before; for a day the same weekday comes first.
 type Comparison struct {
 	Year    bool // the one a year before
-	Windows int  // the one so many windows before; 0: the default
+	Windows int  // this many windows before; 0: the default
 }
 
 // window returns the window that w is compared with.
@@ -57,8 +57,8 @@ func cardOf(g view.Grid, against Comparison) *card {
 	case g.Granularity != analytics.Day:
 		c.compare(g.EndingAt(r.From), previous(g.Granularity), true)
 	default:
-		// Weekdays differ, so the fair comparison comes first. A working day beside a weekend says
-		// nothing: a site is not in trouble each Saturday.
+		// Weekdays differ, so the fair comparison comes first. Comparing a working day with a weekend
+		// is meaningless: a site is not in trouble each Saturday.
 		c.compare(g.EndingAt(r.To-7), "the previous "+r.From.Weekday().String(), true)
 		if alike || len(c.Changes) == 0 {
 			c.compare(g.EndingAt(r.From), previous(g.Granularity), alike)
@@ -107,7 +107,7 @@ func both(t analytics.Totals) (int64, bool) {
 	return n, n >= 0 && n <= min(t.Human, t.AI)
 }
 
-// bothText is that number, and explains it.
+// bothText returns that number and its explanation.
 func bothText(t analytics.Totals) explained {
 	n, ok := both(t)
 	if !ok {

@@ -133,7 +133,7 @@ func chartOf(g view.Grid, cells []view.Cell, ticks int) *chart {
 	return c
 }
 
-// ticksOf names the middle of so many equal parts of n columns.
+// ticksOf names the middle of each of a number of equal parts of n columns.
 func ticksOf(n, parts int, name func(i int) string) (out []string) {
 	parts = min(parts, n)
 	for k := range parts {
@@ -179,7 +179,7 @@ func ceiling(n int64) float64 {
 	return 10 * size
 }
 
-// frame is a drawing of so many columns, with the value Top at its upper edge and 0
+// frame is a drawing with a number of columns, with the value Top at its upper edge and 0
 // at its lower edge.
 type frame struct {
 	columns int

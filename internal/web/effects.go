@@ -16,6 +16,9 @@ type effectTable struct {
 	Rows         []effectRow
 	More         string // how many are not shown; empty: none
 	Incomparable int    // merges without enough data
+	// Summaries and Caution are of all merges.
+	Summaries []string
+	Caution   string
 }
 
 // effectRow is an effect and its merge.

@@ -12,12 +12,12 @@ import (
 	"sync"
 )
 
-// pageHandler serves pages that are made of a value V. Each is made once for each value, and is whole
+// pageHandler serves pages that are made from a value V. Each is made once for each value, and is whole
 // or an error. It is safe for concurrent use.
 type pageHandler[V comparable] struct {
 	// path is the only one it answers. policy is the content security policy.
 	path, policy string
-	// current returns what pages are made of now.
+	// current returns the present value for pages.
 	current func() V
 	// choose names the page that a query asks for, from names that V bounds; nil: there is one page,
 	// without a name.

@@ -19,9 +19,9 @@ import (
 // livePages is the length of each list of pages in a live report.
 const livePages = 50
 
-// LiveReport serves the report of the newest snapshot at /report: that of the project which
-// ?project= names, or else of the first. A view reads nothing: the numbers are those of the
-// snapshot, and the pages of the windows are those that Refresh read before.
+// LiveReport serves the report of the newest snapshot at /report, for the project in ?project=, or
+// else for the first one. A view reads nothing: the numbers come from the snapshot, and the
+// pages of the windows were read before by Refresh.
 type LiveReport struct {
 	handler pageHandler[liveValues]
 	pages   atomic.Pointer[pageSet]
@@ -36,7 +36,7 @@ type liveValues struct {
 // pageSet has the pages of the newest windows. It is not changed.
 type pageSet map[analytics.Key]*Pages
 
-// NewLiveReport returns a report of what current returns, which is nil before there is a snapshot.
+// NewLiveReport returns a report of the snapshot from current, which is nil before the first.
 func NewLiveReport(current func() *view.Snapshot, version string) *LiveReport {
 	l := &LiveReport{}
 	notice := func(code int, title string) ([]byte, int, error) {
@@ -81,8 +81,8 @@ func chooseProject(v liveValues, query url.Values) string {
 	return noProject
 }
 
-// report is that of one project. Its links lead back to the status page, to the reports of the
-// other projects, and to its numbers as a table.
+// report returns the report of one project. Its links lead back to the status page, to the reports
+// of the other projects, and to its numbers as a table.
 func (v liveValues) report(project string) Report {
 	s := v.snapshot
 	r := Report{Made: s.At, Links: []Link{{"Status page", "./"}}, Pages: map[analytics.Key]*Pages{}}
@@ -101,12 +101,7 @@ func (v liveValues) report(project string) Report {
 	query := url.Values{"project": {project}, "limit": {"10000"}, "format": {"csv"}}.Encode()
 	r.Links = append(r.Links,
 		Link{"Windows as CSV", "api/v1/windows?" + query}, Link{"Pages as CSV", "api/v1/pages?" + query})
-	r.State = &view.Snapshot{Runs: s.Runs, LastSuccess: s.LastSuccess}
-	for _, o := range s.Outcomes {
-		if o.Project == project {
-			r.State.Outcomes = append(r.State.Outcomes, o)
-		}
-	}
+	r.State = &view.Snapshot{Runs: s.Runs, LastSuccess: s.LastSuccess, Outcomes: s.Outcomes.Of(project)}
 	if s.Queue != nil {
 		other := func(j view.Job) bool { return j.Project != project }
 		r.State.Queue = &view.Queue{ // its problem may name a path of this machine

@@ -40,8 +40,8 @@ type Report struct {
 	Against Comparison
 	// Projects have one grid for each granularity that the archive holds.
 	Projects []view.Project
-	// Pages are those of the newest windows, by their keys. Where only totals were read, there are
-	// none.
+	// Pages are the pages of the newest windows, by their keys. Windows of which only totals were
+	// read have none.
 	Pages map[analytics.Key]*Pages
 	// State has the runs, the queue with the jobs of these projects and dates, newest first, and the
 	// outcomes of their merges; nil where no state directory is known.
@@ -80,6 +80,9 @@ type reportPage struct {
 	Queue    *reportQueue // nil without a prompt queue
 	Merges   []reportMerge
 	More     int // merges that are not shown
+	// Summaries and Caution are of all merges.
+	Summaries []string
+	Caution   string
 }
 
 // reportProject is one project. Lead is the card of the window that people ask about first; nil:
@@ -162,7 +165,15 @@ func (r Report) page() *reportPage {
 	return p
 }
 
-// nameOf is what people are shown for a project; empty: the report does not have it.
+// names returns nameOf, or nil for a report of one project.
+func (r Report) names() func(id string) string {
+	if len(r.Projects) < 2 {
+		return nil
+	}
+	return r.nameOf
+}
+
+// nameOf returns the display name of a project; empty: the report does not have it.
 func (r Report) nameOf(id string) string {
 	for _, p := range r.Projects {
 		if p.ID == id {
@@ -235,12 +246,8 @@ func (p *reportPage) addQueue() {
 			toPR = append(toPR, j.Ended.Sub(j.Created))
 		}
 	}
-	name := p.nameOf
-	if len(p.Projects) < 2 {
-		name = nil
-	}
 	text := format.Plural(begun, "job") + " begun, " + format.Commas(ended) + " ended"
-	p.Queue = &reportQueue{jobTable: jobTableOf(*q, text, name, p.Made, maxReportJobs)}
+	p.Queue = &reportQueue{jobTable: jobTableOf(*q, text, p.names(), p.Made, maxReportJobs)}
 	for _, result := range view.Results {
 		if n := counts[result]; n > 0 {
 			p.Queue.Results = append(p.Queue.Results, jobResult{view.Job{Result: result}, n, ended})
@@ -253,9 +260,10 @@ func (p *reportPage) addQueue() {
 }
 
 func (p *reportPage) addMerges() {
-	all := p.State.Outcomes
+	all := p.State.Outcomes.Merges
 	shown := all[:min(len(all), maxMerges)]
 	p.More = len(all) - len(shown)
+	p.Summaries, p.Caution = p.State.Outcomes.Sentences(p.names()), p.State.Outcomes.Caution()
 	for _, o := range shown {
 		m := reportMerge{Outcome: o, Table: effectTable{Title: "Effects of the merge"}}
 		if len(p.Projects) > 1 {
@@ -270,7 +278,7 @@ func (p *reportPage) addMerges() {
 		// Those with a clear verdict are drawn first.
 		for _, clear := range []bool{true, false} {
 			for _, e := range o.Effects {
-				if (e.Tone() != "") != clear || e.Verdict == view.NotEnoughData || len(m.Charts) == maxMergeCharts {
+				if e.Clear() != clear || e.Verdict == view.NotEnoughData || len(m.Charts) == maxMergeCharts {
 					continue
 				}
 				if c := effectChartOf(o.Date(), e); c != nil {

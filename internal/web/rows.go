@@ -91,6 +91,37 @@ func jobRows(s *view.Snapshot, q question) (out []any) {
 	return out
 }
 
+// apiEffect is a row for an effect of a merge.
+type apiEffect struct {
+	view.Merge
+	Final bool `json:"final"`
+	view.Effect
+}
+
+// unknown reports whether the value of a column is not known.
+func (e apiEffect) unknown(name string) bool {
+	switch name {
+	case "before":
+		return e.Before == 0
+	case "actual", "expected", "change", "low", "high", "p", "placebos":
+		return e.Verdict == view.NotEnoughData
+	}
+	return false
+}
+
+// effectRows returns the effects of merges, the newest merge first.
+func effectRows(s *view.Snapshot, q question) (out []any) {
+	for _, o := range s.Outcomes.Merges {
+		o.Link = analytics.SafeLink(o.Link)
+		for _, e := range o.Effects {
+			if (q.project == "" || o.Project == q.project) && len(out) < q.limit {
+				out = append(out, apiEffect{o.Merge, o.Final, e})
+			}
+		}
+	}
+	return out
+}
+
 // column is a column of a row: the JSON name of a field and its value, which is nil if it is not known.
 type column struct {
 	name  string
@@ -98,12 +129,16 @@ type column struct {
 }
 
 // columns returns the columns of a struct: embedded structs are part of it, and a column of a
-// nested one is named after both, as in pr_state. A zero time is not known. Fields with the
-// tag api:"-" are left out.
+// nested one is named after both, as in pr_state. A zero time is not known, nor what a method of
+// the row says. Fields with the tag api:"-" are left out.
 func columns(row reflect.Value) (out []column) {
 	for _, field := range reflect.VisibleFields(row.Type()) {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		if name == "" || field.Tag.Get("api") == "-" {
+			continue
+		}
+		if r, ok := row.Interface().(interface{ unknown(name string) bool }); ok && r.unknown(name) {
+			out = append(out, column{name, nil})
 			continue
 		}
 		v := row.FieldByIndex(field.Index)

@@ -30,11 +30,11 @@ const (
 	expiryConcerns = 7 * day
 )
 
-// Alert says that docgauge is unwell for a reason that no snapshot can have. The zero value means
-// that it is well.
+// Alert is a problem of docgauge that no snapshot can contain. The zero value means that there is
+// no problem.
 type Alert struct {
-	// Headline is short, Text is the reason. Rule names the Prometheus alert that the runbook has
-	// a section about.
+	// Headline is short, Text is the reason. Rule names the Prometheus alert; the runbook
+	// has a section about it.
 	Headline, Text, Rule string
 }
 
@@ -84,8 +84,8 @@ type statusPage struct {
 	Effects              *effectTable // nil: nothing was merged
 }
 
-// concern is something an operator should look at. Rule names the alert that the runbook has a
-// section about.
+// concern is something an operator should look at. Rule names the alert; the runbook has a
+// section about it.
 type concern struct{ Name, Text, Rule string }
 
 // remedy links to the section of the runbook about an alert.
@@ -153,7 +153,7 @@ func headlineOf(s *view.Snapshot, due int) (tone, text string) {
 	}
 }
 
-// toldOf says in a sentence what the newest run did.
+// toldOf summarizes the newest run in a sentence.
 func toldOf(s *view.Snapshot) string {
 	if len(s.Runs) == 0 {
 		return "No export has run with this state directory."
@@ -180,7 +180,7 @@ func toldOf(s *view.Snapshot) string {
 	return text + ": " + done + "."
 }
 
-// NotCounted says which windows wait and are not due; empty: none.
+// NotCounted names the windows that wait and are not due; empty: none.
 func (p *statusPage) NotCounted() string {
 	var waits []string
 	if n := len(p.Values.Asides); n > 0 {
@@ -217,7 +217,7 @@ var dueReasons = map[string]string{
 	"unverified": "its numbers changed while they were read",
 }
 
-// keyLeft says how long a key lasts.
+// keyLeft returns the remaining life of a key.
 func keyLeft(k view.Key, now time.Time) string {
 	switch left := k.Expires.Sub(now); {
 	case left <= 0:
@@ -229,7 +229,7 @@ func keyLeft(k view.Key, now time.Time) string {
 	}
 }
 
-// keyConcern describes a current or imminent problem with a key; empty if there is none.
+// keyConcern describes a current or imminent problem with a key, or is empty.
 func keyConcern(k view.Key, now time.Time) string {
 	on := k.Expires.UTC().Format(time.DateOnly)
 	switch left := k.Expires.Sub(now); {
@@ -326,7 +326,7 @@ func rowsLater(p view.Project) (out []analytics.Aside) {
 	return out
 }
 
-// waitReasons say why a window waits.
+// waitReasons are the reasons why a window waits.
 var waitReasons = map[analytics.AsideReason]string{
 	readsRowsLater:           "Totals known, rows later",
 	analytics.AsideMalformed: "Skipped: an answer contains invalid data",
@@ -336,7 +336,7 @@ var waitReasons = map[analytics.AsideReason]string{
 	analytics.AsideFailing:   "Skipped: the service fails for it, but not for others",
 }
 
-// notesOf says how many rows of a window are suspect, or that it has none yet.
+// notesOf returns how many rows of a window are suspect, or that it has none yet.
 func notesOf(g view.Grid, w view.Window, now time.Time) (out []note) {
 	most, why := w.MovedRows, "read before the totals last changed"
 	switch {
@@ -401,7 +401,7 @@ func (p *statusProject) OpenJobs() (n int) {
 	return n
 }
 
-// State says in a few words how far a project is.
+// State describes the progress of a project in a few words.
 func (p *statusProject) State() string {
 	aside, due := 0, 0
 	for _, a := range p.Page.Values.Asides {
@@ -427,7 +427,7 @@ func (p *statusProject) State() string {
 
 const upToDate = "up to date"
 
-// Tone is that of the state.
+// Tone is the tone of the state.
 func (p *statusProject) Tone() string {
 	return map[bool]string{true: "ok", false: "wait"}[p.State() == upToDate]
 }
@@ -449,23 +449,28 @@ func (p *statusPage) addQueue() {
 	for i, state := range states {
 		states[i] = format.Commas(sums[state]) + " " + state
 	}
-	name := s.ProjectName
-	if len(s.Projects) < 2 {
-		name = nil
+	p.Jobs = jobTableOf(*s.Queue, cmp.Or(strings.Join(states, ", "), "No prompts"), p.names(), s.At, maxStatusJobs)
+}
+
+// names returns the function that names projects, or nil for one project.
+func (p *statusPage) names() func(id string) string {
+	if len(p.Values.Projects) < 2 {
+		return nil
 	}
-	p.Jobs = jobTableOf(*s.Queue, cmp.Or(strings.Join(states, ", "), "No prompts"), name, s.At, maxStatusJobs)
+	return p.Values.ProjectName
 }
 
 // addEffects lists what became of the readers of the newest merges. Pages without enough data are
 // left out.
 func (p *statusPage) addEffects() {
 	s := p.Values
-	if len(s.Outcomes) == 0 {
+	if len(s.Outcomes.Merges) == 0 {
 		return
 	}
-	t := &effectTable{Title: "Readers after merges, the newest merge first", Merged: true}
+	t := &effectTable{Title: "Readers after merges, the newest merge first", Merged: true,
+		Summaries: s.Outcomes.Sentences(p.names()), Caution: s.Outcomes.Caution()}
 	more := 0
-	for _, o := range s.Outcomes {
+	for _, o := range s.Outcomes.Merges {
 		known := 0
 		for _, e := range o.Effects {
 			if e.Verdict == view.NotEnoughData {

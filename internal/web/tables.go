@@ -83,7 +83,7 @@ func jobTook(j view.Job) string {
 	return "–"
 }
 
-// pauses say why the queue is paused, and what resumes it.
+// pauses are the reasons why the queue is paused, with the remedy.
 var pauses = map[string]string{
 	"unknown": "It is not known whether two prompts in a row reached the service: check docgauge jobs list, " +
 		"resolve them, then run docgauge jobs release.",
@@ -92,7 +92,7 @@ var pauses = map[string]string{
 	"new_state":    "Prompt files exist but no job history was found: set DOCGAUGE_PROMPTS_ON_NEW_STATE.",
 }
 
-// pausedText says why the queue submits no prompt; empty: it does.
+// pausedText returns the reason why the queue submits no prompt; empty if it submits prompts.
 func pausedText(q view.Queue) string {
 	switch {
 	case q.Problem != "":

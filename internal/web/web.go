@@ -52,9 +52,8 @@ var functions = template.FuncMap{
 		return cmp.Or(waitReasons[r], "Skipped: "+string(r))
 	},
 	"keyLeft": keyLeft, "keyConcern": keyConcern, "remedy": remedy,
-	"moves":   func(r analytics.Ranking) []analytics.Change { return r.First[:min(len(r.First), firstMoves)] },
-	"link":    func(s string) view.Link { return view.Link(s) },
-	"caution": func() string { return view.OutcomeCaution },
+	"moves": func(r analytics.Ranking) []analytics.Change { return r.First[:min(len(r.First), firstMoves)] },
+	"link":  func(s string) view.Link { return view.Link(s) },
 	"mergeDate": func(m view.Merge) string {
 		return view.Days(analytics.Day, analytics.Window{From: m.Date(), To: m.Date() + 1})
 	},

@@ -85,7 +85,7 @@ func took(d time.Duration) string {
 // explained is a text and its explanation.
 type explained struct{ Text, Note string }
 
-// spanOf is the days of a window, and its exact dates.
+// spanOf returns the days of a window, and its exact dates.
 func spanOf(g analytics.Granularity, w analytics.Window) explained {
 	return explained{view.Days(g, w), fmt.Sprintf("First day %s, last day %s, in UTC.", w.From, w.To-1)}
 }

@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// clusterTimeout is how long a server waits for the others: for the replicas to
+	// clusterTimeout is the time that a server waits for the others: for the replicas to
 	// fetch an insert, or for all to make or alter a table. The driver waits longer
 	// for an answer.
 	clusterTimeout = 30 * time.Second
-	// stepTimeout is how long a replica may lag behind the others.
+	// stepTimeout is the time by which a replica may lag behind the others.
 	stepTimeout = 10 * time.Second
 )
 
-// topology is how the cluster is laid out.
+// topology is the layout of the cluster.
 type topology struct {
-	// replicas is how many each shard has.
+	// replicas is the number of replicas of each shard.
 	replicas int
 	// weights are those of the shards, in order; with their number they decide on
 	// which shard a window is.

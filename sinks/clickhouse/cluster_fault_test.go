@@ -33,7 +33,7 @@ func fails(t *testing.T, limit time.Duration, do func() error, want ...string) {
 }
 
 // TestClusterReplicaStops ends one of two replicas at each step of a commit
-// through the first, and lets it come back.
+// through the first, and starts it again.
 func TestClusterReplicaStops(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1, 2)

@@ -124,7 +124,7 @@ func (c cluster) past(project string) {
 	}
 }
 
-// insert writes a row through a Distributed table, and waits until it lies there.
+// insert writes a row through a Distributed table, and waits until it is stored.
 func (c cluster) insert(table, row string) {
 	c.t.Helper()
 	ses, err := c.sink(0).open(c.t.Context())

@@ -16,7 +16,7 @@ import (
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// TestDue compares due with what its words say.
+// TestDue compares due with its documentation.
 func TestDue(t *testing.T) {
 	key := windowOf(0, 1, 0).Rev.Key
 	zero := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)

@@ -21,7 +21,7 @@ import (
 
 const (
 	dialTimeout = 10 * time.Second
-	// readTimeout is how long the server may send nothing, or accept nothing. It is
+	// readTimeout is the time for which the server may send nothing, or accept nothing. It is
 	// generous, since a quorum or a merge under load takes long.
 	readTimeout     = 2 * time.Minute
 	defaultDatabase = "default"

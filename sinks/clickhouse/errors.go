@@ -139,8 +139,8 @@ func (s *Sink) explain(err error) error {
 	return sinks.Explain("ClickHouse at "+s.Location(), hint, said, err)
 }
 
-// unknownSetting is what a server that lacks the settings of HTTP answers, in a form
-// that the driver does not read.
+// unknownSetting matches the answer of a server that lacks the settings of HTTP. The driver
+// does not parse this form.
 var unknownSetting = regexp.MustCompile(`Code: 115\b`)
 
 // hintOfConnect says what an error means that is not an answer of ClickHouse.

@@ -26,7 +26,7 @@ var (
 	ofLargeBlocks = commits{open, blockRows + 5000}
 )
 
-// lengths is how many bytes a commit sends and gets.
+// lengths is the number of bytes that a commit sends and gets.
 func (c commits) lengths(t *testing.T, dsn string) (up, down int64) {
 	t.Helper()
 	p := faults.NewProxy(t, dsn, faults.Never)

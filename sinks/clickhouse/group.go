@@ -23,11 +23,11 @@ const (
 	groupWindows = keysAtOnce
 	// groupMonths bounds the partitions of one INSERT. Servers refuse more than 100.
 	groupMonths = 50
-	// tries is how often a window is written before its error is returned.
+	// tries is the number of attempts to write a window before its error is returned.
 	tries = 3
 	// between is the wait before the second try; it doubles.
 	between = 500 * time.Millisecond
-	// turns is how often a window waits for its turn where a table takes one insert
+	// turns is the number of times that a window waits for its turn where a table takes one insert
 	// at a time, each time longestTurn at most: ten seconds or so.
 	turns       = 30
 	longestTurn = 500 * time.Millisecond

@@ -392,7 +392,7 @@ func (r reader) wholeWindows(windows int, size func(int32) int64) error {
 	return nil
 }
 
-// TestGather: what fits together, in the order of coming.
+// TestGather: windows that fit together, in the order of arrival.
 func TestGather(t *testing.T) {
 	wait := func(windows ...window) (all []*delivery) {
 		for _, w := range windows {

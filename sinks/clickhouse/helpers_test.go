@@ -20,7 +20,7 @@ import (
 
 var long = flag.Bool("long", false, "also run what takes minutes; `make torture` does")
 
-// engine is a running server, of whichever version.
+// engine is a running server of any version.
 type engine interface {
 	DSN(database string) string
 	Exec(ctx context.Context, sql string) (string, error)

@@ -22,9 +22,9 @@ import (
 // keysAtOnce bounds the windows that one query names.
 const keysAtOnce = 500
 
-// Inspect yields what the views show of each window in scope. The server adds the
-// rows up, in one query for each project and granularity. Where docgauge has made no
-// tables yet there is no window.
+// Inspect yields what the views show of each window in scope. The server adds up the
+// rows, in one query for each project and granularity. Before docgauge has made its
+// tables, Inspect yields nothing.
 func (s *Sink) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.Shown, error] {
 	return sinks.Inspection(sinkName, func(yield func(sinks.Shown, error) bool) error {
 		return s.explain(s.reading(ctx, func(ses *session) error {
@@ -203,7 +203,7 @@ type summed struct {
 	least, most columns
 }
 
-// columns is what the columns of a row say of its revision.
+// columns are the columns of a row that identify its revision.
 type columns struct {
 	number            int32
 	settled, verified uint8

@@ -230,7 +230,7 @@ func (ses *session) migrate(ctx context.Context) error {
 	}
 	switch {
 	case placed && placement != ses.placement():
-		return fmt.Errorf("the tables were made for %s, and this is %s: windows would lie in two places; name "+
+		return fmt.Errorf("the tables were made for %s, and this is %s: windows would be in two places; name "+
 			"another database, or drop the docgauge_ tables and views everywhere and fill them with `docgauge load "+
 			"--sink clickhouse`", placement, ses.placement())
 	case version == schemaVersion && flavour == ses.flavour():
@@ -283,7 +283,7 @@ func (ses *session) recordMigration(ctx context.Context) error {
 	return batch.Send()
 }
 
-// server is what a server can do, by its version.
+// server knows the capabilities of a server by its version.
 type server struct{ major, minor uint64 }
 
 func serverOf(v *driver.ServerVersion) server { return server{v.Version.Major, v.Version.Minor} }

@@ -152,7 +152,7 @@ type session struct {
 	layout
 	conn driver.Conn
 	http bool
-	// timeout is how long the servers of a cluster wait for each other.
+	// timeout is the time that the servers of a cluster wait for each other.
 	timeout   time.Duration
 	blockRows int
 	at        func(step string)

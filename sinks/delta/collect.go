@@ -9,13 +9,13 @@ import (
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// keepFiles is how long files stay that no entry names any more, or none names yet:
+// keepFiles is the time for which files stay that no entry names any more, or none names yet:
 // longer than queries of former versions take, and as long as VACUUM keeps them.
 const keepFiles = 7 * 24 * time.Hour
 
 // Collect deletes data files of this sink that readers of the tables have not seen for
-// keepFiles, and files as old whose entry was never written. It does not delete files of
-// other writers. It also deletes log entries that are no longer needed.
+// keepFiles, and files of the same age whose entry was never written. It does not delete files
+// of other writers. It also deletes log entries that are no longer needed.
 func (s *Sink) Collect(ctx context.Context, dryRun bool) (collected []sinks.Superseded, err error) {
 	for _, t := range []*table{s.visitors, s.totals} {
 		old, err := s.unused(ctx, t)

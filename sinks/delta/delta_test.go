@@ -61,7 +61,7 @@ func check(t interface {
 	}
 }
 
-// action is what a reader of Delta must know of the lines of a log.
+// action has the fields of the lines of a log that a reader of Delta must know.
 type action struct {
 	Add *struct {
 		Path  string            `json:"path"`
@@ -117,7 +117,7 @@ func replay(root, table string) (version int, files map[string]action, err error
 	return len(names) - 1, files, nil
 }
 
-// reader sees what the tables below root show.
+// reader reads the tables below root.
 type reader struct{ root string }
 
 func (r reader) each(table string, key analytics.Key, f func(path string, rev analytics.Revision) error) error {

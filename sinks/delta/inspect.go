@@ -17,10 +17,10 @@ import (
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// straysNamed is how many files of another writer are named one by one.
+// straysNamed is the number of files of another writer that are named one by one.
 const straysNamed = 5
 
-// dataFile is a data file of a table, with what its tags say.
+// dataFile is a data file of a table, with the contents of its tags.
 type dataFile struct {
 	deltalog.Add
 	sinks.Shown
@@ -37,8 +37,8 @@ func (f *dataFile) newer(other *dataFile) bool {
 		f.Number == other.Number && f.ExportedAt.After(other.ExportedAt)
 }
 
-// window is what the tables hold of one window: the newest file of each, and how many
-// there are.
+// window has the files of one window in the tables: the newest of each table, and the
+// number of files.
 type window struct {
 	visitors, totals         *dataFile
 	manyVisitors, manyTotals int
@@ -70,7 +70,7 @@ func (w *window) disagreement() error {
 	return w.pair().Disagreement()
 }
 
-// contents is what the logs of both tables say.
+// contents are the contents of the logs of both tables.
 type contents struct {
 	windows map[analytics.Key]*window
 	// strays are the files of other writers, err says so of each table that has some.
@@ -188,8 +188,8 @@ func (s *Sink) inspectEach(ctx context.Context, c contents, rows bool, yield fun
 		}, yield)
 }
 
-// readRows reads a data file to its end and adds up its rows. The file must be what its
-// tags say; nil is none.
+// readRows reads a data file to its end and adds up its rows. The file must agree with its
+// tags. h may be nil: then nothing is read.
 func (s *Sink) readRows(ctx context.Context, table string, h *dataFile) error {
 	if h == nil {
 		return nil

@@ -69,8 +69,8 @@ func TestHardLinks(t *testing.T) {
 	}
 }
 
-// TestNoLink: where what is published is not the window, or on another file system, the
-// data files are copies.
+// TestNoLink: if the published file is not the window, or on another file system, the data
+// files are copies.
 func TestNoLink(t *testing.T) {
 	w := seal(t, 2, 300)
 	for name, tc := range map[string]struct {

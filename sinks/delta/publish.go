@@ -29,7 +29,7 @@ func (s *Sink) publish(ctx context.Context, c *change, w sinks.Sealed) error {
 		return context.Cause(ctx)
 	}
 	visitors, totals := s.store.StagingFile(), s.store.StagingFile()
-	defer os.Remove(visitors) // a published one is no longer there, or not needed
+	defer os.Remove(visitors) // after publishing they are gone, or no longer needed
 	defer os.Remove(totals)
 	var there, totalsThere string
 	if s.options.Published != nil {
@@ -77,7 +77,7 @@ func (s *Sink) stage(ctx context.Context, published, path string, w sinks.Sealed
 	return action, err
 }
 
-// ofTotals is what the log says of the totals file of rev.
+// ofTotals returns the log's description of the totals file of rev.
 func ofTotals(rev analytics.Revision) deltalog.Add {
 	return deltalog.Add{Stats: totalsStats(rev), Tags: archive.Footer{Revision: rev}.Metadata()}
 }

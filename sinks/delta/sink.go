@@ -165,7 +165,7 @@ func (s *Sink) writable(ctx context.Context) error {
 	return nil
 }
 
-// change is what a caller wants of a group: a window, or that the tables be healed.
+// change is a caller's request to a group: to commit a window, or to heal the tables.
 type change struct {
 	ctx context.Context
 	rev analytics.Revision

@@ -10,7 +10,7 @@ import (
 	"github.com/docgauge/docgauge/internal/archive"
 )
 
-// statistics is what readers leave files out by, in Delta's form.
+// statistics are the bounds by which readers leave files out, in Delta's form.
 type statistics struct {
 	Records   int64            `json:"numRecords"`
 	Min       map[string]any   `json:"minValues,omitempty"`
@@ -83,7 +83,7 @@ func (s *statistics) text() string {
 	return string(text)
 }
 
-// boundRunes is how much of a text Delta keeps in statistics.
+// boundRunes is the length of the texts that Delta keeps in statistics.
 const boundRunes = 32
 
 // prefix is a text that is not greater than s.

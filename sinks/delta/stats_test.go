@@ -63,8 +63,8 @@ func TestAction(t *testing.T) {
 	}
 }
 
-// TestStatisticsOfUnusualFiles: without a row there are no bounds, and paths too long for
-// a footer have none.
+// TestStatisticsOfUnusualFiles: files without rows, and paths too long for a footer, have no
+// bounds.
 func TestStatisticsOfUnusualFiles(t *testing.T) {
 	long := strings.Repeat("x", 10_000)
 	for name, tc := range map[string]struct {
@@ -104,7 +104,7 @@ func TestStatisticsOfUnusualFiles(t *testing.T) {
 	}
 }
 
-// TestBoundsOfTexts: what is between them, in bytes, is never left out.
+// TestBoundsOfTexts: texts between the bounds, in bytes, are never left out.
 func TestBoundsOfTexts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := rapid.OneOf(rapid.String(), rapid.StringMatching(`(a|é|🦊|\x{10FFFF}){28,40}`)).Draw(t, "text")

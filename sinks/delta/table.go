@@ -13,7 +13,7 @@ import (
 	"github.com/docgauge/docgauge/internal/filestore"
 )
 
-// table is one of the two tables, with what the last commit left in it. Only the caller
+// table is one of the two tables, with its contents after the last commit. Only the caller
 // that leads a group calls set.
 type table struct {
 	name  string
@@ -27,7 +27,7 @@ type table struct {
 	version int64
 }
 
-// files is the one file that each window is to have; nil is none.
+// files has the one file that each window is to have, nil for no file.
 type files map[analytics.Key]*deltalog.Add
 
 var (

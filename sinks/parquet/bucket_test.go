@@ -212,8 +212,8 @@ func TestListWhileAnotherWrites(t *testing.T) {
 	}
 }
 
-// TestHealingIsAlone keeps a repair and Replace apart: what a repair has seen would be another
-// window's file by the time it removes it.
+// TestHealingIsAlone keeps a repair and Replace apart: otherwise the file that a repair has seen
+// would be another window's file by the time it removes it.
 func TestHealingIsAlone(t *testing.T) {
 	key := sinktest.Key("prj_a", 0)
 	for name, leave := range map[string]func(s *Sink){
@@ -290,8 +290,8 @@ func TestFaults(t *testing.T) {
 	})
 }
 
-// TestStagingOfTheDead: what a killed process staged for a bucket is removed by the next one that
-// stages, not what another still uses.
+// TestStagingOfTheDead: files that a killed process staged for a bucket are removed by the next
+// process that stages; files still in use are not.
 func TestStagingOfTheDead(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
@@ -322,7 +322,7 @@ func TestStagingOfTheDead(t *testing.T) {
 }
 
 // TestStagingFull has no room for staging files: the message names the place, and the bucket
-// stays as it was.
+// does not change.
 func TestStagingFull(t *testing.T) {
 	dir := faults.MountSmall(t)
 	t.Setenv("TMPDIR", dir)

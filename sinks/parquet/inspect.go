@@ -60,8 +60,8 @@ func (s *Sink) read(ctx context.Context, key analytics.Key, rows bool) (p sinks.
 	return p, err
 }
 
-// readFile reads the footer of key's file in table, or with rows all of it; nil if
-// there is no file.
+// readFile reads the footer of key's file in table, or with rows all of it; the result is nil
+// if the file does not exist.
 func (s *Sink) readFile(ctx context.Context, table string, key analytics.Key, rows bool) (*sinks.Shown, error) {
 	name, err := place(table, key)
 	if err != nil {

@@ -40,8 +40,8 @@ var (
 	revOf      = sinktest.RevisionOf
 )
 
-// reader sees what a query over the files of a table sees, however they are named: it
-// opens each once, whole. A file that is gone by then was not seen.
+// reader reads the files of a table like a query, whatever their names: it opens each once,
+// and reads it to its end. It skips a file that is gone by then.
 type reader struct {
 	t *testing.T
 	s *Sink

@@ -72,8 +72,8 @@ func kindOf(err error) sinks.FaultKind {
 	return sinks.Unreadable
 }
 
-// healed returns what readers see of key, after it has made the two tables agree;
-// nil if there is no such window.
+// healed makes the two tables agree on key, and returns the window that readers then see;
+// nil if they do not see it.
 func (s *Sink) healed(ctx context.Context, key analytics.Key) (*sinks.Shown, error) {
 	p, err := s.read(ctx, key, false)
 	if err == nil && p.Remedy() != sinks.Nothing {

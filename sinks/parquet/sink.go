@@ -117,7 +117,7 @@ func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
 	// Both files are staged first. No reader finds them there; what a process
 	// leaves that dies here is removed by a later one.
 	visitors, totals := s.store.StagingFile(), s.store.StagingFile()
-	defer os.Remove(visitors) // a published one is no longer there, or not needed
+	defer os.Remove(visitors) // after publishing they are gone, or no longer needed
 	defer os.Remove(totals)
 	if !rev.TotalsOnly() {
 		if err := stage(ctx, visitors, w); err != nil {

@@ -26,7 +26,7 @@ const (
 	connectTimeout = 10 * time.Second
 	// connections bounds the connections to the server.
 	connections = 4
-	// writePatience is how long the server may accept nothing.
+	// writePatience is the time for which the server may accept nothing.
 	writePatience = 2 * time.Minute
 )
 
@@ -93,7 +93,7 @@ func withoutValues(err error, parameters url.Values) error {
 	}
 	if strings.Contains(err.Error(), "failed to configure TLS") {
 		return errors.New("the parameters sslmode, sslrootcert, sslcert and sslkey, or PGSSL… in the environment, " +
-			"do not fit together, or a file is no certificate")
+			"do not fit together, or a file is not a certificate")
 	}
 	return errors.New("not a URL: is the port a number, and are special characters of user and password written as " +
 		"%40 for @, %2F for /? " + wantedDSN)

@@ -19,7 +19,7 @@ import (
 // cutRows are the rows of a window whose connection is cut: several chunks.
 const cutRows = 3000
 
-// lengths is how many bytes a commit sends and gets, with the login before it.
+// lengths is the number of bytes that a commit sends and gets, with the login before it.
 func lengths(t *testing.T, dsn string) (up, down int64) {
 	t.Helper()
 	p := faults.NewProxy(t, dsn, faults.Never)
@@ -156,8 +156,8 @@ func TestTerminated(t *testing.T) {
 // onStep calls f once, when a commit of s comes to a step.
 func onStep(s *Sink, name string, f func()) { s.step = sinktest.OnStep(name, 1, f) }
 
-// TestTimeouts: what takes too long ends with an error that says which setting ended it,
-// and readers see the former revision.
+// TestTimeouts: a statement that takes too long ends with an error that names the setting that
+// ended it, and readers see the former revision.
 func TestTimeouts(t *testing.T) {
 	t.Parallel()
 	e := serverOf(t, debian)

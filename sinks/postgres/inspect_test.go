@@ -62,7 +62,7 @@ func TestManyPages(t *testing.T) {
 	}
 }
 
-// TestInspectOfNoServer: what cannot be listed is not taken for empty.
+// TestInspectOfNoServer: a sink that cannot be listed is not taken for empty.
 func TestInspectOfNoServer(t *testing.T) {
 	sinktest.NotListed(t, open(t, "postgres://u@127.0.0.1:1/db"))
 }

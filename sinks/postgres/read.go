@@ -15,7 +15,7 @@ import (
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// windowsAtOnce is how many windows one statement lists.
+// windowsAtOnce is the number of windows that one statement lists.
 const windowsAtOnce = 1000
 
 // Revisions yields what readers see, after it has brought the schema up to date.
@@ -27,8 +27,8 @@ func (s *Sink) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, erro
 }
 
 // Inspect yields what readers see of each window in scope. It lists them in pages, and
-// reads rows by one statement a window: each sees one state of both tables, and none is
-// open while the caller works. Where docgauge has made no tables yet there is no window.
+// reads rows by one statement a window: each sees one state of both tables, and is closed
+// before the caller gets the result. Before docgauge has made its tables, Inspect yields nothing.
 func (s *Sink) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.Shown, error] {
 	return sinks.Inspection(sinkName, func(yield func(sinks.Shown, error) bool) error {
 		return s.explain(s.inspect(ctx, scope, yield))
@@ -91,7 +91,7 @@ func (ses *session) windows(ctx context.Context, scope sinks.Scope) iter.Seq2[an
 	}
 }
 
-// bounds are what the server looks for: no less than a scope.
+// bounds are the limits of a query. They include all windows in a scope, and perhaps more.
 type bounds struct {
 	projects, granularities []string // nil is any
 	from, to                string

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// tries is how often a window is written before its error is returned.
+	// tries is the number of attempts to write a window before its error is returned.
 	tries = 3
 	// between is the wait before the second try; it doubles.
 	between = 500 * time.Millisecond

@@ -16,8 +16,8 @@ import (
 // copied are the columns of a row that COPY gets: all but the one that is generated.
 var copied = visitorsColumns[:len(visitorsColumns)-1]
 
-// copyRows sends the rows of a revision by COPY. An error of the rows is returned as it
-// is, and ends the COPY.
+// copyRows sends the rows of a revision by COPY. An error of the rows is returned unchanged,
+// and ends the COPY.
 func (ses *session) copyRows(
 	ctx context.Context, conn *pgxpool.Conn, rev analytics.Revision, rows iter.Seq2[analytics.Row, error],
 ) error {

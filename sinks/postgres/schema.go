@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -24,7 +23,7 @@ const (
 // layout says where the tables are.
 type layout struct{ schema string }
 
-// server is what a server says of itself.
+// server has the properties of a server.
 type server struct {
 	version  int // 150004 is 15.4
 	encoding string
@@ -53,16 +52,7 @@ func (s server) check() error {
 	return nil
 }
 
-// patience is how long a transaction may take: two statements of it take their time, and
-// the server ends what takes longer.
-func (s server) patience() time.Duration {
-	if s.timeout == 0 {
-		return 0
-	}
-	return 2*time.Duration(s.timeout)*time.Millisecond + time.Minute
-}
-
-// column is a column of a table; made is how its type is written for CREATE TABLE.
+// column is a column of a table; made is its type for CREATE TABLE.
 type column struct{ name, kind, made string }
 
 // The columns of both tables, in the order of the other sinks. Text is compared by
@@ -142,8 +132,8 @@ const findTable = "SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c
 // newer than this program.
 func (l layout) migrated(ctx context.Context, q queryer) (version int, err error) {
 	var there bool
-	// to_regclass may answer from a cache, and miss what another process has just made.
-	if err := q.QueryRow(ctx, "SELECT EXISTS ("+findTable+")", l.schema, versionsTable).Scan(&there); err != nil ||
+	// to_regclass may answer from a cache, and miss a table that another process has just made.
+	if err := q.QueryRow(ctx, "SELECT EXISTS ("+findTable+")", l.place(versionsTable)...).Scan(&there); err != nil ||
 		!there {
 		return 0, err
 	}
@@ -219,7 +209,7 @@ func (ses *session) described(ctx context.Context, table string) (columns map[st
 		WHERE a.attrelid = (` + findTable + `) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY 3`
 	columns = map[string]string{}
 	var keys []string
-	rows, err := ses.pool.Query(ctx, query, ses.schema, table)
+	rows, err := ses.pool.Query(ctx, query, ses.place(table)...)
 	if err != nil {
 		return nil, "", err
 	}

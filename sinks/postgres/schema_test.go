@@ -15,7 +15,7 @@ func TestAltered(t *testing.T) {
 	const notOurs = "not as docgauge made it"
 	for name, tc := range map[string]struct {
 		sql, want string
-		// working is what a sink that is at work says; "" if nothing.
+		// working is the error of a sink that was in use before the change; "" means no error.
 		working string
 	}{
 		"column dropped": {"ALTER TABLE docgauge_visitors DROP COLUMN ai", "has none for column ai, want bigint",

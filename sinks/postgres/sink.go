@@ -96,8 +96,8 @@ func (s *Sink) Close() error {
 type session struct {
 	layout
 	pool *pgxpool.Pool
-	// patience is how long one transaction may take, 0 means forever; committing is how
-	// long its COMMIT may.
+	// patience is the maximum time of one transaction, 0 means forever; committing is that of
+	// its COMMIT.
 	patience, committing time.Duration
 }
 
@@ -143,7 +143,11 @@ func (s *Sink) prepare(ctx context.Context, writing bool) (*session, error) {
 	if err := is.check(); err != nil {
 		return nil, err
 	}
-	ses := &session{layout: layout{is.schema}, pool: s.pool, patience: is.patience(), committing: committing}
+	ses := &session{layout: layout{is.schema}, pool: s.pool, committing: committing}
+	if is.timeout != 0 {
+		// Two statements of a transaction are slow, and the server ends each at its timeout.
+		ses.patience = 2*time.Duration(is.timeout)*time.Millisecond + time.Minute
+	}
 	version, err := ses.migrated(ctx, ses.pool)
 	if err != nil {
 		return nil, err
@@ -213,6 +217,12 @@ func (ses *session) limit(ctx context.Context) (context.Context, context.CancelF
 
 // identifier is a table of the schema, the one place that says where it is.
 func (l layout) identifier(table string) pgx.Identifier { return pgx.Identifier{l.schema, table} }
+
+// place is a table of the schema, as the arguments of findTable.
+func (l layout) place(table string) []any {
+	id := l.identifier(table)
+	return []any{id[0], id[1]}
+}
 
 // in is a table of the schema, quoted.
 func (l layout) in(table string) string { return l.identifier(table).Sanitize() }

@@ -53,7 +53,7 @@ const (
 	countTotals   = "SELECT min(page_count), min(revision), max(revision) FROM docgauge_totals"
 )
 
-// counted is what a statement over one table sees.
+// counted is the result of a statement over one table.
 type counted struct {
 	rows      int64
 	low, high int32

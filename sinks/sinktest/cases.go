@@ -278,7 +278,7 @@ func testInspectScope(s *suite) {
 	}
 }
 
-// testInspectNothing: after Inspect readers see what they saw before.
+// testInspectNothing: Inspect does not change what readers see.
 func testInspectNothing(s *suite) {
 	committed := s.variety()
 	s.inspected(sinks.Scope{Rows: true})

@@ -176,7 +176,7 @@ func (s *Memory) Visitors(key analytics.Key) ([]analytics.Row, []analytics.Revis
 	return slices.Clone(w.rows), []analytics.Revision{w.rev}, nil
 }
 
-// Totals returns the revision of a window, none where there is no such window.
+// Totals returns the revision of a window, or nothing without such a window.
 func (s *Memory) Totals(key analytics.Key) ([]analytics.Revision, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

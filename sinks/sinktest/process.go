@@ -109,8 +109,8 @@ func DiskFull(t *testing.T, root string, replace func() error, afterEach func(fi
 	}
 }
 
-// testsAtOnce is how many tests run at the same time, on whatever machine: they share servers,
-// and wait for them most of the time.
+// testsAtOnce is the number of tests that run at the same time, on any machine: they share
+// servers, and wait for them most of the time.
 const testsAtOnce = "8"
 
 // servers serve every test that stops none.

@@ -84,7 +84,7 @@ func Shows(t testing.TB, s sinks.Sink, r Reader, w Window) {
 	Sees(t, r, w.Rev.Key, w.Rev.Number)
 }
 
-// Sees expects readers to see a revision of a window in both tables, whole; 0 is none.
+// Sees expects readers to see a revision of a window in both tables, whole; 0 for no revision.
 func Sees(t testing.TB, r Reader, key analytics.Key, number int32) {
 	t.Helper()
 	if got := Shown(t, r, key); got != number {

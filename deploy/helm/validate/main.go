@@ -4,8 +4,8 @@
 // are errors), breaks a rule of the API server on names and labels, or has pods
 // that the Pod Security Standard "restricted" forbids.
 //
-// It is a module of its own, so that docgauge does not depend on Kubernetes. It
-// looks at each manifest alone, and knows no defaults and no admission.
+// It is a separate module, so that docgauge does not depend on Kubernetes. It
+// looks at each manifest alone, and knows neither defaults nor admission.
 package main
 
 import (

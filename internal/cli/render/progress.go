@@ -118,7 +118,7 @@ const (
 	barMargin               = 30
 )
 
-// columns is how many the description and the bar itself have.
+// columns is the width of the description and the bar itself, in columns.
 func (p *Progress) columns() int { return max(width(p.to)-barMargin, narrowestBar) }
 
 // describe shows as much of text as the terminal has room for.

@@ -1,5 +1,5 @@
-// Package render prints tables, text, JSON, CSV and progress. Output on a terminal is no wider
-// than the terminal; a pipe gets everything uncut.
+// Package render prints tables, text, JSON, CSV and progress. Output to a terminal fits its
+// width; output to a pipe is never cut.
 package render
 
 import (

@@ -20,7 +20,7 @@ func TestPrintable(t *testing.T) {
 	}
 }
 
-// columns is how wide a line of these tests is: they have no other wide characters.
+// columns is the width of a line of these tests: they have no other wide characters.
 func columns(line string) (n int) {
 	for _, r := range line {
 		if n++; r >= 0x3000 {

@@ -20,6 +20,8 @@ type Column struct {
 	// Below moves the cells to separate lines below their row, where they are wrapped
 	// and not cut, if the terminal is too narrow: links and reasons, for example.
 	Below bool
+	// Spare columns are left out if the terminal is too narrow.
+	Spare bool
 }
 
 // Number is a column of numbers.
@@ -38,7 +40,7 @@ const (
 const (
 	// columnGap separates two columns, and indents the rows of a group.
 	columnGap = 2
-	// readableColumn is how narrow a column is made before cells go below their row,
+	// readableColumn is the least width of a column before cells go below their row,
 	// leastColumn before lines are cut.
 	readableColumn = 20
 	leastColumn    = 8
@@ -104,7 +106,7 @@ func (t *Table) print(w io.Writer, width int) error {
 	return err
 }
 
-// layout is how wide each column is drawn.
+// layout has the width of each column.
 type layout struct {
 	columns []Column
 	widths  []int
@@ -141,9 +143,11 @@ func (t *Table) layout(width int) *layout {
 		len(below) > 0 {
 		l.below = below
 		l.shown = slices.DeleteFunc(l.shown, func(i int) bool { return t.columns[i].Below })
-		fits = false
 	}
 	if !fits {
+		if _, fits = l.fitted(readableColumn); !fits {
+			l.shown = slices.DeleteFunc(l.shown, func(i int) bool { return t.columns[i].Spare })
+		}
 		widths, _ = l.fitted(leastColumn)
 	}
 	l.widths = widths

@@ -1,6 +1,6 @@
 # Answers queries over the Delta Lake tables below a root, which come as lines on
 # standard input: rows as TSV, then a line with a point; or a line that begins with "!"
-# and says what is wrong. Arguments: the root, and storage options as name=value.
+# and describes the problem. Arguments: the root, and storage options as name=value.
 import os
 import sys
 

@@ -137,7 +137,7 @@ func insertInto(conn driver.Conn, http bool, paths []string) (err error) {
 		flags                          []uint8 // settled and verified: all are both
 		batch                          driver.Batch
 	)
-	// send sends what is there: a block of one INSERT over the native protocol, an INSERT over HTTP.
+	// send sends the buffer: a block of one INSERT over the native protocol, an INSERT over HTTP.
 	send := func(last bool) error {
 		if len(names) > 0 {
 			if batch == nil {

@@ -346,7 +346,7 @@ func TestPeersMissing(t *testing.T) {
 	}
 }
 
-// TestPeerPrograms: what Python cannot parse would otherwise only be found when dlt is
+// TestPeerPrograms: without it, programs that Python cannot parse would only be found when dlt is
 // installed.
 func TestPeerPrograms(t *testing.T) {
 	python, err := exec.LookPath("python3")

@@ -18,8 +18,8 @@ import (
 	"github.com/docgauge/docgauge/internal/archive"
 )
 
-// findings compare what a client wrote with what the server serves. For clients whose rows are only counted,
-// missing and doubled rows cancel each other out.
+// findings compare the rows that a client wrote with those that the server serves. For clients
+// whose rows are only counted, missing and doubled rows cancel each other out.
 type findings struct {
 	Rows    int64 // found
 	Missing int64 // rows of the server that were not found
@@ -27,7 +27,7 @@ type findings struct {
 	Wrong   int64 // rows that the server does not have in that window
 }
 
-// findRows checks what is below o.Dir, in a process of its own: the bench holds no data.
+// findRows checks the files below o.Dir in a separate process: the bench holds no data.
 func findRows(ctx context.Context, o order) (f findings, err error) {
 	cmd, err := child(ctx, checkRole, o)
 	if err != nil {
@@ -89,7 +89,7 @@ func (c *checker) readParquet(path string) error {
 	return nil
 }
 
-// checker knows what the server serves, and which rows it has seen.
+// checker knows the rows of the server, and which of them it has seen.
 type checker struct {
 	findings
 	order   order

@@ -28,7 +28,7 @@ const (
 	archiveRole = "archive"
 )
 
-// roles are what children do.
+// roles are the tasks of children.
 var roles = map[string]func(o order, out io.Writer) error{
 	serverRole:      serve,
 	checkRole:       check,
@@ -38,7 +38,8 @@ var roles = map[string]func(o order, out io.Writer) error{
 	bareClient:      bare,
 }
 
-// order is what a child has to do. Clients export the windows of Work, from First on, from Base into Dir.
+// order is the work of a child. Clients export the windows of Work, from First on, from Base
+// into Dir.
 type order struct {
 	Base     string
 	Work     workload
@@ -46,7 +47,7 @@ type order struct {
 	Dir      string
 	First    time.Time
 
-	Due      bool   // docgauge: export what is due from First on, instead of the windows by their dates
+	Due      bool   // docgauge: export the due windows from First on, instead of the windows by their dates
 	Again    bool   // docgauge: read windows again that an earlier run with the same dates has read
 	Sink     string // bare: clickhouse or postgres
 	DSN      string // bare: load the archive in Dir here
@@ -108,7 +109,7 @@ func (l *lab) startServer(ctx context.Context) (stop func() error, err error) {
 	return stop, nil
 }
 
-// cost is what one process used.
+// cost is the resource usage of one process.
 type cost struct {
 	seconds    float64
 	cpuSeconds float64

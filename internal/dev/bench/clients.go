@@ -103,8 +103,9 @@ func plain(o order, out io.Writer) error {
 	return json.NewEncoder(out).Encode(done)
 }
 
-// readIntoParquet is go-parquet, what people write when plain is too slow: several windows at once, the rows of
-// each in memory until they become its file. A window that has its file is not read again.
+// readIntoParquet is go-parquet, the usual next step when plain is too slow: several windows at
+// once, the rows of each in memory until they become its file. A window that has its file is not
+// read again.
 func readIntoParquet(o order, out io.Writer) error {
 	http.DefaultTransport.(*http.Transport).MaxIdleConnsPerHost = o.InFlight
 	var rows, requests atomic.Int64

@@ -83,8 +83,8 @@ type result struct {
 	scraped    scraped
 }
 
-// contest lets the clients do the work in turns, round after round. A run returns a result, or several under
-// scenarios of their own. The median of each client and scenario counts.
+// contest lets the clients do the work in turns, round after round. A run returns one result, or
+// several with different scenarios. The median of each client and scenario counts.
 func (l *lab) contest(
 	table int, scenario string, g task, clients []client, run func(client, workload) ([]result, error),
 ) (medians []result, err error) {

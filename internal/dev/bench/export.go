@@ -53,7 +53,7 @@ var exportScenarios = func() []scenario {
 	}
 }()
 
-// exportAll lets the clients of s take turns, each in a directory of its own.
+// exportAll lets the clients of s take turns, each in its own directory.
 func (l *lab) exportAll(ctx context.Context, s scenario) ([]result, error) {
 	return l.contest(exportTable, s.name, s.task, s.clients, func(c client, w workload) ([]result, error) {
 		dir, err := l.newDir()
@@ -72,8 +72,8 @@ func (l *lab) exportAll(ctx context.Context, s scenario) ([]result, error) {
 	})
 }
 
-// export lets c do o, and compares what it reports with what the server counted, and what it wrote with what the
-// server sent.
+// export lets c do o. It compares the requests that c reports with those that the server counted,
+// and the rows that c wrote with those that the server sent.
 func (l *lab) export(ctx context.Context, c client, o order) (r result, err error) {
 	cmd, err := l.exportCommand(ctx, c, o)
 	if err != nil {

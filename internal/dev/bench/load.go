@@ -22,13 +22,13 @@ import (
 	"github.com/docgauge/docgauge/sinks/postgres"
 )
 
-// loadSink is what several clients load the same archives into.
+// loadSink is a sink that several clients load the same archives into.
 type loadSink struct {
 	name    string // for -only
 	title   string
 	key     string // as in DOCGAUGE_SINKS
 	tasks   []task
-	clients []client // the first is what the others are compared with
+	clients []client // the others are compared with the first
 	open    func(ctx context.Context, dir string) (database, error)
 }
 
@@ -190,7 +190,7 @@ func clickHouse(ctx context.Context, server interface {
 }
 
 func deltaTables(ctx context.Context, _ string) (database, error) {
-	nothing := func() error { return nil } // each run has a directory of its own
+	nothing := func() error { return nil } // each run has its own directory
 	return database{"", nothing, func(_ client, dir string) (rows int64, err error) {
 		sink, err := delta.New(delta.Options{URL: filepath.Join(dir, "delta"), Now: time.Now})
 		if err != nil {
@@ -238,7 +238,7 @@ func postgresTables(ctx context.Context, dir string) (db database, err error) {
 	}, func() error { return errors.Join(conn.Close(ctx), server.Stop()) }}, err
 }
 
-// archive returns a directory of Parquet files with the windows of w, which it writes if it is not there yet.
+// archive returns a directory of Parquet files with the windows of w. It first writes missing files.
 func (l *lab) archive(ctx context.Context, w workload) (string, error) {
 	dir := filepath.Join(l.dir, fmt.Sprintf("archive-%d-%d", w.Windows, w.Rows))
 	if _, err := os.Stat(dir); err == nil {

@@ -3,7 +3,7 @@
 // run of a few seconds.
 //
 // Most cases are contests: several clients take turns in several rounds, and the median of each counts. The
-// server, docgauge, the clients and the checker are processes of their own, so that each has its own CPU time and
+// server, docgauge, the clients and the checker are separate processes, so that each has its own CPU time and
 // peak memory; on a machine with few cores the server takes its share of them. After each run, the rows that were
 // written are compared with what the server sends, or counted in the database; a difference is an error.
 package main
@@ -46,7 +46,7 @@ type lab struct {
 	server   string            // base URL
 	dir      string
 	short    bool
-	log      io.Writer // gets each result as it is measured
+	log      io.Writer // gets each result immediately
 }
 
 // bench is the whole program: tables go to out, progress to log.

@@ -68,7 +68,8 @@ func pythonCommand(ctx context.Context, dir, program string, args ...string) (*e
 		os.WriteFile(path, text, 0o600)
 }
 
-// peerTasks are many small windows, a few large ones and a first reading; killWork is what the peers are killed in.
+// peerTasks are many small windows, a few large ones and a first reading. The peers are killed
+// while they do killWork.
 var (
 	peerTasks = []task{
 		{workload{1_000, 10, 0}, 3}, {workload{5, 100_000, 0}, 3}, {workload{1, 25_000, 50 * time.Millisecond}, 3},
@@ -177,7 +178,7 @@ func (l *lab) kill(cmd *exec.Cmd, requests int64) error {
 	return failed
 }
 
-// answerUntil makes the server leave all requests beyond that number unanswered; 0 is no limit.
+// answerUntil makes the server leave all requests beyond that number unanswered; 0 means no limit.
 func (l *lab) answerUntil(requests int64) error {
 	resp, err := http.Post(l.server+"/answers?until="+strconv.FormatInt(requests, 10), "", nil)
 	if err != nil {

@@ -34,12 +34,13 @@ const (
 	readScrape   = "new numbers each"
 )
 
-// scraped is what scrapes cost. Allocations are those of server, client and new snapshots, for each scrape.
+// scraped is the cost of scrapes. Allocations are those of server, client and new snapshots, for
+// each scrape.
 type scraped struct {
 	scrapes                     int
 	median, p99                 float64 // ms
 	allocations, allocatedBytes float64
-	size                        int64 // of the last response as it was sent
+	size                        int64 // of the last response on the wire
 }
 
 func scrapeSnapshot(now time.Time, more int64) view.Snapshot {

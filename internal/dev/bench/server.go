@@ -21,7 +21,7 @@ const pageRows = analytics.PageRows
 // /requests, and /answers to limit it. It generates rows as they are requested.
 type server struct {
 	requests atomic.Int64
-	answers  atomic.Int64 // requests beyond this number get no response; 0 is no limit
+	answers  atomic.Int64 // requests beyond this number get no response; 0 means no limit
 }
 
 func (s *server) handler() http.Handler {

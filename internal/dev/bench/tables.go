@@ -16,7 +16,7 @@ func (r result) ratio() float64         { return float64(r.requests) / float64(r
 func (r result) rowsPerSecond() float64 { return float64(r.work.totalRows()) / r.cost.seconds }
 func (r result) cpuPerMillion() float64 { return r.cost.cpuSeconds / float64(r.work.totalRows()) * 1e6 }
 
-// key is what the aims choose results by: "many days, 40 × 2,500, 50 ms, docgauge, 16 in flight".
+// key names a result for the aims: "many days, 40 × 2,500, 50 ms, docgauge, 16 in flight".
 func (r result) key() string {
 	c := r.client
 	return fmt.Sprintf("%s, %s, %d ms, %s, %d in flight", r.scenario, r.work, r.work.ms(), c.label(), c.inFlight)
@@ -86,7 +86,7 @@ func orDash(times float64) string {
 
 func mebibytes(n int64) string { return fmt.Sprintf("%.0f MiB", float64(n)/(1<<20)) }
 
-// markdown renders a table after an empty line, or nothing if there are no rows.
+// markdown renders a table after an empty line, or nothing without rows.
 func markdown(head string, rows []string) string {
 	if len(rows) == 0 {
 		return ""

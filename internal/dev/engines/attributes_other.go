@@ -4,6 +4,6 @@ package engines
 
 import "syscall"
 
-// attributes put a child into its own process group; where there is no
-// parent-death signal it outlives us if we are killed.
+// attributes put a child into its own process group. Without a parent-death signal
+// it outlives us if we are killed.
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -23,7 +23,7 @@ import (
 const everyType = `CREATE TABLE t (s String, i Int64, d Date, u UInt64, b UInt8, at DateTime)
 	ENGINE = MergeTree ORDER BY u`
 
-// manyRows is how many rows the tests insert at once.
+// manyRows is the number of rows that the tests insert at once.
 const manyRows = 100_000
 
 // columns holds rows of a table that everyType makes.

@@ -129,8 +129,8 @@ type Tab struct {
 }
 
 // Open opens an address in a new tab, which is closed when ctx ends, and
-// returns when everything the page requests is loaded. A status other than 2xx
-// is no error.
+// returns when everything the page requests is loaded. It accepts every HTTP
+// status.
 func (c *Chromium) Open(ctx context.Context, url string, view View) (*Tab, error) {
 	t := new(Tab)
 	tab, closeTab := chromedp.NewContext(c.ctx, chromedp.WithListener(t.record), chromedp.WithNewWindow(false))
@@ -251,7 +251,7 @@ func do[T any](ctx context.Context, t *Tab, action chromedp.Action[T]) (T, error
 }
 
 // The expressions below are for [Tab.Eval]. Each returns a list of texts that
-// name what is wrong with a page. The functions in the files get selectors.
+// name the problems of a page. The functions in the files get selectors.
 var (
 	//go:embed files/toowide.js
 	tooWide string

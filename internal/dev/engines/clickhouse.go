@@ -77,7 +77,7 @@ func newClickHouse(dir string, ports []int, options ...Option) (*ClickHouse, err
 	err = errors.Join(
 		write(filepath.Join(dir, "config.xml"), fmt.Sprintf(configXML, dir, ports[0], ports[1], ports[2], token)),
 		write(filepath.Join(dir, "users.xml"), usersXML))
-	// Each fragment is a file of its own, which the server merges into its configuration.
+	// Each fragment is a separate file, which the server merges into its configuration.
 	for sub, fragments := range map[string][]string{"config.d": s.config, "users.d": s.users} {
 		for i, fragment := range fragments {
 			path := filepath.Join(dir, sub, fmt.Sprintf("%02d.xml", i))

@@ -110,7 +110,7 @@ func DeltaPython() (string, error) {
 }
 
 // SparkSubmit runs a Python job as on a cluster: a driver and two executors, each
-// a process of its own with one core. It returns what the job printed, and the rows
+// a separate process with one core. It returns the output of the job, and the rows
 // of files that each executor read.
 func SparkSubmit(ctx context.Context, dir, job string, args ...string) (printed string, read map[string]int64,
 	err error) {

@@ -80,11 +80,11 @@ func Sandbox(t testing.TB, program string, args ...string) map[string]string {
 	return settings
 }
 
-// sandboxSettings is how many settings the sandbox prints.
+// sandboxSettings is the number of settings that the sandbox prints.
 const sandboxSettings = 5
 
 // buildDocgauge holds a lock, because several packages are tested at once. The
-// go command leaves a program that is up to date as it is.
+// go command does not touch a program that is up to date.
 func buildDocgauge(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err

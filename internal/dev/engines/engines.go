@@ -92,7 +92,7 @@ func program(name string) (string, error) {
 func Tools() string { return filepath.Join(root(), ".tools") }
 
 // root returns the top of the repository: the directory of the go.mod at or
-// above the working directory, or the working directory where there is none.
+// above the working directory, or the working directory without one.
 func root() string {
 	dir, err := os.Getwd()
 	for err == nil && dir != filepath.Dir(dir) {
@@ -104,7 +104,7 @@ func root() string {
 	return "."
 }
 
-// engine is what the Start functions return.
+// engine is the common interface of the results of the Start functions.
 type engine interface {
 	Restart() error
 	Kill() error

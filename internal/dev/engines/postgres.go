@@ -28,8 +28,8 @@ type Postgres struct {
 	data     string
 }
 
-// unprivileged is the user that the server runs as if we are root, whom it refuses:
-// Debian's nobody, which initdb wants to have a name.
+// unprivileged is the user that the server runs as if we are root, because it refuses to run as
+// root. Debian has a name for this user, which initdb requires.
 const unprivileged = 65534
 
 // RunPostgres starts a server for one test, as [StartPostgres] does.
@@ -193,7 +193,7 @@ func (p *Postgres) DSN(database string) string {
 func (p *Postgres) Stop() error { return p.end(syscall.SIGINT) }
 
 // Kill ends the server and each of its processes with SIGKILL, as a power cut would.
-// Each of them has a process group of its own.
+// Each of them has its own process group.
 func (p *Postgres) Kill() error {
 	if p.pid() == 0 || ended(p.done) {
 		return nil

@@ -44,7 +44,7 @@ type process struct {
 	ready func(context.Context) bool
 
 	stopTimeout time.Duration // from SIGTERM to SIGKILL; 0 is the default
-	// user is whom it runs as; nil is ours.
+	// user is the user that it runs as; nil means ours.
 	user *syscall.Credential
 
 	mu   sync.Mutex

@@ -20,7 +20,7 @@ type Prometheus struct {
 	URL string // http://127.0.0.1:PORT
 }
 
-// PrometheusConfig says what a server scrapes and keeps. Its zero value
+// PrometheusConfig sets the targets and the retention of a server. Its zero value
 // scrapes nothing.
 type PrometheusConfig struct {
 	Scrapes []Scrape
@@ -33,7 +33,7 @@ type PrometheusConfig struct {
 	// Data is the directory of the database, which may hold blocks already;
 	// empty is a new one in the server's directory.
 	Data string
-	// Retention is how long samples are kept ("15d"). Empty is ten years, so
+	// Retention is the time for which samples are kept ("15d"). Empty means ten years, so
 	// that blocks of the past are not deleted when the server starts.
 	Retention string
 	// NativeHistograms enables the feature: targets that have them are scraped for them.
@@ -50,7 +50,7 @@ type Scrape struct {
 	URL string // of the metrics: http://127.0.0.1:9817/metrics
 	// Interval between two scrapes, in whole milliseconds; 0 is one second.
 	Interval time.Duration
-	// Username and Password are for basic auth; empty is none.
+	// Username and Password are for basic auth; empty means no authentication.
 	Username, Password string
 	// CAFile is a PEM file with the issuer of the target's certificate, where the
 	// URL is https; empty is the system's.
@@ -66,7 +66,7 @@ func RunPrometheus(t testing.TB, c PrometheusConfig) *Prometheus {
 	return run(t, func(dir string) (*Prometheus, error) { return StartPrometheus(dir, c) })
 }
 
-// StartPrometheus starts a server that keeps what it writes in dir, which is
+// StartPrometheus starts a server that keeps its data in dir, which is
 // made if it is absent, and waits until it answers queries.
 func StartPrometheus(dir string, c PrometheusConfig) (*Prometheus, error) {
 	return start(dir, 1, func(dir string, ports []int) (*Prometheus, error) { return newPrometheus(dir, ports, c) })

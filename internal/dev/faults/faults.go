@@ -1,6 +1,6 @@
-// Package faults is what goes wrong in tests of sinks, on purpose: connections that break
-// or stand still at a byte, programs that answer as no server does, small disks and full
-// ones. It also measures the heap.
+// Package faults injects faults into tests of sinks: connections that break or stand still
+// at a byte, programs that answer as no server does, small disks and full ones. It also
+// measures the heap.
 package faults
 
 import (
@@ -43,7 +43,7 @@ func Listen(t *testing.T, serve func(net.Conn)) (addr string) {
 	return l.Addr().String()
 }
 
-// Mount makes dir a small file system of its own for one test, size like 1m. It skips the
+// Mount makes dir a separate small file system for one test, with a size like 1m. It skips the
 // test where nothing can be mounted.
 func Mount(t *testing.T, dir, size string) {
 	t.Helper()

@@ -29,7 +29,7 @@ type Files struct {
 	// Requests are those of Replace to a bucket: a method and a part of the path.
 	Requests []string
 	// Resolves is the part of a path for which a lost answer is not an error: the sink reads
-	// what is there.
+	// the file.
 	Resolves string
 	// Steps are those at which TestCrashChild can die: it must come to so many of them with so
 	// many Rows, and with totals only.
@@ -153,7 +153,7 @@ func check(t interface {
 }
 
 // RunFiles has disk, server and process fail in each way while a sink of files replaces a
-// window, and expects its readers to see a whole revision, and what is left to be healed.
+// window. It expects readers to see a whole revision, and the sink to heal the rest later.
 func RunFiles(t *testing.T, f Files) {
 	t.Run("crash in a directory", func(t *testing.T) {
 		f.crashes(t, func(t *testing.T) (url, root string) {
@@ -163,7 +163,7 @@ func RunFiles(t *testing.T, f Files) {
 	})
 	t.Run("crash at a bucket", func(t *testing.T) {
 		s3test.Server(t)
-		t.Setenv("TMPDIR", t.TempDir()) // what dies leaves its staging files
+		t.Setenv("TMPDIR", t.TempDir()) // killed processes leave their staging files there
 		f.crashes(t, Bucket)
 	})
 	t.Run("bucket", f.bucketFaults)
@@ -223,7 +223,7 @@ func (f Files) bucketFaults(t *testing.T) {
 							if requests, _ := p.Seen(); !slices.ContainsFunc(requests, func(r string) bool {
 								return strings.HasPrefix(r, method) && strings.Contains(r, in)
 							}) {
-								return // there is no such request
+								return // the sink does not send this request
 							}
 							continue
 						}

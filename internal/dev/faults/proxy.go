@@ -25,13 +25,13 @@ type Proxy struct {
 // Limit says where a proxy fails: after so many bytes up or down, -1 for never.
 type Limit struct {
 	Up, Down int64
-	// Stall lets it stand still; otherwise it hangs up.
+	// Stall makes connections stand still; otherwise they are closed.
 	Stall bool
 	// Once: connections after the failure work.
 	Once bool
 }
 
-// Never is no failure.
+// Never lets all bytes through.
 var Never = Limit{Up: -1, Down: -1}
 
 // NewProxy starts a proxy to the server of a DSN, for one test.
@@ -60,7 +60,7 @@ func (p *Proxy) DSN(dsn string) string {
 	return strings.Replace(dsn, p.target, p.listener.Addr().String(), 1)
 }
 
-// Passed is how many bytes have passed.
+// Passed is the number of bytes that have passed.
 func (p *Proxy) Passed() (up, down int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -88,7 +88,7 @@ func (p *Proxy) stalls() bool {
 	return p.limit.Stall
 }
 
-// Fail hangs up, and lets nobody in any more if it is for ever.
+// Fail closes all connections, and with forever also refuses new ones.
 func (p *Proxy) Fail(forever bool) {
 	p.mu.Lock()
 	p.failed = forever

@@ -120,7 +120,7 @@ func (m machine) has(name string) bool {
 	return err == nil
 }
 
-// dpkg runs dpkg for the machine and returns what it says and what systemctl was called with.
+// dpkg runs dpkg for the machine and returns its output and the arguments of systemctl.
 func (m machine) dpkg(t *testing.T, args ...string) (said, systemctl string) {
 	t.Helper()
 	cmd, err := engines.Tool(t.Context(), "dpkg",
@@ -188,7 +188,7 @@ func (m machine) unit(t *testing.T, name string) *exec.Cmd {
 	return m.command(uid, gid, env, strings.Fields(all("ExecStart")[0])...)
 }
 
-// startDaemon starts docgauge serve and waits until its metrics have what is wanted. The
+// startDaemon starts docgauge serve and waits until its metrics have the wanted ones. The
 // function that it returns waits for that again.
 func startDaemon(t *testing.T, cmd *exec.Cmd, port int, wanted string) (await func(wanted string)) {
 	t.Helper()

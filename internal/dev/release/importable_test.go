@@ -34,7 +34,7 @@ func TestImport(t *testing.T) {
 		}
 		var got, want object
 		decode(t, regexp.MustCompile(`\$\{(DS_\w+)\}`).ReplaceAllFunc(text, func(found []byte) []byte {
-			return []byte(chosen[strings.Trim(string(found), "${}")]) // nothing if there is no such input
+			return []byte(chosen[strings.Trim(string(found), "${}")]) // empty without such an input
 		}), &got)
 		if id, ok := got["id"]; !ok || id != nil {
 			t.Errorf("%s: id %v, want null", board.UID, id)

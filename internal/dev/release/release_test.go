@@ -50,7 +50,7 @@ func prepared(t *testing.T) string {
 	return out
 }
 
-// run runs a program to its end, which must be exit code 0, and returns what it says.
+// run runs a program to its end, which must be exit code 0, and returns its output.
 func run(t *testing.T, cmd *exec.Cmd) string {
 	t.Helper()
 	out, err := cmd.CombinedOutput()
@@ -168,7 +168,7 @@ func made(t *testing.T) (r release) {
 	return r
 }
 
-// TestComplete: the image says what the Dockerfile says and has its SBOM, recipes and
+// TestComplete: the image matches the Dockerfile and has its SBOM, recipes and
 // sums are right, and a second run makes the same bytes.
 func TestComplete(t *testing.T) {
 	r := made(t)

@@ -52,7 +52,7 @@ func (r *release) sbom(p program, info *debug.BuildInfo) ([]byte, error) {
 		}
 		sum, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(dep.Sum, "h1:"))
 		if err != nil || len(sum) != sha256.Size {
-			return nil, fmt.Errorf("module %s: %q is no sum", dep.Path, dep.Sum)
+			return nil, fmt.Errorf("module %s: %q is not a sum", dep.Path, dep.Sum)
 		}
 		components = append(components, module(dep.Path, dep.Version, [sha256.Size]byte(sum)))
 	}

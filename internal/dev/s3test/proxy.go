@@ -51,7 +51,7 @@ func NewUnstarted(t *testing.T) *Proxy {
 	return p
 }
 
-// Set begins to meddle, and forgets what was seen.
+// Set changes the fault, and forgets the requests that were seen.
 func (p *Proxy) Set(m Meddler) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -131,7 +131,7 @@ func ResetMiddle(p *Proxy, w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// LoseAnswer loses the answer of what the server has done.
+// LoseAnswer has the server carry out the request, and loses its answer.
 func LoseAnswer(p *Proxy, w http.ResponseWriter, r *http.Request) bool {
 	if answer, err := p.forward(r); err == nil {
 		_, _ = io.Copy(io.Discard, answer.Body)

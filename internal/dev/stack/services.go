@@ -176,7 +176,7 @@ func (s *Stack) startPrometheus(ctx context.Context) error {
 		config.Alertmanagers = []string{s.Alertmanager.Addr()}
 	}
 	// The server reads copies of the rules without the intervals of groups, so
-	// that nobody has to wait a minute.
+	// that tests do not have to wait a minute.
 	for _, path := range s.options.Rules {
 		text, err := os.ReadFile(path)
 		if err != nil {

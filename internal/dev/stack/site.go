@@ -57,7 +57,7 @@ func (s *Stack) writeSite(ctx context.Context) error {
 }
 
 // firstJob runs a job to its end before the export, so that the past has the readers
-// whom its merged change brought. Its counters are part of what Prometheus first sees.
+// that its merged change brought. Its counters are in the first scrape of Prometheus.
 func (s *Stack) firstJob(ctx context.Context) error {
 	if err := s.writeFiles(func(path string) bool { return path == firstPrompt }); err != nil {
 		return err
@@ -65,8 +65,8 @@ func (s *Stack) firstJob(ctx context.Context) error {
 	if _, err := s.docgauge(ctx, nil, "jobs", "run", "--wait"); err != nil {
 		return err
 	}
-	// The sandbox shows readers as they were at the beginning of the minute. What is
-	// exported before the next one would not have the effect, and never be read again.
+	// The sandbox serves the readers at the beginning of the minute. An export before the
+	// next minute would lack the effect, and its windows would never be read again.
 	minute := time.Now().Truncate(time.Minute).Add(time.Minute)
 	s.options.Say("waiting until " + minute.UTC().Format("15:04 UTC") + " for its readers")
 	select {

@@ -9,7 +9,7 @@
 // It hides the order in which these start and how each learns of the others.
 // Its invariant: everything is in the one directory it was given, listens on
 // 127.0.0.1 only, and is gone after Stop, or when this process ends. An engine
-// that is not installed is left out and reported; the rest goes on.
+// that is not installed is left out and reported; the rest still runs.
 //
 // It neither builds docgauge nor installs anything, and does not know what the
 // queries should return, except that there is data.
@@ -66,8 +66,8 @@ type Stack struct {
 // Start starts everything, exports the past two months and this one into the
 // sinks, and gives that history to Prometheus. It returns when serve runs and
 // has its prompts; Await waits until serve has done everything once. After an
-// error nothing runs. If ctx ends, the error is its cause: what the step that was cut
-// short says about that is no news.
+// error nothing runs. If ctx ends, the error is its cause, without the errors of the
+// step that was interrupted.
 func Start(ctx context.Context, o Options) (*Stack, error) {
 	if o.Say == nil {
 		o.Say = func(string) {}
@@ -266,7 +266,7 @@ func (s *Stack) Places(ctx context.Context) ([]Place, error) {
 		Place{"Parquet files", s.path("data")}), nil
 }
 
-// Outcomes is what docgauge outcomes says of the merges.
+// Outcomes is the output of docgauge outcomes about the merges.
 func (s *Stack) Outcomes(ctx context.Context) (string, error) {
 	text, err := s.docgauge(ctx, nil, "outcomes")
 	return string(text), err

@@ -99,7 +99,7 @@ func up(t *testing.T) *Stack {
 	return s
 }
 
-// TestInterrupted: who presses Ctrl-C does not get the log of what was cut short.
+// TestInterrupted: after Ctrl-C, the user does not get the log of the interrupted command.
 func TestInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	begun := filepath.Join(dir, "begun")
@@ -200,7 +200,7 @@ func testMerges(t *testing.T, s *Stack) {
 	testEffect(t, s)
 }
 
-// testEffect: docgauge outcomes finds what the sandbox was told to let the merge do, and
+// testEffect: docgauge outcomes finds the effect that the sandbox gives the merge, and the
 // pages show the same interval.
 func testEffect(t *testing.T, s *Stack) {
 	text, err := s.docgauge(t.Context(), nil, "outcomes", "--json")

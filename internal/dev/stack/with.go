@@ -52,7 +52,7 @@ type server interface {
 	Stop() error
 }
 
-// kind is what a sink needs.
+// kind is a server for one of the sinks.
 type kind struct {
 	sink, variable, database string
 	start                    func(dir string) (server, error)

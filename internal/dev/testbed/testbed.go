@@ -22,7 +22,7 @@ import (
 	"github.com/docgauge/docgauge/internal/sandbox"
 )
 
-// Patience is how long a test waits for a condition.
+// Patience is the time that a test waits for a condition.
 const Patience = 2 * time.Minute
 
 // Log is a log that many goroutines write to.
@@ -38,7 +38,7 @@ func (l *Log) Write(b []byte) (int, error) {
 	return l.text.Write(b)
 }
 
-// String returns all that was written.
+// String returns everything that was written.
 func (l *Log) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -175,8 +175,8 @@ func NewService(t *testing.T, c sandbox.Config) *Service {
 	return &Service{s, "http://" + ln.Addr().String(), die}
 }
 
-// NotAtMidnight waits for the next day if this one ends before a test may: what
-// the test calls yesterday would be the day before.
+// NotAtMidnight waits for the next day if this one ends before a test may: the day
+// that the test calls yesterday would be the day before.
 func NotAtMidnight() {
 	if left := time.Until(DaysAgo(-1).Time()); left < 5*time.Minute {
 		time.Sleep(left + time.Second)

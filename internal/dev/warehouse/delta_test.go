@@ -51,7 +51,7 @@ type content struct {
 	Complete         bool
 }
 
-// contents are what readers must find of h, by window.
+// contents are the rows that readers must find in h, by window.
 func (h history) contents() map[string]content {
 	all := map[string]content{}
 	for _, w := range h.shown() {
@@ -70,7 +70,7 @@ func (h history) contents() map[string]content {
 	return all
 }
 
-// same compares what readers find with what was exported.
+// same compares the rows that readers find with the exported ones.
 func (h history) same(t *testing.T, when string, got map[string]content) {
 	t.Helper()
 	if diff := cmp.Diff(h.contents(), got); diff != "" {
@@ -81,7 +81,7 @@ func (h history) same(t *testing.T, when string, got map[string]content) {
 // Before beforeChanges some windows had other numbers than they have now.
 var beforeChanges = analytics.NewDate(2026, 10, 27)
 
-// before returns what was exported before beforeChanges.
+// before returns the rows that were exported before beforeChanges.
 func (h history) before() history {
 	return slices.DeleteFunc(slices.Clone(h), func(w window) bool { return !w.ExportedAt.Before(beforeChanges.Time()) })
 }
@@ -158,7 +158,7 @@ func (s store) testReadings(t *testing.T, clickHouse server) {
 }
 
 // testSparkJob runs the job of the page as a cluster does: both executors read a part of
-// the rows, and together they find what was exported, now and on an earlier day.
+// the rows, and together they find all exported ones, now and on an earlier day.
 func (s store) testSparkJob(t *testing.T) {
 	root := filepath.Join(s.dir, "delta")
 	job, err := filepath.Abs(filepath.Join(repository, "deploy", "spark", "windows.py"))
@@ -199,7 +199,7 @@ func (s store) testSparkJob(t *testing.T) {
 }
 
 // deltalake runs Python code with the variables visitors and totals, two tables, and
-// returns what it prints.
+// returns its output.
 func deltalake(t *testing.T, root, code string) string {
 	t.Helper()
 	program, err := engines.DeltaPython()

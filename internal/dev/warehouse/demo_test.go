@@ -17,7 +17,7 @@ import (
 func TestDemo(t *testing.T) {
 	binary, dir := engines.Docgauge(t), filepath.Join(t.TempDir(), "a demo's")
 	printed := shell(t, exec.Command(binary, "demo", "--dir", dir))
-	if !strings.Contains(printed, "1  /  ") {
+	if !strings.Contains(printed, " 1  /") {
 		t.Errorf("no page is shown:\n%s", printed)
 	}
 	want := topPagesOf(t, shell(t, exec.Command("sh", "-c",
@@ -60,7 +60,7 @@ func between(t *testing.T, text, begin, end string) string {
 	return part
 }
 
-// topPagesOf returns path, human, ai and total of what `docgauge top --csv` printed.
+// topPagesOf returns path, human, ai and total from the output of `docgauge top --csv`.
 func topPagesOf(t *testing.T, text string) table {
 	t.Helper()
 	records, err := csv.NewReader(strings.NewReader(text)).ReadAll()

@@ -188,7 +188,7 @@ func answers(t *testing.T, dir string, cmd *exec.Cmd, setup string, all ...block
 	return got
 }
 
-// shell runs a command and returns what it prints.
+// shell runs a command and returns its output.
 func shell(t *testing.T, cmd *exec.Cmd) string {
 	t.Helper()
 	var stderr strings.Builder

@@ -17,7 +17,7 @@ const (
 	postgresPage = repository + "/docs/postgres.md"
 )
 
-// block is a fenced block of the page. Its info string says what it is:
+// block is a fenced block of the page. Its info string describes it:
 //
 //	sql duckdb setup                     what the recipes of an engine need first
 //	sql duckdb clickhouse name=top-pages a recipe, for these engines
@@ -224,7 +224,7 @@ func sumOfVisitors(code string) string {
 	return ""
 }
 
-// argument returns s up to the bracket that closes what was opened before it.
+// argument returns s up to the bracket that closes the one opened before it.
 func argument(s string) string {
 	depth := 1
 	for i, c := range s {

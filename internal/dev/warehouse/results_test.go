@@ -12,7 +12,7 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 )
 
-// null is how every result shows NULL.
+// null stands for NULL in every result.
 const null = "NULL"
 
 // table is a result: every value as text.

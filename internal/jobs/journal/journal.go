@@ -77,8 +77,8 @@ type Job struct {
 	// Resubmit means that it is sent once more automatically if it is in doubt
 	// (on_unknown: resubmit, and not used up).
 	Resubmit bool `json:"resubmit,omitempty"`
-	// Text and FollowUps are what is sent, rendered. Lists of jobs omit them, and a change
-	// without them leaves them as they are.
+	// Text and FollowUps are the rendered texts to send. Lists of jobs omit them, and a change
+	// without them leaves them unchanged.
 	Text      string   `json:"text,omitempty"`
 	FollowUps []string `json:"follow_ups,omitempty"`
 	// Messages is the number of follow-ups, Sent the number that the service accepted. Sending
@@ -101,8 +101,8 @@ type Job struct {
 	Model      string `json:"model,omitempty"`
 	PRLink     string `json:"pr_link,omitempty"`
 
-	// Pages are the paths of the pages that the prompt names. Cost is the cost of a job as it
-	// was set when this one began; it counts once the job is created.
+	// Pages are the paths of the pages that the prompt names. Cost is the configured
+	// cost of a job when this one began; it counts once the job is created.
 	Pages []string `json:"pages,omitempty"`
 	Cost  float64  `json:"cost,omitempty"`
 
@@ -171,8 +171,8 @@ type Recurring struct {
 
 // Queue is the state of the queue as a whole.
 type Queue struct {
-	// Paused is why nothing is sent, empty while the queue runs; Since is when that began, and
-	// Detail says to people what happened.
+	// Paused is the reason why nothing is sent, empty while the queue runs. Since is the beginning
+	// of the pause, Detail its description for people.
 	Paused Pause     `json:"paused,omitempty"`
 	Since  time.Time `json:"since,omitzero"`
 	Detail string    `json:"detail,omitempty"`
@@ -183,7 +183,7 @@ type Queue struct {
 	// Unknowns counts creates and follow-ups in doubt since the last that was answered.
 	Unknowns int `json:"unknowns_in_a_row"`
 	// Adopted means that the queue knows this state: see DOCGAUGE_PROMPTS_ON_NEW_STATE. Restored
-	// means that it does not because the state comes from a backup older than what was sent.
+	// means that it does not because the state is a backup from before the last send.
 	Adopted  bool `json:"adopted"`
 	Restored bool `json:"restored,omitempty"`
 	// KeyMark identifies the keys that were refused without revealing them.
@@ -207,7 +207,7 @@ const (
 // Event is a notification that is delivered at least once.
 type Event struct {
 	ID int64 `json:"id"`
-	// Kind is what happened: the state of a job, paused, or an event of the pipeline.
+	// Kind is the new state of a job, paused, or an event of the pipeline.
 	Kind string    `json:"kind"`
 	At   time.Time `json:"at"`
 	// Body is the JSON to send.
@@ -233,17 +233,17 @@ type Change struct {
 	Cause string
 	// Event is entered for delivery; nil for none.
 	Event *Event
-	// Queue is the queue as it becomes, at its Version; nil leaves it as it is.
+	// Queue is the new value of the queue, at its Version; nil leaves the queue unchanged.
 	Queue *Queue
 }
 
 // Reasons why a change was not made.
 var (
-	// ErrRaced: the job, or the queue, is no longer as it was when the change was prepared.
+	// ErrRaced: the job or the queue has changed since the change was prepared.
 	ErrRaced = errors.New("it was changed at the same time")
 	// ErrDuplicate: the journal has a job of that prompt, firing and try.
 	ErrDuplicate = errors.New("the journal already has that job")
-	// ErrNoJob: there is no job of that number.
+	// ErrNoJob: the journal has no job with that number.
 	ErrNoJob = errors.New("the journal has no such job")
 )
 

@@ -30,7 +30,7 @@ const (
 	ReviewRequired = "review_required"
 )
 
-// The results of the checks together. Empty: there are none, or they are unknown.
+// The combined result of the checks. Empty: without checks, or unknown.
 const (
 	ChecksSuccess = "success"
 	ChecksFailure = "failure"
@@ -39,7 +39,7 @@ const (
 
 // PullRequest is the pull request of a job, as last read.
 type PullRequest struct {
-	// Link is the PRLink of the job: the identity. Project is that of the first job with it.
+	// Link is the PRLink of the job: the identity. Project is the project of the first job with it.
 	Link    string `json:"link"`
 	Project string `json:"project"`
 	// Host is github or gitlab, or empty for one that cannot be asked. Repository is
@@ -50,11 +50,11 @@ type PullRequest struct {
 
 	State  PullState `json:"state"`
 	Author string    `json:"author,omitempty"`
-	// Problem says to people why the state is unknown or old; empty if it is neither.
+	// Problem is the reason, for people, why the state is unknown or old; empty if it is neither.
 	Problem string `json:"problem,omitempty"`
 
-	// What the host says of its times, by its clock. Ready is when it last stopped being a
-	// draft, zero while it is one. FirstReview is by another person than its author.
+	// Times by the host's clock. Ready is when it last stopped being a draft, zero while it
+	// is one. FirstReview is by another person than its author.
 	Created     time.Time `json:"created_at,omitzero"`
 	Ready       time.Time `json:"ready_at,omitzero"`
 	FirstReview time.Time `json:"first_review_at,omitzero"`

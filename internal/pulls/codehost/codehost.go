@@ -134,7 +134,7 @@ func (h *host) at(raw, suffix string) error {
 	return nil
 }
 
-// Parse returns what a link names: the host, the repository (owner/name) and the number.
+// Parse returns the host, repository (owner/name) and number in a link.
 // ok is false for a link that belongs to no configured host or is not of a pull request.
 func (c *Client) Parse(link string) (hostName, repository string, number int, ok bool) {
 	u, err := url.Parse(link)
@@ -176,10 +176,10 @@ func place(u *url.URL) string {
 	return net.JoinHostPort(name, cmp.Or(u.Port(), map[string]string{"https": "443", "http": "80"}[u.Scheme]))
 }
 
-// Read returns the pull request of former.Link as its host has it now. former is what was
-// read before, or has a Link alone; Project, Problem, Next, Missing and Final stay as they
-// are. The answer beside an error, which is an *Error, has what was read before it; Answered is
-// newer if that includes the pull request itself.
+// Read returns the present pull request of former.Link from its host. former is the result of the
+// previous read, or has only a Link; Project, Problem, Next, Missing and Final stay unchanged. The
+// error is an *Error. The pull request beside it has the parts that were read before the error;
+// Answered is newer if they include the pull request itself.
 func (c *Client) Read(ctx context.Context, former journal.PullRequest) (journal.PullRequest, error) {
 	// An unknown state is read anew, whatever the ETags say.
 	if former.ETags = maps.Clone(former.ETags); former.ETags == nil || former.State == journal.PullUnknown {
@@ -218,7 +218,7 @@ func (c *Client) begin(pr journal.PullRequest) (*reading, error) {
 	return &reading{host: h, token: token, pr: pr}, nil
 }
 
-// Foreign says to people why a link is not asked for.
+// Foreign is the reason, for people, why a link is not requested.
 const Foreign = "the link belongs to no host that docgauge asks: " +
 	"set DOCGAUGE_GITHUB_URL or DOCGAUGE_GITLAB_URL if it is yours"
 
@@ -239,7 +239,7 @@ func (h *host) currentToken() (string, error) {
 }
 
 // File returns a file of the repository at the pull request's Commit. The error is
-// an *Error, of kind Hidden if there is no such file.
+// an *Error, of kind Hidden if the file does not exist.
 func (c *Client) File(ctx context.Context, pr journal.PullRequest, path string) ([]byte, error) {
 	r, err := c.begin(pr)
 	if err != nil {

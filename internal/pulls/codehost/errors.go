@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Kind is what a failed request means.
+// Kind is the kind of a failed request.
 type Kind int
 
 // The kinds.

@@ -19,7 +19,7 @@ func fixed(token string) func() (string, error) { return func() (string, error) 
 // now is an odd moment.
 var now = time.Date(2026, 10, 5, 13, 37, 11, 0, time.UTC)
 
-// wire is a host: what it answers by request URI, and what it was asked.
+// wire is a host: its answers by request URI, and the requests it got.
 type wire struct {
 	answers map[string]string // by path, or by path and query; "" is 404
 	asked   []string          // the URIs; with =304 at the end, it answered so

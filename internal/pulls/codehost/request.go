@@ -41,7 +41,7 @@ type reading struct {
 	draft bool
 }
 
-// resource reads one resource into v, unless it is as it was at the ETag kept under key.
+// resource reads one resource into v, unless it still has the ETag kept under key.
 func (r *reading) resource(ctx context.Context, key, path string, v any) (changed bool, err error) {
 	tag, err := r.get(ctx, path, r.pr.ETags[key], v)
 	if err != nil || tag == "" {
@@ -51,7 +51,7 @@ func (r *reading) resource(ctx context.Context, key, path string, v any) (change
 	return true, nil
 }
 
-// list reads the pages of a list, most at the most, unless its only page is as it was.
+// list reads the first pages of a list, up to most, unless its only page is unchanged.
 func list[T any](ctx context.Context, r *reading, key, path string, most int) (all []T, changed bool, err error) {
 	return listIn(ctx, r, key, path, most, func(page []T) []T { return page })
 }

@@ -29,8 +29,8 @@
 // # Restart
 //
 // An instruction that was interrupted by the end of the process is worked on again from the
-// beginning, in a clean copy of the job's state before it; an archived or ended job stays as
-// it was. Once the commit is in the journal, only opening the pull request is repeated, and a
+// beginning, in a clean copy of the job's state before it; an archived or ended job does not
+// change. Once the commit is in the journal, only opening the pull request is repeated, and a
 // Host accepts the same branch twice. Stopping by Close is the same as a crash.
 //
 // # Repositories
@@ -39,7 +39,7 @@
 // branch of its job, a command edits files there, and the result is a commit on the branch.
 //
 // Invariant: the working tree, the index, the current branch and every branch that is not a
-// job's stay as they are, whatever the command does with its files and however it ends. After
+// job's stay unchanged, whatever the command does with its files and however it ends. After
 // Edit the job's branch is at the returned Head, or, after an error, where it was before; a
 // branch without commits is deleted. Worktrees are removed after each instruction, and by
 // OpenRepo after a crash.

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// maxOutput is how much of a command's output is kept: the end.
+	// maxOutput is the size of the end of a command's output that is kept.
 	maxOutput = 16 << 10
-	// closeDelay is how long a command that has ended may keep its output open through
+	// closeDelay is the time that a command that has ended may keep its output open through
 	// processes it started.
 	closeDelay = 2 * time.Second
 	// maxDiff is the size at which a diff is cut.
@@ -38,7 +38,7 @@ func (r *Repo) Edit(ctx context.Context, t Task) (c Change, output string, err e
 	if err != nil {
 		return c, "", err
 	}
-	done := c // what the branch keeps: after an error, what it had before
+	done := c // the change that the branch keeps: after an error, the former one
 	defer func() {
 		if done.Empty() {
 			done.Head = ""

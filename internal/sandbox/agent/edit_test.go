@@ -266,7 +266,7 @@ func TestCommandRemovesDotGit(t *testing.T) {
 }
 
 // TestBranchAfterEdits: a branch has the commits of the command and of its changes. An
-// instruction that fails, or changes nothing, leaves it as it was; no worktree is left.
+// instruction that fails, or changes nothing, does not change the branch; no worktree is left.
 func TestBranchAfterEdits(t *testing.T) {
 	repo := engines.GitRepository(t)
 	for name, tc := range map[string]struct {

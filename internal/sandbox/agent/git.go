@@ -21,7 +21,7 @@ const (
 	gitTimeout = 2 * time.Minute
 	// gitGrace is the time that git has to remove its lock files when it is stopped.
 	gitGrace = 5 * time.Second
-	// maxMessage is how much of git's messages is in an error.
+	// maxMessage is the maximum length of git's messages in an error.
 	maxMessage = 500
 )
 

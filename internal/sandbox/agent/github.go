@@ -24,7 +24,7 @@ const (
 	githubTimeout = 30 * time.Second
 	// maxResponse limits how much of a response is read, in bytes.
 	maxResponse = 1 << 20
-	// maxGitHubMessage is how much of a message of GitHub is in an error.
+	// maxGitHubMessage is the maximum length of a message of GitHub in an error.
 	maxGitHubMessage = 300
 )
 

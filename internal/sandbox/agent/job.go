@@ -88,7 +88,7 @@ type Task struct {
 type Change struct {
 	Branch string `json:"branch"` // "docgauge/<job id>"
 	Base   string `json:"base"`   // commit the branch began at
-	Head   string `json:"head"`   // newest commit of the branch; Base if there is none
+	Head   string `json:"head"`   // newest commit of the branch; Base before the first
 	// Messages are those of the commits, the oldest first.
 	Messages []string `json:"messages"`
 	// Files are those that the commits of Pretend change, one each.

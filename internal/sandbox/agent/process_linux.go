@@ -28,7 +28,7 @@ const (
 	// kills them when the command ends, when it is asked to end, and when we die.
 	reaper = "docgauge-reaper"
 	self   = "/proc/self/exe"
-	// reapTime is how long it tries: a process of another user cannot be killed.
+	// reapTime is the time for which it tries: a process of another user cannot be killed.
 	reapTime = time.Second
 )
 
@@ -58,7 +58,7 @@ func reap(program string, args []string) int {
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM)
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		fmt.Fprintln(os.Stderr, "not the parent of what the command leaves behind:", err)
+		fmt.Fprintln(os.Stderr, "cannot adopt processes that the command leaves behind:", err)
 	}
 	child, err := syscall.ForkExec(program, args, &syscall.ProcAttr{
 		Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL},

@@ -7,10 +7,10 @@ import (
 	"syscall"
 )
 
-// Git and the command begin new sessions: no terminal to ask for a password on, and
-// one process group to stop. There is no parent-death signal: they outlive us if we are
-// killed. Nor is there a way to find processes that a command started in another session: they
-// are left running.
+// Git and the command begin new sessions, so that they cannot ask for a password on a terminal,
+// and one process group can be stopped. These systems lack a parent-death signal: both outlive
+// us if we are killed. They also lack a way to find processes that a command started in another
+// session, which are left running.
 
 func gitAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 

@@ -4,5 +4,5 @@ package agent
 
 import "syscall"
 
-// killSession kills a command and all that it started; syscall.ESRCH if nothing is left.
+// killSession kills the process group of a command; syscall.ESRCH if nothing is left of it.
 func killSession(pid int) error { return syscall.Kill(-pid, syscall.SIGKILL) }

@@ -12,7 +12,7 @@ func gitAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
 }
 
-// killSession kills a command and all that it started; syscall.ESRCH if nothing is left.
+// killSession kills a command and all its descendants; syscall.ESRCH if none is left.
 func killSession(pid int) error {
 	if exec.Command("taskkill", "/T", "/F", "/PID", strconv.Itoa(pid)).Run() != nil {
 		return syscall.ESRCH

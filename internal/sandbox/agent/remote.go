@@ -46,7 +46,7 @@ func (r *Repo) push(ctx context.Context, branch string) error {
 	})
 }
 
-// catchUp merges what others pushed to the branch of t.
+// catchUp merges commits that others pushed to the branch of t.
 func (r *Repo) catchUp(ctx context.Context, t *tree) error {
 	var fetched string
 	ref := "refs/heads/" + t.branch

@@ -228,7 +228,7 @@ func (r *Repo) baseCommit(ctx context.Context) (string, error) {
 	return commit, err
 }
 
-// branchCommit returns the newest commit of a branch, empty if there is none.
+// branchCommit returns the newest commit of a branch, empty without such a branch.
 func (r *Repo) branchCommit(ctx context.Context, name string) (string, error) {
 	commit, err := r.git.run(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options",
 		"refs/heads/"+name+"^{commit}")
@@ -238,7 +238,7 @@ func (r *Repo) branchCommit(ctx context.Context, name string) (string, error) {
 	return commit, err
 }
 
-// File returns a file at a commit or a branch; false if there is none, or a larger one.
+// File returns a file at a commit or a branch; found is false for a missing or too large file.
 func (r *Repo) File(ctx context.Context, commit, path string) (text []byte, found bool, err error) {
 	object, err := r.git.run(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", commit+":"+path)
 	if code := exitCode(err); code == 1 || code == 128 { // an invalid path is not found either

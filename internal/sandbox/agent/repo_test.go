@@ -234,8 +234,8 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// TestFile: a file is as it was at a commit, whatever is checked out; what is no file
-// there, or too large, is not found.
+// TestFile: a file has its contents at a commit, whatever is checked out; a name that is not a
+// file there, or is a file that is too large, is not found.
 func TestFile(t *testing.T) {
 	repo := engines.GitRepository(t)
 	r := openRepo(t, RepoOptions{Path: repo, Command: "echo more >>readme.md"})

@@ -75,7 +75,7 @@ const maxScript = 1 << 20
 // readScript reads a script file: a JSON object from words to
 // {"outcome": "pr" | "no_change" | "failed" | "archived" | "edit", "after": "30s"}, at least one
 // of the two. Words of the file take precedence over built-in ones at the same place. An error
-// names the file, the word and the rule. Without a path there are no words.
+// names the file, the word and the rule. Without a path, the script has no words.
 func readScript(path string) (s script, err error) {
 	if path == "" {
 		return nil, nil

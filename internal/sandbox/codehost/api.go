@@ -47,7 +47,7 @@ type API struct {
 	reset time.Time // when used becomes 0
 }
 
-// fileReader returns a file of the repository at a commit; false if there is none.
+// fileReader returns a file of the repository at a commit; false for a missing file.
 type fileReader = func(ctx context.Context, commit, path string) ([]byte, bool, error)
 
 // API returns the API about the pull requests. Clients need token unless it is empty; limit is

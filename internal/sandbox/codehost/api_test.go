@@ -196,7 +196,7 @@ func TestWhatHappened(t *testing.T) {
 	}
 }
 
-// TestNotModified: what a client has is not sent again and costs nothing; what changed is.
+// TestNotModified: unchanged data is not sent again and costs nothing; changed data is sent.
 func TestNotModified(t *testing.T) {
 	pr := pull(1)
 	pulls := []PullRequest{pr}

@@ -16,7 +16,7 @@ const maxDaysAgo = 3660
 type Plan struct {
 	Seed uint64
 	// MergeShare and CloseShare, from 0 to 1, are the shares of pull requests that are
-	// merged and closed, EndAfter they are ready for review or reviewed, whichever is later.
+	// merged and closed, EndAfter after they are ready for review or, if later, reviewed.
 	MergeShare, CloseShare float64
 	EndAfter               time.Duration
 	DraftFor               time.Duration // time that pull requests are drafts

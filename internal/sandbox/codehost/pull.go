@@ -64,7 +64,7 @@ const (
 	Closed  State = "closed"
 )
 
-// Last returns the last event with one of the actions; the zero Event if there is none.
+// Last returns the last event with one of the actions, or the zero Event.
 func (pr PullRequest) Last(actions ...Action) Event {
 	for _, e := range slices.Backward(pr.History) {
 		if slices.Contains(actions, e.Action) {

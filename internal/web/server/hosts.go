@@ -12,9 +12,9 @@ import (
 
 // hosts are the names of DOCGAUGE_ALLOWED_HOSTS, in lower case.
 //
-// They protect against browsers: any page can make one send requests to this machine. A name that
-// an attacker binds to our address is not among them (DNS rebinding), and a request that may
-// change something says in its Origin which site sent it.
+// They protect against browsers: any page can make a browser send requests to this machine. A
+// name that an attacker binds to our address is not among them (DNS rebinding), and the Origin of a
+// request that may change something names the site that sent it.
 type hosts []string
 
 // open are the handlers that answer under every name, as the probes do: Prometheus uses the names

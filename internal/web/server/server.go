@@ -1,12 +1,12 @@
-// Package server is the HTTP side of "docgauge serve": its addresses, the handlers it is
-// given, the probes /-/healthy and /-/ready, which /healthz and /readyz are too, and
+// Package server is the HTTP side of "docgauge serve": its addresses, the caller's
+// handlers, the probes /-/healthy and /-/ready, also at /healthz and /readyz, and
 // /-/reload. It hides exporter-toolkit (TLS, basic authentication), systemd's socket
 // activation, time limits, headers and the way a server stops.
 //
 // Its invariants: a mistake in the configuration or a port in use is an error before
 // anything is served; no client keeps a connection open, or delays a stop, longer than
-// the constants of this package say; and a handler that panics ends its own request
-// only.
+// the constants of this package allow; and a handler that panics ends only its own
+// request.
 //
 // Basic authentication and client certificates cover every path, including /healthz
 // and /readyz: a probe then needs credentials, or runs a command inside the container.
@@ -50,7 +50,7 @@ const (
 	maxHeader = 16 << 10
 )
 
-// Options say what to serve and where.
+// Options are the addresses and handlers of a server.
 type Options struct {
 	// Addresses are DOCGAUGE_LISTEN_ADDRESS, each host:port of TCP; an empty host is every address
 	// of the machine, port 0 picks a free one. With SystemdSocket they are unused.

@@ -1,4 +1,4 @@
-"""dlt as somebody who knows it tunes it: windows read in parallel, Arrow tables
+"""dlt as an experienced user tunes it: windows read in parallel, Arrow tables
 instead of dictionaries, so that rows are not normalised one by one, and buffers
 that hold a whole window."""
 

@@ -6,7 +6,7 @@
 //
 // It hides the library's habits: one storage path for a process, connections
 // that remember settings and failed queries, Native blocks without a protocol
-// revision. Its invariant: a request runs on a connection of its own, and an
+// revision. Its invariant: each request runs on its own connection, and an
 // INSERT whose body was cut off is cancelled, not committed.
 //
 // It has one user, default, no ON CLUSTER, no sessions, no external tables and no HTTP

@@ -105,7 +105,7 @@ func isSelect(req *request) bool {
 // maxStatement bounds a statement that comes in the body, in bytes.
 const maxStatement = 64 << 20
 
-// request is what one HTTP request asks of the engine.
+// request is one HTTP request to the engine.
 type request struct {
 	sql      string
 	format   string
