@@ -21,22 +21,30 @@ type (
 
 var errSingular = errors.New("the days do not tell trend and change apart")
 
-// levelled is the change of the level of a page, a logarithm, with its variance.
-type levelled struct{ change, variance float64 }
+// levelled is the change of the level of a page, a logarithm, with its variance, and that of visitors who
+// come independently of each other.
+type levelled struct{ change, variance, poisson float64 }
 
 // drift is by how much the level of a page strays for no reason, a standard deviation.
 const drift = 0.05
 
-// precision is the weight of the change of a page among those of others.
-func (l levelled) precision() float64 { return 1 / (l.variance + drift*drift) }
+// weight is that of the change of a page among those of others. It ignores how restless the page was: a
+// launch makes those restless that change most.
+func (l levelled) weight() float64 { return 1 / (l.poisson + drift*drift) }
 
-// usualChange is the mean change of pages, 0 without any.
-func usualChange(all []levelled) float64 {
+// usualChange is the weighted mean change of pages with its variance, both 0 without any.
+func usualChange(all []levelled) (change, variance float64) {
 	sum := 0.0
 	for _, l := range all {
-		sum += l.precision() * l.change
+		w := l.weight()
+		change += w * l.change
+		variance += w * w * (l.variance + drift*drift)
+		sum += w
 	}
-	return sum / max(weight(all), math.SmallestNonzeroFloat64)
+	if sum == 0 {
+		return 0, 0
+	}
+	return change / sum, variance / sum / sum
 }
 
 // against returns the change less that of the other pages, and its degrees of freedom, at most those
@@ -44,30 +52,19 @@ func usualChange(all []levelled) float64 {
 // regressions say has the weight of four of them.
 func (l levelled) against(others []levelled, freedom float64) (levelled, float64) {
 	const trust = 4
+	if len(others) == 0 {
+		return l, min(freedom, trust)
+	}
 	strayed := 0.0
 	for i, o := range others {
-		rest := slices.Delete(slices.Clone(others), i, i+1)
-		variance := 1 / o.precision()
-		if len(rest) > 0 {
-			variance += 1 / weight(rest)
-		}
-		stray := o.change - usualChange(rest)
-		strayed += stray * stray / variance
+		usual, variance := usualChange(slices.Delete(slices.Clone(others), i, i+1))
+		strayed += (o.change - usual) * (o.change - usual) / (o.variance + drift*drift + variance)
 	}
 	all := trust + float64(len(others))
-	out := levelled{l.change - usualChange(others), l.variance}
-	if len(others) > 0 {
-		out.variance += drift*drift + 1/weight(others)
-	}
-	out.variance *= max(1, (trust+strayed)/all)
-	return out, min(freedom, all)
-}
-
-func weight(all []levelled) (sum float64) {
-	for _, l := range all {
-		sum += l.precision()
-	}
-	return sum
+	usual, variance := usualChange(others)
+	l.change -= usual
+	l.variance = max(1, (trust+strayed)/all) * (l.variance + drift*drift + variance)
+	return l, min(freedom, all)
 }
 
 // levelChange fits daily visitors with a level for each weekday, a trend and a change of the
@@ -119,7 +116,8 @@ func levelChange(d days, series []float64) (l levelled, freedom float64, expecte
 	for i := range fitted {
 		expected[i] = fitted[i] / math.Exp(rows[i][changeAt]*beta[changeAt])
 	}
-	return levelled{beta[changeAt], scale * inverse[changeAt][changeAt]}, freedom, expected, nil
+	at := inverse[changeAt][changeAt]
+	return levelled{beta[changeAt], scale * at, at}, freedom, expected, nil
 }
 
 // dispersion is the variance of the days in that of independent visitors, at least 1, and

@@ -137,7 +137,7 @@ func (s *study) effect(path string, a analytics.Audience) view.Effect {
 			return e
 		}
 		expected = days
-		shift = usualChange(c.levels)
+		shift, _ = usualChange(c.levels)
 		own, freedom = own.against(c.levels, freedom)
 		e.Method = view.LevelChange
 		change = own.change
