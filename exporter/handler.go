@@ -152,7 +152,7 @@ func (v *Values) Handler() http.Handler {
 func (v *Values) answer(f expfmt.Format, gzip bool, names []string) ([][]byte, error) {
 	v.asked.LoadOrStore(f.FormatType(), nil)
 	var own page
-	rest, _ := live().Gather() // what a registry returns beside an error is good
+	rest, _ := live().Gather() // the metrics that a registry returns beside an error are valid
 	switch p := v.newest.Load(); {
 	case p != nil && names == nil:
 		var err error

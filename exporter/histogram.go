@@ -8,7 +8,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// schema is that of the native histograms: schemaBuckets to each power of two.
+// schema is the schema of the native histograms: schemaBuckets for each power of two.
 const (
 	schema        = 3
 	schemaBuckets = 1 << schema

@@ -68,7 +68,7 @@ func checkTextfile(path string) error {
 	return nil
 }
 
-// textfileRemedies say what to do about common mistakes.
+// textfileRemedies are the remedies for common mistakes.
 var textfileRemedies = []struct {
 	err    error
 	remedy string

@@ -65,6 +65,9 @@ func (c *Cron) parse() (err error) {
 // String is the expression, with single spaces.
 func (c Cron) String() string { return c.spec }
 
+// Same reports whether two schedules fire at the same times: whatever Next depends on belongs here.
+func (c Cron) Same(o Cron) bool { return c.spec == o.spec }
+
 // Next returns the first firing after t, in UTC, or the zero time if it never fires again.
 func (c Cron) Next(t time.Time) time.Time {
 	if c.times == nil {

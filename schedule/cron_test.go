@@ -78,6 +78,10 @@ func TestCronString(t *testing.T) {
 	if got := parseCron(t, "\t17  * * *\n* ").String(); got != "17 * * * *" {
 		t.Errorf("got %q", got)
 	}
+	hourly := parseCron(t, "17 * * * *")
+	if !hourly.Same(parseCron(t, " 17 *  * * *")) || hourly.Same(parseCron(t, "18 * * * *")) {
+		t.Error("Same compares something else than the firings")
+	}
 }
 
 // TestMissed: the nth firing after a moment, and no sooner.

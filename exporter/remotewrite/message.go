@@ -25,7 +25,7 @@ type series struct {
 	points []point
 }
 
-// batch is what one request carries.
+// batch is the content of one request.
 type batch struct {
 	series  []*series
 	byName  map[string]*series

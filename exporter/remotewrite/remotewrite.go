@@ -28,7 +28,7 @@ import (
 	"github.com/docgauge/docgauge/internal/secretfile"
 )
 
-// Receiver says where samples go.
+// Receiver is the destination of the samples.
 type Receiver struct {
 	// URL is the receiver's address with its path, without credentials.
 	URL string

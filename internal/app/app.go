@@ -153,19 +153,15 @@ func NewSink(c config.Config, name string) (s sinks.Sink, err error) {
 		variable = "DOCGAUGE_DELTA_URL: "
 		// If both are configured, a data file is a link to the file that the Parquet sink has published
 		// for the window.
-		o := delta.Options{URL: c.DeltaURL, Version: c.Build.Version, Now: time.Now}
+		o := c.Delta()
 		if files, err := parquet.New(c.ParquetURL); err == nil {
 			o.Published = files.Published
 		}
 		s, err = delta.New(o)
 	case config.SinkPostgres:
-		s, err = postgres.New(postgres.Options{
-			DSN: string(c.PostgresDSN), Version: c.Build.Version, Now: time.Now,
-		})
+		s, err = postgres.New(c.Postgres())
 	case config.SinkClickHouse:
-		s, err = clickhouse.New(clickhouse.Options{
-			DSN: string(c.ClickHouseDSN), Cluster: c.ClickHouseCluster, Version: c.Build.Version, Now: time.Now,
-		})
+		s, err = clickhouse.New(c.ClickHouse())
 	default:
 		variable, err = "sink ", config.CheckSink(name)
 	}

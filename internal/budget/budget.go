@@ -44,7 +44,7 @@ const (
 	maxCooldown  = time.Hour
 )
 
-// Log is the durable log of the requests of one budget: state.BudgetLog, whose methods say more.
+// Log is the durable log of the requests of one budget: state.BudgetLog documents it.
 type Log interface {
 	// Charge enters up to most requests as one entry, unless limit slots (0: any number) are
 	// occupied or a cooldown is on: then id is 0, and free is when to ask again.
@@ -358,7 +358,7 @@ func closeBody(req *http.Request) error {
 	return req.Body.Close()
 }
 
-// ExhaustedError says that no request may be sent before Until. Nothing was sent.
+// ExhaustedError: no request may be sent before Until. Nothing was sent.
 type ExhaustedError struct {
 	Budget string
 	Limit  int

@@ -9,9 +9,9 @@ import (
 const (
 	// groupLife is how long after its entry requests of a group may be sent.
 	groupLife = time.Second
-	// groupGrowth: a group has at most so many times the requests sent of the group before.
+	// groupGrowth: a group has at most groupGrowth times the sent requests of the previous group.
 	groupGrowth = 4
-	// groupShare: a group is at most one in so many of the limit.
+	// groupShare: a group is at most the limit divided by groupShare.
 	groupShare = 100
 	// maxGroup is the size of a group without a limit.
 	maxGroup = 1000

@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
@@ -25,8 +26,12 @@ import (
 	"github.com/docgauge/docgauge/internal/daemon"
 	"github.com/docgauge/docgauge/internal/export"
 	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/jobs"
+	"github.com/docgauge/docgauge/internal/prompts"
+	"github.com/docgauge/docgauge/internal/pulls"
 	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/internal/sandbox"
+	"github.com/docgauge/docgauge/internal/sandbox/codehost"
 	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
 )
@@ -36,13 +41,18 @@ func (a *Program) demoCommand() *cobra.Command {
 	var stay bool
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "export three months from a sandbox, and show the result",
-		Long: `demo starts the sandbox on a free port of this machine, exports the last 90 days
-from it over HTTP into Parquet files, and prints a summary. Nothing else is
-needed. Without --dir the files are written to a new temporary directory, which
-is not removed. With DOCGAUGE_SINKS=parquet,delta it also writes Delta Lake
-tables there, and with clickhouse or postgres among them to the server of
-DOCGAUGE_CLICKHOUSE_DSN or DOCGAUGE_POSTGRES_DSN, as project prj_sandbox.
+		Short: "run a job and an export on a sandbox, and show the result",
+		Long: `demo starts the sandbox on a free port of this machine and runs a prompt as an
+agent job on it. The sandbox merges the pull request at once, dates it back 32
+days, and gives the changed page more readers from then on. Then demo exports
+the last 90 days over HTTP into Parquet files, and prints a summary that ends
+with the outcome of the merge. Nothing else is needed.
+
+Without --dir the files are written to a new temporary directory, which is not
+removed. With DOCGAUGE_SINKS=parquet,delta it also writes Delta Lake tables
+there, and with clickhouse or postgres among them to the server of
+DOCGAUGE_CLICKHOUSE_DSN or DOCGAUGE_POSTGRES_DSN, as project prj_sandbox. Except
+for these, the address of --serve and the log, settings have no effect.
 
 With --serve it keeps running: status page and metrics on
 DOCGAUGE_LISTEN_ADDRESS, or on a free port if that is taken, and an export every
@@ -54,16 +64,39 @@ minute.`,
 	return cmd
 }
 
+// demoSettings are the variables that the demo takes from its user. No key, token, address or
+// folder of a real setup may meet the sandbox, and no made-up number may leave for one.
+var demoSettings = []string{
+	"DOCGAUGE_SINKS", "DOCGAUGE_CLICKHOUSE_DSN", "DOCGAUGE_CLICKHOUSE_CLUSTER", "DOCGAUGE_POSTGRES_DSN",
+	"DOCGAUGE_LISTEN_ADDRESS", "DOCGAUGE_ALLOWED_HOSTS", "DOCGAUGE_WEB_CONFIG_FILE",
+	"DOCGAUGE_LOG_LEVEL", "DOCGAUGE_LOG_FORMAT",
+}
+
+// demoPulls has the sandbox merge the pull request at once, dated back so far that the 28 days after
+// it have settled, and that the 28 days before it are exported. The effect is large because the pages
+// of a growing site rise and fall by themselves: the verdict must be clear on every date.
+var demoPulls = sandbox.Pulls{
+	Plan:   codehost.Plan{MergeShare: 1, DaysAgo: 32},
+	Effect: sandbox.Effect{Human: 0.8, AI: 1},
+}
+
 func (a *Program) demo(ctx context.Context, dir string, stay bool) (err error) {
 	if dir == "" {
 		if dir, err = os.MkdirTemp("", "docgauge-demo-"); err != nil {
 			return err
 		}
 	}
-	s, err := sandbox.New(sandbox.Config{Seed: 1, Scenario: sandbox.Growth, Now: a.now})
+	// The sandbox keeps its pull request: the page has its readers when the demo runs there again.
+	ofSandbox := filepath.Join(dir, "sandbox")
+	if err := os.MkdirAll(ofSandbox, 0o700); err != nil {
+		return err
+	}
+	s, err := sandbox.New(sandbox.Config{Seed: 1, Scenario: sandbox.Growth, Now: a.now, DataDir: ofSandbox,
+		Agent: sandbox.Agent{Pulls: demoPulls}})
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, s.Close()) }()
 	ln, err := sandbox.Listen("127.0.0.1:0", false)
 	if err != nil {
 		return err
@@ -75,25 +108,32 @@ func (a *Program) demo(ctx context.Context, dir string, stay bool) (err error) {
 		stop()
 		err = errors.Join(err, <-served)
 	}()
+	ours := *a
+	ours.source = a.source.Only(demoSettings...)
+	a = &ours
 	c, err := a.config(config.NeedNothing)
 	if err != nil {
 		return err
 	}
 	c.BaseURL, c.APIKey = "http://"+ln.Addr().String(), sandbox.DefaultAPIKey
+	c.GitHubURL, c.GitHubToken = c.BaseURL+codehost.APIPath, sandbox.AnyToken
 	c.Projects, c.Budget = config.Projects{sandbox.DefaultProject}, 0
-	c.NotifyURL, c.PingURL, c.Digest = "", "", config.Cron{} // a demonstration sends no notifications
 	c.StateDir, c.ParquetURL = filepath.Join(dir, "state"), filepath.Join(dir, "data")
-	c.DeltaURL = filepath.Join(dir, "delta")
+	c.DeltaURL, c.PromptsDir = filepath.Join(dir, "delta"), filepath.Join(dir, "prompts")
 	if _, set := a.source.Lookup("DOCGAUGE_LOG_LEVEL"); !set {
 		c.LogLevel = slog.LevelWarn
 	}
 	fmt.Fprintf(a.Out, "sandbox  %s  (120 days of synthetic traffic, 640 pages)\n\n", c.BaseURL)
+	if err := a.demoJob(ctx, c); err != nil {
+		return err
+	}
+	before := len(s.Requests())
 	labelled := *a
 	labelled.Out = &label{a.Out, "export   "}
 	if err := labelled.export(ctx, c, export.Options{KeepEmpty: true}, false); err != nil {
 		return err
 	}
-	if err := a.demoSummary(ctx, c, len(s.Requests())); err != nil || !stay {
+	if err := a.demoSummary(ctx, c, len(s.Requests())-before); err != nil || !stay {
 		return err
 	}
 	if c.Schedule.Cron, err = schedule.ParseCron("* * * * *"); err != nil {
@@ -115,6 +155,94 @@ JSON, CSV    %[1]s/api/v1/pages
 Exports every minute; Ctrl-C ends it.
 `, url)
 	}})
+}
+
+// The example prompt. The word in brackets tells the sandbox which page to change.
+const (
+	demoPrompt = "improve-the-introduction.md"
+	demoTitle  = "Improve the introduction"
+	demoText   = `Rewrite the first paragraph of the introduction: say what the product does, for
+whom, and what to read next. [sandbox:page=/introduction]`
+)
+
+// demoJob writes the example prompt, and runs the queue until its job has ended and its pull request
+// was read.
+func (a *Program) demoJob(ctx context.Context, c config.Config) (err error) {
+	if err := os.MkdirAll(c.PromptsDir, 0o700); err != nil {
+		return err
+	}
+	file := filepath.Join(c.PromptsDir, demoPrompt)
+	if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) {
+		folder, err := openPrompts(c)
+		if err == nil {
+			_, err = folder.Write(demoPrompt, prompts.Prompt{Title: demoTitle, Body: demoText})
+		}
+		if err == nil { // nobody is writing it any more: the queue need not wait for that
+			hourAgo := time.Now().Add(-time.Hour)
+			err = os.Chtimes(file, hourAgo, hourAgo)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	c.PollInterval = config.Duration(demoPoll)
+	r, err := a.openQueue(c)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.app.Close()) }()
+	run := func(onNewState jobs.NewState, until jobs.Until) (jobs.Result, error) {
+		r.app.Config.PromptsOnNewState = config.NewState(onNewState)
+		return r.app.NewQueue(func() {}).Run(ctx, r.folder, until,
+			func(report jobs.Report) error { return r.afterPass(ctx, report) })
+	}
+	result, err := run(jobs.Refuse, jobs.UntilIdle)
+	if errors.Is(err, jobs.ErrNewState) { // no job was ever sent from here: send it
+		if _, err = run(jobs.Submit, jobs.UntilPassed); err == nil {
+			result, err = run(jobs.Refuse, jobs.UntilIdle)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	for _, p := range result.Planned {
+		fmt.Fprintf(a.Out, "job      %s: %s\n", p.ID, p.State)
+	}
+	return nil
+}
+
+// demoPoll is the time between two polls of the job, which the sandbox completes at once.
+const demoPoll = 10 * time.Millisecond
+
+// demoOutcome shows what became of the readers after the merge.
+func (a *Program) demoOutcome(ctx context.Context, c config.Config) (err error) {
+	opened, err := app.OpenReading(c, a.logger(c), a.now)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, opened.Close()) }()
+	all, err := pulls.Outcomes(ctx, opened.State, opened.Archive(), pulls.Selection{})
+	if err != nil {
+		return err
+	}
+	for _, o := range all.Merges {
+		fmt.Fprintf(a.Out, "\noutcome  %s\n", outcomeTitle(o, false, a.wording(c), a.now()))
+		if o.Problem != "" {
+			fmt.Fprintf(a.Out, "         %s\n", o.Problem)
+			continue
+		}
+		fmt.Fprintln(a.Out)
+		if err := outcomeTable(o.Effects).Print(a.Out); err != nil {
+			return err
+		}
+		fmt.Fprintf(a.Out, `
+Here the truth is known: the sandbox gave %s %.0f%% more human and
+%.0f%% more AI readers from the merge on. For merges of your own:
+
+  %s outcomes
+`, strings.Join(o.Pages, ", "), 100*demoPulls.Effect.Human, 100*demoPulls.Effect.AI, commandName())
+	}
+	return nil
 }
 
 // label writes a text before the first output, which follows a progress bar on the line.
@@ -162,6 +290,9 @@ func (a *Program) demoSummary(ctx context.Context, c config.Config, served int) 
 	if len(servers) > 0 {
 		fmt.Fprintf(a.Out, "\nThe same in %s:\n\n%s", strings.Join(servers, " and "),
 			newestWeek("docgauge_visitors", "docgauge_totals"))
+	}
+	if err := a.demoOutcome(ctx, c); err != nil {
+		return err
 	}
 	fmt.Fprintf(a.Out, "\nFor numbers of your own, which asks for URL, key and projects:\n\n  %s init\n", commandName())
 	return nil

@@ -48,7 +48,11 @@ One process runs the queue at a time: while docgauge serve runs, it exits 3.
 
 func (a *Program) jobsRun(ctx context.Context, wait, asJSON bool) (err error) {
 	surviveClosedPipes()
-	r, err := a.openQueue()
+	c, err := a.config(config.NeedProjects | config.NeedAPI | config.NeedPrompts)
+	if err != nil {
+		return err
+	}
+	r, err := a.openQueue(c)
 	if err != nil {
 		return err
 	}
@@ -87,11 +91,7 @@ type queueRunner struct {
 }
 
 // openQueue locks the queue and opens its dependencies.
-func (a *Program) openQueue() (_ *queueRunner, err error) {
-	c, err := a.config(config.NeedProjects | config.NeedAPI | config.NeedPrompts)
-	if err != nil {
-		return nil, err
-	}
+func (a *Program) openQueue(c config.Config) (_ *queueRunner, err error) {
 	r := &queueRunner{}
 	if r.folder, err = openPrompts(c); err != nil {
 		return nil, err

@@ -20,7 +20,7 @@ lost, nothing is written twice, no request is wasted. It also runs prompt files
 as agent jobs, each exactly once.
 
 Try it without an account:
-  docgauge demo                a local service, an export from it, and a summary
+  docgauge demo                a local service, a job, an export, and a summary
 
 Use it, as an hourly cron job or as a daemon:
   docgauge init                asks for the settings, and writes docgauge.env

@@ -2,20 +2,26 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/cli/render"
@@ -68,7 +74,7 @@ func TestViewsAreShown(t *testing.T) {
 	}
 	endpoints := map[string]string{"Job": "/api/v1/jobs ", "PullRequest": "/api/v1/jobs pr_", "Outcome": "/api/v1/outcomes ",
 		"Merge": "/api/v1/outcomes ", "Effect": "/api/v1/outcomes "}
-	tools := map[string]string{
+	toolOf := map[string]string{
 		"Job": "jobs", "PullRequest": "jobs", "Grid": "coverage", "Open": "coverage", "Run": "coverage",
 		"Budget": "budget", "Outcome": "outcomes", "Merge": "outcomes", "Effect": "outcomes",
 		"Outcomes": "outcomes", "OutcomeSummary": "outcomes", "MeanChange": "outcomes",
@@ -86,7 +92,7 @@ func TestViewsAreShown(t *testing.T) {
 			for place, has := range map[string]bool{
 				"json": commands[v],
 				"api":  columns[endpoints[v.Name()]+name],
-				"mcp":  slices.Contains(answers[tools[v.Name()]], name),
+				"mcp":  slices.Contains(answers[toolOf[v.Name()]], name),
 			} {
 				i := slices.IndexFunc(notShown, func(n struct{ fields, places, why string }) bool {
 					fields := strings.Fields(n.fields)
@@ -151,8 +157,123 @@ func apiColumns(t *testing.T) map[string]bool {
 	return columns
 }
 
-// answerNames are the JSON keys of the answers of each tool for assistants.
-func answerNames(t *testing.T) map[string][]string {
+// notAsked says why a question that `docgauge top` takes as a flag cannot be asked at another place.
+var notAsked = []struct{ flags, places, why string }{
+	{"archive", "api mcp", "a setting of the server"},
+	{"json csv", "mcp", "assistants get JSON"},
+	{"by at prefix", "api", "it has the first pages of the newest windows only: a choice among them would look complete"},
+}
+
+// TestTopIsAskedAlike: each flag of top is a parameter of /api/v1/pages and an argument of the tools window and
+// compare, or notAsked has the reason.
+func TestTopIsAskedAlike(t *testing.T) {
+	arguments, parameters := map[string][]string{}, parametersOf(t)["/api/v1/pages"]
+	for _, tool := range tools(t) {
+		arguments[tool.Name] = slices.Collect(maps.Keys(tool.InputSchema.Properties))
+	}
+	names := map[string]map[string]string{
+		"mcp": {"window": "granularity", "number": "limit"},
+		"api": {"number": "limit", "json": "format", "csv": "format"},
+	}
+	used := 0
+	(&Program{}).topCommand().LocalFlags().VisitAll(func(f *pflag.Flag) {
+		for place, has := range map[string][][]string{
+			"mcp": {arguments["window"], arguments["compare"]}, "api": {parameters},
+		} {
+			excused := slices.ContainsFunc(notAsked, func(n struct{ flags, places, why string }) bool {
+				return slices.Contains(strings.Fields(n.flags), f.Name) && slices.Contains(strings.Fields(n.places), place)
+			})
+			name := cmp.Or(names[place][f.Name], f.Name)
+			there := true
+			for _, known := range has {
+				there = there && slices.Contains(known, name)
+			}
+			if excused {
+				used++
+			}
+			switch {
+			case !there && !excused:
+				t.Errorf("top --%s cannot be asked of %s: add %s there, or the reason to notAsked", f.Name, place, name)
+			case there && excused:
+				t.Errorf("top --%s can be asked of %s, although notAsked says why not", f.Name, place)
+			}
+		}
+	})
+	want := 0
+	for _, n := range notAsked {
+		want += len(strings.Fields(n.flags)) * len(strings.Fields(n.places))
+	}
+	if used != want {
+		t.Errorf("only %d of %d excuses are about a flag", used, want)
+	}
+}
+
+// TestQuestionsAreDocumented: the tables of docs/assistants.md and docs/sidecar.md have each argument of a tool
+// and each parameter of /api/v1.
+func TestQuestionsAreDocumented(t *testing.T) {
+	row := func(page, name string) string {
+		text, err := os.ReadFile(filepath.Join(repository, "docs", page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, found := strings.Cut(string(text), "\n| `"+name+"` |")
+		if !found {
+			t.Fatalf("docs/%s has no row for %s", page, name)
+		}
+		line, _, _ := strings.Cut(rest, "\n")
+		return line
+	}
+	for _, tool := range tools(t) {
+		if tool.Name == "write_prompt" {
+			continue
+		}
+		line := row("assistants.md", tool.Name)
+		if strings.Contains(line, "as `window`") {
+			line += row("assistants.md", "window")
+		}
+		for name := range tool.InputSchema.Properties {
+			if !strings.Contains(line, "`"+name+"`") {
+				t.Errorf("docs/assistants.md: the row of %s lacks the argument %s", tool.Name, name)
+			}
+		}
+	}
+	for path, names := range parametersOf(t) {
+		for _, name := range names {
+			if line := row("sidecar.md", path); name != "format" && !strings.Contains(line, "`"+name+"`") {
+				t.Errorf("docs/sidecar.md: the row of %s lacks the parameter %s", path, name)
+			}
+		}
+	}
+}
+
+// parametersOf are the parameters of each table, as the refusal of an unknown one lists them.
+func parametersOf(t *testing.T) map[string][]string {
+	all := map[string][]string{}
+	for path, handler := range web.NewAPI(func() *view.Snapshot { return &view.Snapshot{} }) {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path+"?unknown=1", nil))
+		var refused struct{ Error string }
+		if err := json.Unmarshal(w.Body.Bytes(), &refused); err != nil {
+			t.Fatal(err)
+		}
+		_, names, found := strings.Cut(refused.Error, ": want ")
+		if !found {
+			t.Fatalf("%s: %s", path, refused.Error)
+		}
+		all[path] = strings.Split(names, ", ")
+	}
+	return all
+}
+
+// tool is a tool for assistants.
+type tool struct {
+	Name         string
+	InputSchema  struct{ Properties map[string]any }
+	OutputSchema map[string]any
+}
+
+// tools lists the tools as assistants see them.
+func tools(t *testing.T) []tool {
 	h := mcp.Handler(mcp.Options{Config: config.Config{}, Log: slog.New(slog.DiscardHandler), Now: time.Now}, true)
 	const question = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
 	r := httptest.NewRequest(http.MethodPost, "/mcp", strings.NewReader(question))
@@ -161,18 +282,18 @@ func answerNames(t *testing.T) map[string][]string {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	var answer struct {
-		Result struct {
-			Tools []struct {
-				Name         string
-				OutputSchema map[string]any
-			}
-		}
+		Result struct{ Tools []tool }
 	}
 	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || len(answer.Result.Tools) == 0 {
 		t.Fatalf("%v: %s", err, w.Body)
 	}
+	return answer.Result.Tools
+}
+
+// answerNames are the JSON keys of the answers of each tool for assistants.
+func answerNames(t *testing.T) map[string][]string {
 	names := map[string][]string{}
-	for _, tool := range answer.Result.Tools {
+	for _, tool := range tools(t) {
 		var add func(schema any)
 		add = func(schema any) {
 			object, _ := schema.(map[string]any)

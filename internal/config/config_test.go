@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -154,6 +156,39 @@ func TestSettings(t *testing.T) {
 		_, err := ReadSource("", nil).Load(NeedNothing, time.Now())
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}
+
+// TestSettingsAreUsed: each setting is read by more than its check. The compiler does not complain about
+// one that is decoded, checked, documented, and then has no effect.
+func TestSettingsAreUsed(t *testing.T) {
+	read := regexp.MustCompile(`\b(?:c|config|Config|settings)\.([A-Z]\w*)`)
+	used := map[string]bool{}
+	err := filepath.WalkDir("../..", func(path string, d os.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "testdata" || d.Name() == "dev" || strings.HasPrefix(d.Name(), ".git")):
+			return filepath.SkipDir
+		case filepath.Ext(path) != ".go", strings.HasSuffix(path, "_test.go"),
+			filepath.Base(filepath.Dir(path)) == "config" && d.Name() != "options.go":
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		for _, match := range read.FindAllSubmatch(text, -1) {
+			used[string(match[1])] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := reflect.TypeFor[Config]()
+	for _, f := range reflect.VisibleFields(all) {
+		if name := f.Tag.Get("env"); name != "" && !used[f.Name] {
+			t.Errorf("DOCGAUGE_%s has no effect: nothing outside this package, and nothing in options.go, reads Config.%s",
+				name, f.Name)
 		}
 	}
 }

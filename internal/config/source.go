@@ -71,6 +71,23 @@ func ParseSource(path, text string) *Source {
 	return s
 }
 
+// Only returns a source in which of all variables of docgauge only the named ones can be set, and
+// the files of named secrets. Variables of libraries and unknown names stay.
+func (s *Source) Only(names ...string) *Source {
+	dropped := func(key string) bool {
+		if secret := strings.TrimSuffix(key, "_FILE"); isSecret(secret) {
+			key = secret
+		}
+		return isVariable(key) && !slices.Contains(names, key)
+	}
+	only := *s
+	only.flags, only.environ, only.lines = maps.Clone(s.flags), maps.Clone(s.environ), slices.Clone(s.lines)
+	maps.DeleteFunc(only.flags, func(key string, _ Flag) bool { return dropped(key) })
+	maps.DeleteFunc(only.environ, func(key, _ string) bool { return dropped(key) })
+	only.lines = slices.DeleteFunc(only.lines, func(l envLine) bool { return dropped(l.key) })
+	return &only
+}
+
 // The sources of a value besides a file and a flag.
 const (
 	sourceDefault     = "default"

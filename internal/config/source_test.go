@@ -175,6 +175,31 @@ func TestEnvironmentWins(t *testing.T) {
 	}
 }
 
+// TestOnly: only the named variables stay set, with the files of secrets; a misspelt name is still
+// an error.
+func TestOnly(t *testing.T) {
+	for key, value := range map[string]string{
+		"DOCGAUGE_SINKS": "postgres", "DOCGAUGE_POSTGRES_DSN_FILE": "dsn", "DOCGAUGE_GITHUB_TOKEN_FILE": "token",
+		"DOCGAUGE_PROMPTS_DIR": "prompts", "AWS_REGION": "eu-west-1", "DOCGAUGE_SNIKS": "parquet",
+	} {
+		t.Setenv(key, value)
+	}
+	s := ParseSource("docgauge.env", "DOCGAUGE_NOTIFY_URL=https://hooks.example/x\nDOCGAUGE_LOG_LEVEL=warn\n").
+		Only("DOCGAUGE_SINKS", "DOCGAUGE_POSTGRES_DSN", "DOCGAUGE_LOG_LEVEL")
+	for key, want := range map[string]bool{
+		"DOCGAUGE_SINKS": true, "DOCGAUGE_POSTGRES_DSN_FILE": true, "DOCGAUGE_GITHUB_TOKEN_FILE": false,
+		"DOCGAUGE_PROMPTS_DIR": false, "AWS_REGION": true, "DOCGAUGE_NOTIFY_URL": false, "DOCGAUGE_LOG_LEVEL": true,
+	} {
+		if _, set := s.Lookup(key); set != want {
+			t.Errorf("%s is set: %t", key, set)
+		}
+	}
+	_, err := s.Load(NeedNothing, time.Now())
+	if err == nil || !strings.Contains(err.Error(), "DOCGAUGE_SNIKS: unknown variable") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestDays(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"3d": 72 * time.Hour, "0d": 0, "72h": 72 * time.Hour, "d": -1, "-1d": -1, "1.5d": -1, "99999d": -1, "3 d": -1,

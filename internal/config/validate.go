@@ -12,7 +12,6 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/pulls/codehost"
-	"github.com/docgauge/docgauge/internal/web/server"
 	"github.com/docgauge/docgauge/sinks/clickhouse"
 	"github.com/docgauge/docgauge/sinks/delta"
 	"github.com/docgauge/docgauge/sinks/parquet"
@@ -26,11 +25,6 @@ const MaxTopPages = 1000
 // defaultDays is the number of days that are backfilled unless DOCGAUGE_SINCE is set: at least two
 // whole months.
 const defaultDays = 90
-
-// Server returns the listener's configuration, without handlers.
-func (c Config) Server() server.Options {
-	return server.Options{Addresses: c.ListenAddress, WebConfigFile: c.WebConfigFile, AllowedHosts: c.AllowedHosts}
-}
 
 // require checks that the settings a command needs are there.
 func (c *Config) require(n Need, p *Problems) {
@@ -123,7 +117,7 @@ func (c *Config) validateSinks(p *Problems) {
 		}
 	}
 	if strings.Contains(c.DeltaURL, "://") {
-		if _, err := delta.New(delta.Options{URL: c.DeltaURL}); err != nil {
+		if _, err := delta.New(c.Delta()); err != nil {
 			p.add("DOCGAUGE_DELTA_URL: %v", err)
 		}
 	}
@@ -132,7 +126,7 @@ func (c *Config) validateSinks(p *Problems) {
 		p.add("DOCGAUGE_DELTA_URL: is the same place as DOCGAUGE_PARQUET_URL: name another one")
 	}
 	if c.PostgresDSN != "" {
-		if _, err := postgres.New(postgres.Options{DSN: string(c.PostgresDSN)}); err != nil {
+		if _, err := postgres.New(c.Postgres()); err != nil {
 			p.add("DOCGAUGE_POSTGRES_DSN: %v", err)
 		}
 	}
@@ -141,8 +135,7 @@ func (c *Config) validateSinks(p *Problems) {
 	}
 	switch {
 	case c.ClickHouseDSN != "":
-		options := clickhouse.Options{DSN: string(c.ClickHouseDSN), Cluster: c.ClickHouseCluster}
-		if _, err := clickhouse.New(options); err != nil {
+		if _, err := clickhouse.New(c.ClickHouse()); err != nil {
 			p.add("DOCGAUGE_CLICKHOUSE_DSN, DOCGAUGE_CLICKHOUSE_CLUSTER: %v", err)
 		}
 	case c.ClickHouseCluster != "" && !slices.Contains(c.Sinks, SinkClickHouse):

@@ -161,7 +161,7 @@ func (d *daemon) inherit(former *daemon) {
 // firing, which @every does not know by itself.
 func (d *daemon) remaining(c schedule.Cron, stopped, now time.Time) (f *schedule.Firings, atOnce bool) {
 	coming, missed := d.firings.Coming(), false
-	if c.String() != d.app.Config.Schedule.String() {
+	if !c.Same(d.app.Config.Schedule.Cron) {
 		coming = c.Next(stopped)
 	}
 	if !coming.IsZero() && !coming.After(now) {

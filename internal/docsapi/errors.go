@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Outcome says whether a request happened, and whether the same request can be
+// Outcome is whether a request happened, and whether the same request can be
 // sent again.
 type Outcome uint8
 
@@ -26,7 +26,7 @@ const (
 	Permanent
 	// Transient: the same request may succeed later. A write did not happen.
 	Transient
-	// InDoubt: a write may have happened. It must not be sent again by itself.
+	// InDoubt: a write may have happened. It must not be sent again automatically.
 	InDoubt
 )
 
@@ -204,7 +204,7 @@ type Error struct {
 	RetryAfter time.Duration
 	// FromAPI reports whether the body was a JSON object: the answer of the service, not of a proxy.
 	FromAPI bool
-	// Message says why and what to do: redacted, one line, at most 300 characters.
+	// Message is the reason and the remedy: redacted, one line, at most 300 characters.
 	Message string
 	// Err is the cause, where it is not the status alone. Its text is redacted,
 	// and it answers errors.Is and errors.As as the original does.

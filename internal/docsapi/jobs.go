@@ -55,7 +55,7 @@ func (j Job) Ended() bool {
 
 // CreateJob starts an agent job with one POST (section 4.1). The POST is never
 // repeated, and once it has a connection the end of ctx leaves it 25 s. The error is an
-// *Error: [IsNotSent] and [IsInDoubt] tell what became of the job.
+// *Error: [IsNotSent] and [IsInDoubt] report the fate of the job.
 func (c *Client) CreateJob(ctx context.Context, project, prompt string) (Job, error) {
 	r := c.writeCall(endpointCreate, "create a job", project, missingProject)
 	if err := checkProject(project); err != nil {

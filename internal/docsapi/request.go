@@ -316,7 +316,7 @@ func (d *deadline) explain(ctx context.Context, err error) error {
 	return err
 }
 
-// failure returns nil for a success, else the error that says what happened.
+// failure returns nil for a success, else the error.
 func (r call) failure(got answer, body []byte, err error, key string) *Error {
 	outcome, after := classify(r.method, got.status, got.header, err)
 	if outcome == OK {

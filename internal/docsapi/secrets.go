@@ -95,7 +95,7 @@ func withoutPrompt(text, prompt string) string {
 	return strings.ToValidUTF8(string(out), "")
 }
 
-// oneLine returns text without what cannot be printed.
+// oneLine returns text without unprintable characters.
 func oneLine(text string) string {
 	return strings.Join(strings.FieldsFunc(strings.Map(printable, text), unicode.IsSpace), " ")
 }

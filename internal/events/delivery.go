@@ -50,7 +50,7 @@ type Notifier struct {
 	transport http.RoundTripper
 	jitter    func(time.Duration) time.Duration
 	wake      clock.Signal
-	// After so many failures in a row nothing is sent until quiet.
+	// After this many consecutive failures nothing is sent until quiet.
 	failures int
 	quiet    time.Time
 }
@@ -76,7 +76,7 @@ func newTransport() *http.Transport {
 // Wake makes Run read the outbox now.
 func (n *Notifier) Wake() { n.wake.Send() }
 
-// Run delivers what enters the outbox until ctx ends.
+// Run delivers the notifications that enter the outbox until ctx ends.
 func (n *Notifier) Run(ctx context.Context) {
 	var last clock.LastError
 	for ctx.Err() == nil {
@@ -96,7 +96,7 @@ func (n *Notifier) Run(ctx context.Context) {
 	}
 }
 
-// Deliver delivers what is due, up to the first failure, and returns when to call it
+// Deliver delivers due notifications, up to the first failure, and returns when to call it
 // again, zero if the outbox is empty. The error is that of the outbox or of ctx; a failure of the
 // receiver is logged, and retried later.
 func (n *Notifier) Deliver(ctx context.Context) (next time.Time, err error) {

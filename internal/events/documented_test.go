@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -64,9 +65,16 @@ func TestDocumented(t *testing.T) {
 		compareBlock(t, string(text), n.Kind, config.NotifyJSON, n)
 	}
 	compareBlock(t, string(text), "slack", config.NotifySlack, notes[1])
+	_, members, _ := strings.Cut(string(text), "With `DOCGAUGE_NOTIFY_FORMAT=json`,")
 	var rows []string
 	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\|").FindAllStringSubmatch(string(text), -1) {
 		rows = append(rows, row[1])
+	}
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[view.Event]()) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if paragraph, _, _ := strings.Cut(members, "\n\n"); !strings.Contains(paragraph, "`"+name+"`") {
+			t.Errorf("%s: what is said of the JSON of an event lacks %s", page, name)
+		}
 	}
 	for _, event := range table {
 		if !slices.Contains(rows, event.name) {

@@ -203,7 +203,7 @@ func (r *run) setAside(ctx context.Context, f failure) {
 }
 
 // noteAside enters in the ledger that a window failed, and the length of its pause. In an outage
-// there is no pause; the entry only makes the next run try other windows first. A running window,
+// the pause is 0; the entry only makes the next run try other windows first. A running window,
 // which is only displayed, is requested again in any case. If the entry cannot be written, the
 // window is due again in the next run.
 func (r *run) noteAside(ctx context.Context, f failure, outage bool) {

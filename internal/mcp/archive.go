@@ -143,7 +143,7 @@ func (a *assistant) revisions(ctx context.Context) (all []analytics.Revision, er
 	})
 }
 
-// series is what all questions about windows name.
+// series is the part that all questions about windows share.
 type series struct {
 	Project     string `json:"project,omitempty" jsonschema:"id of the project; not needed if there is one"`
 	Granularity string `json:"granularity,omitempty" jsonschema:"kind of window: day, week, month or Nd (28d)"`

@@ -108,7 +108,7 @@ func message(line []byte) ([]byte, jsonrpc.Message, error) {
 	return compact.Bytes(), m, err
 }
 
-// parseError says that a line is not JSON.
+// parseError: a line is not JSON.
 type parseError struct{ error }
 
 // lines writes whole lines, from several goroutines.
@@ -150,7 +150,7 @@ func (l *lines) settle(ctx context.Context) {
 	}
 }
 
-// Write writes what the library sends: a whole line.
+// Write writes the library's output: a whole line.
 func (l *lines) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

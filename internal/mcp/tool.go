@@ -22,7 +22,7 @@ import (
 	"github.com/docgauge/docgauge/internal/clock"
 )
 
-// add adds a tool; without annotations it only reads. Its schemas are those of the types.
+// add adds a tool; without annotations it only reads. Its schemas come from the types.
 func add[In, Out any](s *sdk.Server, a *assistant, t *sdk.Tool, answer func(context.Context, In) (Out, error)) {
 	takes, gives := schemaOf[In](), schemaOf[Out]()
 	if no := false; t.Annotations == nil {

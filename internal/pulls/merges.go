@@ -19,7 +19,7 @@ type jobJournal interface {
 	PullRequests(ctx context.Context) ([]journal.PullRequest, error)
 }
 
-// Selection says which merges are wanted.
+// Selection selects merges.
 type Selection struct {
 	// Projects; none: all.
 	Projects []string

@@ -69,7 +69,7 @@ func roots(changed []string) []string {
 	return all
 }
 
-// extensions are those of files that become pages.
+// extensions are the extensions of files that become pages.
 var extensions = []string{".mdx", ".md", ".markdown", ".mdoc", ".ipynb", ".rst", ".adoc", ".html", ".htm"}
 
 // aboutRepository are files in its root that do not become pages, without extensions.

@@ -13,14 +13,14 @@ import (
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// HistoryOptions say which numbers are asked for.
+// HistoryOptions select the numbers of a history.
 type HistoryOptions struct {
 	Selection Selection
 	// Page is a path; empty: the whole site.
 	Page string
 	// Last is the number of windows, the newest.
 	Last int
-	// Today tells which windows are complete.
+	// Today decides which windows are complete.
 	Today analytics.Date
 }
 

@@ -1,4 +1,4 @@
-// Package query answers questions about an archive: which pages were read most and what
+// Package query answers questions about an archive: which pages were read most and which
 // changed ([Top]), and the numbers of a site or of one page window by window ([Histories]).
 // The command, JSON, CSV and assistants show its reports.
 //
@@ -24,10 +24,10 @@ import (
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// Selection says which windows are asked about.
+// Selection selects windows.
 type Selection struct {
 	Granularity analytics.Granularity
-	// Projects are those asked about; none: all that the archive has.
+	// Projects are the selected projects; empty: all projects of the archive.
 	Projects []string
 	// Order is the order of projects; others come after these, by name.
 	Order []string

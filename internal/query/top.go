@@ -12,7 +12,7 @@ import (
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// TopOptions say which pages are asked for.
+// TopOptions select pages.
 type TopOptions struct {
 	Selection Selection
 	// At is a day of the window; nil: the newest window that has pages. Of rolling
@@ -28,7 +28,7 @@ type TopOptions struct {
 // down.
 const ByChange analytics.Audience = "change"
 
-// Ranking says which pages are listed, and in which order. It is repeated in the answer.
+// Ranking selects and orders the listed pages. It is repeated in the answer.
 type Ranking struct {
 	// By is the audience whose visitors are counted, or ByChange, which counts everyone.
 	By analytics.Audience `json:"by"`

@@ -24,11 +24,11 @@ const (
 	// DefaultMovingDays is the number of days for which a day changes if Faults.Moving is set.
 	DefaultMovingDays = 3
 	DefaultWorkers    = 4
+	// AnyToken is for clients where no token is needed: docgauge asks no code host without one.
+	AnyToken = "sandbox-needs-none"
 )
 
 const (
-	// anyToken is printed where no token is needed: docgauge asks no code host without one.
-	anyToken = "sandbox-needs-none"
 	// jobModel is the model of every job: that of a command is unknown.
 	jobModel = "docgauge-sandbox"
 

@@ -183,7 +183,7 @@ func (s *Sandbox) index(c *call) index {
 		key, x.KeyNote = "", "The sandbox has printed its key where it was started."
 	}
 	if s.config.Agent.Pulls.Token == "" {
-		token = anyToken
+		token = AnyToken
 	}
 	x.Exports = s.exports(s.webURL(c), token, key)
 	addUse := func(what string, h *slidingHour) {
@@ -210,7 +210,7 @@ func (s *Sandbox) webURL(c *call) string {
 // Exports returns the lines that set docgauge's variables in a shell for the sandbox at url,
 // the key last.
 func (s *Sandbox) Exports(url string) []string {
-	return s.exports(url, cmp.Or(s.config.Agent.Pulls.Token, anyToken), s.config.APIKey)
+	return s.exports(url, cmp.Or(s.config.Agent.Pulls.Token, AnyToken), s.config.APIKey)
 }
 
 // exports leaves out a token and a key that are not to be shown.

@@ -106,7 +106,7 @@ func TestIndexKeepsTheToken(t *testing.T) {
 	for token, want := range map[string]bool{"": true, "ghp_chosen": false} {
 		s := newTest(t, Config{Pages: 10, Agent: Agent{Pulls: Pulls{Token: token}}})
 		text := browse(t, s, http.MethodGet, "/", "127.0.0.1:1", here).Body.String()
-		if strings.Contains(text, "export DOCGAUGE_GITHUB_TOKEN="+anyToken) != want || strings.Contains(text, "ghp_") ||
+		if strings.Contains(text, "export DOCGAUGE_GITHUB_TOKEN="+AnyToken) != want || strings.Contains(text, "ghp_") ||
 			!strings.Contains(text, "export DOCGAUGE_GITHUB_URL=http://"+here+"/github") {
 			t.Errorf("%q: %s", token, text)
 		}

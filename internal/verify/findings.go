@@ -28,7 +28,7 @@ const (
 // The remedies.
 const (
 	copyOver  = "copy"      // a sink has the window whole, and the others are filled from there
-	adopt     = "adopt"     // what a sink shows is whole and enters the ledger; others are filled from there
+	adopt     = "adopt"     // the whole window of a sink enters the ledger; others are filled from there
 	read      = "read"      // no sink has the window whole; a repair makes it due
 	due       = "due"       // the next export reads it
 	ask       = "export"    // it is too old to be due; an export that names it reads it
@@ -38,7 +38,7 @@ const (
 	none      = "none"      // nothing is damaged; the service counted so
 )
 
-// advices say what to do, for people.
+// advices are the remedies, for people.
 var advices = map[string]string{
 	copyOver: "`docgauge verify --repair` copies it from {source}",
 	adopt:    "`docgauge verify --repair` enters it in the ledger as {source} shows it",
@@ -66,7 +66,7 @@ type Finding struct {
 	Remedy string `json:"remedy"`
 	// From is the sink that Remedy copies from.
 	From string `json:"remedy_from,omitempty"`
-	// Advice says what to do; empty where Detail does.
+	// Advice is the remedy; empty if Detail has it.
 	Advice string `json:"advice,omitempty"`
 
 	// rows is how many rows the window has, for the remedy read.

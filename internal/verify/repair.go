@@ -30,7 +30,7 @@ type plan struct {
 }
 
 // plan decides how a window is repaired. If a sink cannot be inspected, it
-// concludes nothing from what the others lack.
+// concludes nothing from windows missing in the others.
 func (w *survey) plan(key analytics.Key) plan {
 	e, known := w.ledger[key]
 	p := plan{entry: e, rows: e.Rows}
@@ -120,7 +120,8 @@ type Repaired struct {
 	Errors []string `json:"errors"`
 }
 
-// Repair verifies, repairs, and verifies the repaired windows again. It reports what is left.
+// Repair verifies, repairs, and verifies the repaired windows again. It reports the remaining
+// findings.
 // No other process may write at the same time.
 func (v *Verifier) Repair(ctx context.Context) (Report, error) {
 	report, err := v.Verify(ctx)

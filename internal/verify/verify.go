@@ -32,7 +32,7 @@ import (
 type Ledger interface {
 	// Entries returns the newest revision of every window.
 	Entries(ctx context.Context) ([]state.Entry, error)
-	// Amend makes e what the ledger says of its window; without a sink, it is due again.
+	// Amend makes e the ledger's entry of its window; without a sink, the window is due again.
 	Amend(ctx context.Context, e state.Entry) error
 	// Committed records and counts that a sink has a revision.
 	Committed(ctx context.Context, rev analytics.Revision, sink string, at time.Time) error
@@ -90,7 +90,7 @@ func (r *Report) reread(rows int64) {
 	r.Requests += schedule.Requests(rows, analytics.PageRows)
 }
 
-// conclude fills in what follows from the findings.
+// conclude fills in the totals and the advice of the findings.
 func (r *Report) conclude() {
 	r.Reread, r.Requests = 0, 0
 	counted := map[analytics.Key]bool{}
@@ -215,7 +215,7 @@ type listing struct {
 	err error
 }
 
-// list reads what a sink says of its windows.
+// list reads the listing of a sink.
 func list(ctx context.Context, sink string, windows iter.Seq2[sinks.Shown, error]) (*listing, error) {
 	l := &listing{sink: sink, shown: map[analytics.Key]sinks.Shown{}, faults: map[analytics.Key]sinks.Fault{}}
 	for shown, err := range windows {
@@ -239,7 +239,7 @@ func list(ctx context.Context, sink string, windows iter.Seq2[sinks.Shown, error
 	return l, context.Cause(ctx)
 }
 
-// whole returns what the sink shows of a window that has no fault.
+// whole returns the sink's window if it has no fault.
 func (l *listing) whole(key analytics.Key) (shown sinks.Shown, ok bool) {
 	_, faulty := l.faults[key]
 	shown, ok = l.shown[key]
@@ -252,7 +252,7 @@ func (l *listing) shows(e state.Entry) bool {
 	return ok && shown.Same(e.Revision)
 }
 
-// survey is what ledger and sinks say at one time.
+// survey has the ledger and the sinks' listings at one time.
 type survey struct {
 	v *Verifier
 	// inspected are the listings of the sinks inspected, in their order. bySink has them too,

@@ -72,7 +72,7 @@ type Digest struct {
 	Outcomes *OutcomeSummary `json:"outcomes,omitempty"`
 }
 
-// DigestPages says how the pages moved, by all visitors: see [analytics.Movers].
+// DigestPages has the pages that moved most, by all visitors: see [analytics.Movers].
 type DigestPages struct {
 	Rising   []DigestPage `json:"rising"`
 	Falling  []DigestPage `json:"falling"`

@@ -15,7 +15,7 @@ import (
 // shows, at one moment. It is made from the state after a commit, never by a scrape,
 // and not changed afterwards.
 type Snapshot struct {
-	// At is when it was made; Version and Revision are those of the program.
+	// At is when it was made; Version and Revision describe the program.
 	At                time.Time
 	Version, Revision string
 
@@ -63,7 +63,7 @@ type Snapshot struct {
 	Outcomes Outcomes
 }
 
-// ProjectName is what people are shown for a project: its id if it has no other name.
+// ProjectName returns the display name of a project: its id if it has no other name.
 func (s *Snapshot) ProjectName(id string) string {
 	for _, p := range s.Projects {
 		if p.ID == id {
@@ -122,7 +122,7 @@ type PullRequests struct {
 	Count          int
 }
 
-// Review is what became of the pull requests of a project.
+// Review counts the pull requests of a project that were merged or closed.
 type Review struct {
 	Project string
 	// Merged and Closed never decrease. One that is closed without a merge counts a day

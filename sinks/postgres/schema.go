@@ -133,7 +133,7 @@ const findTable = "SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c
 func (l layout) migrated(ctx context.Context, q queryer) (version int, err error) {
 	var there bool
 	// to_regclass may answer from a cache, and miss a table that another process has just made.
-	if err := q.QueryRow(ctx, "SELECT EXISTS ("+findTable+")", l.schema, versionsTable).Scan(&there); err != nil ||
+	if err := q.QueryRow(ctx, "SELECT EXISTS ("+findTable+")", l.place(versionsTable)...).Scan(&there); err != nil ||
 		!there {
 		return 0, err
 	}
@@ -209,7 +209,7 @@ func (ses *session) described(ctx context.Context, table string) (columns map[st
 		WHERE a.attrelid = (` + findTable + `) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY 3`
 	columns = map[string]string{}
 	var keys []string
-	rows, err := ses.pool.Query(ctx, query, ses.schema, table)
+	rows, err := ses.pool.Query(ctx, query, ses.place(table)...)
 	if err != nil {
 		return nil, "", err
 	}

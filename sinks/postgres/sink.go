@@ -218,5 +218,11 @@ func (ses *session) limit(ctx context.Context) (context.Context, context.CancelF
 // identifier is a table of the schema, the one place that says where it is.
 func (l layout) identifier(table string) pgx.Identifier { return pgx.Identifier{l.schema, table} }
 
+// place is a table of the schema, as the arguments of findTable.
+func (l layout) place(table string) []any {
+	id := l.identifier(table)
+	return []any{id[0], id[1]}
+}
+
 // in is a table of the schema, quoted.
 func (l layout) in(table string) string { return l.identifier(table).Sanitize() }

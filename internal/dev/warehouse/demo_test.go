@@ -17,7 +17,7 @@ import (
 func TestDemo(t *testing.T) {
 	binary, dir := engines.Docgauge(t), filepath.Join(t.TempDir(), "a demo's")
 	printed := shell(t, exec.Command(binary, "demo", "--dir", dir))
-	if !strings.Contains(printed, "1  /  ") {
+	if !strings.Contains(printed, " 1  /") {
 		t.Errorf("no page is shown:\n%s", printed)
 	}
 	want := topPagesOf(t, shell(t, exec.Command("sh", "-c",

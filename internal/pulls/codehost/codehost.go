@@ -134,7 +134,7 @@ func (h *host) at(raw, suffix string) error {
 	return nil
 }
 
-// Parse returns what a link names: the host, the repository (owner/name) and the number.
+// Parse returns the host, repository (owner/name) and number in a link.
 // ok is false for a link that belongs to no configured host or is not of a pull request.
 func (c *Client) Parse(link string) (hostName, repository string, number int, ok bool) {
 	u, err := url.Parse(link)
@@ -218,7 +218,7 @@ func (c *Client) begin(pr journal.PullRequest) (*reading, error) {
 	return &reading{host: h, token: token, pr: pr}, nil
 }
 
-// Foreign says to people why a link is not asked for.
+// Foreign is the reason, for people, why a link is not requested.
 const Foreign = "the link belongs to no host that docgauge asks: " +
 	"set DOCGAUGE_GITHUB_URL or DOCGAUGE_GITLAB_URL if it is yours"
 

@@ -13,7 +13,7 @@ import (
 const (
 	paceGap   = time.Second // between two requests on average
 	paceBurst = 60 * paceGap
-	// paceShare is the part of the quota, one in so many requests, that is left to others.
+	// paceShare: one in paceShare requests of the quota is left to others.
 	paceShare = 10
 )
 
@@ -42,7 +42,7 @@ func (h *host) room() error {
 	return e
 }
 
-// learn keeps what an answer says of the quota.
+// learn keeps the quota in a response.
 func (h *host) learn(resp *http.Response) {
 	prefix := "X-Ratelimit-"
 	if h.name == gitLab {
