@@ -100,8 +100,9 @@ func TestManyEffects(t *testing.T) {
 		name, _, _ := strings.Cut(series, "{")
 		count[name]++
 	}
-	if n, m := count["docgauge_agent_outcome_change_ratio"], count["docgauge_agent_outcome_verdict"]; n != 150 || m != 50 {
-		t.Errorf("%d and %d series, want 150 and 50", n, m)
+	changes, verdicts := count["docgauge_agent_outcome_change_ratio"], count["docgauge_agent_outcome_verdict"]
+	if changes != 150 || verdicts != 50 {
+		t.Errorf("%d and %d series, want 150 and 50", changes, verdicts)
 	}
 }
 

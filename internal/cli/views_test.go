@@ -72,8 +72,10 @@ func TestViewsAreShown(t *testing.T) {
 	for _, root := range []any{coverage.Status{}, listedJob{}, view.Outcomes{}} {
 		views(reflect.TypeOf(root), commands)
 	}
-	endpoints := map[string]string{"Job": "/api/v1/jobs ", "PullRequest": "/api/v1/jobs pr_", "Outcome": "/api/v1/outcomes ",
-		"Merge": "/api/v1/outcomes ", "Effect": "/api/v1/outcomes "}
+	endpoints := map[string]string{
+		"Job": "/api/v1/jobs ", "PullRequest": "/api/v1/jobs pr_",
+		"Outcome": "/api/v1/outcomes ", "Merge": "/api/v1/outcomes ", "Effect": "/api/v1/outcomes ",
+	}
 	toolOf := map[string]string{
 		"Job": "jobs", "PullRequest": "jobs", "Grid": "coverage", "Open": "coverage", "Run": "coverage",
 		"Budget": "budget", "Outcome": "outcomes", "Merge": "outcomes", "Effect": "outcomes",
@@ -324,7 +326,8 @@ func (n mergesOnly) Outcomes(context.Context, string) (view.Outcomes, error) { r
 func TestVerdictsAreShown(t *testing.T) {
 	const project = "prj_a"
 	outcomes := webtest.Outcomes(project)
-	s := view.Snapshot{At: webtest.Now, Projects: []view.Project{{ID: project}}, Queue: &view.Queue{}, Outcomes: outcomes}
+	s := view.Snapshot{At: webtest.Now, Projects: []view.Project{{ID: project}}, Queue: &view.Queue{},
+		Outcomes: outcomes}
 	served := func(h http.Handler, path string) string {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))

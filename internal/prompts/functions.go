@@ -290,7 +290,7 @@ type outcomeList pageList
 func (l outcomeList) String() string {
 	text := pageList(l).String()
 	if len(l) > 0 {
-		text += fmt.Sprintf("\n%s", l[0]["summary"])
+		text += fmt.Sprintf("\n\n%s", l[0]["summary"]) // a paragraph of its own, not of the last item
 	}
 	return text
 }

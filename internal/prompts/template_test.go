@@ -118,7 +118,7 @@ func TestRender(t *testing.T) {
 		{`x[[ falling_pages "week" 10 "ai" ]]`, `x- none`},
 		{`[[ if gt (site_visitors "week").ai_change 0 ]]more AI[[ else ]]less AI[[ end ]]`, "more AI"},
 		{`[[ outcomes 9 ]]`, "- \"/install\", merged 2025-12-16: 131 AI visitors a day since, 103 expected without " +
-			"it: +27% (90% interval -2% to +36%), no clear change\n" + summary},
+			"it: +27% (90% interval -2% to +36%), no clear change\n\n" + summary},
 		{`[[ outcomes_summary ]]`, summary},
 		{`[[ range outcomes 1 ]][[ .path ]] [[ .change ]] [[ .merged ]][[ end ]]`, "\"/install\" 27 2025-12-16"},
 		{`[[ if have "week" ]]yes[[ end ]] [[ len (top_pages "week" 2) ]]`, "yes 2"},

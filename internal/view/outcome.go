@@ -36,7 +36,8 @@ type Outcomes struct {
 
 // Of returns the outcomes of one project.
 func (o Outcomes) Of(project string) Outcomes {
-	o.Summaries = slices.DeleteFunc(slices.Clone(o.Summaries), func(s OutcomeSummary) bool { return s.Project != project })
+	o.Summaries = slices.Clone(o.Summaries)
+	o.Summaries = slices.DeleteFunc(o.Summaries, func(s OutcomeSummary) bool { return s.Project != project })
 	o.Merges = slices.DeleteFunc(slices.Clone(o.Merges), func(m Outcome) bool { return m.Project != project })
 	return o
 }

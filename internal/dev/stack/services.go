@@ -23,13 +23,12 @@ var printed = regexp.MustCompile(`(?m)^export (DOCGAUGE_[A-Z_]+=\S+)$`)
 // startSandbox starts the service and makes the environment of docgauge. Every
 // sixtieth request adds a visitor of yesterday, so that numbers change after
 // they were read. Of the pull requests the first and the third are merged at once,
-// and dated three weeks back, so that their readers can be compared already; the
-// second stays open. Pages do not move by themselves in the scenario steady.
+// and dated five weeks back, so that their outcomes are final; the second stays open. Pages do not move by themselves in the scenario steady.
 func (s *Stack) startSandbox(context.Context) error {
 	args := []string{s.options.Binary, "sandbox", "--listen=127.0.0.1:0", "--data=" + s.path("service"),
 		"--project=" + strings.Join(Projects, ","), "--scenario=steady", "--pages=500", "--drift-every=60",
 		"--agent-duration=1s",
-		"--seed=1", "--merge-share=0.6", "--merge-delay=0s", "--merged-days-ago=20", "--merge-effect=+30%"}
+		"--seed=1", "--merge-share=0.6", "--merge-delay=0s", "--merged-days-ago=35", "--merge-effect=+30%"}
 	if s.repository != "" {
 		args = append(args, "--repo="+s.repository, "--agent-cmd=sh "+s.path("agent.sh"))
 	}
@@ -59,8 +58,8 @@ func (s *Stack) startSandbox(context.Context) error {
 		}
 	}
 	now := time.Now().UTC()
-	// The last two complete months: the newest one has one before it to compare with.
-	since := time.Date(now.Year(), now.Month()-2, 1, 0, 0, 0, 0, time.UTC)
+	// The last three complete months: outcomes compare the day windows of three.
+	since := time.Date(now.Year(), now.Month()-3, 1, 0, 0, 0, 0, time.UTC)
 	s.environment = append(s.environment,
 		"DOCGAUGE_LISTEN_ADDRESS="+strings.TrimPrefix(s.URL, "http://"),
 		"DOCGAUGE_STATE_DIR="+s.path("state"),

@@ -185,13 +185,15 @@ func testMerges(t *testing.T, s *Stack) {
 		`sum(docgauge_agent_pull_requests{state="merged"}) == 2`,
 		`max(docgauge_agent_outcome_change_ratio{path="/authentication", bound="low"}) > 0`,
 		`max(docgauge_agent_outcome_change_ratio{path="/authentication", bound="high"}) < 1`,
+		`max(docgauge_agent_outcome_verdict{path="/authentication", audience="human", verdict="more readers"}) == 1`,
+		`max(docgauge_agent_outcome_comparisons{verdict="more readers"}) > 0`,
 	} {
 		if err := soon(t, func() error { return hasData(t.Context(), s, expr, 0) }); err != nil {
 			t.Errorf("%s: %v", expr, err)
 		}
 	}
-	out, err := s.ClickHouse.Exec(t.Context(), `SELECT avgIf(total, window_start > today() - 19) /
-			avgIf(total, window_start < today() - 21)
+	out, err := s.ClickHouse.Exec(t.Context(), `SELECT avgIf(total, window_start > today() - 34) /
+			avgIf(total, window_start < today() - 36)
 		FROM docgauge_visitors WHERE project = 'prj_docs' AND granularity = 'day' AND path = '/authentication'`)
 	change, bad := strconv.ParseFloat(strings.TrimSpace(out), 64)
 	if err = errors.Join(err, bad); err != nil || change < 1.15 || change > 1.5 {
@@ -204,12 +206,12 @@ func testMerges(t *testing.T, s *Stack) {
 // pages show the same interval.
 func testEffect(t *testing.T, s *Stack) {
 	text, err := s.docgauge(t.Context(), nil, "outcomes", "--json")
-	var merged []view.Outcome
-	if err = errors.Join(err, json.Unmarshal(text, &merged)); err != nil {
+	var all view.Outcomes
+	if err = errors.Join(err, json.Unmarshal(text, &all)); err != nil {
 		t.Fatal(err)
 	}
 	interval := ""
-	for _, e := range merged[len(merged)-1].Effects { // the oldest merge
+	for _, e := range all.Merges[len(all.Merges)-1].Effects { // the oldest merge
 		if e.Path == "/authentication" && e.Audience == analytics.Human {
 			if e.Verdict != view.MoreReaders || e.Low < 0 || e.Change < .15 || e.Change > .45 {
 				t.Errorf("%+v, want more readers, about 30 %%", e)
