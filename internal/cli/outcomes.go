@@ -167,11 +167,7 @@ func outcomeTitle(o view.Outcome, several bool, words wording, now time.Time) st
 	if o.At.IsZero() {
 		return title
 	}
-	title += ", merged " + format.DateSpan(o.At.UTC(), o.At.UTC(), now.UTC().Year())
-	if len(o.Effects) > 0 && !o.Final {
-		title += "; the numbers still move"
-	}
-	return title
+	return title + ", merged " + format.DateSpan(o.At.UTC(), o.At.UTC(), now.UTC().Year()) + o.Wait()
 }
 
 func outcomeTable(effects []view.Effect) *render.Table {

@@ -12,9 +12,7 @@ import (
 
 // What an estimate needs.
 const (
-	// span is how many days before the merge, and how many after it, are used. The day of
-	// the merge is in neither.
-	span = 28
+	span = view.OutcomeDays
 	// leastBefore, leastAfter and leastVisitors are the least days before and after, and the
 	// least mean of daily visitors before.
 	leastBefore, leastAfter, leastVisitors = 14, 7, 3

@@ -42,6 +42,9 @@ func (o Outcomes) Of(project string) Outcomes {
 	return o
 }
 
+// OutcomeDays is how many days before and after a merge are used, without that of the merge.
+const OutcomeDays = 28
+
 // Outcome is what became of the readers of the pages that a merge touched.
 type Outcome struct {
 	Merge

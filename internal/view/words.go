@@ -84,6 +84,14 @@ func (e Effect) Readers() string {
 	return string(e.Audience)
 }
 
+// Wait says when a merge whose readers are compared will have its verdicts; empty if it has them.
+func (o Outcome) Wait() string {
+	if o.Final || len(o.Effects) == 0 {
+		return ""
+	}
+	return "; verdicts when the days to " + (o.Date() + OutcomeDays).Time().Format("2 Jan") + " are settled"
+}
+
 // Clear reports whether the verdict is that the readers became more or fewer.
 func (e Effect) Clear() bool { return e.Verdict == MoreReaders || e.Verdict == FewerReaders }
 
