@@ -35,7 +35,8 @@ var noon = time.Date(2026, 10, 7, 12, 0, 0, 250e6, time.UTC)
 // rich returns a snapshot that has every metric.
 func rich() view.Snapshot {
 	return view.Snapshot{
-		At: noon, Version: "v1.2.3", Revision: "0123456", Reload: &view.Reload{Successful: true, LastSuccess: noon.Add(-time.Hour)},
+		At: noon, Version: "v1.2.3", Revision: "0123456",
+		Reload: &view.Reload{Successful: true, LastSuccess: noon.Add(-time.Hour)},
 		Projects: []view.Project{
 			{ID: "prj_a", Grids: []view.Grid{{Granularity: analytics.Day}, {Granularity: "28d", TotalsOnly: true}}},
 			{ID: "prj_b"},

@@ -111,7 +111,8 @@ var jobFamilies = []Metric{
 		ofReviews(func(r view.Review, emit emit) { emit.at(r.OldestOpen) })),
 	define(groupJobs, "agent_outcome_change_ratio", typeGauge, "project pr_link path audience bound",
 		"Change of the daily readers of a page after a merge, relative to the number expected without it: "+
-			"0.3 is 30 % more; by bound: estimate, or low and high of its 90 % interval. An interval without 0 is not a "+
+			"0.3 is 30 % more; by bound: estimate, or low and high of its 90 % interval. An interval without 0 "+
+			"is not a "+
 			"verdict. Only the newest merges; absent without enough data."+cached,
 		ofEffects(func(_ view.Outcome, e view.Effect, emit emit) {
 			emit(e.Low, "low")

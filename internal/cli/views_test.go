@@ -163,7 +163,8 @@ func apiColumns(t *testing.T) map[string]bool {
 var notAsked = []struct{ flags, places, why string }{
 	{"archive", "api mcp", "a setting of the server"},
 	{"json csv", "mcp", "assistants get JSON"},
-	{"by at prefix", "api", "it has the first pages of the newest windows only: a choice among them would look complete"},
+	{"by at prefix", "api", "it has the first pages of the newest windows only: a choice among them would look " +
+		"complete"},
 }
 
 // TestTopIsAskedAlike: each flag of top is a parameter of /api/v1/pages and an argument of the tools window and
@@ -183,7 +184,8 @@ func TestTopIsAskedAlike(t *testing.T) {
 			"mcp": {arguments["window"], arguments["compare"]}, "api": {parameters},
 		} {
 			excused := slices.ContainsFunc(notAsked, func(n struct{ flags, places, why string }) bool {
-				return slices.Contains(strings.Fields(n.flags), f.Name) && slices.Contains(strings.Fields(n.places), place)
+				return slices.Contains(strings.Fields(n.flags), f.Name) &&
+					slices.Contains(strings.Fields(n.places), place)
 			})
 			name := cmp.Or(names[place][f.Name], f.Name)
 			there := true
@@ -368,7 +370,8 @@ func TestVerdictsAreShown(t *testing.T) {
 		}), known, sentence},
 		{"CSV", written(func(w io.Writer) error { return outcomesCSV(w, outcomes.Merges) }), known, ""},
 		{"JSON", written(func(w io.Writer) error { return render.JSON(w, outcomes) }), known, `"by_chance": 1.55`},
-		{"report", tables(written(web.Report{Made: webtest.Now, State: &s, Projects: s.Projects}.Write)), known, sentence},
+		{"report", tables(written(web.Report{Made: webtest.Now, State: &s, Projects: s.Projects}.Write)), known,
+			sentence},
 		{"status page", tables(served(web.NewStatusPage(current, func() web.Alert { return web.Alert{} }, ""), "/")),
 			known[:4], sentence},
 		{"metrics", served(values.Handler(), "/metrics?name[]=docgauge_agent_outcome_verdict"), known[:4], ""},

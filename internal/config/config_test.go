@@ -187,7 +187,8 @@ func TestSettingsAreUsed(t *testing.T) {
 	all := reflect.TypeFor[Config]()
 	for _, f := range reflect.VisibleFields(all) {
 		if name := f.Tag.Get("env"); name != "" && !used[f.Name] {
-			t.Errorf("DOCGAUGE_%s has no effect: nothing outside this package, and nothing in options.go, reads Config.%s",
+			t.Errorf("DOCGAUGE_%s has no effect: nothing outside this package, and nothing in options.go, reads "+
+				"Config.%s",
 				name, f.Name)
 		}
 	}

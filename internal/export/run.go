@@ -59,7 +59,8 @@ func (e *Exporter) Run(ctx context.Context, o Options) (Summary, error) {
 	s.Outcome = s.outcome(ctx)
 	if errors.Is(context.Cause(ctx), schedule.ErrDeadline) {
 		s.Outcome = Failed
-		s.AddErrors(fmt.Errorf("the run took longer than DOCGAUGE_RUN_TIMEOUT (%v) and was ended; the next run continues",
+		s.AddErrors(fmt.Errorf("the run took longer than DOCGAUGE_RUN_TIMEOUT (%v) and was ended; the next run "+
+			"continues",
 			time.Duration(a.Config.RunTimeout)))
 	}
 	s.Ended = a.Now()

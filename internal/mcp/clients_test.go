@@ -30,7 +30,8 @@ var asked = map[string]object{
 var told = map[string]string{
 	"projects": `"project":"prj_sandbox"`, "window": `"path":"/introduction"`, "compare": `"rising":{"count":`,
 	"page_history": `"path":"/introduction"`,
-	"coverage":     `"windows_known":90`, "plan": `"windows":[`, "budget": `"analytics":{`, "jobs": `"prompt":"improve-the-introduction.md"`,
+	"coverage":     `"windows_known":90`, "plan": `"windows":[`, "budget": `"analytics":{`,
+	"jobs":     `"prompt":"improve-the-introduction.md"`,
 	"outcomes": `"verdict":"more readers"`,
 }
 

@@ -392,7 +392,8 @@ func TestSiteHalves(t *testing.T) {
 				return n
 			}
 			e := of(t, s.fill("prj_a"), merge(merged, "/page-00001"))[0].Effects[0]
-			if e.Verdict != want || math.Abs(e.Change+1-change) > 0.2 || math.Abs(e.Actual/e.Expected-1-e.Change) > 0.05 {
+			if e.Verdict != want || math.Abs(e.Change+1-change) > 0.2 ||
+				math.Abs(e.Actual/e.Expected-1-e.Change) > 0.05 {
 				t.Errorf("%d pages, x%v: %+v", pages, change, brief(e))
 			}
 		}

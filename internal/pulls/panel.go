@@ -135,7 +135,10 @@ func (s sample) add(path string, n int64) {
 	s.visitors[path] += n
 	for len(s.visitors)-len(s.popular) > maxSampled {
 		*s.limit /= 2
-		maps.DeleteFunc(s.visitors, func(path string, _ int64) bool { return hash(path) > *s.limit && !s.popular[path] })
+		maps.DeleteFunc(s.visitors, func(path string, _ int64) bool {
+			return hash(path) > *s.limit &&
+				!s.popular[path]
+		})
 	}
 }
 

@@ -325,17 +325,20 @@ var worlds = []struct {
 	{"launch", world{pages: 80, lowest: 25, most: 900, lasting: .2, keep: .5, spike: 3, loading: .5}.site, nil},
 	{"fell last week, steady", world{pages: 80, lowest: 25, most: 900}.site, fellWeek},
 	{"fell last week, noise that lasts", restless.site, fellWeek},
-	{"fell last week, pulses", world{pages: 80, lowest: 25, most: 900, lasting: .1, keep: .5, pulses: 0.7}.site, fellWeek},
+	{"fell last week, pulses", world{pages: 80, lowest: 25, most: 900, lasting: .1, keep: .5, pulses: 0.7}.site,
+		fellWeek},
 	{"fell in a month, noise that lasts", restless.site, fellMonth},
 	{"fell in a month, long memory", world{pages: 80, lowest: 25, most: 900, own: .1, lasting: .3, keep: .93}.site,
 		fellMonth},
-	{"fell in a month, pulses", world{pages: 80, lowest: 25, most: 900, lasting: .1, keep: .5, pulses: 0.7}.site, fellMonth},
+	{"fell in a month, pulses", world{pages: 80, lowest: 25, most: 900, lasting: .1, keep: .5,
+		pulses: 0.7}.site, fellMonth},
 	{"fell in a month, small pages", world{pages: 80, lowest: 3, most: 40, lasting: .15, keep: .5}.site, fellMonth},
 	{"pulses", world{pages: 80, lowest: 25, most: 900, lasting: .1, keep: .5, pulses: 0.7}.site, nil},
 	{"trends", world{pages: 80, lowest: 25, most: 900, lasting: .1, keep: .5, trend: .008, growth: .005}.site, nil},
 	{"wandering", world{pages: 80, lowest: 25, most: 900, walk: .03, lasting: .1, keep: .5}.site, nil},
 	{"site halves", world{pages: 80, lowest: 25, most: 900, lasting: .15, keep: .5, jump: .5}.site, nil},
-	{"site halves, pages differ", world{pages: 80, lowest: 25, most: 900, lasting: .15, keep: .5, jump: .5, loading: .25}.site,
+	{"site halves, pages differ", world{pages: 80, lowest: 25, most: 900, lasting: .15, keep: .5, jump: .5,
+		loading: .25}.site,
 		nil},
 	{"crawlers", world{pages: 80, lowest: 4, most: 100, lasting: .1, keep: .5, sweeps: .2}.site, nil},
 	{"people edit", world{pages: 80, lowest: 25, most: 900, lasting: .15, keep: .5, edited: .3}.site, nil},
@@ -345,7 +348,8 @@ var worlds = []struct {
 	{"36 pages, steady", world{pages: 36, lowest: 10, most: 400}.site, nil},
 	{"15 pages", world{pages: 15, lowest: 25, most: 900, lasting: .15, keep: .5}.site, nil},
 	{"15 pages, site halves", world{pages: 15, lowest: 25, most: 900, lasting: .1, keep: .5, jump: .5}.site, nil},
-	{"15 pages, launch", world{pages: 15, lowest: 25, most: 900, lasting: .1, keep: .5, spike: 3, loading: .3}.site, nil},
+	{"15 pages, launch", world{pages: 15, lowest: 25, most: 900, lasting: .1, keep: .5, spike: 3,
+		loading: .3}.site, nil},
 	{"15 pages, fell in a month", world{pages: 15, lowest: 25, most: 900, lasting: .2, keep: .5}.site, fellMonth},
 	{"4 pages, site loses a third", world{pages: 4, lowest: 40, most: 400, lasting: .1, keep: .5, jump: .67}.site, nil},
 	{"8 pages, long memory", world{pages: 8, lowest: 25, most: 900, own: .1, lasting: .3, keep: .93}.site, nil},
@@ -382,8 +386,10 @@ func TestWorlds(t *testing.T) {
 					}
 					t.Logf("| %s | %d | %v |", w.name, size.pages, of)
 					wrong, covered := of.shares()
-					if worst := map[bool]float64{true: .08, false: .12}[of.merges >= 400]; wrong > worst || covered < .8 {
-						t.Errorf("%.3f of %d merges of %d pages have a false verdict, %.3f intervals the true change", wrong,
+					if worst := map[bool]float64{true: .08, false: .12}[of.merges >= 400]; wrong > worst ||
+						covered < .8 {
+						t.Errorf("%.3f of %d merges of %d pages have a false verdict, %.3f intervals the "+
+							"true change", wrong,
 							of.merges, size.pages, covered)
 					}
 					together.Lock()

@@ -155,7 +155,8 @@ func (s OutcomeSummary) Sentence() string {
 	text := fmt.Sprintf("%s, %s: %d more, %d fewer readers, %s expected by chance. ", format.Plural(s.Merges, "merge"),
 		format.Plural(s.Comparisons, "comparison"), s.More, s.Fewer, strconv.FormatFloat(s.ByChance, form, digits, 64))
 	if s.Mean == nil {
-		return fmt.Sprintf("%sNo mean change yet: it needs corrected comparisons of merges on %d dates.", text, MeanDates)
+		return fmt.Sprintf("%sNo mean change yet: it needs corrected comparisons of merges on %d dates.", text,
+			MeanDates)
 	}
 	text += fmt.Sprintf("Mean change %s (%s), of %s on %d dates", ratio(s.Mean.Change), s.Mean.Interval(),
 		format.Plural(s.Mean.Comparisons, "comparison"), s.Mean.Dates)

@@ -23,7 +23,8 @@ var printed = regexp.MustCompile(`(?m)^export (DOCGAUGE_[A-Z_]+=\S+)$`)
 // startSandbox starts the service and makes the environment of docgauge. Every
 // sixtieth request adds a visitor of yesterday, so that numbers change after
 // they were read. Of the pull requests the first and the third are merged at once,
-// and dated five weeks back, so that their outcomes are final; the second stays open. Pages do not move by themselves in the scenario steady.
+// and dated five weeks back, so that their outcomes are final; the second stays open. Pages do not
+// move by themselves in the scenario steady.
 func (s *Stack) startSandbox(context.Context) error {
 	args := []string{s.options.Binary, "sandbox", "--listen=127.0.0.1:0", "--data=" + s.path("service"),
 		"--project=" + strings.Join(Projects, ","), "--scenario=steady", "--pages=500", "--drift-every=60",
