@@ -240,7 +240,7 @@ func (a *assistant) top(ctx context.Context, q windowQuestion, with *analytics.D
 
 type compareQuestion struct {
 	windowQuestion
-	With *analytics.Date `json:"with,omitempty" jsonschema:"a day of the other window; default: that before, of a day a week before"`
+	With *analytics.Date `json:"with,omitempty" jsonschema:"a day of the other window; the default is as window has it"`
 }
 
 type compareAnswer struct {
