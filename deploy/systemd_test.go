@@ -83,6 +83,13 @@ func TestServicesAreConfinedAlike(t *testing.T) {
 	}
 }
 
+// TestTemplate: docgauge init knows the file that is installed, and replaces it.
+func TestTemplate(t *testing.T) {
+	if read(t, "systemd/docgauge.env") != read(t, "../internal/cli/template.env") {
+		t.Error("internal/cli/template.env differs from deploy/systemd/docgauge.env: copy it")
+	}
+}
+
 // TestInstallAgain: an existing configuration stays.
 func TestInstallAgain(t *testing.T) {
 	root := install(t, t.TempDir(), "/bin/true")
@@ -149,10 +156,7 @@ func testEnvironment(t *testing.T, root string) {
 func testPages(t *testing.T, root string) {
 	at := engines.Sandbox(t, engines.Docgauge(t))
 	names := below(root, at["DOCGAUGE_BASE_URL"], "http://pushgateway:9091", engines.RunPushgateway(t).URL,
-		"sudo -u docgauge ", "")
-	if err := os.Remove(filepath.Join(root, "etc/docgauge/docgauge.env")); err != nil { // that of install.sh
-		t.Fatal(err)
-	}
+		"sudo -u docgauge ", "", "sudo ", "", " -g docgauge", "")
 	for _, dir := range []string{"var/lib/prometheus/node-exporter", "etc/docgauge/prompts"} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
 			t.Fatal(err)
@@ -166,6 +170,9 @@ func testPages(t *testing.T, root string) {
 		for _, b := range blocksOf(t, page) {
 			if !strings.HasPrefix(b.mark, "executed: TestInstalled") {
 				continue
+			}
+			if strings.Contains(b.text, "docgauge init") { // as after the installation
+				write(t, filepath.Join(root, "etc/docgauge/docgauge.env"), read(t, "systemd/docgauge.env"), 0o640)
 			}
 			cmd := exec.CommandContext(t.Context(), "sh", "-ec", names.Replace(b.text))
 			cmd.Dir, cmd.Env = root, env
@@ -192,8 +199,8 @@ func testPages(t *testing.T, root string) {
 	}
 	for _, name := range []string{"key", "docgauge.env"} {
 		info, err := os.Stat(filepath.Join(root, "etc/docgauge", name))
-		if err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("%s: %v, %v, want mode 0600", name, info, err)
+		if err != nil || info.Mode().Perm() != 0o640 {
+			t.Errorf("%s: %v, %v, want mode 0640", name, info, err)
 		}
 	}
 }

@@ -19,8 +19,14 @@ if [ "$first" ]; then
 	gid=$(sed -n 's/^docgauge:[^:]*:\([0-9]*\):.*/\1/p' "$root/etc/group")
 	chown "0:$gid" "$root/etc/docgauge/docgauge.env"
 	chmod 0640 "$root/etc/docgauge/docgauge.env"
-	echo "docgauge: edit /etc/docgauge/docgauge.env, put the key into /etc/docgauge/key (mode 0600), then:"
-	echo "docgauge: systemctl enable --now docgauge.service   or   docgauge-export.timer"
+	cat <<'END'
+docgauge: starts nothing until it is configured:
+  echo "$KEY" | sudo install -m 0640 -g docgauge /dev/stdin /etc/docgauge/key
+  sudo docgauge init --env-file /etc/docgauge/docgauge.env --api-key-file /etc/docgauge/key
+  sudo systemctl enable --now docgauge.service   # or docgauge-export.timer
+Commands as the service runs them:
+  sudo -u docgauge docgauge --env-file /etc/docgauge/docgauge.env status
+END
 fi
 
 # Without systemd, a running process keeps the former program until it is restarted.

@@ -25,5 +25,11 @@ if [ -z "$to" ]; then
 	[ -z "${new:-}" ] || chgrp docgauge "$settings"
 	systemctl daemon-reload
 fi
-echo "Now: edit $to/etc/docgauge/docgauge.env, put the key into $to/etc/docgauge/key (mode 0600),"
-echo "then: systemctl enable --now docgauge.service   or   docgauge-export.timer"
+cat <<END
+Now, with the key of your platform in \$KEY:
+  echo "\$KEY" | sudo install -m 0640 -g docgauge /dev/stdin $to/etc/docgauge/key
+  sudo docgauge init --env-file $to/etc/docgauge/docgauge.env --api-key-file $to/etc/docgauge/key
+  sudo systemctl enable --now docgauge.service   # or docgauge-export.timer
+Commands as the service runs them:
+  sudo -u docgauge docgauge --env-file $to/etc/docgauge/docgauge.env status
+END

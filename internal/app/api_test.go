@@ -30,7 +30,7 @@ func TestMinInterval(t *testing.T) {
 	t.Setenv("DOCGAUGE_STATE_DIR", t.TempDir())
 	t.Setenv("DOCGAUGE_MIN_INTERVAL", "37s")
 	synctest.Test(t, func(t *testing.T) {
-		c, err := config.ReadSource("", nil).Load(config.NeedProjects|config.NeedAPI, time.Now())
+		c, err := config.ReadSource(config.EnvFile{}, nil).Load(config.NeedProjects|config.NeedAPI, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}

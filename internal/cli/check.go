@@ -63,6 +63,8 @@ type checkFinding struct {
 	// Project is set where a project was requested.
 	Project string `json:"project,omitempty"`
 	Detail  string `json:"detail"`
+	// cause is the error of a request that failed.
+	cause error
 }
 
 // checker collects findings, and prints each as it comes.
@@ -194,7 +196,7 @@ func (c *checker) tryProject(
 			}
 			return f, err
 		}
-		f.Result, f.Detail = checkFail, err.Error()
+		f.Result, f.Detail, f.cause = checkFail, err.Error(), err
 		if e, ok := errors.AsType[*docsapi.Error](err); ok {
 			f.Detail = e.Short()
 		}

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -17,7 +19,6 @@ import (
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
-	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/state"
@@ -29,21 +30,39 @@ type initOptions struct {
 	baseURL, projects   string
 	key, keyFile        string
 	keyOnStdin, noCheck bool
+	export              bool
+	// replace: the file exists, and is the unchanged template of a package.
+	replace bool
 }
+
+// template is what packages and install.sh install as the file of settings.
+//
+//go:embed template.env
+var template string
+
+// packageDir is the directory of state and data that packages make.
+const packageDir = "/var/lib/docgauge"
 
 func (a *Program) initCommand() *cobra.Command {
 	var o initOptions
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "write a file of settings: asks for URL, key and projects",
-		Long: `init writes the file of settings that --env-file names (default docgauge.env),
-with mode 0600, and never over a file that exists. It asks for settings without
-a flag: the base URL, the admin key (which is not shown), and the projects. If
-standard input is not a terminal, all flags are needed.
+		Long: `init writes the file of settings that --env-file names (default docgauge.env in
+this directory) with mode 0600, and never over a file that exists. It replaces
+the unchanged template of a package, though, and keeps its owner and mode; the
+key must then be in a file that --api-key-file names, and --dir is
+/var/lib/docgauge.
 
-Each project is then tried with one request, which counts against the budget. If
-one fails, nothing is written. At the end init prints the lines for cron and
-systemd that use the file, and the extent of the first export.`,
+It asks for settings without a flag: the base URL, the admin key (which is not
+shown), and the projects. If standard input is not a terminal, all flags are
+needed.
+
+Each project is then tried with one request, which counts against the quota. On
+a terminal, init asks again for what failed. Until all is well nothing is
+written, and a state that has other projects only is refused. At the end init
+prints the lines for cron and systemd that use the file, and the extent of the
+first export; on a terminal, or with --export, it reads the first numbers.`,
 		Example: `  docgauge init
   docgauge init --base-url https://api.example.com --projects prj_a,prj_b \
     --api-key-file /etc/docgauge/key --env-file /etc/docgauge/docgauge.env`,
@@ -67,71 +86,85 @@ systemd that use the file, and the extent of the first export.`,
 	f.StringVar(&o.projects, "projects", "", "comma-separated project ids")
 	f.StringVar(&o.keyFile, "api-key-file", "", "file that holds the admin key; the settings name it")
 	f.BoolVar(&o.keyOnStdin, "api-key-stdin", false, "read the admin key from standard input")
-	f.StringVar(&o.dir, "dir", ".", "directory for state and data")
+	f.StringVar(&o.dir, "dir", "", "directory for state and data (default: this directory)")
 	f.BoolVar(&o.noCheck, "no-check", false, "send nothing: write the file without trying the projects")
+	f.BoolVar(&o.export, "export", false, "at the end, export once and show the most read pages")
 	return cmd
 }
 
-func (a *Program) init(ctx context.Context, o initOptions, in io.Reader) error {
-	if _, err := os.Lstat(o.path); err == nil {
-		return usageError{fmt.Errorf("--env-file: %s exists, and init replaces no file: name another, or edit this one",
-			o.path)}
-	}
-	if err := a.complete(ctx, &o, in); err != nil {
+func (a *Program) init(ctx context.Context, o initOptions, in io.Reader) (err error) {
+	if err := o.checkFile(); err != nil {
 		return err
 	}
-	text, err := o.text()
+	if o.dir, err = filepath.Abs(o.dir); err != nil {
+		return err
+	}
+	terminal, err := a.complete(ctx, &o, in)
 	if err != nil {
 		return err
 	}
-	c, err := a.adopt(o, text)
+	t := &trial{program: a, options: &o, terminal: terminal, works: map[string]bool{}}
+	defer func() { err = errors.Join(err, t.close()) }()
+	text, c, err := t.run(ctx)
 	if err != nil {
 		return err
 	}
-	if !o.noCheck {
-		check := &checker{program: a, config: c} // a budget that is used up does not count as a failure
-		err := check.tryService(ctx)
-		if err == nil && check.failed() {
-			err = errReported
-		}
-		if err != nil {
-			fmt.Fprintf(a.Err, "docgauge: %s is not written; correct what failed and run init again, or add "+
-				"--no-check\n", o.path)
-			return err
-		}
+	write := func() error { return durable.CreateFile(o.path, []byte(text), 0o600) }
+	if o.replace {
+		write = func() error { return durable.RewriteFile(o.path, []byte(text)) }
 	}
-	if err := durable.CreateFile(o.path, []byte(text), 0o600); errors.Is(err, fs.ErrExist) {
+	if err := write(); errors.Is(err, fs.ErrExist) {
 		return usageError{fmt.Errorf("--env-file: %s exists now, and init replaces no file", o.path)}
 	} else if err != nil {
 		return err
 	}
-	return a.printNext(ctx, c, o)
+	plan, err := a.printNext(ctx, t.db, c, o)
+	if err != nil || len(plan.Windows) == 0 {
+		return err
+	}
+	if wants, err := o.wantsNumbers(ctx, terminal); err != nil || !wants {
+		return err
+	}
+	return a.firstNumbers(ctx, c, t.sent)
+}
+
+// checkFile refuses a file that exists, unless it is the unchanged template of a package.
+func (o *initOptions) checkFile() error {
+	if _, err := os.Lstat(o.path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if text, err := os.ReadFile(o.path); err != nil || string(text) != template {
+		return usageError{fmt.Errorf("--env-file: %s exists, and init replaces no file: name another, or edit this one",
+			o.path)}
+	}
+	if o.keyFile == "" {
+		return usageError{fmt.Errorf("--api-key-file: missing: %s belongs to a service, which reads the key from a file; "+
+			"put it into %s", o.path, filepath.Join(filepath.Dir(o.path), "key"))}
+	}
+	o.replace, o.dir = true, cmp.Or(o.dir, packageDir)
+	return nil
 }
 
 // complete asks for settings without a flag or variable, or names all of them if standard input
-// is not a terminal.
-func (a *Program) complete(ctx context.Context, o *initOptions, in io.Reader) error {
+// is not a terminal. It returns the terminal, or nil.
+func (a *Program) complete(ctx context.Context, o *initOptions, in io.Reader) (*os.File, error) {
 	if o.keyOnStdin && o.keyFile != "" {
-		return usageError{errors.New("--api-key-file, --api-key-stdin: give one of them")}
+		return nil, usageError{errors.New("--api-key-file, --api-key-stdin: give one of them")}
 	}
 	terminal, _ := in.(*os.File)
 	if o.keyOnStdin {
 		text, err := io.ReadAll(io.LimitReader(in, 64<<10))
 		if err != nil {
-			return fmt.Errorf("--api-key-stdin: %w", err)
+			return nil, fmt.Errorf("--api-key-stdin: %w", err)
 		}
 		o.key, terminal = strings.TrimSpace(string(text)), nil
 	}
 	noKey := o.keyFile == "" && !o.keyOnStdin
 	if terminal != nil && render.IsTerminal(terminal) {
-		p, err := newPrompter(terminal)
-		if err != nil {
-			return err
+		if err := a.announce(o, noKey); err != nil {
+			return nil, err
 		}
-		if err = errors.Join(o.ask(ctx, p, noKey), p.restore()); err != nil {
-			fmt.Fprintln(a.Err) // ends the line of the question
-		}
-		return err
+		return terminal, a.prompt(terminal, func(p *prompter) error { return o.ask(ctx, p, noKey) })
 	}
 	var missing []string
 	for _, m := range []struct {
@@ -147,38 +180,15 @@ func (a *Program) complete(ctx context.Context, o *initOptions, in io.Reader) er
 		}
 	}
 	if len(missing) > 0 {
-		return usageError{errors.New("init: standard input is not a terminal, so these flags are needed:\n  " +
+		return nil, usageError{errors.New("init: standard input is not a terminal, so these flags are needed:\n  " +
 			strings.Join(missing, "\n  "))}
 	}
-	return nil
-}
-
-// ask asks for missing settings until each answer is valid.
-func (o *initOptions) ask(ctx context.Context, p *prompter, needKey bool) (err error) {
-	if o.baseURL == "" {
-		if o.baseURL, err = p.line(ctx, "Base URL of the service", os.Getenv("DOCGAUGE_BASE_URL"),
-			config.CheckBaseURL); err != nil {
-			return err
-		}
-	}
-	if needKey {
-		if o.key, err = p.secret(ctx, "Admin key, from the API keys page (not shown)", docsapi.CheckKey); err != nil {
-			return err
-		}
-	}
-	if o.projects == "" {
-		o.projects, err = p.line(ctx, "Project ids, comma-separated", os.Getenv("DOCGAUGE_PROJECTS"),
-			new(config.Projects).Decode)
-	}
-	return err
+	return nil, nil
 }
 
 // text is the file of settings. Its paths are absolute, so that it works from anywhere.
 func (o *initOptions) text() (string, error) {
-	dir, err := filepath.Abs(o.dir)
-	if err != nil {
-		return "", err
-	}
+	var err error
 	key, value := "DOCGAUGE_API_KEY", o.key
 	if o.keyFile != "" {
 		key = "DOCGAUGE_API_KEY_FILE"
@@ -191,7 +201,7 @@ func (o *initOptions) text() (string, error) {
 		"`docgauge help configuration` lists all of them.\n")
 	for _, v := range [][2]string{
 		{"DOCGAUGE_BASE_URL", o.baseURL}, {key, value}, {"DOCGAUGE_PROJECTS", o.projects},
-		{"DOCGAUGE_STATE_DIR", filepath.Join(dir, "state")}, {"DOCGAUGE_PARQUET_URL", filepath.Join(dir, "data")},
+		{"DOCGAUGE_STATE_DIR", filepath.Join(o.dir, "state")}, {"DOCGAUGE_PARQUET_URL", filepath.Join(o.dir, "data")},
 	} {
 		b.WriteString(v[0] + "=" + config.QuoteEnv(strings.TrimSpace(v[1])) + "\n")
 	}
@@ -215,49 +225,35 @@ func (a *Program) adopt(o initOptions, text string) (config.Config, error) {
 
 // printNext prints how to use the file, the extent of the first export, and how long the budget
 // makes it take.
-func (a *Program) printNext(ctx context.Context, c config.Config, o initOptions) (err error) {
+func (a *Program) printNext(
+	ctx context.Context, db *state.DB, c config.Config, o initOptions,
+) (r coverage.PlanReport, err error) {
 	path, err := filepath.Abs(o.path)
 	if err != nil {
-		return err
+		return r, err
 	}
-	self, err := os.Executable()
+	info, err := os.Stat(path)
 	if err != nil {
-		return err
+		return r, err
 	}
-	me, err := user.Current()
-	if err != nil {
-		return err
+	fmt.Fprintf(a.Out, "wrote %s (mode %04o)\n\n", path, info.Mode().Perm())
+	if o.replace {
+		fmt.Fprintf(a.Out, `Start the service, or a run every hour:
+  systemctl enable --now docgauge.service
+  systemctl enable --now docgauge-export.timer
+
+Run any command as the service does, so that both share the state and the budget:
+  sudo -u docgauge docgauge --env-file %s status
+
+`, shellWord(path))
+	} else if err := a.printUses(path); err != nil {
+		return r, err
 	}
-	fmt.Fprintf(a.Out, `wrote %s (mode 0600)
-
-Try it:
-  docgauge --env-file %[2]s export
-  docgauge --env-file %[2]s top
-  docgauge --env-file %[2]s status
-
-Every hour, with cron (crontab -e):
-  17 * * * *  %s --quiet --env-file %s export >/dev/null
-
-Or as a daemon, with systemd (/etc/systemd/system/docgauge.service):
-  [Service]
-  ExecStart=%s --env-file %s serve
-  User=%s
-  Restart=on-failure
-  RestartPreventExitStatus=2 3
-  [Install]
-  WantedBy=multi-user.target
-
-`, o.path, shellWord(o.path), cronWord(self), cronWord(path), systemdWord(self), systemdWord(path), me.Username)
-	db, err := state.OpenExisting(c.StateDir)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
 	p, err := coverage.Selection{}.Plan(ctx, db, c, a.now(), 0)
 	if err != nil {
-		return err
+		return r, err
 	}
-	r := coverage.NewPlanReport(p)
+	r = coverage.NewPlanReport(p)
 	when, about, more := "one run", "about ", ""
 	if hours := r.Finish.Sub(a.now()).Hours(); hours > 0 {
 		when = format.Plural(int(math.Ceil(hours)), "hour")
@@ -267,6 +263,37 @@ Or as a daemon, with systemd (/etc/systemd/system/docgauge.service):
 	}
 	_, err = fmt.Fprintf(a.Out, "The first export: %s, %s%s, in %s%s.\nThe budget: %s.\n",
 		format.Plural(len(r.Windows), "window"), about, format.Plural(r.Requests, "request"), when, more, r.Budget)
+	return r, err
+}
+
+// printUses prints commands, and the lines for cron and systemd, that use the file.
+func (a *Program) printUses(path string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	me, err := user.Current()
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.Out, `Try it, from any directory:
+  docgauge --env-file %[1]s export
+  docgauge --env-file %[1]s top
+  docgauge --env-file %[1]s status
+
+Every hour, with cron (crontab -e):
+  17 * * * *  %[2]s --quiet --env-file %[3]s export >/dev/null
+
+Or as a daemon, with systemd (/etc/systemd/system/docgauge.service):
+  [Service]
+  ExecStart=%[4]s --env-file %[5]s serve
+  User=%[6]s
+  Restart=on-failure
+  RestartPreventExitStatus=2 3
+  [Install]
+  WantedBy=multi-user.target
+
+`, shellWord(path), cronWord(self), cronWord(path), systemdWord(self), systemdWord(path), me.Username)
 	return err
 }
 

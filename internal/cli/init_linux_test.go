@@ -25,6 +25,8 @@ func TestInitOnTerminal(t *testing.T) {
 	s := testbed.NewService(t, sandbox.Config{})
 	p := newcomer(t, s)
 	terminal := p.onTerminal(t, 80, nil, "init")
+	terminal.await("This writes settings to /")
+	terminal.await("Each project is tried with one request")
 	terminal.awaitLast("Base URL of the service: ")
 	terminal.press(s.URL + "/v1\n")
 	terminal.await("must end before /v1")
@@ -34,16 +36,35 @@ func TestInitOnTerminal(t *testing.T) {
 	terminal.press("nokey\n")
 	terminal.await("want <prefix>_<secret>")
 	terminal.awaitLast("(not shown): ")
-	terminal.press(sandbox.DefaultAPIKey + "\n")
+	terminal.press("sbx_of-somebody-else\n")
 	terminal.awaitLast("Project ids")
-	terminal.press(sandbox.DefaultProject + "\n")
+	terminal.press(sandbox.DefaultProject + ",prj_nope\n")
+	terminal.await("FAIL", "api", sandbox.DefaultProject+": ")
+	terminal.awaitLast("(not shown): ")
+	terminal.press(sandbox.DefaultAPIKey + "\n")
 	terminal.await("ok", sandbox.DefaultProject, "visitors on")
+	terminal.await("FAIL", "api", "prj_nope: ")
+	terminal.awaitLast("instead of prj_nope (Enter leaves it out): ")
+	if n := columnsOf(terminal.widest); n > 80 {
+		t.Errorf("%d columns: %q", n, terminal.widest)
+	}
+	terminal.press("\n")
 	terminal.await("The first export: ", "windows")
+	terminal.awaitLast("Read the first numbers now? y or n [n]: ")
+	if left, err := filepath.Glob(filepath.Join(p.dir, "*")); err != nil || len(left) != 1 {
+		t.Errorf("left beside the file: %v, %v", left, err)
+	}
+	terminal.press("y\n")
+	terminal.await("deferred: ")
+	terminal.await("/quickstart")
+	if n := len(s.Requests()); n != 90 {
+		t.Errorf("%d requests, those of init included; the budget is 90", n)
+	}
 	if code := terminal.ends(); code != exitDone {
 		t.Errorf("exit code %d", code)
 	}
 	shown := strings.Join(terminal.shows(), "\n")
-	if strings.Contains(shown, sandbox.DefaultAPIKey) || strings.Contains(shown, "nokey") {
+	if strings.Contains(shown, sandbox.DefaultAPIKey) || strings.Contains(shown, "nokey") || strings.Contains(shown, "else") {
 		t.Error("the terminal shows the key")
 	}
 	info, err := os.Stat(filepath.Join(p.dir, "docgauge.env"))

@@ -57,7 +57,7 @@ type Program struct {
 // ready returns the program with everything that commands use.
 func (p Program) ready(now func() time.Time) *Program {
 	p.now, p.progress, p.level = now, render.NewProgress(p.Err, now), new(slog.LevelVar)
-	p.logTo, p.source = &switchWriter{to: p.progress}, config.ReadSource("", nil)
+	p.logTo, p.source = &switchWriter{to: p.progress}, config.ReadSource(config.EnvFile{}, nil)
 	return &p
 }
 

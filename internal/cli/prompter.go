@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/term"
+
+	"github.com/docgauge/docgauge/internal/cli/render"
 )
 
 // prompter asks questions on a terminal, which is in raw mode until restore: input typed before
@@ -15,6 +17,7 @@ import (
 type prompter struct {
 	terminal *term.Terminal
 	restore  func() error
+	width    int // 0 if it is not known
 }
 
 // newPrompter asks on a terminal, which restore gives back.
@@ -24,10 +27,11 @@ func newPrompter(in *os.File) (*prompter, error) {
 		return nil, err
 	}
 	p := &prompter{
-		term.NewTerminal(in, ""),
-		func() error { return term.Restore(int(in.Fd()), before) },
+		terminal: term.NewTerminal(in, ""),
+		restore:  func() error { return term.Restore(int(in.Fd()), before) },
 	}
 	if width, height, err := term.GetSize(int(in.Fd())); err == nil && width > 0 {
+		p.width = width
 		_ = p.terminal.SetSize(width, height) // fails for no size
 	}
 	return p, nil
@@ -77,7 +81,11 @@ func (p *prompter) until(ctx context.Context, check func(string) error, read fun
 			if err == nil {
 				return a.text, nil
 			}
-			fmt.Fprintln(p.terminal, "  "+err.Error())
+			text := []string{"  " + err.Error()}
+			if p.width > 0 {
+				text = render.Wrap(text[0], p.width-1, 2)
+			}
+			fmt.Fprintln(p.terminal, strings.Join(text, "\n"))
 		}
 	}
 }

@@ -40,7 +40,8 @@ const groupOperate = "Operate"
 const helpWidth = 80
 
 func (a *Program) root() *cobra.Command {
-	envFile, version := "", false
+	var envFile onceFlag
+	version := false
 	root := &cobra.Command{
 		Use:           "docgauge",
 		Short:         "export documentation analytics, whole windows inside a request budget",
@@ -54,7 +55,7 @@ func (a *Program) root() *cobra.Command {
 			if err := refuseEmpty(cmd.Flags()); err != nil {
 				return err
 			}
-			return a.readSettings(cmd.Flags(), envFile, cmd.Flags().Changed("env-file"))
+			return a.readSettings(cmd, envFile)
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if version {
@@ -64,7 +65,7 @@ func (a *Program) root() *cobra.Command {
 		},
 	}
 	f := root.PersistentFlags()
-	f.StringVar(&envFile, "env-file", "", "file of settings, KEY=VALUE lines; the environment wins (or "+
+	f.Var(&envFile, "env-file", "file of settings, KEY=VALUE lines; the environment wins (or "+
 		"DOCGAUGE_ENV_FILE)")
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "only warnings and errors on standard error, and no progress bar")
 	root.Flags().BoolVarP(&version, "version", "v", false, "print version, revision and Go version")
@@ -99,14 +100,49 @@ func (a *Program) root() *cobra.Command {
 
 // readSettings reads the sources of settings: flags, the environment, and the file that the flag or
 // the environment names. Problems of the file are reported together with those of the
-// configuration.
-func (a *Program) readSettings(flags *pflag.FlagSet, path string, given bool) error {
-	if !given {
-		path = os.Getenv("DOCGAUGE_ENV_FILE")
+// configuration; a command that needs no file goes without one that has problems.
+func (a *Program) readSettings(cmd *cobra.Command, flag onceFlag) error {
+	file := config.EnvFile{Path: flag.value, NamedBy: "--env-file"}
+	if !flag.set {
+		const variable = "DOCGAUGE_ENV_FILE"
+		file = config.EnvFile{Path: os.Getenv(variable), NamedBy: variable}
 	}
-	a.source = config.ReadSource(path, variablesOf(flags))
+	a.source = config.ReadSource(file, variablesOf(cmd.Flags()))
+	if needsNoFile(cmd) && len(a.source.Problems) > 0 {
+		a.note("%s\n  %s needs no file of settings, and goes on without this one",
+			strings.Join(a.source.Problems, "\n  "), cmd.CommandPath())
+		a.source = a.source.WithoutFile()
+	}
 	return a.source.Export()
 }
+
+// needsNoFile reports whether the command needs no settings, or its flags name all that it needs.
+func needsNoFile(cmd *cobra.Command) bool {
+	switch cmd.Name() {
+	case "demo", "sandbox":
+		return true
+	case "load": // into a sink of the settings
+		return false
+	}
+	return cmd.Flags().Changed("archive")
+}
+
+// onceFlag is the value of a flag that can have one value: completion parses the flags twice.
+type onceFlag struct {
+	value string
+	set   bool
+}
+
+func (f *onceFlag) Set(value string) error {
+	if f.set && value != f.value {
+		return fmt.Errorf("the flag is given twice (%s), and all settings are in one file: give it once", f.value)
+	}
+	f.value, f.set = value, true
+	return nil
+}
+
+func (f *onceFlag) String() string { return f.value }
+func (f *onceFlag) Type() string   { return "string" }
 
 // refuseEmpty refuses flags with an empty value: an unset variable of a script must not select
 // everything.

@@ -76,9 +76,6 @@ func (a *Program) sandboxCommand() *cobra.Command {
   docgauge sandbox --merge-share 1 --merge-effect +30%  merges with an effect
   docgauge sandbox --repo ~/docs --agent-cmd my-agent --agent-env MY_AGENT_KEY`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if len(a.source.Problems) > 0 {
-				return a.source.Problems
-			}
 			if err := o.complete(cmd.Flags(), groups); err != nil {
 				return usageError{err}
 			}

@@ -117,8 +117,10 @@ func TestScripts(t *testing.T) {
 			}
 			env.Setenv("TOMORROW", (analytics.DateOf(time.Now()) + 1).String())
 			env.Setenv("HOME", env.WorkDir)
+			file, err := filepath.Abs("template.env")
+			env.Setenv("TEMPLATE", file)
 			env.Values[started{}] = new(started)
-			return nil
+			return err
 		},
 	})
 }

@@ -36,7 +36,7 @@ func FuzzConfig(f *testing.F) {
 		}
 		clearVariables(t)
 		t.Setenv("DOCGAUGE_API_KEY", value)
-		c, err := ReadSource("", nil).Load(NeedAPI, time.Now())
+		c, err := ReadSource(EnvFile{}, nil).Load(NeedAPI, time.Now())
 		const rule = "want <prefix>_<secret>, printable ASCII without spaces, " +
 			"as the API keys page of the dashboard shows it"
 		if err != nil && strings.Contains(err.Error(), value) && !strings.Contains(rule, value) {
@@ -102,7 +102,7 @@ func TestValues(t *testing.T) {
 		clearVariables(t)
 		name, value, _ := strings.Cut(set, "=")
 		t.Setenv("DOCGAUGE_"+name, value)
-		_, err := ReadSource("", nil).Load(NeedNothing, time.Now())
+		_, err := ReadSource(EnvFile{}, nil).Load(NeedNothing, time.Now())
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, want %q", set, err, want)
 		}
@@ -121,7 +121,7 @@ func TestCapsWithoutToken(t *testing.T) {
 		for _, name := range strings.Fields(set) {
 			t.Setenv("DOCGAUGE_"+name, "x")
 		}
-		if c, err := ReadSource("", nil).Load(NeedNothing, time.Now()); err != nil || len(c.Warnings) != want {
+		if c, err := ReadSource(EnvFile{}, nil).Load(NeedNothing, time.Now()); err != nil || len(c.Warnings) != want {
 			t.Errorf("%q: %q, %v", set, c.Warnings, err)
 		}
 	}
@@ -144,7 +144,7 @@ func TestSettings(t *testing.T) {
 	clearVariables(t)
 	file := writeEnvFile(t, 0o644, " sbx_of-the-file\n")
 	t.Setenv("DOCGAUGE_WRITE_API_KEY_FILE", file)
-	got, err := ReadSource("", nil).Load(NeedNothing, time.Now())
+	got, err := ReadSource(EnvFile{}, nil).Load(NeedNothing, time.Now())
 	want := SecretSetting{"DOCGAUGE_WRITE_API_KEY", "sbx_of-the-file", file, true}
 	if err != nil || !slices.Contains(got.Secrets(), want) || len(got.Warnings) != 1 {
 		t.Errorf("%v, %v, %q", got.Secrets(), err, got.Warnings)
@@ -153,7 +153,7 @@ func TestSettings(t *testing.T) {
 		"": "DOCGAUGE_WRITE_API_KEY_FILE: the file is empty", "a b": "DOCGAUGE_WRITE_API_KEY: ",
 	} {
 		rewrite(t, file, text)
-		_, err := ReadSource("", nil).Load(NeedNothing, time.Now())
+		_, err := ReadSource(EnvFile{}, nil).Load(NeedNothing, time.Now())
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}

@@ -21,7 +21,7 @@ type envLine struct {
 // read in different ways is a problem.
 func (s *Source) parse(text string) {
 	if !utf8.ValidString(text) {
-		s.Problems.add("%s: is not UTF-8 text", s.Path)
+		s.Problems.add("%s: is not UTF-8 text", s.File.Path)
 		return
 	}
 	for i, line := range strings.Split(strings.TrimPrefix(text, "\ufeff"), "\n") {
@@ -36,7 +36,7 @@ func (s *Source) parse(text string) {
 		}
 		switch {
 		case err != nil:
-			s.Problems.add("%s:%d: %v", s.Path, i+1, err)
+			s.Problems.add("%s:%d: %v", s.File.Path, i+1, err)
 		case key != "":
 			s.lines = append(s.lines, envLine{key, value, i + 1})
 		}

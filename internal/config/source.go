@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/url"
 	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -18,8 +19,8 @@ import (
 // Source is where settings come from: flags of the command line win over the environment of the
 // process, which wins over a file. A Source never changes.
 type Source struct {
-	// Path is the path of the file as given, or empty.
-	Path string
+	// File is the file; the zero value for none.
+	File EnvFile
 	// Problems are those of the file itself; each begins with the file and the line.
 	Problems Problems
 	// Warnings are about settings of the file that work but should be changed.
@@ -30,6 +31,14 @@ type Source struct {
 	environ map[string]string
 }
 
+// EnvFile is a file of settings.
+type EnvFile struct {
+	// Path is as given: absolute, or relative to the working directory.
+	Path string
+	// NamedBy is the flag or variable that names the file.
+	NamedBy string
+}
+
 // Flag is a flag of the command line that sets a variable.
 type Flag struct {
 	Name string // with its dashes
@@ -37,18 +46,19 @@ type Flag struct {
 	Value string
 }
 
-// ReadSource reads the environment, and the file unless path is empty: a regular file of at most
-// 64 KiB. The flags are by variable.
-func ReadSource(path string, flags map[string]Flag) *Source {
+// ReadSource reads the environment, and the file unless its path is empty: a regular file of at
+// most 64 KiB. The flags are by variable.
+func ReadSource(from EnvFile, flags map[string]Flag) *Source {
 	var file secretfile.File
 	var err error
+	path := from.Path
 	if path != "" {
 		file, err = secretfile.ReadFile(path)
 	}
 	s := ParseSource(path, file.Text)
-	s.flags = flags
+	s.File, s.flags = from, flags
 	if err != nil {
-		s.Problems.add("--env-file: %v", err)
+		s.Problems.add("%s: %v%s", from.NamedBy, err, from.relative())
 	}
 	for _, l := range s.lines {
 		if file.WorldReadable() && isSecret(l.key) && l.value != "" {
@@ -60,9 +70,28 @@ func ReadSource(path string, flags map[string]Flag) *Source {
 	return s
 }
 
+// relative says where a relative path begins, in an error.
+func (f EnvFile) relative() string {
+	if filepath.IsAbs(f.Path) {
+		return ""
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf(", in %s: the path is relative; give the absolute one", dir)
+}
+
+// WithoutFile returns a source without the file.
+func (s *Source) WithoutFile() *Source {
+	without := *s
+	without.File, without.Problems, without.Warnings, without.lines = EnvFile{}, nil, nil, nil
+	return &without
+}
+
 // ParseSource reads the environment and the text of a file; path is for messages.
 func ParseSource(path, text string) *Source {
-	s := &Source{Path: path, environ: map[string]string{}}
+	s := &Source{File: EnvFile{Path: path}, environ: map[string]string{}}
 	for _, pair := range os.Environ() {
 		key, value, _ := strings.Cut(pair, "=")
 		s.environ[key] = value
@@ -119,7 +148,7 @@ func (s *Source) find(key string) (value, source string, line int) {
 	}
 	for _, l := range s.lines {
 		if l.key == key {
-			return l.value, s.Path, l.number
+			return l.value, s.File.Path, l.number
 		}
 	}
 	return "", sourceDefault, 0
@@ -187,7 +216,7 @@ func (s *Source) Export() error {
 // Reload reads the file again, below the same environment and flags, for a running process with
 // the settings of former. After an error, which is of type [Problems], they stay.
 func (s *Source) Reload(n Need, now time.Time, former Config) (*Source, Config, error) {
-	next := ReadSource(s.Path, s.flags)
+	next := ReadSource(s.File, s.flags)
 	next.environ = s.environ
 	c, err := next.Load(n, now)
 	if err == nil {

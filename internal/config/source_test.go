@@ -96,7 +96,7 @@ func TestEnvFileIsRefused(t *testing.T) {
 	for path, says := range map[string]string{
 		filepath.Join(dir, "none"): "no such file", dir: "is a directory", huge: "larger than 64 KiB",
 	} {
-		f := ReadSource(path, nil)
+		f := ReadSource(EnvFile{path, "--env-file"}, nil)
 		if len(f.Problems) != 1 || !strings.Contains(f.Problems[0], says) || !strings.Contains(f.Problems[0], path) {
 			t.Errorf("%v; want %q and the path", f.Problems, says)
 		}
@@ -127,7 +127,7 @@ func TestEnvFileMode(t *testing.T) {
 		{0o644, "DOCGAUGE_API_KEY_FILE=key", false}, {0o644, "DOCGAUGE_API_KEY=", false},
 	} {
 		path := writeEnvFile(t, tc.mode, "# first", tc.line)
-		said := strings.Join(ReadSource(path, nil).Warnings, "\n")
+		said := strings.Join(ReadSource(EnvFile{path, "--env-file"}, nil).Warnings, "\n")
 		isWarned := strings.HasPrefix(said, path+":2: ") && strings.Contains(said, "chmod 600 "+path)
 		if isWarned != tc.warn || said != "" && !tc.warn || strings.Contains(said, "hunter22") {
 			t.Errorf("%v %s: %q", tc.mode, tc.line, said)
@@ -148,7 +148,7 @@ func TestEnvironmentWins(t *testing.T) {
 	path := writeEnvFile(t, 0o600, "DOCGAUGE_BUDGET=8", "DOCGAUGE_TIMEOUT=9s", "DOCGAUGE_API_KEY=sbx_other",
 		"DOCGAUGE_OPEN_WINDOWS=week", "DOCGAUGE_PROJECTS=prj_a", "DOCGAUGE_SETTLE=soon", "DOCGAUGE_CONCURRENCY=0",
 		"DOCGAUGE_GITHUB_TOKEN_FILE=/nowhere", "DOCGAUGE_GITLAB_TOKEN_FILE="+key)
-	f := ReadSource(path, nil)
+	f := ReadSource(EnvFile{path, "--env-file"}, nil)
 	settings, c, err := f.Explain(NeedProjects, time.Now())
 	if c.Budget != 7 || c.Timeout != Duration(9*time.Second) || string(c.APIKey) != "sbx_of-the-file" ||
 		len(c.OpenWindows) != 0 || c.Projects[0] != "prj_a" || c.GitHubToken != "mine" || c.GitLabToken != c.APIKey {
@@ -278,7 +278,7 @@ func TestReload(t *testing.T) {
 	}
 	path := writeEnvFile(t, 0o600, "DOCGAUGE_PROJECTS=prj_a", "DOCGAUGE_BUDGET=8", "DOCGAUGE_LOG_LEVEL=warn",
 		"DOCGAUGE_TIMEOUT=9s", "AWS_REGION=one", "AWS_PROFILE=other")
-	s := ReadSource(path, map[string]Flag{"DOCGAUGE_LOG_LEVEL": {"--log.level", "debug"}})
+	s := ReadSource(EnvFile{path, "--env-file"}, map[string]Flag{"DOCGAUGE_LOG_LEVEL": {"--log.level", "debug"}})
 	c, err := s.Load(NeedProjects, time.Now())
 	if err != nil || c.Projects[0] != "prj_a" || c.Budget != 7 || c.LogLevel != slog.LevelDebug ||
 		c.Timeout != Duration(9*time.Second) {
@@ -335,7 +335,7 @@ func TestFlags(t *testing.T) {
 	clearVariables(t)
 	t.Setenv("DOCGAUGE_LISTEN_ADDRESS", ":1")
 	path := writeEnvFile(t, 0o600, "DOCGAUGE_LISTEN_ADDRESS=:2", "DOCGAUGE_LOG_FORMAT=json")
-	c, err := ReadSource(path, map[string]Flag{
+	c, err := ReadSource(EnvFile{path, "--env-file"}, map[string]Flag{
 		"DOCGAUGE_LISTEN_ADDRESS": {"--web.listen-address", ""}, "DOCGAUGE_LOG_FORMAT": {"--log.format", "loud"},
 	}).Load(NeedNothing, time.Now())
 	if !slices.Equal(c.ListenAddress, Addresses{"127.0.0.1:9817"}) || err == nil ||

@@ -69,6 +69,20 @@ func WriteFile(path string, data []byte, mode fs.FileMode) error {
 	return writeFile(path, data, mode, os.Rename)
 }
 
+// RewriteFile replaces the file at path and keeps its mode and owner.
+func RewriteFile(path string, data []byte) error {
+	former, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	return writeFile(path, data, former.Mode().Perm(), func(file, path string) error {
+		if err := chownAs(file, former); err != nil {
+			return err
+		}
+		return os.Rename(file, path)
+	})
+}
+
 // CreateFile is WriteFile for a path that does not exist. Otherwise the file stays unchanged,
 // and the error is fs.ErrExist.
 func CreateFile(path string, data []byte, mode fs.FileMode) error {

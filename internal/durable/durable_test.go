@@ -90,6 +90,40 @@ func TestWriteFile(t *testing.T) {
 	alone(t, dir, name)
 }
 
+// TestRewriteFile: mode and owner stay.
+func TestRewriteFile(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("a file has the rights of its directory there")
+	}
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte("before"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	owner := os.Geteuid()
+	if owner == 0 {
+		owner = 1234
+	}
+	if err := errors.Join(os.Chmod(path, 0o640), os.Lchown(path, owner, -1)); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.Stat(path)
+	if err := errors.Join(err, durable.RewriteFile(path, []byte("after"))); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	after, serr := os.Stat(path)
+	if err = errors.Join(err, serr); err != nil || string(text) != "after" || after.Mode() != before.Mode() {
+		t.Fatalf("%q, %v, %v", text, after, err)
+	}
+	if durable.IsMine(after) != durable.IsMine(before) {
+		t.Error("the owner changed")
+	}
+	alone(t, filepath.Dir(path), "file")
+	if err := durable.RewriteFile(path+"2", nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
 // TestCreateFile: an existing file stays, so does a link that leads nowhere, and nothing is left
 // beside it.
 func TestCreateFile(t *testing.T) {

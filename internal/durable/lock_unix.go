@@ -29,3 +29,11 @@ func IsMine(info fs.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return ok && int(stat.Uid) == os.Geteuid()
 }
+
+// chownAs gives a file the owner and group of another.
+func chownAs(file string, like fs.FileInfo) error {
+	if stat, ok := like.Sys().(*syscall.Stat_t); ok {
+		return os.Chown(file, int(stat.Uid), int(stat.Gid))
+	}
+	return nil
+}

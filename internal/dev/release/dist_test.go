@@ -229,7 +229,7 @@ func startDaemon(t *testing.T, cmd *exec.Cmd, port int, wanted string) (await fu
 func checkDeb(t *testing.T, deb string) {
 	m := newMachine(t)
 	said, log := m.dpkg(t, "--install", deb)
-	if log != "daemon-reload\n" || !strings.Contains(said, "edit /etc/docgauge/docgauge.env") {
+	if log != "daemon-reload\n" || !strings.Contains(said, "docgauge init --env-file /etc/docgauge/docgauge.env --api-key-file ") {
 		t.Errorf("installing called systemctl %q, and said\n%s", log, said)
 	}
 	at, port := engines.Sandbox(t, m.root+"/usr/bin/docgauge"), engines.FreePort(t)
