@@ -163,7 +163,7 @@ func apiColumns(t *testing.T) map[string]bool {
 var notAsked = []struct{ flags, places, why string }{
 	{"archive", "api mcp", "a setting of the server"},
 	{"json csv", "mcp", "assistants get JSON"},
-	{"by at prefix", "api", "it has the first pages of the newest windows only: a choice among them would look " +
+	{"by at prefix rising falling", "api", "it has the first pages of the newest windows only: a choice among them would look " +
 		"complete"},
 }
 
@@ -175,8 +175,8 @@ func TestTopIsAskedAlike(t *testing.T) {
 		arguments[tool.Name] = slices.Collect(maps.Keys(tool.InputSchema.Properties))
 	}
 	names := map[string]map[string]string{
-		"mcp": {"window": "granularity", "number": "limit"},
-		"api": {"number": "limit", "json": "format", "csv": "format"},
+		"mcp": {"window": "granularity", "number": "limit", "rising": "list", "falling": "list"},
+		"api": {"number": "limit", "json": "format", "csv": "format", "rising": "list", "falling": "list"},
 	}
 	used := 0
 	(&Program{}).topCommand().LocalFlags().VisitAll(func(f *pflag.Flag) {

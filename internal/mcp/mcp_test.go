@@ -210,7 +210,7 @@ func TestAnswers(t *testing.T) {
 	}{
 		{"projects", nil, []string{`"from":"2026-10-01"`, `"to":"2026-10-09"`, `"stored":7`}},
 		{"window", object{"granularity": "day", "limit": 1}, []string{
-			`"path":"/"`, `"page_count":9`, `"truncated":true`, `"change":1,`, `"changes":null`,
+			`"path":"/"`, `"page_count":9`, `"truncated":true`, `"change":7,`, `"changes":null`,
 		}},
 		{"window", object{"granularity": "day", "prefix": "/guides/"}, []string{`"page_count":2`, `"truncated":false`}},
 		{"compare", object{"granularity": "day", "with": "2026-10-01", "limit": 1}, []string{

@@ -21,6 +21,7 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -50,6 +51,22 @@ type reading struct {
 type series struct {
 	project string
 	windows map[analytics.Window]reading
+}
+
+// totalsOnly is the error that the pages of a window are not known, because only its totals were
+// read. A longer window has at least the pages of a shorter one, which tells what they cost.
+func (s Selection) totalsOnly(ctx context.Context, from sinks.Sink, rev analytics.Revision) error {
+	var most int64
+	for other, err := range sinks.ListIn(ctx, from, sinks.Scope{Projects: []string{rev.Project}}) {
+		if err == nil && other.Days() <= rev.Days() {
+			most = max(most, other.Rows)
+		}
+	}
+	g := rev.Granularity
+	return fmt.Errorf("%s: only its totals were read, so its pages are not known; `docgauge history --window %s` "+
+		"shows the totals. To read the pages too, put %s in place of %s:totals into DOCGAUGE_WINDOWS: "+
+		"it costs %s or more for each window", rev.Key, g, g, g,
+		format.Plural(schedule.Requests(most, analytics.PageRows), "request"))
 }
 
 // find returns what the archive has of each project, in order. A project without a
@@ -160,7 +177,7 @@ func (s series) newest(keep func(analytics.Window, reading) bool) (found analyti
 	return found, ok
 }
 
-// endingAt returns the window that ends at d: the one before a window that begins there.
+// endingAt returns the window that ends at d.
 func (s series) endingAt(d analytics.Date) (analytics.Window, bool) {
 	return s.newest(func(w analytics.Window, _ reading) bool { return w.To == d })
 }
