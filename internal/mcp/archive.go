@@ -240,7 +240,7 @@ func (a *assistant) top(ctx context.Context, q windowQuestion, with *analytics.D
 
 type compareQuestion struct {
 	windowQuestion
-	With *analytics.Date `json:"with,omitempty" jsonschema:"a day of the other window; default: the window before (of a day: a week before)"`
+	With *analytics.Date `json:"with,omitempty" jsonschema:"a day of the other window; the default is as window has it"`
 }
 
 type compareAnswer struct {
@@ -272,7 +272,7 @@ func (a *assistant) compare(ctx context.Context, q compareQuestion) (compareAnsw
 
 type historyQuestion struct {
 	series
-	Path  string          `json:"path,omitempty" jsonschema:"path of the page, as window lists it; default: the whole site"`
+	Path  string          `json:"path,omitempty" jsonschema:"path of the page, as window has it; default: the site"`
 	Limit count           `json:"limit,omitempty" jsonschema:"how many windows, the newest"`
 	Since *analytics.Date `json:"since,omitempty" jsonschema:"only windows that begin on this day or after"`
 }

@@ -293,7 +293,7 @@ func TestRefusals(t *testing.T) {
 		{s, "window", object{"limit": 1000}, "limit"},
 		{s, "window", object{"limit": "many"}, "limit"},
 		{s, "window", object{"by": "robots"}, "by"},
-		{s, "window", object{"window": "day"}, "there are at, by, granularity, limit, prefix, project"},
+		{s, "window", object{"window": "day"}, "there are at, by, granularity, limit, list, prefix, project"},
 		{s, "compare", object{"granularity": "day", "at": "2026-10-02", "with": "2026-10-02"}, "with itself"},
 		{s, "page_history", object{"path": "/nope"}, `page "/nope" has no row`},
 		{s, "plan", object{"project": "prj_b"}, "not in DOCGAUGE_PROJECTS"},

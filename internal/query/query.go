@@ -41,6 +41,13 @@ type UnknownProjectError string
 
 func (e UnknownProjectError) Error() string { return string(e) }
 
+// NoAnswerError says why an archive that can be read does not answer a question.
+type NoAnswerError string
+
+func (e NoAnswerError) Error() string { return string(e) }
+
+func noAnswer(format string, args ...any) error { return NoAnswerError(fmt.Sprintf(format, args...)) }
+
 // reading is one window of an archive, or why it cannot be read.
 type reading struct {
 	rev analytics.Revision
@@ -63,7 +70,7 @@ func (s Selection) totalsOnly(ctx context.Context, from sinks.Sink, rev analytic
 		}
 	}
 	g := rev.Granularity
-	return fmt.Errorf("%s: only its totals were read, so its pages are not known; `docgauge history --window %s` "+
+	return noAnswer("%s: only its totals were read, so its pages are not known; `docgauge history --window %s` "+
 		"shows the totals. To read the pages too, put %s in place of %s:totals into DOCGAUGE_WINDOWS: "+
 		"it costs %s or more for each window", rev.Key, g, g, g,
 		format.Plural(schedule.Requests(most, analytics.PageRows), "request"))
@@ -136,13 +143,13 @@ func (s Selection) lacks(ctx context.Context, from sinks.Sink, project string) e
 	ids, kinds = slices.Compact(ids), slices.Compact(kinds)
 	switch {
 	case len(ids) == 0:
-		return fmt.Errorf("the archive %s has no window: run `docgauge export` first, "+
+		return noAnswer("the archive %s has no window: run `docgauge export` first, "+
 			"or name another archive with --archive or DOCGAUGE_PARQUET_URL", from.Location())
 	case len(kinds) == 0:
 		return UnknownProjectError(fmt.Sprintf("project %.140q has no window in the archive %s; %s",
 			project, from.Location(), format.DidYouMean(project, ids)))
 	}
-	return fmt.Errorf("the archive %s has no %s window%s; it has %s: --window %s", from.Location(), s.Granularity,
+	return noAnswer("the archive %s has no %s window%s; it has %s: --window %s", from.Location(), s.Granularity,
 		strings.TrimSuffix(" of "+project, " of "), strings.Join(kinds, ", "), kinds[0])
 }
 

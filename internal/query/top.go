@@ -178,7 +178,7 @@ func (o TopOptions) report(ctx context.Context, from sinks.Sink, s series) (r To
 	if !compared {
 		earlier = nil
 		if o.Ranking.List == Rising || o.Ranking.List == Falling {
-			return r, fmt.Errorf("%s: which pages are %s is not known: the archive lacks the pages of %s, "+
+			return r, noAnswer("%s: which pages are %s is not known: the archive lacks the pages of %s, "+
 				"which it is compared with", r.Key, o.Ranking.List, o.Selection.Granularity.ComparedWith(w))
 		}
 	}
@@ -236,12 +236,12 @@ func (o TopOptions) names(w analytics.Window, day analytics.Date) bool {
 func (o TopOptions) lacksDay(s series, day analytics.Date) error {
 	g := o.Selection.Granularity
 	if w, ok := schedule.Open(g, o.Today); ok && o.Today > 0 && w.From <= day && day < w.To {
-		return fmt.Errorf("the %s %s of %s is not over, and its pages are read when it is; `docgauge history "+
+		return noAnswer("the %s %s of %s is not over, and its pages are read when it is; `docgauge history "+
 			"--window %s` shows its totals so far if DOCGAUGE_OPEN_WINDOWS has %s (one request a run)",
 			g, w, s.project, g, g)
 	}
 	first, last := s.span()
-	return fmt.Errorf("no %s window of %s in the archive contains %s; they reach from %s to %s (exclusive)",
+	return noAnswer("no %s window of %s in the archive contains %s; they reach from %s to %s (exclusive)",
 		g, s.project, day, first, last)
 }
 
