@@ -16,8 +16,7 @@ func Newest(g analytics.Granularity, today analytics.Date) analytics.Window {
 	return Previous(g, containing(g, today))
 }
 
-// Previous returns the window of g that ends where w begins: the one that w is
-// compared with. Before the first possible date it may begin after its end.
+// Previous returns the window of g that ends where w begins. Before the first possible date it may begin after its end.
 func Previous(g analytics.Granularity, w analytics.Window) analytics.Window {
 	if n := g.RollingDays(); n > 0 {
 		return analytics.Window{From: w.From - analytics.Date(n), To: w.From}

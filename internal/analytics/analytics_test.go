@@ -101,5 +101,9 @@ func TestEarlier(t *testing.T) {
 		if got := tc.g.YearBefore(w); got != tc.before {
 			t.Errorf("%s %s, a year before: %s, want %s", tc.g, w, got, tc.before)
 		}
+		former := tc.g.ComparedWith(w)
+		if tc.g == Day && former != tc.earlier || tc.g != Day && former.To != w.From {
+			t.Errorf("%s %s is compared with %s", tc.g, w, former)
+		}
 	}
 }

@@ -21,7 +21,7 @@ const maxPages = 100_000
 type numbers struct{ app *App }
 
 // Windows returns the totals, and with pages the rows, of the newest settled window and the one
-// before it.
+// that it is compared with.
 func (n numbers) Windows(
 	ctx context.Context, project string, g analytics.Granularity, pages bool,
 ) (out prompts.Adjacent, err error) {
@@ -45,7 +45,7 @@ func (n numbers) Outcomes(ctx context.Context, project string) (view.Outcomes, e
 	return pulls.Outcomes(ctx, n.app.State, n.app.Archive(), pulls.Selection{Projects: []string{project}})
 }
 
-// pair returns the newest settled window, and the one that ends where it begins.
+// pair returns the newest settled window, and the one that it is compared with.
 func (n numbers) pair(
 	ctx context.Context, project string, g analytics.Granularity,
 ) (now, former state.Entry, err error) {
@@ -59,15 +59,15 @@ func (n numbers) pair(
 		case !e.Settled:
 		case newest == nil:
 			newest = e
-		case e.To == newest.From:
+		case e.To == g.ComparedWith(newest.Window).To:
 			return *newest, *e, nil
 		}
 	}
 	if newest == nil {
 		return now, former, fmt.Errorf("%w: no %s window of %s is settled yet", prompts.ErrNoNumbers, g, project)
 	}
-	return now, former, fmt.Errorf("%w: the %s window of %s before %s is not settled yet", prompts.ErrNoNumbers, g,
-		project, newest.Window)
+	return now, former, fmt.Errorf("%w: the %s window %s of %s is not settled yet, which %s is compared with",
+		prompts.ErrNoNumbers, g, g.ComparedWith(newest.Window), project, newest.Window)
 }
 
 // Rows returns the rows of a window from the first sink that has them.

@@ -5,20 +5,27 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"os"
+	"path/filepath"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/cli/render"
+	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/query"
+	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // historyOptions are the flags of history.
 type historyOptions struct {
 	archive archiveOptions
 	page    string
+	since   string
 	last    int
 }
 
@@ -28,9 +35,11 @@ func (a *Program) historyCommand() *cobra.Command {
 		Use:   "history",
 		Short: "show the readers of the site, or of a page, window by window",
 		Long: `history shows a row for each of the last windows, the newest last: how many
-readers the site had, or the page --page, and the change since the window
+readers the site had, or the page --page, the change since the window before,
+and the share of AI agents. A day is compared with the same weekday of the week
 before. A window that the archive lacks is missing; a page without a row in a
-window is absent, which is not the same as 0. Neither has numbers.
+window is absent, which is not the same as 0. Neither has numbers. Below the
+table are the totals so far of the running window (DOCGAUGE_OPEN_WINDOWS).
 
 It reads the Parquet archive, DOCGAUGE_PARQUET_URL or --archive. It sends no
 request to the service, needs no state, and can run during an export.
@@ -41,13 +50,20 @@ someone who comes on two days is one reader of the week.
 ` + exitCodes,
 		Example: `  docgauge history
   docgauge history --window week --page /quickstart
+  docgauge history --window month --since 2026-01-01
   docgauge history --last 365 --csv >days.csv`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.history(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.since != "" && cmd.Flags().Changed("last") {
+				return usageError{errors.New("--since, --last: want one of the two")}
+			}
+			return a.history(cmd.Context(), o)
+		},
 	}
 	o.archive.flags(cmd, string(analytics.Day))
 	f := cmd.Flags()
 	f.StringVar(&o.page, "page", "", "`path` of a page, as top has it (default: the site)")
 	f.IntVar(&o.last, "last", 30, "how many windows to show")
+	f.StringVar(&o.since, "since", "", "the windows from this `day` on, YYYY-MM-DD")
 	return cmd
 }
 
@@ -61,9 +77,37 @@ func (a *Program) history(ctx context.Context, o historyOptions) (err error) {
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
 	q := query.HistoryOptions{Selection: from.selection, Page: o.page, Last: o.last, Today: analytics.DateOf(a.now())}
+	if q.Since, err = dateFlag("since", o.since); err != nil {
+		return err
+	}
+	if q.Since != nil {
+		q.Last = math.MaxInt
+	}
+	if o.archive.archive == "" { // the state is that of the configured archive
+		if q.Open, err = openWindows(ctx, from.config); err != nil {
+			return err
+		}
+	}
 	all, err := query.Histories(ctx, from, q)
 	return show(a.Out, o.archive, all, asUsageError(err), historyCSV,
 		func(h query.HistoryReport) error { return printHistory(a.Out, h, a.wording(from.config)) })
+}
+
+// openWindows are the totals of the running windows so far; none without a state.
+func openWindows(ctx context.Context, c config.Config) (out []view.Open, err error) {
+	if _, err := os.Stat(filepath.Join(c.StateDir, state.FileName)); err != nil {
+		return nil, nil
+	}
+	db, err := state.OpenExisting(c.StateDir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	all, err := db.OpenWindows(ctx)
+	for _, w := range all {
+		out = append(out, view.Open(w))
+	}
+	return out, err
 }
 
 func printHistory(w io.Writer, h query.HistoryReport, words wording) error {
@@ -76,11 +120,14 @@ func printHistory(w io.Writer, h query.HistoryReport, words wording) error {
 	text.Line(2, "")
 	table := render.NewTable(render.Column{Name: string(h.Granularity)}, render.Number("total"),
 		render.Number("change"), render.Number("%"), render.Number("human"), render.Number("ai"),
-		render.Column{Name: "state", Cut: render.CutEnd})
+		render.Number("ai %"), render.Column{Name: "state", Cut: render.CutEnd})
 	for _, step := range h.Windows {
-		cells := []string{"-", "-", "-", "-", "-"}
+		cells := []string{"-", "-", "-", "-", "-", "-"}
 		if v := step.Visitors; v != nil {
-			cells = []string{format.Commas(v.Total), "-", "-", format.Commas(v.Human), format.Commas(v.AI)}
+			cells = []string{format.Commas(v.Total), "-", "-", format.Commas(v.Human), format.Commas(v.AI), "-"}
+			if step.AIShare != nil {
+				cells[5] = fmt.Sprintf("%.1f%%", *step.AIShare)
+			}
 			if step.Change != nil {
 				cells[1], cells[2] = signed(*step.Change), percentText(step.Percent)
 			}
@@ -89,6 +136,11 @@ func printHistory(w io.Writer, h query.HistoryReport, words wording) error {
 		table.Add(append(append([]string{words.days(key)}, cells...), windowState(step))...)
 	}
 	err := errors.Join(text.Err(), table.Print(w))
+	if o := h.Open; o != nil {
+		text.Line(2, "%s so far: %s readers, %s human, %s AI (read %s). It is not over, so nothing compares with it.",
+			words.days(o.Key), format.Commas(o.Totals.Total), format.Commas(o.Totals.Human),
+			format.Commas(o.Totals.AI), format.Time(o.ReadAt))
+	}
 	if h.NewerMissing > 0 {
 		windows := format.Plural(h.NewerMissing, string(h.Granularity)+" window")
 		text.Line(2, "The archive has not got the %s after that yet: docgauge plan.", windows)
@@ -113,7 +165,7 @@ func windowState(w query.HistoryWindow) string {
 
 func historyCSV(w io.Writer, all []query.HistoryReport) error {
 	rows := [][]string{{"project", "granularity", "path", "from", "to", "state", "verified", "revision", "absent",
-		"human", "ai", "total", "change", "change_percent"}}
+		"human", "ai", "total", "ai_share_percent", "change", "change_percent"}}
 	for _, r := range all {
 		for _, s := range r.Windows {
 			row := []string{r.Project, string(r.Granularity), r.Path, s.From.String(), s.To.String(), s.State, "", "",
@@ -121,7 +173,9 @@ func historyCSV(w io.Writer, all []query.HistoryReport) error {
 			if s.Revision != nil {
 				row[6], row[7] = strconv.FormatBool(*s.Verified), strconv.Itoa(int(*s.Revision))
 			}
-			rows = append(rows, append(append(row, countCells(s.Visitors)...), changeCells(s.Change, s.Percent)...))
+			share := changeCells(nil, s.AIShare)[1]
+			row = append(append(row, countCells(s.Visitors)...), share)
+			rows = append(rows, append(row, changeCells(s.Change, s.Percent)...))
 		}
 	}
 	return render.CSV(w, rows)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 
@@ -21,6 +22,8 @@ type topOptions struct {
 	archive        archiveOptions
 	at, by, prefix string
 	n              int
+	rising         bool
+	falling        bool
 }
 
 func (a *Program) topCommand() *cobra.Command {
@@ -28,11 +31,12 @@ func (a *Program) topCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top",
 		Short: "show the most read pages, and what changed",
-		Long: `top shows the pages that people and AI agents read most in the newest
-complete window, or in the one that contains --at (of rolling windows: ends with
-it), each with its change since the window before. Below them are the pages that
-rose and fell most, appeared and vanished. A page that only one of the two
-windows has did not rise or fall.
+		Long: `top shows the pages that people and AI agents read most in the newest complete
+window, or in the one that contains --at (of rolling windows: ends with it).
+Each has its change since the window before; of a day, since the same weekday of
+the week before. Below them are the pages that rose and fell most, appeared and
+vanished. A page that only one of the two windows has did not rise or fall.
+--rising and --falling list those pages alone, by the readers that --by counts.
 
 It reads the Parquet archive, DOCGAUGE_PARQUET_URL or --archive. It sends no
 request to the service, needs no state, and can run during an export.
@@ -41,34 +45,54 @@ Readers are unique visitors. They cannot be added up, not over pages, not over
 days, and a reader can be both human and AI: --prefix picks pages, and has no
 total.
 
---csv has the listed pages, and --json also those that changed. Both are exact:
-a path that begins with = + - or @ is not altered, so import it into a
-spreadsheet as text.
+--csv has all pages, and --json also those that changed; -n shortens both. Both
+are exact: a path that begins with = + - or @ is not altered, so import it into
+a spreadsheet as text.
 
 ` + exitCodes,
 		Example: `  docgauge top
   docgauge top --window month --by ai -n 50
   docgauge top --by change --prefix /guides/
+  docgauge top --falling --by ai -n 50
   docgauge top --project prj_a --at 2026-11-02 --csv >pages.csv`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.top(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if (o.archive.asCSV || o.archive.asJSON) && !cmd.Flags().Changed("number") {
+				o.n = math.MaxInt
+			}
+			return a.top(cmd.Context(), o)
+		},
 	}
 	o.archive.flags(cmd, string(analytics.Week))
 	f := cmd.Flags()
 	f.StringVar(&o.at, "at", "", "a `day` of the window, YYYY-MM-DD (default: the newest)")
 	f.StringVar(&o.by, "by", string(analytics.Everyone), "`order`: total, human, ai or change")
-	f.IntVarP(&o.n, "number", "n", 20, "pages to list")
+	f.IntVarP(&o.n, "number", "n", 20, "pages to list; --csv and --json: all")
+	f.BoolVar(&o.rising, "rising", false, "only pages that rose, the most first")
+	f.BoolVar(&o.falling, "falling", false, "only pages that fell, the most first")
 	f.StringVar(&o.prefix, "prefix", "", "only pages whose `path` begins with this")
 	return cmd
 }
 
 func (a *Program) top(ctx context.Context, o topOptions) (err error) {
-	q := query.TopOptions{Ranking: query.Ranking{By: analytics.Audience(o.by), N: o.n, Prefix: o.prefix}}
+	q := query.TopOptions{Ranking: query.Ranking{By: analytics.Audience(o.by), N: o.n, Prefix: o.prefix},
+		Today: analytics.DateOf(a.now())}
+	switch {
+	case o.rising && o.falling:
+		return usageError{errors.New("--rising, --falling: want one of the two")}
+	case o.rising:
+		q.Ranking.List = query.Rising
+	case o.falling:
+		q.Ranking.List = query.Falling
+	}
 	if q.At, err = dateFlag("at", o.at); err != nil {
 		return err
 	}
 	orders := []analytics.Audience{analytics.Everyone, analytics.Human, analytics.AI, query.ByChange}
 	if !slices.Contains(orders, q.Ranking.By) {
 		return usageError{fmt.Errorf("--by %q: want total, human, ai or change", o.by)}
+	}
+	if err := q.Ranking.Check(); err != nil {
+		return usageError{fmt.Errorf("--%w", err)}
 	}
 	if o.n < 1 {
 		return usageError{fmt.Errorf("-n %d: want 1 or more", o.n)}
@@ -82,7 +106,7 @@ func (a *Program) top(ctx context.Context, o topOptions) (err error) {
 	reports, err := query.Top(ctx, from, q)
 	return show(a.Out, o.archive, reports, asUsageError(err), topCSV,
 		func(r query.TopReport) error {
-			if err := printPages(a.Out, r, a.wording(from.config)); err != nil || r.Changes == nil {
+			if err := printPages(a.Out, r, a.wording(from.config)); err != nil || r.Changes == nil || r.List != query.MostRead {
 				return err
 			}
 			return changeTable(r).Print(a.Out)
@@ -109,7 +133,9 @@ func printPages(w io.Writer, r query.TopReport, words wording) error {
 	}
 	if c := r.Changes; c != nil {
 		text.Line(0, "")
-		text.Line(2, "Since %s %s rose, %s fell, %s appeared, %s vanished.", words.days(r.Previous.Key),
+		readers := map[analytics.Audience]string{analytics.Human: ", by human readers,", analytics.AI: ", by AI readers,"}
+		text.Line(2, "Since %s%s %s rose, %s fell, %s appeared, %s vanished.", words.days(r.Previous.Key),
+			readers[r.Audience()],
 			format.Plural(c.Rising.Count, "page"), format.Commas(c.Falling.Count), format.Commas(c.Appeared.Count),
 			format.Commas(c.Vanished.Count))
 	}
@@ -135,7 +161,9 @@ func printHeading(text *render.Text, r query.TopReport, words wording) {
 	line("%s: %s, %s", site(analytics.Everyone, "readers"), site(analytics.Human, "human"), site(analytics.AI, "AI"))
 	switch {
 	case r.Previous == nil:
-		line("The archive lacks the %s before it: there is nothing to compare with.", r.Granularity)
+		former := r.Key
+		former.Window = r.Granularity.ComparedWith(r.Window)
+		line("The archive lacks %s: there is nothing to compare with.", words.days(former))
 	case r.Changes == nil:
 		line("Of %s only the totals are known: the pages cannot be compared.", words.days(r.Previous.Key))
 	}

@@ -145,7 +145,7 @@ func element(v reflect.Type) reflect.Type {
 // apiColumns are the columns of each table, as in "/api/v1/jobs state".
 func apiColumns(t *testing.T) map[string]bool {
 	columns := map[string]bool{}
-	for path, handler := range web.NewAPI(func() *view.Snapshot { return &view.Snapshot{} }) {
+	for path, handler := range web.NewAPI(func() *view.Snapshot { return &view.Snapshot{} }, nil) {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path+"?format=csv", nil))
 		names, err := csv.NewReader(w.Body).Read()
@@ -163,8 +163,6 @@ func apiColumns(t *testing.T) map[string]bool {
 var notAsked = []struct{ flags, places, why string }{
 	{"archive", "api mcp", "a setting of the server"},
 	{"json csv", "mcp", "assistants get JSON"},
-	{"by at prefix", "api", "it has the first pages of the newest windows only: a choice among them would look " +
-		"complete"},
 }
 
 // TestTopIsAskedAlike: each flag of top is a parameter of /api/v1/pages and an argument of the tools window and
@@ -175,8 +173,8 @@ func TestTopIsAskedAlike(t *testing.T) {
 		arguments[tool.Name] = slices.Collect(maps.Keys(tool.InputSchema.Properties))
 	}
 	names := map[string]map[string]string{
-		"mcp": {"window": "granularity", "number": "limit"},
-		"api": {"number": "limit", "json": "format", "csv": "format"},
+		"mcp": {"window": "granularity", "number": "limit", "rising": "list", "falling": "list"},
+		"api": {"number": "limit", "json": "format", "csv": "format", "rising": "list", "falling": "list"},
 	}
 	used := 0
 	(&Program{}).topCommand().LocalFlags().VisitAll(func(f *pflag.Flag) {
@@ -253,7 +251,7 @@ func TestQuestionsAreDocumented(t *testing.T) {
 // parametersOf are the parameters of each table, as the refusal of an unknown one lists them.
 func parametersOf(t *testing.T) map[string][]string {
 	all := map[string][]string{}
-	for path, handler := range web.NewAPI(func() *view.Snapshot { return &view.Snapshot{} }) {
+	for path, handler := range web.NewAPI(func() *view.Snapshot { return &view.Snapshot{} }, nil) {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path+"?unknown=1", nil))
 		var refused struct{ Error string }
@@ -375,7 +373,7 @@ func TestVerdictsAreShown(t *testing.T) {
 		{"status page", tables(served(web.NewStatusPage(current, func() web.Alert { return web.Alert{} }, ""), "/")),
 			known[:4], sentence},
 		{"metrics", served(values.Handler(), "/metrics?name[]=docgauge_agent_outcome_verdict"), known[:4], ""},
-		{"API", served(web.NewAPI(current)["/api/v1/outcomes"], "/api/v1/outcomes"), known, ""},
+		{"API", served(web.NewAPI(current, nil)["/api/v1/outcomes"], "/api/v1/outcomes"), known, ""},
 		{"assistants", written(func(w io.Writer) error {
 			return json.NewEncoder(w).Encode(mcp.NewOutcomesAnswer(outcomes, 20))
 		}), known, sentence},

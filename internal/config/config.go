@@ -74,6 +74,7 @@ type Config struct {
 	NotifyURL    Secret       `env:"NOTIFY_URL"`
 	NotifySecret Secret       `env:"NOTIFY_SECRET"`
 	NotifyFormat NotifyFormat `env:"NOTIFY_FORMAT"`
+	NotifyChange Percent      `env:"NOTIFY_CHANGE"`
 	Digest       Cron         `env:"DIGEST"`
 	PingURL      Secret       `env:"PING_URL"`
 

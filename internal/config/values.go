@@ -310,6 +310,20 @@ func (f *NotifyFormat) Decode(s string) error {
 	return nil
 }
 
+// Percent is a percentage; the sign may be left out.
+type Percent float64
+
+func (p *Percent) Decode(s string) error {
+	v, err := strconv.ParseFloat(strings.TrimSuffix(s, "%"), 64)
+	if err != nil || v != 0 && !(v >= 1 && v <= 1000) {
+		return fmt.Errorf("%.40q: want a percentage from 1%% to 1000%%, like 30%%, or 0 for never", s)
+	}
+	*p = Percent(v)
+	return nil
+}
+
+func (p Percent) String() string { return strconv.FormatFloat(float64(p), 'f', -1, 64) + "%" }
+
 // ParseHookURL reads the URL of a webhook or a monitor, which is a secret, without its
 // fragment. The error names the variable and does not quote the URL.
 func ParseHookURL(variable string, raw Secret) (*url.URL, error) {

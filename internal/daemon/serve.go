@@ -25,6 +25,7 @@ import (
 	"github.com/docgauge/docgauge/internal/web"
 	"github.com/docgauge/docgauge/internal/web/server"
 	"github.com/docgauge/docgauge/schedule"
+	"github.com/docgauge/docgauge/sinks"
 )
 
 // Options are those of serve.
@@ -147,7 +148,14 @@ func (s *service) open(ctx context.Context, c config.Config) (_ *daemon, err err
 
 // handlers answer from the daemon of the moment.
 func (s *service) handlers() map[string]http.Handler {
-	all := web.NewAPI(s.values.Load)
+	all := web.NewAPI(s.values.Load, func(ask func(sinks.Sink) error) error {
+		// Opened for each question: a reload closes nothing that it uses.
+		from, err := app.NewArchive(s.current.Load().app.Config)
+		if err != nil {
+			return err
+		}
+		return errors.Join(ask(from), from.Close())
+	})
 	all["/metrics"], all["/report"] = s.values.Handler(), s.report
 	all["/"] = web.NewStatusPage(s.values.Load, func() web.Alert { return s.current.Load().alert() }, s.options.Version)
 	all["POST /mcp"] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

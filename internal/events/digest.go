@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -53,7 +54,7 @@ func (w *Watcher) digests(ctx context.Context, e *evaluation) error {
 	}
 	counted := w.firingsCount(e)
 	var ledger *coverage.Ledger
-	var outcomes *view.Outcomes
+	outcomes := sync.OnceValue(func() view.Outcomes { return w.outcomes(ctx, e.now) })
 	var errs []error
 	for _, project := range w.app.Config.Projects {
 		condition := conditionOf(digest, project)
@@ -80,20 +81,11 @@ func (w *Watcher) digests(ctx context.Context, e *evaluation) error {
 		if newest == nil || newest.To < schedule.Newest(analytics.Week, analytics.DateOf(firing)).To {
 			continue // not exported yet
 		}
-		d, err := w.digestOf(ctx, *ledger, *newest)
+		event, err := w.digestOf(ctx, *ledger, *newest, outcomes)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("digest of %s: %w", project, err))
+			errs = append(errs, err)
 			continue
 		}
-		if outcomes == nil {
-			outcomes = w.outcomes(ctx, e.now)
-		}
-		for _, s := range outcomes.Of(project).Summaries {
-			if s.Comparisons > 0 {
-				d.Outcomes = &s
-			}
-		}
-		event := view.Event{Event: digest, Project: project, Digest: &d}
 		if err := e.report(condition, firing.UnixMicro(), event); err != nil {
 			return err
 		}
@@ -102,7 +94,7 @@ func (w *Watcher) digests(ctx context.Context, e *evaluation) error {
 }
 
 // outcomes returns the outcomes of recent merges. A digest does not wait for them.
-func (w *Watcher) outcomes(ctx context.Context, now time.Time) *view.Outcomes {
+func (w *Watcher) outcomes(ctx context.Context, now time.Time) view.Outcomes {
 	ctx, cancel := context.WithTimeout(ctx, outcomesTimeout)
 	defer cancel()
 	all, err := pulls.Outcomes(ctx, w.app.State, w.app.Archive(),
@@ -110,7 +102,7 @@ func (w *Watcher) outcomes(ctx context.Context, now time.Time) *view.Outcomes {
 	if err != nil {
 		w.app.Log.Warn("outcomes of merges for the digest not estimated from all windows", "error", err)
 	}
-	return &all
+	return all
 }
 
 // misfired forgets the reported firings, and since when firings count, if one of them is in
@@ -145,23 +137,37 @@ func newestFiring(cron schedule.Cron, from, now time.Time) (newest time.Time) {
 	return newest
 }
 
-// digestOf returns the digest of a week.
-func (w *Watcher) digestOf(ctx context.Context, l coverage.Ledger, week state.Entry) (view.Digest, error) {
-	d := view.Digest{From: week.From, To: week.To, Settled: week.Settled, Totals: week.Totals}
+// weekOf returns a week and its change from the week before, whose entry is nil if that was not
+// exported.
+func weekOf(l coverage.Ledger, week state.Entry) (out view.Week, before *state.Entry) {
+	out = view.Week{From: week.From, To: week.To, Settled: week.Settled, Totals: week.Totals}
 	former := week.Key
 	former.Window = schedule.Previous(analytics.Week, week.Window)
-	before := l.Entry(former)
-	if before != nil {
-		d.Before = &before.Totals
-		d.Change = &analytics.Totals{
+	if before = l.Entry(former); before != nil {
+		out.Before = &before.Totals
+		out.Change = &analytics.Totals{
 			Human: week.Totals.Human - before.Totals.Human, AI: week.Totals.AI - before.Totals.AI,
 			Total: week.Totals.Total - before.Totals.Total,
 		}
 	}
+	return out, before
+}
+
+// digestOf returns the digest of a week, with what became of merges.
+func (w *Watcher) digestOf(
+	ctx context.Context, l coverage.Ledger, week state.Entry, outcomes func() view.Outcomes,
+) (event view.Event, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("digest of %s: %w", week.Project, err)
+		}
+	}()
+	d := view.Digest{}
+	var before *state.Entry
+	d.Week, before = weekOf(l, week)
 	if before != nil && !week.TotalsOnly() && !before.TotalsOnly() {
-		var err error
 		if d.Pages, err = w.pages(ctx, *before, week); err != nil {
-			return d, err
+			return event, err
 		}
 	}
 	jobs, err := w.app.State.Jobs(ctx)
@@ -174,7 +180,12 @@ func (w *Watcher) digestOf(ctx context.Context, l coverage.Ledger, week state.En
 			})
 		}
 	}
-	return d, err
+	for _, s := range outcomes().Of(week.Project).Summaries {
+		if s.Comparisons > 0 {
+			d.Outcomes = &s
+		}
+	}
+	return view.Event{Event: digest, Project: week.Project, Digest: &d}, err
 }
 
 // pages returns how the pages of a week moved.
@@ -205,8 +216,7 @@ func (w *Watcher) pages(ctx context.Context, before, week state.Entry) (*view.Di
 // digestLines are the digest in words, below the text of its event.
 func digestLines(d *view.Digest) (lines []string) {
 	say := func(form string, args ...any) { lines = append(lines, fmt.Sprintf(form, args...)) }
-	say("People: %s%s", format.Commas(d.Totals.Human), change(d, func(t analytics.Totals) int64 { return t.Human }))
-	say("AI agents: %s%s", format.Commas(d.Totals.AI), change(d, func(t analytics.Totals) int64 { return t.AI }))
+	lines = audienceLines(d.Week)
 	if d.Pages != nil {
 		movers := func(title string, pages []view.DigestPage) {
 			for _, p := range pages {
@@ -226,17 +236,34 @@ func digestLines(d *view.Digest) (lines []string) {
 		say("Readers after merges of the last %d days: %s", pulls.Recent/(24*time.Hour), d.Outcomes.Sentence())
 	}
 	if !d.Settled {
-		say("The week can still change a little.")
+		say(notSettled)
 	}
 	return lines
 }
 
+// notSettled is said of a week that is provisional.
+const notSettled = "The week can still change a little."
+
+// audienceLines are people and AI agents of a week.
+func audienceLines(week view.Week) []string {
+	return []string{
+		fmt.Sprintf("People: %s%s", format.Commas(week.Totals.Human), change(week, analytics.Human)),
+		fmt.Sprintf("AI agents: %s%s", format.Commas(week.Totals.AI), change(week, analytics.AI)),
+	}
+}
+
+// headline is the project, the week and its readers.
+func headline(week view.Week, project string) string {
+	return fmt.Sprintf("%s, %s: %s%s", project, view.Days(analytics.Week, analytics.Window{From: week.From, To: week.To}),
+		format.Plural(week.Totals.Total, "reader"), change(week, analytics.Everyone))
+}
+
 // change is the difference of one number from the week before, in words.
-func change(d *view.Digest, number func(analytics.Totals) int64) string {
-	if d.Before == nil {
+func change(week view.Week, of analytics.Audience) string {
+	if week.Before == nil {
 		return ""
 	}
-	by, before := number(*d.Change), number(*d.Before)
+	by, before := week.Change.Of(of), week.Before.Of(of)
 	text := view.Signed(by)
 	if growth := view.Growth(before, before+by); growth != "" {
 		text += ", " + growth

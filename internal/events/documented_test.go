@@ -36,10 +36,12 @@ func TestDocumented(t *testing.T) {
 	}
 	w.check(w.w.Evaluate(t.Context()))
 	d := view.Digest{
-		From: analytics.NewDate(2026, 11, 9), To: analytics.NewDate(2026, 11, 16), Settled: true,
-		Totals: analytics.Totals{Human: 4203, AI: 2285, Total: 6242},
-		Before: &analytics.Totals{Human: 4100, AI: 2190, Total: 6114},
-		Change: &analytics.Totals{Human: 103, AI: 95, Total: 128},
+		Week: view.Week{
+			From: analytics.NewDate(2026, 11, 9), To: analytics.NewDate(2026, 11, 16), Settled: true,
+			Totals: analytics.Totals{Human: 4203, AI: 2285, Total: 6242},
+			Before: &analytics.Totals{Human: 4100, AI: 2190, Total: 6114},
+			Change: &analytics.Totals{Human: 103, AI: 95, Total: 128},
+		},
 		Pages: &view.DigestPages{
 			Rising: []view.DigestPage{{Path: "/quickstart", Totals: analytics.Totals{Human: 790, AI: 501, Total: 1228},
 				Before: analytics.Totals{Human: 742, AI: 490, Total: 1165}}},
@@ -55,16 +57,32 @@ func TestDocumented(t *testing.T) {
 	}
 	e := &evaluation{w: w.w, now: w.now}
 	w.check(e.enter(view.Event{Event: digest, Project: "prj_a", Digest: &d}))
+	r := view.ReadersChange{
+		Week: view.Week{
+			From: analytics.NewDate(2026, 11, 9), To: analytics.NewDate(2026, 11, 16),
+			Totals: analytics.Totals{Human: 4203, AI: 3085, Total: 6842},
+			Before: &analytics.Totals{Human: 4100, AI: 2190, Total: 6114},
+			Change: &analytics.Totals{Human: 103, AI: 895, Total: 728},
+		},
+		Threshold: 20, AIShare: true,
+		Pages: []view.DigestPage{
+			{Path: "/quickstart", Totals: analytics.Totals{Human: 790, AI: 912, Total: 1583},
+				Before: analytics.Totals{Human: 742, AI: 490, Total: 1165}},
+			{Path: "/api/faults", Before: analytics.Totals{Human: 301, AI: 133, Total: 421}},
+		},
+	}
+	w.check(e.enter(view.Event{Event: readersChanged, Project: "prj_a", Readers: &r}))
 	w.check(w.app.State.Report(t.Context(), e.out))
 	notes, err := w.app.State.Events(t.Context(), 10)
 	w.check(err)
-	if len(notes) != 2 {
+	if len(notes) != 3 {
 		t.Fatalf("%d notes", len(notes))
 	}
 	for _, n := range notes {
 		compareBlock(t, string(text), n.Kind, config.NotifyJSON, n)
 	}
 	compareBlock(t, string(text), "slack", config.NotifySlack, notes[1])
+	compareBlock(t, string(text), "readers_changed in Slack", config.NotifySlack, notes[2])
 	_, members, _ := strings.Cut(string(text), "With `DOCGAUGE_NOTIFY_FORMAT=json`,")
 	var rows []string
 	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\|").FindAllStringSubmatch(string(text), -1) {

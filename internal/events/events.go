@@ -1,6 +1,6 @@
 // Package events notifies people at DOCGAUGE_NOTIFY_URL of events in the pipeline: exports
 // that fail or are late, keys that expire or are refused, other users of the quota, skipped
-// windows, the weekly digest. It also pings the monitor at DOCGAUGE_PING_URL after an export.
+// windows, readers that changed, the weekly digest. It also pings the monitor at DOCGAUGE_PING_URL after an export.
 //
 // A [Watcher] derives every event from the state: runs, flags, counters, skipped windows and
 // the ledger. The event and the fact that it was reported are entered in one transaction. A
@@ -21,7 +21,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/view"
 )
@@ -35,12 +34,17 @@ const (
 	quotaUse        = "quota_foreign_use"
 	windowsSetAside = "windows_set_aside"
 	digest          = "digest"
+	readersChanged  = "readers_changed"
+	// test is sent by hand only.
+	test = "test"
 	// digestSchedule is a condition without an event: the time from which firings of the
 	// digest's schedule count.
 	digestSchedule = "digest_schedule"
+	// readersCompared is one too: a reading of a week that was compared with the week before.
+	readersCompared = "readers_compared"
 )
 
-// table has every event that a Watcher derives, with what it says. The names of projects are
+// table has every event but those of agent jobs, with what it says. The names of projects are
 // those that people are shown.
 var table = []struct {
 	name string
@@ -82,9 +86,13 @@ var table = []struct {
 			format.Plural(len(e.Windows), "window"), project)
 	}},
 	{digest, func(e view.Event, project string) string {
-		d := e.Digest
-		return fmt.Sprintf("%s, %s: %s%s", project, view.Days(analytics.Week, analytics.Window{From: d.From, To: d.To}),
-			format.Plural(d.Totals.Total, "reader"), change(d, func(t analytics.Totals) int64 { return t.Total }))
+		return headline(e.Digest.Week, project)
+	}},
+	{readersChanged, func(e view.Event, project string) string {
+		return headline(e.Readers.Week, project) + "; " + movedText(e.Readers)
+	}},
+	{test, func(view.Event, string) string {
+		return "docgauge: this is a test of DOCGAUGE_NOTIFY_URL; nothing has happened"
 	}},
 }
 
@@ -107,6 +115,9 @@ func describe(e *view.Event, project string) error {
 			}
 			if e.Digest != nil {
 				e.Lines = digestLines(e.Digest)
+			}
+			if e.Readers != nil {
+				e.Lines = readersLines(e.Readers)
 			}
 			return nil
 		}

@@ -344,13 +344,7 @@ func TestSetAside(t *testing.T) {
 // week enters a week whose totals alone were read, n weeks ago.
 func (w *world) week(project string, ago int, totals analytics.Totals) {
 	w.t.Helper()
-	to := schedule.Newest(analytics.Week, analytics.DateOf(w.now)).To - analytics.Date(7*ago)
-	rev := analytics.Revision{
-		Key: analytics.Key{Project: project, Granularity: analytics.Week,
-			Window: analytics.Window{From: to - 7, To: to}},
-		Number: 1, Verified: true, Rows: analytics.TotalsOnlyRows, Totals: totals, ExportedAt: w.now,
-	}
-	w.check(w.app.State.Record(w.t.Context(), rev, analytics.Provenance{}, nil))
+	w.record(project, ago, 1, totals, nil)
 }
 
 // TestDigestFires: once for each firing that comes after the schedule is known, for the
@@ -394,8 +388,8 @@ func TestDigestFires(t *testing.T) {
 
 // TestChangeHasOneMinus: number and percentage of a decrease have the same sign.
 func TestChangeHasOneMinus(t *testing.T) {
-	d := view.Digest{Before: &analytics.Totals{Total: 89556}, Change: &analytics.Totals{Total: -2418}}
-	if got, want := change(&d, func(t analytics.Totals) int64 { return t.Total }), " (−2,418, −2.7%)"; got != want {
+	week := view.Week{Before: &analytics.Totals{Total: 89556}, Change: &analytics.Totals{Total: -2418}}
+	if got, want := change(week, analytics.Everyone), " (−2,418, −2.7%)"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -129,7 +129,7 @@ func (w *Watcher) Evaluate(ctx context.Context) error {
 	return w.evaluate(ctx, func(ctx context.Context, e *evaluation) error {
 		var errs []error
 		for _, derive := range []func(context.Context, *evaluation) error{w.exports, w.keys, w.quota, w.asides,
-			w.digests} {
+			w.readers, w.digests} {
 			errs = append(errs, derive(ctx, e)) // one that fails does not stop the others
 		}
 		return errors.Join(errs...)
@@ -179,11 +179,16 @@ func (e *evaluation) keepAll() {
 	}
 }
 
+// knows reports whether a condition was reported.
+func (e *evaluation) knows(condition string) bool {
+	_, known := e.reported[condition]
+	return known
+}
+
 // isNew marks a condition as not over, and reports whether it was not reported yet.
 func (e *evaluation) isNew(condition string) bool {
 	e.live[condition] = true
-	_, known := e.reported[condition]
-	return !known
+	return !e.knows(condition)
 }
 
 // over ends a condition, even if other things cannot be read.
@@ -206,19 +211,25 @@ func (e *evaluation) report(condition string, value int64, event view.Event) err
 
 // enter enters an event.
 func (e *evaluation) enter(event view.Event) error {
-	event.At = e.now
-	name := e.w.app.Config.ProjectNames.Of(event.Project)
+	note, err := noteOf(e.w.app, event, e.now)
+	if err == nil {
+		e.out.Events = append(e.out.Events, note)
+	}
+	return err
+}
+
+// noteOf is an event as it is delivered.
+func noteOf(a *app.App, event view.Event, at time.Time) (journal.Event, error) {
+	event.At = at
+	name := a.Config.ProjectNames.Of(event.Project)
 	if err := describe(&event, name); err != nil {
-		return err
+		return journal.Event{}, err
 	}
 	if name != event.Project {
 		event.ProjectName = name
 	}
 	body, err := json.Marshal(event)
-	if err == nil {
-		e.out.Events = append(e.out.Events, journal.Event{Kind: event.Event, At: e.now, Body: body})
-	}
-	return err
+	return journal.Event{Kind: event.Event, At: at, Body: body}, err
 }
 
 // conditionOf names a condition.

@@ -38,13 +38,15 @@ func DidYouMean(name string, known []string) string {
 	if len(known) == 0 {
 		return "there are none"
 	}
-	edits := func(name2 string) int { return levenshtein.Distance(name, name2, nil) }
-	near := slices.MinFunc(known, func(a, b string) int { return edits(a) - edits(b) })
-	if edits(near) <= min(2, len(near)-1) {
+	near := slices.MinFunc(known, func(a, b string) int { return Edits(name, a) - Edits(name, b) })
+	if Edits(name, near) <= min(2, len(near)-1) {
 		return "did you mean " + near + "?"
 	}
 	return "there are " + strings.Join(known, ", ")
 }
+
+// Edits is the number of letters to insert, delete or replace to turn one name into another.
+func Edits(a, b string) int { return levenshtein.Distance(a, b, nil) }
 
 // Time writes t to the minute, in UTC: 2026-10-06 10:31 UTC.
 func Time(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }

@@ -5,12 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
 
+	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/prompts"
 )
@@ -35,27 +38,69 @@ func NewOperator(j Journal, now func() time.Time) *Operator {
 }
 
 // Find returns the newest job of the prompt with the id ref, or else the job with that
-// number ("12" or "#12"). If neither exists, the error is journal.ErrNoJob.
+// number ("12" or "#12"), or else the newest of the one prompt with that name: typos is
+// typos.md, or guides/typos.md. If none exists, the error is journal.ErrNoJob.
 func Find(ctx context.Context, j Journal, ref string) (journal.Job, error) {
+	_, job, err := lookUp(ctx, j, ref, prompts.Scanned{})
+	return job, err
+}
+
+// lookUp is Find, and returns the id of the prompt for a name. A prompt of the folder has its
+// name for itself, even before it has a job.
+func lookUp(ctx context.Context, j Journal, ref string, found prompts.Scanned) (string, journal.Job, error) {
 	all, err := j.Jobs(ctx)
 	if err != nil {
-		return journal.Job{}, err
+		return ref, journal.Job{}, err
 	}
-	if job, ok := journal.Newest(all)[ref]; ok {
-		return j.Job(ctx, job.Seq)
+	newest := journal.Newest(all)
+	if job, ok := newest[ref]; ok {
+		job, err := j.Job(ctx, job.Seq)
+		return ref, job, err
 	}
-	seq, err := strconv.ParseInt(strings.TrimPrefix(ref, "#"), 10, 64)
-	if err != nil {
-		return journal.Job{}, fmt.Errorf("prompt %s: %w (docgauge jobs list)", ref, journal.ErrNoJob)
+	if seq, err := strconv.ParseInt(strings.TrimPrefix(ref, "#"), 10, 64); err == nil {
+		job, err := j.Job(ctx, seq)
+		return ref, job, err
 	}
-	return j.Job(ctx, seq)
+	hint := "docgauge jobs list"
+	if _, exact := fileOf(ref, found); !exact {
+		ids := slices.Collect(maps.Keys(newest))
+		for _, p := range found.Prompts {
+			ids = append(ids, p.ID)
+		}
+		slices.Sort(ids)
+		ids = slices.Compact(ids)
+		named := withName(ref, ids)
+		if len(named) == 1 {
+			ref = named[0]
+			if job, ok := newest[ref]; ok {
+				job, err := j.Job(ctx, job.Seq)
+				return ref, job, err
+			}
+		} else if len(named) > 1 {
+			hint = "did you mean " + strings.Join(named, " or ") + "?"
+		} else if near := format.DidYouMean(ref, ids); strings.HasSuffix(near, "?") {
+			hint = near
+		}
+	}
+	return ref, journal.Job{}, fmt.Errorf("prompt %s: %w (%s)", ref, journal.ErrNoJob, hint)
+}
+
+// withName returns the ids of the prompts that a name without folder or extension can mean.
+func withName(name string, ids []string) (found []string) {
+	for _, id := range ids {
+		whole := strings.TrimSuffix(id, path.Ext(id))
+		if name == whole || name == path.Base(whole) {
+			found = append(found, id)
+		}
+	}
+	return found
 }
 
 // find returns the job that ref names. A prompt that looks renamed is held first if the next
 // pass would hold it: people decide by the plan. If next is set, a prompt without a job, or
 // a recurring one whose job has ended, means the next job.
 func (o *Operator) find(ctx context.Context, ref string, found prompts.Scanned, next bool) (journal.Job, error) {
-	job, err := Find(ctx, o.journal, ref)
+	ref, job, err := lookUp(ctx, o.journal, ref, found)
 	file, ok := fileOf(cmp.Or(job.Prompt, ref), found)
 	if !ok || err != nil && !errors.Is(err, journal.ErrNoJob) {
 		return job, err

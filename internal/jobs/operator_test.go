@@ -100,11 +100,17 @@ func TestDecisionsBeforeAJob(t *testing.T) {
 	w := newWorld(t)
 	w.prompt(prompts.Prompt{ID: "a", Resubmit: true})
 	w.prompt(prompts.Prompt{ID: "b"})
+	w.prompt(prompts.Prompt{ID: "guides/b.md"})
+	w.prompt(prompts.Prompt{ID: "guides/d.md"})
 	w.decides("hold", "a")
 	w.decides("cancel", "b")
+	w.decides("cancel", "guides/b")
+	w.decides("cancel", "d") // a name alone means the prompt
 	w.passes()
 	w.waitsFor("a", whyOperator, journal.Held)
-	w.has("b", journal.Cancelled)
+	for _, id := range []string{"b", "guides/b.md", "guides/d.md"} {
+		w.has(id, journal.Cancelled)
+	}
 	if len(w.service.jobs) > 0 {
 		t.Fatal("it was sent")
 	}
@@ -197,15 +203,21 @@ func TestRetry(t *testing.T) {
 }
 
 func TestFind(t *testing.T) {
-	w := newWorld(t, "2", "b")
+	w := newWorld(t, "2", "b", "guides/typos.md", "c.md", "guides/c.md")
 	w.passes()
-	for ref, seq := range map[string]int64{"2": 1, "b": 2, "#2": 2, "1": 1, "#1": 1} {
+	for ref, seq := range map[string]int64{
+		"2": 1, "b": 2, "#2": 2, "1": 1, "#1": 1, "typos": 5, "guides/typos": 5, "guides/c": 4,
+	} {
 		if job, err := Find(t.Context(), w.journal, ref); err != nil || job.Seq != seq || job.Text == "" {
 			t.Errorf("%s is job %+v, %v", ref, job, err)
 		}
 	}
-	for _, ref := range []string{"", "c", "3", "#", "#b", "-1"} {
-		if _, err := Find(t.Context(), w.journal, ref); !errors.Is(err, journal.ErrNoJob) {
+	for ref, hint := range map[string]string{
+		"": "", "6": "", "#": "", "#b": "", "-1": "", "typos.md": "", "guides": "", "c": "did you mean c.md or guides/c.md?",
+		"guides/typo.md": "did you mean guides/typos.md?",
+	} {
+		_, err := Find(t.Context(), w.journal, ref)
+		if !errors.Is(err, journal.ErrNoJob) || !strings.Contains(err.Error(), hint) {
 			t.Errorf("%q: %v", ref, err)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -24,14 +25,15 @@ func (a *assistant) addArchiveTools(s *sdk.Server) {
 			"they cover, and the newest window with the visitors of the whole site."}, a.projects)
 	add(s, a, &sdk.Tool{Name: "window", Title: "Window",
 		Description: "One window of a project: the visitors of the whole site, and the pages with the most " +
-			"visitors, each with its visitors in the window before. Of windows of which only totals are stored, " +
+			"visitors, each with its visitors in the window before (of a day: in the same weekday " +
+			"a week before). Of windows of which only totals are stored, " +
 			"page_history without a path has the numbers."}, a.window)
 	add(s, a, &sdk.Tool{Name: "compare", Title: "Compare windows",
 		Description: "Two windows of a project: the visitors of the site in both, and the pages that rose, " +
 			"fell, appeared and vanished between them."}, a.compare)
 	add(s, a, &sdk.Tool{Name: "page_history", Title: "Page history",
 		Description: "The visitors of one page, or of the whole site, window by window, oldest first, with the " +
-			"change since the window before."}, a.history)
+			"change since the window before (a day: since the same weekday a week before)."}, a.history)
 }
 
 // withArchive calls f with the archive.
@@ -188,6 +190,7 @@ func (a *assistant) project(ctx context.Context, id string) ([]string, error) {
 type windowQuestion struct {
 	series
 	At     *analytics.Date `json:"at,omitempty" jsonschema:"a day of the window; of rolling windows (Nd) the last"`
+	List   list            `json:"list,omitempty"`
 	By     audience        `json:"by,omitempty"`
 	Prefix string          `json:"prefix,omitempty" jsonschema:"only pages whose paths begin with this"`
 	Limit  count           `json:"limit,omitempty" jsonschema:"length of each list of pages"`
@@ -203,15 +206,25 @@ type windowAnswer struct {
 
 func (a *assistant) window(ctx context.Context, q windowQuestion) (windowAnswer, error) {
 	out, err := a.top(ctx, q, nil)
+	all := out.Count
+	if out.Changes != nil {
+		switch out.List {
+		case query.Rising:
+			all = out.Changes.Rising.Count
+		case query.Falling:
+			all = out.Changes.Falling.Count
+		}
+	}
+	out.Truncated = int64(len(out.Pages)) < all
 	out.Changes = nil // the tool compare has them
-	out.Truncated = int64(len(out.Pages)) < out.Count
 	return out, err
 }
 
 // top asks for the pages of a window, and of the one that it is compared with.
 func (a *assistant) top(ctx context.Context, q windowQuestion, with *analytics.Date) (out windowAnswer, err error) {
 	by := analytics.Audience(q.By)
-	o := query.TopOptions{At: q.At, With: with, Ranking: query.Ranking{By: by, N: int(q.Limit), Prefix: q.Prefix}}
+	o := query.TopOptions{At: q.At, With: with, Ranking: query.Ranking{List: query.List(q.List), By: by, N: int(q.Limit),
+		Prefix: q.Prefix}, Today: analytics.DateOf(a.Now())}
 	if o.Selection, err = a.selection(ctx, q.series, analytics.Week); err != nil {
 		return out, err
 	}
@@ -227,7 +240,7 @@ func (a *assistant) top(ctx context.Context, q windowQuestion, with *analytics.D
 
 type compareQuestion struct {
 	windowQuestion
-	With *analytics.Date `json:"with,omitempty" jsonschema:"a day of the other window; default: the window before"`
+	With *analytics.Date `json:"with,omitempty" jsonschema:"a day of the other window; the default is as window has it"`
 }
 
 type compareAnswer struct {
@@ -259,8 +272,9 @@ func (a *assistant) compare(ctx context.Context, q compareQuestion) (compareAnsw
 
 type historyQuestion struct {
 	series
-	Path  string `json:"path,omitempty" jsonschema:"path of the page, as window lists it; default: the whole site"`
-	Limit count  `json:"limit,omitempty" jsonschema:"how many windows, the newest"`
+	Path  string          `json:"path,omitempty" jsonschema:"path of the page, as window has it; default: the site"`
+	Limit count           `json:"limit,omitempty" jsonschema:"how many windows, the newest"`
+	Since *analytics.Date `json:"since,omitempty" jsonschema:"only windows that begin on this day or after"`
 }
 
 type historyAnswer struct {
@@ -270,8 +284,19 @@ type historyAnswer struct {
 }
 
 func (a *assistant) history(ctx context.Context, q historyQuestion) (out historyAnswer, err error) {
-	o := query.HistoryOptions{Page: q.Path, Last: int(q.Limit), Today: analytics.DateOf(a.Now())}
+	o := query.HistoryOptions{Page: q.Path, Last: int(q.Limit), Since: q.Since,
+		Today: analytics.DateOf(a.Now())}
 	if o.Selection, err = a.selection(ctx, q.series, analytics.Day); err != nil {
+		return out, err
+	}
+	err = a.withState(func(db *state.DB) error {
+		open, err := db.OpenWindows(ctx)
+		for _, w := range open {
+			o.Open = append(o.Open, view.Open(w))
+		}
+		return err
+	})
+	if err != nil && !errors.Is(err, errNoState) {
 		return out, err
 	}
 	err = a.withArchive(func(from sinks.Sink) error {

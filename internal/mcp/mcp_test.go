@@ -210,7 +210,7 @@ func TestAnswers(t *testing.T) {
 	}{
 		{"projects", nil, []string{`"from":"2026-10-01"`, `"to":"2026-10-09"`, `"stored":7`}},
 		{"window", object{"granularity": "day", "limit": 1}, []string{
-			`"path":"/"`, `"page_count":9`, `"truncated":true`, `"change":1,`, `"changes":null`,
+			`"path":"/"`, `"page_count":9`, `"truncated":true`, `"change":7,`, `"changes":null`,
 		}},
 		{"window", object{"granularity": "day", "prefix": "/guides/"}, []string{`"page_count":2`, `"truncated":false`}},
 		{"compare", object{"granularity": "day", "with": "2026-10-01", "limit": 1}, []string{
@@ -293,7 +293,7 @@ func TestRefusals(t *testing.T) {
 		{s, "window", object{"limit": 1000}, "limit"},
 		{s, "window", object{"limit": "many"}, "limit"},
 		{s, "window", object{"by": "robots"}, "by"},
-		{s, "window", object{"window": "day"}, "there are at, by, granularity, limit, prefix, project"},
+		{s, "window", object{"window": "day"}, "there are at, by, granularity, limit, list, prefix, project"},
 		{s, "compare", object{"granularity": "day", "at": "2026-10-02", "with": "2026-10-02"}, "with itself"},
 		{s, "page_history", object{"path": "/nope"}, `page "/nope" has no row`},
 		{s, "plan", object{"project": "prj_b"}, "not in DOCGAUGE_PROJECTS"},

@@ -69,6 +69,10 @@ var schemas = map[reflect.Type]*jsonschema.Schema{
 		Type: "integer", Minimum: jsonschema.Ptr(1.0), Maximum: jsonschema.Ptr(float64(mostListed)),
 		Default: json.RawMessage(`20`),
 	},
+	reflect.TypeFor[list](): {
+		Type: "string", Enum: []any{"top", "rising", "falling"}, Default: json.RawMessage(`"top"`),
+		Description: "which pages: the most read, or those that rose or fell most since the window compared with",
+	},
 	reflect.TypeFor[audience](): {
 		Type: "string", Enum: []any{"total", "human", "ai"}, Default: json.RawMessage(`"total"`),
 		Description: "whose visitors are ranked",
@@ -82,6 +86,7 @@ const mostListed = 100
 type (
 	count    int
 	audience string
+	list     string
 )
 
 // call reads the arguments and answers, within the limits of time and places.

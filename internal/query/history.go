@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
 )
@@ -20,6 +23,10 @@ type HistoryOptions struct {
 	Page string
 	// Last is the number of windows, the newest.
 	Last int
+	// Since leaves out the windows that begin before it; nil: none.
+	Since *analytics.Date
+	// Open are the running windows, of which only totals are known.
+	Open []view.Open
 	// Today decides which windows are complete.
 	Today analytics.Date
 }
@@ -33,6 +40,8 @@ type HistoryReport struct {
 	// Path is empty for the whole site.
 	Path    string          `json:"path"`
 	Windows []HistoryWindow `json:"windows"`
+	// Open are the totals of the running window so far; null for a page, or if they are not known.
+	Open *view.Open `json:"open"`
 	// NewerMissing counts the complete windows after those, which the archive lacks.
 	NewerMissing int `json:"newer_windows_missing"`
 }
@@ -47,9 +56,11 @@ type HistoryWindow struct {
 	Verified *bool             `json:"verified"`
 	Revision *int32            `json:"revision"`
 	Visitors *analytics.Totals `json:"visitors"`
+	// AIShare is that of the visitors, in percent.
+	AIShare *float64 `json:"ai_share_percent"`
 	// Absent: the rows of the window are known, and the page is not among them.
 	Absent bool `json:"absent"`
-	// Change is that of all visitors since the window that ends where this one begins.
+	// Change is that of all visitors since the window of [analytics.Granularity.ComparedWith].
 	Change  *int64   `json:"change"`
 	Percent *float64 `json:"change_percent"`
 }
@@ -81,11 +92,39 @@ func Histories(ctx context.Context, from sinks.Sink, o HistoryOptions) ([]Histor
 	case err != nil || len(out) > 0:
 		return out, err
 	case !known:
-		return nil, fmt.Errorf("only the totals of %s windows were read, so no page of them is known",
-			o.Selection.Granularity)
+		last, _ := all[0].newest(func(analytics.Window, reading) bool { return true })
+		return nil, o.Selection.totalsOnly(ctx, from, all[0].windows[last].rev)
 	}
-	return nil, fmt.Errorf("page %.200q has no row in the windows asked for, --window %s --last %d: "+
-		"paths are exact, and `docgauge top --prefix` lists them", o.Page, o.Selection.Granularity, o.Last)
+	near, err := o.similar(ctx, from, all)
+	if near != "" {
+		near = "did you mean " + near + "? "
+	}
+	return nil, errors.Join(fmt.Errorf("page %.200q has no row in the %s windows asked for: %spaths are exact, "+
+		"and `docgauge top --prefix` lists them", o.Page, o.Selection.Granularity, near), err)
+}
+
+// similar returns the path in the newest windows that is most like the page, and like it enough to
+// be meant; empty: there is none.
+func (o HistoryOptions) similar(ctx context.Context, from sinks.Sink, all []series) (found string, err error) {
+	plain := func(path string) string { return strings.ToLower(strings.Trim(path, "/")) }
+	wanted, fewest := plain(o.Page), 3
+	for _, s := range all {
+		w, ok := s.newest(func(_ analytics.Window, r reading) bool { return r.err == nil && !r.rev.TotalsOnly() })
+		if !ok {
+			continue
+		}
+		rev := s.windows[w].rev
+		err = errors.Join(err, EachRow(ctx, from, &rev, func(row analytics.Row) bool {
+			path := plain(row.Path)
+			if len(path) > fewest && max(len(path)-len(wanted), len(wanted)-len(path)) < fewest {
+				if n := format.Edits(wanted, path); n < fewest {
+					found, fewest = row.Path, n
+				}
+			}
+			return fewest > 0
+		}))
+	}
+	return found, err
 }
 
 func (o HistoryOptions) report(ctx context.Context, from sinks.Sink, s series) (HistoryReport, error) {
@@ -112,8 +151,21 @@ func (o HistoryOptions) report(ctx context.Context, from sinks.Sink, s series) (
 	slices.SortFunc(all, func(a, b analytics.Window) int {
 		return cmp.Or(cmp.Compare(a.To, b.To), cmp.Compare(a.From, b.From))
 	})
+	all = all[max(0, len(all)-o.Last):]
+	if o.Since != nil {
+		all = slices.DeleteFunc(all, func(w analytics.Window) bool { return w.From < *o.Since })
+	}
+	if len(all) == 0 {
+		return h, fmt.Errorf("no %s window of %s in the archive begins on or after %s; they reach from %s to %s "+
+			"(exclusive)", g, s.project, *o.Since, first, last)
+	}
+	for _, open := range o.Open {
+		if o.Page == "" && open.Project == s.project && open.Granularity == g && open.To > o.Today {
+			h.Open = &open
+		}
+	}
 	visitors := o.visitors(ctx, from, s)
-	for _, w := range all[max(0, len(all)-o.Last):] {
+	for _, w := range all {
 		step := HistoryWindow{Window: w, State: Missing}
 		var err error
 		if _, known := s.windows[w]; known {
@@ -122,9 +174,12 @@ func (o HistoryOptions) report(ctx context.Context, from sinks.Sink, s series) (
 			}
 			rev := s.windows[w].rev
 			step.State, step.Verified, step.Revision = rev.State(), &rev.Verified, &rev.Number
+			if step.Visitors != nil {
+				step.AIShare = Share(*step.Visitors)
+			}
 			step.Absent = step.Visitors == nil && !rev.TotalsOnly()
 		}
-		if former, known := s.endingAt(w.From); known {
+		if former, known := s.endingAt(g.ComparedWith(w).To); known {
 			before, err := visitors(former)
 			if err != nil {
 				return h, err

@@ -21,6 +21,7 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -40,6 +41,13 @@ type UnknownProjectError string
 
 func (e UnknownProjectError) Error() string { return string(e) }
 
+// NoAnswerError says why an archive that can be read does not answer a question.
+type NoAnswerError string
+
+func (e NoAnswerError) Error() string { return string(e) }
+
+func noAnswer(format string, args ...any) error { return NoAnswerError(fmt.Sprintf(format, args...)) }
+
 // reading is one window of an archive, or why it cannot be read.
 type reading struct {
 	rev analytics.Revision
@@ -50,6 +58,22 @@ type reading struct {
 type series struct {
 	project string
 	windows map[analytics.Window]reading
+}
+
+// totalsOnly is the error that the pages of a window are not known, because only its totals were
+// read. A longer window has at least the pages of a shorter one, which tells what they cost.
+func (s Selection) totalsOnly(ctx context.Context, from sinks.Sink, rev analytics.Revision) error {
+	var most int64
+	for other, err := range sinks.ListIn(ctx, from, sinks.Scope{Projects: []string{rev.Project}}) {
+		if err == nil && other.Days() <= rev.Days() {
+			most = max(most, other.Rows)
+		}
+	}
+	g := rev.Granularity
+	return noAnswer("%s: only its totals were read, so its pages are not known; `docgauge history --window %s` "+
+		"shows the totals. To read the pages too, put %s in place of %s:totals into DOCGAUGE_WINDOWS: "+
+		"it costs %s or more for each window", rev.Key, g, g, g,
+		format.Plural(schedule.Requests(most, analytics.PageRows), "request"))
 }
 
 // find returns what the archive has of each project, in order. A project without a
@@ -119,13 +143,13 @@ func (s Selection) lacks(ctx context.Context, from sinks.Sink, project string) e
 	ids, kinds = slices.Compact(ids), slices.Compact(kinds)
 	switch {
 	case len(ids) == 0:
-		return fmt.Errorf("the archive %s has no window: run `docgauge export` first, "+
+		return noAnswer("the archive %s has no window: run `docgauge export` first, "+
 			"or name another archive with --archive or DOCGAUGE_PARQUET_URL", from.Location())
 	case len(kinds) == 0:
 		return UnknownProjectError(fmt.Sprintf("project %.140q has no window in the archive %s; %s",
 			project, from.Location(), format.DidYouMean(project, ids)))
 	}
-	return fmt.Errorf("the archive %s has no %s window%s; it has %s: --window %s", from.Location(), s.Granularity,
+	return noAnswer("the archive %s has no %s window%s; it has %s: --window %s", from.Location(), s.Granularity,
 		strings.TrimSuffix(" of "+project, " of "), strings.Join(kinds, ", "), kinds[0])
 }
 
@@ -160,7 +184,7 @@ func (s series) newest(keep func(analytics.Window, reading) bool) (found analyti
 	return found, ok
 }
 
-// endingAt returns the window that ends at d: the one before a window that begins there.
+// endingAt returns the window that ends at d.
 func (s series) endingAt(d analytics.Date) (analytics.Window, bool) {
 	return s.newest(func(w analytics.Window, _ reading) bool { return w.To == d })
 }

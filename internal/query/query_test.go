@@ -90,7 +90,7 @@ func TestTopSorted(t *testing.T) {
 		}
 		s := &sinktest.Memory{}
 		put(s, windowOf("prj_a", analytics.Day, 0, 1), before...)
-		put(s, windowOf("prj_a", analytics.Day, 1, 2), after...)
+		put(s, windowOf("prj_a", analytics.Day, 7, 8), after...)
 		got, err := query.Top(t.Context(), s, o)
 		if err != nil || len(got) != 1 {
 			r.Fatalf("%v, %v", got, err)
@@ -99,6 +99,16 @@ func TestTopSorted(t *testing.T) {
 			r.Fatalf("-sorted +answered:\n%s", diff)
 		}
 		changes := got[0].Changes
+		lists := map[query.List]query.PageList{query.Rising: changes.Rising, query.Falling: changes.Falling}
+		for list, want := range lists {
+			asked := o
+			asked.Ranking.List = list
+			r2, err := query.Top(t.Context(), s, asked)
+			if refused := o.Ranking.By == query.ByChange; refused != (err != nil) ||
+				!refused && gocmp.Diff(want.Pages, r2[0].Pages) != "" {
+				r.Fatalf("%s: %v, %v, want %v", list, r2, err, want)
+			}
+		}
 		for _, c := range slices.Concat(changes.Rising.Pages, changes.Falling.Pages) {
 			if c.Change == nil {
 				r.Fatalf("%+v is rising or falling", c)
@@ -139,7 +149,7 @@ func sorted(o query.TopOptions, before, after []analytics.Row) []string {
 // TestTopWindow: which window it is, and which one comes before it.
 func TestTopWindow(t *testing.T) {
 	s := &sinktest.Memory{}
-	for day := range 3 {
+	for _, day := range []int{0, 7, 13, 14} { // a day is compared with that of the week before
 		put(s, windowOf("prj_a", analytics.Day, day, day+1), page(fmt.Sprint("/day", day), 1))
 	}
 	put(s, windowOf("prj_b", analytics.Day, 7, 8), page("/b", 1))
@@ -168,19 +178,19 @@ func TestTopWindow(t *testing.T) {
 		}
 		return r
 	}
-	if r := check("newest", query.TopOptions{}, analytics.Day, "/day2", 2, 1, -1); r.Changes.Vanished.Count != 1 {
+	if r := check("newest", query.TopOptions{}, analytics.Day, "/day14", 14, 7, -1); r.Changes.Vanished.Count != 1 {
 		t.Errorf("%+v", r.Changes)
 	}
-	check("at a day", query.TopOptions{At: day(1)}, analytics.Day, "/day1", 1, 0, -1)
-	check("with a day", query.TopOptions{With: day(0)}, analytics.Day, "/day2", 2, 0, -1)
+	check("at a day", query.TopOptions{At: day(7)}, analytics.Day, "/day7", 7, 0, -1)
+	check("with a day", query.TopOptions{With: day(13)}, analytics.Day, "/day14", 14, 13, -1)
 	if r := check("rolling windows share no day", query.TopOptions{At: day(3)}, "2d", "/rolling", 2, 0,
 		-1); *r.Pages[0].Change != 4 {
 		t.Errorf("%+v", r.Pages)
 	}
-	s.Put(sinktest.TotalsOnly(windowOf("prj_a", analytics.Day, 3, 4)), nil, nil)
-	check("the newest has only totals", query.TopOptions{}, analytics.Day, "/day2", 2, 1, 3)
-	put(s, windowOf("prj_a", analytics.Day, 4, 5), page("/x", 1))
-	if r := check("the one before has only totals", query.TopOptions{}, analytics.Day, "/x", 4, 3,
+	s.Put(sinktest.TotalsOnly(windowOf("prj_a", analytics.Day, 21, 22)), nil, nil)
+	check("the newest has only totals", query.TopOptions{}, analytics.Day, "/day14", 14, 7, 21)
+	put(s, windowOf("prj_a", analytics.Day, 28, 29), page("/x", 1))
+	if r := check("the one before has only totals", query.TopOptions{}, analytics.Day, "/x", 28, 21,
 		-1); r.Changes != nil {
 		t.Errorf("%+v", r.Changes)
 	}
@@ -221,10 +231,10 @@ func TestErrors(t *testing.T) {
 
 	// Damage counts where the answer needs the window, and nowhere else.
 	s.Remove(sinktest.Key("prj_b", 0))
-	put(s, windowOf("prj_a", analytics.Day, 3, 4), page("/", 1))
+	put(s, windowOf("prj_a", analytics.Day, 10, 11), page("/", 1))
 	damage(s, 1)
 	ask("day", "", nil, 1, "")
-	for _, n := range []int{2, 4} {
+	for _, n := range []int{3, 11} {
 		damage(s, n)
 		ask("day", "", nil, 0, "torn")
 		s.Remove(sinktest.Key("prj_a", n))
@@ -244,6 +254,7 @@ func TestHistory(t *testing.T) {
 	put(s, windowOf("prj_a", analytics.Day, 1, 2), page("/b", 2))
 	put(s, windowOf("prj_a", analytics.Day, 4, 5), page("/a", 20), page("/b", 3))
 	s.Put(sinktest.TotalsOnly(windowOf("prj_a", analytics.Day, 5, 6)), nil, nil)
+	put(s, windowOf("prj_a", analytics.Day, 7, 8), page("/a", 30))
 	put(s, windowOf("prj_b", analytics.Day, 4, 5), page("/c", 1))
 	put(s, windowOf("prj_a", analytics.Week, 4, 11))
 	tell := func(h query.HistoryReport) (out string) {
@@ -272,9 +283,11 @@ func TestHistory(t *testing.T) {
 		last, days  int // of October that are over
 		want        []string
 	}{
-		{"day", "", 30, 8, []string{"1:1000 2:2000+1050 3:missing 4:missing 5:5000 6:6000+1050 2", "5:5000 3"}},
-		{"day", "", 2, 8, []string{"5:5000 6:6000+1050 2", "5:5000 3"}},
-		{"day", "/a", 30, 8, []string{"1:10 2:absent 3:missing 4:missing 5:20 6:settled 2"}},
+		{"day", "", 30, 8, []string{
+			"1:1000 2:2000 3:missing 4:missing 5:5000 6:6000 7:missing 8:8000+7350 0", "5:5000 3",
+		}},
+		{"day", "", 2, 8, []string{"7:missing 8:8000+7350 0", "5:5000 3"}},
+		{"day", "/a", 30, 8, []string{"1:10 2:absent 3:missing 4:missing 5:20 6:settled 7:missing 8:30+20 0"}},
 		{"week", "", 30, 12, []string{"5:5000 0"}},
 		{"2d", "", 2, 8, []string{"3:3000+2100 4:4000+2100 3"}},
 	} {
@@ -321,7 +334,7 @@ func TestMemory(t *testing.T) {
 				}
 			}
 		}
-		rev := windowOf("prj_a", analytics.Day, day, day+1)
+		rev := windowOf("prj_a", analytics.Day, 7*day, 7*day+1)
 		if err := sink.Replace(t.Context(), sinktest.Seal(t, rev, iter.Seq2[analytics.Row, error](rows))); err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -18,24 +20,46 @@ type TopOptions struct {
 	// At is a day of the window; nil: the newest window that has pages. Of rolling
 	// windows it is the last day.
 	At *analytics.Date
-	// With is, likewise, a day of the window to compare with; nil: the window that ends
-	// where the other begins.
+	// With is, likewise, a day of the window to compare with; nil: that of
+	// [analytics.Granularity.ComparedWith].
 	With    *analytics.Date
 	Ranking Ranking
+	// Today decides which window is not over; 0: not known.
+	Today analytics.Date
 }
 
 // ByChange ranks the pages that both windows have by how much their visitors changed, up or
 // down.
 const ByChange analytics.Audience = "change"
 
+// List is which pages are listed.
+type List string
+
+// The lists. Rising and Falling are those of [analytics.Movers].
+const (
+	MostRead List = "top"
+	Rising   List = "rising"
+	Falling  List = "falling"
+)
+
 // Ranking selects and orders the listed pages. It is repeated in the answer.
 type Ranking struct {
+	// List is which pages are listed; empty: MostRead.
+	List List `json:"list"`
 	// By is the audience whose visitors are counted, or ByChange, which counts everyone.
 	By analytics.Audience `json:"by"`
 	// Prefix keeps the pages whose paths begin with it.
 	Prefix string `json:"prefix"`
 	// N is the length of each list.
 	N int `json:"-"`
+}
+
+// Check returns why the question has no answer, or nil.
+func (r Ranking) Check() error {
+	if r.By == ByChange && r.List != MostRead && r.List != "" {
+		return fmt.Errorf("by %s: want total, human or ai for the pages that are %s", r.By, r.List)
+	}
+	return nil
 }
 
 // Audience is whose visitors are counted.
@@ -47,7 +71,7 @@ func (r Ranking) Audience() analytics.Audience {
 }
 
 // TopReport has the pages of one project in one window, and how they differ from those of
-// the window before. Its JSON keys are stable.
+// an earlier one. Its JSON keys are stable.
 type TopReport struct {
 	// Revision is the reading of the window, with the totals of the site.
 	analytics.Revision
@@ -57,7 +81,8 @@ type TopReport struct {
 	// Newer is a newer window of which only the totals are known; null without one.
 	Newer *analytics.Revision `json:"newer_totals_only"`
 	Ranking
-	// Count is how many pages have the prefix.
+	// Count is how many pages of the window have the prefix. The lists of Changes have counts of
+	// their own.
 	Count   int64        `json:"page_count"`
 	Pages   []RankedPage `json:"pages"`
 	Changes *Changes     `json:"changes"` // null where the rows of Previous are not known
@@ -92,6 +117,9 @@ type RankedPage struct {
 // Top returns the most read pages of each project. What could be read comes with the error
 // of what could not. An UnknownProjectError concerns the question.
 func Top(ctx context.Context, from sinks.Sink, o TopOptions) ([]TopReport, error) {
+	if err := o.Ranking.Check(); err != nil {
+		return nil, err
+	}
 	all, err := o.Selection.find(ctx, from)
 	if err != nil {
 		return nil, err
@@ -112,6 +140,7 @@ func Top(ctx context.Context, from sinks.Sink, o TopOptions) ([]TopReport, error
 // report finds the two windows of a project and compares their pages.
 func (o TopOptions) report(ctx context.Context, from sinks.Sink, s series) (r TopReport, err error) {
 	r.ProjectName, r.Ranking = o.Selection.Names[s.project], o.Ranking
+	r.List = cmp.Or(r.List, MostRead)
 	asked := func(w analytics.Window, _ reading) bool { return o.At == nil || o.names(w, *o.At) }
 	last, ok := s.newest(asked)
 	if !ok {
@@ -122,13 +151,12 @@ func (o TopOptions) report(ctx context.Context, from sinks.Sink, s series) (r To
 		return asked(w, r) && (r.err != nil || !r.rev.TotalsOnly())
 	})
 	if !ok {
-		return r, fmt.Errorf("%s: only its totals were read, so its pages are not known; "+
-			"`docgauge history --window %s` shows the totals", s.windows[last].rev.Key, o.Selection.Granularity)
+		return r, o.Selection.totalsOnly(ctx, from, s.windows[last].rev)
 	}
 	if newer := s.windows[last].rev; w != last {
 		r.Newer = &newer
 	}
-	former, compared := s.endingAt(w.From)
+	former, compared := s.endingAt(o.Selection.Granularity.ComparedWith(w).To)
 	if o.With != nil {
 		former, compared = s.newest(func(w analytics.Window, _ reading) bool { return o.names(w, *o.With) })
 		switch {
@@ -149,17 +177,25 @@ func (o TopOptions) report(ctx context.Context, from sinks.Sink, s series) (r To
 	earlier := r.Previous
 	if !compared {
 		earlier = nil
+		if o.Ranking.List == Rising || o.Ranking.List == Falling {
+			return r, noAnswer("%s: which pages are %s is not known: the archive lacks the pages of %s, "+
+				"which it is compared with", r.Key, o.Ranking.List, o.Selection.Granularity.ComparedWith(w))
+		}
 	}
 	m, err := Compare(ctx, from, earlier, &r.Revision, o.Ranking)
 	if err != nil {
 		return r, err
 	}
 	first := m.Top
-	if o.Ranking.By == ByChange {
+	switch {
+	case o.Ranking.List == Rising:
+		first = m.Rising.First
+	case o.Ranking.List == Falling:
+		first = m.Falling.First
+	case o.Ranking.By == ByChange && compared:
+		first = m.Changed(analytics.Everyone, o.Ranking.N)
+	case o.Ranking.By == ByChange:
 		first = nil
-		if compared {
-			first = m.Changed(analytics.Everyone, o.Ranking.N)
-		}
 	}
 	r.Count, r.Pages = m.Pages, o.Ranking.pages(first, compared)
 	if compared {
@@ -198,9 +234,15 @@ func (o TopOptions) names(w analytics.Window, day analytics.Date) bool {
 
 // lacksDay is the error of a day that no window contains.
 func (o TopOptions) lacksDay(s series, day analytics.Date) error {
+	g := o.Selection.Granularity
+	if w, ok := schedule.Open(g, o.Today); ok && o.Today > 0 && w.From <= day && day < w.To {
+		return noAnswer("the %s %s of %s is not over, and its pages are read when it is; `docgauge history "+
+			"--window %s` shows its totals so far if DOCGAUGE_OPEN_WINDOWS has %s (one request a run)",
+			g, w, s.project, g, g)
+	}
 	first, last := s.span()
-	return fmt.Errorf("no %s window of %s in the archive contains %s; they reach from %s to %s (exclusive)",
-		o.Selection.Granularity, s.project, day, first, last)
+	return noAnswer("no %s window of %s in the archive contains %s; they reach from %s to %s (exclusive)",
+		g, s.project, day, first, last)
 }
 
 // Percent returns a change in percent, to one decimal; nil where there was nothing.
@@ -209,6 +251,16 @@ func Percent(from, to int64) *float64 {
 		return nil
 	}
 	p := math.Round((float64(to)-float64(from))/float64(from)*1000) / 10
+	return &p
+}
+
+// Share returns the share of AI agents in percent, to one decimal; nil where nobody came, or the
+// numbers cannot be.
+func Share(t analytics.Totals) *float64 {
+	if t.Total <= 0 || t.AI > t.Total {
+		return nil
+	}
+	p := math.Round(float64(t.AI)/float64(t.Total)*1000) / 10
 	return &p
 }
 

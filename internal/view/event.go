@@ -24,6 +24,7 @@ type Event struct {
 	// Windows are the first ones; Text counts all.
 	Windows []analytics.Aside `json:"windows,omitempty"`
 	Digest  *Digest           `json:"digest,omitempty"`
+	Readers *ReadersChange    `json:"readers,omitempty"`
 	// Job is an agent job that came to the state that Event names, Queue the paused prompt queue.
 	Job   *Job           `json:"job,omitempty"`
 	Queue *journal.Queue `json:"queue,omitempty"`
@@ -53,9 +54,9 @@ type Quota struct {
 	Since     time.Time `json:"since,omitzero"`
 }
 
-// Digest is the newest week of a project. Unique visitors are not additive: Total is
-// not Human + AI, and no number here is a sum.
-type Digest struct {
+// Week is a complete week of a project and what changed. Unique visitors are not additive:
+// Total is not Human + AI, and no number here is a sum.
+type Week struct {
 	From analytics.Date `json:"from"`
 	To   analytics.Date `json:"to"`
 	// Settled means that the numbers are final.
@@ -65,6 +66,25 @@ type Digest struct {
 	// was not exported.
 	Before *analytics.Totals `json:"before,omitempty"`
 	Change *analytics.Totals `json:"change,omitempty"`
+}
+
+// ReadersChange is a week whose readers changed by more than DOCGAUGE_NOTIFY_CHANGE against
+// the week before, which is always known here.
+type ReadersChange struct {
+	Week
+	// Threshold is DOCGAUGE_NOTIFY_CHANGE, in per cent of the former value.
+	Threshold float64 `json:"threshold_percent"`
+	// Site and AIShare report whether all readers, or the share of AI, changed by more.
+	Site    bool `json:"site"`
+	AIShare bool `json:"ai_share"`
+	// Pages are those of the most read ones that changed by more, the largest change first. A page
+	// that appeared has no visitors in the week before, one that vanished none in this.
+	Pages []DigestPage `json:"pages,omitempty"`
+}
+
+// Digest is the newest week of a project.
+type Digest struct {
+	Week
 	// Pages are absent where only totals are exported.
 	Pages *DigestPages `json:"pages,omitempty"`
 	Jobs  []DigestJob  `json:"jobs,omitempty"`

@@ -3,8 +3,10 @@ package web
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"mime"
 	"net/http"
@@ -15,26 +17,34 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/internal/view"
+	"github.com/docgauge/docgauge/sinks"
 )
 
 const (
 	// maxLimit is the largest limit that can be asked for.
 	maxLimit = 10_000
-	csvType  = "text/csv"
-	jsonType = "application/json"
+	// askTimeout limits a question to the archive.
+	askTimeout = 20 * time.Second
+	csvType    = "text/csv"
+	jsonType   = "application/json"
 )
 
 // NewAPI returns the handlers of /api/v1 by path. current returns the newest snapshot, or nil before
-// the first one.
-func NewAPI(current func() *view.Snapshot) map[string]http.Handler {
+// the first one. archive opens the archive for the questions that the snapshot does not answer.
+func NewAPI(current func() *view.Snapshot, archive Archive) map[string]http.Handler {
 	return map[string]http.Handler{
-		"/api/v1/windows":  endpoint{current, "windows", []string{"project", "window"}, 30, apiWindow{}, windowRows},
-		"/api/v1/pages":    endpoint{current, "pages", []string{"project", "window"}, 20, apiPage{}, pageRows},
-		"/api/v1/jobs":     endpoint{current, "jobs", []string{"project", "state"}, 100, view.Job{}, jobRows},
-		"/api/v1/outcomes": endpoint{current, "outcomes", []string{"project"}, 100, apiEffect{}, effectRows},
+		"/api/v1/windows": endpoint{current, "windows", []string{"project", "window"}, 30, apiWindow{}, windowRows, nil},
+		"/api/v1/pages": endpoint{current, "pages", []string{"project", "window", "at", "list", "by", "prefix"}, 20,
+			apiPage{}, pageRows, archive},
+		"/api/v1/jobs":     endpoint{current, "jobs", []string{"project", "state"}, 100, view.Job{}, jobRows, nil},
+		"/api/v1/outcomes": endpoint{current, "outcomes", []string{"project"}, 100, apiEffect{}, effectRows, nil},
 	}
 }
+
+// Archive calls a function with the archive, which is open until that returns.
+type Archive func(func(sinks.Sink) error) error
 
 // endpoint is a list that can be requested.
 type endpoint struct {
@@ -46,6 +56,8 @@ type endpoint struct {
 	// empty is a row without values; find returns rows of its type.
 	empty any
 	find  func(*view.Snapshot, question) []any
+	// archive answers the questions about pages that the snapshot does not answer.
+	archive Archive
 }
 
 // question is a request, parsed. Empty fields were not given.
@@ -55,6 +67,9 @@ type question struct {
 	state   string
 	limit   int
 	csv     bool
+	// top is the question to the archive; asked: it is one.
+	top   query.TopOptions
+	asked bool
 }
 
 func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -70,7 +85,17 @@ func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var body bytes.Buffer
-	rows := e.find(s, q)
+	var rows []any
+	if !q.asked {
+		rows = e.find(s, q)
+	} else if rows, err = e.ask(r.Context(), s, q); err != nil {
+		code, message := http.StatusInternalServerError, "the archive cannot be read: docgauge verify says why"
+		if none, ok := errors.AsType[query.NoAnswerError](err); ok {
+			code, message = http.StatusNotFound, none.Error()
+		}
+		refuse(w, code, message)
+		return
+	}
 	w.Header().Set("Content-Type", jsonType)
 	if q.csv {
 		w.Header().Set("Content-Type", csvType+"; charset=utf-8; header=present")
@@ -120,6 +145,9 @@ func (e endpoint) read(s *view.Snapshot, r *http.Request) (q question, err error
 			return q, fmt.Errorf("limit %.20q: want 1 to %d", text, maxLimit)
 		}
 	}
+	if err := q.readTop(values, s.At); err != nil {
+		return q, err
+	}
 	switch format := values.Get("format"); format {
 	case "":
 		q.csv = prefersCSV(r.Header)
@@ -130,6 +158,74 @@ func (e endpoint) read(s *view.Snapshot, r *http.Request) (q question, err error
 	}
 	return q, nil
 }
+
+// readTop reads the parameters that ask the archive.
+func (q *question) readTop(values url.Values, now time.Time) error {
+	for _, name := range []string{"at", "list", "by", "prefix"} {
+		q.asked = q.asked || values.Has(name)
+	}
+	q.top = query.TopOptions{Today: analytics.DateOf(now), Ranking: query.Ranking{
+		List: query.List(cmp.Or(values.Get("list"), string(query.MostRead))), Prefix: values.Get("prefix"), N: q.limit,
+		By: analytics.Audience(cmp.Or(values.Get("by"), string(analytics.Everyone))),
+	}}
+	q.top.Selection.Granularity = cmp.Or(q.window, analytics.Week)
+	if text := values.Get("at"); text != "" {
+		at, err := analytics.ParseDate(text)
+		if err != nil {
+			return fmt.Errorf("at %.20q: want a day, YYYY-MM-DD", text)
+		}
+		q.top.At = &at
+	}
+	lists := []query.List{query.MostRead, query.Rising, query.Falling}
+	if !slices.Contains(lists, q.top.Ranking.List) {
+		return fmt.Errorf("list %.20q: want top, rising or falling", values.Get("list"))
+	}
+	orders := []analytics.Audience{analytics.Everyone, analytics.Human, analytics.AI, query.ByChange}
+	if !slices.Contains(orders, q.top.Ranking.By) {
+		return fmt.Errorf("by %.20q: want total, human, ai or change", values.Get("by"))
+	}
+	return q.top.Ranking.Check()
+}
+
+// ask returns the pages of the archive. Of several projects some may have none.
+func (e endpoint) ask(ctx context.Context, s *view.Snapshot, q question) (out []any, err error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	var errs []error
+	var absent error // a project that the archive lacks
+	err = e.archive(func(from sinks.Sink) error {
+		for _, p := range s.Projects {
+			if q.project != "" && q.project != p.ID {
+				continue
+			}
+			q.top.Selection.Projects = []string{p.ID}
+			all, err := query.Top(ctx, unnamed{from}, q.top)
+			if unknown, ok := errors.AsType[query.UnknownProjectError](err); ok {
+				absent = cmp.Or(absent, error(query.NoAnswerError(unknown)))
+				continue
+			}
+			errs = append(errs, err)
+			for _, r := range all {
+				out = append(out, archivePages(r)...)
+			}
+		}
+		return nil
+	})
+	if len(errs) == 0 {
+		errs = append(errs, absent)
+	}
+	for _, failed := range errs {
+		if _, none := errors.AsType[query.NoAnswerError](failed); failed != nil && (!none || len(out) == 0) {
+			err = cmp.Or(err, failed)
+		}
+	}
+	return out, err
+}
+
+// unnamed is an archive whose messages do not name its place on this machine.
+type unnamed struct{ sinks.Sink }
+
+func (unnamed) Location() string { return "of this server" }
 
 // prefersCSV reports whether a client names CSV, and likes it better than JSON.
 func prefersCSV(h http.Header) bool {

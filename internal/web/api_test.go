@@ -17,6 +17,8 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/internal/web"
+	"github.com/docgauge/docgauge/sinks"
+	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
 var monday = analytics.NewDate(2026, 11, 2)
@@ -61,9 +63,65 @@ func snapshot() *view.Snapshot {
 	return s
 }
 
+// archive has two weeks of prj_a, 26 October being a Monday.
+func archive(ask func(sinks.Sink) error) error {
+	sink := sinktest.NewMemory()
+	for i, rows := range [][]analytics.Row{
+		{{Path: "/a", Human: 5, AI: 9, Total: 14}, {Path: "/b", Human: 5, AI: 2, Total: 7}, {Path: "/c", Total: 1}},
+		{{Path: "/a", Human: 9, AI: 4, Total: 13}, {Path: "/b", Human: 6, AI: 1, Total: 7}, {Path: "/d", Total: 1}},
+	} {
+		from := monday - 14 + analytics.Date(7*i)
+		sink.Put(analytics.Revision{Number: 1, Rows: 3, ExportedAt: monday.Time(), Key: analytics.Key{Project: "prj_a",
+			Granularity: analytics.Week, Window: analytics.Window{From: from, To: from + 7}}}, rows, nil)
+	}
+	return ask(sink)
+}
+
+// TestArchivePages: the questions that docgauge top answers are answered alike.
+func TestArchivePages(t *testing.T) {
+	for query, want := range map[string]string{
+		"list=falling&by=ai&window=week": "1 /a 4 -5 -55.6, 2 /b 1 -1 -50",
+		"list=rising&by=human&limit=1":   "1 /a 4 4 80",
+		"by=ai":                          "1 /a 4 -5 -55.6, 2 /b 1 -1 -50, 3 /d 0  ",
+		"at=2026-10-20&project=prj_a":    "1 /a 9  , 2 /b 2  , 3 /c 0  ",
+		"prefix=/b&by=change":            "",
+		"prefix=/d":                      "1 /d 0  ",
+		"at=2026-10-01":                  "404 no week window of prj_a in the archive contains 2026-10-01",
+		"at=2026-11-03":                  "404 the week [2026-11-02,2026-11-09) of prj_a is not over",
+		"at=2026-10-20&list=rising":      "404 which pages are rising is not known",
+		"by=ai&project=prj_b":            "404 project \"prj_b\" has no window in the archive of this server",
+		"by=all":                         `400 by "all": want total, human, ai or change`,
+		"list=risen":                     `400 list "risen": want top, rising or falling`,
+		"at=today":                       `400 at "today": want a day`,
+		"list=rising&by=change":          "400 by change: want total, human or ai",
+	} {
+		w := ask(snapshot(), "/api/v1/pages?format=csv&"+query)
+		if w.Code != 200 {
+			var refused struct{ Error string }
+			code, text, _ := strings.Cut(want, " ")
+			if err := json.Unmarshal(w.Body.Bytes(), &refused); err != nil || fmt.Sprint(w.Code) != code ||
+				!strings.Contains(refused.Error, text) {
+				t.Errorf("%s: %d %s", query, w.Code, w.Body)
+			}
+			continue
+		}
+		table, err := csv.NewReader(w.Body).ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, r := range table[1:] {
+			got = append(got, strings.Join([]string{r[4], r[5], r[7], r[12], r[13]}, " "))
+		}
+		if got := strings.Join(got, ", "); got != want {
+			t.Errorf("%s: %q, want %q", query, got, want)
+		}
+	}
+}
+
 func ask(s *view.Snapshot, target string, header ...string) *httptest.ResponseRecorder {
 	mux := http.NewServeMux()
-	for path, h := range web.NewAPI(func() *view.Snapshot { return s }) {
+	for path, h := range web.NewAPI(func() *view.Snapshot { return s }, archive) {
 		mux.Handle("GET "+path, h)
 	}
 	r := httptest.NewRequest(http.MethodGet, target, nil)
@@ -223,18 +281,19 @@ func TestUnchanged(t *testing.T) {
 // FuzzQuestion: whatever is asked, the answer is JSON or CSV, and a refusal says why.
 func FuzzQuestion(f *testing.F) {
 	for _, seed := range []string{"limit=1", "project=prj_a&window=day", "format=csv", "=&&", "limit=-1",
-		"window=99999d"} {
+		"window=99999d", "by=ai&at=2026-10-20"} {
 		f.Add(seed, "text/csv;q=1")
 	}
 	s := snapshot()
-	handlers := web.NewAPI(func() *view.Snapshot { return s })
+	handlers := web.NewAPI(func() *view.Snapshot { return s }, archive)
 	f.Fuzz(func(t *testing.T, query, accept string) {
 		for _, h := range handlers {
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, &http.Request{Method: http.MethodGet, URL: &url.URL{RawQuery: query},
 				Header: http.Header{"Accept": {accept}}})
 			isJSON := w.Header().Get("Content-Type") == "application/json"
-			if w.Code != 200 && w.Code != 400 || w.Code == 400 && !isJSON || isJSON && !json.Valid(w.Body.Bytes()) {
+			known := slices.Contains([]int{200, 400, 404}, w.Code)
+			if !known || w.Code != 200 && !isJSON || isJSON && !json.Valid(w.Body.Bytes()) {
 				t.Errorf("%q, %q: %d %s", query, accept, w.Code, w.Body)
 			}
 		}

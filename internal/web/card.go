@@ -2,7 +2,6 @@ package web
 
 import (
 	"strings"
-	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/format"
@@ -12,8 +11,8 @@ import (
 // card is the newest window of a grid. The template "figures" shows it.
 type card struct {
 	Grid    view.Grid
-	Changes []change // the fairest first
-	Alone   string   // why Changes is empty
+	Changes []change
+	Alone   string // why Changes is empty
 	Notes   []note
 }
 
@@ -27,8 +26,8 @@ type note struct {
 	Until     *moment
 }
 
-// Comparison selects the earlier window that a window is compared with. The zero value is the
-// window before; for a day the same weekday comes first.
+// Comparison selects the earlier window that a window is compared with. The zero value is that
+// of [analytics.Granularity.ComparedWith].
 type Comparison struct {
 	Year    bool // the one a year before
 	Windows int  // this many windows before; 0: the default
@@ -36,10 +35,13 @@ type Comparison struct {
 
 // window returns the window that w is compared with.
 func (c Comparison) window(g analytics.Granularity, w analytics.Window) analytics.Window {
-	if c.Year {
+	switch {
+	case c.Year:
 		return g.YearBefore(w)
+	case c.Windows > 0:
+		return g.Earlier(w, c.Windows)
 	}
-	return g.Earlier(w, max(c.Windows, 1))
+	return g.ComparedWith(w)
 }
 
 // cardOf returns nil if no window was read.
@@ -49,21 +51,15 @@ func cardOf(g view.Grid, against Comparison) *card {
 		return nil
 	}
 	c := &card{Grid: g, Alone: "No earlier window to compare with"}
-	switch alike := weekend(r.From) == weekend(r.From-1); {
+	w, name := against.window(g.Granularity, r.Window), previous(g.Granularity)
+	switch {
 	case against != Comparison{}:
-		w := against.window(g.Granularity, r.Window)
-		c.Alone = "No reading of " + view.Days(g.Granularity, w) + " to compare with"
-		c.compare(g.EndingAt(w.To), view.Days(g.Granularity, w), true)
-	case g.Granularity != analytics.Day:
-		c.compare(g.EndingAt(r.From), previous(g.Granularity), true)
-	default:
-		// Weekdays differ, so the fair comparison comes first. Comparing a working day with a weekend
-		// is meaningless: a site is not in trouble each Saturday.
-		c.compare(g.EndingAt(r.To-7), "the previous "+r.From.Weekday().String(), true)
-		if alike || len(c.Changes) == 0 {
-			c.compare(g.EndingAt(r.From), previous(g.Granularity), alike)
-		}
+		name = view.Days(g.Granularity, w)
+		c.Alone = "No reading of " + name + " to compare with"
+	case g.Granularity == analytics.Day:
+		name = "the previous " + w.From.Weekday().String()
 	}
+	c.compare(g.EndingAt(w.To), name)
 	late := 0
 	for i := len(g.Cells) - 1; g.Cells[i].Revision == nil; i-- {
 		late++
@@ -74,13 +70,8 @@ func cardOf(g view.Grid, against Comparison) *card {
 	return c
 }
 
-func weekend(d analytics.Date) bool {
-	return d.Weekday() == time.Saturday || d.Weekday() == time.Sunday
-}
-
-// compare adds the change since an older reading, if there is one. If the two are not alike,
-// neither more nor less is good or bad.
-func (c *card) compare(before *analytics.Revision, name string, alike bool) {
+// compare adds the change since an older reading, if there is one.
+func (c *card) compare(before *analytics.Revision, name string) {
 	if before == nil || before.Totals.Total <= 0 {
 		return
 	}
@@ -92,10 +83,7 @@ func (c *card) compare(before *analytics.Revision, name string, alike bool) {
 		if up {
 			arrow, tone = "▲ ", "up"
 		}
-		n.Text, n.Words = arrow+text, tone+" "+text
-		if alike {
-			n.Tone = tone
-		}
+		n.Text, n.Words, n.Tone = arrow+text, tone+" "+text, tone
 	}
 	c.Changes = append(c.Changes, n)
 }

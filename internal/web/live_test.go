@@ -47,7 +47,7 @@ func liveSnapshot() (*view.Snapshot, *sinktest.Memory) {
 		for _, g := range p.Grids {
 			if newest := g.Newest; newest != nil && !g.TotalsOnly {
 				sink.Put(*newest, rows(*newest, "/new"), nil)
-				if before := g.EndingAt(newest.From); before != nil {
+				if before := g.EndingAt(g.Granularity.ComparedWith(newest.Window).To); before != nil {
 					sink.Put(*before, rows(*before, "/old"), nil)
 				}
 			}

@@ -31,7 +31,7 @@ func addProject(r *web.Report, id string, size float64) {
 		if g.TotalsOnly {
 			continue
 		}
-		before := g.EndingAt(g.Newest.From)
+		before := g.EndingAt(g.Granularity.ComparedWith(g.Newest.Window).To)
 		earlier := webtest.Pages(*before, "/old/launch-notes")
 		later := webtest.Pages(*g.Newest, "/docs/agents/mcp-server")
 		m, err := analytics.FindMovers(analytics.ByPath(earlier), analytics.ByPath(later), analytics.Everyone, 50)

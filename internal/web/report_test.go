@@ -97,10 +97,7 @@ func TestReportNumbers(t *testing.T) {
 	known := map[int64]bool{2026: true}
 	for _, l := range r.Projects[0].Grids {
 		rev := l.Cells[len(l.Cells)-1].Revision
-		before := l.EndingAt(rev.From)
-		if l.Granularity == analytics.Day { // a Monday
-			before = l.EndingAt(rev.To - 7)
-		}
+		before := l.EndingAt(l.Granularity.ComparedWith(rev.Window).To)
 		if before != nil {
 			change := float64(rev.Totals.Total-before.Totals.Total) / float64(before.Totals.Total) * 100
 			arrow := map[bool]string{true: "▲", false: "▼"}[change > 0]

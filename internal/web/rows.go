@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/internal/view"
 )
 
@@ -54,7 +55,8 @@ func windowRows(s *view.Snapshot, q question) (out []any) {
 	return out
 }
 
-// apiPage is a row for one of the most read pages of a newest window.
+// apiPage is a row for a page of a window. The change is that of the audience that was asked for;
+// the pages of the snapshot have none.
 type apiPage struct {
 	analytics.Key
 	Rank  int    `json:"rank"`
@@ -62,6 +64,25 @@ type apiPage struct {
 	Human int64  `json:"human"`
 	AI    int64  `json:"ai"`
 	Total int64  `json:"total"`
+	// The numbers of the window that it is compared with.
+	PreviousHuman *int64   `json:"previous_human"`
+	PreviousAI    *int64   `json:"previous_ai"`
+	PreviousTotal *int64   `json:"previous_total"`
+	Change        *int64   `json:"change"`
+	Percent       *float64 `json:"change_percent"`
+}
+
+// archivePages returns the listed pages of a window.
+func archivePages(r query.TopReport) (out []any) {
+	for _, p := range r.Pages {
+		row := apiPage{Key: r.Key, Rank: p.Rank, Path: p.Path, Change: p.Change, Percent: p.Percent,
+			Human: p.Visitors.Human, AI: p.Visitors.AI, Total: p.Visitors.Total}
+		if b := p.Previous; b != nil {
+			row.PreviousHuman, row.PreviousAI, row.PreviousTotal = &b.Human, &b.AI, &b.Total
+		}
+		out = append(out, row)
+	}
+	return out
 }
 
 // pageRows returns the pages of each newest window with the most visitors.
@@ -71,7 +92,8 @@ func pageRows(s *view.Snapshot, q question) (out []any) {
 			continue
 		}
 		for i, r := range w.Pages[:min(q.limit, len(w.Pages))] {
-			out = append(out, apiPage{w.Key, i + 1, r.Path, r.Human, r.AI, r.Total})
+			out = append(out, apiPage{Key: w.Key, Rank: i + 1, Path: r.Path, Human: r.Human, AI: r.AI,
+				Total: r.Total})
 		}
 	}
 	return out
