@@ -45,7 +45,7 @@ func (a *Program) announce(o *initOptions, noKey bool) error {
 	text := render.NewText(a.Err)
 	text.Line(0, "This writes settings to %s.", path)
 	if len(asks) > 0 {
-		text.Line(0, "It asks for %s: the dashboard of your platform has them.", strings.Join(asks, ", "))
+		text.Line(0, "It asks for %s, which your platform's dashboard shows.", strings.Join(asks, " and "))
 	}
 	text.Line(0, "%s Nothing is written until all is well; Ctrl-C leaves nothing behind.", cost)
 	text.Line(0, "")
