@@ -85,7 +85,7 @@ func checkPages(t *testing.T, s *sandbox.Sandbox, text string, w analytics.Windo
 	t.Helper()
 	totals, rows, err := s.Visitors(sandbox.DefaultProject, w)
 	check(t, err)
-	before, old, err := s.Visitors(sandbox.DefaultProject, analytics.Window{From: w.From - (w.To - w.From), To: w.From})
+	before, old, err := s.Visitors(sandbox.DefaultProject, analytics.Window{From: w.From - 7, To: w.To - 7})
 	check(t, err)
 	was := map[string]analytics.Row{}
 	for _, r := range old {
@@ -128,11 +128,11 @@ func TestReportAsOf(t *testing.T) {
 	s, archive := archived(t)
 	now := time.Now()
 	today := analytics.DateOf(now)
-	page, _, err := reported(t, now, "--archive", archive, "--from", (today - 10).String(),
+	page, _, err := reported(t, now, "--archive", archive, "--from", (today - 11).String(),
 		"--to", (today - 3).String())
 	check(t, err)
 	got := drawings(t, page)
-	if n := len(got[0].Total); n != 7 {
+	if n := len(got[0].Total); n != 8 {
 		t.Errorf("%d days", n)
 	}
 	checkPages(t, s, textOf(page), analytics.Window{From: today - 4, To: today - 3})
