@@ -39,7 +39,8 @@ func (a *Program) showConfig(asJSON bool) error {
 	settings, c, err := a.source.Explain(config.NeedProjects|config.NeedAPI, a.now())
 	problems, _ := errors.AsType[config.Problems](err)
 	if asJSON {
-		r := configReport{a.source.File.Path, settings, append([]string{}, c.Warnings...), append([]string{}, problems...)}
+		r := configReport{a.source.File.Path, settings, append([]string{}, c.Warnings...),
+			append([]string{}, problems...)}
 		return errors.Join(render.JSON(a.Out, r), err)
 	}
 	for _, text := range c.Warnings {

@@ -64,7 +64,8 @@ func TestInitOnTerminal(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	shown := strings.Join(terminal.shows(), "\n")
-	if strings.Contains(shown, sandbox.DefaultAPIKey) || strings.Contains(shown, "nokey") || strings.Contains(shown, "else") {
+	if strings.Contains(shown, sandbox.DefaultAPIKey) || strings.Contains(shown, "nokey") ||
+		strings.Contains(shown, "else") {
 		t.Error("the terminal shows the key")
 	}
 	info, err := os.Stat(filepath.Join(p.dir, "docgauge.env"))

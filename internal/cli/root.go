@@ -85,7 +85,8 @@ func (a *Program) root() *cobra.Command {
 	group("Look at the numbers", a.topCommand(), a.historyCommand(), a.statusCommand(), a.reportCommand(),
 		a.outcomesCommand(), a.openmetricsCommand(), a.mcpCommand())
 	group("Agent jobs", a.jobsCommand())
-	group(groupOperate, a.verifyCommand(), a.sinksCommand(), a.notifyCommand(), a.healthcheckCommand(), a.versionCommand())
+	group(groupOperate, a.verifyCommand(), a.sinksCommand(), a.notifyCommand(), a.healthcheckCommand(),
+		a.versionCommand())
 	root.AddCommand(a.manCommand(), configurationTopic())
 	walk(root, func(cmd *cobra.Command) {
 		if cmd.Args == nil {

@@ -106,7 +106,8 @@ func (a *Program) top(ctx context.Context, o topOptions) (err error) {
 	reports, err := query.Top(ctx, from, q)
 	return show(a.Out, o.archive, reports, asUsageError(err), topCSV,
 		func(r query.TopReport) error {
-			if err := printPages(a.Out, r, a.wording(from.config)); err != nil || r.Changes == nil || r.List != query.MostRead {
+			if err := printPages(a.Out, r, a.wording(from.config)); err != nil || r.Changes == nil ||
+				r.List != query.MostRead {
 				return err
 			}
 			return changeTable(r).Print(a.Out)
@@ -133,7 +134,8 @@ func printPages(w io.Writer, r query.TopReport, words wording) error {
 	}
 	if c := r.Changes; c != nil {
 		text.Line(0, "")
-		readers := map[analytics.Audience]string{analytics.Human: ", by human readers,", analytics.AI: ", by AI readers,"}
+		readers := map[analytics.Audience]string{analytics.Human: ", by human readers,",
+			analytics.AI: ", by AI readers,"}
 		text.Line(2, "Since %s%s %s rose, %s fell, %s appeared, %s vanished.", words.days(r.Previous.Key),
 			readers[r.Audience()],
 			format.Plural(c.Rising.Count, "page"), format.Commas(c.Falling.Count), format.Commas(c.Appeared.Count),

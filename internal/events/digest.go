@@ -254,7 +254,8 @@ func audienceLines(week view.Week) []string {
 
 // headline is the project, the week and its readers.
 func headline(week view.Week, project string) string {
-	return fmt.Sprintf("%s, %s: %s%s", project, view.Days(analytics.Week, analytics.Window{From: week.From, To: week.To}),
+	return fmt.Sprintf("%s, %s: %s%s", project,
+		view.Days(analytics.Week, analytics.Window{From: week.From, To: week.To}),
 		format.Plural(week.Totals.Total, "reader"), change(week, analytics.Everyone))
 }
 

@@ -213,7 +213,8 @@ func TestFind(t *testing.T) {
 		}
 	}
 	for ref, hint := range map[string]string{
-		"": "", "6": "", "#": "", "#b": "", "-1": "", "typos.md": "", "guides": "", "c": "did you mean c.md or guides/c.md?",
+		"": "", "6": "", "#": "", "#b": "", "-1": "", "typos.md": "", "guides": "",
+		"c":              "did you mean c.md or guides/c.md?",
 		"guides/typo.md": "did you mean guides/typos.md?",
 	} {
 		_, err := Find(t.Context(), w.journal, ref)

@@ -223,8 +223,9 @@ func (a *assistant) window(ctx context.Context, q windowQuestion) (windowAnswer,
 // top asks for the pages of a window, and of the one that it is compared with.
 func (a *assistant) top(ctx context.Context, q windowQuestion, with *analytics.Date) (out windowAnswer, err error) {
 	by := analytics.Audience(q.By)
-	o := query.TopOptions{At: q.At, With: with, Ranking: query.Ranking{List: query.List(q.List), By: by, N: int(q.Limit),
-		Prefix: q.Prefix}, Today: analytics.DateOf(a.Now())}
+	o := query.TopOptions{At: q.At, With: with,
+		Ranking: query.Ranking{List: query.List(q.List), By: by, N: int(q.Limit),
+			Prefix: q.Prefix}, Today: analytics.DateOf(a.Now())}
 	if o.Selection, err = a.selection(ctx, q.series, analytics.Week); err != nil {
 		return out, err
 	}

@@ -35,7 +35,8 @@ const (
 // the first one. archive opens the archive for the questions that the snapshot does not answer.
 func NewAPI(current func() *view.Snapshot, archive Archive) map[string]http.Handler {
 	return map[string]http.Handler{
-		"/api/v1/windows": endpoint{current, "windows", []string{"project", "window"}, 30, apiWindow{}, windowRows, nil},
+		"/api/v1/windows": endpoint{current, "windows", []string{"project", "window"}, 30, apiWindow{},
+			windowRows, nil},
 		"/api/v1/pages": endpoint{current, "pages", []string{"project", "window", "at", "list", "by", "prefix"}, 20,
 			apiPage{}, pageRows, archive},
 		"/api/v1/jobs":     endpoint{current, "jobs", []string{"project", "state"}, 100, view.Job{}, jobRows, nil},

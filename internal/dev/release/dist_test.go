@@ -229,7 +229,8 @@ func startDaemon(t *testing.T, cmd *exec.Cmd, port int, wanted string) (await fu
 func checkDeb(t *testing.T, deb string) {
 	m := newMachine(t)
 	said, log := m.dpkg(t, "--install", deb)
-	if log != "daemon-reload\n" || !strings.Contains(said, "docgauge init --env-file /etc/docgauge/docgauge.env --api-key-file ") {
+	if log != "daemon-reload\n" || !strings.Contains(said,
+		"docgauge init --env-file /etc/docgauge/docgauge.env --api-key-file ") {
 		t.Errorf("installing called systemctl %q, and said\n%s", log, said)
 	}
 	at, port := engines.Sandbox(t, m.root+"/usr/bin/docgauge"), engines.FreePort(t)

@@ -365,7 +365,8 @@ func checkSBOM(t *testing.T, text []byte) {
 // TestPackageScripts runs the maintainer scripts as dpkg and rpm call them.
 func TestPackageScripts(t *testing.T) {
 	for _, tc := range []struct{ script, args, systemctl, said string }{
-		{"postinstall", "configure", "daemon-reload", "docgauge init --env-file /etc/docgauge/docgauge.env --api-key-file "},
+		{"postinstall", "configure", "daemon-reload",
+			"docgauge init --env-file /etc/docgauge/docgauge.env --api-key-file "},
 		{"postinstall", "configure 1.2.2-1", "daemon-reload; try-restart docgauge.service", ""},
 		{"postinstall", "1", "daemon-reload", "docgauge init --env-file /etc/docgauge/docgauge.env --api-key-file "},
 		{"postinstall", "2", "daemon-reload; try-restart docgauge.service", ""},
