@@ -77,7 +77,7 @@ func (g Granularity) Earlier(w Window, n int) Window {
 
 // ComparedWith returns the earlier window of g that w is compared with: for a day the same
 // weekday of the week before, since a Saturday and a Friday differ anyway; for any other the
-// window that ends where w begins. Every comparison that nobody asked to be another uses it.
+// window that ends where w begins. It is the default of every comparison.
 func (g Granularity) ComparedWith(w Window) Window {
 	if g == Day {
 		return g.Earlier(w, 7)
