@@ -177,7 +177,7 @@ func (a *Program) demoJob(ctx context.Context, c config.Config) (err error) {
 		if err == nil {
 			_, err = folder.Write(demoPrompt, prompts.Prompt{Title: demoTitle, Body: demoText})
 		}
-		if err == nil { // nobody is writing it any more: the queue need not wait for that
+		if err == nil { // dated back: the queue waits while a file is new, which may be incomplete
 			hourAgo := time.Now().Add(-time.Hour)
 			err = os.Chtimes(file, hourAgo, hourAgo)
 		}

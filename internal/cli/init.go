@@ -139,8 +139,7 @@ func (o *initOptions) checkFile() error {
 	}
 	if o.keyFile == "" {
 		return usageError{fmt.Errorf("--api-key-file: missing: %s belongs to a service, which reads the key "+
-			"from a file; "+
-			"put it into %s", o.path, filepath.Join(filepath.Dir(o.path), "key"))}
+			"from a file; put it into %s", o.path, filepath.Join(filepath.Dir(o.path), "key"))}
 	}
 	o.replace, o.dir = true, cmp.Or(o.dir, packageDir)
 	return nil

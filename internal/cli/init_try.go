@@ -112,7 +112,7 @@ func (o *initOptions) askInstead(ctx context.Context, p *prompter, project strin
 type trial struct {
 	program  *Program
 	options  *initOptions
-	terminal *os.File // nil: nobody is asked
+	terminal *os.File // nil: standard input is not a terminal, so failures end the run
 
 	// db is the state that the requests are charged to: the one of the settings if there is one, or
 	// else a temporary one. A state made here could belong to another user than that of the exports.

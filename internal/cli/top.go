@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -86,10 +85,6 @@ func (a *Program) top(ctx context.Context, o topOptions) (err error) {
 	}
 	if q.At, err = dateFlag("at", o.at); err != nil {
 		return err
-	}
-	orders := []analytics.Audience{analytics.Everyone, analytics.Human, analytics.AI, query.ByChange}
-	if !slices.Contains(orders, q.Ranking.By) {
-		return usageError{fmt.Errorf("--by %q: want total, human, ai or change", o.by)}
 	}
 	if err := q.Ranking.Check(); err != nil {
 		return usageError{fmt.Errorf("--%w", err)}

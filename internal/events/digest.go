@@ -188,13 +188,17 @@ func (w *Watcher) digestOf(
 	return view.Event{Event: digest, Project: week.Project, Digest: &d}, err
 }
 
+// rows returns the most read pages of two weeks.
+func (w *Watcher) rows(ctx context.Context, before, week state.Entry) (earlier, later []analytics.Row, err error) {
+	if earlier, err = w.app.Rows(ctx, before); err == nil {
+		later, err = w.app.Rows(ctx, week)
+	}
+	return earlier, later, err
+}
+
 // pages returns how the pages of a week moved.
 func (w *Watcher) pages(ctx context.Context, before, week state.Entry) (*view.DigestPages, error) {
-	earlier, err := w.app.Rows(ctx, before)
-	if err != nil {
-		return nil, err
-	}
-	later, err := w.app.Rows(ctx, week)
+	earlier, later, err := w.rows(ctx, before, week)
 	if err != nil {
 		return nil, err
 	}

@@ -97,11 +97,7 @@ func (w *Watcher) compare(
 	if !isWhole(before) || !isWhole(week) {
 		return r, nil
 	}
-	earlier, err := w.app.Rows(ctx, before)
-	if err != nil {
-		return r, err
-	}
-	later, err := w.app.Rows(ctx, week)
+	earlier, later, err := w.rows(ctx, before, week)
 	if err != nil {
 		return r, err
 	}

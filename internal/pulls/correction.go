@@ -127,6 +127,7 @@ func correct(placebos []pageChange) correction {
 // medianOfSquare is that of the square of a standard normal number.
 const medianOfSquare = 0.4549
 
+// median sorts all, and returns the middle one.
 func median(all []float64) float64 {
 	slices.Sort(all)
 	return all[len(all)/2]

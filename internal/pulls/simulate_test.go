@@ -296,11 +296,10 @@ func (o *tally) pooled() (excludes float64) {
 
 func (o *tally) String() string {
 	middle := func(all []float64) float64 {
-		slices.Sort(all)
 		if len(all) == 0 {
 			return math.NaN()
 		}
-		return 100 * all[len(all)/2]
+		return 100 * median(all)
 	}
 	tested := float64(max(1, o.merges-o.lacking))
 	share := func(n int) float64 { return 100 * float64(n) / tested }

@@ -137,10 +137,10 @@ func (s *study) effect(path string, a analytics.Audience) view.Effect {
 			return e
 		}
 		expected = days
-		shift, _ = usualChange(c.levels)
+		before := own.change
 		own, freedom = own.against(c.levels, freedom)
 		e.Method = view.LevelChange
-		change = own.change
+		change, shift = own.change, before-own.change
 		deviation := math.Sqrt(own.variance)
 		p, width = twoSided(change/deviation, freedom), quantile(outside, freedom)*deviation
 		e.Reason = fmt.Sprintf("only %d untouched pages have %d visitors a day, a comparison needs %d: the page is "+

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -56,6 +57,12 @@ type Ranking struct {
 
 // Check returns why the question has no answer, or nil.
 func (r Ranking) Check() error {
+	if r.List != "" && !slices.Contains([]List{MostRead, Rising, Falling}, r.List) {
+		return fmt.Errorf("list %.20q: want top, rising or falling", r.List)
+	}
+	if !slices.Contains([]analytics.Audience{analytics.Everyone, analytics.Human, analytics.AI, ByChange}, r.By) {
+		return fmt.Errorf("by %.20q: want total, human, ai or change", r.By)
+	}
 	if r.By == ByChange && r.List != MostRead && r.List != "" {
 		return fmt.Errorf("by %s: want total, human or ai for the pages that are %s", r.By, r.List)
 	}

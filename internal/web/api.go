@@ -177,14 +177,6 @@ func (q *question) readTop(values url.Values, now time.Time) error {
 		}
 		q.top.At = &at
 	}
-	lists := []query.List{query.MostRead, query.Rising, query.Falling}
-	if !slices.Contains(lists, q.top.Ranking.List) {
-		return fmt.Errorf("list %.20q: want top, rising or falling", values.Get("list"))
-	}
-	orders := []analytics.Audience{analytics.Everyone, analytics.Human, analytics.AI, query.ByChange}
-	if !slices.Contains(orders, q.top.Ranking.By) {
-		return fmt.Errorf("by %.20q: want total, human, ai or change", values.Get("by"))
-	}
 	return q.top.Ranking.Check()
 }
 
