@@ -157,7 +157,8 @@ func (s *service) handlers() map[string]http.Handler {
 		return errors.Join(ask(from), from.Close())
 	})
 	all["/metrics"], all["/report"] = s.values.Handler(), s.report
-	all["/"] = web.NewStatusPage(s.values.Load, func() web.Alert { return s.current.Load().alert() }, s.options.Version)
+	all["/"] = web.NewStatusPage(s.values.Load, s.report, func() web.Alert { return s.current.Load().alert() },
+		s.options.Version)
 	all["POST /mcp"] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.current.Load().assistants.ServeHTTP(w, r)
 	})

@@ -5,7 +5,9 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -195,10 +197,10 @@ func (t *Tab) Requests() []string {
 	return slices.Clone(t.requests)
 }
 
-// Eval decodes the value of a JavaScript expression, which must be valid JSON,
-// into result unless that is nil.
+// Eval decodes the value of a JavaScript expression, or of its promise, which must be
+// valid JSON, into result unless that is nil.
 func (t *Tab) Eval(ctx context.Context, expression string, result any) error {
-	value, err := do(ctx, t, chromedp.Evaluate[[]byte](expression))
+	value, err := do(ctx, t, chromedp.Evaluate[[]byte](expression, chromedp.EvalAwaitPromise))
 	if err != nil || result == nil || len(value) == 0 {
 		return err
 	}
@@ -250,6 +252,23 @@ func do[T any](ctx context.Context, t *Tab, action chromedp.Action[T]) (T, error
 	return chromedp.Run(within, action)
 }
 
+// Axe returns what axe-core finds in the page: violations of WCAG 2.2 AA and of its own
+// best practices, each with its rule, its elements and why. Without axe-core it is a
+// [Missing] error.
+func (t *Tab) Axe(ctx context.Context) (violations []string, err error) {
+	script, err := os.ReadFile(filepath.Join(Tools(), "node", "node_modules", "axe-core", "axe.min.js"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, Missing{Engine: "axe-core", Install: installer}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := t.Eval(ctx, string(script)+";0", nil); err != nil {
+		return nil, fmt.Errorf("load axe-core: %w", err)
+	}
+	return violations, t.Eval(ctx, axeRun, &violations)
+}
+
 // The expressions below are for [Tab.Eval]. Each returns a list of texts that
 // name the problems of a page. The functions in the files get selectors.
 var (
@@ -259,6 +278,10 @@ var (
 	hardToRead string
 	//go:embed files/oneachother.js
 	onEachOther string
+	//go:embed files/toosmall.js
+	tooSmall string
+	//go:embed files/axe.js
+	axeRun string
 )
 
 // TooWide finds elements that extend to the right of their box, one of boxes,
@@ -267,6 +290,9 @@ func TooWide(exempt, boxes string) string { return fmt.Sprintf("(%s)(%q, %q)", t
 
 // HardToRead finds texts with less contrast than WCAG AA requires.
 var HardToRead = fmt.Sprintf("(%s)()", hardToRead)
+
+// TooSmall finds texts that are less than 12 CSS pixels high.
+var TooSmall = fmt.Sprintf("(%s)()", tooSmall)
 
 // OnEachOther finds pairs of overlapping texts in one box. Boxes is a selector.
 func OnEachOther(boxes string) string { return fmt.Sprintf("(%s)(%q)", onEachOther, boxes) }

@@ -70,8 +70,19 @@ func Legible(t *testing.T, tab *engines.Tab, name string) {
 	None(t, tab, name+": wider than its place", engines.TooWide(".heard, .symbols, svg, .scroll table, .pages table",
 		".card, .panel, .pages, .coverage, .state, body"))
 	None(t, tab, name+": hard to read", engines.HardToRead)
+	None(t, tab, name+": texts below 12 px", engines.TooSmall)
 	None(t, tab, name+": texts that overlap", engines.OnEachOther(".card, .chart, .cover, .grid, .state, .results, tr"))
 	Keep(t, tab, name)
+}
+
+// Axe checks a page with axe-core.
+func Axe(t *testing.T, tab *engines.Tab, name string) {
+	t.Helper()
+	found, err := tab.Axe(t.Context())
+	engines.Need(t, err)
+	if len(found) > 0 {
+		t.Errorf("%s: axe-core finds %d violations:\n%s", name, len(found), strings.Join(found[:min(len(found), 5)], "\n"))
+	}
 }
 
 // Keep stores a picture of the page among the artifacts of the test.
