@@ -23,7 +23,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"html/template"
-	"net/url"
 	"reflect"
 	"time"
 
@@ -32,7 +31,7 @@ import (
 	"github.com/docgauge/docgauge/internal/view"
 )
 
-//go:embed parts status report
+//go:embed parts status report path
 var files embed.FS
 
 // functions put values into words.
@@ -59,8 +58,9 @@ var functions = template.FuncMap{
 		}
 		return int(pageRefresh / time.Second)
 	},
-	"linked": func(project string, path any) linkedPath { return linkedPath{fmt.Sprint(path), project} },
-	"link":   func(s string) view.Link { return view.Link(s) },
+	"linked":  func(project string, path any) linkedPath { return linkedPath{fmt.Sprint(path), project} },
+	"pageURL": pageURL, "since": sinceOf,
+	"link": func(s string) view.Link { return view.Link(s) },
 	"mergeDate": func(m view.Merge) string {
 		return view.Days(analytics.Day, analytics.Window{From: m.Date(), To: m.Date() + 1})
 	},
@@ -79,6 +79,7 @@ type pageKind struct {
 var (
 	statusKind = newPageKind("status", "")
 	reportKind = newPageKind("report", asset("report/script.js"))
+	pathKind   = newPageKind("path", "")
 )
 
 // newPageKind reads the templates below dir, and those that all pages share, as well as their style
@@ -128,7 +129,7 @@ func (p linkedPath) Href() string {
 	if p.Project == "" || len(p.Path) > maxLinked {
 		return ""
 	}
-	return "page?" + url.Values{"project": {p.Project}, "path": {p.Path}}.Encode()
+	return pageURL(p.Project, p.Path)
 }
 
 // part is n of whole in whole percent, from 0 to 100.
