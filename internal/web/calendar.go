@@ -64,7 +64,7 @@ const (
 	topRoom     = 16  // for the names of columns
 	rightRoom   = 14  // the last of which may be wider than its column
 	letterWidth = 7   // at most, of a name
-	maxNarrow   = 400 // of a calendar that has others beside it
+	maxNarrow   = 590 // of a calendar that has another beside it
 )
 
 // calendar is a drawing of windows in columns and rows.

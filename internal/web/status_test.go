@@ -40,7 +40,7 @@ func TestStatusNumbers(t *testing.T) {
 		case !w.TotalsOnly():
 			pages = commas(w.Rows)
 		case w.Granularity == "28d":
-			pages = "– Only totals are read: 28d:totals in DOCGAUGE_WINDOWS. 28d reads the pages too."
+			pages = "– Only totals are read (28d:totals). 28d in DOCGAUGE_WINDOWS reads the pages too."
 		}
 		of := slices.IndexFunc(s.Projects, func(p view.Project) bool { return p.ID == w.Project })
 		grids := s.Projects[of].Grids

@@ -38,6 +38,7 @@ type View struct {
 	Scale         int    // device pixels per CSS pixel; 0 is 1
 	Scheme        string // value of prefers-color-scheme: "light" or "dark"; empty is light
 	Media         string // "print", or empty for the screen
+	NoScript      bool   // scripts of the page do not run
 }
 
 // StartChromium starts a browser with a new profile and dir as its home, and
@@ -146,9 +147,14 @@ func (c *Chromium) Open(ctx context.Context, url string, view View) (*Tab, error
 		_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, media)
 		return err
 	})
+	scripts := chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		_, err := chromedp.Call(ctx, emulation.SetScriptExecutionDisabled,
+			emulation.SetScriptExecutionDisabledParams{Value: view.NoScript})
+		return err
+	})
 	viewport := chromedp.EmulateViewport(int64(view.Width), int64(view.Height),
 		chromedp.EmulateScale(float64(max(view.Scale, 1))))
-	if err := chromedp.Do(tab, viewport, emulateMedia, chromedp.Navigate(url)); err != nil {
+	if err := chromedp.Do(tab, viewport, emulateMedia, scripts, chromedp.Navigate(url)); err != nil {
 		closeTab()
 		return nil, fmt.Errorf("open %s: %w", url, err)
 	}
@@ -229,18 +235,36 @@ func (t *Tab) Point(ctx context.Context, at [2]float64) error {
 	return err
 }
 
+// keys are those whose effect is the browser's own, with what it asks for.
+var keys = map[string]input.DispatchKeyEventParams{
+	"Enter": {WindowsVirtualKeyCode: 13, Text: "\r"}, "Tab": {WindowsVirtualKeyCode: 9},
+}
+
 // Press presses and releases a key, given by its name, such as ArrowLeft.
 func (t *Tab) Press(ctx context.Context, key string) error {
-	_, err := do(ctx, t, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+	return t.input(ctx, func(ctx context.Context) error {
 		for _, kind := range []input.DispatchKeyEventType{input.DispatchKeyEventTypeKeyDown,
 			input.DispatchKeyEventTypeKeyUp} {
-			event := input.DispatchKeyEventParams{Type: kind, Key: key}
+			event := keys[key]
+			event.Type, event.Key = kind, key
 			if _, err := chromedp.Call(ctx, input.DispatchKeyEvent, event); err != nil {
 				return err
 			}
 		}
 		return nil
-	}))
+	})
+}
+
+// Type writes a text where the focus is.
+func (t *Tab) Type(ctx context.Context, text string) error {
+	return t.input(ctx, func(ctx context.Context) error {
+		_, err := chromedp.Call(ctx, input.InsertText, input.InsertTextParams{Text: text})
+		return err
+	})
+}
+
+func (t *Tab) input(ctx context.Context, send func(context.Context) error) error {
+	_, err := do(ctx, t, chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error { return send(ctx) }))
 	return err
 }
 

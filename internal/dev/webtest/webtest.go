@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/docgauge/docgauge/internal/dev/engines"
 )
@@ -139,6 +140,31 @@ func Equal[T any](t *testing.T, tab *engines.Tab, want T, expression string) {
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%s is\n%v, want\n%v", expression, got, want)
 	}
+}
+
+// Becomes waits until a JavaScript expression has a value. Errors are of a page on its way to the next.
+func Becomes[T any](t *testing.T, tab *engines.Tab, want T, expression string) {
+	t.Helper()
+	var got T
+	var err error
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if err = tab.Eval(t.Context(), expression, &got); err == nil && fmt.Sprint(got) == fmt.Sprint(want) {
+			return
+		}
+	}
+	t.Fatalf("%s is\n%v, %v, want\n%v", expression, got, err, want)
+}
+
+// Click presses the pointer's button in the middle of an element, which is scrolled to.
+func Click(t *testing.T, tab *engines.Tab, element string) {
+	t.Helper()
+	var at [2]float64
+	Must(t, tab.Eval(t.Context(), `(e => {
+		e.scrollIntoView({block: "center"});
+		const r = e.getBoundingClientRect();
+		return [r.left + r.width / 2, r.top + r.height / 2];
+	})(`+element+`)`, &at))
+	Must(t, tab.Drag(t.Context(), at, at))
 }
 
 // Must ends the test at an error.
