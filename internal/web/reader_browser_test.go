@@ -106,10 +106,13 @@ func (s *site) open(t *testing.T, path string, size engines.View) *engines.Tab {
 
 const (
 	list  = `document.querySelector("#p0g1l")` // the pages of a week on the status page
-	paths = `Array.from(` + list + `.querySelectorAll("tbody tr")).filter(r => r.checkVisibility()).map(r => r.querySelector("bdi").title)`
-	box   = `document.querySelector(".filter input")`
-	head  = `Array.from(` + list + `.querySelectorAll("thead button")).find(b => b.textContent == "AI")`
-	fits  = `document.documentElement.scrollWidth <= innerWidth`
+	paths = `Array.from(` + list + `.querySelectorAll("tbody tr")).filter(r => r.checkVisibility())
+		.map(r => r.querySelector("bdi").title)`
+	box     = `document.querySelector(".filter input")`
+	head    = `Array.from(` + list + `.querySelectorAll("thead button")).find(b => b.textContent == "AI")`
+	said    = `document.querySelector(".refresh [role=status]").textContent`
+	refresh = `document.querySelector("[data-refresh=now]").click()`
+	fits    = `document.documentElement.scrollWidth <= innerWidth`
 )
 
 // byAI are the paths that have a text, of the 50 most read pages, the most read by agents first, or last.
@@ -248,7 +251,7 @@ func TestBrowserRefresh(t *testing.T) {
 		}
 	}
 	here.readAgain(t, pages)
-	must(t, tab.Eval(t.Context(), `document.querySelector("[data-refresh=now]").click()`, nil))
+	must(t, tab.Eval(t.Context(), refresh, nil))
 	webtest.Becomes(t, tab, "11:31", `document.querySelector(".facts time span + span").textContent`)
 	after := byAI(pages, "docs", -1)
 	webtest.Equal(t, tab, after, paths)
@@ -256,7 +259,7 @@ func TestBrowserRefresh(t *testing.T) {
 	webtest.Equal(t, tab, []bool{true, false, true, true}, opened)
 	webtest.Equal(t, tab, []any{before[5], 700, "docs", true}, `[`+focus+`, scrollY, `+box+`.value,
 		window.kept.every(e => e.isConnected)]`)
-	webtest.Equal(t, tab, true, `document.querySelector(".refresh [role=status]").textContent.startsWith("Refreshed at")`)
+	webtest.Equal(t, tab, true, said+`.startsWith("Refreshed at")`)
 	webtest.Axe(t, tab, "refreshed")
 
 	// A paused page asks for nothing; one that goes on asks by itself.
@@ -277,8 +280,8 @@ func TestBrowserRefresh(t *testing.T) {
 	// A server that is gone is said, and the numbers stay.
 	here.CloseClientConnections()
 	here.Close()
-	must(t, tab.Eval(t.Context(), `document.querySelector("[data-refresh=now]").click()`, nil))
-	webtest.Becomes(t, tab, true, `document.querySelector(".refresh [role=status]").textContent.startsWith("No answer at")`)
+	must(t, tab.Eval(t.Context(), refresh, nil))
+	webtest.Becomes(t, tab, true, said+`.startsWith("No answer at")`)
 	webtest.Equal(t, tab, after, paths)
 }
 
@@ -293,7 +296,7 @@ func TestBrowserStarts(t *testing.T) {
 		webtest.Equal(t, tab, []string{"5", "No numbers yet"}, `[document.querySelector(".refresh").dataset.every,
 			document.querySelector("h1").textContent.slice(0, 14)]`)
 		here.now.Store(s)
-		must(t, tab.Eval(t.Context(), `document.querySelector("[data-refresh=now]").click()`, nil))
+		must(t, tab.Eval(t.Context(), refresh, nil))
 		webtest.Becomes(t, tab, "60", `document.querySelector(".refresh").dataset.every`)
 		webtest.Equal(t, tab, true, `document.querySelectorAll(".card").length > 3`)
 	}
@@ -307,21 +310,20 @@ func TestBrowserRefreshChart(t *testing.T) {
 	const (
 		pane   = `document.querySelector("#p0g2 + .card + .pane")` // months
 		hidden = pane + `.querySelector("button[data-series=human]").getAttribute("aria-pressed")`
-		now    = `document.querySelector("[data-refresh=now]").click()`
 		made   = `document.querySelector(".made time span + span").textContent`
 	)
 	webtest.Click(t, tab, `document.querySelector("#p0g2 + .card")`)
 	webtest.Click(t, tab, pane+`.querySelector("button[data-series=human]")`)
 	webtest.Equal(t, tab, "false", hidden)
 	here.later(func(*view.Snapshot) {})
-	must(t, tab.Eval(t.Context(), now, nil))
+	must(t, tab.Eval(t.Context(), refresh, nil))
 	webtest.Becomes(t, tab, "11:31", made)
 	webtest.Equal(t, tab, []any{"false", true}, `[`+hidden+`, `+pane+`.checkVisibility()]`)
 	here.later(func(s *view.Snapshot) {
 		months := &s.Projects[0].Grids[2]
 		months.Cells = months.Cells[1:]
 	})
-	must(t, tab.Eval(t.Context(), now, nil))
+	must(t, tab.Eval(t.Context(), refresh, nil))
 	webtest.Becomes(t, tab, "12:31", made)
 	webtest.Equal(t, tab, []any{"true", true, 1}, `[`+hidden+`, `+pane+`.checkVisibility(),
 		`+pane+`.querySelectorAll(".tip").length]`)
