@@ -33,7 +33,7 @@ func (o *archiveOptions) flags(cmd *cobra.Command, window string) {
 	f := cmd.Flags()
 	f.StringVar(&o.window, "window", window, "`kind` of window: day, week, month or Nd")
 	f.StringVar(&o.project, "project", "", "comma-separated `ids` (default: all in the archive)")
-	f.StringVar(&o.archive, "archive", "", "directory or s3://… (default DOCGAUGE_PARQUET_URL)")
+	archiveFlag(f, &o.archive, "directory or s3://… (default DOCGAUGE_PARQUET_URL)")
 	f.BoolVar(&o.asJSON, "json", false, "print JSON")
 	f.BoolVar(&o.asCSV, "csv", false, "print CSV with unmodified paths")
 }
