@@ -167,7 +167,9 @@ docs: ## write the generated parts of the documentation
 	$(GO) test ./exporter -run TestDocumentation -update
 	$(GO) test ./deploy -run 'TestHelmGolden' -update
 
-dashboards: ## test dashboards/json: edit one in Grafana, save its JSON over the file, run this
+dashboards: ## test dashboards/json, and write the form that Grafana imports by hand to bin/dashboards
+	@mkdir -p bin/dashboards
+	$(GO) run ./internal/dev/release import dashboards/json bin/dashboards
 	$(GO) test ./dashboards
 
 # SOURCE_DATE_EPOCH, the commit's time, becomes the time of every file, so that

@@ -48,9 +48,9 @@ days, and gives the changed page more readers from then on. Then demo exports
 the last 90 days over HTTP into Parquet files, and prints a summary that ends
 with the outcome of the merge. Nothing else is needed.
 
-Without --dir the files are written to a new temporary directory, which is not
-removed. With DOCGAUGE_SINKS=parquet,delta it also writes Delta Lake tables
-there, and with clickhouse or postgres among them to the server of
+Without --dir the files are written to a new temporary directory; the last line
+says how to delete it. With DOCGAUGE_SINKS=parquet,delta it also writes Delta
+Lake tables there, and with clickhouse or postgres among them to the server of
 DOCGAUGE_CLICKHOUSE_DSN or DOCGAUGE_POSTGRES_DSN, as project prj_sandbox. Except
 for these, the address of --serve and the log, settings have no effect.
 
@@ -81,7 +81,8 @@ var demoPulls = sandbox.Pulls{
 }
 
 func (a *Program) demo(ctx context.Context, dir string, stay bool) (err error) {
-	if dir == "" {
+	temporary := dir == ""
+	if temporary {
 		if dir, err = os.MkdirTemp("", "docgauge-demo-"); err != nil {
 			return err
 		}
@@ -133,8 +134,14 @@ func (a *Program) demo(ctx context.Context, dir string, stay bool) (err error) {
 	if err := labelled.export(ctx, c, export.Options{KeepEmpty: true}, false); err != nil {
 		return err
 	}
-	if err := a.demoSummary(ctx, c, len(s.Requests())-before); err != nil || !stay {
+	if err := a.demoSummary(ctx, c, len(s.Requests())-before); err != nil {
 		return err
+	}
+	if temporary {
+		fmt.Fprintf(a.Out, "\nThe files of this demo stay where they are. To delete them:\n\n  rm -r %s\n", shellWord(dir))
+	}
+	if !stay {
+		return nil
 	}
 	if c.Schedule.Cron, err = schedule.ParseCron("* * * * *"); err != nil {
 		return err

@@ -19,7 +19,7 @@ func helpTexts(root *cobra.Command) {
 			fmt.Sprintf(".%sFlags.FlagUsagesWrapped %d ", set, helpWidth))
 	}
 	template = strings.ReplaceAll(template, "{{rpad .CommandPath .CommandPathPadding}} {{.Short}}",
-		"{{.Root.Name}} help {{rpad .Name .NamePadding}} {{.Short}}")
+		"{{.Root.Name}} help {{rpad .Name .NamePadding}}  {{.Short}}")
 	root.SetUsageTemplate(template)
 	root.SetHelpCommand(&cobra.Command{
 		Use:   "help [COMMAND]",

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -129,6 +128,15 @@ func (a *Program) printJobs(list jobList, w wording) error {
 	if err := table.Print(a.Out); err != nil {
 		return err
 	}
+	var problems []string // most often one, which all of them share
+	for _, j := range list.Jobs {
+		if p := j.Pull; p != nil && p.State == journal.PullUnknown && p.Problem != "" &&
+			!slices.Contains(problems, p.Problem) {
+			problems = append(problems, p.Problem)
+			text.Line(0, "")
+			text.Line(2, "review unknown: %s", p.Problem)
+		}
+	}
 	for _, j := range list.Jobs {
 		remedy := jobs.Remedy(j.Job)
 		if remedy == "" {
@@ -140,24 +148,7 @@ func (a *Program) printJobs(list jobList, w wording) error {
 		text.Line(0, "")
 		text.Line(2, "%d %s is %s: %s", j.Seq, j.Prompt, j.State, remedy)
 	}
-	reasons := list.unknownReviews()
-	for _, problem := range slices.Sorted(maps.Keys(reasons)) {
-		text.Line(0, "")
-		text.Line(2, "review of %s unknown: %s", format.Plural(reasons[problem], "pull request"), problem)
-	}
 	return text.Err()
-}
-
-// unknownReviews counts the pull requests of an unknown state by the reason.
-func (l jobList) unknownReviews() map[string]int {
-	reasons, counted := map[string]int{}, map[string]bool{}
-	for _, j := range l.Jobs {
-		if p := j.Pull; p != nil && p.State == journal.PullUnknown && p.Problem != "" && !counted[p.Link] {
-			reasons[p.Problem]++
-			counted[p.Link] = true
-		}
-	}
-	return reasons
 }
 
 // reviewText is the state of a pull request, and how long it waits, or did.

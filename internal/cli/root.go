@@ -12,12 +12,11 @@ import (
 	"github.com/docgauge/docgauge/internal/config"
 )
 
-const about = `docgauge exports unique-visitor analytics of a documentation platform: it reads
-half-open date windows page by page, verifies them, and writes each complete
-window to Parquet, Delta Lake, ClickHouse or PostgreSQL, inside an hourly
-request budget, and shows the newest numbers as Prometheus metrics. Nothing is
-lost, nothing is written twice, no request is wasted. It also runs prompt files
-as agent jobs, each exactly once.
+const about = `docgauge copies daily, weekly and monthly reader counts (people and AI agents,
+per page) from your documentation platform to Parquet files, Delta Lake,
+ClickHouse or PostgreSQL, without exceeding the platform's request limit. It
+shows the newest numbers as Prometheus metrics, a status page and a report, and
+runs the platform's agent jobs: each prompt file becomes exactly one job.
 
 Try it without an account:
   docgauge demo                a local service, a job, an export, and a summary
@@ -43,7 +42,7 @@ func (a *Program) root() *cobra.Command {
 	envFile, version := "", false
 	root := &cobra.Command{
 		Use:           "docgauge",
-		Short:         "export documentation analytics, whole windows inside a request budget",
+		Short:         "keep the reader numbers of a documentation platform",
 		Long:          about + "\n\n" + exitCodes,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -84,6 +83,7 @@ func (a *Program) root() *cobra.Command {
 	group("Look at the numbers", a.topCommand(), a.historyCommand(), a.statusCommand(), a.reportCommand(),
 		a.outcomesCommand(), a.openmetricsCommand(), a.mcpCommand())
 	group("Agent jobs", a.jobsCommand())
+	group("A site of your own, without a platform", a.siteCommand())
 	group(groupOperate, a.verifyCommand(), a.sinksCommand(), a.notifyCommand(), a.healthcheckCommand(),
 		a.versionCommand())
 	root.AddCommand(a.manCommand(), configurationTopic())

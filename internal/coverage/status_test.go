@@ -1,6 +1,8 @@
 package coverage
 
 import (
+	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -8,6 +10,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/spool"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/view"
 )
@@ -62,6 +65,70 @@ func TestGrid(t *testing.T) {
 	g.Cells = nil
 	if diff := cmp.Diff(view.Grid{Project: "a", Granularity: analytics.Day, Newest: g.Newest, Known: 4, Missing: 2,
 		Provisional: 2, Unverified: 1, Rowless: 1}, g); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestPagesInSpool: pages of a begun reading count as read where the next run continues it, that is,
+// where it is of the next revision, was not begun in the future, nor before the window could settle
+// if it can now.
+func TestPagesInSpool(t *testing.T) {
+	const settle = 72 * time.Hour
+	now := analytics.NewDate(2026, time.March, 10).Time()
+	c := config.Config{StateDir: t.TempDir(), Projects: config.Projects{"a"},
+		Windows: config.Windows{{Granularity: analytics.Day}}, Settle: config.Duration(settle), Budget: 3}
+	db, err := state.Open(c.StateDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	fetching, err := spool.Open(c.StateDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	settles := now.Add(-settle)
+	want := map[analytics.Key]int{}
+	for i, test := range []struct {
+		known, revision int32
+		end, started    time.Time
+		pages           int
+	}{
+		{0, 1, now.AddDate(0, 0, -1), now.Add(-time.Hour), 1},
+		{2, 3, now.AddDate(0, 0, -1), now, 1},
+		{2, 2, now.AddDate(0, 0, -1), now.Add(-time.Hour), 0},
+		{2, 4, now.AddDate(0, 0, -1), now.Add(-time.Hour), 0},
+		{0, 1, now.AddDate(0, 0, -1), now.Add(time.Hour), 0}, // the clock was ahead
+		{0, 1, settles, now.Add(-time.Second), 0},            // since then it has settled
+		{0, 1, settles, now, 1},
+		{0, 1, settles.AddDate(0, 0, -7), now.AddDate(0, 0, -7), 1},
+		{0, 1, settles.AddDate(0, 0, -7), now.AddDate(0, 0, -8), 0},
+		{0, 1, settles.AddDate(0, 0, 1), now.Add(-time.Hour), 1}, // it settles tomorrow
+	} {
+		k := dayOf(fmt.Sprintf("p%d", i), analytics.DateOf(test.end)-1)
+		if test.known > 0 {
+			if err := db.Record(t.Context(), analytics.Revision{Key: k, Number: test.known, Verified: true},
+				analytics.Provenance{}, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		log, err := fetching.Begin(k, test.revision, test.started, test.started)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(log.Append(analytics.Page{HasMore: true}), log.Flush(), log.Close()); err != nil {
+			t.Fatal(err)
+		}
+		want[k] = test.pages
+	}
+	p, err := Selection{}.Plan(t.Context(), db, c, now, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[analytics.Key]int{}
+	for k := range want {
+		got[k] = p.Ledger.Sizes.Begun(k)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 }

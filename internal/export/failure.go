@@ -34,6 +34,8 @@ type health struct {
 	answered bool
 	// gave has the projects of these windows.
 	gave map[string]bool
+	// unreached: the service could not be connected to.
+	unreached bool
 	// failures and unrecognized count the windows that failed, by kind, since the last useful
 	// response.
 	failures, unrecognized int
@@ -144,6 +146,9 @@ func (r *run) noteFailure(item schedule.Item, api *docsapi.Error, err error) {
 	h := &r.health
 	reported := false // by another window that was under way
 	switch {
+	case docsapi.IsNotSent(api): // the same for every window: none is at fault, no other is tried
+		reported = h.unreached
+		h.unreached, r.draining = true, true
 	case api.Outcome == docsapi.Transient:
 		h.failing = append(h.failing, failure{item, analytics.AsideFailing, err})
 		_, suspect := r.work.Asides[item.Key]

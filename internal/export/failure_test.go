@@ -195,6 +195,7 @@ func TestBadService(t *testing.T) {
 	}{
 		// One window may start between the first and the second failure.
 		{"an outage", 16, outageError(), 17, maxFailures},
+		{"no connection", 1, unreachedError(), 1, 1},
 		{"an unknown project", 4, statusError(http.StatusNotFound, docsapi.Permanent), 4, 1},
 		{"a project that never gave a window and refuses three", 1, refusedError(), maxRefusedNew, 1},
 		{"a wrong base URL, answered by some web server", 1, shapeError(), maxUnrecognized, maxUnrecognized},

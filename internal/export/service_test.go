@@ -154,6 +154,11 @@ func statusError(status int, outcome docsapi.Outcome) error {
 func shapeError() error  { return statusError(http.StatusOK, docsapi.Permanent) }
 func outageError() error { return statusError(http.StatusServiceUnavailable, docsapi.Transient) }
 
+func unreachedError() error {
+	return &docsapi.Error{Op: "visitors", Method: "GET", URL: "https://api", Outcome: docsapi.Transient,
+		Message: "api: no such host", Err: docsapi.ErrNotSent}
+}
+
 // serve answers a request for a page over HTTP. about says with which status, and how many
 // rows of which version the window has.
 func serve(req *http.Request, about func(at place) (status, rows, version int)) (*http.Response, error) {
