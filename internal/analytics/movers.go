@@ -68,43 +68,71 @@ type Change struct {
 // By returns how many visitors of an audience the page gained, negative if it lost some.
 func (c Change) By(a Audience) int64 { return c.After.Of(a) - c.Before.Of(a) }
 
+// List is one of the lists of [Movers]: the score by which it orders a page, the largest first, and
+// whether it has the page at all.
+type List func(c Change, by Audience) (score int64, listed bool)
+
+// MostRead is the order of Top.
+func MostRead(c Change, by Audience) (int64, bool) { return c.After.Of(by), !c.Vanished }
+
+// Rising is the list of that name.
+func Rising(c Change, by Audience) (int64, bool) { return c.By(by), c.inBoth() && c.By(by) > 0 }
+
+// Falling is the list of that name.
+func Falling(c Change, by Audience) (int64, bool) { return -c.By(by), c.inBoth() && c.By(by) < 0 }
+
+// Moved is the order of [Movers.Changed].
+func Moved(c Change, by Audience) (int64, bool) {
+	return max(c.By(by), -c.By(by)), c.inBoth() && c.By(by) != 0
+}
+
+func appeared(c Change, by Audience) (int64, bool) { return c.After.Of(by), c.Appeared }
+
+func vanished(c Change, by Audience) (int64, bool) { return c.Before.Of(by), c.Vanished }
+
+func (c Change) inBoth() bool { return !c.Appeared && !c.Vanished }
+
+// compare orders two pages of the list.
+func (l List) compare(x, y Change, by Audience) int {
+	a, _ := l(x, by)
+	b, _ := l(y, by)
+	return cmp.Or(cmp.Compare(b, a), cmp.Compare(x.Path, y.Path))
+}
+
 // FindMovers reads the rows of two windows side by side. Both must be sorted by
 // path, as window files are, and hold each path once; anything else is an error. It
 // holds at most n pages of each list, however many rows there are.
 func FindMovers(earlier, later iter.Seq2[Row, error], by Audience, n int) (Movers, error) {
-	ranked := func(score func(Change) int64) *best[Change] {
-		return &best[Change]{n: n, order: func(x, y Change) int {
-			return cmp.Or(cmp.Compare(score(y), score(x)), cmp.Compare(x.Path, y.Path))
-		}}
+	lists := []List{MostRead, Rising, Falling, appeared, vanished}
+	found := make([]*best[Change], len(lists))
+	for i, list := range lists {
+		found[i] = &best[Change]{n: n, order: func(x, y Change) int { return list.compare(x, y, by) }}
 	}
-	before := func(c Change) int64 { return c.Before.Of(by) }
-	after := func(c Change) int64 { return c.After.Of(by) }
-	gain := func(c Change) int64 { return c.By(by) }
-	loss := func(c Change) int64 { return -c.By(by) }
-	top, rising, falling, appeared, vanished := ranked(after), ranked(gain), ranked(loss), ranked(after), ranked(before)
 	err := eachPath(earlier, later, func(c Change) {
-		if !c.Vanished {
-			top.add(c)
-		}
-		switch {
-		case c.Appeared:
-			appeared.add(c)
-		case c.Vanished:
-			vanished.add(c)
-		case gain(c) > 0:
-			rising.add(c)
-		case gain(c) < 0:
-			falling.add(c)
+		for i, list := range lists {
+			if _, listed := list(c, by); listed {
+				found[i].add(c)
+			}
 		}
 	})
 	if err != nil {
 		return Movers{}, err
 	}
-	ranking := func(b *best[Change]) Ranking { return Ranking{b.sorted(), b.count} }
-	return Movers{
-		Top: top.sorted(), Pages: top.count,
-		Rising: ranking(rising), Falling: ranking(falling), Appeared: ranking(appeared), Vanished: ranking(vanished),
-	}, nil
+	ranking := func(i int) Ranking { return Ranking{found[i].sorted(), found[i].count} }
+	return Movers{Top: found[0].sorted(), Pages: found[0].count,
+		Rising: ranking(1), Falling: ranking(2), Appeared: ranking(3), Vanished: ranking(4)}, nil
+}
+
+// Rank returns the place of a page in a list of two windows, from 1 on. It reads their rows as
+// [FindMovers] does, and holds none of them.
+func Rank(earlier, later iter.Seq2[Row, error], list List, by Audience, page Change) (int, error) {
+	rank := 1
+	err := eachPath(earlier, later, func(c Change) {
+		if _, listed := list(c, by); listed && list.compare(c, page, by) < 0 {
+			rank++
+		}
+	})
+	return rank, err
 }
 
 // Changed returns the n rising and falling pages whose number of visitors changed most, in
@@ -112,11 +140,7 @@ func FindMovers(earlier, later iter.Seq2[Row, error], by Audience, n int) (Mover
 // at least this n.
 func (m Movers) Changed(by Audience, n int) []Change {
 	all := slices.Concat(m.Rising.First, m.Falling.First)
-	size := func(c Change) int64 { return max(c.By(by), -c.By(by)) }
-	slices.SortFunc(all, func(x, y Change) int {
-		return cmp.Or(cmp.Compare(size(y), size(x)),
-			cmp.Compare(x.Path, y.Path))
-	})
+	slices.SortFunc(all, func(x, y Change) int { return List(Moved).compare(x, y, by) })
 	return all[:min(n, len(all))]
 }
 

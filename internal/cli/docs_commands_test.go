@@ -232,6 +232,35 @@ func TestDocumentedLinks(t *testing.T) {
 	}
 }
 
+// TestDocumentationIndex holds that README.md stays short, that every page can be reached from the
+// index, and that only release.md speaks of what has been published.
+func TestDocumentationIndex(t *testing.T) {
+	pages := documentation(t)
+	if lines := strings.Count(pages["README.md"], "\n"); lines > 150 {
+		t.Errorf("README.md has %d lines: at most 150", lines)
+	}
+	reached := map[string]bool{}
+	for todo := []string{"docs/README.md"}; len(todo) > 0; todo = todo[1:] {
+		if text, ok := pages[todo[0]]; ok && !reached[todo[0]] {
+			reached[todo[0]] = true
+			for _, m := range pageLink.FindAllStringSubmatch(withoutBlocks(text), -1) {
+				target, _, _ := strings.Cut(m[1], "#")
+				if next := filepath.Join(filepath.Dir(todo[0]), target); next != "README.md" {
+					todo = append(todo, next)
+				}
+			}
+		}
+	}
+	for page, text := range pages {
+		if page != "README.md" && !reached[page] {
+			t.Errorf("%s cannot be reached from docs/README.md", page)
+		}
+		if page != "docs/release.md" && strings.Contains(strings.ToLower(text), "been published") {
+			t.Errorf("%s: only docs/release.md says what has been published", page)
+		}
+	}
+}
+
 var (
 	headingLine = regexp.MustCompile(`(?m)^#+ (.*)$`)
 	dropped     = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)

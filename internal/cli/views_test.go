@@ -145,7 +145,7 @@ func element(v reflect.Type) reflect.Type {
 // apiColumns are the columns of each table, as in "/api/v1/jobs state".
 func apiColumns(t *testing.T) map[string]bool {
 	columns := map[string]bool{}
-	for path, handler := range web.NewAPI(func() *view.Snapshot { return &view.Snapshot{} }, nil) {
+	for path, handler := range apiLists() {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path+"?format=csv", nil))
 		names, err := csv.NewReader(w.Body).Read()
@@ -157,6 +157,13 @@ func apiColumns(t *testing.T) map[string]bool {
 		}
 	}
 	return columns
+}
+
+// apiLists are the handlers of the lists of /api/v1 by path.
+func apiLists() map[string]http.Handler {
+	all := web.NewAPI(func() *view.Snapshot { return &view.Snapshot{} }, nil)
+	delete(all, "/api/v1/") // it lists them
+	return all
 }
 
 // notAsked says why a question that `docgauge top` takes as a flag cannot be asked at another place.
@@ -251,7 +258,7 @@ func TestQuestionsAreDocumented(t *testing.T) {
 // parametersOf are the parameters of each table, as the refusal of an unknown one lists them.
 func parametersOf(t *testing.T) map[string][]string {
 	all := map[string][]string{}
-	for path, handler := range web.NewAPI(func() *view.Snapshot { return &view.Snapshot{} }, nil) {
+	for path, handler := range apiLists() {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path+"?unknown=1", nil))
 		var refused struct{ Error string }

@@ -148,14 +148,16 @@ func (s *service) open(ctx context.Context, c config.Config) (_ *daemon, err err
 
 // handlers answer from the daemon of the moment.
 func (s *service) handlers() map[string]http.Handler {
-	all := web.NewAPI(s.values.Load, func(ask func(sinks.Sink) error) error {
+	archive := func(ask func(sinks.Sink) error) error {
 		// Opened for each question: a reload closes nothing that it uses.
 		from, err := app.NewArchive(s.current.Load().app.Config)
 		if err != nil {
 			return err
 		}
 		return errors.Join(ask(from), from.Close())
-	})
+	}
+	all := web.NewAPI(s.values.Load, archive)
+	all["/page"] = web.NewPathPage(s.values.Load, archive, s.options.Version)
 	all["/metrics"], all["/report"] = s.values.Handler(), s.report
 	all["/"] = web.NewStatusPage(s.values.Load, func() web.Alert { return s.current.Load().alert() }, s.options.Version)
 	all["POST /mcp"] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -23,8 +23,8 @@ type HistoryOptions struct {
 	Page string
 	// Last is the number of windows, the newest.
 	Last int
-	// Since leaves out the windows that begin before it; nil: none.
-	Since *analytics.Date
+	// Since and Until leave out the windows that begin before the one or end after the other; nil: none.
+	Since, Until *analytics.Date
 	// Open are the running windows, of which only totals are known.
 	Open []view.Open
 	// Today decides which windows are complete.
@@ -60,9 +60,11 @@ type HistoryWindow struct {
 	AIShare *float64 `json:"ai_share_percent"`
 	// Absent: the rows of the window are known, and the page is not among them.
 	Absent bool `json:"absent"`
-	// Change is that of all visitors since the window of [analytics.Granularity.ComparedWith].
-	Change  *int64   `json:"change"`
-	Percent *float64 `json:"change_percent"`
+	// Previous are the visitors in the window of [analytics.Granularity.ComparedWith], and Change is
+	// that of all visitors since then.
+	Previous *analytics.Totals `json:"previous"`
+	Change   *int64            `json:"change"`
+	Percent  *float64          `json:"change_percent"`
 }
 
 // Histories returns the history of each project; with a page, of those that have it in one
@@ -95,12 +97,15 @@ func Histories(ctx context.Context, from sinks.Sink, o HistoryOptions) ([]Histor
 		last, _ := all[0].newest(func(analytics.Window, reading) bool { return true })
 		return nil, o.Selection.totalsOnly(ctx, from, all[0].windows[last].rev)
 	}
-	near, err := o.similar(ctx, from, all)
-	if near != "" {
-		near = "did you mean " + near + "? "
+	unknown := UnknownPageError{Path: o.Page}
+	unknown.Similar, err = o.similar(ctx, from, all)
+	near := ""
+	if unknown.Similar != "" {
+		near = "did you mean " + unknown.Similar + "? "
 	}
-	return nil, errors.Join(fmt.Errorf("page %.200q has no row in the %s windows asked for: %spaths are exact, "+
-		"and `docgauge top --prefix` lists them", o.Page, o.Selection.Granularity, near), err)
+	unknown.text = fmt.Sprintf("page %.200q has no row in the %s windows asked for: %spaths are exact, "+
+		"and `docgauge top --prefix` lists them", o.Page, o.Selection.Granularity, near)
+	return nil, errors.Join(unknown, err)
 }
 
 // similar returns the path in the newest windows that is most like the page, and like it enough to
@@ -139,8 +144,16 @@ func (o HistoryOptions) report(ctx context.Context, from sinks.Sink, s series) (
 		h.NewerMissing++
 	}
 	// The last windows up to the newest in the archive, and those between them that it lacks.
+	begin, end := first, last
+	if o.Since != nil {
+		begin = max(begin, *o.Since)
+	}
+	if o.Until != nil {
+		end = min(end, *o.Until)
+	}
 	all, n := slices.Collect(maps.Keys(s.windows)), 0
-	for w := range schedule.Within(g, first, last) {
+	all = slices.DeleteFunc(all, func(w analytics.Window) bool { return w.From < begin || w.To > end })
+	for w := range schedule.Within(g, begin, end) {
 		if _, known := s.windows[w]; !known {
 			all = append(all, w)
 		}
@@ -148,17 +161,13 @@ func (o HistoryOptions) report(ctx context.Context, from sinks.Sink, s series) (
 			break
 		}
 	}
+	if len(all) == 0 {
+		return h, s.lacksDates(g, o.Since, o.Until)
+	}
 	slices.SortFunc(all, func(a, b analytics.Window) int {
 		return cmp.Or(cmp.Compare(a.To, b.To), cmp.Compare(a.From, b.From))
 	})
 	all = all[max(0, len(all)-o.Last):]
-	if o.Since != nil {
-		all = slices.DeleteFunc(all, func(w analytics.Window) bool { return w.From < *o.Since })
-	}
-	if len(all) == 0 {
-		return h, fmt.Errorf("no %s window of %s in the archive begins on or after %s; they reach from %s to %s "+
-			"(exclusive)", g, s.project, *o.Since, first, last)
-	}
 	for _, open := range o.Open {
 		if o.Page == "" && open.Project == s.project && open.Granularity == g && open.To > o.Today {
 			h.Open = &open
@@ -184,6 +193,7 @@ func (o HistoryOptions) report(ctx context.Context, from sinks.Sink, s series) (
 			if err != nil {
 				return h, err
 			}
+			step.Previous = before
 			if before != nil && step.Visitors != nil {
 				change := step.Visitors.Total - before.Total
 				step.Change, step.Percent = &change, Percent(before.Total, step.Visitors.Total)

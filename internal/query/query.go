@@ -48,6 +48,19 @@ func (e NoAnswerError) Error() string { return string(e) }
 
 func noAnswer(format string, args ...any) error { return NoAnswerError(fmt.Sprintf(format, args...)) }
 
+// UnknownPageError is a page that no window asked for has. It is a NoAnswerError.
+type UnknownPageError struct {
+	Path string
+	// Similar is a path that may be meant; empty: there is none.
+	Similar string
+	text    string
+}
+
+func (e UnknownPageError) Error() string { return e.text }
+
+// Unwrap makes it the error that it also is.
+func (e UnknownPageError) Unwrap() error { return NoAnswerError(e.text) }
+
 // reading is one window of an archive, or why it cannot be read.
 type reading struct {
 	rev analytics.Revision
@@ -187,6 +200,20 @@ func (s series) newest(keep func(analytics.Window, reading) bool) (found analyti
 // endingAt returns the window that ends at d.
 func (s series) endingAt(d analytics.Date) (analytics.Window, bool) {
 	return s.newest(func(w analytics.Window, _ reading) bool { return w.To == d })
+}
+
+// lacksDates is the error that no window lies inside some dates.
+func (s series) lacksDates(g analytics.Granularity, since, until *analytics.Date) error {
+	var asked []string
+	if since != nil {
+		asked = append(asked, "begins on or after "+since.String())
+	}
+	if until != nil {
+		asked = append(asked, "ends by "+until.String())
+	}
+	first, last := s.span()
+	return noAnswer("no %s window of %s in the archive %s; they reach from %s to %s (exclusive)",
+		g, s.project, strings.Join(asked, " and "), first, last)
 }
 
 // span returns the dates that the windows cover, with gaps or without.

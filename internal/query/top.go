@@ -23,8 +23,10 @@ type TopOptions struct {
 	At *analytics.Date
 	// With is, likewise, a day of the window to compare with; nil: that of
 	// [analytics.Granularity.ComparedWith].
-	With    *analytics.Date
-	Ranking Ranking
+	With *analytics.Date
+	// Since and Until leave out the windows that begin before the one or end after the other; nil: none.
+	Since, Until *analytics.Date
+	Ranking      Ranking
 	// Today decides which window is not over; 0: not known.
 	Today analytics.Date
 }
@@ -51,8 +53,11 @@ type Ranking struct {
 	By analytics.Audience `json:"by"`
 	// Prefix keeps the pages whose paths begin with it.
 	Prefix string `json:"prefix"`
-	// N is the length of each list.
-	N int `json:"-"`
+	// Path keeps one page alone, with its rank among all.
+	Path string `json:"-"`
+	// N is the length of each list, without its first Offset pages.
+	N      int `json:"-"`
+	Offset int `json:"-"`
 }
 
 // Check returns why the question has no answer, or nil.
@@ -66,6 +71,9 @@ func (r Ranking) Check() error {
 	if r.By == ByChange && r.List != MostRead && r.List != "" {
 		return fmt.Errorf("by %s: want total, human or ai for the pages that are %s", r.By, r.List)
 	}
+	if r.Path != "" && r.Prefix != "" {
+		return errors.New("path, prefix: want one of the two")
+	}
 	return nil
 }
 
@@ -75,6 +83,19 @@ func (r Ranking) Audience() analytics.Audience {
 		return analytics.Everyone
 	}
 	return r.By
+}
+
+// order is the list of pages that is asked for.
+func (r Ranking) order() analytics.List {
+	switch {
+	case r.List == Rising:
+		return analytics.Rising
+	case r.List == Falling:
+		return analytics.Falling
+	case r.By == ByChange:
+		return analytics.Moved
+	}
+	return analytics.MostRead
 }
 
 // TopReport has the pages of one project in one window, and how they differ from those of
@@ -90,9 +111,11 @@ type TopReport struct {
 	Ranking
 	// Count is how many pages of the window have the prefix. The lists of Changes have counts of
 	// their own.
-	Count   int64        `json:"page_count"`
-	Pages   []RankedPage `json:"pages"`
-	Changes *Changes     `json:"changes"` // null where the rows of Previous are not known
+	Count int64        `json:"page_count"`
+	Pages []RankedPage `json:"pages"`
+	// Listed is the length of the whole list that Pages is a part of.
+	Listed  int64    `json:"-"`
+	Changes *Changes `json:"changes"` // null where the rows of Previous are not known
 }
 
 // Changes are the pages that differ between two windows.
@@ -148,8 +171,14 @@ func Top(ctx context.Context, from sinks.Sink, o TopOptions) ([]TopReport, error
 func (o TopOptions) report(ctx context.Context, from sinks.Sink, s series) (r TopReport, err error) {
 	r.ProjectName, r.Ranking = o.Selection.Names[s.project], o.Ranking
 	r.List = cmp.Or(r.List, MostRead)
-	asked := func(w analytics.Window, _ reading) bool { return o.At == nil || o.names(w, *o.At) }
+	asked := func(w analytics.Window, _ reading) bool {
+		return (o.At == nil || o.names(w, *o.At)) && (o.Since == nil || w.From >= *o.Since) &&
+			(o.Until == nil || w.To <= *o.Until)
+	}
 	last, ok := s.newest(asked)
+	if !ok && (o.Since != nil || o.Until != nil) {
+		return r, s.lacksDates(o.Selection.Granularity, o.Since, o.Until)
+	}
 	if !ok {
 		return r, o.lacksDay(s, *o.At)
 	}
@@ -193,18 +222,25 @@ func (o TopOptions) report(ctx context.Context, from sinks.Sink, s series) (r To
 	if err != nil {
 		return r, err
 	}
-	first := m.Top
+	first, n := m.Top, o.Ranking.Offset+o.Ranking.N
+	r.Count, r.Listed = m.Pages, m.Pages
 	switch {
 	case o.Ranking.List == Rising:
-		first = m.Rising.First
+		first, r.Listed = m.Rising.First, m.Rising.Count
 	case o.Ranking.List == Falling:
-		first = m.Falling.First
+		first, r.Listed = m.Falling.First, m.Falling.Count
 	case o.Ranking.By == ByChange && compared:
-		first = m.Changed(analytics.Everyone, o.Ranking.N)
+		first, r.Listed = m.Changed(analytics.Everyone, n), m.Rising.Count+m.Falling.Count
 	case o.Ranking.By == ByChange:
-		first = nil
+		first, r.Listed = nil, 0
 	}
-	r.Count, r.Pages = m.Pages, o.Ranking.pages(first, compared)
+	r.Pages = o.Ranking.pages(first, compared)
+	if o.Ranking.Path != "" && len(r.Pages) > 0 {
+		r.Pages[0].Rank, err = o.Ranking.rank(ctx, from, earlier, &r.Revision, first[0])
+		if err != nil {
+			return r, err
+		}
+	}
 	if compared {
 		list := func(of analytics.Ranking) PageList { return PageList{of.Count, o.Ranking.pages(of.First, true)} }
 		r.Changes = &Changes{list(m.Rising), list(m.Falling), list(m.Appeared), list(m.Vanished)}
@@ -214,8 +250,8 @@ func (o TopOptions) report(ctx context.Context, from sinks.Sink, s series) (r To
 
 func (r Ranking) pages(all []analytics.Change, compared bool) []RankedPage {
 	out := []RankedPage{}
-	for i, c := range all {
-		p := RankedPage{Rank: i + 1, Path: c.Path}
+	for i, c := range all[min(r.Offset, len(all)):] {
+		p := RankedPage{Rank: r.Offset + i + 1, Path: c.Path}
 		if !c.Vanished {
 			p.Visitors = &c.After
 		}
@@ -276,29 +312,53 @@ func Share(t analytics.Totals) *float64 {
 // listed: its revision becomes the one that is read.
 func Compare(
 	ctx context.Context, from sinks.Sink, earlier, later *analytics.Revision, r Ranking,
-) (_ analytics.Movers, err error) {
+) (m analytics.Movers, err error) {
+	err = sideBySide(ctx, from, earlier, later, func(before, now iter.Seq2[analytics.Row, error]) error {
+		m, err = analytics.FindMovers(r.only(before), r.only(now), r.Audience(), r.Offset+r.N)
+		return err
+	})
+	return m, err
+}
+
+// rank returns the place of a page in the list that is asked for.
+func (r Ranking) rank(
+	ctx context.Context, from sinks.Sink, earlier, later *analytics.Revision, page analytics.Change,
+) (rank int, err error) {
+	err = sideBySide(ctx, from, earlier, later, func(before, now iter.Seq2[analytics.Row, error]) error {
+		rank, err = analytics.Rank(before, now, r.order(), r.Audience(), page)
+		return err
+	})
+	return rank, err
+}
+
+// sideBySide calls do with the rows of two windows, those of a nil one being none.
+func sideBySide(
+	ctx context.Context, from sinks.Sink, earlier, later *analytics.Revision,
+	do func(before, now iter.Seq2[analytics.Row, error]) error,
+) (err error) {
 	now, done, err := rowsOf(ctx, from, later)
 	if err != nil {
-		return analytics.Movers{}, err
+		return err
 	}
 	defer func() { err = errors.Join(err, done()) }()
 	before := analytics.ByPath(nil)
 	if earlier != nil {
 		rows, done, err := rowsOf(ctx, from, earlier)
 		if err != nil {
-			return analytics.Movers{}, err
+			return err
 		}
 		defer func() { err = errors.Join(err, done()) }()
 		before = rows
 	}
-	return analytics.FindMovers(r.only(before), r.only(now), r.Audience(), r.N)
+	return do(before, now)
 }
 
-// only keeps the rows below the prefix.
+// only keeps the rows below the prefix, or of the path.
 func (r Ranking) only(rows iter.Seq2[analytics.Row, error]) iter.Seq2[analytics.Row, error] {
 	return func(yield func(analytics.Row, error) bool) {
 		for row, err := range rows {
-			if (err != nil || strings.HasPrefix(row.Path, r.Prefix)) && !yield(row, err) {
+			kept := strings.HasPrefix(row.Path, r.Prefix) && (r.Path == "" || row.Path == r.Path)
+			if (err != nil || kept) && !yield(row, err) {
 				return
 			}
 		}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"mime"
 	"net/http"
@@ -15,62 +14,140 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/internal/view"
-	"github.com/docgauge/docgauge/sinks"
 )
 
 const (
-	// maxLimit is the largest limit that can be asked for.
-	maxLimit = 10_000
+	// maxLimit is the largest limit that can be asked for, and maxOffset the largest offset.
+	maxLimit  = 10_000
+	maxOffset = 100_000
+	// maxPath is the length of a path or prefix that can be asked for, in bytes.
+	maxPath = 8 << 10
 	// askTimeout limits a question to the archive.
 	askTimeout = 20 * time.Second
 	csvType    = "text/csv"
 	jsonType   = "application/json"
+	apiRoot    = "/api/v1/"
 )
 
 // NewAPI returns the handlers of /api/v1 by path. current returns the newest snapshot, or nil before
 // the first one. archive opens the archive for the questions that the snapshot does not answer.
 func NewAPI(current func() *view.Snapshot, archive Archive) map[string]http.Handler {
-	return map[string]http.Handler{
-		"/api/v1/windows": endpoint{current, "windows", []string{"project", "window"}, 30, apiWindow{},
-			windowRows, nil},
-		"/api/v1/pages": endpoint{current, "pages", []string{"project", "window", "at", "list", "by", "prefix"}, 20,
-			apiPage{}, pageRows, archive},
-		"/api/v1/jobs":     endpoint{current, "jobs", []string{"project", "state"}, 100, view.Job{}, jobRows, nil},
-		"/api/v1/outcomes": endpoint{current, "outcomes", []string{"project"}, 100, apiEffect{}, effectRows, nil},
+	endpoints := []endpoint{
+		{name: "windows", rows: "the newest windows of each project, oldest first, missing ones included",
+			parameters: []string{"project", "window"}, limit: 30, empty: apiWindow{}, find: windowRows},
+		{name: "pages", rows: "the pages of a window with the most readers, or those that changed most",
+			parameters: []string{
+				"project", "window", "at", "from", "to", "list", "by", "prefix", "path", "offset",
+			}, limit: 20, empty: apiPage{}, find: archive.pages},
+		{name: "history", rows: "the readers of a page, or of the site, window by window, oldest first",
+			parameters: []string{"project", "window", "path", "from", "to"}, limit: 30,
+			empty: apiHistory{}, find: archive.history},
+		{name: "jobs", rows: "prompts that wait to become a job, then agent jobs, newest first",
+			parameters: []string{"project", "state"}, limit: 100, empty: view.Job{}, find: jobRows},
+		{name: "outcomes", rows: "readers after each merge, by page and audience, the newest merge first",
+			parameters: []string{"project"}, limit: 100, empty: apiEffect{}, find: effectRows},
+	}
+	handlers := map[string]http.Handler{apiRoot: apiIndex(endpoints)}
+	for _, e := range endpoints {
+		e.current = current
+		handlers[apiRoot+e.name] = e
+	}
+	return handlers
+}
+
+// parameters are those of all endpoints, with what they mean.
+var parameters = map[string]string{
+	"project": "id of a project; without it all",
+	"window":  "day, week, month or Nd, such as 28d",
+	"limit":   "number of rows, of each project and window; 1 to 10000",
+	"offset":  "number of rows to leave out at the beginning; at most 100000",
+	"format":  "json or csv",
+	"path":    "exact path of a page",
+	"prefix":  "only paths that begin with this",
+	"at":      "a day of the window, YYYY-MM-DD",
+	"from":    "only windows that begin on this day or later, YYYY-MM-DD",
+	"to":      "only windows that end before this day, YYYY-MM-DD",
+	"list":    "top, rising or falling",
+	"by":      "total, human, ai or change",
+	"state":   "state of the job",
+}
+
+// apiIndex answers at the root of the API with what there is, and refuses what there is not.
+type apiIndex []endpoint
+
+func (all apiIndex) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	type parameter struct {
+		Name string `json:"name"`
+		Text string `json:"text"`
+	}
+	type described struct {
+		Path       string      `json:"path"`
+		Rows       string      `json:"rows"`
+		Parameters []parameter `json:"parameters"`
+	}
+	list, paths := []described{}, []string{}
+	for _, e := range all {
+		d := described{Path: apiRoot + e.name, Rows: e.rows}
+		for _, name := range e.known() {
+			p := parameter{name, parameters[name]}
+			if name == "limit" {
+				p.Text += fmt.Sprintf(" (%d)", e.limit)
+			}
+			d.Parameters = append(d.Parameters, p)
+		}
+		list, paths = append(list, d), append(paths, d.Path)
+	}
+	switch known := r.URL.Path == apiRoot || slices.Contains(paths, r.URL.Path); {
+	case !known:
+		refuse(w, http.StatusNotFound, fmt.Sprintf("%.100q: no such list; %s", r.URL.Path,
+			format.DidYouMean(r.URL.Path, paths)))
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		w.Header().Set("Allow", "GET, HEAD")
+		refuse(w, http.StatusMethodNotAllowed, "method not allowed: the API takes GET and HEAD")
+	default:
+		var body bytes.Buffer
+		_ = encodeValue(&body, map[string]any{"endpoints": list}) // strings can be encoded
+		body.WriteByte('\n')
+		serve(w, r, jsonType, body.Bytes())
 	}
 }
 
-// Archive calls a function with the archive, which is open until that returns.
-type Archive func(func(sinks.Sink) error) error
-
 // endpoint is a list that can be requested.
 type endpoint struct {
-	current func() *view.Snapshot
-	name    string
-	// filters are the parameters beside limit and format; limit is the default of that.
-	filters []string
-	limit   int
-	// empty is a row without values; find returns rows of its type.
+	current    func() *view.Snapshot
+	name, rows string
+	// parameters are those beside limit and format; limit is the default of that.
+	parameters []string
+	limit      int
+	// empty is a row without values.
 	empty any
-	find  func(*view.Snapshot, question) []any
-	// archive answers the questions about pages that the snapshot does not answer.
-	archive Archive
+	find  finder
 }
+
+// finder returns rows of one type, and whether there are more after them.
+type finder func(context.Context, *view.Snapshot, question) (rows []any, more bool, err error)
+
+func (e endpoint) known() []string { return append(slices.Clone(e.parameters), "limit", "format") }
 
 // question is a request, parsed. Empty fields were not given.
 type question struct {
-	project string
-	window  analytics.Granularity
-	state   string
-	limit   int
-	csv     bool
-	// top is the question to the archive; asked: it is one.
-	top   query.TopOptions
-	asked bool
+	values        url.Values
+	project       string
+	window        analytics.Granularity
+	state         string
+	path          string
+	limit, offset int
+	csv           bool
+	at, from, to  *analytics.Date
+	ranking       query.Ranking
+	// today is the day of the snapshot.
+	today analytics.Date
 }
 
 func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -85,21 +162,16 @@ func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	var body bytes.Buffer
-	var rows []any
-	if !q.asked {
-		rows = e.find(s, q)
-	} else if rows, err = e.ask(r.Context(), s, q); err != nil {
-		code, message := http.StatusInternalServerError, "the archive cannot be read: docgauge verify says why"
-		if none, ok := errors.AsType[query.NoAnswerError](err); ok {
-			code, message = http.StatusNotFound, none.Error()
-		}
+	rows, more, err := e.find(r.Context(), s, q)
+	if err != nil {
+		code, message := archiveProblem(err)
 		refuse(w, code, message)
 		return
 	}
-	w.Header().Set("Content-Type", jsonType)
+	var body bytes.Buffer
+	kind := jsonType
 	if q.csv {
-		w.Header().Set("Content-Type", csvType+"; charset=utf-8; header=present")
+		kind = csvType + "; charset=utf-8; header=present"
 		err = encodeCSV(&body, e.empty, rows)
 	} else {
 		err = encodeJSON(&body, e.name, rows)
@@ -108,23 +180,45 @@ func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusInternalServerError, "encode: "+err.Error())
 		return
 	}
-	// A client may keep an answer, and asks whether it has changed.
-	sum := sha256.Sum256(body.Bytes())
+	if more {
+		q.values.Set("offset", strconv.Itoa(q.offset+q.limit))
+		w.Header().Set("Link", "<?"+q.values.Encode()+`>; rel="next"`)
+	}
+	serve(w, r, kind, body.Bytes())
+}
+
+// serve sends an answer. A client may keep it, and asks whether it has changed.
+func serve(w http.ResponseWriter, r *http.Request, kind string, body []byte) {
+	sum := sha256.Sum256(body)
+	w.Header().Set("Content-Type", kind)
 	w.Header().Set("ETag", `"`+hex.EncodeToString(sum[:16])+`"`)
 	w.Header().Set("Cache-Control", "private, no-cache")
 	w.Header().Set("Vary", "Accept")
-	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body.Bytes()))
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body))
 }
 
-// read parses a request, and refuses unknown parameters: a misspelt filter must not be answered with
-// everything.
+// read parses a request.
 func (e endpoint) read(s *view.Snapshot, r *http.Request) (q question, err error) {
-	values, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		return q, fmt.Errorf("query: %.200q cannot be read", r.URL.RawQuery)
+	if q, err = readQuestion(r.URL.RawQuery, e.known(), e.limit); err != nil {
+		return q, err
 	}
-	known := append(slices.Clone(e.filters), "limit", "format")
-	for name, all := range values {
+	q.today = analytics.DateOf(s.At)
+	if q.project != "" && !slices.ContainsFunc(s.Projects, func(p view.Project) bool { return p.ID == q.project }) {
+		return q, fmt.Errorf("project %.140q: not one of DOCGAUGE_PROJECTS", q.project)
+	}
+	if !q.values.Has("format") {
+		q.csv = prefersCSV(r.Header)
+	}
+	return q, nil
+}
+
+// readQuestion parses a query with known parameters. It refuses others: a misspelt filter must not be
+// answered with everything.
+func readQuestion(raw string, known []string, limit int) (q question, err error) {
+	if q.values, err = url.ParseQuery(raw); err != nil {
+		return q, fmt.Errorf("query: %.200q cannot be read", raw)
+	}
+	for name, all := range q.values {
 		if !slices.Contains(known, name) {
 			return q, fmt.Errorf("parameter %.100q: want %s", name, strings.Join(known, ", "))
 		}
@@ -132,93 +226,57 @@ func (e endpoint) read(s *view.Snapshot, r *http.Request) (q question, err error
 			return q, fmt.Errorf("parameter %s: given more than once", name)
 		}
 	}
-	q = question{project: values.Get("project"), state: values.Get("state"), limit: e.limit}
-	if q.project != "" && !slices.ContainsFunc(s.Projects, func(p view.Project) bool { return p.ID == q.project }) {
-		return q, fmt.Errorf("project %.140q: not one of DOCGAUGE_PROJECTS", q.project)
-	}
-	if text := values.Get("window"); text != "" {
+	get := q.values.Get
+	q.project, q.state, q.path, q.limit = get("project"), get("state"), get("path"), limit
+	if text := get("window"); text != "" {
 		if q.window, err = analytics.ParseGranularity(text); err != nil {
 			return q, fmt.Errorf("window %.20q: want day, week, month or Nd, such as 28d", text)
 		}
 	}
-	if text := values.Get("limit"); text != "" {
+	if text := get("limit"); text != "" {
 		if q.limit, err = strconv.Atoi(text); err != nil || q.limit < 1 || q.limit > maxLimit {
 			return q, fmt.Errorf("limit %.20q: want 1 to %d", text, maxLimit)
 		}
 	}
-	if err := q.readTop(values, s.At); err != nil {
-		return q, err
+	if text := get("offset"); text != "" {
+		if q.offset, err = strconv.Atoi(text); err != nil || q.offset < 0 || q.offset > maxOffset {
+			return q, fmt.Errorf("offset %.20q: want 0 to %d", text, maxOffset)
+		}
 	}
-	switch format := values.Get("format"); format {
-	case "":
-		q.csv = prefersCSV(r.Header)
-	case "csv", "json":
+	switch format := get("format"); format {
+	case "", "csv", "json":
 		q.csv = format == "csv"
 	default:
 		return q, fmt.Errorf("format %.20q: want json or csv", format)
 	}
-	return q, nil
-}
-
-// readTop reads the parameters that ask the archive.
-func (q *question) readTop(values url.Values, now time.Time) error {
-	for _, name := range []string{"at", "list", "by", "prefix"} {
-		q.asked = q.asked || values.Has(name)
-	}
-	q.top = query.TopOptions{Today: analytics.DateOf(now), Ranking: query.Ranking{
-		List: query.List(cmp.Or(values.Get("list"), string(query.MostRead))), Prefix: values.Get("prefix"), N: q.limit,
-		By: analytics.Audience(cmp.Or(values.Get("by"), string(analytics.Everyone))),
-	}}
-	q.top.Selection.Granularity = cmp.Or(q.window, analytics.Week)
-	if text := values.Get("at"); text != "" {
-		at, err := analytics.ParseDate(text)
-		if err != nil {
-			return fmt.Errorf("at %.20q: want a day, YYYY-MM-DD", text)
-		}
-		q.top.At = &at
-	}
-	return q.top.Ranking.Check()
-}
-
-// ask returns the pages of the archive. Of several projects some may have none.
-func (e endpoint) ask(ctx context.Context, s *view.Snapshot, q question) (out []any, err error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	var errs []error
-	var absent error // a project that the archive lacks
-	err = e.archive(func(from sinks.Sink) error {
-		for _, p := range s.Projects {
-			if q.project != "" && q.project != p.ID {
-				continue
-			}
-			q.top.Selection.Projects = []string{p.ID}
-			all, err := query.Top(ctx, unnamed{from}, q.top)
-			if unknown, ok := errors.AsType[query.UnknownProjectError](err); ok {
-				absent = cmp.Or(absent, error(query.NoAnswerError(unknown)))
-				continue
-			}
-			errs = append(errs, err)
-			for _, r := range all {
-				out = append(out, archivePages(r)...)
-			}
-		}
-		return nil
-	})
-	if len(errs) == 0 {
-		errs = append(errs, absent)
-	}
-	for _, failed := range errs {
-		if _, none := errors.AsType[query.NoAnswerError](failed); failed != nil && (!none || len(out) == 0) {
-			err = cmp.Or(err, failed)
+	for _, name := range []string{"path", "prefix"} {
+		switch text := get(name); {
+		case q.values.Has(name) && text == "":
+			return q, fmt.Errorf("%s: empty; leave it out for all", name)
+		case len(text) > maxPath:
+			return q, fmt.Errorf("%s: longer than %d bytes", name, maxPath)
+		case !utf8.ValidString(text):
+			return q, fmt.Errorf("%s: not UTF-8", name)
 		}
 	}
-	return out, err
+	for name, date := range map[string]**analytics.Date{"at": &q.at, "from": &q.from, "to": &q.to} {
+		if text := get(name); text != "" {
+			day, err := analytics.ParseDate(text)
+			if err != nil {
+				return q, fmt.Errorf("%s %.20q: want a day, YYYY-MM-DD", name, text)
+			}
+			*date = &day
+		}
+	}
+	if q.from != nil && q.to != nil && *q.from >= *q.to {
+		return q, fmt.Errorf("from %s, to %s: want from before to", *q.from, *q.to)
+	}
+	q.ranking = query.Ranking{
+		List: query.List(cmp.Or(get("list"), string(query.MostRead))), Prefix: get("prefix"), Path: q.path,
+		By: analytics.Audience(cmp.Or(get("by"), string(analytics.Everyone))), N: q.limit, Offset: q.offset,
+	}
+	return q, q.ranking.Check()
 }
-
-// unnamed is an archive whose messages do not name its place on this machine.
-type unnamed struct{ sinks.Sink }
-
-func (unnamed) Location() string { return "of this server" }
 
 // prefersCSV reports whether a client names CSV, and likes it better than JSON.
 func prefersCSV(h http.Header) bool {

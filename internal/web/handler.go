@@ -45,9 +45,7 @@ func (h *pageHandler[V]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path != h.path:
 		http.Error(w, "not found: the page is at "+h.path, http.StatusNotFound)
 		return
-	case r.Method != http.MethodGet && r.Method != http.MethodHead:
-		w.Header().Set("Allow", "GET, HEAD")
-		http.Error(w, "method not allowed: the page takes GET and HEAD", http.StatusMethodNotAllowed)
+	case !readOnly(w, r):
 		return
 	}
 	page, err := h.page(r.URL.Query())
@@ -55,6 +53,21 @@ func (h *pageHandler[V]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "page: "+err.Error(), http.StatusInternalServerError)
 		return
 	}
+	page.write(w, r)
+}
+
+// readOnly answers requests that are neither GET nor HEAD, and reports whether this is one of the two.
+func readOnly(w http.ResponseWriter, r *http.Request) bool {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		return true
+	}
+	w.Header().Set("Allow", "GET, HEAD")
+	http.Error(w, "method not allowed: the page takes GET and HEAD", http.StatusMethodNotAllowed)
+	return false
+}
+
+// write sends the page.
+func (page rendered) write(w http.ResponseWriter, r *http.Request) {
 	if page.status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "5")
 	}
@@ -70,6 +83,15 @@ func (h *pageHandler[V]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet {
 		_, _ = w.Write(body) // the reader may have gone
 	}
+}
+
+// compressed returns a page in gzip.
+func compressed(plain []byte) []byte {
+	var small bytes.Buffer
+	w := gzip.NewWriter(&small)
+	_, _ = w.Write(plain) // memory takes every write
+	_ = w.Close()
+	return small.Bytes()
 }
 
 // acceptsGzip reports whether the client that sent the header accepts gzip. A quality of zero
@@ -103,11 +125,7 @@ func (h *pageHandler[V]) page(query url.Values) (rendered, error) {
 	if err != nil {
 		return rendered{}, err
 	}
-	var small bytes.Buffer
-	w := gzip.NewWriter(&small)
-	_, _ = w.Write(plain) // memory takes every write
-	_ = w.Close()
-	page := rendered{plain, small.Bytes(), status}
+	page := rendered{plain, compressed(plain), status}
 	h.pages[name] = page
 	return page, nil
 }

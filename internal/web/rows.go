@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"context"
 	"encoding"
 	"encoding/csv"
 	"encoding/json"
@@ -32,7 +33,7 @@ type apiWindow struct {
 }
 
 // windowRows returns the newest windows of each project and granularity, oldest first.
-func windowRows(s *view.Snapshot, q question) (out []any) {
+func windowRows(_ context.Context, s *view.Snapshot, q question) (out []any, more bool, _ error) {
 	for _, p := range s.Projects {
 		for _, g := range p.Grids {
 			if q.project != "" && p.ID != q.project || q.window != "" && g.Granularity != q.window {
@@ -52,7 +53,7 @@ func windowRows(s *view.Snapshot, q question) (out []any) {
 			}
 		}
 	}
-	return out
+	return out, false, nil
 }
 
 // apiPage is a row for a page of a window. The change is that of the audience that was asked for;
@@ -64,7 +65,11 @@ type apiPage struct {
 	Human int64  `json:"human"`
 	AI    int64  `json:"ai"`
 	Total int64  `json:"total"`
-	// The numbers of the window that it is compared with.
+	comparedWith
+}
+
+// comparedWith are the numbers of the window that one is compared with, and the change.
+type comparedWith struct {
 	PreviousHuman *int64   `json:"previous_human"`
 	PreviousAI    *int64   `json:"previous_ai"`
 	PreviousTotal *int64   `json:"previous_total"`
@@ -72,45 +77,83 @@ type apiPage struct {
 	Percent       *float64 `json:"change_percent"`
 }
 
+func comparedWithOf(before *analytics.Totals, change *int64, percent *float64) comparedWith {
+	c := comparedWith{Change: change, Percent: percent}
+	if before != nil {
+		c.PreviousHuman, c.PreviousAI, c.PreviousTotal = &before.Human, &before.AI, &before.Total
+	}
+	return c
+}
+
 // archivePages returns the listed pages of a window.
 func archivePages(r query.TopReport) (out []any) {
 	for _, p := range r.Pages {
-		row := apiPage{Key: r.Key, Rank: p.Rank, Path: p.Path, Change: p.Change, Percent: p.Percent,
-			Human: p.Visitors.Human, AI: p.Visitors.AI, Total: p.Visitors.Total}
-		if b := p.Previous; b != nil {
-			row.PreviousHuman, row.PreviousAI, row.PreviousTotal = &b.Human, &b.AI, &b.Total
+		out = append(out, apiPage{Key: r.Key, Rank: p.Rank, Path: p.Path, Human: p.Visitors.Human,
+			AI: p.Visitors.AI, Total: p.Visitors.Total,
+			comparedWith: comparedWithOf(p.Previous, p.Change, p.Percent)})
+	}
+	return out
+}
+
+// pageRows returns the pages of each newest window with the most visitors, and whether the snapshot
+// has all that are asked for.
+func pageRows(s *view.Snapshot, q question) (out []any, all bool) {
+	all = true
+	for _, w := range s.Windows {
+		if q.project != "" && w.Project != q.project || q.window != "" && w.Granularity != q.window {
+			continue
+		}
+		all = all && (len(w.Pages) >= q.limit || int64(len(w.Pages)) >= w.Rows)
+		for i, r := range w.Pages[:min(q.limit, len(w.Pages))] {
+			out = append(out, apiPage{Key: w.Key, Rank: i + 1, Path: r.Path, Human: r.Human, AI: r.AI,
+				Total: r.Total})
+		}
+	}
+	return out, all
+}
+
+// apiHistory is a row for a window of a page, or of the site: then path is empty. A page that the
+// rows of a window lack is absent, and has no numbers there.
+type apiHistory struct {
+	analytics.Key
+	Path     string   `json:"path"`
+	State    string   `json:"state"` // settled, provisional, missing
+	Verified *bool    `json:"verified"`
+	Revision *int32   `json:"revision"`
+	Absent   bool     `json:"absent"`
+	Human    *int64   `json:"human"`
+	AI       *int64   `json:"ai"`
+	Total    *int64   `json:"total"`
+	AIShare  *float64 `json:"ai_share_percent"`
+	comparedWith
+}
+
+// historyRows returns the windows of a history.
+func historyRows(h query.HistoryReport) (out []any) {
+	for _, w := range h.Windows {
+		row := apiHistory{Key: analytics.Key{Project: h.Project, Granularity: h.Granularity, Window: w.Window},
+			Path: h.Path, State: w.State, Verified: w.Verified, Revision: w.Revision, Absent: w.Absent,
+			AIShare: w.AIShare, comparedWith: comparedWithOf(w.Previous, w.Change, w.Percent)}
+		if v := w.Visitors; v != nil {
+			row.Human, row.AI, row.Total = &v.Human, &v.AI, &v.Total
 		}
 		out = append(out, row)
 	}
 	return out
 }
 
-// pageRows returns the pages of each newest window with the most visitors.
-func pageRows(s *view.Snapshot, q question) (out []any) {
-	for _, w := range s.Windows {
-		if q.project != "" && w.Project != q.project || q.window != "" && w.Granularity != q.window {
-			continue
-		}
-		for i, r := range w.Pages[:min(q.limit, len(w.Pages))] {
-			out = append(out, apiPage{Key: w.Key, Rank: i + 1, Path: r.Path, Human: r.Human, AI: r.AI,
-				Total: r.Total})
-		}
-	}
-	return out
-}
-
 // jobRows returns the prompts that wait to become a job, and the jobs, newest first; none
 // without a queue.
-func jobRows(s *view.Snapshot, q question) (out []any) {
+func jobRows(_ context.Context, s *view.Snapshot, q question) (out []any, more bool, _ error) {
 	if s.Queue == nil {
-		return nil
+		return nil, false, nil
 	}
 	for _, j := range slices.Concat(s.Queue.Waiting, s.Queue.Jobs) {
 		if (q.project == "" || j.Project == q.project) && (q.state == "" || j.State == q.state) && len(out) < q.limit {
 			out = append(out, j)
 		}
 	}
-	return out
+	return out, false, nil
 }
 
 // apiEffect is a row for an effect of a merge.
@@ -132,7 +175,7 @@ func (e apiEffect) unknown(name string) bool {
 }
 
 // effectRows returns the effects of merges, the newest merge first.
-func effectRows(s *view.Snapshot, q question) (out []any) {
+func effectRows(_ context.Context, s *view.Snapshot, q question) (out []any, more bool, _ error) {
 	for _, o := range s.Outcomes.Merges {
 		o.Link = analytics.SafeLink(o.Link)
 		for _, e := range o.Effects {
@@ -141,7 +184,7 @@ func effectRows(s *view.Snapshot, q question) (out []any) {
 			}
 		}
 	}
-	return out
+	return out, false, nil
 }
 
 // column is a column of a row: the JSON name of a field and its value, which is nil if it is not known.

@@ -31,7 +31,7 @@ import (
 	"github.com/docgauge/docgauge/internal/view"
 )
 
-//go:embed parts status report
+//go:embed parts status report path
 var files embed.FS
 
 // functions put values into words.
@@ -52,8 +52,9 @@ var functions = template.FuncMap{
 		return cmp.Or(waitReasons[r], "Skipped: "+string(r))
 	},
 	"keyLeft": keyLeft, "keyConcern": keyConcern, "remedy": remedy,
-	"moves": func(r analytics.Ranking) []analytics.Change { return r.First[:min(len(r.First), firstMoves)] },
-	"link":  func(s string) view.Link { return view.Link(s) },
+	"moves":   func(r analytics.Ranking) []analytics.Change { return r.First[:min(len(r.First), firstMoves)] },
+	"pageURL": pageURL, "since": sinceOf,
+	"link": func(s string) view.Link { return view.Link(s) },
 	"mergeDate": func(m view.Merge) string {
 		return view.Days(analytics.Day, analytics.Window{From: m.Date(), To: m.Date() + 1})
 	},
@@ -71,6 +72,7 @@ type pageKind struct {
 var (
 	statusKind = newPageKind("status", "")
 	reportKind = newPageKind("report", asset("report/script.js"))
+	pathKind   = newPageKind("path", "")
 )
 
 // newPageKind reads the templates and the style sheet below dir, and those that all pages share.

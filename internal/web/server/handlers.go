@@ -27,7 +27,8 @@ func newMux(o Options) *http.ServeMux {
 		if pattern == "/" {
 			pattern = "/{$}"
 		}
-		if !strings.Contains(pattern, " ") {
+		// The handler of a subtree refuses the other methods itself.
+		if !strings.Contains(pattern, " ") && !strings.HasSuffix(pattern, "/") {
 			pattern = "GET " + pattern
 		}
 		mux.Handle(pattern, handler)

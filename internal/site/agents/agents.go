@@ -1,0 +1,228 @@
+// Package agents knows which program a user agent names: the reviewed table of agents.txt, the
+// rule that matches its tokens, and the address ranges that operators publish.
+//
+// A user agent is what a client says of itself. The table decides by whole tokens and never
+// guesses: what calls itself automatic without being in the table is [Unknown], and what says
+// nothing of the kind is a person's browser. Nothing here keeps or prints a user agent.
+package agents
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/format"
+)
+
+// Class is what an agent fetches pages for.
+type Class string
+
+// The classes.
+const (
+	Answers  Class = "answers"  // a page for a user's question
+	Coding   Class = "coding"   // a page for a coding agent
+	Search   Class = "search"   // pages for a search index
+	Training Class = "training" // pages for training models
+	Tool     Class = "tool"     // an HTTP library, on whose behalf is not known
+	Other    Class = "other"    // previews, monitors, feeds, SEO, archives
+	Unknown  Class = "unknown"  // calls itself automatic and is not in the table
+)
+
+// Classes are the classes that a row of the table can have.
+var Classes = []Class{Answers, Coding, Search, Training, Tool, Other}
+
+// Agent is a row of the table.
+type Agent struct {
+	// Token is the vendor's name of the agent, as it stands in the user agent.
+	Token    string `json:"agent"`
+	Operator string `json:"operator"`
+	Class    Class  `json:"class"`
+	// Hosted reports whether every client of the token runs at its operator.
+	Hosted bool `json:"hosted"`
+	// Ranges is the name of the file of published address ranges, empty for none.
+	Ranges string `json:"ranges,omitempty"`
+	// Source is the URL of what is known of the agent.
+	Source string `json:"source"`
+
+	// leading tokens match only at the beginning of a user agent.
+	leading bool
+	order   int
+}
+
+// unknown is the agent of all user agents that call themselves automatic.
+var unknown = &Agent{Token: "unknown", Class: Unknown}
+
+// Neither is the audience of agents that count as no reader.
+const Neither analytics.Audience = "neither"
+
+// Audience returns the audience of one view by an agent, nil for a person's browser. A view of
+// Markdown is a page asked for as Markdown, by path or by Accept.
+func Audience(a *Agent, markdown bool) analytics.Audience {
+	switch {
+	case a == nil && !markdown:
+		return analytics.Human
+	case a == nil, a.Class == Answers, a.Class == Coding, a.Class == Tool && markdown:
+		return analytics.AI
+	}
+	return Neither
+}
+
+// Table finds agents by their tokens. It does not change.
+type Table struct {
+	agents []*Agent // by token
+	// byWord has the agents by the first word of their token, in lower case.
+	byWord map[string][]*Agent
+	// lengths has, by first letter, a bit for each length of a key of byWord.
+	lengths [256]uint64
+}
+
+//go:embed agents.txt
+var builtin []byte
+
+// Builtin returns the table that comes with the program.
+var Builtin = sync.OnceValue(func() *Table {
+	t, err := Read(bytes.NewReader(builtin), "agents.txt")
+	if err != nil {
+		panic(err)
+	}
+	return t
+})
+
+// Load returns the built-in table with the rows of a file over it: a row of the file takes the
+// place of the built-in row of that token. An empty path is no file.
+func Load(path string) (*Table, error) {
+	if path == "" {
+		return Builtin(), nil
+	}
+	data, err := readFile(path)
+	if err != nil {
+		return nil, err
+	}
+	own, err := Read(bytes.NewReader(data.text), path)
+	if err != nil {
+		return nil, err
+	}
+	rows := own.Agents()
+	for _, a := range Builtin().agents {
+		if !slices.ContainsFunc(own.agents, a.sameToken) {
+			rows = append(rows, *a)
+		}
+	}
+	return newTable(rows), nil
+}
+
+func (a *Agent) sameToken(b *Agent) bool { return strings.EqualFold(a.Token, b.Token) }
+
+const (
+	// maxWord is the length of the longest word of a token.
+	maxWord = 63
+	columns = "token, operator, class, hosted or anywhere, ranges or -, source"
+)
+
+// Read reads a table: a row a line, with the columns token, operator, class, hosted or anywhere,
+// ranges (a file name, or -) and source (an https URL), separated by tabs. A token after ^ matches
+// only at the beginning of a user agent. Empty lines and lines that begin with # mean nothing. The
+// error names each bad line with the file.
+func Read(r io.Reader, name string) (*Table, error) {
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	var rows []Agent
+	var problems []string
+	seen := map[string]int{}
+	n := 0
+	for line := range strings.Lines(string(text)) {
+		n++
+		if line = strings.TrimRight(line, "\r\n"); strings.TrimSpace(line) == "" || line[0] == '#' {
+			continue
+		}
+		a, problem := parse(line)
+		key := strings.ToLower(a.Token)
+		if first := seen[key]; problem == "" && first > 0 {
+			problem = fmt.Sprintf("the token %s is in line %d already", a.Token, first)
+		}
+		if problem != "" {
+			problems = append(problems, fmt.Sprintf("%s:%d: %s", name, n, problem))
+			continue
+		}
+		seen[key] = n
+		rows = append(rows, a)
+	}
+	if len(problems) > 0 {
+		return nil, Problems(problems)
+	}
+	return newTable(rows), nil
+}
+
+// Problems is what is wrong with a file, a line each.
+type Problems []string
+
+func (p Problems) Error() string { return strings.Join(p, "\n") }
+
+// parse returns the agent of a line, or what is wrong with the line.
+func parse(line string) (a Agent, problem string) {
+	cells := strings.Split(line, "\t")
+	if len(cells) != 6 {
+		return a, fmt.Sprintf("want 6 columns separated by tabs (%s), got %d", columns, len(cells))
+	}
+	for i, c := range cells {
+		cells[i] = strings.TrimSpace(c)
+	}
+	a = Agent{Token: cells[0], Operator: cells[1], Class: Class(cells[2]), Ranges: cells[4], Source: cells[5]}
+	a.Token, a.leading = strings.CutPrefix(a.Token, "^")
+	a.Hosted = cells[3] == "hosted"
+	if a.Ranges == "-" {
+		a.Ranges = ""
+	}
+	head := firstWord(a.Token)
+	switch {
+	case head == "" || len(head) > maxWord || !isWord(a.Token[len(a.Token)-1]) || !printable(a.Token):
+		problem = fmt.Sprintf("token %q: want a name that begins with a word of at most %d letters, digits, - and _ "+
+			"and ends with one", format.Cut(a.Token, 80), maxWord)
+	case a.Operator == "" || !printable(a.Operator):
+		problem = "the operator is missing, or not of plain characters: want a name, or - if nobody in particular"
+	case !slices.Contains(Classes, a.Class):
+		problem = fmt.Sprintf("class %q: want answers, coding, search, training, tool or other",
+			format.Cut(string(a.Class), 80))
+	case !a.Hosted && cells[3] != "anywhere":
+		problem = fmt.Sprintf("%q: want hosted if all its clients run at the operator, else anywhere",
+			format.Cut(cells[3], 80))
+	case a.Ranges != "" && !rangesName(a.Ranges):
+		problem = fmt.Sprintf("ranges %q: want the name of a file in DOCGAUGE_SITE_RANGES_DIR, or -",
+			format.Cut(a.Ranges, 80))
+	case !strings.HasPrefix(a.Source, "https://") && !strings.HasPrefix(a.Source, "http://") || !printable(a.Source):
+		problem = fmt.Sprintf("source %q: want the URL of the page that says so", format.Cut(a.Source, 80))
+	}
+	return a, problem
+}
+
+func newTable(rows []Agent) *Table {
+	slices.SortFunc(rows, func(a, b Agent) int {
+		return strings.Compare(strings.ToLower(a.Token), strings.ToLower(b.Token))
+	})
+	t := &Table{byWord: map[string][]*Agent{}}
+	for i := range rows {
+		a := &rows[i]
+		a.order = order(a.Class)
+		key := strings.ToLower(firstWord(a.Token))
+		t.agents = append(t.agents, a)
+		t.byWord[key] = append(t.byWord[key], a)
+		t.lengths[key[0]] |= 1 << len(key)
+	}
+	return t
+}
+
+// Agents returns the rows, by token.
+func (t *Table) Agents() []Agent {
+	out := make([]Agent, len(t.agents))
+	for i, a := range t.agents {
+		out[i] = *a
+	}
+	return out
+}

@@ -1,0 +1,281 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/query"
+	"github.com/docgauge/docgauge/internal/view"
+	"github.com/docgauge/docgauge/sinks"
+)
+
+// pageURL is the address of the page about a path of the documentation, relative to the root.
+func pageURL(project string, path any) string {
+	return "page?" + url.Values{"project": {project}, "path": {fmt.Sprint(path)}}.Encode()
+}
+
+// shownWindows is how many windows of a granularity the page of a path shows.
+func shownWindows(g analytics.Granularity) int {
+	switch g {
+	case analytics.Week:
+		return 26
+	case analytics.Month:
+		return 24
+	}
+	return 56
+}
+
+// pathHandler serves /page.
+type pathHandler struct {
+	current func() *view.Snapshot
+	archive Archive
+	version string
+}
+
+// NewPathPage returns the handler of /page, which shows the readers of one path of the documentation:
+// its history and rank in the archive, and the merges that touched it in the snapshot. It is safe for
+// concurrent use.
+func NewPathPage(current func() *view.Snapshot, archive Archive, version string) http.Handler {
+	return &pathHandler{current, archive, version}
+}
+
+func (h *pathHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	setHeaders(w.Header(), pathKind.policy)
+	if !readOnly(w, r) {
+		return
+	}
+	p, code := h.answer(r)
+	p.Style, p.Version = pathKind.style, h.version
+	plain, err := pathKind.render("pathpage", p)
+	if err != nil {
+		http.Error(w, "page: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	rendered{plain: plain, gzip: compressed(plain), status: code}.write(w, r)
+}
+
+// pathPage is the data of the template. Problem is why there are no numbers; empty: there are.
+type pathPage struct {
+	Style                template.CSS
+	Version              string
+	Project, ProjectName string
+	Path                 string
+	Title                string
+	Granularity          analytics.Granularity
+	Problem              string
+	Similar              string // a path that may be meant
+	Kinds                []pathKindLink
+	CSV, JSON            string
+
+	Newest  *pathWindow // with numbers
+	Rank    *query.RankedPage
+	Pages   int64 // of the window of the rank
+	Ranked  string
+	Chart   *chart
+	Windows []pathWindow // newest first
+	Merges  *effectTable
+	Waiting []view.Outcome // merges without an effect on this page
+	Made    *moment
+}
+
+// pathKindLink leads to another granularity of the same page.
+type pathKindLink struct {
+	Granularity analytics.Granularity
+	Link        string
+	Current     bool
+}
+
+// pathWindow is a row of the table.
+type pathWindow struct {
+	query.HistoryWindow
+	Granularity analytics.Granularity
+	Before      string // the window that it is compared with
+}
+
+// answer reads the question and finds the answer.
+func (h *pathHandler) answer(r *http.Request) (*pathPage, int) {
+	p := &pathPage{}
+	fail := func(code int, text string) (*pathPage, int) {
+		p.Title, p.Problem = cmp.Or(p.Title, "No numbers to show"), text
+		return p, code
+	}
+	s := h.current()
+	if s == nil {
+		return fail(http.StatusServiceUnavailable, "docgauge is starting and reads its ledger: try again in a few seconds.")
+	}
+	p.Made = momentOf(s.At, s.At)
+	q, err := readQuestion(r.URL.RawQuery, []string{"project", "path", "window"}, 1)
+	switch {
+	case err != nil:
+		return fail(http.StatusBadRequest, err.Error()+".")
+	case q.path == "":
+		return fail(http.StatusBadRequest, "path: missing; /page?path=/quickstart shows the page /quickstart.")
+	case q.project == "" && len(s.Projects) == 1:
+		q.project = s.Projects[0].ID
+	}
+	var ids []string
+	i := slices.IndexFunc(s.Projects, func(v view.Project) bool {
+		ids = append(ids, v.ID)
+		return v.ID == q.project
+	})
+	switch {
+	case q.project == "":
+		return fail(http.StatusBadRequest, "project: missing; "+format.DidYouMean("", ids)+".")
+	case i < 0:
+		return fail(http.StatusNotFound, fmt.Sprintf("project %.140q: not one of DOCGAUGE_PROJECTS; %s.", q.project,
+			format.DidYouMean(q.project, ids)))
+	}
+	p.Project, p.ProjectName, p.Path, p.Title = q.project, s.ProjectName(q.project), q.path, q.path
+	p.addKinds(s.Projects[i], q.window)
+	if err := h.archive.ask(r.Context(), func(ctx context.Context, from sinks.Sink) error {
+		return p.read(ctx, from, analytics.DateOf(s.At))
+	}); err != nil {
+		if unknown, ok := errors.AsType[query.UnknownPageError](err); ok {
+			p.Similar = unknown.Similar
+		}
+		code, text := archiveProblem(err)
+		return fail(code, text+".")
+	}
+	p.addMerges(s.Outcomes)
+	return p, http.StatusOK
+}
+
+// addKinds chooses the granularity, a week if there is one, and links to the others.
+func (p *pathPage) addKinds(of view.Project, asked analytics.Granularity) {
+	p.Granularity = asked
+	for _, g := range of.Grids {
+		if !g.TotalsOnly || g.Granularity == asked {
+			p.Kinds = append(p.Kinds, pathKindLink{Granularity: g.Granularity})
+		}
+	}
+	week := slices.ContainsFunc(p.Kinds, func(k pathKindLink) bool { return k.Granularity == analytics.Week })
+	switch {
+	case p.Granularity != "":
+	case week || len(p.Kinds) == 0:
+		p.Granularity = analytics.Week
+	default:
+		p.Granularity = p.Kinds[0].Granularity
+	}
+	for i, k := range p.Kinds {
+		p.Kinds[i].Link = pageURL(p.Project, p.Path) + "&window=" + string(k.Granularity)
+		p.Kinds[i].Current = k.Granularity == p.Granularity
+	}
+	values := url.Values{"project": {p.Project}, "window": {string(p.Granularity)}, "path": {p.Path},
+		"limit": {fmt.Sprint(shownWindows(p.Granularity))}}
+	p.JSON = "api/v1/history?" + values.Encode()
+	p.CSV = p.JSON + "&format=csv"
+}
+
+// read asks the archive for the history of the page, and for its rank.
+func (p *pathPage) read(ctx context.Context, from sinks.Sink, today analytics.Date) error {
+	selection := query.Selection{Granularity: p.Granularity, Projects: []string{p.Project}}
+	all, err := query.Histories(ctx, from, query.HistoryOptions{Selection: selection, Page: p.Path,
+		Last: shownWindows(p.Granularity), Today: today})
+	if unknown, ok := errors.AsType[query.UnknownProjectError](err); ok {
+		return query.NoAnswerError(unknown)
+	}
+	if err != nil {
+		return err
+	}
+	top, err := query.Top(ctx, from, query.TopOptions{Selection: selection, Today: today,
+		Ranking: query.Ranking{Path: p.Path, By: analytics.Everyone, N: 1}})
+	if err != nil {
+		return err
+	}
+	p.Pages, p.Ranked = top[0].Rows, view.Days(p.Granularity, top[0].Window)
+	if len(top[0].Pages) > 0 {
+		p.Rank = &top[0].Pages[0]
+	}
+	grid := view.Grid{Project: p.Project, Granularity: p.Granularity}
+	for _, w := range all[0].Windows {
+		row := pathWindow{w, p.Granularity, view.Days(p.Granularity, p.Granularity.ComparedWith(w.Window))}
+		p.Windows = append(p.Windows, row)
+		// The chart reads nothing but the totals of a cell.
+		cell := view.Cell{Window: w.Window}
+		if w.Visitors != nil {
+			p.Newest = &row
+			cell.Revision = &analytics.Revision{Totals: *w.Visitors}
+		}
+		grid.Cells = append(grid.Cells, cell)
+	}
+	if p.Chart = chartOf(grid, grid.Cells, mostTicks); p.Chart != nil {
+		for i, w := range all[0].Windows[:len(p.Chart.Columns)] {
+			if w.Absent {
+				p.Chart.Columns[i].Title = view.Days(p.Granularity, w.Window) + ": no reader of this page"
+			}
+		}
+	}
+	slices.Reverse(p.Windows)
+	return nil
+}
+
+// addMerges lists the merges that touched the page, and what became of its readers.
+func (p *pathPage) addMerges(all view.Outcomes) {
+	all = all.Of(p.Project)
+	for _, o := range all.Merges {
+		found := false
+		for _, e := range o.Effects {
+			if e.Path != p.Path {
+				continue
+			}
+			if p.Merges == nil {
+				p.Merges = &effectTable{Title: "Readers of this page after merges, the newest merge first",
+					Merged: true, Caution: view.OutcomeCaution}
+			}
+			p.Merges.Rows = append(p.Merges.Rows, effectRow{Effect: e, Merge: o.Merge})
+			found = true
+		}
+		if !found && slices.Contains(o.Pages, p.Path) {
+			p.Waiting = append(p.Waiting, o)
+		}
+	}
+}
+
+// State is why a window has no numbers, or that these may change; empty: they are final.
+func (w pathWindow) State() string {
+	switch {
+	case w.HistoryWindow.State == query.Missing:
+		return query.Missing
+	case w.Absent:
+		return "no reader"
+	case w.Visitors == nil:
+		return "totals only"
+	case !*w.Verified:
+		return w.HistoryWindow.State + ", unverified"
+	case w.HistoryWindow.State == "settled":
+		return ""
+	}
+	return w.HistoryWindow.State
+}
+
+// Moved is the change of each audience; nil where one of the two windows has no numbers.
+func (w pathWindow) Moved() *analytics.Change {
+	if w.Visitors == nil || w.Previous == nil {
+		return nil
+	}
+	return &analytics.Change{Before: *w.Previous, After: *w.Visitors}
+}
+
+// sinceOf is the change of one audience since the window that w is compared with; nil if it is not known.
+func sinceOf(w *pathWindow, by analytics.Audience) *change {
+	moved := w.Moved()
+	if moved == nil {
+		return nil
+	}
+	c := change{Before: "since " + w.Before, Text: "unchanged"}
+	if n := moved.By(by); n != 0 {
+		c.Text, c.Tone = view.Signed(n), map[bool]string{true: "up", false: "down"}[n > 0]
+		if growth := view.Growth(moved.Before.Of(by), moved.After.Of(by)); growth != "" {
+			c.Text += " (" + growth + ")"
+		}
+	}
+	return &c
+}

@@ -1,0 +1,130 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/query"
+	"github.com/docgauge/docgauge/internal/view"
+	"github.com/docgauge/docgauge/sinks"
+)
+
+// Archive calls a function with the archive, which is open until that returns.
+type Archive func(func(sinks.Sink) error) error
+
+// ask opens the archive for one question, which may take askTimeout.
+func (a Archive) ask(ctx context.Context, question func(context.Context, sinks.Sink) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, askTimeout, errTooLong)
+	defer cancel()
+	return a(func(from sinks.Sink) error { return question(ctx, unnamed{from}) })
+}
+
+// errTooLong is why a question ends after askTimeout.
+var errTooLong = fmt.Errorf("the archive did not answer within %.0f seconds: ask for fewer windows "+
+	"(limit, from, to)", askTimeout.Seconds())
+
+// unnamed is an archive whose messages do not name its place on this machine.
+type unnamed struct{ sinks.Sink }
+
+func (unnamed) Location() string { return "of this server" }
+
+// archiveProblem returns how a question without an answer is answered.
+func archiveProblem(err error) (code int, message string) {
+	none, is := errors.AsType[query.NoAnswerError](err)
+	switch {
+	case is:
+		return http.StatusNotFound, none.Error()
+	case errors.Is(err, errTooLong):
+		return http.StatusGatewayTimeout, errTooLong.Error()
+	}
+	return http.StatusInternalServerError, "the archive cannot be read: docgauge verify says why"
+}
+
+// each asks about each project that was asked for. Of several projects some may have no answer.
+func (a Archive) each(
+	ctx context.Context, s *view.Snapshot, q question, ask func(context.Context, sinks.Sink, query.Selection) error,
+) (err error) {
+	projects := slices.DeleteFunc(slices.Clone(s.Projects), func(p view.Project) bool {
+		return q.project != "" && q.project != p.ID
+	})
+	if len(projects) == 0 {
+		return nil
+	}
+	answered := false
+	var none, absent error // of a project without an answer, of one that the archive lacks
+	err = a.ask(ctx, func(ctx context.Context, from sinks.Sink) (failed error) {
+		for _, p := range projects {
+			err := ask(ctx, from, query.Selection{Granularity: q.window, Projects: []string{p.ID}})
+			if unknown, ok := errors.AsType[query.UnknownProjectError](err); ok {
+				absent = cmp.Or(absent, error(query.NoAnswerError(unknown)))
+			} else if _, ok := errors.AsType[query.NoAnswerError](err); ok {
+				none = cmp.Or(none, err)
+			} else {
+				answered = answered || err == nil
+				failed = cmp.Or(failed, err)
+			}
+		}
+		return failed
+	})
+	if err == nil && !answered {
+		return cmp.Or(none, absent)
+	}
+	return err
+}
+
+// pages returns the pages of windows: from the snapshot what that has, else from the archive.
+func (a Archive) pages(ctx context.Context, s *view.Snapshot, q question) (out []any, more bool, err error) {
+	kinds := []analytics.Granularity{cmp.Or(q.window, analytics.Week)}
+	if !slices.ContainsFunc([]string{"at", "from", "to", "list", "by", "prefix", "path", "offset"}, q.values.Has) {
+		rows, all := pageRows(s, q)
+		if all {
+			return rows, false, nil
+		}
+		if q.window == "" {
+			kinds = kindsOf(s, q.project)
+		}
+	}
+	for _, q.window = range kinds {
+		err = errors.Join(err, a.each(ctx, s, q, func(
+			ctx context.Context, from sinks.Sink, selection query.Selection,
+		) error {
+			all, err := query.Top(ctx, from, query.TopOptions{Selection: selection, At: q.at, Since: q.from, Until: q.to,
+				Ranking: q.ranking, Today: q.today})
+			for _, r := range all {
+				out = append(out, archivePages(r)...)
+				more = more || q.path == "" && int64(q.offset+len(r.Pages)) < r.Listed
+			}
+			return err
+		}))
+	}
+	return out, more, err
+}
+
+// kindsOf are the granularities of which the newest windows of a project, or of all, have pages.
+func kindsOf(s *view.Snapshot, project string) (out []analytics.Granularity) {
+	for _, w := range s.Windows {
+		if (project == "" || w.Project == project) && w.Rows > 0 && !slices.Contains(out, w.Granularity) {
+			out = append(out, w.Granularity)
+		}
+	}
+	return out
+}
+
+// history returns the windows of a page or of the site.
+func (a Archive) history(ctx context.Context, s *view.Snapshot, q question) (out []any, more bool, err error) {
+	q.window = cmp.Or(q.window, analytics.Day)
+	err = a.each(ctx, s, q, func(ctx context.Context, from sinks.Sink, selection query.Selection) error {
+		all, err := query.Histories(ctx, from, query.HistoryOptions{Selection: selection, Page: q.path,
+			Last: q.limit, Since: q.from, Until: q.to, Today: q.today})
+		for _, h := range all {
+			out = append(out, historyRows(h)...)
+		}
+		return err
+	})
+	return out, false, err
+}
