@@ -128,6 +128,15 @@ func (a *Program) printJobs(list jobList, w wording) error {
 	if err := table.Print(a.Out); err != nil {
 		return err
 	}
+	var problems []string // most often one, which all of them share
+	for _, j := range list.Jobs {
+		if p := j.Pull; p != nil && p.State == journal.PullUnknown && p.Problem != "" &&
+			!slices.Contains(problems, p.Problem) {
+			problems = append(problems, p.Problem)
+			text.Line(0, "")
+			text.Line(2, "review unknown: %s", p.Problem)
+		}
+	}
 	for _, j := range list.Jobs {
 		remedy := jobs.Remedy(j.Job)
 		if remedy == "" {
