@@ -78,6 +78,9 @@ var fieldNames = map[string]field{
 func (l *Line) set(f field, value []byte) error {
 	switch f {
 	case client:
+		if bytes.IndexByte(value, ' ') >= 0 {
+			return errForm
+		}
 		l.Client = value
 	case forwarded:
 		l.Forwarded = dashed(value)
