@@ -84,6 +84,7 @@ func (a *Program) root() *cobra.Command {
 	group("Look at the numbers", a.topCommand(), a.historyCommand(), a.statusCommand(), a.reportCommand(),
 		a.outcomesCommand(), a.openmetricsCommand(), a.mcpCommand())
 	group("Agent jobs", a.jobsCommand())
+	group("A site of your own, without a platform", a.siteCommand())
 	group(groupOperate, a.verifyCommand(), a.sinksCommand(), a.notifyCommand(), a.healthcheckCommand(),
 		a.versionCommand())
 	root.AddCommand(a.manCommand(), configurationTopic())

@@ -83,6 +83,9 @@ type Config struct {
 	LogLevel  slog.Level `env:"LOG_LEVEL"`
 	LogFormat LogFormat  `env:"LOG_FORMAT"`
 
+	SiteAgentsFile string `env:"SITE_AGENTS_FILE"`
+	SiteRangesDir  string `env:"SITE_RANGES_DIR"`
+
 	// SecretFiles are the files that secrets were read from, by the variable of the secret.
 	SecretFiles map[string]string
 	Build       Build

@@ -54,6 +54,9 @@ type Agent struct {
 	order   int
 }
 
+// Browser is how people are shown among agents. [Table.Match] returns nil for them.
+var Browser = Agent{Token: "browser", Class: "human"}
+
 // unknown is the agent of all user agents that call themselves automatic.
 var unknown = &Agent{Token: "unknown", Class: Unknown}
 
