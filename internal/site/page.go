@@ -2,6 +2,7 @@ package site
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,9 +19,8 @@ const (
 	maxPages = 100_000
 )
 
-// Assets are what is no page: extensions after a dot, else names of files. DOCGAUGE_SITE_ASSETS
-// replaces them.
-const Assets = ".css,.js,.mjs,.cjs,.map,.json,.xml,.rss,.atom,.wasm,.webmanifest,.ico,.png,.jpg,.jpeg,.gif,.svg," +
+// builtinAssets are no pages: extensions with their dot, else names of files.
+const builtinAssets = ".css,.js,.mjs,.cjs,.map,.json,.xml,.rss,.atom,.wasm,.webmanifest,.ico,.png,.jpg,.jpeg,.gif,.svg," +
 	".webp,.avif,.bmp,.tif,.tiff,.woff,.woff2,.ttf,.otf,.eot,.mp3,.mp4,.m4a,.ogg,.wav,.webm,.mov,.pdf,.zip,.gz,.tgz," +
 	".bz2,.xz,.zst,.tar,.7z,.rar,.dmg,.exe,.msi,.deb,.rpm,.apk,.jar,.whl,.iso,.bin,.sha256,.sig,.asc,robots.txt,ads.txt," +
 	"security.txt,humans.txt"
@@ -30,7 +30,7 @@ type assets map[string]bool
 
 func parseAssets(text string) assets {
 	a := assets{}
-	for name := range strings.SplitSeq(text, ",") {
+	for name := range strings.SplitSeq(cmp.Or(text, builtinAssets), ",") {
 		a[strings.ToLower(strings.TrimSpace(name))] = true
 	}
 	return a
@@ -68,7 +68,7 @@ func pageOf(target []byte) (page string, markdown bool) {
 	}
 	page = spell(path)
 	for _, end := range []string{".html", ".md"} {
-		if whole, ok := strings.CutSuffix(page, end); ok && !strings.HasSuffix(whole, "/") {
+		if whole, ok := strings.CutSuffix(page, end); ok {
 			page = whole
 			if folder, isIndex := strings.CutSuffix(page, "/index"); isIndex {
 				page = folder

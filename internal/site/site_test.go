@@ -19,7 +19,7 @@ const now = analytics.Date(20_800)
 
 func rulesOf(t *testing.T, s Settings) *Rules {
 	t.Helper()
-	s.LogFormat, s.Assets = cmp.Or(s.LogFormat, "auto"), cmp.Or(s.Assets, Assets)
+	s.LogFormat = cmp.Or(s.LogFormat, "auto")
 	r, err := ParseRules(s, time.Now())
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +43,7 @@ func TestPages(t *testing.T) {
 	for target, want := range map[string]string{
 		"/": "/", "/?a=b": "/", "/a/": "/a", "/a/index.html": "/a", "/a.html": "/a", "/a.html#b": "/a", "/index.html": "/",
 		"/index.md": "/ md", "/a.md?x=.css": "/a md", "/llms.txt": "/llms.txt md", "/a/llms-full.txt": "/a/llms-full.txt md",
-		"/.html": "/.html", "/a//": "/a", "//a": "//a", "/a%20b": "/a b", "/%61": "/a", "/a%2Fb": "/a%2Fb",
+		"/.html": "/", "/docs/.md": "/docs md", "/a//": "/a", "//a": "//a", "/a%20b": "/a b", "/%61": "/a", "/a%2Fb": "/a%2Fb",
 		"/a%2fb": "/a%2Fb", "/100%25": "/100%25", "/100%": "/100%25", "/%zz": "/%25zz", "/%C3%BC": "/ü", "/ü": "/ü",
 		"/%c3%28": "/%C3(", "/\xff": "/%FF", "/a%00b": "/a%00b", "/\x1b[31m": "/%1B[31m", "/%E2%80%AEa": "/%E2%80%AEa",
 		"/a%3Fb": "/a%3Fb", "/a%23b": "/a%23b", "http://h/a?b": "/a", "https://h": "/", "*": "", "": "", "h:443": "",
@@ -57,7 +57,7 @@ func TestPages(t *testing.T) {
 			t.Errorf("%.80q is %.80q, and that %.80q", target, page, again)
 		}
 	}
-	a := parseAssets(Assets)
+	a := parseAssets("")
 	for path, want := range map[string]bool{
 		"/a.css": true, "/A.CSS": true, "/robots.txt": true, "/sitemap.xml": true, "/x/sitemap-2.xml": true, "/a": false,
 		"/a.md": false, "/llms.txt": false, "/v1.2": false, "/css": false, "/.css": true, "/a.tar.gz": true,
