@@ -158,7 +158,7 @@ func testPromAnswers(t *testing.T, server *engines.Prometheus, at time.Time) {
 		{"Readers of the week", "A", "project", "prj_a", 101},
 		{"Readers of the month", "B", "project", "prj_b", 80},
 		{"Readers of the day", "C", "project", "prj_a", 33},
-		{"Change from the day before", "A", "project", "prj_a", 101./84 - 1},
+		{"Change from the same weekday", "A", "project", "prj_a", 101./84 - 1},
 		{"Change from the week before", "B", "project", "prj_a", 80./64 - 1},
 		{"Change from the month before", "C", "project", "prj_a", 33./30 - 1},
 		{"AI share of the day", "A", "project", "prj_a", 33. / 101},

@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,9 +13,17 @@ import (
 	"testing"
 
 	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/dev/testbed"
 )
 
 var services = []string{"docgauge.service", "docgauge-export.service"}
+
+// instance is one of docgauge@.service; perInstance writes a text of the other units as that unit has it.
+const instance = "acme"
+
+var perInstance = strings.NewReplacer("docgauge.env", "%i.env", "docgauge/key", "docgauge/%i.key",
+	"StateDirectory=docgauge docgauge/state docgauge/data",
+	"StateDirectory=docgauge-%i docgauge-%i/state docgauge-%i/data", "%S/docgauge", "%S/docgauge-%i")
 
 // install runs install.sh and returns the root directory that it wrote.
 func install(t *testing.T, root, program string) string {
@@ -48,7 +57,7 @@ func TestUnits(t *testing.T) {
 	succeed(t, exec.Command("cp", "-R", "/lib/systemd/system", filepath.Join(root, "etc/systemd")))
 	succeed(t, exec.Command("install", "-D", "/bin/true",
 		filepath.Join(root, strings.Fields(settings(t, "docgauge.service", "ExecReload")[0])[0])))
-	for _, unit := range append(services, "docgauge-export.timer") {
+	for _, unit := range append(services, "docgauge-export.timer", "docgauge@"+instance+".service") {
 		if out := succeed(t, tool(t, "systemd-analyze", "verify", "--man=no", "--root="+root,
 			unit)); strings.Contains(out, unit) {
 			t.Errorf("systemd-analyze verify %s: %s", unit, out)
@@ -81,6 +90,10 @@ func TestServicesAreConfinedAlike(t *testing.T) {
 	if parts[0] != parts[1] || parts[0] == "" {
 		t.Errorf("%s:\n%s\n\n%s:\n%s", services[0], parts[0], services[1], parts[1])
 	}
+	if _, got, _ := strings.Cut(read(t, "systemd/docgauge@.service"), "\nUser="); !strings.HasPrefix(got,
+		perInstance.Replace(parts[0])) {
+		t.Errorf("docgauge@.service:\n%s\nwant\n%s", got, perInstance.Replace(parts[0]))
+	}
 }
 
 // TestTemplate: docgauge init knows the file that is installed, and replaces it.
@@ -110,6 +123,47 @@ func TestInstalled(t *testing.T) {
 	root := install(t, t.TempDir(), engines.Docgauge(t))
 	t.Run("environment", func(t *testing.T) { testEnvironment(t, root) })
 	t.Run("documentation", func(t *testing.T) { testPages(t, root) })
+	t.Run("instances", func(t *testing.T) { testInstances(t, root) })
+}
+
+// testInstances runs docgauge@.service twice at once, each with an environment and a state of its own.
+func testInstances(t *testing.T, root string) {
+	states, credentials := t.TempDir(), t.TempDir()
+	write(t, filepath.Join(credentials, "key"), "adm_of-the-test\n", 0o400)
+	argv := strings.Fields(settings(t, "docgauge@.service", "ExecStart")[0])
+	for _, name := range []string{"one", "two"} {
+		port := strconv.Itoa(engines.FreePort(t))
+		write(t, filepath.Join(root, "etc/docgauge", name+".env"), "DOCGAUGE_BASE_URL=http://127.0.0.1:9\n"+
+			"DOCGAUGE_PROJECTS=prj_"+name+"\nDOCGAUGE_LISTEN_ADDRESS=127.0.0.1:"+port+"\n", 0o640)
+		var env []string
+		for _, setting := range settings(t, "docgauge@.service", "Environment") {
+			env = append(env, strings.NewReplacer("%i", name, "%d", credentials, "%S", states,
+				"/etc/", root+"/etc/").Replace(setting))
+		}
+		serve := exec.CommandContext(t.Context(), filepath.Join(root, argv[0]), argv[1:]...)
+		serve.Env = env
+		var log strings.Builder
+		serve.Stderr = &log
+		if err := serve.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := errors.Join(serve.Process.Signal(os.Interrupt), serve.Wait()); err != nil {
+				t.Errorf("%s: %v: %s", name, err, log.String())
+			}
+			if _, err := os.Stat(filepath.Join(states, "docgauge-"+name, "state/docgauge.db")); err != nil {
+				t.Error(err)
+			}
+		}()
+		err := testbed.Poll("docgauge of "+name, func() (bool, error) {
+			check := exec.CommandContext(t.Context(), filepath.Join(root, argv[0]), "healthcheck")
+			check.Env = env
+			return check.Run() == nil, nil
+		})
+		if err != nil {
+			t.Fatalf("%v: %s", err, log.String())
+		}
+	}
 }
 
 // testEnvironment: docgauge understands what the units give it, and the settings
@@ -171,8 +225,8 @@ func testPages(t *testing.T, root string) {
 			if !strings.HasPrefix(b.mark, "executed: TestInstalled") {
 				continue
 			}
-			if strings.Contains(b.text, "docgauge init") { // as after the installation
-				write(t, filepath.Join(root, "etc/docgauge/docgauge.env"), read(t, "systemd/docgauge.env"), 0o640)
+			if file := "etc/docgauge/docgauge.env"; strings.Contains(b.text, "init --env-file /"+file) {
+				write(t, filepath.Join(root, file), read(t, "systemd/docgauge.env"), 0o640) // as after the installation
 			}
 			cmd := exec.CommandContext(t.Context(), "sh", "-ec", names.Replace(b.text))
 			cmd.Dir, cmd.Env = root, env
@@ -197,7 +251,7 @@ func testPages(t *testing.T, root string) {
 			t.Error(err)
 		}
 	}
-	for _, name := range []string{"key", "docgauge.env"} {
+	for _, name := range []string{"key", "docgauge.env", "acme.key", "acme.env"} {
 		info, err := os.Stat(filepath.Join(root, "etc/docgauge", name))
 		if err != nil || info.Mode().Perm() != 0o640 {
 			t.Errorf("%s: %v, %v, want mode 0640", name, info, err)
@@ -210,6 +264,8 @@ var crontab = regexp.MustCompile(`(?m)^[0-9*/]+ \S+ \S+ \S+ \S+  (.*)$`)
 
 // below makes the paths of the pages those below root, and their service that of a test.
 func below(root, url string, more ...string) *strings.Replacer {
-	return strings.NewReplacer(append(more, "/etc/docgauge", root+"/etc/docgauge", "/var/lib/", root+"/var/lib/",
-		"/usr/local/bin/", root+"/usr/local/bin/", "https://api.example.com", url, "prj_a", "prj_sandbox")...)
+	for _, dir := range []string{"/etc/docgauge", "/var/lib/", "/usr/share/docgauge", "/usr/local/bin/"} {
+		more = append(more, dir, root+dir)
+	}
+	return strings.NewReplacer(append(more, "https://api.example.com", url, "prj_a", "prj_sandbox")...)
 }

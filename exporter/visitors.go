@@ -5,6 +5,10 @@ import (
 	"github.com/docgauge/docgauge/internal/view"
 )
 
+// compared ends the help of metrics about the window of [analytics.Granularity.ComparedWith].
+const compared = "in the window that the newest complete one is compared with: the one before it, for a day the same weekday " +
+	"a week before"
+
 // windowFamilies are about the newest complete window of each project and granularity.
 var windowFamilies = []Metric{
 	define(groupVisitors, "site_visitors", typeGauge, "project window audience",
@@ -29,16 +33,15 @@ var windowFamilies = []Metric{
 			}
 		})),
 	define(groupVisitors, "previous_site_visitors", typeGauge, "project window audience",
-		"Unique visitors of the site in the window that ends where the newest complete one begins; absent if that "+
-			"was not read."+nonAdded+cached,
+		"Unique visitors of the site "+compared+"; absent if that was not read."+nonAdded+cached,
 		ofWindows(func(w view.Window, emit emit) {
 			if w.Previous != nil {
 				audiences(emit, *w.Previous)
 			}
 		})),
 	define(groupVisitors, "previous_site_visitors_deduplicated", typeGauge, "project window",
-		"Unique visitors of the site in the window that ends where the newest complete one begins, human and AI "+
-			"together, each counted once; absent if that was not read."+nonAdded+cached,
+		"Unique visitors of the site "+compared+", human and AI together, each counted once; absent if that was not "+
+			"read."+nonAdded+cached,
 		ofWindows(func(w view.Window, emit emit) {
 			if w.Previous != nil {
 				emit(float64(w.Previous.Total))

@@ -32,5 +32,5 @@ fi
 # Without systemd, a running process keeps the former program until it is restarted.
 if [ -d "$root/run/systemd/system" ]; then
 	systemctl daemon-reload
-	[ "$first" ] || systemctl try-restart docgauge.service || true
+	[ "$first" ] || systemctl try-restart docgauge.service 'docgauge@*.service' || true
 fi

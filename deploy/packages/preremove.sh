@@ -7,5 +7,7 @@ remove | 0) ;;
 *) exit 0 ;;
 esac
 if [ -d "${DPKG_ROOT:-}/run/systemd/system" ]; then
+	systemctl stop 'docgauge@*.service' || true
+	systemctl disable docgauge@.service || true # all instances
 	systemctl disable --now docgauge.service docgauge-export.timer docgauge-export.service || true
 fi

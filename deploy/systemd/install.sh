@@ -10,11 +10,13 @@ from=$(dirname "$0")
 to=${DESTDIR:-}
 
 install -D -m 0755 "$program" "$to/usr/local/bin/docgauge"
-for unit in docgauge.service docgauge-export.service docgauge-export.timer; do
+for unit in docgauge.service docgauge@.service docgauge-export.service docgauge-export.timer; do
 	install -D -m 0644 "$from/$unit" "$to/etc/systemd/system/$unit"
 done
 install -D -m 0644 "$from/docgauge.sysusers" "$to/usr/lib/sysusers.d/docgauge.conf"
 install -D -m 0644 "$from/docgauge.tmpfiles" "$to/usr/lib/tmpfiles.d/docgauge.conf"
+# The template for further organisations, each with a docgauge@NAME.service.
+install -D -m 0644 "$from/docgauge.env" "$to/usr/share/docgauge/docgauge.env"
 settings=$to/etc/docgauge/docgauge.env
 [ -e "$settings" ] || { install -D -m 0640 "$from/docgauge.env" "$settings"; new=yes; }
 

@@ -36,6 +36,7 @@ func someWindows() *shelf {
 			reading("prj_a", "week", date("2026-09-21"), date("2026-09-28")),
 			reading("prj_a", "week", date("2026-09-14"), date("2026-09-21")),
 			reading("prj_b", "day", date("2026-10-02"), date("2026-10-03")),
+			reading("prj_b", "day", date("2026-09-25"), date("2026-09-26")), // the same weekday
 		},
 		rows: func(k analytics.Key) iter.Seq2[analytics.Row, error] {
 			return rowsOf(
@@ -72,7 +73,7 @@ func TestText(t *testing.T) {
 		t.Errorf("history (-want +got):\n%s", diff)
 	}
 	lines := int64(strings.Count(got.String(), "\ndocgauge_"))
-	if want := (history.Summary{Windows: 4, Series: 44, Samples: lines}); summary != want {
+	if want := (history.Summary{Windows: 5, Series: 44, Samples: lines}); summary != want {
 		t.Errorf("summary %+v, want %+v", summary, want)
 	}
 }
@@ -100,20 +101,20 @@ func written(t *testing.T, s *shelf, o history.Options) string {
 }
 
 // TestLaterReading: totals and pages are of one reading, though the window was
-// read again between the list and the rows, and so are the totals of the window
-// before another.
+// read again between the list and the rows, and so are the totals of the day
+// a week before another.
 func TestLaterReading(t *testing.T) {
 	first := reading("prj_a", "day", date("2026-10-01"), date("2026-10-02"))
 	second := first
 	second.Number, second.Totals.Total = 2, 77
 	s := &shelf{
-		windows: []analytics.Revision{reading("prj_a", "day", date("2026-10-02"), date("2026-10-03")), first},
+		windows: []analytics.Revision{reading("prj_a", "day", date("2026-10-08"), date("2026-10-09")), first},
 		later:   map[analytics.Key]analytics.Revision{first.Key: second},
 		rows: func(analytics.Key) iter.Seq2[analytics.Row, error] {
 			return rowsOf(analytics.Row{Path: "/", Total: 70})
 		},
 	}
-	o := between("2026-10-01", "2026-10-04", 24*time.Hour)
+	o := between("2026-10-01", "2026-10-10", 24*time.Hour)
 	o.Pages = 1
 	got := written(t, s, o)
 	for _, want := range []string{

@@ -203,7 +203,7 @@ func model(s *shelf, o history.Options, at int64) map[string]*gauge {
 			w.Pages, _ = analytics.Top(s.rows(rev.Key), o.Pages)
 		}
 		for _, p := range s.windows {
-			if p.Project == rev.Project && p.Granularity == rev.Granularity && p.To == rev.From {
+			if p.Project == rev.Project && p.Granularity == rev.Granularity && p.Window == rev.Granularity.ComparedWith(rev.Window) {
 				w.Previous = &p.Totals
 			}
 		}

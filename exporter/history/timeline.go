@@ -23,8 +23,8 @@ type timeline struct {
 type span struct {
 	*analytics.Revision
 	from, to int64
-	// previous is the window that ends where this one begins, shown or not; nil: the
-	// archive lacks it.
+	// previous is the window that it is compared with, shown or not; nil: the archive
+	// lacks it.
 	previous *analytics.Revision
 	pages    []analytics.Row // those with the most visitors
 }
@@ -45,7 +45,7 @@ func newTimelines(revs []analytics.Revision, from, to int64) []timeline {
 			continue
 		}
 		former := rev.Key
-		former.To = former.From
+		former.Window = rev.Granularity.ComparedWith(rev.Window)
 		if at, found := slices.BinarySearchFunc(revs, former, compareEnds); found {
 			s.previous = &revs[at]
 		}

@@ -9,7 +9,6 @@ import (
 	"iter"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -33,7 +32,7 @@ func (o *archiveOptions) flags(cmd *cobra.Command, window string) {
 	f := cmd.Flags()
 	f.StringVar(&o.window, "window", window, "`kind` of window: day, week, month or Nd")
 	f.StringVar(&o.project, "project", "", "comma-separated `ids` (default: all in the archive)")
-	f.StringVar(&o.archive, "archive", "", "directory or s3://… (default DOCGAUGE_PARQUET_URL)")
+	archiveFlag(f, &o.archive, "directory or s3://… (default DOCGAUGE_PARQUET_URL)")
 	f.BoolVar(&o.asJSON, "json", false, "print JSON")
 	f.BoolVar(&o.asCSV, "csv", false, "print CSV with unmodified paths")
 }
@@ -165,7 +164,7 @@ func percentText(p *float64) string {
 	case *p > 0:
 		return fmt.Sprintf("+%.1f%%", *p)
 	}
-	return strings.Replace(fmt.Sprintf("%.1f%%", *p), "-0.0", "0.0", 1)
+	return fmt.Sprintf("%.1f%%", *p)
 }
 
 // countCells are human, AI and total; empty where they are not known.
@@ -176,13 +175,14 @@ func countCells(t *analytics.Totals) []string {
 	return []string{strconv.FormatInt(t.Human, 10), strconv.FormatInt(t.AI, 10), strconv.FormatInt(t.Total, 10)}
 }
 
+// changeCells are a change and its per cent, which has the digits that JSON has: 50, -0.1.
 func changeCells(change *int64, percent *float64) []string {
 	cells := []string{"", ""}
 	if change != nil {
 		cells[0] = strconv.FormatInt(*change, 10)
 	}
 	if percent != nil {
-		cells[1] = strconv.FormatFloat(*percent, 'f', 1, 64)
+		cells[1] = strconv.FormatFloat(*percent, 'f', -1, 64)
 	}
 	return cells
 }

@@ -25,7 +25,7 @@ func (a *Program) completions(root *cobra.Command) {
 	withSettings := func(complete cobra.CompletionFunc) cobra.CompletionFunc {
 		return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			path, _ := cmd.Flags().GetString("env-file")
-			_ = a.readSettings(cmd, onceFlag{path, path != ""}) // nothing can be given here
+			_ = a.readSettings(cmd, path) // nothing can be given here
 			return complete(cmd, args, typed)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"os/exec"
 	"os/user"
 	"path/filepath"
 	"strings"
@@ -31,8 +32,8 @@ type initOptions struct {
 	key, keyFile        string
 	keyOnStdin, noCheck bool
 	export              bool
-	// replace: the file exists, and is the unchanged template of a package.
-	replace bool
+	// unit is the service that reads the file, which exists and is a package's unchanged template.
+	unit string
 }
 
 // template is what packages and install.sh install as the file of settings.
@@ -40,8 +41,13 @@ type initOptions struct {
 //go:embed template.env
 var template string
 
-// packageDir is the directory of state and data that packages make.
-const packageDir = "/var/lib/docgauge"
+// optional are settings that init does not ask for, as comments of its file.
+const optional = `
+#DOCGAUGE_API_KEY_EXPIRES=2027-01-31
+#DOCGAUGE_SINCE=2026-01-01
+#DOCGAUGE_NOTIFY_FORMAT=slack
+#DOCGAUGE_NOTIFY_URL=https://hooks.slack.com/services/…
+`
 
 func (a *Program) initCommand() *cobra.Command {
 	var o initOptions
@@ -51,8 +57,8 @@ func (a *Program) initCommand() *cobra.Command {
 		Long: `init writes the file of settings that --env-file names (default docgauge.env in
 this directory) with mode 0600, and never over a file that exists. It replaces
 the unchanged template of a package, though, and keeps its owner and mode; the
-key must then be in a file that --api-key-file names, and --dir is
-/var/lib/docgauge.
+key must then be in a file that --api-key-file names, and --dir is the service's
+own: /var/lib/docgauge for docgauge.env, /var/lib/docgauge-NAME for NAME.env.
 
 It asks for settings without a flag: the base URL, the admin key (which is not
 shown), and the projects. If standard input is not a terminal, all flags are
@@ -110,7 +116,7 @@ func (a *Program) init(ctx context.Context, o initOptions, in io.Reader) (err er
 		return err
 	}
 	write := func() error { return durable.CreateFile(o.path, []byte(text), 0o600) }
-	if o.replace {
+	if o.unit != "" {
 		write = func() error { return durable.RewriteFile(o.path, []byte(text)) }
 	}
 	if err := write(); errors.Is(err, fs.ErrExist) {
@@ -122,7 +128,7 @@ func (a *Program) init(ctx context.Context, o initOptions, in io.Reader) (err er
 	if err != nil || len(plan.Windows) == 0 {
 		return err
 	}
-	if wants, err := o.wantsNumbers(ctx, terminal); err != nil || !wants {
+	if wants, err := a.wantsNumbers(ctx, o, terminal); err != nil || !wants {
 		return err
 	}
 	return a.firstNumbers(ctx, c, t.sent)
@@ -137,11 +143,16 @@ func (o *initOptions) checkFile() error {
 		return usageError{fmt.Errorf("--env-file: %s exists, and init replaces no file: name another, or edit this one",
 			o.path)}
 	}
+	// The units are docgauge.service, and docgauge@NAME.service with NAME.env.
+	unit, key, dir := "docgauge", "key", "/var/lib/docgauge"
+	if name := strings.TrimSuffix(filepath.Base(o.path), ".env"); name != unit {
+		unit, key, dir = unit+"@"+name, name+".key", dir+"-"+name
+	}
 	if o.keyFile == "" {
 		return usageError{fmt.Errorf("--api-key-file: missing: %s belongs to a service, which reads the key "+
-			"from a file; put it into %s", o.path, filepath.Join(filepath.Dir(o.path), "key"))}
+			"from a file; put it into %s", o.path, filepath.Join(filepath.Dir(o.path), key))}
 	}
-	o.replace, o.dir = true, cmp.Or(o.dir, packageDir)
+	o.unit, o.dir = unit+".service", cmp.Or(o.dir, dir)
 	return nil
 }
 
@@ -205,6 +216,7 @@ func (o *initOptions) text() (string, error) {
 	} {
 		b.WriteString(v[0] + "=" + config.QuoteEnv(strings.TrimSpace(v[1])) + "\n")
 	}
+	b.WriteString(optional)
 	return b.String(), nil
 }
 
@@ -237,15 +249,18 @@ func (a *Program) printNext(
 		return r, err
 	}
 	fmt.Fprintf(a.Out, "wrote %s (mode %04o)\n\n", path, info.Mode().Perm())
-	if o.replace {
-		fmt.Fprintf(a.Out, `Start the service, or a run every hour:
-  systemctl enable --now docgauge.service
-  systemctl enable --now docgauge-export.timer
+	if o.unit != "" {
+		timer := "   # or, for a run every hour, docgauge-export.timer"
+		if o.unit != "docgauge.service" {
+			timer = ""
+		}
+		fmt.Fprintf(a.Out, `Start the service:
+  systemctl enable --now %s%s
 
 Run any command as the service does, so that both share the state and the budget:
   sudo -u docgauge docgauge --env-file %s status
 
-`, shellWord(path))
+`, shellWord(o.unit), timer, shellWord(path))
 	} else if err := a.printUses(path); err != nil {
 		return r, err
 	}
@@ -268,13 +283,17 @@ Run any command as the service does, so that both share the state and the budget
 
 // printUses prints commands, and the lines for cron and systemd, that use the file.
 func (a *Program) printUses(path string) error {
-	self, err := os.Executable()
+	self, remark, err := programPath()
 	if err != nil {
 		return err
 	}
 	me, err := user.Current()
 	if err != nil {
 		return err
+	}
+	if remark != "" {
+		fmt.Fprintf(a.Out, "This program %s. To keep it, install it, and write\nits new path in the lines below:\n"+
+			"  sudo install %s /usr/local/bin/\n\n", remark, shellWord(self))
 	}
 	_, err = fmt.Fprintf(a.Out, `Try it, from any directory:
   docgauge --env-file %[1]s export
@@ -295,6 +314,28 @@ Or as a daemon, with systemd (/etc/systemd/system/docgauge.service):
 
 `, shellWord(path), cronWord(self), cronWord(path), systemdWord(self), systemdWord(path), me.Username)
 	return err
+}
+
+// programPath is the path of this program, as PATH has it if it does: a link outlives an upgrade. The
+// remark says why that path may not last.
+func programPath() (path, remark string, err error) {
+	if path, err = os.Executable(); err != nil {
+		return "", "", err
+	}
+	self, err := os.Stat(path)
+	if err != nil {
+		return "", "", err
+	}
+	found, err := exec.LookPath("docgauge")
+	if info, statErr := os.Stat(found); err != nil || statErr != nil || !os.SameFile(info, self) {
+		remark = "is not in a directory of your PATH"
+	} else if path, err = filepath.Abs(found); err != nil {
+		return "", "", err
+	}
+	if _, err := os.Stat(filepath.Join(filepath.Dir(path), "..", "go.mod")); err == nil {
+		remark = "is in the folder of a build"
+	}
+	return path, remark, nil
 }
 
 // cronWord quotes a word for a crontab, where % ends the command.

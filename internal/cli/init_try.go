@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -244,24 +245,24 @@ func (t *trial) try(ctx context.Context, c config.Config) (failed *checkFinding,
 
 // wantsNumbers reports whether to export once: --export says so, or the answer to a question. The
 // files of a service must belong to its user, so that it is not asked for.
-func (o *initOptions) wantsNumbers(ctx context.Context, terminal *os.File) (yes bool, err error) {
-	if o.export || o.noCheck || o.replace || terminal == nil {
+func (a *Program) wantsNumbers(ctx context.Context, o initOptions, terminal *os.File) (bool, error) {
+	if o.export || o.noCheck || o.unit != "" || terminal == nil {
 		return o.export, nil
 	}
-	p, err := newPrompter(terminal)
-	if err != nil {
-		return false, err
-	}
-	answer, err := p.line(ctx, "Read the first numbers now? y or n", "n", func(answer string) error {
-		if answer = strings.ToLower(answer); answer == "y" || answer == "n" {
-			return nil
-		}
-		return errors.New("want y or n")
+	var answer string
+	err := a.prompt(terminal, func(p *prompter) (err error) {
+		answer, err = p.line(ctx, "Read the first numbers now? y or n", "n", func(answer string) error {
+			if answer = strings.ToLower(answer); answer == "y" || answer == "n" {
+				return nil
+			}
+			return errors.New("want y or n")
+		})
+		return err
 	})
-	if err != nil { // Ctrl-C, Ctrl-D: the file is written
-		fmt.Fprint(p.terminal, "\n")
+	if errors.Is(err, io.EOF) { // Ctrl-C, Ctrl-D: the file is written
+		return false, nil
 	}
-	return strings.EqualFold(answer, "y"), p.restore()
+	return strings.EqualFold(answer, "y"), err
 }
 
 // firstNumbers exports once, and shows the most read pages. The requests that init sent count.

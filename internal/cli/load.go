@@ -47,7 +47,7 @@ committed whole.
 	}
 	f := cmd.Flags()
 	f.StringVar(&l.sink, "sink", "", "sink to fill: delta, clickhouse, postgres or parquet")
-	f.StringVar(&l.archive, "archive", "", "directory or s3://bucket/prefix to read (default DOCGAUGE_PARQUET_URL)")
+	archiveFlag(f, &l.archive, "directory or s3://bucket/prefix to read (default DOCGAUGE_PARQUET_URL)")
 	f.StringVar(&l.from, "from", "", "load only windows inside [from,to): YYYY-MM-DD")
 	f.StringVar(&l.to, "to", "", "the first day after those windows")
 	f.StringVar(&l.project, "project", "", "comma-separated projects (default: all that the archive has)")

@@ -70,7 +70,7 @@ Prometheus takes them with storage.tsdb.out_of_order_time_window.
 	f.IntVar(&t.pages, "pages", 0, "also write this many pages of each window, those with the most visitors")
 	f.StringVar(&t.windows, "windows", "", "comma-separated granularities (default: all that the archive has)")
 	f.StringVar(&t.project, "project", "", "comma-separated projects (default: all that the archive has)")
-	f.StringVar(&t.archive, "archive", "", "directory or s3://bucket/prefix to read (default DOCGAUGE_PARQUET_URL)")
+	archiveFlag(f, &t.archive, "directory or s3://bucket/prefix to read (default DOCGAUGE_PARQUET_URL)")
 	f.StringArrayVar(&t.labels, "label", nil, "name=value, a label for every series; may be given more than once")
 	f.StringVar(&t.remote.URL, "remote-write", "", "URL of a receiver that gets the samples: "+
 		"http://HOST:9090/api/v1/write")

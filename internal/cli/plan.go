@@ -93,6 +93,10 @@ func (a *Program) printPlan(r planReport, w wording, all bool) error {
 		}
 		text.Line(2, "%s", r.sum(a.now()))
 	}
+	if short := r.shortWindows(); r.Finish.Sub(a.now()) > 24*time.Hour && 2*short > r.Requests {
+		text.Line(2, "%s of the requests are for days and rolling windows: DOCGAUGE_WINDOWS=week,month reads the past "+
+			"without them", format.Commas(short))
+	}
 	if r.Unknown > 0 {
 		text.Line(2, "+ is at least; the first export shows how large the windows are")
 	}
@@ -105,6 +109,16 @@ func (a *Program) printPlan(r planReport, w wording, all bool) error {
 		}
 	}
 	return text.Err()
+}
+
+// shortWindows counts the requests for windows of which there is one a day.
+func (r planReport) shortWindows() (requests int) {
+	for _, w := range r.Windows {
+		if w.Granularity != analytics.Week && w.Granularity != analytics.Month {
+			requests += w.Requests
+		}
+	}
+	return requests
 }
 
 // sum is the cost of the plan, and the time that the budget makes it take.

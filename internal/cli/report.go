@@ -68,7 +68,7 @@ or the same month), --compare N with those N windows before.
 	f.IntVar(&o.pages, "pages", 50, "pages in each list")
 	f.StringVar(&o.title, "title", "", "heading (default: the names of the projects)")
 	f.StringVar(&o.compare, "compare", "previous", "earlier `window`: year, or N")
-	f.StringVar(&o.archive, "archive", "", "`directory` or s3://… (default DOCGAUGE_PARQUET_URL)")
+	archiveFlag(f, &o.archive, "`directory` or s3://… (default DOCGAUGE_PARQUET_URL)")
 	return cmd
 }
 

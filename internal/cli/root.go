@@ -39,8 +39,7 @@ const groupOperate = "Operate"
 const helpWidth = 80
 
 func (a *Program) root() *cobra.Command {
-	var envFile onceFlag
-	version := false
+	envFile, version := "", false
 	root := &cobra.Command{
 		Use:           "docgauge",
 		Short:         "keep the reader numbers of a documentation platform",
@@ -64,7 +63,7 @@ func (a *Program) root() *cobra.Command {
 		},
 	}
 	f := root.PersistentFlags()
-	f.Var(&envFile, "env-file", "file of settings, KEY=VALUE lines; the environment wins (or "+
+	f.Var(once(&envFile, "all settings are in one file: give it once"), "env-file", "file of settings, KEY=VALUE lines; the environment wins (or "+
 		"DOCGAUGE_ENV_FILE)")
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "only warnings and errors on standard error, and no progress bar")
 	root.Flags().BoolVarP(&version, "version", "v", false, "print version, revision and Go version")
@@ -102,9 +101,9 @@ func (a *Program) root() *cobra.Command {
 // readSettings reads the sources of settings: flags, the environment, and the file that the flag or
 // the environment names. Problems of the file are reported together with those of the
 // configuration; a command that needs no file goes without one that has problems.
-func (a *Program) readSettings(cmd *cobra.Command, flag onceFlag) error {
-	file := config.EnvFile{Path: flag.value, NamedBy: "--env-file"}
-	if !flag.set {
+func (a *Program) readSettings(cmd *cobra.Command, flag string) error {
+	file := config.EnvFile{Path: flag, NamedBy: "--env-file"}
+	if flag == "" {
 		const variable = "DOCGAUGE_ENV_FILE"
 		file = config.EnvFile{Path: os.Getenv(variable), NamedBy: variable}
 	}
@@ -128,21 +127,30 @@ func needsNoFile(cmd *cobra.Command) bool {
 	return cmd.Flags().Changed("archive")
 }
 
-// onceFlag is the value of a flag that can have one value: completion parses the flags twice.
+// onceFlag is the value of a flag that can have one value.
 type onceFlag struct {
-	value string
+	value *string
 	set   bool
+	why   string // why it has one, and the remedy
+}
+
+func once(value *string, why string) *onceFlag { return &onceFlag{value, false, why} }
+
+// archiveFlag names the archive that a command reads.
+func archiveFlag(f *pflag.FlagSet, archive *string, usage string) {
+	f.Var(once(archive, "an answer is about one archive: run the command for each, or load both into a database"),
+		"archive", usage)
 }
 
 func (f *onceFlag) Set(value string) error {
-	if f.set && value != f.value {
-		return fmt.Errorf("the flag is given twice (%s), and all settings are in one file: give it once", f.value)
+	if f.set && value != *f.value { // completion parses the flags twice
+		return fmt.Errorf("the flag is given twice (%s), and %s", *f.value, f.why)
 	}
-	f.value, f.set = value, true
+	*f.value, f.set = value, true
 	return nil
 }
 
-func (f *onceFlag) String() string { return f.value }
+func (f *onceFlag) String() string { return *f.value }
 func (f *onceFlag) Type() string   { return "string" }
 
 // refuseEmpty refuses flags with an empty value: an unset variable of a script must not select

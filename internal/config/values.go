@@ -39,8 +39,17 @@ type OptionalDate struct {
 func (d *OptionalDate) Decode(s string) error {
 	v, err := analytics.ParseDate(s)
 	*d = OptionalDate{v, err == nil}
+	if ago := spanBack.FindStringSubmatch(s); ago != nil {
+		n, _ := strconv.Atoi(ago[1])
+		back := map[string][3]int{"y": {-n}, "m": {0, -n}, "w": {0, 0, -7 * n}, "d": {0, 0, -n}}[ago[2]]
+		err = fmt.Errorf("%q: want a date, such as %s", s,
+			time.Now().UTC().AddDate(back[0], back[1], back[2]).Format(time.DateOnly))
+	}
 	return err
 }
+
+// spanBack matches a length of time that is written where a date belongs: 3y, 90d.
+var spanBack = regexp.MustCompile(`^(\d{1,4})([dwmy])$`)
 
 // Projects are the ids of the projects.
 type Projects []string

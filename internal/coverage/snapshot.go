@@ -83,7 +83,7 @@ func (r *SnapshotReader) windows(ctx context.Context, plan Plan, out *view.Snaps
 				continue
 			}
 			w := view.Window{Revision: *rev}
-			if before := g.EndingAt(rev.From); before != nil {
+			if before := g.EndingAt(g.Granularity.ComparedWith(rev.Window).To); before != nil {
 				w.Previous = &before.Totals
 			}
 			if !rev.Verified {

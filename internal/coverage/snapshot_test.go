@@ -41,6 +41,8 @@ func TestSnapshotOfWhatWaits(t *testing.T) {
 			record(analytics.Revision{Key: dayOf(project, d), Settled: true, Verified: true}, analytics.Provenance{})
 		}
 	}
+	record(analytics.Revision{Key: dayOf("b", today-8), Totals: analytics.Totals{Human: 70, Total: 70}, Settled: true,
+		Verified: true}, analytics.Provenance{})
 	record(analytics.Revision{Key: dayOf("b", today-1), Rows: 900},
 		analytics.Provenance{MovedRows: 250, RepeatedRows: 7})
 	record(analytics.Revision{Key: dayOf("c", today-1), Rows: 900, Verified: true},
@@ -121,6 +123,9 @@ func TestSnapshotOfWhatWaits(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[analytics.Date]time.Time{today - 2: (today + 2).Time()}, later); diff != "" {
 		t.Errorf("rows later: %s", diff)
+	}
+	if w := out.Windows[1]; w.Previous == nil || w.Previous.Total != 70 {
+		t.Errorf("%s is compared with %+v, want the day a week before", w.Key, w.Previous)
 	}
 	for i, want := range []view.Window{{}, {MovedRows: 250, RepeatedRows: 7}, {}} {
 		if w := out.Windows[i]; w.MovedRows != want.MovedRows || w.RepeatedRows != want.RepeatedRows {

@@ -392,3 +392,12 @@ func (l looked) Rows() iter.Seq2[analytics.Row, error] {
 		}
 	}
 }
+
+// TestPercentOfNearlyNothing: a change that is rounded to nothing has no sign, which JSON and CSV would show.
+func TestPercentOfNearlyNothing(t *testing.T) {
+	for _, to := range []int64{99_999, 100_000, 100_001} {
+		if p := query.Percent(100_000, to); p == nil || fmt.Sprint(*p) != "0" {
+			t.Errorf("from 100,000 to %d: %v", to, *p)
+		}
+	}
+}

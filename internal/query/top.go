@@ -294,6 +294,9 @@ func Percent(from, to int64) *float64 {
 		return nil
 	}
 	p := math.Round((float64(to)-float64(from))/float64(from)*1000) / 10
+	if p == 0 {
+		p = 0 // not -0
+	}
 	return &p
 }
 

@@ -135,8 +135,8 @@ type Review struct {
 // Window is the newest reading of a complete window.
 type Window struct {
 	analytics.Revision
-	// Previous are the totals of the window that ends where this one begins; nil: it was
-	// not read.
+	// Previous are the totals of the window that it is compared with
+	// ([analytics.Granularity.ComparedWith]); nil: that was not read.
 	Previous *analytics.Totals
 	// Pages are its pages with the most visitors: by Total, largest first, ties
 	// by path. None where only totals were read.

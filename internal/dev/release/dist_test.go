@@ -143,24 +143,37 @@ func (m machine) command(uid, gid int, env []string, argv ...string) *exec.Cmd {
 	return cmd
 }
 
+// user returns the ids of the services' user.
+func (m machine) user(t *testing.T) (uid, gid int) {
+	t.Helper()
+	user := regexp.MustCompile(`(?m)^docgauge:[^:]*:([0-9]+):([0-9]+):`).FindStringSubmatch(read(t, m.root+"/etc/passwd"))
+	if user == nil {
+		t.Fatal("no user docgauge")
+	}
+	uid, _ = strconv.Atoi(user[1])
+	gid, _ = strconv.Atoi(user[2])
+	return uid, gid
+}
+
 // unit does what systemd does for a unit of the machine: it makes the directories,
 // passes on the credentials, and starts the program with the environment and the user.
 func (m machine) unit(t *testing.T, name string) *exec.Cmd {
 	t.Helper()
-	text := read(t, m.root+"/usr/lib/systemd/system/"+name)
+	template, instance, _ := strings.Cut(strings.TrimSuffix(name, ".service"), "@")
+	if instance != "" {
+		template += "@"
+	}
+	text := strings.ReplaceAll(read(t, m.root+"/usr/lib/systemd/system/"+template+".service"), "%i", instance)
 	all := func(setting string) (found []string) {
 		for _, s := range regexp.MustCompile(`(?m)^`+setting+`=(.*)$`).FindAllStringSubmatch(text, -1) {
 			found = append(found, s[1])
 		}
 		return found
 	}
-	user := regexp.MustCompile(`(?m)^` + all("User")[0] +
-		`:[^:]*:([0-9]+):([0-9]+):`).FindStringSubmatch(read(t, m.root+"/etc/passwd"))
-	if user == nil {
-		t.Fatalf("no user %s", all("User")[0])
+	if user := all("User")[0]; user != "docgauge" {
+		t.Fatalf("user %s", user)
 	}
-	uid, _ := strconv.Atoi(user[1])
-	gid, _ := strconv.Atoi(user[2])
+	uid, gid := m.user(t)
 	credentials := "/run/credentials/" + name
 	dirs := []string{credentials}
 	for _, dir := range strings.Fields(all("StateDirectory")[0]) {
@@ -240,11 +253,38 @@ func checkDeb(t *testing.T, deb string) {
 		fmt.Sprintf("DOCGAUGE_BUDGET=0\nDOCGAUGE_SINCE=%s\nDOCGAUGE_LISTEN_ADDRESS=127.0.0.1:%d\n",
 			time.Now().AddDate(0, 0, -3).UTC().Format(time.DateOnly), port)
 	m.write(t, settings, edited, 0o640)
-	m.write(t, "etc/docgauge/key", at["DOCGAUGE_API_KEY"]+"\n", 0o600)
+	uid, gid := m.user(t)
+	secret := func(name, text string) { // as `install -m 0640 -g docgauge`
+		m.write(t, "etc/docgauge/"+name, text, 0o640)
+		if err := os.Chown(m.root+"/etc/docgauge/"+name, 0, gid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	secret("key", at["DOCGAUGE_API_KEY"]+"\n")
 	run(t, m.unit(t, "docgauge-export.service"))
+	asService := func(args ...string) string { // as `sudo -u docgauge docgauge`
+		return run(t, m.command(uid, gid, nil, append([]string{"/usr/bin/docgauge"}, args...)...))
+	}
+	out := asService("--env-file", "/"+settings, "status")
+	if !regexp.MustCompile(`(?m)^day +[0-9]+ [A-Z]`).MatchString(out) {
+		t.Errorf("status in a shell does not show the service's export:\n%s", out)
+	}
+	asService("--env-file", "/"+settings, "check")
+	// A second organisation, whose daemon runs beside the first one.
+	secret("acme.key", at["DOCGAUGE_API_KEY"]+"\n")
+	secret("acme.env", read(t, m.root+"/usr/share/docgauge/docgauge.env"))
+	out = run(t, m.command(0, 0, nil, "/usr/bin/docgauge", "init", "--env-file", "/etc/docgauge/acme.env", "--base-url",
+		at["DOCGAUGE_BASE_URL"], "--projects", at["DOCGAUGE_PROJECTS"], "--api-key-file", "/etc/docgauge/acme.key"))
+	if !strings.Contains(out, "enable --now docgauge@acme.service") {
+		t.Errorf("init of a second organisation:\n%s", out)
+	}
+	second := engines.FreePort(t)
+	secret("acme.env", read(t, m.root+"/etc/docgauge/acme.env")+
+		fmt.Sprintf("DOCGAUGE_LISTEN_ADDRESS=127.0.0.1:%d\nDOCGAUGE_SCHEDULE=0 0 1 1 *\n", second))
 	t.Run("serve", func(t *testing.T) {
 		cmd := m.unit(t, "docgauge.service")
 		await := startDaemon(t, cmd, port, `\ndocgauge_windows_committed_total`)
+		startDaemon(t, m.unit(t, "docgauge@acme.service"), second, `\ndocgauge_build_info`)
 		edited += "DOCGAUGE_API_KEY_EXPIRES=" + time.Now().AddDate(1, 0, 0).UTC().Format(time.DateOnly) + "\n"
 		m.write(t, settings, edited, 0o640)
 		if err := cmd.Process.Signal(syscall.SIGHUP); err != nil { // ExecReload
@@ -252,7 +292,7 @@ func checkDeb(t *testing.T, deb string) {
 		}
 		await(`\ndocgauge_api_key_expiry_timestamp_seconds{`)
 		if _, log = m.dpkg(t, "--force-confold", "--install",
-			deb); log != "daemon-reload\ntry-restart docgauge.service\n" {
+			deb); log != "daemon-reload\ntry-restart docgauge.service docgauge@*.service\n" {
 			t.Errorf("upgrading called systemctl %q", log)
 		}
 		if exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", cmd.Process.Pid)); err != nil ||
@@ -268,7 +308,7 @@ func checkDeb(t *testing.T, deb string) {
 	m.dpkg(t, "--purge", "docgauge")
 	data, err := filepath.Glob(m.root + "/var/lib/docgauge/data/visitors/v1/*/*/*/*.parquet")
 	if err != nil || len(data) == 0 || !m.has("var/lib/docgauge/state/docgauge.db") || m.has(settings) ||
-		!m.has("etc/docgauge/key") {
+		!m.has("etc/docgauge/key") || !m.has("var/lib/docgauge-acme/state/docgauge.db") {
 		t.Errorf("%d Parquet files, %v: purging took data, ledger or key, or left the settings", len(data), err)
 	}
 }
@@ -319,6 +359,7 @@ func checkRPM(t *testing.T, file string) {
 		"docgauge Apache-2.0 docgauge\n", "/usr/bin/docgauge -rwxr-xr-x root:root ",
 		"/etc/docgauge/docgauge.env -rw-r----- root:docgauge cn",
 		"/usr/lib/systemd/system/docgauge.service -rw-r--r-- root:root ",
+		"/usr/lib/systemd/system/docgauge@.service -rw-r--r-- root:root ",
 		"/usr/share/zsh/site-functions/_docgauge -rw-r--r-- root:root ",
 		"\n/usr/bin/systemd-sysusers\n", "is left",
 	} {

@@ -364,15 +364,17 @@ func checkSBOM(t *testing.T, text []byte) {
 
 // TestPackageScripts runs the maintainer scripts as dpkg and rpm call them.
 func TestPackageScripts(t *testing.T) {
+	const stopped = "stop docgauge@*.service; disable docgauge@.service; " +
+		"disable --now docgauge.service docgauge-export.timer docgauge-export.service"
 	for _, tc := range []struct{ script, args, systemctl, said string }{
 		{"postinstall", "configure", "daemon-reload",
 			"docgauge init --env-file /etc/docgauge/docgauge.env --api-key-file "},
-		{"postinstall", "configure 1.2.2-1", "daemon-reload; try-restart docgauge.service", ""},
+		{"postinstall", "configure 1.2.2-1", "daemon-reload; try-restart docgauge.service docgauge@*.service", ""},
 		{"postinstall", "1", "daemon-reload", "docgauge init --env-file /etc/docgauge/docgauge.env --api-key-file "},
-		{"postinstall", "2", "daemon-reload; try-restart docgauge.service", ""},
+		{"postinstall", "2", "daemon-reload; try-restart docgauge.service docgauge@*.service", ""},
 		{"postinstall", "abort-upgrade 1.2.3-1", "", ""},
-		{"preremove", "remove", "disable --now docgauge.service docgauge-export.timer docgauge-export.service", ""},
-		{"preremove", "0", "disable --now docgauge.service docgauge-export.timer docgauge-export.service", ""},
+		{"preremove", "remove", stopped, ""},
+		{"preremove", "0", stopped, ""},
 		{"preremove", "upgrade 1.2.4-1", "", ""},
 		{"preremove", "1", "", ""},
 		{"postremove", "remove", "daemon-reload", ""},
