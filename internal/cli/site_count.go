@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -61,6 +62,9 @@ not over days.
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if (o.asCSV || o.asJSON) && !cmd.Flags().Changed("number") {
+				o.n = math.MaxInt - 1
+			}
 			return a.siteCount(cmd.Context(), o, args, cmd.InOrStdin())
 		},
 	}
@@ -109,14 +113,17 @@ func (a *Program) siteCount(ctx context.Context, o siteCountOptions, paths []str
 	for _, warning := range r.Warnings {
 		a.note("%s", warning)
 	}
-	switch rows := list(r); {
+	rows := list(r)
+	left := max(0, len(rows)-1-o.n)
+	rows = rows[:len(rows)-left]
+	switch {
 	case o.asJSON:
+		r.Pages = r.Pages[:min(o.n, len(r.Pages))]
 		return render.JSON(a.Out, r)
 	case o.asCSV:
 		return render.CSV(a.Out, rows)
-	default:
-		return printCount(a.Out, r, rows, o.n)
 	}
+	return printCount(a.Out, r, rows, left)
 }
 
 func siteSettings(c config.Config) site.Settings {
@@ -172,7 +179,8 @@ var leftOutTexts = []struct {
 	{site.Unparsed, "not of the log's format"},
 }
 
-func printCount(w io.Writer, r *site.Report, rows [][]string, n int) error {
+// printCount prints the rows of a list, of which some are left out, and what was not counted.
+func printCount(w io.Writer, r *site.Report, rows [][]string, left int) error {
 	text := render.NewText(w)
 	number := func(n int) string { return format.Commas(int64(n)) }
 	if r.Views == 0 {
@@ -184,10 +192,10 @@ func printCount(w io.Writer, r *site.Report, rows [][]string, n int) error {
 	}
 	if len(rows) > 1 {
 		text.Line(0, "")
-		if err := countTable(rows, n).Print(w); err != nil {
+		if err := countTable(rows).Print(w); err != nil {
 			return err
 		}
-		if left := len(rows) - 1 - n; left > 0 {
+		if left > 0 {
 			text.Line(2, "%s more: -n shows them, --csv all.", format.Commas(int64(left)))
 		}
 	}
@@ -205,15 +213,14 @@ func printCount(w io.Writer, r *site.Report, rows [][]string, n int) error {
 	}
 	if b := r.Unparsed; b != nil {
 		text.Line(0, "")
-		text.Line(2, "The first that does not follow the format, letters as a and digits as 0: %s:%d: %s", b.Source,
-			b.Line, b.Rule)
+		text.Line(2, "The first of them, with a for letters and 0 for digits: %s:%d: %s", b.Source, b.Line, b.Rule)
 		text.Line(2, "  %s", b.Text)
 	}
 	return text.Err()
 }
 
-// countTable has the first n rows of a list; numbers have commas.
-func countTable(rows [][]string, n int) *render.Table {
+// countTable has the rows of a list; numbers have commas.
+func countTable(rows [][]string) *render.Table {
 	var columns []render.Column
 	for i, name := range rows[0] {
 		if _, err := strconv.Atoi(rows[1][i]); err == nil {
@@ -223,7 +230,7 @@ func countTable(rows [][]string, n int) *render.Table {
 		}
 	}
 	table := render.NewTable(columns...)
-	for _, row := range rows[1:min(len(rows), n+1)] {
+	for _, row := range rows[1:] {
 		var cells []string
 		for _, cell := range row {
 			if v, err := strconv.ParseInt(cell, 10, 64); err == nil {

@@ -261,7 +261,7 @@ func (v *viewer) batch(p *logs.Parser, c logs.Chunk) batch {
 	b := batch{lines: c.TooLong, leftOut: map[Reason]int{}}
 	if c.TooLong > 0 {
 		b.leftOut[Unparsed] = c.TooLong
-		b.bad = &BadLine{Line: c.First - 1, Rule: "line: longer than 1 MiB"}
+		b.bad = &BadLine{Line: c.First - 1, Rule: "is longer than 1 MiB"}
 	}
 	var l logs.Line
 	for number := c.First; len(c.Text) > 0; number++ {

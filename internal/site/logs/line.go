@@ -35,11 +35,11 @@ type Line struct {
 
 // Errors of lines, by the part that does not follow the format.
 var (
-	errForm    = errors.New("form: not that of the format")
-	errTime    = errors.New("time: not one that exists")
-	errStatus  = errors.New("status: not a whole number of three digits")
-	errJSON    = errors.New("form: not one JSON object")
-	errColumns = errors.New("form: another number of columns than the #Fields line names")
+	errForm    = errors.New("does not follow the format")
+	errTime    = errors.New("time: does not exist")
+	errStatus  = errors.New("status: want three digits")
+	errJSON    = errors.New("is not one JSON object")
+	errColumns = errors.New("columns: want as many as the #Fields line names")
 )
 
 // field is a part of a line.
