@@ -158,11 +158,11 @@ const headSize = 64 << 10
 
 // read counts one log. Chunks are parsed in parallel, and counted one after the other.
 func (c *counting) read(ctx context.Context, i int, path string) error {
-	in, done, err := open(path, c.Stdin)
+	in, err := open(path, c.Stdin)
 	if err != nil {
 		return err
 	}
-	defer done()
+	defer in.Close() //nolint:errcheck // it was only read
 	text, err := logs.Decompress(in)
 	if err != nil {
 		return err
@@ -233,19 +233,18 @@ func (c *counting) bounds() (from, to int64) {
 }
 
 // open opens a log.
-func open(path string, stdin io.Reader) (io.Reader, func() error, error) {
+func open(path string, stdin io.Reader) (io.ReadCloser, error) {
 	if path == "-" {
-		return stdin, func() error { return nil }, nil
+		return io.NopCloser(stdin), nil
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, nil, unwrapped(err)
+		return nil, unwrapped(err)
 	}
 	if info, err := f.Stat(); err != nil || info.IsDir() {
-		f.Close()
-		return nil, nil, cmp.Or(err, errors.New("is a directory; name the logs in it"))
+		return nil, errors.Join(cmp.Or(err, errors.New("is a directory; name the logs in it")), f.Close())
 	}
-	return f, f.Close, nil
+	return f, nil
 }
 
 // unwrapped returns an error of the file system without its path, which the caller names.

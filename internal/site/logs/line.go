@@ -179,7 +179,8 @@ func readLocal(v []byte) (int64, bool) {
 	second, ok5 := digits(v[18:20])
 	zoneHour, ok6 := digits(v[22:24])
 	zoneMinute, ok7 := digits(v[24:26])
-	if !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6 && ok7) || month < 0 || month%3 != 0 ||
+	ok := ok1 && ok2 && ok3 && ok4 && ok5 && ok6 && ok7
+	if !ok || month < 0 || month%3 != 0 ||
 		v[6] != '/' || v[11] != ':' || v[14] != ':' || v[17] != ':' || v[20] != ' ' ||
 		hour > 23 || minute > 59 || second > 60 || zoneHour > 23 || zoneMinute > 59 || year == 0 {
 		return 0, false

@@ -105,7 +105,7 @@ func (p *pattern) parse(line []byte, into *Line) error {
 			return err
 		}
 	}
-	if len(rest) > 0 && !(p.open && rest[0] == ' ') {
+	if len(rest) > 0 && (!p.open || rest[0] != ' ') {
 		return errForm
 	}
 	return nil
