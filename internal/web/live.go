@@ -98,9 +98,13 @@ func (v liveValues) report(project string) Report {
 			}
 		}
 	}
-	query := url.Values{"project": {project}, "limit": {"10000"}, "format": {"csv"}}.Encode()
-	r.Links = append(r.Links,
-		Link{"Windows as CSV", "api/v1/windows?" + query}, Link{"Pages as CSV", "api/v1/pages?" + query})
+	query := url.Values{"project": {project}, "limit": {fmt.Sprint(maxLimit)}, "format": {"csv"}}
+	r.Links = append(r.Links, Link{"Windows as CSV", "api/v1/windows?" + query.Encode()})
+	if kinds := kindsOf(s, project); len(kinds) > 0 {
+		kind := kinds[max(0, slices.Index(kinds, analytics.Week))]
+		query.Set("window", string(kind))
+		r.Links = append(r.Links, Link{"Pages of the newest " + spanName(kind) + " as CSV", "api/v1/pages?" + query.Encode()})
+	}
 	r.State = &view.Snapshot{Runs: s.Runs, LastSuccess: s.LastSuccess, Outcomes: s.Outcomes.Of(project)}
 	if s.Queue != nil {
 		other := func(j view.Job) bool { return j.Project != project }
