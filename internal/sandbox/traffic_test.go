@@ -431,8 +431,8 @@ func (e modelEvent) arrived(lateDays int) time.Time {
 	return day.Add(time.Duration(arrival(uint32(e.at.Sub(day)/time.Second), chance, lateDays)) * time.Second)
 }
 
-// count is the specification in the plainest words: sets of names.
-func count(events []modelEvent) (totals analytics.Totals) {
+// modelTotals is the specification in the plainest words: sets of names.
+func modelTotals(events []modelEvent) (totals analytics.Totals) {
 	seen := map[string]map[string]bool{"human": {}, "ai": {}, "total": {}}
 	for _, e := range events {
 		seen[e.kind][e.visitor] = true
@@ -452,9 +452,9 @@ func model(events []modelEvent, from, to, now time.Time, lateDays int) answer {
 		visible = append(visible, e)
 		byPath[e.path] = append(byPath[e.path], e)
 	}
-	a := answer{totals: count(visible)}
+	a := answer{totals: modelTotals(visible)}
 	for path, events := range byPath {
-		n := count(events)
+		n := modelTotals(events)
 		a.rows = append(a.rows, analytics.Row{Path: path, Human: n.Human, AI: n.AI, Total: n.Total})
 	}
 	sort.Slice(a.rows, func(i, j int) bool {

