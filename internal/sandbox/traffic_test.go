@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/site/api"
 )
 
 func compare(t *testing.T, what string, want, got answer) {
@@ -202,7 +203,7 @@ func body(t *testing.T, s *Sandbox, query string) string {
 	return w.Body.String()
 }
 
-func pageOf(t *testing.T, s *Sandbox, query string) visitorsPage {
+func pageOf(t *testing.T, s *Sandbox, query string) api.Page {
 	t.Helper()
 	return decode(t, get(s, path+"?"+query))
 }
@@ -224,7 +225,7 @@ func TestMovingDaysMoveWithTheClock(t *testing.T) {
 	if got, want := body(t, s, theDay), body(t, still, theDay); got != want {
 		t.Error("at its end the day is not as it is without latecomers")
 	}
-	reads := func(p visitorsPage) (n int64) {
+	reads := func(p api.Page) (n int64) {
 		for _, e := range p.Visitors {
 			n += e.Total
 		}
@@ -321,7 +322,7 @@ func TestPageRows(t *testing.T) {
 	whole := pageOf(t, newTest(t, config), theDay)
 	config.Faults.PageRows = 20
 	s := newTest(t, config)
-	var rows []entry
+	var rows []api.Entry
 	sizes := ""
 	for more := true; more; {
 		page := pageOf(t, s, fmt.Sprintf("%s&offset=%d", theDay, len(rows)))
