@@ -70,6 +70,15 @@ func Tool(ctx context.Context, name string, args ...string) (*exec.Cmd, error) {
 	return exec.CommandContext(ctx, path, args...), nil
 }
 
+// NodeModule returns the directory of a package of npm that tests use.
+func NodeModule(name string) (string, error) {
+	dir := filepath.Join(Tools(), "node", "node_modules", name)
+	if _, err := os.Stat(filepath.Join(dir, "package.json")); err != nil {
+		return "", Missing{Engine: name, Install: installer}
+	}
+	return dir, nil
+}
+
 // Has reports whether the program of an engine is installed.
 func Has(name string) bool {
 	_, err := program(name)

@@ -3,8 +3,9 @@
 # From Debian's packages (as root; otherwise it prints the command): ClickHouse 18.16,
 # ZooKeeper, PostgreSQL 15, Prometheus with Pushgateway, Alertmanager and node_exporter,
 # Chromium, rpm, and systemd for systemd-analyze. Into .tools at the top of the
-# repository: the engine of ClickHouse 26.7, PostgreSQL 13 and 18 and axe-core with npm,
-# and an S3 server, Helm and the loader of compose files with go install. Needs Go and npm.
+# repository: the engine of ClickHouse 26.7, PostgreSQL 13 and 18, axe-core and two lists of
+# crawlers with npm, and an S3 server, Helm and the loader of compose files with go install.
+# Needs Go and npm.
 # No service is started or left enabled.
 #
 # With the argument "stack" it installs only what `make stack` uses.
@@ -14,6 +15,8 @@ clickhouse=18.16.1
 chdb=26.7.3-stable.1
 postgres='13.23.0-beta.16 18.4.0-beta.17'
 axe=4.14.1
+isbot=5.2.3
+crawlers=1.60.0
 versitygw=v1.8.0
 compose=v2.16.2
 helm=v3.22.0
@@ -34,6 +37,15 @@ install_chdb() {
 	fi
 	say "ClickHouse $chdb (600 MB)"
 	npm install --silent --no-audit --no-fund --save-exact --prefix "$node" "@chdb/lib-linux-x64-gnu@$chdb"
+}
+
+# Two lists of crawlers, with which the table of agents is compared.
+install_crawlers() {
+	grep -qs "\"version\": \"$isbot\"" "$node/node_modules/isbot/package.json" &&
+		grep -qs "\"version\": \"$crawlers\"" "$node/node_modules/crawler-user-agents/package.json" && return
+	say "isbot $isbot and crawler-user-agents $crawlers"
+	npm install --silent --no-audit --no-fund --save-exact --prefix "$node" "isbot@$isbot" \
+		"crawler-user-agents@$crawlers"
 }
 
 # Each version has its own directory: npm keeps one version of a package.
@@ -149,6 +161,7 @@ if [ "${1:-}" = stack ]; then
 fi
 install_chdb
 install_axe
+install_crawlers
 install_postgres
 install_versitygw
 install_helm

@@ -157,6 +157,26 @@ func TestLoad(t *testing.T) {
 	}
 }
 
+// TestPage: docs/site.md has each file of ranges, and an example of a table that can be read.
+func TestPage(t *testing.T) {
+	data, err := os.ReadFile("../../../docs/site.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(data)
+	for _, row := range Builtin().Agents() {
+		if row.Ranges != "" && !strings.Contains(page, "`"+row.Ranges+"`") {
+			t.Errorf("%s: the page does not say where %s is published", row.Token, row.Ranges)
+		}
+	}
+	_, example, _ := strings.Cut(page, "```\n# token\t")
+	example, _, _ = strings.Cut(example, "```")
+	table, err := Read(strings.NewReader("# "+example), "site.md")
+	if err != nil || len(table.Agents()) != 2 {
+		t.Errorf("the example of a table: %v", err)
+	}
+}
+
 func TestAudience(t *testing.T) {
 	for _, tc := range []struct {
 		userAgent      string
