@@ -18,6 +18,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/site/api"
+	"github.com/docgauge/docgauge/internal/site/logs"
 )
 
 func compare(t *testing.T, what string, want, got answer) {
@@ -428,7 +429,7 @@ func (e modelEvent) line() string {
 
 func (e modelEvent) arrived(lateDays int) time.Time {
 	day := e.at.UTC().Truncate(24 * time.Hour)
-	chance := logLine{Time: e.at.Format(time.RFC3339), Visitor: e.visitor, Kind: e.kind, Path: e.path}.luck()
+	chance := luck(logs.Event{Time: e.at.Format(time.RFC3339), Visitor: e.visitor, Kind: e.kind, Path: e.path})
 	return day.Add(time.Duration(arrival(uint32(e.at.Sub(day)/time.Second), chance, lateDays)) * time.Second)
 }
 
