@@ -240,6 +240,10 @@ func TestAims(t *testing.T) {
 		for _, name := range []string{steadyScrape, freshScrape, readScrape} {
 			add(scrapeTable, name, workload{}, client{name: "gzip openmetrics"})
 		}
+		for scenario, lines := range map[string]int{combinedLog: 5e6, gzipLog: 5e6, caddyLog: 5e6, "combined, 3 M": 20e6} {
+			scenario, _, _ = strings.Cut(scenario, ", 3 M")
+			add(siteTable, scenario, workload{1, lines, 0}, client{name: docgaugeClient})
+		}
 		got := judge(all)
 		if len(got) != len(aims) {
 			t.Errorf("%d aims were judged, want %d", len(got), len(aims))
