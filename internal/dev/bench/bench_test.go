@@ -207,7 +207,7 @@ func TestAims(t *testing.T) {
 		want  string
 		times float64 // × every other client
 		use   float64 // of time, memory and requests
-	}{{"yes", 20, 1}, {"no", 0.1, 200}} {
+	}{{"yes", 20, 1}, {"no", 0.1, 1000}} {
 		var all []result
 		add := func(table int, scenario string, w workload, c client) {
 			r := result{

@@ -112,6 +112,8 @@ func (l *lab) countSite(ctx context.Context, name string, log siteLog) (r result
 		return r, nil, err
 	}
 	r.cost = used
+	fmt.Fprintf(l.log, "%s, %d lines, %s: %.2f CPU s, %s\n", log.Format, log.Lines, name, used.cpuSeconds,
+		mebibytes(used.maxRSS))
 	switch name {
 	case docgaugeClient, formerClient:
 		counts, err = docgaugeCounts(out)
