@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 )
 
@@ -95,12 +96,12 @@ func SweepTemp(parent string, kinds ...string) error {
 	}
 	var errs []error
 	for _, e := range entries {
-		for _, kind := range kinds {
-			info, err := e.Info()
-			// Neither those of other users, nor links.
-			if strings.HasPrefix(e.Name(), kind+"-") && err == nil && info.IsDir() && IsMine(info) {
-				errs = append(errs, sweep(filepath.Join(parent, e.Name())))
-			}
+		if !slices.ContainsFunc(kinds, func(kind string) bool { return strings.HasPrefix(e.Name(), kind+"-") }) {
+			continue
+		}
+		// Neither those of other users, nor links.
+		if info, err := e.Info(); err == nil && info.IsDir() && IsMine(info) {
+			errs = append(errs, sweep(filepath.Join(parent, e.Name())))
 		}
 	}
 	return errors.Join(errs...)
