@@ -67,8 +67,8 @@ stack: ## everything on loopback: sandbox, agent jobs, serve, ClickHouse, Promet
 	@exec bin/docgauge-stack -docgauge $(TEST_BINARY) $(STACK)
 
 # Tests of internal/export that run without the race detector, which makes them ten times
-# slower: the simulations, and those that read one window after the other. Of these, each
-# call can fail in TestManyFaults too, where several windows are read at once.
+# slower: the simulations, and those that read one window after the other. TestManyFaults
+# lets the same calls fail while several windows are read.
 UNRACEDRUNS := TestEconomy|TestYear|TestEachFault|TestFutureIsNotBelieved|TestOlderState
 
 # No test runs twice: those of the concurrent packages run under the race detector,
