@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"golang.org/x/sync/errgroup"
@@ -394,6 +395,10 @@ func (c *counting) report(paths []string) *Report {
 	})
 	if text := c.warnBusiest(); text != "" {
 		r.Warnings = append(r.Warnings, text)
+	}
+	for _, l := range c.ranges.Stale() {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("DOCGAUGE_SITE_RANGES_DIR: %s of %s is too old to verify anything: "+
+			"fetch it again", l.Name, l.Created.UTC().Format(time.DateOnly)))
 	}
 	for i, day := range c.dates {
 		n := c.days.Part(i)

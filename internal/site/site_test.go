@@ -101,6 +101,10 @@ func TestLeftOut(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(ranges, "gptbot.json"), []byte(published), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	old := `{"creationTime":"2020-01-01","prefixes":[{"ipv4Prefix":"203.0.113.0/24"}]}`
+	if err := os.WriteFile(filepath.Join(ranges, "bingbot.json"), []byte(old), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	r := rulesOf(t, Settings{Exclude: "198.51.100.0/24, /internal/*, /ping, agent:UptimeX", RangesDir: ranges})
 	line := hit("192.0.2.1", "/a", firefox)
 	for _, test := range []struct {
@@ -115,6 +119,7 @@ func TestLeftOut(t *testing.T) {
 		{hit("192.0.2.1", "/ping", firefox), Excluded}, {hit("192.0.2.1", "/pings", firefox), ""},
 		{hit("192.0.2.1", "/a", "uptimex/1.0"), Excluded}, {hit("localhost", "/a", firefox), Client},
 		{hit("192.0.2.1", "/a", "GPTBot/1.1"), Spoofed}, {hit("203.0.113.9", "/a", "GPTBot/1.1"), ""},
+		{hit("192.0.2.1", "/a", "bingbot/2.0"), ""},    // its list is too old
 		{strings.Replace(line, "HTTP/1.1", "", 1), ""}, // HTTP/0.9
 	} {
 		want := map[Reason]int{}
@@ -124,6 +129,9 @@ func TestLeftOut(t *testing.T) {
 		got := counted(t, r, Options{}, line, test.line)
 		if diff := gocmp.Diff(want, got.LeftOut); diff != "" || got.Views+len(want) != 2 || got.Lines != 2 {
 			t.Errorf("%s: %d views of %d lines: %s", test.line, got.Views, got.Lines, diff)
+		}
+		if len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "bingbot.json of 2020-01-01 is too old") {
+			t.Errorf("warnings: %q", got.Warnings)
 		}
 	}
 }

@@ -64,7 +64,7 @@ var formats = []Format{
 	{Name: "traefik", parser: newObject(traefikKeys)},
 	{Name: "cloudflare", parser: newObject(cloudflareKeys)},
 	{Name: "mintlify", parser: newObject(mintlifyKeys)},
-	{Name: "events", parser: newObject(sandboxKeys)},
+	{Name: "events", parser: events{}},
 	{Name: "nginx json", parser: newObject(nginxKeys)},
 	{Name: "cloudfront", columns: true},
 }

@@ -34,9 +34,6 @@ var (
 	mintlifyKeys = map[string]field{
 		"created_at": timeISO, "ip": client, "subdomain": host, "path": target, "user_agent": userAgent, "event": event,
 	}
-	sandboxKeys = map[string]field{
-		"time": timeISO, "visitor": reader, "kind": kind, "path": target, "project": project,
-	}
 )
 
 // node is a step into an object: what its keys mean.

@@ -63,9 +63,6 @@ const (
 	date
 	clock
 	event
-	reader
-	kind
-	project
 )
 
 // fieldNames are the names in json:name=key,…
@@ -114,12 +111,6 @@ func (l *Line) set(f field, value []byte) error {
 		return l.setTime(value)
 	case event:
 		l.Event = value
-	case reader:
-		l.Reader = value
-	case kind:
-		l.Kind = value
-	case project:
-		l.Project = value
 	}
 	return nil
 }
