@@ -84,7 +84,7 @@ func TestReportBrowserPoints(t *testing.T) {
 	webtest.Keep(t, tab, "pointed")
 }
 
-// TestReportBrowserPicture is what docs/images/web.png shows, without its foot and with
+// TestReportBrowserPicture is what docs/images/report.png shows, without its foot and with
 // fewer colours: go test -artifacts keeps it.
 func TestReportBrowserPicture(t *testing.T) {
 	browser := engines.RunChromium(t)
