@@ -96,9 +96,11 @@ func SweepTemp(parent string, kinds ...string) error {
 	var errs []error
 	for _, e := range entries {
 		for _, kind := range kinds {
-			info, err := e.Info()
+			if !strings.HasPrefix(e.Name(), kind+"-") {
+				continue // without asking for its owner: the system's directory may have thousands of entries
+			}
 			// Neither those of other users, nor links.
-			if strings.HasPrefix(e.Name(), kind+"-") && err == nil && info.IsDir() && IsMine(info) {
+			if info, err := e.Info(); err == nil && info.IsDir() && IsMine(info) {
 				errs = append(errs, sweep(filepath.Join(parent, e.Name())))
 			}
 		}

@@ -3,7 +3,8 @@
 //
 // Templates range over the values of package view, so every page shows a window, a run or a job
 // the same way, and the words for them are template functions. Its invariants: a page is made
-// once for each snapshot, so a view reads no state and sends no request; it is whole or an error,
+// once for each snapshot, so a view reads no state and sends no request (the page of a path reads the
+// archive, as questions to the API do, a bounded number at a time); it is whole or an error,
 // and can be read without its script; it requests nothing, except that the script of a page of a
 // server asks for that page again, which a content security policy enforces that allows its own style
 // and script by their digests; whatever comes from the API, a sink or an archive stays text; an

@@ -2,6 +2,7 @@ package agents
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -112,7 +113,7 @@ func TestRead(t *testing.T) {
 		"D\tb\ttool\tanywhere\t-\tsomewhere\n" + // 11
 		"E\t\ttool\tanywhere\t-\thttps://example.com\n" // 12
 	_, err := Read(strings.NewReader(bad), "own.txt")
-	problems, _ := err.(Problems)
+	problems, _ := errors.AsType[Problems](err)
 	want := []string{
 		"own.txt:4: the token gptbot is in line 3 already", "own.txt:5: want 6 columns", "own.txt:6: token",
 		"own.txt:7: token", "own.txt:8: class", "own.txt:9: \"maybe\": want hosted", "own.txt:10: ranges",
@@ -126,8 +127,8 @@ func TestRead(t *testing.T) {
 			t.Errorf("%q, want %q", p, want[i])
 		}
 	}
-	for _, text := range []string{"", strings.Repeat("x", 1<<20), strings.Repeat("\t\n", 1000)} {
-		if _, err := Read(strings.NewReader(text), "own.txt"); err != nil && len(err.Error()) > 1<<18 {
+	for _, text := range []string{"", strings.Repeat("x", 1<<20), strings.Repeat("\tx\n", 1<<18)} {
+		if _, err := Read(strings.NewReader(text), "own.txt"); err != nil && len(err.Error()) > 1<<13 {
 			t.Errorf("a message of %d bytes", len(err.Error()))
 		}
 	}
@@ -154,6 +155,26 @@ func TestLoad(t *testing.T) {
 	}
 	if _, err := Load(t.TempDir()); err == nil || !strings.Contains(err.Error(), "is a directory") {
 		t.Errorf("a directory: %v", err)
+	}
+}
+
+// TestPage: docs/site.md has each file of ranges, and an example of a table that can be read.
+func TestPage(t *testing.T) {
+	data, err := os.ReadFile("../../../docs/site.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(data)
+	for _, row := range Builtin().Agents() {
+		if row.Ranges != "" && !strings.Contains(page, "`"+row.Ranges+"`") {
+			t.Errorf("%s: the page does not say where %s is published", row.Token, row.Ranges)
+		}
+	}
+	_, example, _ := strings.Cut(page, "```\n# token\t")
+	example, _, _ = strings.Cut(example, "```")
+	table, err := Read(strings.NewReader("# "+example), "site.md")
+	if err != nil || len(table.Agents()) != 2 {
+		t.Errorf("the example of a table: %v", err)
 	}
 }
 
@@ -209,10 +230,11 @@ func FuzzMatch(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		a := Builtin().Match(text)
-		if b := Builtin().Match(strings.ToUpper(text)); isASCII(text) && a != b {
+		named := a != nil && a != unknown
+		if b := Builtin().Match(strings.ToUpper(text)); named && isASCII(text) && a != b {
 			t.Errorf("%q: %v, in upper case %v", text, a, b)
 		}
-		if a != nil && a != unknown && !strings.Contains(strings.ToLower(text), strings.ToLower(a.Token)) {
+		if named && !strings.Contains(strings.ToLower(text), strings.ToLower(a.Token)) {
 			t.Errorf("%q is not %s", text, a.Token)
 		}
 	})

@@ -64,7 +64,7 @@ func (a *Agent) at(text string, start int) bool {
 
 // automatic reports whether a user agent says that no person is behind it: it is empty, has a URL,
 // or one of the words bot, crawl and spider. The word bot ends a word or a part of it (FooBot/1.0,
-// foo-bots, bot_x, BotFoo do; Abbott, Bottom do not); Cubot is a maker of phones.
+// foo-bots, bot_x, BotFoo do; Abbott, BOTTOM do not); Cubot is a maker of phones.
 func automatic(text string) bool {
 	blank := true
 	for i := 0; i < len(text); i++ {
@@ -80,10 +80,10 @@ func automatic(text string) bool {
 			i += len("cubot") - 1
 		case has(rest, "bot"):
 			end := len("bot")
-			if end < len(rest) && lower(rest[end]) == 's' {
+			if end < len(rest) && lower(rest[end]) == 's' && isLower(rest[end]) == isLower(rest[end-1]) {
 				end++
 			}
-			if end == len(rest) || rest[end] < 'a' || rest[end] > 'z' {
+			if end == len(rest) || !isLetter(rest[end]) || isLower(rest[end-1]) && !isLower(rest[end]) {
 				return true
 			}
 		}
@@ -138,6 +138,8 @@ func firstWord(text string) string {
 func isWord(c byte) bool { return kinds[c]&inWord != 0 }
 
 func isLetter(c byte) bool { return lower(c) >= 'a' && lower(c) <= 'z' }
+
+func isLower(c byte) bool { return c >= 'a' && c <= 'z' }
 
 func lower(c byte) byte {
 	if c >= 'A' && c <= 'Z' {

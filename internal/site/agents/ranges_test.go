@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -142,7 +143,7 @@ func TestBadRanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := ReadRanges(dir, now)
-	problems, _ := err.(Problems)
+	problems, _ := errors.AsType[Problems](err)
 	want := []string{
 		"a.json: is not JSON", "b.json: network 1", "c.json: network 1 has neither", "d.txt: has no networks",
 		"e.txt: network 1", "f.txt: network 1", "g.json: creationTime", "h.txt: is larger than", "i: is a directory",
