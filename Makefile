@@ -126,7 +126,7 @@ $(ACTIONLINT):
 	@mkdir -p $(TOOLS)/bin
 	GOBIN=$(TOOLS)/bin $(GO) install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION)
 
-engines: # what the tests run against: ClickHouse, ZooKeeper, PostgreSQL, an S3 server, DuckDB, pyarrow, Spark, statsmodels, MCP clients
+engines: # what the tests run against: ClickHouse, ZooKeeper, PostgreSQL, an S3 server, nginx, Caddy, DuckDB, pyarrow, Spark, statsmodels, MCP clients, axe-core
 	@sh sinks/parquet/testdata/install-readers.sh
 	@sh internal/dev/engines/install-delta.sh
 	@sh internal/pulls/testdata/install-statsmodels.sh

@@ -70,7 +70,8 @@ var rules = []rule{
 		[]string{"internal/export"}, nil},
 	{"the sandbox stands in for the service and uses nothing of its client's", []string{"internal/sandbox"},
 		[]string{all},
-		[]string{"internal/sandbox", "internal/analytics", "internal/durable", "internal/clock", "internal/format"}},
+		[]string{"internal/sandbox", "internal/site", "internal/analytics", "internal/durable", "internal/clock",
+			"internal/format"}},
 	{"only the command starts a sandbox", slices.Concat(stores, useCases, consumers,
 		[]string{"internal/app", "internal/config", "internal/daemon"}), []string{"internal/sandbox"}, nil},
 	{"a site is a service, and uses nothing of its client's", []string{"internal/site"}, []string{all},
@@ -83,7 +84,8 @@ var rules = []rule{
 }
 
 // owner names, by the beginning of its import paths, the one package that may import a
-// third-party library. arrow-go has two: window files and Delta checkpoints share nothing.
+// third-party library. arrow-go has two: window files and Delta checkpoints share nothing; so have compressed
+// checkpoints and compressed logs.
 // Prometheus' libraries have one half that shows metrics and one that sends them.
 var owner = map[string][]string{
 	"github.com/ClickHouse/clickhouse-go":    {"sinks/clickhouse"},
@@ -94,7 +96,7 @@ var owner = map[string][]string{
 	"github.com/google/go-cmp":               {"sinks/sinktest"},
 	"github.com/google/jsonschema-go":        {"internal/mcp"},
 	"github.com/jackc":                       {"sinks/postgres"},
-	"github.com/klauspost/compress":          {"internal/deltalog"},
+	"github.com/klauspost/compress":          {"internal/deltalog", "internal/site/logs"},
 	"github.com/mattn/go-runewidth":          {"internal/cli/render"},
 	"github.com/modelcontextprotocol":        {"internal/mcp"},
 	"github.com/prometheus/client_golang":    {"exporter"},

@@ -24,8 +24,10 @@ does, and serves on DOCGAUGE_LISTEN_ADDRESS
 
   /            a status page: newest windows, coverage, budget, runs, sinks
   /metrics     for Prometheus; OpenMetrics where it is asked for
-  /api/v1/windows, /api/v1/pages, /api/v1/jobs, /api/v1/outcomes
-               the numbers, as JSON or, with ?format=csv, CSV
+  /page        the readers of one path: /page?path=/quickstart
+  /report      trends, rising and falling pages
+  /api/v1/     the numbers, as JSON or, with ?format=csv, CSV; lists what
+               there is
   /mcp         for assistants, by POST: docgauge mcp --help
   /-/healthy   200 while the process answers; /healthz too
   /-/ready     200 while the state is open, the last run is not older than two

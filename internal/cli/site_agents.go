@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -143,7 +144,11 @@ func (a *Program) siteAgents(o siteAgentsOptions, userAgents []string) error {
 	case len(userAgents) > 0:
 		return printClassified(a.Out, rows)
 	}
-	return printAgents(a.Out, rows, ranges.Lists())
+	var lists []agents.RangeList
+	if o.class == "" {
+		lists = ranges.Lists()
+	}
+	return printAgents(a.Out, rows, lists)
 }
 
 func agentCSV(rows []agentRow) [][]string {
@@ -197,11 +202,12 @@ func printAgents(w io.Writer, rows []agentRow, lists []agents.RangeList) error {
 	for _, l := range lists {
 		remark := ""
 		if !slices.ContainsFunc(rows, func(r agentRow) bool { return r.Ranges == l.Name }) {
-			remark = "; no agent above names this file"
+			remark = "; no agent names this file"
 		} else if l.Stale {
 			remark = "; too old to verify anything: fetch it again"
 		}
-		text.Line(2, "ranges  %s: %s, %s%s", l.Name, format.Plural(l.Prefixes, "network"), format.Time(l.Created), remark)
+		text.Line(2, "ranges  %s: %s, %s%s", l.Name, format.Plural(l.Prefixes, "network"),
+			l.Created.UTC().Format(time.DateOnly), remark)
 	}
 	return text.Err()
 }

@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/docgauge/docgauge/exporter"
@@ -166,54 +167,74 @@ func apiLists() map[string]http.Handler {
 	return all
 }
 
-// notAsked says why a question that `docgauge top` takes as a flag cannot be asked at another place.
+// askedAlike are the commands whose questions can be asked of /api/v1 and of assistants too: a list, tools, and the
+// names that flags have there.
+var askedAlike = []struct {
+	command func(*Program) *cobra.Command
+	list    string
+	tools   []string
+	names   map[string]map[string]string
+}{
+	{(*Program).topCommand, "/api/v1/pages", []string{"window", "compare"}, map[string]map[string]string{
+		"mcp": {"window": "granularity", "number": "limit", "rising": "list", "falling": "list"},
+		"api": {"number": "limit", "json": "format", "csv": "format", "rising": "list", "falling": "list"},
+	}},
+	{(*Program).historyCommand, "/api/v1/history", []string{"page_history"}, map[string]map[string]string{
+		"mcp": {"window": "granularity", "page": "path", "last": "limit"},
+		"api": {"page": "path", "last": "limit", "since": "from", "json": "format", "csv": "format"},
+	}},
+}
+
+// notAsked says why a question that a command takes as a flag cannot be asked at another place.
 var notAsked = []struct{ flags, places, why string }{
 	{"archive", "api mcp", "a setting of the server"},
 	{"json csv", "mcp", "assistants get JSON"},
 }
 
-// TestTopIsAskedAlike: each flag of top is a parameter of /api/v1/pages and an argument of the tools window and
-// compare, or notAsked has the reason.
-func TestTopIsAskedAlike(t *testing.T) {
-	arguments, parameters := map[string][]string{}, parametersOf(t)["/api/v1/pages"]
+// TestTopAndHistoryAreAskedAlike: each flag of top and history is a parameter of /api/v1 and an argument of the
+// tools, or notAsked has the reason.
+func TestTopAndHistoryAreAskedAlike(t *testing.T) {
+	arguments, parameters := map[string][]string{}, parametersOf(t)
 	for _, tool := range tools(t) {
 		arguments[tool.Name] = slices.Collect(maps.Keys(tool.InputSchema.Properties))
 	}
-	names := map[string]map[string]string{
-		"mcp": {"window": "granularity", "number": "limit", "rising": "list", "falling": "list"},
-		"api": {"number": "limit", "json": "format", "csv": "format", "rising": "list", "falling": "list"},
-	}
-	used := 0
-	(&Program{}).topCommand().LocalFlags().VisitAll(func(f *pflag.Flag) {
-		for place, has := range map[string][][]string{
-			"mcp": {arguments["window"], arguments["compare"]}, "api": {parameters},
-		} {
-			excused := slices.ContainsFunc(notAsked, func(n struct{ flags, places, why string }) bool {
-				return slices.Contains(strings.Fields(n.flags), f.Name) &&
-					slices.Contains(strings.Fields(n.places), place)
-			})
-			name := cmp.Or(names[place][f.Name], f.Name)
-			there := true
-			for _, known := range has {
-				there = there && slices.Contains(known, name)
-			}
-			if excused {
-				used++
-			}
-			switch {
-			case !there && !excused:
-				t.Errorf("top --%s cannot be asked of %s: add %s there, or the reason to notAsked", f.Name, place, name)
-			case there && excused:
-				t.Errorf("top --%s can be asked of %s, although notAsked says why not", f.Name, place)
-			}
+	used := map[string]bool{}
+	for _, c := range askedAlike {
+		cmd := c.command(&Program{})
+		has := map[string][][]string{"api": {parameters[c.list]}}
+		for _, tool := range c.tools {
+			has["mcp"] = append(has["mcp"], arguments[tool])
 		}
-	})
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			for place, has := range has {
+				excused := slices.ContainsFunc(notAsked, func(n struct{ flags, places, why string }) bool {
+					return slices.Contains(strings.Fields(n.flags), f.Name) &&
+						slices.Contains(strings.Fields(n.places), place)
+				})
+				name := cmp.Or(c.names[place][f.Name], f.Name)
+				there := true
+				for _, known := range has {
+					there = there && slices.Contains(known, name)
+				}
+				if excused {
+					used[f.Name+" "+place] = true
+				}
+				switch {
+				case !there && !excused:
+					t.Errorf("%s --%s cannot be asked of %s: add %s there, or the reason to notAsked",
+						cmd.Name(), f.Name, place, name)
+				case there && excused:
+					t.Errorf("%s --%s can be asked of %s, although notAsked says why not", cmd.Name(), f.Name, place)
+				}
+			}
+		})
+	}
 	want := 0
 	for _, n := range notAsked {
 		want += len(strings.Fields(n.flags)) * len(strings.Fields(n.places))
 	}
-	if used != want {
-		t.Errorf("only %d of %d excuses are about a flag", used, want)
+	if len(used) != want {
+		t.Errorf("only %d of %d excuses are about a flag", len(used), want)
 	}
 }
 
@@ -247,9 +268,16 @@ func TestQuestionsAreDocumented(t *testing.T) {
 		}
 	}
 	for path, names := range parametersOf(t) {
+		line := row("sidecar.md", path)
+		_, documented, _ := strings.Cut(line, " | ")
 		for _, name := range names {
-			if line := row("sidecar.md", path); name != "format" && !strings.Contains(line, "`"+name+"`") {
+			if name != "format" && !strings.Contains(documented, "`"+name+"`") {
 				t.Errorf("docs/sidecar.md: the row of %s lacks the parameter %s", path, name)
+			}
+		}
+		for _, code := range regexp.MustCompile("`([a-z]+)`").FindAllStringSubmatch(documented, -1) {
+			if !slices.Contains(names, code[1]) {
+				t.Errorf("docs/sidecar.md: %s does not take %s", path, code[1])
 			}
 		}
 	}
@@ -377,7 +405,7 @@ func TestVerdictsAreShown(t *testing.T) {
 		{"JSON", written(func(w io.Writer) error { return render.JSON(w, outcomes) }), known, `"by_chance": 1.55`},
 		{"report", tables(written(web.Report{Made: webtest.Now, State: &s, Projects: s.Projects}.Write)), known,
 			sentence},
-		{"status page", tables(served(web.NewStatusPage(current, func() web.Alert { return web.Alert{} }, ""), "/")),
+		{"status page", tables(served(web.NewStatusPage(current, nil, func() web.Alert { return web.Alert{} }, ""), "/")),
 			known[:4], sentence},
 		{"metrics", served(values.Handler(), "/metrics?name[]=docgauge_agent_outcome_verdict"), known[:4], ""},
 		{"API", served(web.NewAPI(current, nil)["/api/v1/outcomes"], "/api/v1/outcomes"), known, ""},

@@ -83,6 +83,11 @@ type Config struct {
 	LogLevel  slog.Level `env:"LOG_LEVEL"`
 	LogFormat LogFormat  `env:"LOG_FORMAT"`
 
+	SiteLogFormat  string `env:"SITE_LOG_FORMAT"`
+	SiteProjects   string `env:"SITE_PROJECTS"`
+	SiteLogProxies string `env:"SITE_LOG_PROXIES"`
+	SiteExclude    string `env:"SITE_EXCLUDE"`
+	SiteAssets     string `env:"SITE_ASSETS"`
 	SiteAgentsFile string `env:"SITE_AGENTS_FILE"`
 	SiteRangesDir  string `env:"SITE_RANGES_DIR"`
 

@@ -159,7 +159,8 @@ func (s *service) handlers() map[string]http.Handler {
 	all := web.NewAPI(s.values.Load, archive)
 	all["/page"] = web.NewPathPage(s.values.Load, archive, s.options.Version)
 	all["/metrics"], all["/report"] = s.values.Handler(), s.report
-	all["/"] = web.NewStatusPage(s.values.Load, func() web.Alert { return s.current.Load().alert() }, s.options.Version)
+	all["/"] = web.NewStatusPage(s.values.Load, s.report, func() web.Alert { return s.current.Load().alert() },
+		s.options.Version)
 	all["POST /mcp"] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.current.Load().assistants.ServeHTTP(w, r)
 	})

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 )
 
@@ -96,12 +95,14 @@ func SweepTemp(parent string, kinds ...string) error {
 	}
 	var errs []error
 	for _, e := range entries {
-		if !slices.ContainsFunc(kinds, func(kind string) bool { return strings.HasPrefix(e.Name(), kind+"-") }) {
-			continue
-		}
-		// Neither those of other users, nor links.
-		if info, err := e.Info(); err == nil && info.IsDir() && IsMine(info) {
-			errs = append(errs, sweep(filepath.Join(parent, e.Name())))
+		for _, kind := range kinds {
+			if !strings.HasPrefix(e.Name(), kind+"-") {
+				continue // without asking for its owner: the system's directory may have thousands of entries
+			}
+			// Neither those of other users, nor links.
+			if info, err := e.Info(); err == nil && info.IsDir() && IsMine(info) {
+				errs = append(errs, sweep(filepath.Join(parent, e.Name())))
+			}
 		}
 	}
 	return errors.Join(errs...)

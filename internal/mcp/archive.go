@@ -206,16 +206,7 @@ type windowAnswer struct {
 
 func (a *assistant) window(ctx context.Context, q windowQuestion) (windowAnswer, error) {
 	out, err := a.top(ctx, q, nil)
-	all := out.Count
-	if out.Changes != nil {
-		switch out.List {
-		case query.Rising:
-			all = out.Changes.Rising.Count
-		case query.Falling:
-			all = out.Changes.Falling.Count
-		}
-	}
-	out.Truncated = int64(len(out.Pages)) < all
+	out.Truncated = int64(len(out.Pages)) < out.Listed
 	out.Changes = nil // the tool compare has them
 	return out, err
 }

@@ -1,9 +1,9 @@
 package sandbox
 
 import (
+	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/dev/webtest"
@@ -23,24 +23,21 @@ func TestBrowserDecides(t *testing.T) {
 		{"Convert to draft", "draft"}, {"Ready for review", "open"}, {"Approve", "open, approved"},
 		{"Merge", "merged, approved"},
 	} {
-		var at [2]float64
-		webtest.Must(t, tab.Eval(t.Context(), `(() => {
-			const buttons = Array.from(document.querySelectorAll("button"))
-			const box = buttons.find(b => b.textContent == "`+step.button+`").getBoundingClientRect()
-			return [box.x + box.width / 2, box.y + box.height / 2]
-		})()`, &at))
-		webtest.Must(t, tab.Drag(t.Context(), at, at))
-		text, deadline := "", time.Now().Add(time.Minute)
-		for ; !strings.HasPrefix(text, step.want+", checks"); time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("after %s: %s, want %s", step.button, text, step.want)
-			}
-			// An error is a page on its way to the next.
-			_ = tab.Eval(t.Context(), `document.querySelector(".meta")?.textContent ?? ""`, &text)
-		}
+		webtest.Click(t, tab, `Array.from(document.querySelectorAll("button")).find(b => b.textContent == "`+
+			step.button+`")`)
+		webtest.Becomes(t, tab, true, `document.querySelector(".meta").textContent.startsWith("`+step.want+`, checks")`)
 	}
 	if console := tab.Console(); len(console) > 0 {
 		t.Errorf("console: %q", console)
 	}
 	webtest.Keep(t, tab, "merged")
+	for _, page := range []string{"/", codehost.Path, codehost.Path + "1"} {
+		for _, size := range []engines.View{{Width: 1400, Height: 900}, {Width: 400, Height: 800, Scheme: "dark"}} {
+			url := strings.TrimSuffix(link, codehost.Path+"1") + page
+			tab := webtest.Page(t, browser, url, size)
+			webtest.Legible(t, tab, fmt.Sprint(len(page), size.Scheme))
+			webtest.Axe(t, tab, page)
+			webtest.Equal(t, tab, true, `document.documentElement.scrollWidth <= innerWidth`)
+		}
+	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/sandbox/agent"
 	"github.com/docgauge/docgauge/internal/sandbox/codehost"
+	"github.com/docgauge/docgauge/internal/site/api"
 )
 
 // Defaults of a zero Config.
@@ -158,9 +158,6 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// keyForm is the form of API keys.
-var keyForm = regexp.MustCompile(`^[A-Za-z0-9]+_[!-~]+$`)
-
 // validate lists every problem of c at once.
 func (c Config) validate() error {
 	var problems []error
@@ -187,7 +184,7 @@ func (c Config) validate() error {
 		if value == "" {
 			continue
 		}
-		if !keyForm.MatchString(value) {
+		if !api.KeyForm.MatchString(value) {
 			add("%s: want <prefix>_<secret>, the prefix of letters and digits, without spaces", name)
 		}
 		if other, taken := keys[value]; taken {

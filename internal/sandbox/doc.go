@@ -11,11 +11,11 @@
 // events have arrived; only the injected delays really wait. The caches of days and answers
 // have a fixed size; an event log is kept in memory, at 16 bytes an event.
 //
-// The package has two halves. One is the service: keys, projects, paging, validation, errors
-// and the server (http.go), analytics (visitors.go), jobs (jobs.go), the request log
-// (requestlog.go), and package agent. The other is pretence: traffic (traffic.go, synthetic.go,
-// scenario.go, effect.go, eventlog.go), faults (faults.go), the site as a repository
-// (sitefiles.go), pages for people (pages.go, html.go), and package codehost.
+// The service itself is in internal/site: its HTTP interface in package api, exact counting in
+// package count. Here is pretence over it: traffic (traffic.go, synthetic.go, scenario.go,
+// effect.go, eventlog.go), what answers are made of (visitors.go, jobs.go), faults (faults.go), the
+// site as a repository (sitefiles.go), pages for people (pages.go, html.go), and packages agent and
+// codehost.
 //
 // # Agent jobs
 //

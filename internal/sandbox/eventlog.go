@@ -3,7 +3,6 @@ package sandbox
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -12,24 +11,21 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/site/logs"
 )
 
-// eventLogName is the event log in Config.DataDir: one JSON object a line, with
-// time (RFC 3339), visitor, kind (human or ai), path, and optionally project,
-// which defaults to the first project. It is served instead of synthetic traffic
-// as long as it exists.
+// eventLogName is the event log in Config.DataDir: lines as [logs.ParseEvent] reads them, of the
+// first project unless they name one. It is served instead of synthetic traffic as long as it
+// exists.
 const eventLogName = "events.ndjson"
 
 const (
 	// maxLine limits one line of the event log, in bytes.
 	maxLine = 1 << 20
-	// maxPath limits a page path, in bytes.
-	maxPath = 2048
 	// tailSize is the number of the last bytes to compare, to tell appending from rewriting.
 	tailSize = 1024
 )
@@ -177,7 +173,7 @@ func (c *logContent) add(line []byte) error {
 	if len(bytes.TrimSpace(line)) == 0 {
 		return nil
 	}
-	e, at, err := parseLine(line)
+	e, at, err := logs.ParseEvent(line)
 	if err != nil {
 		return err
 	}
@@ -192,41 +188,8 @@ func (c *logContent) add(line []byte) error {
 	return nil
 }
 
-// logLine is one line of the event log.
-type logLine struct {
-	Time    string `json:"time"`
-	Visitor string `json:"visitor"`
-	Kind    string `json:"kind"`
-	Path    string `json:"path"`
-	Project string `json:"project"`
-}
-
-func parseLine(line []byte) (e logLine, at time.Time, err error) {
-	d := json.NewDecoder(bytes.NewReader(line))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&e); err != nil {
-		return e, at, fmt.Errorf("line: want one JSON object with time, visitor, kind, path and optionally project: %w",
-			err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return e, at, errors.New("line: want one JSON object a line, found more after it")
-	}
-	if at, err = time.Parse(time.RFC3339, e.Time); err != nil {
-		return e, at, fmt.Errorf("time %.40q: want RFC 3339 with a zone, such as 2026-10-01T12:00:00Z", e.Time)
-	}
-	switch {
-	case e.Visitor == "":
-		return e, at, errors.New("visitor: is missing or empty")
-	case e.Kind != "human" && e.Kind != "ai":
-		return e, at, fmt.Errorf("kind %.40q: want human or ai", e.Kind)
-	case !strings.HasPrefix(e.Path, "/") || len(e.Path) > maxPath:
-		return e, at, fmt.Errorf("path %.40q: want / at the beginning and at most %d bytes", e.Path, maxPath)
-	}
-	return e, at, nil
-}
-
 // luck distributes the events of a log evenly, the same way on every reading.
-func (e logLine) luck() uint32 {
+func luck(e logs.Event) uint32 {
 	h := fnv.New32a()
 	_, _ = fmt.Fprintf(h, "%s\x00%s\x00%s\x00%s", e.Time, e.Visitor, e.Kind, e.Path)
 	return h.Sum32()
@@ -249,7 +212,7 @@ func (t *logTraffic) day(d analytics.Date) []event        { return t.days[d] }
 func (t *logTraffic) paths() []string                     { return t.pages }
 func (t *logTraffic) visitors() int                       { return t.people }
 
-func (t *logTraffic) add(e logLine, at time.Time, lateDays int) {
+func (t *logTraffic) add(e logs.Event, at time.Time, lateDays int) {
 	page, known := t.pageNumber[e.Path]
 	if !known {
 		page = uint32(len(t.pages))
@@ -272,5 +235,5 @@ func (t *logTraffic) add(e logLine, at time.Time, lateDays int) {
 	}
 	t.first, t.end = min(t.first, d), max(t.end, d+1)
 	second := uint32(at.Unix() - d.Time().Unix())
-	t.days[d] = append(t.days[d], event{who, page, second, arrival(second, e.luck(), lateDays)})
+	t.days[d] = append(t.days[d], event{who, page, second, arrival(second, luck(e), lateDays)})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/sandbox/codehost"
+	"github.com/docgauge/docgauge/internal/site/api"
 )
 
 // webPath is the path of a pull request's page as code hosts have it. A project may be called
@@ -35,19 +36,19 @@ func isRead(r *http.Request) bool { return r.Method == http.MethodGet || r.Metho
 // serveBeside answers a request for a page or the API about pull requests. They need no key of
 // the service, and Requests does not return them.
 func (s *Sandbox) serveBeside(
-	w http.ResponseWriter, r *http.Request, answer func(http.ResponseWriter, *call) error,
+	w http.ResponseWriter, r *http.Request, answer func(http.ResponseWriter, *api.Call) error,
 ) {
-	c := s.newCall(r)
+	c := s.service.NewCall(r)
 	counted := &countingWriter{ResponseWriter: w, status: http.StatusOK}
 	err := s.checkHost(c)
 	if err == nil {
 		err = answer(counted, c)
 	}
 	if err != nil {
-		refused := s.refusalOf(err, w.Header())
-		http.Error(counted, refused.Message, refused.status)
+		refused := s.service.RefusalOf(err, w.Header())
+		http.Error(counted, refused.Message, refused.Status)
 	}
-	s.requests.write(newRequest(c, counted.status), c.took(), counted.size)
+	s.service.Requests.Write(c, counted.status, counted.size)
 }
 
 // countingWriter records the status and the size of a response.
@@ -66,13 +67,13 @@ func (w *countingWriter) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-func (s *Sandbox) serveGitHub(w http.ResponseWriter, c *call) error {
+func (s *Sandbox) serveGitHub(w http.ResponseWriter, c *api.Call) error {
 	_ = clock.Sleep(c.Context(), s.config.Faults.Latency) // or until the client has gone
 	s.github.Serve(w, c.Request, s.webURL(c))
 	return nil
 }
 
-func (s *Sandbox) servePage(w http.ResponseWriter, c *call) error {
+func (s *Sandbox) servePage(w http.ResponseWriter, c *api.Call) error {
 	switch {
 	case c.Method == http.MethodPost && c.URL.Path != codehost.Path:
 		location, err := s.act(c)
@@ -82,7 +83,7 @@ func (s *Sandbox) servePage(w http.ResponseWriter, c *call) error {
 		w.Header().Set("Location", location)
 		w.WriteHeader(http.StatusSeeOther)
 	case !isRead(c.Request):
-		return fail(http.StatusMethodNotAllowed, "method: want GET").with("Allow", "GET, HEAD")
+		return api.Fail(http.StatusMethodNotAllowed, "method: want GET").With("Allow", "GET, HEAD")
 	default:
 		page, err := s.page(c)
 		if err != nil {
@@ -98,7 +99,7 @@ var plainHost = regexp.MustCompile(`^[A-Za-z0-9._:\[\]-]+$`)
 // checkHost refuses requests for other hosts. A host with a dot must be an address or the
 // public one: any other could be a name that a stranger points at this machine, so that a
 // browser reads our pages for a page of the stranger.
-func (s *Sandbox) checkHost(c *call) error {
+func (s *Sandbox) checkHost(c *api.Call) error {
 	name := c.Host
 	if port := strings.LastIndexByte(name, ':'); port > strings.LastIndexByte(name, ']') {
 		name = name[:port]
@@ -107,7 +108,7 @@ func (s *Sandbox) checkHost(c *call) error {
 	if plainHost.MatchString(c.Host) && (err == nil || !strings.Contains(name, ".") || s.isPublic(c.Host)) {
 		return nil
 	}
-	return fail(http.StatusMisdirectedRequest, "host: want an IP address, a name without a dot, or the host of the "+
+	return api.Fail(http.StatusMisdirectedRequest, "host: want an IP address, a name without a dot, or the host of the "+
 		"public URL")
 }
 
@@ -115,31 +116,31 @@ func (s *Sandbox) isPublic(host string) bool {
 	return s.publicHost != "" && strings.EqualFold(host, s.publicHost)
 }
 
-func (s *Sandbox) page(c *call) ([]byte, error) {
+func (s *Sandbox) page(c *api.Call) ([]byte, error) {
 	switch c.URL.Path {
 	case "/":
-		return render("index", "", s.index(c), c.now)
+		return render("index", "", s.index(c), c.Now)
 	case codehost.Path:
 		list := index{Pulls: s.pulls.Pulls()}
 		slices.Reverse(list.Pulls)
-		return render("pulls", "Pull requests", list, c.now)
+		return render("pulls", "Pull requests", list, c.Now)
 	}
 	pr, err := s.pullAt(c)
 	if err != nil {
 		return nil, err
 	}
-	return render("pull", pr.Title, pr, c.now)
+	return render("pull", pr.Title, pr, c.Now)
 }
 
 // pullAt returns the pull request whose page c asks for.
-func (s *Sandbox) pullAt(c *call) (pr codehost.PullRequest, err error) {
+func (s *Sandbox) pullAt(c *api.Call) (pr codehost.PullRequest, err error) {
 	number, short := strings.CutPrefix(c.URL.Path, codehost.Path)
 	if long := webPath.FindStringSubmatch(c.URL.Path); long != nil {
 		number = long[1]
 	}
 	pr, ok := s.pulls.Pull(number)
 	if !ok || !short && pr.WebPath() != c.URL.Path {
-		return pr, fail(http.StatusNotFound, "pull request: not found on this sandbox")
+		return pr, api.Fail(http.StatusNotFound, "pull request: not found on this sandbox")
 	}
 	return pr, nil
 }
@@ -149,28 +150,28 @@ const maxForm = 4 << 10
 
 // act does what a button of a pull request's page says, and returns the page to show then. A
 // page of another site cannot press it: browsers say where a form comes from.
-func (s *Sandbox) act(c *call) (page string, err error) {
+func (s *Sandbox) act(c *api.Call) (page string, err error) {
 	pr, err := s.pullAt(c)
 	if err != nil {
 		return "", err
 	}
 	if err := http.NewCrossOriginProtection().Check(c.Request); err != nil {
-		return "", fail(http.StatusForbidden, "form: is not from a page of this sandbox")
+		return "", api.Fail(http.StatusForbidden, "form: is not from a page of this sandbox")
 	}
 	c.Body = http.MaxBytesReader(nil, c.Body, maxForm)
 	if err := c.ParseForm(); err != nil {
-		return "", fail(http.StatusBadRequest, "form: want action=merge and the like, at most %d bytes", maxForm)
+		return "", api.Fail(http.StatusBadRequest, "form: want action=merge and the like, at most %d bytes", maxForm)
 	}
 	err = s.pulls.Act(pr.Number, codehost.Action(c.PostForm.Get("action")))
 	if errors.Is(err, codehost.ErrNotAllowed) {
-		err = fail(http.StatusConflict, "%v", err)
+		err = api.Fail(http.StatusConflict, "%v", err)
 	}
 	return pr.WebPath(), err
 }
 
 // index is the page at /. To people at other machines it shows neither the key nor prompts; a
 // key or token that the operator chose is never shown.
-func (s *Sandbox) index(c *call) index {
+func (s *Sandbox) index(c *api.Call) index {
 	x := index{
 		Traffic: s.describeTraffic(), Prompts: isLocal(c.Request),
 		KeyNote: "The key is the one that was given with --api-key.",
@@ -187,7 +188,7 @@ func (s *Sandbox) index(c *call) index {
 	}
 	x.Exports = s.exports(s.webURL(c), token, key)
 	addUse := func(what string, h *slidingHour) {
-		passed, left := h.use(c.now)
+		passed, left := h.use(c.Now)
 		x.Uses = append(x.Uses, use{what, passed, len(h.passed), left})
 	}
 	addUse("Visitor analytics", s.hour)
@@ -200,7 +201,7 @@ func (s *Sandbox) index(c *call) index {
 }
 
 // webURL is the base URL of the sandbox as the client of c knows it.
-func (s *Sandbox) webURL(c *call) string {
+func (s *Sandbox) webURL(c *api.Call) string {
 	if s.isPublic(c.Host) {
 		return strings.TrimSuffix(s.config.Agent.PublicURL, "/")
 	}

@@ -13,17 +13,16 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/sandbox/agent"
 	"github.com/docgauge/docgauge/internal/sandbox/codehost"
+	"github.com/docgauge/docgauge/internal/site/api"
 )
 
 // Sandbox is one service. Its methods are safe for concurrent use.
 type Sandbox struct {
 	config   Config
-	keys     keyring
+	service  *api.Service
 	projects map[string]*project
 	answers  *cache[answerKey, answer]
 	counting chan struct{} // one slot for each answer being counted
-	inFlight chan struct{} // one slot for each request
-	requests requestLog
 
 	admitted                     atomic.Int64 // analytics requests that passed authentication
 	hour                         *slidingHour
@@ -60,11 +59,11 @@ func New(c Config) (*Sandbox, error) {
 		return nil, err
 	}
 	s := &Sandbox{
-		config: c, keys: newKeyring(c), projects: map[string]*project{}, merged: map[int]merge{}, site: newSite(c),
+		config: c, projects: map[string]*project{}, merged: map[int]merge{}, site: newSite(c),
 		answers:  newCache[answerKey](maxCachedRows, func(a answer) int { return len(a.rows) + answerOverhead }),
-		counting: make(chan struct{}, runtime.GOMAXPROCS(0)), inFlight: make(chan struct{}, maxInFlight),
-		requests: requestLog{out: c.RequestLog, logger: c.Logger}, hour: newSlidingHour(c.Faults.RateLimit),
+		counting: make(chan struct{}, runtime.GOMAXPROCS(0)), hour: newSlidingHour(c.Faults.RateLimit),
 	}
+	s.service = s.newService()
 	s.pageNumbers = sync.OnceValue(func() map[string]uint32 { return pageNumbers(s.site.pages) })
 	first := analytics.DateOf(c.Now()) - analytics.Date(c.Days)
 	for _, name := range c.Projects {
@@ -127,14 +126,14 @@ func (s *Sandbox) closeRepo() error {
 func (s *Sandbox) Jobs() []agent.Job { return s.jobs.All() }
 
 // Requests returns the newest requests, at most 65,536, in the order they were answered.
-func (s *Sandbox) Requests() []Request { return s.requests.newest() }
+func (s *Sandbox) Requests() []api.Request { return s.service.Requests.Newest() }
 
 // Visitors returns what the service would answer for window w of project now, all rows by
 // total, then path, without a request: the truth to compare an export with.
 func (s *Sandbox) Visitors(project string, w analytics.Window) (analytics.Totals, []analytics.Row, error) {
 	p, ok := s.projects[project]
 	if !ok {
-		return analytics.Totals{}, nil, unknownProject(project)
+		return analytics.Totals{}, nil, api.UnknownProject(project)
 	}
 	a, err := s.answer(p, interval{w.From.Time().Unix(), w.To.Time().Unix()}, s.config.Now())
 	return a.totals, append([]analytics.Row(nil), a.rows...), err

@@ -1,14 +1,13 @@
 package sandbox
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/site/count"
 )
 
 const daySeconds = 24 * 60 * 60
@@ -26,8 +25,8 @@ type event struct {
 }
 
 const (
-	human = 0
-	ai    = 1
+	human = count.Human
+	ai    = count.AI
 )
 
 // traffic is an immutable view of the events of one project.
@@ -73,71 +72,17 @@ func tally(t traffic, w interval, horizon int64) answer {
 	if w.from > first.Time().Unix() {
 		first = analytics.DateOf(time.Unix(w.from, 0))
 	}
-	site := newVisitorSet(t.visitors())
-	byPage := make([][]uint32, len(t.paths()))
+	var counter count.Counter
 	for d := first; d < end; d++ {
 		start := d.Time().Unix()
 		for _, e := range t.day(d) {
 			at := start + int64(e.at)
 			if at >= w.from && at < w.to && start+int64(e.arrival) <= horizon {
-				site.add(e.who)
-				byPage[e.page] = append(byPage[e.page], e.who)
+				counter.Add(e.who, int(e.page))
 			}
 		}
 	}
-	a := answer{totals: site.size}
-	page := newVisitorSet(t.visitors())
-	for i, path := range t.paths() {
-		if len(byPage[i]) == 0 {
-			continue
-		}
-		page.clear()
-		for _, who := range byPage[i] {
-			page.add(who)
-		}
-		n := page.size
-		a.rows = append(a.rows, analytics.Row{Path: path, Human: n.Human, AI: n.AI, Total: n.Total})
-	}
-	slices.SortFunc(a.rows, func(x, y analytics.Row) int {
-		return cmp.Or(cmp.Compare(y.Total, x.Total), strings.Compare(x.Path, y.Path))
-	})
-	return a
-}
-
-// visitorSet counts distinct visitors: human, AI, and of either kind.
-type visitorSet struct {
-	// marks holds, by visitor, round<<2 | the kinds seen in that round, so that
-	// clear costs nothing.
-	marks []uint32
-	round uint32
-	size  analytics.Totals
-}
-
-func newVisitorSet(visitors int) *visitorSet {
-	return &visitorSet{marks: make([]uint32, visitors), round: 1}
-}
-
-func (s *visitorSet) clear() {
-	s.round++
-	s.size = analytics.Totals{}
-}
-
-func (s *visitorSet) add(who uint32) {
-	kind := who & 1
-	mark := s.marks[who>>1]
-	if mark>>2 != s.round {
-		mark = s.round << 2
-		s.size.Total++
-	}
-	if mark&(1<<kind) == 0 {
-		mark |= 1 << kind
-		if kind == ai {
-			s.size.AI++
-		} else {
-			s.size.Human++
-		}
-	}
-	s.marks[who>>1] = mark
+	return answer{counter.Site(), counter.Rows(t.paths())}
 }
 
 // drift is an event that a request caused, at the first second of date. Each has a different

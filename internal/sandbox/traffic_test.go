@@ -17,6 +17,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/site/api"
+	"github.com/docgauge/docgauge/internal/site/logs"
 )
 
 func compare(t *testing.T, what string, want, got answer) {
@@ -202,7 +204,7 @@ func body(t *testing.T, s *Sandbox, query string) string {
 	return w.Body.String()
 }
 
-func pageOf(t *testing.T, s *Sandbox, query string) visitorsPage {
+func pageOf(t *testing.T, s *Sandbox, query string) api.Page {
 	t.Helper()
 	return decode(t, get(s, path+"?"+query))
 }
@@ -224,7 +226,7 @@ func TestMovingDaysMoveWithTheClock(t *testing.T) {
 	if got, want := body(t, s, theDay), body(t, still, theDay); got != want {
 		t.Error("at its end the day is not as it is without latecomers")
 	}
-	reads := func(p visitorsPage) (n int64) {
+	reads := func(p api.Page) (n int64) {
 		for _, e := range p.Visitors {
 			n += e.Total
 		}
@@ -321,7 +323,7 @@ func TestPageRows(t *testing.T) {
 	whole := pageOf(t, newTest(t, config), theDay)
 	config.Faults.PageRows = 20
 	s := newTest(t, config)
-	var rows []entry
+	var rows []api.Entry
 	sizes := ""
 	for more := true; more; {
 		page := pageOf(t, s, fmt.Sprintf("%s&offset=%d", theDay, len(rows)))
@@ -427,12 +429,12 @@ func (e modelEvent) line() string {
 
 func (e modelEvent) arrived(lateDays int) time.Time {
 	day := e.at.UTC().Truncate(24 * time.Hour)
-	chance := logLine{Time: e.at.Format(time.RFC3339), Visitor: e.visitor, Kind: e.kind, Path: e.path}.luck()
+	chance := luck(logs.Event{Time: e.at.Format(time.RFC3339), Visitor: e.visitor, Kind: e.kind, Path: e.path})
 	return day.Add(time.Duration(arrival(uint32(e.at.Sub(day)/time.Second), chance, lateDays)) * time.Second)
 }
 
-// count is the specification in the plainest words: sets of names.
-func count(events []modelEvent) (totals analytics.Totals) {
+// modelTotals is the specification in the plainest words: sets of names.
+func modelTotals(events []modelEvent) (totals analytics.Totals) {
 	seen := map[string]map[string]bool{"human": {}, "ai": {}, "total": {}}
 	for _, e := range events {
 		seen[e.kind][e.visitor] = true
@@ -452,9 +454,9 @@ func model(events []modelEvent, from, to, now time.Time, lateDays int) answer {
 		visible = append(visible, e)
 		byPath[e.path] = append(byPath[e.path], e)
 	}
-	a := answer{totals: count(visible)}
+	a := answer{totals: modelTotals(visible)}
 	for path, events := range byPath {
-		n := count(events)
+		n := modelTotals(events)
 		a.rows = append(a.rows, analytics.Row{Path: path, Human: n.Human, AI: n.AI, Total: n.Total})
 	}
 	sort.Slice(a.rows, func(i, j int) bool {

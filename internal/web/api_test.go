@@ -93,6 +93,23 @@ func TestArchivePages(t *testing.T) {
 		"by=all":                         `400 by "all": want total, human, ai or change`,
 		"list=risen":                     `400 list "risen": want top, rising or falling`,
 		"at=today":                       `400 at "today": want a day`,
+		"path=/b":                        "2 /b 1 0 0",
+		"path=/b&by=ai":                  "2 /b 1 -1 -50",
+		"path=/b&list=falling&by=ai":     "2 /b 1 -1 -50",
+		"path=/b&list=rising":            "",
+		"path=/d&by=change":              "",
+		"path=/a&by=change":              "1 /a 4 -1 -7.1",
+		"limit=1&offset=1":               "2 /b 1 0 0",
+		"offset=3":                       "",
+		"from=2026-10-19&to=2026-10-26":  "1 /a 9  , 2 /b 2  , 3 /c 0  ",
+		"to=2026-10-28&path=/c":          "3 /c 0  ",
+		"from=2026-11-01":                "404 no week window of prj_a in the archive begins on or after 2026-11-01",
+		"to=2026-10-01":                  "404 ends by 2026-10-01; they reach from 2026-10-19",
+		"from=2026-11-01&to=2026-11-01":  "400 from 2026-11-01, to 2026-11-01: want from before to",
+		"from=yesterday":                 `400 from "yesterday": want a day`,
+		"path=/a&prefix=/":               "400 path, prefix: want one of the two",
+		"path=":                          "400 path: empty",
+		"offset=-1":                      `400 offset "-1": want 0 to 100000`,
 		"list=rising&by=change":          "400 by change: want total, human or ai",
 	} {
 		w := ask(snapshot(), "/api/v1/pages?format=csv&"+query)
@@ -119,11 +136,19 @@ func TestArchivePages(t *testing.T) {
 	}
 }
 
-func ask(s *view.Snapshot, target string, header ...string) *httptest.ResponseRecorder {
+// api is the API, routed as the server does it.
+func api(s *view.Snapshot) http.Handler {
 	mux := http.NewServeMux()
 	for path, h := range web.NewAPI(func() *view.Snapshot { return s }, archive) {
-		mux.Handle("GET "+path, h)
+		if !strings.HasSuffix(path, "/") {
+			path = "GET " + path
+		}
+		mux.Handle(path, h)
 	}
+	return mux
+}
+
+func ask(s *view.Snapshot, target string, header ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, target, nil)
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
@@ -132,7 +157,7 @@ func ask(s *view.Snapshot, target string, header ...string) *httptest.ResponseRe
 		r.Method = http.MethodHead
 	}
 	w := httptest.NewRecorder()
-	mux.ServeHTTP(w, r)
+	api(s).ServeHTTP(w, r)
 	return w
 }
 
@@ -155,6 +180,131 @@ func columnOf(rows []map[string]any, name string) (out []string) {
 		out = append(out, fmt.Sprint(r[name]))
 	}
 	return out
+}
+
+// TestPageOfPages: the snapshot answers what it has all of, the archive the rest, and the answer names
+// what comes next.
+func TestPageOfPages(t *testing.T) {
+	s := snapshot()
+	s.Windows = s.Windows[:1]
+	s.Windows[0].Granularity, s.Windows[0].Rows, s.Windows[0].Pages = analytics.Week, 4, s.Windows[0].Pages[:2]
+	for query, want := range map[string]string{
+		"limit=2&window=week":                 "=cmd|' /C calc'!A0",
+		"limit=10000&window=week":             "/a",
+		"limit=1&offset=1&window=week":        "/b next ?limit=1&offset=2&window=week",
+		"limit=1&list=falling&by=ai":          "/a next ?by=ai&limit=1&list=falling&offset=1",
+		"limit=1&offset=1&list=falling&by=ai": "/b",
+		"limit=2&offset=1&by=change":          "",
+	} {
+		w := ask(s, "/api/v1/pages?"+query)
+		var answer struct{ Pages []struct{ Path string } }
+		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != 200 {
+			t.Fatalf("%s: %d %s, %v", query, w.Code, w.Body, err)
+		}
+		got := ""
+		if len(answer.Pages) > 0 {
+			got = answer.Pages[0].Path
+		}
+		if link := w.Header().Get("Link"); link != "" {
+			got += " next " + strings.TrimSuffix(strings.TrimPrefix(link, "<"), `>; rel="next"`)
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", query, got, want)
+		}
+	}
+}
+
+// TestHistory: the windows of a page or of the site, and why there are none.
+func TestHistory(t *testing.T) {
+	for query, want := range map[string]string{
+		"window=week&path=/a":                           "2026-10-19 14   false, 2026-10-26 13 14 -7.1 false",
+		"window=week&path=/c":                           "2026-10-19 1   false, 2026-10-26  1  true",
+		"window=week&path=/a&limit=1":                   "2026-10-26 13 14 -7.1 false",
+		"window=week&path=/a&to=2026-10-26":             "2026-10-19 14   false",
+		"window=week&path=/a&from=2026-10-20":           "2026-10-26 13 14 -7.1 false",
+		"window=week&project=prj_a":                     "2026-10-19 0   false, 2026-10-26 0 0  false",
+		"path=/a":                                       "404 the archive of this server has no day window of prj_a",
+		"window=week&path=/A":                           "404 page \"/A\" has no row in the week windows asked for",
+		"window=week&project=prj_b":                     "404 project \"prj_b\" has no window",
+		"window=week&from=2026-12-01":                   "404 begins on or after 2026-12-01",
+		"window=week&path=/a&offset=1":                  `400 parameter "offset": want project, window, path`,
+		"window=week&path=%ff":                          "400 path: not UTF-8",
+		"window=week&path=" + strings.Repeat("x", 9000): "400 path: longer than 8192 bytes",
+	} {
+		w := ask(snapshot(), "/api/v1/history?format=csv&"+query)
+		if code, text, _ := strings.Cut(want, " "); len(code) == 3 {
+			var refused struct{ Error string }
+			if err := json.Unmarshal(w.Body.Bytes(), &refused); err != nil || fmt.Sprint(w.Code) != code ||
+				!strings.Contains(refused.Error, text) {
+				t.Errorf("%.60s: %d %s", query, w.Code, w.Body)
+			}
+			continue
+		}
+		table, err := csv.NewReader(w.Body).ReadAll()
+		if err != nil || w.Code != 200 {
+			t.Fatal(query, w.Code, err)
+		}
+		var got []string
+		for _, r := range table[1:] {
+			row := map[string]string{}
+			for i, name := range table[0] {
+				row[name] = r[i]
+			}
+			got = append(got, strings.Join([]string{row["from"], row["total"], row["previous_total"], row["change_percent"],
+				row["absent"]}, " "))
+		}
+		if got := strings.Join(got, ", "); got != want {
+			t.Errorf("%s: %q, want %q", query, got, want)
+		}
+	}
+}
+
+// TestAPIRoot: the root lists what there is, with each parameter that is taken, and refuses the rest as
+// all errors are: in JSON.
+func TestAPIRoot(t *testing.T) {
+	w := ask(snapshot(), "/api/v1/")
+	var list struct {
+		Endpoints []struct {
+			Path, Rows string
+			Parameters []struct{ Name, Text string }
+		}
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &list); err != nil || w.Code != 200 || w.Header().Get("ETag") == "" {
+		t.Fatalf("%d %s, %v", w.Code, w.Body, err)
+	}
+	var paths []string
+	for _, e := range list.Endpoints {
+		paths = append(paths, strings.TrimPrefix(e.Path, "/api/v1/"))
+		var names []string
+		for _, p := range e.Parameters {
+			if names = append(names, p.Name); p.Text == "" || e.Rows == "" {
+				t.Errorf("%s: %+v", e.Path, p)
+			}
+		}
+		if refused := ask(snapshot(), e.Path+"?nothing=1").Body.String(); !strings.Contains(refused,
+			"want "+strings.Join(names, ", ")) {
+			t.Errorf("%s lists %v, and takes %s", e.Path, names, refused)
+		}
+	}
+	if got := strings.Join(paths, " "); got != "windows pages history jobs outcomes" {
+		t.Error(got)
+	}
+	for target, want := range map[string]string{
+		"GET /api/v1/page":         `404 "/api/v1/page": no such list; did you mean /api/v1/pages?`,
+		"GET /api/v1/windows/2026": "404 there are /api/v1/windows, /api/v1/pages",
+		"POST /api/v1/":            "405 method not allowed", "POST /api/v1/windows": "405 method not allowed",
+		"DELETE /api/v1/<script>": "404 no such list",
+	} {
+		method, path, _ := strings.Cut(target, " ")
+		w := httptest.NewRecorder()
+		api(snapshot()).ServeHTTP(w, &http.Request{Method: method, URL: &url.URL{Path: path}})
+		var refused struct{ Error string }
+		code, text, _ := strings.Cut(want, " ")
+		if err := json.Unmarshal(w.Body.Bytes(), &refused); err != nil || fmt.Sprint(w.Code) != code ||
+			!strings.Contains(refused.Error, text) || w.Code == 405 && w.Header().Get("Allow") != "GET, HEAD" {
+			t.Errorf("%s: %d %s", target, w.Code, w.Body)
+		}
+	}
 }
 
 // TestFilters: what was asked for is answered, and nothing else.
@@ -281,7 +431,7 @@ func TestUnchanged(t *testing.T) {
 // FuzzQuestion: whatever is asked, the answer is JSON or CSV, and a refusal says why.
 func FuzzQuestion(f *testing.F) {
 	for _, seed := range []string{"limit=1", "project=prj_a&window=day", "format=csv", "=&&", "limit=-1",
-		"window=99999d", "by=ai&at=2026-10-20"} {
+		"window=99999d", "by=ai&at=2026-10-20", "path=/a&window=week", "path=%00%ff", "offset=9&from=2026-10-20"} {
 		f.Add(seed, "text/csv;q=1")
 	}
 	s := snapshot()

@@ -59,11 +59,12 @@ func stateOfCell(g view.Grid, c view.Cell) (symbol, text string) {
 
 // In CSS pixels.
 const (
-	cellPitch   = 15 // from one cell to the next
-	leftRoom    = 34 // for the names of rows
-	topRoom     = 16 // for the names of columns
-	rightRoom   = 14 // the last of which may be wider than its column
-	letterWidth = 7  // at most, of a name
+	cellPitch   = 15  // from one cell to the next
+	leftRoom    = 34  // for the names of rows
+	topRoom     = 16  // for the names of columns
+	rightRoom   = 14  // the last of which may be wider than its column
+	letterWidth = 7   // at most, of a name
+	maxNarrow   = 590 // of a calendar that has another beside it
 )
 
 // calendar is a drawing of windows in columns and rows.

@@ -16,9 +16,13 @@ type card struct {
 	Notes   []note
 }
 
-// change compares the newest window with an older one, which Before names: as ▲ 2.1%, and in
-// words, up 2.1%.
-type change struct{ Text, Words, Tone, Before string }
+// change compares a number of the newest window with that of an older one, which Before names: as
+// ▲ 2.1%, and in words, up 2.1%. Human and AI are the changes of those visitors, nil where there were
+// none to compare with.
+type change struct {
+	Text, Words, Tone, Before string
+	Human, AI                 *change
+}
 
 // note is a remark about the numbers of a card. Until is its end, if known.
 type note struct {
@@ -75,17 +79,27 @@ func (c *card) compare(before *analytics.Revision, name string) {
 	if before == nil || before.Totals.Total <= 0 {
 		return
 	}
-	n := change{Text: "unchanged", Words: "unchanged", Before: name}
-	if growth := view.Growth(before.Totals.Total, c.Grid.Newest.Totals.Total); growth != "" {
-		text, up := strings.CutPrefix(growth, "+")
-		text = strings.TrimPrefix(text, "−")
-		arrow, tone := "▼ ", "down"
-		if up {
-			arrow, tone = "▲ ", "up"
-		}
-		n.Text, n.Words, n.Tone = arrow+text, tone+" "+text, tone
+	now := c.Grid.Newest.Totals
+	n := changeOf(before.Totals.Total, now.Total)
+	n.Before = name
+	n.Human, n.AI = changeOf(before.Totals.Human, now.Human), changeOf(before.Totals.AI, now.AI)
+	c.Changes = append(c.Changes, *n)
+}
+
+// changeOf returns nil where there was nothing before.
+func changeOf(before, after int64) *change {
+	if before <= 0 {
+		return nil
 	}
-	c.Changes = append(c.Changes, n)
+	growth := view.Growth(before, after)
+	if growth == "" {
+		return &change{Text: "unchanged", Words: "unchanged"}
+	}
+	if text, up := strings.CutPrefix(growth, "+"); up {
+		return &change{Text: "▲ " + text, Words: "up " + text, Tone: "up"}
+	}
+	text := strings.TrimPrefix(growth, "−")
+	return &change{Text: "▼ " + text, Words: "down " + text, Tone: "down"}
 }
 
 // both is the number of visitors that were human and AI. It is false if that number is impossible

@@ -28,6 +28,7 @@ type chart struct {
 	Lines chartLines
 	// Area, Total, Human, AI and Both are SVG paths, broken where a window is missing.
 	Area, Total, Human, AI, Both string
+	Merged                       string // an SVG path through the windows of merges
 	Top                          float64
 	TopMark, MiddleMark          string // of the vertical axis, which begins at 0
 	Columns                      []chartColumn

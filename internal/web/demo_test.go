@@ -1,6 +1,8 @@
 package web_test
 
 import (
+	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -13,6 +15,25 @@ var (
 	now                       = webtest.Now
 	commas, seen, wants, must = webtest.Commas, webtest.Text, webtest.Wants, webtest.Must
 )
+
+// figures are the numbers of the newest window of a grid as a card shows them.
+func figures(g view.Grid) string {
+	now, before := g.Newest.Totals, g.EndingAt(g.Granularity.ComparedWith(g.Newest.Window).To)
+	moved := func(of func(analytics.Totals) int64) string {
+		if before == nil || of(before.Totals) == 0 {
+			return ""
+		}
+		growth := float64(of(now)-of(before.Totals)) / float64(of(before.Totals)) * 100
+		if math.Abs(growth) >= 99.95 {
+			return fmt.Sprintf(" ▲ %.0f%%", growth)
+		}
+		return fmt.Sprintf(" %s %.1f%%", map[bool]string{true: "▲", false: "▼"}[growth > 0], math.Abs(growth))
+	}
+	human := func(t analytics.Totals) int64 { return t.Human }
+	ai := func(t analytics.Totals) int64 { return t.AI }
+	return fmt.Sprintf("Human %s%s AI %s%s AI share %.1f%% Both %s", commas(now.Human), moved(human), commas(now.AI),
+		moved(ai), float64(now.AI)/float64(now.Total)*100, commas(now.Human+now.AI-now.Total))
+}
 
 // demoSnapshot is two projects after some months: one was read for long, the other since
 // September. Much waits, some windows are skipped, a sink is down.

@@ -13,6 +13,7 @@ import (
 type effectTable struct {
 	Title        string // for people who do not see it
 	Merged       bool   // rows name their merge
+	Linked       bool   // pages lead to their numbers
 	Rows         []effectRow
 	More         string // how many are not shown; empty: none
 	Incomparable int    // merges without enough data
@@ -32,7 +33,8 @@ type effectRow struct {
 type effectChart struct {
 	view.Effect
 	Label                   string
-	Width, Merged           int // Merged is where the day of the merge is
+	Linked                  string // the project whose pages lead to their numbers; empty: none do
+	Width, Merged           int    // Merged is where the day of the merge is
 	Line, Expectation, Band string
 	Top, Middle             string
 	Ticks                   []string

@@ -17,7 +17,7 @@ import (
 )
 
 // livePages is the length of each list of pages in a live report.
-const livePages = 50
+const livePages = 100
 
 // LiveReport serves the report of the newest snapshot at /report, for the project in ?project=, or
 // else for the first one. A view reads nothing: the numbers come from the snapshot, and the
@@ -40,12 +40,12 @@ type pageSet map[analytics.Key]*Pages
 func NewLiveReport(current func() *view.Snapshot, version string) *LiveReport {
 	l := &LiveReport{}
 	notice := func(code int, title string) ([]byte, int, error) {
-		r := Report{Version: version, Title: title, Links: []Link{{"Status page", "./"}}}
+		r := Report{Version: version, Title: title, Links: []Link{{"Status page", "./"}}, live: true}
 		page, err := reportKind.render("notice", r.page())
 		return page, code, err
 	}
 	l.handler = pageHandler[liveValues]{
-		path: "/report", policy: reportKind.policy,
+		path: "/report", policy: reportKind.livePolicy,
 		current: func() liveValues { return liveValues{current(), l.pages.Load()} },
 		choose:  chooseProject,
 		render: func(v liveValues, project string) ([]byte, int, error) {
@@ -85,7 +85,7 @@ func chooseProject(v liveValues, query url.Values) string {
 // of the other projects, and to its numbers as a table.
 func (v liveValues) report(project string) Report {
 	s := v.snapshot
-	r := Report{Made: s.At, Links: []Link{{"Status page", "./"}}, Pages: map[analytics.Key]*Pages{}}
+	r := Report{Made: s.At, live: true, Links: []Link{{"Status page", "./"}}, Pages: map[analytics.Key]*Pages{}}
 	for _, p := range s.Projects {
 		if p.ID != project {
 			r.Links = append(r.Links, Link{s.ProjectName(p.ID), "report?project=" + url.QueryEscape(p.ID)})
@@ -98,9 +98,13 @@ func (v liveValues) report(project string) Report {
 			}
 		}
 	}
-	query := url.Values{"project": {project}, "limit": {"10000"}, "format": {"csv"}}.Encode()
-	r.Links = append(r.Links,
-		Link{"Windows as CSV", "api/v1/windows?" + query}, Link{"Pages as CSV", "api/v1/pages?" + query})
+	query := url.Values{"project": {project}, "limit": {fmt.Sprint(maxLimit)}, "format": {"csv"}}
+	r.Links = append(r.Links, Link{"Windows as CSV", "api/v1/windows?" + query.Encode()})
+	if kinds := kindsOf(s, project); len(kinds) > 0 {
+		kind := kinds[max(0, slices.Index(kinds, analytics.Week))]
+		query.Set("window", string(kind))
+		r.Links = append(r.Links, Link{"Pages of the newest " + spanName(kind) + " as CSV", "api/v1/pages?" + query.Encode()})
+	}
 	r.State = &view.Snapshot{Runs: s.Runs, LastSuccess: s.LastSuccess, Outcomes: s.Outcomes.Of(project)}
 	if s.Queue != nil {
 		other := func(j view.Job) bool { return j.Project != project }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/format"
@@ -81,10 +82,19 @@ type pathPage struct {
 	Ranked  string
 	Chart   *chart
 	Windows []pathWindow // newest first
-	Merges  *effectTable
-	Waiting []view.Outcome // merges without an effect on this page
-	Made    *moment
+	// Merges has the effects of the merges that touched the page; nil: there are none. Unjudged are
+	// those of them that have no verdict yet.
+	Merges   *effectTable
+	Charts   []*effectChart // of the newest effects
+	Unjudged []view.Outcome
+	Made     *moment
 }
+
+// maxPathCharts is how many effects are drawn.
+const maxPathCharts = 6
+
+// Caution is the text below the effects.
+func (*pathPage) Caution() string { return view.OutcomeCaution }
 
 // pathKindLink leads to another granularity of the same page.
 type pathKindLink struct {
@@ -97,7 +107,15 @@ type pathKindLink struct {
 type pathWindow struct {
 	query.HistoryWindow
 	Granularity analytics.Granularity
-	Before      string // the window that it is compared with
+	Merged      []view.Merge
+}
+
+// Before names the window that it is compared with.
+func (w pathWindow) Before() string {
+	if w.Granularity == analytics.Day {
+		return "the previous " + w.From.Weekday().String()
+	}
+	return previous(w.Granularity)
 }
 
 // answer reads the question and finds the answer.
@@ -138,13 +156,16 @@ func (h *pathHandler) answer(r *http.Request) (*pathPage, int) {
 	if err := h.archive.ask(r.Context(), func(ctx context.Context, from sinks.Sink) error {
 		return p.read(ctx, from, analytics.DateOf(s.At))
 	}); err != nil {
+		code, text := archiveProblem(err)
 		if unknown, ok := errors.AsType[query.UnknownPageError](err); ok {
 			p.Similar = unknown.Similar
+			text = fmt.Sprintf("This page has no reader in the last %d %s windows of the archive. Paths are exact: "+
+				"/quickstart is not /quickstart/", shownWindows(p.Granularity), p.Granularity)
 		}
-		code, text := archiveProblem(err)
 		return fail(code, text+".")
 	}
 	p.addMerges(s.Outcomes)
+	slices.Reverse(p.Windows)
 	return p, http.StatusOK
 }
 
@@ -196,7 +217,7 @@ func (p *pathPage) read(ctx context.Context, from sinks.Sink, today analytics.Da
 	}
 	grid := view.Grid{Project: p.Project, Granularity: p.Granularity}
 	for _, w := range all[0].Windows {
-		row := pathWindow{w, p.Granularity, view.Days(p.Granularity, p.Granularity.ComparedWith(w.Window))}
+		row := pathWindow{HistoryWindow: w, Granularity: p.Granularity}
 		p.Windows = append(p.Windows, row)
 		// The chart reads nothing but the totals of a cell.
 		cell := view.Cell{Window: w.Window}
@@ -213,30 +234,53 @@ func (p *pathPage) read(ctx context.Context, from sinks.Sink, today analytics.Da
 			}
 		}
 	}
-	slices.Reverse(p.Windows)
 	return nil
 }
 
-// addMerges lists the merges that touched the page, and what became of its readers.
+// addMerges lists the merges that touched the page and what became of its readers, and marks their
+// windows.
 func (p *pathPage) addMerges(all view.Outcomes) {
-	all = all.Of(p.Project)
-	for _, o := range all.Merges {
-		found := false
+	var mark strings.Builder
+	for _, o := range all.Of(p.Project).Merges {
+		var rows []effectRow
 		for _, e := range o.Effects {
 			if e.Path != p.Path {
 				continue
 			}
-			if p.Merges == nil {
-				p.Merges = &effectTable{Title: "Readers of this page after merges, the newest merge first",
-					Merged: true, Caution: view.OutcomeCaution}
+			rows = append(rows, effectRow{Effect: e, Merge: o.Merge})
+			if c := effectChartOf(o.Date(), e); c != nil && e.Verdict != view.NotEnoughData && len(p.Charts) < maxPathCharts {
+				p.Charts = append(p.Charts, c)
 			}
-			p.Merges.Rows = append(p.Merges.Rows, effectRow{Effect: e, Merge: o.Merge})
-			found = true
 		}
-		if !found && slices.Contains(o.Pages, p.Path) {
-			p.Waiting = append(p.Waiting, o)
+		if rows == nil && !slices.Contains(o.Pages, p.Path) {
+			continue
+		}
+		if p.Merges == nil {
+			p.Merges = &effectTable{Title: "Readers of this page after merges, the newest merge first", Merged: true}
+		}
+		p.Merges.Rows = append(p.Merges.Rows, rows...)
+		if rows == nil || o.Wait() != "" {
+			p.Unjudged = append(p.Unjudged, o)
+		}
+		for i, w := range p.Windows {
+			if d := o.Date(); !o.At.IsZero() && containsDay(p.Granularity, w.Window, d) {
+				p.Windows[i].Merged = append(p.Windows[i].Merged, o.Merge)
+				fmt.Fprintf(&mark, "M%d 0V%d", i*columnWidth+columnWidth/2, chartHeight)
+			}
 		}
 	}
+	if p.Chart != nil {
+		p.Chart.Merged = mark.String()
+	}
+}
+
+// containsDay reports whether a day marks a window: of rolling windows, which overlap, the one that
+// it ends.
+func containsDay(g analytics.Granularity, w analytics.Window, d analytics.Date) bool {
+	if g.RollingDays() > 0 {
+		return d == w.To-1
+	}
+	return w.From <= d && d < w.To
 }
 
 // State is why a window has no numbers, or that these may change; empty: they are final.
@@ -270,7 +314,7 @@ func sinceOf(w *pathWindow, by analytics.Audience) *change {
 	if moved == nil {
 		return nil
 	}
-	c := change{Before: "since " + w.Before, Text: "unchanged"}
+	c := change{Before: "on " + w.Before(), Text: "unchanged"}
 	if n := moved.By(by); n != 0 {
 		c.Text, c.Tone = view.Signed(n), map[bool]string{true: "up", false: "down"}[n > 0]
 		if growth := view.Growth(moved.Before.Of(by), moved.After.Of(by)); growth != "" {

@@ -21,8 +21,21 @@ type Archive func(func(sinks.Sink) error) error
 func (a Archive) ask(ctx context.Context, question func(context.Context, sinks.Sink) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, askTimeout, errTooLong)
 	defer cancel()
-	return a(func(from sinks.Sink) error { return question(ctx, unnamed{from}) })
+	select {
+	case asked <- struct{}{}:
+		defer func() { <-asked }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	err := a(func(from sinks.Sink) error { return question(ctx, unnamed{from}) })
+	if err != nil && ctx.Err() != nil { // a sink may give another error
+		return context.Cause(ctx)
+	}
+	return err
 }
+
+// asked bounds the questions that are answered at a time, because each may read a hundred windows.
+var asked = make(chan struct{}, 4)
 
 // errTooLong is why a question ends after askTimeout.
 var errTooLong = fmt.Errorf("the archive did not answer within %.0f seconds: ask for fewer windows "+
@@ -78,7 +91,7 @@ func (a Archive) each(
 }
 
 // pages returns the pages of windows: from the snapshot what that has, else from the archive.
-func (a Archive) pages(ctx context.Context, s *view.Snapshot, q question) (out []any, more bool, err error) {
+func (a Archive) pages(ctx context.Context, s *view.Snapshot, q question) (out []any, more bool, _ error) {
 	kinds := []analytics.Granularity{cmp.Or(q.window, analytics.Week)}
 	if !slices.ContainsFunc([]string{"at", "from", "to", "list", "by", "prefix", "path", "offset"}, q.values.Has) {
 		rows, all := pageRows(s, q)
@@ -89,10 +102,9 @@ func (a Archive) pages(ctx context.Context, s *view.Snapshot, q question) (out [
 			kinds = kindsOf(s, q.project)
 		}
 	}
+	var none error
 	for _, q.window = range kinds {
-		err = errors.Join(err, a.each(ctx, s, q, func(
-			ctx context.Context, from sinks.Sink, selection query.Selection,
-		) error {
+		err := a.each(ctx, s, q, func(ctx context.Context, from sinks.Sink, selection query.Selection) error {
 			all, err := query.Top(ctx, from, query.TopOptions{Selection: selection, At: q.at, Since: q.from, Until: q.to,
 				Ranking: q.ranking, Today: q.today})
 			for _, r := range all {
@@ -100,16 +112,27 @@ func (a Archive) pages(ctx context.Context, s *view.Snapshot, q question) (out [
 				more = more || q.path == "" && int64(q.offset+len(r.Pages)) < r.Listed
 			}
 			return err
-		}))
+		})
+		if _, ok := errors.AsType[query.NoAnswerError](err); ok {
+			none = cmp.Or(none, err)
+		} else if err != nil {
+			return nil, false, err
+		}
 	}
-	return out, more, err
+	if len(out) > 0 {
+		none = nil
+	}
+	return out, more, none
 }
 
-// kindsOf are the granularities of which the newest windows of a project, or of all, have pages.
+// kindsOf are the granularities of which pages of a project, or of all, are read.
 func kindsOf(s *view.Snapshot, project string) (out []analytics.Granularity) {
-	for _, w := range s.Windows {
-		if (project == "" || w.Project == project) && w.Rows > 0 && !slices.Contains(out, w.Granularity) {
-			out = append(out, w.Granularity)
+	for _, p := range s.Projects {
+		for _, g := range p.Grids {
+			if (project == "" || p.ID == project) && !g.TotalsOnly && g.Newest != nil &&
+				!slices.Contains(out, g.Granularity) {
+				out = append(out, g.Granularity)
+			}
 		}
 	}
 	return out

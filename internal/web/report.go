@@ -34,6 +34,8 @@ type Report struct {
 	Title string
 	// Links lead to other pages of a server; a file has none.
 	Links []Link
+	// live: a server has numbers of each page, and of this report anew.
+	live bool
 	// From and To are the requested dates, [From, To); nil means unlimited.
 	From, To *analytics.Date
 	// Against selects the windows to compare the newest ones with.
@@ -104,7 +106,7 @@ type reportSeries struct {
 	Read      *moment
 	Pages     *Pages // nil: Pageless says why
 	Pageless  string
-	Top       pageTable
+	Lists     []pageList
 	Before    string // the window that pages are compared with
 }
 
@@ -133,6 +135,9 @@ func (r Report) page() *reportPage {
 	p := &reportPage{
 		Report: r, Style: reportKind.style, Script: reportKind.script, Policy: reportKind.policy,
 		Now: momentOf(r.Made, r.Made),
+	}
+	if r.live {
+		p.Policy = reportKind.livePolicy
 	}
 	switch {
 	case r.From != nil && r.To != nil:
@@ -199,7 +204,7 @@ func (r Report) section(project view.Project, anchor string, jobs []view.Job) re
 			}
 			s.Read = momentOf(newest.ExportedAt.Truncate(time.Second), r.Made)
 			if s.Pages = r.Pages[newest.Key]; s.Pages != nil {
-				s.compare(r.Against)
+				s.compare(r.Against, r.Linked(project.ID))
 			}
 			// People ask about weeks first, then about days, then about anything that was read.
 			rank := slices.Index([]analytics.Granularity{analytics.Day, analytics.Week}, g.Granularity)
@@ -215,15 +220,47 @@ func (r Report) section(project view.Project, anchor string, jobs []view.Job) re
 	return v
 }
 
-// compare fills the table of the most read pages.
-func (s *reportSeries) compare(against Comparison) {
+// Live reports whether a server has newer numbers.
+func (r Report) Live() bool { return r.live }
+
+// Linked is the project whose pages lead to their numbers; empty: there is no server that has them.
+func (r Report) Linked(project string) string {
+	if !r.live {
+		return ""
+	}
+	return project
+}
+
+// compare fills the lists of pages.
+func (s *reportSeries) compare(against Comparison, project string) {
 	m, g, newest := s.Pages.Movers, s.Grid.Granularity, s.Grid.Newest.Window
 	s.Before = view.Days(g, against.window(g, newest))
-	s.Top = pageTable{
-		Title: "Most read pages", Note: view.Days(g, newest) + ", " + format.Plural(m.Pages, "page"),
-		Compared: s.Pages.Before != nil,
+	top := pageList{Title: "Most read pages", Rows: m.Top, First: firstReadPages, Bars: true, Sorted: 2,
+		Columns: readColumns(s.Pages.Before != nil)}
+	top.Note = top.listed(view.Days(g, newest), m.Pages)
+	s.Lists = []pageList{top}
+	if s.Pages.Before != nil {
+		moved, appeared := []pageColumn{beforeColumn, nowColumn, changeColumn}, readColumns(false)
+		for _, l := range []struct {
+			pageList
+			of   analytics.Ranking
+			note string
+		}{
+			{pageList{Title: "Rising", Columns: moved, Sorted: 2}, m.Rising, ", compared with " + s.Before},
+			{pageList{Title: "Falling", Columns: moved, Sorted: 2, Rising: true}, m.Falling,
+				", compared with " + s.Before},
+			{pageList{Title: "Appeared", Columns: appeared, Sorted: 2}, m.Appeared, " without readers in " + s.Before},
+			{pageList{Title: "Vanished", Columns: moved[:1]}, m.Vanished,
+				" with readers in " + s.Before + " and none now"},
+		} {
+			l.Note = format.Plural(l.of.Count, "page") + l.note
+			l.Rows, l.First = l.of.First, firstMoves
+			s.Lists = append(s.Lists, l.pageList)
+		}
 	}
-	s.Top.add(m.Top, firstReadPages)
+	for i := range s.Lists {
+		s.Lists[i].ID, s.Lists[i].Project = fmt.Sprint(s.ID, "l", i), project
+	}
 }
 
 func (p *reportPage) addQueue() {
@@ -265,7 +302,7 @@ func (p *reportPage) addMerges() {
 	p.More = len(all) - len(shown)
 	p.Summaries, p.Caution = p.State.Outcomes.Sentences(p.names()), p.State.Outcomes.Caution()
 	for _, o := range shown {
-		m := reportMerge{Outcome: o, Table: effectTable{Title: "Effects of the merge"}}
+		m := reportMerge{Outcome: o, Table: effectTable{Title: "Effects of the merge", Linked: p.live}}
 		if len(p.Projects) > 1 {
 			m.Project = p.nameOf(o.Project)
 		}
@@ -282,6 +319,7 @@ func (p *reportPage) addMerges() {
 					continue
 				}
 				if c := effectChartOf(o.Date(), e); c != nil {
+					c.Linked = p.Linked(o.Project)
 					m.Charts = append(m.Charts, c)
 				}
 			}

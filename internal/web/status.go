@@ -17,9 +17,9 @@ import (
 // What bounds the size of the status page.
 const (
 	maxTrend       = 30     // windows in a chart
-	firstPages     = 10     // of a table, shown unfolded
-	maxPages       = 50     // of a table
-	maxRows        = 2000   // of all tables, unless the unfolded ones are more
+	firstPages     = 10     // of a list, shown unfolded
+	maxPages       = 50     // of a list
+	maxRows        = 2000   // of all lists, unless the unfolded ones are more
 	maxCells       = 400    // drawn of one grid
 	maxAllCells    = 20_000 // drawn on the page
 	minCells       = 31     // drawn of one grid however many grids there are
@@ -41,29 +41,36 @@ type Alert struct {
 // statusValues are the inputs of a status page.
 type statusValues struct {
 	snapshot *view.Snapshot // nil before the first snapshot
+	pages    *pageSet       // nil: those of the snapshot are shown
 	alert    Alert
 }
 
 // NewStatusPage returns the handler of the status page, which is only at the path /. current
-// returns the newest snapshot, or nil before the first one; alert is called for each view, and may
-// be nil; version is shown unchanged. The handler is safe for concurrent use.
-func NewStatusPage(current func() *view.Snapshot, alert func() Alert, version string) http.Handler {
+// returns the newest snapshot, or nil before the first one; report has read how its pages changed, and
+// may be nil; alert is called for each view, and may be nil; version is shown unchanged. The handler
+// is safe for concurrent use.
+func NewStatusPage(
+	current func() *view.Snapshot, report *LiveReport, alert func() Alert, version string,
+) http.Handler {
 	return &pageHandler[statusValues]{
-		path: "/", policy: statusKind.policy,
+		path: "/", policy: statusKind.livePolicy,
 		current: func() statusValues {
 			v := statusValues{snapshot: current()}
+			if report != nil {
+				v.pages = report.pages.Load()
+			}
 			if alert != nil {
 				v.alert = alert()
 			}
 			return v
 		},
 		render: func(v statusValues, _ string) ([]byte, int, error) {
-			p := &statusPage{Style: statusKind.style, Version: version, Values: v.snapshot}
+			p := &statusPage{Style: statusKind.style, Script: statusKind.script, Version: version, Values: v.snapshot}
 			if v.snapshot == nil {
 				page, err := statusKind.render("starting", p)
 				return page, http.StatusServiceUnavailable, err
 			}
-			p.fill(v.alert)
+			p.fill(v)
 			page, err := statusKind.render("page", p)
 			return page, http.StatusOK, err
 		},
@@ -73,6 +80,7 @@ func NewStatusPage(current func() *view.Snapshot, alert func() Alert, version st
 // statusPage is the data of the templates: the values, and anything derived from several of them.
 type statusPage struct {
 	Style                template.CSS
+	Script               template.JS
 	Version              string
 	Values               *view.Snapshot
 	Tone, Headline, Told string // Tone is ok, wait or bad; Told is the newest run in a sentence
@@ -93,12 +101,12 @@ func remedy(rule string) string {
 	return "https://github.com/docgauge/docgauge/blob/main/docs/runbook.md#" + strings.ToLower(rule)
 }
 
-func (p *statusPage) fill(alert Alert) {
-	s := p.Values
+func (p *statusPage) fill(values statusValues) {
+	s, alert := p.Values, values.alert
 	for _, d := range s.Due {
 		p.Due += d.Count
 	}
-	p.addProjects()
+	p.addProjects(values.pages)
 	p.addQueue()
 	p.addEffects()
 	for _, v := range p.Projects {
@@ -253,8 +261,9 @@ type statusProject struct {
 	Cards       []statusCard
 	Waiting     []analytics.Aside // windows that are skipped, and those whose rows are read later
 	MoreWaiting int
-	Tables      []pageTable
+	Lists       []pageList
 	Coverage    []coverage
+	Wide        bool // a calendar is wide
 }
 
 // statusCard is one granularity of a project.
@@ -267,7 +276,7 @@ type statusCard struct {
 	Open   *view.Open // nil: not read
 }
 
-func (p *statusPage) addProjects() {
+func (p *statusPage) addProjects(pages *pageSet) {
 	s, grids := p.Values, 0
 	for _, v := range s.Projects {
 		grids += len(v.Grids)
@@ -294,8 +303,9 @@ func (p *statusPage) addProjects() {
 				if c.Newest != nil {
 					c.Newest.Notes = append(c.Newest.Notes, notesOf(g, w, s.At)...)
 				}
-				if len(w.Pages) > 0 {
-					v.Tables = append(v.Tables, newestPages(w, rows))
+				if list := newestPages(w, pages.of(g), rows); len(list.Rows) > 0 {
+					list.ID, list.Project = c.ID+"l", v.ID
+					v.Lists = append(v.Lists, list)
 				}
 			}
 			for i, o := range s.Open {
@@ -303,7 +313,9 @@ func (p *statusPage) addProjects() {
 					c.Open = &s.Open[i]
 				}
 			}
-			v.Cards, v.Coverage = append(v.Cards, c), append(v.Coverage, coverageOf(g, cells))
+			drawn := coverageOf(g, cells)
+			v.Cards, v.Coverage = append(v.Cards, c), append(v.Coverage, drawn)
+			v.Wide = v.Wide || drawn.Calendar.Width > maxNarrow
 		}
 		p.Projects = append(p.Projects, v)
 	}
@@ -361,15 +373,20 @@ func notesOf(g view.Grid, w view.Window, now time.Time) (out []note) {
 	return out
 }
 
-func newestPages(w view.Window, rows int) pageTable {
-	note := view.Days(w.Granularity, w.Window) + ", " + format.Plural(w.Rows, "page")
-	t := pageTable{Title: title(w.Granularity), Note: note}
-	var pages []analytics.Change
-	for _, r := range w.Pages[:min(len(w.Pages), rows)] {
-		pages = append(pages, analytics.Change{Path: r.Path, After: r.Totals()})
+// newestPages lists the most read pages of a window, with their changes where those were read.
+func newestPages(w view.Window, read *Pages, rows int) pageList {
+	l := pageList{Title: title(w.Granularity), First: firstPages, Bars: true, Sorted: 2}
+	if read != nil {
+		l.Rows, l.Columns = read.Movers.Top, readColumns(read.Before != nil)
+	} else {
+		l.Columns = readColumns(false)
+		for _, r := range w.Pages[:min(len(w.Pages), rows)] {
+			l.Rows = append(l.Rows, analytics.Change{Path: r.Path, After: r.Totals()})
+		}
 	}
-	t.add(pages, firstPages)
-	return t
+	l.Rows = l.Rows[:min(len(l.Rows), rows)]
+	l.Note = l.listed(view.Days(w.Granularity, w.Window), w.Rows)
+	return l
 }
 
 // Newest is the card of one granularity; nil: nothing was read.
@@ -467,7 +484,7 @@ func (p *statusPage) addEffects() {
 	if len(s.Outcomes.Merges) == 0 {
 		return
 	}
-	t := &effectTable{Title: "Readers after merges, the newest merge first", Merged: true,
+	t := &effectTable{Title: "Readers after merges, the newest merge first", Merged: true, Linked: true,
 		Summaries: s.Outcomes.Sentences(p.names()), Caution: s.Outcomes.Caution()}
 	more := 0
 	for _, o := range s.Outcomes.Merges {

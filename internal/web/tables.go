@@ -1,6 +1,7 @@
 package web
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -9,29 +10,66 @@ import (
 	"github.com/docgauge/docgauge/internal/view"
 )
 
-// pageTable is the most read pages of a window, or how they changed. The template "pagetable"
-// shows it.
-type pageTable struct {
+// pageList is the pages of a window, or how they changed. The template "pagelist" shows it.
+type pageList struct {
+	ID          string // of its element
 	Title, Note string
-	Compared    bool // with an earlier window
-	First, More []pageRow
+	Project     string // whose pages they are, for links; empty: there is no server
+	Columns     []pageColumn
+	Sorted      int // the column by which it is ordered
+	Rising      bool
+	Rows        []analytics.Change
+	First       int  // rows that are shown unfolded
+	Bars        bool // how large each page is, beside the first
 }
 
-// pageRow is one page. Bar is its share of the most read page, of 100.
-type pageRow struct {
-	analytics.Change
-	Bar      int64
-	Compared bool
+// pageColumn is a number of each page; nil: the change of its visitors.
+type pageColumn struct {
+	Name string
+	Of   func(analytics.Change) int64
 }
 
-// add appends pages, the most read one first. The first n are shown unfolded.
-func (t *pageTable) add(pages []analytics.Change, n int) {
-	var rows []pageRow
-	for _, c := range pages {
-		rows = append(rows, pageRow{c, min(c.After.Total*100/max(pages[0].After.Total, 1), 100), t.Compared})
+// The columns of lists of pages.
+var (
+	humanColumn  = pageColumn{"Human", func(c analytics.Change) int64 { return c.After.Human }}
+	aiColumn     = pageColumn{"AI", func(c analytics.Change) int64 { return c.After.AI }}
+	totalColumn  = pageColumn{"Total", func(c analytics.Change) int64 { return c.After.Total }}
+	beforeColumn = pageColumn{"Before", func(c analytics.Change) int64 { return c.Before.Total }}
+	nowColumn    = pageColumn{"Now", totalColumn.Of}
+	changeColumn = pageColumn{"Change", nil}
+)
+
+// readColumns are those of the most read pages.
+func readColumns(compared bool) []pageColumn {
+	columns := []pageColumn{humanColumn, aiColumn, totalColumn}
+	if compared {
+		columns = append(columns, changeColumn)
 	}
-	n = min(n, len(rows))
-	t.First, t.More = rows[:n], rows[n:]
+	return columns
+}
+
+// Sort is the aria-sort of a column; empty: the list is not ordered by it.
+func (l pageList) Sort(column int) string {
+	switch {
+	case column != l.Sorted:
+		return ""
+	case l.Rising:
+		return "ascending"
+	}
+	return "descending"
+}
+
+// Bar is the share of a page in the most read one, of 100.
+func (l pageList) Bar(c analytics.Change) int64 {
+	return min(c.After.Total*100/max(l.Rows[0].After.Total, 1), 100)
+}
+
+// listed says of which days the pages are, and of how many they are the most read.
+func (l pageList) listed(days string, pages int64) string {
+	if n := len(l.Rows); int64(n) < pages {
+		return fmt.Sprintf("%s, the %d most read of %s", days, n, format.Plural(pages, "page"))
+	}
+	return days + ", " + format.Plural(pages, "page")
 }
 
 // gain is the change of the visitors of a page.

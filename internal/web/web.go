@@ -3,13 +3,14 @@
 //
 // Templates range over the values of package view, so every page shows a window, a run or a job
 // the same way, and the words for them are template functions. Its invariants: a page is made
-// once for each snapshot, so a view reads no state and sends no request; it is whole or an error;
-// it requests nothing, neither from us nor from others, which a content security policy enforces
-// that allows its own style and script by their digests; whatever comes from the API, a sink or
-// an archive stays text; an unknown number is a dash, never 0; a window is named by its first and
-// last day; unique visitors are never added up, except that human + AI − total is the number of
-// visitors that were both; and the size of a page is bounded by the projects and windows
-// configured, and the pages listed.
+// once for each snapshot, so a view reads no state and sends no request (the page of a path reads the
+// archive, as questions to the API do, a bounded number at a time); it is whole or an error,
+// and can be read without its script; it requests nothing, except that the script of a page of a
+// server asks for that page again, which a content security policy enforces that allows its own style
+// and script by their digests; whatever comes from the API, a sink or an archive stays text; an
+// unknown number is a dash, never 0; a window is named by its first and last day; unique visitors are
+// never added up, except that human + AI − total is the number of visitors that were both; and the
+// size of a page is bounded by the projects and windows configured, and the pages listed.
 //
 // Ages ("3 min ago") count from the moment of the snapshot, which each page names. The report can
 // be read from an archive too ([ReadReport]). The package does not decide what is due.
@@ -52,7 +53,13 @@ var functions = template.FuncMap{
 		return cmp.Or(waitReasons[r], "Skipped: "+string(r))
 	},
 	"keyLeft": keyLeft, "keyConcern": keyConcern, "remedy": remedy,
-	"moves":   func(r analytics.Ranking) []analytics.Change { return r.First[:min(len(r.First), firstMoves)] },
+	"refreshEvery": func(s *view.Snapshot) int {
+		if s == nil {
+			return int(startingRefresh / time.Second)
+		}
+		return int(pageRefresh / time.Second)
+	},
+	"linked":  func(project string, path any) linkedPath { return linkedPath{fmt.Sprint(path), project} },
 	"pageURL": pageURL, "since": sinceOf,
 	"link": func(s string) view.Link { return view.Link(s) },
 	"mergeDate": func(m view.Merge) string {
@@ -61,12 +68,13 @@ var functions = template.FuncMap{
 }
 
 // pageKind is the templates of one kind of page, and its style sheet and script, which stand in
-// the page. policy allows those, by their digests, and the icon.
+// the page. policy allows those, by their digests, and the icon; livePolicy allows the script to ask
+// the server of the page for newer numbers too.
 type pageKind struct {
-	style     template.CSS
-	script    template.JS
-	policy    string
-	templates *template.Template
+	style              template.CSS
+	script             template.JS
+	policy, livePolicy string
+	templates          *template.Template
 }
 
 var (
@@ -75,15 +83,16 @@ var (
 	pathKind   = newPageKind("path", "")
 )
 
-// newPageKind reads the templates and the style sheet below dir, and those that all pages share.
+// newPageKind reads the templates below dir, and those that all pages share, as well as their style
+// sheet and their script, which script continues.
 func newPageKind(dir, script string) pageKind {
 	parsed := template.Must(template.New("").Funcs(functions).ParseFS(files, "parts/*.html", dir+"/*.html"))
-	k := pageKind{template.CSS(asset("parts/style.css") + asset(dir+"/style.css")), template.JS(script), "", parsed}
-	k.policy = "default-src 'none'; style-src " + digest(string(k.style))
-	if script != "" {
-		k.policy += "; script-src " + digest(script)
-	}
-	k.policy += "; img-src data:; base-uri 'none'; form-action 'none'"
+	script = asset("parts/script.js") + script
+	k := pageKind{style: template.CSS(asset("parts/style.css")),
+		script: template.JS(script), templates: parsed}
+	begin := "default-src 'none'; style-src " + digest(string(k.style)) + "; script-src " + digest(script)
+	const end = "; img-src data:; base-uri 'none'; form-action 'none'"
+	k.policy, k.livePolicy = begin+end, begin+"; connect-src 'self'"+end
 	return k
 }
 
@@ -110,7 +119,27 @@ func digest(text string) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
+// linkedPath is the path of a page. Project leads to the numbers of that page; empty: nothing does.
+type linkedPath struct{ Path, Project string }
+
+// maxLinked is the length of the longest path that leads to its numbers, which bounds the size of pages.
+const maxLinked = 1000
+
+// Href is the address of the numbers of the page; empty: there is none.
+func (p linkedPath) Href() string {
+	if p.Project == "" || len(p.Path) > maxLinked {
+		return ""
+	}
+	return pageURL(p.Project, p.Path)
+}
+
 // part is n of whole in whole percent, from 0 to 100.
 func part(n, whole int) int { return min(max(n*100/max(whole, 1), 0), 100) }
+
+// How often the script of a page asks for newer numbers, before and after the first.
+const (
+	startingRefresh = 5 * time.Second
+	pageRefresh     = time.Minute
+)
 
 const day = 24 * time.Hour

@@ -111,11 +111,14 @@ func title(g analytics.Granularity) string {
 }
 
 // previous names the window before one of g: "the previous week".
-func previous(g analytics.Granularity) string {
+func previous(g analytics.Granularity) string { return "the previous " + spanName(g) }
+
+// spanName names the length of a window inside a sentence: week, 28 days.
+func spanName(g analytics.Granularity) string {
 	if n := g.RollingDays(); n > 0 {
-		return "the previous " + format.Plural(n, "day")
+		return format.Plural(n, "day")
 	}
-	return "the previous " + string(g)
+	return string(g)
 }
 
 // windowState names the state of a reading: a class of the style sheet, and words. Nil is a missing

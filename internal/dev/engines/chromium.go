@@ -5,7 +5,9 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -36,6 +38,7 @@ type View struct {
 	Scale         int    // device pixels per CSS pixel; 0 is 1
 	Scheme        string // value of prefers-color-scheme: "light" or "dark"; empty is light
 	Media         string // "print", or empty for the screen
+	NoScript      bool   // scripts of the page do not run
 }
 
 // StartChromium starts a browser with a new profile and dir as its home, and
@@ -144,9 +147,14 @@ func (c *Chromium) Open(ctx context.Context, url string, view View) (*Tab, error
 		_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, media)
 		return err
 	})
+	scripts := chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		_, err := chromedp.Call(ctx, emulation.SetScriptExecutionDisabled,
+			emulation.SetScriptExecutionDisabledParams{Value: view.NoScript})
+		return err
+	})
 	viewport := chromedp.EmulateViewport(int64(view.Width), int64(view.Height),
 		chromedp.EmulateScale(float64(max(view.Scale, 1))))
-	if err := chromedp.Do(tab, viewport, emulateMedia, chromedp.Navigate(url)); err != nil {
+	if err := chromedp.Do(tab, viewport, emulateMedia, scripts, chromedp.Navigate(url)); err != nil {
 		closeTab()
 		return nil, fmt.Errorf("open %s: %w", url, err)
 	}
@@ -195,10 +203,10 @@ func (t *Tab) Requests() []string {
 	return slices.Clone(t.requests)
 }
 
-// Eval decodes the value of a JavaScript expression, which must be valid JSON,
-// into result unless that is nil.
+// Eval decodes the value of a JavaScript expression, or of its promise, which must be
+// valid JSON, into result unless that is nil.
 func (t *Tab) Eval(ctx context.Context, expression string, result any) error {
-	value, err := do(ctx, t, chromedp.Evaluate[[]byte](expression))
+	value, err := do(ctx, t, chromedp.Evaluate[[]byte](expression, chromedp.EvalAwaitPromise))
 	if err != nil || result == nil || len(value) == 0 {
 		return err
 	}
@@ -227,18 +235,36 @@ func (t *Tab) Point(ctx context.Context, at [2]float64) error {
 	return err
 }
 
+// keys are those whose effect is the browser's own, with what it asks for.
+var keys = map[string]input.DispatchKeyEventParams{
+	"Enter": {WindowsVirtualKeyCode: 13, Text: "\r"}, "Tab": {WindowsVirtualKeyCode: 9},
+}
+
 // Press presses and releases a key, given by its name, such as ArrowLeft.
 func (t *Tab) Press(ctx context.Context, key string) error {
-	_, err := do(ctx, t, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+	return t.input(ctx, func(ctx context.Context) error {
 		for _, kind := range []input.DispatchKeyEventType{input.DispatchKeyEventTypeKeyDown,
 			input.DispatchKeyEventTypeKeyUp} {
-			event := input.DispatchKeyEventParams{Type: kind, Key: key}
+			event := keys[key]
+			event.Type, event.Key = kind, key
 			if _, err := chromedp.Call(ctx, input.DispatchKeyEvent, event); err != nil {
 				return err
 			}
 		}
 		return nil
-	}))
+	})
+}
+
+// Type writes a text where the focus is.
+func (t *Tab) Type(ctx context.Context, text string) error {
+	return t.input(ctx, func(ctx context.Context) error {
+		_, err := chromedp.Call(ctx, input.InsertText, input.InsertTextParams{Text: text})
+		return err
+	})
+}
+
+func (t *Tab) input(ctx context.Context, send func(context.Context) error) error {
+	_, err := do(ctx, t, chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error { return send(ctx) }))
 	return err
 }
 
@@ -250,6 +276,23 @@ func do[T any](ctx context.Context, t *Tab, action chromedp.Action[T]) (T, error
 	return chromedp.Run(within, action)
 }
 
+// Axe returns what axe-core finds in the page: violations of WCAG 2.2 AA and of its own
+// best practices, each with its rule, its elements and why. Without axe-core it is a
+// [Missing] error.
+func (t *Tab) Axe(ctx context.Context) (violations []string, err error) {
+	script, err := os.ReadFile(filepath.Join(Tools(), "node", "node_modules", "axe-core", "axe.min.js"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, Missing{Engine: "axe-core", Install: installer}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := t.Eval(ctx, string(script)+";0", nil); err != nil {
+		return nil, fmt.Errorf("load axe-core: %w", err)
+	}
+	return violations, t.Eval(ctx, axeRun, &violations)
+}
+
 // The expressions below are for [Tab.Eval]. Each returns a list of texts that
 // name the problems of a page. The functions in the files get selectors.
 var (
@@ -259,6 +302,10 @@ var (
 	hardToRead string
 	//go:embed files/oneachother.js
 	onEachOther string
+	//go:embed files/toosmall.js
+	tooSmall string
+	//go:embed files/axe.js
+	axeRun string
 )
 
 // TooWide finds elements that extend to the right of their box, one of boxes,
@@ -267,6 +314,9 @@ func TooWide(exempt, boxes string) string { return fmt.Sprintf("(%s)(%q, %q)", t
 
 // HardToRead finds texts with less contrast than WCAG AA requires.
 var HardToRead = fmt.Sprintf("(%s)()", hardToRead)
+
+// TooSmall finds texts that are less than 12 CSS pixels high.
+var TooSmall = fmt.Sprintf("(%s)()", tooSmall)
 
 // OnEachOther finds pairs of overlapping texts in one box. Boxes is a selector.
 func OnEachOther(boxes string) string { return fmt.Sprintf("(%s)(%q)", onEachOther, boxes) }

@@ -1,8 +1,8 @@
 // Package engines starts the real engines that tests and benchmarks run
 // against, on loopback, and stops them: ClickHouse 18.16 alone or as a cluster
 // with ZooKeeper, the engine of ClickHouse 26, PostgreSQL 13, 15 and 18, an S3
-// server, Prometheus with Pushgateway, Alertmanager and node_exporter, a browser,
-// and any other program ([StartCommand]). It also finds programs that run to their
+// server, Prometheus with Pushgateway, Alertmanager and node_exporter, nginx and
+// Caddy, a browser, and any other program ([StartCommand]). It also finds programs that run to their
 // end ([Tool], and readers of Delta tables, [DeltaReader]) and builds the docgauge
 // that tests run ([Docgauge]).
 //
@@ -68,6 +68,15 @@ func Tool(ctx context.Context, name string, args ...string) (*exec.Cmd, error) {
 		return nil, err
 	}
 	return exec.CommandContext(ctx, path, args...), nil
+}
+
+// NodeModule returns the directory of a package of npm that tests use.
+func NodeModule(name string) (string, error) {
+	dir := filepath.Join(Tools(), "node", "node_modules", name)
+	if _, err := os.Stat(filepath.Join(dir, "package.json")); err != nil {
+		return "", Missing{Engine: name, Install: installer}
+	}
+	return dir, nil
 }
 
 // Has reports whether the program of an engine is installed.

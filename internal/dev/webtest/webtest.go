@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/docgauge/docgauge/internal/dev/engines"
 )
@@ -70,8 +71,19 @@ func Legible(t *testing.T, tab *engines.Tab, name string) {
 	None(t, tab, name+": wider than its place", engines.TooWide(".heard, .symbols, svg, .scroll table, .pages table",
 		".card, .panel, .pages, .coverage, .state, body"))
 	None(t, tab, name+": hard to read", engines.HardToRead)
+	None(t, tab, name+": texts below 12 px", engines.TooSmall)
 	None(t, tab, name+": texts that overlap", engines.OnEachOther(".card, .chart, .cover, .grid, .state, .results, tr"))
 	Keep(t, tab, name)
+}
+
+// Axe checks a page with axe-core.
+func Axe(t *testing.T, tab *engines.Tab, name string) {
+	t.Helper()
+	found, err := tab.Axe(t.Context())
+	engines.Need(t, err)
+	if len(found) > 0 {
+		t.Errorf("%s: axe-core finds %d violations:\n%s", name, len(found), strings.Join(found[:min(len(found), 5)], "\n"))
+	}
 }
 
 // Keep stores a picture of the page among the artifacts of the test.
@@ -128,6 +140,31 @@ func Equal[T any](t *testing.T, tab *engines.Tab, want T, expression string) {
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%s is\n%v, want\n%v", expression, got, want)
 	}
+}
+
+// Becomes waits until a JavaScript expression has a value. Errors are of a page on its way to the next.
+func Becomes[T any](t *testing.T, tab *engines.Tab, want T, expression string) {
+	t.Helper()
+	var got T
+	var err error
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if err = tab.Eval(t.Context(), expression, &got); err == nil && fmt.Sprint(got) == fmt.Sprint(want) {
+			return
+		}
+	}
+	t.Fatalf("%s is\n%v, %v, want\n%v", expression, got, err, want)
+}
+
+// Click presses the pointer's button in the middle of an element, which is scrolled to.
+func Click(t *testing.T, tab *engines.Tab, element string) {
+	t.Helper()
+	var at [2]float64
+	Must(t, tab.Eval(t.Context(), `(e => {
+		e.scrollIntoView({block: "center"});
+		const r = e.getBoundingClientRect();
+		return [r.left + r.width / 2, r.top + r.height / 2];
+	})(`+element+`)`, &at))
+	Must(t, tab.Drag(t.Context(), at, at))
 }
 
 // Must ends the test at an error.

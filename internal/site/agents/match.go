@@ -32,7 +32,7 @@ func (t *Table) Match(userAgent string) *Agent {
 			i++
 		}
 		first := lower(userAgent[start])
-		if i-start > maxWord || t.lengths[first]&(1<<(i-start)) == 0 {
+		if t.lengths[first]&(1<<(i-start)) == 0 {
 			continue
 		}
 		var word [maxWord]byte
@@ -51,63 +51,75 @@ func (t *Table) Match(userAgent string) *Agent {
 	return best
 }
 
-// at reports whether the token is at a place of text where a word begins.
+// at reports whether the token is at a place of text where a word begins. Part of a URL or of an
+// address is no name: FooCrawler (+https://example.com/GPTBot) is another agent.
 func (a *Agent) at(text string, start int) bool {
 	end := start + len(a.Token)
-	return end <= len(text) && strings.EqualFold(text[start:end], a.Token) &&
-		(end == len(text) || !isWord(text[end])) && (!a.leading || start == 0)
+	if end > len(text) || !strings.EqualFold(text[start:end], a.Token) || a.leading && start > 0 ||
+		start > 0 && strings.IndexByte("/.@", text[start-1]) >= 0 {
+		return false
+	}
+	return end == len(text) || !isWord(text[end]) && text[end] != '@'
 }
 
 // automatic reports whether a user agent says that no person is behind it: it is empty, has a URL,
 // or one of the words bot, crawl and spider. The word bot ends a word or a part of it (FooBot/1.0,
-// foo-bots, bot_x, BotFoo do; Abbott, Bottom do not); Cubot is a maker of phones.
+// foo-bots, bot_x, BotFoo do; Abbott, BOTTOM do not); Cubot is a maker of phones.
 func automatic(text string) bool {
 	blank := true
 	for i := 0; i < len(text); i++ {
-		c := lower(text[i])
-		blank = blank && (c == ' ' || c == '-' || c == '\t')
-		switch c {
-		case ':':
-			if has(text, i, "://") {
+		if kinds[text[i]]&begins == 0 {
+			blank = blank && kinds[text[i]]&nothing != 0
+			continue
+		}
+		blank = false
+		switch rest := text[i:]; {
+		case has(rest, "://"), has(rest, "www."), has(rest, "crawl"), has(rest, "spider"):
+			return true
+		case has(rest, "cubot") && (i == 0 || !isLetter(text[i-1])):
+			i += len("cubot") - 1
+		case has(rest, "bot"):
+			end := len("bot")
+			if end < len(rest) && lower(rest[end]) == 's' && isLower(rest[end]) == isLower(rest[end-1]) {
+				end++
+			}
+			if end == len(rest) || !isLetter(rest[end]) || isLower(rest[end-1]) && !isLower(rest[end]) {
 				return true
-			}
-		case 'w':
-			if has(text, i, "www.") {
-				return true
-			}
-		case 'c':
-			if has(text, i, "crawl") {
-				return true
-			}
-			if has(text, i, "cubot") && (i == 0 || !isLetter(text[i-1])) {
-				i += len("cubot") - 1
-			}
-		case 's':
-			if has(text, i, "spider") {
-				return true
-			}
-		case 'b':
-			if has(text, i, "bot") {
-				end := i + len("bot")
-				if end < len(text) && lower(text[end]) == 's' {
-					end++
-				}
-				if end == len(text) || text[end] < 'a' || text[end] > 'z' {
-					return true
-				}
 			}
 		}
 	}
 	return blank
 }
 
-// has reports whether text has a lower-case word at i, in any case.
-func has(text string, i int, word string) bool {
-	if len(text)-i < len(word) {
+// What a byte can be.
+const (
+	inWord  = 1 << iota // part of words: a token beside one is part of a longer word
+	begins              // the beginning of what automatic looks for
+	nothing             // part of a user agent that is as good as empty
+)
+
+var kinds = func() (k [256]byte) {
+	for c := range k {
+		if c := byte(c); isLetter(c) || c >= '0' && c <= '9' || c == '-' || c == '_' {
+			k[c] |= inWord
+		}
+	}
+	for _, c := range []byte(":wWcCsSbB") {
+		k[c] |= begins
+	}
+	for _, c := range []byte(" -\t") {
+		k[c] |= nothing
+	}
+	return k
+}()
+
+// has reports whether text begins with a lower-case word, in any case.
+func has(text, word string) bool {
+	if len(text) < len(word) {
 		return false
 	}
-	for j := range len(word) {
-		if lower(text[i+j]) != word[j] {
+	for i := range len(word) {
+		if lower(text[i]) != word[i] {
 			return false
 		}
 	}
@@ -123,12 +135,11 @@ func firstWord(text string) string {
 	return text[:n]
 }
 
-// isWord reports whether c is part of words: a token beside one is part of a longer word.
-func isWord(c byte) bool {
-	return isLetter(c) || c >= '0' && c <= '9' || c == '-' || c == '_'
-}
+func isWord(c byte) bool { return kinds[c]&inWord != 0 }
 
 func isLetter(c byte) bool { return lower(c) >= 'a' && lower(c) <= 'z' }
+
+func isLower(c byte) bool { return c >= 'a' && c <= 'z' }
 
 func lower(c byte) byte {
 	if c >= 'A' && c <= 'Z' {

@@ -1,11 +1,12 @@
-"use strict";
-document.documentElement.classList.add("js");
 
 // A chart's drawings are complete as they stand. Zooming changes their viewBox and
 // the words beside them; pointing shows the numbers of one window.
-for (const figure of document.querySelectorAll(".chart")) chart(figure);
+const charts = () => document.querySelectorAll(".chart:not(.live)").forEach(chart);
+charts();
+document.addEventListener("replaced", charts);
 
 function chart(figure) {
+  figure.classList.add("live");
   const data = JSON.parse(figure.querySelector("script").textContent);
   const count = data.days.length;
   const over = figure.querySelector(".over"), dates = figure.querySelector(".dates");

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -28,6 +29,12 @@ func (h hosts) guard(next http.Handler) http.Handler {
 		if !h.ours(r.Host) {
 			const problem = "Host %.100q: docgauge does not answer under this name: " +
 				"use its IP address, or add the name to DOCGAUGE_ALLOWED_HOSTS"
+			if strings.HasPrefix(r.URL.Path, "/api/") { // whose errors are JSON
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(http.StatusMisdirectedRequest)
+				_ = json.NewEncoder(w).Encode(map[string]string{"error": fmt.Sprintf(problem, r.Host)})
+				return
+			}
 			text(w, http.StatusMisdirectedRequest, fmt.Sprintf(problem, r.Host))
 			return
 		}

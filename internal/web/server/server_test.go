@@ -361,7 +361,8 @@ func TestHosts(t *testing.T) {
 	r := start(t, Options{
 		AllowedHosts: []string{"docs.example", "docgauge"}, Reload: func(context.Context) error { return nil },
 		Handlers: map[string]http.Handler{
-			"/": says("page"), "/api/v1/windows": says("page"), "POST /mcp": says("page"), "/metrics": says("metrics"),
+			"/": says("page"), "/page": says("page"), "/api/v1/windows": says("page"),
+			"/api/v1/": says("list"), "POST /mcp": says("page"), "/metrics": says("metrics"),
 		},
 	})
 	address := strings.TrimPrefix(r.URL(), "http://")
@@ -371,15 +372,21 @@ func TestHosts(t *testing.T) {
 		code                int
 		want                string
 	}{
-		{"GET", "/ /api/v1/windows", address, nil, 200, ""},
-		{"GET", "/ /api/v1/windows", "[::1]:9817", nil, 200, ""},
-		{"GET", "/ /api/v1/windows", "192.0.2.7", nil, 200, ""},
-		{"GET", "/ /api/v1/windows", "localhost:1", nil, 200, ""},
-		{"GET", "/ /api/v1/windows", "a.localhost", nil, 200, ""},
-		{"GET", "/ /api/v1/windows", "Docs.Example:443", nil, 200, ""},
-		{"GET", "/ /api/v1/windows", "docgauge.", nil, 200, ""},
-		{"GET", "/ /api/v1/windows", "evil.example:9817", nil, 421, `Host "evil.example:9817": `},
-		{"GET", "/ /api/v1/windows", "localhost.evil.example", nil, 421, "DOCGAUGE_ALLOWED_HOSTS"},
+		{"GET", "/ /page /api/v1/windows /api/v1/", address, nil, 200, ""},
+		{"GET", "/ /page /api/v1/windows /api/v1/", "[::1]:9817", nil, 200, ""},
+		{"GET", "/ /page /api/v1/windows /api/v1/", "192.0.2.7", nil, 200, ""},
+		{"GET", "/ /page /api/v1/windows /api/v1/", "localhost:1", nil, 200, ""},
+		{"GET", "/ /page /api/v1/windows /api/v1/", "a.localhost", nil, 200, ""},
+		{"GET", "/ /page /api/v1/windows /api/v1/", "Docs.Example:443", nil, 200, ""},
+		{"GET", "/ /page /api/v1/windows /api/v1/", "docgauge.", nil, 200, ""},
+		{"GET", "/ /page", "evil.example:9817", nil, 421, `Host "evil.example:9817": `},
+		{"GET", "/api/v1/windows /api/v1/ /api/v1/no", "evil.example:9817", nil, 421,
+			`{"error":"Host \"evil.example:9817\": `},
+		{"GET", "/api/v1/no", address, nil, 200, "list"},
+		{"POST", "/api/v1/ /api/v1/no /api/v1/windows", address, nil, 200, "list"}, // which refuses it
+		{"POST", "/page", address, nil, 405, ""},
+		{"POST", "/api/v1/", address, []string{"https://evil.example"}, 403, "another site"},
+		{"GET", "/ /page /api/v1/windows /api/v1/", "localhost.evil.example", nil, 421, "DOCGAUGE_ALLOWED_HOSTS"},
 		{"HEAD", "/", "evil.example", nil, 421, ""},
 		{"GET", "/", address, []string{"https://evil.example"}, 200, ""},
 		{"GET", "/metrics /healthz /readyz /-/healthy /-/ready", "evil.example", nil, 200, ""},

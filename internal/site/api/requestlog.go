@@ -1,4 +1,4 @@
-package sandbox
+package api
 
 import (
 	"context"
@@ -30,15 +30,15 @@ type Request struct {
 	Accepted bool `json:"accepted,omitempty"`
 }
 
-func newRequest(c *call, status int) Request {
+func newRequest(c *Call, status int) Request {
 	r := Request{
-		Time: c.now.UTC(), Method: c.Method, Path: c.URL.Path, Project: c.PathValue("project"), Status: status,
-		Accepted: c.accepted,
+		Time: c.Now.UTC(), Method: c.Method, Path: c.URL.Path, Project: c.PathValue("project"), Status: status,
+		Accepted: c.Accepted,
 	}
 	if r.Project != "" && c.PathValue("id") == "" && c.Method == http.MethodGet {
 		q := c.URL.Query()
 		r.From, r.To = q.Get("dateFrom"), q.Get("dateTo")
-		r.Limit, r.Offset = queryNumber(q, "limit", defaultLimit), queryNumber(q, "offset", 0)
+		r.Limit, r.Offset = queryNumber(q, "limit", DefaultLimit), queryNumber(q, "offset", 0)
 	}
 	return r
 }
@@ -54,30 +54,35 @@ func queryNumber(q url.Values, name string, absent int) int {
 	return n
 }
 
-// maxRequests is the number of requests that Sandbox.Requests returns.
-const maxRequests = 1 << 16
+// MaxRequests is the number of requests that a RequestLog remembers.
+const MaxRequests = 1 << 16
 
-// requestLog remembers the newest requests and writes all of them to out.
-type requestLog struct {
+// RequestLog remembers the newest requests and writes all of them to out.
+type RequestLog struct {
 	out    slog.Handler // nil = none
 	logger *slog.Logger
 
 	mu     sync.Mutex
-	recent []Request // less than twice maxRequests
+	recent []Request // less than twice MaxRequests
 }
 
 // add remembers and writes r, whose answer of so many bytes was ready after took.
-func (l *requestLog) add(r Request, took time.Duration, bytes int) {
+func (l *RequestLog) add(r Request, took time.Duration, bytes int) {
 	l.write(r, took, bytes)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.recent = append(l.recent, r); len(l.recent) == 2*maxRequests {
-		l.recent = slices.Clone(l.recent[maxRequests:])
+	if l.recent = append(l.recent, r); len(l.recent) == 2*MaxRequests {
+		l.recent = slices.Clone(l.recent[MaxRequests:])
 	}
 }
 
+// Write writes a request that is not remembered.
+func (l *RequestLog) Write(c *Call, status, bytes int) {
+	l.write(newRequest(c, status), c.Took(), bytes)
+}
+
 // write writes r with the names of its JSON form.
-func (l *requestLog) write(r Request, took time.Duration, bytes int) {
+func (l *RequestLog) write(r Request, took time.Duration, bytes int) {
 	if l.out == nil {
 		return
 	}
@@ -98,8 +103,9 @@ func (l *requestLog) write(r Request, took time.Duration, bytes int) {
 	}
 }
 
-func (l *requestLog) newest() []Request {
+// Newest returns the newest requests, in the order they were answered.
+func (l *RequestLog) Newest() []Request {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.Clone(l.recent[max(0, len(l.recent)-maxRequests):])
+	return slices.Clone(l.recent[max(0, len(l.recent)-MaxRequests):])
 }

@@ -1,0 +1,244 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/cli/render"
+	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/site"
+)
+
+// siteCountOptions are the flags of site count.
+type siteCountOptions struct {
+	from, to, by, project string
+	n                     int
+	asJSON, asCSV         bool
+}
+
+func (a *Program) siteCountCommand() *cobra.Command {
+	var o siteCountOptions
+	cmd := &cobra.Command{
+		Use:   "count FILE…",
+		Short: "count the readers in access logs, exactly, once",
+		Long: `count reads access logs and counts unique readers of the site and of each page:
+people and AI agents apart, and each once over all the days. It needs no
+settings, keeps nothing, and sends nothing.
+
+A reader is a client's address with its user agent. A view is a GET that was
+answered with 2xx or 304, of a page: not of a style, script or image. Paths are
+counted without query, index.html, .html, .md or a slash at the end. Clients
+behind one address with the same browser are one reader; one who changes the
+address is two.
+
+The format is found out: combined, with or without X-Forwarded-For, the JSON of
+Caddy, Traefik, nginx and Cloudflare, or CloudFront's. Others are named with
+DOCGAUGE_SITE_LOG_FORMAT. Files can be plain, gzip or zstd; - is standard input.
+
+Behind a CDN or proxy all readers have its address. Name its networks in
+DOCGAUGE_SITE_LOG_PROXIES: then X-Forwarded-For tells them apart.
+
+What was left out is listed with the reason: an asset, another method or status,
+lines that do not follow the format. Readers cannot be added up, not over pages,
+not over days.
+
+` + exitCodes,
+		Example: `  docgauge site count /var/log/nginx/access.log*
+  docgauge site count --from 2026-10-01 --to 2026-11-01 --by agent access.log
+  docgauge site count --csv access.log >pages.csv
+  DOCGAUGE_SITE_LOG_PROXIES=10.0.0.0/8 docgauge site count --by day access.log`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usageError{errors.New("name the logs: docgauge site count FILE…, or - for standard input")}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if (o.asCSV || o.asJSON) && !cmd.Flags().Changed("number") {
+				o.n = math.MaxInt - 1
+			}
+			return a.siteCount(cmd.Context(), o, args, cmd.InOrStdin())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.from, "from", "", "first `day` to count, YYYY-MM-DD, UTC (default: all)")
+	f.StringVar(&o.to, "to", "", "`day` after the last")
+	f.StringVar(&o.by, "by", "page", "`list`: page, agent or day")
+	f.IntVarP(&o.n, "number", "n", 20, "pages to list; --csv and --json: all")
+	f.StringVar(&o.project, "project", "", "one `project` of DOCGAUGE_SITE_PROJECTS")
+	f.BoolVar(&o.asJSON, "json", false, "print everything as JSON")
+	f.BoolVar(&o.asCSV, "csv", false, "print the list as CSV")
+	return cmd
+}
+
+func (a *Program) siteCount(ctx context.Context, o siteCountOptions, paths []string, stdin io.Reader) error {
+	lists := map[string]siteList{"page": pageList, "agent": agentList, "day": dayList}
+	list, ok := lists[o.by]
+	switch {
+	case !ok:
+		return usageError{fmt.Errorf("--by %.40q: want page, agent or day", o.by)}
+	case o.asJSON && o.asCSV:
+		return usageError{errors.New("--json, --csv: want one of the two")}
+	case o.n < 1:
+		return usageError{fmt.Errorf("-n %d: want 1 or more", o.n)}
+	}
+	options := site.Options{Project: o.project, ByDay: o.by == "day", Now: analytics.DateOf(a.now()), Stdin: stdin}
+	var err error
+	if options.From, options.To, err = dateFlags(o.from, o.to); err != nil {
+		return err
+	}
+	if options.From != nil && options.To != nil && *options.From >= *options.To {
+		return emptyRange(*options.From, *options.To, "last that is counted")
+	}
+	c, err := a.config(config.NeedNothing)
+	if err != nil {
+		return err
+	}
+	rules, err := site.ParseRules(siteSettings(c), a.now())
+	if err != nil {
+		return usageError{err}
+	}
+	r, err := rules.Count(ctx, paths, options)
+	if err != nil {
+		return err
+	}
+	for _, warning := range r.Warnings {
+		a.note("%s", warning)
+	}
+	rows := list(r)
+	left := max(0, len(rows)-1-o.n)
+	rows = rows[:len(rows)-left]
+	switch {
+	case o.asJSON:
+		r.Pages = r.Pages[:min(o.n, len(r.Pages))]
+		return render.JSON(a.Out, r)
+	case o.asCSV:
+		return render.CSV(a.Out, rows)
+	}
+	return printCount(a.Out, r, rows, left)
+}
+
+func siteSettings(c config.Config) site.Settings {
+	return site.Settings{LogFormat: c.SiteLogFormat, Projects: c.SiteProjects, LogProxies: c.SiteLogProxies,
+		Exclude: c.SiteExclude, Assets: c.SiteAssets, AgentsFile: c.SiteAgentsFile, RangesDir: c.SiteRangesDir}
+}
+
+// siteList is a list of a report: a heading, and a row for each.
+type siteList func(*site.Report) [][]string
+
+func audiences(human, ai, total int64) []string {
+	return []string{strconv.FormatInt(human, 10), strconv.FormatInt(ai, 10), strconv.FormatInt(total, 10)}
+}
+
+func pageList(r *site.Report) [][]string {
+	rows := [][]string{{"path", "human", "ai", "total"}}
+	for _, p := range r.Pages {
+		rows = append(rows, append([]string{p.Path}, audiences(p.Human, p.AI, p.Total)...))
+	}
+	return rows
+}
+
+func dayList(r *site.Report) [][]string {
+	rows := [][]string{{"day", "human", "ai", "total"}}
+	for _, d := range r.Days {
+		rows = append(rows, append([]string{d.Day.String()}, audiences(d.Human, d.AI, d.Total)...))
+	}
+	return rows
+}
+
+func agentList(r *site.Report) [][]string {
+	rows := [][]string{{"agent", "class", "audience", "visitors", "requests"}}
+	for _, agent := range r.Agents {
+		rows = append(rows, []string{agent.Agent, string(agent.Class), string(agent.Audience),
+			strconv.Itoa(agent.Visitors), strconv.Itoa(agent.Requests)})
+	}
+	return rows
+}
+
+// leftOutTexts say why lines are no views, in the order in which they are shown.
+var leftOutTexts = []struct {
+	reason site.Reason
+	text   string
+}{
+	{site.Asset, "assets: styles, scripts, images, downloads"},
+	{site.Status, "answered with neither 2xx nor 304"},
+	{site.Method, "not GET"},
+	{site.Excluded, "excluded by DOCGAUGE_SITE_EXCLUDE"},
+	{site.Foreign, "of another project, or of none"},
+	{site.Outside, "not in these days"},
+	{site.Spoofed, "claim an agent whose addresses are others"},
+	{site.Client, "without the address of a client"},
+	{site.Unparsed, "not of the log's format"},
+}
+
+// printCount prints the rows of a list, of which some are left out, and what was not counted.
+func printCount(w io.Writer, r *site.Report, rows [][]string, left int) error {
+	text := render.NewText(w)
+	number := func(n int) string { return format.Commas(int64(n)) }
+	if r.Views == 0 {
+		text.Line(2, "No view in %s.", format.Plural(r.Lines, "line"))
+	} else {
+		text.Line(2, "%s to %s: %s readers, %s human, %s AI", r.From, r.To-1, format.Commas(r.Totals.Total),
+			format.Commas(r.Totals.Human), format.Commas(r.Totals.AI))
+		text.Line(2, "%s of %s are views.", number(r.Views), format.Plural(r.Lines, "line"))
+	}
+	if len(rows) > 1 {
+		text.Line(0, "")
+		if err := countTable(rows).Print(w); err != nil {
+			return err
+		}
+		if left > 0 {
+			text.Line(2, "%s more: -n shows them, --csv all.", format.Commas(int64(left)))
+		}
+	}
+	if len(r.LeftOut) > 0 {
+		text.Line(0, "")
+		table := render.NewTable(render.Number("left out"), render.Column{Name: "because"})
+		for _, l := range leftOutTexts {
+			if r.LeftOut[l.reason] > 0 {
+				table.Add(number(r.LeftOut[l.reason]), l.text)
+			}
+		}
+		if err := table.Print(w); err != nil {
+			return err
+		}
+	}
+	if b := r.Unparsed; b != nil {
+		text.Line(0, "")
+		text.Line(2, "The first of them, with a for letters and 0 for digits: %s:%d: %s", b.Source, b.Line, b.Rule)
+		text.Line(2, "  %s", b.Text)
+	}
+	return text.Err()
+}
+
+// countTable has the rows of a list; numbers have commas.
+func countTable(rows [][]string) *render.Table {
+	var columns []render.Column
+	for i, name := range rows[0] {
+		if _, err := strconv.Atoi(rows[1][i]); err == nil {
+			columns = append(columns, render.Number(name))
+		} else {
+			columns = append(columns, render.Column{Name: name, Cut: render.CutMiddle})
+		}
+	}
+	table := render.NewTable(columns...)
+	for _, row := range rows[1:] {
+		var cells []string
+		for _, cell := range row {
+			if v, err := strconv.ParseInt(cell, 10, 64); err == nil {
+				cell = format.Commas(v)
+			}
+			cells = append(cells, cell)
+		}
+		table.Add(cells...)
+	}
+	return table
+}

@@ -1,0 +1,58 @@
+package api
+
+import (
+	"crypto/sha256"
+	"net/http"
+	"regexp"
+	"strings"
+)
+
+// Scope is the set of requests that a key allows.
+type Scope int
+
+// The scopes.
+const (
+	Read  Scope = 1 << iota // GET
+	Write                   // everything else
+)
+
+// Keyring holds the keys by their digests, so that the time of a look-up reveals nothing about
+// a key.
+type Keyring map[[sha256.Size]byte]Credential
+
+// Credential is what a key allows.
+type Credential struct {
+	Scopes  Scope
+	Expired bool
+}
+
+// KeyForm is the form of API keys.
+var KeyForm = regexp.MustCompile(`^[A-Za-z0-9]+_[!-~]+$`)
+
+// Add adds a key.
+func (k Keyring) Add(key string, c Credential) { k[sha256.Sum256([]byte(key))] = c }
+
+// check refuses Authorization headers that do not allow need: 401 without a
+// valid key, 403 without the scope.
+func (k Keyring) check(headers []string, need Scope) error {
+	unauthorized := func(message string) error {
+		return Fail(http.StatusUnauthorized, "%s", message).With("Www-Authenticate", "Bearer")
+	}
+	if len(headers) != 1 {
+		return unauthorized("Authorization header: want one, Bearer <prefix>_<secret>")
+	}
+	scheme, token, _ := strings.Cut(headers[0], " ")
+	if !strings.EqualFold(scheme, "Bearer") || !KeyForm.MatchString(token) {
+		return unauthorized("Authorization header: want Bearer <prefix>_<secret>")
+	}
+	switch found, ok := k[sha256.Sum256([]byte(token))]; {
+	case !ok:
+		return unauthorized("API key: is not known")
+	case found.Expired:
+		return unauthorized("API key: has expired")
+	case found.Scopes&need == 0:
+		name := map[Scope]string{Read: "read", Write: "write"}[need]
+		return Fail(http.StatusForbidden, "API key: lacks the %s scope", name)
+	}
+	return nil
+}

@@ -1,0 +1,60 @@
+package logs
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// maxEventPath limits the path of an event, in bytes.
+const maxEventPath = 2048
+
+// Event is one view in an event log: one JSON object a line.
+type Event struct {
+	Time    string `json:"time"` // RFC 3339
+	Visitor string `json:"visitor"`
+	Kind    string `json:"kind"` // human or ai
+	Path    string `json:"path"`
+	Project string `json:"project"` // may be missing
+}
+
+// ParseEvent reads a line of an event log. The error names the field and the rule.
+func ParseEvent(line []byte) (e Event, at time.Time, err error) {
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&e); err != nil {
+		return e, at, fmt.Errorf("line: want one JSON object with time, visitor, kind, path and optionally project: %w",
+			err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return e, at, errors.New("line: want one JSON object a line, found more after it")
+	}
+	if at, err = time.Parse(time.RFC3339, e.Time); err != nil {
+		return e, at, fmt.Errorf("time %.40q: want RFC 3339 with a zone, such as 2026-10-01T12:00:00Z", e.Time)
+	}
+	switch {
+	case e.Visitor == "":
+		return e, at, errors.New("visitor: is missing or empty")
+	case e.Kind != "human" && e.Kind != "ai":
+		return e, at, fmt.Errorf("kind %.40q: want human or ai", e.Kind)
+	case !strings.HasPrefix(e.Path, "/") || len(e.Path) > maxEventPath:
+		return e, at, fmt.Errorf("path %.40q: want / at the beginning and at most %d bytes", e.Path, maxEventPath)
+	}
+	return e, at, nil
+}
+
+// events reads lines as [ParseEvent] does.
+type events struct{}
+
+func (events) clone() parser { return events{} }
+
+func (events) parse(line []byte, into *Line) error {
+	e, at, err := ParseEvent(line)
+	*into = Line{Time: at.Unix(), Method: []byte("GET"), Status: 200, Target: []byte(e.Path), Reader: []byte(e.Visitor),
+		Kind: []byte(e.Kind), Project: []byte(e.Project)}
+	return err
+}

@@ -1,0 +1,305 @@
+package logs
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"strings"
+)
+
+// The key names of servers' JSON logs: a dot leads into an object, and of a list the first
+// string counts.
+var (
+	caddyKeys = map[string]field{
+		"ts": timeUnix, "request.remote_ip": client, "request.headers.X-Forwarded-For": forwarded,
+		"request.host": host, "request.method": method, "request.uri": target, "status": status,
+		"request.headers.User-Agent": userAgent, "request.headers.Accept": accept,
+	}
+	traefikKeys = map[string]field{
+		"time": timeISO, "ClientHost": client, "request_X-Forwarded-For": forwarded, "RequestHost": host,
+		"RequestMethod": method, "RequestPath": target, "DownstreamStatus": status,
+		"request_User-Agent": userAgent, "request_Accept": accept,
+	}
+	nginxKeys = map[string]field{
+		"time_iso8601": timeISO, "time_local": timeLocal, "msec": timeUnix, "time": timeISO, "@timestamp": timeISO,
+		"remote_addr": client, "http_x_forwarded_for": forwarded, "host": host, "http_host": host,
+		"request_method": method, "request_uri": target, "request": request, "status": status,
+		"http_user_agent": userAgent, "http_accept": accept,
+	}
+	cloudflareKeys = map[string]field{
+		"EdgeStartTimestamp": timeISO, "ClientIP": client, "ClientRequestHost": host,
+		"ClientRequestMethod": method, "ClientRequestURI": target, "EdgeResponseStatus": status,
+		"ClientRequestUserAgent": userAgent, "RequestHeaders.accept": accept,
+	}
+	mintlifyKeys = map[string]field{
+		"created_at": timeISO, "ip": client, "subdomain": host, "path": target, "user_agent": userAgent, "event": event,
+	}
+)
+
+// node is a step into an object: what its keys mean.
+type node struct {
+	field field
+	keys  map[string]*node
+}
+
+func newNode(keys map[string]field) *node {
+	root := &node{keys: map[string]*node{}}
+	for name, f := range keys {
+		at := root
+		for part := range strings.SplitSeq(name, ".") {
+			if at.keys == nil {
+				at.keys = map[string]*node{}
+			}
+			if at.keys[part] == nil {
+				at.keys[part] = &node{}
+			}
+			at = at.keys[part]
+		}
+		at.field = f
+	}
+	return root
+}
+
+// parseKeys reads the key names of json:time=ts,client=ip,…
+func parseKeys(text string) (map[string]field, error) {
+	keys, has := map[string]field{}, map[field]bool{}
+	for pair := range strings.SplitSeq(text, ",") {
+		name, key, ok := strings.Cut(strings.TrimSpace(pair), "=")
+		f, known := fieldNames[name]
+		if !ok || key == "" || !known {
+			return nil, fmt.Errorf("%.60q: want name=key; the names are time, client, forwarded, host, method, path, "+
+				"request, status, agent and accept", pair)
+		}
+		keys[key], has[f] = f, true
+	}
+	for name, ok := range map[string]bool{
+		"time": has[timeISO], "path": has[target] || has[request], "client": has[client] || has[forwarded],
+	} {
+		if !ok {
+			return nil, fmt.Errorf("no key for %s", name)
+		}
+	}
+	return keys, nil
+}
+
+// object reads lines that are JSON objects. It accepts what encoding/json accepts, and needs no
+// memory for what nobody asked for.
+type object struct {
+	root    *node
+	known   Line // of a format that leaves parts out
+	into    *Line
+	text    []byte // of the line, not yet read
+	scratch []byte
+}
+
+func newObject(keys map[string]field) *object {
+	o := &object{root: newNode(keys)}
+	has := func(want field) bool {
+		for f := range maps.Values(keys) {
+			if f == want {
+				return true
+			}
+		}
+		return false
+	}
+	if !has(method) && !has(request) {
+		o.known.Method = []byte("GET")
+	}
+	if !has(status) {
+		o.known.Status = 200
+	}
+	return o
+}
+
+func (o *object) clone() parser { return &object{root: o.root, known: o.known} }
+
+func (o *object) parse(line []byte, into *Line) error {
+	*into = o.known
+	o.into, o.text, o.scratch = into, line, o.scratch[:0]
+	o.space()
+	if len(o.text) == 0 || o.text[0] != '{' {
+		return errJSON
+	}
+	if err := o.value(o.root, 0); err != nil {
+		return err
+	}
+	o.space()
+	if len(o.text) > 0 {
+		return errJSON
+	}
+	if into.Time == 0 {
+		return errTime
+	}
+	return nil
+}
+
+// deepest is how deep values may be in one another.
+const deepest = 100
+
+func (o *object) space() {
+	for len(o.text) > 0 && (o.text[0] == ' ' || o.text[0] == '\t' || o.text[0] == '\r' || o.text[0] == '\n') {
+		o.text = o.text[1:]
+	}
+}
+
+// is reads c, with space before it.
+func (o *object) is(c byte) bool {
+	o.space()
+	if len(o.text) == 0 || o.text[0] != c {
+		return false
+	}
+	o.text = o.text[1:]
+	return true
+}
+
+// value reads a value; at says what it means, nil if nothing.
+func (o *object) value(at *node, depth int) error {
+	o.space()
+	if len(o.text) == 0 || depth > deepest {
+		return errJSON
+	}
+	switch c := o.text[0]; {
+	case c == '{':
+		return o.members(at, depth)
+	case c == '[':
+		return o.elements(at, depth)
+	case c == '"':
+		v, err := o.string(at != nil && at.field != none)
+		if err != nil || at == nil || at.field == none {
+			return err
+		}
+		return o.into.set(at.field, v)
+	case c == '-' || c >= '0' && c <= '9':
+		v, ok := o.number()
+		if !ok {
+			return errJSON
+		}
+		if at == nil || at.field == none {
+			return nil
+		}
+		return o.into.set(at.field, v)
+	}
+	for _, word := range [...]string{"true", "false", "null"} {
+		if len(o.text) >= len(word) && string(o.text[:len(word)]) == word {
+			o.text = o.text[len(word):]
+			return nil
+		}
+	}
+	return errJSON
+}
+
+func (o *object) members(at *node, depth int) error {
+	o.text = o.text[1:]
+	if o.is('}') {
+		return nil
+	}
+	for {
+		if o.space(); len(o.text) == 0 || o.text[0] != '"' {
+			return errJSON
+		}
+		key, err := o.string(at != nil && at.keys != nil)
+		if err != nil || !o.is(':') {
+			return errJSON
+		}
+		var below *node
+		if at != nil {
+			below = at.keys[string(key)]
+		}
+		if err := o.value(below, depth+1); err != nil {
+			return err
+		}
+		if o.is('}') {
+			return nil
+		}
+		if !o.is(',') {
+			return errJSON
+		}
+	}
+}
+
+func (o *object) elements(at *node, depth int) error {
+	o.text = o.text[1:]
+	if o.is(']') {
+		return nil
+	}
+	for {
+		if err := o.value(at, depth+1); err != nil {
+			return err
+		}
+		at = nil // the first counts
+		if o.is(']') {
+			return nil
+		}
+		if !o.is(',') {
+			return errJSON
+		}
+	}
+}
+
+// string reads a string; without wanted it returns nothing.
+func (o *object) string(wanted bool) ([]byte, error) {
+	text, isEscape := o.text[1:], false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '"':
+			o.text = text[i+1:]
+			if !wanted {
+				return nil, nil
+			}
+			if !isEscape {
+				return text[:i], nil
+			}
+			before := len(o.scratch)
+			o.scratch = unescape(o.scratch, text[:i])
+			return o.scratch[before:], nil
+		case c < ' ':
+			return nil, errJSON
+		case c == '\\':
+			isEscape = true
+			if i++; i == len(text) || bytes.IndexByte([]byte(`"\/bfnrtu`), text[i]) < 0 {
+				return nil, errJSON
+			}
+			if text[i] == 'u' {
+				if _, ok := hex(text, i+1, 4); !ok {
+					return nil, errJSON
+				}
+			}
+		}
+	}
+	return nil, errJSON
+}
+
+// number reads a number of JSON's grammar.
+func (o *object) number() (v []byte, ok bool) {
+	text, i := o.text, 0
+	run := func() bool {
+		from := i
+		for i < len(text) && text[i] >= '0' && text[i] <= '9' {
+			i++
+		}
+		return i > from
+	}
+	if text[i] == '-' {
+		i++
+	}
+	if i < len(text) && text[i] == '0' {
+		i++
+	} else if !run() {
+		return nil, false
+	}
+	if i < len(text) && text[i] == '.' {
+		if i++; !run() {
+			return nil, false
+		}
+	}
+	if i < len(text) && text[i]|0x20 == 'e' {
+		if i++; i < len(text) && (text[i] == '+' || text[i] == '-') {
+			i++
+		}
+		if !run() {
+			return nil, false
+		}
+	}
+	o.text = text[i:]
+	return text[:i], true
+}

@@ -1,0 +1,350 @@
+package logs
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// words are the parts of a line as text.
+type words struct {
+	Time                                                                        string
+	Client, Forwarded, Host, Method, Target, UserAgent, Accept, Kind, Reader, E string
+	Status                                                                      int
+}
+
+func wordsOf(l Line) words {
+	return words{
+		time.Unix(l.Time, 0).UTC().Format(time.DateTime), string(l.Client), string(l.Forwarded), string(l.Host),
+		string(l.Method), string(l.Target), string(l.UserAgent), string(l.Accept), string(l.Kind), string(l.Reader),
+		string(l.Event), l.Status,
+	}
+}
+
+const cloudFrontHead = "#Version: 1.0\n#Fields: date time x-edge-location sc-bytes c-ip cs-method cs(Host) cs-uri-stem " +
+	"sc-status cs(Referer) cs(User-Agent) cs-uri-query x-host-header x-forwarded-for\n"
+
+// TestFormats: what each format says, found out from the line itself unless it is named.
+func TestFormats(t *testing.T) {
+	const when = "2026-10-10 13:55:36"
+	for _, test := range []struct {
+		format, head, line string
+		want               words
+	}{
+		{"auto", "", `192.0.2.1 - frank [10/Oct/2026:13:55:36 +0000] "GET /a?b=c HTTP/1.1" 200 2326 "-" "Mozilla/5.0 (X)"`,
+			words{Time: when, Client: "192.0.2.1", Method: "GET", Target: "/a?b=c", UserAgent: "Mozilla/5.0 (X)", Status: 200}},
+		{"combined", "", `2001:db8::1 - - [10/Oct/2026:15:55:36 +0200] "GET / HTTP/2.0" 304 - "-" "-" 0.001 "extra"`,
+			words{Time: when, Client: "2001:db8::1", Method: "GET", Target: "/", Status: 304}},
+		{"auto", "", `10.0.0.1 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1" 200 1 "-" "a \x22b\x22 \\" "192.0.2.9, 10.0.0.2"`,
+			words{Time: when, Client: "10.0.0.1", Forwarded: "192.0.2.9, 10.0.0.2", Method: "GET", Target: "/",
+				UserAgent: `a "b" \`, Status: 200}},
+		{"auto", "", `192.0.2.1 - - [10/Oct/2026:13:55:36 +0000] "GET /old" 200 1`,
+			words{Time: when, Client: "192.0.2.1", Method: "GET", Target: "/old", Status: 200}},
+		{"auto", "", `192.0.2.1 - - [10/Oct/2026:13:55:36 +0000] "\x16\x03\x01" 400 0 "-" "-"`,
+			words{Time: when, Client: "192.0.2.1", Method: "\x16\x03\x01", Status: 400}},
+		{"auto", "", `docs.example.com:443 192.0.2.1 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1" 200 1 "-" "x"`,
+			words{Time: when, Client: "192.0.2.1", Host: "docs.example.com", Method: "GET", Target: "/", UserAgent: "x",
+				Status: 200}},
+		{`nginx:[$time_iso8601] $host $remote_addr "$request_method $request_uri" $status "$http_user_agent" "$http_accept"`, "",
+			`[2026-10-10T13:55:36+00:00] h 192.0.2.1 "GET /a" 200 "x" "text/markdown, */*"`,
+			words{Time: when, Host: "h", Client: "192.0.2.1", Method: "GET", Target: "/a", UserAgent: "x",
+				Accept: "text/markdown, */*", Status: 200}},
+		{"auto", "", `{"level":"info","ts":1791640536.123,"logger":"http.log.access","request":{"remote_ip":"192.0.2.1",` +
+			`"proto":"HTTP/2.0","method":"GET","host":"h","uri":"/a\u0026b","headers":{"User-Agent":["x \"y\"","z"],` +
+			`"Accept":["text/markdown"],"X-Forwarded-For":["192.0.2.7"]}},"status":200,"resp_headers":{"Server":["Caddy"]}}`,
+			words{Time: when, Client: "192.0.2.1", Forwarded: "192.0.2.7", Host: "h", Method: "GET", Target: "/a&b",
+				UserAgent: `x "y"`, Accept: "text/markdown", Status: 200}},
+		{"json", "", `{"ClientHost":"192.0.2.1","RequestMethod":"GET","RequestPath":"/a","RequestHost":"h",` +
+			`"DownstreamStatus":200,"time":"2026-10-10T13:55:36Z","request_User-Agent":"x"}`,
+			words{Time: when, Client: "192.0.2.1", Host: "h", Method: "GET", Target: "/a", UserAgent: "x", Status: 200}},
+		{"auto", "", `{"ClientIP":"192.0.2.1","ClientRequestMethod":"GET","ClientRequestURI":"/a","ClientRequestHost":"h",` +
+			`"EdgeResponseStatus":200,"EdgeStartTimestamp":1791640536000000000,"ClientRequestUserAgent":"x",` +
+			`"RequestHeaders":{"accept":"text/html"}}`,
+			words{Time: when, Client: "192.0.2.1", Host: "h", Method: "GET", Target: "/a", UserAgent: "x",
+				Accept: "text/html", Status: 200}},
+		{"auto", "", `{"time_local":"10/Oct/2026:13:55:36 +0000","remote_addr":"192.0.2.1","request":"GET /a HTTP/1.1",` +
+			`"status":"200","http_user_agent":"x"}`,
+			words{Time: when, Client: "192.0.2.1", Method: "GET", Target: "/a", UserAgent: "x", Status: 200}},
+		{"json:time=t,client=c.ip,path=p", "", `{"t":"2026-10-10T13:55:36Z","c":{"ip":"192.0.2.1"},"p":"/a"}`,
+			words{Time: when, Client: "192.0.2.1", Method: "GET", Target: "/a", Status: 200}},
+		{"auto", cloudFrontHead, "2026-10-10\t13:55:36\tFRA56\t100\t192.0.2.1\tGET\td.cloudfront.net\t/a\t200\t-\t" +
+			"Mozilla/5.0%20(X)\t-\th\t-",
+			words{Time: when, Client: "192.0.2.1", Host: "h", Method: "GET", Target: "/a", UserAgent: "Mozilla/5.0 (X)",
+				Status: 200}},
+		{"mintlify", "", `{"event_id":"1","subdomain":"acme","created_at":"2026-10-10T13:55:36.000Z",` +
+			`"event":"docs.content.md.view","path":"/a","user_agent":"x","ip":"192.0.2.1"}`,
+			words{Time: when, Client: "192.0.2.1", Host: "acme", Method: "GET", Target: "/a", UserAgent: "x",
+				E: "docs.content.md.view", Status: 200}},
+		{"auto", "", `{"time":"2026-10-10T13:55:36Z","visitor":"v1","kind":"ai","path":"/a"}`,
+			words{Time: when, Method: "GET", Target: "/a", Kind: "ai", Reader: "v1", Status: 200}},
+	} {
+		f, err := ParseFormat(test.format)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := f.Parser([]byte(test.head + test.line))
+		if err != nil {
+			t.Errorf("%s: %v", test.line, err)
+			continue
+		}
+		var l Line
+		for line := range strings.Lines(test.head) {
+			if ok, err := p.Parse([]byte(strings.TrimSpace(line)), &l); ok || err != nil {
+				t.Errorf("%s: %t, %v", line, ok, err)
+			}
+		}
+		if _, err := p.Clone().Parse([]byte(test.line), &l); err != nil {
+			t.Errorf("%s: %v", test.line, err)
+		}
+		if diff := cmp.Diff(test.want, wordsOf(l)); diff != "" {
+			t.Errorf("%s:\n%s", test.line, diff)
+		}
+	}
+}
+
+// TestWrongLines: what does not follow the format is an error that names the part.
+func TestWrongLines(t *testing.T) {
+	for line, want := range map[string]error{
+		`192.0.2.1 - - [32/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1" 200 1 "-" "x"`:  errTime,
+		`192.0.2.1 - - [10/Okt/2026:13:55:36 +0000] "GET / HTTP/1.1" 200 1 "-" "x"`:  errTime,
+		`192.0.2.1 - - [10/anF/2026:13:55:36 +0000] "GET / HTTP/1.1" 200 1 "-" "x"`:  errTime,
+		`192.0.2.1 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1" 20 1 "-" "x"`:   errStatus,
+		`192.0.2.1 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1" -20 1 "-" "x"`:  errStatus,
+		`192.0.2.1 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1" 200 1 "-" "x`:   errForm,
+		`192.0.2.1 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1" 200 1 "-" "x"y`: errForm,
+		`192.0.2.1 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1\" 200 1 "-" "x"`: errForm,
+		"":     errForm,
+		"\x00": errForm,
+	} {
+		p := &Parser{mustCompile(combinedFormat), false}
+		if _, err := p.Parse([]byte(line), new(Line)); !errors.Is(err, want) {
+			t.Errorf("%q: %v, want %v", line, err, want)
+		}
+	}
+	if _, err := (Format{Name: "auto"}).Parser([]byte("no log\n{}\n")); !errors.Is(err, ErrUnknown) {
+		t.Errorf("no log: %v, want %v", err, ErrUnknown)
+	}
+	p, err := Format{columns: true}.Parser([]byte(cloudFrontHead))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range map[string]error{"a\tb": errTime, "2026-10-10\t13:55:36\tFRA\t1": errColumns} {
+		if _, err := p.Parse([]byte(line), new(Line)); !errors.Is(err, want) {
+			t.Errorf("%q: %v, want %v", line, err, want)
+		}
+	}
+}
+
+// TestWrongFormats: a format that cannot work is said before anything is read.
+func TestWrongFormats(t *testing.T) {
+	for format, want := range map[string]string{
+		"apache":                                   "want auto, combined",
+		"nginx:plain text":                         "want nginx's log_format",
+		"nginx:$remote_addr$status":                "$remote_addr: a value follows at once",
+		"nginx:$remote_addr $request $status":      "no time",
+		"nginx:$remote_addr $msec $status":         "no path",
+		"nginx:$msec $request $status":             "no client",
+		"nginx:$msec $request $remote_addr":        "no status",
+		"json:time=t,client=c":                     "no key for path",
+		"json:time=t,client=c,path=p,colour=green": "want name=key",
+	} {
+		if _, err := ParseFormat(format); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want …%s…", format, err, want)
+		}
+	}
+	if _, err := (Format{columns: true}).Parser([]byte("#Fields: date time c-ip\n")); err == nil {
+		t.Error("columns without a path are accepted")
+	}
+}
+
+// caddyLine is a line of Caddy's as encoding/json reads it.
+func caddyLine(line []byte) (w words, ok bool) {
+	var l struct {
+		TS      json.RawMessage `json:"ts"`
+		Status  json.RawMessage `json:"status"`
+		Request json.RawMessage `json:"request"`
+	}
+	// Maps, because a struct would take "TS" for "ts".
+	top, request := map[string]json.RawMessage{}, map[string]json.RawMessage{}
+	if json.Unmarshal(line, &top) != nil {
+		return w, false
+	}
+	l.TS, l.Status, l.Request = top["ts"], top["status"], top["request"]
+	text := func(raw json.RawMessage) (s string) {
+		_ = json.Unmarshal(raw, &s)
+		return s
+	}
+	_ = json.Unmarshal(l.Request, &request)
+	w.Client, w.Method, w.Target = text(request["remote_ip"]), text(request["method"]), text(request["uri"])
+	w.Status, _ = strconv.Atoi(string(l.Status))
+	if seconds, err := strconv.ParseFloat(string(l.TS), 64); err == nil && seconds < math.MaxInt32 {
+		w.Time = time.Unix(int64(seconds), 0).UTC().Format(time.DateTime)
+	}
+	return w, true
+}
+
+// FuzzJSON: the scanner accepts no line that encoding/json does not, and reads the same in those
+// that both accept.
+func FuzzJSON(f *testing.F) {
+	for _, line := range []string{
+		`{"ts":1791640536.5,"status":200,"request":{"remote_ip":"192.0.2.1","method":"GET","uri":"/a"}}`,
+		`{"ts":1,"status":200,"request":{"uri":"/\u00e9\ud83d\ude00\ud800\n","x":[1,-0.5e+3,true,false,null,{"a":[]}]}} `,
+		`{"ts":1,"status":200,"request":{"uri":"/a","uri":"/b"},"request":{"uri":"/c"}}`,
+		`{"ts":1,"ts":2,"status":200,"request":{}}`, `{}`, `{"ts":01}`, `{"ts":1,}`, `{"ts":1}{}`, "{\"ts\":1,\"a\":\"\t\"}",
+		`{"ts":1,"a":"\x41"}`, `[]`, `{"ts":1,"request":{"uri":"` + "\xff" + `"}}`, `{"ts":1.}`, `{"t\u0073":7}`,
+	} {
+		f.Add([]byte(line))
+	}
+	scanner := newObject(caddyKeys)
+	f.Fuzz(func(t *testing.T, line []byte) {
+		var l Line
+		err := scanner.parse(line, &l)
+		if err != nil && !errors.Is(err, errJSON) && !errors.Is(err, errTime) && !errors.Is(err, errStatus) &&
+			!errors.Is(err, errForm) {
+			t.Fatalf("%q: %v", line, err)
+		}
+		want, ok := caddyLine(line)
+		if err == nil && !ok {
+			t.Fatalf("%q: accepted, but it is not JSON", line)
+		}
+		if errors.Is(err, errJSON) && ok && bytes.HasPrefix(bytes.TrimLeft(line, " \t\r\n"), []byte("{")) &&
+			bytes.Count(line, []byte("{"))+bytes.Count(line, []byte("[")) <= deepest {
+			t.Fatalf("%q: refused, but it is JSON", line)
+		}
+		if err != nil || bytes.Count(line, []byte(`"request"`)) != 1 || bytes.ContainsAny(line, "[") ||
+			!bytes.HasPrefix(bytes.TrimSpace(bytes.SplitN(line, []byte(`"request"`), 2)[1]), []byte(":")) {
+			return // a list stands for its first text; a second object adds to the first
+		}
+		got := wordsOf(l)
+		for _, pair := range [][2]string{
+			{got.Client, want.Client}, {got.Method, want.Method}, {got.Target, want.Target},
+		} {
+			if valid := string([]rune(pair[0])); valid != pair[1] && pair[1] != "" {
+				t.Fatalf("%q: %q, want %q", line, valid, pair[1])
+			}
+		}
+		if want.Time != "" && got.Time != want.Time && l.Time < math.MaxInt32 {
+			t.Fatalf("%q: %s, want %s", line, got.Time, want.Time)
+		}
+	})
+}
+
+// FuzzLines: no line makes a parser panic, and none needs memory beyond its size.
+func FuzzLines(f *testing.F) {
+	f.Add([]byte(`192.0.2.1 - - [10/Oct/2026:13:55:36 +0000] "GET /\x41\" HTTP/1.1" 200 1 "-" "\x"`))
+	f.Add([]byte(cloudFrontHead))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		for _, format := range formats {
+			p, err := format.Parser(text)
+			if err != nil {
+				continue
+			}
+			for line := range bytes.Lines(text) {
+				var l Line
+				if _, err := p.Parse(bytes.TrimRight(line, "\r\n"), &l); err == nil &&
+					len(l.Target)+len(l.UserAgent)+len(l.Method) > 4*len(text) {
+					t.Fatal("a line became longer")
+				}
+			}
+		}
+	})
+}
+
+// TestChunks: every line comes once with its number, whatever the sizes; lines that are too long
+// are counted.
+func TestChunks(t *testing.T) {
+	long := strings.Repeat("x", chunkSize)
+	for name, text := range map[string]string{
+		"nothing": "", "one": "a", "two": "a\nb\n", "empty lines": "\n\n\na",
+		"many":              strings.Repeat(strings.Repeat("y", 999)+"\n", 5000),
+		"a chunk":           long[:chunkSize-1] + "\nb\n",
+		"too long":          "a\n" + long + "y\nb\n",
+		"twice":             long + long + "\n" + long + "z\nb",
+		"too long at last":  "a\n" + long + long,
+		"too long, alone":   long + long,
+		"exactly, no end":   long,
+		"too long, then no": long + "y\n",
+	} {
+		got, tooLong := map[int]string{}, 0
+		err := Chunks(strings.NewReader(text), func(c Chunk) error {
+			tooLong += c.TooLong
+			number := c.First
+			for line := range bytes.Lines(c.Text) {
+				got[number] = string(bytes.TrimRight(line, "\n"))
+				number++
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, wantLong := map[int]string{}, 0
+		number := 1
+		for line := range strings.Lines(text) {
+			if line = strings.TrimRight(line, "\n"); len(line) < chunkSize || len(got[number]) == chunkSize {
+				want[number] = line
+			} else {
+				wantLong++
+			}
+			number++
+		}
+		if diff := cmp.Diff(want, got); diff != "" || tooLong != wantLong {
+			t.Errorf("%s: %d too long, want %d; %.300s", name, tooLong, wantLong, diff)
+		}
+	}
+}
+
+// TestDecompress: plain, gzip and zstd read the same, also several members one after the other; a
+// file that ends early is an error.
+func TestDecompress(t *testing.T) {
+	text := strings.Repeat("a line\n", 10_000)
+	compressed := func(make func(io.Writer) io.WriteCloser) []byte {
+		var b bytes.Buffer
+		for _, half := range []string{text[:len(text)/2], text[len(text)/2:]} {
+			w := make(&b)
+			_, _ = io.WriteString(w, half)
+			_ = w.Close()
+		}
+		return b.Bytes()
+	}
+	gz := compressed(func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) })
+	zst := compressed(func(w io.Writer) io.WriteCloser {
+		e, err := zstd.NewWriter(w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	})
+	for name, data := range map[string][]byte{"plain": []byte(text), "gzip": gz, "zstd": zst} {
+		r, err := Decompress(bytes.NewReader(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(r)
+		if err != nil || string(got) != text {
+			t.Errorf("%s: %d bytes, %v", name, len(got), err)
+		}
+		if name == "plain" {
+			continue
+		}
+		if r, err = Decompress(bytes.NewReader(data[:len(data)-9])); err == nil {
+			_, err = io.ReadAll(r)
+		}
+		if err == nil {
+			t.Errorf("%s: half a file is no error", name)
+		}
+	}
+	if _, err := Decompress(strings.NewReader("\x1f\x8b")); err == nil {
+		t.Error("two bytes of gzip are no error")
+	}
+}

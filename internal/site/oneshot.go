@@ -1,0 +1,436 @@
+package site
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"net/netip"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/site/agents"
+	"github.com/docgauge/docgauge/internal/site/count"
+	"github.com/docgauge/docgauge/internal/site/logs"
+)
+
+// Options of Count.
+type Options struct {
+	// From and To are the days to count, To exclusive; nil for all.
+	From, To *analytics.Date
+	// ByDay counts each day too.
+	ByDay bool
+	// Project counts one of several projects.
+	Project string
+	// Now bounds the days: nobody has read tomorrow.
+	Now analytics.Date
+	// Stdin is the log named -.
+	Stdin io.Reader
+}
+
+// Report is the readers of a site in some days.
+type Report struct {
+	From   analytics.Date   `json:"from"`
+	To     analytics.Date   `json:"to"` // exclusive
+	Totals analytics.Totals `json:"totals"`
+	Pages  []Page           `json:"pages"`
+	Agents []Agent          `json:"agents"`
+	Days   []Day            `json:"days,omitempty"`
+	// Lines counts those read, Views those that were counted or are by agents that are no readers.
+	Lines   int            `json:"lines"`
+	Views   int            `json:"views"`
+	LeftOut map[Reason]int `json:"left_out"`
+	// Unparsed is the first line of the first log that has one.
+	Unparsed *BadLine `json:"first_unparsed,omitempty"`
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Page is the readers of a page.
+type Page struct {
+	Path  string `json:"path"`
+	Human int64  `json:"human"`
+	AI    int64  `json:"ai"`
+	Total int64  `json:"total"`
+}
+
+// Day is the readers of a day.
+type Day struct {
+	Day   analytics.Date `json:"day"`
+	Human int64          `json:"human"`
+	AI    int64          `json:"ai"`
+	Total int64          `json:"total"`
+}
+
+// Agent is the clients of an agent: each an address and a user agent.
+type Agent struct {
+	Agent    string             `json:"agent"`
+	Class    agents.Class       `json:"class"`
+	Audience analytics.Audience `json:"audience"`
+	Hosted   bool               `json:"hosted"`
+	Visitors int                `json:"visitors"`
+	Requests int                `json:"requests"`
+}
+
+// BadLine is a line that does not follow the format. Its text is masked: letters are a, digits 0.
+type BadLine struct {
+	Source string `json:"source"`
+	Line   int    `json:"line"`
+	Rule   string `json:"rule"`
+	Text   string `json:"masked"`
+}
+
+// Count counts the readers in logs: files, plain or compressed, or - for Options.Stdin. It keeps
+// nothing. Memory grows with readers and pages, not with lines.
+func (r *Rules) Count(ctx context.Context, paths []string, o Options) (*Report, error) {
+	c := newCounting(r, o)
+	c.project = int32(slices.IndexFunc(r.projects, func(h host) bool { return h.project == o.Project }))
+	switch {
+	case o.Project == "" && len(r.projects) > 1:
+		return nil, errors.New("DOCGAUGE_SITE_PROJECTS names several projects: name one with --project")
+	case o.Project != "" && c.project < 0:
+		return nil, fmt.Errorf("--project: DOCGAUGE_SITE_PROJECTS has no %.80q", o.Project)
+	case o.Project == "":
+		c.project = 0
+	}
+	secret := make([]byte, 32)
+	rand.Read(secret)
+	from, to := c.bounds()
+	for range runtime.GOMAXPROCS(0) {
+		c.viewers = append(c.viewers, newViewer(r, &c.words, secret, from, to))
+	}
+	for i, path := range paths {
+		if err := c.read(ctx, i, path); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return c.report(paths), nil
+}
+
+// counting is the state of one Count.
+type counting struct {
+	*Rules
+	Options
+	words   vocabulary
+	viewers []*viewer
+	project int32
+
+	readers  map[key]uint32
+	pages    count.Counter
+	days     count.Counter
+	dates    []analytics.Date // by part of days
+	dateOf   map[analytics.Date]int
+	visitors []int // by agent
+	requests []int
+	leftOut  map[Reason]int
+	lines    int
+	views    int
+	from, to analytics.Date
+	bad      *BadLine
+	badOf    int
+}
+
+func newCounting(r *Rules, o Options) *counting {
+	return &counting{Rules: r, Options: o, readers: map[key]uint32{}, dateOf: map[analytics.Date]int{},
+		leftOut: map[Reason]int{}, from: math.MaxInt32, to: math.MinInt32}
+}
+
+// batch is what the lines of one chunk have come to.
+type batch struct {
+	lines   int
+	views   []view
+	leftOut map[Reason]int
+	bad     *BadLine
+}
+
+// headSize is how much of a log its format is found out from.
+const headSize = 64 << 10
+
+// read counts one log. Chunks are parsed in parallel, and counted one after the other.
+func (c *counting) read(ctx context.Context, i int, path string) error {
+	in, err := open(path, c.Stdin)
+	if err != nil {
+		return err
+	}
+	defer in.Close() //nolint:errcheck // it was only read
+	text, err := logs.Decompress(in)
+	if err != nil {
+		return err
+	}
+	head := make([]byte, headSize)
+	n, err := io.ReadFull(text, head)
+	whole := head[:n]
+	switch {
+	case errors.Is(err, io.EOF): // nothing at all
+		return nil
+	case err == nil: // the last line may go on
+		whole = head[:max(bytes.LastIndexByte(head, '\n'), 0)]
+	case !errors.Is(err, io.ErrUnexpectedEOF):
+		return err
+	}
+	parser, err := c.format.Parser(whole)
+	if err != nil {
+		return err
+	}
+	chunks := make(chan logs.Chunk)
+	batches := make(chan batch, runtime.GOMAXPROCS(0))
+	group, gctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		defer close(chunks)
+		return logs.Chunks(io.MultiReader(bytes.NewReader(head[:n]), text), func(chunk logs.Chunk) error {
+			select {
+			case chunks <- chunk:
+				return nil
+			case <-gctx.Done():
+				return context.Cause(gctx)
+			}
+		})
+	})
+	workers, _ := errgroup.WithContext(gctx)
+	for _, v := range c.viewers {
+		own := parser.Clone()
+		workers.Go(func() error {
+			for chunk := range chunks {
+				select {
+				case batches <- v.batch(own, chunk):
+				case <-gctx.Done():
+					return nil
+				}
+			}
+			return nil
+		})
+	}
+	group.Go(func() error {
+		defer close(batches)
+		return workers.Wait()
+	})
+	for b := range batches {
+		c.add(i, b)
+	}
+	return group.Wait()
+}
+
+// bounds returns the Unix seconds that are counted.
+func (c *counting) bounds() (from, to int64) {
+	from, to = math.MinInt64, (c.Now + 2).Time().Unix() // clocks differ by less than a day
+	if c.From != nil {
+		from = c.From.Time().Unix()
+	}
+	if c.To != nil {
+		to = min(to, c.To.Time().Unix())
+	}
+	return from, to
+}
+
+// open opens a log.
+func open(path string, stdin io.Reader) (io.ReadCloser, error) {
+	if path == "-" {
+		return io.NopCloser(stdin), nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, unwrapped(err)
+	}
+	if info, err := f.Stat(); err != nil || info.IsDir() {
+		return nil, errors.Join(cmp.Or(err, errors.New("is a directory; name the logs in it")), f.Close())
+	}
+	return f, nil
+}
+
+// unwrapped returns an error of the file system without its path, which the caller names.
+func unwrapped(err error) error {
+	if e, ok := errors.AsType[*os.PathError](err); ok {
+		return e.Err
+	}
+	return err
+}
+
+// batch reads the lines of a chunk.
+func (v *viewer) batch(p *logs.Parser, c logs.Chunk) batch {
+	b := batch{lines: c.TooLong, leftOut: map[Reason]int{}}
+	if c.TooLong > 0 {
+		b.leftOut[Unparsed] = c.TooLong
+		b.bad = &BadLine{Line: c.First - 1, Rule: "is longer than 1 MiB"}
+	}
+	var l logs.Line
+	for number := c.First; len(c.Text) > 0; number++ {
+		var line []byte
+		line, c.Text, _ = bytes.Cut(c.Text, []byte("\n"))
+		line = bytes.TrimSuffix(line, []byte("\r"))
+		if len(line) == 0 {
+			continue
+		}
+		ok, err := p.Parse(line, &l)
+		if !ok && err == nil {
+			continue
+		}
+		b.lines++
+		if err != nil {
+			b.leftOut[Unparsed]++
+			if b.bad == nil {
+				b.bad = &BadLine{Line: number, Rule: err.Error(), Text: mask(line)}
+			}
+			continue
+		}
+		one, why := v.view(&l)
+		if why != "" {
+			b.leftOut[why]++
+			continue
+		}
+		b.views = append(b.views, one)
+	}
+	return b
+}
+
+// mask returns the form of a line without what it says: letters are a, digits 0.
+func mask(line []byte) string {
+	const most = 160
+	form := strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsDigit(r):
+			return '0'
+		case unicode.IsLetter(r):
+			return 'a'
+		case r == unicode.ReplacementChar || !unicode.IsPrint(r):
+			return '.'
+		}
+		return r
+	}, string(line[:min(len(line), 4*most)]))
+	if runes := []rune(form); len(runes) > most {
+		form = string(runes[:most]) + "…"
+	}
+	return form
+}
+
+// add counts the views of a batch of log i.
+func (c *counting) add(i int, b batch) {
+	c.lines += b.lines
+	for why, n := range b.leftOut {
+		c.leftOut[why] += n
+	}
+	if b.bad != nil && (c.bad == nil || c.badOf == i && b.bad.Line < c.bad.Line) {
+		c.bad, c.badOf = b.bad, i
+	}
+	for _, v := range b.views {
+		if v.project != c.project {
+			c.leftOut[Foreign]++
+			continue
+		}
+		c.views++
+		c.from, c.to = min(c.from, v.day), max(c.to, v.day+1)
+		reader, known := c.readers[v.reader]
+		if !known {
+			reader = uint32(len(c.readers))
+			c.readers[v.reader] = reader
+		}
+		if v.agent >= 0 {
+			for int(v.agent) >= len(c.requests) {
+				c.requests, c.visitors = append(c.requests, 0), append(c.visitors, 0)
+			}
+			c.requests[v.agent]++
+			if !known { // a reader has one user agent
+				c.visitors[v.agent]++
+			}
+		}
+		if v.kind == neither {
+			continue
+		}
+		who := reader<<1 | uint32(v.kind)
+		c.pages.Add(who, int(v.page))
+		if c.ByDay {
+			c.addDay(who, v.day)
+		}
+	}
+}
+
+func (c *counting) addDay(who count.Who, day analytics.Date) {
+	i, known := c.dateOf[day]
+	if !known {
+		i = len(c.dates)
+		c.dateOf[day], c.dates = i, append(c.dates, day)
+	}
+	c.days.Add(who, i)
+}
+
+func (c *counting) report(paths []string) *Report {
+	r := &Report{From: c.from, To: c.to, Totals: c.pages.Site(), Pages: []Page{}, Agents: []Agent{},
+		Lines: c.lines, Views: c.views, LeftOut: c.leftOut, Unparsed: c.bad}
+	if c.views == 0 {
+		r.From, r.To = c.Now, c.Now
+	}
+	if c.From != nil {
+		r.From, r.To = *c.From, max(r.To, *c.From)
+	}
+	if c.To != nil {
+		r.To, r.From = *c.To, min(r.From, *c.To)
+	}
+	if c.bad != nil {
+		c.bad.Source = paths[c.badOf]
+	}
+	names := make([]string, len(c.words.pages.all))
+	for i, page := range c.words.pages.all {
+		names[i] = page.path
+	}
+	for _, row := range c.pages.Rows(names) {
+		r.Pages = append(r.Pages, Page(row))
+	}
+	for i, n := range c.requests {
+		a := c.words.agents.all[i]
+		r.Agents = append(r.Agents, Agent{a.Token, a.Class, agents.Audience(a, false), a.Hosted, c.visitors[i], n})
+	}
+	slices.SortFunc(r.Agents, func(x, y Agent) int {
+		return cmp.Or(cmp.Compare(y.Visitors, x.Visitors), cmp.Compare(y.Requests, x.Requests),
+			strings.Compare(x.Agent, y.Agent))
+	})
+	if text := c.warnBusiest(); text != "" {
+		r.Warnings = append(r.Warnings, text)
+	}
+	for _, l := range c.ranges.Stale() {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("DOCGAUGE_SITE_RANGES_DIR: %s of %s is too old to verify anything: "+
+			"fetch it again", l.Name, l.Created.UTC().Format(time.DateOnly)))
+	}
+	for i, day := range c.dates {
+		n := c.days.Part(i)
+		r.Days = append(r.Days, Day{day, n.Human, n.AI, n.Total})
+	}
+	slices.SortFunc(r.Days, func(x, y Day) int { return cmp.Compare(x.Day, y.Day) })
+	return r
+}
+
+// Few addresses with most of the views are no readers.
+const (
+	fewAddresses = 3
+	leastViews   = 1000
+)
+
+// warnBusiest returns a warning if a few addresses have most of the views.
+func (c *counting) warnBusiest() string {
+	sum := map[netip.Addr]int{}
+	for _, v := range c.viewers {
+		for addr, n := range v.busiest {
+			sum[addr] += n
+		}
+	}
+	counts := slices.Sorted(maps.Values(sum))
+	most := 0
+	for _, n := range counts[max(0, len(counts)-fewAddresses):] {
+		most += n
+	}
+	if c.views < leastViews || most <= c.views/2 {
+		return ""
+	}
+	return fmt.Sprintf("%d addresses have %d%% of the views or more: if they belong to a CDN or proxy, name its networks "+
+		"in DOCGAUGE_SITE_LOG_PROXIES; if they are monitors, in DOCGAUGE_SITE_EXCLUDE", min(fewAddresses, len(counts)),
+		100*most/c.views)
+}

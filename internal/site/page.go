@@ -1,0 +1,182 @@
+package site
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// OtherPages is the page of all paths that are too long, or beyond the greatest number of pages.
+const OtherPages = "(other)"
+
+const (
+	maxPath = 2048
+	// maxPages bounds the pages of a site: a server that answers every path lets anybody invent them.
+	maxPages = 100_000
+)
+
+// builtinAssets are no pages: extensions with their dot, else names of files.
+const builtinAssets = ".css,.js,.mjs,.cjs,.map,.json,.xml,.rss,.atom,.wasm,.webmanifest,.ico,.png,.jpg,.jpeg,.gif,.svg," +
+	".webp,.avif,.bmp,.tif,.tiff,.woff,.woff2,.ttf,.otf,.eot,.mp3,.mp4,.m4a,.ogg,.wav,.webm,.mov,.pdf,.zip,.gz,.tgz," +
+	".bz2,.xz,.zst,.tar,.7z,.rar,.dmg,.exe,.msi,.deb,.rpm,.apk,.jar,.whl,.iso,.bin,.sha256,.sig,.asc,robots.txt,ads.txt," +
+	"security.txt,humans.txt"
+
+// assets says which paths are no pages.
+type assets map[string]bool
+
+func parseAssets(text string) assets {
+	a := assets{}
+	for name := range strings.SplitSeq(cmp.Or(text, builtinAssets), ",") {
+		a[strings.ToLower(strings.TrimSpace(name))] = true
+	}
+	return a
+}
+
+// have reports whether a path without its query is an asset's.
+func (a assets) have(path []byte) bool {
+	name := path[bytes.LastIndexByte(path, '/')+1:]
+	if len(name) == 0 || len(name) > 255 {
+		return false
+	}
+	lower := bytes.ToLower(name)
+	if a[string(lower)] {
+		return true
+	}
+	dot := bytes.LastIndexByte(lower, '.')
+	return dot >= 0 && a[string(lower[dot:])]
+}
+
+// markdownFiles are Markdown surfaces, beside every path that ends in .md.
+var markdownFiles = []string{"llms.txt", "llms-full.txt"}
+
+// pageOf returns the page that the target of a request names: its path without query, decoded and
+// with one spelling for each, without index.html, .html, .md or a slash at its end. markdown reports
+// whether the path asks for Markdown. It returns nothing for a target that is no path.
+func pageOf(target []byte) (page string, markdown bool) {
+	path := pathOf(target)
+	if len(path) == 0 {
+		return "", false
+	}
+	name := path[bytes.LastIndexByte(path, '/')+1:]
+	markdown = bytes.HasSuffix(name, []byte(".md")) || slices.Contains(markdownFiles, string(name))
+	if len(path) > maxPath {
+		return OtherPages, markdown
+	}
+	page = spell(path)
+	for _, end := range []string{".html", ".md"} {
+		if whole, ok := strings.CutSuffix(page, end); ok {
+			page = whole
+			if folder, isIndex := strings.CutSuffix(page, "/index"); isIndex {
+				page = folder
+			}
+			break
+		}
+	}
+	if page = strings.TrimRight(page, "/"); page == "" {
+		page = "/"
+	}
+	return page, markdown
+}
+
+// pathOf returns the path of a target without its query, nil where it has none: a target can be a
+// whole URL, an asterisk, or the address of a proxy's host.
+func pathOf(target []byte) []byte {
+	if len(target) > 0 && target[0] != '/' {
+		at := bytes.Index(target, []byte("://"))
+		if at < 0 {
+			return nil
+		}
+		target = target[at+len("://"):]
+		if at = bytes.IndexByte(target, '/'); at < 0 {
+			return []byte("/")
+		}
+		target = target[at:]
+	}
+	if at := bytes.IndexAny(target, "?#"); at >= 0 {
+		target = target[:at]
+	}
+	return target
+}
+
+// spell writes a path the one way that it is counted: printable text as it is, percent-encoded what
+// is not, and what means something else than the character, which are / ? # and the percent sign.
+func spell(path []byte) string {
+	plain := true
+	for _, c := range path {
+		plain = plain && c > ' ' && c < 0x7f && c != '%' && c != '#' && c != '?'
+	}
+	if plain {
+		return string(path)
+	}
+	var out strings.Builder
+	encode := func(b ...byte) {
+		for _, c := range b {
+			out.WriteString("%" + strings.ToUpper(strconv.FormatUint(uint64(c)|0x100, 16)[1:]))
+		}
+	}
+	text := make([]byte, 0, len(path))
+	kept := make([]bool, 0, len(path)) // an encoded sign that means something else
+	for i := 0; i < len(path); i++ {
+		c := path[i]
+		if c == '%' && i+2 < len(path) {
+			if n, err := strconv.ParseUint(string(path[i+1:i+3]), 16, 8); err == nil {
+				c, i = byte(n), i+2
+				text, kept = append(text, c), append(kept, c == '/')
+				continue
+			}
+		}
+		text, kept = append(text, c), append(kept, false)
+	}
+	for i := 0; i < len(text); {
+		r, size := utf8.DecodeRune(text[i:])
+		switch {
+		case kept[i] || r == utf8.RuneError && size == 1 || r == '%' || r == '?' || r == '#' ||
+			!unicode.IsPrint(r):
+			encode(text[i : i+size]...)
+		default:
+			out.WriteRune(r)
+		}
+		i += size
+	}
+	return out.String()
+}
+
+// prefersMarkdown reports whether an Accept header gives text/markdown a greater q than text/html.
+func prefersMarkdown(accept string) bool {
+	const exact, group, all = 3, 2, 1
+	var markdown, html float64
+	var known int // how exactly html is known
+	for part := range strings.SplitSeq(accept, ",") {
+		media, parameters, _ := strings.Cut(part, ";")
+		q := 1.0
+		for parameter := range strings.SplitSeq(parameters, ";") {
+			name, value, _ := strings.Cut(strings.TrimSpace(parameter), "=")
+			if strings.EqualFold(strings.TrimSpace(name), "q") {
+				n, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+				if err != nil || !(n >= 0 && n <= 1) {
+					n = 0
+				}
+				q = n
+			}
+		}
+		how := 0
+		switch strings.ToLower(strings.TrimSpace(media)) {
+		case "text/markdown":
+			markdown = max(markdown, q)
+		case "text/html":
+			how = exact
+		case "text/*":
+			how = group
+		case "*/*":
+			how = all
+		}
+		if how > known {
+			known, html = how, q
+		}
+	}
+	return markdown > html
+}

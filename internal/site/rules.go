@@ -1,0 +1,161 @@
+package site
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/site/agents"
+	"github.com/docgauge/docgauge/internal/site/logs"
+)
+
+// Settings are those of DOCGAUGE_SITE_… that say what a view is.
+type Settings struct {
+	LogFormat  string
+	Projects   string // id=host[/prefix],…; empty: every line is of one site
+	LogProxies string // networks
+	Exclude    string // networks, paths, and user agents
+	Assets     string
+	AgentsFile string
+	RangesDir  string
+}
+
+// Rules say what a view is, of which site, and by whom.
+type Rules struct {
+	format   logs.Format
+	projects []host
+	proxies  []netip.Prefix
+	exclude  exclusions
+	assets   assets
+	agents   *agents.Table
+	ranges   *agents.Ranges
+}
+
+// host is where a project's pages are.
+type host struct{ project, name, prefix string }
+
+// ParseRules reads the settings and the files that they name. The error names every setting that
+// is wrong.
+func ParseRules(s Settings, now time.Time) (*Rules, error) {
+	r := &Rules{assets: parseAssets(s.Assets)}
+	var problems []error
+	check := func(name string, err error) {
+		if err != nil {
+			problems = append(problems, fmt.Errorf("DOCGAUGE_SITE_%s: %w", name, err))
+		}
+	}
+	var err error
+	r.format, err = logs.ParseFormat(s.LogFormat)
+	check("LOG_FORMAT", err)
+	r.projects, err = parseProjects(s.Projects)
+	check("PROJECTS", err)
+	r.proxies, err = parseNetworks(s.LogProxies)
+	check("LOG_PROXIES", err)
+	r.exclude, err = parseExclusions(s.Exclude)
+	check("EXCLUDE", err)
+	r.agents, err = agents.Load(s.AgentsFile)
+	check("AGENTS_FILE", err)
+	r.ranges, err = agents.ReadRanges(s.RangesDir, now)
+	check("RANGES_DIR", err)
+	return r, errors.Join(problems...)
+}
+
+// listed calls each with the parts of a comma-separated list.
+func listed(text string, each func(string) error) error {
+	for part := range strings.SplitSeq(text, ",") {
+		if part = strings.TrimSpace(part); part == "" {
+			continue
+		}
+		if err := each(part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func parseProjects(text string) (all []host, err error) {
+	err = listed(text, func(part string) error {
+		project, where, ok := strings.Cut(part, "=")
+		if err := analytics.CheckProject(project); err != nil {
+			return err
+		}
+		name, prefix, _ := strings.Cut(where, "/")
+		if !ok || name == "" || strings.ContainsAny(where, " ?#") {
+			return fmt.Errorf("%.80q: want project=host or project=host/prefix", part)
+		}
+		all = append(all, host{project, strings.ToLower(name), strings.TrimRight("/"+prefix, "/")})
+		return nil
+	})
+	return all, err
+}
+
+func parseNetworks(text string) (all []netip.Prefix, err error) {
+	err = listed(text, func(part string) error {
+		p, err := parseNetwork(part)
+		all = append(all, p)
+		return err
+	})
+	return all, err
+}
+
+// parseNetwork reads 192.0.2.0/24, 2001:db8::/32 or a single address.
+func parseNetwork(text string) (netip.Prefix, error) {
+	p, err := netip.ParsePrefix(text)
+	if addr, bad := netip.ParseAddr(text); bad == nil {
+		addr = addr.Unmap().WithZone("")
+		return netip.PrefixFrom(addr, addr.BitLen()), nil
+	}
+	if err != nil {
+		return p, fmt.Errorf("%.60q: want a network such as 192.0.2.0/24, or an address", text)
+	}
+	return p.Masked(), nil
+}
+
+// exclusions are views that are not of readers.
+type exclusions struct {
+	networks   []netip.Prefix
+	paths      []string // or the beginnings of paths, before an asterisk
+	userAgents []string // or parts of them, in lower case
+}
+
+func parseExclusions(text string) (e exclusions, err error) {
+	err = listed(text, func(part string) error {
+		agent, isAgent := strings.CutPrefix(part, "agent:")
+		switch {
+		case isAgent && agent != "":
+			e.userAgents = append(e.userAgents, strings.ToLower(agent))
+		case part[0] == '/':
+			e.paths = append(e.paths, part)
+		default:
+			p, err := parseNetwork(part)
+			if err != nil {
+				return fmt.Errorf("%.60q: want a network, a path that begins with / (and may end with *), or agent:text",
+					part)
+			}
+			e.networks = append(e.networks, p)
+		}
+		return nil
+	})
+	return e, err
+}
+
+func (e exclusions) havePage(page string) bool {
+	for _, path := range e.paths {
+		if begin, isBegin := strings.CutSuffix(path, "*"); page == path || isBegin && strings.HasPrefix(page, begin) {
+			return true
+		}
+	}
+	return false
+}
+
+func contains(networks []netip.Prefix, addr netip.Addr) bool {
+	for _, n := range networks {
+		if n.Contains(addr) {
+			return true
+		}
+	}
+	return false
+}

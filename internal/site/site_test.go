@@ -1,0 +1,276 @@
+package site
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+)
+
+const now = analytics.Date(20_800)
+
+func rulesOf(t *testing.T, s Settings) *Rules {
+	t.Helper()
+	s.LogFormat = cmp.Or(s.LogFormat, "auto")
+	r, err := ParseRules(s, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// counted returns the report about some lines.
+func counted(t *testing.T, r *Rules, o Options, lines ...string) *Report {
+	t.Helper()
+	o.Now, o.Stdin = now, strings.NewReader(strings.Join(lines, "\n")+"\n")
+	report, err := r.Count(t.Context(), []string{"-"}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+// TestPages: a page has one spelling, and what is Markdown is known.
+func TestPages(t *testing.T) {
+	for target, want := range map[string]string{
+		"/": "/", "/?a=b": "/", "/a/": "/a", "/a/index.html": "/a", "/a.html": "/a", "/a.html#b": "/a", "/index.html": "/",
+		"/index.md": "/ md", "/a.md?x=.css": "/a md", "/llms.txt": "/llms.txt md", "/a/llms-full.txt": "/a/llms-full.txt md",
+		"/.html": "/", "/docs/.md": "/docs md", "/a//": "/a", "//a": "//a", "/a%20b": "/a b", "/%61": "/a", "/a%2Fb": "/a%2Fb",
+		"/a%2fb": "/a%2Fb", "/100%25": "/100%25", "/100%": "/100%25", "/%zz": "/%25zz", "/%C3%BC": "/ü", "/ü": "/ü",
+		"/%c3%28": "/%C3(", "/\xff": "/%FF", "/a%00b": "/a%00b", "/\x1b[31m": "/%1B[31m", "/%E2%80%AEa": "/%E2%80%AEa",
+		"/a%3Fb": "/a%3Fb", "/a%23b": "/a%23b", "http://h/a?b": "/a", "https://h": "/", "*": "", "": "", "h:443": "",
+		"/" + strings.Repeat("x", maxPath): OtherPages, "/a/../b": "/a/../b", "/Index.HTML": "/Index.HTML",
+	} {
+		page, markdown := pageOf([]byte(target))
+		if got := page + map[bool]string{true: " md"}[markdown]; got != want {
+			t.Errorf("%.80q is %.80q, want %q", target, got, want)
+		}
+		if again, _ := pageOf([]byte(page)); page != OtherPages && page != "" && again != page {
+			t.Errorf("%.80q is %.80q, and that %.80q", target, page, again)
+		}
+	}
+	a := parseAssets("")
+	for path, want := range map[string]bool{
+		"/a.css": true, "/A.CSS": true, "/robots.txt": true, "/sitemap.xml": true, "/x/sitemap-2.xml": true, "/a": false,
+		"/a.md": false, "/llms.txt": false, "/v1.2": false, "/css": false, "/.css": true, "/a.tar.gz": true,
+	} {
+		if got := a.have([]byte(path)); got != want {
+			t.Errorf("%s is an asset: %t", path, got)
+		}
+	}
+}
+
+// TestAccept: Markdown is preferred where its q is greater than that of HTML, named or by a wildcard.
+func TestAccept(t *testing.T) {
+	for accept, want := range map[string]bool{
+		"": false, "*/*": false, "text/html": false, "text/markdown": true, "text/markdown, text/html": false,
+		"text/markdown, text/html;q=0.9": true, "text/html, text/markdown;q=0.9": false, "text/markdown, */*": false,
+		"text/markdown, */*;q=0.1": true, "text/plain;q=1.0, text/markdown;q=0.9": true,
+		"text/markdown;q=0.9, text/*;q=0.8": true, "TEXT/MARKDOWN ; Q=1 , text/html;q=0": true, "text/markdown;q=2": false,
+		"text/markdown;q=NaN": false, "text/markdown;q=0.5, text/html;q=0.4, */*": true, ",;,=": false,
+	} {
+		if got := prefersMarkdown(accept); got != want {
+			t.Errorf("%q: %t", accept, got)
+		}
+	}
+}
+
+const (
+	firefox = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+	day     = "10/Oct/2026:12:00:00 +0000"
+)
+
+// hit is a line in the combined format with X-Forwarded-For.
+func hit(addr, path, agent string) string {
+	return fmt.Sprintf(`%s - - [%s] "GET %s HTTP/1.1" 200 100 "-" "%s"`, addr, day, path, agent)
+}
+
+// TestLeftOut: each line is a view or left out, for the first reason that applies.
+func TestLeftOut(t *testing.T) {
+	ranges := t.TempDir()
+	published := fmt.Sprintf(`{"creationTime":%q,"prefixes":[{"ipv4Prefix":"203.0.113.0/24"}]}`,
+		time.Now().UTC().Format("2006-01-02T15:04:05.000000"))
+	if err := os.WriteFile(filepath.Join(ranges, "gptbot.json"), []byte(published), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	old := `{"creationTime":"2020-01-01","prefixes":[{"ipv4Prefix":"203.0.113.0/24"}]}`
+	if err := os.WriteFile(filepath.Join(ranges, "bingbot.json"), []byte(old), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := rulesOf(t, Settings{Exclude: "198.51.100.0/24, /internal/*, /ping, agent:UptimeX", RangesDir: ranges})
+	line := hit("192.0.2.1", "/a", firefox)
+	for _, test := range []struct {
+		line string
+		want Reason
+	}{
+		{line, ""}, {strings.Replace(line, " 200 ", " 304 ", 1), ""}, {strings.Replace(line, " 200 ", " 404 ", 1), Status},
+		{strings.Replace(line, "GET", "HEAD", 1), Method}, {strings.Replace(line, "GET /a HTTP/1.1", "-", 1), Method},
+		{hit("192.0.2.1", "/a.css?x", firefox), Asset}, {hit("192.0.2.1", "*", firefox), Asset},
+		{strings.Replace(line, "2026", "2036", 1), Outside}, {"no log", Unparsed},
+		{hit("198.51.100.7", "/a", firefox), Excluded}, {hit("192.0.2.1", "/internal/a", firefox), Excluded},
+		{hit("192.0.2.1", "/ping", firefox), Excluded}, {hit("192.0.2.1", "/pings", firefox), ""},
+		{hit("192.0.2.1", "/a", "uptimex/1.0"), Excluded}, {hit("localhost", "/a", firefox), Client},
+		{hit("192.0.2.1", "/a", "GPTBot/1.1"), Spoofed}, {hit("203.0.113.9", "/a", "GPTBot/1.1"), ""},
+		{hit("192.0.2.1", "/a", "bingbot/2.0"), ""},    // its list is too old
+		{strings.Replace(line, "HTTP/1.1", "", 1), ""}, // HTTP/0.9
+	} {
+		want := map[Reason]int{}
+		if test.want != "" {
+			want[test.want] = 1
+		}
+		got := counted(t, r, Options{}, line, test.line)
+		if diff := gocmp.Diff(want, got.LeftOut); diff != "" || got.Views+len(want) != 2 || got.Lines != 2 {
+			t.Errorf("%s: %d views of %d lines: %s", test.line, got.Views, got.Lines, diff)
+		}
+		if len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "bingbot.json of 2020-01-01 is too old") {
+			t.Errorf("warnings: %q", got.Warnings)
+		}
+	}
+}
+
+// TestReaders: who is the same reader, and behind which proxy.
+func TestReaders(t *testing.T) {
+	forwarded := func(peer, list string) string { return hit(peer, "/a", firefox) + ` "` + list + `"` }
+	for _, test := range []struct {
+		proxies string
+		lines   []string
+		want    int64
+	}{
+		{"", []string{hit("192.0.2.1", "/a", firefox), hit("::ffff:192.0.2.1", "/b", firefox)}, 1},
+		{"", []string{hit("192.0.2.1", "/a", firefox), hit("192.0.2.1", "/a", firefox+"x")}, 2},
+		{"", []string{hit("2001:db8::1", "/a", firefox), hit("2001:db8::ffff", "/a", firefox)}, 1},
+		{"", []string{hit("2001:db8::1", "/a", firefox), hit("2001:db8:0:1::1", "/a", firefox)}, 2},
+		{"", []string{forwarded("10.0.0.1", "192.0.2.1"), forwarded("10.0.0.1", "192.0.2.2")}, 1},
+		{"10.0.0.0/8", []string{forwarded("10.0.0.1", "192.0.2.1"), forwarded("10.0.0.1", "192.0.2.2")}, 2},
+		{"10.0.0.0/8", []string{forwarded("10.0.0.1", "192.0.2.1"), forwarded("10.0.0.2", "192.0.2.7, 192.0.2.1, 10.9.9.9")}, 1},
+		{"10.0.0.0/8", []string{forwarded("192.0.2.3", "192.0.2.1"), forwarded("192.0.2.3", "192.0.2.2")}, 1},
+		{"10.0.0.0/8", []string{forwarded("10.0.0.1", "192.0.2.1:4711"), forwarded("10.0.0.1", "192.0.2.1")}, 1},
+		{"10.0.0.0/8", []string{forwarded("10.0.0.1", "-"), forwarded("10.0.0.1", "10.0.0.3")}, 2},
+		{"10.0.0.0/8", []string{forwarded("10.0.0.1", "192.0.2.1, unknown"), forwarded("10.0.0.1", "192.0.2.1")}, 1},
+		{"2001:db8::/32", []string{forwarded("2001:db8::9", "192.0.2.1"), forwarded("2001:db8:5::9", "192.0.2.1")}, 1},
+	} {
+		r := counted(t, rulesOf(t, Settings{LogProxies: test.proxies}), Options{}, test.lines...)
+		if r.Totals.Total != test.want {
+			t.Errorf("%s: %q: %d readers, want %d", test.proxies, test.lines, r.Totals.Total, test.want)
+		}
+	}
+	var many []string
+	for i := range 2000 {
+		many = append(many, hit(fmt.Sprintf("10.0.0.%d", i%2), "/a", fmt.Sprint("Mozilla/5.0 ", i)))
+	}
+	if r := counted(t, rulesOf(t, Settings{}), Options{}, many...); len(r.Warnings) != 1 ||
+		!strings.HasPrefix(r.Warnings[0], "2 addresses have 100%") {
+		t.Error(r.Warnings)
+	}
+	for i := range many {
+		many[i] = hit(fmt.Sprintf("10.0.%d.%d", i/250, i%250), "/a", firefox)
+	}
+	if r := counted(t, rulesOf(t, Settings{}), Options{}, many...); len(r.Warnings) != 0 {
+		t.Error(r.Warnings)
+	}
+}
+
+// TestProjects: lines belong to the project of their host and the longest prefix of their path.
+func TestProjects(t *testing.T) {
+	r := rulesOf(t, Settings{Projects: "prj_docs=docs.example.com, prj_api=example.com/api, prj_site=example.com"})
+	var lines []string
+	for i, url := range []string{
+		"docs.example.com /a", "DOCS.example.com. /b", "example.com /api", "example.com /api/x", "example.com /apix",
+		"other.example /a", "example.com /",
+	} {
+		where, path, _ := strings.Cut(url, " ")
+		lines = append(lines, where+":443 "+hit(fmt.Sprintf("192.0.2.%d", i), path, firefox))
+	}
+	for project, want := range map[string]string{
+		"prj_docs": "/a /b", "prj_api": "/api /api/x", "prj_site": "/ /apix",
+	} {
+		report := counted(t, r, Options{Project: project}, lines...)
+		var pages []string
+		for _, p := range report.Pages {
+			pages = append(pages, p.Path)
+		}
+		if got := strings.Join(pages, " "); got != want || report.LeftOut[Foreign] != 7-len(pages) {
+			t.Errorf("%s: %s, want %s; %v", project, got, want, report.LeftOut)
+		}
+	}
+	for project, want := range map[string]string{"": "name one with --project", "prj_x": "has no"} {
+		if _, err := r.Count(t.Context(), []string{"-"}, Options{Project: project}); err == nil ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want …%s…", project, err, want)
+		}
+	}
+}
+
+// TestWrongSettings: every setting that is wrong is named.
+func TestWrongSettings(t *testing.T) {
+	_, err := ParseRules(Settings{LogFormat: "x", Projects: "prj_a", LogProxies: "10.0.0.0/33", Exclude: "ping",
+		AgentsFile: "/nowhere", RangesDir: "/nowhere"}, time.Now())
+	for _, name := range []string{"LOG_FORMAT", "PROJECTS", "LOG_PROXIES", "EXCLUDE", "AGENTS_FILE", "RANGES_DIR"} {
+		if err == nil || !strings.Contains(err.Error(), "DOCGAUGE_SITE_"+name+": ") {
+			t.Errorf("%s is not named: %v", name, err)
+		}
+	}
+}
+
+// TestHostileLines: whatever a client sends, the report is printable and bounded, and other lines
+// count.
+func TestHostileLines(t *testing.T) {
+	r := rulesOf(t, Settings{})
+	good := hit("192.0.2.1", "/a", firefox)
+	report := counted(t, r, Options{}, good, strings.Repeat("x", 3<<20), hit("192.0.2.1", "/\x1b[2J\x07", firefox),
+		hit("192.0.2.1", "/\xff\xfe", "\x00\x1b]0;x"), "\x1b[31mAlice Müller 203.0.113.77\x00 \u202e"+strings.Repeat("z", 500),
+		hit("192.0.2.1", "/"+strings.Repeat("p/", 5000), firefox), hit("1.2.3.4.5", "/a", firefox), good)
+	if report.Lines != 8 || report.Views != 5 || report.LeftOut[Unparsed] != 2 || report.LeftOut[Client] != 1 {
+		t.Errorf("%d views of %d lines, %v", report.Views, report.Lines, report.LeftOut)
+	}
+	for _, p := range report.Pages {
+		if strings.ContainsFunc(p.Path, func(r rune) bool { return r < ' ' || r == 0xfffd }) {
+			t.Errorf("page %q", p.Path)
+		}
+	}
+	if b := report.Unparsed; b == nil || b.Source != "-" || b.Line != 2 || len([]rune(b.Text)) > 200 {
+		t.Errorf("%+v", b)
+	}
+	const want = ".[00aaaaaa aaaaaa 000.0.000.00."
+	if got := mask([]byte("\x1b[31mAlice Müller 203.0.113.77\x00")); got != want {
+		t.Errorf("masked: %q, want %q", got, want)
+	}
+	var invented []string
+	for i := range maxPages + 5000 {
+		invented = append(invented, hit("192.0.2.2", fmt.Sprint("/x/", i), firefox))
+	}
+	report = counted(t, r, Options{}, append([]string{good}, invented...)...)
+	i := slices.IndexFunc(report.Pages, func(p Page) bool { return p.Path == "/a" })
+	if len(report.Pages) != maxPages+1 || i < 0 || report.Pages[i].Total != 1 ||
+		!slices.ContainsFunc(report.Pages, func(p Page) bool { return p.Path == OtherPages && p.Total == 1 }) {
+		t.Errorf("%d pages, /a is %d", len(report.Pages), i)
+	}
+}
+
+// TestNoLog: what cannot be read is an error that names the file.
+func TestNoLog(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"empty": "", "gzip.gz": "\x1f\x8b\x08", "picture": "\x89PNG\r\n\x1a\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range map[string]string{
+		"empty": "", "gzip.gz": "EOF", "picture": "no line has a known format", "absent": "no such file", ".": "is a directory",
+	} {
+		path := filepath.Join(dir, name)
+		_, err := rulesOf(t, Settings{}).Count(t.Context(), []string{path}, Options{Now: now})
+		if got := fmt.Sprint(err); (err == nil) != (want == "") || want != "" &&
+			(!strings.HasPrefix(got, path) || !strings.Contains(got, want)) {
+			t.Errorf("%s: %v, want …%s…", name, err, want)
+		}
+	}
+}

@@ -1,0 +1,360 @@
+// Package site counts the readers of any documentation site from its access logs: people and AI
+// apart, exact for every span of days.
+//
+// A view is a page that a client got; a reader is one client's address and user agent. Neither
+// stays: an address is hashed with a key that nothing keeps before anything is counted.
+package site
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"hash"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/site/agents"
+	"github.com/docgauge/docgauge/internal/site/count"
+	"github.com/docgauge/docgauge/internal/site/logs"
+)
+
+// Reason is why a line is no view.
+type Reason string
+
+// The reasons, in the order in which they are looked for.
+const (
+	Unparsed Reason = "unparsed" // not of the log's format, or too long
+	Outside  Reason = "outside"  // not in the days asked for
+	Method   Reason = "method"   // not GET
+	Status   Reason = "status"   // neither 2xx nor 304
+	Asset    Reason = "asset"    // an image, a style, a script; not a page
+	Foreign  Reason = "project"  // of another host or path than the projects'
+	Client   Reason = "client"   // without an address
+	Excluded Reason = "excluded" // DOCGAUGE_SITE_EXCLUDE
+	Spoofed  Reason = "spoofed"  // claims to be an agent that its address is not
+)
+
+// key identifies a reader.
+type key [16]byte
+
+// view is one page that one reader got.
+type view struct {
+	reader  key
+	day     analytics.Date
+	project int32
+	page    int32
+	agent   int32 // -1: a person's browser
+	kind    int8  // of package count, or neither
+}
+
+// neither is the kind of views by agents that are no readers.
+const neither = -1
+
+// names numbers names in the order in which they came. It may be used by several goroutines.
+type names[K comparable] struct {
+	mu     sync.Mutex
+	number map[K]int32
+	all    []K
+}
+
+// of returns the number of a name; -1 if there are as many as may be.
+func (n *names[K]) of(name K, most int) int32 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if i, ok := n.number[name]; ok {
+		return i
+	}
+	if len(n.all) >= most {
+		return -1
+	}
+	if n.number == nil {
+		n.number = map[K]int32{}
+	}
+	i := int32(len(n.all))
+	n.number[name], n.all = i, append(n.all, name)
+	return i
+}
+
+// pageName is a page of a project.
+type pageName struct {
+	project int32
+	path    string
+}
+
+// vocabulary is what the views of all logs have in common.
+type vocabulary struct {
+	pages  names[pageName]
+	agents names[*agents.Agent]
+}
+
+// viewer makes views of lines, for one goroutine. What it has seen often it need not look at again.
+type viewer struct {
+	*Rules
+	words  *vocabulary
+	reader hash.Hash
+	from   int64 // Unix seconds, as to
+	to     int64
+
+	targets map[string]target
+	clients map[string]knownAgent
+	accepts map[string]bool
+	busiest map[netip.Addr]int // of the views, at most: see seen
+	scratch []byte
+}
+
+type target struct {
+	page     string
+	markdown bool
+	asset    bool
+	number   [1]int32 // of the page in the only project, -1 if not yet known
+}
+
+type knownAgent struct {
+	agent    *agents.Agent
+	number   int32
+	excluded bool
+}
+
+// remembered bounds what a viewer remembers of each kind: clients invent what they like.
+const remembered = 1 << 15
+
+func newViewer(r *Rules, words *vocabulary, secret []byte, from, to int64) *viewer {
+	return &viewer{Rules: r, words: words, reader: hmac.New(sha256.New, secret), from: from, to: to,
+		targets: map[string]target{}, clients: map[string]knownAgent{}, accepts: map[string]bool{},
+		busiest: map[netip.Addr]int{}}
+}
+
+// addresses is how many of the busiest addresses are counted.
+const addresses = 64
+
+// seen counts a view of an address, as Misra and Gries do: an address with more than one in 64 of
+// all views is in the end in the table, with a count that is too small by at most that share.
+func (v *viewer) seen(addr netip.Addr) {
+	if _, known := v.busiest[addr]; known || len(v.busiest) < addresses {
+		v.busiest[addr]++
+		return
+	}
+	for a, n := range v.busiest {
+		if v.busiest[a] = n - 1; n == 1 {
+			delete(v.busiest, a)
+		}
+	}
+}
+
+// remember returns the value of a key, computed if it is not known.
+func remember[V any](known map[string]V, key []byte, compute func(string) V) V {
+	v, ok := known[string(key)]
+	if !ok {
+		if len(known) >= remembered {
+			clear(known)
+		}
+		own := string(key)
+		v = compute(own)
+		known[own] = v
+	}
+	return v
+}
+
+// view returns the view of a line, or why it is none.
+func (v *viewer) view(l *logs.Line) (out view, why Reason) {
+	isEvent := len(l.Reader) > 0
+	switch {
+	case l.Time < v.from || l.Time >= v.to:
+		return out, Outside
+	case !isEvent && string(l.Method) != "GET":
+		return out, Method
+	case !isEvent && (l.Status < 200 || l.Status > 299) && l.Status != 304:
+		return out, Status
+	}
+	path := pathOf(l.Target)
+	t := remember(v.targets, path, func(text string) target {
+		page, markdown := pageOf([]byte(text))
+		return target{page: page, markdown: markdown, asset: page == "" || v.assets.have([]byte(text)),
+			number: [1]int32{-1}}
+	})
+	if t.asset {
+		return out, Asset
+	}
+	project, ok := v.project(l, t.page)
+	if !ok {
+		return out, Foreign
+	}
+	if v.exclude.havePage(t.page) {
+		return out, Excluded
+	}
+	out.day, out.project = analytics.DateOf(time.Unix(l.Time, 0)), project
+	if out.page = t.number[0]; out.page < 0 || len(v.projects) > 0 {
+		out.page = v.pageNumber(project, t.page)
+		t.number[0] = out.page
+		v.targets[string(path)] = t
+	}
+	if isEvent {
+		return v.event(l, out)
+	}
+	return v.byClient(l, out, t.markdown)
+}
+
+func (v *viewer) pageNumber(project int32, page string) int32 {
+	if n := v.words.pages.of(pageName{project, page}, maxPages); n >= 0 {
+		return n
+	}
+	return v.words.pages.of(pageName{project, OtherPages}, maxPages+len(v.projects)+1)
+}
+
+// event completes the view of an event of the sandbox, which says itself whose it is.
+func (v *viewer) event(l *logs.Line, out view) (view, Reason) {
+	switch string(l.Kind) {
+	case "human":
+		out.kind = count.Human
+	case "ai":
+		out.kind = count.AI
+	default:
+		return out, Unparsed
+	}
+	out.agent, out.reader = -1, v.key([]byte("event"), l.Reader)
+	return out, ""
+}
+
+// byClient completes a view with its reader.
+func (v *viewer) byClient(l *logs.Line, out view, markdown bool) (view, Reason) {
+	addr, ok := v.client(l)
+	if !ok {
+		return out, Client
+	}
+	a := remember(v.clients, l.UserAgent, func(text string) knownAgent {
+		known := knownAgent{agent: v.agents.Match(text), number: -1}
+		if known.agent != nil {
+			known.number = v.words.agents.of(known.agent, 1<<30)
+		}
+		for _, part := range v.exclude.userAgents {
+			known.excluded = known.excluded || strings.Contains(strings.ToLower(text), part)
+		}
+		return known
+	})
+	switch {
+	case a.excluded || contains(v.exclude.networks, addr):
+		return out, Excluded
+	case a.agent != nil && v.ranges.Claim(a.agent, addr) == agents.Spoofed:
+		return out, Spoofed
+	}
+	markdown = markdown || string(l.Event) == "docs.content.md.view" ||
+		len(l.Accept) > 0 && remember(v.accepts, l.Accept, prefersMarkdown)
+	switch agents.Audience(a.agent, markdown) {
+	case analytics.Human:
+		out.kind = count.Human
+	case analytics.AI:
+		out.kind = count.AI
+	default:
+		out.kind = neither
+	}
+	v.seen(addr)
+	bits := addr.As16()
+	network := bits[:8] // a client of IPv6 has a whole /64
+	if addr.Is4() {
+		network = bits[12:]
+	}
+	out.agent, out.reader = a.number, v.key(network, l.UserAgent)
+	return out, ""
+}
+
+// project returns the number of the project of a line.
+func (v *viewer) project(l *logs.Line, page string) (int32, bool) {
+	if len(v.projects) == 0 {
+		return 0, true
+	}
+	best, length := -1, -1
+	for i, p := range v.projects {
+		if len(l.Project) > 0 {
+			if p.project == string(l.Project) {
+				return int32(i), true
+			}
+			continue
+		}
+		under, ok := strings.CutPrefix(page, p.prefix)
+		if ok && (under == "" || under[0] == '/' || p.prefix == "") && len(p.prefix) > length &&
+			sameHost(l.Host, p.name) {
+			best, length = i, len(p.prefix)
+		}
+	}
+	return int32(best), best >= 0
+}
+
+// sameHost compares a Host header, which may have a port, with a name.
+func sameHost(header []byte, name string) bool {
+	if at := bytes.LastIndexByte(header, ':'); at >= 0 && bytes.IndexByte(header[at:], ']') < 0 {
+		header = header[:at]
+	}
+	return strings.EqualFold(string(bytes.TrimSuffix(header, []byte("."))), name)
+}
+
+// client returns the address of the reader: behind a proxy of the site's own, the right-most of
+// X-Forwarded-For that is not one of them.
+func (v *viewer) client(l *logs.Line) (netip.Addr, bool) {
+	addr, ok := parseAddr(l.Client)
+	if len(l.Client) > 0 && (!ok || !contains(v.proxies, addr)) {
+		return addr, ok
+	}
+	for rest := l.Forwarded; len(rest) > 0; {
+		at := bytes.LastIndexByte(rest, ',')
+		hop, ok := parseAddr(bytes.TrimSpace(rest[at+1:]))
+		if !ok {
+			return hop, false
+		}
+		if addr = hop; !contains(v.proxies, addr) {
+			return addr, true
+		}
+		rest = rest[:max(at, 0)]
+	}
+	return addr, addr.IsValid()
+}
+
+// parseAddr reads an address, which may have a port, as some proxies write it.
+func parseAddr(text []byte) (netip.Addr, bool) {
+	if addr, ok := parseIPv4(text); ok {
+		return addr, true
+	}
+	if len(text) > 64 {
+		return netip.Addr{}, false
+	}
+	addr, err := netip.ParseAddr(string(text))
+	if err != nil {
+		var with netip.AddrPort
+		with, err = netip.ParseAddrPort(string(text))
+		addr = with.Addr()
+	}
+	return addr.Unmap().WithZone(""), err == nil
+}
+
+// parseIPv4 reads four numbers: most addresses are that, and it needs no memory.
+func parseIPv4(text []byte) (netip.Addr, bool) {
+	var four [4]byte
+	i, digits, n := 0, 0, 0
+	for _, c := range text {
+		switch {
+		case c >= '0' && c <= '9' && digits < 3 && (digits != 1 || n != 0):
+			n, digits = n*10+int(c-'0'), digits+1
+		case c == '.' && digits > 0 && i < 3 && n < 256:
+			four[i] = byte(n)
+			i, digits, n = i+1, 0, 0
+		default:
+			return netip.Addr{}, false
+		}
+	}
+	if i != 3 || digits == 0 || n > 255 {
+		return netip.Addr{}, false
+	}
+	four[3] = byte(n)
+	return netip.AddrFrom4(four), true
+}
+
+// key hashes what identifies a reader.
+func (v *viewer) key(network, userAgent []byte) (k key) {
+	v.scratch = append(append(append(v.scratch[:0], byte(len(network))), network...), userAgent...)
+	v.reader.Reset()
+	v.reader.Write(v.scratch)
+	v.scratch = v.reader.Sum(v.scratch[:0])
+	return key(v.scratch[:len(k)])
+}

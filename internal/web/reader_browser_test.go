@@ -1,0 +1,354 @@
+package web_test
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/dev/webtest"
+	"github.com/docgauge/docgauge/internal/view"
+	"github.com/docgauge/docgauge/internal/web"
+	"github.com/docgauge/docgauge/sinks"
+	"github.com/docgauge/docgauge/sinks/sinktest"
+)
+
+// site serves the pages of snapshots that a test replaces.
+type site struct {
+	*httptest.Server
+	now    atomic.Pointer[view.Snapshot]
+	memory *sinktest.Memory
+	report *web.LiveReport
+	views  atomic.Int32 // of the status page
+}
+
+// openSite serves two projects with merges and pages.
+func openSite(t *testing.T) *site {
+	t.Helper()
+	s, memory := liveSnapshot()
+	s.Outcomes = webtest.Outcomes("docs-main")
+	for _, p := range s.Projects {
+		for _, g := range p.Grids {
+			if g.Newest != nil {
+				s.Windows = append(s.Windows, view.Window{Revision: *g.Newest})
+			}
+		}
+	}
+	here := &site{memory: memory}
+	here.now.Store(s)
+	here.report = web.NewLiveReport(here.now.Load, "v1")
+	must(t, here.report.Refresh(t.Context(), s, []sinks.Sink{memory}))
+	mux := http.NewServeMux()
+	status := web.NewStatusPage(here.now.Load, here.report, nil, "v1")
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		status.ServeHTTP(w, r)
+		here.views.Add(1)
+	})
+	mux.Handle("/report", here.report)
+	mux.Handle("/page", web.NewPathPage(here.now.Load,
+		func(ask func(sinks.Sink) error) error { return ask(memory) }, "v1"))
+	here.Server = httptest.NewServer(mux)
+	t.Cleanup(here.Close)
+	return here
+}
+
+// later replaces the snapshot by a changed copy, an hour later.
+func (s *site) later(change func(*view.Snapshot)) {
+	next := *s.now.Load()
+	next.At = next.At.Add(time.Hour)
+	next.Projects = slices.Clone(next.Projects)
+	next.Projects[0].Grids = slices.Clone(next.Projects[0].Grids)
+	change(&next)
+	s.now.Store(&next)
+}
+
+// week is the pages of the newest week of the first project, the most read first.
+func week(s *view.Snapshot) []analytics.Row {
+	return webtest.Pages(*s.Projects[0].Grids[1].Newest, "/new")
+}
+
+// readAgain replaces those pages.
+func (s *site) readAgain(t *testing.T, pages []analytics.Row) {
+	t.Helper()
+	s.later(func(next *view.Snapshot) {
+		g := &next.Projects[0].Grids[1]
+		newest := *g.Newest
+		newest.Number++
+		g.Cells = slices.Clone(g.Cells)
+		g.Cells[len(g.Cells)-1].Revision = &newest
+		g.Count()
+		slices.SortFunc(pages, func(a, b analytics.Row) int { return strings.Compare(a.Path, b.Path) })
+		s.memory.Put(newest, pages, nil)
+		must(t, s.report.Refresh(t.Context(), next, []sinks.Sink{s.memory}))
+	})
+}
+
+// open opens a page, and expects that the browser has nothing to report.
+func (s *site) open(t *testing.T, path string, size engines.View) *engines.Tab {
+	t.Helper()
+	tab, err := engines.RunChromium(t).Open(t.Context(), s.URL+path, size)
+	must(t, err)
+	t.Cleanup(func() {
+		gone := func(line string) bool { return strings.Contains(line, "ERR_CONNECTION_REFUSED") }
+		if console := slices.DeleteFunc(tab.Console(), gone); len(console) > 0 {
+			t.Errorf("console: %q", console)
+		}
+	})
+	return tab
+}
+
+const (
+	list  = `document.querySelector("#p0g1l")` // the pages of a week on the status page
+	paths = `Array.from(` + list + `.querySelectorAll("tbody tr")).filter(r => r.checkVisibility())
+		.map(r => r.querySelector("bdi").title)`
+	box     = `document.querySelector(".filter input")`
+	head    = `Array.from(` + list + `.querySelectorAll("thead button")).find(b => b.textContent == "AI")`
+	said    = `document.querySelector(".refresh [role=status]").textContent`
+	refresh = `document.querySelector("[data-refresh=now]").click()`
+	fits    = `document.documentElement.scrollWidth <= innerWidth`
+)
+
+// byAI are the paths that have a text, of the 50 most read pages, the most read by agents first, or last.
+func byAI(pages []analytics.Row, text string, sign int) (out []string) {
+	pages = slices.Clone(pages)
+	slices.SortFunc(pages, func(a, b analytics.Row) int {
+		return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(a.Path, b.Path))
+	})
+	pages = pages[:50]
+	slices.SortStableFunc(pages, func(a, b analytics.Row) int { return sign * cmp.Compare(a.AI, b.AI) })
+	for _, r := range pages {
+		if strings.Contains(r.Path, text) {
+			out = append(out, r.Path)
+		}
+	}
+	return out
+}
+
+// TestBrowserReads goes the way of a reader: filter and order a list, with the pointer or the keyboard,
+// open a page, and go back to the list as it was.
+func TestBrowserReads(t *testing.T) {
+	here := openSite(t)
+	pages := week(here.now.Load())
+	for name, size := range map[string]engines.View{
+		"desktop": {Width: 1400, Height: 900}, "phone": {Width: 400, Height: 800, Scheme: "dark"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tab := here.open(t, "/", size)
+			webtest.Equal(t, tab, 10, paths+`.length`)
+			webtest.Equal(t, tab, true, fits)
+			must(t, tab.Eval(t.Context(), box+`.focus()`, nil))
+			must(t, tab.Type(t.Context(), "RESOURCE-"))
+			webtest.Click(t, tab, head)
+			webtest.Equal(t, tab, byAI(pages, "resource-", -1), paths)
+			webtest.Equal(t, tab, []string{"descending"},
+				`Array.from(`+list+`.querySelectorAll("[aria-sort]")).map(h => h.getAttribute("aria-sort"))`)
+			must(t, tab.Press(t.Context(), "Enter")) // the focus is on the button
+			want := byAI(pages, "resource-", 1)
+			webtest.Equal(t, tab, want, paths)
+			webtest.Equal(t, tab, fmt.Sprintf("%d pages of these lists. Open the page RESOURCE-", len(want)),
+				`document.querySelector(".filter [role=status]").textContent`)
+			webtest.Legible(t, tab, "filtered-"+name)
+			webtest.Axe(t, tab, "filtered-"+name)
+
+			webtest.Click(t, tab, list+`.querySelector("tbody tr:not([hidden]) a")`)
+			webtest.Becomes(t, tab, []string{"/page", want[0]},
+				`[location.pathname, document.querySelector("h1").textContent]`)
+			webtest.Equal(t, tab, "docs-main", `new URLSearchParams(location.search).get("project")`)
+			webtest.Legible(t, tab, "page-"+name)
+			webtest.Axe(t, tab, "page-"+name)
+			webtest.Equal(t, tab, true, fits)
+			must(t, tab.Eval(t.Context(), `history.back()`, nil))
+			webtest.Becomes(t, tab, []string{"/", "RESOURCE-"}, `[location.pathname, `+box+`.value]`)
+			webtest.Equal(t, tab, want, paths)
+			must(t, tab.Eval(t.Context(), `window.old = true; history.go(0)`, nil)) // as without the browser's cache
+			webtest.Becomes(t, tab, []any{true, "RESOURCE-"}, `[!window.old, `+box+`.value]`)
+			webtest.Equal(t, tab, want, paths)
+		})
+	}
+}
+
+// TestBrowserLinks: each path leads to its page, on the status page and in the report of a server; a
+// file has no server.
+func TestBrowserLinks(t *testing.T) {
+	here := openSite(t)
+	const unlinked = `Array.from(document.querySelectorAll(".pages bdi, .effects th > bdi, .effects a bdi, .effect bdi"))
+		.filter(e => new URL(e.closest("a")?.href ?? "file:").searchParams.get("path") !== e.title).map(e => e.title)`
+	for _, path := range []string{"/", "/report"} {
+		tab := here.open(t, path, engines.View{Width: 1400, Height: 900})
+		webtest.None(t, tab, "paths of "+path+" that lead nowhere", unlinked)
+		webtest.Axe(t, tab, path)
+		webtest.Axe(t, here.open(t, path, engines.View{Width: 400, Height: 900, Scheme: "dark"}), path)
+	}
+	tab := openReport(t, engines.RunChromium(t), demoReport(), engines.View{Width: 1400, Height: 900})
+	webtest.Equal(t, tab, 0, `document.querySelectorAll("a[href^=page], .refresh").length`)
+}
+
+// TestBrowserKeyboard: the keyboard reaches every link, button and box, in the order of the page,
+// and shows where it is.
+func TestBrowserKeyboard(t *testing.T) {
+	here := openSite(t)
+	for _, path := range []string{"/", "/report"} {
+		tab := here.open(t, path, engines.View{Width: 1400, Height: 900})
+		var want int
+		must(t, tab.Eval(t.Context(), `(all => {
+			const radios = new Set(all.filter(e => e.type == "radio").map(e => e.name)).size;
+			window.places = all.filter(e => e.type != "radio");
+			return window.places.length + radios;
+		})(Array.from(document.querySelectorAll("a[href], button, input, summary, [tabindex='0']"))
+			.filter(e => e.checkVisibility({visibilityProperty: true})))`, &want))
+		reached, unseen := 0, []string{}
+		for range want {
+			must(t, tab.Press(t.Context(), "Tab"))
+			var at []string
+			must(t, tab.Eval(t.Context(), `(e => {
+				const seen = e.matches(".heard") ? e.labels[0] : e;
+				return [e.outerHTML.slice(0, 80), getComputedStyle(seen).outlineStyle, String(window.places.indexOf(e))];
+			})(document.activeElement)`, &at))
+			reached++
+			if at[1] == "none" {
+				unseen = append(unseen, at[0])
+			}
+		}
+		webtest.Equal(t, tab, true, `document.activeElement === window.places.at(-1)`)
+		if len(unseen) > 0 || reached != want {
+			t.Errorf("%s: %d of %d places, without an outline: %q", path, reached, want, unseen)
+		}
+	}
+}
+
+// TestBrowserRefresh: newer numbers replace those that changed; what the reader opened, wrote, chose
+// and looked at stays.
+func TestBrowserRefresh(t *testing.T) {
+	here := openSite(t)
+	tab := here.open(t, "/", engines.View{Width: 1400, Height: 900})
+	const (
+		opened = `["#p0g1lm", "#p0g0lm", "#p0d", "#p1d"].map(q => document.querySelector(q).open)`
+		grown  = "/docs/reference/resource-40"
+		focus  = `document.activeElement.closest("tr")?.querySelector("bdi").title`
+	)
+	webtest.Click(t, tab, `document.querySelector("#p1d summary")`)
+	webtest.Click(t, tab, `document.querySelector("#p0g1lm summary")`)
+	webtest.Click(t, tab, head)
+	must(t, tab.Eval(t.Context(), box+`.focus()`, nil))
+	must(t, tab.Type(t.Context(), "docs"))
+	pages := week(here.now.Load())
+	before := byAI(pages, "docs", -1)
+	must(t, tab.Eval(t.Context(), `window.kept = [`+box+`, document.querySelector("#p0g0")];
+		`+list+`.querySelector("a[href*=resource-40]").focus();
+		scrollTo(0, 700)`, nil))
+	webtest.Equal(t, tab, []any{grown, 700}, `[`+focus+`, scrollY]`)
+
+	// A page is read far more, one is gone, one is new.
+	for i := range pages {
+		switch pages[i].Path {
+		case grown:
+			pages[i].AI, pages[i].Total = 1e6, 1e6
+		case before[2]:
+			pages[i].Path = "/docs/later"
+		}
+	}
+	here.readAgain(t, pages)
+	must(t, tab.Eval(t.Context(), refresh, nil))
+	webtest.Becomes(t, tab, "11:31", `document.querySelector(".facts time span + span").textContent`)
+	after := byAI(pages, "docs", -1)
+	webtest.Equal(t, tab, after, paths)
+	webtest.Equal(t, tab, "1,000,000", list+`.querySelector("tbody tr").cells[2].textContent`)
+	webtest.Equal(t, tab, []bool{true, false, true, true}, opened)
+	webtest.Equal(t, tab, []any{grown, 700, "docs", true}, `[`+focus+`, scrollY, `+box+`.value,
+		window.kept.every(e => e.isConnected)]`)
+	webtest.Equal(t, tab, true, said+`.startsWith("Refreshed at")`)
+	webtest.Axe(t, tab, "refreshed")
+
+	// A paused page asks for nothing; one that goes on asks by itself.
+	must(t, tab.Eval(t.Context(), `window.timers = []; window.setTimeout = (...a) => window.timers.push(a)`, nil))
+	const pause = `document.querySelector("[data-refresh=pause]")`
+	webtest.Click(t, tab, pause)
+	webtest.Equal(t, tab, []any{"true", 0}, `[`+pause+`.getAttribute("aria-pressed"), window.timers.length]`)
+	webtest.Click(t, tab, pause)
+	webtest.Equal(t, tab, []any{"false", 1, 60000}, `[`+pause+`.getAttribute("aria-pressed"), window.timers.length,
+		window.timers[0][1]]`)
+	views := here.views.Load()
+	must(t, tab.Eval(t.Context(), `window.timers[0][0]()`, nil))
+	webtest.Becomes(t, tab, 2, `window.timers.length`)
+	if here.views.Load() != views+1 {
+		t.Error("the page did not ask")
+	}
+
+	// A server that is gone is said, and the numbers stay.
+	here.CloseClientConnections()
+	here.Close()
+	must(t, tab.Eval(t.Context(), refresh, nil))
+	webtest.Becomes(t, tab, true, said+`.startsWith("No answer at")`)
+	webtest.Equal(t, tab, after, paths)
+}
+
+// TestBrowserStarts: the first page waits for the first numbers, and shows them.
+func TestBrowserStarts(t *testing.T) {
+	here := openSite(t)
+	s := here.now.Swap(nil)
+	for _, path := range []string{"/", "/report"} {
+		here.now.Store(nil)
+		tab, err := engines.RunChromium(t).Open(t.Context(), here.URL+path, engines.View{Width: 800, Height: 600})
+		must(t, err)
+		webtest.Equal(t, tab, []string{"5", "No numbers yet"}, `[document.querySelector(".refresh").dataset.every,
+			document.querySelector("h1").textContent.slice(0, 14)]`)
+		here.now.Store(s)
+		must(t, tab.Eval(t.Context(), refresh, nil))
+		webtest.Becomes(t, tab, "60", `document.querySelector(".refresh").dataset.every`)
+		webtest.Equal(t, tab, true, `document.querySelectorAll(".card").length > 3`)
+	}
+}
+
+// TestBrowserRefreshChart: the charts of a report keep what is hidden in them until their numbers change,
+// and the chosen granularity even then.
+func TestBrowserRefreshChart(t *testing.T) {
+	here := openSite(t)
+	tab := here.open(t, "/report", engines.View{Width: 1400, Height: 900})
+	const (
+		pane   = `document.querySelector("#p0g2 + .card + .pane")` // months
+		hidden = pane + `.querySelector("button[data-series=human]").getAttribute("aria-pressed")`
+		made   = `document.querySelector(".made time span + span").textContent`
+	)
+	webtest.Click(t, tab, `document.querySelector("#p0g2 + .card")`)
+	webtest.Click(t, tab, pane+`.querySelector("button[data-series=human]")`)
+	webtest.Equal(t, tab, "false", hidden)
+	here.later(func(*view.Snapshot) {})
+	must(t, tab.Eval(t.Context(), refresh, nil))
+	webtest.Becomes(t, tab, "11:31", made)
+	webtest.Equal(t, tab, []any{"false", true}, `[`+hidden+`, `+pane+`.checkVisibility()]`)
+	here.later(func(s *view.Snapshot) {
+		months := &s.Projects[0].Grids[2]
+		months.Cells = months.Cells[1:]
+	})
+	must(t, tab.Eval(t.Context(), refresh, nil))
+	webtest.Becomes(t, tab, "12:31", made)
+	webtest.Equal(t, tab, []any{"true", true, 1}, `[`+hidden+`, `+pane+`.checkVisibility(),
+		`+pane+`.querySelectorAll(".tip").length]`)
+	must(t, tab.Eval(t.Context(), `history.go(0)`, nil))
+	webtest.Becomes(t, tab, true, pane+`.checkVisibility()`)
+}
+
+// TestBrowserWithoutScript: everything can be read, and lists unfold.
+func TestBrowserWithoutScript(t *testing.T) {
+	here := openSite(t)
+	for _, path := range []string{"/", "/report"} {
+		tab := here.open(t, path, engines.View{Width: 1000, Height: 900, NoScript: true})
+		const rows = `document.querySelectorAll(".pages tr").values().filter(r => r.checkVisibility()).toArray().length`
+		var before, after int
+		must(t, tab.Eval(t.Context(), rows, &before))
+		webtest.Click(t, tab, `Array.from(document.querySelectorAll(".pages summary")).find(e => e.checkVisibility())`)
+		must(t, tab.Eval(t.Context(), rows, &after))
+		if before == 0 || after < before+20 {
+			t.Errorf("%s: %d rows, then %d", path, before, after)
+		}
+		webtest.Equal(t, tab, 0, `Array.from(document.querySelectorAll(".refresh, .filter, thead button"))
+			.filter(e => e.checkVisibility()).length`)
+	}
+}
