@@ -241,6 +241,7 @@ func TestBrowserRefresh(t *testing.T) {
 	pages := week(here.now.Load())
 	before := byAI(pages, "docs", -1)
 	must(t, tab.Eval(t.Context(), `window.kept = [`+box+`, document.querySelector("#p0g0")];
+		document.head.append(document.createElement("script")); // as extensions of browsers do
 		`+list+`.querySelector("a[href*=resource-40]").focus();
 		scrollTo(0, 700)`, nil))
 	webtest.Equal(t, tab, []any{grown, 700}, `[`+focus+`, scrollY]`)
