@@ -174,6 +174,22 @@ func TestBrowserReads(t *testing.T) {
 	}
 }
 
+// TestBrowserOrders: every column orders a list, on the status page too, and says so.
+func TestBrowserOrders(t *testing.T) {
+	tab := openSite(t).open(t, "/", engines.View{Width: 1400, Height: 900})
+	const heads = `Array.from(` + list + `.querySelectorAll("thead button"))`
+	webtest.Equal(t, tab, []string{"Human", "AI", "Total", "Change"}, heads+`.map(b => b.textContent)`)
+	for i, name := range []string{"Human", "AI", "Total", "Change"} {
+		webtest.Click(t, tab, fmt.Sprintf(`%s[%d]`, heads, i))
+		webtest.Equal(t, tab, []any{true, true, name}, fmt.Sprintf(`(numbers => [
+			numbers.length == 50 && new Set(numbers).size > 10,
+			numbers.every((n, i) => !i || n <= numbers[i - 1]),
+			%s.querySelector("[aria-sort=descending]").textContent,
+		])(Array.from(%[1]s.querySelectorAll("tbody tr"), r => parseInt(r.cells[%d].textContent.replace(",", "")
+			.replace("−", "-").replace("new", r.cells[3].textContent.replace(",", "")))))`, list, i+1))
+	}
+}
+
 // TestBrowserLinks: each path leads to its page, on the status page and in the report of a server; a
 // file has no server.
 func TestBrowserLinks(t *testing.T) {
@@ -241,6 +257,7 @@ func TestBrowserRefresh(t *testing.T) {
 	pages := week(here.now.Load())
 	before := byAI(pages, "docs", -1)
 	must(t, tab.Eval(t.Context(), `window.kept = [`+box+`, document.querySelector("#p0g0")];
+		document.head.append(document.createElement("script")); // as extensions of browsers do
 		`+list+`.querySelector("a[href*=resource-40]").focus();
 		scrollTo(0, 700)`, nil))
 	webtest.Equal(t, tab, []any{grown, 700}, `[`+focus+`, scrollY]`)
