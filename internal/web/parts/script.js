@@ -116,8 +116,10 @@ async function refresh(asked) {
     const answer = await fetch(location.href, { cache: "no-store", signal: AbortSignal.timeout(30000) });
     if (!answer.headers.get("Content-Type")?.startsWith("text/html")) throw new Error(answer.statusText);
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-    const own = name => [document, page].map(d => Array.from(d.querySelectorAll(name + ":not([type])"), e => e.textContent).join());
-    for (const [a, b] of [own("style"), own("script")]) if (a !== b) return location.reload();
+    // Another version of docgauge has another style or script. Extensions of the browser may have added some.
+    const texts = (of, name) => Array.from(of.querySelectorAll(name), e => e.textContent);
+    for (const name of ["style", "script:not([type])"])
+      if (!texts(page, name).every(text => texts(document, name).includes(text))) return location.reload();
     replace(page);
     say(asked ? "Refreshed at " + clock() : "");
   } catch (problem) {
