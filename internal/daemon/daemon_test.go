@@ -390,7 +390,8 @@ func TestForeignBytes(t *testing.T) {
 		want := map[string]int{"/": 2, "/metrics": 2}[path] // others escape them, have no paths, or read the archive
 		handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
 		text := answer.Body.String()
-		if answer.Code != http.StatusOK && (want > 0 || answer.Code >= 500) || !utf8.ValidString(text) || strings.Count(text, "\uFFFD") < want {
+		if answer.Code != http.StatusOK && (want > 0 || answer.Code >= 500) || !utf8.ValidString(text) ||
+			strings.Count(text, "\uFFFD") < want {
 			t.Errorf("%s: status %d, valid %v: %.300q", path, answer.Code, utf8.ValidString(text), text)
 		}
 	}

@@ -71,8 +71,8 @@ func TestChromiumTellsWhatPagesDo(t *testing.T) {
 
 func TestChromiumAxe(t *testing.T) {
 	browser := engines.RunChromium(t)
-	tab := open(t, browser, serve(t, `<!doctype html><html lang=en><title>t</title><main><h1>t</h1><img src="data:,"></main>`,
-		"default-src 'none'; img-src data:"), engines.View{Width: 400, Height: 400})
+	tab := open(t, browser, serve(t, `<!doctype html><html lang=en><title>t</title><main><h1>t</h1>
+		<img src="data:,"></main>`, "default-src 'none'; img-src data:"), engines.View{Width: 400, Height: 400})
 	found, err := tab.Axe(t.Context())
 	engines.Need(t, err)
 	if len(found) != 1 || !strings.Contains(found[0], "image-alt: img") {
