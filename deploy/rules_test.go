@@ -49,7 +49,7 @@ func rules(t *testing.T) (all []rule) {
 }
 
 // query describes a query: its metrics, the labels that select them, the labels
-// of by, without, on and ignoring, and whether it calls or aggregates anything.
+// of by, without, on and ignoring, and whether it aggregates, or calls what could add up.
 type query struct {
 	metrics []string
 	matched map[string][]string // by metric
@@ -78,7 +78,7 @@ func parse(t *testing.T, expr string) query {
 		case *parser.AggregateExpr:
 			q.calls, q.grouped = true, append(q.grouped, n.Grouping...)
 		case *parser.Call:
-			q.calls = true
+			q.calls = q.calls || n.Func.Name != "last_over_time" // which adds nothing up
 			if n.Func.Name == "label_replace" {
 				q.made = append(q.made, n.Args[1].(*parser.StringLiteral).Val)
 			}

@@ -6,8 +6,8 @@ import (
 )
 
 // compared ends the help of metrics about the window of [analytics.Granularity.ComparedWith].
-const compared = "in the window that the newest complete one is compared with: the one before it, for a day the same weekday " +
-	"a week before"
+const compared = "in the window that the newest complete one is compared with: the one before it, for a day the " +
+	"same weekday a week before"
 
 // windowFamilies are about the newest complete window of each project and granularity.
 var windowFamilies = []Metric{

@@ -203,7 +203,8 @@ func model(s *shelf, o history.Options, at int64) map[string]*gauge {
 			w.Pages, _ = analytics.Top(s.rows(rev.Key), o.Pages)
 		}
 		for _, p := range s.windows {
-			if p.Project == rev.Project && p.Granularity == rev.Granularity && p.Window == rev.Granularity.ComparedWith(rev.Window) {
+			if compareWith := rev.Granularity.ComparedWith(rev.Window); p.Project == rev.Project &&
+				p.Granularity == rev.Granularity && p.Window == compareWith {
 				w.Previous = &p.Totals
 			}
 		}

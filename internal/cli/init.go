@@ -250,9 +250,9 @@ func (a *Program) printNext(
 	}
 	fmt.Fprintf(a.Out, "wrote %s (mode %04o)\n\n", path, info.Mode().Perm())
 	if o.unit != "" {
-		timer := "   # or, for a run every hour, docgauge-export.timer"
+		remark := "   # or, for a run every hour, docgauge-export.timer"
 		if o.unit != "docgauge.service" {
-			timer = ""
+			remark = "   # with a DOCGAUGE_LISTEN_ADDRESS of its own"
 		}
 		fmt.Fprintf(a.Out, `Start the service:
   systemctl enable --now %s%s
@@ -260,7 +260,7 @@ func (a *Program) printNext(
 Run any command as the service does, so that both share the state and the budget:
   sudo -u docgauge docgauge --env-file %s status
 
-`, shellWord(o.unit), timer, shellWord(path))
+`, shellWord(o.unit), remark, shellWord(path))
 	} else if err := a.printUses(path); err != nil {
 		return r, err
 	}

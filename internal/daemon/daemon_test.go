@@ -387,11 +387,12 @@ func TestForeignBytes(t *testing.T) {
 			continue
 		}
 		answer := httptest.NewRecorder()
-		want := map[string]int{"/": 2, "/metrics": 2}[path] // others escape them, or have no paths
+		want := map[string]int{"/": 2, "/metrics": 2}[path] // others escape them, have no paths, or read the archive
 		handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
 		text := answer.Body.String()
-		if answer.Code != http.StatusOK || !utf8.ValidString(text) || strings.Count(text, "\uFFFD") < want {
-			t.Errorf("status %d, valid %v: %q", answer.Code, utf8.ValidString(text), text)
+		if answer.Code != http.StatusOK && (want > 0 || answer.Code >= 500) || !utf8.ValidString(text) ||
+			strings.Count(text, "\uFFFD") < want {
+			t.Errorf("%s: status %d, valid %v: %.300q", path, answer.Code, utf8.ValidString(text), text)
 		}
 	}
 }

@@ -66,7 +66,7 @@ func faultCases(pages int) []faultCase {
 	}...)
 }
 
-func TestFaults(t *testing.T) {
+func TestEachFault(t *testing.T) {
 	for _, kind := range []string{"memory", "parquet"} {
 		for _, before := range []int32{0, 1} {
 			for _, pages := range []int{1, 3} {

@@ -110,13 +110,17 @@ func (f *Follower) Pass(ctx context.Context) (next time.Time, err error) {
 	if err := f.update(ctx, all, f.place); err != nil {
 		return f.now().Add(pauseStore), err
 	}
-	slices.SortFunc(all, func(a, b journal.PullRequest) int { return a.Next.Compare(b.Next) })
-	began := time.Now()
+	inOrder := make([]*journal.PullRequest, len(all))
 	for i := range all {
+		inOrder[i] = &all[i]
+	}
+	slices.SortFunc(inOrder, func(a, b *journal.PullRequest) int { return a.Next.Compare(b.Next) })
+	began := time.Now()
+	for _, p := range inOrder {
 		if f.Limit > 0 && time.Since(began) >= f.Limit {
 			break // the next pass begins with those due longest
 		}
-		p, now := &all[i], f.now()
+		now := f.now()
 		if p.Next.IsZero() || p.Next.After(now) || now.Before(f.paused[p.Host].until) {
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -29,12 +30,11 @@ type memory struct {
 var errStore = errors.New("the store failed")
 
 func (m *memory) FollowedPullRequests(context.Context) (all []journal.PullRequest, err error) {
-	for _, p := range m.rows {
-		if !p.Final {
+	for _, link := range slices.Sorted(maps.Keys(m.rows)) {
+		if p := m.rows[link]; !p.Final {
 			all = append(all, p)
 		}
 	}
-	slices.SortFunc(all, func(a, b journal.PullRequest) int { return strings.Compare(a.Link, b.Link) })
 	return all, nil
 }
 

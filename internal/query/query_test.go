@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -97,6 +98,30 @@ func TestTopSorted(t *testing.T) {
 		}
 		if diff := gocmp.Diff(sorted(o, before, after), paths(got[0].Pages)); diff != "" {
 			r.Fatalf("-sorted +answered:\n%s", diff)
+		}
+		everything := o
+		everything.Ranking.N = len(oddPaths)
+		all := sorted(everything, before, after)
+		if got[0].Listed != int64(len(all)) {
+			r.Fatalf("%d pages are listed, want %q", got[0].Listed, all)
+		}
+		later := o
+		later.Ranking.Offset = rapid.IntRange(0, 6).Draw(r, "offset")
+		rest, err := query.Top(t.Context(), s, later)
+		want := all[min(len(all), later.Ranking.Offset):]
+		if err != nil || gocmp.Diff(want[:min(len(want), o.Ranking.N)], paths(rest[0].Pages), cmpopts.EquateEmpty()) != "" {
+			r.Fatalf("%v, %v, want %q", rest, err, want)
+		}
+		for i, path := range all {
+			alone := o
+			alone.Ranking.Path, alone.Ranking.Prefix = path, ""
+			if path == "" || o.Ranking.Prefix != "" {
+				continue
+			}
+			r2, err := query.Top(t.Context(), s, alone)
+			if err != nil || len(r2[0].Pages) != 1 || r2[0].Pages[0].Path != path || r2[0].Pages[0].Rank != i+1 {
+				r.Fatalf("%q: %v, %v, want rank %d", path, r2, err, i+1)
+			}
 		}
 		changes := got[0].Changes
 		lists := map[query.List]query.PageList{query.Rising: changes.Rising, query.Falling: changes.Falling}

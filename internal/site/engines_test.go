@@ -19,12 +19,14 @@ import (
 // Markdown by people and by tools are AI.
 var crowd = []struct{ what, userAgent string }{
 	{"person", firefox},
-	{"person", "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36"},
+	{"person", "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) " +
+		"Chrome/142.0.0.0 Safari/537.36"},
 	{"person", "Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) " +
 		"Version/18.5 Mobile/15E148 Safari/604.1"},
 	{"ai", "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko); compatible; ChatGPT-User/1.0; +https://openai.com/bot"},
 	{"ai", "Claude-User (claude-code/2.1.86; +https://support.anthropic.com/)"},
-	{"ai", "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; Perplexity-User/1.0; +https://perplexity.ai/perplexity-user)"},
+	{"ai", "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; Perplexity-User/1.0; " +
+		"+https://perplexity.ai/perplexity-user)"},
 	{"none", "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"},
 	{"none", "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko); compatible; GPTBot/1.2; +https://openai.com/gptbot"},
 	{"none", "SomebodysBot/3.1 (+https://example.com/bot)"},
@@ -120,7 +122,8 @@ func TestEngines(t *testing.T) {
 		to := from + 1 + r.IntN(12)
 		first := analytics.NewDate(2026, 10, 1)
 		begin, end := first+analytics.Date(from-1), first+analytics.Date(to-1)
-		report, err := rulesOf(t, Settings{}).Count(t.Context(), []string{path}, Options{From: &begin, To: &end, Now: end})
+		report, err := rulesOf(t, Settings{}).Count(t.Context(), []string{path},
+			Options{From: &begin, To: &end, Now: end})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,10 +133,12 @@ func TestEngines(t *testing.T) {
 		got = append(got, shown(report))
 		forDuckDB = append(forDuckDB, question(from, to,
 			func(i int) string { return fmt.Sprintf("regexp_extract(line, '%s', %d)", lineForm, i) },
-			"LINES", "(SELECT unnest(string_split(content, chr(10))) AS line FROM read_text('"+path+"')) WHERE line <> ''",
+			"LINES", "(SELECT unnest(string_split(content, chr(10))) AS line FROM read_text('"+path+
+				"')) WHERE line <> ''",
 			"PART(target)", "split_part(target, '?', 1)", "REPLACE(", "regexp_replace(",
 			"UNIQ(human)", "count(DISTINCT (ip, ua)) FILTER (WHERE kind = 'human')",
-			"UNIQ(ai)", "count(DISTINCT (ip, ua)) FILTER (WHERE kind = 'ai')", "UNIQ(either)", "count(DISTINCT (ip, ua))"))
+			"UNIQ(ai)", "count(DISTINCT (ip, ua)) FILTER (WHERE kind = 'ai')", "UNIQ(either)",
+			"count(DISTINCT (ip, ua))"))
 		answer, err := clickHouse.Exec(t.Context(), question(from, to,
 			func(i int) string {
 				return fmt.Sprintf("extractGroups(line, '%s')[%d]", strings.ReplaceAll(lineForm, `\`, `\\`), i)

@@ -41,9 +41,12 @@ func counted(t *testing.T, r *Rules, o Options, lines ...string) *Report {
 // TestPages: a page has one spelling, and what is Markdown is known.
 func TestPages(t *testing.T) {
 	for target, want := range map[string]string{
-		"/": "/", "/?a=b": "/", "/a/": "/a", "/a/index.html": "/a", "/a.html": "/a", "/a.html#b": "/a", "/index.html": "/",
-		"/index.md": "/ md", "/a.md?x=.css": "/a md", "/llms.txt": "/llms.txt md", "/a/llms-full.txt": "/a/llms-full.txt md",
-		"/.html": "/", "/docs/.md": "/docs md", "/a//": "/a", "//a": "//a", "/a%20b": "/a b", "/%61": "/a", "/a%2Fb": "/a%2Fb",
+		"/": "/", "/?a=b": "/", "/a/": "/a", "/a/index.html": "/a", "/a.html": "/a", "/a.html#b": "/a",
+		"/index.html": "/",
+		"/index.md":   "/ md", "/a.md?x=.css": "/a md", "/llms.txt": "/llms.txt md",
+		"/a/llms-full.txt": "/a/llms-full.txt md",
+		"/.html":           "/", "/docs/.md": "/docs md", "/a//": "/a", "//a": "//a", "/a%20b": "/a b", "/%61": "/a",
+		"/a%2Fb": "/a%2Fb",
 		"/a%2fb": "/a%2Fb", "/100%25": "/100%25", "/100%": "/100%25", "/%zz": "/%25zz", "/%C3%BC": "/ü", "/ü": "/ü",
 		"/%c3%28": "/%C3(", "/\xff": "/%FF", "/a%00b": "/a%00b", "/\x1b[31m": "/%1B[31m", "/%E2%80%AEa": "/%E2%80%AEa",
 		"/a%3Fb": "/a%3Fb", "/a%23b": "/a%23b", "http://h/a?b": "/a", "https://h": "/", "*": "", "": "", "h:443": "",
@@ -59,7 +62,8 @@ func TestPages(t *testing.T) {
 	}
 	a := parseAssets("")
 	for path, want := range map[string]bool{
-		"/a.css": true, "/A.CSS": true, "/robots.txt": true, "/sitemap.xml": true, "/x/sitemap-2.xml": true, "/a": false,
+		"/a.css": true, "/A.CSS": true, "/robots.txt": true, "/sitemap.xml": true, "/x/sitemap-2.xml": true,
+		"/a":    false,
 		"/a.md": false, "/llms.txt": false, "/v1.2": false, "/css": false, "/.css": true, "/a.tar.gz": true,
 	} {
 		if got := a.have([]byte(path)); got != want {
@@ -74,7 +78,8 @@ func TestAccept(t *testing.T) {
 		"": false, "*/*": false, "text/html": false, "text/markdown": true, "text/markdown, text/html": false,
 		"text/markdown, text/html;q=0.9": true, "text/html, text/markdown;q=0.9": false, "text/markdown, */*": false,
 		"text/markdown, */*;q=0.1": true, "text/plain;q=1.0, text/markdown;q=0.9": true,
-		"text/markdown;q=0.9, text/*;q=0.8": true, "TEXT/MARKDOWN ; Q=1 , text/html;q=0": true, "text/markdown;q=2": false,
+		"text/markdown;q=0.9, text/*;q=0.8": true, "TEXT/MARKDOWN ; Q=1 , text/html;q=0": true,
+		"text/markdown;q=2":   false,
 		"text/markdown;q=NaN": false, "text/markdown;q=0.5, text/html;q=0.4, */*": true, ",;,=": false,
 	} {
 		if got := prefersMarkdown(accept); got != want {
@@ -111,7 +116,8 @@ func TestLeftOut(t *testing.T) {
 		line string
 		want Reason
 	}{
-		{line, ""}, {strings.Replace(line, " 200 ", " 304 ", 1), ""}, {strings.Replace(line, " 200 ", " 404 ", 1), Status},
+		{line, ""}, {strings.Replace(line, " 200 ", " 304 ", 1), ""},
+		{strings.Replace(line, " 200 ", " 404 ", 1), Status},
 		{strings.Replace(line, "GET", "HEAD", 1), Method}, {strings.Replace(line, "GET /a HTTP/1.1", "-", 1), Method},
 		{hit("192.0.2.1", "/a.css?x", firefox), Asset}, {hit("192.0.2.1", "*", firefox), Asset},
 		{strings.Replace(line, "2026", "2036", 1), Outside}, {"no log", Unparsed},
@@ -150,7 +156,8 @@ func TestReaders(t *testing.T) {
 		{"", []string{hit("2001:db8::1", "/a", firefox), hit("2001:db8:0:1::1", "/a", firefox)}, 2},
 		{"", []string{forwarded("10.0.0.1", "192.0.2.1"), forwarded("10.0.0.1", "192.0.2.2")}, 1},
 		{"10.0.0.0/8", []string{forwarded("10.0.0.1", "192.0.2.1"), forwarded("10.0.0.1", "192.0.2.2")}, 2},
-		{"10.0.0.0/8", []string{forwarded("10.0.0.1", "192.0.2.1"), forwarded("10.0.0.2", "192.0.2.7, 192.0.2.1, 10.9.9.9")}, 1},
+		{"10.0.0.0/8", []string{forwarded("10.0.0.1", "192.0.2.1"),
+			forwarded("10.0.0.2", "192.0.2.7, 192.0.2.1, 10.9.9.9")}, 1},
 		{"10.0.0.0/8", []string{forwarded("192.0.2.3", "192.0.2.1"), forwarded("192.0.2.3", "192.0.2.2")}, 1},
 		{"10.0.0.0/8", []string{forwarded("10.0.0.1", "192.0.2.1:4711"), forwarded("10.0.0.1", "192.0.2.1")}, 1},
 		{"10.0.0.0/8", []string{forwarded("10.0.0.1", "-"), forwarded("10.0.0.1", "10.0.0.3")}, 2},
@@ -226,7 +233,8 @@ func TestHostileLines(t *testing.T) {
 	r := rulesOf(t, Settings{})
 	good := hit("192.0.2.1", "/a", firefox)
 	report := counted(t, r, Options{}, good, strings.Repeat("x", 3<<20), hit("192.0.2.1", "/\x1b[2J\x07", firefox),
-		hit("192.0.2.1", "/\xff\xfe", "\x00\x1b]0;x"), "\x1b[31mAlice Müller 203.0.113.77\x00 \u202e"+strings.Repeat("z", 500),
+		hit("192.0.2.1", "/\xff\xfe", "\x00\x1b]0;x"), "\x1b[31mAlice Müller 203.0.113.77\x00 \u202e"+
+			strings.Repeat("z", 500),
 		hit("192.0.2.1", "/"+strings.Repeat("p/", 5000), firefox), hit("1.2.3.4.5", "/a", firefox), good)
 	if report.Lines != 8 || report.Views != 5 || report.LeftOut[Unparsed] != 2 || report.LeftOut[Client] != 1 {
 		t.Errorf("%d views of %d lines, %v", report.Views, report.Lines, report.LeftOut)
@@ -264,7 +272,8 @@ func TestNoLog(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"empty": "", "gzip.gz": "EOF", "picture": "no line has a known format", "absent": "no such file", ".": "is a directory",
+		"empty": "", "gzip.gz": "EOF", "picture": "no line has a known format", "absent": "no such file",
+		".": "is a directory",
 	} {
 		path := filepath.Join(dir, name)
 		_, err := rulesOf(t, Settings{}).Count(t.Context(), []string{path}, Options{Now: now})

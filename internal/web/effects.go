@@ -33,7 +33,8 @@ type effectRow struct {
 type effectChart struct {
 	view.Effect
 	Label                   string
-	Width, Merged           int // Merged is where the day of the merge is
+	Linked                  string // the project whose pages lead to their numbers; empty: none do
+	Width, Merged           int    // Merged is where the day of the merge is
 	Line, Expectation, Band string
 	Top, Middle             string
 	Ticks                   []string

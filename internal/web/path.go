@@ -85,9 +85,13 @@ type pathPage struct {
 	// Merges has the effects of the merges that touched the page; nil: there are none. Unjudged are
 	// those of them that have no verdict yet.
 	Merges   *effectTable
+	Charts   []*effectChart // of the newest effects
 	Unjudged []view.Outcome
 	Made     *moment
 }
+
+// maxPathCharts is how many effects are drawn.
+const maxPathCharts = 6
 
 // Caution is the text below the effects.
 func (*pathPage) Caution() string { return view.OutcomeCaution }
@@ -240,8 +244,12 @@ func (p *pathPage) addMerges(all view.Outcomes) {
 	for _, o := range all.Of(p.Project).Merges {
 		var rows []effectRow
 		for _, e := range o.Effects {
-			if e.Path == p.Path {
-				rows = append(rows, effectRow{Effect: e, Merge: o.Merge})
+			if e.Path != p.Path {
+				continue
+			}
+			rows = append(rows, effectRow{Effect: e, Merge: o.Merge})
+			if c := effectChartOf(o.Date(), e); c != nil && e.Verdict != view.NotEnoughData && len(p.Charts) < maxPathCharts {
+				p.Charts = append(p.Charts, c)
 			}
 		}
 		if rows == nil && !slices.Contains(o.Pages, p.Path) {

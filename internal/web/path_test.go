@@ -1,12 +1,16 @@
 package web_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -53,7 +57,8 @@ func pathSnapshot() *view.Snapshot {
 	judged.Final = true
 	judged.Effects = []view.Effect{
 		{Path: "/a", Audience: analytics.Human, Verdict: view.MoreReaders,
-			Before: 200, Actual: 300, Expected: 200, Change: .5},
+			Before: 200, Actual: 300, Expected: 200, Change: .5, Days: []view.EffectDay{
+				{Date: monday - 11, Actual: 200, Expected: 200}, {Date: monday - 9, Actual: 300, Expected: 200}}},
 		{Path: "/basics", Audience: analytics.Human, Verdict: view.FewerReaders},
 	}
 	late := merge("https://code.example/pull/8", monday-2, "/a")
@@ -77,7 +82,7 @@ func TestPathPage(t *testing.T) {
 			"AI 1,080 +180 (+20.0%) on the previous week", "AI share 45.0%", "Total 2,400 +100 (+4.3%)",
 			"Rank 2 of 3 pages, 26 Oct – 1 Nov 2026",
 			"12–18 Oct 2026 missing – – – – –", "19–25 Oct 2026 provisional merged #7 1,500 900 39.1% 2,300 –",
-			"/a Fri 23 Oct 2026 #7 human 200 300 200 +50%", "more readers", "Fix /a #8 , merged Sat 31 Oct 2026: too new.",
+			"/a Fri 23 Oct 2026 #7 human 200 300 200 +50%", "more readers", "/a daily human visitors: +50% (0% to 0%)", "Fix /a #8 , merged Sat 31 Oct 2026: too new.",
 			"It does not prove that the merge is the cause",
 		}},
 		{"project=prj_a&path=" + url.QueryEscape(hostilePath), 200, []string{
@@ -165,4 +170,69 @@ func TestPathLinks(t *testing.T) {
 		}
 	}
 	wants(t, body, `<a href="page?path=%2Fa&amp;project=prj_a&amp;window=day">Day</a>`, `aria-current="page">Week</a>`)
+}
+
+// slowSink never has a window.
+type slowSink struct{ sinks.Sink }
+
+func (slowSink) Window(ctx context.Context, _ analytics.Revision, _ string) (sinks.Sealed, func() error, error) {
+	<-ctx.Done()
+	return nil, nil, ctx.Err()
+}
+
+// TestArchiveTakesTooLong: a question ends, and says what to do.
+func TestArchiveTakesTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := func(ask func(sinks.Sink) error) error {
+			return pathArchive(func(s sinks.Sink) error { return ask(slowSink{s}) })
+		}
+		const want = "the archive did not answer within 20 seconds: ask for fewer windows (limit, from, to)"
+		code, body := pathPage(t, pathSnapshot(), slow, "project=prj_a&path=/a")
+		if code != http.StatusGatewayTimeout || !strings.Contains(body, want) {
+			t.Errorf("%d %s", code, seen(body))
+		}
+		api := web.NewAPI(func() *view.Snapshot { return pathSnapshot() }, slow)
+		for _, target := range []string{
+			"/api/v1/history?path=/a&window=week&project=prj_a", "/api/v1/pages?by=ai&project=prj_a",
+		} {
+			w := httptest.NewRecorder()
+			r := httptest.NewRequest(http.MethodGet, target, nil)
+			api[r.URL.Path].ServeHTTP(w, r)
+			if w.Code != http.StatusGatewayTimeout || w.Body.String() != `{"error":"`+want+`"}` {
+				t.Errorf("%s: %d %s", target, w.Code, w.Body)
+			}
+		}
+	})
+}
+
+// TestArchiveIsAskedByFew: however many ask, four questions are answered at a time.
+func TestArchiveIsAskedByFew(t *testing.T) {
+	const clients = 12
+	arrived, release := make(chan struct{}, clients), make(chan struct{})
+	var now, most atomic.Int32
+	busy := func(func(sinks.Sink) error) error {
+		n := now.Add(1)
+		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+		}
+		arrived <- struct{}{}
+		<-release
+		now.Add(-1)
+		return nil
+	}
+	h := web.NewPathPage(pathSnapshot, busy, "")
+	var all sync.WaitGroup
+	for range clients {
+		all.Go(func() {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/page?project=prj_a&path=/a", nil))
+		})
+	}
+	for range 4 {
+		<-arrived
+	}
+	close(release)
+	all.Wait()
+	if most.Load() != 4 {
+		t.Errorf("%d at a time", most.Load())
+	}
 }

@@ -27,7 +27,11 @@ func (a Archive) ask(ctx context.Context, question func(context.Context, sinks.S
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	return a(func(from sinks.Sink) error { return question(ctx, unnamed{from}) })
+	err := a(func(from sinks.Sink) error { return question(ctx, unnamed{from}) })
+	if err != nil && ctx.Err() != nil { // a sink may give another error
+		return context.Cause(ctx)
+	}
+	return err
 }
 
 // asked bounds the questions that are answered at a time, because each may read a hundred windows.

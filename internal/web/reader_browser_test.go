@@ -167,7 +167,26 @@ func TestBrowserReads(t *testing.T) {
 			must(t, tab.Eval(t.Context(), `history.back()`, nil))
 			webtest.Becomes(t, tab, []string{"/", "RESOURCE-"}, `[location.pathname, `+box+`.value]`)
 			webtest.Equal(t, tab, want, paths)
+			must(t, tab.Eval(t.Context(), `window.old = true; history.go(0)`, nil)) // as without the browser's cache
+			webtest.Becomes(t, tab, []any{true, "RESOURCE-"}, `[!window.old, `+box+`.value]`)
+			webtest.Equal(t, tab, want, paths)
 		})
+	}
+}
+
+// TestBrowserOrders: every column orders a list, on the status page too, and says so.
+func TestBrowserOrders(t *testing.T) {
+	tab := openSite(t).open(t, "/", engines.View{Width: 1400, Height: 900})
+	const heads = `Array.from(` + list + `.querySelectorAll("thead button"))`
+	webtest.Equal(t, tab, []string{"Human", "AI", "Total", "Change"}, heads+`.map(b => b.textContent)`)
+	for i, name := range []string{"Human", "AI", "Total", "Change"} {
+		webtest.Click(t, tab, fmt.Sprintf(`%s[%d]`, heads, i))
+		webtest.Equal(t, tab, []any{true, true, name}, fmt.Sprintf(`(numbers => [
+			numbers.length == 50 && new Set(numbers).size > 10,
+			numbers.every((n, i) => !i || n <= numbers[i - 1]),
+			%s.querySelector("[aria-sort=descending]").textContent,
+		])(Array.from(%[1]s.querySelectorAll("tbody tr"), r => parseInt(r.cells[%d].textContent.replace(",", "")
+			.replace("−", "-").replace("new", r.cells[3].textContent.replace(",", "")))))`, list, i+1))
 	}
 }
 
@@ -227,6 +246,7 @@ func TestBrowserRefresh(t *testing.T) {
 	tab := here.open(t, "/", engines.View{Width: 1400, Height: 900})
 	const (
 		opened = `["#p0g1lm", "#p0g0lm", "#p0d", "#p1d"].map(q => document.querySelector(q).open)`
+		grown  = "/docs/reference/resource-40"
 		focus  = `document.activeElement.closest("tr")?.querySelector("bdi").title`
 	)
 	webtest.Click(t, tab, `document.querySelector("#p1d summary")`)
@@ -237,14 +257,15 @@ func TestBrowserRefresh(t *testing.T) {
 	pages := week(here.now.Load())
 	before := byAI(pages, "docs", -1)
 	must(t, tab.Eval(t.Context(), `window.kept = [`+box+`, document.querySelector("#p0g0")];
-		`+list+`.querySelectorAll("tbody tr:not([hidden]) a")[5].focus();
+		document.head.append(document.createElement("script")); // as extensions of browsers do
+		`+list+`.querySelector("a[href*=resource-40]").focus();
 		scrollTo(0, 700)`, nil))
-	webtest.Equal(t, tab, []any{before[5], 700}, `[`+focus+`, scrollY]`)
+	webtest.Equal(t, tab, []any{grown, 700}, `[`+focus+`, scrollY]`)
 
 	// A page is read far more, one is gone, one is new.
 	for i := range pages {
 		switch pages[i].Path {
-		case "/docs/reference/resource-40":
+		case grown:
 			pages[i].AI, pages[i].Total = 1e6, 1e6
 		case before[2]:
 			pages[i].Path = "/docs/later"
@@ -257,7 +278,7 @@ func TestBrowserRefresh(t *testing.T) {
 	webtest.Equal(t, tab, after, paths)
 	webtest.Equal(t, tab, "1,000,000", list+`.querySelector("tbody tr").cells[2].textContent`)
 	webtest.Equal(t, tab, []bool{true, false, true, true}, opened)
-	webtest.Equal(t, tab, []any{before[5], 700, "docs", true}, `[`+focus+`, scrollY, `+box+`.value,
+	webtest.Equal(t, tab, []any{grown, 700, "docs", true}, `[`+focus+`, scrollY, `+box+`.value,
 		window.kept.every(e => e.isConnected)]`)
 	webtest.Equal(t, tab, true, said+`.startsWith("Refreshed at")`)
 	webtest.Axe(t, tab, "refreshed")

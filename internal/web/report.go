@@ -319,6 +319,7 @@ func (p *reportPage) addMerges() {
 					continue
 				}
 				if c := effectChartOf(o.Date(), e); c != nil {
+					c.Linked = p.Linked(o.Project)
 					m.Charts = append(m.Charts, c)
 				}
 			}

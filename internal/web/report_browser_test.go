@@ -27,8 +27,10 @@ func TestReportBrowserPhone(t *testing.T) {
 		return r.width > 0 && r.left >= 0 && r.right <= document.documentElement.clientWidth;
 	})`)
 	tab = openReport(t, browser, demoReport(), engines.View{Width: 760, Height: 1000, Media: "print"})
-	webtest.Equal(t, tab, []int{4, 0}, `[".pane", ".zooms button"].map(
+	webtest.Equal(t, tab, []int{4, 0}, `[".pane", ".zooms button, .filter, .pages summary"].map(
 		`+all+`.filter(e => e.checkVisibility()).length)`)
+	webtest.None(t, tab, "headings that can end a sheet", `Array.from(document.querySelectorAll("h2, h3, caption"))
+		.filter(e => e.checkVisibility() && getComputedStyle(e).breakAfter !== "avoid").map(e => e.textContent)`)
 }
 
 // TestReportBrowserLive: what serve shows is the same page, and its policy allows its script.
@@ -82,7 +84,7 @@ func TestReportBrowserPoints(t *testing.T) {
 	webtest.Keep(t, tab, "pointed")
 }
 
-// TestReportBrowserPicture is what docs/images/web.png shows, without its foot and with
+// TestReportBrowserPicture is what docs/images/report.png shows, without its foot and with
 // fewer colours: go test -artifacts keeps it.
 func TestReportBrowserPicture(t *testing.T) {
 	browser := engines.RunChromium(t)

@@ -3,6 +3,7 @@ package engines_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"image/png"
 	"net/http"
 	"net/http/httptest"
@@ -65,6 +66,22 @@ func TestChromiumTellsWhatPagesDo(t *testing.T) {
 	}
 	if err := faulty.Eval(t.Context(), "nothing.at.all", nil); err == nil {
 		t.Error("an expression that throws: no error")
+	}
+}
+
+func TestChromiumAxe(t *testing.T) {
+	browser := engines.RunChromium(t)
+	tab := open(t, browser, serve(t, `<!doctype html><html lang=en><title>t</title><main><h1>t</h1>
+		<img src="data:,"></main>`, "default-src 'none'; img-src data:"), engines.View{Width: 400, Height: 400})
+	found, err := tab.Axe(t.Context())
+	engines.Need(t, err)
+	if len(found) != 1 || !strings.Contains(found[0], "image-alt: img") {
+		t.Errorf("%q, want the picture without a text", found)
+	}
+	t.Chdir(t.TempDir())
+	_, err = tab.Axe(t.Context())
+	if missing, ok := errors.AsType[engines.Missing](err); !ok || missing.Install != "make engines" {
+		t.Errorf("%v, want the command that installs axe-core", err)
 	}
 }
 

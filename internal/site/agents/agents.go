@@ -124,13 +124,15 @@ func (a *Agent) sameToken(b *Agent) bool { return strings.EqualFold(a.Token, b.T
 const (
 	// maxWord is the length of the longest word of a token.
 	maxWord = 63
-	columns = "token, operator, class, hosted or anywhere, ranges or -, source"
+	// maxProblems bounds the bad lines of a file that are listed: it may be another kind of file.
+	maxProblems = 50
+	columns     = "token, operator, class, hosted or anywhere, ranges or -, source"
 )
 
 // Read reads a table: a row a line, with the columns token, operator, class, hosted or anywhere,
 // ranges (a file name, or -) and source (an https URL), separated by tabs. A token after ^ matches
 // only at the beginning of a user agent. Empty lines and lines that begin with # mean nothing. The
-// error names each bad line with the file.
+// error names the bad lines with the file.
 func Read(r io.Reader, name string) (*Table, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {
@@ -151,6 +153,10 @@ func Read(r io.Reader, name string) (*Table, error) {
 			problem = fmt.Sprintf("the token %s is in line %d already", a.Token, first)
 		}
 		if problem != "" {
+			if len(problems) == maxProblems {
+				problems = append(problems, name+": and more")
+				break
+			}
 			problems = append(problems, fmt.Sprintf("%s:%d: %s", name, n, problem))
 			continue
 		}

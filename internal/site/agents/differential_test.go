@@ -32,7 +32,7 @@ var differences = []difference{
 		"is not in the table"},
 	{false, contains(``), 252, 252, "a program that only says its name, which is not in the table: nothing is guessed"},
 	{true, func(_ string, a *Agent) bool { return a != unknown }, 9, 39, "in the table, and not in theirs"},
-	{true, func(string, *Agent) bool { return true }, 1, 17, "says that it is automatic"},
+	{true, func(string, *Agent) bool { return true }, 1, 18, "says that it is automatic"},
 }
 
 func contains(pattern string) func(string, *Agent) bool {

@@ -32,7 +32,7 @@ func (t *Table) Match(userAgent string) *Agent {
 			i++
 		}
 		first := lower(userAgent[start])
-		if i-start > maxWord || t.lengths[first]&(1<<(i-start)) == 0 {
+		if t.lengths[first]&(1<<(i-start)) == 0 {
 			continue
 		}
 		var word [maxWord]byte

@@ -92,7 +92,8 @@ func ParseFormat(text string) (Format, error) {
 	case "cloudfront", "mintlify", "events":
 		return formats[slices.IndexFunc(formats, func(f Format) bool { return f.Name == text })], nil
 	}
-	return Format{}, fmt.Errorf("%.60q: want auto, combined, json, json:time=…,path=…, nginx:<log_format>, cloudfront, "+
+	return Format{}, fmt.Errorf("%.60q: want auto, combined, json, json:time=…,path=…, nginx:<log_format>, "+
+		"cloudfront, "+
 		"mintlify or events", text)
 }
 
@@ -126,7 +127,8 @@ func (f Format) Parser(head []byte) (*Parser, error) {
 		p, n := &Parser{c.parser.clone(), false}, 0
 		for line := range bytes.Lines(head) {
 			var l Line
-			if ok, _ := p.Parse(bytes.TrimRight(line, "\r\n"), &l); ok && len(l.Client)+len(l.Forwarded)+len(l.Reader) > 0 &&
+			if ok, _ := p.Parse(bytes.TrimRight(line, "\r\n"), &l); ok && len(l.Client)+len(l.Forwarded)+
+				len(l.Reader) > 0 &&
 				len(l.Target)+len(l.Method) > 0 {
 				n++
 			}

@@ -31,7 +31,8 @@ func wordsOf(l Line) words {
 	}
 }
 
-const cloudFrontHead = "#Version: 1.0\n#Fields: date time x-edge-location sc-bytes c-ip cs-method cs(Host) cs-uri-stem " +
+const cloudFrontHead = "#Version: 1.0\n#Fields: date time x-edge-location sc-bytes c-ip cs-method cs(Host) " +
+	"cs-uri-stem " +
 	"sc-status cs(Referer) cs(User-Agent) cs-uri-query x-host-header x-forwarded-for\n"
 
 // TestFormats: what each format says, found out from the line itself unless it is named.
@@ -41,11 +42,14 @@ func TestFormats(t *testing.T) {
 		format, head, line string
 		want               words
 	}{
-		{"auto", "", `192.0.2.1 - frank [10/Oct/2026:13:55:36 +0000] "GET /a?b=c HTTP/1.1" 200 2326 "-" "Mozilla/5.0 (X)"`,
-			words{Time: when, Client: "192.0.2.1", Method: "GET", Target: "/a?b=c", UserAgent: "Mozilla/5.0 (X)", Status: 200}},
+		{"auto", "", `192.0.2.1 - frank [10/Oct/2026:13:55:36 +0000] "GET /a?b=c HTTP/1.1" 200 2326 "-" ` +
+			`"Mozilla/5.0 (X)"`,
+			words{Time: when, Client: "192.0.2.1", Method: "GET", Target: "/a?b=c",
+				UserAgent: "Mozilla/5.0 (X)", Status: 200}},
 		{"combined", "", `2001:db8::1 - - [10/Oct/2026:15:55:36 +0200] "GET / HTTP/2.0" 304 - "-" "-" 0.001 "extra"`,
 			words{Time: when, Client: "2001:db8::1", Method: "GET", Target: "/", Status: 304}},
-		{"auto", "", `10.0.0.1 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1" 200 1 "-" "a \x22b\x22 \\" "192.0.2.9, 10.0.0.2"`,
+		{"auto", "", `10.0.0.1 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1" 200 1 "-" "a \x22b\x22 \\" ` +
+			`"192.0.2.9, 10.0.0.2"`,
 			words{Time: when, Client: "10.0.0.1", Forwarded: "192.0.2.9, 10.0.0.2", Method: "GET", Target: "/",
 				UserAgent: `a "b" \`, Status: 200}},
 		{"auto", "", `192.0.2.1 - - [10/Oct/2026:13:55:36 +0000] "GET /old" 200 1`,
@@ -55,7 +59,8 @@ func TestFormats(t *testing.T) {
 		{"auto", "", `docs.example.com:443 192.0.2.1 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1" 200 1 "-" "x"`,
 			words{Time: when, Client: "192.0.2.1", Host: "docs.example.com", Method: "GET", Target: "/", UserAgent: "x",
 				Status: 200}},
-		{`nginx:[$time_iso8601] $host $remote_addr "$request_method $request_uri" $status "$http_user_agent" "$http_accept"`, "",
+		{`nginx:[$time_iso8601] $host $remote_addr "$request_method $request_uri" $status "$http_user_agent" ` +
+			`"$http_accept"`, "",
 			`[2026-10-10T13:55:36+00:00] h 192.0.2.1 "GET /a" 200 "x" "text/markdown, */*"`,
 			words{Time: when, Host: "h", Client: "192.0.2.1", Method: "GET", Target: "/a", UserAgent: "x",
 				Accept: "text/markdown, */*", Status: 200}},
@@ -66,7 +71,8 @@ func TestFormats(t *testing.T) {
 				UserAgent: `x "y"`, Accept: "text/markdown", Status: 200}},
 		{"json", "", `{"ClientHost":"192.0.2.1","RequestMethod":"GET","RequestPath":"/a","RequestHost":"h",` +
 			`"DownstreamStatus":200,"time":"2026-10-10T13:55:36Z","request_User-Agent":"x"}`,
-			words{Time: when, Client: "192.0.2.1", Host: "h", Method: "GET", Target: "/a", UserAgent: "x", Status: 200}},
+			words{Time: when, Client: "192.0.2.1", Host: "h", Method: "GET", Target: "/a", UserAgent: "x",
+				Status: 200}},
 		{"auto", "", `{"ClientIP":"192.0.2.1","ClientRequestMethod":"GET","ClientRequestURI":"/a","ClientRequestHost":"h",` +
 			`"EdgeResponseStatus":200,"EdgeStartTimestamp":1791640536000000000,"ClientRequestUserAgent":"x",` +
 			`"RequestHeaders":{"accept":"text/html"}}`,
@@ -200,7 +206,8 @@ func FuzzJSON(f *testing.F) {
 		`{"ts":1791640536.5,"status":200,"request":{"remote_ip":"192.0.2.1","method":"GET","uri":"/a"}}`,
 		`{"ts":1,"status":200,"request":{"uri":"/\u00e9\ud83d\ude00\ud800\n","x":[1,-0.5e+3,true,false,null,{"a":[]}]}} `,
 		`{"ts":1,"status":200,"request":{"uri":"/a","uri":"/b"},"request":{"uri":"/c"}}`,
-		`{"ts":1,"ts":2,"status":200,"request":{}}`, `{}`, `{"ts":01}`, `{"ts":1,}`, `{"ts":1}{}`, "{\"ts\":1,\"a\":\"\t\"}",
+		`{"ts":1,"ts":2,"status":200,"request":{}}`, `{}`, `{"ts":01}`, `{"ts":1,}`, `{"ts":1}{}`,
+		"{\"ts\":1,\"a\":\"\t\"}",
 		`{"ts":1,"a":"\x41"}`, `[]`, `{"ts":1,"request":{"uri":"` + "\xff" + `"}}`, `{"ts":1.}`, `{"t\u0073":7}`,
 	} {
 		f.Add([]byte(line))

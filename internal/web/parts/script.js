@@ -92,8 +92,8 @@ addEventListener("hashchange", choose);
 // Parts that a script changes are replaced whole, when the server sends them otherwise.
 const sent = new WeakMap();
 for (const part of document.querySelectorAll("[data-whole]")) sent.set(part, part.outerHTML);
-for (const id of Object.values(chosen.tab)) if (document.getElementById(id)) document.getElementById(id).checked = true;
-for (const [id, text] of Object.entries(chosen.filter)) if (document.getElementById(id)) document.getElementById(id).value = text;
+for (const id of Object.values(chosen.tab)) Object.assign(document.getElementById(id) ?? {}, { checked: true });
+for (const [id, value] of Object.entries(chosen.filter)) Object.assign(document.getElementById(id) ?? {}, { value });
 apply(document);
 
 // refresh asks the server for the page anew and changes what is different, so that focus,
@@ -114,10 +114,12 @@ async function refresh(asked) {
   const clock = () => new Date().toISOString().slice(11, 16) + " UTC";
   try {
     const answer = await fetch(location.href, { cache: "no-store", signal: AbortSignal.timeout(30000) });
-    if (!answer.headers.get("Content-Type")?.startsWith("text/html")) throw new Error(answer.statusText);
+    if (!answer.headers.get("Content-Type")?.startsWith("text/html")) throw new Error("status " + answer.status);
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-    const own = name => [document, page].map(d => Array.from(d.querySelectorAll(name + ":not([type])"), e => e.textContent).join());
-    for (const [a, b] of [own("style"), own("script")]) if (a !== b) return location.reload();
+    // Another version of docgauge has another style or script. Extensions of the browser may have added some.
+    const texts = (of, name) => Array.from(of.querySelectorAll(name), e => e.textContent);
+    for (const name of ["style", "script:not([type])"])
+      if (!texts(page, name).every(text => texts(document, name).includes(text))) return location.reload();
     replace(page);
     say(asked ? "Refreshed at " + clock() : "");
   } catch (problem) {
@@ -194,5 +196,7 @@ document.addEventListener("click", event => {
       wait();
   }
 });
-document.addEventListener("visibilitychange", () => { if (!document.hidden && !chosen.paused && document.querySelector(".refresh")) refresh(); });
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden && !chosen.paused && document.querySelector(".refresh")) refresh();
+});
 wait();
