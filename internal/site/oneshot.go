@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 
@@ -154,6 +155,9 @@ type batch struct {
 	bad     *BadLine
 }
 
+// freeViews are views of batches that have been counted: their memory is used again.
+var freeViews sync.Pool
+
 // headSize is how much of a log its format is found out from.
 const headSize = 64 << 10
 
@@ -202,8 +206,10 @@ func (c *counting) read(ctx context.Context, i int, path string) error {
 		own := parser.Clone()
 		workers.Go(func() error {
 			for chunk := range chunks {
+				b := v.batch(own, chunk)
+				chunk.Free()
 				select {
-				case batches <- v.batch(own, chunk):
+				case batches <- b:
 				case <-gctx.Done():
 					return nil
 				}
@@ -217,6 +223,7 @@ func (c *counting) read(ctx context.Context, i int, path string) error {
 	})
 	for b := range batches {
 		c.add(i, b)
+		freeViews.Put(b.views[:0])
 	}
 	return group.Wait()
 }
@@ -259,6 +266,7 @@ func unwrapped(err error) error {
 // batch reads the lines of a chunk.
 func (v *viewer) batch(p *logs.Parser, c logs.Chunk) batch {
 	b := batch{lines: c.TooLong, leftOut: map[Reason]int{}}
+	b.views, _ = freeViews.Get().([]view)
 	if c.TooLong > 0 {
 		b.leftOut[Unparsed] = c.TooLong
 		b.bad = &BadLine{Line: c.First - 1, Rule: "is longer than 1 MiB"}
@@ -419,7 +427,7 @@ func (c *counting) warnBusiest() string {
 	sum := map[netip.Addr]int{}
 	for _, v := range c.viewers {
 		for addr, n := range v.busiest {
-			sum[addr] += n
+			sum[addr] += n * sampled
 		}
 	}
 	counts := slices.Sorted(maps.Values(sum))
@@ -430,7 +438,7 @@ func (c *counting) warnBusiest() string {
 	if c.views < leastViews || most <= c.views/2 {
 		return ""
 	}
-	return fmt.Sprintf("%d addresses have %d%% of the views or more: if they belong to a CDN or proxy, name its networks "+
+	return fmt.Sprintf("%d addresses have about %d%% of the views: if they belong to a CDN or proxy, name its networks "+
 		"in DOCGAUGE_SITE_LOG_PROXIES; if they are monitors, in DOCGAUGE_SITE_EXCLUDE", min(fewAddresses, len(counts)),
-		100*most/c.views)
+		min(100, 100*most/c.views))
 }

@@ -42,12 +42,17 @@ func (a assets) have(path []byte) bool {
 	if len(name) == 0 || len(name) > 255 {
 		return false
 	}
-	lower := bytes.ToLower(name)
-	if a[string(lower)] {
-		return true
+	var buf [256]byte
+	lower := buf[:copy(buf[:], name)]
+	dot := -1
+	for i, c := range lower {
+		if c >= 'A' && c <= 'Z' {
+			lower[i] = c + 'a' - 'A'
+		} else if c == '.' {
+			dot = i
+		}
 	}
-	dot := bytes.LastIndexByte(lower, '.')
-	return dot >= 0 && a[string(lower[dot:])]
+	return dot >= 0 && a[string(lower[dot:])] || a[string(lower)]
 }
 
 // markdownFiles are Markdown surfaces, beside every path that ends in .md.
@@ -96,8 +101,10 @@ func pathOf(target []byte) []byte {
 		}
 		target = target[at:]
 	}
-	if at := bytes.IndexAny(target, "?#"); at >= 0 {
-		target = target[:at]
+	for _, end := range [...]byte{'?', '#'} {
+		if at := bytes.IndexByte(target, end); at >= 0 {
+			target = target[:at]
+		}
 	}
 	return target
 }

@@ -174,7 +174,7 @@ func TestReaders(t *testing.T) {
 		many = append(many, hit(fmt.Sprintf("10.0.0.%d", i%2), "/a", fmt.Sprint("Mozilla/5.0 ", i)))
 	}
 	if r := counted(t, rulesOf(t, Settings{}), Options{}, many...); len(r.Warnings) != 1 ||
-		!strings.HasPrefix(r.Warnings[0], "2 addresses have 100%") {
+		!strings.HasPrefix(r.Warnings[0], "2 addresses have about ") {
 		t.Error(r.Warnings)
 	}
 	for i := range many {

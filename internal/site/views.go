@@ -10,6 +10,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"hash"
+	"math/rand/v2"
 	"net/netip"
 	"strings"
 	"sync"
@@ -102,20 +103,21 @@ type viewer struct {
 	clients map[string]knownAgent
 	accepts map[string]bool
 	busiest map[netip.Addr]int // of the views, at most: see seen
+	sample  *rand.PCG
 	scratch []byte
 }
 
 type target struct {
 	page     string
 	markdown bool
-	asset    bool
-	number   [1]int32 // of the page in the only project, -1 if not yet known
+	number   int32 // of the page in the only project, -1 if not yet known
 }
 
 type knownAgent struct {
 	agent    *agents.Agent
 	number   int32
 	excluded bool
+	digest   [sha256.Size]byte // of the user agent
 }
 
 // remembered bounds what a viewer remembers of each kind: clients invent what they like.
@@ -124,15 +126,22 @@ const remembered = 1 << 15
 func newViewer(r *Rules, words *vocabulary, secret []byte, from, to int64) *viewer {
 	return &viewer{Rules: r, words: words, reader: hmac.New(sha256.New, secret), from: from, to: to,
 		targets: map[string]target{}, clients: map[string]knownAgent{}, accepts: map[string]bool{},
-		busiest: map[netip.Addr]int{}}
+		busiest: map[netip.Addr]int{}, sample: rand.NewPCG(1, 1)}
 }
 
-// addresses is how many of the busiest addresses are counted.
-const addresses = 64
+const (
+	// addresses is how many of the busiest addresses are counted.
+	addresses = 64
+	// sampled is of how many views one is looked at for that.
+	sampled = 8
+)
 
-// seen counts a view of an address, as Misra and Gries do: an address with more than one in 64 of
-// all views is in the end in the table, with a count that is too small by at most that share.
+// seen counts one in eight views of an address, as Misra and Gries do: an address with more than
+// one in 64 of them is in the end in the table, with a count that is too small by at most that share.
 func (v *viewer) seen(addr netip.Addr) {
+	if v.sample.Uint64()%sampled != 0 {
+		return
+	}
 	if _, known := v.busiest[addr]; known || len(v.busiest) < addresses {
 		v.busiest[addr]++
 		return
@@ -170,14 +179,13 @@ func (v *viewer) view(l *logs.Line) (out view, why Reason) {
 		return out, Status
 	}
 	path := pathOf(l.Target)
-	t := remember(v.targets, path, func(text string) target {
-		page, markdown := pageOf([]byte(text))
-		return target{page: page, markdown: markdown, asset: page == "" || v.assets.have([]byte(text)),
-			number: [1]int32{-1}}
-	})
-	if t.asset {
+	if len(path) == 0 || v.assets.have(path) {
 		return out, Asset
 	}
+	t := remember(v.targets, path, func(text string) target {
+		page, markdown := pageOf([]byte(text))
+		return target{page: page, markdown: markdown, number: -1}
+	})
 	project, ok := v.project(l, t.page)
 	if !ok {
 		return out, Foreign
@@ -186,9 +194,9 @@ func (v *viewer) view(l *logs.Line) (out view, why Reason) {
 		return out, Excluded
 	}
 	out.day, out.project = analytics.DateOf(time.Unix(l.Time, 0)), project
-	if out.page = t.number[0]; out.page < 0 || len(v.projects) > 0 {
+	if out.page = t.number; out.page < 0 || len(v.projects) > 0 {
 		out.page = v.pageNumber(project, t.page)
-		t.number[0] = out.page
+		t.number = out.page
 		v.targets[string(path)] = t
 	}
 	if isEvent {
@@ -225,7 +233,7 @@ func (v *viewer) byClient(l *logs.Line, out view, markdown bool) (view, Reason) 
 		return out, Client
 	}
 	a := remember(v.clients, l.UserAgent, func(text string) knownAgent {
-		known := knownAgent{agent: v.agents.Match(text), number: -1}
+		known := knownAgent{agent: v.agents.Match(text), number: -1, digest: sha256.Sum256([]byte(text))}
 		if known.agent != nil {
 			known.number = v.words.agents.of(known.agent, 1<<30)
 		}
@@ -256,7 +264,7 @@ func (v *viewer) byClient(l *logs.Line, out view, markdown bool) (view, Reason) 
 	if addr.Is4() {
 		network = bits[12:]
 	}
-	out.agent, out.reader = a.number, v.key(network, l.UserAgent)
+	out.agent, out.reader = a.number, v.key(network, a.digest[:])
 	return out, ""
 }
 
@@ -350,9 +358,10 @@ func parseIPv4(text []byte) (netip.Addr, bool) {
 	return netip.AddrFrom4(four), true
 }
 
-// key hashes what identifies a reader.
-func (v *viewer) key(network, userAgent []byte) (k key) {
-	v.scratch = append(append(append(v.scratch[:0], byte(len(network))), network...), userAgent...)
+// key hashes what identifies a reader: a client's network and the digest of its user agent, which is
+// known and shorter.
+func (v *viewer) key(network, who []byte) (k key) {
+	v.scratch = append(append(append(v.scratch[:0], byte(len(network))), network...), who...)
 	v.reader.Reset()
 	v.reader.Write(v.scratch)
 	v.scratch = v.reader.Sum(v.scratch[:0])

@@ -207,7 +207,7 @@ func TestAims(t *testing.T) {
 		want  string
 		times float64 // × every other client
 		use   float64 // of time, memory and requests
-	}{{"yes", 20, 1}, {"no", 0.1, 200}} {
+	}{{"yes", 20, 1}, {"no", 0.1, 1000}} {
 		var all []result
 		add := func(table int, scenario string, w workload, c client) {
 			r := result{
@@ -239,6 +239,10 @@ func TestAims(t *testing.T) {
 		}
 		for _, name := range []string{steadyScrape, freshScrape, readScrape} {
 			add(scrapeTable, name, workload{}, client{name: "gzip openmetrics"})
+		}
+		for scenario, lines := range map[string]int{combinedLog: 5e6, gzipLog: 5e6, caddyLog: 5e6, "combined, 3 M": 20e6} {
+			scenario, _, _ = strings.Cut(scenario, ", 3 M")
+			add(siteTable, scenario, workload{1, lines, 0}, client{name: docgaugeClient})
 		}
 		got := judge(all)
 		if len(got) != len(aims) {

@@ -26,6 +26,8 @@ const (
 	serverRole  = "server"
 	checkRole   = "check"
 	archiveRole = "archive"
+	siteLogRole = "site log"
+	siteSQLRole = "site SQL"
 )
 
 // roles are the tasks of children.
@@ -33,6 +35,8 @@ var roles = map[string]func(o order, out io.Writer) error{
 	serverRole:      serve,
 	checkRole:       check,
 	archiveRole:     writeArchive,
+	siteLogRole:     writeSiteLog,
+	siteSQLRole:     countWithSQL,
 	plainClient:     plain,
 	goParquetClient: readIntoParquet,
 	bareClient:      bare,
@@ -49,9 +53,10 @@ type order struct {
 
 	Due      bool   // docgauge: export the due windows from First on, instead of the windows by their dates
 	Again    bool   // docgauge: read windows again that an earlier run with the same dates has read
-	Sink     string // bare: clickhouse or postgres
+	Sink     string // bare: clickhouse or postgres; site SQL: a counter
 	DSN      string // bare: load the archive in Dir here
 	ByWindow bool   // bare: window by window, several at once
+	Log      siteLog
 }
 
 // project is the id that makes the server serve Work: the server keeps no data.

@@ -81,6 +81,7 @@ type result struct {
 	times      map[string]float64 // the speed divided by that of another client, by its name
 	timesFirst float64            // and by that of the first client
 	scraped    scraped
+	readers    int64 // of a site, as the client says
 }
 
 // contest lets the clients do the work in turns, round after round. A run returns one result, or

@@ -26,6 +26,7 @@ const (
 	exportTable = iota
 	loadTable
 	scrapeTable
+	siteTable
 )
 
 // tables have a head and a function for each row, with | between cells.
@@ -63,7 +64,17 @@ var tables = [...]struct {
 				humanize.Comma(int64(s.allocations)), s.allocatedBytes/1024, humanize.Comma(s.size))
 		},
 	},
+	siteTable: {
+		"log|lines|counter|seconds|CPU s|lines per CPU s|peak RSS|readers",
+		func(r result) string {
+			return fmt.Sprintf("%s|%s|%s|%.2f|%.2f|%s|%s|%s", r.scenario, humanize.Comma(r.work.totalRows()),
+				r.client.label(), r.cost.seconds, r.cost.cpuSeconds, humanize.Comma(int64(r.rowsPerCPUSecond())),
+				mebibytes(r.cost.maxRSS), humanize.Comma(r.readers))
+		},
+	},
 }
+
+func (r result) rowsPerCPUSecond() float64 { return float64(r.work.totalRows()) / r.cost.cpuSeconds }
 
 const spentHead = "seconds|rows/s|windows/s|CPU s/Mrow|peak RSS"
 
@@ -152,6 +163,10 @@ var aims = []aim{
 	{"a scrape of 10 projects × 4 windows × 50 pages: ms", "%.2f", medianScrape, "^same", "≤", 10, ""},
 	{"first scrape, 10,000 windows in the ledger: ms", "%.2f", medianScrape, "^new snapshot", "≤", 10, ""},
 	{"first scrape after every number changed: ms", "%.2f", medianScrape, "^new numbers", "≤", 10, ""},
+	{"site, combined: lines per CPU s", "%.0f", result.rowsPerCPUSecond, "^combined, 1 × 5", "≥", 2_000_000, ""},
+	{"site, gzip: lines per CPU s", "%.0f", result.rowsPerCPUSecond, "^combined, gzip", "≥", 1_000_000, ""},
+	{"site, Caddy JSON: lines per CPU s", "%.0f", result.rowsPerCPUSecond, "^Caddy", "≥", 600_000, ""},
+	{"site, 20 M lines, 3 M readers: peak RSS, MiB", "%.0f", maxMiB, "^combined, 1 × 20", "≤", 512, ""},
 }
 
 func seconds(r result) float64      { return r.cost.seconds }

@@ -2,8 +2,10 @@ package logs
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"maps"
+	"math/bits"
 	"strings"
 )
 
@@ -39,21 +41,38 @@ var (
 // node is a step into an object: what its keys mean.
 type node struct {
 	field field
-	keys  map[string]*node
+	keys  []key
+}
+
+// key is one of an object's. There are few, so that looking at each is faster than a map.
+type key struct {
+	name string
+	node *node
+}
+
+func (n *node) at(name []byte) *node {
+	if n == nil {
+		return nil
+	}
+	for i := range n.keys {
+		if k := &n.keys[i]; k.name == string(name) {
+			return k.node
+		}
+	}
+	return nil
 }
 
 func newNode(keys map[string]field) *node {
-	root := &node{keys: map[string]*node{}}
+	root := &node{}
 	for name, f := range keys {
 		at := root
 		for part := range strings.SplitSeq(name, ".") {
-			if at.keys == nil {
-				at.keys = map[string]*node{}
+			below := at.at([]byte(part))
+			if below == nil {
+				below = &node{}
+				at.keys = append(at.keys, key{part, below})
 			}
-			if at.keys[part] == nil {
-				at.keys[part] = &node{}
-			}
-			at = at.keys[part]
+			at = below
 		}
 		at.field = f
 	}
@@ -88,7 +107,8 @@ type object struct {
 	root    *node
 	known   Line // of a format that leaves parts out
 	into    *Line
-	text    []byte // of the line, not yet read
+	text    []byte // the line
+	pos     int    // of what is not yet read
 	scratch []byte
 }
 
@@ -115,16 +135,14 @@ func (o *object) clone() parser { return &object{root: o.root, known: o.known} }
 
 func (o *object) parse(line []byte, into *Line) error {
 	*into = o.known
-	o.into, o.text, o.scratch = into, line, o.scratch[:0]
-	o.space()
-	if len(o.text) == 0 || o.text[0] != '{' {
+	o.into, o.text, o.pos, o.scratch = into, line, 0, o.scratch[:0]
+	if o.next() != '{' {
 		return errJSON
 	}
 	if err := o.value(o.root, 0); err != nil {
 		return err
 	}
-	o.space()
-	if len(o.text) > 0 {
+	if o.next(); o.pos < len(o.text) {
 		return errJSON
 	}
 	if into.Time == 0 {
@@ -136,29 +154,34 @@ func (o *object) parse(line []byte, into *Line) error {
 // deepest is how deep values may be in one another.
 const deepest = 100
 
-func (o *object) space() {
-	for len(o.text) > 0 && (o.text[0] == ' ' || o.text[0] == '\t' || o.text[0] == '\r' || o.text[0] == '\n') {
-		o.text = o.text[1:]
+// next skips space and returns the byte after it, 0 at the end.
+func (o *object) next() byte {
+	for o.pos < len(o.text) {
+		c := o.text[o.pos]
+		if c > ' ' || c != ' ' && c != '\t' && c != '\r' && c != '\n' {
+			return c
+		}
+		o.pos++
 	}
+	return 0
 }
 
 // is reads c, with space before it.
 func (o *object) is(c byte) bool {
-	o.space()
-	if len(o.text) == 0 || o.text[0] != c {
+	if o.next() != c {
 		return false
 	}
-	o.text = o.text[1:]
+	o.pos++
 	return true
 }
 
 // value reads a value; at says what it means, nil if nothing.
 func (o *object) value(at *node, depth int) error {
-	o.space()
-	if len(o.text) == 0 || depth > deepest {
+	c := o.next()
+	if depth > deepest {
 		return errJSON
 	}
-	switch c := o.text[0]; {
+	switch {
 	case c == '{':
 		return o.members(at, depth)
 	case c == '[':
@@ -180,8 +203,8 @@ func (o *object) value(at *node, depth int) error {
 		return o.into.set(at.field, v)
 	}
 	for _, word := range [...]string{"true", "false", "null"} {
-		if len(o.text) >= len(word) && string(o.text[:len(word)]) == word {
-			o.text = o.text[len(word):]
+		if bytes.HasPrefix(o.text[o.pos:], []byte(word)) {
+			o.pos += len(word)
 			return nil
 		}
 	}
@@ -189,23 +212,19 @@ func (o *object) value(at *node, depth int) error {
 }
 
 func (o *object) members(at *node, depth int) error {
-	o.text = o.text[1:]
+	o.pos++
 	if o.is('}') {
 		return nil
 	}
 	for {
-		if o.space(); len(o.text) == 0 || o.text[0] != '"' {
+		if o.next() != '"' {
 			return errJSON
 		}
 		key, err := o.string(at != nil && at.keys != nil)
 		if err != nil || !o.is(':') {
 			return errJSON
 		}
-		var below *node
-		if at != nil {
-			below = at.keys[string(key)]
-		}
-		if err := o.value(below, depth+1); err != nil {
+		if err := o.value(at.at(key), depth+1); err != nil {
 			return err
 		}
 		if o.is('}') {
@@ -218,7 +237,7 @@ func (o *object) members(at *node, depth int) error {
 }
 
 func (o *object) elements(at *node, depth int) error {
-	o.text = o.text[1:]
+	o.pos++
 	if o.is(']') {
 		return nil
 	}
@@ -238,11 +257,11 @@ func (o *object) elements(at *node, depth int) error {
 
 // string reads a string; without wanted it returns nothing.
 func (o *object) string(wanted bool) ([]byte, error) {
-	text, isEscape := o.text[1:], false
-	for i := 0; i < len(text); i++ {
+	text, isEscape := o.text[o.pos+1:], false
+	for i := plain(text); i < len(text); i++ {
 		switch c := text[i]; {
 		case c == '"':
-			o.text = text[i+1:]
+			o.pos += i + 2
 			if !wanted {
 				return nil, nil
 			}
@@ -269,9 +288,23 @@ func (o *object) string(wanted bool) ([]byte, error) {
 	return nil, errJSON
 }
 
+// plain returns how many bytes at the beginning of text, looked at eight at a time, neither end a
+// string nor escape nor are forbidden in it; there may be a few more near the end.
+func plain(text []byte) (n int) {
+	const ones, high = 0x0101010101010101, 0x8080808080808080
+	for ; n+8 <= len(text); n += 8 {
+		x := binary.LittleEndian.Uint64(text[n:])
+		quote, escape := x^'"'*ones, x^'\\'*ones
+		if found := ((x-' '*ones)&^x | (quote-ones)&^quote | (escape-ones)&^escape) & high; found != 0 {
+			return n + bits.TrailingZeros64(found)/8
+		}
+	}
+	return n
+}
+
 // number reads a number of JSON's grammar.
 func (o *object) number() (v []byte, ok bool) {
-	text, i := o.text, 0
+	text, i := o.text[o.pos:], 0
 	run := func() bool {
 		from := i
 		for i < len(text) && text[i] >= '0' && text[i] <= '9' {
@@ -300,6 +333,6 @@ func (o *object) number() (v []byte, ok bool) {
 			return nil, false
 		}
 	}
-	o.text = text[i:]
+	o.pos += i
 	return text[:i], true
 }

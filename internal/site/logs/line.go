@@ -103,7 +103,11 @@ func (l *Line) set(f field, value []byte) error {
 		if l.Method, value, ok = bytes.Cut(value, []byte(" ")); !ok {
 			return nil
 		}
-		if at := bytes.LastIndex(value, []byte(" HTTP/")); at >= 0 {
+		at := bytes.LastIndexByte(value, ' ')
+		if at >= 0 && !bytes.HasPrefix(value[at:], protocol) {
+			at = bytes.LastIndex(value, protocol)
+		}
+		if at >= 0 {
 			value = value[:at]
 		}
 		l.Target = value
@@ -114,6 +118,9 @@ func (l *Line) set(f field, value []byte) error {
 	}
 	return nil
 }
+
+// protocol follows the target of a request.
+var protocol = []byte(" HTTP/")
 
 // dashed returns nothing for the dash that servers log for it.
 func dashed(value []byte) []byte {
@@ -158,12 +165,12 @@ func readTime(v []byte) (int64, bool) {
 	return n, n < 1e11
 }
 
-const months = "JanFebMarAprMayJunJulAugSepOctNovDec"
+var months = []byte("JanFebMarAprMayJunJulAugSepOctNovDec")
 
 // readLocal reads 02/Jan/2006:15:04:05 -0700.
 func readLocal(v []byte) (int64, bool) {
 	day, ok1 := digits(v[:2])
-	month := bytes.Index([]byte(months), v[3:6])
+	month := bytes.Index(months, v[3:6])
 	year, ok2 := digits(v[7:11])
 	hour, ok3 := digits(v[12:14])
 	minute, ok4 := digits(v[15:17])
@@ -176,8 +183,8 @@ func readLocal(v []byte) (int64, bool) {
 		hour > 23 || minute > 59 || second > 60 || zoneHour > 23 || zoneMinute > 59 || year == 0 {
 		return 0, false
 	}
-	date := time.Date(year, time.Month(month/3+1), day, 0, 0, 0, 0, time.UTC)
-	if date.Day() != day {
+	date, ok := dayOf(year, month/3+1, day)
+	if !ok {
 		return 0, false
 	}
 	zone := int64(zoneHour*60+zoneMinute) * 60
@@ -188,7 +195,28 @@ func readLocal(v []byte) (int64, bool) {
 	default:
 		return 0, false
 	}
-	return date.Unix() + int64(hour*60+minute)*60 + int64(second) - zone, true
+	return date*24*60*60 + int64(hour*60+minute)*60 + int64(second) - zone, true
+}
+
+// dayOf returns the days since 1970; false if there is no such day. It is time.Date in a tenth of
+// its time.
+func dayOf(year, month, day int) (int64, bool) {
+	isLeap := year%4 == 0 && (year%100 != 0 || year%400 == 0)
+	length := 30 + (month+month>>3)&1
+	if month == 2 {
+		length = 28
+		if isLeap {
+			length = 29
+		}
+	}
+	if day < 1 || day > length {
+		return 0, false
+	}
+	if month < 3 { // years begin in March, so that the leap day is their last
+		year, month = year-1, month+12
+	}
+	const before1970 = 719_469
+	return int64(365*year + year/4 - year/100 + year/400 + (153*month-457)/5 + day - before1970), true
 }
 
 // digits reads a whole number without a sign; nothing is 0.

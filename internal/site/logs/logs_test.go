@@ -290,6 +290,8 @@ func TestChunks(t *testing.T) {
 				got[number] = string(bytes.TrimRight(line, "\n"))
 				number++
 			}
+			clear(c.Text) // nobody reads it again
+			c.Free()
 			return nil
 		})
 		if err != nil {
@@ -353,5 +355,18 @@ func TestDecompress(t *testing.T) {
 	}
 	if _, err := Decompress(strings.NewReader("\x1f\x8b")); err == nil {
 		t.Error("two bytes of gzip are no error")
+	}
+}
+
+// TestDayOf: every day is the one of package time, and no other is a day.
+func TestDayOf(t *testing.T) {
+	for month := range 2500 * 12 {
+		for day := range 34 {
+			want := time.Date(1+month/12, time.Month(1+month%12), day, 0, 0, 0, 0, time.UTC)
+			got, ok := dayOf(1+month/12, 1+month%12, day)
+			if ok != (want.Day() == day) || ok && got*24*60*60 != want.Unix() {
+				t.Fatalf("%d of month %d is day %d, %t; want %v", day, month, got, ok, want)
+			}
+		}
 	}
 }

@@ -116,18 +116,20 @@ func (s *step) size(rest []byte) int {
 	if len(s.until) == 0 {
 		return len(rest)
 	}
-	if !s.quoted {
-		return bytes.Index(rest, s.until)
-	}
 	for at := 0; ; at++ {
-		next := bytes.IndexByte(rest[at:], '"')
+		next := bytes.IndexByte(rest[at:], s.until[0])
 		if next < 0 {
 			return -1
 		}
-		if at += next; !isEscaped(rest[:at]) {
-			if !bytes.HasPrefix(rest[at:], s.until) {
-				return -1
-			}
+		at += next
+		isEnd := len(s.until) == 1 || bytes.HasPrefix(rest[at:], s.until)
+		switch {
+		case !s.quoted && isEnd:
+			return at
+		case !s.quoted || isEscaped(rest[:at]):
+		case !isEnd:
+			return -1
+		default:
 			return at
 		}
 	}
@@ -135,5 +137,9 @@ func (s *step) size(rest []byte) int {
 
 // isEscaped reports whether before ends with an odd number of backslashes.
 func isEscaped(before []byte) bool {
-	return (len(before)-len(bytes.TrimRight(before, `\`)))%2 == 1
+	n := len(before)
+	for n > 0 && before[n-1] == '\\' {
+		n--
+	}
+	return (len(before)-n)%2 == 1
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -44,16 +45,22 @@ type Chunk struct {
 	Text  []byte
 	// TooLong is the number of lines before it that were longer than a chunk.
 	TooLong int
+
+	buf *[chunkSize]byte
 }
 
-// Chunks calls each with all of r, in order. A chunk's text may be kept: it is not used again.
+var buffers = sync.Pool{New: func() any { return new([chunkSize]byte) }}
+
+// Free lets the memory of the text be used again. Whoever keeps the text does not call it.
+func (c Chunk) Free() { buffers.Put(c.buf) }
+
+// Chunks calls each with all of r, in order.
 func Chunks(r io.Reader, each func(Chunk) error) error {
-	c, rest := Chunk{First: 1}, []byte(nil)
-	isLong := false // of the line that rest continues
+	c, buf, held := Chunk{First: 1}, buffers.Get().(*[chunkSize]byte), 0
+	isLong := false // of the line that goes on in buf
 	for {
-		text := make([]byte, chunkSize)
-		n, err := io.ReadFull(r, text[copy(text, rest):])
-		text = text[:len(rest)+n]
+		n, err := io.ReadFull(r, buf[held:])
+		text := buf[:held+n]
 		atEnd := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 		if err != nil && !atEnd {
 			return fmt.Errorf("after line %d: %w", c.First-1+bytes.Count(text, []byte("\n")), err)
@@ -61,7 +68,7 @@ func Chunks(r io.Reader, each func(Chunk) error) error {
 		if isLong {
 			at := bytes.IndexByte(text, '\n')
 			if at < 0 && !atEnd {
-				rest = nil
+				held = 0
 				continue
 			}
 			isLong, text = false, text[at+1:]
@@ -75,13 +82,15 @@ func Chunks(r io.Reader, each func(Chunk) error) error {
 		case atEnd:
 			whole = len(text)
 		case whole == 0:
-			isLong, rest = true, nil
+			isLong, held = true, 0
 			continue
 		}
-		c.Text, rest = text[:whole], text[whole:]
+		c.Text, c.buf, buf = text[:whole], buf, buffers.Get().(*[chunkSize]byte)
+		held = copy(buf[:], text[whole:])
+		next := Chunk{First: c.First + bytes.Count(c.Text, []byte("\n"))}
 		if err := each(c); err != nil || atEnd {
 			return err
 		}
-		c = Chunk{First: c.First + bytes.Count(c.Text, []byte("\n"))}
+		c = next
 	}
 }

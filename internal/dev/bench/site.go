@@ -1,0 +1,245 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/docgauge/docgauge/internal/dev/engines"
+)
+
+// The counters of a site's readers.
+const (
+	duckDBClient     = "DuckDB"
+	clickHouseClient = "ClickHouse"
+	goAccessClient   = "GoAccess"
+)
+
+// siteCounts is what a counter says: a line for each page, and one for the site, called *.
+type siteCounts []string
+
+// siteAll counts the readers of one log with docgauge and with others, then of the same lines in
+// other forms, and of a long log with many readers. Who counts exactly must count the same.
+func (l *lab) siteAll(ctx context.Context) (all []result, err error) {
+	log, rounds := siteLog{Lines: 5_000_000, Readers: 800_000, Format: combinedLog}, 3
+	long := siteLog{Lines: 20_000_000, Readers: 3_000_000, Format: combinedLog}
+	if l.short {
+		log.Lines, log.Readers, rounds = 60_000, 5_000, 1
+		long.Lines, long.Readers = 120_000, 18_000
+	}
+	log.Path = filepath.Join(l.dir, "access.log")
+	packed := log
+	packed.Format, packed.Path = gzipLog, log.Path+".gz"
+	for _, made := range []siteLog{log, packed} {
+		if err := l.makeSiteLog(ctx, made); err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, os.Remove(made.Path)) }()
+	}
+	var want siteCounts
+	var runs []result
+	for range rounds {
+		r, counts, err := l.countSite(ctx, docgaugeClient, log)
+		if err != nil {
+			return nil, err
+		}
+		runs, want = append(runs, r), counts
+	}
+	all = append(all, median(runs, func(r result) float64 { return r.cost.cpuSeconds }))
+	stream := log
+	stream.Format, stream.Path = caddyLog, ""
+	for _, c := range []struct {
+		name string
+		log  siteLog
+	}{
+		{docgaugeClient, packed}, {docgaugeClient, stream}, {docgaugeClient, long}, {clickHouseClient, log},
+		{duckDBClient, log}, {goAccessClient, log},
+	} {
+		r, counts, err := l.countSite(ctx, c.name, c.log)
+		if missing, ok := errors.AsType[engines.Missing](err); ok {
+			fmt.Fprintln(l.log, "not measured:", missing)
+			continue
+		}
+		if err != nil {
+			return all, fmt.Errorf("%s, %s: %w", c.name, c.log.Format, err)
+		}
+		if c.name != goAccessClient && c.log.Lines == log.Lines && !slices.Equal(counts, want) {
+			return all, fmt.Errorf("%s, %s: %d rows that are not docgauge's %d: %.300q and %.300q", c.name, c.log.Format,
+				len(counts), len(want), counts, want)
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+func (l *lab) makeSiteLog(ctx context.Context, log siteLog) error {
+	cmd, err := child(ctx, siteLogRole, order{Log: log})
+	if err == nil {
+		_, _, err = measure(cmd)
+	}
+	return err
+}
+
+// countSite lets one counter read a log, a file or made up on its standard input meanwhile.
+func (l *lab) countSite(ctx context.Context, name string, log siteLog) (r result, counts siteCounts, err error) {
+	cmd, err := l.siteCommand(ctx, name, log)
+	if err != nil {
+		return r, nil, err
+	}
+	made := func() error { return nil }
+	if log.Path == "" {
+		maker, err := child(ctx, siteLogRole, order{Log: log})
+		if err != nil {
+			return r, nil, err
+		}
+		in, err := maker.StdoutPipe()
+		if err := errors.Join(err, maker.Start()); err != nil {
+			return r, nil, err
+		}
+		cmd.Stdin, made = in, maker.Wait
+	}
+	r = result{table: siteTable, scenario: log.Format, client: client{name: name}, work: workload{1, log.Lines, 0}}
+	out, used, err := measure(cmd)
+	if err := errors.Join(err, made()); err != nil {
+		return r, nil, err
+	}
+	r.cost = used
+	fmt.Fprintf(l.log, "%s, %d lines, %s: %.2f CPU s, %s\n", log.Format, log.Lines, name, used.cpuSeconds,
+		mebibytes(used.maxRSS))
+	switch name {
+	case docgaugeClient, formerClient:
+		counts, err = docgaugeCounts(out)
+	case goAccessClient:
+		var report struct {
+			General struct {
+				Visitors int `json:"unique_visitors"`
+			}
+		}
+		err = json.Unmarshal(out, &report)
+		counts = siteCounts{fmt.Sprintf("* 0 0 %d", report.General.Visitors)}
+	default:
+		err = json.Unmarshal(out, &counts)
+	}
+	for _, row := range counts {
+		if strings.HasPrefix(row, "* ") {
+			_, err = fmt.Sscan(row[strings.LastIndexByte(row, ' '):], &r.readers)
+		}
+	}
+	return r, counts, err
+}
+
+func (l *lab) siteCommand(ctx context.Context, name string, log siteLog) (*exec.Cmd, error) {
+	switch name {
+	case goAccessClient:
+		return engines.Tool(ctx, "goaccess", "--no-global-config", "--log-format=COMBINED", "--no-progress",
+			"--output=json", log.Path)
+	case duckDBClient, clickHouseClient:
+		dir, err := l.newDir()
+		if err != nil {
+			return nil, err
+		}
+		return child(ctx, siteSQLRole, order{Log: log, Sink: name, Dir: dir})
+	}
+	cmd := exec.CommandContext(ctx, l.binaries[name], "site", "count", "--json", cmp.Or(log.Path, "-"))
+	cmd.Env = cleanEnv()
+	return cmd, nil
+}
+
+// docgaugeCounts are the rows of docgauge's report.
+func docgaugeCounts(out []byte) (counts siteCounts, err error) {
+	type row struct {
+		Path             string
+		Human, AI, Total int
+	}
+	var report struct {
+		Totals row
+		Pages  []row
+	}
+	err = json.Unmarshal(out, &report)
+	report.Totals.Path = "*"
+	for _, p := range append(report.Pages, report.Totals) {
+		counts = append(counts, fmt.Sprintf("%s %d %d %d", p.Path, p.Human, p.AI, p.Total))
+	}
+	slices.Sort(counts)
+	return counts, err
+}
+
+// siteViews makes the table k of the views in the log PATH, one row each.
+const siteViews = `CREATE TABLE k ENGINE AS SELECT ip, ua, page, CASE WHEN ua IN (AI) THEN 'ai' WHEN md THEN 'ai'
+	WHEN ua IN (TOOL) THEN '' ELSE 'human' END AS kind FROM (
+SELECT G1 AS ip, G5 AS ua, G3 LIKE '%.md' AS md, REPLACE(G3, '([.](html|md)|/)$', '') AS page FROM (
+SELECT MATCH AS m FROM LINES)
+WHERE G2 = 'GET' AND G4 IN ('200', '304') AND G3 NOT LIKE '%.js' AND G3 NOT LIKE '%.png' AND
+	G5 NOT IN (NONE)) WHERE kind <> ''`
+
+const siteQuestion = `SELECT page, UNIQ(human), UNIQ(ai), UNIQ(either) FROM k GROUP BY page
+	UNION ALL SELECT '*', UNIQ(human), UNIQ(ai), UNIQ(either) FROM k`
+
+// siteForm has the groups address, method, path without query, status and user agent.
+const siteForm = `^([0-9.]+) - - [^"]*"([A-Z]+) ([^ ?]+)[^ ]* [^"]*" ([0-9]+) [0-9]+ "[^"]*" "([^"]*)"$`
+
+// siteWords are the parts of the SQL above that the engines say differently.
+var siteWords = map[string][]string{
+	duckDBClient: {
+		"ENGINE", "", "G1", "m.g1", "G2", "m.g2", "G3", "m.g3", "G4", "m.g4", "G5", "m.g5",
+		"MATCH", "regexp_extract(line, '" + siteForm + "', ['g1', 'g2', 'g3', 'g4', 'g5'])", "REPLACE", "regexp_replace",
+		"LINES", `read_csv('PATH', columns = {'line': 'VARCHAR'}, delim = '\x01', quote = '', escape = '',
+			header = false, auto_detect = false)`,
+		"UNIQ(human)", "count(DISTINCT (ip, ua)) FILTER (WHERE kind = 'human')",
+		"UNIQ(ai)", "count(DISTINCT (ip, ua)) FILTER (WHERE kind = 'ai')", "UNIQ(either)", "count(DISTINCT (ip, ua))",
+	},
+	clickHouseClient: {
+		"ENGINE", "ENGINE = Memory", "G1", "m[1]", "G2", "m[2]", "G3", "m[3]", "G4", "m[4]", "G5", "m[5]",
+		"MATCH", "extractGroups(line, '" + siteForm + "')", "REPLACE", "replaceRegexpOne",
+		"LINES", "file('PATH', 'LineAsString', 'line String')",
+		"UNIQ(human)", "uniqExactIf((ip, ua), kind = 'human')", "UNIQ(ai)", "uniqExactIf((ip, ua), kind = 'ai')",
+		"UNIQ(either)", "uniqExact((ip, ua))",
+	},
+}
+
+// countWithSQL asks an engine for the counts. All that it costs is this child's.
+func countWithSQL(o order, out io.Writer) error {
+	words := slices.Clone(siteWords[o.Sink])
+	for i := range words {
+		words[i] = strings.ReplaceAll(words[i], "PATH", o.Log.Path)
+	}
+	for kind, all := range siteAgents {
+		words = append(words, "("+strings.ToUpper(kind)+")", "('"+strings.Join(all, "', '")+"')")
+	}
+	r := strings.NewReplacer(words...)
+	views, question := r.Replace(siteViews), r.Replace(siteQuestion)
+	var counts siteCounts
+	if o.Sink == duckDBClient {
+		answers, err := engines.DuckDB.Query(context.Background(), o.Dir, nil, views, question)
+		if err != nil {
+			return err
+		}
+		for _, row := range answers[1].Rows {
+			counts = append(counts, strings.Join(row, " "))
+		}
+	} else {
+		engine, err := engines.StartEngine26(o.Dir)
+		if err != nil {
+			return err
+		}
+		_, err = engine.Exec(context.Background(), views)
+		var text string
+		if err == nil {
+			text, err = engine.Exec(context.Background(), question)
+		}
+		if err := errors.Join(err, engine.Stop()); err != nil {
+			return err
+		}
+		counts = strings.Split(strings.TrimSpace(strings.ReplaceAll(text, "\t", " ")), "\n")
+	}
+	slices.Sort(counts)
+	return json.NewEncoder(out).Encode(counts)
+}
