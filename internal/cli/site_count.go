@@ -169,7 +169,7 @@ func agentList(r *site.Report) [][]string {
 	return rows
 }
 
-// leftOutTexts say why lines are no views, in the order in which they are shown.
+// leftOutTexts say why lines are not views, in the order in which they are shown.
 var leftOutTexts = []struct {
 	reason site.Reason
 	text   string

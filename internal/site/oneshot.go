@@ -49,7 +49,7 @@ type Report struct {
 	Pages  []Page           `json:"pages"`
 	Agents []Agent          `json:"agents"`
 	Days   []Day            `json:"days,omitempty"`
-	// Lines counts those read, Views those that were counted or are by agents that are no readers.
+	// Lines counts those read, Views those that are views, also by agents that do not count as readers.
 	Lines   int            `json:"lines"`
 	Views   int            `json:"views"`
 	LeftOut map[Reason]int `json:"left_out"`
@@ -143,11 +143,11 @@ type counting struct {
 }
 
 func newCounting(r *Rules, o Options) *counting {
-	return &counting{Rules: r, Options: o, readers: map[key]uint32{}, dateOf: map[analytics.Date]int{},
+	return &counting{Rules: r, Options: o, words: vocabulary{invented: map[netip.Addr]int{}}, readers: map[key]uint32{}, dateOf: map[analytics.Date]int{},
 		leftOut: map[Reason]int{}, from: math.MaxInt32, to: math.MinInt32}
 }
 
-// batch is what the lines of one chunk have come to.
+// batch has the views of one chunk, and why its other lines are not views.
 type batch struct {
 	lines   int
 	views   []view
@@ -416,7 +416,7 @@ func (c *counting) report(paths []string) *Report {
 	return r
 }
 
-// Few addresses with most of the views are no readers.
+// Few addresses with most of the views are not readers.
 const (
 	fewAddresses = 3
 	leastViews   = 1000

@@ -17,15 +17,18 @@ const (
 	maxPath = 2048
 	// maxPages bounds the pages of a site: a server that answers every path lets anybody invent them.
 	maxPages = 100_000
+	// maxInvented is how many pages that nobody has read before a client may read once there are
+	// half as many pages as may be.
+	maxInvented = 1000
 )
 
-// builtinAssets are no pages: extensions with their dot, else names of files.
+// builtinAssets are not pages: extensions with their dot, else names of files.
 const builtinAssets = ".css,.js,.mjs,.cjs,.map,.json,.xml,.rss,.atom,.wasm,.webmanifest,.ico,.png,.jpg,.jpeg,.gif,.svg," +
 	".webp,.avif,.bmp,.tif,.tiff,.woff,.woff2,.ttf,.otf,.eot,.mp3,.mp4,.m4a,.ogg,.wav,.webm,.mov,.pdf,.zip,.gz,.tgz," +
 	".bz2,.xz,.zst,.tar,.7z,.rar,.dmg,.exe,.msi,.deb,.rpm,.apk,.jar,.whl,.iso,.bin,.sha256,.sig,.asc,robots.txt,ads.txt," +
 	"security.txt,humans.txt"
 
-// assets says which paths are no pages.
+// assets says which paths are not pages.
 type assets map[string]bool
 
 func parseAssets(text string) assets {
@@ -60,7 +63,7 @@ var markdownFiles = []string{"llms.txt", "llms-full.txt"}
 
 // pageOf returns the page that the target of a request names: its path without query, decoded and
 // with one spelling for each, without index.html, .html, .md or a slash at its end. markdown reports
-// whether the path asks for Markdown. It returns nothing for a target that is no path.
+// whether the path asks for Markdown. It returns nothing for a target without a path.
 func pageOf(target []byte) (page string, markdown bool) {
 	path := pathOf(target)
 	if len(path) == 0 {

@@ -22,7 +22,7 @@ import (
 	"github.com/docgauge/docgauge/internal/site/logs"
 )
 
-// Reason is why a line is no view.
+// Reason is why a line is not a view.
 type Reason string
 
 // The reasons, in the order in which they are looked for.
@@ -51,7 +51,7 @@ type view struct {
 	kind    int8  // of package count, or neither
 }
 
-// neither is the kind of views by agents that are no readers.
+// neither is the kind of views by agents that do not count as readers.
 const neither = -1
 
 // names numbers names in the order in which they came. It may be used by several goroutines.
@@ -61,14 +61,15 @@ type names[K comparable] struct {
 	all    []K
 }
 
-// of returns the number of a name; -1 if there are as many as may be.
-func (n *names[K]) of(name K, most int) int32 {
+// of returns the number of a name. Of a new one it asks first whether it may be had: if not, it
+// returns -1. It asks one goroutine at a time.
+func (n *names[K]) of(name K, mayHave func() bool) int32 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if i, ok := n.number[name]; ok {
 		return i
 	}
-	if len(n.all) >= most {
+	if mayHave != nil && !mayHave() {
 		return -1
 	}
 	if n.number == nil {
@@ -85,10 +86,32 @@ type pageName struct {
 	path    string
 }
 
-// vocabulary is what the views of all logs have in common.
+// vocabulary numbers the pages and agents in the views of all logs.
 type vocabulary struct {
 	pages  names[pageName]
 	agents names[*agents.Agent]
+	// invented counts the pages that nobody had read before, by the address of who did.
+	invented map[netip.Addr]int
+}
+
+// page returns the number of a page, which a client reads. isOther: it is that of [OtherPages],
+// because the page is new and there are too many, or because the client has read too many new
+// pages. So nobody uses up the pages of others by inventing paths, and memory has a bound.
+func (w *vocabulary) page(p pageName, client netip.Addr) (number int32, isOther bool) {
+	number = w.pages.of(p, func() bool {
+		known := len(w.pages.all)
+		if known >= maxPages || known >= maxPages/2 && w.invented[client] >= maxInvented {
+			return false
+		}
+		if client.IsValid() { // else a log that only the operator writes
+			w.invented[client]++
+		}
+		return true
+	})
+	if number >= 0 {
+		return number, false
+	}
+	return w.pages.of(pageName{p.project, OtherPages}, nil), true
 }
 
 // viewer makes views of lines, for one goroutine. What it has seen often it need not look at again.
@@ -167,7 +190,7 @@ func remember[V any](known map[string]V, key []byte, compute func(string) V) V {
 	return v
 }
 
-// view returns the view of a line, or why it is none.
+// view returns the view of a line, or why it is not one.
 func (v *viewer) view(l *logs.Line) (out view, why Reason) {
 	isEvent := len(l.Reader) > 0
 	switch {
@@ -194,48 +217,50 @@ func (v *viewer) view(l *logs.Line) (out view, why Reason) {
 		return out, Excluded
 	}
 	out.day, out.project = analytics.DateOf(time.Unix(l.Time, 0)), project
-	if out.page = t.number; out.page < 0 || len(v.projects) > 0 {
-		out.page = v.pageNumber(project, t.page)
-		t.number = out.page
-		v.targets[string(path)] = t
-	}
+	var client netip.Addr
 	if isEvent {
-		return v.event(l, out)
+		why = v.event(l, &out)
+	} else {
+		client, why = v.byClient(l, &out, t.markdown)
 	}
-	return v.byClient(l, out, t.markdown)
-}
-
-func (v *viewer) pageNumber(project int32, page string) int32 {
-	if n := v.words.pages.of(pageName{project, page}, maxPages); n >= 0 {
-		return n
+	if why != "" || out.kind == neither { // which has no page
+		return out, why
 	}
-	return v.words.pages.of(pageName{project, OtherPages}, maxPages+len(v.projects)+1)
+	if out.page = t.number; out.page < 0 || len(v.projects) > 0 {
+		var isOther bool
+		if out.page, isOther = v.words.page(pageName{project, t.page}, client); !isOther {
+			t.number = out.page
+			v.targets[string(path)] = t
+		}
+	}
+	return out, ""
 }
 
 // event completes the view of an event of the sandbox, which says itself whose it is.
-func (v *viewer) event(l *logs.Line, out view) (view, Reason) {
+func (v *viewer) event(l *logs.Line, out *view) Reason {
 	switch string(l.Kind) {
 	case "human":
 		out.kind = count.Human
 	case "ai":
 		out.kind = count.AI
 	default:
-		return out, Unparsed
+		return Unparsed
 	}
 	out.agent, out.reader = -1, v.key([]byte("event"), l.Reader)
-	return out, ""
+	return ""
 }
 
-// byClient completes a view with its reader.
-func (v *viewer) byClient(l *logs.Line, out view, markdown bool) (view, Reason) {
+// byClient completes a view with its reader, and returns the client's address, of IPv6 the network:
+// a client has a whole /64.
+func (v *viewer) byClient(l *logs.Line, out *view, markdown bool) (netip.Addr, Reason) {
 	addr, ok := v.client(l)
 	if !ok {
-		return out, Client
+		return addr, Client
 	}
 	a := remember(v.clients, l.UserAgent, func(text string) knownAgent {
 		known := knownAgent{agent: v.agents.Match(text), number: -1, digest: sha256.Sum256([]byte(text))}
 		if known.agent != nil {
-			known.number = v.words.agents.of(known.agent, 1<<30)
+			known.number = v.words.agents.of(known.agent, nil)
 		}
 		for _, part := range v.exclude.userAgents {
 			known.excluded = known.excluded || strings.Contains(strings.ToLower(text), part)
@@ -244,9 +269,9 @@ func (v *viewer) byClient(l *logs.Line, out view, markdown bool) (view, Reason) 
 	})
 	switch {
 	case a.excluded || contains(v.exclude.networks, addr):
-		return out, Excluded
+		return addr, Excluded
 	case a.agent != nil && v.ranges.Claim(a.agent, addr) == agents.Spoofed:
-		return out, Spoofed
+		return addr, Spoofed
 	}
 	markdown = markdown || string(l.Event) == "docs.content.md.view" ||
 		len(l.Accept) > 0 && remember(v.accepts, l.Accept, prefersMarkdown)
@@ -260,12 +285,14 @@ func (v *viewer) byClient(l *logs.Line, out view, markdown bool) (view, Reason) 
 	}
 	v.seen(addr)
 	bits := addr.As16()
-	network := bits[:8] // a client of IPv6 has a whole /64
+	network := bits[:8]
 	if addr.Is4() {
 		network = bits[12:]
+	} else {
+		addr = netip.AddrFrom16([16]byte(append(bits[:8:8], make([]byte, 8)...)))
 	}
 	out.agent, out.reader = a.number, v.key(network, a.digest[:])
-	return out, ""
+	return addr, ""
 }
 
 // project returns the number of the project of a line.

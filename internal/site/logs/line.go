@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// Line is what a line says, as it stands there, unescaped. Its slices are valid until the parser
+// Line has the parts of a line, unescaped. Its slices are valid until the parser
 // reads the next line. Missing parts are empty.
 type Line struct {
 	Time      int64  // Unix seconds
