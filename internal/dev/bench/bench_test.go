@@ -63,7 +63,7 @@ func TestShort(t *testing.T) {
 			t.Errorf("no result for %q", s.name)
 		}
 	}
-	for _, want := range []string{"| " + secondReading, "| Delta Lake ", "| " + readScrape, "| yes |"} {
+	for _, want := range []string{"| " + secondReading, "| Delta Lake ", "| " + readScrape, "| " + caddyLog, "| yes |"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no row with %q", want)
 		}
