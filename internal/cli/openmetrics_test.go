@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -207,7 +208,11 @@ func TestOpenMetricsMistakes(t *testing.T) {
 		{"--remote-write http://store/write --remote-write.protocol 3", "want 1.0 or 2.0"},
 		{"--remote-write http://store/write --remote-write.config.file nowhere.yml", "nowhere.yml: no such file"},
 	} {
-		got := runOpenmetrics(t, append([]string{"--archive", dir}, strings.Fields(tc.args)...)...)
+		args := strings.Fields(tc.args)
+		if !slices.Contains(args, "--archive") {
+			args = append(args, "--archive", dir)
+		}
+		got := runOpenmetrics(t, args...)
 		if got.err == nil || !strings.Contains(got.err.Error(), tc.want) ||
 			exitCode(got.err) != exitUsage || got.text != "" {
 			t.Errorf("%s: %v, exit code %d, wrote %q; want %s", tc.args, got.err, exitCode(got.err), got.text, tc.want)

@@ -102,6 +102,7 @@ func checkPages(t *testing.T, s *sandbox.Sandbox, text string, w analytics.Windo
 	up := slices.MinFunc(now, func(a, b analytics.Row) int {
 		return cmp.Or(cmp.Compare(rise(b), rise(a)), cmp.Compare(a.Path, b.Path))
 	})
+	text = shownChange.ReplaceAllString(text, " ")
 	for _, want := range []string{
 		format.Commas(totals.Total) + " readers",
 		" Human " + format.Commas(totals.Human) + " AI " + format.Commas(totals.AI) + " ",
@@ -115,6 +116,9 @@ func checkPages(t *testing.T, s *sandbox.Sandbox, text string, w analytics.Windo
 		}
 	}
 }
+
+// shownChange is how much a number changed, as the cards show it.
+var shownChange = regexp.MustCompile(` [▲▼] [0-9.]+% `)
 
 // textOf is the visible text of a page, with single spaces.
 func textOf(page string) string {
