@@ -89,7 +89,7 @@ var rules = []rule{
 
 // owner names, by the beginning of its import paths, the one package that may import a
 // third-party library. arrow-go has two: window files and Delta checkpoints share nothing; so have compressed
-// checkpoints and compressed logs.
+// checkpoints and compressed logs, and the databases of an exporter and of a site.
 // Prometheus' libraries have one half that shows metrics and one that sends them.
 var owner = map[string][]string{
 	"github.com/ClickHouse/clickhouse-go":    {"sinks/clickhouse"},
@@ -112,7 +112,7 @@ var owner = map[string][]string{
 	"github.com/spf13":                       {"internal/cli"},
 	"go.yaml.in/yaml":                        {"internal/prompts"},
 	"google.golang.org/protobuf":             {"exporter/remotewrite"},
-	"modernc.org/sqlite":                     {"internal/state"},
+	"modernc.org/sqlite":                     {"internal/site/facts", "internal/state"},
 	"pgregory.net/rapid":                     {"sinks/sinktest"},
 }
 
@@ -175,7 +175,7 @@ func TestRules(t *testing.T) {
 		want                string // empty: allowed
 	}{
 		{"internal/cli", "cli", module + "/internal/state", ""},
-		{"cmd/docgauge", "main", "modernc.org/sqlite", "belongs to internal/state"},
+		{"cmd/docgauge", "main", "modernc.org/sqlite", "belongs to internal/site/facts and internal/state"},
 		{"internal/state", "state", "modernc.org/sqlite/lib", ""},
 		{"sinks/parquet", "parquet", "github.com/apache/arrow-go/v18/parquet",
 			"belongs to internal/archive and internal/deltalog"},

@@ -1,0 +1,63 @@
+-- Who read what: the facts themselves are in files, one a segment.
+CREATE TABLE pages (
+  number  INTEGER PRIMARY KEY,
+  project TEXT NOT NULL,
+  path    TEXT NOT NULL
+) STRICT;
+CREATE TABLE agents (
+  number INTEGER PRIMARY KEY,
+  token  TEXT NOT NULL,
+  class  TEXT NOT NULL,
+  hosted INTEGER NOT NULL
+) STRICT;
+-- key: NULL when the epoch is closed
+CREATE TABLE epochs (
+  project TEXT NOT NULL,
+  epoch   INTEGER NOT NULL,
+  key     BLOB,
+  opened  INTEGER NOT NULL,
+  PRIMARY KEY (project, epoch)
+) STRICT;
+CREATE TABLE segments (
+  number  INTEGER PRIMARY KEY AUTOINCREMENT,
+  project TEXT NOT NULL,
+  epoch   INTEGER NOT NULL,
+  day     INTEGER NOT NULL,
+  level   INTEGER NOT NULL,
+  size    INTEGER NOT NULL
+) STRICT;
+CREATE INDEX segments_of_days ON segments (project, epoch, day);
+-- changed: the number of the last commit that added facts of the day
+CREATE TABLE days (
+  project TEXT NOT NULL,
+  day     INTEGER NOT NULL,
+  changed INTEGER NOT NULL,
+  PRIMARY KEY (project, day)
+) STRICT;
+CREATE TABLE positions (
+  key      TEXT PRIMARY KEY,
+  position BLOB NOT NULL
+) STRICT;
+-- watermark: Unix seconds of the newest line
+CREATE TABLE sources (
+  source        TEXT PRIMARY KEY,
+  watermark     INTEGER NOT NULL,
+  possibly_lost INTEGER NOT NULL,
+  lines         TEXT NOT NULL
+) STRICT;
+CREATE TABLE keys (
+  id      TEXT PRIMARY KEY,
+  digest  BLOB NOT NULL UNIQUE,
+  project TEXT NOT NULL,
+  scope   TEXT NOT NULL,
+  created INTEGER NOT NULL
+) STRICT;
+-- changed: the greatest of the days' when this was the answer
+CREATE TABLE answers (
+  project  TEXT NOT NULL,
+  from_day INTEGER NOT NULL,
+  to_day   INTEGER NOT NULL,
+  changed  INTEGER NOT NULL,
+  answer   BLOB NOT NULL,
+  PRIMARY KEY (project, from_day, to_day)
+) STRICT;

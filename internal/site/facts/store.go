@@ -1,0 +1,228 @@
+// Package facts keeps who read which page of a site, below one directory, for months: exactly, and
+// so that nothing in it leads back to an address once an epoch is closed.
+//
+// A reader is an id: the HMAC of its address and user agent under the key of an epoch, truncated to
+// 64 bits. An epoch is two months; each view is kept in the two epochs that have its month, in files
+// that nothing joins, without a time of day. So every window of two months or less that begins in
+// the first month of an epoch can be counted exactly, and no reader can be followed for longer.
+//
+// Invariant: one transaction of the database makes facts, the positions of the logs that they came
+// from and all else durable together. The facts are in files of their own, segments, which are whole
+// and flushed before the transaction names them, never change, and are removed after another has
+// ceased to name them; files that no row names are of a process that died, and Open removes them.
+package facts
+
+import (
+	"context"
+	"database/sql"
+	_ "embed"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+
+	_ "modernc.org/sqlite" // the driver
+
+	"github.com/docgauge/docgauge/internal/durable"
+)
+
+// FileName is the database's name in the directory of a site.
+const FileName = "site.db"
+
+const (
+	segmentDir = "facts"
+	suffix     = ".facts"
+	lockName   = "lock"
+	// version is the number of the schema.
+	version = 1
+)
+
+//go:embed schema.sql
+var schema string
+
+// Errors that a caller decides on.
+var (
+	// ErrLocked: another process collects into the directory.
+	ErrLocked = errors.New("another docgauge process writes to it")
+	// ErrMissing: there is no site.
+	ErrMissing = errors.New("there is no site in it: `docgauge site serve` makes one")
+	// ErrUnusable: the database is damaged, or not of this version.
+	ErrUnusable = errors.New("its " + FileName + " cannot be used")
+)
+
+// Store is the facts of a site, safe for concurrent use. One process collects; others may open the
+// same directory with [Attach] to manage keys and to read.
+type Store struct {
+	sql  *sql.DB
+	dir  string
+	lock *os.File
+
+	// files guards the segments: whoever removes some holds it, and whoever lists and opens some.
+	files sync.RWMutex
+}
+
+// Open opens the site in dir to collect: it creates what is missing, and removes what a process that
+// died has left. Only one process can. Close it.
+func Open(dir string) (*Store, error) {
+	s, err := open(dir)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	return s, nil
+}
+
+func open(dir string) (s *Store, err error) {
+	if err := os.MkdirAll(filepath.Join(dir, segmentDir), 0o700); err != nil {
+		return nil, pathless(err)
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, pathless(err)
+	}
+	s = &Store{dir: dir, lock: lock}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	if held, err := durable.TryLock(lock); err != nil || !held {
+		return nil, errors.Join(err, ErrLocked)
+	}
+	// SQLite would create it for everybody.
+	db, err := os.OpenFile(filepath.Join(dir, FileName), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, pathless(err)
+	}
+	if err := errors.Join(db.Close(), durable.SyncDir(dir)); err != nil {
+		return nil, err
+	}
+	if err := s.connect("rw"); err != nil {
+		return nil, err
+	}
+	var known int
+	err = s.sql.QueryRow("PRAGMA user_version").Scan(&known)
+	if err == nil && known == 0 {
+		err = s.write(context.Background(), func(tx *sql.Tx) error {
+			_, err := tx.Exec(schema + "; PRAGMA user_version = " + strconv.Itoa(version))
+			return err
+		})
+	} else if err == nil && known != version {
+		err = fmt.Errorf("%w: it is of another version of docgauge (%d, want %d)", ErrUnusable, known, version)
+	}
+	if err != nil {
+		return nil, unusable(err)
+	}
+	return s, s.sweep()
+}
+
+// Attach opens the site in dir beside the process that collects.
+func Attach(dir string) (*Store, error) {
+	s := &Store{dir: dir}
+	if _, err := os.Stat(filepath.Join(dir, FileName)); errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("%s: %w", dir, ErrMissing)
+	}
+	if err := s.connect("rw"); err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	var known int
+	err := s.sql.QueryRow("PRAGMA user_version").Scan(&known)
+	if err == nil && known != version {
+		err = fmt.Errorf("%w: it is of another version of docgauge (%d, want %d)", ErrUnusable, known, version)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, errors.Join(unusable(err), s.Close()))
+	}
+	return s, nil
+}
+
+func (s *Store) connect(mode string) error {
+	path, err := filepath.Abs(filepath.Join(s.dir, FileName))
+	if err != nil {
+		return err
+	}
+	source := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{
+		"_pragma": {"busy_timeout(60000)", "journal_mode(WAL)", "synchronous(FULL)", "secure_delete(ON)"},
+		"_txlock": {"immediate"}, "mode": {mode},
+	}.Encode()}
+	s.sql, err = sql.Open("sqlite", source.String())
+	return err
+}
+
+// unusable says which file an error of the database is about.
+func unusable(err error) error {
+	if errors.Is(err, ErrUnusable) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrUnusable, err)
+}
+
+// pathless returns an error of the file system without its path, which the caller names.
+func pathless(err error) error {
+	if e, ok := errors.AsType[*os.PathError](err); ok {
+		return e.Err
+	}
+	return err
+}
+
+// Close releases the site.
+func (s *Store) Close() (err error) {
+	if s.sql != nil {
+		err = s.sql.Close()
+	}
+	if s.lock != nil {
+		err = errors.Join(err, s.lock.Close())
+	}
+	return err
+}
+
+// Dir is the directory.
+func (s *Store) Dir() string { return s.dir }
+
+// write runs do in one transaction: when it has returned nil, the effect is durable, after an error
+// there is none.
+func (s *Store) write(ctx context.Context, do func(*sql.Tx) error) error {
+	tx, err := s.sql.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := do(tx); err != nil {
+		if undo := tx.Rollback(); !errors.Is(undo, sql.ErrTxDone) {
+			err = errors.Join(err, undo)
+		}
+		return err
+	}
+	return tx.Commit()
+}
+
+// sweep removes the segments that no row names.
+func (s *Store) sweep() error {
+	named := map[string]bool{}
+	rows, err := s.sql.Query("SELECT number FROM segments")
+	if err != nil {
+		return unusable(err)
+	}
+	defer rows.Close() //nolint:errcheck // rows.Err says it
+	for rows.Next() {
+		var number int64
+		if err := rows.Scan(&number); err != nil {
+			return unusable(err)
+		}
+		named[segmentName(number)] = true
+	}
+	if err := rows.Err(); err != nil {
+		return unusable(err)
+	}
+	entries, err := os.ReadDir(filepath.Join(s.dir, segmentDir))
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), suffix) && !named[e.Name()] {
+			err = errors.Join(err, os.Remove(filepath.Join(s.dir, segmentDir, e.Name())))
+		}
+	}
+	return err
+}
+
+func segmentName(number int64) string { return strconv.FormatInt(number, 10) + suffix }
