@@ -13,6 +13,7 @@ import (
 	"slices"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/site/count"
 )
 
 // A segment is the facts of one day of a project in one epoch, or of a part of that day. It is a
@@ -35,10 +36,10 @@ const (
 	magic     = "dgfacts1"
 )
 
-// Kinds of a view: those of package count, then views that count as no reader's.
+// Kinds of a view: those of package count, and of those that count as no reader's.
 const (
-	Human   = 0
-	AI      = 1
+	Human   = count.Human
+	AI      = count.AI
 	Neither = 2
 )
 
