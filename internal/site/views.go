@@ -68,6 +68,14 @@ func (n *names[K]) of(name K, mayHave func() bool) int32 {
 	return i
 }
 
+// restore adds the next name that an earlier process has numbered.
+func (n *names[K]) restore(name K) {
+	if n.number == nil {
+		n.number = map[K]int32{}
+	}
+	n.number[name], n.all = int32(len(n.all)), append(n.all, name)
+}
+
 // pageName is a page of a project.
 type pageName struct {
 	project int32
