@@ -72,11 +72,12 @@ func (f *Follower) list(source int) (found []*candidate, err error) {
 			c := &candidate{source: source, base: dir + base, path: dir + entry.Name()}
 			info, err := c.look()
 			switch {
-			case errors.Is(err, fs.ErrNotExist): // it was just removed, or links to nothing
-			case err != nil && !(info != nil && info.IsDir() && (isGlob || !c.isLive())):
-				problems = append(problems, err)
 			case err == nil:
 				found = append(found, c)
+			case errors.Is(err, fs.ErrNotExist): // it was just removed, or links to nothing
+			case info != nil && info.IsDir() && (isGlob || !c.isLive()): // not what was meant
+			default:
+				problems = append(problems, err)
 			}
 		}
 		for name := range names {

@@ -99,8 +99,6 @@ const (
 	grace = time.Minute
 	// forgetAfter is the time after which a file that is gone is forgotten. It may have been away for a moment.
 	forgetAfter = 24 * time.Hour
-	// bucketInterval is the time between two listings of a bucket, which cost money.
-	bucketInterval = time.Minute
 	// headSize is how much of a file's text tells it from others.
 	headSize = 1 << 10
 	// formatSize is how much of it Chunk.Head has.

@@ -68,10 +68,10 @@ func (s *server) write() {
 	for range 1 + s.rnd.IntN(4) {
 		s.finish()
 		size := 1 + s.rnd.IntN(40)
-		switch s.rnd.IntN(40) {
+		switch s.rnd.IntN(200) {
 		case 0:
 			size = 600 << 10
-		case 1, 2, 3:
+		case 1, 2, 3, 4, 5, 6, 7, 8, 9:
 			size = 3000
 		}
 		s.count++
@@ -331,7 +331,7 @@ func TestEachLineOnce(t *testing.T) {
 	for _, style := range []string{"rename", "headers", "link", "copy"} {
 		t.Run(style, func(t *testing.T) {
 			t.Parallel()
-			for seed := range uint64(1500) {
+			for seed := range uint64(100) {
 				simulate(t, seed, style)
 			}
 		})

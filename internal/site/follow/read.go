@@ -101,18 +101,15 @@ func (p *poll) find() (work []*known) {
 			k.at = c // not gone
 			p.problem(c.source, err)
 		case same:
+			if !k.IsPacked && c.size < k.Offset { // cut, and still the same file
+				emptied, k.Offset = append(emptied, k), c.size
+			}
 			k.move(p.sources[c.source].Where, c)
 			work = append(work, k)
 		default:
-			// Another file has its inode: it was emptied if it was the same path, and else deleted before.
-			if k.Path == c.real && k.Born == born(c.real) && !k.IsPacked && k.Offset > 0 {
+			// Its inode has another text: the file was emptied, or it was deleted and another one got the inode.
+			if k.Path == c.real && k.isBorn(c) && !k.IsPacked && k.Offset > 0 {
 				emptied, k.IsEmptied = append(emptied, k), true
-			}
-			if k.begins(c.head) { // cut, and still the same file
-				k.Offset, k.IsEmptied = c.size, false
-				k.move(p.sources[c.source].Where, c)
-				work = append(work, k)
-				continue
 			}
 			k.inode = inode{}
 			p.problem(c.source, k.close())
@@ -191,8 +188,14 @@ func (k *known) isAt(c *candidate) (bool, error) {
 		return true, nil
 	}
 	head, err := k.readHead(c)
-	return k.begins(head) && (c.packed || c.size >= k.Offset), err
+	if k.HeadSize > 0 && (c.packed != k.IsPacked || k.HeadSize < headSize && !k.isBorn(c)) {
+		return false, err // a short head is no proof
+	}
+	return k.begins(head), err
 }
+
+// isBorn reports whether c, which has the inode of k, has had it since then. That of an open file goes to no other.
+func (k *known) isBorn(c *candidate) bool { return k.file != nil || k.Born == born(c.real) }
 
 // isReadToEnd reports whether nothing was written to c since.
 func (k *known) isReadToEnd(c *candidate) bool {
@@ -360,6 +363,7 @@ func (p *poll) read(k *known) error {
 	// the same, the file was not emptied.
 	size := info.Size()
 	head, packed, err := headOf(file)
+	k.IsPacked = packed
 	switch {
 	case packed:
 		text := io.NewSectionReader(file, 0, size)

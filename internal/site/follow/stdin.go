@@ -60,7 +60,7 @@ func (s *stdin) poll(p *poll) error {
 				chunk.Head = s.head
 			}
 			if p.stopped = p.each(chunk); p.stopped != nil {
-				return nil
+				return errStopped
 			}
 		case <-time.After(stdinWait):
 			return nil
