@@ -1,0 +1,165 @@
+package facts
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/durable"
+)
+
+// few is how many segments of one level and day are merged into one of the next.
+const few = 8
+
+// replace puts segments in the place of others, with further changes in the same transaction.
+func (s *Store) replace(ctx context.Context, old, made []segment, also func(*sql.Tx) error) error {
+	err := durable.SyncDir(filepath.Join(s.dir, segmentDir))
+	if err != nil {
+		return errors.Join(err, s.discard(made))
+	}
+	s.files.Lock()
+	defer s.files.Unlock()
+	err = s.write(ctx, func(tx *sql.Tx) error {
+		for _, seg := range old {
+			res, err := tx.Exec("DELETE FROM segments WHERE number = ?", seg.number)
+			if err != nil {
+				return err
+			}
+			if n, err := res.RowsAffected(); err != nil || n != 1 {
+				return errors.Join(err, fmt.Errorf("segment %d: was removed by another process", seg.number))
+			}
+		}
+		for _, seg := range made {
+			if err := insert(tx, seg); err != nil {
+				return err
+			}
+		}
+		if also != nil {
+			return also(tx)
+		}
+		return nil
+	})
+	if err != nil {
+		return errors.Join(err, s.discard(made))
+	}
+	return s.discard(old)
+}
+
+// Merge merges segments until no day has many of one level.
+func (s *Store) Merge(ctx context.Context) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	for {
+		full, err := query(ctx, s.sql, scanSegment, "SELECT 0, project, epoch, day, level, 0 FROM segments "+
+			"GROUP BY project, epoch, day, level HAVING count(*) >= ?", few)
+		if err != nil || len(full) == 0 {
+			return err
+		}
+		for _, f := range full {
+			if err := s.mergeThose(ctx, "project = ? AND epoch = ? AND day = ? AND level = ?", f.project, int(f.epoch),
+				int(f.day), f.level); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// MergeDay merges all segments of a day, so that nothing shows in which order its views came.
+func (s *Store) MergeDay(ctx context.Context, day analytics.Date) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	several, err := query(ctx, s.sql, scanSegment, "SELECT 0, project, epoch, day, 0, 0 FROM segments WHERE day = ? "+
+		"GROUP BY project, epoch HAVING count(*) > 1", int(day))
+	for _, of := range several {
+		if err := s.mergeThose(ctx, "project = ? AND epoch = ? AND day = ?", of.project, int(of.epoch), int(day)); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// Days returns the days of which there are several segments.
+func (s *Store) Days(ctx context.Context) ([]analytics.Date, error) {
+	return query(ctx, s.sql, func(row scanner) (d analytics.Date, err error) {
+		err = row.Scan(&d)
+		return d, err
+	}, "SELECT DISTINCT day FROM segments GROUP BY project, epoch, day HAVING count(*) > 1 ORDER BY day")
+}
+
+func (s *Store) mergeThose(ctx context.Context, where string, args ...any) error {
+	segs, err := s.segments(ctx, where, args...)
+	if err != nil {
+		return err
+	}
+	one, err := s.merge(segs)
+	if err != nil {
+		return err
+	}
+	return s.replace(ctx, segs, []segment{one}, nil)
+}
+
+// DropBefore removes the facts of days before one, and the answers about them.
+func (s *Store) DropBefore(ctx context.Context, day analytics.Date) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	old, err := s.segments(ctx, "day < ?", int(day))
+	if err != nil || len(old) == 0 {
+		return err
+	}
+	return s.replace(ctx, old, nil, func(tx *sql.Tx) error {
+		_, err := tx.Exec("DELETE FROM days WHERE day < ?", int(day))
+		if err == nil {
+			_, err = tx.Exec("DELETE FROM answers WHERE from_day < ?", int(day))
+		}
+		return err
+	})
+}
+
+func scanSegment(row scanner) (seg segment, err error) {
+	err = row.Scan(&seg.number, &seg.project, &seg.epoch, &seg.day, &seg.level, &seg.size)
+	return seg, err
+}
+
+func (s *Store) segments(ctx context.Context, where string, args ...any) ([]segment, error) {
+	return query(ctx, s.sql, scanSegment, "SELECT number, project, epoch, day, level, size FROM segments WHERE "+where+
+		" ORDER BY day, number", args...)
+}
+
+// openAll opens the segments of a condition. Their files stay readable when others replace them.
+func (s *Store) openAll(ctx context.Context, where string, args ...any) (all []*opened, err error) {
+	s.files.RLock()
+	defer s.files.RUnlock()
+	const tries = 10 // another process may replace them between the list and the files
+	for try := 0; ; try++ {
+		segs, err := s.segments(ctx, where, args...)
+		if err != nil {
+			return nil, err
+		}
+		all, err := s.openThose(segs)
+		if err == nil || s.lock != nil || !errors.Is(err, fs.ErrNotExist) || try == tries {
+			return all, err
+		}
+	}
+}
+
+func (s *Store) openThose(segs []segment) (all []*opened, err error) {
+	for _, seg := range segs {
+		o, err := s.openSegment(seg)
+		if err != nil {
+			closeAll(all)
+			return nil, err
+		}
+		all = append(all, o)
+	}
+	return all, nil
+}
+
+func closeAll(all []*opened) {
+	for _, o := range all {
+		_ = o.file.Close() // it was only read
+	}
+}
