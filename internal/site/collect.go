@@ -115,18 +115,18 @@ func (c *Collector) Sources() (all []SourceStatus, caughtUp bool) {
 // Run collects until ctx ends. What cannot be written is tried again: the logs keep it.
 func (c *Collector) Run(ctx context.Context) error {
 	pause := c.Every
-	for {
-		switch err := c.session(ctx, func() { pause = c.Every }); {
-		case ctx.Err() != nil:
-			return nil
-		case errors.Is(err, facts.ErrUnusable):
+	for ctx.Err() == nil {
+		err := c.session(ctx, func() { pause = c.Every })
+		if errors.Is(err, facts.ErrUnusable) {
 			return err
-		default:
+		}
+		if ctx.Err() == nil {
 			c.Logger.Error("logs not collected; docgauge tries again", "error", err)
 		}
 		_ = clock.Sleep(ctx, pause) // or until ctx ends
 		pause = min(2*max(pause, time.Second), again)
 	}
+	return nil
 }
 
 // session collects until ctx ends or something cannot be written.
