@@ -177,12 +177,15 @@ type session struct {
 	touched map[analytics.Date]time.Time // when a day last got views
 	looked  time.Time                    // at the epochs
 	forget  bool                         // what SQLite has deleted is still to be overwritten
-	damaged bool                         // that has been said
+	// What has been said.
+	damaged  bool
+	unparsed map[int]bool // of sources
 }
 
 // job is a chunk to be parsed.
 type job struct {
 	source int
+	name   string       // of the file
 	parser *logs.Parser // nil: the format is not known
 	chunk  logs.Chunk
 }
@@ -208,8 +211,9 @@ func (c *Collector) newSession(ctx context.Context) (*session, error) {
 		return nil, err
 	}
 	s := &session{Collector: c, words: &vocabulary{invented: map[netip.Addr]int{}}, parsers: map[string]*logs.Parser{},
-		changed: map[int]bool{}, touched: map[analytics.Date]time.Time{}, sources: make([]facts.Source, len(c.sources)),
-		forget: true}
+		changed: map[int]bool{}, unparsed: map[int]bool{}, touched: map[analytics.Date]time.Time{},
+		sources: make([]facts.Source, len(c.sources)),
+		forget:  true}
 	for _, p := range r.Pages {
 		s.words.pages.restore(pageName{int32(slices.Index(c.projects, p.Project)), p.Path})
 	}
@@ -340,7 +344,7 @@ func (s *session) take(ctx context.Context, c follow.Chunk) error {
 	}
 	if len(c.Text)+c.TooLong > 0 {
 		s.pending.Add(1)
-		s.jobs <- job{c.Source, s.parser(c), c.Chunk}
+		s.jobs <- job{c.Source, c.Name, s.parser(c), c.Chunk}
 	}
 	if !full {
 		return nil
@@ -394,6 +398,12 @@ func (w *worker) run(j job) {
 		src.Lines[string(why)] += int64(n)
 	}
 	w.changed[j.source] = true
+	if b.bad != nil && !w.unparsed[j.source] {
+		w.unparsed[j.source] = true
+		w.Logger.Warn("a line is not of the log's format; the next ones are only counted", "log", j.name,
+			"line", b.bad.Line,
+			"rule", b.bad.Rule, "masked", b.bad.Text)
+	}
 	b.views = b.views[:0]
 	freeViews.Put(&b.views)
 }
@@ -403,10 +413,12 @@ func (s *session) commit(ctx context.Context) error {
 	b := &s.batch
 	b.Projects = s.projects
 	for i, p := range s.words.pages.all[s.durablePages:] {
-		b.Pages = append(b.Pages, facts.Page{Number: int32(s.durablePages + i), Project: s.projects[p.project], Path: p.path})
+		b.Pages = append(b.Pages, facts.Page{Number: int32(s.durablePages + i), Project: s.projects[p.project],
+			Path: p.path})
 	}
 	for i, a := range s.words.agents.all[s.durableAgents:] {
-		b.Agents = append(b.Agents, facts.Agent{Number: int32(s.durableAgents + i), Token: a.token, Class: string(a.class),
+		b.Agents = append(b.Agents, facts.Agent{Number: int32(s.durableAgents + i), Token: a.token,
+			Class:  string(a.class),
 			Hosted: a.hosted})
 	}
 	for i := range s.changed {
@@ -507,7 +519,6 @@ func (s *session) closeEpochs(ctx context.Context, caughtUp bool) error {
 			if err = s.unlessDamaged(err); err != nil {
 				return fmt.Errorf("close the epoch of %s that began on %s: %w", e.Project, e.Epoch.From(), err)
 			}
-			continue
 		}
 		s.Logger.Info("key destroyed", "project", e.Project, "epoch", e.Epoch.From(), "days_until", e.Epoch.To())
 		s.forget = true

@@ -48,7 +48,8 @@ type lifetime struct {
 }
 
 func newWorld(t *testing.T, seed uint64, now time.Time) *world {
-	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 31)), now: now, dir: t.TempDir(), epochs: map[facts.Epoch]*lifetime{}}
+	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 31)), now: now, dir: t.TempDir(),
+		epochs: map[facts.Epoch]*lifetime{}}
 	t.Cleanup(func() { w.stop() })
 	return w
 }
@@ -66,7 +67,8 @@ func (w *world) log() string { return filepath.Join(w.dir, "access.log") }
 func (w *world) write(day analytics.Date, n int) {
 	var text strings.Builder
 	for range n {
-		r := read{day.Time().Add(time.Duration(w.rng.IntN(86400)) * time.Second), fmt.Sprintf("192.0.2.%d", w.rng.IntN(40)),
+		r := read{day.Time().Add(time.Duration(w.rng.IntN(86400)) * time.Second),
+			fmt.Sprintf("192.0.2.%d", w.rng.IntN(40)),
 			fmt.Sprintf("/page%d", w.rng.IntN(5))}
 		fmt.Fprintf(&text, "%s - - [%s] \"GET %s HTTP/1.1\" 200 5 \"-\" \"Mozilla/5.0 Firefox/120.0\"\n", r.who,
 			r.at.Format("02/Jan/2006:15:04:05 -0700"), r.path)
@@ -179,7 +181,8 @@ func (w *world) check(from, to analytics.Date) {
 	slices.SortFunc(want, func(x, y analytics.Row) int {
 		return cmp.Or(cmp.Compare(y.Total, x.Total), cmp.Compare(x.Path, y.Path))
 	})
-	if n := int64(len(pages[""])); got.Totals != (analytics.Totals{Human: n, Total: n}) || !slices.Equal(got.Rows, want) {
+	if n := int64(len(pages[""])); got.Totals != (analytics.Totals{Human: n, Total: n}) ||
+		!slices.Equal(got.Rows, want) {
 		w.t.Fatalf("on %s, [%s,%s): %v, want %d and %v", w.now, from, to, got, n, want)
 	}
 }

@@ -132,7 +132,8 @@ func parseExclusions(text string) (e exclusions, err error) {
 		default:
 			p, err := parseNetwork(part)
 			if err != nil {
-				return fmt.Errorf("%.60q: want a network, a path that begins with / (and may end with *), or agent:text",
+				return fmt.Errorf("%.60q: want a network, a path that begins with / (and may end with *), or "+
+					"agent:text",
 					part)
 			}
 			e.networks = append(e.networks, p)
