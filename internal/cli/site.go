@@ -12,6 +12,6 @@ func (a *Program) siteCommand() *cobra.Command {
 apart by the access logs of your web server.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.siteCountCommand(), a.siteAgentsCommand())
+	cmd.AddCommand(a.siteKeysCommand(), a.siteCountCommand(), a.siteAgentsCommand())
 	return cmd
 }

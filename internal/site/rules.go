@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -52,7 +53,7 @@ func ParseRules(s Settings, now time.Time) (*Rules, error) {
 	check("LOG_FORMAT", err)
 	r.projects, err = parseProjects(s.Projects)
 	check("PROJECTS", err)
-	r.proxies, err = parseNetworks(s.LogProxies)
+	r.proxies, err = ParseNetworks(s.LogProxies)
 	check("LOG_PROXIES", err)
 	r.exclude, err = parseExclusions(s.Exclude)
 	check("EXCLUDE", err)
@@ -61,6 +62,22 @@ func ParseRules(s Settings, now time.Time) (*Rules, error) {
 	r.ranges, err = agents.ReadRanges(s.RangesDir, now)
 	check("RANGES_DIR", err)
 	return r, errors.Join(problems...)
+}
+
+// DefaultProject is the project of all lines if the settings name none.
+const DefaultProject = "prj_site"
+
+// Projects returns the projects that are served.
+func (r *Rules) Projects() (all []string) {
+	for _, h := range r.projects {
+		if !slices.Contains(all, h.project) {
+			all = append(all, h.project)
+		}
+	}
+	if len(all) == 0 {
+		return []string{DefaultProject}
+	}
+	return all
 }
 
 // listed calls each with the parts of a comma-separated list.
@@ -92,7 +109,8 @@ func parseProjects(text string) (all []host, err error) {
 	return all, err
 }
 
-func parseNetworks(text string) (all []netip.Prefix, err error) {
+// ParseNetworks reads a comma-separated list of networks and addresses.
+func ParseNetworks(text string) (all []netip.Prefix, err error) {
 	err = listed(text, func(part string) error {
 		p, err := parseNetwork(part)
 		all = append(all, p)
