@@ -15,13 +15,9 @@ import (
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/site"
-	"github.com/docgauge/docgauge/internal/site/api"
 	"github.com/docgauge/docgauge/internal/site/facts"
 	"github.com/docgauge/docgauge/internal/web/server"
 )
-
-// keyScopes are what keys of a site can be for.
-var keyScopes = map[string]api.Scope{"admin": api.Read | api.Write, "read": api.Read, "write": api.Write}
 
 func (a *Program) siteKeysCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -68,7 +64,7 @@ func (a *Program) siteKeysAdd(ctx context.Context, project, scope string) (err e
 	}
 	known := s.projects
 	switch {
-	case keyScopes[scope] == 0:
+	case site.Scopes[scope] == 0:
 		return usageError{fmt.Errorf("--scope %.40q: want read, write or admin", scope)}
 	case project == "" && len(known) > 1:
 		return usageError{fmt.Errorf("--project: name one of %s", strings.Join(known, ", "))}

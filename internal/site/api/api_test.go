@@ -25,7 +25,9 @@ func newTest() *Service {
 	})
 }
 
-func get(s *Service, path string) *httptest.ResponseRecorder { return ask(s, http.MethodGet, path, "t_k") }
+func get(s *Service, path string) *httptest.ResponseRecorder {
+	return ask(s, http.MethodGet, path, "t_k")
+}
 
 func ask(s *Service, method, path, key string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, path, nil)
