@@ -31,7 +31,8 @@ type Readers struct {
 // Totals returns the size of the set: the readers of each kind, and those of either.
 func (r *Readers) Totals() analytics.Totals { return r.totals }
 
-func (r *Readers) clear() {
+// Clear empties the set.
+func (r *Readers) Clear() {
 	r.round++
 	r.totals = analytics.Totals{}
 }
@@ -85,7 +86,7 @@ func (c *Counter) Add(who Who, i int) {
 
 // distinct returns each of the readers once, in place.
 func (c *Counter) distinct(readers []Who) []Who {
-	c.scratch.clear()
+	c.scratch.Clear()
 	return slices.DeleteFunc(readers, func(who Who) bool { return !c.scratch.Add(who) })
 }
 

@@ -24,8 +24,10 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
-	_ "modernc.org/sqlite" // the driver
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/docgauge/docgauge/internal/durable"
 )
@@ -61,8 +63,43 @@ type Store struct {
 	dir  string
 	lock *os.File
 
+	// writing is held by whoever writes segments.
+	writing sync.Mutex
 	// files guards the segments: whoever removes some holds it, and whoever lists and opens some.
 	files sync.RWMutex
+	// last is the number of the newest segment.
+	last atomic.Int64
+
+	naming sync.Mutex
+	names  []string // paths of pages, by number
+}
+
+func (s *Store) nextNumber() int64 { return s.last.Add(1) }
+
+// paths returns the paths of pages, by number.
+func (s *Store) paths(ctx context.Context) ([]string, error) {
+	s.naming.Lock()
+	defer s.naming.Unlock()
+	if s.lock != nil && s.names != nil {
+		return s.names, nil
+	}
+	all, err := s.Pages(ctx)
+	s.names = make([]string, 0, len(all))
+	for _, p := range all {
+		s.names = append(s.names, p.Path)
+	}
+	return s.names, err
+}
+
+// addPages adds pages that are durable; the first has the next number.
+func (s *Store) addPages(all []Page) {
+	s.naming.Lock()
+	defer s.naming.Unlock()
+	for _, p := range all {
+		if int(p.Number) == len(s.names) {
+			s.names = append(s.names, p.Path)
+		}
+	}
 }
 
 // Open opens the site in dir to collect: it creates what is missing, and removes what a process that
@@ -75,7 +112,7 @@ func Open(dir string) (*Store, error) {
 	return s, nil
 }
 
-func open(dir string) (s *Store, err error) {
+func open(dir string) (_ *Store, err error) {
 	if err := os.MkdirAll(filepath.Join(dir, segmentDir), 0o700); err != nil {
 		return nil, pathless(err)
 	}
@@ -83,7 +120,7 @@ func open(dir string) (s *Store, err error) {
 	if err != nil {
 		return nil, pathless(err)
 	}
-	s = &Store{dir: dir, lock: lock}
+	s := &Store{dir: dir, lock: lock}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
@@ -115,6 +152,14 @@ func open(dir string) (s *Store, err error) {
 	}
 	if err != nil {
 		return nil, unusable(err)
+	}
+	var last sql.NullInt64
+	if err := s.sql.QueryRow("SELECT max(seq) FROM sqlite_sequence").Scan(&last); err != nil {
+		return nil, unusable(err)
+	}
+	s.last.Store(last.Int64)
+	if _, err := s.paths(context.Background()); err != nil {
+		return nil, err
 	}
 	return s, s.sweep()
 }
@@ -152,12 +197,14 @@ func (s *Store) connect(mode string) error {
 	return err
 }
 
-// unusable says which file an error of the database is about.
+// unusable names the database in errors that say that it is damaged.
 func unusable(err error) error {
-	if errors.Is(err, ErrUnusable) {
-		return err
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
+		if code := e.Code() & 0xff; code == sqlite3.SQLITE_CORRUPT || code == sqlite3.SQLITE_NOTADB {
+			return fmt.Errorf("%w: %w", ErrUnusable, err)
+		}
 	}
-	return fmt.Errorf("%w: %w", ErrUnusable, err)
+	return err
 }
 
 // pathless returns an error of the file system without its path, which the caller names.

@@ -1,0 +1,318 @@
+package facts
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/durable"
+)
+
+// View is one page that one reader got.
+type View struct {
+	// Readers are the ids in the epoch of the month before, and in that of the month: see [Store.Keys].
+	Readers [2]uint64
+	Day     analytics.Date
+	Project int32 // of Batch.Projects
+	Page    int32
+	Agent   int32 // -1: a person's browser
+	Kind    uint8
+}
+
+// Page is a page, by its number.
+type Page struct {
+	Number  int32
+	Project string
+	Path    string
+}
+
+// Agent is an agent, by its number.
+type Agent struct {
+	Number       int32
+	Token, Class string
+	Hosted       bool
+}
+
+// Source is what is known of a log.
+type Source struct {
+	Name         string
+	Watermark    int64            // Unix seconds of the newest line
+	PossiblyLost int64            // how often lines may have been lost
+	Lines        map[string]int64 // by what became of them
+}
+
+// Batch is what is made durable together.
+type Batch struct {
+	Projects  []string
+	Views     []View
+	Pages     []Page            // new ones
+	Agents    []Agent           // new ones
+	Positions map[string][]byte // by key; nil: forgotten
+	Sources   []Source          // in the place of what was known
+}
+
+// dayOf is a day of a project, whose facts are in segments of their own.
+type dayOf struct {
+	project int32
+	day     analytics.Date
+}
+
+// Commit makes a batch durable: all of it, or after an error nothing.
+func (s *Store) Commit(ctx context.Context, b Batch) (err error) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	var made []segment
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.discard(made))
+		}
+	}()
+	days := map[dayOf][]View{}
+	for start := 0; start < len(b.Views); {
+		of := dayOf{b.Views[start].Project, b.Views[start].Day}
+		end := start + 1
+		for end < len(b.Views) && b.Views[end].Day == of.day && b.Views[end].Project == of.project {
+			end++
+		}
+		if run := b.Views[start:end:end]; days[of] == nil {
+			days[of] = run // most batches are of one day, and need no copy
+		} else {
+			days[of] = append(days[of], run...)
+		}
+		start = end
+	}
+	for of, views := range days {
+		month := EpochOf(of.day)
+		both := [2]segment{}
+		var group errgroup.Group
+		for i := range both {
+			both[i] = segment{number: s.nextNumber(), project: b.Projects[of.project], epoch: month - 1 + Epoch(i), day: of.day}
+			group.Go(func() (err error) {
+				both[i].size, err = s.build(both[i], views, i)
+				return err
+			})
+		}
+		if err := group.Wait(); err != nil {
+			return errors.Join(err, s.discard(both[:]))
+		}
+		made = append(made, both[:]...)
+	}
+	if len(made) > 0 {
+		if err := durable.SyncDir(filepath.Join(s.dir, segmentDir)); err != nil {
+			return err
+		}
+	}
+	if err := s.write(ctx, func(tx *sql.Tx) error { return commit(tx, b, made) }); err != nil {
+		return err
+	}
+	s.addPages(b.Pages)
+	return nil
+}
+
+func commit(tx *sql.Tx, b Batch, made []segment) error {
+	for _, seg := range made {
+		var open bool
+		err := tx.QueryRow("SELECT key IS NOT NULL FROM epochs WHERE project = ? AND epoch = ?", seg.project,
+			int(seg.epoch)).Scan(&open)
+		if err != nil || !open {
+			return errors.Join(err, fmt.Errorf("epoch %s of %s: is not open", seg.epoch.From(), seg.project))
+		}
+		if err := insert(tx, seg); err != nil {
+			return err
+		}
+		if _, err := tx.Exec("INSERT INTO days (project, day, changed) VALUES (?, ?, ?) "+
+			"ON CONFLICT (project, day) DO UPDATE SET changed = excluded.changed", seg.project, int(seg.day),
+			seg.number); err != nil {
+			return err
+		}
+	}
+	for _, p := range b.Pages {
+		if _, err := tx.Exec("INSERT INTO pages (number, project, path) VALUES (?, ?, ?)", p.Number, p.Project,
+			p.Path); err != nil {
+			return err
+		}
+	}
+	for _, a := range b.Agents {
+		if _, err := tx.Exec("INSERT INTO agents (number, token, class, hosted) VALUES (?, ?, ?, ?)", a.Number, a.Token,
+			a.Class, a.Hosted); err != nil {
+			return err
+		}
+	}
+	for key, position := range b.Positions {
+		var err error
+		if position == nil {
+			_, err = tx.Exec("DELETE FROM positions WHERE key = ?", key)
+		} else {
+			_, err = tx.Exec("INSERT INTO positions (key, position) VALUES (?, ?) "+
+				"ON CONFLICT (key) DO UPDATE SET position = excluded.position", key, position)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, src := range b.Sources {
+		lines, err := json.Marshal(src.Lines)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.Exec("INSERT INTO sources (source, watermark, possibly_lost, lines) VALUES (?, ?, ?, ?) "+
+			"ON CONFLICT (source) DO UPDATE SET watermark = excluded.watermark, possibly_lost = excluded.possibly_lost, "+
+			"lines = excluded.lines", src.Name, src.Watermark, src.PossiblyLost, string(lines)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func insert(tx *sql.Tx, seg segment) error {
+	_, err := tx.Exec("INSERT INTO segments (number, project, epoch, day, level, size) VALUES (?, ?, ?, ?, ?, ?)",
+		seg.number, seg.project, int(seg.epoch), int(seg.day), seg.level, seg.size)
+	return err
+}
+
+// discard removes segments that no row names.
+func (s *Store) discard(segs []segment) (err error) {
+	for _, seg := range segs {
+		rerr := os.Remove(filepath.Join(s.dir, segmentDir, segmentName(seg.number)))
+		if !errors.Is(rerr, os.ErrNotExist) {
+			err = errors.Join(err, rerr)
+		}
+	}
+	return err
+}
+
+// build writes the segment of one epoch, 0 or 1, of views of one day.
+func (s *Store) build(seg segment, views []View, epoch int) (int64, error) {
+	ids := make([]uint64, len(views))
+	most := int32(0)
+	for i := range views {
+		ids[i] = views[i].Readers[epoch]
+		most = max(most, views[i].Page)
+	}
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	known := newTable(len(ids))
+	readers := make([]reader, len(ids))
+	for i, id := range ids {
+		known.add(id, uint32(i))
+		readers[i].id = id
+	}
+	// The facts, by page: first how many each has.
+	starts := make([]int32, most+2)
+	for i := range views {
+		starts[views[i].Page+1]++
+	}
+	for i := range most + 1 {
+		starts[i+1] += starts[i]
+	}
+	facts, at := make([]fact, len(views)), slices.Clone(starts)
+	for i := range views {
+		v := &views[i]
+		n, _ := known.add(v.Readers[epoch], 0)
+		readers[n].agent = v.Agent
+		readers[n].kinds |= 1 << v.Kind
+		facts[at[v.Page]] = newFact(n, v.Kind, 1)
+		at[v.Page]++
+	}
+	w, err := newWriter(s.dir, seg.number)
+	if err != nil {
+		return 0, err
+	}
+	for _, r := range readers {
+		w.reader(r)
+	}
+	w.next()
+	for stripe := range int32(stripes) {
+		for page := stripe; page <= most; page += stripes {
+			if own := facts[starts[page]:starts[page+1]]; len(own) > 0 {
+				slices.Sort(own)
+				w.write(page, merged(own))
+			}
+		}
+		w.next()
+	}
+	return w.close(seg.day)
+}
+
+// Resume is what a collector goes on from.
+type Resume struct {
+	Pages     []Page
+	Agents    []Agent
+	Positions map[string][]byte
+	Sources   []Source
+}
+
+// Resume returns what the commits so far have left.
+func (s *Store) Resume(ctx context.Context) (r Resume, err error) {
+	if r.Pages, err = s.Pages(ctx); err != nil {
+		return r, err
+	}
+	r.Agents, err = query(ctx, s.sql, func(row scanner) (a Agent, err error) {
+		err = row.Scan(&a.Number, &a.Token, &a.Class, &a.Hosted)
+		return a, err
+	}, "SELECT number, token, class, hosted FROM agents ORDER BY number")
+	if err != nil {
+		return r, err
+	}
+	r.Positions = map[string][]byte{}
+	if _, err = query(ctx, s.sql, func(row scanner) (struct{}, error) {
+		var key string
+		var position []byte
+		err := row.Scan(&key, &position)
+		r.Positions[key] = position
+		return struct{}{}, err
+	}, "SELECT key, position FROM positions"); err != nil {
+		return r, err
+	}
+	r.Sources, err = s.Sources(ctx)
+	return r, err
+}
+
+// Sources returns what is known of the logs.
+func (s *Store) Sources(ctx context.Context) ([]Source, error) {
+	return query(ctx, s.sql, func(row scanner) (src Source, err error) {
+		var lines string
+		if err = row.Scan(&src.Name, &src.Watermark, &src.PossiblyLost, &lines); err == nil {
+			err = json.Unmarshal([]byte(lines), &src.Lines)
+		}
+		return src, err
+	}, "SELECT source, watermark, possibly_lost, lines FROM sources ORDER BY source")
+}
+
+// Pages returns all pages, by number.
+func (s *Store) Pages(ctx context.Context) ([]Page, error) {
+	return query(ctx, s.sql, func(row scanner) (p Page, err error) {
+		err = row.Scan(&p.Number, &p.Project, &p.Path)
+		return p, err
+	}, "SELECT number, project, path FROM pages ORDER BY number")
+}
+
+// scanner is a row of a query.
+type scanner interface{ Scan(into ...any) error }
+
+func query[T any](ctx context.Context, db *sql.DB, scan func(scanner) (T, error), text string, args ...any) (all []T, err error) {
+	rows, err := db.QueryContext(ctx, text, args...)
+	if err != nil {
+		return nil, unusable(err)
+	}
+	defer rows.Close() //nolint:errcheck // rows.Err says it
+	for rows.Next() {
+		one, err := scan(rows)
+		if err != nil {
+			return nil, unusable(err)
+		}
+		all = append(all, one)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, unusable(err)
+	}
+	return all, nil
+}

@@ -1,0 +1,150 @@
+package facts
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+)
+
+// Epoch is two months, called by the first: months since the year 0.
+type Epoch int
+
+// EpochOf is the epoch that begins in the month of a day.
+func EpochOf(day analytics.Date) Epoch {
+	t := day.Time()
+	return Epoch(12*t.Year() + int(t.Month()) - 1)
+}
+
+func (e Epoch) month(after int) analytics.Date {
+	m := int(e) + after
+	return analytics.NewDate(m/12, time.Month(m%12+1), 1)
+}
+
+// From is the first day of the epoch.
+func (e Epoch) From() analytics.Date { return e.month(0) }
+
+// To is the day after its last.
+func (e Epoch) To() analytics.Date { return e.month(2) }
+
+// Hash returns the ids of readers under a key.
+type Hash struct {
+	mac hash.Hash
+	sum []byte
+}
+
+// NewHash returns a hash for one goroutine.
+func NewHash(key []byte) *Hash { return &Hash{mac: hmac.New(sha256.New, key)} }
+
+// ID is the id of what identifies a reader.
+func (h *Hash) ID(who []byte) uint64 {
+	h.mac.Reset()
+	h.mac.Write(who)
+	h.sum = h.mac.Sum(h.sum[:0])
+	return binary.LittleEndian.Uint64(h.sum)
+}
+
+// Keys returns the keys under which a view of a month is kept: those of the epoch before, and of the
+// one that begins with the month. New ones are durable. open is false if one of the two is closed:
+// then the view is late, and counts in no window.
+func (s *Store) Keys(ctx context.Context, project string, month Epoch, now time.Time) (keys [2][]byte, open bool, err error) {
+	err = s.write(ctx, func(tx *sql.Tx) error {
+		open = true
+		var missing []int
+		for i := range keys {
+			err := tx.QueryRow("SELECT key FROM epochs WHERE project = ? AND epoch = ?", project, int(month)-1+i).Scan(&keys[i])
+			switch {
+			case errors.Is(err, sql.ErrNoRows):
+				missing = append(missing, i)
+			case err != nil:
+				return err
+			case keys[i] == nil:
+				open = false
+			}
+		}
+		if !open {
+			return nil
+		}
+		for _, i := range missing {
+			keys[i] = make([]byte, sha256.Size)
+			rand.Read(keys[i])
+			if _, err := tx.Exec("INSERT INTO epochs (project, epoch, key, opened) VALUES (?, ?, ?, ?)",
+				project, int(month)-1+i, keys[i], now.Unix()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return keys, open, err
+}
+
+// OpenEpoch is an epoch that has a key.
+type OpenEpoch struct {
+	Project string
+	Epoch   Epoch
+	Opened  time.Time
+}
+
+// OpenEpochs returns the epochs that are open, the oldest first.
+func (s *Store) OpenEpochs(ctx context.Context) ([]OpenEpoch, error) {
+	return query(ctx, s.sql, func(row scanner) (e OpenEpoch, err error) {
+		var opened int64
+		err = row.Scan(&e.Project, &e.Epoch, &opened)
+		e.Opened = time.Unix(opened, 0).UTC()
+		return e, err
+	}, "SELECT project, epoch, opened FROM epochs WHERE key IS NOT NULL ORDER BY epoch, project")
+}
+
+// CloseEpoch destroys the key of an epoch, and all ids under it: its segments are written again with
+// ids under a key that nothing keeps. Until the one transaction at the end, nothing has changed.
+func (s *Store) CloseEpoch(ctx context.Context, project string, epoch Epoch) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	all, err := s.segments(ctx, "project = ? AND epoch = ?", project, int(epoch))
+	if err != nil {
+		return err
+	}
+	secret := make([]byte, sha256.Size)
+	rand.Read(secret)
+	again := NewHash(secret)
+	clear(secret)
+	rekey := func(id uint64) uint64 { return again.ID(binary.LittleEndian.AppendUint64(nil, id)) }
+	byDay := map[analytics.Date][]segment{}
+	for _, seg := range all {
+		byDay[seg.day] = append(byDay[seg.day], seg)
+	}
+	var made []segment
+	for _, segs := range byDay {
+		one, err := s.rewrite(segs, rekey)
+		if err != nil {
+			return errors.Join(err, s.discard(made))
+		}
+		made = append(made, one)
+	}
+	return s.replace(ctx, all, made, func(tx *sql.Tx) error {
+		res, err := tx.Exec("UPDATE epochs SET key = NULL WHERE project = ? AND epoch = ?", project, int(epoch))
+		if err != nil {
+			return err
+		}
+		if n, err := res.RowsAffected(); err != nil || n != 1 {
+			return errors.Join(err, fmt.Errorf("epoch %s of %s: is not there", epoch.From(), project))
+		}
+		return nil
+	})
+}
+
+// Forget makes SQLite overwrite what it has deleted, also in its log. It must be called after
+// CloseEpoch; busy reports that another process reads, and that it must be called again.
+func (s *Store) Forget(ctx context.Context) (busy bool, err error) {
+	var blocked, pages, moved int
+	err = s.sql.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&blocked, &pages, &moved)
+	return blocked != 0, err
+}

@@ -1,0 +1,415 @@
+package facts
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+)
+
+// A segment is the facts of one day of a project in one epoch, or of a part of that day. It is a
+// file of sections: the readers, in the order of their ids, then the pages in stripes, so that
+// stripes can be counted at the same time. A section is blocks, each with its length and checksum,
+// that begin and end between entries. The footer says where the sections end.
+//
+//	readers  id (8 bytes), agent and kinds (varint: (agent+1)<<3 | kinds)
+//	stripe   page (varint: its number less that of the page before), number of facts,
+//	         each a reader of this file (varint: delta<<3 | kind<<1 | more) and, if more, requests-2
+//
+// Numbers are little-endian. A page is in the stripe of its number modulo stripes.
+const (
+	stripes   = 4
+	sections  = 1 + stripes
+	blockSize = 64 << 10
+	maxBlock  = 2 * blockSize
+	frame     = 8 // length and checksum of a block
+	footer    = 8*sections + 4 + 4 + 8
+	magic     = "dgfacts1"
+)
+
+// Kinds of a view: those of package count, then views that count as no reader's.
+const (
+	Human   = 0
+	AI      = 1
+	Neither = 2
+)
+
+var table32 = crc32.MakeTable(crc32.Castagnoli)
+
+// ErrDamaged is a segment that is not as it was written.
+var ErrDamaged = errors.New("is damaged: put it back from a backup, or stop the site, remove its directory " +
+	"and let it read the logs again")
+
+// segment is a row of the manifest.
+type segment struct {
+	number  int64
+	project string
+	epoch   Epoch
+	day     analytics.Date
+	level   int
+	size    int64
+}
+
+// fact is reader<<34 | kind<<32 | requests, so that facts of a page sort by reader and kind.
+type fact uint64
+
+const maxRequests = math.MaxUint32
+
+func newFact(reader uint32, kind uint8, requests uint32) fact {
+	return fact(reader)<<34 | fact(kind)<<32 | fact(requests)
+}
+
+func (f fact) reader() uint32   { return uint32(f >> 34) }
+func (f fact) kind() uint8      { return uint8(f >> 32 & 3) }
+func (f fact) requests() uint32 { return uint32(f) }
+
+// merged adds up the requests of equal readers and kinds. The facts are sorted.
+func merged(facts []fact) []fact {
+	out := facts[:0]
+	for _, f := range facts {
+		if n := len(out); n > 0 && out[n-1]>>32 == f>>32 {
+			sum := min(uint64(out[n-1].requests())+uint64(f.requests()), maxRequests)
+			out[n-1] = f>>32<<32 | fact(sum)
+			continue
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// writer writes a segment: first the readers in order, then each stripe with its pages in order.
+type writer struct {
+	file    *os.File
+	out     *bufio.Writer
+	block   []byte
+	at      int64
+	ends    [sections]int64
+	section int
+	readers uint32
+	page    int32 // the last of this stripe
+	err     error
+}
+
+func newWriter(dir string, number int64) (*writer, error) {
+	f, err := os.OpenFile(filepath.Join(dir, segmentDir, segmentName(number)), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return &writer{file: f, out: bufio.NewWriterSize(f, maxBlock), block: make([]byte, 0, maxBlock)}, nil
+}
+
+// flush ends a block.
+func (w *writer) flush() {
+	if len(w.block) == 0 {
+		return
+	}
+	head := binary.LittleEndian.AppendUint32(nil, uint32(len(w.block)))
+	head = binary.LittleEndian.AppendUint32(head, crc32.Checksum(w.block, table32))
+	w.put(head)
+	w.put(w.block)
+	w.block = w.block[:0]
+}
+
+func (w *writer) put(data []byte) {
+	n, err := w.out.Write(data)
+	w.at += int64(n)
+	if w.err == nil {
+		w.err = err
+	}
+}
+
+func (w *writer) reader(r reader) {
+	w.block = binary.LittleEndian.AppendUint64(w.block, r.id)
+	w.block = binary.AppendUvarint(w.block, uint64(r.agent+1)<<3|uint64(r.kinds))
+	w.readers++
+	if len(w.block) >= blockSize {
+		w.flush()
+	}
+}
+
+// next ends a section.
+func (w *writer) next() {
+	w.flush()
+	w.ends[w.section] = w.at
+	w.section++
+	w.page = -1
+}
+
+// write writes the facts of a page, sorted and merged.
+func (w *writer) write(page int32, facts []fact) {
+	w.block = binary.AppendUvarint(w.block, uint64(page-w.page))
+	w.block = binary.AppendUvarint(w.block, uint64(len(facts)))
+	w.page = page
+	last := uint32(0)
+	for _, f := range facts {
+		if len(w.block) >= blockSize {
+			w.flush()
+		}
+		head := uint64(f.reader()-last)<<3 | uint64(f.kind())<<1
+		last = f.reader()
+		if f.requests() == 1 {
+			w.block = binary.AppendUvarint(w.block, head)
+		} else {
+			w.block = binary.AppendUvarint(w.block, head|1)
+			w.block = binary.AppendUvarint(w.block, uint64(f.requests())-2)
+		}
+	}
+	if len(w.block) >= blockSize {
+		w.flush()
+	}
+}
+
+// close makes the file whole and durable, except for its entry in the directory. A file has the
+// date of its day, because the time at which it was written says when somebody read.
+func (w *writer) close(day analytics.Date) (size int64, err error) {
+	foot := []byte{}
+	for _, end := range w.ends {
+		foot = binary.LittleEndian.AppendUint64(foot, uint64(end))
+	}
+	foot = binary.LittleEndian.AppendUint32(foot, w.readers)
+	foot = binary.LittleEndian.AppendUint32(foot, crc32.Checksum(foot, table32))
+	w.put(append(foot, magic...))
+	err = errors.Join(w.err, w.out.Flush())
+	if err == nil {
+		err = errors.Join(w.file.Sync(), os.Chtimes(w.file.Name(), day.Time(), day.Time()))
+	}
+	err = errors.Join(err, w.file.Close())
+	if err != nil {
+		err = errors.Join(err, os.Remove(w.file.Name()))
+	}
+	return w.at, err
+}
+
+// reader is a reader of a segment: kinds has a bit for each kind of view.
+type reader struct {
+	id    uint64
+	agent int32
+	kinds uint8
+}
+
+// opened is a segment that is read. Its file may be removed meanwhile.
+type opened struct {
+	segment
+	file    *os.File
+	readers uint32
+	ends    [sections]int64
+}
+
+func (s *Store) openSegment(seg segment) (*opened, error) {
+	name := filepath.Join(segmentDir, segmentName(seg.number))
+	f, err := os.Open(filepath.Join(s.dir, name))
+	if err != nil {
+		return nil, err
+	}
+	o := &opened{segment: seg, file: f}
+	if err := o.readFooter(); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return o, nil
+}
+
+// damaged is what is wrong with a segment.
+func (o *opened) damaged(why string) error {
+	return fmt.Errorf("%s (%s): %w", o.file.Name(), why, ErrDamaged)
+}
+
+func (o *opened) readFooter() error {
+	info, err := o.file.Stat()
+	if err != nil {
+		return err
+	}
+	if info.Size() != o.size || o.size < footer {
+		return o.damaged(fmt.Sprintf("%d bytes, not %d", info.Size(), o.size))
+	}
+	foot := make([]byte, footer)
+	if _, err := o.file.ReadAt(foot, o.size-footer); err != nil {
+		return err
+	}
+	body := foot[:8*sections+4]
+	if string(foot[footer-len(magic):]) != magic ||
+		binary.LittleEndian.Uint32(foot[len(body):]) != crc32.Checksum(body, table32) {
+		return o.damaged("footer")
+	}
+	last := int64(0)
+	for i := range o.ends {
+		o.ends[i] = int64(binary.LittleEndian.Uint64(body[8*i:]))
+		if o.ends[i] < last || o.ends[i] > o.size-footer {
+			return o.damaged("footer")
+		}
+		last = o.ends[i]
+	}
+	o.readers = binary.LittleEndian.Uint32(body[8*sections:])
+	return nil
+}
+
+// stream reads a section.
+type stream struct {
+	of      *opened
+	at, end int64
+	block   []byte
+	rest    []byte
+	err     error
+}
+
+func (o *opened) section(i int) *stream {
+	from := int64(0)
+	if i > 0 {
+		from = o.ends[i-1]
+	}
+	return &stream{of: o, at: from, end: o.ends[i]}
+}
+
+// more reports whether there is another entry. After it, the rest begins with a whole one.
+func (s *stream) more() bool {
+	if len(s.rest) > 0 {
+		return true
+	}
+	if s.err != nil || s.at == s.end {
+		return false
+	}
+	var head [frame]byte
+	if _, err := s.of.file.ReadAt(head[:], s.at); err != nil {
+		s.err = cutShort(s.of, err)
+		return false
+	}
+	n := int64(binary.LittleEndian.Uint32(head[:]))
+	if n == 0 || n > maxBlock || s.at+frame+n > s.end {
+		s.err = s.of.damaged("block")
+		return false
+	}
+	s.block = slices.Grow(s.block[:0], int(n))[:n]
+	if _, err := s.of.file.ReadAt(s.block, s.at+frame); err != nil {
+		s.err = cutShort(s.of, err)
+		return false
+	}
+	if crc32.Checksum(s.block, table32) != binary.LittleEndian.Uint32(head[4:]) {
+		s.err = s.of.damaged("checksum")
+		return false
+	}
+	s.at += frame + n
+	s.rest = s.block
+	return true
+}
+
+func cutShort(o *opened, err error) error {
+	if errors.Is(err, io.EOF) {
+		return o.damaged("too short")
+	}
+	return err
+}
+
+// uvarint reads a number of the present entry.
+func (s *stream) uvarint() uint64 {
+	if len(s.rest) > 0 && s.rest[0] < 0x80 {
+		v := s.rest[0]
+		s.rest = s.rest[1:]
+		return uint64(v)
+	}
+	if len(s.rest) > 1 && s.rest[1] < 0x80 {
+		v := uint64(s.rest[0]&0x7f) | uint64(s.rest[1])<<7
+		s.rest = s.rest[2:]
+		return v
+	}
+	v, n := binary.Uvarint(s.rest)
+	if n <= 0 {
+		s.fail("number")
+		return 0
+	}
+	s.rest = s.rest[n:]
+	return v
+}
+
+func (s *stream) fail(why string) {
+	if s.err == nil {
+		s.err = s.of.damaged(why)
+	}
+	s.rest, s.at = nil, s.end
+}
+
+// reader reads the next reader.
+func (s *stream) reader() (r reader) {
+	if len(s.rest) < 9 {
+		s.fail("reader")
+		return r
+	}
+	r.id = binary.LittleEndian.Uint64(s.rest)
+	s.rest = s.rest[8:]
+	v := s.uvarint()
+	return reader{r.id, int32(v>>3) - 1, uint8(v & 7)}
+}
+
+// pages reads the pages of a stripe.
+type pages struct {
+	*stream
+	page  int32 // the present one
+	facts uint64
+	done  bool
+}
+
+// next goes to the next page; done if there is none.
+func (p *pages) next() {
+	if p.done = !p.more(); p.done {
+		return
+	}
+	step := p.uvarint()
+	p.facts = p.uvarint()
+	if step == 0 || step > math.MaxInt32 || int64(p.page)+int64(step) > math.MaxInt32 {
+		p.fail("page")
+		p.done = true
+		return
+	}
+	p.page += int32(step)
+}
+
+// each calls do with the facts of the present page.
+func (p *pages) each(do func(f fact)) {
+	last := uint64(0)
+	for range p.facts {
+		if !p.more() {
+			p.fail("facts")
+			return
+		}
+		head := p.uvarint()
+		requests := uint64(1)
+		if head&1 != 0 {
+			requests = p.uvarint() + 2
+		}
+		if last += head >> 3; last >= uint64(p.of.readers) || requests > maxRequests {
+			p.fail("reader of a page")
+			return
+		}
+		do(newFact(uint32(last), uint8(head>>1&3), uint32(requests)))
+	}
+}
+
+func (o *opened) stripe(i int) *pages {
+	p := &pages{stream: o.section(1 + i), page: -1}
+	p.next()
+	return p
+}
+
+// allReaders reads the readers, which are in order.
+func (o *opened) allReaders(each func(i uint32, r reader)) error {
+	s, i, last := o.section(0), uint32(0), uint64(0)
+	for ; s.more(); i++ {
+		r := s.reader()
+		if i >= o.readers || i > 0 && r.id <= last {
+			s.fail("order of readers")
+			break
+		}
+		last = r.id
+		each(i, r)
+	}
+	if s.err == nil && i != o.readers {
+		s.fail("number of readers")
+	}
+	return s.err
+}

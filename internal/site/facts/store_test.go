@@ -1,0 +1,294 @@
+package facts
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+)
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// visit is a view as the model knows it.
+type visit struct {
+	who, path string
+	day       analytics.Date
+	kind      uint8
+}
+
+// model counts the same by brute force.
+type model struct {
+	*Store
+	dir    string
+	visits []visit
+	pages  []Page
+	keys   [][]byte // that were ever used
+}
+
+const project = "prj_docs"
+
+func newModel(t *testing.T) *model {
+	m := &model{dir: t.TempDir()}
+	m.reopen(t)
+	t.Cleanup(func() { check(t, m.Close()) })
+	return m
+}
+
+func (m *model) reopen(t *testing.T) {
+	t.Helper()
+	if m.Store != nil {
+		check(t, m.Close())
+	}
+	var err error
+	m.Store, err = Open(m.dir)
+	check(t, err)
+}
+
+// commit adds visits, and returns how many were late.
+func (m *model) commit(t *testing.T, visits []visit) (late int) {
+	t.Helper()
+	b := Batch{Projects: []string{project}, Positions: map[string][]byte{"log": fmt.Append(nil, len(m.visits))}}
+	for _, v := range visits {
+		keys, open, err := m.Keys(t.Context(), project, EpochOf(v.day), v.day.Time())
+		check(t, err)
+		if !open {
+			late++
+			continue
+		}
+		m.keys = append(m.keys, keys[0], keys[1])
+		at := slices.IndexFunc(m.pages, func(p Page) bool { return p.Path == v.path })
+		if at < 0 {
+			at = len(m.pages)
+			m.pages = append(m.pages, Page{int32(at), project, v.path})
+			b.Pages = append(b.Pages, m.pages[at])
+		}
+		b.Views = append(b.Views, View{Day: v.day, Page: int32(at), Agent: -1, Kind: v.kind,
+			Readers: [2]uint64{NewHash(keys[0]).ID([]byte(v.who)), NewHash(keys[1]).ID([]byte(v.who))}})
+		m.visits = append(m.visits, v)
+	}
+	check(t, m.Commit(t.Context(), b))
+	return late
+}
+
+// want is the answer by brute force.
+func (m *model) want(from, to analytics.Date) Answer {
+	type set [3]map[string]bool
+	sets := map[string]*set{}
+	for _, v := range m.visits {
+		if v.day < from || v.day >= to || v.kind == Neither {
+			continue
+		}
+		for _, path := range []string{"", v.path} {
+			if sets[path] == nil {
+				sets[path] = &set{{}, {}, {}}
+			}
+			sets[path][v.kind][v.who], sets[path][2][v.who] = true, true
+		}
+	}
+	var a Answer
+	for path, s := range sets {
+		r := analytics.Row{Path: path, Human: int64(len(s[Human])), AI: int64(len(s[AI])), Total: int64(len(s[2]))}
+		if path == "" {
+			a.Totals = analytics.Totals{Human: r.Human, AI: r.AI, Total: r.Total}
+			continue
+		}
+		a.Rows = append(a.Rows, r)
+	}
+	slices.SortFunc(a.Rows, func(x, y analytics.Row) int {
+		return cmp.Or(cmp.Compare(y.Total, x.Total), strings.Compare(x.Path, y.Path))
+	})
+	return a
+}
+
+func (m *model) check(t *testing.T, from, to analytics.Date) {
+	t.Helper()
+	got, err := m.Count(t.Context(), project, from, to)
+	check(t, err)
+	if want := m.want(from, to); got.Totals != want.Totals || !slices.Equal(got.Rows, want.Rows) {
+		t.Fatalf("[%s,%s): %v, want %v", from, to, got, want)
+	}
+}
+
+// randomDay makes visits of a day.
+func randomDay(rng *rand.Rand, day analytics.Date, n int) (all []visit) {
+	for range n {
+		all = append(all, visit{who: fmt.Sprint("reader ", rng.IntN(60)), path: fmt.Sprint("/page", rng.IntN(9)), day: day,
+			kind: uint8(rng.IntN(3))})
+	}
+	return all
+}
+
+// TestEveryWindow: over three years every day, week, month and rolling window is exact, whatever is
+// merged, closed, reopened or late meanwhile, and also after all epochs are closed.
+func TestEveryWindow(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 30))
+	m := newModel(t)
+	first := analytics.NewDate(2026, 1, 1)
+	last := first + 3*365
+	late := 0
+	for day := first; day < last; day++ {
+		visits := randomDay(rng, day, rng.IntN(12))
+		if rng.IntN(5) == 0 {
+			visits = append(visits, randomDay(rng, max(first, day-analytics.Date(rng.IntN(90))), 3)...)
+		}
+		for len(visits) > 0 { // several commits a day
+			n := len(visits)
+			if rng.IntN(4) == 0 {
+				n = 1 + rng.IntN(n)
+			}
+			late += m.commit(t, visits[:n])
+			visits = visits[n:]
+		}
+		switch rng.IntN(6) {
+		case 0:
+			check(t, m.Merge(t.Context()))
+		case 1:
+			check(t, m.MergeDay(t.Context(), day-1))
+		case 2:
+			m.reopen(t)
+		}
+		open, err := m.OpenEpochs(t.Context())
+		check(t, err)
+		for _, e := range open {
+			if e.Epoch.To()+3 <= day {
+				check(t, m.CloseEpoch(t.Context(), project, e.Epoch))
+			}
+		}
+		from := []analytics.Date{day, day - analytics.Date((day.Weekday()+6)%7), EpochOf(day).From(), day - 6, day - 28}
+		m.check(t, from[rng.IntN(len(from))], day+1)
+	}
+	if late == 0 {
+		t.Error("no visit was late")
+	}
+	for day := first; day < last; day++ {
+		m.check(t, day, day+[]analytics.Date{1, 7, 28, 29}[rng.IntN(4)])
+		if day == EpochOf(day).From() {
+			m.check(t, day, (EpochOf(day) + 1).From())
+			m.check(t, day, EpochOf(day).To())
+		}
+	}
+	if problems, err := m.Verify(t.Context()); err != nil || len(problems) > 0 {
+		t.Error(problems, err)
+	}
+}
+
+// TestNothingLeadsBack: when an epoch is closed, no file has the key or the id of anybody under it,
+// not even a part that SQLite has deleted.
+func TestNothingLeadsBack(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 30))
+	m := newModel(t)
+	for day := analytics.NewDate(2026, 1, 20); day < analytics.NewDate(2026, 3, 10); day++ {
+		m.commit(t, randomDay(rng, day, 20))
+	}
+	leads := func() (found int) {
+		var all []byte
+		check(t, filepath.WalkDir(m.dir, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			data, err := os.ReadFile(path)
+			all = append(append(all, data...), make([]byte, 64)...)
+			return err
+		}))
+		for _, key := range m.keys {
+			if bytes.Contains(all, key) {
+				found++
+			}
+			for who := range 60 {
+				id := NewHash(key).ID(fmt.Append(nil, "reader ", who))
+				if bytes.Contains(all, binary.LittleEndian.AppendUint64(nil, id)) {
+					found++
+				}
+			}
+		}
+		return found
+	}
+	slices.SortFunc(m.keys, bytes.Compare)
+	m.keys = slices.CompactFunc(m.keys, bytes.Equal)
+	if n := leads(); n < 60 {
+		t.Fatalf("only %d keys and ids found while the epochs are open: the test looks at the wrong place", n)
+	}
+	open, err := m.OpenEpochs(t.Context())
+	check(t, err)
+	for _, e := range open {
+		check(t, m.CloseEpoch(t.Context(), e.Project, e.Epoch))
+	}
+	if busy, err := m.Forget(t.Context()); busy || err != nil {
+		t.Fatal(busy, err)
+	}
+	if n := leads(); n > 0 {
+		t.Errorf("%d keys and ids are left", n)
+	}
+	m.check(t, analytics.NewDate(2026, 2, 1), analytics.NewDate(2026, 3, 1))
+}
+
+// TestDamage: every changed byte of a segment is found, and nothing is counted wrong.
+func TestDamage(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 30))
+	m := newModel(t)
+	day := analytics.NewDate(2026, 5, 5)
+	m.commit(t, randomDay(rng, day, 40))
+	all, err := filepath.Glob(filepath.Join(m.dir, segmentDir, "*"))
+	check(t, err)
+	for _, file := range all {
+		data, err := os.ReadFile(file)
+		check(t, err)
+		damaged := map[string][]byte{"empty": {}, "short": data[:len(data)-1], "long": append(slices.Clone(data), 0)}
+		for i := range data {
+			wrong := slices.Clone(data)
+			wrong[i] ^= byte(1 + rng.IntN(255))
+			damaged[fmt.Sprint("byte ", i)] = wrong
+		}
+		for what, wrong := range damaged {
+			check(t, os.WriteFile(file, wrong, 0o600))
+			problems, err := m.Verify(t.Context())
+			if err != nil || len(problems) != 1 || !errors.Is(problems[0], ErrDamaged) {
+				t.Errorf("%s, %s: %v, %v", file, what, problems, err)
+			}
+		}
+		check(t, os.WriteFile(file, data, 0o600))
+	}
+	check(t, os.Remove(all[1]))
+	if _, err := m.Count(t.Context(), project, day, day+1); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without a segment: %v", err)
+	}
+}
+
+// TestOneCollector: there is one at a time, and it removes what one that died has left.
+func TestOneCollector(t *testing.T) {
+	m := newModel(t)
+	if _, err := Open(m.dir); !errors.Is(err, ErrLocked) {
+		t.Errorf("a second collector: %v", err)
+	}
+	beside, err := Attach(m.dir)
+	check(t, err)
+	check(t, beside.Close())
+	if _, err := Attach(t.TempDir()); !errors.Is(err, ErrMissing) {
+		t.Errorf("nothing there: %v", err)
+	}
+	check(t, os.WriteFile(filepath.Join(m.dir, segmentDir, "99.facts"), []byte("x"), 0o600))
+	m.reopen(t)
+	if _, err := os.Stat(filepath.Join(m.dir, segmentDir, "99.facts")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file of a process that died: %v", err)
+	}
+	bad := t.TempDir()
+	check(t, os.WriteFile(filepath.Join(bad, FileName), bytes.Repeat([]byte("no database "), 1000), 0o600))
+	if _, err := Open(bad); !errors.Is(err, ErrUnusable) {
+		t.Errorf("no database: %v", err)
+	}
+}
