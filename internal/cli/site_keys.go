@@ -62,7 +62,7 @@ func (a *Program) siteKeysAdd(ctx context.Context, project, scope string) (err e
 	if err != nil {
 		return err
 	}
-	known := s.projects
+	known := s.rules.Projects(s.sources)
 	switch {
 	case site.Scopes[scope] == 0:
 		return usageError{fmt.Errorf("--scope %.40q: want read, write or admin", scope)}
@@ -184,19 +184,4 @@ func (a *Program) withSite(do func(*facts.Store) error) (err error) {
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	return do(store)
-}
-
-// ownSite is what the settings say of a site.
-type ownSite struct {
-	rules    *site.Rules
-	projects []string
-}
-
-// readSite reads the rules of a site, and its projects.
-func (a *Program) readSite(c config.Config) (s ownSite, err error) {
-	if s.rules, err = site.ParseRules(siteSettings(c), a.now()); err != nil {
-		return s, usageError{err}
-	}
-	s.projects = s.rules.Projects()
-	return s, nil
 }

@@ -113,21 +113,21 @@ func TestWindows(t *testing.T) {
 	}
 	const refused = -1
 	for query, want := range map[string]int64{
-		"":                    3, // September and October up to tomorrow: bob, cy, dee
-		"dateTo=2026-10-01":   3, // August and September
-		"dateTo=2026-10-02":   2, // September, and a day
-		"dateTo=2099-01-01":   3,
-		"dateFrom=2026-10-01": 2,
-		"dateFrom=2026-09-22": 3, // 29 days
-		"dateFrom=2026-09-21": refused, // 30 days, with today
-		"dateFrom=2026-10-25": 0,
-		"dateFrom=2099-01-01": 0,
-		"dateFrom=2026-10-01&dateTo=2026-11-01":                           4, // 31 days
-		"dateFrom=2026-10-01&dateTo=2026-11-02":                           refused,
-		"dateFrom=2026-09-01&dateTo=2026-10-01":                           2,
-		"dateFrom=2026-09-02&dateTo=2026-10-02":                           refused,
-		"dateFrom=2026-09-03&dateTo=2026-10-02":                           2, // 29 days
-		"dateFrom=2026-10-01&dateTo=2026-10-01":                           0,
+		"":                                      3, // September and October up to tomorrow: bob, cy, dee
+		"dateTo=2026-10-01":                     3, // August and September
+		"dateTo=2026-10-02":                     2, // September, and a day
+		"dateTo=2099-01-01":                     3,
+		"dateFrom=2026-10-01":                   2,
+		"dateFrom=2026-09-22":                   3,       // 29 days
+		"dateFrom=2026-09-21":                   refused, // 30 days, with today
+		"dateFrom=2026-10-25":                   0,
+		"dateFrom=2099-01-01":                   0,
+		"dateFrom=2026-10-01&dateTo=2026-11-01": 4, // 31 days
+		"dateFrom=2026-10-01&dateTo=2026-11-02": refused,
+		"dateFrom=2026-09-01&dateTo=2026-10-01": 2,
+		"dateFrom=2026-09-02&dateTo=2026-10-02": refused,
+		"dateFrom=2026-09-03&dateTo=2026-10-02": 2, // 29 days
+		"dateFrom=2026-10-01&dateTo=2026-10-01": 0,
 		"dateFrom=2026-10-20T00:00:00Z&dateTo=2026-10-20T23:59:59.5Z":     0, // the same date
 		"dateFrom=2026-10-20T23:59:59.5Z&dateTo=2026-10-21T00:30:00%2B00": 1,
 		"dateFrom=2026-10-20&dateTo=2026-10-22T01:30:00%2B02:00":          1,

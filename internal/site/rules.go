@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
 
@@ -64,21 +63,8 @@ func ParseRules(s Settings, now time.Time) (*Rules, error) {
 	return r, errors.Join(problems...)
 }
 
-// DefaultProject is the project of all lines if the settings name none.
-const DefaultProject = "prj_site"
-
-// Projects returns the projects that are served.
-func (r *Rules) Projects() (all []string) {
-	for _, h := range r.projects {
-		if !slices.Contains(all, h.project) {
-			all = append(all, h.project)
-		}
-	}
-	if len(all) == 0 {
-		return []string{DefaultProject}
-	}
-	return all
-}
+// Ranges returns the lists of published addresses.
+func (r *Rules) Ranges() []agents.RangeList { return r.ranges.Lists() }
 
 // listed calls each with the parts of a comma-separated list.
 func listed(text string, each func(string) error) error {

@@ -31,6 +31,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -163,6 +164,14 @@ func (s *Server) urlOf(l net.Listener) string {
 	return u.String()
 }
 
+// Close gives up a server that does not serve.
+func (s *Server) Close() (err error) {
+	for _, l := range s.listeners {
+		err = errors.Join(err, l.Close())
+	}
+	return err
+}
+
 // Serve answers requests until ctx ends. Then it refuses new connections, gives requests in flight
 // ten seconds, closes the rest, and returns nil. An error means that a socket failed before. It is
 // called once.
@@ -210,6 +219,12 @@ func (s *Server) Serve(ctx context.Context) error {
 		return fmt.Errorf("stop %s: %w", s.URL(), err)
 	}
 	return nil
+}
+
+// IsLoopback reports whether only this machine reaches a host:port: false for a name besides localhost.
+func IsLoopback(address string) bool {
+	host, _, _ := net.SplitHostPort(address)
+	return isLoopbackName(strings.ToLower(host)) || net.ParseIP(host).IsLoopback()
 }
 
 // known is a listener for the peers of some networks.
