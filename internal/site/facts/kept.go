@@ -5,8 +5,11 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/durable"
 )
 
 // Kept returns the kept answer of the days from from to to (exclusive) as [Store.Keep] got it, if it
@@ -38,4 +41,14 @@ func (s *Store) Keep(ctx context.Context, project string, from, to analytics.Dat
 		return fmt.Errorf("%s: kept answers: %w", s.dir, err)
 	}
 	return nil
+}
+
+// InUse reports whether a process collects into the site.
+func (s *Store) InUse() (bool, error) {
+	lock, err := os.OpenFile(filepath.Join(s.dir, lockName), os.O_RDWR, 0)
+	if err != nil {
+		return false, err
+	}
+	held, err := durable.TryLock(lock)
+	return !held, errors.Join(err, lock.Close())
 }
