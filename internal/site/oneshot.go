@@ -24,6 +24,7 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/site/agents"
 	"github.com/docgauge/docgauge/internal/site/count"
+	"github.com/docgauge/docgauge/internal/site/facts"
 	"github.com/docgauge/docgauge/internal/site/logs"
 )
 
@@ -109,7 +110,9 @@ func (r *Rules) Count(ctx context.Context, paths []string, o Options) (*Report, 
 	rand.Read(secret)
 	from, to := c.bounds()
 	for range runtime.GOMAXPROCS(0) {
-		c.viewers = append(c.viewers, newViewer(r, &c.words, secret, from, to))
+		v := newViewer(r, &c.words, from, to)
+		v.identify = once(secret)
+		c.viewers = append(c.viewers, v)
 	}
 	for i, path := range paths {
 		if err := c.read(ctx, i, path); err != nil {
@@ -127,7 +130,7 @@ type counting struct {
 	viewers []*viewer
 	project int32
 
-	readers  map[key]uint32
+	readers  map[[2]uint64]uint32
 	pages    count.Counter
 	days     count.Counter
 	dates    []analytics.Date // by part of days
@@ -143,13 +146,14 @@ type counting struct {
 }
 
 func newCounting(r *Rules, o Options) *counting {
-	return &counting{Rules: r, Options: o, words: vocabulary{invented: map[netip.Addr]int{}}, readers: map[key]uint32{}, dateOf: map[analytics.Date]int{},
-		leftOut: map[Reason]int{}, from: math.MaxInt32, to: math.MinInt32}
+	return &counting{Rules: r, Options: o, words: vocabulary{invented: map[netip.Addr]int{}},
+		readers: map[[2]uint64]uint32{}, dateOf: map[analytics.Date]int{}, leftOut: map[Reason]int{}, from: math.MaxInt32, to: math.MinInt32}
 }
 
 // batch has the views of one chunk, and why its other lines are not views.
 type batch struct {
 	lines   int
+	newest  int64 // Unix seconds; 0: no line has a time
 	views   []view
 	leftOut map[Reason]int
 	bad     *BadLine
@@ -223,7 +227,8 @@ func (c *counting) read(ctx context.Context, i int, path string) error {
 	})
 	for b := range batches {
 		c.add(i, b)
-		freeViews.Put(b.views[:0])
+		b.views = b.views[:0]
+		freeViews.Put(&b.views)
 	}
 	return group.Wait()
 }
@@ -266,7 +271,9 @@ func unwrapped(err error) error {
 // batch reads the lines of a chunk.
 func (v *viewer) batch(p *logs.Parser, c logs.Chunk) batch {
 	b := batch{lines: c.TooLong, leftOut: map[Reason]int{}}
-	b.views, _ = freeViews.Get().([]view)
+	if free, ok := freeViews.Get().(*[]view); ok {
+		b.views = *free
+	}
 	if c.TooLong > 0 {
 		b.leftOut[Unparsed] = c.TooLong
 		b.bad = &BadLine{Line: c.First - 1, Rule: "is longer than 1 MiB"}
@@ -290,6 +297,9 @@ func (v *viewer) batch(p *logs.Parser, c logs.Chunk) batch {
 				b.bad = &BadLine{Line: number, Rule: err.Error(), Text: mask(line)}
 			}
 			continue
+		}
+		if l.Time < v.to {
+			b.newest = max(b.newest, l.Time)
 		}
 		one, why := v.view(&l)
 		if why != "" {
@@ -331,33 +341,33 @@ func (c *counting) add(i int, b batch) {
 		c.bad, c.badOf = b.bad, i
 	}
 	for _, v := range b.views {
-		if v.project != c.project {
+		if v.Project != c.project {
 			c.leftOut[Foreign]++
 			continue
 		}
 		c.views++
-		c.from, c.to = min(c.from, v.day), max(c.to, v.day+1)
-		reader, known := c.readers[v.reader]
+		c.from, c.to = min(c.from, v.Day), max(c.to, v.Day+1)
+		reader, known := c.readers[v.Readers]
 		if !known {
 			reader = uint32(len(c.readers))
-			c.readers[v.reader] = reader
+			c.readers[v.Readers] = reader
 		}
-		if v.agent >= 0 {
-			for int(v.agent) >= len(c.requests) {
+		if v.Agent >= 0 {
+			for int(v.Agent) >= len(c.requests) {
 				c.requests, c.visitors = append(c.requests, 0), append(c.visitors, 0)
 			}
-			c.requests[v.agent]++
+			c.requests[v.Agent]++
 			if !known { // a reader has one user agent
-				c.visitors[v.agent]++
+				c.visitors[v.Agent]++
 			}
 		}
-		if v.kind == neither {
+		if v.Kind == facts.Neither {
 			continue
 		}
-		who := reader<<1 | uint32(v.kind)
-		c.pages.Add(who, int(v.page))
+		who := reader<<1 | uint32(v.Kind)
+		c.pages.Add(who, int(v.Page))
 		if c.ByDay {
-			c.addDay(who, v.day)
+			c.addDay(who, v.Day)
 		}
 	}
 }
@@ -395,7 +405,8 @@ func (c *counting) report(paths []string) *Report {
 	}
 	for i, n := range c.requests {
 		a := c.words.agents.all[i]
-		r.Agents = append(r.Agents, Agent{a.Token, a.Class, agents.Audience(a, false), a.Hosted, c.visitors[i], n})
+		r.Agents = append(r.Agents, Agent{a.token, a.class, agents.Audience(&agents.Agent{Class: a.class}, false), a.hosted,
+			c.visitors[i], n})
 	}
 	slices.SortFunc(r.Agents, func(x, y Agent) int {
 		return cmp.Or(cmp.Compare(y.Visitors, x.Visitors), cmp.Compare(y.Requests, x.Requests),

@@ -9,7 +9,7 @@ import (
 	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
-	"hash"
+	"encoding/binary"
 	"math/rand/v2"
 	"net/netip"
 	"strings"
@@ -18,7 +18,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/site/agents"
-	"github.com/docgauge/docgauge/internal/site/count"
+	"github.com/docgauge/docgauge/internal/site/facts"
 	"github.com/docgauge/docgauge/internal/site/logs"
 )
 
@@ -30,29 +30,17 @@ const (
 	Unparsed Reason = "unparsed" // not of the log's format, or too long
 	Outside  Reason = "outside"  // not in the days asked for
 	Method   Reason = "method"   // not GET
-	Status   Reason = "status"   // neither 2xx nor 304
+	Status   Reason = "status"   // facts.Neither 2xx nor 304
 	Asset    Reason = "asset"    // an image, a style, a script; not a page
 	Foreign  Reason = "project"  // of another host or path than the projects'
 	Client   Reason = "client"   // without an address
 	Excluded Reason = "excluded" // DOCGAUGE_SITE_EXCLUDE
 	Spoofed  Reason = "spoofed"  // claims to be an agent that its address is not
+	Late     Reason = "late"     // of a month whose keys have been destroyed
 )
 
-// key identifies a reader.
-type key [16]byte
-
-// view is one page that one reader got.
-type view struct {
-	reader  key
-	day     analytics.Date
-	project int32
-	page    int32
-	agent   int32 // -1: a person's browser
-	kind    int8  // of package count, or neither
-}
-
-// neither is the kind of views by agents that do not count as readers.
-const neither = -1
+// view is one page that one reader got. To count once, Readers is the beginning of one hash.
+type view = facts.View
 
 // names numbers names in the order in which they came. It may be used by several goroutines.
 type names[K comparable] struct {
@@ -80,16 +68,31 @@ func (n *names[K]) of(name K, mayHave func() bool) int32 {
 	return i
 }
 
+// restore adds the next name that an earlier process has numbered.
+func (n *names[K]) restore(name K) {
+	if n.number == nil {
+		n.number = map[K]int32{}
+	}
+	n.number[name], n.all = int32(len(n.all)), append(n.all, name)
+}
+
 // pageName is a page of a project.
 type pageName struct {
 	project int32
 	path    string
 }
 
+// agentName is an agent as the table had it when a view was read.
+type agentName struct {
+	token  string
+	class  agents.Class
+	hosted bool
+}
+
 // vocabulary numbers the pages and agents in the views of all logs.
 type vocabulary struct {
 	pages  names[pageName]
-	agents names[*agents.Agent]
+	agents names[agentName]
 	// invented counts the pages that nobody had read before, by the address of who did.
 	invented map[netip.Addr]int
 }
@@ -117,10 +120,15 @@ func (w *vocabulary) page(p pageName, client netip.Addr) (number int32, isOther 
 // viewer makes views of lines, for one goroutine. What it has seen often it need not look at again.
 type viewer struct {
 	*Rules
-	words  *vocabulary
-	reader hash.Hash
-	from   int64 // Unix seconds, as to
-	to     int64
+	words *vocabulary
+	// identify sets the reader of a view whose day and project are known, from what tells readers apart.
+	identify func(out *view, who []byte) Reason
+	from, to int64 // Unix seconds
+	// project is that of all lines; -1: the lines say it. several: there are others beside it.
+	fixed   int32
+	several bool
+	// all: views that count as no reader's are numbered too.
+	all bool
 
 	targets map[string]target
 	clients map[string]knownAgent
@@ -146,8 +154,8 @@ type knownAgent struct {
 // remembered bounds what a viewer remembers of each kind: clients invent what they like.
 const remembered = 1 << 15
 
-func newViewer(r *Rules, words *vocabulary, secret []byte, from, to int64) *viewer {
-	return &viewer{Rules: r, words: words, reader: hmac.New(sha256.New, secret), from: from, to: to,
+func newViewer(r *Rules, words *vocabulary, from, to int64) *viewer {
+	return &viewer{Rules: r, words: words, from: from, to: to, fixed: -1, several: len(r.projects) > 0,
 		targets: map[string]target{}, clients: map[string]knownAgent{}, accepts: map[string]bool{},
 		busiest: map[netip.Addr]int{}, sample: rand.NewPCG(1, 1)}
 }
@@ -209,27 +217,27 @@ func (v *viewer) view(l *logs.Line) (out view, why Reason) {
 		page, markdown := pageOf([]byte(text))
 		return target{page: page, markdown: markdown, number: -1}
 	})
-	project, ok := v.project(l, t.page)
+	project, ok := v.projectOf(l, t.page)
 	if !ok {
 		return out, Foreign
 	}
 	if v.exclude.havePage(t.page) {
 		return out, Excluded
 	}
-	out.day, out.project = analytics.DateOf(time.Unix(l.Time, 0)), project
+	out.Day, out.Project = analytics.DateOf(time.Unix(l.Time, 0)), project
 	var client netip.Addr
 	if isEvent {
 		why = v.event(l, &out)
 	} else {
 		client, why = v.byClient(l, &out, t.markdown)
 	}
-	if why != "" || out.kind == neither { // which has no page
+	if why != "" || out.Kind == facts.Neither && !v.all {
 		return out, why
 	}
-	if out.page = t.number; out.page < 0 || len(v.projects) > 0 {
+	if out.Page = t.number; out.Page < 0 || v.several {
 		var isOther bool
-		if out.page, isOther = v.words.page(pageName{project, t.page}, client); !isOther {
-			t.number = out.page
+		if out.Page, isOther = v.words.page(pageName{project, t.page}, client); !isOther {
+			t.number = out.Page
 			v.targets[string(path)] = t
 		}
 	}
@@ -240,14 +248,14 @@ func (v *viewer) view(l *logs.Line) (out view, why Reason) {
 func (v *viewer) event(l *logs.Line, out *view) Reason {
 	switch string(l.Kind) {
 	case "human":
-		out.kind = count.Human
+		out.Kind = facts.Human
 	case "ai":
-		out.kind = count.AI
+		out.Kind = facts.AI
 	default:
 		return Unparsed
 	}
-	out.agent, out.reader = -1, v.key([]byte("event"), l.Reader)
-	return ""
+	out.Agent = -1
+	return v.reader(out, []byte("event"), l.Reader)
 }
 
 // byClient completes a view with its reader, and returns the client's address, of IPv6 the network:
@@ -260,7 +268,7 @@ func (v *viewer) byClient(l *logs.Line, out *view, markdown bool) (netip.Addr, R
 	a := remember(v.clients, l.UserAgent, func(text string) knownAgent {
 		known := knownAgent{agent: v.agents.Match(text), number: -1, digest: sha256.Sum256([]byte(text))}
 		if known.agent != nil {
-			known.number = v.words.agents.of(known.agent, nil)
+			known.number = v.words.agents.of(agentName{known.agent.Token, known.agent.Class, known.agent.Hosted}, nil)
 		}
 		for _, part := range v.exclude.userAgents {
 			known.excluded = known.excluded || strings.Contains(strings.ToLower(text), part)
@@ -277,11 +285,11 @@ func (v *viewer) byClient(l *logs.Line, out *view, markdown bool) (netip.Addr, R
 		len(l.Accept) > 0 && remember(v.accepts, l.Accept, prefersMarkdown)
 	switch agents.Audience(a.agent, markdown) {
 	case analytics.Human:
-		out.kind = count.Human
+		out.Kind = facts.Human
 	case analytics.AI:
-		out.kind = count.AI
+		out.Kind = facts.AI
 	default:
-		out.kind = neither
+		out.Kind = facts.Neither
 	}
 	v.seen(addr)
 	bits := addr.As16()
@@ -291,12 +299,15 @@ func (v *viewer) byClient(l *logs.Line, out *view, markdown bool) (netip.Addr, R
 	} else {
 		addr = netip.AddrFrom16([16]byte(append(bits[:8:8], make([]byte, 8)...)))
 	}
-	out.agent, out.reader = a.number, v.key(network, a.digest[:])
-	return addr, ""
+	out.Agent = a.number
+	return addr, v.reader(out, network, a.digest[:])
 }
 
-// project returns the number of the project of a line.
-func (v *viewer) project(l *logs.Line, page string) (int32, bool) {
+// projectOf returns the number of the project of a line.
+func (v *viewer) projectOf(l *logs.Line, page string) (int32, bool) {
+	if v.fixed >= 0 {
+		return v.fixed, true
+	}
 	if len(v.projects) == 0 {
 		return 0, true
 	}
@@ -385,12 +396,22 @@ func parseIPv4(text []byte) (netip.Addr, bool) {
 	return netip.AddrFrom4(four), true
 }
 
-// key hashes what identifies a reader: a client's network and the digest of its user agent, which is
-// known and shorter.
-func (v *viewer) key(network, who []byte) (k key) {
+// reader sets the reader of a view: a client's network and the digest of its user agent, which is known
+// and shorter.
+func (v *viewer) reader(out *view, network, who []byte) Reason {
 	v.scratch = append(append(append(v.scratch[:0], byte(len(network))), network...), who...)
-	v.reader.Reset()
-	v.reader.Write(v.scratch)
-	v.scratch = v.reader.Sum(v.scratch[:0])
-	return key(v.scratch[:len(k)])
+	return v.identify(out, v.scratch)
+}
+
+// once identifies readers under one key.
+func once(secret []byte) func(*view, []byte) Reason {
+	mac := hmac.New(sha256.New, secret)
+	var sum []byte
+	return func(out *view, who []byte) Reason {
+		mac.Reset()
+		mac.Write(who)
+		sum = mac.Sum(sum[:0])
+		out.Readers = [2]uint64{binary.LittleEndian.Uint64(sum), binary.LittleEndian.Uint64(sum[8:])}
+		return ""
+	}
 }

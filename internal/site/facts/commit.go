@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -96,7 +95,11 @@ func (s *Store) Commit(ctx context.Context, b Batch) (err error) {
 		for i := range both {
 			both[i] = segment{number: s.nextNumber(), project: b.Projects[of.project], epoch: month - 1 + Epoch(i), day: of.day}
 			group.Go(func() (err error) {
-				both[i].size, err = s.build(both[i], views, i)
+				all := make([]entry, len(views))
+				for k, v := range views {
+					all[k] = entry{v.Readers[i], v.Page, v.Agent, 1, v.Kind}
+				}
+				both[i].size, err = s.build(both[i], inStripes(all))
 				return err
 			})
 		}
@@ -187,59 +190,6 @@ func (s *Store) discard(segs []segment) (err error) {
 		}
 	}
 	return err
-}
-
-// build writes the segment of one epoch, 0 or 1, of views of one day.
-func (s *Store) build(seg segment, views []View, epoch int) (int64, error) {
-	ids := make([]uint64, len(views))
-	most := int32(0)
-	for i := range views {
-		ids[i] = views[i].Readers[epoch]
-		most = max(most, views[i].Page)
-	}
-	slices.Sort(ids)
-	ids = slices.Compact(ids)
-	known := newTable(len(ids))
-	readers := make([]reader, len(ids))
-	for i, id := range ids {
-		known.add(id, uint32(i))
-		readers[i].id = id
-	}
-	// The facts, by page: first how many each has.
-	starts := make([]int32, most+2)
-	for i := range views {
-		starts[views[i].Page+1]++
-	}
-	for i := range most + 1 {
-		starts[i+1] += starts[i]
-	}
-	facts, at := make([]fact, len(views)), slices.Clone(starts)
-	for i := range views {
-		v := &views[i]
-		n, _ := known.add(v.Readers[epoch], 0)
-		readers[n].agent = v.Agent
-		readers[n].kinds |= 1 << v.Kind
-		facts[at[v.Page]] = newFact(n, v.Kind, 1)
-		at[v.Page]++
-	}
-	w, err := newWriter(s.dir, seg.number)
-	if err != nil {
-		return 0, err
-	}
-	for _, r := range readers {
-		w.reader(r)
-	}
-	w.next()
-	for stripe := range int32(stripes) {
-		for page := stripe; page <= most; page += stripes {
-			if own := facts[starts[page]:starts[page+1]]; len(own) > 0 {
-				slices.Sort(own)
-				w.write(page, merged(own))
-			}
-		}
-		w.next()
-	}
-	return w.close(seg.day)
 }
 
 // Resume is what a collector goes on from.

@@ -5,10 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/bits"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -22,9 +22,6 @@ type Answer struct {
 	Rows   []analytics.Row // by total from the largest, then by path
 }
 
-// perPart is about how many readers are numbered at once: their ids fit into a processor's cache.
-const perPart = 1 << 15
-
 // Count counts the readers of the days from from to to, exclusive, which one epoch must have: that
 // of the month of from. An error names what is damaged.
 func (s *Store) Count(ctx context.Context, project string, from, to analytics.Date) (a Answer, err error) {
@@ -37,48 +34,39 @@ func (s *Store) Count(ctx context.Context, project string, from, to analytics.Da
 		return a, err
 	}
 	defer closeAll(in)
-	numbers, totals, err := number(in)
-	if err != nil {
-		return a, err
-	}
 	names, err := s.paths(ctx)
 	if err != nil {
 		return a, err
 	}
-	a.Totals = totals
-	rows := make([][]analytics.Row, stripes)
+	var adding sync.Mutex
+	pages := make([]analytics.Totals, len(names))
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for stripe := range stripes {
 		group.Go(func() error {
-			var readers count.Readers
-			err := eachPage(in, stripe, func(page int32, of []*pages) {
-				readers.Clear()
-				for _, p := range of {
-					own := numbers[slices.Index(in, p.of)]
-					p.each(func(f fact) {
-						if kind := f.kind(); kind < Neither {
-							readers.Add(own[f.reader()]<<1 | uint32(kind))
-						}
-					})
+			own, err := countStripe(in, stripe)
+			if err == nil {
+				err = context.Cause(ctx)
+			}
+			adding.Lock()
+			defer adding.Unlock()
+			add(&a.Totals, own.totals) // no reader is in two stripes
+			for _, p := range own.pages {
+				if int(p.page) >= len(pages) {
+					return errors.Join(err, fmt.Errorf("%s: %w: page %d has no name", s.dir, ErrUnusable, p.page))
 				}
-				if n := readers.Totals(); n.Total > 0 {
-					path := ""
-					if int(page) < len(names) {
-						path = names[page]
-					}
-					rows[stripe] = append(rows[stripe], analytics.Row{Path: path, Human: n.Human, AI: n.AI, Total: n.Total})
-				}
-			})
-			return errors.Join(err, context.Cause(ctx))
+				add(&pages[p.page], p.totals)
+			}
+			return err
 		})
 	}
 	if err := group.Wait(); err != nil {
 		return Answer{}, err
 	}
-	a.Rows = slices.Concat(rows...)
-	if slices.ContainsFunc(a.Rows, func(r analytics.Row) bool { return r.Path == "" }) {
-		return Answer{}, fmt.Errorf("%s: %w: a page has no name", s.dir, ErrUnusable)
+	for i, n := range pages {
+		if n.Total > 0 {
+			a.Rows = append(a.Rows, analytics.Row{Path: names[i], Human: n.Human, AI: n.AI, Total: n.Total})
+		}
 	}
 	slices.SortFunc(a.Rows, func(x, y analytics.Row) int {
 		return cmp.Or(cmp.Compare(y.Total, x.Total), strings.Compare(x.Path, y.Path))
@@ -86,66 +74,96 @@ func (s *Store) Count(ctx context.Context, project string, from, to analytics.Da
 	return a, nil
 }
 
-// number numbers the readers of several segments of an epoch, densely, and counts them. All ids are
-// sorted: they are numbered a range at a time.
-func number(in []*opened) (numbers [][]uint32, totals analytics.Totals, err error) {
-	all := 0
-	streams := make([]*stream, len(in))
-	numbers = make([][]uint32, len(in))
-	for i, o := range in {
-		all += int(o.readers)
-		streams[i] = o.section(0)
-		numbers[i] = make([]uint32, 0, o.readers)
+func add(to *analytics.Totals, n analytics.Totals) {
+	to.Human += n.Human
+	to.AI += n.AI
+	to.Total += n.Total
+}
+
+// counted is the readers of a stripe, and of each page in it.
+type counted struct {
+	totals analytics.Totals
+	pages  []pageTotals
+}
+
+type pageTotals struct {
+	page   int32
+	totals analytics.Totals
+}
+
+func countStripe(in []*opened, stripe int) (c counted, err error) {
+	numbers, totals, err := number(in, stripe)
+	if err != nil {
+		return c, err
 	}
-	partBits := bits.Len(uint(all / perPart))
-	ids := newTable(2 * perPart)
-	ahead := make([]reader, len(in)) // the next reader of each, if there is one
-	has := make([]bool, len(in))
-	step := func(i int) {
-		last := ahead[i].id
-		if has[i] = streams[i].more(); has[i] {
-			ahead[i] = streams[i].reader()
-			if len(numbers[i]) > 0 && ahead[i].id <= last || len(numbers[i]) == int(in[i].readers) {
-				streams[i].fail("order of readers")
-				has[i] = false
+	c.totals = totals
+	all := make([]*pages, len(in))
+	for i, o := range in {
+		all[i] = o.pages(stripe, len(numbers[i]))
+	}
+	var readers count.Readers
+	for {
+		least := int32(-1)
+		for _, p := range all {
+			if !p.done && (least < 0 || p.page < least) {
+				least = p.page
 			}
 		}
-	}
-	for i := range in {
-		step(i)
-	}
-	next := uint32(0)
-	var kinds []uint8 // of the readers of this part
-	for part := range uint64(1) << partBits {
-		ids.clear()
-		kinds = kinds[:0]
-		first := next
-		for i := range in {
-			for has[i] && ahead[i].id>>(64-partBits) == part {
-				n, isNew := ids.add(ahead[i].id, next)
-				if isNew {
-					next++
-					kinds = append(kinds, 0)
+		if least < 0 {
+			break
+		}
+		readers.Clear()
+		for i, p := range all {
+			if p.done || p.page != least {
+				continue
+			}
+			own := numbers[i]
+			p.each(func(f fact) {
+				if kind := f.kind(); kind < Neither {
+					readers.Add(own[f.reader()]<<1 | uint32(kind))
 				}
-				kinds[n-first] |= ahead[i].kinds
-				numbers[i] = append(numbers[i], n)
-				step(i)
-			}
+			})
+			p.next()
 		}
-		for _, k := range kinds {
-			human, ai := int64(k>>Human&1), int64(k>>AI&1)
-			totals.Human += human
-			totals.AI += ai
-			totals.Total += human | ai
+		if n := readers.Totals(); n.Total > 0 {
+			c.pages = append(c.pages, pageTotals{least, n})
 		}
 	}
+	for _, p := range all {
+		err = errors.Join(err, p.err)
+	}
+	return c, err
+}
+
+// number numbers the readers of a stripe of several segments of an epoch, densely, and counts them.
+func number(in []*opened, stripe int) (numbers [][]uint32, totals analytics.Totals, err error) {
+	x := scratches.Get().(*scratch)
+	defer scratches.Put(x)
+	numbers = make([][]uint32, len(in))
+	all := x.entries[:0]
 	for i, o := range in {
-		if streams[i].err == nil && len(numbers[i]) != int(o.readers) {
-			streams[i].fail("number of readers")
+		readers, err := o.readers(stripe)
+		if err != nil {
+			return nil, totals, err
 		}
-		err = errors.Join(err, streams[i].err)
+		numbers[i] = make([]uint32, len(readers))
+		for k, r := range readers { // not of a page: of a segment, and its reader
+			all = append(all, entry{id: r.id, page: int32(i), agent: int32(k), kind: r.kinds})
+		}
 	}
-	return numbers, totals, err
+	x.entries = all
+	all = sortIDs(all, x)
+	next := uint32(0)
+	for i := 0; i < len(all); next++ {
+		id, kinds := all[i].id, uint8(0)
+		for ; i < len(all) && all[i].id == id; i++ {
+			kinds |= all[i].kind
+			numbers[all[i].page][all[i].agent] = next
+		}
+		human, ai := int64(kinds>>Human&1), int64(kinds>>AI&1)
+		add(&totals, analytics.Totals{Human: human, AI: ai, Total: human | ai})
+	}
+	return numbers, totals, nil
 }
 
 // Changed returns the number of the newest commit that added facts of these days; 0: none.
@@ -184,28 +202,21 @@ func (s *Store) Facts(ctx context.Context, project string, day analytics.Date, e
 	for _, a := range r.Agents {
 		agents[a.Number] = a
 	}
-	readers := make([][]reader, len(in))
-	for i, o := range in {
-		if err := o.allReaders(func(_ uint32, one reader) { readers[i] = append(readers[i], one) }); err != nil {
-			return err
-		}
-	}
 	for stripe := range stripes {
-		var failed error
-		err := eachPage(in, stripe, func(page int32, of []*pages) {
-			for _, p := range of {
-				own := readers[slices.Index(in, p.of)]
-				p.each(func(f fact) {
-					one := own[f.reader()]
-					a := agents[one.agent]
-					if failed == nil && int(page) < len(names) {
-						failed = each(Fact{names[page], one.id, a.Token, a.Class, f.kind(), f.requests()})
-					}
-				})
+		for _, o := range in {
+			all, err := o.entries(stripe, nil)
+			if err != nil {
+				return err
 			}
-		})
-		if err := errors.Join(err, failed); err != nil {
-			return err
+			for _, e := range all {
+				if int(e.page) >= len(names) {
+					return fmt.Errorf("%s: %w: page %d has no name", s.dir, ErrUnusable, e.page)
+				}
+				a := agents[e.agent]
+				if err := each(Fact{names[e.page], e.id, a.Token, a.Class, e.kind, e.requests}); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	return nil
@@ -220,9 +231,11 @@ func (s *Store) Verify(ctx context.Context) (problems []error, err error) {
 	for _, seg := range segs {
 		in, err := s.openAll(ctx, "number = ?", seg.number)
 		for _, o := range in {
-			err = errors.Join(err, o.allReaders(func(uint32, reader) {}))
+			var all []entry
 			for stripe := range stripes {
-				err = errors.Join(err, eachPage([]*opened{o}, stripe, func(_ int32, of []*pages) { of[0].each(func(fact) {}) }))
+				var bad error
+				all, bad = o.entries(stripe, all[:0])
+				err = errors.Join(err, bad)
 			}
 		}
 		closeAll(in)

@@ -123,7 +123,7 @@ func (s *Store) CloseEpoch(ctx context.Context, project string, epoch Epoch) err
 	}
 	var made []segment
 	for _, segs := range byDay {
-		one, err := s.rewrite(segs, rekey)
+		one, err := s.rekey(segs, rekey)
 		if err != nil {
 			return errors.Join(err, s.discard(made))
 		}

@@ -13,32 +13,38 @@ import (
 	"slices"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/site/count"
 )
 
 // A segment is the facts of one day of a project in one epoch, or of a part of that day. It is a
-// file of sections: the readers, in the order of their ids, then the pages in stripes, so that
-// stripes can be counted at the same time. A section is blocks, each with its length and checksum,
-// that begin and end between entries. The footer says where the sections end.
+// file of stripes: each has the readers whose ids begin with the same bits, in the order of their
+// ids, and then the pages that these read. So stripes can be counted apart, at the same time, and
+// each fits into a processor's cache. Both sections of a stripe are blocks, each with its length and
+// checksum, that begin and end between entries. The footer says where the sections end.
 //
 //	readers  id (8 bytes), agent and kinds (varint: (agent+1)<<3 | kinds)
-//	stripe   page (varint: its number less that of the page before), number of facts,
-//	         each a reader of this file (varint: delta<<3 | kind<<1 | more) and, if more, requests-2
+//	pages    page (varint: its number less that of the page before), number of facts,
+//	         each a reader of this stripe (varint: delta<<3 | kind<<1 | more) and, if more, requests-2
 //
-// Numbers are little-endian. A page is in the stripe of its number modulo stripes.
+// Numbers are little-endian.
 const (
-	stripes   = 4
-	sections  = 1 + stripes
-	blockSize = 64 << 10
-	maxBlock  = 2 * blockSize
-	frame     = 8 // length and checksum of a block
-	footer    = 8*sections + 4 + 4 + 8
-	magic     = "dgfacts1"
+	stripeBits = 4
+	stripes    = 1 << stripeBits
+	sections   = 2 * stripes
+	blockSize  = 64 << 10
+	maxBlock   = 2 * blockSize
+	frame      = 8 // length and checksum of a block
+	footer     = 8*sections + 4 + 8
+	magic      = "dgfacts1"
 )
 
-// Kinds of a view: those of package count, then views that count as no reader's.
+// stripeOf returns the stripe of a reader.
+func stripeOf(id uint64) int { return int(id >> (64 - stripeBits)) }
+
+// Kinds of a view: those of package count, and of those that count as no reader's.
 const (
-	Human   = 0
-	AI      = 1
+	Human   = count.Human
+	AI      = count.AI
 	Neither = 2
 )
 
@@ -85,7 +91,7 @@ func merged(facts []fact) []fact {
 	return out
 }
 
-// writer writes a segment: first the readers in order, then each stripe with its pages in order.
+// writer writes a segment: of each stripe the readers in order, then the pages in order.
 type writer struct {
 	file    *os.File
 	out     *bufio.Writer
@@ -93,7 +99,6 @@ type writer struct {
 	at      int64
 	ends    [sections]int64
 	section int
-	readers uint32
 	page    int32 // the last of this stripe
 	err     error
 }
@@ -129,7 +134,6 @@ func (w *writer) put(data []byte) {
 func (w *writer) reader(r reader) {
 	w.block = binary.LittleEndian.AppendUint64(w.block, r.id)
 	w.block = binary.AppendUvarint(w.block, uint64(r.agent+1)<<3|uint64(r.kinds))
-	w.readers++
 	if len(w.block) >= blockSize {
 		w.flush()
 	}
@@ -174,7 +178,6 @@ func (w *writer) close(day analytics.Date) (size int64, err error) {
 	for _, end := range w.ends {
 		foot = binary.LittleEndian.AppendUint64(foot, uint64(end))
 	}
-	foot = binary.LittleEndian.AppendUint32(foot, w.readers)
 	foot = binary.LittleEndian.AppendUint32(foot, crc32.Checksum(foot, table32))
 	w.put(append(foot, magic...))
 	err = errors.Join(w.err, w.out.Flush())
@@ -198,9 +201,8 @@ type reader struct {
 // opened is a segment that is read. Its file may be removed meanwhile.
 type opened struct {
 	segment
-	file    *os.File
-	readers uint32
-	ends    [sections]int64
+	file *os.File
+	ends [sections]int64
 }
 
 func (s *Store) openSegment(seg segment) (*opened, error) {
@@ -233,7 +235,7 @@ func (o *opened) readFooter() error {
 	if _, err := o.file.ReadAt(foot, o.size-footer); err != nil {
 		return err
 	}
-	body := foot[:8*sections+4]
+	body := foot[:8*sections]
 	if string(foot[footer-len(magic):]) != magic ||
 		binary.LittleEndian.Uint32(foot[len(body):]) != crc32.Checksum(body, table32) {
 		return o.damaged("footer")
@@ -246,7 +248,6 @@ func (o *opened) readFooter() error {
 		}
 		last = o.ends[i]
 	}
-	o.readers = binary.LittleEndian.Uint32(body[8*sections:])
 	return nil
 }
 
@@ -349,9 +350,10 @@ func (s *stream) reader() (r reader) {
 // pages reads the pages of a stripe.
 type pages struct {
 	*stream
-	page  int32 // the present one
-	facts uint64
-	done  bool
+	readers int // of the stripe
+	page    int32
+	facts   uint64
+	done    bool
 }
 
 // next goes to the next page; done if there is none.
@@ -382,7 +384,7 @@ func (p *pages) each(do func(f fact)) {
 		if head&1 != 0 {
 			requests = p.uvarint() + 2
 		}
-		if last += head >> 3; last >= uint64(p.of.readers) || requests > maxRequests {
+		if last += head >> 3; last >= uint64(p.readers) || requests > maxRequests {
 			p.fail("reader of a page")
 			return
 		}
@@ -390,26 +392,24 @@ func (p *pages) each(do func(f fact)) {
 	}
 }
 
-func (o *opened) stripe(i int) *pages {
-	p := &pages{stream: o.section(1 + i), page: -1}
+// pages returns the pages of a stripe that has so many readers.
+func (o *opened) pages(stripe, readers int) *pages {
+	p := &pages{stream: o.section(2*stripe + 1), page: -1, readers: readers}
 	p.next()
 	return p
 }
 
-// allReaders reads the readers, which are in order.
-func (o *opened) allReaders(each func(i uint32, r reader)) error {
-	s, i, last := o.section(0), uint32(0), uint64(0)
-	for ; s.more(); i++ {
+// readers reads the readers of a stripe.
+func (o *opened) readers(stripe int) (all []reader, err error) {
+	s := o.section(2 * stripe)
+	all = make([]reader, 0, (s.end-s.at)/9)
+	for s.more() {
 		r := s.reader()
-		if i >= o.readers || i > 0 && r.id <= last {
+		if n := len(all); n > 0 && r.id <= all[n-1].id || stripeOf(r.id) != stripe {
 			s.fail("order of readers")
 			break
 		}
-		last = r.id
-		each(i, r)
+		all = append(all, r)
 	}
-	if s.err == nil && i != o.readers {
-		s.fail("number of readers")
-	}
-	return s.err
+	return all, s.err
 }

@@ -1,0 +1,532 @@
+package site
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/clock"
+	"github.com/docgauge/docgauge/internal/site/agents"
+	"github.com/docgauge/docgauge/internal/site/facts"
+	"github.com/docgauge/docgauge/internal/site/follow"
+	"github.com/docgauge/docgauge/internal/site/logs"
+)
+
+// DefaultProject is the project of a site whose settings name none.
+const DefaultProject = "prj_site"
+
+const (
+	// perCommit is about how many views are made durable at once, and bounds memory.
+	perCommit = 1 << 19
+	// grace is how long after its end an epoch waits for the lines of a log that is behind, and
+	// longest how long it waits at all: then its key is destroyed.
+	grace   = 72 * time.Hour
+	longest = 14 * 24 * time.Hour
+	// quiet is how long a day must have had no view before its segments are merged into one.
+	quiet = time.Hour
+	// again is the longest pause after an error.
+	again = time.Minute
+)
+
+// CollectOptions are those of a collector.
+type CollectOptions struct {
+	Now       func() time.Time
+	Logger    *slog.Logger
+	Every     time.Duration // the pause between two looks at the logs
+	Retention int           // months; 0: everything is kept
+	Stdin     io.Reader
+}
+
+// SourceStatus is what is known of a log.
+type SourceStatus struct {
+	facts.Source
+	Err string // why it cannot be read
+}
+
+// Projects are the ids of the projects of a site: those of the settings, then those that sources name.
+func (r *Rules) Projects(sources []follow.Source) (all []string) {
+	for _, h := range r.projects {
+		if !slices.Contains(all, h.project) {
+			all = append(all, h.project)
+		}
+	}
+	lines := len(all) == 0 // lines that are of no source with a project have one of their own
+	for _, s := range sources {
+		if s.Project != "" && !slices.Contains(all, s.Project) {
+			all = append(all, s.Project)
+		}
+	}
+	if lines && slices.ContainsFunc(sources, func(s follow.Source) bool { return s.Project == "" }) {
+		all = slices.Insert(all, 0, DefaultProject)
+	}
+	return all
+}
+
+// Collector keeps the views of logs that grow and rotate, for months.
+//
+// A poll reads what is new. Its lines are parsed in parallel; when there are many views, or the poll
+// has read all there is, they are made durable together with the positions of the logs. After an
+// error nothing that is in memory counts: the collector goes on from what is durable.
+type Collector struct {
+	CollectOptions
+	rules    *Rules
+	sources  []follow.Source
+	projects []string
+	store    *facts.Store
+
+	mu     sync.Mutex
+	status []SourceStatus
+	ready  bool
+}
+
+// NewCollector returns a collector of sources into a store.
+func NewCollector(r *Rules, sources []follow.Source, s *facts.Store, o CollectOptions) *Collector {
+	c := &Collector{CollectOptions: o, rules: r, sources: sources, projects: r.Projects(sources), store: s}
+	for _, src := range sources {
+		c.status = append(c.status, SourceStatus{Source: facts.Source{Name: src.Where}})
+	}
+	return c
+}
+
+// Sources returns what is known of the logs, and whether all that there was has been read once.
+func (c *Collector) Sources() (all []SourceStatus, caughtUp bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all = slices.Clone(c.status)
+	for i := range all {
+		all[i].Lines = maps.Clone(all[i].Lines)
+	}
+	return all, c.ready
+}
+
+// Run collects until ctx ends. What cannot be written is tried again: the logs keep it.
+func (c *Collector) Run(ctx context.Context) error {
+	pause := c.Every
+	for {
+		err := c.session(ctx, func() { pause = c.Every })
+		if ctx.Err() != nil {
+			return nil
+		}
+		if errors.Is(err, facts.ErrUnusable) {
+			return err
+		}
+		c.Logger.Error("logs not collected; docgauge tries again", "error", err)
+		if clock.Sleep(ctx, pause) != nil {
+			return nil
+		}
+		pause = min(2*max(pause, time.Second), again)
+	}
+}
+
+// session collects until ctx ends or something cannot be written.
+func (c *Collector) session(ctx context.Context, worked func()) error {
+	s, err := c.newSession(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.follower.Close() //nolint:errcheck // it was only read
+	for {
+		if err := s.poll(ctx); err != nil {
+			return err
+		}
+		if err := s.tidy(ctx); err != nil {
+			return err
+		}
+		c.mu.Lock()
+		c.ready = true
+		c.mu.Unlock()
+		worked()
+		if err := clock.Sleep(ctx, c.Every); err != nil {
+			return err
+		}
+	}
+}
+
+// session is the state of a collector since what was durable at its beginning.
+type session struct {
+	*Collector
+	follower *follow.Follower
+	words    *vocabulary
+	// durable is how many of the words are.
+	durablePages, durableAgents int
+	parsers                     map[string]*logs.Parser // by file
+
+	workers []*worker
+	jobs    chan job
+	pending sync.WaitGroup
+
+	// The batch that grows: workers add to it.
+	batch   facts.Batch
+	changed map[int]bool // sources
+	failed  error
+	locked  sync.Mutex // guards them, and sources
+
+	sources []facts.Source
+	touched map[analytics.Date]time.Time // when a day last got views
+	looked  time.Time                    // at the epochs
+	forget  bool                         // what SQLite has deleted is still to be overwritten
+	damaged bool                         // that has been said
+}
+
+// job is a chunk to be parsed.
+type job struct {
+	source int
+	parser *logs.Parser // nil: the format is not known
+	chunk  logs.Chunk
+}
+
+// worker makes views, for one goroutine.
+type worker struct {
+	*session
+	viewer *viewer
+	keys   map[monthOf]*epochKeys
+}
+
+type monthOf struct {
+	project int32
+	month   facts.Epoch
+}
+
+// epochKeys are the two of a month; nil once it is closed.
+type epochKeys struct{ before, own *facts.Hash }
+
+func (c *Collector) newSession(ctx context.Context) (*session, error) {
+	r, err := c.store.Resume(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{Collector: c, words: &vocabulary{invented: map[netip.Addr]int{}}, parsers: map[string]*logs.Parser{},
+		changed: map[int]bool{}, touched: map[analytics.Date]time.Time{}, sources: make([]facts.Source, len(c.sources)),
+		forget: true}
+	for _, p := range r.Pages {
+		s.words.pages.restore(pageName{int32(slices.Index(c.projects, p.Project)), p.Path})
+	}
+	for _, a := range r.Agents {
+		s.words.agents.restore(agentName{a.Token, agents.Class(a.Class), a.Hosted})
+	}
+	s.durablePages, s.durableAgents = len(r.Pages), len(r.Agents)
+	for i, src := range c.sources {
+		s.sources[i] = facts.Source{Name: src.Where, Lines: map[string]int64{}}
+		for _, known := range r.Sources {
+			if known.Name == src.Where && known.Lines != nil {
+				s.sources[i] = known
+			}
+		}
+	}
+	s.show()
+	s.follower, err = follow.New(c.sources, r.Positions, follow.Options{Stdin: c.Stdin, Logger: c.Logger, Now: c.Now})
+	if err != nil {
+		return nil, err
+	}
+	for range runtime.GOMAXPROCS(0) {
+		s.workers = append(s.workers, s.newWorker())
+	}
+	// Keys that must not exist any more are destroyed before a line is read.
+	return s, s.closeEpochs(ctx, false)
+}
+
+func (s *session) newWorker() *worker {
+	v := newViewer(s.rules, s.words, 0, 0)
+	w := &worker{s, v, map[monthOf]*epochKeys{}}
+	v.several, v.all, v.identify = len(s.projects) > 1, true, w.inEpochs
+	return w
+}
+
+// inEpochs gives a view its reader's ids in the two epochs that have its month.
+func (w *worker) inEpochs(out *view, who []byte) Reason {
+	of := monthOf{out.Project, facts.EpochOf(out.Day)}
+	k, known := w.keys[of]
+	if !known {
+		keys, open, err := w.store.Keys(context.Background(), w.projects[of.project], of.month, w.Now())
+		if err != nil {
+			w.fail(err)
+			return Late // the batch is lost
+		}
+		if open {
+			k = &epochKeys{facts.NewHash(keys[0]), facts.NewHash(keys[1])}
+		}
+		w.keys[of] = k
+	}
+	if k == nil {
+		return Late
+	}
+	out.Readers = [2]uint64{k.before.ID(who), k.own.ID(who)}
+	return ""
+}
+
+func (s *session) fail(err error) {
+	s.locked.Lock()
+	defer s.locked.Unlock()
+	s.failed = cmp.Or(s.failed, err)
+}
+
+// poll reads what is new in the logs and makes it durable.
+func (s *session) poll(ctx context.Context) error {
+	now := s.Now()
+	from := int64(0)
+	if s.Retention > 0 {
+		from = s.oldest(now).Time().Unix()
+	}
+	s.jobs = make(chan job)
+	var running sync.WaitGroup
+	for _, w := range s.workers {
+		w.viewer.from, w.viewer.to = from, (analytics.DateOf(now) + 2).Time().Unix() // clocks differ by less than a day
+		running.Go(func() {
+			for j := range s.jobs {
+				w.run(j)
+				s.pending.Done()
+			}
+		})
+	}
+	var stopped error // what ended the poll, if that was not a log
+	err := s.follower.Poll(ctx, func(c follow.Chunk) error {
+		if stopped = s.take(ctx, c); stopped == nil {
+			stopped = context.Cause(ctx)
+		}
+		return stopped
+	})
+	close(s.jobs)
+	running.Wait()
+	if s.failed != nil || stopped != nil && ctx.Err() == nil {
+		return cmp.Or(s.failed, stopped)
+	}
+	if err := s.commit(context.WithoutCancel(ctx)); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, src := range s.sources {
+		if s.status[i].Err = ""; err != nil && strings.Contains(err.Error(), src.Name) {
+			s.status[i].Err = err.Error()
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// take gives a chunk to a worker, and commits when there is enough.
+func (s *session) take(ctx context.Context, c follow.Chunk) error {
+	s.locked.Lock()
+	if s.batch.Positions == nil {
+		s.batch.Positions = map[string][]byte{}
+	}
+	if c.Key != "" {
+		s.batch.Positions[c.Key] = c.Position
+	}
+	if c.PossiblyLost {
+		s.sources[c.Source].PossiblyLost++
+		s.changed[c.Source] = true
+		s.Logger.Warn("lines may have been lost: the log was emptied while it was written to (copytruncate); "+
+			"let logrotate rename and create it", "log", c.Name)
+	}
+	full, failed := len(s.batch.Views) >= perCommit, s.failed
+	s.locked.Unlock()
+	if failed != nil {
+		return failed
+	}
+	if len(c.Text)+c.TooLong > 0 {
+		s.pending.Add(1)
+		s.jobs <- job{c.Source, s.parser(c), c.Chunk}
+	}
+	if !full {
+		return nil
+	}
+	s.pending.Wait()
+	if err := s.commit(ctx); err != nil {
+		return err
+	}
+	return s.closeEpochs(ctx, false)
+}
+
+// parser returns the parser of a chunk's file; nil while no line of it has a known format.
+func (s *session) parser(c follow.Chunk) *logs.Parser {
+	p := s.parsers[c.Key]
+	if p == nil || c.Head != nil {
+		head := c.Head
+		if head == nil {
+			head = c.Text[:min(len(c.Text), headSize)]
+		}
+		var err error
+		if p, err = s.rules.format.Parser(head); err != nil {
+			s.Logger.Warn("log not understood", "log", c.Name, "error", err)
+			return nil
+		}
+		s.parsers[c.Key] = p
+	}
+	return p.Clone()
+}
+
+// run makes views of a chunk.
+func (w *worker) run(j job) {
+	w.viewer.fixed = -1
+	if project := w.Collector.sources[j.source].Project; project != "" {
+		w.viewer.fixed = int32(slices.Index(w.projects, project))
+	}
+	var b batch
+	if j.parser == nil {
+		n := j.chunk.TooLong + bytes.Count(j.chunk.Text, []byte("\n"))
+		b = batch{lines: n, leftOut: map[Reason]int{Unparsed: n}}
+	} else {
+		b = w.viewer.batch(j.parser, j.chunk)
+	}
+	j.chunk.Free()
+	w.locked.Lock()
+	defer w.locked.Unlock()
+	w.batch.Views = append(w.batch.Views, b.views...)
+	src := &w.sources[j.source]
+	src.Watermark = max(src.Watermark, min(b.newest, w.Now().Unix()))
+	src.Lines["view"] += int64(len(b.views))
+	for why, n := range b.leftOut {
+		src.Lines[string(why)] += int64(n)
+	}
+	w.changed[j.source] = true
+	b.views = b.views[:0]
+	freeViews.Put(&b.views)
+}
+
+// commit makes the batch durable. No worker has a chunk.
+func (s *session) commit(ctx context.Context) error {
+	b := &s.batch
+	b.Projects = s.projects
+	for i, p := range s.words.pages.all[s.durablePages:] {
+		b.Pages = append(b.Pages, facts.Page{Number: int32(s.durablePages + i), Project: s.projects[p.project], Path: p.path})
+	}
+	for i, a := range s.words.agents.all[s.durableAgents:] {
+		b.Agents = append(b.Agents, facts.Agent{Number: int32(s.durableAgents + i), Token: a.token, Class: string(a.class),
+			Hosted: a.hosted})
+	}
+	for i := range s.changed {
+		b.Sources = append(b.Sources, s.sources[i])
+	}
+	if len(b.Views)+len(b.Positions)+len(b.Sources) == 0 {
+		return nil
+	}
+	if err := s.store.Commit(ctx, *b); err != nil {
+		return err
+	}
+	now := s.Now()
+	for i := range b.Views {
+		if i == 0 || b.Views[i].Day != b.Views[i-1].Day {
+			s.touched[b.Views[i].Day] = now
+		}
+	}
+	s.durablePages, s.durableAgents = len(s.words.pages.all), len(s.words.agents.all)
+	s.batch = facts.Batch{Views: b.Views[:0]}
+	clear(s.changed)
+	s.show()
+	return s.unlessDamaged(s.store.Merge(ctx))
+}
+
+// show makes what is durable visible.
+func (s *session) show() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, src := range s.sources {
+		src.Lines = maps.Clone(src.Lines)
+		s.status[i].Source = src
+	}
+}
+
+// unlessDamaged passes errors on, but for those of a damaged segment: it stays as it is, says so when
+// it is counted, and keeps nobody from collecting.
+func (s *session) unlessDamaged(err error) error {
+	if !errors.Is(err, facts.ErrDamaged) && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if !s.damaged {
+		s.Logger.Error("facts are damaged; windows that have them are not answered", "error", err)
+	}
+	s.damaged = true
+	return nil
+}
+
+// tidy does what is due once everything that there was has been read.
+func (s *session) tidy(ctx context.Context) error {
+	now := s.Now()
+	if err := s.closeEpochs(ctx, true); err != nil {
+		return err
+	}
+	several, err := s.store.Days(ctx)
+	if err != nil {
+		return err
+	}
+	for _, day := range several {
+		if day < analytics.DateOf(now) && now.Sub(s.touched[day]) >= quiet {
+			if err := s.unlessDamaged(s.store.MergeDay(ctx, day)); err != nil {
+				return err
+			}
+		}
+	}
+	if s.Retention > 0 {
+		return s.store.DropBefore(ctx, s.oldest(now))
+	}
+	return nil
+}
+
+// oldest is the first day that is kept.
+func (s *session) oldest(now time.Time) analytics.Date {
+	return (facts.EpochOf(analytics.DateOf(now)) - facts.Epoch(s.Retention)).From()
+}
+
+// closeEpochs closes those that are due: whose sources, if all of what they have was read, are past
+// their end, and those that have waited too long. No worker has a chunk.
+func (s *session) closeEpochs(ctx context.Context, caughtUp bool) error {
+	now := s.Now()
+	if !caughtUp && now.Sub(s.looked) < time.Minute && !now.Before(s.looked) {
+		return nil
+	}
+	s.looked = now
+	open, err := s.store.OpenEpochs(ctx)
+	if err != nil {
+		return err
+	}
+	for _, e := range open {
+		end := e.Epoch.To().Time()
+		last := end
+		if e.Opened.After(last) {
+			last = e.Opened
+		}
+		if now.Before(last.Add(longest)) && (!caughtUp || !s.past(e.Project, end.Add(grace))) {
+			continue
+		}
+		if err := s.store.CloseEpoch(ctx, e.Project, e.Epoch); err != nil {
+			if err = s.unlessDamaged(err); err != nil {
+				return fmt.Errorf("close the epoch of %s that began on %s: %w", e.Project, e.Epoch.From(), err)
+			}
+			continue
+		}
+		s.Logger.Info("key destroyed", "project", e.Project, "epoch", e.Epoch.From(), "days_until", e.Epoch.To())
+		s.forget = true
+		for _, w := range s.workers {
+			clear(w.keys)
+		}
+	}
+	if s.forget {
+		busy, err := s.store.Forget(ctx)
+		s.forget = busy || err != nil
+		return err
+	}
+	return nil
+}
+
+// past reports whether every log of a project has a line of that time or later.
+func (s *session) past(project string, t time.Time) bool {
+	for i, src := range s.Collector.sources {
+		if (src.Project == "" || src.Project == project) && s.sources[i].Watermark < t.Unix() {
+			return false
+		}
+	}
+	return true
+}
