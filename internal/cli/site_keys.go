@@ -16,6 +16,7 @@ import (
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/site"
 	"github.com/docgauge/docgauge/internal/site/facts"
+	"github.com/docgauge/docgauge/internal/site/follow"
 	"github.com/docgauge/docgauge/internal/web/server"
 )
 
@@ -61,6 +62,9 @@ func (a *Program) siteKeysAdd(ctx context.Context, project, scope string) (err e
 	s, err := a.readSite(c)
 	if err != nil {
 		return err
+	}
+	if len(s.sources) == 0 { // it is early
+		s.sources = []follow.Source{{}}
 	}
 	known := s.rules.Projects(s.sources)
 	switch {
