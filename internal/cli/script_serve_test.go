@@ -52,8 +52,8 @@ func serveScript(ts *testscript.TestScript, flags []string) {
 	ts.Defer(s.kill)
 	startedBy(ts).sidecar = s
 	ts.Setenv("URL", s.URL)
-	if metrics := siteMetrics.FindStringSubmatch(ts.ReadFile("serve.log")); metrics != nil {
-		ts.Setenv("METRICS", metrics[1])
+	for _, m := range siteMetrics.FindAllStringSubmatch(ts.ReadFile("serve.log"), -1) {
+		ts.Setenv("METRICS", m[1]) // of the last process
 	}
 }
 

@@ -94,7 +94,8 @@ func (t *Tried) newest(parser *logs.Parser, pattern string) error {
 	if newest == nil {
 		problems = append(problems, errors.New("there is no such log yet: is the path right?"))
 	}
-	if err := errors.Join(problems...); err != nil || parser == nil ||
+	small := t.Files == 1 && newest != nil && newest.Size() <= headSize // it was read
+	if err := errors.Join(problems...); err != nil || parser == nil || small ||
 		slices.Contains([]string{".gz", ".zst"}, filepath.Ext(path)) {
 		return err
 	}
