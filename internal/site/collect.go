@@ -116,17 +116,15 @@ func (c *Collector) Sources() (all []SourceStatus, caughtUp bool) {
 func (c *Collector) Run(ctx context.Context) error {
 	pause := c.Every
 	for {
-		err := c.session(ctx, func() { pause = c.Every })
-		if ctx.Err() != nil {
+		switch err := c.session(ctx, func() { pause = c.Every }); {
+		case ctx.Err() != nil:
 			return nil
-		}
-		if errors.Is(err, facts.ErrUnusable) {
+		case errors.Is(err, facts.ErrUnusable):
 			return err
+		default:
+			c.Logger.Error("logs not collected; docgauge tries again", "error", err)
 		}
-		c.Logger.Error("logs not collected; docgauge tries again", "error", err)
-		if clock.Sleep(ctx, pause) != nil {
-			return nil
-		}
+		_ = clock.Sleep(ctx, pause) // or until ctx ends
 		pause = min(2*max(pause, time.Second), again)
 	}
 }
@@ -149,7 +147,8 @@ func (c *Collector) session(ctx context.Context, worked func()) error {
 		c.ready = true
 		c.mu.Unlock()
 		worked()
-		if err := clock.Sleep(ctx, c.Every); err != nil {
+		_ = clock.Sleep(ctx, c.Every) // or until ctx ends
+		if err := context.Cause(ctx); err != nil {
 			return err
 		}
 	}
@@ -234,8 +233,7 @@ func (c *Collector) newSession(ctx context.Context) (*session, error) {
 	for range runtime.GOMAXPROCS(0) {
 		s.workers = append(s.workers, s.newWorker())
 	}
-	// Keys that must not exist any more are destroyed before a line is read.
-	return s, s.closeEpochs(ctx, false)
+	return s, nil
 }
 
 func (s *session) newWorker() *worker {
@@ -275,6 +273,10 @@ func (s *session) fail(err error) {
 
 // poll reads what is new in the logs and makes it durable.
 func (s *session) poll(ctx context.Context) error {
+	// Keys that must not exist any more are destroyed before a line is read: the machine may have slept.
+	if err := s.closeEpochs(ctx, false); err != nil {
+		return err
+	}
 	now := s.Now()
 	from := int64(0)
 	if s.Retention > 0 {

@@ -283,7 +283,7 @@ func TestNoLog(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"empty": "", "gzip.gz": "EOF", "picture": "no line has a known format", "absent": "no such file",
+		"empty": "", "gzip.gz": "ends too early", "picture": "no line has a known format", "absent": "no such file",
 		".": "is a directory",
 	} {
 		path := filepath.Join(dir, name)

@@ -19,23 +19,61 @@ const (
 	zstdWindow = 128 << 20
 )
 
+// ErrCut is the error of a compressed log that has no end.
+var ErrCut = errors.New("ends too early: it is still being written, or was cut off")
+
+// IsCompressed reports whether a file that begins with head is compressed.
+func IsCompressed(head []byte) bool { return compression(head) != "" }
+
+// compression names how a file that begins with head is compressed, empty for a plain one.
+func compression(head []byte) string {
+	for _, known := range [...]struct{ name, magic string }{
+		{"gzip", "\x1f\x8b"}, {"zstd", "\x28\xb5\x2f\xfd"}, {"xz", "\xfd7zXZ"}, {"bzip2", "BZh"},
+		{"lz4", "\x04\x22\x4d\x18"},
+	} {
+		if bytes.HasPrefix(head, []byte(known.magic)) {
+			return known.name
+		}
+	}
+	return ""
+}
+
 // Decompress returns what r holds, decompressed if it begins as gzip or zstd does.
 func Decompress(r io.Reader) (io.Reader, error) {
 	b := bufio.NewReaderSize(r, 256<<10)
-	head, err := b.Peek(4)
-	switch {
-	case err != nil && !errors.Is(err, io.EOF):
+	head, err := b.Peek(5)
+	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
-	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
-		return gzip.NewReader(b)
-	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+	}
+	switch kind := compression(head); kind {
+	case "":
+		return b, nil
+	case "gzip":
+		d, err := gzip.NewReader(b)
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			err = ErrCut
+		}
+		return decompressor{d}, err
+	case "zstd":
 		d, err := zstd.NewReader(b, zstd.WithDecoderMaxWindow(zstdWindow), zstd.WithDecoderConcurrency(1))
 		if err != nil {
 			return nil, err
 		}
-		return d.IOReadCloser(), nil
+		return decompressor{d.IOReadCloser()}, nil
+	default:
+		return nil, fmt.Errorf("is compressed with %s: want plain text, gzip or zstd", kind)
 	}
-	return b, nil
+}
+
+// decompressor tells an end that comes too early from the one of a short read.
+type decompressor struct{ io.Reader }
+
+func (d decompressor) Read(p []byte) (int, error) {
+	n, err := d.Reader.Read(p)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = ErrCut
+	}
+	return n, err
 }
 
 // Chunk is some whole lines of a log.
@@ -45,6 +83,8 @@ type Chunk struct {
 	Text  []byte
 	// TooLong is the number of lines before it that were longer than a chunk.
 	TooLong int
+	// Size is the bytes of the lines, also of those that were too long.
+	Size int64
 
 	buf *[chunkSize]byte
 }
@@ -54,41 +94,80 @@ var buffers = sync.Pool{New: func() any { return new([chunkSize]byte) }}
 // Free lets the memory of the text be used again. Whoever keeps the text does not call it.
 func (c Chunk) Free() { buffers.Put(c.buf) }
 
+// Part is the part of a log that ChunksOf reads.
+type Part struct {
+	// First is the number of its first line, from 1.
+	First int
+	// Open: more may be written after it, so that a last line without its end is left out.
+	Open bool
+	// Stream: chunks come as soon as there are lines, however short.
+	Stream bool
+}
+
 // Chunks calls each with all of r, in order.
-func Chunks(r io.Reader, each func(Chunk) error) error {
-	c, buf, held := Chunk{First: 1}, buffers.Get().(*[chunkSize]byte), 0
-	isLong := false // of the line that goes on in buf
-	for {
-		n, err := io.ReadFull(r, buf[held:])
-		text := buf[:held+n]
-		atEnd := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
-		if err != nil && !atEnd {
-			return fmt.Errorf("after line %d: %w", c.First-1+bytes.Count(text, []byte("\n")), err)
+func Chunks(r io.Reader, each func(Chunk) error) error { return ChunksOf(r, Part{First: 1}, each) }
+
+// ChunksOf is Chunks for a part of a log. If r fails, each gets the whole lines before.
+func ChunksOf(r io.Reader, p Part, each func(Chunk) error) error {
+	c, buf, held := Chunk{First: p.First}, buffers.Get().(*[chunkSize]byte), 0
+	isLong, long := false, int64(0) // the line that goes on in buf, and its bytes before
+	least := func() int {
+		if p.Stream {
+			return 1
 		}
-		if isLong {
-			at := bytes.IndexByte(text, '\n')
-			if at < 0 && !atEnd {
-				held = 0
-				continue
-			}
-			isLong, text = false, text[at+1:]
-			if at < 0 {
-				text = nil
-			}
-			c.First, c.TooLong = c.First+1, c.TooLong+1
+		return len(buf) - held
+	}
+	for {
+		n, err := io.ReadAtLeast(r, buf[held:], least())
+		text, isEnd := buf[:held+n], errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+		if err != nil && !isEnd {
+			err = fmt.Errorf("after line %d: %w", c.First-1+bytes.Count(text, []byte("\n")), err)
 		}
 		whole := bytes.LastIndexByte(text, '\n') + 1
-		switch {
-		case atEnd:
+		if isEnd && !p.Open {
 			whole = len(text)
-		case whole == 0:
-			isLong, held = true, 0
+		}
+		if isLong {
+			at := bytes.IndexByte(text, '\n') + 1
+			switch {
+			case at > 0:
+			case isEnd && !p.Open:
+				at = len(text)
+			case err == nil:
+				held, long = 0, long+int64(len(text))
+				continue
+			default: // it has no end yet
+				text, whole = nil, 0
+			}
+			if text != nil {
+				c.First, c.TooLong, c.Size = c.First+1, c.TooLong+1, c.Size+long+int64(at)
+				text, whole = text[at:], max(whole-at, 0)
+			}
+			isLong, long = false, 0
+		}
+		if whole == 0 && err == nil {
+			if held = len(text); held == len(buf) {
+				isLong, long, held = true, int64(len(text)), 0
+			} else if held > 0 {
+				copy(buf[:], text)
+			}
 			continue
 		}
 		c.Text, c.buf, buf = text[:whole], buf, buffers.Get().(*[chunkSize]byte)
+		c.Size += int64(whole)
 		held = copy(buf[:], text[whole:])
 		next := Chunk{First: c.First + bytes.Count(c.Text, []byte("\n"))}
-		if err := each(c); err != nil || atEnd {
+		if c.Size > 0 {
+			if each := each(c); each != nil {
+				return each
+			}
+		} else {
+			c.Free()
+		}
+		switch {
+		case isEnd:
+			return nil
+		case err != nil:
 			return err
 		}
 		c = next
