@@ -14,7 +14,9 @@ import (
 
 // Kept returns the kept answer of the days from from to to (exclusive) as [Store.Keep] got it, if it
 // was made when changed was the newest commit of these days; nil without one.
-func (s *Store) Kept(ctx context.Context, project string, from, to analytics.Date, changed int64) (text []byte, err error) {
+func (s *Store) Kept(
+	ctx context.Context, project string, from, to analytics.Date, changed int64,
+) (text []byte, err error) {
 	err = s.sql.QueryRowContext(ctx,
 		"SELECT answer FROM answers WHERE project = ? AND from_day = ? AND to_day = ? AND changed = ?",
 		project, int(from), int(to), changed).Scan(&text)

@@ -25,7 +25,9 @@ type APIKey struct {
 
 // AddAPIKey makes a key, which is valid at once, and returns it with its secret. The secret is not
 // kept: it is 256 random bits, so that a digest without a salt says nothing about it.
-func (s *Store) AddAPIKey(ctx context.Context, project, scope string, now time.Time) (k APIKey, secret string, err error) {
+func (s *Store) AddAPIKey(
+	ctx context.Context, project, scope string, now time.Time,
+) (k APIKey, secret string, err error) {
 	random := make([]byte, 32)
 	rand.Read(random)
 	secret = KeyPrefix + base64.RawURLEncoding.EncodeToString(random)
