@@ -370,7 +370,9 @@ func (p *poll) read(k *known) error {
 	switch {
 	case packed:
 		err = named(c.path, p.archive(k, io.NewSectionReader(file, 0, size), size, info.ModTime()))
-		k.failed, k.failedSize, k.failedSince = err, size, info.ModTime()
+		if p.stopped == nil {
+			k.failed, k.failedSize, k.failedSince = err, size, info.ModTime()
+		}
 		return err
 	case err != nil:
 		return named(c.path, err)
