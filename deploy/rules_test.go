@@ -11,6 +11,7 @@ import (
 
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/site"
 )
 
 // ruleFiles are the rules. The alerts need the recording rules.
@@ -109,6 +110,9 @@ func known(all []rule) map[string][]string {
 			out[m.Name+"_bucket"] = append([]string{"le"}, labels...)
 			out[m.Name+"_sum"], out[m.Name+"_count"] = labels, labels
 		}
+	}
+	for _, m := range site.Metrics() {
+		out[m.Name] = slices.Concat(scraped, m.Labels)
 	}
 	for _, r := range all {
 		if r.Record != "" {

@@ -90,7 +90,8 @@ var rules = []rule{
 // owner names, by the beginning of its import paths, the one package that may import a
 // third-party library. arrow-go has two: window files and Delta checkpoints share nothing; so have compressed
 // checkpoints and compressed logs, and the databases of an exporter and of a site.
-// Prometheus' libraries have one half that shows metrics and one that sends them.
+// Prometheus' libraries have one half that shows metrics and one that sends them; a site has metrics of its own, and
+// nothing of view's.
 var owner = map[string][]string{
 	"github.com/ClickHouse/clickhouse-go":    {"sinks/clickhouse"},
 	"github.com/aws":                         {"internal/filestore"},
@@ -103,7 +104,7 @@ var owner = map[string][]string{
 	"github.com/klauspost/compress":          {"internal/deltalog", "internal/site/logs"},
 	"github.com/mattn/go-runewidth":          {"internal/cli/render"},
 	"github.com/modelcontextprotocol":        {"internal/mcp"},
-	"github.com/prometheus/client_golang":    {"exporter"},
+	"github.com/prometheus/client_golang":    {"exporter", "internal/site"},
 	"github.com/prometheus/client_model":     {"exporter"},
 	"github.com/prometheus/common":           {"cmd/docgauge", "exporter"},
 	"github.com/prometheus/exporter-toolkit": {"internal/web"},

@@ -20,6 +20,7 @@ import (
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/export"
+	"github.com/docgauge/docgauge/internal/site/facts"
 	"github.com/docgauge/docgauge/internal/state"
 )
 
@@ -155,7 +156,7 @@ func exitCode(err error) int {
 	switch {
 	case bad || usage || selection:
 		return exitUsage
-	case errors.Is(err, state.ErrLocked):
+	case errors.Is(err, state.ErrLocked), errors.Is(err, facts.ErrLocked):
 		return exitLocked
 	}
 	return exitFailed

@@ -17,13 +17,13 @@ import (
 )
 
 // scriptServe runs the real `docgauge serve`. `serve --once-at-start`, or with no
-// flag or others, starts it; $URL is then its address, and its output is in
+// flag or others, starts it, and `serve site serve` that of a site; $URL is then its address, and its output is in
 // $WORK/serve.log. `serve hup` sends a signal, `serve kill` ends it at once, `serve stop`
 // sends SIGTERM and expects exit code 0, and `serve exits 1` waits for that exit code.
 func scriptServe(ts *testscript.TestScript, _ bool, args []string) {
 	s := startedBy(ts).sidecar
 	switch {
-	case len(args) == 0 || strings.HasPrefix(args[0], "-"):
+	case len(args) == 0 || strings.HasPrefix(args[0], "-") || args[0] == "site":
 		serveScript(ts, args)
 	case args[0] == "stop":
 		ts.Check(s.cmd.Process.Signal(syscall.SIGTERM))
@@ -52,7 +52,13 @@ func serveScript(ts *testscript.TestScript, flags []string) {
 	ts.Defer(s.kill)
 	startedBy(ts).sidecar = s
 	ts.Setenv("URL", s.URL)
+	for _, m := range siteMetrics.FindAllStringSubmatch(ts.ReadFile("serve.log"), -1) {
+		ts.Setenv("METRICS", m[1]) // of the last process
+	}
 }
+
+// siteMetrics is in the line that says that site serve has started.
+var siteMetrics = regexp.MustCompile(`metrics=(http\S+)/metrics`)
 
 // scriptEnv is the environment of the script's commands.
 func scriptEnv(ts *testscript.TestScript) []string {

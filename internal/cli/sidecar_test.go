@@ -33,7 +33,7 @@ type sidecar struct {
 	ended chan struct{} // closed when the process was waited for
 }
 
-// startSidecar starts serve in dir, on a free port unless env says otherwise, and
+// startSidecar starts serve, or with args site serve, in dir, on a free port unless env says otherwise, and
 // returns when it has logged its address. Its output is appended to log.
 func startSidecar(dir, log string, env []string, args ...string) (*sidecar, error) {
 	binary, err := exec.LookPath("docgauge")
@@ -49,10 +49,12 @@ func startSidecar(dir, log string, env []string, args ...string) (*sidecar, erro
 	if err != nil {
 		return nil, err
 	}
-	s := &sidecar{log: log, cmd: exec.Command(binary, append([]string{"serve"}, args...)...),
-		ended: make(chan struct{})}
-	s.cmd.Dir, s.cmd.Env = dir, append([]string{"DOCGAUGE_LISTEN_ADDRESS=127.0.0.1:0", "DOCGAUGE_SCHEDULE=" + never},
-		env...)
+	if len(args) == 0 || args[0] != "site" {
+		args = append([]string{"serve"}, args...)
+	}
+	s := &sidecar{log: log, cmd: exec.Command(binary, args...), ended: make(chan struct{})}
+	s.cmd.Dir, s.cmd.Env = dir, append([]string{"DOCGAUGE_LISTEN_ADDRESS=127.0.0.1:0", "DOCGAUGE_SCHEDULE=" + never,
+		"DOCGAUGE_SITE_LISTEN_ADDRESS=127.0.0.1:0", "DOCGAUGE_SITE_METRICS_ADDRESS=127.0.0.1:0"}, env...)
 	s.cmd.Stdout, s.cmd.Stderr = out, out
 	dieWithUs(s.cmd)
 	if err := s.cmd.Start(); err != nil {
@@ -69,7 +71,7 @@ func startSidecar(dir, log string, env []string, args ...string) (*sidecar, erro
 }
 
 var whereItServes = regexp.MustCompile(
-	`msg="serve started" .*url=(https?://[^\s/]+)|"msg":"serve started".*"url":"(https?://[^"/]+)"`)
+	`msg="(?:site )?serve started" .*url=(https?://[^\s/]+)|"msg":"serve started".*"url":"(https?://[^"/]+)"`)
 
 // where waits for the line that says so, after the first bytes of the log.
 func (s *sidecar) where(after int) (url string, err error) {

@@ -83,6 +83,13 @@ type Config struct {
 	LogLevel  slog.Level `env:"LOG_LEVEL"`
 	LogFormat LogFormat  `env:"LOG_FORMAT"`
 
+	SiteDir            string `env:"SITE_DIR"`
+	SiteLogs           string `env:"SITE_LOGS"`
+	SiteListenAddress  string `env:"SITE_LISTEN_ADDRESS"`
+	SiteMetricsAddress string `env:"SITE_METRICS_ADDRESS"`
+	SiteTrustedProxies string `env:"SITE_TRUSTED_PROXIES"`
+	SiteRetention      Count  `env:"SITE_RETENTION"`
+
 	SiteLogFormat  string `env:"SITE_LOG_FORMAT"`
 	SiteProjects   string `env:"SITE_PROJECTS"`
 	SiteLogProxies string `env:"SITE_LOG_PROXIES"`
@@ -211,6 +218,7 @@ const (
 	NeedAPI           // BASE_URL and API_KEY
 	NeedServer        // the listener of serve
 	NeedPrompts       // PROMPTS_DIR
+	NeedSite          // SITE_LOGS, and the listeners of site serve
 	NeedNothing  Need = 0
 )
 
@@ -245,6 +253,13 @@ func (s *Source) Load(n Need, now time.Time) (Config, error) {
 	c.validate(now, &p)
 	if n&NeedServer != 0 {
 		p.join(server.Check(c.Server()))
+	}
+	if n&NeedSite != 0 {
+		p.join(server.Check(c.SiteServer()))
+		if metrics := c.SiteMetrics(); len(metrics.Addresses) > 0 {
+			metrics.WebConfigFile = "" // that is checked
+			p.join(server.Check(metrics))
+		}
 	}
 	s.locate(p)
 	if len(p) > 0 {

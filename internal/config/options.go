@@ -16,6 +16,21 @@ func (c Config) Server() server.Options {
 	return server.Options{Addresses: c.ListenAddress, WebConfigFile: c.WebConfigFile, AllowedHosts: c.AllowedHosts}
 }
 
+// SiteServer returns the listener of site serve's API, without handler and trusted proxies.
+func (c Config) SiteServer() server.Options {
+	return server.Options{Addresses: []string{c.SiteListenAddress}, Setting: "DOCGAUGE_SITE_LISTEN_ADDRESS",
+		WebConfigFile: c.WebConfigFile}
+}
+
+// SiteMetrics returns the listener of site serve's metrics; without an address there is none.
+func (c Config) SiteMetrics() server.Options {
+	o := server.Options{Setting: "DOCGAUGE_SITE_METRICS_ADDRESS", WebConfigFile: c.WebConfigFile}
+	if c.SiteMetricsAddress != "" {
+		o.Addresses = []string{c.SiteMetricsAddress}
+	}
+	return o
+}
+
 // Delta returns the options of the sink delta, without the files of another sink.
 func (c Config) Delta() delta.Options {
 	return delta.Options{URL: c.DeltaURL, Version: c.Build.Version, Now: time.Now}

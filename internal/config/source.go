@@ -123,12 +123,12 @@ const (
 	sourceEnvironment = "environment"
 )
 
-// openWindowsVariable is the only one of our variables whose empty value has a meaning.
-const openWindowsVariable = prefix + "OPEN_WINDOWS"
+// emptyMeansNone are those of our variables whose empty value has a meaning.
+var emptyMeansNone = []string{prefix + "OPEN_WINDOWS", prefix + "SITE_METRICS_ADDRESS"}
 
 // isSet reports whether a variable with this value counts as set.
 func isSet(key, value string) bool {
-	return value != "" || key == openWindowsVariable || !strings.HasPrefix(key, prefix)
+	return value != "" || slices.Contains(emptyMeansNone, key) || !strings.HasPrefix(key, prefix)
 }
 
 // find returns the value of a variable, its source, and its line in a file. A secret and its _FILE

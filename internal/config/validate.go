@@ -40,6 +40,9 @@ func (c *Config) require(n Need, p *Problems) {
 	if n&NeedPrompts != 0 && c.PromptsDir == "" {
 		p.add("DOCGAUGE_PROMPTS_DIR: missing; the folder of prompt files")
 	}
+	if n&NeedSite != 0 && c.SiteLogs == "" {
+		p.add("DOCGAUGE_SITE_LOGS: missing; the access logs of the site, like /var/log/nginx/access.log*")
+	}
 	isReported := func(text string) bool { return strings.HasPrefix(text, "DOCGAUGE_PROJECTS:") }
 	if n&NeedProjects != 0 && len(c.Projects) == 0 && !slices.ContainsFunc(*p, isReported) {
 		p.add("DOCGAUGE_PROJECTS: missing; comma-separated project ids from the API keys page of the dashboard")
@@ -84,6 +87,8 @@ func (c *Config) validate(now time.Time, p *Problems) {
 	}
 
 	c.validateNotifications(p)
+
+	within(p, "DOCGAUGE_SITE_RETENTION", int(c.SiteRetention), 3, 600)
 
 	within(p, "DOCGAUGE_POLL_INTERVAL", time.Duration(c.PollInterval), time.Second, time.Hour)
 	p.join(docsapi.CheckJobPath(c.JobPath))

@@ -49,7 +49,7 @@ func (s *Sandbox) Handler() http.Handler { return s.service.Handler() }
 // newService returns the service over the sandbox, with its faults.
 func (s *Sandbox) newService() *api.Service {
 	return api.New(api.Options{
-		Keys:       newKeyring(s.config),
+		FindKey: newKeyring(s.config).Find, Remember: true,
 		HasProject: func(name string) bool { return s.projects[name] != nil },
 		Visitors:   s.visitors, Jobs: jobAPI{s}, Now: s.config.Now, Logger: s.config.Logger,
 		RequestLog: s.config.RequestLog, Beside: s.beside,

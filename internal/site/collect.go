@@ -115,20 +115,18 @@ func (c *Collector) Sources() (all []SourceStatus, caughtUp bool) {
 // Run collects until ctx ends. What cannot be written is tried again: the logs keep it.
 func (c *Collector) Run(ctx context.Context) error {
 	pause := c.Every
-	for {
+	for ctx.Err() == nil {
 		err := c.session(ctx, func() { pause = c.Every })
-		if ctx.Err() != nil {
-			return nil
-		}
 		if errors.Is(err, facts.ErrUnusable) {
 			return err
 		}
-		c.Logger.Error("logs not collected; docgauge tries again", "error", err)
-		if clock.Sleep(ctx, pause) != nil {
-			return nil
+		if ctx.Err() == nil {
+			c.Logger.Error("logs not collected; docgauge tries again", "error", err)
 		}
+		_ = clock.Sleep(ctx, pause) // or until ctx ends
 		pause = min(2*max(pause, time.Second), again)
 	}
+	return nil
 }
 
 // session collects until ctx ends or something cannot be written.
@@ -149,7 +147,8 @@ func (c *Collector) session(ctx context.Context, worked func()) error {
 		c.ready = true
 		c.mu.Unlock()
 		worked()
-		if err := clock.Sleep(ctx, c.Every); err != nil {
+		_ = clock.Sleep(ctx, c.Every) // or until ctx ends
+		if err := context.Cause(ctx); err != nil {
 			return err
 		}
 	}
@@ -178,12 +177,15 @@ type session struct {
 	touched map[analytics.Date]time.Time // when a day last got views
 	looked  time.Time                    // at the epochs
 	forget  bool                         // what SQLite has deleted is still to be overwritten
-	damaged bool                         // that has been said
+	// What has been said.
+	damaged  bool
+	unparsed map[int]bool // of sources
 }
 
 // job is a chunk to be parsed.
 type job struct {
 	source int
+	name   string       // of the file
 	parser *logs.Parser // nil: the format is not known
 	chunk  logs.Chunk
 }
@@ -209,8 +211,9 @@ func (c *Collector) newSession(ctx context.Context) (*session, error) {
 		return nil, err
 	}
 	s := &session{Collector: c, words: &vocabulary{invented: map[netip.Addr]int{}}, parsers: map[string]*logs.Parser{},
-		changed: map[int]bool{}, touched: map[analytics.Date]time.Time{}, sources: make([]facts.Source, len(c.sources)),
-		forget: true}
+		changed: map[int]bool{}, unparsed: map[int]bool{}, touched: map[analytics.Date]time.Time{},
+		sources: make([]facts.Source, len(c.sources)),
+		forget:  true}
 	for _, p := range r.Pages {
 		s.words.pages.restore(pageName{int32(slices.Index(c.projects, p.Project)), p.Path})
 	}
@@ -234,8 +237,7 @@ func (c *Collector) newSession(ctx context.Context) (*session, error) {
 	for range runtime.GOMAXPROCS(0) {
 		s.workers = append(s.workers, s.newWorker())
 	}
-	// Keys that must not exist any more are destroyed before a line is read.
-	return s, s.closeEpochs(ctx, false)
+	return s, nil
 }
 
 func (s *session) newWorker() *worker {
@@ -275,6 +277,10 @@ func (s *session) fail(err error) {
 
 // poll reads what is new in the logs and makes it durable.
 func (s *session) poll(ctx context.Context) error {
+	// Keys that must not exist any more are destroyed before a line is read: the machine may have slept.
+	if err := s.closeEpochs(ctx, false); err != nil {
+		return err
+	}
 	now := s.Now()
 	from := int64(0)
 	if s.Retention > 0 {
@@ -338,7 +344,7 @@ func (s *session) take(ctx context.Context, c follow.Chunk) error {
 	}
 	if len(c.Text)+c.TooLong > 0 {
 		s.pending.Add(1)
-		s.jobs <- job{c.Source, s.parser(c), c.Chunk}
+		s.jobs <- job{c.Source, c.Name, s.parser(c), c.Chunk}
 	}
 	if !full {
 		return nil
@@ -392,6 +398,12 @@ func (w *worker) run(j job) {
 		src.Lines[string(why)] += int64(n)
 	}
 	w.changed[j.source] = true
+	if b.bad != nil && !w.unparsed[j.source] {
+		w.unparsed[j.source] = true
+		w.Logger.Warn("a line is not of the log's format; the next ones are only counted", "log", j.name,
+			"line", b.bad.Line,
+			"rule", b.bad.Rule, "masked", b.bad.Text)
+	}
 	b.views = b.views[:0]
 	freeViews.Put(&b.views)
 }
@@ -401,10 +413,12 @@ func (s *session) commit(ctx context.Context) error {
 	b := &s.batch
 	b.Projects = s.projects
 	for i, p := range s.words.pages.all[s.durablePages:] {
-		b.Pages = append(b.Pages, facts.Page{Number: int32(s.durablePages + i), Project: s.projects[p.project], Path: p.path})
+		b.Pages = append(b.Pages, facts.Page{Number: int32(s.durablePages + i), Project: s.projects[p.project],
+			Path: p.path})
 	}
 	for i, a := range s.words.agents.all[s.durableAgents:] {
-		b.Agents = append(b.Agents, facts.Agent{Number: int32(s.durableAgents + i), Token: a.token, Class: string(a.class),
+		b.Agents = append(b.Agents, facts.Agent{Number: int32(s.durableAgents + i), Token: a.token,
+			Class:  string(a.class),
 			Hosted: a.hosted})
 	}
 	for i := range s.changed {
@@ -505,7 +519,6 @@ func (s *session) closeEpochs(ctx context.Context, caughtUp bool) error {
 			if err = s.unlessDamaged(err); err != nil {
 				return fmt.Errorf("close the epoch of %s that began on %s: %w", e.Project, e.Epoch.From(), err)
 			}
-			continue
 		}
 		s.Logger.Info("key destroyed", "project", e.Project, "epoch", e.Epoch.From(), "days_until", e.Epoch.To())
 		s.forget = true

@@ -147,7 +147,8 @@ type counting struct {
 
 func newCounting(r *Rules, o Options) *counting {
 	return &counting{Rules: r, Options: o, words: vocabulary{invented: map[netip.Addr]int{}},
-		readers: map[[2]uint64]uint32{}, dateOf: map[analytics.Date]int{}, leftOut: map[Reason]int{}, from: math.MaxInt32, to: math.MinInt32}
+		readers: map[[2]uint64]uint32{}, dateOf: map[analytics.Date]int{}, leftOut: map[Reason]int{},
+		from: math.MaxInt32, to: math.MinInt32}
 }
 
 // batch has the views of one chunk, and why its other lines are not views.
@@ -405,7 +406,8 @@ func (c *counting) report(paths []string) *Report {
 	}
 	for i, n := range c.requests {
 		a := c.words.agents.all[i]
-		r.Agents = append(r.Agents, Agent{a.token, a.class, agents.Audience(&agents.Agent{Class: a.class}, false), a.hosted,
+		r.Agents = append(r.Agents, Agent{a.token, a.class,
+			agents.Audience(&agents.Agent{Class: a.class}, false), a.hosted,
 			c.visitors[i], n})
 	}
 	slices.SortFunc(r.Agents, func(x, y Agent) int {
@@ -416,7 +418,8 @@ func (c *counting) report(paths []string) *Report {
 		r.Warnings = append(r.Warnings, text)
 	}
 	for _, l := range c.ranges.Stale() {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("DOCGAUGE_SITE_RANGES_DIR: %s of %s is too old to verify anything: "+
+		r.Warnings = append(r.Warnings, fmt.Sprintf("DOCGAUGE_SITE_RANGES_DIR: %s of %s is too old to verify "+
+			"anything: "+
 			"fetch it again", l.Name, l.Created.UTC().Format(time.DateOnly)))
 	}
 	for i, day := range c.dates {
@@ -449,7 +452,8 @@ func (c *counting) warnBusiest() string {
 	if c.views < leastViews || most <= c.views/2 {
 		return ""
 	}
-	return fmt.Sprintf("%d addresses have about %d%% of the views: if they belong to a CDN or proxy, name its networks "+
+	return fmt.Sprintf("%d addresses have about %d%% of the views: if they belong to a CDN or proxy, name its "+
+		"networks "+
 		"in DOCGAUGE_SITE_LOG_PROXIES; if they are monitors, in DOCGAUGE_SITE_EXCLUDE", min(fewAddresses, len(counts)),
 		min(100, 100*most/c.views))
 }

@@ -52,7 +52,7 @@ func ParseRules(s Settings, now time.Time) (*Rules, error) {
 	check("LOG_FORMAT", err)
 	r.projects, err = parseProjects(s.Projects)
 	check("PROJECTS", err)
-	r.proxies, err = parseNetworks(s.LogProxies)
+	r.proxies, err = ParseNetworks(s.LogProxies)
 	check("LOG_PROXIES", err)
 	r.exclude, err = parseExclusions(s.Exclude)
 	check("EXCLUDE", err)
@@ -62,6 +62,9 @@ func ParseRules(s Settings, now time.Time) (*Rules, error) {
 	check("RANGES_DIR", err)
 	return r, errors.Join(problems...)
 }
+
+// Ranges returns the lists of published addresses.
+func (r *Rules) Ranges() []agents.RangeList { return r.ranges.Lists() }
 
 // listed calls each with the parts of a comma-separated list.
 func listed(text string, each func(string) error) error {
@@ -92,7 +95,8 @@ func parseProjects(text string) (all []host, err error) {
 	return all, err
 }
 
-func parseNetworks(text string) (all []netip.Prefix, err error) {
+// ParseNetworks reads a comma-separated list of networks and addresses.
+func ParseNetworks(text string) (all []netip.Prefix, err error) {
 	err = listed(text, func(part string) error {
 		p, err := parseNetwork(part)
 		all = append(all, p)
@@ -132,7 +136,8 @@ func parseExclusions(text string) (e exclusions, err error) {
 		default:
 			p, err := parseNetwork(part)
 			if err != nil {
-				return fmt.Errorf("%.60q: want a network, a path that begins with / (and may end with *), or agent:text",
+				return fmt.Errorf("%.60q: want a network, a path that begins with / (and may end with *), or "+
+					"agent:text",
 					part)
 			}
 			e.networks = append(e.networks, p)

@@ -79,7 +79,8 @@ func letIn(t *testing.T, addr string, r *rand.Rand) (views []visit) {
 	known := map[int]string{} // ETags by target
 	statuses := map[int]int{}
 	for range 1500 {
-		v := visit{r.IntN(len(visitors)), r.IntN(len(requested)), r.IntN(len(forwardedAs)), r.IntN(len(acceptHeaders)), 0}
+		v := visit{r.IntN(len(visitors)), r.IntN(len(requested)), r.IntN(len(forwardedAs)),
+			r.IntN(len(acceptHeaders)), 0}
 		method := []string{"GET", "GET", "GET", "GET", "HEAD", "POST"}[r.IntN(6)]
 		head := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: docs.example.com\r\nConnection: close\r\nX-Forwarded-For: %s\r\n",
 			method, requested[v.target].target, forwardedAs[v.address].list)
@@ -167,7 +168,8 @@ func own(views []visit, knowsAddress, knowsAccept bool) string {
 	slices.Sort(names)
 	var out strings.Builder
 	for _, name := range slices.Compact(names) {
-		fmt.Fprintf(&out, "%s %d %d %d\n", name, len(sets["person "+name]), len(sets["ai "+name]), len(sets["any "+name]))
+		fmt.Fprintf(&out, "%s %d %d %d\n", name, len(sets["person "+name]), len(sets["ai "+name]),
+			len(sets["any "+name]))
 	}
 	for i, who := range visitors {
 		if n := requests[who.agent]; n > 0 && visitors[i-1].agent != who.agent {
@@ -181,8 +183,10 @@ func own(views []visit, knowsAddress, knowsAccept bool) string {
 func TestWebServers(t *testing.T) {
 	root := t.TempDir()
 	for _, path := range []string{
-		"index.html", "guide/index.html", "guide/index.md", "guide/setup.html", "guide/setup.md", "llms.txt", "café.html",
-		`say"hi".html`, `back\slash.html`, "a\x01b.html", "a b.html", "\x1b[31m.html", "style.css", "logo.svg", "robots.txt",
+		"index.html", "guide/index.html", "guide/index.md", "guide/setup.html", "guide/setup.md", "llms.txt",
+		"café.html",
+		`say"hi".html`, `back\slash.html`, "a\x01b.html", "a b.html", "\x1b[31m.html", "style.css", "logo.svg",
+		"robots.txt",
 	} {
 		path = filepath.Join(root, path)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {

@@ -6,6 +6,8 @@
 package api
 
 import (
+	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -20,13 +22,17 @@ const MaxInFlight = 1024
 
 // Options are what a service serves.
 type Options struct {
-	Keys       Keyring
+	// FindKey returns what the key with a digest allows; false without such a key.
+	FindKey    func(ctx context.Context, digest [sha256.Size]byte) (Credential, bool, error)
 	HasProject func(name string) bool
 	// Visitors returns the page that answers a query; see [NewPage].
 	Visitors func(*Call, Query) (any, error)
-	Jobs     Jobs
-	Now      func() time.Time
-	Logger   *slog.Logger
+	// Jobs is nil if the service runs none.
+	Jobs   Jobs
+	Now    func() time.Time
+	Logger *slog.Logger
+	// Remember keeps the newest requests for Service.Requests.Newest.
+	Remember bool
 	// RequestLog gets a record for each request before its answer is written, with the names of a
 	// Request's JSON, and the duration in seconds and the bytes of the answer. nil = none.
 	RequestLog slog.Handler
@@ -59,7 +65,7 @@ type Service struct {
 
 // New returns a service.
 func New(o Options) *Service {
-	return &Service{Options: o, Requests: RequestLog{out: o.RequestLog, logger: o.Logger},
+	return &Service{Options: o, Requests: RequestLog{out: o.RequestLog, logger: o.Logger, remember: o.Remember},
 		inFlight: make(chan struct{}, MaxInFlight)}
 }
 
@@ -68,9 +74,10 @@ type Call struct {
 	*http.Request
 	Began    time.Time // by the clock of the machine
 	Now      time.Time // by that of the service
-	Project  string    // that is served; empty before it is known
-	Number   int64     // of analytics requests, as Faults.Refuse counts them
-	Accepted bool      // an agent POST was accepted
+	Key      Credential
+	Project  string // that is served; empty before it is known
+	Number   int64  // of analytics requests, as Faults.Refuse counts them
+	Accepted bool   // an agent POST was accepted
 }
 
 // NewCall returns a call that begins now.
@@ -147,7 +154,7 @@ func (s *Service) dispatch(c *Call, o *operation) (any, error) {
 		return nil, Fail(http.StatusMethodNotAllowed, "method %.20q: want %s", c.Method,
 			o.method).With("Allow", o.method)
 	}
-	if err := s.Keys.check(c.Header.Values("Authorization"), o.scope); err != nil {
+	if err := s.authenticate(c, o.scope); err != nil {
 		return nil, err
 	}
 	if s.Faults.Refuse != nil {
@@ -156,7 +163,7 @@ func (s *Service) dispatch(c *Call, o *operation) (any, error) {
 		}
 	}
 	name := c.PathValue("project")
-	if !s.HasProject(name) {
+	if !s.HasProject(name) || c.Key.Project != "" && c.Key.Project != name {
 		return nil, UnknownProject(name)
 	}
 	c.Project = name

@@ -14,9 +14,10 @@ import (
 func newTest() *Service {
 	keys := Keyring{}
 	keys.Add("t_k", Credential{Scopes: Read | Write})
+	keys.Add("t_other", Credential{Scopes: Read, Project: "prj_other"})
 	rows := []analytics.Row{{Path: "/a", Human: 1, Total: 1}, {Path: "/b", Human: 1, Total: 1}}
 	return New(Options{
-		Keys: keys, HasProject: func(name string) bool { return name == "prj" }, Now: time.Now,
+		FindKey: keys.Find, HasProject: func(name string) bool { return name == "prj" }, Now: time.Now,
 		Logger: slog.New(slog.DiscardHandler),
 		Visitors: func(_ *Call, q Query) (any, error) {
 			return NewPage(analytics.Totals{Human: 1, Total: 1}, rows, q.Limit, q.Offset), nil
@@ -25,8 +26,12 @@ func newTest() *Service {
 }
 
 func get(s *Service, path string) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(http.MethodGet, path, nil)
-	r.Header.Set("Authorization", "Bearer t_k")
+	return ask(s, http.MethodGet, path, "t_k")
+}
+
+func ask(s *Service, method, path, key string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, nil)
+	r.Header.Set("Authorization", "Bearer "+key)
 	w := httptest.NewRecorder()
 	s.Handler().ServeHTTP(w, r)
 	return w
@@ -42,11 +47,33 @@ func TestPages(t *testing.T) {
 			`"hasMore":true}`,
 		path + "?offset=2":             `{"totals":{"human":1,"ai":0,"total":1},"visitors":[],"hasMore":false}`,
 		path + "?limit=0":              `{"error":"limit: want a whole number from 1 to 250, got \"0\""}`,
-		"/v1/analytics/prj_x/visitors": `{"error":"project \"prj_x\": not found"}`,
+		"/v1/analytics/prj_x/visitors": `{"error":"project \"prj_x\": not found with this API key"}`,
 		"/v1//analytics":               `{"error":"path \"/v1//analytics\": not found"}`,
 	} {
 		if w := get(newTest(), url); w.Body.String() != want {
 			t.Errorf("%s: %d %s, want %s", url, w.Code, w.Body, want)
+		}
+	}
+}
+
+// TestRefused: a key is of one project, its scope counts first, and a service without jobs says so with
+// a status after which clients know that nothing was taken.
+func TestRefused(t *testing.T) {
+	for _, tc := range []struct {
+		method, path, key string
+		want              int
+	}{
+		{http.MethodGet, "/v1/analytics/prj/visitors", "t_k", http.StatusOK},
+		{http.MethodGet, "/v1/analytics/prj/visitors", "t_other", http.StatusNotFound},
+		{http.MethodGet, "/v1/analytics/prj_other/visitors", "t_other", http.StatusNotFound}, // is not served
+		{http.MethodPost, "/v2/agent/prj/job", "t_other", http.StatusForbidden},
+		{http.MethodGet, "/v1/analytics/prj/visitors", "t_unknown", http.StatusUnauthorized},
+		{http.MethodPost, "/v2/agent/prj/job", "t_k", http.StatusNotFound},
+		{http.MethodPost, "/v2/agent/prj/job/j/message", "t_k", http.StatusNotFound},
+		{http.MethodGet, "/v2/agent/prj/job/j", "t_k", http.StatusNotFound},
+	} {
+		if w := ask(newTest(), tc.method, tc.path, tc.key); w.Code != tc.want {
+			t.Errorf("%s %s with %s: %d %s, want %d", tc.method, tc.path, tc.key, w.Code, w.Body, tc.want)
 		}
 	}
 }
@@ -70,7 +97,7 @@ func TestTooManyAtOnce(t *testing.T) {
 
 // TestRequestLogKeepsTheNewest: its memory is bounded.
 func TestRequestLogKeepsTheNewest(t *testing.T) {
-	var l RequestLog
+	l := RequestLog{remember: true}
 	for i := range 2*MaxRequests + 3 {
 		l.add(Request{Offset: i}, 0, 0)
 	}

@@ -26,9 +26,9 @@ func (r *Refusal) With(name, value string) *Refusal {
 	return r
 }
 
-// UnknownProject is the refusal of a request for a project that is not served.
+// UnknownProject is the refusal of a request for a project that is not served, or not for the key.
 func UnknownProject(name string) error {
-	return Fail(http.StatusNotFound, "project %.140q: not found", name)
+	return Fail(http.StatusNotFound, "project %.140q: not found with this API key", name)
 }
 
 // ErrDropped closes the connection instead of sending an answer.

@@ -21,6 +21,9 @@ const (
 
 // postJob is POST /v2/agent/{project}/job and /v2/agent/{project}/job/{id}/message.
 func (s *Service) postJob(c *Call) (any, error) {
+	if s.Jobs == nil {
+		return nil, errNoJobs
+	}
 	prompt, err := readPrompt(c)
 	if err != nil {
 		return nil, err
@@ -32,7 +35,16 @@ func (s *Service) postJob(c *Call) (any, error) {
 }
 
 // readJob is GET /v2/agent/{project}/job/{id}.
-func (s *Service) readJob(c *Call) (any, error) { return s.Jobs.Get(c, c.PathValue("id")) }
+func (s *Service) readJob(c *Call) (any, error) {
+	if s.Jobs == nil {
+		return nil, errNoJobs
+	}
+	return s.Jobs.Get(c, c.PathValue("id"))
+}
+
+// errNoJobs has a status that tells clients that the prompt was not taken: after a 501 they could
+// not know.
+var errNoJobs = Fail(http.StatusNotFound, "agent jobs: this site runs none")
 
 // readPrompt returns the prompt in the body of c; every error is a refusal that names the
 // field and the rule and nothing of the prompt. Other fields are ignored.

@@ -57,10 +57,11 @@ func queryNumber(q url.Values, name string, absent int) int {
 // MaxRequests is the number of requests that a RequestLog remembers.
 const MaxRequests = 1 << 16
 
-// RequestLog remembers the newest requests and writes all of them to out.
+// RequestLog writes all requests to out, and remembers the newest if it is told to.
 type RequestLog struct {
-	out    slog.Handler // nil = none
-	logger *slog.Logger
+	out      slog.Handler // nil = none
+	logger   *slog.Logger
+	remember bool
 
 	mu     sync.Mutex
 	recent []Request // less than twice MaxRequests
@@ -69,6 +70,9 @@ type RequestLog struct {
 // add remembers and writes r, whose answer of so many bytes was ready after took.
 func (l *RequestLog) add(r Request, took time.Duration, bytes int) {
 	l.write(r, took, bytes)
+	if !l.remember {
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.recent = append(l.recent, r); len(l.recent) == 2*MaxRequests {

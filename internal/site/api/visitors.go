@@ -57,8 +57,10 @@ func (s *Service) visitors(c *Call) (any, error) {
 // Query is the query of section 4.3: the views from From on and before To, in Unix seconds. Without
 // a date, that end is open.
 type Query struct {
-	From, To      int64
-	Limit, Offset int
+	From, To int64
+	// FromDay and ToDay are the UTC dates of the two; nil without a date.
+	FromDay, ToDay *analytics.Date
+	Limit, Offset  int
 }
 
 // ParseQuery reads a raw query; every error is a refusal with 400 that names the
@@ -74,8 +76,8 @@ func ParseQuery(raw string) (Query, error) {
 		name string
 		read func(value string) error
 	}{
-		{"dateFrom", func(v string) (err error) { q.From, err = parseInstant("dateFrom", v); return err }},
-		{"dateTo", func(v string) (err error) { q.To, err = parseInstant("dateTo", v); return err }},
+		{"dateFrom", func(v string) (err error) { q.From, q.FromDay, err = parseInstant("dateFrom", v); return err }},
+		{"dateTo", func(v string) (err error) { q.To, q.ToDay, err = parseInstant("dateTo", v); return err }},
 		{"limit", func(v string) (err error) { q.Limit, err = parseWhole("limit", v, 1, MaxLimit); return err }},
 		{"offset", func(v string) (err error) { q.Offset, err = parseWhole("offset", v, 0, math.MaxInt); return err }},
 	} {
@@ -107,12 +109,12 @@ func parseWhole(name, value string, least, most int) (int, error) {
 // the zone may be left out.
 var timestamp = regexp.MustCompile(`^(\d{4}-\d{2}-\d{2}T\d{2}:\d{2})(:\d{2}(?:[.,]\d+)?)?(Z|[+-]\d{2}:?(?:\d{2})?)$`)
 
-// parseInstant reads a date or a timestamp and returns the first whole Unix
+// parseInstant reads a date or a timestamp and returns its UTC date, and the first whole Unix
 // second that is not before it: with events in whole seconds, comparing with
 // that second is comparing with the instant.
-func parseInstant(name, value string) (int64, error) {
+func parseInstant(name, value string) (int64, *analytics.Date, error) {
 	if d, err := analytics.ParseDate(value); err == nil {
-		return d.Time().Unix(), nil
+		return d.Time().Unix(), &d, nil
 	}
 	if m := timestamp.FindStringSubmatch(value); m != nil {
 		zone := strings.ReplaceAll(m[3], ":", "")
@@ -120,10 +122,11 @@ func parseInstant(name, value string) (int64, error) {
 			zone += "00"
 		}
 		if t, err := time.Parse("2006-01-02T15:04:05Z0700", m[1]+cmp.Or(m[2], ":00")+zone); err == nil {
-			return t.Add(time.Second - time.Nanosecond).Unix(), nil
+			day := analytics.DateOf(t)
+			return t.Add(time.Second - time.Nanosecond).Unix(), &day, nil
 		}
 	}
-	return 0, Fail(http.StatusBadRequest,
+	return 0, nil, Fail(http.StatusBadRequest,
 		"%s: want a date that exists, as YYYY-MM-DD or ISO 8601 with a zone (2026-10-01T00:00:00Z), got %.40q", name,
 		value)
 }

@@ -93,7 +93,8 @@ func (s *Store) Commit(ctx context.Context, b Batch) (err error) {
 		both := [2]segment{}
 		var group errgroup.Group
 		for i := range both {
-			both[i] = segment{number: s.nextNumber(), project: b.Projects[of.project], epoch: month - 1 + Epoch(i), day: of.day}
+			both[i] = segment{number: s.nextNumber(), project: b.Projects[of.project], epoch: month - 1 +
+				Epoch(i), day: of.day}
 			group.Go(func() (err error) {
 				all := make([]entry, len(views))
 				for k, v := range views {
@@ -167,7 +168,8 @@ func commit(tx *sql.Tx, b Batch, made []segment) error {
 			return err
 		}
 		if _, err := tx.Exec("INSERT INTO sources (source, watermark, possibly_lost, lines) VALUES (?, ?, ?, ?) "+
-			"ON CONFLICT (source) DO UPDATE SET watermark = excluded.watermark, possibly_lost = excluded.possibly_lost, "+
+			"ON CONFLICT (source) DO UPDATE SET watermark = excluded.watermark, possibly_lost = "+
+			"excluded.possibly_lost, "+
 			"lines = excluded.lines", src.Name, src.Watermark, src.PossiblyLost, string(lines)); err != nil {
 			return err
 		}
@@ -248,7 +250,8 @@ func (s *Store) Pages(ctx context.Context) ([]Page, error) {
 // scanner is a row of a query.
 type scanner interface{ Scan(into ...any) error }
 
-func query[T any](ctx context.Context, db *sql.DB, scan func(scanner) (T, error), text string, args ...any) (all []T, err error) {
+func query[T any](ctx context.Context, db *sql.DB, scan func(scanner) (T, error), text string,
+	args ...any) (all []T, err error) {
 	rows, err := db.QueryContext(ctx, text, args...)
 	if err != nil {
 		return nil, unusable(err)

@@ -29,7 +29,8 @@ func (s *Store) Count(ctx context.Context, project string, from, to analytics.Da
 	if to > epoch.To() {
 		return a, fmt.Errorf("[%s,%s): no epoch has all its days", from, to)
 	}
-	in, err := s.openAll(ctx, "project = ? AND epoch = ? AND day >= ? AND day < ?", project, int(epoch), int(from), int(to))
+	in, err := s.openAll(ctx, "project = ? AND epoch = ? AND day >= ? AND day < ?", project, int(epoch),
+		int(from), int(to))
 	if err != nil || len(in) == 0 {
 		return a, err
 	}
@@ -168,7 +169,8 @@ func number(in []*opened, stripe int) (numbers [][]uint32, totals analytics.Tota
 
 // Changed returns the number of the newest commit that added facts of these days; 0: none.
 func (s *Store) Changed(ctx context.Context, project string, from, to analytics.Date) (changed int64, err error) {
-	err = s.sql.QueryRowContext(ctx, "SELECT coalesce(max(changed), 0) FROM days WHERE project = ? AND day >= ? AND day < ?",
+	err = s.sql.QueryRowContext(ctx, "SELECT coalesce(max(changed), 0) FROM days WHERE project = ? AND day >= ? "+
+		"AND day < ?",
 		project, int(from), int(to)).Scan(&changed)
 	return changed, err
 }

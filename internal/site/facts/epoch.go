@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -10,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"io/fs"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -55,12 +57,14 @@ func (h *Hash) ID(who []byte) uint64 {
 // Keys returns the keys under which a view of a month is kept: those of the epoch before, and of the
 // one that begins with the month. New ones are durable. open is false if one of the two is closed:
 // then the view is late, and counts in no window.
-func (s *Store) Keys(ctx context.Context, project string, month Epoch, now time.Time) (keys [2][]byte, open bool, err error) {
+func (s *Store) Keys(ctx context.Context, project string, month Epoch, now time.Time) (keys [2][]byte,
+	open bool, err error) {
 	err = s.write(ctx, func(tx *sql.Tx) error {
 		open = true
 		var missing []int
 		for i := range keys {
-			err := tx.QueryRow("SELECT key FROM epochs WHERE project = ? AND epoch = ?", project, int(month)-1+i).Scan(&keys[i])
+			err := tx.QueryRow("SELECT key FROM epochs WHERE project = ? AND epoch = ?", project, int(month)-1+
+				i).Scan(&keys[i])
 			switch {
 			case errors.Is(err, sql.ErrNoRows):
 				missing = append(missing, i)
@@ -104,7 +108,9 @@ func (s *Store) OpenEpochs(ctx context.Context) ([]OpenEpoch, error) {
 }
 
 // CloseEpoch destroys the key of an epoch, and all ids under it: its segments are written again with
-// ids under a key that nothing keeps. Until the one transaction at the end, nothing has changed.
+// ids under a key that nothing keeps. Until the one transaction at the end, nothing has changed. The
+// segments of a day that has a damaged one stay as they are, and are the error: without the key, their
+// ids lead nowhere either.
 func (s *Store) CloseEpoch(ctx context.Context, project string, epoch Epoch) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -121,15 +127,20 @@ func (s *Store) CloseEpoch(ctx context.Context, project string, epoch Epoch) err
 	for _, seg := range all {
 		byDay[seg.day] = append(byDay[seg.day], seg)
 	}
-	var made []segment
+	var old, made []segment
+	var damaged error
 	for _, segs := range byDay {
 		one, err := s.rekey(segs, rekey)
+		if errors.Is(err, ErrDamaged) || errors.Is(err, fs.ErrNotExist) {
+			damaged = errors.Join(damaged, err)
+			continue
+		}
 		if err != nil {
 			return errors.Join(err, s.discard(made))
 		}
-		made = append(made, one)
+		old, made = append(old, segs...), append(made, one)
 	}
-	return s.replace(ctx, all, made, func(tx *sql.Tx) error {
+	err = s.replace(ctx, old, made, func(tx *sql.Tx) error {
 		res, err := tx.Exec("UPDATE epochs SET key = NULL WHERE project = ? AND epoch = ?", project, int(epoch))
 		if err != nil {
 			return err
@@ -139,6 +150,7 @@ func (s *Store) CloseEpoch(ctx context.Context, project string, epoch Epoch) err
 		}
 		return nil
 	})
+	return cmp.Or(err, damaged)
 }
 
 // Forget makes SQLite overwrite what it has deleted, also in its log. It must be called after

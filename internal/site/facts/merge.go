@@ -75,7 +75,8 @@ func (s *Store) MergeDay(ctx context.Context, day analytics.Date) error {
 	several, err := query(ctx, s.sql, scanSegment, "SELECT 0, project, epoch, day, 0, 0 FROM segments WHERE day = ? "+
 		"GROUP BY project, epoch HAVING count(*) > 1", int(day))
 	for _, of := range several {
-		if err := s.mergeThose(ctx, "project = ? AND epoch = ? AND day = ?", of.project, int(of.epoch), int(day)); err != nil {
+		if err := s.mergeThose(ctx, "project = ? AND epoch = ? AND day = ?", of.project, int(of.epoch),
+			int(day)); err != nil {
 			return err
 		}
 	}

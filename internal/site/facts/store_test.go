@@ -127,7 +127,8 @@ func (m *model) check(t *testing.T, from, to analytics.Date) {
 // randomDay makes visits of a day.
 func randomDay(rng *rand.Rand, day analytics.Date, n int) (all []visit) {
 	for range n {
-		all = append(all, visit{who: fmt.Sprint("reader ", rng.IntN(60)), path: fmt.Sprint("/page", rng.IntN(9)), day: day,
+		all = append(all, visit{who: fmt.Sprint("reader ", rng.IntN(60)),
+			path: fmt.Sprint("/page", rng.IntN(9)), day: day,
 			kind: uint8(rng.IntN(3))})
 	}
 	return all
@@ -266,6 +267,13 @@ func TestDamage(t *testing.T) {
 	check(t, os.Remove(all[1]))
 	if _, err := m.Count(t.Context(), project, day, day+1); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without a segment: %v", err)
+	}
+	// Its key is destroyed all the same.
+	if err := m.CloseEpoch(t.Context(), project, EpochOf(day)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("closed without a segment: %v", err)
+	}
+	if open, err := m.OpenEpochs(t.Context()); err != nil || len(open) != 1 {
+		t.Errorf("%v are open: %v", open, err)
 	}
 }
 

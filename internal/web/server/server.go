@@ -18,6 +18,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,9 +26,12 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -55,6 +59,8 @@ type Options struct {
 	// Addresses are DOCGAUGE_LISTEN_ADDRESS, each host:port of TCP; an empty host is every address
 	// of the machine, port 0 picks a free one. With SystemdSocket they are unused.
 	Addresses []string
+	// Setting is the name of another variable that has the addresses.
+	Setting string
 	// WebConfigFile is DOCGAUGE_WEB_CONFIG_FILE, in the format of exporter-toolkit; empty: plain
 	// HTTP without authentication.
 	WebConfigFile string
@@ -67,6 +73,10 @@ type Options struct {
 	// AllowedHosts are DOCGAUGE_ALLOWED_HOSTS: the names, besides addresses and loopback names,
 	// under which /-/reload and all handlers but "/metrics" answer.
 	AllowedHosts []string
+	// Handler takes the place of Handlers, probes and /-/reload.
+	Handler http.Handler
+	// Peers are the networks whose connections are taken; of others nothing is read. Empty: all.
+	Peers []netip.Prefix
 	// Ready returns the reasons why the process is not ready; none: it is. Every probe calls it, so
 	// it must answer from memory. Nil: always ready.
 	Ready func() []string
@@ -99,10 +109,10 @@ func Check(o Options) error {
 	var errs []error
 	if !o.SystemdSocket {
 		if len(o.Addresses) == 0 {
-			errs = append(errs, checkAddress(""))
+			errs = append(errs, o.checkAddress(""))
 		}
 		for _, address := range o.Addresses {
-			errs = append(errs, checkAddress(address))
+			errs = append(errs, o.checkAddress(address))
 		}
 	}
 	return errors.Join(append(errs, checkWebConfig(o.WebConfigFile))...)
@@ -119,7 +129,7 @@ func Listen(o Options) (*Server, error) {
 	}
 	events := httpEvents{o.Logger, func() error { return checkWebConfig(o.WebConfigFile) }}
 	s := &Server{open: o.WebConfigFile == "", drain: drainTimeout, log: o.Logger, http: &http.Server{
-		Handler:           recovering(newMux(o), o.Logger),
+		Handler:           recovering(cmp.Or(o.Handler, http.Handler(newMux(o))), o.Logger),
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,
@@ -152,6 +162,14 @@ func (s *Server) urlOf(l net.Listener) string {
 		u.Scheme = "https"
 	}
 	return u.String()
+}
+
+// Close gives up a server that does not serve.
+func (s *Server) Close() (err error) {
+	for _, l := range s.listeners {
+		err = errors.Join(err, l.Close())
+	}
+	return err
 }
 
 // Serve answers requests until ctx ends. Then it refuses new connections, gives requests in flight
@@ -203,12 +221,44 @@ func (s *Server) Serve(ctx context.Context) error {
 	return nil
 }
 
+// IsLoopback reports whether only this machine reaches a host:port: false for a name besides localhost.
+func IsLoopback(address string) bool {
+	host, _, _ := net.SplitHostPort(address)
+	return isLoopbackName(strings.ToLower(host)) || net.ParseIP(host).IsLoopback()
+}
+
+// known is a listener for the peers of some networks.
+type known struct {
+	net.Listener
+	peers []netip.Prefix
+	log   *slog.Logger
+}
+
+// Accept closes the connections of others before anything is read.
+func (k known) Accept() (net.Conn, error) {
+	for {
+		c, err := k.Listener.Accept()
+		if err != nil || len(k.peers) == 0 {
+			return c, err
+		}
+		peer := c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap().WithZone("")
+		if slices.ContainsFunc(k.peers, func(p netip.Prefix) bool { return p.Contains(peer) }) {
+			return c, nil
+		}
+		k.log.Debug("peer refused", "peer", peer)
+		_ = c.Close() // nothing was sent
+	}
+}
+
 const (
 	firstSocket = 3  // the descriptor of the first socket that systemd passes
 	maxSockets  = 16 // that are taken
 )
 
-func checkAddress(address string) error {
+// setting is the variable with the addresses.
+func (o Options) setting() string { return cmp.Or(o.Setting, "DOCGAUGE_LISTEN_ADDRESS") }
+
+func (o Options) checkAddress(address string) error {
 	_, port, err := net.SplitHostPort(address)
 	if err == nil {
 		_, err = strconv.ParseUint(port, 10, 16)
@@ -216,8 +266,8 @@ func checkAddress(address string) error {
 	if err == nil {
 		return nil
 	}
-	return ConfigError(fmt.Sprintf("DOCGAUGE_LISTEN_ADDRESS %.100q: want host:port with a port from 0 to 65535, "+
-		"such as 127.0.0.1:9817, or :9817 for every address", address))
+	return ConfigError(fmt.Sprintf("%s %.100q: want host:port with a port from 0 to 65535, "+
+		"such as 127.0.0.1:9817, or :9817 for every address", o.setting(), address))
 }
 
 // bind binds the sockets: all, or none. Its errors come from the machine, except where systemd passed
@@ -237,9 +287,9 @@ func bind(o Options) (all []net.Listener, err error) {
 	for _, address := range o.Addresses {
 		l, err := net.Listen("tcp", address)
 		if err != nil {
-			return all, fmt.Errorf("DOCGAUGE_LISTEN_ADDRESS %s: %w: %s", address, err, remedy(err))
+			return all, fmt.Errorf("%s %s: %w: %s", o.setting(), address, err, remedy(err))
 		}
-		all = append(all, l)
+		all = append(all, known{l, o.Peers, o.Logger})
 	}
 	return all, nil
 }

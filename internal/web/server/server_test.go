@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -427,6 +428,24 @@ func TestURLIsReachable(t *testing.T) {
 		want := address != "127.0.0.1:0"
 		if got := strings.Contains(r.log.String(), "level=WARN"); got != want {
 			t.Errorf("listening on %s warns of an open server: %v, want %v\n%s", address, got, want, r.log)
+		}
+	}
+}
+
+// TestPeers: of a peer outside the networks nothing is read, and it gets nothing; a handler of one's
+// own takes the place of the probes.
+func TestPeers(t *testing.T) {
+	for network, want := range map[string]bool{"127.0.0.0/8": true, "192.0.2.0/24": false, "::/0": false} {
+		s := start(t, Options{Peers: []netip.Prefix{netip.MustParsePrefix(network)},
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { text(w, http.StatusTeapot, r.URL.Path) })})
+		response, err := s.client.Get(s.URL() + "/-/ready")
+		if (err == nil) != want {
+			t.Errorf("%s: %v", network, err)
+		}
+		if err == nil {
+			if must(t, response.Body.Close()); response.StatusCode != http.StatusTeapot {
+				t.Errorf("%s: %s", network, response.Status)
+			}
 		}
 	}
 }

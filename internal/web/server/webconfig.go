@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"regexp"
 	"strings"
 
@@ -57,6 +58,13 @@ func (s *Server) secure(file string) error {
 	s.tls = s.http.TLSConfig != nil && s.http.TLSConfig.GetConfigForClient != nil
 	s.http.Handler = headers(s.http.Handler)
 	return nil
+}
+
+// UsesTLS reports whether a web configuration that [Check] accepts has TLS.
+func UsesTLS(file string) (bool, error) {
+	s := &Server{log: slog.New(slog.DiscardHandler), http: &http.Server{}} //nolint:gosec // it serves nothing
+	err := s.secure(file)
+	return s.tls, err
 }
 
 var errEnded = errors.New("no connection")

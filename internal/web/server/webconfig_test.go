@@ -187,3 +187,23 @@ func TestUsersAreReloaded(t *testing.T) {
 		t.Errorf("%d without users, want 200", resp.StatusCode)
 	}
 }
+
+func TestUsesTLS(t *testing.T) {
+	for text, want := range map[string]bool{withTLS: true, users: false, withTLS + users: true, "": false} {
+		if got, err := UsesTLS(webConfig(t, text)); err != nil || got != want {
+			t.Errorf("%q: %v, %v", text, got, err)
+		}
+	}
+	if got, err := UsesTLS(""); got || err != nil {
+		t.Errorf("no file: %v, %v", got, err)
+	}
+}
+
+func TestIsLoopback(t *testing.T) {
+	for address, want := range map[string]bool{"127.0.0.1:1": true, "[::1]:1": true, "localhost:1": true,
+		"127.9.9.9:0": true, ":1": false, "0.0.0.0:1": false, "[::]:1": false, "192.0.2.1:1": false, "docs:1": false} {
+		if IsLoopback(address) != want {
+			t.Errorf("%s: %v", address, !want)
+		}
+	}
+}

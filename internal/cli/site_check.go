@@ -1,0 +1,165 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/docgauge/docgauge/internal/cli/render"
+	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/site/facts"
+	"github.com/docgauge/docgauge/internal/web/server"
+)
+
+func (a *Program) siteCheckCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "try the settings, logs, directory and keys of a site",
+		Long: `check validates the settings of site serve and then tries everything it needs,
+also beside one that runs: each log (is it there and readable, does it follow
+the format), the published addresses of agents, the directory and every file in
+it, API keys, and the addresses to listen on. It changes nothing.
+
+Every finding is reported in one run: ok, FAIL, or skip for what cannot be tried
+now.
+
+` + exitCodes,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.siteCheck(cmd.Context(), asJSON) },
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the findings as JSON")
+	return cmd
+}
+
+func (a *Program) siteCheck(ctx context.Context, asJSON bool) error {
+	cfg, s, err := a.siteConfig()
+	if err != nil {
+		return err
+	}
+	c := &checker{program: a, config: cfg, asJSON: asJSON, Findings: []checkFinding{}}
+	projects := s.rules.Projects(s.sources)
+	c.found("configuration", format.Plural(len(projects), "project")+": "+strings.Join(projects, ", "), nil)
+	for _, source := range s.sources {
+		t, err := s.rules.Try(ctx, source, a.now)
+		detail := source.Where
+		if t.Files > 0 {
+			detail += ": " + format.Plural(t.Files, "file")
+		}
+		if t.Lines > 0 {
+			detail += fmt.Sprintf(", newest line of %s; %d of %d lines that were tried follow the format",
+				format.Time(t.Newest), t.Parsed, t.Lines)
+		}
+		if err != nil {
+			err = fmt.Errorf("%s: %w", source.Where, err)
+		}
+		c.found("log", detail, err)
+	}
+	for _, l := range s.rules.Ranges() {
+		var err error
+		if l.Stale {
+			err = fmt.Errorf("%s: of %s, too old to verify anything: fetch it again", l.Name, format.Time(l.Created))
+		}
+		c.found("ranges", fmt.Sprintf("%s: %s", l.Name, format.Plural(l.Prefixes, "network")), err)
+	}
+	used := c.trySite(ctx)
+	for _, o := range []server.Options{cfg.SiteServer(), cfg.SiteMetrics()} {
+		switch {
+		case len(o.Addresses) == 0:
+		case used:
+			c.add(checkFinding{Result: checkSkip, Check: "address", Detail: o.Addresses[0] + ": site serve runs"})
+		default:
+			l, err := server.Listen(o)
+			if err == nil {
+				err = l.Close()
+			}
+			c.found("address", o.Addresses[0], err)
+		}
+	}
+	if asJSON {
+		if err := render.JSON(a.Out, c); err != nil {
+			return err
+		}
+	}
+	if c.printed == nil && c.failed() {
+		return errReported
+	}
+	return c.printed
+}
+
+// trySite tries the directory of a site, and reports whether a process collects into it.
+func (c *checker) trySite(ctx context.Context) (used bool) {
+	dir, err := filepath.Abs(c.config.SiteDir)
+	if err != nil {
+		c.found("directory", "", err)
+		return false
+	}
+	store, err := facts.Attach(dir)
+	if errors.Is(err, facts.ErrMissing) {
+		c.found("directory", dir+": empty; site serve makes it", writable(dir))
+		c.add(checkFinding{Result: checkSkip, Check: "keys", Detail: "docgauge site keys add makes the first one"})
+		return false
+	}
+	detail := dir
+	if err == nil {
+		defer store.Close() //nolint:errcheck // it was only read
+		if used, err = store.InUse(); used {
+			detail += ": site serve collects into it"
+		} else if err == nil {
+			err = writable(dir)
+		}
+	}
+	if c.found("directory", detail, err); err != nil {
+		return used
+	}
+	sources, err := store.Sources(ctx)
+	for _, s := range sources {
+		var views, lines int64
+		for result, n := range s.Lines {
+			if lines += n; result == "view" {
+				views = n
+			}
+		}
+		detail := fmt.Sprintf("%s: %s, %s", s.Name, format.Plural(lines, "line"), format.Plural(views, "view"))
+		if s.PossiblyLost > 0 {
+			detail += fmt.Sprintf("; emptied %s while it was followed (copytruncate): lines may have been lost",
+				format.Plural(s.PossiblyLost, "time"))
+		}
+		c.found("collected", detail, nil)
+	}
+	if err != nil {
+		c.found("collected", "", err)
+	}
+	problems, err := store.Verify(ctx)
+	for _, problem := range problems {
+		c.found("facts", "", problem)
+	}
+	if err != nil || len(problems) == 0 {
+		c.found("facts", "every file is as it was written", err)
+	}
+	keys, err := store.APIKeys(ctx)
+	if err == nil && len(keys) == 0 {
+		err = errors.New("there is none: docgauge site keys add")
+	}
+	c.found("keys", format.Plural(len(keys), "API key"), err)
+	return used
+}
+
+// writable returns an error if a directory, or the nearest that exists above it, cannot be written to.
+func writable(dir string) error {
+	for {
+		file, err := os.CreateTemp(dir, ".check-*")
+		if errors.Is(err, os.ErrNotExist) && filepath.Dir(dir) != dir {
+			dir = filepath.Dir(dir)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		return errors.Join(file.Close(), os.Remove(file.Name()))
+	}
+}

@@ -1,0 +1,191 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/docgauge/docgauge/internal/cli/render"
+	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/site"
+	"github.com/docgauge/docgauge/internal/site/facts"
+	"github.com/docgauge/docgauge/internal/site/follow"
+	"github.com/docgauge/docgauge/internal/web/server"
+)
+
+func (a *Program) siteKeysCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "keys",
+		Short: "make, list and revoke the API keys of a site",
+		Long: `keys manages the keys with which docgauge export, and others, ask site serve. A
+key is of one project, and only its digest is kept in DOCGAUGE_SITE_DIR. Keys
+are valid, and revoked, at once, also while site serve runs.`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.siteKeysAddCommand(), a.siteKeysListCommand(), a.siteKeysRevokeCommand())
+	return cmd
+}
+
+func (a *Program) siteKeysAddCommand() *cobra.Command {
+	var project, scope string
+	cmd := &cobra.Command{
+		Use:   "add",
+		Short: "make a key",
+		Long: `add makes a key and prints it on standard output, alone and only this once. The
+settings for docgauge export go to standard error.
+
+Scopes: read for the numbers (export), write for agent jobs, admin for both.
+
+` + exitCodes,
+		Example: `  docgauge site keys add
+  docgauge site keys add --project prj_docs --scope admin >key`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.siteKeysAdd(cmd.Context(), project, scope) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&project, "project", "", "`project` of the key (default: the only one)")
+	f.StringVar(&scope, "scope", "read", "`scope`: read, write or admin")
+	return cmd
+}
+
+func (a *Program) siteKeysAdd(ctx context.Context, project, scope string) (err error) {
+	c, err := a.config(config.NeedNothing)
+	if err != nil {
+		return err
+	}
+	s, err := a.readSite(c)
+	if err != nil {
+		return err
+	}
+	if len(s.sources) == 0 { // it is early
+		s.sources = []follow.Source{{}}
+	}
+	known := s.rules.Projects(s.sources)
+	switch {
+	case site.Scopes[scope] == 0:
+		return usageError{fmt.Errorf("--scope %.40q: want read, write or admin", scope)}
+	case project == "" && len(known) > 1:
+		return usageError{fmt.Errorf("--project: name one of %s", strings.Join(known, ", "))}
+	case project == "":
+		project = known[0]
+	case !slices.Contains(known, project):
+		return usageError{fmt.Errorf("--project %.140q: the site has %s; DOCGAUGE_SITE_PROJECTS names them", project,
+			strings.Join(known, ", "))}
+	}
+	store, err := facts.Attach(c.SiteDir)
+	if errors.Is(err, facts.ErrMissing) { // before the first site serve
+		store, err = facts.Open(c.SiteDir)
+	}
+	if err != nil {
+		return fmt.Errorf("DOCGAUGE_SITE_DIR: %w", err)
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	key, secret, err := store.AddAPIKey(ctx, project, scope, a.now())
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintln(a.Out, secret); err != nil {
+		// Nobody has seen it.
+		_, revoked := store.RevokeAPIKey(context.WithoutCancel(ctx), key.ID)
+		return errors.Join(err, revoked)
+	}
+	variable := "DOCGAUGE_API_KEY"
+	if scope == "write" {
+		variable = "DOCGAUGE_WRITE_API_KEY"
+	}
+	a.note("key %s, scope %s. The settings of docgauge export:\n"+
+		"  DOCGAUGE_BASE_URL=%s\n  DOCGAUGE_PROJECTS=%s\n  %s=(the key)\n  DOCGAUGE_BUDGET=0",
+		key.ID, scope, siteURL(c), project, variable)
+	return nil
+}
+
+// siteURL is where clients reach the API, as far as the settings tell.
+func siteURL(c config.Config) string {
+	host, port, _ := net.SplitHostPort(c.SiteListenAddress)
+	scheme := "http"
+	if tls, err := server.UsesTLS(c.WebConfigFile); err == nil && tls {
+		scheme = "https"
+	}
+	switch addr, err := netip.ParseAddr(host); {
+	case c.SiteTrustedProxies != "":
+		return "https://(the name of the proxy)"
+	case host == "" || err == nil && addr.IsUnspecified():
+		return scheme + "://" + net.JoinHostPort("(the name of this machine)", port)
+	}
+	return scheme + "://" + c.SiteListenAddress
+}
+
+func (a *Program) siteKeysListCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "list the keys, without their secrets",
+		Long:  "list prints the keys of all projects, without their secrets.\n\n" + exitCodes,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withSite(func(store *facts.Store) error {
+				keys, err := store.APIKeys(cmd.Context())
+				if err != nil {
+					return err
+				}
+				return a.print(asJSON, append([]facts.APIKey{}, keys...), func() error {
+					if len(keys) == 0 {
+						a.note("there is no key: docgauge site keys add")
+						return nil
+					}
+					t := render.NewTable(render.Column{Name: "id"}, render.Column{Name: "project"},
+						render.Column{Name: "scope"}, render.Column{Name: "made on"})
+					for _, k := range keys {
+						t.Add(k.ID, k.Project, k.Scope, k.Created.Format(time.DateOnly))
+					}
+					return t.Print(a.Out)
+				})
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (a *Program) siteKeysRevokeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "revoke ID",
+		Short:   "remove a key, at once",
+		Long:    "revoke removes a key: the next request with it is refused.\n\n" + exitCodes,
+		Example: "  docgauge site keys list\n  docgauge site keys revoke k3vq7w2a",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usageError{errors.New("name one key by its id: docgauge site keys list shows them")}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withSite(func(store *facts.Store) error {
+				found, err := store.RevokeAPIKey(cmd.Context(), args[0])
+				if err == nil && !found {
+					err = usageError{fmt.Errorf("no key has the id %.40q: docgauge site keys list shows them", args[0])}
+				}
+				return err
+			})
+		},
+	}
+}
+
+// withSite opens the directory of the site beside a running site serve.
+func (a *Program) withSite(do func(*facts.Store) error) (err error) {
+	c, err := a.config(config.NeedNothing)
+	if err != nil {
+		return err
+	}
+	store, err := facts.Attach(c.SiteDir)
+	if err != nil {
+		return fmt.Errorf("DOCGAUGE_SITE_DIR: %w", err)
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	return do(store)
+}

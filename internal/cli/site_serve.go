@@ -1,0 +1,207 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/secretfile"
+	"github.com/docgauge/docgauge/internal/site"
+	"github.com/docgauge/docgauge/internal/site/facts"
+	"github.com/docgauge/docgauge/internal/site/follow"
+	"github.com/docgauge/docgauge/internal/web/server"
+)
+
+// siteEvery is the pause between two looks at the logs.
+const siteEvery = time.Second
+
+func (a *Program) siteServeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "serve",
+		Short: "follow the access logs of a site and answer the API",
+		Long: `serve follows the access logs of DOCGAUGE_SITE_LOGS while they grow and rotate,
+and answers at DOCGAUGE_SITE_LISTEN_ADDRESS what the API of a documentation
+platform answers: unique readers of the site and of each page, for days, weeks,
+months and up to 29 days. docgauge export, serve, top and the others work with
+it as with the platform; docgauge site keys add prints their settings.
+
+Logs are read from their beginning, rotated ones first. What was read is kept in
+DOCGAUGE_SITE_DIR for DOCGAUGE_SITE_RETENTION months: who read which page on
+which day, without addresses, user agents and times of day. One process collects
+into a directory.
+
+Beyond loopback the API needs TLS, from DOCGAUGE_WEB_CONFIG_FILE, or stands
+behind DOCGAUGE_SITE_TRUSTED_PROXIES: then nobody else is answered. Metrics and
+the probes /-/healthy and /-/ready are at DOCGAUGE_SITE_METRICS_ADDRESS; it is
+ready when everything that the logs had at the start has been read.
+
+SIGTERM finishes the requests and the commit under way. docgauge site check
+tries the settings.
+
+` + exitCodes,
+		Example: `  DOCGAUGE_SITE_LOGS='/var/log/nginx/access.log*' docgauge site serve
+  docgauge --env-file site.env site serve`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.siteServe(cmd.Context(), cmd.InOrStdin()) },
+	}
+}
+
+// ownSite is what the settings say of a site.
+type ownSite struct {
+	rules   *site.Rules
+	sources []follow.Source
+	peers   []netip.Prefix // trusted proxies
+}
+
+// basicAuth is in a web configuration with users.
+var basicAuth = regexp.MustCompile(`(?m)^["']?basic_auth_users["']?[ \t]*:`)
+
+// readSite reads the settings of a site. The error names every setting that is wrong.
+func (a *Program) readSite(c config.Config) (s ownSite, err error) {
+	var errs [3]error
+	s.rules, errs[0] = site.ParseRules(siteSettings(c), a.now())
+	if s.sources, errs[1] = follow.ParseSources(c.SiteLogs); errs[1] != nil {
+		errs[1] = fmt.Errorf("DOCGAUGE_SITE_LOGS: %w", errs[1])
+	}
+	if s.peers, errs[2] = site.ParseNetworks(c.SiteTrustedProxies); errs[2] != nil {
+		errs[2] = fmt.Errorf("DOCGAUGE_SITE_TRUSTED_PROXIES: %w", errs[2])
+	}
+	if err := errors.Join(errs[:]...); err != nil {
+		return s, config.Problems(strings.Split(err.Error(), "\n"))
+	}
+	return s, nil
+}
+
+// siteConfig reads all settings of site serve.
+func (a *Program) siteConfig() (c config.Config, s ownSite, err error) {
+	c, errSettings := a.config(config.NeedSite)
+	s, errSite := a.readSite(c)
+	var all config.Problems
+	for _, err := range []error{errSettings, errSite, exposed(c)} {
+		if problems, ok := errors.AsType[config.Problems](err); ok {
+			all = append(all, problems...)
+		} else if err != nil {
+			all = append(all, err.Error())
+		}
+	}
+	if len(all) > 0 {
+		return c, s, all
+	}
+	return c, s, nil
+}
+
+// exposed returns an error if others could read the keys of the API on their way, or if the web
+// configuration takes their place.
+func exposed(c config.Config) error {
+	tls, err := server.UsesTLS(c.WebConfigFile)
+	if err != nil {
+		return nil //nolint:nilerr // config says it
+	}
+	if c.WebConfigFile != "" {
+		if text, err := secretfile.Read(c.WebConfigFile); err == nil && basicAuth.MatchString(text) {
+			return fmt.Errorf("DOCGAUGE_WEB_CONFIG_FILE %s: has basic_auth_users, whose header is that of the API keys: "+
+				"use a file without them for site serve", c.WebConfigFile)
+		}
+	}
+	if !tls && c.SiteTrustedProxies == "" && !server.IsLoopback(c.SiteListenAddress) {
+		return fmt.Errorf("DOCGAUGE_SITE_LISTEN_ADDRESS %s: other machines could reach it, and API keys would go over "+
+			"the network in the clear: give TLS by DOCGAUGE_WEB_CONFIG_FILE, name the proxies in "+
+			"DOCGAUGE_SITE_TRUSTED_PROXIES, or listen on 127.0.0.1", c.SiteListenAddress)
+	}
+	return nil
+}
+
+func (a *Program) siteServe(ctx context.Context, stdin io.Reader) (err error) {
+	surviveClosedPipes()
+	c, s, err := a.siteConfig()
+	if err != nil {
+		return err
+	}
+	log := a.logger(c)
+	store, err := facts.Open(c.SiteDir)
+	if err != nil {
+		return fmt.Errorf("DOCGAUGE_SITE_DIR: %w", err)
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	projects := s.rules.Projects(s.sources)
+	collector := site.NewCollector(s.rules, s.sources, store, site.CollectOptions{Now: a.now, Logger: log,
+		Every: siteEvery, Retention: int(c.SiteRetention), Stdin: stdin})
+	answers := site.NewAnswers(store, a.now, log)
+	exposition := site.NewExposition(collector, answers, s.rules)
+	options := site.ServiceOptions{Projects: projects, Now: a.now, Logger: log}
+	if log.Enabled(ctx, slog.LevelInfo) {
+		options.RequestLog = log.Handler()
+	}
+	service := c.SiteServer()
+	service.Handler = exposition.Count(site.NewService(store, answers, options).Handler())
+	service.Peers, service.Logger = s.peers, log
+	api, err := server.Listen(service)
+	if err != nil {
+		return err
+	}
+	servers, metricsURL := []*server.Server{api}, ""
+	if metrics := c.SiteMetrics(); len(metrics.Addresses) > 0 {
+		metrics.Handlers = map[string]http.Handler{"/metrics": exposition.Handler()}
+		metrics.Ready, metrics.Logger = exposition.Ready, log
+		m, err := server.Listen(metrics)
+		if err != nil {
+			return errors.Join(err, api.Close())
+		}
+		servers, metricsURL = append(servers, m), m.URL()+"/metrics"
+	}
+	if err := a.saySite(ctx, c, store, projects, api.URL(), metricsURL); err != nil {
+		return err
+	}
+	log.Info("site serve started", "url", api.URL(), "metrics", metricsURL, "directory", store.Dir(),
+		"projects", projects, "version", c.Build.Version)
+	group, ctx := errgroup.WithContext(ctx)
+	for _, one := range servers {
+		group.Go(func() error { return one.Serve(ctx) })
+	}
+	group.Go(func() error { return collector.Run(ctx) })
+	group.Go(func() error {
+		exposition.Watch(ctx, store)
+		return nil
+	})
+	err = group.Wait()
+	log.Info("site serve stopped")
+	return err
+}
+
+// saySite tells a person what is served, and what to do next.
+func (a *Program) saySite(
+	ctx context.Context, c config.Config, store *facts.Store, projects []string, url, metricsURL string,
+) error {
+	dir, err := filepath.Abs(store.Dir())
+	if err != nil {
+		return err
+	}
+	keys, err := store.APIKeys(ctx)
+	if err != nil {
+		return err
+	}
+	a.note("API at %s for %s; stop with Ctrl-C", url, strings.Join(projects, ", "))
+	if metricsURL != "" {
+		a.note("metrics at %s", metricsURL)
+	}
+	a.note("reads %s, and keeps who read what in %s for %s", c.SiteLogs, dir,
+		format.Plural(int(c.SiteRetention), "month"))
+	if len(keys) == 0 {
+		a.note("next: `docgauge site keys add` makes a key, and prints the settings of docgauge export")
+	} else {
+		a.note("%s: docgauge site keys list", format.Plural(len(keys), "API key"))
+	}
+	return nil
+}

@@ -1,0 +1,329 @@
+package site
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/site/api"
+	"github.com/docgauge/docgauge/internal/site/facts"
+)
+
+// testSite is a site whose facts are committed by a test, on 2026-10-20.
+type testSite struct {
+	t       *testing.T
+	store   *facts.Store
+	answers *Answers
+	handler http.Handler
+	key     string
+	now     atomic.Int64 // Unix seconds
+	pages   []string
+}
+
+func newTestSite(t *testing.T) *testSite {
+	s := &testSite{t: t}
+	s.now.Store(time.Date(2026, 10, 20, 12, 0, 0, 0, time.UTC).Unix())
+	var err error
+	if s.store, err = facts.Open(t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.store.Close() })
+	s.serve()
+	s.key = s.addKey("prj_a")
+	return s
+}
+
+func (s *testSite) clock() time.Time { return time.Unix(s.now.Load(), 0) }
+
+// serve is what a new process does.
+func (s *testSite) serve() {
+	s.answers = NewAnswers(s.store, s.clock, slog.New(slog.DiscardHandler))
+	s.handler = NewService(s.store, s.answers, ServiceOptions{Projects: []string{"prj_a", "prj_b"}, Now: s.clock,
+		Logger: slog.New(slog.DiscardHandler)}).Handler()
+}
+
+func (s *testSite) addKey(project string) string {
+	_, secret, err := s.store.AddAPIKey(s.t.Context(), project, "read", s.clock())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return secret
+}
+
+// add commits views of a day: of each reader, the pages.
+func (s *testSite) add(day string, reader string, pages ...string) {
+	s.t.Helper()
+	d, err := analytics.ParseDate(day)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	keys, open, err := s.store.Keys(s.t.Context(), "prj_a", facts.EpochOf(d), s.clock())
+	if err != nil || !open {
+		s.t.Fatal(open, err)
+	}
+	b := facts.Batch{Projects: []string{"prj_a"}}
+	for _, page := range pages {
+		at := slices.Index(s.pages, page)
+		if at < 0 {
+			at, s.pages = len(s.pages), append(s.pages, page)
+			b.Pages = append(b.Pages, facts.Page{Number: int32(at), Project: "prj_a", Path: page})
+		}
+		b.Views = append(b.Views, facts.View{Day: d, Page: int32(at), Agent: -1,
+			Readers: [2]uint64{facts.NewHash(keys[0]).ID([]byte(reader)), facts.NewHash(keys[1]).ID([]byte(reader))}})
+	}
+	if err := s.store.Commit(s.t.Context(), b); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *testSite) get(query, key string) (int, string) {
+	r := httptest.NewRequest(http.MethodGet, "/v1/analytics/prj_a/visitors?"+query, nil)
+	r.Header.Set("Authorization", "Bearer "+key)
+	w := httptest.NewRecorder()
+	s.handler.ServeHTTP(w, r)
+	return w.Code, w.Body.String()
+}
+
+func (s *testSite) page(query, key string) (p api.Page) {
+	s.t.Helper()
+	code, body := s.get(query, key)
+	if err := json.Unmarshal([]byte(body), &p); err != nil || code != http.StatusOK {
+		s.t.Errorf("%s: %d %s, %v", query, code, body, err)
+	}
+	return p
+}
+
+// TestWindows: which windows are answered, and with which readers.
+func TestWindows(t *testing.T) {
+	s := newTestSite(t)
+	for day, reader := range map[string]string{"2026-08-31": "ann", "2026-09-01": "bob", "2026-09-30": "cy",
+		"2026-10-01": "bob", "2026-10-20": "dee", "2026-10-21": "eve", "2026-10-22": "far"} {
+		s.add(day, reader, "/a", "/"+reader)
+	}
+	const refused = -1
+	for query, want := range map[string]int64{
+		"":                                      3, // September and October up to tomorrow: bob, cy, dee
+		"dateTo=2026-10-01":                     3, // August and September
+		"dateTo=2026-10-02":                     2, // September, and a day
+		"dateTo=2099-01-01":                     3,
+		"dateFrom=2026-10-01":                   2,
+		"dateFrom=2026-09-22":                   3,       // 29 days
+		"dateFrom=2026-09-21":                   refused, // 30 days, with today
+		"dateFrom=2026-10-25":                   0,
+		"dateFrom=2099-01-01":                   0,
+		"dateFrom=2026-10-01&dateTo=2026-11-01": 4, // 31 days
+		"dateFrom=2026-10-01&dateTo=2026-11-02": refused,
+		"dateFrom=2026-09-01&dateTo=2026-10-01": 2,
+		"dateFrom=2026-09-02&dateTo=2026-10-02": refused,
+		"dateFrom=2026-09-03&dateTo=2026-10-02": 2, // 29 days
+		"dateFrom=2026-10-01&dateTo=2026-10-01": 0,
+		"dateFrom=2026-10-20T00:00:00Z&dateTo=2026-10-20T23:59:59.5Z":     0, // the same date
+		"dateFrom=2026-10-20T23:59:59.5Z&dateTo=2026-10-21T00:30:00%2B00": 1,
+		"dateFrom=2026-10-20&dateTo=2026-10-22T01:30:00%2B02:00":          1,
+		"dateFrom=0001-01-01&dateTo=9999-12-31":                           refused,
+		"dateFrom=2099-01-01&dateTo=2099-01-02":                           0,
+		"dateFrom=2026-10-02&dateTo=2026-10-01":                           refused,
+	} {
+		code, body := s.get(query, s.key)
+		var p api.Page
+		err := json.Unmarshal([]byte(body), &p)
+		switch {
+		case want == refused && (code != http.StatusBadRequest || !strings.Contains(body, "dateFrom")):
+			t.Errorf("%s: %d %s, want 400", query, code, body)
+		case want != refused && (code != http.StatusOK || err != nil || p.Totals.Human != want || p.Totals.Total != want):
+			t.Errorf("%s: %d %s, %v, want %d readers", query, code, body, err, want)
+		}
+	}
+}
+
+// TestReadings: the pages of a reading are of one answer while facts are added; other keys and new
+// readings have the newest one, and a reading that nobody goes on with is dropped.
+func TestReadings(t *testing.T) {
+	s := newTestSite(t)
+	const query = "dateFrom=2026-10-01&dateTo=2026-11-01&limit=1&offset="
+	totals := func(offset, key string) int64 { return s.page(query+offset, key).Totals.Total }
+	s.add("2026-10-02", "ann", "/a", "/b", "/c")
+	other := s.addKey("prj_a")
+	if n := totals("0", s.key); n != 1 {
+		t.Fatal(n)
+	}
+	s.add("2026-10-02", "bob", "/a", "/b", "/c")
+	for _, step := range []struct {
+		offset, key string
+		later       time.Duration
+		want        int64
+	}{
+		{"1", s.key, 0, 1}, {"1", other, 0, 2}, {"2", s.key, 9 * time.Minute, 1}, {"3", s.key, 9 * time.Minute, 1},
+		{"2", s.key, 10 * time.Minute, 2}, {"0", s.key, 0, 2}, {"0", other, 0, 2},
+	} {
+		s.now.Add(int64(step.later / time.Second))
+		if n := totals(step.offset, step.key); n != step.want {
+			t.Errorf("offset %s after %s: %d readers, want %d", step.offset, step.later, n, step.want)
+		}
+	}
+}
+
+// TestReadWhileCommitted: every reader reads every page, so each row has the totals: on every page of
+// every reading, whatever is committed meanwhile.
+func TestReadWhileCommitted(t *testing.T) {
+	s := newTestSite(t)
+	var pages []string
+	for i := range 20 {
+		pages = append(pages, fmt.Sprintf("/%d", i))
+	}
+	s.add("2026-10-20", "first", pages...)
+	var readers sync.WaitGroup
+	var reading atomic.Int32
+	for i := range 4 {
+		key := s.addKey("prj_a")
+		query := []string{"dateFrom=2026-10-20&dateTo=2026-10-21", "dateFrom=2026-10-01"}[i%2]
+		reading.Add(1)
+		readers.Go(func() {
+			defer reading.Add(-1)
+			for range 20 {
+				first := s.page(query+"&limit=3", key)
+				for p, offset := first, 0; ; {
+					for _, row := range p.Visitors {
+						if row.Total != first.Totals.Total || p.Totals != first.Totals {
+							t.Errorf("offset %d: row %+v, totals %+v, first %+v", offset, row, p.Totals, first.Totals)
+						}
+					}
+					if offset += 3; !p.HasMore {
+						break
+					}
+					p = s.page(fmt.Sprintf("%s&limit=3&offset=%d", query, offset), key)
+				}
+			}
+		})
+	}
+	commits := 0
+	for ; reading.Load() > 0; commits++ {
+		s.add("2026-10-20", fmt.Sprint("reader", commits), pages...)
+	}
+	readers.Wait()
+	if got := s.page("dateFrom=2026-10-20", s.key).Totals.Total; got != int64(commits)+1 {
+		t.Errorf("%d readers, want %d", got, commits+1)
+	}
+}
+
+// TestKeptAnswers: days that are over are counted once, also over restarts, until facts are added.
+func TestKeptAnswers(t *testing.T) {
+	s := newTestSite(t)
+	const over, open = "dateFrom=2026-09-01&dateTo=2026-10-01", "dateFrom=2026-10-01&dateTo=2026-11-01"
+	s.add("2026-09-02", "ann", "/a", "/ü\"\\")
+	s.add("2026-10-02", "ann", "/a")
+	ask := func(query string, readers, counted, kept int64) {
+		t.Helper()
+		p := s.page(query, s.key)
+		if p.Totals.Total != readers || s.answers.Counted.Load() != counted || s.answers.Kept.Load() != kept {
+			t.Errorf("%s: %+v, counted %d, kept %d, want %d, %d, %d", query, p, s.answers.Counted.Load(),
+				s.answers.Kept.Load(), readers, counted, kept)
+		}
+	}
+	ask(over, 1, 1, 0)
+	ask(over, 1, 1, 0)
+	ask(open, 1, 2, 0)
+	ask(open, 1, 2, 0)
+	want := s.page(over, s.key)
+	s.serve()
+	ask(over, 1, 0, 1)
+	ask(open, 1, 1, 1)
+	if got := s.page(over, s.key); !slices.Equal(got.Visitors, want.Visitors) {
+		t.Errorf("kept %v, counted %v", got, want)
+	}
+	s.add("2026-10-02", "bob", "/a")
+	ask(over, 1, 1, 1)
+	ask(open, 2, 2, 1)
+	s.add("2026-09-30", "bob", "/a")
+	ask(over, 2, 3, 1)
+	s.serve()
+	ask(over, 2, 0, 1)
+}
+
+// TestCountedOnce: equal questions at once are counted once.
+func TestCountedOnce(t *testing.T) {
+	s := newTestSite(t)
+	s.add("2026-10-02", "ann", "/a")
+	s.answers.one <- struct{}{}
+	var asking sync.WaitGroup
+	for range 8 {
+		key := s.addKey("prj_a")
+		asking.Go(func() { s.page("dateFrom=2026-10-01", key) })
+	}
+	<-s.answers.one
+	asking.Wait()
+	if n := s.answers.Counted.Load(); n != 1 {
+		t.Errorf("counted %d times", n)
+	}
+}
+
+// TestHeldIsBounded: the answers in memory are limited by their rows.
+func TestHeldIsBounded(t *testing.T) {
+	s := newTestSite(t)
+	a := s.answers
+	large := &answer{Answer: facts.Answer{Rows: make([]analytics.Row, heldRows/2)}}
+	for i := range 5 {
+		a.hold(heldKey{key: fmt.Sprint(i)}, large)
+		a.hold(heldKey{key: fmt.Sprint(i)}, large) // again
+	}
+	if len(a.held) != 1 || a.recent.Len() != 1 || a.weight > heldRows || a.find(heldKey{key: "4"}) != large {
+		t.Errorf("%d held, %d, weight %d", len(a.held), a.recent.Len(), a.weight)
+	}
+	s.now.Add(int64(heldFor / time.Second))
+	if a.find(heldKey{key: "4"}) != nil || a.weight != 0 {
+		t.Errorf("held for too long, weight %d", a.weight)
+	}
+}
+
+// TestDamageIsNoAnswer: what cannot be read is an error, which says nothing of this machine.
+func TestDamageIsNoAnswer(t *testing.T) {
+	s := newTestSite(t)
+	s.add("2026-10-02", "ann", "/a")
+	files, _ := filepath.Glob(filepath.Join(s.store.Dir(), "facts", "*"))
+	for _, file := range files {
+		if err := os.Truncate(file, 10); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if code, body := s.get("", s.key); code != http.StatusInternalServerError || strings.Contains(body, s.store.Dir()) {
+		t.Errorf("%d %s", code, body)
+	}
+}
+
+// TestKeysOfARunningService: keys that are added and revoked beside it.
+func TestKeysOfARunningService(t *testing.T) {
+	s := newTestSite(t)
+	beside, err := facts.Attach(s.store.Dir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer beside.Close()
+	key, secret, err := beside.AddAPIKey(t.Context(), "prj_a", "admin", s.clock())
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect := func(key string, want int) {
+		t.Helper()
+		if code, body := s.get("", key); code != want {
+			t.Errorf("%d %s, want %d", code, body, want)
+		}
+	}
+	expect(secret, http.StatusOK)
+	expect(s.addKey("prj_b"), http.StatusNotFound)
+	if _, err := beside.RevokeAPIKey(t.Context(), key.ID); err != nil {
+		t.Fatal(err)
+	}
+	expect(secret, http.StatusUnauthorized)
+	expect(s.key, http.StatusOK)
+}

@@ -1,0 +1,256 @@
+package site
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/site/facts"
+	"github.com/docgauge/docgauge/internal/site/follow"
+)
+
+// world is a site, its log and a collector, on a clock of its own. It knows which lines must count:
+// by the rule of epochs as the documentation has it, written down once more.
+type world struct {
+	t       *testing.T
+	rng     *rand.Rand
+	now     time.Time
+	dir     string
+	store   *facts.Store
+	session *session // nil: the collector is down
+	silent  bool     // there is a second log, which never has a line
+
+	waiting  []read // lines that the collector has not read
+	counted  []read
+	late     int
+	epochs   map[facts.Epoch]*lifetime
+	newest   time.Time
+	rotation int
+}
+
+// read is a line: somebody read a page.
+type read struct {
+	at        time.Time
+	who, path string
+}
+
+type lifetime struct {
+	opened time.Time
+	closed bool
+}
+
+func newWorld(t *testing.T, seed uint64, now time.Time) *world {
+	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 31)), now: now, dir: t.TempDir(),
+		epochs: map[facts.Epoch]*lifetime{}}
+	t.Cleanup(func() { w.stop() })
+	return w
+}
+
+func (w *world) ok(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatalf("%s: %v", w.now, err)
+	}
+}
+
+func (w *world) log() string { return filepath.Join(w.dir, "access.log") }
+
+// write writes lines of a day, in any order of time.
+func (w *world) write(day analytics.Date, n int) {
+	var text strings.Builder
+	for range n {
+		r := read{day.Time().Add(time.Duration(w.rng.IntN(86400)) * time.Second),
+			fmt.Sprintf("192.0.2.%d", w.rng.IntN(40)),
+			fmt.Sprintf("/page%d", w.rng.IntN(5))}
+		fmt.Fprintf(&text, "%s - - [%s] \"GET %s HTTP/1.1\" 200 5 \"-\" \"Mozilla/5.0 Firefox/120.0\"\n", r.who,
+			r.at.Format("02/Jan/2006:15:04:05 -0700"), r.path)
+		w.waiting = append(w.waiting, r)
+	}
+	f, err := os.OpenFile(w.log(), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	w.ok(err)
+	_, err = f.WriteString(text.String())
+	w.ok(err)
+	w.ok(f.Close())
+}
+
+// rotate renames the log, as logrotate does: the newest is .1.
+func (w *world) rotate() {
+	for i := w.rotation; i > 0; i-- {
+		w.ok(os.Rename(fmt.Sprint(w.log(), ".", i), fmt.Sprint(w.log(), ".", i+1)))
+	}
+	if os.Rename(w.log(), w.log()+".1") == nil {
+		w.rotation++
+	}
+}
+
+func (w *world) start() {
+	if w.session != nil {
+		return
+	}
+	var err error
+	w.store, err = facts.Open(filepath.Join(w.dir, "site"))
+	w.ok(err)
+	rules := rulesOf(w.t, Settings{})
+	sources := []follow.Source{{Where: w.log()}}
+	if w.silent {
+		sources = append(sources, follow.Source{Where: filepath.Join(w.dir, "other.log")})
+	}
+	c := NewCollector(rules, sources, w.store, CollectOptions{
+		Now: func() time.Time { return w.now }, Logger: slog.New(slog.DiscardHandler)})
+	w.session, err = c.newSession(w.t.Context())
+	w.ok(err)
+}
+
+func (w *world) stop() {
+	if w.session != nil {
+		w.ok(w.session.follower.Close())
+		w.ok(w.store.Close())
+		w.session = nil
+	}
+}
+
+// poll lets the collector read, and says what must come of it.
+func (w *world) poll() {
+	w.start()
+	w.ok(w.session.poll(w.t.Context()))
+	w.ok(w.session.tidy(w.t.Context()))
+	w.close(false)
+	for _, r := range w.waiting {
+		month := facts.EpochOf(analytics.DateOf(r.at))
+		before, own := w.epochs[month-1], w.epochs[month]
+		if before != nil && before.closed || own != nil && own.closed {
+			w.late++
+		} else {
+			for _, e := range []facts.Epoch{month - 1, month} {
+				if w.epochs[e] == nil {
+					w.epochs[e] = &lifetime{opened: w.now}
+				}
+			}
+			w.counted = append(w.counted, r)
+		}
+		if w.newest.Before(r.at) {
+			w.newest = r.at
+		}
+	}
+	w.waiting = nil
+	w.close(true)
+}
+
+// close is the rule: 72 hours after the end, by the log, or two weeks after it, or after the opening.
+func (w *world) close(caughtUp bool) {
+	for e, l := range w.epochs {
+		end := e.To().Time()
+		last := end
+		if l.opened.After(end) {
+			last = l.opened
+		}
+		if !w.now.Before(last.AddDate(0, 0, 14)) || caughtUp && !w.silent && !w.newest.Before(end.Add(72*time.Hour)) {
+			l.closed = true
+		}
+	}
+}
+
+// check compares a window.
+func (w *world) check(from, to analytics.Date) {
+	w.t.Helper()
+	got, err := w.store.Count(w.t.Context(), DefaultProject, from, to)
+	w.ok(err)
+	pages := map[string]map[string]bool{"": {}}
+	for _, r := range w.counted {
+		if day := analytics.DateOf(r.at); day >= from && day < to {
+			if pages[r.path] == nil {
+				pages[r.path] = map[string]bool{}
+			}
+			pages[r.path][r.who], pages[""][r.who] = true, true
+		}
+	}
+	var want []analytics.Row
+	for path, readers := range pages {
+		if n := int64(len(readers)); path != "" {
+			want = append(want, analytics.Row{Path: path, Human: n, Total: n})
+		}
+	}
+	slices.SortFunc(want, func(x, y analytics.Row) int {
+		return cmp.Or(cmp.Compare(y.Total, x.Total), cmp.Compare(x.Path, y.Path))
+	})
+	if n := int64(len(pages[""])); got.Totals != (analytics.Totals{Human: n, Total: n}) ||
+		!slices.Equal(got.Rows, want) {
+		w.t.Fatalf("on %s, [%s,%s): %v, want %d and %v", w.now, from, to, got, n, want)
+	}
+}
+
+// checkSome compares a window of each kind, anywhere in the past.
+func (w *world) checkSome(first analytics.Date) {
+	today := analytics.DateOf(w.now)
+	if today <= first {
+		return
+	}
+	day := first + analytics.Date(w.rng.IntN(int(today-first)))
+	monday, month := day-analytics.Date((day.Weekday()+6)%7), facts.EpochOf(day)
+	w.check(day, day+1)
+	w.check(monday, monday+7)
+	w.check(day, day+analytics.Date(1+w.rng.IntN(29)))
+	w.check(month.From(), (month + 1).From())
+}
+
+// TestForYears: whatever the log and the collector do, each kind of window has exactly the lines
+// that were not late: with lines that come late, outages, restarts at a month's end, rotation, and a
+// year of old logs to begin with, beside a log that is empty.
+func TestForYears(t *testing.T) {
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, seed, time.Date(2026, 1, 10, 12, 0, 0, 0, time.UTC))
+			w.silent = seed == 1 || seed == 2
+			first := analytics.DateOf(w.now)
+			if seed%2 == 0 { // old logs
+				first -= 365
+				for day := first; day < analytics.DateOf(w.now); day += 3 {
+					w.write(day, w.rng.IntN(4))
+					if w.rng.IntN(30) == 0 {
+						w.rotate()
+					}
+				}
+			}
+			for w.now.Year() < 2027 {
+				day := analytics.DateOf(w.now)
+				w.write(day, w.rng.IntN(8))
+				if w.rng.IntN(6) == 0 || w.silent { // another machine's, or a buffer's
+					w.write(max(first, day-analytics.Date(w.rng.IntN(80))), 3)
+				}
+				if w.rng.IntN(10) == 0 {
+					w.rotate()
+				}
+				if w.rng.IntN(40) == 0 || w.now.AddDate(0, 0, 1).Day() == 1 {
+					w.stop()
+				}
+				if outage := seed == 3 && w.now.Month() > time.May && w.now.Month() < time.August; !outage {
+					w.poll()
+					w.checkSome(first)
+				} else {
+					w.stop()
+				}
+				w.now = w.now.Add(time.Duration(12+w.rng.IntN(48)) * time.Hour)
+			}
+			w.poll()
+			for day := first; day < analytics.DateOf(w.now); day += 9 {
+				w.checkSome(first)
+			}
+			if w.late == 0 {
+				t.Error("no line was late")
+			}
+			sources, _ := w.session.Sources()
+			if n := sources[0].Lines; n["late"] != int64(w.late) || n["view"] != int64(len(w.counted)) {
+				t.Errorf("%v, want %d views and %d late", n, len(w.counted), w.late)
+			}
+		})
+	}
+}

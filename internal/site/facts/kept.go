@@ -1,0 +1,56 @@
+package facts
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/durable"
+)
+
+// Kept returns the kept answer of the days from from to to (exclusive) as [Store.Keep] got it, if it
+// was made when changed was the newest commit of these days; nil without one.
+func (s *Store) Kept(
+	ctx context.Context, project string, from, to analytics.Date, changed int64,
+) (text []byte, err error) {
+	err = s.sql.QueryRowContext(ctx,
+		"SELECT answer FROM answers WHERE project = ? AND from_day = ? AND to_day = ? AND changed = ?",
+		project, int(from), int(to), changed).Scan(&text)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: kept answers: %w", s.dir, err)
+	}
+	return text, nil
+}
+
+// Keep keeps the answer of some days in place of the former one. changed is what [Store.Changed]
+// said before the days were counted: an answer that already has later facts is counted once more, and
+// one that lacks facts is never taken for the newest.
+func (s *Store) Keep(ctx context.Context, project string, from, to analytics.Date, changed int64, text []byte) error {
+	err := s.write(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx,
+			"INSERT OR REPLACE INTO answers (project, from_day, to_day, changed, answer) VALUES (?, ?, ?, ?, ?)",
+			project, int(from), int(to), changed, text)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("%s: kept answers: %w", s.dir, err)
+	}
+	return nil
+}
+
+// InUse reports whether a process collects into the site.
+func (s *Store) InUse() (bool, error) {
+	lock, err := os.OpenFile(filepath.Join(s.dir, lockName), os.O_RDWR, 0)
+	if err != nil {
+		return false, err
+	}
+	held, err := durable.TryLock(lock)
+	return !held, errors.Join(err, lock.Close())
+}

@@ -1,0 +1,148 @@
+package site
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/collectors/version"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/docgauge/docgauge/internal/clock"
+	"github.com/docgauge/docgauge/internal/site/facts"
+)
+
+// Metric describes a metric of site serve.
+type Metric struct {
+	Name, Help string
+	Type       prometheus.ValueType
+	Labels     []string
+}
+
+// Indexes of families.
+const (
+	linesTotal = iota
+	watermark
+	possiblyLost
+	rangesCreated
+	epochsOpen
+	answersTotal
+	countingSeconds
+	requestsTotal
+)
+
+// families are the metrics besides those of the program, the Go runtime and the process.
+var families = []Metric{
+	linesTotal: {"docgauge_site_lines_total", "Lines of a source, by result: view, or why they are none.",
+		prometheus.CounterValue, []string{"source", "result"}},
+	watermark: {"docgauge_site_watermark_timestamp_seconds", "Time of the newest line of a source; absent before the " +
+		"first.", prometheus.GaugeValue, []string{"source"}},
+	possiblyLost: {"docgauge_site_possibly_lost_total", "Times that lines of a source may have been lost, because a " +
+		"file was emptied (copytruncate).", prometheus.CounterValue, []string{"source"}},
+	rangesCreated: {"docgauge_site_ranges_created_timestamp_seconds", "When a list of published addresses was made; " +
+		"older than 30 days it verifies nothing.", prometheus.GaugeValue, []string{"file"}},
+	epochsOpen: {"docgauge_site_epochs_open", "Epochs of all projects whose keys are not destroyed yet.",
+		prometheus.GaugeValue, nil},
+	answersTotal: {"docgauge_site_answers_total", "Answers by where they came from: counted, disk or memory.",
+		prometheus.CounterValue, []string{"from"}},
+	countingSeconds: {"docgauge_site_counting_seconds_total", "Time spent on counting answers.",
+		prometheus.CounterValue, nil},
+	requestsTotal: {"docgauge_site_requests_total", "Requests to the API, by HTTP status.",
+		prometheus.CounterValue, []string{"code"}},
+}
+
+// Metrics returns every metric there is except those of the Go runtime and the process, and
+// docgauge_build_info.
+func Metrics() []Metric { return families }
+
+// Exposition shows metrics of a site. A scrape reads memory alone.
+type Exposition struct {
+	collector *Collector
+	answers   *Answers
+	rules     *Rules
+	requests  *prometheus.CounterVec
+	epochs    prometheus.Gauge
+	descs     []*prometheus.Desc
+}
+
+// NewExposition returns the metrics of a site.
+func NewExposition(c *Collector, a *Answers, r *Rules) *Exposition {
+	e := &Exposition{collector: c, answers: a, rules: r,
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: families[requestsTotal].Name,
+			Help: families[requestsTotal].Help}, families[requestsTotal].Labels),
+		epochs: prometheus.NewGauge(prometheus.GaugeOpts{Name: families[epochsOpen].Name,
+			Help: families[epochsOpen].Help}),
+	}
+	for _, m := range families {
+		e.descs = append(e.descs, prometheus.NewDesc(m.Name, m.Help, m.Labels, nil))
+	}
+	return e
+}
+
+// Handler serves the metrics.
+func (e *Exposition) Handler() http.Handler {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(e, e.requests, e.epochs, version.NewCollector("docgauge"), collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
+}
+
+// Count counts the requests to a handler.
+func (e *Exposition) Count(next http.Handler) http.Handler {
+	return promhttp.InstrumentHandlerCounter(e.requests, next)
+}
+
+// Watch keeps up what a scrape must not ask the database for, until ctx ends.
+func (e *Exposition) Watch(ctx context.Context, s *facts.Store) {
+	for {
+		if open, err := s.OpenEpochs(ctx); err == nil {
+			e.epochs.Set(float64(len(open)))
+		}
+		if clock.Sleep(ctx, time.Minute) != nil {
+			return
+		}
+	}
+}
+
+// Describe is for the registry.
+func (e *Exposition) Describe(to chan<- *prometheus.Desc) {
+	for i, d := range e.descs {
+		if i != epochsOpen && i != requestsTotal {
+			to <- d
+		}
+	}
+}
+
+// Collect is for the registry.
+func (e *Exposition) Collect(to chan<- prometheus.Metric) {
+	emit := func(family int, value float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(e.descs[family], families[family].Type, value, labels...)
+	}
+	sources, _ := e.collector.Sources()
+	for _, s := range sources {
+		for result, n := range s.Lines {
+			emit(linesTotal, float64(n), s.Name, result)
+		}
+		if s.Watermark > 0 {
+			emit(watermark, float64(s.Watermark), s.Name)
+		}
+		emit(possiblyLost, float64(s.PossiblyLost), s.Name)
+	}
+	for _, l := range e.rules.Ranges() {
+		emit(rangesCreated, float64(l.Created.Unix()), l.Name)
+	}
+	emit(answersTotal, float64(e.answers.Counted.Load()), "counted")
+	emit(answersTotal, float64(e.answers.Kept.Load()), "disk")
+	emit(answersTotal, float64(e.answers.Held.Load()), "memory")
+	emit(countingSeconds, time.Duration(e.answers.Nanoseconds.Load()).Seconds())
+}
+
+// Ready returns why answers may lack what the logs have; nothing if they do not.
+func (e *Exposition) Ready() []string {
+	if _, caughtUp := e.collector.Sources(); !caughtUp {
+		return []string{"the logs are being read for the first time since the start"}
+	}
+	return nil
+}

@@ -1,0 +1,36 @@
+package site
+
+import (
+	"context"
+	"crypto/sha256"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/site/api"
+	"github.com/docgauge/docgauge/internal/site/facts"
+)
+
+// Scopes are what keys of a site can be for.
+var Scopes = map[string]api.Scope{"admin": api.Read | api.Write, "read": api.Read, "write": api.Write}
+
+// ServiceOptions are what an API of a site needs besides its facts.
+type ServiceOptions struct {
+	Projects   []string
+	Now        func() time.Time
+	Logger     *slog.Logger
+	RequestLog slog.Handler // nil: none
+}
+
+// NewService returns the API over the facts of a site. Keys are looked up in the store for each
+// request.
+func NewService(s *facts.Store, a *Answers, o ServiceOptions) *api.Service {
+	return api.New(api.Options{
+		FindKey: func(ctx context.Context, digest [sha256.Size]byte) (api.Credential, bool, error) {
+			k, found, err := s.FindAPIKey(ctx, digest)
+			return api.Credential{ID: k.ID, Project: k.Project, Scopes: Scopes[k.Scope]}, found, err
+		},
+		HasProject: func(name string) bool { return slices.Contains(o.Projects, name) },
+		Visitors:   a.Page, Now: o.Now, Logger: o.Logger, RequestLog: o.RequestLog,
+	})
+}

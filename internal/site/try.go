@@ -1,0 +1,139 @@
+package site
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/site/follow"
+	"github.com/docgauge/docgauge/internal/site/logs"
+)
+
+// Tried is what the logs of a source look like.
+type Tried struct {
+	Files         int // that the path or glob matches; 0 for a bucket
+	Lines, Parsed int // of the beginning of the oldest log and the end of the newest
+	Newest        time.Time
+}
+
+// leastParsed is the share of lines below which the format cannot be that of the log.
+const leastParsed = 0.95
+
+// errEnough ends a look at a log.
+var errEnough = errors.New("enough")
+
+// Try reads the beginning of the oldest log of a source, as a collector does, and the end of the
+// newest. It changes nothing.
+func (r *Rules) Try(ctx context.Context, source follow.Source, now func() time.Time) (t Tried, err error) {
+	if source.Where == "-" {
+		return t, nil
+	}
+	var parser *logs.Parser
+	f, err := follow.New([]follow.Source{source}, nil, follow.Options{Now: now})
+	if err != nil {
+		return t, err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	err = f.Poll(ctx, func(c follow.Chunk) (err error) {
+		if len(c.Head) == 0 {
+			return nil
+		}
+		if parser, err = r.format.Parser(c.Head); err != nil {
+			return fmt.Errorf("%s: %w", c.Name, err)
+		}
+		t.parse(parser, c.Head)
+		return errEnough
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return t, err
+	}
+	if !strings.Contains(source.Where, "://") {
+		if err := t.newest(parser, source.Where); err != nil {
+			return t, err
+		}
+	}
+	if float64(t.Parsed) < leastParsed*float64(t.Lines) {
+		return t, fmt.Errorf("only %d of %d lines follow the format: name it with DOCGAUGE_SITE_LOG_FORMAT, or leave "+
+			"other files out", t.Parsed, t.Lines)
+	}
+	return t, nil
+}
+
+// newest tries each file, and reads the end of the newest.
+func (t *Tried) newest(parser *logs.Parser, pattern string) error {
+	paths, err := filepath.Glob(pattern)
+	if err != nil {
+		return err
+	}
+	var newest os.FileInfo
+	path := ""
+	var problems []error
+	for _, p := range paths {
+		info, err := os.Stat(p)
+		if err == nil && info.Mode().IsRegular() {
+			var file *os.File
+			if file, err = os.Open(p); err == nil {
+				err = file.Close()
+				t.Files++
+			}
+			if newest == nil || info.ModTime().After(newest.ModTime()) {
+				newest, path = info, p
+			}
+		}
+		if err != nil {
+			problems = append(problems, err)
+		}
+	}
+	if newest == nil {
+		problems = append(problems, errors.New("there is no such log yet: is the path right?"))
+	}
+	small := t.Files == 1 && newest != nil && newest.Size() <= headSize // it was read
+	if err := errors.Join(problems...); err != nil || parser == nil || small ||
+		slices.Contains([]string{".gz", ".zst"}, filepath.Ext(path)) {
+		return err
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close() //nolint:errcheck // it was only read
+	from := max(0, newest.Size()-headSize)
+	text, err := io.ReadAll(io.NewSectionReader(file, from, headSize))
+	if err != nil {
+		return err
+	}
+	text = text[:bytes.LastIndexByte(text, '\n')+1]
+	if from > 0 { // in the middle of a line
+		text = text[bytes.IndexByte(text, '\n')+1:]
+	}
+	t.parse(parser, text)
+	return nil
+}
+
+func (t *Tried) parse(parser *logs.Parser, text []byte) {
+	var l logs.Line
+	for line := range bytes.Lines(text) {
+		line = bytes.TrimRight(line, "\r\n")
+		if len(line) == 0 {
+			continue
+		}
+		ok, err := parser.Parse(line, &l)
+		if err == nil && !ok { // a comment
+			continue
+		}
+		t.Lines++
+		if err == nil {
+			t.Parsed++
+			if at := time.Unix(l.Time, 0).UTC(); at.After(t.Newest) {
+				t.Newest = at
+			}
+		}
+	}
+}
