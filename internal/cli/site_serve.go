@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/netip"
 	"path/filepath"
@@ -115,7 +116,8 @@ func exposed(c config.Config) error {
 				"use a file without them for site serve", c.WebConfigFile)
 		}
 	}
-	if !tls && c.SiteTrustedProxies == "" && !server.IsLoopback(c.SiteListenAddress) {
+	_, _, bad := net.SplitHostPort(c.SiteListenAddress) // config says it
+	if !tls && c.SiteTrustedProxies == "" && bad == nil && !server.IsLoopback(c.SiteListenAddress) {
 		return fmt.Errorf("DOCGAUGE_SITE_LISTEN_ADDRESS %s: other machines could reach it, and API keys would go over "+
 			"the network in the clear: give TLS by DOCGAUGE_WEB_CONFIG_FILE, name the proxies in "+
 			"DOCGAUGE_SITE_TRUSTED_PROXIES, or listen on 127.0.0.1", c.SiteListenAddress)
@@ -136,9 +138,9 @@ func (a *Program) siteServe(ctx context.Context, stdin io.Reader) (err error) {
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	projects := s.rules.Projects(s.sources)
-	collector := site.NewCollector(s.rules, s.sources, store, site.CollectOptions{Now: a.now, Logger: log,
-		Every: siteEvery, Retention: int(c.SiteRetention), Stdin: stdin})
-	answers := site.NewAnswers(store, a.now, log)
+	collect := site.CollectOptions{Now: a.now, Logger: log, Every: siteEvery, Retention: int(c.SiteRetention),
+		Stdin: stdin}
+	collector, answers := site.NewCollector(s.rules, s.sources, store, collect), site.NewAnswers(store, collect)
 	exposition := site.NewExposition(collector, answers, s.rules)
 	options := site.ServiceOptions{Projects: projects, Now: a.now, Logger: log}
 	if log.Enabled(ctx, slog.LevelInfo) {

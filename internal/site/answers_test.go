@@ -48,7 +48,7 @@ func (s *testSite) clock() time.Time { return time.Unix(s.now.Load(), 0) }
 
 // serve is what a new process does.
 func (s *testSite) serve() {
-	s.answers = NewAnswers(s.store, s.clock, slog.New(slog.DiscardHandler))
+	s.answers = NewAnswers(s.store, CollectOptions{Now: s.clock, Logger: slog.New(slog.DiscardHandler), Retention: 3})
 	s.handler = NewService(s.store, s.answers, ServiceOptions{Projects: []string{"prj_a", "prj_b"}, Now: s.clock,
 		Logger: slog.New(slog.DiscardHandler)}).Handler()
 }

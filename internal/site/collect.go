@@ -491,7 +491,7 @@ func (s *session) tidy(ctx context.Context) error {
 
 // oldest is the first day that is kept.
 func (s *session) oldest(now time.Time) analytics.Date {
-	return (facts.EpochOf(analytics.DateOf(now)) - facts.Epoch(s.Retention)).From()
+	return oldestDay(analytics.DateOf(now), s.Retention)
 }
 
 // closeEpochs closes those that are due: whose sources, if all of what they have was read, are past
