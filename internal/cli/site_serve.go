@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -130,6 +131,7 @@ func (a *Program) siteServe(ctx context.Context, stdin io.Reader) (err error) {
 		return err
 	}
 	log := a.logger(c)
+	defer debug.SetGCPercent(debug.SetGCPercent(siteGCPercent)) // see siteCount
 	store, err := facts.Open(c.SiteDir)
 	if err != nil {
 		return fmt.Errorf("DOCGAUGE_SITE_DIR: %w", err)
