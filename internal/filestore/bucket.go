@@ -21,6 +21,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"github.com/docgauge/docgauge/internal/durable"
 )
@@ -213,11 +214,18 @@ func (b *bucket) Remove(ctx context.Context, name string) error {
 }
 
 func (b *bucket) List(ctx context.Context, dir, after string, found func(name string)) error {
+	return b.list(ctx, dir, after, func(name string, _ types.Object) { found(name) })
+}
+
+func (b *bucket) list(ctx context.Context, dir, after string, found func(name string, o types.Object)) error {
 	client, err := b.connect(ctx)
 	if err != nil {
 		return err
 	}
-	input := &s3.ListObjectsV2Input{Bucket: &b.address.bucket, Prefix: aws.String(*b.key(dir) + "/")}
+	input := &s3.ListObjectsV2Input{Bucket: &b.address.bucket}
+	if prefix := *b.key(dir); prefix != "" {
+		input.Prefix = aws.String(prefix + "/")
+	}
 	if after != "" {
 		input.StartAfter = b.key(after)
 	}
@@ -235,7 +243,7 @@ func (b *bucket) List(ctx context.Context, dir, after string, found func(name st
 		for _, object := range page.Contents {
 			name := strings.TrimPrefix(strings.TrimPrefix(*object.Key, b.address.prefix), "/")
 			if name > after { // not every server knows StartAfter
-				found(name)
+				found(name, object)
 			}
 		}
 	}

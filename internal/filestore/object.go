@@ -152,6 +152,11 @@ func verify(answer *s3.GetObjectOutput, key string, sum []byte) error {
 
 // Fetch copies an object to a file in dir.
 func (b *bucket) Fetch(ctx context.Context, name, dir string) (string, func() error, error) {
+	return b.fetch(ctx, name, dir, nil)
+}
+
+// fetch is Fetch of the version with an ETag, if that is not nil.
+func (b *bucket) fetch(ctx context.Context, name, dir string, etag *string) (string, func() error, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.limits.Transfer)
 	defer cancel()
 	path := filepath.Join(dir, rand.Text())
@@ -160,7 +165,7 @@ func (b *bucket) Fetch(ctx context.Context, name, dir string) (string, func() er
 		return "", nil, err
 	}
 	done := func() error { return os.Remove(path) }
-	err = b.untilWhole(ctx, name, nil, nil, func(answer *s3.GetObjectOutput) error {
+	err = b.untilWhole(ctx, name, nil, etag, func(answer *s3.GetObjectOutput) error {
 		if err := out.Truncate(0); err != nil {
 			return err
 		}
@@ -201,10 +206,14 @@ func (f fetched) Close() error { return errors.Join(f.File.Close(), f.done()) }
 // OpenWhole fetches an object that is to be read to its end, with its checksum
 // tested.
 func (b *bucket) OpenWhole(ctx context.Context, name string) (File, error) {
+	return b.openWhole(ctx, name, nil)
+}
+
+func (b *bucket) openWhole(ctx context.Context, name string, etag *string) (File, error) {
 	if err := b.Prepare(ctx); err != nil {
 		return nil, err
 	}
-	path, done, err := b.Fetch(ctx, name, filepath.Dir(b.StagingFile()))
+	path, done, err := b.fetch(ctx, name, filepath.Dir(b.StagingFile()), etag)
 	if err != nil {
 		return nil, err
 	}

@@ -146,6 +146,8 @@ func (c *candidate) look() (fs.FileInfo, error) {
 // set takes what the system says of the file.
 func (c *candidate) set(info fs.FileInfo) error {
 	switch mode := info.Mode(); {
+	case mode&fs.ModeSymlink != 0:
+		return errors.New("is one of too many links: name the file")
 	case mode.IsDir():
 		return errors.New("is a directory: name the logs in it, for instance with *.log")
 	case !mode.IsRegular():

@@ -126,7 +126,7 @@ type position struct {
 	IsPacked bool           `json:"packed,omitempty"` // compressed
 	// IsEmptied: the file was emptied, and its copy not found yet.
 	IsEmptied bool `json:"emptied,omitempty"`
-	// Size and Modified are those of the file when it was read to its end.
+	// Size and Modified are those of the file when it was read to its end. Modified is set for an object then.
 	Size     int64     `json:"size,omitempty"`
 	Modified time.Time `json:"modified,omitzero"`
 }
@@ -158,11 +158,14 @@ type Follower struct {
 	said    map[int]bool // that a source has no log yet
 	buckets map[int]*bucket
 	stdin   *stdin
+
+	freeText int64 // freeText, but in a test
 }
 
 // New returns a Follower that goes on after positions, by key, as chunks had them. It reads nothing.
 func New(sources []Source, positions map[string][]byte, o Options) (*Follower, error) {
-	f := &Follower{sources: sources, log: o.Logger, now: o.Now, said: map[int]bool{}, buckets: map[int]*bucket{}}
+	f := &Follower{sources: sources, log: o.Logger, now: o.Now, said: map[int]bool{}, buckets: map[int]*bucket{},
+		freeText: freeText}
 	if f.log == nil {
 		f.log = slog.New(slog.DiscardHandler)
 	}
@@ -178,11 +181,11 @@ func New(sources []Source, positions map[string][]byte, o Options) (*Follower, e
 	}
 	for i, s := range sources {
 		if strings.HasPrefix(s.Where, "s3://") {
-			store, err := filestore.New(s.Where)
+			inbox, err := filestore.NewInbox(s.Where)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", s.Where, err)
 			}
-			f.buckets[i] = &bucket{store: store}
+			f.buckets[i] = &bucket{inbox: inbox}
 		} else if s.Where == "-" {
 			f.stdin = newStdin(i, o.Stdin)
 		}
@@ -196,7 +199,7 @@ func (f *Follower) Close() (err error) {
 		err = errors.Join(err, k.close())
 	}
 	for _, b := range f.buckets {
-		err = errors.Join(err, b.store.Close())
+		err = errors.Join(err, b.inbox.Close())
 	}
 	if f.stdin != nil {
 		f.stdin.stop()
@@ -292,7 +295,7 @@ func (p *poll) forget() {
 		case p.stopped != nil:
 		case k.at != nil:
 			k.gone = time.Time{}
-		case !k.isKept:
+		case !k.isKept && (k.ETag == "" || p.listed[k.Where] > 0):
 			return true
 		case p.listed[k.Where] == 0 || source < 0:
 		case k.gone.IsZero():

@@ -5,14 +5,21 @@ import (
 	"compress/gzip"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/docgauge/docgauge/internal/dev/s3test"
+	"github.com/docgauge/docgauge/internal/filestore"
 )
+
+func TestMain(m *testing.M) { os.Exit(s3test.Main(m, false)) }
 
 // server writes a log, and rotates it in one of several ways. Every line is different, but those that begin with #.
 type server struct {
@@ -335,5 +342,351 @@ func TestEachLineOnce(t *testing.T) {
 				simulate(t, seed, style)
 			}
 		})
+	}
+}
+
+// watch is a follower of some sources in a directory, whose positions are kept after each poll.
+type watch struct {
+	*testing.T
+	dir       string
+	sources   []Source
+	positions map[string][]byte
+	now       time.Time
+	stdin     io.Reader
+	*Follower
+	chunks []Chunk // of the last poll
+}
+
+// newWatch follows sources, which begin with the directory if they have no scheme.
+func newWatch(t *testing.T, where ...string) *watch {
+	w := &watch{T: t, dir: t.TempDir(), positions: map[string][]byte{}, now: time.Unix(1_800_000_000, 0)}
+	for _, s := range where {
+		if s != "-" && !strings.Contains(s, "://") {
+			s = filepath.Join(w.dir, s)
+		}
+		w.sources = append(w.sources, Source{Where: s})
+	}
+	return w
+}
+
+func (w *watch) path(name string) string { return filepath.Join(w.dir, name) }
+
+func (w *watch) write(name, text string) {
+	w.Helper()
+	w.check(os.WriteFile(w.path(name), []byte(text), 0o600))
+}
+
+func (w *watch) check(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// restart makes another follower.
+func (w *watch) restart() {
+	w.Helper()
+	if w.Follower != nil {
+		w.check(w.Close())
+	}
+	var err error
+	w.Follower, err = New(w.sources, w.positions, Options{Stdin: w.stdin, Now: func() time.Time { return w.now }})
+	w.check(err)
+}
+
+// poll returns the lines of a poll, a minute after the last one, and its error.
+func (w *watch) poll() (lines string, err error) {
+	if w.Follower == nil {
+		w.restart()
+	}
+	w.now, w.chunks = w.now.Add(time.Minute), nil
+	err = w.Poll(w.Context(), func(c Chunk) error {
+		lines += strings.ReplaceAll(string(c.Text), "\n", " ")
+		w.chunks = append(w.chunks, c)
+		if w.positions[c.Key] = c.Position; c.Position == nil {
+			delete(w.positions, c.Key)
+		}
+		return nil
+	})
+	return strings.TrimSuffix(lines, " "), err
+}
+
+// want polls, and compares lines and error, of which fault is a part; empty: none.
+func (w *watch) want(lines, fault string) {
+	w.Helper()
+	got, err := w.poll()
+	if got != lines || (err == nil) != (fault == "") || !strings.Contains(fmt.Sprint(err), fault) {
+		w.Errorf("polled %.200q, %v; want %q, %q", got, err, lines, fault)
+	}
+}
+
+func zipped(text string) string {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, _ = io.WriteString(w, text)
+	_ = w.Close()
+	return b.String()
+}
+
+func TestParseSources(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                             "[]",
+		" /a.log , prj_b=/var/*.log,-": "[{ /a.log} {prj_b /var/*.log} { -}]",
+		"/a=b.log":                     "[{ /a=b.log}]",
+		"p=s3://bkt/logs?region=eu-1":  "[{p s3://bkt/logs?region=eu-1}]",
+		"s3://bkt/logs?region=eu-1":    "[{ s3://bkt/logs?region=eu-1}]",
+		"/a,/a":                        `"/a": is named twice`,
+		"p=":                           "no source after the =",
+		"a b=/x":                       `project "a b"`,
+		"/a[.log":                      "every [ needs",
+		"https://example.com/a.log":    "want a file, a glob",
+		"s3://B/x":                     "bucket",
+	} {
+		got, err := ParseSources(text)
+		if s := fmt.Sprint(got, err); err == nil && fmt.Sprint(got) != want || err != nil && !strings.Contains(s, want) {
+			t.Errorf("%q: %s, want %s", text, s, want)
+		}
+	}
+}
+
+// TestRefused: what is no log is an error that names it, others are read, and a log in its place is read later.
+func TestRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		make  func(w *watch, path string) error
+		lines string
+		fault string
+	}{
+		"nothing":   {func(*watch, string) error { return nil }, "", ""},
+		"directory": {func(_ *watch, path string) error { return os.Mkdir(path, 0o700) }, "", "is a directory: name the logs"},
+		"pipe":      {func(_ *watch, path string) error { return syscall.Mkfifo(path, 0o600) }, "", "is a named pipe"},
+		"device":    {func(_ *watch, path string) error { return os.Symlink("/dev/null", path) }, "", "is a device"},
+		"link to a pipe": {func(w *watch, path string) error {
+			return errors.Join(syscall.Mkfifo(w.path("pipe"), 0o600), os.Symlink(w.path("pipe"), path))
+		}, "", "is a named pipe"},
+		"link to nothing": {func(_ *watch, path string) error { return os.Symlink("nothing", path) }, "", ""},
+		"link in a ring":  {func(_ *watch, path string) error { return os.Symlink(path, path) }, "", "too many"},
+		"link of another user": {func(w *watch, path string) error {
+			if os.Getuid() != 0 {
+				w.Skip("only root can give a link away")
+			}
+			w.write("secret", "secret\n")
+			return errors.Join(os.Symlink(w.path("secret"), path), os.Lchown(path, 12345, 12345))
+		}, "", "a link that another user made"},
+		"half an archive": {func(_ *watch, path string) error {
+			text := zipped("a\nb\n" + strings.Repeat("c", 500))
+			return os.WriteFile(path, []byte(text[:len(text)-9]), 0o600)
+		}, "", "ends too early"},
+		"half a long archive": {func(_ *watch, path string) error {
+			text := zipped("a\nb\n" + strings.Repeat("c", 5000))
+			return os.WriteFile(path, []byte(text[:len(text)-9]), 0o600)
+		}, "a b", "ends too early"},
+		"another archive": {func(_ *watch, path string) error {
+			return os.WriteFile(path, []byte("\xfd7zXZ\x00\x00"), 0o600)
+		}, "", "is compressed with xz"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWatch(t, "odd.log", "good.log")
+			w.write("good.log", "good\n")
+			w.check(c.make(w, w.path("odd.log")))
+			got, err := w.poll()
+			if want := strings.TrimSpace(c.lines + " good"); got != want && got != "good "+c.lines {
+				t.Errorf("read %q, want %q", got, want)
+			}
+			if (err == nil) != (c.fault == "") || err != nil && (!strings.Contains(err.Error(), c.fault) ||
+				!strings.Contains(err.Error(), w.path("odd.log"))) {
+				t.Errorf("%v, want %q", err, c.fault)
+			}
+			w.want("", c.fault)
+			w.check(os.RemoveAll(w.path("odd.log")))
+			w.write("odd.log", "whole\n")
+			w.want("whole", "")
+		})
+	}
+}
+
+// TestArchives: an archive is read to its end once, and not at all again.
+func TestArchives(t *testing.T) {
+	w := newWatch(t, "*.gz")
+	text := "a\nb\n" + strings.Repeat("c", 3000) + "\nd"
+	whole := zipped(text)
+	w.write("x.gz", whole[:len(whole)-8])
+	w.want(strings.TrimSuffix(strings.ReplaceAll(text, "\n", " "), " d"), "ends too early")
+	w.restart()
+	w.want("", "ends too early")
+	w.write("x.gz", whole)
+	w.want("d", "") // the end is true
+	info, err := os.Stat(w.path("x.gz"))
+	w.check(err)
+	w.write("x.gz", strings.Repeat("?", len(whole)))
+	w.check(os.Chtimes(w.path("x.gz"), time.Time{}, info.ModTime()))
+	w.want("", "")
+	w.restart()
+	w.want("", "")
+
+	w.write("bomb.gz", zipped("first\n"+strings.Repeat("0", 3<<20)))
+	w.freeText = 2 << 20
+	w.want("first", "more than 1000 times its size")
+	w.want("", "more than 1000 times its size")
+	w.write("long.gz", zipped("another\n"+strings.Repeat("0", 1<<20)+"\nlast\n"))
+	w.want("another last", "bomb.gz")
+	if n := len(w.chunks); n == 0 || w.chunks[0].TooLong+w.chunks[n-2].TooLong != 1 {
+		t.Errorf("the long line was not counted: %+v", w.chunks)
+	}
+}
+
+// TestKnownFiles: what is not a rotation, in the order of its steps.
+func TestKnownFiles(t *testing.T) {
+	w := newWatch(t, "a.log", "*.log")
+	w.write("a.log", "a1\npart")
+	w.write("b.log", "b1\n")
+	w.write("a-2026-11-01T10-00-00.000.log.gz", zipped("a0\n"))
+	w.check(os.Chtimes(w.path("a-2026-11-01T10-00-00.000.log.gz"), time.Time{}, time.Unix(1, 0)))
+	w.check(os.Chtimes(w.path("a.log"), time.Time{}, time.Unix(2, 0)))
+	w.want("a0 a1 b1", "") // each once, the oldest first
+	for _, c := range w.chunks {
+		if want := c.Name == w.path("b.log"); (c.Source == 1) != want {
+			t.Errorf("%s is of source %d", c.Name, c.Source)
+		}
+	}
+	w.check(os.Link(w.path("b.log"), w.path("c.log")))
+	w.check(os.Symlink("b.log", w.path("d.log")))
+	w.want("", "")
+	w.write("b.log.bak", "b1\n") // a copy of a short log
+	w.want("", "")
+	w.write("a.log", "a1\npart\n")
+	w.want("part", "")
+	w.check(os.Truncate(w.path("a.log"), 3)) // cut, not emptied
+	w.want("", "")
+	w.restart()
+	w.want("", "")
+}
+
+// TestForget: the position of a file that is gone is forgotten after a day, but not with its whole disk.
+func TestForget(t *testing.T) {
+	w := newWatch(t, "a.log")
+	w.write("a.log.1", "old\n")
+	w.write("a.log", "new\npart")
+	w.want("old new", "")
+	w.check(os.Remove(w.path("a.log.1")))
+	w.want("", "")
+	w.now = w.now.Add(forgetAfter)
+	w.want("", "")
+	if len(w.chunks) != 1 || w.chunks[0].Position != nil || w.chunks[0].PossiblyLost || len(w.positions) != 1 {
+		t.Errorf("%d chunks, %d positions", len(w.chunks), len(w.positions))
+	}
+	w.check(os.Rename(w.path("a.log"), w.path("away")))
+	for range 3 {
+		w.want("", "")
+		w.now = w.now.Add(forgetAfter)
+	}
+	if len(w.positions) != 1 {
+		t.Error("forgot a file of a disk that is away")
+	}
+	w.check(os.Rename(w.path("away"), w.path("a.log")))
+	w.want("", "")
+}
+
+// TestHead: the beginning of a file comes with its first lines.
+func TestHead(t *testing.T) {
+	w := newWatch(t, "a.log")
+	line := strings.Repeat("x", 999) + "\n"
+	w.write("a.log", strings.Repeat(line, 5000))
+	heads := func(want ...int) {
+		t.Helper()
+		_, err := w.poll()
+		w.check(err)
+		var got []int
+		number := 0
+		for _, c := range w.chunks {
+			if got = append(got, len(c.Head)); c.First <= number {
+				t.Errorf("line %d after %d", c.First, number)
+			}
+			number = c.First
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("heads of %v bytes, want %v", got, want)
+		}
+	}
+	heads(65000, 0, 0, 0, 0)
+	w.write("a.log", strings.Repeat(line, 5001))
+	heads(0)
+	w.restart()
+	w.write("a.log", strings.Repeat(line, 5002))
+	heads(65000)
+	if w.chunks[0].First != 5002 {
+		t.Errorf("line %d, want 5002", w.chunks[0].First)
+	}
+}
+
+func TestStdin(t *testing.T) {
+	w := newWatch(t, "-", "a.log")
+	in, out := io.Pipe()
+	w.stdin = in
+	w.write("a.log", "a\n")
+	w.want("a", "")
+	done := make(chan error, 1)
+	go func() {
+		_, err := io.WriteString(out, "b\nc\nd")
+		done <- errors.Join(err, out.Close())
+	}()
+	w.check(<-done)
+	got := ""
+	for len(got) < 5 { // it comes when it comes
+		lines, err := w.poll()
+		w.check(err)
+		if got += lines; len(w.chunks) > 0 && (w.chunks[0].Key != "" || w.chunks[0].Position != nil) {
+			t.Error("standard input has a position")
+		}
+	}
+	if got != "b cd" && got != "b c d" {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestBucket: each version of an object is read once, whenever it comes.
+func TestBucket(t *testing.T) {
+	proxy := s3test.NewProxy(t)
+	url := s3test.URL(t, s3test.NewBucket(t), proxy.URL)
+	store, err := filestore.New(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(name, text string) {
+		t.Helper()
+		if err := errors.Join(store.Remove(t.Context(), name), store.Create(t.Context(), name, []byte(text))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := newWatch(t, url, "a.log")
+	w.write("a.log", "a\n")
+	put("2026/02.gz", zipped("two\n"))
+	put("2026/03", "three\nwithout end")
+	w.want("a two three without end", "")
+	w.restart()
+	w.want("", "")
+	put("2026/01.gz", zipped("late\n"))
+	half := zipped("half\n" + strings.Repeat("x", 3000))
+	put("2026/04.gz", half[:len(half)-8])
+	put("2026/05", "five\n")
+	w.want("late half five", "after line 1: ends too early")
+	proxy.Set(nil)
+	w.want("", "04.gz") // not fetched again
+	if requests, _ := proxy.Seen(); len(requests) != 1 {
+		t.Errorf("asked for %q, want a listing", requests)
+	}
+	put("2026/04.gz", half)
+	w.want("half "+strings.Repeat("x", 3000), "")
+	proxy.Set(s3test.Says(403, "AccessDenied", "Access Denied"))
+	w.write("a.log", "a\nb\n")
+	w.want("b", "s3://")
+	proxy.Set(nil)
+	if err := store.Remove(t.Context(), "2026/02.gz"); err != nil {
+		t.Fatal(err)
+	}
+	kept := len(w.positions)
+	w.want("", "")
+	w.now = w.now.Add(forgetAfter)
+	if w.want("", ""); len(w.positions) != kept-2 { // the former 04.gz also
+		t.Errorf("%d positions after the forgetting of two, of %d", len(w.positions), kept)
 	}
 }

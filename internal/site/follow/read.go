@@ -19,8 +19,9 @@ import (
 )
 
 const (
-	// freeText and mostRatio bound the text of an archive. Lines differ at least by their time: one of 200 bytes would
-	// have to take less than two bits. gzip reaches 1,032 with a single letter, zstd 30,000.
+	// An archive may have as much text as this, and more if it is not mostRatio times its size. Lines differ at least
+	// by their time: one of 200 bytes would have to take less than two bits. gzip reaches 1,032 with a single letter,
+	// zstd 30,000.
 	freeText  = 1 << 30
 	mostRatio = 1000
 )
@@ -103,6 +104,7 @@ func (p *poll) find() (work []*known) {
 		case same:
 			if !k.IsPacked && c.size < k.Offset { // cut, and still the same file
 				emptied, k.Offset = append(emptied, k), c.size
+				k.setHead(c.head)
 			}
 			k.move(p.sources[c.source].Where, c)
 			work = append(work, k)
@@ -188,10 +190,11 @@ func (k *known) isAt(c *candidate) (bool, error) {
 		return true, nil
 	}
 	head, err := k.readHead(c)
-	if k.HeadSize > 0 && (c.packed != k.IsPacked || k.HeadSize < headSize && !k.isBorn(c)) {
+	isCut := k.Path == c.real && k.hasBegun(head)
+	if k.HeadSize > 0 && (c.packed != k.IsPacked || (isCut || k.HeadSize < headSize) && !k.isBorn(c)) {
 		return false, err // a short head is no proof
 	}
-	return k.begins(head), err
+	return isCut || k.begins(head), err
 }
 
 // isBorn reports whether c, which has the inode of k, has had it since then. That of an open file goes to no other.
@@ -366,14 +369,11 @@ func (p *poll) read(k *known) error {
 	k.IsPacked = packed
 	switch {
 	case packed:
-		text := io.NewSectionReader(file, 0, size)
-		if err = p.archive(k, text, size); err == nil {
-			return p.end(k, info)
+		err = named(c.path, p.archive(k, io.NewSectionReader(file, 0, size), size, info.ModTime()))
+		if p.stopped == nil {
+			k.failed, k.failedSize, k.failedSince = err, size, info.ModTime()
 		}
-		if !errors.Is(err, errStopped) && !errors.Is(err, errChanged) {
-			k.failed, k.failedSize, k.failedSince = named(c.path, err), size, info.ModTime()
-		}
-		return named(c.path, err)
+		return err
 	case err != nil:
 		return named(c.path, err)
 	case !k.begins(head) || len(head) < int(min(size, headSize)):
@@ -409,19 +409,13 @@ func (p *poll) read(k *known) error {
 	return named(c.path, err)
 }
 
-// end keeps that an archive was read to its end.
-func (p *poll) end(k *known, info os.FileInfo) error {
-	k.Size, k.Modified, k.failed = info.Size(), info.ModTime(), nil
-	return p.give(k, Chunk{Source: k.at.source})
-}
-
-// archive gives what is new in a file, or an object, that gets no more lines.
-func (p *poll) archive(k *known, packed io.Reader, size int64) error {
+// archive gives what is new in a file, or an object, that gets no more lines: at its end also a line without one.
+func (p *poll) archive(k *known, packed io.Reader, size int64, modified time.Time) error {
 	text, err := logs.Decompress(packed)
 	if err != nil {
 		return err
 	}
-	text = &bounded{text, max(freeText, mostRatio*size)}
+	text = &bounded{text, max(p.freeText, mostRatio*size)}
 	head := make([]byte, formatSize)
 	n, err := io.ReadFull(text, head)
 	head = head[:n]
@@ -435,16 +429,21 @@ func (p *poll) archive(k *known, packed io.Reader, size int64) error {
 		return errChanged
 	}
 	k.setHead(begin)
-	if _, err := io.CopyN(io.Discard, text, k.Offset); err != nil {
-		return endsWell(err)
+	if _, err = io.CopyN(io.Discard, text, k.Offset); endsWell(err) != nil {
+		return err
 	}
-	return logs.ChunksOf(text, logs.Part{First: k.Lines + 1}, func(lines logs.Chunk) error {
+	err = logs.ChunksOf(text, logs.Part{First: k.Lines + 1}, func(lines logs.Chunk) error {
 		chunk := Chunk{Source: k.at.source, Chunk: lines}
 		if !k.isHeaded {
 			chunk.Head = wholeLines(head, n < formatSize)
 		}
 		return p.give(k, chunk)
 	})
+	if err != nil {
+		return err
+	}
+	k.Size, k.Modified = size, modified
+	return p.give(k, Chunk{Source: k.at.source})
 }
 
 // bounded fails after some bytes.
