@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -132,6 +133,7 @@ func (a *Program) siteServe(ctx context.Context, stdin io.Reader) (err error) {
 		return err
 	}
 	log := a.logger(c)
+	defer debug.SetGCPercent(debug.SetGCPercent(siteGCPercent)) // see siteCount
 	store, err := facts.Open(c.SiteDir)
 	if err != nil {
 		return fmt.Errorf("DOCGAUGE_SITE_DIR: %w", err)
