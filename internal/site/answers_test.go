@@ -249,6 +249,10 @@ func TestKeptAnswers(t *testing.T) {
 	ask(over, 2, 3, 1)
 	s.serve()
 	ask(over, 2, 0, 1)
+	s.now.Store(time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC).Unix())
+	ask(open, 2, 1, 1) // was not kept while it was open
+	s.serve()
+	ask(open, 2, 0, 1)
 }
 
 // TestCountedOnce: equal questions at once are counted once.
