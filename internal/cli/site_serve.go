@@ -161,7 +161,7 @@ func (a *Program) siteServe(ctx context.Context, stdin io.Reader) (err error) {
 	}
 	servers, metricsURL := []*server.Server{api}, ""
 	if metrics := c.SiteMetrics(); len(metrics.Addresses) > 0 {
-		metrics.Handlers = map[string]http.Handler{"/metrics": exposition.Handler()}
+		metrics.Handlers = map[string]http.Handler{"/metrics": exposition.Handler(), "/": exposition.Page(a.now)}
 		metrics.Ready, metrics.Logger = exposition.Ready, log
 		m, err := server.Listen(metrics)
 		if err != nil {

@@ -507,12 +507,7 @@ func (s *session) closeEpochs(ctx context.Context, caughtUp bool) error {
 		return err
 	}
 	for _, e := range open {
-		end := e.Epoch.To().Time()
-		last := end
-		if e.Opened.After(last) {
-			last = e.Opened
-		}
-		if now.Before(last.Add(longest)) && (!caughtUp || !s.past(e.Project, end.Add(grace))) {
+		if now.Before(latest(e)) && (!caughtUp || !s.past(e.Project, e.Epoch.To().Time().Add(grace))) {
 			continue
 		}
 		if err := s.store.CloseEpoch(ctx, e.Project, e.Epoch); err != nil {
@@ -532,6 +527,15 @@ func (s *session) closeEpochs(ctx context.Context, caughtUp bool) error {
 		return err
 	}
 	return nil
+}
+
+// latest is when the key of an epoch is destroyed at the latest.
+func latest(e facts.OpenEpoch) time.Time {
+	last := e.Epoch.To().Time()
+	if e.Opened.After(last) { // for logs of the past
+		last = e.Opened
+	}
+	return last.Add(longest)
 }
 
 // past reports whether every log of a project has a line of that time or later.

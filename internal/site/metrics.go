@@ -3,6 +3,7 @@ package site
 import (
 	"context"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -64,6 +65,7 @@ type Exposition struct {
 	rules     *Rules
 	requests  *prometheus.CounterVec
 	epochs    prometheus.Gauge
+	open      atomic.Pointer[[]facts.OpenEpoch]
 	descs     []*prometheus.Desc
 }
 
@@ -99,6 +101,7 @@ func (e *Exposition) Watch(ctx context.Context, s *facts.Store) {
 	for {
 		if open, err := s.OpenEpochs(ctx); err == nil {
 			e.epochs.Set(float64(len(open)))
+			e.open.Store(&open)
 		}
 		if clock.Sleep(ctx, time.Minute) != nil {
 			return
