@@ -67,17 +67,18 @@ func (a *Program) siteCheck(ctx context.Context, asJSON bool) error {
 		c.found("ranges", fmt.Sprintf("%s: %s", l.Name, format.Plural(l.Prefixes, "network")), err)
 	}
 	used := c.trySite(ctx)
-	for _, o := range []server.Options{cfg.SiteServer(), cfg.SiteMetrics()} {
+	for i, o := range []server.Options{cfg.SiteServer(), cfg.SiteMetrics()} {
+		name := [...]string{"API address", "metrics address"}[i]
 		switch {
 		case len(o.Addresses) == 0:
 		case used:
-			c.add(checkFinding{Result: checkSkip, Check: "address", Detail: o.Addresses[0] + ": site serve runs"})
+			c.add(checkFinding{Result: checkSkip, Check: name, Detail: o.Addresses[0] + ": site serve runs"})
 		default:
 			l, err := server.Listen(o)
 			if err == nil {
 				err = l.Close()
 			}
-			c.found("address", o.Addresses[0], err)
+			c.found(name, o.Addresses[0], err)
 		}
 	}
 	if asJSON {
