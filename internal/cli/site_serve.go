@@ -204,10 +204,10 @@ func (a *Program) saySite(
 	if metricsURL != "" {
 		a.note("metrics at %s", metricsURL)
 	}
-	a.note("reads %s, and keeps who read what in %s for %s", c.SiteLogs, dir,
-		format.Plural(int(c.SiteRetention), "month"))
+	a.note("reads %s", c.SiteLogs)
+	a.note("keeps who read what for %s in %s", format.Plural(int(c.SiteRetention), "month"), dir)
 	if len(keys) == 0 {
-		a.note("next: `docgauge site keys add` makes a key, and prints the settings of docgauge export")
+		a.note("next: docgauge site keys add (makes a key, prints settings of export)")
 	} else {
 		a.note("%s: docgauge site keys list", format.Plural(len(keys), "API key"))
 	}
