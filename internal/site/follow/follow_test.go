@@ -561,6 +561,47 @@ func TestKnownFiles(t *testing.T) {
 	w.want("", "")
 }
 
+// TestEmptiedWhileRead: the lines of a log that is copied, emptied and written to between two chunks come once.
+func TestEmptiedWhileRead(t *testing.T) {
+	w := newWatch(t, "a.log")
+	lines := func(from, to int) string {
+		var text strings.Builder
+		for i := range to - from {
+			fmt.Fprintf(&text, "%06d %s\n", from+i, strings.Repeat("x", 9999))
+		}
+		return text.String()
+	}
+	old, next := lines(0, 300), lines(300, 900)
+	w.write("a.log", old)
+	w.restart()
+	got, lost := map[string]int{}, 0
+	for range 3 {
+		w.check(w.Poll(t.Context(), func(c Chunk) error {
+			for line := range strings.Lines(string(c.Text)) {
+				got[line]++
+			}
+			if c.PossiblyLost {
+				lost++
+			}
+			if len(got) > 0 && next != "" {
+				w.write("a.log.1", old)
+				w.write("a.log", next)
+				next = ""
+			}
+			return nil
+		}))
+	}
+	for line := range strings.Lines(lines(0, 900)) {
+		if got[line] != 1 {
+			t.Errorf("line %.6s came %d times", line, got[line])
+		}
+		delete(got, line)
+	}
+	if len(got) != 0 || lost != 1 {
+		t.Errorf("%d other lines, possibly lost %d times", len(got), lost)
+	}
+}
+
 // TestForget: the position of a file that is gone is forgotten after a day, but not with its whole disk.
 func TestForget(t *testing.T) {
 	w := newWatch(t, "a.log")
