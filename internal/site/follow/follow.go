@@ -139,7 +139,6 @@ type known struct {
 	isKept   bool // position was given to be kept
 	isHeaded bool // Chunk.Head was given
 	hasLost  bool // lines, possibly
-	isMoved  bool // its place is another than the position has
 	// file stays open as long as a server may write to it.
 	file   *os.File
 	active time.Time  // when it was live or grew
@@ -309,7 +308,8 @@ func (p *poll) forget() {
 			k.gone = p.now()
 		case p.now().Sub(k.gone) >= forgetAfter:
 			// From here on a file that came back would be read again.
-			p.stopped = p.each(Chunk{Source: source, Key: k.key, Name: k.Path, PossiblyLost: !k.IsPacked && k.Offset < k.Size})
+			p.stopped = p.each(Chunk{Source: source, Key: k.key, Name: k.Path,
+				PossiblyLost: !k.IsPacked && !k.IsEmptied && k.Offset < k.Size})
 			return p.stopped == nil
 		}
 		return false

@@ -69,7 +69,10 @@ func (p *poll) find() (work []*known) {
 		if err == nil {
 			p.listed[s.Where] = len(found)
 		}
-		slices.SortFunc(found, func(a, b *candidate) int { return cmp.Compare(a.kind(), b.kind()) })
+		// A copy or an archive that is being made is shorter than its file.
+		slices.SortFunc(found, func(a, b *candidate) int {
+			return cmp.Or(cmp.Compare(a.kind(), b.kind()), cmp.Compare(b.size, a.size))
+		})
 		for _, c := range found {
 			add(c)
 		}
@@ -99,7 +102,7 @@ func (p *poll) find() (work []*known) {
 			p.problem(c.source, err)
 		case same:
 			if !k.IsPacked && c.size < k.Offset { // cut, and still the same file
-				k.Offset, k.hasLost, k.isMoved = c.size, true, true
+				k.Offset, k.hasLost = c.size, true
 				k.setHead(c.head)
 			}
 			k.move(p.sources[c.source].Where, c)
@@ -109,15 +112,11 @@ func (p *poll) find() (work []*known) {
 			if k.Path == c.real && k.isBorn(c) && !k.IsPacked && k.Offset > 0 {
 				k.IsEmptied, k.hasLost = true, true
 			}
-			k.inode, k.isMoved = inode{}, true
+			k.inode = inode{}
 			p.problem(c.source, k.close())
 			others = append(others, c)
 		}
 	}
-	// A copy or an archive that is being made is shorter than its file.
-	slices.SortFunc(others, func(a, b *candidate) int {
-		return cmp.Or(cmp.Compare(a.kind(), b.kind()), cmp.Compare(b.size, a.size))
-	})
 	for _, c := range others {
 		k, err := p.recognize(c)
 		p.problem(c.source, err)
@@ -126,10 +125,10 @@ func (p *poll) find() (work []*known) {
 		}
 	}
 	for _, k := range p.known {
-		if k.isMoved && k.isKept && p.stopped == nil {
-			_ = p.give(k, Chunk{Source: max(p.sourceOf(k), 0), PossiblyLost: k.hasLost})
+		if k.hasLost && p.stopped == nil {
+			_ = p.give(k, Chunk{Source: max(p.sourceOf(k), 0), PossiblyLost: true})
 		}
-		k.isMoved, k.hasLost = false, false
+		k.hasLost = false
 	}
 	return work
 }
@@ -164,7 +163,7 @@ func (k *known) isAt(c *candidate) (bool, error) {
 	}
 	head, err := k.readHead(c)
 	isCut := k.Path == c.real && k.hasBegun(head)
-	if k.HeadSize > 0 && (c.packed != k.IsPacked || (isCut || k.HeadSize < headSize) && !k.isBorn(c)) {
+	if k.HeadSize > 0 && (isCut || k.HeadSize < headSize) && !k.isBorn(c) {
 		return false, err // a short head is no proof
 	}
 	return isCut || k.begins(head), err
@@ -289,8 +288,8 @@ func (p *poll) recognize(c *candidate) (*known, error) {
 		found = &known{key: rand.Text()}
 		p.known = append(p.known, found)
 	}
-	if found.HeadSize > len(c.head) {
-		found.Offset = min(found.Offset, int64(len(c.head)))
+	if !c.packed { // a copy does not have what was read after it was made
+		found.Offset = min(found.Offset, c.size)
 	}
 	found.setHead(c.head)
 	found.IsEmptied = false
@@ -301,16 +300,10 @@ func (p *poll) recognize(c *candidate) (*known, error) {
 
 // move notes where k is now.
 func (k *known) move(where string, c *candidate) {
-	k.at = c
-	at := position{Where: where, Base: c.base, Path: c.real, inode: c.id}
-	if c.base == "" {
-		at.Base = k.Base
-	}
-	k.isMoved = k.isMoved || k.Where != at.Where || k.Base != at.Base || k.Path != at.Path || k.inode != at.inode
-	if k.inode != at.inode {
+	if k.inode != c.id {
 		k.Born = born(c.real)
 	}
-	k.Where, k.Base, k.Path, k.inode = at.Where, at.Base, at.Path, at.inode
+	k.at, k.Where, k.Base, k.Path, k.inode = c, where, cmp.Or(c.base, k.Base), c.real, c.id
 }
 
 // read gives what is new in a file.
@@ -365,10 +358,6 @@ func (p *poll) read(k *known) error {
 		if n, _ := file.ReadAt(again, 0); n < len(head) || !bytes.Equal(again, head) {
 			lines.Free()
 			return errChanged
-		}
-		if now, err := file.Stat(); err != nil || now.Size() < k.Offset+lines.Size {
-			lines.Free()
-			return cmp.Or(err, errChanged)
 		}
 		chunk := Chunk{Source: c.source, Chunk: lines}
 		if !k.isHeaded {
