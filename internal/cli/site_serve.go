@@ -47,8 +47,9 @@ into a directory.
 
 Beyond loopback the API needs TLS, from DOCGAUGE_WEB_CONFIG_FILE, or stands
 behind DOCGAUGE_SITE_TRUSTED_PROXIES: then nobody else is answered. Metrics and
-the probes /-/healthy and /-/ready are at DOCGAUGE_SITE_METRICS_ADDRESS; it is
-ready when everything that the logs had at the start has been read.
+the probes /-/healthy and /-/ready are at DOCGAUGE_SITE_METRICS_ADDRESS. Until
+it has read what the logs had at the start, it is not ready, and questions are
+answered with 503: numbers that lack lines would be taken for settled ones.
 
 SIGTERM finishes the requests and the commit under way. docgauge site check
 tries the settings.
@@ -144,7 +145,10 @@ func (a *Program) siteServe(ctx context.Context, stdin io.Reader) (err error) {
 		Stdin: stdin}
 	collector, answers := site.NewCollector(s.rules, s.sources, store, collect), site.NewAnswers(store, collect)
 	exposition := site.NewExposition(collector, answers, s.rules)
-	options := site.ServiceOptions{Projects: projects, Now: a.now, Logger: log}
+	options := site.ServiceOptions{Projects: projects, Now: a.now, Logger: log, CaughtUp: func() bool {
+		_, caughtUp := collector.Sources()
+		return caughtUp
+	}}
 	if log.Enabled(ctx, slog.LevelInfo) {
 		options.RequestLog = log.Handler()
 	}

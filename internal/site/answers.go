@@ -136,7 +136,6 @@ func windowOf(q api.Query, today analytics.Date) (w analytics.Window, err error)
 		return w, nil
 	}
 	w.From = *q.FromDay
-	w.To = max(w.To, w.From) // it begins after tomorrow
 	if w.Days() > longestWindow && w.To > month(w.From, 1) {
 		return w, api.Fail(http.StatusBadRequest, "dateFrom, dateTo: want at most %d days, or days of one month: "+
 			"[%s,%s) has %d; readers are not recognized for longer, so ask for each month",

@@ -143,9 +143,15 @@ func (e *Exposition) Collect(to chan<- prometheus.Metric) {
 }
 
 // Ready returns why answers may lack what the logs have; nothing if they do not.
-func (e *Exposition) Ready() []string {
-	if _, caughtUp := e.collector.Sources(); !caughtUp {
-		return []string{"the logs are being read for the first time since the start"}
+func (e *Exposition) Ready() (reasons []string) {
+	sources, caughtUp := e.collector.Sources()
+	if !caughtUp {
+		reasons = append(reasons, "the logs are still being read after the start")
 	}
-	return nil
+	for _, s := range sources {
+		if s.Err != "" {
+			reasons = append(reasons, s.Err)
+		}
+	}
+	return reasons
 }
