@@ -59,24 +59,11 @@ func (a *Program) siteKeysAdd(ctx context.Context, project, scope string) (err e
 	if err != nil {
 		return err
 	}
-	s, err := a.readSite(c)
-	if err != nil {
-		return err
-	}
-	if len(s.sources) == 0 { // it is early
-		s.sources = []follow.Source{{}}
-	}
-	known := s.rules.Projects(s.sources)
-	switch {
-	case site.Scopes[scope] == 0:
+	if site.Scopes[scope] == 0 {
 		return usageError{fmt.Errorf("--scope %.40q: want read, write or admin", scope)}
-	case project == "" && len(known) > 1:
-		return usageError{fmt.Errorf("--project: name one of %s", strings.Join(known, ", "))}
-	case project == "":
-		project = known[0]
-	case !slices.Contains(known, project):
-		return usageError{fmt.Errorf("--project %.140q: the site has %s; DOCGAUGE_SITE_PROJECTS names them", project,
-			strings.Join(known, ", "))}
+	}
+	if project, err = a.siteProject(c, project); err != nil {
+		return err
 	}
 	store, err := facts.Attach(c.SiteDir)
 	if errors.Is(err, facts.ErrMissing) { // before the first site serve
@@ -103,6 +90,28 @@ func (a *Program) siteKeysAdd(ctx context.Context, project, scope string) (err e
 		"  DOCGAUGE_BASE_URL=%s\n  DOCGAUGE_PROJECTS=%s\n  %s=(the key)\n  DOCGAUGE_BUDGET=0",
 		key.ID, scope, siteURL(c), project, variable)
 	return nil
+}
+
+// siteProject returns a project of the site; name can be empty if it has only one.
+func (a *Program) siteProject(c config.Config, name string) (string, error) {
+	s, err := a.readSite(c)
+	if err != nil {
+		return "", err
+	}
+	if len(s.sources) == 0 { // the logs do not matter yet
+		s.sources = []follow.Source{{}}
+	}
+	known := s.rules.Projects(s.sources)
+	switch {
+	case name == "" && len(known) == 1:
+		return known[0], nil
+	case name == "":
+		return "", usageError{fmt.Errorf("--project: name one of %s", strings.Join(known, ", "))}
+	case !slices.Contains(known, name):
+		return "", usageError{fmt.Errorf("--project %.140q: the site has %s; DOCGAUGE_SITE_PROJECTS names them", name,
+			strings.Join(known, ", "))}
+	}
+	return name, nil
 }
 
 // siteURL is where clients reach the API, as far as the settings tell.

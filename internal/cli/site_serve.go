@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/netip"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -45,8 +47,9 @@ into a directory.
 
 Beyond loopback the API needs TLS, from DOCGAUGE_WEB_CONFIG_FILE, or stands
 behind DOCGAUGE_SITE_TRUSTED_PROXIES: then nobody else is answered. Metrics and
-the probes /-/healthy and /-/ready are at DOCGAUGE_SITE_METRICS_ADDRESS; it is
-ready when everything that the logs had at the start has been read.
+the probes /-/healthy and /-/ready are at DOCGAUGE_SITE_METRICS_ADDRESS. Until
+it has read what the logs had at the start, it is not ready, and questions are
+answered with 503: numbers that lack lines would be taken for settled ones.
 
 SIGTERM finishes the requests and the commit under way. docgauge site check
 tries the settings.
@@ -115,7 +118,8 @@ func exposed(c config.Config) error {
 				"use a file without them for site serve", c.WebConfigFile)
 		}
 	}
-	if !tls && c.SiteTrustedProxies == "" && !server.IsLoopback(c.SiteListenAddress) {
+	_, _, bad := net.SplitHostPort(c.SiteListenAddress) // config says it
+	if !tls && c.SiteTrustedProxies == "" && bad == nil && !server.IsLoopback(c.SiteListenAddress) {
 		return fmt.Errorf("DOCGAUGE_SITE_LISTEN_ADDRESS %s: other machines could reach it, and API keys would go over "+
 			"the network in the clear: give TLS by DOCGAUGE_WEB_CONFIG_FILE, name the proxies in "+
 			"DOCGAUGE_SITE_TRUSTED_PROXIES, or listen on 127.0.0.1", c.SiteListenAddress)
@@ -130,17 +134,21 @@ func (a *Program) siteServe(ctx context.Context, stdin io.Reader) (err error) {
 		return err
 	}
 	log := a.logger(c)
+	defer debug.SetGCPercent(debug.SetGCPercent(siteGCPercent)) // see siteCount
 	store, err := facts.Open(c.SiteDir)
 	if err != nil {
 		return fmt.Errorf("DOCGAUGE_SITE_DIR: %w", err)
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	projects := s.rules.Projects(s.sources)
-	collector := site.NewCollector(s.rules, s.sources, store, site.CollectOptions{Now: a.now, Logger: log,
-		Every: siteEvery, Retention: int(c.SiteRetention), Stdin: stdin})
-	answers := site.NewAnswers(store, a.now, log)
+	collect := site.CollectOptions{Now: a.now, Logger: log, Every: siteEvery, Retention: int(c.SiteRetention),
+		Stdin: stdin}
+	collector, answers := site.NewCollector(s.rules, s.sources, store, collect), site.NewAnswers(store, collect)
 	exposition := site.NewExposition(collector, answers, s.rules)
-	options := site.ServiceOptions{Projects: projects, Now: a.now, Logger: log}
+	options := site.ServiceOptions{Projects: projects, Now: a.now, Logger: log, CaughtUp: func() bool {
+		_, caughtUp := collector.Sources()
+		return caughtUp
+	}}
 	if log.Enabled(ctx, slog.LevelInfo) {
 		options.RequestLog = log.Handler()
 	}
@@ -153,7 +161,7 @@ func (a *Program) siteServe(ctx context.Context, stdin io.Reader) (err error) {
 	}
 	servers, metricsURL := []*server.Server{api}, ""
 	if metrics := c.SiteMetrics(); len(metrics.Addresses) > 0 {
-		metrics.Handlers = map[string]http.Handler{"/metrics": exposition.Handler()}
+		metrics.Handlers = map[string]http.Handler{"/metrics": exposition.Handler(), "/": exposition.Page(a.now)}
 		metrics.Ready, metrics.Logger = exposition.Ready, log
 		m, err := server.Listen(metrics)
 		if err != nil {

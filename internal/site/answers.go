@@ -39,9 +39,10 @@ const (
 // pages that the same key asks for. Answers of days that are over are kept on disk as well, until facts
 // of these days are added.
 type Answers struct {
-	store *facts.Store
-	now   func() time.Time
-	log   *slog.Logger
+	store     *facts.Store
+	now       func() time.Time
+	log       *slog.Logger
+	retention int // months; 0: everything is kept
 
 	counting singleflight.Group
 	one      chan struct{} // held while facts are counted: that takes memory
@@ -74,17 +75,24 @@ type answer struct {
 	changed int64 // as of facts.Store.Changed
 }
 
-// NewAnswers returns the answers from a store. What damages an answer is logged.
-func NewAnswers(s *facts.Store, now func() time.Time, log *slog.Logger) *Answers {
-	return &Answers{store: s, now: now, log: log, one: make(chan struct{}, 1),
+// NewAnswers returns the answers from a store, of the same options as its collector. What damages an
+// answer is logged.
+func NewAnswers(s *facts.Store, o CollectOptions) *Answers {
+	return &Answers{store: s, now: o.Now, log: o.Logger, retention: o.Retention, one: make(chan struct{}, 1),
 		held: map[heldKey]*list.Element{}, recent: list.New()}
 }
 
 // Page answers a query with one page.
 func (a *Answers) Page(c *api.Call, q api.Query) (any, error) {
-	window, err := windowOf(q, analytics.DateOf(c.Now))
+	today := analytics.DateOf(c.Now)
+	window, err := windowOf(q, today)
 	if err != nil {
 		return nil, err
+	}
+	if oldest := oldestDay(today, a.retention); a.retention > 0 && window.From < oldest && window.From < window.To {
+		// Nothing is no answer: it would take the place of the true one in the client's files.
+		return nil, api.Fail(http.StatusBadRequest, "dateFrom: %s is before %s, the first day of the %d months that "+
+			"are kept (DOCGAUGE_SITE_RETENTION)", window.From, oldest, a.retention)
 	}
 	reading := heldKey{c.Key.ID, c.Project, window}
 	if q.Offset > 0 {
@@ -107,6 +115,11 @@ func (a *Answers) Page(c *api.Call, q api.Query) (any, error) {
 	return api.NewPage(found.Totals, found.Rows, q.Limit, q.Offset), nil
 }
 
+// oldestDay is the first day that is kept for some months.
+func oldestDay(today analytics.Date, retention int) analytics.Date {
+	return (facts.EpochOf(today) - facts.Epoch(retention)).From()
+}
+
 // windowOf returns the days of a query that can be counted, or refuses it.
 func windowOf(q api.Query, today analytics.Date) (w analytics.Window, err error) {
 	w.To = today + 1
@@ -123,7 +136,6 @@ func windowOf(q api.Query, today analytics.Date) (w analytics.Window, err error)
 		return w, nil
 	}
 	w.From = *q.FromDay
-	w.To = max(w.To, w.From) // it begins after tomorrow
 	if w.Days() > longestWindow && w.To > month(w.From, 1) {
 		return w, api.Fail(http.StatusBadRequest, "dateFrom, dateTo: want at most %d days, or days of one month: "+
 			"[%s,%s) has %d; readers are not recognized for longer, so ask for each month",

@@ -29,6 +29,7 @@ type testSite struct {
 	key     string
 	now     atomic.Int64 // Unix seconds
 	pages   []string
+	behind  bool // the logs have not been read
 }
 
 func newTestSite(t *testing.T) *testSite {
@@ -48,9 +49,9 @@ func (s *testSite) clock() time.Time { return time.Unix(s.now.Load(), 0) }
 
 // serve is what a new process does.
 func (s *testSite) serve() {
-	s.answers = NewAnswers(s.store, s.clock, slog.New(slog.DiscardHandler))
+	s.answers = NewAnswers(s.store, CollectOptions{Now: s.clock, Logger: slog.New(slog.DiscardHandler), Retention: 3})
 	s.handler = NewService(s.store, s.answers, ServiceOptions{Projects: []string{"prj_a", "prj_b"}, Now: s.clock,
-		Logger: slog.New(slog.DiscardHandler)}).Handler()
+		Logger: slog.New(slog.DiscardHandler), CaughtUp: func() bool { return !s.behind }}).Handler()
 }
 
 func (s *testSite) addKey(project string) string {
@@ -249,6 +250,10 @@ func TestKeptAnswers(t *testing.T) {
 	ask(over, 2, 3, 1)
 	s.serve()
 	ask(over, 2, 0, 1)
+	s.now.Store(time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC).Unix())
+	ask(open, 2, 1, 1) // was not kept while it was open
+	s.serve()
+	ask(open, 2, 0, 1)
 }
 
 // TestCountedOnce: equal questions at once are counted once.
@@ -299,6 +304,17 @@ func TestDamageIsNoAnswer(t *testing.T) {
 	if code, body := s.get("", s.key); code != http.StatusInternalServerError || strings.Contains(body, s.store.Dir()) {
 		t.Errorf("%d %s", code, body)
 	}
+}
+
+// TestNotCaughtUp: numbers that lack lines are not given.
+func TestNotCaughtUp(t *testing.T) {
+	s := newTestSite(t)
+	s.behind = true
+	if code, body := s.get("", s.key); code != http.StatusServiceUnavailable || !strings.Contains(body, "still being read") {
+		t.Errorf("%d %s", code, body)
+	}
+	s.behind = false
+	s.page("", s.key)
 }
 
 // TestKeysOfARunningService: keys that are added and revoked beside it.

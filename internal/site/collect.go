@@ -37,6 +37,8 @@ const (
 	longest = 14 * 24 * time.Hour
 	// quiet is how long a day must have had no view before its segments are merged into one.
 	quiet = time.Hour
+	// much is how many bytes of a poll say that there will be more at once: a stream of old logs.
+	much = 4 << 20
 	// again is the longest pause after an error.
 	again = time.Minute
 )
@@ -147,7 +149,10 @@ func (c *Collector) session(ctx context.Context, worked func()) error {
 		c.ready = true
 		c.mu.Unlock()
 		worked()
-		_ = clock.Sleep(ctx, c.Every) // or until ctx ends
+		if s.taken < much {
+			_ = clock.Sleep(ctx, c.Every) // or until ctx ends
+		}
+		s.taken = 0
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
@@ -166,6 +171,8 @@ type session struct {
 	workers []*worker
 	jobs    chan job
 	pending sync.WaitGroup
+
+	taken int // bytes of lines, in this poll
 
 	// The batch that grows: workers add to it.
 	batch   facts.Batch
@@ -342,7 +349,7 @@ func (s *session) take(ctx context.Context, c follow.Chunk) error {
 	if failed != nil {
 		return failed
 	}
-	if len(c.Text)+c.TooLong > 0 {
+	if s.taken += len(c.Text); len(c.Text)+c.TooLong > 0 {
 		s.pending.Add(1)
 		s.jobs <- job{c.Source, c.Name, s.parser(c), c.Chunk}
 	}
@@ -491,7 +498,7 @@ func (s *session) tidy(ctx context.Context) error {
 
 // oldest is the first day that is kept.
 func (s *session) oldest(now time.Time) analytics.Date {
-	return (facts.EpochOf(analytics.DateOf(now)) - facts.Epoch(s.Retention)).From()
+	return oldestDay(analytics.DateOf(now), s.Retention)
 }
 
 // closeEpochs closes those that are due: whose sources, if all of what they have was read, are past
@@ -507,12 +514,7 @@ func (s *session) closeEpochs(ctx context.Context, caughtUp bool) error {
 		return err
 	}
 	for _, e := range open {
-		end := e.Epoch.To().Time()
-		last := end
-		if e.Opened.After(last) {
-			last = e.Opened
-		}
-		if now.Before(last.Add(longest)) && (!caughtUp || !s.past(e.Project, end.Add(grace))) {
+		if now.Before(latest(e)) && (!caughtUp || !s.past(e.Project, e.Epoch.To().Time().Add(grace))) {
 			continue
 		}
 		if err := s.store.CloseEpoch(ctx, e.Project, e.Epoch); err != nil {
@@ -532,6 +534,15 @@ func (s *session) closeEpochs(ctx context.Context, caughtUp bool) error {
 		return err
 	}
 	return nil
+}
+
+// latest is when the key of an epoch is destroyed at the latest.
+func latest(e facts.OpenEpoch) time.Time {
+	last := e.Epoch.To().Time()
+	if e.Opened.After(last) { // for logs of the past
+		last = e.Opened
+	}
+	return last.Add(longest)
 }
 
 // past reports whether every log of a project has a line of that time or later.

@@ -3,6 +3,7 @@ package site
 import (
 	"context"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -64,6 +65,7 @@ type Exposition struct {
 	rules     *Rules
 	requests  *prometheus.CounterVec
 	epochs    prometheus.Gauge
+	open      atomic.Pointer[[]facts.OpenEpoch]
 	descs     []*prometheus.Desc
 }
 
@@ -99,6 +101,7 @@ func (e *Exposition) Watch(ctx context.Context, s *facts.Store) {
 	for {
 		if open, err := s.OpenEpochs(ctx); err == nil {
 			e.epochs.Set(float64(len(open)))
+			e.open.Store(&open)
 		}
 		if clock.Sleep(ctx, time.Minute) != nil {
 			return
@@ -140,9 +143,15 @@ func (e *Exposition) Collect(to chan<- prometheus.Metric) {
 }
 
 // Ready returns why answers may lack what the logs have; nothing if they do not.
-func (e *Exposition) Ready() []string {
-	if _, caughtUp := e.collector.Sources(); !caughtUp {
-		return []string{"the logs are being read for the first time since the start"}
+func (e *Exposition) Ready() (reasons []string) {
+	sources, caughtUp := e.collector.Sources()
+	if !caughtUp {
+		reasons = append(reasons, "the logs are still being read after the start")
 	}
-	return nil
+	for _, s := range sources {
+		if s.Err != "" {
+			reasons = append(reasons, s.Err)
+		}
+	}
+	return reasons
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"log/slog"
+	"net/http"
 	"slices"
 	"time"
 
@@ -20,6 +21,9 @@ type ServiceOptions struct {
 	Now        func() time.Time
 	Logger     *slog.Logger
 	RequestLog slog.Handler // nil: none
+	// CaughtUp reports whether what the logs had at the start has been read. Before that, a window that
+	// is long over can lack readers, and clients would take it for settled.
+	CaughtUp func() bool
 }
 
 // NewService returns the API over the facts of a site. Keys are looked up in the store for each
@@ -31,6 +35,13 @@ func NewService(s *facts.Store, a *Answers, o ServiceOptions) *api.Service {
 			return api.Credential{ID: k.ID, Project: k.Project, Scopes: Scopes[k.Scope]}, found, err
 		},
 		HasProject: func(name string) bool { return slices.Contains(o.Projects, name) },
-		Visitors:   a.Page, Now: o.Now, Logger: o.Logger, RequestLog: o.RequestLog,
+		Visitors: func(c *api.Call, q api.Query) (any, error) {
+			if !o.CaughtUp() {
+				return nil, api.Fail(http.StatusServiceUnavailable, "the logs are still being read after the start: "+
+					"ask again when /-/ready of the metrics address says ready").With("Retry-After", "5")
+			}
+			return a.Page(c, q)
+		},
+		Now: o.Now, Logger: o.Logger, RequestLog: o.RequestLog,
 	})
 }

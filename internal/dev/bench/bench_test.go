@@ -63,7 +63,8 @@ func TestShort(t *testing.T) {
 			t.Errorf("no result for %q", s.name)
 		}
 	}
-	for _, want := range []string{"| " + secondReading, "| Delta Lake ", "| " + readScrape, "| " + caddyLog, "| yes |"} {
+	for _, want := range []string{"| " + secondReading, "| Delta Lake ", "| " + readScrape, "| " +
+		caddyLog, "| yes |"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no row with %q", want)
 		}
@@ -215,7 +216,7 @@ func TestAims(t *testing.T) {
 				requests: int64(float64(w.fewest()) * tc.use), timesFirst: tc.times,
 				times:   map[string]float64{plainClient: tc.times, goParquetClient: tc.times, formerClient: tc.times},
 				cost:    cost{seconds: tc.use / 10, cpuSeconds: tc.use / 10, maxRSS: int64(tc.use) << 20},
-				scraped: scraped{median: tc.use},
+				scraped: scraped{median: tc.use}, served: served{share: tc.use, cold: 2 * tc.use, kept: tc.use},
 			}
 			if c.budget == 0 {
 				r.requests++
@@ -240,9 +241,11 @@ func TestAims(t *testing.T) {
 		for _, name := range []string{steadyScrape, freshScrape, readScrape} {
 			add(scrapeTable, name, workload{}, client{name: "gzip openmetrics"})
 		}
-		for scenario, lines := range map[string]int{combinedLog: 5e6, gzipLog: 5e6, caddyLog: 5e6, "combined, 3 M": 20e6} {
+		for scenario, lines := range map[string]int{combinedLog: 5e6, gzipLog: 5e6, caddyLog: 5e6,
+			"combined, 3 M": 20e6} {
 			scenario, _, _ = strings.Cut(scenario, ", 3 M")
 			add(siteTable, scenario, workload{1, lines, 0}, client{name: docgaugeClient})
+			add(serveTable, scenario, workload{1, lines, 0}, client{name: docgaugeClient})
 		}
 		got := judge(all)
 		if len(got) != len(aims) {

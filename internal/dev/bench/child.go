@@ -133,6 +133,12 @@ func measure(cmd *exec.Cmd) (out []byte, c cost, err error) {
 	if err != nil {
 		return nil, c, fmt.Errorf("%s: %w: %s%s", cmd.Path, err, stdout.Bytes(), stderr.Bytes())
 	}
+	return stdout.Bytes(), usedBy(cmd, c.seconds), nil
+}
+
+// usedBy is what a process that has ended has used.
+func usedBy(cmd *exec.Cmd, seconds float64) (c cost) {
+	c.seconds = seconds
 	c.cpuSeconds = (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
 	if used, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
 		c.maxRSS = int64(used.Maxrss) //nolint:unconvert // an int32 on some systems
@@ -140,7 +146,7 @@ func measure(cmd *exec.Cmd) (out []byte, c cost, err error) {
 			c.maxRSS *= 1 << 10 // the others count in KiB
 		}
 	}
-	return stdout.Bytes(), c, nil
+	return c
 }
 
 // median returns the element with the median duration.

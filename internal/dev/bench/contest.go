@@ -82,6 +82,7 @@ type result struct {
 	timesFirst float64            // and by that of the first client
 	scraped    scraped
 	readers    int64 // of a site, as the client says
+	served     served
 }
 
 // contest lets the clients do the work in turns, round after round. A run returns one result, or

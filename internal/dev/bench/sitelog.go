@@ -25,6 +25,11 @@ const (
 	caddyLog    = "Caddy JSON"
 )
 
+// siteMonth is when the lines of every log begin.
+var siteMonth = time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
+
+const monthLong = 31 * 24 * time.Hour
+
 // siteAgents are user agents that are no browsers: who has a page read, who never counts, and tools,
 // which count as AI where they read Markdown.
 var siteAgents = map[string][]string{
@@ -71,11 +76,9 @@ func writeSiteLog(o order, out io.Writer) (err error) {
 	}
 	w := bufio.NewWriterSize(out, 1<<20)
 	r := rand.New(rand.NewPCG(29, uint64(log.Lines)))
-	const month = 31 * 24 * time.Hour
-	begin := time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
 	var line []byte
 	for i := range log.Lines {
-		at := begin.Add(month / time.Duration(log.Lines) * time.Duration(i))
+		at := siteMonth.Add(monthLong / time.Duration(log.Lines) * time.Duration(i))
 		line = appendSiteLine(line[:0], r, log, i, at)
 		if _, err := w.Write(line); err != nil {
 			return err
