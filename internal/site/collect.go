@@ -37,6 +37,8 @@ const (
 	longest = 14 * 24 * time.Hour
 	// quiet is how long a day must have had no view before its segments are merged into one.
 	quiet = time.Hour
+	// much is how many bytes of a poll say that there will be more at once: a stream of old logs.
+	much = 4 << 20
 	// again is the longest pause after an error.
 	again = time.Minute
 )
@@ -147,7 +149,10 @@ func (c *Collector) session(ctx context.Context, worked func()) error {
 		c.ready = true
 		c.mu.Unlock()
 		worked()
-		_ = clock.Sleep(ctx, c.Every) // or until ctx ends
+		if s.taken < much {
+			_ = clock.Sleep(ctx, c.Every) // or until ctx ends
+		}
+		s.taken = 0
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
@@ -166,6 +171,8 @@ type session struct {
 	workers []*worker
 	jobs    chan job
 	pending sync.WaitGroup
+
+	taken int // bytes of lines, in this poll
 
 	// The batch that grows: workers add to it.
 	batch   facts.Batch
@@ -342,7 +349,7 @@ func (s *session) take(ctx context.Context, c follow.Chunk) error {
 	if failed != nil {
 		return failed
 	}
-	if len(c.Text)+c.TooLong > 0 {
+	if s.taken += len(c.Text); len(c.Text)+c.TooLong > 0 {
 		s.pending.Add(1)
 		s.jobs <- job{c.Source, c.Name, s.parser(c), c.Chunk}
 	}

@@ -38,6 +38,17 @@ type candidate struct {
 // isLive reports whether a server may be writing to the file under this name.
 func (c *candidate) isLive() bool { return c.path == c.base }
 
+// kind orders what a file can be: a live log, which is no copy of another, a rotated one, an archive.
+func (c *candidate) kind() int {
+	switch {
+	case c.isLive():
+		return 0
+	case strings.HasSuffix(c.path, ".gz") || strings.HasSuffix(c.path, ".zst"):
+		return 2
+	}
+	return 1
+}
+
 // list returns the files of a source.
 func (f *Follower) list(source int) (found []*candidate, err error) {
 	where := f.sources[source].Where
@@ -134,8 +145,10 @@ func (c *candidate) look() (fs.FileInfo, error) {
 		c.real = target
 	}
 	info, err := os.Lstat(c.real)
-	if through, bad := os.Stat(c.path); errors.Is(err, fs.ErrNotExist) && bad == nil && !through.Mode().IsRegular() {
-		info, err = through, nil // /dev/stdout links to a name that does not exist
+	if errors.Is(err, fs.ErrNotExist) { // also where /dev/stdout leads
+		if through, bad := os.Stat(c.path); bad == nil && !through.Mode().IsRegular() {
+			info, err = through, nil
+		}
 	}
 	if err == nil {
 		err = c.set(info)
@@ -199,14 +212,7 @@ func named(path string, err error) error {
 	return fmt.Errorf("%s: %w", path, err)
 }
 
-// oldestFirst orders files by the time of their last line.
+// oldestFirst orders files by the time of their last line, or by their names.
 func oldestFirst(a, b *candidate) int {
-	live := func(c *candidate) int {
-		if c.isLive() {
-			return 1
-		}
-		return 0
-	}
-	return cmp.Or(a.modified.Compare(b.modified), cmp.Compare(live(a), live(b)),
-		cmp.Compare(len(b.path), len(a.path)), strings.Compare(b.path, a.path))
+	return cmp.Or(a.modified.Compare(b.modified), cmp.Compare(len(b.path), len(a.path)), strings.Compare(b.path, a.path))
 }

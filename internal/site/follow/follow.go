@@ -7,6 +7,7 @@ package follow
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -87,7 +88,7 @@ type Chunk struct {
 
 // Options of New.
 type Options struct {
-	Stdin  io.Reader
+	Stdin  io.Reader    // nil: os.Stdin
 	Logger *slog.Logger // nil: none
 	// Now is the time; nil: time.Now.
 	Now func() time.Time
@@ -137,7 +138,7 @@ type known struct {
 	position
 	isKept   bool // position was given to be kept
 	isHeaded bool // Chunk.Head was given
-	isMoved  bool // its place is another than the position has
+	hasLost  bool // lines, possibly
 	// file stays open as long as a server may write to it.
 	file   *os.File
 	active time.Time  // when it was live or grew
@@ -187,7 +188,7 @@ func New(sources []Source, positions map[string][]byte, o Options) (*Follower, e
 			}
 			f.buckets[i] = &bucket{inbox: inbox}
 		} else if s.Where == "-" {
-			f.stdin = newStdin(i, o.Stdin)
+			f.stdin = newStdin(i, cmp.Or[io.Reader](o.Stdin, os.Stdin))
 		}
 	}
 	return f, nil
@@ -265,6 +266,11 @@ func (p *poll) problem(source int, err error) {
 	}
 }
 
+// sourceOf returns the index of the source of k, negative if it is none any more.
+func (p *poll) sourceOf(k *known) int {
+	return slices.IndexFunc(p.sources, func(s Source) bool { return s.Where == k.Where })
+}
+
 // give calls each with lines of a file, and moves its position once each has them.
 func (p *poll) give(k *known, c Chunk) error {
 	if p.stopped = context.Cause(p.ctx); p.stopped == nil {
@@ -290,7 +296,7 @@ var errStopped = errors.New("stopped")
 // may not be mounted.
 func (p *poll) forget() {
 	p.known = slices.DeleteFunc(p.known, func(k *known) bool {
-		source := slices.IndexFunc(p.sources, func(s Source) bool { return s.Where == k.Where })
+		source := p.sourceOf(k)
 		switch {
 		case p.stopped != nil:
 		case k.at != nil:
@@ -302,7 +308,8 @@ func (p *poll) forget() {
 			k.gone = p.now()
 		case p.now().Sub(k.gone) >= forgetAfter:
 			// From here on a file that came back would be read again.
-			p.stopped = p.each(Chunk{Source: source, Key: k.key, Name: k.Path, PossiblyLost: !k.IsPacked && k.Offset < k.Size})
+			p.stopped = p.each(Chunk{Source: source, Key: k.key, Name: k.Path,
+				PossiblyLost: !k.IsPacked && !k.IsEmptied && k.Offset < k.Size})
 			return p.stopped == nil
 		}
 		return false

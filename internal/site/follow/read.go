@@ -52,12 +52,12 @@ func (p *poll) files() {
 
 // find lists the files, finds out which of them are known, and returns those to read.
 func (p *poll) find() (work []*known) {
-	files := map[inode]*candidate{}
 	var list []*candidate
+	files := map[inode]bool{{}: false}
 	add := func(c *candidate) {
-		if c.id == (inode{}) || files[c.id] == nil {
+		if !files[c.id] {
 			list = append(list, c)
-			files[c.id], p.paths[c.path] = c, true
+			files[c.id], p.paths[c.path] = c.id != inode{}, true
 		}
 	}
 	for i, s := range p.sources {
@@ -69,28 +69,27 @@ func (p *poll) find() (work []*known) {
 		if err == nil {
 			p.listed[s.Where] = len(found)
 		}
-		// Of two names of a file, the live one is the better.
-		slices.SortStableFunc(found, func(a, b *candidate) int { return -cmp.Compare(btoi(a.isLive()), btoi(b.isLive())) })
+		// A copy or an archive that is being made is shorter than its file.
+		slices.SortFunc(found, func(a, b *candidate) int {
+			return cmp.Or(cmp.Compare(a.kind(), b.kind()), cmp.Compare(b.size, a.size))
+		})
 		for _, c := range found {
 			add(c)
 		}
 	}
+	byInode := map[inode]*known{}
 	for _, k := range p.known {
 		k.at = nil
-		if k.ETag == "" && (k.inode == inode{} || files[k.inode] == nil) {
+		if k.inode == (inode{}) {
+			continue
+		}
+		if byInode[k.inode] = k; !files[k.inode] {
 			if c := p.elsewhere(k); c != nil {
 				add(c)
 			}
 		}
 	}
-	byInode := map[inode]*known{}
-	for _, k := range p.known {
-		if k.inode != (inode{}) {
-			byInode[k.inode] = k
-		}
-	}
 	var others []*candidate
-	var emptied []*known
 	for _, c := range list {
 		k := byInode[c.id]
 		if k == nil {
@@ -103,7 +102,7 @@ func (p *poll) find() (work []*known) {
 			p.problem(c.source, err)
 		case same:
 			if !k.IsPacked && c.size < k.Offset { // cut, and still the same file
-				emptied, k.Offset = append(emptied, k), c.size
+				k.Offset, k.hasLost = c.size, true
 				k.setHead(c.head)
 			}
 			k.move(p.sources[c.source].Where, c)
@@ -111,26 +110,13 @@ func (p *poll) find() (work []*known) {
 		default:
 			// Its inode has another text: the file was emptied, or it was deleted and another one got the inode.
 			if k.Path == c.real && k.isBorn(c) && !k.IsPacked && k.Offset > 0 {
-				emptied, k.IsEmptied = append(emptied, k), true
+				k.IsEmptied, k.hasLost = true, true
 			}
 			k.inode = inode{}
 			p.problem(c.source, k.close())
 			others = append(others, c)
 		}
 	}
-	// Live files are no copies; a copy or an archive that is being made is shorter than the file.
-	rank := func(c *candidate) int {
-		switch {
-		case c.isLive():
-			return 0
-		case strings.HasSuffix(c.path, ".gz") || strings.HasSuffix(c.path, ".zst"):
-			return 2
-		}
-		return 1
-	}
-	slices.SortStableFunc(others, func(a, b *candidate) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(b.size, a.size))
-	})
 	for _, c := range others {
 		k, err := p.recognize(c)
 		p.problem(c.source, err)
@@ -138,32 +124,18 @@ func (p *poll) find() (work []*known) {
 			work = append(work, k)
 		}
 	}
-	for _, k := range emptied {
-		source := slices.IndexFunc(p.sources, func(s Source) bool { return s.Where == k.Where })
-		if p.stopped == nil {
-			_ = p.give(k, Chunk{Source: max(source, 0), PossiblyLost: true})
-			k.isMoved = false
+	for _, k := range p.known {
+		if k.hasLost && p.stopped == nil {
+			_ = p.give(k, Chunk{Source: max(p.sourceOf(k), 0), PossiblyLost: true})
 		}
-	}
-	for _, k := range work {
-		if k.isMoved && k.isKept && p.stopped == nil {
-			_ = p.give(k, Chunk{Source: k.at.source})
-		}
-		k.isMoved = false
+		k.hasLost = false
 	}
 	return work
 }
 
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
 // elsewhere returns the file of k if it is open, or at its former path, although its source does not list it.
 func (p *poll) elsewhere(k *known) *candidate {
-	source := slices.IndexFunc(p.sources, func(s Source) bool { return s.Where == k.Where })
+	source := p.sourceOf(k)
 	if source < 0 {
 		return nil
 	}
@@ -191,7 +163,7 @@ func (k *known) isAt(c *candidate) (bool, error) {
 	}
 	head, err := k.readHead(c)
 	isCut := k.Path == c.real && k.hasBegun(head)
-	if k.HeadSize > 0 && (c.packed != k.IsPacked || (isCut || k.HeadSize < headSize) && !k.isBorn(c)) {
+	if k.HeadSize > 0 && (isCut || k.HeadSize < headSize) && !k.isBorn(c) {
 		return false, err // a short head is no proof
 	}
 	return isCut || k.begins(head), err
@@ -294,7 +266,10 @@ func (p *poll) recognize(c *candidate) (*known, error) {
 			isCopy := isFull && k.begins(c.head)
 			if !isCopy && isFamily && !c.isLive() && (len(c.head) < k.HeadSize || k.begins(c.head)) {
 				original, err := k.readHead(&candidate{path: k.at.path, id: k.at.id})
-				isCopy = err == nil && bytes.HasPrefix(original, c.head)
+				if err != nil {
+					return nil, err
+				}
+				isCopy = bytes.HasPrefix(original, c.head)
 			}
 			if isCopy {
 				return nil, nil
@@ -313,8 +288,8 @@ func (p *poll) recognize(c *candidate) (*known, error) {
 		found = &known{key: rand.Text()}
 		p.known = append(p.known, found)
 	}
-	if found.HeadSize > len(c.head) {
-		found.Offset = min(found.Offset, int64(len(c.head)))
+	if !c.packed { // a copy does not have what was read after it was made
+		found.Offset = min(found.Offset, c.size)
 	}
 	found.setHead(c.head)
 	found.IsEmptied = false
@@ -325,16 +300,10 @@ func (p *poll) recognize(c *candidate) (*known, error) {
 
 // move notes where k is now.
 func (k *known) move(where string, c *candidate) {
-	k.at = c
-	at := position{Where: where, Base: c.base, Path: c.real, inode: c.id}
-	if c.base == "" {
-		at.Base = k.Base
-	}
-	k.isMoved = k.Where != at.Where || k.Base != at.Base || k.Path != at.Path || k.inode != at.inode
-	if k.inode != at.inode {
+	if k.inode != c.id {
 		k.Born = born(c.real)
 	}
-	k.Where, k.Base, k.Path, k.inode = at.Where, at.Base, at.Path, at.inode
+	k.at, k.Where, k.Base, k.Path, k.inode = c, where, cmp.Or(c.base, k.Base), c.real, c.id
 }
 
 // read gives what is new in a file.
@@ -389,10 +358,6 @@ func (p *poll) read(k *known) error {
 		if n, _ := file.ReadAt(again, 0); n < len(head) || !bytes.Equal(again, head) {
 			lines.Free()
 			return errChanged
-		}
-		if now, err := file.Stat(); err != nil || now.Size() < k.Offset+lines.Size {
-			lines.Free()
-			return cmp.Or(err, errChanged)
 		}
 		chunk := Chunk{Source: c.source, Chunk: lines}
 		if !k.isHeaded {

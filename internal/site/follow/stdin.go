@@ -10,7 +10,7 @@ import (
 
 const (
 	// stdinWait is how long a poll waits for more of standard input.
-	stdinWait = 20 * time.Millisecond
+	stdinWait = 100 * time.Millisecond
 	// stdinChunks is how many chunks a poll takes at most: a stream may never end.
 	stdinChunks = 1024
 )
