@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/bits"
 	"runtime"
 	"slices"
 	"strings"
@@ -136,35 +137,47 @@ func countStripe(in []*opened, stripe int) (c counted, err error) {
 	return c, err
 }
 
-// number numbers the readers of a stripe of several segments of an epoch, densely, and counts them.
+// perRange is about how many readers of segments are sorted at once: they fit into the cache.
+const perRange = 1 << 12
+
+// number numbers the readers of a stripe of several segments of an epoch, densely, and counts them. It
+// takes them by ranges of ids: segments have them in order.
 func number(in []*opened, stripe int) (numbers [][]uint32, totals analytics.Totals, err error) {
 	x := scratches.Get().(*scratch)
 	defer scratches.Put(x)
 	numbers = make([][]uint32, len(in))
-	all := x.entries[:0]
+	from, size := make([]*readers, len(in)), 0
 	for i, o := range in {
-		readers, err := o.readers(stripe)
-		if err != nil {
-			return nil, totals, err
+		from[i] = o.readers(stripe)
+		numbers[i] = make([]uint32, 0, from[i].size)
+		size += from[i].size
+	}
+	same := stripeBits + bits.Len(uint(size/perRange)) // bits of all ids of a range
+	next, step := uint32(0), uint64(1)<<(64-same)
+	for last := firstOf(stripe) + step - 1; ; last += step {
+		all := x.entries[:0]
+		for i, r := range from { // not of a page: of a segment
+			r.until(last, func(r reader) { all = append(all, entry{id: r.id, page: int32(i), kind: r.kinds}) })
 		}
-		numbers[i] = make([]uint32, len(readers))
-		for k, r := range readers { // not of a page: of a segment, and its reader
-			all = append(all, entry{id: r.id, page: int32(i), agent: int32(k), kind: r.kinds})
+		x.entries = all
+		all = sortIDs(all, same, x)
+		for i := 0; i < len(all); next++ {
+			id, kinds := all[i].id, uint8(0)
+			for ; i < len(all) && all[i].id == id; i++ {
+				kinds |= all[i].kind
+				numbers[all[i].page] = append(numbers[all[i].page], next)
+			}
+			human, ai := int64(kinds>>Human&1), int64(kinds>>AI&1)
+			add(&totals, analytics.Totals{Human: human, AI: ai, Total: human | ai})
+		}
+		if last == lastOf(stripe) {
+			break
 		}
 	}
-	x.entries = all
-	all = sortIDs(all, x)
-	next := uint32(0)
-	for i := 0; i < len(all); next++ {
-		id, kinds := all[i].id, uint8(0)
-		for ; i < len(all) && all[i].id == id; i++ {
-			kinds |= all[i].kind
-			numbers[all[i].page][all[i].agent] = next
-		}
-		human, ai := int64(kinds>>Human&1), int64(kinds>>AI&1)
-		add(&totals, analytics.Totals{Human: human, AI: ai, Total: human | ai})
+	for _, r := range from {
+		err = errors.Join(err, r.end())
 	}
-	return numbers, totals, nil
+	return numbers, totals, err
 }
 
 // Changed returns the number of the newest commit that added facts of these days; 0: none.
