@@ -14,9 +14,9 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/sandbox"
-	"github.com/docgauge/docgauge/internal/sandbox/agent"
 	"github.com/docgauge/docgauge/internal/sandbox/codehost"
 	"github.com/docgauge/docgauge/internal/secretfile"
+	"github.com/docgauge/docgauge/internal/site/runner"
 )
 
 const aboutSandbox = `sandbox serves the documentation platform's API on this machine, with synthetic
@@ -55,7 +55,7 @@ environment, and the variables that --agent-env names.`
 // sandboxOptions are the flags of sandbox that are not settings of the service itself.
 type sandboxOptions struct {
 	config             sandbox.Config
-	repo               agent.RepoOptions
+	repo               runner.RepoOptions
 	listen, requestLog string
 	remote             bool
 	effect             string
@@ -171,11 +171,11 @@ func (o *sandboxOptions) flagGroups() (groups []flagGroup) {
 	f.StringVar(&repo.Base, "repo-base", "", "base branch of pull requests (default the one that is checked out)")
 	f.StringVar(&repo.Command, "agent-cmd", "",
 		"command that edits files, run by sh -c (default a built-in edit that adds a line to a file)")
-	f.DurationVar(&repo.Timeout, "agent-timeout", agent.DefaultTimeout, "time limit of the command")
+	f.DurationVar(&repo.Timeout, "agent-timeout", runner.DefaultTimeout, "time limit of the command")
 	f.StringSliceVar(&repo.Env, "agent-env", nil,
 		"names of further variables for the command, besides PATH, HOME and the like")
 	f.StringVar(&repo.GitHub, "github-repo", "", "owner/name of the GitHub repository that gets the pull requests")
-	f.StringVar(&repo.GitHubURL, "github-url", agent.DefaultGitHub, "URL of GitHub's REST API")
+	f.StringVar(&repo.GitHubURL, "github-url", runner.DefaultGitHub, "URL of GitHub's REST API")
 	f.StringVar(&repo.Remote, "repo-remote", "origin", "git remote that branches are pushed to with --github-repo")
 
 	faultFlags(group("Faults of analytics"), group("Faults of agent jobs"), o)

@@ -27,15 +27,15 @@ func (a *Program) siteExportCommand() *cobra.Command {
 		Short: "write a day's facts as Parquet, for questions of your own",
 		Long: `export writes what site serve keeps of a day as a Parquet file, for whoever
 doubts a number, and for ClickHouse, Spark or DuckDB: a row for each page that a
-reader got, and for each path that an agent asked for and that is not there.
+reader got.
 
   project, day    as in the API
   path            the page
   agent, class    of the table of agents; empty for a browser
   audience        human, ai, or empty: counts nowhere
-  reader          the same for all days of a month and of the month after it, no
-                  address; it cannot be compared with other months
-  found           1 for a page, 0 for a path that is not there
+  reader          a number, no address: the same for all days of a month; it is
+                  another one in other months and projects, and once the key of
+                  the month is destroyed
   requests        views of this page by this reader
 
 ` + exitCodes,
@@ -83,15 +83,11 @@ func (a *Program) siteExport(ctx context.Context, o siteExportOptions) error {
 func writeFacts(ctx context.Context, store *facts.Store, project string, day analytics.Date, to io.Writer) error {
 	out := bufio.NewWriter(to)
 	texts := []string{"project", "day", "path", "agent", "class", "audience"}
-	err := archive.WriteTable(out, texts, []string{"reader", "found", "requests"}, func(add func([]string, []int64) error) error {
+	err := archive.WriteTable(out, texts, []string{"reader", "requests"}, func(add func([]string, []int64) error) error {
 		return store.Facts(ctx, project, day, func(f facts.Fact) error {
 			audience := map[uint8]string{facts.Human: "human", facts.AI: "ai"}[f.Kind]
-			found := int64(1)
-			if f.Kind == facts.Missed {
-				found = 0
-			}
 			return add([]string{project, day.String(), f.Path, f.Agent, f.Class, audience},
-				[]int64{int64(f.Reader), found, int64(f.Requests)})
+				[]int64{int64(f.Reader), int64(f.Requests)})
 		})
 	})
 	return errors.Join(err, out.Flush())

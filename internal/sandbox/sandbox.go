@@ -15,6 +15,7 @@ import (
 	"github.com/docgauge/docgauge/internal/sandbox/agent"
 	"github.com/docgauge/docgauge/internal/sandbox/codehost"
 	"github.com/docgauge/docgauge/internal/site/api"
+	"github.com/docgauge/docgauge/internal/site/runner"
 )
 
 // Sandbox is one service. Its methods are safe for concurrent use.
@@ -31,8 +32,8 @@ type Sandbox struct {
 
 	site       *site
 	log        *eventLog // nil without a data directory
-	jobs       *agent.Queue
-	repo       *agent.Repo // nil if jobs only pretend
+	jobs       *runner.Queue
+	repo       *runner.Repo // nil if jobs only pretend
 	pulls      *codehost.Local
 	github     *codehost.API
 	publicHost string // of Config.Agent.PublicURL
@@ -90,14 +91,20 @@ func New(c Config) (*Sandbox, error) {
 		return nil, err
 	}
 	s.github = s.pulls.API(s.repositoryFile, c.Agent.Pulls.Token, c.Agent.Pulls.Limit)
-	jobs := agent.Options{
-		Dir: c.DataDir, Script: c.Agent.Script, After: c.Agent.After, Workers: c.Agent.Workers,
-		ArchiveAfter: c.Agent.ArchiveAfter, Source: agent.Source{Repository: "docgauge/sandbox", Ref: "main"},
+	script, err := agent.ReadScript(c.Agent.Script, c.Agent.After)
+	if err != nil {
+		return nil, err
+	}
+	jobs := runner.Options{
+		Dir: c.DataDir, Workers: c.Agent.Workers,
+		ArchiveAfter: c.Agent.ArchiveAfter, Source: runner.Source{Repository: "docgauge/sandbox", Ref: "main"},
 		Model: jobModel, Editor: agent.Pretend{File: changedFile(c.Seed, s.site.pages)}, Host: s.pulls,
 		Now: c.Now, Logger: c.Logger,
 	}
 	if r := c.Agent.Repo; r != nil {
-		if s.repo, err = agent.OpenRepo(context.Background(), *r, inData("worktrees")); err != nil {
+		options := *r
+		options.Instead = script.BuiltIn(r.Command == "")
+		if s.repo, err = runner.OpenRepo(context.Background(), options, inData("worktrees")); err != nil {
 			return nil, err
 		}
 		jobs.Editor, jobs.Source = s.repo, s.repo.Source()
@@ -105,7 +112,8 @@ func New(c Config) (*Sandbox, error) {
 			jobs.Host = s.repo
 		}
 	}
-	if s.jobs, err = agent.Open(jobs); err != nil {
+	jobs.Editor = script.Editor(jobs.Editor)
+	if s.jobs, err = runner.Open(jobs); err != nil {
 		return nil, errors.Join(err, s.closeRepo())
 	}
 	return s, nil
@@ -124,7 +132,7 @@ func (s *Sandbox) closeRepo() error {
 
 // Jobs returns every agent job that was accepted, with its prompts, in order: the truth to
 // compare a client's journal with. Links to pull requests on this sandbox are paths.
-func (s *Sandbox) Jobs() []agent.Job { return s.jobs.All() }
+func (s *Sandbox) Jobs() []runner.Job { return s.jobs.All() }
 
 // Requests returns the newest requests, at most 65,536, in the order they were answered.
 func (s *Sandbox) Requests() []api.Request { return s.service.Requests.Newest() }

@@ -97,14 +97,13 @@ type BadLine struct {
 // nothing. Memory grows with readers and pages, not with lines.
 func (r *Rules) Count(ctx context.Context, paths []string, o Options) (*Report, error) {
 	c := newCounting(r, o)
-	c.project = int32(slices.IndexFunc(r.projects, func(h host) bool { return h.project == o.Project }))
+	all := r.Projects(nil)
+	c.project = int32(max(slices.Index(all, o.Project), 0))
 	switch {
-	case o.Project == "" && len(r.projects) > 1:
+	case o.Project == "" && len(all) > 1:
 		return nil, errors.New("DOCGAUGE_SITE_PROJECTS names several projects: name one with --project")
-	case o.Project != "" && c.project < 0:
+	case o.Project != "" && !slices.Contains(all, o.Project):
 		return nil, fmt.Errorf("--project: DOCGAUGE_SITE_PROJECTS has no %.80q", o.Project)
-	case o.Project == "":
-		c.project = 0
 	}
 	secret := make([]byte, 32)
 	rand.Read(secret)

@@ -431,21 +431,21 @@ func (v *viewer) projectOf(l *logs.Line, page string) (int32, bool) {
 	if len(v.projects) == 0 {
 		return 0, true
 	}
-	best, length := -1, -1
-	for i, p := range v.projects {
+	best, length := int32(-1), -1
+	for _, p := range v.projects {
 		if len(l.Project) > 0 {
 			if p.project == string(l.Project) {
-				return int32(i), true
+				return p.number, true
 			}
 			continue
 		}
 		under, ok := strings.CutPrefix(page, p.prefix)
 		if ok && (under == "" || under[0] == '/' || p.prefix == "") && len(p.prefix) > length &&
 			sameHost(l.Host, p.name) {
-			best, length = i, len(p.prefix)
+			best, length = p.number, len(p.prefix)
 		}
 	}
-	return int32(best), best >= 0
+	return best, best >= 0
 }
 
 // sameHost compares a Host header, which may have a port, with a name.

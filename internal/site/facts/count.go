@@ -227,8 +227,7 @@ func (s *Store) Changed(ctx context.Context, project string, from, to analytics.
 	return changed, err
 }
 
-// Fact is one page that one reader got on a day, so many times, or, of kind Missed, a path that it asked
-// for and that is not there.
+// Fact is one page that one reader got on a day, so many times.
 type Fact struct {
 	Path     string
 	Reader   uint64 // the same for all days of an epoch
@@ -238,7 +237,8 @@ type Fact struct {
 	Requests uint32
 }
 
-// Facts calls each with the facts of a day, as the epoch of its month has them.
+// Facts calls each with the facts of a day, as the epoch of its month has them, but for paths that are not
+// there.
 func (s *Store) Facts(ctx context.Context, project string, day analytics.Date, each func(Fact) error) error {
 	in, err := s.openAll(ctx, "project = ? AND epoch = ? AND day = ?", project, int(EpochOf(day)), int(day))
 	if err != nil {
@@ -264,13 +264,13 @@ func (s *Store) Facts(ctx context.Context, project string, day analytics.Date, e
 				return err
 			}
 			for _, e := range all {
+				if e.kind == Missed {
+					continue
+				}
 				if int(e.page) >= len(names) {
 					return s.nameless("page", e.page)
 				}
 				a := agents[e.agent]
-				if e.agent == Network {
-					continue
-				}
 				if err := each(Fact{names[e.page], e.id, a.Token, a.Class, e.kind, e.requests}); err != nil {
 					return err
 				}

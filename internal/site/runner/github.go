@@ -1,4 +1,4 @@
-package agent
+package runner
 
 import (
 	"bytes"
@@ -95,7 +95,7 @@ func (g *github) propose(ctx context.Context, j Job, branch string) (link string
 		var opened pullRequest
 		err = g.call(ctx, http.MethodPost, "", map[string]any{
 			"title": Subject(j.Prompts[0]), "head": branch, "base": j.Source.Ref,
-			"body": "Opened by the docgauge sandbox for agent job `" + j.ID + "`.",
+			"body": "Opened by docgauge for agent job `" + j.ID + "`.",
 		}, &opened)
 		open = []pullRequest{opened}
 		if refused, ok := errors.AsType[responseError](err); err != nil && (!ok || refused.status >= 500) {
@@ -147,7 +147,7 @@ func (g *github) call(ctx context.Context, method, query string, body, out any) 
 	r.Header.Set("Authorization", "Bearer "+token)
 	r.Header.Set("Accept", "application/vnd.github+json")
 	r.Header.Set("X-GitHub-Api-Version", "2022-11-28")
-	r.Header.Set("User-Agent", "docgauge-sandbox")
+	r.Header.Set("User-Agent", "docgauge")
 	resp, err := g.client.Do(r)
 	if err != nil {
 		return err

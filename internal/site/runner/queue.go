@@ -1,4 +1,4 @@
-package agent
+package runner
 
 import (
 	"context"
@@ -19,8 +19,6 @@ import (
 // Options says how jobs are kept and worked on.
 type Options struct {
 	Dir          string        // data directory; empty = jobs are only in memory
-	Script       string        // file of further words and their outcomes; empty = the built-in words alone
-	After        time.Duration // duration of an instruction that has none by script
 	Workers      int           // instructions worked on at once, at least 1
 	ArchiveAfter time.Duration // time from the end of its last instruction until a job is archived; 0 = never
 	Source       Source
@@ -34,7 +32,6 @@ type Options struct {
 // Queue keeps jobs and works on them. Its methods are safe for concurrent use.
 type Queue struct {
 	options Options
-	script  script
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
 	workers sync.WaitGroup
@@ -48,14 +45,10 @@ type Queue struct {
 }
 
 // Open returns the jobs of o.Dir and continues the active ones. The journal is created with
-// the first job. The error names a bad line of the journal or the script, or is errLocked.
+// the first job. The error names a bad line of the journal, or is errLocked.
 func Open(o Options) (*Queue, error) {
-	words, err := readScript(o.Script)
-	if err != nil {
-		return nil, err
-	}
 	ctx, cancel := context.WithCancel(context.Background())
-	q := &Queue{options: o, script: words, ctx: ctx, cancel: cancel, jobs: map[string]*Job{}}
+	q := &Queue{options: o, ctx: ctx, cancel: cancel, jobs: map[string]*Job{}}
 	if o.Dir == "" {
 		return q, nil
 	}
@@ -299,25 +292,15 @@ func (q *Queue) carryOut(j Job) event {
 	change := j.last
 	if !j.pending {
 		task := Task{Job: j.ID, Prompt: j.Prompts[j.Worked], Last: j.last, Again: j.begun}
-		rule := q.script.match(task.Prompt, q.options.After)
-		if err := clock.Sleep(q.ctx, rule.after); err != nil {
+		result, err := q.options.Editor.Edit(q.ctx, task)
+		change, end.Output = result.Change, result.Output
+		switch {
+		case err != nil:
 			return failed(err)
-		}
-		switch rule.outcome {
-		case outcomeNoChange:
-			return end
-		case outcomeFailed:
-			return failed(errors.New("the script wants it to fail"))
-		case outcomeArchived:
+		case result.Archive:
 			end.Status = Archived
 			return end
-		}
-		task.BuiltIn = rule.outcome == outcomePR
-		var err error
-		if change, end.Output, err = q.options.Editor.Edit(q.ctx, task); err != nil {
-			return failed(err)
-		}
-		if change.Empty() || change.Head == j.last.Head && j.PRLink != nil {
+		case change.Empty() || change.Head == j.last.Head && j.PRLink != nil:
 			return end
 		}
 		// After a crash from here on, nothing is edited again: the instruction continues with

@@ -1,4 +1,4 @@
-package agent
+package runner
 
 import (
 	"context"
@@ -37,11 +37,11 @@ func in(dir string) func(*Repo) { return func(r *Repo) { r.dir = dir } }
 
 func edit(t testing.TB, r *Repo, task Task) Change {
 	t.Helper()
-	c, output, err := r.Edit(t.Context(), task)
+	result, err := r.Edit(t.Context(), task)
 	if err != nil {
-		t.Fatalf("%v, output %q", err, output)
+		t.Fatalf("%v, output %q", err, result.Output)
 	}
-	return c
+	return result.Change
 }
 
 // untouched returns what a person sees of a repository: branch, files, index,

@@ -1,5 +1,5 @@
-// Package agent accepts agent jobs and works on them (service specification 2.1, 3, 4.1 and
-// 4.2). It hides the queue, the journal, the scripted outcomes, git and the command behind
+// Package runner accepts agent jobs and works on them (service specification 2.1, 3, 4.1 and
+// 4.2). It hides the queue, the journal, git and the command behind
 // create, message, get and list. An [Editor] edits files and a [Host] opens pull requests.
 //
 // Invariant: an instruction whose call returned nil is in the journal, and is worked on until
@@ -50,4 +50,4 @@
 // operator and has the operator's permissions: the worktree is its directory, not a jail.
 //
 // The package does not serve HTTP and knows no keys or limits.
-package agent
+package runner

@@ -1,4 +1,4 @@
-package agent
+package runner
 
 import (
 	"bufio"
@@ -122,7 +122,7 @@ func (j *journal) cut() error {
 }
 
 // errLocked: another process works on the same data directory.
-var errLocked = errors.New("another sandbox works on it; want a data directory for each")
+var errLocked = errors.New("another process works on it; want a data directory for each")
 
 // lockPatience is the time that lock waits: a process that was killed while it started a program
 // leaves its locks to that child until the program runs.

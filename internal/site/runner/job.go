@@ -1,4 +1,4 @@
-package agent
+package runner
 
 import (
 	"context"
@@ -24,7 +24,7 @@ const (
 var (
 	ErrNotFound = errors.New("not found")
 	ErrArchived = errors.New("is archived and takes no messages; create a new job")
-	ErrClosed   = errors.New("the sandbox is stopping")
+	ErrClosed   = errors.New("the service is stopping")
 )
 
 // Source is a repository and a branch of it.
@@ -39,8 +39,8 @@ type Job struct {
 	Status Status `json:"status"`
 	Source Source `json:"source"`
 	Model  string `json:"model"`
-	// PRLink is nil while the job is active or if it has no pull request. On this sandbox it
-	// is a path.
+	// PRLink is nil while the job is active or if it has no pull request.
+	// It may be a path on the Host.
 	PRLink     *string    `json:"prLink"`
 	CreatedAt  time.Time  `json:"createdAt"`
 	ArchivedAt *time.Time `json:"archivedAt"`
@@ -77,8 +77,6 @@ type Task struct {
 	Job, Prompt string
 	// Last is the result of the instructions before; the zero Change for the first.
 	Last Change
-	// BuiltIn asks for the editor's own small edit instead of its command.
-	BuiltIn bool
 	// Again reports whether the task was begun before and interrupted: anything that it
 	// added to Last must not be used.
 	Again bool
@@ -98,12 +96,18 @@ type Change struct {
 // Empty reports whether the job has changed nothing.
 func (c Change) Empty() bool { return c.Head == c.Base }
 
+// Result is what an instruction came to.
+type Result struct {
+	Change Change // of the whole job, with Head as in Task.Last if nothing changed
+	Output string // the end of it
+	// Archive asks to archive the job if no instruction is left.
+	Archive bool
+}
+
 // Editor carries out instructions.
 type Editor interface {
-	// Edit carries out t and returns the whole change of the job, with Head as in
-	// t.Last if nothing changed, and the end of the output, also with an error. After an
-	// error the branch is as t.Last has it.
-	Edit(ctx context.Context, t Task) (c Change, output string, err error)
+	// Edit carries out t. With an error the output counts alone, and the branch is as t.Last has it.
+	Edit(ctx context.Context, t Task) (Result, error)
 	// Diff returns c as a unified diff of Head against Base.
 	Diff(ctx context.Context, c Change) (string, error)
 }
@@ -111,7 +115,7 @@ type Editor interface {
 // Host opens pull requests.
 type Host interface {
 	// Propose opens the pull request of c.Branch for j, or updates the existing one, and
-	// returns its link, absolute or a path on the sandbox.
+	// returns its link, absolute or a path on the Host.
 	Propose(ctx context.Context, j Job, c Change, diff string) (link string, err error)
 }
 

@@ -1,4 +1,4 @@
-package agent
+package runner
 
 import (
 	"context"
@@ -21,16 +21,19 @@ const (
 	closeDelay = 2 * time.Second
 	// maxDiff is the size at which a diff is cut.
 	maxDiff = 1 << 20
-	// notesDir is the directory of the built-in edit.
-	notesDir = "agent-jobs"
 
-	authorName  = "docgauge sandbox"
-	authorEmail = "sandbox@docgauge.invalid"
+	authorName  = "docgauge"
+	authorEmail = "agent-jobs@docgauge.invalid"
 )
 
 // Edit carries out t in a worktree made for it. The error says which command failed; its
 // output is only in output, for it may contain the prompt.
-func (r *Repo) Edit(ctx context.Context, t Task) (c Change, output string, err error) {
+func (r *Repo) Edit(ctx context.Context, t Task) (Result, error) {
+	c, output, err := r.edit(ctx, t)
+	return Result{Change: c, Output: output}, err
+}
+
+func (r *Repo) edit(ctx context.Context, t Task) (c Change, output string, err error) {
 	if c, err = r.begin(ctx, t); err != nil {
 		return c, "", err
 	}
@@ -50,9 +53,11 @@ func (r *Repo) Edit(ctx context.Context, t Task) (c Change, output string, err e
 			return c, "", err
 		}
 	}
-	if r.options.Command == "" || t.BuiltIn {
-		err = addLine(tree.git.dir, t)
-	} else {
+	instead := false
+	if r.options.Instead != nil {
+		instead, err = r.options.Instead(tree.git.dir, t)
+	}
+	if err == nil && !instead {
 		output, err = r.command(ctx, tree.git.dir, t.Prompt)
 	}
 	if err == nil {
@@ -194,30 +199,6 @@ func (r *Repo) command(ctx context.Context, dir, prompt string) (output string, 
 		err = fmt.Errorf("took longer than %s and was killed", r.options.Timeout)
 	}
 	return out.String(), fmt.Errorf("agent command: %w", err)
-}
-
-// addLine is the built-in edit: it adds the subject of the prompt as a line to the job's
-// file. It follows no link out of the worktree.
-func addLine(dir string, t Task) (err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("built-in edit: %w", err)
-		}
-	}()
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	if err := root.MkdirAll(notesDir, 0o755); err != nil {
-		return err
-	}
-	f, err := root.OpenFile(notesDir+"/"+t.Job+".md", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(f, "- %s\n", Subject(t.Prompt))
-	return errors.Join(err, f.Close())
 }
 
 // Diff returns c as a unified diff, cut after 1 MiB at the end of a line.

@@ -1,4 +1,4 @@
-package agent
+package runner
 
 import (
 	"context"
@@ -6,11 +6,14 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/docgauge/docgauge/internal/clock"
 )
 
 var noon = time.Date(2026, 10, 14, 12, 0, 30, 0, time.UTC)
@@ -55,7 +58,34 @@ func config(o Options) Options {
 	return o
 }
 
-var pretend = Pretend{File: func(string) string { return "changed.md" }}
+var pretend = words{}
+
+// words is an Editor of changes without a repository. A prompt with [sandbox:fail], [sandbox:archive]
+// or [sandbox:no-change] comes to that, one with [sandbox:slow] takes nine hours, others take after.
+type words struct{ after time.Duration }
+
+func (w words) Edit(ctx context.Context, t Task) (Result, error) {
+	has := func(word string) bool { return strings.Contains(t.Prompt, "[sandbox:"+word+"]") }
+	if has("slow") {
+		w.after = 9 * time.Hour
+	}
+	if err := clock.Sleep(ctx, w.after); err != nil {
+		return Result{}, err
+	}
+	switch c := t.Last; {
+	case has("fail"):
+		return Result{}, errors.New("it was to fail")
+	case has("archive"), has("no-change"):
+		return Result{Change: c, Archive: has("archive")}, nil
+	default:
+		c.Branch, c.Base = BranchPrefix+t.Job, "base"
+		c.Messages = append(slices.Clone(c.Messages), Subject(t.Prompt))
+		c.Head = "head of " + strings.Join(c.Messages, ", ")
+		return Result{Change: c}, nil
+	}
+}
+
+func (words) Diff(_ context.Context, c Change) (string, error) { return c.Head, nil }
 
 // link is the link of j's pull request, empty without one.
 func link(j Job) string {

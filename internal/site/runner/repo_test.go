@@ -1,4 +1,4 @@
-package agent
+package runner
 
 import (
 	"encoding/base64"
@@ -199,7 +199,7 @@ func TestPushAndCatchUp(t *testing.T) {
 
 	engines.Git(t, reviewer, "commit", "--quiet", "--amend", "--allow-empty", "-m", "rewritten")
 	engines.Git(t, reviewer, "push", "--quiet", "--force")
-	if _, _, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "four\n", Last: second}); err == nil ||
+	if _, _, err := r.edit(t.Context(), Task{Job: "job_1", Prompt: "four\n", Last: second}); err == nil ||
 		!strings.Contains(err.Error(), "rewritten on the remote") {
 		t.Errorf("rewritten: %v", err)
 	}
@@ -218,7 +218,7 @@ func TestLogin(t *testing.T) {
 		http.NotFound(w, r)
 	}))
 	defer server.Close()
-	r := openRepo(t, RepoOptions{Path: repo, Remote: "http://user:hidden@" +
+	r := openRepo(t, RepoOptions{Path: repo, Command: "cat >new.md", Remote: "http://user:hidden@" +
 		strings.TrimPrefix(server.URL, "http://") + "/x/y"})
 	c := edit(t, r, Task{Job: "job_1", Prompt: "x"})
 	for _, prefix := range []string{server.URL + "/", "https://elsewhere.example/"} {

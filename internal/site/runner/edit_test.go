@@ -1,4 +1,4 @@
-package agent
+package runner
 
 import (
 	"context"
@@ -49,7 +49,7 @@ func TestEditAndFollowUp(t *testing.T) {
 		t.Errorf("notes.md: %q %v", text, err)
 	}
 	log := engines.Git(t, clone, "log", "--format=%an <%ae> %cn|%B", "-1")
-	if log != "docgauge sandbox <sandbox@docgauge.invalid> docgauge sandbox|-n --amend $(touch "+
+	if log != "docgauge <agent-jobs@docgauge.invalid> docgauge|-n --amend $(touch "+
 		"/tmp/x)\n\nDocgauge-Job: job_1" {
 		t.Errorf("log: %s", log)
 	}
@@ -81,7 +81,7 @@ func TestCommandsThatDoNotWork(t *testing.T) {
 			if name != "hangs" && name != "children hang" {
 				r.options.Timeout = time.Minute
 			}
-			_, output, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "secret prompt"})
+			_, output, err := r.edit(t.Context(), Task{Job: "job_1", Prompt: "secret prompt"})
 			if err == nil || !strings.Contains(err.Error(), tc.err) || strings.Contains(err.Error(), "secret") {
 				t.Errorf("error %v, want %q", err, tc.err)
 			}
@@ -116,7 +116,7 @@ func TestWhatIsBuiltOn(t *testing.T) {
 	write(t, filepath.Join(repo, "person.md"), "by hand")
 	engines.Git(t, repo, "add", ".")
 	engines.Git(t, repo, "commit", "--quiet", "-m", "by hand")
-	_, _, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "three\n", Last: again})
+	_, _, err := r.edit(t.Context(), Task{Job: "job_1", Prompt: "three\n", Last: again})
 	if err == nil || !strings.Contains(err.Error(), "checked out") {
 		t.Errorf("branch checked out by a person: %v", err)
 	}
@@ -136,7 +136,7 @@ func TestManyJobsAtOnce(t *testing.T) {
 		jobs.Go(func() {
 			var last Change
 			for _, prompt := range []string{"one", "two", "three"} {
-				c, output, err := r.Edit(t.Context(), Task{Job: "job_" + id, Prompt: prompt + id, Last: last})
+				c, output, err := r.edit(t.Context(), Task{Job: "job_" + id, Prompt: prompt + id, Last: last})
 				if err != nil || c.Head == last.Head {
 					t.Errorf("%s %s: %v %s", id, prompt, err, output)
 				}
@@ -178,7 +178,7 @@ func TestEnvironment(t *testing.T) {
 	engines.Git(t, repo, "config", "commit.cleanup", "no such way")
 	r := openRepo(t, RepoOptions{Path: repo, Command: `env > env.txt; pwd; cat > prompt.txt`,
 		Env: []string{"MODEL_KEY"}})
-	c, output, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "x"})
+	c, output, err := r.edit(t.Context(), Task{Job: "job_1", Prompt: "x"})
 	check(t, err)
 	env := engines.Git(t, repo, "show", c.Head+":env.txt")
 	for _, secret := range []string{"leak", "DOCGAUGE", "GIT_"} {
@@ -233,7 +233,7 @@ func testNothingIsLeft(t *testing.T, starts string) {
 				cancel()
 			}()
 		}
-		_, output, err := r.Edit(ctx, Task{Job: "job_1", Prompt: "x"})
+		_, output, err := r.edit(ctx, Task{Job: "job_1", Prompt: "x"})
 		cancel()
 		if (err != nil) != (rest != "") {
 			t.Errorf("%s: %v, output %q", name, err, output)
@@ -284,7 +284,7 @@ func TestBranchAfterEdits(t *testing.T) {
 		r := openRepo(t, RepoOptions{Path: repo, Command: tc.command})
 		var last Change
 		for _, prompt := range tc.prompts {
-			c, output, err := r.Edit(t.Context(), Task{Job: name, Prompt: prompt, Last: last})
+			c, output, err := r.edit(t.Context(), Task{Job: name, Prompt: prompt, Last: last})
 			if failed := prompt == "bad"; (err != nil) != failed {
 				t.Errorf("%s, %s: %v %s", name, prompt, err, output)
 			} else if !failed {
@@ -304,23 +304,6 @@ func TestBranchAfterEdits(t *testing.T) {
 	}
 }
 
-func TestBuiltInEditStaysInside(t *testing.T) {
-	repo, outside := engines.GitRepository(t), t.TempDir()
-	r := openRepo(t, RepoOptions{Path: repo, Command: "exit 1"})
-	c := edit(t, r, Task{Job: "job_1", Prompt: "# one", BuiltIn: true})
-	c = edit(t, r, Task{Job: "job_1", Prompt: "two", BuiltIn: true, Last: c})
-	if got := engines.Git(t, repo, "show", c.Head+":agent-jobs/job_1.md"); got != "- one\n- two" {
-		t.Errorf("%q", got)
-	}
-	check(t, os.Symlink(outside, filepath.Join(repo, notesDir)))
-	engines.Git(t, repo, "add", ".")
-	engines.Git(t, repo, "commit", "--quiet", "-m", "link")
-	_, _, err := r.Edit(t.Context(), Task{Job: "job_2", Prompt: "x", BuiltIn: true})
-	if left, _ := os.ReadDir(outside); err == nil || len(left) > 0 {
-		t.Errorf("error %v, outside: %v", err, left)
-	}
-}
-
 func TestStoppedEditCleansUp(t *testing.T) {
 	repo := engines.GitRepository(t)
 	begun := filepath.Join(t.TempDir(), "begun")
@@ -335,7 +318,7 @@ func TestStoppedEditCleansUp(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}()
-	_, output, err := r.Edit(ctx, Task{Job: "job_1", Prompt: "x"})
+	_, output, err := r.edit(ctx, Task{Job: "job_1", Prompt: "x"})
 	if err == nil || output != "begun\n" {
 		t.Errorf("%v, output %q", err, output)
 	}

@@ -1,4 +1,4 @@
-package agent
+package runner
 
 import (
 	"encoding/json"
@@ -38,7 +38,7 @@ func aJournal(t *testing.T) (text string) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		now := noon
-		s := open(t, Options{Dir: dir, Workers: 2, After: time.Minute, ArchiveAfter: time.Hour,
+		s := open(t, Options{Dir: dir, Workers: 2, Editor: words{time.Minute}, ArchiveAfter: time.Hour,
 			Now: func() time.Time { return now }})
 		first := create(t, s, "one")
 		send(t, s, first, "two")
@@ -67,7 +67,7 @@ func goOn(t *testing.T, text string) {
 	dir, host := writeJournal(t, text), newHost()
 	var records []Job
 	synctest.Test(t, func(t *testing.T) {
-		s := open(t, Options{Dir: dir, Host: host, After: time.Minute})
+		s := open(t, Options{Dir: dir, Host: host, Editor: words{time.Minute}})
 		records = atRest(s)
 		closeQueue(t, s)
 		s = open(t, Options{Dir: dir, Host: host})
@@ -175,7 +175,7 @@ func TestOneProcessForADirectory(t *testing.T) {
 	if text := journalText(t, dir); text != "" {
 		t.Errorf("written before the first job: %s", text)
 	}
-	create(t, s, "x [sandbox:slow=9h]")
+	create(t, s, "x [sandbox:slow]")
 	untilStarted(t, dir)
 	// The first is in the middle of a line.
 	if err := os.WriteFile(filepath.Join(dir, journalName), []byte(journalText(t, dir)+`{"at":`), 0o600); err != nil {
@@ -217,7 +217,7 @@ func TestJournalThatCannotBeWritten(t *testing.T) {
 func TestEndIsWrittenLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		s := open(t, Options{Dir: dir, After: time.Minute})
+		s := open(t, Options{Dir: dir, Editor: words{time.Minute}})
 		id := create(t, s, "x [sandbox:no-change]")
 		synctest.Wait()
 		s.mu.Lock()
@@ -247,7 +247,7 @@ func TestEndIsWrittenLater(t *testing.T) {
 func TestCloseInTheMiddle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		s := open(t, Options{Dir: dir, After: time.Hour})
+		s := open(t, Options{Dir: dir, Editor: words{time.Hour}})
 		id := create(t, s, "x")
 		send(t, s, id, "y")
 		time.Sleep(time.Minute)
@@ -255,7 +255,7 @@ func TestCloseInTheMiddle(t *testing.T) {
 		if _, err := s.Create("p", "y"); !errors.Is(err, ErrClosed) {
 			t.Errorf("create after Close: %v", err)
 		}
-		e := &editor{Pretend: pretend}
+		e := &editor{}
 		s = open(t, Options{Dir: dir, Editor: e})
 		if got := atRest(s); len(got) != 1 || got[0].ID != id || got[0].Status != Completed || link(got[0]) == "" {
 			t.Errorf("%+v", got)
@@ -269,7 +269,7 @@ func TestCloseInTheMiddle(t *testing.T) {
 
 // Half a line is gone as soon as the journal is opened, however long it was.
 func TestHalfALineIsCutOff(t *testing.T) {
-	good := createdLine("[sandbox:slow=9h]")
+	good := createdLine("[sandbox:slow]")
 	dir := writeJournal(t, good+`{"event":"message","job":"a","prompt":"`+strings.Repeat("x", 100_000))
 	s := open(t, Options{Dir: dir})
 	closeQueue(t, s)

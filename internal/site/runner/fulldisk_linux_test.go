@@ -1,4 +1,4 @@
-package agent
+package runner
 
 import (
 	"errors"
@@ -25,9 +25,9 @@ func TestFullDisk(t *testing.T) {
 	room := filepath.Join(dir, "room")
 	check(t, os.WriteFile(room, make([]byte, 128<<10), 0o600))
 	s := open(t, Options{Dir: dir})
-	create(t, s, "a job that is worked on [sandbox:slow=9h]")
+	create(t, s, "a job that is worked on [sandbox:slow]")
 	untilStarted(t, dir) // from now on only this test writes
-	prompt := "[sandbox:slow=9h] " + strings.Repeat("x", 10_000)
+	prompt := "[sandbox:slow] " + strings.Repeat("x", 10_000)
 	var full error
 	for i := 0; full == nil && i < 1000; i++ {
 		_, full = s.Create("p", fmt.Sprint(i, prompt))
@@ -40,7 +40,7 @@ func TestFullDisk(t *testing.T) {
 			strings.Count(text, prompt), text[len(text)-20:])
 	}
 	check(t, os.Remove(room))
-	create(t, s, "room again [sandbox:slow=9h]")
+	create(t, s, "room again [sandbox:slow]")
 	before := len(s.All())
 	closeQueue(t, s)
 	s = open(t, Options{Dir: dir})

@@ -1,4 +1,4 @@
-package agent
+package runner
 
 import (
 	"cmp"
@@ -30,8 +30,10 @@ type RepoOptions struct {
 	// checked out when OpenRepo is called. Its newest commit counts for each job.
 	Base string
 	// Command edits files: run by sh -c in the worktree, with the prompt on standard input.
-	// Empty = a built-in edit that adds a line to a file.
 	Command string
+	// Instead, if set, is asked first: it may edit the files below dir in the place of the command,
+	// and reports whether it did.
+	Instead func(dir string, t Task) (bool, error)
 	Timeout time.Duration // ends the command and all it started; 0 = DefaultTimeout
 	// Env names variables of this process that the command gets besides the ordinary ones
 	// (PATH, HOME and the like).
