@@ -22,7 +22,7 @@ import (
 // each fits into a processor's cache. Both sections of a stripe are blocks, each with its length and
 // checksum, that begin and end between entries. The footer says where the sections end.
 //
-//	readers  id (8 bytes), agent and kinds (varint: (agent+1)<<3 | kinds)
+//	readers  id (8 bytes), agent and kinds of views (varint: (agent+2)<<3 | kinds)
 //	pages    page (varint: its number less that of the page before), number of facts,
 //	         each a reader of this stripe (varint: delta<<3 | kind<<1 | more) and, if more, requests-2
 //
@@ -45,11 +45,13 @@ func stripeOf(id uint64) int { return int(id >> (64 - stripeBits)) }
 func firstOf(stripe int) uint64 { return uint64(stripe) << (64 - stripeBits) }
 func lastOf(stripe int) uint64  { return firstOf(stripe+1) - 1 }
 
-// Kinds of a view: those of package count, and of those that count as no reader's.
+// Kinds of a view: those of package count, and of those that count as no reader's; and a path that was
+// asked for and is not there, which is no view.
 const (
 	Human   = count.Human
 	AI      = count.AI
 	Neither = 2
+	Missed  = 3
 )
 
 var table32 = crc32.MakeTable(crc32.Castagnoli)
@@ -137,7 +139,7 @@ func (w *writer) put(data []byte) {
 
 func (w *writer) reader(r reader) {
 	w.block = binary.LittleEndian.AppendUint64(w.block, r.id)
-	w.block = binary.AppendUvarint(w.block, uint64(r.agent+1)<<3|uint64(r.kinds))
+	w.block = binary.AppendUvarint(w.block, uint64(r.agent+2)<<3|uint64(r.kinds))
 	if len(w.block) >= blockSize {
 		w.flush()
 	}
@@ -195,7 +197,7 @@ func (w *writer) close(day analytics.Date) (size int64, err error) {
 	return w.at, err
 }
 
-// reader is a reader of a segment: kinds has a bit for each kind of view.
+// reader is a reader of a segment, or a network: kinds has a bit for each kind of view.
 type reader struct {
 	id    uint64
 	agent int32
@@ -437,7 +439,7 @@ func (r *readers) until(last uint64, do func(reader)) {
 				return
 			}
 			rest, r.first = rest[8+size:], id+1
-			do(reader{id, int32(v>>3) - 1, uint8(v & 7)})
+			do(reader{id, int32(v>>3) - 2, uint8(v & 7)})
 		}
 		r.rest = rest
 	}
