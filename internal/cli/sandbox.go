@@ -21,8 +21,9 @@ import (
 
 const aboutSandbox = `sandbox serves the documentation platform's API on this machine, with synthetic
 traffic that is deterministic from --seed, or over the event log
-DIR/events.ndjson (one JSON object a line: time, visitor, kind human|ai, path).
-Visitors are counted exactly. It prints the environment variables to set; paste
+DIR/events.ndjson (one JSON object a line: time, visitor, kind human|ai, path,
+and agent, which may be missing). It has the reports visitors and agents, and
+readers are counted exactly. It prints the environment variables to set; paste
 them into another terminal and run docgauge export there. In a browser, its
 address shows how to use it, its jobs and its pull requests.
 

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,7 +23,7 @@ type Sandbox struct {
 	config   Config
 	service  *api.Service
 	projects map[string]*project
-	answers  *cache[answerKey, answer]
+	answers  *cache[answerKey, content]
 	counting chan struct{} // one slot for each answer being counted
 
 	admitted                     atomic.Int64 // analytics requests that passed authentication
@@ -61,7 +62,7 @@ func New(c Config) (*Sandbox, error) {
 	}
 	s := &Sandbox{
 		config: c, projects: map[string]*project{}, merged: map[int]merge{}, site: newSite(c),
-		answers:  newCache[answerKey](maxCachedRows, func(a answer) int { return len(a.rows) + answerOverhead }),
+		answers:  newCache[answerKey](maxCachedRows, func(c content) int { return c.weight() + answerOverhead }),
 		counting: make(chan struct{}, runtime.GOMAXPROCS(0)), hour: newSlidingHour(c.Faults.RateLimit),
 	}
 	s.service = s.newService()
@@ -140,12 +141,23 @@ func (s *Sandbox) Requests() []api.Request { return s.service.Requests.Newest() 
 // Visitors returns what the service would answer for window w of project now, all rows by
 // total, then path, without a request: the truth to compare an export with.
 func (s *Sandbox) Visitors(project string, w analytics.Window) (analytics.Totals, []analytics.Row, error) {
+	a, err := truthOf(s, visitorsReport, project, w)
+	return a.totals, slices.Clone(a.rows), err
+}
+
+// Agents returns what the service would answer as Visitors does: the agents of the site, and those of
+// each path.
+func (s *Sandbox) Agents(project string, w analytics.Window) (totals, rows []analytics.AgentRow, err error) {
+	a, err := truthOf(s, agentsReport, project, w)
+	return slices.Clone(a.totals), slices.Clone(a.rows), err
+}
+
+func truthOf[A content](s *Sandbox, r report[A], project string, w analytics.Window) (a A, err error) {
 	p, ok := s.projects[project]
 	if !ok {
-		return analytics.Totals{}, nil, api.UnknownProject(project)
+		return a, api.UnknownProject(project)
 	}
-	a, err := s.answer(p, interval{w.From.Time().Unix(), w.To.Time().Unix()}, s.config.Now())
-	return a.totals, append([]analytics.Row(nil), a.rows...), err
+	return answerOf(s, r, p, interval{w.From.Time().Unix(), w.To.Time().Unix()}, s.config.Now())
 }
 
 // addDrift adds one event to the UTC day of now and one to the day before. Human and AI

@@ -109,7 +109,7 @@ func (r *Rules) Count(ctx context.Context, paths []string, o Options) (*Report, 
 	rand.Read(secret)
 	from, to := c.bounds()
 	for range runtime.GOMAXPROCS(0) {
-		v := newViewer(r, &c.words, from, to)
+		v := newViewer(r, c.words, from, to)
 		v.identify = once(secret)
 		c.viewers = append(c.viewers, v)
 	}
@@ -125,7 +125,7 @@ func (r *Rules) Count(ctx context.Context, paths []string, o Options) (*Report, 
 type counting struct {
 	*Rules
 	Options
-	words   vocabulary
+	words   *vocabulary
 	viewers []*viewer
 	project int32
 
@@ -145,7 +145,7 @@ type counting struct {
 }
 
 func newCounting(r *Rules, o Options) *counting {
-	return &counting{Rules: r, Options: o, words: vocabulary{invented: map[netip.Addr]int{}},
+	return &counting{Rules: r, Options: o, words: newVocabulary(),
 		readers: map[[2]uint64]uint32{}, dateOf: map[analytics.Date]int{}, leftOut: map[Reason]int{},
 		from: math.MaxInt32, to: math.MinInt32}
 }
@@ -155,6 +155,7 @@ type batch struct {
 	lines   int
 	newest  int64 // Unix seconds; 0: no line has a time
 	views   []view
+	missed  []view // of lines that are left out
 	leftOut map[Reason]int
 	bad     *BadLine
 }
@@ -308,6 +309,7 @@ func (v *viewer) batch(p *logs.Parser, c logs.Chunk) batch {
 		}
 		b.views = append(b.views, one)
 	}
+	b.missed, v.missed = v.missed, nil
 	return b
 }
 

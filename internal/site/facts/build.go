@@ -116,7 +116,9 @@ func (w *writer) stripe(all []entry) {
 		r := reader{id: all[i].id, agent: all[i].agent}
 		for ; i < len(all) && all[i].id == r.id; i++ {
 			e := &all[i]
-			r.kinds |= 1 << e.kind
+			if e.kind != Missed {
+				r.kinds |= 1 << e.kind
+			}
 			x.facts[x.at[e.page]] = newFact(readers, e.kind, e.requests)
 			x.at[e.page]++
 		}

@@ -22,7 +22,7 @@ import (
 // each fits into a processor's cache. Both sections of a stripe are blocks, each with its length and
 // checksum, that begin and end between entries. The footer says where the sections end.
 //
-//	readers  id (8 bytes), agent and kinds (varint: (agent+1)<<3 | kinds)
+//	readers  id (8 bytes), agent and kinds of views (varint: (agent+2)<<3 | kinds)
 //	pages    page (varint: its number less that of the page before), number of facts,
 //	         each a reader of this stripe (varint: delta<<3 | kind<<1 | more) and, if more, requests-2
 //
@@ -41,11 +41,13 @@ const (
 // stripeOf returns the stripe of a reader.
 func stripeOf(id uint64) int { return int(id >> (64 - stripeBits)) }
 
-// Kinds of a view: those of package count, and of those that count as no reader's.
+// Kinds of a view: those of package count, and of those that count as no reader's; and a path that was
+// asked for and is not there, which is no view.
 const (
 	Human   = count.Human
 	AI      = count.AI
 	Neither = 2
+	Missed  = 3
 )
 
 var table32 = crc32.MakeTable(crc32.Castagnoli)
@@ -133,7 +135,7 @@ func (w *writer) put(data []byte) {
 
 func (w *writer) reader(r reader) {
 	w.block = binary.LittleEndian.AppendUint64(w.block, r.id)
-	w.block = binary.AppendUvarint(w.block, uint64(r.agent+1)<<3|uint64(r.kinds))
+	w.block = binary.AppendUvarint(w.block, uint64(r.agent+2)<<3|uint64(r.kinds))
 	if len(w.block) >= blockSize {
 		w.flush()
 	}
@@ -191,7 +193,7 @@ func (w *writer) close(day analytics.Date) (size int64, err error) {
 	return w.at, err
 }
 
-// reader is a reader of a segment: kinds has a bit for each kind of view.
+// reader is a reader of a segment, or a network: kinds has a bit for each kind of view.
 type reader struct {
 	id    uint64
 	agent int32
@@ -344,7 +346,7 @@ func (s *stream) reader() (r reader) {
 	r.id = binary.LittleEndian.Uint64(s.rest)
 	s.rest = s.rest[8:]
 	v := s.uvarint()
-	return reader{r.id, int32(v>>3) - 1, uint8(v & 7)}
+	return reader{r.id, int32(v>>3) - 2, uint8(v & 7)}
 }
 
 // pages reads the pages of a stripe.

@@ -253,7 +253,7 @@ func FuzzVisitorsQuery(f *testing.F) {
 		if q.Limit < 1 || q.Limit > api.MaxLimit || q.Offset < 0 || q.From > q.To {
 			t.Fatalf("%q reads as %+v", raw, q)
 		}
-		a, err := s.answer(p, interval{q.From, q.To}, time.Unix(noon.Unix(), 0))
+		a, err := answerOf(s, visitorsReport, p, interval{q.From, q.To}, time.Unix(noon.Unix(), 0))
 		check(t, err)
 		api.NewPage(a.totals, a.rows, q.Limit, q.Offset)
 	})

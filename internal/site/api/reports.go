@@ -36,22 +36,70 @@ type Entry struct {
 
 // NewPage returns the page of an answer that begins at offset, of at most limit rows.
 func NewPage(totals analytics.Totals, rows []analytics.Row, limit, offset int) Page {
-	from := min(offset, len(rows))
-	to := min(from+limit, len(rows))
-	page := Page{Totals: totals, Visitors: make([]Entry, 0, to-from), HasMore: to < len(rows)}
-	for _, row := range rows[from:to] {
+	page := Page{Totals: totals, Visitors: []Entry{}}
+	rows, page.HasMore = rowsOf(rows, limit, offset)
+	for _, row := range rows {
 		page.Visitors = append(page.Visitors, Entry(row))
 	}
 	return page
 }
 
-// visitors is GET /v1/analytics/{project}/visitors.
-func (s *Service) visitors(c *Call) (any, error) {
-	q, err := ParseQuery(c.URL.RawQuery)
-	if err != nil {
-		return nil, err
+// AgentsPage is the response body of the report of agents.
+type AgentsPage struct {
+	Totals  []AgentTotal `json:"totals"`
+	Agents  []AgentEntry `json:"agents"`
+	HasMore bool         `json:"hasMore"`
+}
+
+// AgentTotal is an agent on the whole site.
+type AgentTotal struct {
+	Agent    string             `json:"agent"`
+	Class    string             `json:"class"`
+	Audience analytics.Audience `json:"audience"`
+	Visitors int64              `json:"visitors"`
+	Requests int64              `json:"requests"`
+}
+
+// AgentEntry is an agent on one path.
+type AgentEntry struct {
+	Path     string             `json:"path"`
+	Agent    string             `json:"agent"`
+	Class    string             `json:"class"`
+	Audience analytics.Audience `json:"audience"`
+	Found    bool               `json:"found"`
+	Visitors int64              `json:"visitors"`
+	Requests int64              `json:"requests"`
+}
+
+// NewAgentsPage is as [NewPage].
+func NewAgentsPage(totals, rows []analytics.AgentRow, limit, offset int) AgentsPage {
+	page := AgentsPage{Totals: []AgentTotal{}, Agents: []AgentEntry{}}
+	for _, t := range totals {
+		page.Totals = append(page.Totals, AgentTotal{t.Agent, t.Class, t.Audience, t.Visitors, t.Requests})
 	}
-	return s.Visitors(c, q)
+	rows, page.HasMore = rowsOf(rows, limit, offset)
+	for _, row := range rows {
+		page.Agents = append(page.Agents, AgentEntry(row))
+	}
+	return page
+}
+
+// rowsOf returns the rows of a page, and whether there are more.
+func rowsOf[R any](rows []R, limit, offset int) (own []R, hasMore bool) {
+	from := min(offset, len(rows))
+	to := min(from+limit, len(rows))
+	return rows[from:to], to < len(rows)
+}
+
+// report is GET /v1/analytics/{project}/{report}.
+func report(answer Report) func(*Call) (any, error) {
+	return func(c *Call) (any, error) {
+		q, err := ParseQuery(c.URL.RawQuery)
+		if err != nil {
+			return nil, err
+		}
+		return answer(c, q)
+	}
 }
 
 // Query is the query of section 4.3: the views from From on and before To, in Unix seconds. Without
