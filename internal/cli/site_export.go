@@ -33,8 +33,9 @@ reader got.
   path            the page
   agent, class    of the table of agents; empty for a browser
   audience        human, ai, or empty: counts nowhere
-  reader          the same for all days of a month and of the month after it, no
-                  address; it cannot be compared with other months
+  reader          a number, no address: the same for all days of a month; it is
+                  another one in other months and projects, and once the key of
+                  the month is destroyed
   requests        views of this page by this reader
 
 ` + exitCodes,

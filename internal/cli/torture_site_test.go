@@ -31,7 +31,7 @@ import (
 )
 
 var siteKills = flag.Int("site-kills", 10, "how often TestRotation kills site serve, in all of its cases together; "+
-	"`make torture` uses 100")
+	"`make torture` uses 60")
 
 // TestRotation: nginx and Caddy serve a crowd while their logs are rotated, and the real binary, which follows
 // them, is killed again and again. In the end every request counts once, and every reader of every page once, as

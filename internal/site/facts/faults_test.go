@@ -27,7 +27,8 @@ func (m *model) clone(t *testing.T) *model {
 	c := *m
 	c.Store, c.dir = nil, t.TempDir()
 	check(t, os.CopyFS(c.dir, os.DirFS(m.dir)))
-	c.visits, c.pages, c.keys = slices.Clone(m.visits), slices.Clone(m.pages), maps.Clone(m.keys)
+	c.visits, c.pages, c.agents = slices.Clone(m.visits), slices.Clone(m.pages), slices.Clone(m.agents)
+	c.keys = maps.Clone(m.keys)
 	return &c
 }
 
@@ -66,7 +67,7 @@ func TestEveryStep(t *testing.T) {
 		}
 	}
 	added := slices.Concat(randomDay(rng, faultsFrom, 5), randomDay(rng, faultsTo-1, 9),
-		[]visit{{"reader 1", "/a new page", faultsTo - 1, Human}})
+		[]visit{{who: "reader 1", path: "/a new page", day: faultsTo - 1, kind: Human}})
 	nothing := func(*model) {}
 	for name, op := range map[string]struct {
 		do   func(m *model) func() error // called again if it fails
@@ -77,7 +78,7 @@ func TestEveryStep(t *testing.T) {
 			if before == "added" {
 				return func() error { return nil }
 			}
-			m.pages = m.pages[:len(base.pages)]
+			m.pages, m.agents = m.pages[:len(base.pages)], m.agents[:len(base.agents)]
 			b, _ := m.batch(t, added)
 			m.visits = m.visits[:n]
 			b.Positions["log"] = []byte("added")
@@ -112,7 +113,8 @@ func TestEveryStep(t *testing.T) {
 			m.visits = slices.DeleteFunc(m.visits, func(v visit) bool { return v.day < faultsFrom+2 })
 		}},
 		"keep": {func(m *model) func() error {
-			return func() error { return m.Keep(t.Context(), project, faultsFrom, faultsTo, 7, []byte("answer")) }
+			q := Question{analytics.VisitorsReport, project, analytics.Window{From: faultsFrom, To: faultsTo}}
+			return func() error { return m.Keep(t.Context(), q, 7, []byte("answer")) }
 		}, nothing},
 		"open": {func(m *model) func() error {
 			return func() error {

@@ -1,0 +1,153 @@
+package cli
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/dev/testbed"
+	"github.com/docgauge/docgauge/internal/sandbox"
+)
+
+const (
+	siteDays   = 100 // that the log of a site has, besides today
+	siteMerge  = 35  // days since the readers of /docs/p0 doubled
+	siteReader = `"Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"`
+)
+
+// siteLog is the log of a site whose readers come back on other days and read several pages.
+func siteLog() string {
+	var log strings.Builder
+	r := rand.New(rand.NewPCG(30, 4))
+	for ago := siteDays; ago >= 0; ago-- {
+		day := testbed.DaysAgo(ago).Time().Format("02/Jan/2006")
+		for page := range 8 {
+			readers := 24 + r.IntN(4)
+			if page == 0 && ago <= siteMerge {
+				readers *= 2
+			}
+			for range readers {
+				target, agent := fmt.Sprintf("/docs/p%d", page), siteReader
+				switch n := r.IntN(20); {
+				case n < 2:
+					agent = `"Mozilla/5.0 (compatible; Claude-User/1.0; +Claude-User@anthropic.com)"`
+				case n == 2:
+					agent = `"curl/8.5.0"`
+				case n == 3:
+					target += ".md"
+				case n == 4:
+					target, agent = target+".md", `"curl/8.5.0"`
+				}
+				fmt.Fprintf(&log, "192.0.2.%d - - [%s:%02d:%02d:00 +0000] \"GET %s HTTP/1.1\" 200 512 \"-\" %s\n",
+					r.IntN(250), day, r.IntN(24), r.IntN(60), target, agent)
+			}
+		}
+	}
+	return log.String()
+}
+
+// countedByDuckDB are DuckDB's own numbers of the log, for the windows of the files: each page's, and
+// those of the site, whose path is *.
+const countedByDuckDB = `WITH lines AS (SELECT unnest(string_split(content, chr(10))) AS line FROM read_text('LOG')),
+views AS (SELECT regexp_extract(line, '^(\S+)', 1) AS ip, regexp_extract(line, 'GET (\S+)', 1) AS target,
+	regexp_extract(line, '"([^"]*)"$', 1) AS ua,
+	CAST(strptime(regexp_extract(line, '\[([^:]+)', 1), '%d/%b/%Y') AS DATE) AS day FROM lines WHERE line <> ''),
+read AS (SELECT (ip, ua) AS reader, day, unnest([replace(target, '.md', ''), '*']) AS path,
+	ua LIKE '%Claude-User%' OR target LIKE '%.md' AS ai
+	FROM views WHERE ua NOT LIKE 'curl%' OR target LIKE '%.md'),
+files AS (SELECT granularity, window_start, window_end, path, human, ai, total
+	FROM read_parquet('DATA/visitors/v1/**/*.parquet', hive_partitioning = false)
+	UNION ALL SELECT granularity, window_start, window_end, '*', human, ai, total
+	FROM read_parquet('DATA/totals/v1/**/*.parquet', hive_partitioning = false)),
+counted AS (SELECT granularity, window_start, window_end, path, count(DISTINCT reader) FILTER (NOT ai) AS human,
+	count(DISTINCT reader) FILTER (ai) AS ai, count(DISTINCT reader) AS total
+	FROM (SELECT DISTINCT granularity, window_start, window_end FROM files
+		UNION ALL SELECT 'today', CAST('TODAY' AS DATE), CAST('TODAY' AS DATE) + 1)
+	JOIN read ON day >= window_start AND day < window_end GROUP BY ALL)
+`
+
+// TestPipelineOverSite: what the pipeline makes of a site's API, in files and metrics, is what DuckDB
+// counts in the log, and all commands work with it.
+func TestPipelineOverSite(t *testing.T) {
+	t.Parallel()
+	pulls := sandbox.Pulls{}
+	pulls.MergeShare, pulls.DaysAgo = 1, siteMerge
+	s := testbed.NewService(t, sandbox.Config{Agent: sandbox.Agent{After: 10 * time.Millisecond, Pulls: pulls}})
+	p := queuePlace(t, s, map[string]string{"p0.md": "---\ntitle: Better p0\npages: [/docs/p0]\n---\nImprove it."},
+		"DOCGAUGE_GITHUB_URL="+s.URL+"/github", "DOCGAUGE_GITHUB_TOKEN=ghp_any")
+	p.run(t, "jobs", "run", "--wait") // a site runs no jobs: these are of the sandbox
+
+	log := filepath.Join(p.dir, "access.log")
+	writeText(t, log, siteLog())
+	p.env = append(p.env, "DOCGAUGE_SITE_LOGS="+sandbox.DefaultProject+"="+log, "DOCGAUGE_PROMPTS_DIR=",
+		"DOCGAUGE_WINDOWS=day,week,month,28d", "DOCGAUGE_SINCE="+testbed.DaysAgo(siteDays).String())
+	site := p.serve(t, "site", "serve")
+	p.env = append(p.env, "DOCGAUGE_BASE_URL="+site.URL,
+		"DOCGAUGE_API_KEY="+strings.TrimSpace(string(p.run(t, "site", "keys", "add"))))
+	testbed.Await(t, "the log is read", func() bool {
+		code, _, _ := p.try(t, "check")
+		return code == exitDone
+	})
+	p.run(t, "export")
+	p.run(t, "verify")
+	if out := string(p.run(t, "plan")); strings.Contains(out, "missing") {
+		t.Errorf("due after the export: %s", out)
+	}
+	if out := p.run(t, "outcomes", "--csv"); !strings.Contains(string(out), ",/docs/p0,human,more readers,") {
+		t.Errorf("outcomes:\n%s", out)
+	}
+
+	with := strings.NewReplacer("LOG", log, "DATA", filepath.Join(p.dir, "data"), "TODAY",
+		testbed.DaysAgo(0).String()).Replace(countedByDuckDB)
+	answers, err := engines.DuckDB.Query(t.Context(), t.TempDir(), nil,
+		with+`(SELECT 'counted', * FROM (FROM counted WHERE granularity <> 'today' EXCEPT FROM files))
+			UNION ALL (SELECT 'in files', * FROM (FROM files EXCEPT FROM counted))`,
+		with+`SELECT granularity, count(*), count(*) FILTER (human + ai > total) FROM files GROUP BY ALL ORDER BY 1`,
+		with+`SELECT granularity, path, human, ai, total FROM counted
+			QUALIFY window_end = max(window_end) OVER (PARTITION BY granularity) ORDER BY granularity, path`)
+	engines.Need(t, err)
+	for _, row := range answers[0].Rows[:min(10, len(answers[0].Rows))] {
+		t.Errorf("only one of the log and the files has %v", row)
+	}
+	for _, row := range answers[1].Rows { // at least one window with the site and its 8 pages
+		if n, err := strconv.Atoi(row[1]); err != nil || n < 9 || row[2] == "0" {
+			t.Errorf("granularity, numbers, those of readers who are both: %v", row)
+		}
+	}
+	if len(answers[1].Rows) != 4 {
+		t.Errorf("granularities: %v", answers[1].Rows)
+	}
+
+	serve := p.serve(t, "--once-at-start")
+	all := serve.awaitRuns(t, "success", 1)
+	for _, row := range answers[2].Rows {
+		name, labels := "site_visitors", `project="prj_sandbox",window="`+row[0]+`"`
+		switch {
+		case row[0] == "today" && row[1] == "*":
+			name, labels = "open_site_visitors", `project="prj_sandbox",window="day"`
+		case row[0] == "today":
+			continue
+		case row[1] != "*":
+			name, labels = "page_visitors", `path="`+row[1]+`",`+labels
+		}
+		for i, series := range []string{name + `{audience="human",` + labels, name + `{audience="ai",` + labels,
+			name + "_deduplicated{" + labels} {
+			if got, ok := all["docgauge_"+series+"}"]; strconv.Itoa(int(got)) != row[2+i] || !ok {
+				t.Errorf("%s} is %v, DuckDB counts %s", series, got, row[2+i])
+			}
+		}
+	}
+	top := strings.Split(string(p.run(t, "top", "--window", "28d", "--csv")), "\n")
+	i := slices.IndexFunc(answers[2].Rows, func(row []string) bool { return row[0] == "28d" && row[1] == "/docs/p0" })
+	if i < 0 || len(top) < 2 || !strings.Contains(top[1], ","+strings.Join(answers[2].Rows[i][1:], ",")+",") {
+		t.Errorf("top: %s", strings.Join(top, "\n"))
+	}
+	serve.stop(t)
+	site.stop(t)
+}
