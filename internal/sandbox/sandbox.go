@@ -97,17 +97,18 @@ func New(c Config) (*Sandbox, error) {
 	}
 	jobs := runner.Options{
 		Dir: c.DataDir, Workers: c.Agent.Workers,
-		ArchiveAfter: c.Agent.ArchiveAfter, Source: runner.Source{Repository: "docgauge/sandbox", Ref: "main"},
+		ArchiveAfter: c.Agent.ArchiveAfter, Source: func(string) runner.Source { return runner.Source{Repository: "docgauge/sandbox", Ref: "main"} },
 		Model: jobModel, Editor: agent.Pretend{File: changedFile(c.Seed, s.site.pages)}, Host: s.pulls,
 		Now: c.Now, Logger: c.Logger,
 	}
 	if r := c.Agent.Repo; r != nil {
 		options := *r
+		options.Allow = []string{runner.AllowCI, runner.AllowHooks}
 		options.Instead = script.BuiltIn(r.Command == "")
 		if s.repo, err = runner.OpenRepo(context.Background(), options, inData("worktrees")); err != nil {
 			return nil, err
 		}
-		jobs.Editor, jobs.Source = s.repo, s.repo.Source()
+		jobs.Editor, jobs.Source = s.repo, func(string) runner.Source { return s.repo.Source() }
 		if r.GitHub != "" {
 			jobs.Host = s.repo
 		}

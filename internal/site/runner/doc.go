@@ -12,7 +12,7 @@
 //	-                            active     create
 //	active                       completed  the last instruction ended well, with or without a pull request
 //	active                       failed     the last instruction failed
-//	active                       archived   the last instruction's outcome is archived
+//	active                       archived   the last instruction's result asks for it
 //	completed, failed            active     message
 //	completed, failed            archived   Options.ArchiveAfter has passed since the end
 //	archived                     -          final: a message is refused
@@ -35,19 +35,23 @@
 //
 // # Repositories
 //
-// [Repo] is the Editor of a local git repository: each instruction gets a worktree on the
-// branch of its job, a command edits files there, and the result is a commit on the branch.
+// [Repo] is the Editor of a git repository. Each instruction gets a copy of the files at the newest
+// commit of its job, with a repository of its own around them (workplace.go); a command edits there,
+// and what the files are when it has ended becomes one commit on the branch of the job, whatever the
+// command said, committed or did to its own repository. A check of the operator's decides whether the
+// change is proposed; some changes are refused (TestRefusals).
 //
-// Invariant: the working tree, the index, the current branch and every branch that is not a
-// job's stay unchanged, whatever the command does with its files and however it ends. After
-// Edit the job's branch is at the returned Head, or, after an error, where it was before; a
-// branch without commits is deleted. Worktrees are removed after each instruction, and by
-// OpenRepo after a crash.
+// Invariant: the repository gets objects, and at the end of a good instruction its job's branch is moved
+// in one step. Nothing else of it changes, however the command or this process ends, and the command
+// meets neither its configuration nor its branches. What a crash leaves in the directory of jobs is
+// removed by OpenRepo; an instruction that was committed but whose end was not written is done again.
 //
 // Git 2.31 or newer runs as a separate process: without the GIT_* variables of this process,
 // without hooks, signatures, prompts and pagers, and never with an argument made from a prompt;
-// where it has the token, without any configuration (remote.go). The command belongs to the
-// operator and has the operator's permissions: the worktree is its directory, not a jail.
+// where it has the token, without any configuration (remote.go).
+//
+// With a [Jail] the command can reach its job's files, the system's programs and the hosts that are
+// allowed, and nothing else (TestJailKeeps). Without one it has the operator's permissions.
 //
 // The package does not serve HTTP and knows no keys or limits.
 package runner

@@ -60,44 +60,126 @@ func TestEditAndFollowUp(t *testing.T) {
 	}
 }
 
-func TestCommandsThatDoNotWork(t *testing.T) {
+// TestHowCommandsEnd: a change is the result however the command ended; without one, the command must
+// have ended well.
+func TestHowCommandsEnd(t *testing.T) {
 	repo := engines.GitRepository(t)
 	before := untouched(t, repo)
-	for name, tc := range map[string]struct{ command, err, output string }{
-		"fails":         {"echo out; echo err >&2; echo x > new.md; exit 3", "exit status 3", "out\nerr\n"},
-		"not found":     {"no-such-command-here", "exit status 127", "no-such-command-here"},
-		"hangs":         {"echo x > new.md; sleep 1000", "took longer than 300ms and was killed", ""},
-		"children hang": {"sleep 1000 & sleep 1000 | cat; wait", "took longer than 300ms and was killed", ""},
-		"floods": {"head -c 3000000 /dev/zero | tr '\\0' x; echo the end; exit 1",
-			"exit status 1", "xxxthe end\n"},
-		"leaves":   {"git checkout -q -b other && echo x > new.md", "left the branch", ""},
-		"detaches": {"git checkout -q --detach && echo x > new.md", "left the branch", ""},
-		"rewrites": {"git -c user.name=x -c user.email=x@x commit -q --amend -m other", "rewrote the branch", ""},
-		"is gone":  {`rm -rf "$PWD"`, "left no worktree", ""},
-		"bad file": {"git init -q inner && echo x > new.md", "git add", ""},
+	for name, tc := range map[string]struct{ command, check, err, output, changed string }{
+		"fails":         {"echo out; echo err >&2; exit 3", "", "exit status 3", "out\nerr\n", ""},
+		"not found":     {"no-such-command-here", "", "exit status 127", "no-such-command-here", ""},
+		"hangs":         {"sleep 1000", "", "took longer than 300ms and was killed", "", ""},
+		"children hang": {"sleep 1000 & sleep 1000 | cat; wait", "", "took longer than 300ms and was killed", "", ""},
+		"prints much": {"head -c 3000000 /dev/zero | tr '\\0' x; echo the end; exit 1", "",
+			"exit status 1", "xxxthe end\n", ""},
+		"floods":    {"yes", "", "printed more than", "", ""},
+		"fills":     {"head -c 30000000 /dev/zero >big; echo x >new.md; sleep 1000", "", "wrote more than 19 MiB", "", ""},
+		"cheats":    {"echo all done", "", "", "all done\n", ""},
+		"is gone":   {`rm -rf "$PWD"`, "", "left no directory", "", ""},
+		"is a link": {`cd .. && rm -rf tree && ln -s / tree`, "", "left no directory", "", ""},
+
+		"changes and fails": {"echo x >new.md; exit 3", "", "", "", "new.md"},
+		"changes and hangs": {"echo x >new.md; sleep 1000", "", "", "", "new.md"},
+		"passes":            {"echo x >new.md", "grep -q x new.md; echo y >other.md", "", "", "new.md"},
+		"does not pass":     {"echo x >new.md", "echo broken; exit 4", "CHECK_COMMAND: check: exit status 4", "broken\n", ""},
+		"check hangs":       {"echo x >new.md", "sleep 1000", "check: took longer than 300ms", "", ""},
+		"check of nothing":  {"true", "exit 4", "", "", ""},
+
+		// The repository around the files is the agent's own.
+		"leaves":   {"git checkout -q -b other && echo x > new.md", "", "", "", "new.md"},
+		"commits":  {"echo x > new.md; git add . ; git -c user.name=x -c user.email=x@x commit -qm own", "", "", "", "new.md"},
+		"rewrites": {"git -c user.name=x -c user.email=x@x commit -q --amend -m other", "", "", "", ""},
+		"no git":   {"rm -rf .git; echo x > new.md", "", "", "", "new.md"},
+		"a program of git": {"git config core.fsmonitor 'touch fsmonitor'; git config core.hooksPath . ; " +
+			"echo x > new.md", "", "", "", "new.md"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := openRepo(t, RepoOptions{Path: repo, Command: tc.command, Timeout: 300 * time.Millisecond})
-			if name != "hangs" && name != "children hang" {
-				r.options.Timeout = time.Minute
+			r := openRepo(t, RepoOptions{Path: repo, Command: tc.command, Check: tc.check, Timeout: time.Minute,
+				MaxDisk: 19 << 20})
+			if strings.Contains(name, "hang") {
+				r.options.Timeout = 300 * time.Millisecond
 			}
-			_, output, err := r.edit(t.Context(), Task{Job: "job_1", Prompt: "secret prompt"})
-			if err == nil || !strings.Contains(err.Error(), tc.err) || strings.Contains(err.Error(), "secret") {
+			result, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "secret prompt"})
+			if (err != nil) != (tc.err != "") || err != nil && (!strings.Contains(err.Error(), tc.err) ||
+				strings.Contains(err.Error(), "secret")) {
 				t.Errorf("error %v, want %q", err, tc.err)
 			}
-			if !strings.Contains(output, tc.output) || len(output) > maxOutput+10 {
-				t.Errorf("%d bytes of output, want %q in %.200q", len(output), tc.output, output)
+			if !strings.Contains(result.Output, tc.output) || len(result.Output) > keptOutput+10 {
+				t.Errorf("%d bytes of output, want %q in %.200q", len(result.Output), tc.output, result.Output)
 			}
-			if name == "leaves" {
-				engines.Git(t, repo, "branch", "-D", "other")
+			if err == nil && !result.Change.Empty() != (tc.changed != "") {
+				t.Errorf("change %+v", result.Change)
+			}
+			if branches(t, repo) != "" {
+				if got := engines.Git(t, repo, "diff", "--name-only", "main", "docgauge/job_1"); got != tc.changed {
+					t.Errorf("changed %s, want %s", got, tc.changed)
+				}
+				engines.Git(t, repo, "branch", "-D", "docgauge/job_1")
+			} else if tc.changed != "" {
+				t.Errorf("no branch, want %s changed", tc.changed)
 			}
 			if after := untouched(t, repo); after != before {
 				t.Errorf("before:\n%s\nafter:\n%s", before, after)
 			}
-			if left := branches(t, repo); left != "" {
-				t.Errorf("branches left: %s", left)
+			if left, _ := os.ReadDir(r.dir); len(left) > 0 {
+				t.Errorf("left: %v", left)
 			}
 		})
+	}
+}
+
+// TestRefusals: changes that make programs run elsewhere, that lead out of the repository or that have
+// a secret are not committed.
+func TestRefusals(t *testing.T) {
+	repo := engines.GitRepository(t)
+	write(t, filepath.Join(repo, ".gitignore"), "ignored/\n")
+	write(t, filepath.Join(repo, ".github", "workflows", "ci.yml"), "on: push\n")
+	check(t, os.MkdirAll(filepath.Join(repo, "a", "b"), 0o755))
+	check(t, os.Symlink("../../readme.md", filepath.Join(repo, "a", "b", "up.md")))
+	engines.Git(t, repo, "add", ".")
+	engines.Git(t, repo, "commit", "--quiet", "-m", "second")
+	t.Setenv("MODEL_KEY", "sk-0123456789abcdef")
+	t.Setenv("MODEL_NAME", "small")
+	const key = "$MODEL_KEY"
+	for command, want := range map[string]string{
+		"mkdir -p .github/workflows; echo x > .github/workflows/new.yml":         "makes programs run elsewhere",
+		"rm .github/workflows/ci.yml":                                            "makes programs run elsewhere",
+		"mkdir .GITHUB; mv .github/workflows .GITHUB/workflows":                  "makes programs run elsewhere",
+		"echo x > .gitlab-ci.yml":                                                "makes programs run elsewhere",
+		"mkdir .husky; echo x > .husky/pre-commit":                               "makes programs run elsewhere",
+		"echo '[submodule \"x\"]' > .gitmodules":                                 "submodules",
+		"git init -q inner && echo x > inner/new.md":                             "is a repository inside",
+		"git init -q --bare sub/.git":                                            "is a repository inside",
+		"mkdir inner; echo 'gitdir: /srv/docs.git' > inner/.git":                 "is a repository inside",
+		"mkdir inner; echo 'gitdir: /srv/docs.git' > inner/.GIT":                 "is a repository inside",
+		"ln -s /etc/passwd link":                                                 "is a link out",
+		"ln -s ../x link":                                                        "is a link out",
+		"mkdir z; ln -s .. z/w; ln -s z/w/.. link":                               "is a link out",
+		"ln -s .git/config link":                                                 "is a link out",
+		"echo before " + key + " after > new.md":                                 "contains a secret",
+		"seq 30000 > new.md; printf %s " + key + " >> new.md":                    "contains a secret",
+		"echo x > x" + key:                                                       "has a secret",
+		"ln -s x" + key + " link":                                                "contains a secret",
+		"ln -s b/up.md a/link; ln -s ../../readme.md a/b/link":                   "",
+		"ln -s no/such/file link; echo $MODEL_NAME > small.md":                   "",
+		"mkdir ignored; git init -q ignored/inner; echo x > new.md":              "",
+		"mkdir -p docs/.github/workflows; echo x > docs/.github/workflows/y.yml": "",
+	} {
+		r := openRepo(t, RepoOptions{Path: repo, Command: command, Env: []string{"MODEL_KEY", "MODEL_NAME"}})
+		result, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "x"})
+		if want == "" && (err != nil || result.Change.Empty()) || want != "" &&
+			(err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "sk-0")) {
+			t.Errorf("%s: %v, output %q, want %q", command, err, result.Output, want)
+		}
+		if want != "" && branches(t, repo) != "" {
+			t.Errorf("%s: a branch is left", command)
+		}
+	}
+	r := openRepo(t, RepoOptions{Path: repo, Env: []string{"MODEL_KEY"}, Allow: []string{AllowCI},
+		Command: "echo " + key + "; echo x > .github/workflows/ci.yml"})
+	result, err := r.Edit(t.Context(), Task{Job: "job_2", Prompt: "x"})
+	if err != nil || result.Output != "[redacted]\n" {
+		t.Errorf("allowed: %v, output %q", err, result.Output)
 	}
 }
 
@@ -116,8 +198,8 @@ func TestWhatIsBuiltOn(t *testing.T) {
 	write(t, filepath.Join(repo, "person.md"), "by hand")
 	engines.Git(t, repo, "add", ".")
 	engines.Git(t, repo, "commit", "--quiet", "-m", "by hand")
-	_, _, err := r.edit(t.Context(), Task{Job: "job_1", Prompt: "three\n", Last: again})
-	if err == nil || !strings.Contains(err.Error(), "checked out") {
+	_, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "three\n", Last: again})
+	if err == nil || !strings.Contains(err.Error(), "is checked out in") {
 		t.Errorf("branch checked out by a person: %v", err)
 	}
 	engines.Git(t, repo, "checkout", "--quiet", "main")
@@ -136,9 +218,10 @@ func TestManyJobsAtOnce(t *testing.T) {
 		jobs.Go(func() {
 			var last Change
 			for _, prompt := range []string{"one", "two", "three"} {
-				c, output, err := r.edit(t.Context(), Task{Job: "job_" + id, Prompt: prompt + id, Last: last})
+				result, err := r.Edit(t.Context(), Task{Job: "job_" + id, Prompt: prompt + id, Last: last})
+				c := result.Change
 				if err != nil || c.Head == last.Head {
-					t.Errorf("%s %s: %v %s", id, prompt, err, output)
+					t.Errorf("%s %s: %v %s", id, prompt, err, result.Output)
 				}
 				last = c
 			}
@@ -178,17 +261,17 @@ func TestEnvironment(t *testing.T) {
 	engines.Git(t, repo, "config", "commit.cleanup", "no such way")
 	r := openRepo(t, RepoOptions{Path: repo, Command: `env > env.txt; pwd; cat > prompt.txt`,
 		Env: []string{"MODEL_KEY"}})
-	c, output, err := r.edit(t.Context(), Task{Job: "job_1", Prompt: "x"})
+	result, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "x"})
 	check(t, err)
-	env := engines.Git(t, repo, "show", c.Head+":env.txt")
+	env := engines.Git(t, repo, "show", result.Change.Head+":env.txt")
 	for _, secret := range []string{"leak", "DOCGAUGE", "GIT_"} {
 		if strings.Contains(env, secret) {
 			t.Errorf("%s in the environment:\n%s", secret, env)
 		}
 	}
 	if !strings.Contains(env, "MODEL_KEY=wanted") || !strings.Contains(env, "PATH=") ||
-		!strings.HasPrefix(output, r.dir) {
-		t.Errorf("directory %s, environment:\n%s", output, env)
+		!strings.HasPrefix(result.Output, r.dir) {
+		t.Errorf("directory %s, environment:\n%s", result.Output, env)
 	}
 	if text, err := os.ReadFile(ran); err == nil {
 		t.Errorf("git ran %s", text)
@@ -233,10 +316,10 @@ func testNothingIsLeft(t *testing.T, starts string) {
 				cancel()
 			}()
 		}
-		_, output, err := r.edit(ctx, Task{Job: "job_1", Prompt: "x"})
+		result, err := r.Edit(ctx, Task{Job: "job_1", Prompt: "x"})
 		cancel()
 		if (err != nil) != (rest != "") {
-			t.Errorf("%s: %v, output %q", name, err, output)
+			t.Errorf("%s: %v, output %q", name, err, result.Output)
 		}
 		select {
 		case err := <-gone:
@@ -254,7 +337,7 @@ func TestCommandRemovesDotGit(t *testing.T) {
 	repo := engines.GitRepository(t)
 	outer := engines.GitRepository(t)
 	before := untouched(t, outer)
-	r := openRepo(t, RepoOptions{Path: repo, Command: "rm .git; echo x > new.md"},
+	r := openRepo(t, RepoOptions{Path: repo, Command: "rm -r .git; echo x > new.md"},
 		in(filepath.Join(outer, ".git", "worktrees-here")))
 	c := edit(t, r, Task{Job: "job_1", Prompt: "x"})
 	if got := engines.Git(t, repo, "show", c.Head+":new.md"); got != "x" || untouched(t, outer) != before {
@@ -275,7 +358,7 @@ func TestBranchAfterEdits(t *testing.T) {
 	}{
 		"commits": {`echo a > a.md; git add a.md
 			git -c user.name=Bot -c user.email=bot@x commit -qm "by the bot"; echo b > b.md`,
-			[]string{"go on"}, []string{"by the bot", "go on"}},
+			[]string{"go on"}, []string{"go on"}},
 		"nothing":       {"true", []string{"look"}, nil},
 		"nothing-again": {"grep -q write && echo x >> new.md; true", []string{"write", "look"}, []string{"write"}},
 		"fails":         {"grep -q good && echo x >> new.md", []string{"good", "bad"}, []string{"good"}},
@@ -284,11 +367,11 @@ func TestBranchAfterEdits(t *testing.T) {
 		r := openRepo(t, RepoOptions{Path: repo, Command: tc.command})
 		var last Change
 		for _, prompt := range tc.prompts {
-			c, output, err := r.edit(t.Context(), Task{Job: name, Prompt: prompt, Last: last})
+			result, err := r.Edit(t.Context(), Task{Job: name, Prompt: prompt, Last: last})
 			if failed := prompt == "bad"; (err != nil) != failed {
-				t.Errorf("%s, %s: %v %s", name, prompt, err, output)
+				t.Errorf("%s, %s: %v %s", name, prompt, err, result.Output)
 			} else if !failed {
-				last = c
+				last = result.Change
 			}
 		}
 		if diff := cmp.Diff(tc.want, last.Messages); diff != "" || last.Empty() != (tc.want == nil) {
@@ -318,9 +401,9 @@ func TestStoppedEditCleansUp(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}()
-	_, output, err := r.edit(ctx, Task{Job: "job_1", Prompt: "x"})
-	if err == nil || output != "begun\n" {
-		t.Errorf("%v, output %q", err, output)
+	result, err := r.Edit(ctx, Task{Job: "job_1", Prompt: "x"})
+	if err == nil || result.Output != "begun\n" {
+		t.Errorf("%v, output %q", err, result.Output)
 	}
 	if left, _ := os.ReadDir(r.dir); len(left) > 0 || branches(t, repo) != "" {
 		t.Errorf("left: %v %s", left, branches(t, repo))

@@ -35,6 +35,8 @@ var settings = []string{
 	"-c", "commit.cleanup=whitespace",
 	"-c", "push.gpgSign=false",
 	"-c", "gc.auto=0",
+	"-c", "core.sparseCheckout=false",
+	"-c", "protocol.version=2",
 	"-c", "maintenance.auto=false",
 	"-c", "advice.addEmbeddedRepo=false",
 	"--no-pager", "--literal-pathspecs",
@@ -148,15 +150,22 @@ func (h *head) String() string {
 // tail is a writer that takes everything and keeps the end.
 type tail struct {
 	max int
+	// full is called once more than limit bytes were written; nil = never.
+	limit int
+	full  func()
 
-	mu   sync.Mutex
-	kept []byte
-	cut  bool
+	mu      sync.Mutex
+	kept    []byte
+	cut     bool
+	written int
 }
 
 func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.written += len(p); t.full != nil && t.written > t.limit {
+		t.full()
+	}
 	t.kept = append(t.kept, p[max(0, len(p)-t.max):]...)
 	if n := len(t.kept) - t.max; n > 0 || len(p) > t.max {
 		t.cut = true

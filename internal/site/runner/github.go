@@ -83,9 +83,15 @@ type pullRequest struct {
 	Link string `json:"html_url"`
 }
 
-// propose opens the pull request of a branch, unless one is open.
-func (g *github) propose(ctx context.Context, j Job, branch string) (link string, err error) {
-	query := url.Values{"state": {"open"}, "head": {g.owner + ":" + branch}, "per_page": {"1"}}
+// propose opens the pull request of a branch for base, unless there is one: for a job without a
+// link in any state, since a person may have ended it before its link was in the journal, else an
+// open one.
+func (g *github) propose(ctx context.Context, j Job, branch, base string) (link string, err error) {
+	state := "all"
+	if j.PRLink != nil {
+		state = "open"
+	}
+	query := url.Values{"state": {state}, "head": {g.owner + ":" + branch}, "per_page": {"1"}}
 	find := func() (open []pullRequest, err error) {
 		err = g.call(ctx, http.MethodGet, "?"+query.Encode(), nil, &open)
 		return open, err
@@ -94,7 +100,7 @@ func (g *github) propose(ctx context.Context, j Job, branch string) (link string
 	if err == nil && len(open) == 0 {
 		var opened pullRequest
 		err = g.call(ctx, http.MethodPost, "", map[string]any{
-			"title": Subject(j.Prompts[0]), "head": branch, "base": j.Source.Ref,
+			"title": Subject(j.Prompts[0]), "head": branch, "base": base,
 			"body": "Opened by docgauge for agent job `" + j.ID + "`.",
 		}, &opened)
 		open = []pullRequest{opened}

@@ -48,7 +48,7 @@ func (f *fakeGitHub) serve(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet {
 		head := strings.TrimPrefix(r.URL.Query().Get("head"), "docs-team:")
 		found := []map[string]string{}
-		if link, ok := f.pulls[head]; ok && r.URL.Query().Get("state") == "open" {
+		if link, ok := f.pulls[head]; ok && r.URL.Query().Get("state") == "all" {
 			found = append(found, map[string]string{"html_url": link})
 		}
 		_ = json.NewEncoder(w).Encode(found)
@@ -76,7 +76,7 @@ func TestGitHubOpensOnePullRequest(t *testing.T) {
 	f, g := newFakeGitHub(t, nil)
 	var links []string
 	for _, branch := range []string{"a", "a", "b", "a"} {
-		link, err := g.propose(t.Context(), proposed, branch)
+		link, err := g.propose(t.Context(), proposed, branch, "main")
 		check(t, err)
 		links = append(links, strings.TrimPrefix(link, "https://github.example/docs-team/docs/pull/"))
 	}
@@ -124,7 +124,7 @@ func TestGitHubResponses(t *testing.T) {
 				}
 				tc.create(w)
 			})
-			link, err := g.propose(t.Context(), proposed, "new")
+			link, err := g.propose(t.Context(), proposed, "new", "main")
 			switch {
 			case tc.want == "" && (err != nil || !strings.HasSuffix(link, "/pull/1")):
 				t.Errorf("%s, %v", link, err)
@@ -138,7 +138,7 @@ func TestGitHubResponses(t *testing.T) {
 
 func TestGitHubDoesNotBegin(t *testing.T) {
 	f, g := newFakeGitHub(t, nil)
-	r := &Repo{github: g, git: git{program: "false"}}
+	r := &Repo{github: g, remote: "origin", git: git{program: "false"}}
 	if _, err := r.Propose(t.Context(), proposed, Change{Branch: "a"}, ""); err == nil || len(f.asked) > 0 {
 		t.Errorf("push fails: %v, asked %v", err, f.asked)
 	}
@@ -148,7 +148,7 @@ func TestGitHubDoesNotBegin(t *testing.T) {
 		"no file":    func() (string, error) { return "", errors.New("no file") },
 	} {
 		g.token = token
-		if _, err := g.propose(t.Context(), proposed, "a"); err == nil ||
+		if _, err := g.propose(t.Context(), proposed, "a", "main"); err == nil ||
 			!strings.Contains(err.Error(), want) || len(f.asked) > 0 {
 			t.Errorf("%v, asked %v", err, f.asked)
 		}

@@ -44,7 +44,7 @@ func (h *host) Propose(_ context.Context, _ Job, c Change, _ string) (string, er
 // config is a good one; the zero parts of c are filled in.
 func config(o Options) Options {
 	o.Workers = max(o.Workers, 1)
-	o.Source, o.Model = Source{"docs", "main"}, "model"
+	o.Source, o.Model = func(string) Source { return Source{"docs", "main"} }, "model"
 	if o.Editor == nil {
 		o.Editor = pretend
 	}

@@ -53,10 +53,11 @@ type Job struct {
 	Worked          int    `json:"-"`
 	Failure, Output string `json:"-"`
 
-	last    Change    // result of the instructions that ended
-	begun   bool      // work on the next instruction has begun
-	pending bool      // last is the next instruction's and only lacks its pull request
-	endedAt time.Time // of the last instruction
+	last      Change    // result of the instructions that ended
+	forgotten bool      // Options.Archived has returned nil
+	begun     bool      // work on the next instruction has begun
+	pending   bool      // last is the next instruction's and only lacks its pull request
+	endedAt   time.Time // of the last instruction
 }
 
 func (j *Job) active() bool { return j.Worked < len(j.Prompts) }
@@ -74,7 +75,7 @@ func (j *Job) shown() Job {
 
 // Task is one instruction for an Editor.
 type Task struct {
-	Job, Prompt string
+	Job, Project, Prompt string
 	// Last is the result of the instructions before; the zero Change for the first.
 	Last Change
 	// Again reports whether the task was begun before and interrupted: anything that it

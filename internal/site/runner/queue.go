@@ -21,12 +21,14 @@ type Options struct {
 	Dir          string        // data directory; empty = jobs are only in memory
 	Workers      int           // instructions worked on at once, at least 1
 	ArchiveAfter time.Duration // time from the end of its last instruction until a job is archived; 0 = never
-	Source       Source
+	Source       func(project string) Source
 	Model        string
 	Editor       Editor
-	Host         Host
-	Now          func() time.Time
-	Logger       *slog.Logger
+	// Archived is called once a job takes no more messages; nil = not at all.
+	Archived func(Job) error
+	Host     Host
+	Now      func() time.Time
+	Logger   *slog.Logger
 }
 
 // Queue keeps jobs and works on them. Its methods are safe for concurrent use.
@@ -88,7 +90,7 @@ func (q *Queue) Close() error {
 
 // Create accepts a prompt as a new job of project.
 func (q *Queue) Create(project, prompt string) (Job, error) {
-	source := q.options.Source
+	source := q.options.Source(project)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.accept(event{
@@ -157,11 +159,30 @@ func (q *Queue) find(project, id string) (*Job, error) {
 	if !ok || j.Project != project {
 		return nil, fmt.Errorf("job %.140q: %w", id, ErrNotFound)
 	}
+	return j, q.age(j)
+}
+
+// age archives a job that is old enough.
+func (q *Queue) age(j *Job) error {
 	at := j.endedAt.Add(q.options.ArchiveAfter)
 	if q.options.ArchiveAfter > 0 && !j.active() && j.ArchivedAt == nil && !q.options.Now().Before(at) {
-		return j, q.commit(event{At: at, Kind: eventArchived, Job: id})
+		return q.commit(event{At: at, Kind: eventArchived, Job: j.ID})
 	}
-	return j, nil
+	return nil
+}
+
+// ageAll archives all jobs that are old enough, and lets what is kept of archived ones go.
+func (q *Queue) ageAll() {
+	for _, j := range q.order {
+		err := q.age(j)
+		if err == nil && j.ArchivedAt != nil && !j.forgotten && q.options.Archived != nil {
+			err = q.options.Archived(j.shown())
+			j.forgotten = err == nil
+		}
+		if err != nil {
+			q.options.Logger.Error("agent job not archived", "job_id", j.ID, "error", err)
+		}
+	}
 }
 
 // commit makes an event durable, then applies it. Without a time it happens now.
@@ -278,6 +299,7 @@ func (q *Queue) work() {
 		if j.active() {
 			q.waiting = append(q.waiting, j)
 		}
+		q.ageAll()
 	}
 	q.busy--
 }
@@ -291,7 +313,7 @@ func (q *Queue) carryOut(j Job) event {
 	}
 	change := j.last
 	if !j.pending {
-		task := Task{Job: j.ID, Prompt: j.Prompts[j.Worked], Last: j.last, Again: j.begun}
+		task := Task{Job: j.ID, Project: j.Project, Prompt: j.Prompts[j.Worked], Last: j.last, Again: j.begun}
 		result, err := q.options.Editor.Edit(q.ctx, task)
 		change, end.Output = result.Change, result.Output
 		switch {

@@ -46,30 +46,79 @@ func (r *Repo) push(ctx context.Context, branch string) error {
 	})
 }
 
-// catchUp merges commits that others pushed to the branch of t.
-func (r *Repo) catchUp(ctx context.Context, t *tree) error {
-	var fetched string
-	ref := "refs/heads/" + t.branch
-	err := r.atRemote(ctx, ref, t.start, func(g git) (err error) {
-		_, err = g.run(ctx, "fetch", "--quiet", "--no-tags", "--recurse-submodules=no", "--", r.remote, ref)
+// catchUp returns the newest commit of a branch that is at commit here, with those that others pushed.
+func (r *Repo) catchUp(ctx context.Context, branch, commit string) (string, error) {
+	fetched, err := r.fetch(ctx, r.remote, "refs/heads/"+branch, commit)
+	if failed, ok := errors.AsType[gitError](err); ok && strings.Contains(failed.message, "couldn't find remote ref") {
+		return commit, nil // merged and deleted: the push creates it again
+	}
+	if err != nil {
+		return commit, err
+	}
+	if _, err = r.git.run(ctx, "merge-base", "--is-ancestor", fetched, commit); exitCode(err) == 1 {
+		_, err = r.git.run(ctx, "merge-base", "--is-ancestor", commit, fetched)
+		commit = fetched
+	}
+	if exitCode(err) == 1 {
+		return commit, fmt.Errorf("branch %s: was rewritten on the remote; want commits on top of it", branch)
+	}
+	return commit, err
+}
+
+// fetch brings the commits of ref at a remote here and returns the newest. If commit is not empty,
+// that is where the ref is here.
+func (r *Repo) fetch(ctx context.Context, remote, ref, commit string) (fetched string, err error) {
+	err = r.atRemote(ctx, ref, commit, func(g git) (err error) {
+		_, err = g.run(ctx, "fetch", "--quiet", "--no-tags", "--recurse-submodules=no", "--", remote, ref)
 		if err == nil {
 			fetched, err = g.run(ctx, "rev-parse", "--verify", "FETCH_HEAD")
 		}
 		return err
 	})
-	if failed, ok := errors.AsType[gitError](err); ok && strings.Contains(failed.message, "couldn't find remote ref") {
-		return nil // merged and deleted: the push creates it again
+	return fetched, err
+}
+
+// fetchBase brings the base branch of the URL here, if there is one.
+func (r *Repo) fetchBase(ctx context.Context) error {
+	if r.options.URL == "" {
+		return nil
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	base := r.base
+	if base == "" {
+		err := r.atRemote(ctx, "", "", func(g git) error {
+			said, err := g.run(ctx, "ls-remote", "--symref", "--", r.options.URL, "HEAD")
+			// "ref: refs/heads/main\tHEAD"
+			line, _, _ := strings.Cut(said, "\t")
+			base = strings.TrimPrefix(line, "ref: refs/heads/")
+			if err == nil && base == line {
+				err = errors.New("has no default branch; name the one that pull requests are for: URL#branch")
+			}
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("repository %s: %w", redact(r.options.URL), err)
+		}
+	}
+	ref := "refs/heads/" + base
+	before, err := r.branchCommit(ctx, base)
 	if err != nil {
 		return err
 	}
-	if _, err = t.git.run(ctx, "merge", "--quiet", "--ff-only", fetched); err != nil {
-		return fmt.Errorf("branch %s: was rewritten on the remote: %w", t.branch, err)
+	fetched, err := r.fetch(ctx, r.options.URL, ref, before)
+	if err == nil {
+		_, err = r.git.run(ctx, "update-ref", ref, fetched)
 	}
+	if err != nil {
+		return fmt.Errorf("repository %s: %w", redact(r.options.URL), err)
+	}
+	r.base = base
 	return nil
 }
 
-// atRemote calls do with git in a repository made for this call, in which ref is at commit.
+// atRemote calls do with git in a repository made for this call, in which ref is at commit, unless
+// that is empty.
 func (r *Repo) atRemote(ctx context.Context, ref, commit string, do func(git) error) (err error) {
 	clean, err := os.MkdirTemp("", "docgauge-remote-")
 	if err != nil {
@@ -96,8 +145,10 @@ func (r *Repo) atRemote(ctx context.Context, ref, commit string, do func(git) er
 	if info, err := os.Stat(shallow); err == nil && info.Mode().IsRegular() {
 		g = g.with("GIT_SHALLOW_FILE=" + shallow)
 	}
-	if _, err := g.run(ctx, "update-ref", ref, commit); err != nil {
-		return err
+	if commit != "" {
+		if _, err := g.run(ctx, "update-ref", ref, commit); err != nil {
+			return err
+		}
 	}
 	credentials, err := r.credentials()
 	if err != nil {

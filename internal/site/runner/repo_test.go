@@ -5,8 +5,8 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -39,7 +39,7 @@ func TestOpenRefuses(t *testing.T) {
 		"no such branch": {RepoOptions{Path: repo, Base: "--help"}, "", `branch "--help": does not exist`},
 		"branch":         {RepoOptions{Path: inTheWay}, "", "in the way"},
 		"no remote":      {RepoOptions{Path: repo, Remote: "--all"}, "", `no remote "--all"`},
-		"directory":      {RepoOptions{Path: repo}, filepath.Join(repo, "readme.md", "x"), "worktrees"},
+		"directory":      {RepoOptions{Path: repo}, filepath.Join(repo, "readme.md", "x"), "files of jobs"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &Repo{options: tc.options, dir: tc.dir}
@@ -92,19 +92,16 @@ func TestBaseIsReadForEachJob(t *testing.T) {
 	}
 }
 
-// Open removes the worktrees that a crash left, from git's list too.
+// Open removes what a crash left of jobs, but not their homes.
 func TestOpenSweeps(t *testing.T) {
 	repo := engines.GitRepository(t)
 	before := untouched(t, repo)
-	dir := filepath.Join(t.TempDir(), "worktrees")
+	dir := filepath.Join(t.TempDir(), "jobs")
 	r := openRepo(t, RepoOptions{Path: repo}, in(dir))
-	if _, err := r.checkOut(t.Context(), "docgauge/job_1", "main"); err != nil {
-		t.Fatal(err)
+	for job, home := range map[string]bool{"job_1": false, "job_2": true} {
+		check(t, r.place(job).checkOut(t.Context(), BranchPrefix+job, "main", home))
 	}
-	gone, err := r.checkOut(t.Context(), "docgauge/job_2", "main")
-	check(t, err)
-	write(t, filepath.Join(dir, "a-file", "x"), "x")
-	check(t, os.Remove(filepath.Join(gone.git.dir, ".git")))
+	write(t, filepath.Join(dir, "a-directory", "x"), "x")
 	synctest.Test(t, func(t *testing.T) { // it waits a moment
 		if _, err := OpenRepo(t.Context(), RepoOptions{Path: repo}, dir); !errors.Is(err, errLocked) ||
 			!strings.Contains(err.Error(), dir) {
@@ -114,10 +111,44 @@ func TestOpenSweeps(t *testing.T) {
 	check(t, r.Close())
 	r.lock = nil // closed
 	r.dir = t.TempDir()
-	openRepo(t, RepoOptions{Path: repo}, in(dir))
-	left, err := os.ReadDir(dir)
-	if err != nil || len(left) != 1 || untouched(t, repo) != before {
-		t.Errorf("%v: %v\n%s", left, err, untouched(t, repo))
+	r = openRepo(t, RepoOptions{Path: repo}, in(dir))
+	left, err := filepath.Glob(filepath.Join(dir, "*", "*"))
+	if want := []string{filepath.Join(dir, "job_2", "home")}; err != nil || !slices.Equal(left, want) ||
+		untouched(t, repo) != before || branches(t, repo) != "" {
+		t.Errorf("%v, %v, want %v\n%s", left, err, want, untouched(t, repo))
+	}
+	check(t, r.Forget("job_2"))
+	if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) != 1 {
+		t.Errorf("%v, want the lock alone", left)
+	}
+}
+
+// TestRepositoryOfAURL: the default branch is found and fetched before each job, the branch of a job
+// is pushed, and nothing is fetched when the service starts.
+func TestRepositoryOfAURL(t *testing.T) {
+	upstream := engines.GitRepository(t)
+	engines.Git(t, upstream, "branch", "-m", "main", "trunk")
+	url := "file://" + upstream
+	path := filepath.Join(t.TempDir(), "copy.git")
+	r := openRepo(t, RepoOptions{Path: path, URL: url, Command: "cat >>new.md"}, func(r *Repo) { r.options.Remote = url })
+	if got := r.Source(); got != (Source{url, "HEAD"}) {
+		t.Errorf("before the first job: %+v", got)
+	}
+	first := edit(t, r, Task{Job: "job_1", Prompt: "one"})
+	_, err := r.Propose(t.Context(), Job{ID: "job_1"}, first, "")
+	check(t, err)
+	if at := engines.Git(t, upstream, "rev-parse", "docgauge/job_1"); at != first.Head || r.Source().Ref != "trunk" {
+		t.Errorf("upstream is at %s, want %s; %+v", at, first.Head, r.Source())
+	}
+	engines.Git(t, upstream, "commit", "--quiet", "--allow-empty", "-m", "second")
+	second := edit(t, r, Task{Job: "job_2", Prompt: "two"})
+	if want := engines.Git(t, upstream, "rev-parse", "trunk"); second.Base != want {
+		t.Errorf("base %s, want %s", second.Base, want)
+	}
+	gone := openRepo(t, RepoOptions{Path: path + "2", URL: url + "-that-is-gone", Command: "cat >>new.md"})
+	if _, err := gone.Edit(t.Context(), Task{Job: "job_3", Prompt: "x"}); err == nil ||
+		!strings.Contains(err.Error(), "that-is-gone") {
+		t.Errorf("no such repository: %v", err)
 	}
 }
 
@@ -199,7 +230,7 @@ func TestPushAndCatchUp(t *testing.T) {
 
 	engines.Git(t, reviewer, "commit", "--quiet", "--amend", "--allow-empty", "-m", "rewritten")
 	engines.Git(t, reviewer, "push", "--quiet", "--force")
-	if _, _, err := r.edit(t.Context(), Task{Job: "job_1", Prompt: "four\n", Last: second}); err == nil ||
+	if _, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "four\n", Last: second}); err == nil ||
 		!strings.Contains(err.Error(), "rewritten on the remote") {
 		t.Errorf("rewritten: %v", err)
 	}
