@@ -220,7 +220,7 @@ func TestForYears(t *testing.T) {
 					}
 				}
 			}
-			for w.now.Year() < 2027 {
+			for w.now.Year() < 2029 {
 				day := analytics.DateOf(w.now)
 				w.write(day, w.rng.IntN(8))
 				if w.rng.IntN(6) == 0 || w.silent { // another machine's, or a buffer's
