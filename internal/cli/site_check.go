@@ -12,6 +12,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/site"
 	"github.com/docgauge/docgauge/internal/site/facts"
 	"github.com/docgauge/docgauge/internal/web/server"
 )
@@ -24,7 +25,8 @@ func (a *Program) siteCheckCommand() *cobra.Command {
 		Long: `check validates the settings of site serve and then tries everything it needs,
 also beside one that runs: each log (is it there and readable, does it follow
 the format), the published addresses of agents, the directory and every file in
-it, API keys, and the addresses to listen on. It changes nothing.
+it, API keys, the addresses to listen on, and of agent jobs the jail, each repository
+and the rights of the token. It changes nothing, and no agent is called.
 
 Every finding is reported in one run: ok, FAIL, or skip for what cannot be tried
 now.
@@ -65,6 +67,11 @@ func (a *Program) siteCheck(ctx context.Context, asJSON bool) error {
 			err = fmt.Errorf("%s: of %s, too old to verify anything: fetch it again", l.Name, format.Time(l.Created))
 		}
 		c.found("ranges", fmt.Sprintf("%s: %s", l.Name, format.Plural(l.Prefixes, "network")), err)
+	}
+	if s.jobs != nil {
+		if err := site.TryJobs(ctx, s.jobs, a.logger(cfg), c.found); err != nil {
+			return err
+		}
 	}
 	used := c.trySite(ctx)
 	for i, o := range []server.Options{cfg.SiteServer(), cfg.SiteMetrics()} {
