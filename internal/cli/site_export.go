@@ -25,9 +25,9 @@ func (a *Program) siteExportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export --day DAY",
 		Short: "write a day's facts as Parquet, for questions of your own",
-		Long: `export writes what site serve keeps of a day as a Parquet file, for whoever
-doubts a number, and for ClickHouse, Spark or DuckDB: a row for each page that a
-reader got.
+		Long: `export writes what site serve keeps of a day as a Parquet file, to check a
+number or to query it with ClickHouse, Spark or DuckDB: a row for each page that
+a reader got.
 
   project, day    as in the API
   path            the page

@@ -149,3 +149,36 @@ func TestInventedMisses(t *testing.T) {
 		w.start()
 	}
 }
+
+// TestInventedPages: a client that invents 10,000 paths a minute, on a server that answers all of them,
+// changes neither the numbers of other pages nor, beyond a bound, what the collector has to remember.
+func TestInventedPages(t *testing.T) {
+	at := time.Date(2026, 10, 10, 12, 0, 0, 0, time.UTC)
+	w := newWorld(t, 1, at.AddDate(0, 0, 1))
+	w.start()
+	for minute := range 12 {
+		var text strings.Builder
+		begins := at.Add(time.Duration(minute) * time.Minute)
+		for i := range 10_000 {
+			text.WriteString(missedLine(begins.Add(time.Duration(i)*6*time.Millisecond), "192.0.2.2",
+				fmt.Sprintf("/x/%d/%d", minute, i), firefox, 200))
+		}
+		text.WriteString(missedLine(begins, "192.0.2.3", "/guide", firefox, 200))
+		text.WriteString(missedLine(begins, "192.0.2.3", fmt.Sprint("/new/", minute), firefox, 200))
+		w.writeText(text.String())
+		w.ok(w.session.poll(t.Context()))
+	}
+	day := analytics.DateOf(at)
+	got, err := w.store.CountVisitors(t.Context(), DefaultProject, day, day+1)
+	w.ok(err)
+	pages := map[string]int64{}
+	for _, row := range got.Rows {
+		pages[row.Path] = row.Total
+	}
+	if n := len(pages); got.Totals.Total != 2 || pages["/guide"] != 1 || pages["/new/11"] != 1 || pages[OtherPages] != 1 ||
+		n > maxPages/2+20 || len(w.session.words.pages.all) != n {
+		t.Errorf("%v, %d pages of %d names, /guide %d, /new/11 %d, others %d", got.Totals, n,
+			len(w.session.words.pages.all), pages["/guide"], pages["/new/11"], pages[OtherPages])
+	}
+	w.stop()
+}

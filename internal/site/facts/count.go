@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/bits"
 	"runtime"
 	"slices"
 	"strings"
@@ -170,53 +171,68 @@ func eachPage(in []*opened, stripe int, numbers [][]uint32, facts func(own []uin
 	return err
 }
 
-// number numbers the readers of a stripe of several segments of an epoch, densely. groups has the group
-// of each agent, by its number and 2; a reader whose segments have agents of several groups is a reader
-// in each. nil: there is one group. each is called with the number, group and kinds of every reader.
+// perRange is about how many readers of segments are sorted at once: they fit into the cache.
+const perRange = 1 << 12
+
+// number numbers the readers of a stripe of several segments of an epoch, densely. It takes them by
+// ranges of ids: segments have them in order. groups has the group of each agent, by its number and 2; a
+// reader whose segments have agents of several groups is a reader in each. nil: there is one group. each
+// is called with the number, group and kinds of every reader.
 func number(in []*opened, stripe int, groups []int32, each func(number uint32, group int32, kinds uint8),
 ) (numbers [][]uint32, err error) {
 	x := scratches.Get().(*scratch)
 	defer scratches.Put(x)
 	numbers = make([][]uint32, len(in))
-	all := x.entries[:0]
+	from, size := make([]*readers, len(in)), 0
 	for i, o := range in {
-		readers, err := o.readers(stripe)
-		if err != nil {
-			return nil, err
-		}
-		numbers[i] = make([]uint32, len(readers))
-		for k, r := range readers { // not of a page: of a segment, and its reader; and the requests are its group
-			e := entry{id: r.id, page: int32(i), agent: int32(k), kind: r.kinds}
-			if groups != nil {
-				if r.agent < Network || int(r.agent-Network) >= len(groups) {
-					return nil, o.damaged(fmt.Sprintf("agent %d has no name", r.agent))
+		from[i] = o.readers(stripe)
+		numbers[i] = make([]uint32, 0, from[i].size)
+		size += from[i].size
+	}
+	same := stripeBits + bits.Len(uint(size/perRange)) // bits of all ids of a range
+	next, step := uint32(0), uint64(1)<<(64-same)
+	for last := firstOf(stripe) + step - 1; ; last += step {
+		all := x.entries[:0]
+		for i, of := range from {
+			of.until(last, func(r reader) { // not of a page: of a segment; and the requests are its group
+				e := entry{id: r.id, page: int32(i), kind: r.kinds}
+				if groups != nil {
+					if r.agent < Network || int(r.agent-Network) >= len(groups) {
+						of.fail(fmt.Sprintf("agent %d has no name", r.agent))
+						return
+					}
+					e.requests = uint32(groups[r.agent-Network])
 				}
-				e.requests = uint32(groups[r.agent-Network])
+				all = append(all, e)
+			})
+		}
+		x.entries = all
+		all = sortIDs(all, same, x)
+		for i := 0; i < len(all); {
+			end, several := i+1, false
+			for ; end < len(all) && all[end].id == all[i].id; end++ {
+				several = several || all[end].requests != all[i].requests
 			}
-			all = append(all, e)
+			if several {
+				slices.SortFunc(all[i:end], func(a, b entry) int { return cmp.Compare(a.requests, b.requests) })
+			}
+			for ; i < end; next++ {
+				group, kinds := all[i].requests, uint8(0)
+				for ; i < end && all[i].requests == group; i++ {
+					kinds |= all[i].kind
+					numbers[all[i].page] = append(numbers[all[i].page], next)
+				}
+				each(next, int32(group), kinds)
+			}
+		}
+		if last == lastOf(stripe) {
+			break
 		}
 	}
-	x.entries = all
-	all = sortIDs(all, x)
-	next := uint32(0)
-	for i := 0; i < len(all); {
-		end, several := i+1, false
-		for ; end < len(all) && all[end].id == all[i].id; end++ {
-			several = several || all[end].requests != all[i].requests
-		}
-		if several {
-			slices.SortFunc(all[i:end], func(a, b entry) int { return cmp.Compare(a.requests, b.requests) })
-		}
-		for ; i < end; next++ {
-			group, kinds := all[i].requests, uint8(0)
-			for ; i < end && all[i].requests == group; i++ {
-				kinds |= all[i].kind
-				numbers[all[i].page][all[i].agent] = next
-			}
-			each(next, int32(group), kinds)
-		}
+	for _, of := range from {
+		err = errors.Join(err, of.end())
 	}
-	return numbers, nil
+	return numbers, err
 }
 
 // Changed returns the number of the newest commit that added facts of these days; 0: none.
