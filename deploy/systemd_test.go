@@ -103,10 +103,12 @@ func TestServicesAreConfinedAlike(t *testing.T) {
 	}
 }
 
-// TestTemplate: docgauge init knows the file that is installed, and replaces it.
+// TestTemplate: docgauge init knows the files that are installed, and replaces them.
 func TestTemplate(t *testing.T) {
-	if read(t, "systemd/docgauge.env") != read(t, "../internal/cli/template.env") {
-		t.Error("internal/cli/template.env differs from deploy/systemd/docgauge.env: copy it")
+	for name, copied := range map[string]string{"docgauge.env": "template.env", "docgauge-site.env": "site.env"} {
+		if read(t, "systemd/"+name) != read(t, "../internal/cli/"+copied) {
+			t.Errorf("internal/cli/%s differs from deploy/systemd/%s: copy it", copied, name)
+		}
 	}
 }
 
@@ -139,7 +141,7 @@ func TestInstalled(t *testing.T) {
 // testSite runs docgauge-site.service with its environment, and with all settings of its file.
 func testSite(t *testing.T, root string) {
 	state, log := t.TempDir(), filepath.Join(t.TempDir(), "access.log")
-	write(t, log, "192.0.2.1 - - [01/Oct/2026:10:00:00 +0000] \"GET /a HTTP/1.1\" 200 9 \"-\" \"Firefox/140.0\"\n", 0o640)
+	write(t, log, "docs.example.com:443 192.0.2.1 - - [01/Oct/2026:10:00:00 +0000] \"GET /a HTTP/1.1\" 200 9 \"-\" \"Firefox/140.0\"\n", 0o640)
 	file := filepath.Join(root, "etc/docgauge/site.env")
 	all := regexp.MustCompile(`(?m)^#(DOCGAUGE_)`).ReplaceAllString(read(t, file), "$1")
 	write(t, file, strings.NewReplacer("/var/log/nginx/access.log*", log).Replace(all)+
