@@ -48,8 +48,12 @@ func (a *Program) announce(o *initOptions, noKey bool) error {
 	if o.baseURL == "" {
 		text.Line(0, "Your own site has access logs instead: answer the first question with: site")
 	}
-	if len(asks) > 0 {
-		text.Line(0, "It asks for %s, which your platform's dashboard shows.", strings.Join(asks, " and "))
+	if n := len(asks); n > 0 {
+		listed := asks[n-1]
+		if n > 1 {
+			listed = strings.Join(asks[:n-1], ", ") + " and " + listed
+		}
+		text.Line(0, "It asks for %s, which your platform's dashboard shows.", listed)
 	}
 	text.Line(0, "%s Nothing is written until all is well; Ctrl-C leaves nothing behind.", cost)
 	text.Line(0, "")

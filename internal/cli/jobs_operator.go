@@ -41,7 +41,7 @@ sends it.`, config.NeedNothing,
 		}, nil)
 	resolve.Flags().StringVar(&answer.JobID, "job-id", "", "the service's id of the job: it was accepted")
 	resolve.Flags().BoolVar(&answer.Resubmit, "resubmit", false, "it was not accepted: send it again")
-	resolve.Flags().BoolVar(&answer.Drop, "drop", false, "give it up, whatever became of it")
+	resolve.Flags().BoolVar(&answer.Drop, "drop", false, "give it up, whatever its outcome")
 	resolve.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		given := 0
 		for _, set := range []bool{answer.JobID != "", answer.Resubmit, answer.Drop} {

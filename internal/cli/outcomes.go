@@ -31,7 +31,7 @@ func (a *Program) outcomesCommand() *cobra.Command {
 	var o outcomesOptions
 	cmd := &cobra.Command{
 		Use:   "outcomes",
-		Short: "show what became of the readers after a merge",
+		Short: "compare the readers before and after each merge",
 		Long: `outcomes shows, for each merged pull request of an agent job, whether the pages
 that it touched have more or fewer readers since, people and AI apart.
 

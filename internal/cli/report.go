@@ -39,8 +39,8 @@ func (a *Program) reportCommand() *cobra.Command {
 		Short: "write one HTML file that shows readers, pages and agent jobs",
 		Long: `report writes one HTML file with interactive charts: how many readers, how many
 of them AI, which pages rise and fall, how complete the data is, what the agent
-did, and what became of the readers after each merge. It makes no network
-requests, so it can be mailed and opened anywhere.
+did, and the readers before and after each merge. It makes no network requests,
+so it can be mailed and opened anywhere.
 
 It is made from the Parquet archive, DOCGAUGE_PARQUET_URL or --archive, and, if
 there is one, the state directory: no request is sent to the service, nothing is

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"html"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,6 +15,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/dev/webtest"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/sandbox"
 )
@@ -68,7 +68,7 @@ func TestReport(t *testing.T) {
 			t.Errorf("%s (-service +page):\n%s", day, diff)
 		}
 	}
-	text := textOf(page)
+	text := webtest.Text(page)
 	for _, w := range []analytics.Window{{From: today - 1, To: today}, weekBefore(today)} {
 		checkPages(t, s, text, w)
 	}
@@ -120,12 +120,6 @@ func checkPages(t *testing.T, s *sandbox.Sandbox, text string, w analytics.Windo
 // shownChange is how much a number changed, as the cards show it.
 var shownChange = regexp.MustCompile(` [▲▼] [0-9.]+% `)
 
-// textOf is the visible text of a page, with single spaces.
-func textOf(page string) string {
-	page = regexp.MustCompile(`(?s)<head>.*?</head>|<script.*?</script>|<[^>]*>`).ReplaceAllString(page, " ")
-	return strings.Join(strings.Fields(html.UnescapeString(page)), " ")
-}
-
 // TestReportAsOf: --to shows the archive of that day, and windows that are due
 // but not in the archive are reported as missing.
 func TestReportAsOf(t *testing.T) {
@@ -139,11 +133,11 @@ func TestReportAsOf(t *testing.T) {
 	if n := len(got[0].Total); n != 8 {
 		t.Errorf("%d days", n)
 	}
-	checkPages(t, s, textOf(page), analytics.Window{From: today - 4, To: today - 3})
+	checkPages(t, s, webtest.Text(page), analytics.Window{From: today - 4, To: today - 3})
 	// Two days later.
 	page, _, err = reported(t, now.Add(48*time.Hour), "--archive", archive)
 	check(t, err)
-	if text := textOf(page); !strings.Contains(text, "2 newer windows missing") ||
+	if text := webtest.Text(page); !strings.Contains(text, "2 newer windows missing") ||
 		!strings.Contains(text, "40 of 42 windows") {
 		t.Errorf("nothing is missing two days later: %.3000s", text)
 	}

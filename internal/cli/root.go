@@ -109,7 +109,7 @@ func (a *Program) readSettings(cmd *cobra.Command, flag string) error {
 	}
 	a.source = config.ReadSource(file, variablesOf(cmd.Flags()))
 	if needsNoFile(cmd) && len(a.source.Problems) > 0 {
-		a.note("%s\n  %s needs no file of settings, and goes on without this one",
+		a.note("%s\n  %s needs no file of settings, and continues without this one",
 			strings.Join(a.source.Problems, "\n  "), cmd.CommandPath())
 		a.source = a.source.WithoutFile()
 	}

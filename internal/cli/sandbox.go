@@ -14,15 +14,16 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/sandbox"
-	"github.com/docgauge/docgauge/internal/sandbox/agent"
 	"github.com/docgauge/docgauge/internal/sandbox/codehost"
 	"github.com/docgauge/docgauge/internal/secretfile"
+	"github.com/docgauge/docgauge/internal/site/runner"
 )
 
 const aboutSandbox = `sandbox serves the documentation platform's API on this machine, with synthetic
 traffic that is deterministic from --seed, or over the event log
-DIR/events.ndjson (one JSON object a line: time, visitor, kind human|ai, path).
-Visitors are counted exactly. It prints the environment variables to set; paste
+DIR/events.ndjson (one JSON object a line: time, visitor, kind human|ai, path,
+and agent, which may be missing). It has the reports visitors and agents, and
+readers are counted exactly. It prints the environment variables to set; paste
 them into another terminal and run docgauge export there. In a browser, its
 address shows how to use it, its jobs and its pull requests.
 
@@ -44,9 +45,9 @@ or flags do (--merge-share). Programs read them below DOCGAUGE_GITHUB_URL as on
 GitHub. With --merge-effect, readers of the pages that a merge changed become
 more, or fewer, from its day on.
 
-With --repo a job edits that git repository: in a separate worktree, on the
-branch docgauge/<job>, --agent-cmd runs with the prompt on standard input. Its
-changes are committed and shown as a pull request here, or opened on GitHub
+With --repo a job edits that git repository: in a copy of its files,
+--agent-cmd runs with the prompt on standard input. What it changed becomes a
+commit on the branch docgauge/<job>, however it ended, and is shown as a pull request here, or opened on GitHub
 (--github-repo, with GITHUB_TOKEN_FILE or GITHUB_TOKEN). The checked-out files
 and branch are not touched. The command gets PATH, HOME and the like from the
 environment, and the variables that --agent-env names.`
@@ -54,7 +55,7 @@ environment, and the variables that --agent-env names.`
 // sandboxOptions are the flags of sandbox that are not settings of the service itself.
 type sandboxOptions struct {
 	config             sandbox.Config
-	repo               agent.RepoOptions
+	repo               runner.RepoOptions
 	listen, requestLog string
 	remote             bool
 	effect             string
@@ -170,11 +171,11 @@ func (o *sandboxOptions) flagGroups() (groups []flagGroup) {
 	f.StringVar(&repo.Base, "repo-base", "", "base branch of pull requests (default the one that is checked out)")
 	f.StringVar(&repo.Command, "agent-cmd", "",
 		"command that edits files, run by sh -c (default a built-in edit that adds a line to a file)")
-	f.DurationVar(&repo.Timeout, "agent-timeout", agent.DefaultTimeout, "time limit of the command")
+	f.DurationVar(&repo.Timeout, "agent-timeout", runner.DefaultTimeout, "time limit of the command")
 	f.StringSliceVar(&repo.Env, "agent-env", nil,
 		"names of further variables for the command, besides PATH, HOME and the like")
 	f.StringVar(&repo.GitHub, "github-repo", "", "owner/name of the GitHub repository that gets the pull requests")
-	f.StringVar(&repo.GitHubURL, "github-url", agent.DefaultGitHub, "URL of GitHub's REST API")
+	f.StringVar(&repo.GitHubURL, "github-url", runner.DefaultGitHub, "URL of GitHub's REST API")
 	f.StringVar(&repo.Remote, "repo-remote", "origin", "git remote that branches are pushed to with --github-repo")
 
 	faultFlags(group("Faults of analytics"), group("Faults of agent jobs"), o)

@@ -40,7 +40,7 @@ counted without query, index.html, .html, .md or a slash at the end. Clients
 behind one address with the same browser are one reader; one who changes the
 address is two.
 
-The format is found out: combined, with or without X-Forwarded-For, the JSON of
+The format is detected: combined, with or without X-Forwarded-For, the JSON of
 Caddy, Traefik, nginx and Cloudflare, or CloudFront's. Others are named with
 DOCGAUGE_SITE_LOG_FORMAT. Files can be plain, gzip or zstd; - is standard input.
 

@@ -25,16 +25,17 @@ func (a *Program) siteExportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export --day DAY",
 		Short: "write a day's facts as Parquet, for questions of your own",
-		Long: `export writes what site serve keeps of a day as a Parquet file, for whoever
-doubts a number, and for ClickHouse, Spark or DuckDB: a row for each page that a
-reader got.
+		Long: `export writes what site serve keeps of a day as a Parquet file, to check a
+number or to query it with ClickHouse, Spark or DuckDB: a row for each page that
+a reader got.
 
   project, day    as in the API
   path            the page
   agent, class    of the table of agents; empty for a browser
   audience        human, ai, or empty: counts nowhere
-  reader          the same for all days of a month and of the month after it, no
-                  address; it cannot be compared with other months
+  reader          a number, no address: the same for all days of a month; it is
+                  another one in other months and projects, and once the key of
+                  the month is destroyed
   requests        views of this page by this reader
 
 ` + exitCodes,

@@ -46,10 +46,10 @@ which day, without addresses, user agents and times of day. One process collects
 into a directory.
 
 Beyond loopback the API needs TLS, from DOCGAUGE_WEB_CONFIG_FILE, or stands
-behind DOCGAUGE_SITE_TRUSTED_PROXIES: then nobody else is answered. Metrics and
+behind DOCGAUGE_SITE_TRUSTED_PROXIES, and then answers only them. Metrics and
 the probes /-/healthy and /-/ready are at DOCGAUGE_SITE_METRICS_ADDRESS. Until
-it has read what the logs had at the start, it is not ready, and questions are
-answered with 503: numbers that lack lines would be taken for settled ones.
+serve has read what the logs had at the start, it is not ready, and answers
+questions with 503: incomplete numbers would be taken for settled ones.
 
 SIGTERM finishes the requests and the commit under way. docgauge site check
 tries the settings.

@@ -46,12 +46,14 @@ type checkpointField struct {
 // optional, as in the checkpoints of other programs: a row has one action.
 var (
 	checkpointFields = map[string]checkpointField{}
-	checkpointSchema = groupOf("schema", parquet.Repetitions.Required, reflect.TypeFor[action](), "", nil)
+	checkpointSchema = func() *schema.GroupNode {
+		columns := groupOf("schema", parquet.Repetitions.Required, reflect.TypeFor[action](), "", nil)
+		// Nodes of a schema store their paths when they are first asked for them, as here: later
+		// checkpoints, which several goroutines write, then only read them.
+		schema.NewSchema(columns)
+		return columns
+	}()
 )
-
-// Nodes of a schema store their paths when they are first asked for them, as here: later
-// checkpoints, which several goroutines write, then only read them.
-func init() { schema.NewSchema(checkpointSchema) }
 
 // groupOf returns the schema of a struct, and enters its fields in checkpointFields.
 func groupOf(name string, repetition parquet.Repetition, t reflect.Type, path string, index []int) *schema.GroupNode {

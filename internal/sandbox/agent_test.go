@@ -15,8 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/docgauge/docgauge/internal/sandbox/agent"
 	"github.com/docgauge/docgauge/internal/site/api"
+	"github.com/docgauge/docgauge/internal/site/runner"
 )
 
 const jobs = "/v2/agent/prj_sandbox/job"
@@ -38,7 +38,7 @@ func promptBody(prompt string) string {
 }
 
 // wireJob is an answer as a client sees it, strictly: no field more, none less.
-func wireJob(t fataler, w *httptest.ResponseRecorder, status int) (j agent.Job) {
+func wireJob(t fataler, w *httptest.ResponseRecorder, status int) (j runner.Job) {
 	t.Helper()
 	var fields map[string]any
 	if err := json.Unmarshal(w.Body.Bytes(), &fields); err != nil || w.Code != status || len(fields) != 7 {
@@ -55,17 +55,17 @@ func wireJob(t fataler, w *httptest.ResponseRecorder, status int) (j agent.Job) 
 	return j
 }
 
-func createJob(t fataler, s *Sandbox, prompt string) agent.Job {
+func createJob(t fataler, s *Sandbox, prompt string) runner.Job {
 	t.Helper()
 	return wireJob(t, request(s, http.MethodPost, jobs, promptBody(prompt)), http.StatusCreated)
 }
 
-func messageJob(t fataler, s *Sandbox, id, prompt string) agent.Job {
+func messageJob(t fataler, s *Sandbox, id, prompt string) runner.Job {
 	t.Helper()
 	return wireJob(t, request(s, http.MethodPost, jobs+"/"+id+"/message", promptBody(prompt)), http.StatusOK)
 }
 
-func readJob(t fataler, s *Sandbox, id string) agent.Job {
+func readJob(t fataler, s *Sandbox, id string) runner.Job {
 	t.Helper()
 	return wireJob(t, request(s, http.MethodGet, jobs+"/"+id, ""), http.StatusOK)
 }
@@ -77,27 +77,27 @@ func inBubble(t *testing.T, c Config, test func(t *testing.T, s *Sandbox)) {
 
 func TestJobOutcomesByWord(t *testing.T) {
 	for prompt, want := range map[string]struct {
-		status   agent.Status
+		status   runner.Status
 		pr       bool
 		archived bool
 	}{
-		"Fix the typos":                             {agent.Completed, true, false},
-		"# Fix\n\nall of it [sandbox:pr]":           {agent.Completed, true, false},
-		"Fix nothing [sandbox:no-change]":           {agent.Completed, false, false},
-		"Fix it badly [sandbox:fail]":               {agent.Failed, false, false},
-		"[sandbox:archive] it":                      {agent.Archived, false, true},
-		"[sandbox:fail] [sandbox:archive]":          {agent.Failed, false, false},
-		"[sandbox:slow=1h] and then [sandbox:fail]": {agent.Failed, false, false},
+		"Fix the typos":                             {runner.Completed, true, false},
+		"# Fix\n\nall of it [sandbox:pr]":           {runner.Completed, true, false},
+		"Fix nothing [sandbox:no-change]":           {runner.Completed, false, false},
+		"Fix it badly [sandbox:fail]":               {runner.Failed, false, false},
+		"[sandbox:archive] it":                      {runner.Archived, false, true},
+		"[sandbox:fail] [sandbox:archive]":          {runner.Failed, false, false},
+		"[sandbox:slow=1h] and then [sandbox:fail]": {runner.Failed, false, false},
 	} {
 		t.Run(prompt, func(t *testing.T) {
 			inBubble(t, Config{Agent: Agent{After: time.Minute}}, func(t *testing.T, s *Sandbox) {
 				j := createJob(t, s, prompt)
-				if j.Status != agent.Active || j.PRLink != nil || j.ArchivedAt != nil || !j.CreatedAt.Equal(noon) ||
+				if j.Status != runner.Active || j.PRLink != nil || j.ArchivedAt != nil || !j.CreatedAt.Equal(noon) ||
 					j.Source.Repository == "" || j.Source.Ref == "" || j.Model == "" {
 					t.Errorf("at creation: %+v", j)
 				}
 				time.Sleep(59 * time.Second)
-				if got := readJob(t, s, j.ID); got.Status != agent.Active {
+				if got := readJob(t, s, j.ID); got.Status != runner.Active {
 					t.Errorf("after 59 s: %s", got.Status)
 				}
 				time.Sleep(2 * time.Hour)
@@ -117,7 +117,7 @@ func TestJobOutcomesByWord(t *testing.T) {
 func TestMessages(t *testing.T) {
 	inBubble(t, Config{Agent: Agent{After: time.Second}}, func(t *testing.T, s *Sandbox) {
 		j := createJob(t, s, "first")
-		rest := func() agent.Job {
+		rest := func() runner.Job {
 			time.Sleep(time.Minute)
 			synctest.Wait()
 			return readJob(t, s, j.ID)
@@ -125,10 +125,10 @@ func TestMessages(t *testing.T) {
 		first := rest()
 		for _, step := range []struct {
 			prompt string
-			want   agent.Status
-		}{{"second", agent.Completed}, {"[sandbox:no-change]", agent.Completed}, {"[sandbox:fail]", agent.Failed},
-			{"again", agent.Completed}} {
-			if got := messageJob(t, s, j.ID, step.prompt); got.Status != agent.Active || got.PRLink != nil {
+			want   runner.Status
+		}{{"second", runner.Completed}, {"[sandbox:no-change]", runner.Completed}, {"[sandbox:fail]", runner.Failed},
+			{"again", runner.Completed}} {
+			if got := messageJob(t, s, j.ID, step.prompt); got.Status != runner.Active || got.PRLink != nil {
 				t.Errorf("%s, accepted: %+v", step.prompt, got)
 			}
 			if got := rest(); got.Status != step.want || got.PRLink == nil || *got.PRLink != *first.PRLink {
@@ -139,10 +139,10 @@ func TestMessages(t *testing.T) {
 			messageJob(t, s, j.ID, prompt) // to a job that is active
 		}
 		time.Sleep(4500 * time.Millisecond)
-		if got := readJob(t, s, j.ID); got.Status != agent.Active {
+		if got := readJob(t, s, j.ID); got.Status != runner.Active {
 			t.Errorf("with one message left: %s", got.Status)
 		}
-		if got := rest(); got.Status != agent.Archived || got.ArchivedAt == nil {
+		if got := rest(); got.Status != runner.Archived || got.ArchivedAt == nil {
 			t.Errorf("archived: %+v", got)
 		}
 		w := request(s, http.MethodPost, jobs+"/"+j.ID+"/message", promptBody("too late"))
@@ -164,7 +164,7 @@ func TestArchivedByAge(t *testing.T) {
 		j := createJob(t, s, "x")
 		synctest.Wait()
 		now = noon.Add(time.Hour - time.Millisecond)
-		if got := readJob(t, s, j.ID); got.Status != agent.Completed {
+		if got := readJob(t, s, j.ID); got.Status != runner.Completed {
 			t.Errorf("before its time: %+v", got)
 		}
 		now = noon.Add(3 * time.Hour)
@@ -172,7 +172,7 @@ func TestArchivedByAge(t *testing.T) {
 			t.Errorf("message: %d %s", w.Code, w.Body)
 		}
 		got := readJob(t, s, j.ID)
-		if got.Status != agent.Archived || got.ArchivedAt == nil ||
+		if got.Status != runner.Archived || got.ArchivedAt == nil ||
 			!got.ArchivedAt.Equal(noon.Add(time.Hour)) || got.PRLink == nil {
 			t.Errorf("after: %+v", got)
 		}
@@ -188,7 +188,7 @@ func TestWorkersAreBounded(t *testing.T) {
 			synctest.Wait()
 			done := 0
 			for _, r := range s.Jobs() {
-				if r.Status == agent.Completed {
+				if r.Status == runner.Completed {
 					done++
 				}
 			}

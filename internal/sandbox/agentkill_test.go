@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/dev/engines"
-	"github.com/docgauge/docgauge/internal/sandbox/agent"
+	"github.com/docgauge/docgauge/internal/site/runner"
 )
 
 // childConfig is the variable that makes the test binary a sandbox.
@@ -40,7 +40,7 @@ func child(text string) {
 	var s *Sandbox
 	if err == nil {
 		s, err = New(Config{DataDir: r.Data, Agent: Agent{Workers: 2,
-			Repo: &agent.RepoOptions{Path: r.Path, Command: r.Command}}})
+			Repo: &runner.RepoOptions{Path: r.Path, Command: r.Command}}})
 	}
 	ln, lnErr := Listen("127.0.0.1:0", false)
 	if err != nil || lnErr != nil {
@@ -76,14 +76,14 @@ func startChild(t *testing.T, r childRepo) (base string, process *os.Process) {
 }
 
 // ask1 asks for a job, or for something of one.
-func ask1(t *testing.T, method, url, body string) agent.Job {
+func ask1(t *testing.T, method, url, body string) runner.Job {
 	t.Helper()
 	j, err := tryToAsk(method, url, body)
 	check(t, err)
 	return j
 }
 
-func tryToAsk(method, url, body string) (j agent.Job, err error) {
+func tryToAsk(method, url, body string) (j runner.Job, err error) {
 	r, err := http.NewRequest(method, url, strings.NewReader(body))
 	if err != nil {
 		return j, err
@@ -133,17 +133,17 @@ func TestKilledInTheMiddle(t *testing.T) {
 
 	check(t, os.WriteFile(filepath.Join(signs, "go"), nil, 0o600))
 	base, _ = startChild(t, r)
-	for id, want := range map[string]string{one: "three\nbot: three\none\nbot: one", two: "two\nbot: two"} {
-		var j agent.Job
+	for id, want := range map[string]string{one: "three\none", two: "two"} {
+		var j runner.Job
 		waitFor(t, id, func() bool {
 			j = ask1(t, http.MethodGet, base+jobs+"/"+id, "")
-			return j.Status != agent.Active
+			return j.Status != runner.Active
 		})
-		if j.Status != agent.Completed || j.PRLink == nil {
+		if j.Status != runner.Completed || j.PRLink == nil {
 			t.Errorf("%+v", j)
 			continue
 		}
-		if log := engines.Git(t, repo, "log", "--format=%s", "main.."+agent.BranchPrefix+id); log != want {
+		if log := engines.Git(t, repo, "log", "--format=%s", "main.."+runner.BranchPrefix+id); log != want {
 			t.Errorf("%s: log %s, want %s", id, log, want)
 		}
 		if status, body := fetch(t, *j.PRLink); status != http.StatusOK || !strings.Contains(body, "new.md") {

@@ -12,15 +12,15 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/dev/engines"
-	"github.com/docgauge/docgauge/internal/sandbox/agent"
 	"github.com/docgauge/docgauge/internal/sandbox/codehost"
+	"github.com/docgauge/docgauge/internal/site/runner"
 )
 
 // settled polls a job, like a client, until the job is no longer active.
-func settled(t testing.TB, s *Sandbox, id string) agent.Job {
+func settled(t testing.TB, s *Sandbox, id string) runner.Job {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-		if j := readJob(t, s, id); j.Status != agent.Active {
+		if j := readJob(t, s, id); j.Status != runner.Active {
 			return j
 		}
 		if time.Now().After(deadline) {
@@ -41,15 +41,15 @@ func fetch(t testing.TB, url string) (status int, body string) {
 
 func TestRealRepository(t *testing.T) {
 	repo := engines.GitRepository(t)
-	s := newTest(t, Config{Agent: Agent{Repo: &agent.RepoOptions{Path: repo,
+	s := newTest(t, Config{Agent: Agent{Repo: &runner.RepoOptions{Path: repo,
 		Command: `mkdir -p "<script>alert(1)<"; cat >> "<script>alert(1)<"/script.md`}}})
 	server := start(t, s)
 	s.config.Agent.PublicURL = server.URL + "/"
 
 	j := createJob(t, s, "Say </pre><script>alert(2)</script>\n")
 	first := settled(t, s, j.ID)
-	if first.Status != agent.Completed || first.PRLink == nil ||
-		first.Source != (agent.Source{Repository: repo, Ref: "main"}) {
+	if first.Status != runner.Completed || first.PRLink == nil ||
+		first.Source != (runner.Source{Repository: repo, Ref: "main"}) {
 		t.Fatalf("%+v, %+v", first, s.Jobs()[0])
 	}
 	messageJob(t, s, j.ID, "And more\n")
@@ -62,7 +62,7 @@ func TestRealRepository(t *testing.T) {
 		!strings.Contains(body, "&lt;script&gt;alert(1)&lt;/script.md") || !strings.Contains(body, "&#43;And more") {
 		t.Errorf("page %d: %s", status, body)
 	}
-	if log := engines.Git(t, repo, "log", "--format=%s", "main.."+agent.BranchPrefix+j.ID); log != "And more\nSay "+
+	if log := engines.Git(t, repo, "log", "--format=%s", "main.."+runner.BranchPrefix+j.ID); log != "And more\nSay "+
 		"</pre><script>alert(2)</script>" {
 		t.Errorf("log: %s", log)
 	}
@@ -72,11 +72,11 @@ func TestRealRepository(t *testing.T) {
 
 	failed := settled(t, s, createJob(t, s, "x [sandbox:fail]").ID)
 	scripted := settled(t, s, createJob(t, s, "x [sandbox:pr]").ID)
-	if failed.Status != agent.Failed || scripted.PRLink == nil ||
+	if failed.Status != runner.Failed || scripted.PRLink == nil ||
 		!strings.HasSuffix(*scripted.PRLink, "/sandbox/"+filepath.Base(repo)+"/pull/2") {
 		t.Errorf("by script: %+v, %+v", failed, scripted)
 	}
-	files := engines.Git(t, repo, "diff", "--name-only", "main", agent.BranchPrefix+scripted.ID)
+	files := engines.Git(t, repo, "diff", "--name-only", "main", runner.BranchPrefix+scripted.ID)
 	if files != "agent-jobs/"+scripted.ID+".md" {
 		t.Errorf("by script: %s", files)
 	}
@@ -107,12 +107,12 @@ func TestGitHubPullRequests(t *testing.T) {
 	}))
 	defer github.Close()
 	token := "wrong"
-	s := newTest(t, Config{Agent: Agent{Repo: &agent.RepoOptions{
+	s := newTest(t, Config{Agent: Agent{Repo: &runner.RepoOptions{
 		Path: repo, Command: "cat >> new.md", GitHub: "team/docs", GitHubURL: github.URL,
 		Token: func() (string, error) { return token, nil },
 	}}})
 	j := createJob(t, s, "one\n")
-	if got := settled(t, s, j.ID); got.Status != agent.Failed || !strings.Contains(s.Jobs()[0].Failure, "status 404") {
+	if got := settled(t, s, j.ID); got.Status != runner.Failed || !strings.Contains(s.Jobs()[0].Failure, "status 404") {
 		t.Errorf("wrong token: %+v", s.Jobs()[0])
 	}
 	token = "ghp_x"
@@ -124,7 +124,7 @@ func TestGitHubPullRequests(t *testing.T) {
 	}
 	messageJob(t, s, j.ID, "three\n")
 	settled(t, s, j.ID)
-	if log := engines.Git(t, remote, "log", "--format=%s", "main.."+agent.BranchPrefix+j.ID); opened != 1 ||
+	if log := engines.Git(t, remote, "log", "--format=%s", "main.."+runner.BranchPrefix+j.ID); opened != 1 ||
 		log != "three\ntwo\none" {
 		t.Errorf("%d pull requests, log %s", opened, log)
 	}
@@ -132,7 +132,7 @@ func TestGitHubPullRequests(t *testing.T) {
 
 func TestRepositoryThatIsNone(t *testing.T) {
 	repo := engines.GitRepository(t)
-	for want, r := range map[string]agent.RepoOptions{
+	for want, r := range map[string]runner.RepoOptions{
 		"want a git repository": {Path: t.TempDir()},
 		"owner/name":            {Path: repo, GitHub: "docs"},
 		"GitHub URL":            {Path: repo, GitHub: "a/b", GitHubURL: "http://github.example"},

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/sandbox/agent"
 	"github.com/docgauge/docgauge/internal/sandbox/codehost"
 	"github.com/docgauge/docgauge/internal/site/api"
+	"github.com/docgauge/docgauge/internal/site/runner"
 )
 
 // Defaults of a zero Config.
@@ -102,14 +102,15 @@ type Faults struct {
 // Agent describes the agent half of the service. The zero value pretends: a job is completed
 // at once, with a pull request of the sandbox that adds one line.
 type Agent struct {
-	Script              string // see agent.Options, as are the next two
-	After, ArchiveAfter time.Duration
-	Workers             int // number of instructions worked on at once; 0 = DefaultWorkers
+	Script       string        // file of further words and their outcomes; empty = the built-in words alone
+	After        time.Duration // duration of an instruction that has none by script
+	ArchiveAfter time.Duration // see runner.Options
+	Workers      int           // number of instructions worked on at once; 0 = DefaultWorkers
 	// PublicURL begins the links to pull requests on this sandbox; empty = the host in the
 	// request that reads the job.
 	PublicURL string
-	Pulls     Pulls              // the pull requests on this sandbox
-	Repo      *agent.RepoOptions // a local git repository that jobs really edit; nil = they pretend
+	Pulls     Pulls               // the pull requests on this sandbox
+	Repo      *runner.RepoOptions // a local git repository that jobs really edit; nil = they pretend
 	Faults    AgentFaults
 }
 

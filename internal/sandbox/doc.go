@@ -9,17 +9,17 @@
 // lines appended to the event log, and the open day grows every minute. Event times are whole
 // seconds: an event happens at the beginning of its second. Config.Now alone decides which
 // events have arrived; only the injected delays really wait. The caches of days and answers
-// have a fixed size; an event log is kept in memory, at 16 bytes an event.
+// have a fixed size; an event log is kept in memory, at 20 bytes an event.
 //
 // The service itself is in internal/site: its HTTP interface in package api, exact counting in
-// package count. Here is pretence over it: traffic (traffic.go, synthetic.go, scenario.go,
-// effect.go, eventlog.go), what answers are made of (visitors.go, jobs.go), faults (faults.go), the
+// package count, agent jobs in package runner. Here is pretence over it: traffic (traffic.go, synthetic.go, scenario.go,
+// effect.go, eventlog.go), what answers are made of (reports.go, agents.go, jobs.go), faults (faults.go), the
 // site as a repository (sitefiles.go), pages for people (pages.go, html.go), and packages agent and
 // codehost.
 //
 // # Agent jobs
 //
-// Create answers 201, message and read 200, each with all fields of a job. Package agent
+// Create answers 201, message and read 200, each with all fields of a job. Package runner
 // documents the states and the behaviour that the specification leaves open; this package adds:
 //   - reading is GET /v2/agent/{project}/job/{id}, and jobs cannot be listed;
 //   - prompt is a string that is not blank, of at most 64 KiB: else 400 or 413;

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/site/agents"
 	"github.com/docgauge/docgauge/internal/site/logs"
 )
 
@@ -123,6 +124,7 @@ func newLogContent(projects []string, lateDays int) *logContent {
 	for _, p := range projects {
 		c.projects[p] = &logTraffic{
 			days: map[analytics.Date][]event{}, pageNumber: map[string]uint32{}, visitorNumber: map[string]uint32{},
+			agentNumber: map[string]uint16{},
 		}
 	}
 	return c
@@ -180,6 +182,9 @@ func (c *logContent) add(line []byte) error {
 	if e.Project == "" {
 		e.Project = c.fallback
 	}
+	if e.Agent != "" && agents.Builtin().Match(e.Agent) == nil {
+		return fmt.Errorf("agent %.140q: is not in the table of docgauge site agents", e.Agent)
+	}
 	t, ok := c.projects[e.Project]
 	if !ok {
 		return fmt.Errorf("project %.140q: is not served; want one of the sandbox's projects, or no project", e.Project)
@@ -204,13 +209,19 @@ type logTraffic struct {
 	pages      []string
 	people     int
 
+	named []agents.Agent
+
 	pageNumber, visitorNumber map[string]uint32
+	agentNumber               map[string]uint16
 }
 
 func (t *logTraffic) bounds() (first, end analytics.Date) { return t.first, t.end }
 func (t *logTraffic) day(d analytics.Date) []event        { return t.days[d] }
 func (t *logTraffic) paths() []string                     { return t.pages }
 func (t *logTraffic) visitors() int                       { return t.people }
+func (t *logTraffic) agents() []agents.Agent              { return t.named }
+func (t *logTraffic) beside(analytics.Date) []event       { return nil }
+func (t *logTraffic) missing() []string                   { return nil }
 
 func (t *logTraffic) add(e logs.Event, at time.Time, lateDays int) {
 	page, known := t.pageNumber[e.Path]
@@ -225,6 +236,15 @@ func (t *logTraffic) add(e logs.Event, at time.Time, lateDays int) {
 		t.visitorNumber[e.Visitor] = visitor
 		t.people++
 	}
+	agent := uint16(0)
+	if e.Agent != "" {
+		a := agents.Builtin().Match(e.Agent)
+		if agent = t.agentNumber[a.Token]; agent == 0 {
+			t.named = append(t.named, *a)
+			agent = uint16(len(t.named))
+			t.agentNumber[a.Token] = agent
+		}
+	}
 	who := visitor << 1
 	if e.Kind == "ai" {
 		who |= ai
@@ -235,5 +255,5 @@ func (t *logTraffic) add(e logs.Event, at time.Time, lateDays int) {
 	}
 	t.first, t.end = min(t.first, d), max(t.end, d+1)
 	second := uint32(at.Unix() - d.Time().Unix())
-	t.days[d] = append(t.days[d], event{who, page, second, arrival(second, luck(e), lateDays)})
+	t.days[d] = append(t.days[d], event{who, page, second, arrival(second, luck(e), lateDays), agent})
 }

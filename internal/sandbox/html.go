@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/format"
-	"github.com/docgauge/docgauge/internal/sandbox/agent"
 	"github.com/docgauge/docgauge/internal/sandbox/codehost"
+	"github.com/docgauge/docgauge/internal/site/runner"
 )
 
 // The pages that a browser shows: how to use the sandbox, and its pull requests. Text of
@@ -26,7 +26,7 @@ var (
 	//go:embed style.css
 	style     string
 	templates = template.Must(template.New("").Funcs(template.FuncMap{
-		"plural": format.Plural[int], "lower": strings.ToLower, "subject": agent.Subject,
+		"plural": format.Plural[int], "lower": strings.ToLower, "subject": runner.Subject,
 		"button":  func(a codehost.Action) string { return actionWords[a].button },
 		"done":    func(a codehost.Action) string { return actionWords[a].done },
 		"primary": func(a codehost.Action) bool { return slices.Contains(primary, a) },
@@ -90,7 +90,7 @@ type index struct {
 	Uses    []use
 	// Jobs and Pulls are the newest, More… the number of others. Prompts reports whether jobs
 	// may be named by their prompts.
-	Jobs                []agent.Job
+	Jobs                []runner.Job
 	Pulls               []codehost.PullRequest
 	MoreJobs, MorePulls int
 	Prompts             bool

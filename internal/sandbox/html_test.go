@@ -12,8 +12,8 @@ import (
 
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/dev/webtest"
-	"github.com/docgauge/docgauge/internal/sandbox/agent"
 	"github.com/docgauge/docgauge/internal/sandbox/codehost"
+	"github.com/docgauge/docgauge/internal/site/runner"
 )
 
 const hostile = `diff --git a/<script>alert(1)</script>.md b/<script>alert(1)</script>.md
@@ -75,13 +75,13 @@ func after(number int, actions ...codehost.Action) codehost.PullRequest {
 }
 
 func fullIndex() index {
-	var jobs []agent.Job
+	var jobs []runner.Job
 	var pulls []codehost.PullRequest
 	link := "/pr/1"
 	for i := range shownItems + 3 {
 		pulls = append(pulls, pull(i+1))
-		jobs = append(jobs, agent.Job{
-			ID: fmt.Sprint("job_", i+1), Status: agent.Completed, PRLink: &link,
+		jobs = append(jobs, runner.Job{
+			ID: fmt.Sprint("job_", i+1), Status: runner.Completed, PRLink: &link,
 			CreatedAt: noon.Add(-time.Duration(100-i) * time.Hour),
 			Prompts:   []string{"<script>p</script> " + strings.Repeat("w", 90)},
 		})
@@ -90,7 +90,7 @@ func fullIndex() index {
 	pulls[11] = after(12, codehost.FailChecks, codehost.Draft)
 	pulls[10] = after(11, codehost.Approve, codehost.Merge)
 	pulls[9] = after(10, codehost.RequestChanges, codehost.Close)
-	jobs[11].Status, jobs[12].Status, jobs[12].PRLink = agent.Failed, agent.Active, nil
+	jobs[11].Status, jobs[12].Status, jobs[12].PRLink = runner.Failed, runner.Active, nil
 	x := index{
 		Traffic: "Its visitors are made up.",
 		Exports: []string{

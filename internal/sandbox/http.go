@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/sandbox/codehost"
 	"github.com/docgauge/docgauge/internal/site/api"
@@ -51,7 +52,10 @@ func (s *Sandbox) newService() *api.Service {
 	return api.New(api.Options{
 		FindKey: newKeyring(s.config).Find, Remember: true,
 		HasProject: func(name string) bool { return s.projects[name] != nil },
-		Visitors:   s.visitors, Jobs: jobAPI{s}, Now: s.config.Now, Logger: s.config.Logger,
+		Reports: map[analytics.Report]api.Report{
+			visitorsReport.name: serve(s, visitorsReport), agentsReport.name: serve(s, agentsReport),
+		},
+		Jobs: jobAPI{s}, Now: s.config.Now, Logger: s.config.Logger,
 		RequestLog: s.config.RequestLog, Beside: s.beside,
 		Faults: api.Faults{
 			Wait:   func(c *api.Call) { _ = clock.Sleep(c.Context(), s.config.Faults.Latency) }, // or until the client has gone

@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"github.com/docgauge/docgauge/internal/clock"
-	"github.com/docgauge/docgauge/internal/sandbox/agent"
 	"github.com/docgauge/docgauge/internal/sandbox/codehost"
 	"github.com/docgauge/docgauge/internal/site/api"
+	"github.com/docgauge/docgauge/internal/site/runner"
 )
 
 // jobAPI serves the jobs of a sandbox. Faults strike before or after a prompt is accepted, never in
@@ -16,14 +16,14 @@ import (
 type jobAPI struct{ *Sandbox }
 
 func (s jobAPI) Create(c *api.Call, prompt string) (any, error) {
-	return s.accept(c, func() (agent.Job, error) { return s.jobs.Create(c.Project, prompt) })
+	return s.accept(c, func() (runner.Job, error) { return s.jobs.Create(c.Project, prompt) })
 }
 
 func (s jobAPI) Message(c *api.Call, id, prompt string) (any, error) {
-	return s.accept(c, func() (agent.Job, error) { return s.jobs.Message(c.Project, id, prompt) })
+	return s.accept(c, func() (runner.Job, error) { return s.jobs.Message(c.Project, id, prompt) })
 }
 
-func (s jobAPI) accept(c *api.Call, do func() (agent.Job, error)) (any, error) {
+func (s jobAPI) accept(c *api.Call, do func() (runner.Job, error)) (any, error) {
 	faults := s.config.Agent.Faults
 	_ = clock.Sleep(c.Context(), faults.Latency) // or until the client has gone
 	j, err := do()
@@ -44,7 +44,7 @@ func (s jobAPI) Get(c *api.Call, id string) (any, error) {
 
 // withLink returns j with an absolute link. That of a pull request on this sandbox is kept as
 // its number, since a restart may change the address and --repo the name of the repository.
-func (s *Sandbox) withLink(c *api.Call, j agent.Job) agent.Job {
+func (s *Sandbox) withLink(c *api.Call, j runner.Job) runner.Job {
 	if j.PRLink == nil {
 		return j
 	}
@@ -65,8 +65,8 @@ func (s *Sandbox) withLink(c *api.Call, j agent.Job) agent.Job {
 
 func jobRefusal(err error) error {
 	for sentinel, status := range map[error]int{
-		agent.ErrNotFound: http.StatusNotFound, agent.ErrArchived: http.StatusConflict,
-		agent.ErrClosed: http.StatusServiceUnavailable,
+		runner.ErrNotFound: http.StatusNotFound, runner.ErrArchived: http.StatusConflict,
+		runner.ErrClosed: http.StatusServiceUnavailable,
 	} {
 		if errors.Is(err, sentinel) {
 			return api.Fail(status, "%v", err)

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/docgauge/docgauge/internal/sandbox/agent"
 	"github.com/docgauge/docgauge/internal/sandbox/codehost"
 	"github.com/docgauge/docgauge/internal/site/api"
+	"github.com/docgauge/docgauge/internal/site/runner"
 )
 
 // Sandbox is one service. Its methods are safe for concurrent use.
@@ -21,7 +23,7 @@ type Sandbox struct {
 	config   Config
 	service  *api.Service
 	projects map[string]*project
-	answers  *cache[answerKey, answer]
+	answers  *cache[answerKey, content]
 	counting chan struct{} // one slot for each answer being counted
 
 	admitted                     atomic.Int64 // analytics requests that passed authentication
@@ -30,8 +32,8 @@ type Sandbox struct {
 
 	site       *site
 	log        *eventLog // nil without a data directory
-	jobs       *agent.Queue
-	repo       *agent.Repo // nil if jobs only pretend
+	jobs       *runner.Queue
+	repo       *runner.Repo // nil if jobs only pretend
 	pulls      *codehost.Local
 	github     *codehost.API
 	publicHost string // of Config.Agent.PublicURL
@@ -60,7 +62,7 @@ func New(c Config) (*Sandbox, error) {
 	}
 	s := &Sandbox{
 		config: c, projects: map[string]*project{}, merged: map[int]merge{}, site: newSite(c),
-		answers:  newCache[answerKey](maxCachedRows, func(a answer) int { return len(a.rows) + answerOverhead }),
+		answers:  newCache[answerKey](maxCachedRows, func(c content) int { return c.weight() + answerOverhead }),
 		counting: make(chan struct{}, runtime.GOMAXPROCS(0)), hour: newSlidingHour(c.Faults.RateLimit),
 	}
 	s.service = s.newService()
@@ -89,22 +91,30 @@ func New(c Config) (*Sandbox, error) {
 		return nil, err
 	}
 	s.github = s.pulls.API(s.repositoryFile, c.Agent.Pulls.Token, c.Agent.Pulls.Limit)
-	jobs := agent.Options{
-		Dir: c.DataDir, Script: c.Agent.Script, After: c.Agent.After, Workers: c.Agent.Workers,
-		ArchiveAfter: c.Agent.ArchiveAfter, Source: agent.Source{Repository: "docgauge/sandbox", Ref: "main"},
+	script, err := agent.ReadScript(c.Agent.Script, c.Agent.After)
+	if err != nil {
+		return nil, err
+	}
+	jobs := runner.Options{
+		Dir: c.DataDir, Workers: c.Agent.Workers,
+		ArchiveAfter: c.Agent.ArchiveAfter, Source: func(string) runner.Source { return runner.Source{Repository: "docgauge/sandbox", Ref: "main"} },
 		Model: jobModel, Editor: agent.Pretend{File: changedFile(c.Seed, s.site.pages)}, Host: s.pulls,
 		Now: c.Now, Logger: c.Logger,
 	}
 	if r := c.Agent.Repo; r != nil {
-		if s.repo, err = agent.OpenRepo(context.Background(), *r, inData("worktrees")); err != nil {
+		options := *r
+		options.Allow = []string{runner.AllowCI, runner.AllowHooks}
+		options.Instead = script.BuiltIn(r.Command == "")
+		if s.repo, err = runner.OpenRepo(context.Background(), options, inData("worktrees")); err != nil {
 			return nil, err
 		}
-		jobs.Editor, jobs.Source = s.repo, s.repo.Source()
+		jobs.Editor, jobs.Source = s.repo, func(string) runner.Source { return s.repo.Source() }
 		if r.GitHub != "" {
 			jobs.Host = s.repo
 		}
 	}
-	if s.jobs, err = agent.Open(jobs); err != nil {
+	jobs.Editor = script.Editor(jobs.Editor)
+	if s.jobs, err = runner.Open(jobs); err != nil {
 		return nil, errors.Join(err, s.closeRepo())
 	}
 	return s, nil
@@ -123,7 +133,7 @@ func (s *Sandbox) closeRepo() error {
 
 // Jobs returns every agent job that was accepted, with its prompts, in order: the truth to
 // compare a client's journal with. Links to pull requests on this sandbox are paths.
-func (s *Sandbox) Jobs() []agent.Job { return s.jobs.All() }
+func (s *Sandbox) Jobs() []runner.Job { return s.jobs.All() }
 
 // Requests returns the newest requests, at most 65,536, in the order they were answered.
 func (s *Sandbox) Requests() []api.Request { return s.service.Requests.Newest() }
@@ -131,12 +141,23 @@ func (s *Sandbox) Requests() []api.Request { return s.service.Requests.Newest() 
 // Visitors returns what the service would answer for window w of project now, all rows by
 // total, then path, without a request: the truth to compare an export with.
 func (s *Sandbox) Visitors(project string, w analytics.Window) (analytics.Totals, []analytics.Row, error) {
+	a, err := truthOf(s, visitorsReport, project, w)
+	return a.totals, slices.Clone(a.rows), err
+}
+
+// Agents returns what the service would answer as Visitors does: the agents of the site, and those of
+// each path.
+func (s *Sandbox) Agents(project string, w analytics.Window) (totals, rows []analytics.AgentRow, err error) {
+	a, err := truthOf(s, agentsReport, project, w)
+	return slices.Clone(a.totals), slices.Clone(a.rows), err
+}
+
+func truthOf[A content](s *Sandbox, r report[A], project string, w analytics.Window) (a A, err error) {
 	p, ok := s.projects[project]
 	if !ok {
-		return analytics.Totals{}, nil, api.UnknownProject(project)
+		return a, api.UnknownProject(project)
 	}
-	a, err := s.answer(p, interval{w.From.Time().Unix(), w.To.Time().Unix()}, s.config.Now())
-	return a.totals, append([]analytics.Row(nil), a.rows...), err
+	return answerOf(s, r, p, interval{w.From.Time().Unix(), w.To.Time().Unix()}, s.config.Now())
 }
 
 // addDrift adds one event to the UTC day of now and one to the day before. Human and AI

@@ -35,6 +35,8 @@ type course interface {
 	pool(analytics.Date) float64
 	// aiShare is the share of AI views of a visitor.
 	aiShare(visitor uint32, d analytics.Date) float64
+	// coding is the weight of coding agents among the assistants on a date.
+	coding(analytics.Date) float64
 	// shares rises to 1: the share of visits that pages 0 to i have together on a date.
 	shares(analytics.Date) []float64
 }
@@ -84,6 +86,8 @@ func (steady) volume(d analytics.Date) float64 {
 func (steady) newcomers(d analytics.Date) float64 { return float64(d) * newcomersPerSession }
 func (steady) pool(analytics.Date) float64        { return steadyPool }
 func (s steady) shares(analytics.Date) []float64  { return s.usual }
+
+func (steady) coding(analytics.Date) float64 { return 1 }
 
 // aiShare: most are people, some are agents, and some are both, such as a developer
 // who also lets an assistant read.
@@ -150,6 +154,11 @@ func (growth) aiShare(visitor uint32, d analytics.Date) float64 {
 	default:
 		return 0
 	}
+}
+
+// coding agents take over: a third as many at scenarioStart, twice as many in the end.
+func (growth) coding(d analytics.Date) float64 {
+	return min(max(0.3+0.003*float64(d-scenarioStart), 0.3), 2)
 }
 
 func (g growth) shares(d analytics.Date) []float64 {

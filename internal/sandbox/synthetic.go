@@ -41,7 +41,7 @@ type dayKey struct {
 	date    analytics.Date
 }
 
-// maxCachedEvents limits the cache of days: 64 MiB.
+// maxCachedEvents limits the cache of days: 80 MiB.
 const maxCachedEvents = 4 << 20
 
 func newSite(c Config) *site {
@@ -113,11 +113,12 @@ func (s *synthetic) session(events []event, d analytics.Date, shares []float64, 
 		if r.Float64() < share {
 			kind = ai
 		}
-		page := uint32(sort.SearchFloat64s(shares, r.Float64()))
-		events = append(events, event{
-			who: visitor<<1 | kind, page: min(page, uint32(len(s.pages)-1)),
-			at: at, arrival: arrival(at, r.Uint32(), s.lateDays),
-		})
+		page := min(uint32(sort.SearchFloat64s(shares, r.Float64())), uint32(len(s.pages)-1))
+		e := event{who: visitor<<1 | kind, page: page, at: at, arrival: arrival(at, r.Uint32(), s.lateDays)}
+		if kind == ai {
+			e.agent = s.assistantOf(visitor, s.pages[page], d)
+		}
+		events = append(events, e)
 		if r.Float64() >= goOn {
 			return events
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/site/agents"
 	"github.com/docgauge/docgauge/internal/site/count"
 )
 
@@ -22,6 +23,8 @@ type event struct {
 	at uint32
 	// arrival is in seconds after the beginning of the day of the event.
 	arrival uint32
+	// agent is an index into the agents of the traffic, plus 1; 0 for none.
+	agent uint16
 }
 
 const (
@@ -37,6 +40,12 @@ type traffic interface {
 	paths() []string
 	// visitors is above every visitor number.
 	visitors() int
+	// agents are those with a name.
+	agents() []agents.Agent
+	// beside returns the events of a day that are no visits, with visitor numbers of their own: of
+	// crawlers, and of paths that are not there, which are numbered after all others.
+	beside(analytics.Date) []event
+	missing() []string
 }
 
 // lateShare is the share of events that LateDays delays: one in lateShare.
@@ -64,6 +73,13 @@ type answer struct {
 // tally counts the distinct visitors of t in w among the events that arrived up
 // to horizon.
 func tally(t traffic, w interval, horizon int64) answer {
+	var counter count.Counter
+	eachEvent(t, w, horizon, t.day, func(e event) { counter.Add(e.who, int(e.page)) })
+	return answer{counter.Site(), counter.Rows(t.paths())}
+}
+
+// eachEvent calls do with the events of days that are in w and arrived up to horizon.
+func eachEvent(t traffic, w interval, horizon int64, day func(analytics.Date) []event, do func(event)) {
 	// No event arrives before it happens, so no later day has visible events.
 	first, end := t.bounds()
 	if last := min(w.to-1, horizon); last < end.Time().Unix() {
@@ -72,17 +88,15 @@ func tally(t traffic, w interval, horizon int64) answer {
 	if w.from > first.Time().Unix() {
 		first = analytics.DateOf(time.Unix(w.from, 0))
 	}
-	var counter count.Counter
 	for d := first; d < end; d++ {
 		start := d.Time().Unix()
-		for _, e := range t.day(d) {
+		for _, e := range day(d) {
 			at := start + int64(e.at)
 			if at >= w.from && at < w.to && start+int64(e.arrival) <= horizon {
-				counter.Add(e.who, int(e.page))
+				do(e)
 			}
 		}
 	}
-	return answer{counter.Site(), counter.Rows(t.paths())}
 }
 
 // drift is an event that a request caused, at the first second of date. Each has a different

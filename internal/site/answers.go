@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,13 +25,68 @@ import (
 const (
 	// longestWindow is in days: so many days, from any day on, are within the two months of an epoch.
 	longestWindow = 29
-	// heldRows limits the answers in memory: about 60 MiB with their paths.
-	heldRows = 1 << 19
-	// answerWeight is that of an answer besides its rows.
-	answerWeight = 256
+	// heldBytes limits the answers in memory, of whose rows each is taken to have a path of pathBytes.
+	heldBytes = 60 << 20
+	pathBytes = 72
+	// answerBytes is an answer besides its rows.
+	answerBytes = 28 << 10
 	// heldFor is how long an answer is held that nobody asks for.
 	heldFor = 10 * time.Minute
 )
+
+// reports are those of a site.
+var reports = map[analytics.Report]report{
+	analytics.VisitorsReport: newReport((*facts.Store).CountVisitors, api.NewPage),
+	analytics.AgentsReport:   newReport((*facts.Store).CountAgents, api.NewAgentsPage),
+}
+
+// report returns answers: an empty one, from the facts, and from a text that was kept.
+type report struct {
+	empty content
+	count func(context.Context, *facts.Store, facts.Question) (content, error)
+	read  func(*json.Decoder) (content, error)
+}
+
+// content is the answer of a report. It never changes.
+type content interface {
+	page(limit, offset int) any
+	write(*json.Encoder) error
+	bytes() int
+}
+
+// newReport returns the report that counts facts and makes pages of the answer.
+func newReport[T, R, P any](
+	count func(_ *facts.Store, _ context.Context, project string, from, to analytics.Date) (facts.Answer[T, R], error),
+	page func(totals T, rows []R, limit, offset int) P,
+) report {
+	with := func(a facts.Answer[T, R]) content { return &contentOf[T, R, P]{a, page} }
+	return report{empty: with(facts.Answer[T, R]{}),
+		count: func(ctx context.Context, s *facts.Store, q facts.Question) (content, error) {
+			a, err := count(s, ctx, q.Project, q.From, q.To)
+			return with(a), err
+		},
+		read: func(d *json.Decoder) (content, error) {
+			var a facts.Answer[T, R]
+			err := d.Decode(&a)
+			return with(a), err
+		},
+	}
+}
+
+type contentOf[T, R, P any] struct {
+	answer facts.Answer[T, R]
+	toPage func(totals T, rows []R, limit, offset int) P
+}
+
+func (c *contentOf[T, R, P]) page(limit, offset int) any {
+	return c.toPage(c.answer.Totals, c.answer.Rows, limit, offset)
+}
+
+func (c *contentOf[T, R, P]) write(e *json.Encoder) error { return e.Encode(c.answer) }
+
+func (c *contentOf[T, R, P]) bytes() int {
+	return len(c.answer.Rows)*(int(reflect.TypeFor[R]().Size())+pathBytes) + answerBytes
+}
 
 // Answers answers the API's questions from the facts of a site.
 //
@@ -50,7 +106,7 @@ type Answers struct {
 	mu     sync.Mutex
 	held   map[heldKey]*list.Element
 	recent *list.List // of *held, the newest use first
-	weight int
+	size   int        // bytes
 
 	// Counted, Kept and Held count the answers by where they came from; Nanoseconds is the time of
 	// counting.
@@ -59,8 +115,8 @@ type Answers struct {
 
 // heldKey names an answer in memory: of a key's reading or, without a key, the newest.
 type heldKey struct {
-	key, project string
-	window       analytics.Window
+	key      string
+	question facts.Question
 }
 
 type held struct {
@@ -69,9 +125,8 @@ type held struct {
 	used time.Time
 }
 
-// answer never changes.
 type answer struct {
-	facts.Answer
+	content
 	changed int64 // as of facts.Store.Changed
 }
 
@@ -82,8 +137,8 @@ func NewAnswers(s *facts.Store, o CollectOptions) *Answers {
 		held: map[heldKey]*list.Element{}, recent: list.New()}
 }
 
-// Page answers a query with one page.
-func (a *Answers) Page(c *api.Call, q api.Query) (any, error) {
+// page answers a query with one page of a report.
+func (a *Answers) page(c *api.Call, q api.Query, name analytics.Report, r report) (any, error) {
 	today := analytics.DateOf(c.Now)
 	window, err := windowOf(q, today)
 	if err != nil {
@@ -94,25 +149,25 @@ func (a *Answers) Page(c *api.Call, q api.Query) (any, error) {
 		return nil, api.Fail(http.StatusBadRequest, "dateFrom: %s is before %s, the first day of the %d months that "+
 			"are kept (DOCGAUGE_SITE_RETENTION)", window.From, oldest, a.retention)
 	}
-	reading := heldKey{c.Key.ID, c.Project, window}
+	reading := heldKey{c.Key.ID, facts.Question{Report: name, Project: c.Project, Window: window}}
 	if q.Offset > 0 {
 		if found := a.find(reading); found != nil {
 			a.Held.Add(1)
-			return api.NewPage(found.Totals, found.Rows, q.Limit, q.Offset), nil
+			return found.page(q.Limit, q.Offset), nil
 		}
 	}
-	found, err := a.newest(c.Context(), c.Project, window)
+	found, err := a.newest(c.Context(), reading.question, r)
 	switch {
 	case err != nil && c.Context().Err() != nil:
 		return nil, api.ErrDropped // the client has gone
 	case err != nil:
-		a.log.Error("facts not counted", "project", c.Project, "from", window.From.String(), "to", window.To.String(),
-			"error", err)
+		a.log.Error("facts not counted", "report", name, "project", c.Project, "from", window.From.String(),
+			"to", window.To.String(), "error", err)
 		return nil, api.Fail(http.StatusInternalServerError, "the facts of project %q, %s, cannot be counted: "+
 			"the log of docgauge site serve says why", c.Project, window)
 	}
 	a.hold(reading, found)
-	return api.NewPage(found.Totals, found.Rows, q.Limit, q.Offset), nil
+	return found.page(q.Limit, q.Offset), nil
 }
 
 // oldestDay is the first day that is kept for some months.
@@ -145,24 +200,25 @@ func windowOf(q api.Query, today analytics.Date) (w analytics.Window, err error)
 }
 
 // newest returns the answer from all facts there are.
-func (a *Answers) newest(ctx context.Context, project string, w analytics.Window) (*answer, error) {
-	if w.From >= w.To {
-		return &answer{}, nil
+func (a *Answers) newest(ctx context.Context, q facts.Question, r report) (*answer, error) {
+	none := &answer{content: r.empty}
+	if q.From >= q.To {
+		return none, nil
 	}
 	// What is committed from here on may be in the answer or not: it is another number, so that this
 	// answer is not taken for the newest then.
-	changed, err := a.store.Changed(ctx, project, w.From, w.To)
+	changed, err := a.store.Changed(ctx, q.Project, q.From, q.To)
 	if err != nil || changed == 0 {
-		return &answer{}, err
+		return none, err
 	}
-	key := heldKey{project: project, window: w}
+	key := heldKey{question: q}
 	if found := a.find(key); found != nil && found.changed == changed {
 		a.Held.Add(1)
 		return found, nil
 	}
 	// The others who wait for it must not lose it because the first client goes away.
 	wait := a.counting.DoChan(fmt.Sprint(key, changed), func() (any, error) {
-		return a.count(context.WithoutCancel(ctx), key, changed)
+		return a.count(context.WithoutCancel(ctx), key, r, changed)
 	})
 	select {
 	case result := <-wait:
@@ -176,54 +232,61 @@ func (a *Answers) newest(ctx context.Context, project string, w analytics.Window
 }
 
 // count returns the kept answer of a window, or counts and keeps it.
-func (a *Answers) count(ctx context.Context, key heldKey, changed int64) (*answer, error) {
+func (a *Answers) count(ctx context.Context, key heldKey, r report, changed int64) (*answer, error) {
 	a.one <- struct{}{}
 	defer func() { <-a.one }()
-	found, w := &answer{changed: changed}, key.window
-	over := w.Complete(a.now())
+	q := key.question
+	over := q.Complete(a.now())
 	if over {
-		if text, err := a.store.Kept(ctx, key.project, w.From, w.To, changed); err != nil {
+		text, err := a.store.Kept(ctx, q, changed)
+		if err != nil {
 			return nil, err
-		} else if text != nil && json.NewDecoder(flate.NewReader(bytes.NewReader(text))).Decode(&found.Answer) == nil {
-			a.Kept.Add(1)
-			a.hold(key, found)
-			return found, nil
+		}
+		if text != nil {
+			c, err := r.read(json.NewDecoder(flate.NewReader(bytes.NewReader(text))))
+			if err == nil { // else it is counted once more
+				found := &answer{c, changed}
+				a.Kept.Add(1)
+				a.hold(key, found)
+				return found, nil
+			}
 		}
 	}
 	began := time.Now()
-	var err error
-	if found.Answer, err = a.store.Count(ctx, key.project, w.From, w.To); err != nil {
+	c, err := r.count(ctx, a.store, q)
+	if err != nil {
 		return nil, err
 	}
+	found := &answer{c, changed}
 	a.Counted.Add(1)
 	a.Nanoseconds.Add(int64(time.Since(began)))
 	a.hold(key, found)
 	if over {
-		if err := a.keep(ctx, key, found); err != nil {
-			a.log.Warn("answer not kept", "project", key.project, "from", w.From.String(), "to", w.To.String(),
-				"error", err)
+		if err := a.keep(ctx, q, found); err != nil {
+			a.log.Warn("answer not kept", "report", q.Report, "project", q.Project, "from", q.From.String(),
+				"to", q.To.String(), "error", err)
 		}
 	}
 	return found, nil
 }
 
-func (a *Answers) keep(ctx context.Context, key heldKey, found *answer) error {
+func (a *Answers) keep(ctx context.Context, q facts.Question, found *answer) error {
 	var text bytes.Buffer
 	deflated, err := flate.NewWriter(&text, flate.BestSpeed)
 	if err == nil {
-		err = errors.Join(json.NewEncoder(deflated).Encode(found.Answer), deflated.Close())
+		err = errors.Join(found.write(json.NewEncoder(deflated)), deflated.Close())
 	}
 	if err != nil {
 		return err
 	}
-	return a.store.Keep(ctx, key.project, key.window.From, key.window.To, found.changed, text.Bytes())
+	return a.store.Keep(ctx, q, found.changed, text.Bytes())
 }
 
 // find returns a held answer; nil without one.
 func (a *Answers) find(key heldKey) *answer {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.drop(heldRows)
+	a.drop(heldBytes)
 	el := a.held[key]
 	if el == nil {
 		return nil
@@ -241,16 +304,15 @@ func (a *Answers) hold(key heldKey, found *answer) {
 	if el := a.held[key]; el != nil {
 		a.remove(el)
 	}
-	weight := len(found.Rows) + answerWeight
-	a.drop(heldRows - weight)
+	a.drop(heldBytes - found.bytes())
 	a.held[key] = a.recent.PushFront(&held{key, found, a.now()})
-	a.weight += weight
+	a.size += found.bytes()
 }
 
-// drop removes what was not used for long, and the oldest until the rest weighs at most most.
+// drop removes what was not used for long, and the oldest until the rest has at most so many bytes.
 func (a *Answers) drop(most int) {
 	for el := a.recent.Back(); el != nil; el = a.recent.Back() {
-		if a.weight <= most && a.now().Sub(el.Value.(*held).used) < heldFor {
+		if a.size <= most && a.now().Sub(el.Value.(*held).used) < heldFor {
 			return
 		}
 		a.remove(el)
@@ -260,5 +322,5 @@ func (a *Answers) drop(most int) {
 func (a *Answers) remove(el *list.Element) {
 	h := a.recent.Remove(el).(*held)
 	delete(a.held, h.heldKey)
-	a.weight -= len(h.Rows) + answerWeight
+	a.size -= h.bytes()
 }

@@ -2,6 +2,7 @@ package site
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -20,9 +21,10 @@ import (
 	"github.com/docgauge/docgauge/internal/site/facts"
 )
 
-// testSite is a site whose facts are committed by a test, on 2026-10-20.
+// testSite is a site whose facts are committed by a test, on 2026-10-20. Its readers are people.
 type testSite struct {
 	t       *testing.T
+	report  analytics.Report // that is asked for
 	store   *facts.Store
 	answers *Answers
 	handler http.Handler
@@ -32,8 +34,19 @@ type testSite struct {
 	behind  bool // the logs have not been read
 }
 
+// eachReport tests a site by each of its reports.
+func eachReport(t *testing.T, test func(t *testing.T, s *testSite)) {
+	for name := range reports {
+		t.Run(string(name), func(t *testing.T) {
+			s := newTestSite(t)
+			s.report = name
+			test(t, s)
+		})
+	}
+}
+
 func newTestSite(t *testing.T) *testSite {
-	s := &testSite{t: t}
+	s := &testSite{t: t, report: analytics.VisitorsReport}
 	s.now.Store(time.Date(2026, 10, 20, 12, 0, 0, 0, time.UTC).Unix())
 	var err error
 	if s.store, err = facts.Open(t.TempDir()); err != nil {
@@ -89,25 +102,67 @@ func (s *testSite) add(day string, reader string, pages ...string) {
 }
 
 func (s *testSite) get(query, key string) (int, string) {
-	r := httptest.NewRequest(http.MethodGet, "/v1/analytics/prj_a/visitors?"+query, nil)
+	r := httptest.NewRequest(http.MethodGet, fmt.Sprintf("/v1/analytics/prj_a/%s?%s", s.report, query), nil)
 	r.Header.Set("Authorization", "Bearer "+key)
 	w := httptest.NewRecorder()
 	s.handler.ServeHTTP(w, r)
 	return w.Code, w.Body.String()
 }
 
-func (s *testSite) page(query, key string) (p api.Page) {
+// numbers are those of a page: the readers of the site, and of each path.
+type numbers struct {
+	Total   int64
+	Rows    []pathNumber
+	HasMore bool
+}
+
+type pathNumber struct {
+	Path  string
+	Total int64
+}
+
+func (s *testSite) page(query, key string) (n numbers) {
 	s.t.Helper()
 	code, body := s.get(query, key)
-	if err := json.Unmarshal([]byte(body), &p); err != nil || code != http.StatusOK {
+	n, err := s.parse(body)
+	if err != nil || code != http.StatusOK {
 		s.t.Errorf("%s: %d %s, %v", query, code, body, err)
 	}
-	return p
+	return n
+}
+
+// parse reads a page of the report.
+func (s *testSite) parse(body string) (n numbers, err error) {
+	if s.report == analytics.VisitorsReport {
+		var p api.Page
+		err = json.Unmarshal([]byte(body), &p)
+		for _, row := range p.Visitors {
+			n.Rows = append(n.Rows, pathNumber{row.Path, row.Total})
+		}
+		if n.Total, n.HasMore = p.Totals.Total, p.HasMore; p.Totals.Human != n.Total {
+			err = errors.Join(err, fmt.Errorf("%+v", p.Totals))
+		}
+		return n, err
+	}
+	var p api.AgentsPage
+	err = json.Unmarshal([]byte(body), &p)
+	for _, row := range p.Agents {
+		n.Rows = append(n.Rows, pathNumber{row.Path, row.Visitors})
+		if row.Agent != "browser" || row.Class != "human" || row.Audience != analytics.Human || !row.Found {
+			err = errors.Join(err, fmt.Errorf("%+v", row))
+		}
+	}
+	for _, total := range p.Totals {
+		n.Total += total.Visitors
+	}
+	n.HasMore = p.HasMore
+	return n, err
 }
 
 // TestWindows: which windows are answered, and with which readers.
-func TestWindows(t *testing.T) {
-	s := newTestSite(t)
+func TestWindows(t *testing.T) { eachReport(t, testWindows) }
+
+func testWindows(t *testing.T, s *testSite) {
 	for day, reader := range map[string]string{"2026-08-31": "ann", "2026-09-01": "bob", "2026-09-30": "cy",
 		"2026-10-01": "bob", "2026-10-20": "dee", "2026-10-21": "eve", "2026-10-22": "far"} {
 		s.add(day, reader, "/a", "/"+reader)
@@ -137,12 +192,11 @@ func TestWindows(t *testing.T) {
 		"dateFrom=2026-10-02&dateTo=2026-10-01":                           refused,
 	} {
 		code, body := s.get(query, s.key)
-		var p api.Page
-		err := json.Unmarshal([]byte(body), &p)
+		p, err := s.parse(body)
 		switch {
 		case want == refused && (code != http.StatusBadRequest || !strings.Contains(body, "dateFrom")):
 			t.Errorf("%s: %d %s, want 400", query, code, body)
-		case want != refused && (code != http.StatusOK || err != nil || p.Totals.Human != want || p.Totals.Total != want):
+		case want != refused && (code != http.StatusOK || err != nil || p.Total != want):
 			t.Errorf("%s: %d %s, %v, want %d readers", query, code, body, err, want)
 		}
 	}
@@ -150,10 +204,11 @@ func TestWindows(t *testing.T) {
 
 // TestReadings: the pages of a reading are of one answer while facts are added; other keys and new
 // readings have the newest one, and a reading that nobody goes on with is dropped.
-func TestReadings(t *testing.T) {
-	s := newTestSite(t)
+func TestReadings(t *testing.T) { eachReport(t, testReadings) }
+
+func testReadings(t *testing.T, s *testSite) {
 	const query = "dateFrom=2026-10-01&dateTo=2026-11-01&limit=1&offset="
-	totals := func(offset, key string) int64 { return s.page(query+offset, key).Totals.Total }
+	totals := func(offset, key string) int64 { return s.page(query+offset, key).Total }
 	s.add("2026-10-02", "ann", "/a", "/b", "/c")
 	other := s.addKey("prj_a")
 	if n := totals("0", s.key); n != 1 {
@@ -177,8 +232,9 @@ func TestReadings(t *testing.T) {
 
 // TestReadWhileCommitted: every reader reads every page, so each row has the totals: on every page of
 // every reading, whatever is committed meanwhile.
-func TestReadWhileCommitted(t *testing.T) {
-	s := newTestSite(t)
+func TestReadWhileCommitted(t *testing.T) { eachReport(t, testReadWhileCommitted) }
+
+func testReadWhileCommitted(t *testing.T, s *testSite) {
 	var pages []string
 	for i := range 20 {
 		pages = append(pages, fmt.Sprintf("/%d", i))
@@ -195,9 +251,9 @@ func TestReadWhileCommitted(t *testing.T) {
 			for range 20 {
 				first := s.page(query+"&limit=3", key)
 				for p, offset := first, 0; ; {
-					for _, row := range p.Visitors {
-						if row.Total != first.Totals.Total || p.Totals != first.Totals {
-							t.Errorf("offset %d: row %+v, totals %+v, first %+v", offset, row, p.Totals, first.Totals)
+					for _, row := range p.Rows {
+						if row.Total != first.Total || p.Total != first.Total {
+							t.Errorf("offset %d: row %+v, totals %d, first %d", offset, row, p.Total, first.Total)
 						}
 					}
 					if offset += 3; !p.HasMore {
@@ -213,21 +269,22 @@ func TestReadWhileCommitted(t *testing.T) {
 		s.add("2026-10-20", fmt.Sprint("reader", commits), pages...)
 	}
 	readers.Wait()
-	if got := s.page("dateFrom=2026-10-20", s.key).Totals.Total; got != int64(commits)+1 {
+	if got := s.page("dateFrom=2026-10-20", s.key).Total; got != int64(commits)+1 {
 		t.Errorf("%d readers, want %d", got, commits+1)
 	}
 }
 
 // TestKeptAnswers: days that are over are counted once, also over restarts, until facts are added.
-func TestKeptAnswers(t *testing.T) {
-	s := newTestSite(t)
+func TestKeptAnswers(t *testing.T) { eachReport(t, testKeptAnswers) }
+
+func testKeptAnswers(t *testing.T, s *testSite) {
 	const over, open = "dateFrom=2026-09-01&dateTo=2026-10-01", "dateFrom=2026-10-01&dateTo=2026-11-01"
 	s.add("2026-09-02", "ann", "/a", "/ü\"\\")
 	s.add("2026-10-02", "ann", "/a")
 	ask := func(query string, readers, counted, kept int64) {
 		t.Helper()
 		p := s.page(query, s.key)
-		if p.Totals.Total != readers || s.answers.Counted.Load() != counted || s.answers.Kept.Load() != kept {
+		if p.Total != readers || s.answers.Counted.Load() != counted || s.answers.Kept.Load() != kept {
 			t.Errorf("%s: %+v, counted %d, kept %d, want %d, %d, %d", query, p, s.answers.Counted.Load(),
 				s.answers.Kept.Load(), readers, counted, kept)
 		}
@@ -240,7 +297,7 @@ func TestKeptAnswers(t *testing.T) {
 	s.serve()
 	ask(over, 1, 0, 1)
 	ask(open, 1, 1, 1)
-	if got := s.page(over, s.key); !slices.Equal(got.Visitors, want.Visitors) {
+	if got := s.page(over, s.key); !slices.Equal(got.Rows, want.Rows) {
 		t.Errorf("kept %v, counted %v", got, want)
 	}
 	s.add("2026-10-02", "bob", "/a")
@@ -254,6 +311,26 @@ func TestKeptAnswers(t *testing.T) {
 	ask(open, 2, 1, 1) // was not kept while it was open
 	s.serve()
 	ask(open, 2, 0, 1)
+}
+
+// TestReportsApart: the answers of a report never take the place of another's, in memory and on disk.
+func TestReportsApart(t *testing.T) {
+	s := newTestSite(t)
+	s.add("2026-09-02", "ann", "/a", "/b")
+	for range 2 {
+		for range 2 {
+			for name := range reports {
+				s.report = name
+				for offset := range 2 {
+					query := fmt.Sprintf("dateFrom=2026-09-01&dateTo=2026-10-01&limit=1&offset=%d", offset)
+					if p := s.page(query, s.key); p.Total != 1 || len(p.Rows) != 1 || p.HasMore != (offset == 0) {
+						t.Errorf("%s from %d: %+v", name, offset, p)
+					}
+				}
+			}
+		}
+		s.serve()
+	}
 }
 
 // TestCountedOnce: equal questions at once are counted once.
@@ -277,17 +354,18 @@ func TestCountedOnce(t *testing.T) {
 func TestHeldIsBounded(t *testing.T) {
 	s := newTestSite(t)
 	a := s.answers
-	large := &answer{Answer: facts.Answer{Rows: make([]analytics.Row, heldRows/2)}}
+	large := &answer{content: &contentOf[analytics.Totals, analytics.Row, api.Page]{
+		answer: facts.Visitors{Rows: make([]analytics.Row, heldBytes/2/100)}}}
 	for i := range 5 {
 		a.hold(heldKey{key: fmt.Sprint(i)}, large)
 		a.hold(heldKey{key: fmt.Sprint(i)}, large) // again
 	}
-	if len(a.held) != 1 || a.recent.Len() != 1 || a.weight > heldRows || a.find(heldKey{key: "4"}) != large {
-		t.Errorf("%d held, %d, weight %d", len(a.held), a.recent.Len(), a.weight)
+	if len(a.held) != 1 || a.recent.Len() != 1 || a.size > heldBytes || a.find(heldKey{key: "4"}) != large {
+		t.Errorf("%d held, %d, %d bytes", len(a.held), a.recent.Len(), a.size)
 	}
 	s.now.Add(int64(heldFor / time.Second))
-	if a.find(heldKey{key: "4"}) != nil || a.weight != 0 {
-		t.Errorf("held for too long, weight %d", a.weight)
+	if a.find(heldKey{key: "4"}) != nil || a.size != 0 {
+		t.Errorf("held for too long, %d bytes", a.size)
 	}
 }
 

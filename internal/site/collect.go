@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
-	"net/netip"
 	"runtime"
 	"slices"
 	"strings"
@@ -217,12 +216,12 @@ func (c *Collector) newSession(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{Collector: c, words: &vocabulary{invented: map[netip.Addr]int{}}, parsers: map[string]*logs.Parser{},
+	s := &session{Collector: c, words: newVocabulary(), parsers: map[string]*logs.Parser{},
 		changed: map[int]bool{}, unparsed: map[int]bool{}, touched: map[analytics.Date]time.Time{},
 		sources: make([]facts.Source, len(c.sources)),
 		forget:  true}
 	for _, p := range r.Pages {
-		s.words.pages.restore(pageName{int32(slices.Index(c.projects, p.Project)), p.Path})
+		s.words.restore(pageName{int32(slices.Index(c.projects, p.Project)), p.Path, p.Missed != 0}, p.Missed)
 	}
 	for _, a := range r.Agents {
 		s.words.agents.restore(agentName{a.Token, agents.Class(a.Class), a.Hosted})
@@ -397,7 +396,7 @@ func (w *worker) run(j job) {
 	j.chunk.Free()
 	w.locked.Lock()
 	defer w.locked.Unlock()
-	w.batch.Views = append(w.batch.Views, b.views...)
+	w.batch.Views = append(append(w.batch.Views, b.views...), b.missed...)
 	src := &w.sources[j.source]
 	src.Watermark = max(src.Watermark, min(b.newest, w.Now().Unix()))
 	src.Lines["view"] += int64(len(b.views))
@@ -420,8 +419,9 @@ func (s *session) commit(ctx context.Context) error {
 	b := &s.batch
 	b.Projects = s.projects
 	for i, p := range s.words.pages.all[s.durablePages:] {
-		b.Pages = append(b.Pages, facts.Page{Number: int32(s.durablePages + i), Project: s.projects[p.project],
-			Path: p.path})
+		number := int32(s.durablePages + i)
+		b.Pages = append(b.Pages, facts.Page{Number: number, Project: s.projects[p.project], Path: p.path,
+			Missed: s.words.missed[number]})
 	}
 	for i, a := range s.words.agents.all[s.durableAgents:] {
 		b.Agents = append(b.Agents, facts.Agent{Number: int32(s.durableAgents + i), Token: a.token,

@@ -161,7 +161,7 @@ func (w *world) close(caughtUp bool) {
 // check compares a window.
 func (w *world) check(from, to analytics.Date) {
 	w.t.Helper()
-	got, err := w.store.Count(w.t.Context(), DefaultProject, from, to)
+	got, err := w.store.CountVisitors(w.t.Context(), DefaultProject, from, to)
 	w.ok(err)
 	pages := map[string]map[string]bool{"": {}}
 	for _, r := range w.counted {

@@ -12,9 +12,9 @@ import (
 
 var update = flag.Bool("update", false, "write the table of metrics in the documentation")
 
-// TestDocumentedMetrics holds the table in docs/site.md against the code.
+// TestDocumentedMetrics holds the table in docs/site-serve.md against the code.
 func TestDocumentedMetrics(t *testing.T) {
-	const path, begin, end = "../../docs/site.md", "<!-- metrics -->\n", "<!-- /metrics -->"
+	const path, begin, end = "../../docs/site-serve.md", "<!-- metrics -->\n", "<!-- /metrics -->"
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

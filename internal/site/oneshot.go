@@ -97,20 +97,19 @@ type BadLine struct {
 // nothing. Memory grows with readers and pages, not with lines.
 func (r *Rules) Count(ctx context.Context, paths []string, o Options) (*Report, error) {
 	c := newCounting(r, o)
-	c.project = int32(slices.IndexFunc(r.projects, func(h host) bool { return h.project == o.Project }))
+	all := r.Projects(nil)
+	c.project = int32(max(slices.Index(all, o.Project), 0))
 	switch {
-	case o.Project == "" && len(r.projects) > 1:
+	case o.Project == "" && len(all) > 1:
 		return nil, errors.New("DOCGAUGE_SITE_PROJECTS names several projects: name one with --project")
-	case o.Project != "" && c.project < 0:
+	case o.Project != "" && !slices.Contains(all, o.Project):
 		return nil, fmt.Errorf("--project: DOCGAUGE_SITE_PROJECTS has no %.80q", o.Project)
-	case o.Project == "":
-		c.project = 0
 	}
 	secret := make([]byte, 32)
 	rand.Read(secret)
 	from, to := c.bounds()
 	for range runtime.GOMAXPROCS(0) {
-		v := newViewer(r, &c.words, from, to)
+		v := newViewer(r, c.words, from, to)
 		v.identify = once(secret)
 		c.viewers = append(c.viewers, v)
 	}
@@ -126,7 +125,7 @@ func (r *Rules) Count(ctx context.Context, paths []string, o Options) (*Report, 
 type counting struct {
 	*Rules
 	Options
-	words   vocabulary
+	words   *vocabulary
 	viewers []*viewer
 	project int32
 
@@ -146,7 +145,7 @@ type counting struct {
 }
 
 func newCounting(r *Rules, o Options) *counting {
-	return &counting{Rules: r, Options: o, words: vocabulary{invented: map[netip.Addr]int{}},
+	return &counting{Rules: r, Options: o, words: newVocabulary(),
 		readers: map[[2]uint64]uint32{}, dateOf: map[analytics.Date]int{}, leftOut: map[Reason]int{},
 		from: math.MaxInt32, to: math.MinInt32}
 }
@@ -156,6 +155,7 @@ type batch struct {
 	lines   int
 	newest  int64 // Unix seconds; 0: no line has a time
 	views   []view
+	missed  []view // of lines that are left out
 	leftOut map[Reason]int
 	bad     *BadLine
 }
@@ -309,6 +309,7 @@ func (v *viewer) batch(p *logs.Parser, c logs.Chunk) batch {
 		}
 		b.views = append(b.views, one)
 	}
+	b.missed, v.missed = v.missed, nil
 	return b
 }
 

@@ -20,6 +20,11 @@ const (
 	// maxInvented is how many pages that nobody has read before a client may read once there are
 	// half as many pages as may be.
 	maxInvented = 1000
+	// maxMisses is how many paths that are not there can be new in a month, of which a client can invent
+	// maxInvented.
+	maxMisses = 10_000
+	// maxMissed is the longest path of these, in bytes.
+	maxMissed = 200
 )
 
 // builtinAssets are not pages: extensions with their dot, else names of files.
@@ -89,6 +94,28 @@ func pageOf(target []byte) (page string, markdown bool) {
 	}
 	return page, markdown
 }
+
+// plainPage reports whether a path that is not there could be a page's, and can be shown to anybody and
+// everything: it is of letters, digits, and - _ . ~ between single slashes, hides nothing behind a dot, and
+// is no other file than a Markdown surface.
+func plainPage(page string) bool {
+	if len(page) > maxMissed || page == "" || page[0] != '/' {
+		return false
+	}
+	name := ""
+	for name = range strings.SplitSeq(page[1:], "/") {
+		if name == "" && page != "/" || strings.HasPrefix(name, ".") || strings.ContainsFunc(name, func(r rune) bool {
+			return !isLetter(r) && (r < '0' || r > '9') && !strings.ContainsRune("-_.~", r)
+		}) {
+			return false
+		}
+	}
+	dot := strings.LastIndexByte(name, '.')
+	isFile := dot >= 0 && !strings.ContainsFunc(name[dot+1:], func(r rune) bool { return !isLetter(r) })
+	return !isFile || slices.Contains(markdownFiles, name) || name[dot:] == ".mdx"
+}
+
+func isLetter(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' }
 
 // pathOf returns the path of a target without its query, nil where it has none: a target can be a
 // whole URL, an asterisk, or the address of a proxy's host.

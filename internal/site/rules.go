@@ -34,8 +34,11 @@ type Rules struct {
 	ranges   *agents.Ranges
 }
 
-// host is where a project's pages are.
-type host struct{ project, name, prefix string }
+// host is where pages of a project are. A project can have several.
+type host struct {
+	project, name, prefix string
+	number                int32 // of the project, in the order in which the settings name them
+}
 
 // ParseRules reads the settings and the files that they name. The error names every setting that
 // is wrong.
@@ -80,6 +83,7 @@ func listed(text string, each func(string) error) error {
 }
 
 func parseProjects(text string) (all []host, err error) {
+	numbers := map[string]int32{}
 	err = listed(text, func(part string) error {
 		project, where, ok := strings.Cut(part, "=")
 		if err := analytics.CheckProject(project); err != nil {
@@ -89,7 +93,12 @@ func parseProjects(text string) (all []host, err error) {
 		if !ok || name == "" || strings.ContainsAny(where, " ?#") {
 			return fmt.Errorf("%.80q: want project=host or project=host/prefix", part)
 		}
-		all = append(all, host{project, strings.ToLower(name), strings.TrimRight("/"+prefix, "/")})
+		number, known := numbers[project]
+		if !known {
+			number = int32(len(numbers))
+			numbers[project] = number
+		}
+		all = append(all, host{project, strings.ToLower(name), strings.TrimRight("/"+prefix, "/"), number})
 		return nil
 	})
 	return all, err

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/site/api"
 	"github.com/docgauge/docgauge/internal/site/facts"
 )
@@ -29,19 +30,22 @@ type ServiceOptions struct {
 // NewService returns the API over the facts of a site. Keys are looked up in the store for each
 // request.
 func NewService(s *facts.Store, a *Answers, o ServiceOptions) *api.Service {
+	served := map[analytics.Report]api.Report{}
+	for name, r := range reports {
+		served[name] = func(c *api.Call, q api.Query) (any, error) {
+			if !o.CaughtUp() {
+				return nil, api.Fail(http.StatusServiceUnavailable, "the logs are still being read after the start: "+
+					"ask again when /-/ready of the metrics address says ready").With("Retry-After", "5")
+			}
+			return a.page(c, q, name, r)
+		}
+	}
 	return api.New(api.Options{
 		FindKey: func(ctx context.Context, digest [sha256.Size]byte) (api.Credential, bool, error) {
 			k, found, err := s.FindAPIKey(ctx, digest)
 			return api.Credential{ID: k.ID, Project: k.Project, Scopes: Scopes[k.Scope]}, found, err
 		},
 		HasProject: func(name string) bool { return slices.Contains(o.Projects, name) },
-		Visitors: func(c *api.Call, q api.Query) (any, error) {
-			if !o.CaughtUp() {
-				return nil, api.Fail(http.StatusServiceUnavailable, "the logs are still being read after the start: "+
-					"ask again when /-/ready of the metrics address says ready").With("Retry-After", "5")
-			}
-			return a.Page(c, q)
-		},
-		Now: o.Now, Logger: o.Logger, RequestLog: o.RequestLog,
+		Reports:    served, Now: o.Now, Logger: o.Logger, RequestLog: o.RequestLog,
 	})
 }

@@ -184,26 +184,28 @@ func TestReaders(t *testing.T) {
 	}
 }
 
-// TestProjects: lines belong to the project of their host and the longest prefix of their path.
+// TestProjects: lines belong to the project of their host and the longest prefix of their path. A
+// project can have several hosts.
 func TestProjects(t *testing.T) {
-	r := rulesOf(t, Settings{Projects: "prj_docs=docs.example.com, prj_api=example.com/api, prj_site=example.com"})
+	r := rulesOf(t, Settings{Projects: "prj_docs=docs.example.com, prj_docs=old.example.com, prj_api=example.com/api, " +
+		"prj_site=example.com"})
 	var lines []string
 	for i, url := range []string{
 		"docs.example.com /a", "DOCS.example.com. /b", "example.com /api", "example.com /api/x", "example.com /apix",
-		"other.example /a", "example.com /",
+		"other.example /a", "example.com /", "old.example.com /old",
 	} {
 		where, path, _ := strings.Cut(url, " ")
 		lines = append(lines, where+":443 "+hit(fmt.Sprintf("192.0.2.%d", i), path, firefox))
 	}
 	for project, want := range map[string]string{
-		"prj_docs": "/a /b", "prj_api": "/api /api/x", "prj_site": "/ /apix",
+		"prj_docs": "/a /b /old", "prj_api": "/api /api/x", "prj_site": "/ /apix",
 	} {
 		report := counted(t, r, Options{Project: project}, lines...)
 		var pages []string
 		for _, p := range report.Pages {
 			pages = append(pages, p.Path)
 		}
-		if got := strings.Join(pages, " "); got != want || report.LeftOut[Foreign] != 7-len(pages) {
+		if got := strings.Join(pages, " "); got != want || report.LeftOut[Foreign] != len(lines)-len(pages) {
 			t.Errorf("%s: %s, want %s; %v", project, got, want, report.LeftOut)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"math/rand/v2"
+	"net/http"
 	"net/netip"
 	"strings"
 	"sync"
@@ -76,10 +77,11 @@ func (n *names[K]) restore(name K) {
 	n.number[name], n.all = int32(len(n.all)), append(n.all, name)
 }
 
-// pageName is a page of a project.
+// pageName is a page of a project, or a path that is not there.
 type pageName struct {
 	project int32
 	path    string
+	missed  bool
 }
 
 // agentName is an agent as the table had it when a view was read.
@@ -93,28 +95,71 @@ type agentName struct {
 type vocabulary struct {
 	pages  names[pageName]
 	agents names[agentName]
-	// invented counts the pages that nobody had read before, by the address of who did.
-	invented map[netip.Addr]int
+	// missed has the month in which a path that is not there was first asked for, by number. Clients can
+	// invent such paths for ever, so that each month has its own bound.
+	missed map[int32]facts.Epoch
+	// known counts the pages, at 0, and the paths of each month that are not there.
+	known map[facts.Epoch]int
+	// invented counts those that nobody had asked for before, by who did.
+	invented map[inventor]int
+}
+
+// inventor is the address of a client, and as in vocabulary.known.
+type inventor struct {
+	client netip.Addr
+	month  facts.Epoch
+}
+
+func newVocabulary() *vocabulary {
+	return &vocabulary{missed: map[int32]facts.Epoch{}, known: map[facts.Epoch]int{}, invented: map[inventor]int{}}
+}
+
+// restore adds the next page that an earlier process has numbered.
+func (w *vocabulary) restore(p pageName, missed facts.Epoch) {
+	w.named(missed)
+	w.pages.restore(p)
+}
+
+// named says that the next name is a new one of a month.
+func (w *vocabulary) named(missed facts.Epoch) {
+	w.known[missed]++
+	if missed != 0 {
+		w.missed[int32(len(w.pages.all))] = missed
+	}
 }
 
 // page returns the number of a page, which a client reads. isOther: it is that of [OtherPages],
 // because the page is new and there are too many, or because the client has read too many new
 // pages. So nobody uses up the pages of others by inventing paths, and memory has a bound.
 func (w *vocabulary) page(p pageName, client netip.Addr) (number int32, isOther bool) {
-	number = w.pages.of(p, func() bool {
-		known := len(w.pages.all)
-		if known >= maxPages || known >= maxPages/2 && w.invented[client] >= maxInvented {
-			return false
-		}
-		if client.IsValid() { // else a log that only the operator writes
-			w.invented[client]++
-		}
-		return true
-	})
+	number = w.of(p, inventor{client: client}, maxPages, maxPages/2)
 	if number >= 0 {
 		return number, false
 	}
-	return w.pages.of(pageName{p.project, OtherPages}, nil), true
+	return w.pages.of(pageName{project: p.project, path: OtherPages}, nil), true
+}
+
+// miss returns the number of a path that is not there, and that a client has asked for in a month; -1 if
+// there are too many.
+func (w *vocabulary) miss(p pageName, by inventor) int32 {
+	p.missed = true
+	return w.of(p, by, maxMisses, 0)
+}
+
+// of returns the number of a name; -1 for a new one if there are most, or if there are more than free and
+// the client has invented too many.
+func (w *vocabulary) of(p pageName, by inventor, most, free int) int32 {
+	return w.pages.of(p, func() bool {
+		known := w.known[by.month]
+		if known >= most || known >= free && w.invented[by] >= maxInvented {
+			return false
+		}
+		w.named(by.month)
+		if by.client.IsValid() { // else a log that only the operator writes
+			w.invented[by]++
+		}
+		return true
+	})
 }
 
 // viewer makes views of lines, for one goroutine. What it has seen often it need not look at again.
@@ -127,8 +172,10 @@ type viewer struct {
 	// project is that of all lines; -1: the lines say it. several: there are others beside it.
 	fixed   int32
 	several bool
-	// all: views that count as no reader's are numbered too.
+	// all: views that count as no reader's are numbered too, and so are paths that are not there.
 	all bool
+	// missed has what was asked for and is not there since the last batch.
+	missed []view
 
 	targets map[string]target
 	clients map[string]knownAgent
@@ -207,24 +254,15 @@ func (v *viewer) view(l *logs.Line) (out view, why Reason) {
 	case !isEvent && string(l.Method) != "GET":
 		return out, Method
 	case !isEvent && (l.Status < 200 || l.Status > 299) && l.Status != 304:
+		if v.all && (l.Status == http.StatusNotFound || l.Status == http.StatusGone) {
+			v.miss(l)
+		}
 		return out, Status
 	}
-	path := pathOf(l.Target)
-	if len(path) == 0 || v.assets.have(path) {
-		return out, Asset
+	t, why := v.place(l, &out)
+	if why != "" {
+		return out, why
 	}
-	t := remember(v.targets, path, func(text string) target {
-		page, markdown := pageOf([]byte(text))
-		return target{page: page, markdown: markdown, number: -1}
-	})
-	project, ok := v.projectOf(l, t.page)
-	if !ok {
-		return out, Foreign
-	}
-	if v.exclude.havePage(t.page) {
-		return out, Excluded
-	}
-	out.Day, out.Project = analytics.DateOf(time.Unix(l.Time, 0)), project
 	var client netip.Addr
 	if isEvent {
 		why = v.event(l, &out)
@@ -236,12 +274,71 @@ func (v *viewer) view(l *logs.Line) (out view, why Reason) {
 	}
 	if out.Page = t.number; out.Page < 0 || v.several {
 		var isOther bool
-		if out.Page, isOther = v.words.page(pageName{project, t.page}, client); !isOther {
+		if out.Page, isOther = v.words.page(pageName{project: out.Project, path: t.page}, client); !isOther {
 			t.number = out.Page
-			v.targets[string(path)] = t
+			v.targets[string(pathOf(l.Target))] = t
 		}
 	}
 	return out, ""
+}
+
+// place sets the day and project of a line, and returns what it asks for.
+func (v *viewer) place(l *logs.Line, out *view) (t target, why Reason) {
+	path := pathOf(l.Target)
+	if len(path) == 0 || v.assets.have(path) {
+		return t, Asset
+	}
+	t = remember(v.targets, path, func(text string) target {
+		page, markdown := pageOf([]byte(text))
+		return target{page: page, markdown: markdown, number: -1}
+	})
+	project, ok := v.projectOf(l, t.page)
+	if !ok {
+		return t, Foreign
+	}
+	if v.exclude.havePage(t.page) {
+		return t, Excluded
+	}
+	out.Day, out.Project = analytics.DateOf(time.Unix(l.Time, 0)), project
+	return t, ""
+}
+
+// miss keeps a line whose path is not there, if it could be a page's and an agent asked for it: once of
+// its reader and once of the reader's network, because what a single network asks for is not shown.
+func (v *viewer) miss(l *logs.Line) {
+	var out view
+	t, why := v.place(l, &out)
+	if why != "" || !plainPage(t.page) {
+		return
+	}
+	addr, a, why := v.clientOf(l)
+	if why != "" || !guesses(a.agent, v.asksForMarkdown(l, t.markdown)) {
+		return
+	}
+	client, network := networkOf(addr)
+	out.Page = v.words.miss(pageName{project: out.Project, path: t.page}, inventor{client, facts.EpochOf(out.Day)})
+	if out.Page < 0 {
+		return
+	}
+	out.Agent, out.Kind = a.number, facts.Missed
+	its := out
+	its.Agent = facts.Network
+	largest := network[:len(network)*3/4] // of 4 bytes 3, of 8 bytes 6: a /24, a /48
+	if v.reader(&out, network, a.digest[:]) == "" && v.reader(&its, largest, nil) == "" {
+		v.missed = append(v.missed, out, its)
+	}
+}
+
+// guesses reports whether what an agent asks for in vain is kept. Scanners call themselves a browser, an
+// HTTP library or nothing that is known: of those only who asks for Markdown counts.
+func guesses(a *agents.Agent, markdown bool) bool {
+	switch {
+	case a == nil, a.Class == agents.Tool:
+		return markdown
+	case a.Class == agents.Unknown:
+		return false
+	}
+	return true
 }
 
 // event completes the view of an event of the sandbox, which says itself whose it is.
@@ -254,36 +351,20 @@ func (v *viewer) event(l *logs.Line, out *view) Reason {
 	default:
 		return Unparsed
 	}
-	out.Agent = -1
+	out.Agent = facts.Browser
+	if len(l.UserAgent) > 0 {
+		out.Agent = v.agentOf(l.UserAgent).number
+	}
 	return v.reader(out, []byte("event"), l.Reader)
 }
 
-// byClient completes a view with its reader, and returns the client's address, of IPv6 the network:
-// a client has a whole /64.
+// byClient completes a view with its reader, and returns the client's address, of IPv6 the network.
 func (v *viewer) byClient(l *logs.Line, out *view, markdown bool) (netip.Addr, Reason) {
-	addr, ok := v.client(l)
-	if !ok {
-		return addr, Client
+	addr, a, why := v.clientOf(l)
+	if why != "" {
+		return addr, why
 	}
-	a := remember(v.clients, l.UserAgent, func(text string) knownAgent {
-		known := knownAgent{agent: v.agents.Match(text), number: -1, digest: sha256.Sum256([]byte(text))}
-		if known.agent != nil {
-			known.number = v.words.agents.of(agentName{known.agent.Token, known.agent.Class, known.agent.Hosted}, nil)
-		}
-		for _, part := range v.exclude.userAgents {
-			known.excluded = known.excluded || strings.Contains(strings.ToLower(text), part)
-		}
-		return known
-	})
-	switch {
-	case a.excluded || contains(v.exclude.networks, addr):
-		return addr, Excluded
-	case a.agent != nil && v.ranges.Claim(a.agent, addr) == agents.Spoofed:
-		return addr, Spoofed
-	}
-	markdown = markdown || string(l.Event) == "docs.content.md.view" ||
-		len(l.Accept) > 0 && remember(v.accepts, l.Accept, prefersMarkdown)
-	switch agents.Audience(a.agent, markdown) {
+	switch agents.Audience(a.agent, v.asksForMarkdown(l, markdown)) {
 	case analytics.Human:
 		out.Kind = facts.Human
 	case analytics.AI:
@@ -292,15 +373,54 @@ func (v *viewer) byClient(l *logs.Line, out *view, markdown bool) (netip.Addr, R
 		out.Kind = facts.Neither
 	}
 	v.seen(addr)
-	bits := addr.As16()
-	network := bits[:8]
-	if addr.Is4() {
-		network = bits[12:]
-	} else {
-		addr = netip.AddrFrom16([16]byte(append(bits[:8:8], make([]byte, 8)...)))
-	}
+	addr, network := networkOf(addr)
 	out.Agent = a.number
 	return addr, v.reader(out, network, a.digest[:])
+}
+
+// clientOf returns the address and the agent of a line, unless it counts nowhere.
+func (v *viewer) clientOf(l *logs.Line) (addr netip.Addr, a knownAgent, why Reason) {
+	addr, ok := v.client(l)
+	if !ok {
+		return addr, a, Client
+	}
+	a = v.agentOf(l.UserAgent)
+	switch {
+	case a.excluded || contains(v.exclude.networks, addr):
+		return addr, a, Excluded
+	case a.agent != nil && v.ranges.Claim(a.agent, addr) == agents.Spoofed:
+		return addr, a, Spoofed
+	}
+	return addr, a, ""
+}
+
+// agentOf returns the agent that a user agent names.
+func (v *viewer) agentOf(userAgent []byte) knownAgent {
+	return remember(v.clients, userAgent, func(text string) knownAgent {
+		known := knownAgent{agent: v.agents.Match(text), number: facts.Browser, digest: sha256.Sum256([]byte(text))}
+		if known.agent != nil {
+			known.number = v.words.agents.of(agentName{known.agent.Token, known.agent.Class, known.agent.Hosted}, nil)
+		}
+		for _, part := range v.exclude.userAgents {
+			known.excluded = known.excluded || strings.Contains(strings.ToLower(text), part)
+		}
+		return known
+	})
+}
+
+// asksForMarkdown reports whether a line does, by its path or otherwise.
+func (v *viewer) asksForMarkdown(l *logs.Line, byPath bool) bool {
+	return byPath || string(l.Event) == "docs.content.md.view" ||
+		len(l.Accept) > 0 && remember(v.accepts, l.Accept, prefersMarkdown)
+}
+
+// networkOf returns what of an address is a client's, as an address and as bytes: of IPv6 a whole /64.
+func networkOf(addr netip.Addr) (client netip.Addr, bytes []byte) {
+	bits := addr.As16()
+	if addr.Is4() {
+		return addr, bits[12:]
+	}
+	return netip.AddrFrom16([16]byte(append(bits[:8:8], make([]byte, 8)...))), bits[:8]
 }
 
 // projectOf returns the number of the project of a line.
@@ -311,21 +431,21 @@ func (v *viewer) projectOf(l *logs.Line, page string) (int32, bool) {
 	if len(v.projects) == 0 {
 		return 0, true
 	}
-	best, length := -1, -1
-	for i, p := range v.projects {
+	best, length := int32(-1), -1
+	for _, p := range v.projects {
 		if len(l.Project) > 0 {
 			if p.project == string(l.Project) {
-				return int32(i), true
+				return p.number, true
 			}
 			continue
 		}
 		under, ok := strings.CutPrefix(page, p.prefix)
 		if ok && (under == "" || under[0] == '/' || p.prefix == "") && len(p.prefix) > length &&
 			sameHost(l.Host, p.name) {
-			best, length = i, len(p.prefix)
+			best, length = p.number, len(p.prefix)
 		}
 	}
-	return int32(best), best >= 0
+	return best, best >= 0
 }
 
 // sameHost compares a Host header, which may have a port, with a name.
@@ -397,7 +517,7 @@ func parseIPv4(text []byte) (netip.Addr, bool) {
 }
 
 // reader sets the reader of a view: a client's network and the digest of its user agent, which is known
-// and shorter.
+// and shorter; or a network alone.
 func (v *viewer) reader(out *view, network, who []byte) Reason {
 	v.scratch = append(append(append(v.scratch[:0], byte(len(network))), network...), who...)
 	return v.identify(out, v.scratch)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/site/facts"
 )
 
 // visitors are who may be in a crowd: what they are and which agent, as vendors say.
@@ -214,7 +215,7 @@ func TestWebServers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := gocmp.Diff(own(views, l.knowsAddress, l.accept), shown(got)+shownAgents(got)); diff != "" {
+			if diff := gocmp.Diff(own(views, l.knowsAddress, l.accept), shown(got, facts.Agents{})+shownAgents(got)); diff != "" {
 				t.Errorf("%s: the crowd (-) and docgauge (+):\n%s", l.name, diff)
 			}
 			if got.LeftOut[Unparsed]+got.LeftOut[Client] > 0 {

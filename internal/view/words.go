@@ -25,15 +25,15 @@ func Percent(part, whole int64) string {
 	if whole == 0 {
 		return "–"
 	}
-	return percentage(float64(part) / float64(whole) * 100)
+	return percentage(float64(part) / float64(whole))
 }
 
-func percentage(v float64) string {
-	digits := 1
-	if math.Abs(v) >= 99.95 {
-		digits = 0
+// percentage rounds as JSON and CSV do: 6.25 per cent are 6.3.
+func percentage(share float64) string {
+	if math.Abs(share) >= 0.9995 {
+		return strconv.FormatFloat(math.Round(share*100), 'f', 0, 64) + "%"
 	}
-	return strconv.FormatFloat(v, 'f', digits, 64) + "%"
+	return strconv.FormatFloat(math.Round(share*1000)/10, 'f', 1, 64) + "%"
 }
 
 // Signed writes a change of a number: +12, −1,300, 0.
@@ -50,7 +50,7 @@ func Growth(from, to int64) string {
 	if from <= 0 {
 		return ""
 	}
-	text := percentage(math.Abs(float64(to)-float64(from)) / float64(from) * 100)
+	text := percentage(math.Abs(float64(to)-float64(from)) / float64(from))
 	switch {
 	case text == percentage(0):
 		return ""

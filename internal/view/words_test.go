@@ -9,7 +9,8 @@ import (
 
 func TestWords(t *testing.T) {
 	for _, tc := range [][2]string{
-		{Percent(1, 3), "33.3%"}, {Percent(0, 3), "0.0%"}, {Percent(3, 3), "100%"}, {Percent(1, 0), "–"},
+		{Percent(1, 3), "33.3%"}, {Percent(1, 16), "6.3%"}, {Percent(0, 3), "0.0%"},
+		{Percent(3, 3), "100%"}, {Percent(1, 0), "–"},
 		{Growth(200, 199), "−0.5%"}, {Growth(1, 40), "+3900%"}, {Growth(0, 40), ""}, {Growth(40, 40), ""},
 		{Growth(10000, 10001), ""},
 		{Signed(1300), "+1,300"}, {Signed(-1300), "−1,300"}, {Signed(0), "0"},

@@ -328,7 +328,8 @@ func TestEffects(t *testing.T) {
 			Merge: merge, Project: "docs"},
 	}})
 	_, rows, _ := strings.Cut(page, "<tbody>")
-	rows = strings.NewReplacer("</td><td", "</td> | <td", "</th><td", "</th> | <td", "</tr>", "</tr> / ").Replace(rows)
+	rows = strings.NewReplacer("</td><td", "</td> | <td", "</th><td", "</th> | <td", "</tr>", "</tr> / ",
+		"<wbr>", "").Replace(rows)
 	want := "/a | Mon 5 Oct 2026 #7 | AI | 1,200 | 0 | 10 | −100% | −100% to +6% | fewer readers" +
 		" / /b docs | Mon 5 Oct 2026 #7 | human | – | – | – | – | – | not enough data too new /"
 	if got := strings.TrimSpace(tag.ReplaceAllString(rows, " ")); got != want {

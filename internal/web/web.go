@@ -25,6 +25,7 @@ import (
 	"fmt"
 	"html/template"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -43,6 +44,8 @@ var functions = template.FuncMap{
 	"name":    func(s any) string { return format.Cut(fmt.Sprint(s), view.MaxName) },
 	"message": func(s string) string { return format.Cut(s, view.MaxMessage) },
 	"short":   func(s string) string { return format.Cut(s, maxError) },
+	// folders are the pieces between which a path is broken first.
+	"folders": func(path string) []string { return strings.SplitAfter(path, "/") },
 	"percent": view.Percent, "growth": view.Growth, "both": bothText, "part": part,
 	"moment": momentOf, "took": took, "days": view.Days, "span": spanOf, "title": title,
 	"legend": legendOf, "gaps": gaps,

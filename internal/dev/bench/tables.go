@@ -74,13 +74,14 @@ var tables = [...]struct {
 		},
 	},
 	serveTable: {
-		"log, kept by site serve|lines|readers|seconds|lines/s|CPU s|peak RSS|bytes a view|all pages of the " +
-			"month|again",
+		"log, kept by site serve|lines|readers|seconds|lines/s|CPU s|lines per CPU s|peak RSS|bytes a view|" +
+			"all pages of the month|again",
 		func(r result) string {
-			return fmt.Sprintf("%s|%s|%s|%.2f|%s|%.2f|%s|%.1f|%.0f ms|%.0f ms", r.scenario,
-				humanize.Comma(r.work.totalRows()),
-				humanize.Comma(r.readers), r.cost.seconds, humanize.Comma(int64(r.rowsPerSecond())), r.cost.cpuSeconds,
-				mebibytes(r.cost.maxRSS), r.served.bytesPerView, r.served.cold, r.served.kept)
+			return fmt.Sprintf("%s|%s|%s|%.2f|%s|%.2f|%s|%s|%.1f|%.0f ms|%.0f ms", r.scenario,
+				humanize.Comma(r.work.totalRows()), humanize.Comma(r.readers), r.cost.seconds,
+				humanize.Comma(int64(r.rowsPerSecond())), r.cost.cpuSeconds,
+				humanize.Comma(int64(r.rowsPerCPUSecond())), mebibytes(r.cost.maxRSS), r.served.bytesPerView,
+				r.served.cold, r.served.kept)
 		},
 	},
 }
@@ -181,7 +182,9 @@ var aims = []aim{
 	{"site serve, combined: durable lines/s", "%.0f", linesServed, "^combined, 1 × 5", "≥", 1_500_000, ""},
 	{"site serve, gzip: durable lines/s", "%.0f", linesServed, "^combined, gzip", "≥", 1_000_000, ""},
 	{"site serve: disk, to 9 bytes a view and 130 a reader", "%.2f", share, ".", "≤", 1, ""},
-	{"site serve, 20 M lines, 3 M readers: peak RSS, MiB", "%.0f", servedMiB, "^combined, 1 × 20", "≤", 256, ""},
+	{"site serve, 100 M lines, 3 M readers: peak RSS, MiB", "%.0f", servedMiB, "^combined, 1 × 100", "≤", 256, ""},
+	{"site serve: peak RSS of 100 M lines to 20 M", "%.2f", servedMiB, "^combined, 1 × 100", "≤", 1.1,
+		"^combined, 1 × 20"},
 	{"site serve: all pages of a month, ms", "%.0f", cold, ".", "≤", 1500, ""},
 	{"site serve: the same again, ms", "%.0f", kept, ".", "≤", 20, ""},
 }

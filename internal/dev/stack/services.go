@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,6 +12,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -160,6 +163,46 @@ func (s *Stack) startAlertmanager(context.Context) error {
 	return nil
 }
 
+// startSite starts site serve over a log with a line of a person and one of an agent, whose
+// published addresses it knows.
+func (s *Stack) startSite(context.Context) error {
+	now := time.Now().UTC()
+	line := "192.0.2.1 - - [" + now.Format("02/Jan/2006:15:04:05 -0700") + `] "GET /%s HTTP/1.1" 200 1 "-" "%s"` + "\n"
+	for path, text := range map[string]string{
+		s.path("web", "access.log"): fmt.Sprintf(line, "", "Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0") +
+			fmt.Sprintf(line, "authentication", "GPTBot/1.2"),
+		s.path("web", "ranges", "gptbot.json"): fmt.Sprintf(
+			`{"creationTime": %q, "prefixes": [{"ipv4Prefix": "192.0.2.0/24"}]}`, now.Format(time.RFC3339)),
+	} {
+		err := os.MkdirAll(filepath.Dir(path), 0o700)
+		if err = errors.Join(err, os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			return err
+		}
+	}
+	port, err := engines.Port()
+	if err != nil {
+		return err
+	}
+	s.Site = "http://127.0.0.1:" + strconv.Itoa(port)
+	site, err := engines.StartCommand(s.path("web"), "site", []string{s.options.Binary, "site", "serve"},
+		slices.Concat(s.environment, []string{
+			"DOCGAUGE_SITE_LOGS=" + s.path("web", "access.log"),
+			"DOCGAUGE_SITE_RANGES_DIR=" + s.path("web", "ranges"),
+			"DOCGAUGE_SITE_DIR=" + s.path("web", "facts"),
+			"DOCGAUGE_SITE_LISTEN_ADDRESS=127.0.0.1:0",
+			"DOCGAUGE_SITE_METRICS_ADDRESS=" + strings.TrimPrefix(s.Site, "http://"),
+		}),
+		func(ctx context.Context) bool {
+			_, err := get(ctx, s.Site+"/readyz")
+			return err == nil
+		})
+	if err != nil {
+		return err
+	}
+	s.stops = append(s.stops, site.Stop)
+	return nil
+}
+
 // startPrometheus fills a database with the history in the archive, and starts
 // a server over it that scrapes serve and evaluates the rules.
 func (s *Stack) startPrometheus(ctx context.Context) error {
@@ -168,7 +211,10 @@ func (s *Stack) startPrometheus(ctx context.Context) error {
 		return err
 	}
 	config := engines.PrometheusConfig{
-		Scrapes:  []engines.Scrape{{URL: s.URL + "/metrics", Interval: time.Second}},
+		Scrapes: []engines.Scrape{
+			{URL: s.URL + "/metrics", Interval: time.Second},
+			{Job: "docgauge-site", URL: s.Site + "/metrics", Interval: time.Second},
+		},
 		Data:     data,
 		Evaluate: 2 * time.Second,
 	}

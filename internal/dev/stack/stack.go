@@ -1,8 +1,8 @@
 // Command stack runs the whole of docgauge on loopback until it is interrupted, without
 // containers: the sandbox with a git repository that its agent jobs edit,
-// ClickHouse, `docgauge serve` with both sinks and a prompt queue, Prometheus
-// with the history of the archive, the rules of deploy/prometheus and a scrape
-// of serve, and Alertmanager. It serves `make stack`, and its tests run
+// ClickHouse, `docgauge serve` with both sinks and a prompt queue, `docgauge site serve`
+// with a short log, Prometheus with the history of the archive, the rules of
+// deploy/prometheus and a scrape of both, and Alertmanager. It serves `make stack`, and its tests run
 // every query of the dashboards and rules. "stack with COMMAND" runs a command beside the servers
 // that its sinks need.
 //
@@ -51,6 +51,7 @@ type Options struct {
 type Stack struct {
 	API          string // base URL of the sandbox
 	URL          string // of serve, without a path
+	Site         string // of the metrics of site serve, without a path
 	ClickHouse   *engines.ClickHouse
 	Alertmanager *engines.Alertmanager
 	Prometheus   *engines.Prometheus
@@ -110,6 +111,7 @@ func (s *Stack) start(ctx context.Context) (err error) {
 		{"clickhouse", s.startClickHouse},
 		{"an agent job of the past, whose pull request was merged", s.firstJob},
 		{"export of the past days", s.export},
+		{"a site of one's own, from its log", s.startSite},
 		{"alertmanager", s.startAlertmanager},
 		{"prometheus, with the history", s.startPrometheus},
 		{"serve", s.startServe},
@@ -220,6 +222,9 @@ type Place struct{ Name, Where string }
 // Places lists what a person can look at. It writes a report first.
 func (s *Stack) Places(ctx context.Context) ([]Place, error) {
 	places := []Place{{"status page", s.URL + "/"}, {"metrics", s.URL + "/metrics"}}
+	if s.Site != "" {
+		places = append(places, Place{"site serve", s.Site + "/"})
+	}
 	if s.Prometheus != nil {
 		alerts := s.Prometheus.URL + "/alerts"
 		if _, err := get(ctx, alerts); err != nil { // Debian's has the classic pages only

@@ -277,7 +277,7 @@ func testStop(t *testing.T, s *Stack) {
 	if err := s.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	for _, address := range []string{s.API, s.URL, s.Prometheus.URL, s.Alertmanager.URL,
+	for _, address := range []string{s.API, s.URL, s.Site, s.Prometheus.URL, s.Alertmanager.URL,
 		"http://" + s.ClickHouse.HTTPAddr()} {
 		if _, err := get(t.Context(), address); !errors.Is(err, syscall.ECONNREFUSED) {
 			t.Errorf("%s: %v, want connection refused", address, err)

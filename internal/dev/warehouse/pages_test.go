@@ -300,7 +300,7 @@ func pageRows(t *testing.T, get func(*testing.T, string) (int, string), values u
 
 var (
 	tableRow = regexp.MustCompile(`<tr><th scope="row">.*?</tr>`)
-	count    = regexp.MustCompile(`<td class="n">([0-9,]+|–)`)
+	count    = regexp.MustCompile(`<td class="n">([0-9,.]+|–)%?</td>`)
 	moved    = regexp.MustCompile(`<span class="(?:up|down)?">([^<]*)</span>`)
 	dated    = regexp.MustCompile(`First day ([0-9-]+), last day ([0-9-]+)`)
 	figure   = regexp.MustCompile(`<dt>([A-Za-z]+)</dt><dd>([^<]*)</dd>`)
@@ -311,12 +311,12 @@ func pathQuestions(
 	project string, g analytics.Granularity, path string, get func(*testing.T, string) (int, string),
 ) []siteQuestion {
 	target := "/page?" + url.Values{"project": {project}, "window": {string(g)}, "path": {path}}.Encode()
-	table := siteQuestion{history: true, name: target, sql: "SELECT window_start, window_end - 1, human, ai, total, " +
-		"total - before FROM (" + historySQL(project, g, path) + ") ORDER BY window_end DESC"}
+	table := siteQuestion{history: true, name: target, sql: "SELECT window_start, window_end - 1, human, ai, " +
+		shareSQL + ", total, total - before FROM (" + historySQL(project, g, path) + ") ORDER BY window_end DESC"}
 	if g == analytics.Day || g.RollingDays() > 0 { // of those it shows the last 56
-		table.sql = fmt.Sprintf("WITH h AS (%s) SELECT window_start, window_end - 1, human, ai, total, total - before "+
+		table.sql = fmt.Sprintf("WITH h AS (%s) SELECT window_start, window_end - 1, human, ai, %s, total, total - before "+
 			"FROM h WHERE window_end > (SELECT max(window_end) FROM h) - 56 ORDER BY window_end DESC",
-			historySQL(project, g, path))
+			historySQL(project, g, path), shareSQL)
 	}
 	table.ask = func(t *testing.T) (out [][]string) {
 		code, text := get(t, target)
@@ -331,10 +331,8 @@ func pathQuestions(
 			}
 			row = html.UnescapeString(row)
 			cells := dated.FindStringSubmatch(row)[1:]
-			numbers := count.FindAllStringSubmatch(row, -1)
-			// The AI share is a number with a dot; the pattern finds what is before it.
-			for _, i := range []int{0, 1, 3} {
-				cells = append(cells, numbers[i][1])
+			for _, number := range count.FindAllStringSubmatch(row, 4) {
+				cells = append(cells, number[1])
 			}
 			change := "–"
 			if m := moved.FindStringSubmatch(row); m != nil {

@@ -127,12 +127,16 @@ var fewer = map[string]string{
 	"since":          "spark pyarrow-delta",
 	"ai-by-month":    "postgres",
 	"page-history":   "postgres",
+	"facts-window":   "duckdb clickhouse spark",
+	"facts-agents":   "duckdb clickhouse spark",
+	"facts-days":     "duckdb clickhouse spark",
+	"facts-also":     "duckdb clickhouse spark",
 }
 
 // TestPage: every block of the page is run, is an answer, or is marked as neither.
 func TestPage(t *testing.T) {
 	have, results := map[string]bool{}, shown(t)
-	for _, b := range slices.Concat(blocks(t), ofRecipes(blocksOf(t, postgresPage))) {
+	for _, b := range slices.Concat(blocks(t), ofRecipes(blocksOf(t, postgresPage)), ofRecipes(blocksOf(t, sitePage))) {
 		for _, problem := range b.problems(results) {
 			t.Errorf("%s: block %q %s %s: %s", page, b.body[:min(40, len(b.body))], b.words, b.name+b.result, problem)
 		}

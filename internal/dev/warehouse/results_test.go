@@ -26,7 +26,7 @@ type table struct {
 func shown(t *testing.T) map[string]table {
 	t.Helper()
 	results := map[string]table{}
-	for _, b := range slices.Concat(blocks(t), blocksOf(t, postgresPage)) {
+	for _, b := range slices.Concat(blocks(t), blocksOf(t, postgresPage), blocksOf(t, sitePage)) {
 		if b.result == "" {
 			continue
 		}

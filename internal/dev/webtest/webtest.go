@@ -21,7 +21,8 @@ var (
 
 // Text returns the visible text of a page, in document order, with single spaces.
 func Text(page string) string {
-	page = tags.ReplaceAllString(unseen.ReplaceAllString(page, ""), " ")
+	page = strings.ReplaceAll(unseen.ReplaceAllString(page, ""), "<wbr>", "")
+	page = tags.ReplaceAllString(page, " ")
 	return strings.Join(strings.Fields(html.UnescapeString(page)), " ")
 }
 

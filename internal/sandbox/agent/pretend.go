@@ -1,3 +1,5 @@
+// Package agent is what the sandbox pretends of agents, over the machinery of internal/site/runner: edits of
+// files that are not there, outcomes and durations by words in a prompt.
 package agent
 
 import (
@@ -7,9 +9,11 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/docgauge/docgauge/internal/site/runner"
 )
 
-// Pretend is an Editor without a repository: each instruction adds a line to a file, which
+// Pretend is a [runner.Editor] without a repository: each instruction adds a line to a file, which
 // exists only in the diff.
 type Pretend struct {
 	// File returns the slash-separated file that a prompt changes.
@@ -17,9 +21,9 @@ type Pretend struct {
 }
 
 // Edit adds the subject of the prompt.
-func (p Pretend) Edit(_ context.Context, t Task) (Change, string, error) {
+func (p Pretend) Edit(_ context.Context, t runner.Task) (runner.Result, error) {
 	c := t.Last
-	c.Branch = BranchPrefix + t.Job
+	c.Branch = runner.BranchPrefix + t.Job
 	if c.Base == "" {
 		c.Base = commitID("base")
 	}
@@ -28,9 +32,9 @@ func (p Pretend) Edit(_ context.Context, t Task) (Change, string, error) {
 	for len(c.Files) <= len(c.Messages) { // commits of a repository have none
 		c.Files = append(c.Files, file)
 	}
-	c.Messages = append(slices.Clone(c.Messages), Subject(t.Prompt))
+	c.Messages = append(slices.Clone(c.Messages), runner.Subject(t.Prompt))
 	c.Head = commitID(strings.Join(append(c.Messages, t.Job), "\n"))
-	return c, "", nil
+	return runner.Result{Change: c}, nil
 }
 
 func commitID(text string) string {
@@ -39,7 +43,7 @@ func commitID(text string) string {
 }
 
 // Diff shows one more line for each instruction, below the first line of its file.
-func (Pretend) Diff(_ context.Context, c Change) (string, error) {
+func (Pretend) Diff(_ context.Context, c runner.Change) (string, error) {
 	var b strings.Builder
 	for i, file := range c.Files {
 		if slices.Contains(c.Files[:i], file) {

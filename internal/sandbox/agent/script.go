@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/docgauge/docgauge/internal/clock"
+	"github.com/docgauge/docgauge/internal/site/runner"
 )
 
 // Outcomes of an instruction. outcomeEdit is that of a prompt without a word of the script.
@@ -67,6 +71,83 @@ func (s script) match(prompt string, after time.Duration) rule {
 		}
 	}
 	return found
+}
+
+// Script decides about instructions by words in their prompts.
+type Script struct {
+	words script
+	after time.Duration
+}
+
+// ReadScript returns the built-in words and those of a file, see readScript; empty = none. An
+// instruction that has no duration by script takes after.
+func ReadScript(path string, after time.Duration) (Script, error) {
+	words, err := readScript(path)
+	return Script{words, after}, err
+}
+
+// Editor returns e under the script.
+func (s Script) Editor(e runner.Editor) runner.Editor { return scripted{e, s} }
+
+// scripted is an Editor under a script.
+type scripted struct {
+	runner.Editor
+	script Script
+}
+
+// Edit waits as long as the script wants, then does what the script wants.
+func (s scripted) Edit(ctx context.Context, t runner.Task) (runner.Result, error) {
+	rule := s.script.words.match(t.Prompt, s.script.after)
+	if err := clock.Sleep(ctx, rule.after); err != nil {
+		return runner.Result{}, err
+	}
+	switch rule.outcome {
+	case outcomeNoChange:
+		return runner.Result{Change: t.Last}, nil
+	case outcomeFailed:
+		return runner.Result{}, errors.New("the script wants it to fail")
+	case outcomeArchived:
+		return runner.Result{Change: t.Last, Archive: true}, nil
+	}
+	return s.Editor.Edit(ctx, t)
+}
+
+// notesDir is the directory of the built-in edit.
+const notesDir = "agent-jobs"
+
+// BuiltIn returns the edit for repositories (see runner.RepoOptions.Instead) that takes the place
+// of the command where the script wants a pull request, or always.
+func (s Script) BuiltIn(always bool) func(dir string, t runner.Task) (bool, error) {
+	return func(dir string, t runner.Task) (bool, error) {
+		if !always && s.words.match(t.Prompt, 0).outcome != outcomePR {
+			return false, nil
+		}
+		return true, addLine(dir, t)
+	}
+}
+
+// addLine is the built-in edit: it adds the subject of the prompt as a line to the job's
+// file. It follows no link out of the worktree.
+func addLine(dir string, t runner.Task) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("built-in edit: %w", err)
+		}
+	}()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if err := root.MkdirAll(notesDir, 0o755); err != nil {
+		return err
+	}
+	f, err := root.OpenFile(notesDir+"/"+t.Job+".md", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(f, "- %s\n", runner.Subject(t.Prompt))
+	return errors.Join(err, f.Close())
 }
 
 // maxScript limits a script file, in bytes.

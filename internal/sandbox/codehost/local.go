@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/durable"
-	"github.com/docgauge/docgauge/internal/sandbox/agent"
+	"github.com/docgauge/docgauge/internal/site/runner"
 )
 
 // Path is the path of Local's pull requests on the sandbox; the number follows. Their pages
@@ -32,7 +32,7 @@ const Path = "/pr/"
 var ErrNotAllowed = errors.New("does not allow it")
 
 // Local keeps pull requests in a directory, one JSON file each, or in memory. It implements
-// [agent.Host]. Nothing is written when an event of a plan happens: it is in the file since
+// [runner.Host]. Nothing is written when an event of a plan happens: it is in the file since
 // the pull request was opened.
 type Local struct {
 	dir  string // empty = memory
@@ -72,7 +72,7 @@ func (l *Local) file(number int) string { return filepath.Join(l.dir, strconv.It
 
 // Propose opens a pull request of c.Branch, or replaces what the open one shows. The link is
 // its path on the sandbox, without the repository's name.
-func (l *Local) Propose(_ context.Context, j agent.Job, c agent.Change, diff string) (link string, err error) {
+func (l *Local) Propose(_ context.Context, j runner.Job, c runner.Change, diff string) (link string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now().UTC()
@@ -96,7 +96,7 @@ func (l *Local) Propose(_ context.Context, j agent.Job, c agent.Change, diff str
 		pr.History = slices.Concat(past, []Event{{At: now, Action: PassChecks}}, pr.History[len(past):])
 	}
 	pr.Project, pr.Repository, pr.Base, pr.BaseCommit = j.Project, j.Source.Repository, j.Source.Ref, c.Base
-	pr.Branch, pr.Head, pr.Title, pr.Messages = c.Branch, c.Head, agent.Subject(j.Prompts[0]), c.Messages
+	pr.Branch, pr.Head, pr.Title, pr.Messages = c.Branch, c.Head, runner.Subject(j.Prompts[0]), c.Messages
 	pr.Diff, pr.UpdatedAt = diff, now
 	return Path + strconv.Itoa(pr.Number), l.write(pr)
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/docgauge/docgauge/internal/sandbox/agent"
+	"github.com/docgauge/docgauge/internal/site/runner"
 )
 
 var noon = time.Date(2026, 10, 14, 12, 0, 0, 0, time.UTC)
@@ -33,9 +33,9 @@ func (l *Local) propose(t *testing.T, p proposal) (link string) {
 		p.head = "h" + p.job
 	}
 	link, err := l.Propose(t.Context(),
-		agent.Job{ID: p.job, Project: "prj_a", Prompts: p.messages[:1],
-			Source: agent.Source{Repository: "docs", Ref: "main"}},
-		agent.Change{Branch: "docgauge/" + p.job, Base: "b000", Head: p.head, Messages: p.messages}, p.diff)
+		runner.Job{ID: p.job, Project: "prj_a", Prompts: p.messages[:1],
+			Source: runner.Source{Repository: "docs", Ref: "main"}},
+		runner.Change{Branch: "docgauge/" + p.job, Base: "b000", Head: p.head, Messages: p.messages}, p.diff)
 	check(t, err)
 	return link
 }

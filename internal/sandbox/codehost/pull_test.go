@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/docgauge/docgauge/internal/sandbox/agent"
+	"github.com/docgauge/docgauge/internal/site/runner"
 )
 
 // planned returns pull requests with a plan, and what moves their clock.
@@ -236,7 +236,7 @@ func TestFullDisk(t *testing.T) {
 	if err := l.Act(1, Merge); err == nil || stands(l, "1") != "open pass_checks" {
 		t.Errorf("%v, %s", err, stands(l, "1"))
 	}
-	_, err := l.Propose(t.Context(), agent.Job{Prompts: one}, agent.Change{Branch: "b"}, "")
+	_, err := l.Propose(t.Context(), runner.Job{Prompts: one}, runner.Change{Branch: "b"}, "")
 	if _, ok := l.Pull("2"); err == nil || ok {
 		t.Errorf("second: %t, %v", ok, err)
 	}

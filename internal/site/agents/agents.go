@@ -57,6 +57,10 @@ type Agent struct {
 // Browser is how people are shown among agents. [Table.Match] returns nil for them.
 var Browser = Agent{Token: "browser", Class: "human"}
 
+// Unnamed is how a view of Markdown is shown that names no agent: coding agents use the user agents of
+// browsers.
+var Unnamed = Agent{Token: "unnamed", Class: Coding}
+
 // unknown is the agent of all user agents that call themselves automatic.
 var unknown = &Agent{Token: "unknown", Class: Unknown}
 
@@ -194,6 +198,8 @@ func parse(line string) (a Agent, problem string) {
 	case head == "" || len(head) > maxWord || !isWord(a.Token[len(a.Token)-1]) || !printable(a.Token):
 		problem = fmt.Sprintf("token %q: want a name that begins with a word of at most %d letters, digits, - and _ "+
 			"and ends with one", format.Cut(a.Token, 80), maxWord)
+	case Browser.sameToken(&a) || Unnamed.sameToken(&a) || unknown.sameToken(&a):
+		problem = fmt.Sprintf("token %s: is what docgauge calls those that have no name; want another", a.Token)
 	case a.Operator == "" || !printable(a.Operator):
 		problem = "the operator is missing, or not of plain characters: want a name, or - if nobody in particular"
 	case !slices.Contains(Classes, a.Class):

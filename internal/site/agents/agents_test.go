@@ -158,9 +158,9 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// TestPage: docs/site.md has each file of ranges, and an example of a table that can be read.
+// TestPage: docs/site-agents.md has each file of ranges, and an example of a table that can be read.
 func TestPage(t *testing.T) {
-	data, err := os.ReadFile("../../../docs/site.md")
+	data, err := os.ReadFile("../../../docs/site-agents.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestPage(t *testing.T) {
 	}
 	_, example, _ := strings.Cut(page, "```\n# token\t")
 	example, _, _ = strings.Cut(example, "```")
-	table, err := Read(strings.NewReader("# "+example), "site.md")
+	table, err := Read(strings.NewReader("# "+example), "site-agents.md")
 	if err != nil || len(table.Agents()) != 2 {
 		t.Errorf("the example of a table: %v", err)
 	}

@@ -1,5 +1,5 @@
 // Package api is the service of the specification as HTTP: keys, projects, validation, paging,
-// errors, the request log and the server. It serves whatever counts visitors and runs agent jobs.
+// errors, the request log and the server. It serves whatever counts readers and runs agent jobs.
 //
 // A request is checked in this order: method, key, scope, project, parameters. Every refusal names
 // the thing and the rule, and nothing of a key or a prompt.
@@ -15,6 +15,8 @@ import (
 	slashpath "path"
 	"strconv"
 	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
 )
 
 // MaxInFlight limits the requests being answered; one more gets 503.
@@ -25,8 +27,8 @@ type Options struct {
 	// FindKey returns what the key with a digest allows; false without such a key.
 	FindKey    func(ctx context.Context, digest [sha256.Size]byte) (Credential, bool, error)
 	HasProject func(name string) bool
-	// Visitors returns the page that answers a query; see [NewPage].
-	Visitors func(*Call, Query) (any, error)
+	// Reports are what can be asked of a project.
+	Reports map[analytics.Report]Report
 	// Jobs is nil if the service runs none.
 	Jobs   Jobs
 	Now    func() time.Time
@@ -41,6 +43,9 @@ type Options struct {
 	// Faults are for trials.
 	Faults Faults
 }
+
+// Report returns the page that answers a query; see [NewPage].
+type Report func(*Call, Query) (any, error)
 
 // Jobs runs agent jobs of the project of a call. What it returns is shown as JSON.
 type Jobs interface {
@@ -101,16 +106,18 @@ func (s *Service) Handler() http.Handler {
 	mux := http.NewServeMux()
 	// By section of the service's specification. The methods are not in the patterns:
 	// every path has one, and the service answers 405 to HEAD.
-	for pattern, o := range map[string]operation{
+	operations := map[string]operation{
 		// 4.1; the status codes of success are those of the live service
 		"/v2/agent/{project}/job": {http.MethodPost, Write, http.StatusCreated, s.postJob},
 		// 4.2
 		"/v2/agent/{project}/job/{id}/message": {http.MethodPost, Write, http.StatusOK, s.postJob},
-		// 4.3
-		"/v1/analytics/{project}/visitors": {http.MethodGet, Read, http.StatusOK, s.visitors},
 		// 4.4; method and path are those of the live service
 		"/v2/agent/{project}/job/{id}": {http.MethodGet, Read, http.StatusOK, s.readJob},
-	} {
+	}
+	for name, answer := range s.Reports { // 4.3
+		operations["/v1/analytics/{project}/"+string(name)] = operation{http.MethodGet, Read, http.StatusOK, report(answer)}
+	}
+	for pattern, o := range operations {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, &o) })
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, nil) })

@@ -16,11 +16,19 @@ func newTest() *Service {
 	keys.Add("t_k", Credential{Scopes: Read | Write})
 	keys.Add("t_other", Credential{Scopes: Read, Project: "prj_other"})
 	rows := []analytics.Row{{Path: "/a", Human: 1, Total: 1}, {Path: "/b", Human: 1, Total: 1}}
+	agent := analytics.AgentRow{Agent: "x", Class: "coding", Audience: analytics.AI, Found: true, Visitors: 1, Requests: 2}
+	agents := []analytics.AgentRow{agent, agent}
+	agents[0].Path, agents[1].Path, agents[1].Found, agents[1].Requests = "/a", "/b", false, 1
 	return New(Options{
 		FindKey: keys.Find, HasProject: func(name string) bool { return name == "prj" }, Now: time.Now,
 		Logger: slog.New(slog.DiscardHandler),
-		Visitors: func(_ *Call, q Query) (any, error) {
-			return NewPage(analytics.Totals{Human: 1, Total: 1}, rows, q.Limit, q.Offset), nil
+		Reports: map[analytics.Report]Report{
+			analytics.VisitorsReport: func(_ *Call, q Query) (any, error) {
+				return NewPage(analytics.Totals{Human: 1, Total: 1}, rows, q.Limit, q.Offset), nil
+			},
+			analytics.AgentsReport: func(_ *Call, q Query) (any, error) {
+				return NewAgentsPage([]analytics.AgentRow{agent}, agents, q.Limit, q.Offset), nil
+			},
 		},
 	})
 }
@@ -45,10 +53,15 @@ func TestPages(t *testing.T) {
 			`{"path":"/b","human":1,"ai":0,"total":1}],"hasMore":false}`,
 		path + "?limit=1": `{"totals":{"human":1,"ai":0,"total":1},"visitors":[{"path":"/a","human":1,"ai":0,"total":1}],` +
 			`"hasMore":true}`,
-		path + "?offset=2":             `{"totals":{"human":1,"ai":0,"total":1},"visitors":[],"hasMore":false}`,
-		path + "?limit=0":              `{"error":"limit: want a whole number from 1 to 250, got \"0\""}`,
-		"/v1/analytics/prj_x/visitors": `{"error":"project \"prj_x\": not found with this API key"}`,
-		"/v1//analytics":               `{"error":"path \"/v1//analytics\": not found"}`,
+		"/v1/analytics/prj/agents?limit=1&offset=1": `{"totals":[{"agent":"x","class":"coding","audience":"ai",` +
+			`"visitors":1,"requests":2}],"agents":[{"path":"/b","agent":"x","class":"coding","audience":"ai",` +
+			`"found":false,"visitors":1,"requests":1}],"hasMore":false}`,
+		"/v1/analytics/prj/agents?limit=0": `{"error":"limit: want a whole number from 1 to 250, got \"0\""}`,
+		"/v1/analytics/prj/other":          `{"error":"path \"/v1/analytics/prj/other\": not found"}`,
+		path + "?offset=2":                 `{"totals":{"human":1,"ai":0,"total":1},"visitors":[],"hasMore":false}`,
+		path + "?limit=0":                  `{"error":"limit: want a whole number from 1 to 250, got \"0\""}`,
+		"/v1/analytics/prj_x/visitors":     `{"error":"project \"prj_x\": not found with this API key"}`,
+		"/v1//analytics":                   `{"error":"path \"/v1//analytics\": not found"}`,
 	} {
 		if w := get(newTest(), url); w.Body.String() != want {
 			t.Errorf("%s: %d %s, want %s", url, w.Code, w.Body, want)

@@ -38,12 +38,12 @@ func inStripes(all []entry) (of [stripes][]entry) {
 	return of
 }
 
-// sortIDs sorts entries of one stripe by id. Ids are hashes: the next bits put each almost where it
-// belongs.
-func sortIDs(in []entry, scratch *scratch) []entry {
+// sortIDs sorts entries by ids that have the same first bits. Ids are hashes: the next bits put each
+// almost where it belongs.
+func sortIDs(in []entry, same int, scratch *scratch) []entry {
 	const perBucket = 4
 	few := bits.Len(uint(len(in) / perBucket))
-	bucketOf := func(id uint64) uint64 { return id << stripeBits >> (64 - few) }
+	bucketOf := func(id uint64) uint64 { return id << same >> (64 - few) }
 	scratch.starts = append(scratch.starts[:0], make([]int32, 1<<few+1)...)
 	starts := scratch.starts
 	for i := range in {
@@ -91,7 +91,7 @@ func (w *writer) stripe(all []entry) {
 	}
 	x := scratches.Get().(*scratch)
 	defer scratches.Put(x)
-	all = sortIDs(all, x)
+	all = sortIDs(all, stripeBits, x)
 	// How many facts each page has, then where they begin.
 	x.pages = x.pages[:0]
 	for i := range all {
@@ -116,7 +116,9 @@ func (w *writer) stripe(all []entry) {
 		r := reader{id: all[i].id, agent: all[i].agent}
 		for ; i < len(all) && all[i].id == r.id; i++ {
 			e := &all[i]
-			r.kinds |= 1 << e.kind
+			if e.kind != Missed {
+				r.kinds |= 1 << e.kind
+			}
 			x.facts[x.at[e.page]] = newFact(readers, e.kind, e.requests)
 			x.at[e.page]++
 		}
@@ -147,14 +149,16 @@ func (s *Store) build(seg segment, of [stripes][]entry) (int64, error) {
 
 // entries adds the facts of a stripe.
 func (o *opened) entries(stripe int, into []entry) ([]entry, error) {
-	readers, err := o.readers(stripe)
-	if err != nil {
+	in := o.readers(stripe)
+	all := make([]reader, 0, in.size)
+	in.until(lastOf(stripe), func(r reader) { all = append(all, r) })
+	if err := in.end(); err != nil {
 		return into, err
 	}
-	p := o.pages(stripe, len(readers))
+	p := o.pages(stripe, len(all))
 	for ; !p.done; p.next() {
 		p.each(func(f fact) {
-			r := readers[f.reader()]
+			r := all[f.reader()]
 			into = append(into, entry{r.id, p.page, r.agent, f.requests(), f.kind()})
 		})
 	}

@@ -15,22 +15,34 @@ import (
 	"github.com/docgauge/docgauge/internal/durable"
 )
 
-// View is one page that one reader got.
+// View is one page that one reader got, or, of kind Missed, a path that it asked for and that is not
+// there.
 type View struct {
 	// Readers are the ids in the epoch of the month before, and in that of the month: see [Store.Keys].
 	Readers [2]uint64
 	Day     analytics.Date
 	Project int32 // of Batch.Projects
 	Page    int32
-	Agent   int32 // -1: a person's browser
+	Agent   int32 // or Browser, or Network
 	Kind    uint8
 }
 
-// Page is a page, by its number.
+// Agents that have no number.
+const (
+	// Browser is a person's.
+	Browser = -1
+	// Network is that of a reader who missed a path: it is kept as a reader of the same path, so that it is
+	// counted, and forgotten, as readers are.
+	Network = -2
+)
+
+// Page is a page, by its number, or a path that is not there.
 type Page struct {
 	Number  int32
 	Project string
 	Path    string
+	// Missed is the month in which a path that is not there was first asked for; 0: a page.
+	Missed Epoch
 }
 
 // Agent is an agent, by its number.
@@ -139,8 +151,8 @@ func commit(tx *sql.Tx, b Batch, made []segment) error {
 		}
 	}
 	for _, p := range b.Pages {
-		if _, err := tx.Exec("INSERT INTO pages (number, project, path) VALUES (?, ?, ?)", p.Number, p.Project,
-			p.Path); err != nil {
+		if _, err := tx.Exec("INSERT INTO pages (number, project, path, missed) VALUES (?, ?, ?, ?)", p.Number,
+			p.Project, p.Path, int(p.Missed)); err != nil {
 			return err
 		}
 	}
@@ -207,11 +219,7 @@ func (s *Store) Resume(ctx context.Context) (r Resume, err error) {
 	if r.Pages, err = s.Pages(ctx); err != nil {
 		return r, err
 	}
-	r.Agents, err = query(ctx, s.sql, func(row scanner) (a Agent, err error) {
-		err = row.Scan(&a.Number, &a.Token, &a.Class, &a.Hosted)
-		return a, err
-	}, "SELECT number, token, class, hosted FROM agents ORDER BY number")
-	if err != nil {
+	if r.Agents, err = s.agents(ctx); err != nil {
 		return r, err
 	}
 	r.Positions = map[string][]byte{}
@@ -242,9 +250,17 @@ func (s *Store) Sources(ctx context.Context) ([]Source, error) {
 // Pages returns all pages, by number.
 func (s *Store) Pages(ctx context.Context) ([]Page, error) {
 	return query(ctx, s.sql, func(row scanner) (p Page, err error) {
-		err = row.Scan(&p.Number, &p.Project, &p.Path)
+		err = row.Scan(&p.Number, &p.Project, &p.Path, &p.Missed)
 		return p, err
-	}, "SELECT number, project, path FROM pages ORDER BY number")
+	}, "SELECT number, project, path, missed FROM pages ORDER BY number")
+}
+
+// agents returns all agents, by number.
+func (s *Store) agents(ctx context.Context) ([]Agent, error) {
+	return query(ctx, s.sql, func(row scanner) (a Agent, err error) {
+		err = row.Scan(&a.Number, &a.Token, &a.Class, &a.Hosted)
+		return a, err
+	}, "SELECT number, token, class, hosted FROM agents ORDER BY number")
 }
 
 // scanner is a row of a query.

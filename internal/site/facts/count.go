@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/bits"
 	"runtime"
 	"slices"
 	"strings"
@@ -16,53 +17,36 @@ import (
 	"github.com/docgauge/docgauge/internal/site/count"
 )
 
-// Answer is the readers of a window, and of each page that has some.
-type Answer struct {
-	Totals analytics.Totals
-	Rows   []analytics.Row // by total from the largest, then by path
+// Answer is what a report says of a window: of the site, and of each page.
+type Answer[T, R any] struct {
+	Totals T
+	Rows   []R
 }
 
-// Count counts the readers of the days from from to to, exclusive, which one epoch must have: that
-// of the month of from. An error names what is damaged.
-func (s *Store) Count(ctx context.Context, project string, from, to analytics.Date) (a Answer, err error) {
-	epoch := EpochOf(from)
-	if to > epoch.To() {
-		return a, fmt.Errorf("[%s,%s): no epoch has all its days", from, to)
-	}
-	in, err := s.openAll(ctx, "project = ? AND epoch = ? AND day >= ? AND day < ?", project, int(epoch),
-		int(from), int(to))
-	if err != nil || len(in) == 0 {
-		return a, err
-	}
-	defer closeAll(in)
+// Visitors are the readers of the site, and of each page that has some: by total from the largest,
+// then by path.
+type Visitors = Answer[analytics.Totals, analytics.Row]
+
+// CountVisitors counts the readers of the days from from to to, exclusive, which one epoch must have:
+// that of the month of from. An error names what is damaged.
+func (s *Store) CountVisitors(ctx context.Context, project string, from, to analytics.Date) (a Visitors, err error) {
 	names, err := s.paths(ctx)
 	if err != nil {
 		return a, err
 	}
-	var adding sync.Mutex
 	pages := make([]analytics.Totals, len(names))
-	var group errgroup.Group
-	group.SetLimit(runtime.GOMAXPROCS(0))
-	for stripe := range stripes {
-		group.Go(func() error {
-			own, err := countStripe(in, stripe)
-			if err == nil {
-				err = context.Cause(ctx)
+	err = countStripes(ctx, s, project, from, to, visitorsOf, func(own stripeVisitors) error {
+		add(&a.Totals, own.totals) // no reader is in two stripes
+		for _, p := range own.pages {
+			if int(p.page) >= len(pages) {
+				return s.nameless("page", p.page)
 			}
-			adding.Lock()
-			defer adding.Unlock()
-			add(&a.Totals, own.totals) // no reader is in two stripes
-			for _, p := range own.pages {
-				if int(p.page) >= len(pages) {
-					return errors.Join(err, fmt.Errorf("%s: %w: page %d has no name", s.dir, ErrUnusable, p.page))
-				}
-				add(&pages[p.page], p.totals)
-			}
-			return err
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return Answer{}, err
+			add(&pages[p.page], p.totals)
+		}
+		return nil
+	})
+	if err != nil {
+		return Visitors{}, err
 	}
 	for i, n := range pages {
 		if n.Total > 0 {
@@ -75,14 +59,53 @@ func (s *Store) Count(ctx context.Context, project string, from, to analytics.Da
 	return a, nil
 }
 
+// countStripes counts the stripes of some days, several at a time, and adds up what they have, one at a
+// time.
+func countStripes[T any](ctx context.Context, s *Store, project string, from, to analytics.Date,
+	count func(in []*opened, stripe int) (T, error), add func(T) error) error {
+	epoch := EpochOf(from)
+	if to > epoch.To() {
+		return fmt.Errorf("[%s,%s): no epoch has all its days", from, to)
+	}
+	in, err := s.openAll(ctx, "project = ? AND epoch = ? AND day >= ? AND day < ?", project, int(epoch),
+		int(from), int(to))
+	if err != nil || len(in) == 0 {
+		return err
+	}
+	defer closeAll(in)
+	var adding sync.Mutex
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for stripe := range stripes {
+		group.Go(func() error {
+			own, err := count(in, stripe)
+			if err == nil {
+				err = context.Cause(ctx)
+			}
+			if err != nil {
+				return err
+			}
+			adding.Lock()
+			defer adding.Unlock()
+			return add(own)
+		})
+	}
+	return group.Wait()
+}
+
+// nameless is that a segment has a number that the database does not have.
+func (s *Store) nameless(what string, number int32) error {
+	return fmt.Errorf("%s: %w: %s %d has no name", s.dir, ErrUnusable, what, number)
+}
+
 func add(to *analytics.Totals, n analytics.Totals) {
 	to.Human += n.Human
 	to.AI += n.AI
 	to.Total += n.Total
 }
 
-// counted is the readers of a stripe, and of each page in it.
-type counted struct {
+// stripeVisitors is the readers of a stripe, and of each page in it.
+type stripeVisitors struct {
 	totals analytics.Totals
 	pages  []pageTotals
 }
@@ -92,17 +115,38 @@ type pageTotals struct {
 	totals analytics.Totals
 }
 
-func countStripe(in []*opened, stripe int) (c counted, err error) {
-	numbers, totals, err := number(in, stripe)
+func visitorsOf(in []*opened, stripe int) (c stripeVisitors, err error) {
+	numbers, err := number(in, stripe, nil, func(_ uint32, _ int32, kinds uint8) {
+		human, ai := int64(kinds>>Human&1), int64(kinds>>AI&1)
+		add(&c.totals, analytics.Totals{Human: human, AI: ai, Total: human | ai})
+	})
 	if err != nil {
 		return c, err
 	}
-	c.totals = totals
+	var readers count.Readers
+	err = eachPage(in, stripe, numbers, func(own []uint32, p *pages) {
+		p.each(func(f fact) {
+			if kind := f.kind(); kind < Neither {
+				readers.Add(own[f.reader()]<<1 | uint32(kind))
+			}
+		})
+	}, func(page int32) {
+		if n := readers.Totals(); n.Total > 0 {
+			c.pages = append(c.pages, pageTotals{page, n})
+		}
+		readers.Clear()
+	})
+	return c, err
+}
+
+// eachPage goes through the pages of a stripe, in order: facts gets those of a page in each segment that
+// has some, with the numbers of their readers; then done is called.
+func eachPage(in []*opened, stripe int, numbers [][]uint32, facts func(own []uint32, p *pages),
+	done func(page int32)) (err error) {
 	all := make([]*pages, len(in))
 	for i, o := range in {
 		all[i] = o.pages(stripe, len(numbers[i]))
 	}
-	var readers count.Readers
 	for {
 		least := int32(-1)
 		for _, p := range all {
@@ -113,58 +157,82 @@ func countStripe(in []*opened, stripe int) (c counted, err error) {
 		if least < 0 {
 			break
 		}
-		readers.Clear()
 		for i, p := range all {
-			if p.done || p.page != least {
-				continue
+			if !p.done && p.page == least {
+				facts(numbers[i], p)
+				p.next()
 			}
-			own := numbers[i]
-			p.each(func(f fact) {
-				if kind := f.kind(); kind < Neither {
-					readers.Add(own[f.reader()]<<1 | uint32(kind))
-				}
-			})
-			p.next()
 		}
-		if n := readers.Totals(); n.Total > 0 {
-			c.pages = append(c.pages, pageTotals{least, n})
-		}
+		done(least)
 	}
 	for _, p := range all {
 		err = errors.Join(err, p.err)
 	}
-	return c, err
+	return err
 }
 
-// number numbers the readers of a stripe of several segments of an epoch, densely, and counts them.
-func number(in []*opened, stripe int) (numbers [][]uint32, totals analytics.Totals, err error) {
+// perRange is about how many readers of segments are sorted at once: they fit into the cache.
+const perRange = 1 << 12
+
+// number numbers the readers of a stripe of several segments of an epoch, densely. It takes them by
+// ranges of ids: segments have them in order. groups has the group of each agent, by its number and 2; a
+// reader whose segments have agents of several groups is a reader in each. nil: there is one group. each
+// is called with the number, group and kinds of every reader.
+func number(in []*opened, stripe int, groups []int32, each func(number uint32, group int32, kinds uint8),
+) (numbers [][]uint32, err error) {
 	x := scratches.Get().(*scratch)
 	defer scratches.Put(x)
 	numbers = make([][]uint32, len(in))
-	all := x.entries[:0]
+	from, size := make([]*readers, len(in)), 0
 	for i, o := range in {
-		readers, err := o.readers(stripe)
-		if err != nil {
-			return nil, totals, err
+		from[i] = o.readers(stripe)
+		numbers[i] = make([]uint32, 0, from[i].size)
+		size += from[i].size
+	}
+	same := stripeBits + bits.Len(uint(size/perRange)) // bits of all ids of a range
+	next, step := uint32(0), uint64(1)<<(64-same)
+	for last := firstOf(stripe) + step - 1; ; last += step {
+		all := x.entries[:0]
+		for i, of := range from {
+			of.until(last, func(r reader) { // not of a page: of a segment; and the requests are its group
+				e := entry{id: r.id, page: int32(i), kind: r.kinds}
+				if groups != nil {
+					if r.agent < Network || int(r.agent-Network) >= len(groups) {
+						of.fail(fmt.Sprintf("agent %d has no name", r.agent))
+						return
+					}
+					e.requests = uint32(groups[r.agent-Network])
+				}
+				all = append(all, e)
+			})
 		}
-		numbers[i] = make([]uint32, len(readers))
-		for k, r := range readers { // not of a page: of a segment, and its reader
-			all = append(all, entry{id: r.id, page: int32(i), agent: int32(k), kind: r.kinds})
+		x.entries = all
+		all = sortIDs(all, same, x)
+		for i := 0; i < len(all); {
+			end, several := i+1, false
+			for ; end < len(all) && all[end].id == all[i].id; end++ {
+				several = several || all[end].requests != all[i].requests
+			}
+			if several {
+				slices.SortFunc(all[i:end], func(a, b entry) int { return cmp.Compare(a.requests, b.requests) })
+			}
+			for ; i < end; next++ {
+				group, kinds := all[i].requests, uint8(0)
+				for ; i < end && all[i].requests == group; i++ {
+					kinds |= all[i].kind
+					numbers[all[i].page] = append(numbers[all[i].page], next)
+				}
+				each(next, int32(group), kinds)
+			}
+		}
+		if last == lastOf(stripe) {
+			break
 		}
 	}
-	x.entries = all
-	all = sortIDs(all, x)
-	next := uint32(0)
-	for i := 0; i < len(all); next++ {
-		id, kinds := all[i].id, uint8(0)
-		for ; i < len(all) && all[i].id == id; i++ {
-			kinds |= all[i].kind
-			numbers[all[i].page][all[i].agent] = next
-		}
-		human, ai := int64(kinds>>Human&1), int64(kinds>>AI&1)
-		add(&totals, analytics.Totals{Human: human, AI: ai, Total: human | ai})
+	for _, of := range from {
+		err = errors.Join(err, of.end())
 	}
-	return numbers, totals, nil
+	return numbers, err
 }
 
 // Changed returns the number of the newest commit that added facts of these days; 0: none.
@@ -185,7 +253,8 @@ type Fact struct {
 	Requests uint32
 }
 
-// Facts calls each with the facts of a day, as the epoch of its month has them.
+// Facts calls each with the facts of a day, as the epoch of its month has them, but for paths that are not
+// there.
 func (s *Store) Facts(ctx context.Context, project string, day analytics.Date, each func(Fact) error) error {
 	in, err := s.openAll(ctx, "project = ? AND epoch = ? AND day = ?", project, int(EpochOf(day)), int(day))
 	if err != nil {
@@ -196,12 +265,12 @@ func (s *Store) Facts(ctx context.Context, project string, day analytics.Date, e
 	if err != nil {
 		return err
 	}
-	r, err := s.Resume(ctx)
+	all, err := s.agents(ctx)
 	if err != nil {
 		return err
 	}
 	agents := map[int32]Agent{}
-	for _, a := range r.Agents {
+	for _, a := range all {
 		agents[a.Number] = a
 	}
 	for stripe := range stripes {
@@ -211,8 +280,11 @@ func (s *Store) Facts(ctx context.Context, project string, day analytics.Date, e
 				return err
 			}
 			for _, e := range all {
+				if e.kind == Missed {
+					continue
+				}
 				if int(e.page) >= len(names) {
-					return fmt.Errorf("%s: %w: page %d has no name", s.dir, ErrUnusable, e.page)
+					return s.nameless("page", e.page)
 				}
 				a := agents[e.agent]
 				if err := each(Fact{names[e.page], e.id, a.Token, a.Class, e.kind, e.requests}); err != nil {

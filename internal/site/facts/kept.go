@@ -12,14 +12,19 @@ import (
 	"github.com/docgauge/docgauge/internal/durable"
 )
 
-// Kept returns the kept answer of the days from from to to (exclusive) as [Store.Keep] got it, if it
-// was made when changed was the newest commit of these days; nil without one.
-func (s *Store) Kept(
-	ctx context.Context, project string, from, to analytics.Date, changed int64,
-) (text []byte, err error) {
-	err = s.sql.QueryRowContext(ctx,
-		"SELECT answer FROM answers WHERE project = ? AND from_day = ? AND to_day = ? AND changed = ?",
-		project, int(from), int(to), changed).Scan(&text)
+// Question is what an answer is kept for.
+type Question struct {
+	Report  analytics.Report
+	Project string
+	analytics.Window
+}
+
+// Kept returns the kept answer of a question as [Store.Keep] got it, if it was made when changed was the
+// newest commit of its days; nil without one.
+func (s *Store) Kept(ctx context.Context, q Question, changed int64) (text []byte, err error) {
+	err = s.sql.QueryRowContext(ctx, "SELECT answer FROM answers WHERE report = ? AND project = ? AND from_day = ? "+
+		"AND to_day = ? AND changed = ?",
+		q.Report, q.Project, int(q.From), int(q.To), changed).Scan(&text)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
@@ -29,14 +34,15 @@ func (s *Store) Kept(
 	return text, nil
 }
 
-// Keep keeps the answer of some days in place of the former one. changed is what [Store.Changed]
+// Keep keeps the answer of a question in place of the former one. changed is what [Store.Changed]
 // said before the days were counted: an answer that already has later facts is counted once more, and
 // one that lacks facts is never taken for the newest.
-func (s *Store) Keep(ctx context.Context, project string, from, to analytics.Date, changed int64, text []byte) error {
+func (s *Store) Keep(ctx context.Context, q Question, changed int64, text []byte) error {
 	err := s.write(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx,
-			"INSERT OR REPLACE INTO answers (project, from_day, to_day, changed, answer) VALUES (?, ?, ?, ?, ?)",
-			project, int(from), int(to), changed, text)
+			"INSERT OR REPLACE INTO answers (report, project, from_day, to_day, changed, answer) "+
+				"VALUES (?, ?, ?, ?, ?, ?)",
+			q.Report, q.Project, int(q.From), int(q.To), changed, text)
 		return err
 	})
 	if err != nil {

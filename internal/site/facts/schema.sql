@@ -1,8 +1,10 @@
 -- Who read what: the facts themselves are in files, one a segment.
+-- missed: of a path that is not there, the month in which it was first asked for; 0: a page
 CREATE TABLE pages (
   number  INTEGER PRIMARY KEY,
   project TEXT NOT NULL,
-  path    TEXT NOT NULL
+  path    TEXT NOT NULL,
+  missed  INTEGER NOT NULL
 ) STRICT;
 CREATE TABLE agents (
   number INTEGER PRIMARY KEY,
@@ -54,10 +56,11 @@ CREATE TABLE keys (
 ) STRICT;
 -- changed: the greatest of the days' when this was the answer
 CREATE TABLE answers (
+  report   TEXT NOT NULL,
   project  TEXT NOT NULL,
   from_day INTEGER NOT NULL,
   to_day   INTEGER NOT NULL,
   changed  INTEGER NOT NULL,
   answer   BLOB NOT NULL,
-  PRIMARY KEY (project, from_day, to_day)
+  PRIMARY KEY (report, project, from_day, to_day)
 ) STRICT;

@@ -22,7 +22,7 @@ import (
 // each fits into a processor's cache. Both sections of a stripe are blocks, each with its length and
 // checksum, that begin and end between entries. The footer says where the sections end.
 //
-//	readers  id (8 bytes), agent and kinds (varint: (agent+1)<<3 | kinds)
+//	readers  id (8 bytes), agent and kinds of views (varint: (agent+2)<<3 | kinds)
 //	pages    page (varint: its number less that of the page before), number of facts,
 //	         each a reader of this stripe (varint: delta<<3 | kind<<1 | more) and, if more, requests-2
 //
@@ -41,11 +41,17 @@ const (
 // stripeOf returns the stripe of a reader.
 func stripeOf(id uint64) int { return int(id >> (64 - stripeBits)) }
 
-// Kinds of a view: those of package count, and of those that count as no reader's.
+// firstOf and lastOf return the least and the greatest id of a stripe.
+func firstOf(stripe int) uint64 { return uint64(stripe) << (64 - stripeBits) }
+func lastOf(stripe int) uint64  { return firstOf(stripe+1) - 1 }
+
+// Kinds of a view: those of package count, and of those that count as no reader's; and a path that was
+// asked for and is not there, which is no view.
 const (
 	Human   = count.Human
 	AI      = count.AI
 	Neither = 2
+	Missed  = 3
 )
 
 var table32 = crc32.MakeTable(crc32.Castagnoli)
@@ -133,7 +139,7 @@ func (w *writer) put(data []byte) {
 
 func (w *writer) reader(r reader) {
 	w.block = binary.LittleEndian.AppendUint64(w.block, r.id)
-	w.block = binary.AppendUvarint(w.block, uint64(r.agent+1)<<3|uint64(r.kinds))
+	w.block = binary.AppendUvarint(w.block, uint64(r.agent+2)<<3|uint64(r.kinds))
 	if len(w.block) >= blockSize {
 		w.flush()
 	}
@@ -191,7 +197,7 @@ func (w *writer) close(day analytics.Date) (size int64, err error) {
 	return w.at, err
 }
 
-// reader is a reader of a segment: kinds has a bit for each kind of view.
+// reader is a reader of a segment, or a network: kinds has a bit for each kind of view.
 type reader struct {
 	id    uint64
 	agent int32
@@ -307,24 +313,25 @@ func cutShort(o *opened, err error) error {
 	return err
 }
 
+// uvarint is binary.Uvarint, with most numbers inline.
+func uvarint(b []byte) (v uint64, size int) {
+	if len(b) > 1 && b[1] < 0x80 {
+		if b[0] < 0x80 {
+			return uint64(b[0]), 1
+		}
+		return uint64(b[0]&0x7f) | uint64(b[1])<<7, 2
+	}
+	return binary.Uvarint(b)
+}
+
 // uvarint reads a number of the present entry.
 func (s *stream) uvarint() uint64 {
-	if len(s.rest) > 0 && s.rest[0] < 0x80 {
-		v := s.rest[0]
-		s.rest = s.rest[1:]
-		return uint64(v)
-	}
-	if len(s.rest) > 1 && s.rest[1] < 0x80 {
-		v := uint64(s.rest[0]&0x7f) | uint64(s.rest[1])<<7
-		s.rest = s.rest[2:]
-		return v
-	}
-	v, n := binary.Uvarint(s.rest)
-	if n <= 0 {
+	v, size := uvarint(s.rest)
+	if size <= 0 {
 		s.fail("number")
 		return 0
 	}
-	s.rest = s.rest[n:]
+	s.rest = s.rest[size:]
 	return v
 }
 
@@ -333,18 +340,6 @@ func (s *stream) fail(why string) {
 		s.err = s.of.damaged(why)
 	}
 	s.rest, s.at = nil, s.end
-}
-
-// reader reads the next reader.
-func (s *stream) reader() (r reader) {
-	if len(s.rest) < 9 {
-		s.fail("reader")
-		return r
-	}
-	r.id = binary.LittleEndian.Uint64(s.rest)
-	s.rest = s.rest[8:]
-	v := s.uvarint()
-	return reader{r.id, int32(v>>3) - 1, uint8(v & 7)}
 }
 
 // pages reads the pages of a stripe.
@@ -374,21 +369,34 @@ func (p *pages) next() {
 // each calls do with the facts of the present page.
 func (p *pages) each(do func(f fact)) {
 	last := uint64(0)
-	for range p.facts {
+	for left := p.facts; left > 0; {
 		if !p.more() {
 			p.fail("facts")
 			return
 		}
-		head := p.uvarint()
-		requests := uint64(1)
-		if head&1 != 0 {
-			requests = p.uvarint() + 2
+		rest := p.rest // a variable is faster
+		for ; left > 0 && len(rest) > 0; left-- {
+			head, size := uvarint(rest)
+			requests := uint64(1)
+			if head&1 != 0 {
+				more, n := binary.Uvarint(rest[size:])
+				if n <= 0 {
+					size = 0
+				}
+				requests, size = more+2, size+n
+			}
+			if size <= 0 {
+				p.fail("number")
+				return
+			}
+			rest = rest[size:]
+			if last += head >> 3; last >= uint64(p.readers) || requests > maxRequests {
+				p.fail("reader of a page")
+				return
+			}
+			do(newFact(uint32(last), uint8(head>>1&3), uint32(requests)))
 		}
-		if last += head >> 3; last >= uint64(p.readers) || requests > maxRequests {
-			p.fail("reader of a page")
-			return
-		}
-		do(newFact(uint32(last), uint8(head>>1&3), uint32(requests)))
+		p.rest = rest
 	}
 }
 
@@ -400,16 +408,47 @@ func (o *opened) pages(stripe, readers int) *pages {
 }
 
 // readers reads the readers of a stripe.
-func (o *opened) readers(stripe int) (all []reader, err error) {
+type readers struct {
+	*stream
+	first uint64 // the least id that the next one can have
+	size  int    // of all, about: not less
+}
+
+func (o *opened) readers(stripe int) *readers {
 	s := o.section(2 * stripe)
-	all = make([]reader, 0, (s.end-s.at)/9)
-	for s.more() {
-		r := s.reader()
-		if n := len(all); n > 0 && r.id <= all[n-1].id || stripeOf(r.id) != stripe {
-			s.fail("order of readers")
-			break
+	return &readers{s, firstOf(stripe), int(s.end-s.at) / 9}
+}
+
+// until calls do with the next readers, up to an id.
+func (r *readers) until(last uint64, do func(reader)) {
+	for r.more() {
+		rest := r.rest // a variable is faster
+		for len(rest) > 0 {
+			if len(rest) < 9 {
+				r.fail("reader")
+				return
+			}
+			id := binary.LittleEndian.Uint64(rest)
+			if id > last {
+				r.rest = rest
+				return
+			}
+			v, size := uvarint(rest[8:])
+			if size <= 0 || id < r.first {
+				r.fail("order of readers")
+				return
+			}
+			rest, r.first = rest[8+size:], id+1
+			do(reader{id, int32(v>>3) - 2, uint8(v & 7)})
 		}
-		all = append(all, r)
+		r.rest = rest
 	}
-	return all, s.err
+}
+
+// end returns what was wrong with the readers, once the last of the stripe was asked for.
+func (r *readers) end() error {
+	if r.more() {
+		r.fail("order of readers")
+	}
+	return r.err
 }

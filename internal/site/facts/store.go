@@ -40,7 +40,7 @@ const (
 	suffix     = ".facts"
 	lockName   = "lock"
 	// version is the number of the schema.
-	version = 1
+	version = 2
 )
 
 //go:embed schema.sql

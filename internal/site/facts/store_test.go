@@ -2,17 +2,21 @@ package facts
 
 import (
 	"bytes"
-	"cmp"
+	gocmp "cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 )
@@ -24,11 +28,13 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// visit is a view as the model knows it.
+// visit is a view as the model knows it, or, of kind Missed, a path that is not there.
 type visit struct {
 	who, path string
 	day       analytics.Date
 	kind      uint8
+	agent     string // empty: a browser
+	network   string // of a miss
 }
 
 // model counts the same by brute force.
@@ -37,6 +43,7 @@ type model struct {
 	dir    string
 	visits []visit
 	pages  []Page
+	agents []Agent
 	keys   [][]byte // that were ever used
 }
 
@@ -71,14 +78,33 @@ func (m *model) commit(t *testing.T, visits []visit) (late int) {
 			continue
 		}
 		m.keys = append(m.keys, keys[0], keys[1])
-		at := slices.IndexFunc(m.pages, func(p Page) bool { return p.Path == v.path })
+		missed := Epoch(0)
+		if v.kind == Missed {
+			missed = EpochOf(v.day)
+		}
+		at := slices.IndexFunc(m.pages, func(p Page) bool { return p.Path == v.path && (p.Missed == 0) == (missed == 0) })
 		if at < 0 {
 			at = len(m.pages)
-			m.pages = append(m.pages, Page{int32(at), project, v.path})
+			m.pages = append(m.pages, Page{int32(at), project, v.path, missed})
 			b.Pages = append(b.Pages, m.pages[at])
 		}
-		b.Views = append(b.Views, View{Day: v.day, Page: int32(at), Agent: -1, Kind: v.kind,
-			Readers: [2]uint64{NewHash(keys[0]).ID([]byte(v.who)), NewHash(keys[1]).ID([]byte(v.who))}})
+		add := func(agent int32, who string) {
+			b.Views = append(b.Views, View{Day: v.day, Page: int32(at), Agent: agent, Kind: v.kind,
+				Readers: [2]uint64{NewHash(keys[0]).ID([]byte(who)), NewHash(keys[1]).ID([]byte(who))}})
+		}
+		agent := int32(Browser)
+		if v.agent != "" {
+			agent = int32(slices.IndexFunc(m.agents, func(a Agent) bool { return a.Token == v.agent }))
+			if agent < 0 {
+				agent = int32(len(m.agents))
+				m.agents = append(m.agents, Agent{Number: agent, Token: v.agent, Class: classOf[v.agent]})
+				b.Agents = append(b.Agents, m.agents[agent])
+			}
+		}
+		add(agent, v.who)
+		if v.kind == Missed {
+			add(Network, v.network)
+		}
 		m.visits = append(m.visits, v)
 	}
 	check(t, m.Commit(t.Context(), b))
@@ -86,11 +112,11 @@ func (m *model) commit(t *testing.T, visits []visit) (late int) {
 }
 
 // want is the answer by brute force.
-func (m *model) want(from, to analytics.Date) Answer {
+func (m *model) want(from, to analytics.Date) Visitors {
 	type set [3]map[string]bool
 	sets := map[string]*set{}
 	for _, v := range m.visits {
-		if v.day < from || v.day >= to || v.kind == Neither {
+		if v.day < from || v.day >= to || v.kind >= Neither {
 			continue
 		}
 		for _, path := range []string{"", v.path} {
@@ -100,7 +126,7 @@ func (m *model) want(from, to analytics.Date) Answer {
 			sets[path][v.kind][v.who], sets[path][2][v.who] = true, true
 		}
 	}
-	var a Answer
+	var a Visitors
 	for path, s := range sets {
 		r := analytics.Row{Path: path, Human: int64(len(s[Human])), AI: int64(len(s[AI])), Total: int64(len(s[2]))}
 		if path == "" {
@@ -110,26 +136,137 @@ func (m *model) want(from, to analytics.Date) Answer {
 		a.Rows = append(a.Rows, r)
 	}
 	slices.SortFunc(a.Rows, func(x, y analytics.Row) int {
-		return cmp.Or(cmp.Compare(y.Total, x.Total), strings.Compare(x.Path, y.Path))
+		return gocmp.Or(gocmp.Compare(y.Total, x.Total), strings.Compare(x.Path, y.Path))
 	})
 	return a
 }
 
 func (m *model) check(t *testing.T, from, to analytics.Date) {
 	t.Helper()
-	got, err := m.Count(t.Context(), project, from, to)
+	got, err := m.CountVisitors(t.Context(), project, from, to)
 	check(t, err)
 	if want := m.want(from, to); got.Totals != want.Totals || !slices.Equal(got.Rows, want.Rows) {
 		t.Fatalf("[%s,%s): %v, want %v", from, to, got, want)
 	}
+	agents, err := m.CountAgents(t.Context(), project, from, to)
+	check(t, err)
+	if diff := cmp.Diff(m.wantAgents(from, to), agents, cmpopts.EquateEmpty()); diff != "" {
+		t.Fatalf("[%s,%s), agents (-want, +got):\n%s", from, to, diff)
+	}
+	checkBounds(t, got, agents)
 }
 
-// randomDay makes visits of a day.
+// checkBounds compares the two reports: the readers of an audience are at least those of its largest
+// agent, and at most those of all its agents.
+func checkBounds(t *testing.T, v Visitors, a Agents) {
+	t.Helper()
+	type key struct {
+		path string
+		of   analytics.Audience
+	}
+	most, sum := map[key]int64{}, map[key]int64{}
+	for _, r := range slices.Concat(a.Totals, a.Rows) {
+		if k := (key{r.Path, r.Audience}); r.Found {
+			most[k], sum[k] = max(most[k], r.Visitors), sum[k]+r.Visitors
+		}
+		if r.Visitors < 1 || r.Requests < r.Visitors {
+			t.Fatalf("%+v: fewer requests than readers, or none", r)
+		}
+	}
+	for _, r := range append(v.Rows, analytics.Row{Human: v.Totals.Human, AI: v.Totals.AI}) {
+		for _, of := range []analytics.Audience{analytics.Human, analytics.AI} {
+			k := key{r.Path, of}
+			if n := r.Totals().Of(of); n < most[k] || n > sum[k] {
+				t.Fatalf("%+v, but the largest agent of %s has %d, all %d", r, of, most[k], sum[k])
+			}
+		}
+	}
+}
+
+// classOf are the agents of the model. The audience of a miss follows from them.
+var classOf = map[string]string{"Claude-User": "answers", "GPTBot": "training", "curl": "tool"}
+
+// wantAgents is the report by brute force.
+func (m *model) wantAgents(from, to analytics.Date) (a Agents) {
+	rows := map[analytics.AgentRow][]visit{} // without numbers
+	type miss struct {
+		networks map[string]bool
+		requests int64
+	}
+	misses := map[string]*miss{}
+	for _, v := range m.visits {
+		if v.day < from || v.day >= to {
+			continue
+		}
+		r := analytics.AgentRow{Path: v.path, Agent: v.agent, Class: classOf[v.agent], Found: v.kind != Missed}
+		switch {
+		case v.agent == "" && v.kind == Human:
+			r.Agent, r.Class = "browser", "human"
+		case v.agent == "":
+			r.Agent, r.Class = "unnamed", "coding"
+		}
+		r.Audience = [...]analytics.Audience{"human", "ai", "neither", "ai"}[v.kind]
+		if v.kind == Missed && v.agent == "GPTBot" {
+			r.Audience = "neither"
+		}
+		rows[r] = append(rows[r], v)
+		if r.Found {
+			r.Path = ""
+			rows[r] = append(rows[r], v)
+			continue
+		}
+		if misses[v.path] == nil {
+			misses[v.path] = &miss{networks: map[string]bool{}}
+		}
+		misses[v.path].networks[v.network] = true
+		misses[v.path].requests++
+	}
+	paths := slices.SortedFunc(maps.Keys(misses), func(x, y string) int {
+		return gocmp.Or(gocmp.Compare(misses[y].requests, misses[x].requests), strings.Compare(x, y))
+	})
+	paths = slices.DeleteFunc(paths, func(path string) bool { return len(misses[path].networks) < 2 })
+	paths = paths[:min(len(paths), shownMisses)]
+	for r, visits := range rows {
+		who := map[string]bool{}
+		for _, v := range visits {
+			who[v.who] = true
+		}
+		r.Visitors, r.Requests = int64(len(who)), int64(len(visits))
+		switch {
+		case r.Path == "":
+			a.Totals = append(a.Totals, r)
+		case r.Found || slices.Contains(paths, r.Path):
+			a.Rows = append(a.Rows, r)
+		}
+	}
+	found := map[bool]string{false: "1", true: "2"}
+	order := func(r analytics.AgentRow) []string {
+		return []string{r.Path, r.Agent, string(r.Audience), found[r.Found]}
+	}
+	for _, list := range [][]analytics.AgentRow{a.Totals, a.Rows} {
+		slices.SortFunc(list, func(x, y analytics.AgentRow) int { return slices.Compare(order(x), order(y)) })
+	}
+	return a
+}
+
+// randomDay makes visits of a day. Readers keep their agent, but for some: the table of agents changes.
 func randomDay(rng *rand.Rand, day analytics.Date, n int) (all []visit) {
+	names := append(slices.Sorted(maps.Keys(classOf)), "", "")
 	for range n {
-		all = append(all, visit{who: fmt.Sprint("reader ", rng.IntN(60)),
-			path: fmt.Sprint("/page", rng.IntN(9)), day: day,
-			kind: uint8(rng.IntN(3))})
+		who := rng.IntN(60)
+		v := visit{who: fmt.Sprint("reader ", who), path: fmt.Sprint("/page", rng.IntN(9)), day: day,
+			kind: uint8(rng.IntN(3)), agent: names[who%len(names)]}
+		if who%7 == 0 && EpochOf(day)%2 == 0 {
+			v.agent = names[(who+1)%len(names)]
+		}
+		switch {
+		case rng.IntN(4) == 0:
+			v.kind, v.network = Missed, fmt.Sprint("network ", who%6)
+			v.path = fmt.Sprint("/page", rng.IntN(30))
+		case v.agent == "":
+			v.kind = uint8(rng.IntN(2))
+		}
+		all = append(all, v)
 	}
 	return all
 }
@@ -188,6 +325,27 @@ func TestEveryWindow(t *testing.T) {
 	}
 }
 
+// TestMostMissed: of the paths that are not there, those most asked for are shown, the first by name of
+// equals.
+func TestMostMissed(t *testing.T) {
+	m := newModel(t)
+	day := analytics.NewDate(2026, 5, 5)
+	var visits []visit
+	for i := range shownMisses + 50 {
+		for k := range 2 + i%3 {
+			visits = append(visits, visit{who: fmt.Sprint("reader ", k), path: fmt.Sprintf("/x%d", i), day: day,
+				kind: Missed, agent: "Claude-User", network: fmt.Sprint("network ", k%2)})
+		}
+	}
+	m.commit(t, visits)
+	m.check(t, day, day+1)
+	a, err := m.CountAgents(t.Context(), project, day, day+1)
+	check(t, err)
+	if len(a.Rows) != shownMisses || len(a.Totals) != 0 {
+		t.Errorf("%d paths are shown, %d totals", len(a.Rows), len(a.Totals))
+	}
+}
+
 // TestNothingLeadsBack: when an epoch is closed, no file has the key or the id of anybody under it,
 // not even a part that SQLite has deleted.
 func TestNothingLeadsBack(t *testing.T) {
@@ -210,8 +368,12 @@ func TestNothingLeadsBack(t *testing.T) {
 			if bytes.Contains(all, key) {
 				found++
 			}
-			for who := range 60 {
-				id := NewHash(key).ID(fmt.Append(nil, "reader ", who))
+			for who := range 66 {
+				name := fmt.Sprint("reader ", who)
+				if who >= 60 {
+					name = fmt.Sprint("network ", who-60)
+				}
+				id := NewHash(key).ID([]byte(name))
 				if bytes.Contains(all, binary.LittleEndian.AppendUint64(nil, id)) {
 					found++
 				}
@@ -265,7 +427,7 @@ func TestDamage(t *testing.T) {
 		check(t, os.WriteFile(file, data, 0o600))
 	}
 	check(t, os.Remove(all[1]))
-	if _, err := m.Count(t.Context(), project, day, day+1); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := m.CountVisitors(t.Context(), project, day, day+1); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without a segment: %v", err)
 	}
 	// Its key is destroyed all the same.

@@ -20,6 +20,7 @@ type Event struct {
 	Kind    string `json:"kind"` // human or ai
 	Path    string `json:"path"`
 	Project string `json:"project"` // may be missing
+	Agent   string `json:"agent"`   // of an AI, as its user agent has it; may be missing
 }
 
 // ParseEvent reads a line of an event log. The error names the field and the rule.
@@ -27,7 +28,7 @@ func ParseEvent(line []byte) (e Event, at time.Time, err error) {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&e); err != nil {
-		return e, at, fmt.Errorf("line: want one JSON object with time, visitor, kind, path and optionally project: %w",
+		return e, at, fmt.Errorf("line: want one JSON object with time, visitor, kind, path and optionally project and agent: %w",
 			err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
@@ -41,6 +42,8 @@ func ParseEvent(line []byte) (e Event, at time.Time, err error) {
 		return e, at, errors.New("visitor: is missing or empty")
 	case e.Kind != "human" && e.Kind != "ai":
 		return e, at, fmt.Errorf("kind %.40q: want human or ai", e.Kind)
+	case e.Agent != "" && e.Kind != "ai":
+		return e, at, errors.New("agent: want it only where kind is ai")
 	case !strings.HasPrefix(e.Path, "/") || len(e.Path) > maxEventPath:
 		return e, at, fmt.Errorf("path %.40q: want / at the beginning and at most %d bytes", e.Path, maxEventPath)
 	}
@@ -55,6 +58,6 @@ func (events) clone() parser { return events{} }
 func (events) parse(line []byte, into *Line) error {
 	e, at, err := ParseEvent(line)
 	*into = Line{Time: at.Unix(), Method: []byte("GET"), Status: 200, Target: []byte(e.Path), Reader: []byte(e.Visitor),
-		Kind: []byte(e.Kind), Project: []byte(e.Project)}
+		Kind: []byte(e.Kind), Project: []byte(e.Project), UserAgent: []byte(e.Agent)}
 	return err
 }

@@ -1,0 +1,72 @@
+package analytics
+
+import (
+	"cmp"
+	"strings"
+)
+
+// Report names a report of the service: the last element of its path in the API, and a dataset.
+type Report string
+
+// The reports.
+const (
+	// VisitorsReport has a [Row] for each page.
+	VisitorsReport Report = "visitors"
+	// AgentsReport has an [AgentRow] for each agent on each path.
+	AgentsReport Report = "agents"
+)
+
+// AgentRow is the unique readers of one agent on one path, and their requests. A path, an agent, an
+// audience and Found occur together once. Readers are not additive: not over paths, and not over
+// audiences.
+type AgentRow struct {
+	Path     string // empty: the whole site, of paths that are there
+	Agent    string
+	Class    string
+	Audience Audience
+	// Found is false for a path that was asked for and is not there.
+	Found              bool
+	Visitors, Requests int64
+}
+
+// Compare orders rows as the report has them.
+func (r AgentRow) Compare(other AgentRow) int {
+	if c := cmp.Or(strings.Compare(r.Path, other.Path), strings.Compare(r.Agent, other.Agent),
+		strings.Compare(string(r.Audience), string(other.Audience))); c != 0 || r.Found == other.Found {
+		return c
+	}
+	if other.Found {
+		return -1
+	}
+	return 1
+}
+
+// AgentSum adds up the rows of agents of a window, in their order: those of the site, which have no path,
+// come first. Of its Sum, Rows counts those with a path, and Implausible those that have fewer requests
+// than readers, or more readers than the site has of that agent and audience.
+type AgentSum struct {
+	Sum
+	site map[[2]string]int64 // readers, by agent and audience
+}
+
+// Add adds a row to the sum.
+func (s *AgentSum) Add(r AgentRow) {
+	s.Checksum.AddAgent(r)
+	plausible := r.Visitors >= 0 && r.Requests >= r.Visitors
+	of := [2]string{r.Agent, string(r.Audience)}
+	if r.Path == "" {
+		if s.site == nil {
+			s.site = map[[2]string]int64{}
+		}
+		s.site[of] = r.Visitors
+	} else {
+		s.Rows++
+		plausible = plausible && (!r.Found || r.Visitors <= s.site[of])
+	}
+	if plausible {
+		return
+	}
+	if s.Implausible++; s.Implausible == 1 || r.Path < s.Example {
+		s.Example = r.Path
+	}
+}

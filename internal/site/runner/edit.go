@@ -1,0 +1,244 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/clock"
+)
+
+const (
+	// keptOutput is the size of the end of a command's output that is kept, maxOutput that at which
+	// the command is ended.
+	keptOutput = 16 << 10
+	maxOutput  = 64 << 20
+	// diskEvery is the time between two looks at the size of a job's files.
+	diskEvery = 500 * time.Millisecond
+	// closeDelay is the time that a command that has ended may keep its output open through
+	// processes it started.
+	closeDelay = 2 * time.Second
+	// maxDiff is the size at which a diff is cut.
+	maxDiff = 1 << 20
+
+	authorName  = "docgauge"
+	authorEmail = "agent-jobs@docgauge.invalid"
+)
+
+// Edit carries out t in a workplace made for it. What the files are at the end decides, not what the
+// command says: a change that passes the check is the result however the command ended, and without
+// a change the command must have ended well. The error has neither output nor prompt.
+func (r *Repo) Edit(ctx context.Context, t Task) (result Result, err error) {
+	c, tip, err := r.begin(ctx, t)
+	result.Change = c
+	if err != nil {
+		return result, err
+	}
+	w := r.place(t.Job)
+	defer func() { err = errors.Join(err, w.clear()) }()
+	if err := w.checkOut(ctx, c.Branch, c.Head, r.options.OwnHome); err != nil {
+		return result, err
+	}
+	instead := false
+	if r.options.Instead != nil {
+		if instead, err = r.options.Instead(w.tree(), t); err != nil {
+			return result, err
+		}
+	}
+	var ended error // how the command ended
+	if !instead {
+		result.Output, ended = r.run(ctx, w, step{"agent", r.options.Command, t.Prompt, r.options.Env})
+	}
+	if ctx.Err() != nil {
+		return result, errors.Join(ended, context.Cause(ctx))
+	}
+	if errors.Is(ended, errDisk) {
+		return result, ended
+	}
+	head, err := r.commit(ctx, w, t, c.Head)
+	if err != nil {
+		return result, errors.Join(err, ended)
+	}
+	if head == c.Head {
+		return r.finish(ctx, result, tip, ended)
+	}
+	if r.options.Check != "" {
+		output, err := r.run(ctx, w, step{"check", r.options.Check, "", nil})
+		if err != nil {
+			result.Output = output
+			return result, fmt.Errorf("the change does not pass DOCGAUGE_SITE_CHECK_COMMAND: %w", err)
+		}
+	}
+	result.Change.Head = head
+	return r.finish(ctx, result, tip, nil)
+}
+
+// finish moves the branch from tip to the result, in one step, and adds the messages of its commits.
+// Commits that people have added to it since are an error.
+func (r *Repo) finish(ctx context.Context, result Result, tip string, ended error) (Result, error) {
+	c := &result.Change
+	if c.Messages = nil; ended != nil || c.Empty() {
+		return result, ended
+	}
+	subjects, err := r.git.run(ctx, "log", "--reverse", "--no-show-signature", "--format=%s", c.Base+".."+c.Head, "--")
+	if err != nil {
+		return result, err
+	}
+	c.Messages = strings.Split(subjects, "\n")
+	if tip == "" {
+		tip = strings.Repeat("0", len(c.Head)) // there must be no such branch
+	}
+	_, err = r.git.run(ctx, "update-ref", "refs/heads/"+c.Branch, c.Head, tip)
+	return result, err
+}
+
+// begin returns the change of a job before its next instruction, and where its branch is, empty
+// without one. It includes commits that people have added to its branch since.
+func (r *Repo) begin(ctx context.Context, t Task) (c Change, tip string, err error) {
+	if err := r.fetchBase(ctx); err != nil {
+		return t.Last, "", err
+	}
+	c = t.Last
+	c.Branch = BranchPrefix + t.Job
+	if c.Base == "" {
+		if c.Base, err = r.baseCommit(ctx); err != nil {
+			return c, "", err
+		}
+		c.Head = c.Base
+	}
+	if at, err := r.git.run(ctx, "for-each-ref", "--format=%(worktreepath)", "refs/heads/"+c.Branch); err != nil {
+		return c, "", err
+	} else if at != "" {
+		return c, "", fmt.Errorf("branch %s: is checked out in %s; check out another one there", c.Branch, at)
+	}
+	if tip, err = r.branchCommit(ctx, c.Branch); err != nil {
+		return c, tip, err
+	}
+	// What the branch has beyond t.Last is of people, or of an instruction whose end was not written.
+	switch ref := "refs/heads/" + c.Branch; {
+	case c.Empty() && tip != "":
+		_, err = r.git.run(ctx, "update-ref", "-d", ref)
+		tip = ""
+	case t.Again && !c.Empty():
+		_, err = r.git.run(ctx, "update-ref", ref, c.Head)
+		tip = c.Head
+	case tip != "":
+		c.Head = tip
+	}
+	if err == nil && r.remote != "" && !c.Empty() {
+		c.Head, err = r.catchUp(ctx, c.Branch, c.Head)
+	}
+	return c, tip, err
+}
+
+// step is a command to run in a workplace. Its name is for errors.
+type step struct {
+	name, command, stdin string
+	env                  []string // names of variables, besides the ordinary ones
+}
+
+// Reasons to end a command.
+var (
+	errOutput = fmt.Errorf("printed more than %d MiB and was killed", maxOutput>>20)
+	errDisk   = errors.New("was killed")
+)
+
+// run runs a step. When it ends, so does everything it started (on Linux; elsewhere, everything in
+// its session). Output is the end of standard output and error, without secrets.
+func (r *Repo) run(ctx context.Context, w *workplace, s step) (output string, err error) {
+	limited, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	timer := time.AfterFunc(r.options.Timeout, func() {
+		stop(fmt.Errorf("took longer than %s and was killed", r.options.Timeout))
+	})
+	defer timer.Stop()
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		w.watch(limited, r.options.MaxDisk, stop)
+	}()
+	out := &tail{max: keptOutput, limit: maxOutput, full: func() { stop(errOutput) }}
+	env := environment(ordinary, s.env)
+	if r.options.OwnHome {
+		env = append(env, "HOME="+w.home(), "TMPDIR="+w.tmp(), "XDG_CONFIG_HOME=", "XDG_CACHE_HOME=")
+	}
+	cmd := exec.CommandContext(limited, "sh", "-c", s.command)
+	cmd.Dir, cmd.Env = w.tree(), append(env, "PWD="+w.tree())
+	refusedHosts := func() []string { return nil }
+	if r.options.Jail != nil {
+		var end func()
+		if refusedHosts, end, err = r.options.Jail.confine(cmd, w, env); err != nil {
+			return "", fmt.Errorf("%s: jail: %w", s.name, err)
+		}
+		defer end()
+	}
+	killGroup := func() error {
+		if err := killSession(cmd.Process.Pid); !errors.Is(err, syscall.ESRCH) {
+			return err
+		}
+		return os.ErrProcessDone
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(s.stdin), out, out
+	cmd.Cancel, cmd.WaitDelay = killGroup, closeDelay
+	supervise(cmd)
+	if err := cmd.Start(); err != nil {
+		return "", fmt.Errorf("%s: %w", s.name, err)
+	}
+	err = cmd.Wait()
+	_ = killGroup() // processes that it left running must not keep writing
+	cause := context.Cause(limited)
+	stop(nil)
+	<-watched
+	output = hide(out.String(), r.secrets())
+	switch {
+	case err == nil || errors.Is(err, exec.ErrWaitDelay) && cause == nil:
+		return output, nil
+	case ctx.Err() == nil && cause != nil:
+		err = cause
+	}
+	if hosts := refusedHosts(); len(hosts) > 0 {
+		err = fmt.Errorf("%w; DOCGAUGE_SITE_AGENT_HOSTS does not have %s", err, strings.Join(hosts, ", "))
+	}
+	return output, fmt.Errorf("%s: %w", s.name, err)
+}
+
+// watch stops a command whose workplace is larger than most.
+func (w *workplace) watch(ctx context.Context, most int64, stop context.CancelCauseFunc) {
+	pause := diskEvery
+	for clock.Sleep(ctx, pause) == nil {
+		began := time.Now()
+		if w.size() > most {
+			stop(fmt.Errorf("wrote more than %d MiB and %w", most>>20, errDisk))
+		}
+		pause = max(diskEvery, 20*time.Since(began)) // many files are no reason to keep a core busy
+	}
+}
+
+// size returns the bytes that a workplace takes of the disk.
+func (w *workplace) size() (n int64) {
+	_ = filepath.WalkDir(w.dir, func(_ string, d fs.DirEntry, err error) error {
+		if err == nil {
+			if info, err := d.Info(); err == nil {
+				n += usage(info)
+			}
+		}
+		return nil
+	})
+	return n
+}
+
+// Diff returns c as a unified diff, cut after 1 MiB at the end of a line.
+func (r *Repo) Diff(ctx context.Context, c Change) (string, error) {
+	out := &head{max: maxDiff}
+	err := r.git.stream(ctx, out, "", "diff", "--no-color", "--no-ext-diff", "--no-textconv", "--no-relative",
+		"--unified=3", "--src-prefix=a/", "--dst-prefix=b/", "--submodule=short",
+		"--end-of-options", c.Base, c.Head, "--")
+	return out.String(), err
+}

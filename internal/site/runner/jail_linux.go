@@ -1,0 +1,244 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Jail confines commands with bubblewrap: they see the system's programs, the files of their job and
+// nothing else of the machine, and reach the network only through our proxy. It says nothing about the
+// time and the memory that they take.
+type Jail struct {
+	program, self string   // bubblewrap, and this program
+	args          []string // the same for all commands
+	hosts         []hostPattern
+	options       JailOptions
+}
+
+// Places in a jail.
+const (
+	insideWork = "/workspace"
+	insideHome = "/home/agent"
+	// bridge is the path of this program in a jail, which init knows it by; socket is that of the
+	// proxy outside.
+	bridge = "/run/docgauge-bridge"
+	socket = "/run/docgauge-proxy"
+)
+
+// insideEtc are the files of a jail's /etc that are not the machine's.
+var insideEtc = map[string]string{
+	"passwd":        "agent:x:1000:1000::" + insideHome + ":/bin/sh\n",
+	"group":         "agent:x:1000:\n",
+	"hosts":         "127.0.0.1 localhost\n::1 localhost\n",
+	"nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+}
+
+// systemEtc is what programs may read of the machine's /etc. /etc/ssl has private keys too.
+var systemEtc = []string{"/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/ssl/cert.pem", "/etc/pki/tls/certs",
+	"/etc/pki/ca-trust/extracted", "/etc/ca-certificates", "/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf",
+	"/etc/ld.so.conf.d", "/etc/localtime", "/etc/mime.types"}
+
+const probeTimeout = 20 * time.Second
+
+// NewJail returns a jail that was tried. The error says what is missing.
+func NewJail(ctx context.Context, o JailOptions) (j *Jail, err error) {
+	j = &Jail{options: o}
+	if j.hosts, err = parseHosts(o.Hosts); err != nil {
+		return nil, err
+	}
+	if j.program, err = exec.LookPath("bwrap"); err != nil {
+		return nil, fmt.Errorf("needs bubblewrap in PATH; install it (apt-get install bubblewrap): %w", err)
+	}
+	if j.self, err = os.Executable(); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	for name, text := range insideEtc {
+		if err := os.WriteFile(filepath.Join(o.Dir, name), []byte(text), 0o600); err != nil {
+			return nil, err
+		}
+	}
+	if err := j.arguments(ctx); err != nil {
+		return nil, err
+	}
+	return j, j.probe(ctx)
+}
+
+// arguments makes the arguments that are the same for all commands.
+func (j *Jail) arguments(ctx context.Context) error {
+	help, err := exec.CommandContext(ctx, j.program, "--help").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("bubblewrap: %w", err)
+	}
+	j.args = []string{"--unshare-all", "--unshare-user", "--uid", "1000", "--gid", "1000", "--hostname", "docgauge",
+		"--die-with-parent", "--new-session", "--cap-drop", "ALL"}
+	if strings.Contains(string(help), "--disable-userns") { // since 0.8
+		j.args = append(j.args, "--disable-userns")
+	}
+	add := func(args ...string) { j.args = append(j.args, args...) }
+	add("--ro-bind", "/usr", "/usr")
+	for _, dir := range []string{"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"} {
+		info, err := os.Lstat(dir)
+		switch {
+		case err != nil:
+		case info.Mode().Type() == fs.ModeSymlink:
+			target, err := os.Readlink(dir)
+			if err != nil {
+				return err
+			}
+			add("--symlink", target, dir)
+		default:
+			add("--ro-bind", dir, dir)
+		}
+	}
+	for name := range insideEtc {
+		add("--ro-bind", filepath.Join(j.options.Dir, name), "/etc/"+name)
+	}
+	for _, path := range systemEtc {
+		add("--ro-bind-try", path, path)
+	}
+	for _, dir := range j.options.Tools {
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() || !filepath.IsAbs(dir) || filepath.Clean(dir) == "/" {
+			return fmt.Errorf("DOCGAUGE_SITE_AGENT_TOOLS %s: want the absolute path of a directory", dir)
+		}
+	}
+	add("--proc", "/proc", "--dev", "/dev", "--size", "67108864", "--tmpfs", "/dev/shm", "--remount-ro", "/dev")
+	return nil
+}
+
+// confine makes cmd, which was not started yet, run in the jail, with the environment env. After it has
+// ended, refused returns hosts that it asked for and may not reach, and end must be called.
+func (j *Jail) confine(cmd *exec.Cmd, w *workplace, env []string) (refused func() []string, end func(), err error) {
+	args := append([]string{j.program}, j.args...)
+	args = append(args, "--bind", w.tmp(), "/tmp", "--bind", w.home(), insideHome, "--bind", w.tree(), insideWork)
+	for _, dir := range j.options.Tools {
+		args = append(args, "--ro-bind", dir, dir)
+	}
+	inside := cmd.Args
+	refused, end = func() []string { return nil }, func() {}
+	if len(j.hosts) > 0 {
+		ln, err := listenIn(w.dir)
+		if err != nil {
+			return nil, nil, err
+		}
+		p := serveProxy(ln, j.hosts, j.options.Logger)
+		refused, end = p.refusedHosts, p.end
+		args = append(args, "--ro-bind", j.self, bridge, "--bind", filepath.Join(w.dir, proxyName), socket)
+		inside = append([]string{bridge}, inside...)
+	}
+	args = append(args, "--remount-ro", "/", "--chdir", insideWork, "--")
+	cmd.Path, cmd.Args, cmd.Dir = j.program, append(args, inside...), w.dir
+	cmd.Env = append(env, "HOME="+insideHome, "USER=agent", "LOGNAME=agent", "SHELL=/bin/sh", "TMPDIR=/tmp",
+		"PWD="+insideWork, "XDG_CONFIG_HOME="+insideHome+"/.config", "XDG_CACHE_HOME="+insideHome+"/.cache")
+	return refused, end, nil
+}
+
+const proxyName = "proxy.sock"
+
+// listenIn returns a listener on a socket in dir, whose path may be longer than those of sockets.
+func listenIn(dir string) (net.Listener, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close() //nolint:errcheck // it was only read
+	_ = os.Remove(filepath.Join(dir, proxyName))
+	ln, err := net.Listen("unix", fmt.Sprintf("/proc/self/fd/%d/%s", d.Fd(), proxyName))
+	if err == nil {
+		ln.(*net.UnixListener).SetUnlinkOnClose(false) // the path does not outlive d; clear removes the file
+	}
+	return ln, err
+}
+
+// probe runs a command in the jail.
+func (j *Jail) probe(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	dir, err := os.MkdirTemp(j.options.Dir, "probe-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // it is empty
+	w := &workplace{dir: dir}
+	for _, part := range []string{w.tree(), w.tmp(), w.home()} {
+		if err := os.Mkdir(part, 0o700); err != nil {
+			return err
+		}
+	}
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", `touch here && [ ! -e "$1" ] && echo confined`, "sh", dir)
+	_, end, err := j.confine(cmd, w, environment(ordinary))
+	if err != nil {
+		return err
+	}
+	defer end()
+	out := &tail{max: maxMessage}
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Run(); err != nil || out.String() != "confined\n" {
+		return fmt.Errorf("bubblewrap does not work here (it needs user namespaces, which many containers forbid): %w",
+			errors.Join(err, errors.New(strings.TrimSpace(out.String()))))
+	}
+	return nil
+}
+
+// init makes a bridge of each program that links this package, in a jail, before its main function
+// begins.
+func init() { //nolint:gochecknoinits // main functions need not know about it
+	if len(os.Args) > 1 && os.Args[0] == bridge {
+		os.Exit(runBridge(os.Args[1:]))
+	}
+}
+
+// runBridge runs a command in a jail that has a proxy at 127.0.0.1, and returns its exit code. What it
+// leaves behind ends with the jail.
+func runBridge(command []string) int {
+	fail := func(err error) int {
+		fmt.Fprintln(os.Stderr, "jail:", err)
+		return 126
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return fail(err)
+	}
+	go func() {
+		for {
+			in, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer in.Close() //nolint:errcheck // the other side has gone
+				if out, err := net.Dial("unix", socket); err == nil {
+					defer out.Close() //nolint:errcheck // as above
+					join(in, out)
+				}
+			}()
+		}
+	}()
+	program, err := exec.LookPath(command[0])
+	if err != nil {
+		return fail(err)
+	}
+	url := "http://" + ln.Addr().String()
+	cmd := &exec.Cmd{Path: program, Args: command, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
+	cmd.Env = append(os.Environ(), "https_proxy="+url, "HTTPS_PROXY="+url, "http_proxy="+url, "HTTP_PROXY="+url,
+		"no_proxy=localhost,127.0.0.1,::1", "NO_PROXY=localhost,127.0.0.1,::1",
+		"NODE_USE_ENV_PROXY=1") // Node reads the others only then
+	err = cmd.Run()
+	if cmd.ProcessState == nil {
+		return fail(err)
+	}
+	if code := cmd.ProcessState.ExitCode(); code >= 0 {
+		return code
+	}
+	return 137
+}

@@ -1,0 +1,199 @@
+package runner
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/dev/engines"
+)
+
+// newJail returns a jail, where this machine allows one.
+func newJail(t *testing.T, o JailOptions) *Jail {
+	t.Helper()
+	if o.Dir == "" {
+		o.Dir = filepath.Join(t.TempDir(), "jail")
+	}
+	o.Logger = slog.New(slog.DiscardHandler)
+	j, err := NewJail(t.Context(), o)
+	if err != nil {
+		engines.Need(t, engines.Missing{Engine: "bubblewrap: " + err.Error(), Install: "apt-get install bubblewrap"})
+	}
+	return j
+}
+
+// TestJailKeeps: what a hostile command tries, and that it has come to nothing. A command tries a thing,
+// and prints or writes what it got.
+func TestJailKeeps(t *testing.T) {
+	repo := engines.GitRepository(t)
+	state := t.TempDir()
+	jobs, other := filepath.Join(state, "worktrees"), filepath.Join(state, "worktrees", "job_other", "home")
+	t.Setenv("MODEL_KEY", "sk-0123456789abcdef")
+	t.Setenv("DOCGAUGE_SITE_TOKEN", "canary-push-token")
+	t.Setenv("GITHUB_TOKEN", "canary-push-token")
+	t.Setenv("SSH_AUTH_SOCK", filepath.Join(state, "agent.sock"))
+	home := os.Getenv("HOME")
+	write(t, filepath.Join(home, ".netrc"), "canary of the home")
+	write(t, filepath.Join(other, "notes"), "canary of another job")
+	write(t, filepath.Join(state, "keys"), "canary of the API")
+	engines.Git(t, repo, "config", "remote.origin.url", "https://x:canary-push-token@example.com/")
+	host, err := net.Listen("unix", filepath.Join(state, "host.sock"))
+	check(t, err)
+	defer host.Close()
+	abstract, err := net.Listen("unix", "@docgauge-test-"+filepath.Base(state))
+	check(t, err)
+	defer abstract.Close()
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "canary of a service on this machine")
+	}))
+	defer web.Close()
+	webPort := web.URL[strings.LastIndex(web.URL, ":")+1:]
+	jail := newJail(t, JailOptions{})
+	before := untouched(t, repo)
+	for name, try := range map[string]string{
+		"the environment":      "env; cat /proc/*/environ | tr '\\0' '\\n'",
+		"arguments":            "cat /proc/*/cmdline | tr '\\0' ' '",
+		"processes of others":  "ls /proc | grep '^[0-9]' | wc -l | grep '...' && echo canary; kill -9 1; true",
+		"keys of the API":      "cat " + state + "/keys; ls " + state,
+		"another job":          "cat " + other + "/notes; ls " + jobs + " ../..",
+		"the home of a person": "cat " + home + "/.netrc ~/.netrc; ls /root /home/*",
+		"the repository":       "cat " + repo + "/.git/config; ls " + repo,
+		"sockets":              "ls " + state + " /run /var/run; cat /proc/net/unix",
+		"the disk":             "ls /mnt /srv /var /sys /boot; cat /etc/shadow /etc/ssl/private/*",
+		"writing outside":      "touch /usr/leak /etc/leak /leak /dev/leak /run/leak; echo x >/proc/sysrq-trigger",
+		"a service over HTTP":  "exec 3<>/dev/tcp/127.0.0.1/" + webPort + " && echo canary",
+		"names":                "getent hosts example.com && echo canary",
+		"more rights":          "su -c 'echo canary'; unshare -Ur echo canary; mount -t tmpfs x /mnt && echo canary; " + "chroot / echo canary",
+		"keeping memory":       "head -c 100000000 /dev/zero >/dev/shm/x && echo canary",
+		"typing at a terminal": "tty && echo canary",
+		"hooks and settings":   "mkdir -p .git/hooks; printf '#!/bin/sh\\necho canary' >.git/hooks/pre-push; git config core.pager canary",
+		"history":              "git update-ref -d HEAD; rm -rf .git",
+		"branches of others":   "git push -q . HEAD:refs/heads/main; git branch -f main",
+		"files of other parts": "ls ..; cat ../index ../proxy.sock",
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := openRepo(t, RepoOptions{Path: repo, Jail: jail, Command: "exec 2>&1; bash <<'EOF'\n" + try + "\nEOF\ntrue",
+				Env: []string{"MODEL_KEY"}}, in(filepath.Join(state, "jobs-of-"+strings.ReplaceAll(name, " ", "-"))))
+			result, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "x"})
+			if err != nil || !result.Change.Empty() || strings.Contains(result.Output, "canary") {
+				t.Errorf("%v, change %+v, output: %s", err, result.Change, result.Output)
+			}
+			for _, path := range []string{"/usr/leak", "/etc/leak", "/leak", "/run/leak"} {
+				if _, err := os.Stat(path); err == nil {
+					t.Errorf("%s is there", path)
+				}
+			}
+			if after := untouched(t, repo); after != before {
+				t.Errorf("before:\n%s\nafter:\n%s", before, after)
+			}
+		})
+	}
+}
+
+// TestJailLets: what an agent needs: its files, a home that stays for the next instruction, git, the
+// variables that are named, and tools.
+func TestJailLets(t *testing.T) {
+	repo, tools := engines.GitRepository(t), t.TempDir()
+	write(t, filepath.Join(tools, "tool"), "#!/bin/sh\necho tool\n")
+	check(t, os.Chmod(filepath.Join(tools, "tool"), 0o755))
+	t.Setenv("MODEL_KEY", "sk-0123456789abcdef")
+	r := openRepo(t, RepoOptions{Path: repo, Jail: newJail(t, JailOptions{Tools: []string{tools}}),
+		Env: []string{"MODEL_KEY"}, Check: "test -e new.md && test -z \"$MODEL_KEY\"", Command: `set -e
+			cat >>new.md; git log --format=%s -1; echo session >>~/session; cat ~/session; ` + tools + `/tool
+			echo x >$TMPDIR/x; id -un; pwd; test -n "$MODEL_KEY"; ls /etc/ssl/certs >/dev/null
+			git add new.md; git -c user.name=x -c user.email=x@x commit -qm own`})
+	var last Change
+	for i, want := range []string{"session\n", "session\nsession\n"} {
+		result, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: fmt.Sprint("prompt ", i), Last: last})
+		if err != nil || !strings.Contains(result.Output, want+"tool\nagent\n/workspace\n") {
+			t.Fatalf("%v, output %s", err, result.Output)
+		}
+		last = result.Change
+	}
+	if got := strings.Join(last.Messages, ", "); got != "prompt 0, prompt 1" {
+		t.Errorf("commits: %s", got)
+	}
+}
+
+// TestJailEnds: no process of a jailed command outlives it.
+func TestJailEnds(t *testing.T) {
+	jail := newJail(t, JailOptions{Hosts: []string{"example.com"}})
+	for name, command := range map[string]string{
+		"ends":      "setsid sleep 1000 & echo x >new.md",
+		"times out": "echo x >new.md; setsid sleep 1000 & sleep 1000",
+	} {
+		r := openRepo(t, RepoOptions{Path: engines.GitRepository(t), Jail: jail, Command: command, Timeout: 5 * time.Second})
+		began := time.Now()
+		result, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "x"})
+		if err != nil || result.Change.Empty() {
+			t.Errorf("%s: %v, output %s", name, err, result.Output)
+		}
+		stats, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+		for _, stat := range stats {
+			if text, _ := os.ReadFile(stat); strings.Contains(string(text), r.dir) {
+				t.Errorf("%s: still runs after %s: %q", name, time.Since(began), text)
+			}
+		}
+	}
+}
+
+// TestJailedNetwork: the hosts that are named can be reached, through the proxy, and nothing else.
+func TestJailedNetwork(t *testing.T) {
+	repo := engines.GitRepository(t)
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "reached")
+	}))
+	defer server.Close()
+	u, err := url.Parse(server.URL)
+	check(t, err)
+	jail := newJail(t, JailOptions{Hosts: []string{"localhost:" + u.Port()}})
+	for target, want := range map[string]string{
+		"localhost:" + u.Port(): "200", "LOCALHOST.:" + u.Port(): "200", "127.0.0.1:" + u.Port(): "403",
+		"localhost:1": "403", "example.com:443": "403", "[::1]:" + u.Port(): "403", "localhost": "403",
+	} {
+		command := `bash -c 'exec 3<>/dev/tcp/127.0.0.1/${https_proxy##*:}; printf "CONNECT ` + target +
+			` HTTP/1.1\r\nHost: x\r\n\r\n" >&3; read -r line <&3; echo "$line"'; exit 3`
+		r := openRepo(t, RepoOptions{Path: repo, Jail: jail, Command: command})
+		result, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "x"})
+		if err == nil || !strings.HasPrefix(result.Output, "HTTP/1.1 "+want) ||
+			strings.Contains(err.Error(), target) != (want == "403") {
+			t.Errorf("%s: %v, output %q, want %s", target, err, result.Output, want)
+		}
+	}
+	r := openRepo(t, RepoOptions{Path: repo, Jail: jail, Command: `bash -c 'exec 3<>/dev/tcp/127.0.0.1/${http_proxy##*:}
+		printf "GET http://localhost:` + u.Port() + `/ HTTP/1.1\r\nHost: x\r\n\r\n" >&3; read -r line <&3; echo "$line"'`})
+	if result, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "x"}); err != nil ||
+		!strings.HasPrefix(result.Output, "HTTP/1.1 405") {
+		t.Errorf("plain HTTP: %v %q", err, result.Output)
+	}
+}
+
+// TestNoJail: without bubblewrap, or where it does not work, there is an error that says so.
+func TestNoJail(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", dir)
+	options := JailOptions{Dir: filepath.Join(t.TempDir(), "jail"), Logger: slog.New(slog.DiscardHandler)}
+	if _, err := NewJail(t.Context(), options); err == nil || !strings.Contains(err.Error(), "install bubblewrap") {
+		t.Errorf("none: %v", err)
+	}
+	for script, want := range map[string]string{
+		"case $1 in --help) exit 0;; esac; echo 'No permissions to create new namespace' >&2; exit 1": "No permissions",
+		"case $1 in --help) exit 0;; esac; echo open":                                                 "does not work here",
+		"exit 1": "bubblewrap",
+	} {
+		write(t, filepath.Join(dir, "bwrap"), "#!/bin/sh\n"+script+"\n")
+		check(t, os.Chmod(filepath.Join(dir, "bwrap"), 0o755))
+		if _, err := NewJail(t.Context(), options); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", script, err)
+		}
+	}
+}

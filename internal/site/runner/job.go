@@ -1,0 +1,149 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// Status is the state of a job as the service's specification names it.
+type Status string
+
+// The states of section 3.
+const (
+	Active    Status = "active"
+	Completed Status = "completed"
+	Archived  Status = "archived"
+	Failed    Status = "failed"
+)
+
+// Reasons to refuse a call.
+var (
+	ErrNotFound = errors.New("not found")
+	ErrArchived = errors.New("is archived and takes no messages; create a new job")
+	ErrClosed   = errors.New("the service is stopping")
+)
+
+// Source is a repository and a branch of it.
+type Source struct {
+	Repository string `json:"repository"`
+	Ref        string `json:"ref"`
+}
+
+// Job is an agent job. Its JSON is the object of section 2.1 of the service's specification.
+type Job struct {
+	ID     string `json:"id"`
+	Status Status `json:"status"`
+	Source Source `json:"source"`
+	Model  string `json:"model"`
+	// PRLink is nil while the job is active or if it has no pull request.
+	// It may be a path on the Host.
+	PRLink     *string    `json:"prLink"`
+	CreatedAt  time.Time  `json:"createdAt"`
+	ArchivedAt *time.Time `json:"archivedAt"`
+
+	Project string `json:"-"`
+	// Prompts are the prompt of the create call and then the messages, as accepted.
+	Prompts []string `json:"-"`
+	// Worked is the number of instructions that ended. Failure is why the last of them
+	// failed, Output the end of its command's output.
+	Worked          int    `json:"-"`
+	Failure, Output string `json:"-"`
+
+	last      Change    // result of the instructions that ended
+	forgotten bool      // Options.Archived has returned nil
+	begun     bool      // work on the next instruction has begun
+	pending   bool      // last is the next instruction's and only lacks its pull request
+	endedAt   time.Time // of the last instruction
+}
+
+func (j *Job) active() bool { return j.Worked < len(j.Prompts) }
+
+// shown returns j as callers see it: while an instruction is left, active and without its
+// pull request.
+func (j *Job) shown() Job {
+	r := *j
+	r.Prompts = slices.Clone(j.Prompts)
+	if j.active() {
+		r.Status, r.PRLink = Active, nil
+	}
+	return r
+}
+
+// Task is one instruction for an Editor.
+type Task struct {
+	Job, Project, Prompt string
+	// Last is the result of the instructions before; the zero Change for the first.
+	Last Change
+	// Again reports whether the task was begun before and interrupted: anything that it
+	// added to Last must not be used.
+	Again bool
+}
+
+// Change is the work of a job so far: a branch and the commit it is based on.
+type Change struct {
+	Branch string `json:"branch"` // "docgauge/<job id>"
+	Base   string `json:"base"`   // commit the branch began at
+	Head   string `json:"head"`   // newest commit of the branch; Base before the first
+	// Messages are those of the commits, the oldest first.
+	Messages []string `json:"messages"`
+	// Files are those that the commits of Pretend change, one each.
+	Files []string `json:"files,omitempty"`
+}
+
+// Empty reports whether the job has changed nothing.
+func (c Change) Empty() bool { return c.Head == c.Base }
+
+// Result is what an instruction came to.
+type Result struct {
+	Change Change // of the whole job, with Head as in Task.Last if nothing changed
+	Output string // the end of it
+	// Archive asks to archive the job if no instruction is left.
+	Archive bool
+}
+
+// Editor carries out instructions.
+type Editor interface {
+	// Edit carries out t. With an error the output counts alone, and the branch is as t.Last has it.
+	Edit(ctx context.Context, t Task) (Result, error)
+	// Diff returns c as a unified diff of Head against Base.
+	Diff(ctx context.Context, c Change) (string, error)
+}
+
+// Host opens pull requests.
+type Host interface {
+	// Propose opens the pull request of c.Branch for j, or updates the existing one, and
+	// returns its link, absolute or a path on the Host.
+	Propose(ctx context.Context, j Job, c Change, diff string) (link string, err error)
+}
+
+// BranchPrefix begins the branch of every job; the job's id follows.
+const BranchPrefix = "docgauge/"
+
+// maxSubject is the length of a subject, in characters.
+const maxSubject = 72
+
+// Subject returns the first line of prompt that has text as one short line, for commit
+// messages and titles.
+func Subject(prompt string) string {
+	for line := range strings.Lines(prompt) {
+		line = strings.Map(func(r rune) rune {
+			if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
+				return ' '
+			}
+			return r
+		}, line)
+		line = strings.Join(strings.Fields(strings.TrimLeft(strings.TrimSpace(line), "# ")), " ")
+		if line == "" || line == "---" {
+			continue
+		}
+		if runes := []rune(line); len(runes) > maxSubject {
+			return string(runes[:maxSubject-1]) + "…"
+		}
+		return line
+	}
+	return "Agent job"
+}

@@ -1,0 +1,141 @@
+package runner
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/durable"
+)
+
+// journalName is the journal in a data directory: one JSON object a line, each written and
+// synced before its call is answered. The lines with the event created or message are exactly
+// the accepted instructions.
+const journalName = "jobs.ndjson"
+
+// Kinds of events.
+const (
+	eventCreated   = "created"   // create was accepted: project, prompt, source, model
+	eventMessage   = "message"   // a message was accepted: prompt
+	eventStarted   = "started"   // work on the next instruction began, or began again
+	eventCommitted = "committed" // the editor is done: change
+	eventEnded     = "ended"     // the instruction is over: status, link, failure, output
+	eventArchived  = "archived"  // the job was archived by age
+)
+
+// event is one line of the journal.
+type event struct {
+	At      time.Time `json:"at"`
+	Kind    string    `json:"event"`
+	Job     string    `json:"job"`
+	Project string    `json:"project,omitempty"`
+	Prompt  string    `json:"prompt,omitempty"`
+	Source  *Source   `json:"source,omitempty"`
+	Model   string    `json:"model,omitempty"`
+	Change  *Change   `json:"change,omitempty"`
+	Status  Status    `json:"status,omitempty"`
+	Link    string    `json:"link,omitempty"`
+	Failure string    `json:"failure,omitempty"`
+	Output  string    `json:"output,omitempty"`
+}
+
+// journal is the file of events, locked while it is open.
+type journal struct {
+	file *os.File
+	size int64 // of the complete lines
+}
+
+// openJournal opens the journal in dir and passes its events to replay, in order. A last line
+// without its end was never answered and is cut off.
+func openJournal(dir string, replay func(event) error) (*journal, error) {
+	path := filepath.Join(dir, journalName)
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("agent journal: %w", err)
+	}
+	j := &journal{file: file}
+	// Without the lock the end of the file belongs to another process and must not be cut.
+	if err = lock(file); err != nil {
+		err = fmt.Errorf(": %w", err)
+	} else {
+		err = j.read(replay)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("agent journal %s%w", path, err), file.Close())
+	}
+	return j, nil
+}
+
+func (j *journal) read(replay func(event) error) error {
+	lines := bufio.NewReader(j.file)
+	for n := 1; ; n++ {
+		line, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return j.cut()
+		}
+		if err != nil {
+			return fmt.Errorf(": %w", err)
+		}
+		var e event
+		if err := json.Unmarshal(line, &e); err != nil {
+			return fmt.Errorf(":%d: line: want an event as JSON: %w", n, err)
+		}
+		if err := replay(e); err != nil {
+			return fmt.Errorf(":%d: %w", n, err)
+		}
+		j.size += int64(len(line))
+	}
+}
+
+// append writes e after the complete lines. After an error e is not in the journal, or the
+// journal accepts nothing more.
+func (j *journal) append(e event) error {
+	var line bytes.Buffer
+	encoder := json.NewEncoder(&line)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(e)
+	if err == nil {
+		_, err = j.file.WriteAt(line.Bytes(), j.size)
+	}
+	if err == nil && e.Kind != eventStarted { // no client learned that work began
+		err = j.file.Sync()
+	}
+	if err != nil {
+		return fmt.Errorf("agent journal: %w", errors.Join(err, j.cut()))
+	}
+	j.size += int64(line.Len())
+	return nil
+}
+
+// cut removes everything after the complete lines.
+func (j *journal) cut() error {
+	if err := j.file.Truncate(j.size); err != nil {
+		return errors.Join(err, j.file.Close())
+	}
+	return nil
+}
+
+// errLocked: another process works on the same data directory.
+var errLocked = errors.New("another process works on it; want a data directory for each")
+
+// lockPatience is the time that lock waits: a process that was killed while it started a program
+// leaves its locks to that child until the program runs.
+const lockPatience = 3 * time.Second
+
+// lock locks file until it is closed, or returns errLocked.
+func lock(file *os.File) error {
+	for deadline := time.Now().Add(lockPatience); ; time.Sleep(10 * time.Millisecond) {
+		if locked, err := durable.TryLock(file); locked || err != nil {
+			return err
+		}
+		if !time.Now().Before(deadline) {
+			return errLocked
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package runner
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Git and the command begin new sessions: no terminal to ask for a password on, and
+// one process group to stop. Both end with us, git with time to remove its locks.
+
+func gitAttributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGTERM}
+}
+
+const (
+	// reaper is the name under which this program, started once more, runs a command. It
+	// becomes the parent of processes that the command leaves behind, in any session, and
+	// kills them when the command ends, when it is asked to end, and when we die.
+	reaper = "docgauge-reaper"
+	self   = "/proc/self/exe"
+	// reapTime is the time for which it tries: a process of another user cannot be killed.
+	reapTime = time.Second
+)
+
+// supervise lets a command that was not started yet run below a reaper. Where /proc is not
+// mounted it runs by itself, and processes that leave its session outlive it.
+func supervise(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	if _, err := os.Stat(self); err != nil {
+		return
+	}
+	cmd.Path, cmd.Args = self, append([]string{reaper, cmd.Path}, cmd.Args...)
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGTERM
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+}
+
+// init makes a reaper of each program that links this package, tests included, before its main
+// function begins.
+func init() { //nolint:gochecknoinits // main functions need not know about it
+	if len(os.Args) > 2 && os.Args[0] == reaper {
+		os.Exit(reap(os.Args[1], os.Args[2:]))
+	}
+}
+
+// reap runs a program, ends the processes that it leaves, and returns its exit code.
+func reap(program string, args []string) int {
+	runtime.LockOSThread() // the program would die with the thread that started it
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, syscall.SIGTERM)
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		fmt.Fprintln(os.Stderr, "cannot adopt processes that the command leaves behind:", err)
+	}
+	child, err := syscall.ForkExec(program, args, &syscall.ProcAttr{
+		Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL},
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 127
+	}
+	go func() {
+		<-stop
+		_ = syscall.Kill(child, syscall.SIGKILL) // the rest follows
+	}()
+	var status syscall.WaitStatus
+	for pid := 0; pid != child; {
+		if pid, err = syscall.Wait4(-1, &status, 0, nil); err != nil && err != syscall.EINTR {
+			return 127
+		}
+	}
+	killChildren()
+	if status.Signaled() {
+		return 128 + int(status.Signal())
+	}
+	return status.ExitStatus()
+}
+
+// killChildren kills all children, and theirs, which become children by that.
+func killChildren() {
+	for deadline := time.Now().Add(reapTime); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		for _, pid := range children() {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		for pid := 1; pid > 0; {
+			var err error
+			if pid, err = syscall.Wait4(-1, nil, syscall.WNOHANG, nil); err == syscall.ECHILD {
+				return
+			}
+		}
+	}
+}
+
+// children returns the processes whose parent this one is.
+func children() (pids []int) {
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, name := range stats {
+		text, _ := os.ReadFile(name) // of one that just ended nothing
+		// "12 (a name) S 11 …": a name can have anything in it, the last ) ends it.
+		fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+		if len(fields) > 1 && string(fields[1]) == strconv.Itoa(os.Getpid()) {
+			if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name))); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
+}

@@ -1,0 +1,17 @@
+//go:build unix && !linux
+
+package runner
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// Git and the command begin new sessions, so that they cannot ask for a password on a terminal,
+// and one process group can be stopped. These systems lack a parent-death signal: both outlive
+// us if we are killed. They also lack a way to find processes that a command started in another
+// session, which are left running.
+
+func gitAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
+
+func supervise(cmd *exec.Cmd) { cmd.SysProcAttr = gitAttributes() }

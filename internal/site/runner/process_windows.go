@@ -1,0 +1,25 @@
+package runner
+
+import (
+	"io/fs"
+	"os/exec"
+	"strconv"
+	"syscall"
+)
+
+func supervise(cmd *exec.Cmd) { cmd.SysProcAttr = gitAttributes() }
+
+func gitAttributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
+}
+
+// killSession kills a command and all its descendants; syscall.ESRCH if none is left.
+func killSession(pid int) error {
+	if exec.Command("taskkill", "/T", "/F", "/PID", strconv.Itoa(pid)).Run() != nil {
+		return syscall.ESRCH
+	}
+	return nil
+}
+
+// usage returns the bytes that a file takes of the disk.
+func usage(info fs.FileInfo) int64 { return info.Size() }

@@ -1,0 +1,346 @@
+package runner
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/clock"
+)
+
+// Options says how jobs are kept and worked on.
+type Options struct {
+	Dir          string        // data directory; empty = jobs are only in memory
+	Workers      int           // instructions worked on at once, at least 1
+	ArchiveAfter time.Duration // time from the end of its last instruction until a job is archived; 0 = never
+	Source       func(project string) Source
+	Model        string
+	Editor       Editor
+	// Archived is called once a job takes no more messages; nil = not at all.
+	Archived func(Job) error
+	Host     Host
+	Now      func() time.Time
+	Logger   *slog.Logger
+}
+
+// Queue keeps jobs and works on them. Its methods are safe for concurrent use.
+type Queue struct {
+	options Options
+	ctx     context.Context // ends with Close
+	cancel  context.CancelFunc
+	workers sync.WaitGroup
+
+	mu      sync.Mutex
+	jobs    map[string]*Job
+	order   []*Job   // as created
+	journal *journal // nil without a data directory, or before the first job
+	waiting []*Job   // have an instruction and no worker
+	busy    int      // workers
+}
+
+// Open returns the jobs of o.Dir and continues the active ones. The journal is created with
+// the first job. The error names a bad line of the journal, or is errLocked.
+func Open(o Options) (*Queue, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	q := &Queue{options: o, ctx: ctx, cancel: cancel, jobs: map[string]*Job{}}
+	if o.Dir == "" {
+		return q, nil
+	}
+	if _, err := os.Stat(filepath.Join(o.Dir, journalName)); errors.Is(err, fs.ErrNotExist) {
+		return q, nil
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q, q.openJournal()
+}
+
+// openJournal reads the journal and starts work on the active jobs.
+func (q *Queue) openJournal() (err error) {
+	if q.journal, err = openJournal(q.options.Dir, q.apply); err != nil {
+		return err
+	}
+	for _, j := range q.order {
+		if j.active() {
+			q.enqueue(j)
+		}
+	}
+	return nil
+}
+
+// Close stops the work and waits for the workers. The next Open of the directory works on
+// their unfinished instructions again.
+func (q *Queue) Close() error {
+	q.cancel()
+	q.workers.Wait()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.journal == nil {
+		return nil
+	}
+	return q.journal.file.Close()
+}
+
+// Create accepts a prompt as a new job of project.
+func (q *Queue) Create(project, prompt string) (Job, error) {
+	source := q.options.Source(project)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.accept(event{
+		Kind: eventCreated, Job: "job_" + strings.ToLower(rand.Text()[:20]), Project: project, Prompt: prompt,
+		Source: &source, Model: q.options.Model,
+	})
+}
+
+// Message accepts a prompt for a job of project. The error is ErrNotFound or ErrArchived, or
+// comes from the journal.
+func (q *Queue) Message(project, id, prompt string) (Job, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	j, err := q.find(project, id)
+	if err != nil {
+		return Job{}, err
+	}
+	if j.ArchivedAt != nil {
+		return Job{}, fmt.Errorf("job %.140q: %w", id, ErrArchived)
+	}
+	return q.accept(event{Kind: eventMessage, Job: id, Prompt: prompt})
+}
+
+// accept makes e durable and queues its job, unless the job is already queued or being worked on.
+func (q *Queue) accept(e event) (Job, error) {
+	if q.ctx.Err() != nil {
+		return Job{}, ErrClosed
+	}
+	j := q.jobs[e.Job]
+	idle := j == nil || !j.active()
+	if err := q.commit(e); err != nil {
+		return Job{}, err
+	}
+	j = q.jobs[e.Job]
+	if idle {
+		q.enqueue(j)
+	}
+	return j.shown(), nil
+}
+
+// Get returns a job of project, or ErrNotFound.
+func (q *Queue) Get(project, id string) (Job, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	j, err := q.find(project, id)
+	if err != nil {
+		return Job{}, err
+	}
+	return j.shown(), nil
+}
+
+// All returns every job that was accepted, in order.
+func (q *Queue) All() []Job {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	all := make([]Job, 0, len(q.order))
+	for _, j := range q.order {
+		all = append(all, j.shown())
+	}
+	return all
+}
+
+// find returns a job of project, archived if it is old enough.
+func (q *Queue) find(project, id string) (*Job, error) {
+	j, ok := q.jobs[id]
+	if !ok || j.Project != project {
+		return nil, fmt.Errorf("job %.140q: %w", id, ErrNotFound)
+	}
+	return j, q.age(j)
+}
+
+// age archives a job that is old enough.
+func (q *Queue) age(j *Job) error {
+	at := j.endedAt.Add(q.options.ArchiveAfter)
+	if q.options.ArchiveAfter > 0 && !j.active() && j.ArchivedAt == nil && !q.options.Now().Before(at) {
+		return q.commit(event{At: at, Kind: eventArchived, Job: j.ID})
+	}
+	return nil
+}
+
+// ageAll archives all jobs that are old enough, and lets what is kept of archived ones go.
+func (q *Queue) ageAll() {
+	for _, j := range q.order {
+		err := q.age(j)
+		if err == nil && j.ArchivedAt != nil && !j.forgotten && q.options.Archived != nil {
+			err = q.options.Archived(j.shown())
+			j.forgotten = err == nil
+		}
+		if err != nil {
+			q.options.Logger.Error("agent job not archived", "job_id", j.ID, "error", err)
+		}
+	}
+}
+
+// commit makes an event durable, then applies it. Without a time it happens now.
+func (q *Queue) commit(e event) (err error) {
+	if e.At.IsZero() {
+		e.At = q.options.Now()
+	}
+	e.At = e.At.UTC().Truncate(time.Millisecond)
+	if q.journal == nil && q.options.Dir != "" {
+		err = q.openJournal()
+	}
+	if err == nil && q.journal != nil {
+		err = q.journal.append(e)
+	}
+	if err != nil {
+		return err
+	}
+	return q.apply(e)
+}
+
+// apply adds one event, live or from the journal.
+func (q *Queue) apply(e event) error {
+	j, exists := q.jobs[e.Job]
+	switch {
+	case e.Kind == eventCreated && (exists || e.Source == nil):
+		return fmt.Errorf("job %.60q: want it created once, with a source", e.Job)
+	case e.Kind != eventCreated && !exists:
+		return fmt.Errorf("job %.60q: has an event before it was created", e.Job)
+	}
+	switch e.Kind {
+	case eventCreated:
+		j = &Job{
+			ID: e.Job, Project: e.Project, Source: *e.Source, Model: e.Model, CreatedAt: e.At,
+			Prompts: []string{e.Prompt},
+		}
+		q.jobs[e.Job], q.order = j, append(q.order, j)
+	case eventMessage:
+		j.Prompts = append(j.Prompts, e.Prompt)
+	case eventStarted:
+		j.begun = true
+	case eventCommitted:
+		if e.Change == nil {
+			return fmt.Errorf("job %.60q: event committed lacks its change", e.Job)
+		}
+		j.last, j.pending = *e.Change, true
+	case eventEnded:
+		if !j.active() {
+			return fmt.Errorf("job %.60q: ended more often than instructions were accepted", e.Job)
+		}
+		j.Worked++
+		j.begun, j.pending = false, false
+		j.Status, j.endedAt, j.Failure, j.Output = e.Status, e.At, e.Failure, e.Output
+		if e.Link != "" {
+			j.PRLink = &e.Link
+		}
+		if e.Status == Archived && !j.active() {
+			j.ArchivedAt = &e.At
+		}
+	case eventArchived:
+		j.Status, j.ArchivedAt = Archived, &e.At
+	default:
+		return fmt.Errorf("event %.40q: unknown; a newer docgauge may have written it", e.Kind)
+	}
+	return nil
+}
+
+// enqueue puts j at the end of the queue and makes sure that there is a worker.
+func (q *Queue) enqueue(j *Job) {
+	q.waiting = append(q.waiting, j)
+	if q.busy < q.options.Workers {
+		q.busy++
+		q.workers.Go(q.work)
+	}
+}
+
+// retryEvery is the time between two attempts to write the end of an instruction: the work
+// is done, only its record is missing, for example on a full disk.
+const retryEvery = time.Second
+
+// work is a worker: it carries out instructions until no job waits. A job with more to do
+// goes to the end of the queue, so that no job keeps the others waiting. The lock is free
+// during the work itself.
+func (q *Queue) work() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for len(q.waiting) > 0 && q.ctx.Err() == nil {
+		j, before := q.waiting[0], *q.waiting[0]
+		q.waiting = q.waiting[1:]
+		if !before.pending {
+			// After a crash from here on, the editor learns that it begins again.
+			if err := q.commit(event{Kind: eventStarted, Job: j.ID}); err != nil {
+				q.options.Logger.Error("agent job's beginning not written", "job_id", j.ID, "error", err)
+			}
+		}
+		q.mu.Unlock()
+		end := q.carryOut(before)
+		q.mu.Lock()
+		if end.Status == Failed && q.ctx.Err() != nil {
+			break // stopped: the same as a crash
+		}
+		err := q.commit(end)
+		for err != nil && q.ctx.Err() == nil {
+			q.options.Logger.Error("agent job's end not written", "job_id", end.Job, "error", err)
+			q.mu.Unlock()
+			_ = clock.Sleep(q.ctx, retryEvery)
+			q.mu.Lock()
+			err = q.commit(end)
+		}
+		if err != nil {
+			break
+		}
+		q.options.Logger.Info("agent job ended", "job_id", j.ID, "project", j.Project, "instruction", j.Worked,
+			"outcome", string(end.Status), "pr_link", end.Link, "failure", end.Failure)
+		if j.active() {
+			q.waiting = append(q.waiting, j)
+		}
+		q.ageAll()
+	}
+	q.busy--
+}
+
+// carryOut does the next instruction of j, without the lock, and returns the event that ends it.
+func (q *Queue) carryOut(j Job) event {
+	end := event{Kind: eventEnded, Job: j.ID, Status: Completed}
+	failed := func(err error) event {
+		end.Status, end.Failure, end.Link = Failed, err.Error(), ""
+		return end
+	}
+	change := j.last
+	if !j.pending {
+		task := Task{Job: j.ID, Project: j.Project, Prompt: j.Prompts[j.Worked], Last: j.last, Again: j.begun}
+		result, err := q.options.Editor.Edit(q.ctx, task)
+		change, end.Output = result.Change, result.Output
+		switch {
+		case err != nil:
+			return failed(err)
+		case result.Archive:
+			end.Status = Archived
+			return end
+		case change.Empty() || change.Head == j.last.Head && j.PRLink != nil:
+			return end
+		}
+		// After a crash from here on, nothing is edited again: the instruction continues with
+		// the pull request.
+		q.mu.Lock()
+		err = q.commit(event{Kind: eventCommitted, Job: j.ID, Change: &change})
+		q.mu.Unlock()
+		if err != nil {
+			return failed(err)
+		}
+	}
+	diff, err := q.options.Editor.Diff(q.ctx, change)
+	if err == nil {
+		// After a crash during Propose, it is called again: a Host accepts the same branch twice.
+		end.Link, err = q.options.Host.Propose(q.ctx, j, change, diff)
+	}
+	if err != nil {
+		return failed(err)
+	}
+	return end
+}

@@ -1,0 +1,144 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// editor fails or changes nothing if a test says so; else it pretends.
+type editor struct {
+	words
+	err, diffErr error
+	still        bool
+	tasks        []Task
+}
+
+func (e *editor) Edit(ctx context.Context, t Task) (Result, error) {
+	e.tasks = append(e.tasks, t)
+	result, _ := e.words.Edit(ctx, t)
+	if e.still {
+		result.Change = t.Last
+	}
+	result.Output = "output of " + t.Prompt
+	return result, e.err
+}
+
+func (e *editor) Diff(ctx context.Context, c Change) (string, error) {
+	diff, _ := e.words.Diff(ctx, c)
+	return diff, e.diffErr
+}
+
+// A pull request that could not be opened is opened by the next instruction,
+// even if that one changes nothing; then there is nothing to propose any more.
+func TestFailuresAndWhatFollows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, h := &editor{}, newHost()
+		s := open(t, Options{Editor: e, Host: h})
+		step := func(prompt string) Job {
+			send(t, s, s.All()[0].ID, prompt)
+			return atRest(s)[0]
+		}
+		e.err = errors.New("editor broken")
+		create(t, s, "one")
+		if got := atRest(s)[0]; got.Status != Failed || got.Failure != "editor broken" ||
+			got.Output != "output of one" || link(got) != "" {
+			t.Errorf("editor: %+v", got)
+		}
+		e.err, h.err = nil, errors.New("host broken")
+		if got := step("two"); got.Status != Failed || got.Failure != "host broken" || link(got) != "" {
+			t.Errorf("host: %+v", got)
+		}
+		h.err, e.diffErr, e.still = nil, errors.New("diff broken"), true
+		if got := step("three"); got.Status != Failed || got.Failure != "diff broken" {
+			t.Errorf("diff: %+v", got)
+		}
+		e.diffErr = nil
+		if got := step("four"); got.Status != Completed || link(got) != "/pr/1" || got.Failure != "" {
+			t.Errorf("again: %+v", got)
+		}
+		h.err = errors.New("asked once more")
+		if got := step("five"); got.Status != Completed || link(got) != "/pr/1" {
+			t.Errorf("nothing changed: %+v", got)
+		}
+		if diff := cmp.Diff([]string{"two"}, e.tasks[4].Last.Messages); diff != "" {
+			t.Error(diff)
+		}
+		closeQueue(t, s)
+	})
+}
+
+// An archived outcome archives only where nothing is left to do.
+func TestArchivedWithMoreToDo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, Options{Editor: words{time.Minute}})
+		id := create(t, s, "[sandbox:archive]")
+		send(t, s, id, "x")
+		if got := atRest(s)[0]; got.Status != Completed || got.ArchivedAt != nil {
+			t.Errorf("%+v", got)
+		}
+		send(t, s, id, "[sandbox:archive]")
+		if got := atRest(s)[0]; got.Status != Archived || !got.ArchivedAt.Equal(noon.Truncate(time.Millisecond)) {
+			t.Errorf("%+v", got)
+		}
+		if _, err := s.Message("p", id, "x"); !errors.Is(err, ErrArchived) {
+			t.Error(err)
+		}
+		closeQueue(t, s)
+	})
+}
+
+func TestJobsOfOthers(t *testing.T) {
+	s := open(t, Options{})
+	defer closeQueue(t, s)
+	id := create(t, s, "x")
+	for _, ask := range [][2]string{{"q", id}, {"p", "job_x"}, {"", ""}} {
+		if _, err := s.Get(ask[0], ask[1]); !errors.Is(err, ErrNotFound) {
+			t.Errorf("get %v: %v", ask, err)
+		}
+		if _, err := s.Message(ask[0], ask[1], "x"); !errors.Is(err, ErrNotFound) {
+			t.Errorf("message %v: %v", ask, err)
+		}
+	}
+}
+
+// A job with many instructions does not keep the others waiting.
+func TestJobsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, Options{Editor: words{time.Minute}})
+		first := create(t, s, "1")
+		second := create(t, s, "a")
+		for range 2 {
+			send(t, s, first, "1")
+			send(t, s, second, "a")
+		}
+		for want := range 6 {
+			synctest.Wait()
+			all := s.All()
+			if got := all[0].Worked + all[1].Worked; got != want || all[0].Worked-all[1].Worked > 1 ||
+				all[1].Worked > all[0].Worked {
+				t.Errorf("after %d minutes: %d and %d", want, all[0].Worked, all[1].Worked)
+			}
+			time.Sleep(time.Minute)
+		}
+		closeQueue(t, s)
+	})
+}
+
+func TestSubject(t *testing.T) {
+	for prompt, want := range map[string]string{
+		"x": "x", "\n\n  # Fix  the\ttypos \nmore": "Fix the typos", "---\n": "Agent job",
+		"\x1b[31mred\x00\u202e": "[31mred", "###\nb": "b",
+		strings.Repeat("ü", 72): strings.Repeat("ü", 72), strings.Repeat("ü", 73): strings.Repeat("ü", 71) +
+			"…", "--amend": "--amend",
+	} {
+		if got := Subject(prompt); got != want {
+			t.Errorf("%q: %q, want %q", prompt, got, want)
+		}
+	}
+}

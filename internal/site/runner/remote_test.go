@@ -1,0 +1,133 @@
+package runner
+
+import (
+	"encoding/base64"
+	"net/http"
+	"net/http/cgi"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/docgauge/docgauge/internal/dev/engines"
+)
+
+// gitServer serves bare repositories below root over HTTP, to those who have the token.
+func gitServer(t *testing.T, root, authorization string) *httptest.Server {
+	t.Helper()
+	program, err := exec.LookPath("git")
+	check(t, err)
+	backend := &cgi.Handler{Path: program, Args: []string{"http-backend"}, Env: []string{
+		"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=agent", "GIT_CONFIG_NOSYSTEM=1",
+		"GIT_CONFIG_GLOBAL=" + os.DevNull,
+	}}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != authorization {
+			http.Error(w, "who are you?", http.StatusForbidden)
+			return
+		}
+		backend.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	return server
+}
+
+// TestTokenStaysWithGit: a command that turns each setting and hook of the repository and
+// the user against git gets no token: the branch goes to the remote, and comes back from it,
+// without them.
+func TestTokenStaysWithGit(t *testing.T) {
+	const token = "s3cret-token-of-the-tests"
+	basic := base64.StdEncoding.EncodeToString([]byte("x-access-token:" + token))
+	repo := engines.GitRepository(t)
+	t.Setenv("no_proxy", "")
+	root := t.TempDir()
+	bare := filepath.Join(root, "docs.git")
+	engines.Git(t, ".", "clone", "--quiet", "--bare", repo, bare)
+	engines.Git(t, bare, "config", "http.receivepack", "true")
+	server := gitServer(t, root, "Basic "+basic)
+	var mu sync.Mutex
+	var proxied []string
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		proxied = append(proxied, r.Method+" "+r.URL.String())
+		http.Error(w, "no", http.StatusBadGateway)
+	}))
+	defer proxy.Close()
+	engines.Git(t, repo, "remote", "add", "origin", server.URL+"/docs.git")
+
+	seen := filepath.Join(t.TempDir(), "seen")
+	spy := filepath.Join(t.TempDir(), "spy")
+	write(t, spy, "#!/bin/sh\n{ env; echo; cat /proc/$PPID/environ 2>/dev/null | tr '\\0' '\\n'; } >> "+seen+"\nexit "+
+		"1\n")
+	if err := os.Chmod(spy, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := strings.Replace(server.URL, "127.0.0.1", "localhost", 1)
+	hostile := map[string]string{
+		"pushurl": "git config remote.origin.pushurl 'ext::" + spy + " %S'; git config protocol.ext.allow always",
+		"url":     "git config remote.origin.url 'ext::" + spy + " %S'; git config protocol.ext.allow always",
+		"instead": "git config url.'ext::" + spy + " '.insteadOf " + server.URL +
+			"; git config protocol.ext.allow always",
+		"push instead": "git config url." + elsewhere + "/.pushInsteadOf " + server.URL +
+			"/; git config http." + elsewhere +
+			"/.proxy " + proxy.URL + "; git config http.extraHeader 'X: y'",
+		"proxy":        "git config http.proxy " + proxy.URL,
+		"remote proxy": "git config remote.origin.proxy " + proxy.URL,
+		"credentials":  "git config credential.helper '!" + spy + "'",
+		"ask pass":     "git config core.askPass " + spy,
+		"ssh":          "git config core.sshCommand " + spy + "; git config remote.origin.pushurl ssh://localhost/x",
+		"receive-pack": "git config remote.origin.receivepack " + spy + "; git config remote.origin.uploadpack " + spy,
+		"helper":       "git config remote.origin.vcs spy; git config alias.remote-spy '!" + spy + "'",
+		"hooks": "mkdir -p ../hooks; for h in pre-push post-merge reference-transaction; do cp " + spy +
+			" ../hooks/$h; cp " + spy + " $(git rev-parse --git-common-dir)/hooks/$h; done; git config " +
+			"core.hooksPath $PWD/../hooks",
+		"user": "git config --global http.proxy " + proxy.URL +
+			"; git config --global credential.helper '!" + spy + "'",
+		"filter": "echo '* filter=spy' > .gitattributes; git config filter.spy.clean " + spy +
+			"; git config filter.spy.smudge " + spy,
+		"signature": "git config gpg.program " + spy + "; git config push.gpgSign true",
+	}
+	for name, command := range hostile {
+		t.Run(name, func(t *testing.T) {
+			config, err := os.ReadFile(filepath.Join(repo, ".git", "config"))
+			check(t, err)
+			defer func() {
+				for path, text := range map[string]string{
+					filepath.Join(repo, ".git", "config"):          string(config),
+					filepath.Join(os.Getenv("HOME"), ".gitconfig"): "",
+				} {
+					write(t, path, text)
+				}
+			}()
+			r := openRepo(t, RepoOptions{Path: repo, Remote: "origin", Command: "cat >> new.md; " + command},
+				func(r *Repo) {
+					r.login = func() (string, string, string, error) {
+						return server.URL + "/",
+							"x-access-token", token, nil
+					}
+				})
+			job := "job_" + strings.ReplaceAll(name, " ", "_")
+			first := edit(t, r, Task{Job: job, Prompt: "one\n"})
+			if err := r.push(t.Context(), first.Branch); err != nil {
+				t.Error(err)
+			}
+			if at := engines.Git(t, bare, "rev-parse", first.Branch); at != first.Head {
+				t.Errorf("the remote is at %s, want %s", at, first.Head)
+			}
+			edit(t, r, Task{Job: job, Prompt: "two\n", Last: first}) // it catches up
+			if text, _ := os.ReadFile(seen); strings.Contains(string(text), basic) ||
+				strings.Contains(string(text), token) {
+				t.Errorf("the token was seen:\n%s", text)
+			}
+		})
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(proxied) > 0 {
+		t.Errorf("asked through the proxy of the command: %q", proxied)
+	}
+}

@@ -1,0 +1,275 @@
+package runner
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// DefaultTimeout is the default of RepoOptions.Timeout.
+	DefaultTimeout = 30 * time.Minute
+	// DefaultMaxDisk is the default of RepoOptions.MaxDisk.
+	DefaultMaxDisk = 2 << 30
+	// lockName is in the directory of jobs.
+	lockName = "lock"
+	// maxFile is the size of the largest file that File returns.
+	maxFile = 1 << 20
+)
+
+// RepoOptions says which git repository jobs edit, how, and where its pull requests go.
+type RepoOptions struct {
+	// Path is the repository: the top of a working tree, or a bare repository. A URL takes its place:
+	// then Path is the bare repository that OpenRepo makes, and it is fetched from URL before each job.
+	Path, URL string
+	// Base is the branch that jobs begin at and pull requests are for; empty = the one
+	// checked out when OpenRepo is called, or that of the URL. Its newest commit counts for each job.
+	Base string
+	// Command edits files: run by sh -c in a copy of the files, with the prompt on standard input.
+	Command string
+	// Check is run by sh -c after a change, in the same place; it fails what must not be proposed.
+	// Empty = everything passes.
+	Check string
+	// Instead, if set, is asked first: it may edit the files below dir in the place of the command,
+	// and reports whether it did.
+	Instead func(dir string, t Task) (bool, error)
+	Timeout time.Duration // ends the command, and the check, and all they started; 0 = DefaultTimeout
+	// MaxDisk limits the files of one job, in bytes; 0 = DefaultMaxDisk.
+	MaxDisk int64
+	// Env names variables of this process that the command gets besides the ordinary ones
+	// (PATH, HOME and the like). A change that contains the value of one is refused.
+	Env []string
+	// OwnHome gives each job a home directory, which stays until Forget; so does a Jail. Without, HOME
+	// is that of this process.
+	OwnHome bool
+	Jail    *Jail // confines command and check; nil = not at all
+	// Allow permits changes that are refused otherwise: [AllowCI], [AllowHooks].
+	Allow []string
+	// GitHub is the "owner/name" that gets the pull requests, on the REST API at GitHubURL
+	// (empty = DefaultGitHub; https, or http on this machine). Branches are pushed to the git
+	// remote Remote, a name or a URL (empty = the URL, or "origin"). Token returns a token that may read
+	// and write pull requests; it is read for each of them. Without GitHub, branches are pushed to the URL.
+	GitHub, GitHubURL, Remote string
+	Token                     func() (string, error)
+}
+
+// Repo is a repository being edited. It implements [Editor] and [Host]. Jobs may be edited
+// concurrently, the instructions of a job one after the other.
+type Repo struct {
+	options RepoOptions
+	git     git
+	github  *github
+	login   func() (prefix, user, password string, err error) // for git over HTTPS; nil = none
+	remote  string                                            // URL or path that branches are pushed to; empty = none
+	dir     string                                            // of the jobs' files
+	lock    *os.File                                          // held while dir is in use; nil for a temporary one
+
+	// mu is held while base changes.
+	mu   sync.Mutex
+	base string // the branch that jobs begin at; empty before the first fetch of a URL
+}
+
+// OpenRepo checks the repository and removes what a crash left in dir, the directory of the files
+// of jobs, which one process may use at a time. An empty dir is a temporary one, removed by Close.
+// Nothing is fetched. Every error says what o needs to be instead.
+func OpenRepo(ctx context.Context, o RepoOptions, dir string) (r *Repo, err error) {
+	r = &Repo{options: o, dir: dir}
+	r.options.Remote = o.URL
+	if o.GitHub != "" {
+		r.options.Remote = cmp.Or(o.Remote, o.URL, "origin")
+		if r.github, err = newGitHub(o.GitHub, cmp.Or(o.GitHubURL, DefaultGitHub), o.Token); err != nil {
+			return nil, err
+		}
+		r.login = r.github.login
+		if _, err := r.github.readToken(); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.open(ctx); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *Repo) open(ctx context.Context) error {
+	r.options.Timeout = cmp.Or(r.options.Timeout, DefaultTimeout)
+	r.options.MaxDisk = cmp.Or(r.options.MaxDisk, DefaultMaxDisk)
+	r.options.OwnHome = r.options.OwnHome || r.options.Jail != nil
+	program, err := exec.LookPath("git")
+	if err != nil {
+		err = fmt.Errorf("needs git in PATH; install it (apt-get install git): %w", err)
+	} else {
+		r.git = git{program: program, env: append(environment(ordinary), gitVariables...)}
+		err = r.check(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("repository %s: %w", redact(cmp.Or(r.options.URL, r.options.Path)), err)
+	}
+	if err := r.takeDir(); err != nil {
+		return fmt.Errorf("files of jobs: %w", err)
+	}
+	return nil
+}
+
+// check checks the repository, its branches and its remote.
+func (r *Repo) check(ctx context.Context) (err error) {
+	if r.git.dir, err = filepath.Abs(r.options.Path); err != nil {
+		return err
+	}
+	r.base = r.options.Base
+	if r.options.URL != "" {
+		r.remote = r.options.Remote
+		if err := os.MkdirAll(r.git.dir, 0o700); err != nil {
+			return err
+		}
+		_, err = r.git.run(ctx, "init", "--quiet", "--bare", "--template=")
+		r.git = r.git.with("GIT_DIR=" + r.git.dir)
+		return err
+	}
+	repository, err := os.Stat(r.git.dir)
+	if err != nil {
+		return err
+	}
+	if !repository.IsDir() {
+		return errors.New("is a file; want the directory of a git repository")
+	}
+	bare, err := r.git.run(ctx, "rev-parse", "--is-bare-repository")
+	if err != nil {
+		return fmt.Errorf("want a git repository: %w", err)
+	}
+	if bare != "true" {
+		top, err := r.git.run(ctx, "rev-parse", "--show-toplevel")
+		if err != nil {
+			return fmt.Errorf("want the top of a working tree: %w", err)
+		}
+		if info, err := os.Stat(top); err != nil || !os.SameFile(info, repository) {
+			return fmt.Errorf("is inside the repository %s; want its top, or a separate repository", top)
+		}
+	}
+	if r.base == "" {
+		if r.base, err = r.git.run(ctx, "symbolic-ref", "--quiet", "--short", "HEAD"); err != nil {
+			return errors.New("has no branch checked out; name the branch that pull requests are for")
+		}
+	}
+	if _, err = r.baseCommit(ctx); err != nil {
+		return err
+	}
+	// A branch is a file to git, and cannot be a directory too.
+	name := strings.TrimSuffix(BranchPrefix, "/")
+	if commit, err := r.branchCommit(ctx, name); err == nil && commit != "" {
+		return fmt.Errorf("has a branch %s, which is in the way of %s<job>; rename it", name, BranchPrefix)
+	}
+	if r.remote, err = r.findRemote(ctx); err != nil {
+		return err
+	}
+	gitDir, err := r.git.run(ctx, "rev-parse", "--absolute-git-dir")
+	r.git = r.git.with("GIT_DIR=" + gitDir)
+	return err
+}
+
+// takeDir locks the directory of jobs and removes what a crash left in it. Homes stay.
+func (r *Repo) takeDir() (err error) {
+	if r.dir == "" {
+		r.dir, err = os.MkdirTemp("", "docgauge-jobs-")
+		return err
+	}
+	if r.dir, err = filepath.Abs(r.dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(r.dir, 0o700); err != nil {
+		return err
+	}
+	name := filepath.Join(r.dir, lockName)
+	if r.lock, err = os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600); err != nil {
+		return err
+	}
+	if err := lock(r.lock); err != nil {
+		return errors.Join(fmt.Errorf("%s: %w", name, err), r.lock.Close())
+	}
+	left, err := os.ReadDir(r.dir)
+	for _, entry := range left {
+		if entry.IsDir() {
+			err = errors.Join(err, r.place(entry.Name()).clear())
+		}
+	}
+	if err != nil {
+		return errors.Join(err, r.lock.Close())
+	}
+	return nil
+}
+
+// Close unlocks the directory of jobs, and removes a temporary one. No Edit may be
+// running.
+func (r *Repo) Close() error {
+	if r.lock != nil {
+		return r.lock.Close()
+	}
+	return removeAll(r.dir)
+}
+
+// Source returns the repository, on GitHub or this machine, and the branch that pull requests
+// are for.
+func (r *Repo) Source() Source {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return Source{cmp.Or(r.options.GitHub, redact(r.options.URL), r.git.dir), cmp.Or(r.base, "HEAD")}
+}
+
+// Propose pushes the branch, and with GitHub opens its pull request, unless there is one. Without,
+// there is no link.
+func (r *Repo) Propose(ctx context.Context, j Job, c Change, _ string) (link string, err error) {
+	if r.remote != "" {
+		if err := r.push(ctx, c.Branch); err != nil {
+			return "", err
+		}
+	}
+	if r.github == nil {
+		return "", nil
+	}
+	return r.github.propose(ctx, j, c.Branch, r.Source().Ref)
+}
+
+// baseCommit returns the newest commit of the base branch.
+func (r *Repo) baseCommit(ctx context.Context) (string, error) {
+	base := r.Source().Ref
+	commit, err := r.branchCommit(ctx, base)
+	if err == nil && commit == "" {
+		err = fmt.Errorf("branch %q: does not exist or has no commit; want one to base pull requests on", base)
+	}
+	return commit, err
+}
+
+// branchCommit returns the newest commit of a branch, empty without such a branch.
+func (r *Repo) branchCommit(ctx context.Context, name string) (string, error) {
+	commit, err := r.git.run(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options",
+		"refs/heads/"+name+"^{commit}")
+	if exitCode(err) == 1 {
+		return "", nil
+	}
+	return commit, err
+}
+
+// File returns a file at a commit or a branch; found is false for a missing or too large file.
+func (r *Repo) File(ctx context.Context, commit, path string) (text []byte, found bool, err error) {
+	object, err := r.git.run(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", commit+":"+path)
+	if code := exitCode(err); code == 1 || code == 128 { // an invalid path is not found either
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	out := &head{max: maxFile}
+	if err := r.git.stream(ctx, out, "", "cat-file", "blob", object); exitCode(err) == 128 {
+		return nil, false, nil // a directory
+	} else if err != nil {
+		return nil, false, err
+	}
+	return []byte(out.kept.String()), !out.cut, nil
+}

@@ -1,0 +1,292 @@
+package runner
+
+import (
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/docgauge/docgauge/internal/dev/engines"
+)
+
+func TestOpenRefuses(t *testing.T) {
+	repo := engines.GitRepository(t)
+	write(t, filepath.Join(repo, "sub", "x.md"), "x")
+	empty := filepath.Join(t.TempDir(), "empty")
+	engines.Git(t, ".", "init", "--quiet", empty)
+	detached := engines.GitRepository(t)
+	engines.Git(t, detached, "checkout", "--quiet", "--detach")
+	inTheWay := engines.GitRepository(t)
+	engines.Git(t, inTheWay, "branch", "docgauge")
+	for name, tc := range map[string]struct {
+		options RepoOptions
+		dir     string
+		want    string
+	}{
+		"no directory":   {RepoOptions{Path: filepath.Join(repo, "none")}, "", "no such file"},
+		"a file":         {RepoOptions{Path: filepath.Join(repo, "readme.md")}, "", "is a file"},
+		"not git":        {RepoOptions{Path: t.TempDir()}, "", "want a git repository"},
+		"inside":         {RepoOptions{Path: filepath.Join(repo, "sub")}, "", "is inside the repository"},
+		"no commit":      {RepoOptions{Path: empty}, "", `branch "main": does not exist or has no commit`},
+		"detached":       {RepoOptions{Path: detached}, "", "no branch checked out"},
+		"no such branch": {RepoOptions{Path: repo, Base: "--help"}, "", `branch "--help": does not exist`},
+		"branch":         {RepoOptions{Path: inTheWay}, "", "in the way"},
+		"no remote":      {RepoOptions{Path: repo, Remote: "--all"}, "", `no remote "--all"`},
+		"directory":      {RepoOptions{Path: repo}, filepath.Join(repo, "readme.md", "x"), "files of jobs"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &Repo{options: tc.options, dir: tc.dir}
+			err := r.open(t.Context())
+			if err == nil {
+				r.Close()
+			}
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("%v, want %q", err, tc.want)
+			}
+		})
+	}
+	t.Setenv("PATH", t.TempDir())
+	if _, err := OpenRepo(t.Context(), RepoOptions{Path: repo}, ""); err == nil ||
+		!strings.Contains(err.Error(), "install it") {
+		t.Errorf("without git: %v", err)
+	}
+}
+
+func TestBareAndDetachedRepositories(t *testing.T) {
+	bare := filepath.Join(t.TempDir(), "bare.git")
+	detached := engines.GitRepository(t)
+	engines.Git(t, ".", "clone", "--quiet", "--bare", detached, bare)
+	engines.Git(t, detached, "checkout", "--quiet", "--detach")
+	for _, c := range []RepoOptions{
+		{Path: bare}, {Path: detached, Base: "main"},
+		{Path: filepath.Join(detached, ".")},
+	} {
+		c.Command, c.Base = "cat > new.md", "main"
+		before := untouched(t, c.Path)
+		edit(t, openRepo(t, c), Task{Job: "job_1", Prompt: "x"})
+		if got := engines.Git(t, c.Path, "show", "docgauge/job_1:new.md"); got != "x" ||
+			untouched(t, c.Path) != before {
+			t.Errorf("%s: new.md %q, %s", c.Path, got, untouched(t, c.Path))
+		}
+		engines.Git(t, c.Path, "branch", "-D", "docgauge/job_1")
+	}
+}
+
+// Jobs begin at the newest commit of the base branch, not at the one of Open.
+func TestBaseIsReadForEachJob(t *testing.T) {
+	repo := engines.GitRepository(t)
+	r := openRepo(t, RepoOptions{Path: repo})
+	write(t, filepath.Join(repo, "second.md"), "second")
+	engines.Git(t, repo, "add", ".")
+	engines.Git(t, repo, "commit", "--quiet", "-m", "second")
+	c := edit(t, r, Task{Job: "job_1", Prompt: "x"})
+	if c.Base != engines.Git(t, repo, "rev-parse", "main") || r.Source().Ref != "main" {
+		t.Errorf("base %s of %s", c.Base, r.Source().Ref)
+	}
+}
+
+// Open removes what a crash left of jobs, but not their homes.
+func TestOpenSweeps(t *testing.T) {
+	repo := engines.GitRepository(t)
+	before := untouched(t, repo)
+	dir := filepath.Join(t.TempDir(), "jobs")
+	r := openRepo(t, RepoOptions{Path: repo}, in(dir))
+	for job, home := range map[string]bool{"job_1": false, "job_2": true} {
+		check(t, r.place(job).checkOut(t.Context(), BranchPrefix+job, "main", home))
+	}
+	write(t, filepath.Join(dir, "a-directory", "x"), "x")
+	synctest.Test(t, func(t *testing.T) { // it waits a moment
+		if _, err := OpenRepo(t.Context(), RepoOptions{Path: repo}, dir); !errors.Is(err, errLocked) ||
+			!strings.Contains(err.Error(), dir) {
+			t.Errorf("two at once: %v", err)
+		}
+	})
+	check(t, r.Close())
+	r.lock = nil // closed
+	r.dir = t.TempDir()
+	r = openRepo(t, RepoOptions{Path: repo}, in(dir))
+	left, err := filepath.Glob(filepath.Join(dir, "*", "*"))
+	if want := []string{filepath.Join(dir, "job_2", "home")}; err != nil || !slices.Equal(left, want) ||
+		untouched(t, repo) != before || branches(t, repo) != "" {
+		t.Errorf("%v, %v, want %v\n%s", left, err, want, untouched(t, repo))
+	}
+	check(t, r.Forget("job_2"))
+	if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) != 1 {
+		t.Errorf("%v, want the lock alone", left)
+	}
+}
+
+// TestRepositoryOfAURL: the default branch is found and fetched before each job, the branch of a job
+// is pushed, and nothing is fetched when the service starts.
+func TestRepositoryOfAURL(t *testing.T) {
+	upstream := engines.GitRepository(t)
+	engines.Git(t, upstream, "branch", "-m", "main", "trunk")
+	url := "file://" + upstream
+	path := filepath.Join(t.TempDir(), "copy.git")
+	r := openRepo(t, RepoOptions{Path: path, URL: url, Command: "cat >>new.md"}, func(r *Repo) { r.options.Remote = url })
+	if got := r.Source(); got != (Source{url, "HEAD"}) {
+		t.Errorf("before the first job: %+v", got)
+	}
+	first := edit(t, r, Task{Job: "job_1", Prompt: "one"})
+	_, err := r.Propose(t.Context(), Job{ID: "job_1"}, first, "")
+	check(t, err)
+	if at := engines.Git(t, upstream, "rev-parse", "docgauge/job_1"); at != first.Head || r.Source().Ref != "trunk" {
+		t.Errorf("upstream is at %s, want %s; %+v", at, first.Head, r.Source())
+	}
+	engines.Git(t, upstream, "commit", "--quiet", "--allow-empty", "-m", "second")
+	second := edit(t, r, Task{Job: "job_2", Prompt: "two"})
+	if want := engines.Git(t, upstream, "rev-parse", "trunk"); second.Base != want {
+		t.Errorf("base %s, want %s", second.Base, want)
+	}
+	gone := openRepo(t, RepoOptions{Path: path + "2", URL: url + "-that-is-gone", Command: "cat >>new.md"})
+	if _, err := gone.Edit(t.Context(), Task{Job: "job_3", Prompt: "x"}); err == nil ||
+		!strings.Contains(err.Error(), "that-is-gone") {
+		t.Errorf("no such repository: %v", err)
+	}
+}
+
+func TestDiffIsCut(t *testing.T) {
+	repo := engines.GitRepository(t)
+	r := openRepo(t, RepoOptions{Path: repo, Command: "seq 400000 > numbers.txt; head -c 5000 /dev/urandom > " +
+		"random.bin"})
+	c := edit(t, r, Task{Job: "job_1", Prompt: "x"})
+	diff, err := r.Diff(t.Context(), c)
+	if err != nil || len(diff) > maxDiff+100 ||
+		!strings.HasSuffix(diff, "\n\\ The diff is longer than what is shown.\n") {
+		t.Errorf("%d bytes, %v, ends %q", len(diff), err, diff[max(0, len(diff)-200):])
+	}
+}
+
+func TestTail(t *testing.T) {
+	for _, parts := range [][]string{
+		{"abcdef"}, {"abc", "def"}, {"a", "bcdefg"},
+		{"abcdefgh", "i"}, {"", "ab"}, {"abcd"},
+	} {
+		w := &tail{max: 4}
+		for _, p := range parts {
+			if n, err := w.Write([]byte(p)); n != len(p) || err != nil {
+				t.Fatalf("Write %q: %d %v", p, n, err)
+			}
+		}
+		all := strings.Join(parts, "")
+		want := all
+		if len(all) > 4 {
+			want = "…" + all[len(all)-4:]
+		}
+		if got := w.String(); got != want {
+			t.Errorf("%q: %q, want %q", parts, got, want)
+		}
+	}
+}
+
+func TestPasswordsAreRedacted(t *testing.T) {
+	for said, want := range map[string]string{
+		"fatal: 'https://me:pass@host/x' and http://t@h:1/": "fatal: 'https://[redacted]@host/x' and " +
+			"http://[redacted]@h:1/",
+		"git@github.com:a/b https://host/a@b": "git@github.com:a/b https://host/a@b",
+	} {
+		if got := redact(said); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+func TestPushAndCatchUp(t *testing.T) {
+	repo := engines.GitRepository(t)
+	remote := filepath.Join(t.TempDir(), "remote.git")
+	engines.Git(t, ".", "clone", "--quiet", "--bare", repo, remote)
+	engines.Git(t, repo, "remote", "add", "origin", remote)
+	r := openRepo(t, RepoOptions{Path: repo, Command: "cat >> new.md", Remote: "origin"})
+	push := func(c Change) {
+		t.Helper()
+		check(t, r.push(t.Context(), c.Branch))
+		if at := engines.Git(t, remote, "rev-parse", c.Branch); at != c.Head {
+			t.Errorf("remote at %s, want %s", at, c.Head)
+		}
+	}
+	first := edit(t, r, Task{Job: "job_1", Prompt: "one\n"})
+	push(first)
+	push(first)
+
+	reviewer := filepath.Join(t.TempDir(), "reviewer")
+	engines.Git(t, ".", "clone", "--quiet", "--branch", first.Branch, remote, reviewer)
+	engines.Git(t, reviewer, "commit", "--quiet", "--allow-empty", "-m", "reviewed")
+	engines.Git(t, reviewer, "push", "--quiet")
+	second := edit(t, r, Task{Job: "job_1", Prompt: "two\n", Last: first})
+	push(second)
+	if diff := cmp.Diff([]string{"one", "reviewed", "two"}, second.Messages); diff != "" {
+		t.Error(diff)
+	}
+
+	engines.Git(t, remote, "branch", "-D", first.Branch) // merged
+	push(edit(t, r, Task{Job: "job_1", Prompt: "three\n", Last: second}))
+
+	engines.Git(t, reviewer, "commit", "--quiet", "--amend", "--allow-empty", "-m", "rewritten")
+	engines.Git(t, reviewer, "push", "--quiet", "--force")
+	if _, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "four\n", Last: second}); err == nil ||
+		!strings.Contains(err.Error(), "rewritten on the remote") {
+		t.Errorf("rewritten: %v", err)
+	}
+	if err := r.push(t.Context(), first.Branch); err == nil || !strings.Contains(err.Error(), "git push") {
+		t.Errorf("push over it: %v", err)
+	}
+}
+
+// The password goes to the URLs it is for, and into no error.
+func TestLogin(t *testing.T) {
+	repo := engines.GitRepository(t)
+	t.Setenv("no_proxy", "127.0.0.1")
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.Header.Get("Authorization"))
+		http.NotFound(w, r)
+	}))
+	defer server.Close()
+	r := openRepo(t, RepoOptions{Path: repo, Command: "cat >new.md", Remote: "http://user:hidden@" +
+		strings.TrimPrefix(server.URL, "http://") + "/x/y"})
+	c := edit(t, r, Task{Job: "job_1", Prompt: "x"})
+	for _, prefix := range []string{server.URL + "/", "https://elsewhere.example/"} {
+		r.login = func() (string, string, string, error) { return prefix, "x-access-token", "s3cret", nil }
+		err := r.push(t.Context(), c.Branch)
+		if err == nil || strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "hidden") {
+			t.Errorf("%v", err)
+		}
+	}
+	want := "Basic " + base64.StdEncoding.EncodeToString([]byte("x-access-token:s3cret"))
+	if len(asked) < 2 || asked[0] != want || asked[len(asked)-1] == want {
+		t.Errorf("asked with %q", asked)
+	}
+}
+
+// TestFile: a file has its contents at a commit, whatever is checked out; a name that is not a
+// file there, or is a file that is too large, is not found.
+func TestFile(t *testing.T) {
+	repo := engines.GitRepository(t)
+	r := openRepo(t, RepoOptions{Path: repo, Command: "echo more >>readme.md"})
+	c := edit(t, r, Task{Job: "job_a", Prompt: "x"})
+	write(t, filepath.Join(repo, "readme.md"), "half written")
+	write(t, filepath.Join(repo, "large"), strings.Repeat("x\n", maxFile))
+	write(t, filepath.Join(repo, "sub", "a b.md"), "\xff no newline")
+	engines.Git(t, repo, "add", "large", "sub")
+	engines.Git(t, repo, "commit", "--quiet", "-m", "second")
+	for name, want := range map[[2]string]string{
+		{c.Base, "readme.md"}: "# Docs\n\nHello.\n", {c.Head, "readme.md"}: "# Docs\n\nHello.\nmore\n",
+		{"main", "readme.md"}: "# Docs\n\nHello.\n", {c.Branch, "readme.md"}: "# Docs\n\nHello.\nmore\n",
+		{"main", "sub/a b.md"}: "\xff no newline",
+		{"main", "none.md"}:    "", {"main", "sub"}: "", {"main", "large"}: "", {"main", "../docs/readme.md"}: "",
+		{"main", "/etc/passwd"}: "", {"main", ""}: "",
+		{strings.Repeat("0", 40), "readme.md"}: "", {"none", "readme.md"}: "",
+	} {
+		text, found, err := r.File(t.Context(), name[0], name[1])
+		if err != nil || found != (want != "") || found && string(text) != want {
+			t.Errorf("%v: %.40q %t %v, want %q", name, text, found, err, want)
+		}
+	}
+}
