@@ -47,10 +47,11 @@ more, or fewer, from its day on.
 
 With --repo a job edits that git repository: in a copy of its files,
 --agent-cmd runs with the prompt on standard input. What it changed becomes a
-commit on the branch docgauge/<job>, however it ended, and is shown as a pull request here, or opened on GitHub
-(--github-repo, with GITHUB_TOKEN_FILE or GITHUB_TOKEN). The checked-out files
-and branch are not touched. The command gets PATH, HOME and the like from the
-environment, and the variables that --agent-env names.`
+commit on the branch docgauge/<job>, however it ended, and is shown as a pull
+request here, or opened on GitHub (--github-repo, with GITHUB_TOKEN_FILE or
+GITHUB_TOKEN). The checked-out files and branch are not touched. The command
+gets PATH, HOME and the like from the environment, and the variables that
+--agent-env names.`
 
 // sandboxOptions are the flags of sandbox that are not settings of the service itself.
 type sandboxOptions struct {
