@@ -237,7 +237,7 @@ func TestWebServers(t *testing.T) {
 			logged{"documented", "nginx:" + documented, true, true})
 	})
 	t.Run("Caddy", func(t *testing.T) {
-		check(t, engines.RunCaddy(t, root), logged{"access", "auto", true, true})
+		check(t, engines.RunCaddy(t, root, false), logged{"access", "auto", true, true})
 	})
 }
 
