@@ -14,6 +14,7 @@ import (
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/site"
 	"github.com/docgauge/docgauge/internal/site/facts"
+	"github.com/docgauge/docgauge/internal/site/follow"
 	"github.com/docgauge/docgauge/internal/web/server"
 )
 
@@ -48,18 +49,7 @@ func (a *Program) siteCheck(ctx context.Context, asJSON bool) error {
 	c.found("configuration", format.Plural(len(projects), "project")+": "+strings.Join(projects, ", "), nil)
 	for _, source := range s.sources {
 		t, err := s.rules.Try(ctx, source, a.now)
-		detail := source.Where
-		if t.Files > 0 {
-			detail += ": " + format.Plural(t.Files, "file")
-		}
-		if t.Lines > 0 {
-			detail += fmt.Sprintf(", newest line of %s; %d of %d lines that were tried follow the format",
-				format.Time(t.Newest), t.Parsed, t.Lines)
-		}
-		if err != nil {
-			err = fmt.Errorf("%s: %w", source.Where, err)
-		}
-		c.found("log", detail, err)
+		c.foundLog(source, t, err)
 	}
 	for _, l := range s.rules.Ranges() {
 		var err error
@@ -97,6 +87,22 @@ func (a *Program) siteCheck(ctx context.Context, asJSON bool) error {
 		return errReported
 	}
 	return c.printed
+}
+
+// foundLog adds what a log looks like, or why it cannot be read.
+func (c *checker) foundLog(source follow.Source, t site.Tried, err error) {
+	detail := source.Where
+	if t.Files > 0 {
+		detail += ": " + format.Plural(t.Files, "file")
+	}
+	if t.Lines > 0 {
+		detail += fmt.Sprintf(", newest line of %s; %d of %d lines that were tried follow the format %s",
+			format.Time(t.Newest), t.Parsed, t.Lines, t.Format)
+	}
+	if err != nil && !strings.HasPrefix(err.Error(), source.Where+":") {
+		err = fmt.Errorf("%s: %w", source.Where, err)
+	}
+	c.found("log", detail, err)
 }
 
 // trySite tries the directory of a site, and reports whether a process collects into it.

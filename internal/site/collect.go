@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"maps"
 	"runtime"
@@ -416,7 +415,10 @@ func (w *worker) run(j job) {
 
 // commit makes the batch durable. No worker has a chunk.
 func (s *session) commit(ctx context.Context) error {
-	b := &s.batch
+	if s.failed != nil {
+		return s.failed
+	}
+	b := s.batch
 	b.Projects = s.projects
 	for i, p := range s.words.pages.all[s.durablePages:] {
 		number := int32(s.durablePages + i)
@@ -434,7 +436,7 @@ func (s *session) commit(ctx context.Context) error {
 	if len(b.Views)+len(b.Positions)+len(b.Sources) == 0 {
 		return nil
 	}
-	if err := s.store.Commit(ctx, *b); err != nil {
+	if err := s.store.Commit(ctx, b); err != nil {
 		return err
 	}
 	now := s.Now()
@@ -463,7 +465,7 @@ func (s *session) show() {
 // unlessDamaged passes errors on, but for those of a damaged segment: it stays as it is, says so when
 // it is counted, and keeps nobody from collecting.
 func (s *session) unlessDamaged(err error) error {
-	if !errors.Is(err, facts.ErrDamaged) && !errors.Is(err, fs.ErrNotExist) {
+	if !errors.Is(err, facts.ErrDamaged) {
 		return err
 	}
 	if !s.damaged {
@@ -545,8 +547,11 @@ func latest(e facts.OpenEpoch) time.Time {
 	return last.Add(longest)
 }
 
-// past reports whether every log of a project has a line of that time or later.
+// past reports whether every log of a project has a line of that time or later. A project may have none.
 func (s *session) past(project string, t time.Time) bool {
+	if s.Now().Before(t) {
+		return false
+	}
 	for i, src := range s.Collector.sources {
 		if (src.Project == "" || src.Project == project) && s.sources[i].Watermark < t.Unix() {
 			return false

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -18,6 +19,13 @@ type WebServer struct {
 
 // Log returns the path of an access log.
 func (w *WebServer) Log(name string) string { return filepath.Join(w.dir, name+".log") }
+
+// Reopen has nginx open its logs again, which were renamed. It does not wait for that.
+func (w *WebServer) Reopen() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.cmd.Process.Signal(syscall.SIGUSR1)
+}
 
 // RunNginx starts nginx for one test. It serves root and writes a log in each of the formats, which
 // are log_formats by their names; an empty one is nginx's own of that name.
@@ -59,15 +67,18 @@ func newNginx(dir string, ports []int, root string, formats map[string]string) (
 	return w, write(config, c.String())
 }
 
-// RunCaddy starts Caddy for one test. It serves root; its access log is called access.
-func RunCaddy(t testing.TB, root string) *WebServer {
+// RunCaddy starts Caddy for one test. It serves root; its access log is called access. If it
+// rolls, it is renamed and compressed after each MiB, the least that Caddy can.
+func RunCaddy(t testing.TB, root string, rolls bool) *WebServer {
 	t.Helper()
 	return run(t, func(dir string) (*WebServer, error) {
-		return start(dir, 1, func(dir string, ports []int) (*WebServer, error) { return newCaddy(dir, ports, root) })
+		return start(dir, 1, func(dir string, ports []int) (*WebServer, error) {
+			return newCaddy(dir, ports, root, rolls)
+		})
 	})
 }
 
-func newCaddy(dir string, ports []int, root string) (*WebServer, error) {
+func newCaddy(dir string, ports []int, root string, rolls bool) (*WebServer, error) {
 	binary, err := program("caddy")
 	if err != nil {
 		return nil, err
@@ -88,7 +99,8 @@ func newCaddy(dir string, ports []int, root string) (*WebServer, error) {
 		"admin": object{"disabled": true},
 		"logging": object{"logs": object{"access": object{
 			"include": []string{"http.log.access"}, "encoder": object{"format": "json"},
-			"writer": object{"output": "file", "filename": filepath.Join(dir, "access.log")},
+			"writer": object{"output": "file", "filename": filepath.Join(dir, "access.log"), "roll": rolls,
+				"roll_size_mb": 1, "roll_keep": 1000},
 		}}},
 		"apps": object{"http": object{"servers": object{"site": object{
 			"listen": []string{w.Addr}, "automatic_https": object{"disable": true}, "logs": object{},

@@ -144,7 +144,19 @@ func (s *Store) build(seg segment, of [stripes][]entry) (int64, error) {
 	for _, all := range of {
 		w.stripe(all)
 	}
-	return w.close(seg.day)
+	return s.closeSegment(w, seg)
+}
+
+// closeSegment makes a segment whole and durable.
+func (s *Store) closeSegment(w *writer, seg segment) (size int64, err error) {
+	err = s.step("segment", func() (err error) {
+		size, err = w.close(seg.day)
+		return err
+	})
+	if err != nil {
+		s.unsettled.Store(true)
+	}
+	return size, err
 }
 
 // entries adds the facts of a stripe.
@@ -200,7 +212,7 @@ func (s *Store) merge(segs []segment) (out segment, err error) {
 			w.stripe(all)
 		}
 	}
-	out.size, err = w.close(out.day)
+	out.size, err = s.closeSegment(w, out)
 	return out, err
 }
 

@@ -76,16 +76,14 @@ type dayOf struct {
 	day     analytics.Date
 }
 
-// Commit makes a batch durable: all of it, or after an error nothing.
-func (s *Store) Commit(ctx context.Context, b Batch) (err error) {
+// Commit makes a batch durable: all of it or, after an error, most probably nothing. [Store.Resume] tells.
+func (s *Store) Commit(ctx context.Context, b Batch) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
+	if err := s.settle(ctx); err != nil {
+		return err
+	}
 	var made []segment
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, s.discard(made))
-		}
-	}()
 	days := map[dayOf][]View{}
 	for start := 0; start < len(b.Views); {
 		of := dayOf{b.Views[start].Project, b.Views[start].Day}
@@ -116,21 +114,32 @@ func (s *Store) Commit(ctx context.Context, b Batch) (err error) {
 				return err
 			})
 		}
-		if err := group.Wait(); err != nil {
-			return errors.Join(err, s.discard(both[:]))
+		err := group.Wait()
+		if made = append(made, both[:]...); err != nil {
+			return errors.Join(err, s.discard(made)) // at once: the disk may be full
 		}
-		made = append(made, both[:]...)
 	}
 	if len(made) > 0 {
-		if err := durable.SyncDir(filepath.Join(s.dir, segmentDir)); err != nil {
-			return err
+		if err := s.syncSegments(); err != nil {
+			return errors.Join(err, s.discard(made))
+		}
+	}
+	if len(b.Pages) > 0 {
+		if _, err := s.addPages(ctx, b.Pages); err != nil {
+			return errors.Join(err, s.discard(made))
 		}
 	}
 	if err := s.write(ctx, func(tx *sql.Tx) error { return commit(tx, b, made) }); err != nil {
+		s.unsettled.Store(true)
+		s.forgetPages()
 		return err
 	}
-	s.addPages(b.Pages)
 	return nil
+}
+
+// syncSegments makes the names of segments durable.
+func (s *Store) syncSegments() error {
+	return s.step("directory", func() error { return durable.SyncDir(filepath.Join(s.dir, segmentDir)) })
 }
 
 func commit(tx *sql.Tx, b Batch, made []segment) error {
@@ -198,10 +207,15 @@ func insert(tx *sql.Tx, seg segment) error {
 // discard removes segments that no row names.
 func (s *Store) discard(segs []segment) (err error) {
 	for _, seg := range segs {
-		rerr := os.Remove(filepath.Join(s.dir, segmentDir, segmentName(seg.number)))
+		rerr := s.step("removal", func() error {
+			return os.Remove(filepath.Join(s.dir, segmentDir, segmentName(seg.number)))
+		})
 		if !errors.Is(rerr, os.ErrNotExist) {
 			err = errors.Join(err, rerr)
 		}
+	}
+	if err != nil {
+		s.unsettled.Store(true)
 	}
 	return err
 }

@@ -296,11 +296,16 @@ func (s *Store) Facts(ctx context.Context, project string, day analytics.Date, e
 	return nil
 }
 
-// Verify reads every segment, and returns what is wrong with each that is not as it was written.
+// Verify reads the database and every segment, and returns what is wrong with each that is not as it was written.
 func (s *Store) Verify(ctx context.Context) (problems []error, err error) {
+	if err := s.checkDatabase(ctx); errors.Is(err, ErrUnusable) {
+		problems = append(problems, err)
+	} else if err != nil {
+		return nil, err
+	}
 	segs, err := s.segments(ctx, "true")
 	if err != nil {
-		return nil, err
+		return problems, err
 	}
 	for _, seg := range segs {
 		in, err := s.openAll(ctx, "number = ?", seg.number)

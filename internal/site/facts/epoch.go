@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"hash"
-	"io/fs"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -109,11 +108,14 @@ func (s *Store) OpenEpochs(ctx context.Context) ([]OpenEpoch, error) {
 
 // CloseEpoch destroys the key of an epoch, and all ids under it: its segments are written again with
 // ids under a key that nothing keeps. Until the one transaction at the end, nothing has changed. The
-// segments of a day that has a damaged one stay as they are, and are the error: without the key, their
-// ids lead nowhere either.
+// segments of a day that has a damaged one are removed, and are the error: one that was put back from a
+// backup would have other ids than the other days. The day stays damaged.
 func (s *Store) CloseEpoch(ctx context.Context, project string, epoch Epoch) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
+	if err := s.settle(ctx); err != nil {
+		return err
+	}
 	all, err := s.segments(ctx, "project = ? AND epoch = ?", project, int(epoch))
 	if err != nil {
 		return err
@@ -127,12 +129,12 @@ func (s *Store) CloseEpoch(ctx context.Context, project string, epoch Epoch) err
 	for _, seg := range all {
 		byDay[seg.day] = append(byDay[seg.day], seg)
 	}
-	var old, made []segment
+	var old, made, lost []segment
 	var damaged error
 	for _, segs := range byDay {
 		one, err := s.rekey(segs, rekey)
-		if errors.Is(err, ErrDamaged) || errors.Is(err, fs.ErrNotExist) {
-			damaged = errors.Join(damaged, err)
+		if errors.Is(err, ErrDamaged) {
+			damaged, lost = errors.Join(damaged, err), append(lost, segs...)
 			continue
 		}
 		if err != nil {
@@ -148,8 +150,16 @@ func (s *Store) CloseEpoch(ctx context.Context, project string, epoch Epoch) err
 		if n, err := res.RowsAffected(); err != nil || n != 1 {
 			return errors.Join(err, fmt.Errorf("epoch %s of %s: is not there", epoch.From(), project))
 		}
+		for _, seg := range lost {
+			if _, err := tx.Exec("UPDATE segments SET size = 0 WHERE number = ?", seg.number); err != nil {
+				return err
+			}
+		}
 		return nil
 	})
+	if err == nil {
+		err = s.discard(lost)
+	}
 	return cmp.Or(err, damaged)
 }
 
@@ -157,6 +167,8 @@ func (s *Store) CloseEpoch(ctx context.Context, project string, epoch Epoch) err
 // CloseEpoch; busy reports that another process reads, and that it must be called again.
 func (s *Store) Forget(ctx context.Context) (busy bool, err error) {
 	var blocked, pages, moved int
-	err = s.sql.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&blocked, &pages, &moved)
+	err = s.step("checkpoint", func() error {
+		return s.sql.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&blocked, &pages, &moved)
+	})
 	return blocked != 0, err
 }

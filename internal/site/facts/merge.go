@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/durable"
 )
 
 // few is how many segments of one level and day are merged into one of the next.
@@ -17,13 +15,12 @@ const few = 8
 
 // replace puts segments in the place of others, with further changes in the same transaction.
 func (s *Store) replace(ctx context.Context, old, made []segment, also func(*sql.Tx) error) error {
-	err := durable.SyncDir(filepath.Join(s.dir, segmentDir))
-	if err != nil {
+	if err := s.syncSegments(); err != nil {
 		return errors.Join(err, s.discard(made))
 	}
 	s.files.Lock()
 	defer s.files.Unlock()
-	err = s.write(ctx, func(tx *sql.Tx) error {
+	err := s.write(ctx, func(tx *sql.Tx) error {
 		for _, seg := range old {
 			res, err := tx.Exec("DELETE FROM segments WHERE number = ?", seg.number)
 			if err != nil {
@@ -44,26 +41,41 @@ func (s *Store) replace(ctx context.Context, old, made []segment, also func(*sql
 		return nil
 	})
 	if err != nil {
-		return errors.Join(err, s.discard(made))
+		s.unsettled.Store(true)
+		return err
 	}
 	return s.discard(old)
 }
 
-// Merge merges segments until no day has many of one level.
+// Merge merges segments until no day has many of one level. Damaged ones stay, and are the error.
 func (s *Store) Merge(ctx context.Context) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
+	if err := s.settle(ctx); err != nil {
+		return err
+	}
+	var damaged error
 	for {
 		full, err := query(ctx, s.sql, scanSegment, "SELECT 0, project, epoch, day, level, 0 FROM segments "+
 			"GROUP BY project, epoch, day, level HAVING count(*) >= ?", few)
-		if err != nil || len(full) == 0 {
+		if err != nil {
 			return err
 		}
+		merged := 0
 		for _, f := range full {
-			if err := s.mergeThose(ctx, "project = ? AND epoch = ? AND day = ? AND level = ?", f.project, int(f.epoch),
-				int(f.day), f.level); err != nil {
+			err := s.mergeThose(ctx, "project = ? AND epoch = ? AND day = ? AND level = ?", f.project, int(f.epoch),
+				int(f.day), f.level)
+			switch {
+			case err == nil:
+				merged++
+			case errors.Is(err, ErrDamaged):
+				damaged = err
+			default:
 				return err
 			}
+		}
+		if merged == 0 {
+			return damaged
 		}
 	}
 }
@@ -72,6 +84,9 @@ func (s *Store) Merge(ctx context.Context) error {
 func (s *Store) MergeDay(ctx context.Context, day analytics.Date) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
+	if err := s.settle(ctx); err != nil {
+		return err
+	}
 	several, err := query(ctx, s.sql, scanSegment, "SELECT 0, project, epoch, day, 0, 0 FROM segments WHERE day = ? "+
 		"GROUP BY project, epoch HAVING count(*) > 1", int(day))
 	for _, of := range several {
@@ -107,6 +122,9 @@ func (s *Store) mergeThose(ctx context.Context, where string, args ...any) error
 func (s *Store) DropBefore(ctx context.Context, day analytics.Date) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
+	if err := s.settle(ctx); err != nil {
+		return err
+	}
 	old, err := s.segments(ctx, "day < ?", int(day))
 	if err != nil || len(old) == 0 {
 		return err

@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/site/count"
@@ -56,11 +58,10 @@ const (
 
 var table32 = crc32.MakeTable(crc32.Castagnoli)
 
-// ErrDamaged is a segment that is not as it was written.
-var ErrDamaged = errors.New("is damaged: put it back from a backup, or stop the site, remove its directory " +
-	"and let it read the logs again")
+// ErrDamaged is a segment that is lost or not as it was written.
+var ErrDamaged = errors.New("is damaged")
 
-// segment is a row of the manifest.
+// segment is a row of the manifest. Its size is 0 if it was damaged when its epoch was closed.
 type segment struct {
 	number  int64
 	project string
@@ -212,8 +213,14 @@ type opened struct {
 }
 
 func (s *Store) openSegment(seg segment) (*opened, error) {
-	name := filepath.Join(segmentDir, segmentName(seg.number))
-	f, err := os.Open(filepath.Join(s.dir, name))
+	name := filepath.Join(s.dir, segmentDir, segmentName(seg.number))
+	if seg.size == 0 {
+		return nil, fmt.Errorf("%s: %w since its epoch was closed: %s cannot be counted any more", name, ErrDamaged, seg.day)
+	}
+	f, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, damaged(name, fs.ErrNotExist)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -225,9 +232,12 @@ func (s *Store) openSegment(seg segment) (*opened, error) {
 }
 
 // damaged is what is wrong with a segment.
-func (o *opened) damaged(why string) error {
-	return fmt.Errorf("%s (%s): %w", o.file.Name(), why, ErrDamaged)
+func damaged(name string, why error) error {
+	return fmt.Errorf("%s: %w (%w): put it back from a backup, or stop the site, remove its directory and let it read "+
+		"the logs again", name, ErrDamaged, why)
 }
+
+func (o *opened) damaged(why string) error { return damaged(o.file.Name(), errors.New(why)) }
 
 func (o *opened) readFooter() error {
 	info, err := o.file.Stat()
@@ -239,7 +249,7 @@ func (o *opened) readFooter() error {
 	}
 	foot := make([]byte, footer)
 	if _, err := o.file.ReadAt(foot, o.size-footer); err != nil {
-		return err
+		return unreadable(o, err)
 	}
 	body := foot[:8*sections]
 	if string(foot[footer-len(magic):]) != magic ||
@@ -284,7 +294,7 @@ func (s *stream) more() bool {
 	}
 	var head [frame]byte
 	if _, err := s.of.file.ReadAt(head[:], s.at); err != nil {
-		s.err = cutShort(s.of, err)
+		s.err = unreadable(s.of, err)
 		return false
 	}
 	n := int64(binary.LittleEndian.Uint32(head[:]))
@@ -294,7 +304,7 @@ func (s *stream) more() bool {
 	}
 	s.block = slices.Grow(s.block[:0], int(n))[:n]
 	if _, err := s.of.file.ReadAt(s.block, s.at+frame); err != nil {
-		s.err = cutShort(s.of, err)
+		s.err = unreadable(s.of, err)
 		return false
 	}
 	if crc32.Checksum(s.block, table32) != binary.LittleEndian.Uint32(head[4:]) {
@@ -306,9 +316,10 @@ func (s *stream) more() bool {
 	return true
 }
 
-func cutShort(o *opened, err error) error {
-	if errors.Is(err, io.EOF) {
-		return o.damaged("too short")
+// unreadable returns an error of reading; damaged if it comes again.
+func unreadable(o *opened, err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, syscall.EIO) {
+		return damaged(o.file.Name(), err)
 	}
 	return err
 }

@@ -52,7 +52,7 @@ var (
 	ErrLocked = errors.New("another docgauge process writes to it")
 	// ErrMissing: there is no site.
 	ErrMissing = errors.New("there is no site in it: `docgauge site serve` makes one")
-	// ErrUnusable: the database is damaged, or not of this version.
+	// ErrUnusable: the database is damaged, lost, or not of this version.
 	ErrUnusable = errors.New("its " + FileName + " cannot be used")
 )
 
@@ -63,43 +63,66 @@ type Store struct {
 	dir  string
 	lock *os.File
 
-	// writing is held by whoever writes segments.
-	writing sync.Mutex
+	// writing is held by whoever writes segments. unsettled: there may be files that no row names.
+	writing   sync.Mutex
+	unsettled atomic.Bool
 	// files guards the segments: whoever removes some holds it, and whoever lists and opens some.
 	files sync.RWMutex
 	// last is the number of the newest segment.
 	last atomic.Int64
 
 	naming sync.Mutex
-	names  []string // paths of pages, by number
+	names  []string // paths of pages, by number; nil: not known
+
+	// at is called before and after each durable step. An error of it is that of the step. Only tests set it.
+	at func(step string) error
+}
+
+// step does what a crash must find done or not done.
+func (s *Store) step(name string, do func() error) error {
+	if s.at == nil {
+		return do()
+	}
+	err := s.at("before " + name)
+	if err == nil {
+		err = do()
+	}
+	if err == nil {
+		err = s.at("after " + name)
+	}
+	return err
 }
 
 func (s *Store) nextNumber() int64 { return s.last.Add(1) }
 
 // paths returns the paths of pages, by number.
 func (s *Store) paths(ctx context.Context) ([]string, error) {
-	s.naming.Lock()
-	defer s.naming.Unlock()
-	if s.lock != nil && s.names != nil {
-		return s.names, nil
-	}
-	all, err := s.Pages(ctx)
-	s.names = make([]string, 0, len(all))
-	for _, p := range all {
-		s.names = append(s.names, p.Path)
-	}
-	return s.names, err
+	return s.addPages(ctx, nil)
 }
 
-// addPages adds pages that are durable; the first has the next number.
-func (s *Store) addPages(all []Page) {
+// addPages adds new pages to the paths: before they are durable, because then facts may be read that have them.
+func (s *Store) addPages(ctx context.Context, added []Page) ([]string, error) {
 	s.naming.Lock()
 	defer s.naming.Unlock()
-	for _, p := range all {
-		if int(p.Number) == len(s.names) {
-			s.names = append(s.names, p.Path)
+	if s.lock == nil || s.names == nil {
+		all, err := s.Pages(ctx)
+		if err != nil {
+			return nil, err
 		}
+		s.names = make([]string, 0, len(all)+len(added))
+		added = append(all, added...)
 	}
+	for _, p := range added {
+		s.names = append(s.names, p.Path)
+	}
+	return s.names, nil
+}
+
+// forgetPages makes the next one who needs the paths read them again.
+func (s *Store) forgetPages() {
+	s.naming.Lock()
+	defer s.naming.Unlock()
+	s.names = nil
 }
 
 // Open opens the site in dir to collect: it creates what is missing, and removes what a process that
@@ -143,12 +166,19 @@ func open(dir string) (_ *Store, err error) {
 	var known int
 	err = s.sql.QueryRow("PRAGMA user_version").Scan(&known)
 	if err == nil && known == 0 {
+		if left, _ := filepath.Glob(filepath.Join(dir, segmentDir, "*"+suffix)); len(left) > 0 {
+			return nil, fmt.Errorf("%w: it is lost, but there are facts in %s: put it back from a backup, or remove the "+
+				"directory and let the site read the logs again", ErrUnusable, segmentDir)
+		}
 		err = s.write(context.Background(), func(tx *sql.Tx) error {
 			_, err := tx.Exec(schema + "; PRAGMA user_version = " + strconv.Itoa(version))
 			return err
 		})
 	} else if err == nil && known != version {
 		err = fmt.Errorf("%w: it is of another version of docgauge (%d, want %d)", ErrUnusable, known, version)
+	}
+	if err == nil {
+		err = s.checkDatabase(context.Background())
 	}
 	if err != nil {
 		return nil, unusable(err)
@@ -207,6 +237,16 @@ func unusable(err error) error {
 	return err
 }
 
+// checkDatabase returns an error if the database is damaged.
+func (s *Store) checkDatabase(ctx context.Context) error {
+	var verdict string
+	err := s.sql.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&verdict)
+	if err == nil && verdict != "ok" {
+		err = fmt.Errorf("%w: %s", ErrUnusable, verdict)
+	}
+	return unusable(err)
+}
+
 // pathless returns an error of the file system without its path, which the caller names.
 func pathless(err error) error {
 	if e, ok := errors.AsType[*os.PathError](err); ok {
@@ -229,8 +269,9 @@ func (s *Store) Close() (err error) {
 // Dir is the directory.
 func (s *Store) Dir() string { return s.dir }
 
-// write runs do in one transaction: when it has returned nil, the effect is durable, after an error
-// there is none.
+// write runs do in one transaction: when it has returned nil, the effect is durable. After an error of the
+// commit itself, as that of a disk, the effect may come back after a crash, unless another transaction was
+// committed before.
 func (s *Store) write(ctx context.Context, do func(*sql.Tx) error) error {
 	tx, err := s.sql.BeginTx(ctx, nil)
 	if err != nil {
@@ -240,15 +281,37 @@ func (s *Store) write(ctx context.Context, do func(*sql.Tx) error) error {
 		if undo := tx.Rollback(); !errors.Is(undo, sql.ErrTxDone) {
 			err = errors.Join(err, undo)
 		}
+		return unusable(err)
+	}
+	if err := s.step("transaction", tx.Commit); err != nil {
+		_ = tx.Rollback() // of a commit that a test has kept from beginning
+		return unusable(err)
+	}
+	return nil
+}
+
+// settle removes files that no row names, if a process that writes segments may have left some. It is for
+// who holds writing, before more are written.
+func (s *Store) settle(ctx context.Context) error {
+	if !s.unsettled.Load() {
+		return nil
+	}
+	// The transaction that would have named them may have failed so that a crash brings it back: not after this.
+	if err := s.write(ctx, func(tx *sql.Tx) error {
+		_, err := tx.Exec("PRAGMA user_version = " + strconv.Itoa(version))
+		return err
+	}); err != nil {
 		return err
 	}
-	return tx.Commit()
+	err := s.sweep()
+	s.unsettled.Store(err != nil)
+	return err
 }
 
 // sweep removes the segments that no row names.
 func (s *Store) sweep() error {
 	named := map[string]bool{}
-	rows, err := s.sql.Query("SELECT number FROM segments")
+	rows, err := s.sql.Query("SELECT number FROM segments WHERE size > 0")
 	if err != nil {
 		return unusable(err)
 	}
