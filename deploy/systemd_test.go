@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/docgauge/docgauge/internal/dev/engines"
@@ -17,6 +18,8 @@ import (
 )
 
 var services = []string{"docgauge.service", "docgauge-export.service"}
+
+const siteUnit = "docgauge-site.service"
 
 // instance is one of docgauge@.service; perInstance writes a text of the other units as that unit has it.
 const instance = "acme"
@@ -57,13 +60,13 @@ func TestUnits(t *testing.T) {
 	succeed(t, exec.Command("cp", "-R", "/lib/systemd/system", filepath.Join(root, "etc/systemd")))
 	succeed(t, exec.Command("install", "-D", "/bin/true",
 		filepath.Join(root, strings.Fields(settings(t, "docgauge.service", "ExecReload")[0])[0])))
-	for _, unit := range append(services, "docgauge-export.timer", "docgauge@"+instance+".service") {
+	for _, unit := range append(services, siteUnit, "docgauge-export.timer", "docgauge@"+instance+".service") {
 		if out := succeed(t, tool(t, "systemd-analyze", "verify", "--man=no", "--root="+root,
 			unit)); strings.Contains(out, unit) {
 			t.Errorf("systemd-analyze verify %s: %s", unit, out)
 		}
 	}
-	for _, unit := range services {
+	for _, unit := range append(services, siteUnit) {
 		// 15 is 1.5 of 10 for exposed; 0 is safe.
 		succeed(t, tool(t, "systemd-analyze", "security", "--offline=yes", "--no-pager", "--threshold=15",
 			"--root="+root, unit))
@@ -94,22 +97,30 @@ func TestServicesAreConfinedAlike(t *testing.T) {
 		perInstance.Replace(parts[0])) {
 		t.Errorf("docgauge@.service:\n%s\nwant\n%s", got, perInstance.Replace(parts[0]))
 	}
+	_, rules, _ := strings.Cut(parts[0], "\nUMask=")
+	if got := read(t, "systemd/"+siteUnit); !strings.Contains(got, "\nUMask="+rules+"\n") {
+		t.Errorf("%s:\n%s\nwant\nUMask=%s", siteUnit, got, rules)
+	}
 }
 
-// TestTemplate: docgauge init knows the file that is installed, and replaces it.
+// TestTemplate: docgauge init knows the files that are installed, and replaces them.
 func TestTemplate(t *testing.T) {
-	if read(t, "systemd/docgauge.env") != read(t, "../internal/cli/template.env") {
-		t.Error("internal/cli/template.env differs from deploy/systemd/docgauge.env: copy it")
+	for name, copied := range map[string]string{"docgauge.env": "template.env", "docgauge-site.env": "site.env"} {
+		if read(t, "systemd/"+name) != read(t, "../internal/cli/"+copied) {
+			t.Errorf("internal/cli/%s differs from deploy/systemd/%s: copy it", copied, name)
+		}
 	}
 }
 
 // TestInstallAgain: an existing configuration stays.
 func TestInstallAgain(t *testing.T) {
 	root := install(t, t.TempDir(), "/bin/true")
-	file, mine := filepath.Join(root, "etc/docgauge/docgauge.env"), "DOCGAUGE_PROJECTS=prj_mine\n"
-	write(t, file, mine, 0o600)
-	if install(t, root, "/bin/true"); read(t, file) != mine {
-		t.Error("install.sh replaced the configuration")
+	for _, name := range []string{"docgauge.env", "site.env"} {
+		file, mine := filepath.Join(root, "etc/docgauge", name), "DOCGAUGE_PROJECTS=prj_mine\n"
+		write(t, file, mine, 0o600)
+		if install(t, root, "/bin/true"); read(t, file) != mine {
+			t.Errorf("install.sh replaced %s", name)
+		}
 	}
 }
 
@@ -124,6 +135,44 @@ func TestInstalled(t *testing.T) {
 	t.Run("environment", func(t *testing.T) { testEnvironment(t, root) })
 	t.Run("documentation", func(t *testing.T) { testPages(t, root) })
 	t.Run("instances", func(t *testing.T) { testInstances(t, root) })
+	t.Run("site", func(t *testing.T) { testSite(t, root) })
+}
+
+// testSite runs docgauge-site.service with its environment, and with all settings of its file.
+func testSite(t *testing.T, root string) {
+	state, log := t.TempDir(), filepath.Join(t.TempDir(), "access.log")
+	write(t, log, "docs.example.com:443 192.0.2.1 - - [01/Oct/2026:10:00:00 +0000] \"GET /a HTTP/1.1\" 200 9 \"-\" \"Firefox/140.0\"\n", 0o640)
+	file := filepath.Join(root, "etc/docgauge/site.env")
+	all := regexp.MustCompile(`(?m)^#(DOCGAUGE_)`).ReplaceAllString(read(t, file), "$1")
+	write(t, file, strings.NewReplacer("/var/log/nginx/access.log*", log).Replace(all)+
+		"DOCGAUGE_SITE_LISTEN_ADDRESS=127.0.0.1:0\nDOCGAUGE_SITE_METRICS_ADDRESS=\n", 0o640)
+	argv := strings.Fields(settings(t, siteUnit, "ExecStart")[0])
+	site := func(args ...string) *exec.Cmd {
+		cmd := exec.CommandContext(t.Context(), filepath.Join(root, argv[0]), args...)
+		for _, setting := range settings(t, siteUnit, "Environment") {
+			cmd.Env = append(cmd.Env, strings.NewReplacer("%S", state, "/etc/", root+"/etc/").Replace(setting))
+		}
+		return cmd
+	}
+	if out := succeed(t, site("site", "check")); !strings.Contains(out, "1 of 1 lines that were tried follow the format") {
+		t.Errorf("site check:\n%s", out)
+	}
+	serve := site(argv[1:]...)
+	var said strings.Builder
+	serve.Stderr = &said
+	if err := serve.Start(); err != nil {
+		t.Fatal(err)
+	}
+	err := testbed.Poll("a key of the site", func() (bool, error) {
+		_, err := os.Stat(filepath.Join(state, "docgauge-site/site.db"))
+		return err == nil, nil
+	})
+	if err == nil {
+		succeed(t, site("site", "keys", "add", "--project", "prj_docs"))
+	}
+	if err := errors.Join(err, serve.Process.Signal(syscall.SIGTERM), serve.Wait()); err != nil {
+		t.Errorf("%v: %s", err, said.String())
+	}
 }
 
 // testInstances runs docgauge@.service twice at once, each with an environment and a state of its own.

@@ -17,8 +17,8 @@ fi
 if [ "$first" ]; then
 	# The unit's user reads the settings, also at a reload. Changed rights are kept.
 	gid=$(sed -n 's/^docgauge:[^:]*:\([0-9]*\):.*/\1/p' "$root/etc/group")
-	chown "0:$gid" "$root/etc/docgauge/docgauge.env"
-	chmod 0640 "$root/etc/docgauge/docgauge.env"
+	chown "0:$gid" "$root/etc/docgauge/docgauge.env" "$root/etc/docgauge/site.env"
+	chmod 0640 "$root/etc/docgauge/docgauge.env" "$root/etc/docgauge/site.env"
 	cat <<'END'
 docgauge: starts nothing until it is configured:
   echo "$KEY" | sudo install -m 0640 -g docgauge /dev/stdin /etc/docgauge/key
@@ -26,11 +26,12 @@ docgauge: starts nothing until it is configured:
   sudo systemctl enable --now docgauge.service   # or docgauge-export.timer
 Commands as the service runs them:
   sudo -u docgauge docgauge --env-file /etc/docgauge/docgauge.env status
+For a site of your own, from its access logs: /usr/share/doc/docgauge/docs/site.md
 END
 fi
 
 # Without systemd, a running process keeps the former program until it is restarted.
 if [ -d "$root/run/systemd/system" ]; then
 	systemctl daemon-reload
-	[ "$first" ] || systemctl try-restart docgauge.service 'docgauge@*.service' || true
+	[ "$first" ] || systemctl try-restart docgauge-site.service docgauge.service 'docgauge@*.service' || true
 fi

@@ -11,7 +11,7 @@ if [ -d "$root/run/systemd/system" ]; then
 	systemctl daemon-reload
 fi
 if [ "$1" != remove ]; then
-	for left in /var/lib/docgauge /etc/docgauge; do
+	for left in /var/lib/docgauge /var/lib/docgauge-site /etc/docgauge; do
 		[ ! -e "$root$left" ] || echo "docgauge: $left is left; remove it if you no longer need it"
 	done
 fi

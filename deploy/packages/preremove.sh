@@ -9,5 +9,5 @@ esac
 if [ -d "${DPKG_ROOT:-}/run/systemd/system" ]; then
 	systemctl stop 'docgauge@*.service' || true
 	systemctl disable docgauge@.service || true # all instances
-	systemctl disable --now docgauge.service docgauge-export.timer docgauge-export.service || true
+	systemctl disable --now docgauge.service docgauge-export.timer docgauge-export.service docgauge-site.service || true
 fi

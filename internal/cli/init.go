@@ -32,6 +32,8 @@ type initOptions struct {
 	key, keyFile        string
 	keyOnStdin, noCheck bool
 	export              bool
+	site                initSiteOptions
+	more                [][2]string // settings besides
 	// unit is the service that reads the file, which exists and is a package's unchanged template.
 	unit string
 }
@@ -45,7 +47,9 @@ var template string
 const optional = `
 #DOCGAUGE_API_KEY_EXPIRES=2027-01-31
 #DOCGAUGE_SINCE=2026-01-01
-#DOCGAUGE_NOTIFY_FORMAT=slack
+` + notified
+
+const notified = `#DOCGAUGE_NOTIFY_FORMAT=slack
 #DOCGAUGE_NOTIFY_URL=https://hooks.slack.com/services/…
 `
 
@@ -68,10 +72,18 @@ Each project is then tried with one request, which counts against the quota. On
 a terminal, init asks again for what failed. Until all is well nothing is
 written, and a state that has other projects only is refused. At the end init
 prints the lines for cron and systemd that use the file, and the extent of the
-first export; on a terminal, or with --export, it reads the first numbers.`,
+first export; on a terminal, or with --export, it reads the first numbers.
+
+Your own site has no platform, but access logs. With --site-logs, or the answer
+"site" to the question for the base URL, init reads the beginning and the end of
+the logs, says which format they have, and writes two files: that of docgauge
+site serve, and that of the export with a key that it makes. It asks for the
+hosts of the site, if the log has several, and for the directory of the facts.
+Variables DOCGAUGE_SITE_… of the environment are written too.`,
 		Example: `  docgauge init
   docgauge init --base-url https://api.example.com --projects prj_a,prj_b \
-    --api-key-file /etc/docgauge/key --env-file /etc/docgauge/docgauge.env`,
+    --api-key-file /etc/docgauge/key --env-file /etc/docgauge/docgauge.env
+  docgauge init --site-logs '/var/log/nginx/access.log*'`,
 		// The file that --env-file names is written here, not read.
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			if err := refuseEmpty(cmd.Flags()); err != nil {
@@ -94,6 +106,11 @@ first export; on a terminal, or with --export, it reads the first numbers.`,
 	f.BoolVar(&o.keyOnStdin, "api-key-stdin", false, "read the admin key from standard input")
 	f.StringVar(&o.dir, "dir", "", "directory for state and data (default: this directory)")
 	f.BoolVar(&o.noCheck, "no-check", false, "send nothing: write the file without trying the projects")
+	f.StringVar(&o.site.logs, "site-logs", "", "access `logs` of your own site, as DOCGAUGE_SITE_LOGS has them")
+	f.StringVar(&o.site.hosts, "site-hosts", "", "comma-separated `hosts` of your own site; the log's others are left out")
+	f.StringVar(&o.site.dir, "site-dir", "", "`directory` for the facts of your own site (default: site in --dir)")
+	f.StringVar(&o.site.path, "site-env-file", "",
+		"`file` for the settings of site serve (default: site.env beside that of --env-file)")
 	f.BoolVar(&o.export, "export", false, "at the end, export once and show the most read pages")
 	return cmd
 }
@@ -108,6 +125,9 @@ func (a *Program) init(ctx context.Context, o initOptions, in io.Reader) (err er
 	terminal, err := a.complete(ctx, &o, in)
 	if err != nil {
 		return err
+	}
+	if o.site.logs != "" || o.baseURL == ownSiteAnswer {
+		return a.initSite(ctx, o, terminal)
 	}
 	t := &trial{program: a, options: &o, terminal: terminal, works: map[string]bool{}}
 	defer func() { err = errors.Join(err, t.close()) }()
@@ -144,16 +164,24 @@ func (o *initOptions) checkFile() error {
 			o.path)}
 	}
 	// The units are docgauge.service, and docgauge@NAME.service with NAME.env.
-	unit, key, dir := "docgauge", "key", "/var/lib/docgauge"
+	unit, dir := "docgauge", "/var/lib/docgauge"
 	if name := strings.TrimSuffix(filepath.Base(o.path), ".env"); name != unit {
-		unit, key, dir = unit+"@"+name, name+".key", dir+"-"+name
+		unit, dir = unit+"@"+name, dir+"-"+name
 	}
-	if o.keyFile == "" {
+	if o.keyFile == "" && o.site.logs == "" {
 		return usageError{fmt.Errorf("--api-key-file: missing: %s belongs to a service, which reads the key "+
-			"from a file; put it into %s", o.path, filepath.Join(filepath.Dir(o.path), key))}
+			"from a file; put it into %s", o.path, filepath.Join(filepath.Dir(o.path), unitKey(o.path)))}
 	}
 	o.unit, o.dir = unit+".service", cmp.Or(o.dir, dir)
 	return nil
+}
+
+// unitKey is the name of the key's file that a unit reads beside its settings.
+func unitKey(path string) string {
+	if name := strings.TrimSuffix(filepath.Base(path), ".env"); name != "docgauge" {
+		return name + ".key"
+	}
+	return "key"
 }
 
 // complete asks for settings without a flag or variable, or names all of them if standard input
@@ -170,6 +198,15 @@ func (a *Program) complete(ctx context.Context, o *initOptions, in io.Reader) (*
 		}
 		o.key, terminal = strings.TrimSpace(string(text)), nil
 	}
+	if o.site.logs != "" || o.baseURL == ownSiteAnswer {
+		if terminal != nil && !render.IsTerminal(terminal) {
+			terminal = nil
+		}
+		if terminal == nil && o.site.logs == "" {
+			return nil, usageError{errors.New("--site-logs: missing; the access logs of the site, like " + wellKnownLogs[0])}
+		}
+		return terminal, nil
+	}
 	noKey := o.keyFile == "" && !o.keyOnStdin
 	if terminal != nil && render.IsTerminal(terminal) {
 		if err := a.announce(o, noKey); err != nil {
@@ -182,7 +219,8 @@ func (a *Program) complete(ctx context.Context, o *initOptions, in io.Reader) (*
 		is   bool
 		flag string
 	}{
-		{o.baseURL == "", "--base-url URL: the base URL of the service, like https://api.example.com"},
+		{o.baseURL == "", "--base-url URL: the base URL of the service, like https://api.example.com; for your own site " +
+			"--site-logs LOGS instead of all"},
 		{noKey, "--api-key-file FILE or --api-key-stdin: an admin key from the API keys page of the dashboard"},
 		{o.projects == "", "--projects IDS: comma-separated project ids, from the same page"},
 	} {
@@ -207,23 +245,32 @@ func (o *initOptions) text() (string, error) {
 			return "", err
 		}
 	}
+	values := append([][2]string{
+		{"DOCGAUGE_BASE_URL", o.baseURL}, {key, value}, {"DOCGAUGE_PROJECTS", o.projects},
+		{"DOCGAUGE_STATE_DIR", filepath.Join(o.dir, "state")}, {"DOCGAUGE_PARQUET_URL", filepath.Join(o.dir, "data")},
+	}, o.more...)
+	if len(o.more) > 0 {
+		return envText(values, "\n"+notified), nil
+	}
+	return envText(values, optional), nil
+}
+
+// envText is a file of settings, with further ones as comments.
+func envText(values [][2]string, comments string) string {
 	var b strings.Builder
 	b.WriteString("# Settings of docgauge, for --env-file, systemd and containers; nothing in it is\n# executed. " +
 		"`docgauge help configuration` lists all of them.\n")
-	for _, v := range [][2]string{
-		{"DOCGAUGE_BASE_URL", o.baseURL}, {key, value}, {"DOCGAUGE_PROJECTS", o.projects},
-		{"DOCGAUGE_STATE_DIR", filepath.Join(o.dir, "state")}, {"DOCGAUGE_PARQUET_URL", filepath.Join(o.dir, "data")},
-	} {
+	for _, v := range values {
 		b.WriteString(v[0] + "=" + config.QuoteEnv(strings.TrimSpace(v[1])) + "\n")
 	}
-	b.WriteString(optional)
-	return b.String(), nil
+	return b.String() + comments
 }
 
 // adopt makes the text the settings of this process, in place of its environment, and
-// checks them.
-func (a *Program) adopt(o initOptions, text string) (config.Config, error) {
-	for _, name := range []string{"BASE_URL", "API_KEY", "API_KEY_FILE", "PROJECTS", "STATE_DIR", "PARQUET_URL"} {
+// checks them. More are the names of further settings of the text.
+func (a *Program) adopt(o initOptions, text string, more ...string) (config.Config, error) {
+	for _, name := range append([]string{"BASE_URL", "API_KEY", "API_KEY_FILE", "PROJECTS", "STATE_DIR", "PARQUET_URL"},
+		more...) {
 		if value, set := os.LookupEnv("DOCGAUGE_" + name); set && value != "" {
 			a.note("DOCGAUGE_%s is set in the environment too, and wins over the file: unset it", name)
 		}

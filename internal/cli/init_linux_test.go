@@ -91,6 +91,8 @@ func TestInitIsLeft(t *testing.T) {
 		"at the URL":          {nil, "Base URL of the service: ", "\x03"},
 		"at the key":          {[]string{"--base-url", s.URL}, "(not shown): ", "\x03"},
 		"at the projects":     {[]string{"--base-url", s.URL, "--api-key-file", "key"}, "Project ids", "\x03"},
+		"at the logs":         {[]string{"--base-url", "site"}, "Access logs", "\x03"},
+		"at the directory":    {[]string{"--site-logs", "-"}, "]: ", "\x03"},
 		"at the end of input": {[]string{"--base-url", s.URL}, "(not shown): ", "\x04"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -105,6 +107,64 @@ func TestInitIsLeft(t *testing.T) {
 				t.Errorf("left: %v, %v", left, err)
 			}
 		})
+	}
+}
+
+// TestInitSiteOnTerminal answers "site", then the questions about it: wrong logs, and a format that is not
+// found out, are asked for again.
+func TestInitSiteOnTerminal(t *testing.T) {
+	t.Parallel()
+	p := newcomer(t, testbed.NewService(t, sandbox.Config{}))
+	line := `%s 192.0.2.1 [` + testbed.DaysAgo(3).String() + `T10:00:00Z] "GET /a HTTP/1.1" 200 "Firefox/140.0"` + "\n"
+	writeText(t, filepath.Join(p.dir, "access.log"), strings.ReplaceAll(line, "%s", "docs.example.com")+
+		strings.ReplaceAll(line, "%s", "www.example.com")+strings.ReplaceAll(line, "%s", "docs.example.com")+
+		strings.ReplaceAll(line, "%s", "a\x1b[31mb"))
+	terminal := p.onTerminal(t, 80, nil, "init")
+	terminal.await("Your own site has access logs instead", "with: site")
+	terminal.awaitLast("Base URL of the service: ")
+	terminal.press("site\n")
+	terminal.await("This counts the readers of your site")
+	terminal.awaitLast("Access logs, files or globs", ": ")
+	terminal.press("ftp://x\n")
+	terminal.await("want a file, a glob")
+	terminal.awaitLast("Access logs, files or globs", ": ")
+	terminal.press("absent.log\n")
+	terminal.await("FAIL", "log")
+	terminal.awaitLast("Access logs, files or globs", ": ")
+	terminal.press("access.log\n")
+	terminal.awaitLast("(Enter: other logs): ")
+	terminal.press(`nginx:$host $remote_addr [$time_iso8601] "$request" $status "$http_user_agent"` + "\n")
+	terminal.await("The log has the hosts docs.example.com, www.example.com.")
+	terminal.awaitLast("or all [docs.example.com]: ")
+	terminal.press("x y\n")
+	terminal.await("want hosts like docs.example.com")
+	terminal.awaitLast("or all [docs.example.com]: ")
+	terminal.press("\n")
+	terminal.await("Directory of the facts")
+	terminal.awaitLast("]: ")
+	if left, err := os.ReadDir(p.dir); err != nil || len(left) != 1 {
+		t.Errorf("written before all is answered: %v, %v", left, err)
+	}
+	if n := columnsOf(terminal.widest); n > 80 {
+		t.Errorf("%d columns: %q", n, terminal.widest)
+	}
+	terminal.press("\n")
+	terminal.await("Start the site, and leave it running:")
+	if code := terminal.ends(); code != exitDone {
+		t.Errorf("exit code %d", code)
+	}
+	for name, want := range map[string]string{"site.env": "DOCGAUGE_SITE_PROJECTS=prj_site=docs.example.com\n",
+		"docgauge.env": "DOCGAUGE_SINCE=" + testbed.DaysAgo(3).String() + "\n"} {
+		text, err := os.ReadFile(filepath.Join(p.dir, name))
+		if err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s: %v: %s", name, err, text)
+		}
+	}
+	if code, out, stderr := p.try(t, "--env-file", "site.env", "site", "check"); code != exitDone {
+		t.Errorf("site check: %d\n%s%s", code, out, stderr)
+	}
+	if code, out, stderr := p.try(t, "--env-file", "docgauge.env", "plan"); code != exitDone || stderr != "" {
+		t.Errorf("plan: %d\n%s%s", code, out, stderr)
 	}
 }
 

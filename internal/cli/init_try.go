@@ -45,6 +45,9 @@ func (a *Program) announce(o *initOptions, noKey bool) error {
 	}
 	text := render.NewText(a.Err)
 	text.Line(0, "This writes settings to %s.", path)
+	if o.baseURL == "" {
+		text.Line(0, "Your own site has access logs instead: answer the first question with: site")
+	}
 	if n := len(asks); n > 0 {
 		listed := asks[n-1]
 		if n > 1 {
@@ -72,7 +75,7 @@ func (a *Program) prompt(terminal *os.File, ask func(p *prompter) error) error {
 // ask asks for missing settings until each answer is valid.
 func (o *initOptions) ask(ctx context.Context, p *prompter, needKey bool) (err error) {
 	if o.baseURL == "" {
-		if err = o.askURL(ctx, p, os.Getenv("DOCGAUGE_BASE_URL")); err != nil {
+		if err = o.askURL(ctx, p, os.Getenv("DOCGAUGE_BASE_URL")); err != nil || o.baseURL == ownSiteAnswer {
 			return err
 		}
 	}
@@ -89,7 +92,12 @@ func (o *initOptions) ask(ctx context.Context, p *prompter, needKey bool) (err e
 }
 
 func (o *initOptions) askURL(ctx context.Context, p *prompter, byDefault string) (err error) {
-	o.baseURL, err = p.line(ctx, "Base URL of the service", byDefault, config.CheckBaseURL)
+	o.baseURL, err = p.line(ctx, "Base URL of the service", byDefault, func(text string) error {
+		if text == ownSiteAnswer && byDefault == "" {
+			return nil
+		}
+		return config.CheckBaseURL(text)
+	})
 	return err
 }
 

@@ -81,11 +81,16 @@ func (p *prompter) until(ctx context.Context, check func(string) error, read fun
 			if err == nil {
 				return a.text, nil
 			}
-			text := []string{"  " + err.Error()}
-			if p.width > 0 {
-				text = render.Wrap(text[0], p.width-1, 2)
-			}
-			fmt.Fprintln(p.terminal, strings.Join(text, "\n"))
+			p.say("  " + err.Error())
 		}
 	}
+}
+
+// say prints a line, which is wrapped.
+func (p *prompter) say(line string) {
+	text := []string{line}
+	if p.width > 0 {
+		text = render.Wrap(line, p.width-1, 2)
+	}
+	fmt.Fprintln(p.terminal, strings.Join(text, "\n"))
 }

@@ -12,7 +12,9 @@ import (
 
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/site"
 	"github.com/docgauge/docgauge/internal/site/facts"
+	"github.com/docgauge/docgauge/internal/site/follow"
 	"github.com/docgauge/docgauge/internal/web/server"
 )
 
@@ -24,7 +26,8 @@ func (a *Program) siteCheckCommand() *cobra.Command {
 		Long: `check validates the settings of site serve and then tries everything it needs,
 also beside one that runs: each log (is it there and readable, does it follow
 the format), the published addresses of agents, the directory and every file in
-it, API keys, and the addresses to listen on. It changes nothing.
+it, API keys, the addresses to listen on, and of agent jobs the jail, each repository
+and the rights of the token. It changes nothing, and no agent is called.
 
 Every finding is reported in one run: ok, FAIL, or skip for what cannot be tried
 now.
@@ -46,18 +49,7 @@ func (a *Program) siteCheck(ctx context.Context, asJSON bool) error {
 	c.found("configuration", format.Plural(len(projects), "project")+": "+strings.Join(projects, ", "), nil)
 	for _, source := range s.sources {
 		t, err := s.rules.Try(ctx, source, a.now)
-		detail := source.Where
-		if t.Files > 0 {
-			detail += ": " + format.Plural(t.Files, "file")
-		}
-		if t.Lines > 0 {
-			detail += fmt.Sprintf(", newest line of %s; %d of %d lines that were tried follow the format",
-				format.Time(t.Newest), t.Parsed, t.Lines)
-		}
-		if err != nil {
-			err = fmt.Errorf("%s: %w", source.Where, err)
-		}
-		c.found("log", detail, err)
+		c.foundLog(source, t, err)
 	}
 	for _, l := range s.rules.Ranges() {
 		var err error
@@ -65,6 +57,11 @@ func (a *Program) siteCheck(ctx context.Context, asJSON bool) error {
 			err = fmt.Errorf("%s: of %s, too old to verify anything: fetch it again", l.Name, format.Time(l.Created))
 		}
 		c.found("ranges", fmt.Sprintf("%s: %s", l.Name, format.Plural(l.Prefixes, "network")), err)
+	}
+	if s.jobs != nil {
+		if err := site.TryJobs(ctx, s.jobs, a.logger(cfg), c.found); err != nil {
+			return err
+		}
 	}
 	used := c.trySite(ctx)
 	for i, o := range []server.Options{cfg.SiteServer(), cfg.SiteMetrics()} {
@@ -90,6 +87,22 @@ func (a *Program) siteCheck(ctx context.Context, asJSON bool) error {
 		return errReported
 	}
 	return c.printed
+}
+
+// foundLog adds what a log looks like, or why it cannot be read.
+func (c *checker) foundLog(source follow.Source, t site.Tried, err error) {
+	detail := source.Where
+	if t.Files > 0 {
+		detail += ": " + format.Plural(t.Files, "file")
+	}
+	if t.Lines > 0 {
+		detail += fmt.Sprintf(", newest line of %s; %d of %d lines that were tried follow the format %s",
+			format.Time(t.Newest), t.Parsed, t.Lines, t.Format)
+	}
+	if err != nil && !strings.HasPrefix(err.Error(), source.Where+":") {
+		err = fmt.Errorf("%s: %w", source.Where, err)
+	}
+	c.found("log", detail, err)
 }
 
 // trySite tries the directory of a site, and reports whether a process collects into it.

@@ -65,12 +65,9 @@ func (a *Program) siteKeysAdd(ctx context.Context, project, scope string) (err e
 	if project, err = a.siteProject(c, project); err != nil {
 		return err
 	}
-	store, err := facts.Attach(c.SiteDir)
-	if errors.Is(err, facts.ErrMissing) { // before the first site serve
-		store, err = facts.Open(c.SiteDir)
-	}
+	store, err := attachSite(c.SiteDir)
 	if err != nil {
-		return fmt.Errorf("DOCGAUGE_SITE_DIR: %w", err)
+		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	key, secret, err := store.AddAPIKey(ctx, project, scope, a.now())
@@ -90,6 +87,18 @@ func (a *Program) siteKeysAdd(ctx context.Context, project, scope string) (err e
 		"  DOCGAUGE_BASE_URL=%s\n  DOCGAUGE_PROJECTS=%s\n  %s=(the key)\n  DOCGAUGE_BUDGET=0",
 		key.ID, scope, siteURL(c), project, variable)
 	return nil
+}
+
+// attachSite opens the directory of a site, also before the first site serve.
+func attachSite(dir string) (*facts.Store, error) {
+	store, err := facts.Attach(dir)
+	if errors.Is(err, facts.ErrMissing) {
+		store, err = facts.Open(dir)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("DOCGAUGE_SITE_DIR: %w", err)
+	}
+	return store, nil
 }
 
 // siteProject returns a project of the site; name can be empty if it has only one.

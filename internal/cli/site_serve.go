@@ -66,6 +66,7 @@ type ownSite struct {
 	rules   *site.Rules
 	sources []follow.Source
 	peers   []netip.Prefix // trusted proxies
+	jobs    *site.JobRules // nil: the site runs no agent jobs
 }
 
 // basicAuth is in a web configuration with users.
@@ -73,7 +74,7 @@ var basicAuth = regexp.MustCompile(`(?m)^["']?basic_auth_users["']?[ \t]*:`)
 
 // readSite reads the settings of a site. The error names every setting that is wrong.
 func (a *Program) readSite(c config.Config) (s ownSite, err error) {
-	var errs [3]error
+	var errs [4]error
 	s.rules, errs[0] = site.ParseRules(siteSettings(c), a.now())
 	if s.sources, errs[1] = follow.ParseSources(c.SiteLogs); errs[1] != nil {
 		errs[1] = fmt.Errorf("DOCGAUGE_SITE_LOGS: %w", errs[1])
@@ -81,10 +82,27 @@ func (a *Program) readSite(c config.Config) (s ownSite, err error) {
 	if s.peers, errs[2] = site.ParseNetworks(c.SiteTrustedProxies); errs[2] != nil {
 		errs[2] = fmt.Errorf("DOCGAUGE_SITE_TRUSTED_PROXIES: %w", errs[2])
 	}
+	if errs[0] == nil && errs[1] == nil {
+		s.jobs, errs[3] = site.ParseJobs(jobSettings(c), s.rules.Projects(s.sources))
+	}
 	if err := errors.Join(errs[:]...); err != nil {
 		return s, config.Problems(strings.Split(err.Error(), "\n"))
 	}
 	return s, nil
+}
+
+// jobSettings returns the settings of agent jobs.
+func jobSettings(c config.Config) site.JobSettings {
+	s := site.JobSettings{Repo: c.SiteRepo, Agent: c.SiteAgent, Command: c.SiteAgentCommand, Env: c.SiteAgentEnv,
+		Hosts: c.SiteAgentHosts, Tools: c.SiteAgentTools, Allow: c.SiteAgentAllow, Check: c.SiteCheckCommand,
+		Jail: c.SiteJail, CodeHost: c.SiteCodeHost, CodeHostURL: c.SiteCodeHostURL,
+		Timeout: time.Duration(c.SiteJobTimeout), Concurrency: int(c.SiteJobConcurrency), MaxDisk: int64(c.SiteJobDisk)}
+	if file := c.SecretFiles["DOCGAUGE_SITE_TOKEN"]; file != "" {
+		s.Token = func() (string, error) { return secretfile.Read(file) } // a new one counts at once
+	} else if c.SiteToken != "" {
+		s.Token = func() (string, error) { return string(c.SiteToken), nil }
+	}
+	return s
 }
 
 // siteConfig reads all settings of site serve.
@@ -151,6 +169,19 @@ func (a *Program) siteServe(ctx context.Context, stdin io.Reader) (err error) {
 	}}
 	if log.Enabled(ctx, slog.LevelInfo) {
 		options.RequestLog = log.Handler()
+	}
+	if s.jobs != nil {
+		jobs, openErr := site.OpenJobs(ctx, s.jobs, store.Dir(), a.now, log)
+		if openErr != nil {
+			return openErr
+		}
+		defer func() { err = errors.Join(err, jobs.Close()) }()
+		options.Jobs = jobs
+		if refused := jobs.Refused(); refused != nil {
+			log.Error("agent jobs are refused", "error", refused)
+		} else {
+			log.Log(ctx, s.jobs.Level(), "agent jobs: "+s.jobs.Jailed())
+		}
 	}
 	service := c.SiteServer()
 	service.Handler = exposition.Count(site.NewService(store, answers, options).Handler())

@@ -98,6 +98,22 @@ type Config struct {
 	SiteAgentsFile string `env:"SITE_AGENTS_FILE"`
 	SiteRangesDir  string `env:"SITE_RANGES_DIR"`
 
+	SiteRepo           string   `env:"SITE_REPO"`
+	SiteAgent          string   `env:"SITE_AGENT"`
+	SiteAgentCommand   string   `env:"SITE_AGENT_COMMAND"`
+	SiteAgentEnv       string   `env:"SITE_AGENT_ENV"`
+	SiteAgentHosts     string   `env:"SITE_AGENT_HOSTS"`
+	SiteAgentTools     string   `env:"SITE_AGENT_TOOLS"`
+	SiteAgentAllow     string   `env:"SITE_AGENT_ALLOW"`
+	SiteJail           string   `env:"SITE_JAIL"`
+	SiteCheckCommand   string   `env:"SITE_CHECK_COMMAND"`
+	SiteCodeHost       string   `env:"SITE_CODE_HOST"`
+	SiteCodeHostURL    string   `env:"SITE_CODE_HOST_URL"`
+	SiteToken          Secret   `env:"SITE_TOKEN" live:"true"`
+	SiteJobTimeout     Duration `env:"SITE_JOB_TIMEOUT"`
+	SiteJobConcurrency Count    `env:"SITE_JOB_CONCURRENCY"`
+	SiteJobDisk        Bytes    `env:"SITE_JOB_DISK"`
+
 	// SecretFiles are the files that secrets were read from, by the variable of the secret.
 	SecretFiles map[string]string
 	Build       Build

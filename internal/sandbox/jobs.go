@@ -1,8 +1,6 @@
 package sandbox
 
 import (
-	"errors"
-	"net/http"
 	"strings"
 
 	"github.com/docgauge/docgauge/internal/clock"
@@ -64,13 +62,8 @@ func (s *Sandbox) withLink(c *api.Call, j runner.Job) runner.Job {
 }
 
 func jobRefusal(err error) error {
-	for sentinel, status := range map[error]int{
-		runner.ErrNotFound: http.StatusNotFound, runner.ErrArchived: http.StatusConflict,
-		runner.ErrClosed: http.StatusServiceUnavailable,
-	} {
-		if errors.Is(err, sentinel) {
-			return api.Fail(status, "%v", err)
-		}
+	if status := runner.HTTPStatus(err); status != 0 {
+		return api.Fail(status, "%v", err)
 	}
 	return err
 }

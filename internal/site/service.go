@@ -25,6 +25,7 @@ type ServiceOptions struct {
 	// CaughtUp reports whether what the logs had at the start has been read. Before that, a window that
 	// is long over can lack readers, and clients would take it for settled.
 	CaughtUp func() bool
+	Jobs     api.Jobs // nil: none
 }
 
 // NewService returns the API over the facts of a site. Keys are looked up in the store for each
@@ -46,6 +47,6 @@ func NewService(s *facts.Store, a *Answers, o ServiceOptions) *api.Service {
 			return api.Credential{ID: k.ID, Project: k.Project, Scopes: Scopes[k.Scope]}, found, err
 		},
 		HasProject: func(name string) bool { return slices.Contains(o.Projects, name) },
-		Reports:    served, Now: o.Now, Logger: o.Logger, RequestLog: o.RequestLog,
+		Reports:    served, Jobs: o.Jobs, Now: o.Now, Logger: o.Logger, RequestLog: o.RequestLog,
 	})
 }

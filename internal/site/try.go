@@ -18,9 +18,12 @@ import (
 
 // Tried is what the logs of a source look like.
 type Tried struct {
-	Files         int // that the path or glob matches; 0 for a bucket
-	Lines, Parsed int // of the beginning of the oldest log and the end of the newest
-	Newest        time.Time
+	Files          int    // that the path or glob matches; 0 for a bucket
+	Format         string // a name of package logs; empty without lines
+	Lines, Parsed  int    // of the beginning of the oldest log and the end of the newest
+	Oldest, Newest time.Time
+	Hosts          map[string]int // lines by host without its port; others are no names
+	Accept         bool           // whether a line has the header
 }
 
 // leastParsed is the share of lines below which the format cannot be that of the log.
@@ -35,6 +38,7 @@ func (r *Rules) Try(ctx context.Context, source follow.Source, now func() time.T
 	if source.Where == "-" {
 		return t, nil
 	}
+	t.Hosts = map[string]int{}
 	var parser *logs.Parser
 	f, err := follow.New([]follow.Source{source}, nil, follow.Options{Now: now})
 	if err != nil {
@@ -48,6 +52,7 @@ func (r *Rules) Try(ctx context.Context, source follow.Source, now func() time.T
 		if parser, err = r.format.Parser(c.Head); err != nil {
 			return fmt.Errorf("%s: %w", c.Name, err)
 		}
+		t.Format, _, _ = strings.Cut(parser.Format, ":")
 		t.parse(parser, c.Head)
 		return errEnough
 	})
@@ -62,6 +67,10 @@ func (r *Rules) Try(ctx context.Context, source follow.Source, now func() time.T
 	if float64(t.Parsed) < leastParsed*float64(t.Lines) {
 		return t, fmt.Errorf("only %d of %d lines follow the format: name it with DOCGAUGE_SITE_LOG_FORMAT, or leave "+
 			"other files out", t.Parsed, t.Lines)
+	}
+	if source.Project == "" && len(r.projects) > 0 && t.Parsed > 0 && len(t.Hosts) == 0 && t.Format != "events" {
+		return t, errors.New("its lines have no host, by which DOCGAUGE_SITE_PROJECTS tells projects apart: log the host, " +
+			"or name the project of the whole log in DOCGAUGE_SITE_LOGS, project=path")
 	}
 	return t, nil
 }
@@ -131,9 +140,18 @@ func (t *Tried) parse(parser *logs.Parser, text []byte) {
 		t.Lines++
 		if err == nil {
 			t.Parsed++
-			if at := time.Unix(l.Time, 0).UTC(); at.After(t.Newest) {
+			at := time.Unix(l.Time, 0).UTC()
+			if t.Parsed == 1 || at.Before(t.Oldest) {
+				t.Oldest = at
+			}
+			if at.After(t.Newest) {
 				t.Newest = at
 			}
+			host, _, _ := strings.Cut(strings.ToLower(string(l.Host)), ":")
+			if host != "" && strings.Trim(host, "abcdefghijklmnopqrstuvwxyz0123456789.-") == "" {
+				t.Hosts[host]++
+			}
+			t.Accept = t.Accept || len(l.Accept) > 0
 		}
 	}
 }

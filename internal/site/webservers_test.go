@@ -200,6 +200,12 @@ func TestWebServers(t *testing.T) {
 	const main = `$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" ` +
 		`"$http_user_agent" "$http_x_forwarded_for"`
 	const accepting = `$msec|$remote_addr|$http_x_forwarded_for|$status|"$request" "$http_accept" "$http_user_agent"`
+	// documented is the format of the quick start in docs/site.md.
+	const documented = `$host $remote_addr [$time_iso8601] "$request" $status "$http_user_agent" "$http_accept" ` +
+		`"$http_x_forwarded_for"`
+	if text, err := os.ReadFile("../../docs/site.md"); err != nil || !strings.Contains(string(text), documented) {
+		t.Errorf("docs/site.md lacks %s: %v", documented, err)
+	}
 	type logged struct {
 		name, format         string
 		knowsAddress, accept bool
@@ -224,9 +230,11 @@ func TestWebServers(t *testing.T) {
 		}
 	}
 	t.Run("nginx", func(t *testing.T) {
-		w := engines.RunNginx(t, root, map[string]string{"combined": "", "main": main, "accepting": accepting})
+		w := engines.RunNginx(t, root, map[string]string{"combined": "", "main": main, "accepting": accepting,
+			"documented": documented})
 		check(t, w, logged{"combined", "auto", false, false}, logged{"main", "auto", true, false},
-			logged{"accepting", "nginx:" + accepting, true, true})
+			logged{"accepting", "nginx:" + accepting, true, true},
+			logged{"documented", "nginx:" + documented, true, true})
 	})
 	t.Run("Caddy", func(t *testing.T) {
 		check(t, engines.RunCaddy(t, root, false), logged{"access", "auto", true, true})

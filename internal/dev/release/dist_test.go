@@ -292,7 +292,7 @@ func checkDeb(t *testing.T, deb string) {
 		}
 		await(`\ndocgauge_api_key_expiry_timestamp_seconds{`)
 		if _, log = m.dpkg(t, "--force-confold", "--install",
-			deb); log != "daemon-reload\ntry-restart docgauge.service docgauge@*.service\n" {
+			deb); log != "daemon-reload\ntry-restart docgauge-site.service docgauge.service docgauge@*.service\n" {
 			t.Errorf("upgrading called systemctl %q", log)
 		}
 		if exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", cmd.Process.Pid)); err != nil ||
@@ -333,7 +333,7 @@ func (m machine) checkInstalled(t *testing.T, settings, edited string) {
 		"usr/share/doc/docgauge/copyright", "usr/share/doc/docgauge/changelog.Debian.gz",
 		"usr/share/doc/docgauge/docs/prometheus.md",
 		"usr/share/docgauge/prometheus/alerts.yaml", "usr/share/docgauge/dashboards/json/docgauge-readers.json",
-		"usr/lib/systemd/system/docgauge-export.timer", "usr/lib/sysusers.d/docgauge.conf", "var/lib/docgauge",
+		"usr/lib/systemd/system/docgauge-export.timer", "usr/lib/sysusers.d/docgauge.conf", "var/lib/docgauge", "var/lib/docgauge-site",
 	} {
 		if !m.has(name) {
 			t.Errorf("no %s", name)
@@ -358,6 +358,7 @@ func checkRPM(t *testing.T, file string) {
 	for _, want := range []string{
 		"docgauge Apache-2.0 docgauge\n", "/usr/bin/docgauge -rwxr-xr-x root:root ",
 		"/etc/docgauge/docgauge.env -rw-r----- root:docgauge cn",
+		"/etc/docgauge/site.env -rw-r----- root:docgauge cn",
 		"/usr/lib/systemd/system/docgauge.service -rw-r--r-- root:root ",
 		"/usr/lib/systemd/system/docgauge@.service -rw-r--r-- root:root ",
 		"/usr/share/zsh/site-functions/_docgauge -rw-r--r-- root:root ",

@@ -128,6 +128,7 @@ func TestPrepared(t *testing.T) {
 		"THIRD_PARTY_LICENSES":                     "==== github.com/spf13/cobra v1",
 		"man/docgauge-jobs-resolve.1":              "docgauge",
 		"systemd/docgauge.service":                 "ExecStart=/usr/bin/docgauge",
+		"systemd/docgauge-site.service":            "ExecStart=/usr/bin/docgauge site serve",
 		"chart/Chart.yaml":                         "\nversion: 1.2.3-rc.1\nappVersion: \"1.2.3-rc.1\"\n",
 		"chart/files/rules/alerts.yaml":            "alert: DocgaugeDown",
 		"import/docgauge-readers.json":             "__inputs",
@@ -365,13 +366,13 @@ func checkSBOM(t *testing.T, text []byte) {
 // TestPackageScripts runs the maintainer scripts as dpkg and rpm call them.
 func TestPackageScripts(t *testing.T) {
 	const stopped = "stop docgauge@*.service; disable docgauge@.service; " +
-		"disable --now docgauge.service docgauge-export.timer docgauge-export.service"
+		"disable --now docgauge.service docgauge-export.timer docgauge-export.service docgauge-site.service"
 	for _, tc := range []struct{ script, args, systemctl, said string }{
 		{"postinstall", "configure", "daemon-reload",
 			"docgauge init --env-file /etc/docgauge/docgauge.env --api-key-file "},
-		{"postinstall", "configure 1.2.2-1", "daemon-reload; try-restart docgauge.service docgauge@*.service", ""},
+		{"postinstall", "configure 1.2.2-1", "daemon-reload; try-restart docgauge-site.service docgauge.service docgauge@*.service", ""},
 		{"postinstall", "1", "daemon-reload", "docgauge init --env-file /etc/docgauge/docgauge.env --api-key-file "},
-		{"postinstall", "2", "daemon-reload; try-restart docgauge.service docgauge@*.service", ""},
+		{"postinstall", "2", "daemon-reload; try-restart docgauge-site.service docgauge.service docgauge@*.service", ""},
 		{"postinstall", "abort-upgrade 1.2.3-1", "", ""},
 		{"preremove", "remove", stopped, ""},
 		{"preremove", "0", stopped, ""},
@@ -391,10 +392,11 @@ func TestPackageScripts(t *testing.T) {
 			}
 			settings := filepath.Join(root, "etc/docgauge/docgauge.env")
 			for path, text := range map[string]string{
-				settings: "", filepath.Join(root, "etc/group"): fmt.Sprintf("docgauge:!:%d:\n", os.Getgid()),
-				bin + "/systemctl":        "#!/bin/sh\necho \"$*\" >>" + root + "/log\n",
-				bin + "/systemd-sysusers": "#!/bin/sh\n",
-				bin + "/systemd-tmpfiles": "#!/bin/sh\n", bin + "/chown": "#!/bin/sh\n",
+				settings: "", filepath.Join(root, "etc/docgauge/site.env"): "",
+				filepath.Join(root, "etc/group"): fmt.Sprintf("docgauge:!:%d:\n", os.Getgid()),
+				bin + "/systemctl":               "#!/bin/sh\necho \"$*\" >>" + root + "/log\n",
+				bin + "/systemd-sysusers":        "#!/bin/sh\n",
+				bin + "/systemd-tmpfiles":        "#!/bin/sh\n", bin + "/chown": "#!/bin/sh\n",
 			} {
 				if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
 					t.Fatal(err)

@@ -27,6 +27,8 @@ type parser interface {
 
 // Parser reads the lines of one log. It is for one goroutine.
 type Parser struct {
+	// Format is the name of the log's format, as found out or as given.
+	Format  string
 	parser  parser
 	columns bool
 }
@@ -42,7 +44,7 @@ func (p *Parser) Parse(line []byte, into *Line) (ok bool, err error) {
 }
 
 // Clone returns a parser of the same log for another goroutine.
-func (p *Parser) Clone() *Parser { return &Parser{p.parser.clone(), p.columns} }
+func (p *Parser) Clone() *Parser { return &Parser{p.Format, p.parser.clone(), p.columns} }
 
 // mustCompile compiles a format of ours, after which text may follow.
 func mustCompile(format string) *pattern {
@@ -113,7 +115,7 @@ func (f Format) Parser(head []byte) (*Parser, error) {
 		return columnParser(head)
 	}
 	if f.parser != nil {
-		return &Parser{f.parser.clone(), false}, nil
+		return &Parser{f.Name, f.parser.clone(), false}, nil
 	}
 	if bytes.HasPrefix(head, []byte("#Version:")) || bytes.HasPrefix(head, []byte("#Fields:")) {
 		return columnParser(head)
@@ -124,7 +126,7 @@ func (f Format) Parser(head []byte) (*Parser, error) {
 		if c.columns || f.Name != "auto" && !slices.Contains(family[f.Name], c.Name) {
 			continue
 		}
-		p, n := &Parser{c.parser.clone(), false}, 0
+		p, n := &Parser{c.Name, c.parser.clone(), false}, 0
 		for line := range bytes.Lines(head) {
 			var l Line
 			if ok, _ := p.Parse(bytes.TrimRight(line, "\r\n"), &l); ok && len(l.Client)+len(l.Forwarded)+
@@ -172,7 +174,7 @@ func columnParser(head []byte) (*Parser, error) {
 				return nil, fmt.Errorf("the #Fields line has no %s", name)
 			}
 		}
-		return &Parser{c, true}, nil
+		return &Parser{"cloudfront", c, true}, nil
 	}
 	return nil, errors.New("no #Fields line at the beginning; CloudFront's logs have one")
 }

@@ -132,7 +132,7 @@ func TestWrongLines(t *testing.T) {
 		"":     errForm,
 		"\x00": errForm,
 	} {
-		p := &Parser{mustCompile(combinedFormat), false}
+		p := &Parser{parser: mustCompile(combinedFormat)}
 		if _, err := p.Parse([]byte(line), new(Line)); !errors.Is(err, want) {
 			t.Errorf("%q: %v, want %v", line, err, want)
 		}

@@ -93,13 +93,13 @@ func (g *github) propose(ctx context.Context, j Job, branch, base string) (link 
 	}
 	query := url.Values{"state": {state}, "head": {g.owner + ":" + branch}, "per_page": {"1"}}
 	find := func() (open []pullRequest, err error) {
-		err = g.call(ctx, http.MethodGet, "?"+query.Encode(), nil, &open)
+		err = g.call(ctx, http.MethodGet, "/pulls?"+query.Encode(), nil, &open)
 		return open, err
 	}
 	open, err := find()
 	if err == nil && len(open) == 0 {
 		var opened pullRequest
-		err = g.call(ctx, http.MethodPost, "", map[string]any{
+		err = g.call(ctx, http.MethodPost, "/pulls", map[string]any{
 			"title": Subject(j.Prompts[0]), "head": branch, "base": base,
 			"body": "Opened by docgauge for agent job `" + j.ID + "`.",
 		}, &opened)
@@ -133,8 +133,21 @@ func (e responseError) Error() string {
 	return fmt.Sprintf("status %d %s: %s", e.status, http.StatusText(e.status), e.message)
 }
 
-// call sends a request about pull requests and decodes the response into out.
-func (g *github) call(ctx context.Context, method, query string, body, out any) error {
+// check returns an error if the token may not do what a job needs, as far as GitHub says.
+func (g *github) check(ctx context.Context) error {
+	var repository struct{ Permissions struct{ Pull, Push bool } }
+	err := g.call(ctx, http.MethodGet, "", nil, &repository)
+	if err == nil && !repository.Permissions.Push {
+		err = errors.New("the token may not write: want read and write access to contents and pull requests")
+	}
+	if err != nil {
+		return fmt.Errorf("GitHub %s: %w", g.repository, err)
+	}
+	return nil
+}
+
+// call sends a request about the repository and decodes the response into out.
+func (g *github) call(ctx context.Context, method, path string, body, out any) error {
 	token, err := g.readToken()
 	if err != nil {
 		return err
@@ -145,7 +158,7 @@ func (g *github) call(ctx context.Context, method, query string, body, out any) 
 			return err
 		}
 	}
-	target := g.base.String() + "/repos/" + g.repository + "/pulls" + query
+	target := g.base.String() + "/repos/" + g.repository + path
 	r, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(text))
 	if err != nil {
 		return err

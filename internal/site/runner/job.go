@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"errors"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -26,6 +27,19 @@ var (
 	ErrArchived = errors.New("is archived and takes no messages; create a new job")
 	ErrClosed   = errors.New("the service is stopping")
 )
+
+// HTTPStatus returns the status that tells a client why a call was refused, 0 for other errors.
+func HTTPStatus(err error) int {
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return http.StatusNotFound
+	case errors.Is(err, ErrArchived):
+		return http.StatusConflict
+	case errors.Is(err, ErrClosed):
+		return http.StatusServiceUnavailable
+	}
+	return 0
+}
 
 // Source is a repository and a branch of it.
 type Source struct {

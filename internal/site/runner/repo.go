@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -90,6 +91,13 @@ func OpenRepo(ctx context.Context, o RepoOptions, dir string) (r *Repo, err erro
 		r.login = r.github.login
 		if _, err := r.github.readToken(); err != nil {
 			return nil, err
+		}
+	}
+	if u, err := url.Parse(o.URL); o.GitHub == "" && o.Token != nil && err == nil && u.Host != "" {
+		// The user is GitHub's for tokens; others take any.
+		r.login = func() (string, string, string, error) {
+			token, err := o.Token()
+			return u.Scheme + "://" + u.Host + "/", "x-access-token", strings.TrimSpace(token), err
 		}
 	}
 	if err := r.open(ctx); err != nil {
@@ -220,6 +228,18 @@ func (r *Repo) Source() Source {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return Source{cmp.Or(r.options.GitHub, redact(r.options.URL), r.git.dir), cmp.Or(r.base, "HEAD")}
+}
+
+// Check tries what jobs need, without one: it fetches a URL, and asks for the rights of the token.
+func (r *Repo) Check(ctx context.Context) error {
+	err := r.fetchBase(ctx)
+	if err == nil {
+		_, err = r.baseCommit(ctx)
+	}
+	if err == nil && r.github != nil {
+		err = r.github.check(ctx)
+	}
+	return err
 }
 
 // Propose pushes the branch, and with GitHub opens its pull request, unless there is one. Without,

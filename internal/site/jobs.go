@@ -1,0 +1,415 @@
+package site
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/site/api"
+	"github.com/docgauge/docgauge/internal/site/runner"
+)
+
+// archiveAfter is the time after which an ended job takes no more messages and its home is removed.
+const archiveAfter = 30 * 24 * time.Hour
+
+// JobSettings are the settings of a site's agent jobs, as they are written. An error names the
+// variable.
+type JobSettings struct {
+	Repo, Agent, Command, Env, Hosts, Tools, Allow, Check, Jail, CodeHost, CodeHostURL string
+
+	Token       func() (string, error) // nil = none
+	Timeout     time.Duration
+	Concurrency int
+	MaxDisk     int64
+}
+
+// JobRules are checked JobSettings.
+type JobRules struct {
+	settings JobSettings
+	repos    map[string]runner.RepoOptions // by project; Path is empty for a URL
+	hosts    []string
+	tools    []string
+}
+
+var (
+	envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	scpForm = regexp.MustCompile(`^[A-Za-z0-9_.-]+@([A-Za-z0-9.-]+):([^/].*)$`)
+)
+
+// ParseJobs checks the settings of the agent jobs of projects. It returns nil if the site runs none.
+func ParseJobs(s JobSettings, projects []string) (*JobRules, error) {
+	var problems []error
+	add := func(format string, args ...any) {
+		problems = append(problems, fmt.Errorf("DOCGAUGE_SITE_"+format, args...))
+	}
+	if s.Agent == "" {
+		if s.Repo != "" {
+			add("REPO: needs DOCGAUGE_SITE_AGENT=command: which agent edits the repository?")
+		}
+		return nil, errors.Join(problems...)
+	}
+	r := &JobRules{settings: s, repos: map[string]runner.RepoOptions{}, hosts: elements(s.Hosts), tools: elements(s.Tools)}
+	if s.Agent != "command" {
+		add("AGENT: %.40q: want command", s.Agent)
+	}
+	if s.Command == "" {
+		add("AGENT_COMMAND: missing; the command that edits files, with the prompt on standard input")
+	}
+	for _, name := range elements(s.Env) {
+		_, set := os.LookupEnv(name)
+		switch {
+		case !envName.MatchString(name):
+			add("AGENT_ENV: %.60q: want names of variables", name)
+		case strings.HasPrefix(name, "DOCGAUGE_"):
+			add("AGENT_ENV: %.60s: is a setting of docgauge, which agents must not see", name)
+		case !set:
+			add("AGENT_ENV: %.60s: is not set", name)
+		}
+	}
+	for _, kind := range elements(s.Allow) {
+		if kind != runner.AllowCI && kind != runner.AllowHooks {
+			add("AGENT_ALLOW: %.40q: want ci, hooks", kind)
+		}
+	}
+	if err := runner.CheckHosts(r.hosts); err != nil {
+		add("AGENT_HOSTS: %w", err)
+	}
+	switch s.Jail {
+	case "bubblewrap":
+	case "none":
+		if len(r.hosts)+len(r.tools) > 0 {
+			add("JAIL=none: then DOCGAUGE_SITE_AGENT_HOSTS and DOCGAUGE_SITE_AGENT_TOOLS have no effect: unset them")
+		}
+	default:
+		add("JAIL: %.40q: want bubblewrap or none", s.Jail)
+	}
+	if s.Timeout < time.Second || s.Timeout > 24*time.Hour {
+		add("JOB_TIMEOUT: %s: want 1s to 24h", s.Timeout)
+	}
+	if s.Concurrency < 1 || s.Concurrency > 64 {
+		add("JOB_CONCURRENCY: %d: want 1 to 64", s.Concurrency)
+	}
+	problems = append(problems, r.parseRepos(projects))
+	return r, errors.Join(problems...)
+}
+
+// parseRepos reads DOCGAUGE_SITE_REPO: [project=]path or URL, with #branch, comma-separated.
+func (r *JobRules) parseRepos(projects []string) error {
+	var problems []error
+	s, tokenHost := r.settings, ""
+	for _, text := range elements(s.Repo) {
+		add := func(format string, args ...any) {
+			problems = append(problems, fmt.Errorf("DOCGAUGE_SITE_REPO: %.200s: %w", hideUser(text), fmt.Errorf(format, args...)))
+		}
+		project, source, named := strings.Cut(text, "=")
+		if !named || analytics.CheckProject(project) != nil {
+			if project, source = projects[0], text; len(projects) > 1 {
+				add("which project is it for? Want project=%s", hideUser(text))
+				continue
+			}
+		}
+		if !slices.Contains(projects, project) {
+			add("project %s is not one of the site's: %s", project, strings.Join(projects, ", "))
+			continue
+		}
+		if _, twice := r.repos[project]; twice {
+			add("project %s has a repository already", project)
+			continue
+		}
+		source, branch, _ := strings.Cut(source, "#")
+		o := runner.RepoOptions{Base: branch, Command: s.Command, Check: s.Check, Timeout: s.Timeout, MaxDisk: s.MaxDisk,
+			Env: elements(s.Env), OwnHome: true, Allow: elements(s.Allow), Token: s.Token}
+		host, path, https, err := remote(source)
+		if err != nil {
+			add("%w", err)
+			continue
+		}
+		if o.Path = source; host != "" {
+			o.Path, o.URL = "", source
+		}
+		codeHost := s.CodeHost
+		if codeHost == "" && host == "github.com" {
+			codeHost = "github"
+		}
+		switch codeHost {
+		case "none":
+			if s.CodeHostURL != "" {
+				add("has no code host: unset DOCGAUGE_SITE_CODE_HOST_URL")
+			}
+		case "github":
+			o.GitHub, o.GitHubURL = path, s.CodeHostURL
+			if o.GitHubURL == "" && host == "github.com" {
+				o.GitHubURL = runner.DefaultGitHub
+			}
+			api, err := url.Parse(o.GitHubURL)
+			switch {
+			case host == "":
+				add("want the URL of the repository, such as https://github.com/owner/name: there the pull requests are opened")
+			case o.GitHubURL == "":
+				add("needs DOCGAUGE_SITE_CODE_HOST_URL, the URL of the REST API of %s", host)
+			case err != nil || strings.TrimPrefix(api.Host, "api.") != host:
+				add("is on %s, but DOCGAUGE_SITE_CODE_HOST_URL is not, and the token is for that host alone", host)
+			case s.Token == nil:
+				add("needs DOCGAUGE_SITE_TOKEN, which may read the repository and open pull requests")
+			}
+		case "":
+			add("which code host is it on? Want DOCGAUGE_SITE_CODE_HOST=github, or none to have branches alone")
+		default:
+			problems = append(problems, fmt.Errorf("DOCGAUGE_SITE_CODE_HOST: %.40q: want github or none", s.CodeHost))
+		}
+		if https && s.Token != nil {
+			if tokenHost != "" && tokenHost != host {
+				add("is on another host than %s: DOCGAUGE_SITE_TOKEN is for one host", tokenHost)
+			}
+			tokenHost = host
+		}
+		r.repos[project] = o
+	}
+	if len(r.repos) == 0 && len(problems) == 0 {
+		problems = append(problems, errors.New("DOCGAUGE_SITE_REPO: missing; the git repository that agents edit, "+
+			"a path or a URL: prj_docs=/srv/docs.git"))
+	}
+	return errors.Join(problems...)
+}
+
+// remote returns the host of a URL of git, with a port, and the path of the repository there; the host
+// of a path is empty.
+func remote(source string) (host, path string, https bool, err error) {
+	trim := func(path string) string { return strings.TrimSuffix(strings.Trim(path, "/"), ".git") }
+	if m := scpForm.FindStringSubmatch(source); m != nil {
+		return m[1], trim(m[2]), false, nil
+	}
+	if !strings.Contains(source, "://") {
+		if source == "" {
+			err = errors.New("want a path or a URL")
+		}
+		return "", "", false, err
+	}
+	u, err := url.Parse(source)
+	if err != nil {
+		return "", "", false, errors.New("want a path or a URL")
+	}
+	_, password := u.User.Password()
+	if u.Scheme == "ssh" && u.Host != "" && !password {
+		return u.Hostname(), trim(u.Path), false, nil
+	}
+	u, err = analytics.ParseServiceURL(source, analytics.URLRules{
+		Example: "https://github.com/owner/name", CredentialsIn: "the token goes into DOCGAUGE_SITE_TOKEN",
+	})
+	if err != nil {
+		return "", "", false, err
+	}
+	return u.Host, trim(u.Path), true, nil
+}
+
+// hideUser removes a user and a password from a URL.
+func hideUser(text string) string {
+	return regexp.MustCompile(`://[^/@\s]+@`).ReplaceAllString(text, "://[redacted]@")
+}
+
+// elements returns the elements of a comma-separated list.
+func elements(text string) (all []string) {
+	for element := range strings.SplitSeq(text, ",") {
+		if element = strings.TrimSpace(element); element != "" {
+			all = append(all, element)
+		}
+	}
+	return all
+}
+
+// Jobs are the agent jobs of a site. It implements [api.Jobs].
+type Jobs struct {
+	*runner.Queue
+	repos   map[string]*runner.Repo
+	refused error // why no job is taken; nil = they are
+}
+
+// newJail returns the jail that r asks for; nil without one.
+func (r *JobRules) newJail(ctx context.Context, dir string, logger *slog.Logger) (*runner.Jail, error) {
+	if r.settings.Jail == "none" {
+		return nil, nil //nolint:nilnil // no jail is wanted
+	}
+	jail, err := runner.NewJail(ctx, runner.JailOptions{Hosts: r.hosts, Tools: r.tools, Dir: dir, Logger: logger})
+	if err != nil {
+		err = fmt.Errorf("DOCGAUGE_SITE_JAIL=bubblewrap: %w; DOCGAUGE_SITE_JAIL=none runs agents with the rights of "+
+			"docgauge", err)
+	}
+	return jail, err
+}
+
+// Jailed says how agents are confined.
+func (r *JobRules) Jailed() string {
+	if r.settings.Jail == "none" {
+		return "not jailed: an agent can read and change what docgauge can (DOCGAUGE_SITE_JAIL=none)"
+	}
+	return "jailed with bubblewrap"
+}
+
+// Level is that of a log message about how agents are confined.
+func (r *JobRules) Level() slog.Level {
+	if r.settings.Jail == "none" {
+		return slog.LevelWarn
+	}
+	return slog.LevelInfo
+}
+
+// OpenJobs opens the jobs below dir and continues those that are active. If there is no jail, they fail,
+// and Refused says why no more are taken.
+func OpenJobs(ctx context.Context, r *JobRules, dir string, now func() time.Time, logger *slog.Logger) (_ *Jobs, err error) {
+	j := &Jobs{repos: map[string]*runner.Repo{}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, j.closeRepos())
+		}
+	}()
+	if dir, err = filepath.Abs(filepath.Join(dir, "jobs")); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	model := r.settings.Agent
+	if r.settings.Jail == "none" {
+		model += ", not jailed"
+	}
+	jail, err := r.newJail(ctx, filepath.Join(dir, "jail"), logger)
+	j.refused = err
+	for project, o := range r.repos {
+		o.Jail = jail
+		if o.URL != "" {
+			o.Path = filepath.Join(dir, "copies", project+".git")
+		}
+		if j.repos[project], err = runner.OpenRepo(ctx, o, filepath.Join(dir, "work", project)); err != nil {
+			delete(j.repos, project)
+			return nil, fmt.Errorf("DOCGAUGE_SITE_REPO: project %s: %w", project, err)
+		}
+	}
+	j.Queue, err = runner.Open(runner.Options{
+		Dir: dir, Workers: r.settings.Concurrency, ArchiveAfter: archiveAfter, Model: model,
+		Source: func(project string) runner.Source { return j.repos[project].Source() },
+		Editor: jobEditor{j}, Host: jobEditor{j}, Now: now, Logger: logger,
+		Archived: func(job runner.Job) error {
+			if repo := j.repos[job.Project]; repo != nil {
+				return repo.Forget(job.ID)
+			}
+			return nil
+		},
+	})
+	return j, err
+}
+
+// Refused returns why no job is taken, nil if they are.
+func (j *Jobs) Refused() error { return j.refused }
+
+// Close stops the work on jobs, and waits for it. The next OpenJobs continues it.
+func (j *Jobs) Close() error { return errors.Join(j.Queue.Close(), j.closeRepos()) }
+
+func (j *Jobs) closeRepos() (err error) {
+	for _, repo := range j.repos {
+		err = errors.Join(err, repo.Close())
+	}
+	return err
+}
+
+// taken returns a refusal if no job of a project is taken. Its status tells clients that the prompt
+// was not: after a 5xx they could not know.
+func (j *Jobs) taken(project string) error {
+	if j.refused != nil {
+		return api.Fail(http.StatusNotFound, "agent jobs: this site runs none now: its jail is missing; "+
+			"docgauge site check says more")
+	}
+	if j.repos[project] == nil {
+		return api.Fail(http.StatusNotFound, "agent jobs: project %s has no repository", project)
+	}
+	return nil
+}
+
+// Create accepts a job.
+func (j *Jobs) Create(c *api.Call, prompt string) (any, error) {
+	if err := j.taken(c.Project); err != nil {
+		return nil, err
+	}
+	return asAnswer(j.Queue.Create(c.Project, prompt))
+}
+
+// Message accepts a message for a job.
+func (j *Jobs) Message(c *api.Call, id, prompt string) (any, error) {
+	if err := j.taken(c.Project); err != nil {
+		return nil, err
+	}
+	return asAnswer(j.Queue.Message(c.Project, id, prompt))
+}
+
+// Get returns a job.
+func (j *Jobs) Get(c *api.Call, id string) (any, error) { return asAnswer(j.Queue.Get(c.Project, id)) }
+
+func asAnswer(job runner.Job, err error) (any, error) {
+	if status := runner.HTTPStatus(err); status != 0 {
+		return nil, api.Fail(status, "%v", err)
+	}
+	return job, err
+}
+
+// jobEditor is the repository of each job's project.
+type jobEditor struct{ *Jobs }
+
+func (e jobEditor) Edit(ctx context.Context, t runner.Task) (runner.Result, error) {
+	switch repo := e.repos[t.Project]; {
+	case e.refused != nil:
+		return runner.Result{}, e.refused
+	case repo == nil:
+		return runner.Result{}, fmt.Errorf("DOCGAUGE_SITE_REPO: has none for project %s any more", t.Project)
+	default:
+		return repo.Edit(ctx, t)
+	}
+}
+
+// Diff returns none: code hosts make their own.
+func (e jobEditor) Diff(context.Context, runner.Change) (string, error) { return "", nil }
+
+func (e jobEditor) Propose(ctx context.Context, job runner.Job, c runner.Change, diff string) (string, error) {
+	repo := e.repos[job.Project]
+	if repo == nil {
+		return "", fmt.Errorf("DOCGAUGE_SITE_REPO: has none for project %s any more", job.Project)
+	}
+	return repo.Propose(ctx, job, c, diff)
+}
+
+// TryJobs tries what jobs need, without one: the jail, and of each project the repository and the rights
+// of the token. found gets a name and what was found, or the error.
+func TryJobs(ctx context.Context, r *JobRules, logger *slog.Logger, found func(name, detail string, err error)) error {
+	dir, err := os.MkdirTemp("", "docgauge-check-")
+	if err != nil {
+		return err
+	}
+	_, err = r.newJail(ctx, filepath.Join(dir, "jail"), logger)
+	found("agent jobs", r.Jailed(), err)
+	for project, o := range r.repos {
+		if o.URL != "" {
+			o.Path = filepath.Join(dir, project+".git")
+		}
+		detail, err := tryRepo(ctx, o)
+		found("repository", project+": "+detail, err)
+	}
+	return os.RemoveAll(dir)
+}
+
+func tryRepo(ctx context.Context, o runner.RepoOptions) (string, error) {
+	repo, err := runner.OpenRepo(ctx, o, "")
+	if err != nil {
+		return "", err
+	}
+	err = repo.Check(ctx)
+	source := repo.Source()
+	return source.Repository + ", branch " + source.Ref, errors.Join(err, repo.Close())
+}

@@ -1,0 +1,233 @@
+package site
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/site/api"
+	"github.com/docgauge/docgauge/internal/site/runner"
+)
+
+// goodJobs are settings of jobs for a repository, without a jail.
+func goodJobs(repo string) JobSettings {
+	return JobSettings{Repo: repo, Agent: "command", Command: "cat >>new.md", Jail: "none", CodeHost: "none",
+		Timeout: time.Minute, Concurrency: 2, MaxDisk: 1 << 30}
+}
+
+func TestJobSettings(t *testing.T) {
+	t.Setenv("MODEL_KEY", "x")
+	token := func() (string, error) { return "t", nil }
+	two := []string{"prj_a", "prj_b"}
+	for name, tc := range map[string]struct {
+		change func(*JobSettings)
+		want   string // part of the error; empty = good
+	}{
+		"good":        {func(*JobSettings) {}, ""},
+		"no agent":    {func(s *JobSettings) { s.Agent = "" }, "DOCGAUGE_SITE_REPO: needs DOCGAUGE_SITE_AGENT"},
+		"no jobs":     {func(s *JobSettings) { *s = JobSettings{} }, ""},
+		"agent":       {func(s *JobSettings) { s.Agent = "gpt" }, "DOCGAUGE_SITE_AGENT: \"gpt\""},
+		"command":     {func(s *JobSettings) { s.Command = "" }, "DOCGAUGE_SITE_AGENT_COMMAND: missing"},
+		"no repo":     {func(s *JobSettings) { s.Repo = "" }, "DOCGAUGE_SITE_REPO: missing"},
+		"project":     {func(s *JobSettings) { s.Repo = "prj_c=/srv/x.git" }, "project prj_c is not one"},
+		"which":       {func(s *JobSettings) { s.Repo = "/srv/x.git" }, "which project is it for"},
+		"twice":       {func(s *JobSettings) { s.Repo += ",prj_a=/srv/y.git" }, "has a repository already"},
+		"two":         {func(s *JobSettings) { s.Repo += ",prj_b=https://git.example/x/y#next" }, ""},
+		"password":    {func(s *JobSettings) { s.Repo = "prj_a=https://me:hidden@git.example/x" }, "DOCGAUGE_SITE_TOKEN"},
+		"plain http":  {func(s *JobSettings) { s.Repo = "prj_a=http://git.example/x" }, "https"},
+		"env form":    {func(s *JobSettings) { s.Env = "A=b" }, "want names of variables"},
+		"env of ours": {func(s *JobSettings) { s.Env = "DOCGAUGE_SITE_TOKEN" }, "agents must not see"},
+		"env unset":   {func(s *JobSettings) { s.Env = "MODEL_KEY,NO_SUCH_KEY" }, "NO_SUCH_KEY: is not set"},
+		"allow":       {func(s *JobSettings) { s.Allow = "ci,everything" }, "want ci, hooks"},
+		"hosts":       {func(s *JobSettings) { s.Jail, s.Hosts = "bubblewrap", "10.0.0.1" }, "DOCGAUGE_SITE_AGENT_HOSTS"},
+		"no effect":   {func(s *JobSettings) { s.Hosts = "api.example.com" }, "have no effect"},
+		"jail":        {func(s *JobSettings) { s.Jail = "docker" }, "want bubblewrap or none"},
+		"timeout":     {func(s *JobSettings) { s.Timeout = 0 }, "DOCGAUGE_SITE_JOB_TIMEOUT"},
+		"concurrency": {func(s *JobSettings) { s.Concurrency = 0 }, "DOCGAUGE_SITE_JOB_CONCURRENCY"},
+		"unknown host": {func(s *JobSettings) { s.Repo, s.CodeHost = "prj_a=https://git.example/x/y", "" },
+			"which code host"},
+		"code host": {func(s *JobSettings) { s.CodeHost = "svn" }, "want github or none"},
+		"guessed": {func(s *JobSettings) { s.Repo, s.CodeHost, s.Token = "prj_a=https://github.com/x/y.git", "", token },
+			""},
+		"no token": {func(s *JobSettings) { s.Repo, s.CodeHost = "prj_a=https://github.com/x/y.git", "" },
+			"needs DOCGAUGE_SITE_TOKEN"},
+		"ssh": {func(s *JobSettings) { s.Repo, s.CodeHost, s.Token = "prj_a=git@github.com:x/y.git", "", token }, ""},
+		"elsewhere": {func(s *JobSettings) {
+			s.Repo, s.CodeHost, s.Token = "prj_a=https://git.example/x/y", "github", token
+			s.CodeHostURL = "https://api.github.com"
+		}, "is for that host alone"},
+		"enterprise": {func(s *JobSettings) {
+			s.Repo, s.CodeHost, s.Token = "prj_a=https://ghe.example/x/y", "github", token
+			s.CodeHostURL = "https://ghe.example/api/v3"
+		}, ""},
+		"two hosts": {func(s *JobSettings) {
+			s.Repo, s.Token = "prj_a=https://a.example/x,prj_b=https://b.example/x", token
+		}, "is for one host"},
+		"path on GitHub": {func(s *JobSettings) { s.CodeHost, s.Token = "github", token }, "want the URL of the repository"},
+	} {
+		s := goodJobs("prj_a=/srv/docs.git")
+		tc.change(&s)
+		r, err := ParseJobs(s, two)
+		if (err != nil) != (tc.want != "") || err != nil && (!strings.Contains(err.Error(), tc.want) ||
+			strings.Contains(err.Error(), "hidden")) {
+			t.Errorf("%s: %v, want %q", name, err, tc.want)
+		}
+		if name == "guessed" && err == nil && (r.repos["prj_a"].GitHub != "x/y" || r.repos["prj_a"].URL == "") {
+			t.Errorf("%s: %+v", name, r.repos)
+		}
+	}
+}
+
+// ask sends a request about jobs of prj_a and returns the status and the job.
+func askJobs(t *testing.T, j *Jobs, method, target, prompt string) (status int, job runner.Job, body string) {
+	t.Helper()
+	service := api.New(api.Options{
+		FindKey: func(context.Context, [32]byte) (api.Credential, bool, error) {
+			return api.Credential{Scopes: api.Read | api.Write}, true, nil
+		},
+		HasProject: func(string) bool { return true }, Jobs: j, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+	})
+	text, err := json.Marshal(map[string]string{"prompt": prompt})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequest(method, target, strings.NewReader(string(text)))
+	r.Header.Set("Authorization", "Bearer dgs_x")
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	service.Handler().ServeHTTP(w, r)
+	_ = json.Unmarshal(w.Body.Bytes(), &job) // of an error: nothing
+	return w.Code, job, w.Body.String()
+}
+
+func openJobs(t *testing.T, s JobSettings, dir string) *Jobs {
+	t.Helper()
+	r, err := ParseJobs(s, []string{"prj_a", "prj_b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := OpenJobs(t.Context(), r, dir, time.Now, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+const jobsOfA = "/v2/agent/prj_a/job"
+
+// waitForJob polls a job until it is no longer active.
+func waitForJob(t *testing.T, j *Jobs, id string) runner.Job {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		status, job, body := askJobs(t, j, http.MethodGet, jobsOfA+"/"+id, "")
+		if status != http.StatusOK || time.Now().After(deadline) {
+			t.Fatalf("%d %s", status, body)
+		}
+		if job.Status != runner.Active {
+			return job
+		}
+	}
+}
+
+// TestSiteJobs: a job becomes a branch of its repository, a failed check a failed job; a stopped service
+// continues; other projects have none.
+func TestSiteJobs(t *testing.T) {
+	repo, dir := engines.GitRepository(t), t.TempDir()
+	s := goodJobs("prj_a=" + repo)
+	s.Check = "! grep -q forbidden new.md"
+	j := openJobs(t, s, dir)
+	status, job, body := askJobs(t, j, http.MethodPost, jobsOfA, "hello")
+	if status != http.StatusCreated || job.Model != "command, not jailed" || job.Source.Ref != "main" {
+		t.Fatalf("%d %s", status, body)
+	}
+	if got := waitForJob(t, j, job.ID); got.Status != runner.Completed || got.PRLink != nil {
+		t.Errorf("%+v", got)
+	}
+	if got := engines.Git(t, repo, "show", "docgauge/"+job.ID+":new.md"); got != "hello" {
+		t.Errorf("new.md: %q", got)
+	}
+	_, bad, _ := askJobs(t, j, http.MethodPost, jobsOfA, "forbidden")
+	if got := waitForJob(t, j, bad.ID); got.Status != runner.Failed || engines.Git(t, repo, "branch", "--list",
+		"docgauge/"+bad.ID) != "" {
+		t.Errorf("does not pass the check: %+v", got)
+	}
+	if status, _, body := askJobs(t, j, http.MethodPost, "/v2/agent/prj_b/job", "x"); status != http.StatusNotFound ||
+		!strings.Contains(body, "has no repository") {
+		t.Errorf("without a repository: %d %s", status, body)
+	}
+	if status, _, _ := askJobs(t, j, http.MethodGet, jobsOfA+"/job_none", ""); status != http.StatusNotFound {
+		t.Errorf("no such job: %d", status)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	j = openJobs(t, s, dir)
+	defer j.Close() //nolint:errcheck // the test is over
+	if status, _, body := askJobs(t, j, http.MethodPost, jobsOfA+"/"+job.ID+"/message", "more"); status != http.StatusOK {
+		t.Fatalf("message: %d %s", status, body)
+	}
+	if got := waitForJob(t, j, job.ID); got.Status != runner.Completed || engines.Git(t, repo, "show",
+		"docgauge/"+job.ID+":new.md") != "hellomore" {
+		t.Errorf("after the message: %+v", got)
+	}
+}
+
+// TestJobsWithoutTheirJail: where the jail cannot be had, jobs are refused with a status that says that
+// the prompt was not taken, and none is left active.
+func TestJobsWithoutTheirJail(t *testing.T) {
+	repo, dir := engines.GitRepository(t), t.TempDir()
+	programs := t.TempDir()
+	for _, name := range []string{"git", "sh"} {
+		path, err := exec.LookPath(name)
+		if err == nil {
+			err = os.Symlink(path, filepath.Join(programs, name))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := goodJobs("prj_a=" + repo)
+	s.Command = "sleep 1000"
+	j := openJobs(t, s, dir)
+	_, job, _ := askJobs(t, j, http.MethodPost, jobsOfA, "x")
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", programs)
+	s.Jail = "bubblewrap"
+	j = openJobs(t, s, dir)
+	defer j.Close() //nolint:errcheck // the test is over
+	if err := j.Refused(); err == nil || !strings.Contains(err.Error(), "DOCGAUGE_SITE_JAIL=none") {
+		t.Errorf("refused: %v", err)
+	}
+	if status, _, body := askJobs(t, j, http.MethodPost, jobsOfA, "x"); status != http.StatusNotFound ||
+		!strings.Contains(body, "jail") {
+		t.Errorf("%d %s", status, body)
+	}
+	if got := waitForJob(t, j, job.ID); got.Status != runner.Failed {
+		t.Errorf("%+v", got)
+	}
+	r, err := ParseJobs(s, []string{"prj_a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	err = TryJobs(t.Context(), r, slog.New(slog.DiscardHandler), func(name, detail string, err error) {
+		said = append(said, name+" "+detail)
+		if (err != nil) != (name == "agent jobs") {
+			t.Errorf("%s: %v", name, err)
+		}
+	})
+	if err != nil || len(said) != 2 || !strings.Contains(said[1], "branch main") {
+		t.Errorf("%v %q", err, said)
+	}
+}
