@@ -91,11 +91,12 @@ type ClientOptions struct {
 	Observe func(Attempt) `json:"-"`
 }
 
-// The operations in Attempt, besides the reports, which have their own names.
+// The operations in Attempt.
 const (
-	endpointCreate  = "agent_create"
-	endpointMessage = "agent_message"
-	endpointJob     = "agent_job"
+	endpointVisitors = "visitors"
+	endpointCreate   = "agent_create"
+	endpointMessage  = "agent_message"
+	endpointJob      = "agent_job"
 )
 
 // Attempt describes one request and its outcome.
