@@ -26,8 +26,8 @@ func (a *Program) siteCheckCommand() *cobra.Command {
 		Long: `check validates the settings of site serve and then tries everything it needs,
 also beside one that runs: each log (is it there and readable, does it follow
 the format), the published addresses of agents, the directory and every file in
-it, API keys, the addresses to listen on, and of agent jobs the jail, each repository
-and the rights of the token. It changes nothing, and no agent is called.
+it, API keys, the addresses to listen on, and for agent jobs the jail, each
+repository and the rights of the token. It changes nothing and calls no agent.
 
 Every finding is reported in one run: ok, FAIL, or skip for what cannot be tried
 now.
