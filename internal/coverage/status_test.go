@@ -131,4 +131,7 @@ func TestPagesInSpool(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
+	if r := NewPlanReport(p); r.Requests <= int(c.Budget) || !r.Finish.After(now.Add(time.Hour)) {
+		t.Errorf("%d requests within a budget of %d an hour end at %s", r.Requests, c.Budget, r.Finish)
+	}
 }
