@@ -129,7 +129,8 @@ func (w *watched) torture(kills int) {
 		reading.Go(func() { failed[i] = w.read(i) })
 	}
 	seen := testbed.Series{}
-	w.killOnce(0, &seen) // what is lost of a log that was never read cannot be known
+	w.grow(perRotation)
+	w.killOnce(0, &seen) // what is lost of a log of which no line was read cannot be known
 	rotating.Go(func() {
 		for !w.isOver.Load() && w.rotates != nil && failed[readersAtOnce] == nil {
 			w.grow(perRotation + rand.IntN(2*perRotation))
