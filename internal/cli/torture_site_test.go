@@ -116,7 +116,7 @@ type watched struct {
 
 const (
 	readersAtOnce = 6
-	// perRotation is after how many requests a log is rotated, at least.
+	// perRotation is the least number of requests between two rotations of a log.
 	perRotation = 150
 	// mostReads bounds a test whose other parts do not get a processor.
 	mostReads = 90_000
@@ -153,7 +153,7 @@ func (w *watched) torture(kills int) {
 	w.compare(kills)
 }
 
-// grow waits until the log has n more lines, or nobody reads any more.
+// grow waits until the log has n more lines, or the crowd has ended.
 func (w *watched) grow(n int) {
 	until := min(w.answered.Load()+int64(n), mostReads)
 	for !w.isOver.Load() && w.answered.Load() < until {
@@ -171,7 +171,7 @@ func (w *watched) read(one int) error {
 		who := crowd[rand.IntN(len(crowd))]
 		userAgent := fmt.Sprintf(who.userAgent, 100+rand.IntN(20))
 		page := fmt.Sprintf("/%d/page", rand.IntN(10))
-		if n%3 > 0 { // one that nobody else reads
+		if n%3 > 0 { // a page with a single request
 			page = "/" + strings.Join(strings.Split(fmt.Sprintf("%05d", n), ""), "/") + "/page"
 		}
 		request, err := http.NewRequest(http.MethodGet, fmt.Sprintf("http://%s%s.html?n=%d", w.Addr, page, n), nil)
