@@ -116,6 +116,9 @@ func printHistory(w io.Writer, h query.HistoryReport, words wording) error {
 	if h.Path != "" {
 		readers = "readers of " + h.Path
 	}
+	if h.Granularity == analytics.Day {
+		readers += "; changes since a week before"
+	}
 	text.Line(2, "%s, %s", words.names.Of(h.Project), readers)
 	text.Line(2, "")
 	table := render.NewTable(render.Column{Name: string(h.Granularity)}, render.Number("total"),
