@@ -12,6 +12,7 @@ import (
 	"math"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -114,6 +115,9 @@ func (r *Rules) Count(ctx context.Context, paths []string, o Options) (*Report, 
 		c.viewers = append(c.viewers, v)
 	}
 	for i, path := range paths {
+		if slices.Contains(paths[:i], path) {
+			return nil, fmt.Errorf("%s: is named twice; its lines would count twice", path)
+		}
 		if err := c.read(ctx, i, path); err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
@@ -250,6 +254,11 @@ func (c *counting) bounds() (from, to int64) {
 func open(path string, stdin io.Reader) (io.ReadCloser, error) {
 	if path == "-" {
 		return io.NopCloser(stdin), nil
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil { // not of a pipe that a shell made for <(…)
+		if info, err := os.Lstat(real); err == nil && info.Mode()&os.ModeNamedPipe != 0 {
+			return nil, errors.New("is a named pipe, which may never end; pipe the lines to -")
+		}
 	}
 	f, err := os.Open(path)
 	if err != nil {

@@ -2,10 +2,12 @@ package site
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -284,8 +286,12 @@ func TestNoLog(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := errors.Join(syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600),
+		os.Symlink("pipe", filepath.Join(dir, "link"))); err != nil {
+		t.Fatal(err)
+	}
 	for name, want := range map[string]string{
-		"empty": "", "gzip.gz": "ends too early", "picture": "no line has a known format", "absent": "no such file",
+		"pipe": "is a named pipe", "link": "is a named pipe", "empty": "", "gzip.gz": "ends too early", "picture": "no line has a known format", "absent": "no such file",
 		".": "is a directory",
 	} {
 		path := filepath.Join(dir, name)
@@ -294,5 +300,10 @@ func TestNoLog(t *testing.T) {
 			(!strings.HasPrefix(got, path) || !strings.Contains(got, want)) {
 			t.Errorf("%s: %v, want …%s…", name, err, want)
 		}
+	}
+	twice := filepath.Join(dir, "empty")
+	if _, err := rulesOf(t, Settings{}).Count(t.Context(), []string{twice, twice}, Options{Now: now}); err == nil ||
+		!strings.Contains(err.Error(), twice+": is named twice") {
+		t.Errorf("a log named twice: %v", err)
 	}
 }
