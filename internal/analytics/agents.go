@@ -29,6 +29,13 @@ type AgentRow struct {
 	Visitors, Requests int64
 }
 
+// AgentsPage is a [Page] of the report of agents: Totals have no path.
+type AgentsPage struct {
+	Offset       int
+	Totals, Rows []AgentRow
+	HasMore      bool
+}
+
 // Compare orders rows as the report has them.
 func (r AgentRow) Compare(other AgentRow) int {
 	if c := cmp.Or(strings.Compare(r.Path, other.Path), strings.Compare(r.Agent, other.Agent),
