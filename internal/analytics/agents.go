@@ -29,6 +29,13 @@ type AgentRow struct {
 	Visitors, Requests int64
 }
 
+// AgentsPage is a [Page] of the report of agents: Totals have no path.
+type AgentsPage struct {
+	Offset       int
+	Totals, Rows []AgentRow
+	HasMore      bool
+}
+
 // Compare orders rows as the report has them.
 func (r AgentRow) Compare(other AgentRow) int {
 	if c := cmp.Or(strings.Compare(r.Path, other.Path), strings.Compare(r.Agent, other.Agent),
@@ -39,4 +46,34 @@ func (r AgentRow) Compare(other AgentRow) int {
 		return -1
 	}
 	return 1
+}
+
+// AgentSum adds up the rows of agents of a window, in their order: those of the site, which have no path,
+// come first. Of its Sum, Rows counts those with a path, and Implausible those that have fewer requests
+// than readers, or more readers than the site has of that agent and audience.
+type AgentSum struct {
+	Sum
+	site map[[2]string]int64 // readers, by agent and audience
+}
+
+// Add adds a row to the sum.
+func (s *AgentSum) Add(r AgentRow) {
+	s.Checksum.AddAgent(r)
+	plausible := r.Visitors >= 0 && r.Requests >= r.Visitors
+	of := [2]string{r.Agent, string(r.Audience)}
+	if r.Path == "" {
+		if s.site == nil {
+			s.site = map[[2]string]int64{}
+		}
+		s.site[of] = r.Visitors
+	} else {
+		s.Rows++
+		plausible = plausible && (!r.Found || r.Visitors <= s.site[of])
+	}
+	if plausible {
+		return
+	}
+	if s.Implausible++; s.Implausible == 1 || r.Path < s.Example {
+		s.Example = r.Path
+	}
 }

@@ -1,6 +1,7 @@
 package analytics
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -105,5 +106,50 @@ func TestEarlier(t *testing.T) {
 		if tc.g == Day && former != tc.earlier || tc.g != Day && former.To != w.From {
 			t.Errorf("%s %s is compared with %s", tc.g, w, former)
 		}
+	}
+}
+
+// TestKeyNames: a key is read back from its name; visitors have none of a report, in JSON neither.
+func TestKeyNames(t *testing.T) {
+	k := Key{Project: "prj_a", Granularity: Day, Window: Window{NewDate(2026, 10, 1), NewDate(2026, 10, 2)}}
+	for report, want := range map[Report]string{"": "prj_a day [2026-10-01,2026-10-02)",
+		AgentsReport: "prj_a agents day [2026-10-01,2026-10-02)"} {
+		k.Report = report
+		if got, err := ParseKey(want); k.String() != want || got != k || err != nil {
+			t.Errorf("%s is %s, read as %+v, %v", want, k, got, err)
+		}
+		text, err := json.Marshal(k)
+		if err != nil || strings.Contains(string(text), "report") != (report != "") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// TestAgentSum: rows that contradict themselves or the site are counted, and the order does not matter to
+// the checksum.
+func TestAgentSum(t *testing.T) {
+	site := AgentRow{Agent: "a", Class: "coding", Audience: AI, Found: true, Visitors: 3, Requests: 9}
+	fine, missed, few, many := site, site, site, site
+	fine.Path, fine.Visitors = "/a", 3
+	missed.Path, missed.Found, missed.Visitors = "/b", false, 4
+	few.Path, few.Requests = "/c", 2
+	many.Path, many.Visitors, many.Requests = "/d", 4, 4
+	var sum, other AgentSum
+	for _, r := range []AgentRow{site, fine, missed, few, many} {
+		sum.Add(r)
+	}
+	if sum.Rows != 4 || sum.Implausible != 2 || sum.Example != "/c" {
+		t.Errorf("%+v", sum)
+	}
+	for _, r := range []AgentRow{missed, many, site, few, fine} {
+		other.Add(r)
+	}
+	many.Found = false
+	var changed AgentSum
+	for _, r := range []AgentRow{site, fine, missed, few, many} {
+		changed.Add(r)
+	}
+	if other.Checksum != sum.Checksum || changed.Checksum == sum.Checksum {
+		t.Errorf("checksums %s, %s in another order, %s of another row", sum.Checksum, other.Checksum, changed.Checksum)
 	}
 }

@@ -28,6 +28,23 @@ func (c *Checksum) Add(r Row) {
 	*c += Checksum(sipHash(b))
 }
 
+// AddAgent adds a row of agents: path, agent, class, audience, found as 1 or 0, visitors and requests.
+func (c *Checksum) AddAgent(r AgentRow) {
+	var space [256]byte
+	b := append(space[:0], r.Path...)
+	for _, text := range [...]string{r.Agent, r.Class, string(r.Audience)} {
+		b = append(append(b, 0), text...)
+	}
+	found := int64(0)
+	if r.Found {
+		found = 1
+	}
+	for _, n := range [...]int64{found, r.Visitors, r.Requests} {
+		b = strconv.AppendInt(append(b, 0), n, 10)
+	}
+	*c += Checksum(sipHash(b))
+}
+
 // String returns 16 hexadecimal digits.
 func (c Checksum) String() string { return fmt.Sprintf("%016x", uint64(c)) }
 

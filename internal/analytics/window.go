@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -130,6 +131,8 @@ func CheckProject(id string) error {
 // Key names one window of one project at one granularity: the unit that is
 // fetched, sealed and committed whole.
 type Key struct {
+	// Report is empty for [VisitorsReport].
+	Report      Report      `json:"report,omitempty"`
 	Project     string      `json:"project"`
 	Granularity Granularity `json:"granularity"`
 	Window
@@ -138,6 +141,10 @@ type Key struct {
 // ParseKey reads what String returns.
 func ParseKey(s string) (k Key, err error) {
 	fields := strings.Fields(s)
+	if len(fields) == 4 {
+		k.Report = Report(fields[1])
+		fields = slices.Delete(fields, 1, 2)
+	}
 	if len(fields) != 3 {
 		return k, fmt.Errorf("window %q: want project, granularity and [from,to)", s)
 	}
@@ -152,17 +159,23 @@ func ParseKey(s string) (k Key, err error) {
 	return k, err
 }
 
-// String returns k for messages: "prj_a day [2026-10-01,2026-10-02)".
+// String returns k for messages: "prj_a day [2026-10-01,2026-10-02)", or "prj_a agents day [2026-10-01,2026-10-02)".
 func (k Key) String() string {
-	return k.Project + " " + string(k.Granularity) + " " + k.Window.String()
+	project := k.Project
+	if k.Report != "" {
+		project += " " + string(k.Report)
+	}
+	return project + " " + string(k.Granularity) + " " + k.Window.String()
 }
 
-// Attrs names k in a log by fields: project, granularity, from and to.
+// Attrs names k in a log by fields: project, report unless it is visitors, granularity, from and to.
 func (k Key) Attrs() slog.Attr {
-	return slog.Attr{Value: slog.GroupValue(
-		slog.String("project", k.Project), slog.String("granularity", string(k.Granularity)),
-		slog.String("from", k.From.String()), slog.String("to", k.To.String()),
-	)} // without a name the group is not seen
+	fields := []slog.Attr{slog.String("project", k.Project), slog.String("granularity", string(k.Granularity)),
+		slog.String("from", k.From.String()), slog.String("to", k.To.String())}
+	if k.Report != "" {
+		fields = slices.Insert(fields, 1, slog.String("report", string(k.Report)))
+	}
+	return slog.Attr{Value: slog.GroupValue(fields...)} // without a name the group is not seen
 }
 
 const (

@@ -302,6 +302,10 @@ func TestDamage(t *testing.T) {
 	for name, write := range map[string]func(path string) error{
 		"visitors": func(path string) error { _, err := Write(path, sample(), traffic(50)); return err },
 		"totals":   func(path string) error { return WriteTotals(path, sample()) },
+		"agents": func(path string) error {
+			_, err := WriteAgents(path, agentSample(), yields(agentTraffic(25)...))
+			return err
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -473,6 +477,15 @@ func FuzzReadFooter(f *testing.F) {
 		}
 		f.Add(data)
 	}
+	path := filepath.Join(dir, "agents")
+	if _, err := WriteAgents(path, agentSample(), yields(agentTraffic(3)...)); err != nil {
+		f.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
 	f.Add([]byte("PAR1PAR1"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		foot, err := ReadFooter(strings.NewReader(string(data)), int64(len(data)))

@@ -3,6 +3,7 @@ package archive
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -26,8 +27,10 @@ const (
 
 	keyPrefix     = "docgauge."
 	schemaVersion = "1"
-	// checksumKey holds the analytics.Checksum of the rows of a visitors file.
+	// checksumKey holds the analytics.Checksum of the rows of a visitors or agents file.
 	checksumKey = keyPrefix + "checksum"
+	// reportKey is there in files of other reports than visitors.
+	reportKey = keyPrefix + "report"
 	// timeLayout is RFC 3339 in UTC with microseconds.
 	timeLayout = "2006-01-02T15:04:05.000000Z"
 )
@@ -44,8 +47,14 @@ func totalsSchema() *schema.GroupNode {
 	return group(keyColumns(), countColumns(), readingColumns(), schema.FieldList{integer("page_count")})
 }
 
+func agentsSchema() *schema.GroupNode {
+	return group(keyColumns(), schema.FieldList{text("path"), text("agent"), text("class"), text("audience"),
+		schema.NewBooleanNode("found", parquet.Repetitions.Required, -1), integer("visitors"), integer("requests"),
+	}, readingColumns())
+}
+
 // Indexes of the columns that are read back: path, human, ai and total of a visitors
-// file; human, ai, total and page_count of a totals file.
+// file; human, ai, total and page_count of a totals file; from path on those of an agents file.
 const pathIndex = 4
 
 var (
@@ -122,6 +131,9 @@ func checked(rev analytics.Revision) (analytics.Revision, error) {
 	_, to := analytics.ParseDate(rev.To.String())
 	year := rev.ExportedAt.Year()
 	switch {
+	case rev.Report != "" && rev.Report != analytics.AgentsReport:
+		return rev, fmt.Errorf("report %q: this program knows visitors and agents only, use the release that wrote the "+
+			"file or a newer one", rev.Report)
 	case project != nil:
 		return rev, project
 	case granularity != nil:
@@ -143,10 +155,18 @@ func checked(rev analytics.Revision) (analytics.Revision, error) {
 }
 
 // pairs is the key-value metadata of a file, in its fixed order, but for the CRC.
-// checksum is that of the rows, empty for a totals file.
-func pairs(rev analytics.Revision, checksum string) [][2]string {
+func (f Footer) pairs() [][2]string {
+	rev := f.Revision
 	count := func(n int64) string { return strconv.FormatInt(n, 10) }
-	pairs := [][2]string{
+	totals := [][2]string{
+		{keyPrefix + "totals_human", count(rev.Totals.Human)},
+		{keyPrefix + "totals_ai", count(rev.Totals.AI)},
+		{keyPrefix + "totals_total", count(rev.Totals.Total)},
+	}
+	if rev.Report != "" {
+		totals = [][2]string{{reportKey, string(rev.Report)}, {keyPrefix + "site_rows", count(f.SiteRows)}}
+	}
+	pairs := slices.Concat([][2]string{
 		{keyPrefix + "schema_version", schemaVersion},
 		{keyPrefix + "project", rev.Project},
 		{keyPrefix + "granularity", string(rev.Granularity)},
@@ -156,20 +176,16 @@ func pairs(rev analytics.Revision, checksum string) [][2]string {
 		{keyPrefix + "settled", strconv.FormatBool(rev.Settled)},
 		{keyPrefix + "verified", strconv.FormatBool(rev.Verified)},
 		{keyPrefix + "row_count", count(rev.Rows)},
-		{keyPrefix + "totals_human", count(rev.Totals.Human)},
-		{keyPrefix + "totals_ai", count(rev.Totals.AI)},
-		{keyPrefix + "totals_total", count(rev.Totals.Total)},
-		{keyPrefix + "exported_at", rev.ExportedAt.UTC().Format(timeLayout)},
-	}
-	if checksum != "" {
-		pairs = append(pairs, [2]string{checksumKey, checksum})
+	}, totals, [][2]string{{keyPrefix + "exported_at", rev.ExportedAt.UTC().Format(timeLayout)}})
+	if f.Checksum != "" {
+		pairs = append(pairs, [2]string{checksumKey, f.Checksum})
 	}
 	return pairs
 }
 
 // writeMetadata writes the key-value metadata, and blank digits for the CRC.
-func writeMetadata(w *file.Writer, rev analytics.Revision, checksum string) error {
-	for _, kv := range append(pairs(rev, checksum), [2]string{crcKey, crcBlank}) {
+func writeMetadata(w *file.Writer, f Footer) error {
+	for _, kv := range append(f.pairs(), [2]string{crcKey, crcBlank}) {
 		if err := w.AppendKeyValueMetadata(kv[0], kv[1]); err != nil {
 			return err
 		}
@@ -181,7 +197,7 @@ func writeMetadata(w *file.Writer, rev analytics.Revision, checksum string) erro
 // programs that keep them beside the file.
 func (f Footer) Metadata() map[string]string {
 	kv := map[string]string{}
-	for _, pair := range pairs(f.Revision, f.Checksum) {
+	for _, pair := range f.pairs() {
 		kv[pair[0]] = pair[1]
 	}
 	return kv
@@ -189,28 +205,34 @@ func (f Footer) Metadata() map[string]string {
 
 // ParseMetadata is the inverse of [Footer.Metadata], with the checks of a footer.
 func ParseMetadata(kv map[string]string) (f Footer, err error) {
-	f.Checksum = kv[checksumKey]
-	f.Revision, err = readRevision(func(key string) *string {
+	return readMetadata(func(key string) *string {
 		if value, ok := kv[key]; ok {
 			return &value
 		}
 		return nil
 	})
-	return f, err
 }
 
-// readRevision is the inverse of writeMetadata.
-func readRevision(find func(key string) *string) (analytics.Revision, error) {
+// readMetadata is the inverse of writeMetadata.
+func readMetadata(find func(key string) *string) (foot Footer, err error) {
 	f := fields{find: find}
 	if v := f.text("schema_version"); f.err != nil {
-		return analytics.Revision{}, fmt.Errorf("not a window file: %w", f.err)
+		return foot, fmt.Errorf("not a window file: %w", f.err)
 	} else if v != schemaVersion {
-		return analytics.Revision{}, fmt.Errorf(
+		return foot, fmt.Errorf(
 			"schema version %q: this program knows %s only, use the release that wrote the file or a newer one", v,
 			schemaVersion)
 	}
-	rev := analytics.Revision{
+	if sum := find(checksumKey); sum != nil {
+		foot.Checksum = *sum
+	}
+	report := analytics.Report("")
+	if name := find(reportKey); name != nil {
+		report = analytics.Report(*name)
+	}
+	foot.Revision = analytics.Revision{
 		Key: analytics.Key{
+			Report:      report,
 			Project:     f.text("project"),
 			Granularity: analytics.Granularity(f.text("granularity")),
 			Window: analytics.Window{
@@ -221,20 +243,22 @@ func readRevision(find func(key string) *string) (analytics.Revision, error) {
 		Number:   int32(f.integer("revision", 32)),
 		Settled:  parse(&f, "settled", parseBool),
 		Verified: parse(&f, "verified", parseBool),
-		Totals: analytics.Totals{
-			Human: f.integer("totals_human", 64),
-			AI:    f.integer("totals_ai", 64),
-			Total: f.integer("totals_total", 64),
-		},
-		Rows: f.integer("row_count", 64),
+		Rows:     f.integer("row_count", 64),
 		ExportedAt: parse(&f, "exported_at", func(s string) (time.Time, error) {
 			return time.Parse(timeLayout, s)
 		}),
 	}
-	if f.err != nil {
-		return analytics.Revision{}, f.err
+	if report == "" {
+		foot.Totals = analytics.Totals{Human: f.integer("totals_human", 64), AI: f.integer("totals_ai", 64),
+			Total: f.integer("totals_total", 64)}
+	} else if foot.SiteRows = f.integer("site_rows", 64); foot.SiteRows < 0 && f.err == nil {
+		f.err = fmt.Errorf("metadata %ssite_rows: %d, must be 0 or more", keyPrefix, foot.SiteRows)
 	}
-	return checked(rev)
+	if f.err != nil {
+		return Footer{}, f.err
+	}
+	foot.Revision, err = checked(foot.Revision)
+	return foot, err
 }
 
 // fields reads key-value metadata and keeps the first error.

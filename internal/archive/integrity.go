@@ -85,8 +85,8 @@ func ReadIntact(r io.ReaderAt, size int64) (Footer, error) {
 	return foot, err
 }
 
-// Inspect reads the window file in r, visitors or totals, which is size bytes
-// long, to its end. It adds up the rows of a visitors file, and returns an error
+// Inspect reads the window file in r, of any shape, which is size bytes
+// long, to its end. It adds up the rows of a visitors or agents file, and returns an error
 // if anything that can be checked differs from the time of writing: the bytes, the
 // order and number of the rows, their checksum, or the one row of a totals file.
 func Inspect(r io.ReaderAt, size int64) (foot Footer, sum analytics.Sum, err error) {
@@ -97,13 +97,24 @@ func Inspect(r io.ReaderAt, size int64) (foot Footer, sum analytics.Sum, err err
 	if err := intact(section); err != nil {
 		return foot, sum, err
 	}
-	if !foot.Visitors {
+	switch {
+	case foot.Report == analytics.AgentsReport:
+		var agentSum analytics.AgentSum
+		err = scan(section, agents, foot.SiteRows+max(foot.Rows, 0), func(r analytics.AgentRow) bool {
+			agentSum.Add(r)
+			return true
+		})
+		if sum = agentSum.Sum; err == nil && sum.Rows != max(foot.Rows, 0) {
+			err = fmt.Errorf("has %d rows with a path, its footer says %d", sum.Rows, foot.Rows)
+		}
+	case !foot.Visitors:
 		return foot, sum, checkTotals(section, foot.Revision)
+	default:
+		err = scan(section, visitors, foot.Rows, func(r analytics.Row) bool {
+			sum.Add(r)
+			return true
+		})
 	}
-	err = scan(section, foot.Rows, func(r analytics.Row) bool {
-		sum.Add(r)
-		return true
-	})
 	if err == nil && foot.Checksum != "" && foot.Checksum != sum.Checksum.String() {
 		err = fmt.Errorf("its rows have the checksum %s, its footer says %s", sum.Checksum, foot.Checksum)
 	}

@@ -1,13 +1,14 @@
 // Package archive hides the window file: one revision of one window as a
 // Parquet file, the one format in the spool and in the Parquet sink.
 //
-// There are two shapes. A visitors file has a row per path. A totals file has one
-// row, the site totals; it stands for the window if only its totals were read.
-// Both carry the whole [analytics.Revision] as key-value metadata, so that the
-// footer alone identifies a file.
+// There are three shapes. A visitors file has a row per path. A totals file has one
+// row, the site totals; it stands for the window if only its totals were read. An agents
+// file has a row per path, agent, audience and found, and first, without a path, those of the
+// site, which are all if only totals were read. All carry the whole [analytics.Revision] as
+// key-value metadata, so that the footer alone identifies a file.
 //
 // Invariant: a file that [Open] accepts contains exactly one whole revision,
-// its rows sorted by path in byte order and each path once. Files are written
+// its rows in their order and each once: by path in byte order. Files are written
 // once and never changed. Memory grows neither with the rows written nor with
 // the rows read.
 //
@@ -42,7 +43,7 @@ const (
 	footerEnd = 8
 )
 
-// File is a sealed window file: a visitors file, or the totals file of a
+// File is a sealed window file: a visitors or agents file, or the totals file of a
 // window of which only totals were read. It holds no open file, and many
 // goroutines can use it at once.
 type File struct {
@@ -54,11 +55,14 @@ type File struct {
 // Footer is the contents of a file's footer.
 type Footer struct {
 	analytics.Revision
-	// Checksum is the [analytics.Checksum] of the rows of a visitors file; empty
+	// Checksum is the [analytics.Checksum] of the rows of a visitors or agents file; empty
 	// if the file was written by a version that kept none.
 	Checksum string
-	// Visitors: the file has a row for each path; otherwise it is a totals file.
+	// Visitors: the file has a row for each path; otherwise it is a totals file, or one of
+	// another report.
 	Visitors bool
+	// SiteRows is the number of rows without a path, in an agents file.
+	SiteRows int64
 }
 
 // Open reads the footer of the window file at path and checks it: schema
@@ -69,7 +73,7 @@ func Open(path string) (*File, error) {
 	f := &File{path: path}
 	err := f.read(func(r *io.SectionReader) (err error) {
 		f.foot, err = readFooter(r)
-		if err == nil && !f.foot.Visitors && !f.foot.TotalsOnly() {
+		if err == nil && f.foot.Report == "" && !f.foot.Visitors && !f.foot.TotalsOnly() {
 			err = fmt.Errorf("is the totals file of a window with %d rows, want its visitors file", f.foot.Rows)
 		}
 		return err
@@ -174,14 +178,15 @@ func readFooter(r *io.SectionReader) (foot Footer, err error) {
 }
 
 func parseFooter(meta *metadata.FileMetaData) (foot Footer, err error) {
-	kv := meta.KeyValueMetadata()
-	if foot.Revision, err = readRevision(kv.FindValue); err != nil {
+	if foot, err = readMetadata(meta.KeyValueMetadata().FindValue); err != nil {
 		return foot, err
 	}
-	if sum := kv.FindValue(checksumKey); sum != nil {
-		foot.Checksum = *sum
-	}
 	switch root := meta.Schema.Root(); {
+	case foot.Report == analytics.AgentsReport:
+		if !root.Equals(agentsSchema()) {
+			return foot, errors.New("columns are not those of an agents file")
+		}
+		return foot, checkRows(meta, foot.SiteRows+max(foot.Rows, 0))
 	case root.Equals(visitorsSchema()):
 		foot.Visitors = true
 		return foot, checkRows(meta, foot.Rows)
@@ -236,23 +241,40 @@ var errStop = errors.New("stopped")
 // time. An error is yielded last and names the file: damage, or rows that are
 // not sorted or not as many as the footer says.
 func (f *File) Rows() iter.Seq2[analytics.Row, error] {
-	return func(yield func(analytics.Row, error) bool) {
-		if f.foot.TotalsOnly() {
+	return rowsOf(f, visitors, "", max(f.foot.Rows, 0))
+}
+
+// Agents yields the rows of an agents file as [File.Rows] yields those of a visitors file: those of the
+// site, without a path, come first.
+func (f *File) Agents() iter.Seq2[analytics.AgentRow, error] {
+	return rowsOf(f, agents, analytics.AgentsReport, f.foot.SiteRows+max(f.foot.Rows, 0))
+}
+
+// rowsOf yields the rows of a file, which must be of a report and have so many.
+func rowsOf[R any](f *File, d *dataset[R], report analytics.Report, want int64) iter.Seq2[R, error] {
+	return func(yield func(R, error) bool) {
+		var err error
+		switch {
+		case f.foot.Report != report:
+			err = fmt.Errorf("window file %s: is of another report", f.path)
+		case report == "" && !f.foot.Visitors:
 			return
+		default:
+			err = f.read(func(r *io.SectionReader) error {
+				return scan(r, d, want, func(row R) bool { return yield(row, nil) })
+			})
 		}
-		err := f.read(func(r *io.SectionReader) error {
-			return scan(r, f.foot.Rows, func(r analytics.Row) bool { return yield(r, nil) })
-		})
 		if err != nil && !errors.Is(err, errStop) {
-			yield(analytics.Row{}, err)
+			var none R
+			yield(none, err)
 		}
 	}
 }
 
-// scan yields the rows of a visitors file, which must be want rows. It calls yield
+// scan yields the rows of a file, which must be want rows. It calls yield
 // outside the Parquet library, so that a panic of the consumer stays a panic.
-func scan(r *io.SectionReader, want int64, yield func(analytics.Row) bool) error {
-	s, err := newScanner(r)
+func scan[R any](r *io.SectionReader, d *dataset[R], want int64, yield func(R) bool) error {
+	s, err := newScanner(r, d)
 	if err != nil {
 		return err
 	}
@@ -276,95 +298,90 @@ func scan(r *io.SectionReader, want int64, yield func(analytics.Row) bool) error
 	return nil
 }
 
-// scanner reads a visitors file batch by batch.
-type scanner struct {
-	file  *file.Reader
-	group int // the next row group
-	left  int64
-	path  *file.ByteArrayColumnChunkReader
-	count [3]*file.Int64ColumnChunkReader
-	seen  int64
-	last  string
-
-	paths  [batchRows]parquet.ByteArray
-	counts [3][batchRows]int64
-	rows   [batchRows]analytics.Row
+// scanner reads a file batch by batch.
+type scanner[R any] struct {
+	of      *dataset[R]
+	file    *file.Reader
+	columns columns[R]
+	group   int // the next row group
+	left    int64
+	seen    int64
+	last    R
+	rows    [batchRows]R
 }
 
-func newScanner(in *io.SectionReader) (s *scanner, err error) {
+func newScanner[R any](in *io.SectionReader, d *dataset[R]) (s *scanner[R], err error) {
 	defer caught(&err)
 	r, err := newReader(in)
-	return &scanner{file: r}, err
+	return &scanner[R]{of: d, file: r, columns: d.columns()}, err
 }
 
 // next returns the next rows, valid until the next call, or io.EOF.
-func (s *scanner) next() (rows []analytics.Row, err error) {
+func (s *scanner[R]) next() (rows []R, err error) {
 	defer caught(&err)
 	for s.left == 0 {
 		if s.group == s.file.NumRowGroups() {
 			return nil, io.EOF
 		}
-		if err := s.enter(s.group); err != nil {
+		g := s.file.RowGroup(s.group)
+		if err := s.columns.enter(g); err != nil {
 			return nil, fmt.Errorf("row group %d: %w", s.group, err)
 		}
+		s.left = g.NumRows()
 		s.group++
 	}
-	n, err := s.read()
+	n, err := s.columns.read(s.rows[:min(batchRows, s.left)])
 	if err != nil {
 		return nil, fmt.Errorf("row group %d: %w", s.group-1, err)
 	}
 	s.left -= int64(n)
-	for i := range n {
-		r := analytics.Row{Path: string(s.paths[i]), Human: s.counts[0][i], AI: s.counts[1][i], Total: s.counts[2][i]}
-		if s.seen > 0 && r.Path <= s.last {
-			return nil, fmt.Errorf("path %q: comes after %q, rows must be sorted by path, each once", r.Path, s.last)
+	for _, r := range s.rows[:n] {
+		if s.seen > 0 && s.of.compare(r, s.last) <= 0 {
+			return nil, fmt.Errorf("%s: comes after %s, rows must be sorted by path, each once", s.of.name(r),
+				s.of.name(s.last))
 		}
-		s.rows[i], s.last = r, r.Path
+		s.last = r
 		s.seen++
 	}
 	return s.rows[:n], nil
 }
 
-func (s *scanner) enter(group int) error {
-	g := s.file.RowGroup(group)
-	c, err := g.Column(pathIndex)
+// enterColumn opens a column of a row group.
+func enterColumn[C file.ColumnChunkReader](g *file.RowGroupReader, index int, into *C) error {
+	c, err := g.Column(index)
 	if err != nil {
 		return err
 	}
-	s.path = c.(*file.ByteArrayColumnChunkReader)
-	for i, index := range countIndexes {
-		if c, err = g.Column(index); err != nil {
-			return err
-		}
-		s.count[i] = c.(*file.Int64ColumnChunkReader)
+	own, ok := c.(C)
+	if !ok {
+		return fmt.Errorf("column %d is a %T", index, c)
 	}
-	s.left = g.NumRows()
+	*into = own
 	return nil
 }
 
-// read fills paths and counts with the same number of values and returns it.
-// The paths of a batch come from one page, so that they are copied only once.
-func (s *scanner) read() (int, error) {
-	if !s.path.HasNext() {
-		return 0, errors.Join(s.path.Err(), errors.New("has fewer paths than the footer says"))
+// readPaths reads paths of one page of a column, so that they are copied only once.
+func readPaths(c *file.ByteArrayColumnChunkReader, into []parquet.ByteArray) (int, error) {
+	if !c.HasNext() {
+		return 0, errors.Join(c.Err(), errors.New("has fewer paths than the footer says"))
 	}
-	_, n, err := s.path.ReadBatchInPage(min(batchRows, s.left), s.paths[:], nil, nil)
-	if err != nil {
-		return 0, err
+	_, n, err := c.ReadBatchInPage(int64(len(into)), into, nil, nil)
+	if err == nil && n == 0 {
+		err = errors.New("page without a value")
 	}
-	if n == 0 {
-		return 0, errors.New("page without a value")
+	return n, err
+}
+
+// readAll fills into from a column.
+func readAll[V any](c interface {
+	ReadBatch(n int64, values []V, defLevels, repLevels []int16) (int64, int, error)
+	Err() error
+}, into []V) error {
+	_, got, err := c.ReadBatch(int64(len(into)), into, nil, nil)
+	if err = errors.Join(err, c.Err()); err == nil && got != len(into) {
+		err = errors.New("columns differ in length")
 	}
-	for i := range s.count {
-		_, got, err := s.count[i].ReadBatch(int64(n), s.counts[i][:], nil, nil)
-		if err = errors.Join(err, s.count[i].Err()); err != nil {
-			return 0, err
-		}
-		if got != n {
-			return 0, errors.New("columns differ in length")
-		}
-	}
-	return n, nil
+	return err
 }
 
 // caught turns a panic of the Parquet library into an error.

@@ -10,7 +10,6 @@ import (
 	"os"
 	"slices"
 	"sync"
-	"unicode/utf8"
 
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/file"
@@ -67,7 +66,7 @@ func Encode(rev analytics.Revision, rows iter.Seq2[analytics.Row, error]) (*File
 // page_count holds rev.Rows.
 func WriteTotals(path string, rev analytics.Revision) error {
 	return create(path, func(out *os.File) error {
-		rev, err := checked(rev)
+		rev, err := checkedVisitors(rev)
 		if err == nil {
 			err = write(out, totalsSchema(), func(w *file.Writer) error { return encodeTotals(w, rev) })
 		}
@@ -83,17 +82,77 @@ func encode(to io.Writer, rev analytics.Revision, rows iter.Seq2[analytics.Row, 
 	if !rev.TotalsOnly() {
 		rev.Rows = 0
 	}
-	if foot.Revision, err = checked(rev); err != nil {
+	if foot.Revision, err = checkedVisitors(rev); err != nil {
 		return foot, err
 	}
 	if rev.TotalsOnly() {
 		err = write(to, totalsSchema(), func(w *file.Writer) error { return encodeTotals(w, foot.Revision) })
 		return foot, err
 	}
-	err = write(to, visitorsSchema(), func(w *file.Writer) error {
-		enc := newEncoder(w, foot.Revision)
+	err = encodeRows(to, visitors, &foot, rows, func(analytics.Row) error {
+		foot.Rows++
+		return nil
+	})
+	foot.Visitors = true
+	return foot, err
+}
+
+// WriteAgents is [Write] for the report of agents: rows come in the order of [analytics.AgentRow.Compare], so
+// that those of the site, which have no path, are first; Rows counts the others. If rev.Rows is
+// [analytics.TotalsOnlyRows], there are no others.
+func WriteAgents(path string, rev analytics.Revision, rows iter.Seq2[analytics.AgentRow, error],
+) (analytics.Revision, error) {
+	var foot Footer
+	err := create(path, func(out *os.File) (err error) {
+		foot, err = encodeAgents(out, rev, rows)
+		return err
+	})
+	return foot.Revision, err
+}
+
+func encodeAgents(to io.Writer, rev analytics.Revision, rows iter.Seq2[analytics.AgentRow, error],
+) (foot Footer, err error) {
+	if rev.Report != analytics.AgentsReport {
+		return foot, fmt.Errorf("%s: is not of the report %s", rev.Key, analytics.AgentsReport)
+	}
+	if !rev.TotalsOnly() {
+		rev.Rows = 0
+	}
+	if foot.Revision, err = checked(rev); err != nil {
+		return foot, err
+	}
+	return foot, encodeRows(to, agents, &foot, rows, func(row analytics.AgentRow) error {
+		switch {
+		case row.Path == "" && !row.Found:
+			return fmt.Errorf("agent %q: the site has no row of paths that were not found", row.Agent)
+		case row.Path == "":
+			foot.SiteRows++
+		case rev.TotalsOnly():
+			return fmt.Errorf("path %q: want no path where only totals were read", row.Path)
+		default:
+			foot.Rows++
+		}
+		return nil
+	})
+}
+
+// checkedVisitors is checked for a revision of the report of visitors.
+func checkedVisitors(rev analytics.Revision) (analytics.Revision, error) {
+	if rev.Report != "" {
+		return rev, fmt.Errorf("%s: is not of the report %s", rev.Key, analytics.VisitorsReport)
+	}
+	return checked(rev)
+}
+
+// encodeRows writes a file of rows, each of which take accepts and counts in foot.
+func encodeRows[R any](to io.Writer, d *dataset[R], foot *Footer, rows iter.Seq2[R, error], take func(R) error) error {
+	return write(to, d.schema(), func(w *file.Writer) error {
+		enc := newEncoder(w, d, foot.Revision)
 		defer enc.release()
 		for row, err := range rows {
+			if err == nil {
+				err = take(row)
+			}
 			if err == nil {
 				err = enc.add(row)
 			}
@@ -101,10 +160,12 @@ func encode(to io.Writer, rev analytics.Revision, rows iter.Seq2[analytics.Row, 
 				return err
 			}
 		}
-		foot.Rows, foot.Checksum, foot.Visitors = enc.rows, enc.sum.String(), true
-		return enc.finish(foot.Revision)
+		if err := enc.flush(); err != nil {
+			return err
+		}
+		foot.Checksum = enc.sum.String()
+		return writeMetadata(w, *foot)
 	})
-	return foot, err
 }
 
 // create makes path and lets fill write it, or removes it. The footer is written last, so that
@@ -175,84 +236,61 @@ func (o *output) finish() error {
 
 // encoder collects the rows of one row group column by column, and writes the
 // group when it is full.
-type encoder struct {
+type encoder[R any] struct {
+	of     *dataset[R]
 	w      *file.Writer
 	before []fill // the columns left of path, the same in every row
-	after  []fill // the columns right of total
-	group  *rowGroup
-	rows   int64
+	after  []fill // those of the reading
+	group  rowGroup[R]
 	sum    analytics.Checksum
-	last   string
+	last   R
+	first  bool
 }
 
-// rowGroup is the rows of one group.
-type rowGroup struct {
-	paths            []byte // the paths of the group, one after the other
-	ends             []int  // where each of them ends
-	human, ai, total []int64
-}
-
-// rowGroups keeps the memory of the last file's group for the next file.
-var rowGroups = sync.Pool{New: func() any { return new(rowGroup) }}
-
-func newEncoder(w *file.Writer, rev analytics.Revision) *encoder {
-	return &encoder{w: w, before: keyFills(rev), after: readingFills(rev), group: rowGroups.Get().(*rowGroup)}
+func newEncoder[R any](w *file.Writer, d *dataset[R], rev analytics.Revision) *encoder[R] {
+	return &encoder[R]{of: d, w: w, before: keyFills(rev), after: readingFills(rev), group: d.groups.Get().(rowGroup[R]),
+		first: true}
 }
 
 // release gives the memory back; the encoder cannot be used afterwards.
-func (e *encoder) release() {
+func (e *encoder[R]) release() {
 	e.group.clear()
-	rowGroups.Put(e.group)
+	e.of.groups.Put(e.group)
 	e.group = nil
 }
 
-func (g *rowGroup) clear() {
-	g.paths, g.ends = g.paths[:0], g.ends[:0]
-	g.human, g.ai, g.total = g.human[:0], g.ai[:0], g.total[:0]
-}
-
 // add takes one row, which must sort after the former one.
-func (e *encoder) add(row analytics.Row) error {
-	switch {
-	case !utf8.ValidString(row.Path):
-		return fmt.Errorf("path %q: must be UTF-8", row.Path)
-	case e.rows > 0 && row.Path == e.last:
-		return fmt.Errorf("path %q: comes twice, each path must come once", row.Path)
-	case e.rows > 0 && row.Path < e.last:
-		return fmt.Errorf("path %q: comes after %q, rows must be sorted by path", row.Path, e.last)
+func (e *encoder[R]) add(row R) error {
+	if bad := e.of.invalid(row); bad != "" {
+		return fmt.Errorf("%s: must be UTF-8", bad)
 	}
-	g := e.group
-	if len(g.ends) == groupRows || len(g.paths) >= groupBytes {
+	if !e.first {
+		switch c := e.of.compare(row, e.last); {
+		case c == 0:
+			return fmt.Errorf("%s: comes twice, each path must come once", e.of.name(row))
+		case c < 0:
+			return fmt.Errorf("%s: comes after %s, rows must be sorted by path", e.of.name(row), e.of.name(e.last))
+		}
+	}
+	if rows, bytes := e.group.size(); rows == groupRows || bytes >= groupBytes {
 		if err := e.flush(); err != nil {
 			return err
 		}
 	}
-	g.paths = append(g.paths, row.Path...)
-	g.ends = append(g.ends, len(g.paths))
-	g.human = append(g.human, row.Human)
-	g.ai = append(g.ai, row.AI)
-	g.total = append(g.total, row.Total)
-	e.last = row.Path
-	e.rows++
-	e.sum.Add(row)
+	e.group.add(row)
+	e.last, e.first = row, false
+	e.of.sum(&e.sum, row)
 	return nil
 }
 
-// finish writes the last row group and the metadata of rev.
-func (e *encoder) finish(rev analytics.Revision) error {
-	if len(e.group.ends) > 0 {
-		if err := e.flush(); err != nil {
-			return err
-		}
+// flush writes a row group, if there are rows.
+func (e *encoder[R]) flush() error {
+	rows, _ := e.group.size()
+	if rows == 0 {
+		return nil
 	}
-	return writeMetadata(e.w, rev, e.sum.String())
-}
-
-func (e *encoder) flush() error {
-	g := e.group
-	own := []fill{texts(g.paths, g.ends), values(g.human), values(g.ai), values(g.total)}
-	err := writeGroup(e.w, len(g.ends), slices.Concat(e.before, own, e.after))
-	g.clear()
+	err := writeGroup(e.w, rows, slices.Concat(e.before, e.group.fills(), e.after))
+	e.group.clear()
 	return err
 }
 
@@ -264,7 +302,7 @@ func encodeTotals(w *file.Writer, rev analytics.Revision) error {
 	if err := writeGroup(w, 1, slices.Concat(keyFills(rev), counts, readingFills(rev), pages)); err != nil {
 		return err
 	}
-	return writeMetadata(w, rev, "")
+	return writeMetadata(w, Footer{Revision: rev})
 }
 
 // fill writes the n values of one column of a row group.

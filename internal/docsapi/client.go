@@ -91,12 +91,11 @@ type ClientOptions struct {
 	Observe func(Attempt) `json:"-"`
 }
 
-// The operations in Attempt.
+// The operations in Attempt, besides the reports, which have their own names.
 const (
-	endpointVisitors = "visitors"
-	endpointCreate   = "agent_create"
-	endpointMessage  = "agent_message"
-	endpointJob      = "agent_job"
+	endpointCreate  = "agent_create"
+	endpointMessage = "agent_message"
+	endpointJob     = "agent_job"
 )
 
 // Attempt describes one request and its outcome.

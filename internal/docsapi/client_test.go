@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/docgauge/docgauge/internal/analytics"
 )
 
 func TestNewRefuses(t *testing.T) {
@@ -186,6 +188,17 @@ func TestRequestsOnTheWire(t *testing.T) {
 	if diff := cmp.Diff(want, page) + cmp.Diff(request, <-sent); diff != "" {
 		t.Error(diff)
 	}
+	base, common = start(oneAgentsPage)
+	agents, err := newClient(t, base+"/base/", nil).AgentsPage(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantAgents := oneAgentsPageWant
+	wantAgents.Offset = 14
+	request = get("/base/v1/analytics/a%2Fb%3Fc/agents?dateFrom=2026-10-01&dateTo=2026-11-01&limit=7&offset=14")
+	if diff := cmp.Diff(wantAgents, agents) + cmp.Diff(request, <-sent); diff != "" {
+		t.Error(diff)
+	}
 }
 
 // TestObserve: each attempt that asked for a connection, and no other.
@@ -227,7 +240,7 @@ func TestObserve(t *testing.T) {
 	}
 	want := []Attempt{
 		{endpointCreate, KeyWrite, 201, 0}, {endpointMessage, KeyWrite, 200, 0}, {endpointJob, KeyAdmin, 200, 0},
-		{endpointVisitors, KeyAdmin, 429, 0}, {endpointCreate, KeyWrite, 0, 0},
+		{string(analytics.VisitorsReport), KeyAdmin, 429, 0}, {endpointCreate, KeyWrite, 0, 0},
 	}
 	if diff := cmp.Diff(want, seen); diff != "" {
 		t.Error(diff)

@@ -52,7 +52,7 @@ func serve(t *testing.T, h http.HandlerFunc) *Client {
 func (c *Client) once(ctx context.Context) *Error {
 	q := query()
 	q.Limit = maxLimit
-	return c.attempt(ctx, c.visitorsCall(q, new(analytics.Page)))
+	return c.attempt(ctx, pageCall(c, q, analytics.VisitorsReport, decodePage, new(analytics.Page)))
 }
 
 // agentClient is a client with both keys.

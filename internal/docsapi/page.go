@@ -26,7 +26,7 @@ const (
 )
 
 // field is a set of object members.
-type field uint8
+type field uint16
 
 const (
 	human field = 1 << iota
@@ -34,15 +34,23 @@ const (
 	total
 	path
 	totals
-	visitors
+	visitors // the rows of a page of visitors, or a count of agents
 	hasMore
+	agents
+	agent
+	class
+	audience
+	found
+	requests
 
 	countFields = human | ai | total
 	rowFields   = countFields | path
-	pageFields  = totals | visitors | hasMore
+	agentFields = agent | class | audience | visitors | requests
+	pageFields  = totals | hasMore // and the rows
 )
 
-var fieldNames = [...]string{"human", "ai", "total", "path", "totals", "visitors", "hasMore"}
+var fieldNames = [...]string{"human", "ai", "total", "path", "totals", "visitors", "hasMore", "agents", "agent", "class",
+	"audience", "found", "requests"}
 
 // String lists the members of f.
 func (f field) String() string {
@@ -75,7 +83,7 @@ func fieldOf(quoted []byte) field {
 // members are there, and their kinds. Strings may contain what is not Unicode (see path).
 type pageDecoder struct {
 	tokens  *jsontext.Decoder
-	page    analytics.Page
+	hasMore bool
 	maxRows int
 	// paths holds the paths of all rows one after another, and ends where each of them ends:
 	// they become one string.
@@ -87,14 +95,47 @@ type pageDecoder struct {
 // sections 4.3, 2.2 and 2.3). Unknown members are skipped; an empty path is a path. Errors wrap
 // errCut where the body ends too early, else errShape, name the member and the byte, and are
 // malformed where the body is still a page. body is not kept.
-func decodePage(body []byte, maxRows int) (analytics.Page, error) {
-	d := &pageDecoder{
-		tokens:  jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowInvalidUTF8(true)),
-		page:    analytics.Page{Rows: make([]analytics.Row, 0, maxRows)},
-		maxRows: maxRows,
-		paths:   make([]byte, 0, len(body)/2),
+func decodePage(body []byte, maxRows int) (page analytics.Page, err error) {
+	d := newPageDecoder(body, maxRows)
+	page.Rows = make([]analytics.Row, 0, maxRows)
+	err = d.decode(body, visitors, func() error {
+		row, err := d.entry(countFields)
+		page.Totals = analytics.Totals{Human: row.Human, AI: row.AI, Total: row.Total}
+		return err
+	}, func() error {
+		row, err := d.entry(rowFields)
+		page.Rows = append(page.Rows, row)
+		return err
+	})
+	if err != nil {
+		return analytics.Page{}, err
 	}
-	err := d.object(pageFields, d.pageField)
+	d.givePaths(func(i int, path string) { page.Rows[i].Path = path })
+	page.HasMore = d.hasMore
+	return page, nil
+}
+
+func newPageDecoder(body []byte, maxRows int) *pageDecoder {
+	return &pageDecoder{
+		tokens:  jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowInvalidUTF8(true)),
+		maxRows: maxRows, paths: make([]byte, 0, len(body)/2),
+	}
+}
+
+// decode reads a page of any report, whose rows are the member of that name: site reads the totals, row a
+// row, whose path goes to d.paths.
+func (d *pageDecoder) decode(body []byte, rows field, site, row func() error) error {
+	err := d.object(pageFields|rows, func(f field) error {
+		switch f {
+		case totals:
+			return site()
+		case rows:
+			return d.rows(row)
+		}
+		var err error
+		d.hasMore, err = d.truth()
+		return err
+	})
 	if err == nil {
 		_, err = d.tokens.ReadToken()
 		if err == nil {
@@ -108,17 +149,20 @@ func decodePage(body []byte, maxRows int) (analytics.Page, error) {
 		if errors.Is(err, errShape) && isPage(body) {
 			err = malformed(err)
 		}
-		return analytics.Page{}, err
 	}
-	paths, from := string(d.paths), 0
-	for i, end := range d.ends {
-		d.page.Rows[i].Path = paths[from:end]
-		from = end
-	}
-	return d.page, nil
+	return err
 }
 
-// isPage reports whether body is a page of visitors, however bad its values:
+// givePaths calls set with the path of each row.
+func (d *pageDecoder) givePaths(set func(i int, path string)) {
+	paths, from := string(d.paths), 0
+	for i, end := range d.ends {
+		set(i, paths[from:end])
+		from = end
+	}
+}
+
+// isPage reports whether body is a page of a report, however bad its values:
 // an object with at least two of a page's three members, or, where the object
 // breaks off, with one before that.
 func isPage(body []byte) bool {
@@ -130,34 +174,14 @@ func isPage(body []byte) bool {
 	for d.PeekKind() != jsontext.KindEndObject {
 		name, err := d.ReadValue()
 		if err == nil {
-			seen |= fieldOf(name) & pageFields
+			seen |= fieldOf(name) & (pageFields | visitors | agents)
 			err = d.SkipValue()
 		}
 		if err != nil {
 			return seen != 0
 		}
 	}
-	return bits.OnesCount8(uint8(seen)) >= 2
-}
-
-func (d *pageDecoder) pageField(f field) (err error) {
-	switch f {
-	case totals:
-		var row analytics.Row
-		row, err = d.entry(countFields)
-		d.page.Totals = analytics.Totals{Human: row.Human, AI: row.AI, Total: row.Total}
-	case visitors:
-		err = d.rows()
-	case hasMore:
-		var token jsontext.Token
-		if token, err = d.tokens.ReadToken(); err == nil {
-			d.page.HasMore = token.Kind() == jsontext.KindTrue
-			if !d.page.HasMore && token.Kind() != jsontext.KindFalse {
-				err = d.broken("want true or false")
-			}
-		}
-	}
-	return err
+	return bits.OnesCount16(uint16(seen)) >= 2
 }
 
 // object reads an object that must have all members of want; read takes the value
@@ -192,20 +216,28 @@ func (d *pageDecoder) object(want field, read func(field) error) error {
 	return nil
 }
 
-func (d *pageDecoder) rows() error {
+func (d *pageDecoder) rows(row func() error) error {
+	return d.array(func() error {
+		if err := row(); err != nil {
+			return err
+		}
+		if len(d.ends) == d.maxRows {
+			return d.broken(fmt.Sprintf("more rows than the %d asked for", d.maxRows))
+		}
+		d.ends = append(d.ends, len(d.paths))
+		return nil
+	})
+}
+
+// array reads an array, of which element reads each.
+func (d *pageDecoder) array(element func() error) error {
 	if err := d.begin(jsontext.KindBeginArray, "an array"); err != nil {
 		return err
 	}
 	for d.tokens.PeekKind() != jsontext.KindEndArray {
-		row, err := d.entry(rowFields)
-		if err != nil {
+		if err := element(); err != nil {
 			return err
 		}
-		if len(d.page.Rows) == d.maxRows {
-			return d.broken(fmt.Sprintf("more rows than the %d asked for", d.maxRows))
-		}
-		d.page.Rows = append(d.page.Rows, row)
-		d.ends = append(d.ends, len(d.paths))
 	}
 	_, err := d.tokens.ReadToken()
 	return err
@@ -228,6 +260,17 @@ func (d *pageDecoder) entry(want field) (row analytics.Row, err error) {
 		return err
 	})
 	return row, err
+}
+
+func (d *pageDecoder) truth() (bool, error) {
+	token, err := d.tokens.ReadToken()
+	if err != nil {
+		return false, err
+	}
+	if token.Kind() != jsontext.KindTrue && token.Kind() != jsontext.KindFalse {
+		return false, d.broken("want true or false")
+	}
+	return token.Kind() == jsontext.KindTrue, nil
 }
 
 func (d *pageDecoder) count() (int64, error) {

@@ -18,7 +18,7 @@ const maxLimit = analytics.PageRows
 
 const missingProject = "check DOCGAUGE_PROJECTS and DOCGAUGE_BASE_URL"
 
-// VisitorsQuery asks for unique visitors (section 4.3).
+// VisitorsQuery asks for unique visitors (section 4.3), or for another report of them.
 type VisitorsQuery struct {
 	Project string
 	// Window becomes dateFrom and dateTo, which are both half-open.
@@ -33,31 +33,49 @@ type VisitorsQuery struct {
 // cause of the context. The paths of one page share memory: keeping one path keeps
 // all paths of its page.
 func (c *Client) VisitorsPage(ctx context.Context, q VisitorsQuery) (page analytics.Page, err error) {
+	if page, err = readPage(ctx, c, q, analytics.VisitorsReport, decodePage); err == nil {
+		page.Offset = q.Offset
+	}
+	return page, err
+}
+
+// AgentsPage is [Client.VisitorsPage] for the report of agents, which not every service has.
+func (c *Client) AgentsPage(ctx context.Context, q VisitorsQuery) (page analytics.AgentsPage, err error) {
+	if page, err = readPage(ctx, c, q, analytics.AgentsReport, decodeAgentsPage); err == nil {
+		page.Offset = q.Offset
+	}
+	return page, err
+}
+
+// readPage reads a page of a report.
+func readPage[P any](ctx context.Context, c *Client, q VisitorsQuery, report analytics.Report,
+	decode func(body []byte, maxRows int) (P, error)) (page P, err error) {
 	q.Limit = cmp.Or(q.Limit, maxLimit)
-	r := c.visitorsCall(q, &page)
+	r := pageCall(c, q, report, decode, &page)
 	if err := q.check(); err != nil {
-		return analytics.Page{}, r.refuse(err)
+		return page, r.refuse(err)
 	}
 	if err := c.read(ctx, r); err != nil {
-		return analytics.Page{}, err
+		var none P
+		return none, err
 	}
-	page.Offset = q.Offset
 	return page, nil
 }
 
-// visitorsCall returns the call that decodes its answer into page.
-func (c *Client) visitorsCall(q VisitorsQuery, page *analytics.Page) call {
+// pageCall returns the call that decodes its answer into page.
+func pageCall[P any](c *Client, q VisitorsQuery, report analytics.Report, decode func([]byte, int) (P, error), page *P,
+) call {
 	return call{
 		method:   http.MethodGet,
-		op:       "visitors at offset " + strconv.Itoa(q.Offset),
-		endpoint: endpointVisitors,
+		op:       string(report) + " at offset " + strconv.Itoa(q.Offset),
+		endpoint: string(report),
 		project:  q.Project,
 		about:    slog.Int("offset", q.Offset),
 		notFound: missingProject,
 		key:      c.admin,
 		timeout:  c.options.Timeout,
 		send:     c.options.Transport,
-		url:      c.base + "/v1/analytics/" + url.PathEscape(q.Project) + "/visitors",
+		url:      c.base + "/v1/analytics/" + url.PathEscape(q.Project) + "/" + string(report),
 		query: url.Values{
 			"dateFrom": {q.Window.From.String()},
 			"dateTo":   {q.Window.To.String()},
@@ -65,7 +83,7 @@ func (c *Client) visitorsCall(q VisitorsQuery, page *analytics.Page) call {
 			"offset":   {strconv.Itoa(q.Offset)},
 		}.Encode(),
 		decode: func(body []byte) (err error) {
-			*page, err = decodePage(body, q.Limit)
+			*page, err = decode(body, q.Limit)
 			return err
 		},
 	}

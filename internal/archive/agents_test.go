@@ -1,0 +1,228 @@
+package archive
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/parquet/file"
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+)
+
+func agentSample() analytics.Revision {
+	rev := sample()
+	rev.Report, rev.Totals = analytics.AgentsReport, analytics.Totals{}
+	return rev
+}
+
+func yields[R any](rows ...R) func(yield func(R, error) bool) {
+	return func(yield func(R, error) bool) {
+		for _, r := range rows {
+			if !yield(r, nil) {
+				return
+			}
+		}
+	}
+}
+
+// agentTraffic are the rows of two agents on a site of n pages.
+func agentTraffic(n int) (rows []analytics.AgentRow) {
+	for _, path := range append([]string{""}, slices.Sorted(func(yield func(string) bool) {
+		for i := range n {
+			if !yield(fmt.Sprintf("/p%05d", i)) {
+				return
+			}
+		}
+	})...) {
+		rows = append(rows,
+			analytics.AgentRow{Path: path, Agent: "Claude-User", Class: "answers", Audience: analytics.AI, Found: true,
+				Visitors: 3, Requests: 4},
+			analytics.AgentRow{Path: path, Agent: "curl", Class: "tool", Audience: "neither", Found: true,
+				Visitors: 2, Requests: 2})
+	}
+	return rows
+}
+
+// rereadAgents opens path and reads it whole.
+func rereadAgents(path string) (rev analytics.Revision, rows []analytics.AgentRow, err error) {
+	f, err := Open(path)
+	if err != nil {
+		return rev, nil, err
+	}
+	for r, err := range f.Agents() {
+		if err != nil {
+			return f.Revision(), rows, err
+		}
+		rows = append(rows, r)
+	}
+	return f.Revision(), rows, nil
+}
+
+func TestAgentsWrittenAreRead(t *testing.T) {
+	dir := t.TempDir()
+	texts, counts := rapid.StringN(0, 9, 30), rapid.Int64()
+	row := rapid.Custom(func(t *rapid.T) analytics.AgentRow {
+		r := analytics.AgentRow{Path: texts.Draw(t, "path"), Agent: texts.Draw(t, "agent"),
+			Class: texts.Draw(t, "class"), Audience: analytics.Audience(texts.Draw(t, "audience")),
+			Found: rapid.Bool().Draw(t, "found"), Visitors: counts.Draw(t, "visitors"), Requests: counts.Draw(t, "requests")}
+		r.Found = r.Found || r.Path == ""
+		return r
+	})
+	key := func(r analytics.AgentRow) [4]string {
+		return [4]string{r.Path, r.Agent, string(r.Audience), fmt.Sprint(r.Found)}
+	}
+	n := 0
+	rapid.Check(t, func(t *rapid.T) {
+		rows := rapid.SliceOfDistinct(row, key).Draw(t, "rows")
+		slices.SortFunc(rows, analytics.AgentRow.Compare)
+		n++
+		path := filepath.Join(dir, fmt.Sprint(n))
+		wrote, err := WriteAgents(path, agentSample(), yields(rows...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, gotRows, err := rereadAgents(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(wrote, got); diff != "" {
+			t.Errorf("Write returned (-) and Open reads (+):\n%s", diff)
+		}
+		if diff := cmp.Diff(rows, gotRows); len(rows) > 0 && diff != "" {
+			t.Errorf("rows (-wrote +read):\n%s", diff)
+		}
+		withPath := slices.DeleteFunc(slices.Clone(rows), func(r analytics.AgentRow) bool { return r.Path == "" })
+		if got.Rows != int64(len(withPath)) || got.Report != analytics.AgentsReport {
+			t.Errorf("%+v for %d rows with a path", got, len(withPath))
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		foot, sum, err := inspected(data)
+		if err != nil || sum.Rows != got.Rows || foot.SiteRows != int64(len(rows)-len(withPath)) ||
+			foot.Checksum != sum.Checksum.String() {
+			t.Errorf("inspected: %+v, %+v, %v", foot, sum, err)
+		}
+		if again, err := ParseMetadata(foot.Metadata()); err != nil || again != foot {
+			t.Errorf("metadata: %+v, want %+v: %v", again, foot, err)
+		}
+	})
+}
+
+// TestAgentsLayout: the columns are those of SPEC 18, and long files have several row groups.
+func TestAgentsLayout(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "w")
+	want := agentTraffic(groupRows)
+	if _, err := WriteAgents(path, agentSample(), yields(want...)); err != nil {
+		t.Fatal(err)
+	}
+	r := footer(t, path)
+	var names []string
+	for i := range r.MetaData().Schema.NumColumns() {
+		names = append(names, r.MetaData().Schema.Column(i).Name())
+	}
+	const columns = "project granularity window_start window_end path agent class audience found visitors requests " +
+		"revision settled verified exported_at"
+	if got := strings.Join(names, " "); got != columns || r.NumRowGroups() < 3 {
+		t.Errorf("columns %s, %d row groups", got, r.NumRowGroups())
+	}
+	if kv := r.MetaData().KeyValueMetadata(); *kv.FindValue("docgauge.report") != "agents" ||
+		*kv.FindValue("docgauge.site_rows") != "2" || kv.FindValue("docgauge.totals_human") != nil {
+		t.Errorf("metadata %v %v", kv.Keys(), kv.Values())
+	}
+	if _, got, err := rereadAgents(path); err != nil || !slices.Equal(got, want) {
+		t.Errorf("%d rows of %d: %v", len(got), len(want), err)
+	}
+	f, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range f.Rows() {
+		if err == nil || !strings.Contains(err.Error(), "is of another report") {
+			t.Errorf("rows of visitors: %v", err)
+		}
+	}
+}
+
+// TestAgentsTotalsOnly: a file of the site's rows alone stands for a window of which only totals were read.
+func TestAgentsTotalsOnly(t *testing.T) {
+	dir, rev := t.TempDir(), agentSample()
+	rev.Rows = analytics.TotalsOnlyRows
+	want := agentTraffic(0)
+	path := filepath.Join(dir, "only")
+	if wrote, err := WriteAgents(path, rev, yields(want...)); err != nil || !wrote.TotalsOnly() {
+		t.Fatalf("%+v, %v", wrote, err)
+	}
+	if got, rows, err := rereadAgents(path); err != nil || !got.TotalsOnly() || !slices.Equal(rows, want) {
+		t.Errorf("%+v, %v, %v", got, rows, err)
+	}
+}
+
+// TestBadAgents: what cannot be a file of agents is an error, and leaves none.
+func TestBadAgents(t *testing.T) {
+	dir := t.TempDir()
+	one := analytics.AgentRow{Path: "/a", Agent: "b", Class: "other", Audience: "neither", Found: true, Visitors: 1,
+		Requests: 1}
+	with := func(change func(r *analytics.AgentRow)) analytics.AgentRow {
+		r := one
+		change(&r)
+		return r
+	}
+	only, foreign, unknown := agentSample(), sample(), agentSample()
+	only.Rows, unknown.Report = analytics.TotalsOnlyRows, "readers"
+	for want, c := range map[string]struct {
+		rev  analytics.Revision
+		rows []analytics.AgentRow
+	}{
+		"comes twice":                {agentSample(), []analytics.AgentRow{one, with(func(r *analytics.AgentRow) { r.Class = "x" })}},
+		"must be sorted":             {agentSample(), []analytics.AgentRow{one, with(func(r *analytics.AgentRow) { r.Found = false })}},
+		"agent \"\\xff\"":            {agentSample(), []analytics.AgentRow{with(func(r *analytics.AgentRow) { r.Agent = "\xff" })}},
+		"not found":                  {agentSample(), []analytics.AgentRow{with(func(r *analytics.AgentRow) { r.Path, r.Found = "", false })}},
+		"only totals were read":      {only, []analytics.AgentRow{one}},
+		"is not of the report":       {foreign, nil},
+		"prj_a readers day [2026-10": {unknown, nil},
+	} {
+		path := filepath.Join(dir, "w")
+		_, err := WriteAgents(path, c.rev, yields(c.rows...))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+		if _, err := os.Stat(path); err == nil {
+			t.Errorf("%s: a file is left", want)
+		}
+	}
+	if _, err := Write(filepath.Join(dir, "v"), agentSample(), each()); err == nil {
+		t.Error("agents can be written as visitors")
+	}
+	// A footer that claims other rows than there are.
+	var out bytes.Buffer
+	foot := Footer{Revision: agentSample(), SiteRows: 1}
+	foot.Rows = 1
+	err := write(&out, agentsSchema(), func(w *file.Writer) error {
+		enc := newEncoder(w, agents, foot.Revision)
+		defer enc.release()
+		for _, r := range agentTraffic(0) {
+			if err := enc.add(r); err != nil {
+				return err
+			}
+		}
+		if err := enc.flush(); err != nil {
+			return err
+		}
+		return writeMetadata(w, foot)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := inspected(out.Bytes()); err == nil || !strings.Contains(err.Error(), "with a path") {
+		t.Errorf("a footer that counts site rows as others: %v", err)
+	}
+}

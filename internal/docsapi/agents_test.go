@@ -1,0 +1,96 @@
+package docsapi
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+)
+
+// oneAgentsPage is a whole answer with two rows.
+const oneAgentsPage = `{"totals":[{"agent":"curl","class":"tool","audience":"neither","visitors":2,"requests":5},` +
+	`{"agent":"curl","class":"tool","audience":"ai","visitors":1,"requests":1}],"agents":[` +
+	`{"path":"/a","agent":"curl","class":"tool","audience":"neither","found":true,"visitors":1,"requests":3},` +
+	`{"path":"/b","agent":"curl","class":"tool","audience":"ai","found":false,"visitors":1,"requests":1}],"hasMore":true}`
+
+var oneAgentsPageWant = analytics.AgentsPage{
+	Totals: []analytics.AgentRow{
+		{Agent: "curl", Class: "tool", Audience: "neither", Found: true, Visitors: 2, Requests: 5},
+		{Agent: "curl", Class: "tool", Audience: "ai", Found: true, Visitors: 1, Requests: 1},
+	},
+	Rows: []analytics.AgentRow{
+		{Path: "/a", Agent: "curl", Class: "tool", Audience: "neither", Found: true, Visitors: 1, Requests: 3},
+		{Path: "/b", Agent: "curl", Class: "tool", Audience: "ai", Visitors: 1, Requests: 1},
+	},
+	HasMore: true,
+}
+
+func TestDecodeAgentsPage(t *testing.T) {
+	odd := oneAgentsPageWant
+	odd.Rows = append([]analytics.AgentRow{}, odd.Rows...)
+	odd.Rows[0].Path, odd.Rows[0].Agent = "/é\n", "c\"url"
+	for name, tc := range map[string]struct {
+		body string
+		want analytics.AgentsPage
+	}{
+		"plain":          {oneAgentsPage, oneAgentsPageWant},
+		"unknown fields": {strings.ReplaceAll(oneAgentsPage, `"agent":`, `"x":[{"agent":7}],"human":-1,"agent":`), oneAgentsPageWant},
+		"escapes": {strings.Replace(oneAgentsPage, `"path":"/a","agent":"curl"`,
+			`"p\u0061th":"/\u00e9\n","agent":"c\"url"`, 1), odd},
+		"no row": {`{"hasMore":false,"agents":[],"totals":[]}`, analytics.AgentsPage{Rows: []analytics.AgentRow{}}},
+	} {
+		got, err := decodeAgentsPage([]byte(tc.body), maxLimit)
+		if diff := cmp.Diff(tc.want, got); err != nil || diff != "" {
+			t.Errorf("%s: %v %s", name, err, diff)
+		}
+	}
+}
+
+// TestDecodeAgentsPageRefuses: every wrong member is named, of a page that is one nevertheless.
+func TestDecodeAgentsPageRefuses(t *testing.T) {
+	swap := func(old, replacement string) string { return strings.Replace(oneAgentsPage, old, replacement, 1) }
+	for name, tc := range map[string]struct{ body, says string }{
+		"empty path":        {swap(`"/a"`, `""`), "/agents/0, before byte"},
+		"path missing":      {swap(`"path":"/a",`, ``), "missing: path"},
+		"found missing":     {swap(`"found":true,`, ``), "missing: found"},
+		"found a text":      {swap(`"found":true`, `"found":"true"`), "want true or false"},
+		"requests missing":  {swap(`,"requests":5`, ``), "/totals/0, before byte 76: missing: requests"},
+		"half a reader":     {swap(`"visitors":2`, `"visitors":2.5`), "want an integer"},
+		"other audience":    {swap(`"audience":"neither"`, `"audience":"total"`), "want human, ai or neither"},
+		"no name":           {swap(`"agent":"curl"`, `"agent":""`), "want 1 to 200 bytes"},
+		"name no text":      {swap(`"agent":"curl"`, `"agent":7`), "want a string"},
+		"long name":         {swap(`"class":"tool"`, `"class":"`+strings.Repeat("x", 201)+`"`), "want 1 to 200 bytes"},
+		"very long name":    {swap(`"class":"tool"`, `"class":"`+strings.Repeat("x", 2000)+`"`), "a name over 200 bytes"},
+		"an agent twice":    {swap(`"audience":"ai"`, `"audience":"neither"`), "comes twice with audience neither"},
+		"totals of before":  {swap(`"totals":[`, `"totals":{"human":1},"x":[`), "/totals, before byte"},
+		"hasMore missing":   {swap(`,"hasMore":true`, ``), "missing: hasMore"},
+		"more than one":     {oneAgentsPage + "x", "invalid character"},
+		"more rows than 1":  {oneAgentsPage, "more rows than the 1 asked for"},
+		"another report":    {onePage, "/totals, before byte 11: want an array"},
+		"names twice":       {swap(`"found":true,`, `"found":true,"found":true,`), "duplicate"},
+		"rows are missing":  {swap(`"agents"`, `"visitors"`), "missing: agents"},
+		"no row is a row":   {swap(`{"path":"/b"`, `7,{"path":"/b"`), "/agents/1, before byte"},
+		"a number of paths": {swap(`"/a"`, `["/a"]`), "want a string"},
+	} {
+		limit := maxLimit
+		if name == "more rows than 1" {
+			limit = 1
+		}
+		_, err := decodeAgentsPage([]byte(tc.body), limit)
+		if err == nil || !errors.Is(err, errShape) || !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("%s: %v, want %s", name, err, tc.says)
+		}
+	}
+	for n := range oneAgentsPage {
+		if _, err := decodeAgentsPage([]byte(oneAgentsPage[:n]), maxLimit); !errors.Is(err, errCut) {
+			t.Fatalf("cut at %d: %v", n, err)
+		}
+	}
+	// Also an answer of this API, but not of visitors.
+	if _, err := decodePage([]byte(oneAgentsPage), maxLimit); !errors.Is(err, ErrMalformed) {
+		t.Errorf("agents as visitors: %v", err)
+	}
+}
