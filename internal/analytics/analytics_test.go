@@ -112,14 +112,14 @@ func TestEarlier(t *testing.T) {
 // TestKeyNames: a key is read back from its name; visitors have none of a report, in JSON neither.
 func TestKeyNames(t *testing.T) {
 	k := Key{Project: "prj_a", Granularity: Day, Window: Window{NewDate(2026, 10, 1), NewDate(2026, 10, 2)}}
-	for report, want := range map[Report]string{"": "prj_a day [2026-10-01,2026-10-02)",
+	for report, want := range map[Report]string{VisitorsReport: "prj_a day [2026-10-01,2026-10-02)",
 		AgentsReport: "prj_a agents day [2026-10-01,2026-10-02)"} {
 		k.Report = report
 		if got, err := ParseKey(want); k.String() != want || got != k || err != nil {
 			t.Errorf("%s is %s, read as %+v, %v", want, k, got, err)
 		}
 		text, err := json.Marshal(k)
-		if err != nil || strings.Contains(string(text), "report") != (report != "") {
+		if err != nil || strings.Contains(string(text), "report") != (report != VisitorsReport) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

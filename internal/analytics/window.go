@@ -131,18 +131,19 @@ func CheckProject(id string) error {
 // Key names one window of one project at one granularity: the unit that is
 // fetched, sealed and committed whole.
 type Key struct {
-	// Report is empty for [VisitorsReport].
-	Report      Report      `json:"report,omitempty"`
 	Project     string      `json:"project"`
 	Granularity Granularity `json:"granularity"`
 	Window
+	Report Report `json:"report,omitzero" api:"-"`
 }
 
 // ParseKey reads what String returns.
 func ParseKey(s string) (k Key, err error) {
 	fields := strings.Fields(s)
 	if len(fields) == 4 {
-		k.Report = Report(fields[1])
+		if k.Report, err = ParseReport(fields[1]); err != nil {
+			return k, err
+		}
 		fields = slices.Delete(fields, 1, 2)
 	}
 	if len(fields) != 3 {
@@ -162,8 +163,8 @@ func ParseKey(s string) (k Key, err error) {
 // String returns k for messages: "prj_a day [2026-10-01,2026-10-02)", or "prj_a agents day [2026-10-01,2026-10-02)".
 func (k Key) String() string {
 	project := k.Project
-	if k.Report != "" {
-		project += " " + string(k.Report)
+	if k.Report != VisitorsReport {
+		project += " " + k.Report.String()
 	}
 	return project + " " + string(k.Granularity) + " " + k.Window.String()
 }
@@ -172,8 +173,8 @@ func (k Key) String() string {
 func (k Key) Attrs() slog.Attr {
 	fields := []slog.Attr{slog.String("project", k.Project), slog.String("granularity", string(k.Granularity)),
 		slog.String("from", k.From.String()), slog.String("to", k.To.String())}
-	if k.Report != "" {
-		fields = slices.Insert(fields, 1, slog.String("report", string(k.Report)))
+	if k.Report != VisitorsReport {
+		fields = slices.Insert(fields, 1, slog.String("report", k.Report.String()))
 	}
 	return slog.Attr{Value: slog.GroupValue(fields...)} // without a name the group is not seen
 }

@@ -176,19 +176,18 @@ func TestBadAgents(t *testing.T) {
 		change(&r)
 		return r
 	}
-	only, foreign, unknown := agentSample(), sample(), agentSample()
-	only.Rows, unknown.Report = analytics.TotalsOnlyRows, "readers"
+	only, foreign := agentSample(), sample()
+	only.Rows = analytics.TotalsOnlyRows
 	for want, c := range map[string]struct {
 		rev  analytics.Revision
 		rows []analytics.AgentRow
 	}{
-		"comes twice":                {agentSample(), []analytics.AgentRow{one, with(func(r *analytics.AgentRow) { r.Class = "x" })}},
-		"must be sorted":             {agentSample(), []analytics.AgentRow{one, with(func(r *analytics.AgentRow) { r.Found = false })}},
-		"agent \"\\xff\"":            {agentSample(), []analytics.AgentRow{with(func(r *analytics.AgentRow) { r.Agent = "\xff" })}},
-		"not found":                  {agentSample(), []analytics.AgentRow{with(func(r *analytics.AgentRow) { r.Path, r.Found = "", false })}},
-		"only totals were read":      {only, []analytics.AgentRow{one}},
-		"is not of the report":       {foreign, nil},
-		"prj_a readers day [2026-10": {unknown, nil},
+		"comes twice":           {agentSample(), []analytics.AgentRow{one, with(func(r *analytics.AgentRow) { r.Class = "x" })}},
+		"must be sorted":        {agentSample(), []analytics.AgentRow{one, with(func(r *analytics.AgentRow) { r.Found = false })}},
+		"agent \"\\xff\"":       {agentSample(), []analytics.AgentRow{with(func(r *analytics.AgentRow) { r.Agent = "\xff" })}},
+		"not found":             {agentSample(), []analytics.AgentRow{with(func(r *analytics.AgentRow) { r.Path, r.Found = "", false })}},
+		"only totals were read": {only, []analytics.AgentRow{one}},
+		"is not of the report":  {foreign, nil},
 	} {
 		path := filepath.Join(dir, "w")
 		_, err := WriteAgents(path, c.rev, yields(c.rows...))

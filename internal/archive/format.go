@@ -131,9 +131,6 @@ func checked(rev analytics.Revision) (analytics.Revision, error) {
 	_, to := analytics.ParseDate(rev.To.String())
 	year := rev.ExportedAt.Year()
 	switch {
-	case rev.Report != "" && rev.Report != analytics.AgentsReport:
-		return rev, fmt.Errorf("report %q: this program knows visitors and agents only, use the release that wrote the "+
-			"file or a newer one", rev.Report)
 	case project != nil:
 		return rev, project
 	case granularity != nil:
@@ -163,8 +160,8 @@ func (f Footer) pairs() [][2]string {
 		{keyPrefix + "totals_ai", count(rev.Totals.AI)},
 		{keyPrefix + "totals_total", count(rev.Totals.Total)},
 	}
-	if rev.Report != "" {
-		totals = [][2]string{{reportKey, string(rev.Report)}, {keyPrefix + "site_rows", count(f.SiteRows)}}
+	if rev.Report != analytics.VisitorsReport {
+		totals = [][2]string{{reportKey, rev.Report.String()}, {keyPrefix + "site_rows", count(f.SiteRows)}}
 	}
 	pairs := slices.Concat([][2]string{
 		{keyPrefix + "schema_version", schemaVersion},
@@ -226,9 +223,12 @@ func readMetadata(find func(key string) *string) (foot Footer, err error) {
 	if sum := find(checksumKey); sum != nil {
 		foot.Checksum = *sum
 	}
-	report := analytics.Report("")
+	report := analytics.VisitorsReport
 	if name := find(reportKey); name != nil {
-		report = analytics.Report(*name)
+		var err error
+		if report, err = analytics.ParseReport(*name); err != nil {
+			return foot, fmt.Errorf("%w; use the release that wrote the file or a newer one", err)
+		}
 	}
 	foot.Revision = analytics.Revision{
 		Key: analytics.Key{
@@ -248,7 +248,7 @@ func readMetadata(find func(key string) *string) (foot Footer, err error) {
 			return time.Parse(timeLayout, s)
 		}),
 	}
-	if report == "" {
+	if report == analytics.VisitorsReport {
 		foot.Totals = analytics.Totals{Human: f.integer("totals_human", 64), AI: f.integer("totals_ai", 64),
 			Total: f.integer("totals_total", 64)}
 	} else if foot.SiteRows = f.integer("site_rows", 64); foot.SiteRows < 0 && f.err == nil {

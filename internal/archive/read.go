@@ -73,7 +73,7 @@ func Open(path string) (*File, error) {
 	f := &File{path: path}
 	err := f.read(func(r *io.SectionReader) (err error) {
 		f.foot, err = readFooter(r)
-		if err == nil && f.foot.Report == "" && !f.foot.Visitors && !f.foot.TotalsOnly() {
+		if err == nil && f.foot.Report == analytics.VisitorsReport && !f.foot.Visitors && !f.foot.TotalsOnly() {
 			err = fmt.Errorf("is the totals file of a window with %d rows, want its visitors file", f.foot.Rows)
 		}
 		return err
@@ -241,7 +241,7 @@ var errStop = errors.New("stopped")
 // time. An error is yielded last and names the file: damage, or rows that are
 // not sorted or not as many as the footer says.
 func (f *File) Rows() iter.Seq2[analytics.Row, error] {
-	return rowsOf(f, visitors, "", max(f.foot.Rows, 0))
+	return rowsOf(f, visitors, analytics.VisitorsReport, max(f.foot.Rows, 0))
 }
 
 // Agents yields the rows of an agents file as [File.Rows] yields those of a visitors file: those of the
@@ -257,7 +257,7 @@ func rowsOf[R any](f *File, d *dataset[R], report analytics.Report, want int64) 
 		switch {
 		case f.foot.Report != report:
 			err = fmt.Errorf("window file %s: is of another report", f.path)
-		case report == "" && !f.foot.Visitors:
+		case report == analytics.VisitorsReport && !f.foot.Visitors:
 			return
 		default:
 			err = f.read(func(r *io.SectionReader) error {

@@ -138,7 +138,7 @@ func encodeAgents(to io.Writer, rev analytics.Revision, rows iter.Seq2[analytics
 
 // checkedVisitors is checked for a revision of the report of visitors.
 func checkedVisitors(rev analytics.Revision) (analytics.Revision, error) {
-	if rev.Report != "" {
+	if rev.Report != analytics.VisitorsReport {
 		return rev, fmt.Errorf("%s: is not of the report %s", rev.Key, analytics.VisitorsReport)
 	}
 	return checked(rev)

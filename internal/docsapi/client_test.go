@@ -240,7 +240,7 @@ func TestObserve(t *testing.T) {
 	}
 	want := []Attempt{
 		{endpointCreate, KeyWrite, 201, 0}, {endpointMessage, KeyWrite, 200, 0}, {endpointJob, KeyAdmin, 200, 0},
-		{string(analytics.VisitorsReport), KeyAdmin, 429, 0}, {endpointCreate, KeyWrite, 0, 0},
+		{analytics.VisitorsReport.String(), KeyAdmin, 429, 0}, {endpointCreate, KeyWrite, 0, 0},
 	}
 	if diff := cmp.Diff(want, seen); diff != "" {
 		t.Error(diff)

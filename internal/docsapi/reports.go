@@ -67,15 +67,15 @@ func pageCall[P any](c *Client, q VisitorsQuery, report analytics.Report, decode
 ) call {
 	return call{
 		method:   http.MethodGet,
-		op:       string(report) + " at offset " + strconv.Itoa(q.Offset),
-		endpoint: string(report),
+		op:       report.String() + " at offset " + strconv.Itoa(q.Offset),
+		endpoint: report.String(),
 		project:  q.Project,
 		about:    slog.Int("offset", q.Offset),
 		notFound: missingProject,
 		key:      c.admin,
 		timeout:  c.options.Timeout,
 		send:     c.options.Transport,
-		url:      c.base + "/v1/analytics/" + url.PathEscape(q.Project) + "/" + string(report),
+		url:      c.base + "/v1/analytics/" + url.PathEscape(q.Project) + "/" + report.String(),
 		query: url.Values{
 			"dateFrom": {q.Window.From.String()},
 			"dateTo":   {q.Window.To.String()},

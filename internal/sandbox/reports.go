@@ -52,7 +52,7 @@ func serve[A content](s *Sandbox, r report[A]) api.Report {
 		page := a.page(q.Limit, q.Offset)
 		beginsWindow := func(d analytics.Date) bool { return d.Time().Unix() == q.From }
 		if slices.ContainsFunc(s.config.Faults.BadWindows, beginsWindow) {
-			return malformed(page, string(r.name))
+			return malformed(page, r.name.String())
 		}
 		return page, nil
 	}

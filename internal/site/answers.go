@@ -161,7 +161,7 @@ func (a *Answers) page(c *api.Call, q api.Query, name analytics.Report, r report
 	case err != nil && c.Context().Err() != nil:
 		return nil, api.ErrDropped // the client has gone
 	case err != nil:
-		a.log.Error("facts not counted", "report", name, "project", c.Project, "from", window.From.String(),
+		a.log.Error("facts not counted", "report", name.String(), "project", c.Project, "from", window.From.String(),
 			"to", window.To.String(), "error", err)
 		return nil, api.Fail(http.StatusInternalServerError, "the facts of project %q, %s, cannot be counted: "+
 			"the log of docgauge site serve says why", c.Project, window)
@@ -263,7 +263,7 @@ func (a *Answers) count(ctx context.Context, key heldKey, r report, changed int6
 	a.hold(key, found)
 	if over {
 		if err := a.keep(ctx, q, found); err != nil {
-			a.log.Warn("answer not kept", "report", q.Report, "project", q.Project, "from", q.From.String(),
+			a.log.Warn("answer not kept", "report", q.Report.String(), "project", q.Project, "from", q.From.String(),
 				"to", q.To.String(), "error", err)
 		}
 	}

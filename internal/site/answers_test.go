@@ -37,7 +37,7 @@ type testSite struct {
 // eachReport tests a site by each of its reports.
 func eachReport(t *testing.T, test func(t *testing.T, s *testSite)) {
 	for name := range reports {
-		t.Run(string(name), func(t *testing.T) {
+		t.Run(name.String(), func(t *testing.T) {
 			s := newTestSite(t)
 			s.report = name
 			test(t, s)

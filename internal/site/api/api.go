@@ -115,7 +115,7 @@ func (s *Service) Handler() http.Handler {
 		"/v2/agent/{project}/job/{id}": {http.MethodGet, Read, http.StatusOK, s.readJob},
 	}
 	for name, answer := range s.Reports { // 4.3
-		operations["/v1/analytics/{project}/"+string(name)] = operation{http.MethodGet, Read, http.StatusOK, report(answer)}
+		operations["/v1/analytics/{project}/"+name.String()] = operation{http.MethodGet, Read, http.StatusOK, report(answer)}
 	}
 	for pattern, o := range operations {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, &o) })

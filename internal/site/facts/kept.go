@@ -24,7 +24,7 @@ type Question struct {
 func (s *Store) Kept(ctx context.Context, q Question, changed int64) (text []byte, err error) {
 	err = s.sql.QueryRowContext(ctx, "SELECT answer FROM answers WHERE report = ? AND project = ? AND from_day = ? "+
 		"AND to_day = ? AND changed = ?",
-		q.Report, q.Project, int(q.From), int(q.To), changed).Scan(&text)
+		q.Report.String(), q.Project, int(q.From), int(q.To), changed).Scan(&text)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
@@ -42,7 +42,7 @@ func (s *Store) Keep(ctx context.Context, q Question, changed int64, text []byte
 		_, err := tx.ExecContext(ctx,
 			"INSERT OR REPLACE INTO answers (report, project, from_day, to_day, changed, answer) "+
 				"VALUES (?, ?, ?, ?, ?, ?)",
-			q.Report, q.Project, int(q.From), int(q.To), changed, text)
+			q.Report.String(), q.Project, int(q.From), int(q.To), changed, text)
 		return err
 	})
 	if err != nil {
