@@ -9,7 +9,8 @@ import (
 
 // Pair is one window in the two tables of a sink; nil if the table lacks it. A sink that
 // cannot change both at once changes visitors first, or, where only totals were read,
-// totals first: so every crash can be completed from the files.
+// totals first: so every crash can be completed from the files. Of a report whose rows and
+// totals are in one table, both are the same.
 type Pair struct {
 	Visitors, Totals *Shown
 }

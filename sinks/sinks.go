@@ -25,12 +25,18 @@ type Sealed interface {
 	// Rows yields its rows sorted by path, each path once; none for a
 	// totals-only window. It may be ranged over more than once, and memory does
 	// not grow with the number of rows. After an error nothing more is yielded.
+	// Of a window of another report it yields an error.
 	Rows() iter.Seq2[analytics.Row, error]
+	// Agents yields the rows of a window of the report of agents on the same terms, in the
+	// order of [analytics.AgentRow.Compare]: those of the site come first, also in a
+	// totals-only window.
+	Agents() iter.Seq2[analytics.AgentRow, error]
 	// Open opens the sealed window file (package archive) for reading.
 	Open() (io.ReadCloser, error)
 }
 
-// Sink stores windows. Many goroutines may use it at once, but never two that change the
+// Sink stores windows of the reports that it was opened for: of visitors, and of those in the
+// option Reports. Many goroutines may use it at once, but never two that change the
 // same window. The first use connects.
 //
 // Returned errors say what happened and where the sink writes; callers know its name and
@@ -66,6 +72,16 @@ type Sink interface {
 	Window(ctx context.Context, rev analytics.Revision, dir string) (w Sealed, done func() error, err error)
 	// Close closes connections and removes temporary files. Closing again does nothing.
 	Close() error
+}
+
+// Offers reports whether a sink with the option reports stores windows of one report.
+func Offers(reports []analytics.Report, one analytics.Report) bool {
+	return one == analytics.VisitorsReport || slices.Contains(reports, one)
+}
+
+// NotOffered is the error of a window of a report that its sink does not store.
+func NotOffered(report analytics.Report) error {
+	return fmt.Errorf("the report %s: the sink does not store it, add it to DOCGAUGE_REPORTS", report)
 }
 
 // ErrNotListed means that the windows of a sink could not be listed: it must not be

@@ -22,6 +22,50 @@ import (
 
 // This file has the code that the SQL sinks share.
 
+// Dataset is what is the same of a report's rows wherever they are stored row by row: one more
+// report is one more dataset.
+type Dataset[R any] struct {
+	Name string
+	// Rows are those of a window of the report, and Write writes them to a window file.
+	Rows  func(Sealed) iter.Seq2[R, error]
+	Write func(path string, rev analytics.Revision, rows iter.Seq2[R, error]) (analytics.Revision, error)
+	// Counts reports whether Revision.Rows counts a row.
+	Counts func(R) bool
+	// Sum returns what adds up rows that come in their order, and their sum.
+	Sum func() (add func(R), sum *analytics.Sum)
+}
+
+// The datasets.
+var (
+	Visitors = Dataset[analytics.Row]{
+		Name: "visitors", Rows: Sealed.Rows, Write: archive.Write,
+		Counts: func(analytics.Row) bool { return true },
+		Sum: func() (func(analytics.Row), *analytics.Sum) {
+			sum := new(analytics.Sum)
+			return sum.Add, sum
+		},
+	}
+	Agents = Dataset[analytics.AgentRow]{
+		Name: "agents", Rows: Sealed.Agents, Write: archive.WriteAgents,
+		Counts: func(r analytics.AgentRow) bool { return r.Path != "" },
+		Sum: func() (func(analytics.AgentRow), *analytics.Sum) {
+			sum := new(analytics.AgentSum)
+			return sum.Add, &sum.Sum
+		},
+	}
+)
+
+// Read returns the rows of w as [Dataset.Rows] yields them.
+func (d *Dataset[R]) Read(w Sealed) (rows []R, err error) {
+	for row, err := range d.Rows(w) {
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
 // CheckDSN refuses what a driver would misunderstand in the part of a DSN after "://": a
 // password with a raw / ? or # would end the host too early, and the rest of it would be shown
 // as database or parameter. It returns host and parameters. Errors show no part of the DSN.
@@ -106,17 +150,17 @@ func Listing(ctx context.Context, s Sink, open func() error) iter.Seq2[analytics
 
 // WindowFile writes a window to a new file in dir, which done removes. Rows that are not as
 // many as rev says are an error.
-func WindowFile(
-	dir string, rev analytics.Revision, rows iter.Seq2[analytics.Row, error],
+func WindowFile[R any](
+	dir string, d *Dataset[R], rev analytics.Revision, rows iter.Seq2[R, error],
 ) (w Sealed, done func() error, err error) {
 	path := filepath.Join(dir, rand.Text())
 	done = func() error { return os.Remove(path) }
-	wrote, err := archive.Write(path, rev, rows)
+	wrote, err := d.Write(path, rev, rows)
 	if err != nil {
 		return nil, nil, err
 	}
 	if wrote.Rows != rev.Rows {
-		return nil, nil, errors.Join(fmt.Errorf("the visitors have %d rows, the totals say %d", wrote.Rows, rev.Rows),
+		return nil, nil, errors.Join(fmt.Errorf("the %s have %d rows, the totals say %d", d.Name, wrote.Rows, rev.Rows),
 			done())
 	}
 	file, err := archive.Open(path)

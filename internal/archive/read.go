@@ -151,18 +151,18 @@ func ReadFooter(r io.ReaderAt, size int64) (Footer, error) {
 }
 
 // Holds reads the footer of the window file in r, and returns an error unless it is the
-// visitors file of want.
+// visitors or agents file of want.
 func Holds(r io.ReaderAt, size int64, want analytics.Revision) error {
 	foot, err := ReadFooter(r, size)
 	if err == nil {
-		err = foot.VisitorsOf(want)
+		err = foot.RowsOf(want)
 	}
 	return err
 }
 
-// VisitorsOf returns an error unless f is the footer of the visitors file of want.
-func (f Footer) VisitorsOf(want analytics.Revision) error {
-	if !f.Visitors || !f.Same(want) {
+// RowsOf returns an error unless f is the footer of the visitors or agents file of want.
+func (f Footer) RowsOf(want analytics.Revision) error {
+	if f.Visitors == (f.Report == analytics.AgentsReport) || !f.Same(want) {
 		return fmt.Errorf("holds %s revision %d, want revision %d as sealed", f.Key, f.Number, want.Number)
 	}
 	return nil

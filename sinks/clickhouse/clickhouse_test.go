@@ -9,6 +9,6 @@ import (
 
 func TestContract(t *testing.T) {
 	both(t, func(t *testing.T, e engine) {
-		sinktest.Run(t, func(t *testing.T) (sinks.Sink, sinktest.Reader) { t.Parallel(); return newSink(t, e) })
+		sinktest.RunVisitors(t, func(t *testing.T) (sinks.Sink, sinktest.Reader) { t.Parallel(); return newSink(t, e) })
 	})
 }

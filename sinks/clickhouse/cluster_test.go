@@ -95,7 +95,7 @@ func TestClusterContract(t *testing.T) {
 		if strings.HasSuffix(t.Name(), "two_shards") && !*long {
 			t.Skip("takes a minute more: -long, make torture")
 		}
-		sinktest.Run(t, func(t *testing.T) (sinks.Sink, sinktest.Reader) {
+		sinktest.RunVisitors(t, func(t *testing.T) (sinks.Sink, sinktest.Reader) {
 			t.Parallel()
 			c := c.fresh(t)
 			return c.sink(0), c.reader(1)

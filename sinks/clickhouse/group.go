@@ -70,6 +70,9 @@ func newQueue() queue {
 // Replace returns when nothing reads w any more: if ctx ends while w is read for a group
 // that others wait for, that is when the group is done.
 func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
+	if report := w.Revision().Report; report != analytics.VisitorsReport {
+		return sinks.NotOffered(report)
+	}
 	const last = analytics.Date(1<<16 - 1)
 	if rev := w.Revision(); rev.From < 0 || rev.To > last {
 		return s.explain(fmt.Errorf("window %s: ClickHouse's Date holds %s to %s", rev.Window, analytics.Date(0), last))

@@ -76,7 +76,7 @@ func (s *Sink) Window(
 		if len(revs) != 1 {
 			return fmt.Errorf("%s shows %d revisions: %w", totalsView, len(revs), fs.ErrNotExist)
 		}
-		w, done, err = sinks.WindowFile(dir, revs[0], ses.rows(ctx, revs[0]))
+		w, done, err = sinks.WindowFile(dir, &sinks.Visitors, revs[0], ses.rows(ctx, revs[0]))
 		return err
 	})
 	return w, done, s.explain(err)

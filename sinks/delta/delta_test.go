@@ -28,7 +28,7 @@ func TestContract(t *testing.T) {
 		"directory": directory, "bucket": faults.Bucket,
 	} {
 		t.Run(where, func(t *testing.T) {
-			sinktest.Run(t, func(t *testing.T) (sinks.Sink, sinktest.Reader) {
+			sinktest.RunVisitors(t, func(t *testing.T) (sinks.Sink, sinktest.Reader) {
 				url, root := place(t)
 				return open(t, url), reader{root}
 			})
@@ -142,7 +142,7 @@ func (r reader) each(table string, key analytics.Key, f func(path string, rev an
 }
 
 func (r reader) Visitors(key analytics.Key) ([]analytics.Row, []analytics.Revision, error) {
-	return sinktest.FileRows(func(f func(string, analytics.Revision) error) error {
+	return sinktest.FileRows((*archive.File).Rows, func(f func(string, analytics.Revision) error) error {
 		return r.each(visitorsTable, key, f)
 	})
 }

@@ -63,9 +63,9 @@ func (s *Sink) publish(ctx context.Context, c *change, w sinks.Sealed) error {
 func (s *Sink) stage(ctx context.Context, published, path string, w sinks.Sealed) (action deltalog.Add, err error) {
 	read := func(r io.ReaderAt, size int64) error {
 		foot, bounds, err := archive.ReadBounds(r, size)
-		action = deltalog.Add{Stats: visitorsStats(foot.Revision, bounds), Tags: foot.Metadata()}
+		action = deltalog.Add{Stats: rowsStats(foot, visitorsTable, bounds), Tags: foot.Metadata()}
 		if err == nil {
-			err = foot.VisitorsOf(w.Revision())
+			err = foot.RowsOf(w.Revision())
 		}
 		return err
 	}

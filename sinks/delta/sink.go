@@ -175,6 +175,9 @@ type change struct {
 
 // Replace commits w; see the package comment for the protocol.
 func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
+	if report := w.Revision().Report; report != analytics.VisitorsReport {
+		return sinks.NotOffered(report)
+	}
 	if err := s.store.Prepare(ctx); err != nil {
 		return err
 	}

@@ -28,19 +28,14 @@ func totalsStats(rev analytics.Revision) string {
 	return s.text()
 }
 
-// visitorsStats is the statistics of the visitors file of rev.
-func visitorsStats(rev analytics.Revision, b archive.Bounds) string {
-	s := newStatistics(rev, visitorsTable, rev.Rows)
-	for name, of := range map[string]*[2]int64{"human": b.Human, "ai": b.AI, "total": b.Total} {
-		if of != nil {
-			s.Min[name], s.Max[name] = of[0], of[1]
-		}
+// rowsStats is the statistics of the file of rows with this footer, of a table.
+func rowsStats(foot archive.Footer, table string, b archive.Bounds) string {
+	s := newStatistics(foot.Revision, table, foot.SiteRows+max(foot.Rows, 0))
+	for name, of := range b.Counts {
+		s.Min[name], s.Max[name] = of[0], of[1]
 	}
-	if b.Path != nil {
-		s.Min["path"] = prefix(b.Path[0])
-		if most, ok := above(b.Path[1]); ok {
-			s.Max["path"] = most
-		}
+	for name, of := range b.Texts {
+		s.between(name, of[0], of[1])
 	}
 	return s.text()
 }
@@ -55,12 +50,8 @@ func newStatistics(rev analytics.Revision, table string, rows int64) *statistics
 	if rows == 0 {
 		return s
 	}
-	for name, text := range map[string]string{"project": rev.Project, "granularity": string(rev.Granularity)} {
-		s.Min[name] = prefix(text)
-		if most, ok := above(text); ok {
-			s.Max[name] = most
-		}
-	}
+	s.between("project", rev.Project, rev.Project)
+	s.between("granularity", string(rev.Granularity), string(rev.Granularity))
 	s.exactly("window_start", rev.From)
 	s.exactly("window_end", rev.To)
 	s.exactly("revision", rev.Number)
@@ -74,6 +65,14 @@ func newStatistics(rev analytics.Revision, table string, rows int64) *statistics
 
 // exactly says that all rows have this value.
 func (s *statistics) exactly(name string, value any) { s.Min[name], s.Max[name] = value, value }
+
+// between says that all rows have texts from least to greatest.
+func (s *statistics) between(name, least, greatest string) {
+	s.Min[name] = prefix(least)
+	if most, ok := above(greatest); ok {
+		s.Max[name] = most
+	}
+}
 
 func (s *statistics) text() string {
 	text, err := json.Marshal(s)

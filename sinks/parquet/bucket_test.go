@@ -30,9 +30,9 @@ import (
 func TestMain(m *testing.M) { os.Exit(s3test.Main(m, os.Getenv(sinktest.ChildPlace) != "")) }
 
 func TestContractBucket(t *testing.T) {
-	sinktest.Run(t, func(t *testing.T) (sinks.Sink, sinktest.Reader) {
+	sinktest.Run(t, func(t *testing.T, reports ...analytics.Report) (sinks.Sink, sinktest.Reader) {
 		url, _ := faults.Bucket(t)
-		s := open(t, url)
+		s := open(t, url, reports...)
 		return s, reader{t, s}
 	})
 }
@@ -273,13 +273,13 @@ func (c *copying) Err() error {
 // Replace.
 func TestCrashChild(t *testing.T) {
 	root, w, at := sinktest.InChild(t)
-	s := &Sink{store: faults.Stepping{Store: faults.FileStore(t, root), At: at}}
+	s := &Sink{store: faults.Stepping{Store: faults.FileStore(t, root), At: at}, reports: sinktest.Reports}
 	check(t, s.Replace(&copying{Context: t.Context(), at: at}, w))
 }
 
 func TestFaults(t *testing.T) {
-	faults.RunFiles(t, faults.Files{
-		Open: func(store filestore.Store) sinks.Sink { return &Sink{store: store} },
+	of := faults.Files{
+		Open: func(store filestore.Store) sinks.Sink { return &Sink{store: store, reports: sinktest.Reports} },
 		Reader: func(t *testing.T, s sinks.Sink, _ string) sinktest.Reader {
 			return reader{t, s.(*Sink)}
 		},
@@ -287,6 +287,12 @@ func TestFaults(t *testing.T) {
 		Steps: []string{"copying", "before visitors file", "after visitors file", "before totals file",
 			"after totals file", "after visitors removal"},
 		Rows: 40_000, WithRows: 5, TotalsOnly: 3, // its file takes more than one chunk to copy
+	}
+	faults.RunFiles(t, of)
+	t.Run("agents", func(t *testing.T) {
+		of.Report, of.Requests = analytics.AgentsReport, []string{"PUT /agents/"}
+		of.Steps, of.WithRows = []string{"copying", "before agents file", "after agents file"}, 3
+		faults.RunFiles(t, of)
 	})
 }
 

@@ -12,9 +12,9 @@ import (
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// Inspect yields what the two files of each window in scope show, and changes
-// nothing. With scope.Rows it reads both files to their ends (see [archive.Inspect]),
-// else their footers. Files in the two tables that a glob finds although they are not
+// Inspect yields what the files of each window in scope show, and changes
+// nothing. With scope.Rows it reads them to their ends (see [archive.Inspect]),
+// else their footers. Files in the tables that a glob finds although they are not
 // ours are faults of kind Stray, unless only some windows are asked for.
 func (s *Sink) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.Shown, error] {
 	return func(yield func(sinks.Shown, error) bool) {
@@ -53,10 +53,16 @@ func (s *Sink) inspect(ctx context.Context, key analytics.Key, rows bool) (*sink
 // read reads the footers of key's files, or with rows all of them. If the totals
 // file cannot be read, the pair has the visitors file.
 func (s *Sink) read(ctx context.Context, key analytics.Key, rows bool) (p sinks.Pair, err error) {
-	if p.Visitors, err = s.readFile(ctx, visitorsTable, key, rows); err != nil {
+	d, err := s.dataset(key)
+	if err != nil {
+		return p, err
+	}
+	if p.Visitors, err = s.readFile(ctx, d.rows, key, rows); err != nil {
 		return sinks.Pair{}, err
 	}
-	p.Totals, err = s.readFile(ctx, totalsTable, key, rows)
+	if p.Totals = p.Visitors; d.totals != "" {
+		p.Totals, err = s.readFile(ctx, d.totals, key, rows)
+	}
 	return p, err
 }
 
@@ -104,9 +110,13 @@ func (s *Sink) readFile(ctx context.Context, table string, key analytics.Key, ro
 func (s *Sink) Window(
 	ctx context.Context, rev analytics.Revision, dir string,
 ) (w sinks.Sealed, done func() error, err error) {
-	table := visitorsTable
-	if rev.TotalsOnly() {
-		table = totalsTable
+	d, err := s.dataset(rev.Key)
+	if err != nil {
+		return nil, nil, err
+	}
+	table := d.rows
+	if rev.TotalsOnly() && d.totals != "" {
+		table = d.totals
 	}
 	name, err := place(table, rev.Key)
 	if err != nil {

@@ -22,15 +22,15 @@ import (
 )
 
 func TestContract(t *testing.T) {
-	sinktest.Run(t, func(t *testing.T) (sinks.Sink, sinktest.Reader) {
-		s := open(t, filepath.Join(t.TempDir(), "data"))
+	sinktest.Run(t, func(t *testing.T, reports ...analytics.Report) (sinks.Sink, sinktest.Reader) {
+		s := open(t, filepath.Join(t.TempDir(), "data"), reports...)
 		return s, reader{t, s}
 	})
 }
 
-func open(t *testing.T, url string) *Sink {
+func open(t *testing.T, url string, reports ...analytics.Report) *Sink {
 	t.Helper()
-	return &Sink{store: faults.FileStore(t, url)}
+	return &Sink{store: faults.FileStore(t, url), reports: reports}
 }
 
 var (
@@ -85,8 +85,14 @@ func revisionIn(path string) (analytics.Revision, error) {
 }
 
 func (r reader) Visitors(key analytics.Key) ([]analytics.Row, []analytics.Revision, error) {
-	return sinktest.FileRows(func(f func(string, analytics.Revision) error) error {
+	return sinktest.FileRows((*archive.File).Rows, func(f func(string, analytics.Revision) error) error {
 		return r.each(visitorsTable, key, f)
+	})
+}
+
+func (r reader) Agents(key analytics.Key) ([]analytics.AgentRow, []analytics.Revision, error) {
+	return sinktest.FileRows((*archive.File).Agents, func(f func(string, analytics.Revision) error) error {
+		return r.each(agentsTable, key, f)
 	})
 }
 
@@ -126,6 +132,31 @@ func TestLayout(t *testing.T) {
 	}
 }
 
+// TestVisitorsOnly: a sink without the option Reports makes no table of agents, and neither takes
+// nor shows their windows.
+func TestVisitorsOnly(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "data")
+	s, both := open(t, root), open(t, root, analytics.AgentsReport)
+	replace(t, s, seal(t, 1, 3))
+	check(t, s.Check(t.Context()))
+	agents := sinktest.Seal(t, sinktest.Revision(sinktest.Of(analytics.AgentsReport, sinktest.Key("prj_a", 0)), 1),
+		sinktest.Pages(3))
+	sinktest.VisitorsOnly(t, s, agents)
+	if _, err := os.Stat(filepath.Join(root, agentsTable)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the table of agents is there: %v", err)
+	}
+	replace(t, both, agents)
+	sinktest.VisitorsOnly(t, s, agents)
+	const rest = "v1/p=prj_a/g=day/ym=2026-10/2026-10-01_2026-10-02.parquet"
+	got, err := os.ReadFile(filepath.Join(root, "agents", rest))
+	check(t, err)
+	sealed, err := os.ReadFile(agents.Path())
+	check(t, err)
+	if !slices.Equal(sealed, got) {
+		t.Error("the agents file is not the sealed file")
+	}
+}
+
 func TestNewRefuses(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "data")
 	check(t, os.WriteFile(file, nil, 0o600))
@@ -139,13 +170,18 @@ func TestNewRefuses(t *testing.T) {
 func TestPlace(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		key := analytics.Key{
+			Report:  rapid.SampledFrom(sinktest.Reports).Draw(t, "report"),
 			Project: rapid.StringMatching(`[A-Za-z0-9_-]{1,128}`).Draw(t, "project"),
 			Granularity: rapid.SampledFrom([]analytics.Granularity{"day", "week", "month", "28d"}).Draw(t,
 				"granularity"),
 		}
 		key.From = analytics.Date(rapid.Int32Range(0, 100_000).Draw(t, "from"))
 		key.To = key.From + analytics.Date(rapid.Int32Range(1, 400).Draw(t, "days"))
-		name, err := place(visitorsTable, key)
+		table := visitorsTable
+		if key.Report == analytics.AgentsReport {
+			table = agentsTable
+		}
+		name, err := place(table, key)
 		check(t, err)
 		if got, ok := keyOf(name); !ok || got != key {
 			t.Errorf("%s reads as %v, %t", name, got, ok)

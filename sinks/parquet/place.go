@@ -2,6 +2,7 @@ package parquet
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -10,10 +11,30 @@ import (
 const (
 	visitorsTable = "visitors"
 	totalsTable   = "totals"
+	agentsTable   = "agents"
 	version       = "v1"
 	suffix        = ".parquet"
 	monthLayout   = "2006-01"
 )
+
+// dataset is the tables of a report: its rows, and the totals if the rows do not have them.
+type dataset struct {
+	report       analytics.Report
+	rows, totals string
+}
+
+var datasets = []dataset{
+	{rows: visitorsTable, totals: totalsTable},
+	{report: analytics.AgentsReport, rows: agentsTable},
+}
+
+// tables are those that a window of the report has.
+func (d dataset) tables() []string {
+	if d.totals == "" {
+		return []string{d.rows}
+	}
+	return []string{d.rows, d.totals}
+}
 
 // place returns the name of key's file in table, relative to the root. The keys of
 // the partitions are p, g and ym: engines let a partition key hide a column of the
@@ -39,7 +60,12 @@ func keyOf(name string) (analytics.Key, bool) {
 		return analytics.Key{}, false
 	}
 	from, to, _ := strings.Cut(strings.TrimSuffix(parts[5], suffix), "_")
+	of := slices.IndexFunc(datasets, func(d dataset) bool { return slices.Contains(d.tables(), parts[0]) })
+	if of < 0 {
+		return analytics.Key{}, false
+	}
 	key := analytics.Key{
+		Report:      datasets[of].report,
 		Project:     strings.TrimPrefix(parts[2], "p="),
 		Granularity: analytics.Granularity(strings.TrimPrefix(parts[3], "g=")),
 	}

@@ -27,12 +27,12 @@ func (s *Sink) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, erro
 	}
 }
 
-// list returns the windows in scope that have a file in either table, and the names
+// list returns the windows in scope that have a file in a table, and the names
 // of files that a reader's glob finds although they are not ours. It does so with an
 // error too: those it found until then.
 func (s *Sink) list(ctx context.Context, scope sinks.Scope) (keys map[analytics.Key]bool, strays []string, err error) {
 	keys = map[analytics.Key]bool{}
-	for _, table := range []string{visitorsTable, totalsTable} {
+	for _, table := range s.tables() {
 		err := s.store.List(ctx, table+"/"+version, "", func(name string) {
 			switch key, ours := keyOf(name); {
 			case ours && scope.Has(key):
@@ -72,7 +72,7 @@ func kindOf(err error) sinks.FaultKind {
 	return sinks.Unreadable
 }
 
-// healed makes the two tables agree on key, and returns the window that readers then see;
+// healed makes the tables agree on key, and returns the window that readers then see;
 // nil if they do not see it.
 func (s *Sink) healed(ctx context.Context, key analytics.Key) (*sinks.Shown, error) {
 	p, err := s.read(ctx, key, false)

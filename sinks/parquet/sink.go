@@ -1,14 +1,15 @@
 // Package parquet publishes window files to a tree that any warehouse reads:
 // visitors/v1 and totals/v1, one file per window, in a directory or below a prefix of
-// an S3 bucket.
+// an S3 bucket. A window of another report is one file of a table of its own (agents/v1),
+// because its rows have the totals.
 //
 // A file appears under its name whole and durable (package filestore), so nothing whose
 // name ends in .parquet is ever incomplete. The package does not write Parquet itself:
-// the visitors file is the sealed window file, byte for byte.
+// the file of rows is the sealed window file, byte for byte.
 //
 // # Two files
 //
-// Replace changes two files of a window, and two renames, or two PUTs, are not one
+// Replace changes two files of a window of visitors, and two renames, or two PUTs, are not one
 // step:
 //
 //	rows:        stage both; publish visitors; publish totals
@@ -52,7 +53,8 @@ const sinkName = "parquet"
 
 // Sink publishes windows in one directory, or below one prefix of a bucket.
 type Sink struct {
-	store filestore.Store
+	store   filestore.Store
+	reports []analytics.Report
 
 	// healing is shared by all Replace and held alone by a repair, which must not
 	// take a window in the middle of Replace for one that a crash left.
@@ -63,13 +65,34 @@ var _ sinks.Sink = (*Sink)(nil)
 
 // New returns a sink on a directory, or on s3://bucket/prefix with the options
 // region, endpoint and path_style as a query. The first Replace or Check makes the
-// directory if its parent exists; New writes nothing and connects to nothing.
-func New(root string) (*Sink, error) {
+// directory if its parent exists; New writes nothing and connects to nothing. Reports are
+// those that it stores besides visitors.
+func New(root string, reports ...analytics.Report) (*Sink, error) {
 	store, err := filestore.New(root)
 	if err != nil {
 		return nil, err
 	}
-	return &Sink{store: store}, nil
+	return &Sink{store: store, reports: reports}, nil
+}
+
+// dataset returns the dataset of a window.
+func (s *Sink) dataset(key analytics.Key) (dataset, error) {
+	for _, d := range datasets {
+		if d.report == key.Report && sinks.Offers(s.reports, d.report) {
+			return d, nil
+		}
+	}
+	return dataset{}, sinks.NotOffered(key.Report)
+}
+
+// tables are those of all reports that the sink stores.
+func (s *Sink) tables() (all []string) {
+	for _, d := range datasets {
+		if sinks.Offers(s.reports, d.report) {
+			all = append(all, d.tables()...)
+		}
+	}
+	return all
 }
 
 // SamePlace reports whether two directories or buckets, as [New] takes them, are one.
@@ -96,17 +119,24 @@ func (s *Sink) Check(ctx context.Context) error {
 // Close removes staging files of this process outside the tree.
 func (s *Sink) Close() error { return s.store.Close() }
 
-// Replace publishes w. If it fails or dies between the two files, each table shows
+// Replace publishes w. If it fails or dies between two files, each table shows
 // one whole revision, but they can differ until Replace or Revisions runs again.
 func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
 	s.healing.RLock()
 	defer s.healing.RUnlock()
 	rev := w.Revision()
-	visitorsName, err := place(visitorsTable, rev.Key)
+	d, err := s.dataset(rev.Key)
 	if err != nil {
 		return err
 	}
-	totalsName, err := place(totalsTable, rev.Key)
+	// Of a totals-only revision, the totals file is all there is.
+	hasTotals := d.totals != ""
+	hasRows := !hasTotals || !rev.TotalsOnly()
+	rowsName, err := place(d.rows, rev.Key)
+	if err != nil {
+		return err
+	}
+	totalsName, err := place(d.totals, rev.Key)
 	if err != nil {
 		return err
 	}
@@ -116,24 +146,26 @@ func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
 
 	// Both files are staged first. No reader finds them there; what a process
 	// leaves that dies here is removed by a later one.
-	visitors, totals := s.store.StagingFile(), s.store.StagingFile()
-	defer os.Remove(visitors) // after publishing they are gone, or no longer needed
+	rows, totals := s.store.StagingFile(), s.store.StagingFile()
+	defer os.Remove(rows) // after publishing they are gone, or no longer needed
 	defer os.Remove(totals)
-	if !rev.TotalsOnly() {
-		if err := stage(ctx, visitors, w); err != nil {
+	if hasRows {
+		if err := stage(ctx, rows, w); err != nil {
 			return err
 		}
 	}
-	if err := archive.WriteTotals(totals, rev); err != nil {
-		return err
+	if hasTotals {
+		if err := archive.WriteTotals(totals, rev); err != nil {
+			return err
+		}
 	}
 	// A directory does not ask ctx later: giving up between the two files gains nothing.
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 
-	if !rev.TotalsOnly() {
-		if err := s.store.Publish(ctx, visitors, visitorsName); err != nil {
+	if hasRows {
+		if err := s.store.Publish(ctx, rows, rowsName); err != nil || !hasTotals {
 			return err
 		}
 		// Dying here leaves the new visitors beside the former totals. The footer of
@@ -144,21 +176,27 @@ func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
 	}
 	// With rows, this was the commit. Of a totals-only revision, dying here leaves the
 	// visitors file of a former revision, which the newer totals show to be obsolete.
-	if rev.TotalsOnly() {
-		return s.store.Remove(ctx, visitorsName)
+	if !hasRows {
+		return s.store.Remove(ctx, rowsName)
 	}
 	return nil
 }
 
 // Published names the local files of rev's window, which may be missing or of another
-// revision. For a bucket it returns nothing.
-func (s *Sink) Published(rev analytics.Revision) (visitors, totals string) {
-	v, err := place(visitorsTable, rev.Key)
-	t, terr := place(totalsTable, rev.Key)
-	if err != nil || terr != nil {
+// revision. For a bucket it returns nothing; nor for a table that the report does not have.
+func (s *Sink) Published(rev analytics.Revision) (rows, totals string) {
+	d, err := s.dataset(rev.Key)
+	if err != nil {
 		return "", ""
 	}
-	return s.store.Path(v), s.store.Path(t)
+	path := func(table string) string {
+		name, err := place(table, rev.Key)
+		if table == "" || err != nil {
+			return ""
+		}
+		return s.store.Path(name)
+	}
+	return path(d.rows), path(d.totals)
 }
 
 // stage copies the sealed file of w to path, durably, and reads its footer back:

@@ -10,7 +10,7 @@ import (
 
 func TestContract(t *testing.T) {
 	each(t, func(t *testing.T, e *engines.Postgres) {
-		sinktest.Run(t, func(t *testing.T) (sinks.Sink, sinktest.Reader) { t.Parallel(); return newSink(t, e) })
+		sinktest.RunVisitors(t, func(t *testing.T) (sinks.Sink, sinktest.Reader) { t.Parallel(); return newSink(t, e) })
 	})
 }
 

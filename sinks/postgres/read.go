@@ -274,7 +274,7 @@ func (s *Sink) Window(
 	if err == nil {
 		err = ses.window(ctx, rev.Key, ", "+pathBytes, func(rev analytics.Revision,
 			rows iter.Seq2[shownRow, error]) error {
-			w, done, err = sinks.WindowFile(dir, rev, onlyOf(rev, rows))
+			w, done, err = sinks.WindowFile(dir, &sinks.Visitors, rev, onlyOf(rev, rows))
 			return err
 		})
 	}

@@ -33,6 +33,9 @@ const (
 // themselves are tried again, and so is a COMMIT whose answer is lost: the transaction may
 // be repeated.
 func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
+	if report := w.Revision().Report; report != analytics.VisitorsReport {
+		return sinks.NotOffered(report)
+	}
 	for try := 1; ; try++ {
 		err := s.commit(ctx, w)
 		if try == tries || !isTransient(err) || clock.Sleep(ctx, between<<(try-1)) != nil {

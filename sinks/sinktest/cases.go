@@ -3,23 +3,27 @@ package sinktest
 import (
 	"cmp"
 	"errors"
+	"iter"
 	"maps"
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/archive"
 	"github.com/docgauge/docgauge/sinks"
 )
 
 // seal seals n rows as revision number of the first day of prj_a.
 func (s *suite) seal(number int32, n int) sinks.Sealed {
 	s.Helper()
-	return Seal(s, Revision(Key("prj_a", 0), number), pagesOf(n, number))
+	return Seal(s, Revision(s.key("prj_a", 0), number), pagesOf(n, number))
 }
 
 func testReplace(s *suite) {
@@ -47,7 +51,7 @@ func testEmptyWindow(s *suite) {
 }
 
 func testTotalsOnly(s *suite) {
-	key := Key("prj_a", 0)
+	key := s.key("prj_a", 0)
 	only := func(number int32) sinks.Sealed { return Seal(s, TotalsOnly(Revision(key, number)), nil) }
 	s.shows(s.replace(only(1)))
 	s.shows(s.replace(only(2)))
@@ -70,12 +74,14 @@ func testWeirdPaths(s *suite) {
 		rows = append(rows, analytics.Row{Path: path, Human: int64(i), AI: 1, Total: int64(i) + 1})
 	}
 	slices.SortFunc(rows, func(a, b analytics.Row) int { return strings.Compare(a.Path, b.Path) })
-	s.shows(s.replace(Seal(s, Revision(Key("prj_a", 0), 1), list(rows...))))
+	s.shows(s.replace(Seal(s, Revision(s.key("prj_a", 0), 1), list(rows...))))
 }
 
 func testBigCounts(s *suite) {
-	rev := Revision(Key("prj_a", 0), math.MaxInt32)
-	rev.Totals = analytics.Totals{Human: math.MaxInt64, AI: math.MaxInt64 - 1, Total: 1<<53 + 1}
+	rev := Revision(s.key("prj_a", 0), math.MaxInt32)
+	if s.report != analytics.AgentsReport {
+		rev.Totals = analytics.Totals{Human: math.MaxInt64, AI: math.MaxInt64 - 1, Total: 1<<53 + 1}
+	}
 	s.shows(s.replace(Seal(s, rev, list(
 		analytics.Row{Path: "/a", Human: math.MaxInt64, AI: 1<<53 + 1, Total: math.MaxInt64 - 1},
 		analytics.Row{Path: "/b"},
@@ -83,13 +89,17 @@ func testBigCounts(s *suite) {
 }
 
 func testManyRows(s *suite) {
-	s.shows(s.replace(s.seal(1, 300_000)))
+	n := 300_000
+	if s.report == analytics.AgentsReport { // more than a row group of a file, and than a block in memory
+		n = 70_000
+	}
+	s.shows(s.replace(s.seal(1, n)))
 }
 
 func testManyWindows(s *suite) {
 	var all []sinks.Sealed
 	for day := range 40 {
-		all = append(all, Seal(s, Revision(Key("prj_a", day), int32(day)+1), pagesOf(20+day, int32(day))))
+		all = append(all, Seal(s, Revision(s.key("prj_a", day), int32(day)+1), pagesOf(20+day, int32(day))))
 	}
 	var wait sync.WaitGroup
 	for _, w := range all {
@@ -115,13 +125,13 @@ func testNeighbours(s *suite) {
 	var others []sinks.Sealed
 	for _, project := range []string{"prj_a", "prj_b", "prj_A", "prj_a-1", "PRJ__", "p", strings.Repeat("x", 128)} {
 		for day := range 3 {
-			w := s.replace(Seal(s, Revision(Key(project, day), 1), pagesOf(5, int32(day+len(project)))))
+			w := s.replace(Seal(s, Revision(s.key(project, day), 1), pagesOf(5, int32(day+len(project)))))
 			if project != "prj_a" || day != 1 {
 				others = append(others, w)
 			}
 		}
 	}
-	s.shows(s.replace(Seal(s, Revision(Key("prj_a", 1), 2), pagesOf(2, 9))))
+	s.shows(s.replace(Seal(s, Revision(s.key("prj_a", 1), 2), pagesOf(2, 9))))
 	for _, w := range others {
 		s.shows(w)
 	}
@@ -131,13 +141,76 @@ func testNeighbours(s *suite) {
 func testGranularities(s *suite) {
 	var all []sinks.Sealed
 	for i, g := range []analytics.Granularity{analytics.Day, analytics.Week, analytics.Month, "2d", "28d"} {
-		key := Key("prj_a", 0)
+		key := s.key("prj_a", 0)
 		key.Granularity = g
 		key.To = key.From + analytics.Date(1+i)
 		all = append(all, s.replace(Seal(s, Revision(key, 1), pagesOf(4, int32(i)))))
 	}
 	for _, w := range all {
 		s.shows(w)
+	}
+}
+
+// testNames: rows of one path that differ in one column each, and names of any characters.
+func testNames(s *suite) {
+	rows := []analytics.AgentRow{{Agent: "browser", Class: "human", Audience: "human", Found: true, Visitors: 3,
+		Requests: 9}}
+	for _, name := range []string{"Claude-User", " ", "'; DROP TABLE x--", `a\b\'`, "日本語🦊", "\n\t", "NULL", `\N`,
+		strings.Repeat("x", 200)} {
+		for _, found := range []bool{false, true} {
+			rows = append(rows,
+				analytics.AgentRow{Path: "/a", Agent: name, Class: name, Audience: analytics.AI, Found: found, Visitors: 1, Requests: 2},
+				analytics.AgentRow{Path: "/a", Agent: name, Class: "tool", Audience: "neither", Found: found, Visitors: 2, Requests: 2},
+				analytics.AgentRow{Path: "/a\x00", Agent: name, Class: "tool", Audience: "neither", Found: found, Visitors: 5, Requests: 1})
+		}
+	}
+	slices.SortFunc(rows, analytics.AgentRow.Compare)
+	path := filepath.Join(s.TempDir(), "window")
+	_, err := archive.WriteAgents(path, Revision(s.key("prj_a", 0), 2), list(rows...))
+	check(s, err)
+	w, err := archive.Open(path)
+	check(s, err)
+	s.shows(s.replace(w))
+	want := map[analytics.Key]sinks.Shown{w.Revision().Key: {Revision: w.Revision(), Sum: s.sumOf(w)}}
+	got := s.inspected(sinks.Scope{Rows: true})
+	for key, shown := range got {
+		shown.Checksum = ""
+		got[key] = shown
+	}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		s.Errorf("Inspect (-committed +yielded):\n%s", diff)
+	}
+}
+
+// testBeside: windows of both reports and of the same dates are replaced one by one, and listed
+// together; those of a report that the sink was not opened for are refused.
+func testBeside(s *suite) {
+	windows := map[analytics.Key]sinks.Sealed{}
+	for number := range int32(3) {
+		for _, report := range Reports {
+			for day := range 2 {
+				w := Seal(s, Revision(Of(report, Key("prj_a", day)), number+1), pagesOf(int(9-number), number))
+				windows[w.Revision().Key] = s.replace(w)
+				for _, other := range windows {
+					s.shows(other)
+				}
+			}
+		}
+	}
+	for _, list := range []iter.Seq2[analytics.Revision, error]{s.sink.Revisions(s.Context()),
+		sinks.List(s.Context(), s.sink)} {
+		got := s.yields(list)
+		for key, w := range windows {
+			if !got[key].Same(w.Revision()) || len(got) != len(windows) {
+				s.Errorf("%d windows are listed, and of %s %+v", len(got), key, got[key])
+			}
+		}
+	}
+	for key := range windows {
+		got := s.inspected(sinks.Scope{Keys: map[analytics.Key]bool{key: true}, Rows: true})
+		if len(got) != 1 || !got[key].Whole() {
+			s.Errorf("of %s Inspect yields %+v", key, got)
+		}
 	}
 }
 
@@ -148,11 +221,11 @@ func testRevisions(s *suite) {
 		s.Errorf("an empty sink yields %v", got)
 	}
 	for day := range 5 {
-		commit(Seal(s, Revision(Key("prj_a", day), 1), pagesOf(day, 1)))
+		commit(Seal(s, Revision(s.key("prj_a", day), 1), pagesOf(day, 1)))
 	}
-	commit(Seal(s, Revision(Key("prj_a", 2), 2), pagesOf(1, 2)))
-	commit(Seal(s, Revision(Key("prj_b", 2), 7), pagesOf(3, 2)))
-	commit(Seal(s, TotalsOnly(Revision(Key("prj_c", 31), 1)), nil))
+	commit(Seal(s, Revision(s.key("prj_a", 2), 2), pagesOf(1, 2)))
+	commit(Seal(s, Revision(s.key("prj_b", 2), 7), pagesOf(3, 2)))
+	commit(Seal(s, TotalsOnly(Revision(s.key("prj_c", 31), 1)), nil))
 	if diff := gocmp.Diff(want, s.yields(s.sink.Revisions(s.Context()))); diff != "" {
 		s.Errorf("Revisions (-committed +yielded):\n%s", diff)
 	}
@@ -163,7 +236,7 @@ func testRevisions(s *suite) {
 
 func testRevisionsStop(s *suite) {
 	for day := range 3 {
-		s.replace(Seal(s, Revision(Key("prj_a", day), 1), pagesOf(1, 1)))
+		s.replace(Seal(s, Revision(s.key("prj_a", day), 1), pagesOf(1, 1)))
 	}
 	for range s.sink.Revisions(s.Context()) {
 		break
@@ -187,12 +260,30 @@ func (s *suite) inspected(scope sinks.Scope) map[analytics.Key]sinks.Shown {
 }
 
 // sumOf adds up the rows of w.
-func (s *suite) sumOf(w sinks.Sealed) (sum analytics.Sum) {
+func (s *suite) sumOf(w sinks.Sealed) analytics.Sum {
 	s.Helper()
-	for _, row := range collect(s.T, w) {
-		sum.Add(row)
+	if w.Revision().Report == analytics.AgentsReport {
+		return sumOf(s.T, &sinks.Agents, w)
 	}
-	return sum
+	return sumOf(s.T, &sinks.Visitors, w)
+}
+
+func sumOf[R any](t testing.TB, d *sinks.Dataset[R], w sinks.Sealed) analytics.Sum {
+	t.Helper()
+	add, sum := d.Sum()
+	for _, row := range read(t, d, w) {
+		add(row)
+	}
+	return *sum
+}
+
+// rowsOf are the rows of w, whatever its report.
+func (s *suite) rowsOf(w sinks.Sealed) any {
+	s.Helper()
+	if w.Revision().Report == analytics.AgentsReport {
+		return read(s.T, &sinks.Agents, w)
+	}
+	return read(s.T, &sinks.Visitors, w)
 }
 
 // variety commits windows of every kind, and returns them by window.
@@ -201,19 +292,19 @@ func (s *suite) variety() map[analytics.Key]sinks.Sealed {
 	all := map[analytics.Key]sinks.Sealed{}
 	commit := func(w sinks.Sealed) { all[w.Revision().Key] = s.replace(w) }
 	for day := range 3 {
-		commit(Seal(s, Revision(Key("prj_a", day), 1), pagesOf(20+day, 1)))
+		commit(Seal(s, Revision(s.key("prj_a", day), 1), pagesOf(20+day, 1)))
 	}
-	commit(Seal(s, Revision(Key("prj_a", 1), 2), pagesOf(7, 2)))
-	commit(Seal(s, Revision(Key("prj_a", 3), 1), pagesOf(0, 1)))
-	commit(Seal(s, TotalsOnly(Revision(Key("prj_a", 4), 1)), nil))
-	commit(Seal(s, Revision(Key("prj_b", 31), 3), pagesOf(5, 3)))
+	commit(Seal(s, Revision(s.key("prj_a", 1), 2), pagesOf(7, 2)))
+	commit(Seal(s, Revision(s.key("prj_a", 3), 1), pagesOf(0, 1)))
+	commit(Seal(s, TotalsOnly(Revision(s.key("prj_a", 4), 1)), nil))
+	commit(Seal(s, Revision(s.key("prj_b", 31), 3), pagesOf(5, 3)))
 	rows := []analytics.Row{
 		{Path: "", Human: 1, AI: 1, Total: 1}, {Path: "/\x00", Human: 5, AI: 1, Total: 1},
 		{Path: `/\'`, Human: 1, AI: 90, Total: 90},
 		{Path: "/é🦊", Human: 9, AI: 9, Total: 19}, {Path: "/" + strings.Repeat("x", 3000)},
 	}
 	slices.SortFunc(rows, func(a, b analytics.Row) int { return cmp.Compare(a.Path, b.Path) })
-	week := Key("prj_b", 4)
+	week := s.key("prj_b", 4)
 	week.Granularity, week.To = analytics.Week, week.From+7
 	commit(Seal(s, Revision(week, 1), list(rows...)))
 	return all
@@ -252,7 +343,7 @@ func testInspect(s *suite) {
 
 func testInspectScope(s *suite) {
 	committed := slices.Collect(maps.Keys(s.variety()))
-	two := map[analytics.Key]bool{Key("prj_a", 1): true, Key("prj_b", 31): true, Key("prj_c", 1): true}
+	two := map[analytics.Key]bool{s.key("prj_a", 1): true, s.key("prj_b", 31): true, s.key("prj_c", 1): true}
 	for name, scope := range map[string]sinks.Scope{
 		"project":      {Projects: []string{"prj_b"}},
 		"two projects": {Projects: []string{"prj_b", "prj_a"}},
@@ -295,21 +386,21 @@ func testWindow(s *suite) {
 			s.Errorf("Window: %v", err)
 			continue
 		}
-		diff := gocmp.Diff(want.Revision(), got.Revision()) + gocmp.Diff(collect(s.T, want), collect(s.T, got))
+		diff := gocmp.Diff(want.Revision(), got.Revision()) + gocmp.Diff(s.rowsOf(want), s.rowsOf(got))
 		if diff != "" {
 			s.Errorf("%s (-committed +given):\n%s", key, diff)
 		}
 		// It can be committed again, and stays although the sink replaces it.
 		s.shows(s.replace(got))
 		s.replace(Seal(s, Revision(key, 9), pagesOf(2, 9)))
-		if diff := gocmp.Diff(collect(s.T, want), collect(s.T, got)); diff != "" {
+		if diff := gocmp.Diff(s.rowsOf(want), s.rowsOf(got)); diff != "" {
 			s.Errorf("%s changed (-committed +given):\n%s", key, diff)
 		}
 		if err := done(); err != nil {
 			s.Errorf("done: %v", err)
 		}
 	}
-	if w, _, err := s.sink.Window(s.Context(), Revision(Key("prj_z", 0), 1), dir); err == nil {
+	if w, _, err := s.sink.Window(s.Context(), Revision(s.key("prj_z", 0), 1), dir); err == nil {
 		s.Errorf("Window of one that is not there = %v", w)
 	}
 }
@@ -327,7 +418,7 @@ func testTop(s *suite) {
 			}
 		}
 	}
-	later := all[Key("prj_a", 1)].Revision()
+	later := all[s.key("prj_a", 1)].Revision()
 	later.Number++
 	if rows, err := sinks.Top(s.Context(), s.sink, later, 3, s.TempDir()); !errors.Is(err, sinks.ErrOtherRevision) {
 		s.Errorf("Top of a revision that is not shown = %v, %v", rows, err)

@@ -40,8 +40,8 @@ func testReaderDuringReplace(s *suite) {
 
 // whole reads the window once and reports whether it saw one whole revision.
 func (s *suite) whole(sizes map[int32]int) bool {
-	key := Key("prj_a", 0)
-	rows, carried, err := s.read.Visitors(key)
+	key := s.key("prj_a", 0)
+	rows, carried, err := s.humans(key)
 	if err != nil || len(carried) != 1 {
 		s.Errorf("a reader sees revisions %v, %v", carried, err)
 		return false
@@ -51,17 +51,39 @@ func (s *suite) whole(sizes map[int32]int) bool {
 		s.Errorf("a reader sees %d rows of revision %d, want %d", len(rows), number, sizes[number])
 		return false
 	}
-	for _, r := range rows {
-		if r.Human/1_000_000 != int64(number) {
-			s.Errorf("a reader sees %+v in revision %d", r, number)
+	for _, human := range rows {
+		if human/1_000_000 != int64(number) {
+			s.Errorf("a reader sees %d human visitors in revision %d", human, number)
 			return false
 		}
+	}
+	if s.report == analytics.AgentsReport {
+		return true
 	}
 	if totals, err := s.read.Totals(key); err != nil || len(totals) != 1 {
 		s.Errorf("a reader sees totals %v, %v", totals, err)
 		return false
 	}
 	return true
+}
+
+// humans are the counts in the rows of a window with a path, as readers see them, by which its
+// revisions differ.
+func (s *suite) humans(key analytics.Key) (counts []int64, carried []analytics.Revision, err error) {
+	if key.Report == analytics.AgentsReport {
+		rows, carried, err := agentsIn(s.read, key)
+		for _, r := range rows {
+			if r.Path != "" {
+				counts = append(counts, r.Visitors)
+			}
+		}
+		return counts, carried, err
+	}
+	rows, carried, err := s.read.Visitors(key)
+	for _, r := range rows {
+		counts = append(counts, r.Human)
+	}
+	return counts, carried, err
 }
 
 // testCancelled cancels before Replace and in the middle of it.
@@ -101,7 +123,7 @@ func testBrokenRows(s *suite) {
 	if err := s.sink.Replace(s.Context(), next); !errors.Is(err, errBroken) {
 		s.Errorf("Replace of broken rows into an empty sink = %v, want the error of the rows", err)
 	}
-	if rows, _, err := s.read.Visitors(Key("prj_a", 0)); len(rows) > 0 || err != nil {
+	if rows, _, err := s.humans(s.key("prj_a", 0)); len(rows) > 0 || err != nil {
 		s.Errorf("readers see %d rows of a window that never came, %v", len(rows), err)
 	}
 	former := s.replace(s.seal(1, 50))
@@ -121,15 +143,20 @@ type broken struct {
 	stop func()
 }
 
-func (b *broken) Rows() iter.Seq2[analytics.Row, error] {
-	return func(yield func(analytics.Row, error) bool) {
+func (b *broken) Rows() iter.Seq2[analytics.Row, error] { return breaking(b, b.Sealed.Rows()) }
+
+func (b *broken) Agents() iter.Seq2[analytics.AgentRow, error] { return breaking(b, b.Sealed.Agents()) }
+
+func breaking[R any](b *broken, rows iter.Seq2[R, error]) iter.Seq2[R, error] {
+	return func(yield func(R, error) bool) {
 		n := 0
-		for r, err := range b.Sealed.Rows() {
+		for r, err := range rows {
 			if n == b.at && b.stop != nil {
 				b.stop()
 			}
 			if n == b.at && b.err != nil {
-				yield(analytics.Row{}, b.err)
+				var none R
+				yield(none, b.err)
 				return
 			}
 			if !yield(r, err) {

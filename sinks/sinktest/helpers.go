@@ -1,6 +1,7 @@
 package sinktest
 
 import (
+	"iter"
 	"strings"
 	"testing"
 
@@ -37,6 +38,9 @@ func Refuses(t *testing.T, s sinks.Sink, secret string, words ...string) {
 // must carry the number of its revision in Human.
 func Shown(t testing.TB, r Reader, key analytics.Key) int32 {
 	t.Helper()
+	if key.Report == analytics.AgentsReport {
+		return shownAgents(t, r, key)
+	}
 	totals, err := r.Totals(key)
 	if err != nil || len(totals) > 1 {
 		t.Fatalf("readers see totals %v, %v", totals, err)
@@ -63,18 +67,44 @@ func Shown(t testing.TB, r Reader, key analytics.Key) int32 {
 	return number
 }
 
-// FileRows returns what [Reader.Visitors] does, for a sink of files: each calls its argument
-// for each visitors file of a window that readers see.
-func FileRows(
-	each func(f func(path string, rev analytics.Revision) error) error,
-) (rows []analytics.Row, revs []analytics.Revision, err error) {
+// shownAgents is Shown of a window of agents as [Window] makes it.
+func shownAgents(t testing.TB, r Reader, key analytics.Key) int32 {
+	t.Helper()
+	rows, revs, err := agentsIn(r, key)
+	if err != nil || len(revs) > 1 {
+		t.Fatalf("readers see revisions %v, %v", revs, err)
+	}
+	if len(rows) == 0 {
+		return 0
+	}
+	number, pages, site := revs[0].Number, int64(0), 0
+	for _, row := range rows {
+		if row.Path == "" {
+			site++
+		} else {
+			pages++
+		}
+	}
+	for _, row := range rows {
+		if row.Visitors != int64(number) || site != 2 || pages != max(row.Requests-row.Visitors, 0) {
+			t.Fatalf("readers see %d rows of the site, %d others, and %+v in revision %d", site, pages, row, number)
+		}
+	}
+	return number
+}
+
+// FileRows returns what [Reader.Visitors] and [Reader.Agents] do, for a sink of files: each calls its
+// argument for each file of a window that readers see, and of yields the rows of one.
+func FileRows[R any](
+	of func(*archive.File) iter.Seq2[R, error], each func(f func(path string, rev analytics.Revision) error) error,
+) (rows []R, revs []analytics.Revision, err error) {
 	err = each(func(path string, rev analytics.Revision) error {
 		revs = append(revs, rev)
 		file, err := archive.Open(path)
 		if err != nil {
 			return err
 		}
-		for row, err := range file.Rows() {
+		for row, err := range of(file) {
 			if err != nil {
 				return err
 			}

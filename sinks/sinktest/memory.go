@@ -2,19 +2,15 @@ package sinktest
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
 	"iter"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/archive"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -41,8 +37,9 @@ type Memory struct {
 }
 
 type memoryWindow struct {
-	rev  analytics.Revision
-	rows []analytics.Row
+	rev    analytics.Revision
+	rows   []analytics.Row
+	agents []analytics.AgentRow
 	// fault, if any, is the error that this window yields.
 	fault error
 }
@@ -68,12 +65,18 @@ func (s *Memory) Replace(ctx context.Context, w sinks.Sealed) error {
 	if err := s.fault(Before, rev); err != nil {
 		return err
 	}
-	var rows []analytics.Row
-	for row, err := range w.Rows() {
-		if err != nil {
-			return err
-		}
-		rows = append(rows, row)
+	if !slices.Contains(Reports, rev.Report) {
+		return sinks.NotOffered(rev.Report)
+	}
+	read := memoryWindow{rev: rev}
+	var err error
+	if rev.Report == analytics.AgentsReport {
+		read.agents, err = sinks.Agents.Read(w)
+	} else {
+		read.rows, err = sinks.Visitors.Read(w)
+	}
+	if err != nil {
+		return err
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -85,7 +88,7 @@ func (s *Memory) Replace(ctx context.Context, w sinks.Sealed) error {
 	if s.windows == nil {
 		s.windows = map[analytics.Key]memoryWindow{}
 	}
-	s.windows[rev.Key] = memoryWindow{rev: rev, rows: rows}
+	s.windows[rev.Key] = read
 	s.mu.Unlock()
 	return s.fault(After, rev)
 }
@@ -114,16 +117,29 @@ func (s *Memory) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks
 				return
 			}
 			shown := sinks.Shown{Revision: w.rev}
-			for _, row := range w.rows {
-				if scope.Rows {
-					shown.Sum.Add(row)
-				}
+			if scope.Rows {
+				shown.Sum = w.sum()
 			}
 			if scope.Has(key) && !yield(shown, w.fault) {
 				return
 			}
 		}
 	}
+}
+
+func (w memoryWindow) sum() analytics.Sum {
+	addRow, sum := sinks.Visitors.Sum()
+	for _, row := range w.rows {
+		addRow(row)
+	}
+	if w.rev.Report != analytics.AgentsReport {
+		return *sum
+	}
+	addAgent, sum := sinks.Agents.Sum()
+	for _, row := range w.agents {
+		addAgent(row)
+	}
+	return *sum
 }
 
 // Window writes a window to a file in dir.
@@ -134,16 +150,10 @@ func (s *Memory) Window(_ context.Context, rev analytics.Revision, dir string) (
 	if !ok || w.fault != nil {
 		return nil, nil, fmt.Errorf("memory sink: %s is not there: %w", rev.Key, errors.Join(w.fault, fs.ErrNotExist))
 	}
-	path := filepath.Join(dir, rand.Text())
-	done := func() error { return os.Remove(path) }
-	if _, err := archive.Write(path, w.rev, list(w.rows...)); err != nil {
-		return nil, nil, err
+	if rev.Report == analytics.AgentsReport {
+		return sinks.WindowFile(dir, &sinks.Agents, w.rev, list(w.agents...))
 	}
-	file, err := archive.Open(path)
-	if err != nil {
-		return nil, nil, errors.Join(err, done())
-	}
-	return file, done, nil
+	return sinks.WindowFile(dir, &sinks.Visitors, w.rev, list(w.rows...))
 }
 
 // Put makes the sink show a window, as it may look after damage: rows that are
@@ -154,7 +164,7 @@ func (s *Memory) Put(rev analytics.Revision, rows []analytics.Row, fault error) 
 	if s.windows == nil {
 		s.windows = map[analytics.Key]memoryWindow{}
 	}
-	s.windows[rev.Key] = memoryWindow{rev, rows, fault}
+	s.windows[rev.Key] = memoryWindow{rev: rev, rows: rows, fault: fault}
 }
 
 // Remove makes the sink lose a window.
@@ -174,6 +184,17 @@ func (s *Memory) Visitors(key analytics.Key) ([]analytics.Row, []analytics.Revis
 		return nil, nil, nil
 	}
 	return slices.Clone(w.rows), []analytics.Revision{w.rev}, nil
+}
+
+// Agents is Visitors for a window of the report of agents.
+func (s *Memory) Agents(key analytics.Key) ([]analytics.AgentRow, []analytics.Revision, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w, ok := s.windows[key]
+	if !ok || w.fault != nil {
+		return nil, nil, nil
+	}
+	return slices.Clone(w.agents), []analytics.Revision{w.rev}, nil
 }
 
 // Totals returns the revision of a window, or nothing without such a window.

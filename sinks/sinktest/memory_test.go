@@ -10,7 +10,7 @@ import (
 )
 
 func TestMemory(t *testing.T) {
-	sinktest.Run(t, func(*testing.T) (sinks.Sink, sinktest.Reader) {
+	sinktest.Run(t, func(*testing.T, ...analytics.Report) (sinks.Sink, sinktest.Reader) {
 		s := sinktest.NewMemory()
 		return s, s
 	})

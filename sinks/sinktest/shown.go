@@ -49,6 +49,14 @@ func (w Window) Of(project string) Window {
 	return w
 }
 
+// For returns w as a window of a report.
+func (w Window) For(report analytics.Report) Window {
+	rows := w.Rev.Rows
+	w.Rev = Revision(Of(report, w.Rev.Key), w.Rev.Number)
+	w.Rev.Rows = rows
+	return w
+}
+
 // Revision returns Rev.
 func (w Window) Revision() analytics.Revision { return w.Rev }
 
@@ -63,6 +71,27 @@ func (w Window) Rows() iter.Seq2[analytics.Row, error] {
 			path := fmt.Sprintf("/docs/page-%08d%s", i, tail)
 			if !yield(analytics.Row{Path: path, Human: int64(w.Rev.Number), AI: 7,
 				Total: int64(w.Rev.Number) + 3}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Agents yields the rows of a window of agents: its revision is in Visitors of each, and its number
+// of rows in Requests.
+func (w Window) Agents() iter.Seq2[analytics.AgentRow, error] {
+	return func(yield func(analytics.AgentRow, error) bool) {
+		site := siteAgents(w.Rev.Number, w.Rev.Rows)
+		for _, row := range site {
+			if !yield(row, nil) {
+				return
+			}
+		}
+		tail := strings.Repeat("x", max(w.Size-20, 0))
+		for i := range w.Rev.Rows - w.Lacks {
+			row := site[i%2]
+			row.Path = fmt.Sprintf("/docs/page-%08d%s", i/2, tail)
+			if !yield(row, nil) {
 				return
 			}
 		}
@@ -96,25 +125,43 @@ func Sees(t testing.TB, r Reader, key analytics.Key, number int32) {
 // table, whole and one of revs. It returns their numbers, 0 for none.
 func Whole(t *testing.T, r Reader, revs ...analytics.Revision) (visitors, totals int32) {
 	t.Helper()
-	key := Key("prj_a", 0)
-	rows, carried, err := r.Visitors(key)
-	check(t, err)
-	shown, err := r.Totals(key)
-	check(t, err)
+	key := Of(revs[len(revs)-1].Report, Key("prj_a", 0))
+	rows, carried, shown := seen(t, r, key)
 	for _, all := range [][]analytics.Revision{carried, shown} {
 		if len(all) > 1 || len(all) == 1 && !slices.ContainsFunc(revs, all[0].Same) {
 			t.Errorf("readers see %+v", all)
 		}
 	}
 	if len(carried) > 0 {
-		if visitors = carried[0].Number; carried[0].Rows != int64(len(rows)) {
-			t.Errorf("%d rows of %+v", len(rows), carried[0])
+		if visitors = carried[0].Number; max(carried[0].Rows, 0) != rows {
+			t.Errorf("%d rows of %+v", rows, carried[0])
 		}
 	}
 	if len(shown) > 0 {
 		totals = shown[0].Number
 	}
 	return visitors, totals
+}
+
+// seen returns the number of rows with a path that readers see of a window, the revisions they
+// carry, and those of the site: a table of agents has both.
+func seen(t *testing.T, r Reader, key analytics.Key) (n int64, carried, totals []analytics.Revision) {
+	t.Helper()
+	if key.Report == analytics.AgentsReport {
+		rows, carried, err := agentsIn(r, key)
+		check(t, err)
+		for _, row := range rows {
+			if row.Path != "" {
+				n++
+			}
+		}
+		return n, carried, carried
+	}
+	rows, carried, err := r.Visitors(key)
+	check(t, err)
+	totals, err = r.Totals(key)
+	check(t, err)
+	return int64(len(rows)), carried, totals
 }
 
 // Agreed fails unless List and then Revisions yield just one revision, one of revs, and
@@ -135,7 +182,10 @@ func Agreed(t *testing.T, s sinks.Sink, r Reader, revs ...analytics.Revision) {
 	}
 	want := yielded[0].Number
 	visitors, totals := Whole(t, r, revs...)
-	if totals != want || visitors != want && !yielded[0].TotalsOnly() || visitors != 0 && yielded[0].TotalsOnly() {
+	if yielded[0].TotalsOnly() && yielded[0].Report != analytics.AgentsReport {
+		visitors += want // is 0
+	}
+	if totals != want || visitors != want {
 		t.Errorf("the tables show revisions %d and %d, Revisions says %d", visitors, totals, want)
 	}
 }
@@ -181,6 +231,30 @@ func Inspected(t *testing.T, s sinks.Sink, key analytics.Key) (shown sinks.Shown
 		}
 	}
 	return shown, fault
+}
+
+// VisitorsOnly expects a sink that has windows of visitors only, and no other report in its options,
+// to refuse a window of agents, and to show none.
+func VisitorsOnly(t *testing.T, s sinks.Sink, agents sinks.Sealed) {
+	t.Helper()
+	rev := agents.Revision()
+	if err := s.Replace(t.Context(), agents); err == nil || !strings.Contains(err.Error(), "DOCGAUGE_REPORTS") {
+		t.Errorf("Replace = %v", err)
+	}
+	if _, _, err := s.Window(t.Context(), rev, t.TempDir()); err == nil ||
+		!strings.Contains(err.Error(), "DOCGAUGE_REPORTS") {
+		t.Errorf("Window = %v", err)
+	}
+	for shown, err := range s.Inspect(t.Context(), sinks.Scope{Rows: true}) {
+		if err != nil || shown.Report == rev.Report {
+			t.Errorf("Inspect yields %+v, %v", shown, err)
+		}
+	}
+	for listed, err := range s.Revisions(t.Context()) {
+		if err != nil || listed.Report == rev.Report {
+			t.Errorf("Revisions yields %+v, %v", listed, err)
+		}
+	}
 }
 
 // Seen reports whether damage of a window of ten rows is seen.

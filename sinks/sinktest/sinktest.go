@@ -33,36 +33,36 @@ type Reader interface {
 	Totals(analytics.Key) ([]analytics.Revision, error)
 }
 
-// Run runs the contract. Each call of open returns another empty sink.
-func Run(t *testing.T, open func(t *testing.T) (sinks.Sink, Reader)) {
-	for _, c := range []struct {
-		name string
-		test func(*suite)
-	}{
-		{"replace", testReplace},
-		{"fewer rows", testFewerRows},
-		{"same revision twice", testSameRevisionTwice},
-		{"empty window", testEmptyWindow},
-		{"totals only", testTotalsOnly},
-		{"weird paths", testWeirdPaths},
-		{"big counts", testBigCounts},
-		{"many rows", testManyRows},
-		{"many windows at once", testManyWindows},
-		{"neighbours", testNeighbours},
-		{"granularities", testGranularities},
-		{"reader during replace", testReaderDuringReplace},
-		{"cancelled", testCancelled},
-		{"broken rows", testBrokenRows},
-		{"damaged file", testDamagedFile},
-		{"revisions", testRevisions},
-		{"revisions stop", testRevisionsStop},
-		{"inspect", testInspect},
-		{"inspect a part", testInspectScope},
-		{"inspect changes nothing", testInspectNothing},
-		{"window", testWindow},
-		{"top", testTop},
-		{"check, collect and close", testUpkeep},
-	} {
+// AgentsReader is a reader of a sink that also stores the report of agents.
+type AgentsReader interface {
+	Reader
+	// Agents is Visitors for a window of the report of agents, with the rows of the site.
+	Agents(analytics.Key) ([]analytics.AgentRow, []analytics.Revision, error)
+}
+
+// Run runs the contract. Each call of open returns another empty sink with the option Reports.
+// The cases run for windows of visitors in a sink without that option, and then those whose
+// statements or files another report has of its own, for windows of agents.
+func Run(t *testing.T, open func(t *testing.T, reports ...analytics.Report) (sinks.Sink, Reader)) {
+	RunVisitors(t, func(t *testing.T) (sinks.Sink, Reader) { return open(t) })
+	withAgents := func(name string, report analytics.Report, test func(*suite)) {
+		t.Run("agents/"+name, func(t *testing.T) {
+			sink, read := open(t, analytics.AgentsReport)
+			test(&suite{T: t, sink: sink, read: read, report: report})
+		})
+	}
+	for _, c := range cases {
+		if !c.visitorsOnly {
+			withAgents(c.name, analytics.AgentsReport, c.test)
+		}
+	}
+	withAgents("names", analytics.AgentsReport, testNames)
+	withAgents("beside visitors", analytics.VisitorsReport, testBeside)
+}
+
+// RunVisitors is Run for a sink that stores no other report.
+func RunVisitors(t *testing.T, open func(t *testing.T) (sinks.Sink, Reader)) {
+	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			sink, read := open(t)
 			c.test(&suite{T: t, sink: sink, read: read})
@@ -70,12 +70,52 @@ func Run(t *testing.T, open func(t *testing.T) (sinks.Sink, Reader)) {
 	}
 }
 
-// suite is one empty sink under test.
+const visitorsOnly = true
+
+var cases = []struct {
+	name         string
+	test         func(*suite)
+	visitorsOnly bool
+}{
+	{"replace", testReplace, false},
+	{"fewer rows", testFewerRows, false},
+	{"same revision twice", testSameRevisionTwice, visitorsOnly},
+	{"empty window", testEmptyWindow, false},
+	{"totals only", testTotalsOnly, false},
+	{"weird paths", testWeirdPaths, false},
+	{"big counts", testBigCounts, false},
+	{"many rows", testManyRows, false},
+	{"many windows at once", testManyWindows, false},
+	{"neighbours", testNeighbours, false},
+	{"granularities", testGranularities, visitorsOnly},
+	{"reader during replace", testReaderDuringReplace, false},
+	{"cancelled", testCancelled, false},
+	{"broken rows", testBrokenRows, false},
+	{"damaged file", testDamagedFile, false},
+	{"revisions", testRevisions, false},
+	{"revisions stop", testRevisionsStop, visitorsOnly},
+	{"inspect", testInspect, false},
+	{"inspect a part", testInspectScope, false},
+	{"inspect changes nothing", testInspectNothing, visitorsOnly},
+	{"window", testWindow, false},
+	{"top", testTop, visitorsOnly},
+	{"check, collect and close", testUpkeep, false},
+}
+
+func agentsIn(r Reader, key analytics.Key) ([]analytics.AgentRow, []analytics.Revision, error) {
+	return r.(AgentsReader).Agents(key)
+}
+
+// suite is one empty sink under test, with windows of a report.
 type suite struct {
 	*testing.T
-	sink sinks.Sink
-	read Reader
+	sink   sinks.Sink
+	read   Reader
+	report analytics.Report
 }
+
+// key is Key of the report.
+func (s *suite) key(project string, day int) analytics.Key { return Of(s.report, Key(project, day)) }
 
 // replace commits w, which must succeed.
 func (s *suite) replace(w sinks.Sealed) sinks.Sealed {
@@ -98,6 +138,14 @@ func (s *suite) shows(w sinks.Sealed) {
 func (s *suite) differs(w sinks.Sealed) string {
 	s.Helper()
 	rev := w.Revision()
+	if rev.Report == analytics.AgentsReport {
+		rows, carried, err := agentsIn(s.read, rev.Key)
+		if err != nil {
+			s.Fatalf("read agents: %v", err)
+		}
+		want := read(s.T, &sinks.Agents, w)
+		return rowsDiffer(want, rows, analytics.AgentRow.Compare) + carriedDiffer(rev, len(want), carried)
+	}
 	rows, carried, err := s.read.Visitors(rev.Key)
 	if err != nil {
 		s.Fatalf("read visitors: %v", err)
@@ -106,13 +154,13 @@ func (s *suite) differs(w sinks.Sealed) string {
 	if err != nil {
 		s.Fatalf("read totals: %v", err)
 	}
-	want := collect(s.T, w)
-	return rowsDiffer(want, rows) + carriedDiffer(rev, len(want), carried) +
-		cmp.Diff([]analytics.Revision{rev}, totals)
+	want := read(s.T, &sinks.Visitors, w)
+	return rowsDiffer(want, rows, func(a, b analytics.Row) int { return strings.Compare(a.Path, b.Path) }) +
+		carriedDiffer(rev, len(want), carried) + cmp.Diff([]analytics.Revision{rev}, totals)
 }
 
-func rowsDiffer(want, got []analytics.Row) string {
-	slices.SortFunc(got, func(a, b analytics.Row) int { return strings.Compare(a.Path, b.Path) })
+func rowsDiffer[R comparable](want, got []R, compare func(a, b R) int) string {
+	slices.SortFunc(got, compare)
 	if slices.Equal(want, got) {
 		return ""
 	}
@@ -140,13 +188,11 @@ func bare(rev analytics.Revision) analytics.Revision {
 	return rev
 }
 
-func collect(t testing.TB, w sinks.Sealed) []analytics.Row {
+// read returns the rows of w.
+func read[R any](t testing.TB, d *sinks.Dataset[R], w sinks.Sealed) []R {
 	t.Helper()
-	var rows []analytics.Row
-	for r, err := range w.Rows() {
-		check(t, err)
-		rows = append(rows, r)
-	}
+	rows, err := d.Read(w)
+	check(t, err)
 	return rows
 }
 
@@ -166,13 +212,27 @@ func (s *suite) yields(list iter.Seq2[analytics.Revision, error]) map[analytics.
 	return all
 }
 
-// Seal writes rev and rows to a window file in a temporary directory.
+// Reports are the reports that windows can be of.
+var Reports = []analytics.Report{analytics.VisitorsReport, analytics.AgentsReport}
+
+// Of returns key as one of another report.
+func Of(report analytics.Report, key analytics.Key) analytics.Key {
+	key.Report = report
+	return key
+}
+
+// Seal writes rev and rows to a window file in a temporary directory. A window of agents gets
+// rows that are made of those.
 func Seal(t testing.TB, rev analytics.Revision, rows iter.Seq2[analytics.Row, error]) *archive.File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "window")
-	if _, err := archive.Write(path, rev, rows); err != nil {
-		t.Fatal(err)
+	var err error
+	if rev.Report == analytics.AgentsReport {
+		_, err = archive.WriteAgents(path, rev, agentsOf(rev, rows))
+	} else {
+		_, err = archive.Write(path, rev, rows)
 	}
+	check(t, err)
 	f, err := archive.Open(path)
 	check(t, err)
 	return f
@@ -185,16 +245,51 @@ func Key(project string, day int) analytics.Key {
 		Window: analytics.Window{From: from, To: from + 1}}
 }
 
+// siteAgents are the rows of the site in a window of agents.
+func siteAgents(number int32, rows int64) []analytics.AgentRow {
+	n := int64(number)
+	return []analytics.AgentRow{
+		{Agent: "Claude-User", Class: "answers", Audience: analytics.AI, Found: true, Visitors: n, Requests: n + rows},
+		{Agent: "curl", Class: "tool", Audience: "neither", Found: true, Visitors: n, Requests: n + rows},
+	}
+}
+
+// agentsOf are rows of a window of agents: those of the site, and one for each row with a path.
+func agentsOf(rev analytics.Revision, rows iter.Seq2[analytics.Row, error]) iter.Seq2[analytics.AgentRow, error] {
+	return func(yield func(analytics.AgentRow, error) bool) {
+		for _, row := range siteAgents(rev.Number, max(rev.Rows, 0)) {
+			if !yield(row, nil) {
+				return
+			}
+		}
+		if rev.TotalsOnly() {
+			return
+		}
+		i := 0
+		for r, err := range rows {
+			row := siteAgents(0, 0)[i%2]
+			row.Path, row.Found, row.Visitors, row.Requests = r.Path, i%3 > 0, r.Human, r.Total
+			if i++; (r.Path != "" || err != nil) && !yield(row, err) {
+				return
+			}
+		}
+	}
+}
+
 // Revision returns revision number of key. Its totals, flags and time follow from the
 // number, so that two revisions differ in everything.
 func Revision(key analytics.Key, number int32) analytics.Revision {
 	n := int64(number)
+	totals := analytics.Totals{Human: 1000 * n, AI: 100 * n, Total: 1050 * n}
+	if key.Report == analytics.AgentsReport {
+		totals = analytics.Totals{} // are rows
+	}
 	return analytics.Revision{
 		Key:        key,
 		Number:     number,
 		Settled:    number%2 == 0,
 		Verified:   number%3 != 0,
-		Totals:     analytics.Totals{Human: 1000 * n, AI: 100 * n, Total: 1050 * n},
+		Totals:     totals,
 		ExportedAt: time.Date(2026, 11, 1, 0, 0, int(number), 123_456_000, time.UTC),
 	}
 }
@@ -221,8 +316,8 @@ func pagesOf(n int, number int32) iter.Seq2[analytics.Row, error] {
 	}
 }
 
-func list(rows ...analytics.Row) iter.Seq2[analytics.Row, error] {
-	return func(yield func(analytics.Row, error) bool) {
+func list[R any](rows ...R) iter.Seq2[R, error] {
+	return func(yield func(R, error) bool) {
 		for _, r := range rows {
 			if !yield(r, nil) {
 				return

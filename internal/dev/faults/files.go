@@ -22,6 +22,9 @@ import (
 
 // Files describes a sink of files to [RunFiles].
 type Files struct {
+	// Report is that of the windows. For another one than visitors, RunFiles leaves out what does
+	// not depend on the tables of a report.
+	Report analytics.Report
 	// Open returns a sink with this store.
 	Open func(store filestore.Store) sinks.Sink
 	// Reader sees the files of a sink, which are below root.
@@ -133,6 +136,34 @@ func Totals(t *testing.T, number int32) *archive.File {
 	return sinktest.Seal(t, sinktest.TotalsOnly(sinktest.Revision(sinktest.Key("prj_a", 0), number)), nil)
 }
 
+func (f Files) window(t *testing.T, number int32, n int) *archive.File {
+	t.Helper()
+	return sinktest.Seal(t, sinktest.Revision(f.key(), number), sinktest.Pages(n))
+}
+
+func (f Files) key() analytics.Key { return sinktest.Of(f.Report, sinktest.Key("prj_a", 0)) }
+
+// replacement is a window, and the one that it replaces, which may be nil.
+type replacement struct{ former, next *archive.File }
+
+// replacements have n rows, or totals only.
+func (f Files) replacements(t *testing.T, n int) map[string]replacement {
+	t.Helper()
+	totals := func(number int32) *archive.File {
+		return sinktest.Seal(t, sinktest.TotalsOnly(sinktest.Revision(f.key(), number)), nil)
+	}
+	all := map[string]replacement{
+		"first":                 {nil, f.window(t, 2, n)},
+		"over rows":             {f.window(t, 1, 50), f.window(t, 2, n)},
+		"over totals only":      {totals(1), f.window(t, 2, n)},
+		"totals only over rows": {f.window(t, 1, 50), totals(2)},
+	}
+	if f.Report == analytics.AgentsReport { // one file each, whatever is in it
+		all = map[string]replacement{"over rows": all["over rows"]}
+	}
+	return all
+}
+
 // other is a sealed window whose file is that of another revision.
 type other struct {
 	sinks.Sealed
@@ -161,16 +192,19 @@ func RunFiles(t *testing.T, f Files) {
 			return root, root
 		})
 	})
+	t.Run("bucket", f.bucketFaults)
+	t.Run("sealed file of another revision", f.otherRevision)
+	if f.Report == analytics.AgentsReport {
+		return
+	}
 	t.Run("crash at a bucket", func(t *testing.T) {
 		s3test.Server(t)
 		t.Setenv("TMPDIR", t.TempDir()) // killed processes leave their staging files there
 		f.crashes(t, Bucket)
 	})
-	t.Run("bucket", f.bucketFaults)
 	t.Run("disk full", f.diskFull)
 	t.Run("directory", f.directoryFaults)
 	t.Run("removed in the middle", f.removed)
-	t.Run("sealed file of another revision", f.otherRevision)
 }
 
 func (f Files) at(t *testing.T, root string) (s sinks.Sink, r sinktest.Reader) {
@@ -183,12 +217,7 @@ func (f Files) at(t *testing.T, root string) (s sinks.Sink, r sinktest.Reader) {
 // survived. If they stay, readers see whole files, and Revisions and the next Replace heal.
 func (f Files) bucketFaults(t *testing.T) {
 	const fewTries = 4 // less often than a store sends one request
-	windows := map[string]struct{ former, next *archive.File }{
-		"first":                 {nil, Window(t, 2, 80)},
-		"over rows":             {Window(t, 1, 50), Window(t, 2, 80)},
-		"over totals only":      {Totals(t, 1), Window(t, 2, 80)},
-		"totals only over rows": {Window(t, 1, 50), Totals(t, 2)},
-	}
+	windows := f.replacements(t, 80)
 	harms := map[string]s3test.Meddler{
 		"reset before the body": s3test.ResetBefore, "reset in the body": s3test.ResetMiddle,
 		"answer lost":  s3test.LoseAnswer,
@@ -347,14 +376,15 @@ func (f Files) removed(t *testing.T) {
 func (f Files) otherRevision(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "data")
 	s, r := f.at(t, root)
-	former := Window(t, 1, 3)
+	former := f.window(t, 1, 3)
 	sinktest.Replace(t, s, former)
-	err := s.Replace(t.Context(), other{Window(t, 2, 3), Window(t, 3, 3).Revision()})
+	before := Published(root)
+	err := s.Replace(t.Context(), other{f.window(t, 2, 3), f.window(t, 3, 3).Revision()})
 	if err == nil || !strings.Contains(err.Error(), "revision 2") {
 		t.Errorf("Replace = %v", err)
 	}
 	sinktest.Agreed(t, s, r, former.Revision())
-	if there := Published(root); len(there) != 2 {
+	if there := Published(root); !slices.Equal(there, before) {
 		t.Errorf("there are %q", there)
 	}
 	if left, err := os.ReadDir(filepath.Join(root, filestore.StagingDir)); len(left) > 0 || err != nil {
@@ -365,15 +395,7 @@ func (f Files) otherRevision(t *testing.T) {
 // crashes kills a process at each step of Replace. Then each table shows one whole revision,
 // and Revisions, or else the next Replace, heals.
 func (f Files) crashes(t *testing.T, place func(t *testing.T) (url, root string)) {
-	for name, tc := range map[string]struct {
-		former, next *archive.File
-		reached      int // how many of the steps next comes to
-	}{
-		"first":                 {nil, Window(t, 2, f.Rows), f.WithRows},
-		"over rows":             {Window(t, 1, 50), Window(t, 2, f.Rows), f.WithRows},
-		"over totals only":      {Totals(t, 1), Window(t, 2, f.Rows), f.WithRows},
-		"totals only over rows": {Window(t, 1, 50), Totals(t, 2), f.TotalsOnly},
-	} {
+	for name, tc := range f.replacements(t, f.Rows) {
 		t.Run(name, func(t *testing.T) {
 			reached, healed := 0, 0
 			for _, step := range f.Steps {
@@ -405,9 +427,12 @@ func (f Files) crashes(t *testing.T, place func(t *testing.T) (url, root string)
 					sinktest.Agreed(t, s, r, next)
 				})
 			}
-			if reached != tc.reached || healed != f.Healed {
-				t.Errorf("died at %d steps, healed after %d of them; want %d and %d", reached, healed, tc.reached,
-					f.Healed)
+			want := f.WithRows
+			if tc.next.Revision().TotalsOnly() {
+				want = f.TotalsOnly
+			}
+			if reached != want || healed != f.Healed {
+				t.Errorf("died at %d steps, healed after %d of them; want %d and %d", reached, healed, want, f.Healed)
 			}
 		})
 	}
