@@ -203,8 +203,12 @@ func TestWebServers(t *testing.T) {
 	// documented is the format of the quick start in docs/site.md.
 	const documented = `$host $remote_addr [$time_iso8601] "$request" $status "$http_user_agent" "$http_accept" ` +
 		`"$http_x_forwarded_for"`
-	if text, err := os.ReadFile("../../docs/site.md"); err != nil || !strings.Contains(string(text), documented) {
-		t.Errorf("docs/site.md lacks %s: %v", documented, err)
+	text, err := os.ReadFile("../../docs/site.md")
+	for _, executed := range []string{documented, engines.Caddyfile} {
+		indented := strings.ReplaceAll(strings.TrimSpace(executed), "\n", "\n   ")
+		if err != nil || !strings.Contains(string(text), indented) {
+			t.Errorf("docs/site.md lacks %s: %v", indented, err)
+		}
 	}
 	type logged struct {
 		name, format         string

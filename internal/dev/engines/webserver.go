@@ -2,7 +2,6 @@ package engines
 
 import (
 	"crypto/rand"
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -67,6 +66,16 @@ func newNginx(dir string, ports []int, root string, formats map[string]string) (
 	return w, write(config, c.String())
 }
 
+// Caddyfile is the one of docs/site.md, which RunCaddy runs with other places.
+const Caddyfile = `docs.example.com {
+	root * /srv/docs
+	file_server
+	log {
+		output file /var/log/caddy/access.log
+	}
+}
+`
+
 // RunCaddy starts Caddy for one test. It serves root; its access log is called access. If it
 // rolls, it is renamed and compressed after each MiB, the least that Caddy can.
 func RunCaddy(t testing.TB, root string, rolls bool) *WebServer {
@@ -84,31 +93,21 @@ func newCaddy(dir string, ports []int, root string, rolls bool) (*WebServer, err
 		return nil, err
 	}
 	w, token := &WebServer{Addr: loopback(ports[0])}, rand.Text()
-	config := filepath.Join(dir, "caddy.json")
+	config := filepath.Join(dir, "Caddyfile")
 	w.process = process{
 		name: "caddy", argv: []string{binary, "run", "--config", config},
 		env: []string{"HOME=" + dir, "XDG_DATA_HOME=" + dir, "XDG_CONFIG_HOME=" + dir},
 		dir: dir, ports: ports, ready: answers("http://"+w.Addr+"/"+token, token),
 	}
-	type object = map[string]any
-	probe := object{"match": []object{{"path": []string{"/" + token}}}, "terminal": true, "handle": []object{
-		{"handler": "vars", "log_skip": true}, {"handler": "static_response", "body": token},
-	}}
-	files := object{"handle": []object{{"handler": "file_server", "root": root}}}
-	text, err := json.Marshal(object{
-		"admin": object{"disabled": true},
-		"logging": object{"logs": object{"access": object{
-			"include": []string{"http.log.access"}, "encoder": object{"format": "json"},
-			"writer": object{"output": "file", "filename": filepath.Join(dir, "access.log"), "roll": rolls,
-				"roll_size_mb": 1, "roll_keep": 1000},
-		}}},
-		"apps": object{"http": object{"servers": object{"site": object{
-			"listen": []string{w.Addr}, "automatic_https": object{"disable": true}, "logs": object{},
-			"routes": []object{probe, files},
-		}}}},
-	})
-	if err != nil {
-		return nil, err
+	roll := "roll_disabled"
+	if rolls {
+		roll = "roll_size 1MiB\nroll_keep 1000"
 	}
-	return w, write(config, string(text))
+	text := strings.NewReplacer(
+		"docs.example.com {", fmt.Sprintf("http://:%d {\nbind 127.0.0.1", ports[0]), // whatever host is asked for
+		"/srv/docs", root,
+		"/var/log/caddy/access.log", fmt.Sprintf("%s/access.log {\n%s\n}", dir, roll),
+		"\tfile_server\n", fmt.Sprintf("\tfile_server\n\thandle /%s {\nlog_skip\nrespond %[1]s\n}\n", token),
+	).Replace(Caddyfile)
+	return w, write(config, "{\nadmin off\n}\n"+text)
 }
