@@ -1,9 +1,12 @@
 package site
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -260,6 +263,65 @@ func TestForYears(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestPollsForget: once the polls have closed an epoch, no file below the site has its key or
+// an id of a reader under it, while another process has the site open.
+func TestPollsForget(t *testing.T) {
+	w := newWorld(t, 7, time.Date(2026, 1, 30, 12, 0, 0, 0, time.UTC))
+	ids := map[string]bool{} // and keys
+	collect := func() {
+		w.start()
+		for _, one := range w.session.workers {
+			one.viewer.identify = func(v *view, who []byte) Reason {
+				why := one.inEpochs(v, who)
+				w.session.locked.Lock()
+				defer w.session.locked.Unlock()
+				for _, id := range v.Readers {
+					ids[string(binary.LittleEndian.AppendUint64(nil, id))] = true
+				}
+				return why
+			}
+		}
+		w.poll()
+	}
+	left := func() (found int) {
+		for id := range ids {
+			w.ok(filepath.WalkDir(filepath.Join(w.dir, "site"), func(path string, d fs.DirEntry, err error) error {
+				if err == nil && !d.IsDir() {
+					var text []byte
+					if text, err = os.ReadFile(path); bytes.Contains(text, []byte(id)) {
+						found++
+					}
+				}
+				return err
+			}))
+		}
+		return found
+	}
+	w.write(analytics.DateOf(w.now), 60)
+	collect()
+	keys, _, err := w.store.Keys(t.Context(), DefaultProject, facts.EpochOf(analytics.DateOf(w.now)), w.now)
+	w.ok(err)
+	for _, key := range keys {
+		ids[string(key)] = true
+	}
+	beside, err := facts.Attach(filepath.Join(w.dir, "site"))
+	w.ok(err)
+	defer beside.Close() //nolint:errcheck // it only reads
+	if n := left(); n < 30 {
+		t.Fatalf("only %d ids and keys found while the epochs are open: the test looks at the wrong place", n)
+	}
+	for range 3 {
+		_, err := beside.CountVisitors(t.Context(), DefaultProject, analytics.NewDate(2026, 1, 1), analytics.NewDate(2026, 2, 1))
+		w.ok(err)
+		w.now = w.now.AddDate(0, 0, 30)
+		w.poll()
+	}
+	if n := left(); n > 0 {
+		t.Errorf("%d ids and keys are left", n)
+	}
+	w.check(analytics.NewDate(2026, 1, 1), analytics.NewDate(2026, 2, 1))
 }
 
 // TestFullDisk: while the disk is full nothing is collected and the answers stay; later each line counts once.
