@@ -90,6 +90,7 @@ type Collector struct {
 	mu     sync.Mutex
 	status []SourceStatus
 	ready  bool
+	failed error // of the last look at the logs
 }
 
 // NewCollector returns a collector of sources into a store.
@@ -112,6 +113,21 @@ func (c *Collector) Sources() (all []SourceStatus, caughtUp bool) {
 	return all, c.ready
 }
 
+// Failed returns why nothing is collected now; nil if it is.
+func (c *Collector) Failed() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.failed
+}
+
+// worked takes the end of a look at the logs.
+func (c *Collector) worked(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failed = err
+	c.ready = c.ready || err == nil
+}
+
 // Run collects until ctx ends. What cannot be written is tried again: the logs keep it.
 func (c *Collector) Run(ctx context.Context) error {
 	pause := c.Every
@@ -121,6 +137,7 @@ func (c *Collector) Run(ctx context.Context) error {
 			return err
 		}
 		if ctx.Err() == nil {
+			c.worked(err)
 			c.Logger.Error("logs not collected; docgauge tries again", "error", err)
 		}
 		_ = clock.Sleep(ctx, pause) // or until ctx ends
@@ -143,9 +160,7 @@ func (c *Collector) session(ctx context.Context, worked func()) error {
 		if err := s.tidy(ctx); err != nil {
 			return err
 		}
-		c.mu.Lock()
-		c.ready = true
-		c.mu.Unlock()
+		c.worked(nil)
 		worked()
 		if s.taken < much {
 			_ = clock.Sleep(ctx, c.Every) // or until ctx ends

@@ -3,16 +3,21 @@ package site
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -322,6 +327,36 @@ func TestPollsForget(t *testing.T) {
 		t.Errorf("%d ids and keys are left", n)
 	}
 	w.check(analytics.NewDate(2026, 1, 1), analytics.NewDate(2026, 2, 1))
+}
+
+// TestCollectingFails: what keeps the logs from being collected is said by the metrics and the readiness.
+func TestCollectingFails(t *testing.T) {
+	w := newWorld(t, 8, time.Date(2026, 1, 10, 12, 0, 0, 0, time.UTC))
+	w.write(analytics.DateOf(w.now), 5)
+	w.poll()
+	c := w.session.Collector
+	e := NewExposition(c, NewAnswers(w.store, c.CollectOptions), c.rules)
+	shown := func() string {
+		answer := httptest.NewRecorder()
+		e.Handler().ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+		return answer.Body.String()
+	}
+	if c.worked(nil); len(e.Ready()) > 0 || !strings.Contains(shown(), "docgauge_site_collecting 1\n") {
+		t.Errorf("%v; %s", e.Ready(), shown())
+	}
+	w.stop()
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = c.Run(ctx) }) // into a store that is closed
+	for c.Failed() == nil && ctx.Err() == nil {
+		runtime.Gosched()
+	}
+	stop()
+	running.Wait()
+	if !strings.Contains(fmt.Sprint(e.Ready()), "logs not collected: ") ||
+		!strings.Contains(shown(), "docgauge_site_collecting 0\n") {
+		t.Errorf("%v; %s", e.Ready(), shown())
+	}
 }
 
 // TestFullDisk: while the disk is full nothing is collected and the answers stay; later each line counts once.

@@ -29,6 +29,7 @@ const (
 	possiblyLost
 	rangesCreated
 	epochsOpen
+	collecting
 	answersTotal
 	countingSeconds
 	requestsTotal
@@ -46,6 +47,8 @@ var families = []Metric{
 		"older than 30 days it verifies nothing.", prometheus.GaugeValue, []string{"file"}},
 	epochsOpen: {"docgauge_site_epochs_open", "Epochs of all projects whose keys are not destroyed yet.",
 		prometheus.GaugeValue, nil},
+	collecting: {"docgauge_site_collecting", "1 if the last look at the logs ended well; 0: what they have is not kept, " +
+		"and is tried again.", prometheus.GaugeValue, nil},
 	answersTotal: {"docgauge_site_answers_total", "Answers by where they came from: counted, disk or memory.",
 		prometheus.CounterValue, []string{"from"}},
 	countingSeconds: {"docgauge_site_counting_seconds_total", "Time spent on counting answers.",
@@ -136,6 +139,11 @@ func (e *Exposition) Collect(to chan<- prometheus.Metric) {
 	for _, l := range e.rules.Ranges() {
 		emit(rangesCreated, float64(l.Created.Unix()), l.Name)
 	}
+	works := 1.0
+	if e.collector.Failed() != nil {
+		works = 0
+	}
+	emit(collecting, works)
 	emit(answersTotal, float64(e.answers.Counted.Load()), "counted")
 	emit(answersTotal, float64(e.answers.Kept.Load()), "disk")
 	emit(answersTotal, float64(e.answers.Held.Load()), "memory")
@@ -147,6 +155,9 @@ func (e *Exposition) Ready() (reasons []string) {
 	sources, caughtUp := e.collector.Sources()
 	if !caughtUp {
 		reasons = append(reasons, "the logs are still being read after the start")
+	}
+	if err := e.collector.Failed(); err != nil {
+		reasons = append(reasons, "logs not collected: "+err.Error())
 	}
 	for _, s := range sources {
 		if s.Err != "" {

@@ -41,11 +41,13 @@ func (e *Exposition) Page(now func() time.Time) http.Handler {
 		var shown struct {
 			Now      time.Time
 			CaughtUp bool
+			Failed   error
 			Sources  []SourceStatus
 			Epochs   []openEpoch
 		}
 		shown.Now = now().UTC()
 		shown.Sources, shown.CaughtUp = e.collector.Sources()
+		shown.Failed = e.collector.Failed()
 		if open := e.open.Load(); open != nil {
 			for _, o := range *open {
 				shown.Epochs = append(shown.Epochs, openEpoch{o, o.Epoch.To() - 1, latest(o)})

@@ -97,7 +97,7 @@ func (f *Follower) list(source int) (found []*candidate, err error) {
 	}
 	if missing && !f.said[source] {
 		f.said[source] = true
-		f.log.Info("no log yet", "source", where)
+		f.log.Warn("no log yet; is the path right?", "source", where)
 	}
 	return found, errors.Join(problems...)
 }
