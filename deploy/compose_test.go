@@ -38,7 +38,10 @@ type service struct {
 		HostIP    string `json:"host_ip"`
 		Published string
 	}
-	Volumes   []struct{ Type, Source, Target string }
+	Volumes []struct {
+		Type, Source, Target string
+		ReadOnly             bool `json:"read_only"`
+	}
 	DependsOn map[string]struct{ Condition string } `json:"depends_on"`
 	Build     *struct{ Context, Dockerfile string }
 }
@@ -78,8 +81,8 @@ func initialised(t *testing.T) string {
 func TestCompose(t *testing.T) {
 	dir := initialised(t)
 	p := load(t, dir)
-	if len(p.Services) != 8 {
-		t.Errorf("%d services, want 8", len(p.Services))
+	if len(p.Services) != 10 {
+		t.Errorf("%d services, want 10", len(p.Services))
 	}
 	inRepository := func(service, path string) {
 		t.Helper()
@@ -92,7 +95,7 @@ func TestCompose(t *testing.T) {
 		}
 	}
 	// The image has its own health check, and the sandbox is not serve.
-	unchecked := []string{"docgauge", "docgauge-sandbox"}
+	unchecked := []string{"docgauge", "docgauge-sandbox", "docgauge-site"}
 	for name, s := range p.Services {
 		tagged(t, s.Image)
 		if !slices.Contains(s.SecurityOpt, "no-new-privileges:true") {
@@ -111,7 +114,11 @@ func TestCompose(t *testing.T) {
 			}
 		}
 		for _, v := range s.Volumes {
-			if v.Type == "bind" {
+			if v.Target == "/logs" { // of this machine, wherever they are
+				if !v.ReadOnly {
+					t.Errorf("%s can write to the logs", name)
+				}
+			} else if v.Type == "bind" {
 				inRepository(name, v.Source)
 			} else if _, ok := p.Volumes[v.Source]; !ok {
 				t.Errorf("%s: no volume %s", name, v.Source)
@@ -275,6 +282,22 @@ func TestComposeRun(t *testing.T) {
 		if out := run("jobs", "list"); strings.Count(out, "completed") != 2 {
 			t.Errorf("want two completed jobs:\n%s", out)
 		}
+	})
+	t.Run("site", func(t *testing.T) {
+		logs := t.TempDir()
+		write(t, filepath.Join(logs, "access.log"), `192.0.2.1 - - [01/Oct/2026:10:00:00 +0000] "GET /a HTTP/1.1" 200 5 `+
+			`"-" "Mozilla/5.0 Firefox/120.0"`+"\n", 0o600)
+		env := p.Services["site"].host(t, secrets, "compose/prompts")
+		paths := strings.NewReplacer("=/logs/", "="+logs+"/",
+			"=/var/lib/docgauge/site", "="+filepath.Join(t.TempDir(), "site"))
+		for i := range env {
+			env[i] = paths.Replace(env[i])
+		}
+		run := runner(t, append(env, "DOCGAUGE_SITE_LISTEN_ADDRESS=127.0.0.1:0", "DOCGAUGE_SITE_METRICS_ADDRESS=127.0.0.1:0"))
+		key := regexp.MustCompile(`dgs_[\w-]+`).FindString(run("site", "keys", "add"))
+		write(t, filepath.Join(secrets, "api_key"), key, 0o600)
+		run("site", "check")
+		runner(t, p.Services["docgauge-site"].host(t, secrets, "compose/prompts"))("plan")
 	})
 	// Grafana's user reads the views and changes nothing.
 	ask := func(sql string) (string, error) {
