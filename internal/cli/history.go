@@ -47,7 +47,7 @@ request to the service, needs no state, and can run during an export.
 Readers are unique visitors of one window. The windows cannot be added up:
 someone who comes on two days is one reader of the week.
 
-` + exitCodes,
+` + readingExitCodes,
 		Example: `  docgauge history
   docgauge history --window week --page /quickstart
   docgauge history --window month --since 2026-01-01

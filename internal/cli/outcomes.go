@@ -55,7 +55,7 @@ docs/outcomes.md explains the numbers, docs/outcomes-method.md the method.
 It reads the state and the Parquet archive, or another sink of DOCGAUGE_SINKS if
 there is none. It sends no request, changes nothing, and can run beside serve.
 
-` + exitCodes,
+` + readingExitCodes,
 		Example: `  docgauge outcomes
   docgauge outcomes --project prj_a
   docgauge outcomes --json   summaries, and outcomes with each day for a chart

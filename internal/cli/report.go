@@ -53,7 +53,7 @@ The newest windows are compared with those before them, a day with the same
 weekday first. --compare year compares them with those a year before (52 weeks,
 or the same month), --compare N with those N windows before.
 
-` + exitCodes,
+` + readingExitCodes,
 		Example: `  docgauge report
   docgauge report --from 2026-10-01 --to 2026-11-01 -o october.html
   docgauge report --title 'Readers of our docs' --compare year

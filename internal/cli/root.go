@@ -32,6 +32,9 @@ docgauge is configured by environment variables, or by a file of them that
 const exitCodes = `Exit codes: 0 done, nothing due, or the rest deferred by the budget; 1 failed;
 2 bad usage or configuration, nothing done; 3 another process holds the state.`
 
+// readingExitCodes are those of commands that request and change nothing.
+const readingExitCodes = "Exit codes: 0 done; 1 failed; 2 bad usage or configuration, nothing done."
+
 // groupOperate is the group of commands for operators.
 const groupOperate = "Operate"
 

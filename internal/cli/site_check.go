@@ -32,7 +32,7 @@ repository and the rights of the token. It changes nothing and calls no agent.
 Every finding is reported in one run: ok, FAIL, or skip for what cannot be tried
 now.
 
-` + exitCodes,
+` + readingExitCodes,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.siteCheck(cmd.Context(), asJSON) },
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the findings as JSON")

@@ -51,7 +51,7 @@ What was left out is listed with the reason: an asset, another method or status,
 lines that do not follow the format. Readers cannot be added up, not over pages,
 not over days.
 
-` + exitCodes,
+` + readingExitCodes,
 		Example: `  docgauge site count /var/log/nginx/access.log*
   docgauge site count --from 2026-10-01 --to 2026-11-01 --by agent access.log
   docgauge site count --csv access.log >pages.csv

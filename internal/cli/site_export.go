@@ -38,7 +38,7 @@ a reader got.
                   the month is destroyed
   requests        views of this page by this reader
 
-` + exitCodes,
+` + readingExitCodes,
 		Example: `  docgauge site export --day 2026-10-01 -o facts.parquet
   duckdb -c "FROM 'facts.parquet' LIMIT 9"`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.siteExport(cmd.Context(), o) },

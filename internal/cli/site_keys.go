@@ -43,7 +43,7 @@ settings for docgauge export go to standard error.
 
 Scopes: read for the numbers (export), write for agent jobs, admin for both.
 
-` + exitCodes,
+` + readingExitCodes,
 		Example: `  docgauge site keys add
   docgauge site keys add --project prj_docs --scope admin >key`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.siteKeysAdd(cmd.Context(), project, scope) },
@@ -144,7 +144,7 @@ func (a *Program) siteKeysListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "list the keys, without their secrets",
-		Long:  "list prints the keys of all projects, without their secrets.\n\n" + exitCodes,
+		Long:  "list prints the keys of all projects, without their secrets.\n\n" + readingExitCodes,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withSite(func(store *facts.Store) error {
 				keys, err := store.APIKeys(cmd.Context())
@@ -174,7 +174,7 @@ func (a *Program) siteKeysRevokeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "revoke ID",
 		Short:   "remove a key, at once",
-		Long:    "revoke removes a key: the next request with it is refused.\n\n" + exitCodes,
+		Long:    "revoke removes a key: the next request with it is refused.\n\n" + readingExitCodes,
 		Example: "  docgauge site keys list\n  docgauge site keys revoke k3vq7w2a",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {

@@ -54,7 +54,8 @@ questions with 503: incomplete numbers would be taken for settled ones.
 SIGTERM finishes the requests and the commit under way. docgauge site check
 tries the settings.
 
-` + exitCodes,
+Exit codes: 0 stopped by a signal; 1 failed; 2 bad usage or configuration,
+nothing done; 3 another process collects into the directory.`,
 		Example: `  DOCGAUGE_SITE_LOGS='/var/log/nginx/access.log*' docgauge site serve
   docgauge --env-file site.env site serve`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.siteServe(cmd.Context(), cmd.InOrStdin()) },

@@ -48,7 +48,7 @@ total.
 are exact: a path that begins with = + - or @ is not altered, so import it into
 a spreadsheet as text.
 
-` + exitCodes,
+` + readingExitCodes,
 		Example: `  docgauge top
   docgauge top --window month --by ai -n 50
   docgauge top --by change --prefix /guides/
