@@ -3,6 +3,7 @@ package app
 import (
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -39,6 +40,10 @@ func TestMinInterval(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer db.Close()
+		a := &App{Config: c, State: db, Log: slog.New(slog.DiscardHandler), Now: time.Now}
+		if traces, err := a.FindTraces(t.Context(), 0, maps.Keys(map[*state.Entry]bool{})); err != nil || traces.Older {
+			t.Errorf("a state without a run is older: %t, %v", traces.Older, err)
+		}
 		api, err := NewAPI(c, db, slog.New(slog.DiscardHandler), time.Now, 0, 0)
 		if err != nil {
 			t.Fatal(err)

@@ -103,6 +103,8 @@ func TestFiringThatWaits(t *testing.T) {
 	w.service.down = always(throttled(2*time.Hour), callCreate)
 	w.passes()
 	w.service.down = nil
+	w.clock = at(16, 30)
+	w.waitsFor("r", whyProject, journal.Pending, "accepted") // as the firing of 16:00, which was never tried
 	w.passAt(17, 30)
 	w.fired(at(14, 0), at(15, 0), at(17, 0))
 	w.calls(callCreate, 4)

@@ -8,6 +8,7 @@ import (
 	"path"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -107,6 +108,22 @@ func TestLogIsReadTogether(t *testing.T) {
 	if diff := cmp.Diff(map[string]int{"visitors": entries, "totals": entries}, requested); diff != "" {
 		t.Errorf("requests for entries (-want +got):\n%s", diff)
 	}
+}
+
+// TestNothingAfterTheCommit: once a window's totals are in the log, nothing can fail its Replace.
+func TestNothingAfterTheCommit(t *testing.T) {
+	far, _, _, p := behindProxy(t)
+	var committed atomic.Bool
+	p.Set(func(_ *s3test.Proxy, _ http.ResponseWriter, r *http.Request) bool {
+		if committed.Load() {
+			t.Errorf("%s %s after the commit", r.Method, r.URL)
+		}
+		if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/totals/_delta_log/") {
+			committed.Store(true)
+		}
+		return false
+	})
+	replace(t, far, seal(t, 1, 3))
 }
 
 // TestErrorsHaveNoSecrets: errors of a server name the place, and no secret.
