@@ -24,7 +24,10 @@ func main() {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	go watch(signals, end)
+	go watch(signals, func(why string) {
+		fmt.Fprintln(os.Stderr, "docgauge: ended before it was done: "+why)
+		os.Exit(1)
+	})
 	// They are set by the linker, by the names that builds of exporters use.
 	program := cli.Program{
 		Version: cmp.Or(version.Version, "dev"), Commit: version.Revision, Branch: version.Branch,
@@ -44,10 +47,4 @@ func watch(signals <-chan os.Signal, end func(why string)) {
 	case <-time.After(stopLimit):
 		end(fmt.Sprintf("it had not stopped %v after the signal", stopLimit))
 	}
-}
-
-// end ends the process at once, as a failure.
-func end(why string) {
-	fmt.Fprintln(os.Stderr, "docgauge: ended before it was done: "+why)
-	os.Exit(1)
 }

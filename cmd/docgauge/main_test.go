@@ -2,8 +2,6 @@ package main
 
 import (
 	"os"
-	"os/exec"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,19 +23,5 @@ func TestWatch(t *testing.T) {
 				t.Errorf("second signal %v: ended after %v, want %v", repeated, took, want)
 			}
 		})
-	}
-}
-
-// TestEnd: a process that is ended early says so, and its exit code is that of a failure.
-func TestEnd(t *testing.T) {
-	if os.Getenv("TEST_END") != "" {
-		end("a test")
-		return
-	}
-	cmd := exec.Command(os.Args[0], "-test.run=^TestEnd$")
-	cmd.Env = append(os.Environ(), "TEST_END=1")
-	out, err := cmd.CombinedOutput()
-	if cmd.ProcessState.ExitCode() != 1 || !strings.Contains(string(out), "ended before it was done: a test\n") {
-		t.Errorf("%v\n%s", err, out)
 	}
 }

@@ -264,26 +264,6 @@ func TestErrors(t *testing.T) {
 		ask("day", "", nil, 0, "torn")
 		s.Remove(sinktest.Key("prj_a", n))
 	}
-
-	alone := query.TopOptions{Selection: query.Selection{Projects: []string{"prj_a"}, Granularity: analytics.Day},
-		Ranking: query.Ranking{By: analytics.Everyone, N: 1, Path: "/"}}
-	if got, err := query.Top(t.Context(), &readOnce{Memory: s}, alone); err == nil || !strings.Contains(err.Error(), "gone") {
-		t.Errorf("the window goes before its ranks are read: %v, %v", got, err)
-	}
-}
-
-// readOnce is a sink whose windows are gone after one was read.
-type readOnce struct {
-	*sinktest.Memory
-	read bool
-}
-
-func (s *readOnce) Window(ctx context.Context, rev analytics.Revision, dir string) (sinks.Sealed, func() error, error) {
-	if s.read {
-		return nil, nil, errors.New("gone")
-	}
-	s.read = true
-	return s.Memory.Window(ctx, rev, dir)
 }
 
 // damage makes the window of a day unreadable.

@@ -257,10 +257,6 @@ func TestChartWords(t *testing.T) {
 		1100, 800)}
 	c := chartOf(g, g.Cells, 3)
 	got := fmt.Sprint(c.TopMark, c.MiddleMark, c.Ticks, c.Low, c.High, c.Newest)
-	gap := fmt.Sprintf("M%[1]d 0H%[2]dV%[3]dH%[1]dZ", columnWidth, 2*columnWidth, chartHeight)
-	if c.Gaps != gap {
-		t.Errorf("the second window is missing: %s, want %s", c.Gaps, gap)
-	}
 	if want := "1.2k600[29 Sep 1 Oct 3 Oct] {300 30 Sep} {1,100 1 Oct} {800 3 Oct}"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
