@@ -3,12 +3,15 @@ package site
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -229,5 +232,42 @@ func TestJobsWithoutTheirJail(t *testing.T) {
 	})
 	if err != nil || len(said) != 2 || !strings.Contains(said[1], "branch main") {
 		t.Errorf("%v %q", err, said)
+	}
+}
+
+// TestRightsOfTheToken: site check asks the code host whether the token may write, and opens nothing.
+func TestRightsOfTheToken(t *testing.T) {
+	repo := engines.GitRepository(t)
+	for answer, want := range map[string]string{
+		`200 {"permissions": {"pull": true, "push": true}}`:  "",
+		`200 {"permissions": {"pull": true, "push": false}}`: "the token may not write",
+		`200 {}`:                             "the token may not write",
+		`401 {"message": "Bad credentials"}`: "Bad credentials",
+		`404 {"message": "Not Found"}`:       "Not Found",
+	} {
+		var asked []string
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			asked = append(asked, r.Method+" "+r.URL.Path+" "+r.Header.Get("Authorization"))
+			status, body, _ := strings.Cut(answer, " ")
+			code, _ := strconv.Atoi(status)
+			w.WriteHeader(code)
+			_, _ = io.WriteString(w, body)
+		}))
+		rules := &JobRules{settings: goodJobs(""), repos: map[string]runner.RepoOptions{"prj_a": {URL: "file://" + repo,
+			GitHub: "docs-team/docs", GitHubURL: server.URL, Token: func() (string, error) { return "ghp_secret", nil }}}}
+		var got error
+		err := TryJobs(t.Context(), rules, slog.New(slog.DiscardHandler), func(name, _ string, err error) {
+			if name == "repository" {
+				got = err
+			}
+		})
+		server.Close()
+		if err != nil || (got != nil) != (want != "") || got != nil && (!strings.Contains(got.Error(), want) ||
+			strings.Contains(got.Error(), "ghp_secret")) {
+			t.Errorf("%s: %v, %v, want %q", answer, err, got, want)
+		}
+		if !slices.Equal(asked, []string{"GET /repos/docs-team/docs Bearer ghp_secret"}) {
+			t.Errorf("%s: asked %q", answer, asked)
+		}
 	}
 }

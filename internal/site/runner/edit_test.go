@@ -183,6 +183,23 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestSecretAcrossWrites: a secret is found wherever git's output is cut.
+func TestSecretAcrossWrites(t *testing.T) {
+	const text = "before sk-0123456789abcdef after"
+	for i := range len(text) {
+		for j := i; j < len(text); j++ {
+			f := &finder{secrets: []string{"short-one", "sk-0123456789abcdef"}}
+			for _, part := range []string{text[:i], text[i:j], text[j:]} {
+				_, err := io.WriteString(f, part)
+				check(t, err)
+			}
+			if !f.found {
+				t.Fatalf("cut at %d and %d: not found", i, j)
+			}
+		}
+	}
+}
+
 // A command that was interrupted may have left commits: they are not built on.
 // Commits that people make between instructions are.
 func TestWhatIsBuiltOn(t *testing.T) {

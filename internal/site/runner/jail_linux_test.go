@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"crypto/rand"
 	"fmt"
 	"io"
 	"log/slog"
@@ -128,9 +129,11 @@ func TestJailLets(t *testing.T) {
 func TestJailEnds(t *testing.T) {
 	jail := newJail(t, JailOptions{Hosts: []string{"example.com"}})
 	for name, command := range map[string]string{
-		"ends":      "setsid sleep 1000 & echo x >new.md",
-		"times out": "echo x >new.md; setsid sleep 1000 & sleep 1000",
+		"ends":      "setsid $LEFT & echo x >new.md",
+		"times out": "echo x >new.md; setsid $LEFT & sleep 1000",
 	} {
+		marker := "docgauge-left-" + rand.Text() // in the arguments of the process that must not stay
+		command = strings.ReplaceAll(command, "$LEFT", "sh -c 'sleep 1000; : "+marker+"'")
 		r := openRepo(t, RepoOptions{Path: engines.GitRepository(t), Jail: jail, Command: command, Timeout: 5 * time.Second})
 		began := time.Now()
 		result, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "x"})
@@ -139,7 +142,8 @@ func TestJailEnds(t *testing.T) {
 		}
 		stats, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 		for _, stat := range stats {
-			if text, _ := os.ReadFile(stat); strings.Contains(string(text), r.dir) {
+			if text, _ := os.ReadFile(stat); strings.Contains(string(text), r.dir) ||
+				strings.Contains(string(text), marker) {
 				t.Errorf("%s: still runs after %s: %q", name, time.Since(began), text)
 			}
 		}
