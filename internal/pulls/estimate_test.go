@@ -135,8 +135,7 @@ func TestOf(t *testing.T) {
 
 // TestGrowthIsNoEffect: a page that grows with the site, by 2 % a day, has no effect.
 func TestGrowthIsNoEffect(t *testing.T) {
-	for pages, method := range map[int]view.Method{40: view.SyntheticControl, 1 + leastPlacebos: view.SyntheticControl,
-		leastPlacebos: view.LevelChange, 15: view.LevelChange} {
+	for pages, method := range map[int]view.Method{40: view.SyntheticControl, 15: view.LevelChange} {
 		s := newSite()
 		s.pages = pages
 		s.readers = func(_ string, d analytics.Date, n float64) float64 { return n * math.Exp(0.02*float64(d-merged)) }

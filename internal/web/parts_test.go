@@ -256,8 +256,8 @@ func TestChartWords(t *testing.T) {
 	g := view.Grid{Granularity: analytics.Day, Cells: cells(analytics.NewDate(2026, 10, 4), 1, 700, -1, 300, 1100,
 		1100, 800)}
 	c := chartOf(g, g.Cells, 3)
-	got := fmt.Sprint(c.TopMark, c.MiddleMark, c.Ticks, c.Low, c.High, c.Newest, " ", c.Gaps)
-	if want := "1.2k600[29 Sep 1 Oct 3 Oct] {300 30 Sep} {1,100 1 Oct} {800 3 Oct} M10 0H20V1000H10Z"; got != want {
+	got := fmt.Sprint(c.TopMark, c.MiddleMark, c.Ticks, c.Low, c.High, c.Newest)
+	if want := "1.2k600[29 Sep 1 Oct 3 Oct] {300 30 Sep} {1,100 1 Oct} {800 3 Oct}"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	for _, want := range []string{"lowest 300 (Wed 30 Sep 2026)", "highest 1,100 (Thu 1 Oct 2026)",
