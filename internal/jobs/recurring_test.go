@@ -103,11 +103,11 @@ func TestFiringThatWaits(t *testing.T) {
 	w.service.down = always(throttled(2*time.Hour), callCreate)
 	w.passes()
 	w.service.down = nil
-	w.passAt(16, 30) // the wait of the former firing does not count
-	w.fired(at(14, 0), at(15, 0), at(16, 0))
+	w.passAt(17, 30)
+	w.fired(at(14, 0), at(15, 0), at(17, 0))
 	w.calls(callCreate, 4)
 	states := map[time.Time]journal.State{
-		at(14, 0): journal.Completed, at(15, 0): journal.Expired, at(16, 0): journal.Active,
+		at(14, 0): journal.Completed, at(15, 0): journal.Expired, at(17, 0): journal.Active,
 	}
 	for _, job := range w.memory.jobs {
 		if states[job.Firing] != job.State {
