@@ -1,7 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,5 +28,43 @@ func TestWatch(t *testing.T) {
 				t.Errorf("second signal %v: ended after %v, want %v", repeated, took, want)
 			}
 		})
+	}
+}
+
+// asMain makes the test binary run main instead of tests.
+const asMain = "DOCGAUGE_TEST_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asMain) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// TestSecondSignal: a process whose read never returns exits with code 1 at the second signal.
+func TestSecondSignal(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "sandbox", "--agent-script", pipe)
+	cmd.Env, cmd.Stderr = append(os.Environ(), asMain+"=1"), &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w, err := os.OpenFile(pipe, os.O_WRONLY, 0) // returns once the process reads
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+		if err := cmd.Process.Signal(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err = cmd.Wait()
+	if cmd.ProcessState.ExitCode() != 1 || !strings.Contains(out.String(), "ended before it was done: a second signal") {
+		t.Errorf("%v: %s", err, &out)
 	}
 }

@@ -147,6 +147,16 @@ func TestRowGroupsEndAtBothLimits(t *testing.T) {
 			if r := footer(t, path); r.NumRowGroups() != tc.groups {
 				t.Errorf("%d row groups, want %d", r.NumRowGroups(), tc.groups)
 			}
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, b, err := ReadBounds(bytes.NewReader(data), int64(len(data)))
+			// A text longer than a footer takes has no bounds.
+			if _, text := b.Texts["path"]; err != nil || b.Counts["human"] != [2]int64{0, int64(tc.n - 1)} ||
+				text != (len(tc.path(0)) < len(long)) {
+				t.Errorf("bounds %v, %v", b, err)
+			}
 		})
 	}
 }

@@ -1,7 +1,9 @@
 package jobs
 
 import (
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -156,9 +158,12 @@ func TestCrashWhileRecovering(t *testing.T) {
 		w.failing(callCreate, 1, killedAfter)
 		w.pass()
 		w.failing(callApply, 1, f)
+		var log strings.Builder
+		w.opt.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		if err := w.process(); err == nil {
 			t.Fatalf("%s: no error", f)
 		}
+		w.says(log.String(), "prompt=a job=1 remedy=", "docgauge jobs resolve 1")
 		w.faults = nil
 		w.passes()
 		w.has("a", journal.Unknown)

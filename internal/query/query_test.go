@@ -259,6 +259,12 @@ func TestErrors(t *testing.T) {
 	put(s, windowOf("prj_a", analytics.Day, 10, 11), page("/", 1))
 	damage(s, 1)
 	ask("day", "", nil, 1, "")
+	tearing := &tornAgain{Sink: s, reads: 1}
+	path := query.TopOptions{Ranking: query.Ranking{By: analytics.Everyone, N: 1, Path: "/"},
+		Selection: query.Selection{Granularity: analytics.Day}}
+	if got, err := query.Top(t.Context(), tearing, path); len(got) != 0 || !strings.Contains(fmt.Sprint(err), "torn") {
+		t.Errorf("damaged before its rank was read: %+v, %v", got, err)
+	}
 	for _, n := range []int{3, 11} {
 		damage(s, n)
 		ask("day", "", nil, 0, "torn")
@@ -270,6 +276,21 @@ func TestErrors(t *testing.T) {
 func damage(s *sinktest.Memory, n int) {
 	rev := windowOf("prj_a", analytics.Day, n, n+1)
 	s.Put(rev, nil, sinks.Fault{Sink: "memory", Key: rev.Key, Kind: sinks.Unreadable, Err: errors.New("torn")})
+}
+
+// tornAgain is a sink whose windows cannot be read after some reads.
+type tornAgain struct {
+	sinks.Sink
+	reads int
+}
+
+func (s *tornAgain) Window(
+	ctx context.Context, rev analytics.Revision, dir string,
+) (sinks.Sealed, func() error, error) {
+	if s.reads--; s.reads < 0 {
+		return nil, nil, errors.New("torn")
+	}
+	return s.Sink.Window(ctx, rev, dir)
 }
 
 // TestHistory: gaps are gaps, an absent page is not 0, and the change needs both windows.

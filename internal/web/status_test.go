@@ -70,6 +70,7 @@ func TestStatusNumbers(t *testing.T) {
 	for _, path := range []string{"report", "metrics", "api/v1/windows", "healthz", "readyz"} {
 		wants(t, body, `<a href="`+path+`">`)
 	}
+	wants(t, body, `<div class="coverage narrow">`)
 	wants(t, got, "Only totals are read (28d:totals). 28d in DOCGAUGE_WINDOWS reads the pages too.")
 	wants(t, got, "docgauge v0.4.0", "Values as of 2026-10-06 10:31 UTC", "Next run in 46 min",
 		"Windows due 14 Skipped 2 Requests left 12 of 90 this hour",
@@ -422,7 +423,7 @@ func TestStatusSize(t *testing.T) {
 		if code != http.StatusOK || len(body) > tc.limit {
 			t.Errorf("%d projects: %d, %d bytes", tc.projects, code, len(body))
 		}
-		wants(t, body, "the oldest ")
+		wants(t, body, "the oldest ", `<div class="coverage">`)
 	}
 }
 
