@@ -180,6 +180,7 @@ type viewer struct {
 	targets map[string]target
 	clients map[string]knownAgent
 	accepts map[string]bool
+	made    view               // of the present line; a local one would be on the heap
 	busiest map[netip.Addr]int // of the views, at most: see seen
 	sample  *rand.PCG
 	scratch []byte
@@ -246,31 +247,33 @@ func remember[V any](known map[string]V, key []byte, compute func(string) V) V {
 }
 
 // view returns the view of a line, or why it is not one.
-func (v *viewer) view(l *logs.Line) (out view, why Reason) {
+func (v *viewer) view(l *logs.Line) (view, Reason) {
+	v.made = view{}
+	out := &v.made
 	isEvent := len(l.Reader) > 0
 	switch {
 	case l.Time < v.from || l.Time >= v.to:
-		return out, Outside
+		return *out, Outside
 	case !isEvent && string(l.Method) != "GET":
-		return out, Method
+		return *out, Method
 	case !isEvent && (l.Status < 200 || l.Status > 299) && l.Status != 304:
 		if v.all && (l.Status == http.StatusNotFound || l.Status == http.StatusGone) {
 			v.miss(l)
 		}
-		return out, Status
+		return *out, Status
 	}
-	t, why := v.place(l, &out)
+	t, why := v.place(l, out)
 	if why != "" {
-		return out, why
+		return *out, why
 	}
 	var client netip.Addr
 	if isEvent {
-		why = v.event(l, &out)
+		why = v.event(l, out)
 	} else {
-		client, why = v.byClient(l, &out, t.markdown)
+		client, why = v.byClient(l, out, t.markdown)
 	}
 	if why != "" || out.Kind == facts.Neither && !v.all {
-		return out, why
+		return *out, why
 	}
 	if out.Page = t.number; out.Page < 0 || v.several {
 		var isOther bool
@@ -279,7 +282,7 @@ func (v *viewer) view(l *logs.Line) (out view, why Reason) {
 			v.targets[string(pathOf(l.Target))] = t
 		}
 	}
-	return out, ""
+	return *out, ""
 }
 
 // place sets the day and project of a line, and returns what it asks for.
