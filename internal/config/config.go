@@ -5,7 +5,9 @@ package config
 import (
 	_ "embed"
 	"encoding"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"reflect"
 	"slices"
@@ -262,7 +264,9 @@ func (s *Source) Load(n Need, now time.Time) (Config, error) {
 	}
 	for _, secret := range c.Secrets() {
 		if file, ok := s.Lookup(secret.Variable + "_FILE"); ok {
-			c.readSecret(secret, file, &p)
+			// The key of a site does not exist before one of the commands that do not need it has made it.
+			spare := secret.Variable == "DOCGAUGE_API_KEY" && n&NeedAPI == 0
+			c.readSecret(secret, file, spare, &p)
 		}
 	}
 	c.require(n, &p)
@@ -284,8 +288,8 @@ func (s *Source) Load(n Need, now time.Time) (Config, error) {
 	return c, nil
 }
 
-// readSecret reads a secret that is given as a file.
-func (c *Config) readSecret(secret SecretSetting, path string, p *Problems) {
+// readSecret reads a secret that is given as a file. A spare one can be missing.
+func (c *Config) readSecret(secret SecretSetting, path string, spare bool, p *Problems) {
 	c.SecretFiles[secret.Variable] = path
 	if secret.Value != "" {
 		p.add("%[1]s and %[1]s_FILE: set one of them", secret.Variable)
@@ -294,6 +298,8 @@ func (c *Config) readSecret(secret SecretSetting, path string, p *Problems) {
 	file, err := secretfile.ReadFile(path)
 	text := strings.TrimSpace(file.Text)
 	switch {
+	case spare && (errors.Is(err, fs.ErrNotExist) || err == nil && text == ""):
+		return
 	case err != nil:
 		p.add("%s_FILE: %v", secret.Variable, err)
 		return

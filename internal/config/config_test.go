@@ -160,6 +160,21 @@ func TestSettings(t *testing.T) {
 	}
 }
 
+// TestSpareKey: only commands that ask the API need the file of its key. Those of a site make it.
+func TestSpareKey(t *testing.T) {
+	clearVariables(t)
+	t.Setenv("DOCGAUGE_BASE_URL", "https://api.example.com")
+	t.Setenv("DOCGAUGE_SITE_LOGS", "access.log")
+	for _, path := range []string{writeEnvFile(t, 0o600, ""), "/nowhere/key"} {
+		t.Setenv("DOCGAUGE_API_KEY_FILE", path)
+		for n, want := range map[Need]bool{NeedNothing: true, NeedSite: true, NeedAPI: false} {
+			if _, err := ReadSource(EnvFile{}, nil).Load(n, time.Now()); (err == nil) != want {
+				t.Errorf("%s, %d: %v", path, n, err)
+			}
+		}
+	}
+}
+
 // TestSettingsAreUsed: each setting is read by more than its check. The compiler does not complain about
 // one that is decoded, checked, documented, and then has no effect.
 func TestSettingsAreUsed(t *testing.T) {

@@ -137,6 +137,15 @@ func TestDelivery(t *testing.T) {
 	}
 }
 
+// TestSendWithoutURL: nothing is sent without a receiver.
+func TestSendWithoutURL(t *testing.T) {
+	n := notifier(t, target, func() time.Time { return start }, io.Discard)
+	n.app.Config.NotifyURL = ""
+	if host, err := Send(t.Context(), n.app, []journal.Event{{Kind: "test"}}); host != "" || err != nil {
+		t.Errorf("sent to %q, %v", host, err)
+	}
+}
+
 // TestAtLeastOnce: a receiver that fails for hours gets each event in the end, and the pauses
 // grow to an hour.
 func TestAtLeastOnce(t *testing.T) {

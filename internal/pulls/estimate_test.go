@@ -400,6 +400,19 @@ func TestSiteHalves(t *testing.T) {
 	}
 }
 
+// TestLeastPlacebos: the estimate is made of untouched pages from the number on that can tell one change
+// in twenty from the others.
+func TestLeastPlacebos(t *testing.T) {
+	for others, placebos := range map[int]int{leastPlacebos: leastPlacebos, leastPlacebos - 1: 0} {
+		s := newSite()
+		s.pages = others + 1
+		e := of(t, s.fill("prj_a"), merge(merged, touched))[0].Effects[0]
+		if e.Placebos != placebos || (e.Method == view.SyntheticControl) != (placebos > 0) {
+			t.Errorf("%d untouched pages: %+v", others, brief(e))
+		}
+	}
+}
+
 // TestCorrection: placebos that come back by half of what they lost, and fall by a tenth like all
 // others, have little change left, but for the one that rose for another reason, which does not bend
 // the line.

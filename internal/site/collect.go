@@ -91,6 +91,8 @@ type Collector struct {
 	status []SourceStatus
 	ready  bool
 	failed error // of the last look at the logs
+
+	warned time.Time // of logs that were never read
 }
 
 // NewCollector returns a collector of sources into a store.
@@ -250,7 +252,7 @@ func (c *Collector) newSession(ctx context.Context) (*session, error) {
 		}
 	}
 	s.show()
-	s.follower, err = follow.New(c.sources, r.Positions, follow.Options{Stdin: c.Stdin, Logger: c.Logger, Now: c.Now})
+	s.follower, err = follow.New(c.sources, r.Positions, follow.Options{Stdin: c.Stdin, Now: c.Now})
 	if err != nil {
 		return nil, err
 	}
@@ -495,6 +497,15 @@ func (s *session) tidy(ctx context.Context) error {
 	now := s.Now()
 	if err := s.closeEpochs(ctx, true); err != nil {
 		return err
+	}
+	if now.Sub(s.warned) >= 24*time.Hour {
+		s.warned = now
+		for _, src := range s.sources {
+			if src.Watermark == 0 {
+				s.Logger.Warn("no line of a log was ever read: its days are answered as days without readers; "+
+					"is the path right?", "log", src.Name)
+			}
+		}
 	}
 	several, err := s.store.Days(ctx)
 	if err != nil {

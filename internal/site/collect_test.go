@@ -359,6 +359,24 @@ func TestCollectingFails(t *testing.T) {
 	}
 }
 
+// TestNeverRead: a log of which no line was ever read is warned of at the start and once a day.
+func TestNeverRead(t *testing.T) {
+	w := newWorld(t, 9, time.Date(2026, 1, 10, 12, 0, 0, 0, time.UTC))
+	w.silent = true
+	w.start()
+	var said bytes.Buffer
+	w.session.Logger = slog.New(slog.NewTextHandler(&said, nil))
+	w.write(analytics.DateOf(w.now), 3)
+	for hour, want := range []int{0: 1, 23: 1, 24: 2, 25: 2} {
+		w.poll()
+		if n := strings.Count(said.String(), "no line of a log was ever read"); want > 0 && n != want ||
+			n != strings.Count(said.String(), "log="+filepath.Join(w.dir, "other.log")) {
+			t.Errorf("after %d hours: want %d warnings of other.log:\n%s", hour, want, &said)
+		}
+		w.now = w.now.Add(time.Hour)
+	}
+}
+
 // TestFullDisk: while the disk is full nothing is collected and the answers stay; later each line counts once.
 func TestFullDisk(t *testing.T) {
 	w := newWorld(t, 5, time.Date(2026, 1, 10, 12, 0, 0, 0, time.UTC))

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -42,6 +43,20 @@ func windowAt(g analytics.Granularity, first, i analytics.Date) analytics.Window
 		return analytics.Window{From: first + i, To: first + i + 1}
 	default:
 		return analytics.Window{From: first + i, To: first + i + analytics.Date(g.RollingDays())}
+	}
+}
+
+// TestStretches: neighbours that are picked are one rectangle, others their own.
+func TestStretches(t *testing.T) {
+	cells := make([]view.Cell, 7)
+	for _, i := range []int{0, 3, 4} {
+		cells[i].Revision = new(analytics.Revision)
+	}
+	const w, h = columnWidth, chartHeight
+	rectangle := func(from, to int) string { return fmt.Sprintf("M%d 0H%dV%dH%dZ", from*w, to*w, h, from*w) }
+	got := stretches(cells, func(c view.Cell) bool { return c.Revision == nil })
+	if want := rectangle(1, 3) + rectangle(5, 7); got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }
 

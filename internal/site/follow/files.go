@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -68,7 +67,6 @@ func (f *Follower) list(source int) (found []*candidate, err error) {
 		}
 		matches[dir][name] = true
 	}
-	missing := len(paths) == 0
 	var problems []error
 	for dir, names := range matches {
 		entries, err := os.ReadDir(dir)
@@ -91,13 +89,6 @@ func (f *Follower) list(source int) (found []*candidate, err error) {
 				problems = append(problems, err)
 			}
 		}
-		for name := range names {
-			missing = missing || !slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == name })
-		}
-	}
-	if missing && !f.said[source] {
-		f.said[source] = true
-		f.log.Warn("no log yet; is the path right?", "source", where)
 	}
 	return found, errors.Join(problems...)
 }

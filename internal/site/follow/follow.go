@@ -13,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -88,8 +87,7 @@ type Chunk struct {
 
 // Options of New.
 type Options struct {
-	Stdin  io.Reader    // nil: os.Stdin
-	Logger *slog.Logger // nil: none
+	Stdin io.Reader // nil: os.Stdin
 	// Now is the time; nil: time.Now.
 	Now func() time.Time
 }
@@ -153,10 +151,8 @@ type known struct {
 // Follower reads the logs of some sources. It is for one goroutine.
 type Follower struct {
 	sources []Source
-	log     *slog.Logger
 	now     func() time.Time
 	known   []*known
-	said    map[int]bool // that a source has no log yet
 	buckets map[int]*bucket
 	stdin   *stdin
 
@@ -165,11 +161,8 @@ type Follower struct {
 
 // New returns a Follower that goes on after positions, by key, as chunks had them. It reads nothing.
 func New(sources []Source, positions map[string][]byte, o Options) (*Follower, error) {
-	f := &Follower{sources: sources, log: o.Logger, now: o.Now, said: map[int]bool{}, buckets: map[int]*bucket{},
+	f := &Follower{sources: sources, now: o.Now, buckets: map[int]*bucket{},
 		freeText: freeText}
-	if f.log == nil {
-		f.log = slog.New(slog.DiscardHandler)
-	}
 	if f.now == nil {
 		f.now = time.Now
 	}
