@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/faults"
 	"github.com/docgauge/docgauge/internal/dev/s3test"
 	"github.com/docgauge/docgauge/internal/dev/testbed"
@@ -22,8 +23,10 @@ import (
 )
 
 func TestFaults(t *testing.T) {
-	faults.RunFiles(t, faults.Files{
-		Open:   func(store filestore.Store) sinks.Sink { return withStore(store) },
+	of := faults.Files{
+		Open: func(store filestore.Store) sinks.Sink {
+			return newSink(Options{Now: time.Now, Version: "1.2.3", Reports: sinktest.Reports}, store)
+		},
 		Reader: func(_ *testing.T, _ sinks.Sink, root string) sinktest.Reader { return reader{root} },
 		Requests: []string{"PUT /visitors/prj_a/", "PUT /totals/prj_a/", "PUT /visitors/_delta_log/",
 			"PUT /totals/_delta_log/"},
@@ -34,6 +37,13 @@ func TestFaults(t *testing.T) {
 			"before visitors entry", "after visitors entry", "before totals entry", "after totals entry",
 		},
 		Rows: 80, WithRows: 8, TotalsOnly: 6, Healed: 2,
+	}
+	faults.RunFiles(t, of)
+	t.Run("agents", func(t *testing.T) {
+		of.Report, of.Requests = analytics.AgentsReport, []string{"PUT /agents/prj_a/", "PUT /agents/_delta_log/"}
+		of.Steps = []string{"before agents file", "after agents file", "before agents entry", "after agents entry"}
+		of.WithRows, of.Healed = 4, 0
+		faults.RunFiles(t, of)
 	})
 }
 
@@ -41,7 +51,7 @@ func TestFaults(t *testing.T) {
 // Replace.
 func TestCrashChild(t *testing.T) {
 	root, w, at := sinktest.InChild(t)
-	replace(t, stepped(open(t, root), at), w)
+	replace(t, stepped(open(t, root, analytics.AgentsReport), at), w)
 }
 
 // behindProxy returns a sink on a new bucket that is reached through a proxy, another on the same
@@ -103,7 +113,7 @@ func TestLogIsReadTogether(t *testing.T) {
 		}
 		return false
 	})
-	check(t, far.writable(t.Context()))
+	check(t, far.datasets[0].writable(t.Context()))
 	if diff := cmp.Diff(map[string]int{"visitors": entries, "totals": entries}, requested); diff != "" {
 		t.Errorf("requests for entries (-want +got):\n%s", diff)
 	}

@@ -17,7 +17,7 @@ const keepFiles = 7 * 24 * time.Hour
 // keepFiles, and files of the same age whose entry was never written. It does not delete files
 // of other writers. It also deletes log entries that are no longer needed.
 func (s *Sink) Collect(ctx context.Context, dryRun bool) (collected []sinks.Superseded, err error) {
-	for _, t := range []*table{s.visitors, s.totals} {
+	for _, t := range s.tables() {
 		old, err := s.unused(ctx, t)
 		for _, file := range old {
 			if err == nil && !dryRun {
@@ -46,7 +46,7 @@ func (s *Sink) unused(ctx context.Context, t *table) (old []sinks.Superseded, er
 	// Files are listed before the log is read: one that is added in between is seen there.
 	err = s.store.List(ctx, t.name, "", func(name string) {
 		path := name[len(t.name)+1:]
-		if _, published, ours := parseName(path); ours && published.Before(before) {
+		if _, published, ours := t.parse(path); ours && published.Before(before) {
 			since[path] = published
 		}
 	})
@@ -67,7 +67,7 @@ func (s *Sink) unused(ctx context.Context, t *table) (old []sinks.Superseded, er
 		return nil
 	})
 	for path, at := range since {
-		if key, _, _ := parseName(path); at.Before(before) {
+		if key, _, _ := t.parse(path); at.Before(before) {
 			old = append(old, sinks.Superseded{Key: key, File: t.name + "/" + path, Since: at})
 		}
 	}

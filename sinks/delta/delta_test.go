@@ -28,10 +28,15 @@ func TestContract(t *testing.T) {
 		"directory": directory, "bucket": faults.Bucket,
 	} {
 		t.Run(where, func(t *testing.T) {
-			sinktest.RunVisitors(t, func(t *testing.T) (sinks.Sink, sinktest.Reader) {
+			opened := func(t *testing.T, reports ...analytics.Report) (sinks.Sink, sinktest.Reader) {
 				url, root := place(t)
-				return open(t, url), reader{root}
-			})
+				return open(t, url, reports...), reader{root}
+			}
+			if where == "directory" {
+				sinktest.Run(t, opened)
+				return
+			}
+			sinktest.RunVisitors(t, func(t *testing.T) (sinks.Sink, sinktest.Reader) { return opened(t) })
 		})
 	}
 }
@@ -42,9 +47,9 @@ func directory(t *testing.T) (url, root string) {
 	return root, root
 }
 
-func open(t *testing.T, url string) *Sink {
+func open(t *testing.T, url string, reports ...analytics.Report) *Sink {
 	t.Helper()
-	return withStore(faults.FileStore(t, url))
+	return newSink(Options{Now: time.Now, Version: "1.2.3", Reports: reports}, faults.FileStore(t, url))
 }
 
 func withStore(store filestore.Store) *Sink {
@@ -144,6 +149,12 @@ func (r reader) each(table string, key analytics.Key, f func(path string, rev an
 func (r reader) Visitors(key analytics.Key) ([]analytics.Row, []analytics.Revision, error) {
 	return sinktest.FileRows((*archive.File).Rows, func(f func(string, analytics.Revision) error) error {
 		return r.each(visitorsTable, key, f)
+	})
+}
+
+func (r reader) Agents(key analytics.Key) ([]analytics.AgentRow, []analytics.Revision, error) {
+	return sinktest.FileRows((*archive.File).Agents, func(f func(string, analytics.Revision) error) error {
+		return r.each(agentsTable, key, f)
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"iter"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -24,11 +25,12 @@ const straysNamed = 5
 type dataFile struct {
 	deltalog.Add
 	sinks.Shown
+	table string
 }
 
-func dataFileOf(add deltalog.Add) (*dataFile, error) {
-	foot, err := footerOf(add)
-	return &dataFile{add, sinks.Shown{Revision: foot.Revision, Checksum: foot.Checksum}}, err
+func (t *table) dataFile(add deltalog.Add) (*dataFile, error) {
+	foot, err := t.footerOf(add)
+	return &dataFile{add, sinks.Shown{Revision: foot.Revision, Checksum: foot.Checksum}, t.name}, err
 }
 
 // newer reports whether f shows a newer revision than other, which may be nil.
@@ -40,13 +42,18 @@ func (f *dataFile) newer(other *dataFile) bool {
 // window has the files of one window in the tables: the newest of each table, and the
 // number of files.
 type window struct {
-	visitors, totals         *dataFile
-	manyVisitors, manyTotals int
+	rows, totals         *dataFile
+	manyRows, manyTotals int
+	// alone: there is no table of totals.
+	alone bool
 }
 
 func (w *window) pair() (p sinks.Pair) {
-	if w.visitors != nil {
-		p.Visitors = &w.visitors.Shown
+	if w.rows != nil {
+		p.Visitors = &w.rows.Shown
+	}
+	if w.alone {
+		p.Totals = p.Visitors
 	}
 	if w.totals != nil {
 		p.Totals = &w.totals.Shown
@@ -61,16 +68,19 @@ func (twice) Unwrap() error { return sinks.ErrDisagree }
 
 // disagreement returns how the files of the window differ; nil if they agree.
 func (w *window) disagreement() error {
-	for table, n := range map[string]int{visitorsTable: w.manyVisitors, totalsTable: w.manyTotals} {
-		if n > 1 {
+	for _, of := range []struct {
+		newest *dataFile
+		n      int
+	}{{w.rows, w.manyRows}, {w.totals, w.manyTotals}} {
+		if of.n > 1 {
 			return twice{fmt.Errorf("the table %s has %d files of the window, and readers get the rows of all: "+
-				"export the window again", table, n)}
+				"export the window again", of.newest.table, of.n)}
 		}
 	}
 	return w.pair().Disagreement()
 }
 
-// contents are the contents of the logs of both tables.
+// contents are the contents of the logs of the tables.
 type contents struct {
 	windows map[analytics.Key]*window
 	// strays are the files of other writers, err says so of each table that has some.
@@ -80,23 +90,27 @@ type contents struct {
 	unhealed error
 }
 
-// read reads the logs, totals first: then a window that another process writes has
+// read reads the logs of datasets, totals first: then a window that another process writes has
 // visitors that are as new as its totals or newer.
-func (s *Sink) read(ctx context.Context, scope sinks.Scope) (c contents, err error) {
+func (s *Sink) read(ctx context.Context, scope sinks.Scope, of ...*dataset) (c contents, err error) {
 	c.windows = map[analytics.Key]*window{}
-	for _, t := range []*table{s.totals, s.visitors} {
+	var tables []*table
+	for _, d := range of {
+		tables = append(tables, d.tables()...)
+	}
+	for _, t := range slices.Backward(tables) {
 		err := t.log.Read(ctx, func(snap *deltalog.Snapshot) error {
 			var strays []string
 			for path := range snap.Paths() {
-				key, _, ours := parseName(path)
+				key, _, ours := t.parse(path)
 				if ours && !scope.Has(key) {
 					continue
 				}
 				add, _ := snap.File(path)
-				if h, err := dataFileOf(add); err != nil {
+				if h, err := t.dataFile(add); err != nil {
 					strays = append(strays, path)
 				} else {
-					c.add(t, h)
+					c.add(h)
 				}
 			}
 			for _, path := range strays {
@@ -112,14 +126,14 @@ func (s *Sink) read(ctx context.Context, scope sinks.Scope) (c contents, err err
 	return c, nil
 }
 
-func (c *contents) add(t *table, f *dataFile) {
+func (c *contents) add(f *dataFile) {
 	w := c.windows[f.Key]
 	if w == nil {
-		w = new(window)
+		w = &window{alone: f.table == agentsTable}
 		c.windows[f.Key] = w
 	}
-	newest, many := &w.visitors, &w.manyVisitors
-	if t.name == totalsTable {
+	newest, many := &w.rows, &w.manyRows
+	if f.table == totalsTable {
 		newest, many = &w.totals, &w.manyTotals
 	}
 	if *many++; f.newer(*newest) {
@@ -137,15 +151,15 @@ func (c *contents) disagree() bool {
 	return false
 }
 
-// Inspect yields what the two tables show of each window in scope, and changes nothing.
+// Inspect yields what the tables show of each window in scope, and changes nothing.
 // Without scope.Rows it reads the logs alone. Files of other writers are faults of kind
 // Stray, unless only some windows are asked for, and since they may hold any window, an
 // error with ErrNotListed too.
 func (s *Sink) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.Shown, error] {
 	return func(yield func(sinks.Shown, error) bool) {
-		c, err := s.read(ctx, scope)
+		c, err := s.read(ctx, scope, s.datasets...)
 		if err == nil && c.disagree() {
-			c, err = s.read(ctx, scope) // windows may just have been replaced
+			c, err = s.read(ctx, scope, s.datasets...) // windows may just have been replaced
 		}
 		if problem := cmp.Or(err, c.err); problem != nil &&
 			!yield(sinks.Shown{}, sinks.NotListed(sinkName, problem)) || err != nil {
@@ -173,7 +187,7 @@ func (s *Sink) inspectEach(ctx context.Context, c contents, rows bool, yield fun
 			w := c.windows[key]
 			var err error
 			if rows {
-				err = errors.Join(s.readRows(ctx, visitorsTable, w.visitors), s.readRows(ctx, totalsTable, w.totals))
+				err = errors.Join(s.readRows(ctx, w.rows), s.readRows(ctx, w.totals))
 			}
 			if err != nil {
 				return nil, sinks.Fault{Sink: sinkName, Key: key, Kind: kindOf(err), Err: err}
@@ -190,11 +204,11 @@ func (s *Sink) inspectEach(ctx context.Context, c contents, rows bool, yield fun
 
 // readRows reads a data file to its end and adds up its rows. The file must agree with its
 // tags. h may be nil: then nothing is read.
-func (s *Sink) readRows(ctx context.Context, table string, h *dataFile) error {
+func (s *Sink) readRows(ctx context.Context, h *dataFile) error {
 	if h == nil {
 		return nil
 	}
-	name := table + "/" + h.Path
+	name := h.table + "/" + h.Path
 	f, err := s.store.OpenWhole(ctx, name)
 	if err != nil {
 		return fmt.Errorf("file %s: %w", s.store.Describe(name), err)
@@ -202,7 +216,7 @@ func (s *Sink) readRows(ctx context.Context, table string, h *dataFile) error {
 	defer f.Close()
 	var foot archive.Footer
 	foot, h.Sum, err = archive.Inspect(f, f.Size())
-	if err == nil && (foot.Visitors != (table == visitorsTable) || !foot.Same(h.Revision)) {
+	if err == nil && (foot.Visitors != (h.table == visitorsTable) || !foot.Same(h.Revision)) {
 		err = fmt.Errorf("holds revision %d of %s, the log says revision %d of %s", foot.Number, foot.Key, h.Number,
 			h.Shown.Key)
 	}
@@ -224,8 +238,12 @@ func kindOf(err error) sinks.FaultKind {
 func (s *Sink) Window(
 	ctx context.Context, rev analytics.Revision, dir string,
 ) (w sinks.Sealed, done func() error, err error) {
-	tables := []*table{s.visitors, s.totals}
-	if rev.TotalsOnly() {
+	d, err := s.dataset(rev.Key)
+	if err != nil {
+		return nil, nil, err
+	}
+	tables := d.tables()
+	if !d.hasRows(rev) {
 		tables = tables[1:]
 	}
 	var newest *dataFile
@@ -237,7 +255,7 @@ func (s *Sink) Window(
 					continue
 				}
 				add, _ := snap.File(path)
-				if f, err := dataFileOf(add); err == nil && f.newer(newest) {
+				if f, err := t.dataFile(add); err == nil && f.newer(newest) {
 					newest, name = f, t.name+"/"+path
 				}
 			}

@@ -21,15 +21,15 @@ const freshAge = time.Hour
 
 // publish puts the data files of w that c lacks into the tables' directories, durably,
 // and fills in the actions that add them.
-func (s *Sink) publish(ctx context.Context, c *change, w sinks.Sealed) error {
+func (s *Sink) publish(ctx context.Context, d *dataset, c *change, w sinks.Sealed) error {
 	select {
 	case s.publishing <- struct{}{}:
 		defer func() { <-s.publishing }()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	visitors, totals := s.store.StagingFile(), s.store.StagingFile()
-	defer os.Remove(visitors) // after publishing they are gone, or no longer needed
+	rows, totals := s.store.StagingFile(), s.store.StagingFile()
+	defer os.Remove(rows) // after publishing they are gone, or no longer needed
 	defer os.Remove(totals)
 	var there, totalsThere string
 	if s.options.Published != nil {
@@ -37,39 +37,41 @@ func (s *Sink) publish(ctx context.Context, c *change, w sinks.Sealed) error {
 	}
 	var action deltalog.Add
 	var err error
-	needVisitors := c.visitors == nil && !c.rev.TotalsOnly()
-	if needVisitors {
-		if action, err = s.stage(ctx, there, visitors, w); err != nil {
+	needRows, needTotals := c.rows == nil && d.hasRows(c.rev), c.totals == nil && d.totals != nil
+	if needRows {
+		if action, err = s.stage(ctx, d.rows, there, rows, w); err != nil {
 			return fmt.Errorf("copy of the sealed window: %w", err)
 		}
 	}
-	if c.totals == nil && !s.link(totalsThere, totals, c.rev, false) {
+	if needTotals && !s.link(totalsThere, totals, c.rev, false) {
 		if err := archive.WriteTotals(totals, c.rev); err != nil {
 			return err
 		}
 	}
 	err = context.Cause(ctx)
-	if err == nil && needVisitors {
-		c.visitors, err = s.add(ctx, s.visitors, visitors, c.rev, action)
+	if err == nil && needRows {
+		c.rows, err = s.add(ctx, d.rows, rows, c.rev, action)
 	}
-	if err == nil && c.totals == nil {
-		c.totals, err = s.add(ctx, s.totals, totals, c.rev, ofTotals(c.rev))
+	if err == nil && needTotals {
+		c.totals, err = s.add(ctx, d.totals, totals, c.rev, ofTotals(c.rev))
 	}
 	return err
 }
 
-// stage puts the visitors file of w at path, a link or a copy, and returns what its
+// stage puts the file of the rows of w at path, a link or a copy, and returns what its
 // footer says, for the log.
-func (s *Sink) stage(ctx context.Context, published, path string, w sinks.Sealed) (action deltalog.Add, err error) {
+func (s *Sink) stage(
+	ctx context.Context, t *table, published, path string, w sinks.Sealed,
+) (action deltalog.Add, err error) {
 	read := func(r io.ReaderAt, size int64) error {
 		foot, bounds, err := archive.ReadBounds(r, size)
-		action = deltalog.Add{Stats: rowsStats(foot, visitorsTable, bounds), Tags: foot.Metadata()}
+		action = deltalog.Add{Stats: rowsStats(foot, t.name, bounds), Tags: foot.Metadata()}
 		if err == nil {
 			err = foot.RowsOf(w.Revision())
 		}
 		return err
 	}
-	if s.link(published, path, w.Revision(), true) {
+	if s.link(published, path, w.Revision(), t.name == visitorsTable) {
 		err = readStaged(path, read)
 	} else {
 		err = filestore.Stage(ctx, path, w.Open, read)

@@ -17,14 +17,16 @@ import (
 // finishes what a crash left half done (see the package comment).
 func (s *Sink) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error] {
 	return func(yield func(analytics.Revision, error) bool) {
-		c, err := s.read(ctx, sinks.Scope{})
+		c, err := s.read(ctx, sinks.Scope{}, s.datasets...)
 		if err == nil && c.disagree() {
 			// Within a group no Replace of this process is half done.
 			unhealed := s.store.Prepare(ctx)
-			if unhealed == nil {
-				unhealed = s.group.Do(&change{ctx: ctx}, s.commit)
+			for _, d := range s.datasets {
+				if unhealed == nil {
+					unhealed = s.do(d, &change{ctx: ctx, heal: true})
+				}
 			}
-			c, err = s.read(ctx, sinks.Scope{})
+			c, err = s.read(ctx, sinks.Scope{}, s.datasets...)
 			c.unhealed = unhealed
 		}
 		if problem := cmp.Or(err, c.err); problem != nil &&
@@ -35,38 +37,38 @@ func (s *Sink) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, erro
 	}
 }
 
-// heal makes the tables agree where the files show how.
-func (s *Sink) heal(ctx context.Context) error {
-	c, err := s.read(ctx, sinks.Scope{})
+// heal makes the tables of a report agree where the files show how.
+func (s *Sink) heal(ctx context.Context, d *dataset) error {
+	c, err := s.read(ctx, sinks.Scope{}, d)
 	if err != nil {
 		return err
 	}
-	visitors, totals := files{}, files{}
+	rows, totals := files{}, files{}
 	for key, w := range c.windows {
-		if w.manyVisitors > 1 {
-			visitors[key] = &w.visitors.Add
+		if w.manyRows > 1 {
+			rows[key] = &w.rows.Add
 		}
 		if w.manyTotals > 1 {
 			totals[key] = &w.totals.Add
 		}
 		switch w.pair().Remedy() {
 		case sinks.WriteTotals:
-			if totals[key], err = s.writeTotals(ctx, w.visitors.Revision); err != nil {
+			if totals[key], err = s.writeTotals(ctx, d, w.rows.Revision); err != nil {
 				return err
 			}
 		case sinks.RemoveVisitors:
-			visitors[key] = nil
+			rows[key] = nil
 		}
 	}
-	return errors.Join(s.totals.set(ctx, totals), s.visitors.set(ctx, visitors))
+	return errors.Join(d.totals.set(ctx, totals), d.rows.set(ctx, rows))
 }
 
 // writeTotals publishes the totals file of a revision that the visitors show.
-func (s *Sink) writeTotals(ctx context.Context, rev analytics.Revision) (*deltalog.Add, error) {
+func (s *Sink) writeTotals(ctx context.Context, d *dataset, rev analytics.Revision) (*deltalog.Add, error) {
 	staged := s.store.StagingFile()
 	defer os.Remove(staged)
 	if err := archive.WriteTotals(staged, rev); err != nil {
 		return nil, err
 	}
-	return s.add(ctx, s.totals, staged, rev, ofTotals(rev))
+	return s.add(ctx, d.totals, staged, rev, ofTotals(rev))
 }

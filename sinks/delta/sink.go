@@ -2,7 +2,9 @@
 // directory or below a prefix of an S3 bucket. Each window is one data file of each
 // table; a window is replaced by an entry of the table's log (package deltalog), which
 // removes the former file and adds the new one, so that every reader of the table sees
-// one of them. The visitors file is the sealed window file, byte for byte.
+// one of them. The file of rows is the sealed window file, byte for byte. A window of another
+// report is one file of a table of its own (agents), because its rows have the totals: it has no
+// steps but 1 and 2, and nothing to heal.
 //
 // Data files are never changed. Where the Parquet sink has published the window on the
 // same file system, they are hard links to its files: the space is taken once.
@@ -61,6 +63,7 @@ const (
 	sinkName      = "delta"
 	visitorsTable = "visitors"
 	totalsTable   = "totals"
+	agentsTable   = "agents"
 	// commitTimeout bounds the entries of a group.
 	commitTimeout = 5 * time.Minute
 	// publishAtOnce bounds the files that are written at the same time, and with them
@@ -75,28 +78,46 @@ type Options struct {
 	// Version of this program, for the logs.
 	Version string
 	Now     func() time.Time
+	// Reports are those that have tables besides visitors, which always has.
+	Reports []analytics.Report
 	// Published, if set, names local files that may hold just what rev is to show, or
 	// files that are not there: see the Parquet sink.
-	Published func(rev analytics.Revision) (visitors, totals string)
+	Published func(rev analytics.Revision) (rows, totals string)
 }
 
-// Sink keeps windows in the two tables below one directory, or one prefix of a bucket.
+// Sink keeps windows in the tables below one directory, or one prefix of a bucket.
 type Sink struct {
-	options          Options
-	store            filestore.Store
-	visitors, totals *table
+	options  Options
+	store    filestore.Store
+	datasets []*dataset
 
 	publishing chan struct{} // holds one for each that publishes
-	// gathering and group let calls at the same time share log entries.
-	gathering gathering
-	group     durable.Group[*change]
-	// readable: both tables were seen to take a window, and no commit has failed since.
-	readable atomic.Bool
 
 	mu sync.Mutex
 	// unfinished are the changes whose last try failed.
 	unfinished map[analytics.Key]*change
 }
+
+// dataset is the tables of a report. Its windows share log entries with each other, and neither wait
+// for those of another report nor fail with them.
+type dataset struct {
+	rows, totals *table // totals is nil if the rows have them
+	// gathering and group let calls at the same time share log entries.
+	gathering gathering
+	group     durable.Group[*change]
+	// readable: the tables were seen to take a window, and no commit has failed since.
+	readable atomic.Bool
+}
+
+func (d *dataset) tables() []*table {
+	if d.totals == nil {
+		return []*table{d.rows}
+	}
+	return []*table{d.rows, d.totals}
+}
+
+// hasRows reports whether rev has a file of rows.
+func (d *dataset) hasRows(rev analytics.Revision) bool { return d.totals == nil || !rev.TotalsOnly() }
 
 var (
 	_ sinks.Sink      = (*Sink)(nil)
@@ -114,12 +135,38 @@ func New(c Options) (*Sink, error) {
 }
 
 func newSink(c Options, store filestore.Store) *Sink {
-	return &Sink{
+	s := &Sink{
 		options: c, store: store, publishing: make(chan struct{}, publishAtOnce),
 		unfinished: map[analytics.Key]*change{},
-		visitors:   newTable(c, store, visitorsTable, "unique visitors of each page by window"),
-		totals:     newTable(c, store, totalsTable, "unique visitors of the site by window"),
+		datasets: []*dataset{{
+			rows: newTable(c, store, analytics.VisitorsReport, visitorsTable,
+				"unique visitors of each page by window"),
+			totals: newTable(c, store, analytics.VisitorsReport, totalsTable,
+				"unique visitors of the site by window"),
+		}},
 	}
+	if sinks.Offers(c.Reports, analytics.AgentsReport) {
+		s.datasets = append(s.datasets, &dataset{rows: newTable(c, store, analytics.AgentsReport, agentsTable,
+			"unique readers and requests of each agent by page and window; without a path, of the site")})
+	}
+	return s
+}
+
+// dataset returns the dataset of a window.
+func (s *Sink) dataset(key analytics.Key) (*dataset, error) {
+	for _, d := range s.datasets {
+		if d.rows.report == key.Report {
+			return d, nil
+		}
+	}
+	return nil, sinks.NotOffered(key.Report)
+}
+
+func (s *Sink) tables() (all []*table) {
+	for _, d := range s.datasets {
+		all = append(all, d.tables()...)
+	}
+	return all
 }
 
 // Name returns "delta".
@@ -132,7 +179,7 @@ func (s *Sink) Location() string { return s.store.Location() }
 func (s *Sink) Close() error { return s.store.Close() }
 
 // Check makes the directory if need be, proves that files can be written and that a log
-// entry is never overwritten, and reads both tables. It makes no table.
+// entry is never overwritten, and reads the tables. It makes no table.
 func (s *Sink) Check(ctx context.Context) error {
 	err := context.Cause(ctx)
 	if err == nil {
@@ -141,8 +188,10 @@ func (s *Sink) Check(ctx context.Context) error {
 	if err == nil {
 		err = filestore.CheckCreate(ctx, s.store)
 	}
-	if err == nil {
-		err = s.writable(ctx)
+	for _, d := range s.datasets {
+		if err == nil {
+			err = d.writable(ctx)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("cannot write: %w", err)
@@ -150,9 +199,9 @@ func (s *Sink) Check(ctx context.Context) error {
 	return nil
 }
 
-// writable returns an error if either table would not take a window.
-func (s *Sink) writable(ctx context.Context) error {
-	for _, t := range []*table{s.visitors, s.totals} {
+// writable returns an error if one of the tables would not take a window.
+func (d *dataset) writable(ctx context.Context) error {
+	for _, t := range d.tables() {
 		err := t.log.Read(ctx, func(snap *deltalog.Snapshot) error {
 			_, strays := t.scan(snap)
 			return t.refuse(snap, strays)
@@ -161,7 +210,7 @@ func (s *Sink) writable(ctx context.Context) error {
 			return err
 		}
 	}
-	s.readable.Store(true)
+	d.readable.Store(true)
 	return nil
 }
 
@@ -169,33 +218,35 @@ func (s *Sink) writable(ctx context.Context) error {
 type change struct {
 	ctx context.Context
 	rev analytics.Revision
-	// visitors is nil where only totals were read, and so is totals for healing.
-	visitors, totals *deltalog.Add
+	// rows is nil where there is no file of rows, totals where there is none of totals.
+	rows, totals *deltalog.Add
+	heal         bool
 }
 
 // Replace commits w; see the package comment for the protocol.
 func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
-	if report := w.Revision().Report; report != analytics.VisitorsReport {
-		return sinks.NotOffered(report)
+	d, err := s.dataset(w.Revision().Key)
+	if err != nil {
+		return err
 	}
 	if err := s.store.Prepare(ctx); err != nil {
 		return err
 	}
 	// A table that takes no window is found before files are published for nothing.
-	if !s.readable.Load() {
-		if err := s.writable(ctx); err != nil {
+	if !d.readable.Load() {
+		if err := d.writable(ctx); err != nil {
 			return err
 		}
 	}
-	c := s.resume(ctx, w.Revision())
-	s.gathering.enter()
-	err := s.publish(ctx, c, w)
-	if gathered := s.gathering.leave(); err == nil {
-		err = s.gathering.await(ctx, gathered)
+	c := s.resume(ctx, d, w.Revision())
+	d.gathering.enter()
+	err = s.publish(ctx, d, c, w)
+	if gathered := d.gathering.leave(); err == nil {
+		err = d.gathering.await(ctx, gathered)
 	}
 	if err == nil {
 		// CRASH: no entry names the files. Readers see the former window.
-		err = s.group.Do(c, s.commit)
+		err = s.do(d, c)
 	}
 	if err != nil {
 		s.mu.Lock()
@@ -207,14 +258,14 @@ func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
 
 // resume returns a change of rev with the files that an earlier try has published, if its
 // entries failed: repeated tries must not fill the disk.
-func (s *Sink) resume(ctx context.Context, rev analytics.Revision) *change {
+func (s *Sink) resume(ctx context.Context, d *dataset, rev analytics.Revision) *change {
 	s.mu.Lock()
 	former := s.unfinished[rev.Key]
 	delete(s.unfinished, rev.Key)
 	s.mu.Unlock()
 	c := &change{ctx: ctx, rev: rev}
 	if former != nil && former.rev.Same(rev) {
-		c.visitors, c.totals = s.still(ctx, s.visitors, former.visitors), s.still(ctx, s.totals, former.totals)
+		c.rows, c.totals = s.still(ctx, d.rows, former.rows), s.still(ctx, d.totals, former.totals)
 	}
 	return c
 }
@@ -234,9 +285,14 @@ func (s *Sink) still(ctx context.Context, t *table, add *deltalog.Add) *deltalog
 	return add
 }
 
-// commit writes the entries of a group. Groups come one after the other.
-func (s *Sink) commit(group []*change) (err error) {
-	defer func() { s.readable.Store(err == nil) }()
+// do commits c together with the other changes of its dataset that wait.
+func (s *Sink) do(d *dataset, c *change) error {
+	return d.group.Do(c, func(group []*change) error { return s.commit(d, group) })
+}
+
+// commit writes the entries of a group. Groups of a dataset come one after the other.
+func (s *Sink) commit(d *dataset, group []*change) (err error) {
+	defer func() { d.readable.Store(err == nil) }()
 	var callers []context.Context
 	for _, c := range group {
 		callers = append(callers, c.ctx)
@@ -246,32 +302,34 @@ func (s *Sink) commit(group []*change) (err error) {
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
 	defer cancel()
-	visitors, totals, gone := files{}, files{}, files{}
+	rows, totals, gone := files{}, files{}, files{}
 	heal := false
 	for _, c := range group {
-		switch {
-		case c.totals == nil:
+		if c.heal {
 			heal = true
 			continue
-		case c.visitors != nil:
-			visitors[c.rev.Key] = c.visitors
-		default:
+		}
+		if d.hasRows(c.rev) {
+			rows[c.rev.Key] = c.rows
+		} else {
 			gone[c.rev.Key] = nil
 		}
-		totals[c.rev.Key] = c.totals
+		if d.totals != nil {
+			totals[c.rev.Key] = c.totals
+		}
 	}
-	if err := s.visitors.set(ctx, visitors); err != nil {
+	if err := d.rows.set(ctx, rows); err != nil {
 		return err
 	}
 	// CRASH: readers see new visitors beside former totals. The tags of the visitors file
-	// have what the totals file must say.
-	if err := s.totals.set(ctx, totals); err != nil {
+	// have what the totals file must say. Without a table of totals, this was the commit.
+	if err := d.totals.set(ctx, totals); err != nil {
 		return err
 	}
 	// With rows, this was the commit. CRASH of a totals-only revision: the newer totals
 	// show the former visitors to be obsolete.
-	if err := s.visitors.set(ctx, gone); err != nil || !heal {
+	if err := d.rows.set(ctx, gone); err != nil || !heal {
 		return err
 	}
-	return s.heal(ctx)
+	return s.heal(ctx, d)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/archive"
@@ -13,12 +14,13 @@ import (
 	"github.com/docgauge/docgauge/internal/filestore"
 )
 
-// table is one of the two tables, with its contents after the last commit. Only the caller
+// table is one of the tables, with its contents after the last commit. Only the caller
 // that leads a group calls set.
 type table struct {
-	name  string
-	store filestore.Store
-	log   *deltalog.Table
+	name   string
+	report analytics.Report
+	store  filestore.Store
+	log    *deltalog.Table
 
 	// files are those of each window at a version of the table, nil if that is not
 	// known: most windows have one. It saves reading the tags of all files for every entry.
@@ -45,20 +47,31 @@ var (
 
 // columnsOf returns the columns of a table, in the order of its files.
 func columnsOf(name string) []deltalog.Column {
-	if name == visitorsTable {
-		return slices.Concat(keyColumns, []deltalog.Column{{Name: "path", Type: "string"}}, countColumns,
-			readingColumns)
+	switch path := (deltalog.Column{Name: "path", Type: "string"}); name {
+	case visitorsTable:
+		return slices.Concat(keyColumns, []deltalog.Column{path}, countColumns, readingColumns)
+	case agentsTable:
+		return slices.Concat(keyColumns, []deltalog.Column{path, {Name: "agent", Type: "string"},
+			{Name: "class", Type: "string"}, {Name: "audience", Type: "string"}, {Name: "found", Type: "boolean"},
+			{Name: "visitors", Type: "long"}, {Name: "requests", Type: "long"}}, readingColumns)
 	}
 	return slices.Concat(keyColumns, countColumns, readingColumns,
 		[]deltalog.Column{{Name: "page_count", Type: "long"}})
 }
 
-func newTable(c Options, store filestore.Store, name, description string) *table {
-	return &table{name: name, store: store, log: deltalog.New(deltalog.Options{
+func newTable(c Options, store filestore.Store, report analytics.Report, name, description string) *table {
+	return &table{name: name, report: report, store: store, log: deltalog.New(deltalog.Options{
 		Files: store, Dir: name, Columns: columnsOf(name), Description: description, Engine: "docgauge/" + c.Version,
 		Now:     c.Now,
 		Readers: store.Readers(),
 	})}
+}
+
+// parse reads the name of a data file of the table, as parseName does.
+func (t *table) parse(path string) (key analytics.Key, published time.Time, ours bool) {
+	key, published, ours = parseName(path)
+	key.Report = t.report
+	return key, published, ours
 }
 
 // errStray means that the table has files that no window of ours is in.
@@ -68,7 +81,7 @@ var errStray = errors.New("files of another writer")
 func (t *table) scan(snap *deltalog.Snapshot) (filesOf map[analytics.Key][]string, strays []string) {
 	filesOf = make(map[analytics.Key][]string, snap.Len())
 	for add := range snap.Files() {
-		foot, err := footerOf(add)
+		foot, err := t.footerOf(add)
 		if err != nil {
 			strays = append(strays, add.Path)
 			continue
@@ -80,10 +93,10 @@ func (t *table) scan(snap *deltalog.Snapshot) (filesOf map[analytics.Key][]strin
 }
 
 // footerOf reads the tags of a file that this package wrote.
-func footerOf(add deltalog.Add) (archive.Footer, error) {
+func (t *table) footerOf(add deltalog.Add) (archive.Footer, error) {
 	foot, err := archive.ParseMetadata(add.Tags)
 	if err == nil {
-		if key, _, ours := parseName(add.Path); !ours || key != foot.Key {
+		if key, _, ours := t.parse(add.Path); !ours || key != foot.Key {
 			err = errors.New("its tags are of another file")
 		}
 	}

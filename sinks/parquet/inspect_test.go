@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/archive"
 	"github.com/docgauge/docgauge/internal/dev/faults"
 	"github.com/docgauge/docgauge/sinks"
@@ -169,6 +170,34 @@ func windowFile(t *testing.T, root, table string) (path string) {
 		t.Fatalf("no file of the table %s below %s", table, root)
 	}
 	return path
+}
+
+// TestInspectDamagedAgents: a window of agents is one file, so damage to that file is all there is to find.
+func TestInspectDamagedAgents(t *testing.T) {
+	key := sinktest.Of(analytics.AgentsReport, sinktest.Key("prj_a", 0))
+	w := sinktest.Seal(t, sinktest.Revision(key, 2), sinktest.Pages(20))
+	visitors, err := os.ReadFile(seal(t, 2, 20).Path())
+	check(t, err)
+	for name, change := range map[string]func(data []byte) []byte{
+		"cut":              func(data []byte) []byte { return data[:len(data)/2] },
+		"bit":              func(data []byte) []byte { data[40] ^= 2; return data },
+		"file of visitors": func([]byte) []byte { return visitors },
+	} {
+		s := open(t, t.TempDir(), analytics.AgentsReport)
+		replace(t, s, w)
+		path := windowFile(t, s.Location(), agentsTable)
+		data, err := os.ReadFile(path)
+		check(t, err)
+		check(t, os.WriteFile(path, change(data), 0o644))
+		shown, faults := inspected(t, s, sinks.Scope{Rows: true})
+		if shown != nil || len(faults) != 1 || faults[0].Kind != sinks.Unreadable || faults[0].Key != key {
+			t.Errorf("%s: shown %+v, faults %v", name, shown, faults)
+		}
+		replace(t, s, w)
+		if shown, faults := inspected(t, s, sinks.Scope{Rows: true}); shown == nil || !shown.Whole() || len(faults) > 0 {
+			t.Errorf("%s: after Replace %+v, %v", name, shown, faults)
+		}
+	}
 }
 
 func TestInspectStray(t *testing.T) {

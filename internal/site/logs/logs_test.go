@@ -205,6 +205,7 @@ func FuzzJSON(f *testing.F) {
 	for _, line := range []string{
 		`{"ts":1791640536.5,"status":200,"request":{"remote_ip":"192.0.2.1","method":"GET","uri":"/a"}}`,
 		`{"ts":1,"status":200,"request":{"uri":"/\u00e9\ud83d\ude00\ud800\n","x":[1,-0.5e+3,true,false,null,{"a":[]}]}} `,
+		`{"ts":1,"status":200,"request":{"uri":"/\u00e9\u004A\u00aF\ud83d\ude00\ud83d\u0041\ud83d\ue000\ud83d\n"}}`,
 		`{"ts":1,"status":200,"request":{"uri":"/a","uri":"/b"},"request":{"uri":"/c"}}`,
 		`{"ts":1,"ts":2,"status":200,"request":{}}`, `{}`, `{"ts":01}`, `{"ts":1,}`, `{"ts":1}{}`,
 		"{\"ts\":1,\"a\":\"\t\"}",
