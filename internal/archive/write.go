@@ -53,8 +53,17 @@ func Write(path string, rev analytics.Revision, rows iter.Seq2[analytics.Row, er
 
 // Encode is [Write] into memory, for a window of few rows.
 func Encode(rev analytics.Revision, rows iter.Seq2[analytics.Row, error]) (*File, error) {
+	return inMemory(func(out io.Writer) (Footer, error) { return encode(out, rev, rows) })
+}
+
+// EncodeAgents is [WriteAgents] into memory, for a window of few rows.
+func EncodeAgents(rev analytics.Revision, rows iter.Seq2[analytics.AgentRow, error]) (*File, error) {
+	return inMemory(func(out io.Writer) (Footer, error) { return encodeAgents(out, rev, rows) })
+}
+
+func inMemory(encode func(io.Writer) (Footer, error)) (*File, error) {
 	var out bytes.Buffer
-	foot, err := encode(&out, rev, rows)
+	foot, err := encode(&out)
 	if err != nil {
 		return nil, fmt.Errorf("window file: %w", err)
 	}

@@ -44,9 +44,11 @@ func openSmall(t testing.TB, dir string, partBytes int64) *Spool {
 	return s
 }
 
-func begin(t testing.TB, s *Spool) *PageLog {
+func begin(t testing.TB, s *Spool) *PageLog { return beginOf(t, s, analytics.VisitorsReport) }
+
+func beginOf(t testing.TB, s *Spool, report analytics.Report) *PageLog {
 	t.Helper()
-	f, err := s.Begin(key, 1, now, time.Time{})
+	f, err := s.Begin(keyOf(report), 1, now, time.Time{})
 	check(t, err)
 	t.Cleanup(func() { f.Close() })
 	return f
@@ -63,6 +65,63 @@ func page(i, n int) analytics.Page {
 	return p
 }
 
+func keyOf(report analytics.Report) analytics.Key {
+	k := key
+	k.Report = report
+	return k
+}
+
+// agentsOf is a page of agents with as many rows as p: two of each path, if it can.
+func agentsOf(p analytics.Page) analytics.AgentsPage {
+	a := analytics.AgentsPage{Offset: p.Offset, HasMore: p.HasMore}
+	for i, name := range []string{"claude", "browser"} {
+		a.Totals = append(a.Totals, analytics.AgentRow{Agent: name, Class: "c", Audience: analytics.AI, Found: true,
+			Visitors: p.Totals.Human, Requests: int64(i) + 1<<40})
+	}
+	for i, r := range p.Rows {
+		a.Rows = append(a.Rows, analytics.AgentRow{Path: p.Rows[i-i%2].Path, Agent: "x", Class: "coding",
+			Audience: "neither", Found: i%2 == 0, Visitors: r.AI, Requests: r.Total})
+	}
+	return a
+}
+
+// appendTo appends p, or a page of agents like it.
+func appendTo(l *PageLog, p analytics.Page) error {
+	if l.report == analytics.AgentsReport {
+		return l.AppendAgents(agentsOf(p))
+	}
+	return l.Append(p)
+}
+
+// infoOf is what a log of the report says of p.
+func infoOf(report analytics.Report, p analytics.Page) PageInfo {
+	if report == analytics.AgentsReport {
+		return pageOf(agentsOf(p)).PageInfo
+	}
+	return info(p)
+}
+
+// rowsAndWant returns the rows as they would be sealed, and as they must be.
+func rowsAndWant(t testing.TB, l *PageLog, pages ...analytics.Page) (got, want any) {
+	t.Helper()
+	if l.report != analytics.AgentsReport {
+		rows, _ := collect(t, l)
+		return rows, sortedPages(pages...)
+	}
+	wanted, highest := []analytics.AgentRow{}, -1
+	var site []analytics.AgentRow
+	for _, p := range pages {
+		a := agentsOf(p)
+		wanted = append(wanted, a.Rows...)
+		if p.Offset > highest {
+			site, highest = a.Totals, p.Offset
+		}
+	}
+	wanted = append(wanted, site...)
+	slices.SortStableFunc(wanted, analytics.AgentRow.Compare)
+	return all(t, l.agents(context.Background(), false)), wanted
+}
+
 func info(p analytics.Page) PageInfo {
 	return PageInfo{Rows: len(p.Rows), HasMore: p.HasMore, Totals: p.Totals}
 }
@@ -71,12 +130,12 @@ func info(p analytics.Page) PageInfo {
 func collect(t testing.TB, l *PageLog) ([]analytics.Row, int) {
 	t.Helper()
 	repeated := 0
-	return all(t, l.rows(context.Background(), &repeated)), repeated
+	return all(t, sortedRows(context.Background(), l, visitors, &repeated)), repeated
 }
 
-func all(t testing.TB, rows iter.Seq2[analytics.Row, error]) []analytics.Row {
+func all[R any](t testing.TB, rows iter.Seq2[R, error]) []R {
 	t.Helper()
-	out := []analytics.Row{}
+	out := []R{}
 	for row, err := range rows {
 		check(t, err)
 		out = append(out, row)
@@ -84,8 +143,8 @@ func all(t testing.TB, rows iter.Seq2[analytics.Row, error]) []analytics.Row {
 	return out
 }
 
-// sortedRows returns the rows of the pages as they must be sealed.
-func sortedRows(pages ...analytics.Page) []analytics.Row {
+// sortedPages returns the rows of the pages as they must be sealed.
+func sortedPages(pages ...analytics.Page) []analytics.Row {
 	out := []analytics.Row{}
 	for _, p := range pages {
 		out = append(out, p.Rows...)

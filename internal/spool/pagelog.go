@@ -21,7 +21,7 @@ import (
 )
 
 var (
-	// ErrDuplicate: a path came twice, so the window cannot be sealed as verified.
+	// ErrDuplicate: a row came twice, so the window cannot be sealed as verified.
 	ErrDuplicate = errors.New("a path came twice")
 	// ErrDamaged: the log has lost pages since they were appended.
 	ErrDamaged = errors.New("damaged page log")
@@ -50,9 +50,9 @@ type header struct {
 type PageLog struct {
 	// Pages are the pages in the log, by offset.
 	Pages map[int]PageInfo
-	// Sum adds up the rows, those whose path came twice included. It has no checksum.
+	// Sum adds up the rows, those that came twice included. It has no checksum, and of agents only Rows.
 	Sum analytics.Sum
-	// Repeated counts the rows that Seal left out because their path came twice.
+	// Repeated counts the rows that Seal left out because they came twice.
 	Repeated int
 
 	spool  *Spool
@@ -62,6 +62,11 @@ type PageLog struct {
 	size   int64 // of the records that can be trusted
 	buf    []byte
 	broken error // a page was written in part: only a new reading repairs that
+
+	report analytics.Report
+	// site is the totals of the page of agents at the offset highest.
+	site    []analytics.AgentRow
+	highest int
 }
 
 // PageInfo describes a page in a page log, apart from its rows.
@@ -69,6 +74,8 @@ type PageInfo struct {
 	Rows    int
 	HasMore bool
 	Totals  analytics.Totals
+	// Site is the checksum of the totals of a page of agents.
+	Site analytics.Checksum
 }
 
 // Begin opens the page log of revision number of the window k. A log from an
@@ -81,6 +88,7 @@ func (s *Spool) Begin(k analytics.Key, number int32, now, notBefore time.Time) (
 	}
 	if l.head.Key != k.String() || l.head.Revision != number || l.head.Started.Before(notBefore) ||
 		clock.IsFuture(l.head.Started, now) {
+		l.report = k.Report
 		err = l.begin(header{Key: k.String(), Revision: number, Reading: 1, Started: now})
 	} else if err = l.file.Truncate(l.size); err == nil {
 		// What followed the last sound record is gone: it must not be read as the end of a
@@ -115,7 +123,7 @@ func (s *Spool) open(path string, flags int) (*PageLog, error) {
 }
 
 func (l *PageLog) replay(size int64) error {
-	records := newRecordReader(l.file, size)
+	records, names := newRecordReader(l.file, size), map[string]string{}
 	for {
 		payload, err := records.next()
 		switch {
@@ -127,31 +135,44 @@ func (l *PageLog) replay(size int64) error {
 			if payload[0] != kindHeader || json.Unmarshal(payload[1:], &l.head) != nil {
 				return nil //nolint:nilerr // a log that does not begin with a header is empty
 			}
+			k, err := analytics.ParseKey(l.head.Key)
+			if err != nil {
+				return nil //nolint:nilerr // as above
+			}
+			l.report = k.Report
 		case payload[0] != kindPage:
 			return nil
 		default:
 			sum := l.Sum
-			page, rows, err := decodePage(payload, func(_ []byte,
-				counts analytics.Totals) {
-				sum.Count(rowOf("", counts))
-			})
-			if _, again := l.Pages[page.Offset]; again || err != nil {
+			var p pageRecord
+			if l.report == analytics.AgentsReport {
+				p, err = decodePage(payload, agents, names, func(_ []byte, c analytics.AgentRow) { agents.count(&sum, c) })
+			} else {
+				p, err = decodePage(payload, visitors, names, func(_ []byte, c analytics.Totals) { visitors.count(&sum, c) })
+			}
+			if _, again := l.Pages[p.offset]; again || err != nil {
 				return nil //nolint:nilerr // what follows is not sound
 			}
-			l.Pages[page.Offset], l.Sum = PageInfo{rows, page.HasMore, page.Totals}, sum
+			l.Sum = sum
+			l.add(p)
 		}
 		l.size += recordHead + int64(len(payload))
 	}
 }
 
-func rowOf(path string, counts analytics.Totals) analytics.Row {
-	return analytics.Row{Path: path, Human: counts.Human, AI: counts.AI, Total: counts.Total}
+// add takes in a page, apart from its rows.
+func (l *PageLog) add(p pageRecord) {
+	l.Pages[p.offset] = p.PageInfo
+	if p.offset >= l.highest {
+		l.site, l.highest = p.site, p.offset
+	}
 }
 
 // begin empties the log and writes its header. What was broken is whole again.
 func (l *PageLog) begin(h header) error {
 	h.Started = h.Started.UTC().Truncate(time.Microsecond)
 	l.Pages, l.head, l.Sum, l.size = map[int]PageInfo{}, h, analytics.Sum{}, 0
+	l.site, l.highest = nil, 0
 	text, err := json.Marshal(h)
 	if err == nil {
 		err = l.file.Truncate(0)
@@ -179,18 +200,35 @@ func (l *PageLog) write(record []byte) error {
 // error nothing can be appended or sealed until Restart, or the next Begin, which
 // finds the pages before this one.
 func (l *PageLog) Append(p analytics.Page) error {
-	if _, there := l.Pages[p.Offset]; there || l.broken != nil {
-		return l.broken
+	added, err := l.append(p.Offset, func(b []byte) []byte { return appendPage(b, p) })
+	if !added {
+		return err
 	}
-	if err := l.write(appendPage(newRecord(l.buf, kindPage), p)); err != nil {
-		l.broken = wrapped(err)
-		return l.broken
-	}
-	l.Pages[p.Offset] = PageInfo{len(p.Rows), p.HasMore, p.Totals}
+	l.add(pageRecord{PageInfo{Rows: len(p.Rows), HasMore: p.HasMore, Totals: p.Totals}, p.Offset, nil})
 	for _, row := range p.Rows {
 		l.Sum.Count(row)
 	}
 	return nil
+}
+
+// AppendAgents is [PageLog.Append] for a page of agents.
+func (l *PageLog) AppendAgents(p analytics.AgentsPage) error {
+	added, err := l.append(p.Offset, func(b []byte) []byte { return appendAgents(b, p) })
+	if !added {
+		return err
+	}
+	l.add(pageOf(p))
+	l.Sum.Rows += int64(len(p.Rows))
+	return nil
+}
+
+// append writes the record of the page at offset, unless that is there.
+func (l *PageLog) append(offset int, encode func([]byte) []byte) (added bool, err error) {
+	if _, there := l.Pages[offset]; there || l.broken != nil {
+		return false, l.broken
+	}
+	l.broken = wrapped(l.write(encode(newRecord(l.buf, kindPage))))
+	return l.broken == nil, l.broken
 }
 
 // AppendAgain is Append for a page that was in the log before Restart, and so is
@@ -231,13 +269,10 @@ func (l *PageLog) Seal(ctx context.Context, rev analytics.Revision) (*archive.Fi
 	l.Repeated = 0
 	var file *archive.File
 	var err error
-	if rows := l.rows(ctx, &l.Repeated); l.size <= memoryBytes {
-		file, err = archive.Encode(rev, rows)
+	if l.report == analytics.AgentsReport {
+		file, err = seal(l, rev, l.agents(ctx, rev.TotalsOnly()), archive.EncodeAgents, archive.WriteAgents)
 	} else {
-		path := filepath.Join(l.spool.tmp, revisionName(rev.Key, rev.Number)+".parquet")
-		if _, err = archive.Write(path, rev, rows); err == nil {
-			file, err = archive.Open(path)
-		}
+		file, err = seal(l, rev, sortedRows(ctx, l, visitors, &l.Repeated), archive.Encode, archive.Write)
 	}
 	if err == nil && l.Repeated > 0 && rev.Verified {
 		err = errors.Join(fmt.Errorf("%s: %w", rev.Key, ErrDuplicate), file.Remove())
@@ -248,42 +283,77 @@ func (l *PageLog) Seal(ctx context.Context, rev analytics.Revision) (*archive.Fi
 	return file, nil
 }
 
-// part is some of the rows of a log, by path.
-type part struct {
+// seal makes the window file of rows, in memory or on disk.
+func seal[R any](l *PageLog, rev analytics.Revision, rows iter.Seq2[R, error],
+	encode func(analytics.Revision, iter.Seq2[R, error]) (*archive.File, error),
+	write func(string, analytics.Revision, iter.Seq2[R, error]) (analytics.Revision, error),
+) (*archive.File, error) {
+	if l.size <= memoryBytes {
+		return encode(rev, rows)
+	}
+	path := filepath.Join(l.spool.tmp, revisionName(rev.Key, rev.Number)+".parquet")
+	if _, err := write(path, rev, rows); err != nil {
+		return nil, err
+	}
+	return archive.Open(path)
+}
+
+// agents yields the rows of a window file of agents: those of the site, and then those of its paths.
+func (l *PageLog) agents(ctx context.Context, totalsOnly bool) iter.Seq2[analytics.AgentRow, error] {
+	return func(yield func(analytics.AgentRow, error) bool) {
+		for _, row := range slices.SortedFunc(slices.Values(l.site), analytics.AgentRow.Compare) {
+			if !yield(row, nil) {
+				return
+			}
+		}
+		if totalsOnly {
+			return
+		}
+		for row, err := range sortedRows(ctx, l, agents, &l.Repeated) {
+			if !yield(row, err) {
+				return
+			}
+		}
+	}
+}
+
+// part is some of the rows of a log, in order.
+type part[C any] struct {
 	text string // of all paths, one after the other
-	rows []placed
+	rows []placed[C]
 	err  error
 }
 
 // placed is a row whose path is in the text of its part.
-type placed struct {
+type placed[C any] struct {
 	at, end int
-	analytics.Totals
+	counts  C
 }
 
-func (p *part) path(i int) string { return p.text[p.rows[i].at:p.rows[i].end] }
+func (p *part[C]) path(i int) string { return p.text[p.rows[i].at:p.rows[i].end] }
 
-// rows yields the rows by path, each path once: of several with one path the last that was
+// sortedRows yields the rows in order, each once: of several that are the same the last that was
 // appended. It adds to repeated what it left out. Memory does not grow with the number of
 // rows: a long log is read several times, and each time another part of the alphabet is sorted,
 // while the one before it is yielded.
-func (l *PageLog) rows(ctx context.Context, repeated *int) iter.Seq2[analytics.Row, error] {
-	return func(yield func(analytics.Row, error) bool) {
-		bounds, err := l.partition(ctx)
+func sortedRows[C, R any](ctx context.Context, l *PageLog, of *dataset[C, R], repeated *int) iter.Seq2[R, error] {
+	return func(yield func(R, error) bool) {
+		var none R
+		bounds, err := partition(ctx, l, of)
 		if err != nil {
-			yield(analytics.Row{}, err)
+			yield(none, err)
 			return
 		}
 		within, stop := context.WithCancel(ctx)
 		var sorter sync.WaitGroup
 		defer sorter.Wait()
 		defer stop()
-		parts := make(chan *part)
+		parts := make(chan *part[C])
 		sorter.Go(func() {
 			defer close(parts)
 			for i := range bounds {
 				select {
-				case parts <- l.part(within, bounds, i):
+				case parts <- sortPart(within, l, of, bounds, i):
 				case <-within.Done():
 					return
 				}
@@ -291,38 +361,41 @@ func (l *PageLog) rows(ctx context.Context, repeated *int) iter.Seq2[analytics.R
 		})
 		for p := range parts {
 			if p.err != nil {
-				yield(analytics.Row{}, p.err)
+				yield(none, p.err)
 				return
 			}
 			for i, row := range p.rows {
-				if i+1 < len(p.rows) && p.path(i) == p.path(i+1) {
+				if i+1 < len(p.rows) && p.path(i) == p.path(i+1) && of.compare(row.counts, p.rows[i+1].counts) == 0 {
 					*repeated++
-				} else if !yield(rowOf(p.path(i), row.Totals), nil) {
+				} else if !yield(of.row(p.path(i), row.counts), nil) {
 					return
 				}
 			}
 		}
 		if ctx.Err() != nil { // it may have ended between two parts
-			yield(analytics.Row{}, context.Cause(ctx))
+			yield(none, context.Cause(ctx))
 		}
 	}
 }
 
-// part returns the rows from bounds[i] to the next bound, sorted.
-func (l *PageLog) part(ctx context.Context, bounds []string, i int) *part {
-	p := &part{rows: make([]placed, 0, l.Sum.Rows/int64(len(bounds))*9/8)}
+// sortPart returns the rows from bounds[i] to the next bound, sorted.
+func sortPart[C, R any](ctx context.Context, l *PageLog, of *dataset[C, R], bounds []string, i int) *part[C] {
+	p := &part[C]{rows: make([]placed[C], 0, l.Sum.Rows/int64(len(bounds))*9/8)}
 	var text strings.Builder
 	text.Grow(int(l.size) / len(bounds))
-	p.err = l.scan(ctx, func(path []byte, counts analytics.Totals) {
+	p.err = scan(ctx, l, of, func(path []byte, counts C) {
 		if string(path) >= bounds[i] && (i+1 == len(bounds) || string(path) < bounds[i+1]) {
 			text.Write(path)
-			p.rows = append(p.rows, placed{text.Len() - len(path), text.Len(), counts})
+			p.rows = append(p.rows, placed[C]{text.Len() - len(path), text.Len(), counts})
 			text.WriteByte(0) // empty paths are at different places too
 		}
 	})
 	p.text = text.String()
-	slices.SortFunc(p.rows, func(a, b placed) int {
+	slices.SortFunc(p.rows, func(a, b placed[C]) int {
 		if c := strings.Compare(p.text[a.at:a.end], p.text[b.at:b.end]); c != 0 {
+			return c
+		}
+		if c := of.compare(a.counts, b.counts); c != 0 {
 			return c
 		}
 		return a.at - b.at
@@ -330,8 +403,8 @@ func (l *PageLog) part(ctx context.Context, bounds []string, i int) *part {
 	return p
 }
 
-// partition returns the paths at which the parts of rows begin, the first of them empty.
-func (l *PageLog) partition(ctx context.Context) ([]string, error) {
+// partition returns the paths at which the parts of the rows begin, the first of them empty.
+func partition[C, R any](ctx context.Context, l *PageLog, of *dataset[C, R]) ([]string, error) {
 	bounds := []string{""}
 	if l.size <= l.spool.partBytes || l.Sum.Rows == 0 {
 		return bounds, nil
@@ -340,7 +413,7 @@ func (l *PageLog) partition(ctx context.Context) ([]string, error) {
 	var sample []string
 	step := max(1, int(l.Sum.Rows)/(parts*64))
 	n := 0
-	err := l.scan(ctx, func(path []byte, _ analytics.Totals) {
+	err := scan(ctx, l, of, func(path []byte, _ C) {
 		if n++; n%step == 0 {
 			sample = append(sample, string(path))
 		}
@@ -353,8 +426,8 @@ func (l *PageLog) partition(ctx context.Context) ([]string, error) {
 }
 
 // scan passes on each row in the log; the path is valid only during the call.
-func (l *PageLog) scan(ctx context.Context, visit func(path []byte, counts analytics.Totals)) error {
-	records := newRecordReader(l.file, l.size)
+func scan[C, R any](ctx context.Context, l *PageLog, of *dataset[C, R], visit func(path []byte, counts C)) error {
+	records, names := newRecordReader(l.file, l.size), map[string]string{}
 	for pages := 0; ; {
 		payload, err := records.next()
 		switch {
@@ -369,7 +442,7 @@ func (l *PageLog) scan(ctx context.Context, visit func(path []byte, counts analy
 		case payload[0] != kindPage:
 			continue
 		}
-		if _, _, err := decodePage(payload, visit); err != nil {
+		if _, err := decodePage(payload, of, names, visit); err != nil {
 			return fmt.Errorf("%s: %w: %w", l.path, ErrDamaged, err)
 		}
 		pages++
@@ -377,8 +450,8 @@ func (l *PageLog) scan(ctx context.Context, visit func(path []byte, counts analy
 }
 
 // Share makes a page log of window k and revision number from l, which is complete and of
-// the same days: it has the pages of l, or with totalsOnly just the totals, and they count as
-// no request. A log that is there already is replaced.
+// the same report and days: it has the pages of l, or with totalsOnly just the totals, and they
+// count as no request. A log that is there already is replaced.
 func (s *Spool) Share(
 	l *PageLog, k analytics.Key, number int32, totalsOnly bool, totals analytics.Totals,
 ) (err error) {
@@ -398,8 +471,13 @@ func (s *Spool) Share(
 	}
 	err = writeRecord(file, append(newRecord(nil, kindHeader), text...))
 	if err == nil && totalsOnly {
-		totalsPage := analytics.Page{Totals: totals, HasMore: true}
-		err = writeRecord(file, appendPage(newRecord(nil, kindPage), totalsPage))
+		record := newRecord(nil, kindPage)
+		if l.report == analytics.AgentsReport {
+			record = appendAgents(record, analytics.AgentsPage{Totals: l.site, HasMore: true})
+		} else {
+			record = appendPage(record, analytics.Page{Totals: totals, HasMore: true})
+		}
+		err = writeRecord(file, record)
 	} else if err == nil {
 		records := newRecordReader(l.file, l.size)
 		_, err = records.next() // the header

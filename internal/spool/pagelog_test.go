@@ -31,7 +31,7 @@ func TestPageLogIsContinued(t *testing.T) {
 		check(t, f.Close())
 	}
 	rows, duplicates := collect(t, begin(t, openSpool(t, dir)))
-	if d := cmp.Diff(sortedRows(pages...), rows); d != "" || duplicates != 0 {
+	if d := cmp.Diff(sortedPages(pages...), rows); d != "" || duplicates != 0 {
 		t.Errorf("%d duplicates; rows (-want +got):\n%s", duplicates, d)
 	}
 }
@@ -100,7 +100,7 @@ func TestRestart(t *testing.T) {
 			t.Errorf("attempt %d, requests %d, started %v", f.Reading(), f.Requests(), f.Started())
 		}
 		rows, _ := collect(t, f)
-		if d := cmp.Diff(sortedRows(page(0, 4)), rows); d != "" {
+		if d := cmp.Diff(sortedPages(page(0, 4)), rows); d != "" {
 			t.Errorf("rows (-want +got):\n%s", d)
 		}
 		check(t, f.Close())
@@ -125,9 +125,9 @@ func TestAppendTwiceCountsOnce(t *testing.T) {
 }
 
 // logOf returns a page log of three pages, and where its records end.
-func logOf(t *testing.T) (content []byte, ends []int, pages []analytics.Page) {
+func logOf(t *testing.T, report analytics.Report) (content []byte, ends []int, pages []analytics.Page) {
 	t.Helper()
-	f := begin(t, openSpool(t, t.TempDir()))
+	f := beginOf(t, openSpool(t, t.TempDir()), report)
 	note := func() {
 		stat, err := f.file.Stat()
 		check(t, err)
@@ -136,7 +136,7 @@ func logOf(t *testing.T) (content []byte, ends []int, pages []analytics.Page) {
 	note()
 	for i := range 3 {
 		pages = append(pages, page(i, 2-i))
-		check(t, f.Append(pages[i]))
+		check(t, appendTo(f, pages[i]))
 		note()
 	}
 	content, err := os.ReadFile(f.path)
@@ -146,78 +146,89 @@ func logOf(t *testing.T) (content []byte, ends []int, pages []analytics.Page) {
 
 // resume puts a log in place, opens it, and checks that its pages are the first of those
 // that were written; it returns how many.
-func resume(t *testing.T, s *Spool, content []byte, pages []analytics.Page) int {
+func resume(t *testing.T, s *Spool, report analytics.Report, content []byte, pages []analytics.Page) int {
 	t.Helper()
-	check(t, os.WriteFile(filepath.Join(s.fetching, name(key)+suffix), content, 0o600))
-	f, err := s.Begin(key, 1, now, time.Time{})
+	k := keyOf(report)
+	check(t, os.WriteFile(filepath.Join(s.fetching, name(k)+suffix), content, 0o600))
+	f, err := s.Begin(k, 1, now, time.Time{})
 	check(t, err)
 	defer f.Close()
 	n := f.Requests()
 	want := map[int]PageInfo{}
 	for _, p := range pages[:n] {
-		want[p.Offset] = info(p)
+		want[p.Offset] = infoOf(report, p)
 	}
 	if d := cmp.Diff(want, f.Pages); d != "" {
 		t.Fatalf("pages (-want +got):\n%s", d)
 	}
-	if rows, _ := collect(t, f); !cmp.Equal(rows, sortedRows(pages[:n]...)) {
+	if rows, want := rowsAndWant(t, f, pages[:n]...); !cmp.Equal(rows, want) {
 		t.Fatalf("rows are wrong: %v", rows)
 	}
 	// What is missing can be appended, and is there the next time.
 	for _, p := range pages[n:] {
-		check(t, f.Append(p))
+		check(t, appendTo(f, p))
 	}
-	g, err := s.Begin(key, 1, now, time.Time{})
+	g, err := s.Begin(k, 1, now, time.Time{})
 	check(t, err)
 	defer g.Close()
-	if rows, _ := collect(t, g); g.Requests() != len(pages) || !cmp.Equal(rows, sortedRows(pages...)) {
+	if rows, want := rowsAndWant(t, g, pages...); g.Requests() != len(pages) || !cmp.Equal(rows, want) {
 		t.Fatalf("after appending: %d pages, rows %v", g.Requests(), rows)
 	}
 	return n
 }
 
 func TestTornAtEveryByte(t *testing.T) {
-	content, ends, pages := logOf(t)
-	s := openSpool(t, t.TempDir())
-	for cut := range len(content) + 1 {
-		want := 0
-		for _, end := range ends[1:] {
-			if cut >= end {
-				want++
+	eachReport(t, func(t *testing.T, report analytics.Report) {
+		content, ends, pages := logOf(t, report)
+		s := openSpool(t, t.TempDir())
+		for cut := range len(content) + 1 {
+			want := 0
+			for _, end := range ends[1:] {
+				if cut >= end {
+					want++
+				}
+			}
+			if got := resume(t, s, report, content[:cut], pages); got != want {
+				t.Errorf("cut at %d of %d: %d pages, want %d", cut, len(content), got, want)
 			}
 		}
-		if got := resume(t, s, content[:cut], pages); got != want {
-			t.Errorf("cut at %d of %d: %d pages, want %d", cut, len(content), got, want)
-		}
+	})
+}
+
+func eachReport(t *testing.T, test func(*testing.T, analytics.Report)) {
+	for _, report := range []analytics.Report{analytics.VisitorsReport, analytics.AgentsReport} {
+		t.Run(report.String(), func(t *testing.T) { test(t, report) })
 	}
 }
 
 func TestBitFlipsAreFound(t *testing.T) {
-	content, ends, pages := logOf(t)
-	s := openSpool(t, t.TempDir())
-	for at := range content {
-		flipped := append([]byte{}, content...)
-		flipped[at] ^= 1 << (at % 8)
-		want := 0
-		for _, end := range ends[1:] {
-			if at >= end {
-				want++
+	eachReport(t, func(t *testing.T, report analytics.Report) {
+		content, ends, pages := logOf(t, report)
+		s := openSpool(t, t.TempDir())
+		for at := range content {
+			flipped := append([]byte{}, content...)
+			flipped[at] ^= 1 << (at % 8)
+			want := 0
+			for _, end := range ends[1:] {
+				if at >= end {
+					want++
+				}
+			}
+			if got := resume(t, s, report, flipped, pages); got != want {
+				t.Errorf("flip at %d: %d pages, want %d", at, got, want)
 			}
 		}
-		if got := resume(t, s, flipped, pages); got != want {
-			t.Errorf("flip at %d: %d pages, want %d", at, got, want)
+		// A hole, which a machine's crash can leave.
+		if got := resume(t, s, report, append(content[:ends[1]:ends[1]], make([]byte, 5000)...), pages); got != 1 {
+			t.Errorf("zeros after one page: %d pages", got)
 		}
-	}
-	// A hole, which a machine's crash can leave.
-	if got := resume(t, s, append(content[:ends[1]:ends[1]], make([]byte, 5000)...), pages); got != 1 {
-		t.Errorf("zeros after one page: %d pages", got)
-	}
+	})
 }
 
 // TestNothingComesBack: the records after damage are gone for good, even when another page of
 // the same length replaces the damaged one.
 func TestNothingComesBack(t *testing.T) {
-	content, ends, _ := logOf(t)
+	content, ends, _ := logOf(t, analytics.VisitorsReport)
 	content[ends[0]+recordHead] ^= 1 // the first page
 	s := openSpool(t, t.TempDir())
 	check(t, os.WriteFile(filepath.Join(s.fetching, name(key)+suffix), content, 0o600))
@@ -266,7 +277,7 @@ func TestDiskFull(t *testing.T) {
 	for _, p := range pages[n:] {
 		check(t, g.Append(p))
 	}
-	if rows, _ := collect(t, g); !cmp.Equal(rows, sortedRows(pages...)) {
+	if rows, _ := collect(t, g); !cmp.Equal(rows, sortedPages(pages...)) {
 		t.Error("rows are wrong")
 	}
 }

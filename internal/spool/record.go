@@ -16,7 +16,7 @@ import (
 // The payload's first byte is its kind.
 const (
 	kindHeader = 'H' // JSON of header
-	kindPage   = 'P' // offset, hasMore, totals, rows
+	kindPage   = 'P' // offset, hasMore, totals, rows: of the report that the header names
 
 	recordHead = 8
 	// maxRecord is the longest payload. A page comes from a body of at most 16 MiB.
@@ -94,21 +94,107 @@ func (r *recordReader) read(b []byte) error {
 	return err
 }
 
+// dataset is how the rows of a report are read from a page log and ordered: C is a row without its path.
+type dataset[C, R any] struct {
+	// totals reads the totals of a page.
+	totals func(d *decoder, p *pageRecord)
+	counts func(d *decoder) C
+	// compare orders rows of one path; rows that are equal are the same.
+	compare func(a, b C) int
+	row     func(path string, c C) R
+	count   func(s *analytics.Sum, c C)
+}
+
+var visitors = &dataset[analytics.Totals, analytics.Row]{
+	totals:  func(d *decoder, p *pageRecord) { p.Totals = d.totals() },
+	counts:  (*decoder).totals,
+	compare: func(_, _ analytics.Totals) int { return 0 },
+	row:     rowOf,
+	count:   func(s *analytics.Sum, c analytics.Totals) { s.Count(rowOf("", c)) },
+}
+
+var agents = &dataset[analytics.AgentRow, analytics.AgentRow]{
+	totals: func(d *decoder, p *pageRecord) {
+		for n := d.uvarint(); n > 0 && !d.bad; n-- {
+			p.site = append(p.site, d.agent())
+		}
+		p.Site = fingerprint(p.site)
+	},
+	counts:  (*decoder).agent,
+	compare: analytics.AgentRow.Compare,
+	row: func(path string, r analytics.AgentRow) analytics.AgentRow {
+		r.Path = path
+		return r
+	},
+	count: func(s *analytics.Sum, _ analytics.AgentRow) { s.Rows++ },
+}
+
+func rowOf(path string, counts analytics.Totals) analytics.Row {
+	return analytics.Row{Path: path, Human: counts.Human, AI: counts.AI, Total: counts.Total}
+}
+
+// fingerprint is the same for the same rows, in any order.
+func fingerprint(site []analytics.AgentRow) (sum analytics.Checksum) {
+	for _, row := range site {
+		sum.AddAgent(row)
+	}
+	return sum
+}
+
+// pageRecord is what a record says of a page, apart from its rows.
+type pageRecord struct {
+	PageInfo
+	offset int
+	site   []analytics.AgentRow // the totals of a page of agents
+}
+
+// pageOf describes a page of agents.
+func pageOf(p analytics.AgentsPage) pageRecord {
+	return pageRecord{PageInfo{Rows: len(p.Rows), HasMore: p.HasMore, Site: fingerprint(p.Totals)}, p.Offset, p.Totals}
+}
+
 // appendPage appends a page to a record.
 func appendPage(b []byte, p analytics.Page) []byte {
-	b = binary.AppendUvarint(b, uint64(p.Offset))
-	var more byte
-	if p.HasMore {
-		more = 1
-	}
-	b = appendCounts(append(b, more), p.Totals.Human, p.Totals.AI, p.Totals.Total)
+	b = appendCounts(appendPlace(b, p.Offset, p.HasMore), p.Totals.Human, p.Totals.AI, p.Totals.Total)
 	b = binary.AppendUvarint(b, uint64(len(p.Rows)))
 	for _, r := range p.Rows {
-		b = binary.AppendUvarint(b, uint64(len(r.Path)))
-		b = append(b, r.Path...)
-		b = appendCounts(b, r.Human, r.AI, r.Total)
+		b = appendCounts(appendText(b, r.Path), r.Human, r.AI, r.Total)
 	}
 	return b
+}
+
+// appendAgents appends a page of agents to a record.
+func appendAgents(b []byte, p analytics.AgentsPage) []byte {
+	b = binary.AppendUvarint(appendPlace(b, p.Offset, p.HasMore), uint64(len(p.Totals)))
+	for _, r := range p.Totals {
+		b = appendAgent(b, r)
+	}
+	b = binary.AppendUvarint(b, uint64(len(p.Rows)))
+	for _, r := range p.Rows {
+		b = appendAgent(appendText(b, r.Path), r)
+	}
+	return b
+}
+
+// appendAgent appends all of a row but its path.
+func appendAgent(b []byte, r analytics.AgentRow) []byte {
+	b = appendText(appendText(appendText(b, r.Agent), r.Class), string(r.Audience))
+	return appendCounts(appendTruth(b, r.Found), r.Visitors, r.Requests)
+}
+
+func appendPlace(b []byte, offset int, hasMore bool) []byte {
+	return appendTruth(binary.AppendUvarint(b, uint64(offset)), hasMore)
+}
+
+func appendTruth(b []byte, truth bool) []byte {
+	if truth {
+		return append(b, 1)
+	}
+	return append(b, 0)
+}
+
+func appendText(b []byte, text string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }
 
 func appendCounts(b []byte, counts ...int64) []byte {
@@ -118,34 +204,36 @@ func appendCounts(b []byte, counts ...int64) []byte {
 	return b
 }
 
-// decodePage is the inverse of appendPage. It passes each row to visit; the path is valid only
-// during the call. After an error, some rows may have been passed on.
-func decodePage(
-	payload []byte, visit func(path []byte, counts analytics.Totals),
-) (page analytics.Page, rows int, err error) {
-	d := decoder{b: payload[1:]}
-	page.Offset = int(d.uvarint())
-	page.HasMore = string(d.take(1)) == "\x01"
-	page.Totals = d.totals()
+// decodePage is the inverse of appendPage and appendAgents. It passes each row to visit; the path is
+// valid only during the call. After an error, some rows may have been passed on. names are those
+// that came before: few names are in many rows.
+func decodePage[C, R any](
+	payload []byte, of *dataset[C, R], names map[string]string, visit func(path []byte, counts C),
+) (p pageRecord, err error) {
+	d := decoder{b: payload[1:], names: names}
+	p.offset = int(d.uvarint())
+	p.HasMore = d.truth()
+	of.totals(&d, &p)
 	n := d.uvarint()
 	if n > uint64(len(d.b)) {
 		d.bad = true
 	}
-	for ; uint64(rows) < n && !d.bad; rows++ {
+	for ; uint64(p.Rows) < n && !d.bad; p.Rows++ {
 		path := d.take(d.uvarint())
-		if counts := d.totals(); !d.bad {
+		if counts := of.counts(&d); !d.bad {
 			visit(path, counts)
 		}
 	}
 	if d.bad || len(d.b) > 0 {
-		return page, rows, fmt.Errorf("page record: %w", errTorn)
+		return p, fmt.Errorf("page record: %w", errTorn)
 	}
-	return page, rows, nil
+	return p, nil
 }
 
 type decoder struct {
-	b   []byte
-	bad bool
+	b     []byte
+	bad   bool
+	names map[string]string
 }
 
 func (d *decoder) uvarint() uint64 {
@@ -168,6 +256,26 @@ func (d *decoder) take(n uint64) []byte {
 	return taken
 }
 
+func (d *decoder) truth() bool { return string(d.take(1)) == "\x01" }
+
+func (d *decoder) name() string {
+	raw := d.take(d.uvarint())
+	name, known := d.names[string(raw)]
+	if !known {
+		name = string(raw)
+		d.names[name] = name
+	}
+	return name
+}
+
 func (d *decoder) totals() analytics.Totals {
 	return analytics.Totals{Human: int64(d.uvarint()), AI: int64(d.uvarint()), Total: int64(d.uvarint())}
+}
+
+// agent reads what appendAgent wrote.
+func (d *decoder) agent() analytics.AgentRow {
+	return analytics.AgentRow{
+		Agent: d.name(), Class: d.name(), Audience: analytics.Audience(d.name()), Found: d.truth(),
+		Visitors: int64(d.uvarint()), Requests: int64(d.uvarint()),
+	}
 }

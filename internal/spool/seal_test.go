@@ -72,7 +72,7 @@ func TestSeal(t *testing.T) {
 		if d := cmp.Diff(want, w.Revision()); d != "" {
 			t.Errorf("revision (-want +got):\n%s", d)
 		}
-		if d := cmp.Diff(sortedRows(pages...), all(t, w.Rows())); d != "" {
+		if d := cmp.Diff(sortedPages(pages...), all(t, w.Rows())); d != "" {
 			t.Errorf("rows (-want +got):\n%s", d)
 		}
 		if got := content(t, w); whole != "" && got != whole {
@@ -88,6 +88,65 @@ func TestSeal(t *testing.T) {
 	check(t, f.Discard())
 	if got := files(t, dir); len(got) != 0 {
 		t.Errorf("files after Discard: %v", got)
+	}
+}
+
+// TestSealAgents: as for visitors. The rows of the site come from the page at the highest offset; of one path
+// there are many rows, which are the same only with the same agent, audience and found. Both reports of a
+// window are in the spool at once, and their logs are shared each for itself.
+func TestSealAgents(t *testing.T) {
+	s := openSpool(t, t.TempDir())
+	beside := begin(t, s)
+	check(t, beside.Append(page(0, 3)))
+	f := beginOf(t, s, analytics.AgentsReport)
+	var pages []analytics.Page
+	for i := range 62 {
+		pages = append(pages, page(61-i, 250))
+		check(t, appendTo(f, pages[i]))
+	}
+	check(t, f.Close())
+	f = beginOf(t, s, analytics.AgentsReport) // after a crash
+	rev := revisionOf(keyOf(analytics.AgentsReport), 1)
+	rev.Totals = analytics.Totals{}
+	_, rows := rowsAndWant(t, f, pages...)
+	for _, part := range []int64{partBytes, 100_000} {
+		s.partBytes = part
+		w, err := f.Seal(t.Context(), rev)
+		check(t, err)
+		if d := cmp.Diff(rows, any(all(t, w.Agents()))); d != "" || w.Revision().Rows != 62*250 {
+			t.Errorf("%d rows (-want +got):\n%s", w.Revision().Rows, d)
+		}
+		check(t, w.Remove())
+	}
+	rev.Rows = 62 * 250
+	if has, err := f.Has(rev); err != nil || !has {
+		t.Errorf("has it: %v, %v", has, err)
+	}
+	if rows, _ := collect(t, beside); len(rows) != 3 {
+		t.Errorf("%d rows of visitors beside it", len(rows))
+	}
+	again := agentsOf(page(62, 2))
+	again.Rows[1] = agentsOf(pages[0]).Rows[1]
+	check(t, f.AppendAgents(again))
+	if _, err := f.Seal(t.Context(), rev); !errors.Is(err, ErrDuplicate) {
+		t.Errorf("a row twice: %v", err)
+	}
+	// Totals alone, read or shared.
+	week := keyOf(analytics.AgentsReport)
+	week.Granularity, rev.Rows = analytics.Week, analytics.TotalsOnlyRows
+	check(t, s.Share(f, week, 1, true, analytics.Totals{}))
+	shared, err := s.Begin(week, 1, now, time.Time{})
+	check(t, err)
+	defer shared.Close()
+	for _, l := range []*PageLog{f, shared} {
+		w, err := l.Seal(t.Context(), rev)
+		check(t, err)
+		got, want := all(t, w.Agents()), agentsOf(page(62, 2)).Totals
+		slices.SortFunc(want, analytics.AgentRow.Compare)
+		if d := cmp.Diff(want, got); d != "" || l == shared && l.Requests() != 0 {
+			t.Errorf("%d requests; rows (-want +got):\n%s", l.Requests(), d)
+		}
+		check(t, w.Remove())
 	}
 }
 
@@ -119,7 +178,7 @@ func TestRowsAgainstAMap(t *testing.T) {
 				rt.Fatalf("%d repeated, want %d; rows (-want +got):\n%s", repeated, appended-len(want), d)
 			}
 		}
-		for range f.rows(t.Context(), new(int)) { // a reader may stop
+		for range sortedRows(t.Context(), f, visitors, new(int)) { // a reader may stop
 			break
 		}
 	})

@@ -6,6 +6,8 @@
 //	spool/waiting/<project>.<granularity>.<from>_<to>.r<n>.pages   in the ledger, and a sink lacks it
 //	spool/tmp/                                                     emptied by Open
 //
+// Names of windows of another report than visitors have it after the project: <project>.agents.….
+//
 // Invariant: a page log returns exactly what was appended, checked by CRC each time it is
 // read. A log may end in the middle of a record, as its process may have died there; what
 // comes before that is sound. Memory does not grow with the number of rows.
@@ -25,6 +27,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -93,7 +96,11 @@ func wrapped(err error) error {
 
 // name is unique for a key: project ids and granularities have no dot.
 func name(k analytics.Key) string {
-	return fmt.Sprintf("%s.%s.%s_%s", k.Project, k.Granularity, k.From, k.To)
+	project := k.Project
+	if k.Report != analytics.VisitorsReport {
+		project += "." + k.Report.String()
+	}
+	return fmt.Sprintf("%s.%s.%s_%s", project, k.Granularity, k.From, k.To)
 }
 
 func revisionName(k analytics.Key, number int32) string {
@@ -248,13 +255,22 @@ func (l *PageLog) Has(rev analytics.Revision) (bool, error) {
 	if rev.TotalsOnly() {
 		return true, nil
 	}
-	repeated := 0
-	rows := int64(0)
-	for _, err := range l.rows(context.Background(), &repeated) {
-		if err != nil {
-			return false, err
-		}
-		rows++
+	var rows int64
+	var err error
+	if l.report == analytics.AgentsReport {
+		rows, err = countRows(sortedRows(context.Background(), l, agents, new(int)))
+	} else {
+		rows, err = countRows(sortedRows(context.Background(), l, visitors, new(int)))
 	}
-	return rows == rev.Rows, nil
+	return err == nil && rows == rev.Rows, err
+}
+
+func countRows[R any](rows iter.Seq2[R, error]) (n int64, err error) {
+	for _, err := range rows {
+		if err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
 }

@@ -237,17 +237,25 @@ func FuzzRecords(f *testing.F) {
 	f.Add([]byte{kindPage})
 	f.Add(append([]byte{kindPage, 0, 0, 0, 0, 0, 200, 1}, bytes.Repeat([]byte{0xff}, 300)...)) // 200 invalid rows
 	f.Add([]byte{0xff, 0xff, 0xff, 0x01, 1, 2, 3, 4, 5})
+	agentsPayload := appendAgents([]byte{kindPage}, agentsOf(page(1, 3)))
+	f.Add(agentsPayload)
+	f.Add(agentsPayload[:len(agentsPayload)-1])
 	decode := func(payload []byte) (analytics.Page, error) {
 		rows := []analytics.Row{}
-		page, n, err := decodePage(payload, func(path []byte,
-			counts analytics.Totals) {
+		p, err := decodePage(payload, visitors, nil, func(path []byte, counts analytics.Totals) {
 			rows = append(rows, rowOf(string(path), counts))
 		})
-		page.Rows = rows
-		if n-len(rows) > 1 || err == nil && n != len(rows) {
-			f.Fatalf("%d rows of %d", len(rows), n)
+		if p.Rows-len(rows) > 1 || err == nil && p.Rows != len(rows) {
+			f.Fatalf("%d rows of %d", len(rows), p.Rows)
 		}
-		return page, err
+		return analytics.Page{Offset: p.offset, HasMore: p.HasMore, Totals: p.Totals, Rows: rows}, err
+	}
+	decodeAgents := func(payload []byte) (analytics.AgentsPage, error) {
+		rows := []analytics.AgentRow{}
+		p, err := decodePage(payload, agents, map[string]string{}, func(path []byte, r analytics.AgentRow) {
+			rows = append(rows, agents.row(string(path), r))
+		})
+		return analytics.AgentsPage{Offset: p.offset, HasMore: p.HasMore, Totals: p.site, Rows: rows}, err
 	}
 	f.Fuzz(func(t *testing.T, content []byte) {
 		r := readerOf(content)
@@ -266,6 +274,14 @@ func FuzzRecords(f *testing.F) {
 		}
 		if len(content) == 0 {
 			return
+		}
+		if p, err := decodeAgents(content); err == nil {
+			again, err := decodeAgents(appendAgents([]byte{kindPage}, p))
+			if d := cmp.Diff(p, again); d != "" || err != nil {
+				t.Fatalf("%v; page of agents (-first +again):\n%s", err, d)
+			}
+		} else if !errors.Is(err, errTorn) || 7*(len(p.Rows)+len(p.Totals)-2) > len(content) {
+			t.Fatalf("%v, %d and %d agents of %d bytes", err, len(p.Totals), len(p.Rows), len(content))
 		}
 		if p, err := decode(content); err == nil {
 			again, err := decode(appendPage([]byte{kindPage}, p))
