@@ -10,7 +10,7 @@ import (
 // Report is a report of the service, and a dataset. Its text is the last element of its path in the API.
 type Report uint8
 
-// The reports.
+// The reports. Their numbers are stored in the state.
 const (
 	// VisitorsReport has a [Row] for each page.
 	VisitorsReport Report = iota

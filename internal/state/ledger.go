@@ -12,17 +12,28 @@ import (
 const (
 	// ofWindow selects the rows of a window, ofRevision those of a revision; the arguments are
 	// those of [window].
-	ofWindow   = ` WHERE project = ?1 AND granularity = ?2 AND window_start = ?3 AND window_end = ?4`
-	ofRevision = ofWindow + ` AND revision = ?5`
+	ofWindow = ` WHERE project = ?1 AND granularity = ?2 AND window_start = ?3 AND window_end = ?4
+		AND report = ?5`
+	ofRevision = ofWindow + ` AND revision = ?6`
 )
 
 // window returns the arguments that name a window, and more.
 func window(k analytics.Key, more ...any) []any {
-	return append([]any{k.Project, k.Granularity, k.From, k.To}, more...)
+	return days(k, append([]any{k.Report}, more...)...)
 }
 
 // windowColumns are the fields that such columns are read into, and more.
 func windowColumns(k *analytics.Key, more ...any) []any {
+	return daysColumns(k, append([]any{&k.Report}, more...)...)
+}
+
+// days is window for a table that is of visitors alone.
+func days(k analytics.Key, more ...any) []any {
+	return append([]any{k.Project, k.Granularity, k.From, k.To}, more...)
+}
+
+// daysColumns is windowColumns for a table that is of visitors alone.
+func daysColumns(k *analytics.Key, more ...any) []any {
 	return append([]any{&k.Project, &k.Granularity, &k.From, &k.To}, more...)
 }
 
@@ -90,11 +101,12 @@ func (db *DB) EachEntry(ctx context.Context, do func(Entry)) error {
 		}
 	}, `
 		SELECT r.*, d.sink, d.committed_at FROM revisions r
-		LEFT JOIN deliveries d USING (project, granularity, window_start, window_end, revision)
+		LEFT JOIN deliveries d USING (project, granularity, window_start, window_end, report, revision)
 		WHERE r.revision = (SELECT max(m.revision) FROM revisions m
 		  WHERE m.project = r.project AND m.granularity = r.granularity
-		    AND m.window_start = r.window_start AND m.window_end = r.window_end)
-		ORDER BY r.project, r.granularity, r.window_start, r.window_end, d.sink`)
+		    AND m.window_start = r.window_start AND m.window_end = r.window_end
+		    AND m.report = r.report)
+		ORDER BY r.project, r.granularity, r.window_start, r.window_end, r.report, d.sink`)
 	if err == nil && e.Sinks != nil {
 		do(e)
 	}
@@ -114,13 +126,13 @@ func (db *DB) Record(ctx context.Context, rev analytics.Revision, prov analytics
 }
 
 func (t *tx) insertRevision(r analytics.Revision, p analytics.Provenance) {
-	t.exec(`INSERT INTO revisions VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING`,
+	t.exec(`INSERT INTO revisions VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING`,
 		window(r.Key, r.Number, r.Settled, r.Verified, r.Rows, r.Totals.Human, r.Totals.AI, r.Totals.Total,
 			r.ExportedAt.UnixMicro(), p.Requests, p.Checksum, p.MovedRows, p.RepeatedRows)...)
 }
 
 func (t *tx) owe(r analytics.Revision, sink string) {
-	t.exec(`INSERT INTO deliveries VALUES (?,?,?,?,?,?,NULL) ON CONFLICT DO NOTHING`, window(r.Key, r.Number, sink)...)
+	t.exec(`INSERT INTO deliveries VALUES (?,?,?,?,?,?,?,NULL) ON CONFLICT DO NOTHING`, window(r.Key, r.Number, sink)...)
 }
 
 // Committed enters that sink has the revision since at, and counts the window and its rows; a
@@ -128,7 +140,7 @@ func (t *tx) owe(r analytics.Revision, sink string) {
 func (db *DB) Committed(ctx context.Context, rev analytics.Revision, sink string, at time.Time) error {
 	return db.write(ctx, func(t *tx) {
 		t.owe(rev, sink)
-		first := t.exec(`UPDATE deliveries SET committed_at = ?7`+ofRevision+` AND sink = ?6 AND committed_at IS NULL`,
+		first := t.exec(`UPDATE deliveries SET committed_at = ?8`+ofRevision+` AND sink = ?7 AND committed_at IS NULL`,
 			window(rev.Key, rev.Number, sink, at.UnixMicro())...) > 0
 		if first {
 			t.count(Count{"windows_committed_total", Labels("project", rev.Project, "sink", sink), 1},
@@ -146,7 +158,7 @@ func (db *DB) Forget(ctx context.Context, rev analytics.Revision) error {
 			t.fail(fmt.Errorf("forget %s revision %d: a sink has committed it", rev.Key, rev.Number))
 		}
 		t.exec(`DELETE FROM deliveries`+ofRevision, revision...)
-		t.exec(`DELETE FROM revisions`+ofRevision+` AND EXISTS (SELECT 1 FROM revisions`+ofWindow+` AND revision < ?5)`,
+		t.exec(`DELETE FROM revisions`+ofRevision+` AND EXISTS (SELECT 1 FROM revisions`+ofWindow+` AND revision < ?6)`,
 			revision...)
 	})
 }
@@ -157,7 +169,7 @@ func (db *DB) Restore(ctx context.Context, sink string, revs []analytics.Revisio
 	return db.write(ctx, func(t *tx) {
 		for _, r := range revs {
 			t.insertRevision(r, analytics.Provenance{})
-			t.exec(`INSERT INTO deliveries VALUES (?,?,?,?,?,?,?)
+			t.exec(`INSERT INTO deliveries VALUES (?,?,?,?,?,?,?,?)
 				ON CONFLICT DO UPDATE SET committed_at = coalesce(committed_at, excluded.committed_at)`,
 				window(r.Key, r.Number, sink, r.ExportedAt.UnixMicro())...)
 		}
@@ -188,7 +200,7 @@ func (db *DB) ReplaceLedger(ctx context.Context, entries []Entry) error {
 func (t *tx) insertEntry(e Entry) {
 	t.insertRevision(e.Revision, e.Provenance)
 	for sink, at := range e.Sinks {
-		t.exec(`INSERT INTO deliveries VALUES (?,?,?,?,?,?,?)`, window(e.Key, e.Number, sink, orNull(at))...)
+		t.exec(`INSERT INTO deliveries VALUES (?,?,?,?,?,?,?,?)`, window(e.Key, e.Number, sink, orNull(at))...)
 	}
 }
 

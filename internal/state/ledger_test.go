@@ -119,7 +119,7 @@ func (m *model) entries() []state.Entry {
 	}
 	slices.SortFunc(out, func(a, b state.Entry) int {
 		return cmp.Or(cmp.Compare(a.Project, b.Project), cmp.Compare(a.Granularity, b.Granularity),
-			cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
+			cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To), cmp.Compare(a.Report, b.Report))
 	})
 	return out
 }
@@ -132,6 +132,7 @@ func drawKey(t *rapid.T) analytics.Key {
 		Project:     rapid.SampledFrom([]string{"a", "b'"}).Draw(t, "project"),
 		Granularity: rapid.SampledFrom([]analytics.Granularity{analytics.Day, "28d"}).Draw(t, "granularity"),
 		Window:      analytics.Window{From: from, To: from + analytics.Date(rapid.IntRange(1, 2).Draw(t, "days"))},
+		Report:      rapid.SampledFrom([]analytics.Report{analytics.VisitorsReport, analytics.AgentsReport}).Draw(t, "report"),
 	}
 }
 

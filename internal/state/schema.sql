@@ -1,14 +1,15 @@
 -- The schema of the state as of docgauge 0.1.0, which is number 100; migrations.go has what came
 -- later. Dates are days since 1970-01-01, times are microseconds since 1970-01-01T00:00:00Z.
 
--- One row for each committed reading of a window. checksum is analytics.Checksum of its rows, empty
--- where it is not known; moved_rows and repeated_rows are the suspect rows of an unverified
--- reading.
+-- One row for each committed reading of a window; report is analytics.Report. checksum is
+-- analytics.Checksum of its rows, empty where it is not known; moved_rows and repeated_rows are the
+-- suspect rows of an unverified reading.
 CREATE TABLE revisions (
   project       TEXT    NOT NULL,
   granularity   TEXT    NOT NULL,
   window_start  INTEGER NOT NULL,
   window_end    INTEGER NOT NULL,
+  report        INTEGER NOT NULL,
   revision      INTEGER NOT NULL,
   settled       INTEGER NOT NULL,
   verified      INTEGER NOT NULL,
@@ -21,7 +22,7 @@ CREATE TABLE revisions (
   checksum      TEXT    NOT NULL,
   moved_rows    INTEGER NOT NULL,
   repeated_rows INTEGER NOT NULL,
-  PRIMARY KEY (project, granularity, window_start, window_end, revision)
+  PRIMARY KEY (project, granularity, window_start, window_end, report, revision)
 ) STRICT, WITHOUT ROWID;
 
 -- Which sink is owed, or has, which revision; committed_at is null while it is owed.
@@ -30,10 +31,11 @@ CREATE TABLE deliveries (
   granularity  TEXT    NOT NULL,
   window_start INTEGER NOT NULL,
   window_end   INTEGER NOT NULL,
+  report       INTEGER NOT NULL,
   revision     INTEGER NOT NULL,
   sink         TEXT    NOT NULL,
   committed_at INTEGER,
-  PRIMARY KEY (project, granularity, window_start, window_end, revision, sink)
+  PRIMARY KEY (project, granularity, window_start, window_end, report, revision, sink)
 ) STRICT, WITHOUT ROWID;
 
 -- Windows that failed when they were last read: they are not requested again before until.
@@ -42,12 +44,13 @@ CREATE TABLE set_aside (
   granularity  TEXT    NOT NULL,
   window_start INTEGER NOT NULL,
   window_end   INTEGER NOT NULL,
+  report       INTEGER NOT NULL,
   reason       TEXT    NOT NULL,
   detail       TEXT    NOT NULL,
   failures     INTEGER NOT NULL,
   since        INTEGER NOT NULL,
   until        INTEGER NOT NULL,
-  PRIMARY KEY (project, granularity, window_start, window_end)
+  PRIMARY KEY (project, granularity, window_start, window_end, report)
 ) STRICT, WITHOUT ROWID;
 
 -- The newest reading of the running window, for gauges only.

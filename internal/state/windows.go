@@ -19,19 +19,19 @@ type OpenWindow struct {
 // reading of its project and granularity.
 func (db *DB) SetOpen(ctx context.Context, k analytics.Key, t analytics.Totals, at time.Time) error {
 	return db.exec(ctx, `INSERT OR REPLACE INTO open_windows VALUES (?,?,?,?,?,?,?,?)`,
-		window(k, t.Human, t.AI, t.Total, at.UnixMicro())...)
+		days(k, t.Human, t.AI, t.Total, at.UnixMicro())...)
 }
 
 // OpenWindows returns the readings of the running windows, in key order.
 func (db *DB) OpenWindows(ctx context.Context) ([]OpenWindow, error) {
 	return list(ctx, db, func(w *OpenWindow) []any {
-		return windowColumns(&w.Key, &w.Totals.Human, &w.Totals.AI, &w.Totals.Total, instant{&w.ReadAt})
+		return daysColumns(&w.Key, &w.Totals.Human, &w.Totals.AI, &w.Totals.Total, instant{&w.ReadAt})
 	}, `SELECT * FROM open_windows ORDER BY project, granularity`)
 }
 
 // SetAside keeps a window that failed, in place of its former entry.
 func (db *DB) SetAside(ctx context.Context, a analytics.Aside) error {
-	return db.exec(ctx, `INSERT OR REPLACE INTO set_aside VALUES (?,?,?,?,?,?,?,?,?)`,
+	return db.exec(ctx, `INSERT OR REPLACE INTO set_aside VALUES (?,?,?,?,?,?,?,?,?,?)`,
 		window(a.Key, a.Reason, a.Detail, a.Failures, a.Since.UnixMicro(), a.Until.UnixMicro())...)
 }
 
@@ -40,7 +40,7 @@ func (db *DB) SetAside(ctx context.Context, a analytics.Aside) error {
 func (db *DB) Asides(ctx context.Context) ([]analytics.Aside, error) {
 	return list(ctx, db, func(a *analytics.Aside) []any {
 		return windowColumns(&a.Key, &a.Reason, &a.Detail, &a.Failures, instant{&a.Since}, instant{&a.Until})
-	}, `SELECT * FROM set_aside ORDER BY project, granularity, window_start, window_end`)
+	}, `SELECT * FROM set_aside ORDER BY project, granularity, window_start, window_end, report`)
 }
 
 // Movement is how often in a row, and when last, windows of a project and granularity moved in the
@@ -98,7 +98,7 @@ func (db *DB) SetPages(ctx context.Context, rev analytics.Revision, pages []anal
 	return db.write(ctx, func(t *tx) {
 		newest := t.exec(`INSERT INTO newest_pages VALUES (?1,?2,?3,?4,?5) ON CONFLICT DO UPDATE
 			SET window_start = ?3, window_end = ?4, revision = ?5
-			WHERE window_start < ?3 OR window_start = ?3 AND revision < ?5`, window(rev.Key, rev.Number)...) > 0
+			WHERE window_start < ?3 OR window_start = ?3 AND revision < ?5`, days(rev.Key, rev.Number)...) > 0
 		if !newest {
 			return
 		}
@@ -118,7 +118,7 @@ func (db *DB) Pages(ctx context.Context, n int) ([]PageList, error) {
 		human, ai, total sql.NullInt64
 	}
 	columns := func(r *row) []any {
-		return windowColumns(&r.list.Key, &r.list.Revision, &r.path, &r.human, &r.ai, &r.total)
+		return daysColumns(&r.list.Key, &r.list.Revision, &r.path, &r.human, &r.ai, &r.total)
 	}
 	var out []PageList
 	err := scan(ctx, db.sql, columns, func(r row) {

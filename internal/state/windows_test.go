@@ -18,7 +18,10 @@ func TestWhatWasLearned(t *testing.T) {
 		return analytics.Aside{Key: k, Reason: analytics.AsideMalformed, Detail: "a path: …", Failures: failures,
 			Since: now, Until: now.Add(time.Hour)}
 	}
+	agents := first.Key
+	agents.Report = analytics.AgentsReport
 	check(t, db.SetAside(t.Context(), aside(second.Key, 1)))
+	check(t, db.SetAside(t.Context(), aside(agents, 7)))
 	for n := range 2 {
 		check(t, db.SetAside(t.Context(), aside(first.Key, n+1)))
 		check(t, db.SetMovement(t.Context(), "prj_a", analytics.Day, "between", n+1, now))
@@ -26,12 +29,12 @@ func TestWhatWasLearned(t *testing.T) {
 	}
 	check(t, db.Close())
 	db = open(t, dir)
-	same(t, []analytics.Aside{aside(first.Key, 2), aside(second.Key, 1)}, must(db.Asides(t.Context()))(t))
+	same(t, []analytics.Aside{aside(first.Key, 2), aside(agents, 7), aside(second.Key, 1)}, must(db.Asides(t.Context()))(t))
 	moved := []state.Movement{{Project: "prj_a", Granularity: analytics.Day, Kind: "between", Times: 2, At: now}}
 	same(t, moved, must(db.Movements(t.Context()))(t))
 	same(t, map[string]int{"prj_a": 200}, must(db.PageRows(t.Context()))(t))
 	check(t, db.Record(t.Context(), first, analytics.Provenance{Requests: 1}, []string{"parquet"}))
-	same(t, []analytics.Aside{aside(second.Key, 1)}, must(db.Asides(t.Context()))(t))
+	same(t, []analytics.Aside{aside(agents, 7), aside(second.Key, 1)}, must(db.Asides(t.Context()))(t))
 }
 
 func TestOpenWindows(t *testing.T) {
