@@ -330,6 +330,30 @@ func TestReload(t *testing.T) {
 	exported(s, "one")
 }
 
+// TestFixedLibraries: what a library has read at the start stays as it is, also if it was not set.
+func TestFixedLibraries(t *testing.T) {
+	clearVariables(t)
+	for _, name := range []string{"NO_PROXY", "SSL_CERT_DIR"} {
+		t.Setenv(name, "") // so that it is set back
+		if err := os.Unsetenv(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := writeEnvFile(t, 0o600, "NO_PROXY=a")
+	s := ReadSource(EnvFile{path, "--env-file"}, nil)
+	c, err := s.Load(NeedNothing, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, refused := range map[string]bool{"NO_PROXY=a": false, "NO_PROXY=b": true, "": true,
+		"NO_PROXY=a\nSSL_CERT_DIR=": true} {
+		rewrite(t, path, text)
+		if _, _, err := s.Reload(NeedNothing, time.Now(), c); (err != nil) != refused {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
 // TestFlags: a problem with the value of a flag names the flag, and an empty one is the default.
 func TestFlags(t *testing.T) {
 	clearVariables(t)

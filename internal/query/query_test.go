@@ -253,6 +253,16 @@ func TestErrors(t *testing.T) {
 	ask("day", "", &at, 0, "contains 2026-11-01; they reach from 2026-10-01 to 2026-10-02 (exclusive)")
 	s.Put(sinktest.TotalsOnly(windowOf("prj_b", analytics.Day, 0, 1)), nil, nil)
 	ask("day", "", nil, 1, "prj_b day [2026-10-01,2026-10-02): only its totals were read")
+	var rows []analytics.Row
+	for i := range 2*analytics.PageRows + 1 {
+		rows = append(rows, page(fmt.Sprint("/", i), 1))
+	}
+	many := put(s, windowOf("prj_b", analytics.Day, 5, 6), rows...)
+	week := sinktest.TotalsOnly(windowOf("prj_b", analytics.Week, 4, 11))
+	s.Put(week, nil, nil)
+	ask("week", "", nil, 0, "it costs 3 requests or more")
+	s.Remove(many.Key)
+	s.Remove(week.Key)
 
 	// Damage counts where the answer needs the window, and nowhere else.
 	s.Remove(sinktest.Key("prj_b", 0))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -275,6 +276,17 @@ func TestHostileLines(t *testing.T) {
 	}
 	if n := len(counted(t, r, Options{}, lines...).Pages); n != maxPages+1 {
 		t.Errorf("%d pages", n)
+	}
+}
+
+// TestParseIPv4: it takes what net/netip takes.
+func TestParseIPv4(t *testing.T) {
+	for _, text := range []string{"192.0.2.1", "0.0.0.0", "255.255.255.255", "1.2.3", "1.2.3.", "1.2.3.256", "1.256.3.4",
+		"01.2.3.4", "1.2.3.04", "1.2.3.4.5", "1..2.3", ".1.2.3", "1.2.3.4 ", "1.2.3.1000", "1.2.3.x", "", "::1"} {
+		want, err := netip.ParseAddr(text)
+		if got, ok := parseIPv4([]byte(text)); ok != (err == nil && want.Is4()) || ok && got != want {
+			t.Errorf("%q: %v, %v; netip: %v, %v", text, got, ok, want, err)
+		}
 	}
 }
 
