@@ -456,6 +456,9 @@ func (w *watched) logged() map[int]siteRead {
 			}
 		}
 		for line := range strings.Lines(string(text)) {
+			if w.empties && !strings.HasSuffix(line, "\n") {
+				continue // the copy was made while the server wrote the line
+			}
 			var l struct {
 				Status  int
 				Request struct {
