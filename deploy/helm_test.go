@@ -423,8 +423,8 @@ func TestNoKeyTwice(t *testing.T) {
 	}
 }
 
-// TestHelmSettings: each variable of the program can be set, and no other. A site of one's own runs in
-// a container with an environment of its own.
+// TestHelmSettings: each variable of the program can be set, and no other. The settings of a
+// site are not among them: docs/kubernetes.md runs site serve in a second container, which has its own.
 func TestHelmSettings(t *testing.T) {
 	var schema struct {
 		Properties struct {

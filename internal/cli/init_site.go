@@ -23,7 +23,7 @@ import (
 	"github.com/docgauge/docgauge/internal/site/logs"
 )
 
-// ownSite is the answer to the question for the base URL where there is no platform.
+// ownSiteAnswer is the answer to the question for the base URL if there is no platform.
 const ownSiteAnswer = "site"
 
 // siteTemplate is what packages and install.sh install as the settings of docgauge-site.service.

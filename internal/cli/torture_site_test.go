@@ -303,7 +303,7 @@ func (w *watched) serving() (*sidecar, testbed.Series) {
 	return s, w.series(s)
 }
 
-// ask returns a page of the API's answer for all days of the test, nil while there is none.
+// ask returns one page of the answer for all days of the test; nil while the site answers 503.
 func (w *watched) ask(url string, offset int) (*api.Page, error) {
 	w.t.Helper()
 	today := analytics.DateOf(time.Now())

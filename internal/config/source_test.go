@@ -330,7 +330,7 @@ func TestReload(t *testing.T) {
 	exported(s, "one")
 }
 
-// TestFixedLibraries: what a library has read at the start stays as it is, also if it was not set.
+// TestFixedLibraries: a reload cannot set, change or remove a variable that a library reads once, at the start.
 func TestFixedLibraries(t *testing.T) {
 	clearVariables(t)
 	for _, name := range []string{"NO_PROXY", "SSL_CERT_DIR"} {

@@ -64,7 +64,7 @@ func TestClassify(t *testing.T) {
 			}
 		}
 	}
-	// How long to wait is part of a refusal.
+	// Retry-After counts from status 400 on.
 	for status, want := range map[int]time.Duration{399: 0, 400: 7 * time.Second, 503: 7 * time.Second} {
 		if _, after := classify(http.MethodGet, status, http.Header{"Retry-After": {"7"}}, nil); after != want {
 			t.Errorf("%d: after %v, want %v", status, after, want)

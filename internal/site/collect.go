@@ -122,8 +122,8 @@ func (c *Collector) Failed() error {
 	return c.failed
 }
 
-// worked takes the end of a look at the logs.
-func (c *Collector) worked(err error) {
+// ended records how the last look at the logs ended.
+func (c *Collector) ended(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.failed = err
@@ -139,7 +139,7 @@ func (c *Collector) Run(ctx context.Context) error {
 			return err
 		}
 		if ctx.Err() == nil {
-			c.worked(err)
+			c.ended(err)
 			c.Logger.Error("logs not collected; docgauge tries again", "error", err)
 		}
 		_ = clock.Sleep(ctx, pause) // or until ctx ends
@@ -162,7 +162,7 @@ func (c *Collector) session(ctx context.Context, worked func()) error {
 		if err := s.tidy(ctx); err != nil {
 			return err
 		}
-		c.worked(nil)
+		c.ended(nil)
 		worked()
 		if s.taken < much {
 			_ = clock.Sleep(ctx, c.Every) // or until ctx ends

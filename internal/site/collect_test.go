@@ -341,7 +341,7 @@ func TestCollectingFails(t *testing.T) {
 		e.Handler().ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
 		return answer.Body.String()
 	}
-	if c.worked(nil); len(e.Ready()) > 0 || !strings.Contains(shown(), "docgauge_site_collecting 1\n") {
+	if c.ended(nil); len(e.Ready()) > 0 || !strings.Contains(shown(), "docgauge_site_collecting 1\n") {
 		t.Errorf("%v; %s", e.Ready(), shown())
 	}
 	w.stop()

@@ -3,8 +3,8 @@
 // table; a window is replaced by an entry of the table's log (package deltalog), which
 // removes the former file and adds the new one, so that every reader of the table sees
 // one of them. The file of rows is the sealed window file, byte for byte. A window of another
-// report is one file of a table of its own (agents), because its rows have the totals: it has no
-// steps but 1 and 2, and nothing to heal.
+// report is one file in the table of that report (agents), whose rows include the totals. So it needs
+// only steps 1 and 2, and nothing is healed.
 //
 // Data files are never changed. Where the Parquet sink has published the window on the
 // same file system, they are hard links to its files: the space is taken once.
@@ -218,7 +218,7 @@ func (d *dataset) writable(ctx context.Context) error {
 type change struct {
 	ctx context.Context
 	rev analytics.Revision
-	// rows is nil where there is no file of rows, totals where there is none of totals.
+	// rows is nil if the window has no file of rows, totals if it has no file of totals.
 	rows, totals *deltalog.Add
 	heal         bool
 }

@@ -1,7 +1,7 @@
 // Package parquet publishes window files to a tree that any warehouse reads:
 // visitors/v1 and totals/v1, one file per window, in a directory or below a prefix of
-// an S3 bucket. A window of another report is one file of a table of its own (agents/v1),
-// because its rows have the totals.
+// an S3 bucket. A window of another report is one file in the table of that report
+// (agents/v1), whose rows include the totals.
 //
 // A file appears under its name whole and durable (package filestore), so nothing whose
 // name ends in .parquet is ever incomplete. The package does not write Parquet itself:

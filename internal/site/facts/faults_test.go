@@ -22,7 +22,7 @@ var (
 	closing = EpochOf(faultsFrom) - 1
 )
 
-// clone is a copy of the model, with its directory as it is at this moment, and as kill -9 would leave it.
+// clone copies the model and its directory as they are now, as if kill -9 had ended the process here.
 func (m *model) clone(t *testing.T) *model {
 	c := *m
 	c.Store, c.dir = nil, t.TempDir()

@@ -63,7 +63,7 @@ type Store struct {
 	dir  string
 	lock *os.File
 
-	// writing is held by whoever writes segments. unsettled: there may be files that no row names.
+	// writing is locked while segments are written. unsettled: there may be segment files that no row names.
 	writing   sync.Mutex
 	unsettled atomic.Bool
 	// files guards the segments: whoever removes some holds it, and whoever lists and opens some.

@@ -342,7 +342,7 @@ func TestEveryWindow(t *testing.T) {
 	}
 }
 
-// leads counts what leads back to somebody in any file: the key of an epoch, and the ids of readers under it.
+// leads counts what identifies readers in any file: the key of an epoch, and the ids of readers under it.
 func (m *model) leads(t *testing.T, epoch Epoch) (found int) {
 	var all []byte
 	check(t, filepath.WalkDir(m.dir, func(path string, d fs.DirEntry, err error) error {
