@@ -46,6 +46,8 @@ type Sizes struct {
 	perPage map[Source]int
 	// most is the most rows that a window of a series had.
 	most map[Series]int64
+	// known are the sources of which a window was read.
+	known map[Source]bool
 	// checked is the number of pages that one answer about a day tells.
 	checked map[Source]int
 	// begun is the number of pages of a window in the spool.
@@ -80,22 +82,23 @@ type sized struct {
 func NewSizes(perPage map[Source]int) *Sizes {
 	s := &Sizes{
 		rows: map[Series][]sized{}, perPage: map[Source]int{}, most: map[Series]int64{},
-		checked: map[Source]int{}, begun: map[analytics.Key]int{},
+		known: map[Source]bool{}, checked: map[Source]int{}, begun: map[analytics.Key]int{},
 	}
 	maps.Copy(s.perPage, perPage)
 	return s
 }
 
 // Learn records the number of rows of a window that was read, and reports whether it is
-// the first of its series. A reading of totals alone says nothing.
+// the first of its series. A reading of totals alone says nothing but that the source is known.
 func (s *Sizes) Learn(k analytics.Key, rows int64) (first bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of := SeriesOf(k)
+	s.known[of.Source] = true
 	if rows < 0 {
 		return false
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	delete(s.begun, k)
-	of := SeriesOf(k)
 	s.most[of] = max(s.most[of], rows)
 	at, known := s.find(of, k.Window)
 	if known {
@@ -154,16 +157,11 @@ func (s *Sizes) Begun(k analytics.Key) int {
 	return s.begun[k]
 }
 
-// Knows reports whether a window of the source was ever read with its rows.
-func (s *Sizes) Knows(source Source) bool {
+// Knows reports whether a window of the source was ever read.
+func (s *Sizes) Knows(of Source) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for of := range s.rows {
-		if of.Source == source {
-			return true
-		}
-	}
-	return false
+	return s.known[of]
 }
 
 // Pages returns how many pages an item probably has.

@@ -131,7 +131,11 @@ func TestLackingReport(t *testing.T) {
 	for hour := range 49 {
 		items, _ := schedule.Plan(w.input(keys[2].From))
 		w.service.again()
-		r := w.run(slices.DeleteFunc(items, func(i schedule.Item) bool { return i.Key.To > keys[0].To })...)
+		work := w.work(slices.DeleteFunc(items, func(i schedule.Item) bool { return i.Key.To > keys[0].To }))
+		if hour > 0 {
+			work.Sizes.Learn(keys[0], 600)
+		}
+		r := reading(t.Context(), w.process(), work)
 		want := 0
 		if hour%24 == 0 {
 			want = 1
@@ -150,14 +154,15 @@ func TestLackingReport(t *testing.T) {
 	}
 	w.service.lacks = false
 	items, _ := schedule.Plan(w.input(keys[2].From))
-	if r := w.run(items...); r.Committed != 0 {
-		t.Errorf("asked for again within a day: %+v", r)
+	w.clean(w.run(items...))
+	if got := w.shown(sinktest.Of(w.report, keys[0])); got.Number != 0 {
+		t.Errorf("asked for again within a day: %+v", got)
 	}
 	w.now = w.now.Add(24 * time.Hour)
 	items, _ = schedule.Plan(w.input(keys[2].From))
 	w.clean(w.run(items...))
 	for _, k := range keys {
-		w.shows(sinktest.Of(analytics.AgentsReport, k), 1)
+		w.shows(sinktest.Of(w.report, k), 1)
 	}
 }
 
