@@ -148,13 +148,13 @@ func NewSink(c config.Config, name string) (s sinks.Sink, err error) {
 	switch name {
 	case config.SinkParquet:
 		variable = "DOCGAUGE_PARQUET_URL: "
-		s, err = parquet.New(c.ParquetURL)
+		s, err = parquet.New(c.ParquetURL, c.Reports...)
 	case config.SinkDelta:
 		variable = "DOCGAUGE_DELTA_URL: "
 		// If both are configured, a data file is a link to the file that the Parquet sink has published
 		// for the window.
 		o := c.Delta()
-		if files, err := parquet.New(c.ParquetURL); err == nil {
+		if files, err := parquet.New(c.ParquetURL, c.Reports...); err == nil {
 			o.Published = files.Published
 		}
 		s, err = delta.New(o)
