@@ -18,6 +18,9 @@ const (
 	AgentsReport
 )
 
+// Reports are all of them.
+var Reports = []Report{VisitorsReport, AgentsReport}
+
 var reportNames = [...]string{"visitors", "agents"}
 
 // ParseReport reads what String returns.

@@ -112,6 +112,16 @@ type Plan struct {
 	Budget Capacity
 	// Named is nil where no windows are named by their dates.
 	Named *Named
+	// Lacking are the reports that the service does not have, and that are not asked for now.
+	Lacking []Lacking
+}
+
+// Lacking is a report that the service does not have.
+type Lacking struct {
+	Project string           `json:"project"`
+	Report  analytics.Report `json:"report"`
+	// Until is when it is asked for again.
+	Until time.Time `json:"until"`
 }
 
 // Plan plans against the present ledger. Rotate counts the runs: it decides which
@@ -148,6 +158,14 @@ func (s Selection) PlanOver(
 		return p, err
 	}
 	p.Due, p.Waiting = due, waiting
+	for _, project := range p.Input.Projects {
+		for _, report := range p.Input.Reports {
+			until, lacks := p.Ledger.Learned.Lacks(schedule.Source{Project: project, Report: report}, now)
+			if lacks {
+				p.Lacking = append(p.Lacking, Lacking{project, report, until})
+			}
+		}
+	}
 	if s.IsNamed() {
 		p.Named = &Named{Reading: reading, From: s.From, To: s.To, Windows: all, Left: len(due) + len(waiting)}
 	}

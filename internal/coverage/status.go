@@ -25,6 +25,8 @@ type Status struct {
 	SetAside []analytics.Aside `json:"set_aside"`
 	// Waiting are windows that are not due before their time, and why.
 	Waiting []PlannedWindow `json:"windows_waiting"`
+	// Lacking are the reports that the service does not have.
+	Lacking []Lacking `json:"reports_lacking,omitempty"`
 	// Owed counts windows that a sink lacks, by sink.
 	Owed    map[string]int `json:"windows_owed"`
 	LastRun *view.Run      `json:"last_run"`
@@ -73,7 +75,7 @@ func NewStatus(ctx context.Context, db *state.DB, c config.Config, sel Selection
 			r.Coverage = append(r.Coverage, g)
 		}
 	}
-	r.Sinks, r.Owed, r.Budget = c.Sinks, map[string]int{}, p.Budget
+	r.Sinks, r.Owed, r.Budget, r.Lacking = c.Sinks, map[string]int{}, p.Budget, p.Lacking
 	r.Unverified, r.SetAside, r.Waiting = []Unverified{}, l.SetAside(in), []PlannedWindow{}
 	for _, sink := range c.Sinks {
 		r.Owed[sink] = 0
