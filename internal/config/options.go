@@ -44,5 +44,5 @@ func (c Config) ClickHouse() clickhouse.Options {
 
 // Postgres returns the options of the sink postgres.
 func (c Config) Postgres() postgres.Options {
-	return postgres.Options{DSN: string(c.PostgresDSN), Version: c.Build.Version, Now: time.Now}
+	return postgres.Options{DSN: string(c.PostgresDSN), Version: c.Build.Version, Now: time.Now, Reports: c.Reports}
 }
