@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"os"
@@ -61,10 +62,16 @@ func config(o Options) Options {
 var pretend = words{}
 
 // words is an Editor of changes without a repository. A prompt with [sandbox:fail], [sandbox:archive]
-// or [sandbox:no-change] comes to that, one with [sandbox:slow] takes nine hours, others take after.
+// or [sandbox:no-change] comes to that, one with [report:JSON] reports JSON, one with [sandbox:slow] takes nine hours, others take after.
 type words struct{ after time.Duration }
 
-func (w words) Edit(ctx context.Context, t Task) (Result, error) {
+func (w words) Edit(ctx context.Context, t Task) (r Result, err error) {
+	if _, report, ok := strings.Cut(t.Prompt, "[report:"); ok {
+		defer func() {
+			r.Report = &Report{}
+			err = errors.Join(err, json.NewDecoder(strings.NewReader(report)).Decode(r.Report))
+		}()
+	}
 	has := func(word string) bool { return strings.Contains(t.Prompt, "[sandbox:"+word+"]") }
 	if has("slow") {
 		w.after = 9 * time.Hour

@@ -58,6 +58,11 @@ type Job struct {
 	PRLink     *string    `json:"prLink"`
 	CreatedAt  time.Time  `json:"createdAt"`
 	ArchivedAt *time.Time `json:"archivedAt"`
+	// Cost, in CostUnit, and Tokens are those of all instructions that ended, as their agents reported
+	// them. They are extensions of the service's object, and nil unless each part of them is known.
+	Cost     *float64 `json:"cost,omitempty"`
+	CostUnit string   `json:"cost_unit,omitempty"`
+	Tokens   *int64   `json:"tokens,omitempty"`
 
 	Project string `json:"-"`
 	// Prompts are the prompt of the create call and then the messages, as accepted.
@@ -67,6 +72,8 @@ type Job struct {
 	Worked          int    `json:"-"`
 	Failure, Output string `json:"-"`
 
+	cost      total[float64]
+	tokens    total[int64]
 	last      Change    // result of the instructions that ended
 	forgotten bool      // Options.Archived has returned nil
 	begun     bool      // work on the next instruction has begun
@@ -84,7 +91,50 @@ func (j *Job) shown() Job {
 	if j.active() {
 		r.Status, r.PRLink = Active, nil
 	}
+	if r.Cost = j.cost.value(); r.Cost != nil {
+		r.CostUnit = costUnit
+	}
+	r.Tokens = j.tokens.value()
 	return r
+}
+
+// costUnit is the unit of each cost that agents report.
+const costUnit = "USD"
+
+// Report is what an agent said of its work on an instruction. What it did not say is nil, never 0.
+type Report struct {
+	Cost   *float64 `json:"cost,omitempty"`   // in US dollars
+	Tokens *int64   `json:"tokens,omitempty"` // read and written
+}
+
+// report adds what an agent said, nil for nothing.
+func (j *Job) report(r *Report) {
+	if r == nil {
+		r = &Report{}
+	}
+	j.cost.add(r.Cost)
+	j.tokens.add(r.Tokens)
+}
+
+// total is a sum of parts. It is unknown without parts, and if one part is unknown.
+type total[T int64 | float64] struct {
+	sum            T
+	known, unknown bool // whether a part is
+}
+
+func (t *total[T]) add(part *T) {
+	if part == nil {
+		t.unknown = true
+		return
+	}
+	t.sum, t.known = t.sum+*part, true
+}
+
+func (t *total[T]) value() *T {
+	if t.unknown || !t.known {
+		return nil
+	}
+	return new(t.sum)
 }
 
 // Task is one instruction for an Editor.
@@ -113,15 +163,16 @@ func (c Change) Empty() bool { return c.Head == c.Base }
 
 // Result is what an instruction came to.
 type Result struct {
-	Change Change // of the whole job, with Head as in Task.Last if nothing changed
-	Output string // the end of it
+	Change Change  // of the whole job, with Head as in Task.Last if nothing changed
+	Output string  // the end of it
+	Report *Report // nil = the agent said nothing
 	// Archive asks to archive the job if no instruction is left.
 	Archive bool
 }
 
 // Editor carries out instructions.
 type Editor interface {
-	// Edit carries out t. With an error the output counts alone, and the branch is as t.Last has it.
+	// Edit carries out t. With an error, output and report count alone, and the branch is as t.Last has it.
 	Edit(ctx context.Context, t Task) (Result, error)
 	// Diff returns c as a unified diff of Head against Base.
 	Diff(ctx context.Context, c Change) (string, error)

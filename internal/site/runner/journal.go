@@ -24,8 +24,8 @@ const (
 	eventCreated   = "created"   // create was accepted: project, prompt, source, model
 	eventMessage   = "message"   // a message was accepted: prompt
 	eventStarted   = "started"   // work on the next instruction began, or began again
-	eventCommitted = "committed" // the editor is done: change
-	eventEnded     = "ended"     // the instruction is over: status, link, failure, output
+	eventCommitted = "committed" // the editor is done: change, report
+	eventEnded     = "ended"     // the instruction is over: status, link, failure, output, and the report unless that was committed
 	eventArchived  = "archived"  // the job was archived by age
 )
 
@@ -43,6 +43,7 @@ type event struct {
 	Link    string    `json:"link,omitempty"`
 	Failure string    `json:"failure,omitempty"`
 	Output  string    `json:"output,omitempty"`
+	Report  *Report   `json:"report,omitempty"`
 }
 
 // journal is the file of events, locked while it is open.

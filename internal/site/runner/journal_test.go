@@ -40,7 +40,7 @@ func aJournal(t *testing.T) (text string) {
 		now := noon
 		s := open(t, Options{Dir: dir, Workers: 2, Editor: words{time.Minute}, ArchiveAfter: time.Hour,
 			Now: func() time.Time { return now }})
-		first := create(t, s, "one")
+		first := create(t, s, `one [report:{"cost":0.5,"tokens":7}]`)
 		send(t, s, first, "two")
 		second := create(t, s, "three [sandbox:fail]")
 		create(t, s, "four [sandbox:archive]")
@@ -71,7 +71,7 @@ func goOn(t *testing.T, text string) {
 		records = atRest(s)
 		closeQueue(t, s)
 		s = open(t, Options{Dir: dir, Host: host})
-		if diff := cmp.Diff(records, atRest(s), cmp.AllowUnexported(Job{})); diff != "" {
+		if diff := cmp.Diff(records, atRest(s), cmp.AllowUnexported(Job{}, total[float64]{}, total[int64]{})); diff != "" {
 			t.Errorf("after one more start: %s", diff)
 		}
 		closeQueue(t, s)

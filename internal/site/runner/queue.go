@@ -222,15 +222,22 @@ func (q *Queue) apply(e event) error {
 	case eventMessage:
 		j.Prompts = append(j.Prompts, e.Prompt)
 	case eventStarted:
+		if j.begun {
+			j.report(nil) // what was interrupted cost something too
+		}
 		j.begun = true
 	case eventCommitted:
 		if e.Change == nil {
 			return fmt.Errorf("job %.60q: event committed lacks its change", e.Job)
 		}
 		j.last, j.pending = *e.Change, true
+		j.report(e.Report)
 	case eventEnded:
 		if !j.active() {
 			return fmt.Errorf("job %.60q: ended more often than instructions were accepted", e.Job)
+		}
+		if !j.pending {
+			j.report(e.Report)
 		}
 		j.Worked++
 		j.begun, j.pending = false, false
@@ -315,7 +322,7 @@ func (q *Queue) carryOut(j Job) event {
 	if !j.pending {
 		task := Task{Job: j.ID, Project: j.Project, Prompt: j.Prompts[j.Worked], Last: j.last, Again: j.begun}
 		result, err := q.options.Editor.Edit(q.ctx, task)
-		change, end.Output = result.Change, result.Output
+		change, end.Output, end.Report = result.Change, result.Output, result.Report
 		switch {
 		case err != nil:
 			return failed(err)
@@ -328,11 +335,12 @@ func (q *Queue) carryOut(j Job) event {
 		// After a crash from here on, nothing is edited again: the instruction continues with
 		// the pull request.
 		q.mu.Lock()
-		err = q.commit(event{Kind: eventCommitted, Job: j.ID, Change: &change})
+		err = q.commit(event{Kind: eventCommitted, Job: j.ID, Change: &change, Report: result.Report})
 		q.mu.Unlock()
 		if err != nil {
 			return failed(err)
 		}
+		end.Report = nil
 	}
 	diff, err := q.options.Editor.Diff(q.ctx, change)
 	if err == nil {

@@ -2,7 +2,9 @@ package runner
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -88,6 +90,60 @@ func TestArchivedWithMoreToDo(t *testing.T) {
 		}
 		if _, err := s.Message("p", id, "x"); !errors.Is(err, ErrArchived) {
 			t.Error(err)
+		}
+		closeQueue(t, s)
+	})
+}
+
+// TestCost: the cost of a job is the sum of what its instructions cost, and unknown if one of them is, also
+// after a restart.
+func TestCost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		for _, tc := range []struct {
+			prompts []string
+			want    string
+		}{
+			{[]string{`a [report:{"cost":0.25,"tokens":5}]`, `b [sandbox:fail][report:{"cost":0.5,"tokens":6}]`,
+				`c [sandbox:no-change][report:{"cost":0,"tokens":0}]`}, `{"cost":0.75,"cost_unit":"USD","tokens":11}`},
+			{[]string{`a [report:{"cost":0}]`}, `{"cost":0,"cost_unit":"USD"}`},
+			{[]string{`a [report:{"cost":0.25,"tokens":5}]`, `b [report:{"tokens":5}]`}, `{"tokens":10}`},
+			{[]string{`a [report:{"cost":0.25}]`, "b"}, `{}`},
+			{[]string{"a"}, `{}`},
+		} {
+			s := open(t, Options{Dir: dir})
+			id := create(t, s, tc.prompts[0])
+			for _, p := range tc.prompts[1:] {
+				send(t, s, id, p)
+			}
+			for _, when := range []string{"at once", "after a restart"} {
+				atRest(s)
+				job, err := s.Get("p", id)
+				check(t, err)
+				text, err := json.Marshal(job)
+				check(t, err)
+				var all map[string]any
+				check(t, json.Unmarshal(text, &all))
+				maps.DeleteFunc(all, func(key string, _ any) bool {
+					return key != "cost" && key != "cost_unit" && key != "tokens"
+				})
+				if got, _ := json.Marshal(all); string(got) != tc.want {
+					t.Errorf("%q %s: %s, want %s", tc.prompts, when, got, tc.want)
+				}
+				closeQueue(t, s)
+				s = open(t, Options{Dir: dir})
+			}
+			closeQueue(t, s)
+		}
+		// What was interrupted cost something that is not known.
+		s := open(t, Options{Dir: dir, Editor: words{time.Hour}})
+		id := create(t, s, `x [report:{"cost":0.5,"tokens":5}]`)
+		time.Sleep(time.Minute)
+		closeQueue(t, s)
+		s = open(t, Options{Dir: dir})
+		atRest(s)
+		if job, err := s.Get("p", id); err != nil || job.Status != Completed || job.Cost != nil || job.Tokens != nil {
+			t.Errorf("interrupted: %+v %v", job, err)
 		}
 		closeQueue(t, s)
 	})
