@@ -109,7 +109,7 @@ func New(c Config) (*Sandbox, error) {
 			return nil, err
 		}
 		jobs.Editor, jobs.Source = s.repo, func(string) runner.Source { return s.repo.Source() }
-		if r.GitHub != "" {
+		if r.CodeHost != "" {
 			jobs.Host = s.repo
 		}
 	}
