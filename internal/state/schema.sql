@@ -246,7 +246,10 @@ CREATE TABLE jobs (
   seen_active     INTEGER NOT NULL,
   seen_done       INTEGER NOT NULL,
   renamed_from    TEXT    NOT NULL,
-  cost            REAL    NOT NULL,
+  cost            REAL,
+  cost_unit       TEXT    NOT NULL,
+  tokens          INTEGER,
+  estimate        REAL    NOT NULL,
   pages           TEXT    NOT NULL,
   UNIQUE (prompt, firing, attempt)
 ) STRICT;
