@@ -35,6 +35,8 @@ type RepoOptions struct {
 	Base string
 	// Command edits files: run by sh -c in a copy of the files, with the prompt on standard input.
 	Command string
+	// Preset names one of [Presets], which takes the place of the command.
+	Preset string
 	// Check is run by sh -c after a change, in the same place; it fails what must not be proposed.
 	// Empty = everything passes.
 	Check string
