@@ -172,6 +172,7 @@ func WindowFile[R any](
 
 // ScannedKey is a window as the columns project, granularity, window_start and window_end.
 type ScannedKey struct {
+	Report               analytics.Report // of the table
 	project, granularity string
 	from, until          time.Time
 }
@@ -184,7 +185,7 @@ func (k *ScannedKey) Into(more ...any) []any {
 // Key returns the window. A date comes as midnight in the server's zone.
 func (k *ScannedKey) Key() analytics.Key {
 	return analytics.Key{
-		Project: k.project, Granularity: analytics.Granularity(k.granularity),
+		Report: k.Report, Project: k.project, Granularity: analytics.Granularity(k.granularity),
 		Window: analytics.Window{From: analytics.NewDate(k.from.Date()), To: analytics.NewDate(k.until.Date())},
 	}
 }

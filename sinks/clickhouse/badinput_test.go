@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/dev/faults"
 	"github.com/docgauge/docgauge/sinks"
@@ -95,7 +96,7 @@ func TestNoSecretInErrors(t *testing.T) {
 // each of the words, and no secret.
 func refused(t *testing.T, dsn string, words ...string) {
 	t.Helper()
-	sinktest.Refuses(t, open(t, dsn), secret, words...)
+	sinktest.Refuses(t, open(t, dsn), analytics.VisitorsReport, secret, words...)
 }
 
 const users = `<profiles>

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/sinks"
 	"github.com/docgauge/docgauge/sinks/sinktest"
@@ -51,7 +52,7 @@ func TestInspectDamage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			both(t, func(t *testing.T, e engine) {
 				db := database(t, e)
-				sinktest.SeesDamage(t, open(t, e.DSN(db)), func() {
+				sinktest.SeesDamage(t, open(t, e.DSN(db)), analytics.VisitorsReport, func() {
 					mutate(t, e, db,
 						strings.ReplaceAll(d.sql, "DB.", db+"."))
 				}, d.seen)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/dev/faults"
 	"github.com/docgauge/docgauge/sinks"
@@ -84,7 +85,7 @@ func TestNoSecretInErrors(t *testing.T) {
 // the words, and no secret.
 func refused(t *testing.T, dsn string, words ...string) {
 	t.Helper()
-	sinktest.Refuses(t, open(t, dsn), secret, words...)
+	sinktest.Refuses(t, open(t, dsn), analytics.VisitorsReport, secret, words...)
 }
 
 // as is a DSN of another user, with the password hunter2.
@@ -98,26 +99,29 @@ func as(user, dsn string) string {
 func TestGrants(t *testing.T) {
 	each(t, func(t *testing.T, e *engines.Postgres) {
 		dsn := database(t, e)
-		check(t, open(t, dsn).Check(t.Context()))
+		check(t, open(t, dsn, analytics.AgentsReport).Check(t.Context()))
 		r := reader{connect(t, dsn)}
 		r.must("DO $$ BEGIN CREATE USER docgauge PASSWORD 'hunter2'; EXCEPTION WHEN duplicate_object THEN END $$")
 		grants := sinktest.DocumentedGrants(t, "../../docs/postgres.md", `(?m)^(GRANT .*);$`)
 		for _, grant := range grants {
 			r.must(grant)
 		}
-		s := open(t, as("docgauge", dsn))
+		s := open(t, as("docgauge", dsn), analytics.AgentsReport)
 		check(t, s.Check(t.Context()))
-		shows(t, s, r, seal(1, 30))
-		shows(t, s, r, seal(2, 10))
-		if _, fault := inspected(t, s, seal(1, 0).Rev.Key); fault != nil {
-			t.Error(fault)
+		for _, report := range sinktest.Reports {
+			shows(t, s, r, seal(1, 30).For(report))
+			shows(t, s, r, seal(2, 10).For(report))
+			if _, fault := inspected(t, s, seal(1, 0).For(report).Rev.Key); fault != nil {
+				t.Error(fault)
+			}
 		}
 		for _, grant := range grants {
 			if strings.Contains(grant, "SCHEMA") {
 				continue // everybody may use the schema public
 			}
 			r.must(strings.NewReplacer("GRANT", "REVOKE", " TO ", " FROM ").Replace(grant))
-			refused(t, as("docgauge", dsn), "lacks a right: docs/postgres.md", "42501")
+			sinktest.Refuses(t, open(t, as("docgauge", dsn), analytics.AgentsReport), reportOf(grant), secret,
+				"lacks a right: docs/postgres.md", "42501")
 			r.must(grant)
 		}
 	})

@@ -5,6 +5,7 @@ package postgres
 import (
 	"testing"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
@@ -17,29 +18,33 @@ var steps = []struct {
 }{{"begun", 1}, {"rows sent", 1}, {"committed", 2}}
 
 // TestCrashChild is not a test itself: TestCrash runs it as a process that kills
-// itself while it commits a window, TestMigrationsAtOnce as one that makes the tables.
+// itself while it commits a window of each report, TestMigrationsAtOnce as one that makes the tables.
 func TestCrashChild(t *testing.T) {
 	dsn, _, at := sinktest.InChild(t)
-	s := open(t, dsn)
-	s.step = at
-	replace(t, s, seal(2, cutRows))
+	s := open(t, dsn, analytics.AgentsReport)
+	for _, report := range sinktest.Reports {
+		s.step = func(step string) { at(step + " " + report.String()) }
+		replace(t, s, seal(2, cutRows).For(report))
+	}
 }
 
 // TestCrash kills the process at each step of a commit.
 func TestCrash(t *testing.T) {
 	each(t, func(t *testing.T, e *engines.Postgres) {
 		for _, at := range steps {
-			t.Run(at.name, func(t *testing.T) {
-				t.Parallel()
-				dsn, r := made(t, e)
-				s := open(t, dsn)
-				shows(t, s, r, seal(1, 10))
-				if !sinktest.Killed(t, sinktest.Child(dsn, at.name, nil)) {
-					t.Fatal("the child was not killed")
-				}
-				sees(t, r, seal(1, 0).Rev.Key, at.sees)
-				shows(t, s, r, seal(3, 20))
-			})
+			for _, report := range sinktest.Reports {
+				t.Run(at.name+" "+report.String(), func(t *testing.T) {
+					t.Parallel()
+					dsn, r := made(t, e)
+					s := open(t, dsn, report)
+					shows(t, s, r, seal(1, 10).For(report))
+					if !sinktest.Killed(t, sinktest.Child(dsn, at.name+" "+report.String(), nil)) {
+						t.Fatal("the child was not killed")
+					}
+					sees(t, r, seal(1, 0).For(report).Rev.Key, at.sees)
+					shows(t, s, r, seal(3, 20).For(report))
+				})
+			}
 		}
 	})
 }
@@ -48,23 +53,30 @@ func TestCrash(t *testing.T) {
 // the sink gave up, or at once.
 func TestServerKilled(t *testing.T) {
 	t.Parallel()
-	for _, version := range engines.PostgresVersions {
+	for i, version := range engines.PostgresVersions {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			server := engines.RunPostgres(t, version)
-			for _, at := range steps {
+			for j, at := range steps {
 				for name, atOnce := range map[string]bool{"": false, " back at once": true} {
-					t.Run(at.name+name, func(t *testing.T) { serverKilled(t, server, at.name, at.sees, atOnce) })
+					// A restart takes long: each version has every step, and half of them of each report.
+					report := sinktest.Reports[(i+j)%2]
+					if atOnce {
+						report = sinktest.Reports[(i+j+1)%2]
+					}
+					t.Run(at.name+name, func(t *testing.T) { serverKilled(t, server, report, at.name, at.sees, atOnce) })
 				}
 			}
 		})
 	}
 }
 
-func serverKilled(t *testing.T, server *engines.Postgres, name string, want int32, atOnce bool) {
+func serverKilled(
+	t *testing.T, server *engines.Postgres, report analytics.Report, name string, want int32, atOnce bool,
+) {
 	dsn, r := made(t, server)
-	s := open(t, dsn)
-	shows(t, s, r, seal(1, 10))
+	s := open(t, dsn, report)
+	shows(t, s, r, seal(1, 10).For(report))
 	restart := func() {
 		if err := server.Restart(); err != nil {
 			t.Error(err)
@@ -78,7 +90,7 @@ func serverKilled(t *testing.T, server *engines.Postgres, name string, want int3
 			restart()
 		}
 	})
-	err := s.Replace(t.Context(), seal(2, cutRows))
+	err := s.Replace(t.Context(), seal(2, cutRows).For(report))
 	if !atOnce {
 		restart()
 	}
@@ -89,6 +101,6 @@ func serverKilled(t *testing.T, server *engines.Postgres, name string, want int3
 		t.Errorf("Replace = %v", err)
 	}
 	r.Reset()
-	sees(t, r, seal(1, 0).Rev.Key, want)
-	shows(t, s, r, seal(3, 20))
+	sees(t, r, seal(1, 0).For(report).Rev.Key, want)
+	shows(t, s, r, seal(3, 20).For(report))
 }

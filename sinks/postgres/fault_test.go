@@ -3,6 +3,7 @@ package postgres
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,10 +21,10 @@ import (
 const cutRows = 3000
 
 // lengths is the number of bytes that a commit sends and gets, with the login before it.
-func lengths(t *testing.T, dsn string) (up, down int64) {
+func lengths(t *testing.T, dsn string, report analytics.Report) (up, down int64) {
 	t.Helper()
 	p := faults.NewProxy(t, dsn, faults.Never)
-	check(t, open(t, p.DSN(dsn)).Replace(t.Context(), windowOf(1, 2, cutRows)))
+	check(t, open(t, p.DSN(dsn), report).Replace(t.Context(), windowOf(1, 2, cutRows).For(report)))
 	return p.Passed()
 }
 
@@ -31,29 +32,36 @@ func lengths(t *testing.T, dsn string) (up, down int64) {
 func made(t *testing.T, e *engines.Postgres) (dsn string, r reader) {
 	t.Helper()
 	dsn = place(t, e)
-	check(t, open(t, dsn).Check(t.Context()))
+	check(t, open(t, dsn, analytics.AgentsReport).Check(t.Context()))
 	return dsn, readerAt(t, dsn)
 }
 
 // TestCut cuts the connection at many points of a commit and refuses new ones.
-// Readers must see the former revision or the new one, and the next Replace must heal.
+// Readers must see the former revision or the new one, and the next Replace must heal. The reports
+// take turns.
 func TestCut(t *testing.T) {
 	each(t, func(t *testing.T, e *engines.Postgres) {
 		dsn, r := made(t, e)
-		up, down := lengths(t, dsn)
-		var all []faults.Limit
-		for _, left := range []int64{up - 1, up * 2 / 3, up / 3, 30000, 300, 20, 12, 6, 5, 1} {
-			all = append(all, faults.Limit{Up: up - left, Down: -1})
+		var limits [2][]faults.Limit
+		for i, report := range sinktest.Reports {
+			up, down := lengths(t, dsn, report)
+			for _, left := range []int64{up - 1, up * 2 / 3, up / 3, 30000, 300, 20, 12, 6, 5, 1} {
+				limits[i] = append(limits[i], faults.Limit{Up: up - left, Down: -1})
+			}
+			for _, left := range []int64{down - 1, down * 2 / 3, down / 3, 120, 60, 40, 18, 17, 7, 6, 5, 1} {
+				limits[i] = append(limits[i], faults.Limit{Up: -1, Down: down - left})
+			}
 		}
-		for _, left := range []int64{down - 1, down * 2 / 3, down / 3, 120, 60, 40, 18, 17, 7, 6, 5, 1} {
-			all = append(all, faults.Limit{Up: -1, Down: down - left})
+		all := slices.Clone(limits[0])
+		for i := 1; i < len(all); i += 2 {
+			all[i] = limits[1][i]
 		}
 		outcomes := make([]string, len(all))
 		t.Run("at", func(t *testing.T) {
 			for i, at := range all {
 				t.Run(fmt.Sprintf("up %d down %d", at.Up, at.Down), func(t *testing.T) {
 					t.Parallel()
-					outcomes[i] = cut(t, dsn, reader{client{r.Pool, t}}, at, 2+i)
+					outcomes[i] = cut(t, dsn, reader{client{r.Pool, t}}, at, 2+i, sinktest.Reports[i%2])
 				})
 			}
 		})
@@ -69,10 +77,13 @@ func TestCut(t *testing.T) {
 }
 
 // cut replaces a former revision by way of a proxy that fails.
-func cut(t *testing.T, dsn string, r reader, at faults.Limit, day int) (outcome string) {
-	replace(t, open(t, dsn), windowOf(day, 1, 10))
+func cut(
+	t *testing.T, dsn string, r reader, at faults.Limit, day int, report analytics.Report,
+) (outcome string) {
+	replace(t, open(t, dsn, report), windowOf(day, 1, 10).For(report))
 	p := faults.NewProxy(t, dsn, at)
-	return sinktest.CutOff(t, open(t, p.DSN(dsn)), r, windowOf(day, 2, cutRows), r.settled, p.Heal)
+	next := windowOf(day, 2, cutRows).For(report)
+	return sinktest.CutOff(t, open(t, p.DSN(dsn), report), r, next, r.settled, p.Heal)
 }
 
 // settled waits until no transaction is under way whose client is gone.
@@ -92,14 +103,17 @@ func (c client) until(query string) {
 func TestCutOnce(t *testing.T) {
 	t.Parallel()
 	dsn, r := made(t, serverOf(t, debian))
-	up, down := lengths(t, dsn)
-	for i, l := range []faults.Limit{
-		{Up: up / 2, Down: -1, Once: true}, {Up: up - 20, Down: -1, Once: true},
-		{Up: -1, Down: down - 60, Once: true}, {Up: -1, Down: down - 1, Once: true},
-	} {
-		t.Run(fmt.Sprintf("up %d down %d", l.Up, l.Down), func(t *testing.T) {
-			shows(t, open(t, faults.NewProxy(t, dsn, l).DSN(dsn)), reader{client{r.Pool, t}}, windowOf(2+i, 2, cutRows))
-		})
+	for _, report := range sinktest.Reports {
+		up, down := lengths(t, dsn, report)
+		for i, l := range []faults.Limit{
+			{Up: up / 2, Down: -1, Once: true}, {Up: up - 20, Down: -1, Once: true},
+			{Up: -1, Down: down - 60, Once: true}, {Up: -1, Down: down - 1, Once: true},
+		} {
+			t.Run(fmt.Sprintf("%s, up %d down %d", report, l.Up, l.Down), func(t *testing.T) {
+				shows(t, open(t, faults.NewProxy(t, dsn, l).DSN(dsn), report), reader{client{r.Pool, t}},
+					windowOf(2+i, 2, cutRows).For(report))
+			})
+		}
 	}
 }
 
@@ -109,7 +123,7 @@ func TestStall(t *testing.T) {
 	dsn, _ := made(t, serverOf(t, debian))
 	big := windowOf(0, 2, 40_000)
 	big.Size = 400 // more than the buffers between hold
-	_, down := lengths(t, dsn)
+	_, down := lengths(t, dsn, analytics.VisitorsReport)
 	for name, tc := range map[string]struct {
 		at faults.Limit
 		w  window
@@ -121,7 +135,7 @@ func TestStall(t *testing.T) {
 			t.Parallel()
 			p := faults.NewProxy(t, dsn, tc.at)
 			s := open(t, p.DSN(dsn))
-			ses, err := s.open(t.Context())
+			ses, err := s.open(t.Context(), analytics.VisitorsReport)
 			check(t, err)
 			ses.patience, ses.committing = 700*time.Millisecond, 700*time.Millisecond
 			if err := s.Replace(t.Context(), tc.w); err == nil || !strings.Contains(err.Error(), "stands still") {
@@ -135,19 +149,20 @@ func TestStall(t *testing.T) {
 // TestTerminated has an administrator end the connection at each step.
 func TestTerminated(t *testing.T) {
 	each(t, func(t *testing.T, e *engines.Postgres) {
-		for _, step := range steps {
+		for i, step := range steps {
 			t.Run(step.name, func(t *testing.T) {
 				t.Parallel()
 				dsn, r := made(t, e)
-				s := open(t, dsn)
-				shows(t, s, r, seal(1, 10))
+				report := sinktest.Reports[i%2]
+				s := open(t, dsn, report)
+				shows(t, s, r, seal(1, 10).For(report))
 				terminate := func() {
 					r.must("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE " + atPlace)
 				}
 				onStep(s, step.name, terminate)
-				shows(t, s, r, seal(2, cutRows))
+				shows(t, s, r, seal(2, cutRows).For(report))
 				terminate() // those that wait for the next use
-				shows(t, s, r, seal(3, 10))
+				shows(t, s, r, seal(3, 10).For(report))
 			})
 		}
 	})
@@ -178,7 +193,7 @@ func TestTimeouts(t *testing.T) {
 			shows(t, s, r, seal(1, 10))
 			lock := tc.lock
 			if lock == lockWindow {
-				at := layout{value[string](r.client, "SELECT current_schema()::text")}
+				at := layout{datasets[0], value[string](r.client, "SELECT current_schema()::text")}
 				lock = fmt.Sprintf(lock, lockClass, at.lockOf(seal(1, 1).Rev.Key))
 			}
 			tx, err := r.Begin(t.Context())
@@ -199,12 +214,12 @@ func TestTimeouts(t *testing.T) {
 		t.Parallel()
 		dsn, r := made(t, e)
 		s, patient := open(t, dsn+"&idle_in_transaction_session_timeout=1ms"), open(t, dsn)
-		ses, err := patient.open(t.Context())
+		ses, err := patient.open(t.Context(), analytics.VisitorsReport)
 		check(t, err)
 		onStep(s, "begun", func() {
 			r.until("SELECT count(*) = 0 FROM pg_stat_activity WHERE " + atPlace + " AND state LIKE 'idle in%'")
 			// A busy machine could take longer than the limit at every try.
-			s.session.Store(ses)
+			s.sessions[analytics.VisitorsReport].Store(ses)
 		})
 		shows(t, s, r, seal(1, 10)) // by the second try
 	})
@@ -218,7 +233,7 @@ func TestSettings(t *testing.T) {
 	c := connect(t, dsn)
 	c.must("ALTER DATABASE " + value[string](c, "SELECT current_database()") + " SET synchronous_commit = off")
 	s := open(t, dsn+"&statement_timeout=7s&pool_max_conns=1&options=-c%20lock_timeout%3D3s")
-	ses, err := s.open(t.Context())
+	ses, err := s.open(t.Context(), analytics.VisitorsReport)
 	check(t, err)
 	conn, err := ses.pool.Acquire(t.Context())
 	if err == nil {
@@ -276,7 +291,7 @@ func TestSwallowed(t *testing.T) {
 	each(t, func(t *testing.T, e *engines.Postgres) {
 		for name, c := range map[string]struct{ do, mentions string }{
 			"totals by a trigger": {"CREATE TRIGGER x BEFORE INSERT OR UPDATE ON docgauge_totals FOR EACH ROW " +
-				"EXECUTE FUNCTION nothing()", "took 0 rows of the site totals"},
+				"EXECUTE FUNCTION nothing()", "took 0 rows of docgauge_totals"},
 			"totals by an update": {"CREATE TRIGGER x BEFORE UPDATE ON docgauge_totals FOR EACH ROW EXECUTE " +
 				"FUNCTION nothing()", "drop the rule or trigger on docgauge_totals"},
 			"totals by a rule": {"CREATE RULE x AS ON UPDATE TO docgauge_totals DO INSTEAD NOTHING", "rules"},
@@ -286,22 +301,22 @@ func TestSwallowed(t *testing.T) {
 				"FUNCTION nothing()", "7 rows of the former revision are still there"},
 			"their removal by a rule": {"CREATE RULE x AS ON DELETE TO docgauge_visitors DO INSTEAD NOTHING",
 				"drop the rule or trigger on docgauge_visitors"},
+			"window of agents": {"CREATE TRIGGER x BEFORE UPDATE ON docgauge_agents_windows FOR EACH ROW EXECUTE " +
+				"FUNCTION nothing()", "took 0 rows of docgauge_agents_windows"},
+			"site of agents": {"CREATE TRIGGER x BEFORE INSERT ON docgauge_agents FOR EACH ROW WHEN (NEW.path = '') " +
+				"EXECUTE FUNCTION nothing()", "has 5 rows, and the server took 3: drop the rule or trigger on docgauge_agents"},
 		} {
 			t.Run(name, func(t *testing.T) {
 				dsn, r := made(t, e)
-				s := open(t, dsn)
-				former := seal(1, 7)
+				s, report := open(t, dsn, analytics.AgentsReport), reportOf(c.do)
+				former := seal(1, 7).For(report)
 				replace(t, s, former)
 				r.must(nothing)
 				r.must(c.do)
-				if err := s.Replace(t.Context(), seal(2, 3)); err == nil || !strings.Contains(err.Error(), c.mentions) {
+				if err := s.Replace(t.Context(), seal(2, 3).For(report)); err == nil || !strings.Contains(err.Error(), c.mentions) {
 					t.Errorf("Replace = %v, want %q", err, c.mentions)
 				}
-				rows, revs, err := r.Visitors(former.Rev.Key)
-				if err != nil || len(rows) != 7 || len(revs) != 1 || revs[0].Number != 1 ||
-					r.shown(former.Rev.Key) != 1 {
-					t.Errorf("readers see %d rows of %v, %v", len(rows), revs, err)
-				}
+				sees(t, r, former.Rev.Key, 1)
 			})
 		}
 	})

@@ -114,15 +114,15 @@ func value[T any](c client, sql string) (v T) {
 }
 
 // newSink returns a sink on an empty schema, and a reader of its tables.
-func newSink(t *testing.T, e *engines.Postgres) (*Sink, reader) {
+func newSink(t *testing.T, e *engines.Postgres, reports ...analytics.Report) (*Sink, reader) {
 	t.Helper()
 	dsn := place(t, e)
-	return open(t, dsn), readerAt(t, dsn)
+	return open(t, dsn, reports...), readerAt(t, dsn)
 }
 
-func open(t testing.TB, dsn string) *Sink {
+func open(t testing.TB, dsn string, reports ...analytics.Report) *Sink {
 	t.Helper()
-	s, err := New(Options{DSN: dsn, Version: "test", Now: time.Now})
+	s, err := New(Options{DSN: dsn, Version: "test", Now: time.Now, Reports: reports})
 	check(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
@@ -139,21 +139,33 @@ func missing(err error) bool {
 
 const ofWindow = "project = $1 AND granularity = $2 AND window_start = $3 AND window_end = $4"
 
-func (r reader) Visitors(key analytics.Key) (rows []analytics.Row, revs []analytics.Revision, err error) {
-	result, err := r.Query(context.Background(), "SELECT path, path_bytes, human, ai, total, revision, settled, "+
-		"verified, exported_at FROM docgauge_visitors WHERE "+ofWindow, keyValues(key)...)
+func (r reader) Visitors(key analytics.Key) ([]analytics.Row, []analytics.Revision, error) {
+	var row analytics.Row
+	return readRows(r, "docgauge_visitors", "human, ai, total", key, &row, &row.Path, &row.Human, &row.AI, &row.Total)
+}
+
+func (r reader) Agents(key analytics.Key) ([]analytics.AgentRow, []analytics.Revision, error) {
+	var row analytics.AgentRow
+	return readRows(r, "docgauge_agents", "agent, class, audience, found, visitors, requests", key, &row, &row.Path,
+		&row.Agent, &row.Class, &row.Audience, &row.Found, &row.Visitors, &row.Requests)
+}
+
+// readRows reads the rows of a window, each into row.
+func readRows[R any](r reader, table, columns string, key analytics.Key, row *R, path *string, into ...any) (
+	rows []R, revs []analytics.Revision, err error) {
+	result, err := r.Query(context.Background(), "SELECT path, "+columns+", path_bytes, revision, settled, verified, "+
+		"exported_at FROM "+table+" WHERE "+ofWindow, keyValues(key)...)
 	if err != nil {
 		return nil, nil, err
 	}
-	var row analytics.Row
 	var raw []byte
 	rev := analytics.Revision{Key: key}
-	_, err = pgx.ForEachRow(result, []any{&row.Path, &raw, &row.Human, &row.AI, &row.Total, &rev.Number, &rev.Settled,
-		&rev.Verified, &rev.ExportedAt}, func() error {
+	into = slices.Concat([]any{path}, into, []any{&raw, &rev.Number, &rev.Settled, &rev.Verified, &rev.ExportedAt})
+	_, err = pgx.ForEachRow(result, into, func() error {
 		if raw != nil {
-			row.Path = string(raw)
+			*path = string(raw)
 		}
-		rows = append(rows, row)
+		rows = append(rows, *row)
 		rev.ExportedAt = rev.ExportedAt.UTC()
 		if !slices.Contains(revs, rev) {
 			revs = append(revs, rev)

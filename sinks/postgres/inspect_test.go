@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -11,7 +12,15 @@ import (
 
 // TestInspectDamage: Inspect shows damage done to the tables.
 func TestInspectDamage(t *testing.T) {
-	const aRow = " WHERE path LIKE '%00003%'"
+	const (
+		aRow    = " WHERE path LIKE '%00003%'"
+		anAgent = aRow + " AND agent = 'curl'"
+	)
+	contradicts := func(number int32) sinktest.Seen {
+		return func(before, after sinks.Shown, fault *sinks.Fault) bool {
+			return sinktest.Contradicts(before, after, fault) && after.Number == number
+		}
+	}
 	for name, d := range map[string]struct {
 		sql  string
 		seen sinktest.Seen
@@ -23,22 +32,43 @@ func TestInspectDamage(t *testing.T) {
 		"row added": {"INSERT INTO docgauge_visitors SELECT project, granularity, window_start, window_end, " +
 			"'/more', 1, 1, 1, " +
 			"revision, settled, verified, exported_at FROM docgauge_totals", sinktest.LeavesRows(11)},
-		"revision of a row changed": {"UPDATE docgauge_visitors SET revision = 7" + aRow,
+		"revision of a row changed": {"UPDATE docgauge_visitors SET revision = 7" + aRow, contradicts(2)},
+		"totals changed":            {"UPDATE docgauge_totals SET total = 1", sinktest.ChangesTotals},
+		"totals deleted":            {"DELETE FROM docgauge_totals", contradicts(0)},
+
+		"row of agents deleted":      {"DELETE FROM docgauge_agents" + anAgent, sinktest.LeavesRows(9)},
+		"all rows of agents deleted": {"DELETE FROM docgauge_agents", sinktest.LeavesRows(0)},
+		"agent changed":              {"UPDATE docgauge_agents SET agent = 'wget'" + anAgent, sinktest.ChangesRows},
+		"class changed":              {"UPDATE docgauge_agents SET class = 'human'" + anAgent, sinktest.ChangesRows},
+		"found changed":              {"UPDATE docgauge_agents SET found = false" + anAgent, sinktest.ChangesRows},
+		"requests changed":           {"UPDATE docgauge_agents SET requests = 99" + anAgent, sinktest.ChangesRows},
+		"site of an agent deleted": {"DELETE FROM docgauge_agents WHERE path = '' AND agent = 'curl'",
 			func(before, after sinks.Shown, fault *sinks.Fault) bool {
-				return sinktest.Contradicts(before, after, fault) && after.Number == 2
+				return sinktest.ChangesRows(before, after, fault) && after.Sum.Implausible == 5
 			}},
-		"totals changed": {"UPDATE docgauge_totals SET total = 1", sinktest.ChangesTotals},
-		"totals deleted": {"DELETE FROM docgauge_totals", func(before, after sinks.Shown, fault *sinks.Fault) bool {
-			return sinktest.Contradicts(before, after, fault) && after.Number == 0
-		}},
+		"row of agents added": {"INSERT INTO docgauge_agents SELECT project, granularity, window_start, window_end, " +
+			"'/more', 'curl', 'tool', 'neither', true, 1, 1, revision, settled, verified, exported_at " +
+			"FROM docgauge_agents_windows", sinktest.LeavesRows(11)},
+		"revision of the site's agents changed": {"UPDATE docgauge_agents SET revision = 7 WHERE path = ''",
+			contradicts(2)},
+		"number of rows changed":   {"UPDATE docgauge_agents_windows SET row_count = 9", sinktest.LeavesRows(10)},
+		"window of agents deleted": {"DELETE FROM docgauge_agents_windows", contradicts(0)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(t *testing.T, e *engines.Postgres) {
-				s, r := newSink(t, e)
-				sinktest.SeesDamage(t, s, func() { r.must(d.sql) }, d.seen)
+				s, r := newSink(t, e, analytics.AgentsReport)
+				sinktest.SeesDamage(t, s, reportOf(d.sql), func() { r.must(d.sql) }, d.seen)
 			})
 		})
 	}
+}
+
+// reportOf is the report whose tables a statement names.
+func reportOf(sql string) analytics.Report {
+	if strings.Contains(sql, "docgauge_agents") {
+		return analytics.AgentsReport
+	}
+	return analytics.VisitorsReport
 }
 
 var inspected = sinktest.Inspected

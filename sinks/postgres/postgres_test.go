@@ -3,6 +3,7 @@ package postgres
 import (
 	"testing"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/sinks"
 	"github.com/docgauge/docgauge/sinks/sinktest"
@@ -10,7 +11,10 @@ import (
 
 func TestContract(t *testing.T) {
 	each(t, func(t *testing.T, e *engines.Postgres) {
-		sinktest.RunVisitors(t, func(t *testing.T) (sinks.Sink, sinktest.Reader) { t.Parallel(); return newSink(t, e) })
+		sinktest.Run(t, func(t *testing.T, reports ...analytics.Report) (sinks.Sink, sinktest.Reader) {
+			t.Parallel()
+			return newSink(t, e, reports...)
+		})
 	})
 }
 

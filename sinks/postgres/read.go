@@ -1,13 +1,12 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"iter"
-	"time"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -21,8 +20,12 @@ const windowsAtOnce = 1000
 // Revisions yields what readers see, after it has brought the schema up to date.
 func (s *Sink) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error] {
 	return sinks.Listing(ctx, s, func() error {
-		_, err := s.open(ctx)
-		return s.explain(err)
+		for report := range s.offered {
+			if _, err := s.open(ctx, report); err != nil {
+				return s.explain(err)
+			}
+		}
+		return nil
 	})
 }
 
@@ -31,22 +34,30 @@ func (s *Sink) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, erro
 // before the caller gets the result. Before docgauge has made its tables, Inspect yields nothing.
 func (s *Sink) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.Shown, error] {
 	return sinks.Inspection(sinkName, func(yield func(sinks.Shown, error) bool) error {
-		return s.explain(s.inspect(ctx, scope, yield))
+		for report := range s.offered {
+			err := s.inspect(ctx, report, scope, yield)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return s.explain(err)
+			}
+		}
+		return nil
 	})
 }
 
-func (s *Sink) inspect(ctx context.Context, scope sinks.Scope, yield func(sinks.Shown, error) bool) error {
-	ses, err := s.reading(ctx)
+func (s *Sink) inspect(
+	ctx context.Context, report analytics.Report, scope sinks.Scope, yield func(sinks.Shown, error) bool,
+) error {
+	ses, err := s.reading(ctx, report)
 	if err != nil {
 		return err
 	}
-	for rev, err := range ses.windows(ctx, scope) {
+	for rev, err := range ses.list(ctx, scope) {
 		if err != nil {
 			return err
 		}
 		shown := sinks.Shown{Revision: rev}
 		if scope.Rows {
-			if shown, err = ses.sum(ctx, rev.Key); errors.Is(err, fs.ErrNotExist) {
+			if shown, err = ses.of.stored.sum(ctx, ses, rev.Key); errors.Is(err, fs.ErrNotExist) {
 				continue // it has just been deleted by hand
 			}
 		}
@@ -60,18 +71,22 @@ func (s *Sink) inspect(ctx context.Context, scope sinks.Scope, yield func(sinks.
 	if !scope.Rows {
 		return nil
 	}
-	return ses.withoutTotals(ctx, scope, yield)
+	return ses.withoutWindow(ctx, scope, yield)
 }
 
-// windows yields the totals of the windows in scope, in pages, in the order of the key.
-func (ses *session) windows(ctx context.Context, scope sinks.Scope) iter.Seq2[analytics.Revision, error] {
+// list yields the windows in scope, in pages, in the order of the key.
+func (ses *session) list(ctx context.Context, scope sinks.Scope) iter.Seq2[analytics.Revision, error] {
 	return func(yield func(analytics.Revision, error) bool) {
-		w := within(scope)
-		query := fmt.Sprintf(`SELECT %s, human, ai, total, page_count, %s FROM %s
+		w := within(ses.of.report, scope)
+		var totals []string
+		for _, c := range countColumns {
+			totals = append(totals, ses.of.windows.orZero(c))
+		}
+		query := fmt.Sprintf(`SELECT %s, %[5]s, %[6]s, %[2]s FROM %[3]s
 			WHERE (%[1]s) > ($1, $2, $3::date, $4::date) AND ($5::text[] IS NULL OR project = ANY($5))
 			AND ($6::text[] IS NULL OR granularity = ANY($6))
 			AND window_start >= $7::date AND window_end <= $8::date ORDER BY %[1]s LIMIT %[4]d`,
-			keyColumns, revisionColumns, ses.in(totalsTable), windowsAtOnce)
+			keyColumns, revisionColumns, ses.in(ses.of.windows.name), windowsAtOnce, strings.Join(totals, ", "), ses.of.count.name)
 		after := []any{"", "", "0001-01-01", "0001-01-01"}
 		for {
 			page, err := ses.page(ctx, query, append(after, w.projects, w.granularities, w.from, w.to)...)
@@ -97,7 +112,7 @@ type bounds struct {
 	from, to                string
 }
 
-func within(scope sinks.Scope) bounds {
+func within(report analytics.Report, scope sinks.Scope) bounds {
 	b := bounds{projects: scope.Projects, from: "-infinity", to: "infinity"}
 	for _, g := range scope.Granularities {
 		b.granularities = append(b.granularities, string(g))
@@ -113,6 +128,9 @@ func within(scope sinks.Scope) bounds {
 	projects := map[string]bool{}
 	b.projects = []string{}
 	for k := range scope.Keys {
+		if k.Report != report {
+			continue
+		}
 		if len(projects) == 0 {
 			all = k.Window
 		}
@@ -126,7 +144,7 @@ func within(scope sinks.Scope) bounds {
 	return b
 }
 
-// page reads revisions of totals.
+// page reads revisions of windows.
 func (ses *session) page(ctx context.Context, query string, arguments ...any) (revs []analytics.Revision, err error) {
 	ctx, cancel := ses.limit(ctx)
 	defer cancel()
@@ -135,7 +153,7 @@ func (ses *session) page(ctx context.Context, query string, arguments ...any) (r
 		return nil, err
 	}
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (rev analytics.Revision, err error) {
-		var key sinks.ScannedKey
+		key := sinks.ScannedKey{Report: ses.of.report}
 		err = row.Scan(key.Into(&rev.Totals.Human, &rev.Totals.AI, &rev.Totals.Total, &rev.Rows, &rev.Number,
 			&rev.Settled, &rev.Verified, &rev.ExportedAt)...)
 		rev.Key, rev.ExportedAt = key.Key(), rev.ExportedAt.UTC()
@@ -143,99 +161,9 @@ func (ses *session) page(ctx context.Context, query string, arguments ...any) (r
 	})
 }
 
-// window reads one window: its totals, and then its rows in the given order, as one
-// statement, so of one state of both tables.
-func (ses *session) window(ctx context.Context, key analytics.Key, order string,
-	use func(rev analytics.Revision, rows iter.Seq2[shownRow, error]) error) error {
-	ctx, cancel := ses.limit(ctx)
-	defer cancel()
-	const where = "(" + keyColumns + ") = ($1, $2, $3::date, $4::date)"
-	rows, err := ses.pool.Query(ctx, fmt.Sprintf(`SELECT human, ai, total, page_count, %[1]s, path, path_bytes FROM (
-			SELECT 0 AS part, human, ai, total, page_count, %[1]s,
-				'' COLLATE "C" AS path, NULL::bytea AS path_bytes FROM %[2]s WHERE %[3]s
-			UNION ALL
-			SELECT 1, human, ai, total, 0, %[1]s, path, path_bytes FROM %[4]s WHERE %[3]s
-		) both_tables ORDER BY part%[5]s`,
-		revisionColumns, ses.in(totalsTable), where, ses.in(visitorsTable), order), keyValues(key)...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	var r shownRow
-	into := []any{&r.Human, &r.AI, &r.Total, &r.count, &r.number, &r.settled, &r.verified, &r.exported, &r.Path,
-		&r.whole}
-	next := func() error {
-		err := rows.Scan(into...)
-		if r.whole != nil {
-			r.Path = string(r.whole)
-		}
-		return err
-	}
-	if !rows.Next() {
-		return cmp.Or(rows.Err(), fmt.Errorf("%s has no row for it: %w", totalsTable, fs.ErrNotExist))
-	}
-	if err := next(); err != nil {
-		return err
-	}
-	rev := analytics.Revision{Key: key, Number: r.number, Settled: r.settled, Verified: r.verified,
-		Totals: r.Totals(), Rows: r.count, ExportedAt: r.exported.UTC()}
-	return use(rev, func(yield func(shownRow, error) bool) {
-		for rows.Next() {
-			if err := next(); !yield(r, err) || err != nil {
-				return
-			}
-		}
-		if err := rows.Err(); err != nil {
-			yield(shownRow{}, err)
-		}
-	})
-}
-
-// shownRow is a row with its revision columns.
-type shownRow struct {
-	analytics.Row
-	whole             []byte // path_bytes
-	count             int64  // of the totals
-	number            int32
-	settled, verified bool
-	exported          time.Time
-}
-
-// isOf reports whether the row says that it is of rev.
-func (r shownRow) isOf(rev analytics.Revision) bool {
-	return r.number == rev.Number && r.settled == rev.Settled && r.verified == rev.Verified &&
-		r.exported.Equal(rev.ExportedAt)
-}
-
-// sum adds up the rows of a window. Rows of another revision than that of the totals are
-// a fault.
-func (ses *session) sum(ctx context.Context, key analytics.Key) (shown sinks.Shown, err error) {
-	err = ses.window(ctx, key, "", func(rev analytics.Revision, rows iter.Seq2[shownRow, error]) error {
-		shown.Revision = rev
-		other, found := shownRow{}, false
-		for r, err := range rows {
-			if err != nil {
-				return err
-			}
-			shown.Sum.Add(r.Row)
-			if !r.isOf(rev) {
-				other, found = r, true
-			}
-		}
-		if !found {
-			return nil
-		}
-		return sinks.Fault{Sink: sinkName, Key: key, Kind: sinks.Disagree,
-			Err: fmt.Errorf("%s has rows of revision %d of %s, %s shows revision %d of %s",
-				visitorsTable, other.number, other.exported.UTC().Format(time.DateTime), totalsTable, rev.Number,
-				rev.ExportedAt.Format(time.DateTime))}
-	})
-	return shown, err
-}
-
-// withoutTotals yields a fault for each window that has rows, and no totals. It goes from
+// withoutWindow yields a fault for each window that has rows, and no row of windows. It goes from
 // window to window by the primary key.
-func (ses *session) withoutTotals(ctx context.Context, scope sinks.Scope, yield func(sinks.Shown, error) bool) error {
+func (ses *session) withoutWindow(ctx context.Context, scope sinks.Scope, yield func(sinks.Shown, error) bool) error {
 	ctx, cancel := ses.limit(ctx)
 	defer cancel()
 	rows, err := ses.pool.Query(ctx, fmt.Sprintf(`WITH RECURSIVE k AS (
@@ -246,18 +174,18 @@ func (ses *session) withoutTotals(ctx context.Context, scope sinks.Scope, yield 
 					> (k.project, k.granularity, k.window_start, k.window_end)
 				ORDER BY %[1]s LIMIT 1) n
 		) SELECT %[1]s FROM k WHERE (%[1]s) NOT IN (SELECT %[1]s FROM %[3]s) LIMIT %[4]d`,
-		keyColumns, ses.in(visitorsTable), ses.in(totalsTable), windowsAtOnce))
+		keyColumns, ses.in(ses.of.rows.name), ses.in(ses.of.windows.name), windowsAtOnce))
 	if err != nil {
 		return err
 	}
 	keys, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (analytics.Key, error) {
-		var key sinks.ScannedKey
+		key := sinks.ScannedKey{Report: ses.of.report}
 		err := row.Scan(key.Into()...)
 		return key.Key(), err
 	})
 	for _, key := range keys {
 		fault := sinks.Fault{Sink: sinkName, Key: key, Kind: sinks.Disagree,
-			Err: fmt.Errorf("%s has rows of a window that %s has not", visitorsTable, totalsTable)}
+			Err: fmt.Errorf("%s has rows of a window that %s has not", ses.of.rows.name, ses.of.windows.name)}
 		if scope.Has(key) && !yield(sinks.Shown{}, fault) {
 			return sinks.ErrStop
 		}
@@ -270,28 +198,9 @@ func (ses *session) withoutTotals(ctx context.Context, scope sinks.Scope, yield 
 func (s *Sink) Window(
 	ctx context.Context, rev analytics.Revision, dir string,
 ) (w sinks.Sealed, done func() error, err error) {
-	ses, err := s.reading(ctx)
+	ses, err := s.reading(ctx, rev.Report)
 	if err == nil {
-		err = ses.window(ctx, rev.Key, ", "+pathBytes, func(rev analytics.Revision,
-			rows iter.Seq2[shownRow, error]) error {
-			w, done, err = sinks.WindowFile(dir, &sinks.Visitors, rev, onlyOf(rev, rows))
-			return err
-		})
+		w, done, err = ses.of.stored.file(ctx, ses, rev.Key, dir)
 	}
 	return w, done, s.explain(err)
-}
-
-// onlyOf yields rows, which must be of rev.
-func onlyOf(rev analytics.Revision, rows iter.Seq2[shownRow, error]) iter.Seq2[analytics.Row, error] {
-	return func(yield func(analytics.Row, error) bool) {
-		for r, err := range rows {
-			if err == nil && !r.isOf(rev) {
-				err = fmt.Errorf("%s has rows of revision %d, %s shows revision %d", visitorsTable, r.number,
-					totalsTable, rev.Number)
-			}
-			if !yield(r.Row, err) || err != nil {
-				return
-			}
-		}
-	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,9 +34,6 @@ const (
 // themselves are tried again, and so is a COMMIT whose answer is lost: the transaction may
 // be repeated.
 func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
-	if report := w.Revision().Report; report != analytics.VisitorsReport {
-		return sinks.NotOffered(report)
-	}
 	for try := 1; ; try++ {
 		err := s.commit(ctx, w)
 		if try == tries || !isTransient(err) || clock.Sleep(ctx, between<<(try-1)) != nil {
@@ -47,7 +45,8 @@ func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
 // commit replaces a window in one transaction. A connection that is released before its
 // end is closed, which gives the transaction up.
 func (s *Sink) commit(ctx context.Context, w sinks.Sealed) (err error) {
-	ses, err := s.open(ctx)
+	rev := w.Revision()
+	ses, err := s.open(ctx, rev.Report)
 	if err != nil {
 		return err
 	}
@@ -64,12 +63,11 @@ func (s *Sink) commit(ctx context.Context, w sinks.Sealed) (err error) {
 		}
 		e, ok := errors.AsType[*pgconn.PgError](err)
 		if ok && (hints[e.Code] == hintTable || e.Code == undefinedTable) {
-			s.session.CompareAndSwap(ses, nil) // the next use looks at the tables
+			s.sessions[rev.Report].CompareAndSwap(ses, nil) // the next use looks at the tables
 		}
 	}()
-	rev := w.Revision()
 
-	// 1. Lock the window, delete its rows, and write its totals. [CRASH: the server rolls
+	// 1. Lock the window, delete its rows, and write its row of windows. [CRASH: the server rolls
 	// the transaction back, and readers see the former revision.]
 	if err := ses.begin(ctx, conn, rev); err != nil {
 		return err
@@ -77,7 +75,7 @@ func (s *Sink) commit(ctx context.Context, w sinks.Sealed) (err error) {
 	s.at("begun")
 
 	// 2. The rows. [CRASH: as before.]
-	if err := ses.copyRows(ctx, conn, rev, w.Rows()); err != nil {
+	if err := ses.of.stored.copyRows(ctx, ses, conn, w); err != nil {
 		return err
 	}
 	s.at("rows sent")
@@ -108,7 +106,7 @@ func (ses *session) begin(ctx context.Context, conn *pgxpool.Conn, rev analytics
 	b.Queue("SELECT pg_advisory_xact_lock($1, $2), CASE WHEN current_setting('synchronous_commit') = 'off' THEN "+
 		"set_config('synchronous_commit', 'on', true) END",
 		lockClass, ses.lockOf(rev.Key))
-	ofWindow := fmt.Sprintf(" FROM %s WHERE (%s) = ($1, $2, $3::date, $4::date)", ses.in(visitorsTable), keyColumns)
+	ofWindow := fmt.Sprintf(" FROM %s WHERE (%s) = ($1, $2, $3::date, $4::date)", ses.in(ses.of.rows.name), keyColumns)
 	b.Queue("DELETE"+ofWindow, key...)
 	// A rule or trigger may keep the server from doing what it reports.
 	b.Queue("SELECT count(*)"+ofWindow, key...).QueryRow(func(row pgx.Row) error {
@@ -117,15 +115,21 @@ func (ses *session) begin(ctx context.Context, conn *pgxpool.Conn, rev analytics
 			return err
 		}
 		return fmt.Errorf("%d rows of the former revision are still there after DELETE: %s", left,
-			hintTriggers(visitorsTable))
+			hintTriggers(ses.of.rows.name))
 	})
-	b.Queue(ses.upsert(), append(key, rev.Totals.Human, rev.Totals.AI, rev.Totals.Total, rev.Rows,
-		rev.Number, rev.Settled, rev.Verified, rev.ExportedAt)...).Exec(func(tag pgconn.CommandTag) error {
+	of := map[string]any{"human": rev.Totals.Human, "ai": rev.Totals.AI, "total": rev.Totals.Total,
+		ses.of.count.name: rev.Rows, "revision": rev.Number, "settled": rev.Settled, "verified": rev.Verified,
+		"exported_at": rev.ExportedAt}
+	values := slices.Clone(key)
+	for _, c := range ses.of.windows.columns[len(windowColumns):] {
+		values = append(values, of[c.name])
+	}
+	b.Queue(ses.upsert(), values...).Exec(func(tag pgconn.CommandTag) error {
 		if tag.RowsAffected() == 1 {
 			return nil
 		}
-		return fmt.Errorf("the server took %d rows of the site totals, and the window has 1: %s",
-			tag.RowsAffected(), hintTriggers(totalsTable))
+		return fmt.Errorf("the server took %d rows of %s, and the window has 1: %s", tag.RowsAffected(),
+			ses.of.windows.name, hintTriggers(ses.of.windows.name))
 	})
 	return conn.SendBatch(ctx, &b).Close()
 }
@@ -133,17 +137,16 @@ func (ses *session) begin(ctx context.Context, conn *pgxpool.Conn, rev analytics
 // hintTriggers is the remedy where rows are missing although the server reported success.
 func hintTriggers(table string) string { return "drop the rule or trigger on " + table }
 
-// upsert writes the totals of a window.
+// upsert writes the row of a window.
 func (ses *session) upsert() string {
 	var values, set []string
-	for i, c := range totalsColumns {
+	for i, c := range ses.of.windows.columns {
 		values = append(values, fmt.Sprintf("$%d::%s", i+1, c.kind))
 		if i >= len(windowColumns) {
 			set = append(set, fmt.Sprintf("%s = EXCLUDED.%[1]s", c.name))
 		}
 	}
-	return fmt.Sprintf("INSERT INTO %s (%s) VALUES (%s) ON CONFLICT (%s) DO UPDATE SET %s", ses.in(totalsTable),
-		names(totalsColumns),
+	return fmt.Sprintf("INSERT INTO %s (%s) VALUES (%s) ON CONFLICT (%s) DO UPDATE SET %s", ses.in(ses.of.windows.name), names(ses.of.windows.columns),
 		strings.Join(values, ", "), keyColumns, strings.Join(set, ", "))
 }
 
@@ -156,7 +159,7 @@ func keyValues(k analytics.Key) []any {
 // each other unnecessarily.
 func (l layout) lockOf(k analytics.Key) int32 {
 	h := fnv.New32a()
-	_, _ = h.Write([]byte(l.in(totalsTable) + k.String()))
+	_, _ = h.Write([]byte(l.in(l.of.windows.name) + k.String()))
 	return int32(h.Sum32() | 1) // 0 is that of migrations
 }
 

@@ -1,59 +1,86 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"io/fs"
 	"iter"
+	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/sinks"
 )
 
-// copied are the columns of a row that COPY gets: all but the one that is generated.
-var copied = visitorsColumns[:len(visitorsColumns)-1]
+// stored is what a dataset does with rows of its type.
+type stored struct {
+	// copyRows sends the rows of a window by COPY. An error of the rows is returned unchanged,
+	// and ends the COPY.
+	copyRows func(context.Context, *session, *pgxpool.Conn, sinks.Sealed) error
+	// sum adds up the rows of a window as readers see them.
+	sum func(context.Context, *session, analytics.Key) (sinks.Shown, error)
+	// file writes a window as readers see it to a file in dir.
+	file func(ctx context.Context, ses *session, key analytics.Key, dir string) (sinks.Sealed, func() error, error)
+}
 
-// copyRows sends the rows of a revision by COPY. An error of the rows is returned unchanged,
-// and ends the COPY.
-func (ses *session) copyRows(
-	ctx context.Context, conn *pgxpool.Conn, rev analytics.Revision, rows iter.Seq2[analytics.Row, error],
-) error {
-	if rev.Rows <= 0 {
-		return nil
-	}
-	next, stop := iter.Pull2(rows)
+// rowsOf is how the rows of a report are stored.
+type rowsOf[R any] struct {
+	*sinks.Dataset[R]
+	// fields are the columns of a row from the path to the last one of the report's own.
+	fields func(*R) []any
+	// totals are those of the site in the row of a window, which is read as one of them.
+	totals func(R) analytics.Totals
+}
+
+func storedAs[R any](d *sinks.Dataset[R], fields func(*R) []any, totals func(R) analytics.Totals) stored {
+	rows := rowsOf[R]{d, fields, totals}
+	return stored{rows.copy, rows.sum, rows.file}
+}
+
+func (d rowsOf[R]) copy(ctx context.Context, ses *session, conn *pgxpool.Conn, w sinks.Sealed) error {
+	rev := w.Revision()
+	next, stop := iter.Pull2(d.Rows(w))
 	defer stop()
-	var broken error
-	read := 0
-	values := append(keyValues(rev.Key), make([]any, len(copied)-len(windowColumns))...)
+	var row R
+	fields := d.fields(&row)
+	path := fields[0].(*string)
+	values := slices.Concat(keyValues(rev.Key), fields,
+		[]any{rev.Number, rev.Settled, rev.Verified, rev.ExportedAt, nil})
 	values[2], values[3] = rev.From.Time(), rev.To.Time()
-	copy(values[8:], []any{rev.Number, rev.Settled, rev.Verified, rev.ExportedAt})
-	source := pgx.CopyFromFunc(func() ([]any, error) {
-		r, err, more := next()
-		if !more || err != nil {
+	var broken error
+	read, counted := int64(0), int64(0)
+	source := pgx.CopyFromFunc(func() (_ []any, err error) {
+		var more bool
+		if row, err, more = next(); !more || err != nil {
 			broken = err
 			return nil, err
 		}
-		read++
-		path, whole := storable(r.Path)
-		values[4], values[5], values[6], values[7], values[12] = path, r.Human, r.AI, r.Total, nil
-		if !whole {
-			values[12] = []byte(r.Path)
+		if read++; d.Counts(row) {
+			counted++
+		}
+		values[len(values)-1] = nil
+		if text, whole := storable(*path); !whole {
+			values[len(values)-1], *path = []byte(*path), text
 		}
 		return values, nil
 	})
-	took, err := conn.CopyFrom(ctx, ses.identifier(visitorsTable), nameList(copied), source)
+	columns := ses.of.rows.columns[:len(ses.of.rows.columns)-1] // the last one is generated
+	took, err := conn.CopyFrom(ctx, ses.identifier(ses.of.rows.name), nameList(columns), source)
 	switch {
 	case broken != nil:
 		return broken
 	case err != nil:
 		return err
-	case took != rev.Rows:
-		return fmt.Errorf("the window has %d rows, its file %d, and the server took %d: %s", rev.Rows, read, took,
-			hintTriggers(visitorsTable))
+	case counted != max(rev.Rows, 0):
+		return fmt.Errorf("the window has %d rows, its file %d", rev.Rows, counted)
+	case took != read:
+		return fmt.Errorf("the window has %d rows, and the server took %d: %s", read, took, hintTriggers(ses.of.rows.name))
 	}
 	return nil
 }
@@ -64,4 +91,127 @@ func storable(path string) (text string, whole bool) {
 		return path, true
 	}
 	return strings.ReplaceAll(strings.ToValidUTF8(path, "\ufffd"), "\x00", "\u2400"), false
+}
+
+// shownRow is a row with its revision columns.
+type shownRow[R any] struct {
+	row               R
+	whole             []byte // path_bytes
+	count             int64  // of the window
+	number            int32
+	settled, verified bool
+	exported          time.Time
+}
+
+// isOf reports whether the row says that it is of rev.
+func (r *shownRow[R]) isOf(rev analytics.Revision) bool {
+	return r.number == rev.Number && r.settled == rev.Settled && r.verified == rev.Verified &&
+		r.exported.Equal(rev.ExportedAt)
+}
+
+// window reads one window: its row of windows, and then its rows in the given order after those
+// without a path, as one statement, so of one state of both tables.
+func (d rowsOf[R]) window(ctx context.Context, ses *session, key analytics.Key, order string,
+	use func(rev analytics.Revision, rows iter.Seq2[shownRow[R], error]) error) error {
+	ctx, cancel := ses.limit(ctx)
+	defer cancel()
+	const where = "(" + keyColumns + ") = ($1, $2, $3::date, $4::date)"
+	var ofWindow []string
+	for _, c := range ses.of.own {
+		ofWindow = append(ofWindow, ses.of.windows.orZero(c))
+	}
+	rows, err := ses.pool.Query(ctx, fmt.Sprintf(`SELECT path, %[7]s, path_bytes, count, %[1]s FROM (
+			SELECT 0 AS part, '' COLLATE "C" AS path, %[6]s, NULL::bytea AS path_bytes, %[8]s AS count, %[1]s
+				FROM %[2]s WHERE %[3]s
+			UNION ALL
+			SELECT CASE path WHEN '' THEN 1 ELSE 2 END, path, %[7]s, path_bytes, 0, %[1]s FROM %[4]s WHERE %[3]s
+		) both_tables ORDER BY part%[5]s`,
+		revisionColumns, ses.in(ses.of.windows.name), where, ses.in(ses.of.rows.name), order, strings.Join(ofWindow, ", "),
+		names(ses.of.own), ses.of.count.name), keyValues(key)...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	var r shownRow[R]
+	fields := d.fields(&r.row)
+	path := fields[0].(*string)
+	into := slices.Concat(fields, []any{&r.whole, &r.count, &r.number, &r.settled, &r.verified, &r.exported})
+	next := func() error {
+		err := rows.Scan(into...)
+		if r.whole != nil {
+			*path = string(r.whole)
+		}
+		return err
+	}
+	if !rows.Next() {
+		return cmp.Or(rows.Err(), fmt.Errorf("%s has no row for it: %w", ses.of.windows.name, fs.ErrNotExist))
+	}
+	if err := next(); err != nil {
+		return err
+	}
+	rev := analytics.Revision{Key: key, Number: r.number, Settled: r.settled, Verified: r.verified,
+		Totals: d.totals(r.row), Rows: r.count, ExportedAt: r.exported.UTC()}
+	return use(rev, func(yield func(shownRow[R], error) bool) {
+		for rows.Next() {
+			if err := next(); !yield(r, err) || err != nil {
+				return
+			}
+		}
+		if err := rows.Err(); err != nil {
+			yield(shownRow[R]{}, err)
+		}
+	})
+}
+
+// sum reads the rows of a window. Rows of another revision than that of the window are a fault.
+func (d rowsOf[R]) sum(ctx context.Context, ses *session, key analytics.Key) (shown sinks.Shown, err error) {
+	err = d.window(ctx, ses, key, "", func(rev analytics.Revision, rows iter.Seq2[shownRow[R], error]) error {
+		add, sum := d.Sum()
+		var other *shownRow[R]
+		for r, err := range rows {
+			if err != nil {
+				return err
+			}
+			add(r.row)
+			if !r.isOf(rev) {
+				other = &r
+			}
+		}
+		shown = sinks.Shown{Revision: rev, Sum: *sum}
+		if other == nil {
+			return nil
+		}
+		return sinks.Fault{Sink: sinkName, Key: key, Kind: sinks.Disagree,
+			Err: fmt.Errorf("%s has rows of revision %d of %s, %s shows revision %d of %s",
+				ses.of.rows.name, other.number, other.exported.UTC().Format(time.DateTime), ses.of.windows.name, rev.Number,
+				rev.ExportedAt.Format(time.DateTime))}
+	})
+	return shown, err
+}
+
+// file refuses rows that are not those of one whole revision.
+func (d rowsOf[R]) file(
+	ctx context.Context, ses *session, key analytics.Key, dir string,
+) (w sinks.Sealed, done func() error, err error) {
+	order := ", " + pathBytes
+	for _, c := range ses.of.own {
+		if strings.Contains(ses.of.rows.key, c.name) {
+			order += ", " + c.name
+		}
+	}
+	err = d.window(ctx, ses, key, order, func(rev analytics.Revision, rows iter.Seq2[shownRow[R], error]) error {
+		w, done, err = sinks.WindowFile(dir, d.Dataset, rev, func(yield func(R, error) bool) {
+			for r, err := range rows {
+				if err == nil && !r.isOf(rev) {
+					err = fmt.Errorf("%s has rows of revision %d, %s shows revision %d", ses.of.rows.name, r.number,
+						ses.of.windows.name, rev.Number)
+				}
+				if !yield(r.row, err) || err != nil {
+					return
+				}
+			}
+		})
+		return err
+	})
+	return w, done, err
 }

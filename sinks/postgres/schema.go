@@ -9,19 +9,21 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/sinks"
 )
 
 const (
-	visitorsTable = "docgauge_visitors"
-	totalsTable   = "docgauge_totals"
-	versionsTable = "docgauge_migrations"
-
 	keyColumns      = "project, granularity, window_start, window_end"
 	revisionColumns = "revision, settled, verified, exported_at"
 )
 
-// layout says where the tables are.
-type layout struct{ schema string }
+// layout says where the tables of a dataset are.
+type layout struct {
+	of     *dataset
+	schema string
+}
 
 // server has the properties of a server.
 type server struct {
@@ -55,26 +57,33 @@ func (s server) check() error {
 // column is a column of a table; made is its type for CREATE TABLE.
 type column struct{ name, kind, made string }
 
-// The columns of both tables, in the order of the other sinks. Text is compared by
+// The columns of the tables, in the order of the other sinks. Text is compared by
 // bytes, whatever the collation of the database: cheaper, and the order of docgauge.
 var (
 	windowColumns = []column{
-		{"project", "text", `COLLATE "C" NOT NULL`}, {"granularity", "text", `COLLATE "C" NOT NULL`},
+		{"project", "text", textColumn}, {"granularity", "text", textColumn},
 		{"window_start", "date", "NOT NULL"}, {"window_end", "date", "NOT NULL"},
 	}
 	countColumns = []column{{"human", "bigint", "NOT NULL"}, {"ai", "bigint", "NOT NULL"},
 		{"total", "bigint", "NOT NULL"}}
+	agentColumns = []column{
+		{"agent", "text", textColumn}, {"class", "text", textColumn}, {"audience", "text", textColumn},
+		{"found", "boolean", "NOT NULL"}, {"visitors", "bigint", "NOT NULL"}, {"requests", "bigint", "NOT NULL"},
+	}
 	readingColumns = []column{
 		{"revision", "integer", "NOT NULL"}, {"settled", "boolean", "NOT NULL"}, {"verified", "boolean", "NOT NULL"},
 		{"exported_at", "timestamp with time zone", "NOT NULL"},
 	}
-	visitorsColumns = slices.Concat(windowColumns, []column{{"path", "text", `COLLATE "C" NOT NULL`}}, countColumns,
-		readingColumns,
+)
+
+const textColumn = `COLLATE "C" NOT NULL`
+
+// rowColumns are those of a table of rows; own are those of the report after the path.
+func rowColumns(own []column) []column {
+	return slices.Concat(windowColumns, []column{{"path", "text", textColumn}}, own, readingColumns,
 		[]column{{"path_bytes", "bytea", ""}, {"path_key", "uuid", "NOT NULL GENERATED ALWAYS AS (CASE WHEN " +
 			"path_bytes IS NULL THEN md5(path) ELSE md5(path_bytes) END::uuid) STORED"}})
-	totalsColumns = slices.Concat(windowColumns, countColumns, []column{{"page_count", "bigint", "NOT NULL"}},
-		readingColumns)
-)
+}
 
 // pathBytes are the bytes of a path; they order as docgauge orders paths.
 const pathBytes = "coalesce(path_bytes, convert_to(path, 'UTF8'))"
@@ -87,18 +96,76 @@ type table struct {
 	about   []string // comments: on the table, and on a column
 }
 
-var tables = []table{
-	{visitorsTable, visitorsColumns, keyColumns + ", path_key", []string{
-		"TABLE %s IS 'docgauge: unique visitors of each page in each window'",
-		"COLUMN %s.total IS 'Not human + ai: deduplicated. Unique visitors do not add up over days or pages.'",
-		"COLUMN %s.path_bytes IS 'The path, if text cannot hold it; otherwise NULL.'",
-	}},
-	{totalsTable, totalsColumns, keyColumns, []string{
-		"TABLE %s IS 'docgauge: unique visitors of the whole site in each window'",
-		"COLUMN %s.total IS 'Not human + ai: deduplicated. Unique visitors do not add up over days.'",
-		"COLUMN %s.page_count IS 'Rows of the window in docgauge_visitors; -1 if only totals were read.'",
-	}},
+// orZero is the column c of the table, or where it has none an expression of that type.
+func (t table) orZero(c column) string {
+	if slices.Contains(t.columns, c) {
+		return c.name
+	}
+	return map[string]string{"text": `'' COLLATE "C"`, "boolean": "false", "bigint": "0::bigint"}[c.kind] + " AS " +
+		c.name
 }
+
+// dataset is the tables of a report, and how its rows go to them and come back: one more report is
+// one more dataset.
+type dataset struct {
+	report   analytics.Report
+	versions string // the table of its migrations
+	rows     table
+	// windows has one row for each window. A window of agents may have no other.
+	windows table
+	own     []column // of the report, in rows after the path
+	count   column   // of windows: Revision.Rows
+	stored  stored
+}
+
+// tables are those that a migration makes.
+func (d *dataset) tables() []table { return []table{d.rows, d.windows} }
+
+var datasets = []*dataset{
+	{
+		report: analytics.VisitorsReport, versions: "docgauge_migrations",
+		rows: table{"docgauge_visitors", rowColumns(countColumns), keyColumns + ", path_key", []string{
+			"TABLE %s IS 'docgauge: unique visitors of each page in each window'",
+			"COLUMN %s.total IS 'Not human + ai: deduplicated. Unique visitors do not add up over days or pages.'",
+			"COLUMN %s.path_bytes IS 'The path, if text cannot hold it; otherwise NULL.'",
+		}},
+		windows: table{"docgauge_totals", slices.Concat(windowColumns, countColumns, []column{pageCount}, readingColumns),
+			keyColumns, []string{
+				"TABLE %s IS 'docgauge: unique visitors of the whole site in each window'",
+				"COLUMN %s.total IS 'Not human + ai: deduplicated. Unique visitors do not add up over days.'",
+				"COLUMN %s.page_count IS 'Rows of the window in docgauge_visitors; -1 if only totals were read.'",
+			}},
+		own: countColumns, count: pageCount,
+		stored: storedAs(&sinks.Visitors, func(r *analytics.Row) []any {
+			return []any{&r.Path, &r.Human, &r.AI, &r.Total}
+		}, analytics.Row.Totals),
+	},
+	{
+		report: analytics.AgentsReport, versions: "docgauge_agents_migrations",
+		rows: table{"docgauge_agents", rowColumns(agentColumns), keyColumns + ", path_key, agent, audience, found",
+			[]string{
+				"TABLE %s IS 'docgauge: unique readers and requests of each agent on each path in each window'",
+				"COLUMN %s.path IS 'Empty: the whole site, of paths that are there.'",
+				"COLUMN %s.found IS 'False: the path was asked for and is not there.'",
+				"COLUMN %s.visitors IS 'Unique readers do not add up over days, paths or audiences.'",
+				"COLUMN %s.path_bytes IS 'The path, if text cannot hold it; otherwise NULL.'",
+			}},
+		windows: table{"docgauge_agents_windows", slices.Concat(windowColumns, []column{rowCount}, readingColumns),
+			keyColumns, []string{
+				"TABLE %s IS 'docgauge: the windows of docgauge_agents, also those without a row'",
+				"COLUMN %s.row_count IS 'Rows of the window in docgauge_agents with a path; -1 if only the site was read.'",
+			}},
+		own: agentColumns, count: rowCount,
+		stored: storedAs(&sinks.Agents, func(r *analytics.AgentRow) []any {
+			return []any{&r.Path, &r.Agent, &r.Class, (*string)(&r.Audience), &r.Found, &r.Visitors, &r.Requests}
+		}, func(analytics.AgentRow) (none analytics.Totals) { return none }),
+	},
+}
+
+var (
+	pageCount = column{"page_count", "bigint", "NOT NULL"}
+	rowCount  = column{"row_count", "bigint", "NOT NULL"}
+)
 
 // definition returns the statements that make a table.
 func (l layout) definition(t table) (statements []string) {
@@ -128,16 +195,16 @@ type queryer interface {
 const findTable = "SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 " +
 	"AND c.relname = $2"
 
-// migrated returns the version of the schema that is there, 0 if none, and refuses one
+// migrated returns the version of the dataset's tables that are there, 0 if none, and refuses one
 // newer than this program.
 func (l layout) migrated(ctx context.Context, q queryer) (version int, err error) {
 	var there bool
 	// to_regclass may answer from a cache, and miss a table that another process has just made.
-	if err := q.QueryRow(ctx, "SELECT EXISTS ("+findTable+")", l.place(versionsTable)...).Scan(&there); err != nil ||
+	if err := q.QueryRow(ctx, "SELECT EXISTS ("+findTable+")", l.place(l.of.versions)...).Scan(&there); err != nil ||
 		!there {
 		return 0, err
 	}
-	err = q.QueryRow(ctx, "SELECT coalesce(max(version), 0) FROM "+l.in(versionsTable)).Scan(&version)
+	err = q.QueryRow(ctx, "SELECT coalesce(max(version), 0) FROM "+l.in(l.of.versions)).Scan(&version)
 	if err == nil && version > schemaVersion {
 		err = fmt.Errorf("the tables have schema version %d, this program knows %d: use the release of docgauge "+
 			"that made them, or a newer one", version, schemaVersion)
@@ -145,7 +212,7 @@ func (l layout) migrated(ctx context.Context, q queryer) (version int, err error
 	return version, err
 }
 
-// migrate makes the schema, in one transaction. Processes that come at the same time
+// migrate makes the tables of the dataset, in one transaction. Processes that come at the same time
 // wait for each other.
 func (ses *session) migrate(ctx context.Context, by string) error {
 	return pgx.BeginFunc(ctx, ses.pool, func(tx pgx.Tx) error {
@@ -156,8 +223,8 @@ func (ses *session) migrate(ctx context.Context, by string) error {
 			return err
 		}
 		statements := []string{fmt.Sprintf("CREATE TABLE %s (version integer PRIMARY KEY, made_by text NOT NULL, "+
-			"applied_at timestamptz NOT NULL DEFAULT now())", ses.in(versionsTable))}
-		for _, t := range tables {
+			"applied_at timestamptz NOT NULL DEFAULT now())", ses.in(ses.of.versions))}
+		for _, t := range ses.of.tables() {
 			statements = append(statements, ses.definition(t)...)
 		}
 		for _, statement := range statements {
@@ -165,7 +232,7 @@ func (ses *session) migrate(ctx context.Context, by string) error {
 				return err
 			}
 		}
-		_, err := tx.Exec(ctx, fmt.Sprintf("INSERT INTO %s (version, made_by) VALUES ($1, $2)", ses.in(versionsTable)),
+		_, err := tx.Exec(ctx, fmt.Sprintf("INSERT INTO %s (version, made_by) VALUES ($1, $2)", ses.in(ses.of.versions)),
 			schemaVersion, "docgauge "+by)
 		return err
 	})
@@ -174,7 +241,7 @@ func (ses *session) migrate(ctx context.Context, by string) error {
 // verify refuses tables that lack one of our columns or our primary key. Other columns may
 // be added.
 func (ses *session) verify(ctx context.Context) error {
-	for _, t := range tables {
+	for _, t := range ses.of.tables() {
 		columns, key, err := ses.described(ctx, t.name)
 		if err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
@@ -68,6 +69,56 @@ func TestAltered(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// TestVisitorsOnly: a sink without the option Reports makes no table of agents, and neither takes nor
+// shows their windows; with it, the tables come to a schema that visitors are in.
+func TestVisitorsOnly(t *testing.T) {
+	t.Parallel()
+	dsn, agents := place(t, serverOf(t, debian)), seal(1, 3).For(analytics.AgentsReport)
+	s, r := open(t, dsn), readerAt(t, dsn)
+	shows(t, s, r, seal(1, 3))
+	check(t, s.Check(t.Context()))
+	sinktest.VisitorsOnly(t, s, agents)
+	made := func() string {
+		return value[string](r.client, "SELECT string_agg(tablename, ' ' ORDER BY tablename) FROM pg_tables "+
+			"WHERE schemaname = current_schema()")
+	}
+	if tables := made(); tables != "docgauge_migrations docgauge_totals docgauge_visitors" {
+		t.Errorf("tables %s", tables)
+	}
+	both := open(t, dsn, analytics.AgentsReport)
+	if shown, fault := inspected(t, both, agents.Rev.Key); shown.Number != 0 || fault != nil || strings.Contains(made(),
+		"agents") {
+		t.Errorf("before its first window, agents are %+v, %v in %s", shown, fault, made())
+	}
+	shows(t, both, r, agents)
+	sinktest.VisitorsOnly(t, s, agents)
+}
+
+// TestAgentsAlone: what was done to a table of agents stops their windows, and not those of visitors, in
+// the same sink.
+func TestAgentsAlone(t *testing.T) {
+	t.Parallel()
+	e := serverOf(t, debian)
+	for sql, want := range map[string]string{
+		"ALTER TABLE docgauge_agents DROP COLUMN class": "docgauge_agents has none for column class, want text",
+		"ALTER TABLE docgauge_agents DROP CONSTRAINT docgauge_agents_pkey, ADD PRIMARY KEY (path_key)": "docgauge_agents " +
+			"has path_key for primary key",
+		"DROP TABLE docgauge_agents_windows":                                         "docgauge_agents_windows is gone",
+		"INSERT INTO docgauge_agents_migrations (version, made_by) VALUES (99, 'x')": "schema version 99",
+	} {
+		dsn, r := made(t, e)
+		r.must(sql)
+		s := open(t, dsn, analytics.AgentsReport)
+		for name, err := range map[string]error{"Check": s.Check(t.Context()),
+			"Replace": s.Replace(t.Context(), seal(1, 3).For(analytics.AgentsReport))} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %s = %v, want %q", sql, name, err, want)
+			}
+		}
+		shows(t, s, r, seal(1, 3))
 	}
 }
 

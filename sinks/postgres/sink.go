@@ -24,6 +24,8 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"iter"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -42,6 +44,8 @@ type Options struct {
 	// Version is that of this program; the record of a migration names it.
 	Version string
 	Now     func() time.Time
+	// Reports are those that it stores besides visitors, which it always does.
+	Reports []analytics.Report
 }
 
 // Sink writes to PostgreSQL. At its first use it connects and brings the schema up to
@@ -57,8 +61,9 @@ type Sink struct {
 	// turn is taken while the pool is made and the session prepared.
 	turn chan struct{}
 	pool *pgxpool.Pool
-	// session is nil until the schema is known to be up to date.
-	session atomic.Pointer[session]
+	// sessions are those of the reports that it stores: nil until their tables are known to be
+	// up to date.
+	sessions map[analytics.Report]*atomic.Pointer[session]
 }
 
 var _ sinks.Sink = (*Sink)(nil)
@@ -69,7 +74,14 @@ func New(c Options) (*Sink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("PostgreSQL DSN: %w", err)
 	}
-	return &Sink{config: config, place: place, version: c.Version, now: c.Now, turn: make(chan struct{}, 1)}, nil
+	s := &Sink{config: config, place: place, version: c.Version, now: c.Now, turn: make(chan struct{}, 1),
+		sessions: map[analytics.Report]*atomic.Pointer[session]{}}
+	for _, d := range datasets {
+		if sinks.Offers(c.Reports, d.report) {
+			s.sessions[d.report] = new(atomic.Pointer[session])
+		}
+	}
+	return s, nil
 }
 
 // Name returns "postgres".
@@ -84,7 +96,9 @@ func (s *Sink) Location() string { return s.place }
 func (s *Sink) Close() error {
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()
-	s.session.Store(nil)
+	for _, ses := range s.sessions {
+		ses.Store(nil)
+	}
 	if s.pool != nil {
 		s.pool.Close()
 		s.pool = nil
@@ -92,7 +106,7 @@ func (s *Sink) Close() error {
 	return nil
 }
 
-// session is a server and a schema that is up to date. It does not change.
+// session is a server, and the tables of a dataset that are up to date. It does not change.
 type session struct {
 	layout
 	pool *pgxpool.Pool
@@ -101,21 +115,29 @@ type session struct {
 	patience, committing time.Duration
 }
 
-// open returns the session, for writing: it makes the tables, or brings them up to date.
-func (s *Sink) open(ctx context.Context) (*session, error) { return s.prepared(ctx, true) }
+// open returns the session of a report, for writing: it makes its tables, or brings them up to date.
+func (s *Sink) open(ctx context.Context, report analytics.Report) (*session, error) {
+	return s.prepared(ctx, report, true)
+}
 
-// reading returns the session, and makes nothing: its error is fs.ErrNotExist where
-// docgauge has made no tables yet.
-func (s *Sink) reading(ctx context.Context) (*session, error) { return s.prepared(ctx, false) }
+// reading returns the session of a report, and makes nothing: its error is fs.ErrNotExist where
+// docgauge has made no tables for it yet.
+func (s *Sink) reading(ctx context.Context, report analytics.Report) (*session, error) {
+	return s.prepared(ctx, report, false)
+}
 
-func (s *Sink) prepared(ctx context.Context, writing bool) (*session, error) {
+func (s *Sink) prepared(ctx context.Context, report analytics.Report, writing bool) (*session, error) {
+	kept, offered := s.sessions[report]
+	if !offered {
+		return nil, sinks.NotOffered(report)
+	}
 	select {
 	case s.turn <- struct{}{}:
 		defer func() { <-s.turn }()
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	if ses := s.session.Load(); ses != nil {
+	if ses := kept.Load(); ses != nil {
 		return ses, nil
 	}
 	if s.pool == nil {
@@ -125,15 +147,24 @@ func (s *Sink) prepared(ctx context.Context, writing bool) (*session, error) {
 		}
 		s.pool = pool
 	}
-	ses, err := s.prepare(ctx, writing)
+	ses, err := s.prepare(ctx, report, writing)
 	if err == nil {
-		s.session.Store(ses)
+		kept.Store(ses)
 	}
 	return ses, err
 }
 
-// prepare asks what server it is, and looks after the schema.
-func (s *Sink) prepare(ctx context.Context, writing bool) (*session, error) {
+// offered yields the reports that the sink stores.
+func (s *Sink) offered(yield func(analytics.Report) bool) {
+	for _, d := range datasets {
+		if s.sessions[d.report] != nil && !yield(d.report) {
+			return
+		}
+	}
+}
+
+// prepare asks what server it is, and looks after the tables of a report.
+func (s *Sink) prepare(ctx context.Context, report analytics.Report, writing bool) (*session, error) {
 	ctx, cancel := context.WithTimeout(ctx, preparing)
 	defer cancel()
 	var is server
@@ -143,7 +174,8 @@ func (s *Sink) prepare(ctx context.Context, writing bool) (*session, error) {
 	if err := is.check(); err != nil {
 		return nil, err
 	}
-	ses := &session{layout: layout{is.schema}, pool: s.pool, committing: committing}
+	of := slices.IndexFunc(datasets, func(d *dataset) bool { return d.report == report })
+	ses := &session{layout: layout{datasets[of], is.schema}, pool: s.pool, committing: committing}
 	if is.timeout != 0 {
 		// Two statements of a transaction are slow, and the server ends each at its timeout.
 		ses.patience = 2*time.Duration(is.timeout)*time.Millisecond + time.Minute
@@ -153,7 +185,7 @@ func (s *Sink) prepare(ctx context.Context, writing bool) (*session, error) {
 		return nil, err
 	}
 	if version == 0 && !writing {
-		return nil, fmt.Errorf("docgauge has made no tables yet in schema %s: %w", is.schema, fs.ErrNotExist)
+		return nil, fmt.Errorf("docgauge has made no tables of %s yet in schema %s: %w", report, is.schema, fs.ErrNotExist)
 	}
 	if version == 0 {
 		if err := ses.migrate(ctx, s.version); err != nil {
@@ -168,10 +200,17 @@ const preparing = 2 * time.Minute
 
 // Check connects, brings the schema up to date, and proves that the user may do what
 // exporting does: it replaces a window that no service has, and takes it back.
-func (s *Sink) Check(ctx context.Context) error { return s.explain(s.check(ctx)) }
+func (s *Sink) Check(ctx context.Context) error {
+	for report := range s.offered {
+		if err := s.check(ctx, report); err != nil {
+			return s.explain(err)
+		}
+	}
+	return nil
+}
 
-func (s *Sink) check(ctx context.Context) error {
-	ses, err := s.open(ctx)
+func (s *Sink) check(ctx context.Context, report analytics.Report) error {
+	ses, err := s.open(ctx, report)
 	if err != nil {
 		return err
 	}
@@ -182,29 +221,36 @@ func (s *Sink) check(ctx context.Context) error {
 		return err
 	}
 	defer conn.Release()
-	probe := analytics.Revision{Rows: 1, ExportedAt: s.now()}
-	if err := ses.begin(ctx, conn, probe); err != nil {
+	probe := probe{rev: analytics.Revision{Rows: 1, ExportedAt: s.now()}}
+	if err := ses.begin(ctx, conn, probe.rev); err != nil {
 		return err
 	}
-	one := func(yield func(analytics.Row, error) bool) { yield(analytics.Row{}, nil) }
-	if err := ses.copyRows(ctx, conn, probe, one); err != nil {
+	if err := ses.of.stored.copyRows(ctx, ses, conn, probe); err != nil {
 		return err
 	}
-	if err := ses.see(ctx, conn); err != nil {
-		return err
+	for _, table := range ses.of.tables() { // prove that the tables can be read
+		if _, err := conn.Exec(ctx, "SELECT * FROM "+ses.in(table.name)+" LIMIT 1"); err != nil {
+			return fmt.Errorf("reading %s: %w", table.name, err)
+		}
 	}
 	_, err = conn.Exec(ctx, "ROLLBACK")
 	return err
 }
 
-// see proves that the tables can be read.
-func (ses *session) see(ctx context.Context, conn *pgxpool.Conn) error {
-	for _, table := range []string{visitorsTable, totalsTable} {
-		if _, err := conn.Exec(ctx, "SELECT * FROM "+ses.in(table)+" LIMIT 1"); err != nil {
-			return fmt.Errorf("reading %s: %w", table, err)
-		}
-	}
-	return nil
+// probe is a window of any report with one row.
+type probe struct {
+	sinks.Sealed
+	rev analytics.Revision
+}
+
+func (p probe) Revision() analytics.Revision { return p.rev }
+
+func (probe) Rows() iter.Seq2[analytics.Row, error] {
+	return func(yield func(analytics.Row, error) bool) { yield(analytics.Row{Path: "/"}, nil) }
+}
+
+func (probe) Agents() iter.Seq2[analytics.AgentRow, error] {
+	return func(yield func(analytics.AgentRow, error) bool) { yield(analytics.AgentRow{Path: "/"}, nil) }
 }
 
 // limit bounds a transaction of a session.

@@ -136,9 +136,11 @@ func TestMigrationsAtOnce(t *testing.T) {
 		}
 		wait.Wait()
 		r := readerAt(t, dsn)
-		if n := value[int](r.client, "SELECT count(*) FROM docgauge_migrations"); n != 1 ||
-			r.shown(seal(2, 0).Rev.Key) != 2 {
-			t.Errorf("%d migrations, readers see revision %d", n, r.shown(seal(2, 0).Rev.Key))
+		for _, d := range datasets {
+			n, shown := value[int](r.client, "SELECT count(*) FROM "+d.versions), r.shown(seal(2, 0).For(d.report).Rev.Key)
+			if n != 1 || shown != 2 {
+				t.Errorf("%s: %d migrations, readers see revision %d", d.report, n, shown)
+			}
 		}
 	})
 }

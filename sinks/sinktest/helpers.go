@@ -12,12 +12,12 @@ import (
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// Refuses expects Check and Replace to fail at once, both in one line that names the place
+// Refuses expects Check and Replace of a window of a report to fail at once, both in one line that names the place
 // and each of the words, without the secret.
-func Refuses(t *testing.T, s sinks.Sink, secret string, words ...string) {
+func Refuses(t *testing.T, s sinks.Sink, report analytics.Report, secret string, words ...string) {
 	t.Helper()
 	const longest = 700 // bytes
-	w := Seal(t, Revision(Key("prj_a", 0), 9), Pages(3))
+	w := Seal(t, Revision(Of(report, Key("prj_a", 0)), 9), Pages(3))
 	for call, err := range map[string]error{"Check": s.Check(t.Context()), "Replace": s.Replace(t.Context(), w)} {
 		if err == nil {
 			t.Errorf("%s = nil", call)

@@ -278,8 +278,8 @@ func ChangesTotals(before, after sinks.Shown, fault *sinks.Fault) bool {
 }
 
 // Contradicts is damage after which rows and totals are of different revisions.
-func Contradicts(_, _ sinks.Shown, fault *sinks.Fault) bool {
-	return fault != nil && fault.Kind == sinks.Disagree && fault.Key == Key("prj_a", 0)
+func Contradicts(before, _ sinks.Shown, fault *sinks.Fault) bool {
+	return fault != nil && fault.Kind == sinks.Disagree && fault.Key == before.Key
 }
 
 // Harmless is something that no reader sees.
@@ -287,11 +287,12 @@ func Harmless(before, after sinks.Shown, fault *sinks.Fault) bool {
 	return before == after && fault == nil
 }
 
-// SeesDamage inspects a window before and after damage, and after it was committed again.
-func SeesDamage(t *testing.T, s sinks.Sink, do func(), seen Seen) {
+// SeesDamage inspects a window of a report before and after damage, and after it was committed again.
+func SeesDamage(t *testing.T, s sinks.Sink, report analytics.Report, do func(), seen Seen) {
 	t.Helper()
-	key := Key("prj_a", 0)
-	Replace(t, s, FirstDay(1, 4), FirstDay(2, 10))
+	window := func(number int32, n int64) Window { return FirstDay(number, n).For(report) }
+	key := window(2, 10).Rev.Key
+	Replace(t, s, window(1, 4), window(2, 10))
 	before, fault := Inspected(t, s, key)
 	if !before.Whole() || fault != nil {
 		t.Fatalf("before: %+v, %v", before, fault)
@@ -301,7 +302,7 @@ func SeesDamage(t *testing.T, s sinks.Sink, do func(), seen Seen) {
 	if !seen(before, after, fault) {
 		t.Errorf("before %+v, after %+v, fault %v", before, after, fault)
 	}
-	Replace(t, s, FirstDay(2, 10))
+	Replace(t, s, window(2, 10))
 	if again, fault := Inspected(t, s, key); again != before || fault != nil {
 		t.Errorf("after Replace: %+v, %v", again, fault)
 	}
