@@ -42,51 +42,63 @@ type Sizes struct {
 	mu sync.Mutex
 	// rows has the readings with rows, by series, oldest window first.
 	rows map[Series][]sized
-	// perPage is the number of rows in a project's pages, if it is not analytics.PageRows.
-	perPage map[string]int
+	// perPage is the number of rows in the pages of a source, if it is not analytics.PageRows.
+	perPage map[Source]int
 	// most is the most rows that a window of a series had.
 	most map[Series]int64
-	// checked is the number of pages that one answer about a day tells, by project.
-	checked map[string]int
+	// known are the sources of which a window was read.
+	known map[Source]bool
+	// checked is the number of pages that one answer about a day tells.
+	checked map[Source]int
 	// begun is the number of pages of a window in the spool.
 	begun map[analytics.Key]int
 }
 
-// Series names all windows of one project and granularity.
+// Source is one report of one project.
+type Source struct {
+	Project string
+	Report  analytics.Report
+}
+
+// SourceOf returns the source of a window.
+func SourceOf(k analytics.Key) Source { return Source{k.Project, k.Report} }
+
+// Series names all windows of one granularity of a source.
 type Series struct {
-	Project     string
+	Source
 	Granularity analytics.Granularity
 }
 
 // SeriesOf returns the series of a window.
-func SeriesOf(k analytics.Key) Series { return Series{k.Project, k.Granularity} }
+func SeriesOf(k analytics.Key) Series { return Series{SourceOf(k), k.Granularity} }
 
 type sized struct {
 	window analytics.Window
 	rows   int64
 }
 
-// NewSizes returns sizes that know only how many rows the pages of projects
+// NewSizes returns sizes that know only how many rows the pages of sources
 // have, where that is not analytics.PageRows; perPage may be nil.
-func NewSizes(perPage map[string]int) *Sizes {
+func NewSizes(perPage map[Source]int) *Sizes {
 	s := &Sizes{
-		rows: map[Series][]sized{}, perPage: map[string]int{}, most: map[Series]int64{},
-		checked: map[string]int{}, begun: map[analytics.Key]int{},
+		rows: map[Series][]sized{}, perPage: map[Source]int{}, most: map[Series]int64{},
+		known: map[Source]bool{}, checked: map[Source]int{}, begun: map[analytics.Key]int{},
 	}
 	maps.Copy(s.perPage, perPage)
 	return s
 }
 
 // Learn records the number of rows of a window that was read, and reports whether it is
-// the first of its series. A reading of totals alone says nothing.
+// the first of its series. A reading of totals alone says nothing but that the source is known.
 func (s *Sizes) Learn(k analytics.Key, rows int64) (first bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of := SeriesOf(k)
+	s.known[of.Source] = true
 	if rows < 0 {
 		return false
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	delete(s.begun, k)
-	of := SeriesOf(k)
 	s.most[of] = max(s.most[of], rows)
 	at, known := s.find(of, k.Window)
 	if known {
@@ -103,32 +115,32 @@ func (s *Sizes) find(of Series, w analytics.Window) (at int, known bool) {
 	})
 }
 
-// PerPage returns how many rows each page of the project but the last has.
-func (s *Sizes) PerPage(project string) int {
+// PerPage returns how many rows each page of the source but the last has.
+func (s *Sizes) PerPage(of Source) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.pageRows(project)
+	return s.pageRows(of)
 }
 
-func (s *Sizes) pageRows(project string) int {
-	if n := s.perPage[project]; n > 0 {
+func (s *Sizes) pageRows(of Source) int {
+	if n := s.perPage[of]; n > 0 {
 		return n
 	}
 	return analytics.PageRows
 }
 
-// SetPerPage records the number of rows that the pages of a project were seen to have.
-func (s *Sizes) SetPerPage(project string, rows int) {
+// SetPerPage records the number of rows that the pages of a source were seen to have.
+func (s *Sizes) SetPerPage(of Source, rows int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.perPage[project] = rows
+	s.perPage[of] = rows
 }
 
 // SetChecked records the number of pages about which one answer about a day tells ([DayPages]).
-func (s *Sizes) SetChecked(project string, pages int) {
+func (s *Sizes) SetChecked(of Source, pages int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.checked[project] = pages
+	s.checked[of] = pages
 }
 
 // SetBegun records the number of pages of a window in the spool.
@@ -145,16 +157,11 @@ func (s *Sizes) Begun(k analytics.Key) int {
 	return s.begun[k]
 }
 
-// Knows reports whether a window of the project was ever read with its rows.
-func (s *Sizes) Knows(project string) bool {
+// Knows reports whether a window of the source was ever read.
+func (s *Sizes) Knows(of Source) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for of := range s.rows {
-		if of.Project == project {
-			return true
-		}
-	}
-	return false
+	return s.known[of]
 }
 
 // Pages returns how many pages an item probably has.
@@ -164,7 +171,8 @@ func (s *Sizes) Pages(item Item) (pages int, basis Basis) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	perPage, of := s.pageRows(item.Project), SeriesOf(item.Key)
+	of := SeriesOf(item.Key)
+	perPage := s.pageRows(of.Source)
 	at, own := s.find(of, item.Window)
 	known := s.rows[of]
 	switch {
@@ -173,8 +181,8 @@ func (s *Sizes) Pages(item Item) (pages int, basis Basis) {
 	case len(known) > 0:
 		pages, basis = Requests(nearest(known, at, item.Window).rows, perPage), BasisNeighbours
 	default:
-		days := s.rows[Series{item.Project, analytics.Day}]
-		switch checked := s.checked[item.Project]; {
+		days, checked := s.rows[Series{of.Source, analytics.Day}], s.checked[of.Source]
+		switch {
 		case len(days) > 0:
 			pages, basis = Requests(days[len(days)-1].rows, perPage), BasisDay
 		case checked == 1:
@@ -226,7 +234,8 @@ func (s *Sizes) Most(item Item) (requests int, known bool) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return max(requests, Requests(s.most[SeriesOf(item.Key)], s.pageRows(item.Project))), true
+	of := SeriesOf(item.Key)
+	return max(requests, Requests(s.most[of], s.pageRows(of.Source))), true
 }
 
 // Surely returns how many pages a window certainly has, for reading ahead: those of
@@ -235,7 +244,8 @@ func (s *Sizes) Most(item Item) (requests int, known bool) {
 func (s *Sizes) Surely(k analytics.Key, scarce bool) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	perPage, of := s.pageRows(k.Project), SeriesOf(k)
+	of := SeriesOf(k)
+	perPage := s.pageRows(of.Source)
 	at, own := s.find(of, k.Window)
 	known := s.rows[of]
 	switch {

@@ -22,7 +22,7 @@ func TestRequests(t *testing.T) {
 }
 
 func TestSizes(t *testing.T) {
-	s := schedule.NewSizes(map[string]int{"small": 100})
+	s := schedule.NewSizes(map[schedule.Source]int{{Project: "small"}: 100})
 	at := func(project, g, from, to string) analytics.Key {
 		return analytics.Key{Project: project, Granularity: analytics.Granularity(g), Window: window(t, from, to)}
 	}
@@ -89,10 +89,12 @@ func TestSizes(t *testing.T) {
 			t.Errorf("%s: at most %d, %v; want %d, %v", tc.key, got, known, tc.want, tc.known)
 		}
 	}
-	if !s.Knows("small") || s.Knows("b") {
+	small := schedule.Source{Project: "small"}
+	if !s.Knows(small) || s.Knows(schedule.Source{Project: "b"}) ||
+		s.Knows(schedule.Source{Project: "small", Report: analytics.AgentsReport}) {
 		t.Error("which projects are known")
 	}
-	s.SetPerPage("small", analytics.PageRows)
+	s.SetPerPage(small, analytics.PageRows)
 	if n, _ := s.Pages(schedule.Item{Key: at("small", "day", "2026-03-01", "2026-03-02")}); n != 4 {
 		t.Errorf("%d pages of 250 rows", n)
 	}

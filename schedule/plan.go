@@ -62,6 +62,11 @@ type Item struct {
 type Input struct {
 	Now      time.Time
 	Projects []string
+	// Reports are those that are exported; empty: visitors.
+	Reports []analytics.Report
+	// Lacks reports whether the service does not have a report of a project, as it said lately: nothing
+	// of that is due. nil: it has all.
+	Lacks func(Source) bool
 	// Specs in configured order. Of two for one granularity, the one that wants rows counts.
 	Specs []analytics.Spec
 	// Open lists the granularities whose running window is read for the gauges.
@@ -113,55 +118,75 @@ const (
 
 // Plan returns the windows to read now, in order: missing newest windows, open
 // windows, the missing ones before the newest, settling windows, backfill, rolling
-// backfill; the last three from new to old. Within each of the six the projects take
-// turns. No window comes twice; of those with the same days the first is read for all. If the
+// backfill; the last three from new to old. In each of the six, the windows of one report follow those
+// of another, and of each the projects take turns. No window comes twice; of those with the same days the first is read for all. If the
 // first window of the plan failed before, one that did not precedes it.
 //
 // It also returns the windows that wait for their time: those that are set aside, and those whose
 // totals are known and whose rows are read when they have settled. The Why of each says so.
 func Plan(in Input) (due, waiting []Item) {
 	p := newPlanner(in)
-	var queues [tiers][][]Item
-	for _, project := range p.projects {
-		var items [tiers][]Item
-		for _, spec := range p.specs {
-			for w := range p.windows(project, spec.Granularity) {
-				item, t := p.classify(project, spec, w)
-				if t != notDue {
-					items[t] = append(items[t], item)
-				}
+	queues := make([][tiers][][]Item, len(p.reports))
+	for r, report := range p.reports {
+		for _, project := range p.projects {
+			for t, items := range p.tiers(Source{project, report}) {
+				queues[r][t] = append(queues[r][t], items)
 			}
-		}
-		for _, g := range distinct(in.Open) {
-			if w, ok := Open(g, p.today); ok {
-				key := analytics.Key{Project: project, Granularity: g, Window: w}
-				items[tierOpen] = append(items[tierOpen], Item{Key: key, TotalsOnly: true, Reason: ReasonOpen})
-			}
-		}
-		for t := tierSettling; t < tiers; t++ {
-			slices.SortStableFunc(items[t], rollingLastThenNewest)
-		}
-		for t := range items {
-			queues[t] = append(queues[t], items[t])
 		}
 	}
-	for t, queue := range queues {
-		due = interleave(due, queue)
-		queues[t] = nil
+	for t := range tiers {
+		for r := range queues {
+			due = interleave(due, queues[r][t])
+			queues[r][t] = nil
+		}
 	}
 	p.lead(due)
 	p.share(due)
 	return due, p.waiting
 }
 
+// tiers returns the due windows of a source, tier by tier.
+func (p *planner) tiers(source Source) (items [tiers][]Item) {
+	for _, spec := range p.specs {
+		of := Wanted{source, spec}
+		for w := range p.windows(of) {
+			item, t := p.classify(of, w)
+			if t != notDue {
+				items[t] = append(items[t], item)
+			}
+		}
+	}
+	for _, g := range distinct(p.in.Open) {
+		if w, ok := Open(g, p.today); ok && source.Report == analytics.VisitorsReport {
+			key := analytics.Key{Project: source.Project, Granularity: g, Window: w}
+			items[tierOpen] = append(items[tierOpen], Item{Key: key, TotalsOnly: true, Reason: ReasonOpen})
+		}
+	}
+	for t := tierSettling; t < tiers; t++ {
+		slices.SortStableFunc(items[t], rollingLastThenNewest)
+	}
+	return items
+}
+
+// Wanted names the windows of one granularity that are wanted of a source, and whether without rows.
+type Wanted struct {
+	Source
+	analytics.Spec
+}
+
+// Key returns the key of one of the windows.
+func (w Wanted) Key(window analytics.Window) analytics.Key {
+	return analytics.Key{Project: w.Project, Granularity: w.Granularity, Window: window, Report: w.Report}
+}
+
 // Days are the parameters of a request: windows of several granularities can have the same.
 type Days struct {
-	Project string
+	Source
 	analytics.Window
 }
 
 // DaysOf returns the days of a window.
-func DaysOf(k analytics.Key) Days { return Days{k.Project, k.Window} }
+func DaysOf(k analytics.Key) Days { return Days{SourceOf(k), k.Window} }
 
 // share marks the windows that get their pages from one before them. Of a window that was
 // begun by itself the pages are used.
@@ -215,12 +240,12 @@ func TriedBefore(a, other analytics.Aside, begun, otherBegun int) bool {
 	return a.Failures < other.Failures || a.Failures == other.Failures && begun > 0 && otherBegun == 0
 }
 
-// Gaps returns the windows of one project and spec that [Plan] calls missing, newest first.
-func Gaps(in Input, project string, spec analytics.Spec) []analytics.Window {
+// Gaps returns the windows that [Plan] calls missing, newest first.
+func Gaps(in Input, of Wanted) []analytics.Window {
 	var gaps []analytics.Window
 	p := newPlanner(in)
-	for w := range p.windows(project, spec.Granularity) {
-		if item, revision, known := p.item(project, spec, w); p.isMissing(item, revision, known) {
+	for w := range p.windows(of) {
+		if item, revision, known := p.item(of, w); p.isMissing(item, revision, known) {
 			gaps = append(gaps, w)
 		}
 	}
@@ -243,27 +268,14 @@ func Asked(in Input, from, to analytics.Date) (items, waiting []Item, all int, e
 		return nil, nil, 0, fmt.Errorf("window %s is not complete until %s 00:00 UTC: give an end up to %s", asked,
 			to, p.today)
 	}
-	var queues [][]Item
-	for _, project := range p.projects {
-		var items []Item
-		for _, spec := range p.specs {
-			for w := range Within(spec.Granularity, from, to) {
-				all++
-				item, revision, known := p.item(project, spec, w)
-				item.Reason, item.NotBefore = ReasonAsked, in.Began
-				if known && p.wasRead(item, revision) {
-					continue
-				}
-				if a, failed := p.aside(item.Key); failed && !in.Began.IsZero() && !p.failedAt(a).Before(in.Began) &&
-					p.waits(&item, known) {
-					p.waiting = append(p.waiting, item)
-					continue
-				}
-				items = append(items, item)
-			}
+	for _, report := range p.reports {
+		var queues [][]Item
+		for _, project := range p.projects {
+			asked, n := p.asked(Source{project, report}, from, to)
+			queues = append(queues, asked)
+			all += n
 		}
-		slices.SortStableFunc(items, func(a, b Item) int { return newestFirst(a.Window, b.Window) })
-		queues = append(queues, items)
+		items = interleave(items, queues)
 	}
 	if all == 0 {
 		var names []string
@@ -274,10 +286,32 @@ func Asked(in Input, from, to analytics.Date) (items, waiting []Item, all int, e
 			"no window of %s lies wholly inside %s: widen it, or choose a shorter granularity",
 			strings.Join(names, ", "), asked)
 	}
-	items = interleave(nil, queues)
 	p.lead(items)
 	p.share(items)
 	return items, p.waiting, all, nil
+}
+
+// asked returns the windows of a source inside [from, to) that are to be read, and how many there are.
+func (p *planner) asked(source Source, from, to analytics.Date) (items []Item, all int) {
+	for _, spec := range p.specs {
+		of := Wanted{source, spec}
+		for w := range p.within(of, from, to) {
+			all++
+			item, revision, known := p.item(of, w)
+			item.Reason, item.NotBefore = ReasonAsked, p.in.Began
+			if known && p.wasRead(item, revision) {
+				continue
+			}
+			if a, failed := p.aside(item.Key); failed && !p.in.Began.IsZero() && !p.failedAt(a).Before(p.in.Began) &&
+				p.waits(&item, known) {
+				p.waiting = append(p.waiting, item)
+				continue
+			}
+			items = append(items, item)
+		}
+	}
+	slices.SortStableFunc(items, func(a, b Item) int { return newestFirst(a.Window, b.Window) })
+	return items, all
 }
 
 func (p *planner) isLost(k analytics.Key) bool { return p.in.Lost != nil && p.in.Lost(k) }
@@ -313,10 +347,10 @@ type planner struct {
 	in       Input
 	today    analytics.Date
 	projects []string
+	reports  []analytics.Report
 	specs    []analytics.Spec
-	// older has the complete provisional windows that begin before Since,
-	// under their Key without the window, newest first.
-	older map[analytics.Key][]analytics.Window
+	// older has the complete provisional windows that begin before Since, newest first.
+	older map[Series][]analytics.Window
 	// waiting collects what would be due if its time had come.
 	waiting []Item
 }
@@ -324,7 +358,10 @@ type planner struct {
 func newPlanner(in Input) *planner {
 	p := &planner{
 		in: in, today: analytics.DateOf(in.Now), projects: distinct(in.Projects),
-		older: map[analytics.Key][]analytics.Window{},
+		reports: distinct(in.Reports), older: map[Series][]analytics.Window{},
+	}
+	if len(p.reports) == 0 {
+		p.reports = []analytics.Report{analytics.VisitorsReport}
 	}
 	if n := len(p.projects); n > 0 {
 		first := (in.Rotate%n + n) % n
@@ -340,8 +377,7 @@ func newPlanner(in Input) *planner {
 	}
 	for _, key := range distinct(in.Provisional) {
 		if key.From < in.Since && key.To <= p.today {
-			group := analytics.Key{Project: key.Project, Granularity: key.Granularity}
-			p.older[group] = append(p.older[group], key.Window)
+			p.older[SeriesOf(key)] = append(p.older[SeriesOf(key)], key.Window)
 		}
 	}
 	for _, windows := range p.older {
@@ -352,9 +388,13 @@ func newPlanner(in Input) *planner {
 
 // windows yields the windows that the plan is about, newest first and each once: the
 // newest complete one, those that begin on or after Since, the one before the newest,
-// and older ones that are provisional.
-func (p *planner) windows(project string, g analytics.Granularity) iter.Seq[analytics.Window] {
+// and older ones that are provisional. None of a source that the service lacks.
+func (p *planner) windows(of Wanted) iter.Seq[analytics.Window] {
 	return func(yield func(analytics.Window) bool) {
+		if p.lacks(of.Source) {
+			return
+		}
+		g := of.Granularity
 		newest := Newest(g, p.today)
 		previous := Previous(g, newest)
 		early := func(w analytics.Window) bool { return w.From < p.in.Since && w.From < w.To }
@@ -369,7 +409,7 @@ func (p *planner) windows(project string, g analytics.Granularity) iter.Seq[anal
 		if early(previous) && !yield(previous) {
 			return
 		}
-		for _, w := range p.older[analytics.Key{Project: project, Granularity: g}] {
+		for _, w := range p.older[Series{of.Source, g}] {
 			if w != newest && w != previous && !yield(w) {
 				return
 			}
@@ -377,14 +417,24 @@ func (p *planner) windows(project string, g analytics.Granularity) iter.Seq[anal
 	}
 }
 
+// within yields the windows inside [from, to), none of a source that the service lacks.
+func (p *planner) within(of Wanted, from, to analytics.Date) iter.Seq[analytics.Window] {
+	if p.lacks(of.Source) {
+		return func(func(analytics.Window) bool) {}
+	}
+	return Within(of.Granularity, from, to)
+}
+
+func (p *planner) lacks(source Source) bool { return p.in.Lacks != nil && p.in.Lacks(source) }
+
 // isPrevious reports whether w is the window before the newest complete one.
 func (p *planner) isPrevious(g analytics.Granularity, w analytics.Window) bool {
 	return w == Previous(g, Newest(g, p.today))
 }
 
 // classify returns w as an item and its tier, or notDue.
-func (p *planner) classify(project string, spec analytics.Spec, w analytics.Window) (Item, tier) {
-	item, revision, known := p.item(project, spec, w)
+func (p *planner) classify(of Wanted, w analytics.Window) (Item, tier) {
+	item, revision, known := p.item(of, w)
 	t := tierSettling
 	switch {
 	case p.isMissing(item, revision, known):
@@ -462,10 +512,10 @@ func (p *planner) aside(k analytics.Key) (a analytics.Aside, failed bool) {
 }
 
 // item returns w as an item without a reason, and its newest revision.
-func (p *planner) item(project string, spec analytics.Spec, w analytics.Window) (Item, analytics.Revision, bool) {
-	key := analytics.Key{Project: project, Granularity: spec.Granularity, Window: w}
+func (p *planner) item(of Wanted, w analytics.Window) (Item, analytics.Revision, bool) {
+	key := of.Key(w)
 	revision, known := p.in.Known(key)
-	return Item{Key: key, TotalsOnly: spec.TotalsOnly, Newest: w == Newest(spec.Granularity, p.today)}, revision, known
+	return Item{Key: key, TotalsOnly: of.TotalsOnly, Newest: w == Newest(of.Granularity, p.today)}, revision, known
 }
 
 // isMissing reports whether item should be exported and the ledger does not have it,

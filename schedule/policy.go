@@ -24,6 +24,8 @@ type Facts struct {
 	// LeastPages is the least number of pages of a window of the series, if none could be read
 	// completely yet.
 	LeastPages int
+	// Lacking is when the service last said that it lacks the report, of a series without a granularity.
+	Lacking time.Time
 }
 
 // Moves is the number of times in a row that windows moved: 0 if the last one held still. Without a
@@ -53,7 +55,20 @@ const (
 	// DayPages is the number of pages that one answer about a day indicates: 1 means exactly one, 2
 	// means at least two. It estimates windows before anything was read ([Sizes.SetChecked]).
 	DayPages Fact = "day-pages"
+	// Lacking: the service lacks a report of a project, and says so at the time ([Learned.Lacks]).
+	Lacking Fact = "lacking"
 )
+
+// lackingLasts is how long a report that a service lacks is not requested again.
+const lackingLasts = 24 * time.Hour
+
+// Lacks returns until when nothing of a source is requested because the service lacks it, and whether
+// that is so.
+func (l Learned) Lacks(of Source, now time.Time) (until time.Time, yes bool) {
+	at := l[Series{Source: of}].Lacking
+	until = at.Add(lackingLasts)
+	return until, !at.IsZero() && now.Before(until)
+}
 
 // Set records a fact from the state.
 func (l Learned) Set(s Series, f Fact, n int, at time.Time) {
@@ -63,6 +78,8 @@ func (l Learned) Set(s Series, f Fact, n int, at time.Time) {
 		facts.Deferred = Deferred{analytics.Date(n), at}
 	case LeastPages:
 		facts.LeastPages = n
+	case Lacking:
+		facts.Lacking = at
 	default:
 		if m := facts.moves(f); m != nil {
 			*m = Moves{n, at}

@@ -84,6 +84,34 @@ func NotOffered(report analytics.Report) error {
 	return fmt.Errorf("the report %s: the sink does not store it, add it to DOCGAUGE_REPORTS", report)
 }
 
+// VisitorsOf returns s as readers of visitors see it: without windows of other reports.
+func VisitorsOf(s Sink) Sink { return visitorsOf{s} }
+
+type visitorsOf struct{ Sink }
+
+func (v visitorsOf) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error] {
+	return onlyVisitors(v.Sink.Revisions(ctx), func(rev analytics.Revision) analytics.Key { return rev.Key })
+}
+
+func (v visitorsOf) Inspect(ctx context.Context, scope Scope) iter.Seq2[Shown, error] {
+	return onlyVisitors(v.Sink.Inspect(ctx, scope), func(shown Shown) analytics.Key { return shown.Key })
+}
+
+// onlyVisitors leaves out the windows of other reports, and what is wrong with them.
+func onlyVisitors[T any](all iter.Seq2[T, error], key func(T) analytics.Key) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for one, err := range all {
+			of := key(one)
+			if fault, ok := errors.AsType[Fault](err); ok {
+				of = fault.Key
+			}
+			if of.Report == analytics.VisitorsReport && !yield(one, err) {
+				return
+			}
+		}
+	}
+}
+
 // ErrNotListed means that the windows of a sink could not be listed: it must not be
 // taken for empty. NotListed makes the error.
 var ErrNotListed = errors.New("the windows it holds cannot be listed")

@@ -18,6 +18,9 @@ const (
 	AgentsReport
 )
 
+// Reports are all of them.
+var Reports = []Report{VisitorsReport, AgentsReport}
+
 var reportNames = [...]string{"visitors", "agents"}
 
 // ParseReport reads what String returns.
@@ -61,6 +64,21 @@ type AgentsPage struct {
 	HasMore      bool
 }
 
+// Bounds returns an error if the visitors of the site in the same window, human and ai, are not between
+// the readers of its largest agent and those of all its agents together.
+func (s Sum) Bounds(site Totals) error {
+	for _, of := range [...]struct {
+		name                   string
+		largest, visitors, sum int64
+	}{{"human", s.Largest.Human, site.Human, s.Added.Human}, {"ai", s.Largest.AI, site.AI, s.Added.AI}} {
+		if of.visitors < of.largest || of.visitors > of.sum {
+			return fmt.Errorf("%d %s visitors, and its %s agents have %d readers at most and %d together", of.visitors,
+				of.name, of.name, of.largest, of.sum)
+		}
+	}
+	return nil
+}
+
 // Compare orders rows as the report has them.
 func (r AgentRow) Compare(other AgentRow) int {
 	if c := cmp.Or(strings.Compare(r.Path, other.Path), strings.Compare(r.Agent, other.Agent),
@@ -75,7 +93,8 @@ func (r AgentRow) Compare(other AgentRow) int {
 
 // AgentSum adds up the rows of agents of a window, in their order: those of the site, which have no path,
 // come first. Of its Sum, Rows counts those with a path, and Implausible those that have fewer requests
-// than readers, or more readers than the site has of that agent and audience.
+// than readers, or more readers than the site has of that agent and audience. Largest and Added are
+// over the rows of the site, and have no Total: see [Sum.Bounds].
 type AgentSum struct {
 	Sum
 	site map[[2]string]int64 // readers, by agent and audience
@@ -91,6 +110,7 @@ func (s *AgentSum) Add(r AgentRow) {
 			s.site = map[[2]string]int64{}
 		}
 		s.site[of] = r.Visitors
+		s.bound(r)
 	} else {
 		s.Rows++
 		plausible = plausible && (!r.Found || r.Visitors <= s.site[of])
@@ -100,5 +120,15 @@ func (s *AgentSum) Add(r AgentRow) {
 	}
 	if s.Implausible++; s.Implausible == 1 || r.Path < s.Example {
 		s.Example = r.Path
+	}
+}
+
+// bound takes in a row of the site.
+func (s *AgentSum) bound(r AgentRow) {
+	switch r.Audience {
+	case Human:
+		s.Largest.Human, s.Added.Human = max(s.Largest.Human, r.Visitors), addUpTo(s.Added.Human, r.Visitors)
+	case AI:
+		s.Largest.AI, s.Added.AI = max(s.Largest.AI, r.Visitors), addUpTo(s.Added.AI, r.Visitors)
 	}
 }

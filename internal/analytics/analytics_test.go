@@ -138,6 +138,11 @@ func TestAgentSum(t *testing.T) {
 	for _, r := range []AgentRow{site, fine, missed, few, many} {
 		sum.Add(r)
 	}
+	for ai, fits := range map[int64]bool{2: false, 3: true, 4: false} {
+		if err := sum.Bounds(Totals{AI: ai}); (err == nil) != fits {
+			t.Errorf("%d visitors: %v", ai, err)
+		}
+	}
 	if sum.Rows != 4 || sum.Implausible != 2 || sum.Example != "/c" {
 		t.Errorf("%+v", sum)
 	}

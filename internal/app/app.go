@@ -106,7 +106,12 @@ func stores(open func(dir string) (*state.DB, error)) func(*App) error {
 			return err
 		}
 		a.closers = append(a.closers, a.State.Close)
-		if a.Sinks, err = NewSinks(a.Config); err != nil {
+		// What the ledger has of a report is read and verified, also when the report is no longer exported.
+		c := a.Config
+		if c.Reports, err = a.State.Reports(context.Background(), c.Reports); err != nil {
+			return err
+		}
+		if a.Sinks, err = NewSinks(c); err != nil {
 			return err
 		}
 		a.closers = append(a.closers, func() error { return CloseSinks(a.Sinks) })
@@ -148,13 +153,13 @@ func NewSink(c config.Config, name string) (s sinks.Sink, err error) {
 	switch name {
 	case config.SinkParquet:
 		variable = "DOCGAUGE_PARQUET_URL: "
-		s, err = parquet.New(c.ParquetURL)
+		s, err = parquet.New(c.ParquetURL, c.Reports...)
 	case config.SinkDelta:
 		variable = "DOCGAUGE_DELTA_URL: "
 		// If both are configured, a data file is a link to the file that the Parquet sink has published
 		// for the window.
 		o := c.Delta()
-		if files, err := parquet.New(c.ParquetURL); err == nil {
+		if files, err := parquet.New(c.ParquetURL, c.Reports...); err == nil {
 			o.Published = files.Published
 		}
 		s, err = delta.New(o)
@@ -195,17 +200,18 @@ func CloseSinks(all []sinks.Sink) error {
 
 // NewArchive makes the sink that [App.Archive] returns; it does not connect.
 func NewArchive(c config.Config) (sinks.Sink, error) {
+	c.Reports = nil
 	if slices.Contains(c.Sinks, config.SinkParquet) {
 		return NewSink(c, config.SinkParquet)
 	}
 	return NewSink(c, c.Sinks[0])
 }
 
-// Archive is the sink from which questions about windows are answered: the Parquet sink, or else the
-// first one.
+// Archive is the sink from which questions about windows of visitors are answered: the Parquet sink, or
+// else the first one.
 func (a *App) Archive() sinks.Sink {
 	isParquet := func(s sinks.Sink) bool { return s.Name() == config.SinkParquet }
-	return a.Sinks[max(0, slices.IndexFunc(a.Sinks, isParquet))]
+	return sinks.VisitorsOf(a.Sinks[max(0, slices.IndexFunc(a.Sinks, isParquet))])
 }
 
 // TopPages returns the n pages with the most visitors of rev, as readers of s see them.
@@ -228,6 +234,8 @@ func (a *App) InSpool(rev analytics.Revision) (bool, error) {
 // SamePlace reports whether two URLs, as OpenArchive takes them, are one place.
 func SamePlace(a, b string) bool { return parquet.SamePlace(a, b) }
 
-// OpenArchive makes a Parquet sink to read from; the URL is a directory or s3://bucket/prefix. It does
-// not connect.
-func OpenArchive(url string) (sinks.Sink, error) { return parquet.New(url) }
+// OpenArchive makes a Parquet sink to read visitors from, and other reports if they are named; the URL is a
+// directory or s3://bucket/prefix. It does not connect.
+func OpenArchive(url string, reports ...analytics.Report) (sinks.Sink, error) {
+	return parquet.New(url, reports...)
+}

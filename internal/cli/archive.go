@@ -61,9 +61,10 @@ func (a *Program) openArchive(o archiveOptions) (out openedArchive, err error) {
 	return out, err
 }
 
-// archiveAt opens the archive that --archive names, or the configured one; the caller closes it.
-func archiveAt(flag string, c config.Config) (sinks.Sink, error) {
-	archive, err := app.OpenArchive(cmp.Or(flag, c.ParquetURL))
+// archiveAt opens the archive that --archive names, or the configured one, for visitors and the reports
+// that are named; the caller closes it.
+func archiveAt(flag string, c config.Config, reports ...analytics.Report) (sinks.Sink, error) {
+	archive, err := app.OpenArchive(cmp.Or(flag, c.ParquetURL), reports...)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--archive: %w", err)}
 	}

@@ -210,5 +210,7 @@ func (c *checker) tryProject(
 		f.Detail += " at least"
 		pages = 2
 	}
-	return f, db.SetMovement(ctx, project, analytics.Day, string(schedule.DayPages), pages, now)
+	return f, db.SetMovement(ctx, state.Movement{
+		Project: project, Granularity: analytics.Day, Kind: string(schedule.DayPages), Times: pages, At: now,
+	})
 }

@@ -139,9 +139,10 @@ func (l loadOptions) open(c config.Config) (to, from sinks.Sink, err error) {
 	if err := c.CheckSinkIsSet(l.sink); err != nil {
 		return nil, nil, config.Problems{err.Error()}
 	}
-	if from, err = archiveAt(l.archive, c); err != nil {
+	if from, err = archiveAt(l.archive, c, analytics.Reports...); err != nil {
 		return nil, nil, err
 	}
+	c.Reports = analytics.Reports
 	if to, err = app.NewSink(c, l.sink); err != nil {
 		return nil, nil, err
 	}

@@ -103,6 +103,9 @@ func (a *Program) printPlan(r planReport, w wording, all bool) error {
 	if r.Named != nil && !r.Named.Began.IsZero() {
 		text.Line(2, "%s", namedReading(*r.Named))
 	}
+	for _, l := range r.Lacking {
+		text.Line(2, "%s", w.lacking(l, a.now()))
+	}
 	for _, p := range slices.Concat(r.Windows, r.Waiting) {
 		if p.Decision != "" {
 			text.Line(2, "%s: %s", w.window(p.Key), p.Decision)
@@ -242,7 +245,7 @@ func leastReliable(a, b schedule.Basis) schedule.Basis {
 // plannedName is the granularity, and whether only totals are read.
 func plannedName(w coverage.PlannedWindow) string {
 	if w.TotalsOnly || w.Reason == schedule.ReasonOpen {
-		return string(w.Granularity) + " (totals)"
+		return granularity(w.Report, w.Granularity) + " (totals)"
 	}
-	return string(w.Granularity)
+	return granularity(w.Report, w.Granularity)
 }

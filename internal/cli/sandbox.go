@@ -35,6 +35,7 @@ another outcome:
   [sandbox:fail]        failed
   [sandbox:archive]     archived
   [sandbox:slow]        the same after 30s; [sandbox:slow=5m] after 5m
+  [sandbox:cost=0.42]   the same, and it reports a cost of 0.42 USD
 --agent-script FILE adds words: {"[later]": {"outcome": "pr", "after": "30s"}},
 with the outcomes pr, no_change, failed, archived and edit (what happens without
 a word). A job that pretends changes a page of the synthetic site, by the word
@@ -175,8 +176,8 @@ func (o *sandboxOptions) flagGroups() (groups []flagGroup) {
 	f.DurationVar(&repo.Timeout, "agent-timeout", runner.DefaultTimeout, "time limit of the command")
 	f.StringSliceVar(&repo.Env, "agent-env", nil,
 		"names of further variables for the command, besides PATH, HOME and the like")
-	f.StringVar(&repo.GitHub, "github-repo", "", "owner/name of the GitHub repository that gets the pull requests")
-	f.StringVar(&repo.GitHubURL, "github-url", runner.DefaultGitHub, "URL of GitHub's REST API")
+	f.StringVar(&repo.Project, "github-repo", "", "owner/name of the GitHub repository that gets the pull requests")
+	f.StringVar(&repo.CodeHostURL, "github-url", analytics.FindCodeHost("github").API, "URL of GitHub's REST API")
 	f.StringVar(&repo.Remote, "repo-remote", "origin", "git remote that branches are pushed to with --github-repo")
 
 	faultFlags(group("Faults of analytics"), group("Faults of agent jobs"), o)
@@ -239,12 +240,15 @@ func (o *sandboxOptions) complete(flags *pflag.FlagSet, groups []flagGroup) erro
 	for _, g := range groups {
 		g.flags.VisitAll(func(f *pflag.Flag) {
 			switch {
-			case f.Changed && g.title == pullFlags && o.repo.GitHub != "":
+			case f.Changed && g.title == pullFlags && o.repo.Project != "":
 				add("--%s: is for pull requests on the sandbox; with --github-repo they are on GitHub", f.Name)
 			case f.Changed && g.title == repoFlags && o.repo.Path == "":
 				add("--%s: needs --repo PATH, the git repository that is edited", f.Name)
 			}
 		})
+	}
+	if o.repo.Project != "" {
+		o.repo.CodeHost = "github"
 	}
 	if o.repo.Path != "" {
 		o.repo.Token, o.config.Agent.Repo = githubToken, &o.repo

@@ -84,7 +84,7 @@ func (a *Program) printCollected(found []collected, w wording, dryRun bool) erro
 	table := render.NewTable(render.Column{Name: "sink"}, projectColumn(), render.Column{Name: "window"},
 		render.Column{Name: "days"}, render.Number("rows"), render.Column{Name: "superseded"})
 	for _, f := range found {
-		table.Add(f.Sink, w.project(f.Project), string(f.Granularity), w.days(f.Key),
+		table.Add(f.Sink, w.project(f.Project), granularity(f.Report, f.Granularity), w.days(f.Key),
 			format.Commas(int64(f.Rows)), format.Time(f.Since))
 		n += f.Rows
 	}

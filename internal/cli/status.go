@@ -113,6 +113,9 @@ func (a *Program) printStatus(r coverage.Status, words wording) error {
 	for _, s := range r.SetAside {
 		aside[s.Key] = true
 	}
+	for _, l := range r.Lacking {
+		text.Line(2, "%s", words.lacking(l, a.now()))
+	}
 	n := 0
 	for _, w := range r.Waiting {
 		if !aside[w.Key] {
@@ -154,14 +157,17 @@ func (w wording) coverageTable(all []view.Grid) *render.Table {
 		if name := w.project(c.Project); name != "" && (i == 0 || all[i-1].Project != c.Project) {
 			table.Group(name)
 		}
-		cells := []string{string(c.Granularity), "-", "-", "-", "-", "-"}
+		cells := []string{granularity(c.Report, c.Granularity), "-", "-", "-", "-", "-"}
 		if n := c.Newest; n != nil {
 			pages := "-"
 			if !n.TotalsOnly() {
 				pages = format.Commas(n.Rows)
 			}
-			cells = []string{string(c.Granularity), w.days(n.Key), format.Commas(n.Totals.Human),
-				format.Commas(n.Totals.AI), format.Commas(n.Totals.Total), pages}
+			cells[1], cells[5] = w.days(n.Key), pages
+			if c.Report == analytics.VisitorsReport { // of the others, the totals are rows
+				cells[2], cells[3], cells[4] = format.Commas(n.Totals.Human), format.Commas(n.Totals.AI),
+					format.Commas(n.Totals.Total)
+			}
 		}
 		known := format.Commas(c.Known)
 		if len(c.Gaps) > 0 {

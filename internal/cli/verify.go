@@ -104,7 +104,7 @@ func (a *Program) verify(ctx context.Context, o verifyOptions) (err error) {
 		InSpool: opened.InSpool, Planned: coverage.Reach(c, a.now()), Now: opened.Now, Log: opened.Log,
 	}
 	if !slices.Contains(c.Sinks, config.SinkParquet) {
-		if v.Archive, err = app.OpenArchive(c.ParquetURL); err != nil {
+		if v.Archive, err = app.OpenArchive(c.ParquetURL, analytics.Reports...); err != nil {
 			return fmt.Errorf("DOCGAUGE_PARQUET_URL: %w", err)
 		}
 		defer func() { err = errors.Join(err, v.Archive.Close()) }()

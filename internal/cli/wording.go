@@ -1,8 +1,12 @@
 package cli
 
 import (
+	"fmt"
+	"time"
+
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/format"
 )
 
@@ -29,11 +33,29 @@ func (w wording) project(id string) string {
 
 // window names a window in a sentence: day 21 Nov, day 21 Nov of Product docs.
 func (w wording) window(k analytics.Key) string {
-	text := string(k.Granularity) + " " + w.days(k)
+	text := granularity(k.Report, k.Granularity) + " " + w.days(k)
 	if w.several {
 		text += " of " + w.names.Of(k.Project)
 	}
 	return text
+}
+
+// granularity names a kind of windows: day, agents day.
+func granularity(report analytics.Report, g analytics.Granularity) string {
+	if report == analytics.VisitorsReport {
+		return string(g)
+	}
+	return report.String() + " " + string(g)
+}
+
+// lacking says that the service does not have a report.
+func (w wording) lacking(l coverage.Lacking, now time.Time) string {
+	of := ""
+	if w.several {
+		of = " of " + w.names.Of(l.Project)
+	}
+	return fmt.Sprintf("the service does not have the report %s%s: it is asked for again at %s; without it, remove it "+
+		"from DOCGAUGE_REPORTS", l.Report, of, format.Clock(l.Until, now))
 }
 
 // days names a window by its days: 21 Nov, 9–15 Nov, Oct 2026, and one of many that

@@ -32,6 +32,7 @@ type Config struct {
 	ProjectNames  ProjectNames `env:"PROJECT_NAMES"`
 
 	Windows     Windows      `env:"WINDOWS"`
+	Reports     Reports      `env:"REPORTS"`
 	OpenWindows OpenWindows  `env:"OPEN_WINDOWS"`
 	Since       OptionalDate `env:"SINCE"`
 	Settle      Duration     `env:"SETTLE"`

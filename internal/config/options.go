@@ -33,7 +33,7 @@ func (c Config) SiteMetrics() server.Options {
 
 // Delta returns the options of the sink delta, without the files of another sink.
 func (c Config) Delta() delta.Options {
-	return delta.Options{URL: c.DeltaURL, Version: c.Build.Version, Now: time.Now}
+	return delta.Options{URL: c.DeltaURL, Version: c.Build.Version, Now: time.Now, Reports: c.Reports}
 }
 
 // ClickHouse returns the options of the sink clickhouse.
@@ -44,5 +44,5 @@ func (c Config) ClickHouse() clickhouse.Options {
 
 // Postgres returns the options of the sink postgres.
 func (c Config) Postgres() postgres.Options {
-	return postgres.Options{DSN: string(c.PostgresDSN), Version: c.Build.Version, Now: time.Now}
+	return postgres.Options{DSN: string(c.PostgresDSN), Version: c.Build.Version, Now: time.Now, Reports: c.Reports}
 }

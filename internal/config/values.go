@@ -154,6 +154,30 @@ func (w *Windows) Decode(s string) error {
 	return nil
 }
 
+// Reports are the reports to export.
+type Reports []analytics.Report
+
+// Decode reads a comma-separated list, which has visitors.
+func (r *Reports) Decode(s string) error {
+	var out Reports
+	for _, part := range split(s) {
+		report, err := analytics.ParseReport(part)
+		if err != nil {
+			return err
+		}
+		if slices.Contains(out, report) {
+			return fmt.Errorf("report %q: listed twice", part)
+		}
+		out = append(out, report)
+	}
+	if !slices.Contains(out, analytics.VisitorsReport) {
+		return fmt.Errorf("%.40q: visitors is always exported: want visitors or visitors,agents", s)
+	}
+	slices.Sort(out)
+	*r = out
+	return nil
+}
+
 // OpenWindows are the granularities whose running window is read.
 type OpenWindows []analytics.Granularity
 

@@ -16,6 +16,7 @@ import (
 	"github.com/docgauge/docgauge/internal/spool"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/schedule"
+	"github.com/docgauge/docgauge/sinks"
 )
 
 // Ledger is the state's entries, arranged for planning, and facts about the service. A reading
@@ -51,9 +52,13 @@ func Read(ctx context.Context, db *state.DB, now time.Time) (Ledger, error) {
 	if err != nil {
 		return l, err
 	}
-	perPage, err := db.PageRows(ctx)
+	sizes, err := db.PageSizes(ctx)
 	if err != nil {
 		return l, err
+	}
+	perPage := map[schedule.Source]int{}
+	for _, s := range sizes {
+		perPage[schedule.Source{Project: s.Project, Report: s.Report}] = s.Rows
 	}
 	l.Sizes = schedule.NewSizes(perPage)
 	for e := range l.All() {
@@ -79,12 +84,12 @@ func Read(ctx context.Context, db *state.DB, now time.Time) (Ledger, error) {
 		if clock.IsFuture(m.At, now) {
 			continue
 		}
+		of := schedule.Series{Source: schedule.Source{Project: m.Project, Report: m.Report}, Granularity: m.Granularity}
 		if m.Kind == string(schedule.DayPages) {
-			l.Sizes.SetChecked(m.Project, m.Times)
+			l.Sizes.SetChecked(of.Source, m.Times)
 			continue
 		}
-		l.Learned.Set(schedule.Series{Project: m.Project, Granularity: m.Granularity}, schedule.Fact(m.Kind), m.Times,
-			m.At)
+		l.Learned.Set(of, schedule.Fact(m.Kind), m.Times, m.At)
 	}
 	return l, nil
 }
@@ -142,10 +147,15 @@ func (l Ledger) All() iter.Seq[*state.Entry] {
 	}
 }
 
-// Series yields the entries of one project and granularity, newest first.
+// Series yields the entries of visitors of one project and granularity, newest first.
 func (l Ledger) Series(project string, g analytics.Granularity) iter.Seq[*state.Entry] {
+	return l.Of(schedule.Series{Source: schedule.Source{Project: project}, Granularity: g})
+}
+
+// Of is [Ledger.Series] for any report.
+func (l Ledger) Of(series schedule.Series) iter.Seq[*state.Entry] {
 	return func(yield func(*state.Entry) bool) {
-		entries := l.series[schedule.Series{Project: project, Granularity: g}]
+		entries := l.series[series]
 		for i := range slices.Backward(entries) {
 			if e := &entries[i]; e.ExportedAt != analytics.Unbelieved && !yield(e) {
 				return
@@ -154,9 +164,14 @@ func (l Ledger) Series(project string, g analytics.Granularity) iter.Seq[*state.
 	}
 }
 
-// Newest returns the newest complete window of a series that was read, or nil.
+// Newest returns the newest complete window of visitors that was read, or nil.
 func (l Ledger) Newest(project string, g analytics.Granularity, now time.Time) *state.Entry {
-	for e := range l.Series(project, g) {
+	return l.NewestOf(schedule.Series{Source: schedule.Source{Project: project}, Granularity: g}, now)
+}
+
+// NewestOf is [Ledger.Newest] for any report.
+func (l Ledger) NewestOf(series schedule.Series, now time.Time) *state.Entry {
+	for e := range l.Of(series) {
 		if e.Complete(now) {
 			return e
 		}
@@ -179,7 +194,7 @@ func (l Ledger) Cost(items []schedule.Item) int {
 func (l Ledger) SetAside(in schedule.Input) []analytics.Aside {
 	out := []analytics.Aside{}
 	for k, a := range l.Asides {
-		if isConfigured(k, in.Projects, in.Specs) && a.Until.After(in.Now) && a.Complete(in.Now) {
+		if isConfigured(k, in.Projects, in.Reports, in.Specs) && a.Until.After(in.Now) && a.Complete(in.Now) {
 			out = append(out, a)
 		}
 	}
@@ -187,12 +202,14 @@ func (l Ledger) SetAside(in schedule.Input) []analytics.Aside {
 	return out
 }
 
-func isConfigured(k analytics.Key, projects []string, specs []analytics.Spec) bool {
-	return slices.Contains(projects, k.Project) &&
+func isConfigured(
+	k analytics.Key, projects []string, reports []analytics.Report, specs []analytics.Spec,
+) bool {
+	return slices.Contains(projects, k.Project) && sinks.Offers(reports, k.Report) &&
 		slices.ContainsFunc(specs, func(s analytics.Spec) bool { return s.Granularity == k.Granularity })
 }
 
 func newestFirst(a, b analytics.Key) int {
 	return cmp.Or(cmp.Compare(b.To, a.To), cmp.Compare(a.Project, b.Project),
-		cmp.Compare(a.Granularity, b.Granularity), cmp.Compare(a.From, b.From))
+		cmp.Compare(a.Report, b.Report), cmp.Compare(a.Granularity, b.Granularity), cmp.Compare(a.From, b.From))
 }

@@ -112,6 +112,16 @@ type Plan struct {
 	Budget Capacity
 	// Named is nil where no windows are named by their dates.
 	Named *Named
+	// Lacking are the reports that the service does not have, and that are not asked for now.
+	Lacking []Lacking
+}
+
+// Lacking is a report that the service does not have.
+type Lacking struct {
+	Project string           `json:"project"`
+	Report  analytics.Report `json:"report"`
+	// Until is when it is asked for again.
+	Until time.Time `json:"until"`
 }
 
 // Plan plans against the present ledger. Rotate counts the runs: it decides which
@@ -148,6 +158,14 @@ func (s Selection) PlanOver(
 		return p, err
 	}
 	p.Due, p.Waiting = due, waiting
+	for _, project := range p.Input.Projects {
+		for _, report := range p.Input.Reports {
+			until, lacks := p.Ledger.Learned.Lacks(schedule.Source{Project: project, Report: report}, now)
+			if lacks {
+				p.Lacking = append(p.Lacking, Lacking{project, report, until})
+			}
+		}
+	}
 	if s.IsNamed() {
 		p.Named = &Named{Reading: reading, From: s.From, To: s.To, Windows: all, Left: len(due) + len(waiting)}
 	}
@@ -158,11 +176,15 @@ func (s Selection) PlanOver(
 // input returns the input of the plan.
 func (s Selection) input(c config.Config, l Ledger, now time.Time) (schedule.Input, error) {
 	in := schedule.Input{
-		Now: now, Projects: c.Projects, Specs: c.Windows, Open: c.OpenWindows, Since: c.Since.Date,
+		Now: now, Projects: c.Projects, Reports: c.Reports, Specs: c.Windows, Open: c.OpenWindows, Since: c.Since.Date,
 		Settle: time.Duration(c.Settle), Sizes: l.Sizes,
 		Known: func(k analytics.Key) (analytics.Revision, bool) {
 			rev, ok := l.Known(k)
 			return rev, ok && rev.ExportedAt != analytics.Unbelieved
+		},
+		Lacks: func(of schedule.Source) bool {
+			_, lacks := l.Learned.Lacks(of, now)
+			return lacks
 		},
 		Lost: func(k analytics.Key) bool {
 			e := l.Entry(k)
@@ -181,6 +203,9 @@ func (s Selection) input(c config.Config, l Ledger, now time.Time) (schedule.Inp
 			Limit: int(c.Budget), Settle: time.Duration(c.Settle),
 			Learned: func(s schedule.Series) schedule.Facts { return l.Learned[s] },
 		},
+	}
+	if len(in.Reports) == 0 {
+		in.Reports = []analytics.Report{analytics.VisitorsReport}
 	}
 	for e := range l.All() {
 		if !e.Settled || e.Lost() {
@@ -223,12 +248,14 @@ func Reach(c config.Config, now time.Time) func(analytics.Key) (configured, due 
 		Now: now, Since: c.Since.Date,
 		Known: func(analytics.Key) (analytics.Revision, bool) { return analytics.Revision{}, false },
 	}
-	wanted := map[analytics.Granularity]map[analytics.Window]bool{}
+	wanted := map[analytics.Granularity]map[analytics.Window]bool{} // of any project and report
 	return func(k analytics.Key) (configured, due bool) {
-		configured = isConfigured(k, c.Projects, c.Windows)
+		configured = isConfigured(k, c.Projects, c.Reports, c.Windows)
 		if configured && wanted[k.Granularity] == nil {
 			wanted[k.Granularity] = map[analytics.Window]bool{}
-			for _, w := range schedule.Gaps(in, k.Project, analytics.Spec{Granularity: k.Granularity}) {
+			for _, w := range schedule.Gaps(in, schedule.Wanted{
+				Source: schedule.SourceOf(k), Spec: analytics.Spec{Granularity: k.Granularity},
+			}) {
 				wanted[k.Granularity][w] = true
 			}
 		}

@@ -32,11 +32,14 @@ type PlanReport struct {
 	Finish   time.Time       `json:"finished_by"`
 	// Named is how far the reading of named windows is; nil where none are named.
 	Named *Named `json:"named_reading,omitempty"`
+	// Lacking are the reports that the service does not have.
+	Lacking []Lacking `json:"reports_lacking,omitempty"`
 }
 
 // NewPlanReport returns the windows of a plan and their cost in requests.
 func NewPlanReport(p Plan) PlanReport {
-	r := PlanReport{Windows: []PlannedWindow{}, Waiting: []PlannedWindow{}, Budget: p.Budget, Named: p.Named}
+	r := PlanReport{Windows: []PlannedWindow{}, Waiting: []PlannedWindow{}, Budget: p.Budget, Named: p.Named,
+		Lacking: p.Lacking}
 	for _, item := range p.Due {
 		w := plannedWindow(p, item)
 		if w.Basis == schedule.BasisUnknown {

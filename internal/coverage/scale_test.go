@@ -37,9 +37,9 @@ func decade(tb testing.TB, projects int, known bool) (c config.Config, db *state
 		Known: func(analytics.Key) (r analytics.Revision, known bool) { return r, false }}
 	for _, project := range c.Projects {
 		for _, spec := range c.Windows {
-			for _, w := range schedule.Gaps(none, project, spec) {
-				key := analytics.Key{Project: project, Granularity: spec.Granularity, Window: w}
-				revs = append(revs, analytics.Revision{Key: key, Number: 1, Settled: true, Verified: true, Rows: 100,
+			of := schedule.Wanted{Source: schedule.Source{Project: project}, Spec: spec}
+			for _, w := range schedule.Gaps(none, of) {
+				revs = append(revs, analytics.Revision{Key: of.Key(w), Number: 1, Settled: true, Verified: true, Rows: 100,
 					ExportedAt: atScale.Add(-time.Hour)})
 			}
 		}

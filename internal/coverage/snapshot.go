@@ -3,6 +3,7 @@ package coverage
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/clock"
@@ -153,8 +154,8 @@ func (r *SnapshotReader) counters(ctx context.Context, _ Plan, out *view.Snapsho
 	counts, err := r.State.Counters(ctx)
 	for _, c := range counts {
 		counter := view.Counter{Name: c.Name, Labels: state.Pairs(c.Labels), Value: float64(c.Value)}
-		if c.Name == state.JobCost {
-			counter.Name, counter.Value = "agent_job_cost_total", float64(c.Value)/1e6
+		if name, isCost := strings.CutSuffix(c.Name, state.Millionths); isCost {
+			counter.Name, counter.Value = name+"_total", float64(c.Value)/1e6
 		}
 		out.Counters = append(out.Counters, counter)
 	}

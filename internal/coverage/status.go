@@ -25,6 +25,8 @@ type Status struct {
 	SetAside []analytics.Aside `json:"set_aside"`
 	// Waiting are windows that are not due before their time, and why.
 	Waiting []PlannedWindow `json:"windows_waiting"`
+	// Lacking are the reports that the service does not have.
+	Lacking []Lacking `json:"reports_lacking,omitempty"`
 	// Owed counts windows that a sink lacks, by sink.
 	Owed    map[string]int `json:"windows_owed"`
 	LastRun *view.Run      `json:"last_run"`
@@ -68,13 +70,12 @@ func NewStatus(ctx context.Context, db *state.DB, c config.Config, sel Selection
 	}
 	l, in := p.Ledger, p.Input
 	for _, project := range projects(p) {
-		for _, g := range project.Grids {
-			spec := analytics.Spec{Granularity: g.Granularity, TotalsOnly: g.TotalsOnly}
-			g.Gaps = append([]analytics.Window{}, schedule.Gaps(in, project.ID, spec)...)
+		for _, g := range slices.Concat(project.Grids, project.Others) {
+			g.Gaps = append([]analytics.Window{}, schedule.Gaps(in, wanted(g))...)
 			r.Coverage = append(r.Coverage, g)
 		}
 	}
-	r.Sinks, r.Owed, r.Budget = c.Sinks, map[string]int{}, p.Budget
+	r.Sinks, r.Owed, r.Budget, r.Lacking = c.Sinks, map[string]int{}, p.Budget, p.Lacking
 	r.Unverified, r.SetAside, r.Waiting = []Unverified{}, l.SetAside(in), []PlannedWindow{}
 	for _, sink := range c.Sinks {
 		r.Owed[sink] = 0
@@ -109,6 +110,14 @@ func NewStatus(ctx context.Context, db *state.DB, c config.Config, sel Selection
 	return r, err
 }
 
+// wanted names the windows of a grid.
+func wanted(g view.Grid) schedule.Wanted {
+	return schedule.Wanted{
+		Source: schedule.Source{Project: g.Project, Report: g.Report},
+		Spec:   analytics.Spec{Granularity: g.Granularity, TotalsOnly: g.TotalsOnly},
+	}
+}
+
 // projects returns the coverage of each project of a plan: the windows that the ledger
 // has and those it should have.
 func projects(p Plan) []view.Project {
@@ -120,33 +129,38 @@ func projects(p Plan) []view.Project {
 	var out []view.Project
 	for _, id := range p.Input.Projects {
 		project := view.Project{ID: id}
-		for _, spec := range p.Input.Specs {
-			g := grid(p, id, spec)
-			for i, c := range g.Cells {
-				if c.Revision != nil && waits[c.Revision.Key] {
-					g.Cells[i].RowsFrom = c.To.Time().Add(p.Input.Settle)
+		for _, report := range p.Input.Reports {
+			for _, spec := range p.Input.Specs {
+				g := grid(p, view.Grid{Project: id, Report: report, Granularity: spec.Granularity, TotalsOnly: spec.TotalsOnly})
+				for i, c := range g.Cells {
+					if c.Revision != nil && waits[c.Revision.Key] {
+						g.Cells[i].RowsFrom = c.To.Time().Add(p.Input.Settle)
+					}
+				}
+				if report == analytics.VisitorsReport {
+					project.Grids = append(project.Grids, g)
+				} else {
+					project.Others = append(project.Others, g)
 				}
 			}
-			project.Grids = append(project.Grids, g)
 		}
 		out = append(out, project)
 	}
 	return out
 }
 
-// grid returns the complete windows of one project and granularity, oldest first: those
-// in the ledger and those that are missing.
-func grid(p Plan, project string, spec analytics.Spec) view.Grid {
-	g := view.Grid{Project: project, Granularity: spec.Granularity, TotalsOnly: spec.TotalsOnly}
-	for e := range p.Ledger.Series(project, spec.Granularity) {
+// grid fills in the complete windows of a grid, oldest first: those in the ledger and those
+// that are missing.
+func grid(p Plan, g view.Grid) view.Grid {
+	of := wanted(g)
+	for e := range p.Ledger.Of(schedule.Series{Source: of.Source, Granularity: g.Granularity}) {
 		if e.Complete(p.Input.Now) {
 			g.Cells = append(g.Cells, view.Cell{Window: e.Window, Revision: &e.Revision})
 		}
 	}
-	for _, w := range schedule.Gaps(p.Input, project, spec) {
+	for _, w := range schedule.Gaps(p.Input, of) {
 		// A gap that lacks only its rows has an entry in the ledger.
-		key := analytics.Key{Project: project, Granularity: spec.Granularity, Window: w}
-		if p.Ledger.Entry(key) == nil {
+		if p.Ledger.Entry(of.Key(w)) == nil {
 			g.Cells = append(g.Cells, view.Cell{Window: w})
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"math/bits"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/schedule"
 )
 
 // query is a request for a page.
@@ -98,7 +99,7 @@ func (w *window) newAhead(ctx context.Context) *ahead {
 	sizes, concurrency := w.run.work.Sizes, w.e.concurrency()
 	_, limited := w.run.free(ctx)
 	a := &ahead{
-		pages: w.pages, size: sizes.PerPage(w.item.Project), concurrency: concurrency,
+		pages: w.pages, size: sizes.PerPage(schedule.SourceOf(w.item.Key)), concurrency: concurrency,
 		inFlight: map[int]bool{}, chained: -1,
 	}
 	if w.mispredicted == 0 && !w.pages.tolerant && w.pages.highest < 0 {

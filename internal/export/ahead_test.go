@@ -51,7 +51,7 @@ func TestGuesses(t *testing.T) {
 			return &p, nil
 		}
 		work := w.work(asked(k))
-		work.Sizes.SetPerPage("prj_a", w.service.cap)
+		work.Sizes.SetPerPage(schedule.Source{Project: "prj_a"}, w.service.cap)
 		most := bits.Len(uint(pages - 1))
 		if w.service.limited || w.concurrency == 1 {
 			most = 0

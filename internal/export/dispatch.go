@@ -34,8 +34,8 @@ type run struct {
 	mu sync.Mutex
 	// draining: no further window is started. aborted: nothing further is sent either.
 	draining, aborted bool
-	// underWay counts the windows that are started and have not ended, by project.
-	underWay map[string]int
+	// underWay counts the windows that are started and have not ended.
+	underWay map[schedule.Source]int
 	// estimates are the probable costs of the windows that are not done. need is their
 	// sum, unknown counts those about which nothing is known.
 	estimates     map[analytics.Key]cost
@@ -75,8 +75,10 @@ func (e *Exporter) read(ctx context.Context, work work) {
 	defer cut(nil)
 	r := &run{
 		e: e, work: work, log: e.app.Log, cut: cut, order: &order{open: map[int]bool{}, changed: make(chan struct{})},
-		estimates: make(map[analytics.Key]cost, len(work.Items)), underWay: map[string]int{},
-		health:  health{barred: map[string]bool{}, gave: map[string]bool{}, refused: map[string][]failure{}},
+		estimates: make(map[analytics.Key]cost, len(work.Items)), underWay: map[schedule.Source]int{},
+		health: health{
+			barred: map[schedule.Source]bool{}, gave: map[schedule.Source]bool{}, refused: map[schedule.Source][]failure{},
+		},
 		sharing: map[schedule.Days]*sharing{}, given: map[analytics.Key]bool{},
 	}
 	if r.work.Learned == nil {
@@ -122,7 +124,7 @@ func (r *run) dispatch(ctx, sending context.Context) {
 		}
 		r.order.set(turn, true)
 		r.locked(func() {
-			r.underWay[item.Project]++
+			r.underWay[schedule.SourceOf(item.Key)]++
 			if s := r.sharing[schedule.DaysOf(item.Key)]; s != nil {
 				s.underWay = true
 			}
@@ -132,8 +134,9 @@ func (r *run) dispatch(ctx, sending context.Context) {
 			r.export(ctx, sending, item, turn, release)
 			r.endSharing(item)
 			r.locked(func() {
-				if r.underWay[item.Project]--; r.underWay[item.Project] == 0 {
-					delete(r.underWay, item.Project)
+				source := schedule.SourceOf(item.Key)
+				if r.underWay[source]--; r.underWay[source] == 0 {
+					delete(r.underWay, source)
 				}
 			})
 			r.order.set(turn, false)
@@ -226,9 +229,10 @@ func (r *run) choose(ctx context.Context, earlier bool) (at int, wait bool) {
 			r.pending[i] = item
 		}
 		r.mu.Lock()
-		first := r.underWay[item.Project] > 0 && !r.health.gave[item.Project] && !r.work.Sizes.Knows(item.Project)
+		source := schedule.SourceOf(item.Key)
+		first := r.isAsking(source) || r.isAsking(schedule.Source{Project: item.Project})
 		r.mu.Unlock()
-		if first { // the project's id may be wrong
+		if first { // the project's id may be wrong, or the service may lack the report
 			asking = true
 			continue
 		}
@@ -259,6 +263,11 @@ func (r *run) choose(ctx context.Context, earlier bool) (at int, wait bool) {
 		return suspect, false
 	}
 	return -1, suspect >= 0 || asking
+}
+
+// isAsking reports whether a source of which nothing is known is being asked. The caller holds mu.
+func (r *run) isAsking(source schedule.Source) bool {
+	return r.underWay[source] > 0 && !r.health.gave[source] && !r.work.Sizes.Knows(source)
 }
 
 // prepareSharing lets the windows wait that get their pages from another one of this run.
@@ -419,7 +428,7 @@ func (r *run) readOpen(ctx context.Context, k analytics.Key, turn int) error {
 	if err != nil {
 		return err
 	}
-	r.noteAnswer(k.Project)
+	r.noteAnswer(schedule.SourceOf(k))
 	if err := r.e.ledger.SetOpen(ctx, k, page.Totals, at); err != nil {
 		return err
 	}

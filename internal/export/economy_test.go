@@ -298,11 +298,14 @@ func (u *user) run() {
 // planOf collects what a plan depends on, as the commands do.
 func planOf(t tb, db *state.DB, dir string, in schedule.Input) (schedule.Input, work) {
 	known := entriesOf(t, db)
-	perPage, err := db.PageRows(t.Context())
+	sizes, err := db.PageSizes(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	in.Sizes = schedule.NewSizes(perPage)
+	in.Sizes = schedule.NewSizes(nil)
+	for _, s := range sizes {
+		in.Sizes.SetPerPage(schedule.Source{Project: s.Project, Report: s.Report}, s.Rows)
+	}
 	for _, e := range known {
 		in.Sizes.Learn(e.Key, e.Rows)
 		if !e.Settled {
@@ -332,8 +335,7 @@ func planOf(t tb, db *state.DB, dir string, in schedule.Input) (schedule.Input, 
 	}
 	learned := schedule.Learned{}
 	for _, m := range moved {
-		learned.Set(schedule.Series{Project: m.Project, Granularity: m.Granularity}, schedule.Fact(m.Kind), m.Times,
-			m.At)
+		learned.Set(seriesOf(m), schedule.Fact(m.Kind), m.Times, m.At)
 	}
 	in.Known = look(known)
 	in.GaveUp = func(k analytics.Key) bool { return known[k].TotalsOnly() && known[k].Requests > 1 }

@@ -25,6 +25,7 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/docsapi"
+	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/schedule"
 )
@@ -32,6 +33,7 @@ import (
 // pageReader is the API client, with its retries and the budget below it.
 type pageReader interface {
 	VisitorsPage(ctx context.Context, q docsapi.VisitorsQuery) (analytics.Page, error)
+	AgentsPage(ctx context.Context, q docsapi.VisitorsQuery) (analytics.AgentsPage, error)
 }
 
 // windowLedger is the state's record of the windows: which revisions exist and which sinks have
@@ -46,11 +48,9 @@ type windowLedger interface {
 	// SetAside keeps a window that failed; Record ends that.
 	SetAside(ctx context.Context, a analytics.Aside) error
 	// SetMovement keeps a number that was learned about a series (schedule.Learned).
-	SetMovement(
-		ctx context.Context, project string, g analytics.Granularity, kind string, times int, at time.Time,
-	) error
-	// SetPageRows keeps how many rows the service puts on a page of the project.
-	SetPageRows(ctx context.Context, project string, rows int) error
+	SetMovement(ctx context.Context, m state.Movement) error
+	// SetPageSize keeps how many rows the service puts on a page.
+	SetPageSize(ctx context.Context, s state.PageSize) error
 
 	// SetOpen keeps the totals of a running window.
 	SetOpen(ctx context.Context, k analytics.Key, t analytics.Totals, at time.Time) error

@@ -29,21 +29,23 @@ const (
 
 // health is the knowledge of a run about the service.
 type health struct {
-	barred map[string]bool // projects that the service refuses
+	barred map[schedule.Source]bool // what the service refuses
 	// answered: the service gave a window, or a page of one, in this run.
 	answered bool
-	// gave has the projects of these windows.
-	gave map[string]bool
+	// gave has the sources of these windows.
+	gave map[schedule.Source]bool
 	// unreached: the service could not be connected to.
 	unreached bool
 	// failures and unrecognized count the windows that failed, by kind, since the last useful
 	// response.
 	failures, unrecognized int
-	// refused has, by project, the windows that were refused since its last useful response.
-	refused map[string][]failure
+	// refused has, by source, the windows that were refused since its last useful response.
+	refused map[schedule.Source][]failure
 	// failing has the windows for which the service failed, atFault those that it refuses
 	// although it serves others.
 	failing, atFault []failure
+	// lacking are the sources that the service does not have.
+	lacking []schedule.Source
 	// reported is the last failure that was reported.
 	reported string
 }
@@ -56,20 +58,21 @@ type failure struct {
 }
 
 // noteAnswer notes a useful answer.
-func (r *run) noteAnswer(project string) {
+func (r *run) noteAnswer(source schedule.Source) {
 	r.mu.Lock()
-	first := !r.health.gave[project]
-	r.health.answered, r.health.gave[project] = true, true
+	first := !r.health.gave[source]
+	r.health.answered, r.health.gave[source] = true, true
 	r.health.failures, r.health.unrecognized = 0, 0
-	r.health.atFault = append(r.health.atFault, r.health.refused[project]...)
-	delete(r.health.refused, project)
+	r.health.atFault = append(r.health.atFault, r.health.refused[source]...)
+	delete(r.health.refused, source)
 	r.mu.Unlock()
 	if first {
 		r.order.notify()
 	}
 }
 
-// dropBarred removes the windows of barred projects from those that are pending.
+// dropBarred removes the windows of barred sources from those that are pending: with visitors, all of
+// the project.
 func (r *run) dropBarred() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,7 +80,9 @@ func (r *run) dropBarred() {
 		return
 	}
 	before := len(r.pending)
-	r.pending = slices.DeleteFunc(r.pending, func(item schedule.Item) bool { return r.health.barred[item.Project] })
+	r.pending = slices.DeleteFunc(r.pending, func(item schedule.Item) bool {
+		return r.health.barred[schedule.SourceOf(item.Key)] || r.health.barred[schedule.Source{Project: item.Project}]
+	})
 	r.e.count(func(s *Summary) { s.Left += before - len(r.pending) })
 }
 
@@ -143,7 +148,7 @@ type refusal interface {
 func (r *run) noteFailure(item schedule.Item, api *docsapi.Error, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	h := &r.health
+	h, source := &r.health, schedule.SourceOf(item.Key)
 	reported := false // by another window that was under way
 	switch {
 	case docsapi.IsNotSent(api): // the same for every window: none is at fault, no other is tried
@@ -164,15 +169,21 @@ func (r *run) noteFailure(item schedule.Item, api *docsapi.Error, err error) {
 		h.unrecognized++
 		reported = h.unrecognized > maxUnrecognized
 		r.draining = r.draining || h.unrecognized >= maxUnrecognized
+	case api.Status == http.StatusNotFound && r.isLacking(source):
+		reported = h.barred[source]
+		h.barred[source], h.lacking = true, append(h.lacking, source)
+		err = fmt.Errorf("the service does not have the report %s of project %s (%d): remove it from DOCGAUGE_REPORTS; "+
+			"until then it is asked for once a day, and the other reports are exported", source.Report, source.Project,
+			api.Status)
 	case api.Status == http.StatusNotFound || !api.FromAPI:
-		reported = h.barred[item.Project]
-		h.barred[item.Project] = true
-	case h.barred[item.Project]:
+		reported = h.barred[source]
+		h.barred[source] = true
+	case h.barred[source]:
 		reported = true
 	default:
 		reported = !r.noteRefusal(failure{item, analytics.AsideRefused, err})
 		err = fmt.Errorf("%w (%d windows in a row were refused: the next run tries the project again)", err,
-			len(h.refused[item.Project]))
+			len(h.refused[source]))
 	}
 	if !reported {
 		if h.reported == api.Error() {
@@ -183,22 +194,29 @@ func (r *run) noteFailure(item schedule.Item, api *docsapi.Error, err error) {
 	}
 }
 
+// isLacking reports whether a 404 means that the service lacks the report: it knows the project by
+// another one. The caller holds mu.
+func (r *run) isLacking(source schedule.Source) bool {
+	visitors := schedule.Source{Project: source.Project}
+	return source != visitors && (r.health.gave[visitors] || r.work.Sizes.Knows(visitors))
+}
+
 // noteRefusal notes a window that the service refuses, and reports whether that ends the
-// windows of its project: after so many consecutive refusals we assume that the project is
+// windows of its source: after so many consecutive refusals we assume that the project is
 // refused, not the windows. The caller holds mu.
 func (r *run) noteRefusal(f failure) (ends bool) {
-	h, project := &r.health, f.item.Project
-	if _, suspect := r.work.Asides[f.item.Key]; suspect && h.gave[project] {
+	h, source := &r.health, schedule.SourceOf(f.item.Key)
+	if _, suspect := r.work.Asides[f.item.Key]; suspect && h.gave[source] {
 		h.atFault = append(h.atFault, f)
 		return false
 	}
-	h.refused[project] = append(h.refused[project], f)
+	h.refused[source] = append(h.refused[source], f)
 	most := maxRefused
-	if !r.work.Sizes.Knows(project) {
+	if !r.work.Sizes.Knows(source) {
 		most = maxRefusedNew
 	}
-	h.barred[project] = len(h.refused[project]) >= most
-	return h.barred[project]
+	h.barred[source] = len(h.refused[source]) >= most
+	return h.barred[source]
 }
 
 // setAside reports a window that failed, and pauses it.
@@ -249,8 +267,11 @@ func (r *run) keepFailures(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
 	h := &r.health
-	for project, refused := range h.refused {
-		if !h.barred[project] {
+	for _, source := range h.lacking {
+		r.setLearned(ctx, schedule.Series{Source: source}, schedule.Lacking, 1)
+	}
+	for source, refused := range h.refused {
+		if !h.barred[source] {
 			h.atFault = append(h.atFault, refused...)
 			continue
 		}

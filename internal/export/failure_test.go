@@ -120,6 +120,52 @@ func TestRunFailures(t *testing.T) {
 	}
 }
 
+// TestLackingReport: a service without the report of agents costs one request a day to learn that, and
+// is said; visitors are exported.
+func TestLackingReport(t *testing.T) {
+	w := newWorld(t, t.TempDir())
+	w.report, w.service.lacks, w.concurrency = analytics.AgentsReport, true, 4
+	w.service.limited, w.service.budget = true, 1000 // without a budget, pages are guessed
+	keys := w.days("prj_a", 3)
+	w.now = noon(20) // they are settled
+	for hour := range 49 {
+		items, _ := schedule.Plan(w.input(keys[2].From))
+		w.service.again()
+		work := w.work(slices.DeleteFunc(items, func(i schedule.Item) bool { return i.Key.To > keys[0].To }))
+		if hour > 0 {
+			work.Sizes.Learn(keys[0], 600)
+		}
+		r := reading(t.Context(), w.process(), work)
+		want := 0
+		if hour%24 == 0 {
+			want = 1
+		}
+		if len(r.Errors) != want || want > 0 && !strings.Contains(r.Errors[0].Error(), "DOCGAUGE_REPORTS") {
+			t.Fatalf("hour %d: %v", hour, r.Errors)
+		}
+		if hour == 0 {
+			want += 3 * 3
+		}
+		w.sent(want)
+		w.now = w.now.Add(time.Hour)
+	}
+	for _, k := range keys {
+		w.shows(k, 1)
+	}
+	w.service.lacks = false
+	items, _ := schedule.Plan(w.input(keys[2].From))
+	w.clean(w.run(items...))
+	if got := w.shown(sinktest.Of(w.report, keys[0])); got.Number != 0 {
+		t.Errorf("asked for again within a day: %+v", got)
+	}
+	w.now = w.now.Add(24 * time.Hour)
+	items, _ = schedule.Plan(w.input(keys[2].From))
+	w.clean(w.run(items...))
+	for _, k := range keys {
+		w.shows(sinktest.Of(w.report, k), 1)
+	}
+}
+
 func when(yes bool, err error) error {
 	if yes {
 		return err

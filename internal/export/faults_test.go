@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -67,7 +68,7 @@ func faultCases(pages int) []faultCase {
 }
 
 func TestEachFault(t *testing.T) {
-	for _, kind := range []string{"memory", "parquet"} {
+	for _, kind := range []string{"memory", "parquet", "parquet, agents"} {
 		for _, before := range []int32{0, 1} {
 			for _, pages := range []int{1, 3} {
 				for _, c := range faultCases(pages) {
@@ -75,8 +76,11 @@ func TestEachFault(t *testing.T) {
 						c.fault), func(t *testing.T) {
 						t.Parallel() // most of its time is waiting for the disk
 						w := newWorld(t, t.TempDir())
-						if kind == "parquet" {
-							s, err := parquet.New(t.TempDir())
+						if strings.HasSuffix(kind, "agents") {
+							w.report = analytics.AgentsReport
+						}
+						if strings.HasPrefix(kind, "parquet") {
+							s, err := parquet.New(t.TempDir(), w.report)
 							if err != nil {
 								t.Fatal(err)
 							}
@@ -91,7 +95,7 @@ func TestEachFault(t *testing.T) {
 }
 
 func testFault(t *testing.T, w *world, before int32, pages int, c faultCase) {
-	k := day("prj_a", 0)
+	k := w.day("prj_a", 0)
 	if before > 0 {
 		w.service.put(k, 300, 1)
 		w.clean(w.run(w.due(true)...))
@@ -166,7 +170,7 @@ func TestManyFaults(t *testing.T) {
 		w.now = noon(10)
 		w.concurrency = rapid.SampledFrom([]int{1, 4}).Draw(t, "concurrency")
 		w.predict = rapid.IntRange(0, 4).Draw(t, "predicted")
-		keys := []analytics.Key{day("prj_a", 0), day("prj_a", 1), day("prj_a", 2)}
+		keys := []analytics.Key{day("prj_a", 0), sinktest.Of(analytics.AgentsReport, day("prj_a", 1)), day("prj_a", 2)}
 		for i, k := range keys {
 			w.service.put(k, rapid.IntRange(0, 1000).Draw(t, "rows"), i)
 		}

@@ -58,6 +58,8 @@ type world struct {
 	// told is called at each step; faults says what goes wrong with the nth call (or
 	// step) of a process, from 1. Both may be nil.
 	told func(Event)
+	// report is that of the windows that day names.
+	report analytics.Report
 	// source and book replace service and ledger where they are not nil.
 	source pageReader
 	book   windowLedger
@@ -97,6 +99,11 @@ func day(project string, n int) analytics.Key {
 	from := analytics.NewDate(2026, 10, 1+n)
 	return analytics.Key{Project: project, Granularity: analytics.Day,
 		Window: analytics.Window{From: from, To: from + 1}}
+}
+
+// day names a day window of the report that the world is about.
+func (w *world) day(project string, n int) analytics.Key {
+	return sinktest.Of(w.report, day(project, n))
 }
 
 func asked(keys ...analytics.Key) []schedule.Item {
@@ -261,14 +268,16 @@ func (w *world) charged(k analytics.Key, want int) {
 func (w *world) input(since analytics.Date) schedule.Input {
 	return schedule.Input{
 		Now: w.now, Projects: []string{"prj_a"}, Specs: []analytics.Spec{{Granularity: analytics.Day}}, Since: since,
-		Settle: settle, Known: w.ledger.known, Provisional: w.ledger.provisional(),
+		Reports: []analytics.Report{analytics.VisitorsReport, w.report},
+		Lacks:   func(of schedule.Source) bool { _, yes := w.ledger.learned.Lacks(of, w.now); return yes },
+		Settle:  settle, Known: w.ledger.known, Provisional: w.ledger.provisional(),
 		Aside: func(k analytics.Key) (analytics.Aside, bool) { a, ok := w.ledger.asides()[k]; return a, ok },
 	}
 }
 
 // due plans the day window of 2026-10-01; with rested, although it was set aside.
 func (w *world) due(rested bool) []schedule.Item {
-	k := day("prj_a", 0)
+	k := w.day("prj_a", 0)
 	in := w.input(k.From)
 	if rested {
 		in.Aside = nil
@@ -296,11 +305,43 @@ func (w *world) rows(k analytics.Key) []analytics.Row {
 	if rev.Number == 0 || rev.TotalsOnly() {
 		return nil
 	}
+	if k.Report == analytics.AgentsReport {
+		return w.agents(rev)
+	}
 	rows, err := sinks.Top(w.Context(), w.reader, rev, math.MaxInt, w.root)
 	if err != nil {
 		w.Fatal(err)
 	}
 	return rows
+}
+
+// agents returns the rows of agents that readers see as rows of visitors, but for those of the site.
+func (w *world) agents(rev analytics.Revision) (rows []analytics.Row) {
+	w.Helper()
+	shown, done, err := w.reader.Window(w.Context(), rev, w.root)
+	if err != nil {
+		w.Fatal(err)
+	}
+	for a, err := range shown.Agents() {
+		if err != nil {
+			w.Fatal(err)
+		}
+		if a.Path != "" {
+			rows = append(rows, rowOf(a))
+		}
+	}
+	if err := done(); err != nil {
+		w.Fatal(err)
+	}
+	return rows
+}
+
+// totals are those that a reading of k has in the ledger.
+func (w *world) totals(k analytics.Key) analytics.Totals {
+	if k.Report == analytics.AgentsReport {
+		return analytics.Totals{} // they are rows
+	}
+	return totalsOf(w.service.all(k))
 }
 
 func rowsDiffer(want, got []analytics.Row) string {

@@ -24,7 +24,7 @@ type memory struct {
 	pages    map[analytics.Key][]analytics.Row
 	aside    map[analytics.Key]analytics.Aside
 	learned  schedule.Learned
-	perPage  map[string]int
+	perPage  map[schedule.Source]int
 }
 
 type entry struct {
@@ -36,7 +36,7 @@ type entry struct {
 func newMemory() *memory {
 	return &memory{windows: map[analytics.Key][]entry{}, counters: map[string]int64{},
 		open: map[analytics.Key]analytics.Totals{}, pages: map[analytics.Key][]analytics.Row{},
-		aside: map[analytics.Key]analytics.Aside{}, learned: schedule.Learned{}, perPage: map[string]int{}}
+		aside: map[analytics.Key]analytics.Aside{}, learned: schedule.Learned{}, perPage: map[schedule.Source]int{}}
 }
 
 func (m *memory) find(rev analytics.Revision) int {
@@ -74,19 +74,21 @@ func (m *memory) asides() map[analytics.Key]analytics.Aside {
 	return maps.Clone(m.aside)
 }
 
-func (m *memory) SetMovement(
-	_ context.Context, project string, g analytics.Granularity, kind string, times int, at time.Time,
-) error {
+func (m *memory) SetMovement(_ context.Context, moved state.Movement) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.learned.Set(schedule.Series{Project: project, Granularity: g}, schedule.Fact(kind), times, at)
+	m.learned.Set(seriesOf(moved), schedule.Fact(moved.Kind), moved.Times, moved.At)
 	return nil
 }
 
-func (m *memory) SetPageRows(_ context.Context, project string, rows int) error {
+func seriesOf(m state.Movement) schedule.Series {
+	return schedule.Series{Source: schedule.Source{Project: m.Project, Report: m.Report}, Granularity: m.Granularity}
+}
+
+func (m *memory) SetPageSize(_ context.Context, s state.PageSize) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.perPage[project] = rows
+	m.perPage[schedule.Source{Project: s.Project, Report: s.Report}] = s.Rows
 	return nil
 }
 

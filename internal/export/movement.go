@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/schedule"
 )
 
@@ -28,9 +29,9 @@ func (w *window) startOver(ctx context.Context, reason error) error {
 	now := w.e.app.Now()
 	began := now
 	if n := len(w.fresh); n > 0 {
-		totals := w.fresh[n-1].page.Totals
+		site := w.fresh[n-1].page.info().Site
 		for _, f := range w.fresh {
-			if f.page.Totals != totals {
+			if f.page.info().Site != site {
 				continue
 			}
 			w.carried = append(w.carried, f)
@@ -59,12 +60,13 @@ func (w *window) startOver(ctx context.Context, reason error) error {
 // learn notes facts for later windows: how many rows the service puts on a page, whether the
 // window moved, and its size.
 func (w *window) learn(ctx context.Context, rev analytics.Revision) {
-	r, project, now := w.run, w.item.Project, w.e.app.Now()
-	if size := w.pages.size; w.isUnmoved() && size > 0 && size != r.work.Sizes.PerPage(project) {
-		r.work.Sizes.SetPerPage(project, size)
-		if err := w.e.ledger.SetPageRows(ctx, project, size); err != nil && ctx.Err() == nil {
+	r, source, now := w.run, schedule.SourceOf(w.item.Key), w.e.app.Now()
+	if size := w.pages.size; w.isUnmoved() && size > 0 && size != r.work.Sizes.PerPage(source) {
+		r.work.Sizes.SetPerPage(source, size)
+		err := w.e.ledger.SetPageSize(ctx, state.PageSize{Project: source.Project, Report: source.Report, Rows: size})
+		if err != nil && ctx.Err() == nil {
 			// The next windows take longer, and cost no request more.
-			r.log.Warn("size of pages not noted", "project", project, "error", err)
+			r.log.Warn("size of pages not noted", "project", source.Project, "error", err)
 		}
 	}
 	// That the window did not move is evidence if it was read over two runs, or if such
@@ -139,7 +141,9 @@ func (r *run) learned(s schedule.Series) schedule.Facts {
 func (r *run) setLearned(ctx context.Context, s schedule.Series, f schedule.Fact, n int) {
 	at := r.e.app.Now()
 	r.locked(func() { r.work.Learned.Set(s, f, n, at) })
-	err := r.e.ledger.SetMovement(ctx, s.Project, s.Granularity, string(f), n, at)
+	err := r.e.ledger.SetMovement(ctx, state.Movement{
+		Project: s.Project, Granularity: s.Granularity, Report: s.Report, Kind: string(f), Times: n, At: at,
+	})
 	if err != nil && ctx.Err() == nil {
 		r.log.Warn("movement not noted", "project", s.Project, "granularity", string(s.Granularity), "error", err)
 	}

@@ -135,14 +135,14 @@ func TestSmallPages(t *testing.T) {
 				if rev := w.shows(k, 1); !rev.Verified || w.service.requests() != c.want {
 					t.Errorf("%d requests, want %d; %+v", w.service.requests(), c.want, rev)
 				}
-				if got := w.ledger.perPage["prj_a"]; c.want > 1 && got != c.cap {
+				if got := w.ledger.perPage[schedule.Source{Project: "prj_a"}]; c.want > 1 && got != c.cap {
 					t.Errorf("%d rows a page are remembered", got)
 				}
 				// Read again, with the size and the length known: all but the last at once.
 				w.service.again()
 				work := w.work(asked(k))
 				if c.want > 1 {
-					work.Sizes.SetPerPage("prj_a", c.cap)
+					work.Sizes.SetPerPage(schedule.Source{Project: "prj_a"}, c.cap)
 				}
 				work.Sizes.Learn(k, int64(c.rows))
 				w.clean(reading(t.Context(), w.process(), work))
@@ -385,8 +385,8 @@ func (s *anyService) run1(n int, killed bool) {
 			work.Sizes.Learn(k, rev.Rows)
 		}
 	}
-	for project, rows := range s.ledger.perPage {
-		work.Sizes.SetPerPage(project, rows)
+	for of, rows := range s.ledger.perPage {
+		work.Sizes.SetPerPage(of, rows)
 	}
 	in := s.input(day("prj_a", 0).From)
 	in.Rotate, in.Sizes = n, work.Sizes

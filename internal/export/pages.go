@@ -38,8 +38,8 @@ type pages struct {
 	// tolerant: this is the last reading, which accepts whatever comes.
 	tolerant bool
 
-	// totals of the page that came first, and of the one at the highest offset.
-	totals, newest analytics.Totals
+	// site is that of the page that came first, newest of the one at the highest offset.
+	site, newest spool.Site
 	// size is the number of rows in a page that others follow; 0 until one is known.
 	size int
 	// furthest is the highest offset with rows (or 0), and -1 before the first page. next is the
@@ -58,7 +58,7 @@ type pages struct {
 	drift error
 	// checked is the end of the rows that firstMissing has found without a gap.
 	checked int
-	// seen has the offset of each page by a hash of its paths. A service that ignores the
+	// seen has the offset of each page by a hash of what its rows are about. A service that ignores the
 	// offset would otherwise be read without end.
 	seen map[uint64]int
 }
@@ -80,10 +80,10 @@ func newPages(log *spool.PageLog, tolerant bool) *pages {
 // add takes a page into account and returns the first drift so far.
 func (p *pages) add(offset int, page spool.PageInfo) error {
 	if p.highest < 0 {
-		p.totals = page.Totals
+		p.site = page.Site
 	}
 	if offset > p.highest {
-		p.highest, p.newest = offset, page.Totals
+		p.highest, p.newest = offset, page.Site
 	}
 	if page.HasMore {
 		p.promised = max(p.promised, offset+covers(page))
@@ -103,10 +103,10 @@ func (p *pages) add(offset int, page spool.PageInfo) error {
 	}
 	switch {
 	case p.drift != nil:
-	case offset == 0 && page.Rows == 0 && !page.HasMore && page.Totals != analytics.Totals{}:
-		p.drift = fmt.Errorf("%w: no rows, but its totals are %+v", errDrift, page.Totals)
-	case page.Totals != p.totals:
-		p.drift = fmt.Errorf("%w: %+v, and %+v at offset %d", errMoved, p.totals, page.Totals, offset)
+	case offset == 0 && page.Rows == 0 && !page.HasMore && page.Site != spool.Site{}:
+		p.drift = fmt.Errorf("%w: no rows, but its totals are not zero: %+v", errDrift, page.Site)
+	case page.Site != p.site:
+		p.drift = fmt.Errorf("%w: %+v, and %+v at offset %d", errMoved, p.site, page.Site, offset)
 	case page.HasMore && (page.Rows == 0 || p.size > 0 && page.Rows != p.size):
 		p.drift = fmt.Errorf("%w: %d rows at offset %d although more follow", errDrift, page.Rows, offset)
 	case p.beyond <= max(p.promised, p.furthest):
@@ -135,25 +135,25 @@ func covers(page spool.PageInfo) int {
 	return page.Rows
 }
 
-// repeats returns an error if a page has the same paths as an earlier one, and, in a
-// tolerant reading, at the second empty page that announces another one. A window's last
+// repeats returns an error if a page has the same rows as an earlier one, whatever their counts, and,
+// in a tolerant reading, at the second empty page that announces another one. A window's last
 // page may repeat another: it is the end.
-func (p *pages) repeats(page analytics.Page) error {
-	if page.HasMore && len(page.Rows) > 0 {
+func (p *pages) repeats(page page) error {
+	if info := page.info(); info.HasMore && info.Rows > 0 {
 		var h maphash.Hash
 		h.SetSeed(seed)
-		for _, row := range page.Rows {
-			h.WriteString(row.Path)
+		page.names(func(text string) {
+			h.WriteString(text)
 			h.WriteByte(0)
-		}
+		})
 		sum := h.Sum64()
 		if former, again := p.seen[sum]; again {
-			return fmt.Errorf("offsets %d and %d: %w", former, page.Offset, errRepeats)
+			return fmt.Errorf("offsets %d and %d: %w", former, page.offset(), errRepeats)
 		}
-		p.seen[sum] = page.Offset
+		p.seen[sum] = page.offset()
 	}
 	if p.tolerant && p.hollow > 1 {
-		return fmt.Errorf("offset %d: a second empty page that says that more follow: %w", page.Offset, errRepeats)
+		return fmt.Errorf("offset %d: a second empty page that says that more follow: %w", page.offset(), errRepeats)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/schedule"
+	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
 // TestRequests counts requests under a budget: as many as there are pages, except where a
@@ -24,13 +25,14 @@ func TestRequests(t *testing.T) {
 		{501, 2, 3, 0}, {2500, 1, 10, 0}, {2500, 7, 10, 0}, // too low
 		{0, 2, 2, 1}, {250, 2, 2, 1}, {500, 3, 3, 1}, {2400, 40, 11, 1}, // too high
 	} {
-		for _, concurrency := range []int{1, 4, 16} {
-			t.Run(fmt.Sprintf("%d rows, %d predicted, concurrency %d", c.rows, c.predict, concurrency),
+		for i, concurrency := range []int{1, 4, 16, 4} {
+			report := sinktest.Reports[i/3]
+			t.Run(fmt.Sprintf("%d rows of %s, %d predicted, concurrency %d", c.rows, report, c.predict, concurrency),
 				func(t *testing.T) {
 					w := newWorld(t, t.TempDir())
-					w.concurrency, w.predict = concurrency, c.predict
+					w.report, w.concurrency, w.predict = report, concurrency, c.predict
 					w.service.limited, w.service.budget = true, 100
-					k := day("prj_a", 0)
+					k := w.day("prj_a", 0)
 					w.service.put(k, c.rows, 1)
 					r := w.clean(w.run(asked(k)...))
 					if got := w.service.requests(); got != c.want || r.Mispredicted != c.wasted {
@@ -40,7 +42,7 @@ func TestRequests(t *testing.T) {
 						t.Errorf("pages_mispredicted_total %d, want %d", got, c.wasted)
 					}
 					if rev := w.shows(k, 1); !rev.Verified || rev.Rows != int64(c.rows) ||
-						rev.Totals != totalsOf(w.service.all(k)) {
+						rev.Totals != w.totals(k) {
 						t.Errorf("revision %+v", rev)
 					}
 					w.charged(k, c.want)
@@ -114,9 +116,13 @@ func TestDrift(t *testing.T) {
 		{"empty page", func(p *analytics.Page) { p.Rows = nil }, 2},
 		{"page vanishes", func(p *analytics.Page) { p.Rows, p.HasMore = nil, false }, 2},
 	} {
-		for _, times := range []int{1, 2, 3} {
-			t.Run(fmt.Sprintf("%s, %d times", c.name, times), func(t *testing.T) {
-				w, k := oneWindow(t, rows, 1)
+		for i := range 3 * len(sinktest.Reports) {
+			times, report := 1+i%3, sinktest.Reports[i/3]
+			t.Run(fmt.Sprintf("%s of %s, %d times", c.name, report, times), func(t *testing.T) {
+				w := newWorld(t, t.TempDir())
+				w.report = report
+				k := w.day("prj_a", 0)
+				w.service.put(k, rows, 1)
 				left := times
 				w.service.answer = func(_ int, q docsapi.VisitorsQuery) (*analytics.Page, error) {
 					if q.Offset != 250 || left == 0 {
@@ -245,10 +251,12 @@ func TestMispredictedPageCounts(t *testing.T) {
 
 // A service that ignores the offset must not be read for ever.
 func TestOffsetIgnored(t *testing.T) {
-	for _, rows := range []int{analytics.PageRows, 0} {
-		t.Run(fmt.Sprintf("%d rows", rows), func(t *testing.T) {
+	for i := range 2 * len(sinktest.Reports) {
+		rows, report := []int{analytics.PageRows, 0}[i%2], sinktest.Reports[i/2]
+		t.Run(fmt.Sprintf("%d rows of %s", rows, report), func(t *testing.T) {
 			w := newWorld(t, t.TempDir())
-			a, b := day("prj_a", 1), day("prj_a", 0)
+			w.report = report
+			a, b := w.day("prj_a", 1), w.day("prj_a", 0)
 			w.service.put(b, 600, 1)
 			w.service.answer = func(_ int, q docsapi.VisitorsQuery) (*analytics.Page, error) {
 				if q.Window == b.Window {
@@ -340,16 +348,21 @@ func TestPagesOfTheNewest(t *testing.T) {
 // never verified; it costs no more than a window that drifts.
 func TestNoRowsUnderTotals(t *testing.T) {
 	for _, c := range []struct {
-		name string
-		rows int // of the first reading; 0: it has none either
-		most int // requests after that, and in all
+		name   string
+		report analytics.Report
+		rows   int // of the first reading; 0: it has none either
+		most   int // requests after that, and in all
 	}{
-		{"of a page", 200, 4 + 2},
-		{"of three pages", 600, 10 + 4},
-		{"from the beginning", 0, 4 + 4 + 2},
+		{"of a page", analytics.VisitorsReport, 200, 4 + 2},
+		{"of three pages", analytics.VisitorsReport, 600, 10 + 4},
+		{"of three pages of agents", analytics.AgentsReport, 600, 10 + 4},
+		{"from the beginning", analytics.VisitorsReport, 0, 4 + 4 + 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w, k := oneWindow(t, 600, 1)
+			w := newWorld(t, t.TempDir())
+			w.report = c.report
+			k := w.day("prj_a", 0)
+			w.service.put(k, 600, 1)
 			if c.rows > 0 {
 				w.service.put(k, c.rows, 1)
 				w.clean(w.run(asked(k)...))

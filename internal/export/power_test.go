@@ -174,6 +174,14 @@ func (w wire) VisitorsPage(ctx context.Context, q docsapi.VisitorsQuery) (page a
 	return page, err
 }
 
+func (w wire) AgentsPage(ctx context.Context, q docsapi.VisitorsQuery) (page analytics.AgentsPage, err error) {
+	err = w.p.do(callAsk, func() (err error) {
+		page, err = w.p.api().AgentsPage(ctx, q)
+		return err
+	})
+	return page, err
+}
+
 func (w *world) api() pageReader {
 	if w.source != nil {
 		return w.source

@@ -4,17 +4,71 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/spool"
+	"github.com/docgauge/docgauge/schedule"
 )
 
 // freshPage is a page and when it was requested.
 type freshPage struct {
-	page      analytics.Page
+	page      page
 	requested time.Time
+}
+
+// page is a page of a report, as the service sent it.
+type page interface {
+	offset() int
+	info() spool.PageInfo
+	// names passes on what tells each row from the others of its window.
+	names(add func(text string))
+	appendTo(l *spool.PageLog) error
+	// alone is a page of the same totals, at the first offset, without the rows that it announces.
+	alone() page
+}
+
+// reports says how a page of each report is requested.
+var reports = [...]func(context.Context, pageReader, docsapi.VisitorsQuery) (page, error){
+	analytics.VisitorsReport: func(ctx context.Context, r pageReader, q docsapi.VisitorsQuery) (page, error) {
+		p, err := r.VisitorsPage(ctx, q)
+		return visitorsPage(p), err
+	},
+	analytics.AgentsReport: func(ctx context.Context, r pageReader, q docsapi.VisitorsQuery) (page, error) {
+		p, err := r.AgentsPage(ctx, q)
+		return agentsPage(p), err
+	},
+}
+
+type visitorsPage analytics.Page
+
+func (p visitorsPage) offset() int                     { return p.Offset }
+func (p visitorsPage) info() spool.PageInfo            { return spool.InfoOf(analytics.Page(p)) }
+func (p visitorsPage) appendTo(l *spool.PageLog) error { return l.Append(analytics.Page(p)) }
+func (p visitorsPage) alone() page                     { return visitorsPage{Totals: p.Totals, HasMore: true} }
+
+func (p visitorsPage) names(add func(string)) {
+	for _, row := range p.Rows {
+		add(row.Path)
+	}
+}
+
+type agentsPage analytics.AgentsPage
+
+func (p agentsPage) offset() int                     { return p.Offset }
+func (p agentsPage) info() spool.PageInfo            { return spool.InfoOfAgents(analytics.AgentsPage(p)) }
+func (p agentsPage) appendTo(l *spool.PageLog) error { return l.AppendAgents(analytics.AgentsPage(p)) }
+func (p agentsPage) alone() page                     { return agentsPage{Totals: p.Totals, HasMore: true} }
+
+func (p agentsPage) names(add func(string)) {
+	for _, row := range p.Rows {
+		add(row.Path)
+		add(row.Agent)
+		add(string(row.Audience))
+		add(strconv.FormatBool(row.Found))
+	}
 }
 
 // readPages is one reading: it brings every page that is not in the page log yet, up to
@@ -70,22 +124,20 @@ func (w *window) readTotals(ctx context.Context) error {
 	if w.pages.furthest >= 0 {
 		return nil
 	}
-	var page analytics.Page
+	var got freshPage
 	if n := len(w.carried); n > 0 {
-		page = w.carried[n-1].page
-		page.Offset = 0
+		got = w.carried[n-1]
 	} else {
-		got, err := w.ask(ctx, 0, 1)
-		if err != nil {
+		var err error
+		if got, err = w.ask(ctx, 0, 1); err != nil {
 			return err
 		}
-		page = got.page
 	}
-	page.Rows, page.HasMore = nil, true
-	if err := w.log.Append(page); err != nil {
+	totals := got.page.alone()
+	if err := totals.appendTo(w.log); err != nil {
 		return err
 	}
-	_ = w.pages.add(page.Offset, infoOf(page)) // totals alone cannot drift
+	_ = w.pages.add(totals.offset(), totals.info()) // totals alone cannot drift
 	w.observe(StepPage, 0)
 	return nil
 }
@@ -101,8 +153,8 @@ func (w *window) takeCarried(ctx context.Context) error {
 	}
 	offset := 0
 	for _, c := range carried {
-		if c.page.Offset == offset {
-			if offset += len(c.page.Rows); !c.page.HasMore {
+		if info := c.page.info(); c.page.offset() == offset {
+			if offset += info.Rows; !info.HasMore {
 				offset = 0 // it is the whole window
 			}
 			break
@@ -116,13 +168,14 @@ func (w *window) takeCarried(ctx context.Context) error {
 		return err
 	}
 	for _, c := range carried {
-		if c.page.Totals != first.page.Totals || c.page.Offset == offset {
+		if c.page.info().Site != first.page.info().Site || c.page.offset() == offset {
 			continue
 		}
-		if err := w.log.AppendAgain(c.page); err != nil {
+		if err := c.page.appendTo(w.log); err != nil {
 			return err
 		}
-		if drift := w.pages.add(c.page.Offset, infoOf(c.page)); drift != nil && !w.pages.tolerant {
+		w.log.Again()
+		if drift := w.pages.add(c.page.offset(), c.page.info()); drift != nil && !w.pages.tolerant {
 			return drift
 		}
 	}
@@ -138,11 +191,11 @@ func (w *window) ask(ctx context.Context, offset, limit int) (got freshPage, err
 	if ctx.Err() != nil {
 		return got, context.Cause(ctx)
 	}
-	got.page, err = w.e.service.VisitorsPage(ctx, docsapi.VisitorsQuery{
+	got.page, err = reports[w.item.Report](ctx, w.e.service, docsapi.VisitorsQuery{
 		Project: w.item.Project, Window: w.item.Window, Offset: offset, Limit: limit,
 	})
 	if err == nil {
-		w.run.noteAnswer(w.item.Project)
+		w.run.noteAnswer(schedule.SourceOf(w.item.Key))
 	}
 	return got, err
 }
@@ -151,12 +204,12 @@ func (w *window) ask(ctx context.Context, offset, limit int) (got freshPage, err
 // request is spent on the rest of it; a tolerant reading ends only where it would never end by
 // itself. A guess that found nothing is recorded too, so that it is not repeated.
 func (w *window) record(ctx context.Context, got freshPage, guess bool) error {
-	page, info := got.page, infoOf(got.page)
-	if err := w.log.Append(page); err != nil {
+	page, info := got.page, got.page.info()
+	if err := page.appendTo(w.log); err != nil {
 		return err
 	}
-	drift := w.pages.add(page.Offset, info)
-	if guess && isBeyond(page.Offset, info) {
+	drift := w.pages.add(page.offset(), info)
+	if guess && isBeyond(page.offset(), info) {
 		w.mispredicted++
 		w.observe(StepMispredicted, 0)
 		w.e.count(func(s *Summary) { s.Mispredicted++ })
@@ -164,7 +217,7 @@ func (w *window) record(ctx context.Context, got freshPage, guess bool) error {
 			return err
 		}
 	} else {
-		w.observe(StepPage, int64(len(page.Rows)))
+		w.observe(StepPage, int64(info.Rows))
 	}
 	repeats := w.pages.repeats(page)
 	switch {
@@ -173,12 +226,8 @@ func (w *window) record(ctx context.Context, got freshPage, guess bool) error {
 	case repeats != nil:
 		return fmt.Errorf("%w: %w", errDrift, repeats)
 	}
-	if errors.Is(drift, errMoved) && page.Totals != w.pages.totals {
+	if errors.Is(drift, errMoved) && info.Site != w.pages.site {
 		w.fresh = append(w.fresh, got)
 	}
 	return drift
-}
-
-func infoOf(page analytics.Page) spool.PageInfo {
-	return spool.PageInfo{Rows: len(page.Rows), HasMore: page.HasMore, Totals: page.Totals}
 }

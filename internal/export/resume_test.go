@@ -12,6 +12,7 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/schedule"
+	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
 // dirOf returns a new directory for one case of a property.
@@ -36,6 +37,7 @@ func TestResume(t *testing.T) {
 		items, want := asked(), 0
 		for n := range rapid.IntRange(1, 10).Draw(t, "windows") {
 			k, rows := day([]string{"prj_a", "prj_b"}[n%2], n), rows.Draw(t, "rows")
+			k.Report = rapid.SampledFrom(sinktest.Reports).Draw(t, "report")
 			w.service.put(k, rows, 1)
 			items, want = append(items, asked(k)...), want+pagesOf(rows)
 		}
@@ -130,15 +132,21 @@ func TestSameDays(t *testing.T) {
 		"killed when one is sealed":   {"week,7d", 3, StepSealed},
 		"killed when one is recorded": {"week,7d", 3, StepRecorded},
 		"killed before it is sealed":  {"week,7d", 3, StepFetched},
+		"rows of agents":              {"week,7d", 3, ""},
+		"totals of agents":            {"week,7d:totals", 3, ""},
 	} {
 		for _, concurrency := range []int{1, 4} {
 			for _, limited := range []bool{true, false} {
 				t.Run(fmt.Sprintf("%s, concurrency %d, limited %t", name, concurrency, limited), func(t *testing.T) {
 					w := newWorld(t, t.TempDir())
 					w.concurrency = concurrency
+					if strings.HasSuffix(name, "agents") {
+						w.report = analytics.AgentsReport
+					}
 					w.service.limited, w.service.budget = limited, c.requests
 					var keys []analytics.Key
-					in := schedule.Input{Now: (from + 7).Time(), Projects: []string{"prj_a"}, Known: w.ledger.known}
+					in := schedule.Input{Now: (from + 7).Time(), Projects: []string{"prj_a"}, Known: w.ledger.known,
+						Reports: []analytics.Report{analytics.VisitorsReport, w.report}}
 					for text := range strings.SplitSeq(c.specs, ",") {
 						spec, err := analytics.ParseSpec(text)
 						if err != nil {
@@ -146,7 +154,7 @@ func TestSameDays(t *testing.T) {
 						}
 						in.Specs = append(in.Specs, spec)
 						keys = append(keys, analytics.Key{Project: "prj_a", Granularity: spec.Granularity,
-							Window: analytics.Window{From: from, To: from + 7}})
+							Window: analytics.Window{From: from, To: from + 7}, Report: w.report})
 					}
 					w.now = in.Now
 					w.service.put(keys[0], 600, 1)
@@ -155,8 +163,9 @@ func TestSameDays(t *testing.T) {
 						if err != nil {
 							t.Fatal(err)
 						}
-						items = slices.DeleteFunc(items,
-							func(i schedule.Item) bool { return w.shown(i.Key).Number > 0 })
+						items = slices.DeleteFunc(items, func(i schedule.Item) bool {
+							return w.shown(i.Key).Number > 0 || i.Report != w.report
+						})
 						for _, i := range items {
 							n, _ := w.work(items).Sizes.Requests(i)
 							cost += n
@@ -181,7 +190,7 @@ func TestSameDays(t *testing.T) {
 					for i, k := range keys {
 						rev := w.shown(k)
 						if rev.Number != 1 || !rev.Verified || rev.TotalsOnly() != in.Specs[i].TotalsOnly ||
-							rev.Totals != totalsOf(w.service.all(k)) {
+							rev.Totals != w.totals(k) {
 							t.Errorf("%s: %+v", k, rev)
 						}
 						if !rev.TotalsOnly() {

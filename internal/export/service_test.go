@@ -2,6 +2,7 @@ package export
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,6 +30,8 @@ type service struct {
 	limited bool
 	budget  int
 	sent    []docsapi.VisitorsQuery
+	// lacks: it does not have the report of agents.
+	lacks bool
 	// cap is the most rows it puts on a page; 0: as many as are requested.
 	cap int
 }
@@ -120,6 +123,37 @@ func (s *service) VisitorsPage(ctx context.Context, q docsapi.VisitorsQuery) (an
 		}
 	}
 	return s.page(q), nil
+}
+
+// AgentsPage has an agent's row for each row of the page of visitors: its readers are the humans, its
+// requests the total.
+func (s *service) AgentsPage(ctx context.Context, q docsapi.VisitorsQuery) (analytics.AgentsPage, error) {
+	if s.lacks {
+		_, err := s.charge(q)
+		return analytics.AgentsPage{}, cmp.Or(err, statusError(http.StatusNotFound, docsapi.Permanent))
+	}
+	p, err := s.VisitorsPage(ctx, q)
+	if err != nil {
+		return analytics.AgentsPage{}, err
+	}
+	out := analytics.AgentsPage{Offset: p.Offset, HasMore: p.HasMore}
+	if p.Totals != (analytics.Totals{}) {
+		out.Totals = []analytics.AgentRow{agentOf(analytics.Row{Human: p.Totals.Human, Total: p.Totals.Total})}
+	}
+	for _, row := range p.Rows {
+		out.Rows = append(out.Rows, agentOf(row))
+	}
+	return out, nil
+}
+
+func agentOf(r analytics.Row) analytics.AgentRow {
+	return analytics.AgentRow{Path: r.Path, Agent: "claude", Class: "coding", Audience: analytics.AI, Found: true,
+		Visitors: r.Human, Requests: r.Total}
+}
+
+// rowOf is the inverse of agentOf, for rows of rowsOf.
+func rowOf(a analytics.AgentRow) analytics.Row {
+	return analytics.Row{Path: a.Path, Human: a.Visitors, AI: a.Requests - a.Visitors, Total: a.Requests}
 }
 
 func (s *service) charge(q docsapi.VisitorsQuery) (nth int, err error) {

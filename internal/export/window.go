@@ -205,7 +205,7 @@ func (w *window) share(rev analytics.Revision) error {
 // setPages keeps the pages with the most visitors, where the window is its series' newest.
 func (w *window) setPages(ctx context.Context) error {
 	rev := w.file.Revision()
-	if !w.item.Newest || rev.TotalsOnly() {
+	if !w.item.Newest || rev.TotalsOnly() || rev.Report != analytics.VisitorsReport {
 		return nil
 	}
 	top, err := analytics.Top(w.file.Rows(), config.MaxTopPages)
@@ -264,7 +264,7 @@ func (w *window) open() (err error) {
 // last, that is drift.
 func (w *window) mustKeepRows() bool {
 	return !w.item.TotalsOnly && w.previous.Rows > 0 &&
-		w.log.Sum.Rows == 0 && w.pages.newest != analytics.Totals{}
+		w.log.Sum.Rows == 0 && w.pages.newest != spool.Site{}
 }
 
 // maxReadings is how often the window is started at most: the last reading accepts
@@ -328,7 +328,7 @@ func (w *window) provenance() analytics.Provenance {
 	}
 	if !w.isUnmoved() {
 		for _, page := range w.log.Pages {
-			if page.Totals != w.pages.newest {
+			if page.Site != w.pages.newest {
 				from.MovedRows += int64(page.Rows)
 			}
 		}
@@ -342,7 +342,7 @@ func (w *window) isUnmoved() bool { return w.pages.drift == nil || w.item.Totals
 // revision describes the reading. Its totals come from the page at the highest offset.
 func (w *window) revision(verified bool) analytics.Revision {
 	rev := analytics.Revision{
-		Key: w.item.Key, Number: w.previous.Number + 1, Verified: verified, Totals: w.pages.newest,
+		Key: w.item.Key, Number: w.previous.Number + 1, Verified: verified, Totals: w.pages.newest.Totals,
 		ExportedAt: w.log.Started(),
 	}
 	before := w.previous.ExportedAt

@@ -123,7 +123,9 @@ func (a *assistant) revisions(ctx context.Context) (all []analytics.Revision, er
 	err = a.withState(func(db *state.DB) error {
 		entries, err := db.Entries(ctx)
 		for _, e := range entries {
-			all = append(all, e.Revision)
+			if e.Report == analytics.VisitorsReport {
+				all = append(all, e.Revision)
+			}
 		}
 		return err
 	})

@@ -1,8 +1,6 @@
 package sandbox
 
 import (
-	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -11,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/dev/codehosts"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/sandbox/codehost"
 	"github.com/docgauge/docgauge/internal/site/runner"
@@ -87,46 +86,30 @@ func TestGitHubPullRequests(t *testing.T) {
 	remote := filepath.Join(t.TempDir(), "remote.git")
 	engines.Git(t, ".", "clone", "--quiet", "--bare", repo, remote)
 	engines.Git(t, repo, "remote", "add", "origin", remote)
-	opened := 0
-	github := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") != "Bearer ghp_x" || r.URL.Path != "/repos/team/docs/pulls" {
-			http.Error(w, "{}", http.StatusNotFound)
-			return
-		}
-		pull := map[string]string{"html_url": "https://github.example/team/docs/pull/7"}
-		switch {
-		case r.Method == http.MethodPost:
-			opened++
-			w.WriteHeader(http.StatusCreated)
-			_ = json.NewEncoder(w).Encode(pull)
-		case opened > 0:
-			_ = json.NewEncoder(w).Encode([]any{pull})
-		default:
-			fmt.Fprint(w, "[]")
-		}
-	}))
+	host := codehosts.New("github", "team/docs", "ghp_x")
+	github := httptest.NewServer(host)
 	defer github.Close()
 	token := "wrong"
 	s := newTest(t, Config{Agent: Agent{Repo: &runner.RepoOptions{
-		Path: repo, Command: "cat >> new.md", GitHub: "team/docs", GitHubURL: github.URL,
+		Path: repo, Command: "cat >> new.md", CodeHost: "github", Project: "team/docs", CodeHostURL: github.URL + host.Prefix,
 		Token: func() (string, error) { return token, nil },
 	}}})
 	j := createJob(t, s, "one\n")
-	if got := settled(t, s, j.ID); got.Status != runner.Failed || !strings.Contains(s.Jobs()[0].Failure, "status 404") {
+	if got := settled(t, s, j.ID); got.Status != runner.Failed || !strings.Contains(s.Jobs()[0].Failure, "status 401") {
 		t.Errorf("wrong token: %+v", s.Jobs()[0])
 	}
 	token = "ghp_x"
 	messageJob(t, s, j.ID, "two\n")
 	got := settled(t, s, j.ID)
-	if got.PRLink == nil || *got.PRLink != "https://github.example/team/docs/pull/7" ||
+	if got.PRLink == nil || *got.PRLink != host.Link(1) ||
 		got.Source.Repository != "team/docs" {
 		t.Errorf("%+v, %+v", got, s.Jobs()[0])
 	}
 	messageJob(t, s, j.ID, "three\n")
 	settled(t, s, j.ID)
-	if log := engines.Git(t, remote, "log", "--format=%s", "main.."+runner.BranchPrefix+j.ID); opened != 1 ||
+	if log := engines.Git(t, remote, "log", "--format=%s", "main.."+runner.BranchPrefix+j.ID); len(host.Pulls()) != 1 ||
 		log != "three\ntwo\none" {
-		t.Errorf("%d pull requests, log %s", opened, log)
+		t.Errorf("%d pull requests, log %s", len(host.Pulls()), log)
 	}
 }
 
@@ -134,10 +117,10 @@ func TestRepositoryThatIsNone(t *testing.T) {
 	repo := engines.GitRepository(t)
 	for want, r := range map[string]runner.RepoOptions{
 		"want a git repository": {Path: t.TempDir()},
-		"owner/name":            {Path: repo, GitHub: "docs"},
-		"GitHub URL":            {Path: repo, GitHub: "a/b", GitHubURL: "http://github.example"},
-		`no remote "origin"`:    {Path: repo, GitHub: "a/b", Token: func() (string, error) { return "t", nil }},
-		"token: is missing":     {Path: repo, GitHub: "a/b"},
+		"owner/name":            {Path: repo, CodeHost: "github", Project: "docs"},
+		"GitHub URL":            {Path: repo, CodeHost: "github", Project: "a/b", CodeHostURL: "http://github.example"},
+		`no remote "origin"`:    {Path: repo, CodeHost: "github", Project: "a/b", Token: func() (string, error) { return "t", nil }},
+		"token: is missing":     {Path: repo, CodeHost: "github", Project: "a/b"},
 		"agent timeout":         {Path: repo, Timeout: -1},
 	} {
 		if _, err := New(Config{Agent: Agent{Repo: &r}}); err == nil || !strings.Contains(err.Error(), want) {

@@ -217,7 +217,7 @@ func (s *Sandbox) Exports(url string) []string {
 // exports leaves out a token and a key that are not to be shown.
 func (s *Sandbox) exports(url, token, key string) (lines []string) {
 	github := url + codehost.APIPath
-	if r := s.config.Agent.Repo; r != nil && r.GitHub != "" { // pull requests are there
+	if r := s.config.Agent.Repo; r != nil && r.CodeHost != "" { // pull requests are there
 		github, token = "", ""
 	}
 	for _, v := range [][2]string{

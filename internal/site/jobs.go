@@ -1,6 +1,7 @@
 package site
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,7 +44,7 @@ type JobRules struct {
 
 var (
 	envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	scpForm = regexp.MustCompile(`^[A-Za-z0-9_.-]+@([A-Za-z0-9.-]+):([^/].*)$`)
+	scpForm = regexp.MustCompile(`^[A-Za-z0-9_.-]+@([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]):(.+)$`)
 )
 
 // ParseJobs checks the settings of the agent jobs of projects. It returns nil if the site runs none.
@@ -138,49 +139,53 @@ func (r *JobRules) parseRepos(projects []string) error {
 		if s.Agent != "command" {
 			o.Preset = s.Agent
 		}
-		host, path, https, err := remote(source)
+		at, err := remote(source)
 		if err != nil {
 			add("%w", err)
 			continue
 		}
-		if o.Path = source; host != "" {
+		if o.Path = source; at.host != "" {
 			o.Path, o.URL = "", source
 		}
-		codeHost := s.CodeHost
-		if codeHost == "" && host == "github.com" {
-			codeHost = "github"
+		o.CodeHost = s.CodeHost
+		for _, h := range analytics.CodeHosts {
+			if public, err := url.Parse(h.API); err == nil && h.Web(public).Host == at.host &&
+				(o.CodeHost == "" || o.CodeHost == h.Name) {
+				o.CodeHost, o.CodeHostURL = h.Name, h.API
+			}
 		}
-		switch codeHost {
-		case "none":
-			if s.CodeHostURL != "" {
+		tokenFor := "" // the host that gets the token
+		if at.web != nil {
+			tokenFor = at.web.Host
+		}
+		switch host := analytics.FindCodeHost(o.CodeHost); {
+		case o.CodeHost == "none":
+			if o.CodeHost = ""; s.CodeHostURL != "" {
 				add("has no code host: unset DOCGAUGE_SITE_CODE_HOST_URL")
 			}
-		case "github":
-			o.GitHub, o.GitHubURL = path, s.CodeHostURL
-			if o.GitHubURL == "" && host == "github.com" {
-				o.GitHubURL = runner.DefaultGitHub
+		case o.CodeHost == "":
+			add("which code host is it on? Want DOCGAUGE_SITE_CODE_HOST=%s, or none to have branches alone", codeHostNames())
+		case host.Name == "":
+			problems = append(problems, fmt.Errorf("DOCGAUGE_SITE_CODE_HOST: %.40q: want %s or none", s.CodeHost,
+				codeHostNames()))
+		default:
+			if o.CodeHostURL = cmp.Or(s.CodeHostURL, o.CodeHostURL); at.host != "" && o.CodeHostURL == "" {
+				add("needs DOCGAUGE_SITE_CODE_HOST_URL, the URL of the REST API of %s, such as https://%s%s", at.host,
+					at.host, host.Suffix)
+				continue
 			}
-			api, err := url.Parse(o.GitHubURL)
-			switch {
-			case host == "":
-				add("want the URL of the repository, such as https://github.com/owner/name: there the pull requests are opened")
-			case o.GitHubURL == "":
-				add("needs DOCGAUGE_SITE_CODE_HOST_URL, the URL of the REST API of %s", host)
-			case err != nil || strings.TrimPrefix(api.Host, "api.") != host:
-				add("is on %s, but DOCGAUGE_SITE_CODE_HOST_URL is not, and the token is for that host alone", host)
-			case s.Token == nil:
+			if o.Project, tokenFor, err = at.project(host, o.CodeHostURL); err != nil {
+				add("%w", err)
+			}
+			if s.Token == nil {
 				add("needs DOCGAUGE_SITE_TOKEN, which may read the repository and open pull requests")
 			}
-		case "":
-			add("which code host is it on? Want DOCGAUGE_SITE_CODE_HOST=github, or none to have branches alone")
-		default:
-			problems = append(problems, fmt.Errorf("DOCGAUGE_SITE_CODE_HOST: %.40q: want github or none", s.CodeHost))
 		}
-		if https && s.Token != nil {
-			if tokenHost != "" && tokenHost != host {
+		if tokenFor != "" && s.Token != nil {
+			if tokenHost != "" && tokenHost != tokenFor {
 				add("is on another host than %s: DOCGAUGE_SITE_TOKEN is for one host", tokenHost)
 			}
-			tokenHost = host
+			tokenHost = tokenFor
 		}
 		r.repos[project] = o
 	}
@@ -191,34 +196,73 @@ func (r *JobRules) parseRepos(projects []string) error {
 	return errors.Join(problems...)
 }
 
-// remote returns the host of a URL of git, with a port, and the path of the repository there; the host
-// of a path is empty.
-func remote(source string) (host, path string, https bool, err error) {
+func codeHostNames() string {
+	var names []string
+	for _, h := range analytics.CodeHosts {
+		names = append(names, h.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// place is where a repository is. Of a path on this machine it is empty.
+type place struct {
+	host string   // with the port of a web server, without that of an SSH server
+	path string   // of the repository, without .git
+	web  *url.URL // nil if git reaches it over SSH
+}
+
+// remote returns where a URL of git leads.
+func remote(source string) (place, error) {
 	trim := func(path string) string { return strings.TrimSuffix(strings.Trim(path, "/"), ".git") }
 	if m := scpForm.FindStringSubmatch(source); m != nil {
-		return m[1], trim(m[2]), false, nil
+		return place{host: strings.ToLower(strings.Trim(m[1], "[]")), path: trim(m[2])}, nil
 	}
 	if !strings.Contains(source, "://") {
 		if source == "" {
-			err = errors.New("want a path or a URL")
+			return place{}, errors.New("want a path or a URL")
 		}
-		return "", "", false, err
+		return place{}, nil
 	}
 	u, err := url.Parse(source)
 	if err != nil {
-		return "", "", false, errors.New("want a path or a URL")
+		return place{}, errors.New("want a path or a URL")
 	}
 	_, password := u.User.Password()
 	if u.Scheme == "ssh" && u.Host != "" && !password {
-		return u.Hostname(), trim(u.Path), false, nil
+		return place{host: strings.ToLower(u.Hostname()), path: trim(u.Path)}, nil
 	}
 	u, err = analytics.ParseServiceURL(source, analytics.URLRules{
 		Example: "https://github.com/owner/name", CredentialsIn: "the token goes into DOCGAUGE_SITE_TOKEN",
 	})
 	if err != nil {
-		return "", "", false, err
+		return place{}, err
 	}
-	return u.Host, trim(u.Path), true, nil
+	u.Host = strings.ToLower(u.Host)
+	return place{host: u.Host, path: trim(u.Path), web: u}, nil
+}
+
+// project returns the path of the repository on a code host with an API at a URL, and that host.
+func (p place) project(kind analytics.CodeHost, apiURL string) (path, host string, err error) {
+	api, err := analytics.ParseServiceURL(apiURL, analytics.URLRules{Example: kind.API,
+		CredentialsIn: "the token goes into DOCGAUGE_SITE_TOKEN"})
+	if p.host == "" {
+		return "", "", errors.New("want the URL of the repository, such as https://github.com/owner/name: there the " +
+			"pull requests are opened")
+	}
+	if err != nil {
+		return "", "", fmt.Errorf("DOCGAUGE_SITE_CODE_HOST_URL: %w", err)
+	}
+	web := kind.Web(api)
+	path, same := p.path, p.host == web.Hostname()
+	if p.web != nil { // the web server can have a path before that of the repository, the SSH server has none
+		path, same = strings.CutPrefix("/"+p.path, web.Path+"/")
+		same = same && p.web.Scheme == web.Scheme && p.host == web.Host
+	}
+	if !same {
+		return "", "", fmt.Errorf("is on %s, but DOCGAUGE_SITE_CODE_HOST_URL is for repositories below %s, and the token "+
+			"is for them alone", p.host, web)
+	}
+	return path, web.Host, nil
 }
 
 // hideUser removes a user and a password from a URL.

@@ -3,7 +3,6 @@ package site
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -11,11 +10,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/dev/codehosts"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/site/api"
 	"github.com/docgauge/docgauge/internal/site/runner"
@@ -31,6 +31,11 @@ func TestJobSettings(t *testing.T) {
 	t.Setenv("MODEL_KEY", "x")
 	token := func() (string, error) { return "t", nil }
 	two := []string{"prj_a", "prj_b"}
+	on := func(repo, host, hostURL string, token func() (string, error)) func(*JobSettings) {
+		return func(s *JobSettings) {
+			s.Repo, s.CodeHost, s.CodeHostURL, s.Token = "prj_a="+repo, host, hostURL, token
+		}
+	}
 	for name, tc := range map[string]struct {
 		change func(*JobSettings)
 		want   string // part of the error; empty = good
@@ -64,20 +69,20 @@ func TestJobSettings(t *testing.T) {
 		"too many":    {func(s *JobSettings) { s.Concurrency = 65 }, "DOCGAUGE_SITE_JOB_CONCURRENCY"},
 		"unknown host": {func(s *JobSettings) { s.Repo, s.CodeHost = "prj_a=https://git.example/x/y", "" },
 			"which code host"},
-		"code host": {func(s *JobSettings) { s.CodeHost = "svn" }, "want github or none"},
-		"guessed": {func(s *JobSettings) { s.Repo, s.CodeHost, s.Token = "prj_a=https://github.com/x/y.git", "", token },
-			""},
-		"no token": {func(s *JobSettings) { s.Repo, s.CodeHost = "prj_a=https://github.com/x/y.git", "" },
-			"needs DOCGAUGE_SITE_TOKEN"},
-		"ssh": {func(s *JobSettings) { s.Repo, s.CodeHost, s.Token = "prj_a=git@github.com:x/y.git", "", token }, ""},
-		"elsewhere": {func(s *JobSettings) {
-			s.Repo, s.CodeHost, s.Token = "prj_a=https://git.example/x/y", "github", token
-			s.CodeHostURL = "https://api.github.com"
-		}, "is for that host alone"},
-		"enterprise": {func(s *JobSettings) {
-			s.Repo, s.CodeHost, s.Token = "prj_a=https://ghe.example/x/y", "github", token
-			s.CodeHostURL = "https://ghe.example/api/v3"
-		}, ""},
+		"code host": {func(s *JobSettings) { s.CodeHost = "svn" }, "want github, gitlab, gitea or none"},
+		"no token":  {on("https://github.com/x/y.git", "", "", nil), "needs DOCGAUGE_SITE_TOKEN"},
+		"elsewhere": {on("https://git.example/x/y", "github", "https://api.github.com", token),
+			"repositories below https://github.com"},
+		"other host": {on("https://git.example/x/y", "gitlab", "https://git.example:8443/api/v4", token), "is for"},
+		"other SSH":  {on("git@git.example:x/y", "gitlab", "https://lab.example/api/v4", token), "is for them alone"},
+		"no prefix":  {on("https://git.example/x/y", "gitea", "https://git.example/git/api/v1", token), "is for them alone"},
+		"no URL":     {on("https://git.example/x/y", "gitea", "", token), "such as https://git.example/api/v1"},
+		"http": {on("http://127.0.0.1:3000/x/y", "gitea", "https://127.0.0.1:3000/api/v1", token),
+			"is for them alone"},
+		"bad URL": {on("https://git.example/x/y", "gitea", "git.example", token), "DOCGAUGE_SITE_CODE_HOST_URL: want"},
+		"two guessed": {on("git@github.com:x/y,prj_b=git@gitlab.com:x/y", "", "", token),
+			"is for one host"},
+		"two of one": {on("git@github.com:x/y,prj_b=https://github.com/x/z", "", "", token), ""},
 		"two hosts": {func(s *JobSettings) {
 			s.Repo, s.Token = "prj_a=https://a.example/x,prj_b=https://b.example/x", token
 		}, "is for one host"},
@@ -85,16 +90,41 @@ func TestJobSettings(t *testing.T) {
 	} {
 		s := goodJobs("prj_a=/srv/docs.git")
 		tc.change(&s)
-		r, err := ParseJobs(s, two)
+		_, err := ParseJobs(s, two)
 		if (err != nil) != (tc.want != "") || err != nil && (!strings.Contains(err.Error(), tc.want) ||
 			strings.Contains(err.Error(), "hidden")) {
 			t.Errorf("%s: %v, want %q", name, err, tc.want)
 		}
-		if name == "preset" && err == nil && r.repos["prj_a"].Preset != "codex" {
-			t.Errorf("%s: %+v", name, r.repos)
+	}
+	// The repository on its host, by the URL that git has.
+	for _, tc := range []struct{ repo, host, url, want string }{
+		{"https://github.com/x/y.git", "", "", "github x/y https://api.github.com"},
+		{"https://GitHub.com/x/y/", "", "", "github x/y https://api.github.com"},
+		{"git@github.com:x/y.git", "", "", "github x/y https://api.github.com"},
+		{"https://ghe.example/x/y", "github", "https://ghe.example/api/v3", "github x/y https://ghe.example/api/v3"},
+		{"https://gitlab.com/a/b/c/d.git", "", "", "gitlab a/b/c/d https://gitlab.com/api/v4"},
+		{"ssh://git@gitlab.com/a/b/c", "", "", "gitlab a/b/c https://gitlab.com/api/v4"},
+		{"https://lab.example:8443/gitlab/a/b", "gitlab", "https://lab.example:8443/gitlab/api/v4",
+			"gitlab a/b https://lab.example:8443/gitlab/api/v4"},
+		{"ssh://git@lab.example:2222/a/b", "gitlab", "https://lab.example:8443/gitlab/api/v4",
+			"gitlab a/b https://lab.example:8443/gitlab/api/v4"},
+		{"https://codeberg.org/x/y", "", "", "gitea x/y https://codeberg.org/api/v1"},
+		{"https://git.example/forge/x/y", "gitea", "https://git.example/forge/api/v1/",
+			"gitea x/y https://git.example/forge/api/v1/"},
+		{"http://[::1]:3000/x/y", "gitea", "http://[::1]:3000/api/v1", "gitea x/y http://[::1]:3000/api/v1"},
+		{"git@[2001:db8::1]:x/y.git", "gitea", "https://[2001:db8::1]/api/v1", "gitea x/y https://[2001:db8::1]/api/v1"},
+		{"https://github.com/x/y", "none", "", "  "},
+	} {
+		s := goodJobs("")
+		on(tc.repo, tc.host, tc.url, token)(&s)
+		r, err := ParseJobs(s, two)
+		if err != nil {
+			t.Errorf("%s: %v", tc.repo, err)
+			continue
 		}
-		if name == "guessed" && err == nil && (r.repos["prj_a"].GitHub != "x/y" || r.repos["prj_a"].URL == "") {
-			t.Errorf("%s: %+v", name, r.repos)
+		o := r.repos["prj_a"]
+		if got := o.CodeHost + " " + o.Project + " " + o.CodeHostURL; got != tc.want || o.URL != tc.repo {
+			t.Errorf("%s: %s %+v, want %s", tc.repo, got, o, tc.want)
 		}
 	}
 }
@@ -313,36 +343,28 @@ func TestTryAgent(t *testing.T) {
 // TestRightsOfTheToken: site check asks the code host whether the token may write, and opens nothing.
 func TestRightsOfTheToken(t *testing.T) {
 	repo := engines.GitRepository(t)
-	for answer, want := range map[string]string{
-		`200 {"permissions": {"pull": true, "push": true}}`:  "",
-		`200 {"permissions": {"pull": true, "push": false}}`: "the token may not write",
-		`200 {}`:                             "the token may not write",
-		`401 {"message": "Bad credentials"}`: "Bad credentials",
-		`404 {"message": "Not Found"}`:       "Not Found",
-	} {
-		var asked []string
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			asked = append(asked, r.Method+" "+r.URL.Path+" "+r.Header.Get("Authorization"))
-			status, body, _ := strings.Cut(answer, " ")
-			code, _ := strconv.Atoi(status)
-			w.WriteHeader(code)
-			_, _ = io.WriteString(w, body)
-		}))
-		rules := &JobRules{settings: goodJobs(""), repos: map[string]runner.RepoOptions{"prj_a": {URL: "file://" + repo,
-			GitHub: "docs-team/docs", GitHubURL: server.URL, Token: func() (string, error) { return "ghp_secret", nil }}}}
-		var got error
-		err := TryJobs(t.Context(), rules, slog.New(slog.DiscardHandler), func(name, _ string, err error) {
-			if name == "repository" {
-				got = err
+	for _, kind := range analytics.CodeHosts {
+		for _, readOnly := range []bool{false, true} {
+			host := codehosts.New(kind.Name, "docs-team/docs", "secret-of-the-tests")
+			host.ReadOnly = readOnly
+			server := httptest.NewServer(host)
+			rules := &JobRules{settings: goodJobs(""), repos: map[string]runner.RepoOptions{"prj_a": {URL: "file://" + repo,
+				CodeHost: kind.Name, Project: host.Project, CodeHostURL: server.URL + host.Prefix,
+				Token: func() (string, error) { return host.Token, nil }}}}
+			var got error
+			err := TryJobs(t.Context(), rules, slog.New(slog.DiscardHandler), func(name, _ string, err error) {
+				if name == "repository" {
+					got = err
+				}
+			})
+			server.Close()
+			if err != nil || (got != nil) != readOnly || readOnly && (!strings.Contains(got.Error(), "the token ") ||
+				strings.Contains(got.Error(), host.Token)) {
+				t.Errorf("%s, read only %v: %v, %v", kind.Name, readOnly, err, got)
 			}
-		})
-		server.Close()
-		if err != nil || (got != nil) != (want != "") || got != nil && (!strings.Contains(got.Error(), want) ||
-			strings.Contains(got.Error(), "ghp_secret")) {
-			t.Errorf("%s: %v, %v, want %q", answer, err, got, want)
-		}
-		if !slices.Equal(asked, []string{"GET /repos/docs-team/docs Bearer ghp_secret"}) {
-			t.Errorf("%s: asked %q", answer, asked)
+			if asked := host.Asked(); len(asked) == 0 || slices.Contains(asked, http.MethodPost) {
+				t.Errorf("%s: asked %q", kind.Name, asked)
+			}
 		}
 	}
 }

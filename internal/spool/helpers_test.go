@@ -96,9 +96,9 @@ func appendTo(l *PageLog, p analytics.Page) error {
 // infoOf is what a log of the report says of p.
 func infoOf(report analytics.Report, p analytics.Page) PageInfo {
 	if report == analytics.AgentsReport {
-		return pageOf(agentsOf(p)).PageInfo
+		return InfoOfAgents(agentsOf(p))
 	}
-	return info(p)
+	return InfoOf(p)
 }
 
 // rowsAndWant returns the rows as they would be sealed, and as they must be.
@@ -120,10 +120,6 @@ func rowsAndWant(t testing.TB, l *PageLog, pages ...analytics.Page) (got, want a
 	wanted = append(wanted, site...)
 	slices.SortStableFunc(wanted, analytics.AgentRow.Compare)
 	return all(t, l.agents(context.Background(), false)), wanted
-}
-
-func info(p analytics.Page) PageInfo {
-	return PageInfo{Rows: len(p.Rows), HasMore: p.HasMore, Totals: p.Totals}
 }
 
 // collect returns the rows as they would be sealed, and how many were left out.

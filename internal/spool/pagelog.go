@@ -73,9 +73,15 @@ type PageLog struct {
 type PageInfo struct {
 	Rows    int
 	HasMore bool
-	Totals  analytics.Totals
-	// Site is the checksum of the totals of a page of agents.
-	Site analytics.Checksum
+	Site
+}
+
+// Site is the totals of a page, as far as they tell it from a page of another reading. The zero value
+// is that of a site without visits.
+type Site struct {
+	Totals analytics.Totals
+	// Agents is the checksum of the totals of a page of agents.
+	Agents analytics.Checksum
 }
 
 // Begin opens the page log of revision number of the window k. A log from an
@@ -204,7 +210,7 @@ func (l *PageLog) Append(p analytics.Page) error {
 	if !added {
 		return err
 	}
-	l.add(pageRecord{PageInfo{Rows: len(p.Rows), HasMore: p.HasMore, Totals: p.Totals}, p.Offset, nil})
+	l.add(pageRecord{InfoOf(p), p.Offset, nil})
 	for _, row := range p.Rows {
 		l.Sum.Count(row)
 	}
@@ -217,7 +223,7 @@ func (l *PageLog) AppendAgents(p analytics.AgentsPage) error {
 	if !added {
 		return err
 	}
-	l.add(pageOf(p))
+	l.add(pageRecord{InfoOfAgents(p), p.Offset, p.Totals})
 	l.Sum.Rows += int64(len(p.Rows))
 	return nil
 }
@@ -231,15 +237,9 @@ func (l *PageLog) append(offset int, encode func([]byte) []byte) (added bool, er
 	return l.broken == nil, l.broken
 }
 
-// AppendAgain is Append for a page that was in the log before Restart, and so is
-// already counted as read.
-func (l *PageLog) AppendAgain(p analytics.Page) error {
-	if err := l.Append(p); err != nil {
-		return err
-	}
-	l.head.Spent--
-	return nil
-}
+// Again says that the page appended last was in the log before Restart, and so is already
+// counted as read.
+func (l *PageLog) Again() { l.head.Spent-- }
 
 // Restart drops all pages and begins the next reading at now.
 func (l *PageLog) Restart(now time.Time) error {

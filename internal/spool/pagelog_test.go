@@ -21,7 +21,7 @@ func TestPageLogIsContinued(t *testing.T) {
 	for i, p := range pages {
 		f := begin(t, openSpool(t, dir))
 		check(t, f.Append(p))
-		want[p.Offset] = info(p)
+		want[p.Offset] = InfoOf(p)
 		if d := cmp.Diff(want, f.Pages); d != "" {
 			t.Errorf("pages (-want +got):\n%s", d)
 		}

@@ -106,7 +106,7 @@ type dataset[C, R any] struct {
 }
 
 var visitors = &dataset[analytics.Totals, analytics.Row]{
-	totals:  func(d *decoder, p *pageRecord) { p.Totals = d.totals() },
+	totals:  func(d *decoder, p *pageRecord) { p.Site.Totals = d.totals() },
 	counts:  (*decoder).totals,
 	compare: func(_, _ analytics.Totals) int { return 0 },
 	row:     rowOf,
@@ -118,7 +118,7 @@ var agents = &dataset[analytics.AgentRow, analytics.AgentRow]{
 		for n := d.uvarint(); n > 0 && !d.bad; n-- {
 			p.site = append(p.site, d.agent())
 		}
-		p.Site = fingerprint(p.site)
+		p.Site.Agents = fingerprint(p.site)
 	},
 	counts:  (*decoder).agent,
 	compare: analytics.AgentRow.Compare,
@@ -148,9 +148,14 @@ type pageRecord struct {
 	site   []analytics.AgentRow // the totals of a page of agents
 }
 
-// pageOf describes a page of agents.
-func pageOf(p analytics.AgentsPage) pageRecord {
-	return pageRecord{PageInfo{Rows: len(p.Rows), HasMore: p.HasMore, Site: fingerprint(p.Totals)}, p.Offset, p.Totals}
+// InfoOf describes a page.
+func InfoOf(p analytics.Page) PageInfo {
+	return PageInfo{Rows: len(p.Rows), HasMore: p.HasMore, Site: Site{Totals: p.Totals}}
+}
+
+// InfoOfAgents describes a page of agents.
+func InfoOfAgents(p analytics.AgentsPage) PageInfo {
+	return PageInfo{Rows: len(p.Rows), HasMore: p.HasMore, Site: Site{Agents: fingerprint(p.Totals)}}
 }
 
 // appendPage appends a page to a record.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -111,6 +112,25 @@ func (db *DB) EachEntry(ctx context.Context, do func(Entry)) error {
 		do(e)
 	}
 	return db.wrap(ctx, err)
+}
+
+// Reports returns those given and those that the ledger has a window of.
+func (db *DB) Reports(ctx context.Context, given []analytics.Report) ([]analytics.Report, error) {
+	all := slices.Clone(given)
+	for _, report := range analytics.Reports {
+		if slices.Contains(all, report) {
+			continue
+		}
+		var known bool
+		err := db.get(ctx, []any{&known}, `SELECT EXISTS (SELECT 1 FROM revisions WHERE report = ?)`, report)
+		if err != nil {
+			return nil, err
+		}
+		if known {
+			all = append(all, report)
+		}
+	}
+	return all, nil
 }
 
 // Record enters a sealed revision and owes it to the given sinks. Recording a revision again changes

@@ -88,21 +88,24 @@ CREATE TABLE pages (
   PRIMARY KEY (project, granularity, place)
 ) STRICT, WITHOUT ROWID;
 
--- Whether windows moved while they were read, and how often in a row: the last readings of each
--- project and granularity, by kind (schedule.MovementKind).
+-- What was learned about the windows of a report of each project and granularity, such as how often in
+-- a row they moved while they were read, by kind (schedule.Fact).
 CREATE TABLE movements (
   project     TEXT    NOT NULL,
   granularity TEXT    NOT NULL,
+  report      INTEGER NOT NULL,
   kind        TEXT    NOT NULL,
   times       INTEGER NOT NULL,
   at          INTEGER NOT NULL,
-  PRIMARY KEY (project, granularity, kind)
+  PRIMARY KEY (project, granularity, report, kind)
 ) STRICT, WITHOUT ROWID;
 
 -- How many rows the service puts on a page, where it is fewer than docgauge requests.
 CREATE TABLE page_sizes (
-  project TEXT    PRIMARY KEY,
-  rows    INTEGER NOT NULL
+  project TEXT    NOT NULL,
+  report  INTEGER NOT NULL,
+  rows    INTEGER NOT NULL,
+  PRIMARY KEY (project, report)
 ) STRICT, WITHOUT ROWID;
 
 -- Readings of windows that were named by their dates (export --from --to): the same command
@@ -219,7 +222,10 @@ CREATE TABLE jobs (
   seen_active     INTEGER NOT NULL,
   seen_done       INTEGER NOT NULL,
   renamed_from    TEXT    NOT NULL,
-  cost            REAL    NOT NULL,
+  cost            REAL,
+  cost_unit       TEXT    NOT NULL,
+  tokens          INTEGER,
+  estimate        REAL    NOT NULL,
   pages           TEXT    NOT NULL,
   UNIQUE (prompt, firing, attempt)
 ) STRICT;

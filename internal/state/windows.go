@@ -43,45 +43,46 @@ func (db *DB) Asides(ctx context.Context) ([]analytics.Aside, error) {
 	}, `SELECT * FROM set_aside ORDER BY project, granularity, window_start, window_end, report`)
 }
 
-// Movement is how often in a row, and when last, windows of a project and granularity moved in the
-// way that kind names.
+// Movement is how often in a row, and when last, windows of a report of a project and granularity moved
+// in the way that kind names; or another fact about them, a number and a time.
 type Movement struct {
 	Project     string
 	Granularity analytics.Granularity
+	Report      analytics.Report
 	Kind        string
 	Times       int
 	At          time.Time
 }
 
 // SetMovement keeps a movement in place of the former one of its kind.
-func (db *DB) SetMovement(
-	ctx context.Context, project string, g analytics.Granularity, kind string, times int, at time.Time,
-) error {
-	return db.exec(ctx, `INSERT OR REPLACE INTO movements VALUES (?,?,?,?,?)`, project, g, kind, times, at.UnixMicro())
+func (db *DB) SetMovement(ctx context.Context, m Movement) error {
+	return db.exec(ctx, `INSERT OR REPLACE INTO movements VALUES (?,?,?,?,?,?)`,
+		m.Project, m.Granularity, m.Report, m.Kind, m.Times, m.At.UnixMicro())
 }
 
 // Movements returns every movement kept.
 func (db *DB) Movements(ctx context.Context) ([]Movement, error) {
 	return list(ctx, db, func(m *Movement) []any {
-		return []any{&m.Project, &m.Granularity, &m.Kind, &m.Times, instant{&m.At}}
+		return []any{&m.Project, &m.Granularity, &m.Report, &m.Kind, &m.Times, instant{&m.At}}
 	}, `SELECT * FROM movements`)
 }
 
-// SetPageRows keeps how many rows the service puts on a page of the project.
-func (db *DB) SetPageRows(ctx context.Context, project string, rows int) error {
-	return db.exec(ctx, `INSERT OR REPLACE INTO page_sizes VALUES (?,?)`, project, rows)
+// PageSize is how many rows the service puts on a page of a report of a project.
+type PageSize struct {
+	Project string
+	Report  analytics.Report
+	Rows    int
 }
 
-// PageRows returns how many rows a page has, by project, where that is kept.
-func (db *DB) PageRows(ctx context.Context) (map[string]int, error) {
-	type row struct {
-		project string
-		rows    int
-	}
-	out := map[string]int{}
-	err := scan(ctx, db.sql, func(r *row) []any { return []any{&r.project, &r.rows} },
-		func(r row) { out[r.project] = r.rows }, `SELECT * FROM page_sizes`)
-	return out, db.wrap(ctx, err)
+// SetPageSize keeps a page size in place of the former one.
+func (db *DB) SetPageSize(ctx context.Context, s PageSize) error {
+	return db.exec(ctx, `INSERT OR REPLACE INTO page_sizes VALUES (?,?,?)`, s.Project, s.Report, s.Rows)
+}
+
+// PageSizes returns every page size kept.
+func (db *DB) PageSizes(ctx context.Context) ([]PageSize, error) {
+	return list(ctx, db, func(s *PageSize) []any { return []any{&s.Project, &s.Report, &s.Rows} },
+		`SELECT * FROM page_sizes`)
 }
 
 // PageList is the pages with the most visitors in one reading of a window, in order.

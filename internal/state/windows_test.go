@@ -24,15 +24,19 @@ func TestWhatWasLearned(t *testing.T) {
 	check(t, db.SetAside(t.Context(), aside(agents, 7)))
 	for n := range 2 {
 		check(t, db.SetAside(t.Context(), aside(first.Key, n+1)))
-		check(t, db.SetMovement(t.Context(), "prj_a", analytics.Day, "between", n+1, now))
-		check(t, db.SetPageRows(t.Context(), "prj_a", 100*(n+1)))
+		check(t, db.SetMovement(t.Context(), state.Movement{
+			Project: "prj_a", Granularity: analytics.Day, Report: analytics.AgentsReport, Kind: "between", Times: n + 1, At: now,
+		}))
+		check(t, db.SetPageSize(t.Context(), state.PageSize{Project: "prj_a", Rows: 100 * (n + 1)}))
 	}
 	check(t, db.Close())
 	db = open(t, dir)
 	same(t, []analytics.Aside{aside(first.Key, 2), aside(agents, 7), aside(second.Key, 1)}, must(db.Asides(t.Context()))(t))
-	moved := []state.Movement{{Project: "prj_a", Granularity: analytics.Day, Kind: "between", Times: 2, At: now}}
+	moved := []state.Movement{{
+		Project: "prj_a", Granularity: analytics.Day, Report: analytics.AgentsReport, Kind: "between", Times: 2, At: now,
+	}}
 	same(t, moved, must(db.Movements(t.Context()))(t))
-	same(t, map[string]int{"prj_a": 200}, must(db.PageRows(t.Context()))(t))
+	same(t, []state.PageSize{{Project: "prj_a", Rows: 200}}, must(db.PageSizes(t.Context()))(t))
 	check(t, db.Record(t.Context(), first, analytics.Provenance{Requests: 1}, []string{"parquet"}))
 	same(t, []analytics.Aside{aside(agents, 7), aside(second.Key, 1)}, must(db.Asides(t.Context()))(t))
 }

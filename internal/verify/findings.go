@@ -278,6 +278,10 @@ func (w *survey) implausible(damaged map[analytics.Key]bool) (out, remarks []Fin
 		if !ok || damaged[key] || !shown.Verified {
 			continue
 		}
+		if key.Report == analytics.AgentsReport {
+			w.implausibleAgents(shown, found)
+			continue
+		}
 		if !shown.Totals.Plausible() {
 			found(key, "the site's %s: total must lie between the larger of human and ai and their sum",
 				totals(shown.Totals))
@@ -322,6 +326,23 @@ func (w *survey) implausible(damaged map[analytics.Key]bool) (out, remarks []Fin
 		}
 	}
 	return out, remarks
+}
+
+// implausibleAgents is implausible for a window of the report of agents.
+func (w *survey) implausibleAgents(shown sinks.Shown, found func(analytics.Key, string, ...any)) {
+	if n := shown.Sum.Implausible; n > 0 {
+		found(shown.Key, "%s with fewer requests than readers, or more readers than the agent has on the site, "+
+			"such as those of %.200q", format.Plural(n, "row"), shown.Sum.Example)
+	}
+	key := shown.Key
+	key.Report = analytics.VisitorsReport
+	site, ok := w.shownAsKnown(key)
+	if !ok || !shown.Settled || !site.Settled || !site.Verified { // they may have been read at different times
+		return
+	}
+	if err := shown.Sum.Bounds(site.Totals); err != nil {
+		found(shown.Key, "the report visitors has %v", err)
+	}
 }
 
 // shownAsKnown returns what the first sink shows that has the window as the ledger has it.

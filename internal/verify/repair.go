@@ -5,13 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/archive"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/sinks"
 )
@@ -271,34 +268,38 @@ func (v *Verifier) fetch(
 	if err != nil {
 		return nil, nil, err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, done())
-		}
-	}()
-	var sum analytics.Sum
-	for row, err := range w.Rows() {
+	var file sinks.Sealed
+	var remove func() error
+	if e.Report == analytics.AgentsReport {
+		file, remove, err = described(w, e, &sinks.Agents, v.Dir)
+	} else {
+		file, remove, err = described(w, e, &sinks.Visitors, v.Dir)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, done())
+	}
+	return file, func() error { return errors.Join(remove(), done()) }, nil
+}
+
+// described tests the rows of w, and returns them as the ledger describes the window.
+func described[R any](
+	w sinks.Sealed, e state.Entry, d *sinks.Dataset[R], dir string,
+) (file sinks.Sealed, remove func() error, err error) {
+	add, sum := d.Sum()
+	for row, err := range d.Rows(w) {
 		if err != nil {
 			return nil, nil, err
 		}
-		sum.Add(row)
+		add(row)
 	}
 	switch {
 	case sum.Rows != max(e.Rows, 0) || e.Checksum != "" && e.Checksum != sum.Checksum.String():
 		return nil, nil, fmt.Errorf("it gives %s with the checksum %s, which is not what the ledger has",
 			rowCount(sum.Rows), sum.Checksum)
 	case w.Revision().Same(e.Revision):
-		return w, done, nil
+		return w, func() error { return nil }, nil
 	case e.Checksum == "":
 		return nil, nil, fmt.Errorf("it gives %s", describe(w.Revision()))
 	}
-	path := filepath.Join(v.Dir, "described.tmp")
-	if _, err := archive.Write(path, e.Revision, w.Rows()); err != nil {
-		return nil, nil, err
-	}
-	described, err := archive.Open(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	return described, func() error { return errors.Join(done(), os.Remove(path)) }, nil
+	return sinks.WindowFile(dir, d, e.Revision, d.Rows(w))
 }

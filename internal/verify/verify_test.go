@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/archive"
+	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/sinks"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
@@ -265,6 +268,54 @@ func TestImplausible(t *testing.T) {
 			put(false)
 			if found := w.verify().Findings; len(found) > 0 {
 				t.Errorf("of an unverified reading: %+v", found)
+			}
+		})
+	}
+}
+
+// TestImplausibleAgents: rows of agents that contradict each other, or the visitors of the same window.
+func TestImplausibleAgents(t *testing.T) {
+	for name, c := range map[string]struct {
+		readers, requests, ofPath int64
+		provisional               bool
+		want                      string
+	}{
+		"plausible":                       {readers: 200, requests: 300, ofPath: 200},
+		"fewer requests than readers":     {readers: 200, requests: 199, ofPath: 200, want: "1 row with fewer requests"},
+		"a path above the site":           {readers: 200, requests: 300, ofPath: 201, want: `such as those of "/a"`},
+		"fewer than the visitors":         {readers: 199, requests: 300, ofPath: 1, want: "200 ai visitors, and its ai agents"},
+		"more than the visitors":          {readers: 201, requests: 300, ofPath: 1, want: "201 readers at most"},
+		"of a window that is not settled": {readers: 201, requests: 300, ofPath: 1, provisional: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 1)
+			rev := w.revision(0, 2)
+			rev.Report, rev.Totals, rev.Settled = analytics.AgentsReport, analytics.Totals{}, !c.provisional
+			ai := analytics.AgentRow{Agent: "a", Class: "coding", Audience: analytics.AI, Found: true, Visitors: c.readers,
+				Requests: c.requests}
+			of := ai
+			of.Path, of.Visitors, of.Requests = "/a", c.ofPath, 300
+			people := analytics.AgentRow{Agent: "browser", Class: "human", Audience: analytics.Human, Found: true,
+				Visitors: 2000, Requests: 2000}
+			file, err := archive.EncodeAgents(rev, func(yield func(analytics.AgentRow, error) bool) {
+				_ = yield(ai, nil) && yield(people, nil) && yield(of, nil)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range []*sink{w.files, w.table} {
+				if err := s.Replace(t.Context(), file); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.ledger.entries[rev.Key] = state.Entry{
+				Revision: file.Revision(), Provenance: analytics.Provenance{Checksum: file.Checksum()},
+				Sinks: map[string]time.Time{"parquet": now, "clickhouse": now},
+			}
+			found := w.verify().Findings
+			if c.want == "" && len(found) > 0 ||
+				c.want != "" && (len(found) != 1 || !strings.Contains(found[0].Detail, c.want)) {
+				t.Errorf("found %+v, want %q", found, c.want)
 			}
 		})
 	}

@@ -243,11 +243,14 @@ type Project struct {
 	Name string
 	// Grids has one entry for each configured granularity, in configured order.
 	Grids []Grid
+	// Others is the same for each report that is exported besides visitors.
+	Others []Grid
 }
 
 // Grid is the coverage of one project and granularity.
 type Grid struct {
 	Project     string                `json:"project"`
+	Report      analytics.Report      `json:"report,omitzero" api:"-"`
 	Granularity analytics.Granularity `json:"window"`
 	TotalsOnly  bool                  `json:"totals_only"`
 	// Newest is its newest reading; nil: nothing was read.

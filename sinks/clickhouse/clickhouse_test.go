@@ -3,12 +3,16 @@ package clickhouse
 import (
 	"testing"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/sinks"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
 func TestContract(t *testing.T) {
 	both(t, func(t *testing.T, e engine) {
-		sinktest.RunVisitors(t, func(t *testing.T) (sinks.Sink, sinktest.Reader) { t.Parallel(); return newSink(t, e) })
+		sinktest.Run(t, func(t *testing.T, reports ...analytics.Report) (sinks.Sink, sinktest.Reader) {
+			t.Parallel()
+			return newSink(t, e, reports...)
+		})
 	})
 }

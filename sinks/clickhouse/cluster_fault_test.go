@@ -33,13 +33,12 @@ func fails(t *testing.T, limit time.Duration, do func() error, want ...string) {
 }
 
 // TestClusterReplicaStops ends one of two replicas at each step of a commit
-// through the first, and starts it again.
+// through the first, and starts it again. The reports take turns.
 func TestClusterReplicaStops(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1, 2)
 	s := c.impatient(0)
 	number := int32(1)
-	replace(t, s, seal(number, 50))
 	ends := map[string]func(*engines.ClickHouse) error{"killed": (*engines.ClickHouse).Kill,
 		"stopped": (*engines.ClickHouse).Stop}
 	for i, point := range []struct {
@@ -56,17 +55,18 @@ func TestClusterReplicaStops(t *testing.T) {
 		name := []string{"first ", "second "}[point.node] + point.how + ", " + point.step
 		t.Run(name, func(t *testing.T) {
 			c.t = t
-			former := number
+			report, former := sinktest.Reports[i%2], number
+			replace(t, s, seal(former, 50).For(report))
 			number += 2
 			interrupt(t, s, point.step, func() error { return ends[point.how](c.Nodes[point.node]) })
 			begin := time.Now()
-			err := s.Replace(t.Context(), seal(former+1, 80))
+			err := s.Replace(t.Context(), seal(former+1, 80).For(report))
 			t.Logf("after %v: %v", time.Since(begin).Round(time.Millisecond), err)
-			left := c.reader(1 - point.node).shown(keyOf())
+			left := c.reader(1 - point.node).shown(seal(0, 0).For(report).Rev.Key)
 			outcome(t, point.node, point.step, err, left, former)
 			check(t, c.Nodes[point.node].Restart())
 			begin = time.Now()
-			next := seal(number, 60)
+			next := seal(number, 60).For(report)
 			replace(t, s, next)
 			t.Logf("back: after %v", time.Since(begin).Round(time.Millisecond))
 			c.agree(next)
@@ -116,7 +116,7 @@ func TestClusterReplicaBehind(t *testing.T) {
 	s := c.impatient(0)
 	former := int32(1)
 	replace(t, s, seal(former, 50))
-	for _, table := range []string{rowsTable, windowsTable} {
+	for _, table := range []string{visitors.rows, visitors.markers} {
 		t.Run(table, func(t *testing.T) {
 			c.t = t
 			fetches := func(do string) {
@@ -125,13 +125,13 @@ func TestClusterReplicaBehind(t *testing.T) {
 			}
 			fetches("STOP")
 			fails(t, soon, func() error { return s.Replace(t.Context(), seal(former+1, 80)) }, "replica")
-			if got := c.reader(1).shown(keyOf()); got != former {
+			if got := c.reader(1).shown(seal(0, 0).Rev.Key); got != former {
 				t.Errorf("the replica behind shows revision %d, want %d", got, former)
 			}
-			if got := c.reader(0).shown(keyOf()); got != former && (got != former+1 || table == rowsTable) {
+			if got := c.reader(0).shown(seal(0, 0).Rev.Key); got != former && (got != former+1 || table == visitors.rows) {
 				t.Errorf("the other replica shows revision %d", got)
 			}
-			if table == windowsTable { // it does not know the marker, and would take the attempt for abandoned
+			if table == visitors.markers { // it does not know the marker, and would take the attempt for abandoned
 				_, err := c.impatient(1).Collect(t.Context(), false)
 				if err == nil || !strings.Contains(err.Error(), "up to date") {
 					t.Errorf("collected while a replica is behind: %v", err)

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
 )
 
 // uneven is a cluster whose shards have one and two replicas.
@@ -95,11 +97,11 @@ func TestClusterCollect(t *testing.T) {
 		}
 		t.Logf("collected in %v", time.Since(begin))
 		for i, node := range c.Nodes {
-			left := must(t, node, "SELECT count() FROM "+c.database+"."+rowsTable+localSuffix+" WHERE attempt < 3")
+			left := must(t, node, "SELECT count() FROM "+c.database+"."+visitors.rows+localSuffix+" WHERE attempt < 3")
 			if left != "0\n" {
 				t.Errorf("node %d still holds %s collected rows", i+1, strings.TrimSpace(left))
 			}
-			others := "SELECT sum(human) FROM " + c.database + "." + visitorsView + " WHERE project != 'prj_a'"
+			others := "SELECT sum(human) FROM " + c.database + "." + visitors.view + " WHERE project != 'prj_a'"
 			if got := must(t, node, others); got != "9\n" {
 				t.Errorf("readers of node %d see %s of attempt 3, want 9", i+1, got)
 			}
@@ -117,9 +119,9 @@ func (c cluster) past(project string) {
 	key := "'" + project + "', 'day', toDate('2026-10-01'), toDate('2026-10-02')"
 	const ago = ", now() - 172800"
 	for _, attempt := range []string{"1", "2", "3"} {
-		c.insert(rowsTable, key+", "+attempt+", '/', "+attempt+", 0, 0, 1, 0, 0, 0"+ago)
+		c.insert(visitors.rows, key+", "+attempt+", '/', "+attempt+", 0, 0, 1, 0, 0, 0"+ago)
 		if attempt != "1" {
-			c.insert(windowsTable, key+", "+attempt+", 1, 0, 0, 1, 1, 0, 0, 0"+ago)
+			c.insert(visitors.markers, key+", "+attempt+", 1, 0, 0, 1, 1, 0, 0, 0"+ago)
 		}
 	}
 }
@@ -127,7 +129,7 @@ func (c cluster) past(project string) {
 // insert writes a row through a Distributed table, and waits until it is stored.
 func (c cluster) insert(table, row string) {
 	c.t.Helper()
-	ses, err := c.sink(0).open(c.t.Context())
+	ses, err := c.sink(0).open(c.t.Context(), analytics.VisitorsReport)
 	if err == nil {
 		err = ses.conn.Exec(ses.inserting(context.Background()), "INSERT INTO "+table+" SELECT "+row)
 	}

@@ -52,9 +52,10 @@ func (c cluster) fresh(t *testing.T) cluster {
 }
 
 // sink is one connected to a node.
-func (c cluster) sink(node int) *Sink {
+func (c cluster) sink(node int, reports ...analytics.Report) *Sink {
 	c.t.Helper()
-	s, err := New(Options{DSN: c.Nodes[node].DSN(c.database), Cluster: c.Name, Version: "test", Now: time.Now})
+	s, err := New(Options{DSN: c.Nodes[node].DSN(c.database), Cluster: c.Name, Version: "test", Now: time.Now,
+		Reports: reports})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -65,7 +66,7 @@ func (c cluster) sink(node int) *Sink {
 // impatient is a sink whose servers wait less for each other than usual.
 func (c cluster) impatient(node int) *Sink {
 	c.t.Helper()
-	s := c.sink(node)
+	s := c.sink(node, analytics.AgentsReport)
 	s.timeout = 8 * time.Second
 	return s
 }
@@ -95,10 +96,10 @@ func TestClusterContract(t *testing.T) {
 		if strings.HasSuffix(t.Name(), "two_shards") && !*long {
 			t.Skip("takes a minute more: -long, make torture")
 		}
-		sinktest.RunVisitors(t, func(t *testing.T) (sinks.Sink, sinktest.Reader) {
+		sinktest.RunMixed(t, func(t *testing.T, reports ...analytics.Report) (sinks.Sink, sinktest.Reader) {
 			t.Parallel()
 			c := c.fresh(t)
-			return c.sink(0), c.reader(1)
+			return c.sink(0, reports...), c.reader(1)
 		})
 	})
 }
@@ -118,10 +119,10 @@ func TestClusterShards(t *testing.T) {
 			fmt.Sprintf("SELECT count(), uniq(window_start), count() %% 40 FROM %s.%s", c.database, of)))
 	}
 	for node := range c.Nodes {
-		if got := count(node, visitorsView); got != "480\t12\t0" {
+		if got := count(node, visitors.view); got != "480\t12\t0" {
 			t.Errorf("node %d shows rows, windows, broken: %s", node+1, got)
 		}
-		local := count(node, rowsTable+localSuffix)
+		local := count(node, visitors.rows+localSuffix)
 		if !strings.HasSuffix(local, "\t0") || local == "0\t0\t0" || local == "480\t12\t0" {
 			t.Errorf("node %d holds rows, windows, broken: %s", node+1, local)
 		}
@@ -169,7 +170,7 @@ func TestClusterDeduplication(t *testing.T) {
 	for _, w := range []window{w, other} { // the server does not touch the last insert
 		replace(t, s, w)
 	}
-	table := c.database + "." + rowsTable + localSuffix
+	table := c.database + "." + visitors.rows + localSuffix
 	for range 2 {
 		must(t, c.Nodes[0], "INSERT INTO "+table+" (project, attempt, written_at) VALUES ('twice', 1, 0)")
 	}
@@ -185,6 +186,3 @@ func TestClusterDeduplication(t *testing.T) {
 	replace(t, s, w)
 	c.agree(w)
 }
-
-// keyOf is the window that seal seals.
-func keyOf() analytics.Key { return sinktest.Key("prj_a", 0) }

@@ -34,7 +34,19 @@ func (s *Sink) Collect(ctx context.Context, dryRun bool) ([]sinks.Superseded, er
 }
 
 func (s *Sink) collect(ctx context.Context, dryRun bool) ([]sinks.Superseded, error) {
-	ses, err := s.open(ctx)
+	var all []sinks.Superseded
+	for _, d := range s.datasets {
+		found, err := s.collectOf(ctx, d.report, dryRun)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
+func (s *Sink) collectOf(ctx context.Context, report analytics.Report, dryRun bool) ([]sinks.Superseded, error) {
+	ses, err := s.open(ctx, report)
 	if err == nil && !dryRun {
 		err = ses.inStep(ctx)
 	}
@@ -70,10 +82,10 @@ func (ses *session) superseded(ctx context.Context) ([]sinks.Superseded, error) 
 	query := fmt.Sprintf(`
 SELECT %[1]s, attempt, toUInt64(count()), max(written_at), now()
 FROM %[2]s WHERE (%[3]s) NOT IN (%[4]s)
-GROUP BY %[3]s ORDER BY %[3]s`, keyColumns, ses.in(rowsTable), attemptColumns, ses.newest())
+GROUP BY %[3]s ORDER BY %[3]s`, keyColumns, ses.in(ses.of.rows), attemptColumns, ses.newest())
 	err := ses.query(ctx, query, func(rows driver.Rows) error {
 		var a sinks.Superseded
-		var key sinks.ScannedKey
+		key := sinks.ScannedKey{Report: ses.of.report}
 		err := rows.Scan(key.Into(&a.Attempt, &a.Rows, &a.Since, &now)...)
 		a.Key = key.Key()
 		found = append(found, a)
@@ -84,10 +96,10 @@ GROUP BY %[3]s ORDER BY %[3]s`, keyColumns, ses.in(rowsTable), attemptColumns, s
 	}
 	commits := map[analytics.Key][]commit{} // in the order of their attempts
 	query = fmt.Sprintf("SELECT %s, committed_at FROM %s ORDER BY %s", attemptColumns,
-		ses.in(windowsTable), attemptColumns)
+		ses.in(ses.of.markers), attemptColumns)
 	err = ses.query(ctx, query, func(rows driver.Rows) error {
 		var c commit
-		var key sinks.ScannedKey
+		key := sinks.ScannedKey{Report: ses.of.report}
 		err := rows.Scan(key.Into(&c.attempt, &c.at)...)
 		commits[key.Key()] = append(commits[key.Key()], c)
 		return err
@@ -128,14 +140,14 @@ func (ses *session) remove(ctx context.Context, attempts []sinks.Superseded) err
 		tuples[i] = attemptTuple(a.Key, a.Attempt)
 	}
 	return ses.define(ctx, fmt.Sprintf("ALTER TABLE %s%s DELETE WHERE (%s) IN (%s)",
-		ses.in(ses.local(rowsTable)), ses.onCluster(), attemptColumns, strings.Join(tuples, ", ")))
+		ses.in(ses.local(ses.of.rows)), ses.onCluster(), attemptColumns, strings.Join(tuples, ", ")))
 }
 
 // awaitMutations waits until no server has a deletion under way. In a cluster, one
 // that has just begun may not show on each server yet; it completes by itself.
 func (ses *session) awaitMutations(ctx context.Context) error {
 	for {
-		n, err := ses.onEveryServer(ctx, "mutations", rowsTable, ses.undone())
+		n, err := ses.onEveryServer(ctx, "mutations", ses.of.rows, ses.undone())
 		if err != nil || n == 0 {
 			return err
 		}

@@ -69,11 +69,11 @@ func put(t *testing.T, e engine, name string, day int, attempt uint64, rows, wri
 	must(t, e, fmt.Sprintf("INSERT INTO %s.%s (%s, written_at) SELECT %s, concat('/p', toString(number)), "+
 		"toInt64(%d), toInt64(1), toInt64(1), toInt32(%d), toUInt8(1), toUInt8(1), toInt64(1), now() - %d FROM "+
 		"system.numbers LIMIT %d",
-		name, rowsTable, names(rowColumns), head, attempt, attempt, written*3600, rows))
+		name, visitors.rows, names(visitors.rowColumns()), head, attempt, attempt, written*3600, rows))
 	if committed >= 0 {
 		must(t, e, fmt.Sprintf("INSERT INTO %s.%s (%s, committed_at) SELECT %s, toInt64(1), toInt64(1), toInt64(1), "+
 			"toInt64(%d), toInt32(%d), toUInt8(1), toUInt8(1), toInt64(1), now() - %d",
-			name, windowsTable, names(windowColumns), head, rows, attempt, committed*3600))
+			name, visitors.markers, names(visitors.markerColumns()), head, rows, attempt, committed*3600))
 	}
 }
 
@@ -113,12 +113,12 @@ func collects(t *testing.T, e engine) {
 	if err != nil || cmp.Diff(dry, done) != "" {
 		t.Errorf("Collect = %v, %v; dry run said %v", done, err, dry)
 	}
-	left := must(t, e, "SELECT groupArray(a) FROM (SELECT DISTINCT attempt AS a FROM "+name+"."+rowsTable+
+	left := must(t, e, "SELECT groupArray(a) FROM (SELECT DISTINCT attempt AS a FROM "+name+"."+visitors.rows+
 		" ORDER BY a)")
 	if strings.TrimSpace(left) != "[3,4,5,6]" {
 		t.Errorf("rows are left of %s", left)
 	}
-	if markers := must(t, e, "SELECT count() FROM "+name+"."+windowsTable); strings.TrimSpace(markers) != "4" {
+	if markers := must(t, e, "SELECT count() FROM "+name+"."+visitors.markers); strings.TrimSpace(markers) != "4" {
 		t.Errorf("%s markers are left", markers)
 	}
 	if again, err := s.Collect(t.Context(), false); err != nil || len(again) != 0 {
@@ -144,12 +144,12 @@ func TestCollectMany(t *testing.T) {
 		must(t, e, fmt.Sprintf("INSERT INTO %s.%s (%s, written_at) SELECT 'prj_a', 'day', toDate('%s'), "+
 			"toDate('%s'), toUInt64(number + 1), '/p', toInt64(1), toInt64(1), toInt64(1), toInt32(1), toUInt8(1), "+
 			"toUInt8(1), toInt64(1), now() - 200000 FROM system.numbers LIMIT %d",
-			name, rowsTable, names(rowColumns), from, from+1, many))
+			name, visitors.rows, names(visitors.rowColumns()), from, from+1, many))
 		done, err := s.Collect(t.Context(), false)
 		if err != nil || len(done) != many {
 			t.Errorf("Collect = %d, %v", len(done), err)
 		}
-		if left := must(t, e, "SELECT count() FROM "+name+"."+rowsTable); strings.TrimSpace(left) != "10" {
+		if left := must(t, e, "SELECT count() FROM "+name+"."+visitors.rows); strings.TrimSpace(left) != "10" {
 			t.Errorf("%s rows are left", left)
 		}
 	})

@@ -3,10 +3,12 @@
 package clickhouse
 
 import (
+	"fmt"
 	"strconv"
 	"testing"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
@@ -26,52 +28,47 @@ var steps = []struct {
 func onStep(s *Sink, name string, nth int, f func()) { s.step = sinktest.OnStep(name, nth, f) }
 
 // TestCrashChild is not a test itself: TestCrash runs it as a process that
-// kills itself while it commits a group.
+// kills itself while it commits a group of a report.
 func TestCrashChild(t *testing.T) {
 	dsn, _, at := sinktest.InChild(t)
-	s := openSmall(t, dsn)
-	seen := map[string]int{}
-	s.step = func(step string) {
-		seen[step]++
-		at(step + " " + strconv.Itoa(seen[step]))
-	}
-	for _, err := range replaceTogether(t, s, groupOf(2, twoBlocks)) {
-		check(t, err)
+	s := openSmall(t, dsn, analytics.AgentsReport)
+	for _, report := range sinktest.Reports {
+		seen := map[string]int{}
+		s.step = func(step string) {
+			seen[step]++
+			at(fmt.Sprintf("%s %d %s", step, seen[step], report))
+		}
+		for _, err := range replaceTogether(t, s, ofReport(report, groupOf(2, twoBlocks))) {
+			check(t, err)
+		}
 	}
 }
 
 // TestCrash kills the process at each step of a commit.
 func TestCrash(t *testing.T) {
 	both(t, func(t *testing.T, e engine) {
-		for _, at := range steps {
-			t.Run(at.name+" "+strconv.Itoa(at.nth), func(t *testing.T) {
+		for i, at := range steps {
+			report := turn(t, i)
+			step := fmt.Sprintf("%s %d %s", at.name, at.nth, report)
+			t.Run(step, func(t *testing.T) {
 				t.Parallel()
 				dsn := e.DSN(database(t, e))
-				s, r := open(t, dsn), newReader(t, dsn)
-				for _, w := range groupOf(1, 10) {
+				s, r := open(t, dsn, report), newReader(t, dsn)
+				former := ofReport(report, groupOf(1, 10))
+				for _, w := range former {
 					replace(t, s, w)
 				}
-				if !sinktest.Killed(t, sinktest.Child(dsn, at.name+" "+strconv.Itoa(at.nth), nil)) {
+				if !sinktest.Killed(t, sinktest.Child(dsn, step, nil)) {
 					t.Fatal("the child was not killed")
 				}
-				for _, w := range groupOf(1, 10) {
+				for _, w := range former {
 					sees(t, r, w.Rev.Key, at.sees)
 				}
-				heals(t, dsn, r)
+				shows(t, open(t, dsn, report), r, windowOf(0, 3, 20).For(report))
 				attemptsAreApart(t, s)
 			})
 		}
 	})
-}
-
-// heals expects a new process to commit the window as revision 3.
-func heals(t *testing.T, dsn string, r reader) {
-	t.Helper()
-	w := windowOf(0, 3, 20)
-	if err := open(t, dsn).Replace(t.Context(), w); err != nil {
-		t.Errorf("the next Replace = %v", err)
-	}
-	sees(t, r, w.Rev.Key, 3)
 }
 
 // killable is a server that a test may kill.
@@ -99,7 +96,7 @@ func TestServerKilled(t *testing.T) {
 					}
 					t.Run(at.name+" "+strconv.Itoa(at.nth)+map[bool]string{true: " back at once"}[atOnce],
 						func(t *testing.T) {
-							serverKilled(t, server, at.name, at.nth, at.sees, atOnce)
+							serverKilled(t, server, turn(t, i), at.name, at.nth, at.sees, atOnce)
 						})
 				}
 			}
@@ -107,10 +104,12 @@ func TestServerKilled(t *testing.T) {
 	}
 }
 
-func serverKilled(t *testing.T, server killable, name string, nth int, want int32, atOnce bool) {
+func serverKilled(
+	t *testing.T, server killable, report analytics.Report, name string, nth int, want int32, atOnce bool,
+) {
 	dsn := server.DSN(database(t, server))
-	s := openSmall(t, dsn)
-	replace(t, s, windowOf(0, 1, 10))
+	s := openSmall(t, dsn, report)
+	replace(t, s, windowOf(0, 1, 10).For(report))
 	onStep(s, name, nth, func() {
 		if err := server.Kill(); err != nil {
 			t.Error(err)
@@ -119,7 +118,7 @@ func serverKilled(t *testing.T, server killable, name string, nth int, want int3
 			restart(t, server)
 		}
 	})
-	err := s.Replace(t.Context(), windowOf(0, 2, twoBlocks))
+	err := s.Replace(t.Context(), windowOf(0, 2, twoBlocks).For(report))
 	s.step = nil
 	if !atOnce {
 		restart(t, server)
@@ -132,8 +131,8 @@ func serverKilled(t *testing.T, server killable, name string, nth int, want int3
 	}
 	waitFor(t, server)
 	r := newReader(t, dsn)
-	sees(t, r, windowOf(0, 1, 0).Rev.Key, want)
-	w := windowOf(0, 3, 20)
+	sees(t, r, windowOf(0, 1, 0).For(report).Rev.Key, want)
+	w := windowOf(0, 3, 20).For(report)
 	if err := s.Replace(t.Context(), w); err != nil || r.shown(w.Rev.Key) != 3 {
 		t.Errorf("the next Replace = %v, readers see revision %d", err, r.shown(w.Rev.Key))
 	}

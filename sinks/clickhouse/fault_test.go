@@ -15,22 +15,20 @@ import (
 // openSmall has opened.
 const twoBlocks = smallBlock + 500
 
-// commits are those of windows of so many rows by sinks that open opens.
+// commits are those of windows of a report, of so many rows by sinks that open opens.
 type commits struct {
-	open func(*testing.T, string) *Sink
-	rows int64
+	open   func(*testing.T, string, ...analytics.Report) *Sink
+	rows   int64
+	report analytics.Report
 }
 
-var (
-	ofSmallBlocks = commits{openSmall, twoBlocks}
-	ofLargeBlocks = commits{open, blockRows + 5000}
-)
+func ofSmallBlocks(report analytics.Report) commits { return commits{openSmall, twoBlocks, report} }
 
 // lengths is the number of bytes that a commit sends and gets.
 func (c commits) lengths(t *testing.T, dsn string) (up, down int64) {
 	t.Helper()
 	p := faults.NewProxy(t, dsn, faults.Never)
-	check(t, c.open(t, p.DSN(dsn)).Replace(t.Context(), windowOf(1, 2, c.rows)))
+	check(t, c.open(t, p.DSN(dsn), c.report).Replace(t.Context(), windowOf(1, 2, c.rows).For(c.report)))
 	return p.Passed()
 }
 
@@ -42,24 +40,28 @@ type cutting struct {
 
 // cuts are at bytes of a commit that goes in two blocks: some on the way, and
 // many at its end, where the marker goes. Large blocks, which no buffer between
-// holds, are cut on their way.
+// holds, are cut on their way. The reports take turns.
 func cuts(t *testing.T, dsn string) (all []cutting) {
 	t.Helper()
 	onTheWay := func(total int64) []int64 { return []int64{1, total/3 + 1, total*2/3 + 1} }
-	up, down := ofSmallBlocks.lengths(t, dsn)
-	ups, downs := onTheWay(up), onTheWay(down)
-	for _, left := range []int64{900, 600, 400, 250, 150, 60, 10, 1} {
-		ups, downs = append(ups, up-left), append(downs, down-left)
+	for i, report := range sinktest.Reports {
+		small := ofSmallBlocks(report)
+		up, down := small.lengths(t, dsn)
+		ups, downs := onTheWay(up), onTheWay(down)
+		for _, left := range []int64{900, 600, 400, 250, 150, 60, 10, 1} {
+			ups, downs = append(ups, up-left), append(downs, down-left)
+		}
+		for n := range ups {
+			if turn(t, n+i) == sinktest.Reports[0] {
+				all = append(all, cutting{small, faults.Limit{Up: ups[n], Down: -1}},
+					cutting{small, faults.Limit{Up: -1, Down: downs[n]}})
+			}
+		}
 	}
-	for _, point := range ups {
-		all = append(all, cutting{ofSmallBlocks, faults.Limit{Up: point, Down: -1}})
-	}
-	for _, point := range downs {
-		all = append(all, cutting{ofSmallBlocks, faults.Limit{Up: -1, Down: point}})
-	}
-	up, _ = ofLargeBlocks.lengths(t, dsn)
+	large := commits{open, blockRows + 5000, analytics.VisitorsReport}
+	up, _ := large.lengths(t, dsn)
 	for _, point := range onTheWay(up)[1:] {
-		all = append(all, cutting{ofLargeBlocks, faults.Limit{Up: point, Down: -1}})
+		all = append(all, cutting{large, faults.Limit{Up: point, Down: -1}})
 	}
 	return all
 }
@@ -69,13 +71,13 @@ func cuts(t *testing.T, dsn string) (all []cutting) {
 func TestCut(t *testing.T) {
 	both(t, func(t *testing.T, e engine) {
 		dsn := e.DSN(database(t, e))
-		s, r := open(t, dsn), newReader(t, dsn)
+		s, r := open(t, dsn, analytics.AgentsReport), newReader(t, dsn)
 		check(t, s.Check(t.Context())) // makes the tables
 		all := cuts(t, dsn)
 		outcomes := make([]string, len(all))
 		t.Run("at", func(t *testing.T) {
 			for i, c := range all {
-				t.Run(fmt.Sprintf("up %d down %d of %d rows", c.at.Up, c.at.Down, c.rows), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%s, up %d down %d of %d rows", c.report, c.at.Up, c.at.Down, c.rows), func(t *testing.T) {
 					t.Parallel()
 					outcomes[i] = c.try(t, dsn, reader{t, r.conn}, 2+i)
 				})
@@ -99,19 +101,20 @@ func TestCut(t *testing.T) {
 
 // try replaces a former revision by way of a proxy that fails.
 func (c cutting) try(t *testing.T, dsn string, r reader, day int) (outcome string) {
-	former, next := windowOf(day, 1, 10), windowOf(day, 2, c.rows)
-	replace(t, c.open(t, dsn), former)
+	former, next := windowOf(day, 1, 10).For(c.report), windowOf(day, 2, c.rows).For(c.report)
+	replace(t, c.open(t, dsn, c.report), former)
 	p := faults.NewProxy(t, dsn, c.at)
-	return sinktest.CutOff(t, c.open(t, p.DSN(dsn)), r, next, func() {}, p.Heal)
+	return sinktest.CutOff(t, c.open(t, p.DSN(dsn), c.report), r, next, func() {}, p.Heal)
 }
 
 // TestCutOnce lets the connection after a cut one work: Replace heals by itself.
 func TestCutOnce(t *testing.T) {
 	both(t, func(t *testing.T, e engine) {
 		dsn := e.DSN(database(t, e))
-		s, r := open(t, dsn), newReader(t, dsn)
+		report := turn(t, 0)
+		s, r := open(t, dsn, report), newReader(t, dsn)
 		check(t, s.Check(t.Context())) // makes the tables
-		up, down := ofSmallBlocks.lengths(t, dsn)
+		up, down := ofSmallBlocks(report).lengths(t, dsn)
 		t.Run("at", func(t *testing.T) {
 			for i, l := range []faults.Limit{
 				{Up: up / 2, Down: -1, Once: true}, {Up: up - 300, Down: -1, Once: true},
@@ -119,7 +122,8 @@ func TestCutOnce(t *testing.T) {
 			} {
 				t.Run(fmt.Sprintf("up %d down %d", l.Up, l.Down), func(t *testing.T) {
 					t.Parallel()
-					s, w := openSmall(t, faults.NewProxy(t, dsn, l).DSN(dsn)), windowOf(2+i, 2, twoBlocks)
+					s := openSmall(t, faults.NewProxy(t, dsn, l).DSN(dsn), report)
+					w := windowOf(2+i, 2, twoBlocks).For(report)
 					if err := s.Replace(t.Context(), w); err != nil {
 						t.Error(err)
 					} else if got := (reader{t, r.conn}).shown(w.Rev.Key); got != 2 {
@@ -209,14 +213,14 @@ func TestRowsMissing(t *testing.T) {
 // lose deletes one row of the newest attempt.
 func lose(t *testing.T, s *Sink, key analytics.Key) {
 	t.Helper()
-	ses, err := s.open(t.Context())
+	ses, err := s.open(t.Context(), analytics.VisitorsReport)
 	if err != nil {
 		t.Error(err)
 		return
 	}
 	err = ses.conn.Exec(t.Context(),
 		fmt.Sprintf("ALTER TABLE %s DELETE WHERE %s AND attempt = %d AND path = '/docs/page-00000003xxxxxxxxxx'",
-			ses.in(rowsTable), is(key), s.attempts.last))
+			ses.in(visitors.rows), is(key), s.attempts.last))
 	if err == nil {
 		err = ses.awaitMutations(t.Context())
 	}
@@ -225,21 +229,22 @@ func lose(t *testing.T, s *Sink, key analytics.Key) {
 	}
 }
 
-// attemptsAreApart expects each attempt to have at most one marker and no path
+// attemptsAreApart expects each attempt to have at most one marker and no row
 // twice, so that none was used twice.
 func attemptsAreApart(t *testing.T, s *Sink) {
 	t.Helper()
-	ses, err := s.open(t.Context())
-	check(t, err)
-	for _, query := range []string{
-		"SELECT toUInt64(count()) FROM (SELECT attempt FROM %s GROUP BY attempt HAVING count() > 1)",
-		"SELECT toUInt64(count()) - uniqExact(attempt, path) FROM %s",
-	} {
-		table := map[bool]string{true: rowsTable, false: windowsTable}[strings.Contains(query, "path")]
-		n, err := ses.number(t.Context(), "SELECT toUInt64(n) FROM ("+strings.Replace(fmt.Sprintf(query,
-			ses.in(table)), " FROM", " AS n FROM", 1)+")")
-		if err != nil || n != 0 {
-			t.Errorf("%s: %d attempts were used twice, %v", table, n, err)
+	for _, d := range s.datasets {
+		ses, err := s.open(t.Context(), d.report)
+		check(t, err)
+		row := strings.Join(append([]string{"attempt", "path"}, d.order...), ", ")
+		for table, query := range map[string]string{
+			d.markers: "SELECT toUInt64(count()) AS n FROM (SELECT attempt FROM %s GROUP BY attempt HAVING count() > 1)",
+			d.rows:    "SELECT toUInt64(count()) - uniqExact(" + row + ") AS n FROM %s",
+		} {
+			n, err := ses.number(t.Context(), "SELECT toUInt64(n) FROM ("+fmt.Sprintf(query, ses.in(table))+")")
+			if err != nil || n != 0 {
+				t.Errorf("%s: %d attempts were used twice, %v", table, n, err)
+			}
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
@@ -16,17 +17,19 @@ func TestGrants(t *testing.T) {
 	admin, err := engines.StartEngine26(dir)
 	engines.Need(t, err)
 	must(t, admin, "CREATE DATABASE docs")
-	check(t, open(t, admin.DSN("docs")).Check(t.Context()))
+	check(t, open(t, admin.DSN("docs"), analytics.AgentsReport).Check(t.Context()))
 	check(t, admin.Stop())
 	var flags []string
 	for _, grant := range sinktest.DocumentedGrants(t, "../../docs/clickhouse.md", `(?m)^(GRANT .*) TO docgauge;$`) {
 		flags = append(flags, "--grant="+grant)
 	}
 	least := start26(t, dir, flags...)
-	s := open(t, least.DSN("docs"))
+	s := open(t, least.DSN("docs"), analytics.AgentsReport)
 	check(t, s.Check(t.Context()))
 	for number, rows := range map[int32]int64{1: 30, 2: 10} {
-		replace(t, s, seal(number, rows))
+		for _, report := range sinktest.Reports {
+			replace(t, s, seal(number, rows).For(report))
+		}
 	}
 	if _, err := s.Collect(t.Context(), false); err != nil {
 		t.Error(err)

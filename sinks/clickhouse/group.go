@@ -70,8 +70,8 @@ func newQueue() queue {
 // Replace returns when nothing reads w any more: if ctx ends while w is read for a group
 // that others wait for, that is when the group is done.
 func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
-	if report := w.Revision().Report; report != analytics.VisitorsReport {
-		return sinks.NotOffered(report)
+	if _, err := s.dataset(w.Revision().Report); err != nil {
+		return err
 	}
 	const last = analytics.Date(1<<16 - 1)
 	if rev := w.Revision(); rev.From < 0 || rev.To > last {
@@ -130,7 +130,7 @@ func (q *queue) take(d *delivery) bool {
 	return i >= 0
 }
 
-// gather takes d and what fits with it from those that wait, in the order in which they
+// gather takes d and what fits with it from those of its report that wait, in the order in which they
 // came. It returns nil if d has been taken before.
 func (s *Sink) gather(d *delivery) []*delivery {
 	if !s.queue.take(d) {
@@ -149,7 +149,7 @@ func (s *Sink) gather(d *delivery) []*delivery {
 	defer s.queue.mu.Unlock()
 	s.queue.waiting = slices.DeleteFunc(s.queue.waiting, func(other *delivery) bool {
 		more, m := max(other.Revision().Rows, 0), month(other)
-		if other.alone || len(group) == groupWindows || rows+more > groupRows || !months[m] && len(months) == most {
+		if other.alone || other.Revision().Report != d.Revision().Report || len(group) == groupWindows || rows+more > groupRows || !months[m] && len(months) == most {
 			return false
 		}
 		group, rows, months[m] = append(group, other), rows+more, true

@@ -17,6 +17,7 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/faults"
 	"github.com/docgauge/docgauge/sinks"
+	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
 // groupOf are windows of three months, each of so many rows.
@@ -25,6 +26,14 @@ func groupOf(number int32, rows int64) (all []window) {
 		all = append(all, windowOf(day, number, rows))
 	}
 	return all
+}
+
+// ofReport are the windows as those of a report.
+func ofReport(report analytics.Report, all []window) (out []window) {
+	for _, w := range all {
+		out = append(out, w.For(report))
+	}
+	return out
 }
 
 // replaceTogether has the windows committed as one group.
@@ -72,9 +81,13 @@ type counted struct {
 func (c *counted) note(query string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	table := windowsTable
-	if strings.Contains(query, rowsTable) {
-		table = rowsTable
+	table := ""
+	for _, d := range datasets {
+		for _, t := range []string{d.rows, d.markers} {
+			if strings.Contains(query, t) {
+				table = t
+			}
+		}
 	}
 	c.statements = append(c.statements, query[:len("INSERT")]+" "+table)
 }
@@ -96,21 +109,54 @@ func TestGroup(t *testing.T) {
 	both(t, func(t *testing.T, e engine) {
 		s, r := newSink(t, e)
 		former(t, s)
-		c := &counted{Conn: s.session.conn}
-		s.session.conn = c
+		c := &counted{Conn: s.sessions[analytics.VisitorsReport].conn}
+		s.sessions[analytics.VisitorsReport].conn = c
 		next := append(groupOf(2, 700), windowOf(7, 2, 0), totalsOnly(8))
 		for i, err := range replaceTogether(t, s, next) {
 			if err != nil {
 				t.Errorf("window %d: %v", i, err)
 			}
 		}
-		want := []string{"INSERT " + rowsTable, "SELECT " + rowsTable, "INSERT " + windowsTable, "SELECT " +
-			windowsTable}
+		want := []string{"INSERT " + visitors.rows, "SELECT " + visitors.rows, "INSERT " + visitors.markers, "SELECT " +
+			visitors.markers}
 		if diff := cmp.Diff(want, c.statements); diff != "" {
 			t.Errorf("statements (-want +got):\n%s", diff)
 		}
 		for _, w := range next {
 			sees(t, r, w.Rev.Key, 2)
+		}
+		attemptsAreApart(t, s)
+	})
+}
+
+// TestGroupsOfReports: windows of two reports that wait together are two groups.
+func TestGroupsOfReports(t *testing.T) {
+	both(t, func(t *testing.T, e engine) {
+		s, r := newSink(t, e, analytics.AgentsReport)
+		check(t, s.Check(t.Context()))
+		c := &counted{Conn: s.conn}
+		var all []window
+		for i := range 6 {
+			report := sinktest.Reports[i%2]
+			s.sessions[report].conn = c
+			all = append(all, windowOf(i/2, 1, 30).For(report))
+		}
+		all = append(all, totalsOnly(8).For(analytics.AgentsReport))
+		for i, err := range replaceTogether(t, s, all) {
+			if err != nil {
+				t.Errorf("window %d: %v", i, err)
+			}
+		}
+		var want []string
+		for _, d := range datasets {
+			want = append(want, "INSERT "+d.rows, "SELECT "+d.rows, "INSERT "+d.markers, "SELECT "+d.markers)
+		}
+		slices.Sort(want)
+		if diff := cmp.Diff(want, slices.Sorted(slices.Values(c.statements))); diff != "" {
+			t.Errorf("statements (-want +got):\n%s", diff)
+		}
+		for _, w := range all[:6] {
+			sees(t, r, w.Rev.Key, 1)
 		}
 		attemptsAreApart(t, s)
 	})
@@ -311,15 +357,15 @@ func TestGroupRefused(t *testing.T) {
 	dsn := e.DSN(database(t, e))
 	s, r := open(t, dsn+"?max_partitions_per_insert_block=1"), newReader(t, dsn)
 	check(t, s.Check(t.Context()))
-	c := &counted{Conn: s.session.conn}
-	s.session.conn = c
+	c := &counted{Conn: s.sessions[analytics.VisitorsReport].conn}
+	s.sessions[analytics.VisitorsReport].conn = c
 	group := groupOf(2, 300)
 	for i, err := range replaceTogether(t, s, group) {
 		if err != nil {
 			t.Errorf("window %d: %v", i, err)
 		}
 	}
-	inserts := slices.DeleteFunc(c.statements, func(q string) bool { return q != "INSERT "+rowsTable })
+	inserts := slices.DeleteFunc(c.statements, func(q string) bool { return q != "INSERT "+visitors.rows })
 	if want := 1 + len(group); len(inserts) != want {
 		t.Errorf("rows were inserted %d times, want %d", len(inserts), want)
 	}
@@ -370,7 +416,7 @@ func TestReadersDuringGroups(t *testing.T) {
 // wholeWindows reads the view of rows once and expects one whole revision of each window.
 func (r reader) wholeWindows(windows int, size func(int32) int64) error {
 	rows, err := r.conn.Query(context.Background(),
-		"SELECT toUInt64(count()), min(revision), max(revision) FROM "+visitorsView+" GROUP BY window_start")
+		"SELECT toUInt64(count()), min(revision), max(revision) FROM "+visitors.view+" GROUP BY window_start")
 	if err != nil {
 		return err
 	}
@@ -420,6 +466,8 @@ func TestGather(t *testing.T) {
 		"months":           {"", wait(months(groupMonths + 20)...), groupMonths},
 		"months, cluster":  {"c", wait(append(months(3), months(1)...)...), 2},
 		"another is alone": {"", append(wait(windowOf(0, 1, 5)), &delivery{Sealed: windowOf(1, 1, 5), alone: true}), 1},
+		"another report": {"", wait(windowOf(0, 1, 5), windowOf(0, 1, 5).For(analytics.AgentsReport),
+			windowOf(1, 1, 5)), 2},
 		"it is alone": {"", append([]*delivery{{Sealed: windowOf(1, 1, 5), alone: true}},
 			wait(windowOf(0, 1, 5))...), 1},
 	} {

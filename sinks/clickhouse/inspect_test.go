@@ -15,9 +15,12 @@ import (
 // TestInspectDamage: Inspect shows damage done to the tables.
 func TestInspectDamage(t *testing.T) {
 	const (
-		rows    = "DB.docgauge_visitors_rows"
-		windows = "DB.docgauge_windows"
-		aRow    = " WHERE path = '/docs/page-00000003xxxxxxxxxx'"
+		rows     = "DB.docgauge_visitors_rows"
+		windows  = "DB.docgauge_windows"
+		aRow     = " WHERE path = '/docs/page-00000003xxxxxxxxxx'"
+		ofAgents = "DB.docgauge_agents_rows"
+		markers  = "DB.docgauge_agents_markers"
+		anAgent  = aRow + " AND agent = 'curl'"
 	)
 	doubled := func(table string, columns []column, more string) string {
 		all := names(columns)
@@ -33,7 +36,7 @@ func TestInspectDamage(t *testing.T) {
 		"count changed":    {"ALTER TABLE " + rows + " UPDATE ai = 6" + aRow, sinktest.ChangesRows},
 		"counts exchanged": {"ALTER TABLE " + rows + " UPDATE human = ai, ai = human" + aRow,
 			sinktest.ChangesRows},
-		"rows doubled":             {doubled(rows, rowColumns, "0"), sinktest.LeavesRows(20)},
+		"rows doubled":             {doubled(rows, visitors.rowColumns(), "0"), sinktest.LeavesRows(20)},
 		"revision of rows changed": {"ALTER TABLE " + rows + " UPDATE revision = 7" + aRow, sinktest.Contradicts},
 		"totals changed":           {"ALTER TABLE " + windows + " UPDATE total = 1 WHERE 1", sinktest.ChangesTotals},
 		"marker deleted": {"ALTER TABLE " + windows + " DELETE WHERE revision = 2",
@@ -44,15 +47,36 @@ func TestInspectDamage(t *testing.T) {
 			func(_, after sinks.Shown, fault *sinks.Fault) bool {
 				return after.Number == 0 && fault == nil
 			}},
-		"marker without rows": {doubled(windows, windowColumns, "1") + " WHERE revision = 2",
+		"marker without rows": {doubled(windows, visitors.markerColumns(), "1") + " WHERE revision = 2",
 			sinktest.LeavesRows(0)},
-		"marker doubled":         {doubled(windows, windowColumns, "0"), sinktest.Harmless},
-		"attempt without marker": {doubled(rows, rowColumns, "1"), sinktest.Harmless},
+		"marker doubled":         {doubled(windows, visitors.markerColumns(), "0"), sinktest.Harmless},
+		"attempt without marker": {doubled(rows, visitors.rowColumns(), "1"), sinktest.Harmless},
+
+		"row of agents deleted": {"ALTER TABLE " + ofAgents + " DELETE" + anAgent, sinktest.LeavesRows(9)},
+		"class changed":         {"ALTER TABLE " + ofAgents + " UPDATE class = 'human'" + anAgent, sinktest.ChangesRows},
+		"visitors changed":      {"ALTER TABLE " + ofAgents + " UPDATE visitors = 1" + anAgent, sinktest.ChangesRows},
+		"site of an agent deleted": {"ALTER TABLE " + ofAgents + " DELETE WHERE path = '' AND agent = 'curl'",
+			func(before, after sinks.Shown, fault *sinks.Fault) bool {
+				return sinktest.ChangesRows(before, after, fault) && after.Sum.Implausible == 5
+			}},
+		"rows of agents doubled": {doubled(ofAgents, agents.rowColumns(), "0"), sinktest.LeavesRows(20)},
+		"revision of the site's agents changed": {"ALTER TABLE " + ofAgents + " UPDATE revision = 7 WHERE path = ''",
+			sinktest.Contradicts},
+		"number of rows changed": {"ALTER TABLE " + markers + " UPDATE row_count = 9 WHERE 1", sinktest.LeavesRows(10)},
+		"marker of agents deleted": {"ALTER TABLE " + markers + " DELETE WHERE revision = 2",
+			func(_, after sinks.Shown, _ *sinks.Fault) bool {
+				return after.Number == 1 && after.Whole()
+			}},
+		"attempt of agents without marker": {doubled(ofAgents, agents.rowColumns(), "1"), sinktest.Harmless},
 	} {
 		t.Run(name, func(t *testing.T) {
 			both(t, func(t *testing.T, e engine) {
 				db := database(t, e)
-				sinktest.SeesDamage(t, open(t, e.DSN(db)), analytics.VisitorsReport, func() {
+				report := analytics.VisitorsReport
+				if strings.Contains(d.sql, "docgauge_agents") {
+					report = analytics.AgentsReport
+				}
+				sinktest.SeesDamage(t, open(t, e.DSN(db), report), report, func() {
 					mutate(t, e, db,
 						strings.ReplaceAll(d.sql, "DB.", db+"."))
 				}, d.seen)

@@ -4,6 +4,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
 // TestMigrationsAtOnce lets eight sinks find an empty database.
@@ -31,6 +34,27 @@ func TestMigrationsAtOnce(t *testing.T) {
 	})
 }
 
+// TestVisitorsOnly: a sink without the option Reports makes no table of agents, and neither takes nor
+// shows their windows; with it, the tables come to a database that visitors are in.
+func TestVisitorsOnly(t *testing.T) {
+	both(t, func(t *testing.T, e engine) {
+		name := database(t, e)
+		s, r, w := open(t, e.DSN(name)), newReader(t, e.DSN(name)), seal(1, 3).For(analytics.AgentsReport)
+		shows(t, s, r, seal(1, 3))
+		check(t, s.Check(t.Context()))
+		sinktest.VisitorsOnly(t, s, w)
+		made := func() string {
+			return must(t, e, "SELECT name FROM system.tables WHERE database = '"+name+"' AND name LIKE '%agents%'")
+		}
+		both := open(t, e.DSN(name), analytics.AgentsReport)
+		if shown, fault := sinktest.Inspected(t, both, w.Rev.Key); shown.Number != 0 || fault != nil || made() != "" {
+			t.Errorf("before its first window, agents are %+v, %v in %s", shown, fault, made())
+		}
+		shows(t, both, r, w)
+		sinktest.VisitorsOnly(t, s, w)
+	})
+}
+
 // TestMigratesOnce opens a schema three times: it is made once. A newer one is refused.
 func TestMigratesOnce(t *testing.T) {
 	both(t, func(t *testing.T, e engine) {
@@ -38,10 +62,10 @@ func TestMigratesOnce(t *testing.T) {
 		for range 3 {
 			check(t, open(t, e.DSN(name)).Check(t.Context()))
 		}
-		if got := must(t, e, "SELECT count() FROM "+name+"."+versionsTable); strings.TrimSpace(got) != "1" {
+		if got := must(t, e, "SELECT count() FROM "+name+"."+visitors.versions); strings.TrimSpace(got) != "1" {
 			t.Errorf("%s migrations", got)
 		}
-		must(t, e, "INSERT INTO "+name+"."+versionsTable+" (version, views) VALUES (2, 'modern')")
+		must(t, e, "INSERT INTO "+name+"."+visitors.versions+" (version, views) VALUES (2, 'modern')")
 		refused(t, e.DSN(name), "schema version 2, this program knows 1", "use the release of docgauge that made them")
 	})
 }
@@ -51,17 +75,17 @@ func TestViewsAfterUpgrade(t *testing.T) {
 	t.Parallel()
 	e := modern(t)
 	name := database(t, e)
-	l := layout{database: name, server: oldest}
+	l := layout{of: visitors, database: name, server: oldest}
 	for _, statement := range append(append([]string{l.versions()}, l.tables()...), l.views()...) {
 		must(t, e, statement)
 	}
-	must(t, e, "INSERT INTO "+name+"."+versionsTable+" (version, views) VALUES (1, '"+l.flavour()+"')")
+	must(t, e, "INSERT INTO "+name+"."+visitors.versions+" (version, views) VALUES (1, '"+l.flavour()+"')")
 	s, r := open(t, e.DSN(name)), newReader(t, e.DSN(name))
 	w := windowOf(0, 1, 10)
 	if err := s.Replace(t.Context(), w); err != nil || r.shown(w.Rev.Key) != 1 {
 		t.Errorf("Replace = %v", err)
 	}
-	for _, view := range []string{visitorsView, totalsView} {
+	for _, view := range []string{visitors.view, visitors.windows} {
 		got := must(t, e, "SELECT toTypeName(settled), toTypeName(exported_at) FROM "+name+"."+view+" LIMIT 1")
 		if !strings.HasPrefix(got, "Bool\tDateTime64(6") {
 			t.Errorf("%s has the types %s", view, got)

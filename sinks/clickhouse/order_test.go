@@ -8,6 +8,7 @@ import (
 
 	clickhouse "github.com/ClickHouse/clickhouse-go/v2"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
@@ -55,13 +56,13 @@ func underWay(t *testing.T, e engine, words string) bool {
 // markers, and again before it reads them, and settings that could upset it.
 func stretched(t *testing.T, s *Sink) (query string, settings clickhouse.Settings) {
 	t.Helper()
-	ses, err := s.open(t.Context())
+	ses, err := s.open(t.Context(), analytics.VisitorsReport)
 	check(t, err)
-	from := "FROM " + ses.in(windowsTable)
+	from := "FROM " + ses.in(visitors.markers)
 	query = strings.NewReplacer(
 		" WHERE (", " WHERE (SELECT sleep(0.6)) = 0 AND (",
 		from, "FROM (SELECT * "+from+" WHERE (SELECT sleep(0.4)) = 0)",
-	).Replace(ses.visitors())
+	).Replace(ses.shownRows())
 	if strings.Count(query, "sleep") != 2 {
 		t.Fatal("the view is not what this test takes it for")
 	}

@@ -23,43 +23,63 @@ import (
 const keysAtOnce = 500
 
 // Inspect yields what the views show of each window in scope. The server adds up the
-// rows, in one query for each project and granularity. Before docgauge has made its
-// tables, Inspect yields nothing.
+// rows of visitors, in one query for each project and granularity; those of agents are read, one
+// window at a time. Before docgauge has made its tables, Inspect yields nothing.
 func (s *Sink) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.Shown, error] {
 	return sinks.Inspection(sinkName, func(yield func(sinks.Shown, error) bool) error {
-		return s.explain(s.reading(ctx, func(ses *session) error {
-			conditions, err := ses.conditions(ctx, scope)
-			if err != nil {
+		for _, d := range s.datasets {
+			err := s.reading(ctx, d, func(ses *session) error { return ses.inspect(ctx, scope, yield) })
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return s.explain(err)
+			}
+		}
+		return nil
+	})
+}
+
+func (ses *session) inspect(ctx context.Context, scope sinks.Scope, yield func(sinks.Shown, error) bool) error {
+	conditions, err := ses.conditions(ctx, scope)
+	if err != nil {
+		return err
+	}
+	for _, condition := range conditions {
+		revs, err := ses.shown(ctx, condition)
+		if err != nil {
+			return err
+		}
+		var sums map[analytics.Key]summed
+		if scope.Rows && ses.of.stored.sums != nil {
+			if sums, err = ses.of.stored.sums(ctx, ses, condition); err != nil {
 				return err
 			}
-			for _, condition := range conditions {
-				revs, err := ses.shown(ctx, condition)
-				if err != nil {
+		}
+		for _, rev := range revs {
+			if !scope.Has(rev.Key) {
+				continue
+			}
+			sum := sums[rev.Key]
+			if scope.Rows && sums == nil {
+				if sum, err = ses.of.stored.sum(ctx, ses, rev.Key); err != nil {
 					return err
 				}
-				var sums map[analytics.Key]summed
-				if scope.Rows {
-					if sums, err = ses.sums(ctx, condition); err != nil {
-						return err
-					}
-				}
-				for _, rev := range revs {
-					sum := sums[rev.Key]
-					if scope.Has(rev.Key) && !yield(sinks.Shown{Revision: rev, Sum: sum.Sum}, sum.differs(rev)) {
-						return sinks.ErrStop
-					}
-				}
 			}
-			return nil
-		}))
-	})
+			if !yield(sinks.Shown{Revision: rev, Sum: sum.Sum}, sum.differs(ses.of, rev)) {
+				return sinks.ErrStop
+			}
+		}
+	}
+	return nil
 }
 
 // Revisions yields what the views show, after it has brought the schema up to date.
 func (s *Sink) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error] {
 	return sinks.Listing(ctx, s, func() error {
-		_, err := s.open(ctx)
-		return s.explain(err)
+		for _, d := range s.datasets {
+			if _, err := s.open(ctx, d.report); err != nil {
+				return s.explain(err)
+			}
+		}
+		return nil
 	})
 }
 
@@ -68,27 +88,31 @@ func (s *Sink) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, erro
 func (s *Sink) Window(
 	ctx context.Context, rev analytics.Revision, dir string,
 ) (w sinks.Sealed, done func() error, err error) {
-	err = s.reading(ctx, func(ses *session) error {
+	d, err := s.dataset(rev.Report)
+	if err != nil {
+		return nil, nil, err
+	}
+	err = s.reading(ctx, d, func(ses *session) error {
 		revs, err := ses.shown(ctx, is(rev.Key))
 		if err != nil {
 			return err
 		}
 		if len(revs) != 1 {
-			return fmt.Errorf("%s shows %d revisions: %w", totalsView, len(revs), fs.ErrNotExist)
+			return fmt.Errorf("%s shows %d revisions: %w", d.windows, len(revs), fs.ErrNotExist)
 		}
-		w, done, err = sinks.WindowFile(dir, &sinks.Visitors, revs[0], ses.rows(ctx, revs[0]))
+		w, done, err = d.stored.file(ctx, ses, revs[0], dir)
 		return err
 	})
 	return w, done, s.explain(err)
 }
 
-// reading calls do with a session for reading. Unlike open it makes and changes
-// nothing; where docgauge has made no tables yet its error is fs.ErrNotExist.
-func (s *Sink) reading(ctx context.Context, do func(*session) error) (err error) {
-	ses := session{layout: layout{database: s.options.Auth.Database, cluster: s.cluster}}
+// reading calls do with a session of a dataset for reading. Unlike open it makes and changes
+// nothing; where docgauge has made no tables for it yet its error is fs.ErrNotExist.
+func (s *Sink) reading(ctx context.Context, d *dataset, do func(*session) error) (err error) {
+	ses := session{layout: layout{of: d, database: s.options.Auth.Database, cluster: s.cluster}}
 	s.mu.Lock()
-	if s.session != nil {
-		ses = *s.session
+	if open := s.sessions[d.report]; open != nil {
+		ses = *open
 	}
 	s.mu.Unlock()
 	if ses.conn == nil {
@@ -102,7 +126,7 @@ func (s *Sink) reading(ctx context.Context, do func(*session) error) (err error)
 	}
 	version, made, err := ses.migrated(ctx)
 	if err == nil && version == 0 {
-		err = fmt.Errorf("docgauge has made no tables yet: %w", fs.ErrNotExist)
+		err = fmt.Errorf("docgauge has made no tables of %s yet: %w", d.report, fs.ErrNotExist)
 	}
 	if err == nil {
 		err = checkVersion(version)
@@ -120,6 +144,7 @@ func (ses *session) conditions(ctx context.Context, scope sinks.Scope) (out []st
 		keys := slices.SortedFunc(maps.Keys(scope.Keys), func(a, b analytics.Key) int {
 			return strings.Compare(a.String(), b.String())
 		})
+		keys = slices.DeleteFunc(keys, func(k analytics.Key) bool { return k.Report != ses.of.report })
 		for chunk := range slices.Chunk(keys, keysAtOnce) {
 			tuples := make([]string, len(chunk))
 			for i, k := range chunk {
@@ -135,17 +160,22 @@ func (ses *session) conditions(ctx context.Context, scope sinks.Scope) (out []st
 	}
 	series := sinks.Scope{Projects: scope.Projects, Except: scope.Except, Granularities: scope.Granularities}
 	query := fmt.Sprintf("SELECT project, granularity FROM %s GROUP BY project, granularity ORDER BY project, "+
-		"granularity", ses.in(windowsTable))
+		"granularity", ses.in(ses.of.markers))
 	err = ses.query(ctx, query, func(rows driver.Rows) error {
 		var project, granularity string
 		err := rows.Scan(&project, &granularity)
-		if err == nil && series.Has(analytics.Key{Project: project, Granularity: analytics.Granularity(granularity)}) {
+		if err == nil && series.Has(analytics.Key{Report: ses.of.report, Project: project, Granularity: analytics.Granularity(granularity)}) {
 			out = append(out, fmt.Sprintf("project = %s AND granularity = %s%s",
 				quote(project), quote(granularity), dates))
 		}
 		return err
 	})
 	return out, err
+}
+
+// revision are the columns of a view that identify a revision.
+func (ses *session) revision() string {
+	return "revision, settled = 1, verified = 1, " + ses.exported()
 }
 
 // exported is the exact time in a view.
@@ -156,14 +186,17 @@ func (ses *session) exported() string {
 	return "toUnixTimestamp64Micro(exported_at)"
 }
 
-// shown returns what the view of totals shows.
+// shown returns what the view of windows shows.
 func (ses *session) shown(ctx context.Context, condition string) (out []analytics.Revision, err error) {
-	query := fmt.Sprintf("SELECT %s, human, ai, total, page_count, revision, settled = 1, verified = 1, %s FROM %s "+
-		"WHERE %s ORDER BY %s",
-		keyColumns, ses.exported(), ses.in(totalsView), condition, keyColumns)
+	totals := "toInt64(0), toInt64(0), toInt64(0)"
+	if ses.of.totals != nil {
+		totals = names(ses.of.totals)
+	}
+	query := fmt.Sprintf("SELECT %s, %s, %s, %s FROM %s WHERE %s ORDER BY %[1]s",
+		keyColumns, totals, ses.of.count.name, ses.revision(), ses.in(ses.of.windows), condition)
 	err = ses.query(ctx, query, func(rows driver.Rows) error {
 		var rev analytics.Revision
-		var key sinks.ScannedKey
+		key := sinks.ScannedKey{Report: ses.of.report}
 		var settled, verified uint8
 		var exported int64
 		err := rows.Scan(key.Into(&rev.Totals.Human, &rev.Totals.AI, &rev.Totals.Total, &rev.Rows, &rev.Number,
@@ -176,30 +209,74 @@ func (ses *session) shown(ctx context.Context, condition string) (out []analytic
 	return out, err
 }
 
-// rows yields the rows of a revision in the order of their paths.
-func (ses *session) rows(ctx context.Context, rev analytics.Revision) iter.Seq2[analytics.Row, error] {
-	query := fmt.Sprintf("SELECT path, human, ai, total FROM %s WHERE %s AND revision = %d ORDER BY path",
-		ses.in(visitorsView), is(rev.Key), rev.Number)
-	return func(yield func(analytics.Row, error) bool) {
-		err := ses.query(ctx, query, func(rows driver.Rows) error {
-			var r analytics.Row
-			if err := rows.Scan(&r.Path, &r.Human, &r.AI, &r.Total); err != nil {
-				return err
-			}
-			if !yield(r, nil) {
+// each calls do for each row that the view shows of a window, in the order; more are columns after the
+// report's own, which are scanned into the given places.
+func (d rowsOf[R]) each(
+	ctx context.Context, ses *session, condition, order, more string, into []any, do func(R) error,
+) error {
+	var row R
+	into = append(d.fields(&row), into...)
+	own := []string{"path"}
+	for _, c := range ses.of.own {
+		own = append(own, c.name)
+		if c.kind == truth {
+			own[len(own)-1] += " = 1"
+		}
+	}
+	query := fmt.Sprintf("SELECT %s%s FROM %s WHERE %s ORDER BY %s", strings.Join(own, ", "), more,
+		ses.in(ses.of.view), condition, order)
+	return ses.query(ctx, query, func(rows driver.Rows) error {
+		if err := rows.Scan(into...); err != nil {
+			return err
+		}
+		return do(row)
+	})
+}
+
+// file writes the rows of a revision.
+func (d rowsOf[R]) file(
+	ctx context.Context, ses *session, rev analytics.Revision, dir string,
+) (sinks.Sealed, func() error, error) {
+	condition := fmt.Sprintf("%s AND revision = %d", is(rev.Key), rev.Number)
+	order := strings.Join(append([]string{"path"}, ses.of.order...), ", ")
+	return sinks.WindowFile(dir, d.Dataset, rev, func(yield func(R, error) bool) {
+		err := d.each(ctx, ses, condition, order, "", nil, func(row R) error {
+			if !yield(row, nil) {
 				return sinks.ErrStop
 			}
 			return nil
 		})
 		if err != nil && !errors.Is(err, sinks.ErrStop) {
-			yield(analytics.Row{}, err)
+			var none R
+			yield(none, err)
 		}
-	}
+	})
+}
+
+// sum reads the rows of a window, those without a path first.
+func (d rowsOf[R]) sum(ctx context.Context, ses *session, key analytics.Key) (s summed, err error) {
+	add, sum := d.Sum()
+	var of columns
+	first := true
+	err = d.each(ctx, ses, is(key), "path != ''", ", "+ses.revision(),
+		[]any{&of.number, &of.settled, &of.verified, &of.exported}, func(row R) error {
+			add(row)
+			if first {
+				s.least, s.most, first = of, of, false
+			}
+			if of != s.least {
+				s.most = of
+			}
+			return nil
+		})
+	s.Sum, s.found = *sum, !first
+	return s, err
 }
 
 // summed is the sum of the rows of a window, and the range of their revision columns.
 type summed struct {
 	analytics.Sum
+	found       bool // there are rows
 	least, most columns
 }
 
@@ -211,16 +288,16 @@ type columns struct {
 }
 
 // differs returns a fault where the rows are not of rev.
-func (s summed) differs(rev analytics.Revision) error {
+func (s summed) differs(d *dataset, rev analytics.Revision) error {
 	want := columns{rev.Number, asUInt8(rev.Settled), asUInt8(rev.Verified), rev.ExportedAt.UnixMicro()}
-	if s.Rows == 0 || s.least == want && s.most == want {
+	if !s.found || s.least == want && s.most == want {
 		return nil
 	}
 	describe := func(c columns) string {
 		return fmt.Sprintf("revision %d of %s", c.number, time.UnixMicro(c.exported).UTC().Format(time.DateTime))
 	}
-	err := fmt.Errorf("%s shows rows from %s to %s, %s shows %s", visitorsView, describe(s.least), describe(s.most),
-		totalsView, describe(want))
+	err := fmt.Errorf("%s shows rows from %s to %s, %s shows %s", d.view, describe(s.least), describe(s.most),
+		d.windows, describe(want))
 	return sinks.Fault{Sink: sinkName, Key: rev.Key, Kind: sinks.Disagree, Err: err}
 }
 
@@ -228,8 +305,8 @@ func (s summed) differs(rev analytics.Revision) error {
 // [analytics.Totals.Plausible]).
 const contradicts = "(human < 0 OR ai < 0 OR total < greatest(human, ai) OR total - human > ai)"
 
-// sums adds up the rows that the view of visitors shows.
-func (ses *session) sums(ctx context.Context, condition string) (map[analytics.Key]summed, error) {
+// sumVisitors has the server add up the rows that the view of visitors shows.
+func sumVisitors(ctx context.Context, ses *session, condition string) (map[analytics.Key]summed, error) {
 	least, most := make([]string, 0, 4), make([]string, 0, 4)
 	for _, column := range []string{"revision", "settled = 1", "verified = 1", ses.exported()} {
 		least, most = append(least, "min("+column+")"), append(most, "max("+column+")")
@@ -245,13 +322,13 @@ SELECT %[1]s, toInt64(count()),
        sum(sipHash64(concat(path, '\0', toString(human), '\0', toString(ai), '\0', toString(total)))),
        max(human), max(ai), max(total), toInt64(countIf(%[2]s)), minIf(path, %[2]s), %[3]s, %[4]s, %[7]s
 FROM %[5]s WHERE %[6]s GROUP BY %[1]s`,
-		keyColumns, contradicts, strings.Join(least, ", "), strings.Join(most, ", "), ses.in(visitorsView), condition,
+		keyColumns, contradicts, strings.Join(least, ", "), strings.Join(most, ", "), ses.in(ses.of.view), condition,
 		strings.Join(added, ", "))
 	out := map[analytics.Key]summed{}
 	err := ses.query(ctx, query, func(rows driver.Rows) error {
-		var key sinks.ScannedKey
+		key := sinks.ScannedKey{Report: ses.of.report}
 		var checksum uint64
-		var s summed
+		s := summed{found: true}
 		err := rows.Scan(key.Into(&s.Rows, &checksum,
 			&s.Largest.Human, &s.Largest.AI, &s.Largest.Total, &s.Implausible, &s.Example,
 			&s.least.number, &s.least.settled, &s.least.verified, &s.least.exported,

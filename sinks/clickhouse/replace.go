@@ -40,7 +40,7 @@ func (e errShort) Error() string {
 // in its err; the returned error is that of all other windows. next lets another group
 // begin.
 func (s *Sink) commit(ctx context.Context, group []*delivery, next func()) error {
-	ses, err := s.open(ctx)
+	ses, err := s.open(ctx, group[0].Revision().Report)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (s *Sink) commit(ctx context.Context, group []*delivery, next func()) error
 			<-s.queue.marking
 		}
 	}()
-	err = ses.insertRows(ctx, group, func() error {
+	err = ses.of.stored.insert(ctx, ses, group, func() error {
 		if !ses.overlaps {
 			return nil
 		}
@@ -129,7 +129,7 @@ func (ses *session) countRows(ctx context.Context, group []*delivery) error {
 	}
 	there := map[uint64]uint64{}
 	err := ses.query(ctx, fmt.Sprintf("SELECT attempt, toUInt64(count()) FROM %s WHERE (%s) IN (%s) GROUP BY attempt",
-		ses.in(rowsTable), attemptColumns, strings.Join(written, ", ")), func(rows driver.Rows) error {
+		ses.in(ses.of.rows), attemptColumns, strings.Join(written, ", ")), func(rows driver.Rows) error {
 		var attempt, n uint64
 		err := rows.Scan(&attempt, &n)
 		there[attempt] = n
@@ -148,16 +148,19 @@ func (ses *session) countRows(ctx context.Context, group []*delivery) error {
 
 // insertMarkers names the attempts of the group.
 func (ses *session) insertMarkers(ctx context.Context, group []*delivery) error {
-	batch, err := ses.batch(ctx, windowsTable, windowColumns)
+	batch, err := ses.batch(ctx, ses.of.markers, ses.of.markerColumns())
 	if err != nil {
 		return err
 	}
 	for _, d := range group {
 		rev := d.Revision()
-		err := batch.Append(rev.Project, string(rev.Granularity), rev.From.Time(), rev.To.Time(), d.attempt,
-			rev.Totals.Human, rev.Totals.AI, rev.Totals.Total, rev.Rows,
-			rev.Number, asUInt8(rev.Settled), asUInt8(rev.Verified), rev.ExportedAt.UnixMicro())
-		if err != nil {
+		marker := []any{rev.Project, string(rev.Granularity), rev.From.Time(), rev.To.Time(), d.attempt}
+		if ses.of.totals != nil {
+			marker = append(marker, rev.Totals.Human, rev.Totals.AI, rev.Totals.Total)
+		}
+		marker = append(marker, rev.Rows, rev.Number, asUInt8(rev.Settled), asUInt8(rev.Verified),
+			rev.ExportedAt.UnixMicro())
+		if err := batch.Append(marker...); err != nil {
 			return errors.Join(err, batch.Abort())
 		}
 	}
@@ -172,8 +175,8 @@ func (ses *session) newestOf(ctx context.Context, group []*delivery) (map[analyt
 	}
 	newest := map[analytics.Key]uint64{}
 	err := ses.query(ctx, fmt.Sprintf("SELECT %[1]s, max(attempt) FROM %[2]s WHERE (%[1]s) IN (%[3]s) GROUP BY %[1]s",
-		keyColumns, ses.in(windowsTable), strings.Join(keys, ", ")), func(rows driver.Rows) error {
-		var key sinks.ScannedKey
+		keyColumns, ses.in(ses.of.markers), strings.Join(keys, ", ")), func(rows driver.Rows) error {
+		key := sinks.ScannedKey{Report: ses.of.report}
 		var attempt uint64
 		err := rows.Scan(key.Into(&attempt)...)
 		newest[key.Key()] = attempt

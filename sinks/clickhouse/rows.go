@@ -10,6 +10,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/sinks"
 )
 
 const (
@@ -22,7 +23,39 @@ const (
 	stagedBytes = 1 << 20
 )
 
-// insertRows inserts the rows of a group, each window under its own attempt, block by
+// stored is what a dataset does with rows of its type.
+type stored struct {
+	insert func(ctx context.Context, ses *session, group []*delivery, sent func() error) error
+	// file writes a window as readers see it to a file in dir.
+	file func(ctx context.Context, ses *session, rev analytics.Revision, dir string) (sinks.Sealed, func() error, error)
+	// sum adds up the rows of a window as readers see them.
+	sum func(ctx context.Context, ses *session, key analytics.Key) (summed, error)
+	// sums has the server add up the rows of all windows that meet a condition; nil if it cannot.
+	sums func(ctx context.Context, ses *session, condition string) (map[analytics.Key]summed, error)
+}
+
+// rowsOf is how the rows of a report are stored.
+type rowsOf[R any] struct {
+	*sinks.Dataset[R]
+	block func() block[R]
+	// fields are the columns of a row from the path to the last one of own.
+	fields func(*R) []any
+}
+
+func storedAs[R any](d *sinks.Dataset[R], block func() block[R], fields func(*R) []any,
+	sums func(context.Context, *session, string) (map[analytics.Key]summed, error)) stored {
+	rows := rowsOf[R]{d, block, fields}
+	return stored{rows.insert, rows.file, rows.sum, sums}
+}
+
+// block is rows of one window by column, as the driver takes them.
+type block[R any] interface {
+	add(row R) (size int)
+	columns() []any
+	clear() // keeps the memory
+}
+
+// insert inserts the rows of a group, each window under its own attempt, block by
 // block, so that memory does not grow with their number. Over the native protocol the
 // blocks are one INSERT; over HTTP, where the driver cannot stream, each block is one.
 //
@@ -31,8 +64,8 @@ const (
 //
 // sent is called when all rows are on their way: another group may then be read while
 // the server works.
-func (ses *session) insertRows(ctx context.Context, group []*delivery, sent func() error) (err error) {
-	in := insert{ctx: ctx, ses: ses}
+func (d rowsOf[R]) insert(ctx context.Context, ses *session, group []*delivery, sent func() error) (err error) {
+	in := insert[R]{ctx: ctx, ses: ses, of: d, staged: staged[R]{own: d.block()}}
 	defer func() {
 		if in.batch != nil {
 			err = errors.Join(err, in.batch.Abort()) // gives up its connection
@@ -54,10 +87,11 @@ func (ses *session) insertRows(ctx context.Context, group []*delivery, sent func
 }
 
 // insert is the INSERT of a group's rows.
-type insert struct {
+type insert[R any] struct {
 	ctx    context.Context
 	ses    *session
-	staged staged
+	of     rowsOf[R]
+	staged staged[R]
 	// batch is the driver's, nil where nothing is under way; rows and bytes are those
 	// of its block.
 	batch       driver.Batch
@@ -66,23 +100,25 @@ type insert struct {
 }
 
 // window inserts the rows of d. An error is that of the whole group.
-func (in *insert) window(d *delivery) error {
+func (in *insert[R]) window(d *delivery) error {
 	rev := d.Revision()
 	in.staged.reset() // rows of a window that failed must not go under this attempt
 	in.staged.same = nil
 	if d.err = context.Cause(d.ctx); d.err != nil {
 		return nil
 	}
-	for row, err := range d.Rows() {
+	counted := int64(0)
+	for row, err := range in.of.Rows(d) {
 		if err != nil {
 			d.err = err
 			return nil
 		}
-		d.rows++
-		in.staged.paths, in.staged.bytes = append(in.staged.paths, row.Path), in.staged.bytes+len(row.Path)
-		in.staged.human, in.staged.ai = append(in.staged.human, row.Human), append(in.staged.ai, row.AI)
-		in.staged.total = append(in.staged.total, row.Total)
-		if len(in.staged.paths) < min(stagedRows, in.ses.blockRows) && in.staged.bytes < stagedBytes {
+		if d.rows++; in.of.Counts(row) {
+			counted++
+		}
+		in.staged.rows++
+		in.staged.bytes += in.staged.own.add(row)
+		if in.staged.rows < min(stagedRows, in.ses.blockRows) && in.staged.bytes < stagedBytes {
 			continue
 		}
 		if err := in.append(rev, d.attempt); err != nil {
@@ -95,22 +131,22 @@ func (in *insert) window(d *delivery) error {
 	if err := in.append(rev, d.attempt); err != nil {
 		return err
 	}
-	if want := max(rev.Rows, 0); d.rows != want {
-		d.err = fmt.Errorf("the window file has %d rows, its revision says %d", d.rows, want)
+	if want := max(rev.Rows, 0); counted != want {
+		d.err = fmt.Errorf("the window file has %d rows, its revision says %d", counted, want)
 	}
 	return nil
 }
 
 // append hands the staged rows of a window to the driver, and sends the block if it is full.
-func (in *insert) append(rev analytics.Revision, attempt uint64) (err error) {
-	if len(in.staged.paths) == 0 {
+func (in *insert[R]) append(rev analytics.Revision, attempt uint64) (err error) {
+	if in.staged.rows == 0 {
 		return nil
 	}
 	if in.ctx.Err() != nil {
 		return context.Cause(in.ctx)
 	}
 	if in.batch == nil {
-		if in.batch, err = in.ses.batch(in.ctx, rowsTable, rowColumns); err != nil {
+		if in.batch, err = in.ses.batch(in.ctx, in.ses.of.rows, in.ses.of.rowColumns()); err != nil {
 			return err
 		}
 	}
@@ -119,7 +155,7 @@ func (in *insert) append(rev analytics.Revision, attempt uint64) (err error) {
 			return err
 		}
 	}
-	in.rows, in.bytes = in.rows+len(in.staged.paths), in.bytes+in.staged.bytes
+	in.rows, in.bytes = in.rows+in.staged.rows, in.bytes+in.staged.bytes
 	in.staged.reset()
 	if in.rows < in.ses.blockRows && in.bytes < blockBytes {
 		return nil
@@ -134,7 +170,7 @@ func (in *insert) append(rev analytics.Revision, attempt uint64) (err error) {
 
 // end ends the INSERT, if one is under way, and has its answer awaited beside what
 // follows, if there are connections for that.
-func (in *insert) end() error {
+func (in *insert[R]) end() error {
 	if in.batch == nil {
 		return nil
 	}
@@ -152,7 +188,7 @@ func (in *insert) end() error {
 }
 
 // wait returns the error of the INSERT that was sent last.
-func (in *insert) wait() error {
+func (in *insert[R]) wait() error {
 	if in.answer == nil {
 		return nil
 	}
@@ -161,25 +197,24 @@ func (in *insert) wait() error {
 	return err
 }
 
-// staged are rows of one window by column, as the driver takes them.
-type staged struct {
-	paths            []string
-	human, ai, total []int64
-	bytes            int
+// staged are rows of one window that were not handed to the driver yet.
+type staged[R any] struct {
+	own         block[R]
+	rows, bytes int
 	// same are the columns that are the same in all rows, sameRows times.
 	same     []any
 	sameRows int
 }
 
-// reset drops the rows, and keeps their memory.
-func (s *staged) reset() {
-	clear(s.paths)
-	s.paths, s.human, s.ai, s.total, s.bytes = s.paths[:0], s.human[:0], s.ai[:0], s.total[:0], 0
+// reset drops the rows.
+func (s *staged[R]) reset() {
+	s.own.clear()
+	s.rows, s.bytes = 0, 0
 }
 
 // columns returns the rows in the order of rowColumns.
-func (s *staged) columns(rev analytics.Revision, attempt uint64) []any {
-	if n := len(s.paths); s.same == nil || n != s.sameRows {
+func (s *staged[R]) columns(rev analytics.Revision, attempt uint64) []any {
+	if n := s.rows; s.same == nil || n != s.sameRows {
 		s.same, s.sameRows = []any{
 			slices.Repeat([]string{rev.Project}, n), slices.Repeat([]string{string(rev.Granularity)}, n),
 			slices.Repeat([]time.Time{rev.From.Time()}, n), slices.Repeat([]time.Time{rev.To.Time()}, n),
@@ -188,5 +223,5 @@ func (s *staged) columns(rev analytics.Revision, attempt uint64) []any {
 			slices.Repeat([]uint8{asUInt8(rev.Verified)}, n), slices.Repeat([]int64{rev.ExportedAt.UnixMicro()}, n),
 		}, n
 	}
-	return slices.Concat(s.same[:5], []any{s.paths, s.human, s.ai, s.total}, s.same[5:])
+	return slices.Concat(s.same[:len(attempted)], s.own.columns(), s.same[len(attempted):])
 }

@@ -5,42 +5,20 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	clickhouse "github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 )
 
-// The names of tables and views in the database of the DSN.
 const (
-	rowsTable      = "docgauge_visitors_rows"
-	windowsTable   = "docgauge_windows"
-	versionsTable  = "docgauge_migrations"
-	visitorsView   = "docgauge_visitors"
-	totalsView     = "docgauge_totals"
-	attemptsView   = "docgauge_visitors_attempts"
 	localSuffix    = "_local"
 	inlineViews    = "analyzer_inline_views" // a setting of servers from 26.4
 	flavourClassic = "classic"
 	keyColumns     = "project, granularity, window_start, window_end"
 	attemptColumns = keyColumns + ", attempt"
 )
-
-// rowColumns are inserted in this order; written_at is the server's.
-var rowColumns = []column{
-	{"project", "String"}, {"granularity", "String"}, {"window_start", "Date"}, {"window_end", "Date"},
-	{"attempt", "UInt64"},
-	{"path", "String"}, {"human", "Int64"}, {"ai", "Int64"}, {"total", "Int64"},
-	{"revision", "Int32"}, {"settled", "UInt8"}, {"verified", "UInt8"}, {"exported_at_us", "Int64"},
-}
-
-// windowColumns are those of a marker; committed_at is the server's.
-var windowColumns = []column{
-	{"project", "String"}, {"granularity", "String"}, {"window_start", "Date"}, {"window_end", "Date"},
-	{"attempt", "UInt64"},
-	{"human", "Int64"}, {"ai", "Int64"}, {"total", "Int64"}, {"page_count", "Int64"},
-	{"revision", "Int32"}, {"settled", "UInt8"}, {"verified", "UInt8"}, {"exported_at_us", "Int64"},
-}
 
 type column struct{ name, kind string }
 
@@ -60,8 +38,9 @@ func definitions(columns []column) string {
 	return strings.Join(out, ", ")
 }
 
-// layout makes statements for a server, alone or in a cluster.
+// layout makes statements about the tables of a dataset, for a server, alone or in a cluster.
 type layout struct {
+	of                *dataset
 	database, cluster string
 	topology          topology
 	server            server
@@ -100,15 +79,19 @@ func (l layout) engine(name, shard, replica string) string {
 func (l layout) versions() string {
 	return fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s%s (version UInt32, views String, applied_at DateTime DEFAULT "+
 		"now()) ENGINE = %s ORDER BY version",
-		l.in(versionsTable), l.onCluster(), l.engine(versionsTable, "all", "{shard}-{replica}"))
+		l.in(l.of.versions), l.onCluster(), l.engine(l.of.versions, "all", "{shard}-{replica}"))
 }
 
 // tables makes the two tables. They are plain MergeTrees with the attempt in the
 // sorting key: an engine that replaces rows would lose committed ones to an attempt
 // that is never committed.
 func (l layout) tables() []string {
-	return append(l.table(rowsTable, rowColumns, "written_at", "project, granularity, window_start, attempt, path"),
-		l.table(windowsTable, windowColumns, "committed_at", attemptColumns)...)
+	order := "project, granularity, window_start, attempt, path"
+	for _, name := range l.of.order {
+		order += ", " + name
+	}
+	return append(l.table(l.of.rows, l.of.rowColumns(), "written_at", order),
+		l.table(l.of.markers, l.of.markerColumns(), "committed_at", attemptColumns)...)
 }
 
 func (l layout) table(name string, columns []column, stamp, order string) []string {
@@ -131,11 +114,11 @@ func (l layout) distributed(name, sharding string) string {
 func (l layout) views() []string {
 	var out []string
 	if l.server.modern() {
-		out = append(out, l.view(attemptsView, "SELECT * FROM "+l.in(l.local(rowsTable))))
+		out = append(out, l.view(l.of.attempts, "SELECT * FROM "+l.in(l.local(l.of.rows))))
 	}
-	out = append(out, l.view(visitorsView, l.visitors()), l.view(totalsView, l.totals()))
+	out = append(out, l.view(l.of.view, l.shownRows()), l.view(l.of.windows, l.shownWindows()))
 	if l.cluster != "" {
-		out = append(out, l.distributed(visitorsView, ""), l.distributed(totalsView, ""))
+		out = append(out, l.distributed(l.of.view, ""), l.distributed(l.of.windows, ""))
 	}
 	return out
 }
@@ -160,28 +143,35 @@ func (l layout) flavour() string {
 	return flavourClassic
 }
 
-// visitors shows the rows of the newest markers. The query must not know a marker that
+// shownRows shows the rows of the newest markers. The query must not know a marker that
 // is newer than its rows: it would see nothing of that window. Old servers evaluate the
 // markers before they determine the parts of the table. Today's servers first take the
 // state of every table that the query itself names, and later, when they plan a view,
 // the state of those inside it: so the rows are read through a separate view, which
 // must not be planned inline.
-func (l layout) visitors() string {
-	rows, settings := rowsTable, ""
+func (l layout) shownRows() string {
+	rows, settings := l.of.rows, ""
+	own := []string{"path"}
+	for _, c := range l.of.own {
+		own = append(own, c.name)
+		if c.kind == truth && l.server.modern() {
+			own[len(own)-1] = fmt.Sprintf("toBool(%s) AS %[1]s", c.name)
+		}
+	}
 	if l.server.modern() {
-		rows = attemptsView
+		rows = l.of.attempts
 	}
 	if l.inlines {
 		settings = " SETTINGS " + inlineViews + " = 0"
 	}
-	return fmt.Sprintf("SELECT %s, path, human, ai, total, %s FROM %s WHERE (%s) IN (%s)%s",
-		keyColumns, l.described(""), l.in(l.local(rows)), attemptColumns, l.newest(), settings)
+	return fmt.Sprintf("SELECT %s, %s, %s FROM %s WHERE (%s) IN (%s)%s",
+		keyColumns, strings.Join(own, ", "), l.described(""), l.in(l.local(rows)), attemptColumns, l.newest(), settings)
 }
 
 // newest selects the attempt that each window shows.
 func (l layout) newest() string {
 	return fmt.Sprintf("SELECT %s, max(attempt) FROM %s GROUP BY %s", keyColumns,
-		l.in(l.local(windowsTable)), keyColumns)
+		l.in(l.local(l.of.markers)), keyColumns)
 }
 
 // described are the last columns of both views, in the server's types, from stored
@@ -197,17 +187,18 @@ func (l layout) described(prefix string) string {
 	return fmt.Sprintf(form, prefix)
 }
 
-// totals aggregates, so that a marker that was written twice is one row.
-func (l layout) totals() string {
-	var newest []string
-	for _, c := range windowColumns[5:] {
-		newest = append(newest, fmt.Sprintf("argMax(%s, attempt) AS newest_%s", c.name, c.name))
+// shownWindows aggregates, so that a marker that was written twice is one row.
+func (l layout) shownWindows() string {
+	var newest, shown []string
+	for _, c := range l.of.markerColumns()[5:] {
+		newest = append(newest, fmt.Sprintf("argMax(%s, attempt) AS newest_%[1]s", c.name))
+	}
+	for _, c := range append(slices.Clone(l.of.totals), l.of.count) {
+		shown = append(shown, fmt.Sprintf("newest_%s AS %[1]s", c.name))
 	}
 	inner := fmt.Sprintf("SELECT %s, %s FROM %s GROUP BY %s", keyColumns, strings.Join(newest, ", "),
-		l.in(l.local(windowsTable)), keyColumns)
-	return fmt.Sprintf("SELECT %s, newest_human AS human, newest_ai AS ai, newest_total AS total, newest_page_count "+
-		"AS page_count, %s FROM (%s)",
-		keyColumns, l.described("newest_"), inner)
+		l.in(l.local(l.of.markers)), keyColumns)
+	return fmt.Sprintf("SELECT %s, %s, %s FROM (%s)", keyColumns, strings.Join(shown, ", "), l.described("newest_"), inner)
 }
 
 // schemaVersion is the newest that this program knows.
@@ -258,10 +249,10 @@ func checkVersion(version uint32) error {
 // it was made: flavour and placement.
 func (ses *session) migrated(ctx context.Context) (version uint32, made string, err error) {
 	var there uint8
-	if err := ses.conn.QueryRow(ctx, "EXISTS TABLE "+ses.in(versionsTable)).Scan(&there); err != nil || there == 0 {
+	if err := ses.conn.QueryRow(ctx, "EXISTS TABLE "+ses.in(ses.of.versions)).Scan(&there); err != nil || there == 0 {
 		return 0, "", err
 	}
-	err = ses.conn.QueryRow(ctx, "SELECT version, views FROM "+ses.in(versionsTable)+" ORDER BY version DESC, "+
+	err = ses.conn.QueryRow(ctx, "SELECT version, views FROM "+ses.in(ses.of.versions)+" ORDER BY version DESC, "+
 		"applied_at DESC LIMIT 1").Scan(&version, &made)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, "", nil
@@ -273,7 +264,7 @@ func (ses *session) migrated(ctx context.Context) (version uint32, made string, 
 // statements that do nothing, and two that begin at once must not refuse each other.
 func (ses *session) recordMigration(ctx context.Context) error {
 	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(ses.synchronous()))
-	batch, err := ses.conn.PrepareBatch(ctx, "INSERT INTO "+ses.in(versionsTable)+" (version, views)")
+	batch, err := ses.conn.PrepareBatch(ctx, "INSERT INTO "+ses.in(ses.of.versions)+" (version, views)")
 	if err != nil {
 		return err
 	}

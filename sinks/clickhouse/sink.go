@@ -6,7 +6,7 @@
 //
 //  1. its rows are inserted under a fresh attempt id: no view shows them
 //  2. the rows of the attempt are counted on the server
-//  3. one row in docgauge_windows names the attempt: the marker
+//  3. one row in docgauge_windows, or docgauge_agents_markers, names the attempt: the marker
 //
 // The views show, per window, the rows of the greatest attempt that has a
 // marker. Step 3 is one row and so one step. Attempt ids grow, and none is used
@@ -21,7 +21,7 @@
 //
 // # Groups
 //
-// Windows that wait while others are inserted are committed as a group: one INSERT has
+// Windows of one report that wait while others are inserted are committed as a group: one INSERT has
 // the rows of all, each window under its own attempt id, one query counts them by
 // attempt, and one INSERT has a marker for each window whose rows are there. So a
 // window becomes visible whole, and on its own. One that cannot be read is left without
@@ -36,7 +36,7 @@
 // after the other. If rows and marker came between the two, and the state of the
 // rows was taken first, the query would know the marker and not its rows. The
 // views are made so that the markers come first: a marker that is too old is
-// harmless, since the rows it names stay for a day (see layout.visitors). On
+// harmless, since the rows it names stay for a day (see layout.shownRows). On
 // servers of versions that were not tested, the marker waits a moment for queries
 // that began before it (see pause).
 //
@@ -66,6 +66,7 @@ import (
 	clickhouse "github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -81,12 +82,15 @@ type Options struct {
 	// Version is that of this program; the server logs it.
 	Version string
 	Now     func() time.Time
+	// Reports are those that it stores besides visitors, which it always does.
+	Reports []analytics.Report
 }
 
 // Sink writes to ClickHouse. At its first use it connects and brings the schema up to
 // date; if that fails, the next use tries again.
 type Sink struct {
 	options  *clickhouse.Options
+	datasets []*dataset // of the reports that it stores
 	cluster  string
 	attempts attempts
 	queue    queue
@@ -96,8 +100,9 @@ type Sink struct {
 	// step is called between two steps of a commit; nil outside tests.
 	step func(name string)
 
-	mu      sync.Mutex
-	session *session
+	mu       sync.Mutex
+	conn     driver.Conn
+	sessions map[analytics.Report]*session
 }
 
 var (
@@ -115,10 +120,26 @@ func New(c Options) (*Sink, error) {
 		return nil, fmt.Errorf("ClickHouse cluster %.80q: must match %s", c.Cluster, clusterForm)
 	}
 	o.ClientInfo.Products = append(o.ClientInfo.Products, struct{ Name, Version string }{"docgauge", c.Version})
-	return &Sink{
+	s := &Sink{
 		options: o, cluster: c.Cluster, timeout: clusterTimeout, blockRows: blockRows,
-		attempts: attempts{now: c.Now}, queue: newQueue(),
-	}, nil
+		attempts: attempts{now: c.Now}, queue: newQueue(), sessions: map[analytics.Report]*session{},
+	}
+	for _, d := range datasets {
+		if sinks.Offers(c.Reports, d.report) {
+			s.datasets = append(s.datasets, d)
+		}
+	}
+	return s, nil
+}
+
+// dataset returns the dataset of a report.
+func (s *Sink) dataset(report analytics.Report) (*dataset, error) {
+	for _, d := range s.datasets {
+		if d.report == report {
+			return d, nil
+		}
+	}
+	return nil, sinks.NotOffered(report)
 }
 
 // Name returns "clickhouse".
@@ -139,15 +160,16 @@ func (s *Sink) Location() string {
 func (s *Sink) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.session == nil {
+	if s.conn == nil {
 		return nil
 	}
-	err := s.session.conn.Close()
-	s.session = nil
+	err := s.conn.Close()
+	s.conn = nil
+	clear(s.sessions)
 	return err
 }
 
-// session is a connected server whose schema is up to date.
+// session is a connected server where the tables of a dataset are up to date.
 type session struct {
 	layout
 	conn driver.Conn
@@ -162,26 +184,35 @@ type session struct {
 	classic bool
 }
 
-// open returns the session, made at the first call.
-func (s *Sink) open(ctx context.Context) (*session, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.session != nil {
-		return s.session, nil
-	}
-	conn, err := clickhouse.Open(s.options)
+// open returns the session of a report, made at the first call.
+func (s *Sink) open(ctx context.Context, report analytics.Report) (ses *session, err error) {
+	d, err := s.dataset(report)
 	if err != nil {
 		return nil, err
 	}
-	ses, err := s.prepare(ctx, conn)
-	if err != nil {
-		return nil, errors.Join(err, conn.Close())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if ses := s.sessions[report]; ses != nil {
+		return ses, nil
 	}
-	s.session = ses
+	conn := s.conn
+	if conn == nil {
+		if conn, err = clickhouse.Open(s.options); err != nil {
+			return nil, err
+		}
+	}
+	ses, err = s.prepare(ctx, conn, d)
+	if err != nil {
+		if s.conn == nil {
+			err = errors.Join(err, conn.Close())
+		}
+		return nil, err
+	}
+	s.conn, s.sessions[report] = conn, ses
 	return ses, nil
 }
 
-func (s *Sink) prepare(ctx context.Context, conn driver.Conn) (*session, error) {
+func (s *Sink) prepare(ctx context.Context, conn driver.Conn, d *dataset) (*session, error) {
 	if err := conn.Ping(ctx); err != nil {
 		return nil, errConnect{err}
 	}
@@ -190,7 +221,7 @@ func (s *Sink) prepare(ctx context.Context, conn driver.Conn) (*session, error) 
 		return nil, err
 	}
 	ses := &session{
-		layout: layout{database: s.options.Auth.Database, cluster: s.cluster, server: serverOf(v)},
+		layout: layout{of: d, database: s.options.Auth.Database, cluster: s.cluster, server: serverOf(v)},
 		conn:   conn, http: s.options.Protocol == clickhouse.HTTP,
 		timeout: s.timeout, blockRows: s.blockRows, at: s.at,
 	}
@@ -212,21 +243,28 @@ func (s *Sink) prepare(ctx context.Context, conn driver.Conn) (*session, error) 
 	if err := ses.migrate(ctx); err != nil {
 		return nil, err
 	}
-	newest, err := ses.number(ctx, "SELECT max(attempt) FROM "+ses.in(windowsTable))
+	newest, err := ses.number(ctx, "SELECT max(attempt) FROM "+ses.in(d.markers))
 	s.attempts.past(newest)
 	return ses, err
 }
 
 // Check connects, brings the schema up to date, and proves that the user may do what
 // exporting does, without writing a row.
-func (s *Sink) Check(ctx context.Context) error { return s.explain(s.check(ctx)) }
+func (s *Sink) Check(ctx context.Context) error {
+	for _, d := range s.datasets {
+		if err := s.check(ctx, d); err != nil {
+			return s.explain(err)
+		}
+	}
+	return nil
+}
 
-func (s *Sink) check(ctx context.Context) error {
-	ses, err := s.open(ctx)
+func (s *Sink) check(ctx context.Context, d *dataset) error {
+	ses, err := s.open(ctx, d.report)
 	if err != nil {
 		return err
 	}
-	for table, columns := range map[string][]column{rowsTable: rowColumns, windowsTable: windowColumns} {
+	for table, columns := range map[string][]column{d.rows: d.rowColumns(), d.markers: d.markerColumns()} {
 		insert := fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM %s WHERE 0",
 			ses.in(table), names(columns), names(columns), ses.in(table))
 		if err := ses.conn.Exec(ses.inserting(ctx), insert); err != nil {
@@ -236,7 +274,7 @@ func (s *Sink) check(ctx context.Context) error {
 	if err := ses.inStep(ctx); err != nil {
 		return err
 	}
-	for _, view := range []string{visitorsView, totalsView} {
+	for _, view := range []string{d.view, d.windows} {
 		if err := ses.conn.Exec(ctx, "SELECT * FROM "+ses.in(view)+" WHERE project = '' LIMIT 1"); err != nil {
 			return fmt.Errorf("view %s: %w", view, err)
 		}

@@ -108,7 +108,7 @@ func (r reader) wholeVisitors(size func(int32) int64) error {
 	var rows, low, high uint64
 	query := fmt.Sprintf("SELECT toUInt64(count()), toUInt64(min(revision)), toUInt64(max(revision)) FROM %s WHERE "+
 		"%s AND human = revision",
-		visitorsView, is(windowOf(0, 1, 0).Rev.Key))
+		visitors.view, is(windowOf(0, 1, 0).Rev.Key))
 	if err := r.conn.QueryRow(context.Background(), query).Scan(&rows, &low, &high); err != nil {
 		return err
 	}

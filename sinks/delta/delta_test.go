@@ -34,9 +34,9 @@ func TestContract(t *testing.T) {
 			}
 			if where == "directory" {
 				sinktest.Run(t, opened)
-				return
+			} else {
+				sinktest.RunMixed(t, opened)
 			}
-			sinktest.RunVisitors(t, func(t *testing.T) (sinks.Sink, sinktest.Reader) { return opened(t) })
 		})
 	}
 }

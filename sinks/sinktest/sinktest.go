@@ -44,30 +44,40 @@ type AgentsReader interface {
 // The cases run for windows of visitors in a sink without that option, and then those whose
 // statements or files another report has of its own, for windows of agents.
 func Run(t *testing.T, open func(t *testing.T, reports ...analytics.Report) (sinks.Sink, Reader)) {
-	RunVisitors(t, func(t *testing.T) (sinks.Sink, Reader) { return open(t) })
-	withAgents := func(name string, report analytics.Report, test func(*suite)) {
-		t.Run("agents/"+name, func(t *testing.T) {
-			sink, read := open(t, analytics.AgentsReport)
+	run(t, open, func(int) []analytics.Report { return Reports })
+}
+
+// RunMixed runs each case once: for windows of visitors and of agents by turns. It is for one more
+// server or store of a sink that passes Run.
+func RunMixed(t *testing.T, open func(t *testing.T, reports ...analytics.Report) (sinks.Sink, Reader)) {
+	run(t, open, func(turn int) []analytics.Report { return Reports[turn%2 : turn%2+1] })
+}
+
+func run(t *testing.T, open func(*testing.T, ...analytics.Report) (sinks.Sink, Reader),
+	of func(turn int) []analytics.Report) {
+	one := func(name string, report analytics.Report, test func(*suite), reports ...analytics.Report) {
+		t.Run(name, func(t *testing.T) {
+			sink, read := open(t, reports...)
 			test(&suite{T: t, sink: sink, read: read, report: report})
 		})
 	}
+	turn := 0
 	for _, c := range cases {
+		reports := Reports[:1]
 		if !c.visitorsOnly {
-			withAgents(c.name, analytics.AgentsReport, c.test)
+			reports = of(turn)
+			turn++
+		}
+		for _, report := range reports {
+			if report == analytics.VisitorsReport {
+				one(c.name, report, c.test)
+			} else {
+				one("agents/"+c.name, report, c.test, report)
+			}
 		}
 	}
-	withAgents("names", analytics.AgentsReport, testNames)
-	withAgents("beside visitors", analytics.VisitorsReport, testBeside)
-}
-
-// RunVisitors is Run for a sink that stores no other report.
-func RunVisitors(t *testing.T, open func(t *testing.T) (sinks.Sink, Reader)) {
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			sink, read := open(t)
-			c.test(&suite{T: t, sink: sink, read: read})
-		})
-	}
+	one("agents/names", analytics.AgentsReport, testNames, analytics.AgentsReport)
+	one("agents/beside visitors", analytics.VisitorsReport, testBeside, analytics.AgentsReport)
 }
 
 const visitorsOnly = true

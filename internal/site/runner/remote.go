@@ -172,6 +172,7 @@ func (r *Repo) credentials() (env []string, err error) {
 	if err != nil {
 		return nil, nil //nolint:nilerr // a path, or host:path of ssh
 	}
+	remote.Host = strings.ToLower(remote.Host)
 	if remote.User = nil; !strings.HasPrefix(remote.String(), prefix) {
 		return nil, nil
 	}

@@ -57,12 +57,13 @@ type RepoOptions struct {
 	Jail    *Jail // confines command and check; nil = not at all
 	// Allow permits changes that are refused otherwise: [AllowCI], [AllowHooks].
 	Allow []string
-	// GitHub is the "owner/name" that gets the pull requests, on the REST API at GitHubURL
-	// (empty = DefaultGitHub; https, or http on this machine). Branches are pushed to the git
-	// remote Remote, a name or a URL (empty = the URL, or "origin"). Token returns a token that may read
-	// and write pull requests; it is read for each of them. Without GitHub, branches are pushed to the URL.
-	GitHub, GitHubURL, Remote string
-	Token                     func() (string, error)
+	// CodeHost is the name of one of analytics.CodeHosts. There the Project, "owner/name", gets the pull
+	// requests, by the REST API at CodeHostURL (empty = the public one; https, or http on this machine).
+	// Branches are pushed to the git remote Remote, a name or a URL (empty = the URL, or "origin"). Token
+	// returns a token that may read and write pull requests; it is read for each request. Without a
+	// CodeHost, branches are pushed to the URL.
+	CodeHost, CodeHostURL, Project, Remote string
+	Token                                  func() (string, error)
 }
 
 // Repo is a repository being edited. It implements [Editor] and [Host]. Jobs may be edited
@@ -70,7 +71,7 @@ type RepoOptions struct {
 type Repo struct {
 	options RepoOptions
 	git     git
-	github  *github
+	host    *codeHost                                         // nil = none
 	login   func() (prefix, user, password string, err error) // for git over HTTPS; nil = none
 	remote  string                                            // URL or path that branches are pushed to; empty = none
 	dir     string                                            // of the jobs' files
@@ -87,17 +88,17 @@ type Repo struct {
 func OpenRepo(ctx context.Context, o RepoOptions, dir string) (r *Repo, err error) {
 	r = &Repo{options: o, dir: dir}
 	r.options.Remote = o.URL
-	if o.GitHub != "" {
+	if o.CodeHost != "" {
 		r.options.Remote = cmp.Or(o.Remote, o.URL, "origin")
-		if r.github, err = newGitHub(o.GitHub, cmp.Or(o.GitHubURL, DefaultGitHub), o.Token); err != nil {
+		if r.host, err = newCodeHost(o.CodeHost, o.Project, o.CodeHostURL, o.Token); err != nil {
 			return nil, err
 		}
-		r.login = r.github.login
-		if _, err := r.github.readToken(); err != nil {
+		r.login = r.host.login
+		if _, err := r.host.readToken(); err != nil {
 			return nil, err
 		}
 	}
-	if u, err := url.Parse(o.URL); o.GitHub == "" && o.Token != nil && err == nil && u.Host != "" {
+	if u, err := url.Parse(o.URL); o.CodeHost == "" && o.Token != nil && err == nil && u.Host != "" {
 		// The user is GitHub's for tokens; others take any.
 		r.login = func() (string, string, string, error) {
 			token, err := o.Token()
@@ -226,12 +227,12 @@ func (r *Repo) Close() error {
 	return removeAll(r.dir)
 }
 
-// Source returns the repository, on GitHub or this machine, and the branch that pull requests
+// Source returns the repository, on the code host or this machine, and the branch that pull requests
 // are for.
 func (r *Repo) Source() Source {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return Source{cmp.Or(r.options.GitHub, redact(r.options.URL), r.git.dir), cmp.Or(r.base, "HEAD")}
+	return Source{cmp.Or(r.options.Project, redact(r.options.URL), r.git.dir), cmp.Or(r.base, "HEAD")}
 }
 
 // Check tries what jobs need, without one: it fetches a URL, and asks for the rights of the token.
@@ -240,8 +241,8 @@ func (r *Repo) Check(ctx context.Context) error {
 	if err == nil {
 		_, err = r.baseCommit(ctx)
 	}
-	if err == nil && r.github != nil {
-		err = r.github.check(ctx)
+	if err == nil && r.host != nil {
+		err = r.host.check(ctx)
 	}
 	return err
 }
@@ -289,7 +290,7 @@ func lastLine(text string) string {
 	return Subject(text[strings.LastIndexByte(text, '\n')+1:])
 }
 
-// Propose pushes the branch, and with GitHub opens its pull request, unless there is one. Without,
+// Propose pushes the branch, and with a code host opens its pull request, unless there is one. Without,
 // there is no link.
 func (r *Repo) Propose(ctx context.Context, j Job, c Change, _ string) (link string, err error) {
 	if r.remote != "" {
@@ -297,10 +298,10 @@ func (r *Repo) Propose(ctx context.Context, j Job, c Change, _ string) (link str
 			return "", err
 		}
 	}
-	if r.github == nil {
+	if r.host == nil {
 		return "", nil
 	}
-	return r.github.propose(ctx, j, c.Branch, r.Source().Ref)
+	return r.host.propose(ctx, j, c.Branch, r.Source().Ref)
 }
 
 // baseCommit returns the newest commit of the base branch.
