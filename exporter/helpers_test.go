@@ -56,7 +56,14 @@ func rich() view.Snapshot {
 			Key:    key("prj_a", analytics.Day, 7, 8),
 			Totals: analytics.Totals{Human: 12, AI: 7, Total: 18}, ReadAt: noon.Add(-time.Minute),
 		}},
+		Agents: []view.AgentWindow{{Revision: revision("prj_a", analytics.Day, 6, 7, 9), More: 2, Agents: []analytics.AgentRow{
+			{Agent: "browser", Class: "human", Audience: analytics.Human, Visitors: 70, Requests: 210},
+			{Agent: "Claude-User", Class: "answers", Audience: analytics.AI, Visitors: 20, Requests: 400},
+			{Agent: "curl", Class: "tool", Audience: analytics.AI, Visitors: 3, Requests: 3},
+			{Agent: "curl", Class: "tool", Audience: "neither", Visitors: 4, Requests: 9},
+		}}},
 		Due: []view.Due{
+			{Project: "prj_a", Report: analytics.AgentsReport, Granularity: analytics.Day, Reason: "missing", Count: 1},
 			{Project: "prj_a", Granularity: analytics.Day, Reason: "missing", Count: 4},
 			{Project: "prj_a", Granularity: analytics.Day, Reason: "settle"},
 		},
@@ -97,7 +104,9 @@ func rich() view.Snapshot {
 			Project: "prj_a", Merges: 4, Comparisons: 8, More: 3, Fewer: 1, ByChance: .4, TooEarly: 2, NotEnoughData: 1,
 			Mean: &view.MeanChange{Change: .06, Low: .02, High: .1, Comparisons: 7, Dates: 4},
 		}}, Merges: []view.Outcome{{
-			Merge: view.Merge{Project: "prj_a", Link: "https://code.example/acme/docs/pull/5"}, Final: true,
+			Merge: view.Merge{Project: "prj_a", Link: "https://code.example/acme/docs/pull/5", At: noon,
+				Cost: view.Cost{Reported: []view.Amount{{Amount: 1.27, Unit: "USD"}}, Jobs: 2, Estimate: .5, Estimated: 1}},
+			Final: true,
 			Effects: []view.Effect{
 				{Path: "/guide", Audience: analytics.Human, Verdict: view.MoreReaders, Change: .27, Low: .19,
 					High: .36},
@@ -108,6 +117,8 @@ func rich() view.Snapshot {
 		Counters: []view.Counter{
 			{Name: "agent_jobs_finished_total", Labels: []string{"project", "prj_a", "result", "pr"}, Value: 5},
 			{Name: "agent_job_cost_total", Labels: []string{"project", "prj_a"}, Value: 7.5},
+			{Name: "agent_job_reported_cost_total", Labels: []string{"project", "prj_a", "unit", "USD"}, Value: 6.35},
+			{Name: "agent_jobs_cost_unknown_total", Labels: []string{"project", "prj_a"}, Value: 1},
 			{Name: "export_runs_total", Labels: []string{"outcome", "success"}, Value: 9},
 			{Name: "windows_committed_total", Labels: []string{"sink", "parquet", "project", "prj_a"}, Value: 31},
 			{Name: "rows_written_total", Labels: []string{"sink", "parquet"}, Value: 12345},

@@ -14,7 +14,7 @@ var pauseReasons = []string{"unknown", "unauthorized", "operator", "new_state", 
 
 const pausedFolder = "folder"
 
-// mostEffects is the maximum number of effects that have series, those of the newest merges.
+// mostEffects is the maximum number of effects, and of merges, that have series: the newest.
 const mostEffects = 50
 
 // jobFamilies are collected only where there is a queue.
@@ -82,12 +82,35 @@ var jobFamilies = []Metric{
 			}
 		}),
 	define(groupJobs, "agent_job_cost_total", typeCounter, "project",
-		"Cost of the agent jobs created, in the unit of DOCGAUGE_JOB_COST; absent if that is not set."+kept,
+		"Estimated cost of the agent jobs created, in the unit of DOCGAUGE_JOB_COST; absent if that is not set."+kept,
 		ofProjects(func(s *view.Snapshot, _ view.Project, emit emit) {
 			if s.Queue.Costs {
 				emit(0)
 			}
 		})),
+	define(groupJobs, "agent_job_reported_cost_total", typeCounter, "project unit",
+		"Cost of the agent jobs that ended, as the service reports it, by its unit, which may be empty; units must "+
+			"not be added up. Absent before a cost is reported."+kept,
+		func(*view.Snapshot, emit) {}),
+	define(groupJobs, "agent_jobs_cost_unknown_total", typeCounter, "project",
+		"Agent jobs that ended and whose cost the service did not report; lost ones too."+kept,
+		ofProjects(func(_ *view.Snapshot, _ view.Project, emit emit) { emit(0) })),
+	define(groupJobs, "agent_pull_request_cost", typeGauge, "project pr_link unit basis",
+		"Cost of the agent jobs behind a merged pull request, by unit, which may be empty, and by basis: reported (by "+
+			"the service), estimated (in part by DOCGAUGE_JOB_COST) or at_least (that of some jobs is unknown). Only "+
+			"the newest merges; absent if nothing is known."+cached,
+		func(s *view.Snapshot, emit emit) {
+			for _, o := range s.Outcomes.Merges[:min(len(s.Outcomes.Merges), mostEffects)] {
+				link := analytics.SafeLink(o.Link)
+				if link == "" || o.At.IsZero() {
+					continue
+				}
+				costs, basis := o.Cost.Totals()
+				for _, c := range costs {
+					emit(c.Amount, o.Project, link, c.Unit, basis)
+				}
+			}
+		}),
 	define(groupJobs, "agent_pull_requests", typeGauge, "project state",
 		"Pull requests of agent jobs, by state: draft, open, merged, closed (without a merge) or unknown."+cached,
 		func(s *view.Snapshot, emit emit) {

@@ -102,7 +102,7 @@ func (a *Program) printJobs(list jobList, w wording) error {
 	costs := false
 	for _, j := range list.Jobs {
 		w.several = w.several || j.Project != list.Jobs[0].Project
-		costs = costs || j.Cost > 0
+		costs = costs || costText(j.Job) != "-"
 	}
 	columns := []render.Column{render.Number("#"), promptColumn(), projectColumn(), {Name: "state"},
 		{Name: "begun"}, {Name: "review"}}
@@ -159,12 +159,9 @@ func reviewText(p *journal.PullRequest, now time.Time) string {
 	return view.PullRequest{State: string(p.State), Opened: p.Opened(), Ended: p.Ended()}.ReviewText(now)
 }
 
-// costText is the cost of a job that was created, if costs are counted.
+// costText is the cost of a job that was created, as far as it is known.
 func costText(j journal.Job) string {
-	if j.JobID == "" || j.Cost == 0 {
-		return "-"
-	}
-	return strconv.FormatFloat(j.Cost, 'f', -1, 64)
+	return cmp.Or(view.NewJob(j, nil, time.Time{}).CostText(), "-")
 }
 
 // promptColumn names a prompt by its id, which may be a long path.
@@ -219,14 +216,12 @@ func (a *Program) printJob(h listedJob, w wording) error {
 	}
 	text := render.NewText(a.Out)
 	text.Line(2, "job %d of prompt %s (%s), try %d", h.Seq, h.Prompt, w.names.Of(h.Project), h.Try)
-	cost := ""
-	if h.Cost > 0 {
-		cost = costText(h.Job)
-	}
+	shown := view.NewJob(h.Job, nil, a.now())
 	rows := [][2]string{
 		{"title", h.Title}, {"renamed from", h.RenamedFrom}, {"state", state}, {"reason", h.Reason},
 		{"what to do", jobs.Remedy(h.Job)}, {"job", h.JobID}, {"status", h.Status},
-		{"pull request", h.PRLink}, {"repository", h.Repository}, {"ref", h.Ref}, {"model", h.Model}, {"cost", cost},
+		{"pull request", h.PRLink}, {"repository", h.Repository}, {"ref", h.Ref}, {"model", h.Model},
+		{"cost", shown.CostText()}, {"tokens", shown.TokensText()},
 		{"begun", timeText(h.Begun)}, {"created", timeText(h.Created)}, {"ended", timeText(h.Ended)},
 	}
 	for _, row := range append(rows, pullRows(h.Pull, a.now())...) {

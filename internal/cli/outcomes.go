@@ -135,6 +135,9 @@ func printOutcomes(w io.Writer, all view.Outcomes, words wording, now time.Time)
 	for _, o := range all.Merges {
 		text.Line(2, "%s", outcomeTitle(o, several, words, now))
 		text.Line(2, "  %s", o.Link)
+		if cost := o.Cost.Text(); cost != "" {
+			text.Line(2, "  cost %s", cost)
+		}
 		if o.Problem != "" {
 			text.Line(2, "  %s", o.Problem)
 		}
@@ -193,6 +196,7 @@ func outcomesCSV(w io.Writer, all []view.Outcome) error {
 		"project", "pr_link", "merged_at", "problem", "path", "audience", "verdict", "reason", "method",
 		"days_before", "days_after",
 		"before", "after", "expected", "change", "low", "high", "p", "placebos", "corrected", "final",
+		"merge_cost", "merge_cost_unit", "merge_cost_basis",
 	}}
 	for _, o := range all {
 		merged := ""
@@ -200,11 +204,17 @@ func outcomesCSV(w io.Writer, all []view.Outcome) error {
 			merged = o.At.UTC().Format(time.RFC3339)
 		}
 		head := []string{o.Project, o.Link, merged, o.Problem}
+		amount, unit, basis := o.Cost.One()
+		cost := []string{"", unit, basis} // of the merge, in each of its rows
+		if amount != nil {
+			cost[0] = strconv.FormatFloat(*amount, 'f', -1, 64)
+		}
 		if len(o.Effects) == 0 {
-			rows = append(rows, append(head, make([]string, len(rows[0])-len(head))...))
+			empty := make([]string, len(rows[0])-len(head)-len(cost))
+			rows = append(rows, slices.Concat(head, empty, cost))
 		}
 		for _, e := range o.Effects {
-			rows = append(rows, append(slices.Clone(head), effectCells(e, o.Final)...))
+			rows = append(rows, slices.Concat(head, effectCells(e, o.Final), cost))
 		}
 	}
 	return render.CSV(w, rows)

@@ -35,6 +35,7 @@ another outcome:
   [sandbox:fail]        failed
   [sandbox:archive]     archived
   [sandbox:slow]        the same after 30s; [sandbox:slow=5m] after 5m
+  [sandbox:cost=0.42]   the same, and it reports a cost of 0.42 USD
 --agent-script FILE adds words: {"[later]": {"outcome": "pr", "after": "30s"}},
 with the outcomes pr, no_change, failed, archived and edit (what happens without
 a word). A job that pretends changes a page of the synthetic site, by the word

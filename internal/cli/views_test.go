@@ -49,11 +49,13 @@ var notShown = []struct{ fields, places, why string }{
 	{"Project.*", "json api mcp", "each row names its project"},
 	{"Window.*", "json mcp", "read from the archive: docgauge top and the tool window"},
 	{"Window.*", "api", "a row of /api/v1/pages for each page"},
+	{"AgentWindow.*", "json api mcp", "read from the archive, all of them: docgauge top --by agent, /api/v1/agents"},
 	{"Cell.*", "json mcp", "the gaps of a grid have what is missing"},
 	{"Cell.*", "api", "a row of /api/v1/windows each"},
 	{"Grid.* Open.* Run.* Budget.*", "api", "not a list of numbers: metrics have them"},
 	{"Budget.Name", "json mcp", "the name of the metric's label; the project says the same"},
 	{"Outcome.Effects Merge.Pages", "api", "a row of /api/v1/outcomes for each effect"},
+	{"Merge.Cost Cost.* Amount.*", "api", "the columns merge_cost and others of each row of a merge"},
 	{"Merge.Problem", "api", "of merges without effects, and so without rows"},
 	{"Effect.Days EffectDay.*", "api", "days are points of a chart: too many for a row"},
 	{"Outcomes.* OutcomeSummary.* MeanChange.*", "api", "not a list of numbers: metrics have them"},
@@ -81,6 +83,7 @@ func TestViewsAreShown(t *testing.T) {
 		"Job": "jobs", "PullRequest": "jobs", "Grid": "coverage", "Open": "coverage", "Run": "coverage",
 		"Budget": "budget", "Outcome": "outcomes", "Merge": "outcomes", "Effect": "outcomes",
 		"Outcomes": "outcomes", "OutcomeSummary": "outcomes", "MeanChange": "outcomes",
+		"Cost": "outcomes", "Amount": "outcomes",
 	}
 	used := map[int]bool{}
 	all := map[reflect.Type]bool{}

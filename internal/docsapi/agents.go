@@ -2,6 +2,7 @@ package docsapi
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -81,7 +82,7 @@ func (d *agentsDecoder) row(want field) (row analytics.AgentRow, err error) {
 	return row, err
 }
 
-// name reads a short text that is not empty.
+// name reads a short text that is not empty and has no NUL, which PostgreSQL's text cannot hold.
 func (d *agentsDecoder) name() (string, error) {
 	raw, err := d.page.tokens.ReadValue()
 	if err != nil {
@@ -99,6 +100,9 @@ func (d *agentsDecoder) name() (string, error) {
 	key, name := string(raw), analytics.EscapePath(units(raw))
 	if name == "" || len(name) > maxName {
 		return "", d.page.broken(fmt.Sprintf("want 1 to %d bytes", maxName))
+	}
+	if strings.IndexByte(name, 0) >= 0 {
+		return "", d.page.broken("want no NUL")
 	}
 	d.names[key] = name
 	return name, nil

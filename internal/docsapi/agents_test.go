@@ -62,6 +62,7 @@ func TestDecodeAgentsPageRefuses(t *testing.T) {
 		"other audience":    {swap(`"audience":"neither"`, `"audience":"total"`), "want human, ai or neither"},
 		"no name":           {swap(`"agent":"curl"`, `"agent":""`), "want 1 to 200 bytes"},
 		"name no text":      {swap(`"agent":"curl"`, `"agent":7`), "want a string"},
+		"a NUL in a name":   {swap(`"class":"tool"`, `"class":"a\u0000b"`), "want no NUL"},
 		"long name":         {swap(`"class":"tool"`, `"class":"`+strings.Repeat("x", 201)+`"`), "want 1 to 200 bytes"},
 		"very long name":    {swap(`"class":"tool"`, `"class":"`+strings.Repeat("x", 2000)+`"`), "a name over 200 bytes"},
 		"an agent twice":    {swap(`"audience":"ai"`, `"audience":"neither"`), "comes twice with audience neither"},

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -31,6 +32,10 @@ const (
 	maxID = 512
 	// maxText is the longest other text of a job, in bytes.
 	maxText = 2 << 10
+	// maxUnit is the longest unit of a cost, in bytes; maxCost and maxTokens are the largest numbers.
+	maxUnit   = 16
+	maxCost   = 1_000_000
+	maxTokens = 1_000_000_000_000
 
 	missingJob = "no such job in this project; if this is so for every job, check DOCGAUGE_JOB_PATH and " +
 		"DOCGAUGE_BASE_URL"
@@ -45,6 +50,17 @@ type Job struct {
 	Repository, Ref, Model string
 	PRLink                 string // empty for null
 	CreatedAt, ArchivedAt  time.Time
+	Cost                   JobCost
+}
+
+// JobCost is what a job has cost so far, with its follow-ups: an extension that a service may leave out.
+type JobCost struct {
+	// Amount is in Unit, to the millionth; it and Tokens, the number of tokens, are nil if they are unknown.
+	Amount *float64
+	Unit   string
+	Tokens *int64
+	// Problem is why a part of it that the service sent counts as unknown; else it is empty.
+	Problem string
 }
 
 // Ended reports whether the service is done with the job: completed, archived or
@@ -164,6 +180,7 @@ func decodeJob(body []byte, id string) (Job, error) {
 		PRLink:     text(fields["prLink"]),
 		CreatedAt:  timestamp(fields["createdAt"]),
 		ArchivedAt: timestamp(fields["archivedAt"]),
+		Cost:       jobCost(fields["cost"], fields["cost_unit"], fields["tokens"]),
 	}
 	switch {
 	case checkID(job.ID) != nil:
@@ -200,6 +217,37 @@ func timestamp(raw json.RawMessage) time.Time {
 		}
 	}
 	return time.Time{}
+}
+
+// jobCost reads the extension. A part that breaks a rule is unknown: it must not lose the job.
+func jobCost(cost, unit, tokens json.RawMessage) (c JobCost) {
+	isNull := func(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }
+	number := func(raw json.RawMessage, most float64) (n float64, ok bool) {
+		return n, json.Unmarshal(raw, &n) == nil && n >= 0 && n <= most
+	}
+	if !isNull(cost) {
+		odd := func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) || r == unicode.ReplacementChar }
+		name := exact(unit)
+		switch n, ok := number(cost, maxCost); {
+		case !ok:
+			c.Problem = fmt.Sprintf("cost: want a number from 0 to %d", maxCost)
+		case !isNull(unit) && name == "", len(name) > maxUnit, strings.ContainsFunc(name, odd):
+			c.Problem = fmt.Sprintf("cost_unit: want 1 to %d printable bytes without spaces, like USD", maxUnit)
+		default:
+			n = max(0, math.Round(n*1e6)/1e6) // no -0
+			c.Amount, c.Unit = &n, name
+		}
+	}
+	if isNull(tokens) {
+		return c
+	}
+	if n, ok := number(tokens, maxTokens); ok && n == math.Trunc(n) {
+		count := int64(n)
+		c.Tokens = &count
+	} else if c.Problem == "" {
+		c.Problem = fmt.Sprintf("tokens: want a whole number from 0 to %d", maxTokens)
+	}
+	return c
 }
 
 // checkID refuses what cannot be a job's id in a path or a terminal.

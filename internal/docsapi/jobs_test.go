@@ -60,6 +60,9 @@ func TestJobReads(t *testing.T) {
 }
 
 func TestDecodeJob(t *testing.T) {
+	const badCost, badUnit = "cost: want a number from 0 to 1000000",
+		"cost_unit: want 1 to 16 printable bytes without spaces, like USD"
+	const badTokens = "tokens: want a whole number from 0 to 1000000000000"
 	day := time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
 	long, link := strings.Repeat("é", maxText), "https://h/o/r/pull/7"
 	for _, tc := range []struct {
@@ -82,6 +85,24 @@ func TestDecodeJob(t *testing.T) {
 		{`"id":"a b/../é?"`, Job{ID: "a b/../é?"}},
 		{`"id":"` + strings.Repeat("i", maxID) + `"`, Job{ID: strings.Repeat("i", maxID)}},
 		{strings.Trim(oneJob, "{}"), oneJobWant},
+		{`"cost":1.2345678,"cost_unit":"USD","tokens":123456`,
+			Job{Cost: JobCost{Amount: new(1.234568), Unit: "USD", Tokens: new(int64(123456))}}},
+		{`"cost":-0,"tokens":0`, Job{Cost: JobCost{Amount: new(0.0), Tokens: new(int64(0))}}},
+		{`"cost":1e6,"cost_unit":"€"`, Job{Cost: JobCost{Amount: new(1e6), Unit: "€"}}},
+		{`"cost":null,"cost_unit":null,"tokens":null`, Job{}},
+		{`"cost_unit":"USD"`, Job{}},
+		{`"cost":-0.01,"cost_unit":"USD","tokens":5`, Job{Cost: JobCost{Tokens: new(int64(5)), Problem: badCost}}},
+		{`"cost":1000000.1`, Job{Cost: JobCost{Problem: badCost}}},
+		{`"cost":1e999`, Job{Cost: JobCost{Problem: badCost}}},
+		{`"cost":"NaN"`, Job{Cost: JobCost{Problem: badCost}}},
+		{`"cost":{},"tokens":-1`, Job{Cost: JobCost{Problem: badCost}}},
+		{`"cost":1,"cost_unit":""`, Job{Cost: JobCost{Problem: badUnit}}},
+		{`"cost":1,"cost_unit":7`, Job{Cost: JobCost{Problem: badUnit}}},
+		{`"cost":1,"cost_unit":"U D"`, Job{Cost: JobCost{Problem: badUnit}}},
+		{`"cost":1,"cost_unit":"U\u202eD"`, Job{Cost: JobCost{Problem: badUnit}}},
+		{`"cost":1,"cost_unit":"` + long + `"`, Job{Cost: JobCost{Problem: badUnit}}},
+		{`"cost":1,"tokens":1.5`, Job{Cost: JobCost{Amount: new(1.0), Problem: badTokens}}},
+		{`"tokens":1e13`, Job{Cost: JobCost{Problem: badTokens}}},
 	} {
 		members, want := tc.members, tc.want
 		if want.ID == "" {
@@ -141,7 +162,7 @@ func TestJobEnded(t *testing.T) {
 func FuzzDecodeJob(f *testing.F) {
 	for _, body := range []string{
 		oneJob, `{"id":"j"}`, `null`, `[]`, `{"id":"j","source":{"ref":null},"createdAt":"2026-10-01T02:00:00+0200"}`,
-		"{\"id\":\"\xff\"}", `{"id":"j"} {`, `{"id":"j","id":"k"}`,
+		`{"id":"j","cost":0.25,"cost_unit":"USD","tokens":1200}`, "{\"id\":\"\xff\"}", `{"id":"j"} {`, `{"id":"j","id":"k"}`,
 	} {
 		f.Add([]byte(body), "j")
 		f.Add([]byte(body), "")
@@ -162,6 +183,13 @@ func FuzzDecodeJob(f *testing.F) {
 			if len(s) > maxText || !utf8.ValidString(s) || strings.ContainsFunc(s, isOdd) {
 				t.Fatalf("text %q", s)
 			}
+		}
+		if c := job.Cost; c.Amount != nil && !(*c.Amount >= 0 && *c.Amount <= maxCost) ||
+			c.Amount == nil && c.Unit != "" || len(c.Unit) > maxUnit || !utf8.ValidString(c.Unit) {
+			t.Fatalf("%+v", c)
+		}
+		if n := job.Cost.Tokens; n != nil && (*n < 0 || *n > maxTokens) {
+			t.Fatalf("%d tokens", *n)
 		}
 		for _, at := range []time.Time{job.CreatedAt, job.ArchivedAt} {
 			if at != (time.Time{}) && (at.Unix() <= 0 || at.Location() != time.UTC) {

@@ -181,7 +181,7 @@ func (w *Watcher) digestOf(
 		}
 	}
 	for _, s := range outcomes().Of(week.Project).Summaries {
-		if s.Comparisons > 0 {
+		if s.Comparisons > 0 || s.Cost.Text() != "" {
 			d.Outcomes = &s
 		}
 	}

@@ -52,7 +52,8 @@ func TestDocumented(t *testing.T) {
 		Jobs: []view.DigestJob{{Prompt: "typos.md", Title: "Fix all typos", Result: "pr",
 			PRLink: "https://github.com/acme/docs/pull/12", Ended: time.Date(2026, 11, 12, 9, 30, 0, 0, time.UTC)}},
 		Outcomes: &view.OutcomeSummary{Project: "prj_a", Merges: 40, Comparisons: 78, More: 9, Fewer: 2, ByChance: 3.9,
-			TooEarly: 6, NotEnoughData: 14,
+			TooEarly: 6, NotEnoughData: 14, Merged: 44,
+			Cost: view.Cost{Reported: []view.Amount{{Amount: 55.88, Unit: "USD"}}, Jobs: 46, Unknown: 1},
 			Mean: &view.MeanChange{Change: .06, Low: .02, High: .1, Comparisons: 70, Dates: 31}},
 	}
 	e := &evaluation{w: w.w, now: w.now}

@@ -27,7 +27,8 @@ func TestEventBody(t *testing.T) {
 			"state": "completed", "result": "pr", "job_id": "job-1", "pr_link": "https://example.com/pr/job-1",
 			"repository": "acme/docs", "ref": "main", "model": "m1",
 			"begun_at": "2026-10-05T13:37:11.123456Z", "created_at": "2026-10-05T13:37:11.123456Z",
-			"ended_at": "2026-10-05T13:39:11.123456Z", "status": "completed", "reason": "", "cost": 0.0,
+			"ended_at": "2026-10-05T13:39:11.123456Z", "status": "completed", "reason": "",
+			"cost": nil, "cost_unit": "", "tokens": nil, "estimated_cost": 0.0,
 		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -85,6 +85,10 @@ func (p *pass) follow(job journal.Job, got docsapi.Job, err error) journal.Chang
 		job.PRLink = cmp.Or(p.pullLink(got.PRLink), job.PRLink)
 		job.Reason, job.Missing = "", time.Time{}
 		job.State, change.Cause = p.stateOf(&job, got, change.At)
+		if problem := got.Cost.Problem; job.State.Ended() && problem != "" {
+			change.Cause += "; ignored an invalid value of the service: " + problem
+			p.q.opt.Logger.Warn("cost of agent job ignored", "prompt", job.Prompt, "job_id", job.JobID, "reason", problem)
+		}
 	case docsapi.IsNotFound(err):
 		if job.Missing.IsZero() || job.Missing.After(change.At) {
 			job.Missing = change.At

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/prompts"
 )
@@ -277,7 +278,7 @@ func TestPullsUnread(t *testing.T) {
 	w.has("a", journal.Active)
 }
 
-// TestJobCost: a job keeps what it cost when it was sent, also over another try.
+// TestJobCost: a job keeps the estimate of when it was sent, also over another try.
 func TestJobCost(t *testing.T) {
 	w := newWorld(t)
 	w.opt.JobCost = 1.5
@@ -289,8 +290,48 @@ func TestJobCost(t *testing.T) {
 	w.passes()
 	w.after(turn)
 	all := w.jobs()
-	if len(all) != 2 || all[0].Cost != 1.5 || all[1].Cost != 2 ||
+	if len(all) != 2 || all[0].Estimate != 1.5 || all[1].Estimate != 2 ||
 		len(all[0].Pages) != 1 || len(all[1].Pages) != 1 {
 		t.Errorf("%+v", all)
+	}
+}
+
+// TestReportedCost: the newest cost that the service reports counts, also if it is unknown again, and an
+// invalid one ends the job as any other, and is in its history.
+func TestReportedCost(t *testing.T) {
+	const problem = "cost: want a number"
+	var reported docsapi.JobCost
+	w := newWorld(t)
+	w.service.costs = func(*remote) docsapi.JobCost { return reported }
+	w.prompt(prompts.Prompt{ID: "a", FollowUps: []string{"more"}})
+	cost := func() any {
+		if c := w.job("a").Cost; c != nil {
+			return *c
+		}
+		return nil
+	}
+	w.passes()
+	for _, step := range []struct {
+		reported docsapi.JobCost
+		want     any
+	}{
+		{docsapi.JobCost{Amount: new(0.25), Unit: "USD", Tokens: new(int64(1200))}, 0.25},
+		{docsapi.JobCost{}, nil},
+		{docsapi.JobCost{Problem: problem}, nil},
+	} {
+		reported = step.reported
+		w.queue = nil // another process
+		w.after(turn)
+		if got := cost(); got != step.want {
+			t.Errorf("cost %v after %+v", got, step.reported)
+		}
+	}
+	w.after(turn)
+	job := w.has("a", journal.Completed)
+	if h := w.memory.history[job.Seq]; !strings.Contains(h[len(h)-1].Cause, problem) {
+		t.Errorf("%+v", h)
+	}
+	if job.PRLink == "" || job.Sent != 1 || job.CostUnit != "" || job.Tokens != nil {
+		t.Errorf("%+v", job)
 	}
 }

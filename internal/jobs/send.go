@@ -46,7 +46,7 @@ func (p *pass) submit(ctx context.Context) error {
 		}
 		job.Text, job.FollowUps, job.Messages = text.Text, text.FollowUps, len(text.FollowUps)
 		job.Begun = p.q.now()
-		job.Charged, job.Cost = job.Begun, p.q.opt.JobCost
+		job.Charged, job.Estimate = job.Begun, p.q.opt.JobCost
 		if err := p.send(ctx, job, from, job.Text); err != nil {
 			return err
 		}
@@ -334,6 +334,8 @@ func describe(job *journal.Job, got docsapi.Job) {
 	job.Repository = cmp.Or(analytics.RedactUser(got.Repository), job.Repository)
 	job.Ref = cmp.Or(got.Ref, job.Ref)
 	job.Model = cmp.Or(got.Model, job.Model)
+	// The newest cost counts, also if it is unknown: the former one lacks what was done since.
+	job.Cost, job.CostUnit, job.Tokens = got.Cost.Amount, got.Cost.Unit, got.Cost.Tokens
 	if !got.CreatedAt.IsZero() {
 		job.Created = got.CreatedAt.UTC().Truncate(time.Microsecond)
 	}

@@ -25,6 +25,8 @@ type service struct {
 	links map[string]string
 	// status, if not empty, is that of every job.
 	status string
+	// costs, if not nil, returns what a job has cost so far.
+	costs func(*remote) docsapi.JobCost
 	// calls counts all calls, whatever the answer.
 	calls map[string]int
 }
@@ -102,6 +104,9 @@ func (s *service) show(j *remote) docsapi.Job {
 	out := docsapi.Job{
 		ID: j.id, Status: docsapi.StatusActive, Repository: "acme/docs", Ref: "main", Model: "m1",
 		CreatedAt: j.taken[0],
+	}
+	if s.costs != nil {
+		out.Cost = s.costs(j)
 	}
 	if s.status != "" {
 		out.Status = s.status

@@ -45,10 +45,15 @@ func Merges(ctx context.Context, from jobJournal, s Selection) ([]view.Merge, er
 	for _, p := range pulls {
 		known[p.Link] = p
 	}
-	// Of jobs that share a pull request the first stands for all, with the pages that any names.
+	// Of jobs that share a pull request the first stands for all, with the pages that any names, and the
+	// cost of all.
 	first := map[string]int{}
 	var shared []journal.Job
+	costs := map[string]view.Cost{}
 	for _, j := range jobs {
+		if j.PRLink != "" {
+			costs[j.PRLink] = costs[j.PRLink].Plus(view.CostOf(view.NewJob(j, nil, time.Time{})))
+		}
 		if i, again := first[j.PRLink]; again {
 			shared[i].Pages = slices.Concat(shared[i].Pages, j.Pages)
 		} else if j.PRLink != "" {
@@ -63,7 +68,7 @@ func Merges(ctx context.Context, from jobJournal, s Selection) ([]view.Merge, er
 			p = journal.PullRequest{Link: j.PRLink, State: journal.PullUnknown, Problem: notRead}
 		}
 		m := view.Merge{Project: cmp.Or(p.Project, j.Project), Link: j.PRLink, At: p.Merged,
-			Title: cmp.Or(j.Title, j.Prompt), Pages: []string{}}
+			Title: cmp.Or(j.Title, j.Prompt), Pages: []string{}, Cost: costs[j.PRLink]}
 		wanted := p.State == journal.PullUnknown || p.State == journal.PullMerged && !p.Merged.Before(s.Since)
 		if !wanted || len(s.Projects) > 0 && !slices.Contains(s.Projects, m.Project) {
 			continue

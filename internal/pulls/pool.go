@@ -9,16 +9,22 @@ import (
 	"github.com/docgauge/docgauge/internal/view"
 )
 
-// summarize returns what the verdicts of each project with effects say together, by project.
+// summarize returns what the verdicts of each project with effects say together, and what its merges
+// cost, by project.
 func summarize(all []view.Outcome) []view.OutcomeSummary {
 	byProject := map[string]*view.OutcomeSummary{}
-	pooled := map[string][]pooledChange{}
+	pooled, effects := map[string][]pooledChange{}, map[string]int{}
 	for _, o := range all {
 		s := byProject[o.Project]
-		if s == nil && len(o.Effects) > 0 {
+		if s == nil {
 			s = &view.OutcomeSummary{Project: o.Project}
 			byProject[o.Project] = s
 		}
+		if !o.At.IsZero() {
+			s.Merged++
+			s.Cost = s.Cost.Plus(o.Cost)
+		}
+		effects[o.Project] += len(o.Effects)
 		judged := false
 		for _, e := range o.Effects {
 			switch e.Verdict {
@@ -46,6 +52,9 @@ func summarize(all []view.Outcome) []view.OutcomeSummary {
 	}
 	out := []view.OutcomeSummary{}
 	for project, s := range byProject {
+		if known, _ := s.Cost.Totals(); len(known) == 0 && effects[project] == 0 {
+			continue
+		}
 		s.ByChance = level * float64(s.Comparisons)
 		s.Mean = meanChange(pooled[project])
 		out = append(out, *s)

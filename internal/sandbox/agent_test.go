@@ -37,12 +37,17 @@ func promptBody(prompt string) string {
 	return string(body)
 }
 
-// wireJob is an answer as a client sees it, strictly: no field more, none less.
+// wireJob is an answer as a client sees it, strictly: no field more, none less. The extension is whole or absent.
 func wireJob(t fataler, w *httptest.ResponseRecorder, status int) (j runner.Job) {
 	t.Helper()
 	var fields map[string]any
-	if err := json.Unmarshal(w.Body.Bytes(), &fields); err != nil || w.Code != status || len(fields) != 7 {
-		t.Fatalf("status %d, want %d with 7 fields: %s", w.Code, status, w.Body)
+	want := 7
+	err := json.Unmarshal(w.Body.Bytes(), &fields)
+	if fields["cost"] != nil {
+		want += 3 // the extension: cost, cost_unit and tokens
+	}
+	if err != nil || w.Code != status || len(fields) != want {
+		t.Fatalf("status %d, want %d with %d fields: %s", w.Code, status, want, w.Body)
 	}
 	for _, name := range []string{"id", "status", "source", "model", "prLink", "createdAt", "archivedAt"} {
 		if _, ok := fields[name]; !ok {

@@ -95,6 +95,7 @@ func New(c Config) (*Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
+	script.Priced = c.Scenario == Growth
 	jobs := runner.Options{
 		Dir: c.DataDir, Workers: c.Agent.Workers,
 		ArchiveAfter: c.Agent.ArchiveAfter, Source: func(string) runner.Source { return runner.Source{Repository: "docgauge/sandbox", Ref: "main"} },

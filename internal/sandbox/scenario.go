@@ -17,7 +17,8 @@ const (
 	Steady Scenario = "steady"
 	// Growth is a site that people rewrite: it gains one to two percent of visitors a
 	// week, more and more of them AI; a third of the pages gain and lose readers in
-	// waves of half a year, and each Monday some pages appear and some vanish.
+	// waves of half a year, and each Monday some pages appear and some vanish. Its agent jobs
+	// report their cost, where in others only those do whose prompt says so.
 	Growth Scenario = "growth"
 )
 

@@ -26,7 +26,7 @@ const (
 const jobColumns = `prompt, firing, attempt, project, title, path, digest, concurrency_key, resubmit,
 	messages, sent, sending, state, reason, in_doubt, job_id, status, repository, ref, model, pr_link,
 	begun_at, created_at, ended_at, charged_at, accepted_at, next_at, tries, blocked_until, polls, missing_since,
-	seen_active, seen_done, renamed_from, cost, pages`
+	seen_active, seen_done, renamed_from, cost, cost_unit, tokens, estimate, pages`
 
 // jobFields returns the fields of a job, to read it into and to write it from.
 func jobFields(j *journal.Job) []any {
@@ -36,7 +36,7 @@ func jobFields(j *journal.Job) []any {
 		&j.JobID, &j.Status, &j.Repository, &j.Ref, &j.Model, &j.PRLink,
 		instant{&j.Begun}, instant{&j.Created}, instant{&j.Ended}, instant{&j.Charged}, instant{&j.Accepted},
 		instant{&j.Next}, &j.Refusals, instant{&j.Blocked}, &j.Polls, instant{&j.Missing}, &j.SeenActive, &j.SeenDone,
-		&j.RenamedFrom, &j.Cost, texts{&j.Pages},
+		&j.RenamedFrom, &j.Cost, &j.CostUnit, &j.Tokens, &j.Estimate, texts{&j.Pages},
 	}
 }
 
@@ -77,12 +77,18 @@ func (db *DB) History(ctx context.Context, seq int64) ([]journal.Transition, err
 	}, `SELECT at, job, from_state, to_state, cause FROM job_events WHERE job = ? ORDER BY id`, seq)
 }
 
-// JobCost is the name of the counter of the cost of the created jobs, in millionths.
-const JobCost = "agent_job_cost_millionths"
+// Counters of costs, in Millionths. JobCost has the estimates of the created jobs, ReportedCost what
+// the ended ones cost by the service.
+const (
+	JobCost      = "agent_job_cost" + Millionths
+	ReportedCost = "agent_job_reported_cost" + Millionths
+	// Millionths ends the name of a counter whose metric has whole units, and ends in _total.
+	Millionths = "_millionths"
+)
 
 // Apply makes the changes, all or none of them, and returns the changed jobs, with Seq and
-// Version. A job that ends is counted in agent_jobs_finished_total, and one that is now known
-// to be created in JobCost. Errors: journal.ErrRaced, journal.ErrDuplicate and journal.TakenError,
+// Version. A job that ends is counted in agent_jobs_finished_total, and its cost in ReportedCost or
+// itself in agent_jobs_cost_unknown_total; one that is now known to be created in JobCost. Errors: journal.ErrRaced, journal.ErrDuplicate and journal.TakenError,
 // or one that names the database.
 func (db *DB) Apply(ctx context.Context, changes ...journal.Change) ([]journal.Job, error) {
 	out := make([]journal.Job, len(changes))
@@ -171,11 +177,19 @@ func (t *tx) writeJob(job *journal.Job, c journal.Change) {
 	if job.State == journal.Submitting || job.Sending {
 		t.exec(`UPDATE queue SET begun = begun + 1`)
 	}
-	if cost := int64(math.Round(job.Cost * 1e6)); isCreated && cost > 0 {
-		t.count(Count{JobCost, Labels("project", job.Project), cost})
+	millionths := func(cost float64) int64 { return int64(math.Round(cost * 1e6)) }
+	if estimate := millionths(job.Estimate); isCreated && estimate > 0 {
+		t.count(Count{JobCost, Labels("project", job.Project), estimate})
 	}
-	if result := job.Result(); result != "" && !c.From.Ended() {
-		t.count(Count{"agent_jobs_finished_total", Labels("project", job.Project, "result", result), 1})
+	result := job.Result()
+	if result == "" || c.From.Ended() {
+		return
+	}
+	t.count(Count{"agent_jobs_finished_total", Labels("project", job.Project, "result", result), 1})
+	if journal.IsPriced(result) && job.Cost != nil {
+		t.count(Count{ReportedCost, Labels("project", job.Project, "unit", job.CostUnit), millionths(*job.Cost)})
+	} else {
+		t.count(Count{"agent_jobs_cost_unknown_total", Labels("project", job.Project), 1})
 	}
 }
 

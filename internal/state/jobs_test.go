@@ -37,6 +37,10 @@ func full(t *testing.T, n int) (job journal.Job) {
 			*v = now.Add(time.Duration(n*100+i) * time.Minute)
 		case *float64:
 			*v = float64(n*100+i) + 0.25
+		case **float64:
+			*v = new(float64(n*100+i) + 0.75)
+		case **int64:
+			*v = new(int64(n*100 + i))
 		case *[]string:
 			*v = []string{"one", strconv.Itoa(n*100 + i)}
 		default:
@@ -245,7 +249,7 @@ func TestEndsAreCounted(t *testing.T) {
 		}
 	}
 	counts := must(db.Counters(t.Context()))(t)
-	if len(counts) != 5 {
+	if len(counts) != 5+1 || counts[0].Name != "agent_jobs_cost_unknown_total" || counts[0].Value != 5 {
 		t.Errorf("counters %+v", counts)
 	}
 }
@@ -454,8 +458,8 @@ func moveJobs(dir string) error {
 	}
 }
 
-// TestJobCost: the cost of a job is counted once, when it is known that the service has it, whatever
-// happens to it before and after.
+// TestJobCost: the estimated cost of a job is counted once, when it is known that the service has it,
+// whatever happens to it before and after.
 func TestJobCost(t *testing.T) {
 	db := open(t, t.TempDir())
 	want := func(cost int64) {
@@ -463,7 +467,7 @@ func TestJobCost(t *testing.T) {
 		same(t, cost, counter(t, db, state.JobCost, "project", "prj_a"))
 	}
 	j := job("a", journal.Submitting)
-	j.Cost = 1.25
+	j.Estimate = 1.25
 	j = add(t, db, j)
 	want(0)
 	for _, to := range []struct {
@@ -481,8 +485,38 @@ func TestJobCost(t *testing.T) {
 	}
 	for i, cost := range []float64{2, 0} { // adopted
 		another := job(strconv.Itoa(i), journal.Active)
-		another.Cost, another.JobID = cost, "adopted_"+another.Prompt
+		another.Estimate, another.JobID = cost, "adopted_"+another.Prompt
 		add(t, db, another)
 		want(3_250_000)
 	}
+}
+
+// TestReportedCost: what the service reports is kept, and counted once, at the end of the job: by unit,
+// or as unknown. That of a job which is lost, or was given up, is not final.
+func TestReportedCost(t *testing.T) {
+	db := open(t, t.TempDir())
+	end := func(id string, to journal.State, cost *float64, unit string) {
+		t.Helper()
+		j := job(id, journal.Active)
+		j.JobID = "job_" + id
+		j = add(t, db, j)
+		j.State, j.Cost, j.CostUnit, j.Tokens = to, cost, unit, new(int64(7))
+		j = apply(t, db, journal.Change{Job: j, From: journal.Active, At: now})[0]
+		kept := must(db.Job(t.Context(), j.Seq))(t)
+		same(t, cost, kept.Cost)
+		same(t, unit, kept.CostUnit)
+		same(t, new(int64(7)), kept.Tokens)
+		apply(t, db, journal.Change{Job: j, From: to, At: now}) // once
+	}
+	end("a", journal.Completed, new(1.25), "USD")
+	end("b", journal.Failed, new(0.1), "USD")
+	end("c", journal.Archived, new(30.0), "credits")
+	end("d", journal.Completed, new(0.0), "")
+	end("e", journal.Completed, nil, "")
+	end("f", journal.Lost, new(4.0), "USD")
+	end("g", journal.Cancelled, new(8.0), "USD")
+	for unit, want := range map[string]int64{"USD": 1_350_000, "credits": 30_000_000, "": 0} {
+		same(t, want, counter(t, db, state.ReportedCost, "project", "prj_a", "unit", unit))
+	}
+	same(t, int64(2), counter(t, db, "agent_jobs_cost_unknown_total", "project", "prj_a"))
 }

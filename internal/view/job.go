@@ -52,8 +52,12 @@ type Job struct {
 	Ended   time.Time `json:"ended_at,omitzero"`
 	// Pull is the pull request; nil: it has none.
 	Pull *PullRequest `json:"pr,omitempty"`
-	// Cost is 0 where costs are not counted.
-	Cost float64 `json:"cost"`
+	// Cost is what it has cost so far, in CostUnit, and Tokens the number of tokens, as the service
+	// says; nil: unknown. EstimatedCost is DOCGAUGE_JOB_COST as of its beginning; 0: not set.
+	Cost          *float64 `json:"cost"`
+	CostUnit      string   `json:"cost_unit"`
+	Tokens        *int64   `json:"tokens"`
+	EstimatedCost float64  `json:"estimated_cost"`
 	// Stalled means that it has been active for a very long time.
 	Stalled bool `json:"stalled,omitempty" api:"-"`
 }
@@ -86,7 +90,10 @@ func NewJob(j journal.Job, pulls map[string]journal.PullRequest, now time.Time) 
 		Path: j.Path, Firing: j.Firing, Try: j.Try, State: string(j.State), Status: j.Status,
 		ID: j.JobID, Reason: j.Reason, Result: j.Result(), PRLink: Link(j.PRLink), Model: j.Model,
 		Repository: j.Repository, Ref: j.Ref, Begun: j.Begun, Created: j.Created, Ended: j.Ended,
-		Stalled: j.Stalled(now), Cost: j.Cost,
+		Stalled: j.Stalled(now), Cost: j.Cost, CostUnit: j.CostUnit, Tokens: j.Tokens,
+	}
+	if j.JobID != "" {
+		job.EstimatedCost = j.Estimate
 	}
 	if p, ok := pulls[j.PRLink]; ok {
 		job.Pull = &PullRequest{

@@ -20,13 +20,15 @@ type Merge struct {
 	Problem string `json:"problem,omitempty" api:"-"`
 	// Pages are the paths of the pages that it touched, as outcome.Mapping returns them.
 	Pages []string `json:"pages" api:"-"`
+	// Cost is that of the jobs with this pull request.
+	Cost Cost `json:"cost,omitzero" api:"-"`
 }
 
 // Date is the UTC date of the merge.
 func (m Merge) Date() analytics.Date { return analytics.DateOf(m.At) }
 
 // Outcomes are those of merged pull requests: the newest first, followed by those whose state is
-// unknown. Summaries has one for each project with an effect.
+// unknown. Summaries has one for each project with an effect, or a known cost.
 type Outcomes struct {
 	// Since leaves out earlier merges; zero: none.
 	Since     time.Time        `json:"since,omitzero"`
@@ -69,6 +71,9 @@ type OutcomeSummary struct {
 	// TooEarly and NotEnoughData count the other effects.
 	TooEarly      int `json:"too_early"`
 	NotEnoughData int `json:"not_enough_data"`
+	// Merged are all merges of the project, and Cost is that of the jobs behind them.
+	Merged int  `json:"merged"`
+	Cost   Cost `json:"cost,omitzero"`
 	// Mean is nil if the merges of the corrected comparisons have fewer than [MeanDates] dates.
 	Mean *MeanChange `json:"mean,omitempty"`
 }

@@ -143,10 +143,11 @@ func (e Effect) Interval() string {
 // Interval writes the 90 % interval of the mean change.
 func (m MeanChange) Interval() string { return ratio(m.Low) + " to " + ratio(m.High) }
 
-// Sentence says what the verdicts of a project say together.
+// Sentence says what the verdicts of a project say together, and what its merges cost.
 func (s OutcomeSummary) Sentence() string {
 	if s.Comparisons == 0 {
-		return fmt.Sprintf("None judged yet: %d too early, %d without enough data.", s.TooEarly, s.NotEnoughData)
+		return fmt.Sprintf("None judged yet: %d too early, %d without enough data.", s.TooEarly, s.NotEnoughData) +
+			s.costSentence()
 	}
 	digits, form := 0, byte('f') // 4, but 0.4
 	if s.ByChance < 1 {
@@ -156,14 +157,14 @@ func (s OutcomeSummary) Sentence() string {
 		format.Plural(s.Comparisons, "comparison"), s.More, s.Fewer, strconv.FormatFloat(s.ByChance, form, digits, 64))
 	if s.Mean == nil {
 		return fmt.Sprintf("%sNo mean change yet: it needs corrected comparisons of merges on %d dates.", text,
-			MeanDates)
+			MeanDates) + s.costSentence()
 	}
 	text += fmt.Sprintf("Mean change %s (%s), of %s on %d dates", ratio(s.Mean.Change), s.Mean.Interval(),
 		format.Plural(s.Mean.Comparisons, "comparison"), s.Mean.Dates)
 	if rest := s.Comparisons - s.Mean.Comparisons; rest > 0 {
 		text += fmt.Sprintf(", without %d that could not be corrected", rest)
 	}
-	return text + "."
+	return text + "." + s.costSentence()
 }
 
 // Sentences are those of the summaries, with the name of the project, unless name is nil, and the
@@ -212,12 +213,15 @@ func (j Job) Tone() string {
 	return jobTones[j.StateText()]
 }
 
-// CostText writes the cost; empty where costs are not counted.
-func (j Job) CostText() string {
-	if j.Cost == 0 {
+// CostText writes the cost, and how far it is known; empty if nothing is known.
+func (j Job) CostText() string { return CostOf(j).Text() }
+
+// TokensText writes the number of tokens; empty if it is not known.
+func (j Job) TokensText() string {
+	if j.Tokens == nil {
 		return ""
 	}
-	return strconv.FormatFloat(j.Cost, 'f', -1, 64)
+	return format.Plural(*j.Tokens, "token")
 }
 
 // ReviewText is the state of a pull request, and how long it has waited for people since it was

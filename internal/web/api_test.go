@@ -55,7 +55,7 @@ func snapshot() *view.Snapshot {
 		Jobs: []view.Job{
 			{Project: "prj_a", Prompt: "a.md", State: "completed", Result: "pr", PRLink: "https://code.example/pr/1",
 				Begun: monday.Time(), Ended: monday.Time().Add(time.Minute),
-				Pull: &view.PullRequest{State: "merged", Opened: monday.Time().Add(time.Hour)}, Cost: .25},
+				Pull: &view.PullRequest{State: "merged", Opened: monday.Time().Add(time.Hour)}, Cost: new(.25), CostUnit: "USD", Tokens: new(int64(1200))},
 			{Project: "prj_b", Prompt: "b.md", State: "completed", Result: "pr", PRLink: "javascript:alert(1)",
 				Begun: monday.Time()},
 			{Project: "prj_b", Prompt: "c.md", State: "active", Title: "Fix, all"},
@@ -327,7 +327,9 @@ func TestFilters(t *testing.T) {
 		{"/api/v1/jobs?state=active", "begun_at", "<nil>"},
 		{"/api/v1/jobs?state=completed", "pr_state", "merged "},
 		{"/api/v1/jobs?state=completed", "pr_opened_at", "2026-11-02T01:00:00Z <nil>"},
-		{"/api/v1/jobs?state=completed", "cost", "0.25 0"},
+		{"/api/v1/jobs?state=completed", "cost", "0.25 <nil>"},
+		{"/api/v1/jobs?state=completed", "cost_unit", "USD "},
+		{"/api/v1/jobs?state=completed", "tokens", "1200 <nil>"},
 	} {
 		if got := strings.Join(columnOf(rowsOf(t, tc.target), tc.column), " "); got != tc.want {
 			t.Errorf("%s: %s is %q, want %q", tc.target, tc.column, got, tc.want)

@@ -279,7 +279,7 @@ func TestJobTable(t *testing.T) {
 		{Prompt: "a", Title: "A", State: "completed", Result: "pr", PRLink: "https://code.example/pull/7",
 			Created: now.Add(-time.Hour), Ended: now,
 			Pull: &view.PullRequest{State: "merged", Opened: now.Add(-3 * time.Hour),
-				Ended: now.Add(-time.Hour)}, Cost: 1.5},
+				Ended: now.Add(-time.Hour)}, EstimatedCost: 1.5, Tokens: new(int64(1200))},
 		{Prompt: "b", State: "completed", Result: "no_pr", PRLink: "javascript:alert(1)"},
 		{Prompt: "c", State: "active", Stalled: true}, {Prompt: "d"},
 	}
@@ -289,11 +289,11 @@ func TestJobTable(t *testing.T) {
 		n       int
 		want    string
 	}{
-		{nil, 3, "A a | completed | #7 merged, 2 h cost 1.5 | 2026-10-06 09:31 | 60\u00a0min\u00a00\u00a0s" +
+		{nil, 3, "A a | completed | #7 merged, 2 h cost 1.5 (estimated) 1,200 tokens | 2026-10-06 09:31 | 60\u00a0min\u00a00\u00a0s" +
 			" / b | completed without a pull request | javascript:alert(1) | – | –" +
 			" / c | active | – | – | stalled / 1 older job not shown; docgauge jobs list shows all."},
 		{strings.ToUpper, 1,
-			"A a | A | completed | #7 merged, 2 h cost 1.5 | 2026-10-06 09:31 | 60\u00a0min\u00a00\u00a0s" +
+			"A a | A | completed | #7 merged, 2 h cost 1.5 (estimated) 1,200 tokens | 2026-10-06 09:31 | 60\u00a0min\u00a00\u00a0s" +
 				" / 3 older jobs not shown; docgauge jobs list shows all."},
 	} {
 		page := show(t, "jobtable", jobTableOf(view.Queue{Waiting: jobs[:1], Jobs: jobs[1:]}, "", tc.project, now,

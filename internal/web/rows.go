@@ -161,6 +161,10 @@ type apiEffect struct {
 	view.Merge
 	Final bool `json:"final"`
 	view.Effect
+	// The cost is that of the merge, in each of its rows.
+	MergeCost      *float64 `json:"merge_cost"`
+	MergeCostUnit  string   `json:"merge_cost_unit"`
+	MergeCostBasis string   `json:"merge_cost_basis"`
 }
 
 // unknown reports whether the value of a column is not known.
@@ -178,9 +182,10 @@ func (e apiEffect) unknown(name string) bool {
 func effectRows(_ context.Context, s *view.Snapshot, q question) (out []any, more bool, _ error) {
 	for _, o := range s.Outcomes.Merges {
 		o.Link = analytics.SafeLink(o.Link)
+		cost, unit, basis := o.Cost.One()
 		for _, e := range o.Effects {
 			if (q.project == "" || o.Project == q.project) && len(out) < q.limit {
-				out = append(out, apiEffect{o.Merge, o.Final, e})
+				out = append(out, apiEffect{o.Merge, o.Final, e, cost, unit, basis})
 			}
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/sinks"
 	"github.com/docgauge/docgauge/sinks/clickhouse"
@@ -32,7 +33,7 @@ type store struct {
 // export that committed it, because time travel goes by that.
 func newStore(t *testing.T) store {
 	t.Helper()
-	h, s := exported(t), store{t.TempDir(), engines.RunS3(t)}
+	h, s := withAgents(t), store{t.TempDir(), engines.RunS3(t)}
 	if err := s.bucket.CreateBucket(t.Context(), "lake"); err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +42,7 @@ func newStore(t *testing.T) store {
 	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
 	query := "?path_style=true&region=" + s.bucket.Region + "&endpoint=" + s.bucket.Endpoint
 	for _, root := range []string{filepath.Join(s.dir, "data"), "s3://lake/docs" + query} {
-		sink, err := parquet.New(root)
+		sink, err := parquet.New(root, analytics.AgentsReport)
 		h.into(t, sink, err)
 	}
 	h.asDelta(t, filepath.Join(s.dir, "delta"))
@@ -53,7 +54,8 @@ func newStore(t *testing.T) store {
 func (h history) asDelta(t *testing.T, root string) {
 	t.Helper()
 	var now time.Time
-	sink, err := delta.New(delta.Options{URL: root, Now: func() time.Time { return now }})
+	sink, err := delta.New(delta.Options{URL: root, Now: func() time.Time { return now },
+		Reports: []analytics.Report{analytics.AgentsReport}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,8 +211,9 @@ type server interface {
 // tables fills the tables of the database default, and asks them.
 func tables(s server) func(t *testing.T, _ string, all []block) {
 	return func(t *testing.T, _ string, all []block) {
-		sink, err := clickhouse.New(clickhouse.Options{DSN: s.DSN("default"), Now: time.Now})
-		exported(t).into(t, sink, err)
+		sink, err := clickhouse.New(clickhouse.Options{DSN: s.DSN("default"), Now: time.Now,
+			Reports: []analytics.Report{analytics.AgentsReport}})
+		withAgents(t).into(t, sink, err)
 		ask(t, s, all)
 	}
 }
@@ -220,7 +223,7 @@ func views(s server) func(t *testing.T, setup string, all []block) {
 	return func(t *testing.T, setup string, all []block) {
 		prepare(t, s, setup)
 		ask(t, s, all)
-		prepare(t, s, "DROP VIEW docgauge_visitors;\nDROP VIEW docgauge_totals")
+		prepare(t, s, "DROP VIEW docgauge_visitors;\nDROP VIEW docgauge_totals;\nDROP VIEW docgauge_agents")
 	}
 }
 
@@ -267,8 +270,8 @@ func testPostgres(t *testing.T, version string) {
 		}
 	}
 	dsn := engines.RunPostgres(t, version).DSN("postgres")
-	sink, err := postgres.New(postgres.Options{DSN: dsn, Now: time.Now})
-	exported(t).into(t, sink, err)
+	sink, err := postgres.New(postgres.Options{DSN: dsn, Now: time.Now, Reports: []analytics.Report{analytics.AgentsReport}})
+	withAgents(t).into(t, sink, err)
 	conn, err := pgx.Connect(t.Context(), dsn)
 	if err != nil {
 		t.Fatal(err)

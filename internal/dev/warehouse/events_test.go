@@ -65,6 +65,7 @@ type line struct {
 	Kind    string    `json:"kind"`
 	Path    string    `json:"path"`
 	Project string    `json:"project"`
+	Agent   string    `json:"agent,omitempty"`
 }
 
 // eventLog is the event log, with or without the visits of a bot.
@@ -81,7 +82,7 @@ func eventLog(withBot bool) []byte {
 	}
 	if withBot {
 		for i := range 9 {
-			_ = w.Encode(line{botDay.Time(), fmt.Sprintf("bot%d", i), "ai", botPage, projects[0]})
+			_ = w.Encode(line{botDay.Time(), fmt.Sprintf("bot%d", i), "ai", botPage, projects[0], ""})
 		}
 	}
 	return out.Bytes()
@@ -95,8 +96,11 @@ func linesOf(project string, day analytics.Date, r *rand.Rand) (lines []line) {
 	weights := popularity(project, day)
 	for v := range visitors {
 		for range visits(day, v, r) {
-			lines = append(lines, line{day.Time().Add(12 * time.Hour), fmt.Sprintf("v%d", v), kind(v, r),
-				draw(weights, r), project})
+			l := line{day.Time().Add(12 * time.Hour), fmt.Sprintf("v%d", v), kind(v, r), draw(weights, r), project, ""}
+			if l.Kind == "ai" {
+				l.Agent = assistants[v/5%len(assistants)]
+			}
+			lines = append(lines, l)
 		}
 	}
 	return lines
@@ -113,6 +117,9 @@ func visits(day analytics.Date, v int, r *rand.Rand) int {
 	}
 	return 1 + r.IntN(4)
 }
+
+// assistants are those that AI visitors use, by turns.
+var assistants = []string{"Claude-User", "ChatGPT-User", "Claude-User", "Cursor", ""}
 
 // kind is the kind of one visit: of five visitors three are human, one is AI, and
 // one is both.

@@ -30,7 +30,8 @@ const settle = 3 // days
 // window is one revision with its rows, sorted by path.
 type window struct {
 	analytics.Revision
-	rows []analytics.Row
+	rows   []analytics.Row
+	agents []analytics.AgentRow
 }
 
 // history is everything that was read, in order; a window may appear again.
@@ -49,8 +50,16 @@ func (h history) shown() []window {
 	})
 }
 
-// exported is the exported history, read once for all tests.
+// exported is the exported history of visitors, read once for all tests.
 func exported(t *testing.T) history {
+	t.Helper()
+	return slices.DeleteFunc(slices.Clone(withAgents(t)), func(w window) bool {
+		return w.Report == analytics.AgentsReport
+	})
+}
+
+// withAgents is the exported history of both reports.
+func withAgents(t *testing.T) history {
 	t.Helper()
 	h, err := reading()
 	if err != nil {
@@ -85,6 +94,13 @@ var reading = sync.OnceValues(func() (h history, err error) {
 			}
 			w, err := read(s, key, number, now)
 			if err != nil {
+				return nil, err
+			}
+			h = append(h, w)
+			if key.Granularity == analytics.Day || w.TotalsOnly() {
+				continue
+			}
+			if w, err = readAgents(s, w.Revision); err != nil {
 				return nil, err
 			}
 			h = append(h, w)
@@ -152,9 +168,47 @@ func read(s *sandbox.Sandbox, key analytics.Key, number int32, now time.Time) (w
 	return w, nil
 }
 
+// readAgents reads the report of agents for the window of rev. The event log has no path that is not
+// there: some are added.
+func readAgents(s *sandbox.Sandbox, rev analytics.Revision) (window, error) {
+	site, rows, err := s.Agents(rev.Project, rev.Window)
+	if err != nil {
+		return window{}, err
+	}
+	days := int64(rev.To - rev.From)
+	for i, path := range []string{"/docs/install", "/docs/mcp.json", "/llms.md"} {
+		for j, agent := range []string{"Claude-User", "Cursor"} {
+			readers := days - int64(2*i+j)
+			rows = append(rows, analytics.AgentRow{Path: path, Agent: agent, Class: []string{"answers", "coding"}[j],
+				Audience: analytics.AI, Visitors: readers, Requests: 3*readers + int64(i)})
+		}
+	}
+	slices.SortFunc(rows, analytics.AgentRow.Compare)
+	rev.Report, rev.Totals, rev.Rows = analytics.AgentsReport, analytics.Totals{}, int64(len(rows))
+	return window{Revision: rev, agents: append(site, rows...)}, nil
+}
+
 // seal returns the window as sinks take it.
 func (w window) seal(t *testing.T) *archive.File {
 	t.Helper()
+	if w.Report == analytics.AgentsReport {
+		path := filepath.Join(t.TempDir(), "window")
+		_, err := archive.WriteAgents(path, w.Revision, func(yield func(analytics.AgentRow, error) bool) {
+			for _, row := range w.agents {
+				if !yield(row, nil) {
+					return
+				}
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := archive.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
 	return sinktest.Seal(t, w.Revision, func(yield func(analytics.Row, error) bool) {
 		for _, row := range w.rows {
 			if !yield(row, nil) {

@@ -211,8 +211,8 @@ func (b block) problems(results map[string]table) (all []string) {
 
 var (
 	sumCall  = regexp.MustCompile(`(?i)\b(sum\w*|cumulative_sum)\s*\(`)
-	sumNamed = regexp.MustCompile(`(?i)["'](human|ai|total)["']\s*,\s*["']sum["']`)
-	counts   = regexp.MustCompile(`(?i)\b(human|ai|total)\b`)
+	sumNamed = regexp.MustCompile(`(?i)["'](human|ai|total|visitors)["']\s*,\s*["']sum["']`)
+	counts   = regexp.MustCompile(`(?i)\b(human|ai|total|visitors)\b`)
 )
 
 // sumOfVisitors returns the first place in code that sums unique visitors.
@@ -250,6 +250,8 @@ func TestSumOfVisitors(t *testing.T) {
 		"SELECT sum(human) FROM t":                          true,
 		"SELECT SUM (CASE WHEN (a = 1) THEN total END)":     true,
 		"SELECT sumIf(ai, a = 1)":                           true,
+		"SELECT sum(visitors), sum(requests) FROM t":        true,
+		"SELECT sum(requests) FROM docgauge_agents":         false,
 		"SELECT sum(page_count), max(total) FROM t":         false,
 		"SELECT max(human), sum(1)":                         false,
 		`t.group_by("path").aggregate([("total", "sum")])`:  true,

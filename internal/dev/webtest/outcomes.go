@@ -29,14 +29,17 @@ func Outcomes(project string) view.Outcomes {
 		Reason: "11 of the 28 days after the merge are in"}}
 	draw(effects, merged)
 	draw(early, lately)
+	cost := func(amount float64, unknown int) view.Cost {
+		return view.Cost{Reported: []view.Amount{{Amount: amount, Unit: "USD"}}, Jobs: 1 + unknown, Unknown: unknown}
+	}
 	summary := view.OutcomeSummary{Project: project, Merges: 12, Comparisons: 31, More: 4, Fewer: 1, ByChance: 1.55,
-		TooEarly: 1, NotEnoughData: 5,
+		TooEarly: 1, NotEnoughData: 5, Merged: 14, Cost: cost(23.8, 0),
 		Mean: &view.MeanChange{Change: .06, Low: .02, High: .1, Comparisons: 28, Dates: 10}}
 	return view.Outcomes{Summaries: []view.OutcomeSummary{summary}, Merges: []view.Outcome{
 		{Merge: view.Merge{Project: project, Link: link + "431", Title: "Go SDK", At: lately.Time(),
-			Pages: []string{"/sdks/go"}}, Effects: early},
+			Pages: []string{"/sdks/go"}, Cost: cost(1.27, 0)}, Effects: early},
 		{Merge: view.Merge{Project: project, Link: link + "412", Title: "Examples for the guides", At: merged.Time(),
-			Pages: []string{"/guides/install", "/guides/errors"}}, Effects: effects, Final: true},
+			Pages: []string{"/guides/install", "/guides/errors"}, Cost: cost(2.05, 1)}, Effects: effects, Final: true},
 		{Merge: view.Merge{Project: project, Link: link + "409", Title: "Fix the build", At: (merged - 2).Time(),
 			Problem: "no page among 2 changed files; pages: in the front matter of a prompt names pages"}},
 		{Merge: view.Merge{Project: project, Link: "https://git.example.com/pull/7", Title: "Elsewhere",

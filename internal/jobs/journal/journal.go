@@ -101,10 +101,16 @@ type Job struct {
 	Model      string `json:"model,omitempty"`
 	PRLink     string `json:"pr_link,omitempty"`
 
-	// Pages are the paths of the pages that the prompt names. Cost is the configured
-	// cost of a job when this one began; it counts once the job is created.
+	// Cost is what the service last said that it has cost so far, in CostUnit, and Tokens the
+	// number of tokens; nil is unknown. IsPriced says whether the cost is final.
+	Cost     *float64 `json:"cost,omitempty"`
+	CostUnit string   `json:"cost_unit,omitempty"`
+	Tokens   *int64   `json:"tokens,omitempty"`
+	// Estimate is DOCGAUGE_JOB_COST when it began, which counts once it is created.
+	Estimate float64 `json:"estimated_cost,omitempty"`
+
+	// Pages are the paths of the pages that the prompt names.
 	Pages []string `json:"pages,omitempty"`
-	Cost  float64  `json:"cost,omitempty"`
 
 	// Begun is when the intent became durable. Created is the service's time, or ours if it gave
 	// none. Ended is when the end was seen.
@@ -152,6 +158,10 @@ func (j Job) Result() string {
 	}
 	return ""
 }
+
+// IsPriced reports whether the last cost of a job with that result is what it cost in the end: the
+// service said that it ended.
+func IsPriced(result string) bool { return result != "" && result != string(Lost) }
 
 // Transition is one change of the state of a job, or another entry of its history.
 type Transition struct {

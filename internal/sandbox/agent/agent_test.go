@@ -72,6 +72,29 @@ func TestMatch(t *testing.T) {
 	}
 }
 
+// TestReports: an instruction reports the cost that its prompt names, also if it fails, and others only if
+// the script is priced.
+func TestReports(t *testing.T) {
+	for prompt, want := range map[string]float64{
+		"x [sandbox:cost=0.42]": 0.42, "[sandbox:fail] [sandbox:cost=3]": 3, "[sandbox:cost=0]": 0,
+		"x": -1, "[sandbox:cost=x]": -1, "[sandbox:cost=-1]": -1,
+	} {
+		for _, priced := range []bool{false, true} {
+			s := Script{Priced: priced}
+			r, _ := s.Editor(Pretend{File: func(string) string { return "a.mdx" }}).Edit(t.Context(),
+				runner.Task{Job: "job_1", Prompt: prompt})
+			switch {
+			case want < 0 && !priced:
+				if r.Report != nil {
+					t.Errorf("%s: %+v", prompt, r.Report)
+				}
+			case r.Report == nil || want >= 0 && *r.Report.Cost != want || want < 0 && *r.Report.Cost < 0.2:
+				t.Errorf("%s: %+v, want %v", prompt, r.Report, want)
+			}
+		}
+	}
+}
+
 func TestReadScript(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "script.json")
 	read := func(text string) (script, error) {

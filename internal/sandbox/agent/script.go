@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -77,13 +79,16 @@ func (s script) match(prompt string, after time.Duration) rule {
 type Script struct {
 	words script
 	after time.Duration
+	// Priced: an instruction without the word [sandbox:cost=0.42] reports a cost too, which depends on its
+	// prompt.
+	Priced bool
 }
 
 // ReadScript returns the built-in words and those of a file, see readScript; empty = none. An
 // instruction that has no duration by script takes after.
 func ReadScript(path string, after time.Duration) (Script, error) {
 	words, err := readScript(path)
-	return Script{words, after}, err
+	return Script{words: words, after: after}, err
 }
 
 // Editor returns e under the script.
@@ -95,8 +100,31 @@ type scripted struct {
 	script Script
 }
 
+var cost = regexp.MustCompile(`\[sandbox:cost=([0-9]{1,6}(?:\.[0-9]{1,6})?)\]`)
+
+// tokensPerDollar makes the number of tokens fit the cost.
+const tokensPerDollar = 250_000
+
+// report is what an agent says that it used for a prompt; nil if it says nothing.
+func (s Script) report(prompt string) *runner.Report {
+	dollars := 0.0
+	if m := cost.FindStringSubmatch(prompt); m != nil {
+		dollars, _ = strconv.ParseFloat(m[1], 64) // the expression matches numbers alone
+	} else if s.Priced {
+		dollars = float64(200+crc32.ChecksumIEEE([]byte(prompt))%1400) / 1000
+	} else {
+		return nil
+	}
+	return &runner.Report{Cost: &dollars, Tokens: new(int64(dollars * tokensPerDollar))}
+}
+
 // Edit waits as long as the script wants, then does what the script wants.
-func (s scripted) Edit(ctx context.Context, t runner.Task) (runner.Result, error) {
+func (s scripted) Edit(ctx context.Context, t runner.Task) (r runner.Result, err error) {
+	defer func() {
+		if r.Report == nil {
+			r.Report = s.script.report(t.Prompt)
+		}
+	}()
 	rule := s.script.words.match(t.Prompt, s.script.after)
 	if err := clock.Sleep(ctx, rule.after); err != nil {
 		return runner.Result{}, err
