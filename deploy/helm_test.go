@@ -393,7 +393,7 @@ var own = []string{
 	"DOCGAUGE_WEB_CONFIG_FILE",
 	"DOCGAUGE_STATE_DIR", "DOCGAUGE_PROMPTS_DIR", "DOCGAUGE_PROMPTS_ON_NEW_STATE",
 	"DOCGAUGE_API_KEY", "DOCGAUGE_WRITE_API_KEY", "DOCGAUGE_CLICKHOUSE_DSN", "DOCGAUGE_POSTGRES_DSN",
-	"DOCGAUGE_GITHUB_TOKEN", "DOCGAUGE_GITLAB_TOKEN",
+	"DOCGAUGE_GITHUB_TOKEN", "DOCGAUGE_GITLAB_TOKEN", "DOCGAUGE_GITEA_TOKEN",
 	"DOCGAUGE_NOTIFY_URL", "DOCGAUGE_NOTIFY_SECRET",
 	"DOCGAUGE_PING_URL", "DOCGAUGE_PUSHGATEWAY_URL", "DOCGAUGE_ENV_FILE",
 }
@@ -457,8 +457,9 @@ func TestHelmSecrets(t *testing.T) {
 	marks := map[string]string{
 		"apiKey": "adm_mark1", "writeAPIKey": "wr_mark2", "clickhouseDSN": "clickhouse://u:mark3@h/d",
 		"notifyURL": "https://mark4.example.com", "notifySecret": "mark5", "githubToken": "mark7",
-		"gitlabToken": "mark8", "pushgatewayURL": "https://u:mark6@push.example.com",
-		"pingURL": "https://hc.example.com/mark7",
+		"gitlabToken": "mark8", "giteaToken": "mark9",
+		"pushgatewayURL": "https://u:mark6@push.example.com",
+		"pingURL":        "https://hc.example.com/mark7",
 	}
 	args := []string{}
 	for name, value := range marks {

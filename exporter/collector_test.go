@@ -185,8 +185,8 @@ func TestPaths(t *testing.T) {
 func TestJoinedAlike(t *testing.T) {
 	s := view.Snapshot{Due: []view.Due{{Project: "a", Granularity: "bc"}, {Project: "ab", Granularity: "c"}}}
 	want(t, s, map[string]float64{
-		`docgauge_windows_due{project="a",reason="",window="bc"}`: 0,
-		`docgauge_windows_due{project="ab",reason="",window="c"}`: 0,
+		`docgauge_windows_due{project="a",reason="",report="visitors",window="bc"}`: 0,
+		`docgauge_windows_due{project="ab",reason="",report="visitors",window="c"}`: 0,
 	}, "docgauge_windows_due")
 }
 

@@ -8,7 +8,8 @@
 // disappears. Only the metrics of the runtime (go_, process_) are live, on /metrics alone.
 //
 // The number of series is bounded by the configuration, however many windows the ledger has:
-// four for each project, at most 20 for each of its granularities, and three for each top page.
+// four for each project, at most 20 for each of its granularities, and three for each top page; with the
+// report agents, 81 more for each granularity.
 // With a queue there are those of each project and of its newest jobs, and three for each of
 // the newest effects.
 //
@@ -136,6 +137,8 @@ func forEach[T any](
 var (
 	ofWindows = forEach(func(s *view.Snapshot) []view.Window { return s.Windows },
 		func(w view.Window) []string { return []string{w.Project, string(w.Granularity)} })
+	ofAgentWindows = forEach(func(s *view.Snapshot) []view.AgentWindow { return s.Agents },
+		func(w view.AgentWindow) []string { return []string{w.Project, string(w.Granularity)} })
 	ofOpen = forEach(func(s *view.Snapshot) []view.Open { return s.Open },
 		func(o view.Open) []string { return []string{o.Project, string(o.Granularity)} })
 	ofSinks = forEach(func(s *view.Snapshot) []view.Sink { return s.Sinks },

@@ -36,11 +36,11 @@ var pipelineFamilies = []Metric{
 	define(groupPipeline, "export_last_completion_timestamp_seconds", typeGauge, "",
 		"When an export run last ended, whatever its outcome,"+epoch,
 		func(s *view.Snapshot, emit emit) { emit.at(s.LastCompletion) }),
-	define(groupPipeline, "windows_due", typeGauge, "project window reason",
-		"Complete windows that are due, by reason."+cached,
+	define(groupPipeline, "windows_due", typeGauge, "project window report reason",
+		"Complete windows that are due, by report (visitors or agents) and reason."+cached,
 		func(s *view.Snapshot, emit emit) {
 			for _, d := range s.Due {
-				emit(float64(d.Count), d.Project, string(d.Granularity), d.Reason)
+				emit(float64(d.Count), d.Project, string(d.Granularity), d.Report.String(), d.Reason)
 			}
 		}),
 	define(groupPipeline, "windows_set_aside", typeGauge, "project reason",

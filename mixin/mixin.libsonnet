@@ -5,6 +5,7 @@ local base = {
     'docgauge-readers.json': import '../dashboards/json/docgauge-readers.json',
     'docgauge-history.json': import '../dashboards/json/docgauge-history.json',
     'docgauge-agent-jobs.json': import '../dashboards/json/docgauge-agent-jobs.json',
+    'docgauge-assistants.json': import '../dashboards/json/docgauge-assistants.json',
     'docgauge-pipeline.json': import '../dashboards/json/docgauge-pipeline.json',
   },
   alerts: std.parseYaml(importstr '../deploy/prometheus/alerts.yaml'),

@@ -22,14 +22,17 @@ func (a *App) NewPulls() (*Pulls, error) {
 	c := a.Config
 	github := newKeyring("DOCGAUGE_GITHUB_TOKEN", c.GitHubToken, c.SecretFiles, config.IsToken)
 	gitlab := newKeyring("DOCGAUGE_GITLAB_TOKEN", c.GitLabToken, c.SecretFiles, config.IsToken)
+	gitea := newKeyring("DOCGAUGE_GITEA_TOKEN", c.GiteaToken, c.SecretFiles, config.IsToken)
 	host, err := codehost.New(codehost.Options{
-		GitHubURL: c.GitHubURL, GitLabURL: c.GitLabURL, UserAgent: "docgauge/" + c.Build.Version, Now: a.Now,
+		GitHubURL: c.GitHubURL, GitLabURL: c.GitLabURL, GiteaURL: c.GiteaURL,
+		UserAgent: "docgauge/" + c.Build.Version, Now: a.Now,
 		GitHubToken: func() (string, error) { return github.Get(), nil },
 		GitLabToken: func() (string, error) { return gitlab.Get(), nil },
+		GiteaToken:  func() (string, error) { return gitea.Get(), nil },
 	})
 	if err != nil {
 		return nil, config.Problems{err.Error()}
 	}
-	set := slices.DeleteFunc([]*Keyring{github, gitlab}, func(k *Keyring) bool { return k.Get() == "" })
+	set := slices.DeleteFunc([]*Keyring{github, gitlab, gitea}, func(k *Keyring) bool { return k.Get() == "" })
 	return &Pulls{pulls.New(a.State, host, a.Now), host, set}, nil
 }

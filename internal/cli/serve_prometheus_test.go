@@ -176,7 +176,7 @@ func (f *served) due(q question) {
 			want[w.Project+" "+string(w.Granularity)+" "+string(w.Reason)]++
 		}
 	}
-	q.is(want, "docgauge_windows_due > 0", "project", "window", "reason")
+	q.is(want, `docgauge_windows_due{report="visitors"} > 0`, "project", "window", "reason")
 	q.is(map[string]float64{"": 2 * 4 * 3}, "count(docgauge_windows_due)")
 	if finish := ask(q.T, q.server, "docgauge_backlog_finish_timestamp_seconds - time()", q.at)[""]; finish < 3000 ||
 		finish > 4000 {

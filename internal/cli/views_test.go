@@ -49,6 +49,7 @@ var notShown = []struct{ fields, places, why string }{
 	{"Project.*", "json api mcp", "each row names its project"},
 	{"Window.*", "json mcp", "read from the archive: docgauge top and the tool window"},
 	{"Window.*", "api", "a row of /api/v1/pages for each page"},
+	{"AgentWindow.*", "json api mcp", "read from the archive, all of them: docgauge top --by agent, /api/v1/agents"},
 	{"Cell.*", "json mcp", "the gaps of a grid have what is missing"},
 	{"Cell.*", "api", "a row of /api/v1/windows each"},
 	{"Grid.* Open.* Run.* Budget.*", "api", "not a list of numbers: metrics have them"},
@@ -191,6 +192,7 @@ var askedAlike = []struct {
 var notAsked = []struct{ flags, places, why string }{
 	{"archive", "api mcp", "a setting of the server"},
 	{"json csv", "mcp", "assistants get JSON"},
+	{"agent misses", "api mcp", "of the terminal alone so far"},
 }
 
 // TestTopAndHistoryAreAskedAlike: each flag of top and history is a parameter of /api/v1 and an argument of the

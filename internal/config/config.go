@@ -70,6 +70,8 @@ type Config struct {
 	GitHubURL    string   `env:"GITHUB_URL"`
 	GitLabToken  Secret   `env:"GITLAB_TOKEN" live:"true"`
 	GitLabURL    string   `env:"GITLAB_URL"`
+	GiteaToken   Secret   `env:"GITEA_TOKEN" live:"true"`
+	GiteaURL     string   `env:"GITEA_URL"`
 	MaxOpenPulls Count    `env:"MAX_OPEN_PULL_REQUESTS"`
 	MaxReviewAge Duration `env:"MAX_REVIEW_AGE"`
 	JobCost      Amount   `env:"JOB_COST"`

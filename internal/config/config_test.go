@@ -80,24 +80,27 @@ func TestSecretIsNotPrinted(t *testing.T) {
 // TestValues: valid and invalid values; no message quotes a token.
 func TestValues(t *testing.T) {
 	for set, want := range map[string]string{
-		"GITHUB_URL=http://git.example.com":         "DOCGAUGE_GITHUB_URL: http would send credentials in the clear",
-		"GITLAB_URL=https://u:p@git.example.com":    "DOCGAUGE_GITLAB_URL: must not contain user",
-		"GITHUB_TOKEN=ghp_secret of two":            "DOCGAUGE_GITHUB_TOKEN: want one token",
-		"GITLAB_TOKEN=glpat-sécret":                 "DOCGAUGE_GITLAB_TOKEN: want one token",
-		"MAX_REVIEW_AGE=366d":                       "DOCGAUGE_MAX_REVIEW_AGE: ",
-		"MAX_OPEN_PULL_REQUESTS=-1":                 "DOCGAUGE_MAX_OPEN_PULL_REQUESTS: ",
-		"SINKS=parquet, delta,parquet":              `DOCGAUGE_SINKS: sink "parquet": listed twice`,
-		"PROJECTS=prj_a,prj_b,prj_a":                `DOCGAUGE_PROJECTS: project id "prj_a": listed twice`,
-		"WINDOWS=day,week,day:totals":               `DOCGAUGE_WINDOWS: granularity "day": listed twice`,
-		"JOB_COST=NaN":                              "DOCGAUGE_JOB_COST: ",
-		"JOB_COST=-0.1":                             "DOCGAUGE_JOB_COST: ",
-		"ALLOWED_HOSTS=docgauge,https://a.example":  `DOCGAUGE_ALLOWED_HOSTS: "https://a.example": want host names`,
-		"ALLOWED_HOSTS=a.example:9817":              "DOCGAUGE_ALLOWED_HOSTS: ",
-		"ALLOWED_HOSTS=a..example":                  "DOCGAUGE_ALLOWED_HOSTS: ",
-		"ALLOWED_HOSTS=Docs.Example, docgauge":      "",
-		"GITHUB_URL=http://127.0.0.1:8080/github":   "",
-		"GITLAB_URL=https://git.example.com/api/v4": "",
-		"JOB_COST=1.25":                             "",
+		"GITHUB_URL=http://git.example.com":          "DOCGAUGE_GITHUB_URL: http would send credentials in the clear",
+		"GITLAB_URL=https://u:p@git.example.com":     "DOCGAUGE_GITLAB_URL: must not contain user",
+		"GITHUB_TOKEN=ghp_secret of two":             "DOCGAUGE_GITHUB_TOKEN: want one token",
+		"GITLAB_TOKEN=glpat-sécret":                  "DOCGAUGE_GITLAB_TOKEN: want one token",
+		"GITEA_TOKEN=a b":                            "DOCGAUGE_GITEA_TOKEN: want one token",
+		"GITEA_URL=git.example.com":                  "DOCGAUGE_GITEA_URL: want",
+		"MAX_REVIEW_AGE=366d":                        "DOCGAUGE_MAX_REVIEW_AGE: ",
+		"MAX_OPEN_PULL_REQUESTS=-1":                  "DOCGAUGE_MAX_OPEN_PULL_REQUESTS: ",
+		"SINKS=parquet, delta,parquet":               `DOCGAUGE_SINKS: sink "parquet": listed twice`,
+		"PROJECTS=prj_a,prj_b,prj_a":                 `DOCGAUGE_PROJECTS: project id "prj_a": listed twice`,
+		"WINDOWS=day,week,day:totals":                `DOCGAUGE_WINDOWS: granularity "day": listed twice`,
+		"JOB_COST=NaN":                               "DOCGAUGE_JOB_COST: ",
+		"JOB_COST=-0.1":                              "DOCGAUGE_JOB_COST: ",
+		"ALLOWED_HOSTS=docgauge,https://a.example":   `DOCGAUGE_ALLOWED_HOSTS: "https://a.example": want host names`,
+		"ALLOWED_HOSTS=a.example:9817":               "DOCGAUGE_ALLOWED_HOSTS: ",
+		"ALLOWED_HOSTS=a..example":                   "DOCGAUGE_ALLOWED_HOSTS: ",
+		"ALLOWED_HOSTS=Docs.Example, docgauge":       "",
+		"GITHUB_URL=http://127.0.0.1:8080/github":    "",
+		"GITLAB_URL=https://git.example.com/api/v4":  "",
+		"GITEA_URL=https://git.example.com/x/api/v1": "",
+		"JOB_COST=1.25":                              "",
 	} {
 		clearVariables(t)
 		name, value, _ := strings.Cut(set, "=")
@@ -115,7 +118,8 @@ func TestValues(t *testing.T) {
 // TestCapsWithoutToken: limits on pull requests without a token to read them cause a warning, once
 // there is a queue.
 func TestCapsWithoutToken(t *testing.T) {
-	for set, want := range map[string]int{"": 0, "PROMPTS_DIR": 1, "PROMPTS_DIR GITLAB_TOKEN": 0} {
+	for set, want := range map[string]int{"": 0, "PROMPTS_DIR": 1, "PROMPTS_DIR GITLAB_TOKEN": 0,
+		"PROMPTS_DIR GITEA_TOKEN": 0} {
 		clearVariables(t)
 		t.Setenv("DOCGAUGE_MAX_OPEN_PULL_REQUESTS", "1")
 		for _, name := range strings.Fields(set) {

@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -97,19 +98,20 @@ func (c *Config) validate(now time.Time, p *Problems) {
 			"as the API keys page of the dashboard shows it")
 	}
 
-	_, err := codehost.New(codehost.Options{GitHubURL: c.GitHubURL, GitLabURL: c.GitLabURL})
+	_, err := codehost.New(codehost.Options{GitHubURL: c.GitHubURL, GitLabURL: c.GitLabURL, GiteaURL: c.GiteaURL})
 	p.join(err)
 	within(p, "DOCGAUGE_MAX_REVIEW_AGE", time.Duration(c.MaxReviewAge), 0, 365*24*time.Hour)
-	if c.GitHubToken != "" && !IsToken(string(c.GitHubToken)) {
-		p.add("DOCGAUGE_GITHUB_TOKEN: want one token, printable ASCII without spaces")
-	}
-	if c.GitLabToken != "" && !IsToken(string(c.GitLabToken)) {
-		p.add("DOCGAUGE_GITLAB_TOKEN: want one token, printable ASCII without spaces")
+	tokens := map[string]Secret{"GITHUB": c.GitHubToken, "GITLAB": c.GitLabToken, "GITEA": c.GiteaToken}
+	for _, host := range slices.Sorted(maps.Keys(tokens)) {
+		if token := string(tokens[host]); token != "" && !IsToken(token) {
+			p.add("DOCGAUGE_%s_TOKEN: want one token, printable ASCII without spaces", host)
+		}
 	}
 	capped := c.MaxOpenPulls > 0 || c.MaxReviewAge > 0
-	if capped && c.PromptsDir != "" && c.GitHubToken == "" && c.GitLabToken == "" {
+	if capped && c.PromptsDir != "" && c.GitHubToken == "" && c.GitLabToken == "" && c.GiteaToken == "" {
 		c.Warnings = append(c.Warnings, "DOCGAUGE_MAX_OPEN_PULL_REQUESTS, DOCGAUGE_MAX_REVIEW_AGE: without "+
-			"DOCGAUGE_GITHUB_TOKEN or DOCGAUGE_GITLAB_TOKEN every pull request counts as open, for ever")
+			"DOCGAUGE_GITHUB_TOKEN, DOCGAUGE_GITLAB_TOKEN or DOCGAUGE_GITEA_TOKEN every pull request counts as open, "+
+			"for ever")
 	}
 }
 
@@ -186,7 +188,7 @@ func (c *Config) validateNotifications(p *Problems) {
 	}
 }
 
-// IsToken reports whether a text can be a token of GitHub or GitLab.
+// IsToken reports whether a text can be a token of a code host.
 func IsToken(text string) bool {
 	return text != "" && !strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' })
 }

@@ -46,7 +46,7 @@ func (r *SnapshotReader) Read(ctx context.Context) (view.Snapshot, error) {
 		out.Sinks = append(out.Sinks, sinkOf(s, p.Ledger))
 	}
 	parts := []func(context.Context, Plan, *view.Snapshot) error{
-		r.windows, r.open, r.counters, r.histograms, r.keys, r.runs, r.due,
+		r.windows, r.agents, r.open, r.counters, r.histograms, r.keys, r.runs, r.due,
 	}
 	for _, add := range parts {
 		if err := add(ctx, p, &out); err != nil {
@@ -102,6 +102,18 @@ func (r *SnapshotReader) windows(ctx context.Context, plan Plan, out *view.Snaps
 	return err
 }
 
+// agents adds the newest windows of agents, if those in the state are of the same reading.
+func (r *SnapshotReader) agents(ctx context.Context, plan Plan, out *view.Snapshot) error {
+	lists, err := r.State.Agents(ctx)
+	for _, l := range lists {
+		e := plan.Ledger.Entry(l.Key)
+		if e != nil && e.Number == l.Revision && isConfigured(l.Key, r.Config.Projects, r.Config.Reports, r.Config.Windows) {
+			out.Agents = append(out.Agents, view.AgentWindow{Revision: e.Revision, Agents: l.Agents, More: l.More})
+		}
+	}
+	return err
+}
+
 // open adds the running windows.
 func (r *SnapshotReader) open(ctx context.Context, _ Plan, out *view.Snapshot) error {
 	all, err := r.State.OpenWindows(ctx)
@@ -120,15 +132,17 @@ func (r *SnapshotReader) due(ctx context.Context, p Plan, out *view.Snapshot) er
 	due := slices.DeleteFunc(p.Due, func(i schedule.Item) bool { return i.Reason == schedule.ReasonOpen })
 	counts := map[view.Due]int{}
 	for _, i := range due {
-		counts[view.Due{Project: i.Project, Granularity: i.Granularity, Reason: string(i.Reason)}]++
+		counts[view.Due{Project: i.Project, Report: i.Report, Granularity: i.Granularity, Reason: string(i.Reason)}]++
 	}
 	for _, project := range p.Input.Projects {
-		for _, spec := range p.Input.Specs {
-			for _, reason := range []schedule.Reason{schedule.ReasonMissing, schedule.ReasonSettle,
-				schedule.ReasonUnverified} {
-				d := view.Due{Project: project, Granularity: spec.Granularity, Reason: string(reason)}
-				d.Count = counts[d]
-				out.Due = append(out.Due, d)
+		for _, report := range p.Input.Reports {
+			for _, spec := range p.Input.Specs {
+				for _, reason := range []schedule.Reason{schedule.ReasonMissing, schedule.ReasonSettle,
+					schedule.ReasonUnverified} {
+					d := view.Due{Project: project, Report: report, Granularity: spec.Granularity, Reason: string(reason)}
+					d.Count = counts[d]
+					out.Due = append(out.Due, d)
+				}
 			}
 		}
 	}

@@ -95,7 +95,7 @@ func TestReloads(t *testing.T) {
 		if down := testbed.Fallen(before, now); len(down) > 0 && step.about != "the former" {
 			t.Errorf("%s:\n%s", step.about, strings.Join(down, "\n"))
 		}
-		_, both := now[`docgauge_windows_due{project="prj_b",reason="missing",window="day"}`]
+		_, both := now[`docgauge_windows_due{project="prj_b",reason="missing",report="visitors",window="day"}`]
 		if both != (step.projects == 2) {
 			t.Errorf("%s: prj_b is there: %v", step.about, both)
 		}

@@ -57,6 +57,8 @@ type windowLedger interface {
 	// SetPages keeps the pages with the most visitors of a revision. An older window or
 	// revision than the one it has changes nothing.
 	SetPages(ctx context.Context, rev analytics.Revision, pages []analytics.Row) error
+	// SetAgents does the same with agents.
+	SetAgents(ctx context.Context, l state.AgentList) error
 	// Count adds to a counter; labels are pairs of name and value.
 	Count(ctx context.Context, name string, n int64, labels ...string) error
 }

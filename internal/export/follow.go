@@ -3,10 +3,10 @@ package export
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/docgauge/docgauge/exporter"
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/config"
@@ -14,6 +14,7 @@ import (
 	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/verify"
+	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -86,20 +87,31 @@ func (e *Exporter) FillPages(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	lists, err := a.State.Pages(ctx, 0)
-	if err != nil {
+	kept := map[analytics.Key]int32{}
+	pages, err := a.State.Pages(ctx, 0)
+	for _, p := range pages {
+		kept[p.Key] = p.Revision
+	}
+	agents, aerr := a.State.Agents(ctx)
+	for _, l := range agents {
+		kept[l.Key] = l.Revision
+	}
+	if err = errors.Join(err, aerr); err != nil {
 		return err
 	}
 	down := map[string]bool{}
 	for _, project := range a.Config.Projects {
-		for _, spec := range a.Config.Windows {
-			entry := l.Newest(project, spec.Granularity, a.Now())
-			if entry == nil || entry.TotalsOnly() || slices.ContainsFunc(lists,
-				func(p state.PageList) bool { return p.Key == entry.Key && p.Revision == entry.Number }) {
-				continue
-			}
-			if err := e.fillFrom(ctx, *entry, down); err != nil {
-				return err
+		for _, report := range analytics.Reports {
+			for _, spec := range a.Config.Windows {
+				of := schedule.Series{Source: schedule.Source{Project: project, Report: report}, Granularity: spec.Granularity}
+				entry := l.NewestOf(of, a.Now())
+				if entry == nil || report == analytics.VisitorsReport && entry.TotalsOnly() ||
+					kept[entry.Key] == entry.Number {
+					continue
+				}
+				if err := e.fillFrom(ctx, *entry, down); err != nil {
+					return err
+				}
 			}
 		}
 	}
@@ -114,7 +126,7 @@ func (e *Exporter) fillFrom(ctx context.Context, entry state.Entry, down map[str
 			continue
 		}
 		began := time.Now()
-		pages, err := e.app.TopPages(ctx, s, entry.Revision, config.MaxTopPages)
+		err := e.keepFrom(ctx, s, entry.Revision)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -124,9 +136,38 @@ func (e *Exporter) fillFrom(ctx context.Context, entry state.Entry, down map[str
 				s.Name(), "error", err)
 			continue
 		}
-		return e.app.State.SetPages(ctx, entry.Revision, pages)
+		return nil
 	}
 	return nil
+}
+
+// keepFrom keeps the pages of a window, or its agents, as a sink has them.
+func (e *Exporter) keepFrom(ctx context.Context, s sinks.Sink, rev analytics.Revision) (err error) {
+	if rev.Report == analytics.VisitorsReport {
+		pages, err := e.app.TopPages(ctx, s, rev, config.MaxTopPages)
+		if err != nil {
+			return err
+		}
+		return e.app.State.SetPages(ctx, rev, pages)
+	}
+	temp, err := durable.NewTemp(e.app.Config.StateDir, app.TempCopy)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, temp.Remove()) }()
+	w, done, err := s.Window(ctx, rev, temp.Path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	list, err := agentList(w)
+	if err == nil && list.Revision != rev.Number {
+		err = sinks.ErrOtherRevision
+	}
+	if err != nil {
+		return err
+	}
+	return e.app.State.SetAgents(ctx, list)
 }
 
 // due reports whether a duty was not done within a day. A time in the future comes from a wrong

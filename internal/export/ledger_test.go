@@ -127,6 +127,13 @@ func (m *memory) SetPages(_ context.Context, rev analytics.Revision, pages []ana
 	return nil
 }
 
+func (m *memory) SetAgents(_ context.Context, l state.AgentList) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.pages[l.Key] = make([]analytics.Row, len(l.Agents))
+	return nil
+}
+
 func (m *memory) Count(_ context.Context, name string, n int64, labels ...string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

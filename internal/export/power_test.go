@@ -12,6 +12,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/docsapi"
+	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -211,6 +212,10 @@ func (w wire) Forget(ctx context.Context, rev analytics.Revision) error {
 
 func (w wire) SetOpen(ctx context.Context, k analytics.Key, t analytics.Totals, at time.Time) error {
 	return local(w.p.do(callOpen, func() error { return w.windowLedger.SetOpen(ctx, k, t, at) }))
+}
+
+func (w wire) SetAgents(ctx context.Context, l state.AgentList) error {
+	return local(w.p.do(callPages, func() error { return w.windowLedger.SetAgents(ctx, l) }))
 }
 
 func (w wire) SetPages(ctx context.Context, rev analytics.Revision, pages []analytics.Row) error {

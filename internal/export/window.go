@@ -1,11 +1,13 @@
 package export
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -14,6 +16,8 @@ import (
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/spool"
+	"github.com/docgauge/docgauge/internal/state"
+	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
 )
@@ -138,7 +142,7 @@ func (w *window) commit(ctx, sending context.Context) (complete bool, err error)
 		}
 		w.observe(StepRecorded, rev.Rows)
 		// CRASH: the gauges lack these pages until they are read from a sink.
-		if err := w.setPages(ctx); err != nil {
+		if err := w.keepTop(ctx); err != nil {
 			return false, w.leave(err)
 		}
 	}
@@ -202,10 +206,19 @@ func (w *window) share(rev analytics.Revision) error {
 	return nil
 }
 
-// setPages keeps the pages with the most visitors, where the window is its series' newest.
-func (w *window) setPages(ctx context.Context) error {
+// keepTop keeps the pages with the most visitors, or the agents, where the window is its series' newest.
+func (w *window) keepTop(ctx context.Context) error {
 	rev := w.file.Revision()
-	if !w.item.Newest || rev.TotalsOnly() || rev.Report != analytics.VisitorsReport {
+	switch {
+	case !w.item.Newest:
+		return nil
+	case rev.Report == analytics.AgentsReport:
+		list, err := agentList(w.file)
+		if err != nil {
+			return err
+		}
+		return w.e.ledger.SetAgents(ctx, list)
+	case rev.TotalsOnly():
 		return nil
 	}
 	top, err := analytics.Top(w.file.Rows(), config.MaxTopPages)
@@ -213,6 +226,25 @@ func (w *window) setPages(ctx context.Context) error {
 		return err
 	}
 	return w.e.ledger.SetPages(ctx, rev, top)
+}
+
+// agentList returns the agents of the site with the most readers.
+func agentList(w sinks.Sealed) (state.AgentList, error) {
+	rev := w.Revision()
+	l := state.AgentList{Key: rev.Key, Revision: rev.Number}
+	for row, err := range w.Agents() {
+		if err != nil {
+			return l, err
+		}
+		if row.Path != "" {
+			break // those of the site come first
+		}
+		l.Agents = append(l.Agents, row)
+	}
+	slices.SortStableFunc(l.Agents, func(a, b analytics.AgentRow) int { return cmp.Compare(b.Visitors, a.Visitors) })
+	l.More = max(0, len(l.Agents)-view.MaxAgents)
+	l.Agents = l.Agents[:len(l.Agents)-l.More]
+	return l, nil
 }
 
 // noteDown reports and counts the first failure of a sink, which gets nothing more in this run.

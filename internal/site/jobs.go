@@ -55,15 +55,19 @@ func ParseJobs(s JobSettings, projects []string) (*JobRules, error) {
 	}
 	if s.Agent == "" {
 		if s.Repo != "" {
-			add("REPO: needs DOCGAUGE_SITE_AGENT=command: which agent edits the repository?")
+			add("REPO: needs DOCGAUGE_SITE_AGENT: which agent edits the repository? Want %s", agentNames())
 		}
 		return nil, errors.Join(problems...)
 	}
 	r := &JobRules{settings: s, repos: map[string]runner.RepoOptions{}, hosts: elements(s.Hosts), tools: elements(s.Tools)}
-	if s.Agent != "command" {
-		add("AGENT: %.40q: want command", s.Agent)
-	}
-	if s.Command == "" {
+	switch preset := slices.Contains(runner.Presets(), s.Agent); {
+	case s.Agent != "command" && !preset:
+		add("AGENT: %.40q: want %s", s.Agent, agentNames())
+	case preset && s.Command != "":
+		add("AGENT_COMMAND: has no effect with DOCGAUGE_SITE_AGENT=%s: unset it", s.Agent)
+	case preset && s.Jail == "bubblewrap" && len(r.hosts) == 0:
+		add("AGENT_HOSTS: missing; the hosts of the service that %s needs", s.Agent)
+	case !preset && s.Command == "":
 		add("AGENT_COMMAND: missing; the command that edits files, with the prompt on standard input")
 	}
 	for _, name := range elements(s.Env) {
@@ -104,6 +108,8 @@ func ParseJobs(s JobSettings, projects []string) (*JobRules, error) {
 	return r, errors.Join(problems...)
 }
 
+func agentNames() string { return strings.Join(runner.Presets(), ", ") + " or command" }
+
 // parseRepos reads DOCGAUGE_SITE_REPO: [project=]path or URL, with #branch, comma-separated.
 func (r *JobRules) parseRepos(projects []string) error {
 	var problems []error
@@ -130,6 +136,9 @@ func (r *JobRules) parseRepos(projects []string) error {
 		source, branch, _ := strings.Cut(source, "#")
 		o := runner.RepoOptions{Base: branch, Command: s.Command, Check: s.Check, Timeout: s.Timeout, MaxDisk: s.MaxDisk,
 			Env: elements(s.Env), OwnHome: true, Allow: elements(s.Allow), Token: s.Token}
+		if s.Agent != "command" {
+			o.Preset = s.Agent
+		}
 		at, err := remote(source)
 		if err != nil {
 			add("%w", err)
@@ -429,31 +438,44 @@ func (e jobEditor) Propose(ctx context.Context, job runner.Job, c runner.Change,
 	return repo.Propose(ctx, job, c, diff)
 }
 
-// TryJobs tries what jobs need, without one: the jail, and of each project the repository and the rights
-// of the token. found gets a name and what was found, or the error.
+// TryJobs tries what jobs need, without one: the jail, the agent's program, and of each project the
+// repository, the rights of the token and the check. found gets a name and what was found, or the error.
 func TryJobs(ctx context.Context, r *JobRules, logger *slog.Logger, found func(name, detail string, err error)) error {
 	dir, err := os.MkdirTemp("", "docgauge-check-")
 	if err != nil {
 		return err
 	}
-	_, err = r.newJail(ctx, filepath.Join(dir, "jail"), logger)
-	found("agent jobs", r.Jailed(), err)
+	jail, jailErr := r.newJail(ctx, filepath.Join(dir, "jail"), logger)
+	found("agent jobs", r.Jailed(), jailErr)
+	if name := r.settings.Agent; jailErr == nil && name != "command" {
+		version, err := runner.Version(ctx, name, jail, filepath.Join(dir, "agent"))
+		found("agent", name+": "+version, err)
+	}
 	for project, o := range r.repos {
+		o.Jail = jail
+		if jailErr != nil {
+			o.Check = ""
+		}
 		if o.URL != "" {
 			o.Path = filepath.Join(dir, project+".git")
 		}
-		detail, err := tryRepo(ctx, o)
-		found("repository", project+": "+detail, err)
+		err = errors.Join(err, tryRepo(ctx, project, o, found))
 	}
-	return os.RemoveAll(dir)
+	return errors.Join(err, os.RemoveAll(dir))
 }
 
-func tryRepo(ctx context.Context, o runner.RepoOptions) (string, error) {
+func tryRepo(ctx context.Context, project string, o runner.RepoOptions,
+	found func(name, detail string, err error)) error {
 	repo, err := runner.OpenRepo(ctx, o, "")
 	if err != nil {
-		return "", err
+		found("repository", project, err)
+		return nil
 	}
 	err = repo.Check(ctx)
 	source := repo.Source()
-	return source.Repository + ", branch " + source.Ref, errors.Join(err, repo.Close())
+	found("repository", project+": "+source.Repository+", branch "+source.Ref, err)
+	if err == nil && o.Check != "" {
+		found("check command", project+": passes on branch "+source.Ref, repo.TryCheckCommand(ctx))
+	}
+	return repo.Close()
 }

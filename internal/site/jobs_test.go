@@ -44,6 +44,9 @@ func TestJobSettings(t *testing.T) {
 		"no agent":    {func(s *JobSettings) { s.Agent = "" }, "DOCGAUGE_SITE_REPO: needs DOCGAUGE_SITE_AGENT"},
 		"no jobs":     {func(s *JobSettings) { *s = JobSettings{} }, ""},
 		"agent":       {func(s *JobSettings) { s.Agent = "gpt" }, "DOCGAUGE_SITE_AGENT: \"gpt\""},
+		"preset":      {func(s *JobSettings) { s.Agent, s.Command = "codex", "" }, ""},
+		"no hosts":    {func(s *JobSettings) { s.Agent, s.Command, s.Jail = "codex", "", "bubblewrap" }, "AGENT_HOSTS: missing"},
+		"both":        {func(s *JobSettings) { s.Agent = "claude" }, "DOCGAUGE_SITE_AGENT_COMMAND: has no effect"},
 		"command":     {func(s *JobSettings) { s.Command = "" }, "DOCGAUGE_SITE_AGENT_COMMAND: missing"},
 		"no repo":     {func(s *JobSettings) { s.Repo = "" }, "DOCGAUGE_SITE_REPO: missing"},
 		"project":     {func(s *JobSettings) { s.Repo = "prj_c=/srv/x.git" }, "project prj_c is not one"},
@@ -268,6 +271,72 @@ func TestJobsWithoutTheirJail(t *testing.T) {
 	})
 	if err != nil || len(said) != 2 || !strings.Contains(said[1], "branch main") {
 		t.Errorf("%v %q", err, said)
+	}
+}
+
+// standIn puts a stand-in for claude into PATH, which runs script.
+func standIn(t *testing.T, script string) {
+	t.Helper()
+	dir := t.TempDir()
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	if err := os.WriteFile(filepath.Join(dir, "claude"), []byte("#!/bin/sh\n# a stand-in\n"+script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSiteAgentCost: what an agent reports is in the job object of the API, and unknown is not 0.
+func TestSiteAgentCost(t *testing.T) {
+	repo := engines.GitRepository(t)
+	s := goodJobs("prj_a=" + repo)
+	s.Agent, s.Command = "claude", ""
+	j := openJobs(t, s, t.TempDir())
+	defer j.Close() //nolint:errcheck // the test is over
+	for report, want := range map[string]string{
+		`,"total_cost_usd":0.25,"usage":{"output_tokens":7}`: `"cost":0.25,"cost_unit":"USD","tokens":7`,
+		`,"total_cost_usd":0`:                                `"cost":0,"cost_unit":"USD"`,
+		"":                                                   `"archivedAt":null}`,
+	} {
+		standIn(t, `cat >>new.md; echo '{"type":"result","subtype":"success"`+report+"}'")
+		_, job, _ := askJobs(t, j, http.MethodPost, jobsOfA, "x")
+		got := waitForJob(t, j, job.ID)
+		_, _, body := askJobs(t, j, http.MethodGet, jobsOfA+"/"+job.ID, "")
+		if got.Status != runner.Completed || got.Model != "claude, not jailed" || !strings.Contains(body, want) {
+			t.Errorf("%s: %s, want %s", report, body, want)
+		}
+	}
+}
+
+// TestTryAgent: site check says the version of the agent, and whether the check command passes without a
+// change; the agent is not called.
+func TestTryAgent(t *testing.T) {
+	repo := engines.GitRepository(t)
+	t.Setenv("MODEL_KEY", "sk-0123456789abcdef")
+	for name, tc := range map[string]struct{ script, check, agent, passes string }{
+		"good": {`[ "$*" = --version ] && [ -z "$MODEL_KEY" ] && [ "$HOME" != "$OLD_HOME" ] && echo "2.1.300 (stand-in)"`,
+			"test -e readme.md", "claude: 2.1.300 (stand-in)", "prj_a: passes on branch main"},
+		"broken":       {"echo no license; exit 1", "echo no linter; exit 3", "exit status 1", "exit status 3: no linter"},
+		"hangs around": {"echo 1; sleep 1000 &", "", "claude: 1", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("OLD_HOME", os.Getenv("HOME"))
+			standIn(t, tc.script)
+			s := goodJobs("prj_a=" + repo)
+			s.Agent, s.Command, s.Check, s.Env = "claude", "", tc.check, "MODEL_KEY"
+			r, err := ParseJobs(s, []string{"prj_a"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			said := map[string]string{}
+			err = TryJobs(t.Context(), r, slog.New(slog.DiscardHandler), func(name, detail string, err error) {
+				if said[name] = detail; err != nil {
+					said[name] = err.Error()
+				}
+			})
+			if err != nil || !strings.Contains(said["agent"], tc.agent) || !strings.Contains(said["check command"], tc.passes) ||
+				(said["check command"] == "") != (tc.check == "") || !strings.Contains(said["repository"], "branch main") {
+				t.Errorf("%v %q", err, said)
+			}
+		})
 	}
 }
 

@@ -88,6 +88,30 @@ CREATE TABLE pages (
   PRIMARY KEY (project, granularity, place)
 ) STRICT, WITHOUT ROWID;
 
+-- The agents with the most readers of the newest window of the report of agents, and how many it has
+-- besides, for gauges only.
+CREATE TABLE newest_agents (
+  project      TEXT    NOT NULL,
+  granularity  TEXT    NOT NULL,
+  window_start INTEGER NOT NULL,
+  window_end   INTEGER NOT NULL,
+  revision     INTEGER NOT NULL,
+  more         INTEGER NOT NULL,
+  PRIMARY KEY (project, granularity)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE agents (
+  project     TEXT    NOT NULL,
+  granularity TEXT    NOT NULL,
+  place       INTEGER NOT NULL, -- 0 is the agent with the most readers
+  agent       TEXT    NOT NULL,
+  class       TEXT    NOT NULL,
+  audience    TEXT    NOT NULL,
+  visitors    INTEGER NOT NULL,
+  requests    INTEGER NOT NULL,
+  PRIMARY KEY (project, granularity, place)
+) STRICT, WITHOUT ROWID;
+
 -- What was learned about the windows of a report of each project and granularity, such as how often in
 -- a row they moved while they were read, by kind (schedule.Fact).
 CREATE TABLE movements (

@@ -139,6 +139,62 @@ func (db *DB) Pages(ctx context.Context, n int) ([]PageList, error) {
 	return out, db.wrap(ctx, err)
 }
 
+// AgentList is the agents with the most readers in one reading of a window, in order, and how many it
+// has besides.
+type AgentList struct {
+	analytics.Key
+	Revision int32
+	Agents   []analytics.AgentRow
+	More     int
+}
+
+// SetAgents keeps the agents of a reading, for the gauges, as [DB.SetPages] keeps pages.
+func (db *DB) SetAgents(ctx context.Context, l AgentList) error {
+	return db.write(ctx, func(t *tx) {
+		newest := t.exec(`INSERT INTO newest_agents VALUES (?1,?2,?3,?4,?5,?6) ON CONFLICT DO UPDATE
+			SET window_start = ?3, window_end = ?4, revision = ?5, more = ?6
+			WHERE window_start < ?3 OR window_start = ?3 AND revision < ?5`, days(l.Key, l.Revision, l.More)...) > 0
+		if !newest {
+			return
+		}
+		t.exec(`DELETE FROM agents WHERE project = ? AND granularity = ?`, l.Project, l.Granularity)
+		for i, a := range l.Agents {
+			t.exec(`INSERT INTO agents VALUES (?,?,?,?,?,?,?,?)`,
+				l.Project, l.Granularity, i, a.Agent, a.Class, a.Audience, a.Visitors, a.Requests)
+		}
+	})
+}
+
+// Agents returns the agents kept, of each project and granularity, in key order.
+func (db *DB) Agents(ctx context.Context) ([]AgentList, error) {
+	type row struct {
+		list                   AgentList
+		agent, class, audience sql.NullString
+		visitors, requests     sql.NullInt64
+	}
+	columns := func(r *row) []any {
+		return daysColumns(&r.list.Key, &r.list.Revision, &r.list.More, &r.agent, &r.class, &r.audience, &r.visitors,
+			&r.requests)
+	}
+	var out []AgentList
+	err := scan(ctx, db.sql, columns, func(r row) {
+		r.list.Report = analytics.AgentsReport
+		if len(out) == 0 || out[len(out)-1].Key != r.list.Key {
+			out = append(out, r.list)
+		}
+		if r.agent.Valid {
+			last := &out[len(out)-1]
+			last.Agents = append(last.Agents, analytics.AgentRow{Agent: r.agent.String, Class: r.class.String,
+				Audience: analytics.Audience(r.audience.String), Found: true,
+				Visitors: r.visitors.Int64, Requests: r.requests.Int64})
+		}
+	}, `
+		SELECT w.*, a.agent, a.class, a.audience, a.visitors, a.requests
+		FROM newest_agents w LEFT JOIN agents a USING (project, granularity)
+		ORDER BY w.project, w.granularity, a.place`)
+	return out, db.wrap(ctx, err)
+}
+
 // Reading is a reading of windows that were named by their dates. It continues over several runs.
 type Reading struct {
 	// Name is the selection of its windows.

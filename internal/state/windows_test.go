@@ -41,6 +41,27 @@ func TestWhatWasLearned(t *testing.T) {
 	same(t, []analytics.Aside{aside(agents, 7), aside(second.Key, 1)}, must(db.Asides(t.Context()))(t))
 }
 
+// TestAgents: the agents of the newest reading are kept, of each granularity.
+func TestAgents(t *testing.T) {
+	dir := t.TempDir()
+	db := open(t, dir)
+	list := func(n, readers int) state.AgentList {
+		k := day(n)
+		k.Report = analytics.AgentsReport
+		return state.AgentList{Key: k, Revision: int32(readers), More: n, Agents: []analytics.AgentRow{
+			{Agent: "claude", Class: "coding", Audience: analytics.AI, Found: true, Visitors: int64(readers), Requests: 7},
+			{Agent: "claude", Class: "coding", Audience: "neither", Found: true, Visitors: 1, Requests: 1},
+		}}
+	}
+	none := list(2, 9)
+	none.Granularity, none.Agents = analytics.Week, nil
+	for _, l := range []state.AgentList{list(2, 1), list(1, 5), list(2, 2), none, list(2, 1)} {
+		check(t, db.SetAgents(t.Context(), l))
+	}
+	check(t, db.Close())
+	same(t, []state.AgentList{list(2, 2), none}, must(open(t, dir).Agents(t.Context()))(t))
+}
+
 func TestOpenWindows(t *testing.T) {
 	db := open(t, t.TempDir())
 	month := day(1)

@@ -30,6 +30,8 @@ type Snapshot struct {
 	Windows []Window
 	// Open are the newest readings of the running windows.
 	Open []Open
+	// Agents are the newest complete windows of the report of agents.
+	Agents []AgentWindow
 
 	// Due counts the complete windows that are due, for each project, granularity and
 	// possible reason, including 0.
@@ -146,6 +148,18 @@ type Window struct {
 	MovedRows, RepeatedRows int64
 }
 
+// MaxAgents is the most agents of a window that are shown by name.
+const MaxAgents = 40
+
+// AgentWindow is the newest reading of a complete window of the report of agents.
+type AgentWindow struct {
+	analytics.Revision
+	// Agents are those of the site with the most readers: largest first. More is how many others
+	// it has.
+	Agents []analytics.AgentRow
+	More   int
+}
+
 // Open is the newest reading of a running window, so far.
 type Open struct {
 	analytics.Key
@@ -156,6 +170,7 @@ type Open struct {
 // Due is how many windows are due for one reason: missing, settle or unverified.
 type Due struct {
 	Project     string
+	Report      analytics.Report
 	Granularity analytics.Granularity
 	Reason      string
 	Count       int

@@ -42,7 +42,7 @@ type PullRequest struct {
 	// Link is the PRLink of the job: the identity. Project is the project of the first job with it.
 	Link    string `json:"link"`
 	Project string `json:"project"`
-	// Host is github or gitlab, or empty for one that cannot be asked. Repository is
+	// Host is github, gitlab or gitea, or empty for one that cannot be asked. Repository is
 	// owner/name; at GitLab, there can be several groups.
 	Host       string `json:"host,omitempty"`
 	Repository string `json:"repository,omitempty"`

@@ -1,10 +1,10 @@
-// Package codehost reads pull requests at GitHub and merge requests at GitLab. It hides
-// HTTP, the two APIs, and how few requests are made of them.
+// Package codehost reads pull requests at GitHub, Gitea and Forgejo, and merge requests at GitLab. It hides
+// HTTP, the APIs, and how few requests are made of them.
 //
 // Invariants:
 //   - A link is asked only at the configured host that it belongs to, with that host's
 //     token alone. A redirect is never followed.
-//   - Only GET is sent, one request at a time. A former answer is asked for with its ETag.
+//   - Only GET is sent, one request at a time. A former answer is asked for with its ETag; Gitea has none.
 //   - A token is in the Authorization header and nowhere else: not in errors, logs or URLs.
 //   - Times are the host's own fields, never the time of an update.
 //
@@ -22,6 +22,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,20 +32,21 @@ import (
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
 
-// The hosts, as in journal.PullRequest.
+// The names of analytics.CodeHosts.
 const (
 	gitHub = "github"
 	gitLab = "gitlab"
+	gitea  = "gitea"
 )
 
 // Options are the hosts that a Client asks, and how.
 type Options struct {
-	// GitHubURL and GitLabURL are the URLs of the APIs: https, or http for a loopback host.
+	// GitHubURL, GitLabURL and GiteaURL are the URLs of the APIs: https, or http for a loopback host.
 	// Empty means the public services. A GitHub server of one's own ends in /api/v3.
-	GitHubURL, GitLabURL string
-	// GitHubToken and GitLabToken return the current token, called before each read; nil,
+	GitHubURL, GitLabURL, GiteaURL string
+	// GitHubToken, GitLabToken and GiteaToken return the current token, called before each read; nil,
 	// or an empty token, means that the host is not asked.
-	GitHubToken, GitLabToken func() (string, error) `json:"-"`
+	GitHubToken, GitLabToken, GiteaToken func() (string, error) `json:"-"`
 	// UserAgent is sent with every request; empty means "docgauge".
 	UserAgent string
 	// Transport sends the requests; nil means a new one.
@@ -55,38 +57,49 @@ type Options struct {
 
 // Client asks the hosts. It is safe for use by many goroutines.
 type Client struct {
-	github, gitlab *host
+	hosts []*host
 }
 
-// host is one of the two, with the rest of its limits.
+// host is one of them, with the rest of its limits.
 type host struct {
-	name, title, setting string // github, GitHub, DOCGAUGE_GITHUB
-	api, web             *url.URL
-	path                 *regexp.Regexp // of the links: repository, number
-	token                func() (string, error)
-	http                 *http.Client
-	userAgent            string
-	now                  func() time.Time
+	analytics.CodeHost
+	setting   string // DOCGAUGE_GITHUB
+	api, web  *url.URL
+	path      *regexp.Regexp // of the links: repository, number
+	read      func(*reading, context.Context) error
+	token     func() (string, error)
+	http      *http.Client
+	userAgent string
+	now       func() time.Time
 
 	mu   sync.Mutex
 	pace pace
 }
 
+// The links of pull requests: repository and number.
 var (
 	githubPath = regexp.MustCompile(`^/([A-Za-z0-9][\w.-]*/[\w.-]+)/pull/([1-9]\d{0,9})(?:/.*)?$`)
 	gitlabPath = regexp.MustCompile(
 		`^/([A-Za-z0-9_][\w.-]*(?:/[\w.-]+)+?)(?:/-)?/merge_requests/([1-9]\d{0,9})(?:/.*)?$`)
+	giteaPath = regexp.MustCompile(`^/([\w.-]+/[\w.-]+)/pulls/([1-9]\d{0,9})(?:/.*)?$`)
 )
 
 // New checks o and returns its client; nothing is sent. The error names every problem
 // and no secret.
 func New(o Options) (*Client, error) {
-	gh := &host{name: gitHub, title: "GitHub", setting: "DOCGAUGE_GITHUB", path: githubPath, token: o.GitHubToken}
-	gl := &host{name: gitLab, title: "GitLab", setting: "DOCGAUGE_GITLAB", path: gitlabPath, token: o.GitLabToken}
-	err := errors.Join(
-		gh.at(cmp.Or(o.GitHubURL, "https://api.github.com"), "/api/v3"),
-		gl.at(cmp.Or(o.GitLabURL, "https://gitlab.com/api/v4"), "/api/v4"))
-	if err != nil {
+	c := &Client{[]*host{
+		{path: githubPath, token: o.GitHubToken, read: (*reading).readGitHub},
+		{path: gitlabPath, token: o.GitLabToken, read: (*reading).readGitLab},
+		{path: giteaPath, token: o.GiteaToken, read: (*reading).readGitea},
+	}}
+	var errs []error
+	for i, raw := range []string{o.GitHubURL, o.GitLabURL, o.GiteaURL} {
+		h := c.hosts[i]
+		h.CodeHost = analytics.CodeHosts[i]
+		h.setting = "DOCGAUGE_" + strings.ToUpper(h.Name)
+		errs = append(errs, h.at(cmp.Or(raw, h.API)))
+	}
+	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
 	transport := o.Transport
@@ -103,34 +116,25 @@ func New(o Options) (*Client, error) {
 		Transport: transport, Timeout: requestTimeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	for _, h := range []*host{gh, gl} {
+	for _, h := range c.hosts {
 		h.http, h.userAgent, h.now = client, cmp.Or(o.UserAgent, "docgauge"), o.Now
 		if h.now == nil {
 			h.now = time.Now
 		}
 	}
-	return &Client{gh, gl}, nil
+	return c, nil
 }
 
-// at sets the URL of the API and that of the pages for people, which is the same host
-// without api. or the API's suffix.
-func (h *host) at(raw, suffix string) error {
-	u, err := analytics.ParseServiceURL(raw, analytics.URLRules{
-		Example: "https://git.example.com" + suffix, CredentialsIn: "the token goes into " + h.setting + "_TOKEN",
+// at sets the URL of the API and that of the pages for people.
+func (h *host) at(raw string) (err error) {
+	h.api, err = analytics.ParseServiceURL(raw, analytics.URLRules{
+		Example: "https://git.example.com" + h.Suffix, CredentialsIn: "the token goes into " + h.setting + "_TOKEN",
 	})
 	if err != nil {
 		return fmt.Errorf("%s_URL: %w", h.setting, err)
 	}
-	u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), ""
-	web := *u
-	var within bool
-	if web.Path, within = strings.CutSuffix(u.Path, suffix); !within {
-		web.Path = ""
-	}
-	if u.Path == "" {
-		web.Host = strings.TrimPrefix(strings.ToLower(u.Host), "api.")
-	}
-	h.api, h.web = u, &web
+	h.api.Path, h.api.RawPath = strings.TrimRight(h.api.Path, "/"), ""
+	h.web = h.Web(h.api)
 	return nil
 }
 
@@ -141,9 +145,9 @@ func (c *Client) Parse(link string) (hostName, repository string, number int, ok
 	if err != nil || u.User != nil || len(link) > maxLink {
 		return "", "", 0, false
 	}
-	for _, h := range []*host{c.github, c.gitlab} {
+	for _, h := range c.hosts {
 		if repository, number, ok = h.parse(u); ok {
-			return h.name, repository, number, true
+			return h.Name, repository, number, true
 		}
 	}
 	return "", "", 0, false
@@ -189,12 +193,7 @@ func (c *Client) Read(ctx context.Context, former journal.PullRequest) (journal.
 	if err != nil {
 		return former, err
 	}
-	if r.name == gitHub {
-		err = r.readGitHub(ctx)
-	} else {
-		err = r.readGitLab(ctx)
-	}
-	return r.pr, err
+	return r.pr, r.read(r, ctx)
 }
 
 // begin finds the host of a link and the token, and asks whether there is room.
@@ -204,10 +203,7 @@ func (c *Client) begin(pr journal.PullRequest) (*reading, error) {
 		return nil, &Error{Kind: Hidden, text: Foreign}
 	}
 	pr.Host, pr.Repository, pr.Number = name, repository, number
-	h := c.github
-	if name == gitLab {
-		h = c.gitlab
-	}
+	h := c.hosts[slices.IndexFunc(c.hosts, func(h *host) bool { return h.Name == name })]
 	token, err := h.currentToken()
 	if err != nil {
 		return nil, err
@@ -220,7 +216,7 @@ func (c *Client) begin(pr journal.PullRequest) (*reading, error) {
 
 // Foreign is the reason, for people, why a link is not requested.
 const Foreign = "the link belongs to no host that docgauge asks: " +
-	"set DOCGAUGE_GITHUB_URL or DOCGAUGE_GITLAB_URL if it is yours"
+	"set DOCGAUGE_GITHUB_URL, DOCGAUGE_GITLAB_URL or DOCGAUGE_GITEA_URL if it is yours"
 
 func (h *host) currentToken() (string, error) {
 	if h.token == nil {
@@ -247,10 +243,10 @@ func (c *Client) File(ctx context.Context, pr journal.PullRequest, path string) 
 	}
 	var file struct{ Encoding, Content string }
 	from := "/repos/" + r.pr.Repository + "/contents/" + (&url.URL{Path: path}).EscapedPath()
-	if r.name == gitLab {
+	if r.Name == gitLab {
 		from = "/projects/" + url.PathEscape(r.pr.Repository) + "/repository/files/" + url.PathEscape(path)
 	}
-	if _, err := r.get(ctx, from+"?ref="+url.QueryEscape(pr.Commit), "", &file); err != nil {
+	if _, _, err := r.get(ctx, from+"?ref="+url.QueryEscape(pr.Commit), "", &file); err != nil {
 		return nil, err
 	}
 	content, err := base64.StdEncoding.DecodeString(file.Content)

@@ -34,6 +34,18 @@ func TestParse(t *testing.T) {
 	} {
 		parses(t, codehost.Options{GitHubURL: tc.github, GitLabURL: tc.gitlab}, tc.link, tc.want)
 	}
+	for _, tc := range []struct{ gitea, link, want string }{
+		{"", gtLink + "/files", "gitea acme/docs 7"},
+		{"", "https://codeberg.org/acme/docs/issues/7", ""},
+		{"", "https://git.example/acme/docs/pulls/7", ""},
+		{"https://git.example/forge/api/v1/", "https://git.example/forge/acme/docs/pulls/7", "gitea acme/docs 7"},
+		{"https://git.example/forge/api/v1", "https://git.example/acme/docs/pulls/7", ""},
+		{"https://git.example/forge/api/v1", gtLink, ""},
+		{"http://[::1]:3000/api/v1", "http://[::1]:3000/_a/.docs/pulls/7", "gitea _a/.docs 7"},
+		{"http://[::1]:3000/api/v1", "http://[::1]:3000/a/../pulls/7", ""},
+	} {
+		parses(t, codehost.Options{GiteaURL: tc.gitea}, tc.link, tc.want)
+	}
 	for _, link := range []string{
 		"http://github.com/acme/docs/pull/7", "http://github.com:443/acme/docs/pull/7",
 		"https://github.com.evil.example/acme/docs/pull/7", "https://github.com@evil.example/acme/docs/pull/7",
@@ -70,7 +82,7 @@ func FuzzParse(f *testing.F) {
 		"https://github.com/acme/docs/pull/7", "https://gitlab.com/a/b/c/-/merge_requests/7/diffs",
 		"https://github.com/../docs/pull/7",
 		"https://github.com/a/b%2f..%2fc/pull/7", "https://github.com/a/b/pull/7?x=y#z",
-		"https://gitlab.com/a/-/-/merge_requests/1",
+		"https://gitlab.com/a/-/-/merge_requests/1", gtLink,
 	} {
 		f.Add(link)
 	}
@@ -78,7 +90,7 @@ func FuzzParse(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	plain := map[string]string{"github": "https://github.com/%s/pull/%d",
+	plain := map[string]string{"github": "https://github.com/%s/pull/%d", "gitea": "https://codeberg.org/%s/pulls/%d",
 		"gitlab": "https://gitlab.com/%s/-/merge_requests/%d"}
 	f.Fuzz(func(t *testing.T, link string) {
 		host, repository, number, ok := c.Parse(link)
@@ -104,10 +116,11 @@ func TestNewRefuses(t *testing.T) {
 		"https://user:" + token + "@api.github.com": "user", "https://api.github.com?token=" + token: "query",
 		"https://%zz" + token: "scheme",
 	} {
-		_, err := codehost.New(codehost.Options{GitHubURL: url, GitLabURL: url})
-		if err == nil || strings.Count(err.Error(), want) < 2 || !strings.Contains(err.Error(),
-			"DOCGAUGE_GITLAB_URL") || strings.Contains(err.Error(), token) {
-			t.Errorf("%s: %v, want %q for both", url, err, want)
+		_, err := codehost.New(codehost.Options{GitHubURL: url, GitLabURL: url, GiteaURL: url})
+		if err == nil || strings.Count(err.Error(), want) < 3 || !strings.Contains(err.Error(),
+			"DOCGAUGE_GITLAB_URL") || !strings.Contains(err.Error(), "DOCGAUGE_GITEA_URL") ||
+			strings.Contains(err.Error(), token) {
+			t.Errorf("%s: %v, want %q for all", url, err, want)
 		}
 	}
 }
@@ -201,11 +214,12 @@ func TestTokens(t *testing.T) {
 			w.WriteHeader(code)
 		}))
 	}
-	one, two := server("token-of-one"), server("token-of-two")
+	one, two, three := server("token-of-one"), server("token-of-two"), server("token-of-three")
 	defer two.Close()
+	defer three.Close()
 	c, err := codehost.New(codehost.Options{
 		GitHubURL: one.URL, GitHubToken: fixed("token-of-one"), GitLabURL: two.URL + "/api/v4",
-		GitLabToken: fixed("token-of-two"),
+		GitLabToken: fixed("token-of-two"), GiteaURL: three.URL + "/api/v1", GiteaToken: fixed("token-of-three"),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -215,7 +229,8 @@ func TestTokens(t *testing.T) {
 			one.Close()
 			code = 500
 		}
-		for _, link := range []string{one.URL + "/acme/docs/pull/7", two.URL + "/acme/docs/-/merge_requests/7"} {
+		for _, link := range []string{one.URL + "/acme/docs/pull/7", two.URL + "/acme/docs/-/merge_requests/7",
+			three.URL + "/acme/docs/pulls/7"} {
 			pr, err := c.Read(t.Context(), journal.PullRequest{Link: link})
 			_, fileErr := c.File(t.Context(), journal.PullRequest{Link: link, Commit: "abc"}, "docs.json")
 			if said := fmt.Sprintf("%v %v %+v %+v", err, fileErr, pr, c); err == nil || fileErr == nil ||
@@ -256,15 +271,18 @@ func TestNoToken(t *testing.T) {
 // TestFile: a file is read at the commit, with its path escaped.
 func TestFile(t *testing.T) {
 	const gh, gl = "/repos/acme/docs/contents/", "/api/v4/projects/acme%2Fteam%2Fdocs/repository/files/"
+	const gt = "/api/v1" + gh
 	w := &wire{answers: map[string]string{
 		gh + "my%20docs/docs.json?ref=abc":   `{"encoding":"base64","content":"eyJh\nIjoxfQ==\n"}`,
+		gt + "my%20docs/docs.json?ref=abc":   `{"encoding":"base64","content":"eyJhIjoxfQ=="}`,
 		gl + "my%20docs%2Fdocs.json?ref=abc": `{"encoding":"base64","content":"eyJhIjoxfQ=="}`,
 		gh + "big?ref=abc":                   `{"encoding":"none","content":""}`,
 		gh + "folder?ref=abc":                `[]`,
 	}}
 	c := client(t, w)
 	for link, path := range map[string]string{
-		"https://github.com/acme/docs/pull/7":                  "my docs/docs.json",
+		"https://github.com/acme/docs/pull/7": "my docs/docs.json",
+		gtLink:                                "my docs/docs.json",
 		"https://gitlab.com/acme/team/docs/-/merge_requests/7": "my docs/docs.json",
 	} {
 		got, err := c.File(t.Context(), journal.PullRequest{Link: link, Commit: "abc"}, path)

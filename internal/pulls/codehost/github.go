@@ -25,30 +25,44 @@ const (
 	keyNotes    = "notes"
 )
 
-const (
-	maxPages     = 10
-	maxFilePages = journal.MaxChanged / perPage
-)
+// maxEntries is the number of entries of a list that are read.
+const maxEntries = 1000
+
+// pull is a pull request, as GitHub and Gitea show it.
+type pull struct {
+	Number      int
+	State       string
+	Draft       bool
+	Title       string
+	User        user
+	Created     time.Time `json:"created_at"`
+	Merged      time.Time `json:"merged_at"`
+	Closed      time.Time `json:"closed_at"`
+	MergeCommit string    `json:"merge_commit_sha"`
+	Head        struct{ SHA string }
+	Files       int `json:"changed_files"`
+	Additions   int
+	Deletions   int
+	Reviewers   []struct{} `json:"requested_reviewers"`
+	Teams       []struct{} `json:"requested_teams"`
+}
+
+// user is an account of GitHub or Gitea.
+type user struct{ Login, Type string }
 
 // readGitHub reads the pull request and then its other resources, as far as they may have
 // changed. Each leaves the pull request whole, so that an error of a later one loses nothing.
 func (r *reading) readGitHub(ctx context.Context) error {
 	repository := "/repos/" + r.pr.Repository
-	pull := repository + "/pulls/" + strconv.Itoa(r.pr.Number)
-	var p github.PullRequest
-	changed, err := r.resource(ctx, keyPull, pull, &p)
+	path := repository + "/pulls/" + strconv.Itoa(r.pr.Number)
+	p, changed, err := r.readPull(ctx, path)
 	if err != nil {
 		return err
 	}
-	if changed && !r.githubPull(&p) {
-		delete(r.pr.ETags, keyPull)
-		return r.garbled()
-	}
-	r.pr.Answered = r.now()
 	if r.wants(keyEvents) && r.pr.State != journal.PullDraft {
 		// Only the events say when it became ready, and when it was reopened.
 		events, _, err := list[github.IssueEvent](ctx, r, keyEvents,
-			repository+"/issues/"+strconv.Itoa(r.pr.Number)+"/events", maxPages)
+			repository+"/issues/"+strconv.Itoa(r.pr.Number)+"/events", maxEntries)
 		if err = r.unlessHidden(keyEvents, err); err != nil {
 			return err
 		}
@@ -63,8 +77,8 @@ func (r *reading) readGitHub(ctx context.Context) error {
 		}
 	}
 	if !r.pr.State.Ended() || r.wants(keyReviews) {
-		requested := len(p.RequestedReviewers)+len(p.RequestedTeams) > 0
-		if err := r.githubReviews(ctx, pull+"/reviews", changed, requested); err != nil {
+		requested := len(p.Reviewers)+len(p.Teams) > 0
+		if err := r.readReviews(ctx, path+"/reviews", changed, requested); err != nil {
 			return err
 		}
 	}
@@ -73,10 +87,28 @@ func (r *reading) readGitHub(ctx context.Context) error {
 			return err
 		}
 	}
+	return r.readFiles(ctx, path+"/files")
+}
+
+// readPull reads the pull request itself.
+func (r *reading) readPull(ctx context.Context, path string) (p pull, changed bool, err error) {
+	if changed, err = r.resource(ctx, keyPull, path, &p); err != nil {
+		return p, false, err
+	}
+	if changed && !r.takeOver(&p) {
+		delete(r.pr.ETags, keyPull)
+		return p, false, r.garbled()
+	}
+	r.pr.Answered = r.now()
+	return p, changed, nil
+}
+
+// readFiles reads which files it changed, once it is merged.
+func (r *reading) readFiles(ctx context.Context, path string) error {
 	if r.pr.State != journal.PullMerged || !r.wants(keyFiles) {
 		return nil
 	}
-	files, changed, err := list[githubFile](ctx, r, keyFiles, pull+"/files", maxFilePages)
+	files, changed, err := list[changedFile](ctx, r, keyFiles, path, journal.MaxChanged)
 	if err = r.unlessHidden(keyFiles, err); err != nil || !changed {
 		return err
 	}
@@ -89,29 +121,30 @@ func (r *reading) readGitHub(ctx context.Context) error {
 
 func (r *reading) wants(key string) bool { return r.pr.ETags[key] == "" }
 
-// githubPull takes over what the pull request says of itself; false if that is not one.
-func (r *reading) githubPull(p *github.PullRequest) bool {
-	state, commit := journal.PullOpen, p.GetHead().GetSHA()
+// takeOver takes over what the pull request says of itself; false if that is not one.
+func (r *reading) takeOver(p *pull) bool {
+	state, commit := journal.PullOpen, p.Head.SHA
+	p.Draft = p.Draft || r.Name == gitea && inProgress(p.Title)
 	switch {
-	case p.GetNumber() != r.pr.Number, p.GetCreatedAt().IsZero(), commit == "":
+	case p.Number != r.pr.Number, p.Created.IsZero(), commit == "":
 		return false
-	case !p.GetMergedAt().IsZero():
-		state, commit = journal.PullMerged, p.GetMergeCommitSHA()
-	case p.GetState() == "closed":
+	case !p.Merged.IsZero():
+		state, commit = journal.PullMerged, p.MergeCommit
+	case p.State == "closed":
 		state = journal.PullClosed
-	case p.GetState() != "open":
+	case p.State != "open":
 		return false
-	case p.GetDraft():
+	case p.Draft:
 		state = journal.PullDraft
 	}
-	r.become(state, commit, p.GetDraft())
+	r.become(state, commit, p.Draft)
 	pr := &r.pr
-	pr.Author = p.GetUser().GetLogin()
-	pr.Created, pr.Merged, pr.Closed = p.GetCreatedAt().UTC(), p.GetMergedAt().UTC(), time.Time{}
+	pr.Author = p.User.Login
+	pr.Created, pr.Merged, pr.Closed = p.Created.UTC(), p.Merged.UTC(), time.Time{}
 	if state == journal.PullClosed {
-		pr.Closed = p.GetClosedAt().UTC()
+		pr.Closed = p.Closed.UTC()
 	}
-	pr.Files, pr.Additions, pr.Deletions = p.GetChangedFiles(), p.GetAdditions(), p.GetDeletions()
+	pr.Files, pr.Additions, pr.Deletions = p.Files, p.Additions, p.Deletions
 	return true
 }
 
@@ -153,9 +186,17 @@ func (r *reading) unlessHidden(key string, err error) error {
 	return err
 }
 
-// githubReviews finds the decision, and the first review by a person who is not the author.
-func (r *reading) githubReviews(ctx context.Context, path string, fresh, requested bool) error {
-	reviews, changed, err := list[github.PullRequestReview](ctx, r, keyReviews, path, maxPages)
+// review is a review, as GitHub and Gitea show it.
+type review struct {
+	State     string
+	Submitted time.Time `json:"submitted_at"`
+	User      user
+	Dismissed bool // of Gitea; of GitHub it is a state
+}
+
+// readReviews finds the decision, and the first review by a person who is not the author.
+func (r *reading) readReviews(ctx context.Context, path string, fresh, requested bool) error {
+	reviews, changed, err := list[review](ctx, r, keyReviews, path, maxEntries)
 	if err = r.unlessHidden(keyReviews, err); err != nil {
 		return err
 	}
@@ -167,13 +208,22 @@ func (r *reading) githubReviews(ctx context.Context, path string, fresh, request
 	}
 	latest := map[string]string{}
 	for _, review := range reviews {
-		at, by := review.GetSubmittedAt().UTC(), review.GetUser()
-		if by.GetLogin() != r.pr.Author && by.GetType() != "Bot" && !at.IsZero() &&
+		// Gitea's REQUEST_REVIEW is that one was requested.
+		at, by, state := review.Submitted.UTC(), review.User, review.State
+		if by.Login != r.pr.Author && by.Type != "Bot" && !at.IsZero() && state != "REQUEST_REVIEW" && state != "PENDING" &&
 			(r.pr.FirstReview.IsZero() || at.Before(r.pr.FirstReview)) {
 			r.pr.FirstReview = at
 		}
-		if state := review.GetState(); state != "COMMENTED" && state != "PENDING" {
-			latest[by.GetLogin()] = state
+		switch state {
+		case "COMMENTED", "COMMENT", "PENDING":
+		case "REQUEST_CHANGES":
+			state = "CHANGES_REQUESTED"
+			fallthrough
+		default:
+			if review.Dismissed {
+				state = "DISMISSED"
+			}
+			latest[by.Login] = state
 		}
 	}
 	decision := required(requested || !fresh && r.pr.Review == journal.ReviewRequired)
@@ -204,12 +254,12 @@ func (r *reading) githubChecks(ctx context.Context, commit string) error {
 	if err != nil {
 		return err
 	}
-	statuses, setAnew, err := r.githubStatuses(ctx, commit)
+	statuses, setAnew, err := r.readStatuses(ctx, commit)
 	switch {
 	case err != nil:
 	case ranAnew && !setAnew && r.pr.ETags[keyStatuses] != asked:
 		delete(r.pr.ETags, keyStatuses)
-		statuses, _, err = r.githubStatuses(ctx, commit)
+		statuses, _, err = r.readStatuses(ctx, commit)
 	case setAnew && !ranAnew && r.pr.ETags[keyChecks] != asked:
 		delete(r.pr.ETags, keyChecks)
 		runs, _, err = r.githubRuns(ctx, commit)
@@ -230,7 +280,7 @@ func (r *reading) githubChecks(ctx context.Context, commit string) error {
 }
 
 func (r *reading) githubRuns(ctx context.Context, commit string) (result string, changed bool, err error) {
-	runs, changed, err := listIn(ctx, r, keyChecks, commit+"/check-runs", maxPages,
+	runs, changed, err := listIn(ctx, r, keyChecks, commit+"/check-runs", maxEntries,
 		func(page github.ListCheckRunsResults) []*github.CheckRun { return page.CheckRuns })
 	for _, run := range runs {
 		switch run.GetConclusion() {
@@ -247,20 +297,23 @@ func (r *reading) githubRuns(ctx context.Context, commit string) (result string,
 	return result, changed, r.unlessHidden(keyChecks, err)
 }
 
-// githubStatuses reads what GitHub makes of the statuses of all contexts.
-func (r *reading) githubStatuses(ctx context.Context, commit string) (result string, changed bool, err error) {
-	var combined github.CombinedStatus
+// readStatuses reads what the host makes of the statuses of all contexts.
+func (r *reading) readStatuses(ctx context.Context, commit string) (result string, changed bool, err error) {
+	var combined struct {
+		State string
+		Count int `json:"total_count"`
+	}
 	changed, err = r.resource(ctx, keyStatuses, commit+"/status?per_page=1", &combined)
-	if combined.GetTotalCount() > 0 { // without any it is pending
-		result = map[string]string{"success": journal.ChecksSuccess,
-			"pending": journal.ChecksPending}[combined.GetState()]
+	if combined.Count > 0 { // without any it is pending
+		result = map[string]string{"success": journal.ChecksSuccess, "pending": journal.ChecksPending,
+			"warning": journal.ChecksSuccess, "skipped": journal.ChecksSuccess}[combined.State] // the latter of Gitea
 		result = cmp.Or(result, journal.ChecksFailure)
 	}
 	return result, changed, r.unlessHidden(keyStatuses, err)
 }
 
-// githubFile is a changed file, without the change that go-github keeps in memory.
-type githubFile struct {
+// changedFile is a changed file of GitHub or Gitea, without the change.
+type changedFile struct {
 	Name   string `json:"filename"`
 	Former string `json:"previous_filename"`
 }

@@ -85,7 +85,7 @@ func (r *reading) readGitLab(ctx context.Context) error {
 		}
 	}
 	if r.wants(keyEvents) {
-		events, _, err := list[gitlabEvent](ctx, r, keyEvents, path+"/resource_state_events", maxPages)
+		events, _, err := list[gitlabEvent](ctx, r, keyEvents, path+"/resource_state_events", maxEntries)
 		if err = r.unlessHidden(keyEvents, err); err != nil {
 			return err
 		}
@@ -98,7 +98,7 @@ func (r *reading) readGitLab(ctx context.Context) error {
 	if r.pr.State != journal.PullMerged || !r.wants(keyFiles) {
 		return nil
 	}
-	files, changed, err := list[gitlabFile](ctx, r, keyFiles, path+"/diffs", maxFilePages)
+	files, changed, err := list[gitlabFile](ctx, r, keyFiles, path+"/diffs", journal.MaxChanged)
 	if err = r.unlessHidden(keyFiles, err); err != nil || !changed {
 		return err
 	}
@@ -184,7 +184,7 @@ func (r *reading) gitlabNotes(ctx context.Context, path string) error {
 		Author  gitlabUser `json:"author"`
 		Created time.Time  `json:"created_at"`
 	}
-	notes, changed, err := list[note](ctx, r, keyNotes, path, maxPages)
+	notes, changed, err := list[note](ctx, r, keyNotes, path, maxEntries)
 	if err = r.unlessHidden(keyNotes, err); err != nil {
 		return err
 	}

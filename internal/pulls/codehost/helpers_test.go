@@ -24,6 +24,8 @@ type wire struct {
 	answers map[string]string // by path, or by path and query; "" is 404
 	asked   []string          // the URIs; with =304 at the end, it answered so
 	answer  func(*http.Request) *http.Response
+	// untagged: it gives no ETags, as Gitea.
+	untagged bool
 }
 
 func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -43,6 +45,9 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Header.Get("If-None-Match") == tag {
 		w.asked[len(w.asked)-1] += "=304"
 		return respond(http.StatusNotModified, nil, ""), nil
+	}
+	if w.untagged {
+		return respond(http.StatusOK, nil, body), nil
 	}
 	return respond(http.StatusOK, map[string]string{"ETag": tag}, body), nil
 }
@@ -68,8 +73,9 @@ func (w *wire) want(t *testing.T, uris ...string) {
 func client(t *testing.T, transport http.RoundTripper) *codehost.Client {
 	t.Helper()
 	c, err := codehost.New(codehost.Options{
-		GitHubToken: fixed(token), GitLabToken: fixed("glpat-" + token), Transport: transport,
-		Now: func() time.Time { return now },
+		GitHubToken: fixed(token), GitLabToken: fixed("glpat-" + token), GiteaToken: fixed("gt-" + token),
+		Transport: transport,
+		Now:       func() time.Time { return now },
 	})
 	if err != nil {
 		t.Fatal(err)

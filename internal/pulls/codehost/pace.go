@@ -45,7 +45,7 @@ func (h *host) room() error {
 // learn keeps the quota in a response.
 func (h *host) learn(resp *http.Response) {
 	prefix := "X-Ratelimit-"
-	if h.name == gitLab {
+	if h.Name == gitLab {
 		prefix = "Ratelimit-"
 	}
 	number := func(name string) int64 {

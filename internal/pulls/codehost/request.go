@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/go-github/v89/github"
@@ -24,8 +25,10 @@ const (
 	idleTimeout    = 90 * time.Second
 	// maxAnswer is far more than a hundred files with their changes.
 	maxAnswer = 32 << 20
-	// perPage is the most entries of a list that either host gives at once.
+	// perPage is the most entries of a list that GitHub and GitLab give at once.
 	perPage = 100
+	// perGiteaPage is Gitea's default for that; a server can be set to fewer.
+	perGiteaPage = 50
 	// longestWait is how long a host is left alone at most, whatever it asks for.
 	longestWait = time.Hour
 	// asked stands for the ETag of an answer that had none, or was a list of several pages.
@@ -43,7 +46,7 @@ type reading struct {
 
 // resource reads one resource into v, unless it still has the ETag kept under key.
 func (r *reading) resource(ctx context.Context, key, path string, v any) (changed bool, err error) {
-	tag, err := r.get(ctx, path, r.pr.ETags[key], v)
+	tag, _, err := r.get(ctx, path, r.pr.ETags[key], v)
 	if err != nil || tag == "" {
 		return false, err
 	}
@@ -51,7 +54,7 @@ func (r *reading) resource(ctx context.Context, key, path string, v any) (change
 	return true, nil
 }
 
-// list reads the first pages of a list, up to most, unless its only page is unchanged.
+// list reads the first pages of a list, up to most entries, unless its only page is unchanged.
 func list[T any](ctx context.Context, r *reading, key, path string, most int) (all []T, changed bool, err error) {
 	return listIn(ctx, r, key, path, most, func(page []T) []T { return page })
 }
@@ -60,16 +63,23 @@ func list[T any](ctx context.Context, r *reading, key, path string, most int) (a
 func listIn[P, T any](
 	ctx context.Context, r *reading, key, path string, most int, in func(P) []T,
 ) (all []T, changed bool, err error) {
-	former := r.pr.ETags[key]
-	for number := 1; number <= most; number++ {
+	former, size := r.pr.ETags[key], "?per_page="+strconv.Itoa(perPage)
+	if r.Name == gitea {
+		size = "?limit=" + strconv.Itoa(perGiteaPage)
+	}
+	for number := 1; len(all) < most; number++ {
 		var page P
-		tag, err := r.get(ctx, path+"?per_page="+strconv.Itoa(perPage)+"&page="+strconv.Itoa(number), former, &page)
+		tag, more, err := r.get(ctx, path+size+"&page="+strconv.Itoa(number), former, &page)
 		if err != nil || tag == "" {
 			return nil, false, err
 		}
 		some := in(page)
 		all = append(all, some...)
-		if len(some) < perPage {
+		last := len(some) < perPage
+		if r.Name == gitea {
+			last = !more || len(some) == 0
+		}
+		if last {
 			if number > 1 {
 				tag = asked
 			}
@@ -83,16 +93,16 @@ func listIn[P, T any](
 }
 
 // get reads one answer into v and returns its ETag, or none if the answer is the one that
-// former is the ETag of.
-func (r *reading) get(ctx context.Context, path, former string, v any) (tag string, err error) {
+// former is the ETag of, and whether it says that a list has another page.
+func (r *reading) get(ctx context.Context, path, former string, v any) (tag string, more bool, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.api.String()+path, nil)
 	if err != nil {
-		return "", r.failed(Transient, "cannot be asked for "+r.pr.Repository, err)
+		return "", false, r.failed(Transient, "cannot be asked for "+r.pr.Repository, err)
 	}
 	req.Header.Set("Authorization", "Bearer "+r.token)
 	req.Header.Set("User-Agent", r.userAgent)
 	req.Header.Set("Accept", "application/json")
-	if r.name == gitHub {
+	if r.Name == gitHub {
 		req.Header.Set("Accept", "application/vnd.github+json")
 	}
 	if former != "" && former != asked {
@@ -106,29 +116,29 @@ func (r *reading) get(ctx context.Context, path, former string, v any) (tag stri
 		if ue, ok := errors.AsType[*url.Error](err); ok {
 			err = ue.Err
 		}
-		return "", r.failed(Transient, "cannot be reached at "+r.api.Host, err)
+		return "", false, r.failed(Transient, "cannot be reached at "+r.api.Host, err)
 	}
 	defer resp.Body.Close()
 	r.learn(resp)
 	switch {
 	case resp.StatusCode == http.StatusNotModified && former != "":
-		return "", nil
+		return "", false, nil
 	case resp.StatusCode != http.StatusOK:
-		return "", r.refusal(resp)
+		return "", false, r.refusal(resp)
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil {
-		return "", r.failed(Transient, "broke off its answer about "+r.pr.Repository, err)
+		return "", false, r.failed(Transient, "broke off its answer about "+r.pr.Repository, err)
 	}
 	// The error does not quote the answer: it was not understood.
 	if len(body) > maxAnswer || json.Unmarshal(body, v) != nil {
-		return "", r.garbled()
+		return "", false, r.garbled()
 	}
-	return cmp.Or(resp.Header.Get("ETag"), asked), nil
+	return cmp.Or(resp.Header.Get("ETag"), asked), strings.Contains(resp.Header.Get("Link"), `rel="next"`), nil
 }
 
 func (h *host) failed(kind Kind, what string, cause error) *Error {
-	return &Error{Kind: kind, Host: h.name, text: h.title + " " + what, cause: cause}
+	return &Error{Kind: kind, Host: h.Name, text: h.Title + " " + what, cause: cause}
 }
 
 func (r *reading) garbled() *Error {
@@ -138,7 +148,7 @@ func (r *reading) garbled() *Error {
 
 // refusal classifies an answer that is not a success.
 func (r *reading) refusal(resp *http.Response) *Error {
-	if r.name == gitHub {
+	if r.Name == gitHub {
 		err := github.CheckResponse(resp)
 		if limit, ok := errors.AsType[*github.RateLimitError](err); ok {
 			return r.limited(quotaUsed, r.local(resp, limit.Rate.Reset.Time))

@@ -26,6 +26,9 @@
 // active, as section 3 says, and shown again afterwards, even if the last instruction changed
 // nothing or failed.
 //
+// An instruction whose result asks for it is tried again later, a bounded number of times (maxRetries).
+// Until then its job is active and waits, with RetryAt, and the workers have other jobs.
+//
 // # Restart
 //
 // An instruction that was interrupted by the end of the process is worked on again from the
@@ -45,6 +48,10 @@
 // in one step. Nothing else of it changes, however the command or this process ends, and the command
 // meets neither its configuration nor its branches. What a crash leaves in the directory of jobs is
 // removed by OpenRepo; an instruction that was committed but whose end was not written is done again.
+//
+// A preset is an agent whose report of its work is read from its output: cost, tokens, the session that
+// the next instruction continues, and errors. A report never makes a change good or bad; without a change
+// it decides whether the agent ended well.
 //
 // Git 2.31 or newer runs as a separate process: without the GIT_* variables of this process,
 // without hooks, signatures, prompts and pagers, and never with an argument made from a prompt;

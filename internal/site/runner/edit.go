@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -36,6 +37,9 @@ const (
 // command says: a change that passes the check is the result however the command ended, and without
 // a change the command must have ended well. The error has neither output nor prompt.
 func (r *Repo) Edit(ctx context.Context, t Task) (result Result, err error) {
+	if r.options.Preset != "" { // until the agent begins, nothing is spent
+		result.Report = &Report{Cost: new(0.0), Tokens: new(int64(0)), Session: t.Session}
+	}
 	c, tip, err := r.begin(ctx, t)
 	result.Change = c
 	if err != nil {
@@ -53,8 +57,9 @@ func (r *Repo) Edit(ctx context.Context, t Task) (result Result, err error) {
 		}
 	}
 	var ended error // how the command ended
+	result.Report = nil
 	if !instead {
-		result.Output, ended = r.run(ctx, w, step{"agent", r.options.Command, t.Prompt, r.options.Env})
+		ended = r.runAgent(ctx, w, t, &result)
 	}
 	if ctx.Err() != nil {
 		return result, errors.Join(ended, context.Cause(ctx))
@@ -66,18 +71,42 @@ func (r *Repo) Edit(ctx context.Context, t Task) (result Result, err error) {
 	if err != nil {
 		return result, errors.Join(err, ended)
 	}
+	limited := errors.Is(ended, errLimit)
 	if head == c.Head {
+		result.Later = limited
 		return r.finish(ctx, result, tip, ended)
 	}
 	if r.options.Check != "" {
-		output, err := r.run(ctx, w, step{"check", r.options.Check, "", nil})
+		output, err := r.run(ctx, w, step{name: "check", command: r.options.Check})
 		if err != nil {
-			result.Output = output
+			result.Output, result.Later = output, limited
 			return result, fmt.Errorf("the change does not pass DOCGAUGE_SITE_CHECK_COMMAND: %w", err)
 		}
 	}
 	result.Change.Head = head
 	return r.finish(ctx, result, tip, nil)
+}
+
+// runAgent runs the agent. The error is how it ended, by its exit code or by its report.
+func (r *Repo) runAgent(ctx context.Context, w *workplace, t Task, result *Result) (ended error) {
+	s := step{name: "agent", command: r.options.Command, stdin: t.Prompt, env: r.options.Env}
+	p, ok := presets[r.options.Preset]
+	if ok {
+		s.command, s.listener = p.commandLine(r.options.Jail != nil, t.Session), &listener{preset: p}
+	}
+	result.Output, ended = r.run(ctx, w, s)
+	if !ok {
+		return ended
+	}
+	var reported error
+	result.Report, reported = s.listener.report(t.Session)
+	switch {
+	case ended == nil:
+		return reported
+	case reported == nil || errors.Is(reported, errNoReport):
+		return ended
+	}
+	return fmt.Errorf("%w; %w", reported, ended)
 }
 
 // finish moves the branch from tip to the result, in one step, and adds the messages of its commits.
@@ -141,7 +170,8 @@ func (r *Repo) begin(ctx context.Context, t Task) (c Change, tip string, err err
 // step is a command to run in a workplace. Its name is for errors.
 type step struct {
 	name, command, stdin string
-	env                  []string // names of variables, besides the ordinary ones
+	env                  []string  // names of variables, besides the ordinary ones
+	listener             *listener // hears the output too; nil = none
 }
 
 // Reasons to end a command.
@@ -186,6 +216,9 @@ func (r *Repo) run(ctx context.Context, w *workplace, s step) (output string, er
 		return os.ErrProcessDone
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(s.stdin), out, out
+	if s.listener != nil {
+		cmd.Stdout, cmd.Stderr = io.MultiWriter(out, s.listener.stream(false)), io.MultiWriter(out, s.listener.stream(true))
+	}
 	cmd.Cancel, cmd.WaitDelay = killGroup, closeDelay
 	supervise(cmd)
 	if err := cmd.Start(); err != nil {

@@ -61,8 +61,9 @@ func config(o Options) Options {
 
 var pretend = words{}
 
-// words is an Editor of changes without a repository. A prompt with [sandbox:fail], [sandbox:archive]
-// or [sandbox:no-change] comes to that, one with [report:JSON] reports JSON, one with [sandbox:slow] takes nine hours, others take after.
+// words is an Editor of changes without a repository. A prompt with [sandbox:fail], [sandbox:archive],
+// [sandbox:limit] or [sandbox:no-change] comes to that, one with [report:JSON] reports JSON, one with
+// [sandbox:slow] takes nine hours, others take after.
 type words struct{ after time.Duration }
 
 func (w words) Edit(ctx context.Context, t Task) (r Result, err error) {
@@ -80,6 +81,8 @@ func (w words) Edit(ctx context.Context, t Task) (r Result, err error) {
 		return Result{}, err
 	}
 	switch c := t.Last; {
+	case has("limit"):
+		return Result{Later: true}, errLimit
 	case has("fail"):
 		return Result{}, errors.New("it was to fail")
 	case has("archive"), has("no-change"):

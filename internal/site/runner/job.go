@@ -63,6 +63,8 @@ type Job struct {
 	Cost     *float64 `json:"cost,omitempty"`
 	CostUnit string   `json:"cost_unit,omitempty"`
 	Tokens   *int64   `json:"tokens,omitempty"`
+	// RetryAt is set while an instruction waits to be tried again. It is an extension, too.
+	RetryAt *time.Time `json:"retry_at,omitempty"`
 
 	Project string `json:"-"`
 	// Prompts are the prompt of the create call and then the messages, as accepted.
@@ -74,6 +76,8 @@ type Job struct {
 
 	cost      total[float64]
 	tokens    total[int64]
+	session   *Session  // of the instruction before; nil = none is known
+	retries   int       // of the next instruction, so far
 	last      Change    // result of the instructions that ended
 	forgotten bool      // Options.Archived has returned nil
 	begun     bool      // work on the next instruction has begun
@@ -103,17 +107,33 @@ const costUnit = "USD"
 
 // Report is what an agent said of its work on an instruction. What it did not say is nil, never 0.
 type Report struct {
-	Cost   *float64 `json:"cost,omitempty"`   // in US dollars
-	Tokens *int64   `json:"tokens,omitempty"` // read and written
+	Cost    *float64 `json:"cost,omitempty"`    // in US dollars
+	Tokens  *int64   `json:"tokens,omitempty"`  // read and written
+	Session *Session `json:"session,omitempty"` // that the next instruction can continue
 }
 
-// report adds what an agent said, nil for nothing.
-func (j *Job) report(r *Report) {
+// Session is one of an agent, with the cost and the tokens that the agent last reported of it.
+type Session struct {
+	ID     string   `json:"id"`
+	Cost   *float64 `json:"cost,omitempty"`
+	Tokens *int64   `json:"tokens,omitempty"`
+}
+
+// spent adds what an agent said that an instruction, or an attempt at it, cost; nil = it said nothing.
+func (j *Job) spent(r *Report) {
 	if r == nil {
 		r = &Report{}
 	}
 	j.cost.add(r.Cost)
 	j.tokens.add(r.Tokens)
+}
+
+// report adds what an agent said of an instruction.
+func (j *Job) report(r *Report) {
+	j.spent(r)
+	if j.session = nil; r != nil {
+		j.session = r.Session
+	}
 }
 
 // total is a sum of parts. It is unknown without parts, and if one part is unknown.
@@ -140,6 +160,8 @@ func (t *total[T]) value() *T {
 // Task is one instruction for an Editor.
 type Task struct {
 	Job, Project, Prompt string
+	// Session is that of the instruction before, to be continued; nil = none is known.
+	Session *Session
 	// Last is the result of the instructions before; the zero Change for the first.
 	Last Change
 	// Again reports whether the task was begun before and interrupted: anything that it
@@ -166,6 +188,8 @@ type Result struct {
 	Change Change  // of the whole job, with Head as in Task.Last if nothing changed
 	Output string  // the end of it
 	Report *Report // nil = the agent said nothing
+	// Later asks, with an error, to try the instruction again later, because the error passes by itself.
+	Later bool
 	// Archive asks to archive the job if no instruction is left.
 	Archive bool
 }

@@ -25,6 +25,7 @@ const (
 	eventMessage   = "message"   // a message was accepted: prompt
 	eventStarted   = "started"   // work on the next instruction began, or began again
 	eventCommitted = "committed" // the editor is done: change, report
+	eventPostponed = "postponed" // the instruction is tried again later: until, failure, output, report
 	eventEnded     = "ended"     // the instruction is over: status, link, failure, output, and the report unless that was committed
 	eventArchived  = "archived"  // the job was archived by age
 )
@@ -44,6 +45,7 @@ type event struct {
 	Failure string    `json:"failure,omitempty"`
 	Output  string    `json:"output,omitempty"`
 	Report  *Report   `json:"report,omitempty"`
+	Until   time.Time `json:"until,omitzero"`
 }
 
 // journal is the file of events, locked while it is open.

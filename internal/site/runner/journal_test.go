@@ -44,6 +44,7 @@ func aJournal(t *testing.T) (text string) {
 		send(t, s, first, "two")
 		second := create(t, s, "three [sandbox:fail]")
 		create(t, s, "four [sandbox:archive]")
+		create(t, s, "seven [sandbox:limit]")
 		atRest(s)
 		send(t, s, first, "five [sandbox:no-change]")
 		send(t, s, first, "six")
@@ -55,7 +56,8 @@ func aJournal(t *testing.T) (text string) {
 		closeQueue(t, s)
 	})
 	text = journalText(t, dir)
-	for _, kind := range []string{eventCreated, eventMessage, eventStarted, eventCommitted, eventEnded, eventArchived} {
+	for _, kind := range []string{eventCreated, eventMessage, eventStarted, eventCommitted, eventPostponed, eventEnded,
+		eventArchived} {
 		if !strings.Contains(text, `"event":"`+kind+`"`) {
 			t.Fatalf("no event %s in %s", kind, text)
 		}
@@ -121,7 +123,7 @@ func checkEnded(t *testing.T, r Job, before string, shown Change) {
 	switch {
 	case strings.Contains(before, `"event":"archived","job":"`+r.ID) || strings.Contains(last, "archive"):
 		want = Archived
-	case strings.Contains(last, "fail"):
+	case strings.Contains(last, "fail"), strings.Contains(last, "limit"):
 		want = Failed
 	}
 	if r.Status != want || r.Worked != len(r.Prompts) || (link(r) != "") != (len(edits) > 0) {

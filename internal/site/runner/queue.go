@@ -78,7 +78,9 @@ func (q *Queue) openJournal() (err error) {
 // Close stops the work and waits for the workers. The next Open of the directory works on
 // their unfinished instructions again.
 func (q *Queue) Close() error {
-	q.cancel()
+	q.mu.Lock()
+	q.cancel() // with the lock: no worker begins after it
+	q.mu.Unlock()
 	q.workers.Wait()
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -223,7 +225,7 @@ func (q *Queue) apply(e event) error {
 		j.Prompts = append(j.Prompts, e.Prompt)
 	case eventStarted:
 		if j.begun {
-			j.report(nil) // what was interrupted cost something too
+			j.spent(nil) // what was interrupted cost something too
 		}
 		j.begun = true
 	case eventCommitted:
@@ -232,6 +234,13 @@ func (q *Queue) apply(e event) error {
 		}
 		j.last, j.pending = *e.Change, true
 		j.report(e.Report)
+	case eventPostponed:
+		j.spent(e.Report)
+		if e.Report != nil && e.Report.Session != nil && j.session != nil && e.Report.Session.ID == j.session.ID {
+			j.session = e.Report.Session // what it cost by now is not to be counted twice
+		}
+		j.retries++
+		j.begun, j.RetryAt, j.Failure, j.Output = false, &e.Until, e.Failure, e.Output
 	case eventEnded:
 		if !j.active() {
 			return fmt.Errorf("job %.60q: ended more often than instructions were accepted", e.Job)
@@ -240,7 +249,7 @@ func (q *Queue) apply(e event) error {
 			j.report(e.Report)
 		}
 		j.Worked++
-		j.begun, j.pending = false, false
+		j.begun, j.pending, j.retries, j.RetryAt = false, false, 0, nil
 		j.Status, j.endedAt, j.Failure, j.Output = e.Status, e.At, e.Failure, e.Output
 		if e.Link != "" {
 			j.PRLink = &e.Link
@@ -256,8 +265,27 @@ func (q *Queue) apply(e event) error {
 	return nil
 }
 
-// enqueue puts j at the end of the queue and makes sure that there is a worker.
+// Instructions that are to be tried again later are tried this often, after firstRetry, and each time after
+// twice the time before: over five hours in all, the length of the longest window of the limits that
+// agents commonly meet.
+const (
+	maxRetries = 5
+	firstRetry = 10 * time.Minute
+)
+
+// enqueue puts j at the end of the queue, when its time comes, and makes sure that there is a worker.
 func (q *Queue) enqueue(j *Job) {
+	if j.RetryAt != nil {
+		wait := min(j.RetryAt.Sub(q.options.Now()), firstRetry<<maxRetries) // should the clock have been wrong
+		time.AfterFunc(wait, func() {
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			if j.RetryAt = nil; q.ctx.Err() == nil {
+				q.enqueue(j)
+			}
+		})
+		return
+	}
 	q.waiting = append(q.waiting, j)
 	if q.busy < q.options.Workers {
 		q.busy++
@@ -287,7 +315,7 @@ func (q *Queue) work() {
 		q.mu.Unlock()
 		end := q.carryOut(before)
 		q.mu.Lock()
-		if end.Status == Failed && q.ctx.Err() != nil {
+		if end.Failure != "" && q.ctx.Err() != nil {
 			break // stopped: the same as a crash
 		}
 		err := q.commit(end)
@@ -301,10 +329,17 @@ func (q *Queue) work() {
 		if err != nil {
 			break
 		}
-		q.options.Logger.Info("agent job ended", "job_id", j.ID, "project", j.Project, "instruction", j.Worked,
-			"outcome", string(end.Status), "pr_link", end.Link, "failure", end.Failure)
-		if j.active() {
-			q.waiting = append(q.waiting, j)
+		switch {
+		case j.RetryAt != nil:
+			q.options.Logger.Warn("agent job is tried again later", "job_id", j.ID, "project", j.Project,
+				"retry_at", *j.RetryAt, "retries", j.retries, "failure", end.Failure)
+			q.enqueue(j)
+		default:
+			q.options.Logger.Info("agent job ended", "job_id", j.ID, "project", j.Project, "instruction", j.Worked,
+				"outcome", string(end.Status), "pr_link", end.Link, "failure", end.Failure)
+			if j.active() {
+				q.waiting = append(q.waiting, j)
+			}
 		}
 		q.ageAll()
 	}
@@ -320,10 +355,17 @@ func (q *Queue) carryOut(j Job) event {
 	}
 	change := j.last
 	if !j.pending {
-		task := Task{Job: j.ID, Project: j.Project, Prompt: j.Prompts[j.Worked], Last: j.last, Again: j.begun}
+		task := Task{Job: j.ID, Project: j.Project, Prompt: j.Prompts[j.Worked], Session: j.session,
+			Last: j.last, Again: j.begun}
 		result, err := q.options.Editor.Edit(q.ctx, task)
 		change, end.Output, end.Report = result.Change, result.Output, result.Report
 		switch {
+		case err != nil && result.Later && j.retries < maxRetries:
+			end.Kind, end.Status, end.Failure = eventPostponed, "", err.Error()
+			end.Until = q.options.Now().Add(firstRetry << j.retries).UTC().Truncate(time.Millisecond)
+			return end
+		case err != nil && result.Later:
+			return failed(fmt.Errorf("%w; tried %d times", err, 1+maxRetries))
 		case err != nil:
 			return failed(err)
 		case result.Archive:

@@ -149,6 +149,80 @@ func TestCost(t *testing.T) {
 	})
 }
 
+// limited is an Editor whose agent meets a limit a few times in each instruction.
+type limited struct {
+	times, left int
+	tasks       []Task
+	at          []time.Duration
+	began       time.Time
+}
+
+func (e *limited) Edit(ctx context.Context, t Task) (Result, error) {
+	e.tasks, e.at = append(e.tasks, t), append(e.at, time.Since(e.began))
+	total := float64(len(e.tasks)) / 2
+	report := &Report{Cost: new(0.5), Session: &Session{ID: "s", Cost: &total}}
+	if e.left--; e.left >= 0 {
+		return Result{Later: true, Report: report}, errLimit
+	}
+	e.left = e.times
+	result, err := pretend.Edit(ctx, t)
+	result.Report = report
+	return result, err
+}
+
+func (*limited) Diff(context.Context, Change) (string, error) { return "", nil }
+
+// TestTriedLater: an instruction that meets a limit is tried again, later each time, a bounded number of
+// times. Others do not wait for it.
+func TestTriedLater(t *testing.T) {
+	for times, want := range map[int]Status{0: Completed, 1: Completed, maxRetries: Completed, maxRetries + 1: Failed} {
+		synctest.Test(t, func(t *testing.T) {
+			e := &limited{times: times, left: times, began: time.Now()}
+			s := open(t, Options{Dir: t.TempDir(), Editor: e, Now: time.Now})
+			id := create(t, s, "x")
+			if got := atRest(s)[0]; got.Status != want || got.RetryAt != nil || len(e.tasks) != min(times, maxRetries)+1 ||
+				(got.Failure != "") != (want == Failed) || *got.Cost != float64(len(e.tasks))/2 {
+				t.Errorf("%d times: %+v after %v", times, got, e.at)
+			}
+			for i, at := range e.at {
+				if at != firstRetry*time.Duration(1<<i-1) || e.tasks[i].Session != nil || e.tasks[i].Again {
+					t.Errorf("%d times: after %s %+v", times, at, e.tasks[i])
+				}
+			}
+			// A follow-up continues the session; its tries too, with what was reported by then.
+			e.left, e.tasks = 2, nil
+			send(t, s, id, "y")
+			atRest(s)
+			for i, task := range e.tasks {
+				if i > 0 && (task.Session == nil || *task.Session.Cost != 0.5*float64(i)) {
+					t.Errorf("%d times, follow-up %d: %+v", times, i, task.Session)
+				}
+			}
+			if len(e.tasks) != 3 || e.tasks[0].Session == nil {
+				t.Errorf("%d times, follow-ups: %+v", times, e.tasks)
+			}
+			closeQueue(t, s)
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		e := &limited{left: 1, began: time.Now()}
+		s := open(t, Options{Editor: e})
+		create(t, s, "waits")
+		synctest.Wait()
+		id := create(t, s, "does not")
+		synctest.Wait()
+		if got, err := s.Get("p", id); err != nil || got.Status != Completed {
+			t.Errorf("%+v %v", got, err)
+		}
+		closeQueue(t, s)
+		time.Sleep(firstRetry)
+		synctest.Wait()
+		if len(e.tasks) != 2 {
+			t.Errorf("%d tasks after Close", len(e.tasks))
+		}
+	})
+}
+
 func TestJobsOfOthers(t *testing.T) {
 	s := open(t, Options{})
 	defer closeQueue(t, s)

@@ -19,6 +19,8 @@ const (
 	DefaultTimeout = 30 * time.Minute
 	// DefaultMaxDisk is the default of RepoOptions.MaxDisk.
 	DefaultMaxDisk = 2 << 30
+	// versionTimeout is the time that a program has to print its version.
+	versionTimeout = 30 * time.Second
 	// lockName is in the directory of jobs.
 	lockName = "lock"
 	// maxFile is the size of the largest file that File returns.
@@ -35,6 +37,8 @@ type RepoOptions struct {
 	Base string
 	// Command edits files: run by sh -c in a copy of the files, with the prompt on standard input.
 	Command string
+	// Preset names one of [Presets], which takes the place of the command.
+	Preset string
 	// Check is run by sh -c after a change, in the same place; it fails what must not be proposed.
 	// Empty = everything passes.
 	Check string
@@ -241,6 +245,49 @@ func (r *Repo) Check(ctx context.Context) error {
 		err = r.host.check(ctx)
 	}
 	return err
+}
+
+// TryCheckCommand runs RepoOptions.Check as after a change, on the newest commit that jobs begin at. The
+// error has the end of its output.
+func (r *Repo) TryCheckCommand(ctx context.Context) (err error) {
+	commit, err := r.baseCommit(ctx)
+	if err != nil {
+		return err
+	}
+	w := r.place("check")
+	defer func() { err = errors.Join(err, removeAll(w.dir)) }()
+	if err := w.checkOut(ctx, BranchPrefix+"check", commit, r.options.OwnHome); err != nil {
+		return err
+	}
+	if output, err := r.run(ctx, w, step{name: "check", command: r.options.Check}); err != nil {
+		return fmt.Errorf("DOCGAUGE_SITE_CHECK_COMMAND: does not pass without a change: %w: %s", err, lastLine(output))
+	}
+	return nil
+}
+
+// Version returns what the program of a preset prints as its version. It is run as in a job, in dir, but
+// without the variables that agents get, and so without access to a model.
+func Version(ctx context.Context, preset string, jail *Jail, dir string) (string, error) {
+	r := &Repo{options: RepoOptions{Jail: jail, OwnHome: true, Timeout: versionTimeout, MaxDisk: DefaultMaxDisk}, dir: dir}
+	w := r.place("version")
+	for _, part := range []string{w.tree(), w.tmp(), w.home()} {
+		if err := os.MkdirAll(part, 0o700); err != nil {
+			return "", err
+		}
+	}
+	output, err := r.run(ctx, w, step{name: preset, command: "exec " + preset + " --version"})
+	if err != nil && jail != nil {
+		err = fmt.Errorf("%w; DOCGAUGE_SITE_AGENT_TOOLS names directories outside /usr that it needs", err)
+	}
+	return lastLine(output), err
+}
+
+// lastLine returns the last line of text, cut.
+func lastLine(text string) string {
+	if text = strings.TrimSpace(text); text == "" {
+		return "no output"
+	}
+	return Subject(text[strings.LastIndexByte(text, '\n')+1:])
 }
 
 // Propose pushes the branch, and with a code host opens its pull request, unless there is one. Without,

@@ -78,6 +78,7 @@ labels:
   (list "DOCGAUGE_POSTGRES_DSN" "postgresDSN" "postgres-dsn")
   (list "DOCGAUGE_GITHUB_TOKEN" "githubToken" "github-token")
   (list "DOCGAUGE_GITLAB_TOKEN" "gitlabToken" "gitlab-token")
+  (list "DOCGAUGE_GITEA_TOKEN" "giteaToken" "gitea-token")
   (list "DOCGAUGE_NOTIFY_URL" "notifyURL" "notify-url")
   (list "DOCGAUGE_NOTIFY_SECRET" "notifySecret" "notify-secret")
   (list "DOCGAUGE_PING_URL" "pingURL" "ping-url")
@@ -120,7 +121,7 @@ labels:
 {{- if gt (int $sources) 1 -}}
 {{- fail "prompts: set one of files, existingConfigMap and volume" -}}
 {{- end -}}
-{{- if and .Values.secrets.existingSecret (or .Values.secrets.apiKey .Values.secrets.writeAPIKey .Values.secrets.clickhouseDSN .Values.secrets.postgresDSN .Values.secrets.githubToken .Values.secrets.gitlabToken .Values.secrets.notifyURL .Values.secrets.notifySecret .Values.secrets.pingURL .Values.secrets.pushgatewayURL) -}}
+{{- if and .Values.secrets.existingSecret (or .Values.secrets.apiKey .Values.secrets.writeAPIKey .Values.secrets.clickhouseDSN .Values.secrets.postgresDSN .Values.secrets.githubToken .Values.secrets.gitlabToken .Values.secrets.giteaToken .Values.secrets.notifyURL .Values.secrets.notifySecret .Values.secrets.pingURL .Values.secrets.pushgatewayURL) -}}
 {{- fail "secrets: with existingSecret the chart makes no Secret: put the values into that one, and name its keys in existingKeys" -}}
 {{- end -}}
 {{- $has := dict -}}

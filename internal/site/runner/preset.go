@@ -1,0 +1,329 @@
+package runner
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// preset is an agent whose command line and output are known. Its prompt is on standard input.
+type preset struct {
+	// command edits files. RESUME in it becomes resume for a follow-up, whose SESSION becomes that of the
+	// instruction before. In a jail, jailed takes the place of command, if there is one.
+	command, jailed, resume string
+	// read takes over one JSON object of the output. What it does not know it ignores.
+	read func(h *heard, object []byte, stderr bool)
+	// costOfSession and tokensOfSession: in a session that was resumed, these include what was reported
+	// of it before.
+	costOfSession, tokensOfSession bool
+}
+
+// presets are made after the agents' sources and documentation; no agent was run with them.
+//
+//   - claude: a prompt on standard input, --permission-mode and --resume are in the reference of the command
+//     line (code.claude.com/docs/en/cli-reference). total_cost_usd is that of the process
+//     (anthropics/claude-code issue 83239), and since 2.1.277 a resumed process continues from the session's
+//     total (Enderfga/claw-orchestrator pull request 112; release 1.0.143 of vercel/ai's harness-claude-code).
+//     Older ones begin at 0. usage is that of the process alone.
+//   - codex: codex-rs/exec/src/cli.rs of openai/codex has --json for all subcommands and --sandbox only
+//     before them; exec_events.rs the events. usage is that of the thread, also of its earlier processes
+//     (issues 16212 and 17539). The agent's own sandbox is bubblewrap too, which does not work in a jail
+//     (issue 29908); danger-full-access is for environments that confine it (docs/exec.md).
+//   - gemini: packages/cli/src of google-gemini/gemini-cli: without a terminal it takes its prompt from
+//     standard input (gemini.tsx), and it refuses directories that are not trusted
+//     (utils/userStartupWarnings.ts). Errors are an object on standard error (utils/errors.ts). stats are
+//     those of the process (nonInteractiveCli.ts).
+var presets = map[string]preset{
+	"claude": {
+		command: "exec claude -p --output-format json --permission-mode acceptEdits RESUME",
+		resume:  "--resume SESSION", read: readClaude, costOfSession: true,
+	},
+	"codex": {
+		command: "exec codex exec --json --sandbox workspace-write RESUME -",
+		jailed:  "exec codex exec --json --sandbox danger-full-access RESUME -",
+		resume:  "resume SESSION", read: readCodex, tokensOfSession: true,
+	},
+	"gemini": {
+		command: "exec env GEMINI_CLI_TRUST_WORKSPACE=true gemini --output-format json --approval-mode auto_edit RESUME",
+		resume:  "--resume SESSION", read: readGemini,
+	},
+}
+
+// Presets returns the names of the agents whose command line and output are known.
+func Presets() []string { return slices.Sorted(maps.Keys(presets)) }
+
+// commandLine returns the command for sh -c.
+func (p preset) commandLine(jailed bool, session *Session) string {
+	command, resume := p.command, ""
+	if jailed && p.jailed != "" {
+		command = p.jailed
+	}
+	if session != nil {
+		resume = strings.ReplaceAll(p.resume, "SESSION", session.ID)
+	}
+	return strings.TrimSpace(strings.ReplaceAll(command, "RESUME", resume))
+}
+
+// heard is what an agent has said so far.
+type heard struct {
+	session string
+	cost    *float64
+	tokens  *int64
+	ended   bool   // it reported its end
+	failure string // the error it ended with, in its words
+}
+
+// listener reads the report of an agent from its output.
+type listener struct {
+	preset preset
+
+	mu sync.Mutex // two streams are read at once
+	heard
+}
+
+// stream returns a writer for standard output or standard error.
+func (l *listener) stream(stderr bool) io.Writer {
+	return &objects{lineStart: true, found: func(object []byte) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.preset.read(&l.heard, object, stderr)
+	}}
+}
+
+// sessionForm keeps what an agent says from being more than one argument of the next command.
+var sessionForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$`)
+
+// limits are words of errors that pass by themselves.
+var limits = regexp.MustCompile(`(?i)\brate.?limit|(usage|session|hour|daily|weekly) limit|hit your limit|quota|overloaded|` +
+	`too many requests|resource.?exhausted|\b(429|529)\b`)
+
+var (
+	errLimit    = errors.New("the agent met a limit of its model's service")
+	errReported = errors.New("the agent reports an error; its output says more")
+	errNoReport = errors.New("the agent's output has no report of its end that docgauge understands")
+)
+
+// report returns what the agent said of an instruction that continued resumed, nil for a new session.
+// ended is why it did not end well. No process of the agent is left.
+func (l *listener) report(resumed *Session) (r *Report, ended error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r = &Report{Cost: within(l.cost, maxCost), Tokens: within(l.tokens, maxTokens)}
+	if sessionForm.MatchString(l.session) {
+		r.Session = &Session{ID: l.session, Cost: r.Cost, Tokens: r.Tokens}
+	}
+	if resumed != nil && l.preset.costOfSession {
+		r.Cost = since(resumed.Cost, r.Cost)
+	}
+	if resumed != nil && l.preset.tokensOfSession {
+		r.Tokens = since(resumed.Tokens, r.Tokens)
+	}
+	switch {
+	case !l.ended:
+		return r, errNoReport
+	case l.failure == "":
+		return r, nil
+	case limits.MatchString(l.failure):
+		return r, errLimit
+	}
+	return r, errReported
+}
+
+// Larger numbers are not believed, so that sums remain numbers.
+const (
+	maxCost   float64 = 1e6
+	maxTokens int64   = 1e12
+)
+
+func within[T int64 | float64](n *T, most T) *T {
+	if n == nil || *n < 0 || *n > most {
+		return nil
+	}
+	return n
+}
+
+// since returns the part of now that is not in before. A smaller now began at 0.
+func since[T int64 | float64](before, now *T) *T {
+	if before == nil || now == nil {
+		return nil
+	}
+	if *now < *before {
+		return now
+	}
+	return new(*now - *before)
+}
+
+// sum returns the sum of the counts that there are, nil if there is none or one is impossible.
+func sum(counts ...*int64) (all *int64) {
+	for _, n := range counts {
+		switch {
+		case n == nil:
+		case within(n, maxTokens) == nil:
+			return nil
+		case all == nil:
+			all = new(*n)
+		default:
+			all = new(*all + *n)
+		}
+	}
+	return all
+}
+
+// readClaude reads the one object of its end. A limit has the subtype "success", too.
+func readClaude(h *heard, object []byte, stderr bool) {
+	var o struct {
+		Type, Subtype, Result string
+		IsError               bool     `json:"is_error"`
+		Session               string   `json:"session_id"`
+		Cost                  *float64 `json:"total_cost_usd"`
+		Usage                 struct {
+			Input   *int64 `json:"input_tokens"`
+			Created *int64 `json:"cache_creation_input_tokens"`
+			Cached  *int64 `json:"cache_read_input_tokens"`
+			Output  *int64 `json:"output_tokens"`
+		}
+	}
+	if stderr || json.Unmarshal(object, &o) != nil || o.Type != "result" {
+		return
+	}
+	*h = heard{session: o.Session, cost: o.Cost, ended: true,
+		tokens: sum(o.Usage.Input, o.Usage.Created, o.Usage.Cached, o.Usage.Output)}
+	if o.IsError || o.Subtype != "success" {
+		h.failure = fmt.Sprintf("%s: %s", o.Subtype, o.Result)
+	}
+}
+
+// readCodex reads an event. It has no cost.
+func readCodex(h *heard, object []byte, stderr bool) {
+	var e struct {
+		Type   string
+		Thread string `json:"thread_id"`
+		Error  struct{ Message string }
+		Usage  struct {
+			Input  *int64 `json:"input_tokens"` // those from the cache included
+			Output *int64 `json:"output_tokens"`
+		}
+	}
+	if stderr || json.Unmarshal(object, &e) != nil {
+		return
+	}
+	switch e.Type {
+	case "thread.started":
+		h.session = e.Thread
+	case "turn.started":
+		h.ended, h.failure = false, ""
+	case "turn.completed":
+		h.ended, h.failure, h.tokens = true, "", sum(e.Usage.Input, e.Usage.Output)
+	case "turn.failed":
+		h.ended, h.failure, h.tokens = true, "failed: "+e.Error.Message, nil
+	}
+}
+
+// readGemini reads the one object of its end. It has no cost. On standard error, the object of an error
+// has a session, unlike those of the service's errors that are printed before another try.
+func readGemini(h *heard, object []byte, stderr bool) {
+	var o struct {
+		Session  string `json:"session_id"`
+		Response *string
+		Stats    *struct {
+			Models map[string]struct{ Tokens struct{ Total *int64 } }
+		}
+		Error *struct{ Type, Message string }
+	}
+	if json.Unmarshal(object, &o) != nil || o.Response == nil && o.Stats == nil && o.Error == nil ||
+		stderr && (o.Error == nil || o.Session == "") {
+		return
+	}
+	h.session, h.ended = o.Session, true
+	if o.Error != nil {
+		h.failure = o.Error.Type + ": " + o.Error.Message
+	}
+	if o.Stats != nil {
+		var counts []*int64
+		for _, model := range o.Stats.Models {
+			counts = append(counts, model.Tokens.Total)
+		}
+		h.tokens = sum(counts...)
+	}
+}
+
+// Sizes of objects: of a longer string the beginning is kept, and an object that is larger nevertheless is
+// skipped.
+const (
+	maxString = 4 << 10
+	maxObject = 256 << 10
+)
+
+// objects is a writer that finds the JSON objects between whatever else a program prints, and passes them
+// on. It does not check them. An object begins with a brace, outside another one or at the beginning of a
+// line: there, indented JSON has no other.
+type objects struct {
+	found func(object []byte)
+
+	kept      []byte
+	depth     int // of braces; 0 = outside objects
+	lineStart bool
+	skip      bool // the object is too large
+	opened    bool // only blanks since the last opening brace
+	// In a string: whether the byte before is a backslash that escapes, the bytes since such a pair, the
+	// bytes since its beginning, and whether the rest of it is left out.
+	inString, escaped bool
+	plain, length     int
+	cut               bool
+}
+
+func (o *objects) Write(p []byte) (int, error) {
+	for _, c := range p {
+		begins := c == '{' && (o.depth == 0 || o.lineStart)
+		if o.lineStart = c == '\n'; begins {
+			*o = objects{found: o.found, kept: append(o.kept[:0], c), depth: 1, opened: true}
+		} else if o.depth > 0 {
+			o.next(c)
+		}
+	}
+	return len(p), nil
+}
+
+// next continues an object.
+func (o *objects) next(c byte) {
+	keep, blank := true, c == ' ' || c == '\n' || c == '\r' || c == '\t'
+	if o.opened && !blank && c != '"' && c != '}' || o.inString && c == '\n' { // not JSON
+		o.depth, o.kept = 0, o.kept[:0]
+		return
+	}
+	o.opened = o.opened && blank
+	switch {
+	case o.inString:
+		end := c == '"' && !o.escaped
+		o.length++
+		o.cut = o.cut || o.length > maxString && !o.escaped && o.plain > len("0000") // not in the middle of \u0000
+		keep = end || !o.cut
+		if o.plain++; o.escaped {
+			o.plain = 0
+		}
+		o.escaped = c == '\\' && !o.escaped
+		o.inString = !end
+	case c == '"':
+		o.inString, o.escaped, o.cut, o.plain, o.length = true, false, false, len("0000")+1, 0
+	case c == '{':
+		o.depth++
+		o.opened = true
+	case c == '}':
+		o.depth--
+	}
+	if o.skip = o.skip || len(o.kept) >= maxObject; keep && !o.skip {
+		o.kept = append(o.kept, c)
+	}
+	if o.depth == 0 {
+		if !o.skip {
+			o.found(o.kept)
+		}
+		o.kept = o.kept[:0]
+	}
+}
