@@ -85,27 +85,33 @@ func NotOffered(report analytics.Report) error {
 }
 
 // VisitorsOf returns s as readers of visitors see it: without windows of other reports.
-func VisitorsOf(s Sink) Sink { return visitorsOf{s} }
+func VisitorsOf(s Sink) Sink { return ReportOf(s, analytics.VisitorsReport) }
 
-type visitorsOf struct{ Sink }
+// ReportOf returns s as readers of one report see it: without windows of other reports.
+func ReportOf(s Sink, report analytics.Report) Sink { return reportOf{s, report} }
 
-func (v visitorsOf) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error] {
-	return onlyVisitors(v.Sink.Revisions(ctx), func(rev analytics.Revision) analytics.Key { return rev.Key })
+type reportOf struct {
+	Sink
+	report analytics.Report
 }
 
-func (v visitorsOf) Inspect(ctx context.Context, scope Scope) iter.Seq2[Shown, error] {
-	return onlyVisitors(v.Sink.Inspect(ctx, scope), func(shown Shown) analytics.Key { return shown.Key })
+func (v reportOf) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error] {
+	return only(v.report, v.Sink.Revisions(ctx), func(rev analytics.Revision) analytics.Key { return rev.Key })
 }
 
-// onlyVisitors leaves out the windows of other reports, and what is wrong with them.
-func onlyVisitors[T any](all iter.Seq2[T, error], key func(T) analytics.Key) iter.Seq2[T, error] {
+func (v reportOf) Inspect(ctx context.Context, scope Scope) iter.Seq2[Shown, error] {
+	return only(v.report, v.Sink.Inspect(ctx, scope), func(shown Shown) analytics.Key { return shown.Key })
+}
+
+// only leaves out the windows of other reports, and what is wrong with them.
+func only[T any](report analytics.Report, all iter.Seq2[T, error], key func(T) analytics.Key) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for one, err := range all {
 			of := key(one)
 			if fault, ok := errors.AsType[Fault](err); ok {
 				of = fault.Key
 			}
-			if of.Report == analytics.VisitorsReport && !yield(one, err) {
+			if (of.Report == report || err != nil && of == (analytics.Key{})) && !yield(one, err) {
 				return
 			}
 		}

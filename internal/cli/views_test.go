@@ -192,6 +192,7 @@ var askedAlike = []struct {
 var notAsked = []struct{ flags, places, why string }{
 	{"archive", "api mcp", "a setting of the server"},
 	{"json csv", "mcp", "assistants get JSON"},
+	{"agent misses", "api mcp", "of the terminal alone so far"},
 }
 
 // TestTopAndHistoryAreAskedAlike: each flag of top and history is a parameter of /api/v1 and an argument of the

@@ -6,16 +6,20 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/dev/codehosts"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/site/runner"
 )
@@ -32,7 +36,10 @@ func TestMain(m *testing.M) {
 }
 
 // childRepo is a Repo as it goes through the environment.
-type childRepo struct{ Data, Path, Command string }
+type childRepo struct{ Data, Path, Command, CodeHost, CodeHostURL, Project string }
+
+// childToken is the token for the code host of a child.
+const childToken = "token-of-the-child"
 
 func child(text string) {
 	var r childRepo
@@ -40,7 +47,8 @@ func child(text string) {
 	var s *Sandbox
 	if err == nil {
 		s, err = New(Config{DataDir: r.Data, Agent: Agent{Workers: 2,
-			Repo: &runner.RepoOptions{Path: r.Path, Command: r.Command}}})
+			Repo: &runner.RepoOptions{Path: r.Path, Command: r.Command, CodeHost: r.CodeHost, CodeHostURL: r.CodeHostURL,
+				Project: r.Project, Token: func() (string, error) { return childToken, nil }}}})
 	}
 	ln, lnErr := Listen("127.0.0.1:0", false)
 	if err != nil || lnErr != nil {
@@ -152,6 +160,132 @@ func TestKilledInTheMiddle(t *testing.T) {
 	}
 	if list := engines.Git(t, repo, "worktree", "list"); strings.Contains(list, "\n") {
 		t.Errorf("worktrees left: %s", list)
+	}
+}
+
+// The moments at which TestKilledWhileProposing kills: before a request of a job has its effect on the code
+// host, after it and before the response, and after that.
+const (
+	beforeEffect = iota
+	afterEffect
+	afterResponse
+)
+
+type moment struct {
+	method string
+	when   int
+}
+
+// mergedInBetween: a person merges the pull request before the process starts again.
+const mergedInBetween = "opened, then merged"
+
+// TestKilledWhileProposing kills the process between the push of a branch and the opening of its pull
+// request, and between that and the record of the response: there is one pull request, of each job and on
+// each kind of code host, and one commit for each instruction.
+func TestKilledWhileProposing(t *testing.T) {
+	const get, post = http.MethodGet, http.MethodPost
+	kills := map[string][]moment{
+		"pushed":          {{get, beforeEffect}},
+		"found none":      {{get, afterResponse}},
+		"not opened":      {{post, beforeEffect}},
+		"opened":          {{post, afterEffect}},
+		"opened and told": {{post, afterResponse}},
+		"each in a row": {{get, beforeEffect}, {get, afterEffect}, {post, beforeEffect}, {post, beforeEffect},
+			{post, afterEffect}, {get, beforeEffect}, {get, afterEffect}, {get, afterResponse}},
+		mergedInBetween: {{post, afterEffect}},
+	}
+	for _, kind := range analytics.CodeHosts {
+		t.Run(kind.Name, func(t *testing.T) {
+			for name, moments := range kills {
+				t.Run(name, func(t *testing.T) { killedWhileProposing(t, kind.Name, moments, name == mergedInBetween) })
+			}
+		})
+	}
+}
+
+func killedWhileProposing(t *testing.T, kind string, moments []moment, merged bool) {
+	repo := engines.GitRepository(t)
+	remote := filepath.Join(t.TempDir(), "remote.git")
+	engines.Git(t, ".", "clone", "--quiet", "--bare", repo, remote)
+	engines.Git(t, repo, "remote", "add", "origin", remote)
+	var mu sync.Mutex
+	var process *os.Process
+	kills := 0
+	host := codehosts.New(kind, "team/docs", childToken)
+	// killAt reports whether it killed the process.
+	killAt := func(r *http.Request, when int) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if len(moments) == 0 || moments[0] != (moment{r.Method, when}) {
+			return false
+		}
+		moments, kills = moments[1:], kills+1
+		_ = process.Signal(syscall.SIGKILL)
+		return true
+	}
+	host.Fault = func(_ http.ResponseWriter, r *http.Request, effect bool) bool {
+		when := beforeEffect
+		if effect {
+			when = afterEffect
+		}
+		if killAt(r, when) {
+			panic(http.ErrAbortHandler)
+		}
+		return false
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host.ServeHTTP(w, r)
+		if flusher, ok := w.(http.Flusher); ok {
+			flusher.Flush()
+		}
+		killAt(r, afterResponse)
+	}))
+	defer server.Close()
+	child := childRepo{Data: t.TempDir(), Path: repo, Command: "cat >> new.md", CodeHost: kind,
+		CodeHostURL: server.URL + host.Prefix, Project: host.Project}
+	id, base := "", ""
+	for lives := 0; ; lives++ {
+		mu.Lock()
+		base, process = startChild(t, child)
+		mu.Unlock()
+		if id == "" {
+			id = ask1(t, http.MethodPost, base+jobs, promptBody("one\n")).ID
+		}
+		var j runner.Job
+		var err error
+		killed := false
+		waitFor(t, "the end of the job or of the process", func() bool {
+			j, err = tryToAsk(http.MethodGet, base+jobs+"/"+id, "")
+			mu.Lock()
+			defer mu.Unlock()
+			killed = kills > lives
+			return killed || err == nil && j.Status != runner.Active && len(moments) == 0
+		})
+		if !killed {
+			if j.Status != runner.Completed || j.PRLink == nil || *j.PRLink != host.Link(1) || len(host.Pulls()) != 1 {
+				t.Errorf("%+v, %+v", j, host.Pulls())
+			}
+			break
+		}
+		_, _ = process.Wait()
+		if merged {
+			host.Merge(1)
+		}
+	}
+	ask1(t, http.MethodPost, base+jobs+"/"+id+"/message", promptBody("two\n"))
+	waitFor(t, "the follow-up", func() bool {
+		return ask1(t, http.MethodGet, base+jobs+"/"+id, "").Status != runner.Active
+	})
+	branch := runner.BranchPrefix + id
+	want := 1
+	if merged { // so the follow-up has another
+		want = 2
+	}
+	if pulls := host.Pulls(); len(pulls) != want || pulls[0].Branch != branch {
+		t.Errorf("pull requests: %+v", pulls)
+	}
+	if log := engines.Git(t, remote, "log", "--format=%s", "main.."+branch); log != "two\none" {
+		t.Errorf("log: %s", log)
 	}
 }
 

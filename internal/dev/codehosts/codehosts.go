@@ -71,6 +71,13 @@ func (s *Server) add(p Pull) Pull {
 	return p
 }
 
+// Merge marks a pull request as merged.
+func (s *Server) Merge(number int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pulls[number-1].State = "merged"
+}
+
 // Pulls returns all pull requests, in the order in which they were opened.
 func (s *Server) Pulls() []Pull {
 	s.mu.Lock()
