@@ -32,6 +32,7 @@ var mayBeEmpty = []struct{ query, why string }{
 	{`^Mean change`, "merges on fewer than 3 dates may have a verdict"},
 	{`^Caps on jobs|^Agent requests left|^Budget in use|^Requests left`, "caps and budget may be unlimited"},
 	{`^Backlog done|^Time until the backlog|^Due windows/`, "nothing may be due"},
+	{`assistants by |^Assistants with|^Agents (of|not)|^Windows of agents`, "the report agents may not be exported"},
 	{`^Key expires`, "DOCGAUGE_API_KEY_EXPIRES may not be set"},
 	{`^Is all well\?/D`, "there may be no queue"},
 	{`^How long (runs|requests)`, "no run or request may have ended in this time"},
