@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -57,7 +58,8 @@ func newClickHouse(t *testing.T) (warehouse, error) {
 		name: "clickhouse", env: []string{"DOCGAUGE_CLICKHOUSE_DSN=" + server.DSN("default")},
 		query: server.Exec, absent: "doesn't exist", micros: "exported_at_us",
 		empty: func(t *testing.T) {
-			for _, table := range []string{"docgauge_windows", "docgauge_visitors_rows"} {
+			for _, table := range []string{"docgauge_windows", "docgauge_visitors_rows", "docgauge_agents_markers",
+				"docgauge_agents_rows"} {
 				if _, err := server.Exec(t.Context(), "TRUNCATE TABLE "+table); err != nil {
 					t.Fatal(err)
 				}
@@ -79,7 +81,8 @@ func newPostgres(t *testing.T) (warehouse, error) {
 		name: "postgres", env: []string{"DOCGAUGE_POSTGRES_DSN=" + dsn}, query: query, absent: "does not exist",
 		micros: "(extract(epoch from exported_at) * 1000000)::bigint",
 		empty: func(t *testing.T) {
-			if _, err := query(t.Context(), "TRUNCATE docgauge_visitors, docgauge_totals"); err != nil {
+			if _, err := query(t.Context(), "TRUNCATE docgauge_visitors, docgauge_totals, docgauge_agents, "+
+				"docgauge_agents_windows"); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -97,14 +100,12 @@ func askPostgres(ctx context.Context, dsn, sql string) (tsv string, err error) {
 	if err != nil {
 		return "", err
 	}
+	var out strings.Builder
 	for rows.Next() {
-		var cells []string
-		for _, cell := range rows.RawValues() {
-			cells = append(cells, string(cell))
-		}
-		tsv += strings.Join(cells, "\t") + "\n"
+		out.Write(bytes.Join(rows.RawValues(), []byte("\t")))
+		out.WriteByte('\n')
 	}
-	return tsv, rows.Err()
+	return out.String(), rows.Err()
 }
 
 // newDelta has tables in a directory, which the Python package deltalake reads.
@@ -165,17 +166,18 @@ func tablesOf(
 		if _, err := fmt.Fprintln(in, strings.Join(strings.Fields(sql), " ")); err != nil {
 			return "", err
 		}
+		var all strings.Builder
 		for {
 			line, err := lines.ReadString('\n')
 			switch {
 			case err != nil:
 				return "", err
 			case line == ".\n":
-				return tsv, nil
+				return all.String(), nil
 			case strings.HasPrefix(line, "!"):
 				return "", errors.New(strings.TrimSpace(line[1:]))
 			}
-			tsv += line
+			all.WriteString(line)
 		}
 	}, nil
 }
@@ -211,8 +213,17 @@ func (r *reader) look(ctx context.Context) {
 	listed := r.read(ctx, "SELECT granularity, window_start, window_end FROM docgauge_totals WHERE page_count > 0")
 	shown := r.read(ctx, `SELECT granularity, window_start, window_end, count(*), count(DISTINCT path),
 		count(DISTINCT revision) FROM docgauge_visitors GROUP BY granularity, window_start, window_end`)
+	agents := r.read(ctx, `SELECT granularity, window_start, window_end, count(*), count(DISTINCT revision)
+		FROM docgauge_agents GROUP BY granularity, window_start, window_end`)
 	if ctx.Err() != nil {
 		return
+	}
+	for _, f := range agents {
+		window := analytics.Window{From: date(r.t, f[1]), To: date(r.t, f[2])}
+		if n := fmt.Sprint(r.agents(f[0], window).rows); f[3] != n || f[4] != "1" {
+			r.t.Errorf("a reader of %s sees of agents %s %s: %s rows, %s revisions; the service has %s rows", r.name,
+				f[0], window, f[3], f[4], n)
+		}
 	}
 	whole := map[string]bool{}
 	for _, f := range shown {
@@ -271,9 +282,38 @@ func (r *reader) compare(windows, rows int) {
 			r.t.Errorf("%s has sums %s of %s, the service %s", r.name, f[2:], window, want)
 		}
 	}
+	agents := r.read(r.t.Context(), "SELECT granularity, window_start, window_end, count(*), sum(visitors), "+
+		"sum(requests) FROM docgauge_agents GROUP BY granularity, window_start, window_end")
+	if len(agents) != windows {
+		r.t.Errorf("%s has %d windows of agents, Parquet %d", r.name, len(agents), windows)
+	}
+	for _, f := range agents {
+		window := analytics.Window{From: date(r.t, f[1]), To: date(r.t, f[2])}
+		if want := r.agents(f[0], window); fmt.Sprint(f[3:]) != fmt.Sprint([]int64{want.rows, want.visitors, want.requests}) {
+			r.t.Errorf("%s has rows and sums %s of agents of %s, the service %v", r.name, f[3:], window, want)
+		}
+	}
 	r.looking.Lock()
 	defer r.looking.Unlock()
 	r.empty(r.t)
+}
+
+// fingerprint is the number of rows of a window of agents, and the sums of two columns.
+type fingerprint struct{ rows, visitors, requests int64 }
+
+// agents is the fingerprint of a window as the service has it.
+func (r *reader) agents(granularity string, w analytics.Window) (sum fingerprint) {
+	site, rows, err := r.service.Agents(sandbox.DefaultProject, w)
+	if err != nil {
+		r.t.Error(err)
+	}
+	if granularity == "3d" { // totals only
+		rows = nil
+	}
+	for _, row := range append(site, rows...) {
+		sum = fingerprint{sum.rows + 1, sum.visitors + row.Visitors, sum.requests + row.Requests}
+	}
+	return sum
 }
 
 // sums adds up the rows of a window, as a fingerprint of them.

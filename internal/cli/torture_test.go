@@ -95,6 +95,9 @@ func (r *runs) healed(t *testing.T) (windows, rows int) {
 		t.Fatalf("a second run found work: %s", out)
 	}
 	windows, rows = compareAll(t, r.service, filepath.Join(r.dir, "data"))
+	if agents := compareAgents(t, r.service, filepath.Join(r.dir, "data")); agents != windows {
+		t.Errorf("%d windows of agents, %d of visitors", agents, windows)
+	}
 	for _, reader := range r.readers {
 		reader.compare(windows, rows)
 	}
@@ -109,10 +112,11 @@ func tortureService(t *testing.T, pages int) *testbed.Service {
 		Faults: sandbox.Faults{Latency: 3 * time.Millisecond}})
 }
 
-// torturePlace is where the runs of a torture export 14 days.
+// torturePlace is where the runs of a torture export 14 days of both reports.
 func torturePlace(t *testing.T, url string) place {
 	return placeFor(t, &testbed.Service{URL: url}, []string{sandbox.DefaultProject}, "DOCGAUGE_OPEN_WINDOWS=",
-		"DOCGAUGE_SINCE="+testbed.DaysAgo(14).String(), "DOCGAUGE_WINDOWS=day,week,3d:totals")
+		"DOCGAUGE_SINCE="+testbed.DaysAgo(14).String(), "DOCGAUGE_WINDOWS=day,week,3d:totals",
+		"DOCGAUGE_REPORTS=visitors,agents")
 }
 
 // export is one export by the real binary, killed at a step.
@@ -193,7 +197,7 @@ func (w *watcher) look(root string) {
 	})
 }
 
-// compareAll compares every window below root with the service.
+// compareAll compares every window of visitors below root with the service.
 func compareAll(t *testing.T, s *sandbox.Sandbox, root string) (windows, rows int) {
 	sink, err := parquet.New(root)
 	check(t, err)
@@ -222,6 +226,41 @@ func compareAll(t *testing.T, s *sandbox.Sandbox, root string) (windows, rows in
 		}
 	}
 	return len(seen), rows
+}
+
+// compareAgents compares every window of agents below root with the service.
+func compareAgents(t *testing.T, s *sandbox.Sandbox, root string) (windows int) {
+	sink, err := parquet.New(root, analytics.AgentsReport)
+	check(t, err)
+	for rev, err := range sink.Revisions(t.Context()) {
+		check(t, err)
+		if rev.Report != analytics.AgentsReport {
+			continue
+		}
+		windows++
+		rows, _ := sink.Published(rev)
+		got, err := rowsOf(rows)
+		if want := agentsTruth(t, s, rev); err != nil || got != want || !rev.Verified {
+			t.Errorf("%s: verified %t, %d lines, the service has %d, %v", rev.Key, rev.Verified, strings.Count(got, "\n"),
+				strings.Count(want, "\n"), err)
+		}
+	}
+	return windows
+}
+
+// agentsTruth returns the rows of a window of agents as the service has them.
+func agentsTruth(t *testing.T, s *sandbox.Sandbox, rev analytics.Revision) string {
+	site, rows, err := s.Agents(rev.Project, rev.Window)
+	if err != nil {
+		t.Error(err)
+	}
+	for i := range site {
+		site[i].Found = true
+	}
+	if rev.TotalsOnly() {
+		rows = nil
+	}
+	return text(append(site, rows...), agentLine)
 }
 
 func compareRows(t *testing.T, root string, rev analytics.Revision, want []analytics.Row) int {
