@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -30,7 +31,7 @@ var tortureKills = flag.Int("torture", 12, "how often TestTorture kills the real
 
 // TestTorture kills the real binary at random moments and at each named step, while readers
 // open every .parquet file and ask every other sink; then one run must finish the work:
-// every window exactly once, each row equal to the service's.
+// every window of both reports exactly once, each row equal to the service's.
 func TestTorture(t *testing.T) {
 	torture(t, *tortureKills, warehouses(t))
 }
@@ -95,9 +96,6 @@ func (r *runs) healed(t *testing.T) (windows, rows int) {
 		t.Fatalf("a second run found work: %s", out)
 	}
 	windows, rows = compareAll(t, r.service, filepath.Join(r.dir, "data"))
-	if agents := compareAgents(t, r.service, filepath.Join(r.dir, "data")); agents != windows {
-		t.Errorf("%d windows of agents, %d of visitors", agents, windows)
-	}
 	for _, reader := range r.readers {
 		reader.compare(windows, rows)
 	}
@@ -197,9 +195,9 @@ func (w *watcher) look(root string) {
 	})
 }
 
-// compareAll compares every window of visitors below root with the service.
+// compareAll compares every window below root with the service.
 func compareAll(t *testing.T, s *sandbox.Sandbox, root string) (windows, rows int) {
-	sink, err := parquet.New(root)
+	sink, err := parquet.New(root, analytics.Reports...)
 	check(t, err)
 	seen := map[analytics.Key]bool{}
 	for rev, err := range sink.Revisions(t.Context()) {
@@ -208,11 +206,17 @@ func compareAll(t *testing.T, s *sandbox.Sandbox, root string) (windows, rows in
 			t.Errorf("%s is there twice", rev.Key)
 		}
 		seen[rev.Key] = true
+		if rev.Report == analytics.AgentsReport {
+			windows++
+			rows += compareAgents(t, s, root, rev)
+			continue
+		}
 		totals, want, err := s.Visitors(rev.Project, rev.Window)
 		if err != nil || totals != rev.Totals || !rev.Verified {
 			t.Errorf("%s: totals %+v, the service has %+v (%v); verified %v", rev.Key, rev.Totals,
 				totals, err, rev.Verified)
 		}
+		windows++
 		if !rev.TotalsOnly() {
 			rows += compareRows(t, root, rev, want)
 		}
@@ -225,59 +229,51 @@ func compareAll(t *testing.T, s *sandbox.Sandbox, root string) (windows, rows in
 			t.Errorf("%s is lost", k)
 		}
 	}
-	return len(seen), rows
+	return windows, rows
 }
 
-// compareAgents compares every window of agents below root with the service.
-func compareAgents(t *testing.T, s *sandbox.Sandbox, root string) (windows int) {
-	sink, err := parquet.New(root, analytics.AgentsReport)
+// windowFile is the file of a window below root.
+func windowFile(t *testing.T, root string, rev analytics.Revision) *archive.File {
+	path := filepath.Join(root, rev.Report.String(), "v1", "p="+rev.Project, "g="+string(rev.Granularity),
+		"ym="+rev.From.Time().Format("2006-01"), fmt.Sprintf("%s_%s.parquet", rev.From, rev.To))
+	f, err := archive.Open(path)
 	check(t, err)
-	for rev, err := range sink.Revisions(t.Context()) {
-		check(t, err)
-		if rev.Report != analytics.AgentsReport {
-			continue
-		}
-		windows++
-		rows, _ := sink.Published(rev)
-		got, err := rowsOf(rows)
-		if want := agentsTruth(t, s, rev); err != nil || got != want || !rev.Verified {
-			t.Errorf("%s: verified %t, %d lines, the service has %d, %v", rev.Key, rev.Verified, strings.Count(got, "\n"),
-				strings.Count(want, "\n"), err)
-		}
-	}
-	return windows
+	return f
 }
 
-// agentsTruth returns the rows of a window of agents as the service has them.
-func agentsTruth(t *testing.T, s *sandbox.Sandbox, rev analytics.Revision) string {
+// agentsOf are the rows of a window of agents as the service has them.
+func agentsOf(t *testing.T, s *sandbox.Sandbox, rev analytics.Revision) []analytics.AgentRow {
 	site, rows, err := s.Agents(rev.Project, rev.Window)
 	if err != nil {
 		t.Error(err)
 	}
-	for i := range site {
-		site[i].Found = true
-	}
 	if rev.TotalsOnly() {
 		rows = nil
 	}
-	return text(append(site, rows...), agentLine)
+	return slices.SortedFunc(slices.Values(slices.Concat(site, rows)), analytics.AgentRow.Compare)
+}
+
+func compareAgents(t *testing.T, s *sandbox.Sandbox, root string, rev analytics.Revision) int {
+	var got []analytics.AgentRow
+	for r, err := range windowFile(t, root, rev).Agents() {
+		check(t, err)
+		got = append(got, r)
+	}
+	want := agentsOf(t, s, rev)
+	if !slices.Equal(want, got) || !rev.Verified {
+		t.Errorf("%s: %d rows, the service has %d; verified %v", rev.Key, len(got), len(want), rev.Verified)
+	}
+	return int(max(rev.Rows, 0))
 }
 
 func compareRows(t *testing.T, root string, rev analytics.Revision, want []analytics.Row) int {
-	path := filepath.Join(root, "visitors", "v1", "p="+rev.Project, "g="+string(rev.Granularity),
-		"ym="+rev.From.Time().Format("2006-01"), fmt.Sprintf("%s_%s.parquet", rev.From, rev.To))
-	f, err := archive.Open(path)
-	if err != nil {
-		t.Error(err)
-		return 0
-	}
 	byPath := map[string]analytics.Row{}
 	for _, r := range want {
 		byPath[r.Path] = r
 	}
 	got := map[string]analytics.Row{}
 	n := 0
-	for r, err := range f.Rows() {
+	for r, err := range windowFile(t, root, rev).Rows() {
 		if err != nil {
 			t.Error(err)
 			return n

@@ -383,7 +383,7 @@ func (v *verifyTorture) ledger() map[analytics.Key]state.Entry {
 // truth returns the rows of a window as the service has them.
 func (v *verifyTorture) truth(e state.Entry) string {
 	if e.Report == analytics.AgentsReport {
-		return agentsTruth(v.T, v.service, e.Revision)
+		return text(agentsOf(v.T, v.service, e.Revision), agentLine)
 	}
 	if e.TotalsOnly() {
 		return ""

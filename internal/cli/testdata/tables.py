@@ -11,8 +11,9 @@ for sql in sys.stdin:
     try:
         query = QueryBuilder()
         for name in "visitors", "totals", "agents":
-            if "docgauge_" + name in sql:
-                query = query.register("docgauge_" + name, DeltaTable(root + "/" + name, storage_options=options))
+            if "docgauge_" + name not in sql:
+                continue
+            query = query.register("docgauge_" + name, DeltaTable(root + "/" + name, storage_options=options))
         columns = query.execute(sql).read_all().columns
         for row in zip(*(column.to_pylist() for column in columns)):
             print(*row, sep="\t")
