@@ -85,27 +85,34 @@ func NotOffered(report analytics.Report) error {
 }
 
 // VisitorsOf returns s as readers of visitors see it: without windows of other reports.
-func VisitorsOf(s Sink) Sink { return visitorsOf{s} }
+func VisitorsOf(s Sink) Sink { return ReportOf(s, analytics.VisitorsReport) }
 
-type visitorsOf struct{ Sink }
+// ReportOf returns s as readers of one report see it: without windows of other reports.
+func ReportOf(s Sink, report analytics.Report) Sink { return reportOf{s, report} }
 
-func (v visitorsOf) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error] {
-	return onlyVisitors(v.Sink.Revisions(ctx), func(rev analytics.Revision) analytics.Key { return rev.Key })
+type reportOf struct {
+	Sink
+	report analytics.Report
 }
 
-func (v visitorsOf) Inspect(ctx context.Context, scope Scope) iter.Seq2[Shown, error] {
-	return onlyVisitors(v.Sink.Inspect(ctx, scope), func(shown Shown) analytics.Key { return shown.Key })
+func (v reportOf) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error] {
+	return only(v.report, v.Sink.Revisions(ctx), func(rev analytics.Revision) analytics.Key { return rev.Key })
 }
 
-// onlyVisitors leaves out the windows of other reports, and what is wrong with them.
-func onlyVisitors[T any](all iter.Seq2[T, error], key func(T) analytics.Key) iter.Seq2[T, error] {
+func (v reportOf) Inspect(ctx context.Context, scope Scope) iter.Seq2[Shown, error] {
+	scope.Reports = []analytics.Report{v.report}
+	return only(v.report, v.Sink.Inspect(ctx, scope), func(shown Shown) analytics.Key { return shown.Key })
+}
+
+// only leaves out the windows of other reports, and what is wrong with them.
+func only[T any](report analytics.Report, all iter.Seq2[T, error], key func(T) analytics.Key) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for one, err := range all {
 			of := key(one)
 			if fault, ok := errors.AsType[Fault](err); ok {
 				of = fault.Key
 			}
-			if of.Report == analytics.VisitorsReport && !yield(one, err) {
+			if (of.Report == report || err != nil && of == (analytics.Key{})) && !yield(one, err) {
 				return
 			}
 		}
@@ -180,6 +187,8 @@ type Scope struct {
 	Projects []string
 	// Except leaves out the windows of these projects.
 	Except []string
+	// Reports limits them to these reports, if there are any.
+	Reports []analytics.Report
 	// Granularities limits them to these granularities, if there are any.
 	Granularities []analytics.Granularity
 	// Within limits them to those inside these dates, if it is not zero.
@@ -193,6 +202,7 @@ type Scope struct {
 // Has reports whether the window k is in scope.
 func (s Scope) Has(k analytics.Key) bool {
 	return (len(s.Projects) == 0 || slices.Contains(s.Projects, k.Project)) && !slices.Contains(s.Except, k.Project) &&
+		(len(s.Reports) == 0 || slices.Contains(s.Reports, k.Report)) &&
 		(len(s.Granularities) == 0 || slices.Contains(s.Granularities, k.Granularity)) &&
 		(s.Within == analytics.Window{} || s.Within.From <= k.From && k.To <= s.Within.To) &&
 		(s.Keys == nil || s.Keys[k])

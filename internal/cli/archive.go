@@ -44,8 +44,9 @@ type openedArchive struct {
 	selection query.Selection
 }
 
-// openArchive checks the flags and opens the archive; the caller closes it.
-func (a *Program) openArchive(o archiveOptions) (out openedArchive, err error) {
+// openArchive checks the flags and opens the archive, for visitors and the reports that are named; the caller
+// closes it.
+func (a *Program) openArchive(o archiveOptions, reports ...analytics.Report) (out openedArchive, err error) {
 	if o.asJSON && o.asCSV {
 		return out, usageError{errors.New("--json, --csv: want one of the two")}
 	}
@@ -57,7 +58,7 @@ func (a *Program) openArchive(o archiveOptions) (out openedArchive, err error) {
 	}
 	out.selection.Projects, out.selection.Order = coverage.List(o.project), out.config.Projects
 	out.selection.Names = out.config.ProjectNames
-	out.Sink, err = archiveAt(o.archive, out.config)
+	out.Sink, err = archiveAt(o.archive, out.config, reports...)
 	return out, err
 }
 

@@ -25,6 +25,7 @@ import (
 type historyOptions struct {
 	archive archiveOptions
 	page    string
+	agent   string
 	since   string
 	last    int
 }
@@ -41,6 +42,11 @@ before. A window that the archive lacks is missing; a page without a row in a
 window is absent, which is not the same as 0. Neither has numbers. Below the
 table are the totals so far of the running window (DOCGAUGE_OPEN_WINDOWS).
 
+--agent shows the readers and the requests of one agent, on the site or on
+--page, from windows of the report agents, which exports read if
+DOCGAUGE_REPORTS=visitors,agents. Where an operator fetches pages for an agent,
+its readers are the few addresses it fetches from: compare requests too.
+
 It reads the Parquet archive, DOCGAUGE_PARQUET_URL or --archive. It sends no
 request to the service, needs no state, and can run during an export.
 
@@ -50,6 +56,7 @@ someone who comes on two days is one reader of the week.
 ` + readingExitCodes,
 		Example: `  docgauge history
   docgauge history --window week --page /quickstart
+  docgauge history --window week --agent Claude-User
   docgauge history --window month --since 2026-01-01
   docgauge history --last 365 --csv >days.csv`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -62,6 +69,7 @@ someone who comes on two days is one reader of the week.
 	o.archive.flags(cmd, string(analytics.Day))
 	f := cmd.Flags()
 	f.StringVar(&o.page, "page", "", "`path` of a page, as top has it (default: the site)")
+	f.StringVar(&o.agent, "agent", "", "`name` of an agent, as top --by agent has it")
 	f.IntVar(&o.last, "last", 30, "how many windows to show")
 	f.StringVar(&o.since, "since", "", "the windows from this `day` on, YYYY-MM-DD")
 	return cmd
@@ -71,7 +79,11 @@ func (a *Program) history(ctx context.Context, o historyOptions) (err error) {
 	if o.last < 1 {
 		return usageError{fmt.Errorf("--last %d: want 1 or more", o.last)}
 	}
-	from, err := a.openArchive(o.archive)
+	var reports []analytics.Report
+	if o.agent != "" {
+		reports = analytics.Reports
+	}
+	from, err := a.openArchive(o.archive, reports...)
 	if err != nil {
 		return err
 	}
@@ -82,6 +94,11 @@ func (a *Program) history(ctx context.Context, o historyOptions) (err error) {
 	}
 	if q.Since != nil {
 		q.Last = math.MaxInt
+	}
+	if o.agent != "" {
+		all, err := query.AgentHistories(ctx, from, o.agent, q)
+		return show(a.Out, o.archive, all, asUsageError(err), agentHistoryCSV,
+			func(h query.AgentHistory) error { return printAgentHistory(a.Out, h, a.wording(from.config)) })
 	}
 	if o.archive.archive == "" { // the state is that of the configured archive
 		if q.Open, err = openWindows(ctx, from.config); err != nil {
@@ -136,7 +153,8 @@ func printHistory(w io.Writer, h query.HistoryReport, words wording) error {
 			}
 		}
 		key := analytics.Key{Project: h.Project, Granularity: h.Granularity, Window: step.Window}
-		table.Add(append(append([]string{words.days(key)}, cells...), windowState(step))...)
+		state := windowState(step.State, step.Absent, step.Visitors != nil, step.Verified)
+		table.Add(append(append([]string{words.days(key)}, cells...), state)...)
 	}
 	err := errors.Join(text.Err(), table.Print(w))
 	if o := h.Open; o != nil {
@@ -144,26 +162,31 @@ func printHistory(w io.Writer, h query.HistoryReport, words wording) error {
 			words.days(o.Key), format.Commas(o.Totals.Total), format.Commas(o.Totals.Human),
 			format.Commas(o.Totals.AI), format.Time(o.ReadAt))
 	}
-	if h.NewerMissing > 0 {
-		windows := format.Plural(h.NewerMissing, string(h.Granularity)+" window")
-		text.Line(2, "The archive has not got the %s after that yet: docgauge plan.", windows)
-	}
-	return errors.Join(err, text.Err())
+	return errors.Join(err, printNewerMissing(text, h.Granularity, h.NewerMissing))
 }
 
-// windowState is the state of a window, or the reason that it has no numbers.
-func windowState(w query.HistoryWindow) string {
-	switch {
-	case w.State == query.Missing:
-		return w.State
-	case w.Absent:
-		return "absent"
-	case w.Visitors == nil:
-		return "totals only"
-	case !*w.Verified:
-		return w.State + ", unverified"
+// printNewerMissing says how many complete windows after those of a history the archive lacks.
+func printNewerMissing(text *render.Text, g analytics.Granularity, n int) error {
+	if n > 0 {
+		text.Line(2, "The archive has not got the %s after that yet: docgauge plan.",
+			format.Plural(n, string(g)+" window"))
 	}
-	return w.State
+	return text.Err()
+}
+
+// windowState is the state of a window of a history, or the reason that it has no numbers.
+func windowState(state string, absent, known bool, verified *bool) string {
+	switch {
+	case state == query.Missing:
+		return state
+	case absent:
+		return "absent"
+	case !known:
+		return "totals only"
+	case !*verified:
+		return state + ", unverified"
+	}
+	return state
 }
 
 func historyCSV(w io.Writer, all []query.HistoryReport) error {

@@ -20,6 +20,8 @@ import (
 type topOptions struct {
 	archive        archiveOptions
 	at, by, prefix string
+	agent          string
+	misses         bool
 	n              int
 	rising         bool
 	falling        bool
@@ -37,6 +39,12 @@ the week before. Below them are the pages that rose and fell most, appeared and
 vanished. A page that only one of the two windows has did not rise or fall.
 --rising and --falling list those pages alone, by the readers that --by counts.
 
+--by agent lists the agents that read the site, --agent the pages that one of
+them read, and --misses the paths that agents asked for and that are not there,
+with the most similar pages. They need windows of the report agents, which
+exports read from docgauge site if DOCGAUGE_REPORTS=visitors,agents. People are
+the agent browser. With --agent and --misses, --by is readers or requests.
+
 It reads the Parquet archive, DOCGAUGE_PARQUET_URL or --archive. It sends no
 request to the service, needs no state, and can run during an export.
 
@@ -53,10 +61,16 @@ a spreadsheet as text.
   docgauge top --window month --by ai -n 50
   docgauge top --by change --prefix /guides/
   docgauge top --falling --by ai -n 50
+  docgauge top --by agent
+  docgauge top --agent Claude-User --prefix /guides/
+  docgauge top --misses --window month
   docgauge top --project prj_a --at 2026-11-02 --csv >pages.csv`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if (o.archive.asCSV || o.archive.asJSON) && !cmd.Flags().Changed("number") {
 				o.n = math.MaxInt
+			}
+			if o.agents() {
+				return a.topAgents(cmd.Context(), o, cmd.Flags().Changed("by"))
 			}
 			return a.top(cmd.Context(), o)
 		},
@@ -64,7 +78,9 @@ a spreadsheet as text.
 	o.archive.flags(cmd, string(analytics.Week))
 	f := cmd.Flags()
 	f.StringVar(&o.at, "at", "", "a `day` of the window, YYYY-MM-DD (default: the newest)")
-	f.StringVar(&o.by, "by", string(analytics.Everyone), "`order`: total, human, ai or change")
+	f.StringVar(&o.by, "by", string(analytics.Everyone), "`order`: total, human, ai or change; or agent")
+	f.StringVar(&o.agent, "agent", "", "pages of the agent of this `name`, as --by agent has it")
+	f.BoolVar(&o.misses, "misses", false, "paths that agents asked for and that are not there")
 	f.IntVarP(&o.n, "number", "n", 20, "pages to list; --csv and --json: all")
 	f.BoolVar(&o.rising, "rising", false, "only pages that rose, the most first")
 	f.BoolVar(&o.falling, "falling", false, "only pages that fell, the most first")

@@ -39,7 +39,7 @@ func (c Config) Delta() delta.Options {
 // ClickHouse returns the options of the sink clickhouse.
 func (c Config) ClickHouse() clickhouse.Options {
 	return clickhouse.Options{DSN: string(c.ClickHouseDSN), Cluster: c.ClickHouseCluster, Version: c.Build.Version,
-		Now: time.Now}
+		Now: time.Now, Reports: c.Reports}
 }
 
 // Postgres returns the options of the sink postgres.

@@ -135,39 +135,10 @@ func (o HistoryOptions) similar(ctx context.Context, from sinks.Sink, all []seri
 func (o HistoryOptions) report(ctx context.Context, from sinks.Sink, s series) (HistoryReport, error) {
 	g := o.Selection.Granularity
 	h := HistoryReport{Project: s.project, ProjectName: o.Selection.Names[s.project], Granularity: g, Path: o.Page}
-	first, last := s.span()
-	// Rolling windows that end later may begin earlier.
-	for w := range schedule.Within(g, last-analytics.Date(g.RollingDays()), o.Today) {
-		if w.To <= last {
-			break
-		}
-		h.NewerMissing++
+	all, missing, err := o.windows(s)
+	if h.NewerMissing = missing; err != nil {
+		return h, err
 	}
-	// The last windows up to the newest in the archive, and those between them that it lacks.
-	begin, end := first, last
-	if o.Since != nil {
-		begin = max(begin, *o.Since)
-	}
-	if o.Until != nil {
-		end = min(end, *o.Until)
-	}
-	all, n := slices.Collect(maps.Keys(s.windows)), 0
-	all = slices.DeleteFunc(all, func(w analytics.Window) bool { return w.From < begin || w.To > end })
-	for w := range schedule.Within(g, begin, end) {
-		if _, known := s.windows[w]; !known {
-			all = append(all, w)
-		}
-		if n++; n == o.Last {
-			break
-		}
-	}
-	if len(all) == 0 {
-		return h, s.lacksDates(g, o.Since, o.Until)
-	}
-	slices.SortFunc(all, func(a, b analytics.Window) int {
-		return cmp.Or(cmp.Compare(a.To, b.To), cmp.Compare(a.From, b.From))
-	})
-	all = all[max(0, len(all)-o.Last):]
 	for _, open := range o.Open {
 		if o.Page == "" && open.Project == s.project && open.Granularity == g && open.To > o.Today {
 			h.Open = &open
@@ -202,6 +173,45 @@ func (o HistoryOptions) report(ctx context.Context, from sinks.Sink, s series) (
 		h.Windows = append(h.Windows, step)
 	}
 	return h, nil
+}
+
+// windows returns the last windows up to the newest in the archive, and those between them that it lacks,
+// oldest first; newer counts the complete ones after those.
+func (o HistoryOptions) windows(s series) (all []analytics.Window, newer int, err error) {
+	g := o.Selection.Granularity
+	first, last := s.span()
+	// Rolling windows that end later may begin earlier.
+	for w := range schedule.Within(g, last-analytics.Date(g.RollingDays()), o.Today) {
+		if w.To <= last {
+			break
+		}
+		newer++
+	}
+	begin, end := first, last
+	if o.Since != nil {
+		begin = max(begin, *o.Since)
+	}
+	if o.Until != nil {
+		end = min(end, *o.Until)
+	}
+	all = slices.Collect(maps.Keys(s.windows))
+	all = slices.DeleteFunc(all, func(w analytics.Window) bool { return w.From < begin || w.To > end })
+	n := 0
+	for w := range schedule.Within(g, begin, end) {
+		if _, known := s.windows[w]; !known {
+			all = append(all, w)
+		}
+		if n++; n == o.Last {
+			break
+		}
+	}
+	if len(all) == 0 {
+		return nil, newer, s.lacksDates(g, o.Since, o.Until)
+	}
+	slices.SortFunc(all, func(a, b analytics.Window) int {
+		return cmp.Or(cmp.Compare(a.To, b.To), cmp.Compare(a.From, b.From))
+	})
+	return all[max(0, len(all)-o.Last):], newer, nil
 }
 
 // visitors returns a function that returns the visitors of the site, or of the page, in a

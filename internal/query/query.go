@@ -1,11 +1,13 @@
 // Package query answers questions about an archive: which pages were read most and which
-// changed ([Top]), and the numbers of a site or of one page window by window ([Histories]).
+// changed ([Top]), the numbers of a site or of one page window by window ([Histories]), and the
+// same of agents, with the paths that they miss ([Agents], [AgentHistories]).
 // The command, JSON, CSV and assistants show its reports.
 //
-// It hides how windows are found and their rows read side by side ([Compare]). It changes
-// nothing and sends no request to the service. Unique visitors are never added up. A damaged
+// It hides how windows are found and their rows read side by side ([Compare], [CompareAgents]). It
+// changes nothing and sends no request to the service. Unique visitors are never added up. A damaged
 // window is an error if the answer needs it, and never left out silently. Memory is bounded
-// by the windows listed and the pages asked for, not by the rows read.
+// by the windows listed and the pages asked for, not by the rows read; a question about one agent or
+// about misses holds the rows of that agent, or the paths of a window.
 package query
 
 import (
@@ -28,6 +30,8 @@ import (
 // Selection selects windows.
 type Selection struct {
 	Granularity analytics.Granularity
+	// report is the report that the question is about.
+	report analytics.Report
 	// Projects are the selected projects; empty: all projects of the archive.
 	Projects []string
 	// Order is the order of projects; others come after these, by name.
@@ -76,17 +80,28 @@ type series struct {
 // totalsOnly is the error that the pages of a window are not known, because only its totals were
 // read. A longer window has at least the pages of a shorter one, which tells what they cost.
 func (s Selection) totalsOnly(ctx context.Context, from sinks.Sink, rev analytics.Revision) error {
+	shown := "`docgauge history --window %s` shows the totals"
+	if s.report == analytics.AgentsReport {
+		shown = "`docgauge top --by agent --window %s` shows the agents of the site"
+	}
 	var most int64
-	for other, err := range sinks.ListIn(ctx, from, sinks.Scope{Projects: []string{rev.Project}}) {
+	for other, err := range s.list(ctx, from, sinks.Scope{Projects: []string{rev.Project}}) {
 		if err == nil && other.Days() <= rev.Days() {
 			most = max(most, other.Rows)
 		}
 	}
 	g := rev.Granularity
-	return noAnswer("%s: only its totals were read, so its pages are not known; `docgauge history --window %s` "+
-		"shows the totals. To read the pages too, put %s in place of %s:totals into DOCGAUGE_WINDOWS: "+
+	return noAnswer("%s: only its totals were read, so its pages are not known; "+shown+". "+
+		"To read the pages too, put %s in place of %s:totals into DOCGAUGE_WINDOWS: "+
 		"it costs %s or more for each window", rev.Key, g, g, g,
 		format.Plural(schedule.Requests(most, analytics.PageRows), "request"))
+}
+
+// list returns the windows in scope of the report that the question is about.
+func (s Selection) list(
+	ctx context.Context, from sinks.Sink, scope sinks.Scope,
+) iter.Seq2[analytics.Revision, error] {
+	return sinks.ListIn(ctx, sinks.ReportOf(from, s.report), scope)
 }
 
 // find returns what the archive has of each project, in order. A project without a
@@ -94,7 +109,7 @@ func (s Selection) totalsOnly(ctx context.Context, from sinks.Sink, rev analytic
 func (s Selection) find(ctx context.Context, from sinks.Sink) ([]series, error) {
 	found := map[string]series{}
 	scope := sinks.Scope{Projects: s.Projects, Granularities: []analytics.Granularity{s.Granularity}}
-	for rev, err := range sinks.ListIn(ctx, from, scope) {
+	for rev, err := range s.list(ctx, from, scope) {
 		key := rev.Key
 		if err != nil {
 			fault, ok := errors.AsType[sinks.Fault](err)
@@ -142,9 +157,14 @@ func Sort(projects, order []string) {
 // empty. It names what the archive has.
 func (s Selection) lacks(ctx context.Context, from sinks.Sink, project string) error {
 	var ids, kinds []string
+	visitors := false
 	for rev, err := range sinks.List(ctx, from) {
 		if err != nil {
 			return err
+		}
+		if rev.Report != s.report {
+			visitors = true
+			continue
 		}
 		ids = append(ids, rev.Project)
 		if project == "" || rev.Project == project {
@@ -155,15 +175,27 @@ func (s Selection) lacks(ctx context.Context, from sinks.Sink, project string) e
 	slices.Sort(kinds)
 	ids, kinds = slices.Compact(ids), slices.Compact(kinds)
 	switch {
+	case len(ids) == 0 && visitors:
+		return noAnswer("the archive %s has no window of the report %s: set DOCGAUGE_REPORTS=visitors,%s and run "+
+			"`docgauge export`; today only docgauge site and the sandbox offer that report", from.Location(),
+			s.report, s.report)
 	case len(ids) == 0:
 		return noAnswer("the archive %s has no window: run `docgauge export` first, "+
 			"or name another archive with --archive or DOCGAUGE_PARQUET_URL", from.Location())
 	case len(kinds) == 0:
-		return UnknownProjectError(fmt.Sprintf("project %.140q has no window in the archive %s; %s",
-			project, from.Location(), format.DidYouMean(project, ids)))
+		return UnknownProjectError(fmt.Sprintf("project %.140q has no window%s in the archive %s; %s",
+			project, s.ofReport(), from.Location(), format.DidYouMean(project, ids)))
 	}
-	return noAnswer("the archive %s has no %s window%s; it has %s: --window %s", from.Location(), s.Granularity,
-		strings.TrimSuffix(" of "+project, " of "), strings.Join(kinds, ", "), kinds[0])
+	return noAnswer("the archive %s has no %s window%s%s; it has %s: --window %s", from.Location(), s.Granularity,
+		strings.TrimSuffix(" of "+project, " of "), s.ofReport(), strings.Join(kinds, ", "), kinds[0])
+}
+
+// ofReport names a report other than visitors.
+func (s Selection) ofReport() string {
+	if s.report == analytics.VisitorsReport {
+		return ""
+	}
+	return " of the report " + s.report.String()
 }
 
 // CheckProjects returns an UnknownProjectError for the first project of which the archive has
@@ -230,8 +262,16 @@ func (s series) span() (first, last analytics.Date) {
 // EachRow calls do with the rows of a window, sorted by path, until it returns false. An export
 // may have replaced the window since it was listed: totals and rows must be of the same
 // reading, so rev becomes the one that is read.
-func EachRow(ctx context.Context, from sinks.Sink, rev *analytics.Revision, do func(analytics.Row) bool) (err error) {
-	rows, done, err := rowsOf(ctx, from, rev)
+func EachRow(ctx context.Context, from sinks.Sink, rev *analytics.Revision, do func(analytics.Row) bool) error {
+	return each(ctx, from, rev, sinks.Sealed.Rows, do)
+}
+
+// each is [EachRow] of a report.
+func each[R any](
+	ctx context.Context, from sinks.Sink, rev *analytics.Revision, of func(sinks.Sealed) iter.Seq2[R, error],
+	do func(R) bool,
+) (err error) {
+	rows, done, err := windowOf(ctx, from, rev, of)
 	if err != nil {
 		return err
 	}
@@ -249,6 +289,13 @@ func EachRow(ctx context.Context, from sinks.Sink, rev *analytics.Revision, do f
 func rowsOf(
 	ctx context.Context, from sinks.Sink, rev *analytics.Revision,
 ) (iter.Seq2[analytics.Row, error], func() error, error) {
+	return windowOf(ctx, from, rev, sinks.Sealed.Rows)
+}
+
+// windowOf opens a window; rows yields those of one report.
+func windowOf[R any](
+	ctx context.Context, from sinks.Sink, rev *analytics.Revision, rows func(sinks.Sealed) iter.Seq2[R, error],
+) (iter.Seq2[R, error], func() error, error) {
 	temp, err := durable.NewTemp("", "docgauge-query")
 	if err != nil {
 		return nil, nil, err
@@ -258,8 +305,8 @@ func rowsOf(
 		return nil, nil, errors.Join(err, temp.Remove())
 	}
 	*rev = w.Revision()
-	rows := func(yield func(analytics.Row, error) bool) {
-		for row, err := range w.Rows() {
+	all := func(yield func(R, error) bool) {
+		for row, err := range rows(w) {
 			if err = cmp.Or(err, context.Cause(ctx)); err != nil {
 				err = fmt.Errorf("%s in %s: %w", rev.Key, from.Location(), err)
 			}
@@ -268,5 +315,5 @@ func rowsOf(
 			}
 		}
 	}
-	return rows, func() error { return errors.Join(done(), temp.Remove()) }, nil
+	return all, func() error { return errors.Join(done(), temp.Remove()) }, nil
 }

@@ -171,51 +171,17 @@ func Top(ctx context.Context, from sinks.Sink, o TopOptions) ([]TopReport, error
 func (o TopOptions) report(ctx context.Context, from sinks.Sink, s series) (r TopReport, err error) {
 	r.ProjectName, r.Ranking = o.Selection.Names[s.project], o.Ranking
 	r.List = cmp.Or(r.List, MostRead)
-	asked := func(w analytics.Window, _ reading) bool {
-		return (o.At == nil || o.names(w, *o.At)) && (o.Since == nil || w.From >= *o.Since) &&
-			(o.Until == nil || w.To <= *o.Until)
-	}
-	last, ok := s.newest(asked)
-	if !ok && (o.Since != nil || o.Until != nil) {
-		return r, s.lacksDates(o.Selection.Granularity, o.Since, o.Until)
-	}
-	if !ok {
-		return r, o.lacksDay(s, *o.At)
-	}
-	// A damaged window may have pages.
-	w, ok := s.newest(func(w analytics.Window, r reading) bool {
-		return asked(w, r) && (r.err != nil || !r.rev.TotalsOnly())
-	})
-	if !ok {
-		return r, o.Selection.totalsOnly(ctx, from, s.windows[last].rev)
-	}
-	if newer := s.windows[last].rev; w != last {
-		r.Newer = &newer
-	}
-	former, compared := s.endingAt(o.Selection.Granularity.ComparedWith(w).To)
-	if o.With != nil {
-		former, compared = s.newest(func(w analytics.Window, _ reading) bool { return o.names(w, *o.With) })
-		switch {
-		case !compared:
-			return r, o.lacksDay(s, *o.With)
-		case former == w:
-			return r, fmt.Errorf("%s is compared with itself: name days of two windows", s.windows[w].rev.Key)
-		}
-	}
-	if err := errors.Join(s.windows[w].err, s.windows[former].err); err != nil {
+	r.Revision, r.Previous, r.Newer, err = o.choose(ctx, from, s, false)
+	if err != nil {
 		return r, err
 	}
-	r.Revision = s.windows[w].rev
-	if before := s.windows[former].rev; compared {
-		r.Previous = &before
-		compared = !before.TotalsOnly()
-	}
+	compared := r.Previous != nil && !r.Previous.TotalsOnly()
 	earlier := r.Previous
 	if !compared {
 		earlier = nil
 		if o.Ranking.List == Rising || o.Ranking.List == Falling {
 			return r, noAnswer("%s: which pages are %s is not known: the archive lacks the pages of %s, "+
-				"which it is compared with", r.Key, o.Ranking.List, o.Selection.Granularity.ComparedWith(w))
+				"which it is compared with", r.Key, o.Ranking.List, o.Selection.Granularity.ComparedWith(r.Window))
 		}
 	}
 	m, err := Compare(ctx, from, earlier, &r.Revision, o.Ranking)
@@ -246,6 +212,53 @@ func (o TopOptions) report(ctx context.Context, from sinks.Sink, s series) (r To
 		r.Changes = &Changes{list(m.Rising), list(m.Falling), list(m.Appeared), list(m.Vanished)}
 	}
 	return r, nil
+}
+
+// choose returns the window of a project that is asked for, the one that it is compared with, and a newer
+// one of which only totals are known; both are nil without one. With totals, windows without pages are
+// chosen as well.
+func (o TopOptions) choose(
+	ctx context.Context, from sinks.Sink, s series, totals bool,
+) (now analytics.Revision, previous, newer *analytics.Revision, err error) {
+	asked := func(w analytics.Window, _ reading) bool {
+		return (o.At == nil || o.names(w, *o.At)) && (o.Since == nil || w.From >= *o.Since) &&
+			(o.Until == nil || w.To <= *o.Until)
+	}
+	last, ok := s.newest(asked)
+	if !ok && (o.Since != nil || o.Until != nil) {
+		return now, nil, nil, s.lacksDates(o.Selection.Granularity, o.Since, o.Until)
+	}
+	if !ok {
+		return now, nil, nil, o.lacksDay(s, *o.At)
+	}
+	// A damaged window may have pages.
+	w, ok := s.newest(func(w analytics.Window, r reading) bool {
+		return asked(w, r) && (totals || r.err != nil || !r.rev.TotalsOnly())
+	})
+	if !ok {
+		return now, nil, nil, o.Selection.totalsOnly(ctx, from, s.windows[last].rev)
+	}
+	if rev := s.windows[last].rev; w != last {
+		newer = &rev
+	}
+	former, compared := s.endingAt(o.Selection.Granularity.ComparedWith(w).To)
+	if o.With != nil {
+		former, compared = s.newest(func(w analytics.Window, _ reading) bool { return o.names(w, *o.With) })
+		switch {
+		case !compared:
+			return now, nil, newer, o.lacksDay(s, *o.With)
+		case former == w:
+			return now, nil, newer, fmt.Errorf("%s is compared with itself: name days of two windows",
+				s.windows[w].rev.Key)
+		}
+	}
+	if err := errors.Join(s.windows[w].err, s.windows[former].err); err != nil {
+		return now, nil, newer, err
+	}
+	if before := s.windows[former].rev; compared {
+		previous = &before
+	}
+	return s.windows[w].rev, previous, newer, nil
 }
 
 func (r Ranking) pages(all []analytics.Change, compared bool) []RankedPage {

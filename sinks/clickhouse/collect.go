@@ -2,7 +2,9 @@ package clickhouse
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -36,6 +38,15 @@ func (s *Sink) Collect(ctx context.Context, dryRun bool) ([]sinks.Superseded, er
 func (s *Sink) collect(ctx context.Context, dryRun bool) ([]sinks.Superseded, error) {
 	var all []sinks.Superseded
 	for _, d := range s.datasets {
+		if d != visitors { // tables that are not there have nothing, and are not made for that
+			err := s.reading(ctx, d, func(*session) error { return nil })
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
 		found, err := s.collectOf(ctx, d.report, dryRun)
 		if err != nil {
 			return nil, err

@@ -47,6 +47,13 @@ func TestVisitorsOnly(t *testing.T) {
 			return must(t, e, "SELECT name FROM system.tables WHERE database = '"+name+"' AND name LIKE '%agents%'")
 		}
 		both := open(t, e.DSN(name), analytics.AgentsReport)
+		for rev, err := range both.Revisions(t.Context()) {
+			if err != nil || rev.Key != seal(1, 3).Rev.Key {
+				t.Errorf("Revisions yields %+v, %v", rev, err)
+			}
+		}
+		_, err := both.Collect(t.Context(), false)
+		check(t, err)
 		if shown, fault := sinktest.Inspected(t, both, w.Rev.Key); shown.Number != 0 || fault != nil || made() != "" {
 			t.Errorf("before its first window, agents are %+v, %v in %s", shown, fault, made())
 		}

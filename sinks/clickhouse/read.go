@@ -71,15 +71,12 @@ func (ses *session) inspect(ctx context.Context, scope sinks.Scope, yield func(s
 	return nil
 }
 
-// Revisions yields what the views show, after it has brought the schema up to date.
+// Revisions yields what the views show, after it has brought the tables of visitors up to date. Those of
+// another report are made by Check and Replace: who has no window of it gets none.
 func (s *Sink) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error] {
 	return sinks.Listing(ctx, s, func() error {
-		for _, d := range s.datasets {
-			if _, err := s.open(ctx, d.report); err != nil {
-				return s.explain(err)
-			}
-		}
-		return nil
+		_, err := s.open(ctx, analytics.VisitorsReport)
+		return s.explain(err)
 	})
 }
 

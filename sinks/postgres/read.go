@@ -17,15 +17,12 @@ import (
 // windowsAtOnce is the number of windows that one statement lists.
 const windowsAtOnce = 1000
 
-// Revisions yields what readers see, after it has brought the schema up to date.
+// Revisions yields what readers see, after it has brought the tables of visitors up to date. Those of
+// another report are made by Check and Replace: who has no window of it gets none.
 func (s *Sink) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error] {
 	return sinks.Listing(ctx, s, func() error {
-		for report := range s.offered {
-			if _, err := s.open(ctx, report); err != nil {
-				return s.explain(err)
-			}
-		}
-		return nil
+		_, err := s.open(ctx, analytics.VisitorsReport)
+		return s.explain(err)
 	})
 }
 

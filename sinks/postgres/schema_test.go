@@ -89,6 +89,11 @@ func TestVisitorsOnly(t *testing.T) {
 		t.Errorf("tables %s", tables)
 	}
 	both := open(t, dsn, analytics.AgentsReport)
+	for rev, err := range both.Revisions(t.Context()) {
+		if err != nil || rev.Key != seal(1, 3).Rev.Key {
+			t.Errorf("Revisions yields %+v, %v", rev, err)
+		}
+	}
 	if shown, fault := inspected(t, both, agents.Rev.Key); shown.Number != 0 || fault != nil || strings.Contains(made(),
 		"agents") {
 		t.Errorf("before its first window, agents are %+v, %v in %s", shown, fault, made())

@@ -302,7 +302,8 @@ func (o *objects) next(c byte) {
 	case o.inString:
 		end := c == '"' && !o.escaped
 		o.length++
-		o.cut = o.cut || o.length > maxString && !o.escaped && o.plain > len("0000") // not in the middle of \u0000
+		// Not in the middle of \u0000.
+		o.cut = o.cut || o.length > maxString && !o.escaped && (c == '\\' || o.plain > len("0000"))
 		keep = end || !o.cut
 		if o.plain++; o.escaped {
 			o.plain = 0

@@ -22,7 +22,7 @@ func forms(t testing.TB, preset string) map[string]string {
 	check(t, err)
 	all := map[string]string{}
 	for _, f := range archive.Files {
-		all[f.Name] = strings.ReplaceAll(string(f.Data), "@HUGE@", strings.Repeat(`ü\"\\\u00e9{}\n`, 300_000))
+		all[f.Name] = strings.ReplaceAll(string(f.Data), "@HUGE@", strings.Repeat(`ü\"\\\u00e9{}\n`, 100_000))
 	}
 	return all
 }
@@ -102,6 +102,18 @@ func TestReports(t *testing.T) {
 					t.Errorf("%s, %s, %d bytes at once: %s %v, want %s %v", preset, form, size, got, ended, want.said, want.ended)
 				}
 			}
+		}
+	}
+}
+
+// TestLongStrings: an object stays JSON wherever a string of it is cut.
+func TestLongStrings(t *testing.T) {
+	for n := range 20 {
+		var got string
+		o := &objects{found: func(object []byte) { got = string(object) }}
+		_, err := o.Write([]byte(`{"a":"` + strings.Repeat("x", n) + strings.Repeat(`\u00e9\"\\ü`, maxString) + `"}`))
+		if check(t, err); !json.Valid([]byte(got)) || len(got) > maxString+100 {
+			t.Errorf("%d bytes: …%s", len(got), got[max(0, len(got)-100):])
 		}
 	}
 }

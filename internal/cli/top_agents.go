@@ -1,0 +1,245 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/cli/render"
+	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/query"
+)
+
+// byAgent is the value of --by that lists agents.
+const byAgent = "agent"
+
+// agents reports whether the question is about agents.
+func (o topOptions) agents() bool { return o.by == byAgent || o.agent != "" || o.misses }
+
+// agentRanking returns what the flags ask about agents; by: --by was given.
+func (o topOptions) agentRanking(by bool) (query.AgentRanking, error) {
+	r := query.AgentRanking{Agent: o.agent, Prefix: o.prefix, N: o.n}
+	switch {
+	case o.agent != "" && o.misses, o.by == byAgent && (o.agent != "" || o.misses):
+		return r, errors.New("--by agent, --agent, --misses: want one of the three")
+	case o.rising || o.falling:
+		return r, errors.New("--rising, --falling: want them without agents")
+	case o.n < 1:
+		return r, fmt.Errorf("-n %d: want 1 or more", o.n)
+	case o.misses:
+		r.List = query.Misses
+	}
+	if by && o.by != byAgent {
+		r.By = query.AgentOrder(o.by)
+	}
+	r, err := r.Complete()
+	if err != nil {
+		return r, fmt.Errorf("--%w", err)
+	}
+	return r, nil
+}
+
+func (a *Program) topAgents(ctx context.Context, o topOptions, by bool) (err error) {
+	q := query.AgentsOptions{Today: analytics.DateOf(a.now())}
+	if q.Ranking, err = o.agentRanking(by); err != nil {
+		return usageError{err}
+	}
+	if q.At, err = dateFlag("at", o.at); err != nil {
+		return err
+	}
+	from, err := a.openArchive(o.archive, analytics.AgentsReport)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	q.Selection = from.selection
+	reports, err := query.Agents(ctx, from, q)
+	return show(a.Out, o.archive, reports, asUsageError(err), agentsCSV,
+		func(r query.AgentsReport) error { return printAgentList(a.Out, r, a.wording(from.config)) })
+}
+
+// agentRules say how the numbers of each list may be used.
+var agentRules = map[query.AgentList]string{
+	query.SiteAgents: "Readers are never added up. Where an operator fetches pages (classes answers, search and " +
+		"training), its readers are the few addresses it fetches from: compare requests.",
+	query.AgentPages: "Readers are never added up. Of an agent whose operator fetches pages, they are the few " +
+		"addresses it fetches from: compare requests.",
+	query.Misses: "Asked for by agents from two networks or more, and not there. The requests are those of all " +
+		"agents; the nearest page is only the most similar path.",
+}
+
+// printAgentList prints the list of one project.
+func printAgentList(w io.Writer, r query.AgentsReport, words wording) error {
+	text := render.NewText(w)
+	title := fmt.Sprintf("%s: %s %s, %s", words.names.Of(r.Project), r.Granularity, words.days(r.Key), r.StateText())
+	if r.Previous != nil {
+		title += ", compared with " + words.days(r.Previous.Key)
+	}
+	text.Line(2, "%s", title)
+	subject := map[query.AgentList]string{query.SiteAgents: "Agents that read the site: %s.",
+		query.AgentPages: "Pages that " + r.Agent + " read: %s.",
+		query.Misses:     "Paths that agents asked for and that are not there: %s."}[r.List]
+	text.Line(2, subject, format.Commas(r.Count))
+	if r.Previous == nil {
+		former := r.Key
+		former.Window = r.Granularity.ComparedWith(r.Window)
+		text.Line(2, "The archive lacks %s: there is nothing to compare with.", words.days(former))
+	}
+	if len(r.Agents)+len(r.Misses) > 0 {
+		text.Line(0, "")
+		if err := errors.Join(text.Err(), agentTable(r).Print(w)); err != nil {
+			return err
+		}
+		text.Line(0, "")
+		text.Line(2, "%s", agentRules[r.List])
+	}
+	for i, name := range r.Gone {
+		if i == 0 {
+			text.Line(2, "Did not read the site since %s:", words.days(r.Previous.Key))
+		}
+		text.Line(4, "  %s", name)
+	}
+	return text.Err()
+}
+
+// agentTable lists agents, pages of one, or misses; the number they are ranked by comes first.
+func agentTable(r query.AgentsReport) *render.Table {
+	other := query.ByRequests
+	if r.By == query.ByRequests {
+		other = query.ByReaders
+	}
+	of := func(n query.AgentNumbers, by query.AgentOrder) string {
+		if by == query.ByReaders {
+			return format.Commas(n.Visitors)
+		}
+		return format.Commas(n.Requests)
+	}
+	numbers := func(n query.AgentNumbers, c query.AgentChange) []string {
+		change, percent := "-", percentText(c.Percent)
+		if c.Change != nil {
+			change = signed(*c.Change)
+		} else if r.Previous != nil {
+			change = "new"
+		}
+		return []string{of(n, r.By), change, percent}
+	}
+	columns := []render.Column{render.Number(string(r.By)), render.Number("change"), render.Number("%")}
+	path := render.Column{Name: "path", Cut: render.CutMiddle}
+	row := func(rank int, subject ...string) []string { return append([]string{strconv.Itoa(rank)}, subject...) }
+	head := []render.Column{render.Number("#")}
+	var table *render.Table
+	switch r.List {
+	case query.Misses:
+		columns[2].Spare = true
+		table = render.NewTable(append(append(append(head, path), columns...),
+			render.Column{Name: "nearest page", Cut: render.CutMiddle}, render.Column{Name: "asked by", Below: true})...)
+		for _, m := range r.Misses {
+			near := m.Nearest()
+			if near == "" {
+				near = "-"
+			}
+			table.Add(append(append(row(m.Rank, m.Path), numbers(m.AgentNumbers, m.AgentChange)...), near,
+				m.AgentsText())...)
+		}
+	case query.AgentPages:
+		table = render.NewTable(append(append(append(head, path), columns...), render.Number(string(other)),
+			render.Column{Name: "audience", Spare: true})...)
+		for _, p := range r.Agents {
+			table.Add(append(append(row(p.Rank, p.Path), numbers(p.AgentNumbers, p.AgentChange)...),
+				of(p.AgentNumbers, other), string(p.Audience))...)
+		}
+	default:
+		table = render.NewTable(append(append(append(head, render.Column{Name: "agent", Cut: render.CutEnd},
+			render.Column{Name: "class"}, render.Column{Name: "audience"}), columns...),
+			render.Number(string(other)))...)
+		for _, p := range r.Agents {
+			table.Add(append(append(row(p.Rank, p.Agent, p.Class, string(p.Audience)),
+				numbers(p.AgentNumbers, p.AgentChange)...), of(p.AgentNumbers, other))...)
+		}
+	}
+	return table
+}
+
+// agentsCSV has a row for each agent, page or path.
+func agentsCSV(w io.Writer, all []query.AgentsReport) error {
+	rows := [][]string{{"project", "granularity", "from", "to", "rank", "path", "agent", "class", "audience",
+		"visitors", "requests", "previous_visitors", "previous_requests", "change", "change_percent", "agents",
+		"nearest"}}
+	for _, r := range all {
+		begin := []string{r.Project, string(r.Granularity), r.From.String(), r.To.String()}
+		add := func(rank int, subject []string, n query.AgentNumbers, c query.AgentChange, end ...string) {
+			row := append(append(append([]string{}, begin...), strconv.Itoa(rank)), subject...)
+			row = append(append(row, agentCells(&n)...), agentCells(c.Previous)...)
+			rows = append(rows, append(append(row, changeCells(c.Change, c.Percent)...), end...))
+		}
+		for _, p := range r.Agents {
+			add(p.Rank, []string{p.Path, p.Agent, p.Class, string(p.Audience)}, p.AgentNumbers, p.AgentChange, "", "")
+		}
+		for _, m := range r.Misses {
+			add(m.Rank, []string{m.Path, "", "", ""}, m.AgentNumbers, m.AgentChange, m.AgentsText(), m.Nearest())
+		}
+	}
+	return render.CSV(w, rows)
+}
+
+// agentCells are readers and requests; empty where they are not known.
+func agentCells(n *query.AgentNumbers) []string {
+	if n == nil {
+		return []string{"", ""}
+	}
+	return []string{strconv.FormatInt(n.Visitors, 10), strconv.FormatInt(n.Requests, 10)}
+}
+
+func printAgentHistory(w io.Writer, h query.AgentHistory, words wording) error {
+	text := render.NewText(w)
+	of := "the site"
+	if h.Path != "" {
+		of = h.Path
+	}
+	title := fmt.Sprintf("%s, %s (%s, %s) on %s", words.names.Of(h.Project), h.Agent, h.Class, h.Audience, of)
+	if h.Granularity == analytics.Day {
+		title += "; changes since a week before"
+	}
+	text.Line(2, "%s", title)
+	text.Line(2, "")
+	table := render.NewTable(render.Column{Name: string(h.Granularity)}, render.Number("readers"),
+		render.Number("change"), render.Number("%"), render.Number("requests"),
+		render.Column{Name: "state", Cut: render.CutEnd})
+	for _, step := range h.Windows {
+		cells := []string{"-", "-", "-", "-"}
+		if step.Visitors != nil {
+			cells = []string{format.Commas(*step.Visitors), "-", "-", format.Commas(*step.Requests)}
+			if step.Change != nil {
+				cells[1], cells[2] = signed(*step.Change), percentText(step.Percent)
+			}
+		}
+		key := analytics.Key{Project: h.Project, Granularity: h.Granularity, Window: step.Window}
+		state := windowState(step.State, step.Absent, step.Visitors != nil, step.Verified)
+		table.Add(append(append([]string{words.days(key)}, cells...), state)...)
+	}
+	return errors.Join(text.Err(), table.Print(w), printNewerMissing(text, h.Granularity, h.NewerMissing))
+}
+
+func agentHistoryCSV(w io.Writer, all []query.AgentHistory) error {
+	rows := [][]string{{"project", "granularity", "from", "to", "agent", "class", "audience", "path", "state",
+		"verified", "revision", "absent", "visitors", "requests", "previous_visitors", "previous_requests", "change",
+		"change_percent"}}
+	for _, h := range all {
+		for _, s := range h.Windows {
+			row := []string{h.Project, string(h.Granularity), s.From.String(), s.To.String(), h.Agent, h.Class,
+				string(h.Audience), h.Path, s.State, "", "", strconv.FormatBool(s.Absent), "", ""}
+			if s.Revision != nil {
+				row[9], row[10] = strconv.FormatBool(*s.Verified), strconv.Itoa(int(*s.Revision))
+			}
+			if s.Visitors != nil {
+				copy(row[12:], agentCells(&query.AgentNumbers{Visitors: *s.Visitors, Requests: *s.Requests}))
+			}
+			row = append(row, agentCells(s.Previous)...)
+			rows = append(rows, append(row, changeCells(s.Change, s.Percent)...))
+		}
+	}
+	return render.CSV(w, rows)
+}

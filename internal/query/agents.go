@@ -1,0 +1,592 @@
+package query
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/sinks"
+)
+
+// AgentsOptions select agents, pages of one, or paths that are not there. The days are as those of
+// [TopOptions].
+type AgentsOptions struct {
+	Selection        Selection
+	At, Since, Until *analytics.Date
+	Ranking          AgentRanking
+	Today            analytics.Date
+}
+
+// AgentList is what a question about agents lists.
+type AgentList string
+
+// The lists. AgentPages are those of one agent, Misses the paths that agents asked for and that are not
+// there.
+const (
+	SiteAgents AgentList = "agents"
+	AgentPages AgentList = "pages"
+	Misses     AgentList = "misses"
+)
+
+// AgentOrder is the number by which a list of agents is ranked.
+type AgentOrder string
+
+// The orders. Hosted agents read from a few addresses of their operator: requests say more of them.
+const (
+	ByReaders  AgentOrder = "readers"
+	ByRequests AgentOrder = "requests"
+)
+
+// AgentRanking selects and orders a list. It is repeated in the answer.
+type AgentRanking struct {
+	List AgentList `json:"list"`
+	// By is the order; empty: that of [AgentRanking.Complete].
+	By AgentOrder `json:"by"`
+	// Agent is the agent of AgentPages.
+	Agent string `json:"agent"`
+	// Prefix keeps the paths that begin with it.
+	Prefix string `json:"prefix"`
+	// N is the length of the list, without its first Offset rows.
+	N      int `json:"-"`
+	Offset int `json:"-"`
+}
+
+// Complete returns the ranking with its defaults, or why the question has no answer. Misses are ranked by
+// requests: each request is that of one agent, so that those of all agents are a number.
+func (r AgentRanking) Complete() (AgentRanking, error) {
+	list := SiteAgents
+	if r.Agent != "" {
+		list = AgentPages
+	}
+	r.List = cmp.Or(r.List, list)
+	by := ByReaders
+	if r.List == Misses {
+		by = ByRequests
+	}
+	r.By = cmp.Or(r.By, by)
+	switch {
+	case !slices.Contains([]AgentList{SiteAgents, AgentPages, Misses}, r.List):
+		return r, fmt.Errorf("list %.20q: want agents, pages or misses", r.List)
+	case r.List == AgentPages && r.Agent == "":
+		return r, errors.New("agent: missing; list pages shows those of one agent")
+	case r.List != AgentPages && r.Agent != "":
+		return r, fmt.Errorf("agent: want it without list %s", r.List)
+	case r.By != ByReaders && r.By != ByRequests:
+		return r, fmt.Errorf("by %.20q: want readers or requests", r.By)
+	case r.List == SiteAgents && r.Prefix != "":
+		return r, errors.New("prefix: want it with pages of an agent, or with misses: the agents are those of the site")
+	}
+	return r, nil
+}
+
+// AgentReading is the reading of a window of agents. It has no totals: readers of agents are not added up.
+type AgentReading struct {
+	analytics.Key
+	Number     int32     `json:"revision"`
+	Settled    bool      `json:"settled"`
+	Verified   bool      `json:"verified"`
+	ExportedAt time.Time `json:"exported_at"`
+}
+
+func agentReading(rev analytics.Revision) AgentReading {
+	return AgentReading{rev.Key, rev.Number, rev.Settled, rev.Verified, rev.ExportedAt}
+}
+
+// StateText is that of a [analytics.Revision].
+func (w AgentReading) StateText() string {
+	return analytics.Revision{Settled: w.Settled, Verified: w.Verified}.StateText()
+}
+
+// AgentsReport has the agents of one project in one window, the pages of one of them, or the paths that are
+// not there, and how they differ from those of an earlier window. Its JSON keys are stable.
+type AgentsReport struct {
+	AgentReading
+	ProjectName string `json:"project_name,omitempty"`
+	// Previous is the window to compare with; null where the archive lacks it.
+	Previous *AgentReading `json:"previous"`
+	AgentRanking
+	// Count is the length of the whole list.
+	Count int64 `json:"count"`
+	// Agents are agents of the site, or pages of one agent; null of misses.
+	Agents []RankedAgent `json:"agents"`
+	// Misses is null of other lists.
+	Misses []Miss `json:"misses"`
+	// Gone are the agents of the site that Previous has and this window has not.
+	Gone []string `json:"gone"`
+}
+
+// AgentNumbers are the readers and the requests of an agent.
+type AgentNumbers struct {
+	Visitors int64 `json:"visitors"`
+	Requests int64 `json:"requests"`
+}
+
+// of returns the number by which lists are ranked.
+func (n AgentNumbers) of(by AgentOrder) int64 {
+	if by == ByRequests {
+		return n.Requests
+	}
+	return n.Visitors
+}
+
+// AgentChange is the change of the number by which a list is ranked. Previous is null where the earlier
+// window has no such row, or is not known; so is the change.
+type AgentChange struct {
+	Previous *AgentNumbers `json:"previous"`
+	Change   *int64        `json:"change"`
+	Percent  *float64      `json:"change_percent"`
+}
+
+func agentChange(before *AgentNumbers, now AgentNumbers, by AgentOrder) (c AgentChange) {
+	if c.Previous = before; before != nil {
+		change := now.of(by) - before.of(by)
+		c.Change, c.Percent = &change, Percent(before.of(by), now.of(by))
+	}
+	return c
+}
+
+// RankedAgent is an agent of the site, or a page of one: then it has a path. An agent has a row for each
+// audience that its views count for.
+type RankedAgent struct {
+	Rank     int                `json:"rank"`
+	Path     string             `json:"path"`
+	Agent    string             `json:"agent"`
+	Class    string             `json:"class"`
+	Audience analytics.Audience `json:"audience"`
+	AgentNumbers
+	AgentChange
+}
+
+// Miss is a path that agents asked for and that is not there. Its requests are those of all its agents,
+// its visitors those of the agent that has most: visitors are never added up.
+type Miss struct {
+	Rank int    `json:"rank"`
+	Path string `json:"path"`
+	AgentNumbers
+	AgentChange
+	// Agents have most requests first. They have no rank and no change.
+	Agents []MissAgent `json:"agents"`
+	// Near are the pages of the window whose paths are most like this one, at most three, the nearest first.
+	// A path that is near itself was there for a part of the window.
+	Near []string `json:"near"`
+}
+
+// MissAgent is an agent that asked for a path that is not there.
+type MissAgent struct {
+	Agent    string             `json:"agent"`
+	Class    string             `json:"class"`
+	Audience analytics.Audience `json:"audience"`
+	AgentNumbers
+}
+
+// AgentsText names the agents with their requests.
+func (m Miss) AgentsText() string {
+	var names []string
+	for _, a := range m.Agents {
+		names = append(names, a.Agent+" "+format.Commas(a.Requests))
+	}
+	return strings.Join(names, ", ")
+}
+
+// Nearest is the nearest page; empty: there is none.
+func (m Miss) Nearest() string {
+	if len(m.Near) == 0 {
+		return ""
+	}
+	return m.Near[0]
+}
+
+// UnknownAgentError is an agent that the windows asked for do not have. It is a NoAnswerError.
+type UnknownAgentError struct{ text string }
+
+func (e UnknownAgentError) Error() string { return e.text }
+
+// Unwrap makes it the error that it also is.
+func (e UnknownAgentError) Unwrap() error { return NoAnswerError(e.text) }
+
+func unknownAgent(name string, g analytics.Granularity, known map[string]bool) error {
+	return UnknownAgentError{fmt.Sprintf("agent %.100q has no row in the %s windows asked for; %s",
+		name, g, format.DidYouMean(name, slices.Sorted(maps.Keys(known))))}
+}
+
+// Agents returns the list of each project; the pages of an agent for each project that has it. What could be
+// read comes with the error of what could not. An UnknownProjectError concerns the question.
+func Agents(ctx context.Context, from sinks.Sink, o AgentsOptions) ([]AgentsReport, error) {
+	var err error
+	if o.Ranking, err = o.Ranking.Complete(); err != nil {
+		return nil, err
+	}
+	o.Selection.report = analytics.AgentsReport
+	all, err := o.Selection.find(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	choice := TopOptions{Selection: o.Selection, At: o.At, Since: o.Since, Until: o.Until, Today: o.Today}
+	var out []AgentsReport
+	var errs []error
+	known := map[string]bool{}
+	for _, s := range all {
+		now, previous, _, err := choice.choose(ctx, from, s, o.Ranking.List == SiteAgents)
+		var r AgentsReport
+		if err == nil {
+			r, err = CompareAgents(ctx, from, previous, now, o.Ranking)
+		}
+		unknown, is := errors.AsType[unknownAgentOf](err)
+		switch {
+		case is:
+			maps.Copy(known, unknown.known)
+		case err != nil:
+			errs = append(errs, err)
+		default:
+			r.ProjectName = o.Selection.Names[s.project]
+			out = append(out, r)
+		}
+	}
+	if len(out) == 0 && len(errs) == 0 {
+		return nil, unknownAgent(o.Ranking.Agent, o.Selection.Granularity, known)
+	}
+	return out, errors.Join(errs...)
+}
+
+// unknownAgentOf is an agent that two windows lack, with those that they have.
+type unknownAgentOf struct {
+	error
+	known map[string]bool
+}
+
+func (e unknownAgentOf) Unwrap() error { return e.error }
+
+// CompareAgents reads the rows of two windows of agents; earlier may be nil. Pages and misses of a window of
+// which only totals were read are not compared with. The ranking must be complete.
+func CompareAgents(
+	ctx context.Context, from sinks.Sink, earlier *analytics.Revision, later analytics.Revision, r AgentRanking,
+) (out AgentsReport, err error) {
+	out.AgentRanking = r
+	now, err := r.read(ctx, from, &later)
+	if err != nil {
+		return out, err
+	}
+	out.AgentReading = agentReading(later)
+	var before agentTally
+	compared := earlier != nil && (r.List == SiteAgents || !earlier.TotalsOnly())
+	if compared {
+		if before, err = r.read(ctx, from, earlier); err != nil {
+			return out, err
+		}
+		maps.Copy(now.known, before.known)
+	}
+	if earlier != nil {
+		previous := agentReading(*earlier)
+		out.Previous = &previous
+	}
+	if r.List == AgentPages && !now.known[r.Agent] {
+		return out, unknownAgentOf{unknownAgent(r.Agent, later.Granularity, now.known), now.known}
+	}
+	if r.List == Misses {
+		out.Misses, out.Count = r.misses(now, before)
+		return out, nil
+	}
+	out.Agents, out.Count = r.agents(now, before)
+	if r.List == SiteAgents && compared {
+		has := map[string]bool{}
+		for of := range now.rows {
+			has[of.agent] = true
+		}
+		out.Gone = []string{}
+		for of := range before.rows {
+			if !has[of.agent] && !slices.Contains(out.Gone, of.agent) {
+				out.Gone = append(out.Gone, of.agent)
+			}
+		}
+		slices.Sort(out.Gone)
+	}
+	return out, nil
+}
+
+// agentOf is what a row is of.
+type agentOf struct {
+	path, agent string
+	audience    analytics.Audience
+}
+
+// agentTally are the rows of a window that a list is made of.
+type agentTally struct {
+	rows map[agentOf]analytics.AgentRow
+	// known are the names of the agents that were met.
+	known map[string]bool
+	// found are the paths that are there, of Misses, in order.
+	found []string
+}
+
+// numbers returns those of a row; nil without one.
+func (t agentTally) numbers(of agentOf) *AgentNumbers {
+	row, ok := t.rows[of]
+	if !ok {
+		return nil
+	}
+	return &AgentNumbers{row.Visitors, row.Requests}
+}
+
+// read reads the rows of a window that the list is made of. An export may have replaced it: rev becomes the
+// one that is read.
+func (r AgentRanking) read(ctx context.Context, from sinks.Sink, rev *analytics.Revision) (agentTally, error) {
+	t := agentTally{rows: map[agentOf]analytics.AgentRow{}, known: map[string]bool{}}
+	err := each(ctx, from, rev, sinks.Sealed.Agents, func(row analytics.AgentRow) bool {
+		t.known[row.Agent] = true
+		site, keep := row.Path == "", strings.HasPrefix(row.Path, r.Prefix)
+		switch r.List {
+		case SiteAgents:
+			keep = site
+		case AgentPages:
+			keep = keep && !site && row.Found && row.Agent == r.Agent
+		case Misses:
+			keep = keep && !row.Found
+			if row.Found && !site && (len(t.found) == 0 || t.found[len(t.found)-1] != row.Path) {
+				t.found = append(t.found, row.Path)
+			}
+		}
+		if keep {
+			t.rows[agentOf{row.Path, row.Agent, row.Audience}] = row
+		}
+		return site || r.List != SiteAgents
+	})
+	return t, err
+}
+
+// part returns the rows that are asked for of a sorted list, and the rank of the first.
+func (r AgentRanking) part(length int) (begin, end int) {
+	begin = min(r.Offset, length)
+	return begin, begin + min(r.N, length-begin)
+}
+
+func (r AgentRanking) agents(now, before agentTally) ([]RankedAgent, int64) {
+	all := slices.SortedFunc(maps.Values(now.rows), func(a, b analytics.AgentRow) int {
+		x, y := AgentNumbers{a.Visitors, a.Requests}, AgentNumbers{b.Visitors, b.Requests}
+		return cmp.Or(cmp.Compare(y.of(r.By), x.of(r.By)), a.Compare(b))
+	})
+	out := []RankedAgent{}
+	begin, end := r.part(len(all))
+	for i, row := range all[begin:end] {
+		numbers := AgentNumbers{row.Visitors, row.Requests}
+		previous := before.numbers(agentOf{row.Path, row.Agent, row.Audience})
+		out = append(out, RankedAgent{Rank: begin + i + 1, Path: row.Path, Agent: row.Agent, Class: row.Class,
+			Audience: row.Audience, AgentNumbers: numbers, AgentChange: agentChange(previous, numbers, r.By)})
+	}
+	return out, int64(len(all))
+}
+
+func (r AgentRanking) misses(now, before agentTally) ([]Miss, int64) {
+	former := missed(before)
+	all := slices.SortedFunc(maps.Values(missed(now)), func(a, b *Miss) int {
+		return cmp.Or(cmp.Compare(b.of(r.By), a.of(r.By)), strings.Compare(a.Path, b.Path))
+	})
+	out := []Miss{}
+	begin, end := r.part(len(all))
+	if begin == end {
+		return out, int64(len(all))
+	}
+	pages := newPageIndex(now.found)
+	for i, m := range all[begin:end] {
+		m.Rank = begin + i + 1
+		var previous *AgentNumbers
+		if was := former[m.Path]; was != nil {
+			previous = &was.AgentNumbers
+		}
+		m.AgentChange = agentChange(previous, m.AgentNumbers, r.By)
+		slices.SortFunc(m.Agents, func(a, b MissAgent) int {
+			return cmp.Or(cmp.Compare(b.Requests, a.Requests), strings.Compare(a.Agent, b.Agent),
+				strings.Compare(string(a.Audience), string(b.Audience)))
+		})
+		m.Near = pages.near(m.Path)
+		out = append(out, *m)
+	}
+	return out, int64(len(all))
+}
+
+// missed returns the paths of a window that are not there.
+func missed(t agentTally) map[string]*Miss {
+	out := map[string]*Miss{}
+	for of, row := range t.rows {
+		m := out[of.path]
+		if m == nil {
+			m = &Miss{Path: of.path}
+			out[of.path] = m
+		}
+		m.Visitors = max(m.Visitors, row.Visitors)
+		m.Requests += min(row.Requests, math.MaxInt64-m.Requests)
+		m.Agents = append(m.Agents, MissAgent{row.Agent, row.Class, row.Audience,
+			AgentNumbers{row.Visitors, row.Requests}})
+	}
+	return out
+}
+
+// AgentHistory has the readers and requests of one agent in one project and audience, window by window,
+// oldest first, including the windows that the archive lacks. Its JSON keys are stable.
+type AgentHistory struct {
+	Project     string                `json:"project"`
+	ProjectName string                `json:"project_name,omitempty"`
+	Granularity analytics.Granularity `json:"granularity"`
+	Agent       string                `json:"agent"`
+	Class       string                `json:"class"`
+	Audience    analytics.Audience    `json:"audience"`
+	// Path is empty for the whole site.
+	Path    string               `json:"path"`
+	Windows []AgentHistoryWindow `json:"windows"`
+	// NewerMissing counts the complete windows after those, which the archive lacks.
+	NewerMissing int `json:"newer_windows_missing"`
+}
+
+// AgentHistoryWindow is one window. Unknown numbers are null.
+type AgentHistoryWindow struct {
+	analytics.Window
+	State    string `json:"state"` // settled, provisional or Missing
+	Verified *bool  `json:"verified"`
+	Revision *int32 `json:"revision"`
+	Visitors *int64 `json:"visitors"`
+	Requests *int64 `json:"requests"`
+	// Absent: the rows of the window are known, and the agent is not among them.
+	Absent bool `json:"absent"`
+	// The change is that of the readers, since the window of [analytics.Granularity.ComparedWith].
+	AgentChange
+}
+
+// AgentHistories returns the history of an agent in each project that has it in one of the windows, of each
+// audience apart; with a page, its history on that page. What could be read comes with the error of what could
+// not. An UnknownProjectError concerns the question.
+func AgentHistories(ctx context.Context, from sinks.Sink, agent string, o HistoryOptions) ([]AgentHistory, error) {
+	o.Selection.report = analytics.AgentsReport
+	all, err := o.Selection.find(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	var out []AgentHistory
+	var errs []error
+	known, pages, met := map[string]bool{}, false, false
+	for _, s := range all {
+		windows, newer, err := o.windows(s)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		read := agentReader{from: from, agent: agent, page: o.Page, series: s, known: known,
+			rows: map[analytics.Window]map[analytics.Audience]analytics.AgentRow{}}
+		histories, err := read.histories(ctx, o.Selection.Granularity, windows)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		pages, met = pages || read.pages, met || read.met
+		for _, h := range histories {
+			h.Project, h.ProjectName, h.NewerMissing = s.project, o.Selection.Names[s.project], newer
+			h.Granularity, h.Agent, h.Path = o.Selection.Granularity, agent, o.Page
+			out = append(out, h)
+		}
+	}
+	switch err := errors.Join(errs...); {
+	case err != nil || len(out) > 0:
+		return out, err
+	case o.Page != "" && !pages:
+		last, _ := all[0].newest(func(analytics.Window, reading) bool { return true })
+		return nil, o.Selection.totalsOnly(ctx, from, all[0].windows[last].rev)
+	case o.Page != "" && met:
+		return nil, noAnswer("agent %s did not read page %.200q in the %s windows asked for: paths are exact, "+
+			"and `docgauge top --agent NAME --prefix PATH` lists them", agent, o.Page, o.Selection.Granularity)
+	}
+	return nil, unknownAgent(agent, o.Selection.Granularity, known)
+}
+
+// agentReader reads the rows of an agent, of each window once.
+type agentReader struct {
+	from        sinks.Sink
+	agent, page string
+	series      series
+	rows        map[analytics.Window]map[analytics.Audience]analytics.AgentRow
+	// known are the names of the agents that were met; met: the agent is one of them.
+	known map[string]bool
+	met   bool
+	// pages: the pages of a window are known.
+	pages bool
+}
+
+// histories returns those of the audiences that the agent has.
+func (a *agentReader) histories(
+	ctx context.Context, g analytics.Granularity, windows []analytics.Window,
+) ([]AgentHistory, error) {
+	former := map[analytics.Window]analytics.Window{}
+	for _, w := range windows {
+		if before, known := a.series.endingAt(g.ComparedWith(w).To); known {
+			former[w] = before
+		}
+		for _, w := range []analytics.Window{w, former[w]} {
+			if err := a.read(ctx, w); err != nil {
+				return nil, err
+			}
+		}
+	}
+	classes := map[analytics.Audience]string{}
+	for _, w := range windows {
+		for audience, row := range a.rows[w] {
+			classes[audience] = row.Class // the newest
+		}
+	}
+	var out []AgentHistory
+	for _, audience := range slices.Sorted(maps.Keys(classes)) {
+		h := AgentHistory{Class: classes[audience], Audience: audience}
+		for _, w := range windows {
+			h.Windows = append(h.Windows, a.window(w, former[w], audience))
+		}
+		out = append(out, h)
+	}
+	return out, nil
+}
+
+// window returns the numbers of a window; before is the one that it is compared with, or zero.
+func (a *agentReader) window(w, before analytics.Window, audience analytics.Audience) AgentHistoryWindow {
+	step := AgentHistoryWindow{Window: w, State: Missing}
+	if r, known := a.series.windows[w]; known {
+		step.State, step.Verified, step.Revision = r.rev.State(), &r.rev.Verified, &r.rev.Number
+	}
+	row, ok := a.rows[w][audience]
+	if !ok {
+		step.Absent = a.rows[w] != nil
+		return step
+	}
+	now := AgentNumbers{row.Visitors, row.Requests}
+	step.Visitors, step.Requests = &now.Visitors, &now.Requests
+	if was, ok := a.rows[before][audience]; ok {
+		step.AgentChange = agentChange(&AgentNumbers{was.Visitors, was.Requests}, now, ByReaders)
+	}
+	return step
+}
+
+// read reads the rows of a window, unless it is not known, and enters the reading that it found.
+func (a *agentReader) read(ctx context.Context, w analytics.Window) error {
+	r, known := a.series.windows[w]
+	if !known || a.rows[w] != nil || r.err == nil && a.page != "" && r.rev.TotalsOnly() {
+		return nil
+	}
+	if r.err != nil {
+		return r.err
+	}
+	found := map[analytics.Audience]analytics.AgentRow{}
+	err := each(ctx, a.from, &r.rev, sinks.Sealed.Agents, func(row analytics.AgentRow) bool {
+		a.known[row.Agent] = true
+		if row.Agent == a.agent {
+			a.met = true
+			if row.Path == a.page && row.Found {
+				found[row.Audience] = row
+			}
+		}
+		return row.Path <= a.page
+	})
+	a.series.windows[w], a.rows[w], a.pages = r, found, a.pages || !r.rev.TotalsOnly()
+	return err
+}

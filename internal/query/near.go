@@ -1,0 +1,153 @@
+package query
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/docgauge/docgauge/internal/format"
+)
+
+const (
+	// maxNear is the number of pages that are near a path, at most.
+	maxNear = 3
+	// leastNear is how like a path a page must be, from 0 to 1.
+	leastNear = 0.45
+	// maxCompared is how many pages a path is compared with closely.
+	maxCompared = 20
+	// maxLooked is how many features of a path are looked up, the rarest.
+	maxLooked = 16
+)
+
+// pageIndex finds the pages whose paths are most like another path. The features of a path are its words,
+// and the groups of three letters of these, which mistyped words share; rare ones count for more. The time
+// for a path is bounded: features that very many pages have are not looked up.
+type pageIndex struct {
+	paths []string
+	// pages are those that have a feature, by number; totals the sums of the weights of all features of a page.
+	pages  map[string][]int32
+	totals []float64
+	// likeness is that of each page with the path that is asked for.
+	likeness []float64
+}
+
+func newPageIndex(paths []string) *pageIndex {
+	x := &pageIndex{paths: paths, pages: map[string][]int32{}, totals: make([]float64, len(paths)),
+		likeness: make([]float64, len(paths))}
+	all := make([][]string, len(paths))
+	for i, path := range paths {
+		all[i] = features(path)
+		for _, f := range all[i] {
+			x.pages[f] = append(x.pages[f], int32(i))
+		}
+	}
+	for i, list := range all {
+		x.totals[i] = x.total(list)
+	}
+	return x
+}
+
+// features returns those of a path, sorted, each once.
+func features(path string) (out []string) {
+	for _, word := range strings.FieldsFunc(strings.ToLower(path), func(r rune) bool {
+		return strings.ContainsRune("/-_. ", r)
+	}) {
+		out = append(out, " "+word)
+		letters := []rune("^" + word + "$")
+		for i := range len(letters) - 2 {
+			out = append(out, string(letters[i:i+3]))
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// weight is how much a feature counts. A word counts as three groups.
+func (x *pageIndex) weight(feature string) float64 {
+	w := math.Log(1 + float64(len(x.paths))/float64(max(1, len(x.pages[feature]))))
+	if feature[0] == ' ' {
+		return 3 * w
+	}
+	return w
+}
+
+func (x *pageIndex) total(list []string) (sum float64) {
+	for _, f := range list {
+		sum += x.weight(f)
+	}
+	return sum
+}
+
+// near returns the pages that are most like a path, the nearest first; ties by path.
+func (x *pageIndex) near(path string) []string {
+	own := features(path)
+	whole := x.total(own)
+	looked := slices.Clone(own)
+	slices.SortStableFunc(looked, func(a, b string) int { return cmp.Compare(len(x.pages[a]), len(x.pages[b])) })
+	var met []int32
+	for _, f := range looked[:min(maxLooked, len(looked))] {
+		if len(x.pages[f]) > max(200, len(x.paths)/8) {
+			break
+		}
+		w := x.weight(f)
+		for _, page := range x.pages[f] {
+			if x.likeness[page] == 0 {
+				met = append(met, page)
+			}
+			x.likeness[page] += w
+		}
+	}
+	type candidate struct {
+		path  string
+		score float64
+	}
+	order := func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(b.score, a.score), strings.Compare(a.path, b.path))
+	}
+	var best []candidate
+	add := func(c candidate, most int) {
+		if len(best) == most && order(best[most-1], c) <= 0 {
+			return
+		}
+		i, _ := slices.BinarySearchFunc(best, c, order)
+		best = slices.Insert(best, i, c)
+		best = best[:min(most, len(best))]
+	}
+	for _, page := range met {
+		add(candidate{x.paths[page], 2 * x.likeness[page] / (whole + x.totals[page])}, maxCompared)
+		x.likeness[page] = 0
+	}
+	compared := best
+	best = nil
+	for _, c := range compared {
+		if c.score = x.compare(path, c.path, own, whole); c.score >= leastNear {
+			add(c, maxNear)
+		}
+	}
+	out := []string{}
+	for _, c := range best {
+		out = append(out, c.path)
+	}
+	return out
+}
+
+// compare returns how like a path a page is: the mean of what they share of both, and of the path alone. One
+// that differs by a letter or two is very like it.
+func (x *pageIndex) compare(path, page string, own []string, whole float64) float64 {
+	if path == page {
+		return 1
+	}
+	plain := func(path string) string { return strings.ToLower(strings.Trim(path, "/")) }
+	a, b := plain(path), plain(page)
+	if len(b) > 4 && len(b) <= 200 && max(len(a)-len(b), len(b)-len(a)) <= 2 && format.Edits(a, b) <= 2 {
+		return 0.95
+	}
+	shared, theirs := 0.0, features(page)
+	for _, f := range theirs {
+		if _, ok := slices.BinarySearch(own, f); ok {
+			shared += x.weight(f)
+		}
+	}
+	return (2*shared/(whole+x.total(theirs)) + shared/whole) / 2
+}
