@@ -100,6 +100,7 @@ func (v reportOf) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, e
 }
 
 func (v reportOf) Inspect(ctx context.Context, scope Scope) iter.Seq2[Shown, error] {
+	scope.Reports = []analytics.Report{v.report}
 	return only(v.report, v.Sink.Inspect(ctx, scope), func(shown Shown) analytics.Key { return shown.Key })
 }
 
@@ -186,6 +187,8 @@ type Scope struct {
 	Projects []string
 	// Except leaves out the windows of these projects.
 	Except []string
+	// Reports limits them to these reports, if there are any.
+	Reports []analytics.Report
 	// Granularities limits them to these granularities, if there are any.
 	Granularities []analytics.Granularity
 	// Within limits them to those inside these dates, if it is not zero.
@@ -199,6 +202,7 @@ type Scope struct {
 // Has reports whether the window k is in scope.
 func (s Scope) Has(k analytics.Key) bool {
 	return (len(s.Projects) == 0 || slices.Contains(s.Projects, k.Project)) && !slices.Contains(s.Except, k.Project) &&
+		(len(s.Reports) == 0 || slices.Contains(s.Reports, k.Report)) &&
 		(len(s.Granularities) == 0 || slices.Contains(s.Granularities, k.Granularity)) &&
 		(s.Within == analytics.Window{} || s.Within.From <= k.From && k.To <= s.Within.To) &&
 		(s.Keys == nil || s.Keys[k])

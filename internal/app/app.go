@@ -198,10 +198,10 @@ func CloseSinks(all []sinks.Sink) error {
 	return errors.Join(errs...)
 }
 
-// NewArchive makes the sink that [App.Archive] returns; it does not connect.
+// NewArchive makes the sink that [App.Archive] reads, with windows of all reports; it does not connect.
 func NewArchive(c config.Config) (sinks.Sink, error) {
-	c.Reports = nil
 	if slices.Contains(c.Sinks, config.SinkParquet) {
+		c.Reports = analytics.Reports
 		return NewSink(c, config.SinkParquet)
 	}
 	return NewSink(c, c.Sinks[0])

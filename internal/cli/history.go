@@ -79,7 +79,11 @@ func (a *Program) history(ctx context.Context, o historyOptions) (err error) {
 	if o.last < 1 {
 		return usageError{fmt.Errorf("--last %d: want 1 or more", o.last)}
 	}
-	from, err := a.openArchive(o.archive, analytics.AgentsReport)
+	var reports []analytics.Report
+	if o.agent != "" {
+		reports = analytics.Reports
+	}
+	from, err := a.openArchive(o.archive, reports...)
 	if err != nil {
 		return err
 	}

@@ -224,13 +224,13 @@ func printAgentHistory(w io.Writer, h query.AgentHistory, words wording) error {
 }
 
 func agentHistoryCSV(w io.Writer, all []query.AgentHistory) error {
-	rows := [][]string{{"project", "granularity", "agent", "class", "audience", "path", "from", "to", "state",
+	rows := [][]string{{"project", "granularity", "from", "to", "agent", "class", "audience", "path", "state",
 		"verified", "revision", "absent", "visitors", "requests", "previous_visitors", "previous_requests", "change",
 		"change_percent"}}
 	for _, h := range all {
 		for _, s := range h.Windows {
-			row := []string{h.Project, string(h.Granularity), h.Agent, h.Class, string(h.Audience), h.Path,
-				s.From.String(), s.To.String(), s.State, "", "", strconv.FormatBool(s.Absent), "", ""}
+			row := []string{h.Project, string(h.Granularity), s.From.String(), s.To.String(), h.Agent, h.Class,
+				string(h.Audience), h.Path, s.State, "", "", strconv.FormatBool(s.Absent), "", ""}
 			if s.Revision != nil {
 				row[9], row[10] = strconv.FormatBool(*s.Verified), strconv.Itoa(int(*s.Revision))
 			}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -57,7 +58,9 @@ func newClickHouse(t *testing.T) (warehouse, error) {
 		name: "clickhouse", env: []string{"DOCGAUGE_CLICKHOUSE_DSN=" + server.DSN("default")},
 		query: server.Exec, absent: "doesn't exist", micros: "exported_at_us",
 		empty: func(t *testing.T) {
-			for _, table := range []string{"docgauge_windows", "docgauge_visitors_rows"} {
+			for _, table := range []string{
+				"docgauge_windows", "docgauge_visitors_rows", "docgauge_agents_markers", "docgauge_agents_rows",
+			} {
 				if _, err := server.Exec(t.Context(), "TRUNCATE TABLE "+table); err != nil {
 					t.Fatal(err)
 				}
@@ -79,7 +82,7 @@ func newPostgres(t *testing.T) (warehouse, error) {
 		name: "postgres", env: []string{"DOCGAUGE_POSTGRES_DSN=" + dsn}, query: query, absent: "does not exist",
 		micros: "(extract(epoch from exported_at) * 1000000)::bigint",
 		empty: func(t *testing.T) {
-			if _, err := query(t.Context(), "TRUNCATE docgauge_visitors, docgauge_totals"); err != nil {
+			if _, err := query(t.Context(), "TRUNCATE docgauge_visitors, docgauge_totals, docgauge_agents, docgauge_agents_windows"); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -211,8 +214,14 @@ func (r *reader) look(ctx context.Context) {
 	listed := r.read(ctx, "SELECT granularity, window_start, window_end FROM docgauge_totals WHERE page_count > 0")
 	shown := r.read(ctx, `SELECT granularity, window_start, window_end, count(*), count(DISTINCT path),
 		count(DISTINCT revision) FROM docgauge_visitors GROUP BY granularity, window_start, window_end`)
+	agents := r.read(ctx, agentSums)
 	if ctx.Err() != nil {
 		return
+	}
+	for _, f := range agents {
+		if want := r.agentSums(f); strings.Join(f, " ") != want {
+			r.t.Errorf("a reader of %s sees of agents %s, the service has %s", r.name, f, want)
+		}
 	}
 	whole := map[string]bool{}
 	for _, f := range shown {
@@ -259,9 +268,19 @@ func date(t *testing.T, s string) analytics.Date {
 // empties the tables.
 func (r *reader) compare(windows, rows int) {
 	r.t.Helper()
-	got := r.ask("SELECT count(*), sum(CASE WHEN page_count > 0 THEN page_count ELSE 0 END) FROM docgauge_totals")
-	if want := fmt.Sprintf("%d\t%d", windows, rows); got != want {
-		r.t.Errorf("%s has windows and rows %q, Parquet %q", r.name, got, want)
+	got := strings.Fields(r.ask(
+		"SELECT count(*), sum(CASE WHEN page_count > 0 THEN page_count ELSE 0 END) FROM docgauge_totals"))
+	agents := strings.Split(r.ask(agentSums), "\n")
+	for _, line := range agents {
+		f := strings.Fields(line)
+		if want := r.agentSums(f); strings.Join(f, " ") != want {
+			r.t.Errorf("%s has of agents %s, the service %s", r.name, f, want)
+		}
+	}
+	rowsOf := r.ask("SELECT count(*) FROM docgauge_agents WHERE path <> ''")
+	if got[0] != fmt.Sprint(windows-len(agents)) || number(r.t, got[1])+number(r.t, rowsOf) != rows {
+		r.t.Errorf("%s has %s windows with %s rows of visitors, and %d of agents with %s, Parquet %d and %d", r.name,
+			got[0], got[1], len(agents), rowsOf, windows, rows)
 	}
 	for line := range strings.Lines(r.ask("SELECT window_start, window_end, sum(human), sum(ai), sum(total) FROM " +
 		"docgauge_visitors GROUP BY window_start, window_end")) {
@@ -274,6 +293,31 @@ func (r *reader) compare(windows, rows int) {
 	r.looking.Lock()
 	defer r.looking.Unlock()
 	r.empty(r.t)
+}
+
+// agentSums is the query for a fingerprint of each window of agents.
+const agentSums = `SELECT granularity, window_start, window_end, count(*), sum(visitors), sum(requests),
+	count(DISTINCT revision) FROM docgauge_agents GROUP BY granularity, window_start, window_end`
+
+// agentSums returns the answer that is right for the window of answer.
+func (r *reader) agentSums(answer []string) string {
+	rev := analytics.Revision{Key: analytics.Key{Project: sandbox.DefaultProject,
+		Window: analytics.Window{From: date(r.t, answer[1]), To: date(r.t, answer[2])}}}
+	if answer[0] == "3d" { // 3d:totals
+		rev.Rows = analytics.TotalsOnlyRows
+	}
+	rows := agentsOf(r.t, r.service, rev)
+	var visitors, requests int64
+	for _, row := range rows {
+		visitors, requests = visitors+row.Visitors, requests+row.Requests
+	}
+	return fmt.Sprintf("%s %d %d %d 1", strings.Join(answer[:3], " "), len(rows), visitors, requests)
+}
+
+func number(t *testing.T, text string) int {
+	n, err := strconv.Atoi(text)
+	check(t, err)
+	return n
 }
 
 // sums adds up the rows of a window, as a fingerprint of them.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -30,7 +31,7 @@ var tortureKills = flag.Int("torture", 12, "how often TestTorture kills the real
 
 // TestTorture kills the real binary at random moments and at each named step, while readers
 // open every .parquet file and ask every other sink; then one run must finish the work:
-// every window exactly once, each row equal to the service's.
+// every window of both reports exactly once, each row equal to the service's.
 func TestTorture(t *testing.T) {
 	torture(t, *tortureKills, warehouses(t))
 }
@@ -53,7 +54,7 @@ func torture(t *testing.T, kills int, all []warehouse) {
 		reader := &reader{warehouse: w, t: t, service: s.Sandbox}
 		r.readers, stops = append(r.readers, reader), append(stops, reader.watch())
 	}
-	r.env = append(r.env, "DOCGAUGE_SINKS="+strings.Join(chosen, ","))
+	r.env = append(r.env, "DOCGAUGE_SINKS="+strings.Join(chosen, ","), "DOCGAUGE_REPORTS=visitors,agents")
 	killed, rounds, windows, rows := 0, 0, 0, 0
 	for i := 1; killed < kills; i++ {
 		if i > 20*kills {
@@ -195,7 +196,7 @@ func (w *watcher) look(root string) {
 
 // compareAll compares every window below root with the service.
 func compareAll(t *testing.T, s *sandbox.Sandbox, root string) (windows, rows int) {
-	sink, err := parquet.New(root)
+	sink, err := parquet.New(root, analytics.Reports...)
 	check(t, err)
 	seen := map[analytics.Key]bool{}
 	for rev, err := range sink.Revisions(t.Context()) {
@@ -204,11 +205,17 @@ func compareAll(t *testing.T, s *sandbox.Sandbox, root string) (windows, rows in
 			t.Errorf("%s is there twice", rev.Key)
 		}
 		seen[rev.Key] = true
+		if rev.Report == analytics.AgentsReport {
+			windows++
+			rows += compareAgents(t, s, root, rev)
+			continue
+		}
 		totals, want, err := s.Visitors(rev.Project, rev.Window)
 		if err != nil || totals != rev.Totals || !rev.Verified {
 			t.Errorf("%s: totals %+v, the service has %+v (%v); verified %v", rev.Key, rev.Totals,
 				totals, err, rev.Verified)
 		}
+		windows++
 		if !rev.TotalsOnly() {
 			rows += compareRows(t, root, rev, want)
 		}
@@ -221,24 +228,51 @@ func compareAll(t *testing.T, s *sandbox.Sandbox, root string) (windows, rows in
 			t.Errorf("%s is lost", k)
 		}
 	}
-	return len(seen), rows
+	return windows, rows
+}
+
+// windowFile is the file of a window below root.
+func windowFile(t *testing.T, root string, rev analytics.Revision) *archive.File {
+	path := filepath.Join(root, rev.Report.String(), "v1", "p="+rev.Project, "g="+string(rev.Granularity),
+		"ym="+rev.From.Time().Format("2006-01"), fmt.Sprintf("%s_%s.parquet", rev.From, rev.To))
+	f, err := archive.Open(path)
+	check(t, err)
+	return f
+}
+
+// agentsOf are the rows of a window of agents as the service has them.
+func agentsOf(t *testing.T, s *sandbox.Sandbox, rev analytics.Revision) []analytics.AgentRow {
+	site, rows, err := s.Agents(rev.Project, rev.Window)
+	if err != nil {
+		t.Error(err)
+	}
+	if rev.TotalsOnly() {
+		rows = nil
+	}
+	return slices.SortedFunc(slices.Values(slices.Concat(site, rows)), analytics.AgentRow.Compare)
+}
+
+func compareAgents(t *testing.T, s *sandbox.Sandbox, root string, rev analytics.Revision) int {
+	var got []analytics.AgentRow
+	for r, err := range windowFile(t, root, rev).Agents() {
+		check(t, err)
+		got = append(got, r)
+	}
+	want := agentsOf(t, s, rev)
+	if !slices.Equal(want, got) || !rev.Verified {
+		t.Errorf("%s: %d rows, the service has %d; verified %v", rev.Key, len(got), len(want), rev.Verified)
+	}
+	return int(max(rev.Rows, 0))
 }
 
 func compareRows(t *testing.T, root string, rev analytics.Revision, want []analytics.Row) int {
-	path := filepath.Join(root, "visitors", "v1", "p="+rev.Project, "g="+string(rev.Granularity),
-		"ym="+rev.From.Time().Format("2006-01"), fmt.Sprintf("%s_%s.parquet", rev.From, rev.To))
-	f, err := archive.Open(path)
-	if err != nil {
-		t.Error(err)
-		return 0
-	}
 	byPath := map[string]analytics.Row{}
 	for _, r := range want {
 		byPath[r.Path] = r
 	}
 	got := map[string]analytics.Row{}
 	n := 0
-	for r, err := range f.Rows() {
+	for r, err := range windowFile(t, root, rev).Rows() {
 		if err != nil {
 			t.Error(err)
 			return n

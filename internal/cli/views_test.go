@@ -146,12 +146,15 @@ func element(v reflect.Type) reflect.Type {
 	return v
 }
 
+// needed are parameters without which a list is refused.
+var needed = map[string]string{"/api/v1/agent_history": "&agent=a"}
+
 // apiColumns are the columns of each table, as in "/api/v1/jobs state".
 func apiColumns(t *testing.T) map[string]bool {
 	columns := map[string]bool{}
 	for path, handler := range apiLists() {
 		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path+"?format=csv", nil))
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path+"?format=csv"+needed[path], nil))
 		names, err := csv.NewReader(w.Body).Read()
 		if err != nil {
 			t.Fatal(err)
@@ -177,22 +180,26 @@ var askedAlike = []struct {
 	list    string
 	tools   []string
 	names   map[string]map[string]string
+	// agents are the flags that ask about agents: another list and tool have these.
+	agents     []string
+	agentsList string
+	agentsTool string
 }{
 	{(*Program).topCommand, "/api/v1/pages", []string{"window", "compare"}, map[string]map[string]string{
-		"mcp": {"window": "granularity", "number": "limit", "rising": "list", "falling": "list"},
-		"api": {"number": "limit", "json": "format", "csv": "format", "rising": "list", "falling": "list"},
-	}},
+		"mcp": {"window": "granularity", "number": "limit", "rising": "list", "falling": "list", "misses": "list"},
+		"api": {"number": "limit", "json": "format", "csv": "format", "rising": "list", "falling": "list",
+			"misses": "list"},
+	}, []string{"agent", "misses"}, "/api/v1/agents", "agents"},
 	{(*Program).historyCommand, "/api/v1/history", []string{"page_history"}, map[string]map[string]string{
 		"mcp": {"window": "granularity", "page": "path", "last": "limit"},
 		"api": {"page": "path", "last": "limit", "since": "from", "json": "format", "csv": "format"},
-	}},
+	}, []string{"agent"}, "/api/v1/agent_history", "agent_history"},
 }
 
 // notAsked says why a question that a command takes as a flag cannot be asked at another place.
 var notAsked = []struct{ flags, places, why string }{
 	{"archive", "api mcp", "a setting of the server"},
 	{"json csv", "mcp", "assistants get JSON"},
-	{"agent misses", "api mcp", "of the terminal alone so far"},
 }
 
 // TestTopAndHistoryAreAskedAlike: each flag of top and history is a parameter of /api/v1 and an argument of the
@@ -216,6 +223,9 @@ func TestTopAndHistoryAreAskedAlike(t *testing.T) {
 						slices.Contains(strings.Fields(n.places), place)
 				})
 				name := cmp.Or(c.names[place][f.Name], f.Name)
+				if slices.Contains(c.agents, f.Name) {
+					has = [][]string{map[string][]string{"api": parameters[c.agentsList], "mcp": arguments[c.agentsTool]}[place]}
+				}
 				there := true
 				for _, known := range has {
 					there = there && slices.Contains(known, name)

@@ -102,13 +102,17 @@ func (r *SnapshotReader) windows(ctx context.Context, plan Plan, out *view.Snaps
 	return err
 }
 
-// agents adds the newest windows of agents, if those in the state are of the same reading.
-func (r *SnapshotReader) agents(ctx context.Context, plan Plan, out *view.Snapshot) error {
+// agents adds the newest windows of agents, in configured order, if those in the state are of the same
+// reading.
+func (r *SnapshotReader) agents(ctx context.Context, _ Plan, out *view.Snapshot) error {
 	lists, err := r.State.Agents(ctx)
-	for _, l := range lists {
-		e := plan.Ledger.Entry(l.Key)
-		if e != nil && e.Number == l.Revision && isConfigured(l.Key, r.Config.Projects, r.Config.Reports, r.Config.Windows) {
-			out.Agents = append(out.Agents, view.AgentWindow{Revision: e.Revision, Agents: l.Agents, More: l.More})
+	for _, p := range out.Projects {
+		for _, g := range p.Others {
+			for _, l := range lists {
+				if rev := g.Newest; rev != nil && rev.Key == l.Key && rev.Number == l.Revision {
+					out.Agents = append(out.Agents, view.AgentWindow{Revision: *rev, Agents: l.Agents, More: l.More})
+				}
+			}
 		}
 	}
 	return err

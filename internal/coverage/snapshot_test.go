@@ -133,3 +133,50 @@ func TestSnapshotOfWhatWaits(t *testing.T) {
 		}
 	}
 }
+
+// TestSnapshotOfAgents: the newest windows of agents are shown in configured order, if the state has the
+// agents of that reading and the report is exported.
+func TestSnapshotOfAgents(t *testing.T) {
+	today := analytics.NewDate(2026, time.March, 10)
+	now := today.Time().Add(12 * time.Hour)
+	c := config.Config{
+		Projects: config.Projects{"a", "b"}, StateDir: t.TempDir(), Reports: analytics.Reports,
+		Windows: config.Windows{{Granularity: analytics.Week}, {Granularity: analytics.Day}},
+	}
+	db, err := state.Open(c.StateDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	put := func(k analytics.Key, of int32) {
+		k.Report = analytics.AgentsReport
+		rev := analytics.Revision{Key: k, Number: 2, Settled: true, Verified: true}
+		err := db.Record(t.Context(), rev, analytics.Provenance{}, []string{"parquet"})
+		if err == nil {
+			err = db.SetAgents(t.Context(), state.AgentList{Key: k, Revision: of, More: int(today - k.From),
+				Agents: []analytics.AgentRow{{Agent: k.Project}}})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	week := dayOf("a", today-8)
+	week.Granularity, week.To = analytics.Week, today-1
+	put(dayOf("a", today-1), 2)
+	put(week, 2)
+	put(dayOf("b", today-1), 1) // of another reading
+	for exported, want := range map[bool]int{true: 2, false: 0} {
+		if !exported {
+			c.Reports = nil
+		}
+		s := SnapshotReader{Config: c, State: db, Now: func() time.Time { return now },
+			KeyRejected: func(context.Context, string) (bool, error) { return false, nil }}
+		out, err := s.Read(t.Context())
+		if err != nil || len(out.Agents) != want || len(out.Windows) > 0 {
+			t.Fatalf("%v; agents %+v, windows %+v", err, out.Agents, out.Windows)
+		}
+		if want > 0 && (out.Agents[0].Key.Window != week.Window || out.Agents[1].More != 1) {
+			t.Errorf("%+v", out.Agents)
+		}
+	}
+}

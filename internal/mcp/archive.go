@@ -34,6 +34,14 @@ func (a *assistant) addArchiveTools(s *sdk.Server) {
 	add(s, a, &sdk.Tool{Name: "page_history", Title: "Page history",
 		Description: "The visitors of one page, or of the whole site, window by window, oldest first, with the " +
 			"change since the window before (a day: since the same weekday a week before)."}, a.history)
+	add(s, a, &sdk.Tool{Name: "agents", Title: "Agents",
+		Description: "Which agents (assistants, coding agents, crawlers; people are the agent browser) read the site in " +
+			"a window, with their readers and requests and the change since the window before; or, with agent, which " +
+			"pages that one read; or, with list misses, the paths that agents asked for and that are not there, and " +
+			"the existing pages with the most similar paths."}, a.agents)
+	add(s, a, &sdk.Tool{Name: "agent_history", Title: "Agent history",
+		Description: "The readers and requests of one agent, on the site or on one page, window by window, oldest " +
+			"first; of each audience (ai, human, neither) apart."}, a.agentHistory)
 }
 
 // withArchive calls f with the archive.
@@ -133,7 +141,7 @@ func (a *assistant) revisions(ctx context.Context) (all []analytics.Revision, er
 		return all, err
 	}
 	return all, a.withArchive(func(from sinks.Sink) error {
-		for rev, err := range sinks.List(ctx, from) {
+		for rev, err := range sinks.List(ctx, sinks.VisitorsOf(from)) {
 			if err != nil {
 				return err
 			}
@@ -297,6 +305,70 @@ func (a *assistant) history(ctx context.Context, q historyQuestion) (out history
 		all, err := query.Histories(ctx, from, o)
 		if err == nil {
 			out = historyAnswer{ruled{rule}, all[0], len(all[0].Windows) >= o.Last}
+		}
+		return err
+	})
+	return out, err
+}
+
+// agentsQuestion asks for agents, as [query.AgentRanking] has it.
+type agentsQuestion struct {
+	series
+	At     *analytics.Date `json:"at,omitempty" jsonschema:"a day of the window; of rolling windows (Nd) the last"`
+	List   agentList       `json:"list,omitempty"`
+	Agent  string          `json:"agent,omitempty" jsonschema:"name of an agent, for its pages"`
+	By     agentOrder      `json:"by,omitempty"`
+	Prefix string          `json:"prefix,omitempty" jsonschema:"only paths that begin with this"`
+	Limit  count           `json:"limit,omitempty" jsonschema:"length of the list"`
+}
+
+type agentsAnswer struct {
+	ruled
+	query.AgentsReport
+	Truncated bool `json:"truncated" jsonschema:"the list has more: count"`
+}
+
+func (a *assistant) agents(ctx context.Context, q agentsQuestion) (out agentsAnswer, err error) {
+	o := query.AgentsOptions{At: q.At, Today: analytics.DateOf(a.Now()), Ranking: query.AgentRanking{
+		List: query.AgentList(q.List), Agent: q.Agent, By: query.AgentOrder(q.By), Prefix: q.Prefix, N: int(q.Limit)}}
+	if o.Selection, err = a.selection(ctx, q.series, analytics.Week); err != nil {
+		return out, err
+	}
+	err = a.withArchive(func(from sinks.Sink) error {
+		all, err := query.Agents(ctx, from, o)
+		if err == nil {
+			listed := len(all[0].Agents) + len(all[0].Misses)
+			out = agentsAnswer{ruled{agentRule}, all[0], int64(listed) < all[0].Count}
+			limit(&out.Gone, mostListed, &out.Truncated)
+		}
+		return err
+	})
+	return out, err
+}
+
+type agentHistoryQuestion struct {
+	historyQuestion
+	Agent string `json:"agent,omitempty" jsonschema:"name of the agent, as the tool agents has it"`
+}
+
+type agentHistoryAnswer struct {
+	ruled
+	Histories []query.AgentHistory `json:"histories" jsonschema:"one of each audience of its views"`
+	Truncated bool                 `json:"truncated" jsonschema:"older windows may be stored"`
+}
+
+func (a *assistant) agentHistory(ctx context.Context, q agentHistoryQuestion) (out agentHistoryAnswer, err error) {
+	if q.Agent == "" {
+		return out, errors.New("agent: missing; the tool agents lists them")
+	}
+	o := query.HistoryOptions{Page: q.Path, Last: int(q.Limit), Since: q.Since, Today: analytics.DateOf(a.Now())}
+	if o.Selection, err = a.selection(ctx, q.series, analytics.Day); err != nil {
+		return out, err
+	}
+	err = a.withArchive(func(from sinks.Sink) error {
+		all, err := query.AgentHistories(ctx, from, q.Agent, o)
+		if err == nil {
+			out = agentHistoryAnswer{ruled{agentRule}, all, len(all[0].Windows) >= o.Last}
 		}
 		return err
 	})

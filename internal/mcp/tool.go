@@ -73,6 +73,16 @@ var schemas = map[reflect.Type]*jsonschema.Schema{
 		Type: "string", Enum: []any{"top", "rising", "falling"}, Default: json.RawMessage(`"top"`),
 		Description: "which pages: the most read, or those that rose or fell most since the window compared with",
 	},
+	reflect.TypeFor[analytics.Report](): {Type: "string", Enum: []any{"visitors", "agents"}},
+	reflect.TypeFor[agentList](): {
+		Type: "string", Enum: []any{"agents", "pages", "misses"},
+		Description: "agents of the site, pages of one agent, or paths that are not there; default: agents, or pages " +
+			"if an agent is named",
+	},
+	reflect.TypeFor[agentOrder](): {
+		Type: "string", Enum: []any{"readers", "requests"},
+		Description: "what the list is ranked by; default: readers, and requests for misses",
+	},
 	reflect.TypeFor[audience](): {
 		Type: "string", Enum: []any{"total", "human", "ai"}, Default: json.RawMessage(`"total"`),
 		Description: "whose visitors are ranked",
@@ -87,6 +97,9 @@ type (
 	count    int
 	audience string
 	list     string
+
+	agentList  string
+	agentOrder string
 )
 
 // call reads the arguments and answers, within the limits of time and places.

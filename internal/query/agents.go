@@ -87,8 +87,8 @@ func (r AgentRanking) Complete() (AgentRanking, error) {
 	return r, nil
 }
 
-// AgentWindow is the reading of a window of agents. It has no totals: readers of agents are not added up.
-type AgentWindow struct {
+// AgentReading is the reading of a window of agents. It has no totals: readers of agents are not added up.
+type AgentReading struct {
 	analytics.Key
 	Number     int32     `json:"revision"`
 	Settled    bool      `json:"settled"`
@@ -96,22 +96,22 @@ type AgentWindow struct {
 	ExportedAt time.Time `json:"exported_at"`
 }
 
-func agentWindow(rev analytics.Revision) AgentWindow {
-	return AgentWindow{rev.Key, rev.Number, rev.Settled, rev.Verified, rev.ExportedAt}
+func agentReading(rev analytics.Revision) AgentReading {
+	return AgentReading{rev.Key, rev.Number, rev.Settled, rev.Verified, rev.ExportedAt}
 }
 
 // StateText is that of a [analytics.Revision].
-func (w AgentWindow) StateText() string {
+func (w AgentReading) StateText() string {
 	return analytics.Revision{Settled: w.Settled, Verified: w.Verified}.StateText()
 }
 
 // AgentsReport has the agents of one project in one window, the pages of one of them, or the paths that are
 // not there, and how they differ from those of an earlier window. Its JSON keys are stable.
 type AgentsReport struct {
-	AgentWindow
+	AgentReading
 	ProjectName string `json:"project_name,omitempty"`
 	// Previous is the window to compare with; null where the archive lacks it.
-	Previous *AgentWindow `json:"previous"`
+	Previous *AgentReading `json:"previous"`
 	AgentRanking
 	// Count is the length of the whole list.
 	Count int64 `json:"count"`
@@ -274,7 +274,7 @@ func CompareAgents(
 	if err != nil {
 		return out, err
 	}
-	out.AgentWindow = agentWindow(later)
+	out.AgentReading = agentReading(later)
 	var before agentTally
 	compared := earlier != nil && (r.List == SiteAgents || !earlier.TotalsOnly())
 	if compared {
@@ -284,7 +284,7 @@ func CompareAgents(
 		maps.Copy(now.known, before.known)
 	}
 	if earlier != nil {
-		previous := agentWindow(*earlier)
+		previous := agentReading(*earlier)
 		out.Previous = &previous
 	}
 	if r.List == AgentPages && !now.known[r.Agent] {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"mime"
 	"net/http"
@@ -48,6 +49,13 @@ func NewAPI(current func() *view.Snapshot, archive Archive) map[string]http.Hand
 		{name: "history", rows: "the readers of a page, or of the site, window by window, oldest first",
 			parameters: []string{"project", "window", "path", "from", "to"}, limit: 30,
 			empty: apiHistory{}, find: archive.history},
+		{name: "agents", rows: "the agents of the site in a window, the pages of one, or paths that are not there",
+			parameters: []string{
+				"project", "window", "at", "from", "to", "list", "agent", "by", "prefix", "offset",
+			}, limit: 20, empty: apiAgent{}, find: archive.agents},
+		{name: "agent_history", rows: "the readers and requests of an agent, window by window, oldest first",
+			parameters: []string{"project", "window", "agent", "path", "from", "to"}, limit: 30,
+			empty: apiAgentHistory{}, find: archive.agentHistory},
 		{name: "jobs", rows: "prompts that wait to become a job, then agent jobs, newest first",
 			parameters: []string{"project", "state"}, limit: 100, empty: view.Job{}, find: jobRows},
 		{name: "outcomes", rows: "readers after each merge, by page and audience, the newest merge first",
@@ -73,8 +81,9 @@ var parameters = map[string]string{
 	"at":      "a day of the window, YYYY-MM-DD",
 	"from":    "only windows that begin on this day or later, YYYY-MM-DD",
 	"to":      "only windows that end before this day, YYYY-MM-DD",
-	"list":    "top, rising or falling",
-	"by":      "total, human, ai or change",
+	"list":    "top, rising or falling; of agents: agents, pages or misses",
+	"agent":   "name of an agent",
+	"by":      "total, human, ai or change; of agents: readers or requests",
 	"state":   "state of the job",
 }
 
@@ -146,6 +155,7 @@ type question struct {
 	csv           bool
 	at, from, to  *analytics.Date
 	ranking       query.Ranking
+	agents        query.AgentRanking // of questions about agents
 	// today is the day of the snapshot.
 	today analytics.Date
 }
@@ -270,6 +280,15 @@ func readQuestion(raw string, known []string, limit int) (q question, err error)
 	}
 	if q.from != nil && q.to != nil && *q.from >= *q.to {
 		return q, fmt.Errorf("from %s, to %s: want from before to", *q.from, *q.to)
+	}
+	if slices.Contains(known, "agent") {
+		q.agents = query.AgentRanking{List: query.AgentList(get("list")), By: query.AgentOrder(get("by")),
+			Agent: get("agent"), Prefix: get("prefix"), N: q.limit, Offset: q.offset}
+		if !slices.Contains(known, "list") && q.agents.Agent == "" {
+			return q, errors.New("agent: missing; " + apiRoot + "agents lists them")
+		}
+		q.agents, err = q.agents.Complete()
+		return q, err
 	}
 	q.ranking = query.Ranking{
 		List: query.List(cmp.Or(get("list"), string(query.MostRead))), Prefix: get("prefix"), Path: q.path,

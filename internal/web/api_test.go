@@ -1,8 +1,10 @@
 package web_test
 
 import (
+	"context"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	windowfile "github.com/docgauge/docgauge/internal/archive"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/internal/web"
 	"github.com/docgauge/docgauge/sinks"
@@ -74,7 +77,72 @@ func archive(ask func(sinks.Sink) error) error {
 		sink.Put(analytics.Revision{Number: 1, Rows: 3, ExportedAt: monday.Time(), Key: analytics.Key{Project: "prj_a",
 			Granularity: analytics.Week, Window: analytics.Window{From: from, To: from + 7}}}, rows, nil)
 	}
-	return ask(sink)
+	rows := []analytics.AgentRow{
+		{Agent: "GPTBot", Class: "training", Audience: "neither", Found: true, Visitors: 2, Requests: 90},
+		{Agent: "browser", Class: "human", Audience: "human", Found: true, Visitors: 20, Requests: 30},
+		{Path: "/guides/a", Agent: "browser", Class: "human", Audience: "human", Found: true, Visitors: 7, Requests: 8},
+		{Path: "/guide/a", Agent: "GPTBot", Class: "training", Audience: "neither", Visitors: 2, Requests: 5},
+		{Path: "=x", Agent: "GPTBot", Class: "training", Audience: "neither", Visitors: 2, Requests: 5},
+	}
+	slices.SortFunc(rows, analytics.AgentRow.Compare)
+	file, err := windowfile.EncodeAgents(analytics.Revision{Number: 1, Rows: 3, ExportedAt: monday.Time(),
+		Key: analytics.Key{Project: "prj_a", Granularity: analytics.Week, Report: analytics.AgentsReport,
+			Window: analytics.Window{From: monday - 7, To: monday}}}, func(yield func(analytics.AgentRow, error) bool) {
+		for _, row := range rows {
+			if !yield(row, nil) {
+				return
+			}
+		}
+	})
+	if err == nil {
+		err = sink.Replace(context.Background(), file)
+	}
+	return errors.Join(err, ask(sink))
+}
+
+// TestArchiveAgents: the questions about agents that docgauge top and history answer are answered alike.
+func TestArchiveAgents(t *testing.T) {
+	s := snapshot()
+	handlers := web.NewAPI(func() *view.Snapshot { return s }, archive)
+	for query, want := range map[string]string{
+		"agents?limit=1&format=csv": "prj_a,week,2026-10-26,2026-11-02,1,,browser,human,human,20,30,,,,,,\n",
+		"agents?by=requests&offset=1&format=csv": "prj_a,week,2026-10-26,2026-11-02,2,,browser,human,human,20,30" +
+			",,,,,,\n",
+		"agents?agent=browser": `"rank":1,"path":"/guides/a","agent":"browser","class":"human","audience":"human",` +
+			`"visitors":7,"requests":8,"previous_visitors":null,"previous_requests":null,"change":null,` +
+			`"change_percent":null,"agents":null,"nearest":null}]}`,
+		"agents?list=misses&prefix=/": `"rank":1,"path":"/guide/a","agent":null,"class":null,"audience":null,` +
+			`"visitors":2,"requests":5,"previous_visitors":null,"previous_requests":null,"change":null,` +
+			`"change_percent":null,"agents":"GPTBot 5","nearest":"/guides/a"}]}`,
+		"agents?list=misses&limit=1&format=csv": ",1,/guide/a,,,,2,5,,,,,GPTBot 5,/guides/a\n",
+		"agents?at=2026-10-01":                  "404 no week window of prj_a in the archive contains 2026-10-01",
+		"agents?project=prj_b":                  "404 project \"prj_b\" has no window of the report agents",
+		"agents?window=day":                     "404 the archive of this server has no day window",
+		"agents?agent=gptbat":                   "404 agent \"gptbat\" has no row in the week windows asked for",
+		"agents?by=total":                       `400 by "total": want readers or requests`,
+		"agents?list=pages":                     "400 agent: missing",
+		"agents?list=misses&agent=a":            "400 agent: want it without list misses",
+		"agent_history?window=week":             "400 agent: missing; /api/v1/agents lists them",
+		"agent_history?window=week&agent=GPTBot&from=2026-10-01": `"agent":"GPTBot","class":"training","audience":` +
+			`"neither","path":"","state":"provisional","verified":false,"revision":1,"absent":false,"visitors":2,` +
+			`"requests":90,`,
+	} {
+		path, parameters, _ := strings.Cut(query, "?")
+		w := httptest.NewRecorder()
+		handlers["/api/v1/"+path].ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/api/v1/"+query, nil))
+		got := w.Body.String()
+		if w.Code != http.StatusOK {
+			var refused struct{ Error string }
+			_ = json.Unmarshal(w.Body.Bytes(), &refused)
+			got = fmt.Sprint(w.Code, " ", refused.Error)
+		}
+		if !strings.Contains(got, want) {
+			t.Errorf("%s: %s, want %s", query, got, want)
+		}
+		if more := strings.Contains(parameters, "limit=1"); more != (w.Header().Get("Link") != "") {
+			t.Errorf("%s: Link %q", query, w.Header().Get("Link"))
+		}
+	}
 }
 
 // TestArchivePages: the questions that docgauge top answers are answered alike.
@@ -286,7 +354,7 @@ func TestAPIRoot(t *testing.T) {
 			t.Errorf("%s lists %v, and takes %s", e.Path, names, refused)
 		}
 	}
-	if got := strings.Join(paths, " "); got != "windows pages history jobs outcomes" {
+	if got := strings.Join(paths, " "); got != "windows pages history agents agent_history jobs outcomes" {
 		t.Error(got)
 	}
 	for target, want := range map[string]string{

@@ -37,6 +37,23 @@ func figures(g view.Grid) string {
 
 // demoSnapshot is two projects after some months: one was read for long, the other since
 // September. Much waits, some windows are skipped, a sink is down.
+// demoAgents are windows of agents of the first project.
+func demoAgents() []view.AgentWindow {
+	to := analytics.DateOf(now)
+	w := view.AgentWindow{More: 23, Agents: []analytics.AgentRow{
+		{Agent: "browser", Class: "human", Audience: analytics.Human, Visitors: 12345, Requests: 43210},
+		{Agent: "Claude-User", Class: "answers", Audience: analytics.AI, Visitors: 1203, Requests: 9871},
+		{Agent: "ChatGPT-User", Class: "answers", Audience: analytics.AI, Visitors: 41, Requests: 8123},
+		{Agent: "unnamed", Class: "coding", Audience: analytics.AI, Visitors: 350, Requests: 1022},
+		{Agent: "<b>evil</b>\u202e", Class: "tool", Audience: "neither", Visitors: 3, Requests: 3},
+	}}
+	w.Key = analytics.Key{Project: "prj_docs_main", Granularity: analytics.Day, Report: analytics.AgentsReport,
+		Window: analytics.Window{From: to - 1, To: to}}
+	week := w
+	week.Granularity, week.From = analytics.Week, to-7
+	return []view.AgentWindow{w, week}
+}
+
 func demoSnapshot() *view.Snapshot {
 	s := &view.Snapshot{
 		At: now, NextRun: now.Add(46 * time.Minute),
@@ -58,11 +75,13 @@ func demoSnapshot() *view.Snapshot {
 					"windows wait in the spool and are delivered by the next export"},
 		},
 		Finish: now.Add(3 * time.Hour),
+		Agents: demoAgents(),
 		Due: []view.Due{
 			{Project: "prj_docs_main", Granularity: analytics.Day, Reason: "missing", Count: 9},
 			{Project: "prj_docs_main", Granularity: analytics.Day, Reason: "settle"},
 			{Project: "prj_docs_main", Granularity: analytics.Week, Reason: "unverified", Count: 1},
 			{Project: "developer-hub", Granularity: "28d", Reason: "missing", Count: 4},
+			{Project: "prj_docs_main", Report: analytics.AgentsReport, Granularity: analytics.Day, Reason: "missing", Count: 2},
 		},
 		Projects: []view.Project{
 			webtest.Project("prj_docs_main", analytics.NewDate(2026, 5, 1), 1800), webtest.Project("developer-hub",

@@ -151,3 +151,33 @@ func (a Archive) history(ctx context.Context, s *view.Snapshot, q question) (out
 	})
 	return out, false, err
 }
+
+// agents returns agents of windows, pages of one, or misses.
+func (a Archive) agents(ctx context.Context, s *view.Snapshot, q question) (out []any, more bool, err error) {
+	q.window = cmp.Or(q.window, analytics.Week)
+	err = a.each(ctx, s, q, func(ctx context.Context, from sinks.Sink, selection query.Selection) error {
+		all, err := query.Agents(ctx, from, query.AgentsOptions{Selection: selection, At: q.at, Since: q.from,
+			Until: q.to, Ranking: q.agents, Today: q.today})
+		for _, r := range all {
+			rows := agentRows(r)
+			out = append(out, rows...)
+			more = more || int64(q.offset+len(rows)) < r.Count
+		}
+		return err
+	})
+	return out, more, err
+}
+
+// agentHistory returns the windows of an agent.
+func (a Archive) agentHistory(ctx context.Context, s *view.Snapshot, q question) (out []any, more bool, err error) {
+	q.window = cmp.Or(q.window, analytics.Day)
+	err = a.each(ctx, s, q, func(ctx context.Context, from sinks.Sink, selection query.Selection) error {
+		all, err := query.AgentHistories(ctx, from, q.agents.Agent, query.HistoryOptions{Selection: selection,
+			Page: q.path, Last: q.limit, Since: q.from, Until: q.to, Today: q.today})
+		for _, h := range all {
+			out = append(out, agentHistoryRows(h)...)
+		}
+		return err
+	})
+	return out, false, err
+}

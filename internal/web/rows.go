@@ -142,6 +142,85 @@ func historyRows(h query.HistoryReport) (out []any) {
 	return out
 }
 
+// apiAgent is a row for an agent of the site, for a page of one, which has a path, or for a path that is
+// not there: that has agents, in one text with their requests, in place of one agent.
+type apiAgent struct {
+	analytics.Key
+	Rank     int                 `json:"rank"`
+	Path     string              `json:"path"`
+	Agent    *string             `json:"agent"`
+	Class    *string             `json:"class"`
+	Audience *analytics.Audience `json:"audience"`
+	Visitors int64               `json:"visitors"`
+	Requests int64               `json:"requests"`
+	agentsBefore
+	Agents  *string `json:"agents"`
+	Nearest *string `json:"nearest"`
+}
+
+// agentsBefore are the numbers of an agent in the window that one is compared with, and the change.
+type agentsBefore struct {
+	PreviousVisitors *int64   `json:"previous_visitors"`
+	PreviousRequests *int64   `json:"previous_requests"`
+	Change           *int64   `json:"change"`
+	Percent          *float64 `json:"change_percent"`
+}
+
+func agentsBeforeOf(c query.AgentChange) agentsBefore {
+	b := agentsBefore{Change: c.Change, Percent: c.Percent}
+	if c.Previous != nil {
+		b.PreviousVisitors, b.PreviousRequests = &c.Previous.Visitors, &c.Previous.Requests
+	}
+	return b
+}
+
+// agentRows returns the rows of a report of agents.
+func agentRows(r query.AgentsReport) (out []any) {
+	for _, p := range r.Agents {
+		out = append(out, apiAgent{Key: r.Key, Rank: p.Rank, Path: p.Path, Agent: &p.Agent, Class: &p.Class,
+			Audience: &p.Audience, Visitors: p.Visitors, Requests: p.Requests,
+			agentsBefore: agentsBeforeOf(p.AgentChange)})
+	}
+	for _, m := range r.Misses {
+		agents := m.AgentsText()
+		row := apiAgent{Key: r.Key, Rank: m.Rank, Path: m.Path, Visitors: m.Visitors, Requests: m.Requests,
+			agentsBefore: agentsBeforeOf(m.AgentChange), Agents: &agents}
+		if near := m.Nearest(); near != "" {
+			row.Nearest = &near
+		}
+		out = append(out, row)
+	}
+	return out
+}
+
+// apiAgentHistory is a row for a window of an agent on the site, or on a page: then it has a path.
+type apiAgentHistory struct {
+	analytics.Key
+	Agent    string             `json:"agent"`
+	Class    string             `json:"class"`
+	Audience analytics.Audience `json:"audience"`
+	Path     string             `json:"path"`
+	State    string             `json:"state"` // settled, provisional, missing
+	Verified *bool              `json:"verified"`
+	Revision *int32             `json:"revision"`
+	Absent   bool               `json:"absent"`
+	Visitors *int64             `json:"visitors"`
+	Requests *int64             `json:"requests"`
+	agentsBefore
+}
+
+// agentHistoryRows returns the windows of a history.
+func agentHistoryRows(h query.AgentHistory) (out []any) {
+	for _, w := range h.Windows {
+		out = append(out, apiAgentHistory{
+			Key:   analytics.Key{Project: h.Project, Granularity: h.Granularity, Window: w.Window},
+			Agent: h.Agent, Class: h.Class, Audience: h.Audience, Path: h.Path, State: w.State, Verified: w.Verified,
+			Revision: w.Revision, Absent: w.Absent, Visitors: w.Visitors, Requests: w.Requests,
+			agentsBefore: agentsBeforeOf(w.AgentChange)})
+	}
+	return out
+}
+
 // jobRows returns the prompts that wait to become a job, and the jobs, newest first; none
 // without a queue.
 func jobRows(_ context.Context, s *view.Snapshot, q question) (out []any, more bool, _ error) {

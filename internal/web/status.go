@@ -262,6 +262,7 @@ type statusProject struct {
 	Waiting     []analytics.Aside // windows that are skipped, and those whose rows are read later
 	MoreWaiting int
 	Lists       []pageList
+	Agents      []agentList
 	Coverage    []coverage
 	Wide        bool // a calendar is wide
 }
@@ -316,6 +317,11 @@ func (p *statusPage) addProjects(pages *pageSet) {
 			drawn := coverageOf(g, cells)
 			v.Cards, v.Coverage = append(v.Cards, c), append(v.Coverage, drawn)
 			v.Wide = v.Wide || drawn.Calendar.Width > maxNarrow
+		}
+		for _, w := range s.Agents {
+			if w.Project == v.ID && len(w.Agents) > 0 {
+				v.Agents = append(v.Agents, agentListOf(w))
+			}
 		}
 		p.Projects = append(p.Projects, v)
 	}

@@ -91,6 +91,23 @@ func gainTone(c analytics.Change) string {
 	return ""
 }
 
+// agentList is the agents of a window with the most readers. The template "agentlist" shows it.
+type agentList struct {
+	Title, Note string
+	Rows        []analytics.AgentRow
+}
+
+const maxAgents = 10
+
+func agentListOf(w view.AgentWindow) agentList {
+	l := agentList{Title: title(w.Granularity), Rows: w.Agents[:min(len(w.Agents), maxAgents)]}
+	l.Note = view.Days(w.Granularity, w.Window)
+	if n := len(w.Agents) + w.More; n > len(l.Rows) {
+		l.Note += fmt.Sprintf(", the %d with most readers of %d", len(l.Rows), n)
+	}
+	return l
+}
+
 // jobTable is the agent jobs of a queue: those that wait to become one, then the newest first. The
 // template "jobtable" shows them.
 type jobTable struct {

@@ -10,7 +10,9 @@ root, options = sys.argv[1], dict(pair.split("=", 1) for pair in sys.argv[2:])
 for sql in sys.stdin:
     try:
         query = QueryBuilder()
-        for name in "visitors", "totals":
+        for name in "visitors", "totals", "agents":
+            if "docgauge_" + name not in sql:
+                continue
             query = query.register("docgauge_" + name, DeltaTable(root + "/" + name, storage_options=options))
         columns = query.execute(sql).read_all().columns
         for row in zip(*(column.to_pylist() for column in columns)):
