@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -100,14 +101,12 @@ func askPostgres(ctx context.Context, dsn, sql string) (tsv string, err error) {
 	if err != nil {
 		return "", err
 	}
+	var out strings.Builder
 	for rows.Next() {
-		var cells []string
-		for _, cell := range rows.RawValues() {
-			cells = append(cells, string(cell))
-		}
-		tsv += strings.Join(cells, "\t") + "\n"
+		out.Write(bytes.Join(rows.RawValues(), []byte("\t")))
+		out.WriteByte('\n')
 	}
-	return tsv, rows.Err()
+	return out.String(), rows.Err()
 }
 
 // newDelta has tables in a directory, which the Python package deltalake reads.
@@ -168,17 +167,18 @@ func tablesOf(
 		if _, err := fmt.Fprintln(in, strings.Join(strings.Fields(sql), " ")); err != nil {
 			return "", err
 		}
+		var all strings.Builder
 		for {
 			line, err := lines.ReadString('\n')
 			switch {
 			case err != nil:
 				return "", err
 			case line == ".\n":
-				return tsv, nil
+				return all.String(), nil
 			case strings.HasPrefix(line, "!"):
 				return "", errors.New(strings.TrimSpace(line[1:]))
 			}
-			tsv += line
+			all.WriteString(line)
 		}
 	}, nil
 }

@@ -54,7 +54,7 @@ func torture(t *testing.T, kills int, all []warehouse) {
 		reader := &reader{warehouse: w, t: t, service: s.Sandbox}
 		r.readers, stops = append(r.readers, reader), append(stops, reader.watch())
 	}
-	r.env = append(r.env, "DOCGAUGE_SINKS="+strings.Join(chosen, ","), "DOCGAUGE_REPORTS=visitors,agents")
+	r.env = append(r.env, "DOCGAUGE_SINKS="+strings.Join(chosen, ","))
 	killed, rounds, windows, rows := 0, 0, 0, 0
 	for i := 1; killed < kills; i++ {
 		if i > 20*kills {
@@ -110,10 +110,11 @@ func tortureService(t *testing.T, pages int) *testbed.Service {
 		Faults: sandbox.Faults{Latency: 3 * time.Millisecond}})
 }
 
-// torturePlace is where the runs of a torture export 14 days.
+// torturePlace is where the runs of a torture export 14 days of both reports.
 func torturePlace(t *testing.T, url string) place {
 	return placeFor(t, &testbed.Service{URL: url}, []string{sandbox.DefaultProject}, "DOCGAUGE_OPEN_WINDOWS=",
-		"DOCGAUGE_SINCE="+testbed.DaysAgo(14).String(), "DOCGAUGE_WINDOWS=day,week,3d:totals")
+		"DOCGAUGE_SINCE="+testbed.DaysAgo(14).String(), "DOCGAUGE_WINDOWS=day,week,3d:totals",
+		"DOCGAUGE_REPORTS=visitors,agents")
 }
 
 // export is one export by the real binary, killed at a step.

@@ -32,6 +32,7 @@ import (
 	"github.com/docgauge/docgauge/internal/spool"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/verify"
+	"github.com/docgauge/docgauge/sinks"
 )
 
 var tortureSeed = flag.Uint64("torture-seed", 9302801750466064731,
@@ -70,7 +71,7 @@ type verifyTorture struct {
 func newVerifyTorture(t *testing.T) *verifyTorture {
 	v := &verifyTorture{T: t, seed: cmp.Or(*tortureSeed, rand.Uint64())}
 	v.draw = rand.New(rand.NewPCG(v.seed, 0))
-	s := tortureService(t, 40)
+	s := tortureService(t, 20)
 	v.service = s.Sandbox
 	v.place = torturePlace(t, v.clocked(s.URL))
 	v.sinks = warehouses(t)
@@ -243,7 +244,8 @@ func (v *verifyTorture) lose() {
 		v.harm(filepath.Join(v.dir, "data"))
 	case "postgres":
 		day := v.today() - analytics.Date(1+v.draw.IntN(14))
-		table := []string{"docgauge_visitors", "docgauge_totals"}[v.draw.IntN(2)]
+		table := []string{"docgauge_visitors", "docgauge_totals", "docgauge_agents",
+			"docgauge_agents_windows"}[v.draw.IntN(4)]
 		v.history = append(v.history, "postgres loses "+table+" of "+day.String())
 		if _, err := w.query(v.Context(), fmt.Sprintf("DELETE FROM %s WHERE window_start = '%s'",
 			table, day)); err != nil {
@@ -380,6 +382,9 @@ func (v *verifyTorture) ledger() map[analytics.Key]state.Entry {
 
 // truth returns the rows of a window as the service has them.
 func (v *verifyTorture) truth(e state.Entry) string {
+	if e.Report == analytics.AgentsReport {
+		return text(agentsOf(v.T, v.service, e.Revision), agentLine)
+	}
 	if e.TotalsOnly() {
 		return ""
 	}
@@ -387,25 +392,34 @@ func (v *verifyTorture) truth(e state.Entry) string {
 	if err != nil {
 		v.Error(err)
 	}
-	return text(rows)
+	return text(rows, visitorsLine)
 }
 
 // text returns rows as sorted lines.
-func text(rows []analytics.Row) string {
+func text[R any](rows []R, line func(R) string) string {
 	var lines []string
 	for _, r := range rows {
-		lines = append(lines, fmt.Sprintf("%s\t%d\t%d\t%d\n", r.Path, r.Human, r.AI, r.Total))
+		lines = append(lines, line(r))
 	}
 	slices.Sort(lines)
 	return strings.Join(lines, "")
 }
 
-// parquet returns the windows that a reader of the files sees. The two files of a window must be of one
-// revision.
+func visitorsLine(r analytics.Row) string {
+	return fmt.Sprintf("%s\t%d\t%d\t%d\n", r.Path, r.Human, r.AI, r.Total)
+}
+
+func agentLine(r analytics.AgentRow) string {
+	found := map[bool]int{true: 1}[r.Found]
+	return fmt.Sprintf("%s\t%s\t%s\t%s\t%d\t%d\t%d\n", r.Path, r.Agent, r.Class, r.Audience, found, r.Visitors, r.Requests)
+}
+
+// parquet returns the windows that a reader of the files sees. The two files of a window of visitors must
+// be of one revision.
 func (v *verifyTorture) parquet() map[location]seen {
 	out := map[location]seen{}
 	root := filepath.Join(v.dir, "data")
-	for _, dataset := range []string{"totals", "visitors"} {
+	for _, dataset := range []string{"totals", "visitors", "agents"} {
 		_ = filepath.WalkDir(filepath.Join(root, dataset, "v1"), func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, ".parquet") {
 				return nil
@@ -419,10 +433,10 @@ func (v *verifyTorture) parquet() map[location]seen {
 			check(v, err)
 			rev, err := archive.ReadFooter(file, info.Size())
 			s := seen{revision: rev.Number, exported: rev.ExportedAt.UnixMicro(), damaged: err != nil}
-			if dataset == "visitors" && !s.damaged {
+			if dataset != "totals" && !s.damaged {
 				s.rows, err = rowsOf(path)
-				s.damaged = err != nil || !both || former.damaged || former.revision != s.revision ||
-					former.exported != s.exported
+				s.damaged = err != nil || dataset == "visitors" && (!both || former.damaged ||
+					former.revision != s.revision || former.exported != s.exported)
 			}
 			out[at] = s
 			return nil
@@ -436,14 +450,12 @@ func rowsOf(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var rows []analytics.Row
-	for r, err := range f.Rows() {
-		if err != nil {
-			return "", err
-		}
-		rows = append(rows, r)
+	if f.Revision().Report == analytics.AgentsReport {
+		rows, err := sinks.Agents.Read(f)
+		return text(rows, agentLine), err
 	}
-	return text(rows), nil
+	rows, err := sinks.Visitors.Read(f)
+	return text(rows, visitorsLine), err
 }
 
 // keyOf reads the key from the path of a window file.
@@ -451,7 +463,9 @@ func keyOf(t *testing.T, path string) analytics.Key {
 	parts := strings.Split(path, string(filepath.Separator))
 	n := len(parts)
 	from, to, _ := strings.Cut(strings.TrimSuffix(parts[n-1], ".parquet"), "_")
-	return analytics.Key{
+	report, err := analytics.ParseReport(strings.Replace(parts[n-6], "totals", "visitors", 1))
+	check(t, err)
+	return analytics.Key{Report: report,
 		Project: strings.TrimPrefix(parts[n-4], "p="), Granularity: analytics.Granularity(strings.TrimPrefix(parts[n-3],
 			"g=")),
 		Window: analytics.Window{From: date(t, from), To: date(t, to)},
@@ -460,35 +474,46 @@ func keyOf(t *testing.T, path string) analytics.Key {
 
 // ask returns the windows that a reader of a warehouse sees.
 func (v *verifyTorture) ask(w warehouse) map[location]seen {
+	out := v.askReport(w, analytics.VisitorsReport, "docgauge_totals", "path, human, ai, total FROM docgauge_visitors")
+	windows := "docgauge_agents_windows"
+	if w.name == "delta" {
+		windows = "docgauge_agents"
+	}
+	maps.Copy(out, v.askReport(w, analytics.AgentsReport, windows, "path, agent, class, audience, "+
+		"CASE WHEN found THEN 1 ELSE 0 END AS is_found, visitors, requests FROM docgauge_agents"))
+	return out
+}
+
+// askReport asks for the windows of a report, and for its rows.
+func (v *verifyTorture) askReport(w warehouse, report analytics.Report, windows, rows string) map[location]seen {
 	out := map[location]seen{}
-	for _, f := range v.table(w, "SELECT granularity, window_start, window_end, revision, "+w.micros+" FROM "+
-		"docgauge_totals") {
+	for _, f := range v.table(w, "SELECT DISTINCT granularity, window_start, window_end, revision, "+w.micros+
+		" AS micros FROM "+windows) {
 		revision, err := strconv.ParseInt(f[3], 10, 32)
 		exported, err2 := strconv.ParseInt(f[4], 10, 64)
 		check(v, errors.Join(err, err2))
-		out[v.at(w, f)] = seen{revision: int32(revision), exported: exported}
+		out[v.at(w, report, f)] = seen{revision: int32(revision), exported: exported}
 	}
 	lines := map[location][]string{}
-	for _, f := range v.table(w, "SELECT granularity, window_start, window_end, revision, path, human, ai, total "+
-		"FROM docgauge_visitors") {
-		at := v.at(w, f)
+	for _, f := range v.table(w, "SELECT granularity, window_start, window_end, revision, "+rows) {
+		at := v.at(w, report, f)
 		lines[at] = append(lines[at], strings.Join(f[4:], "\t")+"\n")
 		if s, there := out[at]; !there || strconv.Itoa(int(s.revision)) != f[3] {
 			s.damaged = true
 			out[at] = s
 		}
 	}
-	for at, rows := range lines {
-		slices.Sort(rows)
+	for at, all := range lines {
+		slices.Sort(all)
 		s := out[at]
-		s.rows = strings.Join(rows, "")
+		s.rows = strings.Join(all, "")
 		out[at] = s
 	}
 	return out
 }
 
-func (v *verifyTorture) at(w warehouse, f []string) location {
-	return location{w.name, analytics.Key{Project: sandbox.DefaultProject, Granularity: analytics.Granularity(f[0]),
+func (v *verifyTorture) at(w warehouse, report analytics.Report, f []string) location {
+	return location{w.name, analytics.Key{Report: report, Project: sandbox.DefaultProject, Granularity: analytics.Granularity(f[0]),
 		Window: analytics.Window{From: date(v.T, f[1]), To: date(v.T, f[2])}}}
 }
 

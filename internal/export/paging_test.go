@@ -12,7 +12,6 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/schedule"
-	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
 // TestRequests counts requests under a budget: as many as there are pages, except where a
@@ -26,7 +25,7 @@ func TestRequests(t *testing.T) {
 		{0, 2, 2, 1}, {250, 2, 2, 1}, {500, 3, 3, 1}, {2400, 40, 11, 1}, // too high
 	} {
 		for i, concurrency := range []int{1, 4, 16, 4} {
-			report := sinktest.Reports[i/3]
+			report := analytics.Reports[i/3]
 			t.Run(fmt.Sprintf("%d rows of %s, %d predicted, concurrency %d", c.rows, report, c.predict, concurrency),
 				func(t *testing.T) {
 					w := newWorld(t, t.TempDir())
@@ -116,8 +115,8 @@ func TestDrift(t *testing.T) {
 		{"empty page", func(p *analytics.Page) { p.Rows = nil }, 2},
 		{"page vanishes", func(p *analytics.Page) { p.Rows, p.HasMore = nil, false }, 2},
 	} {
-		for i := range 3 * len(sinktest.Reports) {
-			times, report := 1+i%3, sinktest.Reports[i/3]
+		for i := range 3 * len(analytics.Reports) {
+			times, report := 1+i%3, analytics.Reports[i/3]
 			t.Run(fmt.Sprintf("%s of %s, %d times", c.name, report, times), func(t *testing.T) {
 				w := newWorld(t, t.TempDir())
 				w.report = report
@@ -251,8 +250,8 @@ func TestMispredictedPageCounts(t *testing.T) {
 
 // A service that ignores the offset must not be read for ever.
 func TestOffsetIgnored(t *testing.T) {
-	for i := range 2 * len(sinktest.Reports) {
-		rows, report := []int{analytics.PageRows, 0}[i%2], sinktest.Reports[i/2]
+	for i := range 2 * len(analytics.Reports) {
+		rows, report := []int{analytics.PageRows, 0}[i%2], analytics.Reports[i/2]
 		t.Run(fmt.Sprintf("%d rows of %s", rows, report), func(t *testing.T) {
 			w := newWorld(t, t.TempDir())
 			w.report = report

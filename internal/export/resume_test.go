@@ -12,7 +12,6 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/schedule"
-	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
 // dirOf returns a new directory for one case of a property.
@@ -37,7 +36,7 @@ func TestResume(t *testing.T) {
 		items, want := asked(), 0
 		for n := range rapid.IntRange(1, 10).Draw(t, "windows") {
 			k, rows := day([]string{"prj_a", "prj_b"}[n%2], n), rows.Draw(t, "rows")
-			k.Report = rapid.SampledFrom(sinktest.Reports).Draw(t, "report")
+			k.Report = rapid.SampledFrom(analytics.Reports).Draw(t, "report")
 			w.service.put(k, rows, 1)
 			items, want = append(items, asked(k)...), want+pagesOf(rows)
 		}

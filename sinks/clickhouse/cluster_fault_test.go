@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
@@ -55,7 +56,7 @@ func TestClusterReplicaStops(t *testing.T) {
 		name := []string{"first ", "second "}[point.node] + point.how + ", " + point.step
 		t.Run(name, func(t *testing.T) {
 			c.t = t
-			report, former := sinktest.Reports[i%2], number
+			report, former := analytics.Reports[i%2], number
 			replace(t, s, seal(former, 50).For(report))
 			number += 2
 			interrupt(t, s, point.step, func() error { return ends[point.how](c.Nodes[point.node]) })

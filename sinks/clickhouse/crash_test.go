@@ -32,7 +32,7 @@ func onStep(s *Sink, name string, nth int, f func()) { s.step = sinktest.OnStep(
 func TestCrashChild(t *testing.T) {
 	dsn, _, at := sinktest.InChild(t)
 	s := openSmall(t, dsn, analytics.AgentsReport)
-	for _, report := range sinktest.Reports {
+	for _, report := range analytics.Reports {
 		seen := map[string]int{}
 		s.step = func(step string) {
 			seen[step]++

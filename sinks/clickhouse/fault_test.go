@@ -44,7 +44,7 @@ type cutting struct {
 func cuts(t *testing.T, dsn string) (all []cutting) {
 	t.Helper()
 	onTheWay := func(total int64) []int64 { return []int64{1, total/3 + 1, total*2/3 + 1} }
-	for i, report := range sinktest.Reports {
+	for i, report := range analytics.Reports {
 		small := ofSmallBlocks(report)
 		up, down := small.lengths(t, dsn)
 		ups, downs := onTheWay(up), onTheWay(down)
@@ -52,7 +52,7 @@ func cuts(t *testing.T, dsn string) (all []cutting) {
 			ups, downs = append(ups, up-left), append(downs, down-left)
 		}
 		for n := range ups {
-			if turn(t, n+i) == sinktest.Reports[0] {
+			if turn(t, n+i) == analytics.Reports[0] {
 				all = append(all, cutting{small, faults.Limit{Up: ups[n], Down: -1}},
 					cutting{small, faults.Limit{Up: -1, Down: downs[n]}})
 			}

@@ -27,7 +27,7 @@ func TestGrants(t *testing.T) {
 	s := open(t, least.DSN("docs"), analytics.AgentsReport)
 	check(t, s.Check(t.Context()))
 	for number, rows := range map[int32]int64{1: 30, 2: 10} {
-		for _, report := range sinktest.Reports {
+		for _, report := range analytics.Reports {
 			replace(t, s, seal(number, rows).For(report))
 		}
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/faults"
 	"github.com/docgauge/docgauge/sinks"
-	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
 // groupOf are windows of three months, each of so many rows.
@@ -137,7 +136,7 @@ func TestGroupsOfReports(t *testing.T) {
 		c := &counted{Conn: s.conn}
 		var all []window
 		for i := range 6 {
-			report := sinktest.Reports[i%2]
+			report := analytics.Reports[i%2]
 			s.sessions[report].conn = c
 			all = append(all, windowOf(i/2, 1, 30).For(report))
 		}

@@ -83,7 +83,7 @@ func turn(t *testing.T, n int) analytics.Report {
 	if strings.Contains(t.Name(), "/26") {
 		n++
 	}
-	return sinktest.Reports[n%len(sinktest.Reports)]
+	return analytics.Reports[n%len(analytics.Reports)]
 }
 
 // database makes an empty database, dropped at the end.

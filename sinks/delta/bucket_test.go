@@ -26,7 +26,7 @@ import (
 func TestFaults(t *testing.T) {
 	of := faults.Files{
 		Open: func(store filestore.Store) sinks.Sink {
-			return newSink(Options{Now: time.Now, Version: "1.2.3", Reports: sinktest.Reports}, store)
+			return newSink(Options{Now: time.Now, Version: "1.2.3", Reports: analytics.Reports}, store)
 		},
 		Reader: func(_ *testing.T, _ sinks.Sink, root string) sinktest.Reader { return reader{root} },
 		Requests: []string{"PUT /visitors/prj_a/", "PUT /totals/prj_a/", "PUT /visitors/_delta_log/",

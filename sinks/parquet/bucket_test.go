@@ -273,13 +273,13 @@ func (c *copying) Err() error {
 // Replace.
 func TestCrashChild(t *testing.T) {
 	root, w, at := sinktest.InChild(t)
-	s := &Sink{store: faults.Stepping{Store: faults.FileStore(t, root), At: at}, reports: sinktest.Reports}
+	s := &Sink{store: faults.Stepping{Store: faults.FileStore(t, root), At: at}, reports: analytics.Reports}
 	check(t, s.Replace(&copying{Context: t.Context(), at: at}, w))
 }
 
 func TestFaults(t *testing.T) {
 	of := faults.Files{
-		Open: func(store filestore.Store) sinks.Sink { return &Sink{store: store, reports: sinktest.Reports} },
+		Open: func(store filestore.Store) sinks.Sink { return &Sink{store: store, reports: analytics.Reports} },
 		Reader: func(t *testing.T, s sinks.Sink, _ string) sinktest.Reader {
 			return reader{t, s.(*Sink)}
 		},

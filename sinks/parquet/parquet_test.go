@@ -170,7 +170,7 @@ func TestNewRefuses(t *testing.T) {
 func TestPlace(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		key := analytics.Key{
-			Report:  rapid.SampledFrom(sinktest.Reports).Draw(t, "report"),
+			Report:  rapid.SampledFrom(analytics.Reports).Draw(t, "report"),
 			Project: rapid.StringMatching(`[A-Za-z0-9_-]{1,128}`).Draw(t, "project"),
 			Granularity: rapid.SampledFrom([]analytics.Granularity{"day", "week", "month", "28d"}).Draw(t,
 				"granularity"),

@@ -108,7 +108,7 @@ func TestGrants(t *testing.T) {
 		}
 		s := open(t, as("docgauge", dsn), analytics.AgentsReport)
 		check(t, s.Check(t.Context()))
-		for _, report := range sinktest.Reports {
+		for _, report := range analytics.Reports {
 			shows(t, s, r, seal(1, 30).For(report))
 			shows(t, s, r, seal(2, 10).For(report))
 			if _, fault := inspected(t, s, seal(1, 0).For(report).Rev.Key); fault != nil {

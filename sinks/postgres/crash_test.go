@@ -22,7 +22,7 @@ var steps = []struct {
 func TestCrashChild(t *testing.T) {
 	dsn, _, at := sinktest.InChild(t)
 	s := open(t, dsn, analytics.AgentsReport)
-	for _, report := range sinktest.Reports {
+	for _, report := range analytics.Reports {
 		s.step = func(step string) { at(step + " " + report.String()) }
 		replace(t, s, seal(2, cutRows).For(report))
 	}
@@ -32,7 +32,7 @@ func TestCrashChild(t *testing.T) {
 func TestCrash(t *testing.T) {
 	each(t, func(t *testing.T, e *engines.Postgres) {
 		for _, at := range steps {
-			for _, report := range sinktest.Reports {
+			for _, report := range analytics.Reports {
 				t.Run(at.name+" "+report.String(), func(t *testing.T) {
 					t.Parallel()
 					dsn, r := made(t, e)
@@ -60,9 +60,9 @@ func TestServerKilled(t *testing.T) {
 			for j, at := range steps {
 				for name, atOnce := range map[string]bool{"": false, " back at once": true} {
 					// A restart takes long: each version has every step, and half of them of each report.
-					report := sinktest.Reports[(i+j)%2]
+					report := analytics.Reports[(i+j)%2]
 					if atOnce {
-						report = sinktest.Reports[(i+j+1)%2]
+						report = analytics.Reports[(i+j+1)%2]
 					}
 					t.Run(at.name+name, func(t *testing.T) { serverKilled(t, server, report, at.name, at.sees, atOnce) })
 				}

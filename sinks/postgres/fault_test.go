@@ -43,7 +43,7 @@ func TestCut(t *testing.T) {
 	each(t, func(t *testing.T, e *engines.Postgres) {
 		dsn, r := made(t, e)
 		var limits [2][]faults.Limit
-		for i, report := range sinktest.Reports {
+		for i, report := range analytics.Reports {
 			up, down := lengths(t, dsn, report)
 			for _, left := range []int64{up - 1, up * 2 / 3, up / 3, 30000, 300, 20, 12, 6, 5, 1} {
 				limits[i] = append(limits[i], faults.Limit{Up: up - left, Down: -1})
@@ -61,7 +61,7 @@ func TestCut(t *testing.T) {
 			for i, at := range all {
 				t.Run(fmt.Sprintf("up %d down %d", at.Up, at.Down), func(t *testing.T) {
 					t.Parallel()
-					outcomes[i] = cut(t, dsn, reader{client{r.Pool, t}}, at, 2+i, sinktest.Reports[i%2])
+					outcomes[i] = cut(t, dsn, reader{client{r.Pool, t}}, at, 2+i, analytics.Reports[i%2])
 				})
 			}
 		})
@@ -103,7 +103,7 @@ func (c client) until(query string) {
 func TestCutOnce(t *testing.T) {
 	t.Parallel()
 	dsn, r := made(t, serverOf(t, debian))
-	for _, report := range sinktest.Reports {
+	for _, report := range analytics.Reports {
 		up, down := lengths(t, dsn, report)
 		for i, l := range []faults.Limit{
 			{Up: up / 2, Down: -1, Once: true}, {Up: up - 20, Down: -1, Once: true},
@@ -153,7 +153,7 @@ func TestTerminated(t *testing.T) {
 			t.Run(step.name, func(t *testing.T) {
 				t.Parallel()
 				dsn, r := made(t, e)
-				report := sinktest.Reports[i%2]
+				report := analytics.Reports[i%2]
 				s := open(t, dsn, report)
 				shows(t, s, r, seal(1, 10).For(report))
 				terminate := func() {

@@ -187,7 +187,7 @@ func testNames(s *suite) {
 func testBeside(s *suite) {
 	windows := map[analytics.Key]sinks.Sealed{}
 	for number := range int32(3) {
-		for _, report := range Reports {
+		for _, report := range analytics.Reports {
 			for day := range 2 {
 				w := Seal(s, Revision(Of(report, Key("prj_a", day)), number+1), pagesOf(int(9-number), number))
 				windows[w.Revision().Key] = s.replace(w)

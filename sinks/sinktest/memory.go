@@ -65,7 +65,7 @@ func (s *Memory) Replace(ctx context.Context, w sinks.Sealed) error {
 	if err := s.fault(Before, rev); err != nil {
 		return err
 	}
-	if !slices.Contains(Reports, rev.Report) {
+	if !slices.Contains(analytics.Reports, rev.Report) {
 		return sinks.NotOffered(rev.Report)
 	}
 	read := memoryWindow{rev: rev}

@@ -44,13 +44,13 @@ type AgentsReader interface {
 // The cases run for windows of visitors in a sink without that option, and then those whose
 // statements or files another report has of its own, for windows of agents.
 func Run(t *testing.T, open func(t *testing.T, reports ...analytics.Report) (sinks.Sink, Reader)) {
-	run(t, open, func(int) []analytics.Report { return Reports })
+	run(t, open, func(int) []analytics.Report { return analytics.Reports })
 }
 
 // RunMixed runs each case once: for windows of visitors and of agents by turns. It is for one more
 // server or store of a sink that passes Run.
 func RunMixed(t *testing.T, open func(t *testing.T, reports ...analytics.Report) (sinks.Sink, Reader)) {
-	run(t, open, func(turn int) []analytics.Report { return Reports[turn%2 : turn%2+1] })
+	run(t, open, func(turn int) []analytics.Report { return analytics.Reports[turn%2 : turn%2+1] })
 }
 
 func run(t *testing.T, open func(*testing.T, ...analytics.Report) (sinks.Sink, Reader),
@@ -63,7 +63,7 @@ func run(t *testing.T, open func(*testing.T, ...analytics.Report) (sinks.Sink, R
 	}
 	turn := 0
 	for _, c := range cases {
-		reports := Reports[:1]
+		reports := analytics.Reports[:1]
 		if !c.visitorsOnly {
 			reports = of(turn)
 			turn++
@@ -221,9 +221,6 @@ func (s *suite) yields(list iter.Seq2[analytics.Revision, error]) map[analytics.
 	}
 	return all
 }
-
-// Reports are the reports that windows can be of.
-var Reports = []analytics.Report{analytics.VisitorsReport, analytics.AgentsReport}
 
 // Of returns key as one of another report.
 func Of(report analytics.Report, key analytics.Key) analytics.Key {
