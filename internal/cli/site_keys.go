@@ -91,14 +91,20 @@ func (a *Program) siteKeysAdd(ctx context.Context, project, scope string) (err e
 
 // attachSite opens the directory of a site, also before the first site serve.
 func attachSite(dir string) (*facts.Store, error) {
-	store, err := facts.Attach(dir)
-	if errors.Is(err, facts.ErrMissing) {
-		store, err = facts.Open(dir)
+	const patience, pause = 10 * time.Second, 20 * time.Millisecond
+	for began := time.Now(); ; time.Sleep(pause) {
+		store, err := facts.Attach(dir)
+		if errors.Is(err, facts.ErrMissing) {
+			store, err = facts.Open(dir)
+		}
+		if errors.Is(err, facts.ErrLocked) && time.Since(began) < patience {
+			continue // a site serve is just creating it
+		}
+		if err != nil {
+			return nil, fmt.Errorf("DOCGAUGE_SITE_DIR: %w", err)
+		}
+		return store, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("DOCGAUGE_SITE_DIR: %w", err)
-	}
-	return store, nil
 }
 
 // siteProject returns a project of the site; name can be empty if it has only one.

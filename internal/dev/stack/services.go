@@ -69,6 +69,7 @@ func (s *Stack) startSandbox(context.Context) error {
 		"DOCGAUGE_STATE_DIR="+s.path("state"),
 		"DOCGAUGE_PARQUET_URL="+s.path("data"),
 		"DOCGAUGE_SINKS=parquet",
+		"DOCGAUGE_REPORTS=visitors,agents",
 		"DOCGAUGE_SINCE="+since.Format(time.DateOnly),
 		"DOCGAUGE_BUDGET=5000",
 		"DOCGAUGE_OPEN_WINDOWS=day,week,month",

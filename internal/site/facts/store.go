@@ -205,7 +205,10 @@ func Attach(dir string) (*Store, error) {
 	}
 	var known int
 	err := s.sql.QueryRow("PRAGMA user_version").Scan(&known)
-	if err == nil && known != version {
+	switch {
+	case err == nil && known == 0: // another process has just created the file
+		err = ErrMissing
+	case err == nil && known != version:
 		err = fmt.Errorf("%w: it is of another version of docgauge (%d, want %d)", ErrUnusable, known, version)
 	}
 	if err != nil {

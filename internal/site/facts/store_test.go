@@ -488,6 +488,13 @@ func TestOneCollector(t *testing.T) {
 	if _, err := Attach(t.TempDir()); !errors.Is(err, ErrMissing) {
 		t.Errorf("nothing there: %v", err)
 	}
+	created := t.TempDir() // by a process that has not written its tables yet
+	if err := os.WriteFile(filepath.Join(created, FileName), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Attach(created); !errors.Is(err, ErrMissing) {
+		t.Errorf("of a file without tables: %v", err)
+	}
 	check(t, os.WriteFile(filepath.Join(m.dir, segmentDir, "99.facts"), []byte("x"), 0o600))
 	m.reopen(t)
 	if _, err := os.Stat(filepath.Join(m.dir, segmentDir, "99.facts")); !errors.Is(err, fs.ErrNotExist) {
