@@ -82,6 +82,34 @@ func TestUnits(t *testing.T) {
 	}
 }
 
+// TestJobsUnderSystemd: the drop-in of the docs fits the unit, and takes back what keeps bubblewrap from
+// working.
+func TestJobsUnderSystemd(t *testing.T) {
+	t.Parallel()
+	_, dropIn, _ := strings.Cut(read(t, "../docs/site-jobs.md"), "```ini\n")
+	dropIn, _, found := strings.Cut(dropIn, "```")
+	if !found {
+		t.Fatal("docs/site-jobs.md has no drop-in")
+	}
+	for _, name := range []string{"RestrictNamespaces", "ProtectKernelTunables", "ProtectKernelLogs",
+		"MemoryDenyWriteExecute"} {
+		if got := settings(t, siteUnit, name); got[0] != "yes" || !strings.Contains(dropIn, "\n"+name+"=no\n") {
+			t.Errorf("%s is %q in the unit; drop-in:\n%s", name, got, dropIn)
+		}
+	}
+	root := install(t, t.TempDir(), "/bin/true")
+	succeed(t, exec.Command("cp", "-R", "/lib/systemd/system", filepath.Join(root, "etc/systemd")))
+	dir := filepath.Join(root, "etc/systemd/system", siteUnit+".d")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "jobs.conf"), dropIn, 0o644)
+	if out := succeed(t, tool(t, "systemd-analyze", "verify", "--man=no", "--root="+root, siteUnit)); strings.Contains(out,
+		siteUnit) {
+		t.Errorf("systemd-analyze verify: %s", out)
+	}
+}
+
 // TestServicesAreConfinedAlike: the daemon and the single run differ only in the command.
 func TestServicesAreConfinedAlike(t *testing.T) {
 	var parts []string

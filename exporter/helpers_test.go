@@ -90,7 +90,7 @@ func rich() view.Snapshot {
 				{Project: "prj_a", Prompt: "never accepted", State: "unknown"},
 			},
 			Caps: []view.Cap{{Name: "day", Limit: 10, Used: 2}, {Name: "active", Limit: 3, Used: 1},
-				{Name: "open_pull_requests", Limit: 5, Used: 2}},
+				{Name: "open_pull_requests", Limit: 5, Used: 2}, {Name: "cost", Limit: 10.5, Used: 3.25}},
 			PullRequests: []view.PullRequests{
 				{Project: "prj_a", State: "open", Count: 1}, {Project: "prj_a", State: "unknown"},
 				{Project: "prj_a", State: "merged", Count: 3}, {Project: "prj_b", State: "open"},

@@ -67,18 +67,19 @@ var jobFamilies = []Metric{
 		}),
 	define(groupJobs, "agent_cap_limit", typeGauge, "cap",
 		"Maximum number of agent jobs, by cap: day (begun within 24 hours) or active, or of pull requests: "+
-			"open_pull_requests; all projects together; 0 is unlimited."+cached,
+			"open_pull_requests, or cost of the jobs begun within 24 hours: cost; all projects together; 0 is "+
+			"unlimited."+cached,
 		func(s *view.Snapshot, emit emit) {
 			for _, c := range s.Queue.Caps {
-				emit(float64(c.Limit), c.Name)
+				emit(c.Limit, c.Name)
 			}
 		}),
 	define(groupJobs, "agent_cap_used", typeGauge, "cap",
 		"Agent jobs that count against each cap; for open_pull_requests also the open ones, and those whose state "+
-			"is unknown."+cached,
+			"is unknown; for cost what they cost, the limit if the rest is too little for another job."+cached,
 		func(s *view.Snapshot, emit emit) {
 			for _, c := range s.Queue.Caps {
-				emit(float64(c.Used), c.Name)
+				emit(c.Used, c.Name)
 			}
 		}),
 	define(groupJobs, "agent_job_cost_total", typeCounter, "project",

@@ -9,12 +9,17 @@ import (
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/prompts"
 	"github.com/docgauge/docgauge/internal/pulls"
+	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/view"
+	"github.com/docgauge/docgauge/schedule"
 )
 
 // maxPages is the maximum number of pages of a window that a prompt can refer to.
 const maxPages = 100_000
+
+// maxAgents is the same for its agents, and for the paths that they missed: a site has 1,000 of these.
+const maxAgents = 1_000
 
 // numbers are the figures that prompts can quote: totals from the ledger, pages from a
 // sink. They send nothing.
@@ -25,7 +30,7 @@ type numbers struct{ app *App }
 func (n numbers) Windows(
 	ctx context.Context, project string, g analytics.Granularity, pages bool,
 ) (out prompts.Adjacent, err error) {
-	now, former, err := n.pair(ctx, project, g)
+	now, former, err := n.pair(ctx, schedule.Source{Project: project}, g)
 	if err != nil {
 		return out, err
 	}
@@ -45,16 +50,74 @@ func (n numbers) Outcomes(ctx context.Context, project string) (view.Outcomes, e
 	return pulls.Outcomes(ctx, n.app.State, n.app.Archive(), pulls.Selection{Projects: []string{project}})
 }
 
-// pair returns the newest settled window, and the one that it is compared with.
+// Agents returns the agents of the site, or with misses the paths that they missed, in the newest settled window
+// of the report of agents and the one that it is compared with.
+func (n numbers) Agents(
+	ctx context.Context, project string, g analytics.Granularity, misses bool,
+) (out prompts.AdjacentAgents, err error) {
+	now, former, err := n.pair(ctx, schedule.Source{Project: project, Report: analytics.AgentsReport}, g)
+	if err != nil {
+		return out, err
+	}
+	out.Window, out.FormerWindow = now.Window, former.Window
+	ranking := query.AgentRanking{N: maxAgents}
+	if misses {
+		ranking.List = query.Misses
+		if now.TotalsOnly() {
+			return out, fmt.Errorf("%w: only the totals of %s were read", prompts.ErrNoNumbers, now.Key)
+		}
+	}
+	if ranking, err = ranking.Complete(); err != nil {
+		return out, err
+	}
+	var errs []error
+	for _, s := range n.app.Sinks {
+		if now.Sinks[s.Name()].IsZero() || former.Sinks[s.Name()].IsZero() {
+			continue
+		}
+		before := former.Revision
+		r, err := query.CompareAgents(ctx, s, &before, now.Revision, ranking)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		for _, a := range r.Agents {
+			change := prompts.AgentChange{Name: a.Agent, Class: a.Class, Audience: a.Audience, Readers: a.Visitors,
+				Requests: a.Requests}
+			if was := a.Previous; was != nil {
+				change.FormerReaders, change.FormerRequests = was.Visitors, was.Requests
+			}
+			out.Agents = append(out.Agents, change)
+		}
+		for _, m := range r.Misses {
+			miss := prompts.Miss{Path: m.Path, Requests: m.Requests, Nearest: m.Nearest()}
+			if m.Previous != nil {
+				miss.FormerRequests = m.Previous.Requests
+			}
+			for _, a := range m.Agents {
+				miss.Agents = append(miss.Agents, a.Agent)
+			}
+			out.Misses = append(out.Misses, miss)
+		}
+		return out, nil
+	}
+	return out, fmt.Errorf("agents of %s: %w", now.Key, errors.Join(append(errs, errors.New("no sink has them"))...))
+}
+
+// pair returns the newest settled window of a report, and the one that it is compared with.
 func (n numbers) pair(
-	ctx context.Context, project string, g analytics.Granularity,
+	ctx context.Context, source schedule.Source, g analytics.Granularity,
 ) (now, former state.Entry, err error) {
 	l, err := coverage.Read(ctx, n.app.State, n.app.Now())
 	if err != nil {
 		return now, former, err
 	}
+	project := source.Project
+	if source.Report != analytics.VisitorsReport {
+		project += " of the report " + source.Report.String() + " (DOCGAUGE_REPORTS)"
+	}
 	var newest *state.Entry
-	for e := range l.Series(project, g) {
+	for e := range l.Of(schedule.Series{Source: source, Granularity: g}) {
 		switch {
 		case !e.Settled:
 		case newest == nil:

@@ -37,8 +37,9 @@ func (a *App) queueOptions() jobs.Options {
 	return jobs.Options{
 		MaxPerDay: int(c.MaxJobsPerDay), MaxActive: int(c.MaxActiveJobs),
 		MaxOpenPulls: int(c.MaxOpenPulls), MaxReviewAge: time.Duration(c.MaxReviewAge), JobCost: float64(c.JobCost),
-		PollInterval: time.Duration(c.PollInterval),
-		OnNewState:   jobs.NewState(c.PromptsOnNewState), Notify: c.NotifyURL != "", Now: a.Now, Numbers: numbers{a},
+		MaxCostPerDay: float64(c.MaxCostPerDay),
+		PollInterval:  time.Duration(c.PollInterval),
+		OnNewState:    jobs.NewState(c.PromptsOnNewState), Notify: c.NotifyURL != "", Now: a.Now, Numbers: numbers{a},
 	}
 }
 

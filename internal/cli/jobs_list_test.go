@@ -24,9 +24,10 @@ func TestStatusText(t *testing.T) {
 		{ID: "e", State: journal.Pending, Until: noon.Add(time.Hour)},
 	}
 	paused := journal.Queue{Paused: journal.PausedOperator, Detail: "no text of others: \x1b[2J"}
-	got := statusText(planned, []journal.Job{now, other, gone}, paused, config.Config{MaxActiveJobs: 3}, noon)
+	settings := config.Config{MaxActiveJobs: 3, JobCost: .5, MaxCostPerDay: 20}
+	got := statusText(planned, []journal.Job{now, other, gone}, paused, settings, noon)
 	want := "paused (operator) · 2 pending, 2 active · more may be sent at 2026-11-21 13:00 UTC · " +
-		"2 of 3 at work · 1 in 24 h"
+		"2 of 3 at work · 1 in 24 h · cost 0.5 of 20"
 	if got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -26,7 +26,7 @@ func (a *Program) jobsRunCommand() *cobra.Command {
 		Short: "one pass: send what may be sent, and follow the jobs at work",
 		Long: `run does one pass: it reads the jobs that are due, sends the follow-ups of those
 that are completed, and sends the prompts that may be sent, within the caps
-DOCGAUGE_MAX_JOBS_PER_DAY, DOCGAUGE_MAX_ACTIVE_JOBS,
+DOCGAUGE_MAX_JOBS_PER_DAY, DOCGAUGE_MAX_COST_PER_DAY, DOCGAUGE_MAX_ACTIVE_JOBS,
 DOCGAUGE_MAX_OPEN_PULL_REQUESTS and DOCGAUGE_MAX_REVIEW_AGE. Before and after
 it, the pull requests that are due are read. With --wait it makes further passes
 until every job has ended and nothing more happens by itself; then it exits 1 if

@@ -16,6 +16,7 @@ import (
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // eraseLine moves the cursor to the first column and empties the line.
@@ -160,6 +161,11 @@ func statusText(planned []jobs.Planned, all []journal.Job, queue journal.Queue, 
 	perDay, active := jobs.Usage(all, now)
 	parts = append(parts, ofCap(active, int(c.MaxActiveJobs))+" at work",
 		ofCap(perDay, int(c.MaxJobsPerDay))+" in 24 h")
+	if c.MaxCostPerDay > 0 {
+		cost, unit := jobs.CostOfDay(all, float64(c.JobCost), now)
+		parts = append(parts, strings.TrimSpace(fmt.Sprintf("cost %s of %s %s", view.AmountText(cost),
+			view.AmountText(float64(c.MaxCostPerDay)), unit)))
+	}
 	return strings.Join(parts, " · ")
 }
 

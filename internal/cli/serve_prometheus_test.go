@@ -24,6 +24,7 @@ import (
 	"github.com/docgauge/docgauge/internal/export"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/sandbox"
+	"github.com/docgauge/docgauge/internal/sandbox/codehost"
 	"github.com/docgauge/docgauge/internal/state"
 )
 
@@ -338,4 +339,51 @@ func (f *served) restartAnew(t *testing.T) {
 	if after := len(f.Requests()); after != requests {
 		t.Errorf("%d requests were sent", after-requests)
 	}
+}
+
+// TestMergeCost: what the agents of the jobs behind a merge say that it cost is what the dashboard shows
+// of it: from their reports through the job object, the journal and the pull request to Prometheus.
+func TestMergeCost(t *testing.T) {
+	t.Parallel()
+	s := testbed.NewService(t, sandbox.Config{Agent: sandbox.Agent{After: 10 * time.Millisecond,
+		Pulls: sandbox.Pulls{Plan: codehost.Plan{MergeShare: 1}}}})
+	p := queuePlace(t, s, map[string]string{
+		"priced.md":    "---\nfollow_ups: ['Check it. [sandbox:cost=0.15]']\n---\nFix it. [sandbox:cost=1.2]",
+		"failed.md":    "Try it. [sandbox:fail] [sandbox:cost=0.4]",
+		"priceless.md": "Write it.",
+	}, "DOCGAUGE_SINCE="+testbed.DaysAgo(1).String(), "DOCGAUGE_WINDOWS=day", "DOCGAUGE_OPEN_WINDOWS=",
+		"DOCGAUGE_JOB_COST=0.5", "DOCGAUGE_GITHUB_URL="+s.URL+"/github", "DOCGAUGE_GITHUB_TOKEN=ghp_any")
+	daemon := p.serve(t)
+	server := engines.RunPrometheus(t, engines.PrometheusConfig{
+		Scrapes: []engines.Scrape{{URL: daemon.URL + "/metrics", Interval: time.Second}},
+	})
+	const priced, priceless = `docgauge_agent_pull_request_cost{basis="reported"}`,
+		`docgauge_agent_pull_request_cost{basis="estimated", unit=""}`
+	server.Await(t, priceless)
+	server.Await(t, `docgauge_agent_job_reported_cost_total == 1.75 and on () docgauge_agent_jobs_cost_unknown_total == 1`)
+	q := question{t, server, server.ScrapedAt(t, priced, "")}
+	q.is(map[string]float64{"USD reported": 1.35, " estimated": 0.5}, "docgauge_agent_pull_request_cost",
+		"unit", "basis")
+	q.is(map[string]float64{"USD": 1.35, "": 0.5},
+		dashboardQuery(t, "docgauge-agent-jobs.json", "Cost per merge"), "unit")
+}
+
+// dashboardQuery returns the first query of a panel, of everything and an hour.
+func dashboardQuery(t *testing.T, file, title string) string {
+	text, err := os.ReadFile(filepath.Join(repository, "dashboards", "json", file))
+	check(t, err)
+	var board struct {
+		Panels []struct {
+			Title   string
+			Targets []struct{ Expr string }
+		}
+	}
+	check(t, json.Unmarshal(text, &board))
+	for _, panel := range board.Panels {
+		if panel.Title == title {
+			return strings.NewReplacer("$project", ".*", "$instance", ".*", "$__range", "1h").Replace(panel.Targets[0].Expr)
+		}
+	}
+	t.Fatalf("%s has no panel %s", file, title)
+	return ""
 }

@@ -22,7 +22,8 @@ const (
 )
 
 // siteLog is the log of a site whose readers come back on other days and read several pages.
-func siteLog() string {
+// each adds lines of a day, if it is not nil.
+func siteLog(each func(log *strings.Builder, ago int, day string)) string {
 	var log strings.Builder
 	r := rand.New(rand.NewPCG(30, 4))
 	for ago := siteDays; ago >= 0; ago-- {
@@ -48,6 +49,9 @@ func siteLog() string {
 					r.IntN(250), day, r.IntN(24), r.IntN(60), target, agent)
 			}
 		}
+		if each != nil {
+			each(&log, ago, day)
+		}
 	}
 	return log.String()
 }
@@ -72,6 +76,95 @@ counted AS (SELECT granularity, window_start, window_end, path, count(DISTINCT r
 	JOIN read ON day >= window_start AND day < window_end GROUP BY ALL)
 `
 
+// overSite serves a log, and returns the place whose commands ask that site.
+func (p place) overSite(t *testing.T, log string) (place, *sidecar) {
+	t.Helper()
+	p.env = append(slices.Clip(p.env), "DOCGAUGE_SITE_LOGS="+sandbox.DefaultProject+"="+log,
+		"DOCGAUGE_SITE_DIR="+log+".site")
+	site := p.serve(t, "site", "serve")
+	p.env = append(p.env, "DOCGAUGE_BASE_URL="+site.URL,
+		"DOCGAUGE_API_KEY="+strings.TrimSpace(string(p.run(t, "site", "keys", "add"))))
+	testbed.Await(t, "the log is read", func() bool {
+		code, _, _ := p.try(t, "check")
+		return code == exitDone
+	})
+	return p, site
+}
+
+// withInstall adds the requests for /docs/install to the log of a site: agents in two networks miss it, or,
+// since mended days, are redirected to /docs/p0.
+func withInstall(mended int) string {
+	agents := []string{"Claude-User/1.0", "ChatGPT-User/1.0", "opencode/1.0"}
+	return siteLog(func(log *strings.Builder, ago int, day string) {
+		for reader := range 24 {
+			get := func(path string, status int) {
+				fmt.Fprintf(log, "%s.%d - - [%s:12:00:00 +0000] \"GET %s HTTP/1.1\" %d 512 \"-\" \"%s\"\n",
+					[]string{"192.0.2", "198.51.100"}[reader%2], reader, day, path, status, agents[reader%len(agents)])
+			}
+			if ago > mended {
+				get("/docs/install", 404)
+				continue
+			}
+			get("/docs/install", 301)
+			get("/docs/p0", 200)
+		}
+	})
+}
+
+// TestMissesAreMended: a path that agents miss in the log of a site is in the prompt that a template makes, its
+// job's pull request, which redirects it, is merged, and since then the path is missed no more and the page has
+// more AI readers.
+func TestMissesAreMended(t *testing.T) {
+	t.Parallel()
+	pulls := sandbox.Pulls{}
+	pulls.MergeShare, pulls.DaysAgo = 1, siteMerge
+	s := testbed.NewService(t, sandbox.Config{Agent: sandbox.Agent{After: 10 * time.Millisecond, Pulls: pulls}})
+	jobs := queuePlace(t, s, map[string]string{"misses.md": "---\ntitle: Missing pages\ntemplate: true\n" +
+		"pages: [/docs/p0]\n---\n[[ if have \"week\" \"agents\" -]]\nAdd pages or redirects:\n~~~\n" +
+		"[[ misses \"week\" 5 ]]\n~~~\nThese read us:\n[[ agents \"week\" ]]\n[[- end ]]\n"},
+		"DOCGAUGE_GITHUB_URL="+s.URL+"/github", "DOCGAUGE_GITHUB_TOKEN=ghp_any", "DOCGAUGE_REPORTS=visitors,agents",
+		"DOCGAUGE_WINDOWS=day,week", "DOCGAUGE_SINCE="+testbed.DaysAgo(siteDays).String())
+	log := filepath.Join(jobs.dir, "missing.log")
+	writeText(t, log, withInstall(-1))
+	p, site := jobs.overSite(t, log)
+	p.run(t, "export")
+	site.stop(t)
+	missed := `,/docs/install,,,,8,168,8,168,0,0,"ChatGPT-User 56, Claude-User 56, opencode 56",`
+	week := testbed.DaysAgo(7).String()
+	if out := string(p.run(t, "top", "--misses", "--csv", "--at", week)); !strings.Contains(out, missed) {
+		t.Errorf("misses before: %s, want %s", out, missed)
+	}
+	prompt := string(p.run(t, "jobs", "plan", "--text"))
+	for _, line := range []string{`- "/docs/install": 168 requests (+0) by "`, `- "Claude-User" (answers, ai): `,
+		`- "browser" (human, human): `} {
+		if !strings.Contains(prompt, line) {
+			t.Errorf("the prompt lacks %s:\n%s", line, prompt)
+		}
+	}
+	jobs.run(t, "jobs", "run", "--wait") // at the sandbox, which merges
+
+	log = filepath.Join(jobs.dir, "mended.log")
+	writeText(t, log, withInstall(siteMerge))
+	p, site = jobs.overSite(t, log) // of the same site, since the merge
+	p.run(t, "export", "--from", testbed.DaysAgo(siteDays).String(), "--to", testbed.DaysAgo(0).String())
+	p.run(t, "verify")
+	site.stop(t)
+	if out := string(p.run(t, "top", "--misses", "--csv", "--at", week)); strings.Contains(out, "/docs/install") {
+		t.Errorf("missed since the merge: %s", out)
+	}
+	before := testbed.DaysAgo(siteMerge + 10).String()
+	if out := string(p.run(t, "top", "--misses", "--csv", "--at", before)); !strings.Contains(out, "/docs/install,,,,8,") {
+		t.Errorf("misses before the merge: %s", out)
+	}
+	if out := string(p.run(t, "top", "--agent", "opencode", "--csv", "--at", week)); !strings.Contains(out,
+		",1,/docs/p0,opencode,coding,ai,8,56,8,56,") {
+		t.Errorf("pages of an agent: %s", out)
+	}
+	if out := string(p.run(t, "outcomes", "--csv")); !strings.Contains(out, ",/docs/p0,ai,more readers,") {
+		t.Errorf("outcomes:\n%s", out)
+	}
+}
+
 // TestPipelineOverSite: what the pipeline makes of a site's API, in files and metrics, is what DuckDB
 // counts in the log, and all commands work with it.
 func TestPipelineOverSite(t *testing.T) {
@@ -84,16 +177,10 @@ func TestPipelineOverSite(t *testing.T) {
 	p.run(t, "jobs", "run", "--wait") // a site runs no jobs: these are of the sandbox
 
 	log := filepath.Join(p.dir, "access.log")
-	writeText(t, log, siteLog())
-	p.env = append(p.env, "DOCGAUGE_SITE_LOGS="+sandbox.DefaultProject+"="+log, "DOCGAUGE_PROMPTS_DIR=",
-		"DOCGAUGE_WINDOWS=day,week,month,28d", "DOCGAUGE_SINCE="+testbed.DaysAgo(siteDays).String())
-	site := p.serve(t, "site", "serve")
-	p.env = append(p.env, "DOCGAUGE_BASE_URL="+site.URL,
-		"DOCGAUGE_API_KEY="+strings.TrimSpace(string(p.run(t, "site", "keys", "add"))))
-	testbed.Await(t, "the log is read", func() bool {
-		code, _, _ := p.try(t, "check")
-		return code == exitDone
-	})
+	writeText(t, log, siteLog(nil))
+	p.env = append(p.env, "DOCGAUGE_PROMPTS_DIR=", "DOCGAUGE_WINDOWS=day,week,month,28d",
+		"DOCGAUGE_SINCE="+testbed.DaysAgo(siteDays).String())
+	p, site := p.overSite(t, log)
 	p.run(t, "export")
 	p.run(t, "verify")
 	if out := string(p.run(t, "plan")); strings.Contains(out, "missing") {

@@ -62,6 +62,7 @@ type Config struct {
 	WriteAPIKey       Secret   `env:"WRITE_API_KEY" live:"true"`
 	AgentBudget       Count    `env:"AGENT_BUDGET"`
 	MaxJobsPerDay     Count    `env:"MAX_JOBS_PER_DAY"`
+	MaxCostPerDay     Amount   `env:"MAX_COST_PER_DAY"`
 	MaxActiveJobs     Count    `env:"MAX_ACTIVE_JOBS"`
 	PollInterval      Duration `env:"POLL_INTERVAL"`
 	JobPath           string   `env:"JOB_PATH"`

@@ -101,6 +101,9 @@ func TestValues(t *testing.T) {
 		"GITLAB_URL=https://git.example.com/api/v4":  "",
 		"GITEA_URL=https://git.example.com/x/api/v1": "",
 		"JOB_COST=1.25":                              "",
+		"MAX_COST_PER_DAY=20":                        "DOCGAUGE_MAX_COST_PER_DAY: needs DOCGAUGE_JOB_COST",
+		"MAX_COST_PER_DAY=-1":                        "DOCGAUGE_MAX_COST_PER_DAY: ",
+		"MAX_COST_PER_DAY=0":                         "",
 	} {
 		clearVariables(t)
 		name, value, _ := strings.Cut(set, "=")
@@ -111,6 +114,19 @@ func TestValues(t *testing.T) {
 		}
 		if err != nil && (strings.Contains(err.Error(), "ecret") || strings.Contains(err.Error(), "sécret")) {
 			t.Errorf("%v", err)
+		}
+	}
+}
+
+// TestCostCap: the cap on cost leaves room for a job.
+func TestCostCap(t *testing.T) {
+	for most, want := range map[string]string{"2": "", "1.5": "1.5 is less than DOCGAUGE_JOB_COST, 2"} {
+		clearVariables(t)
+		t.Setenv("DOCGAUGE_JOB_COST", "2")
+		t.Setenv("DOCGAUGE_MAX_COST_PER_DAY", most)
+		_, err := ReadSource(EnvFile{}, nil).Load(NeedNothing, time.Now())
+		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), "DOCGAUGE_MAX_COST_PER_DAY: "+want) {
+			t.Errorf("%s: %v, want %q", most, err, want)
 		}
 	}
 }

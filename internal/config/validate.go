@@ -107,6 +107,14 @@ func (c *Config) validate(now time.Time, p *Problems) {
 			p.add("DOCGAUGE_%s_TOKEN: want one token, printable ASCII without spaces", host)
 		}
 	}
+	switch {
+	case c.MaxCostPerDay == 0:
+	case c.JobCost == 0:
+		p.add("DOCGAUGE_MAX_COST_PER_DAY: needs DOCGAUGE_JOB_COST, in the same unit, for jobs whose cost is not known yet")
+	case c.JobCost > c.MaxCostPerDay:
+		p.add("DOCGAUGE_MAX_COST_PER_DAY: %v is less than DOCGAUGE_JOB_COST, %v: no job could begin",
+			float64(c.MaxCostPerDay), float64(c.JobCost))
+	}
 	capped := c.MaxOpenPulls > 0 || c.MaxReviewAge > 0
 	if capped && c.PromptsDir != "" && c.GitHubToken == "" && c.GitLabToken == "" && c.GiteaToken == "" {
 		c.Warnings = append(c.Warnings, "DOCGAUGE_MAX_OPEN_PULL_REQUESTS, DOCGAUGE_MAX_REVIEW_AGE: without "+

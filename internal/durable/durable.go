@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // flushes has a group for each directory that was flushed: calls for one directory share
@@ -109,4 +110,17 @@ func writeFile(path string, data []byte, mode fs.FileMode, publish func(file, pa
 		return err
 	}
 	return SyncDir(filepath.Dir(path))
+}
+
+// lockPatience is the time that Lock waits.
+const lockPatience = 3 * time.Second
+
+// Lock is TryLock for a process that starts programs: one that was killed while it did leaves its locks to
+// the child until that runs the program. So Lock waits a moment before it returns false.
+func Lock(f *os.File) (bool, error) {
+	for deadline := time.Now().Add(lockPatience); ; time.Sleep(10 * time.Millisecond) {
+		if held, err := TryLock(f); held || err != nil || !time.Now().Before(deadline) {
+			return held, err
+		}
+	}
 }

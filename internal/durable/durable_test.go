@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/docgauge/docgauge/internal/durable"
 )
@@ -186,5 +188,32 @@ func alone(t *testing.T, dir string, want ...string) {
 	}
 	if strings.Join(got, " ") != strings.Join(want, " ") {
 		t.Errorf("%s holds %v, want %v", dir, got, want)
+	}
+}
+
+// TestLockOfAChild: a lock that a killed process left to its child is free a moment later; that of a process
+// at work is not.
+func TestLockOfAChild(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	for after, want := range map[time.Duration]bool{0: true, time.Second: true, time.Minute: false} {
+		synctest.Test(t, func(t *testing.T) {
+			theirs, err := os.Create(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ours, err := os.Open(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer ours.Close()
+			if held, err := durable.TryLock(theirs); err != nil || !held {
+				t.Fatal(held, err)
+			}
+			time.AfterFunc(after, func() { theirs.Close() })
+			if held, err := durable.Lock(ours); err != nil || held != want {
+				t.Errorf("free after %s: %t %v", after, held, err)
+			}
+			time.Sleep(after)
+		})
 	}
 }

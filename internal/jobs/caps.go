@@ -2,11 +2,14 @@ package jobs
 
 import (
 	"fmt"
+	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // blocker is why a prompt waits, and until when as far as that is known.
@@ -29,7 +32,7 @@ type admission struct {
 	keys    map[string]string  // by concurrency key: what has it
 	blocked map[string]blocker // by project
 	active  int
-	charged []time.Time
+	charged []journal.Job
 	pulls   reviews
 }
 
@@ -70,17 +73,20 @@ func (s *queueState) blocks(job journal.Job) bool {
 func (a *admission) admit(p *Planned) blocker {
 	key := p.prompt.ConcurrencyKey
 	owner, occupied := a.keys[key]
+	dear := a.tooDear()
 	switch {
 	case key != "" && occupied:
 		return because(whyConcurrency, "concurrency_key %s is taken by %s", key, owner)
 	case a.blocked[p.Project].why != whyNext:
 		return a.blocked[p.Project]
 	case a.opt.MaxPerDay > 0 && len(a.charged) >= a.opt.MaxPerDay:
-		until := a.charged[len(a.charged)-a.opt.MaxPerDay].Add(day)
+		until := a.charged[len(a.charged)-a.opt.MaxPerDay].Charged.Add(day)
 		b := because(whyPerDay, "%d jobs in 24 h (DOCGAUGE_MAX_JOBS_PER_DAY is %d); room at %s",
 			len(a.charged), a.opt.MaxPerDay, format.Time(until))
 		b.ends = until
 		return b
+	case dear.why != whyNext:
+		return dear
 	case a.opt.MaxActive > 0 && a.active >= a.opt.MaxActive:
 		return because(whyActive, "%d jobs may be at work (DOCGAUGE_MAX_ACTIVE_JOBS is %d)", a.active, a.opt.MaxActive)
 	case a.opt.MaxOpenPulls > 0 && a.pulls.used() >= a.opt.MaxOpenPulls:
@@ -95,22 +101,97 @@ func (a *admission) admit(p *Planned) blocker {
 	}
 	a.active++
 	a.pulls.coming++
-	a.charged = append(a.charged, a.at)
+	a.charged = append(a.charged, journal.Job{Charged: a.at})
 	a.keys[key] = "prompt " + p.ID + ", which is before it"
 	return blocker{}
 }
 
-// charges returns when the jobs that count against the cap per day were charged,
-// oldest first.
-func charges(all []journal.Job, now time.Time) []time.Time {
-	var out []time.Time
+// charges returns the jobs that count against the caps per day, the first that was charged first.
+func charges(all []journal.Job, now time.Time) []journal.Job {
+	var out []journal.Job
 	for _, job := range all {
 		if job.Charged.After(now.Add(-day)) {
-			out = append(out, job.Charged)
+			out = append(out, job)
 		}
 	}
-	slices.SortFunc(out, time.Time.Compare)
+	slices.SortStableFunc(out, func(a, b journal.Job) int { return a.Charged.Compare(b.Charged) })
 	return out
+}
+
+// costs are those of the jobs of a day in millionths, in their order, and the sum, in one unit.
+type costs struct {
+	each []int64
+	sum  int64
+	unit string
+}
+
+func millionths(cost float64) int64 { return int64(math.Round(cost * 1e6)) }
+
+// costsOf returns what the jobs of a day count as against the cap on cost: what they cost, and jobCost
+// while that is not final, or more if they have cost more so far. Units are never added up: of
+// several, the one counts that has the largest sum, with jobCost for the jobs of the others.
+func costsOf(charged []journal.Job, jobCost float64) (most costs) {
+	var units []string
+	for _, job := range charged {
+		if job.Cost != nil {
+			units = append(units, job.CostUnit)
+		}
+	}
+	if units == nil {
+		units = []string{""} // the one of the estimate
+	}
+	slices.Sort(units)
+	for i, unit := range slices.Compact(units) {
+		in := costs{unit: unit}
+		for _, job := range charged {
+			cost := millionths(jobCost)
+			if job.Cost != nil && job.CostUnit == unit {
+				soFar := millionths(*job.Cost)
+				if cost = max(cost, soFar); journal.IsPriced(job.Result()) {
+					cost = soFar
+				}
+			}
+			in.each, in.sum = append(in.each, cost), in.sum+cost
+		}
+		if i == 0 || in.sum > most.sum {
+			most = in
+		}
+	}
+	return most
+}
+
+// fits reports whether another job may begin under the cap on cost.
+func (c costs) fits(o Options) bool {
+	return o.MaxCostPerDay <= 0 || c.sum+millionths(o.JobCost) <= millionths(o.MaxCostPerDay)
+}
+
+// tooDear returns why another job would be beyond the cap on cost; none if it is not.
+func (a *admission) tooDear() blocker {
+	spent := costsOf(a.charged, a.opt.JobCost)
+	if spent.fits(a.opt) {
+		return blocker{}
+	}
+	var until time.Time
+	for left, i := spent, 0; i < len(a.charged) && !left.fits(a.opt); i++ {
+		left.sum -= spent.each[i]
+		until = a.charged[i].Charged.Add(day)
+	}
+	b := because(whyCost, "%s in 24 h cost %s, and another counts as %s (DOCGAUGE_MAX_COST_PER_DAY is %s); room at %s",
+		format.Plural(len(a.charged), "job"), spent, view.AmountText(a.opt.JobCost),
+		view.AmountText(a.opt.MaxCostPerDay), format.Time(until))
+	b.ends = until
+	return b
+}
+
+// String writes the sum.
+func (c costs) String() string {
+	return strings.TrimSpace(view.AmountText(float64(c.sum)/1e6) + " " + c.unit)
+}
+
+// CostOfDay returns what the jobs of 24 hours count as against the cap on cost, and in which unit.
+func CostOfDay(all []journal.Job, jobCost float64, now time.Time) (cost float64, unit string) {
+	c := costsOf(charges(all, now), jobCost)
+	return float64(c.sum) / 1e6, c.unit
 }
 
 // Usage returns how many jobs count against the caps: those begun within 24 hours,

@@ -2,6 +2,8 @@ package jobs
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/prompts"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // TestCapsOverAnyDay: the caps hold over any 24 hours and at any time, over all projects,
@@ -19,6 +22,20 @@ func TestCapsOverAnyDay(t *testing.T) {
 		w := newWorld(t)
 		w.opt.MaxPerDay = rapid.IntRange(1, 5).Draw(t, "per day")
 		w.opt.MaxActive = rapid.IntRange(1, 4).Draw(t, "active")
+		// No job costs more than estimated, so the truth is never beyond the cap.
+		w.opt.JobCost, w.opt.MaxCostPerDay = 1, float64(rapid.IntRange(10, 60).Draw(t, "cost"))/10
+		all := rapid.SliceOfN(rapid.IntRange(0, 100), 20, 20).Draw(t, "costs")
+		cost := func(j *remote) float64 { return float64(all[slices.Index(w.service.jobs, j)]) / 100 }
+		w.service.costs = func(j *remote) docsapi.JobCost {
+			switch c := cost(j); {
+			case w.service.now().Before(j.taken[0].Add(turn)):
+				return docsapi.JobCost{Amount: new(c / 2), Unit: "USD"} // so far
+			case c < 0.2:
+				return docsapi.JobCost{} // it is not reported
+			default:
+				return docsapi.JobCost{Amount: &c, Unit: "USD"}
+			}
+		}
 		slow := time.Duration(rapid.IntRange(0, 50).Draw(t, "seconds to answer")) * time.Second
 		w.service.down = func(call, _ string) error {
 			if call == callCreate {
@@ -33,6 +50,9 @@ func TestCapsOverAnyDay(t *testing.T) {
 			})
 		}
 		for len(w.service.jobs) < 12 {
+			if rapid.Bool().Draw(t, "another process") {
+				w.queue = nil
+			}
 			w.after(time.Duration(rapid.IntRange(1, 400).Draw(t, "minutes")) * time.Minute)
 			atWork := 0
 			for _, j := range w.service.jobs {
@@ -42,6 +62,17 @@ func TestCapsOverAnyDay(t *testing.T) {
 			}
 			if most := w.service.mostIn24Hours(); atWork > w.opt.MaxActive || most > w.opt.MaxPerDay {
 				t.Fatalf("%d are at work, %d in 24 hours", atWork, most)
+			}
+			for i, from := range w.service.jobs {
+				sum := 0.0
+				for _, to := range w.service.jobs[i:] {
+					if to.taken[0].Sub(from.taken[0]) < day {
+						sum += cost(to)
+					}
+				}
+				if sum > w.opt.MaxCostPerDay+1e-6 {
+					t.Fatalf("cost %v in 24 hours, at most %v", sum, w.opt.MaxCostPerDay)
+				}
 			}
 		}
 	})
@@ -66,6 +97,91 @@ func TestCapReasons(t *testing.T) {
 		t.Errorf("%d created when it is", r.Created)
 	}
 	w.used(3, 2) // the first two are of yesterday
+}
+
+// TestCostCap: a job counts as the estimate until its end, then as what it cost, or as the estimate if
+// that is unknown or it was given up. Jobs that cost less than the estimate make room at once.
+func TestCostCap(t *testing.T) {
+	w := newWorld(t, ids...)
+	w.opt.JobCost, w.opt.MaxCostPerDay = 1, 2.5
+	reported := map[string]*float64{"job-1": new(0.25), "job-2": nil, "job-3": new(1.5)}
+	w.service.costs = func(j *remote) docsapi.JobCost {
+		if w.service.now().Before(j.taken[0].Add(turn)) || reported[j.id] == nil {
+			return docsapi.JobCost{}
+		}
+		return docsapi.JobCost{Amount: reported[j.id], Unit: "USD"}
+	}
+	w.passes() // a and b, at 1 each
+	w.waitsFor("c", whyCost, journal.Pending,
+		"2 jobs in 24 h cost 2, and another counts as 1 (DOCGAUGE_MAX_COST_PER_DAY is 2.5)")
+	w.queue = nil // another process
+	w.after(turn) // a cost 0.25, b is unknown: c may begin, at 1
+	w.costs(2.25, "USD")
+	p := w.waitsFor("d", whyCost, journal.Pending, "3 jobs in 24 h cost 2.25 USD")
+	if !p.Until.Equal(start.Add(day)) {
+		t.Error(p.Until)
+	}
+	w.after(turn) // c cost more than estimated
+	w.costs(2.75, "USD")
+	w.none("d")
+	if w.clock = start.Add(day - time.Microsecond); w.passes().Created > 0 {
+		t.Error("created before the day is over")
+	}
+	if r := w.after(time.Microsecond); r.Created != 1 { // a and b are of yesterday
+		t.Errorf("%d created when it is", r.Created)
+	}
+}
+
+// TestCostsOfDay: what counts, by unit.
+func TestCostsOfDay(t *testing.T) {
+	job := func(state journal.State, cost *float64, unit string) journal.Job {
+		return journal.Job{JobID: "j", State: state, Cost: cost, CostUnit: unit, Charged: start}
+	}
+	usd := job(journal.Completed, new(0.1), "USD")
+	for want, all := range map[string][]journal.Job{
+		"0":          nil,
+		"0.3 USD":    {usd, usd, usd},
+		"0.5":        {job(journal.Submitting, nil, "")},
+		"0.6 USD":    {usd, job(journal.Unknown, nil, "")},
+		"0.7 USD":    {job(journal.Active, new(0.7), "USD")},
+		"1.2 USD":    {usd, usd, job(journal.Cancelled, new(0.1), "USD"), job(journal.Lost, new(0.2), "USD")},
+		"2 USD":      {job(journal.Failed, new(2.0), "USD")},
+		"31 credits": {job(journal.Completed, new(30.0), "credits"), usd, usd},
+	} {
+		if cost, unit := CostOfDay(all, 0.5, start); costsOf(all, 0.5).String() != want ||
+			strings.TrimSpace(fmt.Sprint(cost, " ", unit)) != want {
+			t.Errorf("%v %s, want %s", cost, unit, want)
+		}
+	}
+	if cost, _ := CostOfDay([]journal.Job{usd}, 0.5, start.Add(day)); cost != 0 {
+		t.Errorf("yesterday counts %v", cost)
+	}
+}
+
+// TestCostCapShown: the cap is used up once the rest is too little for another job, and what is beyond
+// it is shown.
+func TestCostCapShown(t *testing.T) {
+	w := newWorld(t, ids[:2]...)
+	w.opt.JobCost = 1
+	w.passes()
+	for most, want := range map[float64]float64{0: 2, 1: 2, 2: 2, 2.5: 2.5, 3: 2} {
+		w.opt.MaxCostPerDay = most
+		out := view.Snapshot{At: w.clock}
+		if err := Show(t.Context(), w.opt, w.journal, nil, Prompts{}, &out); err != nil {
+			t.Fatal(err)
+		}
+		if got := out.Queue.Caps[3]; got != (view.Cap{Name: "cost", Limit: most, Used: want}) {
+			t.Errorf("%+v, want %v used", got, want)
+		}
+	}
+}
+
+// costs fails unless the jobs of the day count as so much.
+func (w *world) costs(want float64, in string) {
+	w.Helper()
+	if cost, unit := CostOfDay(w.jobs(), w.opt.JobCost, w.clock); cost != want || unit != in {
+		w.Errorf("cost %v %s, want %v %s", cost, unit, want, in)
+	}
 }
 
 // used fails unless so many jobs count against the caps.

@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/prompts"
 )
@@ -27,6 +28,9 @@ type machine struct {
 	edits int
 }
 
+// machineCost is the cost of each job of the service.
+const machineCost = 0.5
+
 func (m *machine) queueTime() time.Time { return m.clock.Add(m.skew) }
 
 func TestMachine(t *testing.T) {
@@ -35,6 +39,11 @@ func TestMachine(t *testing.T) {
 		m.opt.Now = m.queueTime
 		m.opt.MaxPerDay = rapid.IntRange(0, 6).Draw(t, "per day")
 		m.opt.MaxActive = rapid.IntRange(0, 3).Draw(t, "active")
+		// No job costs more than estimated, and none less than half of it.
+		m.opt.JobCost, m.opt.MaxCostPerDay = 1, float64(rapid.IntRange(0, 3).Draw(t, "cost"))
+		m.service.costs = func(*remote) docsapi.JobCost {
+			return docsapi.JobCost{Amount: new(machineCost), Unit: "USD"}
+		}
 		m.opt.KeyMark = func() string { return "mark" }
 		for range rapid.IntRange(1, 6).Draw(t, "prompts") {
 			m.edit(t)
@@ -249,6 +258,8 @@ func (m *machine) check() {
 	}
 	if most := m.service.mostIn24Hours(); m.opt.MaxPerDay > 0 && !m.forward && most > m.opt.MaxPerDay {
 		m.Fatalf("%d jobs in 24 hours", most)
+	} else if spent := float64(most) * machineCost; m.opt.MaxCostPerDay > 0 && !m.forward && spent > m.opt.MaxCostPerDay {
+		m.Fatalf("cost %v in 24 hours", spent)
 	}
 }
 
@@ -260,7 +271,7 @@ func (m *machine) end() {
 			m.decides("release", fmt.Sprintf("#%d", job.Seq))
 		}
 	}
-	m.opt.MaxActive, m.opt.MaxPerDay = 0, 0
+	m.opt.MaxActive, m.opt.MaxPerDay, m.opt.MaxCostPerDay = 0, 0, 0
 	m.queue = nil
 	for _, p := range slices.Clone(m.folder) {
 		if p.Recurs() {

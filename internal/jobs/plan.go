@@ -29,6 +29,7 @@ const (
 	whyConcurrency Why = "concurrency"        // a job of the same concurrency key
 	whyProject     Why = "project"            // the service, or the budget, accepts nothing of its project for a time
 	whyPerDay      Why = "per_day"            // the cap on jobs per day
+	whyCost        Why = "cost_per_day"       // the cap on the cost of a day
 	whyActive      Why = "active"             // the cap on active jobs
 	whyOpenPulls   Why = "open_pull_requests" // the cap on open pull requests
 	whyReviewAge   Why = "review_age"         // the cap on their age
@@ -41,7 +42,7 @@ const (
 // passes reports whether the wait ends soon without a person.
 func (w Why) passes() bool {
 	switch w {
-	case whyNext, WhyChanging, whyRetry, whyProject, whyPerDay:
+	case whyNext, WhyChanging, whyRetry, whyProject, whyPerDay, whyCost:
 		return true
 	}
 	return false

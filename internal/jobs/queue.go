@@ -59,8 +59,9 @@ type Options struct {
 	MaxPerDay, MaxActive, MaxOpenPulls int
 	MaxReviewAge                       time.Duration
 	OnNewState                         NewState
-	// JobCost is the cost of a job, in any unit.
-	JobCost float64
+	// JobCost is the estimated cost of a job, in the unit of the service's reports. MaxCostPerDay is
+	// what the jobs that are created in 24 hours may cost; 0 is unlimited.
+	JobCost, MaxCostPerDay float64
 	// PollInterval is the time from the beginning of a job to its first read.
 	PollInterval time.Duration
 	// Numbers are for templates; may be nil.

@@ -40,14 +40,22 @@ func Show(
 	known, err := j.PullStates(ctx)
 	pulls := PullsByLink(all, known)
 	perDay, active := Usage(all, out.At)
+	cost := view.Cap{Name: "cost", Limit: o.MaxCostPerDay}
+	if spent := costsOf(charges(all, out.At), o.JobCost); spent.fits(o) {
+		cost.Used = float64(spent.sum) / 1e6
+	} else {
+		cost.Used = max(float64(spent.sum)/1e6, cost.Limit)
+	}
 	out.Queue = &view.Queue{
 		Prompts: countPrompts(projects, prompts.Planned), Jobs: newestJobs(all, pulls, out.At),
 		Waiting: waiting(prompts.Planned), Costs: o.JobCost > 0,
 		Paused: string(queue.Paused), PausedSince: queue.Since, Problem: prompts.Problem,
 		Caps: []view.Cap{
-			{Name: "day", Limit: o.MaxPerDay, Used: perDay},
-			{Name: "active", Limit: o.MaxActive, Used: active},
-			{Name: "open_pull_requests", Limit: o.MaxOpenPulls, Used: reviewsOf(all, pulls, out.At).used()},
+			{Name: "day", Limit: float64(o.MaxPerDay), Used: float64(perDay)},
+			{Name: "active", Limit: float64(o.MaxActive), Used: float64(active)},
+			{Name: "open_pull_requests", Limit: float64(o.MaxOpenPulls),
+				Used: float64(reviewsOf(all, pulls, out.At).used())},
+			cost,
 		},
 	}
 	isNew := func(p Planned) bool { return p.Why == whyNewState }

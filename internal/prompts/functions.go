@@ -16,6 +16,9 @@ import (
 // maxPages is the maximum number of pages in one list of a template.
 const maxPages = 100
 
+// maxMissAgents is the maximum number of agents that are named for a path.
+const maxMissAgents = 5
+
 // ErrNoNumbers: the numbers that a template asks for do not exist, or not yet.
 var ErrNoNumbers = errors.New("no numbers")
 
@@ -26,6 +29,9 @@ var ErrNoNumbers = errors.New("no numbers")
 type Numbers interface {
 	// Windows returns the totals of the two windows, or with pages their rows too.
 	Windows(ctx context.Context, project string, g analytics.Granularity, pages bool) (Adjacent, error)
+	// Agents returns the agents of the site in two such windows of the report of agents, or with misses the
+	// paths that they missed.
+	Agents(ctx context.Context, project string, g analytics.Granularity, misses bool) (AdjacentAgents, error)
 	// Outcomes returns those of the merged pull requests.
 	Outcomes(ctx context.Context, project string) (view.Outcomes, error)
 }
@@ -37,6 +43,32 @@ type Adjacent struct {
 	Rows, FormerRows     []analytics.Row
 }
 
+// AdjacentAgents has the agents of the site, or the paths that they missed, in two adjacent windows: those of
+// Window, most readers or requests first.
+type AdjacentAgents struct {
+	Window, FormerWindow analytics.Window
+	Agents               []AgentChange
+	Misses               []Miss
+}
+
+// AgentChange is an agent of the site. An agent that the former window lacks had no reader there.
+type AgentChange struct {
+	Name, Class              string
+	Audience                 analytics.Audience
+	Readers, FormerReaders   int64
+	Requests, FormerRequests int64
+}
+
+// Miss is a path that agents asked for and that is not there.
+type Miss struct {
+	Path                     string
+	Requests, FormerRequests int64
+	// Agents are the names of those that asked for it, most requests first.
+	Agents []string
+	// Nearest is the page with the most similar path; empty: none is similar.
+	Nearest string
+}
+
 // renderer renders the templates of one prompt. It keeps the numbers it has read, so
 // that all texts of a prompt have the same numbers.
 type renderer struct {
@@ -45,8 +77,9 @@ type renderer struct {
 	at      time.Time
 	numbers Numbers
 
-	known   map[string]Adjacent // by content and granularity
-	windows map[analytics.Granularity]analytics.Window
+	known   map[string]Adjacent       // by content and granularity
+	agents  map[string]AdjacentAgents // likewise
+	windows map[string]analytics.Window
 	movers  map[string]analytics.Movers // by granularity and audience
 	merges  *view.Outcomes              // nil: not read yet
 }
@@ -77,6 +110,7 @@ func (r *renderer) functions() map[string]any {
 			func(m analytics.Movers) []analytics.Change { return m.Rising.First }),
 		"falling_pages": r.pagesBy("falling_pages",
 			func(m analytics.Movers) []analytics.Change { return m.Falling.First }),
+		"agents": r.listAgents, "misses": r.listMisses,
 		"outcomes": r.outcomes, "outcomes_summary": r.outcomesSummary,
 	}
 }
@@ -161,8 +195,16 @@ func newRecord(now, before analytics.Totals) record {
 	return r
 }
 
-func (r *renderer) have(granularity string) (bool, error) {
-	_, err := r.read(granularity, false)
+func (r *renderer) have(granularity string, report ...string) (bool, error) {
+	var err error
+	switch {
+	case len(report) == 0:
+		_, err = r.read(granularity, false)
+	case len(report) == 1 && report[0] == "agents":
+		_, err = r.readAgents(granularity, false)
+	default:
+		return false, functionErrorf(`have: want nothing or "agents" after the kind of window`)
+	}
 	if errors.Is(err, ErrNoNumbers) {
 		return false, nil
 	}
@@ -240,10 +282,21 @@ func (r *renderer) read(granularity string, pages bool) (Adjacent, error) {
 		return numbers, nil
 	}
 	numbers, err := r.numbers.Windows(r.ctx, r.prompt.Project, g, pages)
-	window, former := numbers.Window, numbers.FormerWindow
-	today, seen := analytics.DateOf(r.at), r.windows[g]
+	if err == nil {
+		err = r.fit(string(g), numbers.Window, numbers.FormerWindow)
+	}
+	if err != nil {
+		return Adjacent{}, functionErrorf("%s of the %s: %w", name, g, err)
+	}
+	r.known[key] = numbers
+	return numbers, nil
+}
+
+// fit returns an error if numbers of two windows do not fit the prompt; series are those of which one and the
+// same window is read.
+func (r *renderer) fit(series string, window, former analytics.Window) (err error) {
+	today, seen := analytics.DateOf(r.at), r.windows[series]
 	switch {
-	case err != nil:
 	case former.To != window.From || former.Days() < 1 || window.Days() < 1:
 		err = fmt.Errorf("%w: the settled window %s does not follow on %s", ErrNoNumbers, window, former)
 	case today > window.To+analytics.Date(2*window.Days()+7):
@@ -253,11 +306,85 @@ func (r *renderer) read(granularity string, pages bool) (Adjacent, error) {
 		err = fmt.Errorf("%w: they changed while the prompt was rendered, from the window %s to %s", ErrNoNumbers,
 			seen, window)
 	}
-	if err != nil {
-		return Adjacent{}, functionErrorf("%s of the %s: %w", name, g, err)
+	if err == nil {
+		r.windows[series] = window
 	}
-	r.known[key], r.windows[g] = numbers, window
+	return err
+}
+
+// readAgents is read for numbers of agents.
+func (r *renderer) readAgents(granularity string, misses bool) (AdjacentAgents, error) {
+	g, err := analytics.ParseGranularity(granularity)
+	if err != nil {
+		return AdjacentAgents{}, &functionError{err}
+	}
+	name := map[bool]string{false: "agents", true: "misses"}[misses]
+	if r.numbers == nil {
+		return AdjacentAgents{}, functionErrorf("%s of the %s: %w", name, g, ErrNoNumbers)
+	}
+	key := name + " " + string(g)
+	if numbers, ok := r.agents[key]; ok {
+		return numbers, nil
+	}
+	numbers, err := r.numbers.Agents(r.ctx, r.prompt.Project, g, misses)
+	if err == nil {
+		err = r.fit("agents "+string(g), numbers.Window, numbers.FormerWindow)
+	}
+	if err != nil {
+		return AdjacentAgents{}, functionErrorf("%s of the %s: %w", name, g, err)
+	}
+	r.agents[key] = numbers
 	return numbers, nil
+}
+
+// listAgents lists the agents of the site.
+func (r *renderer) listAgents(granularity string) (pageList, error) {
+	numbers, err := r.readAgents(granularity, false)
+	if err != nil {
+		return nil, err
+	}
+	list := pageList{}
+	for _, a := range numbers.Agents[:min(maxPages, len(numbers.Agents))] {
+		rec := record{"name": quote(a.Name), "class": word(a.Class), "audience": word(string(a.Audience)),
+			"readers": a.Readers, "readers_change": a.Readers - a.FormerReaders,
+			"requests": a.Requests, "requests_change": a.Requests - a.FormerRequests}
+		rec["line"] = fmt.Sprintf("- %s (%s, %s): %d readers (%+d), %d requests (%+d)", rec["name"], rec["class"],
+			rec["audience"], a.Readers, rec["readers_change"], a.Requests, rec["requests_change"])
+		list = append(list, rec)
+	}
+	return list, nil
+}
+
+// listMisses lists the paths that agents missed. Strangers choose them, so that only plain ones are listed.
+func (r *renderer) listMisses(granularity string, n int) (pageList, error) {
+	if n < 1 || n > maxPages {
+		return nil, functionErrorf("misses %d: want from 1 to %d paths", n, maxPages)
+	}
+	numbers, err := r.readAgents(granularity, true)
+	if err != nil {
+		return nil, err
+	}
+	list := pageList{}
+	for _, m := range numbers.Misses {
+		if !plainPath(m.Path) || len(list) == n {
+			continue
+		}
+		var names []string
+		for _, name := range m.Agents[:min(maxMissAgents, len(m.Agents))] {
+			names = append(names, quote(name))
+		}
+		rec := record{"path": quote(m.Path), "agents": strings.Join(names, ", "), "nearest": "",
+			"requests": m.Requests, "change": m.Requests - m.FormerRequests}
+		near := "no page is similar"
+		if m.Nearest != "" {
+			rec["nearest"] = quote(m.Nearest)
+			near = "most similar page " + rec["nearest"].(string)
+		}
+		rec["line"] = fmt.Sprintf("- %s: %d requests (%+d) by %s; %s", rec["path"], m.Requests, rec["change"],
+			rec["agents"], near)
+		list = append(list, rec)
+	}
+	return list, nil
 }
 
 // readOutcomes returns the outcomes, which it reads once.

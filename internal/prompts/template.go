@@ -46,7 +46,7 @@ func Render(ctx context.Context, p Prompt, at time.Time, n Numbers) (Rendered, e
 	var out Rendered
 	r := &renderer{
 		ctx: ctx, prompt: p, at: at.UTC(), numbers: n,
-		known: map[string]Adjacent{}, windows: map[analytics.Granularity]analytics.Window{},
+		known: map[string]Adjacent{}, agents: map[string]AdjacentAgents{}, windows: map[string]analytics.Window{},
 		movers: map[string]analytics.Movers{},
 	}
 	for i, part := range parts(p) {
@@ -277,7 +277,9 @@ func rangesOverPages(p *parse.PipeNode) bool {
 		return false
 	}
 	function, ok := p.Cmds[0].Args[0].(*parse.IdentifierNode)
-	return ok && slices.Contains([]string{"top_pages", "rising_pages", "falling_pages", "outcomes"}, function.Ident)
+	return ok && slices.Contains([]string{
+		"top_pages", "rising_pages", "falling_pages", "outcomes", "agents", "misses",
+	}, function.Ident)
 }
 
 func (c *checker) variable(n parse.Node, name string) {
@@ -308,6 +310,21 @@ func (s sampleNumbers) Windows(_ context.Context, _ string, g analytics.Granular
 		a.FormerRows = append(a.FormerRows, row(up, 100+i), row(down, 200+2*i))
 	}
 	return a, nil
+}
+
+// Agents and misses are as many as a list may have.
+func (s sampleNumbers) Agents(
+	ctx context.Context, project string, g analytics.Granularity, _ bool,
+) (a AdjacentAgents, _ error) {
+	windows, err := s.Windows(ctx, project, g, false)
+	a.Window, a.FormerWindow = windows.Window, windows.FormerWindow
+	for i := range int64(maxPages) {
+		a.Agents = append(a.Agents, AgentChange{Name: fmt.Sprintf("Example-%d", i), Class: "answers",
+			Audience: analytics.AI, Readers: 200 - i, FormerReaders: 100, Requests: 900, FormerRequests: 800})
+		a.Misses = append(a.Misses, Miss{Path: fmt.Sprintf("/example/not-there-%d", i), Requests: 200 - i,
+			FormerRequests: 100, Agents: []string{"Example-0", "Example-1"}, Nearest: "/example/up-0"})
+	}
+	return a, err
 }
 
 // Outcomes have as many effects as a list may have.

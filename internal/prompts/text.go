@@ -2,6 +2,7 @@ package prompts
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -109,6 +110,24 @@ func quote(s string) string {
 	}
 	return strings.ReplaceAll(strconv.Quote(s), "`", `\x60`) + more
 }
+
+// plainPath reports whether a path that is not there may be listed: letters, digits and - _ . ~ between single
+// slashes, without a part that begins with a dot, and short enough to be whole.
+func plainPath(s string) bool {
+	return len(s) <= maxPathBytes && plainPaths.MatchString(s)
+}
+
+var plainPaths = regexp.MustCompile(`^(?:/[A-Za-z0-9_~-][A-Za-z0-9_.~-]*)+$`)
+
+// word returns a class or an audience: what is not one plain word is "other".
+func word(s string) string {
+	if plainWords.MatchString(s) {
+		return s
+	}
+	return "other"
+}
+
+var plainWords = regexp.MustCompile(`^[a-z]{1,20}$`)
 
 // shorten is a message that may quote a template, on one line.
 func shorten(message string) string {

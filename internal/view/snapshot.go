@@ -86,7 +86,7 @@ type Queue struct {
 	// bounded number. Of a Job they have no more than the project, the prompt, the title,
 	// the state and the reason.
 	Waiting []Job
-	// Caps bound the number of jobs, and with it their cost.
+	// Caps bound the number of jobs, and their cost.
 	Caps []Cap
 	// PullRequests counts those of each project in each state, including 0. Reviews has what
 	// became of them, for each project.
@@ -103,13 +103,13 @@ type Queue struct {
 	Problem string
 }
 
-// Cap bounds the number of jobs of all projects together.
+// Cap bounds the number of jobs of all projects together, or their cost.
 type Cap struct {
-	// Name is "day", jobs begun within 24 hours; "active", jobs in
-	// progress; or "open_pull_requests", with the jobs in progress that may open one.
+	// Name is "day", jobs begun within 24 hours; "active", jobs in progress; "open_pull_requests", with
+	// the jobs in progress that may open one; or "cost", that of the jobs begun within 24 hours.
 	Name string
-	// Limit is 0 if the number is unlimited.
-	Limit, Used int
+	// Limit is 0 if there is none. Used is Limit, not less, if no further job fits.
+	Limit, Used float64
 }
 
 // Prompts is how many prompts of a project are in a state.

@@ -1,13 +1,16 @@
-// Package codehosts has servers in memory that behave as GitHub, GitLab and Gitea document it, as far as
-// docgauge opens pull requests there. A test decides which responses are lost, late or wrong.
+// Package codehosts has servers that behave as GitHub, GitLab and Gitea document it, as far as docgauge pushes
+// branches and opens pull requests there. A test decides which responses are lost, late or wrong.
 package codehosts
 
 import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/cgi"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -135,6 +138,26 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(answer) // the client may be gone
+}
+
+// Git returns a handler of git over HTTP for the repositories below root, for those who send that
+// authorization.
+func Git(root, authorization string) (http.Handler, error) {
+	program, err := exec.LookPath("git")
+	if err != nil {
+		return nil, err
+	}
+	backend := &cgi.Handler{Path: program, Args: []string{"http-backend"}, Env: []string{
+		"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=agent", "GIT_CONFIG_NOSYSTEM=1",
+		"GIT_CONFIG_GLOBAL=" + os.DevNull,
+	}}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != authorization {
+			http.Error(w, "who are you?", http.StatusForbidden)
+			return
+		}
+		backend.ServeHTTP(w, r)
+	}), nil
 }
 
 type object map[string]any

@@ -111,6 +111,7 @@ stack_packages() {
 	for name in prometheus prometheus-alertmanager; do
 		command -v $name >/dev/null || echo $name
 	done
+	command -v bwrap >/dev/null || echo bubblewrap
 }
 
 # The jars are in libzookeeper-java; the package zookeeper adds only scripts.
@@ -123,7 +124,6 @@ all_packages() {
 	command -v java >/dev/null || echo default-jre-headless
 	command -v systemd-analyze >/dev/null || echo systemd
 	command -v rpm >/dev/null || echo rpm
-	command -v bwrap >/dev/null || echo bubblewrap
 	for name in prometheus-pushgateway prometheus-node-exporter nginx goaccess; do
 		command -v $name >/dev/null || echo $name
 	done

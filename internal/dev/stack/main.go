@@ -81,6 +81,13 @@ func show(ctx context.Context, s *Stack) error {
 	for _, place := range places {
 		fmt.Printf("%-14s %s\n", place.Name, place.Where)
 	}
+	for _, job := range s.SiteJobs {
+		link := "no pull request"
+		if job.PRLink != nil {
+			link = *job.PRLink
+		}
+		fmt.Printf("%-14s %s on %s: %s, %s\n", "site job", job.Prompt, job.Host, job.Status, link)
+	}
 	fmt.Printf("\n$ docgauge outcomes\n\n%s", outcomes)
 	fmt.Println("\nExports every minute; Ctrl-C stops everything.")
 	return nil

@@ -165,7 +165,7 @@ func (s *Stack) startAlertmanager(context.Context) error {
 
 // startSite starts site serve over a log with a line of a person and one of an agent, whose
 // published addresses it knows.
-func (s *Stack) startSite(context.Context) error {
+func (s *Stack) startSite(context.Context) (err error) {
 	now := time.Now().UTC()
 	line := "192.0.2.1 - - [" + now.Format("02/Jan/2006:15:04:05 -0700") + `] "GET /%s HTTP/1.1" 200 1 "-" "%s"` + "\n"
 	for path, text := range map[string]string{
@@ -179,28 +179,36 @@ func (s *Stack) startSite(context.Context) error {
 			return err
 		}
 	}
-	port, err := engines.Port()
-	if err != nil {
-		return err
+	_, s.Site, err = s.serveSite("web", "DOCGAUGE_SITE_RANGES_DIR="+s.path("web", "ranges"))
+	return err
+}
+
+// serveSite starts site serve over the log, with its files in a directory of the stack. It returns the
+// URLs of its API and of its metrics, without a path.
+func (s *Stack) serveSite(dir string, env ...string) (api, metrics string, err error) {
+	var ports [2]int
+	for i := range ports {
+		if ports[i], err = engines.Port(); err != nil {
+			return "", "", err
+		}
 	}
-	s.Site = "http://127.0.0.1:" + strconv.Itoa(port)
-	site, err := engines.StartCommand(s.path("web"), "site", []string{s.options.Binary, "site", "serve"},
-		slices.Concat(s.environment, []string{
+	api, metrics = "http://127.0.0.1:"+strconv.Itoa(ports[0]), "http://127.0.0.1:"+strconv.Itoa(ports[1])
+	site, err := engines.StartCommand(s.path(dir), "site", []string{s.options.Binary, "site", "serve"},
+		slices.Concat(s.environment, env, []string{
 			"DOCGAUGE_SITE_LOGS=" + s.path("web", "access.log"),
-			"DOCGAUGE_SITE_RANGES_DIR=" + s.path("web", "ranges"),
-			"DOCGAUGE_SITE_DIR=" + s.path("web", "facts"),
-			"DOCGAUGE_SITE_LISTEN_ADDRESS=127.0.0.1:0",
-			"DOCGAUGE_SITE_METRICS_ADDRESS=" + strings.TrimPrefix(s.Site, "http://"),
+			"DOCGAUGE_SITE_DIR=" + s.path(dir, "facts"),
+			"DOCGAUGE_SITE_LISTEN_ADDRESS=" + strings.TrimPrefix(api, "http://"),
+			"DOCGAUGE_SITE_METRICS_ADDRESS=" + strings.TrimPrefix(metrics, "http://"),
 		}),
 		func(ctx context.Context) bool {
-			_, err := get(ctx, s.Site+"/readyz")
+			_, err := get(ctx, metrics+"/readyz")
 			return err == nil
 		})
 	if err != nil {
-		return err
+		return "", "", err
 	}
 	s.stops = append(s.stops, site.Stop)
-	return nil
+	return api, metrics, nil
 }
 
 // startPrometheus fills a database with the history in the archive, and starts

@@ -1,10 +1,10 @@
 // Command stack runs the whole of docgauge on loopback until it is interrupted, without
 // containers: the sandbox with a git repository that its agent jobs edit,
 // ClickHouse, `docgauge serve` with both sinks and a prompt queue, `docgauge site serve`
-// with a short log, Prometheus with the history of the archive, the rules of
-// deploy/prometheus and a scrape of both, and Alertmanager. It serves `make stack`, and its tests run
-// every query of the dashboards and rules. "stack with COMMAND" runs a command beside the servers
-// that its sinks need.
+// with a short log, and with jailed agent jobs on a code host of each kind, Prometheus with the
+// history of the archive, the rules of deploy/prometheus and a scrape of both, and Alertmanager. It
+// serves `make stack`, and its tests run every query of the dashboards and rules. "stack with COMMAND"
+// runs a command beside the servers that its sinks need.
 //
 // It hides the order in which these start and how each learns of the others.
 // Its invariant: everything is in the one directory it was given, listens on
@@ -55,6 +55,7 @@ type Stack struct {
 	ClickHouse   *engines.ClickHouse
 	Alertmanager *engines.Alertmanager
 	Prometheus   *engines.Prometheus
+	SiteJobs     []SiteJob
 	Missing      []engines.Missing
 
 	options     Options
@@ -112,6 +113,7 @@ func (s *Stack) start(ctx context.Context) (err error) {
 		{"an agent job of the past, whose pull request was merged", s.firstJob},
 		{"export of the past days", s.export},
 		{"a site of one's own, from its log", s.startSite},
+		{"jailed agent jobs of the site, on a code host of each kind", s.runSiteJobs},
 		{"alertmanager", s.startAlertmanager},
 		{"prometheus, with the history", s.startPrometheus},
 		{"serve", s.startServe},

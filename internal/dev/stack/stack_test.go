@@ -64,6 +64,7 @@ func TestStack(t *testing.T) {
 	s := up(t)
 	t.Run("places", func(t *testing.T) { testPlaces(t, s) })
 	t.Run("merges", func(t *testing.T) { testMerges(t, s) })
+	t.Run("site jobs", func(t *testing.T) { testSiteJobs(t, s) })
 	t.Run("rules", func(t *testing.T) { testRules(t, s) })
 	t.Run("dashboards", func(t *testing.T) { testDashboards(t, s) })
 	t.Run("alert", func(t *testing.T) { testAlert(t, s) })
@@ -122,6 +123,37 @@ func TestInterrupted(t *testing.T) {
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "level=") {
 		t.Errorf("%v, want only that it was canceled", err)
+	}
+}
+
+// testSiteJobs: on each code host, only the agent that edited has a pull request and a branch.
+func testSiteJobs(t *testing.T, s *Stack) {
+	want := map[string]string{"edit": "completed", "cheat": "completed", "flood": "failed", "ci": "failed",
+		"attack": "failed"}
+	if len(s.SiteJobs) != len(analytics.CodeHosts)*len(want) {
+		t.Errorf("%d jobs", len(s.SiteJobs))
+	}
+	for _, job := range s.SiteJobs {
+		if job.Status != want[job.Prompt] || (job.PRLink != nil) != (job.Prompt == "edit") {
+			t.Errorf("%+v", job)
+		}
+	}
+	for _, kind := range analytics.CodeHosts {
+		found, err := filepath.Glob(s.path("site-"+kind.Name, "repositories", "docs-team", "*"))
+		if nested, _ := filepath.Glob(s.path("site-"+kind.Name, "repositories", "docs-team", "web", "docs")); nested != nil {
+			found = nested
+		}
+		if err != nil || len(found) != 1 {
+			t.Fatal(found, err)
+		}
+		branches := strings.Fields(engines.Git(t, found[0], "for-each-ref", "--format=%(refname:short)"))
+		if len(branches) != 2 || !strings.HasPrefix(branches[0], "docgauge/job_") || branches[1] != "main" ||
+			!strings.HasSuffix(engines.Git(t, found[0], "show", branches[0]+":index.md"), "Edited.") {
+			t.Errorf("%s: branches %q", kind.Name, branches)
+		}
+	}
+	if found, err := filepath.Glob(s.path("written")); err != nil || len(found) > 0 {
+		t.Errorf("written outside: %q, %v", found, err)
 	}
 }
 

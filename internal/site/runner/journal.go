@@ -127,18 +127,11 @@ func (j *journal) cut() error {
 // errLocked: another process works on the same data directory.
 var errLocked = errors.New("another process works on it; want a data directory for each")
 
-// lockPatience is the time that lock waits: a process that was killed while it started a program
-// leaves its locks to that child until the program runs.
-const lockPatience = 3 * time.Second
-
 // lock locks file until it is closed, or returns errLocked.
 func lock(file *os.File) error {
-	for deadline := time.Now().Add(lockPatience); ; time.Sleep(10 * time.Millisecond) {
-		if locked, err := durable.TryLock(file); locked || err != nil {
-			return err
-		}
-		if !time.Now().Before(deadline) {
-			return errLocked
-		}
+	held, err := durable.Lock(file)
+	if err == nil && !held {
+		err = errLocked
 	}
+	return err
 }

@@ -281,28 +281,3 @@ func TestHalfALineIsCutOff(t *testing.T) {
 		t.Errorf("%.300s", text)
 	}
 }
-
-// A lock that a killed process left to its child is free a moment later; that of
-// a process at work is not.
-func TestLockOfAChild(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "lock")
-	for held, want := range map[time.Duration]error{lockPatience / 2: nil, 2 * lockPatience: errLocked} {
-		synctest.Test(t, func(t *testing.T) {
-			theirs, ours := create1(t, path), create1(t, path)
-			defer ours.Close()
-			check(t, lock(theirs))
-			time.AfterFunc(held, func() { theirs.Close() })
-			if err := lock(ours); !errors.Is(err, want) {
-				t.Errorf("held for %v: %v", held, err)
-			}
-			time.Sleep(held)
-		})
-	}
-}
-
-func create1(t *testing.T, path string) *os.File {
-	t.Helper()
-	f, err := os.Create(path)
-	check(t, err)
-	return f
-}

@@ -3,34 +3,23 @@ package runner
 import (
 	"encoding/base64"
 	"net/http"
-	"net/http/cgi"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/docgauge/docgauge/internal/dev/codehosts"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
 // gitServer serves bare repositories below root over HTTP, to those who have the token.
 func gitServer(t *testing.T, root, authorization string) *httptest.Server {
 	t.Helper()
-	program, err := exec.LookPath("git")
+	handler, err := codehosts.Git(root, authorization)
 	check(t, err)
-	backend := &cgi.Handler{Path: program, Args: []string{"http-backend"}, Env: []string{
-		"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=agent", "GIT_CONFIG_NOSYSTEM=1",
-		"GIT_CONFIG_GLOBAL=" + os.DevNull,
-	}}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") != authorization {
-			http.Error(w, "who are you?", http.StatusForbidden)
-			return
-		}
-		backend.ServeHTTP(w, r)
-	}))
+	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
 	return server
 }

@@ -1,0 +1,308 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/cgi"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/dev/codehosts"
+	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/dev/testbed"
+	"github.com/docgauge/docgauge/internal/site/runner"
+)
+
+var runnerKills = flag.Int("runner-kills", 15, "how often TestTortureRunner kills site serve, which has two jobs for "+
+	"each three kills; `make torture` uses 300")
+
+// tortureAgent is a stand-in for claude. Its prompt is "edit NAME", "fail NAME" or "look NAME". It leaves a
+// process behind, and works a moment.
+const tortureAgent = `#!/bin/sh
+# a stand-in
+read -r what name
+MARKER=%s setsid sh -c 'sleep 1000; : %[1]s' &
+sleep 0.$(($$ %% 4))
+if [ "$what" = edit ]; then echo "$name" >>"$name.md"; fi
+sleep 0.$(($$ %% 3))
+echo '{"type":"result","subtype":"success","total_cost_usd":0.25,"session_id":"s-1"}'
+[ "$what" != fail ]
+`
+
+// TestTortureRunner: the real binary carries out jobs, in a jail, and is killed at random moments. In the end
+// each job that was accepted has one end, that of its prompts; each that changed something has one branch with
+// each change once, and one pull request; no other branch, file or process is left.
+func TestTortureRunner(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("agents are jailed on Linux alone")
+	}
+	if _, err := exec.LookPath("bwrap"); err != nil {
+		engines.Need(t, engines.Missing{Engine: "bubblewrap", Install: "apt-get install bubblewrap"})
+	}
+	w := newTorturedRunner(t)
+	jobs := max(2, *runnerKills*2/3)
+	for kills := range *runnerKills {
+		s := w.serve(t, "site", "serve")
+		var sending sync.WaitGroup
+		sending.Go(func() { w.send(s.URL, len(w.prompts) < jobs*(kills+1)/(*runnerKills)+1) })
+		time.Sleep(time.Duration(rand.IntN(1800)) * time.Millisecond)
+		s.kill()
+		sending.Wait()
+		w.nothingRuns(kills)
+	}
+	s := w.serve(t, "site", "serve")
+	for len(w.prompts) < jobs {
+		w.send(s.URL, true)
+	}
+	ended := w.untilEnded(s.URL)
+	s.stop(t)
+	w.nothingRuns(*runnerKills)
+	w.compare(ended)
+	if !t.Failed() {
+		t.Logf("%d kills, %d jobs: %d completed, %d failed, %d pull requests, %d with a cost", *runnerKills, len(ended),
+			w.count(ended, runner.Completed), w.count(ended, runner.Failed), len(w.host.Pulls()), w.priced)
+	}
+}
+
+// torturedRunner is a site serve with its repository, its code host and what it was told.
+type torturedRunner struct {
+	place
+	t      *testing.T
+	host   *codehosts.Server
+	bare   string // the repository at the host
+	marker string // in the arguments of processes that agents leave
+	key    string
+
+	prompts map[string][]string // that were accepted, by job
+	unsure  map[string]string   // prompts whose answer was lost, to the job of a message, if they are one
+	n       int                 // of prompts
+	priced  int
+}
+
+func newTorturedRunner(t *testing.T) *torturedRunner {
+	const project, token = "docs-team/docs", "token-of-the-tests"
+	w := &torturedRunner{t: t, host: codehosts.New("github", project, token), prompts: map[string][]string{},
+		unsure: map[string]string{}, marker: "docgauge-torture-" + fmt.Sprint(rand.Uint64())}
+	repo, root, programs := engines.GitRepository(t), t.TempDir(), t.TempDir()
+	w.bare = filepath.Join(root, project+".git")
+	engines.Git(t, ".", "clone", "--quiet", "--bare", repo, w.bare)
+	engines.Git(t, w.bare, "config", "http.receivepack", "true")
+	git, err := exec.LookPath("git")
+	check(t, err)
+	backend := &cgi.Handler{Path: git, Args: []string{"http-backend"}, Env: []string{"GIT_PROJECT_ROOT=" + root,
+		"GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=agent", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=" + os.DevNull}}
+	mux := http.NewServeMux()
+	mux.Handle("/"+project+".git/", backend)
+	mux.Handle("/api/v3/", w.host)
+	w.host.Fault = func(_ http.ResponseWriter, r *http.Request, effect bool) bool {
+		if effect && r.Method == http.MethodPost { // so that answers are lost
+			time.Sleep(time.Duration(rand.IntN(100)) * time.Millisecond)
+		}
+		return false
+	}
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	agent := filepath.Join(programs, "claude")
+	writeText(t, agent, fmt.Sprintf(tortureAgent, w.marker))
+	check(t, os.Chmod(agent, 0o755))
+	dir := t.TempDir()
+	writeText(t, filepath.Join(dir, "access.log"), "")
+	w.place = place{dir, append(os.Environ(), "PATH="+programs+":"+os.Getenv("PATH"), "DOCGAUGE_SITE_LOGS=access.log",
+		"DOCGAUGE_SITE_REPO="+server.URL+"/"+project+".git", "DOCGAUGE_SITE_CODE_HOST=github",
+		"DOCGAUGE_SITE_CODE_HOST_URL="+server.URL+"/api/v3", "DOCGAUGE_SITE_TOKEN="+token,
+		"DOCGAUGE_SITE_AGENT=claude", "DOCGAUGE_SITE_AGENT_TOOLS="+programs, "DOCGAUGE_SITE_AGENT_HOSTS=api.example.com",
+		"DOCGAUGE_SITE_CHECK_COMMAND=test -e readme.md", "DOCGAUGE_SITE_JOB_CONCURRENCY=2")}
+	w.key = strings.TrimSpace(string(w.run(t, "site", "keys", "add", "--scope", "admin")))
+	return w
+}
+
+// send sends a job, if one is wanted, and a message for one.
+func (w *torturedRunner) send(url string, job bool) {
+	if job {
+		w.post(url, "")
+	}
+	for id := range w.prompts { // any
+		if rand.IntN(3) == 0 {
+			w.post(url, id)
+		}
+		break
+	}
+}
+
+// post sends a prompt as a job, or as a message for the job id.
+func (w *torturedRunner) post(url, id string) {
+	w.n++
+	prompt := fmt.Sprintf("%s p%d", []string{"edit", "edit", "edit", "look", "fail"}[rand.IntN(5)], w.n)
+	path := "/v2/agent/prj_site/job"
+	if id != "" {
+		path += "/" + id + "/message"
+	}
+	var job runner.Job
+	if err := w.ask(http.MethodPost, url+path, fmt.Sprintf(`{"prompt": %q}`, prompt), &job); err != nil {
+		w.unsure[prompt] = id
+		return
+	}
+	w.prompts[job.ID] = append(w.prompts[job.ID], prompt)
+}
+
+// ask returns an error if there is no answer. Other answers than good ones end the test.
+func (w *torturedRunner) ask(method, url, body string, into any) error {
+	r, err := http.NewRequestWithContext(w.t.Context(), method, url, strings.NewReader(body))
+	check(w.t, err)
+	r.Header.Set("Authorization", "Bearer "+w.key)
+	r.Header.Set("Content-Type", "application/json")
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode >= http.StatusMultipleChoices {
+		return fmt.Errorf("%s %s: %w: %s", method, url, errStatus, answer.Status)
+	}
+	return json.NewDecoder(answer.Body).Decode(into)
+}
+
+var errStatus = errors.New("unexpected status")
+
+// nothingRuns waits until no process of an agent is left.
+func (w *torturedRunner) nothingRuns(kills int) {
+	w.t.Helper()
+	testbed.Await(w.t, fmt.Sprintf("no process of an agent is left after %d kills", kills), func() bool {
+		all, err := filepath.Glob("/proc/[0-9]*/cmdline")
+		check(w.t, err)
+		return !slices.ContainsFunc(all, func(name string) bool {
+			text, _ := os.ReadFile(name) // it may have ended
+			return strings.Contains(string(text), w.marker) || strings.Contains(string(text), w.dir+"/site/jobs/work")
+		})
+	})
+}
+
+// journal returns the prompts of all jobs that site serve accepted.
+func (w *torturedRunner) journal() map[string][]string {
+	text, err := os.ReadFile(filepath.Join(w.dir, "site", "jobs", "jobs.ndjson"))
+	check(w.t, err)
+	all := map[string][]string{}
+	for line := range strings.Lines(string(text)) {
+		var e struct{ Event, Job, Prompt string }
+		check(w.t, json.Unmarshal([]byte(line), &e))
+		if e.Prompt != "" {
+			all[e.Job] = append(all[e.Job], e.Prompt)
+		}
+	}
+	return all
+}
+
+// untilEnded returns all jobs, when each has ended.
+func (w *torturedRunner) untilEnded(url string) map[string]runner.Job {
+	all := map[string]runner.Job{}
+	for id := range w.journal() {
+		testbed.Await(w.t, "job "+id+" has ended", func() bool {
+			var job runner.Job
+			check(w.t, w.ask(http.MethodGet, url+"/v2/agent/prj_site/job/"+id, "", &job))
+			all[id] = job
+			return job.Status != runner.Active
+		})
+	}
+	return all
+}
+
+func (w *torturedRunner) count(jobs map[string]runner.Job, status runner.Status) (n int) {
+	for _, job := range jobs {
+		if job.Status == status {
+			n++
+		}
+	}
+	return n
+}
+
+// compare compares the jobs, their branches and pull requests, and what is left, with what was accepted.
+func (w *torturedRunner) compare(ended map[string]runner.Job) {
+	t, accepted := w.t, w.journal()
+	for id, prompts := range w.prompts {
+		if got := accepted[id]; !slices.Equal(slices.DeleteFunc(slices.Clone(got), w.isUnsure), prompts) {
+			t.Errorf("job %s: accepted %q, kept %q", id, prompts, got)
+		}
+	}
+	pulls := map[string][]string{}
+	for _, p := range w.host.Pulls() {
+		pulls[p.Branch] = append(pulls[p.Branch], w.host.Link(p.Number))
+	}
+	var branches []string
+	for id, prompts := range accepted {
+		if w.prompts[id] == nil && !slices.ContainsFunc(prompts, w.isUnsure) {
+			t.Errorf("job %s: %q was not sent", id, prompts)
+		}
+		var files []string
+		for _, p := range prompts {
+			if what, name, _ := strings.Cut(p, " "); what == "edit" {
+				files = append(files, name)
+			}
+		}
+		job, branch, want := ended[id], runner.BranchPrefix+id, runner.Completed
+		if strings.HasPrefix(prompts[len(prompts)-1], "fail") {
+			want = runner.Failed
+		}
+		if job.Status != want || job.RetryAt != nil {
+			t.Errorf("job %s: %q is %s, want %s", id, prompts, job.Status, want)
+		}
+		if job.Cost != nil {
+			// The stand-in has one session a job; what it reports of a resumed one includes what it reported before.
+			w.priced++
+			if *job.Cost != 0.25 {
+				t.Errorf("job %s: %q cost %v", id, prompts, *job.Cost)
+			}
+		}
+		if len(files) == 0 {
+			if len(pulls[branch]) > 0 || job.PRLink != nil {
+				t.Errorf("job %s: %q changed nothing, but has %q", id, prompts, pulls[branch])
+			}
+			continue
+		}
+		branches = append(branches, branch)
+		if len(pulls[branch]) != 1 || job.PRLink == nil || *job.PRLink != pulls[branch][0] {
+			t.Errorf("job %s: pull requests %q", id, pulls[branch])
+		}
+		log := engines.Git(t, w.bare, "log", "--reverse", "--format=%s", "main.."+branch)
+		got := engines.Git(t, w.bare, "diff", "--name-only", "main", branch)
+		if wantLog := "edit " + strings.Join(files, "\nedit "); log != wantLog ||
+			len(strings.Fields(got)) != len(files) {
+			t.Errorf("job %s: commits %q of %q, want %q", id, log, got, wantLog)
+		}
+		for _, name := range files {
+			if text := engines.Git(t, w.bare, "show", branch+":"+name+".md"); text != name {
+				t.Errorf("job %s: %s.md is %q", id, name, text)
+			}
+		}
+	}
+	slices.Sort(branches)
+	for _, repo := range []string{w.bare, filepath.Join(w.dir, "site", "jobs", "copies", "prj_site.git")} {
+		got := engines.Git(t, repo, "for-each-ref", "--format=%(refname:short)", "refs/heads/"+runner.BranchPrefix)
+		if got != strings.Join(branches, "\n") {
+			t.Errorf("%s has the branches\n%s\nwant\n%s", repo, got, strings.Join(branches, "\n"))
+		}
+		if list := engines.Git(t, repo, "worktree", "list"); strings.Contains(list, "\n") {
+			t.Errorf("%s has worktrees: %s", repo, list)
+		}
+	}
+	left, err := filepath.Glob(filepath.Join(w.dir, "site", "jobs", "work", "prj_site", "job_*", "*"))
+	check(t, err)
+	for _, name := range left {
+		if filepath.Base(name) != "home" {
+			t.Errorf("left: %s", name)
+		}
+	}
+}
+
+func (w *torturedRunner) isUnsure(prompt string) bool { _, ok := w.unsure[prompt]; return ok }
