@@ -63,7 +63,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestSelection: several jobs share a pull request; one without a row is unknown; the newest
+// TestSelection: several jobs share a pull request, and its cost; one without a row is unknown; the newest
 // merge is first; others than those selected are left out, and an archive may have no windows.
 func TestSelection(t *testing.T) {
 	merged := func(link, project string, days int) journal.PullRequest {
@@ -71,8 +71,11 @@ func TestSelection(t *testing.T) {
 			Merged: now.AddDate(0, 0, -days), Changed: []string{"a.mdx"}}
 	}
 	s := store{
-		[]journal.Job{{PRLink: "one"}, {PRLink: "one", Pages: []string{"/named"}}, {PRLink: "two"}, {PRLink: "three"},
-			{PRLink: "new", Project: "prj_a"}, {}},
+		[]journal.Job{
+			{PRLink: "one", State: journal.Completed, JobID: "j1", Cost: new(1.0), CostUnit: "USD"},
+			{PRLink: "one", State: journal.Completed, JobID: "j2", Estimate: 0.5, Pages: []string{"/named"}},
+			{PRLink: "two"}, {PRLink: "three"}, {PRLink: "new", Project: "prj_a", Cost: new(9.0)}, {},
+		},
 		[]journal.PullRequest{merged("one", "prj_a", 9), merged("two", "prj_a", 1), merged("three", "prj_b", 5)},
 	}
 	for want, selection := range map[string]pulls.Selection{
@@ -88,8 +91,19 @@ func TestSelection(t *testing.T) {
 			if o.Link == "one" && !slices.Equal(o.Pages, []string{"/named"}) {
 				t.Error(o.Pages)
 			}
+			if o.Link == "one" && o.Cost.Text() != "1.5 USD (1 of 2 jobs estimated)" {
+				t.Error(o.Cost.Text())
+			}
 			if o.Link == "new" && !strings.Contains(o.Problem, "not read yet") {
 				t.Error(o.Problem)
+			}
+		}
+		// What was not merged is not in the cost.
+		wanted := map[string]string{"two three one new": "at least 1.5 USD (1 of 3 jobs unknown)",
+			"two one new": "at least 1.5 USD (1 of 3 jobs unknown)", "three one new": "1.5 USD (1 of 2 jobs estimated)"}
+		for _, s := range all.Summaries {
+			if s.Project == "prj_a" && s.Cost.Text() != wanted[want] {
+				t.Errorf("%s: %+v", want, s)
 			}
 		}
 		if got := strings.Join(links, " "); err != nil || got != want {
