@@ -61,37 +61,49 @@ func TestDue(t *testing.T) {
 }
 
 // put inserts an attempt by hand: its rows, written so many hours ago, and a
-// marker of that age unless it is negative.
-func put(t *testing.T, e engine, name string, day int, attempt uint64, rows, written, committed int) {
+// marker of that age unless it is negative. Two rows of agents are those of the site.
+func put(t *testing.T, e engine, d *dataset, name string, day int, attempt uint64, rows, written, committed int) {
 	t.Helper()
 	from := windowOf(day, 1, 0).Rev.From
 	head := fmt.Sprintf("'prj_a', 'day', toDate('%s'), toDate('%s'), toUInt64(%d)", from, from+1, attempt)
-	must(t, e, fmt.Sprintf("INSERT INTO %s.%s (%s, written_at) SELECT %s, concat('/p', toString(number)), "+
-		"toInt64(%d), toInt64(1), toInt64(1), toInt32(%d), toUInt8(1), toUInt8(1), toInt64(1), now() - %d FROM "+
-		"system.numbers LIMIT %d",
-		name, visitors.rows, names(visitors.rowColumns()), head, attempt, attempt, written*3600, rows))
+	row := fmt.Sprintf("concat('/p', toString(number)), toInt64(%d), toInt64(1), toInt64(1)", attempt)
+	marker := fmt.Sprintf("toInt64(1), toInt64(1), toInt64(1), toInt64(%d)", rows)
+	if d == agents {
+		row = fmt.Sprintf("if(number < 2, '', concat('/p', toString(number))), concat('a', toString(number)), 'tool', "+
+			"'ai', toUInt8(1), toInt64(%d), toInt64(%d)", attempt, int(attempt)+rows-2)
+		marker = fmt.Sprintf("toInt64(%d)", rows-2)
+	}
+	rev := fmt.Sprintf("toInt32(%d), toUInt8(1), toUInt8(1), toInt64(1)", attempt)
+	must(t, e, fmt.Sprintf("INSERT INTO %s.%s (%s, written_at) SELECT %s, %s, %s, now() - %d FROM system.numbers "+
+		"LIMIT %d", name, d.rows, names(d.rowColumns()), head, row, rev, written*3600, rows))
 	if committed >= 0 {
-		must(t, e, fmt.Sprintf("INSERT INTO %s.%s (%s, committed_at) SELECT %s, toInt64(1), toInt64(1), toInt64(1), "+
-			"toInt64(%d), toInt32(%d), toUInt8(1), toUInt8(1), toInt64(1), now() - %d",
-			name, visitors.markers, names(visitors.markerColumns()), head, rows, attempt, committed*3600))
+		must(t, e, fmt.Sprintf("INSERT INTO %s.%s (%s, committed_at) SELECT %s, %s, %s, now() - %d", name, d.markers,
+			names(d.markerColumns()), head, marker, rev, committed*3600))
 	}
 }
 
 // TestCollect has attempts of every kind, and readers who look on.
 func TestCollect(t *testing.T) {
-	both(t, func(t *testing.T, e engine) { collects(t, e) })
+	both(t, func(t *testing.T, e engine) {
+		for _, d := range datasets {
+			t.Run(d.report.String(), func(t *testing.T) { t.Parallel(); collects(t, e, d) })
+		}
+	})
 }
 
-func collects(t *testing.T, e engine) {
+func collects(t *testing.T, e engine, d *dataset) {
 	name := database(t, e)
-	s, r := open(t, e.DSN(name)), newReader(t, e.DSN(name))
+	s, r := open(t, e.DSN(name), d.report), newReader(t, e.DSN(name))
 	check(t, s.Check(t.Context()))
-	put(t, e, name, 0, 1, 30, 90, 89) // superseded 50 h ago: due
-	put(t, e, name, 0, 2, 40, 60, -1) // never committed, 60 h old: due
-	put(t, e, name, 0, 3, 50, 51, 50) // superseded 2 h ago
-	put(t, e, name, 0, 4, 60, 3, 2)   // shown
-	put(t, e, name, 0, 5, 70, 1, -1)  // being written
-	put(t, e, name, 1, 6, 80, 90, 89) // shown since long
+	put := func(day int, attempt uint64, rows, written, committed int) {
+		put(t, e, d, name, day, attempt, rows, written, committed)
+	}
+	put(0, 1, 30, 90, 89) // superseded 50 h ago: due
+	put(0, 2, 40, 60, -1) // never committed, 60 h old: due
+	put(0, 3, 50, 51, 50) // superseded 2 h ago
+	put(0, 4, 60, 3, 2)   // shown
+	put(0, 5, 70, 1, -1)  // being written
+	put(1, 6, 80, 90, 89) // shown since long
 	want := []uint64{1, 2}
 	dry, err := s.Collect(t.Context(), true)
 	if err != nil || !slices.Equal(ids(dry), want) {
@@ -102,7 +114,8 @@ func collects(t *testing.T, e engine) {
 	go func() {
 		defer close(looked)
 		for ctx.Err() == nil {
-			if a, b := r.shown(windowOf(0, 1, 0).Rev.Key), r.shown(windowOf(1, 1, 0).Rev.Key); a != 4 || b != 6 {
+			a := r.shown(windowOf(0, 1, 0).For(d.report).Rev.Key)
+			if b := r.shown(windowOf(1, 1, 0).For(d.report).Rev.Key); a != 4 || b != 6 {
 				t.Errorf("a reader sees the attempts %d and %d", a, b)
 			}
 		}
@@ -110,15 +123,15 @@ func collects(t *testing.T, e engine) {
 	done, err := s.Collect(t.Context(), false)
 	stop()
 	<-looked
-	if err != nil || cmp.Diff(dry, done) != "" {
+	if err != nil || cmp.Diff(dry, done) != "" || done[0].Report != d.report {
 		t.Errorf("Collect = %v, %v; dry run said %v", done, err, dry)
 	}
-	left := must(t, e, "SELECT groupArray(a) FROM (SELECT DISTINCT attempt AS a FROM "+name+"."+visitors.rows+
+	left := must(t, e, "SELECT groupArray(a) FROM (SELECT DISTINCT attempt AS a FROM "+name+"."+d.rows+
 		" ORDER BY a)")
 	if strings.TrimSpace(left) != "[3,4,5,6]" {
 		t.Errorf("rows are left of %s", left)
 	}
-	if markers := must(t, e, "SELECT count() FROM "+name+"."+visitors.markers); strings.TrimSpace(markers) != "4" {
+	if markers := must(t, e, "SELECT count() FROM "+name+"."+d.markers); strings.TrimSpace(markers) != "4" {
 		t.Errorf("%s markers are left", markers)
 	}
 	if again, err := s.Collect(t.Context(), false); err != nil || len(again) != 0 {
@@ -165,7 +178,7 @@ func TestTimeZones(t *testing.T) {
 			if got := must(t, server, "SELECT timezone()"); strings.TrimSpace(got) != zone {
 				t.Fatalf("the server is in %s", got)
 			}
-			collects(t, server)
+			collects(t, server, visitors)
 			s, r := newSink(t, server)
 			w := windowOf(0, 1, 10)
 			replace(t, s, w)

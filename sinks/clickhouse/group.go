@@ -149,7 +149,8 @@ func (s *Sink) gather(d *delivery) []*delivery {
 	defer s.queue.mu.Unlock()
 	s.queue.waiting = slices.DeleteFunc(s.queue.waiting, func(other *delivery) bool {
 		more, m := max(other.Revision().Rows, 0), month(other)
-		if other.alone || other.Revision().Report != d.Revision().Report || len(group) == groupWindows || rows+more > groupRows || !months[m] && len(months) == most {
+		if other.alone || other.Revision().Report != d.Revision().Report || len(group) == groupWindows ||
+			rows+more > groupRows || !months[m] && len(months) == most {
 			return false
 		}
 		group, rows, months[m] = append(group, other), rows+more, true

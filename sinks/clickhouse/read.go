@@ -161,7 +161,8 @@ func (ses *session) conditions(ctx context.Context, scope sinks.Scope) (out []st
 	err = ses.query(ctx, query, func(rows driver.Rows) error {
 		var project, granularity string
 		err := rows.Scan(&project, &granularity)
-		if err == nil && series.Has(analytics.Key{Report: ses.of.report, Project: project, Granularity: analytics.Granularity(granularity)}) {
+		key := analytics.Key{Report: ses.of.report, Project: project, Granularity: analytics.Granularity(granularity)}
+		if err == nil && series.Has(key) {
 			out = append(out, fmt.Sprintf("project = %s AND granularity = %s%s",
 				quote(project), quote(granularity), dates))
 		}

@@ -83,7 +83,8 @@ func (ses *session) list(ctx context.Context, scope sinks.Scope) iter.Seq2[analy
 			WHERE (%[1]s) > ($1, $2, $3::date, $4::date) AND ($5::text[] IS NULL OR project = ANY($5))
 			AND ($6::text[] IS NULL OR granularity = ANY($6))
 			AND window_start >= $7::date AND window_end <= $8::date ORDER BY %[1]s LIMIT %[4]d`,
-			keyColumns, revisionColumns, ses.in(ses.of.windows.name), windowsAtOnce, strings.Join(totals, ", "), ses.of.count.name)
+			keyColumns, revisionColumns, ses.in(ses.of.windows.name), windowsAtOnce, strings.Join(totals, ", "),
+			ses.of.count.name)
 		after := []any{"", "", "0001-01-01", "0001-01-01"}
 		for {
 			page, err := ses.page(ctx, query, append(after, w.projects, w.granularities, w.from, w.to)...)

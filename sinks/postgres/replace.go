@@ -146,8 +146,9 @@ func (ses *session) upsert() string {
 			set = append(set, fmt.Sprintf("%s = EXCLUDED.%[1]s", c.name))
 		}
 	}
-	return fmt.Sprintf("INSERT INTO %s (%s) VALUES (%s) ON CONFLICT (%s) DO UPDATE SET %s", ses.in(ses.of.windows.name), names(ses.of.windows.columns),
-		strings.Join(values, ", "), keyColumns, strings.Join(set, ", "))
+	return fmt.Sprintf("INSERT INTO %s (%s) VALUES (%s) ON CONFLICT (%s) DO UPDATE SET %s",
+		ses.in(ses.of.windows.name), names(ses.of.windows.columns), strings.Join(values, ", "), keyColumns,
+		strings.Join(set, ", "))
 }
 
 // keyValues are a window as arguments: dates as text, which does not depend on a zone.

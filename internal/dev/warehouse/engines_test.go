@@ -270,7 +270,7 @@ func testPostgres(t *testing.T, version string) {
 		}
 	}
 	dsn := engines.RunPostgres(t, version).DSN("postgres")
-	sink, err := postgres.New(postgres.Options{DSN: dsn, Now: time.Now, Reports: []analytics.Report{analytics.AgentsReport}})
+	sink, err := postgres.New(postgres.Options{DSN: dsn, Now: time.Now, Reports: analytics.Reports})
 	withAgents(t).into(t, sink, err)
 	conn, err := pgx.Connect(t.Context(), dsn)
 	if err != nil {
