@@ -118,9 +118,10 @@ const (
 
 // Plan returns the windows to read now, in order: missing newest windows, open
 // windows, the missing ones before the newest, settling windows, backfill, rolling
-// backfill; the last three from new to old. In each of the six, the windows of one report follow those
-// of another, and of each the projects take turns. No window comes twice; of those with the same days the first is read for all. If the
-// first window of the plan failed before, one that did not precedes it.
+// backfill; the last three from new to old. In each of the six, the windows of one report follow
+// those of another, and of each the projects take turns. No window comes twice; of those with the
+// same days the first is read for all. If the first window of the plan failed before, one that did
+// not precedes it.
 //
 // It also returns the windows that wait for their time: those that are set aside, and those whose
 // totals are known and whose rows are read when they have settled. The Why of each says so.

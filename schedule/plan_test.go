@@ -155,7 +155,8 @@ func TestLostWindows(t *testing.T) {
 		Provisional: []analytics.Key{old, recent, other},
 	}
 	diffLines(t, due(in), "missing a day [2026-03-01,2026-03-02) newest", "missing a day [2026-01-10,2026-01-11)")
-	if gaps := schedule.Gaps(in, schedule.Wanted{Source: schedule.Source{Project: "a"}, Spec: in.Specs[0]}); len(gaps) != 2 {
+	of := schedule.Wanted{Source: schedule.Source{Project: "a"}, Spec: in.Specs[0]}
+	if gaps := schedule.Gaps(in, of); len(gaps) != 2 {
 		t.Errorf("gaps: %v", gaps)
 	}
 }
@@ -280,7 +281,8 @@ func TestDueIsWhatTheRulesSay(t *testing.T) {
 				}
 			}
 			slices.SortFunc(missing, func(a, b analytics.Window) int { return cmp.Compare(b.To, a.To) })
-			if diff := gocmp.Diff(missing, schedule.Gaps(in, schedule.Wanted{Source: schedule.Source{Project: project}, Spec: spec})); diff != "" {
+			of := schedule.Wanted{Source: schedule.Source{Project: project}, Spec: spec}
+			if diff := gocmp.Diff(missing, schedule.Gaps(in, of)); diff != "" {
 				t.Fatalf("gaps of %s: %s", spec, diff)
 			}
 		}

@@ -83,7 +83,8 @@ func newPostgres(t *testing.T) (warehouse, error) {
 		name: "postgres", env: []string{"DOCGAUGE_POSTGRES_DSN=" + dsn}, query: query, absent: "does not exist",
 		micros: "(extract(epoch from exported_at) * 1000000)::bigint",
 		empty: func(t *testing.T) {
-			if _, err := query(t.Context(), "TRUNCATE docgauge_visitors, docgauge_totals, docgauge_agents, docgauge_agents_windows"); err != nil {
+			const tables = "docgauge_visitors, docgauge_totals, docgauge_agents, docgauge_agents_windows"
+			if _, err := query(t.Context(), "TRUNCATE "+tables); err != nil {
 				t.Fatal(err)
 			}
 		},

@@ -98,8 +98,9 @@ func New(c Config) (*Sandbox, error) {
 	script.Priced = c.Scenario == Growth
 	jobs := runner.Options{
 		Dir: c.DataDir, Workers: c.Agent.Workers,
-		ArchiveAfter: c.Agent.ArchiveAfter, Source: func(string) runner.Source { return runner.Source{Repository: "docgauge/sandbox", Ref: "main"} },
-		Model: jobModel, Editor: agent.Pretend{File: changedFile(c.Seed, s.site.pages)}, Host: s.pulls,
+		ArchiveAfter: c.Agent.ArchiveAfter,
+		Source:       func(string) runner.Source { return runner.Source{Repository: "docgauge/sandbox", Ref: "main"} },
+		Model:        jobModel, Editor: agent.Pretend{File: changedFile(c.Seed, s.site.pages)}, Host: s.pulls,
 		Now: c.Now, Logger: c.Logger,
 	}
 	if r := c.Agent.Repo; r != nil {

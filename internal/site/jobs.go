@@ -116,7 +116,8 @@ func (r *JobRules) parseRepos(projects []string) error {
 	s, tokenHost := r.settings, ""
 	for _, text := range elements(s.Repo) {
 		add := func(format string, args ...any) {
-			problems = append(problems, fmt.Errorf("DOCGAUGE_SITE_REPO: %.200s: %w", hideUser(text), fmt.Errorf(format, args...)))
+			err := fmt.Errorf(format, args...)
+			problems = append(problems, fmt.Errorf("DOCGAUGE_SITE_REPO: %.200s: %w", hideUser(text), err))
 		}
 		project, source, named := strings.Cut(text, "=")
 		if !named || analytics.CheckProject(project) != nil {
@@ -318,7 +319,9 @@ func (r *JobRules) Level() slog.Level {
 
 // OpenJobs opens the jobs below dir and continues those that are active. If there is no jail, they fail,
 // and Refused says why no more are taken.
-func OpenJobs(ctx context.Context, r *JobRules, dir string, now func() time.Time, logger *slog.Logger) (_ *Jobs, err error) {
+func OpenJobs(
+	ctx context.Context, r *JobRules, dir string, now func() time.Time, logger *slog.Logger,
+) (_ *Jobs, err error) {
 	j := &Jobs{repos: map[string]*runner.Repo{}}
 	defer func() {
 		if err != nil {

@@ -88,8 +88,8 @@ const (
 
 // Apply makes the changes, all or none of them, and returns the changed jobs, with Seq and
 // Version. A job that ends is counted in agent_jobs_finished_total, and its cost in ReportedCost or
-// itself in agent_jobs_cost_unknown_total; one that is now known to be created in JobCost. Errors: journal.ErrRaced, journal.ErrDuplicate and journal.TakenError,
-// or one that names the database.
+// itself in agent_jobs_cost_unknown_total; one that is now known to be created in JobCost. Errors:
+// journal.ErrRaced, journal.ErrDuplicate and journal.TakenError, or one that names the database.
 func (db *DB) Apply(ctx context.Context, changes ...journal.Change) ([]journal.Job, error) {
 	out := make([]journal.Job, len(changes))
 	err := db.write(ctx, func(t *tx) {

@@ -31,7 +31,8 @@ func TestWhatWasLearned(t *testing.T) {
 	}
 	check(t, db.Close())
 	db = open(t, dir)
-	same(t, []analytics.Aside{aside(first.Key, 2), aside(agents, 7), aside(second.Key, 1)}, must(db.Asides(t.Context()))(t))
+	asides := []analytics.Aside{aside(first.Key, 2), aside(agents, 7), aside(second.Key, 1)}
+	same(t, asides, must(db.Asides(t.Context()))(t))
 	moved := []state.Movement{{
 		Project: "prj_a", Granularity: analytics.Day, Report: analytics.AgentsReport, Kind: "between", Times: 2, At: now,
 	}}

@@ -58,7 +58,8 @@ func snapshot() *view.Snapshot {
 		Jobs: []view.Job{
 			{Project: "prj_a", Prompt: "a.md", State: "completed", Result: "pr", PRLink: "https://code.example/pr/1",
 				Begun: monday.Time(), Ended: monday.Time().Add(time.Minute),
-				Pull: &view.PullRequest{State: "merged", Opened: monday.Time().Add(time.Hour)}, Cost: new(.25), CostUnit: "USD", Tokens: new(int64(1200))},
+				Pull: &view.PullRequest{State: "merged", Opened: monday.Time().Add(time.Hour)}, Cost: new(.25),
+				CostUnit: "USD", Tokens: new(int64(1200))},
 			{Project: "prj_b", Prompt: "b.md", State: "completed", Result: "pr", PRLink: "javascript:alert(1)",
 				Begun: monday.Time()},
 			{Project: "prj_b", Prompt: "c.md", State: "active", Title: "Fix, all"},

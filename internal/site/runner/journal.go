@@ -26,8 +26,9 @@ const (
 	eventStarted   = "started"   // work on the next instruction began, or began again
 	eventCommitted = "committed" // the editor is done: change, report
 	eventPostponed = "postponed" // the instruction is tried again later: until, failure, output, report
-	eventEnded     = "ended"     // the instruction is over: status, link, failure, output, and the report unless that was committed
-	eventArchived  = "archived"  // the job was archived by age
+	// The instruction is over: status, link, failure, output, and the report unless that was committed.
+	eventEnded    = "ended"
+	eventArchived = "archived" // the job was archived by age
 )
 
 // event is one line of the journal.

@@ -100,8 +100,8 @@ func (l *listener) stream(stderr bool) io.Writer {
 var sessionForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$`)
 
 // limits are words of errors that pass by themselves.
-var limits = regexp.MustCompile(`(?i)\brate.?limit|(usage|session|hour|daily|weekly) limit|hit your limit|quota|overloaded|` +
-	`too many requests|resource.?exhausted|\b(429|529)\b`)
+var limits = regexp.MustCompile(`(?i)\brate.?limit|(usage|session|hour|daily|weekly) limit|hit your limit|` +
+	`quota|overloaded|too many requests|resource.?exhausted|\b(429|529)\b`)
 
 var (
 	errLimit    = errors.New("the agent met a limit of its model's service")
