@@ -45,12 +45,6 @@ echo '{"type":"result","subtype":"success","total_cost_usd":0.25,"session_id":"s
 // each job that was accepted has one end, that of its prompts; each that changed something has one branch with
 // each change once, and one pull request; no other branch, file or process is left.
 func TestTortureRunner(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("agents are jailed on Linux alone")
-	}
-	if _, err := exec.LookPath("bwrap"); err != nil {
-		engines.Need(t, engines.Missing{Engine: "bubblewrap", Install: "apt-get install bubblewrap"})
-	}
 	w := newTorturedRunner(t)
 	jobs := max(2, *runnerKills*2/3)
 	for kills := range *runnerKills {
@@ -76,6 +70,35 @@ func TestTortureRunner(t *testing.T) {
 	}
 }
 
+// TestCostOfAnAgent: what an agent in the jail of a site reports is what the dashboard shows as the cost of the
+// merged change: through the job, the journal of another docgauge, the pull request and Prometheus.
+func TestCostOfAnAgent(t *testing.T) {
+	w := newTorturedRunner(t)
+	site := w.serve(t, "site", "serve")
+	p := place{t.TempDir(), append(os.Environ(), "DOCGAUGE_BASE_URL="+site.URL, "DOCGAUGE_PROJECTS=prj_site",
+		"DOCGAUGE_API_KEY="+w.key, "DOCGAUGE_BUDGET=0", "DOCGAUGE_WINDOWS=day", "DOCGAUGE_OPEN_WINDOWS=",
+		"DOCGAUGE_PROMPTS_DIR=prompts", "DOCGAUGE_PROMPTS_ON_NEW_STATE=submit", "DOCGAUGE_POLL_INTERVAL=1s",
+		"DOCGAUGE_GITHUB_URL="+w.host.Web+w.host.Prefix, "DOCGAUGE_GITHUB_TOKEN="+w.host.Token)}
+	writePrompt(t, filepath.Join(p.dir, "prompts", "edit.md"), "edit page")
+	w.host.Fault = func(_ http.ResponseWriter, r *http.Request, effect bool) bool {
+		if effect && r.Method == http.MethodPost { // it is merged as soon as it is there
+			w.host.Merge(1)
+		}
+		return false
+	}
+	daemon := p.serve(t)
+	server := engines.RunPrometheus(t, engines.PrometheusConfig{
+		Scrapes: []engines.Scrape{{URL: daemon.URL + "/metrics", Interval: time.Second}},
+	})
+	const cost = `docgauge_agent_pull_request_cost{basis="reported"}`
+	server.Await(t, cost)
+	q := question{t, server, server.ScrapedAt(t, cost, "")}
+	q.is(map[string]float64{"USD": 0.25}, dashboardQuery(t, "docgauge-agent-jobs.json", "Cost per merge"), "unit")
+	daemon.stop(t)
+	site.stop(t)
+	w.nothingRuns(0)
+}
+
 // torturedRunner is a site serve with its repository, its code host and what it was told.
 type torturedRunner struct {
 	place
@@ -92,6 +115,12 @@ type torturedRunner struct {
 }
 
 func newTorturedRunner(t *testing.T) *torturedRunner {
+	if runtime.GOOS != "linux" {
+		t.Skip("agents are jailed on Linux alone")
+	}
+	if _, err := exec.LookPath("bwrap"); err != nil {
+		engines.Need(t, engines.Missing{Engine: "bubblewrap", Install: "apt-get install bubblewrap"})
+	}
 	const project, token = "docs-team/docs", "token-of-the-tests"
 	w := &torturedRunner{t: t, host: codehosts.New("github", project, token), prompts: map[string][]string{},
 		unsure: map[string]string{}, marker: "docgauge-torture-" + fmt.Sprint(rand.Uint64())}
@@ -114,6 +143,7 @@ func newTorturedRunner(t *testing.T) *torturedRunner {
 	}
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
+	w.host.Web = server.URL
 	agent := filepath.Join(programs, "claude")
 	writeText(t, agent, fmt.Sprintf(tortureAgent, w.marker))
 	check(t, os.Chmod(agent, 0o755))

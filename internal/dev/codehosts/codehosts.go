@@ -34,8 +34,8 @@ type Server struct {
 	Kind    analytics.CodeHost
 	Project string
 	Token   string // others get 401
-	// Prefix is the path before the API.
-	Prefix string
+	// Prefix is the path before the API, Web the address of its pages.
+	Prefix, Web string
 	// ReadOnly is a token that may read only; with Private, the token does not even see the project.
 	ReadOnly, Private bool
 	// PerPage is the most entries of a list at once, 0 = 50.
@@ -52,7 +52,7 @@ type Server struct {
 // New returns a server of a kind: github, gitlab or gitea.
 func New(kind, project, token string) *Server {
 	h := analytics.FindCodeHost(kind)
-	return &Server{Kind: h, Project: project, Token: token, Prefix: h.Suffix}
+	return &Server{Kind: h, Project: project, Token: token, Prefix: h.Suffix, Web: "https://git.example"}
 }
 
 // Add adds a pull request, with the next number.
@@ -98,9 +98,9 @@ func (s *Server) Asked() (methods []string) {
 
 // Link returns that of a pull request.
 func (s *Server) Link(number int) string {
-	form := map[string]string{"github": "https://git.example/%s/pull/%d", "gitea": "https://git.example/%s/pulls/%d",
-		"gitlab": "https://git.example/%s/-/merge_requests/%d"}[s.Kind.Name]
-	return fmt.Sprintf(form, s.Project, number)
+	form := map[string]string{"github": "%s/%s/pull/%d", "gitea": "%s/%s/pulls/%d",
+		"gitlab": "%s/%s/-/merge_requests/%d"}[s.Kind.Name]
+	return fmt.Sprintf(form, s.Web, s.Project, number)
 }
 
 // RoundTrip answers a request without a network. A handler that panics with http.ErrAbortHandler drops the
@@ -194,6 +194,10 @@ func (s *Server) answer(r *http.Request) (status int, header map[string]string, 
 		return refuse(http.StatusNotFound, notFound)
 	case path == s.Prefix+root && r.Method == http.MethodGet:
 		return http.StatusOK, nil, s.shownProject()
+	case r.Method == http.MethodGet && strings.HasPrefix(path, s.Prefix+root+list+"/"):
+		return s.one(strings.TrimPrefix(path, s.Prefix+root+list+"/"))
+	case r.Method == http.MethodGet && strings.HasPrefix(path, s.Prefix+root+"/issues/"):
+		return http.StatusOK, nil, []object{} // its events
 	case path != s.Prefix+root+list:
 		return refuse(http.StatusNotFound, notFound)
 	case r.Method == http.MethodGet:
@@ -266,6 +270,24 @@ func (s *Server) shown(p Pull) object {
 	}
 	shown["state"] = state
 	return shown
+}
+
+// one is a pull request, or a list about it, which is empty: only GitHub's are read.
+func (s *Server) one(path string) (status int, header map[string]string, answer any) {
+	number, about, _ := strings.Cut(path, "/")
+	n, err := strconv.Atoi(number)
+	switch {
+	case err != nil || n < 1 || n > len(s.pulls):
+		return http.StatusNotFound, nil, object{"message": "Not Found"}
+	case about != "":
+		return http.StatusOK, nil, []object{}
+	}
+	p := s.shown(s.pulls[n-1])
+	p["head"].(object)["sha"] = "head"
+	if s.pulls[n-1].State == "merged" {
+		p["merged_at"], p["merge_commit_sha"] = p["created_at"], "merge"
+	}
+	return http.StatusOK, nil, p
 }
 
 // list is a page of the pull requests that a query asks for, the newest first.
