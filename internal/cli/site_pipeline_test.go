@@ -76,6 +76,21 @@ counted AS (SELECT granularity, window_start, window_end, path, count(DISTINCT r
 	JOIN read ON day >= window_start AND day < window_end GROUP BY ALL)
 `
 
+// agentsCountedByDuckDB are its numbers of agents, for the same windows: those on each page, and those of the
+// site, which has no path. It goes on from countedByDuckDB.
+const agentsCountedByDuckDB = `, named AS (SELECT (ip, ua) AS reader, day,
+	unnest([replace(target, '.md', ''), '']) AS path,
+	CASE WHEN ua LIKE '%Claude-User%' THEN 'Claude-User answers' WHEN ua LIKE 'curl%' THEN 'curl tool'
+		WHEN target LIKE '%.md' THEN 'unnamed coding' ELSE 'browser human' END AS agent,
+	CASE WHEN ua LIKE '%Claude-User%' OR target LIKE '%.md' THEN 'ai' WHEN ua LIKE 'curl%' THEN 'neither'
+		ELSE 'human' END AS audience FROM views),
+exported AS (SELECT granularity, window_start, window_end, path, agent || ' ' || class AS agent, audience,
+	visitors, requests FROM read_parquet('DATA/agents/v1/**/*.parquet', hive_partitioning = false)),
+readers AS (SELECT granularity, window_start, window_end, path, agent, audience, count(DISTINCT reader) AS visitors,
+	count(*) AS requests FROM (SELECT DISTINCT granularity, window_start, window_end FROM files)
+	JOIN named ON day >= window_start AND day < window_end GROUP BY ALL)
+`
+
 // overSite serves a log, and returns the place whose commands ask that site.
 func (p place) overSite(t *testing.T, log string) (place, *sidecar) {
 	t.Helper()
@@ -179,6 +194,7 @@ func TestPipelineOverSite(t *testing.T) {
 	log := filepath.Join(p.dir, "access.log")
 	writeText(t, log, siteLog(nil))
 	p.env = append(p.env, "DOCGAUGE_PROMPTS_DIR=", "DOCGAUGE_WINDOWS=day,week,month,28d",
+		"DOCGAUGE_REPORTS=visitors,agents",
 		"DOCGAUGE_SINCE="+testbed.DaysAgo(siteDays).String())
 	p, site := p.overSite(t, log)
 	p.run(t, "export")
@@ -190,16 +206,21 @@ func TestPipelineOverSite(t *testing.T) {
 		t.Errorf("outcomes:\n%s", out)
 	}
 
-	with := strings.NewReplacer("LOG", log, "DATA", filepath.Join(p.dir, "data"), "TODAY",
-		testbed.DaysAgo(0).String()).Replace(countedByDuckDB)
+	replace := strings.NewReplacer("LOG", log, "DATA", filepath.Join(p.dir, "data"), "TODAY", testbed.DaysAgo(0).String())
+	with := replace.Replace(countedByDuckDB)
+	withAgents := with + replace.Replace(agentsCountedByDuckDB)
 	answers, err := engines.DuckDB.Query(t.Context(), t.TempDir(), nil,
 		with+`(SELECT 'counted', * FROM (FROM counted WHERE granularity <> 'today' EXCEPT FROM files))
 			UNION ALL (SELECT 'in files', * FROM (FROM files EXCEPT FROM counted))`,
 		with+`SELECT granularity, count(*), count(*) FILTER (human + ai > total) FROM files GROUP BY ALL ORDER BY 1`,
 		with+`SELECT granularity, path, human, ai, total FROM counted
-			QUALIFY window_end = max(window_end) OVER (PARTITION BY granularity) ORDER BY granularity, path`)
+			QUALIFY window_end = max(window_end) OVER (PARTITION BY granularity) ORDER BY granularity, path`,
+		withAgents+`(SELECT 'counted', * FROM (FROM readers EXCEPT FROM exported))
+			UNION ALL (SELECT 'in files', * FROM (FROM exported EXCEPT FROM readers))`,
+		withAgents+`SELECT granularity, agent, audience, visitors, requests FROM readers WHERE path = ''
+			QUALIFY window_end = max(window_end) OVER (PARTITION BY granularity)`)
 	engines.Need(t, err)
-	for _, row := range answers[0].Rows[:min(10, len(answers[0].Rows))] {
+	for _, row := range slices.Concat(answers[0].Rows, answers[3].Rows) {
 		t.Errorf("only one of the log and the files has %v", row)
 	}
 	for _, row := range answers[1].Rows { // at least one window with the site and its 8 pages
@@ -229,6 +250,19 @@ func TestPipelineOverSite(t *testing.T) {
 				t.Errorf("%s} is %v, DuckDB counts %s", series, got, row[2+i])
 			}
 		}
+	}
+	for _, row := range answers[4].Rows {
+		agent, class, _ := strings.Cut(row[1], " ")
+		for i, name := range []string{"visitors", "requests"} {
+			series := fmt.Sprintf(`docgauge_site_agent_%s{agent=%q,audience=%q,class=%q,project="prj_sandbox",window=%q}`,
+				name, agent, row[2], class, row[0])
+			if got, ok := all[series]; strconv.Itoa(int(got)) != row[3+i] || !ok {
+				t.Errorf("%s is %v, DuckDB counts %s", series, got, row[3+i])
+			}
+		}
+	}
+	if len(answers[4].Rows) != 4*5 {
+		t.Errorf("agents of the newest windows: %v", answers[4].Rows)
 	}
 	top := strings.Split(string(p.run(t, "top", "--window", "28d", "--csv")), "\n")
 	i := slices.IndexFunc(answers[2].Rows, func(row []string) bool { return row[0] == "28d" && row[1] == "/docs/p0" })
