@@ -36,6 +36,33 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
+// BenchmarkWriteAgents is BenchmarkWrite for the report of agents: 40 agents on each page.
+func BenchmarkWriteAgents(b *testing.B) {
+	const n, each = 1_000_000, 40
+	rev := sample()
+	rev.Report, rev.Totals = analytics.AgentsReport, analytics.Totals{}
+	rows := func(yield func(analytics.AgentRow, error) bool) {
+		for page := range traffic(n / each) {
+			for agent := range each {
+				row := analytics.AgentRow{Path: page.Path, Agent: "agent-" + strconv.Itoa(100+agent), Class: "coding",
+					Audience: analytics.AI, Found: true, Visitors: page.AI, Requests: 2*page.AI + int64(agent)}
+				if !yield(row, nil) {
+					return
+				}
+			}
+		}
+	}
+	b.ReportAllocs()
+	path := filepath.Join(b.TempDir(), "w.parquet")
+	for b.Loop() {
+		if _, err := WriteAgents(path, rev, rows); err != nil {
+			b.Fatal(err)
+		}
+		os.Remove(path)
+	}
+	report(b, n, 0)
+}
+
 // BenchmarkWriteSmall writes the window of a small site: the cost of a file apart from its rows.
 func BenchmarkWriteSmall(b *testing.B) {
 	b.ReportAllocs()
