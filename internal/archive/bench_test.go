@@ -41,10 +41,14 @@ func BenchmarkWriteAgents(b *testing.B) {
 	const n, each = 1_000_000, 40
 	rev := sample()
 	rev.Report, rev.Totals = analytics.AgentsReport, analytics.Totals{}
+	var names [each]string
+	for i := range names {
+		names[i] = fmt.Sprintf("agent-%02d", i)
+	}
 	rows := func(yield func(analytics.AgentRow, error) bool) {
 		for page := range traffic(n / each) {
 			for agent := range each {
-				row := analytics.AgentRow{Path: page.Path, Agent: "agent-" + strconv.Itoa(100+agent), Class: "coding",
+				row := analytics.AgentRow{Path: page.Path, Agent: names[agent], Class: "coding",
 					Audience: analytics.AI, Found: true, Visitors: page.AI, Requests: 2*page.AI + int64(agent)}
 				if !yield(row, nil) {
 					return
