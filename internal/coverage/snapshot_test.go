@@ -165,10 +165,9 @@ func TestSnapshotOfAgents(t *testing.T) {
 	put(dayOf("a", today-1), 2)
 	put(week, 2)
 	put(dayOf("b", today-1), 1) // of another reading
-	for exported, want := range map[bool]int{true: 2, false: 0} {
-		if !exported {
-			c.Reports = nil
-		}
+	for i, reports := range []config.Reports{analytics.Reports, nil} {
+		c.Reports = reports
+		want := []int{2, 0}[i]
 		s := SnapshotReader{Config: c, State: db, Now: func() time.Time { return now },
 			KeyRejected: func(context.Context, string) (bool, error) { return false, nil }}
 		out, err := s.Read(t.Context())
