@@ -21,7 +21,7 @@ var CodeHosts = []CodeHost{
 	{"gitea", "Gitea", "https://codeberg.org/api/v1", "/api/v1"},
 }
 
-// FindCodeHost returns the kind with a name; its zero value if there is none.
+// FindCodeHost returns the code host with this name, or the zero value for an unknown name.
 func FindCodeHost(name string) CodeHost {
 	for _, h := range CodeHosts {
 		if h.Name == name {

@@ -159,7 +159,7 @@ func reviewText(p *journal.PullRequest, now time.Time) string {
 	return view.PullRequest{State: string(p.State), Opened: p.Opened(), Ended: p.Ended()}.ReviewText(now)
 }
 
-// costText is the cost of a job that was created, as far as it is known.
+// costText is the cost of a job, or a dash if it is unknown.
 func costText(j journal.Job) string {
 	return cmp.Or(view.NewJob(j, nil, time.Time{}).CostText(), "-")
 }

@@ -77,7 +77,7 @@ counted AS (SELECT granularity, window_start, window_end, path, count(DISTINCT r
 `
 
 // agentsCountedByDuckDB are its numbers of agents, for the same windows: those on each page, and those of the
-// site, which has no path. It goes on from countedByDuckDB.
+// site, which has no path. It is appended to countedByDuckDB.
 const agentsCountedByDuckDB = `, named AS (SELECT (ip, ua) AS reader, day,
 	unnest([replace(target, '.md', ''), '']) AS path,
 	CASE WHEN ua LIKE '%Claude-User%' THEN 'Claude-User answers' WHEN ua LIKE 'curl%' THEN 'curl tool'

@@ -81,7 +81,7 @@ func TestCostOfAnAgent(t *testing.T) {
 		"DOCGAUGE_GITHUB_URL="+w.host.Web+w.host.Prefix, "DOCGAUGE_GITHUB_TOKEN="+w.host.Token)}
 	writePrompt(t, filepath.Join(p.dir, "prompts", "edit.md"), "edit page")
 	w.host.Fault = func(_ http.ResponseWriter, r *http.Request, effect bool) bool {
-		if effect && r.Method == http.MethodPost { // it is merged as soon as it is there
+		if effect && r.Method == http.MethodPost { // the pull request was just opened: merge it
 			w.host.Merge(1)
 		}
 		return false

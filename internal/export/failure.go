@@ -170,8 +170,9 @@ func (r *run) noteFailure(item schedule.Item, api *docsapi.Error, err error) {
 		reported = h.unrecognized > maxUnrecognized
 		r.draining = r.draining || h.unrecognized >= maxUnrecognized
 	case api.Status == http.StatusNotFound && r.isLacking(source):
-		reported = h.barred[source]
-		h.barred[source], h.lacking = true, append(h.lacking, source)
+		if reported = h.barred[source]; !reported {
+			h.barred[source], h.lacking = true, append(h.lacking, source)
+		}
 		err = fmt.Errorf("the service does not have the report %s of project %s (%d): remove it from DOCGAUGE_REPORTS; "+
 			"until then it is asked for once a day, and the other reports are exported", source.Report, source.Project,
 			api.Status)

@@ -196,7 +196,7 @@ func (m Miss) AgentsText() string {
 	return strings.Join(names, ", ")
 }
 
-// Nearest is the nearest page; empty: there is none.
+// Nearest returns the path of the nearest page, or nothing if no page is near.
 func (m Miss) Nearest() string {
 	if len(m.Near) == 0 {
 		return ""

@@ -14,9 +14,9 @@ const (
 	maxNear = 3
 	// leastNear is how like a path a page must be, from 0 to 1.
 	leastNear = 0.45
-	// maxCompared is how many pages a path is compared with closely.
+	// maxCompared is the most pages that a path is compared with letter by letter.
 	maxCompared = 20
-	// maxLooked is how many features of a path are looked up, the rarest.
+	// maxLooked is the most features of a path that are looked up. The rarest are.
 	maxLooked = 16
 )
 

@@ -28,12 +28,12 @@ func windowColumns(k *analytics.Key, more ...any) []any {
 	return daysColumns(k, append([]any{&k.Report}, more...)...)
 }
 
-// days is window for a table that is of visitors alone.
+// days is window for a table of one report, which has no column for it.
 func days(k analytics.Key, more ...any) []any {
 	return append([]any{k.Project, k.Granularity, k.From, k.To}, more...)
 }
 
-// daysColumns is windowColumns for a table that is of visitors alone.
+// daysColumns is windowColumns for a table of one report.
 func daysColumns(k *analytics.Key, more ...any) []any {
 	return append([]any{&k.Project, &k.Granularity, &k.From, &k.To}, more...)
 }

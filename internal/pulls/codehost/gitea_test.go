@@ -98,7 +98,7 @@ func TestGiteaLife(t *testing.T) {
 	step("once more", gtPull)
 }
 
-// TestGiteaPages: a server gives as many entries at once as it is set to, and says whether there are more.
+// TestGiteaPages: the server decides how many entries a page of a list has, and says whether more follow.
 func TestGiteaPages(t *testing.T) {
 	const perPage = 30
 	for count, requests := range map[int]int{0: 1, 30: 1, 31: 2, 250: 9, 1500: 34} {

@@ -24,7 +24,7 @@ import (
 const (
 	// hostTimeout is for one request.
 	hostTimeout = 30 * time.Second
-	// maxResponse limits how much of a response is read, in bytes.
+	// maxResponse is the most bytes of a response that are read.
 	maxResponse = 8 << 20
 	// maxHostMessage is the maximum length of a message of a code host in an error.
 	maxHostMessage = 300
