@@ -206,24 +206,30 @@ func (w *window) share(rev analytics.Revision) error {
 
 // keepTop keeps the pages with the most visitors, or the agents, where the window is its series' newest.
 func (w *window) keepTop(ctx context.Context) error {
-	rev := w.file.Revision()
-	switch {
-	case !w.item.Newest:
+	if !w.item.Newest {
 		return nil
+	}
+	return w.e.keep(ctx, w.file)
+}
+
+// keep keeps the pages of a window with the most visitors, or its agents.
+func (e *Exporter) keep(ctx context.Context, w sinks.Sealed) error {
+	rev := w.Revision()
+	switch {
 	case rev.Report == analytics.AgentsReport:
-		list, err := agentList(w.file)
+		list, err := agentList(w)
 		if err != nil {
 			return err
 		}
-		return w.e.ledger.SetAgents(ctx, list)
+		return e.ledger.SetAgents(ctx, list)
 	case rev.TotalsOnly():
 		return nil
 	}
-	top, err := analytics.Top(w.file.Rows(), config.MaxTopPages)
+	top, err := analytics.Top(w.Rows(), config.MaxTopPages)
 	if err != nil {
 		return err
 	}
-	return w.e.ledger.SetPages(ctx, rev, top)
+	return e.ledger.SetPages(ctx, rev, top)
 }
 
 // agentList returns the agents of the site with the most readers.
