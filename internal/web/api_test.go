@@ -86,7 +86,7 @@ func archive(ask func(sinks.Sink) error) error {
 		{Path: "=x", Agent: "GPTBot", Class: "training", Audience: "neither", Visitors: 2, Requests: 5},
 	}
 	slices.SortFunc(rows, analytics.AgentRow.Compare)
-	file, err := windowfile.EncodeAgents(analytics.Revision{Number: 1, Rows: 3, ExportedAt: monday.Time(),
+	file, err := windowfile.Encode(analytics.Revision{Number: 1, Rows: 3, ExportedAt: monday.Time(),
 		Key: analytics.Key{Project: "prj_a", Granularity: analytics.Week, Report: analytics.AgentsReport,
 			Window: analytics.Window{From: monday - 7, To: monday}}}, func(yield func(analytics.AgentRow, error) bool) {
 		for _, row := range rows {
