@@ -66,7 +66,7 @@ a spreadsheet as text.
   docgauge top --misses --window month
   docgauge top --project prj_a --at 2026-11-02 --csv >pages.csv`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if (o.archive.asCSV || o.archive.asJSON) && !cmd.Flags().Changed("number") {
+			if (o.archive.print.asCSV || o.archive.print.asJSON) && !cmd.Flags().Changed("number") {
 				o.n = math.MaxInt
 			}
 			if o.agents() {
@@ -115,7 +115,7 @@ func (a *Program) top(ctx context.Context, o topOptions) (err error) {
 	defer func() { err = errors.Join(err, from.Close()) }()
 	q.Selection = from.selection
 	reports, err := query.Top(ctx, from, q)
-	return show(a.Out, o.archive, reports, asUsageError(err), topCSV,
+	return show(a.Out, o.archive.print, reports, asUsageError(err), topCSV,
 		func(r query.TopReport) error {
 			if err := printPages(a.Out, r, a.wording(from.config)); err != nil || r.Changes == nil ||
 				r.List != query.MostRead {

@@ -57,7 +57,7 @@ func (a *Program) topAgents(ctx context.Context, o topOptions, by bool) (err err
 	defer func() { err = errors.Join(err, from.Close()) }()
 	q.Selection = from.selection
 	reports, err := query.Agents(ctx, from, q)
-	return show(a.Out, o.archive, reports, asUsageError(err), agentsCSV,
+	return show(a.Out, o.archive.print, reports, asUsageError(err), agentsCSV,
 		func(r query.AgentsReport) error { return printAgentList(a.Out, r, a.wording(from.config)) })
 }
 
