@@ -18,7 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/codehost"
 	"github.com/docgauge/docgauge/internal/dev/codehosts"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/site/runner"
@@ -194,7 +194,7 @@ func TestKilledWhileProposing(t *testing.T) {
 			{post, afterEffect}, {get, beforeEffect}, {get, afterEffect}, {get, afterResponse}},
 		mergedInBetween: {{post, afterEffect}},
 	}
-	for _, kind := range analytics.CodeHosts {
+	for _, kind := range codehost.Hosts {
 		t.Run(kind.Name, func(t *testing.T) {
 			for name, moments := range kills {
 				t.Run(name, func(t *testing.T) { killedWhileProposing(t, kind.Name, moments, name == mergedInBetween) })

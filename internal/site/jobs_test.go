@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/codehost"
 	"github.com/docgauge/docgauge/internal/dev/codehosts"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/site/api"
@@ -344,7 +344,7 @@ func TestTryAgent(t *testing.T) {
 // TestRightsOfTheToken: site check asks the code host whether the token may write, and opens nothing.
 func TestRightsOfTheToken(t *testing.T) {
 	repo := engines.GitRepository(t)
-	for _, kind := range analytics.CodeHosts {
+	for _, kind := range codehost.Hosts {
 		for _, readOnly := range []bool{false, true} {
 			host := codehosts.New(kind.Name, "docs-team/docs", "secret-of-the-tests")
 			host.ReadOnly = readOnly

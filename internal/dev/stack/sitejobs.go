@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/codehost"
 	"github.com/docgauge/docgauge/internal/dev/codehosts"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 )
@@ -36,7 +36,7 @@ func (s *Stack) runSiteJobs(ctx context.Context) error {
 	if _, err := exec.LookPath("bwrap"); err != nil || s.repository == "" {
 		return engines.Missing{Engine: "bubblewrap", Install: "apt-get install bubblewrap git"}
 	}
-	for _, kind := range analytics.CodeHosts {
+	for _, kind := range codehost.Hosts {
 		if err := s.siteJobsOn(ctx, kind); err != nil {
 			return fmt.Errorf("%s: %w", kind.Title, err)
 		}
@@ -44,7 +44,7 @@ func (s *Stack) runSiteJobs(ctx context.Context) error {
 	return nil
 }
 
-func (s *Stack) siteJobsOn(ctx context.Context, kind analytics.CodeHost) error {
+func (s *Stack) siteJobsOn(ctx context.Context, kind codehost.Host) error {
 	dir, project := "site-"+kind.Name, "docs-team/docs"
 	if kind.Name == "gitlab" {
 		project = "docs-team/web/docs"
@@ -90,8 +90,7 @@ func (s *Stack) siteJobsOn(ctx context.Context, kind analytics.CodeHost) error {
 	if err != nil {
 		return err
 	}
-	key, err := s.docgauge(ctx, append(settings, "DOCGAUGE_SITE_LOGS="+s.path("web", "access.log"),
-		"DOCGAUGE_SITE_DIR="+s.path(dir, "facts")), "site", "keys", "add", "--scope=admin")
+	key, err := s.siteKey(ctx, dir, "admin")
 	if err != nil {
 		return err
 	}
@@ -109,7 +108,7 @@ func (s *Stack) siteJobsOn(ctx context.Context, kind analytics.CodeHost) error {
 		if err != nil {
 			return "", job, err
 		}
-		r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(key)))
+		r.Header.Set("Authorization", "Bearer "+key)
 		r.Header.Set("Content-Type", "application/json")
 		response, err := client.Do(r)
 		if err != nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/codehost"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/view"
 )
@@ -65,6 +66,7 @@ func TestStack(t *testing.T) {
 	t.Run("places", func(t *testing.T) { testPlaces(t, s) })
 	t.Run("merges", func(t *testing.T) { testMerges(t, s) })
 	t.Run("site jobs", func(t *testing.T) { testSiteJobs(t, s) })
+	t.Run("site agents", func(t *testing.T) { testSiteAgents(t, s) })
 	t.Run("rules", func(t *testing.T) { testRules(t, s) })
 	t.Run("dashboards", func(t *testing.T) { testDashboards(t, s) })
 	t.Run("alert", func(t *testing.T) { testAlert(t, s) })
@@ -130,7 +132,7 @@ func TestInterrupted(t *testing.T) {
 func testSiteJobs(t *testing.T, s *Stack) {
 	want := map[string]string{"edit": "completed", "cheat": "completed", "flood": "failed", "ci": "failed",
 		"attack": "failed"}
-	if len(s.SiteJobs) != len(analytics.CodeHosts)*len(want) {
+	if len(s.SiteJobs) != len(codehost.Hosts)*len(want) {
 		t.Errorf("%d jobs", len(s.SiteJobs))
 	}
 	for _, job := range s.SiteJobs {
@@ -138,7 +140,7 @@ func testSiteJobs(t *testing.T, s *Stack) {
 			t.Errorf("%+v", job)
 		}
 	}
-	for _, kind := range analytics.CodeHosts {
+	for _, kind := range codehost.Hosts {
 		found, err := filepath.Glob(s.path("site-"+kind.Name, "repositories", "docs-team", "*"))
 		if nested, _ := filepath.Glob(s.path("site-"+kind.Name, "repositories", "docs-team", "web", "docs")); nested != nil {
 			found = nested
@@ -309,7 +311,8 @@ func testStop(t *testing.T, s *Stack) {
 	if err := s.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	for _, address := range []string{s.API, s.URL, s.Site, s.Prometheus.URL, s.Alertmanager.URL,
+	for _, address := range []string{s.API, s.URL, s.Site, s.Readers, "http://" + s.Web.Addr,
+		s.Prometheus.URL, s.Alertmanager.URL,
 		"http://" + s.ClickHouse.HTTPAddr()} {
 		if _, err := get(t.Context(), address); !errors.Is(err, syscall.ECONNREFUSED) {
 			t.Errorf("%s: %v, want connection refused", address, err)
