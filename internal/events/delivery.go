@@ -180,7 +180,7 @@ func (n *Notifier) try(ctx context.Context, note journal.Event) (delivered bool,
 }
 
 func (n *Notifier) pause(failures int) time.Duration {
-	return n.jitter(min(firstPause<<min(failures-1, 20), lastPause))
+	return n.jitter(clock.Backoff(firstPause, lastPause, 2, failures))
 }
 
 // delivery identifies a notification for its receiver, in all tries.
@@ -193,7 +193,7 @@ func (n *Notifier) post(ctx context.Context, note journal.Event) (inDoubt bool, 
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var sent atomic.Bool
-	body := encode(n.app.Config.NotifyFormat, note)
+	body := Encode(n.app.Config.NotifyFormat, note)
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, n.target.String(), bytes.NewReader(body))
 	if err != nil {

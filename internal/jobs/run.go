@@ -57,7 +57,7 @@ func (q *Queue) Run(
 	ctx context.Context, folder Folder, until Until, report func(Report) error,
 ) (total Result, err error) {
 	s := &q.scanner
-	logged := ""
+	var last clock.LastError
 	for ctx.Err() == nil {
 		var r Report
 		if r.Folder = s.scan(ctx, folder, until, q.opt.Logger); r.Folder != nil && until != UntilStopped {
@@ -82,11 +82,8 @@ func (q *Queue) Run(
 		case until == UntilPassed, until == UntilIdle && r.Result.Idle():
 			return total, nil
 		}
-		if r.State == nil {
-			logged = ""
-		} else if text := r.State.Error(); text != logged {
+		if last.IsNew(r.State) {
 			q.opt.Logger.Error("prompt queue stopped", "error", r.State)
-			logged = text
 		}
 		wait := time.Until(s.next)
 		switch next := r.Result.Next; {

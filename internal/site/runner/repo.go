@@ -19,8 +19,8 @@ import (
 const (
 	// DefaultTimeout is the default of RepoOptions.Timeout.
 	DefaultTimeout = 30 * time.Minute
-	// DefaultMaxDisk is the default of RepoOptions.MaxDisk.
-	DefaultMaxDisk = 2 << 30
+	// defaultMaxDisk is the default of RepoOptions.MaxDisk.
+	defaultMaxDisk = 2 << 30
 	// versionTimeout is the time that a program has to print its version.
 	versionTimeout = 30 * time.Second
 	// lockName is in the directory of jobs.
@@ -48,7 +48,7 @@ type RepoOptions struct {
 	// and reports whether it did.
 	Instead func(dir string, t Task) (bool, error)
 	Timeout time.Duration // ends the command, and the check, and all they started; 0 = DefaultTimeout
-	// MaxDisk limits the files of one job, in bytes; 0 = DefaultMaxDisk.
+	// MaxDisk limits the files of one job, in bytes; 0 = defaultMaxDisk.
 	MaxDisk int64
 	// Env names variables of this process that the command gets besides the ordinary ones
 	// (PATH, HOME and the like). A change that contains the value of one is refused.
@@ -115,7 +115,7 @@ func OpenRepo(ctx context.Context, o RepoOptions, dir string) (r *Repo, err erro
 
 func (r *Repo) open(ctx context.Context) error {
 	r.options.Timeout = cmp.Or(r.options.Timeout, DefaultTimeout)
-	r.options.MaxDisk = cmp.Or(r.options.MaxDisk, DefaultMaxDisk)
+	r.options.MaxDisk = cmp.Or(r.options.MaxDisk, defaultMaxDisk)
 	r.options.OwnHome = r.options.OwnHome || r.options.Jail != nil
 	program, err := exec.LookPath("git")
 	if err != nil {
@@ -270,7 +270,7 @@ func (r *Repo) TryCheckCommand(ctx context.Context) (err error) {
 // Version returns what the program of a preset prints as its version. It is run as in a job, in dir, but
 // without the variables that agents get, and so without access to a model.
 func Version(ctx context.Context, preset string, jail *Jail, dir string) (string, error) {
-	r := &Repo{options: RepoOptions{Jail: jail, OwnHome: true, Timeout: versionTimeout, MaxDisk: DefaultMaxDisk}, dir: dir}
+	r := &Repo{options: RepoOptions{Jail: jail, OwnHome: true, Timeout: versionTimeout, MaxDisk: defaultMaxDisk}, dir: dir}
 	w := r.place("version")
 	for _, part := range []string{w.tree(), w.tmp(), w.home()} {
 		if err := os.MkdirAll(part, 0o700); err != nil {
