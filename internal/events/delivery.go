@@ -33,7 +33,7 @@ const (
 	maxAge = 72 * time.Hour
 	// batch is how many notifications are read from the outbox at once.
 	batch = 100
-	// idle is the time between two reads of the outbox if Wake is not called.
+	// idle is the time between two reads of the outbox if wake is not sent.
 	idle = time.Minute
 	// A notification that is being sent belongs to its sender for lease. After that the
 	// sender is taken to have died, and the result is unknown.
@@ -42,14 +42,14 @@ const (
 	enterTimeout = 15 * time.Second
 )
 
-// Notifier delivers the notifications in the outbox of the state. One Deliver or Run may be
+// Notifier delivers the notifications in the outbox of the state. One Deliver or run may be
 // under way at a time.
 type Notifier struct {
 	app       *app.App
 	target    *url.URL
 	transport http.RoundTripper
 	jitter    func(time.Duration) time.Duration
-	wake      clock.Signal
+	wake      clock.Signal // makes run read the outbox now
 	// After this many consecutive failures nothing is sent until quiet.
 	failures int
 	quiet    time.Time
@@ -73,11 +73,8 @@ func newTransport() *http.Transport {
 	return &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}
 }
 
-// Wake makes Run read the outbox now.
-func (n *Notifier) Wake() { n.wake.Send() }
-
-// Run delivers the notifications that enter the outbox until ctx ends.
-func (n *Notifier) Run(ctx context.Context) {
+// run delivers the notifications that enter the outbox until ctx ends.
+func (n *Notifier) run(ctx context.Context) {
 	var last clock.LastError
 	for ctx.Err() == nil {
 		next, err := n.Deliver(ctx)

@@ -294,7 +294,7 @@ func (m *machine) end() {
 				doubt = true
 			}
 		}
-		if r.Idle() && !doubt && r.Queue.Paused == "" {
+		if r.isIdle() && !doubt && r.Queue.Paused == "" {
 			m.rests(r)
 			return
 		}

@@ -161,7 +161,7 @@ func TestOpenPullsReason(t *testing.T) {
 	if !p.Until.IsZero() {
 		t.Error(p.Until)
 	}
-	if r := w.after(time.Hour); !r.Idle() || r.Created > 0 {
+	if r := w.after(time.Hour); !r.isIdle() || r.Created > 0 {
 		t.Errorf("a wait for people keeps it going: %+v", r)
 	}
 	w.learns("b", journal.PullClosed, start)

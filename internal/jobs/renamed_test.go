@@ -59,7 +59,7 @@ func (w *world) holds(path, from string) {
 	for range 2 {
 		w.waitsFor(path, whyOperator, journal.Held, "looks renamed from "+from, "docgauge jobs release "+path,
 			"docgauge jobs resolve "+path+" --drop")
-		if r := w.after(time.Hour); !r.Idle() {
+		if r := w.after(time.Hour); !r.isIdle() {
 			w.Fatalf("%s is waited for", path)
 		}
 	}

@@ -66,7 +66,7 @@ func (q *Queue) Run(
 			}
 			return total, r.Folder
 		}
-		r.Result, r.State = q.Pass(ctx, s.found)
+		r.Result, r.State = q.pass(ctx, s.found)
 		for i := range r.Result.Planned {
 			if p := &r.Result.Planned[i]; p.Why == WhyChanging {
 				p.Until = s.next.UTC().Truncate(time.Millisecond)
@@ -79,7 +79,7 @@ func (q *Queue) Run(
 			return total, errors.Join(r.State, err)
 		case err != nil:
 			return total, err
-		case until == UntilPassed, until == UntilIdle && r.Result.Idle():
+		case until == UntilPassed, until == UntilIdle && r.Result.isIdle():
 			return total, nil
 		}
 		if last.IsNew(r.State) {

@@ -282,7 +282,7 @@ func TestEndWhileReading(t *testing.T) {
 		cancel()
 		return context.Canceled
 	}
-	if _, err := w.queue.Pass(ctx, w.found()); err != nil {
+	if _, err := w.queue.pass(ctx, w.found()); err != nil {
 		t.Fatal(err)
 	}
 	if job := w.job("a"); job.Version != before.Version {
@@ -309,7 +309,7 @@ func TestFullDisk(t *testing.T) {
 				}
 				full = false
 			}
-			return !full && r.Result.Idle() && r.State == nil
+			return !full && r.Result.isIdle() && r.State == nil
 		})
 		w.has("a", journal.Completed)
 		if n := strings.Count(log.String(), "prompt queue stopped"); n != 1 {

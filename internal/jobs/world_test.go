@@ -113,7 +113,7 @@ func (w *world) pass() (Result, error) {
 			return Result{}, err
 		}
 	}
-	return w.queue.Pass(w.Context(), w.found())
+	return w.queue.pass(w.Context(), w.found())
 }
 
 // passes makes a pass that must not fail.
@@ -309,7 +309,7 @@ func (w *world) untilIdle() {
 	w.Helper()
 	for range 500 {
 		r, err := w.pass()
-		if err == nil && r.Idle() && !w.resolveAll() && r.Queue.Paused == "" {
+		if err == nil && r.isIdle() && !w.resolveAll() && r.Queue.Paused == "" {
 			return
 		}
 		w.clock = w.clock.Add(20 * time.Second)

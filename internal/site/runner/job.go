@@ -180,8 +180,8 @@ type Change struct {
 	Files []string `json:"files,omitempty"`
 }
 
-// Empty reports whether the job has changed nothing.
-func (c Change) Empty() bool { return c.Head == c.Base }
+// isEmpty reports whether the job has changed nothing.
+func (c Change) isEmpty() bool { return c.Head == c.Base }
 
 // Result is what an instruction came to.
 type Result struct {

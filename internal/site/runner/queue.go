@@ -371,7 +371,7 @@ func (q *Queue) carryOut(j Job) event {
 		case result.Archive:
 			end.Status = Archived
 			return end
-		case change.Empty() || change.Head == j.last.Head && j.PRLink != nil:
+		case change.isEmpty() || change.Head == j.last.Head && j.PRLink != nil:
 			return end
 		}
 		// After a crash from here on, nothing is edited again: the instruction continues with
