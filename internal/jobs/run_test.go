@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/dev/faults"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/prompts"
@@ -60,7 +61,7 @@ func bubble(t *testing.T, run func(w *world, folder *fakeFolder, log *bytes.Buff
 
 // newQueue is the queue of another process.
 func (w *world) newQueue() *Queue {
-	w.on = &process{world: w, calls: map[string]int{}}
+	w.on = &process{w, faults.NewProcess(&w.faults, nil)}
 	return New(w.opt, wire{w.on}, wiredJournal{w.on})
 }
 
@@ -295,11 +296,11 @@ func TestEndWhileReading(t *testing.T) {
 func TestFullDisk(t *testing.T) {
 	bubble(t, func(w *world, folder *fakeFolder, log *bytes.Buffer) {
 		full := true
-		w.faults = func(call string, _ int) fault {
+		w.faults = func(call string, _ int) faults.Fault {
 			if full && call == callApply {
-				return requestLost
+				return faults.RequestLost
 			}
-			return noFault
+			return faults.None
 		}
 		began := time.Now()
 		w.run(w.Context(), w.newQueue(), folder, func(r Report) bool {

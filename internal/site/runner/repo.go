@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/codehost"
 )
 
@@ -125,7 +126,7 @@ func (r *Repo) open(ctx context.Context) error {
 		err = r.check(ctx)
 	}
 	if err != nil {
-		return fmt.Errorf("repository %s: %w", redact(cmp.Or(r.options.URL, r.options.Path)), err)
+		return fmt.Errorf("repository %s: %w", analytics.RedactUsers(cmp.Or(r.options.URL, r.options.Path)), err)
 	}
 	if err := r.takeDir(); err != nil {
 		return fmt.Errorf("files of jobs: %w", err)
@@ -234,7 +235,7 @@ func (r *Repo) Close() error {
 func (r *Repo) Source() Source {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return Source{cmp.Or(r.options.Project, redact(r.options.URL), r.git.dir), cmp.Or(r.base, "HEAD")}
+	return Source{cmp.Or(r.options.Project, analytics.RedactUsers(r.options.URL), r.git.dir), cmp.Or(r.base, "HEAD")}
 }
 
 // Check tries what jobs need, without one: it fetches a URL, and asks for the rights of the token.
@@ -272,10 +273,8 @@ func (r *Repo) TryCheckCommand(ctx context.Context) (err error) {
 func Version(ctx context.Context, preset string, jail *Jail, dir string) (string, error) {
 	r := &Repo{options: RepoOptions{Jail: jail, OwnHome: true, Timeout: versionTimeout, MaxDisk: defaultMaxDisk}, dir: dir}
 	w := r.place("version")
-	for _, part := range []string{w.tree(), w.tmp(), w.home()} {
-		if err := os.MkdirAll(part, 0o700); err != nil {
-			return "", err
-		}
+	if err := w.make(true); err != nil {
+		return "", err
 	}
 	output, err := r.run(ctx, w, step{name: preset, command: "exec " + preset + " --version"})
 	if err != nil && jail != nil {
