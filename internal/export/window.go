@@ -1,13 +1,11 @@
 package export
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -235,22 +233,10 @@ func (e *Exporter) keep(ctx context.Context, w sinks.Sealed) error {
 }
 
 // agentList returns the agents of the site with the most readers.
-func agentList(w sinks.Sealed) (state.AgentList, error) {
-	rev := w.Revision()
-	l := state.AgentList{Key: rev.Key, Revision: rev.Number}
-	for row, err := range w.Agents() {
-		if err != nil {
-			return l, err
-		}
-		if row.Path != "" {
-			break // those of the site come first
-		}
-		l.Agents = append(l.Agents, row)
-	}
-	slices.SortStableFunc(l.Agents, func(a, b analytics.AgentRow) int { return cmp.Compare(b.Visitors, a.Visitors) })
-	l.More = max(0, len(l.Agents)-view.MaxAgents)
-	l.Agents = l.Agents[:len(l.Agents)-l.More]
-	return l, nil
+func agentList(w sinks.Sealed) (l state.AgentList, err error) {
+	l.Key, l.Revision = w.Revision().Key, w.Revision().Number
+	l.Agents, l.More, err = analytics.TopAgents(w.Agents(), view.MaxAgents)
+	return l, err
 }
 
 // noteDown reports and counts the first failure of a sink, which gets nothing more in this run.
