@@ -90,8 +90,7 @@ func (s *Stack) siteJobsOn(ctx context.Context, kind codehost.Host) error {
 	if err != nil {
 		return err
 	}
-	key, err := s.docgauge(ctx, append(settings, "DOCGAUGE_SITE_LOGS="+s.path("web", "access.log"),
-		"DOCGAUGE_SITE_DIR="+s.path(dir, "facts")), "site", "keys", "add", "--scope=admin")
+	key, err := s.siteKey(ctx, dir, "admin")
 	if err != nil {
 		return err
 	}
@@ -109,7 +108,7 @@ func (s *Stack) siteJobsOn(ctx context.Context, kind codehost.Host) error {
 		if err != nil {
 			return "", job, err
 		}
-		r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(key)))
+		r.Header.Set("Authorization", "Bearer "+key)
 		r.Header.Set("Content-Type", "application/json")
 		response, err := client.Do(r)
 		if err != nil {
