@@ -580,7 +580,8 @@ func (odd) MarshalJSON() ([]byte, error) { return []byte(`[]`), nil }
 func TestOwnFault(t *testing.T) {
 	a := &assistant{Options: answers(t), places: make(chan struct{}, 1)}
 	server := newServer(a.Options)
-	add(server, a, &sdk.Tool{Name: "odd"}, func(context.Context, noArguments) (odd, error) { return odd{}, nil })
+	add(server, a, "odd", "", sdk.ToolAnnotations{}, "",
+		func(context.Context, noArguments) (odd, error) { return odd{}, nil })
 	s := connect(t, server)
 	if _, text, failed := ask(t, s, "odd", nil); !failed || !strings.Contains(text, "please report it") {
 		t.Error(text)
