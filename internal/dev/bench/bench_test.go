@@ -64,7 +64,7 @@ func TestShort(t *testing.T) {
 		}
 	}
 	for _, want := range []string{"| " + secondReading, "| Delta Lake ", "| " + readScrape, "| " +
-		caddyLog, "| yes |"} {
+		caddyLog, "| yes |", "| scrape, ms "} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no row with %q", want)
 		}
@@ -74,6 +74,10 @@ func TestShort(t *testing.T) {
 		case r.table == scrapeTable:
 			if s := r.scraped; s.size < 10_000 || s.median <= 0 || s.p99 < s.median || s.allocations <= 0 {
 				t.Errorf("%s: %+v", r.key(), s)
+			}
+		case r.table == agentsTable:
+			if r.compared.visitors <= 0 || r.compared.agents <= 0 {
+				t.Errorf("%s: %+v", r.scenario, r.compared)
 			}
 		case r.cost.maxRSS <= 0 || r.cost.cpuSeconds <= 0 || r.cost.seconds <= 0:
 			t.Errorf("%s: a cost of %+v", r.key(), r.cost)
