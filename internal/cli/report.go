@@ -38,9 +38,10 @@ func (a *Program) reportCommand() *cobra.Command {
 		Use:   "report",
 		Short: "write one HTML file that shows readers, pages and agent jobs",
 		Long: `report writes one HTML file with interactive charts: how many readers, how many
-of them AI, which pages rise and fall, how complete the data is, what the agent
-did, and the readers before and after each merge. It makes no network requests,
-so it can be mailed and opened anywhere.
+of them AI, which pages rise and fall, which assistants read and what they miss
+(with DOCGAUGE_REPORTS=visitors,agents), how complete the data is, what the
+agent did, and the readers before and after each merge. It makes no network
+requests, so it can be mailed and opened anywhere.
 
 It is made from the Parquet archive, DOCGAUGE_PARQUET_URL or --archive, and, if
 there is one, the state directory: no request is sent to the service, nothing is
@@ -77,7 +78,7 @@ func (a *Program) report(ctx context.Context, o reportOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	from, err := archiveAt(o.archive, c)
+	from, err := archiveAt(o.archive, c, analytics.AgentsReport)
 	if err != nil {
 		return err
 	}
@@ -102,7 +103,7 @@ func (a *Program) report(ctx context.Context, o reportOptions) (err error) {
 		return asUsageError(err)
 	}
 	r.Version, r.Title = a.Version, o.title
-	if err := a.reportState(ctx, c, from, &r); err != nil {
+	if err := a.reportState(ctx, c, sinks.VisitorsOf(from), &r); err != nil {
 		return err
 	}
 	var page bytes.Buffer

@@ -61,16 +61,6 @@ func (a *Program) topAgents(ctx context.Context, o topOptions, by bool) (err err
 		func(r query.AgentsReport) error { return printAgentList(a.Out, r, a.wording(from.config)) })
 }
 
-// agentRules say how the numbers of each list may be used.
-var agentRules = map[query.AgentList]string{
-	query.SiteAgents: "Readers are never added up. Where an operator fetches pages (classes answers, search and " +
-		"training), its readers are the few addresses it fetches from: compare requests.",
-	query.AgentPages: "Readers are never added up. Of an agent whose operator fetches pages, they are the few " +
-		"addresses it fetches from: compare requests.",
-	query.Misses: "Asked for by agents from two networks or more, and not there. The requests are those of all " +
-		"agents; the nearest page is only the most similar path.",
-}
-
 // printAgentList prints the list of one project.
 func printAgentList(w io.Writer, r query.AgentsReport, words wording) error {
 	text := render.NewText(w)
@@ -94,7 +84,7 @@ func printAgentList(w io.Writer, r query.AgentsReport, words wording) error {
 			return err
 		}
 		text.Line(0, "")
-		text.Line(2, "%s", agentRules[r.List])
+		text.Line(2, "%s", r.List.Rule())
 	}
 	for i, name := range r.Gone {
 		if i == 0 {

@@ -36,6 +36,16 @@ const (
 	Misses     AgentList = "misses"
 )
 
+// Rule says how the numbers of a list may be used.
+func (l AgentList) Rule() string {
+	if l == Misses {
+		return "Asked for by agents from two networks or more, and not there. The requests are those of all agents; " +
+			"the nearest page is only the most similar path."
+	}
+	return "Readers are never added up. Where an operator fetches pages for an agent (classes answers, search and " +
+		"training), its readers are the few addresses it fetches from: compare requests."
+}
+
 // AgentOrder is the number by which a list of agents is ranked.
 type AgentOrder string
 
@@ -237,7 +247,7 @@ func Agents(ctx context.Context, from sinks.Sink, o AgentsOptions) ([]AgentsRepo
 		now, previous, _, err := choice.choose(ctx, from, s, o.Ranking.List == SiteAgents)
 		var r AgentsReport
 		if err == nil {
-			r, err = CompareAgents(ctx, from, previous, now, o.Ranking)
+			r, err = CompareAgents(ctx, from, previous, &now, o.Ranking)
 		}
 		unknown, is := errors.AsType[unknownAgentOf](err)
 		switch {
@@ -265,16 +275,17 @@ type unknownAgentOf struct {
 func (e unknownAgentOf) Unwrap() error { return e.error }
 
 // CompareAgents reads the rows of two windows of agents; earlier may be nil. Pages and misses of a window of
-// which only totals were read are not compared with. The ranking must be complete.
+// which only totals were read are not compared with. The ranking must be complete. Of windows that were
+// replaced it does what [Compare] does.
 func CompareAgents(
-	ctx context.Context, from sinks.Sink, earlier *analytics.Revision, later analytics.Revision, r AgentRanking,
+	ctx context.Context, from sinks.Sink, earlier, later *analytics.Revision, r AgentRanking,
 ) (out AgentsReport, err error) {
 	out.AgentRanking = r
-	now, err := r.read(ctx, from, &later)
+	now, err := r.read(ctx, from, later)
 	if err != nil {
 		return out, err
 	}
-	out.AgentReading = agentReading(later)
+	out.AgentReading = agentReading(*later)
 	var before agentTally
 	compared := earlier != nil && (r.List == SiteAgents || !earlier.TotalsOnly())
 	if compared {
