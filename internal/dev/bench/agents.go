@@ -27,6 +27,8 @@ const (
 	agentLooks   = 31 // times that a page or command is timed: the median counts
 )
 
+const ofTheSameSite = "CPU s per million rows, of the same site"
+
 // compared is a number of a site with windows of visitors alone, and the same of windows of agents.
 type compared struct{ visitors, agents float64 }
 
@@ -139,7 +141,7 @@ func (l *lab) agentsAll(ctx context.Context) (all []result, err error) {
 			return nil, err
 		}
 	}
-	add("CPU s per million rows, of the same site", cpu[0], cpu[1])
+	add(ofTheSameSite, cpu[0], cpu[1])
 	add("CPU s per million rows, of windows of the same size", cpu[2], cpu[1])
 	add("peak RSS of that export, MiB", peak[2], peak[1])
 	for i, name := range []string{"docgauge top, ms", "status page, ms", "scrape, ms"} {
