@@ -86,11 +86,8 @@ func (a *Program) report(ctx context.Context, o reportOptions) (err error) {
 	q := web.ReportOptions{
 		Now: a.now(), Order: c.Projects, Names: c.ProjectNames, Pages: o.pages, Projects: coverage.List(o.project),
 	}
-	if q.From, q.To, err = dateFlags(o.from, o.to); err != nil {
+	if q.From, q.To, err = dateFlags(o.from, o.to, "windows"); err != nil {
 		return err
-	}
-	if q.From != nil && q.To != nil && *q.From >= *q.To {
-		return emptyRange(*q.From, *q.To, "windows")
 	}
 	if o.pages < 0 {
 		return usageError{fmt.Errorf("--pages %d: want 0 or more", o.pages)}
@@ -151,10 +148,13 @@ func dateFlag(name, text string) (*analytics.Date, error) {
 	return &d, nil
 }
 
-// dateFlags reads the values of --from and --to.
-func dateFlags(fromText, toText string) (from, to *analytics.Date, err error) {
+// dateFlags reads the values of --from and --to, the first day after the days, windows or samples.
+func dateFlags(fromText, toText, what string) (from, to *analytics.Date, err error) {
 	if from, err = dateFlag("from", fromText); err == nil {
 		to, err = dateFlag("to", toText)
+	}
+	if err == nil && from != nil && to != nil && *from >= *to {
+		err = emptyRange(*from, *to, what)
 	}
 	return from, to, err
 }

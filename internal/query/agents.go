@@ -62,12 +62,17 @@ type AgentRanking struct {
 	By AgentOrder `json:"by"`
 	// Agent is the agent of AgentPages.
 	Agent string `json:"agent"`
+	// Page makes SiteAgents those that read one page.
+	Page string `json:"-"`
 	// Prefix keeps the paths that begin with it.
 	Prefix string `json:"prefix"`
 	// N is the length of the list, without its first Offset rows.
 	N      int `json:"-"`
 	Offset int `json:"-"`
 }
+
+// ofSite reports whether windows of which only totals were read have the answer.
+func (r AgentRanking) ofSite() bool { return r.List == SiteAgents && r.Page == "" }
 
 // Complete returns the ranking with its defaults, or why the question has no answer. Misses are ranked by
 // requests: each request is that of one agent, so that those of all agents are a number.
@@ -240,30 +245,24 @@ func Agents(ctx context.Context, from sinks.Sink, o AgentsOptions) ([]AgentsRepo
 		return nil, err
 	}
 	choice := TopOptions{Selection: o.Selection, At: o.At, Since: o.Since, Until: o.Until, Today: o.Today}
-	var out []AgentsReport
-	var errs []error
 	known := map[string]bool{}
-	for _, s := range all {
-		now, previous, _, err := choice.choose(ctx, from, s, o.Ranking.List == SiteAgents)
-		var r AgentsReport
-		if err == nil {
-			r, err = CompareAgents(ctx, from, previous, &now, o.Ranking)
+	out, err := ofEach(all, func(s series) ([]AgentsReport, error) {
+		now, previous, _, err := choice.choose(ctx, from, s, o.Ranking.ofSite())
+		if err != nil {
+			return nil, err
 		}
-		unknown, is := errors.AsType[unknownAgentOf](err)
-		switch {
-		case is:
+		r, err := CompareAgents(ctx, from, previous, &now, o.Ranking)
+		if unknown, is := errors.AsType[unknownAgentOf](err); is {
 			maps.Copy(known, unknown.known)
-		case err != nil:
-			errs = append(errs, err)
-		default:
-			r.ProjectName = o.Selection.Names[s.project]
-			out = append(out, r)
+			return nil, nil
 		}
-	}
-	if len(out) == 0 && len(errs) == 0 {
+		r.ProjectName = o.Selection.Names[s.project]
+		return []AgentsReport{r}, err
+	})
+	if len(out) == 0 && err == nil {
 		return nil, unknownAgent(o.Ranking.Agent, o.Selection.Granularity, known)
 	}
-	return out, errors.Join(errs...)
+	return out, err
 }
 
 // unknownAgentOf is an agent that two windows lack, with those that they have.
@@ -287,7 +286,7 @@ func CompareAgents(
 	}
 	out.AgentReading = agentReading(*later)
 	var before agentTally
-	compared := earlier != nil && (r.List == SiteAgents || !earlier.TotalsOnly())
+	compared := earlier != nil && (r.ofSite() || !earlier.TotalsOnly())
 	if compared {
 		if before, err = r.read(ctx, from, earlier); err != nil {
 			return out, err
@@ -355,7 +354,7 @@ func (r AgentRanking) read(ctx context.Context, from sinks.Sink, rev *analytics.
 		site, keep := row.Path == "", strings.HasPrefix(row.Path, r.Prefix)
 		switch r.List {
 		case SiteAgents:
-			keep = site
+			keep = row.Path == r.Page && row.Found
 		case AgentPages:
 			keep = keep && !site && row.Found && row.Agent == r.Agent
 		case Misses:
@@ -367,7 +366,7 @@ func (r AgentRanking) read(ctx context.Context, from sinks.Sink, rev *analytics.
 		if keep {
 			t.rows[agentOf{row.Path, row.Agent, row.Audience}] = row
 		}
-		return site || r.List != SiteAgents
+		return row.Path <= r.Page || r.List != SiteAgents
 	})
 	return t, err
 }
@@ -478,30 +477,24 @@ func AgentHistories(ctx context.Context, from sinks.Sink, agent string, o Histor
 	if err != nil {
 		return nil, err
 	}
-	var out []AgentHistory
-	var errs []error
 	known, pages, met := map[string]bool{}, false, false
-	for _, s := range all {
+	out, err := ofEach(all, func(s series) ([]AgentHistory, error) {
 		windows, newer, err := o.windows(s)
 		if err != nil {
-			errs = append(errs, err)
-			continue
+			return nil, err
 		}
 		read := agentReader{from: from, agent: agent, page: o.Page, series: s, known: known,
 			rows: map[analytics.Window]map[analytics.Audience]analytics.AgentRow{}}
 		histories, err := read.histories(ctx, o.Selection.Granularity, windows)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
 		pages, met = pages || read.pages, met || read.met
-		for _, h := range histories {
+		for i := range histories {
+			h := &histories[i]
 			h.Project, h.ProjectName, h.NewerMissing = s.project, o.Selection.Names[s.project], newer
 			h.Granularity, h.Agent, h.Path = o.Selection.Granularity, agent, o.Page
-			out = append(out, h)
 		}
-	}
-	switch err := errors.Join(errs...); {
+		return histories, err
+	})
+	switch {
 	case err != nil || len(out) > 0:
 		return out, err
 	case o.Page != "" && !pages:

@@ -10,6 +10,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/archive"
+	"github.com/docgauge/docgauge/internal/dev/faults"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/sinks"
 	"github.com/docgauge/docgauge/sinks/sinktest"
@@ -186,17 +187,18 @@ func TestKilled(t *testing.T) {
 		for name, run := range map[string]func(*world){
 			"repair": func(w *world) { w.repair() }, "comparison": func(w *world) { w.compare() },
 		} {
-			for _, how := range []death{killedBefore, killedAfter, killedWithin} {
+			for _, how := range []faults.Fault{faults.KilledBefore, faults.KilledAfter, faults.KilledWithin} {
 				for at := 1; ; at++ {
 					w := newWorld(t, 3)
 					rev := w.revision(1, 2)
 					for _, do := range d.harms {
 						do(w, rev)
 					}
-					*w.on = power{at: at, how: how}
+					*w.plan = faults.Nth(callWrite, at, how)
 					run(w)
-					ended := w.on.done >= at
-					*w.on = power{}
+					ended := w.on.Dead()
+					*w.plan = nil
+					w.on.Restart()
 					w.sees()
 					w.repair()
 					w.sees()
@@ -297,7 +299,7 @@ func TestImplausibleAgents(t *testing.T) {
 			of.Path, of.Visitors, of.Requests = "/a", c.ofPath, 300
 			people := analytics.AgentRow{Agent: "browser", Class: "human", Audience: analytics.Human, Found: true,
 				Visitors: 2000, Requests: 2000}
-			file, err := archive.EncodeAgents(rev, func(yield func(analytics.AgentRow, error) bool) {
+			file, err := archive.Encode(rev, func(yield func(analytics.AgentRow, error) bool) {
 				_ = yield(ai, nil) && yield(people, nil) && yield(of, nil)
 			})
 			if err != nil {

@@ -103,7 +103,7 @@ func putAgents(sink *sinktest.Memory, end analytics.Date, rows []analytics.Agent
 			rev.Rows++
 		}
 	}
-	file, err := windowfile.EncodeAgents(rev, func(yield func(analytics.AgentRow, error) bool) {
+	file, err := windowfile.Encode(rev, func(yield func(analytics.AgentRow, error) bool) {
 		for _, row := range rows {
 			if !yield(row, nil) {
 				return
