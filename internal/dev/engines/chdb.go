@@ -12,7 +12,7 @@ import (
 )
 
 // Engine26 is ClickHouse 26.7 as a library, behind an adapter that speaks the
-// HTTP interface of a server. It has one user, "default", no cluster and no
+// HTTP interface of a server. It has one user, "default", no password, no cluster and no
 // native protocol.
 type Engine26 struct {
 	process
@@ -26,8 +26,7 @@ func RunEngine26(t testing.TB, flags ...string) *Engine26 {
 }
 
 // StartEngine26 starts the engine with its storage in dir, which is made if it
-// is absent, and waits until it answers. The flags are those of the adapter:
-// "--password=…" makes it refuse requests with another password;
+// is absent, and waits until it answers. The flag of the adapter,
 // "--grant=GRANT SELECT ON db.*", any number of times, limits the user to these
 // rights. A test that needs tables first makes them without the flag, and then
 // starts the engine again over the same dir.
@@ -88,7 +87,7 @@ func (e *Engine26) Addr() string { return loopback(e.port) }
 // DSN is the address of a database, for clickhouse-go.
 func (e *Engine26) DSN(database string) string { return "http://" + e.Addr() + "/" + database }
 
-// Exec runs one statement without a password and returns its result as
+// Exec runs one statement and returns its result as
 // tab-separated values, a newline after each row. Its error carries the
 // engine's message.
 func (e *Engine26) Exec(ctx context.Context, sql string) (string, error) {
