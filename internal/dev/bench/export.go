@@ -5,7 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
+	"io"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -139,11 +139,9 @@ func (l *lab) exportCommand(ctx context.Context, c client, o order) (*exec.Cmd, 
 
 // countRequests asks the server how many requests it has received.
 func countRequests(base string) (n int64, err error) {
-	resp, err := http.Get(base + "/requests")
-	if err != nil {
-		return 0, err
-	}
-	defer resp.Body.Close()
-	_, err = fmt.Fscan(resp.Body, &n)
+	err = get(base+"/requests", benchKey, func(body io.Reader) error {
+		_, err := fmt.Fscan(body, &n)
+		return err
+	})
 	return n, err
 }

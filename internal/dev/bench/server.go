@@ -30,7 +30,7 @@ func (s *server) handler() http.Handler {
 	mux.HandleFunc("GET /requests", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, s.requests.Load()) // for visitors, invalid ones included
 	})
-	mux.HandleFunc("POST /answers", func(_ http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("GET /answers", func(_ http.ResponseWriter, r *http.Request) {
 		n, _ := strconv.ParseInt(r.FormValue("until"), 10, 64) // the bench's own request
 		s.answers.Store(n)
 	})
@@ -123,6 +123,13 @@ func appendPath(b []byte, mixed uint32) []byte {
 		b = append(b, "0123456789abcdef"[mixed>>shift&15])
 	}
 	return b
+}
+
+// rowOf returns row i of a window that begins on that day of the year.
+func rowOf(i, day int) visitor {
+	mixed := uint32(i) * mixer
+	human, ai, total := counts(mixed, day)
+	return visitor{string(appendPath(nil, mixed)), human, ai, total}
 }
 
 func counts(mixed uint32, day int) (human, ai, total int64) {
