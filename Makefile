@@ -66,10 +66,11 @@ stack: ## everything on loopback: sandbox, agent jobs, serve, ClickHouse, Promet
 	@$(GO) build -o bin/docgauge-stack ./internal/dev/stack
 	@exec bin/docgauge-stack -docgauge $(TEST_BINARY) $(STACK)
 
-# Tests of internal/export that run without the race detector, which makes them ten times
-# slower: the simulations, and those that read one window after the other. TestManyFaults
-# lets the same calls fail while several windows are read.
-UNRACEDRUNS := TestEconomy|TestYear|TestEachFault|TestFutureIsNotBelieved|TestOlderState
+# Tests of raced packages that run without the race detector, which makes them ten times
+# slower: the simulations, and those that read one window after the other (TestManyFaults
+# lets the same calls fail while several windows are read); browsers, and processes that
+# are killed, which could not report a race.
+UNRACEDRUNS := TestEconomy|TestYear|TestEachFault|TestFutureIsNotBelieved|TestOlderState|TestBrowser|TestKilledWhileProposing|TestKilledInTheMiddle|TestKilledWhileAccepting
 
 # No test runs twice: those of the concurrent packages run under the race detector,
 # all others without it. The race detector makes many scrapers too slow, too.
@@ -77,7 +78,7 @@ define UNRACED
 $(MAKE) --no-print-directory engines
 $(MAKE) --no-print-directory $(TEST_BINARY)
 $(GOTEST) $$($(GO) list $(SLOWEST) ./... | grep -vxF "$$($(GO) list $(RACED))")
-$(GOTEST) -run '$(UNRACEDRUNS)|TestScrapesDuringExport|TestNeverMoreThanLimit|TestRefusedOnly|TestAvailableIs' ./internal/export ./internal/daemon ./internal/budget
+$(GOTEST) -run '$(UNRACEDRUNS)|TestScrapesDuringExport|TestNeverMoreThanLimit|TestRefusedOnly|TestAvailableIs' ./internal/export ./internal/web ./internal/sandbox ./internal/daemon ./internal/budget
 endef
 RACETEST    := CGO_ENABLED=1 $(GOTEST)
 define RACE
