@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -82,11 +83,8 @@ func show(ctx context.Context, s *Stack) error {
 		fmt.Printf("%-14s %s\n", place.Name, place.Where)
 	}
 	for _, job := range s.SiteJobs {
-		link := "no pull request"
-		if job.PRLink != nil {
-			link = *job.PRLink
-		}
-		fmt.Printf("%-14s %s on %s: %s, %s\n", "site job", job.Prompt, job.Host, job.Status, link)
+		fmt.Printf("%-14s %s on %s: %s, %s\n", "site job", job.Prompt, job.Host, job.Job.Status,
+			cmp.Or(job.Job.PRLink, "no pull request"))
 	}
 	fmt.Printf("\n$ docgauge outcomes\n\n%s", outcomes)
 	fmt.Println("\nExports every minute; Ctrl-C stops everything.")

@@ -134,7 +134,7 @@ func testSiteJobs(t *testing.T, s *Stack) {
 		t.Errorf("%d jobs", len(s.SiteJobs))
 	}
 	for _, job := range s.SiteJobs {
-		if job.Status != want[job.Prompt] || (job.PRLink != nil) != (job.Prompt == "edit") {
+		if job.Job.Status != want[job.Prompt] || (job.Job.PRLink != "") != (job.Prompt == "edit") {
 			t.Errorf("%+v", job)
 		}
 	}

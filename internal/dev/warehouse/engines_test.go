@@ -149,8 +149,7 @@ func TestRecipes(t *testing.T) {
 	for _, version := range engines.PostgresVersions {
 		t.Run("PostgreSQL "+version, func(t *testing.T) { testPostgres(t, version) })
 	}
-	t.Run("readings", func(t *testing.T) { s.testReadings(t, current) })
-	t.Run("skipping", s.testSkipping)
+	t.Run("time travel", func(t *testing.T) { s.testTimeTravel(t, current) })
 	t.Run("Spark job", s.testSparkJob)
 }
 
