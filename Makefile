@@ -30,7 +30,7 @@ GOTEST      := TEST_DOCGAUGE_BINARY=$(CURDIR)/$(TEST_BINARY) $(GO) test -vet=off
 SLOWEST     := ./sinks/clickhouse ./sinks/postgres ./internal/cli ./internal/export ./internal/dev/stack ./sinks/parquet
 # The tests of these packages run under the race detector.
 RACED       := ./exporter ./internal/web ./exporter/remotewrite ./internal/web/server ./internal/app ./internal/archive ./internal/budget ./internal/daemon ./internal/docsapi ./internal/events \
-  ./internal/export ./internal/jobs/... ./internal/mcp ./internal/pulls/codehost ./internal/sandbox/... ./internal/spool ./schedule ./sinks/sinktest
+  ./internal/export ./internal/jobs/... ./internal/mcp ./internal/codehost ./internal/sandbox/... ./internal/spool ./schedule ./sinks/sinktest
 # Of the sinks, the tests in which several goroutines meet: the cases of the contract by
 # name, below an engine of ClickHouse, of PostgreSQL, or none.
 CONCURRENT  := many_windows|reader|cancelled

@@ -169,7 +169,7 @@ func ofProjects(collect func(s *view.Snapshot, p view.Project, emit emit)) colle
 // families holds all metrics except those of the Go runtime and the process, in the
 // order of the documentation; byName is the order in which they are shown.
 var (
-	families = slices.Concat(windowFamilies, visitorFamilies, pipelineFamilies, apiFamilies, jobFamilies, buildFamilies)
+	families = slices.Concat(windowFamilies, agentFamilies, visitorFamilies, pipelineFamilies, apiFamilies, jobFamilies, buildFamilies)
 	byName   = slices.SortedFunc(slices.Values(families),
 		func(a, b Metric) int { return strings.Compare(a.Name, b.Name) })
 )
@@ -180,13 +180,13 @@ func Metrics() []Metric { return slices.Clone(families) }
 
 // WindowMetrics returns the metrics whose values depend only on a complete window, so that
 // their past is known.
-func WindowMetrics() []Metric { return windowFamilies }
+func WindowMetrics() []Metric { return slices.Concat(windowFamilies, agentFamilies) }
 
-// OfWindow yields the label values and the value of each series that one of [WindowMetrics] has
-// for a window.
-func (m Metric) OfWindow(w view.Window) iter.Seq2[[]string, float64] {
+// Series yields the label values and the value of each series that one of [WindowMetrics] has
+// in a snapshot.
+func (m Metric) Series(of *view.Snapshot) iter.Seq2[[]string, float64] {
 	return func(yield func([]string, float64) bool) {
-		for _, s := range m.samples(&view.Snapshot{Windows: []view.Window{w}}) {
+		for _, s := range m.samples(of) {
 			for i, value := range s.labels {
 				s.labels[i] = Label(value)
 			}

@@ -61,6 +61,21 @@ var windowFamilies = []Metric{
 		ofWindows(func(w view.Window, emit emit) { emit.flag(w.Verified) })),
 }
 
+// agentFamilies are about the newest complete window of the report of agents.
+var agentFamilies = []Metric{
+	define(groupVisitors, "site_agent_visitors", typeGauge, "project window agent class audience",
+		"Unique readers of an agent on the site in the newest complete window of the report agents, for the 40 agents "+
+			"with most readers; people are the agent browser."+nonAdded+cached,
+		ofAgents(func(a analytics.AgentRow, emit emit) { emit(float64(a.Visitors)) })),
+	define(groupVisitors, "site_agent_requests", typeGauge, "project window agent class audience",
+		"Requests of an agent on the site in the newest complete window of the report agents; of an agent that its "+
+			"vendor hosts they say more than its readers, which are the vendor's few addresses."+cached,
+		ofAgents(func(a analytics.AgentRow, emit emit) { emit(float64(a.Requests)) })),
+	define(groupVisitors, "site_agents_not_shown", typeGauge, "project window",
+		"Agents of the newest complete window of the report agents beyond the 40 with most readers."+cached,
+		ofAgentWindows(func(w view.AgentWindow, emit emit) { emit(float64(w.More)) })),
+}
+
 // visitorFamilies are about the open window, and about what the archive does not have of the
 // newest complete one.
 var visitorFamilies = []Metric{
@@ -74,17 +89,6 @@ var visitorFamilies = []Metric{
 	define(groupVisitors, "open_window_read_timestamp_seconds", typeGauge, "project window",
 		"When the window that is still running was last read,"+epoch,
 		ofOpen(func(o view.Open, emit emit) { emit.at(o.ReadAt) })),
-	define(groupVisitors, "site_agent_visitors", typeGauge, "project window agent class audience",
-		"Unique readers of an agent on the site in the newest complete window of the report agents, for the 40 agents "+
-			"with most readers; people are the agent browser."+nonAdded+cached,
-		ofAgents(func(a analytics.AgentRow, emit emit) { emit(float64(a.Visitors)) })),
-	define(groupVisitors, "site_agent_requests", typeGauge, "project window agent class audience",
-		"Requests of an agent on the site in the newest complete window of the report agents; of an agent that its "+
-			"vendor hosts they say more than its readers, which are the vendor's few addresses."+cached,
-		ofAgents(func(a analytics.AgentRow, emit emit) { emit(float64(a.Requests)) })),
-	define(groupVisitors, "site_agents_not_shown", typeGauge, "project window",
-		"Agents of the newest complete window of the report agents beyond the 40 with most readers."+cached,
-		ofAgentWindows(func(w view.AgentWindow, emit emit) { emit(float64(w.More)) })),
 	define(groupVisitors, "window_suspect_rows", typeGauge, "project window kind",
 		"Rows of the newest complete window that are suspect because it is not verified, by kind: moved (read "+
 			"before its totals last moved) or repeated (their path came twice); a row can be both."+cached,

@@ -128,22 +128,31 @@ func NotListed(sink string, err error) error {
 	return fmt.Errorf("%s sink: %w: %w", sink, ErrNotListed, err)
 }
 
-// ErrOtherRevision is the error of [Top] where the sink shows another revision than the one
+// ErrOtherRevision is the error of [Read] where the sink shows another revision than the one
 // asked for.
 var ErrOtherRevision = errors.New("the sink shows another revision of the window")
 
 // Top returns the n pages with the most visitors of rev, in the order of [analytics.Top], as
 // readers of s see them. A file that is needed for that is made in dir and removed.
 func Top(ctx context.Context, s Sink, rev analytics.Revision, n int, dir string) (pages []analytics.Row, err error) {
+	err = Read(ctx, s, rev, dir, func(w Sealed) (err error) {
+		pages, err = analytics.Top(w.Rows(), n)
+		return err
+	})
+	return pages, err
+}
+
+// Read calls do with rev as readers of s see it. A file that is needed for that is made in dir and removed.
+func Read(ctx context.Context, s Sink, rev analytics.Revision, dir string, do func(Sealed) error) (err error) {
 	w, done, err := s.Window(ctx, rev, dir)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, done()) }()
 	if w.Revision().Number != rev.Number {
-		return nil, ErrOtherRevision
+		return ErrOtherRevision
 	}
-	return analytics.Top(w.Rows(), n)
+	return do(w)
 }
 
 // Collector is a sink that keeps superseded rows or files for a while.

@@ -58,8 +58,22 @@ type book struct {
 func (b book) Revision() analytics.Revision          { return b.rev }
 func (b book) Rows() iter.Seq2[analytics.Row, error] { return b.rows }
 
-func rowsOf(all ...analytics.Row) iter.Seq2[analytics.Row, error] {
-	return func(yield func(analytics.Row, error) bool) {
+func (b book) Agents() iter.Seq2[analytics.AgentRow, error] { return rowsOf(agentsOf(b.rev.Key)...) }
+
+// agentsOf are the rows of a window of agents: 2 of the site, or 42 of some, of whose readers several are equal,
+// and those of a path.
+func agentsOf(k analytics.Key) (all []analytics.AgentRow) {
+	for _, path := range []string{"", "/a"} {
+		for n := range 2 + 40*int64(k.To%9/8) {
+			all = append(all, analytics.AgentRow{Path: path, Agent: fmt.Sprintf("agent %02d", n), Class: "coding",
+				Audience: analytics.AI, Found: true, Visitors: (n + int64(k.To)) % 23, Requests: 100 + n})
+		}
+	}
+	return all
+}
+
+func rowsOf[R any](all ...R) iter.Seq2[R, error] {
+	return func(yield func(R, error) bool) {
 		for _, row := range all {
 			if !yield(row, nil) {
 				return

@@ -1,4 +1,4 @@
-// Package history computes from the archive what the gauges of visitors would have shown in
+// Package history computes from the archive what the gauges of visitors and agents would have shown in
 // the past: as OpenMetrics text for `promtool tsdb create-blocks-from openmetrics`, or as
 // samples in order of time.
 //
@@ -30,7 +30,7 @@
 // of a series in order of time, whole seconds apart, and "# EOF" comes last if and
 // only if nothing failed. Damage in the archive is found before the first byte is
 // written. Memory grows with the number of windows, with N pages for each if pages are
-// wanted; not with samples, and not with rows.
+// wanted, and the 40 agents of those of agents; not with samples, and not with rows.
 //
 // The package sends no request, writes nothing but the text, and does not know where
 // an archive is.
@@ -54,6 +54,7 @@ import (
 
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // Archive is where windows come from.
@@ -62,7 +63,7 @@ type Archive interface {
 	// error concerns one window and does not end it.
 	Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error]
 	// Window opens one of them; done closes it. Several goroutines call it at once,
-	// and only for pages.
+	// and only for pages and agents.
 	Window(ctx context.Context, rev analytics.Revision) (w Window, done func() error, err error)
 }
 
@@ -72,6 +73,8 @@ type Window interface {
 	Revision() analytics.Revision
 	// Rows yields its rows, none for a totals-only window.
 	Rows() iter.Seq2[analytics.Row, error]
+	// Agents yields the rows of a window of agents, those of the site first.
+	Agents() iter.Seq2[analytics.AgentRow, error]
 }
 
 // Options select the history.
@@ -84,7 +87,7 @@ type Options struct {
 	// NotEmpty makes a history without a window an error.
 	NotEmpty bool
 	// Pages is how many pages of each window have series, those with the most
-	// visitors; 0: none, and no rows are read.
+	// visitors; 0: none, and no rows of paths are read.
 	Pages int
 	// Labels are name, value pairs that every series gets.
 	Labels []string
@@ -145,7 +148,7 @@ func Samples(ctx context.Context, from Archive, o Options, each func(exporter.Sa
 	at, end := int64(math.MaxInt64), int64(math.MinInt64)
 	var all []*series
 	for _, l := range timelines {
-		at, end = min(at, l.spans[0].from), max(end, l.spans[len(l.spans)-1].to)
+		at, end = min(at, l[0].from), max(end, l[len(l)-1].to)
 		for _, m := range exporter.WindowMetrics() {
 			all = append(all, l.series(m, o.Labels)...)
 		}
@@ -170,7 +173,7 @@ type history struct {
 func newHistory(timelines []timeline, o Options, each func(exporter.Sample) error) *history {
 	h := &history{step: int64(o.Step / time.Second), each: each}
 	for _, l := range timelines {
-		h.summary.Windows += len(l.spans)
+		h.summary.Windows += len(l)
 	}
 	return h
 }
@@ -211,7 +214,7 @@ func read(ctx context.Context, from Archive, o Options) ([]timeline, error) {
 	if len(timelines) == 0 && o.NotEmpty {
 		return nil, ErrNothing
 	}
-	return timelines, readPages(ctx, from, timelines, o.Pages)
+	return timelines, readRows(ctx, from, timelines, o.Pages)
 }
 
 func readTimelines(ctx context.Context, from Archive, o Options) ([]timeline, error) {
@@ -231,20 +234,19 @@ func readTimelines(ctx context.Context, from Archive, o Options) ([]timeline, er
 	return newTimelines(revs, o.From.Unix(), o.To.Unix()), errors.Join(errs...)
 }
 
-// readPages reads the n pages with the most visitors of every span.
-func readPages(ctx context.Context, from Archive, timelines []timeline, n int) error {
-	if n <= 0 {
-		return nil
-	}
+// readRows reads the n pages with the most visitors of every span, or its agents.
+func readRows(ctx context.Context, from Archive, timelines []timeline, n int) error {
 	var some errgroup.Group
 	some.SetLimit(openWindows)
 	var mu sync.Mutex
 	var errs []error // all of them, where the group would keep the first
 	for _, l := range timelines {
-		for i := range l.spans {
-			if span := &l.spans[i]; !span.TotalsOnly() && ctx.Err() == nil {
+		for i := range l {
+			span := &l[i]
+			needed := span.Report == analytics.AgentsReport || n > 0 && !span.TotalsOnly()
+			if needed && ctx.Err() == nil {
 				some.Go(func() error {
-					err := span.readPages(ctx, from, n)
+					err := span.readRows(ctx, from, n)
 					mu.Lock()
 					defer mu.Unlock()
 					errs = append(errs, err)
@@ -260,7 +262,7 @@ func readPages(ctx context.Context, from Archive, timelines []timeline, n int) e
 	return errors.Join(errs...)
 }
 
-func (s *span) readPages(ctx context.Context, from Archive, n int) error {
+func (s *span) readRows(ctx context.Context, from Archive, n int) error {
 	w, done, err := from.Window(ctx, *s.Revision)
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.Key, err)
@@ -268,7 +270,11 @@ func (s *span) readPages(ctx context.Context, from Archive, n int) error {
 	// The totals and the pages must be of the same reading, also where the window is
 	// shown as the previous one of another.
 	*s.Revision = w.Revision()
-	s.pages, err = analytics.Top(w.Rows(), n)
+	if s.Report == analytics.AgentsReport {
+		s.agents, s.others, err = analytics.TopAgents(w.Agents(), view.MaxAgents)
+	} else {
+		s.pages, err = analytics.Top(w.Rows(), n)
+	}
 	if err = errors.Join(err, done()); err != nil {
 		return fmt.Errorf("%s: %w", s.Key, err)
 	}

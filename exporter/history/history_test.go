@@ -54,8 +54,12 @@ func TestText(t *testing.T) {
 	o := between("2026-10-01", "2026-10-05", 20*time.Hour)
 	o.Pages = 2
 	o.Labels = []string{"job", `the "job"`}
+	s := someWindows()
+	agents := reading("prj_b", "day", date("2026-10-03"), date("2026-10-04"))
+	agents.Report = analytics.AgentsReport
+	s.windows = append(s.windows, agents)
 	var got bytes.Buffer
-	summary, err := history.Write(t.Context(), &got, someWindows(), o)
+	summary, err := history.Write(t.Context(), &got, s, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +77,7 @@ func TestText(t *testing.T) {
 		t.Errorf("history (-want +got):\n%s", diff)
 	}
 	lines := int64(strings.Count(got.String(), "\ndocgauge_"))
-	if want := (history.Summary{Windows: 5, Series: 44, Samples: lines}); summary != want {
+	if want := (history.Summary{Windows: 6, Series: 49, Samples: lines}); summary != want {
 		t.Errorf("summary %+v, want %+v", summary, want)
 	}
 }

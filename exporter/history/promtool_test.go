@@ -50,7 +50,9 @@ func TestPrometheusReadsIt(t *testing.T) {
 		return rowsOf(rows...)
 	}}
 	for to := date("2026-10-02"); to <= date("2026-10-04"); to++ {
-		s.windows = append(s.windows, reading("prj_a", "day", to-1, to))
+		agents := reading("prj_a", "day", to-1, to)
+		agents.Report = analytics.AgentsReport
+		s.windows = append(s.windows, reading("prj_a", "day", to-1, to), agents)
 	}
 	o := between("2026-10-01", "2026-10-05", time.Hour)
 	o.Pages = len(odd)

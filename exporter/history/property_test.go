@@ -96,7 +96,7 @@ func drawShelf(t *rapid.T) *shelf {
 		slices.SortFunc(rows, func(a, b analytics.Row) int { return strings.Compare(a.Path, b.Path) })
 		return rowsOf(rows...)
 	}}
-	for _, project := range []string{"a", "b"} {
+	for _, project := range []string{"a", "b", "agents"} {
 		for g, days := range map[analytics.Granularity]analytics.Date{"day": 1, "week": 7, "3d": 3} {
 			step := days
 			if g == "3d" {
@@ -107,6 +107,9 @@ func drawShelf(t *rapid.T) *shelf {
 					continue
 				}
 				rev := reading(project, g, to-days, to)
+				if project == "agents" {
+					rev.Project, rev.Report = "a", analytics.AgentsReport
+				}
 				if rapid.IntRange(0, 9).Draw(t, "only") == 0 {
 					rev.Rows = analytics.TotalsOnlyRows
 				}
@@ -145,7 +148,7 @@ func checkSteps(t *rapid.T, w *series, s *shelf, o history.Options) {
 // everlasting says that a series never ends once it has begun.
 func (w *series) everlasting() bool {
 	name := w.labels["__name__"]
-	return w.labels["path"] == "" && name != "docgauge_pages" && name != "docgauge_previous_site_visitors" &&
+	return w.labels["path"] == "" && w.labels["agent"] == "" && name != "docgauge_pages" && name != "docgauge_previous_site_visitors" &&
 		name != "docgauge_previous_site_visitors_deduplicated"
 }
 
@@ -189,9 +192,10 @@ type gauge struct {
 
 // model returns the gauges at a time, by the definition.
 func model(s *shelf, o history.Options, at int64) map[string]*gauge {
-	newest := map[[2]string]analytics.Revision{}
+	newest := map[analytics.Key]analytics.Revision{}
 	for _, rev := range s.windows {
-		line := [2]string{rev.Project, string(rev.Granularity)}
+		line := rev.Key
+		line.Window = analytics.Window{}
 		if rev.To.Time().Unix() <= at && (newest[line].Number == 0 || rev.To > newest[line].To) {
 			newest[line] = rev
 		}
@@ -199,18 +203,22 @@ func model(s *shelf, o history.Options, at int64) map[string]*gauge {
 	shown := map[string]*gauge{}
 	for _, rev := range newest {
 		w := view.Window{Revision: rev}
-		if !rev.TotalsOnly() {
+		of := &view.Snapshot{Agents: []view.AgentWindow{agentWindow(rev)}}
+		if rev.Report == analytics.VisitorsReport && !rev.TotalsOnly() {
 			w.Pages, _ = analytics.Top(s.rows(rev.Key), o.Pages)
 		}
 		for _, p := range s.windows {
-			if compareWith := rev.Granularity.ComparedWith(rev.Window); p.Project == rev.Project &&
-				p.Granularity == rev.Granularity && p.Window == compareWith {
+			former := rev.Key
+			if former.Window = rev.Granularity.ComparedWith(rev.Window); p.Key == former {
 				w.Previous = &p.Totals
 			}
 		}
+		if rev.Report == analytics.VisitorsReport {
+			of = &view.Snapshot{Windows: []view.Window{w}}
+		}
 		begins := at == o.From.Unix() || at == rev.To.Time().Unix()
 		for _, m := range exporter.WindowMetrics() {
-			for values, value := range m.OfWindow(w) {
+			for values, value := range m.Series(of) {
 				labels := map[string]string{"__name__": m.Name}
 				for i, name := range m.Labels {
 					labels[name] = values[i]
@@ -220,4 +228,20 @@ func model(s *shelf, o history.Options, at int64) map[string]*gauge {
 		}
 	}
 	return shown
+}
+
+// agentWindow returns the 40 agents with most readers, one after the other.
+func agentWindow(rev analytics.Revision) view.AgentWindow {
+	w := view.AgentWindow{Revision: rev}
+	left := slices.DeleteFunc(agentsOf(rev.Key), func(a analytics.AgentRow) bool { return a.Path != "" })
+	for ; len(left) > 0 && len(w.Agents) < 40; left = left[1:] {
+		for i := range left {
+			if left[i].Visitors > left[0].Visitors || left[i].Visitors == left[0].Visitors && left[i].Agent < left[0].Agent {
+				left[0], left[i] = left[i], left[0]
+			}
+		}
+		w.Agents = append(w.Agents, left[0])
+	}
+	w.More = len(left)
+	return w
 }

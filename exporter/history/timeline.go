@@ -11,13 +11,9 @@ import (
 	"github.com/docgauge/docgauge/internal/view"
 )
 
-// timeline is what one project and granularity show: spans in order of time that do
+// timeline is what one project shows of one report and granularity: spans in order of time that do
 // not overlap.
-type timeline struct {
-	project     string
-	granularity analytics.Granularity
-	spans       []span
-}
+type timeline []span
 
 // span is a window that is shown at the times from <= t < to, in seconds since 1970.
 type span struct {
@@ -27,9 +23,24 @@ type span struct {
 	// lacks it.
 	previous *analytics.Revision
 	pages    []analytics.Row // those with the most visitors
+	// agents are those with the most readers, of a window of agents, and others how many it has besides.
+	agents []analytics.AgentRow
+	others int
 }
 
-// newTimelines orders windows by project and granularity, and limits their times to
+// snapshot is what is shown of the window.
+func (s *span) snapshot() *view.Snapshot {
+	if s.Report == analytics.AgentsReport {
+		return &view.Snapshot{Agents: []view.AgentWindow{{Revision: *s.Revision, Agents: s.agents, More: s.others}}}
+	}
+	w := view.Window{Revision: *s.Revision, Pages: s.pages}
+	if s.previous != nil {
+		w.Previous = &s.previous.Totals
+	}
+	return &view.Snapshot{Windows: []view.Window{w}}
+}
+
+// newTimelines orders windows by report, project and granularity, and limits their times to
 // from <= t < to. Windows that are not shown then are left out. The spans share the
 // revisions with revs.
 func newTimelines(revs []analytics.Revision, from, to int64) []timeline {
@@ -49,22 +60,23 @@ func newTimelines(revs []analytics.Revision, from, to int64) []timeline {
 		if at, found := slices.BinarySearchFunc(revs, former, compareEnds); found {
 			s.previous = &revs[at]
 		}
-		if n := len(all); n == 0 || all[n-1].project != rev.Project || all[n-1].granularity != rev.Granularity {
-			all = append(all, timeline{project: rev.Project, granularity: rev.Granularity})
+		if n := len(all); n == 0 || compareSeries(all[n-1][0].Key, rev.Key) != 0 {
+			all = append(all, nil)
 		}
 		last := &all[len(all)-1]
-		last.spans = append(last.spans, s)
+		*last = append(*last, s)
 	}
 	return all
 }
 
-// compareEnds orders windows by project, granularity and end.
+// compareEnds orders windows by report, project, granularity and end.
 func compareEnds(a analytics.Revision, b analytics.Key) int {
 	return cmp.Or(compareSeries(a.Key, b), cmp.Compare(a.To, b.To))
 }
 
 func compareSeries(a, b analytics.Key) int {
-	return cmp.Or(strings.Compare(a.Project, b.Project), strings.Compare(string(a.Granularity), string(b.Granularity)))
+	return cmp.Or(cmp.Compare(a.Report, b.Report), strings.Compare(a.Project, b.Project),
+		strings.Compare(string(a.Granularity), string(b.Granularity)))
 }
 
 // series has the points in order of time that were not emitted yet.
@@ -84,13 +96,9 @@ type point struct {
 // series are those of a metric, by its labels; they get more labels.
 func (l timeline) series(m exporter.Metric, more []string) (sorted []*series) {
 	all := map[string]*series{}
-	for i := range l.spans {
-		s := &l.spans[i]
-		w := view.Window{Revision: *s.Revision, Pages: s.pages}
-		if s.previous != nil {
-			w.Previous = &s.previous.Totals
-		}
-		for values, value := range m.OfWindow(w) {
+	for i := range l {
+		s := &l[i]
+		for values, value := range m.Series(s.snapshot()) {
 			key := strings.Join(values, "\xff")
 			of := all[key]
 			if of == nil {

@@ -3,6 +3,7 @@ package analytics
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 )
@@ -89,6 +90,23 @@ func (r AgentRow) Compare(other AgentRow) int {
 		return -1
 	}
 	return 1
+}
+
+// TopAgents returns the n rows of the site with the most readers, ties in order, of the rows of a window, and
+// how many others the site has. It reads no rows of paths. An error of rows ends it.
+func TopAgents(rows iter.Seq2[AgentRow, error], n int) (top []AgentRow, others int, err error) {
+	for row, err := range rows {
+		if err != nil {
+			return nil, 0, err
+		}
+		if row.Path != "" {
+			break // those of the site come first
+		}
+		top = append(top, row)
+	}
+	slices.SortStableFunc(top, func(a, b AgentRow) int { return cmp.Compare(b.Visitors, a.Visitors) })
+	others = max(0, len(top)-n)
+	return top[:len(top)-others], others, nil
 }
 
 // AgentSum adds up the rows of agents of a window, in their order: those of the site, which have no path,

@@ -214,16 +214,14 @@ func (a *App) Archive() sinks.Sink {
 	return sinks.VisitorsOf(a.Sinks[max(0, slices.IndexFunc(a.Sinks, isParquet))])
 }
 
-// TopPages returns the n pages with the most visitors of rev, as readers of s see them.
-func (a *App) TopPages(
-	ctx context.Context, s sinks.Sink, rev analytics.Revision, n int,
-) (pages []analytics.Row, err error) {
+// WithCopies calls do with a temporary directory for windows that are copied out of a sink.
+func (a *App) WithCopies(do func(dir string) error) (err error) {
 	temp, err := durable.NewTemp(a.Config.StateDir, TempCopy)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, temp.Remove()) }()
-	return sinks.Top(ctx, s, rev, n, temp.Path)
+	return do(temp.Path)
 }
 
 // InSpool reports whether the spool has the revision, whole.

@@ -13,6 +13,7 @@ import (
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/schedule"
+	"github.com/docgauge/docgauge/sinks"
 )
 
 // maxPages is the maximum number of pages of a window that a prompt can refer to.
@@ -134,7 +135,7 @@ func (n numbers) pair(
 }
 
 // Rows returns the rows of a window from the first sink that has them.
-func (a *App) Rows(ctx context.Context, e state.Entry) ([]analytics.Row, error) {
+func (a *App) Rows(ctx context.Context, e state.Entry) (rows []analytics.Row, err error) {
 	if e.TotalsOnly() {
 		return nil, fmt.Errorf("%w: only the totals of %s were read", prompts.ErrNoNumbers, e.Key)
 	}
@@ -143,7 +144,10 @@ func (a *App) Rows(ctx context.Context, e state.Entry) ([]analytics.Row, error) 
 		if e.Sinks[s.Name()].IsZero() {
 			continue
 		}
-		rows, err := a.TopPages(ctx, s, e.Revision, maxPages)
+		err := a.WithCopies(func(dir string) (err error) {
+			rows, err = sinks.Top(ctx, s, e.Revision, maxPages, dir)
+			return err
+		})
 		if err == nil {
 			return rows, nil
 		}

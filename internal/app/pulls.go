@@ -3,9 +3,9 @@ package app
 import (
 	"slices"
 
+	"github.com/docgauge/docgauge/internal/codehost"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/pulls"
-	"github.com/docgauge/docgauge/internal/pulls/codehost"
 )
 
 // Pulls follows the pull requests of the jobs.

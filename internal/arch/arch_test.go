@@ -33,7 +33,7 @@ const all = "…"
 var (
 	stores = []string{
 		"internal/archive", "internal/filestore", "internal/deltalog", "internal/spool", "internal/durable",
-		"internal/state", "internal/budget", "internal/docsapi", "sinks",
+		"internal/state", "internal/budget", "internal/docsapi", "internal/codehost", "sinks",
 	}
 	useCases = []string{
 		"internal/export", "internal/jobs", "internal/pulls", "internal/prompts", "internal/coverage",
@@ -75,8 +75,8 @@ var rules = []rule{
 	{"only the command starts a sandbox", slices.Concat(stores, useCases, consumers,
 		[]string{"internal/app", "internal/config", "internal/daemon"}), []string{"internal/sandbox"}, nil},
 	{"a site is a service, and uses nothing of its client's", []string{"internal/site"}, []string{all},
-		[]string{"internal/site", "internal/analytics", "internal/durable", "internal/clock", "internal/format",
-			"internal/filestore"}},
+		[]string{"internal/site", "internal/analytics", "internal/codehost", "internal/durable", "internal/clock",
+			"internal/format", "internal/filestore"}},
 	{"only the follower of logs meets a bucket: the service keeps its facts in a directory",
 		[]string{"internal/site/agents", "internal/site/api", "internal/site/count", "internal/site/logs",
 			"internal/site/facts", "internal/site/runner"}, []string{"internal/filestore"}, nil},
@@ -99,7 +99,7 @@ var owner = map[string][]string{
 	"github.com/aws":                         {"internal/filestore"},
 	"github.com/apache/arrow-go":             {"internal/archive", "internal/deltalog"},
 	"github.com/go-json-experiment/json":     {"internal/docsapi"},
-	"github.com/google/go-github":            {"internal/pulls/codehost"},
+	"github.com/google/go-github":            {"internal/codehost"},
 	"github.com/google/go-cmp":               {"sinks/sinktest"},
 	"github.com/google/jsonschema-go":        {"internal/mcp"},
 	"github.com/jackc":                       {"sinks/postgres"},

@@ -169,24 +169,24 @@ func TestAgentsTotalsOnly(t *testing.T) {
 // TestBadAgents: what cannot be a file of agents is an error, and leaves none.
 func TestBadAgents(t *testing.T) {
 	dir := t.TempDir()
-	one := analytics.AgentRow{Path: "/a", Agent: "b", Class: "other", Audience: "neither", Found: true, Visitors: 1,
-		Requests: 1}
-	with := func(change func(r *analytics.AgentRow)) analytics.AgentRow {
+	type row = analytics.AgentRow
+	one := row{Path: "/a", Agent: "b", Class: "other", Audience: "neither", Found: true, Visitors: 1, Requests: 1}
+	with := func(change func(r *row)) []row {
 		r := one
 		change(&r)
-		return r
+		return []row{r}
 	}
 	only, foreign := agentSample(), sample()
 	only.Rows = analytics.TotalsOnlyRows
 	for want, c := range map[string]struct {
 		rev  analytics.Revision
-		rows []analytics.AgentRow
+		rows []row
 	}{
-		"comes twice":           {agentSample(), []analytics.AgentRow{one, with(func(r *analytics.AgentRow) { r.Class = "x" })}},
-		"must be sorted":        {agentSample(), []analytics.AgentRow{one, with(func(r *analytics.AgentRow) { r.Found = false })}},
-		"agent \"\\xff\"":       {agentSample(), []analytics.AgentRow{with(func(r *analytics.AgentRow) { r.Agent = "\xff" })}},
-		"not found":             {agentSample(), []analytics.AgentRow{with(func(r *analytics.AgentRow) { r.Path, r.Found = "", false })}},
-		"only totals were read": {only, []analytics.AgentRow{one}},
+		"comes twice":           {agentSample(), append([]row{one}, with(func(r *row) { r.Class = "x" })...)},
+		"must be sorted":        {agentSample(), append([]row{one}, with(func(r *row) { r.Found = false })...)},
+		"agent \"\\xff\"":       {agentSample(), with(func(r *row) { r.Agent = "\xff" })},
+		"not found":             {agentSample(), with(func(r *row) { r.Path, r.Found = "", false })},
+		"only totals were read": {only, []row{one}},
 		"is not of the report":  {foreign, nil},
 	} {
 		path := filepath.Join(dir, "w")

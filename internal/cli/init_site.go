@@ -166,8 +166,7 @@ func (a *Program) trySite(
 	// Days before the first line had readers that no log has, and what is not kept is not served.
 	since = analytics.DateOf(a.now())
 	if tried.Parsed > 0 {
-		kept := time.Date(since.Time().Year(), since.Time().Month()-time.Month(c.SiteRetention-1), 1, 0, 0, 0, 0, time.UTC)
-		since = max(analytics.DateOf(tried.Oldest), analytics.DateOf(kept))
+		since = max(analytics.DateOf(tried.Oldest), site.OldestDay(since, int(c.SiteRetention)))
 	}
 	return c, project, since, nil
 }

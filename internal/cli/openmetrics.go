@@ -37,11 +37,12 @@ func (a *Program) openmetricsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "openmetrics",
 		Short: "write history for Prometheus, as text or by remote write",
-		Long: `openmetrics writes what the gauges of visitors would have shown in the past, as
-OpenMetrics text for promtool, to standard output. It is made from the Parquet
-archive, DOCGAUGE_PARQUET_URL or --archive: no request is sent to the service,
-and it can run while an export does. At each time the newest complete window is
-shown, with the numbers of its newest reading.
+		Long: `openmetrics writes what the gauges of visitors, and of agents if the archive has
+them, would have shown in the past, as OpenMetrics text for promtool, to
+standard output. It is made from the Parquet archive, DOCGAUGE_PARQUET_URL or
+--archive: no request is sent to the service, and it can run while an export
+does. At each time the newest complete window is shown, with the numbers of its
+newest reading.
 
 A sample is repeated every --step, so that queries find it. If anything goes
 wrong the text does not end in # EOF, and promtool refuses it.
@@ -94,7 +95,7 @@ func (a *Program) openmetrics(ctx context.Context, t openmetricsOptions) (err er
 	if err != nil {
 		return usageError{err}
 	}
-	from, err := archiveAt(t.archive, c)
+	from, err := archiveAt(t.archive, c, analytics.AgentsReport)
 	if err != nil {
 		return err
 	}
@@ -204,11 +205,17 @@ type copied struct {
 	location string // of the archive
 }
 
-func (c copied) Rows() iter.Seq2[analytics.Row, error] {
-	return func(yield func(analytics.Row, error) bool) {
-		for row, err := range c.Sealed.Rows() {
+func (c copied) Rows() iter.Seq2[analytics.Row, error] { return rowsOfCopy(c, c.Sealed.Rows()) }
+
+func (c copied) Agents() iter.Seq2[analytics.AgentRow, error] {
+	return rowsOfCopy(c, c.Sealed.Agents())
+}
+
+func rowsOfCopy[R any](c copied, rows iter.Seq2[R, error]) iter.Seq2[R, error] {
+	return func(yield func(R, error) bool) {
+		for row, err := range rows {
 			if err != nil {
-				err = fmt.Errorf("visitors file in %s: read as a copy: %w", c.location, err)
+				err = fmt.Errorf("%s file in %s: read as a copy: %w", c.Revision().Report, c.location, err)
 			}
 			if !yield(row, err) {
 				return

@@ -25,7 +25,7 @@ func everything(t *testing.T, server *engines.Prometheus, text string, at time.T
 		for _, function := range []string{"count_over_time", "stddev_over_time", "sum_over_time", "last_over_time",
 			"deriv"} {
 			expr := function + "(" + name[1] + "[60d])"
-			for labels, value := range ask(t, server, expr, at, "project", "window", "audience", "path") {
+			for labels, value := range ask(t, server, expr, at, "project", "window", "audience", "path", "agent", "class") {
 				all[expr+" "+labels] = value
 			}
 		}

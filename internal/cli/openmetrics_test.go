@@ -41,7 +41,7 @@ func archived(t *testing.T) (*sandbox.Sandbox, string) {
 		dir, err := os.MkdirTemp("", "docgauge-cli-test-") //nolint:usetesting // it outlives the test
 		check(t, err)
 		p := placeFor(t, service, []string{sandbox.DefaultProject}, "DOCGAUGE_OPEN_WINDOWS=",
-			"DOCGAUGE_SINCE="+testbed.DaysAgo(historyDays).String(), "DOCGAUGE_WINDOWS=day,week,28d:totals",
+			"DOCGAUGE_SINCE="+testbed.DaysAgo(historyDays).String(), "DOCGAUGE_WINDOWS=day,week,28d:totals", "DOCGAUGE_REPORTS=visitors,agents",
 			"DOCGAUGE_PARQUET_URL="+filepath.Join(dir, "data"))
 		p.run(t, "export")
 		check(t, os.RemoveAll(a.dir))
@@ -112,6 +112,19 @@ func TestHistory(t *testing.T) {
 		top := ask(t, server, `last_over_time(docgauge_page_visitors_deduplicated{window="day"}[30m])`, at, "path")
 		if diff := cmp.Diff(largest(t, rows, pages), top); diff != "" {
 			t.Errorf("pages of %s (-service +Prometheus):\n%s", w, diff)
+		}
+		agents, _, err := s.Agents(sandbox.DefaultProject, w)
+		check(t, err)
+		want = map[string]float64{}
+		for _, a := range agents {
+			labels := fmt.Sprintf(" %s %s %s", a.Agent, a.Class, a.Audience)
+			want["docgauge_site_agent_visitors"+labels] = float64(a.Visitors)
+			want["docgauge_site_agent_requests"+labels] = float64(a.Requests)
+		}
+		got := ask(t, server, `last_over_time({__name__=~"docgauge_site_agent_.*",window="day"}[30m])`,
+			at, "__name__", "agent", "class", "audience")
+		if diff := cmp.Diff(want, got); diff != "" || len(want) == 0 {
+			t.Errorf("agents of %s (-service +Prometheus):\n%s", w, diff)
 		}
 	}
 	// The advice of docs/prometheus.md about queries that do not look back.

@@ -66,8 +66,8 @@ func (a *Program) root() *cobra.Command {
 		},
 	}
 	f := root.PersistentFlags()
-	f.Var(once(&envFile, "all settings are in one file: give it once"), "env-file", "file of settings, KEY=VALUE lines; the environment wins (or "+
-		"DOCGAUGE_ENV_FILE)")
+	f.Var(once(&envFile, "all settings are in one file: give it once"), "env-file",
+		"file of settings, KEY=VALUE lines; the environment wins (or DOCGAUGE_ENV_FILE)")
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "only warnings and errors on standard error, and no progress bar")
 	root.Flags().BoolVarP(&version, "version", "v", false, "print version, revision and Go version")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {

@@ -13,8 +13,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/codehost"
 	"github.com/docgauge/docgauge/internal/sandbox"
-	"github.com/docgauge/docgauge/internal/sandbox/codehost"
+	pretended "github.com/docgauge/docgauge/internal/sandbox/codehost"
 	"github.com/docgauge/docgauge/internal/secretfile"
 	"github.com/docgauge/docgauge/internal/site/runner"
 )
@@ -165,7 +166,7 @@ func (o *sandboxOptions) flagGroups() (groups []flagGroup) {
 	f.StringVar(&o.effect, "merge-effect", "",
 		"change of the synthetic readers of merged pages, such as +30% or human=+30%,ai=-10% (default none)")
 	f.StringVar(&pulls.Token, "github-api-token", "", "token that reading pull requests needs (default none)")
-	f.IntVar(&pulls.Limit, "github-api-limit", codehost.DefaultLimit,
+	f.IntVar(&pulls.Limit, "github-api-limit", pretended.DefaultLimit,
 		"requests about pull requests answered in an hour")
 
 	f = group(repoFlags)
@@ -177,7 +178,7 @@ func (o *sandboxOptions) flagGroups() (groups []flagGroup) {
 	f.StringSliceVar(&repo.Env, "agent-env", nil,
 		"names of further variables for the command, besides PATH, HOME and the like")
 	f.StringVar(&repo.Project, "github-repo", "", "owner/name of the GitHub repository that gets the pull requests")
-	f.StringVar(&repo.CodeHostURL, "github-url", analytics.FindCodeHost("github").API, "URL of GitHub's REST API")
+	f.StringVar(&repo.CodeHostURL, "github-url", codehost.Find("github").API, "URL of GitHub's REST API")
 	f.StringVar(&repo.Remote, "repo-remote", "origin", "git remote that branches are pushed to with --github-repo")
 
 	faultFlags(group("Faults of analytics"), group("Faults of agent jobs"), o)

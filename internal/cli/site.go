@@ -18,7 +18,7 @@ that all other commands work on your site:
   docgauge export`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.siteCountCommand(), a.siteServeCommand(), a.siteCheckCommand(), a.siteKeysCommand(), a.siteAgentsCommand(),
-		a.siteExportCommand())
+	cmd.AddCommand(a.siteCountCommand(), a.siteServeCommand(), a.siteCheckCommand(), a.siteKeysCommand(),
+		a.siteAgentsCommand(), a.siteExportCommand())
 	return cmd
 }

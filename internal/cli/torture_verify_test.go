@@ -513,8 +513,9 @@ func (v *verifyTorture) askReport(w warehouse, report analytics.Report, windows,
 }
 
 func (v *verifyTorture) at(w warehouse, report analytics.Report, f []string) location {
-	return location{w.name, analytics.Key{Report: report, Project: sandbox.DefaultProject, Granularity: analytics.Granularity(f[0]),
-		Window: analytics.Window{From: date(v.T, f[1]), To: date(v.T, f[2])}}}
+	return location{w.name, analytics.Key{Report: report, Project: sandbox.DefaultProject,
+		Granularity: analytics.Granularity(f[0]),
+		Window:      analytics.Window{From: date(v.T, f[1]), To: date(v.T, f[2])}}}
 }
 
 func (v *verifyTorture) table(w warehouse, sql string) (rows [][]string) {

@@ -17,7 +17,6 @@ import (
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
-	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/internal/verify"
@@ -171,13 +170,12 @@ func verifyOrRepair(ctx context.Context, a *app.App, v *verify.Verifier, repair 
 	if !repair {
 		return v.Verify(ctx)
 	}
-	temp, err := durable.NewTemp(a.Config.StateDir, app.TempCopy)
-	if err != nil {
-		return r, err
-	}
-	defer func() { err = errors.Join(err, temp.Remove()) }()
-	v.Dir = temp.Path
-	return v.Repair(ctx)
+	err = a.WithCopies(func(dir string) (err error) {
+		v.Dir = dir
+		r, err = v.Repair(ctx)
+		return err
+	})
+	return r, err
 }
 
 func printVerification(r verify.Report, out, log io.Writer) error {

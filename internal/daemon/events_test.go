@@ -19,6 +19,7 @@ import (
 	"github.com/docgauge/docgauge/internal/events"
 	"github.com/docgauge/docgauge/internal/sandbox"
 	"github.com/docgauge/docgauge/internal/view"
+	"github.com/docgauge/docgauge/sinks"
 )
 
 // hearer is a webhook and a monitor.
@@ -105,7 +106,7 @@ func TestDigest(t *testing.T) {
 	}
 	var rows [2][]analytics.Row
 	for i, rev := range []analytics.Revision{before, week} {
-		if rows[i], err = d.app.TopPages(t.Context(), d.app.Sinks[0], rev, 1000); err != nil {
+		if rows[i], err = sinks.Top(t.Context(), d.app.Sinks[0], rev, 1000, t.TempDir()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -36,8 +36,9 @@ func TestDecodeAgentsPage(t *testing.T) {
 		body string
 		want analytics.AgentsPage
 	}{
-		"plain":          {oneAgentsPage, oneAgentsPageWant},
-		"unknown fields": {strings.ReplaceAll(oneAgentsPage, `"agent":`, `"x":[{"agent":7}],"human":-1,"agent":`), oneAgentsPageWant},
+		"plain": {oneAgentsPage, oneAgentsPageWant},
+		"unknown fields": {strings.ReplaceAll(oneAgentsPage, `"agent":`, `"x":[{"agent":7}],"human":-1,"agent":`),
+			oneAgentsPageWant},
 		"escapes": {strings.Replace(oneAgentsPage, `"path":"/a","agent":"curl"`,
 			`"p\u0061th":"/\u00e9\n","agent":"c\"url"`, 1), odd},
 		"no row": {`{"hasMore":false,"agents":[],"totals":[]}`, analytics.AgentsPage{Rows: []analytics.AgentRow{}}},
@@ -81,7 +82,7 @@ func TestDecodeAgentsPageRefuses(t *testing.T) {
 			limit = 1
 		}
 		_, err := decodeAgentsPage([]byte(tc.body), limit)
-		if err == nil || !errors.Is(err, errShape) || !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), tc.says) {
+		if !errors.Is(err, errShape) || !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%s: %v, want %s", name, err, tc.says)
 		}
 	}

@@ -49,8 +49,8 @@ const (
 	pageFields  = totals | hasMore // and the rows
 )
 
-var fieldNames = [...]string{"human", "ai", "total", "path", "totals", "visitors", "hasMore", "agents", "agent", "class",
-	"audience", "found", "requests"}
+var fieldNames = [...]string{"human", "ai", "total", "path", "totals", "visitors", "hasMore", "agents", "agent",
+	"class", "audience", "found", "requests"}
 
 // String lists the members of f.
 func (f field) String() string {

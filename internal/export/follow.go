@@ -7,11 +7,8 @@ import (
 
 	"github.com/docgauge/docgauge/exporter"
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/clock"
-	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
-	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/verify"
 	"github.com/docgauge/docgauge/schedule"
@@ -142,32 +139,10 @@ func (e *Exporter) fillFrom(ctx context.Context, entry state.Entry, down map[str
 }
 
 // keepFrom keeps the pages of a window, or its agents, as a sink has them.
-func (e *Exporter) keepFrom(ctx context.Context, s sinks.Sink, rev analytics.Revision) (err error) {
-	if rev.Report == analytics.VisitorsReport {
-		pages, err := e.app.TopPages(ctx, s, rev, config.MaxTopPages)
-		if err != nil {
-			return err
-		}
-		return e.app.State.SetPages(ctx, rev, pages)
-	}
-	temp, err := durable.NewTemp(e.app.Config.StateDir, app.TempCopy)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, temp.Remove()) }()
-	w, done, err := s.Window(ctx, rev, temp.Path)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, done()) }()
-	list, err := agentList(w)
-	if err == nil && list.Revision != rev.Number {
-		err = sinks.ErrOtherRevision
-	}
-	if err != nil {
-		return err
-	}
-	return e.app.State.SetAgents(ctx, list)
+func (e *Exporter) keepFrom(ctx context.Context, s sinks.Sink, rev analytics.Revision) error {
+	return e.app.WithCopies(func(dir string) error {
+		return sinks.Read(ctx, s, rev, dir, func(w sinks.Sealed) error { return e.keep(ctx, w) })
+	})
 }
 
 // due reports whether a duty was not done within a day. A time in the future comes from a wrong
@@ -209,13 +184,12 @@ func (e *Exporter) compare(ctx context.Context) error {
 
 func (e *Exporter) compareSinks(ctx context.Context) (done verify.Compared, err error) {
 	a := e.app
-	temp, err := durable.NewTemp(a.Config.StateDir, app.TempCopy)
-	if err != nil {
-		return done, err
-	}
-	defer func() { err = errors.Join(err, temp.Remove()) }()
-	v := verify.Verifier{Ledger: a.State, Sinks: a.Sinks, InSpool: a.InSpool, Dir: temp.Path, Now: a.Now, Log: a.Log}
-	return v.Compare(ctx)
+	err = a.WithCopies(func(dir string) (err error) {
+		v := verify.Verifier{Ledger: a.State, Sinks: a.Sinks, InSpool: a.InSpool, Dir: dir, Now: a.Now, Log: a.Log}
+		done, err = v.Compare(ctx)
+		return err
+	})
+	return done, err
 }
 
 // collect deletes superseded rows and files once a day. Readers do not see them, so a

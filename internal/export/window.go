@@ -1,13 +1,11 @@
 package export
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -208,43 +206,37 @@ func (w *window) share(rev analytics.Revision) error {
 
 // keepTop keeps the pages with the most visitors, or the agents, where the window is its series' newest.
 func (w *window) keepTop(ctx context.Context) error {
-	rev := w.file.Revision()
-	switch {
-	case !w.item.Newest:
+	if !w.item.Newest {
 		return nil
+	}
+	return w.e.keep(ctx, w.file)
+}
+
+// keep keeps the pages of a window with the most visitors, or its agents.
+func (e *Exporter) keep(ctx context.Context, w sinks.Sealed) error {
+	rev := w.Revision()
+	switch {
 	case rev.Report == analytics.AgentsReport:
-		list, err := agentList(w.file)
+		list, err := agentList(w)
 		if err != nil {
 			return err
 		}
-		return w.e.ledger.SetAgents(ctx, list)
+		return e.ledger.SetAgents(ctx, list)
 	case rev.TotalsOnly():
 		return nil
 	}
-	top, err := analytics.Top(w.file.Rows(), config.MaxTopPages)
+	top, err := analytics.Top(w.Rows(), config.MaxTopPages)
 	if err != nil {
 		return err
 	}
-	return w.e.ledger.SetPages(ctx, rev, top)
+	return e.ledger.SetPages(ctx, rev, top)
 }
 
 // agentList returns the agents of the site with the most readers.
-func agentList(w sinks.Sealed) (state.AgentList, error) {
-	rev := w.Revision()
-	l := state.AgentList{Key: rev.Key, Revision: rev.Number}
-	for row, err := range w.Agents() {
-		if err != nil {
-			return l, err
-		}
-		if row.Path != "" {
-			break // those of the site come first
-		}
-		l.Agents = append(l.Agents, row)
-	}
-	slices.SortStableFunc(l.Agents, func(a, b analytics.AgentRow) int { return cmp.Compare(b.Visitors, a.Visitors) })
-	l.More = max(0, len(l.Agents)-view.MaxAgents)
-	l.Agents = l.Agents[:len(l.Agents)-l.More]
-	return l, nil
+func agentList(w sinks.Sealed) (l state.AgentList, err error) {
+	l.Key, l.Revision = w.Revision().Key, w.Revision().Number
+	l.Agents, l.More, err = analytics.TopAgents(w.Agents(), view.MaxAgents)
+	return l, err
 }
 
 // noteDown reports and counts the first failure of a sink, which gets nothing more in this run.

@@ -22,7 +22,8 @@ import (
 func (a *assistant) addArchiveTools(s *sdk.Server) {
 	add(s, a, &sdk.Tool{Name: "projects", Title: "Projects",
 		Description: "Lists the projects, and for each granularity how many windows are stored, which dates " +
-			"they cover, and the newest window with the visitors of the whole site."}, a.projects)
+			"they cover, and the newest window with the visitors of the whole site; then the same of the " +
+			"report agents, if there is any."}, a.projects)
 	add(s, a, &sdk.Tool{Name: "window", Title: "Window",
 		Description: "One window of a project: the visitors of the whole site, and the pages with the most " +
 			"visitors, each with its visitors in the window before (of a day: in the same weekday " +
@@ -78,11 +79,13 @@ type storedProject struct {
 }
 
 type storedWindows struct {
+	Report      analytics.Report      `json:"report,omitzero"`
 	Granularity analytics.Granularity `json:"granularity"`
 	Stored      int                   `json:"stored"`
 	// From and To are the dates that they cover, with gaps or without.
-	From   analytics.Date     `json:"from"`
-	To     analytics.Date     `json:"to"`
+	From analytics.Date `json:"from"`
+	To   analytics.Date `json:"to"`
+	// Newest has no totals of agents: their readers are not added up.
 	Newest analytics.Revision `json:"newest" jsonschema:"a row_count of -1: only the totals of the site were read"`
 }
 
@@ -92,19 +95,21 @@ func (a *assistant) projects(ctx context.Context, _ noArguments) (projectsAnswer
 	if err != nil {
 		return out, err
 	}
-	known := map[string]map[analytics.Granularity]*storedWindows{}
+	known := map[string][]storedWindows{}
 	for _, id := range a.Config.Projects {
-		known[id] = map[analytics.Granularity]*storedWindows{}
+		known[id] = []storedWindows{}
 	}
 	for _, rev := range all {
-		if known[rev.Project] == nil {
-			known[rev.Project] = map[analytics.Granularity]*storedWindows{}
+		kinds := known[rev.Project]
+		i := slices.IndexFunc(kinds, func(w storedWindows) bool {
+			return w.Report == rev.Report && w.Granularity == rev.Granularity
+		})
+		if i < 0 {
+			i, kinds = len(kinds), append(kinds, storedWindows{Report: rev.Report, Granularity: rev.Granularity,
+				From: rev.From, To: rev.To, Newest: rev})
+			known[rev.Project] = kinds
 		}
-		w := known[rev.Project][rev.Granularity]
-		if w == nil {
-			w = &storedWindows{Granularity: rev.Granularity, From: rev.From, To: rev.To, Newest: rev}
-			known[rev.Project][rev.Granularity] = w
-		}
+		w := &kinds[i]
 		w.Stored++
 		w.From, w.To = min(w.From, rev.From), max(w.To, rev.To)
 		if rev.To > w.Newest.To {
@@ -116,11 +121,10 @@ func (a *assistant) projects(ctx context.Context, _ noArguments) (projectsAnswer
 	out.Total = len(ids)
 	limit(&ids, mostListed, &out.Truncated)
 	for _, id := range ids {
-		p := storedProject{id, a.Config.ProjectNames[id], []storedWindows{}}
-		for _, g := range slices.Sorted(maps.Keys(known[id])) {
-			p.Windows = append(p.Windows, *known[id][g])
-		}
-		out.Projects = append(out.Projects, p)
+		slices.SortFunc(known[id], func(a, b storedWindows) int {
+			return cmp.Or(cmp.Compare(a.Report, b.Report), cmp.Compare(a.Granularity, b.Granularity))
+		})
+		out.Projects = append(out.Projects, storedProject{id, a.Config.ProjectNames[id], known[id]})
 	}
 	return out, nil
 }
@@ -131,9 +135,7 @@ func (a *assistant) revisions(ctx context.Context) (all []analytics.Revision, er
 	err = a.withState(func(db *state.DB) error {
 		entries, err := db.Entries(ctx)
 		for _, e := range entries {
-			if e.Report == analytics.VisitorsReport {
-				all = append(all, e.Revision)
-			}
+			all = append(all, e.Revision)
 		}
 		return err
 	})
@@ -141,7 +143,7 @@ func (a *assistant) revisions(ctx context.Context) (all []analytics.Revision, er
 		return all, err
 	}
 	return all, a.withArchive(func(from sinks.Sink) error {
-		for rev, err := range sinks.List(ctx, sinks.VisitorsOf(from)) {
+		for rev, err := range sinks.List(ctx, from) {
 			if err != nil {
 				return err
 			}

@@ -73,8 +73,9 @@ func answers(t testing.TB) Options {
 			continue // a gap
 		}
 		memory.Put(rev, rows, nil)
-		putAgents(t, memory, rev)
-		must(t, db.Amend(t.Context(), state.Entry{Revision: rev, Sinks: map[string]time.Time{"memory": noon}}))
+		for _, rev := range []analytics.Revision{rev, putAgents(t, memory, rev)} {
+			must(t, db.Amend(t.Context(), state.Entry{Revision: rev, Sinks: map[string]time.Time{"memory": noon}}))
+		}
 	}
 	job := journal.Job{
 		Prompt: "fix.md", Try: 1, Project: "prj_a", Path: "fix.md", Title: hostile[1], State: journal.Completed,
@@ -96,8 +97,8 @@ func answers(t testing.TB) Options {
 	return Options{Config: c, Log: slog.New(slog.DiscardHandler), Now: now, Archive: memory}
 }
 
-// putAgents stores a window of agents beside one of visitors.
-func putAgents(t testing.TB, s *sinktest.Memory, rev analytics.Revision) {
+// putAgents stores a window of agents beside one of visitors, and returns it.
+func putAgents(t testing.TB, s *sinktest.Memory, rev analytics.Revision) analytics.Revision {
 	rows := []analytics.AgentRow{
 		{Agent: "GPTBot", Class: "training", Audience: "neither", Found: true, Visitors: 2, Requests: 90},
 		{Agent: "browser", Class: "human", Audience: "human", Found: true, Visitors: 200, Requests: 300},
@@ -119,6 +120,7 @@ func putAgents(t testing.TB, s *sinktest.Memory, rev analytics.Revision) {
 	})
 	must(t, err)
 	must(t, s.Replace(t.Context(), file))
+	return rev
 }
 
 // join connects the library's client.
@@ -231,6 +233,30 @@ func resolved(t testing.TB, schema any) *jsonschema.Resolved {
 // TestAnswers: the answers are those of the commands, limited.
 func TestAnswers(t *testing.T) {
 	s := connect(t, newServer(answers(t)))
+	unset := answers(t)
+	unset.Config.Projects = nil
+	reports := func(tool string) string {
+		answer, text, failed := ask(t, connect(t, newServer(unset)), tool, nil)
+		if list, _ := answer["projects"].([]any); len(list) == 1 {
+			answer = list[0].(object)
+		}
+		var found []string
+		for _, name := range []string{"windows", "coverage"} {
+			list, _ := answer[name].([]any)
+			for _, of := range list {
+				found = append(found, fmt.Sprint(of.(object)["report"]))
+			}
+		}
+		if failed {
+			t.Errorf("%s: %s", tool, text)
+		}
+		return strings.Join(found, " ")
+	}
+	for tool, want := range map[string]string{"projects": "<nil> agents", "coverage": "<nil> agents"} {
+		if got := reports(tool); got != want {
+			t.Errorf("%s has windows of the reports %s, want %s", tool, got, want)
+		}
+	}
 	for _, tc := range []struct {
 		tool      string
 		arguments object

@@ -19,7 +19,8 @@ func (a *assistant) addStateTools(s *sdk.Server) {
 	add(s, a, &sdk.Tool{Name: "coverage", Title: "Coverage",
 		Description: "What is stored and what is missing: for each project and granularity how many windows are " +
 			"known, the gaps, and what is provisional (can still change) or unverified (changed while it was " +
-			"read); windows that the service does not give; and the last run."}, a.coverage)
+			"read); windows that the service does not give; and the last run. Windows of agents have the report " +
+			"agents."}, a.coverage)
 	add(s, a, &sdk.Tool{Name: "plan", Title: "Plan",
 		Description: "What the next export would read: the windows that are due, in order, why each is due, how " +
 			"many requests it costs, and when the request budget lets the last of them be read. Nothing is " +
@@ -91,11 +92,13 @@ func (a *assistant) coverage(ctx context.Context, q coverageQuestion) (out cover
 	return out, err
 }
 
-// configured returns the settings, with the projects of the ledger where none are set: an
+// configured returns the settings, with the projects and reports of the ledger where no projects are set: an
 // assistant need not have the settings of the process that exports.
 func (a *assistant) configured(ctx context.Context, db *state.DB) (c config.Config, err error) {
 	if c = a.Config; len(c.Projects) == 0 {
-		c.Projects, err = coverage.LedgerProjects(ctx, db)
+		if c.Projects, err = coverage.LedgerProjects(ctx, db); err == nil {
+			c.Reports, err = db.Reports(ctx, c.Reports)
+		}
 	}
 	return c, err
 }

@@ -44,7 +44,8 @@ func (f *fixed) Outcomes(_ context.Context, project string) (view.Outcomes, erro
 	return f.outcomes, f.err
 }
 
-func (f *fixed) Agents(_ context.Context, project string, g analytics.Granularity, misses bool) (AdjacentAgents, error) {
+func (f *fixed) Agents(_ context.Context, project string, g analytics.Granularity,
+	misses bool) (AdjacentAgents, error) {
 	f.asked = append(f.asked, fmt.Sprint(project, g, misses, "agents"))
 	return f.agents, f.err
 }

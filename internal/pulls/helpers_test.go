@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/codehost"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/pulls"
-	"github.com/docgauge/docgauge/internal/pulls/codehost"
 )
 
 // memory is a store, with the links of the journal, that can fail before or after its effect.

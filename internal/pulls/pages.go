@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/docgauge/docgauge/internal/codehost"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
-	"github.com/docgauge/docgauge/internal/pulls/codehost"
 )
 
 // maxRoots is in how many folders the navigation of the documentation is looked for.

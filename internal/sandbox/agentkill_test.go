@@ -19,7 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/codehost"
 	"github.com/docgauge/docgauge/internal/dev/codehosts"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/site/runner"
@@ -198,10 +198,10 @@ func TestKilledWhileProposing(t *testing.T) {
 		"not opened": {{post, beforeEffect}},
 		"opened":     {{post, afterEffect}},
 	}
-	for _, kind := range analytics.CodeHosts {
+	for _, kind := range codehost.Hosts {
 		t.Run(kind.Name, func(t *testing.T) {
 			all := maps.Clone(kills)
-			if kind == analytics.CodeHosts[0] {
+			if kind.Name == codehost.Hosts[0].Name {
 				maps.Copy(all, alone)
 			}
 			for name, moments := range all {

@@ -115,11 +115,12 @@ func TestGitHubPullRequests(t *testing.T) {
 
 func TestRepositoryThatIsNone(t *testing.T) {
 	repo := engines.GitRepository(t)
+	token := func() (string, error) { return "t", nil }
 	for want, r := range map[string]runner.RepoOptions{
 		"want a git repository": {Path: t.TempDir()},
 		"owner/name":            {Path: repo, CodeHost: "github", Project: "docs"},
 		"GitHub URL":            {Path: repo, CodeHost: "github", Project: "a/b", CodeHostURL: "http://github.example"},
-		`no remote "origin"`:    {Path: repo, CodeHost: "github", Project: "a/b", Token: func() (string, error) { return "t", nil }},
+		`no remote "origin"`:    {Path: repo, CodeHost: "github", Project: "a/b", Token: token},
 		"token: is missing":     {Path: repo, CodeHost: "github", Project: "a/b"},
 		"agent timeout":         {Path: repo, Timeout: -1},
 	} {

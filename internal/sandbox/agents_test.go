@@ -119,7 +119,8 @@ func compareAgents(t *testing.T, what string, want, got agentsAnswer) {
 
 // TestAgents: whatever the scenario, the report is exact, its pages add up, and both reports agree.
 func TestAgents(t *testing.T) {
-	for _, c := range []Config{{}, {Scenario: Growth, Seed: 3, Pages: 100}, {Pages: 30, Projects: []string{DefaultProject}}} {
+	for _, c := range []Config{{}, {Scenario: Growth, Seed: 3, Pages: 100},
+		{Pages: 30, Projects: []string{DefaultProject}}} {
 		s := newTest(t, c)
 		rng := rand.New(rand.NewPCG(1, 31))
 		for range 5 {

@@ -144,7 +144,7 @@ func (a *Answers) page(c *api.Call, q api.Query, name analytics.Report, r report
 	if err != nil {
 		return nil, err
 	}
-	if oldest := oldestDay(today, a.retention); a.retention > 0 && window.From < oldest && window.From < window.To {
+	if oldest := OldestDay(today, a.retention); a.retention > 0 && window.From < oldest && window.From < window.To {
 		// Nothing is no answer: it would take the place of the true one in the client's files.
 		return nil, api.Fail(http.StatusBadRequest, "dateFrom: %s is before %s, the first day of the %d months that "+
 			"are kept (DOCGAUGE_SITE_RETENTION)", window.From, oldest, a.retention)
@@ -170,8 +170,8 @@ func (a *Answers) page(c *api.Call, q api.Query, name analytics.Report, r report
 	return found.page(q.Limit, q.Offset), nil
 }
 
-// oldestDay is the first day that is kept for some months.
-func oldestDay(today analytics.Date, retention int) analytics.Date {
+// OldestDay is the first day that is kept for some months.
+func OldestDay(today analytics.Date, retention int) analytics.Date {
 	return (facts.EpochOf(today) - facts.Epoch(retention)).From()
 }
 

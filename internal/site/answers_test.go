@@ -388,7 +388,8 @@ func TestDamageIsNoAnswer(t *testing.T) {
 func TestNotCaughtUp(t *testing.T) {
 	s := newTestSite(t)
 	s.behind = true
-	if code, body := s.get("", s.key); code != http.StatusServiceUnavailable || !strings.Contains(body, "still being read") {
+	code, body := s.get("", s.key)
+	if code != http.StatusServiceUnavailable || !strings.Contains(body, "still being read") {
 		t.Errorf("%d %s", code, body)
 	}
 	s.behind = false

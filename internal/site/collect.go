@@ -526,7 +526,7 @@ func (s *session) tidy(ctx context.Context) error {
 
 // oldest is the first day that is kept.
 func (s *session) oldest(now time.Time) analytics.Date {
-	return oldestDay(analytics.DateOf(now), s.Retention)
+	return OldestDay(analytics.DateOf(now), s.Retention)
 }
 
 // closeEpochs closes those that are due: whose sources, if all of what they have was read, are past

@@ -318,7 +318,8 @@ func TestPollsForget(t *testing.T) {
 		t.Fatalf("only %d ids and keys found while the epochs are open: the test looks at the wrong place", n)
 	}
 	for range 3 {
-		_, err := beside.CountVisitors(t.Context(), DefaultProject, analytics.NewDate(2026, 1, 1), analytics.NewDate(2026, 2, 1))
+		_, err := beside.CountVisitors(t.Context(), DefaultProject,
+			analytics.NewDate(2026, 1, 1), analytics.NewDate(2026, 2, 1))
 		w.ok(err)
 		w.now = w.now.AddDate(0, 0, 30)
 		w.poll()

@@ -76,7 +76,8 @@ func randomSite(r *rand.Rand) string {
 
 // countingSQL is the same questions in the words of two engines: the site's readers, each page's, and the
 // readers and requests of the agents of both, in days of October, %d to %d exclusive.
-const countingSQL = `WITH l AS (SELECT $1 AS ip, $2 AS d, $3 AS method, $4 AS target, $5 AS status, $6 AS ua FROM LINES),
+const countingSQL = `WITH
+l AS (SELECT $1 AS ip, $2 AS d, $3 AS method, $4 AS target, $5 AS status, $6 AS ua FROM LINES),
 v AS (SELECT ip, ua, PART(target) AS path, status = '404' AS missed FROM l
 	WHERE method = 'GET' AND status IN ('200', '206', '304', '404')
 	AND CAST(d AS INTEGER) >= %d AND CAST(d AS INTEGER) < %d),

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/codehost"
 	"github.com/docgauge/docgauge/internal/site/api"
 	"github.com/docgauge/docgauge/internal/site/runner"
 )
@@ -149,7 +150,7 @@ func (r *JobRules) parseRepos(projects []string) error {
 			o.Path, o.URL = "", source
 		}
 		o.CodeHost = s.CodeHost
-		for _, h := range analytics.CodeHosts {
+		for _, h := range codehost.Hosts {
 			if public, err := url.Parse(h.API); err == nil && h.Web(public).Host == at.host &&
 				(o.CodeHost == "" || o.CodeHost == h.Name) {
 				o.CodeHost, o.CodeHostURL = h.Name, h.API
@@ -159,7 +160,7 @@ func (r *JobRules) parseRepos(projects []string) error {
 		if at.web != nil {
 			tokenFor = at.web.Host
 		}
-		switch host := analytics.FindCodeHost(o.CodeHost); {
+		switch host := codehost.Find(o.CodeHost); {
 		case o.CodeHost == "none":
 			if o.CodeHost = ""; s.CodeHostURL != "" {
 				add("has no code host: unset DOCGAUGE_SITE_CODE_HOST_URL")
@@ -199,7 +200,7 @@ func (r *JobRules) parseRepos(projects []string) error {
 
 func codeHostNames() string {
 	var names []string
-	for _, h := range analytics.CodeHosts {
+	for _, h := range codehost.Hosts {
 		names = append(names, h.Name)
 	}
 	return strings.Join(names, ", ")
@@ -243,7 +244,7 @@ func remote(source string) (place, error) {
 }
 
 // project returns the path of the repository on a code host with an API at a URL, and that host.
-func (p place) project(kind analytics.CodeHost, apiURL string) (path, host string, err error) {
+func (p place) project(kind codehost.Host, apiURL string) (path, host string, err error) {
 	api, err := analytics.ParseServiceURL(apiURL, analytics.URLRules{Example: kind.API,
 		CredentialsIn: "the token goes into DOCGAUGE_SITE_TOKEN"})
 	if p.host == "" {

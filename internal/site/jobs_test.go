@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/codehost"
 	"github.com/docgauge/docgauge/internal/dev/codehosts"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/site/api"
@@ -40,12 +40,13 @@ func TestJobSettings(t *testing.T) {
 		change func(*JobSettings)
 		want   string // part of the error; empty = good
 	}{
-		"good":        {func(*JobSettings) {}, ""},
-		"no agent":    {func(s *JobSettings) { s.Agent = "" }, "DOCGAUGE_SITE_REPO: needs DOCGAUGE_SITE_AGENT"},
-		"no jobs":     {func(s *JobSettings) { *s = JobSettings{} }, ""},
-		"agent":       {func(s *JobSettings) { s.Agent = "gpt" }, "DOCGAUGE_SITE_AGENT: \"gpt\""},
-		"preset":      {func(s *JobSettings) { s.Agent, s.Command = "codex", "" }, ""},
-		"no hosts":    {func(s *JobSettings) { s.Agent, s.Command, s.Jail = "codex", "", "bubblewrap" }, "AGENT_HOSTS: missing"},
+		"good":     {func(*JobSettings) {}, ""},
+		"no agent": {func(s *JobSettings) { s.Agent = "" }, "DOCGAUGE_SITE_REPO: needs DOCGAUGE_SITE_AGENT"},
+		"no jobs":  {func(s *JobSettings) { *s = JobSettings{} }, ""},
+		"agent":    {func(s *JobSettings) { s.Agent = "gpt" }, "DOCGAUGE_SITE_AGENT: \"gpt\""},
+		"preset":   {func(s *JobSettings) { s.Agent, s.Command = "codex", "" }, ""},
+		"no hosts": {func(s *JobSettings) { s.Agent, s.Command, s.Jail = "codex", "", "bubblewrap" },
+			"AGENT_HOSTS: missing"},
 		"both":        {func(s *JobSettings) { s.Agent = "claude" }, "DOCGAUGE_SITE_AGENT_COMMAND: has no effect"},
 		"command":     {func(s *JobSettings) { s.Command = "" }, "DOCGAUGE_SITE_AGENT_COMMAND: missing"},
 		"no repo":     {func(s *JobSettings) { s.Repo = "" }, "DOCGAUGE_SITE_REPO: missing"},
@@ -343,7 +344,7 @@ func TestTryAgent(t *testing.T) {
 // TestRightsOfTheToken: site check asks the code host whether the token may write, and opens nothing.
 func TestRightsOfTheToken(t *testing.T) {
 	repo := engines.GitRepository(t)
-	for _, kind := range analytics.CodeHosts {
+	for _, kind := range codehost.Hosts {
 		for _, readOnly := range []bool{false, true} {
 			host := codehosts.New(kind.Name, "docs-team/docs", "secret-of-the-tests")
 			host.ReadOnly = readOnly

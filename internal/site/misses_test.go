@@ -32,8 +32,8 @@ func TestPlainPage(t *testing.T) {
 
 // missedLine is a line about a path that is not there.
 func missedLine(at time.Time, addr, path, agent string, status int) string {
-	return fmt.Sprintf("%s - - [%s] \"GET %s HTTP/1.1\" %d 5 \"-\" \"%s\"\n", addr, at.Format("02/Jan/2006:15:04:05 -0700"),
-		path, status, agent)
+	return fmt.Sprintf("%s - - [%s] \"GET %s HTTP/1.1\" %d 5 \"-\" \"%s\"\n",
+		addr, at.Format("02/Jan/2006:15:04:05 -0700"), path, status, agent)
 }
 
 func (w *world) writeText(text string) {

@@ -303,8 +303,8 @@ func TestNoLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
-		"pipe": "is a named pipe", "link": "is a named pipe", "empty": "", "gzip.gz": "ends too early", "picture": "no line has a known format", "absent": "no such file",
-		".": "is a directory",
+		"pipe": "is a named pipe", "link": "is a named pipe", "empty": "", "gzip.gz": "ends too early",
+		"picture": "no line has a known format", "absent": "no such file", ".": "is a directory",
 	} {
 		path := filepath.Join(dir, name)
 		_, err := rulesOf(t, Settings{}).Count(t.Context(), []string{path}, Options{Now: now})

@@ -15,7 +15,8 @@ import (
 //go:embed status.html
 var statusHTML string
 
-var statusPage = template.Must(template.New("status").Funcs(template.FuncMap{"commas": format.Commas[int64]}).Parse(statusHTML))
+var statusPage = template.Must(template.New("status").
+	Funcs(template.FuncMap{"commas": format.Commas[int64]}).Parse(statusHTML))
 
 // All is how many lines of a source were read.
 func (s SourceStatus) All() (n int64) {

@@ -225,7 +225,8 @@ func TestWebServers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := gocmp.Diff(own(views, l.knowsAddress, l.accept), shown(got, facts.Agents{})+shownAgents(got)); diff != "" {
+			want := own(views, l.knowsAddress, l.accept)
+			if diff := gocmp.Diff(want, shown(got, facts.Agents{})+shownAgents(got)); diff != "" {
 				t.Errorf("%s: the crowd (-) and docgauge (+):\n%s", l.name, diff)
 			}
 			if got.LeftOut[Unparsed]+got.LeftOut[Client] > 0 {

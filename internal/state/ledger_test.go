@@ -132,7 +132,8 @@ func drawKey(t *rapid.T) analytics.Key {
 		Project:     rapid.SampledFrom([]string{"a", "b'"}).Draw(t, "project"),
 		Granularity: rapid.SampledFrom([]analytics.Granularity{analytics.Day, "28d"}).Draw(t, "granularity"),
 		Window:      analytics.Window{From: from, To: from + analytics.Date(rapid.IntRange(1, 2).Draw(t, "days"))},
-		Report:      rapid.SampledFrom([]analytics.Report{analytics.VisitorsReport, analytics.AgentsReport}).Draw(t, "report"),
+		Report: rapid.SampledFrom([]analytics.Report{analytics.VisitorsReport, analytics.AgentsReport}).
+			Draw(t, "report"),
 	}
 }
 

@@ -283,7 +283,7 @@ func TestImplausibleAgents(t *testing.T) {
 		"plausible":                       {readers: 200, requests: 300, ofPath: 200},
 		"fewer requests than readers":     {readers: 200, requests: 199, ofPath: 200, want: "1 row with fewer requests"},
 		"a path above the site":           {readers: 200, requests: 300, ofPath: 201, want: `such as those of "/a"`},
-		"fewer than the visitors":         {readers: 199, requests: 300, ofPath: 1, want: "200 ai visitors, and its ai agents"},
+		"fewer than the visitors":         {readers: 199, requests: 300, ofPath: 1, want: "200 ai visitors, and its"},
 		"more than the visitors":          {readers: 201, requests: 300, ofPath: 1, want: "201 readers at most"},
 		"of a window that is not settled": {readers: 201, requests: 300, ofPath: 1, provisional: true},
 	} {

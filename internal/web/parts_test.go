@@ -284,16 +284,17 @@ func TestJobTable(t *testing.T) {
 		{Prompt: "c", State: "active", Stalled: true}, {Prompt: "d"},
 	}
 	jobs[0].Project = "a"
+	const merged = "#7 merged, 2 h cost 1.5 (estimated) 1,200 tokens | 2026-10-06 09:31 | 60\u00a0min\u00a00\u00a0s"
 	for _, tc := range []struct {
 		project func(string) string
 		n       int
 		want    string
 	}{
-		{nil, 3, "A a | completed | #7 merged, 2 h cost 1.5 (estimated) 1,200 tokens | 2026-10-06 09:31 | 60\u00a0min\u00a00\u00a0s" +
+		{nil, 3, "A a | completed | " + merged +
 			" / b | completed without a pull request | javascript:alert(1) | – | –" +
 			" / c | active | – | – | stalled / 1 older job not shown; docgauge jobs list shows all."},
 		{strings.ToUpper, 1,
-			"A a | A | completed | #7 merged, 2 h cost 1.5 (estimated) 1,200 tokens | 2026-10-06 09:31 | 60\u00a0min\u00a00\u00a0s" +
+			"A a | A | completed | " + merged +
 				" / 3 older jobs not shown; docgauge jobs list shows all."},
 	} {
 		page := show(t, "jobtable", jobTableOf(view.Queue{Waiting: jobs[:1], Jobs: jobs[1:]}, "", tc.project, now,

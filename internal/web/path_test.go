@@ -82,7 +82,8 @@ func TestPathPage(t *testing.T) {
 			"AI 1,080 +180 (+20.0%) on the previous week", "AI share 45.0%", "Total 2,400 +100 (+4.3%)",
 			"Rank 2 of 3 pages, 26 Oct – 1 Nov 2026",
 			"12–18 Oct 2026 missing – – – – –", "19–25 Oct 2026 provisional merged #7 1,500 900 39.1% 2,300 –",
-			"/a Fri 23 Oct 2026 #7 human 200 300 200 +50%", "more readers", "/a daily human visitors: +50% (0% to 0%)", "Fix /a #8 , merged Sat 31 Oct 2026: too new.",
+			"/a Fri 23 Oct 2026 #7 human 200 300 200 +50%", "more readers",
+			"/a daily human visitors: +50% (0% to 0%)", "Fix /a #8 , merged Sat 31 Oct 2026: too new.",
 			"It does not prove that the merge is the cause",
 		}},
 		{"project=prj_a&path=" + url.QueryEscape(hostilePath), 200, []string{

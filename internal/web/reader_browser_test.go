@@ -288,8 +288,8 @@ func testRefresh(t *testing.T, shape engines.View) {
 	webtest.Equal(t, tab, "1,000,000", list+`.querySelector("tbody tr").cells[2].textContent`)
 	webtest.Equal(t, tab, []bool{true, false, true, true}, opened)
 	// What the reader looks at stays where it was, although there can be a line more above it.
-	webtest.Equal(t, tab, []any{grown, true, "docs", true}, `[`+focus+`, Math.abs(`+top+` - window.top0) < 2, `+box+`.value,
-		window.kept.every(e => e.isConnected)]`)
+	webtest.Equal(t, tab, []any{grown, true, "docs", true}, `[`+focus+`, Math.abs(`+top+` - window.top0) < 2,
+		`+box+`.value, window.kept.every(e => e.isConnected)]`)
 	webtest.Equal(t, tab, true, said+`.startsWith("Refreshed at")`)
 	webtest.Axe(t, tab, "refreshed")
 

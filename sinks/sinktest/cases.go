@@ -158,10 +158,12 @@ func testNames(s *suite) {
 	for _, name := range []string{"Claude-User", " ", "'; DROP TABLE x--", `a\b\'`, "日本語🦊", "\n\t", "NULL", `\N`,
 		strings.Repeat("x", 200)} {
 		for _, found := range []bool{false, true} {
-			rows = append(rows,
-				analytics.AgentRow{Path: "/a", Agent: name, Class: name, Audience: analytics.AI, Found: found, Visitors: 1, Requests: 2},
-				analytics.AgentRow{Path: "/a", Agent: name, Class: "tool", Audience: "neither", Found: found, Visitors: 2, Requests: 2},
-				analytics.AgentRow{Path: "/a\x00", Agent: name, Class: "tool", Audience: "neither", Found: found, Visitors: 5, Requests: 1})
+			one := analytics.AgentRow{Path: "/a", Agent: name, Class: name, Audience: analytics.AI, Found: found,
+				Visitors: 1, Requests: 2}
+			two, three := one, one
+			two.Class, two.Audience, two.Visitors = "tool", "neither", 2
+			three.Path, three.Class, three.Audience, three.Visitors, three.Requests = "/a\x00", "tool", "neither", 5, 1
+			rows = append(rows, one, two, three)
 		}
 	}
 	slices.SortFunc(rows, analytics.AgentRow.Compare)

@@ -17,7 +17,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/codehost"
 )
 
 // Pull is a pull request on a Server.
@@ -31,7 +31,7 @@ type Pull struct {
 
 // Server is a code host with one project. It is a handler of requests.
 type Server struct {
-	Kind    analytics.CodeHost
+	Kind    codehost.Host
 	Project string
 	Token   string // others get 401
 	// Prefix is the path before the API, Web the address of its pages.
@@ -51,7 +51,7 @@ type Server struct {
 
 // New returns a server of a kind: github, gitlab or gitea.
 func New(kind, project, token string) *Server {
-	h := analytics.FindCodeHost(kind)
+	h := codehost.Find(kind)
 	return &Server{Kind: h, Project: project, Token: token, Prefix: h.Suffix, Web: "https://git.example"}
 }
 

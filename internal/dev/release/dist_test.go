@@ -333,7 +333,8 @@ func (m machine) checkInstalled(t *testing.T, settings, edited string) {
 		"usr/share/doc/docgauge/copyright", "usr/share/doc/docgauge/changelog.Debian.gz",
 		"usr/share/doc/docgauge/docs/prometheus.md",
 		"usr/share/docgauge/prometheus/alerts.yaml", "usr/share/docgauge/dashboards/json/docgauge-readers.json",
-		"usr/lib/systemd/system/docgauge-export.timer", "usr/lib/sysusers.d/docgauge.conf", "var/lib/docgauge", "var/lib/docgauge-site",
+		"usr/lib/systemd/system/docgauge-export.timer", "usr/lib/sysusers.d/docgauge.conf",
+		"var/lib/docgauge", "var/lib/docgauge-site",
 	} {
 		if !m.has(name) {
 			t.Errorf("no %s", name)

@@ -367,12 +367,13 @@ func checkSBOM(t *testing.T, text []byte) {
 func TestPackageScripts(t *testing.T) {
 	const stopped = "stop docgauge@*.service; disable docgauge@.service; " +
 		"disable --now docgauge.service docgauge-export.timer docgauge-export.service docgauge-site.service"
+	const upgraded = "daemon-reload; try-restart docgauge-site.service docgauge.service docgauge@*.service"
 	for _, tc := range []struct{ script, args, systemctl, said string }{
 		{"postinstall", "configure", "daemon-reload",
 			"docgauge init --env-file /etc/docgauge/docgauge.env --api-key-file "},
-		{"postinstall", "configure 1.2.2-1", "daemon-reload; try-restart docgauge-site.service docgauge.service docgauge@*.service", ""},
+		{"postinstall", "configure 1.2.2-1", upgraded, ""},
 		{"postinstall", "1", "daemon-reload", "docgauge init --env-file /etc/docgauge/docgauge.env --api-key-file "},
-		{"postinstall", "2", "daemon-reload; try-restart docgauge-site.service docgauge.service docgauge@*.service", ""},
+		{"postinstall", "2", upgraded, ""},
 		{"postinstall", "abort-upgrade 1.2.3-1", "", ""},
 		{"preremove", "remove", stopped, ""},
 		{"preremove", "0", stopped, ""},

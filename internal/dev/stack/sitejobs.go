@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/codehost"
 	"github.com/docgauge/docgauge/internal/dev/codehosts"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/docsapi"
@@ -36,7 +36,7 @@ func (s *Stack) runSiteJobs(ctx context.Context) error {
 	if _, err := exec.LookPath("bwrap"); err != nil || s.repository == "" {
 		return engines.Missing{Engine: "bubblewrap", Install: "apt-get install bubblewrap git"}
 	}
-	for _, kind := range analytics.CodeHosts {
+	for _, kind := range codehost.Hosts {
 		if err := s.siteJobsOn(ctx, kind); err != nil {
 			return fmt.Errorf("%s: %w", kind.Title, err)
 		}
@@ -44,7 +44,7 @@ func (s *Stack) runSiteJobs(ctx context.Context) error {
 	return nil
 }
 
-func (s *Stack) siteJobsOn(ctx context.Context, kind analytics.CodeHost) error {
+func (s *Stack) siteJobsOn(ctx context.Context, kind codehost.Host) error {
 	dir, project := "site-"+kind.Name, "docs-team/docs"
 	if kind.Name == "gitlab" {
 		project = "docs-team/web/docs"

@@ -22,6 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/codehost"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/view"
 )
@@ -130,7 +131,7 @@ func TestInterrupted(t *testing.T) {
 func testSiteJobs(t *testing.T, s *Stack) {
 	want := map[string]string{"edit": "completed", "cheat": "completed", "flood": "failed", "ci": "failed",
 		"attack": "failed"}
-	if len(s.SiteJobs) != len(analytics.CodeHosts)*len(want) {
+	if len(s.SiteJobs) != len(codehost.Hosts)*len(want) {
 		t.Errorf("%d jobs", len(s.SiteJobs))
 	}
 	for _, job := range s.SiteJobs {
@@ -138,7 +139,7 @@ func testSiteJobs(t *testing.T, s *Stack) {
 			t.Errorf("%+v", job)
 		}
 	}
-	for _, kind := range analytics.CodeHosts {
+	for _, kind := range codehost.Hosts {
 		found, err := filepath.Glob(s.path("site-"+kind.Name, "repositories", "docs-team", "*"))
 		if nested, _ := filepath.Glob(s.path("site-"+kind.Name, "repositories", "docs-team", "web", "docs")); nested != nil {
 			found = nested

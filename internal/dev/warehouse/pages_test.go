@@ -196,7 +196,8 @@ func historySQL(project string, g analytics.Granularity, path string) string {
 			quoted(path)
 	}
 	return fmt.Sprintf(`WITH n AS (%s)
-SELECT w.window_start, w.window_end, a.human, a.ai, a.total, b.human AS before_human, b.ai AS before_ai, b.total AS before
+SELECT w.window_start, w.window_end, a.human, a.ai, a.total,
+  b.human AS before_human, b.ai AS before_ai, b.total AS before
 FROM w LEFT JOIN n a ON a.project = w.project AND a.granularity = w.granularity AND a.window_start = w.window_start
   AND a.window_end = w.window_end
 LEFT JOIN n b ON b.project = w.project AND b.granularity = w.granularity AND b.window_end = w.former

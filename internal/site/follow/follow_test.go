@@ -463,10 +463,11 @@ func TestRefused(t *testing.T) {
 		lines string
 		fault string
 	}{
-		"nothing":   {func(*watch, string) error { return nil }, "", ""},
-		"directory": {func(_ *watch, path string) error { return os.Mkdir(path, 0o700) }, "", "is a directory: name the logs"},
-		"pipe":      {func(_ *watch, path string) error { return syscall.Mkfifo(path, 0o600) }, "", "is a named pipe"},
-		"device":    {func(_ *watch, path string) error { return os.Symlink("/dev/null", path) }, "", "is a device"},
+		"nothing": {func(*watch, string) error { return nil }, "", ""},
+		"directory": {func(_ *watch, path string) error { return os.Mkdir(path, 0o700) }, "",
+			"is a directory: name the logs"},
+		"pipe":   {func(_ *watch, path string) error { return syscall.Mkfifo(path, 0o600) }, "", "is a named pipe"},
+		"device": {func(_ *watch, path string) error { return os.Symlink("/dev/null", path) }, "", "is a device"},
 		"link to a pipe": {func(w *watch, path string) error {
 			return errors.Join(syscall.Mkfifo(w.path("pipe"), 0o600), os.Symlink(w.path("pipe"), path))
 		}, "", "is a named pipe"},

@@ -27,7 +27,8 @@ const (
 )
 
 // errBomb is the error of an archive with more text than that.
-var errBomb = fmt.Errorf("has more than %d times its size of text and more than 1 GiB, as no log has: remove it", mostRatio)
+var errBomb = fmt.Errorf("has more than %d times its size of text and more than 1 GiB, as no log has: remove it",
+	mostRatio)
 
 // files reads what is new in files.
 func (p *poll) files() {

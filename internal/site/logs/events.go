@@ -28,8 +28,8 @@ func ParseEvent(line []byte) (e Event, at time.Time, err error) {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&e); err != nil {
-		return e, at, fmt.Errorf("line: want one JSON object with time, visitor, kind, path and optionally project and agent: %w",
-			err)
+		return e, at, fmt.Errorf(
+			"line: want one JSON object with time, visitor, kind, path and optionally project and agent: %w", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return e, at, errors.New("line: want one JSON object a line, found more after it")

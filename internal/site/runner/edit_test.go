@@ -86,8 +86,9 @@ func TestHowCommandsEnd(t *testing.T) {
 		"check of nothing":  {"true", "exit 4", "", "", ""},
 
 		// The repository around the files is the agent's own.
-		"leaves":   {"git checkout -q -b other && echo x > new.md", "", "", "", "new.md"},
-		"commits":  {"echo x > new.md; git add . ; git -c user.name=x -c user.email=x@x commit -qm own", "", "", "", "new.md"},
+		"leaves": {"git checkout -q -b other && echo x > new.md", "", "", "", "new.md"},
+		"commits": {"echo x > new.md; git add . ; git -c user.name=x -c user.email=x@x commit -qm own",
+			"", "", "", "new.md"},
 		"rewrites": {"git -c user.name=x -c user.email=x@x commit -q --amend -m other", "", "", "", ""},
 		"no git":   {"rm -rf .git; echo x > new.md", "", "", "", "new.md"},
 		"a program of git": {"git config core.fsmonitor 'touch fsmonitor'; git config core.hooksPath . ; " +

@@ -38,7 +38,8 @@ type hostPattern struct {
 	port  string
 }
 
-var hostForm = regexp.MustCompile(`^(\*\.)?([a-z0-9]([a-z0-9_-]*[a-z0-9])?\.)*[a-z0-9]([a-z0-9-]*[a-z0-9])?(:[0-9]{1,5})?$`)
+var hostForm = regexp.MustCompile(
+	`^(\*\.)?([a-z0-9]([a-z0-9_-]*[a-z0-9])?\.)*[a-z0-9]([a-z0-9-]*[a-z0-9])?(:[0-9]{1,5})?$`)
 
 // numeric is the last part of an address that is no name: 10.0.0.1, 127.1, 0x7f000001.
 var numeric = regexp.MustCompile(`(^|\.)(0x[0-9a-f]*|[0-9]+)$`)

@@ -73,10 +73,12 @@ func TestJailKeeps(t *testing.T) {
 		"writing outside":      "touch /usr/leak /etc/leak /leak /dev/leak /run/leak; echo x >/proc/sysrq-trigger",
 		"a service over HTTP":  "exec 3<>/dev/tcp/127.0.0.1/" + webPort + " && echo canary",
 		"names":                "getent hosts example.com && echo canary",
-		"more rights":          "su -c 'echo canary'; unshare -Ur echo canary; mount -t tmpfs x /mnt && echo canary; " + "chroot / echo canary",
+		"more rights": "su -c 'echo canary'; unshare -Ur echo canary; mount -t tmpfs x /mnt && echo canary; " +
+			"chroot / echo canary",
 		"keeping memory":       "head -c 100000000 /dev/zero >/dev/shm/x && echo canary",
 		"typing at a terminal": "tty && echo canary",
-		"hooks and settings":   "mkdir -p .git/hooks; printf '#!/bin/sh\\necho canary' >.git/hooks/pre-push; git config core.pager canary",
+		"hooks and settings": "mkdir -p .git/hooks; printf '#!/bin/sh\\necho canary' >.git/hooks/pre-push; " +
+			"git config core.pager canary",
 		"history":              "git update-ref -d HEAD; rm -rf .git",
 		"branches of others":   "git push -q . HEAD:refs/heads/main; git branch -f main",
 		"files of other parts": "ls ..; cat ../index ../proxy.sock",

@@ -168,7 +168,9 @@ func testPreset(t *testing.T, preset, repo string, r *Repo) {
 	dir, now := t.TempDir(), noon
 	options := Options{Dir: dir, Editor: r, Now: func() time.Time { return now }}
 	q := open(t, options)
-	costs := map[string][3]any{"claude": {0.75, 3260., 0.625}, "codex": {nil, 155., nil}, "gemini": {nil, 100., nil}}[preset]
+	costs := map[string][3]any{
+		"claude": {0.75, 3260., 0.625}, "codex": {nil, 155., nil}, "gemini": {nil, 100., nil},
+	}[preset]
 	unknown := [2]any{nil, nil}
 
 	// A change, and a follow-up that resumes the session.

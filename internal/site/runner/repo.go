@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/docgauge/docgauge/internal/codehost"
 )
 
 const (
@@ -57,7 +59,7 @@ type RepoOptions struct {
 	Jail    *Jail // confines command and check; nil = not at all
 	// Allow permits changes that are refused otherwise: [AllowCI], [AllowHooks].
 	Allow []string
-	// CodeHost is the name of one of analytics.CodeHosts. There the Project, "owner/name", gets the pull
+	// CodeHost is the name of one of codehost.Hosts. There the Project, "owner/name", gets the pull
 	// requests, by the REST API at CodeHostURL (empty = the public one; https, or http on this machine).
 	// Branches are pushed to the git remote Remote, a name or a URL (empty = the URL, or "origin"). Token
 	// returns a token that may read and write pull requests; it is read for each request. Without a
@@ -71,7 +73,7 @@ type RepoOptions struct {
 type Repo struct {
 	options RepoOptions
 	git     git
-	host    *codeHost                                         // nil = none
+	host    *codehost.Opener                                  // nil = none
 	login   func() (prefix, user, password string, err error) // for git over HTTPS; nil = none
 	remote  string                                            // URL or path that branches are pushed to; empty = none
 	dir     string                                            // of the jobs' files
@@ -90,11 +92,11 @@ func OpenRepo(ctx context.Context, o RepoOptions, dir string) (r *Repo, err erro
 	r.options.Remote = o.URL
 	if o.CodeHost != "" {
 		r.options.Remote = cmp.Or(o.Remote, o.URL, "origin")
-		if r.host, err = newCodeHost(o.CodeHost, o.Project, o.CodeHostURL, o.Token); err != nil {
+		if r.host, err = codehost.NewOpener(o.CodeHost, o.Project, o.CodeHostURL, o.Token, nil); err != nil {
 			return nil, err
 		}
-		r.login = r.host.login
-		if _, err := r.host.readToken(); err != nil {
+		r.login = r.host.Login
+		if _, _, _, err := r.host.Login(); err != nil {
 			return nil, err
 		}
 	}
@@ -242,7 +244,7 @@ func (r *Repo) Check(ctx context.Context) error {
 		_, err = r.baseCommit(ctx)
 	}
 	if err == nil && r.host != nil {
-		err = r.host.check(ctx)
+		err = r.host.Check(ctx)
 	}
 	return err
 }
@@ -301,7 +303,12 @@ func (r *Repo) Propose(ctx context.Context, j Job, c Change, _ string) (link str
 	if r.host == nil {
 		return "", nil
 	}
-	return r.host.propose(ctx, j, c.Branch, r.Source().Ref)
+	return r.host.Open(ctx, codehost.Proposal{
+		Branch: c.Branch, Base: r.Source().Ref, Title: Subject(j.Prompts[0]),
+		Body:  "Opened by docgauge for agent job `" + j.ID + "`.",
+		Ended: j.PRLink == nil,                  // a person may have ended it before its link was in the journal
+		Since: j.CreatedAt.Add(-24 * time.Hour), // the clock of the host may differ
+	})
 }
 
 // baseCommit returns the newest commit of the base branch.

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/codehost"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
-	"github.com/docgauge/docgauge/internal/pulls/codehost"
 )
 
 func TestParse(t *testing.T) {

@@ -3,7 +3,6 @@ package codehost
 import (
 	"cmp"
 	"context"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -21,6 +20,9 @@ type gitlabUser struct {
 // gitlabPull is a merge request.
 type gitlabPull struct {
 	Number       int          `json:"iid"`
+	Link         string       `json:"web_url"`
+	Source       int64        `json:"source_project_id"`
+	Target       int64        `json:"target_project_id"`
 	State        string       `json:"state"`
 	Draft        bool         `json:"draft"`
 	Author       gitlabUser   `json:"author"`
@@ -51,7 +53,7 @@ type gitlabFile struct {
 
 // readGitLab is readGitHub for merge requests.
 func (r *reading) readGitLab(ctx context.Context) error {
-	path := "/projects/" + url.PathEscape(r.pr.Repository) + "/merge_requests/" + strconv.Itoa(r.pr.Number)
+	path := r.root(r.pr.Repository) + "/merge_requests/" + strconv.Itoa(r.pr.Number)
 	var p gitlabPull
 	changed, err := r.resource(ctx, keyPull, path, &p)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // readGitea is readGitHub for Gitea and Forgejo, whose API has the same pull requests, reviews, statuses and
 // files. Drafts are those with a title that says so, and there are no check runs beside the statuses.
 func (r *reading) readGitea(ctx context.Context) error {
-	repository, number := "/repos/"+r.pr.Repository, strconv.Itoa(r.pr.Number)
+	repository, number := r.root(r.pr.Repository), strconv.Itoa(r.pr.Number)
 	path := repository + "/pulls/" + number
 	p, changed, err := r.readPull(ctx, path)
 	if err != nil {

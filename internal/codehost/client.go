@@ -1,14 +1,15 @@
-// Package codehost reads pull requests at GitHub, Gitea and Forgejo, and merge requests at GitLab. It hides
-// HTTP, the APIs, and how few requests are made of them.
+// Package codehost opens and reads pull requests at GitHub, Gitea and Forgejo, and merge requests at GitLab. It
+// hides HTTP, the APIs (a table of dialects), and how few requests are made of them.
 //
 // Invariants:
 //   - A link is asked only at the configured host that it belongs to, with that host's
 //     token alone. A redirect is never followed.
-//   - Only GET is sent, one request at a time. A former answer is asked for with its ETag; Gitea has none.
+//   - A Client sends only GET, one request at a time. A former answer is asked for with its ETag; Gitea has none.
+//   - An Opener never opens a pull request twice, however a request or the process ends.
 //   - A token is in the Authorization header and nowhere else: not in errors, logs or URLs.
 //   - Times are the host's own fields, never the time of an update.
 //
-// It does not know when a pull request is read again, and keeps nothing (package pulls).
+// It does not know when a pull request is read again, and keeps nothing (packages pulls and runner).
 package codehost
 
 import (
@@ -21,22 +22,13 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
-)
-
-// The names of analytics.CodeHosts.
-const (
-	gitHub = "github"
-	gitLab = "gitlab"
-	gitea  = "gitea"
 )
 
 // Options are the hosts that a Client asks, and how.
@@ -57,85 +49,34 @@ type Options struct {
 
 // Client asks the hosts. It is safe for use by many goroutines.
 type Client struct {
-	hosts []*host
+	hosts []*server
 }
-
-// host is one of them, with the rest of its limits.
-type host struct {
-	analytics.CodeHost
-	setting   string // DOCGAUGE_GITHUB
-	api, web  *url.URL
-	path      *regexp.Regexp // of the links: repository, number
-	read      func(*reading, context.Context) error
-	token     func() (string, error)
-	http      *http.Client
-	userAgent string
-	now       func() time.Time
-
-	mu   sync.Mutex
-	pace pace
-}
-
-// The links of pull requests: repository and number.
-var (
-	githubPath = regexp.MustCompile(`^/([A-Za-z0-9][\w.-]*/[\w.-]+)/pull/([1-9]\d{0,9})(?:/.*)?$`)
-	gitlabPath = regexp.MustCompile(
-		`^/([A-Za-z0-9_][\w.-]*(?:/[\w.-]+)+?)(?:/-)?/merge_requests/([1-9]\d{0,9})(?:/.*)?$`)
-	giteaPath = regexp.MustCompile(`^/([\w.-]+/[\w.-]+)/pulls/([1-9]\d{0,9})(?:/.*)?$`)
-)
 
 // New checks o and returns its client; nothing is sent. The error names every problem
 // and no secret.
 func New(o Options) (*Client, error) {
-	c := &Client{[]*host{
-		{path: githubPath, token: o.GitHubToken, read: (*reading).readGitHub},
-		{path: gitlabPath, token: o.GitLabToken, read: (*reading).readGitLab},
-		{path: giteaPath, token: o.GiteaToken, read: (*reading).readGitea},
-	}}
-	var errs []error
+	c, errs := &Client{}, []error(nil)
+	tokens := []func() (string, error){o.GitHubToken, o.GitLabToken, o.GiteaToken}
+	client := newHTTPClient(o.Transport)
 	for i, raw := range []string{o.GitHubURL, o.GitLabURL, o.GiteaURL} {
-		h := c.hosts[i]
-		h.CodeHost = analytics.CodeHosts[i]
-		h.setting = "DOCGAUGE_" + strings.ToUpper(h.Name)
-		errs = append(errs, h.at(cmp.Or(raw, h.API)))
+		setting := "DOCGAUGE_" + strings.ToUpper(Hosts[i].Name)
+		h, err := newServer(Hosts[i], raw, analytics.URLRules{
+			Example: "https://git.example.com" + Hosts[i].Suffix, CredentialsIn: "the token goes into " + setting + "_TOKEN",
+		}, tokens[i], client)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s_URL: %w", setting, err))
+			continue
+		}
+		h.userAgent, h.setting, h.now = cmp.Or(o.UserAgent, h.userAgent), setting, o.Now
+		if h.now == nil {
+			h.now = time.Now
+		}
+		c.hosts = append(c.hosts, h)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	transport := o.Transport
-	if transport == nil {
-		transport = &http.Transport{
-			Proxy:               http.ProxyFromEnvironment,
-			DialContext:         (&net.Dialer{Timeout: dialTimeout}).DialContext,
-			TLSHandshakeTimeout: dialTimeout,
-			IdleConnTimeout:     idleTimeout,
-			ForceAttemptHTTP2:   true,
-		}
-	}
-	client := &http.Client{
-		Transport: transport, Timeout: requestTimeout,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-	for _, h := range c.hosts {
-		h.http, h.userAgent, h.now = client, cmp.Or(o.UserAgent, "docgauge"), o.Now
-		if h.now == nil {
-			h.now = time.Now
-		}
-	}
 	return c, nil
-}
-
-// at sets the URL of the API and that of the pages for people.
-func (h *host) at(raw string) (err error) {
-	h.api, err = analytics.ParseServiceURL(raw, analytics.URLRules{
-		Example: "https://git.example.com" + h.Suffix, CredentialsIn: "the token goes into " + h.setting + "_TOKEN",
-	})
-	if err != nil {
-		return fmt.Errorf("%s_URL: %w", h.setting, err)
-	}
-	h.api.Path, h.api.RawPath = strings.TrimRight(h.api.Path, "/"), ""
-	h.web = h.Web(h.api)
-	return nil
 }
 
 // Parse returns the host, repository (owner/name) and number in a link.
@@ -156,12 +97,12 @@ func (c *Client) Parse(link string) (hostName, repository string, number int, ok
 // maxLink is longer than any link of a pull request.
 const maxLink = 1000
 
-func (h *host) parse(u *url.URL) (repository string, number int, ok bool) {
+func (h *server) parse(u *url.URL) (repository string, number int, ok bool) {
 	path, within := strings.CutPrefix(u.EscapedPath(), h.web.Path)
 	if !within || u.Scheme != h.web.Scheme || place(u) != place(h.web) {
 		return "", 0, false
 	}
-	m := h.path.FindStringSubmatch(path)
+	m := h.link.FindStringSubmatch(path)
 	if m == nil {
 		return "", 0, false
 	}
@@ -203,7 +144,7 @@ func (c *Client) begin(pr journal.PullRequest) (*reading, error) {
 		return nil, &Error{Kind: Hidden, text: Foreign}
 	}
 	pr.Host, pr.Repository, pr.Number = name, repository, number
-	h := c.hosts[slices.IndexFunc(c.hosts, func(h *host) bool { return h.Name == name })]
+	h := c.hosts[slices.IndexFunc(c.hosts, func(h *server) bool { return h.Name == name })]
 	token, err := h.currentToken()
 	if err != nil {
 		return nil, err
@@ -211,14 +152,14 @@ func (c *Client) begin(pr journal.PullRequest) (*reading, error) {
 	if err := h.room(); err != nil {
 		return nil, err
 	}
-	return &reading{host: h, token: token, pr: pr}, nil
+	return &reading{server: h, token: token, pr: pr}, nil
 }
 
 // Foreign is the reason, for people, why a link is not requested.
 const Foreign = "the link belongs to no host that docgauge asks: " +
 	"set DOCGAUGE_GITHUB_URL, DOCGAUGE_GITLAB_URL or DOCGAUGE_GITEA_URL if it is yours"
 
-func (h *host) currentToken() (string, error) {
+func (h *server) currentToken() (string, error) {
 	if h.token == nil {
 		return "", h.failed(NoToken, "is not asked: "+h.setting+"_TOKEN is not set", nil)
 	}
@@ -242,11 +183,8 @@ func (c *Client) File(ctx context.Context, pr journal.PullRequest, path string) 
 		return nil, err
 	}
 	var file struct{ Encoding, Content string }
-	from := "/repos/" + r.pr.Repository + "/contents/" + (&url.URL{Path: path}).EscapedPath()
-	if r.Name == gitLab {
-		from = "/projects/" + url.PathEscape(r.pr.Repository) + "/repository/files/" + url.PathEscape(path)
-	}
-	if _, _, err := r.get(ctx, from+"?ref="+url.QueryEscape(pr.Commit), "", &file); err != nil {
+	from := r.root(r.pr.Repository) + r.file(path) + "?ref=" + url.QueryEscape(pr.Commit)
+	if _, _, err := r.get(ctx, from, "", &file); err != nil {
 		return nil, err
 	}
 	content, err := base64.StdEncoding.DecodeString(file.Content)

@@ -1,4 +1,4 @@
-package runner
+package codehost_test
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/codehost"
 	"github.com/docgauge/docgauge/internal/dev/codehosts"
 )
 
@@ -24,32 +24,41 @@ var projects = map[string]string{"github": "docs-team/docs", "gitlab": "docs-tea
 	"gitea": "docs-team/docs"}
 
 // eachHost runs a test on a server of each kind, without a network and in a bubble: pauses take no time.
-func eachHost(t *testing.T, test func(t *testing.T, s *codehosts.Server, h *codeHost)) {
-	for _, kind := range analytics.CodeHosts {
+func eachHost(t *testing.T, test func(t *testing.T, s *codehosts.Server, o *codehost.Opener)) {
+	for _, kind := range codehost.Hosts {
 		t.Run(kind.Name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := codehosts.New(kind.Name, projects[kind.Name], hostToken)
 				s.Prefix = "/code" + kind.Suffix
-				h, err := newCodeHost(kind.Name, s.Project, "https://git.example"+s.Prefix+"/",
-					func() (string, error) { return hostToken + "\n", nil })
-				check(t, err)
-				h.client.Transport = s
-				test(t, s, h)
+				test(t, s, opener(t, s, fixed(hostToken+"\n")))
 			})
 		})
 	}
 }
 
-var proposed = Job{ID: "job_1", Prompts: []string{"one"}, Source: Source{Ref: "main"}, CreatedAt: noon}
+func opener(t *testing.T, s *codehosts.Server, token func() (string, error)) *codehost.Opener {
+	t.Helper()
+	o, err := codehost.NewOpener(s.Kind.Name, s.Project, "https://git.example"+s.Prefix+"/", token, s)
+	check(t, err)
+	return o
+}
+
+var noon = time.Date(2026, 10, 14, 12, 0, 30, 0, time.UTC)
+
+// proposed is what is asked for with a branch.
+func proposed(branch string) codehost.Proposal {
+	return codehost.Proposal{Branch: branch, Base: "main", Title: "one", Body: "of job_1", Ended: true,
+		Since: noon.Add(-24 * time.Hour)}
+}
 
 // TestOnePullRequest: a branch gets one pull request, with what the job says; those of forks and of other
 // branches are others.
 func TestOnePullRequest(t *testing.T) {
-	eachHost(t, func(t *testing.T, s *codehosts.Server, h *codeHost) {
+	eachHost(t, func(t *testing.T, s *codehosts.Server, o *codehost.Opener) {
 		s.Add(codehosts.Pull{Branch: "b", Base: "main", Fork: true, Created: noon})
 		var links []string
 		for _, branch := range []string{"a", "a", "b", "a"} {
-			link, err := h.propose(t.Context(), proposed, branch, "main")
+			link, err := o.Open(t.Context(), proposed(branch))
 			check(t, err)
 			links = append(links, link)
 		}
@@ -60,7 +69,7 @@ func TestOnePullRequest(t *testing.T) {
 			t.Error(diff)
 		}
 		if got := s.Pulls()[1]; got.Title != "one" || got.Base != "main" || got.Branch != "a" ||
-			got.Body != "Opened by docgauge for agent job `job_1`." {
+			got.Body != "of job_1" {
 			t.Errorf("%+v", got)
 		}
 	})
@@ -69,17 +78,17 @@ func TestOnePullRequest(t *testing.T) {
 // TestEndedPullRequest: one that a person ended before its link was known is that of the job; once the
 // job has a link, it gets a new one.
 func TestEndedPullRequest(t *testing.T) {
-	eachHost(t, func(t *testing.T, s *codehosts.Server, h *codeHost) {
+	eachHost(t, func(t *testing.T, s *codehosts.Server, o *codehost.Opener) {
 		ended := s.Add(codehosts.Pull{Branch: "a", Base: "main", State: "merged", Created: noon})
-		link, err := h.propose(t.Context(), proposed, "a", "main")
+		link, err := o.Open(t.Context(), proposed("a"))
 		check(t, err)
 		if link != s.Link(ended.Number) {
 			t.Errorf("without a link: %s", link)
 		}
-		again := proposed
-		again.PRLink = &link
+		again := proposed("a")
+		again.Ended = false
 		for range 2 {
-			if link, err = h.propose(t.Context(), again, "a", "main"); err != nil || link != s.Link(2) {
+			if link, err = o.Open(t.Context(), again); err != nil || link != s.Link(2) {
 				t.Errorf("with a link: %s, %v", link, err)
 			}
 		}
@@ -88,7 +97,7 @@ func TestEndedPullRequest(t *testing.T) {
 
 // TestAmongManyPullRequests: Gitea's list is read as far as the job is old.
 func TestAmongManyPullRequests(t *testing.T) {
-	eachHost(t, func(t *testing.T, s *codehosts.Server, h *codeHost) {
+	eachHost(t, func(t *testing.T, s *codehosts.Server, o *codehost.Opener) {
 		s.PerPage = 10 // the server may give fewer than asked for
 		for range 50 {
 			s.Add(codehosts.Pull{Branch: "old", State: "closed", Created: noon.Add(-48 * time.Hour)})
@@ -97,11 +106,11 @@ func TestAmongManyPullRequests(t *testing.T) {
 		for range 25 {
 			s.Add(codehosts.Pull{Branch: "other", State: "closed", Created: noon})
 		}
-		if link, err := h.propose(t.Context(), proposed, "a", "main"); err != nil || link != s.Link(51) {
+		if link, err := o.Open(t.Context(), proposed("a")); err != nil || link != s.Link(51) {
 			t.Errorf("%s, %v", link, err)
 		}
 		s.Asked()
-		if link, err := h.propose(t.Context(), proposed, "b", "main"); err != nil || link != s.Link(77) {
+		if link, err := o.Open(t.Context(), proposed("b")); err != nil || link != s.Link(77) {
 			t.Errorf("%s, %v", link, err)
 		}
 		if got := len(s.Asked()); got > 5 {
@@ -171,7 +180,7 @@ func TestHostFaults(t *testing.T) {
 		"no link":            {post, true, always, answer(201, `{}`), "want a link with https", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachHost(t, func(t *testing.T, s *codehosts.Server, h *codeHost) {
+			eachHost(t, func(t *testing.T, s *codehosts.Server, o *codehost.Opener) {
 				times := 0
 				s.Fault = func(w http.ResponseWriter, r *http.Request, effect bool) bool {
 					switch {
@@ -190,7 +199,7 @@ func TestHostFaults(t *testing.T) {
 					return true
 				}
 				began := time.Now()
-				link, err := h.propose(t.Context(), proposed, "new", "main")
+				link, err := o.Open(t.Context(), proposed("new"))
 				switch {
 				case tc.want == "" && (err != nil || link != s.Link(1)):
 					t.Errorf("%s, %v", link, err)
@@ -223,9 +232,9 @@ func TestTokenStaysWithItsHost(t *testing.T) {
 			http.Redirect(w, r, elsewhere.URL+r.URL.Path, status)
 		}))
 		for kind, project := range projects {
-			h, err := newCodeHost(kind, project, host.URL, func() (string, error) { return hostToken, nil })
+			o, err := codehost.NewOpener(kind, project, host.URL, fixed(hostToken), nil)
 			check(t, err)
-			if _, err := h.propose(t.Context(), proposed, "a", "main"); err == nil || h.check(t.Context()) == nil {
+			if _, err := o.Open(t.Context(), proposed("a")); err == nil || o.Check(t.Context()) == nil {
 				t.Errorf("%s, %d: %v", kind, status, err)
 			}
 		}
@@ -235,16 +244,16 @@ func TestTokenStaysWithItsHost(t *testing.T) {
 
 func TestHostTokens(t *testing.T) {
 	for want, token := range map[string]func() (string, error){
-		"is empty": func() (string, error) { return "\n", nil }, "is missing": nil,
+		"is empty": fixed("\n"), "is missing": nil,
 		"no such file": func() (string, error) { return "", errors.New("no such file") },
 	} {
-		eachHost(t, func(t *testing.T, s *codehosts.Server, h *codeHost) {
-			h.token = token
-			if _, err := h.propose(t.Context(), proposed, "a", "main"); err == nil ||
+		eachHost(t, func(t *testing.T, s *codehosts.Server, _ *codehost.Opener) {
+			o := opener(t, s, token)
+			if _, err := o.Open(t.Context(), proposed("a")); err == nil ||
 				!strings.Contains(err.Error(), want) || len(s.Asked()) > 0 {
 				t.Errorf("%v", err)
 			}
-			if _, _, _, err := h.login(); err == nil {
+			if _, _, _, err := o.Login(); err == nil {
 				t.Error("login without a token")
 			}
 		})
@@ -263,9 +272,9 @@ func TestRightsOfToken(t *testing.T) {
 		"read only": {func(s *codehosts.Server) { s.ReadOnly = true }, "the token "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachHost(t, func(t *testing.T, s *codehosts.Server, h *codeHost) {
+			eachHost(t, func(t *testing.T, s *codehosts.Server, o *codehost.Opener) {
 				tc.change(s)
-				err := h.check(t.Context())
+				err := o.Check(t.Context())
 				if (err != nil) != (tc.want != "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 					t.Errorf("%v, want %q", err, tc.want)
 				}
@@ -298,9 +307,9 @@ func TestRightsOfToken(t *testing.T) {
 		{"github", `{}`, "may not write"},
 		{"github", `<html>`, "not of GitHub's API"},
 	} {
-		eachHost(t, func(t *testing.T, s *codehosts.Server, h *codeHost) {
+		eachHost(t, func(t *testing.T, s *codehosts.Server, o *codehost.Opener) {
 			s.Fault = said(tc[1])
-			if err := h.check(t.Context()); h.Name == tc[0] && ((err != nil) != (tc[2] != "") ||
+			if err := o.Check(t.Context()); s.Kind.Name == tc[0] && ((err != nil) != (tc[2] != "") ||
 				err != nil && !strings.Contains(err.Error(), tc[2])) {
 				t.Errorf("%s: %v, want %q", tc[1], err, tc[2])
 			}
@@ -315,7 +324,7 @@ func TestCodeHostOptions(t *testing.T) {
 		{"github", "a/b", "https://h?x"}, {"gitlab", "a", ""}, {"gitlab", "a/../b", ""}, {"gitlab", "a/b%2Fc", ""},
 		{"gitlab", "a//b", ""}, {"gitea", "a/b/c", ""}, {"gitea", "a/b?x", ""}, {"svn", "a/b", "https://h"},
 	} {
-		if _, err := newCodeHost(c[0], c[1], c[2], nil); err == nil {
+		if _, err := codehost.NewOpener(c[0], c[1], c[2], nil, nil); err == nil {
 			t.Errorf("%v: no error", c)
 		}
 	}
@@ -327,9 +336,9 @@ func TestCodeHostOptions(t *testing.T) {
 		{"gitea", "", "https://codeberg.org/ x-access-token"},
 		{"gitea", "http://[::1]:3000/git/api/v1", "http://[::1]:3000/git/ x-access-token"},
 	} {
-		h, err := newCodeHost(c[0], "a/b", c[1], func() (string, error) { return "t\n", nil })
+		o, err := codehost.NewOpener(c[0], "a/b", c[1], fixed("t\n"), nil)
 		check(t, err)
-		prefix, user, password, err := h.login()
+		prefix, user, password, err := o.Login()
 		if prefix+" "+user != c[2] || password != "t" || err != nil {
 			t.Errorf("%v: %s %s %s %v", c, prefix, user, password, err)
 		}

@@ -22,7 +22,7 @@ const (
 type pace struct{ ahead, reserved time.Time }
 
 // room returns nil if another pull request may be read now.
-func (h *host) room() error {
+func (h *server) room() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.now()
@@ -43,13 +43,9 @@ func (h *host) room() error {
 }
 
 // learn keeps the quota in a response.
-func (h *host) learn(resp *http.Response) {
-	prefix := "X-Ratelimit-"
-	if h.Name == gitLab {
-		prefix = "Ratelimit-"
-	}
+func (h *server) learn(resp *http.Response) {
 	number := func(name string) int64 {
-		n, err := strconv.ParseInt(resp.Header.Get(prefix+name), 10, 64)
+		n, err := strconv.ParseInt(resp.Header.Get(h.quota+name), 10, 64)
 		if err != nil {
 			return -1
 		}

@@ -39,12 +39,17 @@ type pull struct {
 	Merged      time.Time `json:"merged_at"`
 	Closed      time.Time `json:"closed_at"`
 	MergeCommit string    `json:"merge_commit_sha"`
-	Head        struct{ SHA string }
-	Files       int `json:"changed_files"`
-	Additions   int
-	Deletions   int
-	Reviewers   []struct{} `json:"requested_reviewers"`
-	Teams       []struct{} `json:"requested_teams"`
+	Link        string    `json:"html_url"`
+	// Gitea's label is the branch, also once that is deleted. RepoID tells forks apart.
+	Head, Base struct {
+		SHA, Label string
+		RepoID     int64 `json:"repo_id"`
+	}
+	Files     int `json:"changed_files"`
+	Additions int
+	Deletions int
+	Reviewers []struct{} `json:"requested_reviewers"`
+	Teams     []struct{} `json:"requested_teams"`
 }
 
 // user is an account of GitHub or Gitea.
@@ -53,7 +58,7 @@ type user struct{ Login, Type string }
 // readGitHub reads the pull request and then its other resources, as far as they may have
 // changed. Each leaves the pull request whole, so that an error of a later one loses nothing.
 func (r *reading) readGitHub(ctx context.Context) error {
-	repository := "/repos/" + r.pr.Repository
+	repository := r.root(r.pr.Repository)
 	path := repository + "/pulls/" + strconv.Itoa(r.pr.Number)
 	p, changed, err := r.readPull(ctx, path)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/codehost"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
-	"github.com/docgauge/docgauge/internal/pulls/codehost"
 )
 
 const token = "ghp_s3cret-of-the-tests"
@@ -97,3 +97,10 @@ func at(minute int) time.Time { return time.Date(2026, 10, 5, 0, minute, 0, 0, t
 
 // list is a list in JSON.
 func list(entries ...string) string { return "[" + strings.Join(entries, ",") + "]" }
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

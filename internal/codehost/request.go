@@ -3,14 +3,10 @@ package codehost
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/google/go-github/v89/github"
@@ -20,15 +16,6 @@ import (
 )
 
 const (
-	requestTimeout = 30 * time.Second
-	dialTimeout    = 10 * time.Second
-	idleTimeout    = 90 * time.Second
-	// maxAnswer is far more than a hundred files with their changes.
-	maxAnswer = 32 << 20
-	// perPage is the most entries of a list that GitHub and GitLab give at once.
-	perPage = 100
-	// perGiteaPage is Gitea's default for that; a server can be set to fewer.
-	perGiteaPage = 50
 	// longestWait is how long a host is left alone at most, whatever it asks for.
 	longestWait = time.Hour
 	// asked stands for the ETag of an answer that had none, or was a list of several pages.
@@ -37,7 +24,7 @@ const (
 
 // reading is one Read: the pull request as it becomes, and the token it is made with.
 type reading struct {
-	*host
+	*server
 	token string
 	pr    journal.PullRequest
 	// draft means that the answer said so; one that is closed can be a draft.
@@ -63,23 +50,16 @@ func list[T any](ctx context.Context, r *reading, key, path string, most int) (a
 func listIn[P, T any](
 	ctx context.Context, r *reading, key, path string, most int, in func(P) []T,
 ) (all []T, changed bool, err error) {
-	former, size := r.pr.ETags[key], "?per_page="+strconv.Itoa(perPage)
-	if r.Name == gitea {
-		size = "?limit=" + strconv.Itoa(perGiteaPage)
-	}
+	former := r.pr.ETags[key]
 	for number := 1; len(all) < most; number++ {
 		var page P
-		tag, more, err := r.get(ctx, path+size+"&page="+strconv.Itoa(number), former, &page)
+		tag, more, err := r.get(ctx, fmt.Sprintf("%s?%s&page=%d", path, r.pageSize, number), former, &page)
 		if err != nil || tag == "" {
 			return nil, false, err
 		}
 		some := in(page)
 		all = append(all, some...)
-		last := len(some) < perPage
-		if r.Name == gitea {
-			last = !more || len(some) == 0
-		}
-		if last {
+		if len(some) < r.perPage || r.perPage == 0 && (!more || len(some) == 0) {
 			if number > 1 {
 				tag = asked
 			}
@@ -95,15 +75,9 @@ func listIn[P, T any](
 // get reads one answer into v and returns its ETag, or none if the answer is the one that
 // former is the ETag of, and whether it says that a list has another page.
 func (r *reading) get(ctx context.Context, path, former string, v any) (tag string, more bool, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.api.String()+path, nil)
+	req, err := r.request(ctx, http.MethodGet, path, r.token, nil)
 	if err != nil {
 		return "", false, r.failed(Transient, "cannot be asked for "+r.pr.Repository, err)
-	}
-	req.Header.Set("Authorization", "Bearer "+r.token)
-	req.Header.Set("User-Agent", r.userAgent)
-	req.Header.Set("Accept", "application/json")
-	if r.Name == gitHub {
-		req.Header.Set("Accept", "application/vnd.github+json")
 	}
 	if former != "" && former != asked {
 		req.Header.Set("If-None-Match", former)
@@ -111,7 +85,7 @@ func (r *reading) get(ctx context.Context, path, former string, v any) (tag stri
 	r.mu.Lock()
 	r.pace.ahead = clock.Later(r.pace.ahead, r.now()).Add(paceGap)
 	r.mu.Unlock()
-	resp, err := r.http.Do(req)
+	resp, err := r.client.Do(req)
 	if err != nil {
 		if ue, ok := errors.AsType[*url.Error](err); ok {
 			err = ue.Err
@@ -126,18 +100,17 @@ func (r *reading) get(ctx context.Context, path, former string, v any) (tag stri
 	case resp.StatusCode != http.StatusOK:
 		return "", false, r.refusal(resp)
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
-	if err != nil {
+	ok, err := decode(resp, v)
+	switch {
+	case err != nil:
 		return "", false, r.failed(Transient, "broke off its answer about "+r.pr.Repository, err)
-	}
-	// The error does not quote the answer: it was not understood.
-	if len(body) > maxAnswer || json.Unmarshal(body, v) != nil {
+	case !ok: // the error does not quote what was not understood
 		return "", false, r.garbled()
 	}
-	return cmp.Or(resp.Header.Get("ETag"), asked), strings.Contains(resp.Header.Get("Link"), `rel="next"`), nil
+	return cmp.Or(resp.Header.Get("ETag"), asked), hasNext(resp.Header), nil
 }
 
-func (h *host) failed(kind Kind, what string, cause error) *Error {
+func (h *server) failed(kind Kind, what string, cause error) *Error {
 	return &Error{Kind: kind, Host: h.Name, text: h.Title + " " + what, cause: cause}
 }
 
@@ -157,11 +130,10 @@ func (r *reading) refusal(resp *http.Response) *Error {
 			return r.limited(tooMany, r.now().Add(limit.GetRetryAfter()))
 		}
 	}
-	pause, err := strconv.Atoi(resp.Header.Get("Retry-After"))
+	pause, said := retryAfter(resp, longestWait)
 	switch code := resp.StatusCode; {
-	case code == http.StatusTooManyRequests, code == http.StatusForbidden && err == nil:
-		return r.limited(tooMany, r.now().Add(time.Duration(min(max(pause, 0),
-			int(longestWait/time.Second)))*time.Second))
+	case code == http.StatusTooManyRequests, code == http.StatusForbidden && said:
+		return r.limited(tooMany, r.now().Add(pause))
 	case code == http.StatusUnauthorized:
 		return r.failed(Unauthorized,
 			"refuses the token: it is expired, revoked or wrong (replace "+r.setting+"_TOKEN)", nil)
@@ -187,7 +159,7 @@ const (
 	tooMany   = "asks for fewer requests"
 )
 
-func (h *host) limited(what string, until time.Time) *Error {
+func (h *server) limited(what string, until time.Time) *Error {
 	now := h.now()
 	e := h.failed(Limited, what, nil)
 	if until.After(now) {
@@ -197,7 +169,7 @@ func (h *host) limited(what string, until time.Time) *Error {
 }
 
 // local returns a time of the host by our clock.
-func (h *host) local(resp *http.Response, t time.Time) time.Time {
+func (h *server) local(resp *http.Response, t time.Time) time.Time {
 	if date, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
 		return t.Add(h.now().Sub(date))
 	}

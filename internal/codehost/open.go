@@ -1,0 +1,385 @@
+package codehost
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/clock"
+)
+
+const (
+	// maxHostMessage is the maximum length of a message of a host in an error.
+	maxHostMessage = 300
+	// proposals is the number of attempts to find or open a pull request. The pause after the first is
+	// firstPause, and grows; after a host asked for more than maxPause there is no other attempt.
+	proposals  = 4
+	firstPause = 2 * time.Second
+	maxPause   = 2 * time.Minute
+)
+
+// Opener opens pull requests of one project.
+type Opener struct {
+	*server
+	project string
+}
+
+// Proposal is a pull request that is wanted.
+type Proposal struct {
+	Branch, Base, Title, Body string
+	// Ended means that one that was merged or closed counts too.
+	Ended bool
+	// Since is before the pull request can have been opened.
+	Since time.Time
+}
+
+// projectPart is a part of the path of a project, between slashes.
+var projectPart = regexp.MustCompile(`^[A-Za-z0-9_.][A-Za-z0-9_.-]{0,99}$`)
+
+// NewOpener checks its arguments. No request is sent. The kind is the name of one of Hosts, the project
+// "owner/name"; an empty apiURL is that of the public server. The token is read for each request. A nil
+// transport is a new one.
+func NewOpener(
+	kind, project, apiURL string, token func() (string, error), transport http.RoundTripper,
+) (*Opener, error) {
+	h := Find(kind)
+	if h.Name == "" {
+		return nil, fmt.Errorf("code host %.40q: want github, gitlab or gitea", kind)
+	}
+	parts := strings.Split(project, "/")
+	if len(parts) < 2 || len(parts) > 2 && !h.groups || slices.ContainsFunc(parts, func(part string) bool {
+		return !projectPart.MatchString(part) || strings.Trim(part, ".") == ""
+	}) {
+		return nil, fmt.Errorf("%s repository %.140q: want owner/name", h.Title, project)
+	}
+	s, err := newServer(h, apiURL, analytics.URLRules{
+		Example: h.API, CredentialsIn: "the token is a setting of its own",
+	}, token, newHTTPClient(transport))
+	if err != nil {
+		return nil, fmt.Errorf("%s URL: %w", h.Title, err)
+	}
+	return &Opener{s, project}, nil
+}
+
+// Login returns what git needs to push over HTTPS: the beginning of the URLs it is for, and a
+// user and password.
+func (o *Opener) Login() (prefix, user, password string, err error) {
+	password, err = o.readToken()
+	return o.web.String() + "/", o.user, password, err
+}
+
+func (o *Opener) readToken() (string, error) {
+	if o.token == nil {
+		return "", fmt.Errorf("%s token: is missing", o.Title)
+	}
+	token, err := o.token()
+	token = strings.TrimSpace(token)
+	if err == nil && token == "" {
+		err = errors.New("is empty")
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s token: %w", o.Title, err)
+	}
+	return token, nil
+}
+
+// Open opens the pull request p and returns its link, unless there is one: in any state if p.Ended, else an
+// open one. Where an answer does not say whether it was opened, it is looked for again first, so that
+// it is never opened twice: neither here nor after a crash, when Open is called again.
+func (o *Opener) Open(ctx context.Context, p Proposal) (link string, err error) {
+	pause := firstPause
+	for n := 1; ; n++ {
+		link, err = o.find(ctx, o, p)
+		if err == nil && link == "" {
+			// After a crash from here on, find has it.
+			link, err = o.open(ctx, o, p)
+		}
+		least, again := again(err, n)
+		if err == nil || !again || clock.Sleep(ctx, max(pause, least)) != nil {
+			break
+		}
+		pause *= 4
+	}
+	if err == nil && analytics.SafeLink(link) == "" {
+		err = fmt.Errorf("pull request: want a link with https (html_url, web_url), got %.100q", link)
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s %s, branch %s: %w", o.Title, o.project, p.Branch, err)
+	}
+	return link, nil
+}
+
+// Check returns an error if the token may not do what a job needs, as far as the host says. Nothing is
+// tried.
+func (o *Opener) Check(ctx context.Context) error {
+	if err := o.rights(ctx, o); err != nil {
+		return fmt.Errorf("%s %s: %w", o.Title, o.project, err)
+	}
+	return nil
+}
+
+func findOnGitHub(ctx context.Context, o *Opener, p Proposal) (string, error) {
+	owner, _, _ := strings.Cut(o.project, "/")
+	query := url.Values{"state": {"open"}, "head": {owner + ":" + p.Branch}, "per_page": {"1"}}
+	if p.Ended {
+		query.Set("state", "all")
+	}
+	var found []pull
+	_, err := o.call(ctx, http.MethodGet, o.root(o.project)+"/pulls?"+query.Encode(), nil, &found)
+	if err != nil || len(found) == 0 {
+		return "", err
+	}
+	return found[0].Link, nil
+}
+
+// openAtRepos opens a pull request on GitHub or Gitea.
+func openAtRepos(ctx context.Context, o *Opener, p Proposal) (string, error) {
+	var opened pull
+	_, err := o.call(ctx, http.MethodPost, o.root(o.project)+"/pulls", map[string]any{
+		"title": p.Title, "head": p.Branch, "base": p.Base, "body": p.Body}, &opened)
+	return opened.Link, err
+}
+
+func findOnGitLab(ctx context.Context, o *Opener, p Proposal) (string, error) {
+	query := url.Values{"state": {"opened"}, "source_branch": {p.Branch}, "per_page": {"100"}}
+	if p.Ended {
+		query.Set("state", "all")
+	}
+	var found []gitlabPull
+	_, err := o.call(ctx, http.MethodGet, o.root(o.project)+"/merge_requests?"+query.Encode(), nil, &found)
+	for _, m := range found {
+		if m.Source == m.Target { // others are of forks
+			return m.Link, err
+		}
+	}
+	return "", err
+}
+
+func openOnGitLab(ctx context.Context, o *Opener, p Proposal) (string, error) {
+	var opened gitlabPull
+	_, err := o.call(ctx, http.MethodPost, o.root(o.project)+"/merge_requests", map[string]any{
+		"title": p.Title, "source_branch": p.Branch, "target_branch": p.Base, "description": p.Body}, &opened)
+	return opened.Link, err
+}
+
+// maxPages is the number of pages of Gitea's list that are read, of 50 pull requests each.
+const maxPages = 100
+
+// findOnGitea reads the list of pull requests, the newest first: it cannot be filtered by branch, and
+// the operation repoGetPullRequestByBaseHead returns any one of several.
+func findOnGitea(ctx context.Context, o *Opener, p Proposal) (string, error) {
+	query := url.Values{"state": {"open"}, "limit": {"50"}}
+	if p.Ended {
+		query.Set("state", "all")
+	}
+	for page := 1; page <= maxPages; page++ {
+		query.Set("page", strconv.Itoa(page))
+		var found []pull
+		header, err := o.call(ctx, http.MethodGet, o.root(o.project)+"/pulls?"+query.Encode(), nil, &found)
+		if err != nil {
+			return "", err
+		}
+		old := true
+		for _, pull := range found {
+			old = old && pull.Created.Before(p.Since)
+			if pull.Head.Label == p.Branch && pull.Head.RepoID == pull.Base.RepoID {
+				return pull.Link, nil
+			}
+		}
+		if old || !hasNext(header) {
+			return "", nil
+		}
+	}
+	return "", fmt.Errorf("more than %d pull requests are newer than the job: cannot tell whether it has one", 50*maxPages)
+}
+
+var errNoWrite = errors.New("the token may not write: want read and write access to the repository and pull requests")
+
+// rightsAtRepos is for GitHub and Gitea.
+func rightsAtRepos(ctx context.Context, o *Opener) error {
+	var repository struct {
+		Permissions struct{ Push bool }
+		Archived    bool
+		Pulls       *bool `json:"has_pull_requests"`
+	}
+	_, err := o.call(ctx, http.MethodGet, o.root(o.project), nil, &repository)
+	switch {
+	case err != nil:
+		return err
+	case repository.Archived:
+		return errors.New("is archived; want a repository that takes pull requests")
+	case repository.Pulls != nil && !*repository.Pulls:
+		return errors.New("has pull requests switched off; allow them in the settings of the repository")
+	case !repository.Permissions.Push:
+		return errNoWrite
+	}
+	return nil
+}
+
+// developer is the level of access to a project of GitLab at which branches may be pushed.
+const developer = 30
+
+func rightsOnGitLab(ctx context.Context, o *Opener) error {
+	type access *struct {
+		Level int `json:"access_level"`
+	}
+	var project struct {
+		Archived    bool
+		Pulls       string `json:"merge_requests_access_level"`
+		MayOpen     *bool  `json:"can_create_merge_request_in"`
+		Permissions struct {
+			Project access `json:"project_access"`
+			Group   access `json:"group_access"`
+		}
+	}
+	if _, err := o.call(ctx, http.MethodGet, o.root(o.project), nil, &project); err != nil {
+		return err
+	}
+	level, said := 0, false // a member of an invited group has none
+	for _, a := range []access{project.Permissions.Project, project.Permissions.Group} {
+		if a != nil {
+			level, said = max(level, a.Level), true
+		}
+	}
+	switch {
+	case project.Archived:
+		return errors.New("is archived; want a project that takes merge requests")
+	case project.Pulls == "disabled":
+		return errors.New("has merge requests switched off; allow them in the settings of the project")
+	case project.MayOpen != nil && !*project.MayOpen, said && level < developer:
+		return errNoWrite
+	}
+	// Not every kind of token can be asked about itself.
+	var token struct{ Scopes []string }
+	if _, err := o.call(ctx, http.MethodGet, "/personal_access_tokens/self", nil, &token); err == nil &&
+		!slices.Contains(token.Scopes, "api") {
+		return fmt.Errorf("the token has the scopes %.100q; want api, which opens merge requests", token.Scopes)
+	}
+	return nil
+}
+
+// responseError is a response that is not a success, or cannot be understood.
+type responseError struct {
+	status  int
+	message string
+	pause   time.Duration // that the host asks for
+}
+
+func (e responseError) Error() string {
+	return fmt.Sprintf("status %d %s: %s", e.status, http.StatusText(e.status), e.message)
+}
+
+// again reports whether to try again after the nth attempt ended with err, and the pause that the host
+// asks for: it was not reached, did not finish, or has too much to do. One more attempt finds what it says
+// is there already.
+func again(err error, n int) (pause time.Duration, yes bool) {
+	response, ok := errors.AsType[responseError](err)
+	if !ok {
+		_, sent := errors.AsType[*url.Error](err)
+		return 0, sent && n < proposals
+	}
+	switch status := response.status; {
+	case status == http.StatusConflict, status == http.StatusUnprocessableEntity:
+		return 0, n == 1
+	case status < 300, status >= 500, status == http.StatusTooManyRequests, response.pause > 0:
+		return response.pause, n < proposals && response.pause <= maxPause
+	}
+	return 0, false
+}
+
+// call sends a request with a path below the API and decodes the answer into out.
+func (o *Opener) call(ctx context.Context, method, path string, body, out any) (http.Header, error) {
+	token, err := o.readToken()
+	if err != nil {
+		return nil, err
+	}
+	r, err := o.request(ctx, method, path, token, body)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := o.client.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	failed := responseError{status: resp.StatusCode}
+	failed.pause, _ = retryAfter(resp, 24*time.Hour)
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		message := strings.ReplaceAll(errorMessage(resp), token, "[redacted]")
+		if len(message) > maxHostMessage {
+			message = strings.ToValidUTF8(message[:maxHostMessage], "") + "…"
+		}
+		failed.message = message + remedies[resp.StatusCode]
+		return nil, failed
+	}
+	ok, err := decode(resp, out)
+	switch {
+	case err != nil:
+		failed.message = "the response broke off: " + err.Error()
+	case !ok:
+		failed.message = "the response is not of " + o.Title + "'s API; is the URL right, or is a proxy in the way?"
+	default:
+		return resp.Header, nil
+	}
+	return nil, failed
+}
+
+// remedies are what to do about a status.
+var remedies = map[int]string{
+	http.StatusUnauthorized: "; the token is wrong, expired or revoked: replace it",
+	http.StatusForbidden:    "; want a token with read and write access to the repository and pull requests",
+	http.StatusNotFound:     "; want the path of the repository and a token that may read it",
+}
+
+// errorMessage returns the message of a response that is not a success.
+func errorMessage(resp *http.Response) string {
+	if resp.StatusCode < 400 && resp.Header.Get("Location") != "" {
+		return "the repository or the API has moved; redirects are not followed"
+	}
+	var answer struct {
+		Message     any    // of GitLab also a list, or lists by field
+		Error       string // of GitLab
+		Description string `json:"error_description"`
+		Errors      any    // of GitHub objects with a message
+	}
+	_, _ = decode(resp, &answer) // what there is of them
+	said := slices.Concat(sentences(answer.Message), sentences(answer.Error), sentences(answer.Description),
+		sentences(answer.Errors))
+	if len(said) == 0 {
+		return "without a message"
+	}
+	return strings.Join(said, "; ")
+}
+
+// sentences returns the texts in the message of an error.
+func sentences(message any) (all []string) {
+	switch m := message.(type) {
+	case string:
+		if m != "" {
+			all = append(all, m)
+		}
+	case []any:
+		for _, one := range m {
+			all = append(all, sentences(one)...)
+		}
+	case map[string]any:
+		if text, ok := m["message"]; ok {
+			return sentences(text)
+		}
+		for _, field := range slices.Sorted(maps.Keys(m)) {
+			for _, text := range sentences(m[field]) {
+				all = append(all, field+" "+text)
+			}
+		}
+	}
+	return all
+}
