@@ -28,9 +28,9 @@ var printed = regexp.MustCompile(`(?m)^export (DOCGAUGE_[A-Z_]+=\S+)$`)
 // they were read. Of the pull requests the first and the third are merged at once,
 // and dated five weeks back, so that their outcomes are final; the second stays open. Pages do not
 // move by themselves in the scenario steady.
-func (s *Stack) startSandbox(context.Context) error {
+func (s *stack) startSandbox(context.Context) error {
 	args := []string{s.options.Binary, "sandbox", "--listen=127.0.0.1:0", "--data=" + s.path("service"),
-		"--project=" + strings.Join(Projects, ","), "--scenario=steady", "--pages=500", "--drift-every=60",
+		"--project=" + strings.Join(projects, ","), "--scenario=steady", "--pages=500", "--drift-every=60",
 		"--agent-duration=1s",
 		"--seed=1", "--merge-share=0.6", "--merge-delay=0s", "--merged-days-ago=35", "--merge-effect=+30%"}
 	if s.repository != "" {
@@ -84,7 +84,7 @@ func (s *Stack) startSandbox(context.Context) error {
 }
 
 // startClickHouse adds it to docgauge's sinks.
-func (s *Stack) startClickHouse(context.Context) error {
+func (s *stack) startClickHouse(context.Context) error {
 	server, err := engines.StartClickHouse(s.path("clickhouse"))
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func (s *Stack) startClickHouse(context.Context) error {
 // export fills the sinks, and then reads yesterday again, which has more
 // visitors by then. Its DOCGAUGE_SETTLE is longer than that of serve, so that
 // serve finds windows to read again, as it would after some days.
-func (s *Stack) export(ctx context.Context) error {
+func (s *stack) export(ctx context.Context) error {
 	settle := []string{"DOCGAUGE_SETTLE=192h"}
 	if _, err := s.docgauge(ctx, settle, "export"); err != nil {
 		return err
@@ -111,7 +111,7 @@ func (s *Stack) export(ctx context.Context) error {
 }
 
 // docgauge runs a command to its end and returns its standard output.
-func (s *Stack) docgauge(ctx context.Context, env []string, args ...string) ([]byte, error) {
+func (s *stack) docgauge(ctx context.Context, env []string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, s.options.Binary, args...)
 	cmd.Dir, cmd.Env = s.options.Dir, append(append(os.Environ(), s.environment...), env...)
 	var stderr strings.Builder
@@ -124,7 +124,7 @@ func (s *Stack) docgauge(ctx context.Context, env []string, args ...string) ([]b
 }
 
 // startAlertmanager starts it with a webhook that passes each alert to Say.
-func (s *Stack) startAlertmanager(context.Context) error {
+func (s *stack) startAlertmanager(context.Context) error {
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -166,7 +166,7 @@ func (s *Stack) startAlertmanager(context.Context) error {
 
 // startSite starts site serve over a log with a line of a person and one of an agent, whose
 // published addresses it knows.
-func (s *Stack) startSite(context.Context) (err error) {
+func (s *stack) startSite(context.Context) (err error) {
 	now := time.Now().UTC()
 	line := "192.0.2.1 - - [" + now.Format("02/Jan/2006:15:04:05 -0700") + `] "GET /%s HTTP/1.1" 200 1 "-" "%s"` + "\n"
 	for path, text := range map[string]string{
@@ -186,7 +186,7 @@ func (s *Stack) startSite(context.Context) (err error) {
 
 // serveSite starts site serve over the log, with its files in a directory of the stack. It returns the
 // URLs of its API and of its metrics, without a path.
-func (s *Stack) serveSite(dir string, env ...string) (api, metrics string, err error) {
+func (s *stack) serveSite(dir string, env ...string) (api, metrics string, err error) {
 	var ports [2]int
 	for i := range ports {
 		if ports[i], err = engines.Port(); err != nil {
@@ -214,7 +214,7 @@ func (s *Stack) serveSite(dir string, env ...string) (api, metrics string, err e
 
 // startPrometheus fills a database with the history in the archive, and starts
 // a server over it that scrapes serve and evaluates the rules.
-func (s *Stack) startPrometheus(ctx context.Context) error {
+func (s *stack) startPrometheus(ctx context.Context) error {
 	data := s.path("prometheus", "data")
 	if err := s.backfill(ctx, data); err != nil {
 		return err
@@ -253,7 +253,7 @@ func (s *Stack) startPrometheus(ctx context.Context) error {
 }
 
 // backfill makes blocks of the history up to now, with the labels of the scrape.
-func (s *Stack) backfill(ctx context.Context, data string) error {
+func (s *stack) backfill(ctx context.Context, data string) error {
 	tomorrow := time.Now().UTC().AddDate(0, 0, 1).Format(time.DateOnly)
 	text, err := s.docgauge(ctx, nil, "openmetrics", "--to="+tomorrow, "--pages=5",
 		"--label=job=docgauge", "--label=instance="+strings.TrimPrefix(s.URL, "http://"))
@@ -283,9 +283,9 @@ var (
 	groupInterval = regexp.MustCompile(`(?m)^\s+interval:.*\n`)
 )
 
-// RuleFiles returns the files of a directory that have rules, not tests of
+// ruleFiles returns the files of a directory that have rules, not tests of
 // rules or a server's configuration. A missing directory has none.
-func RuleFiles(dir string) ([]string, error) {
+func ruleFiles(dir string) ([]string, error) {
 	all, err := filepath.Glob(filepath.Join(dir, "*.y*ml"))
 	if err != nil {
 		return nil, err
@@ -304,7 +304,7 @@ func RuleFiles(dir string) ([]string, error) {
 }
 
 // startServe starts the daemon, which exports at once.
-func (s *Stack) startServe(context.Context) (err error) {
+func (s *stack) startServe(context.Context) (err error) {
 	argv := []string{s.options.Binary, "serve", "--once-at-start"}
 	s.serve, err = engines.StartCommand(s.path("serve"), "serve", argv, s.environment, func(ctx context.Context) bool {
 		_, err := get(ctx, s.URL+"/healthz")

@@ -28,7 +28,7 @@ const (
 
 // writeSite writes all files but the prompts, whose directory it makes, and
 // makes the site a git repository. Without git, agent jobs only pretend to edit.
-func (s *Stack) writeSite(ctx context.Context) error {
+func (s *stack) writeSite(ctx context.Context) error {
 	if err := s.writeFiles(func(path string) bool { return !strings.HasPrefix(path, promptFiles+"/") }); err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (s *Stack) writeSite(ctx context.Context) error {
 
 // firstJob runs a job to its end before the export, so that the past has the readers
 // that its merged change brought. Its counters are in the first scrape of Prometheus.
-func (s *Stack) firstJob(ctx context.Context) error {
+func (s *stack) firstJob(ctx context.Context) error {
 	if err := s.writeFiles(func(path string) bool { return path == firstPrompt }); err != nil {
 		return err
 	}
@@ -80,11 +80,11 @@ func (s *Stack) firstJob(ctx context.Context) error {
 // writePrompts gives serve its prompts once Prometheus, if there is one, has
 // scraped the counter of ended jobs of each project: rules compare counters
 // with their earlier values, and would miss jobs that end before the first scrape.
-func (s *Stack) writePrompts(ctx context.Context) error {
+func (s *stack) writePrompts(ctx context.Context) error {
 	if s.Prometheus != nil {
 		waiting, cancel := context.WithTimeout(ctx, 2*time.Minute) // a new server waits five seconds or more
 		defer cancel()
-		query := fmt.Sprintf("count(count by (project) (docgauge_agent_jobs_finished_total)) == %d", len(Projects))
+		query := fmt.Sprintf("count(count by (project) (docgauge_agent_jobs_finished_total)) == %d", len(projects))
 		err := s.await(waiting, func(ctx context.Context) string {
 			answer, err := get(ctx, s.Prometheus.URL+"/api/v1/query?"+url.Values{"query": {query}}.Encode())
 			if strings.Contains(answer, `"result":[{`) {
@@ -103,7 +103,7 @@ func (s *Stack) writePrompts(ctx context.Context) error {
 
 // writeFiles writes the wanted files; a path is relative to files. It makes all
 // directories.
-func (s *Stack) writeFiles(wanted func(path string) bool) error {
+func (s *stack) writeFiles(wanted func(path string) bool) error {
 	below, err := fs.Sub(files, "files")
 	if err != nil {
 		return err

@@ -18,8 +18,8 @@ import (
 	"github.com/docgauge/docgauge/internal/docsapi"
 )
 
-// SiteJob is what became of an agent job of a site.
-type SiteJob struct {
+// siteJob is what became of an agent job of a site.
+type siteJob struct {
 	Host, Prompt string // name of the code host; see files/tools/agent.sh
 	Job          docsapi.Job
 }
@@ -32,7 +32,7 @@ const siteToken = "token-of-the-stack"
 
 // runSiteJobs starts a code host of each kind and site serve with its repository, and runs jobs of an agent
 // that edits, one that only says so, one that floods its output, one that changes CI and one that attacks.
-func (s *Stack) runSiteJobs(ctx context.Context) error {
+func (s *stack) runSiteJobs(ctx context.Context) error {
 	if _, err := exec.LookPath("bwrap"); err != nil || s.repository == "" {
 		return engines.Missing{Engine: "bubblewrap", Install: "apt-get install bubblewrap git"}
 	}
@@ -44,7 +44,7 @@ func (s *Stack) runSiteJobs(ctx context.Context) error {
 	return nil
 }
 
-func (s *Stack) siteJobsOn(ctx context.Context, kind codehost.Host) error {
+func (s *stack) siteJobsOn(ctx context.Context, kind codehost.Host) error {
 	dir, project := "site-"+kind.Name, "docs-team/docs"
 	if kind.Name == "gitlab" {
 		project = "docs-team/web/docs"
@@ -119,7 +119,7 @@ func (s *Stack) siteJobsOn(ctx context.Context, kind codehost.Host) error {
 				return err
 			}
 			if job.Status != docsapi.StatusActive {
-				s.SiteJobs = append(s.SiteJobs, SiteJob{Host: kind.Name, Prompt: name, Job: job})
+				s.SiteJobs = append(s.SiteJobs, siteJob{Host: kind.Name, Prompt: name, Job: job})
 				break
 			}
 			select {
