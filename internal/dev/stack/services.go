@@ -20,9 +20,6 @@ import (
 	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
-// printed finds the settings that the sandbox prints, export NAME=VALUE.
-var printed = regexp.MustCompile(`(?m)^export (DOCGAUGE_[A-Z_]+=\S+)$`)
-
 // startSandbox starts the service and makes the environment of docgauge. Every
 // sixtieth request adds a visitor of yesterday, so that numbers change after
 // they were read. Of the pull requests the first and the third are merged at once,
@@ -39,12 +36,7 @@ func (s *stack) startSandbox(context.Context) error {
 	if err := os.MkdirAll(s.path("service"), 0o700); err != nil {
 		return err
 	}
-	var settings [][]string
-	sandbox, err := engines.StartCommand(s.path("sandbox"), "sandbox", args, nil, func(context.Context) bool {
-		text, _ := os.ReadFile(s.path("sandbox", "sandbox.out"))
-		settings = printed.FindAllStringSubmatch(string(text), -1)
-		return len(settings) == 5
-	})
+	sandbox, settings, err := engines.StartSandbox(s.path("sandbox"), args...)
 	if err != nil {
 		return err
 	}
@@ -55,12 +47,10 @@ func (s *stack) startSandbox(context.Context) error {
 			s.environment = append(s.environment, name+"=")
 		}
 	}
-	for _, setting := range settings {
-		s.environment = append(s.environment, setting[1])
-		if url, ok := strings.CutPrefix(setting[1], "DOCGAUGE_BASE_URL="); ok {
-			s.API = url
-		}
+	for name, value := range settings {
+		s.environment = append(s.environment, name+"="+value)
 	}
+	s.API = settings["DOCGAUGE_BASE_URL"]
 	now := time.Now().UTC()
 	// The last three complete months: outcomes compare the day windows of three.
 	since := time.Date(now.Year(), now.Month()-3, 1, 0, 0, 0, 0, time.UTC)
