@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"os"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -37,22 +35,10 @@ func (s *server) handler() http.Handler {
 	return mux
 }
 
-// serve prints its base URL to out, and ends when standard input does, so that it does not outlive the bench.
-func serve(_ order, out io.Writer) error {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	srv := &http.Server{Handler: new(server).handler(), ReadHeaderTimeout: time.Minute}
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		_ = srv.Close()
-	}()
-	fmt.Fprintf(out, "http://%s\n", listener.Addr())
-	if err := srv.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+// serve answers until the process is killed.
+func serve(o order, _ io.Writer) error {
+	srv := &http.Server{Addr: o.Base, Handler: new(server).handler(), ReadHeaderTimeout: time.Minute}
+	return srv.ListenAndServe()
 }
 
 func (s *server) visitors(w http.ResponseWriter, r *http.Request) {
