@@ -47,6 +47,10 @@ DOCGAUGE_SITE_LOG_FORMAT. Files can be plain, gzip or zstd; - is standard input.
 Behind a CDN or proxy all readers have its address. Name its networks in
 DOCGAUGE_SITE_LOG_PROXIES: then X-Forwarded-For tells them apart.
 
+If the log has Accept, --by agent has a column markdown: the readers who asked
+for Markdown. If it has the Content-Type of responses too, the column html has
+those of them who got HTML.
+
 What was left out is listed with the reason: an asset, another method or status,
 lines that do not follow the format. Readers cannot be added up, not over pages,
 not over days.
@@ -161,12 +165,26 @@ func dayList(r *site.Report) [][]string {
 }
 
 func agentList(r *site.Report) [][]string {
-	rows := [][]string{{"agent", "class", "audience", "visitors", "requests"}}
+	rows := [][]string{append([]string{"agent", "class", "audience", "visitors", "requests"},
+		negotiated(r.Negotiation, func(name string, _ int) string { return name })...)}
 	for _, agent := range r.Agents {
-		rows = append(rows, []string{agent.Agent, string(agent.Class), string(agent.Audience),
-			strconv.Itoa(agent.Visitors), strconv.Itoa(agent.Requests)})
+		rows = append(rows, append([]string{agent.Agent, string(agent.Class), string(agent.Audience),
+			strconv.Itoa(agent.Visitors), strconv.Itoa(agent.Requests)},
+			negotiated(agent.Negotiation, func(_ string, n int) string { return strconv.Itoa(n) })...))
 	}
 	return rows
+}
+
+// negotiated returns a cell for each number that the log has: the readers who asked for Markdown, and those of them
+// who got HTML.
+func negotiated(n site.Negotiation, cell func(name string, n int) string) (cells []string) {
+	if n.Markdown != nil {
+		cells = append(cells, cell("markdown", *n.Markdown))
+	}
+	if n.HTML != nil {
+		cells = append(cells, cell("html", *n.HTML))
+	}
+	return cells
 }
 
 // leftOutTexts say why lines are not views, in the order in which they are shown.
@@ -195,6 +213,13 @@ func printCount(w io.Writer, r *site.Report, rows [][]string, left int) error {
 		text.Line(2, "%s to %s: %s readers, %s human, %s AI", r.From, r.To-1, format.Commas(r.Totals.Total),
 			format.Commas(r.Totals.Human), format.Commas(r.Totals.AI))
 		text.Line(2, "%s of %s are views.", number(r.Views), format.Plural(r.Lines, "line"))
+	}
+	if r.Markdown != nil && *r.Markdown > 0 {
+		got := "."
+		if r.HTML != nil {
+			got = fmt.Sprintf("; %s of them got HTML.", number(*r.HTML))
+		}
+		text.Line(2, "%s asked for Markdown by Accept%s", format.Plural(*r.Markdown, "reader"), got)
 	}
 	if len(rows) > 1 {
 		text.Line(0, "")

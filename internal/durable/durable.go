@@ -112,13 +112,13 @@ func writeFile(path string, data []byte, mode fs.FileMode, publish func(file, pa
 	return SyncDir(filepath.Dir(path))
 }
 
-// lockPatience is the time that Lock waits.
-const lockPatience = 3 * time.Second
+// LockPatience is the time that a process waits for a lock that it needs.
+const LockPatience = 3 * time.Second
 
-// Lock is TryLock for a process that starts programs: one that was killed while it did leaves its locks to
-// the child until that runs the program. So Lock waits a moment before it returns false.
-func Lock(f *os.File) (bool, error) {
-	for deadline := time.Now().Add(lockPatience); ; time.Sleep(10 * time.Millisecond) {
+// Lock is TryLock for the lock of a process that starts programs: one that was killed while it did leaves its
+// locks to the child until that runs the program. So Lock waits for the time of patience before it returns false.
+func Lock(f *os.File, patience time.Duration) (bool, error) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		if held, err := TryLock(f); held || err != nil || !time.Now().Before(deadline) {
 			return held, err
 		}

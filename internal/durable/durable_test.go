@@ -210,7 +210,7 @@ func TestLockOfAChild(t *testing.T) {
 				t.Fatal(held, err)
 			}
 			time.AfterFunc(after, func() { theirs.Close() })
-			if held, err := durable.Lock(ours); err != nil || held != want {
+			if held, err := durable.Lock(ours, durable.LockPatience); err != nil || held != want {
 				t.Errorf("free after %s: %t %v", after, held, err)
 			}
 			time.Sleep(after)

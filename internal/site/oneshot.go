@@ -50,7 +50,8 @@ type Report struct {
 	Totals analytics.Totals `json:"totals"`
 	Pages  []Page           `json:"pages"`
 	Agents []Agent          `json:"agents"`
-	Days   []Day            `json:"days,omitempty"`
+	Negotiation
+	Days []Day `json:"days,omitempty"`
 	// Lines counts those read, Views those that are views, also by agents that do not count as readers.
 	Lines   int            `json:"lines"`
 	Views   int            `json:"views"`
@@ -58,6 +59,13 @@ type Report struct {
 	// Unparsed is the first line of the first log that has one.
 	Unparsed *BadLine `json:"first_unparsed,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Negotiation is of readers whose Accept preferred Markdown. nil: the log lacks the header that says it.
+type Negotiation struct {
+	Markdown *int `json:"markdown_readers,omitempty"`
+	// HTML are those of them who got HTML, at least once.
+	HTML *int `json:"html_readers,omitempty"`
 }
 
 // Page is the readers of a page.
@@ -84,6 +92,7 @@ type Agent struct {
 	Hosted   bool               `json:"hosted"`
 	Visitors int                `json:"visitors"`
 	Requests int                `json:"requests"`
+	Negotiation
 }
 
 // BadLine is a line that does not follow the format. Its text is masked: letters are a, digits 0.
@@ -146,12 +155,21 @@ type counting struct {
 	from, to analytics.Date
 	bad      *BadLine
 	badOf    int
+
+	// asked are the readers whose Accept preferred Markdown, and whether they got HTML.
+	asked map[[2]uint64]askedReader
+}
+
+type askedReader struct {
+	agent int32
+	html  bool
 }
 
 func newCounting(r *Rules, o Options) *counting {
 	return &counting{Rules: r, Options: o, words: newVocabulary(),
 		readers: map[[2]uint64]uint32{}, dateOf: map[analytics.Date]int{}, leftOut: map[Reason]int{},
-		from: math.MaxInt32, to: math.MinInt32}
+		asked: map[[2]uint64]askedReader{},
+		from:  math.MaxInt32, to: math.MinInt32}
 }
 
 // batch has the views of one chunk, and why its other lines are not views.
@@ -160,6 +178,7 @@ type batch struct {
 	newest  int64 // Unix seconds; 0: no line has a time
 	views   []view
 	missed  []view // of lines that are left out
+	asked   []negotiated
 	leftOut map[Reason]int
 	bad     *BadLine
 }
@@ -319,6 +338,7 @@ func (v *viewer) batch(p *logs.Parser, c logs.Chunk) batch {
 		b.views = append(b.views, one)
 	}
 	b.missed, v.missed = v.missed, nil
+	b.asked, v.negotiated = v.negotiated, nil
 	return b
 }
 
@@ -350,6 +370,11 @@ func (c *counting) add(i int, b batch) {
 	}
 	if b.bad != nil && (c.bad == nil || c.badOf == i && b.bad.Line < c.bad.Line) {
 		c.bad, c.badOf = b.bad, i
+	}
+	for _, n := range b.asked {
+		if n.view.Project == c.project {
+			c.asked[n.view.Readers] = askedReader{n.view.Agent, n.html || c.asked[n.view.Readers].html}
+		}
 	}
 	for _, v := range b.views {
 		if v.Project != c.project {
@@ -414,11 +439,13 @@ func (c *counting) report(paths []string) *Report {
 	for _, row := range c.pages.Rows(names) {
 		r.Pages = append(r.Pages, Page(row))
 	}
+	negotiation := c.negotiation()
+	r.Negotiation = negotiation(wholeSite)
 	for i, n := range c.requests {
 		a := c.words.agents.all[i]
 		r.Agents = append(r.Agents, Agent{a.token, a.class,
 			agents.Audience(&agents.Agent{Class: a.class}, false), a.hosted,
-			c.visitors[i], n})
+			c.visitors[i], n, negotiation(int32(i))})
 	}
 	slices.SortFunc(r.Agents, func(x, y Agent) int {
 		return cmp.Or(cmp.Compare(y.Visitors, x.Visitors), cmp.Compare(y.Requests, x.Requests),
@@ -438,6 +465,37 @@ func (c *counting) report(paths []string) *Report {
 	}
 	slices.SortFunc(r.Days, func(x, y Day) int { return cmp.Compare(x.Day, y.Day) })
 	return r
+}
+
+// wholeSite stands for all agents together.
+const wholeSite = -1
+
+// negotiation returns that of an agent by its number, or of wholeSite.
+func (c *counting) negotiation() func(agent int32) Negotiation {
+	hasAccept := slices.ContainsFunc(c.viewers, func(v *viewer) bool { return v.hasAccept })
+	hasType := slices.ContainsFunc(c.viewers, func(v *viewer) bool { return v.hasType })
+	markdown, html := map[int32]int{}, map[int32]int{}
+	for _, a := range c.asked {
+		of := []int32{wholeSite, a.agent}
+		if a.agent < 0 { // it names no agent
+			of = of[:1]
+		}
+		for _, agent := range of {
+			markdown[agent]++
+			if a.html {
+				html[agent]++
+			}
+		}
+	}
+	return func(agent int32) (n Negotiation) {
+		if hasAccept {
+			n.Markdown = new(markdown[agent])
+		}
+		if hasAccept && hasType {
+			n.HTML = new(html[agent])
+		}
+		return n
+	}
 }
 
 // Few addresses with most of the views are not readers.

@@ -176,6 +176,10 @@ type viewer struct {
 	all bool
 	// missed has what was asked for and is not there since the last batch.
 	missed []view
+	// negotiated has, unless all is set, the views whose Accept prefers Markdown, since the last batch.
+	negotiated []negotiated
+	// hasAccept and hasType: a line has the header Accept, and the Content-Type of the response.
+	hasAccept, hasType bool
 
 	targets map[string]target
 	clients map[string]knownAgent
@@ -184,6 +188,12 @@ type viewer struct {
 	busiest map[netip.Addr]int // of the views, at most: see seen
 	sample  *rand.PCG
 	scratch []byte
+}
+
+// negotiated is a view whose Accept prefers Markdown, and whether the answer was HTML.
+type negotiated struct {
+	view view
+	html bool
 }
 
 type target struct {
@@ -271,6 +281,12 @@ func (v *viewer) view(l *logs.Line) (view, Reason) {
 		why = v.event(l, out)
 	} else {
 		client, why = v.byClient(l, out, t.markdown)
+	}
+	if why == "" && !v.all {
+		v.hasAccept, v.hasType = v.hasAccept || len(l.Accept) > 0, v.hasType || len(l.Type) > 0
+		if v.prefersMarkdown(l) {
+			v.negotiated = append(v.negotiated, negotiated{*out, bytes.HasPrefix(l.Type, []byte("text/html"))})
+		}
 	}
 	if why != "" || out.Kind == facts.Neither && !v.all {
 		return *out, why
@@ -413,8 +429,11 @@ func (v *viewer) agentOf(userAgent []byte) knownAgent {
 
 // asksForMarkdown reports whether a line does, by its path or otherwise.
 func (v *viewer) asksForMarkdown(l *logs.Line, byPath bool) bool {
-	return byPath || string(l.Event) == "docs.content.md.view" ||
-		len(l.Accept) > 0 && remember(v.accepts, l.Accept, prefersMarkdown)
+	return byPath || string(l.Event) == "docs.content.md.view" || v.prefersMarkdown(l)
+}
+
+func (v *viewer) prefersMarkdown(l *logs.Line) bool {
+	return len(l.Accept) > 0 && remember(v.accepts, l.Accept, prefersMarkdown)
 }
 
 // networkOf returns what of an address is a client's, as an address and as bytes: of IPv6 a whole /64.

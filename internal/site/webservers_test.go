@@ -64,7 +64,10 @@ var forwardedAs = []struct{ list, who string }{
 }
 
 // visit is what a visitor asked for and got.
-type visit struct{ visitor, target, address, accept, status int }
+type visit struct {
+	visitor, target, address, accept, status int
+	html                                     bool
+}
 
 var (
 	acceptHeaders = []string{
@@ -81,7 +84,7 @@ func letIn(t *testing.T, addr string, r *rand.Rand) (views []visit) {
 	statuses := map[int]int{}
 	for range 1500 {
 		v := visit{r.IntN(len(visitors)), r.IntN(len(requested)), r.IntN(len(forwardedAs)),
-			r.IntN(len(acceptHeaders)), 0}
+			r.IntN(len(acceptHeaders)), 0, false}
 		method := []string{"GET", "GET", "GET", "GET", "HEAD", "POST"}[r.IntN(6)]
 		head := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: docs.example.com\r\nConnection: close\r\nX-Forwarded-For: %s\r\n",
 			method, requested[v.target].target, forwardedAs[v.address].list)
@@ -94,9 +97,9 @@ func letIn(t *testing.T, addr string, r *rand.Rand) (views []visit) {
 		if tag := known[v.target]; tag != "" && r.IntN(3) == 0 {
 			head += "If-None-Match: " + tag + "\r\n"
 		}
-		var tag string
-		v.status, tag = ask(t, addr, method, head+"\r\n")
-		known[v.target] = cmp.Or(tag, known[v.target])
+		status, header := ask(t, addr, method, head+"\r\n")
+		v.status, v.html = status, strings.HasPrefix(header.Get("Content-Type"), "text/html")
+		known[v.target] = cmp.Or(header.Get("ETag"), known[v.target])
 		statuses[v.status]++
 		if method == http.MethodGet && (v.status == http.StatusOK || v.status == http.StatusNotModified) {
 			views = append(views, v)
@@ -111,7 +114,7 @@ func letIn(t *testing.T, addr string, r *rand.Rand) (views []visit) {
 }
 
 // ask sends one request over a connection of its own: net/http would refuse some of them.
-func ask(t *testing.T, addr, method, text string) (status int, tag string) {
+func ask(t *testing.T, addr, method, text string) (status int, header http.Header) {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -126,12 +129,13 @@ func ask(t *testing.T, addr, method, text string) (status int, tag string) {
 		t.Fatalf("%q: %v", text, err)
 	}
 	defer answer.Body.Close()
-	return answer.StatusCode, answer.Header.Get("ETag")
+	return answer.StatusCode, answer.Header
 }
 
 // own counts the views by hand: each set is of readers. A log without X-Forwarded-For knows them by
-// their user agents only, one without Accept knows Markdown by its path only.
-func own(views []visit, knowsAddress, knowsAccept bool) string {
+// their user agents only, one without Accept knows Markdown by its path only, and one without Content-Type does not
+// know who got HTML.
+func own(views []visit, knowsAddress, knowsAccept, knowsType bool) string {
 	sets, requests := map[string]map[string]bool{}, map[string]int{}
 	add := func(set, reader string) {
 		if sets[set] == nil {
@@ -152,6 +156,14 @@ func own(views []visit, knowsAddress, knowsAccept bool) string {
 		if who.agent != "" {
 			add("agent "+who.agent, reader)
 			requests[who.agent]++
+		}
+		for _, part := range []string{"*", who.agent}[:1+min(1, len(who.agent))] {
+			if knowsAccept && wantsMarkdown[v.accept] {
+				add("asked "+part, reader)
+			}
+			if knowsType && wantsMarkdown[v.accept] && v.html {
+				add("html "+part, reader)
+			}
 		}
 		kind := who.what
 		switch markdown := page.markdown || knowsAccept && wantsMarkdown[v.accept]; {
@@ -174,9 +186,11 @@ func own(views []visit, knowsAddress, knowsAccept bool) string {
 	}
 	for i, who := range visitors {
 		if n := requests[who.agent]; n > 0 && visitors[i-1].agent != who.agent {
-			fmt.Fprintf(&out, "%s: %d, %d requests\n", who.agent, len(sets["agent "+who.agent]), n)
+			fmt.Fprintf(&out, "%s: %d, %d requests, asked %d, got HTML %d\n", who.agent, len(sets["agent "+who.agent]), n,
+				len(sets["asked "+who.agent]), len(sets["html "+who.agent]))
 		}
 	}
+	fmt.Fprintf(&out, "asked %d, got HTML %d\n", len(sets["asked *"]), len(sets["html *"]))
 	return out.String()
 }
 
@@ -199,7 +213,8 @@ func TestWebServers(t *testing.T) {
 	}
 	const main = `$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" ` +
 		`"$http_user_agent" "$http_x_forwarded_for"`
-	const accepting = `$msec|$remote_addr|$http_x_forwarded_for|$status|"$request" "$http_accept" "$http_user_agent"`
+	const accepting = `$msec|$remote_addr|$http_x_forwarded_for|$status|"$request" "$http_accept" "$http_user_agent" ` +
+		`$sent_http_content_type`
 	// documented is the format of the quick start in docs/site.md.
 	const documented = `$host $remote_addr [$time_iso8601] "$request" $status "$http_user_agent" "$http_accept" ` +
 		`"$http_x_forwarded_for"`
@@ -211,8 +226,8 @@ func TestWebServers(t *testing.T) {
 		}
 	}
 	type logged struct {
-		name, format         string
-		knowsAddress, accept bool
+		name, format                 string
+		knowsAddress, accept, answer bool
 	}
 	check := func(t *testing.T, w *engines.WebServer, logs ...logged) {
 		views := letIn(t, w.Addr, rand.New(rand.NewPCG(29, 1)))
@@ -225,7 +240,7 @@ func TestWebServers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := own(views, l.knowsAddress, l.accept)
+			want := own(views, l.knowsAddress, l.accept, l.answer)
 			if diff := gocmp.Diff(want, shown(got, facts.Agents{})+shownAgents(got)); diff != "" {
 				t.Errorf("%s: the crowd (-) and docgauge (+):\n%s", l.name, diff)
 			}
@@ -237,27 +252,35 @@ func TestWebServers(t *testing.T) {
 	t.Run("nginx", func(t *testing.T) {
 		w := engines.RunNginx(t, root, map[string]string{"combined": "", "main": main, "accepting": accepting,
 			"documented": documented})
-		check(t, w, logged{"combined", "auto", false, false}, logged{"main", "auto", true, false},
-			logged{"accepting", "nginx:" + accepting, true, true},
-			logged{"documented", "nginx:" + documented, true, true})
+		check(t, w, logged{"combined", "auto", false, false, false}, logged{"main", "auto", true, false, false},
+			logged{"accepting", "nginx:" + accepting, true, true, true},
+			logged{"documented", "nginx:" + documented, true, true, false})
 	})
 	t.Run("Caddy", func(t *testing.T) {
-		check(t, engines.RunCaddy(t, root, false), logged{"access", "auto", true, true})
+		check(t, engines.RunCaddy(t, root, false), logged{"access", "auto", true, true, true})
 	})
 }
 
 // shownAgents are the agents of a report, in the order of visitors.
 func shownAgents(r *Report) string {
+	number := func(n *int) int { // 0 if the log lacks the header
+		if n == nil {
+			return 0
+		}
+		return *n
+	}
 	var out strings.Builder
 	for i, who := range visitors {
 		for _, a := range r.Agents {
 			if a.Agent == who.agent && visitors[i-1].agent != who.agent {
-				fmt.Fprintf(&out, "%s: %d, %d requests\n", a.Agent, a.Visitors, a.Requests)
+				fmt.Fprintf(&out, "%s: %d, %d requests, asked %d, got HTML %d\n", a.Agent, a.Visitors, a.Requests,
+					number(a.Markdown), number(a.HTML))
 			}
 		}
 	}
 	if len(r.Agents) != strings.Count(out.String(), "\n") {
 		fmt.Fprintf(&out, "%+v\n", r.Agents)
 	}
+	fmt.Fprintf(&out, "asked %d, got HTML %d\n", number(r.Markdown), number(r.HTML))
 	return out.String()
 }

@@ -26,14 +26,18 @@ func (w *WebServer) Reopen() error {
 	return w.cmd.Process.Signal(syscall.SIGUSR1)
 }
 
-// RunNginx starts nginx for one test. It serves root and writes a log in each of the formats, which
-// are log_formats by their names; an empty one is nginx's own of that name.
+// RunNginx starts nginx for one test, as [StartNginx] does.
 func RunNginx(t testing.TB, root string, formats map[string]string) *WebServer {
 	t.Helper()
-	return run(t, func(dir string) (*WebServer, error) {
-		return start(dir, 1, func(dir string, ports []int) (*WebServer, error) {
-			return newNginx(dir, ports, root, formats)
-		})
+	return run(t, func(dir string) (*WebServer, error) { return StartNginx(dir, root, formats) })
+}
+
+// StartNginx starts nginx, which keeps its files in dir. It serves root and writes a log in each of the formats,
+// which are log_formats by their names; an empty one is nginx's own of that name. Its variable $time is what the
+// request says in X-Time, or now in ISO 8601: so nginx can log days of the past.
+func StartNginx(dir, root string, formats map[string]string) (*WebServer, error) {
+	return start(dir, 1, func(dir string, ports []int) (*WebServer, error) {
+		return newNginx(dir, ports, root, formats)
 	})
 }
 
@@ -45,7 +49,8 @@ func newNginx(dir string, ports []int, root string, formats map[string]string) (
 	}
 	token := rand.Text()
 	var c strings.Builder
-	fmt.Fprintf(&c, "daemon off;\nmaster_process off;\npid %s/nginx.pid;\nevents {}\nhttp {\n", dir)
+	fmt.Fprintf(&c, "daemon off;\nmaster_process off;\npid %s/nginx.pid;\nevents {}\nhttp {\n"+
+		"map $http_x_time $time { \"\" $time_iso8601; default $http_x_time; }\n", dir)
 	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
 		fmt.Fprintf(&c, "%s_temp_path %s/%[1]s;\n", kind, dir)
 	}

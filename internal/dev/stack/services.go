@@ -154,25 +154,41 @@ func (s *stack) startAlertmanager(context.Context) error {
 	return nil
 }
 
-// startSite starts site serve over a log with a line of a person and one of an agent, whose
-// published addresses it knows.
-func (s *stack) startSite(context.Context) (err error) {
+// startSite starts site serve over the log of the web server, with published addresses of one agent, and a serve of
+// its own that exports what it counts.
+func (s *stack) startSite(ctx context.Context) error {
 	now := time.Now().UTC()
-	line := "192.0.2.1 - - [" + now.Format("02/Jan/2006:15:04:05 -0700") + `] "GET /%s HTTP/1.1" 200 1 "-" "%s"` + "\n"
-	for path, text := range map[string]string{
-		s.path("web", "access.log"): fmt.Sprintf(line, "", "Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0") +
-			fmt.Sprintf(line, "authentication", "GPTBot/1.2"),
-		s.path("web", "ranges", "gptbot.json"): fmt.Sprintf(
-			`{"creationTime": %q, "prefixes": [{"ipv4Prefix": "192.0.2.0/24"}]}`, now.Format(time.RFC3339)),
-	} {
-		err := os.MkdirAll(filepath.Dir(path), 0o700)
-		if err = errors.Join(err, os.WriteFile(path, []byte(text), 0o600)); err != nil {
-			return err
-		}
+	ranges := s.path("web", "ranges")
+	err := errors.Join(os.MkdirAll(ranges, 0o700), os.WriteFile(filepath.Join(ranges, "gptbot.json"), fmt.Appendf(nil,
+		`{"creationTime": %q, "prefixes": [{"ipv4Prefix": "192.0.2.0/24"}]}`, now.Format(time.RFC3339)), 0o600))
+	if err != nil {
+		return err
 	}
-	_, s.Site, err = s.serveSite("web", "DOCGAUGE_SITE_RANGES_DIR="+s.path("web", "ranges"))
+	api, metrics, err := s.serveSite("web", "DOCGAUGE_SITE_RANGES_DIR="+ranges)
+	if err != nil {
+		return err
+	}
+	s.Site = metrics
+	key, err := s.siteKey(ctx, "web", "read")
+	if err != nil {
+		return err
+	}
+	port, err := engines.Port()
+	if err != nil {
+		return err
+	}
+	s.Readers = "http://127.0.0.1:" + strconv.Itoa(port)
+	_, err = s.startCommand("readers", s.Readers+"/healthz", []string{"serve", "--once-at-start"},
+		"DOCGAUGE_BASE_URL="+api, "DOCGAUGE_API_KEY="+key, "DOCGAUGE_PROJECTS="+siteProject,
+		"DOCGAUGE_LISTEN_ADDRESS="+strings.TrimPrefix(s.Readers, "http://"),
+		"DOCGAUGE_STATE_DIR="+s.path("readers", "state"), "DOCGAUGE_PARQUET_URL="+s.path("readers", "data"),
+		"DOCGAUGE_SINKS=parquet", "DOCGAUGE_PROMPTS_DIR=", "DOCGAUGE_API_KEY_EXPIRES=", "DOCGAUGE_OPEN_WINDOWS=",
+		"DOCGAUGE_WINDOWS=day,week,month,28d", "DOCGAUGE_SINCE="+monthBefore(now).Format(time.DateOnly))
 	return err
 }
+
+// siteProject is the name that site serve gives a log without a project.
+const siteProject = "prj_site"
 
 // serveSite starts site serve over the log, with its files in a directory of the stack. It returns the
 // URLs of its API and of its metrics, without a path.
@@ -184,22 +200,32 @@ func (s *stack) serveSite(dir string, env ...string) (api, metrics string, err e
 		}
 	}
 	api, metrics = "http://127.0.0.1:"+strconv.Itoa(ports[0]), "http://127.0.0.1:"+strconv.Itoa(ports[1])
-	site, err := engines.StartCommand(s.path(dir), "site", []string{s.options.Binary, "site", "serve"},
-		slices.Concat(s.environment, env, []string{
-			"DOCGAUGE_SITE_LOGS=" + s.path("web", "access.log"),
-			"DOCGAUGE_SITE_DIR=" + s.path(dir, "facts"),
-			"DOCGAUGE_SITE_LISTEN_ADDRESS=" + strings.TrimPrefix(api, "http://"),
-			"DOCGAUGE_SITE_METRICS_ADDRESS=" + strings.TrimPrefix(metrics, "http://"),
-		}),
-		func(ctx context.Context) bool {
-			_, err := get(ctx, metrics+"/readyz")
+	_, err = s.startCommand(dir, metrics+"/readyz", []string{"site", "serve"}, append(env,
+		"DOCGAUGE_SITE_DIR="+s.path(dir, "facts"),
+		"DOCGAUGE_SITE_LISTEN_ADDRESS="+strings.TrimPrefix(api, "http://"),
+		"DOCGAUGE_SITE_METRICS_ADDRESS="+strings.TrimPrefix(metrics, "http://"))...)
+	return api, metrics, err
+}
+
+// siteKey makes a key of the site in a directory of the stack.
+func (s *stack) siteKey(ctx context.Context, dir, scope string) (string, error) {
+	key, err := s.docgauge(ctx, []string{"DOCGAUGE_SITE_DIR=" + s.path(dir, "facts")}, "site", "keys", "add",
+		"--scope="+scope)
+	return strings.TrimSpace(string(key)), err
+}
+
+// startCommand starts a command of docgauge in a directory of the stack, and returns when the probe says that it is
+// ready.
+func (s *stack) startCommand(dir, probe string, args []string, env ...string) (*engines.Command, error) {
+	started, err := engines.StartCommand(s.path(dir), args[0], append([]string{s.options.Binary}, args...),
+		slices.Concat(s.environment, env), func(ctx context.Context) bool {
+			_, err := get(ctx, probe)
 			return err == nil
 		})
-	if err != nil {
-		return "", "", err
+	if err == nil {
+		s.stops = append(s.stops, started.Stop)
 	}
-	s.stops = append(s.stops, site.Stop)
-	return api, metrics, nil
+	return started, err
 }
 
 // startPrometheus fills a database with the history in the archive, and starts
@@ -212,6 +238,7 @@ func (s *stack) startPrometheus(ctx context.Context) error {
 	config := engines.PrometheusConfig{
 		Scrapes: []engines.Scrape{
 			{URL: s.URL + "/metrics", Interval: time.Second},
+			{Job: "docgauge-readers", URL: s.Readers + "/metrics", Interval: time.Second},
 			{Job: "docgauge-site", URL: s.Site + "/metrics", Interval: time.Second},
 		},
 		Data:     data,
@@ -295,14 +322,6 @@ func ruleFiles(dir string) ([]string, error) {
 
 // startServe starts the daemon, which exports at once.
 func (s *stack) startServe(context.Context) (err error) {
-	argv := []string{s.options.Binary, "serve", "--once-at-start"}
-	s.serve, err = engines.StartCommand(s.path("serve"), "serve", argv, s.environment, func(ctx context.Context) bool {
-		_, err := get(ctx, s.URL+"/healthz")
-		return err == nil
-	})
-	if err != nil {
-		return err
-	}
-	s.stops = append(s.stops, s.serve.Stop)
-	return nil
+	s.serve, err = s.startCommand("serve", s.URL+"/healthz", []string{"serve", "--once-at-start"})
+	return err
 }

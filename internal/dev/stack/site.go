@@ -3,14 +3,19 @@ package main
 import (
 	"context"
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
+	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
 // files are the documentation site, the prompts, and a command in the role of
@@ -54,6 +59,84 @@ func (s *stack) writeSite(ctx context.Context) error {
 	}
 	s.repository = s.path("site")
 	return nil
+}
+
+// logFormat is that of docs/site.md.
+const logFormat = `$host $remote_addr [$time_iso8601] "$request" $status "$http_user_agent" "$http_accept" ` +
+	`"$http_x_forwarded_for"`
+
+// visitors are the user agents of those who read the site: people, assistants, tools, crawlers, one of which has
+// published addresses, and a scanner.
+var visitors = []string{
+	"Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
+	"Mozilla/5.0 (Macintosh; Intel Mac OS X 14_5) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.5 Safari/605.1.15",
+	"Mozilla/5.0 (compatible; Claude-User/1.0; +Claude-User@anthropic.com)",
+	"Claude-User (claude-code/2.1.86; +https://support.anthropic.com/)",
+	"Mozilla/5.0 (compatible; ChatGPT-User/1.0; +https://openai.com/bot)",
+	"curl/8.5.0",
+	"Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)",
+	"GPTBot/1.2",
+	"ScannerBot/1.0 (+https://scanner.example)",
+}
+
+// startWebServer starts a web server with the pages of the site, as HTML and Markdown, and has visitors read them on
+// every day since the month before this one. Without nginx, its log is empty.
+func (s *stack) startWebServer(ctx context.Context) error {
+	log := s.path("web", "access.log")
+	s.environment = append(s.environment, "DOCGAUGE_SITE_LOGS="+log, "DOCGAUGE_SITE_LOG_FORMAT=nginx:"+logFormat,
+		"DOCGAUGE_SITE_LOG_PROXIES=127.0.0.0/8")
+	root, err := fs.Sub(files, "files/site")
+	if err != nil {
+		return err
+	}
+	targets := []string{"/missing", "/wp-login.php", "/style.css"}
+	err = fs.WalkDir(root, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return errors.Join(err, os.MkdirAll(s.path("web", "pages", path), 0o700))
+		}
+		text, err := fs.ReadFile(root, path)
+		for _, path := range []string{path, strings.TrimSuffix(path, ".md") + ".html"} {
+			targets = append(targets, "/"+path)
+			err = errors.Join(err, os.WriteFile(s.path("web", "pages", filepath.FromSlash(path)), text, 0o600))
+		}
+		return err
+	})
+	if err = errors.Join(err, os.WriteFile(log, nil, 0o600)); err != nil {
+		return err
+	}
+	s.Web, err = engines.StartNginx(s.path("web"), s.path("web", "pages"),
+		map[string]string{"access": strings.ReplaceAll(logFormat, "$time_iso8601", "$time")})
+	if err != nil {
+		return err
+	}
+	s.stops = append(s.stops, s.Web.Stop)
+	r := rand.New(rand.NewPCG(31, 1))
+	now := time.Now().UTC()
+	for day := monthBefore(now); !day.After(now); day = day.AddDate(0, 0, 1) {
+		for range 60 {
+			get, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.Web.Addr+targets[r.IntN(len(targets))], nil)
+			if err != nil {
+				return err
+			}
+			get.Header.Set("X-Time", day.Format("2006-01-02T15:04:05-07:00"))
+			get.Header.Set("X-Forwarded-For", fmt.Sprintf("%s.%d", []string{"192.0.2", "203.0.113"}[r.IntN(2)], r.IntN(20)))
+			get.Header.Set("User-Agent", visitors[r.IntN(len(visitors))])
+			get.Header.Set("Accept", []string{"text/html, */*;q=0.8", "text/markdown, text/html;q=0.9"}[r.IntN(5)/4])
+			response, err := client.Do(get)
+			if err != nil {
+				return err
+			}
+			if err := response.Body.Close(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// monthBefore is the beginning of the month before that of now.
+func monthBefore(now time.Time) time.Time {
+	return time.Date(now.Year(), now.Month()-1, 1, 0, 0, 0, 0, time.UTC)
 }
 
 // firstJob runs a job to its end before the export, so that the past has the readers

@@ -24,9 +24,6 @@ type siteJob struct {
 	Job          docsapi.Job
 }
 
-// siteProject is the project of a site that names none.
-const siteProject = "prj_site"
-
 // siteToken is the token for the code hosts, which agents must not get.
 const siteToken = "token-of-the-stack"
 
@@ -90,13 +87,11 @@ func (s *stack) siteJobsOn(ctx context.Context, kind codehost.Host) error {
 	if err != nil {
 		return err
 	}
-	key, err := s.docgauge(ctx, append(settings, "DOCGAUGE_SITE_LOGS="+s.path("web", "access.log"),
-		"DOCGAUGE_SITE_DIR="+s.path(dir, "facts")), "site", "keys", "add", "--scope=admin")
+	key, err := s.siteKey(ctx, dir, "admin")
 	if err != nil {
 		return err
 	}
-	service, err := docsapi.New(docsapi.ClientOptions{BaseURL: api,
-		APIKey: docsapi.StaticKey(strings.TrimSpace(string(key)))})
+	service, err := docsapi.New(docsapi.ClientOptions{BaseURL: api, APIKey: docsapi.StaticKey(key)})
 	if err != nil {
 		return err
 	}

@@ -1,8 +1,8 @@
 // Command stack runs the whole of docgauge on loopback until it is interrupted, without
 // containers: the sandbox with a git repository that its agent jobs edit,
-// ClickHouse, `docgauge serve` with both sinks and a prompt queue, `docgauge site serve`
-// with a short log, and with jailed agent jobs on a code host of each kind, Prometheus with the
-// history of the archive, the rules of deploy/prometheus and a scrape of both, and Alertmanager. It
+// ClickHouse, `docgauge serve` with both sinks and a prompt queue, a web server whose log `docgauge site serve` counts,
+// another serve that exports that, `docgauge site serve` with jailed agent jobs on a code host of each kind,
+// Prometheus with the history of the archive, the rules of deploy/prometheus and a scrape of all, and Alertmanager. It
 // serves `make stack`, and its tests run every query of the dashboards and rules. "stack with COMMAND"
 // runs a command beside the servers that its sinks need.
 //
@@ -52,6 +52,8 @@ type stack struct {
 	API          string // base URL of the sandbox
 	URL          string // of serve, without a path
 	Site         string // of the metrics of site serve, without a path
+	Readers      string // of the serve that exports from site serve, without a path
+	Web          *engines.WebServer
 	ClickHouse   *engines.ClickHouse
 	Alertmanager *engines.Alertmanager
 	Prometheus   *engines.Prometheus
@@ -112,7 +114,8 @@ func (s *stack) start(ctx context.Context) (err error) {
 		{"clickhouse", s.startClickHouse},
 		{"an agent job of the past, whose pull request was merged", s.firstJob},
 		{"export of the past days", s.export},
-		{"a site of one's own, from its log", s.startSite},
+		{"a web server, with readers of the past days", s.startWebServer},
+		{"a site of one's own, from the web server's log, and its export", s.startSite},
 		{"jailed agent jobs of the site, on a code host of each kind", s.runSiteJobs},
 		{"alertmanager", s.startAlertmanager},
 		{"prometheus, with the history", s.startPrometheus},
@@ -225,7 +228,10 @@ type place struct{ Name, Where string }
 func (s *stack) places(ctx context.Context) ([]place, error) {
 	places := []place{{"status page", s.URL + "/"}, {"metrics", s.URL + "/metrics"}}
 	if s.Site != "" {
-		places = append(places, place{"site serve", s.Site + "/"})
+		places = append(places, place{"site serve", s.Site + "/"}, place{"its readers", s.Readers + "/"})
+	}
+	if s.Web != nil {
+		places = append(places, place{"web server", "http://" + s.Web.Addr + "/"})
 	}
 	if s.Prometheus != nil {
 		alerts := s.Prometheus.URL + "/alerts"

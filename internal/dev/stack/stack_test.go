@@ -66,6 +66,7 @@ func TestStack(t *testing.T) {
 	t.Run("places", func(t *testing.T) { testPlaces(t, s) })
 	t.Run("merges", func(t *testing.T) { testMerges(t, s) })
 	t.Run("site jobs", func(t *testing.T) { testSiteJobs(t, s) })
+	t.Run("site agents", func(t *testing.T) { testSiteAgents(t, s) })
 	t.Run("rules", func(t *testing.T) { testRules(t, s) })
 	t.Run("dashboards", func(t *testing.T) { testDashboards(t, s) })
 	t.Run("alert", func(t *testing.T) { testAlert(t, s) })
@@ -310,7 +311,8 @@ func testStop(t *testing.T, s *stack) {
 	if err := s.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	for _, address := range []string{s.API, s.URL, s.Site, s.Prometheus.URL, s.Alertmanager.URL,
+	for _, address := range []string{s.API, s.URL, s.Site, s.Readers, "http://" + s.Web.Addr,
+		s.Prometheus.URL, s.Alertmanager.URL,
 		"http://" + s.ClickHouse.HTTPAddr()} {
 		if _, err := get(t.Context(), address); !errors.Is(err, syscall.ECONNREFUSED) {
 			t.Errorf("%s: %v, want connection refused", address, err)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/durable"
@@ -51,12 +52,16 @@ func (s *Store) Keep(ctx context.Context, q Question, changed int64, text []byte
 	return nil
 }
 
+// glance is the time that InUse waits for the child of a process that was killed: all of it passes if a process
+// collects.
+const glance = 300 * time.Millisecond
+
 // InUse reports whether a process collects into the site.
 func (s *Store) InUse() (bool, error) {
 	lock, err := os.OpenFile(filepath.Join(s.dir, lockName), os.O_RDWR, 0)
 	if err != nil {
 		return false, err
 	}
-	held, err := durable.TryLock(lock)
+	held, err := durable.Lock(lock, glance)
 	return !held, errors.Join(err, lock.Close())
 }

@@ -149,7 +149,7 @@ func open(dir string) (_ *Store, err error) {
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	if held, err := durable.Lock(lock); err != nil || !held {
+	if held, err := durable.Lock(lock, durable.LockPatience); err != nil || !held {
 		return nil, errors.Join(err, ErrLocked)
 	}
 	// SQLite would create it for everybody.

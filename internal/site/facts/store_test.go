@@ -15,11 +15,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/durable"
 )
 
 func check(t testing.TB, err error) {
@@ -499,6 +502,21 @@ func TestOneCollector(t *testing.T) {
 	m.reopen(t)
 	if _, err := os.Stat(filepath.Join(m.dir, segmentDir, "99.facts")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a file of a process that died: %v", err)
+	}
+	// The child of a process that was killed keeps its locks until it runs its program.
+	for after, want := range map[time.Duration]bool{0: false, glance / 2: false, time.Minute: true} {
+		synctest.Test(t, func(t *testing.T) {
+			lock, err := os.Create(filepath.Join(created, lockName))
+			check(t, err)
+			if held, err := durable.TryLock(lock); err != nil || !held {
+				t.Fatal(held, err)
+			}
+			time.AfterFunc(after, func() { lock.Close() })
+			if used, err := (&Store{dir: created}).InUse(); err != nil || used != want {
+				t.Errorf("in use although free after %s: %t, %v", after, used, err)
+			}
+			time.Sleep(after)
+		})
 	}
 	bad := t.TempDir()
 	check(t, os.WriteFile(filepath.Join(bad, FileName), bytes.Repeat([]byte("no database "), 1000), 0o600))

@@ -149,6 +149,7 @@ func (f Format) Parser(head []byte) (*Parser, error) {
 var columnNames = map[string]field{
 	"date": date, "time": clock, "c-ip": client, "x-forwarded-for": forwarded, "x-host-header": host,
 	"cs-method": method, "cs-uri-stem": target, "sc-status": status, "cs(User-Agent)": userAgent, "cs(Accept)": accept,
+	"sc-content-type": contentType,
 }
 
 // columns reads lines whose values stand between tabs, percent-encoded.

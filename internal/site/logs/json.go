@@ -16,22 +16,24 @@ var (
 		"ts": timeUnix, "request.remote_ip": client, "request.headers.X-Forwarded-For": forwarded,
 		"request.host": host, "request.method": method, "request.uri": target, "status": status,
 		"request.headers.User-Agent": userAgent, "request.headers.Accept": accept,
+		"resp_headers.Content-Type": contentType,
 	}
 	traefikKeys = map[string]field{
 		"time": timeISO, "ClientHost": client, "request_X-Forwarded-For": forwarded, "RequestHost": host,
 		"RequestMethod": method, "RequestPath": target, "DownstreamStatus": status,
-		"request_User-Agent": userAgent, "request_Accept": accept,
+		"request_User-Agent": userAgent, "request_Accept": accept, "downstream_Content-Type": contentType,
 	}
 	nginxKeys = map[string]field{
 		"time_iso8601": timeISO, "time_local": timeLocal, "msec": timeUnix, "time": timeISO, "@timestamp": timeISO,
 		"remote_addr": client, "http_x_forwarded_for": forwarded, "host": host, "http_host": host,
 		"request_method": method, "request_uri": target, "request": request, "status": status,
-		"http_user_agent": userAgent, "http_accept": accept,
+		"http_user_agent": userAgent, "http_accept": accept, "sent_http_content_type": contentType,
 	}
 	cloudflareKeys = map[string]field{
 		"EdgeStartTimestamp": timeISO, "ClientIP": client, "ClientRequestHost": host,
 		"ClientRequestMethod": method, "ClientRequestURI": target, "EdgeResponseStatus": status,
 		"ClientRequestUserAgent": userAgent, "RequestHeaders.accept": accept,
+		"EdgeResponseContentType": contentType,
 	}
 	mintlifyKeys = map[string]field{
 		"created_at": timeISO, "ip": client, "subdomain": host, "path": target, "user_agent": userAgent, "event": event,
@@ -87,7 +89,7 @@ func parseKeys(text string) (map[string]field, error) {
 		f, known := fieldNames[name]
 		if !ok || key == "" || !known {
 			return nil, fmt.Errorf("%.60q: want name=key; the names are time, client, forwarded, host, method, path, "+
-				"request, status, agent and accept", pair)
+				"request, status, agent, accept and type", pair)
 		}
 		keys[key], has[f] = f, true
 	}

@@ -25,6 +25,7 @@ type Line struct {
 	Status    int
 	UserAgent []byte
 	Accept    []byte // the request's header
+	Type      []byte // Content-Type of the response
 
 	// An event names what other lines are asked for.
 	Event   []byte // of the platform: docs.content.view or docs.content.md.view
@@ -56,6 +57,7 @@ const (
 	status
 	userAgent
 	accept
+	contentType
 	request // method, target and protocol
 	timeLocal
 	timeISO
@@ -68,7 +70,7 @@ const (
 // fieldNames are the names in json:name=key,…
 var fieldNames = map[string]field{
 	"time": timeISO, "client": client, "forwarded": forwarded, "host": host, "method": method, "path": target,
-	"request": request, "status": status, "agent": userAgent, "accept": accept,
+	"request": request, "status": status, "agent": userAgent, "accept": accept, "type": contentType,
 }
 
 // set sets a part of a line.
@@ -97,6 +99,8 @@ func (l *Line) set(f field, value []byte) error {
 		l.UserAgent = dashed(value)
 	case accept:
 		l.Accept = dashed(value)
+	case contentType:
+		l.Type = dashed(value)
 	case request:
 		// A target can have spaces, if the client is broken; HTTP/0.9 has no protocol.
 		var ok bool

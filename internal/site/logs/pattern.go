@@ -19,7 +19,7 @@ var variables = map[string]field{
 	"remote_addr": client, "http_x_forwarded_for": forwarded, "host": host, "http_host": host,
 	"request": request, "request_method": method, "request_uri": target, "uri": target, "status": status,
 	"http_user_agent": userAgent, "http_accept": accept, "time_local": timeLocal, "time_iso8601": timeISO,
-	"msec": timeUnix,
+	"msec": timeUnix, "sent_http_content_type": contentType,
 }
 
 // pattern is a compiled log_format.

@@ -130,7 +130,7 @@ var errLocked = errors.New("another process works on it; want a data directory f
 
 // lock locks file until it is closed, or returns errLocked.
 func lock(file *os.File) error {
-	held, err := durable.Lock(file)
+	held, err := durable.Lock(file, durable.LockPatience)
 	if err == nil && !held {
 		err = errLocked
 	}
