@@ -22,38 +22,48 @@ import (
 
 // This file has the code that the SQL sinks share.
 
-// Dataset is what is the same of a report's rows wherever they are stored row by row: one more
-// report is one more dataset.
+// Dataset is a report, and its rows in a window: one more report is one more dataset.
 type Dataset[R any] struct {
-	Name string
-	// Rows are those of a window of the report, and Write writes them to a window file.
-	Rows  func(Sealed) iter.Seq2[R, error]
-	Write func(path string, rev analytics.Revision, rows iter.Seq2[R, error]) (analytics.Revision, error)
-	// Counts reports whether Revision.Rows counts a row.
-	Counts func(R) bool
-	// Sum returns what adds up rows that come in their order, and their sum.
-	Sum func() (add func(R), sum *analytics.Sum)
+	*analytics.Dataset[R]
+	Rows func(Sealed) iter.Seq2[R, error]
 }
 
 // The datasets.
 var (
-	Visitors = Dataset[analytics.Row]{
-		Name: "visitors", Rows: Sealed.Rows, Write: archive.Write,
-		Counts: func(analytics.Row) bool { return true },
-		Sum: func() (func(analytics.Row), *analytics.Sum) {
-			sum := new(analytics.Sum)
-			return sum.Add, sum
-		},
-	}
-	Agents = Dataset[analytics.AgentRow]{
-		Name: "agents", Rows: Sealed.Agents, Write: archive.WriteAgents,
-		Counts: func(r analytics.AgentRow) bool { return r.Path != "" },
-		Sum: func() (func(analytics.AgentRow), *analytics.Sum) {
-			sum := new(analytics.AgentSum)
-			return sum.Add, &sum.Sum
-		},
-	}
+	Visitors = Dataset[analytics.Row]{analytics.Visitors, Sealed.Rows}
+	Agents   = Dataset[analytics.AgentRow]{analytics.Agents, Sealed.Agents}
 )
+
+// windows is what is done with a window whatever its rows.
+var windows = [...]struct {
+	sum  func(Sealed) (analytics.Sum, error)
+	file func(dir string, rev analytics.Revision, w Sealed) (Sealed, func() error, error)
+}{
+	analytics.VisitorsReport: {Visitors.sum, Visitors.file}, analytics.AgentsReport: {Agents.sum, Agents.file},
+}
+
+// SumOf adds up the rows of w.
+func SumOf(w Sealed) (analytics.Sum, error) { return windows[w.Revision().Report].sum(w) }
+
+// FileOf is [WindowFile] of the rows of w as those of rev.
+func FileOf(dir string, rev analytics.Revision, w Sealed) (Sealed, func() error, error) {
+	return windows[rev.Report].file(dir, rev, w)
+}
+
+func (d Dataset[R]) sum(w Sealed) (analytics.Sum, error) {
+	add, sum := d.Sum()
+	for row, err := range d.Rows(w) {
+		if err != nil {
+			return *sum, err
+		}
+		add(row)
+	}
+	return *sum, nil
+}
+
+func (d Dataset[R]) file(dir string, rev analytics.Revision, w Sealed) (Sealed, func() error, error) {
+	return WindowFile(dir, rev, d.Rows(w))
+}
 
 // Read returns the rows of w as [Dataset.Rows] yields them.
 func (d *Dataset[R]) Read(w Sealed) (rows []R, err error) {
@@ -150,18 +160,17 @@ func Listing(ctx context.Context, s Sink, open func() error) iter.Seq2[analytics
 
 // WindowFile writes a window to a new file in dir, which done removes. Rows that are not as
 // many as rev says are an error.
-func WindowFile[R any](
-	dir string, d *Dataset[R], rev analytics.Revision, rows iter.Seq2[R, error],
-) (w Sealed, done func() error, err error) {
+func WindowFile[R any](dir string, rev analytics.Revision, rows iter.Seq2[R, error]) (
+	w Sealed, done func() error, err error) {
 	path := filepath.Join(dir, rand.Text())
 	done = func() error { return os.Remove(path) }
-	wrote, err := d.Write(path, rev, rows)
+	wrote, err := archive.Write(path, rev, rows)
 	if err != nil {
 		return nil, nil, err
 	}
 	if wrote.Rows != rev.Rows {
-		return nil, nil, errors.Join(fmt.Errorf("the %s have %d rows, the totals say %d", d.Name, wrote.Rows, rev.Rows),
-			done())
+		return nil, nil, errors.Join(fmt.Errorf("the %s have %d rows, the totals say %d", rev.Report, wrote.Rows,
+			rev.Rows), done())
 	}
 	file, err := archive.Open(path)
 	if err != nil {

@@ -8,43 +8,6 @@ import (
 	"strings"
 )
 
-// Report is a report of the service, and a dataset. Its text is the last element of its path in the API.
-type Report uint8
-
-// The reports. Their numbers are stored in the state.
-const (
-	// VisitorsReport has a [Row] for each page.
-	VisitorsReport Report = iota
-	// AgentsReport has an [AgentRow] for each agent on each path.
-	AgentsReport
-)
-
-// Reports are all of them.
-var Reports = []Report{VisitorsReport, AgentsReport}
-
-var reportNames = [...]string{"visitors", "agents"}
-
-// ParseReport reads what String returns.
-func ParseReport(name string) (Report, error) {
-	i := slices.Index(reportNames[:], name)
-	if i < 0 {
-		return 0, fmt.Errorf("report %.40q: want %s", name, strings.Join(reportNames[:], " or "))
-	}
-	return Report(i), nil
-}
-
-// String returns the name of r.
-func (r Report) String() string { return reportNames[r] }
-
-// MarshalText returns the name of r.
-func (r Report) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
-
-// UnmarshalText reads the name of a report.
-func (r *Report) UnmarshalText(text []byte) (err error) {
-	*r, err = ParseReport(string(text))
-	return err
-}
-
 // AgentRow is the unique readers of one agent on one path, and their requests. A path, an agent, an
 // audience and Found occur together once. Readers are not additive: not over paths, and not over
 // audiences.

@@ -19,27 +19,24 @@ import (
 type Checksum uint64
 
 // Add adds a row to the checksum.
-func (c *Checksum) Add(r Row) {
-	var space [256]byte
-	b := append(space[:0], r.Path...)
-	for _, n := range [...]int64{r.Human, r.AI, r.Total} {
-		b = strconv.AppendInt(append(b, 0), n, 10)
-	}
-	*c += Checksum(sipHash(b))
-}
+func (c *Checksum) Add(r Row) { c.add([]string{r.Path}, r.Human, r.AI, r.Total) }
 
 // AddAgent adds a row of agents: path, agent, class, audience, found as 1 or 0, visitors and requests.
 func (c *Checksum) AddAgent(r AgentRow) {
-	var space [256]byte
-	b := append(space[:0], r.Path...)
-	for _, text := range [...]string{r.Agent, r.Class, string(r.Audience)} {
-		b = append(append(b, 0), text...)
-	}
 	found := int64(0)
 	if r.Found {
 		found = 1
 	}
-	for _, n := range [...]int64{found, r.Visitors, r.Requests} {
+	c.add([]string{r.Path, r.Agent, r.Class, string(r.Audience)}, found, r.Visitors, r.Requests)
+}
+
+func (c *Checksum) add(texts []string, counts ...int64) {
+	var space [256]byte
+	b := append(space[:0], texts[0]...)
+	for _, text := range texts[1:] {
+		b = append(append(b, 0), text...)
+	}
+	for _, n := range counts {
 		b = strconv.AppendInt(append(b, 0), n, 10)
 	}
 	*c += Checksum(sipHash(b))

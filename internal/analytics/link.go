@@ -68,6 +68,11 @@ func RedactUser(link string) string {
 	return link
 }
 
+var userInURL = regexp.MustCompile(`://[^/@\s]+@`)
+
+// RedactUsers hides the user information of the URLs in a text: it may have a password.
+func RedactUsers(text string) string { return userInURL.ReplaceAllString(text, "://[redacted]@") }
+
 // PullKey is equal for links that PullLink returned if they name one pull request. The code
 // hosts do not distinguish the case of owners and repositories, nor their host from www; user
 // info names nothing.

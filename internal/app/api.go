@@ -107,8 +107,8 @@ func (a *API) FlushAgents(ctx context.Context) error { return a.agents.flush(ctx
 // Keys returns the keys.
 func (a *API) Keys() iter.Seq[*Keyring] { return maps.Values(a.keys) }
 
-// KeyMark changes with the keys, and reveals nothing of them.
-func (a *API) KeyMark() string { return a.MarkOf(docsapi.KeyAdmin) + a.MarkOf(docsapi.KeyWrite) }
+// keyMark changes with the keys, and reveals nothing of them.
+func (a *API) keyMark() string { return a.MarkOf(docsapi.KeyAdmin) + a.MarkOf(docsapi.KeyWrite) }
 
 // KeyRejected reports whether the service refused the present value of the named key.
 func (a *API) KeyRejected(ctx context.Context, name string) (bool, error) {

@@ -76,8 +76,8 @@ func (n numbers) Agents(
 		if now.Sinks[s.Name()].IsZero() || former.Sinks[s.Name()].IsZero() {
 			continue
 		}
-		before := former.Revision
-		r, err := query.CompareAgents(ctx, s, &before, now.Revision, ranking)
+		before, later := former.Revision, now.Revision
+		r, err := query.CompareAgents(ctx, s, &before, &later, ranking)
 		if err != nil {
 			errs = append(errs, err)
 			continue

@@ -46,7 +46,7 @@ func (a *App) queueOptions() jobs.Options {
 // NewQueue makes the queue; changed is called after each change of the journal.
 func (a *App) NewQueue(changed func()) *jobs.Queue {
 	o := a.queueOptions()
-	o.Changed, o.KeyMark, o.Clock = changed, a.API.KeyMark, a.API.Client.ClockError
+	o.Changed, o.KeyMark, o.Clock = changed, a.API.keyMark, a.API.Client.ClockError
 	o.Mark, o.Restored, o.Jitter, o.Logger = a.markBegun, a.isRestored, clock.Jitter, a.Log
 	return jobs.New(o, a.API.Client, a.State)
 }

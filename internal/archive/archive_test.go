@@ -209,7 +209,7 @@ func TestTotalsFiles(t *testing.T) {
 	only := sample()
 	only.Rows = analytics.TotalsOnlyRows
 	path := filepath.Join(dir, "only")
-	if wrote, err := Write(path, only, nil); err != nil || wrote.Rows != analytics.TotalsOnlyRows {
+	if wrote, err := Write(path, only, each()); err != nil || wrote.Rows != analytics.TotalsOnlyRows {
 		t.Fatalf("Write = %+v, %v", wrote, err)
 	}
 	if got, rows, err := reread(path); err != nil || rows != nil || !cmp.Equal(got, only) {
@@ -313,7 +313,7 @@ func TestDamage(t *testing.T) {
 		"visitors": func(path string) error { _, err := Write(path, sample(), traffic(50)); return err },
 		"totals":   func(path string) error { return WriteTotals(path, sample()) },
 		"agents": func(path string) error {
-			_, err := WriteAgents(path, agentSample(), yields(agentTraffic(25)...))
+			_, err := Write(path, agentSample(), yields(agentTraffic(25)...))
 			return err
 		},
 	} {
@@ -488,7 +488,7 @@ func FuzzReadFooter(f *testing.F) {
 		f.Add(data)
 	}
 	path := filepath.Join(dir, "agents")
-	if _, err := WriteAgents(path, agentSample(), yields(agentTraffic(3)...)); err != nil {
+	if _, err := Write(path, agentSample(), yields(agentTraffic(3)...)); err != nil {
 		f.Fatal(err)
 	}
 	data, err := os.ReadFile(path)

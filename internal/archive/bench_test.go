@@ -59,7 +59,7 @@ func BenchmarkWriteAgents(b *testing.B) {
 	b.ReportAllocs()
 	path := filepath.Join(b.TempDir(), "w.parquet")
 	for b.Loop() {
-		if _, err := WriteAgents(path, rev, rows); err != nil {
+		if _, err := Write(path, rev, rows); err != nil {
 			b.Fatal(err)
 		}
 		os.Remove(path)

@@ -6,8 +6,6 @@ import (
 
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/metadata"
-
-	"github.com/docgauge/docgauge/internal/analytics"
 )
 
 // Bounds are the least and the greatest values of the columns of a visitors or agents file from path to
@@ -27,7 +25,7 @@ func ReadBounds(r io.ReaderAt, size int64) (foot Footer, b Bounds, err error) {
 	}
 	meta := reader.MetaData()
 	foot, err = parseFooter(meta)
-	if err == nil && !foot.Visitors && foot.Report != analytics.AgentsReport {
+	if err == nil && foot.Table == TotalsTable {
 		err = errors.New("is not a visitors or agents file")
 	}
 	if err != nil {

@@ -1,10 +1,11 @@
 package archive
 
 import (
+	"errors"
 	"fmt"
-	"strings"
+	"io"
+	"slices"
 	"sync"
-	"unicode/utf8"
 
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/file"
@@ -13,224 +14,202 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 )
 
-// dataset is how the rows of a report are written and read: one more report is one more dataset.
-type dataset[R any] struct {
-	schema func() *schema.GroupNode
-	// compare orders rows; rows that are equal are the same.
-	compare func(a, b R) int
-	// name is a row in an error, invalid what of it is no text; empty if all is.
-	name    func(R) string
-	invalid func(R) string
-	sum     func(*analytics.Checksum, R)
-	// groups keeps the memory of the last file's group, a rowGroup[R], for the next file.
-	groups  sync.Pool
-	columns func() columns[R]
+// sums add up the rows of a file, of which there must be so many: one more report is one more of them.
+var sums = [...]func(r *io.SectionReader, want int64) (analytics.Sum, error){
+	analytics.VisitorsReport: sumOf[analytics.Row], analytics.AgentsReport: sumOf[analytics.AgentRow],
 }
 
-// rowGroup is the rows of one group, column by column.
-type rowGroup[R any] interface {
-	add(row R)
-	size() (rows, bytes int)
-	fills() []fill // of the report's own columns
-	clear()
+func sumOf[R any](r *io.SectionReader, want int64) (analytics.Sum, error) {
+	d, _ := analytics.DatasetOf[R]()
+	add, sum := d.Sum()
+	err := scan(r, d, want, func(row R) bool {
+		add(row)
+		return true
+	})
+	return *sum, err
 }
 
-// columns reads the report's own columns of a row group: some rows at once, and at least one.
-type columns[R any] interface {
-	enter(g *file.RowGroupReader) error
-	read(into []R) (int, error)
+// rowsSchema is the columns of a file of rows.
+func rowsSchema(s *analytics.Shape) *schema.GroupNode {
+	var own schema.FieldList
+	for _, c := range s.Columns {
+		own = append(own, map[analytics.Kind]func(string) schema.Node{
+			analytics.Text: text, analytics.Truth: truth, analytics.Count: integer}[c.Kind](c.Name))
+	}
+	return group(keyColumns(), own, readingColumns())
 }
 
-// stored is a column of texts, one after the other, and where each of them ends.
-type stored struct {
+// rowGroup is the rows of one group, column by column: those of the report.
+type rowGroup struct {
+	texts       []texts
+	truths      [][]bool
+	counts      [][]int64
+	rows, bytes int
+}
+
+// groups keeps the memory of the last file's group for the next file.
+var groups = sync.Pool{New: func() any { return new(rowGroup) }}
+
+// texts is a column of texts, one after the other, and where each of them ends.
+type texts struct {
 	data []byte
 	ends []int
 }
 
-func (s *stored) add(text string) {
-	s.data = append(s.data, text...)
-	s.ends = append(s.ends, len(s.data))
+// newGroup returns an empty group for rows with such fields.
+func newGroup(f analytics.Fields) *rowGroup {
+	g := groups.Get().(*rowGroup)
+	g.texts = slices.Grow(g.texts[:0], len(f.Texts))[:len(f.Texts)]
+	g.truths = slices.Grow(g.truths[:0], len(f.Truths))[:len(f.Truths)]
+	g.counts = slices.Grow(g.counts[:0], len(f.Counts))[:len(f.Counts)]
+	g.clear()
+	return g
 }
 
-func (s *stored) clear()     { s.data, s.ends = s.data[:0], s.ends[:0] }
-func (s *stored) fill() fill { return texts(s.data, s.ends) }
-
-var visitors = &dataset[analytics.Row]{
-	schema:  visitorsSchema,
-	compare: func(a, b analytics.Row) int { return strings.Compare(a.Path, b.Path) },
-	name:    func(r analytics.Row) string { return fmt.Sprintf("path %q", r.Path) },
-	invalid: func(r analytics.Row) string {
-		if utf8.ValidString(r.Path) {
-			return ""
-		}
-		return fmt.Sprintf("path %q", r.Path)
-	},
-	sum:     (*analytics.Checksum).Add,
-	groups:  sync.Pool{New: func() any { return rowGroup[analytics.Row](new(visitorsGroup)) }},
-	columns: func() columns[analytics.Row] { return new(visitorsColumns) },
+func (g *rowGroup) clear() {
+	g.rows, g.bytes = 0, 0
+	for i := range g.texts {
+		g.texts[i].data, g.texts[i].ends = g.texts[i].data[:0], g.texts[i].ends[:0]
+	}
+	for i := range g.truths {
+		g.truths[i] = g.truths[i][:0]
+	}
+	for i := range g.counts {
+		g.counts[i] = g.counts[i][:0]
+	}
 }
 
-type visitorsGroup struct {
-	paths            stored
-	human, ai, total []int64
+func (g *rowGroup) add(f analytics.Fields) {
+	g.rows++
+	for i, text := range f.Texts {
+		column := &g.texts[i]
+		column.data = append(column.data, *text...)
+		column.ends = append(column.ends, len(column.data))
+		g.bytes += len(*text)
+	}
+	for i, truth := range f.Truths {
+		g.truths[i] = append(g.truths[i], *truth)
+	}
+	for i, count := range f.Counts {
+		g.counts[i] = append(g.counts[i], *count)
+	}
 }
 
-func (g *visitorsGroup) add(row analytics.Row) {
-	g.paths.add(row.Path)
-	g.human = append(g.human, row.Human)
-	g.ai = append(g.ai, row.AI)
-	g.total = append(g.total, row.Total)
+// fills fills the report's own columns.
+func (g *rowGroup) fills() (all []fill) {
+	for _, column := range g.texts {
+		all = append(all, column.fill)
+	}
+	for _, column := range g.truths {
+		all = append(all, values(column))
+	}
+	for _, column := range g.counts {
+		all = append(all, values(column))
+	}
+	return all
 }
 
-func (g *visitorsGroup) size() (rows, bytes int) { return len(g.paths.ends), len(g.paths.data) }
-
-func (g *visitorsGroup) fills() []fill {
-	return []fill{g.paths.fill(), values(g.human), values(g.ai), values(g.total)}
+// columns reads the report's own columns of a row group.
+type columns struct {
+	texts  []*chunk[parquet.ByteArray]
+	truths []*chunk[bool]
+	counts []*chunk[int64]
 }
 
-func (g *visitorsGroup) clear() {
-	g.paths.clear()
-	g.human, g.ai, g.total = g.human[:0], g.ai[:0], g.total[:0]
+func newColumns(f analytics.Fields) (c columns) {
+	for range f.Texts {
+		c.texts = append(c.texts, new(chunk[parquet.ByteArray]))
+	}
+	for range f.Truths {
+		c.truths = append(c.truths, new(chunk[bool]))
+	}
+	for range f.Counts {
+		c.counts = append(c.counts, new(chunk[int64]))
+	}
+	return c
 }
 
-type visitorsColumns struct {
-	path   *file.ByteArrayColumnChunkReader
-	count  [3]*file.Int64ColumnChunkReader
-	paths  [batchRows]parquet.ByteArray
-	counts [3][batchRows]int64
+// chunk is a column of a row group, and the values read last.
+type chunk[V any] struct {
+	reader reader[V]
+	values [batchRows]V
 }
 
-func (c *visitorsColumns) enter(g *file.RowGroupReader) error {
-	err := enterColumn(g, pathIndex, &c.path)
-	for i, index := range countIndexes {
-		if err == nil {
-			err = enterColumn(g, index, &c.count[i])
-		}
+type reader[V any] interface {
+	ReadBatch(n int64, values []V, defLevels, repLevels []int16) (int64, int, error)
+	Err() error
+}
+
+func (c *columns) enter(g *file.RowGroupReader) error {
+	next, err := pathIndex, error(nil)
+	for _, column := range c.texts {
+		err = errors.Join(err, column.enter(g, &next))
+	}
+	for _, column := range c.truths {
+		err = errors.Join(err, column.enter(g, &next))
+	}
+	for _, column := range c.counts {
+		err = errors.Join(err, column.enter(g, &next))
 	}
 	return err
 }
 
-func (c *visitorsColumns) read(into []analytics.Row) (int, error) {
-	n, err := readPaths(c.path, c.paths[:len(into)])
-	for i := range c.count {
-		if err == nil {
-			err = readAll(c.count[i], c.counts[i][:n])
-		}
-	}
+// enter opens the next column of a row group.
+func (c *chunk[V]) enter(g *file.RowGroupReader, next *int) error {
+	in, err := g.Column(*next)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	for i := range n {
-		into[i] = analytics.Row{Path: string(c.paths[i]), Human: c.counts[0][i], AI: c.counts[1][i], Total: c.counts[2][i]}
+	own, ok := in.(reader[V])
+	if !ok {
+		return fmt.Errorf("column %d is a %T", *next, in)
 	}
-	return n, nil
+	c.reader = own
+	*next++
+	return nil
 }
 
-var agents = &dataset[analytics.AgentRow]{
-	schema:  agentsSchema,
-	compare: analytics.AgentRow.Compare,
-	name: func(r analytics.AgentRow) string {
-		return fmt.Sprintf("path %q with agent %q, audience %q and found %t", r.Path, r.Agent, r.Audience, r.Found)
-	},
-	invalid: func(r analytics.AgentRow) string {
-		for _, f := range [...][2]string{{"path", r.Path}, {"agent", r.Agent}, {"class", r.Class},
-			{"audience", string(r.Audience)}} {
-			if !utf8.ValidString(f[1]) {
-				return fmt.Sprintf("%s %q", f[0], f[1])
-			}
-		}
-		return ""
-	},
-	sum:     (*analytics.Checksum).AddAgent,
-	groups:  sync.Pool{New: func() any { return rowGroup[analytics.AgentRow](new(agentsGroup)) }},
-	columns: func() columns[analytics.AgentRow] { return new(agentsColumns) },
-}
-
-// agentTexts are the columns of texts of an agents file, in their order.
-const agentTexts = 4
-
-type agentsGroup struct {
-	texts              [agentTexts]stored
-	found              []bool
-	visitors, requests []int64
-}
-
-func (g *agentsGroup) add(row analytics.AgentRow) {
-	for i, text := range [agentTexts]string{row.Path, row.Agent, row.Class, string(row.Audience)} {
-		g.texts[i].add(text)
+// read reads some rows, at most n and at least one. Paths are those of one page of their column, so
+// that they are copied only once.
+func (c *columns) read(n int) (int, error) {
+	paths, ok := c.texts[0].reader.(*file.ByteArrayColumnChunkReader)
+	if !ok || !paths.HasNext() {
+		return 0, errors.Join(c.texts[0].reader.Err(), errors.New("has fewer paths than the footer says"))
 	}
-	g.found = append(g.found, row.Found)
-	g.visitors = append(g.visitors, row.Visitors)
-	g.requests = append(g.requests, row.Requests)
+	_, n, err := paths.ReadBatchInPage(int64(n), c.texts[0].values[:n], nil, nil)
+	if err == nil && n == 0 {
+		err = errors.New("page without a value")
+	}
+	for i := 1; i < len(c.texts) && err == nil; i++ {
+		err = c.texts[i].read(n)
+	}
+	for i := 0; i < len(c.truths) && err == nil; i++ {
+		err = c.truths[i].read(n)
+	}
+	for i := 0; i < len(c.counts) && err == nil; i++ {
+		err = c.counts[i].read(n)
+	}
+	return n, err
 }
 
-func (g *agentsGroup) size() (rows, bytes int) {
-	for i := range g.texts {
-		bytes += len(g.texts[i].data)
-	}
-	return len(g.found), bytes
-}
-
-func (g *agentsGroup) fills() (all []fill) {
-	for i := range g.texts {
-		all = append(all, g.texts[i].fill())
-	}
-	return append(all, values(g.found), values(g.visitors), values(g.requests))
-}
-
-func (g *agentsGroup) clear() {
-	for i := range g.texts {
-		g.texts[i].clear()
-	}
-	g.found, g.visitors, g.requests = g.found[:0], g.visitors[:0], g.requests[:0]
-}
-
-type agentsColumns struct {
-	text   [agentTexts]*file.ByteArrayColumnChunkReader
-	found  *file.BooleanColumnChunkReader
-	count  [2]*file.Int64ColumnChunkReader
-	texts  [agentTexts][batchRows]parquet.ByteArray
-	founds [batchRows]bool
-	counts [2][batchRows]int64
-}
-
-func (c *agentsColumns) enter(g *file.RowGroupReader) (err error) {
-	for i := range c.text {
-		if err == nil {
-			err = enterColumn(g, pathIndex+i, &c.text[i])
-		}
-	}
-	if err == nil {
-		err = enterColumn(g, pathIndex+agentTexts, &c.found)
-	}
-	for i := range c.count {
-		if err == nil {
-			err = enterColumn(g, pathIndex+agentTexts+1+i, &c.count[i])
-		}
+// read reads n values.
+func (c *chunk[V]) read(n int) error {
+	_, got, err := c.reader.ReadBatch(int64(n), c.values[:n], nil, nil)
+	if err = errors.Join(err, c.reader.Err()); err == nil && got != n {
+		err = errors.New("columns differ in length")
 	}
 	return err
 }
 
-func (c *agentsColumns) read(into []analytics.AgentRow) (int, error) {
-	n, err := readPaths(c.text[0], c.texts[0][:len(into)])
-	for i := 1; i < agentTexts && err == nil; i++ {
-		err = readAll(c.text[i], c.texts[i][:n])
+// into sets the fields of a row from the values of row i of those read last.
+func (c *columns) into(f analytics.Fields, i int) {
+	for j, column := range c.texts {
+		*f.Texts[j] = string(column.values[i])
 	}
-	if err == nil {
-		err = readAll(c.found, c.founds[:n])
+	for j, column := range c.truths {
+		*f.Truths[j] = column.values[i]
 	}
-	for i := range c.count {
-		if err == nil {
-			err = readAll(c.count[i], c.counts[i][:n])
-		}
+	for j, column := range c.counts {
+		*f.Counts[j] = column.values[i]
 	}
-	if err != nil {
-		return 0, err
-	}
-	for i := range n {
-		into[i] = analytics.AgentRow{Path: string(c.texts[0][i]), Agent: string(c.texts[1][i]),
-			Class: string(c.texts[2][i]), Audience: analytics.Audience(c.texts[3][i]), Found: c.founds[i],
-			Visitors: c.counts[0][i], Requests: c.counts[1][i]}
-	}
-	return n, nil
 }

@@ -39,42 +39,25 @@ const (
 // the nodes of a schema store their paths when they are first asked for them, and
 // files are written concurrently.
 
-func visitorsSchema() *schema.GroupNode {
-	return group(keyColumns(), schema.FieldList{text("path")}, countColumns(), readingColumns())
-}
-
 func totalsSchema() *schema.GroupNode {
-	return group(keyColumns(), countColumns(), readingColumns(), schema.FieldList{integer("page_count")})
+	return group(keyColumns(), schema.FieldList{integer("human"), integer("ai"), integer("total")}, readingColumns(),
+		schema.FieldList{integer("page_count")})
 }
 
-func agentsSchema() *schema.GroupNode {
-	return group(keyColumns(), schema.FieldList{text("path"), text("agent"), text("class"), text("audience"),
-		schema.NewBooleanNode("found", parquet.Repetitions.Required, -1), integer("visitors"), integer("requests"),
-	}, readingColumns())
-}
-
-// Indexes of the columns that are read back: path, human, ai and total of a visitors
-// file; human, ai, total and page_count of a totals file; from path on those of an agents file.
+// Indexes of the columns that are read back: from path on those of a file of rows; human, ai, total and
+// page_count of a totals file.
 const pathIndex = 4
 
-var (
-	countIndexes  = [...]int{5, 6, 7}
-	totalsIndexes = [...]int{4, 5, 6, 11}
-)
+var totalsIndexes = [...]int{4, 5, 6, 11}
 
 func keyColumns() schema.FieldList {
 	return schema.FieldList{text("project"), text("granularity"), date("window_start"), date("window_end")}
 }
 
-func countColumns() schema.FieldList {
-	return schema.FieldList{integer("human"), integer("ai"), integer("total")}
-}
-
 func readingColumns() schema.FieldList {
 	return schema.FieldList{
 		schema.NewInt32Node("revision", parquet.Repetitions.Required, -1),
-		schema.NewBooleanNode("settled", parquet.Repetitions.Required, -1),
-		schema.NewBooleanNode("verified", parquet.Repetitions.Required, -1),
+		truth("settled"), truth("verified"),
 		column("exported_at", schema.NewTimestampLogicalType(true, schema.TimeUnitMicros), parquet.Types.Int64),
 	}
 }
@@ -87,6 +70,10 @@ func date(name string) schema.Node {
 	return column(name, schema.DateLogicalType{}, parquet.Types.Int32)
 }
 
+func truth(name string) schema.Node {
+	return schema.NewBooleanNode(name, parquet.Repetitions.Required, -1)
+}
+
 func integer(name string) schema.Node {
 	return schema.NewInt64Node(name, parquet.Repetitions.Required, -1)
 }
@@ -96,11 +83,7 @@ func column(name string, logical schema.LogicalType, physical parquet.Type) sche
 }
 
 func group(lists ...schema.FieldList) *schema.GroupNode {
-	var fields schema.FieldList
-	for _, l := range lists {
-		fields = append(fields, l...)
-	}
-	return schema.MustGroup(schema.NewGroupNode("schema", parquet.Repetitions.Required, fields, -1))
+	return schema.MustGroup(schema.NewGroupNode("schema", parquet.Repetitions.Required, slices.Concat(lists...), -1))
 }
 
 // properties turns off what some warehouses misread (page index, bloom
@@ -160,7 +143,7 @@ func (f Footer) pairs() [][2]string {
 		{keyPrefix + "totals_ai", count(rev.Totals.AI)},
 		{keyPrefix + "totals_total", count(rev.Totals.Total)},
 	}
-	if rev.Report != analytics.VisitorsReport {
+	if rev.Report.Shape().Site {
 		totals = [][2]string{{reportKey, rev.Report.String()}, {keyPrefix + "site_rows", count(f.SiteRows)}}
 	}
 	pairs := slices.Concat([][2]string{
@@ -248,7 +231,7 @@ func readMetadata(find func(key string) *string) (foot Footer, err error) {
 			return time.Parse(timeLayout, s)
 		}),
 	}
-	if report == analytics.VisitorsReport {
+	if !report.Shape().Site {
 		foot.Totals = analytics.Totals{Human: f.integer("totals_human", 64), AI: f.integer("totals_ai", 64),
 			Total: f.integer("totals_total", 64)}
 	} else if foot.SiteRows = f.integer("site_rows", 64); foot.SiteRows < 0 && f.err == nil {

@@ -97,23 +97,12 @@ func Inspect(r io.ReaderAt, size int64) (foot Footer, sum analytics.Sum, err err
 	if err := intact(section); err != nil {
 		return foot, sum, err
 	}
-	switch {
-	case foot.Report == analytics.AgentsReport:
-		var agentSum analytics.AgentSum
-		err = scan(section, agents, foot.SiteRows+max(foot.Rows, 0), func(r analytics.AgentRow) bool {
-			agentSum.Add(r)
-			return true
-		})
-		if sum = agentSum.Sum; err == nil && sum.Rows != max(foot.Rows, 0) {
-			err = fmt.Errorf("has %d rows with a path, its footer says %d", sum.Rows, foot.Rows)
-		}
-	case !foot.Visitors:
+	if foot.Table == TotalsTable {
 		return foot, sum, checkTotals(section, foot.Revision)
-	default:
-		err = scan(section, visitors, foot.Rows, func(r analytics.Row) bool {
-			sum.Add(r)
-			return true
-		})
+	}
+	sum, err = sums[foot.Report](section, foot.SiteRows+max(foot.Rows, 0))
+	if err == nil && sum.Rows != max(foot.Rows, 0) {
+		err = fmt.Errorf("has %d rows with a path, its footer says %d", sum.Rows, foot.Rows)
 	}
 	if err == nil && foot.Checksum != "" && foot.Checksum != sum.Checksum.String() {
 		err = fmt.Errorf("its rows have the checksum %s, its footer says %s", sum.Checksum, foot.Checksum)

@@ -58,11 +58,22 @@ type Footer struct {
 	// Checksum is the [analytics.Checksum] of the rows of a visitors or agents file; empty
 	// if the file was written by a version that kept none.
 	Checksum string
-	// Visitors: the file has a row for each path; otherwise it is a totals file, or one of
-	// another report.
-	Visitors bool
-	// SiteRows is the number of rows without a path, in an agents file.
+	// Table is the name of the report in a file of its rows, and [TotalsTable] in a totals file.
+	Table string
+	// SiteRows is the number of rows of the site, in an agents file.
 	SiteRows int64
+}
+
+// TotalsTable is the table of totals files.
+const TotalsTable = "totals"
+
+// Tables are those of the files of a window of a report: that of its rows, and that of its totals unless the
+// rows have them.
+func Tables(report analytics.Report) []string {
+	if report.Shape().Site {
+		return []string{report.String()}
+	}
+	return []string{report.String(), TotalsTable}
 }
 
 // Open reads the footer of the window file at path and checks it: schema
@@ -73,7 +84,7 @@ func Open(path string) (*File, error) {
 	f := &File{path: path}
 	err := f.read(func(r *io.SectionReader) (err error) {
 		f.foot, err = readFooter(r)
-		if err == nil && f.foot.Report == analytics.VisitorsReport && !f.foot.Visitors && !f.foot.TotalsOnly() {
+		if err == nil && f.foot.Table == TotalsTable && !f.foot.TotalsOnly() {
 			err = fmt.Errorf("is the totals file of a window with %d rows, want its visitors file", f.foot.Rows)
 		}
 		return err
@@ -162,7 +173,7 @@ func Holds(r io.ReaderAt, size int64, want analytics.Revision) error {
 
 // RowsOf returns an error unless f is the footer of the visitors or agents file of want.
 func (f Footer) RowsOf(want analytics.Revision) error {
-	if f.Visitors == (f.Report == analytics.AgentsReport) || !f.Same(want) {
+	if f.Table == TotalsTable || !f.Same(want) {
 		return fmt.Errorf("holds %s revision %d, want revision %d as sealed", f.Key, f.Number, want.Number)
 	}
 	return nil
@@ -181,16 +192,14 @@ func parseFooter(meta *metadata.FileMetaData) (foot Footer, err error) {
 	if foot, err = readMetadata(meta.KeyValueMetadata().FindValue); err != nil {
 		return foot, err
 	}
-	switch root := meta.Schema.Root(); {
-	case foot.Report == analytics.AgentsReport:
-		if !root.Equals(agentsSchema()) {
-			return foot, errors.New("columns are not those of an agents file")
-		}
+	shape, root := foot.Report.Shape(), meta.Schema.Root()
+	switch foot.Table = shape.Name; {
+	case root.Equals(rowsSchema(shape)):
 		return foot, checkRows(meta, foot.SiteRows+max(foot.Rows, 0))
-	case root.Equals(visitorsSchema()):
-		foot.Visitors = true
-		return foot, checkRows(meta, foot.Rows)
+	case shape.Site:
+		return foot, fmt.Errorf("columns are not those of an %s file", foot.Table)
 	case root.Equals(totalsSchema()):
+		foot.Table = TotalsTable
 		return foot, checkRows(meta, 1)
 	}
 	return foot, errors.New("columns are neither those of a visitors file nor those of a totals file")
@@ -240,28 +249,23 @@ var errStop = errors.New("stopped")
 // window. It reads the file anew each time it is ranged over, a batch at a
 // time. An error is yielded last and names the file: damage, or rows that are
 // not sorted or not as many as the footer says.
-func (f *File) Rows() iter.Seq2[analytics.Row, error] {
-	return rowsOf(f, visitors, analytics.VisitorsReport, max(f.foot.Rows, 0))
-}
+func (f *File) Rows() iter.Seq2[analytics.Row, error] { return rowsOf[analytics.Row](f) }
 
 // Agents yields the rows of an agents file as [File.Rows] yields those of a visitors file: those of the
 // site, without a path, come first.
-func (f *File) Agents() iter.Seq2[analytics.AgentRow, error] {
-	return rowsOf(f, agents, analytics.AgentsReport, f.foot.SiteRows+max(f.foot.Rows, 0))
-}
+func (f *File) Agents() iter.Seq2[analytics.AgentRow, error] { return rowsOf[analytics.AgentRow](f) }
 
-// rowsOf yields the rows of a file, which must be of a report and have so many.
-func rowsOf[R any](f *File, d *dataset[R], report analytics.Report, want int64) iter.Seq2[R, error] {
+// rowsOf yields the rows of a file, which must be of their report.
+func rowsOf[R any](f *File) iter.Seq2[R, error] {
 	return func(yield func(R, error) bool) {
+		d, report := analytics.DatasetOf[R]()
 		var err error
 		switch {
 		case f.foot.Report != report:
 			err = fmt.Errorf("window file %s: is of another report", f.path)
-		case report == analytics.VisitorsReport && !f.foot.Visitors:
-			return
-		default:
+		case f.foot.Table != TotalsTable:
 			err = f.read(func(r *io.SectionReader) error {
-				return scan(r, d, want, func(row R) bool { return yield(row, nil) })
+				return scan(r, d, f.foot.SiteRows+max(f.foot.Rows, 0), func(row R) bool { return yield(row, nil) })
 			})
 		}
 		if err != nil && !errors.Is(err, errStop) {
@@ -273,7 +277,7 @@ func rowsOf[R any](f *File, d *dataset[R], report analytics.Report, want int64) 
 
 // scan yields the rows of a file, which must be want rows. It calls yield
 // outside the Parquet library, so that a panic of the consumer stays a panic.
-func scan[R any](r *io.SectionReader, d *dataset[R], want int64, yield func(R) bool) error {
+func scan[R any](r *io.SectionReader, d *analytics.Dataset[R], want int64, yield func(R) bool) error {
 	s, err := newScanner(r, d)
 	if err != nil {
 		return err
@@ -300,20 +304,24 @@ func scan[R any](r *io.SectionReader, d *dataset[R], want int64, yield func(R) b
 
 // scanner reads a file batch by batch.
 type scanner[R any] struct {
-	of      *dataset[R]
+	of      *analytics.Dataset[R]
 	file    *file.Reader
-	columns columns[R]
+	columns columns
 	group   int // the next row group
 	left    int64
 	seen    int64
-	last    R
+	row     R
+	fields  analytics.Fields // of row
 	rows    [batchRows]R
 }
 
-func newScanner[R any](in *io.SectionReader, d *dataset[R]) (s *scanner[R], err error) {
+func newScanner[R any](in *io.SectionReader, d *analytics.Dataset[R]) (s *scanner[R], err error) {
 	defer caught(&err)
 	r, err := newReader(in)
-	return &scanner[R]{of: d, file: r, columns: d.columns()}, err
+	s = &scanner[R]{of: d, file: r}
+	s.fields = d.Fields(&s.row)
+	s.columns = newColumns(s.fields)
+	return s, err
 }
 
 // next returns the next rows, valid until the next call, or io.EOF.
@@ -330,58 +338,22 @@ func (s *scanner[R]) next() (rows []R, err error) {
 		s.left = g.NumRows()
 		s.group++
 	}
-	n, err := s.columns.read(s.rows[:min(batchRows, s.left)])
+	n, err := s.columns.read(int(min(batchRows, s.left)))
 	if err != nil {
 		return nil, fmt.Errorf("row group %d: %w", s.group-1, err)
 	}
 	s.left -= int64(n)
-	for _, r := range s.rows[:n] {
-		if s.seen > 0 && s.of.compare(r, s.last) <= 0 {
-			return nil, fmt.Errorf("%s: comes after %s, rows must be sorted by path, each once", s.of.name(r),
-				s.of.name(s.last))
+	for i := range n {
+		last := s.row
+		s.columns.into(s.fields, i)
+		if s.seen > 0 && s.of.Compare(s.row, last) <= 0 {
+			return nil, fmt.Errorf("%s: comes after %s, rows must be sorted by path, each once", s.of.Describe(s.row),
+				s.of.Describe(last))
 		}
-		s.last = r
+		s.rows[i] = s.row
 		s.seen++
 	}
 	return s.rows[:n], nil
-}
-
-// enterColumn opens a column of a row group.
-func enterColumn[C file.ColumnChunkReader](g *file.RowGroupReader, index int, into *C) error {
-	c, err := g.Column(index)
-	if err != nil {
-		return err
-	}
-	own, ok := c.(C)
-	if !ok {
-		return fmt.Errorf("column %d is a %T", index, c)
-	}
-	*into = own
-	return nil
-}
-
-// readPaths reads paths of one page of a column, so that they are copied only once.
-func readPaths(c *file.ByteArrayColumnChunkReader, into []parquet.ByteArray) (int, error) {
-	if !c.HasNext() {
-		return 0, errors.Join(c.Err(), errors.New("has fewer paths than the footer says"))
-	}
-	_, n, err := c.ReadBatchInPage(int64(len(into)), into, nil, nil)
-	if err == nil && n == 0 {
-		err = errors.New("page without a value")
-	}
-	return n, err
-}
-
-// readAll fills into from a column.
-func readAll[V any](c interface {
-	ReadBatch(n int64, values []V, defLevels, repLevels []int16) (int64, int, error)
-	Err() error
-}, into []V) error {
-	_, got, err := c.ReadBatch(int64(len(into)), into, nil, nil)
-	if err = errors.Join(err, c.Err()); err == nil && got != len(into) {
-		err = errors.New("columns differ in length")
-	}
-	return err
 }
 
 // caught turns a panic of the Parquet library into an error.

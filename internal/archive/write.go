@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/file"
@@ -36,13 +37,14 @@ const (
 
 // Write writes rev and its rows to a new file at path. The file is not flushed to disk: it is a
 // temporary one, or copied from there. Write returns rev as stored: with Rows counted and
-// ExportedAt cut to microseconds. If rev.Rows is [analytics.TotalsOnlyRows] it writes a totals
-// file, and rows is not used.
+// ExportedAt cut to microseconds.
 //
-// Rows must come sorted by path in byte order, each path once, paths in UTF-8.
+// Rows must come in the order of [analytics.Dataset.Compare], each once, in UTF-8. Rows of the site come
+// first, and Rows counts the others. If rev.Rows is [analytics.TotalsOnlyRows], there are only those of the
+// site; where the report has none, Write writes a totals file, and rows is not used.
 // It is an error if path exists. After an error nothing is left at path,
 // unless it was there before.
-func Write(path string, rev analytics.Revision, rows iter.Seq2[analytics.Row, error]) (analytics.Revision, error) {
+func Write[R any](path string, rev analytics.Revision, rows iter.Seq2[R, error]) (analytics.Revision, error) {
 	var foot Footer
 	err := create(path, func(out *os.File) (err error) {
 		foot, err = encode(out, rev, rows)
@@ -52,18 +54,9 @@ func Write(path string, rev analytics.Revision, rows iter.Seq2[analytics.Row, er
 }
 
 // Encode is [Write] into memory, for a window of few rows.
-func Encode(rev analytics.Revision, rows iter.Seq2[analytics.Row, error]) (*File, error) {
-	return inMemory(func(out io.Writer) (Footer, error) { return encode(out, rev, rows) })
-}
-
-// EncodeAgents is [WriteAgents] into memory, for a window of few rows.
-func EncodeAgents(rev analytics.Revision, rows iter.Seq2[analytics.AgentRow, error]) (*File, error) {
-	return inMemory(func(out io.Writer) (Footer, error) { return encodeAgents(out, rev, rows) })
-}
-
-func inMemory(encode func(io.Writer) (Footer, error)) (*File, error) {
+func Encode[R any](rev analytics.Revision, rows iter.Seq2[R, error]) (*File, error) {
 	var out bytes.Buffer
-	foot, err := encode(&out)
+	foot, err := encode(&out, rev, rows)
 	if err != nil {
 		return nil, fmt.Errorf("window file: %w", err)
 	}
@@ -75,7 +68,7 @@ func inMemory(encode func(io.Writer) (Footer, error)) (*File, error) {
 // page_count holds rev.Rows.
 func WriteTotals(path string, rev analytics.Revision) error {
 	return create(path, func(out *os.File) error {
-		rev, err := checkedVisitors(rev)
+		rev, err := checkedOf(rev, analytics.VisitorsReport)
 		if err == nil {
 			err = write(out, totalsSchema(), func(w *file.Writer) error { return encodeTotals(w, rev) })
 		}
@@ -87,85 +80,28 @@ func WriteTotals(path string, rev analytics.Revision) error {
 }
 
 // encode writes a window file, and returns its footer.
-func encode(to io.Writer, rev analytics.Revision, rows iter.Seq2[analytics.Row, error]) (foot Footer, err error) {
+func encode[R any](to io.Writer, rev analytics.Revision, rows iter.Seq2[R, error]) (foot Footer, err error) {
+	d, report := analytics.DatasetOf[R]()
 	if !rev.TotalsOnly() {
 		rev.Rows = 0
 	}
-	if foot.Revision, err = checkedVisitors(rev); err != nil {
+	if foot.Revision, err = checkedOf(rev, report); err != nil {
 		return foot, err
 	}
-	if rev.TotalsOnly() {
+	if rev.TotalsOnly() && !d.Site {
+		foot.Table = TotalsTable
 		err = write(to, totalsSchema(), func(w *file.Writer) error { return encodeTotals(w, foot.Revision) })
 		return foot, err
 	}
-	err = encodeRows(to, visitors, &foot, rows, func(analytics.Row) error {
-		foot.Rows++
-		return nil
-	})
-	foot.Visitors = true
-	return foot, err
-}
-
-// WriteAgents is [Write] for the report of agents: rows come in the order of [analytics.AgentRow.Compare], so
-// that those of the site, which have no path, are first; Rows counts the others. If rev.Rows is
-// [analytics.TotalsOnlyRows], there are no others.
-func WriteAgents(path string, rev analytics.Revision, rows iter.Seq2[analytics.AgentRow, error],
-) (analytics.Revision, error) {
-	var foot Footer
-	err := create(path, func(out *os.File) (err error) {
-		foot, err = encodeAgents(out, rev, rows)
-		return err
-	})
-	return foot.Revision, err
-}
-
-func encodeAgents(to io.Writer, rev analytics.Revision, rows iter.Seq2[analytics.AgentRow, error],
-) (foot Footer, err error) {
-	if rev.Report != analytics.AgentsReport {
-		return foot, fmt.Errorf("%s: is not of the report %s", rev.Key, analytics.AgentsReport)
-	}
-	if !rev.TotalsOnly() {
-		rev.Rows = 0
-	}
-	if foot.Revision, err = checked(rev); err != nil {
-		return foot, err
-	}
-	return foot, encodeRows(to, agents, &foot, rows, func(row analytics.AgentRow) error {
-		switch {
-		case row.Path == "" && !row.Found:
-			return fmt.Errorf("agent %q: the site has no row of paths that were not found", row.Agent)
-		case row.Path == "":
-			foot.SiteRows++
-		case rev.TotalsOnly():
-			return fmt.Errorf("path %q: want no path where only totals were read", row.Path)
-		default:
-			foot.Rows++
-		}
-		return nil
-	})
-}
-
-// checkedVisitors is checked for a revision of the report of visitors.
-func checkedVisitors(rev analytics.Revision) (analytics.Revision, error) {
-	if rev.Report != analytics.VisitorsReport {
-		return rev, fmt.Errorf("%s: is not of the report %s", rev.Key, analytics.VisitorsReport)
-	}
-	return checked(rev)
-}
-
-// encodeRows writes a file of rows, each of which take accepts and counts in foot.
-func encodeRows[R any](to io.Writer, d *dataset[R], foot *Footer, rows iter.Seq2[R, error], take func(R) error) error {
-	return write(to, d.schema(), func(w *file.Writer) error {
+	foot.Table = d.Name
+	err = write(to, rowsSchema(&d.Shape), func(w *file.Writer) error {
 		enc := newEncoder(w, d, foot.Revision)
 		defer enc.release()
 		for row, err := range rows {
-			if err == nil {
-				err = take(row)
-			}
-			if err == nil {
-				err = enc.add(row)
-			}
 			if err != nil {
+				return err
+			}
+			if err := enc.add(row, &foot); err != nil {
 				return err
 			}
 		}
@@ -173,8 +109,17 @@ func encodeRows[R any](to io.Writer, d *dataset[R], foot *Footer, rows iter.Seq2
 			return err
 		}
 		foot.Checksum = enc.sum.String()
-		return writeMetadata(w, *foot)
+		return writeMetadata(w, foot)
 	})
+	return foot, err
+}
+
+// checkedOf is checked for a revision of a report.
+func checkedOf(rev analytics.Revision, report analytics.Report) (analytics.Revision, error) {
+	if rev.Report != report {
+		return rev, fmt.Errorf("%s: is not of the report %s", rev.Key, report)
+	}
+	return checked(rev)
 }
 
 // create makes path and lets fill write it, or removes it. The footer is written last, so that
@@ -246,59 +191,77 @@ func (o *output) finish() error {
 // encoder collects the rows of one row group column by column, and writes the
 // group when it is full.
 type encoder[R any] struct {
-	of     *dataset[R]
-	w      *file.Writer
-	before []fill // the columns left of path, the same in every row
-	after  []fill // those of the reading
-	group  rowGroup[R]
-	sum    analytics.Checksum
-	last   R
-	first  bool
+	of        *analytics.Dataset[R]
+	w         *file.Writer
+	before    []fill // the columns left of path, the same in every row
+	after     []fill // those of the reading
+	group     *rowGroup
+	sum       analytics.Checksum
+	row, last R
+	fields    analytics.Fields // of row
+	first     bool
 }
 
-func newEncoder[R any](w *file.Writer, d *dataset[R], rev analytics.Revision) *encoder[R] {
-	return &encoder[R]{of: d, w: w, before: keyFills(rev), after: readingFills(rev), group: d.groups.Get().(rowGroup[R]),
-		first: true}
+func newEncoder[R any](w *file.Writer, d *analytics.Dataset[R], rev analytics.Revision) *encoder[R] {
+	e := &encoder[R]{of: d, w: w, before: keyFills(rev), after: readingFills(rev), first: true}
+	e.fields = d.Fields(&e.row)
+	e.group = newGroup(e.fields)
+	return e
 }
 
 // release gives the memory back; the encoder cannot be used afterwards.
 func (e *encoder[R]) release() {
-	e.group.clear()
-	e.of.groups.Put(e.group)
+	groups.Put(e.group)
 	e.group = nil
 }
 
-// add takes one row, which must sort after the former one.
-func (e *encoder[R]) add(row R) error {
-	if bad := e.of.invalid(row); bad != "" {
-		return fmt.Errorf("%s: must be UTF-8", bad)
-	}
-	if !e.first {
-		switch c := e.of.compare(row, e.last); {
-		case c == 0:
-			return fmt.Errorf("%s: comes twice, each path must come once", e.of.name(row))
-		case c < 0:
-			return fmt.Errorf("%s: comes after %s, rows must be sorted by path", e.of.name(row), e.of.name(e.last))
+// add takes one row, which must sort after the former one, and counts it in foot.
+func (e *encoder[R]) add(row R, foot *Footer) error {
+	e.last, e.row = e.row, row
+	path := *e.fields.Texts[0]
+	if e.of.Check != nil {
+		if err := e.of.Check(row); err != nil {
+			return err
 		}
 	}
-	if rows, bytes := e.group.size(); rows == groupRows || bytes >= groupBytes {
+	switch {
+	case e.of.IsOfSite(path):
+		foot.SiteRows++
+	case foot.TotalsOnly():
+		return fmt.Errorf("path %q: want no path where only totals were read", path)
+	default:
+		foot.Rows++
+	}
+	for i, text := range e.fields.Texts {
+		if !utf8.ValidString(*text) {
+			return fmt.Errorf("%s %q: must be UTF-8", e.of.Columns[i].Name, *text)
+		}
+	}
+	if !e.first {
+		switch c := e.of.Compare(row, e.last); {
+		case c == 0:
+			return fmt.Errorf("%s: comes twice, each path must come once", e.of.Describe(row))
+		case c < 0:
+			return fmt.Errorf("%s: comes after %s, rows must be sorted by path", e.of.Describe(row), e.of.Describe(e.last))
+		}
+	}
+	if e.group.rows == groupRows || e.group.bytes >= groupBytes {
 		if err := e.flush(); err != nil {
 			return err
 		}
 	}
-	e.group.add(row)
-	e.last, e.first = row, false
-	e.of.sum(&e.sum, row)
+	e.group.add(e.fields)
+	e.first = false
+	e.of.Checksum(&e.sum, row)
 	return nil
 }
 
 // flush writes a row group, if there are rows.
 func (e *encoder[R]) flush() error {
-	rows, _ := e.group.size()
-	if rows == 0 {
+	if e.group.rows == 0 {
 		return nil
 	}
-	err := writeGroup(e.w, rows, slices.Concat(e.before, e.group.fills(), e.after))
+	err := writeGroup(e.w, e.group.rows, slices.Concat(e.before, e.group.fills(), e.after))
 	e.group.clear()
 	return err
 }
@@ -374,24 +337,21 @@ func values[T any](all []T) fill {
 	return func(cw file.ColumnChunkWriter, n int) error { return put(cw, all[:n]) }
 }
 
-// texts fills a column from strings that are stored in data one after the other,
-// each up to its place in ends.
-func texts(data []byte, ends []int) fill {
-	return func(cw file.ColumnChunkWriter, n int) error {
-		batch := make([]parquet.ByteArray, 0, batchRows)
-		begin := 0
-		for chunk := range slices.Chunk(ends[:n], batchRows) {
-			batch = batch[:0]
-			for _, end := range chunk {
-				batch = append(batch, data[begin:end])
-				begin = end
-			}
-			if err := put(cw, batch); err != nil {
-				return err
-			}
+// fill fills a column.
+func (t texts) fill(cw file.ColumnChunkWriter, n int) error {
+	batch := make([]parquet.ByteArray, 0, batchRows)
+	begin := 0
+	for chunk := range slices.Chunk(t.ends[:n], batchRows) {
+		batch = batch[:0]
+		for _, end := range chunk {
+			batch = append(batch, t.data[begin:end])
+			begin = end
 		}
-		return nil
+		if err := put(cw, batch); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 func put[T any](cw file.ColumnChunkWriter, batch []T) error {

@@ -303,8 +303,8 @@ func (b *Budget) throttle(ctx context.Context, resp *http.Response) error {
 	// Where several requests in flight are throttled, the budget is closed already: they are one
 	// step.
 	if wait <= 0 && !closed.After(now) {
-		wait = min(baseCooldown<<min(step, 4), maxCooldown)
 		step++
+		wait = clock.Backoff(baseCooldown, maxCooldown, 2, step)
 	}
 	if until := now.Add(wait); until.After(closed) {
 		if err := b.setCooldown(ctx, until, max(step, 1)); err != nil {

@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/app"
@@ -25,16 +26,33 @@ import (
 // archiveOptions are the flags of commands that answer questions from the archive.
 type archiveOptions struct {
 	window, project, archive string
-	asJSON, asCSV            bool
+	print                    formats
 }
+
+// formats are the flags of commands that print a table, JSON or CSV.
+type formats struct{ asJSON, asCSV bool }
+
+func (o *formats) flags(f *pflag.FlagSet, json, csv string) {
+	f.BoolVar(&o.asJSON, "json", false, json)
+	f.BoolVar(&o.asCSV, "csv", false, csv)
+}
+
+func (o formats) check() error {
+	if o.asJSON && o.asCSV {
+		return usageError{errors.New("--json, --csv: want one of the two")}
+	}
+	return nil
+}
+
+// plainCSV is what --csv of commands with paths does.
+const plainCSV = "print CSV with unmodified paths"
 
 func (o *archiveOptions) flags(cmd *cobra.Command, window string) {
 	f := cmd.Flags()
 	f.StringVar(&o.window, "window", window, "`kind` of window: day, week, month or Nd")
 	f.StringVar(&o.project, "project", "", "comma-separated `ids` (default: all in the archive)")
 	archiveFlag(f, &o.archive, "directory or s3://… (default DOCGAUGE_PARQUET_URL)")
-	f.BoolVar(&o.asJSON, "json", false, "print JSON")
-	f.BoolVar(&o.asCSV, "csv", false, "print CSV with unmodified paths")
+	o.print.flags(f, "print JSON", plainCSV)
 }
 
 // openedArchive is an archive and a selection from it.
@@ -47,8 +65,8 @@ type openedArchive struct {
 // openArchive checks the flags and opens the archive, for visitors and the reports that are named; the caller
 // closes it.
 func (a *Program) openArchive(o archiveOptions, reports ...analytics.Report) (out openedArchive, err error) {
-	if o.asJSON && o.asCSV {
-		return out, usageError{errors.New("--json, --csv: want one of the two")}
+	if err := o.print.check(); err != nil {
+		return out, err
 	}
 	if out.config, err = a.config(config.NeedNothing); err != nil {
 		return out, err
@@ -110,7 +128,7 @@ func (o neededArchive) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2
 
 // show prints reports as one table after the other, or as JSON or CSV. err is the error of the
 // reports that failed; it comes last.
-func show[Report any](w io.Writer, o archiveOptions, reports []Report, err error,
+func show[Report any](w io.Writer, o formats, reports []Report, err error,
 	csv func(io.Writer, []Report) error, table func(Report) error,
 ) error {
 	switch {

@@ -109,10 +109,13 @@ func (a *Program) check(ctx context.Context, asJSON bool) error {
 		}
 		c.found("key expiry", detail, err)
 	}
-	if asJSON {
-		if err := render.JSON(a.Out, c); err != nil {
-			return err
-		}
+	return c.end()
+}
+
+// end prints the findings as JSON, if those are wanted, and returns an error if one of them failed.
+func (c *checker) end() error {
+	if c.asJSON {
+		c.printed = render.JSON(c.program.Out, c)
 	}
 	if c.printed == nil && c.failed() {
 		return errReported

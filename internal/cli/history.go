@@ -97,7 +97,7 @@ func (a *Program) history(ctx context.Context, o historyOptions) (err error) {
 	}
 	if o.agent != "" {
 		all, err := query.AgentHistories(ctx, from, o.agent, q)
-		return show(a.Out, o.archive, all, asUsageError(err), agentHistoryCSV,
+		return show(a.Out, o.archive.print, all, asUsageError(err), agentHistoryCSV,
 			func(h query.AgentHistory) error { return printAgentHistory(a.Out, h, a.wording(from.config)) })
 	}
 	if o.archive.archive == "" { // the state is that of the configured archive
@@ -106,7 +106,7 @@ func (a *Program) history(ctx context.Context, o historyOptions) (err error) {
 		}
 	}
 	all, err := query.Histories(ctx, from, q)
-	return show(a.Out, o.archive, all, asUsageError(err), historyCSV,
+	return show(a.Out, o.archive.print, all, asUsageError(err), historyCSV,
 		func(h query.HistoryReport) error { return printHistory(a.Out, h, a.wording(from.config)) })
 }
 

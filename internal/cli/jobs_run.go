@@ -191,20 +191,16 @@ func (a *Program) printRun(r jobs.Result, w wording) error {
 		}
 	}
 	if changing > 0 {
-		fmt.Fprintf(a.Out, "%s just changed: a file counts once two scans saw it unchanged, which can be from %s on\n",
-			have(changing, "prompt file"), again.UTC().Format("15:04:05 UTC"))
+		verb := "have"
+		if changing == 1 {
+			verb = "has"
+		}
+		fmt.Fprintf(a.Out, "%s %s just changed: a file counts once two scans saw it unchanged, which can be from %s on\n",
+			format.Plural(changing, "prompt file"), verb, again.UTC().Format("15:04:05 UTC"))
 	}
 	if len(r.Planned) == 0 {
 		return nil
 	}
 	fmt.Fprintln(a.Out)
 	return table.Print(a.Out)
-}
-
-// have is "1 file has" or "2 files have".
-func have(n int, one string) string {
-	if n == 1 {
-		return "1 " + one + " has"
-	}
-	return format.Plural(n, one) + " have"
 }

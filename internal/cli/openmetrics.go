@@ -128,7 +128,7 @@ func (a *Program) openmetrics(ctx context.Context, t openmetricsOptions) (err er
 // options checks the flags.
 func (t openmetricsOptions) options(now time.Time) (o history.Options, err error) {
 	begin, end := analytics.Date(0), analytics.DateOf(now)
-	from, to, err := dateFlags(t.from, t.to)
+	from, to, err := dateFlags(t.from, t.to, "samples")
 	if err != nil {
 		return o, err
 	}

@@ -23,8 +23,8 @@ import (
 
 // outcomesOptions are the flags of outcomes.
 type outcomesOptions struct {
-	project       string
-	asJSON, asCSV bool
+	project string
+	print   formats
 }
 
 func (a *Program) outcomesCommand() *cobra.Command {
@@ -64,14 +64,13 @@ there is none. It sends no request, changes nothing, and can run beside serve.
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.project, "project", "", "comma-separated `ids` (default: all)")
-	f.BoolVar(&o.asJSON, "json", false, "print JSON, with the days of each effect")
-	f.BoolVar(&o.asCSV, "csv", false, "print CSV with unmodified paths")
+	o.print.flags(f, "print JSON, with the days of each effect", plainCSV)
 	return cmd
 }
 
 func (a *Program) outcomes(ctx context.Context, o outcomesOptions) (err error) {
-	if o.asJSON && o.asCSV {
-		return usageError{errors.New("--json, --csv: want one of the two")}
+	if err := o.print.check(); err != nil {
+		return err
 	}
 	c, err := a.config(config.NeedNothing)
 	if err != nil {
@@ -103,9 +102,9 @@ func (a *Program) outcomes(ctx context.Context, o outcomesOptions) (err error) {
 	switch {
 	case all.Merges == nil:
 		return err
-	case o.asJSON:
+	case o.print.asJSON:
 		return errors.Join(render.JSON(a.Out, all), err)
-	case o.asCSV:
+	case o.print.asCSV:
 		return errors.Join(outcomesCSV(a.Out, all.Merges), err)
 	}
 	return errors.Join(printOutcomes(a.Out, all, a.wording(c), a.now()), err)

@@ -38,9 +38,10 @@ func (a *Program) reportCommand() *cobra.Command {
 		Use:   "report",
 		Short: "write one HTML file that shows readers, pages and agent jobs",
 		Long: `report writes one HTML file with interactive charts: how many readers, how many
-of them AI, which pages rise and fall, how complete the data is, what the agent
-did, and the readers before and after each merge. It makes no network requests,
-so it can be mailed and opened anywhere.
+of them AI, which pages rise and fall, which assistants read and what they miss
+(with DOCGAUGE_REPORTS=visitors,agents), how complete the data is, what the
+agent did, and the readers before and after each merge. It makes no network
+requests, so it can be mailed and opened anywhere.
 
 It is made from the Parquet archive, DOCGAUGE_PARQUET_URL or --archive, and, if
 there is one, the state directory: no request is sent to the service, nothing is
@@ -77,7 +78,7 @@ func (a *Program) report(ctx context.Context, o reportOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	from, err := archiveAt(o.archive, c)
+	from, err := archiveAt(o.archive, c, analytics.AgentsReport)
 	if err != nil {
 		return err
 	}
@@ -85,11 +86,8 @@ func (a *Program) report(ctx context.Context, o reportOptions) (err error) {
 	q := web.ReportOptions{
 		Now: a.now(), Order: c.Projects, Names: c.ProjectNames, Pages: o.pages, Projects: coverage.List(o.project),
 	}
-	if q.From, q.To, err = dateFlags(o.from, o.to); err != nil {
+	if q.From, q.To, err = dateFlags(o.from, o.to, "windows"); err != nil {
 		return err
-	}
-	if q.From != nil && q.To != nil && *q.From >= *q.To {
-		return emptyRange(*q.From, *q.To, "windows")
 	}
 	if o.pages < 0 {
 		return usageError{fmt.Errorf("--pages %d: want 0 or more", o.pages)}
@@ -102,7 +100,7 @@ func (a *Program) report(ctx context.Context, o reportOptions) (err error) {
 		return asUsageError(err)
 	}
 	r.Version, r.Title = a.Version, o.title
-	if err := a.reportState(ctx, c, from, &r); err != nil {
+	if err := a.reportState(ctx, c, sinks.VisitorsOf(from), &r); err != nil {
 		return err
 	}
 	var page bytes.Buffer
@@ -150,10 +148,13 @@ func dateFlag(name, text string) (*analytics.Date, error) {
 	return &d, nil
 }
 
-// dateFlags reads the values of --from and --to.
-func dateFlags(fromText, toText string) (from, to *analytics.Date, err error) {
+// dateFlags reads the values of --from and --to, the first day after the days, windows or samples.
+func dateFlags(fromText, toText, what string) (from, to *analytics.Date, err error) {
 	if from, err = dateFlag("from", fromText); err == nil {
 		to, err = dateFlag("to", toText)
+	}
+	if err == nil && from != nil && to != nil && *from >= *to {
+		err = emptyRange(*from, *to, what)
 	}
 	return from, to, err
 }

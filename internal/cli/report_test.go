@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -18,6 +19,7 @@ import (
 	"github.com/docgauge/docgauge/internal/dev/webtest"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/sandbox"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // reported returns the output of report.
@@ -71,6 +73,18 @@ func TestReport(t *testing.T) {
 	text := webtest.Text(page)
 	for _, w := range []analytics.Window{{From: today - 1, To: today}, weekBefore(today)} {
 		checkPages(t, s, text, w)
+		agents, _, err := s.Agents(sandbox.DefaultProject, w)
+		check(t, err)
+		before, _, err := s.Agents(sandbox.DefaultProject, analytics.Window{From: w.From - 7, To: w.To - 7})
+		check(t, err)
+		of := func(a analytics.AgentRow) bool { return a.Agent == "Claude-User" }
+		now, then := agents[slices.IndexFunc(agents, of)], before[slices.IndexFunc(before, of)]
+		row := regexp.MustCompile(fmt.Sprintf(` Claude-User answers ai %s %s ([+−][\d.]+%% )?%s `,
+			format.Commas(now.Visitors), regexp.QuoteMeta(view.Signed(now.Visitors-then.Visitors)),
+			format.Commas(now.Requests)))
+		if !row.MatchString(text) {
+			t.Errorf("%s: no %s", w, row)
+		}
 	}
 }
 

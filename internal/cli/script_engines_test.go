@@ -30,10 +30,20 @@ func scriptCondition(name string) (bool, error) {
 	return engines.Has(program) || os.Getenv("CI") == "true", nil
 }
 
+// startEngine starts an engine in a new directory; it ends with the script.
+func startEngine[E interface{ Kill() error }](ts *testscript.TestScript, name string,
+	start func(dir string) (E, error)) E {
+	dir := ts.MkAbs(name)
+	ts.Check(os.MkdirAll(dir, 0o755))
+	engine, err := start(dir)
+	ts.Check(err)
+	ts.Defer(func() { _ = engine.Kill() })
+	return engine
+}
+
 // scriptClickHouse runs ClickHouse 18.16: clickhouse start sets
 // DOCGAUGE_CLICKHOUSE_DSN; clickhouse kill, and clickhouse start again.
 func scriptClickHouse(ts *testscript.TestScript, _ bool, args []string) {
-	dir := ts.MkAbs("clickhouse")
 	server := startedBy(ts).clickhouse
 	switch {
 	case args[0] == "kill":
@@ -41,11 +51,10 @@ func scriptClickHouse(ts *testscript.TestScript, _ bool, args []string) {
 	case server != nil:
 		ts.Check(server.Restart())
 	default:
-		ts.Check(os.MkdirAll(dir, 0o755))
-		server, err := engines.StartClickHouse(dir)
-		ts.Check(err)
+		server := startEngine(ts, "clickhouse", func(dir string) (*engines.ClickHouse, error) {
+			return engines.StartClickHouse(dir)
+		})
 		startedBy(ts).clickhouse = server
-		ts.Defer(func() { _ = server.Kill() })
 		ts.Setenv("DOCGAUGE_CLICKHOUSE_DSN", server.DSN("default"))
 	}
 }
@@ -142,11 +151,7 @@ func scriptMutate(ts *testscript.TestScript, _ bool, args []string) {
 // scriptS3 starts an S3 server with the bucket docs: s3 VARIABLE sets the
 // variable to its address.
 func scriptS3(ts *testscript.TestScript, _ bool, args []string) {
-	dir := ts.MkAbs("s3")
-	ts.Check(os.MkdirAll(dir, 0o755))
-	server, err := engines.StartS3(dir)
-	ts.Check(err)
-	ts.Defer(func() { _ = server.Kill() })
+	server := startEngine(ts, "s3", engines.StartS3)
 	ts.Check(server.CreateBucket(context.Background(), "docs"))
 	ts.Setenv("AWS_ACCESS_KEY_ID", server.AccessKey)
 	ts.Setenv("AWS_SECRET_ACCESS_KEY", server.SecretKey)
@@ -162,11 +167,7 @@ func scriptPushgateway(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Check(startedBy(ts).pushgateway.Kill())
 		return
 	}
-	dir := ts.MkAbs("pushgateway")
-	ts.Check(os.MkdirAll(dir, 0o755))
-	server, err := engines.StartPushgateway(dir)
-	ts.Check(err)
-	ts.Defer(func() { _ = server.Kill() })
+	server := startEngine(ts, "pushgateway", engines.StartPushgateway)
 	startedBy(ts).pushgateway = server
 	ts.Setenv("GATEWAY", server.URL)
 }
@@ -174,11 +175,7 @@ func scriptPushgateway(ts *testscript.TestScript, _ bool, args []string) {
 // scriptNodeExporter runs a node_exporter: its metrics are at $NODE, it reads the
 // textfiles in $TEXTFILES.
 func scriptNodeExporter(ts *testscript.TestScript, _ bool, _ []string) {
-	dir := ts.MkAbs("node")
-	ts.Check(os.MkdirAll(dir, 0o755))
-	server, err := engines.StartNodeExporter(dir)
-	ts.Check(err)
-	ts.Defer(func() { _ = server.Kill() })
+	server := startEngine(ts, "node", engines.StartNodeExporter)
 	ts.Setenv("NODE", server.URL)
 	ts.Setenv("TEXTFILES", server.Dir)
 }

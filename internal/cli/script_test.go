@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -34,8 +35,14 @@ import (
 	"github.com/docgauge/docgauge/internal/state"
 )
 
+// atOnce is how many scripts and tests run at a time: most wait, for time, engines and processes.
+const atOnce = "4"
+
 // TestMain makes the test binary the docgauge of the scripts and kill tests.
 func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", atOnce); err != nil { // -parallel is read later, and wins
+		panic(err)
+	}
 	testscript.Main(sharing{m}, map[string]func(){
 		"docgauge": func() {
 			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -21,8 +21,8 @@ import (
 
 // siteAgentsOptions are the flags of site agents.
 type siteAgentsOptions struct {
-	class         string
-	asJSON, asCSV bool
+	class string
+	print formats
 }
 
 func (a *Program) siteAgentsCommand() *cobra.Command {
@@ -57,8 +57,8 @@ agent from elsewhere is spoofed, and counts nowhere.`,
   docgauge site agents --csv >agents.csv`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, args []string) error {
-			if o.asJSON && o.asCSV {
-				return usageError{errors.New("--json, --csv: want one of the two")}
+			if err := o.print.check(); err != nil {
+				return err
 			}
 			if o.class != "" && !slices.Contains(agents.Classes, agents.Class(o.class)) {
 				return usageError{fmt.Errorf("--class %.40q: want one of %s", o.class, classList())}
@@ -71,8 +71,7 @@ agent from elsewhere is spoofed, and counts nowhere.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.class, "class", "", "only the agents of a `class`: "+classList())
-	f.BoolVar(&o.asJSON, "json", false, "print JSON")
-	f.BoolVar(&o.asCSV, "csv", false, "print CSV")
+	o.print.flags(f, "print JSON", "print CSV")
 	return cmd
 }
 
@@ -137,9 +136,9 @@ func (a *Program) siteAgents(o siteAgentsOptions, userAgents []string) error {
 		}
 	}
 	switch {
-	case o.asJSON:
+	case o.print.asJSON:
 		return render.JSON(a.Out, rows)
-	case o.asCSV:
+	case o.print.asCSV:
 		return render.CSV(a.Out, agentCSV(rows))
 	case len(userAgents) > 0:
 		return printClassified(a.Out, rows)

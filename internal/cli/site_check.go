@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/site"
 	"github.com/docgauge/docgauge/internal/site/facts"
@@ -78,15 +77,7 @@ func (a *Program) siteCheck(ctx context.Context, asJSON bool) error {
 			c.found(name, o.Addresses[0], err)
 		}
 	}
-	if asJSON {
-		if err := render.JSON(a.Out, c); err != nil {
-			return err
-		}
-	}
-	if c.printed == nil && c.failed() {
-		return errReported
-	}
-	return c.printed
+	return c.end()
 }
 
 // foundLog adds what a log looks like, or why it cannot be read.

@@ -22,7 +22,7 @@ import (
 type siteCountOptions struct {
 	from, to, by, project string
 	n                     int
-	asJSON, asCSV         bool
+	print                 formats
 }
 
 func (a *Program) siteCountCommand() *cobra.Command {
@@ -67,7 +67,7 @@ not over days.
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if (o.asCSV || o.asJSON) && !cmd.Flags().Changed("number") {
+			if (o.print.asCSV || o.print.asJSON) && !cmd.Flags().Changed("number") {
 				o.n = math.MaxInt - 1
 			}
 			return a.siteCount(cmd.Context(), o, args, cmd.InOrStdin())
@@ -79,8 +79,7 @@ not over days.
 	f.StringVar(&o.by, "by", "page", "`list`: page, agent or day")
 	f.IntVarP(&o.n, "number", "n", 20, "pages to list; --csv and --json: all")
 	f.StringVar(&o.project, "project", "", "one `project` of DOCGAUGE_SITE_PROJECTS")
-	f.BoolVar(&o.asJSON, "json", false, "print everything as JSON")
-	f.BoolVar(&o.asCSV, "csv", false, "print the list as CSV")
+	o.print.flags(f, "print everything as JSON", "print the list as CSV")
 	return cmd
 }
 
@@ -93,18 +92,16 @@ func (a *Program) siteCount(ctx context.Context, o siteCountOptions, paths []str
 	switch {
 	case !ok:
 		return usageError{fmt.Errorf("--by %.40q: want page, agent or day", o.by)}
-	case o.asJSON && o.asCSV:
-		return usageError{errors.New("--json, --csv: want one of the two")}
 	case o.n < 1:
 		return usageError{fmt.Errorf("-n %d: want 1 or more", o.n)}
 	}
-	options := site.Options{Project: o.project, ByDay: o.by == "day", Now: analytics.DateOf(a.now()), Stdin: stdin}
-	var err error
-	if options.From, options.To, err = dateFlags(o.from, o.to); err != nil {
+	if err := o.print.check(); err != nil {
 		return err
 	}
-	if options.From != nil && options.To != nil && *options.From >= *options.To {
-		return emptyRange(*options.From, *options.To, "last that is counted")
+	options := site.Options{Project: o.project, ByDay: o.by == "day", Now: analytics.DateOf(a.now()), Stdin: stdin}
+	var err error
+	if options.From, options.To, err = dateFlags(o.from, o.to, "last that is counted"); err != nil {
+		return err
 	}
 	c, err := a.config(config.NeedNothing)
 	if err != nil {
@@ -127,10 +124,10 @@ func (a *Program) siteCount(ctx context.Context, o siteCountOptions, paths []str
 	left := max(0, len(rows)-1-o.n)
 	rows = rows[:len(rows)-left]
 	switch {
-	case o.asJSON:
+	case o.print.asJSON:
 		r.Pages = r.Pages[:min(o.n, len(r.Pages))]
 		return render.JSON(a.Out, r)
-	case o.asCSV:
+	case o.print.asCSV:
 		return render.CSV(a.Out, rows)
 	}
 	return printCount(a.Out, r, rows, left)

@@ -66,7 +66,7 @@ a spreadsheet as text.
   docgauge top --misses --window month
   docgauge top --project prj_a --at 2026-11-02 --csv >pages.csv`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if (o.archive.asCSV || o.archive.asJSON) && !cmd.Flags().Changed("number") {
+			if (o.archive.print.asCSV || o.archive.print.asJSON) && !cmd.Flags().Changed("number") {
 				o.n = math.MaxInt
 			}
 			if o.agents() {
@@ -115,7 +115,7 @@ func (a *Program) top(ctx context.Context, o topOptions) (err error) {
 	defer func() { err = errors.Join(err, from.Close()) }()
 	q.Selection = from.selection
 	reports, err := query.Top(ctx, from, q)
-	return show(a.Out, o.archive, reports, asUsageError(err), topCSV,
+	return show(a.Out, o.archive.print, reports, asUsageError(err), topCSV,
 		func(r query.TopReport) error {
 			if err := printPages(a.Out, r, a.wording(from.config)); err != nil || r.Changes == nil ||
 				r.List != query.MostRead {
@@ -158,9 +158,9 @@ func printPages(w io.Writer, r query.TopReport, words wording) error {
 // printHeading says which window it is, and how many readers the site had.
 func printHeading(text *render.Text, r query.TopReport, words wording) {
 	line := func(format string, args ...any) { text.Line(2, format, args...) }
-	title := fmt.Sprintf("%s: %s %s, %s", words.names.Of(r.Project), r.Granularity, words.days(r.Key), r.StateText())
+	var former *analytics.Key
 	if r.Previous != nil {
-		title += ", compared with " + words.days(r.Previous.Key)
+		former = &r.Previous.Key
 	}
 	site := func(a analytics.Audience, noun string) string {
 		now := r.Totals.Of(a)
@@ -170,13 +170,11 @@ func printHeading(text *render.Text, r query.TopReport, words wording) {
 		return fmt.Sprintf("%s %s (%s)", format.Commas(now), noun,
 			percentText(query.Percent(r.Previous.Totals.Of(a), now)))
 	}
-	line("%s", title)
+	line("%s", words.compared(r.Key, r.StateText(), former))
 	line("%s: %s, %s", site(analytics.Everyone, "readers"), site(analytics.Human, "human"), site(analytics.AI, "AI"))
 	switch {
 	case r.Previous == nil:
-		former := r.Key
-		former.Window = r.Granularity.ComparedWith(r.Window)
-		line("The archive lacks %s: there is nothing to compare with.", words.days(former))
+		line("%s", words.nothingToCompare(r.Key))
 	case r.Changes == nil:
 		line("Of %s only the totals are known: the pages cannot be compared.", words.days(r.Previous.Key))
 	}

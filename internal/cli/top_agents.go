@@ -57,36 +57,24 @@ func (a *Program) topAgents(ctx context.Context, o topOptions, by bool) (err err
 	defer func() { err = errors.Join(err, from.Close()) }()
 	q.Selection = from.selection
 	reports, err := query.Agents(ctx, from, q)
-	return show(a.Out, o.archive, reports, asUsageError(err), agentsCSV,
+	return show(a.Out, o.archive.print, reports, asUsageError(err), agentsCSV,
 		func(r query.AgentsReport) error { return printAgentList(a.Out, r, a.wording(from.config)) })
-}
-
-// agentRules say how the numbers of each list may be used.
-var agentRules = map[query.AgentList]string{
-	query.SiteAgents: "Readers are never added up. Where an operator fetches pages (classes answers, search and " +
-		"training), its readers are the few addresses it fetches from: compare requests.",
-	query.AgentPages: "Readers are never added up. Of an agent whose operator fetches pages, they are the few " +
-		"addresses it fetches from: compare requests.",
-	query.Misses: "Asked for by agents from two networks or more, and not there. The requests are those of all " +
-		"agents; the nearest page is only the most similar path.",
 }
 
 // printAgentList prints the list of one project.
 func printAgentList(w io.Writer, r query.AgentsReport, words wording) error {
 	text := render.NewText(w)
-	title := fmt.Sprintf("%s: %s %s, %s", words.names.Of(r.Project), r.Granularity, words.days(r.Key), r.StateText())
+	var former *analytics.Key
 	if r.Previous != nil {
-		title += ", compared with " + words.days(r.Previous.Key)
+		former = &r.Previous.Key
 	}
-	text.Line(2, "%s", title)
+	text.Line(2, "%s", words.compared(r.Key, r.StateText(), former))
 	subject := map[query.AgentList]string{query.SiteAgents: "Agents that read the site: %s.",
 		query.AgentPages: "Pages that " + r.Agent + " read: %s.",
 		query.Misses:     "Paths that agents asked for and that are not there: %s."}[r.List]
 	text.Line(2, subject, format.Commas(r.Count))
 	if r.Previous == nil {
-		former := r.Key
-		former.Window = r.Granularity.ComparedWith(r.Window)
-		text.Line(2, "The archive lacks %s: there is nothing to compare with.", words.days(former))
+		text.Line(2, "%s", words.nothingToCompare(r.Key))
 	}
 	if len(r.Agents)+len(r.Misses) > 0 {
 		text.Line(0, "")
@@ -94,7 +82,7 @@ func printAgentList(w io.Writer, r query.AgentsReport, words wording) error {
 			return err
 		}
 		text.Line(0, "")
-		text.Line(2, "%s", agentRules[r.List])
+		text.Line(2, "%s", r.List.Rule())
 	}
 	for i, name := range r.Gone {
 		if i == 0 {

@@ -40,6 +40,21 @@ func (w wording) window(k analytics.Key) string {
 	return text
 }
 
+// compared is the title of a window that is compared with a former one, or with none.
+func (w wording) compared(k analytics.Key, state string, former *analytics.Key) string {
+	text := fmt.Sprintf("%s: %s %s, %s", w.names.Of(k.Project), k.Granularity, w.days(k), state)
+	if former != nil {
+		text += ", compared with " + w.days(*former)
+	}
+	return text
+}
+
+// nothingToCompare says that the archive lacks the window that one is compared with.
+func (w wording) nothingToCompare(k analytics.Key) string {
+	k.Window = k.Granularity.ComparedWith(k.Window)
+	return "The archive lacks " + w.days(k) + ": there is nothing to compare with."
+}
+
 // granularity names a kind of windows: day, agents day.
 func granularity(report analytics.Report, g analytics.Granularity) string {
 	if report == analytics.VisitorsReport {

@@ -7,6 +7,7 @@ package clock
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
@@ -37,6 +38,13 @@ func Seconds(d time.Duration) float64 {
 // Jitter returns d plus or minus up to a fifth, so that clients that failed
 // together do not come back together.
 func Jitter(d time.Duration) time.Duration { return d*4/5 + rand.N(d*2/5+1) }
+
+// Backoff returns the pause after so many consecutive failures: first, and growth times as long after each further
+// one, up to most (first if that is longer).
+func Backoff(first, most time.Duration, growth float64, failures int) time.Duration {
+	grown := float64(first) * math.Pow(growth, float64(max(failures-1, 0)))
+	return max(first, time.Duration(min(grown, float64(most))))
+}
 
 // Outlive returns a context that ends after limit, or grace after ctx has ended,
 // whichever comes first, so that work in progress at a stop is finished and not

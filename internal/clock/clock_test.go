@@ -144,3 +144,14 @@ func TestSeconds(t *testing.T) {
 		}
 	}
 }
+
+func TestBackoff(t *testing.T) {
+	for failures, want := range map[int]time.Duration{0: 10, 1: 10, 2: 20, 5: 160, 6: 300, 5000: 300} {
+		if got := clock.Backoff(10*time.Second, 300*time.Second, 2, failures); got != want*time.Second {
+			t.Errorf("after %d failures: %v, want %v s", failures, got, int(want))
+		}
+	}
+	if got := clock.Backoff(time.Hour, time.Minute, 1.5, 2); got != time.Hour {
+		t.Errorf("the first is longer than most: %v", got)
+	}
+}

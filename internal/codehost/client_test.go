@@ -195,7 +195,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestTokens: a token goes to its own host alone, over no redirect, and into no error.
+// TestTokens: a token goes to its own host alone, over no redirect, and into no error or URL.
 func TestTokens(t *testing.T) {
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		t.Errorf("a redirect to %s was followed with %v", r.URL, r.Header)
@@ -236,6 +236,19 @@ func TestTokens(t *testing.T) {
 			if said := fmt.Sprintf("%v %v %+v %+v", err, fileErr, pr, c); err == nil || fileErr == nil ||
 				strings.Contains(said, "token-of") {
 				t.Errorf("%d from %s: %s", code, link, said)
+			}
+		}
+		for kind, project := range projects {
+			o, err := codehost.NewOpener(kind, project, one.URL, fixed("token-of-one"), nil)
+			check(t, err)
+			if err := o.Check(t.Context()); err == nil || strings.Contains(err.Error(), "token-of") {
+				t.Errorf("%d from %s: %v", code, kind, err)
+			}
+			if code < 300 || code >= 400 {
+				continue // it is tried again, and is slow
+			}
+			if _, err := o.Open(t.Context(), proposed("a")); err == nil || strings.Contains(err.Error(), "token-of") {
+				t.Errorf("%d from %s: %v", code, kind, err)
 			}
 		}
 	}

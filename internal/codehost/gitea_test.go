@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
 
@@ -39,22 +37,12 @@ func TestGiteaLife(t *testing.T) {
 	w := &wire{untagged: true, answers: map[string]string{
 		gtPull: titled("WIP: pages", "open", "a", ""), gtReviews: "[]", gtStatus("a"): `{"state":"","total_count":0}`,
 	}}
-	c := client(t, w)
 	pr := journal.PullRequest{Link: gtLink, Project: "prj_a"}
 	want := journal.PullRequest{
 		Link: gtLink, Project: "prj_a", Host: "gitea", Repository: "acme/docs", Number: 7, State: journal.PullDraft,
 		Author: "agent", Created: at(0), Files: 3, Additions: 20, Deletions: 4, Commit: "a", Answered: now,
 	}
-	step := func(name string, asked ...string) {
-		t.Helper()
-		pr = read(t, c, pr)
-		got := pr
-		got.ETags = nil
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
-		w.want(t, asked...)
-	}
+	step := life(t, w, &pr, &want)
 	step("draft", gtPull, gtReviews, gtStatus("a"))
 
 	w.answers[gtPull] = titled("pages", "open", "b", `,"requested_reviewers":[{"login":"ann"}]`)

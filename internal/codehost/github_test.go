@@ -2,14 +2,11 @@ package codehost_test
 
 import (
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
@@ -117,27 +114,13 @@ func TestGitHubLife(t *testing.T) {
 		ghChecks("a"):   `{"total_count":0,"check_runs":[]}`,
 		ghStatuses("a"): `{"state":"pending","total_count":0}`, ghStatuses("b"): `{"state":"pending","total_count":0}`,
 	}}
-	c := client(t, w)
 	pr := journal.PullRequest{Link: ghLink, Project: "prj_a", State: journal.PullUnknown, Problem: "kept"}
 	want := journal.PullRequest{
 		Link: ghLink, Project: "prj_a", Host: "github", Repository: "acme/docs", Number: 7, State: journal.PullDraft,
 		Author:  "agent",
 		Problem: "kept", Created: at(0), Files: 3, Additions: 20, Deletions: 4, Commit: "a", Answered: now,
 	}
-	step := func(name string, asked ...string) {
-		t.Helper()
-		former, tags := pr, maps.Clone(pr.ETags)
-		pr = read(t, c, pr)
-		got := pr
-		got.ETags = nil
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
-		if !maps.Equal(former.ETags, tags) {
-			t.Errorf("%s: the former's ETags were changed", name)
-		}
-		w.want(t, asked...)
-	}
+	step := life(t, w, &pr, &want)
 	step("draft", ghPull, ghReviews, ghChecks("a"), ghStatuses("a"))
 	step("unchanged", ghPull+"=304", ghReviews+"=304", ghChecks("a")+"=304", ghStatuses("a")+"=304")
 
@@ -195,18 +178,24 @@ func TestGitHubLife(t *testing.T) {
 	step("unchanged", ghPull+"=304")
 }
 
-// TestGitHubFirstSight: one that ended before it was ever read is known whole after one read.
-func TestGitHubFirstSight(t *testing.T) {
-	w := &wire{answers: map[string]string{
-		ghPull:    pull("closed", "b", `,"draft":true,"closed_at":"2026-10-05T00:50:00Z"`),
-		ghReviews: list(review("APPROVED", 13, "bob")),
-	}}
-	pr := read(t, client(t, w), journal.PullRequest{Link: ghLink})
-	if pr.State != journal.PullClosed || !pr.FirstReview.Equal(at(13)) || !pr.Ready.IsZero() ||
-		!pr.Ended().Equal(at(50)) {
-		t.Errorf("%+v", pr)
+// TestFirstSight: one that ended, as a draft, before it was ever read is known whole after one read.
+func TestFirstSight(t *testing.T) {
+	for link, answers := range map[string]map[string]string{
+		ghLink: {ghPull: pull("closed", "b", `,"draft":true,"closed_at":"2026-10-05T00:50:00Z"`),
+			ghReviews: list(review("APPROVED", 12, "bob"))},
+		glLink: {glPull: merge("closed", `,"draft":true,"closed_at":"2026-10-05T00:50:00Z"`),
+			glNotes: list(note("x", 12, "ann", ""))},
+	} {
+		w := &wire{answers: answers}
+		pr := read(t, client(t, w), journal.PullRequest{Link: link})
+		if pr.State != journal.PullClosed || !pr.FirstReview.Equal(at(12)) || !pr.Ready.IsZero() ||
+			!pr.Ended().Equal(at(50)) {
+			t.Errorf("%+v", pr)
+		}
+		if link == ghLink {
+			w.want(t, ghPull, ghReviews)
+		}
 	}
-	w.want(t, ghPull, ghReviews)
 }
 
 // TestGitHubPages: long lists are read to their end or bound, and never taken for unchanged

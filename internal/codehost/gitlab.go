@@ -40,18 +40,7 @@ type gitlabPull struct {
 	} `json:"head_pipeline"`
 }
 
-type gitlabEvent struct {
-	State   string    `json:"state"`
-	Created time.Time `json:"created_at"`
-}
-
-type gitlabFile struct {
-	New  string `json:"new_path"`
-	Old  string `json:"old_path"`
-	Diff string `json:"diff"`
-}
-
-// readGitLab is readGitHub for merge requests.
+// readGitLab is readAtRepos for merge requests.
 func (r *reading) readGitLab(ctx context.Context) error {
 	path := r.root(r.pr.Repository) + "/merge_requests/" + strconv.Itoa(r.pr.Number)
 	var p gitlabPull
@@ -87,7 +76,7 @@ func (r *reading) readGitLab(ctx context.Context) error {
 		}
 	}
 	if r.wants(keyEvents) {
-		events, _, err := list[gitlabEvent](ctx, r, keyEvents, path+"/resource_state_events", maxEntries)
+		events, _, err := list[event](ctx, r, keyEvents, path+"/resource_state_events", maxEntries)
 		if err = r.unlessHidden(keyEvents, err); err != nil {
 			return err
 		}
@@ -97,26 +86,7 @@ func (r *reading) readGitLab(ctx context.Context) error {
 			}
 		}
 	}
-	if r.pr.State != journal.PullMerged || !r.wants(keyFiles) {
-		return nil
-	}
-	files, changed, err := list[gitlabFile](ctx, r, keyFiles, path+"/diffs", journal.MaxChanged)
-	if err = r.unlessHidden(keyFiles, err); err != nil || !changed {
-		return err
-	}
-	r.pr.Changed, r.pr.Additions, r.pr.Deletions = nil, 0, 0
-	for _, f := range files {
-		r.addChanged(f.New, f.Old)
-		for line := range strings.Lines(f.Diff) {
-			switch line[0] {
-			case '+':
-				r.pr.Additions++
-			case '-':
-				r.pr.Deletions++
-			}
-		}
-	}
-	return nil
+	return r.readFiles(ctx, path+"/diffs")
 }
 
 func (r *reading) gitlabPull(p *gitlabPull) bool {

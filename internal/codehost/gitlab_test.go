@@ -6,12 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
 
 const (
+	glLink      = "https://gitlab.com/acme/team/docs/-/merge_requests/7"
 	glPull      = "/api/v4/projects/acme%2Fteam%2Fdocs/merge_requests/7"
 	glApprovals = glPull + "/approvals"
 	glNotes     = glPull + "/notes?per_page=100&page=1"
@@ -42,23 +41,13 @@ func TestGitLabLife(t *testing.T) {
 		// It became ready after the merge request was read, and before the notes were.
 		glNotes: list(note("marked this merge request as **ready**", 10, "bob", `,"system":true`)),
 	}}
-	c := client(t, w)
-	pr := journal.PullRequest{Link: "https://gitlab.com/acme/team/docs/-/merge_requests/7", Project: "prj_a"}
+	pr := journal.PullRequest{Link: glLink, Project: "prj_a"}
 	want := journal.PullRequest{
 		Link: pr.Link, Project: "prj_a", Host: "gitlab", Repository: "acme/team/docs", Number: 7,
 		State: journal.PullDraft, Author: "agent",
 		Created: at(0), Files: 3, Commit: "a", Answered: now,
 	}
-	step := func(name string, asked ...string) {
-		t.Helper()
-		pr = read(t, c, pr)
-		got := pr
-		got.ETags = nil
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
-		w.want(t, asked...)
-	}
+	step := life(t, w, &pr, &want)
 	step("draft", glPull, glApprovals, glNotes, glEvents)
 	step("unchanged", glPull+"=304", glApprovals+"=304", glNotes+"=304")
 
@@ -102,17 +91,4 @@ func TestGitLabLife(t *testing.T) {
 	want.Changed = []string{"a.mdx", "new.mdx", "old.mdx"}
 	step("merged", glPull, glApprovals, glDiffs)
 	step("unchanged", glPull+"=304")
-}
-
-// TestGitLabFirstSight: one that was closed as a draft was never ready.
-func TestGitLabFirstSight(t *testing.T) {
-	w := &wire{answers: map[string]string{
-		glPull:  merge("closed", `,"draft":true,"closed_at":"2026-10-05T00:50:00Z"`),
-		glNotes: list(note("x", 12, "ann", "")),
-	}}
-	pr := read(t, client(t, w), journal.PullRequest{Link: "https://gitlab.com/acme/team/docs/-/merge_requests/7"})
-	if pr.State != journal.PullClosed || !pr.FirstReview.Equal(at(12)) || !pr.Ready.IsZero() ||
-		!pr.Ended().Equal(at(50)) {
-		t.Errorf("%+v", pr)
-	}
 }

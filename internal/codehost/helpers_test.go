@@ -3,10 +3,13 @@ package codehost_test
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/codehost"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
@@ -90,6 +93,26 @@ func read(t *testing.T, c *codehost.Client, former journal.PullRequest) journal.
 		t.Fatal(err)
 	}
 	return pr
+}
+
+// life returns a step in the life of a pull request: it reads pr once more, and fails unless it is as wanted then,
+// after requests of these, in this order.
+func life(t *testing.T, w *wire, pr, want *journal.PullRequest) func(name string, asked ...string) {
+	c := client(t, w)
+	return func(name string, asked ...string) {
+		t.Helper()
+		former, tags := *pr, maps.Clone(pr.ETags)
+		*pr = read(t, c, *pr)
+		got := *pr
+		got.ETags = nil
+		if diff := cmp.Diff(*want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		if !maps.Equal(former.ETags, tags) {
+			t.Errorf("%s: the former's ETags were changed", name)
+		}
+		w.want(t, asked...)
+	}
 }
 
 // at is a time of the host, some minutes after midnight.

@@ -57,7 +57,7 @@ var Hosts = []Host{
 		user: "x-access-token", accept: "application/vnd.github+json", quota: "X-Ratelimit-",
 		pageSize: "per_page=100", perPage: 100,
 		link: regexp.MustCompile(`^/([A-Za-z0-9][\w.-]*/[\w.-]+)/pull/([1-9]\d{0,9})(?:/.*)?$`),
-		root: reposRoot, file: reposFile, read: (*reading).readGitHub,
+		root: reposRoot, file: reposFile, read: (*reading).readAtRepos,
 		find: findOnGitHub, open: openAtRepos, rights: rightsAtRepos,
 	},
 	{
@@ -73,7 +73,7 @@ var Hosts = []Host{
 		Name: gitea, Title: "Gitea", API: "https://codeberg.org/api/v1", Suffix: "/api/v1",
 		user: "x-access-token", accept: "application/json", quota: "X-Ratelimit-", pageSize: "limit=50",
 		link: regexp.MustCompile(`^/([\w.-]+/[\w.-]+)/pulls/([1-9]\d{0,9})(?:/.*)?$`),
-		root: reposRoot, file: reposFile, read: (*reading).readGitea,
+		root: reposRoot, file: reposFile, read: (*reading).readAtRepos,
 		find: findOnGitea, open: openAtRepos, rights: rightsAtRepos,
 	},
 }

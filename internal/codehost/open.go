@@ -96,7 +96,6 @@ func (o *Opener) readToken() (string, error) {
 // open one. Where an answer does not say whether it was opened, it is looked for again first, so that
 // it is never opened twice: neither here nor after a crash, when Open is called again.
 func (o *Opener) Open(ctx context.Context, p Proposal) (link string, err error) {
-	pause := firstPause
 	for n := 1; ; n++ {
 		link, err = o.find(ctx, o, p)
 		if err == nil && link == "" {
@@ -104,10 +103,9 @@ func (o *Opener) Open(ctx context.Context, p Proposal) (link string, err error) 
 			link, err = o.open(ctx, o, p)
 		}
 		least, again := again(err, n)
-		if err == nil || !again || clock.Sleep(ctx, max(pause, least)) != nil {
+		if err == nil || !again || clock.Sleep(ctx, max(clock.Backoff(firstPause, maxPause, 4, n), least)) != nil {
 			break
 		}
-		pause *= 4
 	}
 	if err == nil && analytics.SafeLink(link) == "" {
 		err = fmt.Errorf("pull request: want a link with https (html_url, web_url), got %.100q", link)

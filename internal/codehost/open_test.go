@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -215,30 +214,6 @@ func TestHostFaults(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// TestTokenStaysWithItsHost: a redirect is not followed, whatever its status.
-func TestTokenStaysWithItsHost(t *testing.T) {
-	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		t.Errorf("a redirect to %s was followed with %v", r.URL, r.Header)
-	}))
-	defer elsewhere.Close()
-	for _, status := range []int{301, 302, 303, 307, 308} {
-		host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Header.Get("Authorization") != "Bearer "+hostToken || strings.Contains(r.URL.String(), hostToken) {
-				t.Errorf("%s with %v", r.URL, r.Header)
-			}
-			http.Redirect(w, r, elsewhere.URL+r.URL.Path, status)
-		}))
-		for kind, project := range projects {
-			o, err := codehost.NewOpener(kind, project, host.URL, fixed(hostToken), nil)
-			check(t, err)
-			if _, err := o.Open(t.Context(), proposed("a")); err == nil || o.Check(t.Context()) == nil {
-				t.Errorf("%s, %d: %v", kind, status, err)
-			}
-		}
-		host.Close()
 	}
 }
 

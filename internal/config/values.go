@@ -54,20 +54,36 @@ var spanBack = regexp.MustCompile(`^(\d{1,4})([dwmy])$`)
 // Projects are the ids of the projects.
 type Projects []string
 
-func (ps *Projects) Decode(s string) error {
-	var out Projects
-	for _, id := range split(s) {
-		if analytics.CheckProject(id) != nil {
-			return fmt.Errorf("project id %.140q: want 1 to 128 letters, digits, - or _", id)
-		}
-		if slices.Contains(out, id) {
-			return fmt.Errorf("project id %q: listed twice", id)
-		}
-		out = append(out, id)
-	}
-	*ps = out
-	return nil
+func (ps *Projects) Decode(s string) (err error) {
+	*ps, err = listOf("project id", s, checkProject, isItself)
+	return err
 }
+
+// checkProject returns the id of a project, or an error.
+func checkProject(id string) (string, error) {
+	if analytics.CheckProject(id) != nil {
+		return "", fmt.Errorf("project id %.140q: want 1 to 128 letters, digits, - or _", id)
+	}
+	return id, nil
+}
+
+// listOf reads the elements of a comma-separated list. Of none has two the same name.
+func listOf[T any](kind, s string, read func(string) (T, error), name func(T) string) (out []T, err error) {
+	var names []string
+	for _, part := range split(s) {
+		one, err := read(part)
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains(names, name(one)) {
+			return nil, fmt.Errorf("%s %q: listed twice", kind, name(one))
+		}
+		out, names = append(out, one), append(names, name(one))
+	}
+	return out, nil
+}
+
+func isItself[T ~string](name T) string { return string(name) }
 
 // split returns the elements of a comma-separated list.
 func split(s string) []string {
@@ -89,11 +105,12 @@ func (n *ProjectNames) Decode(s string) error {
 	for _, part := range split(s) {
 		id, name, ok := strings.Cut(part, "=")
 		id, name = strings.TrimSpace(id), strings.TrimSpace(name)
+		_, bad := checkProject(id)
 		switch {
 		case !ok:
 			return fmt.Errorf("%.140q: want prj_a=Product docs,prj_b=…", part)
-		case analytics.CheckProject(id) != nil:
-			return fmt.Errorf("project id %.140q: want 1 to 128 letters, digits, - or _", id)
+		case bad != nil:
+			return bad
 		case out[id] != "":
 			return fmt.Errorf("project id %q: named twice", id)
 		case name == "", len(name) > maxName, !utf8.ValidString(name), strings.ContainsFunc(name, unicode.IsControl):
@@ -138,20 +155,10 @@ func (h *Hosts) Decode(s string) error {
 // Windows are the granularities to export.
 type Windows []analytics.Spec
 
-func (w *Windows) Decode(s string) error {
-	var out Windows
-	for _, part := range split(s) {
-		spec, err := analytics.ParseSpec(part)
-		if err != nil {
-			return err
-		}
-		if slices.ContainsFunc(out, func(o analytics.Spec) bool { return o.Granularity == spec.Granularity }) {
-			return fmt.Errorf("granularity %q: listed twice", spec.Granularity)
-		}
-		out = append(out, spec)
-	}
-	*w = out
-	return nil
+func (w *Windows) Decode(s string) (err error) {
+	*w, err = listOf("granularity", s, analytics.ParseSpec,
+		func(spec analytics.Spec) string { return string(spec.Granularity) })
+	return err
 }
 
 // Reports are the reports to export.
@@ -159,16 +166,9 @@ type Reports []analytics.Report
 
 // Decode reads a comma-separated list, which has visitors.
 func (r *Reports) Decode(s string) error {
-	var out Reports
-	for _, part := range split(s) {
-		report, err := analytics.ParseReport(part)
-		if err != nil {
-			return err
-		}
-		if slices.Contains(out, report) {
-			return fmt.Errorf("report %q: listed twice", part)
-		}
-		out = append(out, report)
+	out, err := listOf("report", s, analytics.ParseReport, analytics.Report.String)
+	if err != nil {
+		return err
 	}
 	if !slices.Contains(out, analytics.VisitorsReport) {
 		return fmt.Errorf("%.40q: visitors is always exported: want visitors or visitors,agents", s)
@@ -181,22 +181,18 @@ func (r *Reports) Decode(s string) error {
 // OpenWindows are the granularities whose running window is read.
 type OpenWindows []analytics.Granularity
 
-func (o *OpenWindows) Decode(s string) error {
+func (o *OpenWindows) Decode(s string) (err error) {
 	*o = OpenWindows{}
 	if strings.TrimSpace(s) == "" {
 		return nil
 	}
-	for _, part := range split(s) {
-		g := analytics.Granularity(part)
-		if g != analytics.Day && g != analytics.Week && g != analytics.Month {
-			return fmt.Errorf("open window %q: want day, week or month", g)
+	*o, err = listOf("open window", s, func(part string) (g analytics.Granularity, err error) {
+		if g = analytics.Granularity(part); g != analytics.Day && g != analytics.Week && g != analytics.Month {
+			err = fmt.Errorf("open window %q: want day, week or month", g)
 		}
-		if slices.Contains(*o, g) {
-			return fmt.Errorf("open window %q: listed twice", g)
-		}
-		*o = append(*o, g)
-	}
-	return nil
+		return g, err
+	}, isItself)
+	return err
 }
 
 // Duration is a length of time.
@@ -279,18 +275,14 @@ func CheckSink(name string) error {
 type Sinks []string
 
 func (n *Sinks) Decode(s string) error {
-	chosen := map[string]bool{}
-	for _, name := range split(s) {
+	chosen, err := listOf("sink", s, func(name string) (string, error) {
 		if err := CheckSink(name); err != nil {
-			return fmt.Errorf("sink %w, or several of them", err)
+			return "", fmt.Errorf("sink %w, or several of them", err)
 		}
-		if chosen[name] {
-			return fmt.Errorf("sink %q: listed twice", name)
-		}
-		chosen[name] = true
-	}
-	*n = slices.DeleteFunc(SinkNames(), func(name string) bool { return !chosen[name] })
-	return nil
+		return name, nil
+	}, isItself)
+	*n = slices.DeleteFunc(SinkNames(), func(name string) bool { return !slices.Contains(chosen, name) })
+	return err
 }
 
 // LogFormat is text or json. Exporters call the former logfmt.

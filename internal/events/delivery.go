@@ -33,7 +33,7 @@ const (
 	maxAge = 72 * time.Hour
 	// batch is how many notifications are read from the outbox at once.
 	batch = 100
-	// idle is the time between two reads of the outbox if Wake is not called.
+	// idle is the time between two reads of the outbox if wake is not sent.
 	idle = time.Minute
 	// A notification that is being sent belongs to its sender for lease. After that the
 	// sender is taken to have died, and the result is unknown.
@@ -42,14 +42,14 @@ const (
 	enterTimeout = 15 * time.Second
 )
 
-// Notifier delivers the notifications in the outbox of the state. One Deliver or Run may be
+// Notifier delivers the notifications in the outbox of the state. One Deliver or run may be
 // under way at a time.
 type Notifier struct {
 	app       *app.App
 	target    *url.URL
 	transport http.RoundTripper
 	jitter    func(time.Duration) time.Duration
-	wake      clock.Signal
+	wake      clock.Signal // makes run read the outbox now
 	// After this many consecutive failures nothing is sent until quiet.
 	failures int
 	quiet    time.Time
@@ -73,11 +73,8 @@ func newTransport() *http.Transport {
 	return &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}
 }
 
-// Wake makes Run read the outbox now.
-func (n *Notifier) Wake() { n.wake.Send() }
-
-// Run delivers the notifications that enter the outbox until ctx ends.
-func (n *Notifier) Run(ctx context.Context) {
+// run delivers the notifications that enter the outbox until ctx ends.
+func (n *Notifier) run(ctx context.Context) {
 	var last clock.LastError
 	for ctx.Err() == nil {
 		next, err := n.Deliver(ctx)
@@ -180,7 +177,7 @@ func (n *Notifier) try(ctx context.Context, note journal.Event) (delivered bool,
 }
 
 func (n *Notifier) pause(failures int) time.Duration {
-	return n.jitter(min(firstPause<<min(failures-1, 20), lastPause))
+	return n.jitter(clock.Backoff(firstPause, lastPause, 2, failures))
 }
 
 // delivery identifies a notification for its receiver, in all tries.
@@ -193,7 +190,7 @@ func (n *Notifier) post(ctx context.Context, note journal.Event) (inDoubt bool, 
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var sent atomic.Bool
-	body := encode(n.app.Config.NotifyFormat, note)
+	body := Encode(n.app.Config.NotifyFormat, note)
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, n.target.String(), bytes.NewReader(body))
 	if err != nil {

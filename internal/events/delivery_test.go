@@ -270,10 +270,10 @@ func TestRun(t *testing.T) {
 		n.transport = receiver(func(string) int { came.Add(1); return int(status.Load()) }, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
-		go func() { defer close(ended); n.Run(ctx) }()
+		go func() { defer close(ended); n.run(ctx) }()
 		synctest.Wait()
 		add(t, n, "completed")
-		n.Wake()
+		n.wake.Send()
 		for _, step := range []struct {
 			wait   time.Duration
 			status int32
@@ -301,7 +301,7 @@ func TestRunOutlivesTheOutbox(t *testing.T) {
 		n.app.State.Close()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		n.Run(ctx)
+		n.run(ctx)
 		if got := strings.Count(log.String(), "outbox of notifications not read"); got != 1 {
 			t.Errorf("logged %d times", got)
 		}

@@ -113,12 +113,12 @@ func compareBlock(t *testing.T, text, name string, f config.NotifyFormat, n jour
 	if !found || !closed || err != nil {
 		t.Errorf("%s: no example of %s: %v", page, name, err)
 	}
-	if err := json.Unmarshal(encode(f, n), &got); err != nil {
+	if err := json.Unmarshal(Encode(f, n), &got); err != nil {
 		t.Fatal(err)
 	}
 	if diff := gocmp.Diff(want, got); diff != "" {
 		var sent bytes.Buffer
-		_ = json.Indent(&sent, encode(f, n), "", "  ")
+		_ = json.Indent(&sent, Encode(f, n), "", "  ")
 		t.Errorf("%s: %s (-documented +sent):\n%s\n%s", page, name, diff, sent.String())
 	}
 }

@@ -15,9 +15,9 @@ import (
 // maxLine is the maximum length of a line of a Slack message, in characters.
 const maxLine = 1000
 
-// encode returns the body of a POST: the event itself with the id of the delivery, or the
+// Encode returns the body of a POST: the event itself with the id of the delivery, or the
 // message of an incoming webhook of Slack: {"text": …}.
-func encode(f config.NotifyFormat, n journal.Event) []byte {
+func Encode(f config.NotifyFormat, n journal.Event) []byte {
 	if f == config.NotifySlack {
 		return slackMessage(n)
 	}

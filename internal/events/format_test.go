@@ -19,7 +19,7 @@ func slackText(t testing.TB, inDoubt int, lines ...string) string {
 		t.Fatal(err)
 	}
 	var got map[string]any
-	if err := json.Unmarshal(encode(config.NotifySlack,
+	if err := json.Unmarshal(Encode(config.NotifySlack,
 		journal.Event{ID: 3, Kind: "digest", At: start, Body: body, InDoubt: inDoubt}), &got); err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestSlack(t *testing.T) {
 		!strings.Contains(got, delivery(journal.Event{ID: 3, At: start})) {
 		t.Errorf("in doubt: %q", got)
 	}
-	if got := string(encode(config.NotifySlack, journal.Event{Kind: "paused",
+	if got := string(Encode(config.NotifySlack, journal.Event{Kind: "paused",
 		Body: []byte("[]")})); !strings.Contains(got, "docgauge: paused") {
 		t.Errorf("a body without a text: %s", got)
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/app"
-	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/view"
@@ -51,9 +50,6 @@ func Digests(ctx context.Context, a *app.App) (notes []journal.Event, err error)
 	}
 	return notes, errors.Join(errs...)
 }
-
-// Encode returns the body of the POST that delivers an event.
-func Encode(f config.NotifyFormat, note journal.Event) []byte { return encode(f, note) }
 
 // Send sends events to DOCGAUGE_NOTIFY_URL now, once each, past the outbox, and returns the host of
 // the receiver. The error does not quote the URL.

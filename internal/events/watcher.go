@@ -72,7 +72,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 		return nil
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { w.notifier.Run(ctx); return nil })
+	group.Go(func() error { w.notifier.run(ctx); return nil })
 	group.Go(func() error {
 		tick := time.NewTicker(evaluateEvery)
 		defer tick.Stop()
@@ -100,7 +100,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 // Wake makes Run deliver the outbox now.
 func (w *Watcher) Wake() {
 	if w != nil {
-		w.notifier.Wake()
+		w.notifier.wake.Send()
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/dev/faults"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/spool"
 	"github.com/docgauge/docgauge/schedule"
@@ -410,7 +411,7 @@ func TestSinkIsTriedAgain(t *testing.T) {
 // A newer revision replaces one that still waits for a sink. One that the ledger does not know
 // yet, because the process died, follows it without a request.
 func TestNewerRevisionSupersedes(t *testing.T) {
-	for f, want := range map[fault][]int32{noFault: {2}, killedAfter: {1, 2}} {
+	for f, want := range map[faults.Fault][]int32{faults.None: {2}, faults.KilledAfter: {1, 2}} {
 		w := newWorld(t, t.TempDir())
 		k := day("prj_a", 0)
 		isDown := true
@@ -430,7 +431,7 @@ func TestNewerRevisionSupersedes(t *testing.T) {
 		w.faults, isDown = nil, false
 		w.service.again()
 		p, n := w.recovered()
-		if f != noFault {
+		if f != faults.None {
 			w.clean(reading(t.Context(), p, w.work(asked(k))))
 		}
 		if n != 1 || !slices.Equal(numbers, want) || w.service.requests() != 0 {
@@ -455,7 +456,8 @@ func TestDamagedLog(t *testing.T) {
 				t.Run(fmt.Sprintf("%s/%s/%t", name, call, elsewhere), func(t *testing.T) {
 					w, k := oneWindow(t, 300, 1)
 					second := sinktest.NewMemory()
-					if w.failing(call, 1, map[bool]fault{true: requestLost, false: killedAfter}[waiting]); elsewhere {
+					f := map[bool]faults.Fault{true: faults.RequestLost, false: faults.KilledAfter}[waiting]
+					if w.failing(call, 1, f); elsewhere {
 						w.more = []sinks.Sink{other{second}}
 					}
 					w.run(asked(k)...)
@@ -527,7 +529,7 @@ func TestDamagedBeforeSealing(t *testing.T) {
 // A lost revision leaves the one before it where it is: in the spool, without a request.
 func TestLostRevisionAfterWaitingOne(t *testing.T) {
 	w, k := oneWindow(t, 300, 1)
-	w.failing(callReplace, 1, requestLost)
+	w.failing(callReplace, 1, faults.RequestLost)
 	w.run(asked(k)...)
 	w.run(asked(k)...)
 	w.faults = nil
@@ -547,7 +549,7 @@ func TestLedgerFails(t *testing.T) {
 	for _, call := range []string{callRecord, callCommitted} {
 		t.Run(call, func(t *testing.T) {
 			w := newWorld(t, t.TempDir())
-			w.failing(call, 1, requestLost)
+			w.failing(call, 1, faults.RequestLost)
 			r := w.run(asked(w.days("prj_a", 3)...)...)
 			if len(r.Errors) != 1 || strings.Contains(r.Errors[0].Error(), "sink") || w.service.requests() != 3 ||
 				r.Left != 3 {
@@ -655,7 +657,7 @@ func (s slow) Replace(ctx context.Context, w sinks.Sealed) error {
 func TestRecoverCancelled(t *testing.T) {
 	w := newWorld(t, t.TempDir())
 	keys := w.days("prj_a", 3)
-	w.failing(callReplace, 1, requestLost)
+	w.failing(callReplace, 1, faults.RequestLost)
 	w.run(asked(keys...)...)
 	w.faults = nil
 	ctx, cancel := context.WithCancel(t.Context())

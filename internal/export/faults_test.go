@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/dev/faults"
 	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
 	"github.com/docgauge/docgauge/sinks/parquet"
@@ -29,7 +30,7 @@ const (
 type faultCase struct {
 	call  string
 	nth   int
-	fault fault
+	fault faults.Fault
 	// shown reports whether readers see the new revision then; ledger is the progress in
 	// the ledger; logged is how many pages need no request any more.
 	shown  bool
@@ -42,28 +43,28 @@ type faultCase struct {
 func faultCases(pages int) []faultCase {
 	var all []faultCase
 	add := func(call string, nth int, shown [2]bool, ledger [2]progress, logged int) {
-		for _, f := range []fault{requestLost, killedBefore} {
+		for _, f := range []faults.Fault{faults.RequestLost, faults.KilledBefore} {
 			all = append(all, faultCase{call, nth, f, shown[0], ledger[0], logged})
 		}
-		for _, f := range []fault{replyLost, killedAfter} {
+		for _, f := range []faults.Fault{faults.ReplyLost, faults.KilledAfter} {
 			all = append(all, faultCase{call, nth, f, shown[1], ledger[1], logged})
 		}
 	}
 	for n := range pages {
 		add(callAsk, n+1, [2]bool{}, [2]progress{former, former}, n)
-		all = append(all, faultCase{string(StepPage), n + 1, killedAfter, false, former, n + 1})
+		all = append(all, faultCase{string(StepPage), n + 1, faults.KilledAfter, false, former, n + 1})
 	}
 	add(callRecord, 1, [2]bool{}, [2]progress{former, owed}, pages)
 	add(callReplace, 1, [2]bool{false, true}, [2]progress{owed, owed}, pages)
 	add(callCommitted, 1, [2]bool{true, true}, [2]progress{owed, committed}, pages)
 	return append(all, []faultCase{
-		{string(StepStarted), 1, killedAfter, false, former, 0},
-		{string(StepFetched), 1, killedAfter, false, former, pages},
-		{string(StepSealed), 1, killedAfter, false, former, pages},
-		{string(StepRecorded), 1, killedAfter, false, owed, pages},
-		{string(StepReplaced), 1, killedAfter, true, owed, pages},
-		{string(StepCommitted), 1, killedAfter, true, committed, pages},
-		{string(StepDone), 1, killedAfter, true, committed, pages},
+		{string(StepStarted), 1, faults.KilledAfter, false, former, 0},
+		{string(StepFetched), 1, faults.KilledAfter, false, former, pages},
+		{string(StepSealed), 1, faults.KilledAfter, false, former, pages},
+		{string(StepRecorded), 1, faults.KilledAfter, false, owed, pages},
+		{string(StepReplaced), 1, faults.KilledAfter, true, owed, pages},
+		{string(StepCommitted), 1, faults.KilledAfter, true, committed, pages},
+		{string(StepDone), 1, faults.KilledAfter, true, committed, pages},
 	}...)
 }
 
@@ -195,7 +196,7 @@ func (w *world) faulty(t *rapid.T, keys []analytics.Key) {
 		string(StepStarted), string(StepPage), string(StepFetched), string(StepSealed), string(StepRecorded),
 		string(StepReplaced), string(StepCommitted), string(StepDone),
 	}).Draw(t, "call")
-	f := rapid.SampledFrom([]fault{requestLost, replyLost, killedBefore, killedAfter}).Draw(t, "fault")
+	f := rapid.SampledFrom(faults.OfCalls).Draw(t, "fault")
 	w.failing(call, rapid.IntRange(1, 6).Draw(t, "nth"), f)
 	p := w.process()
 	if _, _, err := recovering(w.Context(), p, w.ledger.owed()); err == nil {
@@ -228,11 +229,12 @@ func TestKilledWhileASinkIsDown(t *testing.T) {
 	for _, pages := range []int{1, 3} {
 		for _, c := range []struct {
 			call  string
-			fault fault
+			fault faults.Fault
 		}{
-			{"", noFault}, {callCount, requestLost}, {callCount, replyLost}, {callCount, killedBefore},
-			{callCount, killedAfter}, {callReplace, killedAfter}, {callCommitted, killedBefore},
-			{callCommitted, killedAfter}, {string(StepCommitted), killedAfter},
+			{"", faults.None}, {callCount, faults.RequestLost}, {callCount, faults.ReplyLost},
+			{callCount, faults.KilledBefore},
+			{callCount, faults.KilledAfter}, {callReplace, faults.KilledAfter}, {callCommitted, faults.KilledBefore},
+			{callCommitted, faults.KilledAfter}, {string(StepCommitted), faults.KilledAfter},
 		} {
 			t.Run(fmt.Sprintf("%d pages/%s/%s", pages, c.call, c.fault), func(t *testing.T) {
 				w, k := oneWindow(t, pages*240, 1)
@@ -267,7 +269,7 @@ func TestKilledWhileASinkIsDown(t *testing.T) {
 func TestLedgerOlderThanTheSpool(t *testing.T) {
 	for _, processes := range []int{1, 2} { // with two, one died after it had moved the log
 		w, k := oneWindow(t, 700, 1)
-		w.failing(callReplace, 1, requestLost)
+		w.failing(callReplace, 1, faults.RequestLost)
 		w.run(asked(k)...)
 		w.faults = nil
 		rev, _ := w.ledger.known(k)

@@ -18,6 +18,7 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/dev/faults"
 	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/spool"
 	"github.com/docgauge/docgauge/internal/state"
@@ -65,7 +66,7 @@ type world struct {
 	book   windowLedger
 	// on is the newest process.
 	on     *power
-	faults func(call string, nth int) fault
+	faults faults.Plan
 }
 
 func newWorld(t tb, dir string) *world {
@@ -121,7 +122,7 @@ func (w *world) process() *Exporter {
 	if err != nil {
 		w.Fatal(err)
 	}
-	on := &power{world: w, calls: map[string]int{}}
+	on := newPower(w)
 	w.on = on
 	a := &app.App{
 		Config: config.Config{
@@ -198,13 +199,8 @@ func (w *world) run(items ...schedule.Item) Summary {
 }
 
 // failing makes the nth call of that name fail, in one process.
-func (w *world) failing(call string, nth int, f fault) {
-	w.faults = func(c string, n int) fault {
-		if c == call && n == nth {
-			return f
-		}
-		return noFault
-	}
+func (w *world) failing(call string, nth int, f faults.Fault) {
+	w.faults = faults.Nth(call, nth, f)
 }
 
 // recovered is a process that recovers the spool, which must not fail.

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/dev/faults"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/spool"
 	"github.com/docgauge/docgauge/schedule"
@@ -373,7 +374,7 @@ func (s *anyService) run1(n int, killed bool) {
 		call := rapid.SampledFrom([]string{callAsk, callRecord, callReplace, callCommitted,
 			string(StepSealed)}).Draw(s.t, "killed at")
 		s.failing(call, rapid.IntRange(1, 5).Draw(s.t, "nth"),
-			rapid.SampledFrom([]fault{killedBefore, killedAfter}).Draw(s.t, "when"))
+			rapid.SampledFrom([]faults.Fault{faults.KilledBefore, faults.KilledAfter}).Draw(s.t, "when"))
 	}
 	p := s.process()
 	if _, _, err := recovering(s.t.Context(), p, s.ledger.owed()); err != nil && !killed {

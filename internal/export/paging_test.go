@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/dev/faults"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/schedule"
 )
@@ -89,7 +90,7 @@ func TestTotalsAlone(t *testing.T) {
 // are wanted since then, they must not be taken to be none.
 func TestTotalsThenRows(t *testing.T) {
 	w, k := oneWindow(t, 600, 1)
-	w.failing(string(StepFetched), 1, killedAfter)
+	w.failing(string(StepFetched), 1, faults.KilledAfter)
 	w.run(schedule.Item{Key: k, TotalsOnly: true, Reason: schedule.ReasonMissing})
 	w.faults = nil
 	w.clean(w.run(asked(k)...))
@@ -165,7 +166,7 @@ func TestPagesThatDrift(t *testing.T) {
 func TestRequestsOfALateWindow(t *testing.T) {
 	w, k := oneWindow(t, 700, 1)
 	w.spoil(moveTotals, 2)
-	w.failing(string(StepSealed), 1, killedAfter)
+	w.failing(string(StepSealed), 1, faults.KilledAfter)
 	w.run(asked(k)...)
 	w.faults = nil
 	w.clean(w.run(asked(k)...))

@@ -7,24 +7,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/dev/faults"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/sinks"
-)
-
-// fault is what goes wrong with one call to the outside of the process.
-type fault string
-
-const (
-	noFault      fault = ""
-	requestLost  fault = "request lost"  // fails and has no effect
-	replyLost    fault = "reply lost"    // has its effect and fails
-	killedBefore fault = "killed before" // the process dies before the call has its effect
-	killedAfter  fault = "killed after"  // or after it
 )
 
 // The names of the calls that can fail. Steps of Observe have their own.
@@ -39,69 +28,29 @@ const (
 	callCount     = "count"
 )
 
-var errKilled = errors.New("killed")
-
 // power stands between one process and the world. When the process is killed, the spool is
 // copied in its present state, and nothing that the process does later affects the world.
 type power struct {
 	*world
-	mu    sync.Mutex
-	calls map[string]int
-	dead  bool
+	*faults.Process
 }
 
-// strike counts a call and returns what goes wrong with it.
-func (p *power) strike(call string) (fault, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.dead {
-		return noFault, errKilled
-	}
-	p.calls[call]++
-	if p.faults == nil {
-		return noFault, nil
-	}
-	return p.faults(call, p.calls[call]), nil
+func newPower(w *world) *power {
+	return &power{w, faults.NewProcess(&w.faults, func() {
+		left, err := os.MkdirTemp(w.root, "left-")
+		if err == nil {
+			err = copyTree(left, w.dir)
+		}
+		if err != nil {
+			panic(err) // a fault of the test, in a goroutine that cannot end it
+		}
+		w.dir = left
+	})}
 }
 
 // do is one call.
 func (p *power) do(call string, effect func() error) error {
-	f, err := p.strike(call)
-	if err != nil {
-		return err
-	}
-	switch f {
-	case requestLost:
-		return outageError()
-	case killedBefore:
-		return p.kill()
-	}
-	err = effect()
-	switch f {
-	case replyLost:
-		return outageError()
-	case killedAfter:
-		return p.kill()
-	}
-	return err
-}
-
-func (p *power) kill() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.dead {
-		return errKilled
-	}
-	p.dead = true
-	left, err := os.MkdirTemp(p.root, "left-")
-	if err == nil {
-		err = copyTree(left, p.dir)
-	}
-	if err != nil {
-		panic(err) // a fault of the test, in a goroutine that cannot end it
-	}
-	p.dir = left
-	return errKilled
+	return p.Do(call, func(faults.Fault) error { return outageError() }, effect)
 }
 
 // copyTree copies what is there while others may still remove from it.
@@ -137,25 +86,8 @@ func copyEntry(to, from string, dir bool) error {
 	return errors.Join(err, out.Close())
 }
 
-// check returns an error once the process is dead.
-func (p *power) check() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.dead {
-		return errKilled
-	}
-	return nil
-}
-
 func (p *power) observe(ev Event) {
-	f, err := p.strike(string(ev.Step))
-	if err != nil {
-		return
-	}
-	if f != noFault {
-		_ = p.kill()
-	}
-	if p.told != nil {
+	if p.Reach(string(ev.Step)) && p.told != nil {
 		p.told(ev)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/dev/faults"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/schedule"
 )
@@ -178,7 +179,7 @@ func TestSameDays(t *testing.T) {
 						t.Errorf("the plan says %+v, %d requests", items, cost)
 					}
 					if c.kill != "" {
-						w.failing(string(c.kill), 1, killedAfter)
+						w.failing(string(c.kill), 1, faults.KilledAfter)
 					}
 					w.run(items...)
 					if w.faults = nil; c.kill != "" {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/budget"
+	"github.com/docgauge/docgauge/internal/dev/faults"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/schedule"
@@ -60,6 +61,7 @@ type year struct {
 	since  analytics.Date
 	rotate int
 	// settled has when each settled revision first reached the sink.
+	mu      sync.Mutex // of settled
 	settled map[analytics.Key]map[int32]time.Time
 }
 
@@ -97,7 +99,7 @@ func newYear(t *testing.T, seed uint64, limit int) *year {
 		since: analytics.DateOf(time.Now()) - backlog + 1, settled: map[analytics.Key]map[int32]time.Time{},
 	}
 	y.remote = &remote{
-		process: func() error { return y.on.check() },
+		process: func() error { return y.on.Err() },
 		rand:    rand.New(rand.NewPCG(seed, 2)), asked: map[place][]time.Time{},
 	}
 	y.now, y.concurrency = time.Time{}, 4
@@ -116,8 +118,8 @@ func (n noting) Replace(ctx context.Context, w sinks.Sealed) error {
 	if err := n.Memory.Replace(ctx, w); err != nil {
 		return err
 	}
-	n.y.on.mu.Lock()
-	defer n.y.on.mu.Unlock()
+	n.y.mu.Lock()
+	defer n.y.mu.Unlock()
 	rev := w.Revision()
 	if _, again := n.y.settled[rev.Key][rev.Number]; rev.Settled && !again {
 		if n.y.settled[rev.Key] == nil {
@@ -147,7 +149,7 @@ func (y *year) process1(killed bool) (busy bool) {
 	if killed {
 		call, nth := y.rand.IntN(6), 1+y.rand.IntN(10)
 		calls := []string{callAsk, callRecord, callReplace, callCommitted, string(StepPage), string(StepSealed)}
-		y.failing(calls[call], nth, []fault{killedBefore, killedAfter}[y.rand.IntN(2)])
+		y.failing(calls[call], nth, []faults.Fault{faults.KilledBefore, faults.KilledAfter}[y.rand.IntN(2)])
 	}
 	p := y.process()
 	b := y.connect()
@@ -158,12 +160,12 @@ func (y *year) process1(killed bool) (busy bool) {
 	known = entriesOf(y.t, y.db)
 	work := y.work(known, b)
 	r := reading(y.t.Context(), p, work)
-	if y.on.check() == nil {
+	if y.on.Err() == nil {
 		if err := b.Flush(y.t.Context()); err != nil {
 			y.t.Fatal(err)
 		}
 	}
-	return r.Left > 0 || y.on.check() != nil
+	return r.Left > 0 || y.on.Err() != nil
 }
 
 // connect gives the process its own client and budget.
@@ -189,14 +191,14 @@ func budgetLog(db *state.DB) state.BudgetLog {
 func (m mortal) Charge(ctx context.Context, limit, most int, life time.Duration, answered map[int64]time.Time) (
 	int64, int, time.Time, error,
 ) {
-	if err := m.on.check(); err != nil {
+	if err := m.on.Err(); err != nil {
 		return 0, 0, time.Time{}, err
 	}
 	return m.BudgetLog.Charge(ctx, limit, most, life, answered)
 }
 
 func (m mortal) Cooldown(ctx context.Context, until time.Time, step int) error {
-	if err := m.on.check(); err != nil {
+	if err := m.on.Err(); err != nil {
 		return err
 	}
 	return m.BudgetLog.Cooldown(ctx, until, step)

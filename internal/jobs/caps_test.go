@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -293,8 +294,10 @@ func TestJudge(t *testing.T) {
 		answered bool
 	}
 	for want, errs := range map[sent][]error{
-		{accepted, true}:     {nil},
-		{inDoubt, false}:     {lostError(), errKilled, answer(200), answer(302), answer(408), answer(500), answer(502)},
+		{accepted, true}: {nil},
+		{inDoubt, false}: {
+			lostError(), context.Canceled, answer(200), answer(302), answer(408), answer(500), answer(502),
+		},
 		{rejected, true}:     {answer(400), answer(409), answer(413), answer(422)},
 		{unauthorized, true}: {answer(401), answer(403)},
 		{postponed, true}:    {answer(402), answer(404), answer(405), answer(407), answer(425), answer(429)},

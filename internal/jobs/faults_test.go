@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/dev/faults"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/prompts"
 )
@@ -87,19 +88,19 @@ func TestFaults(t *testing.T) {
 	w := story(t)
 	w.untilIdle()
 	w.atItsEnd()
-	everyFault(t, w.on.calls, 1000, func(t *testing.T, call string, nth int, f fault) {
+	everyFault(t, w.on.Calls(), 1000, func(t *testing.T, call string, nth int, f faults.Fault) {
 		w := story(t)
 		w.failing(call, nth, f)
 		for range 500 {
 			w.pass()
 			w.nothingTwice()
-			if w.on.calls[call] >= nth || w.on.dead {
+			if w.on.Calls()[call] >= nth || w.on.Dead() {
 				break
 			}
 			w.clock = w.clock.Add(20 * time.Second)
 		}
 		w.faults = nil
-		if w.on.dead {
+		if w.on.Dead() {
 			w.restarts()
 		}
 		w.untilIdle()
@@ -137,7 +138,7 @@ func (w *world) restarts() {
 }
 
 func TestCrashWhileTheStateIsAdopted(t *testing.T) {
-	for _, f := range []fault{killedBefore, killedAfter} {
+	for _, f := range []faults.Fault{faults.KilledBefore, faults.KilledAfter} {
 		w := newWorld(t, "a", "b")
 		w.opt.OnNewState = Skip
 		w.failing(callApply, 1, f)
@@ -153,9 +154,9 @@ func TestCrashWhileTheStateIsAdopted(t *testing.T) {
 }
 
 func TestCrashWhileRecovering(t *testing.T) {
-	for _, f := range faults {
+	for _, f := range faults.OfCalls {
 		w := newWorld(t, "a")
-		w.failing(callCreate, 1, killedAfter)
+		w.failing(callCreate, 1, faults.KilledAfter)
 		w.pass()
 		w.failing(callApply, 1, f)
 		var log strings.Builder
@@ -175,7 +176,7 @@ func TestCrashWhileRecovering(t *testing.T) {
 // TestCrashLoop: a process that dies of each create does not send all prompts.
 func TestCrashLoop(t *testing.T) {
 	w := newWorld(t, ids...)
-	w.failing(callCreate, 1, killedAfter)
+	w.failing(callCreate, 1, faults.KilledAfter)
 	for range 10 {
 		w.pass()
 	}

@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/docgauge/docgauge/internal/dev/faults"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/prompts"
@@ -113,13 +114,13 @@ func (m *machine) faulty(t *rapid.T) {
 	f := rapid.SampledFrom(faultsOf(call)).Draw(t, "fault")
 	nth := rapid.IntRange(1, 4).Draw(t, "nth")
 	made := 0
-	m.faults = func(c string, _ int) fault {
+	m.faults = func(c string, _ int) faults.Fault {
 		if c == call {
 			if made++; made == nth {
 				return f
 			}
 		}
-		return noFault
+		return faults.None
 	}
 	m.pass()
 	m.faults = nil
@@ -294,7 +295,7 @@ func (m *machine) end() {
 				doubt = true
 			}
 		}
-		if r.Idle() && !doubt && r.Queue.Paused == "" {
+		if r.isIdle() && !doubt && r.Queue.Paused == "" {
 			m.rests(r)
 			return
 		}

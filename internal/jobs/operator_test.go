@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/docgauge/docgauge/internal/dev/faults"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/prompts"
 )
@@ -33,7 +34,7 @@ func inState(t *testing.T, state journal.State) *world {
 	case journal.Cancelled:
 		w.decides("cancel", "a")
 	case journal.Submitting:
-		w.failing(callCreate, 1, killedBefore)
+		w.failing(callCreate, 1, faults.KilledBefore)
 	case journal.Expired:
 		w.prompt(prompts.Prompt{ID: "a", Expires: start.Add(time.Second)})
 		w.service.down = always(throttled(time.Minute), callCreate)
@@ -43,7 +44,7 @@ func inState(t *testing.T, state journal.State) *world {
 		if state == journal.Lost {
 			w.service.jobs[0].gone = true
 		}
-		if w.job("a").State != state && !w.on.dead {
+		if w.job("a").State != state && !w.on.Dead() {
 			w.after(5 * time.Minute)
 		}
 	}

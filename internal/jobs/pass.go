@@ -24,9 +24,9 @@ type Result struct {
 	Next      time.Time
 }
 
-// Idle reports whether nothing more happens soon without a person: no job is at work, and
+// isIdle reports whether nothing more happens soon without a person: no job is at work, and
 // every waiting prompt waits for a person, for another such prompt, or for its time.
-func (r Result) Idle() bool {
+func (r Result) isIdle() bool {
 	for _, p := range r.Planned {
 		waits := p.State == journal.Pending || p.State == journal.Unknown && r.Queue.Paused == ""
 		if waits && p.Why.passes() {
@@ -63,11 +63,11 @@ type pass struct {
 	completed []int64
 }
 
-// Pass makes one pass: it reads jobs, sends the follow-ups of those that are
+// pass makes one pass: it reads jobs, sends the follow-ups of those that are
 // completed, and submits the prompts that may go. After the end of ctx a call under
 // way is finished, and nothing new begins. The error is ErrNewState, or that of the
 // journal; then nothing was sent without an intent in the journal.
-func (q *Queue) Pass(ctx context.Context, found prompts.Scanned) (Result, error) {
+func (q *Queue) pass(ctx context.Context, found prompts.Scanned) (Result, error) {
 	p := &pass{q: q, found: found, unrendered: map[string]error{}, raced: map[string]bool{}}
 	err := p.run(ctx)
 	if p.state == nil {

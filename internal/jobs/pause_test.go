@@ -13,7 +13,7 @@ import (
 func inDoubtTwice(t *testing.T) *world {
 	w := newWorld(t, ids...)
 	w.service.down = always(lostError())
-	if r := w.passes(); r.Queue.Paused != journal.PausedUnknown || !r.Idle() {
+	if r := w.passes(); r.Queue.Paused != journal.PausedUnknown || !r.isIdle() {
 		t.Fatalf("%+v", r)
 	}
 	w.has("a", journal.Unknown)
@@ -128,7 +128,7 @@ func TestOnUnknownResubmit(t *testing.T) {
 		w := newWorld(t)
 		w.prompt(prompts.Prompt{ID: "a", Resubmit: true, FollowUps: []string{"then"}})
 		w.service.down = always(lostError(), callCreate)
-		if r := w.passes(); r.Idle() {
+		if r := w.passes(); r.isIdle() {
 			t.Error("idle before it is sent again")
 		}
 		return w

@@ -23,7 +23,7 @@ func TestDependsOn(t *testing.T) {
 	w.has("b", journal.Completed)
 	w.has("c", journal.Failed)
 	w.waitsFor("a", whyDependency, journal.Pending, "c to be completed, and that is failed: docgauge jobs retry c")
-	if r := w.after(time.Hour); !r.Idle() {
+	if r := w.after(time.Hour); !r.isIdle() {
 		t.Error("a dependency that failed is waited for")
 	}
 	w.none("a")
@@ -148,7 +148,7 @@ func TestFilesThatDoNotCount(t *testing.T) {
 		Changing: []string{"changing.md", "new.md"},
 	}
 	w.clock = w.clock.Add(time.Hour)
-	r, err := w.queue.Pass(t.Context(), found)
+	r, err := w.queue.pass(t.Context(), found)
 	if err != nil || r.Created > 0 {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -262,12 +262,12 @@ func TestSkipWaitsForAllFiles(t *testing.T) {
 	if err := w.process(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.queue.Pass(t.Context(), found); !errors.Is(err, ErrNewState) || len(w.memory.jobs) > 0 {
+	if _, err := w.queue.pass(t.Context(), found); !errors.Is(err, ErrNewState) || len(w.memory.jobs) > 0 {
 		t.Errorf("%v, %+v", err, w.memory.jobs)
 	}
 	twice := []prompts.Prompt{{ID: "b", Path: "b.md"}, {ID: "b", Path: "c.md"}}
 	found = prompts.Scanned{Prompts: w.folder, Invalid: twice}
-	if _, err := w.queue.Pass(t.Context(), found); err != nil {
+	if _, err := w.queue.pass(t.Context(), found); err != nil {
 		t.Fatal(err)
 	}
 	w.has("b", journal.Completed)

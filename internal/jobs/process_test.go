@@ -9,34 +9,21 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/dev/faults"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
 
-// fault is what goes wrong with one call that leaves the process.
-type fault string
-
-const (
-	noFault      fault = ""
-	notSentAtAll fault = "not sent"      // fails, has no effect, and says so
-	requestLost  fault = "request lost"  // fails and has no effect
-	replyLost    fault = "reply lost"    // has its effect and fails
-	killedBefore fault = "killed before" // the process dies before the call has its effect
-	killedAfter  fault = "killed after"  // or after it
-)
-
-var faults = []fault{requestLost, replyLost, killedBefore, killedAfter}
-
-func faultsOf(call string) []fault {
+func faultsOf(call string) []faults.Fault {
 	if call == callCreate || call == callMessage {
-		return append(slices.Clip(faults), notSentAtAll)
+		return append(slices.Clip(faults.OfCalls), faults.NotSent)
 	}
-	return faults
+	return faults.OfCalls
 }
 
 // everyFault runs a test with each fault of each call, but of each only the first ones.
 func everyFault(
-	t *testing.T, calls map[string]int, most int, run func(t *testing.T, call string, nth int, f fault),
+	t *testing.T, calls map[string]int, most int, run func(t *testing.T, call string, nth int, f faults.Fault),
 ) {
 	for _, call := range slices.Sorted(maps.Keys(calls)) {
 		for nth := range min(calls[call], most) {
@@ -61,43 +48,25 @@ const (
 	callSee       = "see"
 )
 
-var errKilled = errors.New("killed")
-
-// process is one process in the world. Once it is dead nothing it does has any effect.
+// process is one process in the world.
 type process struct {
 	*world
-	calls map[string]int
-	dead  bool
+	*faults.Process
 }
 
 // call makes one call. failed is its error if the call is lost.
 func call[T any](p *process, name string, failed func() error, effect func() (T, error)) (out T, err error) {
-	if p.dead {
-		return out, errKilled
+	lost := func(f faults.Fault) error {
+		if f == faults.NotSent {
+			return notSentError()
+		}
+		return failed()
 	}
-	p.calls[name]++
-	f := noFault
-	if p.faults != nil {
-		f = p.faults(name, p.calls[name])
+	var none T
+	if err = p.Do(name, lost, func() (err error) { out, err = effect(); return err }); err != nil {
+		return none, err
 	}
-	switch f {
-	case notSentAtAll:
-		return out, notSentError()
-	case requestLost:
-		return out, failed()
-	case killedBefore:
-		p.dead = true
-		return out, errKilled
-	}
-	got, err := effect()
-	switch f {
-	case replyLost:
-		return out, failed()
-	case killedAfter:
-		p.dead = true
-		return out, errKilled
-	}
-	return got, err
+	return out, nil
 }
 
 // wire is the client of a process.

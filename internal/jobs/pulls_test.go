@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/docgauge/docgauge/internal/dev/faults"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/prompts"
@@ -61,7 +62,7 @@ func TestCapOnOpenPulls(t *testing.T) {
 		calls := []string{callCreate, callRead, callApply, callPulls, callJobs}
 		for range 40 {
 			w.failing(rapid.SampledFrom(calls).Draw(t, "call"), rapid.IntRange(1, 8).Draw(t, "nth"),
-				rapid.SampledFrom(append(slices.Clip(faults), noFault, noFault)).Draw(t, "fault"))
+				rapid.SampledFrom(append(slices.Clip(faults.OfCalls), faults.None, faults.None)).Draw(t, "fault"))
 			if rapid.Bool().Draw(t, "new process") {
 				w.queue = nil
 			}
@@ -161,7 +162,7 @@ func TestOpenPullsReason(t *testing.T) {
 	if !p.Until.IsZero() {
 		t.Error(p.Until)
 	}
-	if r := w.after(time.Hour); !r.Idle() || r.Created > 0 {
+	if r := w.after(time.Hour); !r.isIdle() || r.Created > 0 {
 		t.Errorf("a wait for people keeps it going: %+v", r)
 	}
 	w.learns("b", journal.PullClosed, start)
@@ -265,14 +266,14 @@ func TestWhenMerged(t *testing.T) {
 func TestPullsUnread(t *testing.T) {
 	w := newWorld(t, "a")
 	w.opt.MaxReviewAge = time.Hour
-	w.failing(callPulls, 1, requestLost)
+	w.failing(callPulls, 1, faults.RequestLost)
 	if _, err := w.pass(); err == nil {
 		t.Error("no error")
 	}
 	w.none("a")
 	w.queue, w.opt.MaxReviewAge = nil, 0
 	w.passes()
-	if n := w.on.calls[callPulls]; n != 0 {
+	if n := w.on.Calls()[callPulls]; n != 0 {
 		t.Errorf("read %d times", n)
 	}
 	w.has("a", journal.Active)

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/docgauge/docgauge/internal/dev/faults"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/prompts"
 )
@@ -59,7 +60,7 @@ func (w *world) holds(path, from string) {
 	for range 2 {
 		w.waitsFor(path, whyOperator, journal.Held, "looks renamed from "+from, "docgauge jobs release "+path,
 			"docgauge jobs resolve "+path+" --drop")
-		if r := w.after(time.Hour); !r.Idle() {
+		if r := w.after(time.Hour); !r.isIdle() {
 			w.Fatalf("%s is waited for", path)
 		}
 	}
@@ -379,7 +380,7 @@ func TestMoves(t *testing.T) {
 			"pass":   func(*rapid.T) { w.passes() },
 			"crash": func(*rapid.T) {
 				call := rapid.SampledFrom([]string{callCreate, callApply}).Draw(t, "call")
-				f := rapid.SampledFrom([]fault{killedBefore, killedAfter}).Draw(t, "fault")
+				f := rapid.SampledFrom([]faults.Fault{faults.KilledBefore, faults.KilledAfter}).Draw(t, "fault")
 				w.failing(call, rapid.IntRange(1, 3).Draw(t, "nth"), f)
 				w.queue = nil
 				w.pass()

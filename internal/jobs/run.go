@@ -57,7 +57,7 @@ func (q *Queue) Run(
 	ctx context.Context, folder Folder, until Until, report func(Report) error,
 ) (total Result, err error) {
 	s := &q.scanner
-	logged := ""
+	var last clock.LastError
 	for ctx.Err() == nil {
 		var r Report
 		if r.Folder = s.scan(ctx, folder, until, q.opt.Logger); r.Folder != nil && until != UntilStopped {
@@ -66,7 +66,7 @@ func (q *Queue) Run(
 			}
 			return total, r.Folder
 		}
-		r.Result, r.State = q.Pass(ctx, s.found)
+		r.Result, r.State = q.pass(ctx, s.found)
 		for i := range r.Result.Planned {
 			if p := &r.Result.Planned[i]; p.Why == WhyChanging {
 				p.Until = s.next.UTC().Truncate(time.Millisecond)
@@ -79,14 +79,11 @@ func (q *Queue) Run(
 			return total, errors.Join(r.State, err)
 		case err != nil:
 			return total, err
-		case until == UntilPassed, until == UntilIdle && r.Result.Idle():
+		case until == UntilPassed, until == UntilIdle && r.Result.isIdle():
 			return total, nil
 		}
-		if r.State == nil {
-			logged = ""
-		} else if text := r.State.Error(); text != logged {
+		if last.IsNew(r.State) {
 			q.opt.Logger.Error("prompt queue stopped", "error", r.State)
-			logged = text
 		}
 		wait := time.Until(s.next)
 		switch next := r.Result.Next; {

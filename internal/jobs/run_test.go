@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/dev/faults"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/prompts"
@@ -60,7 +61,7 @@ func bubble(t *testing.T, run func(w *world, folder *fakeFolder, log *bytes.Buff
 
 // newQueue is the queue of another process.
 func (w *world) newQueue() *Queue {
-	w.on = &process{world: w, calls: map[string]int{}}
+	w.on = &process{w, faults.NewProcess(&w.faults, nil)}
 	return New(w.opt, wire{w.on}, wiredJournal{w.on})
 }
 
@@ -282,7 +283,7 @@ func TestEndWhileReading(t *testing.T) {
 		cancel()
 		return context.Canceled
 	}
-	if _, err := w.queue.Pass(ctx, w.found()); err != nil {
+	if _, err := w.queue.pass(ctx, w.found()); err != nil {
 		t.Fatal(err)
 	}
 	if job := w.job("a"); job.Version != before.Version {
@@ -295,11 +296,11 @@ func TestEndWhileReading(t *testing.T) {
 func TestFullDisk(t *testing.T) {
 	bubble(t, func(w *world, folder *fakeFolder, log *bytes.Buffer) {
 		full := true
-		w.faults = func(call string, _ int) fault {
+		w.faults = func(call string, _ int) faults.Fault {
 			if full && call == callApply {
-				return requestLost
+				return faults.RequestLost
 			}
-			return noFault
+			return faults.None
 		}
 		began := time.Now()
 		w.run(w.Context(), w.newQueue(), folder, func(r Report) bool {
@@ -309,7 +310,7 @@ func TestFullDisk(t *testing.T) {
 				}
 				full = false
 			}
-			return !full && r.Result.Idle() && r.State == nil
+			return !full && r.Result.isIdle() && r.State == nil
 		})
 		w.has("a", journal.Completed)
 		if n := strings.Count(log.String(), "prompt queue stopped"); n != 1 {

@@ -5,13 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"reflect"
 	"slices"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 )
@@ -299,7 +299,7 @@ func (q *Queue) changesOf(o outcome, job journal.Job, queue journal.Queue) []jou
 			job.Reason = "docgauge was stopped before it was sent"
 		case v == postponed: // else the pause of the queue holds it
 			job.Refusals++
-			wait := q.backoff(firstRetry, retryGrowth, job.Refusals-1, o.err)
+			wait := q.backoff(firstRetry, retryGrowth, job.Refusals, o.err)
 			job.Next = now.Add(wait).Truncate(time.Microsecond)
 			job.Blocked = job.Next
 		}
@@ -394,13 +394,12 @@ const (
 
 // pollIn returns how long to wait after a number of reads that found a job at work.
 func (q *Queue) pollIn(polls int, err error) time.Duration {
-	return q.backoff(max(q.opt.PollInterval, time.Millisecond), pollGrowth, polls, err)
+	return q.backoff(max(q.opt.PollInterval, time.Millisecond), pollGrowth, polls+1, err)
 }
 
-// backoff returns first, grown by a number of steps, or longer if the service demands it.
-func (q *Queue) backoff(first time.Duration, growth float64, steps int, err error) time.Duration {
-	grown := float64(first) * math.Pow(growth, float64(steps))
-	wait := q.opt.Jitter(max(first, time.Duration(min(grown, float64(maxBackoff))))).Round(time.Millisecond)
+// backoff returns clock.Backoff with jitter, or longer if the service demands it.
+func (q *Queue) backoff(first time.Duration, growth float64, times int, err error) time.Duration {
+	wait := q.opt.Jitter(clock.Backoff(first, maxBackoff, growth, times)).Round(time.Millisecond)
 	if e, ours := errors.AsType[*docsapi.Error](err); ours {
 		wait = max(wait, e.RetryAfter)
 	}

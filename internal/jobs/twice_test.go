@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/dev/faults"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/prompts"
 	"github.com/docgauge/docgauge/internal/state"
@@ -121,7 +122,7 @@ func TestMessageAnsweredForAnother(t *testing.T) {
 // wrong, no id is in the journal twice, nothing is sent twice, and in the end the second is in
 // doubt or never got an answer.
 func TestFaultsWithOneID(t *testing.T) {
-	run := func(t *testing.T, call string, nth int, f fault) *world {
+	run := func(t *testing.T, call string, nth int, f faults.Fault) *world {
 		w := newWorld(t)
 		w.prompt(prompts.Prompt{ID: "a", FollowUps: []string{"a, then this"}})
 		w.prompt(prompts.Prompt{ID: "b", DependsOn: []string{"a"}})
@@ -137,9 +138,9 @@ func TestFaultsWithOneID(t *testing.T) {
 		}
 		return w
 	}
-	w := run(t, "", 0, noFault)
+	w := run(t, "", 0, faults.None)
 	w.sent("do b", 1)
-	everyFault(t, w.on.calls, 40, func(t *testing.T, call string, nth int, f fault) { run(t, call, nth, f) })
+	everyFault(t, w.on.Calls(), 40, func(t *testing.T, call string, nth int, f faults.Fault) { run(t, call, nth, f) })
 }
 
 // TestChangedWhileSent: a job is changed while a create or a follow-up of it is under way. The
@@ -213,7 +214,7 @@ func TestOutcomeEnteredOnce(t *testing.T) {
 		w := newWorld(t, "a")
 		w.journal = db
 		w.service.down = always(answer, callCreate)
-		w.failing(callApply, 3, replyLost)
+		w.failing(callApply, 3, faults.ReplyLost)
 		if _, err := w.pass(); err == nil {
 			t.Fatalf("%s: no error", name)
 		}

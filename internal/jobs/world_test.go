@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/docgauge/docgauge/internal/dev/faults"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/prompts"
 	"github.com/docgauge/docgauge/schedule"
@@ -39,7 +40,7 @@ type world struct {
 	changing []string
 	opt      Options
 	// faults says what goes wrong with the nth call of a process, from 1.
-	faults func(call string, nth int) fault
+	faults faults.Plan
 	on     *process
 	queue  *Queue
 }
@@ -100,7 +101,7 @@ func cron(t tb, spec string) schedule.Cron {
 // process starts a new process, as main does.
 func (w *world) process() error {
 	w.Helper()
-	w.on = &process{world: w, calls: map[string]int{}}
+	w.on = &process{w, faults.NewProcess(&w.faults, nil)}
 	w.queue = New(w.opt, wire{w.on}, wiredJournal{w.on})
 	return w.queue.Recover(w.Context())
 }
@@ -108,12 +109,12 @@ func (w *world) process() error {
 // pass makes one pass, in a new process if none runs.
 func (w *world) pass() (Result, error) {
 	w.Helper()
-	if w.queue == nil || w.on.dead {
+	if w.queue == nil || w.on.Dead() {
 		if err := w.process(); err != nil {
 			return Result{}, err
 		}
 	}
-	return w.queue.Pass(w.Context(), w.found())
+	return w.queue.pass(w.Context(), w.found())
 }
 
 // passes makes a pass that must not fail.
@@ -294,13 +295,8 @@ func (w *world) paused(want journal.Pause) journal.Queue {
 }
 
 // failing makes the nth call of that name in a process go wrong.
-func (w *world) failing(call string, nth int, f fault) {
-	w.faults = func(c string, n int) fault {
-		if c == call && n == nth {
-			return f
-		}
-		return noFault
-	}
+func (w *world) failing(call string, nth int, f faults.Fault) {
+	w.faults = faults.Nth(call, nth, f)
 }
 
 // untilIdle makes passes until nothing more happens by itself, and resolves what is in
@@ -309,7 +305,7 @@ func (w *world) untilIdle() {
 	w.Helper()
 	for range 500 {
 		r, err := w.pass()
-		if err == nil && r.Idle() && !w.resolveAll() && r.Queue.Paused == "" {
+		if err == nil && r.isIdle() && !w.resolveAll() && r.Queue.Paused == "" {
 			return
 		}
 		w.clock = w.clock.Add(20 * time.Second)

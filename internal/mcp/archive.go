@@ -8,8 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/app"
@@ -18,32 +17,6 @@ import (
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/sinks"
 )
-
-func (a *assistant) addArchiveTools(s *sdk.Server) {
-	add(s, a, &sdk.Tool{Name: "projects", Title: "Projects",
-		Description: "Lists the projects, and for each granularity how many windows are stored, which dates " +
-			"they cover, and the newest window with the visitors of the whole site; then the same of the " +
-			"report agents, if there is any."}, a.projects)
-	add(s, a, &sdk.Tool{Name: "window", Title: "Window",
-		Description: "One window of a project: the visitors of the whole site, and the pages with the most " +
-			"visitors, each with its visitors in the window before (of a day: in the same weekday " +
-			"a week before). Of windows of which only totals are stored, " +
-			"page_history without a path has the numbers."}, a.window)
-	add(s, a, &sdk.Tool{Name: "compare", Title: "Compare windows",
-		Description: "Two windows of a project: the visitors of the site in both, and the pages that rose, " +
-			"fell, appeared and vanished between them."}, a.compare)
-	add(s, a, &sdk.Tool{Name: "page_history", Title: "Page history",
-		Description: "The visitors of one page, or of the whole site, window by window, oldest first, with the " +
-			"change since the window before (a day: since the same weekday a week before)."}, a.history)
-	add(s, a, &sdk.Tool{Name: "agents", Title: "Agents",
-		Description: "Which agents (assistants, coding agents, crawlers; people are the agent browser) read the site in " +
-			"a window, with their readers and requests and the change since the window before; or, with agent, which " +
-			"pages that one read; or, with list misses, the paths that agents asked for and that are not there, and " +
-			"the existing pages with the most similar paths."}, a.agents)
-	add(s, a, &sdk.Tool{Name: "agent_history", Title: "Agent history",
-		Description: "The readers and requests of one agent, on the site or on one page, window by window, oldest " +
-			"first; of each audience (ai, human, neither) apart."}, a.agentHistory)
-}
 
 // withArchive calls f with the archive.
 func (a *assistant) withArchive(f func(sinks.Sink) error) (err error) {
@@ -163,16 +136,20 @@ type series struct {
 	Granularity string `json:"granularity,omitempty" jsonschema:"kind of window: day, week, month or Nd (28d)"`
 }
 
-// selection checks the series; where no project is named there must be one.
-func (a *assistant) selection(
-	ctx context.Context, s series, usual analytics.Granularity,
-) (out query.Selection, err error) {
-	if out.Granularity, err = analytics.ParseGranularity(cmp.Or(s.Granularity, string(usual))); err != nil {
-		return out, err
+// ask checks the series and calls f with the archive; where no project is named there must be one.
+func (a *assistant) ask(
+	ctx context.Context, s series, usual analytics.Granularity, f func(sinks.Sink, query.Selection) error,
+) error {
+	g, err := analytics.ParseGranularity(cmp.Or(s.Granularity, string(usual)))
+	if err != nil {
+		return err
 	}
-	out.Names = a.Config.ProjectNames
-	out.Projects, err = a.project(ctx, s.Project)
-	return out, err
+	projects, err := a.project(ctx, s.Project)
+	if err != nil {
+		return err
+	}
+	selected := query.Selection{Granularity: g, Names: a.Config.ProjectNames, Projects: projects}
+	return a.withArchive(func(from sinks.Sink) error { return f(from, selected) })
 }
 
 // project returns the project that is asked about.
@@ -225,15 +202,10 @@ func (a *assistant) window(ctx context.Context, q windowQuestion) (windowAnswer,
 
 // top asks for the pages of a window, and of the one that it is compared with.
 func (a *assistant) top(ctx context.Context, q windowQuestion, with *analytics.Date) (out windowAnswer, err error) {
-	by := analytics.Audience(q.By)
-	o := query.TopOptions{At: q.At, With: with,
-		Ranking: query.Ranking{List: query.List(q.List), By: by, N: int(q.Limit),
-			Prefix: q.Prefix}, Today: analytics.DateOf(a.Now())}
-	if o.Selection, err = a.selection(ctx, q.series, analytics.Week); err != nil {
-		return out, err
-	}
-	err = a.withArchive(func(from sinks.Sink) error {
-		reports, err := query.Top(ctx, from, o)
+	err = a.ask(ctx, q.series, analytics.Week, func(from sinks.Sink, s query.Selection) error {
+		reports, err := query.Top(ctx, from, query.TopOptions{Selection: s, At: q.At, With: with,
+			Today: analytics.DateOf(a.Now()), Ranking: query.Ranking{List: query.List(q.List),
+				By: analytics.Audience(q.By), N: int(q.Limit), Prefix: q.Prefix}})
 		if err == nil {
 			out = windowAnswer{ruled: ruled{rule}, Window: reports[0].Revision, TopReport: reports[0]}
 		}
@@ -281,6 +253,11 @@ type historyQuestion struct {
 	Since *analytics.Date `json:"since,omitempty" jsonschema:"only windows that begin on this day or after"`
 }
 
+func (q historyQuestion) options(s query.Selection, now time.Time) query.HistoryOptions {
+	return query.HistoryOptions{Selection: s, Page: q.Path, Last: int(q.Limit), Since: q.Since,
+		Today: analytics.DateOf(now)}
+}
+
 type historyAnswer struct {
 	ruled
 	query.HistoryReport
@@ -288,22 +265,18 @@ type historyAnswer struct {
 }
 
 func (a *assistant) history(ctx context.Context, q historyQuestion) (out historyAnswer, err error) {
-	o := query.HistoryOptions{Page: q.Path, Last: int(q.Limit), Since: q.Since,
-		Today: analytics.DateOf(a.Now())}
-	if o.Selection, err = a.selection(ctx, q.series, analytics.Day); err != nil {
-		return out, err
-	}
-	err = a.withState(func(db *state.DB) error {
-		open, err := db.OpenWindows(ctx)
-		for _, w := range open {
-			o.Open = append(o.Open, view.Open(w))
+	err = a.ask(ctx, q.series, analytics.Day, func(from sinks.Sink, s query.Selection) error {
+		o := q.options(s, a.Now())
+		err := a.withState(func(db *state.DB) error {
+			open, err := db.OpenWindows(ctx)
+			for _, w := range open {
+				o.Open = append(o.Open, view.Open(w))
+			}
+			return err
+		})
+		if err != nil && !errors.Is(err, errNoState) {
+			return err
 		}
-		return err
-	})
-	if err != nil && !errors.Is(err, errNoState) {
-		return out, err
-	}
-	err = a.withArchive(func(from sinks.Sink) error {
 		all, err := query.Histories(ctx, from, o)
 		if err == nil {
 			out = historyAnswer{ruled{rule}, all[0], len(all[0].Windows) >= o.Last}
@@ -331,13 +304,10 @@ type agentsAnswer struct {
 }
 
 func (a *assistant) agents(ctx context.Context, q agentsQuestion) (out agentsAnswer, err error) {
-	o := query.AgentsOptions{At: q.At, Today: analytics.DateOf(a.Now()), Ranking: query.AgentRanking{
-		List: query.AgentList(q.List), Agent: q.Agent, By: query.AgentOrder(q.By), Prefix: q.Prefix, N: int(q.Limit)}}
-	if o.Selection, err = a.selection(ctx, q.series, analytics.Week); err != nil {
-		return out, err
-	}
-	err = a.withArchive(func(from sinks.Sink) error {
-		all, err := query.Agents(ctx, from, o)
+	err = a.ask(ctx, q.series, analytics.Week, func(from sinks.Sink, s query.Selection) error {
+		all, err := query.Agents(ctx, from, query.AgentsOptions{Selection: s, At: q.At, Today: analytics.DateOf(a.Now()),
+			Ranking: query.AgentRanking{List: query.AgentList(q.List), Agent: q.Agent, By: query.AgentOrder(q.By),
+				Prefix: q.Prefix, N: int(q.Limit)}})
 		if err == nil {
 			listed := len(all[0].Agents) + len(all[0].Misses)
 			out = agentsAnswer{ruled{agentRule}, all[0], int64(listed) < all[0].Count}
@@ -363,14 +333,10 @@ func (a *assistant) agentHistory(ctx context.Context, q agentHistoryQuestion) (o
 	if q.Agent == "" {
 		return out, errors.New("agent: missing; the tool agents lists them")
 	}
-	o := query.HistoryOptions{Page: q.Path, Last: int(q.Limit), Since: q.Since, Today: analytics.DateOf(a.Now())}
-	if o.Selection, err = a.selection(ctx, q.series, analytics.Day); err != nil {
-		return out, err
-	}
-	err = a.withArchive(func(from sinks.Sink) error {
-		all, err := query.AgentHistories(ctx, from, q.Agent, o)
+	err = a.ask(ctx, q.series, analytics.Day, func(from sinks.Sink, s query.Selection) error {
+		all, err := query.AgentHistories(ctx, from, q.Agent, q.options(s, a.Now()))
 		if err == nil {
-			out = agentHistoryAnswer{ruled{agentRule}, all, len(all[0].Windows) >= o.Last}
+			out = agentHistoryAnswer{ruled{agentRule}, all, len(all[0].Windows) >= int(q.Limit)}
 		}
 		return err
 	})

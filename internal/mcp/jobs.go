@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/format"
@@ -22,27 +20,6 @@ import (
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/sinks"
 )
-
-func (a *assistant) addJobTools(s *sdk.Server) {
-	add(s, a, &sdk.Tool{Name: "jobs", Title: "Agent jobs",
-		Description: "The agent jobs of the prompt queue, newest first: the state of each, why, its pull " +
-			"request, and what a person should do; and whether the queue is paused."}, a.jobs)
-	add(s, a, &sdk.Tool{Name: "outcomes", Title: "Outcomes",
-		Description: "What became of the readers of pages after a pull request of an agent job was merged: the " +
-			"effect on the daily visitors of each page, people and AI apart, with an interval and a verdict, or " +
-			"why there is none; and a summary of all verdicts with how many are expected by chance, to be quoted " +
-			"beside any count."}, a.outcomes)
-	if !a.AddPrompts {
-		return
-	}
-	yes := true
-	// It replaces no file. What the queue sends then costs credits and cannot be taken back.
-	hints := &sdk.ToolAnnotations{DestructiveHint: &yes, OpenWorldHint: &yes}
-	add(s, a, &sdk.Tool{Name: "add_prompt", Title: "Add a prompt", Annotations: hints,
-		Description: "Writes a new prompt file. The queue sends it to the documentation platform, where an " +
-			"agent job works on it and may open a pull request: that costs credits and cannot be taken back. " +
-			"Ask the user before each call."}, a.addPrompt)
-}
 
 type jobsQuestion struct {
 	Project string `json:"project,omitempty" jsonschema:"id of a project; default: all"`

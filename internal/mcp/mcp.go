@@ -83,9 +83,66 @@ func newServer(o Options) *sdk.Server {
 		Logger:       slog.New(slog.DiscardHandler), // it logs each session; calls are logged here
 		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}, Prompts: &sdk.PromptCapabilities{}},
 	})
-	a.addArchiveTools(s)
-	a.addStateTools(s)
-	a.addJobTools(s)
+	a.addTools(s)
 	addPrompts(s)
 	return s
+}
+
+// addTools adds what assistants can ask: a name, a title, hints, a description, and the function whose types are
+// those of the arguments and of the answer.
+func (a *assistant) addTools(s *sdk.Server) {
+	no, yes := false, true
+	reads := sdk.ToolAnnotations{ReadOnlyHint: true, DestructiveHint: &no, IdempotentHint: true, OpenWorldHint: &no}
+	add(s, a, "projects", "Projects", reads,
+		"Lists the projects, and for each granularity how many windows are stored, which dates "+
+			"they cover, and the newest window with the visitors of the whole site; then the same of the "+
+			"report agents, if there is any.", a.projects)
+	add(s, a, "window", "Window", reads,
+		"One window of a project: the visitors of the whole site, and the pages with the most "+
+			"visitors, each with its visitors in the window before (of a day: in the same weekday "+
+			"a week before). Of windows of which only totals are stored, "+
+			"page_history without a path has the numbers.", a.window)
+	add(s, a, "compare", "Compare windows", reads,
+		"Two windows of a project: the visitors of the site in both, and the pages that rose, "+
+			"fell, appeared and vanished between them.", a.compare)
+	add(s, a, "page_history", "Page history", reads,
+		"The visitors of one page, or of the whole site, window by window, oldest first, with the "+
+			"change since the window before (a day: since the same weekday a week before).", a.history)
+	add(s, a, "agents", "Agents", reads,
+		"Which agents (assistants, coding agents, crawlers; people are the agent browser) read the site in "+
+			"a window, with their readers and requests and the change since the window before; or, with agent, which "+
+			"pages that one read; or, with list misses, the paths that agents asked for and that are not there, and "+
+			"the existing pages with the most similar paths.", a.agents)
+	add(s, a, "agent_history", "Agent history", reads,
+		"The readers and requests of one agent, on the site or on one page, window by window, oldest "+
+			"first; of each audience (ai, human, neither) apart.", a.agentHistory)
+	add(s, a, "coverage", "Coverage", reads,
+		"What is stored and what is missing: for each project and granularity how many windows are "+
+			"known, the gaps, and what is provisional (can still change) or unverified (changed while it was "+
+			"read); windows that the service does not give; and the last run. Windows of agents have the report "+
+			"agents.", a.coverage)
+	add(s, a, "plan", "Plan", reads,
+		"What the next export would read: the windows that are due, in order, why each is due, how "+
+			"many requests it costs, and when the request budget lets the last of them be read. Nothing is "+
+			"requested.", a.plan)
+	add(s, a, "budget", "Budget", reads,
+		"The request budgets: how many requests to the service are possible now, and when the next "+
+			"one is.", a.budget)
+	add(s, a, "jobs", "Agent jobs", reads,
+		"The agent jobs of the prompt queue, newest first: the state of each, why, its pull "+
+			"request, and what a person should do; and whether the queue is paused.", a.jobs)
+	add(s, a, "outcomes", "Outcomes", reads,
+		"What became of the readers of pages after a pull request of an agent job was merged: the "+
+			"effect on the daily visitors of each page, people and AI apart, with an interval and a verdict, or "+
+			"why there is none; and a summary of all verdicts with how many are expected by chance, to be quoted "+
+			"beside any count.", a.outcomes)
+	if !a.AddPrompts {
+		return
+	}
+	// It replaces no file. What the queue sends then costs credits and cannot be taken back.
+	hints := sdk.ToolAnnotations{DestructiveHint: &yes, OpenWorldHint: &yes}
+	add(s, a, "add_prompt", "Add a prompt", hints,
+		"Writes a new prompt file. The queue sends it to the documentation platform, where an "+
+			"agent job works on it and may open a pull request: that costs credits and cannot be taken back. "+
+			"Ask the user before each call.", a.addPrompt)
 }

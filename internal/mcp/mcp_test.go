@@ -111,7 +111,7 @@ func putAgents(t testing.TB, s *sinktest.Memory, rev analytics.Revision) analyti
 	}
 	slices.SortFunc(rows, analytics.AgentRow.Compare)
 	rev.Report, rev.Totals, rev.Rows = analytics.AgentsReport, analytics.Totals{}, int64(len(rows)-2)
-	file, err := archive.EncodeAgents(rev, func(yield func(analytics.AgentRow, error) bool) {
+	file, err := archive.Encode(rev, func(yield func(analytics.AgentRow, error) bool) {
 		for _, row := range rows {
 			if !yield(row, nil) {
 				return
@@ -580,7 +580,8 @@ func (odd) MarshalJSON() ([]byte, error) { return []byte(`[]`), nil }
 func TestOwnFault(t *testing.T) {
 	a := &assistant{Options: answers(t), places: make(chan struct{}, 1)}
 	server := newServer(a.Options)
-	add(server, a, &sdk.Tool{Name: "odd"}, func(context.Context, noArguments) (odd, error) { return odd{}, nil })
+	add(server, a, "odd", "", sdk.ToolAnnotations{}, "",
+		func(context.Context, noArguments) (odd, error) { return odd{}, nil })
 	s := connect(t, server)
 	if _, text, failed := ask(t, s, "odd", nil); !failed || !strings.Contains(text, "please report it") {
 		t.Error(text)

@@ -8,27 +8,10 @@ import (
 	"os"
 	"path/filepath"
 
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/state"
 )
-
-func (a *assistant) addStateTools(s *sdk.Server) {
-	add(s, a, &sdk.Tool{Name: "coverage", Title: "Coverage",
-		Description: "What is stored and what is missing: for each project and granularity how many windows are " +
-			"known, the gaps, and what is provisional (can still change) or unverified (changed while it was " +
-			"read); windows that the service does not give; and the last run. Windows of agents have the report " +
-			"agents."}, a.coverage)
-	add(s, a, &sdk.Tool{Name: "plan", Title: "Plan",
-		Description: "What the next export would read: the windows that are due, in order, why each is due, how " +
-			"many requests it costs, and when the request budget lets the last of them be read. Nothing is " +
-			"requested."}, a.plan)
-	add(s, a, &sdk.Tool{Name: "budget", Title: "Budget",
-		Description: "The request budgets: how many requests to the service are possible now, and when the next " +
-			"one is."}, a.budget)
-}
 
 // errNoState means that nothing was ever exported with this state directory.
 var errNoState = errors.New("run `docgauge export` first, " +

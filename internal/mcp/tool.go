@@ -22,25 +22,25 @@ import (
 	"github.com/docgauge/docgauge/internal/clock"
 )
 
-// add adds a tool; without annotations it only reads. Its schemas come from the types.
-func add[In, Out any](s *sdk.Server, a *assistant, t *sdk.Tool, answer func(context.Context, In) (Out, error)) {
+// add adds a tool. Its schemas come from the types.
+func add[In, Out any](
+	s *sdk.Server, a *assistant, name, title string, hints sdk.ToolAnnotations, about string,
+	answer func(context.Context, In) (Out, error),
+) {
 	takes, gives := schemaOf[In](), schemaOf[Out]()
-	if no := false; t.Annotations == nil {
-		t.Annotations = &sdk.ToolAnnotations{
-			ReadOnlyHint: true, DestructiveHint: &no, IdempotentHint: true, OpenWorldHint: &no,
-		}
-	}
-	t.Annotations.Title, t.InputSchema, t.OutputSchema = t.Title, takes.Schema(), gives.Schema()
+	hints.Title = title
+	t := &sdk.Tool{Name: name, Title: title, Annotations: &hints, Description: about, InputSchema: takes.Schema(),
+		OutputSchema: gives.Schema()}
 	s.AddTool(t, func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		began := time.Now()
 		data, err := call(ctx, a, takes, req.Params.Arguments, answer)
 		if err == nil {
 			err = valid(gives, data)
 		}
-		a.Log.Debug("question answered", "tool", t.Name, "took_seconds", clock.Seconds(time.Since(began)), "error", err)
+		a.Log.Debug("question answered", "tool", name, "took_seconds", clock.Seconds(time.Since(began)), "error", err)
 		if err != nil {
 			problem := text(strings.Join(strings.Fields(err.Error()), " "), maxProblem)
-			content := []sdk.Content{&sdk.TextContent{Text: t.Name + ": " + problem}}
+			content := []sdk.Content{&sdk.TextContent{Text: name + ": " + problem}}
 			return &sdk.CallToolResult{IsError: true, Content: content}, nil
 		}
 		content := []sdk.Content{&sdk.TextContent{Text: string(data)}}

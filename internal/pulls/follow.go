@@ -295,7 +295,7 @@ func (f *Follower) pause(host string, kind codehost.Kind, err error, now time.Ti
 	case codehost.NoToken, codehost.Unauthorized:
 		until = now.Add(pauseToken)
 	default:
-		until = clock.Later(until, now.Add(min(pauseFailure<<min(former.failures, 10), longestFailure)))
+		until = clock.Later(until, now.Add(clock.Backoff(pauseFailure, longestFailure, 2, former.failures+1)))
 	}
 	f.paused[host] = pause{until: until, kind: kind, problem: err.Error(), failures: former.failures + 1}
 }

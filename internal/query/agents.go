@@ -36,6 +36,16 @@ const (
 	Misses     AgentList = "misses"
 )
 
+// Rule says how the numbers of a list may be used.
+func (l AgentList) Rule() string {
+	if l == Misses {
+		return "Asked for by agents from two networks or more, and not there. The requests are those of all agents; " +
+			"the nearest page is only the most similar path."
+	}
+	return "Readers are never added up. Where an operator fetches pages for an agent (classes answers, search and " +
+		"training), its readers are the few addresses it fetches from: compare requests."
+}
+
 // AgentOrder is the number by which a list of agents is ranked.
 type AgentOrder string
 
@@ -230,30 +240,24 @@ func Agents(ctx context.Context, from sinks.Sink, o AgentsOptions) ([]AgentsRepo
 		return nil, err
 	}
 	choice := TopOptions{Selection: o.Selection, At: o.At, Since: o.Since, Until: o.Until, Today: o.Today}
-	var out []AgentsReport
-	var errs []error
 	known := map[string]bool{}
-	for _, s := range all {
+	out, err := ofEach(all, func(s series) ([]AgentsReport, error) {
 		now, previous, _, err := choice.choose(ctx, from, s, o.Ranking.List == SiteAgents)
-		var r AgentsReport
-		if err == nil {
-			r, err = CompareAgents(ctx, from, previous, now, o.Ranking)
+		if err != nil {
+			return nil, err
 		}
-		unknown, is := errors.AsType[unknownAgentOf](err)
-		switch {
-		case is:
+		r, err := CompareAgents(ctx, from, previous, &now, o.Ranking)
+		if unknown, is := errors.AsType[unknownAgentOf](err); is {
 			maps.Copy(known, unknown.known)
-		case err != nil:
-			errs = append(errs, err)
-		default:
-			r.ProjectName = o.Selection.Names[s.project]
-			out = append(out, r)
+			return nil, nil
 		}
-	}
-	if len(out) == 0 && len(errs) == 0 {
+		r.ProjectName = o.Selection.Names[s.project]
+		return []AgentsReport{r}, err
+	})
+	if len(out) == 0 && err == nil {
 		return nil, unknownAgent(o.Ranking.Agent, o.Selection.Granularity, known)
 	}
-	return out, errors.Join(errs...)
+	return out, err
 }
 
 // unknownAgentOf is an agent that two windows lack, with those that they have.
@@ -265,16 +269,17 @@ type unknownAgentOf struct {
 func (e unknownAgentOf) Unwrap() error { return e.error }
 
 // CompareAgents reads the rows of two windows of agents; earlier may be nil. Pages and misses of a window of
-// which only totals were read are not compared with. The ranking must be complete.
+// which only totals were read are not compared with. The ranking must be complete. Of windows that were
+// replaced it does what [Compare] does.
 func CompareAgents(
-	ctx context.Context, from sinks.Sink, earlier *analytics.Revision, later analytics.Revision, r AgentRanking,
+	ctx context.Context, from sinks.Sink, earlier, later *analytics.Revision, r AgentRanking,
 ) (out AgentsReport, err error) {
 	out.AgentRanking = r
-	now, err := r.read(ctx, from, &later)
+	now, err := r.read(ctx, from, later)
 	if err != nil {
 		return out, err
 	}
-	out.AgentReading = agentReading(later)
+	out.AgentReading = agentReading(*later)
 	var before agentTally
 	compared := earlier != nil && (r.List == SiteAgents || !earlier.TotalsOnly())
 	if compared {
@@ -467,30 +472,24 @@ func AgentHistories(ctx context.Context, from sinks.Sink, agent string, o Histor
 	if err != nil {
 		return nil, err
 	}
-	var out []AgentHistory
-	var errs []error
 	known, pages, met := map[string]bool{}, false, false
-	for _, s := range all {
+	out, err := ofEach(all, func(s series) ([]AgentHistory, error) {
 		windows, newer, err := o.windows(s)
 		if err != nil {
-			errs = append(errs, err)
-			continue
+			return nil, err
 		}
 		read := agentReader{from: from, agent: agent, page: o.Page, series: s, known: known,
 			rows: map[analytics.Window]map[analytics.Audience]analytics.AgentRow{}}
 		histories, err := read.histories(ctx, o.Selection.Granularity, windows)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
 		pages, met = pages || read.pages, met || read.met
-		for _, h := range histories {
+		for i := range histories {
+			h := &histories[i]
 			h.Project, h.ProjectName, h.NewerMissing = s.project, o.Selection.Names[s.project], newer
 			h.Granularity, h.Agent, h.Path = o.Selection.Granularity, agent, o.Page
-			out = append(out, h)
 		}
-	}
-	switch err := errors.Join(errs...); {
+		return histories, err
+	})
+	switch {
 	case err != nil || len(out) > 0:
 		return out, err
 	case o.Page != "" && !pages:

@@ -35,7 +35,7 @@ func putAgents(t interface {
 			}
 		}
 	}
-	file, err := archive.EncodeAgents(rev, func(yield func(analytics.AgentRow, error) bool) {
+	file, err := archive.Encode(rev, func(yield func(analytics.AgentRow, error) bool) {
 		for _, row := range rows {
 			if !yield(row, nil) {
 				return

@@ -75,22 +75,17 @@ func Histories(ctx context.Context, from sinks.Sink, o HistoryOptions) ([]Histor
 	if err != nil {
 		return nil, err
 	}
-	var out []HistoryReport
-	var errs []error
 	known := false // the rows of any window
-	for _, s := range all {
+	out, err := ofEach(all, func(s series) ([]HistoryReport, error) {
 		h, err := o.report(ctx, from, s)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
 		has := func(w HistoryWindow) bool { return w.Visitors != nil }
 		known = known || slices.ContainsFunc(h.Windows, func(w HistoryWindow) bool { return w.Absent || has(w) })
-		if o.Page == "" || slices.ContainsFunc(h.Windows, has) {
-			out = append(out, h)
+		if o.Page != "" && !slices.ContainsFunc(h.Windows, has) {
+			return nil, err
 		}
-	}
-	switch err := errors.Join(errs...); {
+		return []HistoryReport{h}, err
+	})
+	switch {
 	case err != nil || len(out) > 0:
 		return out, err
 	case !known:
@@ -155,7 +150,7 @@ func (o HistoryOptions) report(ctx context.Context, from sinks.Sink, s series) (
 			rev := s.windows[w].rev
 			step.State, step.Verified, step.Revision = rev.State(), &rev.Verified, &rev.Number
 			if step.Visitors != nil {
-				step.AIShare = Share(*step.Visitors)
+				step.AIShare = share(*step.Visitors)
 			}
 			step.Absent = step.Visitors == nil && !rev.TotalsOnly()
 		}

@@ -140,6 +140,20 @@ func (s Selection) find(ctx context.Context, from sinks.Sink) ([]series, error) 
 	return out, nil
 }
 
+// ofEach asks about each project. What could be read comes with the errors of what could not.
+func ofEach[R any](all []series, ask func(series) ([]R, error)) (out []R, err error) {
+	var errs []error
+	for _, s := range all {
+		found, err := ask(s)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		out = append(out, found...)
+	}
+	return out, errors.Join(errs...)
+}
+
 // Sort puts projects in order, in place; those that are not in it come last, by name.
 func Sort(projects, order []string) {
 	rank := func(id string) int {

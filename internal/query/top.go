@@ -154,17 +154,10 @@ func Top(ctx context.Context, from sinks.Sink, o TopOptions) ([]TopReport, error
 	if err != nil {
 		return nil, err
 	}
-	var out []TopReport
-	var errs []error
-	for _, s := range all {
+	return ofEach(all, func(s series) ([]TopReport, error) {
 		r, err := o.report(ctx, from, s)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		out = append(out, r)
-	}
-	return out, errors.Join(errs...)
+		return []TopReport{r}, err
+	})
 }
 
 // report finds the two windows of a project and compares their pages.
@@ -313,9 +306,9 @@ func Percent(from, to int64) *float64 {
 	return &p
 }
 
-// Share returns the share of AI agents in percent, to one decimal; nil where nobody came, or the
+// share returns the share of AI agents in percent, to one decimal; nil where nobody came, or the
 // numbers cannot be.
-func Share(t analytics.Totals) *float64 {
+func share(t analytics.Totals) *float64 {
 	if t.Total <= 0 || t.AI > t.Total {
 		return nil
 	}

@@ -118,12 +118,12 @@ func (r *JobRules) parseRepos(projects []string) error {
 	for _, text := range elements(s.Repo) {
 		add := func(format string, args ...any) {
 			err := fmt.Errorf(format, args...)
-			problems = append(problems, fmt.Errorf("DOCGAUGE_SITE_REPO: %.200s: %w", hideUser(text), err))
+			problems = append(problems, fmt.Errorf("DOCGAUGE_SITE_REPO: %.200s: %w", analytics.RedactUsers(text), err))
 		}
 		project, source, named := strings.Cut(text, "=")
 		if !named || analytics.CheckProject(project) != nil {
 			if project, source = projects[0], text; len(projects) > 1 {
-				add("which project is it for? Want project=%s", hideUser(text))
+				add("which project is it for? Want project=%s", analytics.RedactUsers(text))
 				continue
 			}
 		}
@@ -265,11 +265,6 @@ func (p place) project(kind codehost.Host, apiURL string) (path, host string, er
 			"is for them alone", p.host, web)
 	}
 	return path, web.Host, nil
-}
-
-// hideUser removes a user and a password from a URL.
-func hideUser(text string) string {
-	return regexp.MustCompile(`://[^/@\s]+@`).ReplaceAllString(text, "://[redacted]@")
 }
 
 // elements returns the elements of a comma-separated list.

@@ -85,9 +85,14 @@ func agentsOf(p analytics.Page) analytics.AgentsPage {
 	return a
 }
 
+var (
+	ofVisitors = rowsOf[analytics.Row]{analytics.Visitors}
+	ofAgents   = rowsOf[analytics.AgentRow]{analytics.Agents}
+)
+
 // appendTo appends p, or a page of agents like it.
 func appendTo(l *PageLog, p analytics.Page) error {
-	if l.report == analytics.AgentsReport {
+	if l.rows == reports[analytics.AgentsReport] {
 		return l.AppendAgents(agentsOf(p))
 	}
 	return l.Append(p)
@@ -104,7 +109,7 @@ func infoOf(report analytics.Report, p analytics.Page) PageInfo {
 // rowsAndWant returns the rows as they would be sealed, and as they must be.
 func rowsAndWant(t testing.TB, l *PageLog, pages ...analytics.Page) (got, want any) {
 	t.Helper()
-	if l.report != analytics.AgentsReport {
+	if l.rows != reports[analytics.AgentsReport] {
 		rows, _ := collect(t, l)
 		return rows, sortedPages(pages...)
 	}
@@ -119,14 +124,14 @@ func rowsAndWant(t testing.TB, l *PageLog, pages ...analytics.Page) (got, want a
 	}
 	wanted = append(wanted, site...)
 	slices.SortStableFunc(wanted, analytics.AgentRow.Compare)
-	return all(t, l.agents(context.Background(), false)), wanted
+	return all(t, ofAgents.all(context.Background(), l, false)), wanted
 }
 
 // collect returns the rows as they would be sealed, and how many were left out.
 func collect(t testing.TB, l *PageLog) ([]analytics.Row, int) {
 	t.Helper()
 	repeated := 0
-	return all(t, sortedRows(context.Background(), l, visitors, &repeated)), repeated
+	return all(t, sortedRows(context.Background(), l, ofVisitors, &repeated)), repeated
 }
 
 func all[R any](t testing.TB, rows iter.Seq2[R, error]) []R {

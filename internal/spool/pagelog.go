@@ -63,9 +63,9 @@ type PageLog struct {
 	buf    []byte
 	broken error // a page was written in part: only a new reading repairs that
 
-	report analytics.Report
-	// site is the totals of the page of agents at the offset highest.
-	site    []analytics.AgentRow
+	rows rows // of the report
+	// site is the totals of the page at the offset highest, as they are in its record.
+	site    []byte
 	highest int
 }
 
@@ -94,7 +94,7 @@ func (s *Spool) Begin(k analytics.Key, number int32, now, notBefore time.Time) (
 	}
 	if l.head.Key != k.String() || l.head.Revision != number || l.head.Started.Before(notBefore) ||
 		clock.IsFuture(l.head.Started, now) {
-		l.report = k.Report
+		l.rows = reports[k.Report]
 		err = l.begin(header{Key: k.String(), Revision: number, Reading: 1, Started: now})
 	} else if err = l.file.Truncate(l.size); err == nil {
 		// What followed the last sound record is gone: it must not be read as the end of a
@@ -145,17 +145,12 @@ func (l *PageLog) replay(size int64) error {
 			if err != nil {
 				return nil //nolint:nilerr // as above
 			}
-			l.report = k.Report
+			l.rows = reports[k.Report]
 		case payload[0] != kindPage:
 			return nil
 		default:
 			sum := l.Sum
-			var p pageRecord
-			if l.report == analytics.AgentsReport {
-				p, err = decodePage(payload, agents, names, func(_ []byte, c analytics.AgentRow) { agents.count(&sum, c) })
-			} else {
-				p, err = decodePage(payload, visitors, names, func(_ []byte, c analytics.Totals) { visitors.count(&sum, c) })
-			}
+			p, err := l.rows.replay(payload, names, &sum)
 			if _, again := l.Pages[p.offset]; again || err != nil {
 				return nil //nolint:nilerr // what follows is not sound
 			}
@@ -170,7 +165,7 @@ func (l *PageLog) replay(size int64) error {
 func (l *PageLog) add(p pageRecord) {
 	l.Pages[p.offset] = p.PageInfo
 	if p.offset >= l.highest {
-		l.site, l.highest = p.site, p.offset
+		l.site, l.highest = slices.Clone(p.site), p.offset
 	}
 }
 
@@ -205,36 +200,26 @@ func (l *PageLog) write(record []byte) error {
 // Append adds a page; one whose offset is there already is left out. After an
 // error nothing can be appended or sealed until Restart, or the next Begin, which
 // finds the pages before this one.
-func (l *PageLog) Append(p analytics.Page) error {
-	added, err := l.append(p.Offset, func(b []byte) []byte { return appendPage(b, p) })
-	if !added {
-		return err
-	}
-	l.add(pageRecord{InfoOf(p), p.Offset, nil})
-	for _, row := range p.Rows {
-		l.Sum.Count(row)
-	}
-	return nil
-}
+func (l *PageLog) Append(p analytics.Page) error { return appendPage(l, visitorsPage(p)) }
 
 // AppendAgents is [PageLog.Append] for a page of agents.
-func (l *PageLog) AppendAgents(p analytics.AgentsPage) error {
-	added, err := l.append(p.Offset, func(b []byte) []byte { return appendAgents(b, p) })
-	if !added {
-		return err
-	}
-	l.add(pageRecord{InfoOfAgents(p), p.Offset, p.Totals})
-	l.Sum.Rows += int64(len(p.Rows))
-	return nil
-}
+func (l *PageLog) AppendAgents(p analytics.AgentsPage) error { return appendPage(l, agentsPage(p)) }
 
-// append writes the record of the page at offset, unless that is there.
-func (l *PageLog) append(offset int, encode func([]byte) []byte) (added bool, err error) {
-	if _, there := l.Pages[offset]; there || l.broken != nil {
-		return false, l.broken
+func appendPage[R any](l *PageLog, p reportPage[R]) error {
+	if _, there := l.Pages[p.offset]; there || l.broken != nil {
+		return l.broken
 	}
-	l.broken = wrapped(l.write(encode(newRecord(l.buf, kindPage))))
-	return l.broken == nil, l.broken
+	d, _ := analytics.DatasetOf[R]()
+	of := rowsOf[R]{d}
+	record, site := of.encode(newRecord(l.buf, kindPage), p)
+	if l.broken = wrapped(l.write(record)); l.broken != nil {
+		return l.broken
+	}
+	l.add(pageRecord{p.info(), p.offset, site})
+	for _, row := range p.rows {
+		of.Count(&l.Sum, row)
+	}
+	return nil
 }
 
 // Again says that the page appended last was in the log before Restart, and so is already
@@ -267,13 +252,7 @@ func (l *PageLog) Seal(ctx context.Context, rev analytics.Revision) (*archive.Fi
 		return nil, l.broken
 	}
 	l.Repeated = 0
-	var file *archive.File
-	var err error
-	if l.report == analytics.AgentsReport {
-		file, err = seal(l, rev, l.agents(ctx, rev.TotalsOnly()), archive.EncodeAgents, archive.WriteAgents)
-	} else {
-		file, err = seal(l, rev, sortedRows(ctx, l, visitors, &l.Repeated), archive.Encode, archive.Write)
-	}
+	file, err := l.rows.seal(ctx, l, rev)
 	if err == nil && l.Repeated > 0 && rev.Verified {
 		err = errors.Join(fmt.Errorf("%s: %w", rev.Key, ErrDuplicate), file.Remove())
 	}
@@ -283,25 +262,23 @@ func (l *PageLog) Seal(ctx context.Context, rev analytics.Revision) (*archive.Fi
 	return file, nil
 }
 
-// seal makes the window file of rows, in memory or on disk.
-func seal[R any](l *PageLog, rev analytics.Revision, rows iter.Seq2[R, error],
-	encode func(analytics.Revision, iter.Seq2[R, error]) (*archive.File, error),
-	write func(string, analytics.Revision, iter.Seq2[R, error]) (analytics.Revision, error),
-) (*archive.File, error) {
+func (of rowsOf[R]) seal(ctx context.Context, l *PageLog, rev analytics.Revision) (*archive.File, error) {
 	if l.size <= memoryBytes {
-		return encode(rev, rows)
+		return archive.Encode(rev, of.all(ctx, l, rev.TotalsOnly()))
 	}
 	path := filepath.Join(l.spool.tmp, revisionName(rev.Key, rev.Number)+".parquet")
-	if _, err := write(path, rev, rows); err != nil {
+	if _, err := archive.Write(path, rev, of.all(ctx, l, rev.TotalsOnly())); err != nil {
 		return nil, err
 	}
 	return archive.Open(path)
 }
 
-// agents yields the rows of a window file of agents: those of the site, and then those of its paths.
-func (l *PageLog) agents(ctx context.Context, totalsOnly bool) iter.Seq2[analytics.AgentRow, error] {
-	return func(yield func(analytics.AgentRow, error) bool) {
-		for _, row := range slices.SortedFunc(slices.Values(l.site), analytics.AgentRow.Compare) {
+// all yields the rows of a window file: those of the site, and then those of its paths.
+func (of rowsOf[R]) all(ctx context.Context, l *PageLog, totalsOnly bool) iter.Seq2[R, error] {
+	return func(yield func(R, error) bool) {
+		site := of.siteRows(l.site)
+		slices.SortFunc(site, of.Compare)
+		for _, row := range site {
 			if !yield(row, nil) {
 				return
 			}
@@ -309,7 +286,7 @@ func (l *PageLog) agents(ctx context.Context, totalsOnly bool) iter.Seq2[analyti
 		if totalsOnly {
 			return
 		}
-		for row, err := range sortedRows(ctx, l, agents, &l.Repeated) {
+		for row, err := range sortedRows(ctx, l, of, &l.Repeated) {
 			if !yield(row, err) {
 				return
 			}
@@ -318,25 +295,22 @@ func (l *PageLog) agents(ctx context.Context, totalsOnly bool) iter.Seq2[analyti
 }
 
 // part is some of the rows of a log, in order.
-type part[C any] struct {
-	text string // of all paths, one after the other
-	rows []placed[C]
+type part[R any] struct {
+	rows []placed[R]
 	err  error
 }
 
-// placed is a row whose path is in the text of its part.
-type placed[C any] struct {
+// placed is a row, and where its path is in the text of its part.
+type placed[R any] struct {
 	at, end int
-	counts  C
+	row     R
 }
-
-func (p *part[C]) path(i int) string { return p.text[p.rows[i].at:p.rows[i].end] }
 
 // sortedRows yields the rows in order, each once: of several that are the same the last that was
 // appended. It adds to repeated what it left out. Memory does not grow with the number of
 // rows: a long log is read several times, and each time another part of the alphabet is sorted,
 // while the one before it is yielded.
-func sortedRows[C, R any](ctx context.Context, l *PageLog, of *dataset[C, R], repeated *int) iter.Seq2[R, error] {
+func sortedRows[R any](ctx context.Context, l *PageLog, of rowsOf[R], repeated *int) iter.Seq2[R, error] {
 	return func(yield func(R, error) bool) {
 		var none R
 		bounds, err := partition(ctx, l, of)
@@ -348,7 +322,7 @@ func sortedRows[C, R any](ctx context.Context, l *PageLog, of *dataset[C, R], re
 		var sorter sync.WaitGroup
 		defer sorter.Wait()
 		defer stop()
-		parts := make(chan *part[C])
+		parts := make(chan *part[R])
 		sorter.Go(func() {
 			defer close(parts)
 			for i := range bounds {
@@ -364,10 +338,10 @@ func sortedRows[C, R any](ctx context.Context, l *PageLog, of *dataset[C, R], re
 				yield(none, p.err)
 				return
 			}
-			for i, row := range p.rows {
-				if i+1 < len(p.rows) && p.path(i) == p.path(i+1) && of.compare(row.counts, p.rows[i+1].counts) == 0 {
+			for i, r := range p.rows {
+				if i+1 < len(p.rows) && of.Compare(r.row, p.rows[i+1].row) == 0 {
 					*repeated++
-				} else if !yield(of.row(p.path(i), row.counts), nil) {
+				} else if !yield(r.row, nil) {
 					return
 				}
 			}
@@ -379,23 +353,28 @@ func sortedRows[C, R any](ctx context.Context, l *PageLog, of *dataset[C, R], re
 }
 
 // sortPart returns the rows from bounds[i] to the next bound, sorted.
-func sortPart[C, R any](ctx context.Context, l *PageLog, of *dataset[C, R], bounds []string, i int) *part[C] {
-	p := &part[C]{rows: make([]placed[C], 0, l.Sum.Rows/int64(len(bounds))*9/8)}
+func sortPart[R any](ctx context.Context, l *PageLog, of rowsOf[R], bounds []string, i int) *part[R] {
+	p := &part[R]{rows: make([]placed[R], 0, l.Sum.Rows/int64(len(bounds))*9/8)}
 	var text strings.Builder
 	text.Grow(int(l.size) / len(bounds))
-	p.err = scan(ctx, l, of, func(path []byte, counts C) {
+	p.err = scan(ctx, l, of, func(path []byte, row R) {
 		if string(path) >= bounds[i] && (i+1 == len(bounds) || string(path) < bounds[i+1]) {
 			text.Write(path)
-			p.rows = append(p.rows, placed[C]{text.Len() - len(path), text.Len(), counts})
+			p.rows = append(p.rows, placed[R]{text.Len() - len(path), text.Len(), row})
 			text.WriteByte(0) // empty paths are at different places too
 		}
 	})
-	p.text = text.String()
-	slices.SortFunc(p.rows, func(a, b placed[C]) int {
-		if c := strings.Compare(p.text[a.at:a.end], p.text[b.at:b.end]); c != 0 {
-			return c
-		}
-		if c := of.compare(a.counts, b.counts); c != 0 {
+	all := text.String()
+	var row R
+	path := of.Fields(&row).Texts[0]
+	for i := range p.rows {
+		r := &p.rows[i]
+		row = r.row
+		*path = all[r.at:r.end]
+		r.row = row
+	}
+	slices.SortFunc(p.rows, func(a, b placed[R]) int {
+		if c := of.Compare(a.row, b.row); c != 0 {
 			return c
 		}
 		return a.at - b.at
@@ -404,7 +383,7 @@ func sortPart[C, R any](ctx context.Context, l *PageLog, of *dataset[C, R], boun
 }
 
 // partition returns the paths at which the parts of the rows begin, the first of them empty.
-func partition[C, R any](ctx context.Context, l *PageLog, of *dataset[C, R]) ([]string, error) {
+func partition[R any](ctx context.Context, l *PageLog, of rowsOf[R]) ([]string, error) {
 	bounds := []string{""}
 	if l.size <= l.spool.partBytes || l.Sum.Rows == 0 {
 		return bounds, nil
@@ -413,7 +392,7 @@ func partition[C, R any](ctx context.Context, l *PageLog, of *dataset[C, R]) ([]
 	var sample []string
 	step := max(1, int(l.Sum.Rows)/(parts*64))
 	n := 0
-	err := scan(ctx, l, of, func(path []byte, _ C) {
+	err := scan(ctx, l, of, func(path []byte, _ R) {
 		if n++; n%step == 0 {
 			sample = append(sample, string(path))
 		}
@@ -426,7 +405,7 @@ func partition[C, R any](ctx context.Context, l *PageLog, of *dataset[C, R]) ([]
 }
 
 // scan passes on each row in the log; the path is valid only during the call.
-func scan[C, R any](ctx context.Context, l *PageLog, of *dataset[C, R], visit func(path []byte, counts C)) error {
+func scan[R any](ctx context.Context, l *PageLog, of rowsOf[R], visit func(path []byte, row R)) error {
 	records, names := newRecordReader(l.file, l.size), map[string]string{}
 	for pages := 0; ; {
 		payload, err := records.next()
@@ -442,7 +421,7 @@ func scan[C, R any](ctx context.Context, l *PageLog, of *dataset[C, R], visit fu
 		case payload[0] != kindPage:
 			continue
 		}
-		if _, err := decodePage(payload, of, names, visit); err != nil {
+		if _, err := of.decode(payload, names, visit); err != nil {
 			return fmt.Errorf("%s: %w: %w", l.path, ErrDamaged, err)
 		}
 		pages++
@@ -471,12 +450,13 @@ func (s *Spool) Share(
 	}
 	err = writeRecord(file, append(newRecord(nil, kindHeader), text...))
 	if err == nil && totalsOnly {
-		record := newRecord(nil, kindPage)
-		if l.report == analytics.AgentsReport {
-			record = appendAgents(record, analytics.AgentsPage{Totals: l.site, HasMore: true})
+		record := append(newRecord(nil, kindPage), 0, 1) // offset 0, more rows exist
+		if k.Report.Shape().Site {
+			record = append(record, l.site...)
 		} else {
-			record = appendPage(record, analytics.Page{Totals: totals, HasMore: true})
+			record = appendCounts(record, totals.Human, totals.AI, totals.Total)
 		}
+		record = append(record, 0) // no rows
 		err = writeRecord(file, record)
 	} else if err == nil {
 		records := newRecordReader(l.file, l.size)

@@ -2,6 +2,7 @@ package spool
 
 import (
 	"bufio"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/archive"
 )
 
 // A record is length (uint32 LE), CRC-32C of the payload (uint32 LE), payload.
@@ -94,49 +96,28 @@ func (r *recordReader) read(b []byte) error {
 	return err
 }
 
-// dataset is how the rows of a report are read from a page log and ordered: C is a row without its path.
-type dataset[C, R any] struct {
-	// totals reads the totals of a page.
-	totals func(d *decoder, p *pageRecord)
-	counts func(d *decoder) C
-	// compare orders rows of one path; rows that are equal are the same.
-	compare func(a, b C) int
-	row     func(path string, c C) R
-	count   func(s *analytics.Sum, c C)
+// reports are the rows of page logs: one more report is one more of them.
+var reports = [...]rows{
+	analytics.VisitorsReport: rowsOf[analytics.Row]{analytics.Visitors},
+	analytics.AgentsReport:   rowsOf[analytics.AgentRow]{analytics.Agents},
 }
 
-var visitors = &dataset[analytics.Totals, analytics.Row]{
-	totals:  func(d *decoder, p *pageRecord) { p.Site.Totals = d.totals() },
-	counts:  (*decoder).totals,
-	compare: func(_, _ analytics.Totals) int { return 0 },
-	row:     rowOf,
-	count:   func(s *analytics.Sum, c analytics.Totals) { s.Count(rowOf("", c)) },
+// rows is what is done with the rows of a log whatever their type.
+type rows interface {
+	// replay decodes a page and adds its rows to sum.
+	replay(payload []byte, names map[string]string, sum *analytics.Sum) (pageRecord, error)
+	// count counts the rows of a log, each once.
+	count(l *PageLog) (int64, error)
+	// seal makes the window file, in memory or on disk.
+	seal(ctx context.Context, l *PageLog, rev analytics.Revision) (*archive.File, error)
 }
 
-var agents = &dataset[analytics.AgentRow, analytics.AgentRow]{
-	totals: func(d *decoder, p *pageRecord) {
-		for n := d.uvarint(); n > 0 && !d.bad; n-- {
-			p.site = append(p.site, d.agent())
-		}
-		p.Site.Agents = fingerprint(p.site)
-	},
-	counts:  (*decoder).agent,
-	compare: analytics.AgentRow.Compare,
-	row: func(path string, r analytics.AgentRow) analytics.AgentRow {
-		r.Path = path
-		return r
-	},
-	count: func(s *analytics.Sum, _ analytics.AgentRow) { s.Rows++ },
-}
-
-func rowOf(path string, counts analytics.Totals) analytics.Row {
-	return analytics.Row{Path: path, Human: counts.Human, AI: counts.AI, Total: counts.Total}
-}
+type rowsOf[R any] struct{ *analytics.Dataset[R] }
 
 // fingerprint is the same for the same rows, in any order.
-func fingerprint(site []analytics.AgentRow) (sum analytics.Checksum) {
+func fingerprint[R any](of rowsOf[R], site []R) (sum analytics.Checksum) {
 	for _, row := range site {
-		sum.AddAgent(row)
+		of.Checksum(&sum, row)
 	}
 	return sum
 }
@@ -145,50 +126,85 @@ func fingerprint(site []analytics.AgentRow) (sum analytics.Checksum) {
 type pageRecord struct {
 	PageInfo
 	offset int
-	site   []analytics.AgentRow // the totals of a page of agents
+	site   []byte // the totals, in the record
+}
+
+// reportPage is a page of a report whose totals are rows of the site, or counts.
+type reportPage[R any] struct {
+	offset  int
+	hasMore bool
+	counts  analytics.Totals
+	site    []R
+	rows    []R
+}
+
+func visitorsPage(p analytics.Page) reportPage[analytics.Row] {
+	return reportPage[analytics.Row]{offset: p.Offset, hasMore: p.HasMore, counts: p.Totals, rows: p.Rows}
+}
+
+func agentsPage(p analytics.AgentsPage) reportPage[analytics.AgentRow] {
+	return reportPage[analytics.AgentRow]{offset: p.Offset, hasMore: p.HasMore, site: p.Totals, rows: p.Rows}
 }
 
 // InfoOf describes a page.
-func InfoOf(p analytics.Page) PageInfo {
-	return PageInfo{Rows: len(p.Rows), HasMore: p.HasMore, Site: Site{Totals: p.Totals}}
-}
+func InfoOf(p analytics.Page) PageInfo { return visitorsPage(p).info() }
 
 // InfoOfAgents describes a page of agents.
-func InfoOfAgents(p analytics.AgentsPage) PageInfo {
-	return PageInfo{Rows: len(p.Rows), HasMore: p.HasMore, Site: Site{Agents: fingerprint(p.Totals)}}
+func InfoOfAgents(p analytics.AgentsPage) PageInfo { return agentsPage(p).info() }
+
+func (p reportPage[R]) info() PageInfo {
+	d, _ := analytics.DatasetOf[R]()
+	return PageInfo{Rows: len(p.rows), HasMore: p.hasMore,
+		Site: Site{Totals: p.counts, Agents: fingerprint(rowsOf[R]{d}, p.site)}}
 }
 
-// appendPage appends a page to a record.
-func appendPage(b []byte, p analytics.Page) []byte {
-	b = appendCounts(appendPlace(b, p.Offset, p.HasMore), p.Totals.Human, p.Totals.AI, p.Totals.Total)
-	b = binary.AppendUvarint(b, uint64(len(p.Rows)))
-	for _, r := range p.Rows {
-		b = appendCounts(appendText(b, r.Path), r.Human, r.AI, r.Total)
+// encode appends a page to a record. site are its totals in there.
+func (of rowsOf[R]) encode(b []byte, p reportPage[R]) (record, site []byte) {
+	b = appendTruth(binary.AppendUvarint(b, uint64(p.offset)), p.hasMore)
+	head := len(b)
+	if of.Site {
+		b = binary.AppendUvarint(b, uint64(len(p.site)))
+		for i := range p.site {
+			b = appendFields(b, of.Fields(&p.site[i]))
+		}
+	} else {
+		b = appendCounts(b, p.counts.Human, p.counts.AI, p.counts.Total)
+	}
+	site = b[head:]
+	b = binary.AppendUvarint(b, uint64(len(p.rows)))
+	for i := range p.rows {
+		f := of.Fields(&p.rows[i])
+		b = appendFields(appendText(b, *f.Texts[0]), f)
+	}
+	return b, site
+}
+
+// siteRows decodes the rows of the site in totals that decode or encode have returned.
+func (of rowsOf[R]) siteRows(totals []byte) (site []R) {
+	d := decoder{b: totals, names: map[string]string{}}
+	if !of.Site || len(totals) == 0 {
+		return nil
+	}
+	for n := d.uvarint(); n > 0; n-- {
+		var row R
+		d.fields(of.Fields(&row))
+		site = append(site, row)
+	}
+	return site
+}
+
+// appendFields appends all of a row but its path.
+func appendFields(b []byte, f analytics.Fields) []byte {
+	for _, text := range f.Texts[1:] {
+		b = appendText(b, *text)
+	}
+	for _, truth := range f.Truths {
+		b = appendTruth(b, *truth)
+	}
+	for _, count := range f.Counts {
+		b = appendCounts(b, *count)
 	}
 	return b
-}
-
-// appendAgents appends a page of agents to a record.
-func appendAgents(b []byte, p analytics.AgentsPage) []byte {
-	b = binary.AppendUvarint(appendPlace(b, p.Offset, p.HasMore), uint64(len(p.Totals)))
-	for _, r := range p.Totals {
-		b = appendAgent(b, r)
-	}
-	b = binary.AppendUvarint(b, uint64(len(p.Rows)))
-	for _, r := range p.Rows {
-		b = appendAgent(appendText(b, r.Path), r)
-	}
-	return b
-}
-
-// appendAgent appends all of a row but its path.
-func appendAgent(b []byte, r analytics.AgentRow) []byte {
-	b = appendText(appendText(appendText(b, r.Agent), r.Class), string(r.Audience))
-	return appendCounts(appendTruth(b, r.Found), r.Visitors, r.Requests)
-}
-
-func appendPlace(b []byte, offset int, hasMore bool) []byte {
-	return appendTruth(binary.AppendUvarint(b, uint64(offset)), hasMore)
 }
 
 func appendTruth(b []byte, truth bool) []byte {
@@ -209,30 +225,45 @@ func appendCounts(b []byte, counts ...int64) []byte {
 	return b
 }
 
-// decodePage is the inverse of appendPage and appendAgents. It passes each row to visit; the path is
-// valid only during the call. After an error, some rows may have been passed on. names are those
-// that came before: few names are in many rows.
-func decodePage[C, R any](
-	payload []byte, of *dataset[C, R], names map[string]string, visit func(path []byte, counts C),
+// decode is the inverse of encode. It passes each row to visit, without its path, which is valid only during the
+// call. After an error, some rows may have been passed on. names are those that came before: few names
+// are in many rows.
+func (of rowsOf[R]) decode(
+	payload []byte, names map[string]string, visit func(path []byte, row R),
 ) (p pageRecord, err error) {
 	d := decoder{b: payload[1:], names: names}
+	var row R
+	fields := of.Fields(&row)
 	p.offset = int(d.uvarint())
 	p.HasMore = d.truth()
-	of.totals(&d, &p)
+	p.site = d.b
+	if of.Site {
+		for n := d.uvarint(); n > 0 && !d.bad; n-- {
+			d.fields(fields)
+			of.Checksum(&p.Site.Agents, row)
+		}
+	} else {
+		p.Site.Totals = analytics.Totals{Human: d.count(), AI: d.count(), Total: d.count()}
+	}
+	p.site = p.site[:len(p.site)-len(d.b)]
 	n := d.uvarint()
 	if n > uint64(len(d.b)) {
 		d.bad = true
 	}
 	for ; uint64(p.Rows) < n && !d.bad; p.Rows++ {
 		path := d.take(d.uvarint())
-		if counts := of.counts(&d); !d.bad {
-			visit(path, counts)
+		if d.fields(fields); !d.bad {
+			visit(path, row)
 		}
 	}
 	if d.bad || len(d.b) > 0 {
 		return p, fmt.Errorf("page record: %w", errTorn)
 	}
 	return p, nil
+}
+
+func (of rowsOf[R]) replay(payload []byte, names map[string]string, sum *analytics.Sum) (pageRecord, error) {
+	return of.decode(payload, names, func(_ []byte, row R) { of.Count(sum, row) })
 }
 
 type decoder struct {
@@ -273,14 +304,17 @@ func (d *decoder) name() string {
 	return name
 }
 
-func (d *decoder) totals() analytics.Totals {
-	return analytics.Totals{Human: int64(d.uvarint()), AI: int64(d.uvarint()), Total: int64(d.uvarint())}
-}
+func (d *decoder) count() int64 { return int64(d.uvarint()) }
 
-// agent reads what appendAgent wrote.
-func (d *decoder) agent() analytics.AgentRow {
-	return analytics.AgentRow{
-		Agent: d.name(), Class: d.name(), Audience: analytics.Audience(d.name()), Found: d.truth(),
-		Visitors: int64(d.uvarint()), Requests: int64(d.uvarint()),
+// fields reads what appendFields wrote.
+func (d *decoder) fields(f analytics.Fields) {
+	for _, text := range f.Texts[1:] {
+		*text = d.name()
+	}
+	for _, truth := range f.Truths {
+		*truth = d.truth()
+	}
+	for _, count := range f.Counts {
+		*count = d.count()
 	}
 }

@@ -178,7 +178,7 @@ func TestRowsAgainstAMap(t *testing.T) {
 				rt.Fatalf("%d repeated, want %d; rows (-want +got):\n%s", repeated, appended-len(want), d)
 			}
 		}
-		for range sortedRows(t.Context(), f, visitors, new(int)) { // a reader may stop
+		for range sortedRows(t.Context(), f, ofVisitors, new(int)) { // a reader may stop
 			break
 		}
 	})

@@ -27,7 +27,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -255,18 +254,12 @@ func (l *PageLog) Has(rev analytics.Revision) (bool, error) {
 	if rev.TotalsOnly() {
 		return true, nil
 	}
-	var rows int64
-	var err error
-	if l.report == analytics.AgentsReport {
-		rows, err = countRows(sortedRows(context.Background(), l, agents, new(int)))
-	} else {
-		rows, err = countRows(sortedRows(context.Background(), l, visitors, new(int)))
-	}
+	rows, err := l.rows.count(l)
 	return err == nil && rows == rev.Rows, err
 }
 
-func countRows[R any](rows iter.Seq2[R, error]) (n int64, err error) {
-	for _, err := range rows {
+func (of rowsOf[R]) count(l *PageLog) (n int64, err error) {
+	for _, err := range sortedRows(context.Background(), l, of, new(int)) {
 		if err != nil {
 			return n, err
 		}

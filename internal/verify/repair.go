@@ -268,13 +268,7 @@ func (v *Verifier) fetch(
 	if err != nil {
 		return nil, nil, err
 	}
-	var file sinks.Sealed
-	var remove func() error
-	if e.Report == analytics.AgentsReport {
-		file, remove, err = described(w, e, &sinks.Agents, v.Dir)
-	} else {
-		file, remove, err = described(w, e, &sinks.Visitors, v.Dir)
-	}
+	file, remove, err := described(w, e, v.Dir)
 	if err != nil {
 		return nil, nil, errors.Join(err, done())
 	}
@@ -282,15 +276,10 @@ func (v *Verifier) fetch(
 }
 
 // described tests the rows of w, and returns them as the ledger describes the window.
-func described[R any](
-	w sinks.Sealed, e state.Entry, d *sinks.Dataset[R], dir string,
-) (file sinks.Sealed, remove func() error, err error) {
-	add, sum := d.Sum()
-	for row, err := range d.Rows(w) {
-		if err != nil {
-			return nil, nil, err
-		}
-		add(row)
+func described(w sinks.Sealed, e state.Entry, dir string) (file sinks.Sealed, remove func() error, err error) {
+	sum, err := sinks.SumOf(w)
+	if err != nil {
+		return nil, nil, err
 	}
 	switch {
 	case sum.Rows != max(e.Rows, 0) || e.Checksum != "" && e.Checksum != sum.Checksum.String():
@@ -301,5 +290,5 @@ func described[R any](
 	case e.Checksum == "":
 		return nil, nil, fmt.Errorf("it gives %s", describe(w.Revision()))
 	}
-	return sinks.WindowFile(dir, d, e.Revision, d.Rows(w))
+	return sinks.FileOf(dir, e.Revision, w)
 }

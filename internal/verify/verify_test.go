@@ -297,7 +297,7 @@ func TestImplausibleAgents(t *testing.T) {
 			of.Path, of.Visitors, of.Requests = "/a", c.ofPath, 300
 			people := analytics.AgentRow{Agent: "browser", Class: "human", Audience: analytics.Human, Found: true,
 				Visitors: 2000, Requests: 2000}
-			file, err := archive.EncodeAgents(rev, func(yield func(analytics.AgentRow, error) bool) {
+			file, err := archive.Encode(rev, func(yield func(analytics.AgentRow, error) bool) {
 				_ = yield(ai, nil) && yield(people, nil) && yield(of, nil)
 			})
 			if err != nil {

@@ -78,17 +78,32 @@ func archive(ask func(sinks.Sink) error) error {
 		sink.Put(analytics.Revision{Number: 1, Rows: 3, ExportedAt: monday.Time(), Key: analytics.Key{Project: "prj_a",
 			Granularity: analytics.Week, Window: analytics.Window{From: from, To: from + 7}}}, rows, nil)
 	}
-	rows := []analytics.AgentRow{
+	err := putAgents(sink, monday, []analytics.AgentRow{
 		{Agent: "GPTBot", Class: "training", Audience: "neither", Found: true, Visitors: 2, Requests: 90},
 		{Agent: "browser", Class: "human", Audience: "human", Found: true, Visitors: 20, Requests: 30},
 		{Path: "/guides/a", Agent: "browser", Class: "human", Audience: "human", Found: true, Visitors: 7, Requests: 8},
 		{Path: "/guide/a", Agent: "GPTBot", Class: "training", Audience: "neither", Visitors: 2, Requests: 5},
 		{Path: "=x", Agent: "GPTBot", Class: "training", Audience: "neither", Visitors: 2, Requests: 5},
-	}
+	})
+	return errors.Join(err, ask(sink))
+}
+
+// agentsRead is a reading of the agents of prj_a in the week that ends at a date.
+func agentsRead(end analytics.Date) analytics.Revision {
+	return analytics.Revision{Number: 1, ExportedAt: end.Time(), Key: analytics.Key{Project: "prj_a",
+		Granularity: analytics.Week, Report: analytics.AgentsReport, Window: analytics.Window{From: end - 7, To: end}}}
+}
+
+// putAgents stores that reading.
+func putAgents(sink *sinktest.Memory, end analytics.Date, rows []analytics.AgentRow) error {
 	slices.SortFunc(rows, analytics.AgentRow.Compare)
-	file, err := windowfile.EncodeAgents(analytics.Revision{Number: 1, Rows: 3, ExportedAt: monday.Time(),
-		Key: analytics.Key{Project: "prj_a", Granularity: analytics.Week, Report: analytics.AgentsReport,
-			Window: analytics.Window{From: monday - 7, To: monday}}}, func(yield func(analytics.AgentRow, error) bool) {
+	rev := agentsRead(end)
+	for _, row := range rows {
+		if row.Path != "" {
+			rev.Rows++
+		}
+	}
+	file, err := windowfile.Encode(rev, func(yield func(analytics.AgentRow, error) bool) {
 		for _, row := range rows {
 			if !yield(row, nil) {
 				return
@@ -98,7 +113,32 @@ func archive(ask func(sinks.Sink) error) error {
 	if err == nil {
 		err = sink.Replace(context.Background(), file)
 	}
-	return errors.Join(err, ask(sink))
+	return err
+}
+
+// weeksOfAgents puts two weeks of visitors and of agents into a sink, with a hostile path that is not there.
+func weeksOfAgents(t *testing.T) *sinktest.Memory {
+	t.Helper()
+	sink := sinktest.NewMemory()
+	for end := monday - 7; end <= monday; end += 7 {
+		rev := agentsRead(end)
+		rev.Report, rev.Rows = analytics.VisitorsReport, 1
+		sink.Put(rev, []analytics.Row{{Path: "/guides/a", Human: 3, AI: 2, Total: 5}}, nil)
+		n := int64(end-monday)/7 + 2 // 1, then 2
+		rows := []analytics.AgentRow{
+			{Agent: "Claude-User", Class: "answers", Audience: "ai", Found: true, Visitors: 100 * n, Requests: 777 * n},
+			{Path: "/guides/a", Agent: "Claude-User", Class: "answers", Audience: "ai", Found: true, Visitors: 9 * n,
+				Requests: 12 * n},
+			{Path: hostilePath, Agent: "Claude-User", Class: "answers", Audience: "ai", Visitors: 2, Requests: 40 * n},
+			{Path: "/guide/a", Agent: "Claude-User", Class: "answers", Audience: "ai", Visitors: 2, Requests: 30},
+		}
+		if n == 1 {
+			rows = append(rows, analytics.AgentRow{Agent: "Aider", Class: "coding", Audience: "ai", Found: true,
+				Visitors: 4, Requests: 5})
+		}
+		must(t, putAgents(sink, end, rows))
+	}
+	return sink
 }
 
 // TestArchiveAgents: the questions about agents that docgauge top and history answer are answered alike.

@@ -55,29 +55,31 @@ func ReadReport(ctx context.Context, from sinks.Sink, o ReportOptions) (Report, 
 	query.Sort(ids, o.Order)
 	for _, id := range ids {
 		p := view.Project{ID: id, Name: o.Names[id]}
-		for _, g := range slices.SortedFunc(maps.Keys(all[id]), compareGranularities) {
-			grid := view.Grid{Project: id, Granularity: g, Cells: cellsOf(g, all[id][g], o)}
+		for _, s := range slices.SortedFunc(maps.Keys(all[id]), compareSeries) {
+			grid := view.Grid{Project: id, Report: s.Report, Granularity: s.Granularity, Cells: cellsOf(s, all[id][s], o)}
 			grid.Count()
 			if newest, before := compared(grid, o.Against); newest != nil {
 				if r.Pages[newest.Key], err = readPages(ctx, from, newest, before, o.Pages); err != nil {
 					return r, err
 				}
 			}
-			p.Grids = append(p.Grids, grid)
+			if s.Report == analytics.VisitorsReport {
+				p.Grids = append(p.Grids, grid)
+			} else {
+				p.Others = append(p.Others, grid)
+			}
 		}
 		r.Projects = append(r.Projects, p)
 	}
 	return r, nil
 }
 
-// windows are the readings of one granularity.
+// windows are the readings of one series.
 type windows map[analytics.Window]analytics.Revision
 
-// listWindows finds the windows that were asked for, by project and granularity.
-func listWindows(
-	ctx context.Context, from sinks.Sink, o ReportOptions,
-) (map[string]map[analytics.Granularity]windows, error) {
-	all := map[string]map[analytics.Granularity]windows{}
+// listWindows finds the windows that were asked for, by project.
+func listWindows(ctx context.Context, from sinks.Sink, o ReportOptions) (map[string]map[schedule.Series]windows, error) {
+	all := map[string]map[schedule.Series]windows{}
 	var errs []error
 	var first, last analytics.Date // of all windows, asked for or not
 	found := 0
@@ -94,12 +96,13 @@ func listWindows(
 			continue
 		}
 		if all[rev.Project] == nil {
-			all[rev.Project] = map[analytics.Granularity]windows{}
+			all[rev.Project] = map[schedule.Series]windows{}
 		}
-		if all[rev.Project][rev.Granularity] == nil {
-			all[rev.Project][rev.Granularity] = windows{}
+		s := schedule.SeriesOf(rev.Key)
+		if all[rev.Project][s] == nil {
+			all[rev.Project][s] = windows{}
 		}
-		all[rev.Project][rev.Granularity][rev.Window] = rev
+		all[rev.Project][s][rev.Window] = rev
 	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -118,8 +121,8 @@ func listWindows(
 	return all, nil
 }
 
-// compareGranularities puts day, week and month first, then rolling windows by length.
-func compareGranularities(a, b analytics.Granularity) int {
+// compareSeries orders granularities: day, week and month first, then rolling windows by length.
+func compareSeries(a, b schedule.Series) int {
 	calendar := []analytics.Granularity{analytics.Day, analytics.Week, analytics.Month}
 	rank := func(g analytics.Granularity) int {
 		if i := slices.Index(calendar, g); i >= 0 {
@@ -127,12 +130,12 @@ func compareGranularities(a, b analytics.Granularity) int {
 		}
 		return len(calendar) + g.RollingDays()
 	}
-	return cmp.Compare(rank(a), rank(b))
+	return cmp.Or(cmp.Compare(a.Report, b.Report), cmp.Compare(rank(a.Granularity), rank(b.Granularity)))
 }
 
 // cellsOf returns the known windows and those that should be there, from the oldest
 // known one to the newest complete one, oldest first.
-func cellsOf(g analytics.Granularity, known windows, o ReportOptions) []view.Cell {
+func cellsOf(s schedule.Series, known windows, o ReportOptions) []view.Cell {
 	var cells []view.Cell
 	first := analytics.DateOf(o.Now)
 	for w, rev := range known {
@@ -144,7 +147,7 @@ func cellsOf(g analytics.Granularity, known windows, o ReportOptions) []view.Cel
 		end = min(end, *o.To)
 	}
 	n := 0
-	for w := range schedule.Within(g, first, end) {
+	for w := range schedule.Within(s.Granularity, first, end) {
 		if _, ok := known[w]; !ok {
 			cells = append(cells, view.Cell{Window: w})
 		}
@@ -159,22 +162,43 @@ func cellsOf(g analytics.Granularity, known windows, o ReportOptions) []view.Cel
 }
 
 // compared returns the newest window of a grid, nil where its pages are not known, and
-// the one that it is compared with, nil where those are not known.
+// the one that it is compared with, nil where those are not known. Totals of agents are enough.
 func compared(g view.Grid, against Comparison) (newest, before *analytics.Revision) {
-	newest = g.Newest
-	if newest == nil || newest.TotalsOnly() {
+	unknown := func(r *analytics.Revision) bool {
+		return r == nil || g.Report == analytics.VisitorsReport && r.TotalsOnly()
+	}
+	if newest = g.Newest; unknown(newest) {
 		return nil, nil
 	}
-	before = g.EndingAt(against.window(g.Granularity, newest.Window).To)
-	if before != nil && before.TotalsOnly() {
-		before = nil
+	if before = g.EndingAt(against.window(g.Granularity, newest.Window).To); unknown(before) {
+		return newest, nil
 	}
 	return newest, before
 }
 
-// readPages compares the pages of a window with those of an earlier one, which may be
+// readPages compares the pages of a window, or its agents, with those of an earlier one, which may be
 // nil.
-func readPages(ctx context.Context, from sinks.Sink, newest, before *analytics.Revision, n int) (*Pages, error) {
-	m, err := query.Compare(ctx, from, before, newest, query.Ranking{By: analytics.Everyone, N: n})
-	return &Pages{newest, before, m}, err
+func readPages(
+	ctx context.Context, from sinks.Sink, newest, before *analytics.Revision, n int,
+) (p *Pages, err error) {
+	p = &Pages{Newest: newest, Before: before}
+	if newest.Report == analytics.VisitorsReport {
+		p.Movers, err = query.Compare(ctx, from, before, newest, query.Ranking{By: analytics.Everyone, N: n})
+		return p, err
+	}
+	for list, to := range map[query.AgentList]**query.AgentsReport{query.SiteAgents: &p.Agents, query.Misses: &p.Misses} {
+		if list == query.Misses && newest.TotalsOnly() {
+			continue
+		}
+		ranking, err := query.AgentRanking{List: list, N: maxReportAgents}.Complete()
+		if err != nil {
+			return nil, err
+		}
+		r, err := query.CompareAgents(ctx, from, before, newest, ranking)
+		if err != nil {
+			return nil, err
+		}
+		*to = &r
+	}
+	return p, nil
 }

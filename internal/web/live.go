@@ -92,7 +92,7 @@ func (v liveValues) report(project string) Report {
 			continue
 		}
 		r.Projects = []view.Project{p}
-		for _, g := range p.Grids {
+		for _, g := range slices.Concat(p.Grids, p.Others) {
 			if pages := v.pages.of(g); pages != nil {
 				r.Pages[g.Newest.Key] = pages
 			}
@@ -147,7 +147,7 @@ func (l *LiveReport) Refresh(ctx context.Context, s *view.Snapshot, from []sinks
 	changed := now == nil
 	var errs []error
 	for _, p := range s.Projects {
-		for _, g := range p.Grids {
+		for _, g := range slices.Concat(p.Grids, p.Others) {
 			newest, before := compared(g, Comparison{})
 			if newest == nil {
 				continue

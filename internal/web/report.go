@@ -10,6 +10,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/internal/view"
 )
 
@@ -18,6 +19,7 @@ const (
 	firstReadPages  = 20   // of the most read ones are shown unfolded
 	firstMoves      = 10   // are shown of each kind of change
 	maxReportJobs   = 100  // in the table of jobs
+	maxReportAgents = 20   // of one window, and as many misses
 	maxMerges       = 20   // that are shown
 	maxMergeEffects = 20   // of one merge in its table
 	maxMergeCharts  = 4    // of one merge
@@ -42,8 +44,8 @@ type Report struct {
 	Against Comparison
 	// Projects have one grid for each granularity that the archive holds.
 	Projects []view.Project
-	// Pages are the pages of the newest windows, by their keys. Windows of which only totals were
-	// read have none.
+	// Pages are the pages of the newest windows, by their keys, and the agents of those of the report of
+	// agents, which are in Others of their project. Windows of visitors of which only totals were read have none.
 	Pages map[analytics.Key]*Pages
 	// State has the runs, the queue with the jobs of these projects and dates, newest first, and the
 	// outcomes of their merges; nil where no state directory is known.
@@ -53,12 +55,15 @@ type Report struct {
 // Link leads to another page; Href is relative.
 type Link struct{ Text, Href string }
 
-// Pages compares the pages of the newest reading of a window with those of an earlier window.
+// Pages compares the pages of the newest reading of a window with those of an earlier window, or its agents.
 type Pages struct {
 	// Before is the earlier one; nil: the archive lacks it or has only its totals, and of Movers
 	// only Top and Pages are meaningful.
 	Newest, Before *analytics.Revision
 	Movers         analytics.Movers
+	// Agents are those of a window of agents, Misses what they asked for that is not there; nil: only totals
+	// were read.
+	Agents, Misses *query.AgentsReport
 }
 
 // Write writes the file. Nothing is written if it cannot be made.
@@ -107,7 +112,8 @@ type reportSeries struct {
 	Pages     *Pages // nil: Pageless says why
 	Pageless  string
 	Lists     []pageList
-	Before    string // the window that pages are compared with
+	Before    string     // the window that pages are compared with
+	Agents    *agentList // nil: no window of agents was read
 }
 
 // reportQueue summarizes the agent's jobs.
@@ -210,6 +216,11 @@ func (r Report) section(project view.Project, anchor string, jobs []view.Job) re
 			rank := slices.Index([]analytics.Granularity{analytics.Day, analytics.Week}, g.Granularity)
 			if leading < 0 || rank > best {
 				leading, best = i, rank
+			}
+		}
+		for _, o := range project.Others {
+			if o.Granularity == g.Granularity && o.Newest != nil {
+				s.Agents = agentListOf(r.Pages[o.Newest.Key], fmt.Sprint(s.ID, "a"), r.Linked(project.ID), maxReportAgents)
 			}
 		}
 		v.Series = append(v.Series, s)

@@ -19,6 +19,7 @@ import (
 	"github.com/docgauge/docgauge/internal/dev/webtest"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/internal/web"
+	"github.com/docgauge/docgauge/sinks"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
@@ -286,5 +287,38 @@ func TestCompare(t *testing.T) {
 			web.ReportOptions{Now: webtest.Now, Against: tc.against, Pages: 5})
 		must(t, err)
 		wants(t, seen(write(t, r)), tc.want...)
+	}
+}
+
+// TestReportAgents: a report of an archive and the pages of a server show the same agents with the change, and
+// what they missed; a path from strangers stays text. Without windows of agents there is nothing.
+func TestReportAgents(t *testing.T) {
+	sink := weeksOfAgents(t)
+	r, err := web.ReadReport(t.Context(), sink, web.ReportOptions{Now: monday.Time().Add(time.Hour), Pages: 9})
+	must(t, err)
+	s := &view.Snapshot{At: r.Made, Projects: r.Projects}
+	s.Agents = []view.AgentWindow{{Revision: *s.Projects[0].Others[0].Newest, Agents: []analytics.AgentRow{
+		{Agent: "Claude-User", Class: "answers", Audience: "ai", Visitors: 200, Requests: 1554}}}}
+	live := web.NewLiveReport(func() *view.Snapshot { return s }, "v1")
+	must(t, live.Refresh(t.Context(), s, []sinks.Sink{sink}))
+	_, served := visit(t, live, "/report")
+	_, status := visit(t, web.NewStatusPage(func() *view.Snapshot { return s }, live, nil, "v1"), "/")
+	for name, page := range map[string]string{"report": write(t, r), "live": served, "status": status} {
+		text := seen(page)
+		wants(t, text, "26 Oct – 1 Nov 2026 Agent Audience Readers Change Requests Claude-User answers ai 200 +100 "+
+			"+100% 1,554", "Did not read since 19–25 Oct 2026: Aider .", "Asked for and not there 26 Oct – 1 Nov 2026, 2 paths",
+			"/<script>alert(1)</script>\"'&", " no page is near asked by Claude-User 80 80 +40 +100%",
+			"/guide/a nearest page: /guides/a asked by Claude-User 30 30 0", "compare requests")
+		if strings.Contains(page, "<script>alert") || strings.Contains(page, "&#8238;") {
+			t.Errorf("%s: a path is not only text", name)
+		}
+		if linked := strings.Contains(page, `href="page?path=%2Fguides%2Fa&amp;project=prj_a"`); linked != (name != "report") {
+			t.Errorf("%s: the nearest page leads to its numbers: %t", name, linked)
+		}
+	}
+	r, err = web.ReadReport(t.Context(), sinks.VisitorsOf(sink), web.ReportOptions{Now: r.Made})
+	must(t, err)
+	if text := seen(write(t, r)); strings.Contains(text, "Assistants") || strings.Contains(text, "agent browser") {
+		t.Error("agents without a window of agents")
 	}
 }

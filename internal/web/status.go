@@ -25,6 +25,7 @@ const (
 	minCells       = 31     // drawn of one grid however many grids there are
 	maxStatusJobs  = 50     // in the table of jobs
 	maxWaiting     = 10     // windows of a project that wait
+	maxAgents      = 10     // of one window, and as many misses
 	maxNewEffects  = 8      // effects of merges
 	maxError       = 300    // characters of an error beside a run or window
 	expiryConcerns = 7 * day
@@ -262,7 +263,7 @@ type statusProject struct {
 	Waiting     []analytics.Aside // windows that are skipped, and those whose rows are read later
 	MoreWaiting int
 	Lists       []pageList
-	Agents      []agentList
+	Agents      []*agentList
 	Coverage    []coverage
 	Wide        bool // a calendar is wide
 }
@@ -320,7 +321,15 @@ func (p *statusPage) addProjects(pages *pageSet) {
 		}
 		for _, w := range s.Agents {
 			if w.Project == v.ID && len(w.Agents) > 0 {
-				v.Agents = append(v.Agents, agentListOf(w))
+				read := agentsOf(w)
+				for _, g := range v.Others {
+					if newer := pages.of(g); g.Granularity == w.Granularity && newer != nil {
+						read = newer
+					}
+				}
+				l := agentListOf(read, fmt.Sprintf("p%da%s", i, w.Granularity), v.ID, maxAgents)
+				l.Title = title(w.Granularity)
+				v.Agents = append(v.Agents, l)
 			}
 		}
 		p.Projects = append(p.Projects, v)

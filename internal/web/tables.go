@@ -7,6 +7,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/internal/view"
 )
 
@@ -91,21 +92,71 @@ func gainTone(c analytics.Change) string {
 	return ""
 }
 
-// agentList is the agents of a window with the most readers. The template "agentlist" shows it.
+// agentList is the agents of a window with the most readers, and the paths that agents asked for most of those
+// that are not there. The template "agentlist" shows it.
 type agentList struct {
+	ID          string // of its element
 	Title, Note string
-	Rows        []analytics.AgentRow
+	Project     string // whose pages they are, for links; empty: there is no server
+	Before      string // the window that it is compared with; empty: none
+	Rows        []query.RankedAgent
+	Gone        []string // agents that did not read the site since then
+	Misses      []query.Miss
+	MissNote    string
 }
 
-const maxAgents = 10
-
-func agentListOf(w view.AgentWindow) agentList {
-	l := agentList{Title: title(w.Granularity), Rows: w.Agents[:min(len(w.Agents), maxAgents)]}
-	l.Note = view.Days(w.Granularity, w.Window)
-	if n := len(w.Agents) + w.More; n > len(l.Rows) {
-		l.Note += fmt.Sprintf(", the %d with most readers of %d", len(l.Rows), n)
+// agentListOf shows at most n agents, and n misses; nil if there is nothing to show.
+func agentListOf(p *Pages, id, project string, n int) *agentList {
+	if p == nil || len(p.Agents.Agents) == 0 {
+		return nil
+	}
+	r := p.Agents
+	days := view.Days(r.Granularity, r.Window)
+	l := &agentList{ID: id, Title: "Assistants", Note: days, Project: project, Rows: r.Agents[:min(len(r.Agents), n)]}
+	if int(r.Count) > len(l.Rows) {
+		l.Note += fmt.Sprintf(", the %d with most readers of %d", len(l.Rows), r.Count)
+	}
+	if r.Previous != nil {
+		l.Before, l.Gone = view.Days(r.Granularity, r.Previous.Window), r.Gone[:min(len(r.Gone), n)]
+	}
+	if m := p.Misses; m != nil && len(m.Misses) > 0 {
+		l.Misses, l.MissNote = m.Misses[:min(len(m.Misses), n)], days+", "+format.Plural(m.Count, "path")
+		if int(m.Count) > len(l.Misses) {
+			l.MissNote = fmt.Sprintf("%s, the %d most asked of %d", days, len(l.Misses), m.Count)
+		}
 	}
 	return l
+}
+
+// agentGain is the change of the number by which agents or misses are ordered.
+type agentGain struct {
+	By                 int64
+	Text, Tone, Growth string
+}
+
+func agentGainOf(c query.AgentChange, now int64) agentGain {
+	if c.Change == nil {
+		return agentGain{now, "new", "up", ""}
+	}
+	g := agentGain{By: *c.Change, Text: view.Signed(*c.Change), Growth: view.Growth(now-*c.Change, now)}
+	switch {
+	case g.By > 0:
+		g.Tone = "up"
+	case g.By < 0:
+		g.Tone = "down"
+	}
+	return g
+}
+
+// agentsOf returns the agents of a snapshot, which are not compared.
+func agentsOf(w view.AgentWindow) *Pages {
+	r := &query.AgentsReport{Count: int64(len(w.Agents) + w.More)}
+	r.Key = w.Key
+	for _, a := range w.Agents {
+		r.Agents = append(r.Agents, query.RankedAgent{Agent: a.Agent, Class: a.Class, Audience: a.Audience,
+			AgentNumbers: query.AgentNumbers{Visitors: a.Visitors, Requests: a.Requests}})
+	}
+	return &Pages{Newest: &w.Revision, Agents: r}
 }
 
 // jobTable is the agent jobs of a queue: those that wait to become one, then the newest first. The

@@ -30,6 +30,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/internal/view"
 )
 
@@ -49,8 +50,9 @@ var functions = template.FuncMap{
 	"percent": view.Percent, "growth": view.Growth, "both": bothText, "part": part,
 	"moment": momentOf, "took": took, "days": view.Days, "span": spanOf, "title": title,
 	"legend": legendOf, "gaps": gaps,
-	"marks": func() map[string]string { return marks },
-	"gain":  gain, "gainTone": gainTone, "jobTook": jobTook, "outcome": outcomeOf,
+	"marks":     func() map[string]string { return marks },
+	"agentGain": agentGainOf, "agentRule": func(list query.AgentList) string { return list.Rule() },
+	"gain": gain, "gainTone": gainTone, "jobTook": jobTook, "outcome": outcomeOf,
 	"dueReason": func(reason string) string { return dueReasons[reason] },
 	"waitReason": func(r analytics.AsideReason) string {
 		return cmp.Or(waitReasons[r], "Skipped: "+string(r))

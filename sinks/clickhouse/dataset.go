@@ -10,16 +10,18 @@ import (
 // dataset is the tables and views of a report, and how its rows go to them and come back: one more
 // report is one more dataset.
 type dataset struct {
+	*analytics.Shape
 	report analytics.Report
 	// rows, markers and versions are tables; view and windows are the views that users query, and
 	// attempts is one between rows and view.
 	rows, markers, versions, view, windows, attempts string
 
 	own    []column // of the report, in rows after the path
-	order  []string // of own, by which rows are sorted after the path
 	totals []column // of the site, in markers; none if they are rows
 	count  column   // of markers: Revision.Rows
 	stored stored
+	// sums is the query of [session.sums] over view.
+	sums func(ses *session, condition string) string
 }
 
 const truth = "UInt8" // the type of a column that is 0 or 1
@@ -28,7 +30,7 @@ var (
 	attempted = []column{{"project", "String"}, {"granularity", "String"}, {"window_start", "Date"},
 		{"window_end", "Date"}, {"attempt", "UInt64"}}
 	readColumns = []column{{"revision", "Int32"}, {"settled", truth}, {"verified", truth}, {"exported_at_us", "Int64"}}
-	counts      = []column{{"human", "Int64"}, {"ai", "Int64"}, {"total", "Int64"}}
+	types       = [...]string{analytics.Text: "String", analytics.Truth: truth, analytics.Count: "Int64"}
 )
 
 // rowColumns are inserted in this order; written_at is the server's.
@@ -41,81 +43,77 @@ func (d *dataset) markerColumns() []column {
 	return slices.Concat(attempted, d.totals, []column{d.count}, readColumns)
 }
 
-var visitors = &dataset{
-	report: analytics.VisitorsReport,
-	rows:   "docgauge_visitors_rows", markers: "docgauge_windows", versions: "docgauge_migrations",
-	view: "docgauge_visitors", windows: "docgauge_totals", attempts: "docgauge_visitors_attempts",
-	own: counts, totals: counts, count: column{"page_count", "Int64"},
-	stored: storedAs(&sinks.Visitors, func() block[analytics.Row] { return new(visitorsBlock) },
-		func(r *analytics.Row) []any { return []any{&r.Path, &r.Human, &r.AI, &r.Total} }, sumVisitors),
-}
+var (
+	visitors = newDataset(analytics.VisitorsReport, storedAs(sinks.Visitors), sumsOfVisitors)
+	agents   = newDataset(analytics.AgentsReport, storedAs(sinks.Agents), sumsOfAgents)
+	datasets = []*dataset{visitors, agents}
+)
 
-var agents = &dataset{
-	report: analytics.AgentsReport,
-	rows:   "docgauge_agents_rows", markers: "docgauge_agents_markers", versions: "docgauge_agents_migrations",
-	view: "docgauge_agents", windows: "docgauge_agents_windows", attempts: "docgauge_agents_attempts",
-	own: []column{{"agent", "String"}, {"class", "String"}, {"audience", "String"}, {"found", truth},
-		{"visitors", "Int64"}, {"requests", "Int64"}},
-	order: []string{"agent", "audience", "found"}, count: column{"row_count", "Int64"},
-	stored: storedAs(&sinks.Agents, func() block[analytics.AgentRow] { return new(agentsBlock) },
-		func(r *analytics.AgentRow) []any {
-			return []any{&r.Path, &r.Agent, &r.Class, (*string)(&r.Audience), &r.Found, &r.Visitors, &r.Requests}
-		}, nil),
-}
-
-var datasets = []*dataset{visitors, agents}
-
-// visitorsBlock and agentsBlock keep the columns of rows from the path to the last one of own.
-type visitorsBlock struct {
-	paths  []string
-	counts [3][]int64
-}
-
-func (b *visitorsBlock) add(r analytics.Row) (size int) {
-	b.paths = append(b.paths, r.Path)
-	for i, n := range [...]int64{r.Human, r.AI, r.Total} {
-		b.counts[i] = append(b.counts[i], n)
+func newDataset(report analytics.Report, as stored, sums func(*session, string) string) *dataset {
+	prefix := "docgauge_" + report.String()
+	d := &dataset{
+		Shape: report.Shape(), report: report, rows: prefix + "_rows", markers: prefix + "_markers",
+		versions: prefix + "_migrations", view: prefix, windows: prefix + "_windows", attempts: prefix + "_attempts",
+		count: column{"row_count", "Int64"}, stored: as, sums: sums,
 	}
-	return len(r.Path)
-}
-
-func (b *visitorsBlock) columns() []any { return []any{b.paths, b.counts[0], b.counts[1], b.counts[2]} }
-
-func (b *visitorsBlock) clear() {
-	clear(b.paths)
-	b.paths = b.paths[:0]
-	for i := range b.counts {
-		b.counts[i] = b.counts[i][:0]
+	for _, c := range d.Columns[1:] {
+		d.own = append(d.own, column{c.Name, types[c.Kind]})
 	}
-}
-
-type agentsBlock struct {
-	texts  [4][]string
-	found  []uint8
-	counts [2][]int64
-}
-
-func (b *agentsBlock) add(r analytics.AgentRow) (size int) {
-	for i, text := range [...]string{r.Path, r.Agent, r.Class, string(r.Audience)} {
-		b.texts[i] = append(b.texts[i], text)
-		size += len(text)
+	if !d.Site {
+		d.markers, d.versions, d.windows = "docgauge_windows", "docgauge_migrations", "docgauge_totals"
+		d.totals, d.count = d.own, column{"page_count", "Int64"}
 	}
-	b.found = append(b.found, asUInt8(r.Found))
-	b.counts[0], b.counts[1] = append(b.counts[0], r.Visitors), append(b.counts[1], r.Requests)
+	return d
+}
+
+// block keeps the columns of rows from the path to the last one of own.
+type block struct {
+	texts  [][]string
+	truths [][]uint8
+	counts [][]int64
+}
+
+func newBlock(f analytics.Fields) block {
+	return block{make([][]string, len(f.Texts)), make([][]uint8, len(f.Truths)), make([][]int64, len(f.Counts))}
+}
+
+func (b *block) add(f analytics.Fields) (size int) {
+	for i, text := range f.Texts {
+		b.texts[i] = append(b.texts[i], *text)
+		size += len(*text)
+	}
+	for i, truth := range f.Truths {
+		b.truths[i] = append(b.truths[i], asUInt8(*truth))
+	}
+	for i, count := range f.Counts {
+		b.counts[i] = append(b.counts[i], *count)
+	}
 	return size
 }
 
-func (b *agentsBlock) columns() (all []any) {
-	for i := range b.texts {
-		all = append(all, b.texts[i])
+func (b *block) columns() (all []any) {
+	for _, column := range b.texts {
+		all = append(all, column)
 	}
-	return append(all, b.found, b.counts[0], b.counts[1])
+	for _, column := range b.truths {
+		all = append(all, column)
+	}
+	for _, column := range b.counts {
+		all = append(all, column)
+	}
+	return all
 }
 
-func (b *agentsBlock) clear() {
+// clear keeps the memory.
+func (b *block) clear() {
 	for i := range b.texts {
 		clear(b.texts[i])
 		b.texts[i] = b.texts[i][:0]
 	}
-	b.found, b.counts[0], b.counts[1] = b.found[:0], b.counts[0][:0], b.counts[1][:0]
+	for i := range b.truths {
+		b.truths[i] = b.truths[i][:0]
+	}
+	for i := range b.counts {
+		b.counts[i] = b.counts[i][:0]
+	}
 }

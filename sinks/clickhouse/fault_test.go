@@ -236,7 +236,7 @@ func attemptsAreApart(t *testing.T, s *Sink) {
 	for _, d := range s.datasets {
 		ses, err := s.open(t.Context(), d.report)
 		check(t, err)
-		row := strings.Join(append([]string{"attempt", "path"}, d.order...), ", ")
+		row := strings.Join(append([]string{"attempt", "path"}, d.Order...), ", ")
 		for table, query := range map[string]string{
 			d.markers: "SELECT toUInt64(count()) AS n FROM (SELECT attempt FROM %s GROUP BY attempt HAVING count() > 1)",
 			d.rows:    "SELECT toUInt64(count()) - uniqExact(" + row + ") AS n FROM %s",

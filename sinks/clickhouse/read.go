@@ -23,8 +23,8 @@ import (
 const keysAtOnce = 500
 
 // Inspect yields what the views show of each window in scope. The server adds up the
-// rows of visitors, in one query for each project and granularity; those of agents are read, one
-// window at a time. Before docgauge has made its tables, Inspect yields nothing.
+// rows, in one query for each project and granularity. Before docgauge has made its tables,
+// Inspect yields nothing.
 func (s *Sink) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.Shown, error] {
 	return sinks.Inspection(sinkName, func(yield func(sinks.Shown, error) bool) error {
 		for _, d := range s.datasets {
@@ -48,8 +48,8 @@ func (ses *session) inspect(ctx context.Context, scope sinks.Scope, yield func(s
 			return err
 		}
 		var sums map[analytics.Key]summed
-		if scope.Rows && ses.of.stored.sums != nil {
-			if sums, err = ses.of.stored.sums(ctx, ses, condition); err != nil {
+		if scope.Rows {
+			if sums, err = ses.sums(ctx, condition); err != nil {
 				return err
 			}
 		}
@@ -58,7 +58,7 @@ func (ses *session) inspect(ctx context.Context, scope sinks.Scope, yield func(s
 				continue
 			}
 			sum := sums[rev.Key]
-			if scope.Rows && sums == nil {
+			if sum.Implausible > 0 && ses.of.Site { // the server says only that it is
 				if sum, err = ses.of.stored.sum(ctx, ses, rev.Key); err != nil {
 					return err
 				}
@@ -171,18 +171,16 @@ func (ses *session) conditions(ctx context.Context, scope sinks.Scope) (out []st
 	return out, err
 }
 
-// revision are the columns of a view that identify a revision.
-func (ses *session) revision() string {
-	return "revision, settled = 1, verified = 1, " + ses.exported()
+// identifying are the columns of a view that identify a revision. The exact time is the last.
+func (ses *session) identifying() []string {
+	exported := "toUnixTimestamp64Micro(exported_at)"
+	if ses.classic {
+		exported = "exported_at_us"
+	}
+	return []string{"revision", "settled = 1", "verified = 1", exported}
 }
 
-// exported is the exact time in a view.
-func (ses *session) exported() string {
-	if ses.classic {
-		return "exported_at_us"
-	}
-	return "toUnixTimestamp64Micro(exported_at)"
-}
+func (ses *session) revision() string { return strings.Join(ses.identifying(), ", ") }
 
 // shown returns what the view of windows shows.
 func (ses *session) shown(ctx context.Context, condition string) (out []analytics.Revision, err error) {
@@ -213,7 +211,7 @@ func (d rowsOf[R]) each(
 	ctx context.Context, ses *session, condition, order, more string, into []any, do func(R) error,
 ) error {
 	var row R
-	into = append(d.fields(&row), into...)
+	into = append(d.Fields(&row).All(), into...)
 	own := []string{"path"}
 	for _, c := range ses.of.own {
 		own = append(own, c.name)
@@ -236,8 +234,8 @@ func (d rowsOf[R]) file(
 	ctx context.Context, ses *session, rev analytics.Revision, dir string,
 ) (sinks.Sealed, func() error, error) {
 	condition := fmt.Sprintf("%s AND revision = %d", is(rev.Key), rev.Number)
-	order := strings.Join(append([]string{"path"}, ses.of.order...), ", ")
-	return sinks.WindowFile(dir, d.Dataset, rev, func(yield func(R, error) bool) {
+	order := strings.Join(append([]string{"path"}, ses.of.Order...), ", ")
+	return sinks.WindowFile(dir, rev, func(yield func(R, error) bool) {
 		err := d.each(ctx, ses, condition, order, "", nil, func(row R) error {
 			if !yield(row, nil) {
 				return sinks.ErrStop
@@ -303,27 +301,11 @@ func (s summed) differs(d *dataset, rev analytics.Revision) error {
 // [analytics.Totals.Plausible]).
 const contradicts = "(human < 0 OR ai < 0 OR total < greatest(human, ai) OR total - human > ai)"
 
-// sumVisitors has the server add up the rows that the view of visitors shows.
-func sumVisitors(ctx context.Context, ses *session, condition string) (map[analytics.Key]summed, error) {
-	least, most := make([]string, 0, 4), make([]string, 0, 4)
-	for _, column := range []string{"revision", "settled = 1", "verified = 1", ses.exported()} {
-		least, most = append(least, "min("+column+")"), append(most, "max("+column+")")
-	}
-	// A sum of Int64 that is too large becomes negative.
-	var added []string
-	for _, n := range []string{"human", "ai", "total"} {
-		added = append(added, fmt.Sprintf("if(sum(toFloat64(greatest(%[1]s, 0))) < 9e18, sum(greatest(%[1]s, 0)), "+
-			"toInt64(%[2]d))", n, math.MaxInt64))
-	}
-	query := fmt.Sprintf(`
-SELECT %[1]s, toInt64(count()),
-       sum(sipHash64(concat(path, '\0', toString(human), '\0', toString(ai), '\0', toString(total)))),
-       max(human), max(ai), max(total), toInt64(countIf(%[2]s)), minIf(path, %[2]s), %[3]s, %[4]s, %[7]s
-FROM %[5]s WHERE %[6]s GROUP BY %[1]s`,
-		keyColumns, contradicts, strings.Join(least, ", "), strings.Join(most, ", "), ses.in(ses.of.view), condition,
-		strings.Join(added, ", "))
+// sums has the server add up the rows that the view shows of the windows that meet a condition. Where the
+// report has rows of the site, Implausible is not 0 if a row is not plausible, and not their number.
+func (ses *session) sums(ctx context.Context, condition string) (map[analytics.Key]summed, error) {
 	out := map[analytics.Key]summed{}
-	err := ses.query(ctx, query, func(rows driver.Rows) error {
+	err := ses.query(ctx, ses.of.sums(ses, condition), func(rows driver.Rows) error {
 		key := sinks.ScannedKey{Report: ses.of.report}
 		var checksum uint64
 		s := summed{found: true}
@@ -340,6 +322,60 @@ FROM %[5]s WHERE %[6]s GROUP BY %[1]s`,
 		return err
 	})
 	return out, err
+}
+
+// checksum is the checksum of the rows of a report (see [analytics.Checksum]).
+func (d *dataset) checksum() string {
+	var values []string
+	for _, c := range d.Columns {
+		values = append(values, map[analytics.Kind]string{analytics.Text: c.Name, analytics.Truth: "toString(" + c.Name +
+			" = 1)", analytics.Count: "toString(" + c.Name + ")"}[c.Kind])
+	}
+	return `sum(sipHash64(concat(` + strings.Join(values, `, '\0', `) + `)))`
+}
+
+// added is the sum of counts that are not negative. A sum of Int64 that is too large becomes negative.
+func added(counts string) string {
+	return fmt.Sprintf("if(sum(toFloat64(%[1]s)) < 9e18, sum(%[1]s), toInt64(%[2]d))", counts, math.MaxInt64)
+}
+
+func sumsOfVisitors(ses *session, condition string) string {
+	var least, most []string
+	for _, column := range ses.identifying() {
+		least, most = append(least, "min("+column+")"), append(most, "max("+column+")")
+	}
+	return fmt.Sprintf(`
+SELECT %[1]s, toInt64(count()), %[8]s, max(human), max(ai), max(total),
+       toInt64(countIf(%[2]s)), minIf(path, %[2]s), %[3]s, %[4]s, %[7]s
+FROM %[5]s WHERE %[6]s GROUP BY %[1]s`,
+		keyColumns, contradicts, strings.Join(least, ", "), strings.Join(most, ", "), ses.in(ses.of.view), condition,
+		strings.Join([]string{added("greatest(human, 0)"), added("greatest(ai, 0)"), added("greatest(total, 0)")}, ", "),
+		ses.of.checksum())
+}
+
+// sumsOfAgents first adds up the rows of each agent and audience, where those with a path are compared with
+// that of the site.
+func sumsOfAgents(ses *session, condition string) string {
+	var inner, least, most []string
+	for i, column := range ses.identifying() {
+		inner = append(inner, fmt.Sprintf("min(%s) AS least_%[2]d, max(%[1]s) AS most_%[2]d", column, i))
+		least, most = append(least, fmt.Sprintf("min(least_%d)", i)), append(most, fmt.Sprintf("max(most_%d)", i))
+	}
+	of := func(audience analytics.Audience, n string) string {
+		return fmt.Sprintf("if(audience = %s, %s, toInt64(0))", quote(string(audience)), n)
+	}
+	return fmt.Sprintf(`
+SELECT %[1]s, toInt64(sum(with_path)), sum(hashes), max(%[2]s), max(%[3]s), toInt64(0),
+       toInt64(sum(odd) + countIf(of_a_page > of_site)), '', %[4]s, %[5]s, %[6]s, %[7]s, toInt64(0)
+FROM (SELECT %[1]s, agent, audience, countIf(path != '') AS with_path, %[8]s AS hashes,
+             countIf(visitors < 0 OR requests < visitors) AS odd,
+             max(if(path = '', visitors, toInt64(0))) AS of_site,
+             max(if(path != '' AND found = 1, visitors, toInt64(0))) AS of_a_page, %[9]s
+      FROM %[10]s WHERE %[11]s GROUP BY %[1]s, agent, audience)
+GROUP BY %[1]s`,
+		keyColumns, of(analytics.Human, "of_site"), of(analytics.AI, "of_site"), strings.Join(least, ", "),
+		strings.Join(most, ", "), added(of(analytics.Human, "of_site")), added(of(analytics.AI, "of_site")),
+		ses.of.checksum(), strings.Join(inner, ", "), ses.in(ses.of.view), condition)
 }
 
 // query runs a query and calls do for each row of its answer.

@@ -30,29 +30,14 @@ type stored struct {
 	file func(ctx context.Context, ses *session, rev analytics.Revision, dir string) (sinks.Sealed, func() error, error)
 	// sum adds up the rows of a window as readers see them.
 	sum func(ctx context.Context, ses *session, key analytics.Key) (summed, error)
-	// sums has the server add up the rows of all windows that meet a condition; nil if it cannot.
-	sums func(ctx context.Context, ses *session, condition string) (map[analytics.Key]summed, error)
 }
 
 // rowsOf is how the rows of a report are stored.
-type rowsOf[R any] struct {
-	*sinks.Dataset[R]
-	block func() block[R]
-	// fields are the columns of a row from the path to the last one of own.
-	fields func(*R) []any
-}
+type rowsOf[R any] struct{ sinks.Dataset[R] }
 
-func storedAs[R any](d *sinks.Dataset[R], block func() block[R], fields func(*R) []any,
-	sums func(context.Context, *session, string) (map[analytics.Key]summed, error)) stored {
-	rows := rowsOf[R]{d, block, fields}
-	return stored{rows.insert, rows.file, rows.sum, sums}
-}
-
-// block is rows of one window by column, as the driver takes them.
-type block[R any] interface {
-	add(row R) (size int)
-	columns() []any
-	clear() // keeps the memory
+func storedAs[R any](d sinks.Dataset[R]) stored {
+	rows := rowsOf[R]{d}
+	return stored{rows.insert, rows.file, rows.sum}
 }
 
 // insert inserts the rows of a group, each window under its own attempt, block by
@@ -65,7 +50,9 @@ type block[R any] interface {
 // sent is called when all rows are on their way: another group may then be read while
 // the server works.
 func (d rowsOf[R]) insert(ctx context.Context, ses *session, group []*delivery, sent func() error) (err error) {
-	in := insert[R]{ctx: ctx, ses: ses, of: d, staged: staged[R]{own: d.block()}}
+	in := insert[R]{ctx: ctx, ses: ses, of: d}
+	in.fields = d.Fields(&in.row)
+	in.staged.own = newBlock(in.fields)
 	defer func() {
 		if in.batch != nil {
 			err = errors.Join(err, in.batch.Abort()) // gives up its connection
@@ -91,7 +78,9 @@ type insert[R any] struct {
 	ctx    context.Context
 	ses    *session
 	of     rowsOf[R]
-	staged staged[R]
+	row    R
+	fields analytics.Fields // of row
+	staged staged
 	// batch is the driver's, nil where nothing is under way; rows and bytes are those
 	// of its block.
 	batch       driver.Batch
@@ -113,11 +102,12 @@ func (in *insert[R]) window(d *delivery) error {
 			d.err = err
 			return nil
 		}
-		if d.rows++; in.of.Counts(row) {
+		in.row = row
+		if d.rows++; !in.of.IsOfSite(*in.fields.Texts[0]) {
 			counted++
 		}
 		in.staged.rows++
-		in.staged.bytes += in.staged.own.add(row)
+		in.staged.bytes += in.staged.own.add(in.fields)
 		if in.staged.rows < min(stagedRows, in.ses.blockRows) && in.staged.bytes < stagedBytes {
 			continue
 		}
@@ -198,8 +188,8 @@ func (in *insert[R]) wait() error {
 }
 
 // staged are rows of one window that were not handed to the driver yet.
-type staged[R any] struct {
-	own         block[R]
+type staged struct {
+	own         block
 	rows, bytes int
 	// same are the columns that are the same in all rows, sameRows times.
 	same     []any
@@ -207,13 +197,13 @@ type staged[R any] struct {
 }
 
 // reset drops the rows.
-func (s *staged[R]) reset() {
+func (s *staged) reset() {
 	s.own.clear()
 	s.rows, s.bytes = 0, 0
 }
 
 // columns returns the rows in the order of rowColumns.
-func (s *staged[R]) columns(rev analytics.Revision, attempt uint64) []any {
+func (s *staged) columns(rev analytics.Revision, attempt uint64) []any {
 	if n := s.rows; s.same == nil || n != s.sameRows {
 		s.same, s.sameRows = []any{
 			slices.Repeat([]string{rev.Project}, n), slices.Repeat([]string{string(rev.Granularity)}, n),

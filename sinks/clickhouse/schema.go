@@ -87,7 +87,7 @@ func (l layout) versions() string {
 // that is never committed.
 func (l layout) tables() []string {
 	order := "project, granularity, window_start, attempt, path"
-	for _, name := range l.of.order {
+	for _, name := range l.of.Order {
 		order += ", " + name
 	}
 	return append(l.table(l.of.rows, l.of.rowColumns(), "written_at", order),

@@ -55,7 +55,7 @@ func TestActionOfAgents(t *testing.T) {
 	check(t, json.Unmarshal([]byte(a.Add.Stats), &stats))
 	check(t, json.Unmarshal([]byte(want), &expected))
 	nulls := map[string]any{}
-	for _, column := range columnsOf(agentsTable) {
+	for _, column := range columnsOf(analytics.AgentsReport, agentsTable) {
 		nulls[column.Name] = 0.0
 	}
 	expected["nullCount"] = nulls

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/deltalog"
 	"github.com/docgauge/docgauge/sinks"
 )
@@ -200,7 +201,7 @@ type column struct {
 func metaLine(t *testing.T, change func([]column) []column) string {
 	t.Helper()
 	var columns []column
-	for _, c := range columnsOf(visitorsTable) {
+	for _, c := range columnsOf(analytics.VisitorsReport, visitorsTable) {
 		columns = append(columns, column{c.Name, c.Type, c.Nullable, map[string]any{}})
 	}
 	schema, err := json.Marshal(map[string]any{"type": "struct", "fields": change(columns)})

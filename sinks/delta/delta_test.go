@@ -21,6 +21,12 @@ import (
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
+const (
+	visitorsTable = "visitors"
+	totalsTable   = "totals"
+	agentsTable   = "agents"
+)
+
 func TestMain(m *testing.M) { os.Exit(s3test.Main(m, os.Getenv(sinktest.ChildPlace) != "")) }
 
 func TestContract(t *testing.T) {

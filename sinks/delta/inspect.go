@@ -129,11 +129,11 @@ func (s *Sink) read(ctx context.Context, scope sinks.Scope, of ...*dataset) (c c
 func (c *contents) add(f *dataFile) {
 	w := c.windows[f.Key]
 	if w == nil {
-		w = &window{alone: f.table == agentsTable}
+		w = &window{alone: f.Shown.Report.Shape().Site}
 		c.windows[f.Key] = w
 	}
 	newest, many := &w.rows, &w.manyRows
-	if f.table == totalsTable {
+	if f.table == archive.TotalsTable {
 		newest, many = &w.totals, &w.manyTotals
 	}
 	if *many++; f.newer(*newest) {
@@ -216,7 +216,7 @@ func (s *Sink) readRows(ctx context.Context, h *dataFile) error {
 	defer f.Close()
 	var foot archive.Footer
 	foot, h.Sum, err = archive.Inspect(f, f.Size())
-	if err == nil && (foot.Visitors != (h.table == visitorsTable) || !foot.Same(h.Revision)) {
+	if err == nil && (foot.Table != h.table || !foot.Same(h.Revision)) {
 		err = fmt.Errorf("holds revision %d of %s, the log says revision %d of %s", foot.Number, foot.Key, h.Number,
 			h.Shown.Key)
 	}

@@ -43,7 +43,7 @@ func (s *Sink) publish(ctx context.Context, d *dataset, c *change, w sinks.Seale
 			return fmt.Errorf("copy of the sealed window: %w", err)
 		}
 	}
-	if needTotals && !s.link(totalsThere, totals, c.rev, false) {
+	if needTotals && !s.link(totalsThere, totals, c.rev, archive.TotalsTable) {
 		if err := archive.WriteTotals(totals, c.rev); err != nil {
 			return err
 		}
@@ -71,7 +71,7 @@ func (s *Sink) stage(
 		}
 		return err
 	}
-	if s.link(published, path, w.Revision(), t.name == visitorsTable) {
+	if s.link(published, path, w.Revision(), t.name) {
 		err = readStaged(path, read)
 	} else {
 		err = filestore.Stage(ctx, path, w.Open, read)
@@ -88,7 +88,7 @@ func ofTotals(rev analytics.Revision) deltalog.Add {
 // whole. It is read from its beginning to its end, which costs less than a copy: damage
 // that was shared could not be repaired from here. It needs no flush: the Parquet sink
 // made the bytes durable before they got that name.
-func (s *Sink) link(published, staged string, rev analytics.Revision, visitors bool) bool {
+func (s *Sink) link(published, staged string, rev analytics.Revision, table string) bool {
 	if published == "" || os.Link(published, staged) != nil {
 		return false
 	}
@@ -96,7 +96,7 @@ func (s *Sink) link(published, staged string, rev analytics.Revision, visitors b
 	if err == nil {
 		err = readStaged(staged, func(r io.ReaderAt, size int64) error {
 			foot, err := archive.ReadIntact(r, size)
-			if err == nil && (foot.Visitors != visitors || !foot.Same(rev)) {
+			if err == nil && (foot.Table != table || !foot.Same(rev)) {
 				err = archive.ErrOther
 			}
 			return err

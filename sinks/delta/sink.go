@@ -52,6 +52,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/archive"
 	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/deltalog"
 	"github.com/docgauge/docgauge/internal/durable"
@@ -60,10 +61,7 @@ import (
 )
 
 const (
-	sinkName      = "delta"
-	visitorsTable = "visitors"
-	totalsTable   = "totals"
-	agentsTable   = "agents"
+	sinkName = "delta"
 	// commitTimeout bounds the entries of a group.
 	commitTimeout = 5 * time.Minute
 	// publishAtOnce bounds the files that are written at the same time, and with them
@@ -138,16 +136,16 @@ func newSink(c Options, store filestore.Store) *Sink {
 	s := &Sink{
 		options: c, store: store, publishing: make(chan struct{}, publishAtOnce),
 		unfinished: map[analytics.Key]*change{},
-		datasets: []*dataset{{
-			rows: newTable(c, store, analytics.VisitorsReport, visitorsTable,
-				"unique visitors of each page by window"),
-			totals: newTable(c, store, analytics.VisitorsReport, totalsTable,
-				"unique visitors of the site by window"),
-		}},
 	}
-	if sinks.Offers(c.Reports, analytics.AgentsReport) {
-		s.datasets = append(s.datasets, &dataset{rows: newTable(c, store, analytics.AgentsReport, agentsTable,
-			"unique readers and requests of each agent by page and window; without a path, of the site")})
+	for _, r := range analytics.Reports {
+		if !sinks.Offers(c.Reports, r) {
+			continue
+		}
+		d := &dataset{rows: newTable(c, store, r, r.String())}
+		if !r.Shape().Site {
+			d.totals = newTable(c, store, r, archive.TotalsTable)
+		}
+		s.datasets = append(s.datasets, d)
 	}
 	return s
 }

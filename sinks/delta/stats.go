@@ -20,7 +20,7 @@ type statistics struct {
 
 // totalsStats is the statistics of the totals file of rev.
 func totalsStats(rev analytics.Revision) string {
-	s := newStatistics(rev, totalsTable, 1)
+	s := newStatistics(rev, archive.TotalsTable, 1)
 	s.exactly("human", rev.Totals.Human)
 	s.exactly("ai", rev.Totals.AI)
 	s.exactly("total", rev.Totals.Total)
@@ -44,7 +44,7 @@ func rowsStats(foot archive.Footer, table string, b archive.Bounds) string {
 // and no column has NULL. Delta has no bounds for booleans.
 func newStatistics(rev analytics.Revision, table string, rows int64) *statistics {
 	s := &statistics{Records: rows, Min: map[string]any{}, Max: map[string]any{}, NullCount: map[string]int64{}}
-	for _, c := range columnsOf(table) {
+	for _, c := range columnsOf(rev.Report, table) {
 		s.NullCount[c.Name] = 0
 	}
 	if rows == 0 {

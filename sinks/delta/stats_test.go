@@ -38,7 +38,7 @@ func TestAction(t *testing.T) {
 		check(t, json.Unmarshal([]byte(a.Add.Stats), &stats))
 		check(t, json.Unmarshal([]byte(want), &expected))
 		nulls := map[string]any{}
-		for _, column := range columnsOf(table) {
+		for _, column := range columnsOf(analytics.VisitorsReport, table) {
 			nulls[column.Name] = 0.0
 		}
 		expected["nullCount"] = nulls

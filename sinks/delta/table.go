@@ -37,33 +37,38 @@ var (
 		{Name: "project", Type: "string"}, {Name: "granularity", Type: "string"},
 		{Name: "window_start", Type: "date"}, {Name: "window_end", Type: "date"},
 	}
-	countColumns = []deltalog.Column{{Name: "human", Type: "long"}, {Name: "ai", Type: "long"},
-		{Name: "total", Type: "long"}}
 	readingColumns = []deltalog.Column{
 		{Name: "revision", Type: "integer"}, {Name: "settled", Type: "boolean"}, {Name: "verified", Type: "boolean"},
 		{Name: "exported_at", Type: "timestamp"},
 	}
+	types = [...]string{analytics.Text: "string", analytics.Truth: "boolean", analytics.Count: "long"}
 )
 
-// columnsOf returns the columns of a table, in the order of its files.
-func columnsOf(name string) []deltalog.Column {
-	switch path := (deltalog.Column{Name: "path", Type: "string"}); name {
-	case visitorsTable:
-		return slices.Concat(keyColumns, []deltalog.Column{path}, countColumns, readingColumns)
-	case agentsTable:
-		return slices.Concat(keyColumns, []deltalog.Column{path, {Name: "agent", Type: "string"},
-			{Name: "class", Type: "string"}, {Name: "audience", Type: "string"}, {Name: "found", Type: "boolean"},
-			{Name: "visitors", Type: "long"}, {Name: "requests", Type: "long"}}, readingColumns)
+// columnsOf returns the columns of a table of a report, in the order of its files.
+func columnsOf(report analytics.Report, table string) []deltalog.Column {
+	var own, more []deltalog.Column
+	for _, c := range report.Shape().Columns {
+		if table != archive.TotalsTable || c.Kind == analytics.Count {
+			own = append(own, deltalog.Column{Name: c.Name, Type: types[c.Kind]})
+		}
 	}
-	return slices.Concat(keyColumns, countColumns, readingColumns,
-		[]deltalog.Column{{Name: "page_count", Type: "long"}})
+	if table == archive.TotalsTable {
+		more = []deltalog.Column{{Name: "page_count", Type: "long"}}
+	}
+	return slices.Concat(keyColumns, own, readingColumns, more)
 }
 
-func newTable(c Options, store filestore.Store, report analytics.Report, name, description string) *table {
+// descriptions are those of the tables, by name.
+var descriptions = map[string]string{
+	"visitors":          "unique visitors of each page by window",
+	archive.TotalsTable: "unique visitors of the site by window",
+	"agents":            "unique readers and requests of each agent by page and window; without a path, of the site",
+}
+
+func newTable(c Options, store filestore.Store, report analytics.Report, name string) *table {
 	return &table{name: name, report: report, store: store, log: deltalog.New(deltalog.Options{
-		Files: store, Dir: name, Columns: columnsOf(name), Description: description, Engine: "docgauge/" + c.Version,
-		Now:     c.Now,
-		Readers: store.Readers(),
+		Files: store, Dir: name, Columns: columnsOf(report, name), Description: descriptions[name],
+		Engine: "docgauge/" + c.Version, Now: c.Now, Readers: store.Readers(),
 	})}
 }
 

@@ -53,15 +53,11 @@ func (s *Sink) inspect(ctx context.Context, key analytics.Key, rows bool) (*sink
 // read reads the footers of key's files, or with rows all of them. If the totals
 // file cannot be read, the pair has the visitors file.
 func (s *Sink) read(ctx context.Context, key analytics.Key, rows bool) (p sinks.Pair, err error) {
-	d, err := s.dataset(key)
-	if err != nil {
-		return p, err
-	}
-	if p.Visitors, err = s.readFile(ctx, d.rows, key, rows); err != nil {
+	if p.Visitors, err = s.readFile(ctx, key.Report.String(), key, rows); err != nil {
 		return sinks.Pair{}, err
 	}
-	if p.Totals = p.Visitors; d.totals != "" {
-		p.Totals, err = s.readFile(ctx, d.totals, key, rows)
+	if p.Totals = p.Visitors; !key.Report.Shape().Site {
+		p.Totals, err = s.readFile(ctx, archive.TotalsTable, key, rows)
 	}
 	return p, err
 }
@@ -96,7 +92,7 @@ func (s *Sink) readFile(ctx context.Context, table string, key analytics.Key, ro
 	case err != nil:
 	case foot.Key != key:
 		err = fmt.Errorf("holds %s", foot.Key)
-	case foot.Visitors != (table == visitorsTable):
+	case foot.Table != table:
 		err = fmt.Errorf("is no file of the table %s", table)
 	}
 	if err != nil {
@@ -110,13 +106,12 @@ func (s *Sink) readFile(ctx context.Context, table string, key analytics.Key, ro
 func (s *Sink) Window(
 	ctx context.Context, rev analytics.Revision, dir string,
 ) (w sinks.Sealed, done func() error, err error) {
-	d, err := s.dataset(rev.Key)
-	if err != nil {
-		return nil, nil, err
+	if !sinks.Offers(s.reports, rev.Report) {
+		return nil, nil, sinks.NotOffered(rev.Report)
 	}
-	table := d.rows
-	if rev.TotalsOnly() && d.totals != "" {
-		table = d.totals
+	table := rev.Report.String()
+	if rev.TotalsOnly() && !rev.Report.Shape().Site {
+		table = archive.TotalsTable
 	}
 	name, err := place(table, rev.Key)
 	if err != nil {

@@ -28,6 +28,12 @@ func TestContract(t *testing.T) {
 	})
 }
 
+const (
+	visitorsTable = "visitors"
+	totalsTable   = "totals"
+	agentsTable   = "agents"
+)
+
 func open(t *testing.T, url string, reports ...analytics.Report) *Sink {
 	t.Helper()
 	return &Sink{store: faults.FileStore(t, url), reports: reports}

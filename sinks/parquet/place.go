@@ -6,35 +6,14 @@ import (
 	"strings"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/archive"
 )
 
 const (
-	visitorsTable = "visitors"
-	totalsTable   = "totals"
-	agentsTable   = "agents"
-	version       = "v1"
-	suffix        = ".parquet"
-	monthLayout   = "2006-01"
+	version     = "v1"
+	suffix      = ".parquet"
+	monthLayout = "2006-01"
 )
-
-// dataset is the tables of a report: its rows, and the totals if the rows do not have them.
-type dataset struct {
-	report       analytics.Report
-	rows, totals string
-}
-
-var datasets = []dataset{
-	{rows: visitorsTable, totals: totalsTable},
-	{report: analytics.AgentsReport, rows: agentsTable},
-}
-
-// tables are those that a window of the report has.
-func (d dataset) tables() []string {
-	if d.totals == "" {
-		return []string{d.rows}
-	}
-	return []string{d.rows, d.totals}
-}
 
 // place returns the name of key's file in table, relative to the root. The keys of
 // the partitions are p, g and ym: engines let a partition key hide a column of the
@@ -60,12 +39,14 @@ func keyOf(name string) (analytics.Key, bool) {
 		return analytics.Key{}, false
 	}
 	from, to, _ := strings.Cut(strings.TrimSuffix(parts[5], suffix), "_")
-	of := slices.IndexFunc(datasets, func(d dataset) bool { return slices.Contains(d.tables(), parts[0]) })
+	of := slices.IndexFunc(analytics.Reports, func(r analytics.Report) bool {
+		return slices.Contains(archive.Tables(r), parts[0])
+	})
 	if of < 0 {
 		return analytics.Key{}, false
 	}
 	key := analytics.Key{
-		Report:      datasets[of].report,
+		Report:      analytics.Reports[of],
 		Project:     strings.TrimPrefix(parts[2], "p="),
 		Granularity: analytics.Granularity(strings.TrimPrefix(parts[3], "g=")),
 	}

@@ -75,21 +75,11 @@ func New(root string, reports ...analytics.Report) (*Sink, error) {
 	return &Sink{store: store, reports: reports}, nil
 }
 
-// dataset returns the dataset of a window.
-func (s *Sink) dataset(key analytics.Key) (dataset, error) {
-	for _, d := range datasets {
-		if d.report == key.Report && sinks.Offers(s.reports, d.report) {
-			return d, nil
-		}
-	}
-	return dataset{}, sinks.NotOffered(key.Report)
-}
-
 // tables are those of all reports that the sink stores.
 func (s *Sink) tables() (all []string) {
-	for _, d := range datasets {
-		if sinks.Offers(s.reports, d.report) {
-			all = append(all, d.tables()...)
+	for _, r := range analytics.Reports {
+		if sinks.Offers(s.reports, r) {
+			all = append(all, archive.Tables(r)...)
 		}
 	}
 	return all
@@ -125,18 +115,17 @@ func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
 	s.healing.RLock()
 	defer s.healing.RUnlock()
 	rev := w.Revision()
-	d, err := s.dataset(rev.Key)
-	if err != nil {
-		return err
+	if !sinks.Offers(s.reports, rev.Report) {
+		return sinks.NotOffered(rev.Report)
 	}
 	// Of a totals-only revision, the totals file is all there is.
-	hasTotals := d.totals != ""
+	hasTotals := !rev.Report.Shape().Site
 	hasRows := !hasTotals || !rev.TotalsOnly()
-	rowsName, err := place(d.rows, rev.Key)
+	rowsName, err := place(rev.Report.String(), rev.Key)
 	if err != nil {
 		return err
 	}
-	totalsName, err := place(d.totals, rev.Key)
+	totalsName, err := place(archive.TotalsTable, rev.Key)
 	if err != nil {
 		return err
 	}
@@ -185,18 +174,13 @@ func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
 // Published names the local files of rev's window, which may be missing or of another
 // revision. For a bucket it returns nothing; nor for a table that the report does not have.
 func (s *Sink) Published(rev analytics.Revision) (rows, totals string) {
-	d, err := s.dataset(rev.Key)
-	if err != nil {
-		return "", ""
-	}
-	path := func(table string) string {
-		name, err := place(table, rev.Key)
-		if table == "" || err != nil {
-			return ""
+	var paths [2]string
+	for i, table := range archive.Tables(rev.Report) {
+		if name, err := place(table, rev.Key); err == nil && sinks.Offers(s.reports, rev.Report) {
+			paths[i] = s.store.Path(name)
 		}
-		return s.store.Path(name)
 	}
-	return path(d.rows), path(d.totals)
+	return paths[0], paths[1]
 }
 
 // stage copies the sealed file of w to path, durably, and reads its footer back:

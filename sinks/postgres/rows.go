@@ -30,16 +30,10 @@ type stored struct {
 }
 
 // rowsOf is how the rows of a report are stored.
-type rowsOf[R any] struct {
-	*sinks.Dataset[R]
-	// fields are the columns of a row from the path to the last one of the report's own.
-	fields func(*R) []any
-	// totals are those of the site in the row of a window, which is read as one of them.
-	totals func(R) analytics.Totals
-}
+type rowsOf[R any] struct{ sinks.Dataset[R] }
 
-func storedAs[R any](d *sinks.Dataset[R], fields func(*R) []any, totals func(R) analytics.Totals) stored {
-	rows := rowsOf[R]{d, fields, totals}
+func storedAs[R any](d sinks.Dataset[R]) stored {
+	rows := rowsOf[R]{d}
 	return stored{rows.copy, rows.sum, rows.file}
 }
 
@@ -48,9 +42,9 @@ func (d rowsOf[R]) copy(ctx context.Context, ses *session, conn *pgxpool.Conn, w
 	next, stop := iter.Pull2(d.Rows(w))
 	defer stop()
 	var row R
-	fields := d.fields(&row)
-	path := fields[0].(*string)
-	values := slices.Concat(keyValues(rev.Key), fields,
+	fields := d.Fields(&row)
+	path := fields.Texts[0]
+	values := slices.Concat(keyValues(rev.Key), fields.All(),
 		[]any{rev.Number, rev.Settled, rev.Verified, rev.ExportedAt, nil})
 	values[2], values[3] = rev.From.Time(), rev.To.Time()
 	var broken error
@@ -61,7 +55,7 @@ func (d rowsOf[R]) copy(ctx context.Context, ses *session, conn *pgxpool.Conn, w
 			broken = err
 			return nil, err
 		}
-		if read++; d.Counts(row) {
+		if read++; !d.IsOfSite(*path) {
 			counted++
 		}
 		values[len(values)-1] = nil
@@ -133,9 +127,9 @@ func (d rowsOf[R]) window(ctx context.Context, ses *session, key analytics.Key, 
 	}
 	defer rows.Close()
 	var r shownRow[R]
-	fields := d.fields(&r.row)
-	path := fields[0].(*string)
-	into := slices.Concat(fields, []any{&r.whole, &r.count, &r.number, &r.settled, &r.verified, &r.exported})
+	fields := d.Fields(&r.row)
+	path := fields.Texts[0]
+	into := slices.Concat(fields.All(), []any{&r.whole, &r.count, &r.number, &r.settled, &r.verified, &r.exported})
 	next := func() error {
 		err := rows.Scan(into...)
 		if r.whole != nil {
@@ -149,8 +143,11 @@ func (d rowsOf[R]) window(ctx context.Context, ses *session, key analytics.Key, 
 	if err := next(); err != nil {
 		return err
 	}
-	rev := analytics.Revision{Key: key, Number: r.number, Settled: r.settled, Verified: r.verified,
-		Totals: d.totals(r.row), Rows: r.count, ExportedAt: r.exported.UTC()}
+	rev := analytics.Revision{Key: key, Number: r.number, Settled: r.settled, Verified: r.verified, Rows: r.count,
+		ExportedAt: r.exported.UTC()}
+	if !d.Site {
+		rev.Totals = analytics.Totals{Human: *fields.Counts[0], AI: *fields.Counts[1], Total: *fields.Counts[2]}
+	}
 	return use(rev, func(yield func(shownRow[R], error) bool) {
 		for rows.Next() {
 			if err := next(); !yield(r, err) || err != nil {
@@ -195,12 +192,12 @@ func (d rowsOf[R]) file(
 ) (w sinks.Sealed, done func() error, err error) {
 	order := ", " + pathBytes
 	for _, c := range ses.of.own {
-		if strings.Contains(ses.of.rows.key, c.name) {
+		if slices.Contains(d.Order, c.name) {
 			order += ", " + c.name
 		}
 	}
 	err = d.window(ctx, ses, key, order, func(rev analytics.Revision, rows iter.Seq2[shownRow[R], error]) error {
-		w, done, err = sinks.WindowFile(dir, d.Dataset, rev, func(yield func(R, error) bool) {
+		w, done, err = sinks.WindowFile(dir, rev, func(yield func(R, error) bool) {
 			for r, err := range rows {
 				if err == nil && !r.isOf(rev) {
 					err = fmt.Errorf("%s has rows of revision %d, %s shows revision %d", ses.of.rows.name, r.number,

@@ -66,15 +66,15 @@ var (
 	}
 	countColumns = []column{{"human", "bigint", "NOT NULL"}, {"ai", "bigint", "NOT NULL"},
 		{"total", "bigint", "NOT NULL"}}
-	agentColumns = []column{
-		{"agent", "text", textColumn}, {"class", "text", textColumn}, {"audience", "text", textColumn},
-		{"found", "boolean", "NOT NULL"}, {"visitors", "bigint", "NOT NULL"}, {"requests", "bigint", "NOT NULL"},
-	}
 	readingColumns = []column{
 		{"revision", "integer", "NOT NULL"}, {"settled", "boolean", "NOT NULL"}, {"verified", "boolean", "NOT NULL"},
 		{"exported_at", "timestamp with time zone", "NOT NULL"},
 	}
 )
+
+// kinds are the columns of a report, without their names.
+var kinds = [...]column{analytics.Text: {"", "text", textColumn}, analytics.Truth: {"", "boolean", "NOT NULL"},
+	analytics.Count: {"", "bigint", "NOT NULL"}}
 
 const textColumn = `COLLATE "C" NOT NULL`
 
@@ -122,50 +122,46 @@ type dataset struct {
 func (d *dataset) tables() []table { return []table{d.rows, d.windows} }
 
 var datasets = []*dataset{
-	{
-		report: analytics.VisitorsReport, versions: "docgauge_migrations",
-		rows: table{"docgauge_visitors", rowColumns(countColumns), keyColumns + ", path_key", []string{
-			"TABLE %s IS 'docgauge: unique visitors of each page in each window'",
-			"COLUMN %s.total IS 'Not human + ai: deduplicated. Unique visitors do not add up over days or pages.'",
-			"COLUMN %s.path_bytes IS 'The path, if text cannot hold it; otherwise NULL.'",
-		}},
-		windows: table{"docgauge_totals", slices.Concat(windowColumns, countColumns, []column{pageCount}, readingColumns),
-			keyColumns, []string{
-				"TABLE %s IS 'docgauge: unique visitors of the whole site in each window'",
-				"COLUMN %s.total IS 'Not human + ai: deduplicated. Unique visitors do not add up over days.'",
-				"COLUMN %s.page_count IS 'Rows of the window in docgauge_visitors; -1 if only totals were read.'",
-			}},
-		own: countColumns, count: pageCount,
-		stored: storedAs(&sinks.Visitors, func(r *analytics.Row) []any {
-			return []any{&r.Path, &r.Human, &r.AI, &r.Total}
-		}, analytics.Row.Totals),
-	},
-	{
-		report: analytics.AgentsReport, versions: "docgauge_agents_migrations",
-		rows: table{"docgauge_agents", rowColumns(agentColumns), keyColumns + ", path_key, agent, audience, found",
-			[]string{
-				"TABLE %s IS 'docgauge: unique readers and requests of each agent on each path in each window'",
-				"COLUMN %s.path IS 'Empty: the whole site, of paths that are there.'",
-				"COLUMN %s.found IS 'False: the path was asked for and is not there.'",
-				"COLUMN %s.visitors IS 'Unique readers do not add up over days, paths or audiences.'",
-				"COLUMN %s.path_bytes IS 'The path, if text cannot hold it; otherwise NULL.'",
-			}},
-		windows: table{"docgauge_agents_windows", slices.Concat(windowColumns, []column{rowCount}, readingColumns),
-			keyColumns, []string{
-				"TABLE %s IS 'docgauge: the windows of docgauge_agents, also those without a row'",
-				"COLUMN %s.row_count IS 'Rows of the window in docgauge_agents with a path; -1 if only the site was read.'",
-			}},
-		own: agentColumns, count: rowCount,
-		stored: storedAs(&sinks.Agents, func(r *analytics.AgentRow) []any {
-			return []any{&r.Path, &r.Agent, &r.Class, (*string)(&r.Audience), &r.Found, &r.Visitors, &r.Requests}
-		}, func(analytics.AgentRow) (none analytics.Totals) { return none }),
-	},
+	newDataset(analytics.VisitorsReport, storedAs(sinks.Visitors), []string{
+		"TABLE %s IS 'docgauge: unique visitors of each page in each window'",
+		"COLUMN %s.total IS 'Not human + ai: deduplicated. Unique visitors do not add up over days or pages.'",
+		"COLUMN %s.path_bytes IS 'The path, if text cannot hold it; otherwise NULL.'",
+	}, []string{
+		"TABLE %s IS 'docgauge: unique visitors of the whole site in each window'",
+		"COLUMN %s.total IS 'Not human + ai: deduplicated. Unique visitors do not add up over days.'",
+		"COLUMN %s.page_count IS 'Rows of the window in docgauge_visitors; -1 if only totals were read.'",
+	}),
+	newDataset(analytics.AgentsReport, storedAs(sinks.Agents), []string{
+		"TABLE %s IS 'docgauge: unique readers and requests of each agent on each path in each window'",
+		"COLUMN %s.path IS 'Empty: the whole site, of paths that are there.'",
+		"COLUMN %s.found IS 'False: the path was asked for and is not there.'",
+		"COLUMN %s.visitors IS 'Unique readers do not add up over days, paths or audiences.'",
+		"COLUMN %s.path_bytes IS 'The path, if text cannot hold it; otherwise NULL.'",
+	}, []string{
+		"TABLE %s IS 'docgauge: the windows of docgauge_agents, also those without a row'",
+		"COLUMN %s.row_count IS 'Rows of the window in docgauge_agents with a path; -1 if only the site was read.'",
+	}),
 }
 
-var (
-	pageCount = column{"page_count", "bigint", "NOT NULL"}
-	rowCount  = column{"row_count", "bigint", "NOT NULL"}
-)
+// newDataset returns the dataset of a report, with the comments on its tables.
+func newDataset(report analytics.Report, as stored, ofRows, ofWindows []string) *dataset {
+	shape, name := report.Shape(), "docgauge_"+report.String()
+	d := &dataset{report: report, stored: as, versions: name + "_migrations", count: kinds[analytics.Count]}
+	for _, c := range shape.Columns[1:] {
+		own := kinds[c.Kind]
+		own.name = c.Name
+		d.own = append(d.own, own)
+	}
+	key := strings.Join(append([]string{keyColumns, "path_key"}, shape.Order...), ", ")
+	d.rows = table{name, rowColumns(d.own), key, ofRows}
+	totals, windows := []column(nil), name+"_windows"
+	if d.count.name = "row_count"; !shape.Site {
+		totals, windows, d.versions, d.count.name = d.own, "docgauge_totals", "docgauge_migrations", "page_count"
+	}
+	d.windows = table{windows, slices.Concat(windowColumns, totals, []column{d.count}, readingColumns), keyColumns,
+		ofWindows}
+	return d
+}
 
 // definition returns the statements that make a table.
 func (l layout) definition(t table) (statements []string) {

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -151,36 +150,43 @@ func testGranularities(s *suite) {
 	}
 }
 
-// testNames: rows of one path that differ in one column each, and names of any characters.
+// testNames: rows of one path that differ in one column each, and names of any characters, as such and in
+// counts that contradict each other.
 func testNames(s *suite) {
-	rows := []analytics.AgentRow{{Agent: "browser", Class: "human", Audience: "human", Found: true, Visitors: 3,
-		Requests: 9}}
-	for _, name := range []string{"Claude-User", " ", "'; DROP TABLE x--", `a\b\'`, "日本語🦊", "\n\t", "NULL", `\N`,
-		strings.Repeat("x", 200)} {
-		for _, found := range []bool{false, true} {
-			one := analytics.AgentRow{Path: "/a", Agent: name, Class: name, Audience: analytics.AI, Found: found,
-				Visitors: 1, Requests: 2}
-			two, three := one, one
-			two.Class, two.Audience, two.Visitors = "tool", "neither", 2
-			three.Path, three.Class, three.Audience, three.Visitors, three.Requests = "/a\x00", "tool", "neither", 5, 1
-			rows = append(rows, one, two, three)
+	for day, contradicts := range []bool{false, true} {
+		rows := []analytics.AgentRow{{Agent: "browser", Class: "human", Audience: analytics.Human, Found: true, Visitors: 3,
+			Requests: 9}}
+		for _, name := range []string{"Claude-User", " ", "'; DROP TABLE x--", `a\b\'`, "日本語🦊", "\n\t", "NULL", `\N`,
+			strings.Repeat("x", 200)} {
+			for _, audience := range []analytics.Audience{analytics.AI, "neither"} {
+				site := analytics.AgentRow{Agent: name, Class: name, Audience: audience, Found: true, Visitors: 5, Requests: 9}
+				if !contradicts {
+					rows = append(rows, site)
+				}
+				for _, path := range []string{"/a", "/a\x00"} {
+					row := site
+					row.Path, row.Visitors = path, int64(len(path))
+					rows = append(rows, row)
+					row.Found, row.Visitors, row.Requests = false, 7, 7
+					if contradicts && audience != analytics.AI {
+						row.Class, row.Requests = "tool", 1
+					}
+					rows = append(rows, row)
+				}
+			}
 		}
-	}
-	slices.SortFunc(rows, analytics.AgentRow.Compare)
-	path := filepath.Join(s.TempDir(), "window")
-	_, err := archive.WriteAgents(path, Revision(s.key("prj_a", 0), 2), list(rows...))
-	check(s, err)
-	w, err := archive.Open(path)
-	check(s, err)
-	s.shows(s.replace(w))
-	want := map[analytics.Key]sinks.Shown{w.Revision().Key: {Revision: w.Revision(), Sum: s.sumOf(w)}}
-	got := s.inspected(sinks.Scope{Rows: true})
-	for key, shown := range got {
-		shown.Checksum = ""
-		got[key] = shown
-	}
-	if diff := gocmp.Diff(want, got); diff != "" {
-		s.Errorf("Inspect (-committed +yielded):\n%s", diff)
+		slices.SortFunc(rows, analytics.AgentRow.Compare)
+		path := filepath.Join(s.TempDir(), "window")
+		_, err := archive.Write(path, Revision(s.key("prj_a", day), 2), list(rows...))
+		check(s, err)
+		w, err := archive.Open(path)
+		check(s, err)
+		s.shows(s.replace(w))
+		got := s.inspected(sinks.Scope{Rows: true})[w.Revision().Key]
+		got.Checksum = ""
+		if diff := gocmp.Diff(sinks.Shown{Revision: w.Revision(), Sum: s.sumOf(w)}, got); diff != "" {
+			s.Errorf("Inspect (-committed +yielded):\n%s", diff)
+		}
 	}
 }
 
@@ -264,19 +270,9 @@ func (s *suite) inspected(scope sinks.Scope) map[analytics.Key]sinks.Shown {
 // sumOf adds up the rows of w.
 func (s *suite) sumOf(w sinks.Sealed) analytics.Sum {
 	s.Helper()
-	if w.Revision().Report == analytics.AgentsReport {
-		return sumOf(s.T, &sinks.Agents, w)
-	}
-	return sumOf(s.T, &sinks.Visitors, w)
-}
-
-func sumOf[R any](t testing.TB, d *sinks.Dataset[R], w sinks.Sealed) analytics.Sum {
-	t.Helper()
-	add, sum := d.Sum()
-	for _, row := range read(t, d, w) {
-		add(row)
-	}
-	return *sum
+	sum, err := sinks.SumOf(w)
+	check(s, err)
+	return sum
 }
 
 // rowsOf are the rows of w, whatever its report.
@@ -309,6 +305,10 @@ func (s *suite) variety() map[analytics.Key]sinks.Sealed {
 	week := s.key("prj_b", 4)
 	week.Granularity, week.To = analytics.Week, week.From+7
 	commit(Seal(s, Revision(week, 1), list(rows...)))
+	plausible := WindowOf(5, 2, 9).For(s.report)
+	file, _, err := sinks.FileOf(s.TempDir(), plausible.Rev, plausible)
+	check(s, err)
+	commit(file)
 	return all
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"iter"
 	"maps"
@@ -118,7 +119,7 @@ func (s *Memory) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks
 			}
 			shown := sinks.Shown{Revision: w.rev}
 			if scope.Rows {
-				shown.Sum = w.sum()
+				shown.Sum, _ = sinks.SumOf(w) // rows in memory have no error
 			}
 			if scope.Has(key) && !yield(shown, w.fault) {
 				return
@@ -127,20 +128,10 @@ func (s *Memory) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks
 	}
 }
 
-func (w memoryWindow) sum() analytics.Sum {
-	addRow, sum := sinks.Visitors.Sum()
-	for _, row := range w.rows {
-		addRow(row)
-	}
-	if w.rev.Report != analytics.AgentsReport {
-		return *sum
-	}
-	addAgent, sum := sinks.Agents.Sum()
-	for _, row := range w.agents {
-		addAgent(row)
-	}
-	return *sum
-}
+func (w memoryWindow) Revision() analytics.Revision                 { return w.rev }
+func (w memoryWindow) Rows() iter.Seq2[analytics.Row, error]        { return list(w.rows...) }
+func (w memoryWindow) Agents() iter.Seq2[analytics.AgentRow, error] { return list(w.agents...) }
+func (w memoryWindow) Open() (io.ReadCloser, error)                 { return nil, errors.ErrUnsupported }
 
 // Window writes a window to a file in dir.
 func (s *Memory) Window(_ context.Context, rev analytics.Revision, dir string) (sinks.Sealed, func() error, error) {
@@ -150,10 +141,7 @@ func (s *Memory) Window(_ context.Context, rev analytics.Revision, dir string) (
 	if !ok || w.fault != nil {
 		return nil, nil, fmt.Errorf("memory sink: %s is not there: %w", rev.Key, errors.Join(w.fault, fs.ErrNotExist))
 	}
-	if rev.Report == analytics.AgentsReport {
-		return sinks.WindowFile(dir, &sinks.Agents, w.rev, list(w.agents...))
-	}
-	return sinks.WindowFile(dir, &sinks.Visitors, w.rev, list(w.rows...))
+	return sinks.FileOf(dir, w.rev, w)
 }
 
 // Put makes the sink show a window, as it may look after damage: rows that are

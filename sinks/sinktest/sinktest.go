@@ -235,7 +235,7 @@ func Seal(t testing.TB, rev analytics.Revision, rows iter.Seq2[analytics.Row, er
 	path := filepath.Join(t.TempDir(), "window")
 	var err error
 	if rev.Report == analytics.AgentsReport {
-		_, err = archive.WriteAgents(path, rev, agentsOf(rev, rows))
+		_, err = archive.Write(path, rev, agentsOf(rev, rows))
 	} else {
 		_, err = archive.Write(path, rev, rows)
 	}

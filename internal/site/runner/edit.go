@@ -113,7 +113,7 @@ func (r *Repo) runAgent(ctx context.Context, w *workplace, t Task, result *Resul
 // Commits that people have added to it since are an error.
 func (r *Repo) finish(ctx context.Context, result Result, tip string, ended error) (Result, error) {
 	c := &result.Change
-	if c.Messages = nil; ended != nil || c.Empty() {
+	if c.Messages = nil; ended != nil || c.isEmpty() {
 		return result, ended
 	}
 	subjects, err := r.git.run(ctx, "log", "--reverse", "--no-show-signature", "--format=%s", c.Base+".."+c.Head, "--")
@@ -152,16 +152,16 @@ func (r *Repo) begin(ctx context.Context, t Task) (c Change, tip string, err err
 	}
 	// What the branch has beyond t.Last is of people, or of an instruction whose end was not written.
 	switch ref := "refs/heads/" + c.Branch; {
-	case c.Empty() && tip != "":
+	case c.isEmpty() && tip != "":
 		_, err = r.git.run(ctx, "update-ref", "-d", ref)
 		tip = ""
-	case t.Again && !c.Empty():
+	case t.Again && !c.isEmpty():
 		_, err = r.git.run(ctx, "update-ref", ref, c.Head)
 		tip = c.Head
 	case tip != "":
 		c.Head = tip
 	}
-	if err == nil && r.remote != "" && !c.Empty() {
+	if err == nil && r.remote != "" && !c.isEmpty() {
 		c.Head, err = r.catchUp(ctx, c.Branch, c.Head)
 	}
 	return c, tip, err

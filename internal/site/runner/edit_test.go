@@ -32,7 +32,7 @@ func TestEditAndFollowUp(t *testing.T) {
 	if diff := cmp.Diff([]string{"Say bye", "-n --amend $(touch /tmp/x)"}, second.Messages); diff != "" {
 		t.Error(diff)
 	}
-	if second.Base != first.Base || second.Branch != "docgauge/job_1" || first.Empty() || second.Head == first.Head {
+	if second.Base != first.Base || second.Branch != "docgauge/job_1" || first.isEmpty() || second.Head == first.Head {
 		t.Errorf("first %+v, second %+v", first, second)
 	}
 	if after := untouched(t, repo); after != before {
@@ -108,7 +108,7 @@ func TestHowCommandsEnd(t *testing.T) {
 			if !strings.Contains(result.Output, tc.output) || len(result.Output) > keptOutput+10 {
 				t.Errorf("%d bytes of output, want %q in %.200q", len(result.Output), tc.output, result.Output)
 			}
-			if err == nil && !result.Change.Empty() != (tc.changed != "") {
+			if err == nil && !result.Change.isEmpty() != (tc.changed != "") {
 				t.Errorf("change %+v", result.Change)
 			}
 			if branches(t, repo) != "" {
@@ -168,7 +168,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		r := openRepo(t, RepoOptions{Path: repo, Command: command, Env: []string{"MODEL_KEY", "MODEL_NAME"}})
 		result, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "x"})
-		if want == "" && (err != nil || result.Change.Empty()) || want != "" &&
+		if want == "" && (err != nil || result.Change.isEmpty()) || want != "" &&
 			(err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "sk-0")) {
 			t.Errorf("%s: %v, output %q, want %q", command, err, result.Output, want)
 		}
@@ -392,11 +392,11 @@ func TestBranchAfterEdits(t *testing.T) {
 				last = result.Change
 			}
 		}
-		if diff := cmp.Diff(tc.want, last.Messages); diff != "" || last.Empty() != (tc.want == nil) {
+		if diff := cmp.Diff(tc.want, last.Messages); diff != "" || last.isEmpty() != (tc.want == nil) {
 			t.Errorf("%s: %+v %s", name, last, diff)
 		}
 		head, _ := r.branchCommit(t.Context(), BranchPrefix+name)
-		if head != last.Head && !last.Empty() || head != "" && last.Empty() {
+		if head != last.Head && !last.isEmpty() || head != "" && last.isEmpty() {
 			t.Errorf("%s: the branch is at %q, want %s", name, head, last.Head)
 		}
 		if left, _ := os.ReadDir(r.dir); len(left) > 0 {

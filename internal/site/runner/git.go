@@ -8,12 +8,13 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
 )
 
 const (
@@ -99,7 +100,7 @@ func (g git) stream(ctx context.Context, out io.Writer, stdin string, args ...st
 	case ctx.Err() != nil:
 		err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
 	}
-	return gitError{err, redact(strings.TrimSpace(messages.String())), args[0]}
+	return gitError{err, analytics.RedactUsers(strings.TrimSpace(messages.String())), args[0]}
 }
 
 // gitError is a git command that failed and its message.
@@ -118,11 +119,6 @@ func exitCode(err error) int {
 	}
 	return -1
 }
-
-var userInfo = regexp.MustCompile(`://[^/@\s]+@`)
-
-// redact hides the user information of URLs: it may have a password.
-func redact(s string) string { return userInfo.ReplaceAllString(s, "://[redacted]@") }
 
 // head is a writer that takes everything and keeps the beginning.
 type head struct {

@@ -170,10 +170,8 @@ func (j *Jail) probe(ctx context.Context) error {
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // it is empty
 	w := &workplace{dir: dir}
-	for _, part := range []string{w.tree(), w.tmp(), w.home()} {
-		if err := os.Mkdir(part, 0o700); err != nil {
-			return err
-		}
+	if err := w.make(true); err != nil {
+		return err
 	}
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", `touch here && [ ! -e "$1" ] && echo confined`, "sh", dir)
 	_, end, err := j.confine(cmd, w, environment(ordinary))

@@ -87,7 +87,7 @@ func TestJailKeeps(t *testing.T) {
 			r := openRepo(t, RepoOptions{Path: repo, Jail: jail, Command: "exec 2>&1; bash <<'EOF'\n" + try + "\nEOF\ntrue",
 				Env: []string{"MODEL_KEY"}}, in(filepath.Join(state, "jobs-of-"+strings.ReplaceAll(name, " ", "-"))))
 			result, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "x"})
-			if err != nil || !result.Change.Empty() || strings.Contains(result.Output, "canary") {
+			if err != nil || !result.Change.isEmpty() || strings.Contains(result.Output, "canary") {
 				t.Errorf("%v, change %+v, output: %s", err, result.Change, result.Output)
 			}
 			for _, path := range []string{"/usr/leak", "/etc/leak", "/leak", "/run/leak"} {
@@ -139,7 +139,7 @@ func TestJailEnds(t *testing.T) {
 		r := openRepo(t, RepoOptions{Path: engines.GitRepository(t), Jail: jail, Command: command, Timeout: 5 * time.Second})
 		began := time.Now()
 		result, err := r.Edit(t.Context(), Task{Job: "job_1", Prompt: "x"})
-		if err != nil || result.Change.Empty() {
+		if err != nil || result.Change.isEmpty() {
 			t.Errorf("%s: %v, output %s", name, err, result.Output)
 		}
 		stats, _ := filepath.Glob("/proc/[0-9]*/cmdline")

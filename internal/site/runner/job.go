@@ -23,19 +23,19 @@ const (
 
 // Reasons to refuse a call.
 var (
-	ErrNotFound = errors.New("not found")
-	ErrArchived = errors.New("is archived and takes no messages; create a new job")
-	ErrClosed   = errors.New("the service is stopping")
+	errNotFound = errors.New("not found")
+	errArchived = errors.New("is archived and takes no messages; create a new job")
+	errClosed   = errors.New("the service is stopping")
 )
 
 // HTTPStatus returns the status that tells a client why a call was refused, 0 for other errors.
 func HTTPStatus(err error) int {
 	switch {
-	case errors.Is(err, ErrNotFound):
+	case errors.Is(err, errNotFound):
 		return http.StatusNotFound
-	case errors.Is(err, ErrArchived):
+	case errors.Is(err, errArchived):
 		return http.StatusConflict
-	case errors.Is(err, ErrClosed):
+	case errors.Is(err, errClosed):
 		return http.StatusServiceUnavailable
 	}
 	return 0
@@ -180,8 +180,8 @@ type Change struct {
 	Files []string `json:"files,omitempty"`
 }
 
-// Empty reports whether the job has changed nothing.
-func (c Change) Empty() bool { return c.Head == c.Base }
+// isEmpty reports whether the job has changed nothing.
+func (c Change) isEmpty() bool { return c.Head == c.Base }
 
 // Result is what an instruction came to.
 type Result struct {

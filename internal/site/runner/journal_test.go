@@ -254,7 +254,7 @@ func TestCloseInTheMiddle(t *testing.T) {
 		send(t, s, id, "y")
 		time.Sleep(time.Minute)
 		closeQueue(t, s)
-		if _, err := s.Create("p", "y"); !errors.Is(err, ErrClosed) {
+		if _, err := s.Create("p", "y"); !errors.Is(err, errClosed) {
 			t.Errorf("create after Close: %v", err)
 		}
 		e := &editor{}

@@ -101,7 +101,7 @@ func (q *Queue) Create(project, prompt string) (Job, error) {
 	})
 }
 
-// Message accepts a prompt for a job of project. The error is ErrNotFound or ErrArchived, or
+// Message accepts a prompt for a job of project. The error is errNotFound or errArchived, or
 // comes from the journal.
 func (q *Queue) Message(project, id, prompt string) (Job, error) {
 	q.mu.Lock()
@@ -111,7 +111,7 @@ func (q *Queue) Message(project, id, prompt string) (Job, error) {
 		return Job{}, err
 	}
 	if j.ArchivedAt != nil {
-		return Job{}, fmt.Errorf("job %.140q: %w", id, ErrArchived)
+		return Job{}, fmt.Errorf("job %.140q: %w", id, errArchived)
 	}
 	return q.accept(event{Kind: eventMessage, Job: id, Prompt: prompt})
 }
@@ -119,7 +119,7 @@ func (q *Queue) Message(project, id, prompt string) (Job, error) {
 // accept makes e durable and queues its job, unless the job is already queued or being worked on.
 func (q *Queue) accept(e event) (Job, error) {
 	if q.ctx.Err() != nil {
-		return Job{}, ErrClosed
+		return Job{}, errClosed
 	}
 	j := q.jobs[e.Job]
 	idle := j == nil || !j.active()
@@ -133,7 +133,7 @@ func (q *Queue) accept(e event) (Job, error) {
 	return j.shown(), nil
 }
 
-// Get returns a job of project, or ErrNotFound.
+// Get returns a job of project, or errNotFound.
 func (q *Queue) Get(project, id string) (Job, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -159,7 +159,7 @@ func (q *Queue) All() []Job {
 func (q *Queue) find(project, id string) (*Job, error) {
 	j, ok := q.jobs[id]
 	if !ok || j.Project != project {
-		return nil, fmt.Errorf("job %.140q: %w", id, ErrNotFound)
+		return nil, fmt.Errorf("job %.140q: %w", id, errNotFound)
 	}
 	return j, q.age(j)
 }
@@ -371,7 +371,7 @@ func (q *Queue) carryOut(j Job) event {
 		case result.Archive:
 			end.Status = Archived
 			return end
-		case change.Empty() || change.Head == j.last.Head && j.PRLink != nil:
+		case change.isEmpty() || change.Head == j.last.Head && j.PRLink != nil:
 			return end
 		}
 		// After a crash from here on, nothing is edited again: the instruction continues with

@@ -88,7 +88,7 @@ func TestArchivedWithMoreToDo(t *testing.T) {
 		if got := atRest(s)[0]; got.Status != Archived || !got.ArchivedAt.Equal(noon.Truncate(time.Millisecond)) {
 			t.Errorf("%+v", got)
 		}
-		if _, err := s.Message("p", id, "x"); !errors.Is(err, ErrArchived) {
+		if _, err := s.Message("p", id, "x"); !errors.Is(err, errArchived) {
 			t.Error(err)
 		}
 		closeQueue(t, s)
@@ -228,10 +228,10 @@ func TestJobsOfOthers(t *testing.T) {
 	defer closeQueue(t, s)
 	id := create(t, s, "x")
 	for _, ask := range [][2]string{{"q", id}, {"p", "job_x"}, {"", ""}} {
-		if _, err := s.Get(ask[0], ask[1]); !errors.Is(err, ErrNotFound) {
+		if _, err := s.Get(ask[0], ask[1]); !errors.Is(err, errNotFound) {
 			t.Errorf("get %v: %v", ask, err)
 		}
-		if _, err := s.Message(ask[0], ask[1], "x"); !errors.Is(err, ErrNotFound) {
+		if _, err := s.Message(ask[0], ask[1], "x"); !errors.Is(err, errNotFound) {
 			t.Errorf("message %v: %v", ask, err)
 		}
 	}

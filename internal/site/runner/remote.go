@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/docgauge/docgauge/internal/analytics"
 )
 
 // The command of a job can write the configuration and the hooks of the repository and of the
@@ -98,7 +100,7 @@ func (r *Repo) fetchBase(ctx context.Context) error {
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("repository %s: %w", redact(r.options.URL), err)
+			return fmt.Errorf("repository %s: %w", analytics.RedactUsers(r.options.URL), err)
 		}
 	}
 	ref := "refs/heads/" + base
@@ -111,7 +113,7 @@ func (r *Repo) fetchBase(ctx context.Context) error {
 		_, err = r.git.run(ctx, "update-ref", ref, fetched)
 	}
 	if err != nil {
-		return fmt.Errorf("repository %s: %w", redact(r.options.URL), err)
+		return fmt.Errorf("repository %s: %w", analytics.RedactUsers(r.options.URL), err)
 	}
 	r.base = base
 	return nil

@@ -13,14 +13,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/codehost"
 )
 
 const (
 	// DefaultTimeout is the default of RepoOptions.Timeout.
 	DefaultTimeout = 30 * time.Minute
-	// DefaultMaxDisk is the default of RepoOptions.MaxDisk.
-	DefaultMaxDisk = 2 << 30
+	// defaultMaxDisk is the default of RepoOptions.MaxDisk.
+	defaultMaxDisk = 2 << 30
 	// versionTimeout is the time that a program has to print its version.
 	versionTimeout = 30 * time.Second
 	// lockName is in the directory of jobs.
@@ -48,7 +49,7 @@ type RepoOptions struct {
 	// and reports whether it did.
 	Instead func(dir string, t Task) (bool, error)
 	Timeout time.Duration // ends the command, and the check, and all they started; 0 = DefaultTimeout
-	// MaxDisk limits the files of one job, in bytes; 0 = DefaultMaxDisk.
+	// MaxDisk limits the files of one job, in bytes; 0 = defaultMaxDisk.
 	MaxDisk int64
 	// Env names variables of this process that the command gets besides the ordinary ones
 	// (PATH, HOME and the like). A change that contains the value of one is refused.
@@ -115,7 +116,7 @@ func OpenRepo(ctx context.Context, o RepoOptions, dir string) (r *Repo, err erro
 
 func (r *Repo) open(ctx context.Context) error {
 	r.options.Timeout = cmp.Or(r.options.Timeout, DefaultTimeout)
-	r.options.MaxDisk = cmp.Or(r.options.MaxDisk, DefaultMaxDisk)
+	r.options.MaxDisk = cmp.Or(r.options.MaxDisk, defaultMaxDisk)
 	r.options.OwnHome = r.options.OwnHome || r.options.Jail != nil
 	program, err := exec.LookPath("git")
 	if err != nil {
@@ -125,7 +126,7 @@ func (r *Repo) open(ctx context.Context) error {
 		err = r.check(ctx)
 	}
 	if err != nil {
-		return fmt.Errorf("repository %s: %w", redact(cmp.Or(r.options.URL, r.options.Path)), err)
+		return fmt.Errorf("repository %s: %w", analytics.RedactUsers(cmp.Or(r.options.URL, r.options.Path)), err)
 	}
 	if err := r.takeDir(); err != nil {
 		return fmt.Errorf("files of jobs: %w", err)
@@ -234,7 +235,7 @@ func (r *Repo) Close() error {
 func (r *Repo) Source() Source {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return Source{cmp.Or(r.options.Project, redact(r.options.URL), r.git.dir), cmp.Or(r.base, "HEAD")}
+	return Source{cmp.Or(r.options.Project, analytics.RedactUsers(r.options.URL), r.git.dir), cmp.Or(r.base, "HEAD")}
 }
 
 // Check tries what jobs need, without one: it fetches a URL, and asks for the rights of the token.
@@ -270,12 +271,10 @@ func (r *Repo) TryCheckCommand(ctx context.Context) (err error) {
 // Version returns what the program of a preset prints as its version. It is run as in a job, in dir, but
 // without the variables that agents get, and so without access to a model.
 func Version(ctx context.Context, preset string, jail *Jail, dir string) (string, error) {
-	r := &Repo{options: RepoOptions{Jail: jail, OwnHome: true, Timeout: versionTimeout, MaxDisk: DefaultMaxDisk}, dir: dir}
+	r := &Repo{options: RepoOptions{Jail: jail, OwnHome: true, Timeout: versionTimeout, MaxDisk: defaultMaxDisk}, dir: dir}
 	w := r.place("version")
-	for _, part := range []string{w.tree(), w.tmp(), w.home()} {
-		if err := os.MkdirAll(part, 0o700); err != nil {
-			return "", err
-		}
+	if err := w.make(true); err != nil {
+		return "", err
 	}
 	output, err := r.run(ctx, w, step{name: preset, command: "exec " + preset + " --version"})
 	if err != nil && jail != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
@@ -192,7 +193,7 @@ func TestPasswordsAreRedacted(t *testing.T) {
 			"http://[redacted]@h:1/",
 		"git@github.com:a/b https://host/a@b": "git@github.com:a/b https://host/a@b",
 	} {
-		if got := redact(said); got != want {
+		if got := analytics.RedactUsers(said); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}

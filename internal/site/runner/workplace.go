@@ -28,6 +28,16 @@ func (w *workplace) tree() string { return filepath.Join(w.dir, "tree") }
 func (w *workplace) tmp() string  { return filepath.Join(w.dir, "tmp") }
 func (w *workplace) home() string { return filepath.Join(w.dir, "home") }
 
+// make makes the parts.
+func (w *workplace) make(home bool) (err error) {
+	for _, dir := range []string{w.tree(), w.tmp(), w.home()} {
+		if home || dir != w.home() {
+			err = errors.Join(err, os.MkdirAll(dir, 0o700))
+		}
+	}
+	return err
+}
+
 // place returns the workplace of a job.
 func (r *Repo) place(job string) *workplace {
 	w := &workplace{dir: filepath.Join(r.dir, filepath.Base(job))}
@@ -77,14 +87,8 @@ func (w *workplace) checkOut(ctx context.Context, branch, commit string, home bo
 	if err := w.clear(); err != nil {
 		return err
 	}
-	dirs := []string{w.tree(), w.tmp()}
-	if home {
-		dirs = append(dirs, w.home())
-	}
-	for _, dir := range dirs {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return err
-		}
+	if err := w.make(home); err != nil {
+		return err
 	}
 	if _, err := w.git.run(ctx, "read-tree", "--reset", "-u", commit); err != nil {
 		return err

@@ -8,7 +8,7 @@ const choose = () => history.replaceState(chosen, "");
 
 // apply puts the choices into a page as the server sends it: this one, or a newer one.
 function apply(page) {
-  for (const head of page.querySelectorAll(".pages thead th + th")) {
+  for (const head of page.querySelectorAll(".pages thead th + th:not(.text)")) {
     const button = Object.assign(page.createElement("button"), { type: "button", textContent: head.textContent });
     head.replaceChildren(button);
   }

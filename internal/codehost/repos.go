@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/go-github/v89/github"
@@ -55,57 +56,64 @@ type pull struct {
 // user is an account of GitHub or Gitea.
 type user struct{ Login, Type string }
 
-// readGitHub reads the pull request and then its other resources, as far as they may have
-// changed. Each leaves the pull request whole, so that an error of a later one loses nothing.
-func (r *reading) readGitHub(ctx context.Context) error {
-	repository := r.root(r.pr.Repository)
-	path := repository + "/pulls/" + strconv.Itoa(r.pr.Number)
-	p, changed, err := r.readPull(ctx, path)
+// readAtRepos reads a pull request of GitHub or Gitea and then its other resources, as far as they may have
+// changed. Each leaves the pull request whole, so that an error of a later one loses nothing. Gitea has no ETags;
+// its drafts are those with a title that says so, and it has no check runs beside the statuses.
+func (r *reading) readAtRepos(ctx context.Context) error {
+	repository, number := r.root(r.pr.Repository), strconv.Itoa(r.pr.Number)
+	path := repository + "/pulls/" + number
+	var p pull
+	changed, err := r.resource(ctx, keyPull, path, &p)
 	if err != nil {
 		return err
 	}
+	if changed && !r.takeOver(&p) {
+		delete(r.pr.ETags, keyPull)
+		return r.garbled()
+	}
+	r.pr.Answered = r.now()
 	if r.wants(keyEvents) && r.pr.State != journal.PullDraft {
 		// Only the events say when it became ready, and when it was reopened.
-		events, _, err := list[github.IssueEvent](ctx, r, keyEvents,
-			repository+"/issues/"+strconv.Itoa(r.pr.Number)+"/events", maxEntries)
+		from := map[string]string{gitHub: "/events", gitea: "/timeline"}[r.Name]
+		events, _, err := list[event](ctx, r, keyEvents, repository+"/issues/"+number+from, maxEntries)
 		if err = r.unlessHidden(keyEvents, err); err != nil {
 			return err
 		}
 		r.pr.Ready = r.pr.Created
 		for _, e := range events {
-			switch e.GetEvent() {
-			case "ready_for_review":
-				r.pr.Ready = clock.Later(r.pr.Ready, e.GetCreatedAt().UTC())
-			case "reopened":
-				r.pr.Reopened = clock.Later(r.pr.Reopened, e.GetCreatedAt().UTC())
+			switch at := e.Created.UTC(); {
+			case e.Event == "reopened", e.Type == "reopen":
+				r.pr.Reopened = clock.Later(r.pr.Reopened, at)
+			case e.Event == "ready_for_review", e.Type == "change_title" && inProgress(e.Old):
+				r.pr.Ready = clock.Later(r.pr.Ready, at) // the last of them made it ready
 			}
 		}
 	}
 	if !r.pr.State.Ended() || r.wants(keyReviews) {
-		requested := len(p.Reviewers)+len(p.Teams) > 0
-		if err := r.readReviews(ctx, path+"/reviews", changed, requested); err != nil {
+		if err := r.readReviews(ctx, path+"/reviews", changed, len(p.Reviewers)+len(p.Teams) > 0); err != nil {
 			return err
 		}
 	}
 	if !r.pr.State.Ended() {
-		if err := r.githubChecks(ctx, repository+"/commits/"+r.pr.Commit); err != nil {
+		if err := r.readChecks(ctx, repository+"/commits/"+r.pr.Commit); err != nil {
 			return err
 		}
 	}
 	return r.readFiles(ctx, path+"/files")
 }
 
-// readPull reads the pull request itself.
-func (r *reading) readPull(ctx context.Context, path string) (p pull, changed bool, err error) {
-	if changed, err = r.resource(ctx, keyPull, path, &p); err != nil {
-		return p, false, err
-	}
-	if changed && !r.takeOver(&p) {
-		delete(r.pr.ETags, keyPull)
-		return p, false, r.garbled()
-	}
-	r.pr.Answered = r.now()
-	return p, changed, nil
+// event is one of the history of a pull request: Event of GitHub, State of GitLab, Type of Gitea.
+type event struct {
+	Event, State, Type string
+	Created            time.Time `json:"created_at"`
+	Old                string    `json:"old_title"`
+}
+
+// inProgress reports whether Gitea takes a pull request for a draft by its title, unless the server's
+// settings name other prefixes.
+func inProgress(title string) bool {
+	title = strings.ToUpper(title)
+	return strings.HasPrefix(title, "WIP:") || strings.HasPrefix(title, "[WIP]")
 }
 
 // readFiles reads which files it changed, once it is merged.
@@ -118,10 +126,34 @@ func (r *reading) readFiles(ctx context.Context, path string) error {
 		return err
 	}
 	r.pr.Changed = nil
+	if r.Name == gitLab { // it counts no lines
+		r.pr.Additions, r.pr.Deletions = 0, 0
+	}
 	for _, f := range files {
-		r.addChanged(f.Name, f.Former)
+		for _, path := range slices.Compact([]string{cmp.Or(f.Name, f.New), cmp.Or(f.Former, f.Old)}) {
+			if path != "" && len(r.pr.Changed) < journal.MaxChanged {
+				r.pr.Changed = append(r.pr.Changed, path)
+			}
+		}
+		for line := range strings.Lines(f.Diff) {
+			switch line[0] {
+			case '+':
+				r.pr.Additions++
+			case '-':
+				r.pr.Deletions++
+			}
+		}
 	}
 	return nil
+}
+
+// changedFile is a changed file: New, Old and Diff are of GitLab, the others of GitHub and Gitea.
+type changedFile struct {
+	Name   string `json:"filename"`
+	Former string `json:"previous_filename"`
+	New    string `json:"new_path"`
+	Old    string `json:"old_path"`
+	Diff   string
 }
 
 func (r *reading) wants(key string) bool { return r.pr.ETags[key] == "" }
@@ -251,10 +283,10 @@ func required(yes bool) string {
 	return ""
 }
 
-// githubChecks sums up the newest check runs of the commit and its statuses, which older CI
+// readChecks sums up the newest check runs of the commit, of GitHub, and its statuses, which older CI
 // systems set instead. Only their sum is kept: if one of the two changed, the other is read
 // again.
-func (r *reading) githubChecks(ctx context.Context, commit string) error {
+func (r *reading) readChecks(ctx context.Context, commit string) error {
 	runs, ranAnew, err := r.githubRuns(ctx, commit)
 	if err != nil {
 		return err
@@ -265,7 +297,7 @@ func (r *reading) githubChecks(ctx context.Context, commit string) error {
 	case ranAnew && !setAnew && r.pr.ETags[keyStatuses] != asked:
 		delete(r.pr.ETags, keyStatuses)
 		statuses, _, err = r.readStatuses(ctx, commit)
-	case setAnew && !ranAnew && r.pr.ETags[keyChecks] != asked:
+	case setAnew && !ranAnew && r.Name == gitHub && r.pr.ETags[keyChecks] != asked:
 		delete(r.pr.ETags, keyChecks)
 		runs, _, err = r.githubRuns(ctx, commit)
 	case !ranAnew && !setAnew:
@@ -285,6 +317,9 @@ func (r *reading) githubChecks(ctx context.Context, commit string) error {
 }
 
 func (r *reading) githubRuns(ctx context.Context, commit string) (result string, changed bool, err error) {
+	if r.Name != gitHub {
+		return "", false, nil
+	}
 	runs, changed, err := listIn(ctx, r, keyChecks, commit+"/check-runs", maxEntries,
 		func(page github.ListCheckRunsResults) []*github.CheckRun { return page.CheckRuns })
 	for _, run := range runs {
@@ -315,18 +350,4 @@ func (r *reading) readStatuses(ctx context.Context, commit string) (result strin
 		result = cmp.Or(result, journal.ChecksFailure)
 	}
 	return result, changed, r.unlessHidden(keyStatuses, err)
-}
-
-// changedFile is a changed file of GitHub or Gitea, without the change.
-type changedFile struct {
-	Name   string `json:"filename"`
-	Former string `json:"previous_filename"`
-}
-
-func (r *reading) addChanged(name, former string) {
-	for _, path := range slices.Compact([]string{name, former}) {
-		if path != "" && len(r.pr.Changed) < journal.MaxChanged {
-			r.pr.Changed = append(r.pr.Changed, path)
-		}
-	}
 }
