@@ -62,12 +62,17 @@ type AgentRanking struct {
 	By AgentOrder `json:"by"`
 	// Agent is the agent of AgentPages.
 	Agent string `json:"agent"`
+	// Page makes SiteAgents those that read one page.
+	Page string `json:"-"`
 	// Prefix keeps the paths that begin with it.
 	Prefix string `json:"prefix"`
 	// N is the length of the list, without its first Offset rows.
 	N      int `json:"-"`
 	Offset int `json:"-"`
 }
+
+// ofSite reports whether windows of which only totals were read have the answer.
+func (r AgentRanking) ofSite() bool { return r.List == SiteAgents && r.Page == "" }
 
 // Complete returns the ranking with its defaults, or why the question has no answer. Misses are ranked by
 // requests: each request is that of one agent, so that those of all agents are a number.
@@ -242,7 +247,7 @@ func Agents(ctx context.Context, from sinks.Sink, o AgentsOptions) ([]AgentsRepo
 	choice := TopOptions{Selection: o.Selection, At: o.At, Since: o.Since, Until: o.Until, Today: o.Today}
 	known := map[string]bool{}
 	out, err := ofEach(all, func(s series) ([]AgentsReport, error) {
-		now, previous, _, err := choice.choose(ctx, from, s, o.Ranking.List == SiteAgents)
+		now, previous, _, err := choice.choose(ctx, from, s, o.Ranking.ofSite())
 		if err != nil {
 			return nil, err
 		}
@@ -281,7 +286,7 @@ func CompareAgents(
 	}
 	out.AgentReading = agentReading(*later)
 	var before agentTally
-	compared := earlier != nil && (r.List == SiteAgents || !earlier.TotalsOnly())
+	compared := earlier != nil && (r.ofSite() || !earlier.TotalsOnly())
 	if compared {
 		if before, err = r.read(ctx, from, earlier); err != nil {
 			return out, err
@@ -349,7 +354,7 @@ func (r AgentRanking) read(ctx context.Context, from sinks.Sink, rev *analytics.
 		site, keep := row.Path == "", strings.HasPrefix(row.Path, r.Prefix)
 		switch r.List {
 		case SiteAgents:
-			keep = site
+			keep = row.Path == r.Page && row.Found
 		case AgentPages:
 			keep = keep && !site && row.Found && row.Agent == r.Agent
 		case Misses:
@@ -361,7 +366,7 @@ func (r AgentRanking) read(ctx context.Context, from sinks.Sink, rev *analytics.
 		if keep {
 			t.rows[agentOf{row.Path, row.Agent, row.Audience}] = row
 		}
-		return site || r.List != SiteAgents
+		return row.Path <= r.Page || r.List != SiteAgents
 	})
 	return t, err
 }

@@ -78,7 +78,8 @@ type pathPage struct {
 
 	Newest  *pathWindow // with numbers
 	Rank    *query.RankedPage
-	Pages   int64 // of the window of the rank
+	Agents  *agentList // that read the page; nil: no window of agents is known
+	Pages   int64      // of the window of the rank
 	Ranked  string
 	Chart   *chart
 	Windows []pathWindow // newest first
@@ -154,7 +155,7 @@ func (h *pathHandler) answer(r *http.Request) (*pathPage, int) {
 	p.Project, p.ProjectName, p.Path, p.Title = q.project, s.ProjectName(q.project), q.path, q.path
 	p.addKinds(s.Projects[i], q.window)
 	if err := h.archive.ask(r.Context(), func(ctx context.Context, from sinks.Sink) error {
-		return p.read(ctx, from, analytics.DateOf(s.At))
+		return p.read(ctx, from, analytics.DateOf(s.At), s.Projects[i])
 	}); err != nil {
 		code, text := archiveProblem(err)
 		if unknown, ok := errors.AsType[query.UnknownPageError](err); ok {
@@ -196,7 +197,7 @@ func (p *pathPage) addKinds(of view.Project, asked analytics.Granularity) {
 }
 
 // read asks the archive for the history of the page, and for its rank.
-func (p *pathPage) read(ctx context.Context, from sinks.Sink, today analytics.Date) error {
+func (p *pathPage) read(ctx context.Context, from sinks.Sink, today analytics.Date, of view.Project) error {
 	selection := query.Selection{Granularity: p.Granularity, Projects: []string{p.Project}}
 	all, err := query.Histories(ctx, from, query.HistoryOptions{Selection: selection, Page: p.Path,
 		Last: shownWindows(p.Granularity), Today: today})
@@ -214,6 +215,9 @@ func (p *pathPage) read(ctx context.Context, from sinks.Sink, today analytics.Da
 	p.Pages, p.Ranked = top[0].Rows, view.Days(p.Granularity, top[0].Window)
 	if len(top[0].Pages) > 0 {
 		p.Rank = &top[0].Pages[0]
+	}
+	if err := p.readAgents(ctx, from, query.AgentsOptions{Selection: selection, Today: today}, of); err != nil {
+		return err
 	}
 	grid := view.Grid{Project: p.Project, Granularity: p.Granularity}
 	for _, w := range all[0].Windows {
@@ -233,6 +237,24 @@ func (p *pathPage) read(ctx context.Context, from sinks.Sink, today analytics.Da
 				p.Chart.Columns[i].Title = view.Days(p.Granularity, w.Window) + ": no reader of this page"
 			}
 		}
+	}
+	return nil
+}
+
+// readAgents asks the archive which agents read the page, if windows of agents are exported.
+func (p *pathPage) readAgents(ctx context.Context, from sinks.Sink, o query.AgentsOptions, of view.Project) error {
+	if !slices.ContainsFunc(of.Others, func(g view.Grid) bool { return g.Granularity == p.Granularity && g.Newest != nil }) {
+		return nil
+	}
+	o.Ranking = query.AgentRanking{Page: p.Path, N: maxReportAgents}
+	all, err := query.Agents(ctx, from, o)
+	_, none := errors.AsType[query.NoAnswerError](err)
+	_, unknown := errors.AsType[query.UnknownProjectError](err)
+	if err != nil && !none && !unknown {
+		return err
+	}
+	for i := range all {
+		p.Agents = agentListOf(&Pages{Agents: &all[i]}, "agents", "", maxReportAgents)
 	}
 	return nil
 }

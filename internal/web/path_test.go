@@ -237,3 +237,28 @@ func TestArchiveIsAskedByFew(t *testing.T) {
 		t.Errorf("%d at a time", most.Load())
 	}
 }
+
+// TestPathPageAgents: the page of a path has its readers by agent, if windows of agents are exported.
+func TestPathPageAgents(t *testing.T) {
+	sink := weeksOfAgents(t)
+	archive := func(ask func(sinks.Sink) error) error { return ask(sink) }
+	newest := agentsRead(monday)
+	s := &view.Snapshot{At: monday.Time(), Projects: []view.Project{{ID: "prj_a"}}}
+	for _, tc := range []struct {
+		others      []view.Grid
+		query, want string
+	}{
+		{nil, "path=/guides/a", ""},
+		{[]view.Grid{{Granularity: analytics.Day, Newest: &newest}}, "path=/guides/a", ""},
+		{[]view.Grid{{Granularity: analytics.Week, Newest: &newest}}, "path=/guides/a", "Readers by agent Assistants " +
+			"26 Oct – 1 Nov 2026 Agent Audience Readers Change Requests Claude-User answers ai 18 +9 +100% 24 "},
+	} {
+		s.Projects[0].Others = tc.others
+		code, body := pathPage(t, s, archive, tc.query)
+		text := seen(body)
+		if code != http.StatusOK || tc.want == "" && strings.Contains(text, "by agent") {
+			t.Errorf("%d, %d grids of agents: %s", code, len(tc.others), text)
+		}
+		wants(t, text, tc.want)
+	}
+}
