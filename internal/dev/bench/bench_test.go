@@ -62,7 +62,7 @@ func TestShort(t *testing.T) {
 		}
 	}
 	for _, want := range []string{"| " + secondReading, "| Delta Lake ", "| " + readScrape, "| " +
-		caddyLog, "| yes |"} {
+		caddyLog, "| yes |", "| scrape, ms "} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no row with %q", want)
 		}
@@ -72,6 +72,10 @@ func TestShort(t *testing.T) {
 		case r.table == scrapeTable:
 			if s := r.scraped; s.size < 10_000 || s.median <= 0 || s.p99 < s.median || s.allocations <= 0 {
 				t.Errorf("%s: %+v", r.key(), s)
+			}
+		case r.table == agentsTable:
+			if r.compared.visitors <= 0 || r.compared.agents <= 0 {
+				t.Errorf("%s: %+v", r.scenario, r.compared)
 			}
 		case r.cost.maxRSS <= 0 || r.cost.cpuSeconds <= 0 || r.cost.seconds <= 0:
 			t.Errorf("%s: a cost of %+v", r.key(), r.cost)
@@ -196,6 +200,7 @@ func TestAims(t *testing.T) {
 				times:   map[string]float64{plainClient: tc.times, goParquetClient: tc.times, formerClient: tc.times},
 				cost:    cost{seconds: tc.use / 10, cpuSeconds: tc.use / 10, maxRSS: int64(tc.use) << 20},
 				scraped: scraped{median: tc.use}, served: served{share: tc.use, cold: 2 * tc.use, kept: tc.use},
+				compared: compared{1, tc.use},
 			}
 			if c.budget == 0 {
 				r.requests++
@@ -221,6 +226,7 @@ func TestAims(t *testing.T) {
 		for _, name := range []string{steadyScrape, freshScrape, readScrape} {
 			add(scrapeTable, name, workload{}, client{name: "gzip openmetrics"})
 		}
+		add(agentsTable, ofTheSameSite, workload{}, client{name: docgaugeClient})
 		for scenario, lines := range map[string]int{combinedLog: 5e6, gzipLog: 5e6, caddyLog: 5e6,
 			"combined, 3 M": 20e6, "combined, 3 M, long": 100e6} {
 			scenario, _, _ = strings.Cut(scenario, ", 3 M")
