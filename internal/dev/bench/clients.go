@@ -55,7 +55,7 @@ func (o order) readPages(i int, use func(page) error) error {
 func readPages(base, project, key string, from, to time.Time, use func(page) error) error {
 	for offset, more := 0, true; more; offset += pageRows {
 		var p page
-		err := get(fmt.Sprintf("%s/v1/analytics/%s/visitors?dateFrom=%s&dateTo=%s&limit=%d&offset=%d", base, project,
+		err := ask(fmt.Sprintf("%s/v1/analytics/%s/visitors?dateFrom=%s&dateTo=%s&limit=%d&offset=%d", base, project,
 			from.Format(time.DateOnly), to.Format(time.DateOnly), pageRows, offset), key,
 			func(body io.Reader) error { return json.NewDecoder(body).Decode(&p) })
 		if err == nil {
@@ -69,8 +69,17 @@ func readPages(base, project, key string, from, to time.Time, use func(page) err
 	return nil
 }
 
-// get passes the body of an answer to use; a status other than 200 is an error.
-func get(url, key string, use func(io.Reader) error) error {
+// get returns the body of an answer; a status other than 200 is an error.
+func get(url, key string) (text []byte, err error) {
+	err = ask(url, key, func(body io.Reader) (err error) {
+		text, err = io.ReadAll(body)
+		return err
+	})
+	return text, err
+}
+
+// ask passes the body of an answer to use.
+func ask(url, key string, use func(io.Reader) error) error {
 	req, err := http.NewRequest(http.MethodGet, url, nil)
 	if err != nil {
 		return err

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -138,10 +137,10 @@ func (l *lab) exportCommand(ctx context.Context, c client, o order) (*exec.Cmd, 
 }
 
 // countRequests asks the server how many requests it has received.
-func countRequests(base string) (n int64, err error) {
-	err = get(base+"/requests", benchKey, func(body io.Reader) error {
-		_, err := fmt.Fscan(body, &n)
-		return err
-	})
-	return n, err
+func countRequests(base string) (int64, error) {
+	text, err := get(base+"/requests", benchKey)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(string(text), 10, 64)
 }

@@ -179,6 +179,6 @@ func (l *lab) kill(cmd *exec.Cmd, requests int64) error {
 
 // answerUntil makes the server leave all requests beyond that number unanswered; 0 means no limit.
 func (l *lab) answerUntil(requests int64) error {
-	return get(l.server+"/answers?until="+strconv.FormatInt(requests, 10), benchKey,
-		func(io.Reader) error { return nil })
+	_, err := get(l.server+"/answers?until="+strconv.FormatInt(requests, 10), benchKey)
+	return err
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -90,11 +89,7 @@ var lineCounter = regexp.MustCompile(`(?m)^docgauge_site_lines_total\{result="([
 func awaitLines(metrics string, began time.Time, lines int64) (views int64, err error) {
 	for all := int64(0); all < lines; {
 		time.Sleep(20 * time.Millisecond) // a scrape is work for the process that is measured
-		var text []byte
-		err := get(metrics, "", func(body io.Reader) (err error) {
-			text, err = io.ReadAll(body)
-			return err
-		})
+		text, err := get(metrics, "")
 		if all == 0 && err != nil && time.Since(began) < time.Minute {
 			continue // it does not listen yet
 		}
