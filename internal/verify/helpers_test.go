@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/dev/faults"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/sinks"
 	"github.com/docgauge/docgauge/sinks/sinktest"
@@ -23,39 +24,11 @@ type ledger struct {
 	entries map[analytics.Key]state.Entry
 	// reading is called before the entries are read, if not nil.
 	reading func()
-	on      *power
+	on      *faults.Process
 }
 
-// power is that of a process: it ends at a write, from 1, which then has not happened, or
-// has, or of a sink has in part. Then nothing is written any more. 0: it does not end.
-type power struct {
-	at   int
-	how  death
-	done int
-}
-
-type death string
-
-const (
-	killedBefore death = "before"
-	killedAfter  death = "after"
-	killedWithin death = "within"
-)
-
-var errKilled = errors.New("killed")
-
-// write does something, or does not, as the process is killed.
-func (p *power) write(do func() error, half func()) error {
-	switch p.done++; {
-	case p.at == 0 || p.done < p.at:
-		return do()
-	case p.done == p.at && p.how == killedAfter:
-		return errors.Join(do(), errKilled)
-	case p.done == p.at && p.how == killedWithin && half != nil:
-		half()
-	}
-	return errKilled
-}
+// callWrite is a write to the ledger or a sink.
+const callWrite = "write"
 
 func (b *ledger) Entries(context.Context) ([]state.Entry, error) {
 	if b.reading != nil {
@@ -71,15 +44,15 @@ func (b *ledger) Entries(context.Context) ([]state.Entry, error) {
 }
 
 func (b *ledger) Amend(_ context.Context, e state.Entry) error {
-	return b.on.write(func() error {
+	return b.on.Do(callWrite, nil, func() error {
 		e.Sinks = maps.Clone(e.Sinks)
 		b.entries[e.Key] = e
 		return nil
-	}, nil)
+	})
 }
 
 func (b *ledger) Committed(_ context.Context, rev analytics.Revision, sink string, at time.Time) error {
-	return b.on.write(func() error {
+	return b.on.Do(callWrite, nil, func() error {
 		e := b.entries[rev.Key]
 		if e.Number != rev.Number {
 			return fmt.Errorf("%s: committed revision %d, the ledger has %d", rev.Key, rev.Number, e.Number)
@@ -93,7 +66,7 @@ func (b *ledger) Committed(_ context.Context, rev analytics.Revision, sink strin
 			b.entries[rev.Key] = e
 		}
 		return nil
-	}, nil)
+	})
 }
 
 // sink is a memory sink with a name, which can be impossible to list.
@@ -101,14 +74,14 @@ type sink struct {
 	*sinktest.Memory
 	name string
 	away error
-	on   *power
+	on   *faults.Process
 }
 
 func (s *sink) Name() string { return s.name }
 
 func (s *sink) Replace(ctx context.Context, w sinks.Sealed) error {
 	rev := w.Revision()
-	return s.on.write(func() error { return s.Memory.Replace(ctx, w) }, func() {
+	return s.on.DoInPart(callWrite, nil, func() error { return s.Memory.Replace(ctx, w) }, func() {
 		s.Put(rev, nil, sinks.Fault{Sink: s.name, Key: rev.Key, Kind: sinks.Disagree, Err: errors.New("half")})
 	})
 }
@@ -135,7 +108,8 @@ type world struct {
 	table  *sink
 	// spooled are the windows that the spool has.
 	spooled map[analytics.Key]bool
-	on      *power
+	on      *faults.Process
+	plan    *faults.Plan // of on
 	// known are the windows that were committed.
 	known map[analytics.Key]bool
 }
@@ -143,9 +117,10 @@ type world struct {
 var now = time.Date(2026, 11, 20, 13, 37, 11, 0, time.UTC)
 
 func newWorld(t *testing.T, windows int) *world {
-	on := &power{}
+	plan := new(faults.Plan)
+	on := faults.NewProcess(plan, nil)
 	w := &world{
-		T: t, ledger: &ledger{entries: map[analytics.Key]state.Entry{}, on: on}, spooled: map[analytics.Key]bool{},
+		T: t, plan: plan, ledger: &ledger{entries: map[analytics.Key]state.Entry{}, on: on}, spooled: map[analytics.Key]bool{},
 		on: on, known: map[analytics.Key]bool{},
 		files: &sink{Memory: sinktest.NewMemory(), name: "parquet", on: on},
 		table: &sink{Memory: sinktest.NewMemory(), name: "clickhouse", on: on},
@@ -201,7 +176,7 @@ func (w *world) verify() Report {
 func (w *world) repair() (Report, Repaired) {
 	w.Helper()
 	left, err := w.verifier().Repair(w.Context())
-	if err != nil && !errors.Is(err, errKilled) {
+	if err != nil && !errors.Is(err, faults.ErrKilled) {
 		w.Fatal(err)
 	}
 	if left.Repair == nil { // killed before it began
@@ -213,7 +188,7 @@ func (w *world) repair() (Report, Repaired) {
 func (w *world) compare() Compared {
 	w.Helper()
 	done, err := w.verifier().Compare(w.Context())
-	if err != nil && !errors.Is(err, errKilled) {
+	if err != nil && !errors.Is(err, faults.ErrKilled) {
 		w.Fatal(err)
 	}
 	return done

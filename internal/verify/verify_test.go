@@ -10,6 +10,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/archive"
+	"github.com/docgauge/docgauge/internal/dev/faults"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/sinks"
 	"github.com/docgauge/docgauge/sinks/sinktest"
@@ -186,17 +187,18 @@ func TestKilled(t *testing.T) {
 		for name, run := range map[string]func(*world){
 			"repair": func(w *world) { w.repair() }, "comparison": func(w *world) { w.compare() },
 		} {
-			for _, how := range []death{killedBefore, killedAfter, killedWithin} {
+			for _, how := range []faults.Fault{faults.KilledBefore, faults.KilledAfter, faults.KilledWithin} {
 				for at := 1; ; at++ {
 					w := newWorld(t, 3)
 					rev := w.revision(1, 2)
 					for _, do := range d.harms {
 						do(w, rev)
 					}
-					*w.on = power{at: at, how: how}
+					*w.plan = faults.Nth(callWrite, at, how)
 					run(w)
-					ended := w.on.done >= at
-					*w.on = power{}
+					ended := w.on.Dead()
+					*w.plan = nil
+					w.on.Restart()
 					w.sees()
 					w.repair()
 					w.sees()

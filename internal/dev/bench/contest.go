@@ -83,6 +83,7 @@ type result struct {
 	scraped    scraped
 	readers    int64 // of a site, as the client says
 	served     served
+	compared   compared
 }
 
 // contest lets the clients do the work in turns, round after round. A run returns one result, or

@@ -55,7 +55,7 @@ func bench(ctx context.Context, args []string, out, log io.Writer) (err error) {
 	flags.SetOutput(log)
 	short := flags.Bool("short", false, "smoke run of a few seconds; its speeds mean nothing")
 	only := flags.String("only", "",
-		"run the cases with this in their names: small, large, clickhouse, delta, postgres, scrape, site …")
+		"run the cases with this in their names: small, large, clickhouse, delta, postgres, scrape, site, agents …")
 	former := flags.String("former", "", "docgauge `binary` of an earlier commit, which takes part as docgauge before")
 	withPeers := flags.Bool("peers", false, "compare with other tools instead: see make bench-peers")
 	if flags.Parse(args) != nil {
@@ -115,7 +115,8 @@ func (l *lab) measureAll(ctx context.Context, only string) (all []result, err er
 		cases = append(cases, benchCase{s.name,
 			func(ctx context.Context) ([]result, error) { return l.loadAll(ctx, s) }})
 	}
-	for _, c := range append(cases, benchCase{"scrape", l.scrapeAll}, benchCase{"site", l.siteAll}) {
+	for _, c := range append(cases, benchCase{"scrape", l.scrapeAll}, benchCase{"site", l.siteAll},
+		benchCase{"agents", l.agentsAll}) {
 		if !strings.Contains(c.name, only) {
 			continue
 		}

@@ -28,6 +28,7 @@ const (
 	scrapeTable
 	siteTable
 	serveTable
+	agentsTable
 )
 
 // tables have a head and a function for each row, with | between cells.
@@ -84,7 +85,15 @@ var tables = [...]struct {
 				r.served.cold, r.served.kept)
 		},
 	},
+	agentsTable: {
+		"a site of 5,000 pages and 40 agents, 90 days|visitors|and agents|ratio",
+		func(r result) string {
+			return fmt.Sprintf("%s|%.2f|%.2f|%.2f", r.scenario, r.compared.visitors, r.compared.agents, r.timesVisitors())
+		},
+	},
 }
+
+func (r result) timesVisitors() float64 { return r.compared.agents / r.compared.visitors }
 
 func (r result) rowsPerCPUSecond() float64 { return float64(r.work.totalRows()) / r.cost.cpuSeconds }
 
@@ -187,6 +196,7 @@ var aims = []aim{
 		"^combined, 1 × 20"},
 	{"site serve: all pages of a month, ms", "%.0f", cold, ".", "≤", 1500, ""},
 	{"site serve: the same again, ms", "%.0f", kept, ".", "≤", 20, ""},
+	{"a row of agents: CPU to that of a row of visitors", "%.2f", agentsToVisitors, "^CPU .*same site", "≤", 1, ""},
 }
 
 // of is a value of the results of one table.
@@ -204,6 +214,8 @@ var (
 	countedMiB   = of(siteTable, maxMiB)
 	linesServed  = of(serveTable, result.rowsPerSecond)
 	servedMiB    = of(serveTable, maxMiB)
+
+	agentsToVisitors = of(agentsTable, result.timesVisitors)
 )
 
 func share(r result) float64        { return r.served.share }

@@ -16,6 +16,7 @@ const (
 	ReplyLost    Fault = "reply lost"    // has its effect and fails
 	KilledBefore Fault = "killed before" // the process dies before the call has its effect
 	KilledAfter  Fault = "killed after"  // or after it
+	KilledWithin Fault = "killed within" // or when it has a part of it: see DoInPart
 )
 
 // OfCalls are those that any call can have.
@@ -34,7 +35,8 @@ func Nth(call string, nth int, f Fault) Plan {
 	}
 }
 
-var errKilled = errors.New("killed")
+// ErrKilled is the error of each call of a process that is dead.
+var ErrKilled = errors.New("killed")
 
 // Process stands between the code under test and the world that outlives it. Once it is dead, nothing
 // that it does has any effect.
@@ -57,7 +59,7 @@ func (p *Process) Err() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.dead {
-		return errKilled
+		return ErrKilled
 	}
 	return nil
 }
@@ -73,7 +75,7 @@ func (p *Process) strike(call string) (Fault, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.dead {
-		return None, errKilled
+		return None, ErrKilled
 	}
 	p.calls[call]++
 	if *p.plan == nil {
@@ -89,17 +91,32 @@ func (p *Process) kill() error {
 		p.dies()
 	}
 	p.dead = true
-	return errKilled
+	return ErrKilled
+}
+
+// Restart is another process, with the same plan.
+func (p *Process) Restart() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.calls, p.dead = map[string]int{}, false
 }
 
 // Do makes a call. Lost is its error after NotSent, RequestLost and ReplyLost.
 func (p *Process) Do(call string, lost func(Fault) error, effect func() error) error {
+	return p.DoInPart(call, lost, effect, func() {})
+}
+
+// DoInPart is Do of a call that can have a part of its effect.
+func (p *Process) DoInPart(call string, lost func(Fault) error, effect func() error, part func()) error {
 	f, err := p.strike(call)
 	switch {
 	case err != nil:
 		return err
 	case f == NotSent, f == RequestLost:
 		return lost(f)
+	case f == KilledWithin:
+		part()
+		return p.kill()
 	case f == KilledBefore:
 		return p.kill()
 	}

@@ -229,7 +229,10 @@ func (r *Repo) run(ctx context.Context, w *workplace, s step) (output string, er
 	cause := context.Cause(limited)
 	stop(nil)
 	<-watched
-	output = hide(out.String(), r.secrets())
+	output = out.String()
+	for _, secret := range r.secrets() {
+		output = strings.ReplaceAll(output, secret, "[redacted]")
+	}
 	switch {
 	case err == nil || errors.Is(err, exec.ErrWaitDelay) && cause == nil:
 		return output, nil

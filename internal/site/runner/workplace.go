@@ -324,14 +324,6 @@ func contains(text string, secrets []string) bool {
 	return slices.ContainsFunc(secrets, func(s string) bool { return strings.Contains(text, s) })
 }
 
-// hide removes secrets from an agent's output.
-func hide(text string, secrets []string) string {
-	for _, s := range secrets {
-		text = strings.ReplaceAll(text, s, "[redacted]")
-	}
-	return text
-}
-
 // finder is a writer that looks for secrets.
 type finder struct {
 	secrets []string
