@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/site/count"
 )
 
 // Answer is what a report says of a window: of the site, and of each page.
@@ -123,7 +122,7 @@ func visitorsOf(in []*opened, stripe int) (c stripeVisitors, err error) {
 	if err != nil {
 		return c, err
 	}
-	var readers count.Readers
+	var readers readerSet
 	err = eachPage(in, stripe, numbers, func(own []uint32, p *pages) {
 		p.each(func(f fact) {
 			if kind := f.kind(); kind < Neither {
