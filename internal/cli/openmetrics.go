@@ -14,8 +14,8 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
-	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -184,18 +184,10 @@ func (h historyOf) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, 
 	}
 }
 
-// Window uses a separate directory, so that nothing is left behind where the
-// reader of the text goes away, which ends the process.
+// Window opens a window. The reader of the text may go away, which ends the process.
 func (h historyOf) Window(ctx context.Context, rev analytics.Revision) (history.Window, func() error, error) {
-	temp, err := durable.NewTemp("", "docgauge-openmetrics")
-	if err != nil {
-		return nil, nil, err
-	}
-	w, done, err := h.Sink.Window(ctx, rev, temp.Path)
-	if err != nil {
-		return nil, nil, errors.Join(err, temp.Remove())
-	}
-	return copied{w, h.Location()}, func() error { return errors.Join(done(), temp.Remove()) }, nil
+	w, done, err := query.Open(ctx, h.Sink, rev, "docgauge-openmetrics")
+	return copied{w, h.Location()}, done, err
 }
 
 // copied is a window that is read from a copy, which is gone when its errors

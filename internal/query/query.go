@@ -298,25 +298,13 @@ func each[R any](
 	return nil
 }
 
-// rowsOf is [EachRow] for more than one window at a time. The function that it returns removes
-// temporary files.
-func rowsOf(
-	ctx context.Context, from sinks.Sink, rev *analytics.Revision,
-) (iter.Seq2[analytics.Row, error], func() error, error) {
-	return windowOf(ctx, from, rev, sinks.Sealed.Rows)
-}
-
-// windowOf opens a window; rows yields those of one report.
+// windowOf is [each] for more than one window at a time. The function that it returns removes temporary files.
 func windowOf[R any](
 	ctx context.Context, from sinks.Sink, rev *analytics.Revision, rows func(sinks.Sealed) iter.Seq2[R, error],
 ) (iter.Seq2[R, error], func() error, error) {
-	temp, err := durable.NewTemp("", "docgauge-query")
+	w, done, err := Open(ctx, from, *rev, "docgauge-query")
 	if err != nil {
 		return nil, nil, err
-	}
-	w, done, err := from.Window(ctx, *rev, temp.Path)
-	if err != nil {
-		return nil, nil, errors.Join(err, temp.Remove())
 	}
 	*rev = w.Revision()
 	all := func(yield func(R, error) bool) {
@@ -329,5 +317,21 @@ func windowOf[R any](
 			}
 		}
 	}
-	return all, func() error { return errors.Join(done(), temp.Remove()) }, nil
+	return all, done, nil
+}
+
+// Open opens a window as readers see it. What is copied for that is in a temporary directory, so that nothing is left
+// where the process ends early; done removes it.
+func Open(
+	ctx context.Context, from sinks.Sink, rev analytics.Revision, temporary string,
+) (_ sinks.Sealed, done func() error, _ error) {
+	temp, err := durable.NewTemp("", temporary)
+	if err != nil {
+		return nil, nil, err
+	}
+	w, end, err := from.Window(ctx, rev, temp.Path)
+	if err != nil {
+		return nil, nil, errors.Join(err, temp.Remove())
+	}
+	return w, func() error { return errors.Join(end(), temp.Remove()) }, nil
 }

@@ -345,14 +345,14 @@ func sideBySide(
 	ctx context.Context, from sinks.Sink, earlier, later *analytics.Revision,
 	do func(before, now iter.Seq2[analytics.Row, error]) error,
 ) (err error) {
-	now, done, err := rowsOf(ctx, from, later)
+	now, done, err := windowOf(ctx, from, later, sinks.Sealed.Rows)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, done()) }()
 	before := analytics.ByPath(nil)
 	if earlier != nil {
-		rows, done, err := rowsOf(ctx, from, earlier)
+		rows, done, err := windowOf(ctx, from, earlier, sinks.Sealed.Rows)
 		if err != nil {
 			return err
 		}

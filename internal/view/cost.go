@@ -34,13 +34,10 @@ type Amount struct {
 
 // The bases of a cost.
 const (
-	Reported  = "reported"  // by the service, for every job
-	Estimated = "estimated" // in part by DOCGAUGE_JOB_COST
-	AtLeast   = "at_least"  // the cost of some jobs is not in it
+	reported  = "reported"  // by the service, for every job
+	estimated = "estimated" // in part by DOCGAUGE_JOB_COST
+	atLeast   = "at_least"  // the cost of some jobs is not in it
 )
-
-// CostBases returns all of them.
-func CostBases() []string { return []string{Reported, Estimated, AtLeast} }
 
 // CostOf returns the cost of jobs, with their follow-ups. While the cost of one is not final, it counts
 // as the estimate, or as the cost so far if that is more.
@@ -85,22 +82,22 @@ func (c Cost) Plus(other Cost) Cost {
 // Totals are the cost by unit, the estimate with it, and the basis; none if nothing is known. The unit
 // of DOCGAUGE_JOB_COST is that of the reports: with several, the estimate is left out.
 func (c Cost) Totals() (all []Amount, basis string) {
-	all, basis = slices.Clone(c.Reported), Reported
+	all, basis = slices.Clone(c.Reported), reported
 	switch {
 	case c.Estimated == 0:
 	case len(all) > 1:
 		c.Unknown += c.Estimated
 	case len(all) == 1:
-		basis = Estimated
+		basis = estimated
 		all[0].Amount = math.Round((all[0].Amount+c.Estimate)*1e6) / 1e6
 	default:
-		all, basis = []Amount{{c.Estimate, ""}}, Estimated
+		all, basis = []Amount{{c.Estimate, ""}}, estimated
 	}
 	switch {
 	case len(all) == 0:
 		return nil, ""
 	case c.Unknown > 0:
-		basis = AtLeast
+		basis = atLeast
 	}
 	return all, basis
 }
@@ -121,11 +118,11 @@ func (c Cost) Text() string {
 	all, basis := c.Totals()
 	note := ""
 	switch {
-	case basis == Estimated && c.Jobs == 1:
+	case basis == estimated && c.Jobs == 1:
 		note = " (estimated)"
-	case basis == Estimated:
+	case basis == estimated:
 		note = fmt.Sprintf(" (%d of %d jobs estimated)", c.Estimated, c.Jobs)
-	case basis == AtLeast && c.Jobs > 1:
+	case basis == atLeast && c.Jobs > 1:
 		// With several units the estimated jobs are unknown too.
 		unknown := c.Unknown
 		if len(all) > 1 {
@@ -144,7 +141,7 @@ func (c Cost) of(n int) string {
 		texts = append(texts, strings.TrimSpace(AmountText(a.Amount/float64(n))+" "+a.Unit))
 	}
 	text := strings.Join(texts, " and ")
-	if basis == AtLeast {
+	if basis == atLeast {
 		text = "at least " + text
 	}
 	return text

@@ -167,15 +167,15 @@ const OutcomeCaution = "An effect compares the mean of daily visitors after the 
 	"the page itself and how the others changed. It does not prove that the merge is the cause, or that readers are " +
 	"better off; days and pages are never added up."
 
-// ClearCaution is for those who read many verdicts. [Outcomes.Caution] has it where it belongs.
-const ClearCaution = "Clear changes overstate: a change that stands out among many comparisons does so partly by " +
+// clearCaution is for those who read many verdicts. [Outcomes.Caution] has it where it belongs.
+const clearCaution = "Clear changes overstate: a change that stands out among many comparisons does so partly by " +
 	"luck. Nine of ten intervals contain the true change over all rows, not over the clear ones; plan with the mean " +
 	"change."
 
 // Caution is the text below every list of them.
 func (o Outcomes) Caution() string {
 	if slices.ContainsFunc(o.Summaries, func(s OutcomeSummary) bool { return s.More+s.Fewer > 0 }) {
-		return OutcomeCaution + " " + ClearCaution
+		return OutcomeCaution + " " + clearCaution
 	}
 	return OutcomeCaution
 }
