@@ -8,7 +8,6 @@ import (
 	"math/bits"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -52,9 +51,7 @@ func (s *Store) CountVisitors(ctx context.Context, project string, from, to anal
 			a.Rows = append(a.Rows, analytics.Row{Path: names[i], Human: n.Human, AI: n.AI, Total: n.Total})
 		}
 	}
-	slices.SortFunc(a.Rows, func(x, y analytics.Row) int {
-		return cmp.Or(cmp.Compare(y.Total, x.Total), strings.Compare(x.Path, y.Path))
-	})
+	slices.SortFunc(a.Rows, analytics.ByVisitors)
 	return a, nil
 }
 

@@ -1,9 +1,7 @@
 package facts
 
 import (
-	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 )
@@ -101,8 +99,6 @@ func (c *Counter) Rows(paths []string) (rows []analytics.Row) {
 			rows = append(rows, analytics.Row{Path: paths[i], Human: n.Human, AI: n.AI, Total: n.Total})
 		}
 	}
-	slices.SortFunc(rows, func(x, y analytics.Row) int {
-		return cmp.Or(cmp.Compare(y.Total, x.Total), strings.Compare(x.Path, y.Path))
-	})
+	slices.SortFunc(rows, analytics.ByVisitors)
 	return rows
 }
