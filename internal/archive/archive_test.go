@@ -357,7 +357,7 @@ func TestDamagedFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Intact(); err != nil {
+	if err := f.read(intact); err != nil {
 		t.Errorf("a whole file: %v", err)
 	}
 	var sum analytics.Checksum
@@ -375,7 +375,7 @@ func TestDamagedFile(t *testing.T) {
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Intact(); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), path) {
+	if err := f.read(intact); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), path) {
 		t.Errorf("after a bit was flipped: %v", err)
 	}
 }

@@ -42,10 +42,7 @@ func crcOffset(footer []byte) (int, error) {
 	return i + len(crcMark), nil
 }
 
-// Intact reads the whole file and returns [ErrDamaged] if its bytes are not those
-// that were written.
-func (f *File) Intact() error { return f.read(intact) }
-
+// intact reads a whole file and returns [ErrDamaged] if its bytes are not those that were written.
 func intact(r *io.SectionReader) error {
 	length, err := footerLength(r)
 	if err != nil {

@@ -103,7 +103,7 @@ func OpenIntact(path string, key analytics.Key) (*File, error) {
 		err = fmt.Errorf("holds %s", f.foot.Key)
 	}
 	if err == nil {
-		err = f.Intact()
+		err = f.read(intact)
 	}
 	return f, err
 }

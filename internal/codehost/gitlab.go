@@ -20,9 +20,6 @@ type gitlabUser struct {
 // gitlabPull is a merge request.
 type gitlabPull struct {
 	Number       int          `json:"iid"`
-	Link         string       `json:"web_url"`
-	Source       int64        `json:"source_project_id"`
-	Target       int64        `json:"target_project_id"`
 	State        string       `json:"state"`
 	Draft        bool         `json:"draft"`
 	Author       gitlabUser   `json:"author"`

@@ -43,8 +43,13 @@ type Host struct {
 	root     func(repository string) string
 	file     func(path string) string // below the root
 	read     func(*reading, context.Context) error
-	// find returns the link of the pull request that p asks for, empty without one, and open opens it.
-	find, open func(ctx context.Context, o *Opener, p Proposal) (link string, err error)
+	// pulls is the path of pull requests, below the root. search lists the open ones, of a branch if the host can
+	// tell: Gitea cannot, and its operation repoGetPullRequestByBaseHead returns any one of several. isOf reports
+	// whether a listed one is of that branch here, not of a fork. The rest are names in one to be opened.
+	pulls              string
+	search             func(project, branch string) url.Values
+	isOf               func(l listed, branch string) bool
+	branch, base, body string
 	// rights returns why the token cannot open pull requests, as far as the host says.
 	rights func(ctx context.Context, o *Opener) error
 }
@@ -57,8 +62,13 @@ var Hosts = []Host{
 		user: "x-access-token", accept: "application/vnd.github+json", quota: "X-Ratelimit-",
 		pageSize: "per_page=100", perPage: 100,
 		link: regexp.MustCompile(`^/([A-Za-z0-9][\w.-]*/[\w.-]+)/pull/([1-9]\d{0,9})(?:/.*)?$`),
-		root: reposRoot, file: reposFile, read: (*reading).readAtRepos,
-		find: findOnGitHub, open: openAtRepos, rights: rightsAtRepos,
+		root: reposRoot, file: reposFile, read: (*reading).readAtRepos, rights: rightsAtRepos,
+		pulls: "/pulls", branch: "head", base: "base", body: "body",
+		search: func(project, branch string) url.Values {
+			owner, _, _ := strings.Cut(project, "/")
+			return url.Values{"state": {"open"}, "head": {owner + ":" + branch}, "per_page": {"1"}}
+		},
+		isOf: func(listed, string) bool { return true },
 	},
 	{
 		Name: gitLab, Title: "GitLab", API: "https://gitlab.com/api/v4", Suffix: "/api/v4",
@@ -67,14 +77,23 @@ var Hosts = []Host{
 		link: regexp.MustCompile(`^/([A-Za-z0-9_][\w.-]*(?:/[\w.-]+)+?)(?:/-)?/merge_requests/([1-9]\d{0,9})(?:/.*)?$`),
 		root: func(project string) string { return "/projects/" + url.PathEscape(project) },
 		file: func(path string) string { return "/repository/files/" + url.PathEscape(path) },
-		read: (*reading).readGitLab, find: findOnGitLab, open: openOnGitLab, rights: rightsOnGitLab,
+		read: (*reading).readGitLab, rights: rightsOnGitLab,
+		pulls: "/merge_requests", branch: "source_branch", base: "target_branch", body: "description",
+		search: func(_, branch string) url.Values {
+			return url.Values{"state": {"opened"}, "source_branch": {branch}, "per_page": {"100"}}
+		},
+		isOf: func(l listed, _ string) bool { return l.Source == l.Target },
 	},
 	{
 		Name: gitea, Title: "Gitea", API: "https://codeberg.org/api/v1", Suffix: "/api/v1",
 		user: "x-access-token", accept: "application/json", quota: "X-Ratelimit-", pageSize: "limit=50",
 		link: regexp.MustCompile(`^/([\w.-]+/[\w.-]+)/pulls/([1-9]\d{0,9})(?:/.*)?$`),
-		root: reposRoot, file: reposFile, read: (*reading).readAtRepos,
-		find: findOnGitea, open: openAtRepos, rights: rightsAtRepos,
+		root: reposRoot, file: reposFile, read: (*reading).readAtRepos, rights: rightsAtRepos,
+		pulls: "/pulls", branch: "head", base: "base", body: "body",
+		search: func(string, string) url.Values { return url.Values{"state": {"open"}, "limit": {"50"}} },
+		isOf: func(l listed, branch string) bool {
+			return l.Head.Label == branch && l.Head.RepoID == l.Base.RepoID
+		},
 	},
 }
 

@@ -1,6 +1,7 @@
 package codehost
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -97,10 +98,10 @@ func (o *Opener) readToken() (string, error) {
 // it is never opened twice: neither here nor after a crash, when Open is called again.
 func (o *Opener) Open(ctx context.Context, p Proposal) (link string, err error) {
 	for n := 1; ; n++ {
-		link, err = o.find(ctx, o, p)
+		link, err = o.find(ctx, p)
 		if err == nil && link == "" {
 			// After a crash from here on, find has it.
-			link, err = o.open(ctx, o, p)
+			link, err = o.open(ctx, p)
 		}
 		least, again := again(err, n)
 		if err == nil || !again || clock.Sleep(ctx, max(clock.Backoff(firstPause, maxPause, 4, n), least)) != nil {
@@ -125,72 +126,45 @@ func (o *Opener) Check(ctx context.Context) error {
 	return nil
 }
 
-func findOnGitHub(ctx context.Context, o *Opener, p Proposal) (string, error) {
-	owner, _, _ := strings.Cut(o.project, "/")
-	query := url.Values{"state": {"open"}, "head": {owner + ":" + p.Branch}, "per_page": {"1"}}
-	if p.Ended {
-		query.Set("state", "all")
+// listed is a pull request in a list, or one that was just opened.
+type listed struct {
+	HTML    string    `json:"html_url"`
+	Web     string    `json:"web_url"` // of GitLab
+	Created time.Time `json:"created_at"`
+	// Gitea's label is the branch, also once that is deleted. RepoID tells forks apart.
+	Head, Base struct {
+		Label  string
+		RepoID int64 `json:"repo_id"`
 	}
-	var found []pull
-	_, err := o.call(ctx, http.MethodGet, o.root(o.project)+"/pulls?"+query.Encode(), nil, &found)
-	if err != nil || len(found) == 0 {
-		return "", err
-	}
-	return found[0].Link, nil
+	// The same of GitLab.
+	Source int64 `json:"source_project_id"`
+	Target int64 `json:"target_project_id"`
 }
 
-// openAtRepos opens a pull request on GitHub or Gitea.
-func openAtRepos(ctx context.Context, o *Opener, p Proposal) (string, error) {
-	var opened pull
-	_, err := o.call(ctx, http.MethodPost, o.root(o.project)+"/pulls", map[string]any{
-		"title": p.Title, "head": p.Branch, "base": p.Base, "body": p.Body}, &opened)
-	return opened.Link, err
-}
+func (l listed) link() string { return cmp.Or(l.HTML, l.Web) }
 
-func findOnGitLab(ctx context.Context, o *Opener, p Proposal) (string, error) {
-	query := url.Values{"state": {"opened"}, "source_branch": {p.Branch}, "per_page": {"100"}}
-	if p.Ended {
-		query.Set("state", "all")
-	}
-	var found []gitlabPull
-	_, err := o.call(ctx, http.MethodGet, o.root(o.project)+"/merge_requests?"+query.Encode(), nil, &found)
-	for _, m := range found {
-		if m.Source == m.Target { // others are of forks
-			return m.Link, err
-		}
-	}
-	return "", err
-}
-
-func openOnGitLab(ctx context.Context, o *Opener, p Proposal) (string, error) {
-	var opened gitlabPull
-	_, err := o.call(ctx, http.MethodPost, o.root(o.project)+"/merge_requests", map[string]any{
-		"title": p.Title, "source_branch": p.Branch, "target_branch": p.Base, "description": p.Body}, &opened)
-	return opened.Link, err
-}
-
-// maxPages is the number of pages of Gitea's list that are read, of 50 pull requests each.
+// maxPages is the number of pages of a list that are read: Gitea's have 50 pull requests each.
 const maxPages = 100
 
-// findOnGitea reads the list of pull requests, the newest first: it cannot be filtered by branch, and
-// the operation repoGetPullRequestByBaseHead returns any one of several.
-func findOnGitea(ctx context.Context, o *Opener, p Proposal) (string, error) {
-	query := url.Values{"state": {"open"}, "limit": {"50"}}
+// find returns the link of the pull request that p asks for, empty without one. It reads the list, the newest
+// first, as far as the pull request can be.
+func (o *Opener) find(ctx context.Context, p Proposal) (string, error) {
+	query := o.search(o.project, p.Branch)
 	if p.Ended {
 		query.Set("state", "all")
 	}
 	for page := 1; page <= maxPages; page++ {
 		query.Set("page", strconv.Itoa(page))
-		var found []pull
-		header, err := o.call(ctx, http.MethodGet, o.root(o.project)+"/pulls?"+query.Encode(), nil, &found)
+		var found []listed
+		header, err := o.call(ctx, http.MethodGet, o.root(o.project)+o.pulls+"?"+query.Encode(), nil, &found)
 		if err != nil {
 			return "", err
 		}
 		old := true
-		for _, pull := range found {
-			old = old && pull.Created.Before(p.Since)
-			if pull.Head.Label == p.Branch && pull.Head.RepoID == pull.Base.RepoID {
-				return pull.Link, nil
+		for _, l := range found {
+			old = old && l.Created.Before(p.Since)
+			if o.isOf(l, p.Branch) {
+				return l.link(), nil
 			}
 		}
 		if old || !hasNext(header) {
@@ -198,6 +172,13 @@ func findOnGitea(ctx context.Context, o *Opener, p Proposal) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("more than %d pull requests are newer than the job: cannot tell whether it has one", 50*maxPages)
+}
+
+func (o *Opener) open(ctx context.Context, p Proposal) (string, error) {
+	var opened listed
+	_, err := o.call(ctx, http.MethodPost, o.root(o.project)+o.pulls, map[string]any{
+		"title": p.Title, o.branch: p.Branch, o.base: p.Base, o.body: p.Body}, &opened)
+	return opened.link(), err
 }
 
 var errNoWrite = errors.New("the token may not write: want read and write access to the repository and pull requests")

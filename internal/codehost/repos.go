@@ -40,17 +40,12 @@ type pull struct {
 	Merged      time.Time `json:"merged_at"`
 	Closed      time.Time `json:"closed_at"`
 	MergeCommit string    `json:"merge_commit_sha"`
-	Link        string    `json:"html_url"`
-	// Gitea's label is the branch, also once that is deleted. RepoID tells forks apart.
-	Head, Base struct {
-		SHA, Label string
-		RepoID     int64 `json:"repo_id"`
-	}
-	Files     int `json:"changed_files"`
-	Additions int
-	Deletions int
-	Reviewers []struct{} `json:"requested_reviewers"`
-	Teams     []struct{} `json:"requested_teams"`
+	Head        struct{ SHA string }
+	Files       int `json:"changed_files"`
+	Additions   int
+	Deletions   int
+	Reviewers   []struct{} `json:"requested_reviewers"`
+	Teams       []struct{} `json:"requested_teams"`
 }
 
 // user is an account of GitHub or Gitea.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 )
 
@@ -32,7 +33,8 @@ func (t *Table) checkpointIfDue(ctx context.Context) {
 }
 
 func (t *Table) writeCheckpoint(ctx context.Context) error {
-	t.snap.forget(t.options.Now())
+	oldest := t.options.Now().Add(-tombstoneAge).UnixMilli()
+	maps.DeleteFunc(t.snap.removed, func(_ string, g gone) bool { return g.deleted < oldest })
 	last := lastCheckpoint{Version: t.snap.version, NumOfAddFiles: int64(len(t.snap.files))}
 	err := t.publish(ctx, fmt.Sprintf("%020d.checkpoint.parquet", last.Version), func(f *os.File) (err error) {
 		if last.Size, err = encodeCheckpoint(f, t.snap.actions()); err != nil {

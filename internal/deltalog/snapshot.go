@@ -147,12 +147,6 @@ func unusual(escaped, path string) string {
 	return escaped
 }
 
-// forget drops tombstones that are older than tombstoneAge.
-func (s *Snapshot) forget(now time.Time) {
-	oldest := now.Add(-tombstoneAge).UnixMilli()
-	maps.DeleteFunc(s.removed, func(_ string, g gone) bool { return g.deleted < oldest })
-}
-
 // actions yields the actions that make up the snapshot, files and tombstones by path.
 func (s *Snapshot) actions() iter.Seq[action] {
 	return func(yield func(action) bool) {

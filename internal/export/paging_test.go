@@ -99,8 +99,8 @@ func TestTotalsThenRows(t *testing.T) {
 	}
 }
 
-// TestDrift: pages that cannot belong to one unchanged window are read again.
-func TestDrift(t *testing.T) {
+// TestPagesThatDrift: pages that cannot belong to one unchanged window are read again.
+func TestPagesThatDrift(t *testing.T) {
 	const rows = 700 // three pages
 	for _, c := range []struct {
 		name string

@@ -62,7 +62,8 @@ func parseAddress(raw string) (a address, err error) {
 		return a, errors.New("s3: the URL begins with the bucket: name the server with ?endpoint=")
 	case !bucketForm.MatchString(a.bucket):
 		return a, fmt.Errorf("s3: bucket %.80q: must match %s", a.bucket, bucketForm)
-	case a.prefix != "" && !prefixForm.MatchString(a.prefix), slices.ContainsFunc(strings.Split(a.prefix, "/"), isDots):
+	case a.prefix != "" && !prefixForm.MatchString(a.prefix), slices.ContainsFunc(strings.Split(a.prefix, "/"),
+		func(part string) bool { return part == "." || part == ".." }):
 		return a, fmt.Errorf("s3: prefix %.80q: must match %s, without . and .. as parts", a.prefix, prefixForm)
 	case u.Fragment != "":
 		return a, errors.New("s3: a # has no meaning in the URL: leave it out")
@@ -81,8 +82,6 @@ func parseAddress(raw string) (a address, err error) {
 	}
 	return a, nil
 }
-
-func isDots(part string) bool { return part == "." || part == ".." }
 
 // set takes one parameter of the query. Plain http is allowed: signatures do
 // not carry the secret, and servers inside a cluster often have no certificate.

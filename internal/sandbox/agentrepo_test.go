@@ -4,12 +4,10 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/dev/codehosts"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/sandbox/codehost"
 	"github.com/docgauge/docgauge/internal/site/runner"
@@ -38,91 +36,15 @@ func fetch(t testing.TB, url string) (status int, body string) {
 	return resp.StatusCode, string(text)
 }
 
-func TestRealRepository(t *testing.T) {
-	repo := engines.GitRepository(t)
-	s := newTest(t, Config{Agent: Agent{Repo: &runner.RepoOptions{Path: repo,
-		Command: `mkdir -p "<script>alert(1)<"; cat >> "<script>alert(1)<"/script.md`}}})
-	server := start(t, s)
-	s.config.Agent.PublicURL = server.URL + "/"
-
-	j := createJob(t, s, "Say </pre><script>alert(2)</script>\n")
-	first := settled(t, s, j.ID)
-	if first.Status != runner.Completed || first.PRLink == nil ||
-		first.Source != (runner.Source{Repository: repo, Ref: "main"}) {
-		t.Fatalf("%+v, %+v", first, s.Jobs()[0])
-	}
-	messageJob(t, s, j.ID, "And more\n")
-	second := settled(t, s, j.ID)
-	if second.PRLink == nil || *second.PRLink != *first.PRLink {
-		t.Fatalf("after the follow-up: %+v", second)
-	}
-	status, body := fetch(t, *second.PRLink)
-	if status != http.StatusOK || strings.Contains(body, "<script") ||
-		!strings.Contains(body, "&lt;script&gt;alert(1)&lt;/script.md") || !strings.Contains(body, "&#43;And more") {
-		t.Errorf("page %d: %s", status, body)
-	}
-	if log := engines.Git(t, repo, "log", "--format=%s", "main.."+runner.BranchPrefix+j.ID); log != "And more\nSay "+
-		"</pre><script>alert(2)</script>" {
-		t.Errorf("log: %s", log)
-	}
-	if status := engines.Git(t, repo, "status", "--porcelain"); status != "" {
-		t.Errorf("status: %s", status)
-	}
-
-	failed := settled(t, s, createJob(t, s, "x [sandbox:fail]").ID)
-	scripted := settled(t, s, createJob(t, s, "x [sandbox:pr]").ID)
-	if failed.Status != runner.Failed || scripted.PRLink == nil ||
-		!strings.HasSuffix(*scripted.PRLink, "/sandbox/"+filepath.Base(repo)+"/pull/2") {
-		t.Errorf("by script: %+v, %+v", failed, scripted)
-	}
-	files := engines.Git(t, repo, "diff", "--name-only", "main", runner.BranchPrefix+scripted.ID)
-	if files != "agent-jobs/"+scripted.ID+".md" {
-		t.Errorf("by script: %s", files)
-	}
-}
-
-func TestGitHubPullRequests(t *testing.T) {
-	repo := engines.GitRepository(t)
-	remote := filepath.Join(t.TempDir(), "remote.git")
-	engines.Git(t, ".", "clone", "--quiet", "--bare", repo, remote)
-	engines.Git(t, repo, "remote", "add", "origin", remote)
-	host := codehosts.New("github", "team/docs", "ghp_x")
-	github := httptest.NewServer(host)
-	defer github.Close()
-	token := "wrong"
-	s := newTest(t, Config{Agent: Agent{Repo: &runner.RepoOptions{
-		Path: repo, Command: "cat >> new.md", CodeHost: "github", Project: "team/docs", CodeHostURL: github.URL + host.Prefix,
-		Token: func() (string, error) { return token, nil },
-	}}})
-	j := createJob(t, s, "one\n")
-	if got := settled(t, s, j.ID); got.Status != runner.Failed || !strings.Contains(s.Jobs()[0].Failure, "status 401") {
-		t.Errorf("wrong token: %+v", s.Jobs()[0])
-	}
-	token = "ghp_x"
-	messageJob(t, s, j.ID, "two\n")
-	got := settled(t, s, j.ID)
-	if got.PRLink == nil || *got.PRLink != host.Link(1) ||
-		got.Source.Repository != "team/docs" {
-		t.Errorf("%+v, %+v", got, s.Jobs()[0])
-	}
-	messageJob(t, s, j.ID, "three\n")
-	settled(t, s, j.ID)
-	if log := engines.Git(t, remote, "log", "--format=%s", "main.."+runner.BranchPrefix+j.ID); len(host.Pulls()) != 1 ||
-		log != "three\ntwo\none" {
-		t.Errorf("%d pull requests, log %s", len(host.Pulls()), log)
-	}
-}
-
 func TestRepositoryThatIsNone(t *testing.T) {
 	repo := engines.GitRepository(t)
 	token := func() (string, error) { return "t", nil }
 	for want, r := range map[string]runner.RepoOptions{
-		"want a git repository": {Path: t.TempDir()},
-		"owner/name":            {Path: repo, CodeHost: "github", Project: "docs"},
-		"GitHub URL":            {Path: repo, CodeHost: "github", Project: "a/b", CodeHostURL: "http://github.example"},
-		`no remote "origin"`:    {Path: repo, CodeHost: "github", Project: "a/b", Token: token},
-		"token: is missing":     {Path: repo, CodeHost: "github", Project: "a/b"},
-		"agent timeout":         {Path: repo, Timeout: -1},
+		"owner/name":         {Path: repo, CodeHost: "github", Project: "docs"},
+		"GitHub URL":         {Path: repo, CodeHost: "github", Project: "a/b", CodeHostURL: "http://github.example"},
+		`no remote "origin"`: {Path: repo, CodeHost: "github", Project: "a/b", Token: token},
+		"token: is missing":  {Path: repo, CodeHost: "github", Project: "a/b"},
+		"agent timeout":      {Path: repo, Timeout: -1},
 	} {
 		if _, err := New(Config{Agent: Agent{Repo: &r}}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v", r, err)

@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/codehost"
-	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/sandbox/agent"
 )
@@ -94,28 +93,4 @@ func TestClientOfDocgauge(t *testing.T) {
 			t.Errorf("%s: %s, %v", file, text, err)
 		}
 	}
-}
-
-// TestClientOfReports: docgauge's client reads what the sandbox answers, a page after the other.
-func TestClientOfReports(t *testing.T) {
-	s := newTest(t, Config{Pages: 40})
-	client, err := docsapi.New(docsapi.ClientOptions{BaseURL: start(t, s).URL, APIKey: docsapi.StaticKey(DefaultAPIKey)})
-	check(t, err)
-	w := window("2026-10-05", "2026-10-08")
-	q := docsapi.VisitorsQuery{Project: DefaultProject, Window: w, Limit: 70}
-	var got agentsAnswer
-	for more := true; more; q.Offset += q.Limit {
-		page, err := client.AgentsPage(t.Context(), q)
-		check(t, err)
-		got.totals, got.rows, more = page.Totals, append(got.rows, page.Rows...), page.HasMore
-	}
-	compareAgents(t, "agents", agentsOf(t, s, "2026-10-05", "2026-10-08"), got)
-	var visitors answer
-	q.Offset = 0
-	for more := true; more; q.Offset += q.Limit {
-		page, err := client.VisitorsPage(t.Context(), q)
-		check(t, err)
-		visitors.totals, visitors.rows, more = page.Totals, append(visitors.rows, page.Rows...), page.HasMore
-	}
-	compare(t, "visitors", truth(t, s, "2026-10-05", "2026-10-08"), visitors)
 }

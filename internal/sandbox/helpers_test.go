@@ -48,7 +48,7 @@ func get(s *Sandbox, target string, headers ...string) *httptest.ResponseRecorde
 // respond answers a request without a socket.
 func respond(s *Sandbox, r *http.Request) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	s.Handler().ServeHTTP(w, r)
+	s.service.Handler().ServeHTTP(w, r)
 	return w
 }
 

@@ -44,9 +44,6 @@ func (s *Sandbox) Serve(ctx context.Context, ln net.Listener) error {
 	return s.service.Serve(ctx, ln, s.config.Faults.Latency+agent.Latency+agent.Stall)
 }
 
-// Handler serves the API below the root path, pages for people, and the API about pull requests.
-func (s *Sandbox) Handler() http.Handler { return s.service.Handler() }
-
 // newService returns the service over the sandbox, with its faults.
 func (s *Sandbox) newService() *api.Service {
 	return api.New(api.Options{

@@ -57,7 +57,7 @@ func ask(t *testing.T, server *httptest.Server, method string, n int, target str
 }
 
 func start(t *testing.T, s *Sandbox) *httptest.Server {
-	server := httptest.NewServer(s.Handler())
+	server := httptest.NewServer(s.service.Handler())
 	t.Cleanup(server.Close)
 	return server
 }

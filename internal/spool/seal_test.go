@@ -119,7 +119,7 @@ func TestSealAgents(t *testing.T) {
 		check(t, w.Remove())
 	}
 	rev.Rows = 62 * 250
-	if has, err := f.Has(rev); err != nil || !has {
+	if has, err := f.has(rev); err != nil || !has {
 		t.Errorf("has it: %v, %v", has, err)
 	}
 	if rows, _ := collect(t, beside); len(rows) != 3 {

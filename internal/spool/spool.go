@@ -237,7 +237,7 @@ func Holds(stateDir string, rev analytics.Revision) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		has, err := l.Has(rev)
+		has, err := l.has(rev)
 		if err = errors.Join(err, l.Close()); has || err != nil {
 			return has, err
 		}
@@ -245,8 +245,8 @@ func Holds(stateDir string, rev analytics.Revision) (bool, error) {
 	return false, nil
 }
 
-// Has reports whether the log has all rows of a revision.
-func (l *PageLog) Has(rev analytics.Revision) (bool, error) {
+// has reports whether the log has all rows of a revision.
+func (l *PageLog) has(rev analytics.Revision) (bool, error) {
 	if l.head.Key != rev.Key.String() || l.head.Revision != rev.Number || !l.head.Started.Equal(rev.ExportedAt) ||
 		len(l.Pages) == 0 {
 		return false, nil

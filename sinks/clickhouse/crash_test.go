@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/dev/faults"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
@@ -96,7 +96,17 @@ func TestServerKilled(t *testing.T) {
 					}
 					t.Run(at.name+" "+strconv.Itoa(at.nth)+map[bool]string{true: " back at once"}[atOnce],
 						func(t *testing.T) {
-							serverKilled(t, server, turn(t, i), at.name, at.nth, at.sees, atOnce)
+							dsn := server.DSN(database(t, server))
+							s := openSmall(t, dsn, turn(t, i))
+							faults.Killing{
+								Kill: server.Kill, Restart: server.Restart, Sink: s, Report: turn(t, i), Rows: twoBlocks,
+								On: func(f func()) { onStep(s, at.name, at.nth, f) }, Sees: at.sees, Fails: !atOnce, AtOnce: atOnce,
+								Reader: func() sinktest.Reader {
+									waitFor(t, server)
+									return newReader(t, dsn)
+								},
+							}.Run(t)
+							attemptsAreApart(t, s)
 						})
 				}
 			}
@@ -104,55 +114,11 @@ func TestServerKilled(t *testing.T) {
 	}
 }
 
-func serverKilled(
-	t *testing.T, server killable, report analytics.Report, name string, nth int, want int32, atOnce bool,
-) {
-	dsn := server.DSN(database(t, server))
-	s := openSmall(t, dsn, report)
-	replace(t, s, windowOf(0, 1, 10).For(report))
-	onStep(s, name, nth, func() {
-		if err := server.Kill(); err != nil {
-			t.Error(err)
-		}
-		if atOnce {
-			restart(t, server)
-		}
-	})
-	err := s.Replace(t.Context(), windowOf(0, 2, twoBlocks).For(report))
-	s.step = nil
-	if !atOnce {
-		restart(t, server)
-	}
-	if err == nil {
-		want = 2
-	}
-	if !atOnce && err == nil || atOnce && err != nil {
-		t.Errorf("Replace = %v", err)
-	}
-	waitFor(t, server)
-	r := newReader(t, dsn)
-	sees(t, r, windowOf(0, 1, 0).For(report).Rev.Key, want)
-	w := windowOf(0, 3, 20).For(report)
-	if err := s.Replace(t.Context(), w); err != nil || r.shown(w.Rev.Key) != 3 {
-		t.Errorf("the next Replace = %v, readers see revision %d", err, r.shown(w.Rev.Key))
-	}
-	attemptsAreApart(t, s)
-}
-
-func restart(t *testing.T, server killable) {
-	t.Helper()
-	if err := server.Restart(); err != nil {
-		t.Error(err)
-	}
-}
-
 // waitFor waits until the server answers queries.
 func waitFor(t *testing.T, e engine) {
 	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if _, err := e.Exec(t.Context(), "SELECT 1"); err == nil {
-			return
-		}
-	}
-	t.Fatal("the server does not come back")
+	sinktest.Eventually(t, "the server", func() bool {
+		_, err := e.Exec(t.Context(), "SELECT 1")
+		return err == nil
+	})
 }

@@ -161,20 +161,25 @@ func missing(err error) bool {
 }
 
 func (r reader) Visitors(key analytics.Key) ([]analytics.Row, []analytics.Revision, error) {
-	var row analytics.Row
-	return readRows(r, visitors.view, "path, human, ai, total", key, &row, &row.Path, &row.Human, &row.AI, &row.Total)
+	return readRows(r, analytics.Visitors, key)
 }
 
 func (r reader) Agents(key analytics.Key) ([]analytics.AgentRow, []analytics.Revision, error) {
-	var row analytics.AgentRow
-	return readRows(r, agents.view, "path, agent, class, audience, found = 1, visitors, requests", key, &row, &row.Path,
-		&row.Agent, &row.Class, (*string)(&row.Audience), &row.Found, &row.Visitors, &row.Requests)
+	return readRows(r, analytics.Agents, key)
 }
 
-// readRows reads the rows of a window, each into row.
-func readRows[R any](r reader, view, columns string, key analytics.Key, row *R, into ...any) (
+// readRows reads the rows of a window.
+func readRows[R any](r reader, of *analytics.Dataset[R], key analytics.Key) (
 	rows []R, revs []analytics.Revision, err error) {
-	result, err := r.query(view, key, columns+", "+r.described())
+	var row R
+	var columns []string
+	for _, c := range of.Columns {
+		if columns = append(columns, c.Name); c.Kind == analytics.Truth {
+			columns[len(columns)-1] += " = 1"
+		}
+	}
+	into := of.Fields(&row).All()
+	result, err := r.query(datasets[key.Report].view, key, strings.Join(columns, ", ")+", "+r.described())
 	if missing(err) {
 		return nil, nil, nil
 	}
@@ -189,7 +194,7 @@ func readRows[R any](r reader, view, columns string, key analytics.Key, row *R, 
 			return nil, nil, err
 		}
 		rev.ExportedAt = time.UnixMicro(exported).UTC()
-		rows = append(rows, *row)
+		rows = append(rows, row)
 		if !slices.Contains(revs, rev) {
 			revs = append(revs, rev)
 		}

@@ -34,31 +34,14 @@ func TestMigrationsAtOnce(t *testing.T) {
 	})
 }
 
-// TestVisitorsOnly: a sink without the option Reports makes no table of agents, and neither takes nor
-// shows their windows; with it, the tables come to a database that visitors are in.
 func TestVisitorsOnly(t *testing.T) {
 	both(t, func(t *testing.T, e engine) {
 		name := database(t, e)
-		s, r, w := open(t, e.DSN(name)), newReader(t, e.DSN(name)), seal(1, 3).For(analytics.AgentsReport)
-		shows(t, s, r, seal(1, 3))
-		check(t, s.Check(t.Context()))
-		sinktest.VisitorsOnly(t, s, w)
-		made := func() string {
-			return must(t, e, "SELECT name FROM system.tables WHERE database = '"+name+"' AND name LIKE '%agents%'")
-		}
-		both := open(t, e.DSN(name), analytics.AgentsReport)
-		for rev, err := range both.Revisions(t.Context()) {
-			if err != nil || rev.Key != seal(1, 3).Rev.Key {
-				t.Errorf("Revisions yields %+v, %v", rev, err)
-			}
-		}
-		_, err := both.Collect(t.Context(), false)
-		check(t, err)
-		if shown, fault := sinktest.Inspected(t, both, w.Rev.Key); shown.Number != 0 || fault != nil || made() != "" {
-			t.Errorf("before its first window, agents are %+v, %v in %s", shown, fault, made())
-		}
-		shows(t, both, r, w)
-		sinktest.VisitorsOnly(t, s, w)
+		dsn, w := e.DSN(name), seal(1, 3)
+		sinktest.VisitorsOnly(t, open(t, dsn), open(t, dsn, analytics.AgentsReport), newReader(t, dsn), w,
+			w.For(analytics.AgentsReport), func() bool {
+				return must(t, e, "SELECT name FROM system.tables WHERE database = '"+name+"' AND name LIKE '%agents%'") != ""
+			})
 	})
 }
 

@@ -23,19 +23,13 @@ func sealAgents(t *testing.T, number int32, n int) *archive.File {
 	return sinktest.Seal(t, sinktest.Revision(key, number), sinktest.Pages(n))
 }
 
-// TestVisitorsOnly: a sink without the option Reports makes no table of agents, and neither takes
-// nor shows their windows.
 func TestVisitorsOnly(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "data")
-	s, agents := open(t, root), sealAgents(t, 1, 3)
-	replace(t, s, seal(t, 1, 3))
-	check(t, s.Check(t.Context()))
-	sinktest.VisitorsOnly(t, s, agents)
-	if _, err := os.Stat(filepath.Join(root, agentsTable)); err == nil {
-		t.Error("the table of agents is there")
-	}
-	replace(t, open(t, root, analytics.AgentsReport), agents)
-	sinktest.VisitorsOnly(t, s, agents)
+	sinktest.VisitorsOnly(t, open(t, root), open(t, root, analytics.AgentsReport), reader{root}, seal(t, 1, 3),
+		sealAgents(t, 1, 3), func() bool {
+			_, err := os.Stat(filepath.Join(root, agentsTable))
+			return err == nil
+		})
 }
 
 // TestActionOfAgents is TestAction for a window of agents: its statistics count the rows of the site, and

@@ -138,21 +138,15 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// TestVisitorsOnly: a sink without the option Reports makes no table of agents, and neither takes
-// nor shows their windows.
 func TestVisitorsOnly(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "data")
-	s, both := open(t, root), open(t, root, analytics.AgentsReport)
-	replace(t, s, seal(t, 1, 3))
-	check(t, s.Check(t.Context()))
+	both := open(t, root, analytics.AgentsReport)
 	agents := sinktest.Seal(t, sinktest.Revision(sinktest.Of(analytics.AgentsReport, sinktest.Key("prj_a", 0)), 1),
 		sinktest.Pages(3))
-	sinktest.VisitorsOnly(t, s, agents)
-	if _, err := os.Stat(filepath.Join(root, agentsTable)); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the table of agents is there: %v", err)
-	}
-	replace(t, both, agents)
-	sinktest.VisitorsOnly(t, s, agents)
+	sinktest.VisitorsOnly(t, open(t, root), both, reader{t, both}, seal(t, 1, 3), agents, func() bool {
+		_, err := os.Stat(filepath.Join(root, agentsTable))
+		return err == nil
+	})
 	const rest = "v1/p=prj_a/g=day/ym=2026-10/2026-10-01_2026-10-02.parquet"
 	got, err := os.ReadFile(filepath.Join(root, "agents", rest))
 	check(t, err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/dev/faults"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
@@ -64,43 +65,21 @@ func TestServerKilled(t *testing.T) {
 					if atOnce {
 						report = analytics.Reports[(i+j+1)%2]
 					}
-					t.Run(at.name+name, func(t *testing.T) { serverKilled(t, server, report, at.name, at.sees, atOnce) })
+					t.Run(at.name+name, func(t *testing.T) {
+						dsn, r := made(t, server)
+						s := open(t, dsn, report)
+						faults.Killing{
+							Kill: server.Kill, Restart: server.Restart, Sink: s, Report: report, Rows: cutRows,
+							On: func(f func()) { onStep(s, at.name, f) }, Sees: at.sees,
+							Fails: !atOnce && at.name != "committed", AtOnce: atOnce,
+							Reader: func() sinktest.Reader {
+								r.Reset()
+								return r
+							},
+						}.Run(t)
+					})
 				}
 			}
 		})
 	}
-}
-
-func serverKilled(
-	t *testing.T, server *engines.Postgres, report analytics.Report, name string, want int32, atOnce bool,
-) {
-	dsn, r := made(t, server)
-	s := open(t, dsn, report)
-	shows(t, s, r, seal(1, 10).For(report))
-	restart := func() {
-		if err := server.Restart(); err != nil {
-			t.Error(err)
-		}
-	}
-	onStep(s, name, func() {
-		if err := server.Kill(); err != nil {
-			t.Error(err)
-		}
-		if atOnce {
-			restart()
-		}
-	})
-	err := s.Replace(t.Context(), seal(2, cutRows).For(report))
-	if !atOnce {
-		restart()
-	}
-	if atOnce || name == "committed" {
-		want = 2
-	}
-	if (err == nil) != (want == 2) {
-		t.Errorf("Replace = %v", err)
-	}
-	r.Reset()
-	sees(t, r, seal(1, 0).For(report).Rev.Key, want)
-	shows(t, s, r, seal(3, 20).For(report))
 }

@@ -140,32 +140,32 @@ func missing(err error) bool {
 const ofWindow = "project = $1 AND granularity = $2 AND window_start = $3 AND window_end = $4"
 
 func (r reader) Visitors(key analytics.Key) ([]analytics.Row, []analytics.Revision, error) {
-	var row analytics.Row
-	return readRows(r, "docgauge_visitors", "human, ai, total", key, &row, &row.Path, &row.Human, &row.AI, &row.Total)
+	return readRows(r, analytics.Visitors, key)
 }
 
 func (r reader) Agents(key analytics.Key) ([]analytics.AgentRow, []analytics.Revision, error) {
-	var row analytics.AgentRow
-	return readRows(r, "docgauge_agents", "agent, class, audience, found, visitors, requests", key, &row, &row.Path,
-		&row.Agent, &row.Class, &row.Audience, &row.Found, &row.Visitors, &row.Requests)
+	return readRows(r, analytics.Agents, key)
 }
 
-// readRows reads the rows of a window, each into row.
-func readRows[R any](r reader, table, columns string, key analytics.Key, row *R, path *string, into ...any) (
+// readRows reads the rows of a window.
+func readRows[R any](r reader, of *analytics.Dataset[R], key analytics.Key) (
 	rows []R, revs []analytics.Revision, err error) {
-	result, err := r.Query(context.Background(), "SELECT path, "+columns+", path_bytes, revision, settled, verified, "+
-		"exported_at FROM "+table+" WHERE "+ofWindow, keyValues(key)...)
+	var row R
+	fields := of.Fields(&row)
+	d := datasets[key.Report]
+	result, err := r.Query(context.Background(), "SELECT path, "+names(d.own)+", path_bytes, revision, settled, verified, "+
+		"exported_at FROM "+d.rows.name+" WHERE "+ofWindow, keyValues(key)...)
 	if err != nil {
 		return nil, nil, err
 	}
 	var raw []byte
 	rev := analytics.Revision{Key: key}
-	into = slices.Concat([]any{path}, into, []any{&raw, &rev.Number, &rev.Settled, &rev.Verified, &rev.ExportedAt})
+	into := slices.Concat(fields.All(), []any{&raw, &rev.Number, &rev.Settled, &rev.Verified, &rev.ExportedAt})
 	_, err = pgx.ForEachRow(result, into, func() error {
 		if raw != nil {
-			*path = string(raw)
+			*fields.Texts[0] = string(raw)
 		}
-		rows = append(rows, *row)
+		rows = append(rows, row)
 		rev.ExportedAt = rev.ExportedAt.UTC()
 		if !slices.Contains(revs, rev) {
 			revs = append(revs, rev)

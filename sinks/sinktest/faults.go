@@ -71,7 +71,7 @@ func (s *suite) whole(sizes map[int32]int) bool {
 // revisions differ.
 func (s *suite) humans(key analytics.Key) (counts []int64, carried []analytics.Revision, err error) {
 	if key.Report == analytics.AgentsReport {
-		rows, carried, err := agentsIn(s.read, key)
+		rows, carried, err := s.read.Agents(key)
 		for _, r := range rows {
 			if r.Path != "" {
 				counts = append(counts, r.Visitors)

@@ -70,7 +70,7 @@ func Shown(t testing.TB, r Reader, key analytics.Key) int32 {
 // shownAgents is Shown of a window of agents as [Window] makes it.
 func shownAgents(t testing.TB, r Reader, key analytics.Key) int32 {
 	t.Helper()
-	rows, revs, err := agentsIn(r, key)
+	rows, revs, err := r.Agents(key)
 	if err != nil || len(revs) > 1 {
 		t.Fatalf("readers see revisions %v, %v", revs, err)
 	}

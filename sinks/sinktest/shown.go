@@ -148,7 +148,7 @@ func Whole(t *testing.T, r Reader, revs ...analytics.Revision) (visitors, totals
 func seen(t *testing.T, r Reader, key analytics.Key) (n int64, carried, totals []analytics.Revision) {
 	t.Helper()
 	if key.Report == analytics.AgentsReport {
-		rows, carried, err := agentsIn(r, key)
+		rows, carried, err := r.Agents(key)
 		check(t, err)
 		for _, row := range rows {
 			if row.Path != "" {
@@ -233,17 +233,40 @@ func Inspected(t *testing.T, s sinks.Sink, key analytics.Key) (shown sinks.Shown
 	return shown, fault
 }
 
-// VisitorsOnly expects a sink that has windows of visitors only, and no other report in its options,
-// to refuse a window of agents, and to show none.
-func VisitorsOnly(t *testing.T, s sinks.Sink, agents sinks.Sealed) {
+// VisitorsOnly: a sink without the option Reports, s, makes no table of agents, and neither takes nor shows
+// their windows. In the same place, another one with the option makes it for its first window. made reports
+// whether there is a table of agents.
+func VisitorsOnly(t *testing.T, s, both sinks.Sink, r Reader, visitors, agents sinks.Sealed, made func() bool) {
+	t.Helper()
+	key := agents.Revision().Key
+	Replace(t, s, visitors)
+	check(t, s.Check(t.Context()))
+	refusesAgents(t, s, agents)
+	for rev, err := range both.Revisions(t.Context()) {
+		if err != nil || rev.Key != visitors.Revision().Key {
+			t.Errorf("Revisions yields %+v, %v", rev, err)
+		}
+	}
+	_, err := sinks.Collect(t.Context(), both, false)
+	check(t, err)
+	if shown, fault := Inspected(t, both, key); shown.Number != 0 || fault != nil || made() {
+		t.Errorf("before its first window, agents are %+v, %v; a table of them %t", shown, fault, made())
+	}
+	Replace(t, both, agents)
+	if rows, _, err := r.Agents(key); len(rows) == 0 || err != nil || !made() {
+		t.Errorf("readers see %d rows of agents, %v; a table of them %t", len(rows), err, made())
+	}
+	refusesAgents(t, s, agents)
+}
+
+func refusesAgents(t *testing.T, s sinks.Sink, agents sinks.Sealed) {
 	t.Helper()
 	rev := agents.Revision()
-	if err := s.Replace(t.Context(), agents); err == nil || !strings.Contains(err.Error(), "DOCGAUGE_REPORTS") {
-		t.Errorf("Replace = %v", err)
-	}
-	if _, _, err := s.Window(t.Context(), rev, t.TempDir()); err == nil ||
-		!strings.Contains(err.Error(), "DOCGAUGE_REPORTS") {
-		t.Errorf("Window = %v", err)
+	_, _, given := s.Window(t.Context(), rev, t.TempDir())
+	for call, err := range map[string]error{"Replace": s.Replace(t.Context(), agents), "Window": given} {
+		if err == nil || !strings.Contains(err.Error(), "DOCGAUGE_REPORTS") {
+			t.Errorf("%s = %v", call, err)
+		}
 	}
 	for shown, err := range s.Inspect(t.Context(), sinks.Scope{Rows: true}) {
 		if err != nil || shown.Report == rev.Report {

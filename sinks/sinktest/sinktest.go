@@ -29,15 +29,10 @@ type Reader interface {
 	// revision that they carry. Totals and Rows of those revisions may be unset;
 	// where the window has no row, so may the list.
 	Visitors(analytics.Key) ([]analytics.Row, []analytics.Revision, error)
-	// Totals returns the rows of site totals of the window; page_count is Rows.
-	Totals(analytics.Key) ([]analytics.Revision, error)
-}
-
-// AgentsReader is a reader of a sink that also stores the report of agents.
-type AgentsReader interface {
-	Reader
 	// Agents is Visitors for a window of the report of agents, with the rows of the site.
 	Agents(analytics.Key) ([]analytics.AgentRow, []analytics.Revision, error)
+	// Totals returns the rows of site totals of the window; page_count is Rows.
+	Totals(analytics.Key) ([]analytics.Revision, error)
 }
 
 // Run runs the contract. Each call of open returns another empty sink with the option Reports.
@@ -112,10 +107,6 @@ var cases = []struct {
 	{"check, collect and close", testUpkeep, false},
 }
 
-func agentsIn(r Reader, key analytics.Key) ([]analytics.AgentRow, []analytics.Revision, error) {
-	return r.(AgentsReader).Agents(key)
-}
-
 // suite is one empty sink under test, with windows of a report.
 type suite struct {
 	*testing.T
@@ -149,7 +140,7 @@ func (s *suite) differs(w sinks.Sealed) string {
 	s.Helper()
 	rev := w.Revision()
 	if rev.Report == analytics.AgentsReport {
-		rows, carried, err := agentsIn(s.read, rev.Key)
+		rows, carried, err := s.read.Agents(rev.Key)
 		if err != nil {
 			s.Fatalf("read agents: %v", err)
 		}

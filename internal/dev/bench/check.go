@@ -5,11 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -23,8 +23,8 @@ import (
 type findings struct {
 	Rows    int64 // found
 	Missing int64 // rows of the server that were not found
-	Doubled int64 // rows that were found again
-	Wrong   int64 // rows that the server does not have in that window
+	Doubled int64 // rows of windows that were found again
+	Wrong   int64 // rows of windows that differ from those of the server
 }
 
 // findRows checks the files below o.Dir in a separate process: the bench holds no data.
@@ -40,13 +40,11 @@ func findRows(ctx context.Context, o order) (f findings, err error) {
 	return f, json.Unmarshal(out, &f)
 }
 
-// check compares the rows in docgauge's files below o.Dir one by one, and counts those in other Parquet and CSV
-// files. Folders whose name begins with _ are a tool's own notes; state and totals are docgauge's.
+// check compares docgauge's files below o.Dir with what the server serves, and counts the rows of other Parquet and
+// CSV files. Folders whose name begins with _ are a tool's own notes; state and totals are docgauge's.
 func check(o order, out io.Writer) error {
-	c := checker{order: o, seen: make([]bool, o.Work.totalRows()), unmixer: mixer}
-	for range 4 { // Newton's method: each step doubles the correct bits, of which there are three at first
-		c.unmixer *= 2 - mixer*c.unmixer
-	}
+	var f findings
+	seen := map[time.Time]bool{}
 	err := filepath.WalkDir(o.Dir, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -55,64 +53,57 @@ func check(o order, out io.Writer) error {
 			return fs.SkipDir
 		case strings.HasSuffix(path, ".csv"):
 			text, err := os.ReadFile(path)
-			c.Rows += int64(bytes.Count(text, []byte("\n")))
+			f.Rows += int64(bytes.Count(text, []byte("\n")))
 			return err
 		case strings.HasSuffix(path, ".parquet"):
-			return c.readParquet(path)
+			return f.readParquet(o, path, seen)
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	c.Missing = max(0, o.Work.totalRows()+c.Doubled+c.Wrong-c.Rows)
-	c.Doubled = max(c.Doubled, c.Rows-o.Work.totalRows()-c.Wrong)
-	return json.NewEncoder(out).Encode(c.findings)
+	f.Missing = max(0, o.Work.totalRows()+f.Doubled+f.Wrong-f.Rows)
+	f.Doubled = max(f.Doubled, f.Rows-o.Work.totalRows()-f.Wrong)
+	return json.NewEncoder(out).Encode(f)
 }
 
-func (c *checker) readParquet(path string) error {
-	f, err := archive.Open(path)
+// readParquet takes a file of one window of docgauge, or counts the rows of another's.
+func (f *findings) readParquet(o order, path string, seen map[time.Time]bool) error {
+	w, err := archive.Open(path)
 	if err != nil {
 		r, err := file.OpenParquetFile(path, false)
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
-		c.Rows += r.NumRows()
+		f.Rows += r.NumRows()
 		return r.Close()
 	}
-	for r, err := range f.Rows() {
+	// Equal sums of hashes mean equal rows, in any order.
+	var rows int64
+	var read, served uint64
+	for r, err := range w.Rows() {
 		if err != nil {
 			return err
 		}
-		c.add(f.Revision().From.Time(), visitor{r.Path, r.Human, r.AI, r.Total})
+		rows++
+		read += maphash.Comparable(hashSeed, visitor{r.Path, r.Human, r.AI, r.Total})
 	}
+	day := w.Revision().From.Time()
+	if window := int(day.Sub(o.First) / (24 * time.Hour)); window >= 0 && window < o.Work.Windows {
+		for i := range o.Work.Rows {
+			served += maphash.Comparable(hashSeed, rowOf(i, day.YearDay()))
+		}
+	}
+	f.Rows += rows
+	switch {
+	case read != served:
+		f.Wrong += rows
+	case seen[day]:
+		f.Doubled += rows
+	}
+	seen[day] = true
 	return nil
 }
 
-// checker knows the rows of the server, and which of them it has seen.
-type checker struct {
-	findings
-	order   order
-	seen    []bool // by window and index of the row
-	unmixer uint32 // undoes mixer
-	path    []byte
-}
-
-// add takes a row of the window that begins on day.
-func (c *checker) add(day time.Time, v visitor) {
-	c.Rows++
-	mixed, err := strconv.ParseUint(v.Path[max(0, len(v.Path)-8):], 16, 32)
-	window, index := int(day.Sub(c.order.First)/(24*time.Hour)), int(uint32(mixed)*c.unmixer)
-	c.path = appendPath(c.path[:0], uint32(mixed))
-	human, ai, total := counts(uint32(mixed), day.YearDay())
-	if err != nil || window < 0 || window >= c.order.Work.Windows || index >= c.order.Work.Rows ||
-		v != (visitor{string(c.path), human, ai, total}) {
-		c.Wrong++
-		return
-	}
-	seen := &c.seen[window*c.order.Work.Rows+index]
-	if *seen {
-		c.Doubled++
-	}
-	*seen = true
-}
+var hashSeed = maphash.MakeSeed()

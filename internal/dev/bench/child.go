@@ -13,9 +13,12 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
 // roleVariable makes this program a child process of the bench. Its argument is an order as JSON.
@@ -43,7 +46,7 @@ var roles = map[string]func(o order, out io.Writer) error{
 }
 
 // order is the work of a child. Clients export the windows of Work, from First on, from Base
-// into Dir.
+// into Dir. The server listens at Base.
 type order struct {
 	Base     string
 	Work     workload
@@ -97,21 +100,22 @@ func cleanEnv() []string {
 
 // startServer starts the server in a child. It ends with stop, or when this process ends.
 func (l *lab) startServer(ctx context.Context) (stop func() error, err error) {
-	cmd, err := child(ctx, serverRole, order{})
+	port, err := engines.Port()
 	if err != nil {
 		return nil, err
 	}
-	cmd.Stderr = os.Stderr
-	in, inErr := cmd.StdinPipe()
-	out, outErr := cmd.StdoutPipe()
-	if err := errors.Join(inErr, outErr, cmd.Start()); err != nil {
+	address := "127.0.0.1:" + strconv.Itoa(port)
+	l.server = "http://" + address
+	cmd, err := child(ctx, serverRole, order{Base: address})
+	if err != nil {
 		return nil, err
 	}
-	stop = func() error { return errors.Join(in.Close(), cmd.Wait()) }
-	if _, err := fmt.Fscan(out, &l.server); err != nil {
-		return nil, errors.Join(err, stop())
-	}
-	return stop, nil
+	server, err := engines.StartCommand(filepath.Join(l.dir, "server"), "server", cmd.Args, cmd.Env,
+		func(context.Context) bool {
+			_, err := countRequests(l.server)
+			return err == nil
+		})
+	return server.Stop, err
 }
 
 // cost is the resource usage of one process.

@@ -31,6 +31,7 @@ type tally struct {
 
 // page is a page as the clients decode it.
 type page struct {
+	Totals   visitor   `json:"totals"`
 	Visitors []visitor `json:"visitors"`
 	HasMore  bool      `json:"hasMore"`
 }
@@ -46,30 +47,54 @@ type visitor struct {
 func (o order) day(i int) time.Time { return o.First.AddDate(0, 0, i) }
 
 // readPages passes each page of window i to use.
-func (o order) readPages(i int, use func([]visitor) error) error {
+func (o order) readPages(i int, use func(page) error) error {
+	return readPages(o.Base, o.project(), benchKey, o.day(i), o.day(i+1), use)
+}
+
+// readPages passes each page of a window to use.
+func readPages(base, project, key string, from, to time.Time, use func(page) error) error {
 	for offset, more := 0, true; more; offset += pageRows {
-		url := fmt.Sprintf("%s/v1/analytics/%s/visitors?dateFrom=%s&dateTo=%s&limit=%d&offset=%d", o.Base, o.project(),
-			o.day(i).Format(time.DateOnly), o.day(i+1).Format(time.DateOnly), pageRows, offset)
-		req, err := http.NewRequest(http.MethodGet, url, nil)
-		if err != nil {
-			return err
-		}
-		req.Header.Set("Authorization", "Bearer "+benchKey)
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return err
-		}
 		var p page
-		err = json.NewDecoder(resp.Body).Decode(&p)
-		if err := errors.Join(err, resp.Body.Close()); err != nil {
-			return fmt.Errorf("%s: %w", resp.Status, err)
+		err := ask(fmt.Sprintf("%s/v1/analytics/%s/visitors?dateFrom=%s&dateTo=%s&limit=%d&offset=%d", base, project,
+			from.Format(time.DateOnly), to.Format(time.DateOnly), pageRows, offset), key,
+			func(body io.Reader) error { return json.NewDecoder(body).Decode(&p) })
+		if err == nil {
+			err = use(p)
 		}
-		if err := use(p.Visitors); err != nil {
+		if err != nil {
 			return err
 		}
 		more = p.HasMore
 	}
 	return nil
+}
+
+// get returns the body of an answer; a status other than 200 is an error.
+func get(url, key string) (text []byte, err error) {
+	err = ask(url, key, func(body io.Reader) (err error) {
+		text, err = io.ReadAll(body)
+		return err
+	})
+	return text, err
+}
+
+// ask passes the body of an answer to use.
+func ask(url, key string, use func(io.Reader) error) error {
+	req, err := http.NewRequest(http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+key)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		text, err := io.ReadAll(resp.Body)
+		return errors.Join(fmt.Errorf("%s: %s: %.200s", url, resp.Status, text), err)
+	}
+	return use(resp.Body)
 }
 
 // plain is the client that people write first: one window after the other into one CSV file.
@@ -83,9 +108,9 @@ func plain(o order, out io.Writer) error {
 	var done tally
 	for i := range o.Work.Windows {
 		day := o.day(i).Format(time.DateOnly)
-		err := o.readPages(i, func(rows []visitor) error {
+		err := o.readPages(i, func(p page) error {
 			done.Requests++
-			for _, v := range rows {
+			for _, v := range p.Visitors {
 				done.Rows++
 				human, ai := strconv.FormatInt(v.Human, 10), strconv.FormatInt(v.AI, 10)
 				_ = w.Write([]string{day, v.Path, human, ai, strconv.FormatInt(v.Total, 10)}) // w.Error has the error
@@ -118,9 +143,9 @@ func readIntoParquet(o order, out io.Writer) error {
 				return nil
 			}
 			var all []visitor
-			err := o.readPages(i, func(rows []visitor) error {
+			err := o.readPages(i, func(p page) error {
 				requests.Add(1)
-				all = append(all, rows...)
+				all = append(all, p.Visitors...)
 				return nil
 			})
 			rows.Add(int64(len(all)))

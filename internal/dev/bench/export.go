@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -138,12 +137,10 @@ func (l *lab) exportCommand(ctx context.Context, c client, o order) (*exec.Cmd, 
 }
 
 // countRequests asks the server how many requests it has received.
-func countRequests(base string) (n int64, err error) {
-	resp, err := http.Get(base + "/requests")
+func countRequests(base string) (int64, error) {
+	text, err := get(base+"/requests", benchKey)
 	if err != nil {
 		return 0, err
 	}
-	defer resp.Body.Close()
-	_, err = fmt.Fscan(resp.Body, &n)
-	return n, err
+	return strconv.ParseInt(string(text), 10, 64)
 }

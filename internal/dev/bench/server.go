@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"os"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -30,29 +28,17 @@ func (s *server) handler() http.Handler {
 	mux.HandleFunc("GET /requests", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, s.requests.Load()) // for visitors, invalid ones included
 	})
-	mux.HandleFunc("POST /answers", func(_ http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("GET /answers", func(_ http.ResponseWriter, r *http.Request) {
 		n, _ := strconv.ParseInt(r.FormValue("until"), 10, 64) // the bench's own request
 		s.answers.Store(n)
 	})
 	return mux
 }
 
-// serve prints its base URL to out, and ends when standard input does, so that it does not outlive the bench.
-func serve(_ order, out io.Writer) error {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	srv := &http.Server{Handler: new(server).handler(), ReadHeaderTimeout: time.Minute}
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		_ = srv.Close()
-	}()
-	fmt.Fprintf(out, "http://%s\n", listener.Addr())
-	if err := srv.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+// serve answers until the process is killed.
+func serve(o order, _ io.Writer) error {
+	srv := &http.Server{Addr: o.Base, Handler: new(server).handler(), ReadHeaderTimeout: time.Minute}
+	return srv.ListenAndServe()
 }
 
 func (s *server) visitors(w http.ResponseWriter, r *http.Request) {
@@ -123,6 +109,13 @@ func appendPath(b []byte, mixed uint32) []byte {
 		b = append(b, "0123456789abcdef"[mixed>>shift&15])
 	}
 	return b
+}
+
+// rowOf returns row i of a window that begins on that day of the year.
+func rowOf(i, day int) visitor {
+	mixed := uint32(i) * mixer
+	human, ai, total := counts(mixed, day)
+	return visitor{string(appendPath(nil, mixed)), human, ai, total}
 }
 
 func counts(mixed uint32, day int) (human, ai, total int64) {

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/docgauge/docgauge/internal/dev/engines"
@@ -25,6 +26,19 @@ const (
 
 // siteCounts is what a counter says: a line for each page, and one for the site, called *.
 type siteCounts []string
+
+// count is the line of a page.
+func (v visitor) count() string { return fmt.Sprintf("%s %d %d %d", v.Path, v.Human, v.AI, v.Total) }
+
+// readers are those of the site.
+func (counts siteCounts) readers() (n int64) {
+	for _, row := range counts {
+		if strings.HasPrefix(row, "* ") {
+			n, _ = strconv.ParseInt(row[strings.LastIndexByte(row, ' ')+1:], 10, 64) // a number that we wrote
+		}
+	}
+	return n
+}
 
 // siteAll counts the readers of one log with docgauge and with others, then of the same lines in
 // other forms, and of long logs with many readers. Who counts exactly must count the same.
@@ -102,25 +116,31 @@ func (l *lab) makeSiteLog(ctx context.Context, log siteLog) error {
 	return err
 }
 
-// countSite lets one counter read a log, a file or made up on its standard input meanwhile.
+// pipeLog has a child make up the lines of a log for the standard input of cmd, unless the log is a file. The
+// child must be waited for with made.
+func pipeLog(ctx context.Context, cmd *exec.Cmd, log siteLog) (made func() error, err error) {
+	if log.Path != "" {
+		return func() error { return nil }, nil
+	}
+	maker, err := child(ctx, siteLogRole, order{Log: log})
+	if err != nil {
+		return nil, err
+	}
+	cmd.Stdin, err = maker.StdoutPipe()
+	return maker.Wait, errors.Join(err, maker.Start())
+}
+
+// countSite lets one counter read a log.
 func (l *lab) countSite(ctx context.Context, name string, log siteLog) (r result, counts siteCounts, err error) {
+	r = result{table: siteTable, scenario: log.Format, client: client{name: name}, work: workload{1, log.Lines, 0}}
 	cmd, err := l.siteCommand(ctx, name, log)
 	if err != nil {
 		return r, nil, err
 	}
-	made := func() error { return nil }
-	if log.Path == "" {
-		maker, err := child(ctx, siteLogRole, order{Log: log})
-		if err != nil {
-			return r, nil, err
-		}
-		in, err := maker.StdoutPipe()
-		if err := errors.Join(err, maker.Start()); err != nil {
-			return r, nil, err
-		}
-		cmd.Stdin, made = in, maker.Wait
+	made, err := pipeLog(ctx, cmd, log)
+	if err != nil {
+		return r, nil, err
 	}
-	r = result{table: siteTable, scenario: log.Format, client: client{name: name}, work: workload{1, log.Lines, 0}}
 	out, used, err := measure(cmd)
 	if err := errors.Join(err, made()); err != nil {
 		return r, nil, err
@@ -128,25 +148,26 @@ func (l *lab) countSite(ctx context.Context, name string, log siteLog) (r result
 	r.cost = used
 	fmt.Fprintf(l.log, "%s, %d lines, %s: %.2f CPU s, %s\n", log.Format, log.Lines, name, used.cpuSeconds,
 		mebibytes(used.maxRSS))
+	var report struct {
+		General struct {
+			Visitors int64 `json:"unique_visitors"`
+		} // of GoAccess
+		Totals visitor // the others are docgauge's
+		Pages  []visitor
+	}
 	switch name {
-	case docgaugeClient, formerClient:
-		counts, err = docgaugeCounts(out)
-	case goAccessClient:
-		var report struct {
-			General struct {
-				Visitors int `json:"unique_visitors"`
-			}
-		}
-		err = json.Unmarshal(out, &report)
-		counts = siteCounts{fmt.Sprintf("* 0 0 %d", report.General.Visitors)}
-	default:
+	case duckDBClient, clickHouseClient:
 		err = json.Unmarshal(out, &counts)
-	}
-	for _, row := range counts {
-		if strings.HasPrefix(row, "* ") {
-			_, err = fmt.Sscan(row[strings.LastIndexByte(row, ' '):], &r.readers)
+	default:
+		err = json.Unmarshal(out, &report)
+		report.Totals.Path = "*"
+		report.Totals.Total += report.General.Visitors
+		for _, p := range append(report.Pages, report.Totals) {
+			counts = append(counts, p.count())
 		}
+		slices.Sort(counts)
 	}
+	r.readers = counts.readers()
 	return r, counts, err
 }
 
@@ -181,25 +202,6 @@ func installedSQL(name, dir string) error {
 		return err
 	}
 	return engine.Stop()
-}
-
-// docgaugeCounts are the rows of docgauge's report.
-func docgaugeCounts(out []byte) (counts siteCounts, err error) {
-	type row struct {
-		Path             string
-		Human, AI, Total int
-	}
-	var report struct {
-		Totals row
-		Pages  []row
-	}
-	err = json.Unmarshal(out, &report)
-	report.Totals.Path = "*"
-	for _, p := range append(report.Pages, report.Totals) {
-		counts = append(counts, fmt.Sprintf("%s %d %d %d", p.Path, p.Human, p.AI, p.Total))
-	}
-	slices.Sort(counts)
-	return counts, err
 }
 
 // siteViews makes the table k of the views in the log PATH, one row each.

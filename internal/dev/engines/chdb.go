@@ -12,12 +12,9 @@ import (
 )
 
 // Engine26 is ClickHouse 26.7 as a library, behind an adapter that speaks the
-// HTTP interface of a server. It has one user, "default", no cluster and no
+// HTTP interface of a server. It has one user, "default", no password, no cluster and no
 // native protocol.
-type Engine26 struct {
-	process
-	port int
-}
+type Engine26 struct{ process }
 
 // RunEngine26 starts the engine for one test, as [StartEngine26] does.
 func RunEngine26(t testing.TB, flags ...string) *Engine26 {
@@ -26,8 +23,7 @@ func RunEngine26(t testing.TB, flags ...string) *Engine26 {
 }
 
 // StartEngine26 starts the engine with its storage in dir, which is made if it
-// is absent, and waits until it answers. The flags are those of the adapter:
-// "--password=…" makes it refuse requests with another password;
+// is absent, and waits until it answers. The flag of the adapter,
 // "--grant=GRANT SELECT ON db.*", any number of times, limits the user to these
 // rights. A test that needs tables first makes them without the flag, and then
 // starts the engine again over the same dir.
@@ -41,17 +37,15 @@ func StartEngine26(dir string, flags ...string) (*Engine26, error) {
 		if err != nil {
 			return nil, err
 		}
-		storage, token := filepath.Join(dir, "storage"), rand.Text()
-		e := &Engine26{port: ports[0]}
-		e.process = process{
+		storage, address, token := filepath.Join(dir, "storage"), loopback(ports[0]), rand.Text()
+		return &Engine26{process{
 			name: "chdb",
-			argv: append([]string{adapter, "--lib=" + library, "--path=" + storage,
-				"--listen=" + e.Addr(), "--pong=" + token}, flags...),
+			argv: append([]string{adapter, "--lib=" + library, "--path=" + storage, "--listen=" + address,
+				"--pong=" + token}, flags...),
 			dir:   dir,
 			ports: ports,
-			ready: answers("http://"+e.Addr()+"/ping", token),
-		}
-		return e, os.MkdirAll(storage, 0o700)
+			ready: answers("http://"+address+"/ping", token),
+		}}, os.MkdirAll(storage, 0o700)
 	})
 }
 
@@ -83,12 +77,12 @@ var chdbAdapter = sync.OnceValues(func() (path string, err error) {
 })
 
 // Addr is host:port of the HTTP interface.
-func (e *Engine26) Addr() string { return loopback(e.port) }
+func (e *Engine26) Addr() string { return loopback(e.ports[0]) }
 
 // DSN is the address of a database, for clickhouse-go.
 func (e *Engine26) DSN(database string) string { return "http://" + e.Addr() + "/" + database }
 
-// Exec runs one statement without a password and returns its result as
+// Exec runs one statement and returns its result as
 // tab-separated values, a newline after each row. Its error carries the
 // engine's message.
 func (e *Engine26) Exec(ctx context.Context, sql string) (string, error) {

@@ -41,9 +41,9 @@ type View struct {
 	NoScript      bool   // scripts of the page do not run
 }
 
-// StartChromium starts a browser with a new profile and dir as its home, and
+// startChromium starts a browser with a new profile and dir as its home, and
 // waits until it answers.
-func StartChromium(dir string) (*Chromium, error) {
+func startChromium(dir string) (*Chromium, error) {
 	binary, err := program("chromium")
 	if err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func ShareChromium(m *testing.M) int {
 func RunChromium(t testing.TB) *Chromium {
 	t.Helper()
 	if shared.dir == "" {
-		browser, err := StartChromium(t.TempDir())
+		browser, err := startChromium(t.TempDir())
 		Need(t, err)
 		t.Cleanup(browser.Stop)
 		return browser
@@ -115,7 +115,7 @@ func RunChromium(t testing.TB) *Chromium {
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.browser == nil {
-		browser, err := StartChromium(shared.dir)
+		browser, err := startChromium(shared.dir)
 		Need(t, err)
 		shared.browser = browser
 	}

@@ -2,14 +2,12 @@ package engines_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"image/png"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/docgauge/docgauge/internal/dev/engines"
 )
@@ -82,18 +80,6 @@ func TestChromiumAxe(t *testing.T) {
 	_, err = tab.Axe(t.Context())
 	if missing, ok := errors.AsType[engines.Missing](err); !ok || missing.Install != "make engines" {
 		t.Errorf("%v, want the command that installs axe-core", err)
-	}
-}
-
-func TestChromiumThatEnded(t *testing.T) {
-	browser, err := engines.StartChromium(t.TempDir())
-	engines.Need(t, err)
-	tab := open(t, browser, serve(t, schemePage, ""), engines.View{Width: 400, Height: 400})
-	browser.Stop()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if err := tab.Eval(ctx, "1", nil); err == nil || ctx.Err() != nil {
-		t.Errorf("a tab of a browser that is gone: %v", err)
 	}
 }
 

@@ -14,27 +14,18 @@ import (
 
 // ClickHouse is a running clickhouse-server. Its user "default" has no
 // password and every right.
-type ClickHouse struct {
-	process
-	tcp, http int
-}
+type ClickHouse struct{ process }
 
-// Option changes the configuration of a ClickHouse server.
-type Option func(*settings)
-
-type settings struct{ users, config []string }
+// Option is a fragment of the configuration of a ClickHouse server, which it merges into its own.
+type Option struct{ dir, xml string }
 
 // WithUsers adds the elements <users>, <profiles> and <quotas> of the fragment
 // to users.xml. A user needs <password/>, <networks><ip>127.0.0.1</ip></networks>,
 // <profile> and <quota>; a profile and a quota named "default" exist.
-func WithUsers(xmlFragment string) Option {
-	return func(s *settings) { s.users = append(s.users, xmlFragment) }
-}
+func WithUsers(xmlFragment string) Option { return Option{"users.d", xmlFragment} }
 
 // WithConfig adds the elements of the fragment to config.xml.
-func WithConfig(xmlFragment string) Option {
-	return func(s *settings) { s.config = append(s.config, xmlFragment) }
-}
+func WithConfig(xmlFragment string) Option { return Option{"config.d", xmlFragment} }
 
 // RunClickHouse starts a server for one test, as [StartClickHouse] does.
 func RunClickHouse(t testing.TB, options ...Option) *ClickHouse {
@@ -60,38 +51,30 @@ func newClickHouse(dir string, ports []int, options ...Option) (*ClickHouse, err
 	if err != nil {
 		return nil, err
 	}
-	c := &ClickHouse{tcp: ports[0], http: ports[1]}
 	token := rand.Text()
-	c.process = process{
+	c := &ClickHouse{process{
 		name:  "clickhouse-server",
 		argv:  []string{binary, "--config-file=" + filepath.Join(dir, "config.xml"), "--", "--path=" + dir + "/"},
 		dir:   dir,
 		log:   filepath.Join(dir, "error.log"),
 		ports: ports,
-		ready: answers("http://"+c.HTTPAddr()+"/", token),
-	}
-	var s settings
-	for _, option := range options {
-		option(&s)
-	}
+		ready: answers("http://"+loopback(ports[1])+"/", token),
+	}}
 	err = errors.Join(
 		write(filepath.Join(dir, "config.xml"), fmt.Sprintf(configXML, dir, ports[0], ports[1], ports[2], token)),
 		write(filepath.Join(dir, "users.xml"), usersXML))
-	// Each fragment is a separate file, which the server merges into its configuration.
-	for sub, fragments := range map[string][]string{"config.d": s.config, "users.d": s.users} {
-		for i, fragment := range fragments {
-			path := filepath.Join(dir, sub, fmt.Sprintf("%02d.xml", i))
-			err = errors.Join(err, write(path, "<yandex>\n"+fragment+"\n</yandex>\n"))
-		}
+	for i, o := range options {
+		err = errors.Join(err,
+			write(filepath.Join(dir, o.dir, fmt.Sprintf("%02d.xml", i)), "<yandex>\n"+o.xml+"\n</yandex>\n"))
 	}
 	return c, err
 }
 
 // Addr is host:port of the native protocol.
-func (c *ClickHouse) Addr() string { return loopback(c.tcp) }
+func (c *ClickHouse) Addr() string { return loopback(c.ports[0]) }
 
 // HTTPAddr is host:port of the HTTP interface.
-func (c *ClickHouse) HTTPAddr() string { return loopback(c.http) }
+func (c *ClickHouse) HTTPAddr() string { return loopback(c.ports[1]) }
 
 // DSN is the address of a database over the native protocol, for the user
 // "default".

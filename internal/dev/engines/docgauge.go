@@ -1,12 +1,13 @@
 package engines
 
 import (
-	"bufio"
+	"context"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -59,29 +60,31 @@ func Sandbox(t testing.TB, program string, args ...string) map[string]string {
 	if len(args) == 0 {
 		args = []string{"sandbox", "--listen=127.0.0.1:0"}
 	}
-	cmd := exec.CommandContext(t.Context(), program, args...)
-	cmd.Dir = t.TempDir()
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
+	sandbox, settings, err := StartSandbox(t.TempDir(), append([]string{program}, args...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	settings := map[string]string{}
-	for lines := bufio.NewScanner(out); len(settings) < sandboxSettings && lines.Scan(); {
-		name, value, _ := strings.Cut(strings.TrimPrefix(lines.Text(), "export "), "=")
-		settings[name] = strings.Trim(value, `'"`)
-	}
-	if len(settings) < sandboxSettings {
-		t.Fatalf("the sandbox ended after %v", settings)
-	}
+	t.Cleanup(func() { _ = sandbox.Kill() })
 	return settings
 }
 
+var printed = regexp.MustCompile(`(?m)^(?:export )?(DOCGAUGE_[A-Z_]+)=(\S+)$`)
+
 // sandboxSettings is the number of settings that the sandbox prints.
 const sandboxSettings = 5
+
+// StartSandbox starts the sandbox of a docgauge in dir, and returns the settings that it prints.
+func StartSandbox(dir string, argv ...string) (sandbox *Command, settings map[string]string, err error) {
+	sandbox, err = StartCommand(dir, "sandbox", argv, nil, func(context.Context) bool {
+		text, _ := os.ReadFile(filepath.Join(dir, "sandbox.out"))
+		settings = map[string]string{}
+		for _, m := range printed.FindAllStringSubmatch(string(text), -1) {
+			settings[m[1]] = strings.Trim(m[2], `'"`)
+		}
+		return len(settings) == sandboxSettings
+	})
+	return sandbox, settings, err
+}
 
 // buildDocgauge holds a lock, because several packages are tested at once. The
 // go command does not touch a program that is up to date.

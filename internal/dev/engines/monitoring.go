@@ -56,12 +56,6 @@ type Alertmanager struct {
 	URL string // http://127.0.0.1:PORT
 }
 
-// RunAlertmanager starts a server for one test, as [StartAlertmanager] does.
-func RunAlertmanager(t testing.TB, webhook string) *Alertmanager {
-	t.Helper()
-	return run(t, func(dir string) (*Alertmanager, error) { return StartAlertmanager(dir, webhook) })
-}
-
 // StartAlertmanager starts a server that keeps its data in dir, and waits
 // until it answers. It notifies webhook, a URL, of each alert that begins or ends.
 func StartAlertmanager(dir, webhook string) (*Alertmanager, error) {

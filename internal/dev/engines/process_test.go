@@ -76,6 +76,13 @@ func TestEndLeavesNoProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if _, err := server.Exec(t.Context(), "SELECT * FROM nowhere"); err == nil ||
+		!strings.Contains(err.Error(), "nowhere doesn't exist") {
+		t.Errorf("Exec: %v, want the server's message", err)
+	}
+	if err := server.Restart(); err == nil {
+		t.Error("Restart of a running server: no error")
+	}
 }
 
 func TestStopKillsWhatIgnoresIt(t *testing.T) {
@@ -94,31 +101,18 @@ func TestStopKillsWhatIgnoresIt(t *testing.T) {
 	}
 }
 
-// prepare makes an engine that listens on one port, without starting it.
-type prepare func(dir string, ports []int) (engine, error)
-
-func preparer[E engine](f func(dir string, ports []int) (E, error)) prepare {
-	return func(dir string, ports []int) (engine, error) { return f(dir, ports) }
-}
-
+// TestTakenPort: each engine notices that another program has its port.
 func TestTakenPort(t *testing.T) {
-	for name, prepare := range map[string]prepare{
+	for name, prepare := range map[string]func(dir string, ports []int) (engine, error){
 		"clickhouse": func(dir string, ports []int) (engine, error) {
-			more, err := Port()
-			again, err2 := Port()
-			server, missing := newClickHouse(dir, append(ports, more, again))
-			return server, errors.Join(err, err2, missing)
+			return newClickHouse(dir, append(ports, FreePort(t), FreePort(t)))
 		},
-		"zookeeper": preparer(newZooKeeper),
-		"s3":        preparer(newS3),
-		"postgres": func(dir string, ports []int) (engine, error) {
-			return newPostgres(dir, "15", ports, nil)
-		},
-		"prometheus": func(dir string, ports []int) (engine, error) {
-			return newPrometheus(dir, ports, PrometheusConfig{})
-		},
-		"pushgateway":   preparer(newPushgateway),
-		"node_exporter": preparer(newNodeExporter),
+		"zookeeper":     func(dir string, ports []int) (engine, error) { return newZooKeeper(dir, ports) },
+		"s3":            func(dir string, ports []int) (engine, error) { return newS3(dir, ports) },
+		"postgres":      func(dir string, ports []int) (engine, error) { return newPostgres(dir, "15", ports, nil) },
+		"prometheus":    func(dir string, ports []int) (engine, error) { return newPrometheus(dir, ports, PrometheusConfig{}) },
+		"pushgateway":   func(dir string, ports []int) (engine, error) { return newPushgateway(dir, ports) },
+		"node_exporter": func(dir string, ports []int) (engine, error) { return newNodeExporter(dir, ports) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			other, err := net.Listen("tcp4", loopback(0))
@@ -223,7 +217,8 @@ func (v *verdict) Skip(args ...any)  { v.how, v.text = "skip", fmt.Sprint(args..
 func (v *verdict) Fatal(args ...any) { v.how, v.text = "fatal", fmt.Sprint(args...) }
 
 func TestNeed(t *testing.T) {
-	missing := fmt.Errorf("start: %w", Missing{Engine: "clickhouse-server", Install: installer})
+	_, err := program("no-such-engine")
+	missing := fmt.Errorf("start: %w", err)
 	for _, tc := range []struct {
 		err  error
 		ci   string
@@ -241,17 +236,9 @@ func TestNeed(t *testing.T) {
 		if got.how != tc.want {
 			t.Errorf("Need(%v) with CI=%q: %q, want %q", tc.err, tc.ci, got.how, tc.want)
 		}
-		if tc.want == "skip" && !strings.Contains(got.text, "make engines") {
-			t.Errorf("Need: %q does not say how to install", got.text)
+		if tc.want == "skip" && !strings.Contains(got.text, "no-such-engine is not installed: run make engines") {
+			t.Errorf("Need: %q does not say what to install and how", got.text)
 		}
-	}
-}
-
-func TestProgramThatIsNotThere(t *testing.T) {
-	_, err := program("no-such-engine")
-	var missing Missing
-	if !errors.As(err, &missing) || missing.Engine != "no-such-engine" {
-		t.Errorf("program: %v, want a Missing that names it", err)
 	}
 }
 

@@ -20,8 +20,7 @@ type Prometheus struct {
 	URL string // http://127.0.0.1:PORT
 }
 
-// PrometheusConfig sets the targets and the retention of a server. Its zero value
-// scrapes nothing.
+// PrometheusConfig sets what a server does. Its zero value scrapes nothing.
 type PrometheusConfig struct {
 	Scrapes []Scrape
 	// Rules are files of recording and alerting rules. Evaluate is the interval
@@ -33,9 +32,6 @@ type PrometheusConfig struct {
 	// Data is the directory of the database, which may hold blocks already;
 	// empty is a new one in the server's directory.
 	Data string
-	// Retention is the time for which samples are kept ("15d"). Empty means ten years, so
-	// that blocks of the past are not deleted when the server starts.
-	Retention string
 	// NativeHistograms enables the feature: targets that have them are scraped for them.
 	NativeHistograms bool
 	// RemoteWrite lets the server receive remote write at /api/v1/write. OutOfOrder is
@@ -50,14 +46,6 @@ type Scrape struct {
 	URL string // of the metrics: http://127.0.0.1:9817/metrics
 	// Interval between two scrapes, in whole milliseconds; 0 is one second.
 	Interval time.Duration
-	// Username and Password are for basic auth; empty means no authentication.
-	Username, Password string
-	// CAFile is a PEM file with the issuer of the target's certificate, where the
-	// URL is https; empty is the system's.
-	CAFile string
-	// HonorLabels keeps the target's own labels job and instance, as a scrape
-	// of a Pushgateway must.
-	HonorLabels bool
 }
 
 // RunPrometheus starts a server for one test, as [StartPrometheus] does.
@@ -91,8 +79,9 @@ func newPrometheus(dir string, ports []int, c PrometheusConfig) (*Prometheus, er
 	p.process = process{
 		name: "prometheus",
 		argv: []string{binary, "--config.file=" + config, "--web.listen-address=" + address,
-			"--storage.tsdb.path=" + data, "--storage.tsdb.retention.time=" + cmp.Or(c.Retention, "10y"),
-			"--log.level=warn"},
+			"--storage.tsdb.path=" + data, "--log.level=warn",
+			// Ten years, so that blocks of the past are not deleted when the server starts.
+			"--storage.tsdb.retention.time=10y"},
 		dir:   dir,
 		ports: ports,
 		// Only a server that answers queries returns its flags, and they tell it
@@ -112,8 +101,7 @@ func newPrometheus(dir string, ports []int, c PrometheusConfig) (*Prometheus, er
 	return p, write(config, text)
 }
 
-// text is the server's configuration. It is JSON, which is YAML too, so that
-// URLs and passwords are escaped.
+// text is the server's configuration. It is JSON, which is YAML too, so that URLs are escaped.
 func (c PrometheusConfig) text() (string, error) {
 	milliseconds := func(d time.Duration) string {
 		return fmt.Sprintf("%dms", cmp.Or(d, time.Second).Milliseconds())
@@ -124,22 +112,14 @@ func (c PrometheusConfig) text() (string, error) {
 		if err != nil || u.Host == "" {
 			return "", fmt.Errorf("scrape %q: want a URL like http://127.0.0.1:9817/metrics", s.URL)
 		}
-		job := map[string]any{
+		jobs = append(jobs, map[string]any{
 			"job_name":        cmp.Or(s.Job, "docgauge"),
 			"scrape_interval": milliseconds(s.Interval),
 			"scrape_timeout":  milliseconds(s.Interval),
-			"honor_labels":    s.HonorLabels,
 			"scheme":          u.Scheme,
 			"metrics_path":    u.EscapedPath(),
 			"static_configs":  []any{map[string]any{"targets": []string{u.Host}}},
-		}
-		if s.Username != "" {
-			job["basic_auth"] = map[string]string{"username": s.Username, "password": s.Password}
-		}
-		if s.CAFile != "" {
-			job["tls_config"] = map[string]string{"ca_file": s.CAFile}
-		}
-		jobs = append(jobs, job)
+		})
 	}
 	config := map[string]any{
 		"global":         map[string]any{"evaluation_interval": milliseconds(c.Evaluate)},
@@ -218,32 +198,6 @@ func (p *point) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// Target is the state of the last scrape of a target.
-type Target struct {
-	Job       string
-	URL       string // that is scraped
-	Health    string // up, down or unknown (not scraped yet)
-	LastError string // empty after a successful scrape
-}
-
-// Targets returns the states of all targets.
-func (p *Prometheus) Targets(ctx context.Context) ([]Target, error) {
-	var answer struct {
-		ActiveTargets []struct {
-			Labels                       map[string]string
-			ScrapeURL, Health, LastError string
-		}
-	}
-	if err := getJSON(ctx, p.URL+"/api/v1/targets", &answer); err != nil {
-		return nil, fmt.Errorf("targets: %w", err)
-	}
-	var targets []Target
-	for _, t := range answer.ActiveTargets {
-		targets = append(targets, Target{t.Labels["job"], t.ScrapeURL, t.Health, t.LastError})
-	}
-	return targets, nil
-}
-
 // Await waits until an expression has a result, at most two minutes, and
 // returns its first value.
 func (p *Prometheus) Await(t testing.TB, expr string) float64 {
@@ -258,8 +212,8 @@ func (p *Prometheus) Await(t testing.TB, expr string) float64 {
 			return got[0].Value
 		}
 	}
-	targets, err := p.Targets(t.Context())
-	t.Fatalf("%s: no result after %v; targets: %v, %v", expr, patience, targets, err)
+	_, targets, err := request(t.Context(), p.URL+"/api/v1/targets", "")
+	t.Fatalf("%s: no result after %v; targets: %s, %v", expr, patience, targets, err)
 	return 0
 }
 

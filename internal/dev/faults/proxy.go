@@ -49,7 +49,7 @@ func NewProxy(t *testing.T, dsn string, l Limit) *Proxy {
 	p.wait.Go(p.accept)
 	t.Cleanup(func() {
 		_ = listener.Close()
-		p.HangUp()
+		p.hangUp()
 		p.wait.Wait()
 	})
 	return p
@@ -69,7 +69,7 @@ func (p *Proxy) Passed() (up, down int64) {
 
 // Heal lets everything pass from now on.
 func (p *Proxy) Heal() {
-	p.HangUp()
+	p.hangUp()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.limit, p.failed = Never, false
@@ -93,11 +93,11 @@ func (p *Proxy) Fail(forever bool) {
 	p.mu.Lock()
 	p.failed = forever
 	p.mu.Unlock()
-	p.HangUp()
+	p.hangUp()
 }
 
-// HangUp closes all connections.
-func (p *Proxy) HangUp() {
+// hangUp closes all connections.
+func (p *Proxy) hangUp() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range p.conns {
@@ -146,7 +146,7 @@ func (p *Proxy) copy(to, from net.Conn, count *int64) {
 			return
 		}
 		if fails {
-			p.HangUp()
+			p.hangUp()
 		}
 		if err != nil || fails {
 			break

@@ -67,3 +67,50 @@ func ServerDiskFull(t *testing.T, s sinks.Sink, r sinktest.Reader, ballast strin
 	check(t, os.Remove(ballast))
 	sinktest.Shows(t, s, r, sinktest.FirstDay(3, 1000))
 }
+
+// Killing is a server that is killed in the middle of a commit of a window of a report.
+type Killing struct {
+	Kill, Restart func() error
+	Sink          sinks.Sink
+	// On has the sink call f once, at the step of the commit.
+	On     func(f func())
+	Report analytics.Report
+	Rows   int64
+	// Sees is the revision that readers see afterwards if Replace fails, and Fails whether it does.
+	Sees  int32
+	Fails bool
+	// AtOnce: the server is started again at once, and not after the sink gave up.
+	AtOnce bool
+	// Reader sees the tables once the server is back.
+	Reader func() sinktest.Reader
+}
+
+// Run kills the server: readers see the former revision or the new one, and the next Replace heals.
+func (k Killing) Run(t *testing.T) {
+	t.Helper()
+	does := func(do func() error) {
+		if err := do(); err != nil {
+			t.Error(err)
+		}
+	}
+	sinktest.Replace(t, k.Sink, sinktest.FirstDay(1, 10).For(k.Report))
+	k.On(func() {
+		if does(k.Kill); k.AtOnce {
+			does(k.Restart)
+		}
+	})
+	next := sinktest.FirstDay(2, k.Rows).For(k.Report)
+	err := k.Sink.Replace(t.Context(), next)
+	if !k.AtOnce {
+		does(k.Restart)
+	}
+	if (err != nil) != k.Fails {
+		t.Errorf("Replace = %v", err)
+	}
+	if err == nil {
+		k.Sees = 2
+	}
+	r := k.Reader()
+	sinktest.Sees(t, r, next.Rev.Key, k.Sees)
+	sinktest.Shows(t, k.Sink, r, sinktest.FirstDay(3, 20).For(k.Report))
+}

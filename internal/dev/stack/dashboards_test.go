@@ -50,7 +50,7 @@ func reasonForNothing(q engines.Query) string {
 
 // testDashboards runs every query of every panel, with the values of its
 // variables after a project has been chosen.
-func testDashboards(t *testing.T, s *Stack) {
+func testDashboards(t *testing.T, s *stack) {
 	queries, toChoose := engines.Queries(engines.Dashboards(t, "../../../dashboards/json"))
 	variables := chosen(t, s, toChoose)
 	// Every page is read in a week, not on every day.
@@ -85,9 +85,9 @@ func testDashboards(t *testing.T, s *Stack) {
 
 // chosen are values of the variables: a project, and the first result of the
 // query of each other variable.
-func chosen(t *testing.T, s *Stack, variables []engines.Query) map[string]string {
+func chosen(t *testing.T, s *stack, variables []engines.Query) map[string]string {
 	t.Helper()
-	values := map[string]string{"project": Projects[0],
+	values := map[string]string{"project": projects[0],
 		"__from": strconv.FormatInt(time.Now().Add(-quarter).UnixMilli(), 10)}
 	for _, q := range variables {
 		out, err := s.ClickHouse.Exec(t.Context(), q.Expand(values))
@@ -103,7 +103,7 @@ func chosen(t *testing.T, s *Stack, variables []engines.Query) map[string]string
 	return values
 }
 
-func runQuery(ctx context.Context, s *Stack, q engines.Query, variables map[string]string) error {
+func runQuery(ctx context.Context, s *stack, q engines.Query, variables map[string]string) error {
 	if q.SQL {
 		out, err := s.ClickHouse.Exec(ctx, q.Expand(variables))
 		if err == nil && strings.TrimSpace(out) == "" {
@@ -112,7 +112,7 @@ func runQuery(ctx context.Context, s *Stack, q engines.Query, variables map[stri
 		return err
 	}
 	all := maps.Clone(variables)
-	all["project"] = strings.Join(Projects, "|")
+	all["project"] = strings.Join(projects, "|")
 	if q.Instant {
 		return hasData(ctx, s, q.Expand(all), 0)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -43,11 +44,11 @@ func run(ctx context.Context, binary, dir, rules string) (err error) {
 	} else if entries, _ := os.ReadDir(dir); len(entries) > 0 {
 		return fmt.Errorf("--dir %s: is not empty: name a new directory", dir)
 	}
-	files, err := RuleFiles(rules)
+	files, err := ruleFiles(rules)
 	if err != nil {
 		return err
 	}
-	s, err := Start(ctx, Options{Binary: binary, Dir: dir, Rules: files, Say: say})
+	s, err := start(ctx, options{Binary: binary, Dir: dir, Rules: files, Say: say})
 	if errors.Is(err, context.Canceled) {
 		fmt.Println("stopped before everything ran")
 		return nil
@@ -59,7 +60,7 @@ func run(ctx context.Context, binary, dir, rules string) (err error) {
 	say("first run and first agent jobs")
 	waiting, cancel := context.WithTimeout(ctx, firstRunLimit)
 	defer cancel()
-	if err = s.Await(waiting); err == nil {
+	if err = s.awaitFirstRun(waiting); err == nil {
 		err = show(ctx, s)
 	}
 	if err != nil && ctx.Err() == nil {
@@ -71,9 +72,9 @@ func run(ctx context.Context, binary, dir, rules string) (err error) {
 }
 
 // show lists what there is to look at, and what became of the readers after the merges.
-func show(ctx context.Context, s *Stack) error {
-	places, err := s.Places(ctx)
-	outcomes, failed := s.Outcomes(ctx)
+func show(ctx context.Context, s *stack) error {
+	places, err := s.places(ctx)
+	outcomes, failed := s.outcomes(ctx)
 	if err = errors.Join(err, failed); err != nil {
 		return err
 	}
@@ -82,11 +83,8 @@ func show(ctx context.Context, s *Stack) error {
 		fmt.Printf("%-14s %s\n", place.Name, place.Where)
 	}
 	for _, job := range s.SiteJobs {
-		link := "no pull request"
-		if job.PRLink != nil {
-			link = *job.PRLink
-		}
-		fmt.Printf("%-14s %s on %s: %s, %s\n", "site job", job.Prompt, job.Host, job.Status, link)
+		fmt.Printf("%-14s %s on %s: %s, %s\n", "site job", job.Prompt, job.Host, job.Job.Status,
+			cmp.Or(job.Job.PRLink, "no pull request"))
 	}
 	fmt.Printf("\n$ docgauge outcomes\n\n%s", outcomes)
 	fmt.Println("\nExports every minute; Ctrl-C stops everything.")

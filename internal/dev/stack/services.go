@@ -20,17 +20,14 @@ import (
 	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
-// printed finds the settings that the sandbox prints, export NAME=VALUE.
-var printed = regexp.MustCompile(`(?m)^export (DOCGAUGE_[A-Z_]+=\S+)$`)
-
 // startSandbox starts the service and makes the environment of docgauge. Every
 // sixtieth request adds a visitor of yesterday, so that numbers change after
 // they were read. Of the pull requests the first and the third are merged at once,
 // and dated five weeks back, so that their outcomes are final; the second stays open. Pages do not
 // move by themselves in the scenario steady.
-func (s *Stack) startSandbox(context.Context) error {
+func (s *stack) startSandbox(context.Context) error {
 	args := []string{s.options.Binary, "sandbox", "--listen=127.0.0.1:0", "--data=" + s.path("service"),
-		"--project=" + strings.Join(Projects, ","), "--scenario=steady", "--pages=500", "--drift-every=60",
+		"--project=" + strings.Join(projects, ","), "--scenario=steady", "--pages=500", "--drift-every=60",
 		"--agent-duration=1s",
 		"--seed=1", "--merge-share=0.6", "--merge-delay=0s", "--merged-days-ago=35", "--merge-effect=+30%"}
 	if s.repository != "" {
@@ -39,12 +36,7 @@ func (s *Stack) startSandbox(context.Context) error {
 	if err := os.MkdirAll(s.path("service"), 0o700); err != nil {
 		return err
 	}
-	var settings [][]string
-	sandbox, err := engines.StartCommand(s.path("sandbox"), "sandbox", args, nil, func(context.Context) bool {
-		text, _ := os.ReadFile(s.path("sandbox", "sandbox.out"))
-		settings = printed.FindAllStringSubmatch(string(text), -1)
-		return len(settings) == 5
-	})
+	sandbox, settings, err := engines.StartSandbox(s.path("sandbox"), args...)
 	if err != nil {
 		return err
 	}
@@ -55,12 +47,10 @@ func (s *Stack) startSandbox(context.Context) error {
 			s.environment = append(s.environment, name+"=")
 		}
 	}
-	for _, setting := range settings {
-		s.environment = append(s.environment, setting[1])
-		if url, ok := strings.CutPrefix(setting[1], "DOCGAUGE_BASE_URL="); ok {
-			s.API = url
-		}
+	for name, value := range settings {
+		s.environment = append(s.environment, name+"="+value)
 	}
+	s.API = settings["DOCGAUGE_BASE_URL"]
 	now := time.Now().UTC()
 	// The last three complete months: outcomes compare the day windows of three.
 	since := time.Date(now.Year(), now.Month()-3, 1, 0, 0, 0, 0, time.UTC)
@@ -84,7 +74,7 @@ func (s *Stack) startSandbox(context.Context) error {
 }
 
 // startClickHouse adds it to docgauge's sinks.
-func (s *Stack) startClickHouse(context.Context) error {
+func (s *stack) startClickHouse(context.Context) error {
 	server, err := engines.StartClickHouse(s.path("clickhouse"))
 	if err != nil {
 		return err
@@ -99,7 +89,7 @@ func (s *Stack) startClickHouse(context.Context) error {
 // export fills the sinks, and then reads yesterday again, which has more
 // visitors by then. Its DOCGAUGE_SETTLE is longer than that of serve, so that
 // serve finds windows to read again, as it would after some days.
-func (s *Stack) export(ctx context.Context) error {
+func (s *stack) export(ctx context.Context) error {
 	settle := []string{"DOCGAUGE_SETTLE=192h"}
 	if _, err := s.docgauge(ctx, settle, "export"); err != nil {
 		return err
@@ -111,7 +101,7 @@ func (s *Stack) export(ctx context.Context) error {
 }
 
 // docgauge runs a command to its end and returns its standard output.
-func (s *Stack) docgauge(ctx context.Context, env []string, args ...string) ([]byte, error) {
+func (s *stack) docgauge(ctx context.Context, env []string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, s.options.Binary, args...)
 	cmd.Dir, cmd.Env = s.options.Dir, append(append(os.Environ(), s.environment...), env...)
 	var stderr strings.Builder
@@ -124,7 +114,7 @@ func (s *Stack) docgauge(ctx context.Context, env []string, args ...string) ([]b
 }
 
 // startAlertmanager starts it with a webhook that passes each alert to Say.
-func (s *Stack) startAlertmanager(context.Context) error {
+func (s *stack) startAlertmanager(context.Context) error {
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -166,7 +156,7 @@ func (s *Stack) startAlertmanager(context.Context) error {
 
 // startSite starts site serve over the log of the web server, with published addresses of one agent, and a serve of
 // its own that exports what it counts.
-func (s *Stack) startSite(ctx context.Context) error {
+func (s *stack) startSite(ctx context.Context) error {
 	now := time.Now().UTC()
 	ranges := s.path("web", "ranges")
 	err := errors.Join(os.MkdirAll(ranges, 0o700), os.WriteFile(filepath.Join(ranges, "gptbot.json"), fmt.Appendf(nil,
@@ -202,7 +192,7 @@ const siteProject = "prj_site"
 
 // serveSite starts site serve over the log, with its files in a directory of the stack. It returns the
 // URLs of its API and of its metrics, without a path.
-func (s *Stack) serveSite(dir string, env ...string) (api, metrics string, err error) {
+func (s *stack) serveSite(dir string, env ...string) (api, metrics string, err error) {
 	var ports [2]int
 	for i := range ports {
 		if ports[i], err = engines.Port(); err != nil {
@@ -218,7 +208,7 @@ func (s *Stack) serveSite(dir string, env ...string) (api, metrics string, err e
 }
 
 // siteKey makes a key of the site in a directory of the stack.
-func (s *Stack) siteKey(ctx context.Context, dir, scope string) (string, error) {
+func (s *stack) siteKey(ctx context.Context, dir, scope string) (string, error) {
 	key, err := s.docgauge(ctx, []string{"DOCGAUGE_SITE_DIR=" + s.path(dir, "facts")}, "site", "keys", "add",
 		"--scope="+scope)
 	return strings.TrimSpace(string(key)), err
@@ -226,7 +216,7 @@ func (s *Stack) siteKey(ctx context.Context, dir, scope string) (string, error) 
 
 // startCommand starts a command of docgauge in a directory of the stack, and returns when the probe says that it is
 // ready.
-func (s *Stack) startCommand(dir, probe string, args []string, env ...string) (*engines.Command, error) {
+func (s *stack) startCommand(dir, probe string, args []string, env ...string) (*engines.Command, error) {
 	started, err := engines.StartCommand(s.path(dir), args[0], append([]string{s.options.Binary}, args...),
 		slices.Concat(s.environment, env), func(ctx context.Context) bool {
 			_, err := get(ctx, probe)
@@ -240,7 +230,7 @@ func (s *Stack) startCommand(dir, probe string, args []string, env ...string) (*
 
 // startPrometheus fills a database with the history in the archive, and starts
 // a server over it that scrapes serve and evaluates the rules.
-func (s *Stack) startPrometheus(ctx context.Context) error {
+func (s *stack) startPrometheus(ctx context.Context) error {
 	data := s.path("prometheus", "data")
 	if err := s.backfill(ctx, data); err != nil {
 		return err
@@ -280,7 +270,7 @@ func (s *Stack) startPrometheus(ctx context.Context) error {
 }
 
 // backfill makes blocks of the history up to now, with the labels of the scrape.
-func (s *Stack) backfill(ctx context.Context, data string) error {
+func (s *stack) backfill(ctx context.Context, data string) error {
 	tomorrow := time.Now().UTC().AddDate(0, 0, 1).Format(time.DateOnly)
 	text, err := s.docgauge(ctx, nil, "openmetrics", "--to="+tomorrow, "--pages=5",
 		"--label=job=docgauge", "--label=instance="+strings.TrimPrefix(s.URL, "http://"))
@@ -310,9 +300,9 @@ var (
 	groupInterval = regexp.MustCompile(`(?m)^\s+interval:.*\n`)
 )
 
-// RuleFiles returns the files of a directory that have rules, not tests of
+// ruleFiles returns the files of a directory that have rules, not tests of
 // rules or a server's configuration. A missing directory has none.
-func RuleFiles(dir string) ([]string, error) {
+func ruleFiles(dir string) ([]string, error) {
 	all, err := filepath.Glob(filepath.Join(dir, "*.y*ml"))
 	if err != nil {
 		return nil, err
@@ -331,7 +321,7 @@ func RuleFiles(dir string) ([]string, error) {
 }
 
 // startServe starts the daemon, which exports at once.
-func (s *Stack) startServe(context.Context) (err error) {
+func (s *stack) startServe(context.Context) (err error) {
 	s.serve, err = s.startCommand("serve", s.URL+"/healthz", []string{"serve", "--once-at-start"})
 	return err
 }

@@ -33,7 +33,7 @@ const (
 
 // writeSite writes all files but the prompts, whose directory it makes, and
 // makes the site a git repository. Without git, agent jobs only pretend to edit.
-func (s *Stack) writeSite(ctx context.Context) error {
+func (s *stack) writeSite(ctx context.Context) error {
 	if err := s.writeFiles(func(path string) bool { return !strings.HasPrefix(path, promptFiles+"/") }); err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ var visitors = []string{
 
 // startWebServer starts a web server with the pages of the site, as HTML and Markdown, and has visitors read them on
 // every day since the month before this one. Without nginx, its log is empty.
-func (s *Stack) startWebServer(ctx context.Context) error {
+func (s *stack) startWebServer(ctx context.Context) error {
 	log := s.path("web", "access.log")
 	s.environment = append(s.environment, "DOCGAUGE_SITE_LOGS="+log, "DOCGAUGE_SITE_LOG_FORMAT=nginx:"+logFormat,
 		"DOCGAUGE_SITE_LOG_PROXIES=127.0.0.0/8")
@@ -141,7 +141,7 @@ func monthBefore(now time.Time) time.Time {
 
 // firstJob runs a job to its end before the export, so that the past has the readers
 // that its merged change brought. Its counters are in the first scrape of Prometheus.
-func (s *Stack) firstJob(ctx context.Context) error {
+func (s *stack) firstJob(ctx context.Context) error {
 	if err := s.writeFiles(func(path string) bool { return path == firstPrompt }); err != nil {
 		return err
 	}
@@ -163,11 +163,11 @@ func (s *Stack) firstJob(ctx context.Context) error {
 // writePrompts gives serve its prompts once Prometheus, if there is one, has
 // scraped the counter of ended jobs of each project: rules compare counters
 // with their earlier values, and would miss jobs that end before the first scrape.
-func (s *Stack) writePrompts(ctx context.Context) error {
+func (s *stack) writePrompts(ctx context.Context) error {
 	if s.Prometheus != nil {
 		waiting, cancel := context.WithTimeout(ctx, 2*time.Minute) // a new server waits five seconds or more
 		defer cancel()
-		query := fmt.Sprintf("count(count by (project) (docgauge_agent_jobs_finished_total)) == %d", len(Projects))
+		query := fmt.Sprintf("count(count by (project) (docgauge_agent_jobs_finished_total)) == %d", len(projects))
 		err := s.await(waiting, func(ctx context.Context) string {
 			answer, err := get(ctx, s.Prometheus.URL+"/api/v1/query?"+url.Values{"query": {query}}.Encode())
 			if strings.Contains(answer, `"result":[{`) {
@@ -186,7 +186,7 @@ func (s *Stack) writePrompts(ctx context.Context) error {
 
 // writeFiles writes the wanted files; a path is relative to files. It makes all
 // directories.
-func (s *Stack) writeFiles(wanted func(path string) bool) error {
+func (s *stack) writeFiles(wanted func(path string) bool) error {
 	below, err := fs.Sub(files, "files")
 	if err != nil {
 		return err

@@ -62,7 +62,7 @@ func countLog(text string, from, to time.Time) counts {
 
 // testSiteAgents: the queries of the dashboard of assistants answer with the numbers that the lines of the web server
 // have, in the newest window of each granularity.
-func testSiteAgents(t *testing.T, s *Stack) {
+func testSiteAgents(t *testing.T, s *stack) {
 	text, err := os.ReadFile(s.Web.Log("access"))
 	if err != nil {
 		t.Fatal(err)
@@ -126,7 +126,7 @@ func shown(expr string, counted counts) map[string]float64 {
 }
 
 // newest is the newest complete window in the metrics of the site's export.
-func newest(t *testing.T, s *Stack, window string) (from, to time.Time, err error) {
+func newest(t *testing.T, s *stack, window string) (from, to time.Time, err error) {
 	var at [2]time.Time
 	for i, end := range []string{"start", "end"} {
 		all, err := answered(t, s, fmt.Sprintf("docgauge_window_%s_timestamp_seconds{project=%q,window=%q}", end,
@@ -142,7 +142,7 @@ func newest(t *testing.T, s *Stack, window string) (from, to time.Time, err erro
 }
 
 // answered are the values of an instant query, by the labels agent, class and audience.
-func answered(t *testing.T, s *Stack, expr string) (map[string]float64, error) {
+func answered(t *testing.T, s *stack, expr string) (map[string]float64, error) {
 	var answer struct {
 		Result []struct {
 			Metric struct{ Agent, Class, Audience string }

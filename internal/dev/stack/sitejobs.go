@@ -1,12 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -18,13 +15,13 @@ import (
 	"github.com/docgauge/docgauge/internal/codehost"
 	"github.com/docgauge/docgauge/internal/dev/codehosts"
 	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/docsapi"
 )
 
-// SiteJob is what became of an agent job of a site.
-type SiteJob struct {
+// siteJob is what became of an agent job of a site.
+type siteJob struct {
 	Host, Prompt string // name of the code host; see files/tools/agent.sh
-	Status       string
-	PRLink       *string
+	Job          docsapi.Job
 }
 
 // siteToken is the token for the code hosts, which agents must not get.
@@ -32,7 +29,7 @@ const siteToken = "token-of-the-stack"
 
 // runSiteJobs starts a code host of each kind and site serve with its repository, and runs jobs of an agent
 // that edits, one that only says so, one that floods its output, one that changes CI and one that attacks.
-func (s *Stack) runSiteJobs(ctx context.Context) error {
+func (s *stack) runSiteJobs(ctx context.Context) error {
 	if _, err := exec.LookPath("bwrap"); err != nil || s.repository == "" {
 		return engines.Missing{Engine: "bubblewrap", Install: "apt-get install bubblewrap git"}
 	}
@@ -44,7 +41,7 @@ func (s *Stack) runSiteJobs(ctx context.Context) error {
 	return nil
 }
 
-func (s *Stack) siteJobsOn(ctx context.Context, kind codehost.Host) error {
+func (s *stack) siteJobsOn(ctx context.Context, kind codehost.Host) error {
 	dir, project := "site-"+kind.Name, "docs-team/docs"
 	if kind.Name == "gitlab" {
 		project = "docs-team/web/docs"
@@ -94,57 +91,30 @@ func (s *Stack) siteJobsOn(ctx context.Context, kind codehost.Host) error {
 	if err != nil {
 		return err
 	}
-	// call answers with a job of the site.
-	call := func(method, path, prompt string) (id string, job SiteJob, err error) {
-		var answer struct {
-			ID string
-			SiteJob
-		}
-		body, err := json.Marshal(map[string]string{"prompt": prompt})
-		if err != nil {
-			return "", job, err
-		}
-		r, err := http.NewRequestWithContext(ctx, method, api+"/v2/agent/prj_site/job"+path, bytes.NewReader(body))
-		if err != nil {
-			return "", job, err
-		}
-		r.Header.Set("Authorization", "Bearer "+key)
-		r.Header.Set("Content-Type", "application/json")
-		response, err := client.Do(r)
-		if err != nil {
-			return "", job, err
-		}
-		defer response.Body.Close()
-		text, err := io.ReadAll(response.Body)
-		if err == nil && response.StatusCode > 299 {
-			err = fmt.Errorf("%s: %s", response.Status, text)
-		}
-		if err == nil {
-			err = json.Unmarshal(text, &answer)
-		}
-		return answer.ID, answer.SiteJob, err
+	service, err := docsapi.New(docsapi.ClientOptions{BaseURL: api, APIKey: docsapi.StaticKey(key)})
+	if err != nil {
+		return err
 	}
 	prompts, ids := []string{"edit", "cheat", "flood", "ci", "attack " + web + "/" + project}, map[string]string{}
 	for _, prompt := range prompts {
-		id, _, err := call(http.MethodPost, "", prompt)
+		job, err := service.CreateJob(ctx, siteProject, prompt)
 		if err != nil && strings.Contains(err.Error(), "jail") {
 			return engines.Missing{Engine: "bubblewrap that works here", Install: "apt-get install bubblewrap"}
 		}
 		if err != nil {
 			return err
 		}
-		ids[prompt] = id
+		ids[prompt] = job.ID
 	}
 	for _, prompt := range prompts {
 		name, _, _ := strings.Cut(prompt, " ")
 		for {
-			_, job, err := call(http.MethodGet, "/"+ids[prompt], "")
+			job, err := service.Job(ctx, siteProject, ids[prompt])
 			if err != nil {
 				return err
 			}
-			if job.Status != "active" {
-				job.Host, job.Prompt = kind.Name, name
-				s.SiteJobs = append(s.SiteJobs, job)
+			if job.Status != docsapi.StatusActive {
+				s.SiteJobs = append(s.SiteJobs, siteJob{Host: kind.Name, Prompt: name, Job: job})
 				break
 			}
 			select {

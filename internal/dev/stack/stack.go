@@ -33,11 +33,11 @@ import (
 	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
-// Projects are the two projects of the sandbox.
-var Projects = []string{"prj_docs", "prj_api"}
+// projects are the two projects of the sandbox.
+var projects = []string{"prj_docs", "prj_api"}
 
-// Options say what to start.
-type Options struct {
+// options say what to start.
+type options struct {
 	Binary string   // of docgauge
 	Dir    string   // for everything; made if it is absent
 	Rules  []string // files of rules for Prometheus; see RuleFiles
@@ -46,9 +46,9 @@ type Options struct {
 	Say func(text string)
 }
 
-// Stack is a running stack. An engine that is not installed is nil, and listed
+// stack is a running stack. An engine that is not installed is nil, and listed
 // in Missing.
-type Stack struct {
+type stack struct {
 	API          string // base URL of the sandbox
 	URL          string // of serve, without a path
 	Site         string // of the metrics of site serve, without a path
@@ -57,26 +57,26 @@ type Stack struct {
 	ClickHouse   *engines.ClickHouse
 	Alertmanager *engines.Alertmanager
 	Prometheus   *engines.Prometheus
-	SiteJobs     []SiteJob
+	SiteJobs     []siteJob
 	Missing      []engines.Missing
 
-	options     Options
+	options     options
 	serve       *engines.Command
 	environment []string       // of docgauge
 	repository  string         // that agent jobs edit; empty if they only pretend to
 	stops       []func() error // in the order of starting
 }
 
-// Start starts everything, exports the past two months and this one into the
+// start starts everything, exports the past two months and this one into the
 // sinks, and gives that history to Prometheus. It returns when serve runs and
-// has its prompts; Await waits until serve has done everything once. After an
+// has its prompts; awaitFirstRun waits until serve has done everything once. After an
 // error nothing runs. If ctx ends, the error is its cause, without the errors of the
 // step that was interrupted.
-func Start(ctx context.Context, o Options) (*Stack, error) {
+func start(ctx context.Context, o options) (*stack, error) {
 	if o.Say == nil {
 		o.Say = func(string) {}
 	}
-	s := &Stack{options: o}
+	s := &stack{options: o}
 	err := s.start(ctx)
 	if err != nil && ctx.Err() != nil {
 		if err := s.Stop(); err != nil {
@@ -90,7 +90,7 @@ func Start(ctx context.Context, o Options) (*Stack, error) {
 	return s, nil
 }
 
-func (s *Stack) start(ctx context.Context) (err error) {
+func (s *stack) start(ctx context.Context) (err error) {
 	if s.options.Dir, err = filepath.Abs(s.options.Dir); err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (s *Stack) start(ctx context.Context) (err error) {
 }
 
 // Stop ends everything, last started first. The directory stays.
-func (s *Stack) Stop() error {
+func (s *stack) Stop() error {
 	var errs []error
 	for i := len(s.stops) - 1; i >= 0; i-- {
 		errs = append(errs, s.stops[i]())
@@ -145,7 +145,7 @@ func (s *Stack) Stop() error {
 }
 
 // path is a path below the directory of the stack.
-func (s *Stack) path(elements ...string) string {
+func (s *stack) path(elements ...string) string {
 	return filepath.Join(append([]string{s.options.Dir}, elements...)...)
 }
 
@@ -159,10 +159,10 @@ var done = []string{
 	`docgauge_agent_pull_requests_merged_total{project="prj_docs"}`,
 }
 
-// Await returns when serve has exported, and agent jobs have ended with a pull
+// awaitFirstRun returns when serve has exported, and agent jobs have ended with a pull
 // request, without one, and as failed, and a pull request was merged. If serve or ctx ends first, it returns an
 // error that names what is lacking.
-func (s *Stack) Await(ctx context.Context) error {
+func (s *stack) awaitFirstRun(ctx context.Context) error {
 	return s.await(ctx, func(ctx context.Context) string {
 		text, err := get(ctx, s.URL+"/metrics")
 		if err != nil {
@@ -182,7 +182,7 @@ func (s *Stack) Await(ctx context.Context) error {
 }
 
 // await returns when lacking returns nothing any more.
-func (s *Stack) await(ctx context.Context, lacking func(context.Context) string) error {
+func (s *stack) await(ctx context.Context, lacking func(context.Context) string) error {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -221,30 +221,30 @@ func get(ctx context.Context, url string) (string, error) {
 	return string(text), err
 }
 
-// Place is something to look at.
-type Place struct{ Name, Where string }
+// place is something to look at.
+type place struct{ Name, Where string }
 
-// Places lists what a person can look at. It writes a report first.
-func (s *Stack) Places(ctx context.Context) ([]Place, error) {
-	places := []Place{{"status page", s.URL + "/"}, {"metrics", s.URL + "/metrics"}}
+// places lists what a person can look at. It writes a report first.
+func (s *stack) places(ctx context.Context) ([]place, error) {
+	places := []place{{"status page", s.URL + "/"}, {"metrics", s.URL + "/metrics"}}
 	if s.Site != "" {
-		places = append(places, Place{"site serve", s.Site + "/"}, Place{"its readers", s.Readers + "/"})
+		places = append(places, place{"site serve", s.Site + "/"}, place{"its readers", s.Readers + "/"})
 	}
 	if s.Web != nil {
-		places = append(places, Place{"web server", "http://" + s.Web.Addr + "/"})
+		places = append(places, place{"web server", "http://" + s.Web.Addr + "/"})
 	}
 	if s.Prometheus != nil {
 		alerts := s.Prometheus.URL + "/alerts"
 		if _, err := get(ctx, alerts); err != nil { // Debian's has the classic pages only
 			alerts = s.Prometheus.URL + "/classic/alerts"
 		}
-		places = append(places, Place{"Prometheus", s.Prometheus.URL + "/"}, Place{"alerts", alerts})
+		places = append(places, place{"Prometheus", s.Prometheus.URL + "/"}, place{"alerts", alerts})
 	}
 	if s.Alertmanager != nil {
-		places = append(places, Place{"Alertmanager", s.Alertmanager.URL + "/"})
+		places = append(places, place{"Alertmanager", s.Alertmanager.URL + "/"})
 	}
 	if s.ClickHouse != nil {
-		places = append(places, Place{"ClickHouse",
+		places = append(places, place{"ClickHouse",
 			s.ClickHouse.DSN("default") + " and http://" + s.ClickHouse.HTTPAddr() + "/"})
 	}
 	text, err := s.docgauge(ctx, nil, "jobs", "list", "--json")
@@ -265,7 +265,7 @@ func (s *Stack) Places(ctx context.Context) ([]Place, error) {
 	}
 	for _, job := range list.Jobs {
 		if job.PRLink != "" {
-			places = append(places, Place{"pull request",
+			places = append(places, place{"pull request",
 				job.PRLink + " (" + job.Prompt + ", " + cmp.Or(job.Pull.State, "not read yet") + ")"})
 		}
 	}
@@ -273,14 +273,14 @@ func (s *Stack) Places(ctx context.Context) ([]Place, error) {
 		return nil, err
 	}
 	return append(places,
-		Place{"report", s.path("report.html")},
-		Place{"sandbox", s.API},
-		Place{"prompts", s.path("prompts")},
-		Place{"Parquet files", s.path("data")}), nil
+		place{"report", s.path("report.html")},
+		place{"sandbox", s.API},
+		place{"prompts", s.path("prompts")},
+		place{"Parquet files", s.path("data")}), nil
 }
 
-// Outcomes is the output of docgauge outcomes about the merges.
-func (s *Stack) Outcomes(ctx context.Context) (string, error) {
+// outcomes is the output of docgauge outcomes about the merges.
+func (s *stack) outcomes(ctx context.Context) (string, error) {
 	text, err := s.docgauge(ctx, nil, "outcomes")
 	return string(text), err
 }

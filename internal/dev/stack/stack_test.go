@@ -74,14 +74,14 @@ func TestStack(t *testing.T) {
 }
 
 // up starts a stack with everything in it.
-func up(t *testing.T) *Stack {
+func up(t *testing.T) *stack {
 	dir := t.TempDir()
-	rules, err := RuleFiles("../../../deploy/prometheus")
+	rules, err := ruleFiles("../../../deploy/prometheus")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("DOCGAUGE_BASE_URL", "https://of-the-person.example")
-	s, err := Start(t.Context(), Options{Binary: engines.Docgauge(t), Dir: filepath.Join(dir, "stack"),
+	s, err := start(t.Context(), options{Binary: engines.Docgauge(t), Dir: filepath.Join(dir, "stack"),
 		Rules: rules, Say: heard.say})
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +96,7 @@ func up(t *testing.T) *Stack {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if err := s.Await(ctx); err != nil {
+	if err := s.awaitFirstRun(ctx); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -116,7 +116,7 @@ func TestInterrupted(t *testing.T) {
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() {
-		_, err := Start(ctx, Options{Binary: binary, Dir: filepath.Join(dir, "stack")})
+		_, err := start(ctx, options{Binary: binary, Dir: filepath.Join(dir, "stack")})
 		ended <- err
 	}()
 	if err := soon(t, func() error { _, err := os.Stat(begun); return err }); err != nil {
@@ -129,14 +129,14 @@ func TestInterrupted(t *testing.T) {
 }
 
 // testSiteJobs: on each code host, only the agent that edited has a pull request and a branch.
-func testSiteJobs(t *testing.T, s *Stack) {
+func testSiteJobs(t *testing.T, s *stack) {
 	want := map[string]string{"edit": "completed", "cheat": "completed", "flood": "failed", "ci": "failed",
 		"attack": "failed"}
 	if len(s.SiteJobs) != len(codehost.Hosts)*len(want) {
 		t.Errorf("%d jobs", len(s.SiteJobs))
 	}
 	for _, job := range s.SiteJobs {
-		if job.Status != want[job.Prompt] || (job.PRLink != nil) != (job.Prompt == "edit") {
+		if job.Job.Status != want[job.Prompt] || (job.Job.PRLink != "") != (job.Prompt == "edit") {
 			t.Errorf("%+v", job)
 		}
 	}
@@ -160,8 +160,8 @@ func testSiteJobs(t *testing.T, s *Stack) {
 }
 
 // testPlaces opens every page that `make stack` lists.
-func testPlaces(t *testing.T, s *Stack) {
-	places, err := s.Places(t.Context())
+func testPlaces(t *testing.T, s *stack) {
+	places, err := s.places(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,8 +178,8 @@ func testPlaces(t *testing.T, s *Stack) {
 			}
 		}
 	}
-	if text, err := os.ReadFile(s.path("report.html")); err != nil || !strings.Contains(string(text), Projects[1]) {
-		t.Errorf("the report does not show %s: %v", Projects[1], err)
+	if text, err := os.ReadFile(s.path("report.html")); err != nil || !strings.Contains(string(text), projects[1]) {
+		t.Errorf("the report does not show %s: %v", projects[1], err)
 	}
 	slices.Sort(pulls)
 	if diff := cmp.Diff([]string{"00-authentication.md", "10-wording.md", "20-example.md"}, pulls); diff != "" {
@@ -188,7 +188,7 @@ func testPlaces(t *testing.T, s *Stack) {
 }
 
 // pullOf returns the prompt and the state of a pull request.
-func pullOf(place Place) (prompt, state string) {
+func pullOf(place place) (prompt, state string) {
 	_, of, _ := strings.Cut(place.Where, " (")
 	prompt, state, _ = strings.Cut(strings.TrimSuffix(of, ")"), ", ")
 	return prompt, state
@@ -196,9 +196,9 @@ func pullOf(place Place) (prompt, state string) {
 
 // testMerges: of the pull requests two are merged and one is open, metrics say so, and
 // the page that the first one changed has more readers than before.
-func testMerges(t *testing.T, s *Stack) {
+func testMerges(t *testing.T, s *stack) {
 	err := soon(t, func() error {
-		places, err := s.Places(t.Context())
+		places, err := s.places(t.Context())
 		states := map[string]int{}
 		for _, place := range places {
 			if prompt, state := pullOf(place); place.Name == "pull request" && prompt != onMondays {
@@ -238,7 +238,7 @@ func testMerges(t *testing.T, s *Stack) {
 
 // testEffect: docgauge outcomes finds the effect that the sandbox gives the merge, and the
 // pages show the same interval.
-func testEffect(t *testing.T, s *Stack) {
+func testEffect(t *testing.T, s *stack) {
 	text, err := s.docgauge(t.Context(), nil, "outcomes", "--json")
 	var all view.Outcomes
 	if err = errors.Join(err, json.Unmarshal(text, &all)); err != nil {
@@ -278,7 +278,7 @@ func testEffect(t *testing.T, s *Stack) {
 const onMondays = "weekly-losers"
 
 // testAlert: alerts of Prometheus reach Say.
-func testAlert(t *testing.T, s *Stack) {
+func testAlert(t *testing.T, s *stack) {
 	post := func() error {
 		body := strings.NewReader(`[{"labels": {"alertname": "Tried"}, "annotations": {"summary": "by the test"}}]`)
 		response, err := client.Post(s.Alertmanager.URL+"/api/v2/alerts", "application/json", body)
@@ -307,7 +307,7 @@ func testAlert(t *testing.T, s *Stack) {
 }
 
 // testStop: nothing listens after Stop.
-func testStop(t *testing.T, s *Stack) {
+func testStop(t *testing.T, s *stack) {
 	if err := s.Stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -334,7 +334,7 @@ func soon(t *testing.T, try func() error) error {
 }
 
 // ask reads an answer of Prometheus' API.
-func ask(ctx context.Context, s *Stack, path string, parameters url.Values, data any) error {
+func ask(ctx context.Context, s *stack, path string, parameters url.Values, data any) error {
 	text, err := get(ctx, s.Prometheus.URL+path+"?"+parameters.Encode())
 	if err != nil {
 		return err
@@ -346,7 +346,7 @@ var errEmpty = errors.New("no data")
 
 // hasData asks for now or, where span is not zero, for a span up to now. Series
 // without any number are not data.
-func hasData(ctx context.Context, s *Stack, expr string, span time.Duration) error {
+func hasData(ctx context.Context, s *stack, expr string, span time.Duration) error {
 	path, parameters := "/api/v1/query", url.Values{"query": {expr}}
 	if now := time.Now(); span > 0 {
 		path = "/api/v1/query_range"
@@ -397,7 +397,7 @@ var metricName = regexp.MustCompile(`\b(docgauge_[a-z0-9_]+|[a-z_]+:[a-z0-9_]+:[
 
 // testRules: each rule is evaluated without an error; each recorded series and
 // each metric in an expression has data.
-func testRules(t *testing.T, s *Stack) {
+func testRules(t *testing.T, s *stack) {
 	if len(s.options.Rules) == 0 {
 		t.Skip("deploy/prometheus has no rules")
 	}
@@ -423,7 +423,7 @@ func testRules(t *testing.T, s *Stack) {
 }
 
 // loadedRules waits until all have been evaluated.
-func loadedRules(t *testing.T, s *Stack) (rules []rule) {
+func loadedRules(t *testing.T, s *stack) (rules []rule) {
 	t.Helper()
 	err := soon(t, func() error {
 		var answer struct{ Groups []struct{ Rules []rule } }

@@ -1,7 +1,11 @@
 package steps_test
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -55,5 +59,47 @@ func TestSteps(t *testing.T) {
 				t.Errorf("last lines (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestEveryTestRuns: a test that the Makefile leaves out under the race detector is in a package that it also tests
+// without.
+func TestEveryTestRuns(t *testing.T) {
+	const top = "../../.."
+	makefile, err := os.ReadFile(filepath.Join(top, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	variable := func(name string) (value string) {
+		for _, m := range regexp.MustCompile(`(?m)^`+name+` *:= ((?:.*\\\n)*.*)$`).FindAllSubmatch(makefile, -1) {
+			value = strings.ReplaceAll(string(m[1]), "$("+name+")", value)
+		}
+		return value
+	}
+	skipped := regexp.MustCompile(`(?m)^func (` + variable("UNRACEDRUNS") + `)`)
+	too, found := strings.Fields(variable("UNRACEDTOO")), 0
+	for _, pattern := range strings.Fields(strings.ReplaceAll(variable("RACED"), "\\\n", " ")) {
+		dir, isTree := strings.CutSuffix(pattern, "/...")
+		files, err := filepath.Glob(filepath.Join(top, dir, "*_test.go"))
+		if below, _ := filepath.Glob(filepath.Join(top, dir, "*", "*_test.go")); isTree {
+			files = append(files, below...)
+		}
+		if err != nil || len(files) == 0 {
+			t.Errorf("%s has no tests: %v", pattern, err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if in, err := filepath.Rel(top, filepath.Dir(file)); err != nil || slices.Contains(too, "./"+in) {
+				found += len(skipped.FindAll(text, -1))
+			} else if name := skipped.Find(text); name != nil {
+				t.Errorf("%s: %s runs neither with the race detector nor without", file, name)
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no such test was found")
 	}
 }

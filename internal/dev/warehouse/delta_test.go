@@ -102,19 +102,12 @@ func versionBefore(t *testing.T, table string) (version int64) {
 	return version
 }
 
-// readTables returns the windows of a root of Delta tables, now or before beforeChanges.
-func readTables(t *testing.T, r engines.DeltaReader, root string, now bool) map[string]content {
+// readTables returns the windows of a root of Delta tables.
+func readTables(t *testing.T, root string) map[string]content {
 	t.Helper()
-	var tables []engines.DeltaTable
-	for _, name := range []string{"visitors", "totals"} {
-		table := engines.DeltaTable{Name: name, Path: filepath.Join(root, name)}
-		if !now {
-			version := versionBefore(t, table.Path)
-			table.Version = &version
-		}
-		tables = append(tables, table)
-	}
-	answers, err := r.Query(t.Context(), t.TempDir(), tables, `
+	answers, err := engines.DuckDB.Query(t.Context(), t.TempDir(), []engines.DeltaTable{
+		{Name: "visitors", Path: filepath.Join(root, "visitors")}, {Name: "totals", Path: filepath.Join(root, "totals")},
+	}, `
 		SELECT project, granularity, window_start, window_end, revision, human, ai, total, page_count FROM totals`, `
 		SELECT project, granularity, window_start, window_end, revision, count(*) AS pages,
 		       sum(human) AS sum_of_human, sum(ai) AS sum_of_ai, sum(total) AS sum_of_total
@@ -143,17 +136,14 @@ func readTables(t *testing.T, r engines.DeltaReader, root string, now bool) map[
 	return all
 }
 
-// testReadings: other programs count the rows that were exported, now and on an earlier day.
-func (s store) testReadings(t *testing.T, clickHouse server) {
-	h, root := exported(t), filepath.Join(s.dir, "delta")
-	for _, r := range []engines.DeltaReader{engines.Deltalake, engines.DuckDB} {
-		h.same(t, string(r)+" now", readTables(t, r, root, true))
-		h.before().same(t, string(r)+" then", readTables(t, r, root, false))
-	}
-	then := query(t, clickHouse, fmt.Sprintf("SELECT count() FROM deltaLakeLocal('%s/totals') "+
-		"SETTINGS delta_lake_snapshot_version = %d", root, versionBefore(t, filepath.Join(root, "totals"))))
-	if want := fmt.Sprintln(len(h.before().shown())); then != want {
-		t.Errorf("ClickHouse then: %q windows, want %q", then, want)
+// testTimeTravel: ClickHouse reads the version that the page names. The readers of deltalog's tests read earlier
+// versions, too.
+func (s store) testTimeTravel(t *testing.T, clickHouse server) {
+	totals := filepath.Join(s.dir, "delta", "totals")
+	then := query(t, clickHouse, fmt.Sprintf("SELECT count() FROM deltaLakeLocal('%s') "+
+		"SETTINGS delta_lake_snapshot_version = %d", totals, versionBefore(t, totals)))
+	if want := fmt.Sprintln(len(exported(t).before().shown())); then != want {
+		t.Errorf("%q windows, want %q", then, want)
 	}
 }
 
@@ -214,27 +204,6 @@ sys.stdout.flush()
 os._exit(0)`, root, code)))
 }
 
-// testSkipping: the log says which file holds a window. Files without a row have no bounds, as
-// their smallest values would be those of no row: readers open them, too.
-func (s store) testSkipping(t *testing.T) {
-	empty := 0
-	for _, w := range exported(t).shown() {
-		if w.Revision.Rows == 0 {
-			empty++
-		}
-	}
-	printed := deltalake(t, filepath.Join(s.dir, "delta"), `
-from datetime import date
-import pyarrow.dataset as ds
-for table in visitors, totals:
-    for window_start in date(2026, 10, 26), date(2026, 11, 2):
-        print(len(list(table.to_pyarrow_dataset().get_fragments(filter=(ds.field("project") == "docs")
-            & (ds.field("granularity") == "week") & (ds.field("window_start") == window_start)))))`)
-	if want := fmt.Sprintf("%d\n%d\n1\n0\n", 1+empty, empty); printed != want {
-		t.Errorf("files of a window that is there, and of one that is not: %q, want %q", printed, want)
-	}
-}
-
 // replaceLast writes the newest window again.
 func (h history) replaceLast(t *testing.T, root string) error {
 	t.Helper()
@@ -256,7 +225,7 @@ func TestMaintenance(t *testing.T) {
 	h.asDelta(t, root)
 	sameAfter := func(t *testing.T, step string) {
 		t.Helper()
-		h.same(t, "after "+step, readTables(t, engines.DuckDB, root, true))
+		h.same(t, "after "+step, readTables(t, root))
 	}
 	files := deltalake(t, root, `print([f for t in (visitors, totals) for f in
     t.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)])`)

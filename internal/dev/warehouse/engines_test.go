@@ -23,7 +23,8 @@ import (
 )
 
 // store is the exported history as files and Delta tables: in ./data and ./delta of a
-// directory, and in s3://lake/docs and s3://lake/delta. Nothing writes to it.
+// directory, and in s3://lake/docs and s3://lake/delta; and the facts of a site in ./facts.
+// Nothing writes to it.
 type store struct {
 	dir    string
 	bucket *engines.S3
@@ -47,6 +48,7 @@ func newStore(t *testing.T) store {
 	}
 	h.asDelta(t, filepath.Join(s.dir, "delta"))
 	h.asDelta(t, "s3://lake/delta"+query)
+	exportFacts(t, s.dir)
 	return s
 }
 
@@ -128,7 +130,7 @@ func TestRecipes(t *testing.T) {
 		// Time travel in a bucket goes by times that a test cannot set.
 		{"Python, Delta in S3", "pyarrow-delta-s3", "pyarrow", `"AWS_REGION"`, pyarrow},
 		{"Spark, Delta", "spark", "spark", "/srv/docgauge", spark},
-		{"ClickHouse 26, files", "clickhouse-file", "clickhouse clickhouse-26", "data/", views(current)},
+		{"ClickHouse 26, files", "clickhouse-file", "clickhouse clickhouse-26 clickhouse-file", "data/", views(current)},
 		{"ClickHouse 26, S3", "clickhouse-s3", "clickhouse clickhouse-26", "https://lake", views(current)},
 		{"ClickHouse 26, Delta", "clickhouse-delta", "clickhouse clickhouse-26", "/var/lib", views(current)},
 		{"ClickHouse 26, Delta in S3", "clickhouse-delta-s3", "clickhouse clickhouse-26", "https://lake",
@@ -147,8 +149,7 @@ func TestRecipes(t *testing.T) {
 	for _, version := range engines.PostgresVersions {
 		t.Run("PostgreSQL "+version, func(t *testing.T) { testPostgres(t, version) })
 	}
-	t.Run("readings", func(t *testing.T) { s.testReadings(t, current) })
-	t.Run("skipping", s.testSkipping)
+	t.Run("time travel", func(t *testing.T) { s.testTimeTravel(t, current) })
 	t.Run("Spark job", s.testSparkJob)
 }
 
@@ -223,7 +224,8 @@ func views(s server) func(t *testing.T, setup string, all []block) {
 	return func(t *testing.T, setup string, all []block) {
 		prepare(t, s, setup)
 		ask(t, s, all)
-		prepare(t, s, "DROP VIEW docgauge_visitors;\nDROP VIEW docgauge_totals;\nDROP VIEW docgauge_agents")
+		prepare(t, s, "DROP VIEW docgauge_visitors;\nDROP VIEW docgauge_totals;\nDROP VIEW docgauge_agents;\n"+
+			"DROP VIEW IF EXISTS facts")
 	}
 }
 
@@ -261,14 +263,9 @@ func parseTSV(text string) (out table) {
 	return out
 }
 
-// testPostgres runs the recipes of both pages on tables of a version.
+// testPostgres runs the recipes on tables of a version.
 func testPostgres(t *testing.T, version string) {
 	_, all := recipes(t, "", "postgres")
-	for _, b := range ofRecipes(blocksOf(t, postgresPage)) {
-		if b.code() {
-			all = append(all, b)
-		}
-	}
 	dsn := engines.RunPostgres(t, version).DSN("postgres")
 	sink, err := postgres.New(postgres.Options{DSN: dsn, Now: time.Now, Reports: analytics.Reports})
 	withAgents(t).into(t, sink, err)

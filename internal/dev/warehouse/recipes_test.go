@@ -11,21 +11,23 @@ import (
 	"testing"
 )
 
-const (
-	repository   = "../../.."
-	page         = repository + "/docs/warehouse.md"
-	postgresPage = repository + "/docs/postgres.md"
-)
+const repository = "../../.."
 
-// block is a fenced block of the page. Its info string describes it:
+// pages have the recipes. Tests of the sink and of the site run the blocks of the last two that have no words behind
+// their language.
+var pages = []string{"warehouse.md", "postgres.md", "site-serve.md"}
+
+// block is a fenced block of a page. Its info string describes it:
 //
 //	sql duckdb setup                     what the recipes of an engine need first
 //	sql duckdb clickhouse name=top-pages a recipe, for these engines
 //	sql clickhouse name=sums wrong       a recipe that shows what is wrong
 //	sql spark not-run                    for reading only
+//	sh facts setup                       makes what other setups read
 //	python spark-job file=a/b.py         the text of a file, which a test runs
 //	text result=top-pages                what every recipe of that name answers
 type block struct {
+	page     string
 	language string
 	words    []string // engines and marks
 	name     string   // of a recipe
@@ -42,7 +44,17 @@ func (b block) code() bool { return b.language != "text" }
 
 var fence = regexp.MustCompile("(?ms)^```([^\n`]+)\n(.*?)^```$")
 
-func blocks(t *testing.T) []block { return blocksOf(t, page) }
+func blocks(t *testing.T) (all []block) {
+	t.Helper()
+	for i, page := range pages {
+		for _, b := range blocksOf(t, filepath.Join(repository, "docs", page)) {
+			if b.page = page; i == 0 || len(b.words) > 0 || b.result != "" {
+				all = append(all, b)
+			}
+		}
+	}
+	return all
+}
 
 func blocksOf(t *testing.T, page string) (all []block) {
 	t.Helper()
@@ -92,7 +104,7 @@ func recipes(t *testing.T, setup string, engines ...string) (first string, all [
 		}
 	}
 	if len(all) == 0 || setup != "" && first == "" {
-		t.Fatalf("%s has no recipe or no setup for %s%s", page, setup, engines)
+		t.Fatalf("%s have no recipe or no setup for %s%s", pages, setup, engines)
 	}
 	return first, all
 }
@@ -112,7 +124,7 @@ var (
 		"duckdb", "duckdb-files", "duckdb-delta", "clickhouse", "clickhouse-tables", "clickhouse-26", "clickhouse-file",
 		"clickhouse-s3",
 		"clickhouse-delta", "clickhouse-delta-s3", "postgres", "pyarrow", "pyarrow-s3", "pyarrow-delta",
-		"pyarrow-delta-s3", "spark", "spark-job",
+		"pyarrow-delta-s3", "spark", "spark-job", "facts",
 	}
 	marks = []string{"setup", "wrong", "checksum", "not-run"}
 	// readOnly are the engines that no test runs.
@@ -127,18 +139,18 @@ var fewer = map[string]string{
 	"since":          "spark pyarrow-delta",
 	"ai-by-month":    "postgres",
 	"page-history":   "postgres",
-	"facts-window":   "duckdb clickhouse spark",
-	"facts-agents":   "duckdb clickhouse spark",
-	"facts-days":     "duckdb clickhouse spark",
-	"facts-also":     "duckdb clickhouse spark",
+	"facts-window":   "duckdb-files clickhouse-file spark",
+	"facts-agents":   "duckdb-files clickhouse-file spark",
+	"facts-days":     "duckdb-files clickhouse-file spark",
+	"facts-also":     "duckdb-files clickhouse-file spark",
 }
 
-// TestPage: every block of the page is run, is an answer, or is marked as neither.
+// TestPage: every block of the pages is run, is an answer, or is marked as neither.
 func TestPage(t *testing.T) {
 	have, results := map[string]bool{}, shown(t)
-	for _, b := range slices.Concat(blocks(t), ofRecipes(blocksOf(t, postgresPage)), ofRecipes(blocksOf(t, sitePage))) {
+	for _, b := range blocks(t) {
 		for _, problem := range b.problems(results) {
-			t.Errorf("%s: block %q %s %s: %s", page, b.body[:min(40, len(b.body))], b.words, b.name+b.result, problem)
+			t.Errorf("%s: block %q %s %s: %s", b.page, b.body[:min(40, len(b.body))], b.words, b.name+b.result, problem)
 		}
 		for _, engine := range b.words {
 			have[b.name+" "+engine] = true
@@ -147,16 +159,10 @@ func TestPage(t *testing.T) {
 	for name := range results {
 		for _, engine := range strings.Fields(cmp.Or(fewer[name], "duckdb clickhouse spark pyarrow")) {
 			if !have[name+" "+engine] {
-				t.Errorf("%s has no recipe %s for %s", page, name, engine)
+				t.Errorf("%s have no recipe %s for %s", pages, name, engine)
 			}
 		}
 	}
-}
-
-// ofRecipes returns the blocks that are recipes or results. The others are run by tests
-// of the sink.
-func ofRecipes(all []block) []block {
-	return slices.DeleteFunc(all, func(b block) bool { return b.name+b.result == "" })
 }
 
 // TestSparkVersion: the page names the package that the job is tested with.
@@ -166,13 +172,13 @@ func TestSparkVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	version := regexp.MustCompile(`(?m)^delta=(\S+)`).FindSubmatch(installs)
-	text, err := os.ReadFile(page)
+	text, err := os.ReadFile(filepath.Join(repository, "docs", pages[0]))
 	if err != nil || version == nil {
 		t.Fatal(version, err)
 	}
 	for _, named := range regexp.MustCompile(`io\.delta:delta-spark_2\.13:\S+`).FindAllString(string(text), -1) {
 		if want := "io.delta:delta-spark_2.13:" + string(version[1]); named != want {
-			t.Errorf("%s names %s, and tests use %s", page, named, want)
+			t.Errorf("%s names %s, and tests use %s", pages[0], named, want)
 		}
 	}
 }

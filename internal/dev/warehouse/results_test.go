@@ -2,7 +2,6 @@ package warehouse
 
 import (
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -26,7 +25,7 @@ type table struct {
 func shown(t *testing.T) map[string]table {
 	t.Helper()
 	results := map[string]table{}
-	for _, b := range slices.Concat(blocks(t), blocksOf(t, postgresPage), blocksOf(t, sitePage)) {
+	for _, b := range blocks(t) {
 		if b.result == "" {
 			continue
 		}

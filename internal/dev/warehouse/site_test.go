@@ -25,8 +25,6 @@ import (
 	"github.com/docgauge/docgauge/internal/site/follow"
 )
 
-const sitePage = repository + "/docs/site-serve.md"
-
 // siteView is a view in the log of a site, as the log says it.
 type siteView struct {
 	day    analytics.Date
@@ -68,22 +66,21 @@ func siteLog() (views []siteView, log string) {
 	return views, lines.String()
 }
 
-// TestSiteFacts exports the facts of a site as the page says, and asks engines what the page asks.
-// What the page shows is what the log has.
-func TestSiteFacts(t *testing.T) {
+// exportFacts exports the facts of a site to dir as the page says. What the page shows is what the log has.
+func exportFacts(t *testing.T, dir string) {
+	t.Helper()
 	views, log := siteLog()
-	dir := t.TempDir()
 	collect(t, dir, log)
 	program := engines.Docgauge(t)
-	if err := os.Symlink(program, filepath.Join(dir, "docgauge")); err != nil {
+	path := t.TempDir()
+	if err := os.Symlink(program, filepath.Join(path, "docgauge")); err != nil {
 		t.Fatal(err)
 	}
-	all := blocksOf(t, sitePage)
-	for _, b := range all {
-		if b.has("facts") && b.language == "sh" {
+	for _, b := range blocks(t) {
+		if b.has("facts") {
 			cmd := exec.Command("sh", "-ec", b.body)
 			cmd.Dir = dir
-			cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "DOCGAUGE_SITE_DIR="+filepath.Join(dir, "site"))
+			cmd.Env = append(os.Environ(), "PATH="+path+":"+os.Getenv("PATH"), "DOCGAUGE_SITE_DIR="+filepath.Join(dir, "site"))
 			shell(t, cmd)
 		}
 	}
@@ -93,47 +90,14 @@ func TestSiteFacts(t *testing.T) {
 	if err := json.Unmarshal([]byte(shell(t, count)), &report); err != nil {
 		t.Fatal(err)
 	}
-	n, results := report.Totals, shown(t)
-	want := []string{strconv.FormatInt(n.Human, 10), strconv.FormatInt(n.AI, 10), strconv.FormatInt(n.Total, 10)}
-	if diff := gocmp.Diff([][]string{want}, results["facts-window"].Rows); diff != "" {
-		t.Errorf("site count (-) and the page (+):\n%s", diff)
-	}
-	for name, want := range answersOf(views) {
+	want, results := answersOf(views), shown(t)
+	n := report.Totals
+	want["facts-window"] = [][]string{strings.Fields(fmt.Sprint(n.Human, n.AI, n.Total))}
+	for name, want := range want {
 		if diff := gocmp.Diff(want, results[name].Rows); diff != "" {
-			t.Errorf("%s, the log (-) and the page (+):\n%s", name, diff)
+			t.Errorf("%s, the log and site count (-) and the page (+):\n%s", name, diff)
 		}
 	}
-	setup := func(engine string) (text string, recipes []block) {
-		for _, b := range all {
-			switch {
-			case b.has("setup") && b.has(engine):
-				text += strings.ReplaceAll(b.body, "/srv/docgauge", dir)
-			case b.name != "" && b.has(engine):
-				recipes = append(recipes, b)
-			}
-		}
-		if text == "" || len(recipes) < 4 {
-			t.Errorf("%s has a setup %q and %d queries for %s", sitePage, text, len(recipes), engine)
-		}
-		return text, recipes
-	}
-	for engine, command := range map[string]func() (*exec.Cmd, error){
-		"duckdb": func() (*exec.Cmd, error) { return engines.DuckDB.Command(t.Context(), t.TempDir()) },
-		"spark":  func() (*exec.Cmd, error) { return engines.Spark.Command(t.Context(), t.TempDir()) },
-	} {
-		t.Run(engine, func(t *testing.T) {
-			text, recipes := setup(engine)
-			store{dir: dir}.program(command)(t, text, recipes)
-		})
-	}
-	t.Run("clickhouse", func(t *testing.T) {
-		server, err := engines.StartEngine26(dir)
-		engines.Need(t, err)
-		t.Cleanup(func() { _ = server.Kill() })
-		text, recipes := setup("clickhouse")
-		prepare(t, server, text)
-		ask(t, server, recipes)
-	})
 }
 
 // collect keeps a log as site serve does, in dir/site.

@@ -163,7 +163,7 @@ func (a *API) respond(w http.ResponseWriter, r *http.Request, find func(*request
 	q := &request{Request: r, slug: r.PathValue("owner") + "/" + r.PathValue("repo"), header: w.Header()}
 	q.web, _ = r.Context().Value(webKey{}).(string)
 	for _, pr := range a.pulls() {
-		if strings.EqualFold(pr.Slug(), q.slug) {
+		if strings.EqualFold(pr.slug(), q.slug) {
 			q.all = append(q.all, pr)
 		}
 	}

@@ -26,7 +26,7 @@ func (q *request) api(format string, args ...any) string {
 
 // object returns the fields of a pull request that lists have.
 func (q *request) object(pr PullRequest) object {
-	slug := q.all[0].Slug()
+	slug := q.all[0].slug()
 	login, _, _ := strings.Cut(slug, "/")
 	owner := object{"login": login, "id": 3, "type": "Organization"}
 	repository := object{

@@ -157,9 +157,9 @@ func (pr PullRequest) RepositoryName() string {
 	return pr.Repository
 }
 
-// Slug returns the owner/name of pr's repository. That of a directory has its name, and
+// slug returns the owner/name of pr's repository. That of a directory has its name, and
 // nothing of its parents.
-func (pr PullRequest) Slug() string {
+func (pr PullRequest) slug() string {
 	if slugForm.MatchString(pr.Repository) {
 		return pr.Repository
 	}
@@ -169,5 +169,5 @@ func (pr PullRequest) Slug() string {
 
 // WebPath returns the path of pr's page, as code hosts have it.
 func (pr PullRequest) WebPath() string {
-	return "/" + pr.Slug() + "/pull/" + strconv.Itoa(pr.Number)
+	return "/" + pr.slug() + "/pull/" + strconv.Itoa(pr.Number)
 }

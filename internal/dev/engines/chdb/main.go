@@ -9,7 +9,7 @@
 // revision. Its invariant: each request runs on its own connection, and an
 // INSERT whose body was cut off is cancelled, not committed.
 //
-// It has one user, default, no ON CLUSTER, no sessions, no external tables and no HTTP
+// It has one user, default, without a password, no ON CLUSTER, no sessions, no external tables and no HTTP
 // compression. It listens on loopback and belongs to tests only.
 package main
 
@@ -43,7 +43,6 @@ func run() error {
 	lib := flag.String("lib", "", "path of libchdb.so")
 	path := flag.String("path", "", "storage directory")
 	listen := flag.String("listen", "127.0.0.1:0", "loopback address")
-	password := flag.String("password", "", "password that every request must carry; empty: none is checked")
 	pong := flag.String("pong", "Ok.", "answer to GET /ping")
 	var rights grants
 	flag.Var(&rights, "grant", "GRANT statement for the user default, who then has no other right; may come "+
@@ -62,7 +61,7 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	h, err := newHandler(e, *password, *pong)
+	h, err := newHandler(e, *pong)
 	if err != nil {
 		return err
 	}

@@ -20,13 +20,12 @@ import (
 
 // handler answers requests as a ClickHouse server does.
 type handler struct {
-	engine   *engine
-	password string // empty: none is checked
-	pong     string
-	hello    hello
+	engine *engine
+	pong   string
+	hello  hello
 }
 
-func newHandler(e *engine, password, pong string) (*handler, error) {
+func newHandler(e *engine, pong string) (*handler, error) {
 	s, err := e.session("", nil)
 	if err != nil {
 		return nil, err
@@ -40,8 +39,7 @@ func newHandler(e *engine, password, pong string) (*handler, error) {
 	if len(fields) != 2 {
 		return nil, fmt.Errorf("the engine reports its version as %q, want two fields", out)
 	}
-	return &handler{engine: e, password: password, pong: pong,
-		hello: hello{version: fields[0], timezone: fields[1]}}, nil
+	return &handler{engine: e, pong: pong, hello: hello{version: fields[0], timezone: fields[1]}}, nil
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -52,11 +50,6 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a := newAnswer(w, r)
-	if !h.allowed(r) {
-		a.end(exception(516, "default: Authentication failed: password is incorrect, or there is no user with "+
-			"such name", "AUTHENTICATION_FAILED"))
-		return
-	}
 	req, err := readRequest(r)
 	if err != nil {
 		a.end(err)
@@ -64,14 +57,6 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("X-ClickHouse-Format", req.format)
 	a.end(h.run(r, req, a))
-}
-
-// allowed reports whether r carries the password, in any of the three places
-// where a server looks for it.
-func (h *handler) allowed(r *http.Request) bool {
-	_, basic, _ := r.BasicAuth()
-	return h.password == "" ||
-		cmp.Or(r.Header.Get("X-ClickHouse-Key"), basic, r.URL.Query().Get("password")) == h.password
 }
 
 func (h *handler) run(r *http.Request, req *request, a *answer) error {
@@ -241,13 +226,8 @@ type answer struct {
 
 func newAnswer(w http.ResponseWriter, r *http.Request) *answer {
 	a := &answer{ResponseWriter: w}
-	q := r.URL.Query()
-	if q.Get("compress") == "1" {
-		method := compress.LZ4
-		if q.Get("network_compression_method") == "ZSTD" {
-			method = compress.ZSTD
-		}
-		a.frames = compress.NewWriter(compress.LevelZero, method)
+	if r.URL.Query().Get("compress") == "1" {
+		a.frames = compress.NewWriter(compress.LevelZero, compress.LZ4)
 	}
 	return a
 }
