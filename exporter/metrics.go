@@ -169,8 +169,9 @@ func ofProjects(collect func(s *view.Snapshot, p view.Project, emit emit)) colle
 // families holds all metrics except those of the Go runtime and the process, in the
 // order of the documentation; byName is the order in which they are shown.
 var (
-	families = slices.Concat(windowFamilies, agentFamilies, visitorFamilies, pipelineFamilies, apiFamilies, jobFamilies, buildFamilies)
-	byName   = slices.SortedFunc(slices.Values(families),
+	families = slices.Concat(windowFamilies, agentFamilies, visitorFamilies, pipelineFamilies, apiFamilies,
+		jobFamilies, buildFamilies)
+	byName = slices.SortedFunc(slices.Values(families),
 		func(a, b Metric) int { return strings.Compare(a.Name, b.Name) })
 )
 

@@ -148,8 +148,8 @@ func checkSteps(t *rapid.T, w *series, s *shelf, o history.Options) {
 // everlasting says that a series never ends once it has begun.
 func (w *series) everlasting() bool {
 	name := w.labels["__name__"]
-	return w.labels["path"] == "" && w.labels["agent"] == "" && name != "docgauge_pages" && name != "docgauge_previous_site_visitors" &&
-		name != "docgauge_previous_site_visitors_deduplicated"
+	return w.labels["path"] == "" && w.labels["agent"] == "" && name != "docgauge_pages" &&
+		name != "docgauge_previous_site_visitors" && name != "docgauge_previous_site_visitors_deduplicated"
 }
 
 // compareWithModel looks at the times of all samples, and at the instants where

@@ -41,8 +41,8 @@ func archived(t *testing.T) (*sandbox.Sandbox, string) {
 		dir, err := os.MkdirTemp("", "docgauge-cli-test-") //nolint:usetesting // it outlives the test
 		check(t, err)
 		p := placeFor(t, service, []string{sandbox.DefaultProject}, "DOCGAUGE_OPEN_WINDOWS=",
-			"DOCGAUGE_SINCE="+testbed.DaysAgo(historyDays).String(), "DOCGAUGE_WINDOWS=day,week,28d:totals", "DOCGAUGE_REPORTS=visitors,agents",
-			"DOCGAUGE_PARQUET_URL="+filepath.Join(dir, "data"))
+			"DOCGAUGE_SINCE="+testbed.DaysAgo(historyDays).String(), "DOCGAUGE_WINDOWS=day,week,28d:totals",
+			"DOCGAUGE_REPORTS=visitors,agents", "DOCGAUGE_PARQUET_URL="+filepath.Join(dir, "data"))
 		p.run(t, "export")
 		check(t, os.RemoveAll(a.dir))
 		a.made, a.service, a.dir = today, service.Sandbox, dir

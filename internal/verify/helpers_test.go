@@ -120,8 +120,8 @@ func newWorld(t *testing.T, windows int) *world {
 	plan := new(faults.Plan)
 	on := faults.NewProcess(plan, nil)
 	w := &world{
-		T: t, plan: plan, ledger: &ledger{entries: map[analytics.Key]state.Entry{}, on: on}, spooled: map[analytics.Key]bool{},
-		on: on, known: map[analytics.Key]bool{},
+		T: t, plan: plan, ledger: &ledger{entries: map[analytics.Key]state.Entry{}, on: on},
+		spooled: map[analytics.Key]bool{}, on: on, known: map[analytics.Key]bool{},
 		files: &sink{Memory: sinktest.NewMemory(), name: "parquet", on: on},
 		table: &sink{Memory: sinktest.NewMemory(), name: "clickhouse", on: on},
 	}

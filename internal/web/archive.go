@@ -78,7 +78,9 @@ func ReadReport(ctx context.Context, from sinks.Sink, o ReportOptions) (Report, 
 type windows map[analytics.Window]analytics.Revision
 
 // listWindows finds the windows that were asked for, by project.
-func listWindows(ctx context.Context, from sinks.Sink, o ReportOptions) (map[string]map[schedule.Series]windows, error) {
+func listWindows(
+	ctx context.Context, from sinks.Sink, o ReportOptions,
+) (map[string]map[schedule.Series]windows, error) {
 	all := map[string]map[schedule.Series]windows{}
 	var errs []error
 	var first, last analytics.Date // of all windows, asked for or not

@@ -243,7 +243,8 @@ func (p *pathPage) read(ctx context.Context, from sinks.Sink, today analytics.Da
 
 // readAgents asks the archive which agents read the page, if windows of agents are exported.
 func (p *pathPage) readAgents(ctx context.Context, from sinks.Sink, o query.AgentsOptions, of view.Project) error {
-	if !slices.ContainsFunc(of.Others, func(g view.Grid) bool { return g.Granularity == p.Granularity && g.Newest != nil }) {
+	read := func(g view.Grid) bool { return g.Granularity == p.Granularity && g.Newest != nil }
+	if !slices.ContainsFunc(of.Others, read) {
 		return nil
 	}
 	o.Ranking = query.AgentRanking{Page: p.Path, N: maxReportAgents}

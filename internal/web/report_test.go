@@ -312,7 +312,8 @@ func TestReportAgents(t *testing.T) {
 		if strings.Contains(page, "<script>alert") || strings.Contains(page, "&#8238;") {
 			t.Errorf("%s: a path is not only text", name)
 		}
-		if linked := strings.Contains(page, `href="page?path=%2Fguides%2Fa&amp;project=prj_a"`); linked != (name != "report") {
+		linked := strings.Contains(page, `href="page?path=%2Fguides%2Fa&amp;project=prj_a"`)
+		if linked != (name != "report") {
 			t.Errorf("%s: the nearest page leads to its numbers: %t", name, linked)
 		}
 	}

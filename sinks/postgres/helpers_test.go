@@ -153,8 +153,8 @@ func readRows[R any](r reader, of *analytics.Dataset[R], key analytics.Key) (
 	var row R
 	fields := of.Fields(&row)
 	d := datasets[key.Report]
-	result, err := r.Query(context.Background(), "SELECT path, "+names(d.own)+", path_bytes, revision, settled, verified, "+
-		"exported_at FROM "+d.rows.name+" WHERE "+ofWindow, keyValues(key)...)
+	result, err := r.Query(context.Background(), "SELECT path, "+names(d.own)+", path_bytes, revision, settled, "+
+		"verified, exported_at FROM "+d.rows.name+" WHERE "+ofWindow, keyValues(key)...)
 	if err != nil {
 		return nil, nil, err
 	}

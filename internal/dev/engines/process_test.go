@@ -107,10 +107,12 @@ func TestTakenPort(t *testing.T) {
 		"clickhouse": func(dir string, ports []int) (engine, error) {
 			return newClickHouse(dir, append(ports, FreePort(t), FreePort(t)))
 		},
-		"zookeeper":     func(dir string, ports []int) (engine, error) { return newZooKeeper(dir, ports) },
-		"s3":            func(dir string, ports []int) (engine, error) { return newS3(dir, ports) },
-		"postgres":      func(dir string, ports []int) (engine, error) { return newPostgres(dir, "15", ports, nil) },
-		"prometheus":    func(dir string, ports []int) (engine, error) { return newPrometheus(dir, ports, PrometheusConfig{}) },
+		"zookeeper": func(dir string, ports []int) (engine, error) { return newZooKeeper(dir, ports) },
+		"s3":        func(dir string, ports []int) (engine, error) { return newS3(dir, ports) },
+		"postgres":  func(dir string, ports []int) (engine, error) { return newPostgres(dir, "15", ports, nil) },
+		"prometheus": func(dir string, ports []int) (engine, error) {
+			return newPrometheus(dir, ports, PrometheusConfig{})
+		},
 		"pushgateway":   func(dir string, ports []int) (engine, error) { return newPushgateway(dir, ports) },
 		"node_exporter": func(dir string, ports []int) (engine, error) { return newNodeExporter(dir, ports) },
 	} {
