@@ -296,15 +296,18 @@ func (of rowsOf[R]) all(ctx context.Context, l *PageLog, totalsOnly bool) iter.S
 
 // part is some of the rows of a log, in order.
 type part[R any] struct {
+	text string // of all paths, one after the other
 	rows []placed[R]
 	err  error
 }
 
-// placed is a row, and where its path is in the text of its part.
+// placed is a row, whose path is in the text of its part.
 type placed[R any] struct {
 	at, end int
 	row     R
 }
+
+func (p *part[R]) path(i int) string { return p.text[p.rows[i].at:p.rows[i].end] }
 
 // sortedRows yields the rows in order, each once: of several that are the same the last that was
 // appended. It adds to repeated what it left out. Memory does not grow with the number of
@@ -333,15 +336,20 @@ func sortedRows[R any](ctx context.Context, l *PageLog, of rowsOf[R], repeated *
 				}
 			}
 		})
+		var row R
+		path := of.Fields(&row).Texts[0]
 		for p := range parts {
 			if p.err != nil {
 				yield(none, p.err)
 				return
 			}
 			for i, r := range p.rows {
-				if i+1 < len(p.rows) && of.Compare(r.row, p.rows[i+1].row) == 0 {
+				if i+1 < len(p.rows) && p.path(i) == p.path(i+1) && of.Compare(r.row, p.rows[i+1].row) == 0 {
 					*repeated++
-				} else if !yield(r.row, nil) {
+					continue
+				}
+				row = r.row
+				if *path = p.path(i); !yield(row, nil) {
 					return
 				}
 			}
@@ -364,16 +372,11 @@ func sortPart[R any](ctx context.Context, l *PageLog, of rowsOf[R], bounds []str
 			text.WriteByte(0) // empty paths are at different places too
 		}
 	})
-	all := text.String()
-	var row R
-	path := of.Fields(&row).Texts[0]
-	for i := range p.rows {
-		r := &p.rows[i]
-		row = r.row
-		*path = all[r.at:r.end]
-		r.row = row
-	}
+	p.text = text.String()
 	slices.SortFunc(p.rows, func(a, b placed[R]) int {
+		if c := strings.Compare(p.text[a.at:a.end], p.text[b.at:b.end]); c != 0 {
+			return c
+		}
 		if c := of.Compare(a.row, b.row); c != 0 {
 			return c
 		}

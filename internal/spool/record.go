@@ -162,19 +162,20 @@ func (p reportPage[R]) info() PageInfo {
 func (of rowsOf[R]) encode(b []byte, p reportPage[R]) (record, site []byte) {
 	b = appendTruth(binary.AppendUvarint(b, uint64(p.offset)), p.hasMore)
 	head := len(b)
+	var row R
+	fields := of.Fields(&row)
 	if of.Site {
 		b = binary.AppendUvarint(b, uint64(len(p.site)))
-		for i := range p.site {
-			b = appendFields(b, of.Fields(&p.site[i]))
+		for _, row = range p.site {
+			b = appendFields(b, fields)
 		}
 	} else {
 		b = appendCounts(b, p.counts.Human, p.counts.AI, p.counts.Total)
 	}
 	site = b[head:]
 	b = binary.AppendUvarint(b, uint64(len(p.rows)))
-	for i := range p.rows {
-		f := of.Fields(&p.rows[i])
-		b = appendFields(appendText(b, *f.Texts[0]), f)
+	for _, row = range p.rows {
+		b = appendFields(appendText(b, *fields.Texts[0]), fields)
 	}
 	return b, site
 }
