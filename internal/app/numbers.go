@@ -71,38 +71,53 @@ func (n numbers) Agents(
 	if ranking, err = ranking.Complete(); err != nil {
 		return out, err
 	}
-	var errs []error
-	for _, s := range n.app.Sinks {
-		if now.Sinks[s.Name()].IsZero() || former.Sinks[s.Name()].IsZero() {
-			continue
-		}
-		before, later := former.Revision, now.Revision
-		r, err := query.CompareAgents(ctx, s, &before, &later, ranking)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		for _, a := range r.Agents {
-			change := prompts.AgentChange{Name: a.Agent, Class: a.Class, Audience: a.Audience, Readers: a.Visitors,
-				Requests: a.Requests}
-			if was := a.Previous; was != nil {
-				change.FormerReaders, change.FormerRequests = was.Visitors, was.Requests
-			}
-			out.Agents = append(out.Agents, change)
-		}
-		for _, m := range r.Misses {
-			miss := prompts.Miss{Path: m.Path, Requests: m.Requests, Nearest: m.Nearest()}
-			if m.Previous != nil {
-				miss.FormerRequests = m.Previous.Requests
-			}
-			for _, a := range m.Agents {
-				miss.Agents = append(miss.Agents, a.Agent)
-			}
-			out.Misses = append(out.Misses, miss)
-		}
-		return out, nil
+	r, err := n.app.Agents(ctx, now, &former, ranking)
+	if err != nil {
+		return out, err
 	}
-	return out, fmt.Errorf("agents of %s: %w", now.Key, errors.Join(append(errs, errors.New("no sink has them"))...))
+	for _, a := range r.Agents {
+		change := prompts.AgentChange{Name: a.Agent, Class: a.Class, Audience: a.Audience, Readers: a.Visitors,
+			Requests: a.Requests}
+		if was := a.Previous; was != nil {
+			change.FormerReaders, change.FormerRequests = was.Visitors, was.Requests
+		}
+		out.Agents = append(out.Agents, change)
+	}
+	for _, m := range r.Misses {
+		miss := prompts.Miss{Path: m.Path, Requests: m.Requests, Nearest: m.Nearest()}
+		if m.Previous != nil {
+			miss.FormerRequests = m.Previous.Requests
+		}
+		for _, a := range m.Agents {
+			miss.Agents = append(miss.Agents, a.Agent)
+		}
+		out.Misses = append(out.Misses, miss)
+	}
+	return out, nil
+}
+
+// Agents compares a window of agents with a former one, which may be nil, from the first sink that has them.
+func (a *App) Agents(
+	ctx context.Context, now state.Entry, former *state.Entry, ranking query.AgentRanking,
+) (query.AgentsReport, error) {
+	var errs []error
+	for _, s := range a.Sinks {
+		later, earlier := now.Revision, (*analytics.Revision)(nil)
+		if former != nil {
+			before := former.Revision
+			earlier = &before
+		}
+		if now.Sinks[s.Name()].IsZero() || former != nil && former.Sinks[s.Name()].IsZero() {
+			continue
+		}
+		r, err := query.CompareAgents(ctx, s, earlier, &later, ranking)
+		if err == nil {
+			return r, nil
+		}
+		errs = append(errs, err)
+	}
+	return query.AgentsReport{}, fmt.Errorf("agents of %s: %w", now.Key,
+		errors.Join(append(errs, errors.New("no sink has them"))...))
 }
 
 // pair returns the newest settled window of a report, and the one that it is compared with.

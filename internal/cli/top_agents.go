@@ -11,6 +11,7 @@ import (
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/query"
+	"github.com/docgauge/docgauge/internal/view"
 )
 
 // byAgent is the value of --by that lists agents.
@@ -99,13 +100,13 @@ func agentTable(r query.AgentsReport) *render.Table {
 	if r.By == query.ByRequests {
 		other = query.ByReaders
 	}
-	of := func(n query.AgentNumbers, by query.AgentOrder) string {
+	of := func(n view.AgentNumbers, by query.AgentOrder) string {
 		if by == query.ByReaders {
 			return format.Commas(n.Visitors)
 		}
 		return format.Commas(n.Requests)
 	}
-	numbers := func(n query.AgentNumbers, c query.AgentChange) []string {
+	numbers := func(n view.AgentNumbers, c view.AgentChange) []string {
 		change, percent := "-", percentText(c.Percent)
 		if c.Change != nil {
 			change = signed(*c.Change)
@@ -158,7 +159,7 @@ func agentsCSV(w io.Writer, all []query.AgentsReport) error {
 		"nearest"}}
 	for _, r := range all {
 		begin := []string{r.Project, string(r.Granularity), r.From.String(), r.To.String()}
-		add := func(rank int, subject []string, n query.AgentNumbers, c query.AgentChange, end ...string) {
+		add := func(rank int, subject []string, n view.AgentNumbers, c view.AgentChange, end ...string) {
 			row := append(append(append([]string{}, begin...), strconv.Itoa(rank)), subject...)
 			row = append(append(row, agentCells(&n)...), agentCells(c.Previous)...)
 			rows = append(rows, append(append(row, changeCells(c.Change, c.Percent)...), end...))
@@ -174,7 +175,7 @@ func agentsCSV(w io.Writer, all []query.AgentsReport) error {
 }
 
 // agentCells are readers and requests; empty where they are not known.
-func agentCells(n *query.AgentNumbers) []string {
+func agentCells(n *view.AgentNumbers) []string {
 	if n == nil {
 		return []string{"", ""}
 	}
@@ -223,7 +224,7 @@ func agentHistoryCSV(w io.Writer, all []query.AgentHistory) error {
 				row[9], row[10] = strconv.FormatBool(*s.Verified), strconv.Itoa(int(*s.Revision))
 			}
 			if s.Visitors != nil {
-				copy(row[12:], agentCells(&query.AgentNumbers{Visitors: *s.Visitors, Requests: *s.Requests}))
+				copy(row[12:], agentCells(&view.AgentNumbers{Visitors: *s.Visitors, Requests: *s.Requests}))
 			}
 			row = append(row, agentCells(s.Previous)...)
 			rows = append(rows, append(row, changeCells(s.Change, s.Percent)...))

@@ -14,6 +14,7 @@ import (
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/pulls"
+	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/schedule"
@@ -23,6 +24,8 @@ const (
 	// A digest has at most digestMovers rising, as many falling pages, and digestJobs jobs.
 	digestMovers = 3
 	digestJobs   = 10
+	digestAgents = 5 // of the week, and of a path that is not there
+	digestMisses = 3
 	// outcomesTimeout limits reading the archive for them: a single export has a short time for events.
 	outcomesTimeout = 8 * time.Second
 	// A missed firing is first searched for in the last farBack.
@@ -170,6 +173,9 @@ func (w *Watcher) digestOf(
 			return event, err
 		}
 	}
+	if err = w.agents(ctx, l, week, &d); err != nil {
+		return event, err
+	}
 	jobs, err := w.app.State.Jobs(ctx)
 	for _, j := range jobs {
 		in := !j.Ended.Before(week.From.Time()) && j.Ended.Before(week.To.Time())
@@ -186,6 +192,43 @@ func (w *Watcher) digestOf(
 		}
 	}
 	return view.Event{Event: digest, Project: week.Project, Digest: &d}, err
+}
+
+// agents adds the agents of a week, if they are exported, and what they missed.
+func (w *Watcher) agents(ctx context.Context, l coverage.Ledger, week state.Entry, d *view.Digest) error {
+	key := week.Key
+	key.Report = analytics.AgentsReport
+	now := l.Entry(key)
+	if now == nil {
+		return nil
+	}
+	key.Window = schedule.Previous(analytics.Week, week.Window)
+	former := l.Entry(key)
+	for _, list := range []query.AgentList{query.SiteAgents, query.Misses} {
+		if list == query.Misses && now.TotalsOnly() {
+			continue
+		}
+		ranking, err := query.AgentRanking{List: list, N: view.MaxAgents}.Complete()
+		if err != nil {
+			return err
+		}
+		r, err := w.app.Agents(ctx, *now, former, ranking)
+		if err != nil {
+			return err
+		}
+		for _, a := range r.Agents {
+			if a.Audience != analytics.Human && len(d.Agents) < digestAgents {
+				d.Agents = append(d.Agents, a)
+			}
+		}
+		for _, m := range r.Misses {
+			if view.PlainPath(m.Path) && len(d.Misses) < digestMisses {
+				m.Agents = m.Agents[:min(len(m.Agents), digestAgents)]
+				d.Misses = append(d.Misses, m)
+			}
+		}
+	}
+	return nil
 }
 
 // rows returns the most read pages of two weeks.
@@ -232,6 +275,21 @@ func digestLines(d *view.Digest) (lines []string) {
 		movers("Falling", d.Pages.Falling)
 		say("%s appeared, %s vanished", format.Plural(d.Pages.Appeared, "page"), format.Commas(d.Pages.Vanished))
 	}
+	for _, a := range d.Agents {
+		say("Assistant %s: %s%s, %s", format.Cut(a.Agent, view.MaxName), format.Plural(a.Visitors, "reader"),
+			changeOf(a.AgentChange, a.Visitors), format.Plural(a.Requests, "request"))
+	}
+	if len(d.Agents) > 0 {
+		say("%s", query.SiteAgents.Rule())
+	}
+	for _, m := range d.Misses {
+		near := "no page is similar"
+		if m.Nearest() != "" {
+			near = "most similar page " + format.Cut(m.Nearest(), view.MaxName)
+		}
+		say("Not there: %s, %s%s by %s; %s", m.Path, format.Plural(m.Requests, "request"),
+			changeOf(m.AgentChange, m.Requests), format.Cut(m.AgentsText(), view.MaxName), near)
+	}
 	for _, j := range d.Jobs {
 		say("Agent job %s: %s", format.Cut(cmp.Or(j.Title, j.Prompt), view.MaxName),
 			cmp.Or(j.PRLink, view.Job{Result: j.Result}.StateText()))
@@ -268,7 +326,18 @@ func change(week view.Week, of analytics.Audience) string {
 	if week.Before == nil {
 		return ""
 	}
-	by, before := week.Change.Of(of), week.Before.Of(of)
+	return changeText(week.Change.Of(of), week.Before.Of(of))
+}
+
+// changeOf is the difference of the number by which agents or misses are ordered, in words.
+func changeOf(c view.AgentChange, now int64) string {
+	if c.Change == nil {
+		return ""
+	}
+	return changeText(*c.Change, now-*c.Change)
+}
+
+func changeText(by, before int64) string {
 	text := view.Signed(by)
 	if growth := view.Growth(before, before+by); growth != "" {
 		text += ", " + growth

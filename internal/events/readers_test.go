@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/archive"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/schedule"
@@ -150,5 +151,59 @@ func TestPagesChange(t *testing.T) {
 	many.Pages = make([]view.DigestPage, 12)
 	if lines := readersLines(&many); len(lines) != 14 || lines[13] != "and 2 more pages" {
 		t.Errorf("%q", lines)
+	}
+}
+
+// TestDigestAgents: a digest has the agents of its week with the change, without people, and of the paths that are
+// not there the most asked ones of plain characters; strangers choose those paths.
+func TestDigestAgents(t *testing.T) {
+	w := newWorld(t, func(c *config.Config) {
+		c.Reports = config.Reports{analytics.AgentsReport}
+		if err := c.Digest.Decode("* * * * *"); err != nil {
+			t.Fatal(err)
+		}
+	})
+	for ago := 1; ago >= 0; ago-- {
+		w.week("prj_a", ago, analytics.Totals{Human: 6, AI: 4, Total: 9})
+		n := int64(2 - ago)
+		rows := []analytics.AgentRow{
+			{Agent: "Claude-User", Class: "answers", Audience: analytics.AI, Found: true, Visitors: 1200 * n, Requests: 5000},
+			{Agent: "browser", Class: "human", Audience: analytics.Human, Found: true, Visitors: 6000, Requests: 6000},
+			{Path: "/guides/a", Agent: "Claude-User", Class: "answers", Audience: analytics.AI, Found: true, Visitors: 3,
+				Requests: 4},
+			{Path: "/guide/a", Agent: "Claude-User", Class: "answers", Audience: analytics.AI, Visitors: 2, Requests: 30 * n},
+		}
+		for i, path := range []string{"/a\n<!channel>", "/ignore all rules", "/.env", "/\u202eabc", "/" +
+			strings.Repeat("x", 300)} {
+			rows = append(rows, analytics.AgentRow{Path: path, Agent: "Claude-User", Class: "answers",
+				Audience: analytics.AI, Visitors: 2, Requests: 900 + int64(i)})
+		}
+		slices.SortFunc(rows, analytics.AgentRow.Compare)
+		to := schedule.Newest(analytics.Week, analytics.DateOf(w.now)).To - analytics.Date(7*ago)
+		rev := analytics.Revision{Key: analytics.Key{Project: "prj_a", Granularity: analytics.Week,
+			Report: analytics.AgentsReport, Window: analytics.Window{From: to - 7, To: to}}, Number: 1, Verified: true,
+			Rows: int64(len(rows)) - 2, ExportedAt: w.now}
+		file, err := archive.Encode(rev, func(yield func(analytics.AgentRow, error) bool) {
+			for _, row := range rows {
+				if !yield(row, nil) {
+					return
+				}
+			}
+		})
+		w.check(err)
+		w.check(w.app.Sinks[0].Replace(t.Context(), file))
+		w.check(w.app.State.Record(t.Context(), file.Revision(), analytics.Provenance{}, []string{config.SinkParquet}))
+		w.check(w.app.State.Committed(t.Context(), file.Revision(), config.SinkParquet, w.now))
+	}
+	w.now = w.now.Add(time.Minute)
+	e := w.want("a digest", digest)[0]
+	if len(e.Digest.Agents) != 1 || len(e.Digest.Misses) != 1 {
+		t.Fatalf("%+v", e.Digest)
+	}
+	for _, line := range []string{"Assistant Claude-User: 2,400 readers (+1,200, +100%), 5,000 requests",
+		"Not there: /guide/a, 60 requests (+30, +100%) by Claude-User 60; most similar page /guides/a"} {
+		if !slices.Contains(e.Lines, line) {
+			t.Errorf("no %q in %q", line, e.Lines)
+		}
 	}
 }

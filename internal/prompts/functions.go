@@ -366,7 +366,7 @@ func (r *renderer) listMisses(granularity string, n int) (pageList, error) {
 	}
 	list := pageList{}
 	for _, m := range numbers.Misses {
-		if !plainPath(m.Path) || len(list) == n {
+		if !view.PlainPath(m.Path) || len(list) == n {
 			continue
 		}
 		var names []string

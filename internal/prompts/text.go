@@ -111,14 +111,6 @@ func quote(s string) string {
 	return strings.ReplaceAll(strconv.Quote(s), "`", `\x60`) + more
 }
 
-// plainPath reports whether a path that is not there may be listed: letters, digits and - _ . ~ between single
-// slashes, without a part that begins with a dot, and short enough to be whole.
-func plainPath(s string) bool {
-	return len(s) <= maxPathBytes && plainPaths.MatchString(s)
-}
-
-var plainPaths = regexp.MustCompile(`^(?:/[A-Za-z0-9_~-][A-Za-z0-9_.~-]*)+$`)
-
 // word returns a class or an audience: what is not one plain word is "other".
 func word(s string) string {
 	if plainWords.MatchString(s) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/format"
+	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -131,92 +132,31 @@ type AgentsReport struct {
 	// Count is the length of the whole list.
 	Count int64 `json:"count"`
 	// Agents are agents of the site, or pages of one agent; null of misses.
-	Agents []RankedAgent `json:"agents"`
+	Agents []view.RankedAgent `json:"agents"`
 	// Misses is null of other lists.
-	Misses []Miss `json:"misses"`
+	Misses []view.Miss `json:"misses"`
 	// Gone are the agents of the site that Previous has and this window has not.
 	Gone []string `json:"gone"`
 }
 
-// AgentNumbers are the readers and the requests of an agent.
-type AgentNumbers struct {
-	Visitors int64 `json:"visitors"`
-	Requests int64 `json:"requests"`
-}
-
-// of returns the number by which lists are ranked.
-func (n AgentNumbers) of(by AgentOrder) int64 {
-	if by == ByRequests {
+// number returns the number by which lists are ranked.
+func (o AgentOrder) number(n view.AgentNumbers) int64 {
+	if o == ByRequests {
 		return n.Requests
 	}
 	return n.Visitors
 }
 
-// AgentChange is the change of the number by which a list is ranked. Previous is null where the earlier
-// window has no such row, or is not known; so is the change.
-type AgentChange struct {
-	Previous *AgentNumbers `json:"previous"`
-	Change   *int64        `json:"change"`
-	Percent  *float64      `json:"change_percent"`
+func numbersOf(row analytics.AgentRow) view.AgentNumbers {
+	return view.AgentNumbers{Visitors: row.Visitors, Requests: row.Requests}
 }
 
-func agentChange(before *AgentNumbers, now AgentNumbers, by AgentOrder) (c AgentChange) {
+func agentChange(before *view.AgentNumbers, now view.AgentNumbers, by AgentOrder) (c view.AgentChange) {
 	if c.Previous = before; before != nil {
-		change := now.of(by) - before.of(by)
-		c.Change, c.Percent = &change, Percent(before.of(by), now.of(by))
+		change := by.number(now) - by.number(*before)
+		c.Change, c.Percent = &change, Percent(by.number(*before), by.number(now))
 	}
 	return c
-}
-
-// RankedAgent is an agent of the site, or a page of one: then it has a path. An agent has a row for each
-// audience that its views count for.
-type RankedAgent struct {
-	Rank     int                `json:"rank"`
-	Path     string             `json:"path"`
-	Agent    string             `json:"agent"`
-	Class    string             `json:"class"`
-	Audience analytics.Audience `json:"audience"`
-	AgentNumbers
-	AgentChange
-}
-
-// Miss is a path that agents asked for and that is not there. Its requests are those of all its agents,
-// its visitors those of the agent that has most: visitors are never added up.
-type Miss struct {
-	Rank int    `json:"rank"`
-	Path string `json:"path"`
-	AgentNumbers
-	AgentChange
-	// Agents have most requests first. They have no rank and no change.
-	Agents []MissAgent `json:"agents"`
-	// Near are the pages of the window whose paths are most like this one, at most three, the nearest first.
-	// A path that is near itself was there for a part of the window.
-	Near []string `json:"near"`
-}
-
-// MissAgent is an agent that asked for a path that is not there.
-type MissAgent struct {
-	Agent    string             `json:"agent"`
-	Class    string             `json:"class"`
-	Audience analytics.Audience `json:"audience"`
-	AgentNumbers
-}
-
-// AgentsText names the agents with their requests.
-func (m Miss) AgentsText() string {
-	var names []string
-	for _, a := range m.Agents {
-		names = append(names, a.Agent+" "+format.Commas(a.Requests))
-	}
-	return strings.Join(names, ", ")
-}
-
-// Nearest returns the path of the nearest page, or nothing if no page is near.
-func (m Miss) Nearest() string {
-	if len(m.Near) == 0 {
-		return ""
-	}
-	return m.Near[0]
 }
 
 // UnknownAgentError is an agent that the windows asked for do not have. It is a NoAnswerError.
@@ -337,12 +277,12 @@ type agentTally struct {
 }
 
 // numbers returns those of a row; nil without one.
-func (t agentTally) numbers(of agentOf) *AgentNumbers {
+func (t agentTally) numbers(of agentOf) *view.AgentNumbers {
 	row, ok := t.rows[of]
 	if !ok {
 		return nil
 	}
-	return &AgentNumbers{row.Visitors, row.Requests}
+	return new(numbersOf(row))
 }
 
 // read reads the rows of a window that the list is made of. An export may have replaced it: rev becomes the
@@ -377,28 +317,28 @@ func (r AgentRanking) part(length int) (begin, end int) {
 	return begin, begin + min(r.N, length-begin)
 }
 
-func (r AgentRanking) agents(now, before agentTally) ([]RankedAgent, int64) {
+func (r AgentRanking) agents(now, before agentTally) ([]view.RankedAgent, int64) {
 	all := slices.SortedFunc(maps.Values(now.rows), func(a, b analytics.AgentRow) int {
-		x, y := AgentNumbers{a.Visitors, a.Requests}, AgentNumbers{b.Visitors, b.Requests}
-		return cmp.Or(cmp.Compare(y.of(r.By), x.of(r.By)), a.Compare(b))
+		x, y := numbersOf(a), numbersOf(b)
+		return cmp.Or(cmp.Compare(r.By.number(y), r.By.number(x)), a.Compare(b))
 	})
-	out := []RankedAgent{}
+	out := []view.RankedAgent{}
 	begin, end := r.part(len(all))
 	for i, row := range all[begin:end] {
-		numbers := AgentNumbers{row.Visitors, row.Requests}
+		numbers := numbersOf(row)
 		previous := before.numbers(agentOf{row.Path, row.Agent, row.Audience})
-		out = append(out, RankedAgent{Rank: begin + i + 1, Path: row.Path, Agent: row.Agent, Class: row.Class,
+		out = append(out, view.RankedAgent{Rank: begin + i + 1, Path: row.Path, Agent: row.Agent, Class: row.Class,
 			Audience: row.Audience, AgentNumbers: numbers, AgentChange: agentChange(previous, numbers, r.By)})
 	}
 	return out, int64(len(all))
 }
 
-func (r AgentRanking) misses(now, before agentTally) ([]Miss, int64) {
+func (r AgentRanking) misses(now, before agentTally) ([]view.Miss, int64) {
 	former := missed(before)
-	all := slices.SortedFunc(maps.Values(missed(now)), func(a, b *Miss) int {
-		return cmp.Or(cmp.Compare(b.of(r.By), a.of(r.By)), strings.Compare(a.Path, b.Path))
+	all := slices.SortedFunc(maps.Values(missed(now)), func(a, b *view.Miss) int {
+		return cmp.Or(cmp.Compare(r.By.number(b.AgentNumbers), r.By.number(a.AgentNumbers)), strings.Compare(a.Path, b.Path))
 	})
-	out := []Miss{}
+	out := []view.Miss{}
 	begin, end := r.part(len(all))
 	if begin == end {
 		return out, int64(len(all))
@@ -406,12 +346,12 @@ func (r AgentRanking) misses(now, before agentTally) ([]Miss, int64) {
 	pages := newPageIndex(now.found)
 	for i, m := range all[begin:end] {
 		m.Rank = begin + i + 1
-		var previous *AgentNumbers
+		var previous *view.AgentNumbers
 		if was := former[m.Path]; was != nil {
 			previous = &was.AgentNumbers
 		}
 		m.AgentChange = agentChange(previous, m.AgentNumbers, r.By)
-		slices.SortFunc(m.Agents, func(a, b MissAgent) int {
+		slices.SortFunc(m.Agents, func(a, b view.MissAgent) int {
 			return cmp.Or(cmp.Compare(b.Requests, a.Requests), strings.Compare(a.Agent, b.Agent),
 				strings.Compare(string(a.Audience), string(b.Audience)))
 		})
@@ -422,18 +362,18 @@ func (r AgentRanking) misses(now, before agentTally) ([]Miss, int64) {
 }
 
 // missed returns the paths of a window that are not there.
-func missed(t agentTally) map[string]*Miss {
-	out := map[string]*Miss{}
+func missed(t agentTally) map[string]*view.Miss {
+	out := map[string]*view.Miss{}
 	for of, row := range t.rows {
 		m := out[of.path]
 		if m == nil {
-			m = &Miss{Path: of.path}
+			m = &view.Miss{Path: of.path}
 			out[of.path] = m
 		}
 		m.Visitors = max(m.Visitors, row.Visitors)
 		m.Requests += min(row.Requests, math.MaxInt64-m.Requests)
-		m.Agents = append(m.Agents, MissAgent{row.Agent, row.Class, row.Audience,
-			AgentNumbers{row.Visitors, row.Requests}})
+		m.Agents = append(m.Agents, view.MissAgent{Agent: row.Agent, Class: row.Class,
+			Audience: row.Audience, AgentNumbers: numbersOf(row)})
 	}
 	return out
 }
@@ -465,7 +405,7 @@ type AgentHistoryWindow struct {
 	// Absent: the rows of the window are known, and the agent is not among them.
 	Absent bool `json:"absent"`
 	// The change is that of the readers, since the window of [analytics.Granularity.ComparedWith].
-	AgentChange
+	view.AgentChange
 }
 
 // AgentHistories returns the history of an agent in each project that has it in one of the windows, of each
@@ -563,10 +503,10 @@ func (a *agentReader) window(w, before analytics.Window, audience analytics.Audi
 		step.Absent = a.rows[w] != nil
 		return step
 	}
-	now := AgentNumbers{row.Visitors, row.Requests}
+	now := numbersOf(row)
 	step.Visitors, step.Requests = &now.Visitors, &now.Requests
 	if was, ok := a.rows[before][audience]; ok {
-		step.AgentChange = agentChange(&AgentNumbers{was.Visitors, was.Requests}, now, ByReaders)
+		step.AgentChange = agentChange(new(numbersOf(was)), now, ByReaders)
 	}
 	return step
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/archive"
 	"github.com/docgauge/docgauge/internal/query"
+	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
@@ -79,7 +80,7 @@ func line(rank int, path, agent string, audience analytics.Audience, visitors, r
 	return fmt.Sprintf("%d %s %s %s %d %d, before %s", rank, path, agent, audience, visitors, requests, before)
 }
 
-func pair(n *query.AgentNumbers) string {
+func pair(n *view.AgentNumbers) string {
 	if n == nil {
 		return "none"
 	}
@@ -165,11 +166,11 @@ func counted(r query.AgentRanking, before, after []analytics.AgentRow) (out []st
 		return a.Path == b.Path && (r.List == query.Misses || a.Agent == b.Agent && a.Audience == b.Audience)
 	}
 	// total returns the largest readers and all requests of the rows that are as row.
-	total := func(rows []analytics.AgentRow, row analytics.AgentRow) (n *query.AgentNumbers) {
+	total := func(rows []analytics.AgentRow, row analytics.AgentRow) (n *view.AgentNumbers) {
 		for _, other := range rows {
 			if asked(other) && same(row, other) {
 				if n == nil {
-					n = &query.AgentNumbers{}
+					n = &view.AgentNumbers{}
 				}
 				n.Visitors, n.Requests = max(n.Visitors, other.Visitors), n.Requests+other.Requests
 			}

@@ -87,7 +87,11 @@ type Digest struct {
 	Week
 	// Pages are absent where only totals are exported.
 	Pages *DigestPages `json:"pages,omitempty"`
-	Jobs  []DigestJob  `json:"jobs,omitempty"`
+	// Agents are those with the most readers, without people, Misses the paths of plain characters that agents
+	// asked for most of those that are not there; absent where no windows of agents are exported.
+	Agents []RankedAgent `json:"agents,omitempty"`
+	Misses []Miss        `json:"misses,omitempty"`
+	Jobs   []DigestJob   `json:"jobs,omitempty"`
 	// Outcomes is what the verdicts on recent merges say together; absent if there is none.
 	Outcomes *OutcomeSummary `json:"outcomes,omitempty"`
 }

@@ -166,7 +166,7 @@ type agentsBefore struct {
 	Percent          *float64 `json:"change_percent"`
 }
 
-func agentsBeforeOf(c query.AgentChange) agentsBefore {
+func agentsBeforeOf(c view.AgentChange) agentsBefore {
 	b := agentsBefore{Change: c.Change, Percent: c.Percent}
 	if c.Previous != nil {
 		b.PreviousVisitors, b.PreviousRequests = &c.Previous.Visitors, &c.Previous.Requests

@@ -99,9 +99,9 @@ type agentList struct {
 	Title, Note string
 	Project     string // whose pages they are, for links; empty: there is no server
 	Before      string // the window that it is compared with; empty: none
-	Rows        []query.RankedAgent
+	Rows        []view.RankedAgent
 	Gone        []string // agents that did not read the site since then
-	Misses      []query.Miss
+	Misses      []view.Miss
 	MissNote    string
 }
 
@@ -134,7 +134,7 @@ type agentGain struct {
 	Text, Tone, Growth string
 }
 
-func agentGainOf(c query.AgentChange, now int64) agentGain {
+func agentGainOf(c view.AgentChange, now int64) agentGain {
 	if c.Change == nil {
 		return agentGain{now, "new", "up", ""}
 	}
@@ -153,8 +153,8 @@ func agentsOf(w view.AgentWindow) *Pages {
 	r := &query.AgentsReport{Count: int64(len(w.Agents) + w.More)}
 	r.Key = w.Key
 	for _, a := range w.Agents {
-		r.Agents = append(r.Agents, query.RankedAgent{Agent: a.Agent, Class: a.Class, Audience: a.Audience,
-			AgentNumbers: query.AgentNumbers{Visitors: a.Visitors, Requests: a.Requests}})
+		r.Agents = append(r.Agents, view.RankedAgent{Agent: a.Agent, Class: a.Class, Audience: a.Audience,
+			AgentNumbers: view.AgentNumbers{Visitors: a.Visitors, Requests: a.Requests}})
 	}
 	return &Pages{Newest: &w.Revision, Agents: r}
 }
