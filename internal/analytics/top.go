@@ -10,7 +10,7 @@ import (
 // Top returns the n rows with the most visitors: by Total, largest first, ties
 // by path. It holds no more than n rows at a time. An error of rows ends it.
 func Top(rows iter.Seq2[Row, error], n int) ([]Row, error) {
-	top := best[Row]{n: n, order: byVisitors}
+	top := best[Row]{n: n, order: ByVisitors}
 	for row, err := range rows {
 		if err != nil {
 			return nil, err
@@ -20,8 +20,8 @@ func Top(rows iter.Seq2[Row, error], n int) ([]Row, error) {
 	return top.sorted(), nil
 }
 
-// byVisitors orders rows with the most visitors first.
-func byVisitors(a, b Row) int {
+// ByVisitors orders rows with the most visitors first.
+func ByVisitors(a, b Row) int {
 	return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(a.Path, b.Path))
 }
 

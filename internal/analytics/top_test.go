@@ -31,7 +31,7 @@ func TestTop(t *testing.T) {
 		}
 		n := random.IntN(45)
 		want := slices.Clone(rows)
-		slices.SortFunc(want, byVisitors)
+		slices.SortFunc(want, ByVisitors)
 		want = want[:min(n, len(want))]
 		random.Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
 		got, err := Top(rowsOf(rows, nil), n)

@@ -29,12 +29,16 @@ func sumOf[R any](r *io.SectionReader, want int64) (analytics.Sum, error) {
 	return *sum, err
 }
 
+// nodes make the columns of each kind.
+var nodes = [...]func(name string) schema.Node{
+	analytics.Text: text, analytics.Truth: truth, analytics.Count: integer,
+}
+
 // rowsSchema is the columns of a file of rows.
 func rowsSchema(s *analytics.Shape) *schema.GroupNode {
 	var own schema.FieldList
 	for _, c := range s.Columns {
-		own = append(own, map[analytics.Kind]func(string) schema.Node{
-			analytics.Text: text, analytics.Truth: truth, analytics.Count: integer}[c.Kind](c.Name))
+		own = append(own, nodes[c.Kind](c.Name))
 	}
 	return group(keyColumns(), own, readingColumns())
 }

@@ -108,9 +108,7 @@ func checkPages(t *testing.T, s *sandbox.Sandbox, text string, w analytics.Windo
 	now := slices.Clone(rows)
 	rise := func(r analytics.Row) int64 { return r.Total - was[r.Path].Total }
 	now = slices.DeleteFunc(now, func(r analytics.Row) bool { return r.Total == 0 })
-	slices.SortFunc(now, func(a, b analytics.Row) int {
-		return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(a.Path, b.Path))
-	})
+	slices.SortFunc(now, analytics.ByVisitors)
 	top := now[0]
 	now = slices.DeleteFunc(now, func(r analytics.Row) bool { _, known := was[r.Path]; return !known })
 	up := slices.MinFunc(now, func(a, b analytics.Row) int {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/site/agents"
-	"github.com/docgauge/docgauge/internal/site/count"
+	"github.com/docgauge/docgauge/internal/site/facts"
 )
 
 // assistant is an agent that reads for AI visitors: weight by kind of page, prose and code, of which a
@@ -178,12 +178,12 @@ type agentsAnswer struct{ totals, rows []analytics.AgentRow }
 type agentCounter struct {
 	part    map[analytics.AgentRow]int
 	counted []analytics.AgentRow // by part; Requests grow
-	counter count.Counter
+	counter facts.Counter
 }
 
 func newAgentCounter() *agentCounter { return &agentCounter{part: map[analytics.AgentRow]int{}} }
 
-func (c *agentCounter) add(row analytics.AgentRow, who count.Who) {
+func (c *agentCounter) add(row analytics.AgentRow, who facts.Who) {
 	i, known := c.part[row]
 	if !known {
 		i = len(c.counted)

@@ -12,7 +12,7 @@
 // have a fixed size; an event log is kept in memory, at 20 bytes an event.
 //
 // The service itself is in internal/site: its HTTP interface in package api, exact counting in
-// package count, agent jobs in package runner. Here is pretence over it: traffic (traffic.go, synthetic.go,
+// package facts, agent jobs in package runner. Here is pretence over it: traffic (traffic.go, synthetic.go,
 // scenario.go, effect.go, eventlog.go), what answers are made of (reports.go, agents.go, jobs.go), faults
 // (faults.go), the site as a repository (sitefiles.go), pages for people (pages.go, html.go), and packages
 // agent and codehost.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/site/agents"
-	"github.com/docgauge/docgauge/internal/site/count"
+	"github.com/docgauge/docgauge/internal/site/facts"
 )
 
 const daySeconds = 24 * 60 * 60
@@ -28,8 +28,8 @@ type event struct {
 }
 
 const (
-	human = count.Human
-	ai    = count.AI
+	human = facts.Human
+	ai    = facts.AI
 )
 
 // traffic is an immutable view of the events of one project.
@@ -73,7 +73,7 @@ type answer struct {
 // tally counts the distinct visitors of t in w among the events that arrived up
 // to horizon.
 func tally(t traffic, w interval, horizon int64) answer {
-	var counter count.Counter
+	var counter facts.Counter
 	eachEvent(t, w, horizon, t.day, func(e event) { counter.Add(e.who, int(e.page)) })
 	return answer{counter.Site(), counter.Rows(t.paths())}
 }

@@ -257,16 +257,12 @@ func (c *Collector) newSession(ctx context.Context) (*session, error) {
 		return nil, err
 	}
 	for range runtime.GOMAXPROCS(0) {
-		s.workers = append(s.workers, s.newWorker())
+		v := newViewer(s.rules, s.words, 0, 0)
+		w := &worker{s, v, map[monthOf]*epochKeys{}}
+		v.several, v.all, v.identify = len(s.projects) > 1, true, w.inEpochs
+		s.workers = append(s.workers, w)
 	}
 	return s, nil
-}
-
-func (s *session) newWorker() *worker {
-	v := newViewer(s.rules, s.words, 0, 0)
-	w := &worker{s, v, map[monthOf]*epochKeys{}}
-	v.several, v.all, v.identify = len(s.projects) > 1, true, w.inEpochs
-	return w
 }
 
 // inEpochs gives a view its reader's ids in the two epochs that have its month.

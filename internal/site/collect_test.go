@@ -2,7 +2,6 @@ package site
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -189,9 +188,7 @@ func (w *world) check(from, to analytics.Date) {
 			want = append(want, analytics.Row{Path: path, Human: n, Total: n})
 		}
 	}
-	slices.SortFunc(want, func(x, y analytics.Row) int {
-		return cmp.Or(cmp.Compare(y.Total, x.Total), cmp.Compare(x.Path, y.Path))
-	})
+	slices.SortFunc(want, analytics.ByVisitors)
 	if n := int64(len(pages[""])); got.Totals != (analytics.Totals{Human: n, Total: n}) ||
 		!slices.Equal(got.Rows, want) {
 		w.t.Fatalf("on %s, [%s,%s): %v, want %d and %v", w.now, from, to, got, n, want)

@@ -24,7 +24,6 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/site/agents"
-	"github.com/docgauge/docgauge/internal/site/count"
 	"github.com/docgauge/docgauge/internal/site/facts"
 	"github.com/docgauge/docgauge/internal/site/logs"
 )
@@ -106,7 +105,9 @@ type BadLine struct {
 // Count counts the readers in logs: files, plain or compressed, or - for Options.Stdin. It keeps
 // nothing. Memory grows with readers and pages, not with lines.
 func (r *Rules) Count(ctx context.Context, paths []string, o Options) (*Report, error) {
-	c := newCounting(r, o)
+	c := &counting{Rules: r, Options: o, words: newVocabulary(), readers: map[[2]uint64]uint32{},
+		dateOf: map[analytics.Date]int{}, leftOut: map[Reason]int{}, asked: map[[2]uint64]askedReader{},
+		from: math.MaxInt32, to: math.MinInt32}
 	all := r.Projects(nil)
 	c.project = int32(max(slices.Index(all, o.Project), 0))
 	switch {
@@ -143,8 +144,8 @@ type counting struct {
 	project int32
 
 	readers  map[[2]uint64]uint32
-	pages    count.Counter
-	days     count.Counter
+	pages    facts.Counter
+	days     facts.Counter
 	dates    []analytics.Date // by part of days
 	dateOf   map[analytics.Date]int
 	visitors []int // by agent
@@ -163,13 +164,6 @@ type counting struct {
 type askedReader struct {
 	agent int32
 	html  bool
-}
-
-func newCounting(r *Rules, o Options) *counting {
-	return &counting{Rules: r, Options: o, words: newVocabulary(),
-		readers: map[[2]uint64]uint32{}, dateOf: map[analytics.Date]int{}, leftOut: map[Reason]int{},
-		asked: map[[2]uint64]askedReader{},
-		from:  math.MaxInt32, to: math.MinInt32}
 }
 
 // batch has the views of one chunk, and why its other lines are not views.
@@ -281,20 +275,15 @@ func open(path string, stdin io.Reader) (io.ReadCloser, error) {
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, unwrapped(err)
+		if e, ok := errors.AsType[*os.PathError](err); ok {
+			err = e.Err // the caller names the path
+		}
+		return nil, err
 	}
 	if info, err := f.Stat(); err != nil || info.IsDir() {
 		return nil, errors.Join(cmp.Or(err, errors.New("is a directory; name the logs in it")), f.Close())
 	}
 	return f, nil
-}
-
-// unwrapped returns an error of the file system without its path, which the caller names.
-func unwrapped(err error) error {
-	if e, ok := errors.AsType[*os.PathError](err); ok {
-		return e.Err
-	}
-	return err
 }
 
 // batch reads the lines of a chunk.
@@ -408,7 +397,7 @@ func (c *counting) add(i int, b batch) {
 	}
 }
 
-func (c *counting) addDay(who count.Who, day analytics.Date) {
+func (c *counting) addDay(who facts.Who, day analytics.Date) {
 	i, known := c.dateOf[day]
 	if !known {
 		i = len(c.dates)

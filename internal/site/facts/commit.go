@@ -131,7 +131,9 @@ func (s *Store) Commit(ctx context.Context, b Batch) error {
 	}
 	if err := s.write(ctx, func(tx *sql.Tx) error { return commit(tx, b, made) }); err != nil {
 		s.unsettled.Store(true)
-		s.forgetPages()
+		s.naming.Lock()
+		s.names = nil // they are read again
+		s.naming.Unlock()
 		return err
 	}
 	return nil

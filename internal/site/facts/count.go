@@ -8,13 +8,11 @@ import (
 	"math/bits"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/site/count"
 )
 
 // Answer is what a report says of a window: of the site, and of each page.
@@ -53,9 +51,7 @@ func (s *Store) CountVisitors(ctx context.Context, project string, from, to anal
 			a.Rows = append(a.Rows, analytics.Row{Path: names[i], Human: n.Human, AI: n.AI, Total: n.Total})
 		}
 	}
-	slices.SortFunc(a.Rows, func(x, y analytics.Row) int {
-		return cmp.Or(cmp.Compare(y.Total, x.Total), strings.Compare(x.Path, y.Path))
-	})
+	slices.SortFunc(a.Rows, analytics.ByVisitors)
 	return a, nil
 }
 
@@ -123,7 +119,7 @@ func visitorsOf(in []*opened, stripe int) (c stripeVisitors, err error) {
 	if err != nil {
 		return c, err
 	}
-	var readers count.Readers
+	var readers readerSet
 	err = eachPage(in, stripe, numbers, func(own []uint32, p *pages) {
 		p.each(func(f fact) {
 			if kind := f.kind(); kind < Neither {

@@ -15,7 +15,6 @@ import (
 	"syscall"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/site/count"
 )
 
 // A segment is the facts of one day of a project in one epoch, or of a part of that day. It is a
@@ -47,11 +46,11 @@ func stripeOf(id uint64) int { return int(id >> (64 - stripeBits)) }
 func firstOf(stripe int) uint64 { return uint64(stripe) << (64 - stripeBits) }
 func lastOf(stripe int) uint64  { return firstOf(stripe+1) - 1 }
 
-// Kinds of a view: those of package count, and of those that count as no reader's; and a path that was
-// asked for and is not there, which is no view.
+// Kinds of a view: Neither counts as no reader's; Missed is a path that was asked for and is not there, which is no
+// view.
 const (
-	Human   = count.Human
-	AI      = count.AI
+	Human   = 0
+	AI      = 1
 	Neither = 2
 	Missed  = 3
 )

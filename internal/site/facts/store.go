@@ -118,13 +118,6 @@ func (s *Store) addPages(ctx context.Context, added []Page) ([]string, error) {
 	return s.names, nil
 }
 
-// forgetPages makes the next one who needs the paths read them again.
-func (s *Store) forgetPages() {
-	s.naming.Lock()
-	defer s.naming.Unlock()
-	s.names = nil
-}
-
 // Open opens the site in dir to collect: it creates what is missing, and removes what a process that
 // died has left. Only one process can. Close it.
 func Open(dir string) (*Store, error) {

@@ -146,9 +146,7 @@ func (m *model) want(from, to analytics.Date) Visitors {
 		}
 		a.Rows = append(a.Rows, r)
 	}
-	slices.SortFunc(a.Rows, func(x, y analytics.Row) int {
-		return gocmp.Or(gocmp.Compare(y.Total, x.Total), strings.Compare(x.Path, y.Path))
-	})
+	slices.SortFunc(a.Rows, analytics.ByVisitors)
 	return a
 }
 

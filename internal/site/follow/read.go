@@ -229,7 +229,7 @@ func (k *known) readHead(c *candidate) (head []byte, err error) {
 func headOf(file *os.File) (head []byte, packed bool, err error) {
 	head = make([]byte, headSize)
 	n, err := io.ReadFull(io.NewSectionReader(file, 0, headSize), head)
-	if head = head[:n]; logs.IsCompressed(head) {
+	if head = head[:n]; logs.Compression(head) != "" {
 		text, err := logs.Decompress(io.NewSectionReader(file, 0, 1<<62))
 		if err != nil {
 			return nil, true, err

@@ -22,11 +22,8 @@ const (
 // ErrCut is the error of a compressed log that has no end.
 var ErrCut = errors.New("ends too early: it is still being written, or was cut off")
 
-// IsCompressed reports whether a file that begins with head is compressed.
-func IsCompressed(head []byte) bool { return compression(head) != "" }
-
-// compression names how a file that begins with head is compressed, empty for a plain one.
-func compression(head []byte) string {
+// Compression names how a file that begins with head is compressed, empty for a plain one.
+func Compression(head []byte) string {
 	for _, known := range [...]struct{ name, magic string }{
 		{"gzip", "\x1f\x8b"}, {"zstd", "\x28\xb5\x2f\xfd"}, {"xz", "\xfd7zXZ"}, {"bzip2", "BZh"},
 		{"lz4", "\x04\x22\x4d\x18"},
@@ -45,7 +42,7 @@ func Decompress(r io.Reader) (io.Reader, error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
-	switch kind := compression(head); kind {
+	switch kind := Compression(head); kind {
 	case "":
 		return b, nil
 	case "gzip":

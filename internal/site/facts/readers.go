@@ -1,27 +1,16 @@
-// Package count counts unique readers exactly: of a site and of each of its pages, people and AI
-// apart and together. Memory grows with the readers and with the pages that each has read, not
-// with the views.
-package count
+package facts
 
 import (
-	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 )
 
-// The kinds of a view.
-const (
-	Human = 0
-	AI    = 1
-)
-
-// Who is reader<<1 | kind of a view. Readers are numbered densely, from 0.
+// Who is reader<<1 | kind of a view, Human or AI. Readers are numbered densely, from 0.
 type Who = uint32
 
-// Readers is a set of readers by kind.
-type Readers struct {
+// readerSet is a set of readers by kind.
+type readerSet struct {
 	// marks holds, by reader, round<<2 | the kinds seen in that round, so that clear costs nothing.
 	marks  []uint32
 	round  uint32
@@ -29,16 +18,16 @@ type Readers struct {
 }
 
 // Totals returns the size of the set: the readers of each kind, and those of either.
-func (r *Readers) Totals() analytics.Totals { return r.totals }
+func (r *readerSet) Totals() analytics.Totals { return r.totals }
 
 // Clear empties the set.
-func (r *Readers) Clear() {
+func (r *readerSet) Clear() {
 	r.round++
 	r.totals = analytics.Totals{}
 }
 
 // Add reports whether the reader is new in the set as one of its kind.
-func (r *Readers) Add(who Who) bool {
+func (r *readerSet) Add(who Who) bool {
 	if int(who>>1) >= len(r.marks) {
 		r.marks = append(r.marks, make([]uint32, int(who>>1)+1-len(r.marks))...)
 	}
@@ -59,10 +48,11 @@ func (r *Readers) Add(who Who) bool {
 	return true
 }
 
-// Counter counts the readers of a site and of parts of it: its pages, or its days. The zero
-// Counter has no part.
+// Counter counts the unique readers of a site and of parts of it, its pages or its days, in memory: people and AI
+// apart and together. Memory grows with the readers and with the parts that each has read, not with the views.
+// The zero Counter has no part.
 type Counter struct {
-	site, scratch Readers
+	site, scratch readerSet
 	parts         [][]Who // the readers of each part, some of them more than once
 }
 
@@ -109,8 +99,6 @@ func (c *Counter) Rows(paths []string) (rows []analytics.Row) {
 			rows = append(rows, analytics.Row{Path: paths[i], Human: n.Human, AI: n.AI, Total: n.Total})
 		}
 	}
-	slices.SortFunc(rows, func(x, y analytics.Row) int {
-		return cmp.Or(cmp.Compare(y.Total, x.Total), strings.Compare(x.Path, y.Path))
-	})
+	slices.SortFunc(rows, analytics.ByVisitors)
 	return rows
 }
