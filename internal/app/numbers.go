@@ -102,13 +102,12 @@ func (a *App) Agents(
 ) (query.AgentsReport, error) {
 	var errs []error
 	for _, s := range a.Sinks {
-		later, earlier := now.Revision, (*analytics.Revision)(nil)
-		if former != nil {
-			before := former.Revision
-			earlier = &before
-		}
 		if now.Sinks[s.Name()].IsZero() || former != nil && former.Sinks[s.Name()].IsZero() {
 			continue
+		}
+		later, earlier := now.Revision, (*analytics.Revision)(nil)
+		if former != nil {
+			earlier = new(former.Revision)
 		}
 		r, err := query.CompareAgents(ctx, s, earlier, &later, ranking)
 		if err == nil {

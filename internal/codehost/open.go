@@ -63,7 +63,7 @@ func NewOpener(
 		return nil, fmt.Errorf("%s repository %.140q: want owner/name", h.Title, project)
 	}
 	s, err := newServer(h, apiURL, analytics.URLRules{
-		Example: h.API, CredentialsIn: "the token is a setting of its own",
+		Example: h.API, CredentialsIn: "the token has its own setting",
 	}, token, newHTTPClient(transport))
 	if err != nil {
 		return nil, fmt.Errorf("%s URL: %w", h.Title, err)

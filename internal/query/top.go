@@ -306,8 +306,8 @@ func Percent(from, to int64) *float64 {
 	return &p
 }
 
-// share returns the share of AI agents in percent, to one decimal; nil where nobody came, or the
-// numbers cannot be.
+// share returns the share of AI agents in all visitors, in percent with one decimal; nil if there were no
+// visitors, or more AI agents than visitors.
 func share(t analytics.Totals) *float64 {
 	if t.Total <= 0 || t.AI > t.Total {
 		return nil

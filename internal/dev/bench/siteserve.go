@@ -85,7 +85,7 @@ func (l *lab) serveSite(ctx context.Context, log siteLog, want siteCounts) (r re
 
 var lineCounter = regexp.MustCompile(`(?m)^docgauge_site_lines_total\{result="([a-z]+)".*\} (\S+)$`)
 
-// awaitLines waits until a site has kept that many lines, and returns how many of them are views.
+// awaitLines waits until a site has counted this number of log lines, and returns the number of views among them.
 func awaitLines(metrics string, began time.Time, lines int64) (views int64, err error) {
 	for all := int64(0); all < lines; {
 		time.Sleep(20 * time.Millisecond) // a scrape is work for the process that is measured

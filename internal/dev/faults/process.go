@@ -41,7 +41,7 @@ var ErrKilled = errors.New("killed")
 // Process stands between the code under test and the world that outlives it. Once it is dead, nothing
 // that it does has any effect.
 type Process struct {
-	plan *Plan  // as it is at each call
+	plan *Plan  // of faults; may be changed between two calls
 	dies func() // called once; nil: nothing is to be done
 
 	mu    sync.Mutex
