@@ -275,7 +275,7 @@ type statusCard struct {
 	At     time.Time
 	Newest *card      // nil: no complete window yet
 	Trend  *chart     // nil: nothing to draw
-	Open   *view.Open // nil: not read
+	Open   *analytics.OpenWindow // nil: not read
 }
 
 func (p *statusPage) addProjects(pages *pageSet) {
