@@ -273,8 +273,8 @@ type statusCard struct {
 	ID     string
 	Grid   view.Grid
 	At     time.Time
-	Newest *card      // nil: no complete window yet
-	Trend  *chart     // nil: nothing to draw
+	Newest *card                 // nil: no complete window yet
+	Trend  *chart                // nil: nothing to draw
 	Open   *analytics.OpenWindow // nil: not read
 }
 
