@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/site/api"
+	"github.com/docgauge/docgauge/internal/site"
 )
 
 // noon is a Wednesday.
@@ -57,9 +57,9 @@ type fataler interface {
 	Fatalf(string, ...any)
 }
 
-func decode(t fataler, w *httptest.ResponseRecorder) api.Page {
+func decode(t fataler, w *httptest.ResponseRecorder) site.Page {
 	t.Helper()
-	var p api.Page
+	var p site.Page
 	if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || w.Code != http.StatusOK {
 		t.Fatalf("status %d, body %.200s: %v", w.Code, w.Body, err)
 	}
