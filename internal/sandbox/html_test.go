@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/dev/engines"
-	"github.com/docgauge/docgauge/internal/dev/webtest"
 	"github.com/docgauge/docgauge/internal/sandbox/codehost"
 	"github.com/docgauge/docgauge/internal/site/runner"
 )
@@ -158,29 +157,29 @@ func TestEscaped(t *testing.T) {
 
 func TestPagesSayWhatIsThere(t *testing.T) {
 	pages := made(t)
-	webtest.Wants(t, webtest.Text(pages["index"]),
+	engines.Wants(t, engines.VisibleText(pages["index"]),
 		"Visitor analytics 128 41 of 90", "7 no limit", "failed", "3 older jobs are not shown", "3 older pull requests",
 		"The key is elsewhere.",
 		"<script>p</script>", "job_13")
 	if strings.Contains(pages["index"], "job_3<") {
 		t.Error("the oldest jobs are shown")
 	}
-	webtest.Wants(t, webtest.Text(pages["index-empty"]), "No job has been created yet.",
+	engines.Wants(t, engines.VisibleText(pages["index-empty"]), "No job has been created yet.",
 		"No job has opened a pull request here yet.")
-	webtest.Wants(t, webtest.Text(pages["pulls"]), "#13", "+3 −4 in 6 files", "1 h ago")
-	webtest.Wants(t, webtest.Text(pages["pull"]),
+	engines.Wants(t, engines.VisibleText(pages["pulls"]), "#13", "+3 −4 in 6 files", "1 h ago")
+	engines.Wants(t, engines.VisibleText(pages["pull"]),
 		"2 commits from docgauge/job_1 into main of docs", "14 Oct 2026, 11:00 UTC (1 h ago)", "just now",
 		"<script>alert(1)</script>.md +2 −2",
 		"x mode changed", `naïve "name".md new +1 −0`, "docs/new.md renamed from old.md",
 		"gone with space.md deleted +0 −2", "p.png binary",
 		"-<img src=x onerror=alert(3)>", "The diff is longer than what is shown.")
-	webtest.Wants(t, webtest.Text(pages["pull-empty"]), "1 commit", "Nothing was changed.")
-	webtest.Wants(t, webtest.Text(pages["pulls"]),
+	engines.Wants(t, engines.VisibleText(pages["pull-empty"]), "1 commit", "Nothing was changed.")
+	engines.Wants(t, engines.VisibleText(pages["pulls"]),
 		"open , approved, checks passed", "draft , checks failed", "merged , approved", "closed , changes requested")
-	webtest.Wants(t, webtest.Text(pages["pull-open"]),
+	engines.Wants(t, engines.VisibleText(pages["pull-open"]),
 		"Request changes Fail checks Convert to draft Merge Close", "History Checks passed 14 Oct 2026, 11:00 UTC",
 		"Ready for review 14 Oct")
-	webtest.Wants(t, pages["pull-open"], `<form method="post" action="/sandbox/docs/pull/9"`,
+	engines.Wants(t, pages["pull-open"], `<form method="post" action="/sandbox/docs/pull/9"`,
 		`name="action" value="merge" class="primary"`)
 	if strings.Contains(pages["pull-merged"], "<form") || strings.Contains(pages["pull-empty"], "History") {
 		t.Error("there is a form or a history that says nothing")
@@ -190,7 +189,7 @@ func TestPagesSayWhatIsThere(t *testing.T) {
 			t.Errorf("%s has no way back", name)
 		}
 	}
-	if strings.Contains(webtest.Text(pages["index-hidden"]), "<script>p") {
+	if strings.Contains(engines.VisibleText(pages["index-hidden"]), "<script>p") {
 		t.Error("prompts are shown")
 	}
 }
@@ -222,14 +221,14 @@ func TestBrowser(t *testing.T) {
 		for _, view := range []engines.View{
 			{Width: 1400, Height: 900, Scheme: "light"}, {Width: 400, Height: 800, Scheme: "dark"},
 		} {
-			tab := webtest.Page(t, browser, server.URL+"/", view)
+			tab := engines.OpenPage(t, browser, server.URL+"/", view)
 			name := fmt.Sprintf("%s-%d-%s", name, view.Width, view.Scheme)
-			webtest.None(t, tab, name+": wider than its place",
+			engines.EvalNone(t, tab, name+": wider than its place",
 				engines.TooWide(".heard, pre *, svg", "body, .sheet, .file, li, td, th"))
-			webtest.None(t, tab, name+": hard to read", engines.HardToRead)
-			webtest.None(t, tab, name+": texts that overlap", engines.OnEachOther("main, .masthead, li, tr"))
-			webtest.Keep(t, tab, name)
+			engines.EvalNone(t, tab, name+": hard to read", engines.HardToRead)
+			engines.EvalNone(t, tab, name+": texts that overlap", engines.OnEachOther("main, .masthead, li, tr"))
+			engines.KeepPicture(t, tab, name)
 		}
-		webtest.Accessible(t, webtest.Page(t, browser, server.URL+"/", engines.View{Width: 1400, Height: 900}))
+		engines.Accessible(t, engines.OpenPage(t, browser, server.URL+"/", engines.View{Width: 1400, Height: 900}))
 	}
 }
