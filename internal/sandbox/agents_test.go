@@ -44,9 +44,7 @@ func allAgents(t testing.TB, s *Sandbox, from, to string, limit int) (a agentsAn
 			t.Fatalf("totals %v on the page at %d, %v before", totals, offset, a.totals)
 		}
 		a.totals = totals
-		for _, x := range page.Agents {
-			a.rows = append(a.rows, analytics.AgentRow(x))
-		}
+		a.rows = append(a.rows, page.Agents...)
 		if more = page.HasMore; more && len(page.Agents) != limit {
 			t.Fatalf("the page at %d has %d rows and hasMore", offset, len(page.Agents))
 		}

@@ -92,9 +92,7 @@ func all(t fataler, s *Sandbox, from, to string, limit int) answer {
 			t.Fatalf("totals %v on the page at %d, %v before", page.Totals, offset, a.totals)
 		}
 		a.totals = page.Totals
-		for _, e := range page.Visitors {
-			a.rows = append(a.rows, analytics.Row(e))
-		}
+		a.rows = append(a.rows, page.Visitors...)
 		if !page.HasMore {
 			return a
 		}
