@@ -9,6 +9,7 @@ import (
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/jobs"
+	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/prompts"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/view"
@@ -23,10 +24,12 @@ func OpenPrompts(c config.Config) (*prompts.Folder, error) {
 			return nil
 		}
 		defer db.Close()
-		return slices.DeleteFunc(ids, func(id string) bool {
-			has, err := db.HasJob(context.Background(), id)
-			return !has || err != nil
-		})
+		all, err := db.Jobs(context.Background())
+		if err != nil {
+			return nil
+		}
+		newest := journal.Newest(all)
+		return slices.DeleteFunc(ids, func(id string) bool { return newest[id].Seq == 0 })
 	}
 	return prompts.Open(c.PromptsDir, prompts.Rules{Projects: c.Projects, Known: known})
 }

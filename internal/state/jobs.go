@@ -64,12 +64,6 @@ func (db *DB) Job(ctx context.Context, seq int64) (j journal.Job, err error) {
 	return j, err
 }
 
-// HasJob reports whether there is a job of a prompt.
-func (db *DB) HasJob(ctx context.Context, prompt string) (has bool, err error) {
-	err = db.get(ctx, []any{&has}, `SELECT EXISTS (SELECT 1 FROM jobs WHERE prompt = ?)`, prompt)
-	return has, err
-}
-
 // History returns the newest transitions of a job, oldest first; those of the queue itself for 0.
 func (db *DB) History(ctx context.Context, seq int64) ([]journal.Transition, error) {
 	return list(ctx, db, func(e *journal.Transition) []any {
@@ -77,17 +71,17 @@ func (db *DB) History(ctx context.Context, seq int64) ([]journal.Transition, err
 	}, `SELECT at, job, from_state, to_state, cause FROM job_events WHERE job = ? ORDER BY id`, seq)
 }
 
-// Counters of costs, in Millionths. JobCost has the estimates of the created jobs, ReportedCost what
+// Counters of costs, in Millionths. JobCost has the estimates of the created jobs, reportedCost what
 // the ended ones cost by the service.
 const (
 	JobCost      = "agent_job_cost" + Millionths
-	ReportedCost = "agent_job_reported_cost" + Millionths
+	reportedCost = "agent_job_reported_cost" + Millionths
 	// Millionths ends the name of a counter whose metric has whole units, and ends in _total.
 	Millionths = "_millionths"
 )
 
 // Apply makes the changes, all or none of them, and returns the changed jobs, with Seq and
-// Version. A job that ends is counted in agent_jobs_finished_total, and its cost in ReportedCost or
+// Version. A job that ends is counted in agent_jobs_finished_total, and its cost in reportedCost or
 // itself in agent_jobs_cost_unknown_total; one that is now known to be created in JobCost. Errors:
 // journal.ErrRaced, journal.ErrDuplicate and journal.TakenError, or one that names the database.
 func (db *DB) Apply(ctx context.Context, changes ...journal.Change) ([]journal.Job, error) {
@@ -187,7 +181,7 @@ func (t *tx) writeJob(job *journal.Job, c journal.Change) {
 	}
 	t.count(Count{"agent_jobs_finished_total", Labels("project", job.Project, "result", result), 1})
 	if journal.IsPriced(result) && job.Cost != nil {
-		t.count(Count{ReportedCost, Labels("project", job.Project, "unit", job.CostUnit), millionths(*job.Cost)})
+		t.count(Count{reportedCost, Labels("project", job.Project, "unit", job.CostUnit), millionths(*job.Cost)})
 	} else {
 		t.count(Count{"agent_jobs_cost_unknown_total", Labels("project", job.Project), 1})
 	}
@@ -258,4 +252,54 @@ func (db *DB) See(ctx context.Context, prompt, schedule string, at time.Time) er
 	return db.exec(ctx, `INSERT INTO recurring VALUES (?,?,?) ON CONFLICT DO UPDATE SET
 		since = CASE WHEN schedule = excluded.schedule THEN min(since, excluded.since) ELSE excluded.since END,
 		schedule = excluded.schedule`, prompt, schedule, instant{&at})
+}
+
+// PullRequests returns all pull requests, by link.
+func (db *DB) PullRequests(ctx context.Context) ([]journal.PullRequest, error) {
+	return db.pullRequests(ctx, `SELECT known FROM pull_requests ORDER BY link`)
+}
+
+// PullStates returns all pull requests, by link, without Changed, Pages and ETags, which are long.
+func (db *DB) PullStates(ctx context.Context) ([]journal.PullRequest, error) {
+	return db.pullRequests(ctx,
+		`SELECT json_remove(known, '$.changed', '$.pages', '$.mapped', '$.etags') FROM pull_requests ORDER BY link`)
+}
+
+// FollowedPullRequests returns those that are not Final, by link.
+func (db *DB) FollowedPullRequests(ctx context.Context) ([]journal.PullRequest, error) {
+	return db.pullRequests(ctx, `SELECT known FROM pull_requests WHERE final = 0 ORDER BY link`)
+}
+
+func (db *DB) pullRequests(ctx context.Context, query string) ([]journal.PullRequest, error) {
+	rows, err := list(ctx, db, func(known *[]byte) []any { return []any{known} }, query)
+	if err != nil {
+		return nil, err
+	}
+	pulls := make([]journal.PullRequest, len(rows))
+	for i, known := range rows {
+		if err := json.Unmarshal(known, &pulls[i]); err != nil {
+			return nil, db.wrap(ctx, err)
+		}
+	}
+	return pulls, nil
+}
+
+// UnfollowedPullRequests returns the pull requests of jobs that are not among PullRequests, with
+// link and project alone.
+func (db *DB) UnfollowedPullRequests(ctx context.Context) ([]journal.PullRequest, error) {
+	return list(ctx, db, func(p *journal.PullRequest) []any { return []any{&p.Link, &p.Project} }, `
+		SELECT pr_link, project FROM jobs WHERE seq IN (SELECT min(seq) FROM jobs WHERE pr_link <> '' GROUP BY pr_link)
+		AND pr_link NOT IN (SELECT link FROM pull_requests) ORDER BY seq`)
+}
+
+// SetPullRequests keeps the pull requests, all or none; each replaces the former one of its link.
+func (db *DB) SetPullRequests(ctx context.Context, pulls ...journal.PullRequest) error {
+	return db.write(ctx, func(t *tx) {
+		for _, p := range pulls {
+			known, err := json.Marshal(p)
+			t.fail(err)
+			t.exec(`INSERT OR REPLACE INTO pull_requests VALUES (?,?,?,?,?,?)`,
+				p.Link, p.Project, p.State, instant{&p.Next}, p.Final, string(known))
+		}
+	})
 }

@@ -261,17 +261,6 @@ func (m *model) counts() []state.Count {
 	return out
 }
 
-func TestForgetRefusesWhatASinkHas(t *testing.T) {
-	db := open(t, t.TempDir())
-	rev := revision(day(1), 1)
-	check(t, db.Record(t.Context(), rev, analytics.Provenance{Requests: 4}, []string{"parquet", "clickhouse"}))
-	check(t, db.Committed(t.Context(), rev, "parquet", now))
-	wantMessage(t, db.Forget(t.Context(), rev), rev.Key.String(), "revision 1", "committed")
-	if got, _ := db.Entries(t.Context()); len(got) != 1 || len(got[0].Sinks) != 2 {
-		t.Errorf("entries after the refusal: %+v", got)
-	}
-}
-
 // TestChangesTogether: changes that are made at the same time share transactions, and each
 // still stands for itself. One that fails changes nothing and is the only one to fail; one
 // whose caller has gone is not begun.
@@ -306,7 +295,7 @@ func TestChangesTogether(t *testing.T) {
 		case 0:
 			check(t, err)
 		case 1:
-			wantMessage(t, err, kept.Key.String(), "has committed it")
+			wantMessage(t, err, kept.Key.String(), "revision 1", "has committed it")
 		default:
 			if !errors.Is(err, context.Canceled) {
 				t.Errorf("change %d, whose caller has gone: %v", i, err)

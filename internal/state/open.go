@@ -42,10 +42,6 @@ const (
 
 // Errors that a caller decides on.
 var (
-	// ErrNewer: the database was written by a newer docgauge.
-	ErrNewer = errors.New("the state was written by a newer docgauge")
-	// ErrOlder: the database was written by an older docgauge, and must be migrated first.
-	ErrOlder = errors.New("the state was written by an older docgauge")
 	// ErrUnusable: the database is damaged, is not ours, or was written before 0.1.0.
 	ErrUnusable = errors.New("the state database cannot be used")
 	// ErrLocked: another process holds the state.
@@ -82,11 +78,11 @@ const (
 )
 
 // Open opens the database in dir and migrates it; it creates the directory and the database if they
-// are missing. Errors: ErrNewer, ErrUnusable, ErrLocked if the database must be migrated while
+// are missing. Errors: ErrUnusable, ErrLocked if the database must be migrated while
 // another process uses it, or one that names the directory.
 func Open(dir string) (*DB, error) { return create(dir, migrating) }
 
-// OpenUnmigrated is Open for a command that must not migrate: it returns ErrOlder.
+// OpenUnmigrated is Open for a command that must not migrate: it refuses a database of an older docgauge.
 func OpenUnmigrated(dir string) (*DB, error) { return create(dir, writing) }
 
 func create(dir string, how access) (*DB, error) {
@@ -98,7 +94,7 @@ func create(dir string, how access) (*DB, error) {
 
 // OpenExisting opens the database in dir for a command that only reads. It changes and creates
 // nothing in dir, which may be read-only. Without a database, or for one without tables, it
-// returns an empty one in memory. Errors: as those of Open, and ErrOlder.
+// returns an empty one in memory. It refuses a database of an older docgauge.
 func OpenExisting(dir string) (*DB, error) {
 	file := filepath.Join(dir, FileName)
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
@@ -211,8 +207,8 @@ func (db *DB) prepare(ctx context.Context, how access) error {
 	case have == 0 && how >= reading:
 		return errEmpty
 	case have > 0 && how != migrating:
-		return wrap(db.dir, fmt.Errorf("%w: schema %d, this binary has %d; `docgauge export`, or a restart of "+
-			"`docgauge serve`, with this binary migrates it", ErrOlder, have, newestSchema()))
+		return wrap(db.dir, fmt.Errorf("the state was written by an older docgauge: schema %d, this binary has %d; "+
+			"`docgauge export`, or a restart of `docgauge serve`, with this binary migrates it", have, newestSchema()))
 	}
 	return db.write(ctx, func(t *tx) {
 		have, err := schemaOf(ctx, t.sql) // another process may have migrated it by now
@@ -238,8 +234,8 @@ func schemaOf(ctx context.Context, q querier) (have int, err error) {
 	switch {
 	case err != nil:
 	case have > newestSchema():
-		err = fmt.Errorf("%w: schema %d, this binary knows up to %d; use the newer docgauge, "+
-			"or another DOCGAUGE_STATE_DIR", ErrNewer, have, newestSchema())
+		err = fmt.Errorf("the state was written by a newer docgauge: schema %d, this binary knows up to %d; use the "+
+			"newer docgauge, or another DOCGAUGE_STATE_DIR", have, newestSchema())
 	case 0 < have && have < firstSchema:
 		err = fmt.Errorf("%w: it was written by a development version (schema %d), and formats from before 0.1.0 "+
 			"are not kept (%s; its job history stays in the file put aside)", ErrUnusable, have, remedy)
