@@ -165,11 +165,7 @@ func TestInDoubt(t *testing.T) {
 			})
 			add(t, n, "completed")
 			for range 2 {
-				next, err := n.Deliver(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
-				now = next
+				deliver(t, n, &now)
 			}
 			if left := undelivered(t, n); len(marks) != 2 || len(left) > 0 || marks[1] != tc.want {
 				t.Errorf("marked %q, want %q last of two; left %+v", marks, tc.want, left)

@@ -209,17 +209,14 @@ func (n *Notifier) post(ctx context.Context, note journal.Event) (inDoubt bool, 
 		req.Header.Set("X-Docgauge-Signature", "sha256="+hex.EncodeToString(mac.Sum(nil)))
 	}
 	status, err := roundTrip(n.transport, req)
-	if err != nil {
+	if err != nil && status == 0 {
 		return sent.Load(), n.redacted(err)
 	}
-	if status < 200 || status > 299 {
-		return status >= 500, fmt.Errorf("HTTP %d %s", status, http.StatusText(status))
-	}
-	return false, nil
+	return status >= 500, err
 }
 
-// roundTrip sends a request and returns the status. It is not a client: redirects are
-// not followed. The text of the answer is neither kept nor logged.
+// roundTrip sends a request and returns the status, 0 without an answer; any but 2xx is an error. It is not a
+// client: redirects are not followed. The text of the answer is neither kept nor logged.
 func roundTrip(transport http.RoundTripper, req *http.Request) (status int, err error) {
 	resp, err := transport.RoundTrip(req)
 	if err != nil {
@@ -227,7 +224,10 @@ func roundTrip(transport http.RoundTripper, req *http.Request) (status int, err 
 	}
 	defer resp.Body.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10))
-	return resp.StatusCode, nil
+	if status = resp.StatusCode; status < 200 || status > 299 {
+		err = fmt.Errorf("HTTP %d %s", status, http.StatusText(status))
+	}
+	return status, err
 }
 
 func (n *Notifier) redacted(err error) error {
@@ -248,4 +248,63 @@ func redacted(err error, u *url.URL, secrets ...string) error {
 		}
 	}
 	return errors.New(text)
+}
+
+const (
+	// A ping is tried pingTries times, each for pingTimeout, with pingPause between. It ends
+	// pingGrace after a stop, or after pingLimit.
+	pingTries   = 2
+	pingTimeout = 5 * time.Second
+	pingPause   = time.Second
+	pingGrace   = 3 * time.Second
+	pingLimit   = 15 * time.Second
+)
+
+// Ping reports the result of an export to the monitor at DOCGAUGE_PING_URL, such as
+// healthchecks.io, if there is one: a GET, with the path /fail after a bad export. The error
+// names the host only; it is to be logged, and does not fail the export.
+func Ping(ctx context.Context, c config.Config, good bool) error {
+	if c.PingURL == "" {
+		return nil
+	}
+	return ping(ctx, newTransport(), c, good)
+}
+
+func ping(ctx context.Context, transport http.RoundTripper, c config.Config, good bool) error {
+	target, err := config.ParseHookURL("DOCGAUGE_PING_URL", c.PingURL)
+	if err != nil {
+		return err
+	}
+	to := target
+	if !good {
+		to = target.JoinPath("fail")
+	}
+	ctx, cancel := clock.Outlive(ctx, pingGrace, pingLimit)
+	defer cancel()
+	once := func() error {
+		ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+		defer cancel()
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, to.String(), http.NoBody)
+		if err != nil {
+			return redacted(err, to, target.Path)
+		}
+		req.Header.Set("User-Agent", "docgauge/"+c.Build.Version)
+		status, err := roundTrip(transport, req)
+		switch {
+		case errors.Is(err, context.DeadlineExceeded):
+			return fmt.Errorf("no answer within %v", pingTimeout)
+		case err != nil && status == 0:
+			return redacted(err, to, target.Path) // the path identifies the monitor
+		}
+		return err
+	}
+	for n := range pingTries {
+		if n > 0 && clock.Sleep(ctx, pingPause) != nil {
+			break
+		}
+		if err = once(); err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("DOCGAUGE_PING_URL: %s: %w", target.Host, err)
 }

@@ -249,15 +249,17 @@ func (w *Watcher) pages(ctx context.Context, before, week state.Entry) (*view.Di
 	if err != nil {
 		return nil, err
 	}
-	out := &view.DigestPages{Rising: []view.DigestPage{}, Falling: []view.DigestPage{}, Appeared: m.Appeared.Count,
-		Vanished: m.Vanished.Count}
-	for _, c := range m.Rising.First {
-		out.Rising = append(out.Rising, view.DigestPage{Path: c.Path, Totals: c.After, Before: c.Before})
+	return &view.DigestPages{Rising: digestPages(m.Rising.First), Falling: digestPages(m.Falling.First),
+		Appeared: m.Appeared.Count, Vanished: m.Vanished.Count}, nil
+}
+
+// digestPages are pages as a digest shows them.
+func digestPages(all []analytics.Change) []view.DigestPage {
+	out := []view.DigestPage{}
+	for _, c := range all {
+		out = append(out, view.DigestPage{Path: c.Path, Totals: c.After, Before: c.Before})
 	}
-	for _, c := range m.Falling.First {
-		out.Falling = append(out.Falling, view.DigestPage{Path: c.Path, Totals: c.After, Before: c.Before})
-	}
-	return out, nil
+	return out
 }
 
 // digestLines are the digest in words, below the text of its event.

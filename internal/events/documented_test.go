@@ -34,7 +34,7 @@ func TestDocumented(t *testing.T) {
 		w.now = w.now.Add(time.Hour)
 		w.run("failed", "docs.example.com: no such host")
 	}
-	w.check(w.w.Evaluate(t.Context()))
+	w.check(w.w.evaluateAll(t.Context()))
 	d := view.Digest{
 		Week: view.Week{
 			From: analytics.NewDate(2026, 11, 9), To: analytics.NewDate(2026, 11, 16), Settled: true,

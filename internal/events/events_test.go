@@ -60,6 +60,15 @@ func (w *world) decode(c *config.Cron, spec string) {
 	w.check(c.Decode(spec))
 }
 
+// digestAt sets DOCGAUGE_DIGEST.
+func digestAt(t *testing.T, spec string) func(*config.Config) {
+	return func(c *config.Config) {
+		if err := c.Digest.Decode(spec); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func (w *world) check(err error) {
 	w.t.Helper()
 	if err != nil {
@@ -97,7 +106,7 @@ func (w *world) run(outcome, message string) {
 func (w *world) derived() []view.Event {
 	w.t.Helper()
 	for range 2 {
-		w.check(w.w.Evaluate(w.t.Context()))
+		w.check(w.w.evaluateAll(w.t.Context()))
 	}
 	return w.outbox()
 }
@@ -350,11 +359,7 @@ func (w *world) week(project string, ago int, totals analytics.Totals) {
 // TestDigestFires: once for each firing that comes after the schedule is known, for the
 // newest where several were missed, and for a project when its week is there.
 func TestDigestFires(t *testing.T) {
-	w := newWorld(t, func(c *config.Config) {
-		if err := c.Digest.Decode("0 7 * * 1"); err != nil {
-			t.Fatal(err)
-		}
-	})
+	w := newWorld(t, digestAt(t, "0 7 * * 1"))
 	w.week("prj_a", 1, analytics.Totals{Human: 5, AI: 4, Total: 8})
 	w.week("prj_a", 0, analytics.Totals{Human: 6, AI: 4, Total: 9})
 	w.want("the firing of last Monday is not due")
@@ -386,22 +391,10 @@ func TestDigestFires(t *testing.T) {
 	w.want("another schedule counts from now on")
 }
 
-// TestChangeHasOneMinus: number and percentage of a decrease have the same sign.
-func TestChangeHasOneMinus(t *testing.T) {
-	week := view.Week{Before: &analytics.Totals{Total: 89556}, Change: &analytics.Totals{Total: -2418}}
-	if got, want := change(week, analytics.Everyone), " (−2,418, −2.7%)"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
 // TestTwoProcesses: two processes that evaluate at once report an event once.
 func TestTwoProcesses(t *testing.T) {
 	for round := range 5 {
-		w := newWorld(t, func(c *config.Config) {
-			if err := c.Digest.Decode("* * * * *"); err != nil {
-				t.Fatal(err)
-			}
-		})
+		w := newWorld(t, digestAt(t, "* * * * *"))
 		w.week("prj_a", 0, analytics.Totals{Human: 6, AI: 4, Total: 9})
 		other, err := app.OpenQueue(w.cfg, slog.New(slog.DiscardHandler), func() time.Time { return w.now })
 		w.check(err)
@@ -409,7 +402,7 @@ func TestTwoProcesses(t *testing.T) {
 		var both sync.WaitGroup
 		for _, watcher := range []*Watcher{w.w, {app: other}} {
 			both.Go(func() {
-				if err := watcher.Evaluate(t.Context()); err != nil {
+				if err := watcher.evaluateAll(t.Context()); err != nil {
 					t.Error(err)
 				}
 			})
@@ -425,11 +418,7 @@ func TestTwoProcesses(t *testing.T) {
 // TestUnreadable: while the rows of a project cannot be read, everything else is reported,
 // once, and its digest comes when they can.
 func TestUnreadable(t *testing.T) {
-	w := newWorld(t, func(c *config.Config) {
-		if err := c.Digest.Decode("* * * * *"); err != nil {
-			t.Fatal(err)
-		}
-	})
+	w := newWorld(t, digestAt(t, "* * * * *"))
 	w.week("prj_b", 0, analytics.Totals{Total: 1})
 	for range 3 {
 		w.run("failed", "disk full")
@@ -446,7 +435,7 @@ func TestUnreadable(t *testing.T) {
 	}
 	w.run("success", "")
 	for range 2 {
-		if err := w.w.Evaluate(t.Context()); err == nil || !strings.Contains(err.Error(), "digest of prj_a") {
+		if err := w.w.evaluateAll(t.Context()); err == nil || !strings.Contains(err.Error(), "digest of prj_a") {
 			t.Errorf("rows that no sink has: %v", err)
 		}
 	}
@@ -478,11 +467,7 @@ func TestUnreadable(t *testing.T) {
 // TestDigestAfterAClockAhead: a digest that was reported while the clock was weeks ahead does not
 // silence those that follow once it is right.
 func TestDigestAfterAClockAhead(t *testing.T) {
-	w := newWorld(t, func(c *config.Config) {
-		if err := c.Digest.Decode("0 7 * * 1"); err != nil {
-			t.Fatal(err)
-		}
-	})
+	w := newWorld(t, digestAt(t, "0 7 * * 1"))
 	right := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
 	for _, ahead := range []time.Duration{0, 35 * 24 * time.Hour} {
 		w.now = right.Add(ahead)

@@ -110,11 +110,11 @@ func (w *Watcher) compare(
 		return r, err
 	}
 	top := map[string]view.DigestPage{}
-	for _, c := range there.Top {
-		top[c.Path] = view.DigestPage{Path: c.Path, Totals: c.After, Before: c.Before}
+	for _, p := range digestPages(there.Top) {
+		top[p.Path] = p
 	}
-	for _, c := range back.Top {
-		top[c.Path] = view.DigestPage{Path: c.Path, Totals: c.Before, Before: c.After}
+	for _, p := range digestPages(back.Top) {
+		top[p.Path] = view.DigestPage{Path: p.Path, Totals: p.Before, Before: p.Totals}
 	}
 	size := func(p view.DigestPage) int64 {
 		return max(p.Totals.Total-p.Before.Total, p.Before.Total-p.Totals.Total)

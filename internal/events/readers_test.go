@@ -159,9 +159,7 @@ func TestPagesChange(t *testing.T) {
 func TestDigestAgents(t *testing.T) {
 	w := newWorld(t, func(c *config.Config) {
 		c.Reports = config.Reports{analytics.AgentsReport}
-		if err := c.Digest.Decode("* * * * *"); err != nil {
-			t.Fatal(err)
-		}
+		digestAt(t, "* * * * *")(c)
 	})
 	for ago := 1; ago >= 0; ago-- {
 		w.week("prj_a", ago, analytics.Totals{Human: 6, AI: 4, Total: 9})
@@ -183,13 +181,7 @@ func TestDigestAgents(t *testing.T) {
 		rev := analytics.Revision{Key: analytics.Key{Project: "prj_a", Granularity: analytics.Week,
 			Report: analytics.AgentsReport, Window: analytics.Window{From: to - 7, To: to}}, Number: 1, Verified: true,
 			Rows: int64(len(rows)) - 2, ExportedAt: w.now}
-		file, err := archive.Encode(rev, func(yield func(analytics.AgentRow, error) bool) {
-			for _, row := range rows {
-				if !yield(row, nil) {
-					return
-				}
-			}
-		})
+		file, err := archive.Encode(rev, sinktest.List(rows...))
 		w.check(err)
 		w.check(w.app.Sinks[0].Replace(t.Context(), file))
 		w.check(w.app.State.Record(t.Context(), file.Revision(), analytics.Provenance{}, []string{config.SinkParquet}))
