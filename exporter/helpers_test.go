@@ -79,7 +79,7 @@ func rich() view.Snapshot {
 				Until: noon.Add(time.Hour)},
 		},
 		Queue: &view.Queue{
-			Prompts: []view.Prompts{
+			Prompts: []view.StateCount{
 				{Project: "prj_a", State: "pending", Count: 2}, {Project: "prj_a", State: "active", Count: 1},
 				{Project: "prj_b", State: "active"},
 			},
@@ -93,7 +93,7 @@ func rich() view.Snapshot {
 			},
 			Caps: []view.Cap{{Name: "day", Limit: 10, Used: 2}, {Name: "active", Limit: 3, Used: 1},
 				{Name: "open_pull_requests", Limit: 5, Used: 2}, {Name: "cost", Limit: 10.5, Used: 3.25}},
-			PullRequests: []view.PullRequests{
+			PullRequests: []view.StateCount{
 				{Project: "prj_a", State: "open", Count: 1}, {Project: "prj_a", State: "unknown"},
 				{Project: "prj_a", State: "merged", Count: 3}, {Project: "prj_b", State: "open"},
 			},

@@ -27,7 +27,7 @@ type Prompts struct {
 
 // Show adds the queue of projects to a snapshot, with the jobs and pull requests of the journal.
 func Show(
-	ctx context.Context, o Options, j Journal, projects []string, prompts Prompts, out *view.Snapshot,
+	ctx context.Context, o Options, j jobStore, projects []string, prompts Prompts, out *view.Snapshot,
 ) error {
 	queue, err := j.Queue(ctx)
 	if err != nil {
@@ -70,24 +70,24 @@ func Show(
 
 // countPrompts counts the prompts by project and state. Invalid files of no configured project count
 // for a project without a name.
-func countPrompts(projects []string, planned []Planned) []view.Prompts {
-	counts := map[view.Prompts]int{}
+func countPrompts(projects []string, planned []Planned) []view.StateCount {
+	counts := map[view.StateCount]int{}
 	for _, p := range planned {
-		c := view.Prompts{Project: p.Project, State: string(p.State)}
+		c := view.StateCount{Project: p.Project, State: string(p.State)}
 		if !slices.Contains(projects, p.Project) {
 			c.Project = ""
 		}
 		counts[c]++
 	}
-	var out []view.Prompts
+	var out []view.StateCount
 	for _, project := range projects {
 		for _, state := range journal.States() {
-			p := view.Prompts{Project: project, State: string(state)}
+			p := view.StateCount{Project: project, State: string(state)}
 			p.Count = counts[p]
 			out = append(out, p)
 		}
 	}
-	nameless := view.Prompts{State: string(journal.Invalid)}
+	nameless := view.StateCount{State: string(journal.Invalid)}
 	if nameless.Count = counts[nameless]; nameless.Count > 0 {
 		out = append(out, nameless)
 	}
@@ -154,7 +154,7 @@ func showPulls(project string, pulls map[string]journal.PullRequest, out *view.S
 	}
 	for _, state := range journal.PullStates() {
 		out.Queue.PullRequests = append(out.Queue.PullRequests,
-			view.PullRequests{Project: project, State: string(state), Count: counts[state]})
+			view.StateCount{Project: project, State: string(state), Count: counts[state]})
 	}
 	merges.Sum = took.Seconds()
 	out.Queue.Reviews = append(out.Queue.Reviews, review)

@@ -14,7 +14,7 @@ import (
 // TestCountPrompts: an invalid file of no configured project is counted too, and a project that is
 // not configured makes no series.
 func TestCountPrompts(t *testing.T) {
-	got := map[view.Prompts]bool{}
+	got := map[view.StateCount]bool{}
 	for _, p := range countPrompts([]string{"a", "b"}, []Planned{
 		{Project: "a", State: journal.Pending}, {Project: "a", State: journal.Pending},
 		{Project: "b", State: journal.Invalid}, {State: journal.Invalid}, {Project: "gone", State: journal.Invalid},
@@ -24,7 +24,7 @@ func TestCountPrompts(t *testing.T) {
 			got[p] = true
 		}
 	}
-	if diff := cmp.Diff(map[view.Prompts]bool{
+	if diff := cmp.Diff(map[view.StateCount]bool{
 		{Project: "a", State: "pending", Count: 2}: true, {Project: "b", State: "invalid", Count: 1}: true,
 		{State: "invalid", Count: 2}: true,
 	}, got); diff != "" {

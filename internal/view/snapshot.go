@@ -6,6 +6,8 @@ package view
 
 import (
 	"cmp"
+	"math"
+	"sort"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -78,7 +80,7 @@ func (s *Snapshot) ProjectName(id string) string {
 // Queue is the prompt queue and its agent jobs.
 type Queue struct {
 	// Prompts counts the prompts of each project in each state, including 0.
-	Prompts []Prompts
+	Prompts []StateCount
 	// Jobs are the newest job of each prompt, newest first: a bounded number of those that are
 	// active or ended lately.
 	Jobs []Job
@@ -90,7 +92,7 @@ type Queue struct {
 	Caps []Cap
 	// PullRequests counts those of each project in each state, including 0. Reviews has what
 	// became of them, for each project.
-	PullRequests []PullRequests
+	PullRequests []StateCount
 	Reviews      []Review
 	// Costs: the cost of jobs is counted.
 	Costs bool
@@ -112,14 +114,8 @@ type Cap struct {
 	Limit, Used float64
 }
 
-// Prompts is how many prompts of a project are in a state.
-type Prompts struct {
-	Project, State string
-	Count          int
-}
-
-// PullRequests is how many pull requests of a project are in a state.
-type PullRequests struct {
+// StateCount is how many prompts or pull requests of a project are in a state.
+type StateCount struct {
 	Project, State string
 	Count          int
 }
@@ -307,4 +303,23 @@ type Cell struct {
 	// RowsFrom is when the rows of a window are read whose totals alone are known because
 	// it moves until it settles; zero for all others.
 	RowsFrom time.Time
+}
+
+// schemaBuckets is the number of buckets to each power of two, in a native histogram of schema 3.
+const schemaBuckets = 8
+
+// fractions are the bounds between 1/2 and 1: 2^(i/8-1).
+var fractions = func() (f [schemaBuckets]float64) {
+	for i := range f {
+		f[i] = math.Exp2(float64(i)/schemaBuckets - 1)
+	}
+	return f
+}()
+
+// Bucket returns the bucket of a native histogram of schema 3 that d falls into:
+// the i with 2^((i-1)/8) s < d <= 2^(i/8) s. A duration that is not positive, from a
+// clock that stepped back, counts as a nanosecond.
+func Bucket(d time.Duration) int {
+	fraction, exponent := math.Frexp(max(d, 1).Seconds())
+	return sort.SearchFloat64s(fractions[:], fraction) + (exponent-1)*schemaBuckets
 }

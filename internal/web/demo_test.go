@@ -152,7 +152,7 @@ func demoQueue() *view.Queue {
 		view.Job{Project: "prj_docs_main", Prompt: "odd-link", State: "completed", ID: "job_29",
 			PRLink: "javascript:alert(1)"})
 	return &view.Queue{
-		Prompts: []view.Prompts{
+		Prompts: []view.StateCount{
 			{Project: "prj_docs_main", State: "pending", Count: 3},
 			{Project: "prj_docs_main", State: "active", Count: 1},
 			{Project: "prj_docs_main", State: "completed", Count: 1},
