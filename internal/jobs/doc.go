@@ -112,5 +112,5 @@
 // # Limits
 //
 // The package does not find or check files (package prompts), store anything itself
-// (package state, through Journal), count requests, or deliver events (package events).
+// (package state, through jobStore), count requests, or deliver events (package events).
 package jobs

@@ -12,7 +12,7 @@ import (
 	"github.com/docgauge/docgauge/internal/state"
 )
 
-var _ Journal = (*state.DB)(nil)
+var _ jobStore = (*state.DB)(nil)
 
 // TestJournals: the journal in memory behaves as the one in the state, so what these tests
 // show holds for the state.

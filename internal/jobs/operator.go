@@ -28,72 +28,63 @@ func refusef(format string, args ...any) error {
 // Operator makes the decisions of people. It sends nothing and needs no lock: it works
 // while a queue runs, which follows the decisions.
 type Operator struct {
-	journal Journal
+	journal jobStore
 	now     func() time.Time
 }
 
 // NewOperator returns the operator of a journal.
-func NewOperator(j Journal, now func() time.Time) *Operator {
+func NewOperator(j jobStore, now func() time.Time) *Operator {
 	return &Operator{j, func() time.Time { return now().UTC().Truncate(time.Microsecond) }}
 }
 
 // Find returns the newest job of the prompt with the id ref, or else the job with that
 // number ("12" or "#12"), or else the newest of the one prompt with that name: typos is
 // typos.md, or guides/typos.md. If none exists, the error is journal.ErrNoJob.
-func Find(ctx context.Context, j Journal, ref string) (journal.Job, error) {
+func Find(ctx context.Context, j jobStore, ref string) (journal.Job, error) {
 	_, job, err := lookUp(ctx, j, ref, prompts.Scanned{})
 	return job, err
 }
 
 // lookUp is Find, and returns the id of the prompt for a name. A prompt of the folder has its
 // name for itself, even before it has a job.
-func lookUp(ctx context.Context, j Journal, ref string, found prompts.Scanned) (string, journal.Job, error) {
+func lookUp(ctx context.Context, j jobStore, ref string, found prompts.Scanned) (string, journal.Job, error) {
 	all, err := j.Jobs(ctx)
 	if err != nil {
 		return ref, journal.Job{}, err
 	}
 	newest := journal.Newest(all)
-	if job, ok := newest[ref]; ok {
-		job, err := j.Job(ctx, job.Seq)
-		return ref, job, err
-	}
-	if seq, err := strconv.ParseInt(strings.TrimPrefix(ref, "#"), 10, 64); err == nil {
-		job, err := j.Job(ctx, seq)
-		return ref, job, err
+	job, ok := newest[ref]
+	if seq, err := strconv.ParseInt(strings.TrimPrefix(ref, "#"), 10, 64); !ok && err == nil {
+		job.Seq, ok = seq, true
 	}
 	hint := "docgauge jobs list"
-	if _, exact := fileOf(ref, found); !exact {
+	if _, exact := fileOf(ref, found); !ok && !exact {
 		ids := slices.Collect(maps.Keys(newest))
 		for _, p := range found.Prompts {
 			ids = append(ids, p.ID)
 		}
 		slices.Sort(ids)
 		ids = slices.Compact(ids)
-		named := withName(ref, ids)
-		if len(named) == 1 {
+		named := slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
+			whole := strings.TrimSuffix(id, path.Ext(id))
+			return ref != whole && ref != path.Base(whole)
+		})
+		near := format.DidYouMean(ref, ids)
+		switch {
+		case len(named) == 1:
 			ref = named[0]
-			if job, ok := newest[ref]; ok {
-				job, err := j.Job(ctx, job.Seq)
-				return ref, job, err
-			}
-		} else if len(named) > 1 {
+			job, ok = newest[ref]
+		case len(named) > 1:
 			hint = "did you mean " + strings.Join(named, " or ") + "?"
-		} else if near := format.DidYouMean(ref, ids); strings.HasSuffix(near, "?") {
+		case strings.HasSuffix(near, "?"):
 			hint = near
 		}
 	}
-	return ref, journal.Job{}, fmt.Errorf("prompt %s: %w (%s)", ref, journal.ErrNoJob, hint)
-}
-
-// withName returns the ids of the prompts that a name without folder or extension can mean.
-func withName(name string, ids []string) (found []string) {
-	for _, id := range ids {
-		whole := strings.TrimSuffix(id, path.Ext(id))
-		if name == whole || name == path.Base(whole) {
-			found = append(found, id)
-		}
+	if !ok {
+		return ref, journal.Job{}, fmt.Errorf("prompt %s: %w (%s)", ref, journal.ErrNoJob, hint)
 	}
-	return found
+	job, err = j.Job(ctx, job.Seq)
+	return ref, job, err
 }
 
 // find returns the job that ref names. A prompt that looks renamed is held first if the next

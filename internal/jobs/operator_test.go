@@ -226,12 +226,12 @@ func TestFind(t *testing.T) {
 }
 
 // racing is a journal in which another process is always faster.
-type racing struct{ Journal }
+type racing struct{ jobStore }
 
 func (r racing) Job(ctx context.Context, seq int64) (journal.Job, error) {
-	job, err := r.Journal.Job(ctx, seq)
+	job, err := r.jobStore.Job(ctx, seq)
 	if err == nil {
-		_, err = r.Journal.Apply(ctx, journal.Change{Job: job, From: job.State})
+		_, err = r.jobStore.Apply(ctx, journal.Change{Job: job, From: job.State})
 	}
 	return job, err
 }

@@ -85,7 +85,7 @@ func (p *Planned) wait(b blocker) { p.Why, p.Reason, p.Until = b.why, b.reason, 
 
 // Plan returns every prompt with its state, the reason why it waits and, if it is pending,
 // the text to send. It changes nothing.
-func Plan(ctx context.Context, o Options, j Journal, found prompts.Scanned) ([]Planned, error) {
+func Plan(ctx context.Context, o Options, j jobStore, found prompts.Scanned) ([]Planned, error) {
 	s, err := readState(ctx, o, j, found)
 	if err != nil {
 		return nil, err

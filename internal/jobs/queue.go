@@ -13,16 +13,16 @@ import (
 	"github.com/docgauge/docgauge/internal/view"
 )
 
-// Client is the service. Its errors come from package docsapi; after any other error it is unknown
+// jobClient is the service. Its errors come from package docsapi; after any other error it is unknown
 // whether the service acted.
-type Client interface {
+type jobClient interface {
 	CreateJob(ctx context.Context, project, prompt string) (docsapi.Job, error)
 	SendMessage(ctx context.Context, project, id, prompt string) (docsapi.Job, error)
 	Job(ctx context.Context, project, id string) (docsapi.Job, error)
 }
 
-// Journal stores the jobs (package state).
-type Journal interface {
+// jobStore stores the jobs (package state).
+type jobStore interface {
 	// Present returns an error if a write would be lost.
 	Present() error
 	// Jobs returns all jobs, oldest first, without their texts; Job one with them.
@@ -97,8 +97,8 @@ const writeTimeout = 15 * time.Second
 // goroutine in it.
 type Queue struct {
 	opt     Options
-	client  Client
-	journal Journal
+	client  jobClient
+	journal jobStore
 	scanner scanner
 	// recovered: Recover is done. compared: Restored is done. warned: the warning that
 	// OnNewState is still Submit was logged.
@@ -111,7 +111,7 @@ type Queue struct {
 }
 
 // New returns the queue.
-func New(o Options, client Client, j Journal) *Queue {
+func New(o Options, client jobClient, j jobStore) *Queue {
 	return &Queue{opt: o, client: client, journal: j}
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/docgauge/docgauge/internal/prompts"
 )
 
-// Folder is the folder of prompts (package prompts).
-type Folder interface {
+// promptFolder is the folder of prompts (package prompts).
+type promptFolder interface {
 	// Scan reads the folder. A file counts if the previous scan saw it unchanged.
 	Scan(previous *prompts.Scanned) (prompts.Scanned, error)
 	// ScanOnce is the scan of a single pass: files that were not written lately count
@@ -54,7 +54,7 @@ const (
 // passes, and the state of the queue after the last. At the end of ctx a call under way is
 // finished, and nothing new begins; that is not an error.
 func (q *Queue) Run(
-	ctx context.Context, folder Folder, until Until, report func(Report) error,
+	ctx context.Context, folder promptFolder, until Until, report func(Report) error,
 ) (total Result, err error) {
 	s := &q.scanner
 	var last clock.LastError
@@ -114,7 +114,7 @@ type scanner struct {
 }
 
 // scan reads the folder if that is due.
-func (s *scanner) scan(ctx context.Context, folder Folder, until Until, log *slog.Logger) (err error) {
+func (s *scanner) scan(ctx context.Context, folder promptFolder, until Until, log *slog.Logger) (err error) {
 	due := s.next
 	if again := s.at.Add(prompts.Pause); until == UntilIdle && again.Before(due) {
 		due = again // not to end while a new file is there

@@ -66,7 +66,7 @@ func (w *world) newQueue() *Queue {
 }
 
 // run runs a queue until ctx ends, or report says that it is enough.
-func (w *world) run(ctx context.Context, q *Queue, folder Folder, report func(Report) (enough bool)) {
+func (w *world) run(ctx context.Context, q *Queue, folder promptFolder, report func(Report) (enough bool)) {
 	w.Helper()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -31,7 +31,7 @@ type queueState struct {
 	pulls map[string]journal.PullRequest
 }
 
-func readState(ctx context.Context, o Options, j Journal, found prompts.Scanned) (_ *queueState, err error) {
+func readState(ctx context.Context, o Options, j jobStore, found prompts.Scanned) (_ *queueState, err error) {
 	s := &queueState{at: o.Now().UTC().Truncate(time.Microsecond)}
 	if s.jobs, err = j.Jobs(ctx); err != nil {
 		return nil, err

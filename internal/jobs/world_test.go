@@ -32,7 +32,7 @@ type world struct {
 	tb
 	clock   time.Time
 	service *service
-	journal Journal
+	journal jobStore
 	memory  *memory // journal, where it is one
 	folder  []prompts.Prompt
 	// bad are files that break a rule, changing those that have just changed.
