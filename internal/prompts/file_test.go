@@ -3,7 +3,6 @@ package prompts
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,9 +17,7 @@ import (
 func eachCase(t testing.TB, name string, check func(input string) []Finding) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var out []string
 	for block := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
 		for line := range strings.SplitSeq(block, "\n") {
@@ -204,24 +201,12 @@ func keeps(t *testing.T, p Prompt) {
 		}
 	}
 	data, err := encode(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(data) > MaxBytes {
 		return // quotes make it larger
 	}
 	again, findings := parseFile("f.md", data, Rules{})
 	if diff := cmp.Diff(p, again, samePrompt); diff != "" || len(findings) > 0 {
 		t.Fatalf("%s\n%v\n%s", data, findings, diff)
-	}
-}
-
-// TestMergedAndPages: what depends_on and pages may say.
-func TestMergedAndPages(t *testing.T) {
-	p, findings := parseFile("x.md", []byte("---\ndepends_on: [a, {prompt: b/c.md, when: merged}]\n"+
-		"pages: [/, /guides/start]\n---\nbody\n"), Rules{})
-	if len(findings) > 0 || !slices.Equal(p.DependsOn, []string{"a", "b/c.md"}) ||
-		!slices.Equal(p.Merged, []string{"b/c.md"}) || !slices.Equal(p.Pages, []string{"/", "/guides/start"}) {
-		t.Errorf("%+v, %v", p, findings)
 	}
 }

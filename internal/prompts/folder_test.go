@@ -14,6 +14,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"pgregory.net/rapid"
 )
 
 func TestOpen(t *testing.T) {
@@ -39,9 +41,7 @@ func TestOpen(t *testing.T) {
 func TestScanGone(t *testing.T) {
 	f, dir := folder(t, Rules{}, map[string]string{"a.md": "body"})
 	s := scan(t, f, nil)
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(dir))
 	if _, err := f.Scan(&s); !errors.Is(err, fs.ErrNotExist) ||
 		!strings.HasPrefix(err.Error(), "DOCGAUGE_PROMPTS_DIR: "+dir+": ") {
 		t.Errorf("%v", err)
@@ -75,7 +75,7 @@ func scans(t *testing.T, f *Folder) func(step, want string) Scanned {
 	}
 }
 
-func must(t testing.TB, err error) {
+func must(t rapid.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -178,9 +178,7 @@ func TestScanOnce(t *testing.T) {
 			t.Helper()
 			start := time.Now()
 			s, err := f.ScanOnce(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			expect(t, step, s, want)
 			if d := time.Since(start); d != took {
 				t.Errorf("%s: took %v, want %v", step, d, took)

@@ -105,9 +105,7 @@ func miss(path string, requests int64, near []string, agents ...string) view.Mis
 func recurring(t testing.TB) schedule.Cron {
 	t.Helper()
 	c, err := schedule.ParseCron("0 9 * * mon")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
 }
 
@@ -244,9 +242,7 @@ func TestPathsAreData(t *testing.T) {
 		n.pages.Rows = []analytics.Row{{Path: path, Total: 2}, {Path: "/b", Total: 1}}
 		p := Prompt{ID: "the-id", Path: "a.md", Template: true, Body: `[[ top_pages "week" 2 ]]`}
 		got, err := Render(context.Background(), p, sampleTime, n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		lines := strings.Split(got.Text, "\n")
 		quoted, _, _ := strings.Cut(strings.TrimPrefix(lines[0], "- "), ": 2 visitors (+2)")
 		inner := strings.TrimSuffix(strings.TrimSuffix(quoted, "…"), `"`)
@@ -286,9 +282,7 @@ func TestMissesAreData(t *testing.T) {
 		n.agents.Misses = append(n.agents.Misses, miss("/last", 1, nil, "GPTBot"))
 		p := Prompt{ID: "the-id", Path: "a.md", Template: true, Body: `[[ misses "week" 10 ]]`}
 		got, err := Render(context.Background(), p, sampleTime, n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		lines := strings.Split(got.Text, "\n")
 		for _, l := range lines {
 			path, _, _ := strings.Cut(l, ": ")
@@ -364,9 +358,7 @@ func TestRenderFailsLate(t *testing.T) {
 func documented(t *testing.T, table string) []string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/agent-jobs.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, rest, _ := strings.Cut(string(text), "<!-- "+table+" -->\n")
 	rows, _, ok := strings.Cut(rest, "<!-- /"+table+" -->\n")
 	if !ok {

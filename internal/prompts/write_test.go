@@ -28,9 +28,7 @@ func entries(t *testing.T, dir string) []string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return all
 }
 
@@ -50,9 +48,7 @@ func TestWrite(t *testing.T) {
 		t.Fatalf("%s, %v", path, err)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, path))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := `---
 id: "weekly-report"
 project: "prj_b"
@@ -171,9 +167,7 @@ func TestWriteRace(t *testing.T) {
 	for _, how := range []func(*os.Root, string, []byte) error{create, createWithoutLinks} {
 		f, dir := folder(t, Rules{}, nil)
 		root, err := f.root()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer root.Close()
 		var writers sync.WaitGroup
 		errs := make([]error, 8)
@@ -224,9 +218,7 @@ func TestWriteRead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := anyPrompt(t)
 		data, err := encode(want)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got, findings := parseFile(want.Path, data, Rules{})
 		if len(findings) > 0 {
 			t.Fatalf("%s\n%v", data, findings)
