@@ -36,13 +36,7 @@ func putAgents(t interface {
 			}
 		}
 	}
-	file, err := archive.Encode(rev, func(yield func(analytics.AgentRow, error) bool) {
-		for _, row := range rows {
-			if !yield(row, nil) {
-				return
-			}
-		}
-	})
+	file, err := archive.Encode(rev, sinktest.List(rows...))
 	if err == nil {
 		err = s.Replace(t.Context(), file)
 	}

@@ -299,9 +299,7 @@ func TestImplausibleAgents(t *testing.T) {
 			of.Path, of.Visitors, of.Requests = "/a", c.ofPath, 300
 			people := analytics.AgentRow{Agent: "browser", Class: "human", Audience: analytics.Human, Found: true,
 				Visitors: 2000, Requests: 2000}
-			file, err := archive.Encode(rev, func(yield func(analytics.AgentRow, error) bool) {
-				_ = yield(ai, nil) && yield(people, nil) && yield(of, nil)
-			})
+			file, err := archive.Encode(rev, sinktest.List(ai, people, of))
 			if err != nil {
 				t.Fatal(err)
 			}

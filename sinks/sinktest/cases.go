@@ -73,7 +73,7 @@ func testWeirdPaths(s *suite) {
 		rows = append(rows, analytics.Row{Path: path, Human: int64(i), AI: 1, Total: int64(i) + 1})
 	}
 	slices.SortFunc(rows, func(a, b analytics.Row) int { return strings.Compare(a.Path, b.Path) })
-	s.shows(s.replace(Seal(s, Revision(s.key("prj_a", 0), 1), list(rows...))))
+	s.shows(s.replace(Seal(s, Revision(s.key("prj_a", 0), 1), List(rows...))))
 }
 
 func testBigCounts(s *suite) {
@@ -81,7 +81,7 @@ func testBigCounts(s *suite) {
 	if s.report != analytics.AgentsReport {
 		rev.Totals = analytics.Totals{Human: math.MaxInt64, AI: math.MaxInt64 - 1, Total: 1<<53 + 1}
 	}
-	s.shows(s.replace(Seal(s, rev, list(
+	s.shows(s.replace(Seal(s, rev, List(
 		analytics.Row{Path: "/a", Human: math.MaxInt64, AI: 1<<53 + 1, Total: math.MaxInt64 - 1},
 		analytics.Row{Path: "/b"},
 	))))
@@ -177,7 +177,7 @@ func testNames(s *suite) {
 		}
 		slices.SortFunc(rows, analytics.AgentRow.Compare)
 		path := filepath.Join(s.TempDir(), "window")
-		_, err := archive.Write(path, Revision(s.key("prj_a", day), 2), list(rows...))
+		_, err := archive.Write(path, Revision(s.key("prj_a", day), 2), List(rows...))
 		check(s, err)
 		w, err := archive.Open(path)
 		check(s, err)
@@ -304,7 +304,7 @@ func (s *suite) variety() map[analytics.Key]sinks.Sealed {
 	slices.SortFunc(rows, func(a, b analytics.Row) int { return cmp.Compare(a.Path, b.Path) })
 	week := s.key("prj_b", 4)
 	week.Granularity, week.To = analytics.Week, week.From+7
-	commit(Seal(s, Revision(week, 1), list(rows...)))
+	commit(Seal(s, Revision(week, 1), List(rows...)))
 	plausible := WindowOf(5, 2, 9).For(s.report)
 	file, _, err := sinks.FileOf(s.TempDir(), plausible.Rev, plausible)
 	check(s, err)

@@ -129,8 +129,8 @@ func (s *Memory) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks
 }
 
 func (w memoryWindow) Revision() analytics.Revision                 { return w.rev }
-func (w memoryWindow) Rows() iter.Seq2[analytics.Row, error]        { return list(w.rows...) }
-func (w memoryWindow) Agents() iter.Seq2[analytics.AgentRow, error] { return list(w.agents...) }
+func (w memoryWindow) Rows() iter.Seq2[analytics.Row, error]        { return List(w.rows...) }
+func (w memoryWindow) Agents() iter.Seq2[analytics.AgentRow, error] { return List(w.agents...) }
 func (w memoryWindow) Open() (io.ReadCloser, error)                 { return nil, errors.ErrUnsupported }
 
 // Window writes a window to a file in dir.

@@ -314,7 +314,8 @@ func pagesOf(n int, number int32) iter.Seq2[analytics.Row, error] {
 	}
 }
 
-func list[R any](rows ...R) iter.Seq2[R, error] {
+// List yields rows.
+func List[R any](rows ...R) iter.Seq2[R, error] {
 	return func(yield func(R, error) bool) {
 		for _, r := range rows {
 			if !yield(r, nil) {
