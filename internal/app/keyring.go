@@ -13,7 +13,7 @@ import (
 )
 
 // pollFiles is the time between two checks of the files of secrets.
-const pollFiles = 10 * time.Second
+const pollFiles = 2 * time.Second
 
 // Keyring holds a key of the API, or a token of a code host, that can be replaced while
 // the process runs.

@@ -36,7 +36,7 @@ func writer(t *testing.T, file string) func(text string) func() {
 	}
 }
 
-// TestKeyFileIsWatched: a key file that changes is read again within ten seconds, without a signal. A
+// TestKeyFileIsWatched: a key file that changes is read again within two seconds, without a signal. A
 // file without a key leaves the former one, and is logged once.
 func TestKeyFileIsWatched(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "key")
