@@ -9,6 +9,7 @@ import (
 	"github.com/docgauge/docgauge/internal/codehost"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
+	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/prompts"
 	"github.com/docgauge/docgauge/internal/pulls"
@@ -48,7 +49,8 @@ func (a *App) queueOptions() jobs.Options {
 // NewQueue makes the queue; changed is called after each change of the journal.
 func (a *App) NewQueue(changed func()) *jobs.Queue {
 	o := a.queueOptions()
-	o.Changed, o.KeyMark, o.Clock = changed, a.API.keyMark, a.API.Client.ClockError
+	o.Changed, o.Clock = changed, a.API.Client.ClockError
+	o.KeyMark = func() string { return a.API.MarkOf(docsapi.KeyAdmin) + a.API.MarkOf(docsapi.KeyWrite) }
 	o.Mark, o.Restored, o.Jitter, o.Logger = a.markBegun, a.isRestored, clock.Jitter, a.Log
 	return jobs.New(o, a.API.Client, a.State)
 }
@@ -95,7 +97,7 @@ type Pulls struct {
 	// Host is the client that it asks.
 	Host *codehost.Client
 	// Tokens are those of the code hosts that are set.
-	Tokens []*Keyring
+	Tokens []*keyring
 }
 
 // NewPulls makes what follows the pull requests; nothing is sent.
@@ -114,6 +116,6 @@ func (a *App) NewPulls() (*Pulls, error) {
 	if err != nil {
 		return nil, config.Problems{err.Error()}
 	}
-	set := slices.DeleteFunc([]*Keyring{github, gitlab, gitea}, func(k *Keyring) bool { return k.Get() == "" })
+	set := slices.DeleteFunc([]*keyring{github, gitlab, gitea}, func(k *keyring) bool { return k.Get() == "" })
 	return &Pulls{pulls.New(a.State, host, a.Now), host, set}, nil
 }

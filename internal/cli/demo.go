@@ -143,7 +143,7 @@ func (a *Program) demo(ctx context.Context, dir string, stay bool) (err error) {
 	if !stay {
 		return nil
 	}
-	if c.Schedule.Cron, err = schedule.ParseCron("* * * * *"); err != nil {
+	if c.Schedule, err = schedule.ParseCron("* * * * *"); err != nil {
 		return err
 	}
 	for i, address := range c.ListenAddress {

@@ -89,7 +89,7 @@ func (o *initOptions) ask(ctx context.Context, p *prompter, needKey bool) (err e
 	}
 	if o.projects == "" {
 		o.projects, err = p.line(ctx, "Project ids, comma-separated", os.Getenv("DOCGAUGE_PROJECTS"),
-			new(config.Projects).Decode)
+			config.CheckProjects)
 	}
 	return err
 }
@@ -105,7 +105,10 @@ func (o *initOptions) askURL(ctx context.Context, p *prompter, byDefault string)
 }
 
 func (o *initOptions) askKey(ctx context.Context, p *prompter) (err error) {
-	o.key, err = p.secret(ctx, "Admin key (DOCGAUGE_API_KEY), from the API keys page (not shown)", docsapi.CheckKey)
+	o.key, err = p.until(ctx, docsapi.CheckKey, func() (string, error) {
+		key, err := p.terminal.ReadPassword("Admin key (DOCGAUGE_API_KEY), from the API keys page (not shown): ")
+		return strings.TrimSpace(key), err
+	})
 	return err
 }
 
@@ -119,7 +122,7 @@ func (o *initOptions) askInstead(ctx context.Context, p *prompter, project strin
 	with := func(ids string) string {
 		return strings.Join(slices.Concat(others, strings.FieldsFunc(ids, func(r rune) bool { return r == ',' })), ",")
 	}
-	ids, err := p.line(ctx, question, "", func(ids string) error { return new(config.Projects).Decode(with(ids)) })
+	ids, err := p.line(ctx, question, "", func(ids string) error { return config.CheckProjects(with(ids)) })
 	o.projects = with(ids)
 	return err
 }
@@ -339,14 +342,6 @@ func (p *prompter) line(ctx context.Context, question, byDefault string, check f
 		p.terminal.SetPrompt(question + ": ")
 		text, err := p.terminal.ReadLine()
 		return cmp.Or(strings.TrimSpace(text), byDefault), err
-	})
-}
-
-// secret asks for text that is not shown.
-func (p *prompter) secret(ctx context.Context, question string, check func(string) error) (string, error) {
-	return p.until(ctx, check, func() (string, error) {
-		text, err := p.terminal.ReadPassword(question + ": ")
-		return strings.TrimSpace(text), err
 	})
 }
 

@@ -53,7 +53,7 @@ func configFor(t *testing.T, url string) config.Config {
 
 func setSchedule(t *testing.T, c *config.Config, spec string) {
 	t.Helper()
-	if err := c.Schedule.Decode(spec); err != nil {
+	if err := c.Schedule.UnmarshalText([]byte(spec)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -85,7 +85,7 @@ func daemonFor(t *testing.T, c config.Config) (*daemon, *testbed.Log) {
 	})
 	values := new(exporter.Values)
 	d := newDaemon(a, values, web.NewLiveReport(values.Load, "dev"), noProgress{}, nil)
-	d.firings = schedule.NewFirings(c.Schedule.Cron, time.Time{}, true)
+	d.firings = schedule.NewFirings(c.Schedule, time.Time{}, true)
 	return d, log
 }
 
@@ -422,9 +422,9 @@ func TestRemaining(t *testing.T) {
 		setSchedule(t, &was, tc.was)
 		setSchedule(t, &is, tc.is)
 		d := &daemon{app: &app.App{Config: was}, owed: tc.owed}
-		d.firings = schedule.NewFirings(was.Schedule.Cron, minute(tc.fired), false)
+		d.firings = schedule.NewFirings(was.Schedule, minute(tc.fired), false)
 		d.firings.Next(minute(tc.fired))
-		f, owed := d.remaining(is.Schedule.Cron, minute(tc.stopped), minute(tc.now))
+		f, owed := d.remaining(is.Schedule, minute(tc.stopped), minute(tc.now))
 		if got := f.Coming(); !got.Equal(minute(tc.coming)) {
 			t.Errorf("%s: fires at %v", tc.about, got)
 		}

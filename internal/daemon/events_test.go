@@ -81,7 +81,7 @@ func TestDigest(t *testing.T) {
 	d, h := eventsFor(t, func(c *config.Config) {
 		c.Windows = config.Windows{{Granularity: analytics.Week}}
 		c.Since.Date = testbed.DaysAgo(29)
-		if err := c.Digest.Decode("* * * * *"); err != nil {
+		if err := c.Digest.UnmarshalText([]byte("* * * * *")); err != nil {
 			t.Fatal(err)
 		}
 	})
