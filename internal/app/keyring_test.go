@@ -29,9 +29,7 @@ func step(t *testing.T, log *testbed.Log, change func()) string {
 func writer(t *testing.T, file string) func(text string) func() {
 	return func(text string) func() {
 		return func() {
-			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			check(t, os.WriteFile(file, []byte(text), 0o600))
 		}
 	}
 }

@@ -96,19 +96,6 @@ func queuePlace(t *testing.T, s *testbed.Service, prompts map[string]string, mor
 	return p
 }
 
-// try runs a command and returns its exit code, standard output and error.
-func (p place) try(t *testing.T, args ...string) (code int, out, log string) {
-	t.Helper()
-	var stdout, stderr strings.Builder
-	cmd := p.command(args...)
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err := cmd.Run()
-	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
-		t.Fatal(err)
-	}
-	return cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()
-}
-
 // oddPlace is a place whose service is s, with a prompt for each of the words.
 func oddPlace(t *testing.T, s *oddService, words ...string) place {
 	t.Helper()

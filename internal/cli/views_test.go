@@ -156,9 +156,7 @@ func apiColumns(t *testing.T) map[string]bool {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path+"?format=csv"+needed[path], nil))
 		names, err := csv.NewReader(w.Body).Read()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		for _, name := range names {
 			columns[path+" "+name] = true
 		}
@@ -257,9 +255,7 @@ func TestTopAndHistoryAreAskedAlike(t *testing.T) {
 func TestQuestionsAreDocumented(t *testing.T) {
 	row := func(page, name string) string {
 		text, err := os.ReadFile(filepath.Join(repository, "docs", page))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		_, rest, found := strings.Cut(string(text), "\n| `"+name+"` |")
 		if !found {
 			t.Fatalf("docs/%s has no row for %s", page, name)
@@ -304,9 +300,7 @@ func parametersOf(t *testing.T) map[string][]string {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path+"?unknown=1", nil))
 		var refused struct{ Error string }
-		if err := json.Unmarshal(w.Body.Bytes(), &refused); err != nil {
-			t.Fatal(err)
-		}
+		check(t, json.Unmarshal(w.Body.Bytes(), &refused))
 		_, names, found := strings.Cut(refused.Error, ": want ")
 		if !found {
 			t.Fatalf("%s: %s", path, refused.Error)
@@ -384,9 +378,7 @@ func TestVerdictsAreShown(t *testing.T) {
 	}
 	written := func(write func(io.Writer) error) string {
 		var b bytes.Buffer
-		if err := write(&b); err != nil {
-			t.Fatal(err)
-		}
+		check(t, write(&b))
 		return b.String()
 	}
 	tables := func(page string) string {
@@ -402,9 +394,7 @@ func TestVerdictsAreShown(t *testing.T) {
 	values.Publish(s)
 	template := prompts.Prompt{ID: "a", Path: "a.md", Project: project, Template: true, Body: "[[ outcomes 9 ]]"}
 	prompt, err := prompts.Render(t.Context(), template, webtest.Now, mergesOnly{all: outcomes})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	known := []view.Verdict{view.MoreReaders, view.FewerReaders, view.NoClearChange, view.TooEarly, view.NotEnoughData}
 	sentence := outcomes.Summaries[0].Sentence()
 	for _, place := range []struct {
