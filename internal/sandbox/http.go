@@ -11,7 +11,6 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/clock"
-	"github.com/docgauge/docgauge/internal/sandbox/codehost"
 	"github.com/docgauge/docgauge/internal/site/api"
 )
 
@@ -65,7 +64,7 @@ func (s *Sandbox) newService() *api.Service {
 // beside answers requests for pages and for the API about pull requests.
 func (s *Sandbox) beside(w http.ResponseWriter, r *http.Request) bool {
 	switch {
-	case strings.HasPrefix(r.URL.Path, codehost.APIPath+"/"):
+	case strings.HasPrefix(r.URL.Path, GitHubPath+"/"):
 		s.serveBeside(w, r, s.serveGitHub)
 	case isPage(r):
 		s.serveBeside(w, r, s.servePage)

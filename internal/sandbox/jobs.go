@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/docgauge/docgauge/internal/clock"
-	"github.com/docgauge/docgauge/internal/sandbox/codehost"
 	"github.com/docgauge/docgauge/internal/site/api"
 	"github.com/docgauge/docgauge/internal/site/runner"
 )
@@ -47,7 +46,7 @@ func (s *Sandbox) withLink(c *api.Call, j runner.Job) runner.Job {
 		return j
 	}
 	link := *j.PRLink
-	if number, ours := strings.CutPrefix(link, codehost.Path); ours {
+	if number, ours := strings.CutPrefix(link, pullPath); ours {
 		if pr, ok := s.pulls.Pull(number); ok {
 			link = pr.WebPath()
 		}

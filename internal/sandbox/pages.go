@@ -14,7 +14,6 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/format"
-	"github.com/docgauge/docgauge/internal/sandbox/codehost"
 	"github.com/docgauge/docgauge/internal/site/api"
 )
 
@@ -28,7 +27,7 @@ func isPage(r *http.Request) bool {
 	if r.URL.Path == "/" {
 		return isRead(r) && strings.Contains(r.Header.Get("Accept"), "text/html")
 	}
-	return strings.HasPrefix(r.URL.Path, codehost.Path) || webPath.MatchString(r.URL.Path)
+	return strings.HasPrefix(r.URL.Path, pullPath) || webPath.MatchString(r.URL.Path)
 }
 
 func isRead(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
@@ -75,7 +74,7 @@ func (s *Sandbox) serveGitHub(w http.ResponseWriter, c *api.Call) error {
 
 func (s *Sandbox) servePage(w http.ResponseWriter, c *api.Call) error {
 	switch {
-	case c.Method == http.MethodPost && c.URL.Path != codehost.Path:
+	case c.Method == http.MethodPost && c.URL.Path != pullPath:
 		location, err := s.act(c)
 		if err != nil {
 			return err
@@ -120,7 +119,7 @@ func (s *Sandbox) page(c *api.Call) ([]byte, error) {
 	switch c.URL.Path {
 	case "/":
 		return render("index", "", s.index(c), c.Now)
-	case codehost.Path:
+	case pullPath:
 		list := index{Pulls: s.pulls.Pulls()}
 		slices.Reverse(list.Pulls)
 		return render("pulls", "Pull requests", list, c.Now)
@@ -133,8 +132,8 @@ func (s *Sandbox) page(c *api.Call) ([]byte, error) {
 }
 
 // pullAt returns the pull request whose page c asks for.
-func (s *Sandbox) pullAt(c *api.Call) (pr codehost.PullRequest, err error) {
-	number, short := strings.CutPrefix(c.URL.Path, codehost.Path)
+func (s *Sandbox) pullAt(c *api.Call) (pr pullRequest, err error) {
+	number, short := strings.CutPrefix(c.URL.Path, pullPath)
 	if long := webPath.FindStringSubmatch(c.URL.Path); long != nil {
 		number = long[1]
 	}
@@ -162,8 +161,8 @@ func (s *Sandbox) act(c *api.Call) (page string, err error) {
 	if err := c.ParseForm(); err != nil {
 		return "", api.Fail(http.StatusBadRequest, "form: want action=merge and the like, at most %d bytes", maxForm)
 	}
-	err = s.pulls.Act(pr.Number, codehost.Action(c.PostForm.Get("action")))
-	if errors.Is(err, codehost.ErrNotAllowed) {
+	err = s.pulls.Act(pr.Number, pullAction(c.PostForm.Get("action")))
+	if errors.Is(err, errNotAllowed) {
 		err = api.Fail(http.StatusConflict, "%v", err)
 	}
 	return pr.WebPath(), err
@@ -216,7 +215,7 @@ func (s *Sandbox) Exports(url string) []string {
 
 // exports leaves out a token and a key that are not to be shown.
 func (s *Sandbox) exports(url, token, key string) (lines []string) {
-	github := url + codehost.APIPath
+	github := url + GitHubPath
 	if r := s.config.Agent.Repo; r != nil && r.CodeHost != "" { // pull requests are there
 		github, token = "", ""
 	}

@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/sandbox/agent"
-	"github.com/docgauge/docgauge/internal/sandbox/codehost"
 	"github.com/docgauge/docgauge/internal/site/api"
 	"github.com/docgauge/docgauge/internal/site/runner"
 )
@@ -34,8 +32,8 @@ type Sandbox struct {
 	log        *eventLog // nil without a data directory
 	jobs       *runner.Queue
 	repo       *runner.Repo // nil if jobs only pretend
-	pulls      *codehost.Local
-	github     *codehost.API
+	pulls      *pullStore
+	github     *pullAPI
 	publicHost string // of Config.Agent.PublicURL
 
 	pageNumbers func() map[string]uint32 // of the synthetic site
@@ -87,11 +85,11 @@ func New(c Config) (*Sandbox, error) {
 			return nil, err
 		}
 	}
-	if s.pulls, err = codehost.OpenLocal(inData("pulls"), c.Agent.Pulls.Plan, c.Now); err != nil {
+	if s.pulls, err = openPulls(inData("pulls"), c.Seed, c.Agent.Pulls, c.Now); err != nil {
 		return nil, err
 	}
-	s.github = s.pulls.API(s.repositoryFile, c.Agent.Pulls.Token, c.Agent.Pulls.Limit)
-	script, err := agent.ReadScript(c.Agent.Script, c.Agent.After)
+	s.github = s.pulls.newAPI(s.repositoryFile, c.Agent.Pulls.Token, c.Agent.Pulls.Limit)
+	script, err := readAgentScript(c.Agent.Script, c.Agent.After)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +98,7 @@ func New(c Config) (*Sandbox, error) {
 		Dir: c.DataDir, Workers: c.Agent.Workers,
 		ArchiveAfter: c.Agent.ArchiveAfter,
 		Source:       func(string) runner.Source { return runner.Source{Repository: "docgauge/sandbox", Ref: "main"} },
-		Model:        jobModel, Editor: agent.Pretend{File: changedFile(c.Seed, s.site.pages)}, Host: s.pulls,
+		Model:        jobModel, Editor: pretend{File: changedFile(c.Seed, s.site.pages)}, Host: s.pulls,
 		Now: c.Now, Logger: c.Logger,
 	}
 	if r := c.Agent.Repo; r != nil {

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/codehost"
-	"github.com/docgauge/docgauge/internal/dev/codehosts"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/site/api"
 	"github.com/docgauge/docgauge/internal/site/runner"
@@ -346,7 +345,7 @@ func TestRightsOfTheToken(t *testing.T) {
 	repo := engines.GitRepository(t)
 	for _, kind := range codehost.Hosts {
 		for _, readOnly := range []bool{false, true} {
-			host := codehosts.New(kind.Name, "docs-team/docs", "secret-of-the-tests")
+			host := engines.NewCodeHost(kind.Name, "docs-team/docs", "secret-of-the-tests")
 			host.ReadOnly = readOnly
 			server := httptest.NewServer(host)
 			rules := &JobRules{settings: goodJobs(""), repos: map[string]runner.RepoOptions{"prj_a": {URL: "file://" + repo,

@@ -15,11 +15,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/dev/s3test"
+	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/filestore"
 )
 
-func TestMain(m *testing.M) { os.Exit(s3test.Main(m, false)) }
+func TestMain(m *testing.M) { os.Exit(engines.S3Main(m, false)) }
 
 // server writes a log, and rotates it in one of several ways. Every line is different, but those that begin with #.
 type server struct {
@@ -723,8 +723,8 @@ func TestStdin(t *testing.T) {
 
 // TestBucket: each version of an object is read once, whenever it comes.
 func TestBucket(t *testing.T) {
-	proxy := s3test.NewProxy(t)
-	url := s3test.URL(t, s3test.NewBucket(t), proxy.URL)
+	proxy := engines.NewS3Proxy(t)
+	url := engines.S3URL(t, engines.S3Bucket(t), proxy.URL)
 	store, err := filestore.New(url)
 	if err != nil {
 		t.Fatal(err)
@@ -754,7 +754,7 @@ func TestBucket(t *testing.T) {
 	}
 	put("2026/04.gz", half)
 	w.want("half "+strings.Repeat("x", 3000), "")
-	proxy.Set(s3test.Says(403, "AccessDenied", "Access Denied"))
+	proxy.Set(engines.S3Says(403, "AccessDenied", "Access Denied"))
 	w.write("a.log", "a\nb\n")
 	w.want("b", "s3://")
 	proxy.Set(nil)

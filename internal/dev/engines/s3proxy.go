@@ -1,4 +1,4 @@
-package s3test
+package engines
 
 import (
 	"io"
@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// Proxy is between a store and the S3 server, and does to each request what the
+// S3Proxy is between a store and the S3 server, and does to each request what the
 // [Meddler] says that was set; without one it passes everything on.
-type Proxy struct {
+type S3Proxy struct {
 	*httptest.Server
 	backend string // host:port
 
@@ -25,20 +25,20 @@ type Proxy struct {
 }
 
 // Meddler handles the request or reports false.
-type Meddler func(p *Proxy, w http.ResponseWriter, r *http.Request) bool
+type Meddler func(p *S3Proxy, w http.ResponseWriter, r *http.Request) bool
 
-// NewProxy is in front of the server of [Server].
-func NewProxy(t *testing.T) *Proxy {
+// NewS3Proxy is in front of the server of [SharedS3].
+func NewS3Proxy(t *testing.T) *S3Proxy {
 	t.Helper()
-	p := NewUnstarted(t)
+	p := NewUnstartedS3Proxy(t)
 	p.Start()
 	return p
 }
 
-// NewUnstarted is [NewProxy] without its start.
-func NewUnstarted(t *testing.T) *Proxy {
+// NewUnstartedS3Proxy is [NewS3Proxy] without its start.
+func NewUnstartedS3Proxy(t *testing.T) *S3Proxy {
 	t.Helper()
-	p := &Proxy{backend: strings.TrimPrefix(Server(t).Endpoint, "http://")}
+	p := &S3Proxy{backend: strings.TrimPrefix(SharedS3(t).Endpoint, "http://")}
 	p.Server = httptest.NewUnstartedServer(p)
 	p.Config.ConnState = func(_ net.Conn, s http.ConnState) {
 		if s == http.StateNew {
@@ -52,20 +52,20 @@ func NewUnstarted(t *testing.T) *Proxy {
 }
 
 // Set changes the fault, and forgets the requests that were seen.
-func (p *Proxy) Set(m Meddler) {
+func (p *S3Proxy) Set(m Meddler) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.meddle, p.requests, p.connections = m, nil, 0
 }
 
 // Seen returns the requests since Set, and how many connections carried them.
-func (p *Proxy) Seen() (requests []string, connections int) {
+func (p *S3Proxy) Seen() (requests []string, connections int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.requests, p.connections
 }
 
-func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (p *S3Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	m := p.meddle
 	p.requests = append(p.requests, r.Method+" "+r.URL.Path)
@@ -76,14 +76,14 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // forward sends the request, with its signature, to the server.
-func (p *Proxy) forward(r *http.Request) (*http.Response, error) {
+func (p *S3Proxy) forward(r *http.Request) (*http.Response, error) {
 	out := r.Clone(r.Context())
 	out.URL.Scheme, out.URL.Host, out.RequestURI = "http", p.backend, ""
 	return http.DefaultTransport.RoundTrip(out)
 }
 
 // Pass gives the answer to w, its body changed by change.
-func (p *Proxy) Pass(w http.ResponseWriter, r *http.Request, change func([]byte) []byte) {
+func (p *S3Proxy) Pass(w http.ResponseWriter, r *http.Request, change func([]byte) []byte) {
 	answer, err := p.forward(r)
 	if err != nil {
 		w.WriteHeader(http.StatusBadGateway)
@@ -113,13 +113,13 @@ func reset(w http.ResponseWriter) {
 }
 
 // ResetBefore breaks the connection off at once.
-func ResetBefore(_ *Proxy, w http.ResponseWriter, _ *http.Request) bool {
+func ResetBefore(_ *S3Proxy, w http.ResponseWriter, _ *http.Request) bool {
 	reset(w)
 	return true
 }
 
 // ResetMiddle lets half of the body come to the server and no more.
-func ResetMiddle(p *Proxy, w http.ResponseWriter, r *http.Request) bool {
+func ResetMiddle(p *S3Proxy, w http.ResponseWriter, r *http.Request) bool {
 	if c, err := net.Dial("tcp", p.backend); err == nil {
 		out := r.Clone(r.Context())
 		out.URL.Host = r.Host
@@ -132,7 +132,7 @@ func ResetMiddle(p *Proxy, w http.ResponseWriter, r *http.Request) bool {
 }
 
 // LoseAnswer has the server carry out the request, and loses its answer.
-func LoseAnswer(p *Proxy, w http.ResponseWriter, r *http.Request) bool {
+func LoseAnswer(p *S3Proxy, w http.ResponseWriter, r *http.Request) bool {
 	if answer, err := p.forward(r); err == nil {
 		_, _ = io.Copy(io.Discard, answer.Body)
 		_ = answer.Body.Close()
@@ -142,7 +142,7 @@ func LoseAnswer(p *Proxy, w http.ResponseWriter, r *http.Request) bool {
 }
 
 // FlipUpload damages the body on its way to the server.
-func FlipUpload(p *Proxy, w http.ResponseWriter, r *http.Request) bool {
+func FlipUpload(p *S3Proxy, w http.ResponseWriter, r *http.Request) bool {
 	data, _ := io.ReadAll(r.Body)
 	if len(data) > 0 {
 		data[len(data)/2] ^= 1
@@ -153,33 +153,33 @@ func FlipUpload(p *Proxy, w http.ResponseWriter, r *http.Request) bool {
 }
 
 // FlipDownload damages the body on its way back.
-func FlipDownload(p *Proxy, w http.ResponseWriter, r *http.Request) bool {
+func FlipDownload(p *S3Proxy, w http.ResponseWriter, r *http.Request) bool {
 	p.Pass(w, r, func(data []byte) []byte { data[len(data)/2] ^= 1; return data })
 	return true
 }
 
 // CutDownload announces the whole body and sends half.
-func CutDownload(p *Proxy, w http.ResponseWriter, r *http.Request) bool {
+func CutDownload(p *S3Proxy, w http.ResponseWriter, r *http.Request) bool {
 	p.Pass(w, r, func(data []byte) []byte { return data[:len(data)/2] })
 	return true
 }
 
 // Stall does not answer until the client goes away.
-func Stall(_ *Proxy, _ http.ResponseWriter, r *http.Request) bool {
+func Stall(_ *S3Proxy, _ http.ResponseWriter, r *http.Request) bool {
 	_, _ = io.Copy(io.Discard, r.Body) // the client's leaving shows only then
 	<-r.Context().Done()
 	return true
 }
 
-// Says answers with a status and an error of S3.
-func Says(status int, code, message string) Meddler {
-	return Page(status, "application/xml", `<?xml version="1.0" encoding="UTF-8"?><Error><Code>`+code+
+// S3Says answers with a status and an error of S3.
+func S3Says(status int, code, message string) Meddler {
+	return S3Page(status, "application/xml", `<?xml version="1.0" encoding="UTF-8"?><Error><Code>`+code+
 		`</Code><Message>`+message+`</Message></Error>`)
 }
 
-// Page answers with a status and a body.
-func Page(status int, kind, body string) Meddler {
-	return func(_ *Proxy, w http.ResponseWriter, r *http.Request) bool {
+// S3Page answers with a status and a body.
+func S3Page(status int, kind, body string) Meddler {
+	return func(_ *S3Proxy, w http.ResponseWriter, r *http.Request) bool {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", kind)
 		w.WriteHeader(status)
@@ -192,7 +192,7 @@ func Page(status int, kind, body string) Meddler {
 // or for ever with times < 0.
 func When(method, in string, times int, m Meddler) Meddler {
 	var mu sync.Mutex
-	return func(p *Proxy, w http.ResponseWriter, r *http.Request) bool {
+	return func(p *S3Proxy, w http.ResponseWriter, r *http.Request) bool {
 		if r.Method != method || !strings.Contains(r.URL.Path, in) {
 			return false
 		}

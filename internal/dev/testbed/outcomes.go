@@ -1,4 +1,4 @@
-package webtest
+package testbed
 
 import (
 	"math"

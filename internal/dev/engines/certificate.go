@@ -1,4 +1,4 @@
-package webtest
+package engines
 
 import (
 	"crypto/ecdsa"

@@ -1,4 +1,4 @@
-package webtest
+package engines
 
 import (
 	"fmt"
@@ -6,12 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
 var (
@@ -19,8 +16,8 @@ var (
 	tags   = regexp.MustCompile(`<[^>]*>`)
 )
 
-// Text returns the visible text of a page, in document order, with single spaces.
-func Text(page string) string {
+// VisibleText returns the visible text of a page, in document order, with single spaces.
+func VisibleText(page string) string {
 	page = strings.ReplaceAll(unseen.ReplaceAllString(page, ""), "<wbr>", "")
 	page = tags.ReplaceAllString(page, " ")
 	return strings.Join(strings.Fields(html.UnescapeString(page)), " ")
@@ -36,17 +33,9 @@ func Wants(t testing.TB, got string, want ...string) {
 	}
 }
 
-// Commas groups digits, without the code that is tested.
-func Commas(n int64) string {
-	if n < 1000 {
-		return strconv.FormatInt(n, 10)
-	}
-	return fmt.Sprintf("%s,%03d", Commas(n/1000), n%1000)
-}
-
-// Page opens a page in a browser and closes it with the test. The page must request
+// OpenPage opens a page in a browser and closes it with the test. The page must request
 // nothing but itself and its icon, and the browser must report nothing.
-func Page(t *testing.T, browser *engines.Chromium, url string, size engines.View) *engines.Tab {
+func OpenPage(t *testing.T, browser *Chromium, url string, size View) *Tab {
 	t.Helper()
 	tab, err := browser.Open(t.Context(), url, size)
 	Must(t, err)
@@ -67,28 +56,28 @@ func Page(t *testing.T, browser *engines.Chromium, url string, size engines.View
 
 // Legible checks that nothing is cut off, overlaps or is pale, and keeps a picture
 // where -artifacts is set.
-func Legible(t *testing.T, tab *engines.Tab, name string) {
+func Legible(t *testing.T, tab *Tab, name string) {
 	t.Helper()
-	None(t, tab, name+": wider than its place", engines.TooWide(".heard, .symbols, svg, .scroll table, .pages table",
+	EvalNone(t, tab, name+": wider than its place", TooWide(".heard, .symbols, svg, .scroll table, .pages table",
 		".card, .panel, .pages, .coverage, .state, body"))
-	None(t, tab, name+": hard to read", engines.HardToRead)
-	None(t, tab, name+": texts below 12 px", engines.TooSmall)
-	None(t, tab, name+": texts that overlap", engines.OnEachOther(".card, .chart, .cover, .grid, .state, .results, tr"))
-	Keep(t, tab, name)
+	EvalNone(t, tab, name+": hard to read", HardToRead)
+	EvalNone(t, tab, name+": texts below 12 px", TooSmall)
+	EvalNone(t, tab, name+": texts that overlap", OnEachOther(".card, .chart, .cover, .grid, .state, .results, tr"))
+	KeepPicture(t, tab, name)
 }
 
 // Axe checks a page with axe-core.
-func Axe(t *testing.T, tab *engines.Tab, name string) {
+func Axe(t *testing.T, tab *Tab, name string) {
 	t.Helper()
 	found, err := tab.Axe(t.Context())
-	engines.Need(t, err)
+	Need(t, err)
 	if len(found) > 0 {
 		t.Errorf("%s: axe-core finds %d violations:\n%s", name, len(found), strings.Join(found[:min(len(found), 5)], "\n"))
 	}
 }
 
-// Keep stores a picture of the page among the artifacts of the test.
-func Keep(t *testing.T, tab *engines.Tab, name string) {
+// KeepPicture stores a picture of the page among the artifacts of the test.
+func KeepPicture(t *testing.T, tab *Tab, name string) {
 	t.Helper()
 	shot, err := tab.Screenshot(t.Context())
 	Must(t, err)
@@ -96,7 +85,7 @@ func Keep(t *testing.T, tab *engines.Tab, name string) {
 }
 
 // Accessible checks what a screen reader depends on.
-func Accessible(t *testing.T, tab *engines.Tab) {
+func Accessible(t *testing.T, tab *Tab) {
 	t.Helper()
 	const functions = `(all => %s)(q => Array.from(document.querySelectorAll(q)))` +
 		`.map(e => e.outerHTML.slice(0, 120))`
@@ -119,13 +108,13 @@ func Accessible(t *testing.T, tab *engines.Tab) {
 		"scrolling without a focus": `all(".scroll").filter(e => e.tabIndex != 0 || !e.getAttribute("aria-label"))`,
 		"times without a date":      `all("time").filter(e => isNaN(Date.parse(e.dateTime)))`,
 	} {
-		None(t, tab, what, fmt.Sprintf(functions, expression))
+		EvalNone(t, tab, what, fmt.Sprintf(functions, expression))
 	}
-	Equal(t, tab, []any{"en", 1}, `[document.documentElement.lang, document.querySelectorAll("h1").length]`)
+	EvalEqual(t, tab, []any{"en", 1}, `[document.documentElement.lang, document.querySelectorAll("h1").length]`)
 }
 
-// None checks that a JavaScript expression is an empty list.
-func None(t *testing.T, tab *engines.Tab, what, expression string) {
+// EvalNone checks that a JavaScript expression is an empty list.
+func EvalNone(t *testing.T, tab *Tab, what, expression string) {
 	t.Helper()
 	var got []string
 	if err := tab.Eval(t.Context(), expression, &got); err != nil || len(got) > 0 {
@@ -133,8 +122,8 @@ func None(t *testing.T, tab *engines.Tab, what, expression string) {
 	}
 }
 
-// Equal checks the value of a JavaScript expression.
-func Equal[T any](t *testing.T, tab *engines.Tab, want T, expression string) {
+// EvalEqual checks the value of a JavaScript expression.
+func EvalEqual[T any](t *testing.T, tab *Tab, want T, expression string) {
 	t.Helper()
 	var got T
 	Must(t, tab.Eval(t.Context(), expression, &got))
@@ -143,8 +132,8 @@ func Equal[T any](t *testing.T, tab *engines.Tab, want T, expression string) {
 	}
 }
 
-// Becomes waits until a JavaScript expression has a value. Errors are of a page on its way to the next.
-func Becomes[T any](t *testing.T, tab *engines.Tab, want T, expression string) {
+// EvalBecomes waits until a JavaScript expression has a value. Errors are of a page on its way to the next.
+func EvalBecomes[T any](t *testing.T, tab *Tab, want T, expression string) {
 	t.Helper()
 	var got T
 	var err error
@@ -157,7 +146,7 @@ func Becomes[T any](t *testing.T, tab *engines.Tab, want T, expression string) {
 }
 
 // Click presses the pointer's button in the middle of an element, which is scrolled to.
-func Click(t *testing.T, tab *engines.Tab, element string) {
+func Click(t *testing.T, tab *Tab, element string) {
 	t.Helper()
 	var at [2]float64
 	Must(t, tab.Eval(t.Context(), `(e => {

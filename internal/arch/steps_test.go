@@ -1,4 +1,4 @@
-package steps_test
+package arch
 
 import (
 	"os"
@@ -45,7 +45,7 @@ func TestSteps(t *testing.T) {
 		"passing": {[]string{"echo one", "echo last"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cmd := exec.Command("sh", "steps.sh")
+			cmd := exec.Command("sh", "../dev/steps/steps.sh")
 			cmd.Stdin = strings.NewReader(strings.Join(tc.steps, "\n") + "\n")
 			out, err := cmd.CombinedOutput()
 			if (err != nil) != (tc.want != nil) {
@@ -65,8 +65,7 @@ func TestSteps(t *testing.T) {
 // TestEveryTestRuns: a test that the Makefile leaves out under the race detector is in a package that it also tests
 // without.
 func TestEveryTestRuns(t *testing.T) {
-	const top = "../../.."
-	makefile, err := os.ReadFile(filepath.Join(top, "Makefile"))
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,8 +79,8 @@ func TestEveryTestRuns(t *testing.T) {
 	too, found := strings.Fields(variable("UNRACEDTOO")), 0
 	for _, pattern := range strings.Fields(strings.ReplaceAll(variable("RACED"), "\\\n", " ")) {
 		dir, isTree := strings.CutSuffix(pattern, "/...")
-		files, err := filepath.Glob(filepath.Join(top, dir, "*_test.go"))
-		if below, _ := filepath.Glob(filepath.Join(top, dir, "*", "*_test.go")); isTree {
+		files, err := filepath.Glob(filepath.Join(root, dir, "*_test.go"))
+		if below, _ := filepath.Glob(filepath.Join(root, dir, "*", "*_test.go")); isTree {
 			files = append(files, below...)
 		}
 		if err != nil || len(files) == 0 {
@@ -92,7 +91,7 @@ func TestEveryTestRuns(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if in, err := filepath.Rel(top, filepath.Dir(file)); err != nil || slices.Contains(too, "./"+in) {
+			if in, err := filepath.Rel(root, filepath.Dir(file)); err != nil || slices.Contains(too, "./"+in) {
 				found += len(skipped.FindAll(text, -1))
 			} else if name := skipped.Find(text); name != nil {
 				t.Errorf("%s: %s runs neither with the race detector nor without", file, name)

@@ -1,6 +1,4 @@
-// Package webtest holds what the tests of the status page and of the report share: a
-// made-up site, and checks of pages in a browser.
-package webtest
+package testbed
 
 import (
 	"cmp"

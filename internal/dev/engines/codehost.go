@@ -1,6 +1,4 @@
-// Package codehosts has servers that behave as GitHub, GitLab and Gitea document it, as far as docgauge pushes
-// branches and opens pull requests there. A test decides which responses are lost, late or wrong.
-package codehosts
+package engines
 
 import (
 	"encoding/json"
@@ -20,7 +18,7 @@ import (
 	"github.com/docgauge/docgauge/internal/codehost"
 )
 
-// Pull is a pull request on a Server.
+// Pull is a pull request on a CodeHost.
 type Pull struct {
 	Number                    int
 	Branch, Base, Title, Body string
@@ -29,8 +27,9 @@ type Pull struct {
 	Created                   time.Time
 }
 
-// Server is a code host with one project. It is a handler of requests.
-type Server struct {
+// CodeHost is a server with one project that behaves as GitHub, GitLab and Gitea document it, as far as docgauge
+// pushes branches and opens pull requests there. A test decides which responses are lost, late or wrong.
+type CodeHost struct {
 	Kind    codehost.Host
 	Project string
 	Token   string // others get 401
@@ -49,20 +48,20 @@ type Server struct {
 	asked []string
 }
 
-// New returns a server of a kind: github, gitlab or gitea.
-func New(kind, project, token string) *Server {
+// NewCodeHost returns a server of a kind: github, gitlab or gitea.
+func NewCodeHost(kind, project, token string) *CodeHost {
 	h := codehost.Find(kind)
-	return &Server{Kind: h, Project: project, Token: token, Prefix: h.Suffix, Web: "https://git.example"}
+	return &CodeHost{Kind: h, Project: project, Token: token, Prefix: h.Suffix, Web: "https://git.example"}
 }
 
 // Add adds a pull request, with the next number.
-func (s *Server) Add(p Pull) Pull {
+func (s *CodeHost) Add(p Pull) Pull {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.add(p)
 }
 
-func (s *Server) add(p Pull) Pull {
+func (s *CodeHost) add(p Pull) Pull {
 	p.Number = len(s.pulls) + 1
 	if p.State == "" {
 		p.State = "open"
@@ -75,21 +74,21 @@ func (s *Server) add(p Pull) Pull {
 }
 
 // Merge marks a pull request as merged.
-func (s *Server) Merge(number int) {
+func (s *CodeHost) Merge(number int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pulls[number-1].State = "merged"
 }
 
 // Pulls returns all pull requests, in the order in which they were opened.
-func (s *Server) Pulls() []Pull {
+func (s *CodeHost) Pulls() []Pull {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.pulls)
 }
 
 // Asked returns the methods of the requests since the last call.
-func (s *Server) Asked() (methods []string) {
+func (s *CodeHost) Asked() (methods []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	methods, s.asked = s.asked, nil
@@ -97,7 +96,7 @@ func (s *Server) Asked() (methods []string) {
 }
 
 // Link returns that of a pull request.
-func (s *Server) Link(number int) string {
+func (s *CodeHost) Link(number int) string {
 	form := map[string]string{"github": "%s/%s/pull/%d", "gitea": "%s/%s/pulls/%d",
 		"gitlab": "%s/%s/-/merge_requests/%d"}[s.Kind.Name]
 	return fmt.Sprintf(form, s.Web, s.Project, number)
@@ -105,7 +104,7 @@ func (s *Server) Link(number int) string {
 
 // RoundTrip answers a request without a network. A handler that panics with http.ErrAbortHandler drops the
 // connection.
-func (s *Server) RoundTrip(r *http.Request) (resp *http.Response, err error) {
+func (s *CodeHost) RoundTrip(r *http.Request) (resp *http.Response, err error) {
 	defer func() {
 		switch p := recover(); p {
 		case nil:
@@ -121,7 +120,7 @@ func (s *Server) RoundTrip(r *http.Request) (resp *http.Response, err error) {
 }
 
 // ServeHTTP answers a request to the API.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *CodeHost) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.asked = append(s.asked, r.Method)
 	s.mu.Unlock()
@@ -140,9 +139,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer) // the client may be gone
 }
 
-// Git returns a handler of git over HTTP for the repositories below root, for those who send that
+// GitServer returns a handler of git over HTTP for the repositories below root, for those who send that
 // authorization.
-func Git(root, authorization string) (http.Handler, error) {
+func GitServer(root, authorization string) (http.Handler, error) {
 	program, err := exec.LookPath("git")
 	if err != nil {
 		return nil, err
@@ -162,7 +161,7 @@ func Git(root, authorization string) (http.Handler, error) {
 
 type object map[string]any
 
-func (s *Server) answer(r *http.Request) (status int, header map[string]string, answer any) {
+func (s *CodeHost) answer(r *http.Request) (status int, header map[string]string, answer any) {
 	refuse := func(status int, texts map[string]string) (int, map[string]string, any) {
 		var message any = texts[s.Kind.Name]
 		if s.Kind.Name == "gitlab" && status == http.StatusConflict {
@@ -236,7 +235,7 @@ func (s *Server) answer(r *http.Request) (status int, header map[string]string, 
 	return http.StatusCreated, nil, s.shown(s.add(p))
 }
 
-func (s *Server) shownProject() object {
+func (s *CodeHost) shownProject() object {
 	if s.Kind.Name == "gitlab" {
 		return object{"archived": false, "merge_requests_access_level": "enabled", "can_create_merge_request_in": true,
 			"permissions": object{"project_access": nil, "group_access": object{"access_level": 30}}}
@@ -246,7 +245,7 @@ func (s *Server) shownProject() object {
 }
 
 // shown is a pull request in the form of the host.
-func (s *Server) shown(p Pull) object {
+func (s *CodeHost) shown(p Pull) object {
 	state, repository := p.State, 1
 	if p.Fork {
 		repository = 2
@@ -273,7 +272,7 @@ func (s *Server) shown(p Pull) object {
 }
 
 // one is a pull request, or a list about it, which is empty: only GitHub's are read.
-func (s *Server) one(path string) (status int, header map[string]string, answer any) {
+func (s *CodeHost) one(path string) (status int, header map[string]string, answer any) {
 	number, about, _ := strings.Cut(path, "/")
 	n, err := strconv.Atoi(number)
 	switch {
@@ -291,7 +290,7 @@ func (s *Server) one(path string) (status int, header map[string]string, answer 
 }
 
 // list is a page of the pull requests that a query asks for, the newest first.
-func (s *Server) list(query url.Values) (status int, header map[string]string, answer any) {
+func (s *CodeHost) list(query url.Values) (status int, header map[string]string, answer any) {
 	owner, _, _ := strings.Cut(s.Project, "/")
 	found := []object{}
 	for _, p := range slices.Backward(s.pulls) {
