@@ -267,7 +267,7 @@ func (l *label) Write(p []byte) (int, error) {
 
 func (a *Program) demoSummary(ctx context.Context, c config.Config, served int) error {
 	fmt.Fprintln(a.Out)
-	if err := a.statusOf(ctx, c, coverage.Selection{}, false); err != nil {
+	if err := a.status(ctx, c, coverage.Selection{}, false); err != nil {
 		return err
 	}
 	fmt.Fprintln(a.Out)

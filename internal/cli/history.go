@@ -21,7 +21,6 @@ import (
 	"github.com/docgauge/docgauge/internal/view"
 )
 
-// historyOptions are the flags of history.
 type historyOptions struct {
 	archive archiveOptions
 	page    string

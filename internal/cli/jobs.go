@@ -73,7 +73,6 @@ func lintPrompts(c config.Config) (prompts.Scanned, error) {
 	return folder.Lint()
 }
 
-// addOptions are the flags of add.
 type addOptions struct {
 	name, id, title, project, key string
 	followUps, dependsOn          []string

@@ -24,7 +24,6 @@ import (
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// loadOptions are the flags of load.
 type loadOptions struct {
 	sink, archive, from, to, project string
 	dryRun, json                     bool

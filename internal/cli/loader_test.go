@@ -215,7 +215,7 @@ func TestLoaderEndsWhileWindowsOpen(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		to := sinktest.NewMemory()
 		to.Fault = func(sinktest.Step, analytics.Revision) error {
-			if want == full {
+			if errors.Is(want, full) {
 				return full
 			}
 			stop()
@@ -249,13 +249,13 @@ func TestLoaderLedgerFails(t *testing.T) {
 		var n atomic.Int64
 		err := loads(ctx, t, from, sinktest.NewMemory(), func(analytics.Revision) error {
 			n.Add(1)
-			if want == lost {
+			if errors.Is(want, lost) {
 				return lost
 			}
 			cancel()
 			return nil
 		})
-		if !errors.Is(err, want) || from.fetched == 50 || want == lost && n.Load() > testedAtOnce {
+		if !errors.Is(err, want) || from.fetched == 50 || errors.Is(want, lost) && n.Load() > testedAtOnce {
 			t.Errorf("run = %v after %d windows, %d fetched", err, n.Load(), from.fetched)
 		}
 		cancel()

@@ -25,7 +25,6 @@ import (
 // historyStep is the default of --step: docs/prometheus.md weighs it.
 const historyStep = time.Hour
 
-// openmetricsOptions are the flags of openmetrics.
 type openmetricsOptions struct {
 	from, to, windows, project, archive string
 	labels                              []string

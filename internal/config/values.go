@@ -294,11 +294,8 @@ func (f *logFormat) decode(s string) error {
 	if s == "logfmt" {
 		s = "text"
 	}
-	if s != "text" && s != "json" {
-		return fmt.Errorf("%.40q: want text or json", s)
-	}
 	*f = logFormat(s)
-	return nil
+	return oneOf(s, "text", "json")
 }
 
 // didYouMean names the nearest known variable, if one is near.
@@ -323,8 +320,14 @@ const (
 )
 
 func (f *NotifyFormat) decode(s string) error {
-	if *f = NotifyFormat(s); *f != NotifyJSON && *f != NotifySlack {
-		return fmt.Errorf("%.40q: want json or slack", s)
+	*f = NotifyFormat(s)
+	return oneOf(s, string(NotifyJSON), string(NotifySlack))
+}
+
+// oneOf returns an error unless the text is one of two.
+func oneOf(s, one, other string) error {
+	if s != one && s != other {
+		return fmt.Errorf("%.40q: want %s or %s", s, one, other)
 	}
 	return nil
 }
