@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -311,13 +309,10 @@ const most = 300 << 20
 // bounded runs a command that must end with code, and returns its output.
 func bounded(t *testing.T, dir string, code int, args ...string) []byte {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), testbed.Patience)
-	defer cancel()
 	var stderr bytes.Buffer
-	cmd := exec.CommandContext(ctx, "docgauge", args...)
-	cmd.Dir, cmd.Stderr = dir, &stderr
-	cmd.Env = append(os.Environ(), "DOCGAUGE_PROJECTS=prj", "DOCGAUGE_PROMPTS_DIR=prompts",
-		"DOCGAUGE_PROMPTS_ON_NEW_STATE=submit", "DOCGAUGE_MAX_ACTIVE_JOBS=0")
+	cmd := place{dir, append(os.Environ(), "DOCGAUGE_PROJECTS=prj", "DOCGAUGE_PROMPTS_DIR=prompts",
+		"DOCGAUGE_PROMPTS_ON_NEW_STATE=submit", "DOCGAUGE_MAX_ACTIVE_JOBS=0")}.command(args...)
+	cmd.Stderr = &stderr
 	began := time.Now()
 	out, err := cmd.Output()
 	if cmd.ProcessState.ExitCode() != code {

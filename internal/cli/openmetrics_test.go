@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/engines"
@@ -60,13 +61,21 @@ type openmetricsOutput struct {
 
 func runOpenmetrics(t *testing.T, args ...string) openmetricsOutput {
 	t.Helper()
-	var out, stderr bytes.Buffer
-	a := Program{Out: &out, Err: &stderr}.ready(time.Now)
-	cmd := a.openmetricsCommand()
+	out, stderr, err := ranHere(t, time.Now(), (*Program).openmetricsCommand, args...)
+	return openmetricsOutput{out, stderr, err}
+}
+
+// ranHere runs a command in the test's process, at a time.
+func ranHere(
+	t *testing.T, now time.Time, command func(*Program) *cobra.Command, args ...string,
+) (out, stderr string, err error) {
+	t.Helper()
+	var stdout, log bytes.Buffer
+	cmd := command(Program{Out: &stdout, Err: &log}.ready(func() time.Time { return now }))
 	cmd.SetArgs(args)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
-	err := cmd.ExecuteContext(t.Context())
-	return openmetricsOutput{out.String(), stderr.String(), err}
+	err = cmd.ExecuteContext(t.Context())
+	return stdout.String(), log.String(), err
 }
 
 // blocksOf lets promtool make blocks, as docs/prometheus.md says.
