@@ -13,8 +13,10 @@ import "time"
 // Row is the unique visitors of one page (service specification, section 2.3).
 // Total is deduplicated: it is not Human + AI.
 type Row struct {
-	Path             string
-	Human, AI, Total int64
+	Path  string `json:"path"`
+	Human int64  `json:"human"`
+	AI    int64  `json:"ai"`
+	Total int64  `json:"total"`
 }
 
 // Totals returns the counts of r without its path.

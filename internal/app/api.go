@@ -64,7 +64,7 @@ func NewAPI(
 	a.Meter = newMeter(a.keyLabels)
 	cfg := docsapi.ClientOptions{
 		BaseURL: c.BaseURL, APIKey: a.keys[docsapi.KeyAdmin].Get, Transport: a.Budget, Observe: a.Meter.Observe,
-		Timeout: timeout, WriteTimeout: timeout, UserAgent: "docgauge/" + c.Build.Version, Logger: log,
+		Timeout: timeout, UserAgent: "docgauge/" + c.Build.Version, Logger: log,
 		JobPath: c.JobPath, WriteTransport: a.agents.transport, Attempts: attempts,
 	}
 	if c.WriteAPIKey != "" {

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/dev/testbed"
-	"github.com/docgauge/docgauge/internal/dev/webtest"
 	"github.com/docgauge/docgauge/internal/web/server"
 )
 
@@ -35,7 +35,7 @@ func listening(t *testing.T, host, webConfig string, reasons ...string) {
 	dir := t.TempDir()
 	file := ""
 	if webConfig != "" {
-		webtest.Certificate(t, dir)
+		engines.Certificate(t, dir)
 		file = filepath.Join(dir, "web.yml")
 		writeText(t, file, webConfig)
 	}

@@ -16,7 +16,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/dev/webtest"
+	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/sandbox"
 	"github.com/docgauge/docgauge/internal/view"
@@ -70,7 +70,7 @@ func TestReport(t *testing.T) {
 			t.Errorf("%s (-service +page):\n%s", day, diff)
 		}
 	}
-	text := webtest.Text(page)
+	text := engines.VisibleText(page)
 	for _, w := range []analytics.Window{{From: today - 1, To: today}, weekBefore(today)} {
 		checkPages(t, s, text, w)
 		agents, _, err := s.Agents(sandbox.DefaultProject, w)
@@ -145,11 +145,11 @@ func TestReportAsOf(t *testing.T) {
 	if n := len(got[0].Total); n != 8 {
 		t.Errorf("%d days", n)
 	}
-	checkPages(t, s, webtest.Text(page), analytics.Window{From: today - 4, To: today - 3})
+	checkPages(t, s, engines.VisibleText(page), analytics.Window{From: today - 4, To: today - 3})
 	// Two days later.
 	page, _, err = reported(t, now.Add(48*time.Hour), "--archive", archive)
 	check(t, err)
-	if text := webtest.Text(page); !strings.Contains(text, "2 newer windows missing") ||
+	if text := engines.VisibleText(page); !strings.Contains(text, "2 newer windows missing") ||
 		!strings.Contains(text, "40 of 42 windows") {
 		t.Errorf("nothing is missing two days later: %.3000s", text)
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/docgauge/docgauge/internal/dev/webtest"
+	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
 // TestSiteServeBeyondLoopback: with TLS it may listen on every address; behind proxies nobody else gets
@@ -28,7 +28,7 @@ func TestSiteServeBeyondLoopback(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			webtest.Certificate(t, dir)
+			engines.Certificate(t, dir)
 			writeText(t, filepath.Join(dir, "web.yml"), "tls_server_config:\n  cert_file: tls.crt\n  key_file: tls.key\n")
 			env := append([]string{"DOCGAUGE_SITE_LISTEN_ADDRESS=0.0.0.0:0", "DOCGAUGE_SITE_LOGS=access.log"}, tc.env...)
 			s, err := startSidecar(dir, filepath.Join(dir, "serve.log"), env, "site", "serve")

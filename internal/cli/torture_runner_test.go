@@ -19,7 +19,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/dev/codehosts"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/site/runner"
@@ -103,7 +102,7 @@ func TestCostOfAnAgent(t *testing.T) {
 type torturedRunner struct {
 	place
 	t      *testing.T
-	host   *codehosts.Server
+	host   *engines.CodeHost
 	bare   string // the repository at the host
 	marker string // in the arguments of processes that agents leave
 	key    string
@@ -122,7 +121,7 @@ func newTorturedRunner(t *testing.T) *torturedRunner {
 		engines.Need(t, engines.Missing{Engine: "bubblewrap", Install: "apt-get install bubblewrap"})
 	}
 	const project, token = "docs-team/docs", "token-of-the-tests"
-	w := &torturedRunner{t: t, host: codehosts.New("github", project, token), prompts: map[string][]string{},
+	w := &torturedRunner{t: t, host: engines.NewCodeHost("github", project, token), prompts: map[string][]string{},
 		unsure: map[string]string{}, marker: "docgauge-torture-" + fmt.Sprint(rand.Uint64())}
 	repo, root, programs := engines.GitRepository(t), t.TempDir(), t.TempDir()
 	w.bare = filepath.Join(root, project+".git")

@@ -28,7 +28,8 @@ import (
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
-	"github.com/docgauge/docgauge/internal/dev/webtest"
+	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/mcp"
 	"github.com/docgauge/docgauge/internal/prompts"
 	"github.com/docgauge/docgauge/internal/view"
@@ -374,8 +375,8 @@ func (n mergesOnly) Outcomes(context.Context, string) (view.Outcomes, error) { r
 // same summary.
 func TestVerdictsAreShown(t *testing.T) {
 	const project = "prj_a"
-	outcomes := webtest.Outcomes(project)
-	s := view.Snapshot{At: webtest.Now, Projects: []view.Project{{ID: project}}, Queue: &view.Queue{},
+	outcomes := testbed.Outcomes(project)
+	s := view.Snapshot{At: testbed.Now, Projects: []view.Project{{ID: project}}, Queue: &view.Queue{},
 		Outcomes: outcomes}
 	served := func(h http.Handler, path string) string {
 		w := httptest.NewRecorder()
@@ -393,7 +394,7 @@ func TestVerdictsAreShown(t *testing.T) {
 		var texts []string
 		for _, part := range regexp.MustCompile(`(?s)<table class="effects.*?</table>|<p class="summary">.*?</p>`).
 			FindAllString(page, -1) {
-			texts = append(texts, webtest.Text(part))
+			texts = append(texts, engines.VisibleText(part))
 		}
 		return strings.Join(texts, "\n")
 	}
@@ -401,7 +402,7 @@ func TestVerdictsAreShown(t *testing.T) {
 	var values exporter.Values
 	values.Publish(s)
 	template := prompts.Prompt{ID: "a", Path: "a.md", Project: project, Template: true, Body: "[[ outcomes 9 ]]"}
-	prompt, err := prompts.Render(t.Context(), template, webtest.Now, mergesOnly{all: outcomes})
+	prompt, err := prompts.Render(t.Context(), template, testbed.Now, mergesOnly{all: outcomes})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -413,11 +414,11 @@ func TestVerdictsAreShown(t *testing.T) {
 		summary    string
 	}{
 		{"terminal", written(func(w io.Writer) error {
-			return printOutcomes(w, outcomes, wording{}, webtest.Now)
+			return printOutcomes(w, outcomes, wording{}, testbed.Now)
 		}), known, sentence},
 		{"CSV", written(func(w io.Writer) error { return outcomesCSV(w, outcomes.Merges) }), known, ""},
 		{"JSON", written(func(w io.Writer) error { return render.JSON(w, outcomes) }), known, `"by_chance": 1.55`},
-		{"report", tables(written(web.Report{Made: webtest.Now, State: &s, Projects: s.Projects}.Write)), known,
+		{"report", tables(written(web.Report{Made: testbed.Now, State: &s, Projects: s.Projects}.Write)), known,
 			sentence},
 		{"status page", tables(served(web.NewStatusPage(current, nil, func() web.Alert { return web.Alert{} }, ""), "/")),
 			known[:4], sentence},

@@ -3,7 +3,7 @@
 // means, and which failures are retried.
 //
 // request.go sends a request. The other files follow the sections of the service's specification:
-// visitors.go 4.3, page.go 2.2 and 2.3, jobs.go 2.1, 3, 4.1, 4.2 and 4.4, secrets.go 5, errors.go 7.
+// reports.go 4.3, page.go 2.2 and 2.3, jobs.go 2.1, 3, 4.1, 4.2 and 4.4, secrets.go 5, errors.go 7.
 //
 // Invariants:
 //   - Each attempt is one call of the transport and, over [NewTransport] and [NewWriteTransport],
@@ -78,8 +78,6 @@ type ClientOptions struct {
 	// connection to the last byte of the answer; 0 means 60 s. A wait inside
 	// Transport before that (for a budget) is bounded by the context alone.
 	Timeout time.Duration
-	// WriteTimeout is the Timeout of POSTs; 0 means 60 s.
-	WriteTimeout time.Duration
 	// Attempts is how often a read is tried; 0 means 5 times.
 	Attempts int
 	// UserAgent is sent with every request; empty means "docgauge".
@@ -132,7 +130,6 @@ func New(cfg ClientOptions) (*Client, error) {
 	}
 	cfg.JobPath = cmp.Or(cfg.JobPath, defaultJobPath)
 	cfg.Timeout = cmp.Or(cfg.Timeout, defaultTimeout)
-	cfg.WriteTimeout = cmp.Or(cfg.WriteTimeout, defaultTimeout)
 	cfg.Attempts = cmp.Or(cfg.Attempts, maxAttempts)
 	cfg.UserAgent = cmp.Or(cfg.UserAgent, defaultUserAgent)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
@@ -140,7 +137,7 @@ func New(cfg ClientOptions) (*Client, error) {
 		cfg.Transport = NewTransport(1, cfg.Timeout)
 	}
 	if cfg.WriteTransport == nil {
-		shared := NewWriteTransport(cfg.WriteTimeout)
+		shared := NewWriteTransport(cfg.Timeout)
 		cfg.WriteTransport = func(string) http.RoundTripper { return shared }
 	}
 	if cfg.Observe == nil {

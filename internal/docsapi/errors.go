@@ -20,8 +20,8 @@ import (
 type Outcome uint8
 
 const (
-	// OK: it happened, and the answer is usable.
-	OK Outcome = iota
+	// succeeded: it happened, and the answer is usable.
+	succeeded Outcome = iota
 	// Permanent: the same request would be refused again. A write did not happen.
 	Permanent
 	// Transient: the same request may succeed later. A write did not happen.
@@ -112,9 +112,9 @@ var rules = []rule{
 	{"no answer", 0, 0, nil, Transient, InDoubt, ""},
 	{"200, body not as specified", 200, 200, is(errShape), Permanent, InDoubt, ""},
 	{"200, body cut", 200, 200, failed, Transient, InDoubt, ""},
-	{"200", 200, 200, nil, OK, OK, ""},
+	{"200", 200, 200, nil, succeeded, succeeded, ""},
 	{"other 2xx, no usable body", 201, 299, failed, Permanent, InDoubt, adviceStatus},
-	{"other 2xx", 201, 299, nil, Permanent, OK, adviceStatus},
+	{"other 2xx", 201, 299, nil, Permanent, succeeded, adviceStatus},
 	{"3xx", 300, 399, nil, Permanent, InDoubt, adviceRedirect},
 	{"401", 401, 401, nil, Permanent, Permanent, adviceKey},
 	{"403", 403, 403, nil, Permanent, Permanent, adviceKey},

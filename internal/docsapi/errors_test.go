@@ -34,8 +34,8 @@ func TestClassify(t *testing.T) {
 		{"no answer", []int{0}, io.EOF, Transient, InDoubt},
 		{"200, body not as specified", []int{200}, errShape, Permanent, InDoubt},
 		{"200, body cut", []int{200}, cut, Transient, InDoubt},
-		{"200", []int{200}, nil, OK, OK},
-		{"other 2xx", []int{201, 204, 206}, nil, Permanent, OK},
+		{"200", []int{200}, nil, succeeded, succeeded},
+		{"other 2xx", []int{201, 204, 206}, nil, Permanent, succeeded},
 		{"other 2xx, no usable body", []int{201, 202}, errShape, Permanent, InDoubt},
 		{"other 2xx, no usable body", []int{201, 202}, cut, Permanent, InDoubt},
 		{"3xx", []int{301, 307}, nil, Permanent, InDoubt},
@@ -140,7 +140,7 @@ func TestStatuses(t *testing.T) {
 		"cut JSON":     {200, nil, onePage[:60], Transient, 0, []string{"cut off"}},
 		"wrong shape":  {200, nil, `{"visitors":[]}`, Permanent, 0, []string{"missing: totals, hasMore"}},
 		"too large":    {200, nil, strings.Repeat(" ", maxBody+1), Permanent, 0, []string{"over 16 MiB"}},
-		"largest":      {200, nil, onePage + strings.Repeat(" ", maxBody-len(onePage)), OK, 0, nil},
+		"largest":      {200, nil, onePage + strings.Repeat(" ", maxBody-len(onePage)), succeeded, 0, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var requests atomic.Int32
@@ -157,7 +157,7 @@ func TestStatuses(t *testing.T) {
 				t.Errorf("%d requests", requests.Load())
 			}
 			if e == nil {
-				if tc.outcome != OK {
+				if tc.outcome != succeeded {
 					t.Error("no error")
 				}
 				return

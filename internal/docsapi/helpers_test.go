@@ -50,9 +50,10 @@ func serve(t *testing.T, h http.HandlerFunc) *Client {
 
 // once reads one page with one attempt.
 func (c *Client) once(ctx context.Context) *Error {
-	q := query()
-	q.Limit = maxLimit
-	return c.attempt(ctx, pageCall(c, q, analytics.VisitorsReport, decodePage, new(analytics.Page)))
+	c.options.Attempts = 1
+	_, err := c.VisitorsPage(ctx, query())
+	e, _ := errors.AsType[*Error](err)
+	return e
 }
 
 // agentClient is a client with both keys.
@@ -60,7 +61,7 @@ func agentClient(t *testing.T, base string, change ...func(*ClientOptions)) *Cli
 	t.Helper()
 	cfg := ClientOptions{
 		BaseURL: base, APIKey: StaticKey(testKey), WriteAPIKey: StaticKey(testWriteKey),
-		Timeout: time.Minute, WriteTimeout: time.Minute,
+		Timeout: time.Minute,
 	}
 	for _, f := range change {
 		f(&cfg)
@@ -85,7 +86,7 @@ func outcomeOf(err error) Outcome {
 	}
 	switch {
 	case err == nil:
-		return OK
+		return succeeded
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return Transient
 	}

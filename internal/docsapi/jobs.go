@@ -124,7 +124,7 @@ func (c *Client) agentURL(project string) string {
 func (c *Client) writeCall(endpoint, op, project, notFound string) call {
 	return call{
 		method: http.MethodPost, endpoint: endpoint, op: op, project: project,
-		url: c.base, notFound: notFound, key: c.write, timeout: c.options.WriteTimeout,
+		url: c.base, notFound: notFound, key: c.write, timeout: c.options.Timeout,
 	}
 }
 

@@ -26,9 +26,9 @@ func TestJobReads(t *testing.T) {
 		outcome  Outcome
 		says     string
 	}{
-		"job": {script(status(200, oneJob)), 1, OK, ""},
+		"job": {script(status(200, oneJob)), 1, succeeded, ""},
 		"after an outage": {
-			script(status(502, ""), breaks(io.EOF), status(200, oneJob[:30]), status(200, oneJob)), 4, OK, ""},
+			script(status(502, ""), breaks(io.EOF), status(200, oneJob[:30]), status(200, oneJob)), 4, succeeded, ""},
 		"an outage":        {script(status(503, "")), 5, Transient, "HTTP 503"},
 		"429":              {script(status(429, "", "Retry-After", "9")), 1, Transient, "request limit"},
 		"404 of the API":   {script(status(404, ` {"error":"no job"}`)), 1, Permanent, "DOCGAUGE_JOB_PATH"},

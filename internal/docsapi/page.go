@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/big"
-	"math/bits"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -23,122 +23,101 @@ const (
 	// maxPaths bounds the paths of one page together: a stray byte takes four when
 	// it is kept, so that a body of maxBody could hold more.
 	maxPaths = maxBody
+	// maxName is the longest agent or class, in bytes, after escaping.
+	maxName = 200
 )
 
-// field is a set of object members.
-type field uint16
-
-const (
-	human field = 1 << iota
-	ai
-	total
-	path
-	totals
-	visitors // the rows of a page of visitors, or a count of agents
-	hasMore
-	agents
-	agent
-	class
-	audience
-	found
-	requests
-
-	countFields = human | ai | total
-	rowFields   = countFields | path
-	agentFields = agent | class | audience | visitors | requests
-	pageFields  = totals | hasMore // and the rows
-)
-
-var fieldNames = [...]string{"human", "ai", "total", "path", "totals", "visitors", "hasMore", "agents", "agent",
-	"class", "audience", "found", "requests"}
-
-// String lists the members of f.
-func (f field) String() string {
-	var names []string
-	for i, name := range fieldNames {
-		if f&(1<<i) != 0 {
-			names = append(names, name)
-		}
-	}
-	return strings.Join(names, ", ")
-}
-
-// fieldOf returns the member that a quoted JSON name stands for, 0 for an unknown
-// one.
-func fieldOf(quoted []byte) field {
-	name := quoted[1 : len(quoted)-1]
-	if bytes.IndexByte(name, '\\') >= 0 {
-		name, _ = jsontext.AppendUnquote(nil, quoted) // the decoder has checked it
-	}
-	for i, known := range fieldNames {
-		if string(name) == known {
-			return 1 << i
-		}
-	}
-	return 0
+// member is a member that an object must have, and where its value goes: a *string for a name, a *bool, an
+// *int64, or a func() error that reads it.
+type member struct {
+	name  string
+	value any
 }
 
 // pageDecoder reads one page token by token, because decoding into structs needs 1.6 times the CPU
 // time. The token decoder checks the syntax and that no name comes twice; this type checks which
 // members are there, and their kinds. Strings may contain what is not Unicode (see path).
 type pageDecoder struct {
-	tokens  *jsontext.Decoder
-	hasMore bool
-	maxRows int
-	// paths holds the paths of all rows one after another, and ends where each of them ends:
-	// they become one string.
+	tokens *jsontext.Decoder
+	// paths holds the paths of all rows one after another: they become one string.
 	paths []byte
-	ends  []int
+	// names are those that have come: few agents are in many rows.
+	names map[string]string
 }
 
 // decodePage reads the answer to a visitors request for at most maxRows rows (specification,
-// sections 4.3, 2.2 and 2.3). Unknown members are skipped; an empty path is a path. Errors wrap
-// errCut where the body ends too early, else errShape, name the member and the byte, and are
-// malformed where the body is still a page. body is not kept.
+// sections 4.3, 2.2 and 2.3); an empty path is a path.
 func decodePage(body []byte, maxRows int) (page analytics.Page, err error) {
-	d := newPageDecoder(body, maxRows)
-	page.Rows = make([]analytics.Row, 0, maxRows)
-	err = d.decode(body, visitors, func() error {
-		row, err := d.entry(countFields)
-		page.Totals = analytics.Totals{Human: row.Human, AI: row.AI, Total: row.Total}
-		return err
-	}, func() error {
-		row, err := d.entry(rowFields)
-		page.Rows = append(page.Rows, row)
-		return err
-	})
-	if err != nil {
-		return analytics.Page{}, err
-	}
-	d.givePaths(func(i int, path string) { page.Rows[i].Path = path })
-	page.HasMore = d.hasMore
-	return page, nil
+	page.Rows, page.HasMore, err = decode(body, maxRows, analytics.Visitors,
+		func(d *pageDecoder, row *analytics.Row, counts []member) error {
+			err := d.object(counts)
+			page.Totals = row.Totals()
+			return err
+		})
+	return page, err
 }
 
-func newPageDecoder(body []byte, maxRows int) *pageDecoder {
-	return &pageDecoder{
-		tokens:  jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowInvalidUTF8(true)),
-		maxRows: maxRows, paths: make([]byte, 0, len(body)/2),
-	}
+// decodeAgentsPage is [decodePage] for the report of agents. No path is empty: that is the site.
+func decodeAgentsPage(body []byte, maxRows int) (page analytics.AgentsPage, err error) {
+	page.Rows, page.HasMore, err = decode(body, maxRows, analytics.Agents,
+		func(d *pageDecoder, row *analytics.AgentRow, columns []member) error {
+			columns = slices.DeleteFunc(slices.Clone(columns), func(m member) bool { return m.name == "found" })
+			return d.array(func() error {
+				if err := d.object(columns); err != nil {
+					return err
+				}
+				row.Found = true
+				if slices.ContainsFunc(page.Totals, func(o analytics.AgentRow) bool { return row.Compare(o) == 0 }) {
+					return d.broken(fmt.Sprintf("agent %q comes twice with audience %s", row.Agent, row.Audience))
+				}
+				page.Totals = append(page.Totals, *row)
+				return nil
+			})
+		})
+	return page, err
 }
 
-// decode reads a page of any report, whose rows are the member of that name: site reads the totals, row a
-// row, whose path goes to d.paths.
-func (d *pageDecoder) decode(body []byte, rows field, site, row func() error) error {
-	err := d.object(pageFields|rows, func(f field) error {
-		switch f {
-		case totals:
-			return site()
-		case rows:
-			return d.rows(row)
-		}
-		var err error
-		d.hasMore, err = d.truth()
-		return err
+// decode reads a page of a report. site reads its totals, with the columns of a row but for the path.
+// Unknown members are skipped. Errors wrap errCut where the body ends too early, else errShape, name the
+// member and the byte, and are malformed where the body is still a page. body is not kept.
+func decode[R any](body []byte, maxRows int, of *analytics.Dataset[R],
+	site func(d *pageDecoder, row *R, columns []member) error) (rows []R, hasMore bool, err error) {
+	d := &pageDecoder{
+		tokens: jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowInvalidUTF8(true)),
+		paths:  make([]byte, 0, len(body)/2), names: map[string]string{},
+	}
+	// Each row is read into this one, whose every column its object must have.
+	var row R
+	fields := of.Fields(&row)
+	var columns []member
+	for i, field := range fields.All() {
+		columns = append(columns, member{of.Columns[i].Name, field})
+	}
+	columns[0].value = d.path
+	rows = make([]R, 0, maxRows)
+	ends := make([]int, 0, maxRows) // of the paths
+	err = d.object([]member{
+		{"totals", func() error { return site(d, &row, columns[1:]) }},
+		{of.Name, func() error {
+			return d.array(func() error {
+				before := len(d.paths)
+				if err := d.object(columns); err != nil {
+					return err
+				}
+				switch {
+				case of.Site && len(d.paths) == before:
+					return d.broken("an empty path")
+				case len(rows) == maxRows:
+					return d.broken(fmt.Sprintf("more rows than the %d asked for", maxRows))
+				}
+				rows, ends = append(rows, row), append(ends, len(d.paths))
+				return nil
+			})
+		}},
+		{"hasMore", &hasMore},
 	})
 	if err == nil {
-		_, err = d.tokens.ReadToken()
-		if err == nil {
+		if _, err = d.tokens.ReadToken(); err == nil {
 			err = d.broken("more data after the page")
 		} else if errors.Is(err, io.EOF) {
 			err = nil
@@ -149,17 +128,15 @@ func (d *pageDecoder) decode(body []byte, rows field, site, row func() error) er
 		if errors.Is(err, errShape) && isPage(body) {
 			err = malformed(err)
 		}
+		return nil, false, err
 	}
-	return err
-}
-
-// givePaths calls set with the path of each row.
-func (d *pageDecoder) givePaths(set func(i int, path string)) {
 	paths, from := string(d.paths), 0
-	for i, end := range d.ends {
-		set(i, paths[from:end])
-		from = end
+	for i, end := range ends {
+		row = rows[i]
+		*fields.Texts[0] = paths[from:end]
+		rows[i], from = row, end
 	}
+	return rows, hasMore, nil
 }
 
 // isPage reports whether body is a page of a report, however bad its values:
@@ -170,38 +147,50 @@ func isPage(body []byte) bool {
 	if token, err := d.ReadToken(); err != nil || token.Kind() != jsontext.KindBeginObject {
 		return false
 	}
-	var seen field
+	seen := map[string]bool{}
 	for d.PeekKind() != jsontext.KindEndObject {
-		name, err := d.ReadValue()
+		quoted, err := d.ReadValue()
 		if err == nil {
-			seen |= fieldOf(name) & (pageFields | visitors | agents)
+			switch name := string(unquoted(quoted)); name {
+			case "totals", "visitors", "agents", "hasMore":
+				seen[name] = true
+			}
 			err = d.SkipValue()
 		}
 		if err != nil {
-			return seen != 0
+			return len(seen) > 0
 		}
 	}
-	return bits.OnesCount16(uint16(seen)) >= 2
+	return len(seen) >= 2
 }
 
-// object reads an object that must have all members of want; read takes the value
-// of each of them. The values of other members are skipped.
-func (d *pageDecoder) object(want field, read func(field) error) error {
+// unquoted returns the name that a JSON string stands for, which a decoder has checked.
+func unquoted(quoted []byte) []byte {
+	name := quoted[1 : len(quoted)-1]
+	if bytes.IndexByte(name, '\\') >= 0 {
+		name, _ = jsontext.AppendUnquote(nil, quoted)
+	}
+	return name
+}
+
+// object reads an object that must have all of the members. Others are skipped.
+func (d *pageDecoder) object(members []member) error {
 	if err := d.begin(jsontext.KindBeginObject, "an object"); err != nil {
 		return err
 	}
-	var seen field
+	seen := 0 // one bit for each of the members
 	for d.tokens.PeekKind() != jsontext.KindEndObject {
-		name, err := d.tokens.ReadValue()
+		quoted, err := d.tokens.ReadValue()
 		if err != nil {
 			return err
 		}
-		f := fieldOf(name) & want
-		seen |= f
-		if f == 0 {
+		name := unquoted(quoted)
+		i := slices.IndexFunc(members, func(m member) bool { return m.name == string(name) })
+		if i < 0 {
 			err = d.tokens.SkipValue()
 		} else {
-			err = read(f)
+			seen |= 1 << i
+			err = d.value(members[i])
 		}
 		if err != nil {
 			return err
@@ -210,23 +199,34 @@ func (d *pageDecoder) object(want field, read func(field) error) error {
 	if _, err := d.tokens.ReadToken(); err != nil {
 		return err
 	}
-	if missing := want &^ seen; missing != 0 {
-		return d.broken("missing: " + missing.String())
+	var missing []string
+	for i, m := range members {
+		if seen&(1<<i) == 0 {
+			missing = append(missing, m.name)
+		}
+	}
+	if missing != nil {
+		return d.broken("missing: " + strings.Join(missing, ", "))
 	}
 	return nil
 }
 
-func (d *pageDecoder) rows(row func() error) error {
-	return d.array(func() error {
-		if err := row(); err != nil {
-			return err
+// value reads the value of a member.
+func (d *pageDecoder) value(m member) (err error) {
+	switch to := m.value.(type) {
+	case *int64:
+		*to, err = d.count()
+	case *bool:
+		*to, err = d.truth()
+	case *string:
+		*to, err = d.name()
+		if err == nil && m.name == "audience" && *to != "human" && *to != "ai" && *to != "neither" {
+			err = d.broken("want human, ai or neither")
 		}
-		if len(d.ends) == d.maxRows {
-			return d.broken(fmt.Sprintf("more rows than the %d asked for", d.maxRows))
-		}
-		d.ends = append(d.ends, len(d.paths))
-		return nil
-	})
+	case func() error:
+		err = to()
+	}
+	return err
 }
 
 // array reads an array, of which element reads each.
@@ -241,25 +241,6 @@ func (d *pageDecoder) array(element func() error) error {
 	}
 	_, err := d.tokens.ReadToken()
 	return err
-}
-
-// entry reads counts: the totals or, with path in want, a row, whose path goes to
-// d.paths.
-func (d *pageDecoder) entry(want field) (row analytics.Row, err error) {
-	err = d.object(want, func(f field) (err error) {
-		switch f {
-		case human:
-			row.Human, err = d.count()
-		case ai:
-			row.AI, err = d.count()
-		case total:
-			row.Total, err = d.count()
-		case path:
-			err = d.path()
-		}
-		return err
-	})
-	return row, err
 }
 
 func (d *pageDecoder) truth() (bool, error) {
@@ -311,6 +292,32 @@ func (d *pageDecoder) path() error {
 		return d.broken(fmt.Sprintf("paths over %d MiB together", maxPaths>>20))
 	}
 	return nil
+}
+
+// name reads a short text that is not empty and has no NUL, which PostgreSQL's text cannot hold.
+func (d *pageDecoder) name() (string, error) {
+	raw, err := d.tokens.ReadValue()
+	if err != nil {
+		return "", err
+	}
+	if raw.Kind() != jsontext.KindString {
+		return "", d.broken("want a string")
+	}
+	if known, ok := d.names[string(raw)]; ok {
+		return known, nil
+	}
+	if len(raw) > len(`""`)+len(`\u0000`)*maxName {
+		return "", d.broken(fmt.Sprintf("a name over %d bytes", maxName))
+	}
+	key, name := string(raw), analytics.EscapePath(units(raw))
+	if name == "" || len(name) > maxName {
+		return "", d.broken(fmt.Sprintf("want 1 to %d bytes", maxName))
+	}
+	if strings.IndexByte(name, 0) >= 0 {
+		return "", d.broken("want no NUL")
+	}
+	d.names[key] = name
+	return name, nil
 }
 
 // begin reads the token that opens an object or array.

@@ -81,7 +81,7 @@ func TestDecodePageRefuses(t *testing.T) {
 		"visitors null":     {swap(`[`+row+`]`, `null`), "/visitors, before byte"},
 		"visitors object":   {swap(`[`+row+`]`, row), "want an array"},
 		"row null":          {swap(row, `null`), "/visitors/0, before byte"},
-		"row incomplete":    {swap(row, row+`,{"human":1,"ai":1}`), "/visitors/1, before byte 110: missing: total"},
+		"row incomplete":    {swap(row, row+`,{"human":1,"ai":1}`), "/visitors/1, before byte 110: missing: path, total"},
 		"path null":         {swap(`"/a"`, `null`), "/visitors/0/path, before byte 63: want a string"},
 		"path number":       {swap(`"/a"`, `1`), "want a string"},
 		"path too long":     {swap(`/a`, strings.Repeat("a", maxPath+1)), "a path over 1048576 bytes"},

@@ -51,21 +51,7 @@ func (c *Client) AgentsPage(ctx context.Context, q VisitorsQuery) (page analytic
 func readPage[P any](ctx context.Context, c *Client, q VisitorsQuery, report analytics.Report,
 	decode func(body []byte, maxRows int) (P, error)) (page P, err error) {
 	q.Limit = cmp.Or(q.Limit, maxLimit)
-	r := pageCall(c, q, report, decode, &page)
-	if err := q.check(); err != nil {
-		return page, r.refuse(err)
-	}
-	if err := c.read(ctx, r); err != nil {
-		var none P
-		return none, err
-	}
-	return page, nil
-}
-
-// pageCall returns the call that decodes its answer into page.
-func pageCall[P any](c *Client, q VisitorsQuery, report analytics.Report, decode func([]byte, int) (P, error), page *P,
-) call {
-	return call{
+	r := call{
 		method:   http.MethodGet,
 		op:       report.String() + " at offset " + strconv.Itoa(q.Offset),
 		endpoint: report.String(),
@@ -83,10 +69,18 @@ func pageCall[P any](c *Client, q VisitorsQuery, report analytics.Report, decode
 			"offset":   {strconv.Itoa(q.Offset)},
 		}.Encode(),
 		decode: func(body []byte) (err error) {
-			*page, err = decode(body, q.Limit)
+			page, err = decode(body, q.Limit)
 			return err
 		},
 	}
+	if err := q.check(); err != nil {
+		return page, r.refuse(err)
+	}
+	if err := c.read(ctx, r); err != nil {
+		var none P
+		return none, err
+	}
+	return page, nil
 }
 
 func (q VisitorsQuery) check() error {

@@ -171,8 +171,10 @@ func (c *Client) exchange(ctx context.Context, r call, key string, body *bytes.B
 		content = payload
 	}
 	ctx, limit := newDeadline(ctx, r.timeout, payload)
-	defer limit.stop()
 	defer func() {
+		limit.detach()
+		limit.timer.Stop()
+		limit.cancel(nil)
 		if at := limit.began.Load(); at != nil {
 			got.began = *at
 		}
@@ -298,12 +300,6 @@ func (d *deadline) giveUp(cause error) {
 	}
 }
 
-func (d *deadline) stop() {
-	d.detach()
-	d.timer.Stop()
-	d.cancel(nil)
-}
-
 // explain returns why the attempt under ctx failed with err: the end of ctx if
 // that was the reason, and whether anything can have been sent.
 func (d *deadline) explain(ctx context.Context, err error) error {
@@ -319,7 +315,7 @@ func (d *deadline) explain(ctx context.Context, err error) error {
 // failure returns nil for a success, else the error.
 func (r call) failure(got answer, body []byte, err error, key string) *Error {
 	outcome, after := classify(r.method, got.status, got.header, err)
-	if outcome == OK {
+	if outcome == succeeded {
 		return nil
 	}
 	if refused, ok := errors.AsType[refusal](err); ok {

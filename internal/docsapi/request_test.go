@@ -49,6 +49,9 @@ func TestWhatIsRetried(t *testing.T) {
 				if len(s.at) != tc.attempts {
 					t.Errorf("%d attempts, want %d (%v)", len(s.at), tc.attempts, err)
 				}
+				if w := s.waits(); name == "503 for half a minute" && slices.Min(w) != 30*time.Second {
+					t.Errorf("waited %v", w)
+				}
 				if (err == nil) != (name == "success") {
 					t.Errorf("error %v", err)
 				}
@@ -75,18 +78,6 @@ func TestFullJitter(t *testing.T) {
 			lo, hi := slices.Min(seen), slices.Max(seen)
 			if len(seen) != calls || hi > end || hi < end*8/10 || lo > end*2/10 {
 				t.Errorf("wait %d: %d values in [%v, %v], want [0, %v]", i+1, len(seen), lo, hi, end)
-			}
-		}
-	})
-}
-
-func TestRetryAfterIsWaitedFor(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		c, s := scriptedClient(t, status(503, "", "Retry-After", "20"))
-		c.VisitorsPage(t.Context(), query())
-		for _, w := range s.waits() {
-			if w != 20*time.Second {
-				t.Errorf("waited %v, want 20s", w)
 			}
 		}
 	})

@@ -407,7 +407,7 @@ func TestWriteDeadline(t *testing.T) {
 		for _, id := range []string{"", "job_1"} {
 			inBubble(t, func(t *testing.T) {
 				c := agentClient(t, "https://api.example.com", writesVia(tc.transport),
-					func(cfg *ClientOptions) { cfg.WriteTimeout = tc.timeout })
+					func(cfg *ClientOptions) { cfg.Timeout = tc.timeout })
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				if tc.stopped > 0 {
@@ -446,7 +446,7 @@ func TestWriteGivenUpThenConnected(t *testing.T) {
 			return bottom.RoundTrip(r.WithContext(context.WithoutCancel(r.Context())))
 		})
 		c := agentClient(t, service.base, func(cfg *ClientOptions) {
-			cfg.WriteTimeout = time.Millisecond
+			cfg.Timeout = time.Millisecond
 			cfg.WriteTransport = func(string) http.RoundTripper { return late }
 		})
 		_, err := c.CreateJob(ctx, "prj_a", testPrompt)
@@ -524,25 +524,6 @@ func TestWriteIsNotReplayed(t *testing.T) {
 				if r.header.Get("Idempotency-Key") != "" {
 					t.Error("an Idempotency-Key was sent")
 				}
-			}
-		})
-	}
-}
-
-// TestWriteIsSentOnce: no answer makes the client send a write again, whatever a
-// read would do.
-func TestWriteIsSentOnce(t *testing.T) {
-	for _, answer := range script(
-		status(500, ""), status(503, "", "Retry-After", "1"), status(408, ""), status(425, ""), status(429, ""),
-		status(200, ""), breaks(io.EOF), breaks(errors.New("refused")),
-	) {
-		inBubble(t, func(t *testing.T) {
-			s := &scripted{answers: script(answer, status(201, oneJob))}
-			c := agentClient(t, "https://api.example.com", writesVia(s))
-			start := time.Now()
-			_, err := c.CreateJob(t.Context(), "prj_a", "x")
-			if err == nil || len(s.at) != 1 || time.Since(start) != 0 {
-				t.Errorf("%v after %d attempts and %v", err, len(s.at), time.Since(start))
 			}
 		})
 	}

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/dev/s3test"
+	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
 const html = "<!DOCTYPE html>\n<html><body><h1>Welcome</h1><br></body></html>"
@@ -19,40 +19,40 @@ const html = "<!DOCTYPE html>\n<html><body><h1>Welcome</h1><br></body></html>"
 // place, the cause and the remedy, and comes in time.
 func TestBucketMessages(t *testing.T) {
 	for name, tc := range map[string]struct {
-		meddle s3test.Meddler
+		meddle engines.Meddler
 		want   string
 	}{
-		"403":            {s3test.Says(403, "AccessDenied", "Access Denied"), "s3:PutObject"},
-		"403 of a proxy": {s3test.Page(403, "text/html", html), "s3:PutObject"},
-		"403, no body":   {s3test.Page(403, "", ""), "s3:PutObject"},
-		"no bucket":      {s3test.Says(404, "NoSuchBucket", "The specified bucket does not exist"), "create it"},
-		"access key": {s3test.Says(403, "InvalidAccessKeyId",
+		"403":            {engines.S3Says(403, "AccessDenied", "Access Denied"), "s3:PutObject"},
+		"403 of a proxy": {engines.S3Page(403, "text/html", html), "s3:PutObject"},
+		"403, no body":   {engines.S3Page(403, "", ""), "s3:PutObject"},
+		"no bucket":      {engines.S3Says(404, "NoSuchBucket", "The specified bucket does not exist"), "create it"},
+		"access key": {engines.S3Says(403, "InvalidAccessKeyId",
 			"The AWS Access Key Id you provided does not exist in our records."), "AWS_ACCESS_KEY_ID"},
-		"secret key": {s3test.Says(403, "SignatureDoesNotMatch",
+		"secret key": {engines.S3Says(403, "SignatureDoesNotMatch",
 			"The request signature we calculated does not match."), "AWS_SECRET_ACCESS_KEY"},
-		"expired token": {s3test.Says(400, "ExpiredToken", "The provided token has expired."),
+		"expired token": {engines.S3Says(400, "ExpiredToken", "The provided token has expired."),
 			"renew the credentials"},
-		"clock": {s3test.Says(403, "RequestTimeTooSkewed",
+		"clock": {engines.S3Says(403, "RequestTimeTooSkewed",
 			"The difference between the request time and the server's time is too large."), "clock"},
-		"region": {s3test.Says(400, "AuthorizationHeaderMalformed",
+		"region": {engines.S3Says(400, "AuthorizationHeaderMalformed",
 			"the region 'us-east-1' is wrong; expecting 'eu-west-1'"), "?region="},
-		"redirect 301":     {s3test.Says(301, "PermanentRedirect", "use eu-west-1"), "?region="},
-		"redirect, silent": {s3test.Page(302, "text/html", ""), "?region="},
-		"slow down": {s3test.Says(503, "SlowDown", "Please reduce your request rate."),
+		"redirect 301":     {engines.S3Says(301, "PermanentRedirect", "use eu-west-1"), "?region="},
+		"redirect, silent": {engines.S3Page(302, "text/html", ""), "?region="},
+		"slow down": {engines.S3Says(503, "SlowDown", "Please reduce your request rate."),
 			"slow down at every retry"},
-		"500": {s3test.Says(500, "InternalError", "We encountered an internal error."),
+		"500": {engines.S3Says(500, "InternalError", "We encountered an internal error."),
 			"failed at every retry"},
-		"502 of a proxy": {s3test.Page(502, "text/html", html), "failed at every retry"},
-		"503, no body":   {s3test.Page(503, "", ""), "slow down at every retry"},
-		"quota":          {s3test.Says(403, "QuotaExceeded", "Quota"), "raise its quota"},
-		"unknown": {s3test.Says(418, "Teapot", "short\nand stout "+strings.Repeat("x", 5000)),
+		"502 of a proxy": {engines.S3Page(502, "text/html", html), "failed at every retry"},
+		"503, no body":   {engines.S3Page(503, "", ""), "slow down at every retry"},
+		"quota":          {engines.S3Says(403, "QuotaExceeded", "Quota"), "raise its quota"},
+		"unknown": {engines.S3Says(418, "Teapot", "short\nand stout "+strings.Repeat("x", 5000)),
 			"Teapot: short and stout"},
-		"401":            {s3test.Page(401, "text/plain", "who"), "s3:PutObject"},
-		"404 of a proxy": {s3test.Page(404, "text/html", html), "not an S3 server"},
-		"HTML":           {s3test.Page(200, "text/html", html), "not an S3 server"},
-		"XHTML":          {s3test.Page(200, "text/html", "<html><body>Welcome</body></html>"), "not an S3 server"},
-		"nothing":        {s3test.Page(200, "", ""), "not an S3 server"},
-		"reset":          {s3test.ResetBefore, "cannot be reached"},
+		"401":            {engines.S3Page(401, "text/plain", "who"), "s3:PutObject"},
+		"404 of a proxy": {engines.S3Page(404, "text/html", html), "not an S3 server"},
+		"HTML":           {engines.S3Page(200, "text/html", html), "not an S3 server"},
+		"XHTML":          {engines.S3Page(200, "text/html", "<html><body>Welcome</body></html>"), "not an S3 server"},
+		"nothing":        {engines.S3Page(200, "", ""), "not an S3 server"},
+		"reset":          {engines.ResetBefore, "cannot be reached"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _, p := behindProxy(t)
@@ -78,11 +78,11 @@ func failsAll(t *testing.T, s Store, want string) {
 			t.Errorf("%s = %v\nwant one with %q and %q", call, err, want, s.Location())
 			continue
 		}
-		if took := time.Since(begin); took > s3test.AtOnce {
+		if took := time.Since(begin); took > engines.AtOnce {
 			t.Errorf("%s took %s", call, took)
 		}
 		t.Logf("%s: %v", call, err)
-		s3test.Clean(t, err.Error())
+		engines.S3Clean(t, err.Error())
 	}
 }
 
@@ -92,8 +92,8 @@ func TestNoCredentials(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
 	defer silent.Close()
-	refusing := s3test.NewProxy(t)
-	refusing.Set(s3test.Page(403, "text/plain", "no"))
+	refusing := engines.NewS3Proxy(t)
+	refusing.Set(engines.S3Page(403, "text/plain", "no"))
 	for name, tc := range map[string]struct{ disabled, endpoint string }{
 		"no metadata service": {"true", ""}, "a silent one": {"false", "http://" + silent.Addr().String()},
 		"one that refuses": {"false", refusing.URL},
@@ -133,11 +133,11 @@ func TestCredentialsRefused(t *testing.T) {
 }
 
 func TestBucketMissing(t *testing.T) {
-	failsAll(t, open(t, s3test.URL(t, "no-such-bucket", "")), "create it")
+	failsAll(t, open(t, engines.S3URL(t, "no-such-bucket", "")), "create it")
 }
 
 func TestRegionMissing(t *testing.T) {
-	s3test.Server(t)
+	engines.SharedS3(t)
 	for _, variable := range []string{"AWS_REGION", "AWS_DEFAULT_REGION"} {
 		t.Setenv(variable, "")
 	}
@@ -145,7 +145,7 @@ func TestRegionMissing(t *testing.T) {
 }
 
 func TestServerAway(t *testing.T) {
-	s3test.Server(t)
+	engines.SharedS3(t)
 	knowNoHost(t)
 	for name, endpoint := range map[string]string{"down": "http://127.0.0.1:1",
 		"unknown": "http://no-such-host.invalid"} {
@@ -187,7 +187,7 @@ func TestServerSlow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, _, p := behindProxy(t)
 			hasten(&s.limits)
-			p.Set(s3test.Stall)
+			p.Set(engines.Stall)
 			failsAll(t, s, "takes too long")
 		})
 	}
@@ -195,10 +195,10 @@ func TestServerSlow(t *testing.T) {
 
 // TestRedirectsAreNotFollowed would send the signature to another host.
 func TestRedirectsAreNotFollowed(t *testing.T) {
-	other := s3test.NewProxy(t)
+	other := engines.NewS3Proxy(t)
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		s, _, p := behindProxy(t)
-		p.Set(func(_ *s3test.Proxy, w http.ResponseWriter, r *http.Request) bool {
+		p.Set(func(_ *engines.S3Proxy, w http.ResponseWriter, r *http.Request) bool {
 			http.Redirect(w, r, other.URL+r.URL.Path, status)
 			return true
 		})
@@ -215,7 +215,7 @@ func TestCheckProves(t *testing.T) {
 		s, direct, p := behindProxy(t)
 		check(t, s.Check(t.Context()))
 		holds(t, direct)
-		p.Set(s3test.When(method, "/"+StagingDir+"/", -1, s3test.Says(403, "AccessDenied", "Access Denied")))
+		p.Set(engines.When(method, "/"+StagingDir+"/", -1, engines.S3Says(403, "AccessDenied", "Access Denied")))
 		if err := s.Check(t.Context()); err == nil ||
 			!strings.Contains(err.Error(), "s3:"+map[string]string{"PUT": "Put", "GET": "Get",
 				"DELETE": "Delete"}[method]) {
@@ -223,7 +223,7 @@ func TestCheckProves(t *testing.T) {
 		}
 	}
 	s, direct, p := behindProxy(t)
-	p.Set(s3test.When("GET", "", 1, s3test.Says(403, "AccessDenied", "Access Denied")))
+	p.Set(engines.When("GET", "", 1, engines.S3Says(403, "AccessDenied", "Access Denied")))
 	if err := s.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "s3:ListBucket") {
 		t.Errorf("Check without the right to list = %v", err)
 	}

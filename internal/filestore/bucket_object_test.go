@@ -16,7 +16,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/docgauge/docgauge/internal/dev/s3test"
+	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
 // long is a text of more than an object's end, each line different.
@@ -61,7 +61,7 @@ func TestClientOptions(t *testing.T) {
 		{"s3://docs?endpoint=https://minio.example:9000", "eu-west-1", "https://other.example",
 			"eu-west-1 https://minio.example:9000 true"},
 	} {
-		s3test.Server(t)
+		engines.SharedS3(t)
 		t.Setenv("AWS_DEFAULT_REGION", "")
 		t.Setenv("AWS_REGION", tc.region)
 		t.Setenv("AWS_ENDPOINT_URL_S3", tc.endpoint)
@@ -80,7 +80,7 @@ func TestClientOptions(t *testing.T) {
 // TestWrongRange answers another part than the end that was asked for.
 func TestWrongRange(t *testing.T) {
 	s, _, p := behindProxy(t)
-	p.Set(func(_ *s3test.Proxy, w http.ResponseWriter, _ *http.Request) bool {
+	p.Set(func(_ *engines.S3Proxy, w http.ResponseWriter, _ *http.Request) bool {
 		w.Header().Set("ETag", `"x"`)
 		w.Header().Set("Content-Range", "bytes 0-99/200")
 		w.WriteHeader(http.StatusPartialContent)
@@ -95,7 +95,7 @@ func TestWrongRange(t *testing.T) {
 // TestServerIgnoresRanges gives whole objects where a part was asked for.
 func TestServerIgnoresRanges(t *testing.T) {
 	s, _, p := behindProxy(t)
-	p.Set(func(_ *s3test.Proxy, rw http.ResponseWriter, _ *http.Request) bool {
+	p.Set(func(_ *engines.S3Proxy, rw http.ResponseWriter, _ *http.Request) bool {
 		rw.Header().Set("ETag", `"x"`)
 		_, _ = io.WriteString(rw, long)
 		return true
@@ -150,9 +150,9 @@ func TestReplacedWhileRead(t *testing.T) {
 
 // TestManyObjects pages through more than one answer of a list.
 func TestManyObjects(t *testing.T) {
-	name := s3test.NewBucket(t)
-	s := open(t, s3test.URL(t, name, ""))
-	dir := filepath.Join(s3test.Dir(name), "docs", "gauge", "visitors")
+	name := engines.S3Bucket(t)
+	s := open(t, engines.S3URL(t, name, ""))
+	dir := filepath.Join(engines.S3Dir(name), "docs", "gauge", "visitors")
 	check(t, os.MkdirAll(dir, 0o700))
 	var want []string
 	for i := range 2100 {
@@ -169,7 +169,7 @@ func TestPutCarriesSums(t *testing.T) {
 	const text = "some text"
 	short, all := md5.Sum([]byte(text)), sha256.Sum256([]byte(text)) //nolint:gosec // what Content-MD5 is
 	var got http.Header
-	p.Set(s3test.When("PUT", "/x", 1, func(_ *s3test.Proxy, _ http.ResponseWriter, r *http.Request) bool {
+	p.Set(engines.When("PUT", "/x", 1, func(_ *engines.S3Proxy, _ http.ResponseWriter, r *http.Request) bool {
 		got = r.Header.Clone()
 		return false
 	}))
@@ -189,7 +189,7 @@ func TestPutCarriesSums(t *testing.T) {
 // TestTLS trusts the certificates of AWS_CA_BUNDLE and no others. The signature
 // does not cover the body then, but its MD5 does.
 func TestTLS(t *testing.T) {
-	p := s3test.NewUnstarted(t)
+	p := engines.NewUnstartedS3Proxy(t)
 	p.Config.ErrorLog = log.New(io.Discard, "", 0)
 	p.StartTLS()
 	failsAll(t, newBucket(t, p.URL), "AWS_CA_BUNDLE")
@@ -199,12 +199,12 @@ func TestTLS(t *testing.T) {
 	check(t, os.WriteFile(bundle, data, 0o600))
 	t.Setenv("AWS_CA_BUNDLE", bundle)
 	s := newBucket(t, p.URL)
-	p.Set(s3test.When("PUT", "", -1, s3test.FlipUpload))
+	p.Set(engines.When("PUT", "", -1, engines.FlipUpload))
 	if err := publish(t, s, "x", long); err == nil || !strings.Contains(err.Error(), "damaged on the way") {
 		t.Errorf("Publish = %v", err)
 	}
 	holds(t, s)
-	p.Set(s3test.When("PUT", "", 1, s3test.FlipUpload))
+	p.Set(engines.When("PUT", "", 1, engines.FlipUpload))
 	check(t, publish(t, s, "x", long))
 	if got := contents(t, s, "x"); got != long {
 		t.Errorf("%d bytes read of %d, or the wrong ones", len(got), len(long))
@@ -215,14 +215,14 @@ func TestTLS(t *testing.T) {
 // the published ones.
 func TestDownloadFaults(t *testing.T) {
 	for name, tc := range map[string]struct {
-		meddle s3test.Meddler
+		meddle engines.Meddler
 		want   string
 	}{
-		"cut":          {s3test.CutDownload, "broke off"},
-		"flipped byte": {s3test.FlipDownload, "SHA-256"},
-		"reset":        {s3test.ResetBefore, "cannot be reached"},
-		"slow down":    {s3test.Says(503, "SlowDown", "Please reduce your request rate."), "slow down"},
-		"HTML":         {s3test.Page(200, "text/html", html), "not an S3 server"},
+		"cut":          {engines.CutDownload, "broke off"},
+		"flipped byte": {engines.FlipDownload, "SHA-256"},
+		"reset":        {engines.ResetBefore, "cannot be reached"},
+		"slow down":    {engines.S3Says(503, "SlowDown", "Please reduce your request rate."), "slow down"},
+		"HTML":         {engines.S3Page(200, "text/html", html), "not an S3 server"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, direct, p := behindProxy(t)
@@ -237,16 +237,16 @@ func TestDownloadFaults(t *testing.T) {
 				return string(data), errors.Join(err, done())
 			}
 			if name != "HTML" {
-				p.Set(s3test.When("GET", "/x", 2, tc.meddle))
+				p.Set(engines.When("GET", "/x", 2, tc.meddle))
 				if got, err := fetch(); err != nil || got != long {
 					t.Errorf("Fetch gives %d bytes of %d, %v", len(got), len(long), err)
 				}
-				p.Set(s3test.When("GET", "/x", 2, tc.meddle))
+				p.Set(engines.When("GET", "/x", 2, tc.meddle))
 				if got := contents(t, s, "x"); got != long {
 					t.Errorf("%d bytes read of %d", len(got), len(long))
 				}
 			}
-			p.Set(s3test.When("GET", "/x", -1, tc.meddle))
+			p.Set(engines.When("GET", "/x", -1, tc.meddle))
 			_, ferr := fetch()
 			_, oerr := s.Open(t.Context(), "x")
 			for call, err := range map[string]error{"Fetch": ferr, "Open": oerr} {
@@ -254,7 +254,7 @@ func TestDownloadFaults(t *testing.T) {
 					t.Errorf("%s = %v, want %q", call, err, tc.want)
 					continue
 				}
-				s3test.Clean(t, err.Error())
+				engines.S3Clean(t, err.Error())
 			}
 			if left, _ := os.ReadDir(dir); len(left) > 0 {
 				t.Errorf("left behind: %v", left)
@@ -265,14 +265,14 @@ func TestDownloadFaults(t *testing.T) {
 
 // TestTolerated: unusual answers of some servers are not errors.
 func TestTolerated(t *testing.T) {
-	for name, meddle := range map[string]s3test.Meddler{
-		"the header of a request changed on the way": func(_ *s3test.Proxy, _ http.ResponseWriter,
+	for name, meddle := range map[string]engines.Meddler{
+		"the header of a request changed on the way": func(_ *engines.S3Proxy, _ http.ResponseWriter,
 			r *http.Request) bool {
 			r.Header.Set("Accept-Encoding", "gzip,gzip(gfe)")
 			return false
 		},
-		"an error for the deletion of nothing": s3test.When("DELETE", "/none", -1,
-			s3test.Says(404, "NoSuchKey", "The specified key does not exist.")),
+		"an error for the deletion of nothing": engines.When("DELETE", "/none", -1,
+			engines.S3Says(404, "NoSuchKey", "The specified key does not exist.")),
 	} {
 		s, _, p := behindProxy(t)
 		p.Set(meddle)

@@ -17,7 +17,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/docgauge/docgauge/internal/dev/s3test"
+	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
 const childRoot = "FILESTORE_TEST_ROOT"
@@ -123,25 +123,25 @@ func TestCreateKilledChild(t *testing.T) {
 func TestCreateFaults(t *testing.T) {
 	const name, text = "log/0.json", "entry"
 	for fault, tc := range map[string]struct {
-		meddle s3test.Meddler
+		meddle engines.Meddler
 		times  int
 		want   string // of the error; "" for none, "exists" for ErrExist
 		there  bool
 	}{
-		"answer lost":       {s3test.LoseAnswer, 1, "exists", true},
-		"every answer lost": {s3test.LoseAnswer, -1, "cannot be reached", true},
-		"conflict":          {s3test.Says(409, "ConditionalRequestConflict", "Another"), 3, "", true},
-		"conflict for ever": {s3test.Says(409, "ConditionalRequestConflict", "Another"), -1, "another writer", false},
-		"500 once":          {s3test.Says(500, "InternalError", "We failed."), 1, "", true},
-		"flipped byte":      {s3test.FlipUpload, -1, "damaged on the way", false},
-		"header not known": {s3test.Says(501, "NotImplemented", "A header you provided"), -1, "If-None-Match",
+		"answer lost":       {engines.LoseAnswer, 1, "exists", true},
+		"every answer lost": {engines.LoseAnswer, -1, "cannot be reached", true},
+		"conflict":          {engines.S3Says(409, "ConditionalRequestConflict", "Another"), 3, "", true},
+		"conflict for ever": {engines.S3Says(409, "ConditionalRequestConflict", "Another"), -1, "another writer", false},
+		"500 once":          {engines.S3Says(500, "InternalError", "We failed."), 1, "", true},
+		"flipped byte":      {engines.FlipUpload, -1, "damaged on the way", false},
+		"header not known": {engines.S3Says(501, "NotImplemented", "A header you provided"), -1, "If-None-Match",
 			false},
-		"reset in the body":   {s3test.ResetMiddle, 1, "", true},
-		"refused, no message": {s3test.Page(412, "", ""), -1, "exists", false},
+		"reset in the body":   {engines.ResetMiddle, 1, "", true},
+		"refused, no message": {engines.S3Page(412, "", ""), -1, "exists", false},
 	} {
 		t.Run(fault, func(t *testing.T) {
 			s, direct, p := behindProxy(t)
-			p.Set(s3test.When("PUT", name, tc.times, tc.meddle))
+			p.Set(engines.When("PUT", name, tc.times, tc.meddle))
 			err := s.Create(t.Context(), name, []byte(text))
 			switch {
 			case tc.want == "exists":
@@ -152,7 +152,7 @@ func TestCreateFaults(t *testing.T) {
 				(!strings.Contains(err.Error(), tc.want) || errors.Is(err, fs.ErrExist)):
 				t.Errorf("Create = %v, want %q", err, tc.want)
 			case err != nil:
-				s3test.Clean(t, err.Error())
+				engines.S3Clean(t, err.Error())
 			}
 			if tc.there {
 				holds(t, direct, name)
@@ -169,7 +169,7 @@ func TestCreateFaults(t *testing.T) {
 // TestCheckCreateOfAServerThatIgnoresTheCondition reports it, and leaves nothing.
 func TestCheckCreateOfAServerThatIgnoresTheCondition(t *testing.T) {
 	s, direct, p := behindProxy(t)
-	p.Set(s3test.When("PUT", "", -1, func(_ *s3test.Proxy, _ http.ResponseWriter, r *http.Request) bool {
+	p.Set(engines.When("PUT", "", -1, func(_ *engines.S3Proxy, _ http.ResponseWriter, r *http.Request) bool {
 		if r.Header.Get("If-None-Match") != "*" {
 			t.Error("the PUT has no condition")
 		}
@@ -182,6 +182,6 @@ func TestCheckCreateOfAServerThatIgnoresTheCondition(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "ignores If-None-Match") {
 		t.Fatalf("CheckCreate = %v", err)
 	}
-	s3test.Clean(t, err.Error())
+	engines.S3Clean(t, err.Error())
 	holds(t, direct)
 }

@@ -9,18 +9,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/dev/s3test"
+	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestMain(m *testing.M) { os.Exit(s3test.Main(m, os.Getenv(childRoot) != "")) }
+func TestMain(m *testing.M) { os.Exit(engines.S3Main(m, os.Getenv(childRoot) != "")) }
 
 // open returns a store that waits between its tries as little as a test wants to.
 func open(t *testing.T, root string) Store {
 	t.Helper()
 	s, err := NewWithin(root, Limits{
-		Transfer: 3 * s3test.AtOnce, Call: 3 * s3test.AtOnce, Answer: 2 * s3test.AtOnce,
-		Credentials: 2 * s3test.AtOnce, Backoff: time.Millisecond,
+		Transfer: 3 * engines.AtOnce, Call: 3 * engines.AtOnce, Answer: 2 * engines.AtOnce,
+		Credentials: 2 * engines.AtOnce, Backoff: time.Millisecond,
 	})
 	check(t, err)
 	t.Cleanup(func() { check(t, s.Close()) })
@@ -30,16 +30,16 @@ func open(t *testing.T, root string) Store {
 // newBucket returns a store on a new bucket, reached at the endpoint.
 func newBucket(t *testing.T, endpoint string) *bucket {
 	t.Helper()
-	return open(t, s3test.URL(t, s3test.NewBucket(t), endpoint)).(*bucket)
+	return open(t, engines.S3URL(t, engines.S3Bucket(t), endpoint)).(*bucket)
 }
 
 // behindProxy returns a store on a new bucket that is reached through a proxy, and
 // another on the same bucket that is not.
-func behindProxy(t *testing.T) (far, direct *bucket, p *s3test.Proxy) {
+func behindProxy(t *testing.T) (far, direct *bucket, p *engines.S3Proxy) {
 	t.Helper()
-	p = s3test.NewProxy(t)
-	name := s3test.NewBucket(t)
-	return open(t, s3test.URL(t, name, p.URL)).(*bucket), open(t, s3test.URL(t, name, "")).(*bucket), p
+	p = engines.NewS3Proxy(t)
+	name := engines.S3Bucket(t)
+	return open(t, engines.S3URL(t, name, p.URL)).(*bucket), open(t, engines.S3URL(t, name, "")).(*bucket), p
 }
 
 // each runs test on a directory and on a bucket.

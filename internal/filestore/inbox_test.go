@@ -5,13 +5,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/docgauge/docgauge/internal/dev/s3test"
+	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
 // TestInbox: objects of others are listed with their versions, also in a bucket without a prefix, and only that
 // version is read.
 func TestInbox(t *testing.T) {
-	url := s3test.URL(t, s3test.NewBucket(t), "")
+	url := engines.S3URL(t, engines.S3Bucket(t), "")
 	store := open(t, url)
 	for _, name := range []string{"b", "a/c"} {
 		check(t, store.Create(t.Context(), name, []byte("first "+name)))

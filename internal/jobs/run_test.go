@@ -243,7 +243,7 @@ func TestEndWithoutAnAnswer(t *testing.T) {
 		ctx, stop := context.WithCancel(w.Context())
 		var stopped time.Time
 		client, err := docsapi.New(docsapi.ClientOptions{
-			BaseURL: "https://api.example.com", APIKey: docsapi.StaticKey("adm_secret"), WriteTimeout: 10 * time.Minute,
+			BaseURL: "https://api.example.com", APIKey: docsapi.StaticKey("adm_secret"), Timeout: 10 * time.Minute,
 			WriteTransport: func(string) http.RoundTripper {
 				return roundTripper(func(r *http.Request) (*http.Response, error) {
 					trace := httptrace.ContextClientTrace(r.Context())

@@ -20,7 +20,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/codehost"
-	"github.com/docgauge/docgauge/internal/dev/codehosts"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/site/runner"
 )
@@ -219,7 +218,7 @@ func killedWhileProposing(t *testing.T, kind string, moments []moment, merged bo
 	var mu sync.Mutex
 	var process *os.Process
 	kills := 0
-	host := codehosts.New(kind, "team/docs", childToken)
+	host := engines.NewCodeHost(kind, "team/docs", childToken)
 	// killAt reports whether it killed the process.
 	killAt := func(r *http.Request, when int) bool {
 		mu.Lock()

@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/docgauge/docgauge/internal/dev/engines"
-	"github.com/docgauge/docgauge/internal/dev/webtest"
-	"github.com/docgauge/docgauge/internal/sandbox/codehost"
 )
 
 // TestBrowserDecides presses buttons in a browser, whose policy and headers decide what
@@ -15,29 +13,29 @@ import (
 func TestBrowserDecides(t *testing.T) {
 	browser := engines.RunChromium(t)
 	s := newTest(t, Config{Pages: 40})
-	link := start(t, s).URL + codehost.Path + "1"
+	link := start(t, s).URL + pullPath + "1"
 	settled(t, s, createJob(t, s, "Fix the typos.").ID)
 	tab, err := browser.Open(t.Context(), link, engines.View{Width: 1400, Height: 900})
-	webtest.Must(t, err)
+	engines.Must(t, err)
 	for _, step := range []struct{ button, want string }{
 		{"Convert to draft", "draft"}, {"Ready for review", "open"}, {"Approve", "open, approved"},
 		{"Merge", "merged, approved"},
 	} {
-		webtest.Click(t, tab, `Array.from(document.querySelectorAll("button")).find(b => b.textContent == "`+
+		engines.Click(t, tab, `Array.from(document.querySelectorAll("button")).find(b => b.textContent == "`+
 			step.button+`")`)
-		webtest.Becomes(t, tab, true, `document.querySelector(".meta").textContent.startsWith("`+step.want+`, checks")`)
+		engines.EvalBecomes(t, tab, true, `document.querySelector(".meta").textContent.startsWith("`+step.want+`, checks")`)
 	}
 	if console := tab.Console(); len(console) > 0 {
 		t.Errorf("console: %q", console)
 	}
-	webtest.Keep(t, tab, "merged")
-	for _, page := range []string{"/", codehost.Path, codehost.Path + "1"} {
+	engines.KeepPicture(t, tab, "merged")
+	for _, page := range []string{"/", pullPath, pullPath + "1"} {
 		for _, size := range []engines.View{{Width: 1400, Height: 900}, {Width: 400, Height: 800, Scheme: "dark"}} {
-			url := strings.TrimSuffix(link, codehost.Path+"1") + page
-			tab := webtest.Page(t, browser, url, size)
-			webtest.Legible(t, tab, fmt.Sprint(len(page), size.Scheme))
-			webtest.Axe(t, tab, page)
-			webtest.Equal(t, tab, true, `document.documentElement.scrollWidth <= innerWidth`)
+			url := strings.TrimSuffix(link, pullPath+"1") + page
+			tab := engines.OpenPage(t, browser, url, size)
+			engines.Legible(t, tab, fmt.Sprint(len(page), size.Scheme))
+			engines.Axe(t, tab, page)
+			engines.EvalEqual(t, tab, true, `document.documentElement.scrollWidth <= innerWidth`)
 		}
 	}
 }

@@ -11,8 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/dev/engines"
-	"github.com/docgauge/docgauge/internal/dev/webtest"
-	"github.com/docgauge/docgauge/internal/sandbox/codehost"
 	"github.com/docgauge/docgauge/internal/site/runner"
 )
 
@@ -55,8 +53,8 @@ Binary files a/p.png and b/p.png differ
 \ The diff is longer than what is shown.
 `
 
-func pull(number int) codehost.PullRequest {
-	return codehost.PullRequest{
+func pull(number int) pullRequest {
+	return pullRequest{
 		Number: number, Repository: "/home/somebody/docs", Base: "main", Branch: "docgauge/job_1",
 		BaseCommit: strings.Repeat("b", 40), Head: strings.Repeat("a", 40), Title: "<script>t</script> " +
 			strings.Repeat("long", 20),
@@ -66,17 +64,17 @@ func pull(number int) codehost.PullRequest {
 }
 
 // after is a pull request to which something was done, an hour ago.
-func after(number int, actions ...codehost.Action) codehost.PullRequest {
+func after(number int, actions ...pullAction) pullRequest {
 	pr := pull(number)
 	for _, a := range actions {
-		pr.History = append(pr.History, codehost.Event{At: noon.Add(-time.Hour), Action: a})
+		pr.History = append(pr.History, pullEvent{At: noon.Add(-time.Hour), Action: a})
 	}
 	return pr
 }
 
 func fullIndex() index {
 	var jobs []runner.Job
-	var pulls []codehost.PullRequest
+	var pulls []pullRequest
 	link := "/pr/1"
 	for i := range shownItems + 3 {
 		pulls = append(pulls, pull(i+1))
@@ -86,10 +84,10 @@ func fullIndex() index {
 			Prompts:   []string{"<script>p</script> " + strings.Repeat("w", 90)},
 		})
 	}
-	pulls[12] = after(13, codehost.PassChecks, codehost.Approve)
-	pulls[11] = after(12, codehost.FailChecks, codehost.Draft)
-	pulls[10] = after(11, codehost.Approve, codehost.Merge)
-	pulls[9] = after(10, codehost.RequestChanges, codehost.Close)
+	pulls[12] = after(13, actPassChecks, actApprove)
+	pulls[11] = after(12, actFailChecks, actDraft)
+	pulls[10] = after(11, actApprove, actMerge)
+	pulls[9] = after(10, actRequestChanges, actClose)
 	jobs[11].Status, jobs[12].Status, jobs[12].PRLink = runner.Failed, runner.Active, nil
 	x := index{
 		Traffic: "Its visitors are made up.",
@@ -112,7 +110,7 @@ func fullIndex() index {
 // made are the pages by name, full and empty.
 func made(t *testing.T) map[string]string {
 	t.Helper()
-	nothing := codehost.PullRequest{Number: 8, Title: "nothing", Messages: []string{"one"},
+	nothing := pullRequest{Number: 8, Title: "nothing", Messages: []string{"one"},
 		OpenedAt: noon, UpdatedAt: noon}
 	hidden := fullIndex()
 	hidden.Prompts = false
@@ -120,8 +118,8 @@ func made(t *testing.T) map[string]string {
 	for name, data := range map[string]any{
 		"index": fullIndex(), "index-empty": index{Exports: []string{"x"}}, "index-hidden": hidden,
 		"pulls": fullIndex(), "pulls-empty": index{}, "pull": pull(7), "pull-empty": nothing,
-		"pull-open":   after(9, codehost.PassChecks, codehost.Draft, codehost.Ready, codehost.Approve),
-		"pull-merged": after(10, codehost.PassChecks, codehost.Approve, codehost.Merge),
+		"pull-open":   after(9, actPassChecks, actDraft, actReady, actApprove),
+		"pull-merged": after(10, actPassChecks, actApprove, actMerge),
 	} {
 		template, _, _ := strings.Cut(name, "-")
 		text, err := render(template, "", data, noon)
@@ -158,29 +156,29 @@ func TestEscaped(t *testing.T) {
 
 func TestPagesSayWhatIsThere(t *testing.T) {
 	pages := made(t)
-	webtest.Wants(t, webtest.Text(pages["index"]),
+	engines.Wants(t, engines.VisibleText(pages["index"]),
 		"Visitor analytics 128 41 of 90", "7 no limit", "failed", "3 older jobs are not shown", "3 older pull requests",
 		"The key is elsewhere.",
 		"<script>p</script>", "job_13")
 	if strings.Contains(pages["index"], "job_3<") {
 		t.Error("the oldest jobs are shown")
 	}
-	webtest.Wants(t, webtest.Text(pages["index-empty"]), "No job has been created yet.",
+	engines.Wants(t, engines.VisibleText(pages["index-empty"]), "No job has been created yet.",
 		"No job has opened a pull request here yet.")
-	webtest.Wants(t, webtest.Text(pages["pulls"]), "#13", "+3 −4 in 6 files", "1 h ago")
-	webtest.Wants(t, webtest.Text(pages["pull"]),
+	engines.Wants(t, engines.VisibleText(pages["pulls"]), "#13", "+3 −4 in 6 files", "1 h ago")
+	engines.Wants(t, engines.VisibleText(pages["pull"]),
 		"2 commits from docgauge/job_1 into main of docs", "14 Oct 2026, 11:00 UTC (1 h ago)", "just now",
 		"<script>alert(1)</script>.md +2 −2",
 		"x mode changed", `naïve "name".md new +1 −0`, "docs/new.md renamed from old.md",
 		"gone with space.md deleted +0 −2", "p.png binary",
 		"-<img src=x onerror=alert(3)>", "The diff is longer than what is shown.")
-	webtest.Wants(t, webtest.Text(pages["pull-empty"]), "1 commit", "Nothing was changed.")
-	webtest.Wants(t, webtest.Text(pages["pulls"]),
+	engines.Wants(t, engines.VisibleText(pages["pull-empty"]), "1 commit", "Nothing was changed.")
+	engines.Wants(t, engines.VisibleText(pages["pulls"]),
 		"open , approved, checks passed", "draft , checks failed", "merged , approved", "closed , changes requested")
-	webtest.Wants(t, webtest.Text(pages["pull-open"]),
+	engines.Wants(t, engines.VisibleText(pages["pull-open"]),
 		"Request changes Fail checks Convert to draft Merge Close", "History Checks passed 14 Oct 2026, 11:00 UTC",
 		"Ready for review 14 Oct")
-	webtest.Wants(t, pages["pull-open"], `<form method="post" action="/sandbox/docs/pull/9"`,
+	engines.Wants(t, pages["pull-open"], `<form method="post" action="/sandbox/docs/pull/9"`,
 		`name="action" value="merge" class="primary"`)
 	if strings.Contains(pages["pull-merged"], "<form") || strings.Contains(pages["pull-empty"], "History") {
 		t.Error("there is a form or a history that says nothing")
@@ -190,21 +188,21 @@ func TestPagesSayWhatIsThere(t *testing.T) {
 			t.Errorf("%s has no way back", name)
 		}
 	}
-	if strings.Contains(webtest.Text(pages["index-hidden"]), "<script>p") {
+	if strings.Contains(engines.VisibleText(pages["index-hidden"]), "<script>p") {
 		t.Error("prompts are shown")
 	}
 }
 
 func TestDiffLines(t *testing.T) {
 	var got []string
-	for _, l := range (codehost.PullRequest{Diff: hostile}).Changes().Files[0].Lines {
+	for _, l := range (pullRequest{Diff: hostile}).Changes().Files[0].Lines {
 		got = append(got, l.Class)
 	}
 	want := []string{"hunk", "plain", "del", "add", "del", "plain", "add"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	stray := codehost.PullRequest{Diff: "stray\n@@ -1 +1 @@\n-a\n+b\n"}
+	stray := pullRequest{Diff: "stray\n@@ -1 +1 @@\n-a\n+b\n"}
 	if c := stray.Changes(); len(c.Files) != 1 || c.Added != 1 || c.Removed != 1 {
 		t.Errorf("a diff without a head: %+v", c)
 	}
@@ -222,14 +220,14 @@ func TestBrowser(t *testing.T) {
 		for _, view := range []engines.View{
 			{Width: 1400, Height: 900, Scheme: "light"}, {Width: 400, Height: 800, Scheme: "dark"},
 		} {
-			tab := webtest.Page(t, browser, server.URL+"/", view)
+			tab := engines.OpenPage(t, browser, server.URL+"/", view)
 			name := fmt.Sprintf("%s-%d-%s", name, view.Width, view.Scheme)
-			webtest.None(t, tab, name+": wider than its place",
+			engines.EvalNone(t, tab, name+": wider than its place",
 				engines.TooWide(".heard, pre *, svg", "body, .sheet, .file, li, td, th"))
-			webtest.None(t, tab, name+": hard to read", engines.HardToRead)
-			webtest.None(t, tab, name+": texts that overlap", engines.OnEachOther("main, .masthead, li, tr"))
-			webtest.Keep(t, tab, name)
+			engines.EvalNone(t, tab, name+": hard to read", engines.HardToRead)
+			engines.EvalNone(t, tab, name+": texts that overlap", engines.OnEachOther("main, .masthead, li, tr"))
+			engines.KeepPicture(t, tab, name)
 		}
-		webtest.Accessible(t, webtest.Page(t, browser, server.URL+"/", engines.View{Width: 1400, Height: 900}))
+		engines.Accessible(t, engines.OpenPage(t, browser, server.URL+"/", engines.View{Width: 1400, Height: 900}))
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/docgauge/docgauge/internal/dev/webtest"
+	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
 // browse asks as a browser does, over a connection from an address to another.
@@ -33,9 +33,9 @@ func TestIndex(t *testing.T) {
 	}
 	settled(t, s, createJob(t, s, "Fix the typos.").ID)
 	w := browse(t, s, http.MethodGet, "/", "127.0.0.1:40000", here)
-	webtest.Wants(t, w.Body.String(), "export DOCGAUGE_BASE_URL=http://"+here, "export DOCGAUGE_PROJECTS=prj_sandbox",
+	engines.Wants(t, w.Body.String(), "export DOCGAUGE_BASE_URL=http://"+here, "export DOCGAUGE_PROJECTS=prj_sandbox",
 		"export DOCGAUGE_API_KEY="+DefaultAPIKey)
-	webtest.Wants(t, webtest.Text(w.Body.String()),
+	engines.Wants(t, engines.VisibleText(w.Body.String()),
 		"120 days of traffic (growth) on 10 pages", "Visitor analytics 3 0 of 3", "prj_sandbox 1 no limit",
 		"Fix the typos.", "completed , pull request", "in 1 file")
 	for _, r := range s.Requests() {
@@ -119,7 +119,7 @@ func TestIndexKeepsTheToken(t *testing.T) {
 func TestIndexOfAnEventLog(t *testing.T) {
 	f := newLogFile(t, `{"time":"2026-10-13T08:00:00Z","visitor":"a","kind":"human","path":"/x"}`+"\n")
 	s := newTest(t, Config{DataDir: f.dir})
-	webtest.Wants(t, webtest.Text(browse(t, s, http.MethodGet, "/", "127.0.0.1:1", here).Body.String()),
+	engines.Wants(t, engines.VisibleText(browse(t, s, http.MethodGet, "/", "127.0.0.1:1", here).Body.String()),
 		"those of the event log events.ndjson")
 }
 
@@ -156,8 +156,8 @@ func TestButtons(t *testing.T) {
 			t.Errorf("%s %.10s %v: %d %s, want %d", tc.target, tc.action, tc.header, w.Code, w.Body, tc.want)
 		}
 	}
-	text := webtest.Text(browse(t, s, http.MethodGet, target, "127.0.0.1:40000", here).Body.String())
-	webtest.Wants(t, text, "merged , approved, checks passed", "History", "Checks failed", "Merged 14 Oct")
+	text := engines.VisibleText(browse(t, s, http.MethodGet, target, "127.0.0.1:40000", here).Body.String())
+	engines.Wants(t, text, "merged , approved, checks passed", "History", "Checks failed", "Merged 14 Oct")
 	for _, button := range []string{"Reopen", "Request changes"} {
 		if strings.Contains(text, button) {
 			t.Errorf("merged, and there is %s", button)

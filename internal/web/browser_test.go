@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/dev/engines"
-	"github.com/docgauge/docgauge/internal/dev/webtest"
+	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/internal/web"
 )
@@ -23,9 +23,9 @@ func TestBrowserLayout(t *testing.T) {
 	look := func(name string, open func(*testing.T) *engines.Tab) {
 		t.Run(name, func(t *testing.T) { // it closes the tab
 			tab := open(t)
-			webtest.Legible(t, tab, name)
+			engines.Legible(t, tab, name)
 			if !strings.HasSuffix(name, "print") { // nobody clicks on paper
-				webtest.Axe(t, tab, name)
+				engines.Axe(t, tab, name)
 			}
 		})
 	}
@@ -59,8 +59,8 @@ func TestBrowserLayout(t *testing.T) {
 		}
 		look(fmt.Sprintf("report-several-%d", width), report(several(), size))
 	}
-	webtest.Accessible(t, openStatus(t, browser, demoSnapshot(), engines.View{Width: 1440, Height: 900}))
-	webtest.Accessible(t, openReport(t, browser, several(), engines.View{Width: 1280, Height: 900}))
+	engines.Accessible(t, openStatus(t, browser, demoSnapshot(), engines.View{Width: 1440, Height: 900}))
+	engines.Accessible(t, openReport(t, browser, several(), engines.View{Width: 1280, Height: 900}))
 }
 
 // TestStatusBrowserPicture is what docs/images/status.png shows of the top, with fewer colours:
@@ -79,10 +79,10 @@ func TestStatusBrowserPicture(t *testing.T) {
 	for i := range s.Windows {
 		s.Windows[i].MovedRows, s.Windows[i].RepeatedRows = 0, 0
 		for j := range s.Windows[i].Pages {
-			s.Windows[i].Pages[j].Path = webtest.Plain(s.Windows[i].Pages[j].Path)
+			s.Windows[i].Pages[j].Path = testbed.Plain(s.Windows[i].Pages[j].Path)
 		}
 	}
-	webtest.Keep(t, openStatus(t, engines.RunChromium(t), s, engines.View{Width: 1280, Height: 900}), "status")
+	engines.KeepPicture(t, openStatus(t, engines.RunChromium(t), s, engines.View{Width: 1280, Height: 900}), "status")
 }
 
 // TestStatusBrowserText: a path is text, whatever it says, and the whole of it is
@@ -97,16 +97,16 @@ func TestStatusBrowserText(t *testing.T) {
 	}
 	for _, property := range []string{"textContent", "title"} {
 		const paths = `Array.from(document.querySelector(".pages").querySelectorAll("bdi"))`
-		webtest.Equal(t, tab, want, paths+".map(e => e."+property+")")
+		engines.EvalEqual(t, tab, want, paths+".map(e => e."+property+")")
 	}
-	webtest.Equal(t, tab, []int{1, 0}, `["script", "img, iframe, form, [style]"].map(
+	engines.EvalEqual(t, tab, []int{1, 0}, `["script", "img, iframe, form, [style]"].map(
 		q => document.querySelectorAll(q).length)`)
-	webtest.Equal(t, tab, []bool{false, true}, `(d => {
+	engines.EvalEqual(t, tab, []bool{false, true}, `(d => {
 		const shut = d.open;
 		d.querySelector("summary").click();
 		return [shut, d.open];
 	})(document.querySelector(".pages details"))`)
-	webtest.Legible(t, tab, "unfolded")
+	engines.Legible(t, tab, "unfolded")
 }
 
 // TestStatusBrowserFolds: the overview leads to a project and unfolds it, without a script, and
@@ -114,11 +114,11 @@ func TestStatusBrowserText(t *testing.T) {
 func TestStatusBrowserFolds(t *testing.T) {
 	tab := openStatus(t, engines.RunChromium(t), demoSnapshot(), engines.View{Width: 400, Height: 800})
 	const folds = `Array.from(document.querySelectorAll(".project > details")).map(d => d.open)`
-	webtest.Equal(t, tab, []bool{true, false}, folds)
+	engines.EvalEqual(t, tab, []bool{true, false}, folds)
 	must(t, tab.Eval(t.Context(), `document.querySelectorAll(".overview a")[1].click()`, nil))
-	webtest.Equal(t, tab, []bool{true, true}, folds)
-	webtest.Legible(t, tab, "unfolded-projects")
-	webtest.None(t, tab, "half-open brackets", `Array.from(document.querySelectorAll("[title], title"))
+	engines.EvalEqual(t, tab, []bool{true, true}, folds)
+	engines.Legible(t, tab, "unfolded-projects")
+	engines.EvalNone(t, tab, "half-open brackets", `Array.from(document.querySelectorAll("[title], title"))
 		.map(e => (e.title || e.textContent)).filter(t => /\[\d{4}-/.test(t))`)
 }
 
@@ -126,7 +126,7 @@ func TestStatusBrowserFolds(t *testing.T) {
 // begins with the newest windows.
 func TestStatusBrowserScrolls(t *testing.T) {
 	tab := openStatus(t, engines.RunChromium(t), huge(1, "/"), engines.View{Width: 360, Height: 740})
-	webtest.Equal(t, tab, []bool{true, true, true, true}, `(e => {
+	engines.EvalEqual(t, tab, []bool{true, true, true, true}, `(e => {
 		const newest = () => e.querySelector("use:last-of-type").getBoundingClientRect();
 		const place = e.getBoundingClientRect(), style = getComputedStyle(e);
 		const seen = newest().left >= place.left && newest().right <= place.right;
@@ -140,5 +140,5 @@ func openStatus(t *testing.T, browser *engines.Chromium, s *view.Snapshot, size 
 	t.Helper()
 	server := httptest.NewServer(web.NewStatusPage(func() *view.Snapshot { return s }, nil, nil, "v0.4.0"))
 	t.Cleanup(server.Close)
-	return webtest.Page(t, browser, server.URL+"/", size)
+	return engines.OpenPage(t, browser, server.URL+"/", size)
 }

@@ -6,14 +6,17 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/dev/webtest"
+	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/view"
 )
 
 var (
-	now                       = webtest.Now
-	commas, seen, wants, must = webtest.Commas, webtest.Text, webtest.Wants, webtest.Must
+	now                       = testbed.Now
+	commas, seen, wants, must = humanize.Comma, engines.VisibleText, engines.Wants, engines.Must
 )
 
 // figures are the numbers of the newest window of a grid as a card shows them.
@@ -84,11 +87,11 @@ func demoSnapshot() *view.Snapshot {
 			{Project: "prj_docs_main", Report: analytics.AgentsReport, Granularity: analytics.Day, Reason: "missing", Count: 2},
 		},
 		Projects: []view.Project{
-			webtest.Project("prj_docs_main", analytics.NewDate(2026, 5, 1), 1800), webtest.Project("developer-hub",
+			testbed.Project("prj_docs_main", analytics.NewDate(2026, 5, 1), 1800), testbed.Project("developer-hub",
 				analytics.NewDate(2026, 9, 6), 96),
 		},
 		Runs:  demoRuns(),
-		Queue: demoQueue(), Outcomes: webtest.Outcomes("prj_docs_main"),
+		Queue: demoQueue(), Outcomes: testbed.Outcomes("prj_docs_main"),
 	}
 	s.Projects[0].Name = "Product docs"
 	for i, a := range []analytics.Aside{
@@ -98,7 +101,7 @@ func demoSnapshot() *view.Snapshot {
 		{Reason: analytics.AsideFailing, Failures: 1,
 			Detail: "the service answered 500 Internal Server Error three times"},
 	} {
-		from := webtest.Today - 19 - analytics.Date(i)
+		from := testbed.Today - 19 - analytics.Date(i)
 		a.Key = analytics.Key{Project: "prj_docs_main", Granularity: analytics.Day,
 			Window: analytics.Window{From: from, To: from + 1}}
 		a.Since, a.Until = now.Add(-6*time.Hour), now.Add(3*time.Hour+time.Minute)
@@ -123,7 +126,7 @@ func demoSnapshot() *view.Snapshot {
 			}
 			w := view.Window{Revision: *newest}
 			if !w.TotalsOnly() {
-				w.Pages = webtest.Pages(*newest, "/extra")[:50]
+				w.Pages = testbed.Pages(*newest, "/extra")[:50]
 			}
 			if !w.Verified {
 				w.MovedRows, w.RepeatedRows = 25, 7
@@ -133,7 +136,7 @@ func demoSnapshot() *view.Snapshot {
 		size := p.Grids[0].Newest.Totals.Total
 		s.Open = append(s.Open, view.Open{
 			Key: analytics.Key{Project: p.ID, Granularity: analytics.Day,
-				Window: analytics.Window{From: webtest.Today, To: webtest.Today + 1}},
+				Window: analytics.Window{From: testbed.Today, To: testbed.Today + 1}},
 			Totals: analytics.Totals{Human: size * 3 / 10, AI: size / 8,
 				Total: size * 2 / 5}, ReadAt: now.Add(-13 * time.Minute),
 		})
@@ -143,7 +146,7 @@ func demoSnapshot() *view.Snapshot {
 
 // demoQueue is a paused queue with jobs in every kind of state.
 func demoQueue() *view.Queue {
-	jobs := append(webtest.Jobs("prj_docs_main"),
+	jobs := append(testbed.Jobs("prj_docs_main"),
 		view.Job{Project: "developer-hub", Prompt: "fix-<b>typos</b>.md", State: "unknown",
 			Reason: "the service answered 502 after it had the prompt; docgauge jobs resolve says what to do"},
 		view.Job{Project: "prj_docs_main", Prompt: "odd-link", State: "completed", ID: "job_29",

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/dev/webtest"
+	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/internal/web"
 	"github.com/docgauge/docgauge/sinks"
@@ -30,13 +30,13 @@ func (c *counting) Window(ctx context.Context, rev analytics.Revision, dir strin
 // liveSnapshot is two projects with jobs, and the sink that has their newest windows.
 func liveSnapshot() (*view.Snapshot, *sinktest.Memory) {
 	s := &view.Snapshot{
-		At: webtest.Now, LastSuccess: webtest.Now, Runs: []view.Run{{Outcome: "success", Started: webtest.Now}},
+		At: testbed.Now, LastSuccess: testbed.Now, Runs: []view.Run{{Outcome: "success", Started: testbed.Now}},
 		Projects: []view.Project{
-			webtest.Project("docs-main", analytics.NewDate(2026, 7, 1), 1800), webtest.Project("developer-hub",
+			testbed.Project("docs-main", analytics.NewDate(2026, 7, 1), 1800), testbed.Project("developer-hub",
 				analytics.NewDate(2026, 9, 1), 96),
 		},
 		Queue: &view.Queue{
-			Jobs: webtest.Jobs("docs-main"), Waiting: []view.Job{{Project: "docs-main", Prompt: "later.md",
+			Jobs: testbed.Jobs("docs-main"), Waiting: []view.Job{{Project: "docs-main", Prompt: "later.md",
 				State: "pending"}},
 			Problem: "/srv/prompts: no such directory",
 		},
@@ -58,7 +58,7 @@ func liveSnapshot() (*view.Snapshot, *sinktest.Memory) {
 
 // rows are the pages of a reading by path.
 func rows(r analytics.Revision, extra string) []analytics.Row {
-	out := webtest.Pages(r, extra)
+	out := testbed.Pages(r, extra)
 	slices.SortFunc(out, func(a, b analytics.Row) int { return strings.Compare(a.Path, b.Path) })
 	return out
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/engines"
-	"github.com/docgauge/docgauge/internal/dev/webtest"
+	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/internal/web"
 	"github.com/docgauge/docgauge/sinks"
@@ -33,7 +33,7 @@ type site struct {
 func openSite(t *testing.T) *site {
 	t.Helper()
 	s, memory := liveSnapshot()
-	s.Outcomes = webtest.Outcomes("docs-main")
+	s.Outcomes = testbed.Outcomes("docs-main")
 	for _, p := range s.Projects {
 		for _, g := range p.Grids {
 			if g.Newest != nil {
@@ -71,7 +71,7 @@ func (s *site) later(change func(*view.Snapshot)) {
 
 // week is the pages of the newest week of the first project, the most read first.
 func week(s *view.Snapshot) []analytics.Row {
-	return webtest.Pages(*s.Projects[0].Grids[1].Newest, "/new")
+	return testbed.Pages(*s.Projects[0].Grids[1].Newest, "/new")
 }
 
 // readAgain replaces those pages.
@@ -141,35 +141,35 @@ func TestBrowserReads(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tab := here.open(t, "/", size)
-			webtest.Equal(t, tab, 10, paths+`.length`)
-			webtest.Equal(t, tab, true, fits)
+			engines.EvalEqual(t, tab, 10, paths+`.length`)
+			engines.EvalEqual(t, tab, true, fits)
 			must(t, tab.Eval(t.Context(), box+`.focus()`, nil))
 			must(t, tab.Type(t.Context(), "RESOURCE-"))
-			webtest.Click(t, tab, head)
-			webtest.Equal(t, tab, byAI(pages, "resource-", -1), paths)
-			webtest.Equal(t, tab, []string{"descending"},
+			engines.Click(t, tab, head)
+			engines.EvalEqual(t, tab, byAI(pages, "resource-", -1), paths)
+			engines.EvalEqual(t, tab, []string{"descending"},
 				`Array.from(`+list+`.querySelectorAll("[aria-sort]")).map(h => h.getAttribute("aria-sort"))`)
 			must(t, tab.Press(t.Context(), "Enter")) // the focus is on the button
 			want := byAI(pages, "resource-", 1)
-			webtest.Equal(t, tab, want, paths)
-			webtest.Equal(t, tab, fmt.Sprintf("%d pages of these lists. Open the page RESOURCE-", len(want)),
+			engines.EvalEqual(t, tab, want, paths)
+			engines.EvalEqual(t, tab, fmt.Sprintf("%d pages of these lists. Open the page RESOURCE-", len(want)),
 				`document.querySelector(".filter [role=status]").textContent`)
-			webtest.Legible(t, tab, "filtered-"+name)
-			webtest.Axe(t, tab, "filtered-"+name)
+			engines.Legible(t, tab, "filtered-"+name)
+			engines.Axe(t, tab, "filtered-"+name)
 
-			webtest.Click(t, tab, list+`.querySelector("tbody tr:not([hidden]) a")`)
-			webtest.Becomes(t, tab, []string{"/page", want[0]},
+			engines.Click(t, tab, list+`.querySelector("tbody tr:not([hidden]) a")`)
+			engines.EvalBecomes(t, tab, []string{"/page", want[0]},
 				`[location.pathname, document.querySelector("h1").textContent]`)
-			webtest.Equal(t, tab, "docs-main", `new URLSearchParams(location.search).get("project")`)
-			webtest.Legible(t, tab, "page-"+name)
-			webtest.Axe(t, tab, "page-"+name)
-			webtest.Equal(t, tab, true, fits)
+			engines.EvalEqual(t, tab, "docs-main", `new URLSearchParams(location.search).get("project")`)
+			engines.Legible(t, tab, "page-"+name)
+			engines.Axe(t, tab, "page-"+name)
+			engines.EvalEqual(t, tab, true, fits)
 			must(t, tab.Eval(t.Context(), `history.back()`, nil))
-			webtest.Becomes(t, tab, []string{"/", "RESOURCE-"}, `[location.pathname, `+box+`.value]`)
-			webtest.Equal(t, tab, want, paths)
+			engines.EvalBecomes(t, tab, []string{"/", "RESOURCE-"}, `[location.pathname, `+box+`.value]`)
+			engines.EvalEqual(t, tab, want, paths)
 			must(t, tab.Eval(t.Context(), `window.old = true; history.go(0)`, nil)) // as without the browser's cache
-			webtest.Becomes(t, tab, []any{true, "RESOURCE-"}, `[!window.old, `+box+`.value]`)
-			webtest.Equal(t, tab, want, paths)
+			engines.EvalBecomes(t, tab, []any{true, "RESOURCE-"}, `[!window.old, `+box+`.value]`)
+			engines.EvalEqual(t, tab, want, paths)
 		})
 	}
 }
@@ -178,10 +178,10 @@ func TestBrowserReads(t *testing.T) {
 func TestBrowserOrders(t *testing.T) {
 	tab := openSite(t).open(t, "/", engines.View{Width: 1400, Height: 900})
 	const heads = `Array.from(` + list + `.querySelectorAll("thead button"))`
-	webtest.Equal(t, tab, []string{"Human", "AI", "Total", "Change"}, heads+`.map(b => b.textContent)`)
+	engines.EvalEqual(t, tab, []string{"Human", "AI", "Total", "Change"}, heads+`.map(b => b.textContent)`)
 	for i, name := range []string{"Human", "AI", "Total", "Change"} {
-		webtest.Click(t, tab, fmt.Sprintf(`%s[%d]`, heads, i))
-		webtest.Equal(t, tab, []any{true, true, name}, fmt.Sprintf(`(numbers => [
+		engines.Click(t, tab, fmt.Sprintf(`%s[%d]`, heads, i))
+		engines.EvalEqual(t, tab, []any{true, true, name}, fmt.Sprintf(`(numbers => [
 			numbers.length == 50 && new Set(numbers).size > 10,
 			numbers.every((n, i) => !i || n <= numbers[i - 1]),
 			%s.querySelector("[aria-sort=descending]").textContent,
@@ -198,12 +198,12 @@ func TestBrowserLinks(t *testing.T) {
 		.filter(e => new URL(e.closest("a")?.href ?? "file:").searchParams.get("path") !== e.title).map(e => e.title)`
 	for _, path := range []string{"/", "/report"} {
 		tab := here.open(t, path, engines.View{Width: 1400, Height: 900})
-		webtest.None(t, tab, "paths of "+path+" that lead nowhere", unlinked)
-		webtest.Axe(t, tab, path)
-		webtest.Axe(t, here.open(t, path, engines.View{Width: 400, Height: 900, Scheme: "dark"}), path)
+		engines.EvalNone(t, tab, "paths of "+path+" that lead nowhere", unlinked)
+		engines.Axe(t, tab, path)
+		engines.Axe(t, here.open(t, path, engines.View{Width: 400, Height: 900, Scheme: "dark"}), path)
 	}
 	tab := openReport(t, engines.RunChromium(t), demoReport(), engines.View{Width: 1400, Height: 900})
-	webtest.Equal(t, tab, 0, `document.querySelectorAll("a[href^=page], .refresh").length`)
+	engines.EvalEqual(t, tab, 0, `document.querySelectorAll("a[href^=page], .refresh").length`)
 }
 
 // TestBrowserKeyboard: the keyboard reaches every link, button and box, in the order of the page,
@@ -232,7 +232,7 @@ func TestBrowserKeyboard(t *testing.T) {
 				unseen = append(unseen, at[0])
 			}
 		}
-		webtest.Equal(t, tab, true, `document.activeElement === window.places.at(-1)`)
+		engines.EvalEqual(t, tab, true, `document.activeElement === window.places.at(-1)`)
 		if len(unseen) > 0 || reached != want {
 			t.Errorf("%s: %d of %d places, without an outline: %q", path, reached, want, unseen)
 		}
@@ -258,9 +258,9 @@ func testRefresh(t *testing.T, shape engines.View) {
 		focus  = `document.activeElement.closest("tr")?.querySelector("bdi").title`
 		top    = box + `.getBoundingClientRect().top`
 	)
-	webtest.Click(t, tab, `document.querySelector("#p1d summary")`)
-	webtest.Click(t, tab, `document.querySelector("#p0g1lm summary")`)
-	webtest.Click(t, tab, head)
+	engines.Click(t, tab, `document.querySelector("#p1d summary")`)
+	engines.Click(t, tab, `document.querySelector("#p0g1lm summary")`)
+	engines.Click(t, tab, head)
 	must(t, tab.Eval(t.Context(), box+`.focus()`, nil))
 	must(t, tab.Type(t.Context(), "docs"))
 	pages := week(here.now.Load())
@@ -269,7 +269,7 @@ func testRefresh(t *testing.T, shape engines.View) {
 		document.head.append(document.createElement("script")); // as extensions of browsers do
 		`+list+`.querySelector("a[href*=resource-40]").focus();
 		scrollTo(0, 700); window.top0 = `+top, nil))
-	webtest.Equal(t, tab, []any{grown, 700}, `[`+focus+`, scrollY]`)
+	engines.EvalEqual(t, tab, []any{grown, 700}, `[`+focus+`, scrollY]`)
 
 	// A page is read far more, one is gone, one is new.
 	for i := range pages {
@@ -282,28 +282,28 @@ func testRefresh(t *testing.T, shape engines.View) {
 	}
 	here.readAgain(t, pages)
 	must(t, tab.Eval(t.Context(), refresh, nil))
-	webtest.Becomes(t, tab, "11:31", `document.querySelector(".facts time span + span").textContent`)
+	engines.EvalBecomes(t, tab, "11:31", `document.querySelector(".facts time span + span").textContent`)
 	after := byAI(pages, "docs", -1)
-	webtest.Equal(t, tab, after, paths)
-	webtest.Equal(t, tab, "1,000,000", list+`.querySelector("tbody tr").cells[2].textContent`)
-	webtest.Equal(t, tab, []bool{true, false, true, true}, opened)
+	engines.EvalEqual(t, tab, after, paths)
+	engines.EvalEqual(t, tab, "1,000,000", list+`.querySelector("tbody tr").cells[2].textContent`)
+	engines.EvalEqual(t, tab, []bool{true, false, true, true}, opened)
 	// What the reader looks at stays where it was, although there can be a line more above it.
-	webtest.Equal(t, tab, []any{grown, true, "docs", true}, `[`+focus+`, Math.abs(`+top+` - window.top0) < 2,
+	engines.EvalEqual(t, tab, []any{grown, true, "docs", true}, `[`+focus+`, Math.abs(`+top+` - window.top0) < 2,
 		`+box+`.value, window.kept.every(e => e.isConnected)]`)
-	webtest.Equal(t, tab, true, said+`.startsWith("Refreshed at")`)
-	webtest.Axe(t, tab, "refreshed")
+	engines.EvalEqual(t, tab, true, said+`.startsWith("Refreshed at")`)
+	engines.Axe(t, tab, "refreshed")
 
 	// A paused page asks for nothing; one that goes on asks by itself.
 	must(t, tab.Eval(t.Context(), `window.timers = []; window.setTimeout = (...a) => window.timers.push(a)`, nil))
 	const pause = `document.querySelector("[data-refresh=pause]")`
-	webtest.Click(t, tab, pause)
-	webtest.Equal(t, tab, []any{"true", 0}, `[`+pause+`.getAttribute("aria-pressed"), window.timers.length]`)
-	webtest.Click(t, tab, pause)
-	webtest.Equal(t, tab, []any{"false", 1, 60000}, `[`+pause+`.getAttribute("aria-pressed"), window.timers.length,
+	engines.Click(t, tab, pause)
+	engines.EvalEqual(t, tab, []any{"true", 0}, `[`+pause+`.getAttribute("aria-pressed"), window.timers.length]`)
+	engines.Click(t, tab, pause)
+	engines.EvalEqual(t, tab, []any{"false", 1, 60000}, `[`+pause+`.getAttribute("aria-pressed"), window.timers.length,
 		window.timers[0][1]]`)
 	views := here.views.Load()
 	must(t, tab.Eval(t.Context(), `window.timers[0][0]()`, nil))
-	webtest.Becomes(t, tab, 2, `window.timers.length`)
+	engines.EvalBecomes(t, tab, 2, `window.timers.length`)
 	if here.views.Load() != views+1 {
 		t.Error("the page did not ask")
 	}
@@ -312,8 +312,8 @@ func testRefresh(t *testing.T, shape engines.View) {
 	here.CloseClientConnections()
 	here.Close()
 	must(t, tab.Eval(t.Context(), refresh, nil))
-	webtest.Becomes(t, tab, true, said+`.startsWith("No answer at")`)
-	webtest.Equal(t, tab, after, paths)
+	engines.EvalBecomes(t, tab, true, said+`.startsWith("No answer at")`)
+	engines.EvalEqual(t, tab, after, paths)
 }
 
 // TestBrowserStarts: the first page waits for the first numbers, and shows them.
@@ -324,12 +324,12 @@ func TestBrowserStarts(t *testing.T) {
 		here.now.Store(nil)
 		tab, err := engines.RunChromium(t).Open(t.Context(), here.URL+path, engines.View{Width: 800, Height: 600})
 		must(t, err)
-		webtest.Equal(t, tab, []string{"5", "No numbers yet"}, `[document.querySelector(".refresh").dataset.every,
+		engines.EvalEqual(t, tab, []string{"5", "No numbers yet"}, `[document.querySelector(".refresh").dataset.every,
 			document.querySelector("h1").textContent.slice(0, 14)]`)
 		here.now.Store(s)
 		must(t, tab.Eval(t.Context(), refresh, nil))
-		webtest.Becomes(t, tab, "60", `document.querySelector(".refresh").dataset.every`)
-		webtest.Equal(t, tab, true, `document.querySelectorAll(".card").length > 3`)
+		engines.EvalBecomes(t, tab, "60", `document.querySelector(".refresh").dataset.every`)
+		engines.EvalEqual(t, tab, true, `document.querySelectorAll(".card").length > 3`)
 	}
 }
 
@@ -343,23 +343,23 @@ func TestBrowserRefreshChart(t *testing.T) {
 		hidden = pane + `.querySelector("button[data-series=human]").getAttribute("aria-pressed")`
 		made   = `document.querySelector(".made time span + span").textContent`
 	)
-	webtest.Click(t, tab, `document.querySelector("#p0g2 + .card")`)
-	webtest.Click(t, tab, pane+`.querySelector("button[data-series=human]")`)
-	webtest.Equal(t, tab, "false", hidden)
+	engines.Click(t, tab, `document.querySelector("#p0g2 + .card")`)
+	engines.Click(t, tab, pane+`.querySelector("button[data-series=human]")`)
+	engines.EvalEqual(t, tab, "false", hidden)
 	here.later(func(*view.Snapshot) {})
 	must(t, tab.Eval(t.Context(), refresh, nil))
-	webtest.Becomes(t, tab, "11:31", made)
-	webtest.Equal(t, tab, []any{"false", true}, `[`+hidden+`, `+pane+`.checkVisibility()]`)
+	engines.EvalBecomes(t, tab, "11:31", made)
+	engines.EvalEqual(t, tab, []any{"false", true}, `[`+hidden+`, `+pane+`.checkVisibility()]`)
 	here.later(func(s *view.Snapshot) {
 		months := &s.Projects[0].Grids[2]
 		months.Cells = months.Cells[1:]
 	})
 	must(t, tab.Eval(t.Context(), refresh, nil))
-	webtest.Becomes(t, tab, "12:31", made)
-	webtest.Equal(t, tab, []any{"true", true, 1}, `[`+hidden+`, `+pane+`.checkVisibility(),
+	engines.EvalBecomes(t, tab, "12:31", made)
+	engines.EvalEqual(t, tab, []any{"true", true, 1}, `[`+hidden+`, `+pane+`.checkVisibility(),
 		`+pane+`.querySelectorAll(".tip").length]`)
 	must(t, tab.Eval(t.Context(), `history.go(0)`, nil))
-	webtest.Becomes(t, tab, true, pane+`.checkVisibility()`)
+	engines.EvalBecomes(t, tab, true, pane+`.checkVisibility()`)
 }
 
 // TestBrowserWithoutScript: everything can be read, and lists unfold.
@@ -370,12 +370,12 @@ func TestBrowserWithoutScript(t *testing.T) {
 		const rows = `document.querySelectorAll(".pages tr").values().filter(r => r.checkVisibility()).toArray().length`
 		var before, after int
 		must(t, tab.Eval(t.Context(), rows, &before))
-		webtest.Click(t, tab, `Array.from(document.querySelectorAll(".pages summary")).find(e => e.checkVisibility())`)
+		engines.Click(t, tab, `Array.from(document.querySelectorAll(".pages summary")).find(e => e.checkVisibility())`)
 		must(t, tab.Eval(t.Context(), rows, &after))
 		if before == 0 || after < before+20 {
 			t.Errorf("%s: %d rows, then %d", path, before, after)
 		}
-		webtest.Equal(t, tab, 0, `Array.from(document.querySelectorAll(".refresh, .filter, thead button"))
+		engines.EvalEqual(t, tab, 0, `Array.from(document.querySelectorAll(".refresh, .filter, thead button"))
 			.filter(e => e.checkVisibility()).length`)
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/engines"
-	"github.com/docgauge/docgauge/internal/dev/webtest"
+	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/internal/web"
 	"github.com/docgauge/docgauge/sinks"
@@ -21,15 +21,15 @@ func TestReportBrowserPhone(t *testing.T) {
 	browser := engines.RunChromium(t)
 	tab := openReport(t, browser, demoReport(), engines.View{Width: 400, Height: 800})
 	const all = `q => Array.from(document.querySelectorAll(q))`
-	webtest.Equal(t, tab, []int{7, 28, 4}, `(seen => [".jobs tbody th", ".jobs td", ".jobs a"].map(
+	engines.EvalEqual(t, tab, []int{7, 28, 4}, `(seen => [".jobs tbody th", ".jobs td", ".jobs a"].map(
 		`+all+`.filter(seen).length))(e => {
 		const r = e.getBoundingClientRect();
 		return r.width > 0 && r.left >= 0 && r.right <= document.documentElement.clientWidth;
 	})`)
 	tab = openReport(t, browser, demoReport(), engines.View{Width: 760, Height: 1000, Media: "print"})
-	webtest.Equal(t, tab, []int{4, 0}, `[".pane", ".zooms button, .filter, .pages summary"].map(
+	engines.EvalEqual(t, tab, []int{4, 0}, `[".pane", ".zooms button, .filter, .pages summary"].map(
 		`+all+`.filter(e => e.checkVisibility()).length)`)
-	webtest.None(t, tab, "headings that can end a sheet", `Array.from(document.querySelectorAll("h2, h3, caption"))
+	engines.EvalNone(t, tab, "headings that can end a sheet", `Array.from(document.querySelectorAll("h2, h3, caption"))
 		.filter(e => e.checkVisibility() && getComputedStyle(e).breakAfter !== "avoid").map(e => e.textContent)`)
 }
 
@@ -41,9 +41,9 @@ func TestReportBrowserLive(t *testing.T) {
 	server := httptest.NewServer(l)
 	t.Cleanup(server.Close)
 	for _, width := range []int{400, 1400} {
-		tab := webtest.Page(t, engines.RunChromium(t), server.URL+"/report", engines.View{Width: width, Height: 900})
-		webtest.Legible(t, tab, fmt.Sprintf("live-%d", width))
-		webtest.Equal(t, tab, []any{true, []string{"", "report", "api/v1/windows", "api/v1/pages"}},
+		tab := engines.OpenPage(t, engines.RunChromium(t), server.URL+"/report", engines.View{Width: width, Height: 900})
+		engines.Legible(t, tab, fmt.Sprintf("live-%d", width))
+		engines.EvalEqual(t, tab, []any{true, []string{"", "report", "api/v1/windows", "api/v1/pages"}},
 			`[document.documentElement.classList.contains("js"),
 			Array.from(document.querySelectorAll("nav a")).map(a => new URL(a.href).pathname.slice(1))]`)
 	}
@@ -56,18 +56,18 @@ func TestReportBrowserPoints(t *testing.T) {
 	tab := openReport(t, browser, r, engines.View{Width: 1280, Height: 900})
 	weeks := r.Projects[0].Grids[1].Cells
 	place := middle(t, tab, ".pane:nth-of-type(2) .over")
-	webtest.Equal(t, tab, false, shown)
+	engines.EvalEqual(t, tab, false, shown)
 	must(t, tab.Point(t.Context(), place(len(weeks)-2, len(weeks))))
-	webtest.Equal(t, tab, true, shown)
+	engines.EvalEqual(t, tab, true, shown)
 	rev := weeks[len(weeks)-2].Revision
 	want := []string{"21–27 Sep 2026", "Total", commas(rev.Totals.Total), "Human",
 		commas(rev.Totals.Human), "AI", commas(rev.Totals.AI),
 		"Both", commas(rev.Totals.Human + rev.Totals.AI - rev.Totals.Total), "AI share",
 		fmt.Sprintf("%.1f%%", float64(rev.Totals.AI)/float64(rev.Totals.Total)*100), "settled",
 		"failed: Examples for webhooks"}
-	webtest.Equal(t, tab, want, tip)
+	engines.EvalEqual(t, tab, want, tip)
 	// The line, the dots and the drawing agree on where the window is.
-	webtest.Equal(t, tab, []bool{true, true}, `(pane => {
+	engines.EvalEqual(t, tab, []bool{true, true}, `(pane => {
 		const middle = e => { const r = e.getBoundingClientRect(); return r.left + r.width / 2 };
 		const dots = Array.from(pane.querySelectorAll("div.dot:not([hidden])"));
 		const svg = pane.querySelector(".readers svg").getBoundingClientRect();
@@ -76,12 +76,12 @@ func TestReportBrowserPoints(t *testing.T) {
 	})(document.querySelector(".pane:nth-of-type(2)"))`)
 	must(t, tab.Eval(t.Context(), `document.querySelector(".pane:nth-of-type(2) .over").focus()`, nil))
 	must(t, tab.Press(t.Context(), "ArrowRight"))
-	webtest.Equal(t, tab, "28 Sep – 4 Oct 2026", tip+`[0]`)
+	engines.EvalEqual(t, tab, "28 Sep – 4 Oct 2026", tip+`[0]`)
 	for range 3 {
 		must(t, tab.Press(t.Context(), "ArrowLeft"))
 	}
-	webtest.Equal(t, tab, "7–13 Sep 2026", tip+`[0]`)
-	webtest.Keep(t, tab, "pointed")
+	engines.EvalEqual(t, tab, "7–13 Sep 2026", tip+`[0]`)
+	engines.KeepPicture(t, tab, "pointed")
 }
 
 // TestReportBrowserPicture is what docs/images/report.png shows, without its foot and with
@@ -93,7 +93,7 @@ func TestReportBrowserPicture(t *testing.T) {
 	m.Top, m.Rising.First, m.Falling.First = m.Top[:9], m.Rising.First[:3], m.Falling.First[:3]
 	for _, list := range [][]analytics.Change{m.Top, m.Rising.First, m.Falling.First} {
 		for i := range list {
-			list[i].Path = webtest.Plain(list[i].Path)
+			list[i].Path = testbed.Plain(list[i].Path)
 		}
 	}
 	tab := openReport(t, browser, r, engines.View{Width: 1180, Height: 900})
@@ -102,8 +102,8 @@ func TestReportBrowserPicture(t *testing.T) {
 	must(t, tab.Eval(t.Context(), fmt.Sprintf(`
 		document.querySelector(".pane:nth-of-type(2) .over").dispatchEvent(
 			new PointerEvent("pointermove", {clientX: %v, clientY: %v}))`, at[0], at[1]), nil))
-	webtest.Equal(t, tab, true, shown)
-	webtest.Keep(t, tab, "report")
+	engines.EvalEqual(t, tab, true, shown)
+	engines.KeepPicture(t, tab, "report")
 }
 
 // TestReportBrowserZooms: dragging, the buttons and the keys choose windows, and the axis
@@ -116,26 +116,26 @@ func TestReportBrowserZooms(t *testing.T) {
 	days := len(r.Projects[0].Grids[0].Cells)
 	const first = `document.querySelector(".pane")`
 	const box = first + `.querySelector(".readers svg").getAttribute("viewBox").split(" ").map(Number)`
-	webtest.Equal(t, tab, []float64{0, 0, float64(10 * days), 1000}, box)
+	engines.EvalEqual(t, tab, []float64{0, 0, float64(10 * days), 1000}, box)
 	must(t, tab.Eval(t.Context(), first+`.querySelector("[data-zoom='30']").click()`, nil))
-	webtest.Equal(t, tab, []float64{float64(10 * (days - 30)), 300}, box+`.filter((_, i) => i % 2 == 0)`)
-	webtest.Equal(t, tab, []int{6, 4}, `[".dates span", "[aria-pressed=true]"].map(
+	engines.EvalEqual(t, tab, []float64{float64(10 * (days - 30)), 300}, box+`.filter((_, i) => i % 2 == 0)`)
+	engines.EvalEqual(t, tab, []int{6, 4}, `[".dates span", "[aria-pressed=true]"].map(
 		q => `+first+`.querySelectorAll(q).length)`)
 	place := middle(t, tab, ".pane .over")
 	must(t, tab.Drag(t.Context(), place(3, 30), place(9, 30)))
-	webtest.Equal(t, tab, []float64{float64(10 * (days - 27)), 70}, box+`.filter((_, i) => i % 2 == 0)`)
-	webtest.Keep(t, tab, "zoomed")
+	engines.EvalEqual(t, tab, []float64{float64(10 * (days - 27)), 70}, box+`.filter((_, i) => i % 2 == 0)`)
+	engines.KeepPicture(t, tab, "zoomed")
 	// The axis ends above the largest of these seven days, not of all.
 	var top int64
 	for _, c := range r.Projects[0].Grids[0].Cells[days-27 : days-20] {
 		top = max(top, c.Revision.Totals.Total)
 	}
-	webtest.Equal(t, tab, true, fmt.Sprintf(`(t => t >= %d && t <= %d)(
+	engines.EvalEqual(t, tab, true, fmt.Sprintf(`(t => t >= %d && t <= %d)(
 		parseFloat(%s.querySelector(".scale span").textContent) * 1000)`, top, top*5/3, first))
 	must(t, tab.Press(t.Context(), "Escape"))
 	must(t, tab.Eval(t.Context(), first+`.querySelector(".over").focus()`, nil))
 	must(t, tab.Press(t.Context(), "Escape"))
-	webtest.Equal(t, tab, []float64{0, 0, float64(10 * days), 1000}, box)
+	engines.EvalEqual(t, tab, []float64{0, 0, float64(10 * days), 1000}, box)
 }
 
 // TestReportBrowserToggles: a button hides its series, and the axis fits the others.
@@ -145,16 +145,16 @@ func TestReportBrowserToggles(t *testing.T) {
 	const pane = `document.querySelector(".pane:nth-of-type(2)")`
 	const lines = `Array.from(` + pane + `.querySelectorAll(".readers path[data-series]"))
 		.filter(p => getComputedStyle(p).display != "none").map(p => p.dataset.series)`
-	webtest.Equal(t, tab, []string{"total", "human", "ai", "total"}, lines)
-	webtest.Equal(t, tab, []string{"10k", "5k", "0"},
+	engines.EvalEqual(t, tab, []string{"total", "human", "ai", "total"}, lines)
+	engines.EvalEqual(t, tab, []string{"10k", "5k", "0"},
 		`Array.from(`+pane+`.querySelectorAll(".scale span")).slice(0, 3).map(e => e.textContent)`)
 	for _, series := range []string{"total", "human", "both"} {
 		must(t, tab.Eval(t.Context(), pane+`.querySelector("button[data-series=`+series+`]").click()`, nil))
 	}
-	webtest.Equal(t, tab, []string{"both", "ai"}, lines)
-	webtest.Equal(t, tab, []string{"4k", "2k", "0"},
+	engines.EvalEqual(t, tab, []string{"both", "ai"}, lines)
+	engines.EvalEqual(t, tab, []string{"4k", "2k", "0"},
 		`Array.from(`+pane+`.querySelectorAll(".scale span")).slice(0, 3).map(e => e.textContent)`)
-	webtest.Keep(t, tab, "toggled")
+	engines.KeepPicture(t, tab, "toggled")
 }
 
 // TestReportBrowserText: a hostile path runs nothing and is read unchanged.
@@ -165,7 +165,7 @@ func TestReportBrowserText(t *testing.T) {
 	r.Pages[r.Projects[0].Grids[1].Newest.Key].Movers.Top[0].Path = path
 	r.State.Queue.Jobs[1].Title = path
 	tab := openReport(t, browser, r, engines.View{Width: 1280, Height: 900})
-	webtest.Equal(t, tab, []any{"Documentation readers of Product docs", 0, path},
+	engines.EvalEqual(t, tab, []any{"Documentation readers of Product docs", 0, path},
 		`[document.title, document.querySelectorAll("img").length,
 		document.querySelector(".pane:nth-of-type(2) bdi").textContent]`)
 }
@@ -180,7 +180,7 @@ func openReport(t *testing.T, browser *engines.Chromium, r web.Report, view engi
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "web.html")
 	must(t, os.WriteFile(file, []byte(write(t, r)), 0o600))
-	return webtest.Page(t, browser, "file://"+file, view)
+	return engines.OpenPage(t, browser, "file://"+file, view)
 }
 
 // middle returns where column i of n of an element is; the element is scrolled to.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/dev/webtest"
+	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/internal/web"
 )
@@ -17,8 +17,8 @@ import (
 func demoReport() web.Report {
 	r := web.Report{Made: now, Version: "v0.6.0", Pages: map[analytics.Key]*web.Pages{}, State: &view.Snapshot{
 		Runs:        []view.Run{{Started: now.Add(-14 * time.Minute), Outcome: "success"}},
-		LastSuccess: now.Add(-13 * time.Minute), Outcomes: webtest.Outcomes("docs-main"),
-		Queue: &view.Queue{Jobs: webtest.Jobs("docs-main")},
+		LastSuccess: now.Add(-13 * time.Minute), Outcomes: testbed.Outcomes("docs-main"),
+		Queue: &view.Queue{Jobs: testbed.Jobs("docs-main")},
 	}}
 	addProject(&r, "docs-main", 1800)
 	r.Projects[0].Name = "Product docs"
@@ -26,14 +26,14 @@ func demoReport() web.Report {
 }
 
 func addProject(r *web.Report, id string, size float64) {
-	p := webtest.Project(id, analytics.NewDate(2026, 4, 1), size)
+	p := testbed.Project(id, analytics.NewDate(2026, 4, 1), size)
 	for _, g := range p.Grids {
 		if g.TotalsOnly {
 			continue
 		}
 		before := g.EndingAt(g.Granularity.ComparedWith(g.Newest.Window).To)
-		earlier := webtest.Pages(*before, "/old/launch-notes")
-		later := webtest.Pages(*g.Newest, "/docs/agents/mcp-server")
+		earlier := testbed.Pages(*before, "/old/launch-notes")
+		later := testbed.Pages(*g.Newest, "/docs/agents/mcp-server")
 		m, err := analytics.FindMovers(analytics.ByPath(earlier), analytics.ByPath(later), analytics.Everyone, 50)
 		if err != nil {
 			panic(err)
@@ -47,7 +47,7 @@ func addProject(r *web.Report, id string, size float64) {
 func several() web.Report {
 	r := demoReport()
 	addProject(&r, "developer-hub", 96)
-	day := analytics.Window{From: webtest.Today - 1, To: webtest.Today}
+	day := analytics.Window{From: testbed.Today - 1, To: testbed.Today}
 	r.Projects = append(r.Projects, view.Project{ID: "odd", Grids: []view.Grid{
 		{Granularity: analytics.Day, TotalsOnly: true, Cells: []view.Cell{{Window: day, Revision: &analytics.Revision{
 			Key: analytics.Key{Window: day}, Totals: analytics.Totals{Human: 3, AI: 4,
@@ -55,7 +55,7 @@ func several() web.Report {
 		}}}},
 		{Granularity: analytics.Week, Cells: []view.Cell{{Window: analytics.Window{From: day.From - 7, To: day.From}}}},
 	}})
-	from := webtest.Today - 400
+	from := testbed.Today - 400
 	r.From = &from
 	r.State.Runs[0].Outcome, r.State.Runs[0].Message = "failed", "the service answered 503 three times"
 	r.State.Queue.Paused, r.State.Queue.PausedSince = "unknown", now.Add(-24*time.Hour)

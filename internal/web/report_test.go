@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/dev/webtest"
+	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/internal/web"
 	"github.com/docgauge/docgauge/sinks"
@@ -260,13 +260,13 @@ func TestReportSize(t *testing.T) {
 // says so if that window was not read.
 func TestCompare(t *testing.T) {
 	memory := sinktest.NewMemory()
-	week := analytics.Window{From: webtest.Today - 8, To: webtest.Today - 1}
+	week := analytics.Window{From: testbed.Today - 8, To: testbed.Today - 1}
 	for ago, total := range map[analytics.Date]int64{0: 300, 1: 200, 2: 100, 52: 600} {
 		r := analytics.Revision{
 			Key: analytics.Key{Project: "p", Granularity: analytics.Week,
 				Window: analytics.Window{From: week.From - 7*ago, To: week.To - 7*ago}},
 			Number: 1, Settled: true, Verified: true, Rows: 1, Totals: analytics.Totals{Human: total,
-				Total: total}, ExportedAt: webtest.Now,
+				Total: total}, ExportedAt: testbed.Now,
 		}
 		memory.Put(r, []analytics.Row{{Path: "/", Human: total, Total: total}}, nil)
 	}
@@ -284,7 +284,7 @@ func TestCompare(t *testing.T) {
 			"No reading of 7–13 Sep 2026 to compare with", "The pages of 7–13 Sep 2026 are not known"}},
 	} {
 		r, err := web.ReadReport(t.Context(), memory,
-			web.ReportOptions{Now: webtest.Now, Against: tc.against, Pages: 5})
+			web.ReportOptions{Now: testbed.Now, Against: tc.against, Pages: 5})
 		must(t, err)
 		wants(t, seen(write(t, r)), tc.want...)
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/dev/faults"
-	"github.com/docgauge/docgauge/internal/dev/s3test"
 	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/filestore"
 	"github.com/docgauge/docgauge/sinks"
@@ -57,7 +57,7 @@ func TestCrashChild(t *testing.T) {
 
 // behindProxy returns a sink on a new bucket that is reached through a proxy, another on the same
 // bucket that is not, and where the bucket is.
-func behindProxy(t *testing.T) (far, direct *Sink, root string, p *s3test.Proxy) {
+func behindProxy(t *testing.T) (far, direct *Sink, root string, p *engines.S3Proxy) {
 	t.Helper()
 	store, near, root, p := faults.BehindProxy(t)
 	return withStore(store), withStore(near), root, p
@@ -71,7 +71,7 @@ func TestCheckOfABucket(t *testing.T) {
 	if left := dataFiles(root); len(left) > 0 || entries(t, root) != "[0 0]" {
 		t.Errorf("Check leaves %q, entries %s", left, entries(t, root))
 	}
-	p.Set(s3test.When("PUT", "", -1, func(_ *s3test.Proxy, _ http.ResponseWriter, r *http.Request) bool {
+	p.Set(engines.When("PUT", "", -1, func(_ *engines.S3Proxy, _ http.ResponseWriter, r *http.Request) bool {
 		if r.Header.Get("If-None-Match") != "" { // the signature covers it, so the object is removed instead
 			_, name, _ := strings.Cut(r.URL.Path, "/docs/gauge/")
 			check(t, direct.store.Remove(t.Context(), name))
@@ -83,7 +83,7 @@ func TestCheckOfABucket(t *testing.T) {
 		!strings.Contains(err.Error(), far.Location()) {
 		t.Fatalf("Check = %v", err)
 	}
-	s3test.Clean(t, err.Error())
+	engines.S3Clean(t, err.Error())
 }
 
 // TestLogIsReadTogether: no entry of a log is answered before all are requested.
@@ -96,7 +96,7 @@ func TestLogIsReadTogether(t *testing.T) {
 	var mu sync.Mutex
 	requested, all := map[string]int{},
 		map[string]chan struct{}{"visitors": make(chan struct{}), "totals": make(chan struct{})}
-	p.Set(func(_ *s3test.Proxy, _ http.ResponseWriter, r *http.Request) bool {
+	p.Set(func(_ *engines.S3Proxy, _ http.ResponseWriter, r *http.Request) bool {
 		log, _, _ := strings.Cut(r.URL.Path, "/_delta_log/")
 		table := path.Base(log)
 		if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, ".json") || all[table] == nil {
@@ -124,7 +124,7 @@ func TestLogIsReadTogether(t *testing.T) {
 func TestNothingAfterTheCommit(t *testing.T) {
 	far, _, _, p := behindProxy(t)
 	var committed atomic.Bool
-	p.Set(func(_ *s3test.Proxy, _ http.ResponseWriter, r *http.Request) bool {
+	p.Set(func(_ *engines.S3Proxy, _ http.ResponseWriter, r *http.Request) bool {
 		if committed.Load() {
 			t.Errorf("%s %s after the commit", r.Method, r.URL)
 		}
@@ -139,7 +139,7 @@ func TestNothingAfterTheCommit(t *testing.T) {
 // TestErrorsHaveNoSecrets: errors of a server name the place, and no secret.
 func TestErrorsHaveNoSecrets(t *testing.T) {
 	far, _, _, p := behindProxy(t)
-	p.Set(s3test.Says(403, "AccessDenied", "Access Denied"))
+	p.Set(engines.S3Says(403, "AccessDenied", "Access Denied"))
 	_, _, werr := far.Window(t.Context(), seal(t, 1, 3).Revision(), t.TempDir())
 	_, cerr := far.Collect(t.Context(), false)
 	errs := map[string]error{
@@ -154,6 +154,6 @@ func TestErrorsHaveNoSecrets(t *testing.T) {
 			t.Errorf("%s = %v", call, err)
 			continue
 		}
-		s3test.Clean(t, err.Error())
+		engines.S3Clean(t, err.Error())
 	}
 }

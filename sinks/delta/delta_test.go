@@ -14,8 +14,8 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/archive"
+	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/dev/faults"
-	"github.com/docgauge/docgauge/internal/dev/s3test"
 	"github.com/docgauge/docgauge/internal/filestore"
 	"github.com/docgauge/docgauge/sinks"
 	"github.com/docgauge/docgauge/sinks/sinktest"
@@ -27,7 +27,7 @@ const (
 	agentsTable   = "agents"
 )
 
-func TestMain(m *testing.M) { os.Exit(s3test.Main(m, os.Getenv(sinktest.ChildPlace) != "")) }
+func TestMain(m *testing.M) { os.Exit(engines.S3Main(m, os.Getenv(sinktest.ChildPlace) != "")) }
 
 func TestContract(t *testing.T) {
 	for where, place := range map[string]func(t *testing.T) (url, root string){

@@ -20,14 +20,14 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/archive"
+	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/dev/faults"
-	"github.com/docgauge/docgauge/internal/dev/s3test"
 	"github.com/docgauge/docgauge/internal/filestore"
 	"github.com/docgauge/docgauge/sinks"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
-func TestMain(m *testing.M) { os.Exit(s3test.Main(m, os.Getenv(sinktest.ChildPlace) != "")) }
+func TestMain(m *testing.M) { os.Exit(engines.S3Main(m, os.Getenv(sinktest.ChildPlace) != "")) }
 
 func TestContractBucket(t *testing.T) {
 	sinktest.RunMixed(t, func(t *testing.T, reports ...analytics.Report) (sinks.Sink, sinktest.Reader) {
@@ -39,7 +39,7 @@ func TestContractBucket(t *testing.T) {
 
 // behindProxy returns a sink on a new bucket that is reached through a proxy, and another on the
 // same bucket that is not.
-func behindProxy(t *testing.T) (far, direct *Sink, p *s3test.Proxy) {
+func behindProxy(t *testing.T) (far, direct *Sink, p *engines.S3Proxy) {
 	t.Helper()
 	store, near, _, p := faults.BehindProxy(t)
 	return &Sink{store: store}, &Sink{store: near}, p
@@ -52,7 +52,7 @@ func TestDamagedOnTheWay(t *testing.T) {
 		s, direct, p := behindProxy(t)
 		replace(t, direct, w)
 		for at := 1; at < 3000; at += 97 { // bytes from the end, which has the footer
-			p.Set(s3test.When("GET", in, -1, func(p *s3test.Proxy, rw http.ResponseWriter, r *http.Request) bool {
+			p.Set(engines.When("GET", in, -1, func(p *engines.S3Proxy, rw http.ResponseWriter, r *http.Request) bool {
 				p.Pass(rw, r, func(data []byte) []byte {
 					data[len(data)-1-at%len(data)] ^= 2
 					return data
@@ -75,7 +75,7 @@ func TestDamagedOnTheWay(t *testing.T) {
 
 // TestPrefixes has sinks side by side whose prefixes begin the same, and objects of others.
 func TestPrefixes(t *testing.T) {
-	server, name := s3test.Server(t), s3test.NewBucket(t)
+	server, name := engines.SharedS3(t), engines.S3Bucket(t)
 	days := map[string]int{"": 1, "a": 2, "ab": 3, "a/b": 4, "visitors": 5, "visitors/v1": 6, "=!_.*'()-": 7}
 	at := func(prefix string) *Sink {
 		return open(t, fmt.Sprintf("S3://%s/%s/?Endpoint=%s/&Path_Style=TRUE", name, prefix, server.Endpoint))
@@ -109,9 +109,9 @@ func TestManyRetries(t *testing.T) {
 		replace(t, direct, sinktest.Seal(t, sinktest.Revision(sinktest.Key("prj_a", day), 1), sinktest.Pages(1)))
 	}
 	var tries sync.Map
-	p.Set(func(p *s3test.Proxy, w http.ResponseWriter, r *http.Request) bool {
+	p.Set(func(p *engines.S3Proxy, w http.ResponseWriter, r *http.Request) bool {
 		_, again := tries.LoadOrStore(r.URL.Path, true)
-		return !again && s3test.Says(503, "SlowDown", "")(p, w, r)
+		return !again && engines.S3Says(503, "SlowDown", "")(p, w, r)
 	})
 	n := 0
 	for _, err := range s.Revisions(t.Context()) {
@@ -131,9 +131,9 @@ func TestErrorsKeepTheirCause(t *testing.T) {
 		former, next := seal(t, 1, 50), seal(t, 2, 80)
 		replace(t, direct, former)
 		ctx, cancel := context.WithCancel(t.Context())
-		p.Set(s3test.When(method, in, -1, func(p *s3test.Proxy, w http.ResponseWriter, r *http.Request) bool {
+		p.Set(engines.When(method, in, -1, func(p *engines.S3Proxy, w http.ResponseWriter, r *http.Request) bool {
 			cancel()
-			return s3test.Stall(p, w, r)
+			return engines.Stall(p, w, r)
 		}))
 		begin := time.Now()
 		var err error
@@ -144,7 +144,7 @@ func TestErrorsKeepTheirCause(t *testing.T) {
 			}
 		}
 		if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "context canceled") ||
-			time.Since(begin) > s3test.AtOnce {
+			time.Since(begin) > engines.AtOnce {
 			t.Errorf("%s = %v after %s", request, err, time.Since(begin))
 		}
 		agreed(t, direct, revOf(former), revOf(next))

@@ -4,7 +4,9 @@
 // server, Prometheus with Pushgateway, Alertmanager and node_exporter, nginx and
 // Caddy, a browser, and any other program ([StartCommand]). It also finds
 // programs that run to their end ([Tool], and readers of Delta tables,
-// [DeltaReader]) and builds the docgauge that tests run ([Docgauge]).
+// [DeltaReader]) and builds the docgauge that tests run ([Docgauge]). A proxy harms requests to
+// the S3 server ([S3Proxy]), a [CodeHost] behaves as GitHub and others do, and functions check what
+// a browser shows ([OpenPage]).
 //
 // It hides the location of the programs, their configuration, the choice of
 // free ports, and the wait until an engine answers. Its invariant: an engine is

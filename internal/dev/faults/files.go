@@ -14,7 +14,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/archive"
-	"github.com/docgauge/docgauge/internal/dev/s3test"
+	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/filestore"
 	"github.com/docgauge/docgauge/sinks"
 	"github.com/docgauge/docgauge/sinks/sinktest"
@@ -46,8 +46,8 @@ type Files struct {
 func FileStore(t *testing.T, url string) filestore.Store {
 	t.Helper()
 	store, err := filestore.NewWithin(url, filestore.Limits{
-		Transfer: 3 * s3test.AtOnce, Call: 3 * s3test.AtOnce, Answer: 2 * s3test.AtOnce,
-		Credentials: 2 * s3test.AtOnce, Backoff: time.Millisecond,
+		Transfer: 3 * engines.AtOnce, Call: 3 * engines.AtOnce, Answer: 2 * engines.AtOnce,
+		Credentials: 2 * engines.AtOnce, Backoff: time.Millisecond,
 	})
 	check(t, err)
 	t.Cleanup(func() { check(t, store.Close()) })
@@ -58,18 +58,18 @@ func FileStore(t *testing.T, url string) filestore.Store {
 // objects.
 func Bucket(t *testing.T) (url, root string) {
 	t.Helper()
-	name := s3test.NewBucket(t)
-	return s3test.URL(t, name, ""), filepath.Join(s3test.Dir(name), "docs", "gauge")
+	name := engines.S3Bucket(t)
+	return engines.S3URL(t, name, ""), filepath.Join(engines.S3Dir(name), "docs", "gauge")
 }
 
 // BehindProxy returns a store on a new bucket that is reached through a proxy, another on the
 // same bucket that is not, and where the objects are.
-func BehindProxy(t *testing.T) (far, direct filestore.Store, root string, p *s3test.Proxy) {
+func BehindProxy(t *testing.T) (far, direct filestore.Store, root string, p *engines.S3Proxy) {
 	t.Helper()
-	p = s3test.NewProxy(t)
-	name := s3test.NewBucket(t)
-	return FileStore(t, s3test.URL(t, name, p.URL)), FileStore(t, s3test.URL(t, name, "")),
-		filepath.Join(s3test.Dir(name), "docs", "gauge"), p
+	p = engines.NewS3Proxy(t)
+	name := engines.S3Bucket(t)
+	return FileStore(t, engines.S3URL(t, name, p.URL)), FileStore(t, engines.S3URL(t, name, "")),
+		filepath.Join(engines.S3Dir(name), "docs", "gauge"), p
 }
 
 // Stepping is a store that says which step a sink has come to: before and after each file,
@@ -198,7 +198,7 @@ func RunFiles(t *testing.T, f Files) {
 		return
 	}
 	t.Run("crash at a bucket", func(t *testing.T) {
-		s3test.Server(t)
+		engines.SharedS3(t)
 		t.Setenv("TMPDIR", t.TempDir()) // killed processes leave their staging files there
 		f.crashes(t, Bucket)
 	})
@@ -218,12 +218,12 @@ func (f Files) at(t *testing.T, root string) (s sinks.Sink, r sinktest.Reader) {
 func (f Files) bucketFaults(t *testing.T) {
 	const fewTries = 4 // less often than a store sends one request
 	windows := f.replacements(t, 80)
-	harms := map[string]s3test.Meddler{
-		"reset before the body": s3test.ResetBefore, "reset in the body": s3test.ResetMiddle,
-		"answer lost":  s3test.LoseAnswer,
-		"slow down":    s3test.Says(503, "SlowDown", "Please reduce your request rate."),
-		"500":          s3test.Says(500, "InternalError", "We failed."),
-		"flipped byte": s3test.FlipUpload, "denied": s3test.Says(403, "AccessDenied", "Access Denied"),
+	harms := map[string]engines.Meddler{
+		"reset before the body": engines.ResetBefore, "reset in the body": engines.ResetMiddle,
+		"answer lost":  engines.LoseAnswer,
+		"slow down":    engines.S3Says(503, "SlowDown", "Please reduce your request rate."),
+		"500":          engines.S3Says(500, "InternalError", "We failed."),
+		"flipped byte": engines.FlipUpload, "denied": engines.S3Says(403, "AccessDenied", "Access Denied"),
 	}
 	for _, request := range f.Requests {
 		method, in, _ := strings.Cut(request, " ")
@@ -246,7 +246,7 @@ func (f Files) bucketFaults(t *testing.T) {
 							if harm == "denied" {
 								times = 0
 							}
-							p.Set(s3test.When(method, in, times, m))
+							p.Set(engines.When(method, in, times, m))
 							sinktest.Replace(t, far, w.next)
 							sinktest.Agreed(t, direct, r, next)
 							if requests, _ := p.Seen(); !slices.ContainsFunc(requests, func(r string) bool {
@@ -256,14 +256,14 @@ func (f Files) bucketFaults(t *testing.T) {
 							}
 							continue
 						}
-						p.Set(s3test.When(method, in, -1, m))
+						p.Set(engines.When(method, in, -1, m))
 						err := far.Replace(t.Context(), w.next)
 						if harmless := harm == "answer lost" && f.Resolves != "" &&
 							strings.Contains(in, f.Resolves); (err == nil) != harmless {
 							t.Fatalf("Replace = %v", err)
 						}
 						if err != nil {
-							s3test.Clean(t, err.Error())
+							engines.S3Clean(t, err.Error())
 						}
 						p.Set(nil)
 						visitors, totals := sinktest.Whole(t, r, former, next)

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/codehost"
-	"github.com/docgauge/docgauge/internal/dev/codehosts"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/docsapi"
 )
@@ -54,12 +53,12 @@ func (s *stack) siteJobsOn(ctx context.Context, kind codehost.Host) error {
 	if out, err := clone.CombinedOutput(); err != nil {
 		return fmt.Errorf("git clone: %w: %s", err, out)
 	}
-	host := codehosts.New(kind.Name, project, siteToken)
+	host := engines.NewCodeHost(kind.Name, project, siteToken)
 	user := "x-access-token"
 	if kind.Name == "gitlab" {
 		user = "oauth2"
 	}
-	git, err := codehosts.Git(s.path(dir, "repositories"),
+	git, err := engines.GitServer(s.path(dir, "repositories"),
 		"Basic "+base64.StdEncoding.EncodeToString([]byte(user+":"+siteToken)))
 	if err != nil {
 		return err

@@ -10,14 +10,13 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/docgauge/docgauge/internal/dev/codehosts"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
 // gitServer serves bare repositories below root over HTTP, to those who have the token.
 func gitServer(t *testing.T, root, authorization string) *httptest.Server {
 	t.Helper()
-	handler, err := codehosts.Git(root, authorization)
+	handler, err := engines.GitServer(root, authorization)
 	check(t, err)
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)

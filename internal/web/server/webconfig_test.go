@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/docgauge/docgauge/internal/dev/webtest"
+	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
 // hash is bcrypt, cost 4, of password.
@@ -25,7 +25,7 @@ const (
 func webConfig(t *testing.T, text string) string {
 	t.Helper()
 	dir := t.TempDir()
-	webtest.Certificate(t, dir)
+	engines.Certificate(t, dir)
 	file := filepath.Join(dir, "web.yml")
 	write(t, file, text)
 	return file
@@ -111,7 +111,7 @@ func TestCertificateIsReloaded(t *testing.T) {
 	file := webConfig(t, withTLS)
 	r := start(t, Options{WebConfigFile: file})
 	r.do(t, "GET", "/healthz")
-	webtest.Certificate(t, filepath.Dir(file))
+	engines.Certificate(t, filepath.Dir(file))
 	trust(t, r, file)
 	r.do(t, "GET", "/healthz") // on a new connection, with the new certificate
 	wantQuiet(t, r)

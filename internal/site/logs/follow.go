@@ -1,0 +1,307 @@
+package logs
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/filestore"
+)
+
+// Source is an item of DOCGAUGE_SITE_LOGS.
+type Source struct {
+	// Project is that of all lines; empty if the lines say it.
+	Project string
+	// Where is a file, a glob, - for standard input, or s3://bucket/prefix with the parameters of package filestore.
+	Where string
+}
+
+// ParseSources reads DOCGAUGE_SITE_LOGS: [project=]source, separated by commas.
+func ParseSources(text string) (sources []Source, err error) {
+	for item := range strings.SplitSeq(text, ",") {
+		s := Source{Where: strings.TrimSpace(item)}
+		if s.Where == "" {
+			continue
+		}
+		if project, where, ok := strings.Cut(s.Where, "="); ok && !strings.ContainsAny(project, "/.:*?") {
+			if err := analytics.CheckProject(project); err != nil {
+				return nil, err
+			}
+			s = Source{project, where}
+		}
+		_, globErr := filepath.Match(s.Where, "")
+		switch scheme, _, isURL := strings.Cut(s.Where, "://"); {
+		case s.Where == "":
+			return nil, fmt.Errorf("%.80q: has no source after the =: want project=/var/log/nginx/access.log", item)
+		case slices.ContainsFunc(sources, func(o Source) bool { return o.Where == s.Where }):
+			return nil, fmt.Errorf("%.80q: is named twice: name it once", s.Where)
+		case isURL && scheme == "s3":
+			if _, err := filestore.New(s.Where); err != nil {
+				return nil, err
+			}
+		case isURL:
+			return nil, fmt.Errorf("%.80q: want a file, a glob, - or s3://bucket/prefix", s.Where)
+		case globErr != nil:
+			return nil, fmt.Errorf("%.80q: is no glob: every [ needs its ]", s.Where)
+		}
+		sources = append(sources, s)
+	}
+	return sources, nil
+}
+
+// Chunk is some whole lines of one file.
+type Chunk struct {
+	// Source is the index of its source.
+	Source int
+	// Key is that of the file: its position is kept by it.
+	Key string
+	// Name is the path or object, for people.
+	Name string
+	// Head is the beginning of the file's decompressed text, whole lines of at most 64 KiB: the log's format is found
+	// out from it. It comes with the first chunk of a file since NewFollower that has lines, and is nil after it.
+	Head []byte
+	// Free the lines once they are read. There can be none: then only the position has changed.
+	Lines
+	// Position of the file after the lines, to be kept by Key; nil if there is nothing to keep: the file is gone for
+	// good, or has no position, as standard input.
+	Position []byte
+	// PossiblyLost: lines before this chunk may have been lost, because the file was emptied (copytruncate).
+	PossiblyLost bool
+}
+
+// FollowOptions are those of NewFollower.
+type FollowOptions struct {
+	Stdin io.Reader // nil: os.Stdin
+	// Now is the time; nil: time.Now.
+	Now func() time.Time
+}
+
+const (
+	// grace is the time for which a file that was renamed or deleted is kept open after its last line: a server
+	// writes to it until it opens another.
+	grace = time.Minute
+	// forgetAfter is the time after which a file that is gone is forgotten. It may have been away for a moment.
+	forgetAfter = 24 * time.Hour
+	// headSize is how much of a file's text tells it from others.
+	headSize = 1 << 10
+	// formatSize is how much of it Chunk.Head has.
+	formatSize = 64 << 10
+	// endSum is how many digits of a hash Ends has.
+	endSum = 6
+)
+
+// position is what is kept of a file.
+type position struct {
+	Where string `json:"where"` // source
+	Base  string `json:"base,omitempty"`
+	Path  string `json:"path"` // or name of the object
+	inode
+	// Born is when the inode got this file, 0 where the system does not say: a deleted file's goes to a new one.
+	Born int64  `json:"born,omitempty"`
+	ETag string `json:"etag,omitempty"` // of an object
+	// Sum is the hash of the first HeadSize bytes of the text: headSize, or what there was.
+	Sum      string `json:"sum,omitempty"`
+	HeadSize int    `json:"head_size,omitempty"`
+	// Ends has the first digits of the hash up to the end of each line in it: a copy may be shorter.
+	Ends     map[int]string `json:"ends,omitempty"`
+	Offset   int64          `json:"offset"`           // in the text, decompressed
+	Lines    int            `json:"lines"`            // before the offset
+	IsPacked bool           `json:"packed,omitempty"` // compressed
+	// IsEmptied: the file was emptied, and its copy not found yet.
+	IsEmptied bool `json:"emptied,omitempty"`
+	// Size and Modified are those of the file when it was read to its end. Modified is set for an object then.
+	Size     int64     `json:"size,omitempty"`
+	Modified time.Time `json:"modified,omitzero"`
+}
+
+// known is a file whose lines are read.
+type known struct {
+	key string
+	position
+	isKept   bool // position was given to be kept
+	isHeaded bool // Chunk.Head was given
+	hasLost  bool // lines, possibly
+	// file stays open as long as a server may write to it.
+	file   *os.File
+	active time.Time  // when it was live or grew
+	at     *candidate // in this poll; nil: nothing is there
+	gone   time.Time  // since when nothing is there
+	// failed is why the file could not be read, as long as it has the size and time.
+	failed      error
+	failedSize  int64
+	failedSince time.Time
+}
+
+// Follower reads the logs of some sources as they grow and rotate: every line once, whatever happens to the files and
+// to this process. Each chunk has the position of its file after it; whoever keeps the facts of the lines keeps the
+// position in the same transaction, and gives all positions back to NewFollower. It keeps nothing itself, and knows no
+// format. It is for one goroutine.
+type Follower struct {
+	sources []Source
+	now     func() time.Time
+	known   []*known
+	buckets map[int]*bucket
+	stdin   *stdin
+
+	freeText int64 // freeText, but in a test
+}
+
+// NewFollower returns a Follower that goes on after positions, by key, as chunks had them. It reads nothing.
+func NewFollower(sources []Source, positions map[string][]byte, o FollowOptions) (*Follower, error) {
+	f := &Follower{sources: sources, now: o.Now, buckets: map[int]*bucket{},
+		freeText: freeText}
+	if f.now == nil {
+		f.now = time.Now
+	}
+	for key, text := range positions {
+		k := &known{key: key, isKept: true}
+		if err := json.Unmarshal(text, &k.position); err != nil {
+			return nil, fmt.Errorf("the position %.80q is damaged: %w", key, err)
+		}
+		f.known = append(f.known, k)
+	}
+	for i, s := range sources {
+		if strings.HasPrefix(s.Where, "s3://") {
+			inbox, err := filestore.NewInbox(s.Where)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", s.Where, err)
+			}
+			f.buckets[i] = &bucket{inbox: inbox}
+		} else if s.Where == "-" {
+			f.stdin = newStdin(i, cmp.Or[io.Reader](o.Stdin, os.Stdin))
+		}
+	}
+	return f, nil
+}
+
+// Close closes the files. Standard input stays open.
+func (f *Follower) Close() (err error) {
+	for _, k := range f.known {
+		err = errors.Join(err, k.close())
+	}
+	for _, b := range f.buckets {
+		err = errors.Join(err, b.inbox.Close())
+	}
+	if f.stdin != nil {
+		f.stdin.stop()
+	}
+	return err
+}
+
+func (k *known) close() (err error) {
+	if k.file != nil {
+		err, k.file = k.file.Close(), nil
+	}
+	return err
+}
+
+// Poll calls each with what is new in every log, the oldest files first, and returns once it has read what was there
+// when it began. A log that cannot be read does not stop it: the error names those. After an error of each, which ends
+// the poll, make another Follower from the positions that were kept.
+func (f *Follower) Poll(ctx context.Context, each func(Chunk) error) error {
+	p := &poll{Follower: f, ctx: ctx, each: each, listed: map[string]int{}, paths: map[string]bool{}}
+	err := p.run()
+	if p.stopped != nil {
+		return p.stopped
+	}
+	return err
+}
+
+// poll is one Poll.
+type poll struct {
+	*Follower
+	ctx      context.Context
+	each     func(Chunk) error
+	stopped  error           // by each or ctx
+	listed   map[string]int  // how many files a source has; without those that could not be listed
+	paths    map[string]bool // of files
+	problems []error
+}
+
+func (p *poll) run() error {
+	p.files()
+	for i, s := range p.sources {
+		if b := p.buckets[i]; b != nil && p.stopped == nil {
+			p.problem(i, p.bucket(i, s.Where, b))
+		}
+	}
+	if p.stopped == nil {
+		p.forget()
+	}
+	if p.stdin != nil && p.stopped == nil {
+		p.problem(p.stdin.source, p.stdin.poll(p))
+	}
+	return errors.Join(p.problems...)
+}
+
+// problem keeps an error of a source.
+func (p *poll) problem(source int, err error) {
+	where := p.sources[source].Where
+	switch {
+	case err == nil || errors.Is(err, errChanged):
+	case strings.HasPrefix(err.Error(), where):
+		p.problems = append(p.problems, err)
+	default:
+		p.problems = append(p.problems, fmt.Errorf("%s: %w", where, err))
+	}
+}
+
+// sourceOf returns the index of the source of k, negative if it is none any more.
+func (p *poll) sourceOf(k *known) int {
+	return slices.IndexFunc(p.sources, func(s Source) bool { return s.Where == k.Where })
+}
+
+// give calls each with lines of a file, and moves its position once each has them.
+func (p *poll) give(k *known, c Chunk) error {
+	if p.stopped = context.Cause(p.ctx); p.stopped == nil {
+		next := k.position
+		next.Offset += c.Size
+		next.Lines = max(next.Lines, c.First-1+bytes.Count(c.Text, []byte("\n")))
+		c.Key, c.Name = k.key, k.Path
+		if c.Position, p.stopped = json.Marshal(next); p.stopped == nil {
+			if p.stopped = p.each(c); p.stopped == nil {
+				k.position, k.isKept = next, true
+				k.isHeaded = k.isHeaded || c.Head != nil
+				return nil
+			}
+		}
+	}
+	return errStopped
+}
+
+// errStopped: poll.stopped says why.
+var errStopped = errors.New("stopped")
+
+// forget gives up the positions of files that are gone for good. That of a source without any file are kept: its disk
+// may not be mounted.
+func (p *poll) forget() {
+	p.known = slices.DeleteFunc(p.known, func(k *known) bool {
+		source := p.sourceOf(k)
+		switch {
+		case p.stopped != nil:
+		case k.at != nil:
+			k.gone = time.Time{}
+		case !k.isKept && (k.ETag == "" || p.listed[k.Where] > 0):
+			return true
+		case p.listed[k.Where] == 0 || source < 0:
+		case k.gone.IsZero():
+			k.gone = p.now()
+		case p.now().Sub(k.gone) >= forgetAfter:
+			// From here on a file that came back would be read again.
+			p.stopped = p.each(Chunk{Source: source, Key: k.key, Name: k.Path,
+				PossiblyLost: !k.IsPacked && !k.IsEmptied && k.Offset < k.Size})
+			return p.stopped == nil
+		}
+		return false
+	})
+}

@@ -1,0 +1,770 @@
+package logs
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/filestore"
+)
+
+func TestMain(m *testing.M) { os.Exit(engines.S3Main(m, false)) }
+
+// server writes a log, and rotates it in one of several ways. Every line is different, but those that begin with #.
+type server struct {
+	t       *testing.T
+	rnd     *rand.Rand
+	style   string
+	path    string // of the live log
+	out     *os.File
+	rest    string // of a line that was begun
+	count   int
+	emptied int // how often
+	lines   []string
+	lost    map[string]bool // lines that nobody may have kept: true if that was to be said
+	now     time.Time
+
+	archive string // being made of plain
+	plain   string
+	packed  []byte
+	copied  string // being made of the live log
+	atCopy  int    // size of the live log then
+	isSeen  bool
+	seen    func() // has all lines read and kept
+}
+
+func (s *server) check(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *server) open() {
+	var err error
+	if s.style == "link" {
+		target := filepath.Join(filepath.Dir(s.path), "days", fmt.Sprintf("%d.txt", s.count))
+		s.check(os.MkdirAll(filepath.Dir(target), 0o700))
+		_ = os.Remove(s.path)
+		s.check(os.Symlink(target, s.path))
+	}
+	s.out, err = os.OpenFile(s.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	s.check(err)
+	if info, err := s.out.Stat(); err == nil && info.Size() == 0 && s.style == "headers" {
+		s.print("#Fields: all of them\n")
+	}
+}
+
+func (s *server) print(text string) {
+	_, err := s.out.WriteString(text)
+	s.check(err)
+}
+
+// write writes some lines, the last of which may be a part of one.
+func (s *server) write() {
+	for range 1 + s.rnd.IntN(4) {
+		s.finish()
+		size := 1 + s.rnd.IntN(40)
+		switch s.rnd.IntN(200) {
+		case 0:
+			size = 600 << 10
+		case 1, 2, 3, 4, 5, 6, 7, 8, 9:
+			size = 3000
+		}
+		s.count++
+		line := fmt.Sprintf("%06d %s", s.count, strings.Repeat("x", size))
+		s.lines = append(s.lines, line)
+		if s.copied != "" {
+			s.lost[line] = s.isSeen
+		}
+		cut := len(line)
+		if s.rnd.IntN(4) == 0 {
+			cut = s.rnd.IntN(cut)
+		}
+		s.print(line[:cut])
+		s.rest = line[cut:] + "\n"
+	}
+	if s.rnd.IntN(3) > 0 {
+		s.finish()
+	}
+}
+
+// finish ends a line that was begun.
+func (s *server) finish() {
+	if s.rest != "" {
+		s.print(s.rest)
+		s.rest = ""
+	}
+}
+
+// shift renames every rotated log to make room for the next.
+func (s *server) shift() {
+	for i := 20; i > 0; i-- {
+		for _, ext := range []string{"", ".gz"} {
+			from := fmt.Sprintf("%s.%d%s", s.path, i, ext)
+			if _, err := os.Lstat(from); err == nil {
+				s.check(os.Rename(from, fmt.Sprintf("%s.%d%s", s.path, i+1, ext)))
+			}
+		}
+	}
+}
+
+// rotate does the next thing of a rotation.
+func (s *server) rotate() {
+	switch {
+	case s.archive != "": // gzip is done
+		s.check(os.WriteFile(s.archive, s.packed, 0o600))
+		s.check(os.Remove(s.plain))
+		s.archive = ""
+	case s.style == "link": // only what was seen once is found again
+		s.write()
+		s.finish()
+		s.seen()
+		s.write()
+		s.finish()
+		s.check(s.out.Close())
+		s.open()
+	case s.style == "copy" && s.copied == "":
+		if s.isSeen = s.rnd.IntN(2) == 0; s.isSeen {
+			s.write()
+			s.finish()
+			s.seen()
+		}
+		s.shift()
+		s.copied = s.path + ".1"
+		text, err := os.ReadFile(s.path)
+		s.check(err)
+		if s.atCopy = len(text); s.rest != "" {
+			s.lost[s.lines[len(s.lines)-1]] = s.isSeen
+		}
+		s.check(os.WriteFile(s.copied, text[:s.rnd.IntN(len(text)+1)], 0o600))
+	case s.style == "copy":
+		text, err := os.ReadFile(s.path)
+		s.check(err)
+		if s.rnd.IntN(3) > 0 { // what was written meanwhile is not in it
+			text = text[:s.atCopy]
+		}
+		for line := range strings.Lines(string(text)) {
+			if whole, ok := strings.CutSuffix(line, "\n"); ok {
+				delete(s.lost, whole)
+			}
+		}
+		s.check(os.WriteFile(s.copied, text, 0o600))
+		s.finish()
+		s.check(s.out.Truncate(0))
+		s.emptied++
+		s.copied = ""
+	case s.rnd.IntN(2) == 0:
+		s.compress()
+	default:
+		s.shift()
+		s.check(os.Rename(s.path, s.path+".1"))
+		for s.rnd.IntN(2) == 0 { // it goes on until it opens the new one
+			s.write()
+		}
+		s.finish()
+		s.check(s.out.Close())
+		s.open()
+	}
+}
+
+func (s *server) compress() {
+	s.plain = fmt.Sprintf("%s.%d", s.path, 1+s.rnd.IntN(4))
+	text, err := os.ReadFile(s.plain)
+	if err != nil {
+		return
+	}
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, err = w.Write(text)
+	s.check(errors.Join(err, w.Close()))
+	s.archive, s.packed = s.plain+".gz", b.Bytes()
+	s.check(os.WriteFile(s.archive, s.packed[:s.rnd.IntN(len(s.packed))], 0o600))
+}
+
+// reader follows the log, and keeps lines and positions together, as a store does.
+type reader struct {
+	*server
+	sources   []Source
+	follower  *Follower
+	pending   []Chunk
+	positions map[string][]byte
+	got       map[string]int
+	said      int // how often lines were possibly lost
+}
+
+func (r *reader) start() {
+	var err error
+	r.follower, err = NewFollower(r.sources, r.positions, FollowOptions{Now: func() time.Time { return r.now }})
+	r.check(err)
+}
+
+// keep keeps the first n chunks that were given.
+func (r *reader) keep(n int) {
+	for _, c := range r.pending[:n] {
+		for line := range strings.Lines(string(c.Text)) {
+			if line[0] != '#' {
+				r.got[strings.TrimSuffix(line, "\n")]++
+			}
+		}
+		if c.PossiblyLost {
+			r.said++
+		}
+		if r.positions[c.Key] = c.Position; c.Position == nil {
+			delete(r.positions, c.Key)
+		}
+	}
+	r.pending = r.pending[n:]
+}
+
+// die forgets what was not kept.
+func (r *reader) die() {
+	r.keep(r.rnd.IntN(len(r.pending) + 1))
+	r.pending = nil
+	r.check(r.follower.Close())
+	r.start()
+}
+
+var errKilled = errors.New("killed")
+
+func (r *reader) poll(mayDie bool) {
+	left := -1
+	if mayDie && r.rnd.IntN(4) == 0 {
+		left = r.rnd.IntN(3)
+	}
+	err := r.follower.Poll(r.t.Context(), func(c Chunk) error {
+		if left == 0 {
+			return errKilled
+		}
+		left--
+		c.Text = bytes.Clone(c.Text)
+		r.pending = append(r.pending, c)
+		return nil
+	})
+	if errors.Is(err, errKilled) {
+		r.die()
+		return
+	}
+	r.check(err)
+}
+
+func simulate(t *testing.T, seed uint64, style string) {
+	s := &server{t: t, rnd: rand.New(rand.NewPCG(seed, 30)), style: style, path: filepath.Join(t.TempDir(), "access.log"),
+		lost: map[string]bool{}, now: time.Unix(1_800_000_000, 0)}
+	r := &reader{server: s, positions: map[string][]byte{}, got: map[string]int{}, sources: []Source{{Where: s.path}}}
+	if seed%3 == 0 {
+		r.sources[0].Where = filepath.Join(filepath.Dir(s.path), "*.log")
+	}
+	s.seen = func() {
+		r.poll(false)
+		r.keep(len(r.pending))
+	}
+	s.open()
+	r.start()
+	for range 10 + s.rnd.IntN(50) {
+		switch n := s.rnd.IntN(20); {
+		case n < 8:
+			s.write()
+		case n < 12:
+			s.rotate()
+		case n < 16:
+			r.poll(true)
+		case n == 16:
+			r.keep(s.rnd.IntN(len(r.pending) + 1))
+		case n == 17:
+			r.die()
+		case n == 18:
+			s.now = s.now.Add(time.Duration(s.rnd.Int64N(int64(100 * time.Second))))
+		case style == "rename" || style == "headers": // deleted while the server writes to it
+			r.poll(false)
+			s.check(os.Remove(s.path))
+			r.poll(false)
+			s.write()
+			s.finish()
+			s.check(s.out.Close())
+			s.open()
+			if s.rnd.IntN(2) == 0 {
+				s.write()
+			}
+			s.seen()
+		}
+	}
+	s.finish()
+	for s.archive != "" || s.copied != "" {
+		s.rotate()
+	}
+	for range 4 {
+		r.poll(false)
+		s.now = s.now.Add(13 * time.Hour)
+	}
+	r.keep(len(r.pending))
+	missing := 0
+	for _, line := range s.lines {
+		n := r.got[line]
+		toSay, isLost := s.lost[line]
+		delete(r.got, line)
+		switch {
+		case n == 1:
+		case n == 0 && isLost:
+			if toSay {
+				missing++
+			}
+		default:
+			t.Errorf("seed %d, %s: line %.10q came %d times", seed, style, line, n)
+		}
+	}
+	for line := range maps.Keys(r.got) {
+		t.Errorf("seed %d, %s: line %.20q was never written", seed, style, line)
+	}
+	if r.said > s.emptied {
+		t.Errorf("seed %d: possibly lost %d times, but emptied %d times", seed, r.said, s.emptied)
+	}
+	if missing > 0 && r.said == 0 {
+		t.Errorf("seed %d: %d lines are lost, and it was not said", seed, missing)
+	}
+	if style != "copy" && r.said > 0 {
+		t.Errorf("seed %d, %s: possibly lost %d times, although nothing was emptied", seed, style, r.said)
+	}
+	r.check(r.follower.Close())
+	s.check(errors.Join(s.out.Close(), os.RemoveAll(filepath.Dir(s.path))))
+}
+
+// TestEachLineOnce: whatever a server does to its logs, and wherever the follower is killed.
+func TestEachLineOnce(t *testing.T) {
+	for _, style := range []string{"rename", "headers", "link", "copy"} {
+		t.Run(style, func(t *testing.T) {
+			t.Parallel()
+			for seed := range uint64(80) {
+				simulate(t, seed, style)
+			}
+		})
+	}
+}
+
+// watch is a follower of some sources in a directory, whose positions are kept after each poll.
+type watch struct {
+	*testing.T
+	dir       string
+	sources   []Source
+	positions map[string][]byte
+	now       time.Time
+	stdin     io.Reader
+	*Follower
+	chunks []Chunk // of the last poll
+}
+
+// newWatch follows sources, which begin with the directory if they have no scheme.
+func newWatch(t *testing.T, where ...string) *watch {
+	w := &watch{T: t, dir: t.TempDir(), positions: map[string][]byte{}, now: time.Unix(1_800_000_000, 0)}
+	for _, s := range where {
+		if s != "-" && !strings.Contains(s, "://") {
+			s = filepath.Join(w.dir, s)
+		}
+		w.sources = append(w.sources, Source{Where: s})
+	}
+	return w
+}
+
+func (w *watch) path(name string) string { return filepath.Join(w.dir, name) }
+
+func (w *watch) write(name, text string) {
+	w.Helper()
+	w.check(os.WriteFile(w.path(name), []byte(text), 0o600))
+}
+
+func (w *watch) check(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// restart makes another follower.
+func (w *watch) restart() {
+	w.Helper()
+	if w.Follower != nil {
+		w.check(w.Close())
+	}
+	var err error
+	w.Follower, err = NewFollower(w.sources, w.positions, FollowOptions{Stdin: w.stdin, Now: func() time.Time { return w.now }})
+	w.check(err)
+}
+
+// poll returns the lines of a poll, a minute after the last one, and its error.
+func (w *watch) poll() (lines string, err error) {
+	if w.Follower == nil {
+		w.restart()
+	}
+	w.now, w.chunks = w.now.Add(time.Minute), nil
+	err = w.Poll(w.Context(), func(c Chunk) error {
+		lines += strings.ReplaceAll(string(c.Text), "\n", " ")
+		w.chunks = append(w.chunks, c)
+		if w.positions[c.Key] = c.Position; c.Position == nil {
+			delete(w.positions, c.Key)
+		}
+		return nil
+	})
+	return strings.TrimSuffix(lines, " "), err
+}
+
+// want polls, and compares lines and error, of which fault is a part; empty: none.
+func (w *watch) want(lines, fault string) {
+	w.Helper()
+	got, err := w.poll()
+	if got != lines || (err == nil) != (fault == "") || !strings.Contains(fmt.Sprint(err), fault) {
+		w.Errorf("polled %.200q, %v; want %q, %q", got, err, lines, fault)
+	}
+}
+
+func zipped(text string) string {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, _ = io.WriteString(w, text)
+	_ = w.Close()
+	return b.String()
+}
+
+func TestParseSources(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                             "[]",
+		" /a.log , prj_b=/var/*.log,-": "[{ /a.log} {prj_b /var/*.log} { -}]",
+		"/a=b.log":                     "[{ /a=b.log}]",
+		"p=s3://bkt/logs?region=eu-1":  "[{p s3://bkt/logs?region=eu-1}]",
+		"s3://bkt/logs?region=eu-1":    "[{ s3://bkt/logs?region=eu-1}]",
+		"/a,/a":                        `"/a": is named twice`,
+		"p=":                           "no source after the =",
+		"a b=/x":                       `project "a b"`,
+		"/a[.log":                      "every [ needs",
+		"https://example.com/a.log":    "want a file, a glob",
+		"s3://B/x":                     "bucket",
+	} {
+		got, err := ParseSources(text)
+		if s := fmt.Sprint(got, err); err == nil && fmt.Sprint(got) != want || err != nil && !strings.Contains(s, want) {
+			t.Errorf("%q: %s, want %s", text, s, want)
+		}
+	}
+}
+
+// TestRefused: what is no log is an error that names it, others are read, and a log in its place is read later.
+func TestRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		make  func(w *watch, path string) error
+		lines string
+		fault string
+	}{
+		"nothing": {func(*watch, string) error { return nil }, "", ""},
+		"directory": {func(_ *watch, path string) error { return os.Mkdir(path, 0o700) }, "",
+			"is a directory: name the logs"},
+		"pipe":   {func(_ *watch, path string) error { return syscall.Mkfifo(path, 0o600) }, "", "is a named pipe"},
+		"device": {func(_ *watch, path string) error { return os.Symlink("/dev/null", path) }, "", "is a device"},
+		"link to a pipe": {func(w *watch, path string) error {
+			return errors.Join(syscall.Mkfifo(w.path("pipe"), 0o600), os.Symlink(w.path("pipe"), path))
+		}, "", "is a named pipe"},
+		"link to nothing": {func(_ *watch, path string) error { return os.Symlink("nothing", path) }, "", ""},
+		"link in a ring":  {func(_ *watch, path string) error { return os.Symlink(path, path) }, "", "too many"},
+		"link of another user": {func(w *watch, path string) error {
+			if os.Getuid() != 0 {
+				w.Skip("only root can give a link away")
+			}
+			w.write("secret", "secret\n")
+			return errors.Join(os.Symlink(w.path("secret"), path), os.Lchown(path, 12345, 12345))
+		}, "", "a link that another user made"},
+		"half an archive": {func(_ *watch, path string) error {
+			text := zipped("a\nb\n" + strings.Repeat("c", 500))
+			return os.WriteFile(path, []byte(text[:len(text)-9]), 0o600)
+		}, "", "ends too early"},
+		"half a long archive": {func(_ *watch, path string) error {
+			text := zipped("a\nb\n" + strings.Repeat("c", 5000))
+			return os.WriteFile(path, []byte(text[:len(text)-9]), 0o600)
+		}, "a b", "ends too early"},
+		"another archive": {func(_ *watch, path string) error {
+			return os.WriteFile(path, []byte("\xfd7zXZ\x00\x00"), 0o600)
+		}, "", "is compressed with xz"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWatch(t, "odd.log", "good.log")
+			w.write("good.log", "good\n")
+			w.check(c.make(w, w.path("odd.log")))
+			got, err := w.poll()
+			if want := strings.TrimSpace(c.lines + " good"); got != want && got != "good "+c.lines {
+				t.Errorf("read %q, want %q", got, want)
+			}
+			if (err == nil) != (c.fault == "") || err != nil && (!strings.Contains(err.Error(), c.fault) ||
+				!strings.Contains(err.Error(), w.path("odd.log"))) {
+				t.Errorf("%v, want %q", err, c.fault)
+			}
+			w.want("", c.fault)
+			w.check(os.RemoveAll(w.path("odd.log")))
+			w.write("odd.log", "whole\n")
+			w.want("whole", "")
+		})
+	}
+}
+
+// TestArchives: an archive is read to its end once, and not at all again.
+func TestArchives(t *testing.T) {
+	w := newWatch(t, "*.gz")
+	text := "a\nb\n" + strings.Repeat("c", 3000) + "\nd"
+	whole := zipped(text)
+	w.write("x.gz", whole[:len(whole)-8])
+	w.want(strings.TrimSuffix(strings.ReplaceAll(text, "\n", " "), " d"), "ends too early")
+	w.restart()
+	w.want("", "ends too early")
+	w.write("x.gz", whole)
+	w.want("d", "") // the end is true
+	info, err := os.Stat(w.path("x.gz"))
+	w.check(err)
+	w.write("x.gz", strings.Repeat("?\n", len(whole))[:len(whole)])
+	w.check(os.Chtimes(w.path("x.gz"), time.Time{}, info.ModTime()))
+	w.want("", "")
+	w.restart()
+	w.want("", "")
+
+	w.write("bomb.gz", zipped("first\n"+strings.Repeat("0", 3<<20)))
+	w.freeText = 2 << 20
+	w.want("first", "more than 1000 times its size")
+	w.want("", "more than 1000 times its size")
+	w.write("long.gz", zipped("another\n"+strings.Repeat("0", 1<<20)+"\nlast\n"))
+	w.want("another last", "bomb.gz")
+	if n := len(w.chunks); n == 0 || w.chunks[0].TooLong+w.chunks[n-2].TooLong != 1 {
+		t.Errorf("the long line was not counted: %+v", w.chunks)
+	}
+}
+
+// TestKnownFiles: what is not a rotation, in the order of its steps.
+func TestKnownFiles(t *testing.T) {
+	w := newWatch(t, "a.log", "*.log")
+	w.write("a.log", "a1\npart")
+	w.write("b.log", "b1\n")
+	w.write("a-2026-11-01T10-00-00.000.log.gz", zipped("a0\n"))
+	w.check(os.Chtimes(w.path("a-2026-11-01T10-00-00.000.log.gz"), time.Time{}, time.Unix(1, 0)))
+	w.check(os.Chtimes(w.path("a.log"), time.Time{}, time.Unix(2, 0)))
+	w.want("a0 a1 b1", "") // each once, the oldest first
+	for _, c := range w.chunks {
+		if want := c.Name == w.path("b.log"); (c.Source == 1) != want {
+			t.Errorf("%s is of source %d", c.Name, c.Source)
+		}
+	}
+	w.check(os.Link(w.path("b.log"), w.path("c.log")))
+	w.check(os.Symlink("b.log", w.path("d.log")))
+	w.want("", "")
+	w.write("b.log.bak", "b1\n") // a copy of a short log
+	w.want("", "")
+	w.write("a.log", "a1\npart\n")
+	w.want("part", "")
+	w.check(os.Truncate(w.path("a.log"), 3)) // cut, not emptied
+	w.want("", "")
+	w.restart()
+	w.want("", "")
+
+	long := strings.Repeat("0123456789", 200)
+	w.write("e.log", long+"\n")
+	w.want(long, "")
+	w.write("copy.log", long+"\n")
+	w.want("", "")
+	w.restart()
+	w.write("b.log.new", "b1\nb2\n") // begins as another log did
+	w.check(os.Rename(w.path("b.log.new"), w.path("b.log")))
+	w.want("b1 b2", "")
+}
+
+// TestBusyLog: a poll ends, however fast a log grows.
+func TestBusyLog(t *testing.T) {
+	w := newWatch(t, "a.log")
+	w.write("a.log", "line\n")
+	w.restart()
+	n := 0
+	w.check(w.Poll(t.Context(), func(Chunk) error {
+		n++
+		w.write("a.log", strings.Repeat("line\n", 1+n))
+		if n > 5 {
+			return errors.New("no end")
+		}
+		return nil
+	}))
+}
+
+// TestEmptiedWhileRead: the lines of a log that is copied, emptied and written to between two chunks come once.
+func TestEmptiedWhileRead(t *testing.T) {
+	w := newWatch(t, "a.log")
+	lines := func(from, to int) string {
+		var text strings.Builder
+		for i := range to - from {
+			fmt.Fprintf(&text, "%06d %s\n", from+i, strings.Repeat("x", 9999))
+		}
+		return text.String()
+	}
+	old, next := lines(0, 300), lines(300, 900)
+	w.write("a.log", old)
+	w.restart()
+	got, lost := map[string]int{}, 0
+	for range 3 {
+		w.check(w.Poll(t.Context(), func(c Chunk) error {
+			for line := range strings.Lines(string(c.Text)) {
+				got[line]++
+			}
+			if c.PossiblyLost {
+				lost++
+			}
+			if len(got) > 0 && next != "" {
+				w.write("a.log.1", old)
+				w.write("a.log", next)
+				next = ""
+			}
+			return nil
+		}))
+	}
+	for line := range strings.Lines(lines(0, 900)) {
+		if got[line] != 1 {
+			t.Errorf("line %.6s came %d times", line, got[line])
+		}
+		delete(got, line)
+	}
+	if len(got) != 0 || lost != 1 {
+		t.Errorf("%d other lines, possibly lost %d times", len(got), lost)
+	}
+}
+
+// TestForget: the position of a file that is gone is forgotten after a day, but not with its whole disk.
+func TestForget(t *testing.T) {
+	w := newWatch(t, "a.log")
+	w.write("a.log.1", "old\n")
+	w.write("a.log", "new\npart")
+	w.want("old new", "")
+	w.check(os.Remove(w.path("a.log.1")))
+	w.want("", "")
+	w.now = w.now.Add(forgetAfter)
+	w.want("", "")
+	if len(w.chunks) != 1 || w.chunks[0].Position != nil || w.chunks[0].PossiblyLost || len(w.positions) != 1 {
+		t.Errorf("%d chunks, %d positions", len(w.chunks), len(w.positions))
+	}
+	w.check(os.Rename(w.path("a.log"), w.path("away")))
+	for range 3 {
+		w.want("", "")
+		w.now = w.now.Add(forgetAfter)
+	}
+	if len(w.positions) != 1 {
+		t.Error("forgot a file of a disk that is away")
+	}
+	w.check(os.Rename(w.path("away"), w.path("a.log")))
+	w.want("", "")
+}
+
+// TestHead: the beginning of a file comes with its first lines.
+func TestHead(t *testing.T) {
+	w := newWatch(t, "a.log")
+	line := strings.Repeat("x", 999) + "\n"
+	w.write("a.log", strings.Repeat(line, 5000))
+	heads := func(want ...int) {
+		t.Helper()
+		_, err := w.poll()
+		w.check(err)
+		var got []int
+		number := 0
+		for _, c := range w.chunks {
+			if got = append(got, len(c.Head)); c.First <= number {
+				t.Errorf("line %d after %d", c.First, number)
+			}
+			number = c.First
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("heads of %v bytes, want %v", got, want)
+		}
+	}
+	heads(65000, 0, 0, 0, 0)
+	w.write("a.log", strings.Repeat(line, 5001))
+	heads(0)
+	w.restart()
+	w.write("a.log", strings.Repeat(line, 5002))
+	heads(65000)
+	if w.chunks[0].First != 5002 {
+		t.Errorf("line %d, want 5002", w.chunks[0].First)
+	}
+}
+
+func TestStdin(t *testing.T) {
+	w := newWatch(t, "-", "a.log")
+	in, out := io.Pipe()
+	w.stdin = in
+	w.write("a.log", "a\n")
+	w.want("a", "")
+	done := make(chan error, 1)
+	go func() {
+		_, err := io.WriteString(out, "b\nc\nd")
+		done <- errors.Join(err, out.Close())
+	}()
+	w.check(<-done)
+	got, heads := "", ""
+	for len(got) < 5 { // it comes when it comes
+		lines, err := w.poll()
+		w.check(err)
+		if got += lines; len(w.chunks) > 0 && (w.chunks[0].Key != "" || w.chunks[0].Position != nil) {
+			t.Error("standard input has a position")
+		}
+		for _, c := range w.chunks {
+			heads += string(c.Head)
+		}
+	}
+	if got != "b cd" && got != "b c d" || heads != "b\nc\n" {
+		t.Errorf("%q, heads %q", got, heads)
+	}
+}
+
+// TestBucket: each version of an object is read once, whenever it comes.
+func TestBucket(t *testing.T) {
+	proxy := engines.NewS3Proxy(t)
+	url := engines.S3URL(t, engines.S3Bucket(t), proxy.URL)
+	store, err := filestore.New(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(name, text string) {
+		t.Helper()
+		if err := errors.Join(store.Remove(t.Context(), name), store.Create(t.Context(), name, []byte(text))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := newWatch(t, url, "a.log")
+	w.write("a.log", "a\n")
+	put("2026/02.gz", zipped("two\n"))
+	put("2026/03", "three\nwithout end")
+	w.want("a two three without end", "")
+	w.restart()
+	w.want("", "")
+	put("2026/01.gz", zipped("late\n"))
+	half := zipped("half\n" + strings.Repeat("x", 3000))
+	put("2026/04.gz", half[:len(half)-8])
+	put("2026/05", "five\n")
+	w.want("late half five", "after line 1: ends too early")
+	proxy.Set(nil)
+	w.want("", "04.gz") // not fetched again
+	if requests, _ := proxy.Seen(); len(requests) != 1 {
+		t.Errorf("asked for %q, want a listing", requests)
+	}
+	put("2026/04.gz", half)
+	w.want("half "+strings.Repeat("x", 3000), "")
+	proxy.Set(engines.S3Says(403, "AccessDenied", "Access Denied"))
+	w.write("a.log", "a\nb\n")
+	w.want("b", "s3://")
+	proxy.Set(nil)
+	if err := store.Remove(t.Context(), "2026/02.gz"); err != nil {
+		t.Fatal(err)
+	}
+	kept := len(w.positions)
+	w.want("", "")
+	w.now = w.now.Add(forgetAfter)
+	if w.want("", ""); len(w.positions) != kept-2 { // the former 04.gz also
+		t.Errorf("%d positions after the forgetting of two, of %d", len(w.positions), kept)
+	}
+}

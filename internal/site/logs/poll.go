@@ -1,0 +1,438 @@
+package logs
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// An archive may have as much text as this, and more if it is not mostRatio times its size. Lines differ at least
+	// by their time: one of 200 bytes would have to take less than two bits. gzip reaches 1,032 with a single letter,
+	// zstd 30,000.
+	freeText  = 1 << 30
+	mostRatio = 1000
+)
+
+// errBomb is the error of an archive with more text than that.
+var errBomb = fmt.Errorf("has more than %d times its size of text and more than 1 GiB, as no log has: remove it",
+	mostRatio)
+
+// files reads what is new in files.
+func (p *poll) files() {
+	work := p.find()
+	slices.SortFunc(work, func(a, b *known) int { return oldestFirst(a.at, b.at) })
+	for _, k := range work {
+		if p.stopped == nil {
+			p.problem(k.at.source, p.read(k))
+		}
+	}
+	for _, k := range p.known {
+		if k.file == nil || p.stopped != nil {
+			continue
+		}
+		if k.at != nil && k.at.isLive() {
+			k.active = p.now()
+		} else if p.now().Sub(k.active) >= grace {
+			p.problems = append(p.problems, k.close())
+		}
+	}
+}
+
+// find lists the files, finds out which of them are known, and returns those to read.
+func (p *poll) find() (work []*known) {
+	var list []*candidate
+	files := map[inode]bool{{}: false}
+	add := func(c *candidate) {
+		if !files[c.id] {
+			list = append(list, c)
+			files[c.id], p.paths[c.path] = c.id != inode{}, true
+		}
+	}
+	for i, s := range p.sources {
+		if p.buckets[i] != nil || s.Where == "-" {
+			continue
+		}
+		found, err := p.list(i)
+		p.problem(i, err)
+		if err == nil {
+			p.listed[s.Where] = len(found)
+		}
+		// A copy or an archive that is being made is shorter than its file.
+		slices.SortFunc(found, func(a, b *candidate) int {
+			return cmp.Or(cmp.Compare(a.kind(), b.kind()), cmp.Compare(b.size, a.size))
+		})
+		for _, c := range found {
+			add(c)
+		}
+	}
+	byInode := map[inode]*known{}
+	for _, k := range p.known {
+		k.at = nil
+		if k.inode == (inode{}) {
+			continue
+		}
+		if byInode[k.inode] = k; !files[k.inode] {
+			if c := p.elsewhere(k); c != nil {
+				add(c)
+			}
+		}
+	}
+	var others []*candidate
+	for _, c := range list {
+		k := byInode[c.id]
+		if k == nil {
+			others = append(others, c)
+			continue
+		}
+		switch same, err := k.isAt(c); {
+		case err != nil && !errors.Is(err, ErrCut):
+			k.at = c // not gone
+			p.problem(c.source, err)
+		case same:
+			if !k.IsPacked && c.size < k.Offset { // cut, and still the same file
+				k.Offset, k.hasLost = c.size, true
+				k.setHead(c.head)
+			}
+			k.move(p.sources[c.source].Where, c)
+			work = append(work, k)
+		default:
+			// Its inode has another text: the file was emptied, or it was deleted and another one got the inode.
+			if k.Path == c.real && k.isBorn(c) && !k.IsPacked && k.Offset > 0 {
+				k.IsEmptied, k.hasLost = true, true
+			}
+			k.inode = inode{}
+			p.problem(c.source, k.close())
+			others = append(others, c)
+		}
+	}
+	for _, c := range others {
+		k, err := p.recognize(c)
+		p.problem(c.source, err)
+		if k != nil {
+			work = append(work, k)
+		}
+	}
+	for _, k := range p.known {
+		if k.hasLost && p.stopped == nil {
+			_ = p.give(k, Chunk{Source: max(p.sourceOf(k), 0), PossiblyLost: true})
+		}
+		k.hasLost = false
+	}
+	return work
+}
+
+// elsewhere returns the file of k if it is open, or at its former path, although its source does not list it.
+func (p *poll) elsewhere(k *known) *candidate {
+	source := p.sourceOf(k)
+	if source < 0 {
+		return nil
+	}
+	c := &candidate{source: source, base: k.Base, path: k.Path, real: k.Path}
+	if k.file != nil {
+		if info, err := k.file.Stat(); err == nil && c.set(info) == nil {
+			c.base = "" // it is not live
+			return c
+		}
+		return nil
+	}
+	if _, err := c.look(); err != nil || c.id != k.inode || c.id == (inode{}) {
+		return nil
+	}
+	if c.path == c.base {
+		c.base = ""
+	}
+	return c
+}
+
+// isAt reports whether c, which has the inode of k, still has its text.
+func (k *known) isAt(c *candidate) (bool, error) {
+	if k.isReadToEnd(c) {
+		return true, nil
+	}
+	head, err := k.readHead(c)
+	isCut := k.Path == c.real && k.hasBegun(head)
+	if k.HeadSize > 0 && (isCut || k.HeadSize < headSize) && !k.isBorn(c) {
+		return false, err // a short head is no proof
+	}
+	return isCut || k.begins(head), err
+}
+
+// isBorn reports whether c, which has the inode of k, has had it since then. That of an open file goes to no other.
+func (k *known) isBorn(c *candidate) bool { return k.file != nil || k.Born == born(c.real) }
+
+// isReadToEnd reports whether nothing was written to c since.
+func (k *known) isReadToEnd(c *candidate) bool {
+	return k.Size == c.size && !k.Modified.IsZero() && k.Modified.Equal(c.modified)
+}
+
+// begins reports whether a text that begins with head can be that of k.
+func (k *known) begins(head []byte) bool {
+	return len(head) >= k.HeadSize && (k.HeadSize == 0 || sum(head[:k.HeadSize]) == k.Sum)
+}
+
+// hasBegun reports whether head, which is shorter than what is known of k, has its first lines.
+func (k *known) hasBegun(head []byte) bool {
+	whole := wholeLines(head, false)
+	return len(head) < k.HeadSize && len(whole) > 0 && k.Ends[len(whole)] == sum(whole)[:endSum]
+}
+
+// setHead keeps what is known of a file that begins with head.
+func (k *known) setHead(head []byte) {
+	if len(head) == k.HeadSize && k.Ends != nil {
+		return
+	}
+	k.Sum, k.HeadSize, k.Ends = sum(head), len(head), map[int]string{}
+	for i, b := range head {
+		if b == '\n' {
+			k.Ends[i+1] = sum(head[:i+1])[:endSum]
+		}
+	}
+}
+
+func sum(head []byte) string {
+	s := sha256.Sum256(head)
+	return hex.EncodeToString(s[:12])
+}
+
+// readHead returns the beginning of a file's text, and updates what is known of c.
+func (k *known) readHead(c *candidate) (head []byte, err error) {
+	file := k.file
+	if file == nil {
+		if file, err = c.open(); err != nil {
+			return nil, err
+		}
+		defer file.Close() //nolint:errcheck // it was only read
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return nil, named(c.path, err)
+	}
+	c.size, c.modified = info.Size(), info.ModTime()
+	c.head, c.packed, err = headOf(file)
+	return c.head, named(c.path, err)
+}
+
+// headOf returns the beginning of the text of an open file.
+func headOf(file *os.File) (head []byte, packed bool, err error) {
+	head = make([]byte, headSize)
+	n, err := io.ReadFull(io.NewSectionReader(file, 0, headSize), head)
+	if head = head[:n]; Compression(head) != "" {
+		text, err := Decompress(io.NewSectionReader(file, 0, 1<<62))
+		if err != nil {
+			return nil, true, err
+		}
+		head = make([]byte, headSize)
+		n, err = io.ReadFull(text, head)
+		return head[:n], true, endsWell(err)
+	}
+	return head, false, endsWell(err)
+}
+
+func endsWell(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil
+	}
+	return err
+}
+
+// recognize finds out which known file c is, by its text: nil if it is a copy of one that is there.
+func (p *poll) recognize(c *candidate) (*known, error) {
+	_, err := (&known{}).readHead(c)
+	if err != nil && len(c.head) < headSize {
+		if errors.Is(err, ErrCut) && p.paths[strings.TrimSuffix(c.path, filepath.Ext(c.path))] {
+			return nil, nil // it is being made of the file beside it
+		}
+		return nil, err
+	}
+	var found *known
+	for _, k := range p.known {
+		if k.ETag != "" {
+			continue
+		}
+		isFull, isFamily := k.HeadSize == headSize, k.Base == c.base
+		if k.at != nil {
+			isCopy := isFull && k.begins(c.head)
+			if !isCopy && isFamily && !c.isLive() && (len(c.head) < k.HeadSize || k.begins(c.head)) {
+				original, err := k.readHead(&candidate{path: k.at.path, id: k.at.id})
+				if err != nil {
+					return nil, err
+				}
+				isCopy = bytes.HasPrefix(original, c.head)
+			}
+			if isCopy {
+				return nil, nil
+			}
+			continue
+		}
+		if k.IsEmptied && isFamily && !c.isLive() && found == nil && k.hasBegun(c.head) {
+			found = k // the copy was made before the last lines came
+		}
+		if k.Offset > 0 && k.begins(c.head) && (isFull || isFamily && (!c.isLive() || k.Inode == c.id.Inode)) &&
+			(found == nil || k.HeadSize > found.HeadSize) {
+			found = k
+		}
+	}
+	if found == nil {
+		found = &known{key: rand.Text()}
+		p.known = append(p.known, found)
+	}
+	if !c.packed { // a copy does not have what was read after it was made
+		found.Offset = min(found.Offset, c.size)
+	}
+	found.setHead(c.head)
+	found.IsEmptied = false
+	found.Size, found.Modified, found.IsPacked = 0, time.Time{}, c.packed // it has yet to be read to its end
+	found.move(p.sources[c.source].Where, c)
+	return found, nil
+}
+
+// move notes where k is now.
+func (k *known) move(where string, c *candidate) {
+	if k.inode != c.id {
+		k.Born = born(c.real)
+	}
+	k.at, k.Where, k.Base, k.Path, k.inode = c, where, cmp.Or(c.base, k.Base), c.real, c.id
+}
+
+// read gives what is new in a file.
+func (p *poll) read(k *known) error {
+	c := k.at
+	if k.isReadToEnd(c) && (k.file != nil || !c.isLive()) {
+		return nil
+	}
+	if k.failed != nil && k.failedSize == c.size && k.failedSince.Equal(c.modified) {
+		return k.failed
+	}
+	file := k.file
+	if file == nil {
+		var err error
+		if file, err = c.open(); err != nil {
+			return err
+		}
+		defer func() {
+			if k.file != file {
+				file.Close() //nolint:errcheck // it was only read
+			}
+		}()
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return named(c.path, err)
+	}
+	// Everything up to this size is read. The head is read after it, and once more after each chunk: as long as it is
+	// the same, the file was not emptied.
+	size := info.Size()
+	head, packed, err := headOf(file)
+	k.IsPacked = packed
+	switch {
+	case packed:
+		err = named(c.path, p.archive(k, io.NewSectionReader(file, 0, size), size, info.ModTime()))
+		if p.stopped == nil {
+			k.failed, k.failedSize, k.failedSince = err, size, info.ModTime()
+		}
+		return err
+	case err != nil:
+		return named(c.path, err)
+	case !k.begins(head) || len(head) < int(min(size, headSize)):
+		return errChanged
+	}
+	if c.isLive() {
+		k.file = file
+	}
+	k.setHead(head)
+	section := io.NewSectionReader(file, k.Offset, size-k.Offset)
+	err = ReadLines(section, Part{First: k.Lines + 1, Open: true}, func(lines Lines) error {
+		again := make([]byte, len(head))
+		if n, _ := file.ReadAt(again, 0); n < len(head) || !bytes.Equal(again, head) {
+			lines.Free()
+			return errChanged
+		}
+		chunk := Chunk{Source: c.source, Lines: lines}
+		if !k.isHeaded {
+			first := make([]byte, formatSize)
+			n, _ := file.ReadAt(first, 0)
+			chunk.Head = wholeLines(first[:n], false)
+		}
+		k.active = p.now()
+		return p.give(k, chunk)
+	})
+	if err == nil {
+		k.Size, k.Modified = size, info.ModTime()
+	}
+	return named(c.path, err)
+}
+
+// archive gives what is new in a file, or an object, that gets no more lines: at its end also a line without one.
+func (p *poll) archive(k *known, packed io.Reader, size int64, modified time.Time) error {
+	text, err := Decompress(packed)
+	if err != nil {
+		return err
+	}
+	text = &bounded{text, max(p.freeText, mostRatio*size)}
+	head := make([]byte, formatSize)
+	n, err := io.ReadFull(text, head)
+	head = head[:n]
+	if err = endsWell(err); err != nil {
+		text = io.MultiReader(bytes.NewReader(head), failing{err})
+	} else {
+		text = io.MultiReader(bytes.NewReader(head), text)
+	}
+	begin := head[:min(len(head), headSize)]
+	if !k.begins(begin) {
+		return errChanged
+	}
+	k.setHead(begin)
+	if _, err = io.CopyN(io.Discard, text, k.Offset); endsWell(err) != nil {
+		return err
+	}
+	err = ReadLines(text, Part{First: k.Lines + 1}, func(lines Lines) error {
+		chunk := Chunk{Source: k.at.source, Lines: lines}
+		if !k.isHeaded {
+			chunk.Head = wholeLines(head, n < formatSize)
+		}
+		return p.give(k, chunk)
+	})
+	if err != nil {
+		return err
+	}
+	k.Size, k.Modified = size, modified
+	return p.give(k, Chunk{Source: k.at.source})
+}
+
+// bounded fails after some bytes.
+type bounded struct {
+	io.Reader
+	left int64
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if b.left -= int64(n); b.left < 0 {
+		return 0, errBomb
+	}
+	return n, err
+}
+
+// failing is a reader that fails.
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+// wholeLines returns text without a last line that may go on.
+func wholeLines(text []byte, isAll bool) []byte {
+	if isAll {
+		return text
+	}
+	return text[:bytes.LastIndexByte(text, '\n')+1]
+}

@@ -1,0 +1,121 @@
+package site
+
+import (
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/docgauge/docgauge/internal/analytics"
+)
+
+// newTest is a service with one project and two rows.
+func newTest() *Service {
+	keys := Keyring{}
+	keys.Add("t_k", Credential{Scopes: ScopeRead | ScopeWrite})
+	keys.Add("t_other", Credential{Scopes: ScopeRead, Project: "prj_other"})
+	rows := []analytics.Row{{Path: "/a", Human: 1, Total: 1}, {Path: "/b", Human: 1, Total: 1}}
+	agent := analytics.AgentRow{Agent: "x", Class: "coding", Audience: analytics.AI, Found: true, Visitors: 1, Requests: 2}
+	agents := []analytics.AgentRow{agent, agent}
+	agents[0].Path, agents[1].Path, agents[1].Found, agents[1].Requests = "/a", "/b", false, 1
+	return NewService(ServiceOptions{
+		FindKey: keys.Find, HasProject: func(name string) bool { return name == "prj" }, Now: time.Now,
+		Logger: slog.New(slog.DiscardHandler),
+		Reports: map[analytics.Report]Reporter{
+			analytics.VisitorsReport: func(_ *Call, q Query) (any, error) {
+				return NewPage(analytics.Totals{Human: 1, Total: 1}, rows, q.Limit, q.Offset), nil
+			},
+			analytics.AgentsReport: func(_ *Call, q Query) (any, error) {
+				return NewAgentsPage([]analytics.AgentRow{agent}, agents, q.Limit, q.Offset), nil
+			},
+		},
+	})
+}
+
+func get(s *Service, path string) *httptest.ResponseRecorder {
+	return ask(s, http.MethodGet, path, "t_k")
+}
+
+func ask(s *Service, method, path, key string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, nil)
+	r.Header.Set("Authorization", "Bearer "+key)
+	w := httptest.NewRecorder()
+	s.Handler().ServeHTTP(w, r)
+	return w
+}
+
+// TestService: the parameters choose the rows; what is wrong is a status and one sentence.
+func TestService(t *testing.T) {
+	const path = "/v1/analytics/prj/visitors"
+	for url, want := range map[string]string{
+		path: `{"totals":{"human":1,"ai":0,"total":1},"visitors":[{"path":"/a","human":1,"ai":0,"total":1},` +
+			`{"path":"/b","human":1,"ai":0,"total":1}],"hasMore":false}`,
+		path + "?limit=1": `{"totals":{"human":1,"ai":0,"total":1},"visitors":[{"path":"/a","human":1,"ai":0,"total":1}],` +
+			`"hasMore":true}`,
+		"/v1/analytics/prj/agents?limit=1&offset=1": `{"totals":[{"agent":"x","class":"coding","audience":"ai",` +
+			`"visitors":1,"requests":2}],"agents":[{"path":"/b","agent":"x","class":"coding","audience":"ai",` +
+			`"found":false,"visitors":1,"requests":1}],"hasMore":false}`,
+		"/v1/analytics/prj/agents?limit=0": `{"error":"limit: want a whole number from 1 to 250, got \"0\""}`,
+		"/v1/analytics/prj/other":          `{"error":"path \"/v1/analytics/prj/other\": not found"}`,
+		path + "?offset=2":                 `{"totals":{"human":1,"ai":0,"total":1},"visitors":[],"hasMore":false}`,
+		path + "?limit=0":                  `{"error":"limit: want a whole number from 1 to 250, got \"0\""}`,
+		"/v1/analytics/prj_x/visitors":     `{"error":"project \"prj_x\": not found with this API key"}`,
+		"/v1//analytics":                   `{"error":"path \"/v1//analytics\": not found"}`,
+	} {
+		if w := get(newTest(), url); w.Body.String() != want {
+			t.Errorf("%s: %d %s, want %s", url, w.Code, w.Body, want)
+		}
+	}
+}
+
+// TestRefused: a key is of one project, its scope counts first, and a service without jobs says so with
+// a status after which clients know that nothing was taken.
+func TestRefused(t *testing.T) {
+	for _, tc := range []struct {
+		method, path, key string
+		want              int
+	}{
+		{http.MethodGet, "/v1/analytics/prj/visitors", "t_k", http.StatusOK},
+		{http.MethodGet, "/v1/analytics/prj/visitors", "t_other", http.StatusNotFound},
+		{http.MethodGet, "/v1/analytics/prj_other/visitors", "t_other", http.StatusNotFound}, // is not served
+		{http.MethodPost, "/v2/agent/prj/job", "t_other", http.StatusForbidden},
+		{http.MethodGet, "/v1/analytics/prj/visitors", "t_unknown", http.StatusUnauthorized},
+		{http.MethodPost, "/v2/agent/prj/job", "t_k", http.StatusNotFound},
+		{http.MethodPost, "/v2/agent/prj/job/j/message", "t_k", http.StatusNotFound},
+		{http.MethodGet, "/v2/agent/prj/job/j", "t_k", http.StatusNotFound},
+	} {
+		if w := ask(newTest(), tc.method, tc.path, tc.key); w.Code != tc.want {
+			t.Errorf("%s %s with %s: %d %s, want %d", tc.method, tc.path, tc.key, w.Code, w.Body, tc.want)
+		}
+	}
+}
+
+// TestTooManyAtOnce: one request more than are answered at once is refused, and none after it.
+func TestTooManyAtOnce(t *testing.T) {
+	s := newTest()
+	for range maxInFlight {
+		s.inFlight <- struct{}{}
+	}
+	if w := get(s, "/v1/analytics/prj/visitors"); w.Code != http.StatusServiceUnavailable {
+		t.Errorf("status %d", w.Code)
+	}
+	<-s.inFlight
+	for range 2 {
+		if w := get(s, "/v1/analytics/prj/visitors"); w.Code != http.StatusOK {
+			t.Errorf("status %d with a free slot", w.Code)
+		}
+	}
+}
+
+// TestRequestLogKeepsTheNewest: its memory is bounded.
+func TestRequestLogKeepsTheNewest(t *testing.T) {
+	l := requestLog{remember: true}
+	for i := range 2*maxRequests + 3 {
+		l.add(Request{Offset: i}, 0, 0)
+	}
+	kept := l.Newest()
+	if len(kept) != maxRequests || kept[0].Offset != maxRequests+3 || kept[maxRequests-1].Offset != 2*maxRequests+2 {
+		t.Errorf("%d kept, from %d to %d", len(kept), kept[0].Offset, kept[len(kept)-1].Offset)
+	}
+}
