@@ -107,6 +107,25 @@ type Page struct {
 	HasMore bool
 }
 
+// OpenWindow is the newest reading of a running window, so far. Only gauges and status show it.
+type OpenWindow struct {
+	Key
+	Totals Totals    `json:"totals"`
+	ReadAt time.Time `json:"read_at"`
+}
+
+// Run is one export run.
+type Run struct {
+	ID      int64     `json:"id"`
+	Started time.Time `json:"started_at"`
+	// Finished is zero, and Outcome empty, while it runs or if it was killed.
+	Finished time.Time `json:"finished_at,omitzero"`
+	Outcome  string    `json:"outcome,omitempty"` // success, deferred, failed, interrupted
+	Message  string    `json:"message,omitempty"` // the error, or empty
+	Windows  int       `json:"windows"`
+	Requests int       `json:"requests"`
+}
+
 // AsideReason is why a window is set aside: the reason label of
 // docgauge_windows_set_aside.
 type AsideReason string
