@@ -152,7 +152,7 @@ func parses(cmd *cobra.Command, args []string) error {
 // TestRefusedCommands: command lines that docgauge would refuse are found, so that the documentation has none.
 func TestRefusedCommands(t *testing.T) {
 	for _, line := range []string{
-		"x && docgauge export --wiat", "17 * * * *  docgauge exprot", "X=1 docgauge jobs lst", "./docgauge plan x",
+		"x && docgauge export --wiat", "17 * * * *  docgauge exprot", "X=1 docgauge jobs lst", "bin/docgauge plan x",
 		"docgauge jobs show", "docgauge openmetrics --step 1x",
 	} {
 		if all := invocations(line); len(all) != 1 || accepts(all[0], true) == nil {
