@@ -55,15 +55,15 @@ func newWorld(t *testing.T, change func(*config.Config)) *world {
 	return w
 }
 
-func (w *world) decode(c *config.Cron, spec string) {
+func (w *world) decode(c *schedule.Cron, spec string) {
 	w.t.Helper()
-	w.check(c.Decode(spec))
+	w.check(c.UnmarshalText([]byte(spec)))
 }
 
 // digestAt sets DOCGAUGE_DIGEST.
 func digestAt(t *testing.T, spec string) func(*config.Config) {
 	return func(c *config.Config) {
-		if err := c.Digest.Decode(spec); err != nil {
+		if err := c.Digest.UnmarshalText([]byte(spec)); err != nil {
 			t.Fatal(err)
 		}
 	}
