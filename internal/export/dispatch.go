@@ -81,9 +81,6 @@ func (e *Exporter) read(ctx context.Context, work work) {
 		},
 		sharing: map[schedule.Days]*sharing{}, given: map[analytics.Key]bool{},
 	}
-	if r.work.Learned == nil {
-		r.work.Learned = schedule.Learned{}
-	}
 	r.work.Policy.Learned = r.learned
 	r.freeAtStart, _ = r.free(ctx)
 	r.prepareSharing()
@@ -373,7 +370,7 @@ func (r *run) estimate() {
 // release before it returns, after which another window may be read.
 func (r *run) export(ctx, sending context.Context, item schedule.Item, turn int, release func()) {
 	r.e.observe(Event{Step: StepStarted, Key: item.Key})
-	if r.isDeferred(item.Key) {
+	if !r.work.Policy.HeldBackSince(item.Key).IsZero() {
 		r.setLearned(ctx, schedule.SeriesOf(item.Key), schedule.HeldBack, 0)
 	}
 	started := r.e.app.Now()

@@ -340,7 +340,7 @@ func planOf(t tb, db *state.DB, dir string, in schedule.Input) (schedule.Input, 
 	in.Known = look(known)
 	in.GaveUp = func(k analytics.Key) bool { return known[k].TotalsOnly() && known[k].Requests > 1 }
 	in.Aside = func(k analytics.Key) (analytics.Aside, bool) { a, ok := asides[k]; return a, ok }
-	in.Policy.Learned = func(s schedule.Series) schedule.Facts { return learned[s] }
+	in.Policy.Learned = learned.Of
 	return in, work{Known: in.Known, Sizes: in.Sizes, Policy: in.Policy, Learned: learned, Asides: asides}
 }
 

@@ -396,7 +396,7 @@ func (s *anyService) run1(n int, killed bool) {
 		return ok && e.rev.TotalsOnly() && e.prov.Requests > 1
 	}
 	in.Policy = schedule.Policy{Limit: s.limit, Settle: settle,
-		Learned: func(of schedule.Series) schedule.Facts { return s.ledger.learned[of] }}
+		Learned: s.ledger.learned.Of}
 	before := len(s.begun())
 	due, _ := schedule.Plan(in)
 	work.Items = slices.DeleteFunc(due, func(i schedule.Item) bool { return s.rows[i.Key] == 0 && !s.has(i.Key) })

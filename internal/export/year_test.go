@@ -211,7 +211,7 @@ func (y *year) work(known map[analytics.Key]state.Entry, b *budget.Budget) work 
 		sizes.Learn(k, e.Rows)
 	}
 	return work{Items: y.due(known), Known: look(known), Sizes: sizes,
-		Policy: schedule.Policy{Limit: y.limit, Settle: settle}}
+		Policy: schedule.Policy{Limit: y.limit, Settle: settle}, Learned: schedule.Learned{}}
 }
 
 func look(entries map[analytics.Key]state.Entry) func(analytics.Key) (analytics.Revision, bool) {
