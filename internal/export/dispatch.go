@@ -369,7 +369,7 @@ func (r *run) estimate() {
 // export reads one window, and decides the consequences of its failure for the others. It may call
 // release before it returns, after which another window may be read.
 func (r *run) export(ctx, sending context.Context, item schedule.Item, turn int, release func()) {
-	r.e.observe(Event{Step: StepStarted, Key: item.Key})
+	r.e.observe(Event{Step: stepStarted, Key: item.Key})
 	if !r.work.Policy.HeldBackSince(item.Key).IsZero() {
 		r.setLearned(ctx, schedule.SeriesOf(item.Key), schedule.HeldBack, 0)
 	}

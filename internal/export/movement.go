@@ -20,7 +20,7 @@ const steadyAfter = 30 * time.Minute
 func (w *window) startOver(ctx context.Context, reason error) error {
 	r := w.run
 	r.order.set(w.turn, true)
-	w.observe(StepDrift, 0)
+	w.observe(stepDrift, 0)
 	r.log.With(w.item.Key.Attrs()).Info("window drifted", "reading", w.log.Reading(), "reason", reason.Error())
 	w.e.count(func(s *Summary) { s.Drifted++ })
 	if err := w.e.ledger.Count(ctx, "window_drift_total", 1, "project", w.item.Project); err != nil {
