@@ -31,7 +31,6 @@ import (
 	"github.com/docgauge/docgauge/internal/pulls"
 	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/internal/sandbox"
-	"github.com/docgauge/docgauge/internal/sandbox/codehost"
 	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
 )
@@ -76,7 +75,7 @@ var demoSettings = []string{
 // it have settled, and that the 28 days before it are exported. The effect is large because the pages
 // of a growing site rise and fall by themselves: the verdict must be clear on every date.
 var demoPulls = sandbox.Pulls{
-	Plan:   codehost.Plan{MergeShare: 1, DaysAgo: 32},
+	MergeShare: 1, DaysAgo: 32,
 	Effect: sandbox.Effect{Human: 0.8, AI: 1},
 }
 
@@ -117,7 +116,7 @@ func (a *Program) demo(ctx context.Context, dir string, stay bool) (err error) {
 		return err
 	}
 	c.BaseURL, c.APIKey = "http://"+ln.Addr().String(), sandbox.DefaultAPIKey
-	c.GitHubURL, c.GitHubToken = c.BaseURL+codehost.APIPath, sandbox.AnyToken
+	c.GitHubURL, c.GitHubToken = c.BaseURL+sandbox.GitHubPath, sandbox.AnyToken
 	c.Projects, c.Budget = config.Projects{sandbox.DefaultProject}, 0
 	c.StateDir, c.ParquetURL = filepath.Join(dir, "state"), filepath.Join(dir, "data")
 	c.DeltaURL, c.PromptsDir = filepath.Join(dir, "delta"), filepath.Join(dir, "prompts")

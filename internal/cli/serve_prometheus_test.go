@@ -24,7 +24,6 @@ import (
 	"github.com/docgauge/docgauge/internal/export"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/sandbox"
-	"github.com/docgauge/docgauge/internal/sandbox/codehost"
 	"github.com/docgauge/docgauge/internal/state"
 )
 
@@ -346,7 +345,7 @@ func (f *served) restartAnew(t *testing.T) {
 func TestMergeCost(t *testing.T) {
 	t.Parallel()
 	s := testbed.NewService(t, sandbox.Config{Agent: sandbox.Agent{After: 10 * time.Millisecond,
-		Pulls: sandbox.Pulls{Plan: codehost.Plan{MergeShare: 1}}}})
+		Pulls: sandbox.Pulls{MergeShare: 1}}})
 	p := queuePlace(t, s, map[string]string{
 		"priced.md":    "---\nfollow_ups: ['Check it. [sandbox:cost=0.15]']\n---\nFix it. [sandbox:cost=1.2]",
 		"failed.md":    "Try it. [sandbox:fail] [sandbox:cost=0.4]",

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/dev/engines"
-	"github.com/docgauge/docgauge/internal/sandbox/codehost"
 	"github.com/docgauge/docgauge/internal/site/runner"
 )
 
@@ -62,7 +61,7 @@ func TestHostsOfPages(t *testing.T) {
 		"docs.example:8787": 200, "192.0.2.1": 200,
 		"docs.example": 421, "a;b": 421, "evil.example:8787": 421, "127.0.0.1.evil.example": 421,
 	} {
-		for _, target := range []string{"/pr/1", codehost.APIPath + "/repos/docgauge/sandbox/pulls/1"} {
+		for _, target := range []string{"/pr/1", GitHubPath + "/repos/docgauge/sandbox/pulls/1"} {
 			r := httptest.NewRequest(http.MethodGet, target, nil)
 			r.Host = host
 			if w := respond(s, r); w.Code != want {

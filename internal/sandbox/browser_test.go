@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/docgauge/docgauge/internal/dev/engines"
-	"github.com/docgauge/docgauge/internal/sandbox/codehost"
 )
 
 // TestBrowserDecides presses buttons in a browser, whose policy and headers decide what
@@ -14,7 +13,7 @@ import (
 func TestBrowserDecides(t *testing.T) {
 	browser := engines.RunChromium(t)
 	s := newTest(t, Config{Pages: 40})
-	link := start(t, s).URL + codehost.Path + "1"
+	link := start(t, s).URL + pullPath + "1"
 	settled(t, s, createJob(t, s, "Fix the typos.").ID)
 	tab, err := browser.Open(t.Context(), link, engines.View{Width: 1400, Height: 900})
 	engines.Must(t, err)
@@ -30,9 +29,9 @@ func TestBrowserDecides(t *testing.T) {
 		t.Errorf("console: %q", console)
 	}
 	engines.KeepPicture(t, tab, "merged")
-	for _, page := range []string{"/", codehost.Path, codehost.Path + "1"} {
+	for _, page := range []string{"/", pullPath, pullPath + "1"} {
 		for _, size := range []engines.View{{Width: 1400, Height: 900}, {Width: 400, Height: 800, Scheme: "dark"}} {
-			url := strings.TrimSuffix(link, codehost.Path+"1") + page
+			url := strings.TrimSuffix(link, pullPath+"1") + page
 			tab := engines.OpenPage(t, browser, url, size)
 			engines.Legible(t, tab, fmt.Sprint(len(page), size.Scheme))
 			engines.Axe(t, tab, page)

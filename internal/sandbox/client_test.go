@@ -10,7 +10,6 @@ import (
 
 	"github.com/docgauge/docgauge/internal/codehost"
 	"github.com/docgauge/docgauge/internal/jobs/journal"
-	"github.com/docgauge/docgauge/internal/sandbox/agent"
 )
 
 // TestClientOfDocgauge: docgauge reads the events of a pull request here, by the link of the
@@ -85,7 +84,7 @@ func TestClientOfDocgauge(t *testing.T) {
 		}
 	}
 	for file, want := range map[string]string{
-		navigationFile: `"quickstart"`, "quickstart.mdx": agent.PretendedHead("quickstart.mdx") + "\n",
+		navigationFile: `"quickstart"`, "quickstart.mdx": pretendedHead("quickstart.mdx") + "\n",
 		"guides/none.mdx": "", "../" + navigationFile: "",
 	} {
 		if text, err := client.File(t.Context(), pr, file); (err == nil) != (want != "") ||

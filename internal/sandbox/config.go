@@ -10,8 +10,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/sandbox/codehost"
-	"github.com/docgauge/docgauge/internal/site/api"
+	"github.com/docgauge/docgauge/internal/site"
 	"github.com/docgauge/docgauge/internal/site/runner"
 )
 
@@ -114,13 +113,22 @@ type Agent struct {
 	Faults    AgentFaults
 }
 
-// Pulls describes the pull requests on this sandbox. The zero value leaves them open and their
-// readers unchanged. Plan.Seed is Config.Seed.
+// Pulls describes the pull requests on this sandbox, and decides about them when they are opened: the
+// same number has the same fate with the same Config.Seed. The zero value leaves all of them open, and
+// their readers unchanged. An action by hand ends the plan of that pull request.
 type Pulls struct {
-	codehost.Plan
-	Effect Effect // of a merge on the synthetic readers of the pages that it changed
-	Token  string // needed by the API at codehost.APIPath; empty = none is needed
-	Limit  int    // requests that it answers in an hour; 0 = codehost.DefaultLimit
+	// MergeShare and CloseShare, from 0 to 1, are the shares of pull requests that are
+	// merged and closed, EndAfter after they are ready for review or, if later, reviewed.
+	MergeShare, CloseShare float64
+	EndAfter               time.Duration
+	DraftFor               time.Duration // time that pull requests are drafts
+	// ReviewAfter is the time from ready to reviewed: those that will be merged are approved,
+	// changes are requested of the rest. 0 = no reviews.
+	ReviewAfter time.Duration
+	DaysAgo     int    // days by which merges, also by hand, are dated back
+	Effect      Effect // of a merge on the synthetic readers of the pages that it changed
+	Token       string // needed by the API at GitHubPath; empty = none is needed
+	Limit       int    // requests that it answers in an hour; 0 = DefaultGitHubLimit
 }
 
 // AgentFaults are injected into agent POSTs, creates and messages alike; the zero value
@@ -145,7 +153,6 @@ func (c Config) withDefaults() Config {
 	c.Scenario = cmp.Or(c.Scenario, Steady)
 	c.APIKey = cmp.Or(c.APIKey, DefaultAPIKey)
 	c.Faults.MovingDays = cmp.Or(c.Faults.MovingDays, DefaultMovingDays)
-	c.Agent.Pulls.Seed = c.Seed
 	c.Agent.Workers = cmp.Or(c.Agent.Workers, DefaultWorkers)
 	if len(c.Projects) == 0 {
 		c.Projects = []string{DefaultProject}
@@ -185,7 +192,7 @@ func (c Config) validate() error {
 		if value == "" {
 			continue
 		}
-		if !api.KeyForm.MatchString(value) {
+		if !site.KeyForm.MatchString(value) {
 			add("%s: want <prefix>_<secret>, the prefix of letters and digits, without spaces", name)
 		}
 		if other, taken := keys[value]; taken {
@@ -234,7 +241,13 @@ func (c Config) validate() error {
 		add("moving: every %s over %d days is more than %d changes of a day; want fewer days or a longer time",
 			f.Moving, f.MovingDays, maxLatecomers)
 	}
-	problems = append(problems, p.Check(), p.Effect.check())
+	if m, c := p.MergeShare, p.CloseShare; !(m >= 0 && c >= 0 && m+c <= 1) { // also not a number
+		add("merge share and close share: want 0 to 1, also together, got %g and %g", m, c)
+	}
+	if p.DaysAgo < 0 || p.DaysAgo > maxDays {
+		add("merged days ago: want 0 to %d, got %d", maxDays, p.DaysAgo)
+	}
+	problems = append(problems, p.Effect.check())
 	if strings.ContainsFunc(p.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		add("GitHub API token: want letters, digits and signs of ASCII, without spaces")
 	}

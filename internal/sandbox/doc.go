@@ -14,8 +14,8 @@
 // The service itself is in internal/site: its HTTP interface in package api, exact counting in
 // package facts, agent jobs in package runner. Here is pretence over it: traffic (traffic.go, synthetic.go,
 // scenario.go, effect.go, eventlog.go), what answers are made of (reports.go, agents.go, jobs.go), faults
-// (faults.go), the site as a repository (sitefiles.go), pages for people (pages.go, html.go), and packages
-// agent and codehost.
+// (faults.go), the site as a repository (sitefiles.go), pages for people (pages.go, html.go), agents by words in a
+// prompt (script.go, pretend.go), and a code host that answers like GitHub (pull*.go).
 //
 // # Agent jobs
 //

@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/sandbox/codehost"
 )
 
 // press presses a button of a page of s, as a page of the same origin does.
@@ -54,7 +53,7 @@ func TestMergeEffect(t *testing.T) {
 	} {
 		s := newTest(t, Config{
 			Projects: []string{DefaultProject, "b"},
-			Agent:    Agent{Pulls: Pulls{Effect: effect, Plan: codehost.Plan{MergeShare: 1, DaysAgo: 30}}},
+			Agent:    Agent{Pulls: Pulls{Effect: effect, MergeShare: 1, DaysAgo: 30}},
 			Now:      func() time.Time { return noon.Truncate(time.Minute) },
 			// merged within the minute that is counted
 		})
@@ -96,7 +95,7 @@ func TestMergesAreSeenAtOnce(t *testing.T) {
 	now, dir := noon, t.TempDir()
 	c := Config{
 		Pages: 40, DataDir: dir, Now: func() time.Time { return now },
-		Agent: Agent{Pulls: Pulls{Effect: Effect{1, 1}, Plan: codehost.Plan{DaysAgo: 7}}},
+		Agent: Agent{Pulls: Pulls{Effect: Effect{1, 1}, DaysAgo: 7}},
 	}
 	s, err := New(c)
 	check(t, err)
@@ -108,7 +107,7 @@ func TestMergesAreSeenAtOnce(t *testing.T) {
 	usual, before := week(), fortnight()
 	act := func(number, action string) {
 		t.Helper()
-		if w := press(s, codehost.Path+number, action); w.Code != http.StatusSeeOther {
+		if w := press(s, pullPath+number, action); w.Code != http.StatusSeeOther {
 			t.Fatalf("%s: %d %s", action, w.Code, w.Body)
 		}
 	}

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/format"
-	"github.com/docgauge/docgauge/internal/sandbox/codehost"
 	"github.com/docgauge/docgauge/internal/site/runner"
 )
 
@@ -27,9 +26,9 @@ var (
 	style     string
 	templates = template.Must(template.New("").Funcs(template.FuncMap{
 		"plural": format.Plural[int], "lower": strings.ToLower, "subject": runner.Subject,
-		"button":  func(a codehost.Action) string { return actionWords[a].button },
-		"done":    func(a codehost.Action) string { return actionWords[a].done },
-		"primary": func(a codehost.Action) bool { return slices.Contains(primary, a) },
+		"button":  func(a pullAction) string { return actionWords[a].button },
+		"done":    func(a pullAction) string { return actionWords[a].done },
+		"primary": func(a pullAction) bool { return slices.Contains(primary, a) },
 		"tone":    func(state any) string { return tones[fmt.Sprint(state)] },
 		"note":    fileNote,
 	}).Parse(pagesHTML))
@@ -40,20 +39,20 @@ var (
 )
 
 // actionWords are the words of a button, and of the history after it was pressed.
-var actionWords = map[codehost.Action]struct{ button, done string }{
-	codehost.Ready:          {"Ready for review", "Ready for review"},
-	codehost.Draft:          {"Convert to draft", "Converted to a draft"},
-	codehost.Approve:        {"Approve", "Approved"},
-	codehost.RequestChanges: {"Request changes", "Changes requested"},
-	codehost.PassChecks:     {"Pass checks", "Checks passed"},
-	codehost.FailChecks:     {"Fail checks", "Checks failed"},
-	codehost.Merge:          {"Merge", "Merged"},
-	codehost.Close:          {"Close", "Closed"},
-	codehost.Reopen:         {"Reopen", "Reopened"},
+var actionWords = map[pullAction]struct{ button, done string }{
+	actReady:          {"Ready for review", "Ready for review"},
+	actDraft:          {"Convert to draft", "Converted to a draft"},
+	actApprove:        {"Approve", "Approved"},
+	actRequestChanges: {"Request changes", "Changes requested"},
+	actPassChecks:     {"Pass checks", "Checks passed"},
+	actFailChecks:     {"Fail checks", "Checks failed"},
+	actMerge:          {"Merge", "Merged"},
+	actClose:          {"Close", "Closed"},
+	actReopen:         {"Reopen", "Reopened"},
 }
 
 // primary are the actions whose buttons stand out.
-var primary = []codehost.Action{codehost.Merge, codehost.Ready, codehost.Reopen}
+var primary = []pullAction{actMerge, actReady, actReopen}
 
 // tones are the colours of the states of jobs and pull requests.
 var tones = map[string]string{
@@ -61,7 +60,7 @@ var tones = map[string]string{
 }
 
 // fileNote says what happened to a file of a pull request.
-func fileNote(f codehost.File) string {
+func fileNote(f diffFile) string {
 	if f.Binary {
 		return "binary"
 	}
@@ -91,7 +90,7 @@ type index struct {
 	// Jobs and Pulls are the newest, More… the number of others. Prompts reports whether jobs
 	// may be named by their prompts.
 	Jobs                []runner.Job
-	Pulls               []codehost.PullRequest
+	Pulls               []pullRequest
 	MoreJobs, MorePulls int
 	Prompts             bool
 }

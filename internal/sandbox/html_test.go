@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/dev/engines"
-	"github.com/docgauge/docgauge/internal/sandbox/codehost"
 	"github.com/docgauge/docgauge/internal/site/runner"
 )
 
@@ -54,8 +53,8 @@ Binary files a/p.png and b/p.png differ
 \ The diff is longer than what is shown.
 `
 
-func pull(number int) codehost.PullRequest {
-	return codehost.PullRequest{
+func pull(number int) pullRequest {
+	return pullRequest{
 		Number: number, Repository: "/home/somebody/docs", Base: "main", Branch: "docgauge/job_1",
 		BaseCommit: strings.Repeat("b", 40), Head: strings.Repeat("a", 40), Title: "<script>t</script> " +
 			strings.Repeat("long", 20),
@@ -65,17 +64,17 @@ func pull(number int) codehost.PullRequest {
 }
 
 // after is a pull request to which something was done, an hour ago.
-func after(number int, actions ...codehost.Action) codehost.PullRequest {
+func after(number int, actions ...pullAction) pullRequest {
 	pr := pull(number)
 	for _, a := range actions {
-		pr.History = append(pr.History, codehost.Event{At: noon.Add(-time.Hour), Action: a})
+		pr.History = append(pr.History, pullEvent{At: noon.Add(-time.Hour), Action: a})
 	}
 	return pr
 }
 
 func fullIndex() index {
 	var jobs []runner.Job
-	var pulls []codehost.PullRequest
+	var pulls []pullRequest
 	link := "/pr/1"
 	for i := range shownItems + 3 {
 		pulls = append(pulls, pull(i+1))
@@ -85,10 +84,10 @@ func fullIndex() index {
 			Prompts:   []string{"<script>p</script> " + strings.Repeat("w", 90)},
 		})
 	}
-	pulls[12] = after(13, codehost.PassChecks, codehost.Approve)
-	pulls[11] = after(12, codehost.FailChecks, codehost.Draft)
-	pulls[10] = after(11, codehost.Approve, codehost.Merge)
-	pulls[9] = after(10, codehost.RequestChanges, codehost.Close)
+	pulls[12] = after(13, actPassChecks, actApprove)
+	pulls[11] = after(12, actFailChecks, actDraft)
+	pulls[10] = after(11, actApprove, actMerge)
+	pulls[9] = after(10, actRequestChanges, actClose)
 	jobs[11].Status, jobs[12].Status, jobs[12].PRLink = runner.Failed, runner.Active, nil
 	x := index{
 		Traffic: "Its visitors are made up.",
@@ -111,7 +110,7 @@ func fullIndex() index {
 // made are the pages by name, full and empty.
 func made(t *testing.T) map[string]string {
 	t.Helper()
-	nothing := codehost.PullRequest{Number: 8, Title: "nothing", Messages: []string{"one"},
+	nothing := pullRequest{Number: 8, Title: "nothing", Messages: []string{"one"},
 		OpenedAt: noon, UpdatedAt: noon}
 	hidden := fullIndex()
 	hidden.Prompts = false
@@ -119,8 +118,8 @@ func made(t *testing.T) map[string]string {
 	for name, data := range map[string]any{
 		"index": fullIndex(), "index-empty": index{Exports: []string{"x"}}, "index-hidden": hidden,
 		"pulls": fullIndex(), "pulls-empty": index{}, "pull": pull(7), "pull-empty": nothing,
-		"pull-open":   after(9, codehost.PassChecks, codehost.Draft, codehost.Ready, codehost.Approve),
-		"pull-merged": after(10, codehost.PassChecks, codehost.Approve, codehost.Merge),
+		"pull-open":   after(9, actPassChecks, actDraft, actReady, actApprove),
+		"pull-merged": after(10, actPassChecks, actApprove, actMerge),
 	} {
 		template, _, _ := strings.Cut(name, "-")
 		text, err := render(template, "", data, noon)
@@ -196,14 +195,14 @@ func TestPagesSayWhatIsThere(t *testing.T) {
 
 func TestDiffLines(t *testing.T) {
 	var got []string
-	for _, l := range (codehost.PullRequest{Diff: hostile}).Changes().Files[0].Lines {
+	for _, l := range (pullRequest{Diff: hostile}).Changes().Files[0].Lines {
 		got = append(got, l.Class)
 	}
 	want := []string{"hunk", "plain", "del", "add", "del", "plain", "add"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	stray := codehost.PullRequest{Diff: "stray\n@@ -1 +1 @@\n-a\n+b\n"}
+	stray := pullRequest{Diff: "stray\n@@ -1 +1 @@\n-a\n+b\n"}
 	if c := stray.Changes(); len(c.Files) != 1 || c.Added != 1 || c.Removed != 1 {
 		t.Errorf("a diff without a head: %+v", c)
 	}

@@ -9,8 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/docgauge/docgauge/internal/sandbox/agent"
 )
 
 // The synthetic site as a repository: a file for each page, and the navigation.
@@ -96,7 +94,7 @@ func (s *Sandbox) repositoryFile(ctx context.Context, commit, name string) ([]by
 		return text, true, err
 	}
 	_, found := s.pageNumbers()[strings.TrimSuffix("/"+name, pageEnd)]
-	return []byte(agent.PretendedHead(name) + "\n"), found && slashpath.Ext(name) == pageEnd, nil
+	return []byte(pretendedHead(name) + "\n"), found && slashpath.Ext(name) == pageEnd, nil
 }
 
 // navigation is the site's docs.json, as Mintlify has it.

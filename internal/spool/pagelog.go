@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -294,20 +295,21 @@ func (of rowsOf[R]) all(ctx context.Context, l *PageLog, totalsOnly bool) iter.S
 	}
 }
 
-// part is some of the rows of a log, in order.
+// part is some of the rows of a log.
 type part[R any] struct {
-	text string // of all paths, one after the other
-	rows []placed[R]
-	err  error
+	text  string // of all paths, one after the other
+	rows  []R    // without their paths, as they came
+	order []placed
+	err   error
 }
 
-// placed is a row, whose path is in the text of its part.
-type placed[R any] struct {
-	at, end int
-	row     R
+// placed is a row of a part, whose path is in its text.
+type placed struct {
+	at       int
+	len, row uint32
 }
 
-func (p *part[R]) path(i int) string { return p.text[p.rows[i].at:p.rows[i].end] }
+func (p *part[R]) path(r placed) string { return p.text[r.at:][:r.len] }
 
 // sortedRows yields the rows in order, each once: of several that are the same the last that was
 // appended. It adds to repeated what it left out. Memory does not grow with the number of
@@ -343,13 +345,13 @@ func sortedRows[R any](ctx context.Context, l *PageLog, of rowsOf[R], repeated *
 				yield(none, p.err)
 				return
 			}
-			for i, r := range p.rows {
-				if i+1 < len(p.rows) && p.path(i) == p.path(i+1) && of.Compare(r.row, p.rows[i+1].row) == 0 {
+			for i, r := range p.order {
+				if i+1 < len(p.order) && compareIn(p, of, r, p.order[i+1]) == 0 {
 					*repeated++
 					continue
 				}
-				row = r.row
-				if *path = p.path(i); !yield(row, nil) {
+				row = p.rows[r.row]
+				if *path = p.path(r); !yield(row, nil) {
 					return
 				}
 			}
@@ -362,27 +364,30 @@ func sortedRows[R any](ctx context.Context, l *PageLog, of rowsOf[R], repeated *
 
 // sortPart returns the rows from bounds[i] to the next bound, sorted.
 func sortPart[R any](ctx context.Context, l *PageLog, of rowsOf[R], bounds []string, i int) *part[R] {
-	p := &part[R]{rows: make([]placed[R], 0, l.Sum.Rows/int64(len(bounds))*9/8)}
+	n := l.Sum.Rows / int64(len(bounds)) * 9 / 8
+	p := &part[R]{rows: make([]R, 0, n), order: make([]placed, 0, n)}
 	var text strings.Builder
 	text.Grow(int(l.size) / len(bounds))
 	p.err = scan(ctx, l, of, func(path []byte, row R) {
 		if string(path) >= bounds[i] && (i+1 == len(bounds) || string(path) < bounds[i+1]) {
+			p.order = append(p.order, placed{text.Len(), uint32(len(path)), uint32(len(p.rows))})
+			p.rows = append(p.rows, row)
 			text.Write(path)
-			p.rows = append(p.rows, placed[R]{text.Len() - len(path), text.Len(), row})
-			text.WriteByte(0) // empty paths are at different places too
 		}
 	})
 	p.text = text.String()
-	slices.SortFunc(p.rows, func(a, b placed[R]) int {
-		if c := strings.Compare(p.text[a.at:a.end], p.text[b.at:b.end]); c != 0 {
-			return c
-		}
-		if c := of.Compare(a.row, b.row); c != 0 {
-			return c
-		}
-		return a.at - b.at
+	slices.SortFunc(p.order, func(a, b placed) int {
+		return cmp.Or(compareIn(p, of, a, b), cmp.Compare(a.row, b.row))
 	})
 	return p
+}
+
+// compareIn compares two rows of a part.
+func compareIn[R any](p *part[R], of rowsOf[R], a, b placed) int {
+	if c := strings.Compare(p.path(a), p.path(b)); c != 0 {
+		return c
+	}
+	return of.Compare(p.rows[a.row], p.rows[b.row])
 }
 
 // partition returns the paths at which the parts of the rows begin, the first of them empty.

@@ -1,4 +1,4 @@
-package codehost
+package sandbox
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var afterNoon = noon.Add(250 * time.Millisecond)
+var afterNoon = pullNoon.Add(250 * time.Millisecond)
 
 const diff = `diff --git a/guides/errors.mdx b/guides/errors.mdx
 --- a/guides/errors.mdx
@@ -44,15 +44,15 @@ new file mode 100644
 `
 
 // history makes events a minute apart, the first a minute after the opening.
-func history(actions ...Action) (events []Event) {
+func history(actions ...pullAction) (events []pullEvent) {
 	for i, a := range actions {
-		events = append(events, Event{At: afterNoon.Add(time.Duration(i+1) * time.Minute), Action: a})
+		events = append(events, pullEvent{At: afterNoon.Add(time.Duration(i+1) * time.Minute), Action: a})
 	}
 	return events
 }
 
-func pull(number int, actions ...Action) PullRequest {
-	return PullRequest{
+func pullOf(number int, actions ...pullAction) pullRequest {
+	return pullRequest{
 		Number: number, Project: "prj_a", Repository: "team/docs", Base: "main", BaseCommit: "b000",
 		Branch: fmt.Sprint("docgauge/job_", number),
 		Head:   fmt.Sprint("h", number), Title: "Fix it", Messages: []string{"Fix it", "More"}, Diff: diff,
@@ -60,11 +60,11 @@ func pull(number int, actions ...Action) PullRequest {
 	}
 }
 
-// server is an API of pull requests whose clock can be moved.
-func server(token string, limit int, pulls ...PullRequest) (*API, *time.Time) {
+// githubOf is an API of pull requests whose clock can be moved.
+func githubOf(token string, limit int, pulls ...pullRequest) (*pullAPI, *time.Time) {
 	now := afterNoon
-	l := &Local{now: func() time.Time { return now }}
-	a := l.API(func(_ context.Context, commit, path string) ([]byte, bool, error) {
+	l := &pullStore{now: func() time.Time { return now }}
+	a := l.newAPI(func(_ context.Context, commit, path string) ([]byte, bool, error) {
 		switch path {
 		case "docs/docs.json":
 			return fmt.Appendf(nil, "%s at %s", path, commit), true, nil
@@ -73,12 +73,12 @@ func server(token string, limit int, pulls ...PullRequest) (*API, *time.Time) {
 		}
 		return nil, false, nil
 	}, token, limit)
-	a.pulls = func() []PullRequest { return pulls }
+	a.pulls = func() []pullRequest { return pulls }
 	return a, &now
 }
 
-func ask(a *API, target string, header ...string) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(http.MethodGet, APIPath+target, nil)
+func askGitHub(a *pullAPI, target string, header ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodGet, GitHubPath+target, nil)
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
@@ -88,7 +88,7 @@ func ask(a *API, target string, header ...string) *httptest.ResponseRecorder {
 }
 
 // decode returns what a success answers.
-func decode[T any](t *testing.T, w *httptest.ResponseRecorder) (o T) {
+func decodeGitHub[T any](t *testing.T, w *httptest.ResponseRecorder) (o T) {
 	t.Helper()
 	if err := json.Unmarshal(w.Body.Bytes(), &o); err != nil || w.Code != http.StatusOK {
 		t.Fatalf("%d %s: %v", w.Code, w.Body, err)
@@ -103,24 +103,24 @@ func TestPullRequestByState(t *testing.T) {
 		return afterNoon.Truncate(time.Second).Add(time.Duration(minutes) * time.Minute).Format(time.RFC3339)
 	}
 	for name, tc := range map[string]struct {
-		actions []Action
+		actions []pullAction
 		want    map[string]any
 	}{
 		"open": {nil, map[string]any{"state": "open", "draft": false, "merged": false, "closed_at": nil,
 			"merged_at": nil, "merge_commit_sha": nil}},
-		"draft": {[]Action{Draft}, map[string]any{"state": "open", "draft": true,
+		"draft": {[]pullAction{actDraft}, map[string]any{"state": "open", "draft": true,
 			"merged": false, "closed_at": nil}},
-		"closed": {[]Action{Close}, map[string]any{"state": "closed", "merged": false,
+		"closed": {[]pullAction{actClose}, map[string]any{"state": "closed", "merged": false,
 			"closed_at": at(1), "merged_at": nil}},
-		"reopened": {[]Action{Close, Reopen}, map[string]any{"state": "open", "merged": false, "closed_at": nil}},
+		"reopened": {[]pullAction{actClose, actReopen}, map[string]any{"state": "open", "merged": false, "closed_at": nil}},
 		"merged": {
-			[]Action{Approve, Merge},
+			[]pullAction{actApprove, actMerge},
 			map[string]any{"state": "closed", "merged": true, "closed_at": at(2), "merged_at": at(2),
 				"merge_commit_sha": "h7", "mergeable": nil},
 		},
 	} {
-		a, _ := server("", 0, pull(7, tc.actions...))
-		o := decode[map[string]any](t, ask(a, repo+"/pulls/7"))
+		a, _ := githubOf("", 0, pullOf(7, tc.actions...))
+		o := decodeGitHub[map[string]any](t, askGitHub(a, repo+"/pulls/7"))
 		if asked := len(o["requested_reviewers"].([]any)); (asked == 1) != (name == "open" || name == "reopened") {
 			t.Errorf("%s: %d reviewers are asked", name, asked)
 		}
@@ -142,11 +142,12 @@ func TestPullRequestByState(t *testing.T) {
 }
 
 func TestWhatHappened(t *testing.T) {
-	pr := pull(7, RequestChanges, Draft, Ready, FailChecks, Approve, Close, Reopen, PassChecks, Merge)
-	pr.History = append([]Event{{At: afterNoon, Action: Draft}}, pr.History...) // opened as one
-	a, _ := server("", 0, pr)
+	pr := pullOf(7, actRequestChanges, actDraft, actReady, actFailChecks, actApprove, actClose, actReopen, actPassChecks,
+		actMerge)
+	pr.History = append([]pullEvent{{At: afterNoon, Action: actDraft}}, pr.History...) // opened as one
+	a, _ := githubOf("", 0, pr)
 	kinds := func(target, field string) (list []string) {
-		for _, o := range decode[[]map[string]any](t, ask(a, repo+target)) {
+		for _, o := range decodeGitHub[[]map[string]any](t, askGitHub(a, repo+target)) {
 			list = append(list, fmt.Sprint(o[field]))
 			if at := fmt.Sprint(o["created_at"], o["submitted_at"]); !strings.Contains(at, "2026-10-14T12:") ||
 				strings.Contains(at, ".25") {
@@ -168,10 +169,10 @@ func TestWhatHappened(t *testing.T) {
 		"h7":               "1 completed success",
 		"docgauge%2Fjob_7": "1 completed success", "b000": "0",
 	} {
-		o := decode[struct {
+		o := decodeGitHub[struct {
 			Count int      `json:"total_count"`
 			Runs  []object `json:"check_runs"`
-		}](t, ask(a, repo+"/commits/"+commit+"/check-runs"))
+		}](t, askGitHub(a, repo+"/commits/"+commit+"/check-runs"))
 		got := fmt.Sprint(o.Count)
 		for _, run := range o.Runs {
 			got += fmt.Sprint(" ", run["status"], " ", run["conclusion"])
@@ -181,7 +182,7 @@ func TestWhatHappened(t *testing.T) {
 		}
 	}
 	var files []string
-	for _, f := range decode[[]object](t, ask(a, repo+"/pulls/7/files")) {
+	for _, f := range decodeGitHub[[]object](t, askGitHub(a, repo+"/pulls/7/files")) {
 		patch, _ := f["patch"].(string)
 		files = append(files, fmt.Sprint(f["status"], " ", f["previous_filename"], " ", f["filename"],
 			" ", f["additions"], " ",
@@ -198,20 +199,20 @@ func TestWhatHappened(t *testing.T) {
 
 // TestNotModified: unchanged data is not sent again and costs nothing; changed data is sent.
 func TestNotModified(t *testing.T) {
-	pr := pull(1)
-	pulls := []PullRequest{pr}
-	a, _ := server("", 0, pulls...)
-	first := ask(a, repo+"/pulls/1")
+	pr := pullOf(1)
+	pulls := []pullRequest{pr}
+	a, _ := githubOf("", 0, pulls...)
+	first := askGitHub(a, repo+"/pulls/1")
 	tag := first.Header().Get("ETag")
 	for _, header := range []string{tag, `"x", ` + tag, strings.TrimPrefix(tag, "W/"), "*"} {
-		w := ask(a, repo+"/pulls/1", "If-None-Match", header)
+		w := askGitHub(a, repo+"/pulls/1", "If-None-Match", header)
 		if w.Code != http.StatusNotModified || w.Body.Len() > 0 || w.Header().Get("X-RateLimit-Remaining") != "4999" ||
 			w.Header().Get("ETag") != tag {
 			t.Errorf("%s: %d %s %v", header, w.Code, w.Body, w.Header())
 		}
 	}
-	pulls[0].History = history(Approve, Merge)
-	w := ask(a, repo+"/pulls/1", "If-None-Match", tag)
+	pulls[0].History = history(actApprove, actMerge)
+	w := askGitHub(a, repo+"/pulls/1", "If-None-Match", tag)
 	if w.Code != http.StatusOK || w.Header().Get("ETag") == tag || w.Header().Get("X-RateLimit-Remaining") != "4998" {
 		t.Errorf("changed: %d %v", w.Code, w.Header())
 	}
@@ -221,15 +222,15 @@ var nextLink = regexp.MustCompile(`<http://127\.0\.0\.1:8787/github([^>]+)>; rel
 
 // TestPages follows the links of a list to its end.
 func TestPages(t *testing.T) {
-	var all []PullRequest
+	var all []pullRequest
 	for i := range 250 {
-		actions := []Action{Close}
+		actions := []pullAction{actClose}
 		if i%2 == 0 {
 			actions = nil
 		}
-		all = append(all, pull(i+1, actions...))
+		all = append(all, pullOf(i+1, actions...))
 	}
-	a, _ := server("", 0, all...)
+	a, _ := githubOf("", 0, all...)
 	for query, want := range map[string][2]int{ // pages, pull requests
 		"": {5, 125}, "?state=all": {9, 250}, "?state=all&per_page=100": {3, 250},
 		"?state=closed&per_page=1000": {2, 125}, "?state=open&per_page=125": {2, 125},
@@ -238,8 +239,8 @@ func TestPages(t *testing.T) {
 	} {
 		pages, seen, target := 0, map[int]bool{}, repo+"/pulls"+query
 		for target != "" {
-			w := ask(a, target)
-			for _, o := range decode[[]object](t, w) {
+			w := askGitHub(a, target)
+			for _, o := range decodeGitHub[[]object](t, w) {
 				seen[int(o["number"].(float64))] = true
 			}
 			pages++
@@ -256,11 +257,11 @@ func TestPages(t *testing.T) {
 
 // TestLimit: GitHub's clients know from the headers when to come again.
 func TestLimit(t *testing.T) {
-	a, now := server("", 2, pull(1))
+	a, now := githubOf("", 2, pullOf(1))
 	var got []string
 	for _, minutes := range []int{0, 30, 59, 59, 60, 61} {
 		*now = afterNoon.Add(time.Duration(minutes) * time.Minute)
-		w := ask(a, repo+"/pulls/1")
+		w := askGitHub(a, repo+"/pulls/1")
 		got = append(got, fmt.Sprint(w.Code, " ", w.Header().Get("X-RateLimit-Remaining"), " ",
 			w.Header().Get("X-RateLimit-Reset") == fmt.Sprint(afterNoon.Add(time.Hour).Unix())))
 	}
@@ -271,24 +272,24 @@ func TestLimit(t *testing.T) {
 }
 
 func TestToken(t *testing.T) {
-	a, _ := server("ghp_x", 0, pull(1))
+	a, _ := githubOf("ghp_x", 0, pullOf(1))
 	for header, want := range map[string]int{
 		"": 404, "Bearer ghp_x": 200, "token ghp_x": 200,
 		"Bearer ghp_y": 401, "ghp_x": 401,
 	} {
-		if w := ask(a, repo+"/pulls/1", "Authorization", header); w.Code != want ||
+		if w := askGitHub(a, repo+"/pulls/1", "Authorization", header); w.Code != want ||
 			strings.Contains(w.Body.String(), "ghp_") {
 			t.Errorf("%q: %d %s, want %d", header, w.Code, w.Body, want)
 		}
 	}
-	public, _ := server("", 0, pull(1))
-	if w := ask(public, repo+"/pulls/1", "Authorization", "Bearer whatever"); w.Code != http.StatusOK {
+	public, _ := githubOf("", 0, pullOf(1))
+	if w := askGitHub(public, repo+"/pulls/1", "Authorization", "Bearer whatever"); w.Code != http.StatusOK {
 		t.Errorf("public: %d", w.Code)
 	}
 }
 
 func TestContents(t *testing.T) {
-	a, _ := server("", 0, pull(1), pull(2, Merge))
+	a, _ := githubOf("", 0, pullOf(1), pullOf(2, actMerge))
 	for target, want := range map[string]string{
 		"docs/docs.json":                         "docs/docs.json at main",
 		"docs/docs.json?ref=h1":                  "docs/docs.json at h1",
@@ -297,14 +298,14 @@ func TestContents(t *testing.T) {
 		"docs/docs.json?ref=--output%3D/etc/pwd": "",
 		"docs.json?ref=h2":                       "",
 	} {
-		w := ask(a, repo+"/contents/"+target)
+		w := askGitHub(a, repo+"/contents/"+target)
 		if want == "" {
 			if w.Code != http.StatusNotFound {
 				t.Errorf("%s: %d %s", target, w.Code, w.Body)
 			}
 			continue
 		}
-		o := decode[struct {
+		o := decodeGitHub[struct {
 			Content []byte
 			Size    int
 		}](t, w)
@@ -312,21 +313,21 @@ func TestContents(t *testing.T) {
 			t.Errorf("%s: %s", target, o.Content)
 		}
 	}
-	if w := ask(a, repo+"/contents/broken"); w.Code != http.StatusInternalServerError ||
+	if w := askGitHub(a, repo+"/contents/broken"); w.Code != http.StatusInternalServerError ||
 		strings.Contains(w.Body.String(), "somebody") {
 		t.Errorf("broken: %d %s", w.Code, w.Body)
 	}
 }
 
 func TestNotFound(t *testing.T) {
-	a, _ := server("", 0, pull(1))
+	a, _ := githubOf("", 0, pullOf(1))
 	for _, target := range []string{
 		"", "/", "/user", "/repos/team/other", "/repos/team/other/pulls", "/repos/team/other/pulls/1", repo +
 			"/pulls/2", repo + "/pulls/01", repo + "/pulls/1/",
 		repo + "/pulls/x/reviews", repo + "/pulls/1/comments", repo + "//pulls/1", repo + "/../docs/pulls/1", repo +
 			"/commits/h2/check-runs",
 	} {
-		w := ask(a, target)
+		w := askGitHub(a, target)
 		if w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), `"message":"Not Found"`) ||
 			w.Header().Get("Location") != "" {
 			t.Errorf("%s: %d %s", target, w.Code, w.Body)
@@ -335,12 +336,12 @@ func TestNotFound(t *testing.T) {
 	for _, target := range []string{
 		"/api/v3" + repo + "/pulls/1", "/repos/Team/Docs/pulls/1", repo + "/commits/h1/status",
 	} {
-		if w := ask(a, target); w.Code != http.StatusOK {
+		if w := askGitHub(a, target); w.Code != http.StatusOK {
 			t.Errorf("%s: %d %s", target, w.Code, w.Body)
 		}
 	}
 	w := httptest.NewRecorder()
-	if a.Serve(w, httptest.NewRequest(http.MethodPut, APIPath+repo+"/pulls/1/merge", nil),
+	if a.Serve(w, httptest.NewRequest(http.MethodPut, GitHubPath+repo+"/pulls/1/merge", nil),
 		""); w.Code != http.StatusNotFound {
 		t.Errorf("PUT: %d", w.Code)
 	}

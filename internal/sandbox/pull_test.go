@@ -1,4 +1,4 @@
-package codehost
+package sandbox
 
 import (
 	"errors"
@@ -16,16 +16,16 @@ import (
 )
 
 // planned returns pull requests with a plan, and what moves their clock.
-func planned(t *testing.T, dir string, p Plan) (*Local, func(time.Duration)) {
+func planned(t *testing.T, dir string, p Pulls) (*pullStore, func(time.Duration)) {
 	t.Helper()
-	now := noon
-	l, err := OpenLocal(dir, p, func() time.Time { return now })
+	now := pullNoon
+	l, err := openPulls(dir, 0, p, func() time.Time { return now })
 	check(t, err)
-	return l, func(after time.Duration) { now = noon.Add(after) }
+	return l, func(after time.Duration) { now = pullNoon.Add(after) }
 }
 
 // stands is the state of a pull request in a line.
-func stands(l *Local, number string) string {
+func stands(l *pullStore, number string) string {
 	pr, _ := l.Pull(number)
 	return strings.Join(strings.Fields(fmt.Sprint(pr.State(), " ", pr.Review(), " ", pr.Checks())), " ")
 }
@@ -36,27 +36,28 @@ func TestActions(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pulls")
 	l := local(t, dir)
 	l.propose(t, proposal{job: "a", messages: one})
-	all := []Action{Ready, Draft, Approve, RequestChanges, PassChecks, FailChecks, Merge, Close, Reopen}
+	all := []pullAction{actReady, actDraft, actApprove, actRequestChanges, actPassChecks, actFailChecks, actMerge,
+		actClose, actReopen}
 	for _, step := range []struct {
-		do      Action
+		do      pullAction
 		want    string
 		refuses string // of all other actions
 	}{
 		{"", "open pass_checks", "ready pass_checks reopen"},
-		{Draft, "draft pass_checks", "draft pass_checks merge reopen"},
-		{Approve, "draft approve pass_checks", "draft approve pass_checks merge reopen"},
-		{Ready, "open approve pass_checks", "ready approve pass_checks reopen"},
-		{FailChecks, "open approve fail_checks", "ready approve fail_checks reopen"},
-		{RequestChanges, "open request_changes fail_checks", "ready request_changes fail_checks reopen"},
-		{Close, "closed request_changes fail_checks", "ready draft approve request_changes pass_checks fail_checks " +
+		{actDraft, "draft pass_checks", "draft pass_checks merge reopen"},
+		{actApprove, "draft approve pass_checks", "draft approve pass_checks merge reopen"},
+		{actReady, "open approve pass_checks", "ready approve pass_checks reopen"},
+		{actFailChecks, "open approve fail_checks", "ready approve fail_checks reopen"},
+		{actRequestChanges, "open request_changes fail_checks", "ready request_changes fail_checks reopen"},
+		{actClose, "closed request_changes fail_checks", "ready draft approve request_changes pass_checks fail_checks " +
 			"merge close"},
-		{Reopen, "open request_changes fail_checks", "ready request_changes fail_checks reopen"},
-		{Draft, "draft request_changes fail_checks", "draft request_changes fail_checks merge reopen"},
-		{Close, "closed request_changes fail_checks", "ready draft approve request_changes pass_checks fail_checks " +
+		{actReopen, "open request_changes fail_checks", "ready request_changes fail_checks reopen"},
+		{actDraft, "draft request_changes fail_checks", "draft request_changes fail_checks merge reopen"},
+		{actClose, "closed request_changes fail_checks", "ready draft approve request_changes pass_checks fail_checks " +
 			"merge close"},
-		{Reopen, "draft request_changes fail_checks", "draft request_changes fail_checks merge reopen"},
-		{Ready, "open request_changes fail_checks", "ready request_changes fail_checks reopen"},
-		{Merge, "merged request_changes fail_checks", "ready draft approve request_changes pass_checks fail_checks " +
+		{actReopen, "draft request_changes fail_checks", "draft request_changes fail_checks merge reopen"},
+		{actReady, "open request_changes fail_checks", "ready request_changes fail_checks reopen"},
+		{actMerge, "merged request_changes fail_checks", "ready draft approve request_changes pass_checks fail_checks " +
 			"merge close reopen"},
 	} {
 		if step.do != "" {
@@ -77,7 +78,7 @@ func TestActions(t *testing.T) {
 			}
 			if !allowed {
 				refuses = append(refuses, string(a))
-				if err := l.Act(1, a); !errors.Is(err, ErrNotAllowed) {
+				if err := l.Act(1, a); !errors.Is(err, errNotAllowed) {
 					t.Errorf("after %q, %s: %v", step.do, a, err)
 				}
 			}
@@ -86,7 +87,7 @@ func TestActions(t *testing.T) {
 			t.Errorf("after %q: refuses %s, want %s", step.do, got, step.refuses)
 		}
 	}
-	if err := l.Act(1, "dance"); !errors.Is(err, ErrNotAllowed) {
+	if err := l.Act(1, "dance"); !errors.Is(err, errNotAllowed) {
 		t.Error(err)
 	}
 }
@@ -95,12 +96,12 @@ func TestActions(t *testing.T) {
 // nothing is written for it.
 func TestPlan(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pulls")
-	plan := Plan{MergeShare: 1, EndAfter: time.Hour, ReviewAfter: 20 * time.Minute, DraftFor: 10 * time.Minute}
+	plan := Pulls{MergeShare: 1, EndAfter: time.Hour, ReviewAfter: 20 * time.Minute, DraftFor: 10 * time.Minute}
 	l, _ := planned(t, dir, plan)
 	l.propose(t, proposal{job: "a", messages: one})
 	before, err := os.ReadFile(filepath.Join(dir, "1.json"))
 	check(t, err)
-	l, at := planned(t, dir, Plan{CloseShare: 1}) // of the next process
+	l, at := planned(t, dir, Pulls{CloseShare: 1}) // of the next process
 	for _, step := range []struct {
 		after time.Duration
 		want  string
@@ -115,8 +116,8 @@ func TestPlan(t *testing.T) {
 		}
 	}
 	pr, _ := l.Pull("1")
-	if merged := pr.Last(Merge).At; !merged.Equal(noon.Add(70*time.Minute)) || !pr.UpdatedAt.Equal(merged) ||
-		!pr.OpenedAt.Equal(noon) {
+	if merged := pr.Last(actMerge).At; !merged.Equal(pullNoon.Add(70*time.Minute)) || !pr.UpdatedAt.Equal(merged) ||
+		!pr.OpenedAt.Equal(pullNoon) {
 		t.Errorf("merged %s, updated %s", merged, pr.UpdatedAt)
 	}
 	if after, err := os.ReadFile(filepath.Join(dir, "1.json")); err != nil || string(after) != string(before) {
@@ -129,10 +130,10 @@ func TestPlan(t *testing.T) {
 
 // TestHandsEndAPlan: planned events do not happen after an action by hand.
 func TestHandsEndAPlan(t *testing.T) {
-	l, at := planned(t, "", Plan{MergeShare: 1, EndAfter: time.Hour, ReviewAfter: time.Minute})
+	l, at := planned(t, "", Pulls{MergeShare: 1, EndAfter: time.Hour, ReviewAfter: time.Minute})
 	l.propose(t, proposal{job: "a", messages: one})
 	at(2 * time.Minute)
-	check(t, l.Act(1, Close))
+	check(t, l.Act(1, actClose))
 	at(24 * time.Hour)
 	if got := stands(l, "1"); got != "closed approve pass_checks" {
 		t.Error(got)
@@ -142,14 +143,14 @@ func TestHandsEndAPlan(t *testing.T) {
 // TestFates: the shares are kept, and the seed decides.
 func TestFates(t *testing.T) {
 	fates := func(seed uint64) (merged, closed int, line string) {
-		p := Plan{Seed: seed, MergeShare: 0.6, CloseShare: 0.3}
+		p := Pulls{MergeShare: 0.6, CloseShare: 0.3}
 		for number := range 4000 {
-			events := p.events(number+1, noon)
+			events := p.events(seed, number+1, pullNoon)
 			switch events[len(events)-1].Action {
-			case Merge:
+			case actMerge:
 				merged++
 				line += "m"
-			case Close:
+			case actClose:
 				closed++
 				line += "c"
 			default:
@@ -173,26 +174,27 @@ func TestFates(t *testing.T) {
 
 // TestDatedBack: a merge takes its whole pull request back, and only then.
 func TestDatedBack(t *testing.T) {
-	plan := Plan{MergeShare: 1, EndAfter: time.Hour, ReviewAfter: time.Minute, DaysAgo: 20}
+	plan := Pulls{MergeShare: 1, EndAfter: time.Hour, ReviewAfter: time.Minute, DaysAgo: 20}
 	l, at := planned(t, "", plan)
 	l.propose(t, proposal{job: "a", messages: one})
 	at(time.Hour - 1)
-	if pr, _ := l.Pull("1"); !pr.OpenedAt.Equal(noon) {
+	if pr, _ := l.Pull("1"); !pr.OpenedAt.Equal(pullNoon) {
 		t.Errorf("before: opened %s", pr.OpenedAt)
 	}
 	at(time.Hour)
-	back := noon.AddDate(0, 0, -20)
+	back := pullNoon.AddDate(0, 0, -20)
 	pr, _ := l.Pull("1")
-	want := []Event{{back, PassChecks, 0}, {back.Add(time.Minute), Approve, 0}, {back.Add(time.Hour), Merge, 20}}
+	want := []pullEvent{{back, actPassChecks, 0}, {back.Add(time.Minute), actApprove, 0},
+		{back.Add(time.Hour), actMerge, 20}}
 	if diff := cmp.Diff(want, pr.History); diff != "" || !pr.OpenedAt.Equal(back) ||
 		!pr.UpdatedAt.Equal(back.Add(time.Hour)) {
 		t.Errorf("opened %s, updated %s, %s", pr.OpenedAt, pr.UpdatedAt, diff)
 	}
-	if l, _ = planned(t, "", Plan{DaysAgo: 3}); l.propose(t, proposal{job: "a", messages: one}) == "" ||
-		l.Act(1, Merge) != nil {
+	if l, _ = planned(t, "", Pulls{DaysAgo: 3}); l.propose(t, proposal{job: "a", messages: one}) == "" ||
+		l.Act(1, actMerge) != nil {
 		t.Fatal("not merged")
 	}
-	if pr, _ := l.Pull("1"); !pr.Last(Merge).At.Equal(noon.AddDate(0, 0, -3)) {
+	if pr, _ := l.Pull("1"); !pr.Last(actMerge).At.Equal(pullNoon.AddDate(0, 0, -3)) {
 		t.Errorf("by hand: %+v", pr.History)
 	}
 }
@@ -205,10 +207,10 @@ func TestPushes(t *testing.T) {
 	more := proposal{job: "a", messages: one, head: "hmore"}
 	for _, step := range []struct {
 		propose bool // more work, or else the first
-		act     Action
+		act     pullAction
 		want    string
 	}{
-		{false, "", "/pr/1"}, {false, FailChecks, "/pr/1"}, {true, "", "/pr/1"}, {true, Merge, "/pr/1"},
+		{false, "", "/pr/1"}, {false, actFailChecks, "/pr/1"}, {true, "", "/pr/1"}, {true, actMerge, "/pr/1"},
 		{true, "", "/pr/1"}, {false, "", "/pr/2"},
 	} {
 		p := first
@@ -233,7 +235,7 @@ func TestFullDisk(t *testing.T) {
 	l := local(t, dir)
 	l.propose(t, proposal{job: "a", messages: one})
 	check(t, errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600)))
-	if err := l.Act(1, Merge); err == nil || stands(l, "1") != "open pass_checks" {
+	if err := l.Act(1, actMerge); err == nil || stands(l, "1") != "open pass_checks" {
 		t.Errorf("%v, %s", err, stands(l, "1"))
 	}
 	_, err := l.Propose(t.Context(), runner.Job{Prompts: one}, runner.Change{Branch: "b"}, "")
@@ -243,15 +245,14 @@ func TestFullDisk(t *testing.T) {
 }
 
 func TestPlansAreChecked(t *testing.T) {
-	for _, p := range []Plan{
+	for _, p := range []Pulls{
 		{MergeShare: -0.1}, {CloseShare: 1.1}, {MergeShare: math.NaN()}, {MergeShare: 0.6, CloseShare: 0.6},
-		{DaysAgo: -1}, {DaysAgo: maxDaysAgo + 1},
+		{DaysAgo: -1}, {DaysAgo: maxDays + 1},
 	} {
-		if err := p.Check(); err == nil {
+		if _, err := New(Config{Agent: Agent{Pulls: p}}); err == nil {
 			t.Errorf("%+v: no error", p)
 		}
 	}
-	if err := (Plan{MergeShare: 0.6, CloseShare: 0.4, DaysAgo: maxDaysAgo}).Check(); err != nil {
-		t.Error(err)
-	}
+	_, err := New(Config{Agent: Agent{Pulls: Pulls{MergeShare: 0.6, CloseShare: 0.4, DaysAgo: maxDays}}})
+	check(t, err)
 }

@@ -1,4 +1,4 @@
-package agent
+package sandbox
 
 import (
 	"os"
@@ -12,18 +12,11 @@ import (
 	"github.com/docgauge/docgauge/internal/site/runner"
 )
 
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // TestBuiltInEditStaysInside: the built-in edit takes the place of the command where the script
 // says so, and follows no link out of the worktree.
 func TestBuiltInEditStaysInside(t *testing.T) {
 	repo, outside := engines.GitRepository(t), t.TempDir()
-	words, err := ReadScript("", 0)
+	words, err := readAgentScript("", 0)
 	check(t, err)
 	opened, err := runner.OpenRepo(t.Context(), runner.RepoOptions{Path: repo, Command: "exit 1",
 		Instead: words.BuiltIn(false)}, "")
@@ -80,8 +73,8 @@ func TestReports(t *testing.T) {
 		"x": -1, "[sandbox:cost=x]": -1, "[sandbox:cost=-1]": -1,
 	} {
 		for _, priced := range []bool{false, true} {
-			s := Script{Priced: priced}
-			r, _ := s.Editor(Pretend{File: func(string) string { return "a.mdx" }}).Edit(t.Context(),
+			s := agentScript{Priced: priced}
+			r, _ := s.Editor(pretend{File: func(string) string { return "a.mdx" }}).Edit(t.Context(),
 				runner.Task{Job: "job_1", Prompt: prompt})
 			switch {
 			case want < 0 && !priced:
@@ -129,7 +122,7 @@ func TestReadScript(t *testing.T) {
 // that was made in a repository is in the next file.
 func TestPretendedFiles(t *testing.T) {
 	files := map[string]string{"one": "a/b.mdx", "two": "c.mdx", "three": "a/b.mdx"}
-	p := Pretend{File: func(prompt string) string { return files[prompt] }}
+	p := pretend{File: func(prompt string) string { return files[prompt] }}
 	c := runner.Change{Branch: runner.BranchPrefix + "job_1", Base: "b", Head: "h", Messages: []string{"old"}}
 	for _, prompt := range []string{"one", "two", "three"} {
 		result, err := p.Edit(t.Context(), runner.Task{Job: "job_1", Prompt: prompt, Last: c})

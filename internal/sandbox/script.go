@@ -1,4 +1,4 @@
-package agent
+package sandbox
 
 import (
 	"bytes"
@@ -75,8 +75,8 @@ func (s script) match(prompt string, after time.Duration) rule {
 	return found
 }
 
-// Script decides about instructions by words in their prompts.
-type Script struct {
+// agentScript decides about instructions by words in their prompts.
+type agentScript struct {
 	words script
 	after time.Duration
 	// Priced: an instruction without the word [sandbox:cost=0.42] reports a cost too, which depends on its
@@ -84,20 +84,20 @@ type Script struct {
 	Priced bool
 }
 
-// ReadScript returns the built-in words and those of a file, see readScript; empty = none. An
+// readAgentScript returns the built-in words and those of a file, see readScript; empty = none. An
 // instruction that has no duration by script takes after.
-func ReadScript(path string, after time.Duration) (Script, error) {
+func readAgentScript(path string, after time.Duration) (agentScript, error) {
 	words, err := readScript(path)
-	return Script{words: words, after: after}, err
+	return agentScript{words: words, after: after}, err
 }
 
 // Editor returns e under the script.
-func (s Script) Editor(e runner.Editor) runner.Editor { return scripted{e, s} }
+func (s agentScript) Editor(e runner.Editor) runner.Editor { return scripted{e, s} }
 
 // scripted is an Editor under a script.
 type scripted struct {
 	runner.Editor
-	script Script
+	script agentScript
 }
 
 var cost = regexp.MustCompile(`\[sandbox:cost=([0-9]{1,6}(?:\.[0-9]{1,6})?)\]`)
@@ -106,7 +106,7 @@ var cost = regexp.MustCompile(`\[sandbox:cost=([0-9]{1,6}(?:\.[0-9]{1,6})?)\]`)
 const tokensPerDollar = 250_000
 
 // report is what an agent says that it used for a prompt; nil if it says nothing.
-func (s Script) report(prompt string) *runner.Report {
+func (s agentScript) report(prompt string) *runner.Report {
 	dollars := 0.0
 	if m := cost.FindStringSubmatch(prompt); m != nil {
 		dollars, _ = strconv.ParseFloat(m[1], 64) // the expression matches numbers alone
@@ -145,7 +145,7 @@ const notesDir = "agent-jobs"
 
 // BuiltIn returns the edit for repositories (see runner.RepoOptions.Instead) that takes the place
 // of the command where the script wants a pull request, or always.
-func (s Script) BuiltIn(always bool) func(dir string, t runner.Task) (bool, error) {
+func (s agentScript) BuiltIn(always bool) func(dir string, t runner.Task) (bool, error) {
 	return func(dir string, t runner.Task) (bool, error) {
 		if !always && s.words.match(t.Prompt, 0).outcome != outcomePR {
 			return false, nil

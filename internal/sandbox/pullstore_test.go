@@ -1,4 +1,4 @@
-package codehost
+package sandbox
 
 import (
 	"os"
@@ -12,11 +12,11 @@ import (
 	"github.com/docgauge/docgauge/internal/site/runner"
 )
 
-var noon = time.Date(2026, 10, 14, 12, 0, 0, 0, time.UTC)
+var pullNoon = time.Date(2026, 10, 14, 12, 0, 0, 0, time.UTC)
 
-func local(t *testing.T, dir string) *Local {
+func local(t *testing.T, dir string) *pullStore {
 	t.Helper()
-	l, err := OpenLocal(dir, Plan{}, func() time.Time { return noon })
+	l, err := openPulls(dir, 0, Pulls{}, func() time.Time { return pullNoon })
 	check(t, err)
 	return l
 }
@@ -27,7 +27,7 @@ type proposal struct {
 	messages        []string
 }
 
-func (l *Local) propose(t *testing.T, p proposal) (link string) {
+func (l *pullStore) propose(t *testing.T, p proposal) (link string) {
 	t.Helper()
 	if p.head == "" {
 		p.head = "h" + p.job
@@ -59,9 +59,9 @@ func TestLocalKeepsOnePullRequestForEachBranch(t *testing.T) {
 			l = local(t, dir)
 		}
 		got, _ := l.Pull("1")
-		want := PullRequest{
-			1, "prj_a", "docs", "main", "b000", "docgauge/a", "ha", "one", []string{"one", "more"}, "3", noon, noon,
-			[]Event{{At: noon, Action: PassChecks}},
+		want := pullRequest{
+			1, "prj_a", "docs", "main", "b000", "docgauge/a", "ha", "one", []string{"one", "more"}, "3", pullNoon, pullNoon,
+			[]pullEvent{{At: pullNoon, Action: actPassChecks}},
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
@@ -79,7 +79,7 @@ func TestLocalFilesAreChecked(t *testing.T) {
 	for text, want := range map[string]string{"{": "JSON", `{"number":2}`: "number 2"} {
 		dir := t.TempDir()
 		check(t, os.WriteFile(filepath.Join(dir, "1.json"), []byte(text), 0o600))
-		if _, err := OpenLocal(dir, Plan{}, time.Now); err == nil || !strings.Contains(err.Error(), want) ||
+		if _, err := openPulls(dir, 0, Pulls{}, time.Now); err == nil || !strings.Contains(err.Error(), want) ||
 			!strings.Contains(err.Error(), "1.json") {
 			t.Errorf("%s: %v", text, err)
 		}
@@ -97,15 +97,7 @@ func TestPullsThatAreNotThere(t *testing.T) {
 			t.Errorf("%q: %t, want %t", number, ok, want)
 		}
 	}
-	if path := (PullRequest{Number: 1, Repository: "/home/me/My docs"}).WebPath(); path != "/sandbox/My-docs/pull/1" {
+	if path := (pullRequest{Number: 1, Repository: "/home/me/My docs"}).WebPath(); path != "/sandbox/My-docs/pull/1" {
 		t.Error(path)
-	}
-}
-
-// check ends the test with an error.
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

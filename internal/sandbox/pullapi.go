@@ -1,4 +1,4 @@
-package codehost
+package sandbox
 
 import (
 	"cmp"
@@ -18,24 +18,24 @@ import (
 	"time"
 )
 
-// APIPath is the path of the API on the sandbox. APIPath + enterprise is the same: the path of
+// GitHubPath is the path of the API on the sandbox. GitHubPath + enterprise is the same: the path of
 // GitHub Enterprise Server, which its clients add.
 const (
-	APIPath    = "/github"
+	GitHubPath = "/github"
 	enterprise = "/api/v3"
 )
 
-// DefaultLimit is GitHub's number of requests in an hour with a token.
-const DefaultLimit = 5000
+// DefaultGitHubLimit is GitHub's number of requests in an hour with a token.
+const DefaultGitHubLimit = 5000
 
-// API answers like GitHub's REST API about pull requests, well enough for the clients of
+// pullAPI answers like GitHub's REST API about pull requests, well enough for the clients of
 // GitHub: pull requests, their reviews, files, commits and events, check runs, and files of
 // the repository. It changes nothing. A response that a client already has is a 304 and does
 // not count against the hourly limit; lists come in pages with a Link header. What the sandbox
 // does not know, such as comments and people, is left out or the same made-up value each time.
 // Its methods are safe for concurrent use.
-type API struct {
-	pulls func() []PullRequest
+type pullAPI struct {
+	pulls func() []pullRequest
 	now   func() time.Time
 	file  fileReader
 	token string
@@ -50,21 +50,21 @@ type API struct {
 // fileReader returns a file of the repository at a commit; false for a missing file.
 type fileReader = func(ctx context.Context, commit, path string) ([]byte, bool, error)
 
-// API returns the API about the pull requests. Clients need token unless it is empty; limit is
-// the number of requests in an hour, 0 = DefaultLimit.
-func (l *Local) API(file fileReader, token string, limit int) *API {
-	a := &API{
-		pulls: l.Pulls, now: l.now, file: file, token: token, limit: cmp.Or(limit, DefaultLimit),
+// newAPI returns the API about the pull requests. Clients need token unless it is empty; limit is
+// the number of requests in an hour, 0 = DefaultGitHubLimit.
+func (l *pullStore) newAPI(file fileReader, token string, limit int) *pullAPI {
+	a := &pullAPI{
+		pulls: l.Pulls, now: l.now, file: file, token: token, limit: cmp.Or(limit, DefaultGitHubLimit),
 		mux: http.NewServeMux(),
 	}
-	for pattern, respond := range map[string]func(*request) (any, error){
-		"GET /repos/{owner}/{repo}/pulls":                       (*request).pulls,
-		"GET /repos/{owner}/{repo}/pulls/{number}":              (*request).pull,
-		"GET /repos/{owner}/{repo}/pulls/{number}/reviews":      (*request).reviews,
-		"GET /repos/{owner}/{repo}/pulls/{number}/files":        (*request).files,
-		"GET /repos/{owner}/{repo}/issues/{number}/events":      (*request).events,
-		"GET /repos/{owner}/{repo}/commits/{commit}/status":     (*request).status,
-		"GET /repos/{owner}/{repo}/commits/{commit}/check-runs": (*request).checkRuns,
+	for pattern, respond := range map[string]func(*pullQuery) (any, error){
+		"GET /repos/{owner}/{repo}/pulls":                       (*pullQuery).pulls,
+		"GET /repos/{owner}/{repo}/pulls/{number}":              (*pullQuery).pull,
+		"GET /repos/{owner}/{repo}/pulls/{number}/reviews":      (*pullQuery).reviews,
+		"GET /repos/{owner}/{repo}/pulls/{number}/files":        (*pullQuery).files,
+		"GET /repos/{owner}/{repo}/issues/{number}/events":      (*pullQuery).events,
+		"GET /repos/{owner}/{repo}/commits/{commit}/status":     (*pullQuery).status,
+		"GET /repos/{owner}/{repo}/commits/{commit}/check-runs": (*pullQuery).checkRuns,
 		"GET /repos/{owner}/{repo}/contents/{path...}":          a.contents,
 	} {
 		a.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { a.respond(w, r, respond) })
@@ -73,11 +73,11 @@ func (l *Local) API(file fileReader, token string, limit int) *API {
 	return a
 }
 
-// Serve answers r, whose path begins with APIPath, on the sandbox at web, such as
+// Serve answers r, whose path begins with GitHubPath, on the sandbox at web, such as
 // http://127.0.0.1:8787.
-func (a *API) Serve(w http.ResponseWriter, r *http.Request, web string) {
+func (a *pullAPI) Serve(w http.ResponseWriter, r *http.Request, web string) {
 	inner := r.WithContext(context.WithValue(r.Context(), webKey{}, web))
-	below := func(path string) string { return strings.TrimPrefix(strings.TrimPrefix(path, APIPath), enterprise) }
+	below := func(path string) string { return strings.TrimPrefix(strings.TrimPrefix(path, GitHubPath), enterprise) }
 	// A branch with a slash is escaped in a path.
 	inner.URL = &url.URL{Path: below(r.URL.Path), RawPath: below(r.URL.EscapedPath()), RawQuery: r.URL.RawQuery}
 	if err := a.admit(w, inner); err != nil {
@@ -115,7 +115,7 @@ func refuse(w http.ResponseWriter, r *refusal) {
 
 // admit checks the token, and the limit: a request over the limit is refused. Without a token
 // private things are not found.
-func (a *API) admit(w http.ResponseWriter, r *http.Request) *refusal {
+func (a *pullAPI) admit(w http.ResponseWriter, r *http.Request) *refusal {
 	if a.token != "" {
 		header := r.Header.Get("Authorization")
 		_, token, _ := strings.Cut(header, " ")
@@ -133,7 +133,7 @@ func (a *API) admit(w http.ResponseWriter, r *http.Request) *refusal {
 }
 
 // use counts n requests, sets the headers about the limit, and returns the number left.
-func (a *API) use(w http.ResponseWriter, n int) (left int) {
+func (a *pullAPI) use(w http.ResponseWriter, n int) (left int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if now := a.now(); !now.Before(a.reset) {
@@ -150,17 +150,17 @@ func (a *API) use(w http.ResponseWriter, n int) (left int) {
 	return left
 }
 
-// request is a request about one repository.
-type request struct {
+// pullQuery is a request about one repository.
+type pullQuery struct {
 	*http.Request
 	web, slug string
-	all       []PullRequest // of the repository, by number
+	all       []pullRequest // of the repository, by number
 	header    http.Header   // of the response
 }
 
 // respond sends the value that find returns, unless the client already has it.
-func (a *API) respond(w http.ResponseWriter, r *http.Request, find func(*request) (any, error)) {
-	q := &request{Request: r, slug: r.PathValue("owner") + "/" + r.PathValue("repo"), header: w.Header()}
+func (a *pullAPI) respond(w http.ResponseWriter, r *http.Request, find func(*pullQuery) (any, error)) {
+	q := &pullQuery{Request: r, slug: r.PathValue("owner") + "/" + r.PathValue("repo"), header: w.Header()}
 	q.web, _ = r.Context().Value(webKey{}).(string)
 	for _, pr := range a.pulls() {
 		if strings.EqualFold(pr.slug(), q.slug) {
@@ -211,23 +211,23 @@ func matches(headers []string, tag string) bool {
 }
 
 // pullRequest returns the one that q names.
-func (q *request) pullRequest() (PullRequest, error) {
+func (q *pullQuery) pullRequest() (pullRequest, error) {
 	for _, pr := range q.all {
 		if strconv.Itoa(pr.Number) == q.PathValue("number") {
 			return pr, nil
 		}
 	}
-	return PullRequest{}, errNotFound
+	return pullRequest{}, errNotFound
 }
 
 // commitOf returns the newest pull request that a commit or a branch belongs to.
-func (q *request) commitOf(name string) (PullRequest, error) {
+func (q *pullQuery) commitOf(name string) (pullRequest, error) {
 	for _, pr := range slices.Backward(q.all) {
 		if slices.Contains([]string{pr.Head, pr.BaseCommit, pr.Branch, pr.Base, "refs/heads/" + pr.Branch}, name) {
 			return pr, nil
 		}
 	}
-	return PullRequest{}, errNotFound
+	return pullRequest{}, errNotFound
 }
 
 // Sizes of pages.
@@ -236,8 +236,8 @@ const (
 	maxPage     = 100
 )
 
-// page returns the part of a list that q asks for, and links the others.
-func page[T any](q *request, list []T) []T {
+// listPage returns the part of a list that q asks for, and links the others.
+func listPage[T any](q *pullQuery, list []T) []T {
 	query := q.URL.Query()
 	// A value that is not a positive number is the default.
 	whole := func(name string, absent int) int {
@@ -251,7 +251,7 @@ func page[T any](q *request, list []T) []T {
 	var links []string
 	link := func(rel string, number int) {
 		query.Set("page", strconv.Itoa(number))
-		links = append(links, fmt.Sprintf(`<%s%s%s?%s>; rel=%q`, q.web, APIPath,
+		links = append(links, fmt.Sprintf(`<%s%s%s?%s>; rel=%q`, q.web, GitHubPath,
 			q.URL.EscapedPath(), query.Encode(), rel))
 	}
 	if number > 1 {

@@ -1,27 +1,25 @@
-// Package agent is what the sandbox pretends of agents, over the machinery of internal/site/runner: edits of
-// files that are not there, outcomes and durations by words in a prompt.
-package agent
+package sandbox
 
 import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"path"
+	slashpath "path"
 	"slices"
 	"strings"
 
 	"github.com/docgauge/docgauge/internal/site/runner"
 )
 
-// Pretend is a [runner.Editor] without a repository: each instruction adds a line to a file, which
+// pretend is a [runner.Editor] without a repository: each instruction adds a line to a file, which
 // exists only in the diff.
-type Pretend struct {
+type pretend struct {
 	// File returns the slash-separated file that a prompt changes.
 	File func(prompt string) string
 }
 
 // Edit adds the subject of the prompt.
-func (p Pretend) Edit(_ context.Context, t runner.Task) (runner.Result, error) {
+func (p pretend) Edit(_ context.Context, t runner.Task) (runner.Result, error) {
 	c := t.Last
 	c.Branch = runner.BranchPrefix + t.Job
 	if c.Base == "" {
@@ -43,7 +41,7 @@ func commitID(text string) string {
 }
 
 // Diff shows one more line for each instruction, below the first line of its file.
-func (Pretend) Diff(_ context.Context, c runner.Change) (string, error) {
+func (pretend) Diff(_ context.Context, c runner.Change) (string, error) {
 	var b strings.Builder
 	for i, file := range c.Files {
 		if slices.Contains(c.Files[:i], file) {
@@ -56,12 +54,12 @@ func (Pretend) Diff(_ context.Context, c runner.Change) (string, error) {
 			}
 		}
 		fmt.Fprintf(&b, "diff --git a/%[1]s b/%[1]s\n--- a/%[1]s\n+++ b/%[1]s\n@@ -1 +1,%[2]d @@\n %[3]s\n%[4]s",
-			file, 1+strings.Count(lines, "\n"), PretendedHead(file), lines)
+			file, 1+strings.Count(lines, "\n"), pretendedHead(file), lines)
 	}
 	return b.String(), nil
 }
 
-// PretendedHead is the first line of a file that [Pretend] changes.
-func PretendedHead(file string) string {
-	return "# " + strings.TrimSuffix(path.Base(file), path.Ext(file))
+// pretendedHead is the first line of a file that [pretend] changes.
+func pretendedHead(file string) string {
+	return "# " + strings.TrimSuffix(slashpath.Base(file), slashpath.Ext(file))
 }

@@ -1,9 +1,9 @@
-package codehost
+package sandbox
 
 import (
 	"encoding/base64"
 	"fmt"
-	"path"
+	slashpath "path"
 	"strings"
 	"time"
 )
@@ -20,17 +20,17 @@ var (
 func second(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
 
 // api is the URL of an object of the repository of q.
-func (q *request) api(format string, args ...any) string {
-	return q.web + APIPath + "/repos/" + q.slug + fmt.Sprintf(format, args...)
+func (q *pullQuery) api(format string, args ...any) string {
+	return q.web + GitHubPath + "/repos/" + q.slug + fmt.Sprintf(format, args...)
 }
 
 // object returns the fields of a pull request that lists have.
-func (q *request) object(pr PullRequest) object {
+func (q *pullQuery) object(pr pullRequest) object {
 	slug := q.all[0].slug()
 	login, _, _ := strings.Cut(slug, "/")
 	owner := object{"login": login, "id": 3, "type": "Organization"}
 	repository := object{
-		"id": 1, "name": path.Base(slug), "full_name": slug, "owner": owner, "private": false,
+		"id": 1, "name": slashpath.Base(slug), "full_name": slug, "owner": owner, "private": false,
 		"html_url": q.web + "/" + slug, "url": q.api(""), "default_branch": q.all[0].Base,
 	}
 	branch := func(name, commit string) object {
@@ -46,21 +46,21 @@ func (q *request) object(pr PullRequest) object {
 		"head": branch(pr.Branch, pr.Head), "base": branch(pr.Base, pr.BaseCommit),
 	}
 	switch pr.State() {
-	case Open:
+	case stateOpen:
 		if pr.Review() == "" { // a reviewer is requested until the first review
 			o["requested_reviewers"] = []object{reviewer}
 		}
-	case Merged:
-		at := second(pr.Last(Merge).At)
+	case stateMerged:
+		at := second(pr.Last(actMerge).At)
 		// The sandbox merges without a merge commit.
 		o["state"], o["closed_at"], o["merged_at"], o["merge_commit_sha"] = "closed", at, at, pr.Head
-	case Closed:
-		o["state"], o["closed_at"] = "closed", second(pr.Last(Close).At)
+	case stateClosed:
+		o["state"], o["closed_at"] = "closed", second(pr.Last(actClose).At)
 	}
 	return o
 }
 
-func (q *request) pulls() (any, error) {
+func (q *pullQuery) pulls() (any, error) {
 	state, head := q.URL.Query().Get("state"), q.URL.Query().Get("head")
 	if state == "" {
 		state = "open"
@@ -72,10 +72,10 @@ func (q *request) pulls() (any, error) {
 			list = append(list, o)
 		}
 	}
-	return page(q, list), nil
+	return listPage(q, list), nil
 }
 
-func (q *request) pull() (any, error) {
+func (q *pullQuery) pull() (any, error) {
 	pr, err := q.pullRequest()
 	if err != nil {
 		return nil, err
@@ -84,16 +84,16 @@ func (q *request) pull() (any, error) {
 	o["comments"], o["review_comments"], o["commits"] = 0, 0, len(pr.Messages)
 	o["additions"], o["deletions"], o["changed_files"] = changes.Added, changes.Removed, len(changes.Files)
 	o["merged"], o["merged_by"], o["mergeable"], o["mergeable_state"] = false, nil, true, "clean"
-	if pr.State() == Merged {
+	if pr.State() == stateMerged {
 		o["merged"], o["merged_by"], o["mergeable"], o["mergeable_state"] = true, reviewer, nil, "unknown"
 	}
 	return o, nil
 }
 
 // reviewStates are GitHub's words for a review.
-var reviewStates = map[Action]string{Approve: "APPROVED", RequestChanges: "CHANGES_REQUESTED"}
+var reviewStates = map[pullAction]string{actApprove: "APPROVED", actRequestChanges: "CHANGES_REQUESTED"}
 
-func (q *request) reviews() (any, error) {
+func (q *pullQuery) reviews() (any, error) {
 	pr, err := q.pullRequest()
 	if err != nil {
 		return nil, err
@@ -107,10 +107,10 @@ func (q *request) reviews() (any, error) {
 			})
 		}
 	}
-	return page(q, list), nil
+	return listPage(q, list), nil
 }
 
-func (q *request) files() (any, error) {
+func (q *pullQuery) files() (any, error) {
 	pr, err := q.pullRequest()
 	if err != nil {
 		return nil, err
@@ -133,23 +133,24 @@ func (q *request) files() (any, error) {
 		}
 		list = append(list, o)
 	}
-	return page(q, list), nil
+	return listPage(q, list), nil
 }
 
 // issueEvents are GitHub's words for the events of a pull request.
-var issueEvents = map[Action]string{
-	Ready: "ready_for_review", Draft: "convert_to_draft", Merge: "merged", Close: "closed", Reopen: "reopened",
+var issueEvents = map[pullAction]string{
+	actReady: "ready_for_review", actDraft: "convert_to_draft", actMerge: "merged", actClose: "closed",
+	actReopen: "reopened",
 }
 
 // events returns the events of a pull request besides reviews.
-func (q *request) events() (any, error) {
+func (q *pullQuery) events() (any, error) {
 	pr, err := q.pullRequest()
 	if err != nil {
 		return nil, err
 	}
 	list := []object{}
 	for i, e := range pr.History {
-		if e.Action == Draft && e.At.Equal(pr.OpenedAt) {
+		if e.Action == actDraft && e.At.Equal(pr.OpenedAt) {
 			continue // it was opened as one
 		}
 		add := func(name string, commit any) {
@@ -159,39 +160,39 @@ func (q *request) events() (any, error) {
 			})
 		}
 		switch name := issueEvents[e.Action]; {
-		case e.Action == Merge: // GitHub has both
+		case e.Action == actMerge: // GitHub has both
 			add(name, pr.Head)
 			add("closed", nil)
 		case name != "":
 			add(name, nil)
 		}
 	}
-	return page(q, list), nil
+	return listPage(q, list), nil
 }
 
 // conclusions are GitHub's words for the ends of checks.
-var conclusions = map[Action]string{PassChecks: "success", FailChecks: "failure"}
+var conclusions = map[pullAction]string{actPassChecks: "success", actFailChecks: "failure"}
 
 // checkRuns returns the check of a pull request, if it has one. Only its newest commit has it.
-func (q *request) checkRuns() (any, error) {
+func (q *pullQuery) checkRuns() (any, error) {
 	commit := q.PathValue("commit")
 	pr, err := q.commitOf(commit)
 	if err != nil {
 		return nil, err
 	}
 	runs := []object{}
-	if e := pr.Last(PassChecks, FailChecks); e.Action != "" && (commit == pr.Head || commit == pr.Branch) {
+	if e := pr.Last(actPassChecks, actFailChecks); e.Action != "" && (commit == pr.Head || commit == pr.Branch) {
 		runs = append(runs, object{
 			"id": pr.Number, "name": "docs", "head_sha": pr.Head, "status": "completed",
 			"conclusion": conclusions[e.Action],
 			"started_at": second(e.At), "completed_at": second(e.At), "html_url": q.web + pr.WebPath(),
 		})
 	}
-	return object{"total_count": len(runs), "check_runs": page(q, runs)}, nil
+	return object{"total_count": len(runs), "check_runs": listPage(q, runs)}, nil
 }
 
 // status is the combined status, which checks of GitHub Actions are not part of.
-func (q *request) status() (any, error) {
+func (q *pullQuery) status() (any, error) {
 	pr, err := q.commitOf(q.PathValue("commit"))
 	if err != nil {
 		return nil, err
@@ -200,7 +201,7 @@ func (q *request) status() (any, error) {
 }
 
 // contents is a file at ref, by default the newest commit of the base branch.
-func (a *API) contents(q *request) (any, error) {
+func (a *pullAPI) contents(q *pullQuery) (any, error) {
 	name, ref := q.PathValue("path"), q.URL.Query().Get("ref")
 	if ref == "" {
 		ref = q.all[0].Base
@@ -216,7 +217,7 @@ func (a *API) contents(q *request) (any, error) {
 		return nil, err
 	}
 	return object{
-		"type": "file", "encoding": "base64", "size": len(text), "name": path.Base(name), "path": name,
+		"type": "file", "encoding": "base64", "size": len(text), "name": slashpath.Base(name), "path": name,
 		"content": base64.StdEncoding.EncodeToString(text), "sha": ref, "url": q.api("/contents/%s", name),
 	}, nil
 }

@@ -1,10 +1,4 @@
-// Package codehost is a pretended code host: it keeps the pull requests of agent jobs as
-// files, and answers about them like GitHub's REST API. It accepts the same branch any number
-// of times and keeps one open pull request for it.
-//
-// A pull request lives: people review, merge, close and reopen it ([Local.Act]), or a [Plan]
-// does. Its state is a function of its file and the time.
-package codehost
+package sandbox
 
 import (
 	"context"
@@ -24,36 +18,39 @@ import (
 	"github.com/docgauge/docgauge/internal/site/runner"
 )
 
-// Path is the path of Local's pull requests on the sandbox; the number follows. Their pages
-// are also at PullRequest.WebPath.
-const Path = "/pr/"
+// pullPath is the path of pullStore's pull requests on the sandbox; the number follows. Their pages
+// are also at pullRequest.WebPath.
+const pullPath = "/pr/"
 
-// ErrNotAllowed: the state of a pull request does not allow an action.
-var ErrNotAllowed = errors.New("does not allow it")
+// errNotAllowed: the state of a pull request does not allow an action.
+var errNotAllowed = errors.New("does not allow it")
 
-// Local keeps pull requests in a directory, one JSON file each, or in memory. It implements
-// [runner.Host]. Nothing is written when an event of a plan happens: it is in the file since
-// the pull request was opened.
-type Local struct {
+// pullStore is a pretended code host: it keeps the pull requests of agent jobs in a directory, one JSON file each, or
+// in memory. It implements [runner.Host], accepts the same branch any number of times, and keeps one open pull
+// request for it. A pull request lives: people review, merge, close and reopen it ([pullStore.Act]), or the plan
+// does. Its state is a function of its file and the time: nothing is written when an event of a plan happens, which
+// is in the file since the pull request was opened.
+type pullStore struct {
 	dir  string // empty = memory
-	plan Plan
+	seed uint64
+	plan Pulls
 	now  func() time.Time
 
 	mu    sync.Mutex
-	pulls []PullRequest // by number, with planned events
+	pulls []pullRequest // by number, with planned events
 }
 
-// OpenLocal returns the pull requests in dir, which is made with the first one; an empty dir
+// openPulls returns the pull requests in dir, which is made with the first one; an empty dir
 // keeps them in memory. New pull requests have the fate of plan.
-func OpenLocal(dir string, plan Plan, now func() time.Time) (*Local, error) {
-	l := &Local{dir: dir, plan: plan, now: now}
+func openPulls(dir string, seed uint64, plan Pulls, now func() time.Time) (*pullStore, error) {
+	l := &pullStore{dir: dir, seed: seed, plan: plan, now: now}
 	for dir != "" {
 		number := len(l.pulls) + 1
 		text, err := os.ReadFile(l.file(number))
 		if errors.Is(err, fs.ErrNotExist) {
 			break
 		}
-		var pr PullRequest
+		var pr pullRequest
 		if err == nil {
 			err = json.Unmarshal(text, &pr)
 		}
@@ -68,50 +65,52 @@ func OpenLocal(dir string, plan Plan, now func() time.Time) (*Local, error) {
 	return l, nil
 }
 
-func (l *Local) file(number int) string { return filepath.Join(l.dir, strconv.Itoa(number)+".json") }
+func (l *pullStore) file(number int) string {
+	return filepath.Join(l.dir, strconv.Itoa(number)+".json")
+}
 
 // Propose opens a pull request of c.Branch, or replaces what the open one shows. The link is
 // its path on the sandbox, without the repository's name.
-func (l *Local) Propose(_ context.Context, j runner.Job, c runner.Change, diff string) (link string, err error) {
+func (l *pullStore) Propose(_ context.Context, j runner.Job, c runner.Change, diff string) (link string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now().UTC()
-	pr := PullRequest{Number: len(l.pulls) + 1, OpenedAt: now}
-	pr.History = l.plan.events(pr.Number, now)
+	pr := pullRequest{Number: len(l.pulls) + 1, OpenedAt: now}
+	pr.History = l.plan.events(l.seed, pr.Number, now)
 	for _, known := range slices.Backward(l.pulls) {
 		if known.Branch != c.Branch {
 			continue
 		}
-		if state := known.at(now).State(); state != Merged && state != Closed {
+		if state := known.at(now).State(); state != stateMerged && state != stateClosed {
 			pr = known
 		} else if known.Head == c.Head {
 			// The process ended after proposing it and before recording that, and it was
 			// decided since.
-			return Path + strconv.Itoa(known.Number), nil
+			return pullPath + strconv.Itoa(known.Number), nil
 		}
 		break
 	}
 	if pr.Head != "" && pr.Head != c.Head { // a push, whose checks pass at once
 		past := pr.happened(now)
-		pr.History = slices.Concat(past, []Event{{At: now, Action: PassChecks}}, pr.History[len(past):])
+		pr.History = slices.Concat(past, []pullEvent{{At: now, Action: actPassChecks}}, pr.History[len(past):])
 	}
 	pr.Project, pr.Repository, pr.Base, pr.BaseCommit = j.Project, j.Source.Repository, j.Source.Ref, c.Base
 	pr.Branch, pr.Head, pr.Title, pr.Messages = c.Branch, c.Head, runner.Subject(j.Prompts[0]), c.Messages
 	pr.Diff, pr.UpdatedAt = diff, now
-	return Path + strconv.Itoa(pr.Number), l.write(pr)
+	return pullPath + strconv.Itoa(pr.Number), l.write(pr)
 }
 
-// Act does something to a pull request, which ends its plan. The error is ErrNotAllowed, or
+// Act does something to a pull request, which ends its plan. The error is errNotAllowed, or
 // says why it cannot be written.
-func (l *Local) Act(number int, action Action) error {
+func (l *pullStore) Act(number int, action pullAction) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now, pr := l.now().UTC(), l.pulls[number-1]
 	if current := pr.at(now); !slices.Contains(current.Allows(), action) {
-		return fmt.Errorf("pull request %d is %s and %w: %.40q", number, current.State(), ErrNotAllowed, action)
+		return fmt.Errorf("pull request %d is %s and %w: %.40q", number, current.State(), errNotAllowed, action)
 	}
-	event := Event{At: now, Action: action}
-	if action == Merge {
+	event := pullEvent{At: now, Action: action}
+	if action == actMerge {
 		event.DaysAgo = l.plan.DaysAgo
 	}
 	pr.History = append(pr.happened(now), event)
@@ -119,7 +118,7 @@ func (l *Local) Act(number int, action Action) error {
 }
 
 // write replaces the file of pr as a whole and then shows pr: after an error it is unchanged.
-func (l *Local) write(pr PullRequest) error {
+func (l *pullStore) write(pr pullRequest) error {
 	if l.dir != "" {
 		text, err := json.Marshal(pr)
 		if err == nil {
@@ -140,21 +139,21 @@ func (l *Local) write(pr PullRequest) error {
 }
 
 // Pull returns a pull request by its number in a path: "12".
-func (l *Local) Pull(number string) (PullRequest, bool) {
+func (l *pullStore) Pull(number string) (pullRequest, bool) {
 	n, err := strconv.Atoi(number)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err != nil || n < 1 || n > len(l.pulls) || strings.TrimLeft(number, "123456789") == number {
-		return PullRequest{}, false
+		return pullRequest{}, false
 	}
 	return l.pulls[n-1].at(l.now()), true
 }
 
 // Pulls returns the current pull requests by number.
-func (l *Local) Pulls() []PullRequest {
+func (l *pullStore) Pulls() []pullRequest {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now, pulls := l.now(), make([]PullRequest, len(l.pulls))
+	now, pulls := l.now(), make([]pullRequest, len(l.pulls))
 	for i, pr := range l.pulls {
 		pulls[i] = pr.at(now)
 	}
