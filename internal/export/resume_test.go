@@ -137,6 +137,9 @@ func TestSameDays(t *testing.T) {
 	} {
 		for _, concurrency := range []int{1, 4} {
 			for _, limited := range []bool{true, false} {
+				if testing.Short() && (concurrency == 1 || !limited) { // for the race detector
+					continue
+				}
 				t.Run(fmt.Sprintf("%s, concurrency %d, limited %t", name, concurrency, limited), func(t *testing.T) {
 					w := newWorld(t, t.TempDir())
 					w.concurrency = concurrency
