@@ -25,16 +25,11 @@ func (s *suite) seal(number int32, n int) sinks.Sealed {
 	return Seal(s, Revision(s.key("prj_a", 0), number), pagesOf(n, number))
 }
 
+// testReplace begins with an empty window, and ends with one.
 func testReplace(s *suite) {
-	for number, n := range []int{10, 10, 25} {
+	for number, n := range []int{0, 5, 10, 10, 25, 3, 0} {
 		s.shows(s.replace(s.seal(int32(number)+1, n)))
 	}
-}
-
-func testFewerRows(s *suite) {
-	s.replace(s.seal(1, 40))
-	s.shows(s.replace(s.seal(2, 3)))
-	s.shows(s.replace(s.seal(3, 0)))
 }
 
 func testSameRevisionTwice(s *suite) {
@@ -42,11 +37,6 @@ func testSameRevisionTwice(s *suite) {
 	s.replace(w)
 	s.shows(w)
 	s.shows(s.replace(s.seal(1, 10)))
-}
-
-func testEmptyWindow(s *suite) {
-	s.shows(s.replace(s.seal(1, 0)))
-	s.shows(s.replace(s.seal(2, 5)))
 }
 
 func testTotalsOnly(s *suite) {
@@ -62,7 +52,8 @@ func testTotalsOnly(s *suite) {
 	}
 }
 
-func testWeirdPaths(s *suite) {
+// testOddRows: paths of any characters, and counts as large as can be.
+func testOddRows(s *suite) {
 	var rows []analytics.Row
 	for i, path := range []string{
 		"", "/", "//", " ", "/a b", "/a'b", `/a"b`, "/a`b", `/a\b`, `/a\nb`, "/a\nb", "/a\tb", "/a\r\nb", "/a\x00b",
@@ -74,9 +65,7 @@ func testWeirdPaths(s *suite) {
 	}
 	slices.SortFunc(rows, func(a, b analytics.Row) int { return strings.Compare(a.Path, b.Path) })
 	s.shows(s.replace(Seal(s, Revision(s.key("prj_a", 0), 1), list(rows...))))
-}
 
-func testBigCounts(s *suite) {
 	rev := Revision(s.key("prj_a", 0), math.MaxInt32)
 	if s.report != analytics.AgentsReport {
 		rev.Totals = analytics.Totals{Human: math.MaxInt64, AI: math.MaxInt64 - 1, Total: 1<<53 + 1}
@@ -235,13 +224,7 @@ func testRevisions(s *suite) {
 	if diff := gocmp.Diff(want, s.yields(sinks.List(s.Context(), s.sink))); diff != "" {
 		s.Errorf("List (-committed +yielded):\n%s", diff)
 	}
-}
-
-func testRevisionsStop(s *suite) {
-	for day := range 3 {
-		s.replace(Seal(s, Revision(s.key("prj_a", day), 1), pagesOf(1, 1)))
-	}
-	for range s.sink.Revisions(s.Context()) {
+	for range s.sink.Revisions(s.Context()) { // may be left
 		break
 	}
 }
@@ -307,11 +290,24 @@ func (s *suite) variety() map[analytics.Key]sinks.Sealed {
 	return all
 }
 
-func testInspect(s *suite) {
+// testReading reads windows in each way, which changes nothing.
+func testReading(s *suite) {
 	if got := s.inspected(sinks.Scope{Rows: true}); len(got) != 0 {
 		s.Errorf("an empty sink shows %v", got)
 	}
 	committed := s.variety()
+	s.inspects(committed)
+	s.inspectsParts(slices.Collect(maps.Keys(committed)))
+	if s.report == analytics.VisitorsReport {
+		s.tops(committed)
+	}
+	for _, w := range committed {
+		s.shows(w)
+	}
+	s.opens(committed)
+}
+
+func (s *suite) inspects(committed map[analytics.Key]sinks.Sealed) {
 	for _, rows := range []bool{false, true} {
 		want := map[analytics.Key]sinks.Shown{}
 		for key, w := range committed {
@@ -338,8 +334,8 @@ func testInspect(s *suite) {
 	}
 }
 
-func testInspectScope(s *suite) {
-	committed := slices.Collect(maps.Keys(s.variety()))
+// inspectsParts limits what is inspected in each way.
+func (s *suite) inspectsParts(committed []analytics.Key) {
 	two := map[analytics.Key]bool{s.key("prj_a", 1): true, s.key("prj_b", 31): true, s.key("prj_c", 1): true}
 	for name, scope := range map[string]sinks.Scope{
 		"project":      {Projects: []string{"prj_b"}},
@@ -366,18 +362,10 @@ func testInspectScope(s *suite) {
 	}
 }
 
-// testInspectNothing: Inspect does not change what readers see.
-func testInspectNothing(s *suite) {
-	committed := s.variety()
-	s.inspected(sinks.Scope{Rows: true})
-	for _, w := range committed {
-		s.shows(w)
-	}
-}
-
-func testWindow(s *suite) {
+// opens opens the windows as sealed ones.
+func (s *suite) opens(committed map[analytics.Key]sinks.Sealed) {
 	dir := s.TempDir()
-	for key, want := range s.variety() {
+	for key, want := range committed {
 		got, done, err := s.sink.Window(s.Context(), want.Revision(), dir)
 		if err != nil {
 			s.Errorf("Window: %v", err)
@@ -402,9 +390,9 @@ func testWindow(s *suite) {
 	}
 }
 
-func testTop(s *suite) {
-	all := s.variety()
-	for key, w := range all {
+// tops asks for the pages of each window with the most visitors.
+func (s *suite) tops(committed map[analytics.Key]sinks.Sealed) {
+	for key, w := range committed {
 		rev := w.Revision()
 		for _, n := range []int{1, 3, 1000} {
 			want, err := analytics.Top(w.Rows(), n)
@@ -415,7 +403,7 @@ func testTop(s *suite) {
 			}
 		}
 	}
-	later := all[s.key("prj_a", 1)].Revision()
+	later := committed[s.key("prj_a", 1)].Revision()
 	later.Number++
 	if rows, err := sinks.Top(s.Context(), s.sink, later, 3, s.TempDir()); !errors.Is(err, sinks.ErrOtherRevision) {
 		s.Errorf("Top of a revision that is not shown = %v, %v", rows, err)

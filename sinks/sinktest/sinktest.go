@@ -83,12 +83,9 @@ var cases = []struct {
 	visitorsOnly bool
 }{
 	{"replace", testReplace, false},
-	{"fewer rows", testFewerRows, false},
 	{"same revision twice", testSameRevisionTwice, visitorsOnly},
-	{"empty window", testEmptyWindow, false},
 	{"totals only", testTotalsOnly, false},
-	{"weird paths", testWeirdPaths, false},
-	{"big counts", testBigCounts, false},
+	{"odd rows", testOddRows, false},
 	{"many rows", testManyRows, false},
 	{"many windows at once", testManyWindows, false},
 	{"neighbours", testNeighbours, false},
@@ -98,12 +95,7 @@ var cases = []struct {
 	{"broken rows", testBrokenRows, false},
 	{"damaged file", testDamagedFile, false},
 	{"revisions", testRevisions, false},
-	{"revisions stop", testRevisionsStop, visitorsOnly},
-	{"inspect", testInspect, false},
-	{"inspect a part", testInspectScope, false},
-	{"inspect changes nothing", testInspectNothing, visitorsOnly},
-	{"window", testWindow, false},
-	{"top", testTop, visitorsOnly},
+	{"reading", testReading, false},
 	{"check, collect and close", testUpkeep, false},
 }
 
