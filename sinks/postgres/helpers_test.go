@@ -38,6 +38,7 @@ var (
 	replace  = sinktest.Replace
 	shows    = sinktest.Shows
 	sees     = sinktest.Sees
+	check    = sinktest.Check
 )
 
 // serverOf returns the shared server of a version.
@@ -201,11 +202,4 @@ func (r reader) Totals(key analytics.Key) (revs []analytics.Revision, err error)
 func (r reader) shown(key analytics.Key) int32 {
 	r.t.Helper()
 	return sinktest.Shown(r.t, r, key)
-}
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -162,9 +162,9 @@ func testNames(s *suite) {
 		slices.SortFunc(rows, analytics.AgentRow.Compare)
 		path := filepath.Join(s.TempDir(), "window")
 		_, err := archive.Write(path, Revision(s.key("prj_a", day), 2), list(rows...))
-		check(s, err)
+		Check(s, err)
 		w, err := archive.Open(path)
-		check(s, err)
+		Check(s, err)
 		s.shows(s.replace(w))
 		got := s.inspected(sinks.Scope{Rows: true})[w.Revision().Key]
 		got.Checksum = ""
@@ -249,7 +249,7 @@ func (s *suite) inspected(scope sinks.Scope) map[analytics.Key]sinks.Shown {
 func (s *suite) sumOf(w sinks.Sealed) analytics.Sum {
 	s.Helper()
 	sum, err := sinks.SumOf(w)
-	check(s, err)
+	Check(s, err)
 	return sum
 }
 
@@ -285,7 +285,7 @@ func (s *suite) variety() map[analytics.Key]sinks.Sealed {
 	commit(Seal(s, Revision(week, 1), list(rows...)))
 	plausible := WindowOf(5, 2, 9).For(s.report)
 	file, _, err := sinks.FileOf(s.TempDir(), plausible.Rev, plausible)
-	check(s, err)
+	Check(s, err)
 	commit(file)
 	return all
 }
@@ -396,7 +396,7 @@ func (s *suite) tops(committed map[analytics.Key]sinks.Sealed) {
 		rev := w.Revision()
 		for _, n := range []int{1, 3, 1000} {
 			want, err := analytics.Top(w.Rows(), n)
-			check(s, err)
+			Check(s, err)
 			got, err := sinks.Top(s.Context(), s.sink, rev, n, s.TempDir())
 			if diff := gocmp.Diff(want, got, cmpopts.EquateEmpty()); err != nil || diff != "" {
 				s.Errorf("Top %d of %s: %v (-want +got):\n%s", n, key, err, diff)

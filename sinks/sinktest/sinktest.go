@@ -185,7 +185,7 @@ func bare(rev analytics.Revision) analytics.Revision {
 func read[R any](t testing.TB, d *sinks.Dataset[R], w sinks.Sealed) []R {
 	t.Helper()
 	rows, err := d.Read(w)
-	check(t, err)
+	Check(t, err)
 	return rows
 }
 
@@ -222,9 +222,9 @@ func Seal(t testing.TB, rev analytics.Revision, rows iter.Seq2[analytics.Row, er
 	} else {
 		_, err = archive.Write(path, rev, rows)
 	}
-	check(t, err)
+	Check(t, err)
 	f, err := archive.Open(path)
-	check(t, err)
+	Check(t, err)
 	return f
 }
 
@@ -316,7 +316,11 @@ func list[R any](rows ...R) iter.Seq2[R, error] {
 	}
 }
 
-func check(t testing.TB, err error) {
+// Check ends a test that has an error.
+func Check(t interface {
+	Helper()
+	Fatal(args ...any)
+}, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -20,6 +20,8 @@ import (
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
+var check = sinktest.Check
+
 // Files describes a sink of files to [RunFiles].
 type Files struct {
 	// Report is that of the windows. For another one than visitors, RunFiles leaves out what does
@@ -172,16 +174,6 @@ type other struct {
 
 // Revision returns Rev.
 func (o other) Revision() analytics.Revision { return o.Rev }
-
-func check(t interface {
-	Helper()
-	Fatal(args ...any)
-}, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // RunFiles has disk, server and process fail in each way while a sink of files replaces a
 // window. It expects readers to see a whole revision, and the sink to heal the rest later.
