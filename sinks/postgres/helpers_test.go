@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -57,6 +58,17 @@ func each(t *testing.T, f func(t *testing.T, e *engines.Postgres)) {
 	t.Parallel()
 	for _, version := range engines.PostgresVersions {
 		t.Run(version, func(t *testing.T) { t.Parallel(); f(t, serverOf(t, version)) })
+	}
+}
+
+// byTurns runs f for each case of a table, beside other tests: the versions take turns.
+func byTurns[C any](t *testing.T, cases map[string]C, f func(t *testing.T, e *engines.Postgres, c C)) {
+	t.Parallel()
+	for i, name := range slices.Sorted(maps.Keys(cases)) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f(t, serverOf(t, engines.PostgresVersions[i%len(engines.PostgresVersions)]), cases[name])
+		})
 	}
 }
 

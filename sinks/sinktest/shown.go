@@ -17,6 +17,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -364,6 +365,28 @@ func InspectMakesNothing(t *testing.T, s, other sinks.Sink, made func() string, 
 		if !errors.Is(err, sinks.ErrNotListed) || !strings.Contains(err.Error(), "schema version 99") {
 			t.Errorf("a newer schema: %v", err)
 		}
+	}
+}
+
+// MigrationsAtOnce has eight sinks come to an empty database.
+func MigrationsAtOnce(t *testing.T, open func() sinks.Sink, r Reader) {
+	t.Helper()
+	var wait sync.WaitGroup
+	for day := range 8 {
+		s := open()
+		wait.Go(func() {
+			err := s.Check(t.Context())
+			if err == nil {
+				err = s.Replace(t.Context(), WindowOf(day, 1, 10))
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+	for day := range 8 {
+		Sees(t, r, WindowOf(day, 1, 0).Rev.Key, 1)
 	}
 }
 
