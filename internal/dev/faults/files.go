@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -219,11 +220,16 @@ func (f Files) bucketFaults(t *testing.T) {
 	}
 	for _, request := range f.Requests {
 		method, in, _ := strings.Cut(request, " ")
-		for harm, m := range harms {
-			for name, w := range windows {
+		for i, harm := range slices.Sorted(maps.Keys(harms)) {
+			m := harms[harm]
+			for j, name := range slices.Sorted(maps.Keys(windows)) {
 				if harm == "flipped byte" && method == "DELETE" {
 					continue // it has no body
 				}
+				if harm != "answer lost" && harm != "denied" && (i+j)%len(windows) > 0 {
+					continue // these end like denied, after the tries of the store: one window of each will do
+				}
+				w := windows[name]
 				t.Run(request+"/"+harm+"/"+name, func(t *testing.T) {
 					former, next := sinktest.RevisionOf(w.former), w.next.Revision()
 					for _, by := range []string{"retries", "Revisions", "Replace"} {
