@@ -25,18 +25,15 @@ func (s *suite) seal(number int32, n int) sinks.Sealed {
 	return Seal(s, Revision(s.key("prj_a", 0), number), pagesOf(n, number))
 }
 
-// testReplace begins with an empty window, and ends with one.
+// testReplace begins with an empty window, comes to one, and ends with one revision several times.
 func testReplace(s *suite) {
 	for number, n := range []int{0, 5, 10, 10, 25, 3, 0} {
 		s.shows(s.replace(s.seal(int32(number)+1, n)))
 	}
-}
-
-func testSameRevisionTwice(s *suite) {
-	w := s.replace(s.seal(1, 10))
+	w := s.replace(s.seal(8, 10))
 	s.replace(w)
 	s.shows(w)
-	s.shows(s.replace(s.seal(1, 10)))
+	s.shows(s.replace(s.seal(8, 10)))
 }
 
 func testTotalsOnly(s *suite) {
@@ -105,32 +102,24 @@ func testManyWindows(s *suite) {
 
 // testNeighbours changes one window among others of its project and of another.
 func testNeighbours(s *suite) {
-	var others []sinks.Sealed
+	var all []sinks.Sealed
 	for _, project := range []string{"prj_a", "prj_b", "prj_A", "prj_a-1", "PRJ__", "p", strings.Repeat("x", 128)} {
 		for day := range 3 {
-			w := s.replace(Seal(s, Revision(s.key(project, day), 1), pagesOf(5, int32(day+len(project)))))
-			if project != "prj_a" || day != 1 {
-				others = append(others, w)
-			}
+			all = append(all, Seal(s, Revision(s.key(project, day), 1), pagesOf(5, int32(day+len(project)))))
 		}
 	}
-	s.shows(s.replace(Seal(s, Revision(s.key("prj_a", 1), 2), pagesOf(2, 9))))
-	for _, w := range others {
-		s.shows(w)
+	for i, g := range []analytics.Granularity{analytics.Week, analytics.Month, "2d", "28d"} {
+		key := s.key("prj_a", 1) // they begin on the same day
+		key.Granularity, key.To = g, key.From+analytics.Date(2+i)
+		all = append(all, Seal(s, Revision(key, 1), pagesOf(4, int32(i))))
 	}
-}
-
-// testGranularities writes windows that begin on the same day.
-func testGranularities(s *suite) {
-	var all []sinks.Sealed
-	for i, g := range []analytics.Granularity{analytics.Day, analytics.Week, analytics.Month, "2d", "28d"} {
-		key := s.key("prj_a", 0)
-		key.Granularity = g
-		key.To = key.From + analytics.Date(1+i)
-		all = append(all, s.replace(Seal(s, Revision(key, 1), pagesOf(4, int32(i)))))
-	}
+	s.replaceAll(all)
+	changed := s.key("prj_a", 1)
+	s.shows(s.replace(Seal(s, Revision(changed, 2), pagesOf(2, 9))))
 	for _, w := range all {
-		s.shows(w)
+		if w.Revision().Key != changed {
+			s.shows(w)
+		}
 	}
 }
 
@@ -265,9 +254,10 @@ func (s *suite) rowsOf(w sinks.Sealed) any {
 // variety commits windows of every kind, and returns them by window.
 func (s *suite) variety() map[analytics.Key]sinks.Sealed {
 	s.Helper()
+	s.replace(Seal(s, Revision(s.key("prj_a", 1), 1), pagesOf(21, 1)))
 	all := map[analytics.Key]sinks.Sealed{}
-	commit := func(w sinks.Sealed) { all[w.Revision().Key] = s.replace(w) }
-	for day := range 3 {
+	commit := func(w sinks.Sealed) { all[w.Revision().Key] = w }
+	for _, day := range []int{0, 2} {
 		commit(Seal(s, Revision(s.key("prj_a", day), 1), pagesOf(20+day, 1)))
 	}
 	commit(Seal(s, Revision(s.key("prj_a", 1), 2), pagesOf(7, 2)))
@@ -287,6 +277,7 @@ func (s *suite) variety() map[analytics.Key]sinks.Sealed {
 	file, _, err := sinks.FileOf(s.TempDir(), plausible.Rev, plausible)
 	Check(s, err)
 	commit(file)
+	s.replaceAll(slices.Collect(maps.Values(all)))
 	return all
 }
 
