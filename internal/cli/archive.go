@@ -157,7 +157,6 @@ func show[Report any](w io.Writer, o formats, reports []Report, err error,
 	}), err)
 }
 
-// archiveProjects are the projects of --project, all of which the archive has.
 func archiveProjects(ctx context.Context, flag string, from sinks.Sink) ([]string, error) {
 	ids := coverage.List(flag)
 	return ids, asUsageError(query.CheckProjects(ctx, from, ids))
