@@ -108,7 +108,9 @@ func (a Archive) pages(ctx context.Context, s *view.Snapshot, q question) (out [
 			all, err := query.Top(ctx, from, query.TopOptions{Selection: selection, At: q.at, Since: q.from, Until: q.to,
 				Ranking: q.ranking, Today: q.today})
 			for _, r := range all {
-				out = append(out, archivePages(r)...)
+				for _, p := range r.Pages {
+					out = append(out, apiPage{r.Key, p})
+				}
 				more = more || q.path == "" && int64(q.offset+len(r.Pages)) < r.Listed
 			}
 			return err

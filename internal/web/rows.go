@@ -22,14 +22,12 @@ import (
 // nothing is known, as has RowCount if only the totals were read.
 type apiWindow struct {
 	analytics.Key
-	State      string     `json:"state"` // settled, provisional, missing
-	Verified   *bool      `json:"verified"`
-	Revision   *int32     `json:"revision"`
-	Human      *int64     `json:"human"`
-	AI         *int64     `json:"ai"`
-	Total      *int64     `json:"total"`
-	RowCount   *int64     `json:"row_count"`
-	ExportedAt *time.Time `json:"exported_at"`
+	State      string            `json:"state"` // settled, provisional, missing
+	Verified   *bool             `json:"verified"`
+	Revision   *int32            `json:"revision"`
+	Totals     *analytics.Totals `json:"totals" api:"inline"`
+	RowCount   *int64            `json:"row_count"`
+	ExportedAt *time.Time        `json:"exported_at"`
 }
 
 // windowRows returns the newest windows of each project and granularity, oldest first.
@@ -41,12 +39,11 @@ func windowRows(_ context.Context, s *view.Snapshot, q question) (out []any, mor
 			}
 			for _, c := range g.Cells[max(0, len(g.Cells)-q.limit):] {
 				key := analytics.Key{Project: p.ID, Granularity: g.Granularity, Window: c.Window}
-				w := apiWindow{Key: key, State: "missing"}
+				w := apiWindow{Key: key, State: query.Missing}
 				if r := c.Revision; r != nil {
-					w.State, w.Verified, w.Revision, w.ExportedAt = r.State(), &r.Verified, &r.Number, &r.ExportedAt
-					w.Human, w.AI, w.Total = &r.Totals.Human, &r.Totals.AI, &r.Totals.Total
-					if !r.TotalsOnly() {
-						w.RowCount = &r.Rows
+					w = apiWindow{key, r.State(), &r.Verified, &r.Number, &r.Totals, &r.Rows, &r.ExportedAt}
+					if r.TotalsOnly() {
+						w.RowCount = nil
 					}
 				}
 				out = append(out, w)
@@ -60,39 +57,7 @@ func windowRows(_ context.Context, s *view.Snapshot, q question) (out []any, mor
 // the pages of the snapshot have none.
 type apiPage struct {
 	analytics.Key
-	Rank  int    `json:"rank"`
-	Path  string `json:"path"`
-	Human int64  `json:"human"`
-	AI    int64  `json:"ai"`
-	Total int64  `json:"total"`
-	comparedWith
-}
-
-// comparedWith are the numbers of the window that one is compared with, and the change.
-type comparedWith struct {
-	PreviousHuman *int64   `json:"previous_human"`
-	PreviousAI    *int64   `json:"previous_ai"`
-	PreviousTotal *int64   `json:"previous_total"`
-	Change        *int64   `json:"change"`
-	Percent       *float64 `json:"change_percent"`
-}
-
-func comparedWithOf(before *analytics.Totals, change *int64, percent *float64) comparedWith {
-	c := comparedWith{Change: change, Percent: percent}
-	if before != nil {
-		c.PreviousHuman, c.PreviousAI, c.PreviousTotal = &before.Human, &before.AI, &before.Total
-	}
-	return c
-}
-
-// archivePages returns the listed pages of a window.
-func archivePages(r query.TopReport) (out []any) {
-	for _, p := range r.Pages {
-		out = append(out, apiPage{Key: r.Key, Rank: p.Rank, Path: p.Path, Human: p.Visitors.Human,
-			AI: p.Visitors.AI, Total: p.Visitors.Total,
-			comparedWith: comparedWithOf(p.Previous, p.Change, p.Percent)})
-	}
-	return out
+	query.RankedPage
 }
 
 // pageRows returns the pages of each newest window with the most visitors, and whether the snapshot
@@ -105,8 +70,8 @@ func pageRows(s *view.Snapshot, q question) (out []any, all bool) {
 		}
 		all = all && (len(w.Pages) >= q.limit || int64(len(w.Pages)) >= w.Rows)
 		for i, r := range w.Pages[:min(q.limit, len(w.Pages))] {
-			out = append(out, apiPage{Key: w.Key, Rank: i + 1, Path: r.Path, Human: r.Human, AI: r.AI,
-				Total: r.Total})
+			visitors := r.Totals()
+			out = append(out, apiPage{w.Key, query.RankedPage{Rank: i + 1, Path: r.Path, Visitors: &visitors}})
 		}
 	}
 	return out, all
@@ -116,28 +81,23 @@ func pageRows(s *view.Snapshot, q question) (out []any, all bool) {
 // rows of a window lack is absent, and has no numbers there.
 type apiHistory struct {
 	analytics.Key
-	Path     string   `json:"path"`
-	State    string   `json:"state"` // settled, provisional, missing
-	Verified *bool    `json:"verified"`
-	Revision *int32   `json:"revision"`
-	Absent   bool     `json:"absent"`
-	Human    *int64   `json:"human"`
-	AI       *int64   `json:"ai"`
-	Total    *int64   `json:"total"`
-	AIShare  *float64 `json:"ai_share_percent"`
-	comparedWith
+	Path     string            `json:"path"`
+	State    string            `json:"state"` // settled, provisional, missing
+	Verified *bool             `json:"verified"`
+	Revision *int32            `json:"revision"`
+	Absent   bool              `json:"absent"`
+	Visitors *analytics.Totals `json:"visitors" api:"inline"`
+	AIShare  *float64          `json:"ai_share_percent"`
+	Previous *analytics.Totals `json:"previous"`
+	Change   *int64            `json:"change"`
+	Percent  *float64          `json:"change_percent"`
 }
 
 // historyRows returns the windows of a history.
 func historyRows(h query.HistoryReport) (out []any) {
 	for _, w := range h.Windows {
-		row := apiHistory{Key: analytics.Key{Project: h.Project, Granularity: h.Granularity, Window: w.Window},
-			Path: h.Path, State: w.State, Verified: w.Verified, Revision: w.Revision, Absent: w.Absent,
-			AIShare: w.AIShare, comparedWith: comparedWithOf(w.Previous, w.Change, w.Percent)}
-		if v := w.Visitors; v != nil {
-			row.Human, row.AI, row.Total = &v.Human, &v.AI, &v.Total
-		}
-		out = append(out, row)
+		out = append(out, apiHistory{analytics.Key{Project: h.Project, Granularity: h.Granularity, Window: w.Window},
+			h.Path, w.State, w.Verified, w.Revision, w.Absent, w.Visitors, w.AIShare, w.Previous, w.Change, w.Percent})
 	}
 	return out
 }
@@ -146,49 +106,32 @@ func historyRows(h query.HistoryReport) (out []any) {
 // not there: that has agents, in one text with their requests, in place of one agent.
 type apiAgent struct {
 	analytics.Key
-	Rank     int                 `json:"rank"`
-	Path     string              `json:"path"`
-	Agent    *string             `json:"agent"`
-	Class    *string             `json:"class"`
-	Audience *analytics.Audience `json:"audience"`
-	Visitors int64               `json:"visitors"`
-	Requests int64               `json:"requests"`
-	agentsBefore
-	Agents  *string `json:"agents"`
-	Nearest *string `json:"nearest"`
+	view.RankedAgent
+	Agents  string `json:"agents"`
+	Nearest string `json:"nearest"`
 }
 
-// agentsBefore are the numbers of an agent in the window that one is compared with, and the change.
-type agentsBefore struct {
-	PreviousVisitors *int64   `json:"previous_visitors"`
-	PreviousRequests *int64   `json:"previous_requests"`
-	Change           *int64   `json:"change"`
-	Percent          *float64 `json:"change_percent"`
-}
-
-func agentsBeforeOf(c view.AgentChange) agentsBefore {
-	b := agentsBefore{Change: c.Change, Percent: c.Percent}
-	if c.Previous != nil {
-		b.PreviousVisitors, b.PreviousRequests = &c.Previous.Visitors, &c.Previous.Requests
+// unknown reports whether the value of a column is not known.
+func (a apiAgent) unknown(name string) bool {
+	switch name {
+	case "agent", "class", "audience":
+		return a.Agents != ""
+	case "agents":
+		return a.Agents == ""
+	case "nearest":
+		return a.Nearest == ""
 	}
-	return b
+	return false
 }
 
 // agentRows returns the rows of a report of agents.
 func agentRows(r query.AgentsReport) (out []any) {
 	for _, p := range r.Agents {
-		out = append(out, apiAgent{Key: r.Key, Rank: p.Rank, Path: p.Path, Agent: &p.Agent, Class: &p.Class,
-			Audience: &p.Audience, Visitors: p.Visitors, Requests: p.Requests,
-			agentsBefore: agentsBeforeOf(p.AgentChange)})
+		out = append(out, apiAgent{Key: r.Key, RankedAgent: p})
 	}
 	for _, m := range r.Misses {
-		agents := m.AgentsText()
-		row := apiAgent{Key: r.Key, Rank: m.Rank, Path: m.Path, Visitors: m.Visitors, Requests: m.Requests,
-			agentsBefore: agentsBeforeOf(m.AgentChange), Agents: &agents}
-		if near := m.Nearest(); near != "" {
-			row.Nearest = &near
-		}
-		out = append(out, row)
+		miss := view.RankedAgent{Rank: m.Rank, Path: m.Path, AgentNumbers: m.AgentNumbers, AgentChange: m.AgentChange}
+		out = append(out, apiAgent{r.Key, miss, m.AgentsText(), m.Nearest()})
 	}
 	return out
 }
@@ -206,17 +149,15 @@ type apiAgentHistory struct {
 	Absent   bool               `json:"absent"`
 	Visitors *int64             `json:"visitors"`
 	Requests *int64             `json:"requests"`
-	agentsBefore
+	view.AgentChange
 }
 
 // agentHistoryRows returns the windows of a history.
 func agentHistoryRows(h query.AgentHistory) (out []any) {
 	for _, w := range h.Windows {
 		out = append(out, apiAgentHistory{
-			Key:   analytics.Key{Project: h.Project, Granularity: h.Granularity, Window: w.Window},
-			Agent: h.Agent, Class: h.Class, Audience: h.Audience, Path: h.Path, State: w.State, Verified: w.Verified,
-			Revision: w.Revision, Absent: w.Absent, Visitors: w.Visitors, Requests: w.Requests,
-			agentsBefore: agentsBeforeOf(w.AgentChange)})
+			analytics.Key{Project: h.Project, Granularity: h.Granularity, Window: w.Window}, h.Agent, h.Class, h.Audience,
+			h.Path, w.State, w.Verified, w.Revision, w.Absent, w.Visitors, w.Requests, w.AgentChange})
 	}
 	return out
 }
@@ -277,37 +218,41 @@ type column struct {
 	value any
 }
 
-// columns returns the columns of a struct: embedded structs are part of it, and a column of a
-// nested one is named after both, as in pr_state. A zero time is not known, nor what a method of
-// the row says. Fields with the tag api:"-" are left out.
+// columns returns the columns of a struct. Embedded structs are part of it, as are those with the tag
+// api:"inline"; a column of another nested one is named after both, as in pr_state. A zero time is not known,
+// nor is a number of a struct that is not there, nor what a method of the row says. Fields with the tag
+// api:"-" are left out.
 func columns(row reflect.Value) (out []column) {
+	says, _ := row.Interface().(interface{ unknown(name string) bool })
 	for _, field := range reflect.VisibleFields(row.Type()) {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		if name == "" || field.Tag.Get("api") == "-" {
 			continue
 		}
-		if r, ok := row.Interface().(interface{ unknown(name string) bool }); ok && r.unknown(name) {
-			out = append(out, column{name, nil})
-			continue
-		}
-		v := row.FieldByIndex(field.Index)
-		known := true
+		v, known := row.FieldByIndex(field.Index), says == nil || !says.unknown(name)
 		if v.Kind() == reflect.Pointer {
-			known = !v.IsNil()
-			if v = v.Elem(); !known {
+			if known = !v.IsNil(); known {
+				v = v.Elem()
+			} else {
 				v = reflect.Zero(field.Type.Elem())
 			}
 		}
 		at, isTime := v.Interface().(time.Time)
 		switch {
-		case isTime && at.IsZero(), !known && v.Kind() != reflect.Struct:
+		case v.Kind() == reflect.Struct && !isTime:
+			for _, c := range columns(v) {
+				if _, text := c.value.(string); !known && !text {
+					c.value = nil
+				}
+				if field.Tag.Get("api") != "inline" {
+					c.name = name + "_" + c.name
+				}
+				out = append(out, c)
+			}
+		case !known, isTime && at.IsZero():
 			out = append(out, column{name, nil})
 		case isTime:
 			out = append(out, column{name, at.UTC()})
-		case v.Kind() == reflect.Struct:
-			for _, c := range columns(v) {
-				out = append(out, column{name + "_" + c.name, c.value})
-			}
 		default:
 			out = append(out, column{name, v.Interface()})
 		}
