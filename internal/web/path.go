@@ -286,7 +286,12 @@ func (p *pathPage) addMerges(all view.Outcomes) {
 			p.Unjudged = append(p.Unjudged, o)
 		}
 		for i, w := range p.Windows {
-			if d := o.Date(); !o.At.IsZero() && containsDay(p.Granularity, w.Window, d) {
+			d := o.Date()
+			marks := w.From <= d && d < w.To
+			if p.Granularity.RollingDays() > 0 { // they overlap: the one that the day ends
+				marks = d == w.To-1
+			}
+			if !o.At.IsZero() && marks {
 				p.Windows[i].Merged = append(p.Windows[i].Merged, o.Merge)
 				fmt.Fprintf(&mark, "M%d 0V%d", i*columnWidth+columnWidth/2, chartHeight)
 			}
@@ -295,15 +300,6 @@ func (p *pathPage) addMerges(all view.Outcomes) {
 	if p.Chart != nil {
 		p.Chart.Merged = mark.String()
 	}
-}
-
-// containsDay reports whether a day marks a window: of rolling windows, which overlap, the one that
-// it ends.
-func containsDay(g analytics.Granularity, w analytics.Window, d analytics.Date) bool {
-	if g.RollingDays() > 0 {
-		return d == w.To-1
-	}
-	return w.From <= d && d < w.To
 }
 
 // State is why a window has no numbers, or that these may change; empty: they are final.
@@ -337,12 +333,14 @@ func sinceOf(w *pathWindow, by analytics.Audience) *change {
 	if moved == nil {
 		return nil
 	}
-	c := change{Before: "on " + w.Before(), Text: "unchanged"}
-	if n := moved.By(by); n != 0 {
-		c.Text, c.Tone = view.Signed(n), map[bool]string{true: "up", false: "down"}[n > 0]
-		if growth := view.Growth(moved.Before.Of(by), moved.After.Of(by)); growth != "" {
-			c.Text += " (" + growth + ")"
-		}
+	before := moved.Before.Of(by)
+	g := gainOf(&before, moved.After.Of(by))
+	c := change{Before: "on " + w.Before(), Text: g.Text, Tone: g.Tone}
+	switch {
+	case g.By == 0:
+		c.Text = "unchanged"
+	case g.Growth != "":
+		c.Text += " (" + g.Growth + ")"
 	}
 	return &c
 }

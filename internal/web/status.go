@@ -97,11 +97,6 @@ type statusPage struct {
 // section about it.
 type concern struct{ Name, Text, Rule string }
 
-// remedy links to the section of the runbook about an alert.
-func remedy(rule string) string {
-	return "https://github.com/docgauge/docgauge/blob/main/docs/runbook.md#" + strings.ToLower(rule)
-}
-
 func (p *statusPage) fill(values statusValues) {
 	s, alert := p.Values, values.alert
 	for _, d := range s.Due {

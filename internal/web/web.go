@@ -47,17 +47,23 @@ var functions = template.FuncMap{
 	"short":   func(s string) string { return format.Cut(s, maxError) },
 	// folders are the pieces between which a path is broken first.
 	"folders": func(path string) []string { return strings.SplitAfter(path, "/") },
-	"percent": view.Percent, "growth": view.Growth, "both": bothText, "part": part,
+	"percent": view.Percent, "both": bothText,
+	// part is n of whole in whole percent, from 0 to 100.
+	"part":   func(n, whole int) int { return min(max(n*100/max(whole, 1), 0), 100) },
 	"moment": momentOf, "took": took, "days": view.Days, "span": spanOf, "title": title,
 	"legend": legendOf, "gaps": gaps,
 	"marks":     func() map[string]string { return marks },
-	"agentGain": agentGainOf, "agentRule": func(list query.AgentList) string { return list.Rule() },
-	"gain": gain, "gainTone": gainTone, "jobTook": jobTook, "outcome": outcomeOf,
+	"agentGain": agentGain, "agentRule": func(list query.AgentList) string { return list.Rule() },
+	"pageGain": pageGain, "jobTook": jobTook, "outcome": outcomeOf,
 	"dueReason": func(reason string) string { return dueReasons[reason] },
 	"waitReason": func(r analytics.AsideReason) string {
 		return cmp.Or(waitReasons[r], "Skipped: "+string(r))
 	},
-	"keyLeft": keyLeft, "keyConcern": keyConcern, "remedy": remedy,
+	"keyLeft": keyLeft, "keyConcern": keyConcern,
+	// remedy links to the section of the runbook about an alert.
+	"remedy": func(rule string) string {
+		return "https://github.com/docgauge/docgauge/blob/main/docs/runbook.md#" + strings.ToLower(rule)
+	},
 	"refreshEvery": func(s *view.Snapshot) int {
 		if s == nil {
 			return int(startingRefresh / time.Second)
@@ -137,9 +143,6 @@ func (p linkedPath) Href() string {
 	}
 	return pageURL(p.Project, p.Path)
 }
-
-// part is n of whole in whole percent, from 0 to 100.
-func part(n, whole int) int { return min(max(n*100/max(whole, 1), 0), 100) }
 
 // How often the script of a page asks for newer numbers, before and after the first.
 const (
