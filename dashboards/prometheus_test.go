@@ -134,9 +134,7 @@ func filled(t *testing.T, at time.Time) *engines.Prometheus {
 		}
 	}
 	text, data := filepath.Join(t.TempDir(), "history.om"), t.TempDir()
-	if err := os.WriteFile(text, []byte(b.String()+"# EOF\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(text, []byte(b.String()+"# EOF\n"), 0o600))
 	promtool, err := engines.Tool(t.Context(), "promtool", "tsdb", "create-blocks-from", "openmetrics", text, data)
 	engines.Need(t, err)
 	if out, err := promtool.CombinedOutput(); err != nil {
@@ -238,8 +236,6 @@ func testPast(t *testing.T, server *engines.Prometheus, at time.Time) {
 func ask(t *testing.T, server *engines.Prometheus, expr string, at time.Time) []engines.Sample {
 	t.Helper()
 	samples, err := server.Query(t.Context(), expr, at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return samples
 }

@@ -63,9 +63,7 @@ func TestPrometheus(t *testing.T) {
 func query(t *testing.T, server *engines.Prometheus, expression string, at time.Time) []engines.Sample {
 	t.Helper()
 	samples, err := server.Query(t.Context(), expression, at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return samples
 }
 

@@ -59,9 +59,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	before := out.most
 	started := time.Now()
 	summary, err := history.Write(t.Context(), &out, s, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Logf("%d windows with %d rows as %d samples, %d MiB of text: %.1f MiB in use at most, in %s",
 		summary.Windows, summary.Windows*rows, summary.Samples, out.bytes/mib, float64(out.most-before)/mib,
 		time.Since(started).Round(time.Millisecond))

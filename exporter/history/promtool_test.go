@@ -21,9 +21,7 @@ func blocks(t *testing.T, text []byte) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	file := filepath.Join(dir, "history.om")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, text, 0o600))
 	data := filepath.Join(dir, "data")
 	cmd, err := engines.Tool(t.Context(), "promtool", "tsdb", "create-blocks-from", "openmetrics",
 		"--max-block-duration=744h", file, data)
@@ -83,8 +81,6 @@ func TestPrometheusReadsIt(t *testing.T) {
 func query(t *testing.T, server *engines.Prometheus, expr string, at time.Time) []engines.Sample {
 	t.Helper()
 	samples, err := server.Query(t.Context(), expr, at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return samples
 }
