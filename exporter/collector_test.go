@@ -242,7 +242,7 @@ func TestAnySnapshot(t *testing.T) {
 				Revision: analytics.Revision{Key: k, Rows: number.Draw(t, "rows")},
 				Pages:    rapid.SliceOfN(page, 0, 4).Draw(t, "pages"),
 			})
-			s.Open = append(s.Open, view.Open{Key: k, ReadAt: at.Draw(t, "read")})
+			s.Open = append(s.Open, analytics.OpenWindow{Key: k, ReadAt: at.Draw(t, "read")})
 			s.Due = append(s.Due, view.Due{Project: k.Project, Granularity: g, Reason: name.Draw(t, "reason")})
 			s.Asides = append(s.Asides, analytics.Aside{Key: k, Reason: analytics.AsideReason(name.Draw(t, "aside"))})
 			s.Budgets = append(s.Budgets, view.Budget{Name: name.Draw(t, "budget"),

@@ -52,7 +52,7 @@ func rich() view.Snapshot {
 				Previous: &analytics.Totals{Human: 70, AI: 20, Total: 88}},
 			{Revision: revision("prj_b", analytics.Day, 6, 7, 0)},
 		},
-		Open: []view.Open{{
+		Open: []analytics.OpenWindow{{
 			Key:    key("prj_a", analytics.Day, 7, 8),
 			Totals: analytics.Totals{Human: 12, AI: 7, Total: 18}, ReadAt: noon.Add(-time.Minute),
 		}},

@@ -29,6 +29,7 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/view"
 )
 
@@ -139,8 +140,8 @@ var (
 		func(w view.Window) []string { return []string{w.Project, string(w.Granularity)} })
 	ofAgentWindows = forEach(func(s *view.Snapshot) []view.AgentWindow { return s.Agents },
 		func(w view.AgentWindow) []string { return []string{w.Project, string(w.Granularity)} })
-	ofOpen = forEach(func(s *view.Snapshot) []view.Open { return s.Open },
-		func(o view.Open) []string { return []string{o.Project, string(o.Granularity)} })
+	ofOpen = forEach(func(s *view.Snapshot) []analytics.OpenWindow { return s.Open },
+		func(o analytics.OpenWindow) []string { return []string{o.Project, string(o.Granularity)} })
 	ofSinks = forEach(func(s *view.Snapshot) []view.Sink { return s.Sinks },
 		func(k view.Sink) []string { return []string{k.Name} })
 	ofBudgets = forEach(func(s *view.Snapshot) []view.Budget { return s.Budgets },

@@ -81,14 +81,14 @@ var agentFamilies = []Metric{
 var visitorFamilies = []Metric{
 	define(groupVisitors, "open_site_visitors", typeGauge, "project window audience",
 		"Unique visitors of the site in the window that is still running, so far."+nonAdded+cached,
-		ofOpen(func(o view.Open, emit emit) { audiences(emit, o.Totals) })),
+		ofOpen(func(o analytics.OpenWindow, emit emit) { audiences(emit, o.Totals) })),
 	define(groupVisitors, "open_site_visitors_deduplicated", typeGauge, "project window",
 		"Unique visitors of the site in the window that is still running, so far, human and AI together, each "+
 			"counted once."+nonAdded+cached,
-		ofOpen(func(o view.Open, emit emit) { emit(float64(o.Totals.Total)) })),
+		ofOpen(func(o analytics.OpenWindow, emit emit) { emit(float64(o.Totals.Total)) })),
 	define(groupVisitors, "open_window_read_timestamp_seconds", typeGauge, "project window",
 		"When the window that is still running was last read,"+epoch,
-		ofOpen(func(o view.Open, emit emit) { emit.at(o.ReadAt) })),
+		ofOpen(func(o analytics.OpenWindow, emit emit) { emit.at(o.ReadAt) })),
 	define(groupVisitors, "window_suspect_rows", typeGauge, "project window kind",
 		"Rows of the newest complete window that are suspect because it is not verified, by kind: moved (read "+
 			"before its totals last moved) or repeated (their path came twice); a row can be both."+cached,

@@ -12,13 +12,14 @@ import (
 // audience and Found occur together once. Readers are not additive: not over paths, and not over
 // audiences.
 type AgentRow struct {
-	Path     string // empty: the whole site, of paths that are there
-	Agent    string
-	Class    string
-	Audience Audience
+	Path     string   `json:"path"` // empty: the whole site, of paths that are there
+	Agent    string   `json:"agent"`
+	Class    string   `json:"class"`
+	Audience Audience `json:"audience"`
 	// Found is false for a path that was asked for and is not there.
-	Found              bool
-	Visitors, Requests int64
+	Found    bool  `json:"found"`
+	Visitors int64 `json:"visitors"`
+	Requests int64 `json:"requests"`
 }
 
 // AgentsPage is a [Page] of the report of agents: Totals have no path.

@@ -13,8 +13,10 @@ import "time"
 // Row is the unique visitors of one page (service specification, section 2.3).
 // Total is deduplicated: it is not Human + AI.
 type Row struct {
-	Path             string
-	Human, AI, Total int64
+	Path  string `json:"path"`
+	Human int64  `json:"human"`
+	AI    int64  `json:"ai"`
+	Total int64  `json:"total"`
 }
 
 // Totals returns the counts of r without its path.
@@ -103,6 +105,25 @@ type Page struct {
 	Rows   []Row
 	// HasMore reports whether rows exist beyond this page.
 	HasMore bool
+}
+
+// OpenWindow is the newest reading of a running window, so far. Only gauges and status show it.
+type OpenWindow struct {
+	Key
+	Totals Totals    `json:"totals"`
+	ReadAt time.Time `json:"read_at"`
+}
+
+// Run is one export run.
+type Run struct {
+	ID      int64     `json:"id"`
+	Started time.Time `json:"started_at"`
+	// Finished is zero, and Outcome empty, while it runs or if it was killed.
+	Finished time.Time `json:"finished_at,omitzero"`
+	Outcome  string    `json:"outcome,omitempty"` // success, deferred, failed, interrupted
+	Message  string    `json:"message,omitempty"` // the error, or empty
+	Windows  int       `json:"windows"`
+	Requests int       `json:"requests"`
 }
 
 // AsideReason is why a window is set aside: the reason label of

@@ -26,43 +26,31 @@ const maxAgents = 1_000
 // sink. They send nothing.
 type numbers struct{ app *App }
 
-// Windows returns the totals, and with pages the rows, of the newest settled window and the one
-// that it is compared with.
+// Windows returns what is asked for of the newest settled window and the one that it is compared with.
 func (n numbers) Windows(
-	ctx context.Context, project string, g analytics.Granularity, pages bool,
+	ctx context.Context, project string, g analytics.Granularity, of prompts.Content,
 ) (out prompts.Adjacent, err error) {
-	now, former, err := n.pair(ctx, schedule.Source{Project: project}, g)
+	source := schedule.Source{Project: project}
+	if of == prompts.Agents || of == prompts.Misses {
+		source.Report = analytics.AgentsReport
+	}
+	now, former, err := n.pair(ctx, source, g)
 	if err != nil {
 		return out, err
 	}
 	out = prompts.Adjacent{
 		Window: now.Window, FormerWindow: former.Window, Totals: now.Totals, FormerTotals: former.Totals,
 	}
-	if pages {
+	ranking := query.AgentRanking{N: maxAgents}
+	switch of {
+	case prompts.Totals:
+		return out, nil
+	case prompts.Pages:
 		if out.Rows, err = n.app.Rows(ctx, now); err == nil {
 			out.FormerRows, err = n.app.Rows(ctx, former)
 		}
-	}
-	return out, err
-}
-
-// Outcomes returns what became of the readers of the pages that merges touched.
-func (n numbers) Outcomes(ctx context.Context, project string) (view.Outcomes, error) {
-	return pulls.Outcomes(ctx, n.app.State, n.app.Archive(), pulls.Selection{Projects: []string{project}})
-}
-
-// Agents returns the agents of the site, or with misses the paths that they missed, in the newest settled window
-// of the report of agents and the one that it is compared with.
-func (n numbers) Agents(
-	ctx context.Context, project string, g analytics.Granularity, misses bool,
-) (out prompts.AdjacentAgents, err error) {
-	now, former, err := n.pair(ctx, schedule.Source{Project: project, Report: analytics.AgentsReport}, g)
-	if err != nil {
 		return out, err
-	}
-	out.Window, out.FormerWindow = now.Window, former.Window
-	ranking := query.AgentRanking{N: maxAgents}
-	if misses {
+	case prompts.Misses:
 		ranking.List = query.Misses
 		if now.TotalsOnly() {
 			return out, fmt.Errorf("%w: only the totals of %s were read", prompts.ErrNoNumbers, now.Key)
@@ -72,28 +60,13 @@ func (n numbers) Agents(
 		return out, err
 	}
 	r, err := n.app.Agents(ctx, now, &former, ranking)
-	if err != nil {
-		return out, err
-	}
-	for _, a := range r.Agents {
-		change := prompts.AgentChange{Name: a.Agent, Class: a.Class, Audience: a.Audience, Readers: a.Visitors,
-			Requests: a.Requests}
-		if was := a.Previous; was != nil {
-			change.FormerReaders, change.FormerRequests = was.Visitors, was.Requests
-		}
-		out.Agents = append(out.Agents, change)
-	}
-	for _, m := range r.Misses {
-		miss := prompts.Miss{Path: m.Path, Requests: m.Requests, Nearest: m.Nearest()}
-		if m.Previous != nil {
-			miss.FormerRequests = m.Previous.Requests
-		}
-		for _, a := range m.Agents {
-			miss.Agents = append(miss.Agents, a.Agent)
-		}
-		out.Misses = append(out.Misses, miss)
-	}
-	return out, nil
+	out.Agents, out.Misses = r.Agents, r.Misses
+	return out, err
+}
+
+// Outcomes returns what became of the readers of the pages that merges touched.
+func (n numbers) Outcomes(ctx context.Context, project string) (view.Outcomes, error) {
+	return pulls.Outcomes(ctx, n.app.State, n.app.Archive(), pulls.Selection{Projects: []string{project}})
 }
 
 // Agents compares a window of agents with a former one, which may be nil, from the first sink that has them.

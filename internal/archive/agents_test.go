@@ -22,16 +22,6 @@ func agentSample() analytics.Revision {
 	return rev
 }
 
-func yields[R any](rows ...R) func(yield func(R, error) bool) {
-	return func(yield func(R, error) bool) {
-		for _, r := range rows {
-			if !yield(r, nil) {
-				return
-			}
-		}
-	}
-}
-
 // agentTraffic are the rows of two agents on a site of n pages.
 func agentTraffic(n int) (rows []analytics.AgentRow) {
 	for _, path := range append([]string{""}, slices.Sorted(func(yield func(string) bool) {
@@ -48,21 +38,6 @@ func agentTraffic(n int) (rows []analytics.AgentRow) {
 				Visitors: 2, Requests: 2})
 	}
 	return rows
-}
-
-// rereadAgents opens path and reads it whole.
-func rereadAgents(path string) (rev analytics.Revision, rows []analytics.AgentRow, err error) {
-	f, err := Open(path)
-	if err != nil {
-		return rev, nil, err
-	}
-	for r, err := range f.Agents() {
-		if err != nil {
-			return f.Revision(), rows, err
-		}
-		rows = append(rows, r)
-	}
-	return f.Revision(), rows, nil
 }
 
 func TestAgentsWrittenAreRead(t *testing.T) {
@@ -85,13 +60,9 @@ func TestAgentsWrittenAreRead(t *testing.T) {
 		n++
 		path := filepath.Join(dir, fmt.Sprint(n))
 		wrote, err := Write(path, agentSample(), yields(rows...))
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, gotRows, err := rereadAgents(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
+		got, gotRows, err := reread[analytics.AgentRow](path)
+		check(t, err)
 		if diff := cmp.Diff(wrote, got); diff != "" {
 			t.Errorf("Write returned (-) and Open reads (+):\n%s", diff)
 		}
@@ -103,9 +74,7 @@ func TestAgentsWrittenAreRead(t *testing.T) {
 			t.Errorf("%+v for %d rows with a path", got, len(withPath))
 		}
 		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		foot, sum, err := inspected(data)
 		if err != nil || sum.Rows != got.Rows || foot.SiteRows != int64(len(rows)-len(withPath)) ||
 			foot.Checksum != sum.Checksum.String() {
@@ -120,11 +89,8 @@ func TestAgentsWrittenAreRead(t *testing.T) {
 
 // TestAgentsLayout: the columns are those of SPEC 18, and long files have several row groups.
 func TestAgentsLayout(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "w")
 	want := agentTraffic(groupRows)
-	if _, err := Write(path, agentSample(), yields(want...)); err != nil {
-		t.Fatal(err)
-	}
+	path, _ := written(t, agentSample(), yields(want...))
 	r := footer(t, path)
 	var names []string
 	for i := range r.MetaData().Schema.NumColumns() {
@@ -139,13 +105,11 @@ func TestAgentsLayout(t *testing.T) {
 		*kv.FindValue("docgauge.site_rows") != "2" || kv.FindValue("docgauge.totals_human") != nil {
 		t.Errorf("metadata %v %v", kv.Keys(), kv.Values())
 	}
-	if _, got, err := rereadAgents(path); err != nil || !slices.Equal(got, want) {
+	if _, got, err := reread[analytics.AgentRow](path); err != nil || !slices.Equal(got, want) {
 		t.Errorf("%d rows of %d: %v", len(got), len(want), err)
 	}
 	f, err := Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, err := range f.Rows() {
 		if err == nil || !strings.Contains(err.Error(), "is of another report") {
 			t.Errorf("rows of visitors: %v", err)
@@ -162,7 +126,7 @@ func TestAgentsTotalsOnly(t *testing.T) {
 	if wrote, err := Write(path, rev, yields(want...)); err != nil || !wrote.TotalsOnly() {
 		t.Fatalf("%+v, %v", wrote, err)
 	}
-	if got, rows, err := rereadAgents(path); err != nil || !got.TotalsOnly() || !slices.Equal(rows, want) {
+	if got, rows, err := reread[analytics.AgentRow](path); err != nil || !got.TotalsOnly() || !slices.Equal(rows, want) {
 		t.Errorf("%+v, %v, %v", got, rows, err)
 	}
 }
@@ -199,7 +163,7 @@ func TestBadAgents(t *testing.T) {
 			t.Errorf("%s: a file is left", want)
 		}
 	}
-	if _, err := Write(filepath.Join(dir, "v"), agentSample(), each()); err == nil {
+	if _, err := Write(filepath.Join(dir, "v"), agentSample(), noRows); err == nil {
 		t.Error("agents can be written as visitors")
 	}
 	// A footer that claims other rows than there are.
@@ -214,14 +178,12 @@ func TestBadAgents(t *testing.T) {
 				return err
 			}
 		}
-		if err := enc.flush(); err != nil {
+		if err := enc.group.flush(w, enc.before, enc.after); err != nil {
 			return err
 		}
 		return writeMetadata(w, foot)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if _, _, err := inspected(out.Bytes()); err == nil || !strings.Contains(err.Error(), "with a path") {
 		t.Errorf("a footer that counts site rows as others: %v", err)
 	}

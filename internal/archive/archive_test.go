@@ -36,8 +36,9 @@ func sample() analytics.Revision {
 	}
 }
 
-func each(rows ...analytics.Row) iter.Seq2[analytics.Row, error] {
-	return func(yield func(analytics.Row, error) bool) {
+// yields yields rows without an error.
+func yields[R any](rows ...R) iter.Seq2[R, error] {
+	return func(yield func(R, error) bool) {
 		for _, r := range rows {
 			if !yield(r, nil) {
 				return
@@ -46,14 +47,36 @@ func each(rows ...analytics.Row) iter.Seq2[analytics.Row, error] {
 	}
 }
 
+var noRows = yields[analytics.Row]()
+
+func check(t interface {
+	Helper()
+	Fatal(...any)
+}, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// written writes a window file, and returns its name and its bytes.
+func written[R any](t testing.TB, rev analytics.Revision, rows iter.Seq2[R, error]) (path string, data []byte) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "w")
+	_, err := Write(path, rev, rows)
+	check(t, err)
+	data, err = os.ReadFile(path)
+	check(t, err)
+	return path, data
+}
+
 // reread opens path and reads it whole.
-func reread(path string) (analytics.Revision, []analytics.Row, error) {
+func reread[R any](path string) (rev analytics.Revision, rows []R, err error) {
 	f, err := Open(path)
 	if err != nil {
-		return analytics.Revision{}, nil, err
+		return rev, nil, err
 	}
-	var rows []analytics.Row
-	for r, err := range f.Rows() {
+	for r, err := range rowsOf[R](f) {
 		if err != nil {
 			return f.Revision(), rows, err
 		}
@@ -81,14 +104,10 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 			rapid.Int64Range(0, 999_999_999).Draw(t, "nanos"))
 		n++
 		path := filepath.Join(dir, fmt.Sprint(n))
-		wrote, err := Write(path, rev, each(rows...))
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, gotRows, err := reread(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		wrote, err := Write(path, rev, yields(rows...))
+		check(t, err)
+		got, gotRows, err := reread[analytics.Row](path)
+		check(t, err)
 		if diff := cmp.Diff(wrote, got); diff != "" {
 			t.Errorf("Write returned (-) and Open reads (+):\n%s", diff)
 		}
@@ -128,28 +147,20 @@ func TestRowGroupsEndAtBothLimits(t *testing.T) {
 		"bytes": {2000, func(i int) string { return fmt.Sprintf("/%s%07d", long, i) }, 8},
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "w")
-			rows := func(yield func(analytics.Row, error) bool) {
+			path, data := written(t, sample(), func(yield func(analytics.Row, error) bool) {
 				for i := range tc.n {
 					if !yield(analytics.Row{Path: tc.path(i), Human: int64(i), AI: 1, Total: int64(i) + 1}, nil) {
 						return
 					}
 				}
-			}
-			if _, err := Write(path, sample(), rows); err != nil {
-				t.Fatal(err)
-			}
-			_, got, err := reread(path)
+			})
+			_, got, err := reread[analytics.Row](path)
 			if err != nil || len(got) != tc.n || got[tc.n-1].Path != tc.path(tc.n-1) ||
 				got[tc.n-1].Human != int64(tc.n-1) {
 				t.Fatalf("read %d rows, %v; want %d", len(got), err, tc.n)
 			}
 			if r := footer(t, path); r.NumRowGroups() != tc.groups {
 				t.Errorf("%d row groups, want %d", r.NumRowGroups(), tc.groups)
-			}
-			data, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
 			}
 			_, b, err := ReadBounds(bytes.NewReader(data), int64(len(data)))
 			// A text longer than a footer takes has no bounds.
@@ -164,18 +175,13 @@ func TestRowGroupsEndAtBothLimits(t *testing.T) {
 func footer(t *testing.T, path string) *file.Reader {
 	t.Helper()
 	r, err := file.OpenParquetFile(path, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { r.Close() })
 	return r
 }
 
 func TestFormat(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "w")
-	if _, err := Write(path, sample(), traffic(1000)); err != nil {
-		t.Fatal(err)
-	}
+	path, _ := written(t, sample(), traffic(1000))
 	r := footer(t, path)
 	if got := r.MetaData().GetCreatedBy(); got != createdBy {
 		t.Errorf("created by %q", got)
@@ -185,9 +191,7 @@ func TestFormat(t *testing.T) {
 	}
 	for i := range r.MetaData().NumColumns() {
 		c, err := r.RowGroup(0).MetaData().ColumnChunk(i)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		name := c.PathInSchema().String()
 		if set, err := c.StatsSet(); !set || err != nil {
 			t.Errorf("%s: statistics %t, %v", name, set, err)
@@ -209,39 +213,25 @@ func TestTotalsFiles(t *testing.T) {
 	only := sample()
 	only.Rows = analytics.TotalsOnlyRows
 	path := filepath.Join(dir, "only")
-	if wrote, err := Write(path, only, each()); err != nil || wrote.Rows != analytics.TotalsOnlyRows {
+	if wrote, err := Write(path, only, noRows); err != nil || wrote.Rows != analytics.TotalsOnlyRows {
 		t.Fatalf("Write = %+v, %v", wrote, err)
 	}
-	if got, rows, err := reread(path); err != nil || rows != nil || !cmp.Equal(got, only) {
+	if got, rows, err := reread[analytics.Row](path); err != nil || rows != nil || !cmp.Equal(got, only) {
 		t.Errorf("read %+v, %v, %v", got, rows, err)
 	}
 
 	with := sample()
 	with.Rows = 42
 	path = filepath.Join(dir, "with rows")
-	if err := WriteTotals(path, with); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := revisionIn(path); err != nil || !cmp.Equal(got, with) {
-		t.Errorf("ReadRevision = %+v, %v", got, err)
+	check(t, WriteTotals(path, with))
+	data, err := os.ReadFile(path)
+	check(t, err)
+	if foot, _, err := inspected(data); err != nil || !cmp.Equal(foot.Revision, with) {
+		t.Errorf("the footer has %+v, %v", foot, err)
 	}
 	if _, err := Open(path); err == nil || !strings.Contains(err.Error(), "visitors file") {
 		t.Errorf("Open takes the totals of a window with rows for its visitors file: %v", err)
 	}
-}
-
-func revisionIn(path string) (analytics.Revision, error) {
-	in, err := os.Open(path)
-	if err != nil {
-		return analytics.Revision{}, err
-	}
-	defer in.Close()
-	info, err := in.Stat()
-	if err != nil {
-		return analytics.Revision{}, err
-	}
-	foot, err := ReadFooter(in, info.Size())
-	return foot.Revision, err
 }
 
 func TestWriteLeavesNothingAfterAnError(t *testing.T) {
@@ -252,18 +242,18 @@ func TestWriteLeavesNothingAfterAnError(t *testing.T) {
 		rows iter.Seq2[analytics.Row, error]
 		want string
 	}{
-		"twice":     {sample(), each(analytics.Row{Path: "/a"}, analytics.Row{Path: "/a"}), "twice"},
-		"unsorted":  {sample(), each(analytics.Row{Path: "/b"}, analytics.Row{Path: "/a"}), "sorted"},
-		"not UTF-8": {sample(), each(analytics.Row{Path: "/\xff"}), "UTF-8"},
+		"twice":     {sample(), yields(analytics.Row{Path: "/a"}, analytics.Row{Path: "/a"}), "twice"},
+		"unsorted":  {sample(), yields(analytics.Row{Path: "/b"}, analytics.Row{Path: "/a"}), "sorted"},
+		"not UTF-8": {sample(), yields(analytics.Row{Path: "/\xff"}), "UTF-8"},
 		"error of the rows": {sample(), func(yield func(analytics.Row, error) bool) {
 			_ = yield(analytics.Row{Path: "/a"}, nil) && yield(analytics.Row{}, boom)
 		}, "boom"},
-		"project":  {change(func(r *analytics.Revision) { r.Project = "../a" }), each(), "project"},
-		"grain":    {change(func(r *analytics.Revision) { r.Granularity = "hour" }), each(), "granularity"},
-		"window":   {change(func(r *analytics.Revision) { r.To = r.From }), each(), "must begin before it ends"},
-		"year":     {change(func(r *analytics.Revision) { r.To = 1 << 30 }), each(), "date"},
-		"revision": {change(func(r *analytics.Revision) { r.Number = 0 }), each(), "count from 1"},
-		"time":     {change(func(r *analytics.Revision) { r.ExportedAt = time.Time{} }), each(), "exported_at"},
+		"project":  {change(func(r *analytics.Revision) { r.Project = "../a" }), noRows, "project"},
+		"grain":    {change(func(r *analytics.Revision) { r.Granularity = "hour" }), noRows, "granularity"},
+		"window":   {change(func(r *analytics.Revision) { r.To = r.From }), noRows, "must begin before it ends"},
+		"year":     {change(func(r *analytics.Revision) { r.To = 1 << 30 }), noRows, "date"},
+		"revision": {change(func(r *analytics.Revision) { r.Number = 0 }), noRows, "count from 1"},
+		"time":     {change(func(r *analytics.Revision) { r.ExportedAt = time.Time{} }), noRows, "exported_at"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "w")
@@ -279,14 +269,11 @@ func TestWriteLeavesNothingAfterAnError(t *testing.T) {
 }
 
 func TestWriteKeepsAFileThatIsThere(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "w")
-	if _, err := Write(path, sample(), each(analytics.Row{Path: "/a"})); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Write(path, sample(), each()); !errors.Is(err, os.ErrExist) {
+	path, _ := written(t, sample(), yields(analytics.Row{Path: "/a"}))
+	if _, err := Write(path, sample(), noRows); !errors.Is(err, os.ErrExist) {
 		t.Errorf("second Write: %v", err)
 	}
-	if _, rows, err := reread(path); err != nil || len(rows) != 1 {
+	if _, rows, err := reread[analytics.Row](path); err != nil || len(rows) != 1 {
 		t.Errorf("the first file reads %v, %v", rows, err)
 	}
 }
@@ -296,9 +283,7 @@ func TestFullDisk(t *testing.T) {
 		t.Skip("no /dev/full here")
 	}
 	out, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer out.Close()
 	err = write(out, totalsSchema(), func(w *file.Writer) error { return encodeTotals(w, sample()) })
 	if err == nil {
@@ -309,24 +294,14 @@ func TestFullDisk(t *testing.T) {
 // TestDamage cuts a file short and flips bits: Inspect finds each cut and each bit,
 // and never panics.
 func TestDamage(t *testing.T) {
-	for name, write := range map[string]func(path string) error{
-		"visitors": func(path string) error { _, err := Write(path, sample(), traffic(50)); return err },
-		"totals":   func(path string) error { return WriteTotals(path, sample()) },
-		"agents": func(path string) error {
-			_, err := Write(path, agentSample(), yields(agentTraffic(25)...))
-			return err
-		},
-	} {
+	_, visitors := written(t, sample(), traffic(50))
+	_, agents := written(t, agentSample(), yields(agentTraffic(25)...))
+	path := filepath.Join(t.TempDir(), "totals")
+	check(t, WriteTotals(path, sample()))
+	totals, err := os.ReadFile(path)
+	check(t, err)
+	for name, data := range map[string][]byte{"visitors": visitors, "totals": totals, "agents": agents} {
 		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			whole := filepath.Join(dir, "whole")
-			if err := write(whole); err != nil {
-				t.Fatal(err)
-			}
-			data, err := os.ReadFile(whole)
-			if err != nil {
-				t.Fatal(err)
-			}
 			if _, _, err := inspected(data); err != nil {
 				t.Fatalf("the whole file: %v", err)
 			}
@@ -349,14 +324,9 @@ func inspected(data []byte) (Footer, analytics.Sum, error) {
 }
 
 func TestDamagedFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "w")
-	if _, err := Write(path, sample(), traffic(5000)); err != nil {
-		t.Fatal(err)
-	}
+	path, data := written(t, sample(), traffic(5000))
 	f, err := Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if err := f.read(intact); err != nil {
 		t.Errorf("a whole file: %v", err)
 	}
@@ -367,14 +337,8 @@ func TestDamagedFile(t *testing.T) {
 	if f.Checksum() != sum.String() {
 		t.Errorf("checksum %q, that of the rows is %s", f.Checksum(), sum)
 	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
 	data[len(data)/2] ^= 1
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(path, data, 0o600))
 	if err := f.read(intact); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), path) {
 		t.Errorf("after a bit was flipped: %v", err)
 	}
@@ -382,14 +346,7 @@ func TestDamagedFile(t *testing.T) {
 
 // TestNoCRC: a file without a CRC is not taken for whole.
 func TestNoCRC(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "w")
-	if _, err := Write(path, sample(), traffic(3)); err != nil {
-		t.Fatal(err)
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, data := written(t, sample(), traffic(3))
 	if _, _, err := inspected(bytes.ReplaceAll(data, []byte(crcKey), []byte("docgauge.other_"))); err == nil {
 		t.Error("it is taken for whole")
 	}
@@ -397,14 +354,7 @@ func TestNoCRC(t *testing.T) {
 
 // TestCRCInAPath has a path that looks like the place of the CRC.
 func TestCRCInAPath(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "w")
-	if _, err := Write(path, sample(), each(analytics.Row{Path: string(crcMark) + crcBlank})); err != nil {
-		t.Fatal(err)
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, data := written(t, sample(), yields(analytics.Row{Path: string(crcMark) + crcBlank}))
 	if _, sum, err := inspected(data); err != nil || sum.Rows != 1 {
 		t.Errorf("%+v, %v", sum, err)
 	}
@@ -420,31 +370,22 @@ func TestNewerSchema(t *testing.T) {
 			return encodeTotals(w, sample())
 		})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if _, err := Open(path); err == nil || !strings.Contains(err.Error(), "newer") {
 		t.Errorf("Open = %v, want the remedy", err)
 	}
 }
 
 func TestRowsCanStopAndStartAgain(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "w")
-	if _, err := Write(path, sample(), traffic(5000)); err != nil {
-		t.Fatal(err)
-	}
+	path, _ := written(t, sample(), traffic(5000))
 	f, err := Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for range f.Rows() {
 		break
 	}
 	n := 0
 	for _, err := range f.Rows() {
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		n++
 	}
 	if n != 5000 {
@@ -453,20 +394,12 @@ func TestRowsCanStopAndStartAgain(t *testing.T) {
 }
 
 func TestRowsOfAnExchangedFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "w")
-	if _, err := Write(path, sample(), traffic(10)); err != nil {
-		t.Fatal(err)
-	}
+	path, _ := written(t, sample(), traffic(10))
 	f, err := Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Write(path, sample(), traffic(9)); err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
+	check(t, os.Remove(path))
+	_, err = Write(path, sample(), traffic(9))
+	check(t, err)
 	for _, err = range f.Rows() {
 	}
 	if err == nil || !strings.Contains(err.Error(), "9 rows") {
@@ -475,26 +408,11 @@ func TestRowsOfAnExchangedFile(t *testing.T) {
 }
 
 func FuzzReadFooter(f *testing.F) {
-	dir := f.TempDir()
-	for i, n := range []int{0, 3} {
-		path := filepath.Join(dir, fmt.Sprint(i))
-		if _, err := Write(path, sample(), traffic(n)); err != nil {
-			f.Fatal(err)
-		}
-		data, err := os.ReadFile(path)
-		if err != nil {
-			f.Fatal(err)
-		}
+	for _, n := range []int{0, 3} {
+		_, data := written(f, sample(), traffic(n))
 		f.Add(data)
 	}
-	path := filepath.Join(dir, "agents")
-	if _, err := Write(path, agentSample(), yields(agentTraffic(3)...)); err != nil {
-		f.Fatal(err)
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		f.Fatal(err)
-	}
+	_, data := written(f, agentSample(), yields(agentTraffic(3)...))
 	f.Add(data)
 	f.Add([]byte("PAR1PAR1"))
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -23,9 +23,8 @@ func BenchmarkWrite(b *testing.B) {
 			var peak, size int64
 			for b.Loop() {
 				path := filepath.Join(dir, "w.parquet")
-				if _, err := Write(path, sample(), watched(traffic(n), &peak)); err != nil {
-					b.Fatal(err)
-				}
+				_, err := Write(path, sample(), watched(traffic(n), &peak))
+				check(b, err)
 				info, _ := os.Stat(path)
 				size = info.Size()
 				os.Remove(path)
@@ -59,9 +58,8 @@ func BenchmarkWriteAgents(b *testing.B) {
 	b.ReportAllocs()
 	path := filepath.Join(b.TempDir(), "w.parquet")
 	for b.Loop() {
-		if _, err := Write(path, rev, rows); err != nil {
-			b.Fatal(err)
-		}
+		_, err := Write(path, rev, rows)
+		check(b, err)
 		os.Remove(path)
 	}
 	report(b, n, 0)
@@ -72,9 +70,8 @@ func BenchmarkWriteSmall(b *testing.B) {
 	b.ReportAllocs()
 	path := filepath.Join(b.TempDir(), "w.parquet")
 	for b.Loop() {
-		if _, err := Write(path, sample(), traffic(10)); err != nil {
-			b.Fatal(err)
-		}
+		_, err := Write(path, sample(), traffic(10))
+		check(b, err)
 		os.Remove(path)
 	}
 }
@@ -83,19 +80,16 @@ func BenchmarkRows(b *testing.B) {
 	for _, n := range []int{100_000, 1_000_000, 10_000_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			path := filepath.Join(b.TempDir(), "w.parquet")
-			if _, err := Write(path, sample(), traffic(n)); err != nil {
-				b.Fatal(err)
-			}
+			_, err := Write(path, sample(), traffic(n))
+			check(b, err)
 			f, err := Open(path)
-			if err != nil {
-				b.Fatal(err)
-			}
+			check(b, err)
 			b.ReportAllocs()
 			base := heap()
 			var peak int64
 			for b.Loop() {
 				for _, err := range watched(f.Rows(), &peak) {
-					if err != nil {
+					if err != nil { // a call would show in the result
 						b.Fatal(err)
 					}
 				}

@@ -99,8 +99,12 @@ func (g *rowGroup) add(f analytics.Fields) {
 	}
 }
 
-// fills fills the report's own columns.
-func (g *rowGroup) fills() (all []fill) {
+// flush writes a row group, if there are rows, whose columns stand between those of before and after.
+func (g *rowGroup) flush(w *file.Writer, before, after []fill) error {
+	if g.rows == 0 {
+		return nil
+	}
+	all := slices.Clone(before)
 	for _, column := range g.texts {
 		all = append(all, column.fill)
 	}
@@ -110,7 +114,9 @@ func (g *rowGroup) fills() (all []fill) {
 	for _, column := range g.counts {
 		all = append(all, values(column))
 	}
-	return all
+	err := writeGroup(w, g.rows, append(all, after...))
+	g.clear()
+	return err
 }
 
 // columns reads the report's own columns of a row group.
@@ -118,17 +124,25 @@ type columns struct {
 	texts  []*chunk[parquet.ByteArray]
 	truths []*chunk[bool]
 	counts []*chunk[int64]
+	// all are the same in the order of the file.
+	all []interface {
+		enter(g *file.RowGroupReader, index int) error
+		read(n int) error
+	}
 }
 
 func newColumns(f analytics.Fields) (c columns) {
 	for range f.Texts {
 		c.texts = append(c.texts, new(chunk[parquet.ByteArray]))
+		c.all = append(c.all, c.texts[len(c.texts)-1])
 	}
 	for range f.Truths {
 		c.truths = append(c.truths, new(chunk[bool]))
+		c.all = append(c.all, c.truths[len(c.truths)-1])
 	}
 	for range f.Counts {
 		c.counts = append(c.counts, new(chunk[int64]))
+		c.all = append(c.all, c.counts[len(c.counts)-1])
 	}
 	return c
 }
@@ -144,32 +158,24 @@ type reader[V any] interface {
 	Err() error
 }
 
-func (c *columns) enter(g *file.RowGroupReader) error {
-	next, err := pathIndex, error(nil)
-	for _, column := range c.texts {
-		err = errors.Join(err, column.enter(g, &next))
-	}
-	for _, column := range c.truths {
-		err = errors.Join(err, column.enter(g, &next))
-	}
-	for _, column := range c.counts {
-		err = errors.Join(err, column.enter(g, &next))
+func (c *columns) enter(g *file.RowGroupReader) (err error) {
+	for i, column := range c.all {
+		err = errors.Join(err, column.enter(g, pathIndex+i))
 	}
 	return err
 }
 
-// enter opens the next column of a row group.
-func (c *chunk[V]) enter(g *file.RowGroupReader, next *int) error {
-	in, err := g.Column(*next)
+// enter opens a column of a row group.
+func (c *chunk[V]) enter(g *file.RowGroupReader, index int) error {
+	in, err := g.Column(index)
 	if err != nil {
 		return err
 	}
 	own, ok := in.(reader[V])
 	if !ok {
-		return fmt.Errorf("column %d is a %T", *next, in)
+		return fmt.Errorf("column %d is a %T", index, in)
 	}
 	c.reader = own
-	*next++
 	return nil
 }
 
@@ -184,14 +190,10 @@ func (c *columns) read(n int) (int, error) {
 	if err == nil && n == 0 {
 		err = errors.New("page without a value")
 	}
-	for i := 1; i < len(c.texts) && err == nil; i++ {
-		err = c.texts[i].read(n)
-	}
-	for i := 0; i < len(c.truths) && err == nil; i++ {
-		err = c.truths[i].read(n)
-	}
-	for i := 0; i < len(c.counts) && err == nil; i++ {
-		err = c.counts[i].read(n)
+	for _, column := range c.all[1:] {
+		if err == nil {
+			err = column.read(n)
+		}
 	}
 	return n, err
 }

@@ -4,9 +4,10 @@ import (
 	"errors"
 	"io"
 
-	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/file"
 	"github.com/apache/arrow-go/v18/parquet/schema"
+
+	"github.com/docgauge/docgauge/internal/analytics"
 )
 
 // WriteTable writes a Parquet file that is no window file: columns of texts, then of whole numbers. rows
@@ -16,49 +17,33 @@ func WriteTable(
 ) (err error) {
 	defer caught(&err)
 	var columns schema.FieldList
+	var row analytics.Fields
 	for _, name := range texts {
-		columns = append(columns, text(name))
+		columns, row.Texts = append(columns, text(name)), append(row.Texts, new(string))
 	}
 	for _, name := range numbers {
-		columns = append(columns, integer(name))
+		columns, row.Counts = append(columns, integer(name)), append(row.Counts, new(int64))
 	}
 	w, err := file.NewParquetWriterWithError(to, group(columns), file.WithWriterProps(properties()))
 	if err != nil {
 		return err
 	}
-	words, counts, n := make([][]parquet.ByteArray, len(texts)), make([][]int64, len(numbers)), 0
-	flush := func() error {
-		var fills []fill
-		for i := range words {
-			fills = append(fills, values(words[i]))
-		}
-		for i := range counts {
-			fills = append(fills, values(counts[i]))
-		}
-		err := writeGroup(w, n, fills)
-		for i := range words {
-			words[i] = words[i][:0]
-		}
-		for i := range counts {
-			counts[i] = counts[i][:0]
-		}
-		n = 0
-		return err
-	}
-	err = rows(func(row []string, numbers []int64) error {
-		for i, text := range row {
-			words[i] = append(words[i], parquet.ByteArray(text))
+	g := newGroup(row)
+	defer groups.Put(g)
+	err = rows(func(texts []string, numbers []int64) error {
+		for i, text := range texts {
+			*row.Texts[i] = text
 		}
 		for i, number := range numbers {
-			counts[i] = append(counts[i], number)
+			*row.Counts[i] = number
 		}
-		if n++; n < groupRows {
+		if g.add(row); g.rows < groupRows {
 			return nil
 		}
-		return flush()
+		return g.flush(w, nil, nil)
 	})
-	if err == nil && n > 0 {
-		err = flush()
+	if err == nil {
+		err = g.flush(w, nil, nil)
 	}
 	return errors.Join(err, w.Close())
 }

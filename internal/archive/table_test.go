@@ -34,26 +34,18 @@ func TestWriteTable(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		r, err := file.NewParquetReader(bytes.NewReader(out.Bytes()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		at := 0
 		for g := range r.NumRowGroups() {
 			group := r.RowGroup(g)
 			n := int(group.NumRows())
 			pages, numbers := make([]parquet.ByteArray, n), make([]int64, n)
 			first, err := group.Column(0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			last, err := group.Column(2)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			for read := 0; read < n; {
 				_, got, err := first.(*file.ByteArrayColumnChunkReader).ReadBatch(1, pages[read:], nil, nil)
 				if err != nil || string(pages[read]) != strconv.Itoa(at+read) {

@@ -105,7 +105,7 @@ func encode[R any](to io.Writer, rev analytics.Revision, rows iter.Seq2[R, error
 				return err
 			}
 		}
-		if err := enc.flush(); err != nil {
+		if err := enc.group.flush(w, enc.before, enc.after); err != nil {
 			return err
 		}
 		foot.Checksum = enc.sum.String()
@@ -246,7 +246,7 @@ func (e *encoder[R]) add(row R, foot *Footer) error {
 		}
 	}
 	if e.group.rows == groupRows || e.group.bytes >= groupBytes {
-		if err := e.flush(); err != nil {
+		if err := e.group.flush(e.w, e.before, e.after); err != nil {
 			return err
 		}
 	}
@@ -254,16 +254,6 @@ func (e *encoder[R]) add(row R, foot *Footer) error {
 	e.first = false
 	e.of.Checksum(&e.sum, row)
 	return nil
-}
-
-// flush writes a row group, if there are rows.
-func (e *encoder[R]) flush() error {
-	if e.group.rows == 0 {
-		return nil
-	}
-	err := writeGroup(e.w, e.group.rows, slices.Concat(e.before, e.group.fills(), e.after))
-	e.group.clear()
-	return err
 }
 
 // encodeTotals writes the one row and the metadata of a totals file.

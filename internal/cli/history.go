@@ -18,7 +18,6 @@ import (
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/internal/state"
-	"github.com/docgauge/docgauge/internal/view"
 )
 
 // historyOptions are the flags of history.
@@ -111,7 +110,7 @@ func (a *Program) history(ctx context.Context, o historyOptions) (err error) {
 }
 
 // openWindows are the totals of the running windows so far; none without a state.
-func openWindows(ctx context.Context, c config.Config) (out []view.Open, err error) {
+func openWindows(ctx context.Context, c config.Config) (out []analytics.OpenWindow, err error) {
 	if _, err := os.Stat(filepath.Join(c.StateDir, state.FileName)); err != nil {
 		return nil, nil
 	}
@@ -120,11 +119,7 @@ func openWindows(ctx context.Context, c config.Config) (out []view.Open, err err
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	all, err := db.OpenWindows(ctx)
-	for _, w := range all {
-		out = append(out, view.Open(w))
-	}
-	return out, err
+	return db.OpenWindows(ctx)
 }
 
 func printHistory(w io.Writer, h query.HistoryReport, words wording) error {

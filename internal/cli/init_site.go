@@ -19,7 +19,6 @@ import (
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/site"
-	"github.com/docgauge/docgauge/internal/site/follow"
 	"github.com/docgauge/docgauge/internal/site/logs"
 )
 
@@ -179,7 +178,7 @@ func (o *initOptions) askLogs(ctx context.Context, p *prompter) (err error) {
 		}
 	}
 	o.site.logs, err = p.line(ctx, "Access logs, files or globs", byDefault, func(text string) error {
-		all, err := follow.ParseSources(text)
+		all, err := logs.ParseSources(text)
 		if err == nil && len(all) == 0 {
 			err = errors.New("want the path of a log, like /var/log/nginx/access.log*")
 		}
@@ -309,7 +308,7 @@ func (a *Program) adoptSite(o *initOptions) (c config.Config, s ownSite, project
 // siteValues are the settings of site serve: those that were asked for, and all of a site that the
 // environment has. Paths are absolute.
 func (o *initOptions) siteValues() (values [][2]string, err error) {
-	sources, err := follow.ParseSources(o.site.logs)
+	sources, err := logs.ParseSources(o.site.logs)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--site-logs: %w", err)}
 	}

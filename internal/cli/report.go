@@ -214,12 +214,9 @@ func (a *Program) reportState(ctx context.Context, c config.Config, from sinks.S
 // readState returns the runs of a state, and the jobs of a report.
 func readState(ctx context.Context, c config.Config, db *state.DB, r web.Report) (*view.Snapshot, error) {
 	s := &view.Snapshot{}
-	runs, err := db.LastRuns(ctx, 1)
-	if err != nil {
+	var err error
+	if s.Runs, err = db.LastRuns(ctx, 1); err != nil {
 		return nil, err
-	}
-	for _, run := range runs {
-		s.Runs = append(s.Runs, view.Run(run))
 	}
 	if s.LastSuccess, err = db.LastSuccess(ctx, r.Made); err != nil {
 		return nil, err

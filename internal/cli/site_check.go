@@ -13,7 +13,7 @@ import (
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/internal/site"
 	"github.com/docgauge/docgauge/internal/site/facts"
-	"github.com/docgauge/docgauge/internal/site/follow"
+	"github.com/docgauge/docgauge/internal/site/logs"
 	"github.com/docgauge/docgauge/internal/web/server"
 )
 
@@ -81,7 +81,7 @@ func (a *Program) siteCheck(ctx context.Context, asJSON bool) error {
 }
 
 // foundLog adds what a log looks like, or why it cannot be read.
-func (c *checker) foundLog(source follow.Source, t site.Tried, err error) {
+func (c *checker) foundLog(source logs.Source, t site.Tried, err error) {
 	detail := source.Where
 	if t.Files > 0 {
 		detail += ": " + format.Plural(t.Files, "file")

@@ -98,7 +98,7 @@ func (a *Program) siteCount(ctx context.Context, o siteCountOptions, paths []str
 	if err := o.print.check(); err != nil {
 		return err
 	}
-	options := site.Options{Project: o.project, ByDay: o.by == "day", Now: analytics.DateOf(a.now()), Stdin: stdin}
+	options := site.CountOptions{Project: o.project, ByDay: o.by == "day", Now: analytics.DateOf(a.now()), Stdin: stdin}
 	var err error
 	if options.From, options.To, err = dateFlags(o.from, o.to, "last that is counted"); err != nil {
 		return err

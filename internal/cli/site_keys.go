@@ -16,7 +16,7 @@ import (
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/site"
 	"github.com/docgauge/docgauge/internal/site/facts"
-	"github.com/docgauge/docgauge/internal/site/follow"
+	"github.com/docgauge/docgauge/internal/site/logs"
 	"github.com/docgauge/docgauge/internal/web/server"
 )
 
@@ -114,7 +114,7 @@ func (a *Program) siteProject(c config.Config, name string) (string, error) {
 		return "", err
 	}
 	if len(s.sources) == 0 { // the logs do not matter yet
-		s.sources = []follow.Source{{}}
+		s.sources = []logs.Source{{}}
 	}
 	known := s.rules.Projects(s.sources)
 	switch {

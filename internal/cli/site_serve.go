@@ -23,7 +23,7 @@ import (
 	"github.com/docgauge/docgauge/internal/secretfile"
 	"github.com/docgauge/docgauge/internal/site"
 	"github.com/docgauge/docgauge/internal/site/facts"
-	"github.com/docgauge/docgauge/internal/site/follow"
+	"github.com/docgauge/docgauge/internal/site/logs"
 	"github.com/docgauge/docgauge/internal/web/server"
 )
 
@@ -65,7 +65,7 @@ nothing done; 3 another process collects into the directory.`,
 // ownSite is what the settings say of a site.
 type ownSite struct {
 	rules   *site.Rules
-	sources []follow.Source
+	sources []logs.Source
 	peers   []netip.Prefix // trusted proxies
 	jobs    *site.JobRules // nil: the site runs no agent jobs
 }
@@ -77,7 +77,7 @@ var basicAuth = regexp.MustCompile(`(?m)^["']?basic_auth_users["']?[ \t]*:`)
 func (a *Program) readSite(c config.Config) (s ownSite, err error) {
 	var errs [4]error
 	s.rules, errs[0] = site.ParseRules(siteSettings(c), a.now())
-	if s.sources, errs[1] = follow.ParseSources(c.SiteLogs); errs[1] != nil {
+	if s.sources, errs[1] = logs.ParseSources(c.SiteLogs); errs[1] != nil {
 		errs[1] = fmt.Errorf("DOCGAUGE_SITE_LOGS: %w", errs[1])
 	}
 	if s.peers, errs[2] = site.ParseNetworks(c.SiteTrustedProxies); errs[2] != nil {
@@ -164,10 +164,7 @@ func (a *Program) siteServe(ctx context.Context, stdin io.Reader) (err error) {
 		Stdin: stdin}
 	collector, answers := site.NewCollector(s.rules, s.sources, store, collect), site.NewAnswers(store, collect)
 	exposition := site.NewExposition(collector, answers, s.rules)
-	options := site.ServiceOptions{Projects: projects, Now: a.now, Logger: log, CaughtUp: func() bool {
-		_, caughtUp := collector.Sources()
-		return caughtUp
-	}}
+	options := site.ServiceOptions{Now: a.now, Logger: log}
 	if log.Enabled(ctx, slog.LevelInfo) {
 		options.RequestLog = log.Handler()
 	}
@@ -184,8 +181,12 @@ func (a *Program) siteServe(ctx context.Context, stdin io.Reader) (err error) {
 			log.Log(ctx, s.jobs.Level(), "agent jobs: "+s.jobs.Jailed())
 		}
 	}
+	caughtUp := func() bool {
+		_, caughtUp := collector.Sources()
+		return caughtUp
+	}
 	service := c.SiteServer()
-	service.Handler = exposition.Count(site.NewService(store, answers, options).Handler())
+	service.Handler = exposition.Count(answers.NewService(projects, caughtUp, options).Handler())
 	service.Peers, service.Logger = s.peers, log
 	api, err := server.Listen(service)
 	if err != nil {

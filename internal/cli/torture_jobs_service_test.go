@@ -20,7 +20,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/docgauge/docgauge/internal/site/api"
+	"github.com/docgauge/docgauge/internal/site"
 )
 
 const tortureKey = "torture_key"
@@ -108,7 +108,7 @@ func (s *torturedService) answered(t *testing.T) map[int]int {
 	check(t, err)
 	n := map[int]int{}
 	for line := range bytes.Lines(text) {
-		var r api.Request
+		var r site.Request
 		if json.Unmarshal(line, &r) == nil && r.Method == http.MethodPost {
 			n[r.Status]++
 		}

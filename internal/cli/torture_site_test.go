@@ -26,7 +26,6 @@ import (
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/site"
-	"github.com/docgauge/docgauge/internal/site/api"
 	"github.com/docgauge/docgauge/internal/site/facts"
 )
 
@@ -304,12 +303,12 @@ func (w *watched) serving() (*sidecar, testbed.Series) {
 }
 
 // ask returns one page of the answer for all days of the test; nil while the site answers 503.
-func (w *watched) ask(url string, offset int) (*api.Page, error) {
+func (w *watched) ask(url string, offset int) (*site.Page, error) {
 	w.t.Helper()
 	today := analytics.DateOf(time.Now())
 	request, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, fmt.Sprintf(
 		"%s/v1/analytics/prj_site/visitors?dateFrom=%s&dateTo=%s&limit=%d&offset=%d", url, today-1, today+1,
-		api.MaxLimit, offset), nil)
+		site.MaxLimit, offset), nil)
 	check(w.t, err)
 	request.Header.Set("Authorization", "Bearer "+w.key)
 	answer, err := http.DefaultClient.Do(request)
@@ -318,7 +317,7 @@ func (w *watched) ask(url string, offset int) (*api.Page, error) {
 	if answer.StatusCode == http.StatusServiceUnavailable {
 		return nil, nil
 	}
-	page := &api.Page{}
+	page := &site.Page{}
 	if answer.StatusCode != http.StatusOK {
 		w.t.Fatalf("status %d", answer.StatusCode)
 	}
@@ -334,11 +333,11 @@ func (w *watched) compare(kills int) {
 	}
 	for range 2 { // nothing is read twice after another start
 		s, series := w.serving()
-		rows := map[string]api.Entry{}
+		rows := map[string]analytics.Row{}
 		for offset, more := 0, true; more; {
 			page, err := w.ask(s.URL, offset)
 			check(t, err)
-			rows[""] = api.Entry{Human: page.Totals.Human, AI: page.Totals.AI, Total: page.Totals.Total}
+			rows[""] = analytics.Row{Human: page.Totals.Human, AI: page.Totals.AI, Total: page.Totals.Total}
 			for _, row := range page.Visitors {
 				rows[row.Path] = row
 			}
@@ -378,7 +377,7 @@ func (w *watched) compare(kills int) {
 }
 
 // within reports whether no number of e is below that of least or above that of most.
-func within(e, least, most api.Entry) bool {
+func within(e, least, most analytics.Row) bool {
 	return e.Human >= least.Human && e.AI >= least.AI && e.Total >= least.Total &&
 		e.Human <= most.Human && e.AI <= most.AI && e.Total <= most.Total
 }
@@ -387,8 +386,8 @@ func within(e, least, most api.Entry) bool {
 type asked struct{ page, agent, audience string }
 
 // countReads counts readers by hand, those of the site under the empty path, and requests.
-func countReads(all map[int]siteRead) (readers map[string]api.Entry, requests map[asked]int) {
-	readers, requests = map[string]api.Entry{}, map[asked]int{}
+func countReads(all map[int]siteRead) (readers map[string]analytics.Row, requests map[asked]int) {
+	readers, requests = map[string]analytics.Row{}, map[asked]int{}
 	known := map[[3]string]bool{}
 	isNew := func(of ...string) bool {
 		of = append(of, "")

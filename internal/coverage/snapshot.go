@@ -124,7 +124,7 @@ func (r *SnapshotReader) open(ctx context.Context, _ Plan, out *view.Snapshot) e
 	for _, w := range all {
 		wanted := slices.Contains(r.Config.Projects, w.Project) && slices.Contains(r.Config.OpenWindows, w.Granularity)
 		if wanted && !w.Complete(out.At) {
-			out.Open = append(out.Open, view.Open(w))
+			out.Open = append(out.Open, w)
 		}
 	}
 	return err
@@ -215,8 +215,8 @@ func (r *SnapshotReader) runs(ctx context.Context, _ Plan, out *view.Snapshot) e
 	if err != nil {
 		return err
 	}
+	out.Runs = runs
 	for _, run := range runs {
-		out.Runs = append(out.Runs, view.Run(run))
 		if !clock.IsFuture(run.Started, out.At) {
 			out.LastStart = clock.Later(out.LastStart, run.Started)
 			out.LastCompletion = clock.Later(out.LastCompletion, run.Finished)

@@ -15,9 +15,9 @@ import (
 
 // Status is the content of the state for people and programs. Its JSON keys are stable.
 type Status struct {
-	Coverage []view.Grid `json:"coverage"`
-	Open     []view.Open `json:"open_windows"`
-	Budget   Capacity    `json:"budget"`
+	Coverage []view.Grid            `json:"coverage"`
+	Open     []analytics.OpenWindow `json:"open_windows"`
+	Budget   Capacity               `json:"budget"`
 	// Unverified are the windows whose last reading is not verified, the newest
 	// first, and how many of their rows are suspect.
 	Unverified []Unverified `json:"unverified"`
@@ -29,7 +29,7 @@ type Status struct {
 	Lacking []Lacking `json:"reports_lacking,omitempty"`
 	// Owed counts windows that a sink lacks, by sink.
 	Owed    map[string]int `json:"windows_owed"`
-	LastRun *view.Run      `json:"last_run"`
+	LastRun *analytics.Run `json:"last_run"`
 	// Sinks are the sinks in Owed, in the order of the configuration.
 	Sinks []string `json:"-"`
 }
@@ -98,14 +98,10 @@ func NewStatus(ctx context.Context, db *state.DB, c config.Config, sel Selection
 	if err != nil {
 		return r, err
 	}
-	r.Open = []view.Open{}
-	for _, w := range open {
-		r.Open = append(r.Open, view.Open(w))
-	}
+	r.Open = append([]analytics.OpenWindow{}, open...)
 	runs, err := db.LastRuns(ctx, 1)
 	for _, run := range runs {
-		last := view.Run(run)
-		r.LastRun = &last
+		r.LastRun = &run
 	}
 	return r, err
 }

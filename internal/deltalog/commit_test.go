@@ -96,7 +96,7 @@ func TestWriters(t *testing.T) {
 	check(t, err)
 	check(t, onDisk.Prepare(t.Context()))
 	const writers, commits = 5, 30
-	for name, files := range map[string]deltalog.Files{"in memory": inMemory, "lost answers": losing,
+	for name, files := range map[string]filestore.Store{"in memory": inMemory, "lost answers": losing,
 		"in a directory": onDisk} {
 		t.Run(name, func(t *testing.T) {
 			var g errgroup.Group

@@ -16,8 +16,9 @@ package deltalog
 import (
 	"context"
 	"errors"
-	"io"
 	"time"
+
+	"github.com/docgauge/docgauge/internal/filestore"
 )
 
 // Errors of a log that this program must leave alone. The text of the error that wraps one
@@ -36,34 +37,6 @@ var (
 	errBusy = errors.New("other writers came first each time")
 )
 
-// Files is the store that the table is in. Names are relative to its root, with slashes.
-type Files interface {
-	// Describe names a file for people.
-	Describe(name string) string
-	// Create makes a file under a name that is free, whole and durable; the error is
-	// fs.ErrExist if it is taken. After any error the file may be there.
-	Create(ctx context.Context, name string, data []byte) error
-	// Remove removes a file; a missing file is not an error.
-	Remove(ctx context.Context, name string) error
-	// List calls found for each file below dir whose name is greater than after.
-	List(ctx context.Context, dir, after string, found func(name string)) error
-	// Open opens a file of which a small part at the end will be read, OpenWhole one that
-	// will be read to its end; for a missing file the error is fs.ErrNotExist.
-	Open(ctx context.Context, name string) (File, error)
-	OpenWhole(ctx context.Context, name string) (File, error)
-	// StagingFile returns a new name of a local file, which Publish gives a name in the
-	// store, durably, in the place of the former file.
-	StagingFile() string
-	Publish(ctx context.Context, staged, name string) error
-}
-
-// File is an open file of the store. It is an alias, so that stores need not know it.
-type File = interface {
-	io.ReaderAt
-	io.Closer
-	Size() int64
-}
-
 // Column is a column of the table, with its type as Delta names it.
 type Column struct {
 	Name, Type string
@@ -72,7 +45,7 @@ type Column struct {
 
 // Options identify a table, and describe a new one.
 type Options struct {
-	Files       Files
+	Files       filestore.Store
 	Dir         string // of the table, relative to the root
 	Columns     []Column
 	Description string // of a new table
@@ -89,13 +62,6 @@ type Add struct {
 	Modified time.Time         // whole milliseconds
 	Stats    string            // JSON, or empty
 	Tags     map[string]string // read only
-}
-
-// Tombstone is a file that was removed from the table, and perhaps is still there.
-type Tombstone struct {
-	Path    string // relative to Dir, not escaped
-	Deleted time.Time
-	Size    int64
 }
 
 // Table is a Delta table. It is used by many goroutines at once, which take turns.

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/deltalog"
+	"github.com/docgauge/docgauge/internal/filestore"
 )
 
 const tableDir = "visitors"
@@ -29,7 +30,7 @@ var (
 	start = time.Now().UTC().Truncate(time.Millisecond) // other programs go by the real time
 )
 
-func config(files deltalog.Files) deltalog.Options {
+func config(files filestore.Store) deltalog.Options {
 	return deltalog.Options{
 		Files: files, Dir: tableDir, Columns: columns, Description: "visitors by path", Engine: "docgauge/test",
 		Now: func() time.Time { return start },
@@ -42,7 +43,7 @@ func newFiles(t testing.TB) *memoryFiles {
 }
 
 // open returns a table that knows nothing yet.
-func open(files deltalog.Files) *deltalog.Table { return deltalog.New(config(files)) }
+func open(files filestore.Store) *deltalog.Table { return deltalog.New(config(files)) }
 
 // file is a data file named by path, with all fields.
 func file(path string) deltalog.Add {
@@ -71,7 +72,7 @@ func commit(t testing.TB, table *deltalog.Table, adds, removes []string) int64 {
 type contents struct {
 	Version    int64
 	Files      map[string]deltalog.Add
-	Tombstones map[string]deltalog.Tombstone
+	Tombstones map[string]time.Time
 }
 
 // read reads all of a table.
@@ -83,15 +84,13 @@ func read(t testing.TB, table *deltalog.Table) contents {
 }
 
 func tryRead(t testing.TB, table *deltalog.Table) (contents, error) {
-	c := contents{Files: map[string]deltalog.Add{}, Tombstones: map[string]deltalog.Tombstone{}}
+	c := contents{Files: map[string]deltalog.Add{}, Tombstones: map[string]time.Time{}}
 	err := table.Read(t.Context(), func(s *deltalog.Snapshot) error {
 		c.Version = s.Version()
 		for a := range s.Files() {
 			c.Files[a.Path] = a
 		}
-		for g := range s.Tombstones() {
-			c.Tombstones[g.Path] = g
-		}
+		maps.Insert(c.Tombstones, s.Tombstones())
 		return nil
 	})
 	return c, err

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/docgauge/docgauge/internal/filestore"
 )
 
 const (
@@ -50,7 +52,7 @@ func (t *Table) readMark(ctx context.Context, version int64) (mark, error) {
 	return markIn(f)
 }
 
-func markIn(f File) (mark, error) {
+func markIn(f filestore.File) (mark, error) {
 	end := make([]byte, min(markBytes, f.Size()))
 	_, err := f.ReadAt(end, f.Size()-int64(len(end)))
 	if errors.Is(err, io.EOF) {
@@ -183,7 +185,7 @@ func (t *Table) readEntry(ctx context.Context, version int64) ([]action, mark, e
 
 // source keeps the error of reading a file apart from errors of its contents.
 type source struct {
-	File
+	filestore.File
 	err error
 }
 

@@ -13,19 +13,20 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/docgauge/docgauge/internal/deltalog"
+	"github.com/docgauge/docgauge/internal/filestore"
 )
 
-// memoryFiles is a [deltalog.Files] in memory. A test can have any call fail, before or after it
+// memoryFiles is what a table needs of a store, in memory. A test can have any call fail, before or after it
 // took effect.
 type memoryFiles struct {
 	// Before is called before each call takes effect, After when it has; an error is that
 	// of the call. Either may be nil.
 	Before, After func(call, name string) error
 
-	dir   string
-	mu    sync.Mutex
-	files map[string][]byte
+	filestore.Store // nil
+	dir             string
+	mu              sync.Mutex
+	files           map[string][]byte
 }
 
 // newMemoryFiles returns an empty store that stages files in dir.
@@ -114,12 +115,12 @@ func (f *memoryFiles) List(ctx context.Context, dir, after string, found func(na
 }
 
 // Open is OpenWhole.
-func (f *memoryFiles) Open(ctx context.Context, name string) (deltalog.File, error) {
+func (f *memoryFiles) Open(ctx context.Context, name string) (filestore.File, error) {
 	return f.OpenWhole(ctx, name)
 }
 
 // OpenWhole opens a file. Its data stay the same even if the file is replaced.
-func (f *memoryFiles) OpenWhole(ctx context.Context, name string) (deltalog.File, error) {
+func (f *memoryFiles) OpenWhole(ctx context.Context, name string) (filestore.File, error) {
 	var data []byte
 	err := f.call(ctx, "open", name, func() error {
 		var there bool

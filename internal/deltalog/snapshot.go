@@ -75,12 +75,12 @@ func (s *Snapshot) File(path string) (Add, bool) {
 	return a.public(path), true
 }
 
-// Tombstones yields files that were removed within the last 7 days, or somewhat longer
-// ago, in no order.
-func (s *Snapshot) Tombstones() iter.Seq[Tombstone] {
-	return func(yield func(Tombstone) bool) {
+// Tombstones yields the paths of files that were removed within the last 7 days, or somewhat longer
+// ago, and when, in no order.
+func (s *Snapshot) Tombstones() iter.Seq2[string, time.Time] {
+	return func(yield func(string, time.Time) bool) {
 		for path, g := range s.removed {
-			if !yield(Tombstone{Path: path, Deleted: time.UnixMilli(g.deleted), Size: g.size}) {
+			if !yield(path, time.UnixMilli(g.deleted)) {
 				return
 			}
 		}

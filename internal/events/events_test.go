@@ -88,7 +88,7 @@ func (w *world) run(outcome, message string) {
 	w.now = w.now.Add(time.Minute)
 	if outcome != "" {
 		good := outcome == "success" || outcome == "deferred"
-		w.check(w.app.State.EndRun(w.t.Context(), state.Run{ID: id, Finished: w.now, Outcome: outcome,
+		w.check(w.app.State.EndRun(w.t.Context(), analytics.Run{ID: id, Finished: w.now, Outcome: outcome,
 			Message: message}, good))
 	}
 }
@@ -206,7 +206,7 @@ func TestLateByServe(t *testing.T) {
 	w.want("a run is under way")
 	w.now = w.now.Add(2 * time.Hour)
 	w.want("it hangs", exportLate)
-	w.check(w.app.State.EndRun(t.Context(), state.Run{ID: id, Finished: w.now, Outcome: "success"}, true))
+	w.check(w.app.State.EndRun(t.Context(), analytics.Run{ID: id, Finished: w.now, Outcome: "success"}, true))
 	w.want("it ended well", exportRecovered)
 }
 

@@ -93,7 +93,7 @@ func (e *evaluation) recovered(success time.Time) error {
 
 // failures returns the runs that failed since the last good one, newest first. A killed run
 // has failed, a stopped one has not. The newest may still be running.
-func failures(runs []state.Run, success time.Time) (out []state.Run) {
+func failures(runs []analytics.Run, success time.Time) (out []analytics.Run) {
 	for i, r := range runs {
 		switch {
 		case !r.Finished.IsZero() && !r.Finished.After(success), r.Outcome == state.Success,
@@ -108,7 +108,7 @@ func failures(runs []state.Run, success time.Time) (out []state.Run) {
 }
 
 // isLate reports whether an export should have been good by now.
-func (w *Watcher) isLate(now time.Time, runs []state.Run, success time.Time) bool {
+func (w *Watcher) isLate(now time.Time, runs []analytics.Run, success time.Time) bool {
 	if len(runs) == 0 && w.served.IsZero() {
 		return false
 	}

@@ -71,7 +71,7 @@ func (e *Exporter) Run(ctx context.Context, o Options) (Summary, error) {
 	defer cancel()
 	s.Requests, s.Throttled = a.API.Budget.Sent()
 	s.Requests, s.Throttled = s.Requests-sent, s.Throttled-throttled
-	run := state.Run{
+	run := analytics.Run{
 		ID: id, Finished: a.Now(), Outcome: s.Outcome, Message: s.message(),
 		Windows: s.Committed + s.Waiting, Requests: s.Requests,
 	}

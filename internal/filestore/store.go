@@ -68,8 +68,8 @@ type Store interface {
 }
 
 // File is an open file of a store. If another one takes its place, it keeps its
-// contents or returns an error. It is an alias, so that others need not import this package.
-type File = interface {
+// contents or returns an error.
+type File interface {
 	io.ReaderAt
 	io.Closer
 	Size() int64

@@ -14,7 +14,6 @@ import (
 	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/internal/state"
-	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -267,11 +266,8 @@ type historyAnswer struct {
 func (a *assistant) history(ctx context.Context, q historyQuestion) (out historyAnswer, err error) {
 	err = a.ask(ctx, q.series, analytics.Day, func(from sinks.Sink, s query.Selection) error {
 		o := q.options(s, a.Now())
-		err := a.withState(func(db *state.DB) error {
-			open, err := db.OpenWindows(ctx)
-			for _, w := range open {
-				o.Open = append(o.Open, view.Open(w))
-			}
+		err := a.withState(func(db *state.DB) (err error) {
+			o.Open, err = db.OpenWindows(ctx)
 			return err
 		})
 		if err != nil && !errors.Is(err, errNoState) {

@@ -22,51 +22,35 @@ const maxMissAgents = 5
 // ErrNoNumbers: the numbers that a template asks for do not exist, or not yet.
 var ErrNoNumbers = errors.New("no numbers")
 
-// Numbers are the numbers of a project for its templates: of the newest settled
-// window of a granularity, and of the window that ends where that one begins (for a
-// rolling granularity, not the window that ended a day earlier). If one of the two is
-// missing, the error is ErrNoNumbers with the reason.
+// Numbers are the numbers of a project for its templates.
 type Numbers interface {
-	// Windows returns the totals of the two windows, or with pages their rows too.
-	Windows(ctx context.Context, project string, g analytics.Granularity, pages bool) (Adjacent, error)
-	// Agents returns the agents of the site in two such windows of the report of agents, or with misses the
-	// paths that they missed.
-	Agents(ctx context.Context, project string, g analytics.Granularity, misses bool) (AdjacentAgents, error)
+	// Windows returns what is asked for of the newest settled window of a granularity, and of the window that
+	// ends where that one begins (for a rolling granularity, not the window that ended a day earlier). If one of
+	// the two is missing, the error is ErrNoNumbers with the reason.
+	Windows(ctx context.Context, project string, g analytics.Granularity, of Content) (Adjacent, error)
 	// Outcomes returns those of the merged pull requests.
 	Outcomes(ctx context.Context, project string) (view.Outcomes, error)
 }
 
-// Adjacent has the totals, and perhaps the rows in any order, of two adjacent windows.
+// Content is what a template asks of two adjacent windows.
+type Content string
+
+// The contents.
+const (
+	Totals Content = "numbers"
+	Pages  Content = "pages"  // the rows, and the totals
+	Agents Content = "agents" // of the site, by the report of agents
+	Misses Content = "misses" // the paths that agents missed, by that report
+)
+
+// Adjacent is the content of two adjacent windows. Rows are in any order. Agents and Misses are those of Window,
+// most readers or requests first; one without a Previous had none in FormerWindow.
 type Adjacent struct {
 	Window, FormerWindow analytics.Window
 	Totals, FormerTotals analytics.Totals
 	Rows, FormerRows     []analytics.Row
-}
-
-// AdjacentAgents has the agents of the site, or the paths that they missed, in two adjacent windows: those of
-// Window, most readers or requests first.
-type AdjacentAgents struct {
-	Window, FormerWindow analytics.Window
-	Agents               []AgentChange
-	Misses               []Miss
-}
-
-// AgentChange is an agent of the site. An agent that the former window lacks had no reader there.
-type AgentChange struct {
-	Name, Class              string
-	Audience                 analytics.Audience
-	Readers, FormerReaders   int64
-	Requests, FormerRequests int64
-}
-
-// Miss is a path that agents asked for and that is not there.
-type Miss struct {
-	Path                     string
-	Requests, FormerRequests int64
-	// Agents are the names of those that asked for it, most requests first.
-	Agents []string
-	// Nearest is the page with the most similar path; empty: none is similar.
-	Nearest string
+	Agents               []view.RankedAgent
+	Misses               []view.Miss
 }
 
 // renderer renders the templates of one prompt. It keeps the numbers it has read, so
@@ -77,8 +61,8 @@ type renderer struct {
 	at      time.Time
 	numbers Numbers
 
-	known   map[string]Adjacent       // by content and granularity
-	agents  map[string]AdjacentAgents // likewise
+	known map[string]Adjacent // by content and granularity
+	// windows are those read, by report and granularity.
 	windows map[string]analytics.Window
 	movers  map[string]analytics.Movers // by granularity and audience
 	merges  *view.Outcomes              // nil: not read yet
@@ -196,15 +180,14 @@ func newRecord(now, before analytics.Totals) record {
 }
 
 func (r *renderer) have(granularity string, report ...string) (bool, error) {
-	var err error
-	switch {
-	case len(report) == 0:
-		_, err = r.read(granularity, false)
-	case len(report) == 1 && report[0] == "agents":
-		_, err = r.readAgents(granularity, false)
-	default:
+	content := Totals
+	if len(report) > 0 {
+		content = Content(report[0])
+	}
+	if len(report) > 1 || len(report) > 0 && content != Agents {
 		return false, functionErrorf(`have: want nothing or "agents" after the kind of window`)
 	}
+	_, err := r.read(granularity, content)
 	if errors.Is(err, ErrNoNumbers) {
 		return false, nil
 	}
@@ -212,7 +195,7 @@ func (r *renderer) have(granularity string, report ...string) (bool, error) {
 }
 
 func (r *renderer) siteVisitors(granularity string) (record, error) {
-	site, err := r.read(granularity, false)
+	site, err := r.read(granularity, Totals)
 	if err != nil {
 		return nil, err
 	}
@@ -229,8 +212,8 @@ func (r *renderer) pagesBy(
 	name string, choose func(analytics.Movers) []analytics.Change,
 ) func(granularity string, n int, audience ...string) (pageList, error) {
 	return func(granularity string, n int, audience ...string) (pageList, error) {
-		if n < 1 || n > maxPages {
-			return nil, functionErrorf("%s %d: want from 1 to %d pages", name, n, maxPages)
+		if err := checkCount(name, n, "pages"); err != nil {
+			return nil, err
 		}
 		by := analytics.Everyone
 		if len(audience) > 0 {
@@ -243,7 +226,7 @@ func (r *renderer) pagesBy(
 		key := granularity + " " + string(by)
 		movers, ok := r.movers[key]
 		if !ok {
-			pages, err := r.read(granularity, true)
+			pages, err := r.read(granularity, Pages)
 			if err != nil {
 				return nil, err
 			}
@@ -265,38 +248,40 @@ func (r *renderer) pagesBy(
 	}
 }
 
-// read returns the numbers of a granularity, which it reads once. It refuses numbers that do not
+// checkCount returns an error if a function cannot list so many things.
+func checkCount(function string, n int, things string) error {
+	if n < 1 || n > maxPages {
+		return functionErrorf("%s %d: want from 1 to %d %s", function, n, maxPages, things)
+	}
+	return nil
+}
+
+// read returns the content of two windows of a granularity, which it reads once. It refuses numbers that do not
 // fit the prompt: of windows that are not adjacent, are long past, or differ from those whose
 // numbers the prompt already has.
-func (r *renderer) read(granularity string, pages bool) (Adjacent, error) {
+func (r *renderer) read(granularity string, of Content) (Adjacent, error) {
 	g, err := analytics.ParseGranularity(granularity)
 	if err != nil {
 		return Adjacent{}, &functionError{err}
 	}
-	if r.numbers == nil {
-		return Adjacent{}, functionErrorf("numbers of the %s: %w", g, ErrNoNumbers)
+	if r.numbers == nil && of == Pages {
+		of = Totals // both are missing
 	}
-	name := map[bool]string{false: "numbers", true: "pages"}[pages]
-	key := name + " " + string(g)
+	key := string(of) + " " + string(g)
 	if numbers, ok := r.known[key]; ok {
 		return numbers, nil
 	}
-	numbers, err := r.numbers.Windows(r.ctx, r.prompt.Project, g, pages)
-	if err == nil {
-		err = r.fit(string(g), numbers.Window, numbers.FormerWindow)
+	var numbers Adjacent
+	if err = ErrNoNumbers; r.numbers != nil {
+		numbers, err = r.numbers.Windows(r.ctx, r.prompt.Project, g, of)
 	}
-	if err != nil {
-		return Adjacent{}, functionErrorf("%s of the %s: %w", name, g, err)
+	series := string(g)
+	if of == Agents || of == Misses {
+		series = "agents " + series
 	}
-	r.known[key] = numbers
-	return numbers, nil
-}
-
-// fit returns an error if numbers of two windows do not fit the prompt; series are those of which one and the
-// same window is read.
-func (r *renderer) fit(series string, window, former analytics.Window) (err error) {
-	today, seen := analytics.DateOf(r.at), r.windows[series]
-	switch {
+	window, former := numbers.Window, numbers.FormerWindow
+	switch today, seen := analytics.DateOf(r.at), r.windows[series]; {
+	case err != nil:
 	case former.To != window.From || former.Days() < 1 || window.Days() < 1:
 		err = fmt.Errorf("%w: the settled window %s does not follow on %s", ErrNoNumbers, window, former)
 	case today > window.To+analytics.Date(2*window.Days()+7):
@@ -306,50 +291,35 @@ func (r *renderer) fit(series string, window, former analytics.Window) (err erro
 		err = fmt.Errorf("%w: they changed while the prompt was rendered, from the window %s to %s", ErrNoNumbers,
 			seen, window)
 	}
-	if err == nil {
-		r.windows[series] = window
+	if err != nil {
+		return Adjacent{}, functionErrorf("%s of the %s: %w", of, g, err)
 	}
-	return err
+	r.known[key], r.windows[series] = numbers, window
+	return numbers, nil
 }
 
-// readAgents is read for numbers of agents.
-func (r *renderer) readAgents(granularity string, misses bool) (AdjacentAgents, error) {
-	g, err := analytics.ParseGranularity(granularity)
-	if err != nil {
-		return AdjacentAgents{}, &functionError{err}
+// former returns the numbers of the former window.
+func former(c view.AgentChange) view.AgentNumbers {
+	if c.Previous == nil {
+		return view.AgentNumbers{}
 	}
-	name := map[bool]string{false: "agents", true: "misses"}[misses]
-	if r.numbers == nil {
-		return AdjacentAgents{}, functionErrorf("%s of the %s: %w", name, g, ErrNoNumbers)
-	}
-	key := name + " " + string(g)
-	if numbers, ok := r.agents[key]; ok {
-		return numbers, nil
-	}
-	numbers, err := r.numbers.Agents(r.ctx, r.prompt.Project, g, misses)
-	if err == nil {
-		err = r.fit("agents "+string(g), numbers.Window, numbers.FormerWindow)
-	}
-	if err != nil {
-		return AdjacentAgents{}, functionErrorf("%s of the %s: %w", name, g, err)
-	}
-	r.agents[key] = numbers
-	return numbers, nil
+	return *c.Previous
 }
 
 // listAgents lists the agents of the site.
 func (r *renderer) listAgents(granularity string) (pageList, error) {
-	numbers, err := r.readAgents(granularity, false)
+	numbers, err := r.read(granularity, Agents)
 	if err != nil {
 		return nil, err
 	}
 	list := pageList{}
 	for _, a := range numbers.Agents[:min(maxPages, len(numbers.Agents))] {
-		rec := record{"name": quote(a.Name), "class": word(a.Class), "audience": word(string(a.Audience)),
-			"readers": a.Readers, "readers_change": a.Readers - a.FormerReaders,
-			"requests": a.Requests, "requests_change": a.Requests - a.FormerRequests}
+		before := former(a.AgentChange)
+		rec := record{"name": quote(a.Agent), "class": word(a.Class), "audience": word(string(a.Audience)),
+			"readers": a.Visitors, "readers_change": a.Visitors - before.Visitors,
+			"requests": a.Requests, "requests_change": a.Requests - before.Requests}
 		rec["line"] = fmt.Sprintf("- %s (%s, %s): %d readers (%+d), %d requests (%+d)", rec["name"], rec["class"],
-			rec["audience"], a.Readers, rec["readers_change"], a.Requests, rec["requests_change"])
+			rec["audience"], a.Visitors, rec["readers_change"], a.Requests, rec["requests_change"])
 		list = append(list, rec)
 	}
 	return list, nil
@@ -357,10 +327,10 @@ func (r *renderer) listAgents(granularity string) (pageList, error) {
 
 // listMisses lists the paths that agents missed. Strangers choose them, so that only plain ones are listed.
 func (r *renderer) listMisses(granularity string, n int) (pageList, error) {
-	if n < 1 || n > maxPages {
-		return nil, functionErrorf("misses %d: want from 1 to %d paths", n, maxPages)
+	if err := checkCount("misses", n, "paths"); err != nil {
+		return nil, err
 	}
-	numbers, err := r.readAgents(granularity, true)
+	numbers, err := r.read(granularity, Misses)
 	if err != nil {
 		return nil, err
 	}
@@ -370,14 +340,14 @@ func (r *renderer) listMisses(granularity string, n int) (pageList, error) {
 			continue
 		}
 		var names []string
-		for _, name := range m.Agents[:min(maxMissAgents, len(m.Agents))] {
-			names = append(names, quote(name))
+		for _, a := range m.Agents[:min(maxMissAgents, len(m.Agents))] {
+			names = append(names, quote(a.Agent))
 		}
 		rec := record{"path": quote(m.Path), "agents": strings.Join(names, ", "), "nearest": "",
-			"requests": m.Requests, "change": m.Requests - m.FormerRequests}
+			"requests": m.Requests, "change": m.Requests - former(m.AgentChange).Requests}
 		near := "no page is similar"
-		if m.Nearest != "" {
-			rec["nearest"] = quote(m.Nearest)
+		if m.Nearest() != "" {
+			rec["nearest"] = quote(m.Nearest())
 			near = "most similar page " + rec["nearest"].(string)
 		}
 		rec["line"] = fmt.Sprintf("- %s: %d requests (%+d) by %s; %s", rec["path"], m.Requests, rec["change"],
@@ -387,28 +357,22 @@ func (r *renderer) listMisses(granularity string, n int) (pageList, error) {
 	return list, nil
 }
 
-// readOutcomes returns the outcomes, which it reads once.
-func (r *renderer) readOutcomes() (view.Outcomes, error) {
+// outcomesSummary says what all outcomes say together, and what they do not say. It reads them once.
+func (r *renderer) outcomesSummary() (string, error) {
 	if r.numbers == nil {
-		return view.Outcomes{}, functionErrorf("outcomes: %w", ErrNoNumbers)
+		return "", functionErrorf("outcomes: %w", ErrNoNumbers)
 	}
 	if r.merges == nil {
 		merges, err := r.numbers.Outcomes(r.ctx, r.prompt.Project)
 		if err != nil {
-			return view.Outcomes{}, functionErrorf("outcomes: %w", err)
+			return "", functionErrorf("outcomes: %w", err)
 		}
 		r.merges = &merges
 	}
-	return *r.merges, nil
-}
-
-// outcomesSummary says what all outcomes say together, and what they do not say.
-func (r *renderer) outcomesSummary() (string, error) {
-	all, err := r.readOutcomes()
-	if err != nil || len(all.Summaries) == 0 {
-		return "No merge was judged yet.", err
+	if len(r.merges.Summaries) == 0 {
+		return "No merge was judged yet.", nil
 	}
-	return strings.Join(append(all.Sentences(nil), all.Caution()), " "), nil
+	return strings.Join(append(r.merges.Sentences(nil), r.merges.Caution()), " "), nil
 }
 
 // outcomeList is some outcomes, printed as one line for each and their summary.
@@ -424,11 +388,7 @@ func (l outcomeList) String() string {
 
 // outcomes lists the effects of merges that have a verdict, newest merge first.
 func (r *renderer) outcomes(n int) (outcomeList, error) {
-	if n < 1 || n > maxPages {
-		return nil, functionErrorf("outcomes %d: want from 1 to %d effects", n, maxPages)
-	}
-	all, err := r.readOutcomes()
-	if err != nil {
+	if err := checkCount("outcomes", n, "effects"); err != nil {
 		return nil, err
 	}
 	summary, err := r.outcomesSummary()
@@ -437,7 +397,7 @@ func (r *renderer) outcomes(n int) (outcomeList, error) {
 	}
 	round := func(n float64) int { return int(math.Round(n)) }
 	list := outcomeList{}
-	for _, o := range all.Merges {
+	for _, o := range r.merges.Merges {
 		for _, e := range o.Effects {
 			if e.Verdict == view.NotEnoughData || e.Verdict == view.TooEarly || len(list) == n {
 				continue

@@ -46,8 +46,7 @@ func Render(ctx context.Context, p Prompt, at time.Time, n Numbers) (Rendered, e
 	var out Rendered
 	r := &renderer{
 		ctx: ctx, prompt: p, at: at.UTC(), numbers: n,
-		known: map[string]Adjacent{}, agents: map[string]AdjacentAgents{}, windows: map[string]analytics.Window{},
-		movers: map[string]analytics.Movers{},
+		known: map[string]Adjacent{}, windows: map[string]analytics.Window{}, movers: map[string]analytics.Movers{},
 	}
 	for i, part := range parts(p) {
 		text, problem := r.render(part)
@@ -292,10 +291,10 @@ func (c *checker) variable(n parse.Node, name string) {
 }
 
 // sampleNumbers are made-up numbers for windows that end on a date: maxPages pages
-// that gain visitors and as many that lose some.
+// that gain visitors and as many that lose some, agents, and paths that they missed.
 type sampleNumbers struct{ end analytics.Date }
 
-func (s sampleNumbers) Windows(_ context.Context, _ string, g analytics.Granularity, _ bool) (Adjacent, error) {
+func (s sampleNumbers) Windows(_ context.Context, _ string, g analytics.Granularity, _ Content) (Adjacent, error) {
 	days := max(7, analytics.Date(g.RollingDays()))
 	a := Adjacent{
 		Window:       analytics.Window{From: s.end - days, To: s.end},
@@ -308,23 +307,13 @@ func (s sampleNumbers) Windows(_ context.Context, _ string, g analytics.Granular
 		up, down := fmt.Sprintf("/example/up-%d", i), fmt.Sprintf("/example/down-%d", i)
 		a.Rows = append(a.Rows, row(up, 200+2*i), row(down, 100+i))
 		a.FormerRows = append(a.FormerRows, row(up, 100+i), row(down, 200+2*i))
+		numbers := view.AgentNumbers{Visitors: 200 - i, Requests: 900}
+		a.Agents = append(a.Agents, view.RankedAgent{Agent: fmt.Sprintf("Example-%d", i), Class: "answers",
+			Audience: analytics.AI, AgentNumbers: numbers})
+		a.Misses = append(a.Misses, view.Miss{Path: fmt.Sprintf("/example/not-there-%d", i), AgentNumbers: numbers,
+			Agents: []view.MissAgent{{Agent: "Example-0"}, {Agent: "Example-1"}}, Near: []string{"/example/up-0"}})
 	}
 	return a, nil
-}
-
-// Agents and misses are as many as a list may have.
-func (s sampleNumbers) Agents(
-	ctx context.Context, project string, g analytics.Granularity, _ bool,
-) (a AdjacentAgents, _ error) {
-	windows, err := s.Windows(ctx, project, g, false)
-	a.Window, a.FormerWindow = windows.Window, windows.FormerWindow
-	for i := range int64(maxPages) {
-		a.Agents = append(a.Agents, AgentChange{Name: fmt.Sprintf("Example-%d", i), Class: "answers",
-			Audience: analytics.AI, Readers: 200 - i, FormerReaders: 100, Requests: 900, FormerRequests: 800})
-		a.Misses = append(a.Misses, Miss{Path: fmt.Sprintf("/example/not-there-%d", i), Requests: 200 - i,
-			FormerRequests: 100, Agents: []string{"Example-0", "Example-1"}, Nearest: "/example/up-0"})
-	}
-	return a, err
 }
 
 // Outcomes have as many effects as a list may have.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/format"
-	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
 )
@@ -26,7 +25,7 @@ type HistoryOptions struct {
 	// Since and Until leave out the windows that begin before the one or end after the other; nil: none.
 	Since, Until *analytics.Date
 	// Open are the running windows, of which only totals are known.
-	Open []view.Open
+	Open []analytics.OpenWindow
 	// Today decides which windows are complete.
 	Today analytics.Date
 }
@@ -41,7 +40,7 @@ type HistoryReport struct {
 	Path    string          `json:"path"`
 	Windows []HistoryWindow `json:"windows"`
 	// Open are the totals of the running window so far; null for a page, or if they are not known.
-	Open *view.Open `json:"open"`
+	Open *analytics.OpenWindow `json:"open"`
 	// NewerMissing counts the complete windows after those, which the archive lacks.
 	NewerMissing int `json:"newer_windows_missing"`
 }

@@ -131,7 +131,7 @@ func (s *synthetic) missing() []string      { return guesses }
 
 // tallyAgents counts the report of agents as tally counts visitors.
 func tallyAgents(t traffic, w interval, horizon int64) agentsAnswer {
-	site, pages := newAgentCounter(), newAgentCounter()
+	whole, pages := newAgentCounter(), newAgentCounter()
 	networks := map[string]map[uint32]bool{} // of paths that are not there
 	paths := slices.Concat(t.paths(), t.missing())
 	all := t.agents()
@@ -139,7 +139,7 @@ func tallyAgents(t traffic, w interval, horizon int64) agentsAnswer {
 		row := analytics.AgentRow{Agent: by.Token, Class: string(by.Class), Audience: audience, Found: true}
 		path := paths[e.page]
 		if row.Found = int(e.page) < len(t.paths()); row.Found {
-			site.add(row, e.who)
+			whole.add(row, e.who)
 		} else {
 			if networks[path] == nil {
 				networks[path] = map[uint32]bool{}
@@ -166,7 +166,7 @@ func tallyAgents(t traffic, w interval, horizon int64) agentsAnswer {
 		a := by(e)
 		add(e, a, agents.Audience(&a, true))
 	})
-	return agentsAnswer{site.rows(), slices.DeleteFunc(pages.rows(), func(r analytics.AgentRow) bool {
+	return agentsAnswer{whole.rows(), slices.DeleteFunc(pages.rows(), func(r analytics.AgentRow) bool {
 		return !r.Found && len(networks[r.Path]) < 2
 	})}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/site"
 	"github.com/docgauge/docgauge/internal/site/agents"
-	"github.com/docgauge/docgauge/internal/site/api"
 )
 
 func agentsOf(t testing.TB, s *Sandbox, from, to string) agentsAnswer {
@@ -31,7 +31,7 @@ func allAgents(t testing.TB, s *Sandbox, from, to string, limit int) (a agentsAn
 	for more, offset := true, 0; more; offset += limit {
 		w := get(s, fmt.Sprintf("/v1/analytics/%s/agents?dateFrom=%s&dateTo=%s&limit=%d&offset=%d", DefaultProject,
 			from, to, limit, offset))
-		var page api.AgentsPage
+		var page site.AgentsPage
 		if err := json.Unmarshal(w.Body.Bytes(), &page); err != nil || w.Code != http.StatusOK {
 			t.Fatalf("%d %s: %v", w.Code, w.Body, err)
 		}
@@ -44,9 +44,7 @@ func allAgents(t testing.TB, s *Sandbox, from, to string, limit int) (a agentsAn
 			t.Fatalf("totals %v on the page at %d, %v before", totals, offset, a.totals)
 		}
 		a.totals = totals
-		for _, x := range page.Agents {
-			a.rows = append(a.rows, analytics.AgentRow(x))
-		}
+		a.rows = append(a.rows, page.Agents...)
 		if more = page.HasMore; more && len(page.Agents) != limit {
 			t.Fatalf("the page at %d has %d rows and hasMore", offset, len(page.Agents))
 		}

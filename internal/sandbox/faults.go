@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/clock"
-	"github.com/docgauge/docgauge/internal/site/api"
+	"github.com/docgauge/docgauge/internal/site"
 )
 
 // every reports whether request number is an nth one; numbers begin at 1.
 func every(n int, number int64) bool { return n > 0 && number > 0 && number%int64(n) == 0 }
 
 // refuse returns the injected refusal of a request with a good key, if any.
-func (s *Sandbox) refuse(c *api.Call) error {
+func (s *Sandbox) refuse(c *site.Call) error {
 	switch {
 	case c.Method == http.MethodPost:
 		return s.refusePost(c)
@@ -25,7 +25,7 @@ func (s *Sandbox) refuse(c *api.Call) error {
 }
 
 // refuseAnalytics numbers an analytics request and returns its injected refusal, if any.
-func (s *Sandbox) refuseAnalytics(c *api.Call) error {
+func (s *Sandbox) refuseAnalytics(c *site.Call) error {
 	f := s.config.Faults
 	c.Number = s.admitted.Add(1)
 	switch {
@@ -34,7 +34,7 @@ func (s *Sandbox) refuseAnalytics(c *api.Call) error {
 	case !s.hour.take(c.Now):
 		return f.tooMany("too many requests: want at most %d in an hour", f.RateLimit)
 	case every(f.ErrorEvery, c.Number):
-		return api.Fail(http.StatusInternalServerError, "internal error: every request number divisible by %d fails",
+		return site.Fail(http.StatusInternalServerError, "internal error: every request number divisible by %d fails",
 			f.ErrorEvery)
 	}
 	return nil
@@ -42,7 +42,7 @@ func (s *Sandbox) refuseAnalytics(c *api.Call) error {
 
 // refusePost numbers an agent POST and returns its injected refusal, if any. An unknown project
 // has no limit: it is refused later.
-func (s *Sandbox) refusePost(c *api.Call) error {
+func (s *Sandbox) refusePost(c *site.Call) error {
 	f, p := s.config.Agent.Faults, s.projects[c.PathValue("project")]
 	switch {
 	case every(f.ThrottleEvery, s.admittedPosts.Add(1)):
@@ -56,7 +56,7 @@ func (s *Sandbox) refusePost(c *api.Call) error {
 }
 
 func (f Faults) tooMany(format string, limit int) error {
-	r := api.Fail(http.StatusTooManyRequests, format, limit)
+	r := site.Fail(http.StatusTooManyRequests, format, limit)
 	if f.RetryAfter > 0 {
 		seconds := (f.RetryAfter + time.Second - 1) / time.Second
 		return r.With("Retry-After", strconv.FormatInt(int64(seconds), 10))
@@ -66,15 +66,15 @@ func (f Faults) tooMany(format string, limit int) error {
 
 // afterAccepting returns what the client of accepted POST number gets instead of its reply, if
 // anything.
-func (f AgentFaults) afterAccepting(c *api.Call, number int64) error {
+func (f AgentFaults) afterAccepting(c *site.Call, number int64) error {
 	if f.StallEvery == 0 || every(f.StallEvery, number) {
 		_ = clock.Sleep(c.Context(), f.Stall) // or until the client has gone
 	}
 	switch {
 	case every(f.DropEvery, number):
-		return api.ErrDropped
+		return site.ErrDropped
 	case every(f.BadGatewayEvery, number):
-		return api.Fail(http.StatusBadGateway,
+		return site.Fail(http.StatusBadGateway,
 			"bad gateway: every accepted agent request divisible by %d is answered with this", f.BadGatewayEvery)
 	}
 	return nil

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/site/api"
+	"github.com/docgauge/docgauge/internal/site"
 )
 
 // noon is a Wednesday.
@@ -57,9 +57,9 @@ type fataler interface {
 	Fatalf(string, ...any)
 }
 
-func decode(t fataler, w *httptest.ResponseRecorder) api.Page {
+func decode(t fataler, w *httptest.ResponseRecorder) site.Page {
 	t.Helper()
-	var p api.Page
+	var p site.Page
 	if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || w.Code != http.StatusOK {
 		t.Fatalf("status %d, body %.200s: %v", w.Code, w.Body, err)
 	}
@@ -92,9 +92,7 @@ func all(t fataler, s *Sandbox, from, to string, limit int) answer {
 			t.Fatalf("totals %v on the page at %d, %v before", page.Totals, offset, a.totals)
 		}
 		a.totals = page.Totals
-		for _, e := range page.Visitors {
-			a.rows = append(a.rows, analytics.Row(e))
-		}
+		a.rows = append(a.rows, page.Visitors...)
 		if !page.HasMore {
 			return a
 		}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/clock"
-	"github.com/docgauge/docgauge/internal/site/api"
+	"github.com/docgauge/docgauge/internal/site"
 )
 
 // Listen opens a TCP address. Beyond loopback it needs allowRemote: the key of
@@ -44,19 +44,19 @@ func (s *Sandbox) Serve(ctx context.Context, ln net.Listener) error {
 }
 
 // newService returns the service over the sandbox, with its faults.
-func (s *Sandbox) newService() *api.Service {
-	return api.New(api.Options{
+func (s *Sandbox) newService() *site.Service {
+	return site.NewService(site.ServiceOptions{
 		FindKey: newKeyring(s.config).Find, Remember: true,
 		HasProject: func(name string) bool { return s.projects[name] != nil },
-		Reports: map[analytics.Report]api.Report{
+		Reports: map[analytics.Report]site.Reporter{
 			visitorsReport.name: serve(s, visitorsReport), agentsReport.name: serve(s, agentsReport),
 		},
 		Jobs: jobAPI{s}, Now: s.config.Now, Logger: s.config.Logger,
 		RequestLog: s.config.RequestLog, Beside: s.beside,
-		Faults: api.Faults{
-			Wait:   func(c *api.Call) { _ = clock.Sleep(c.Context(), s.config.Faults.Latency) }, // or until the client has gone
+		Faults: site.Faults{
+			Wait:   func(c *site.Call) { _ = clock.Sleep(c.Context(), s.config.Faults.Latency) }, // or until the client has gone
 			Refuse: s.refuse,
-			Cut:    func(c *api.Call) bool { return every(s.config.Faults.CutEvery, c.Number) },
+			Cut:    func(c *site.Call) bool { return every(s.config.Faults.CutEvery, c.Number) },
 		},
 	})
 }
@@ -74,11 +74,11 @@ func (s *Sandbox) beside(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-func newKeyring(c Config) api.Keyring {
-	keys := api.Keyring{}
-	for key, credential := range map[string]api.Credential{
-		c.APIKey: {Scopes: api.Read | api.Write}, c.ReadOnlyKey: {Scopes: api.Read},
-		c.WriteOnlyKey: {Scopes: api.Write}, c.ExpiredKey: {Expired: true},
+func newKeyring(c Config) site.Keyring {
+	keys := site.Keyring{}
+	for key, credential := range map[string]site.Credential{
+		c.APIKey: {Scopes: site.ScopeRead | site.ScopeWrite}, c.ReadOnlyKey: {Scopes: site.ScopeRead},
+		c.WriteOnlyKey: {Scopes: site.ScopeWrite}, c.ExpiredKey: {Expired: true},
 	} {
 		if key != "" {
 			keys.Add(key, credential)

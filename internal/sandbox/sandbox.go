@@ -12,14 +12,14 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/site/api"
+	"github.com/docgauge/docgauge/internal/site"
 	"github.com/docgauge/docgauge/internal/site/runner"
 )
 
 // Sandbox is one service. Its methods are safe for concurrent use.
 type Sandbox struct {
 	config   Config
-	service  *api.Service
+	service  *site.Service
 	projects map[string]*project
 	answers  *cache[answerKey, content]
 	counting chan struct{} // one slot for each answer being counted
@@ -28,7 +28,7 @@ type Sandbox struct {
 	hour                         *slidingHour
 	admittedPosts, acceptedPosts atomic.Int64
 
-	site       *site
+	site       *website
 	log        *eventLog // nil without a data directory
 	jobs       *runner.Queue
 	repo       *runner.Repo // nil if jobs only pretend
@@ -67,7 +67,7 @@ func New(c Config) (*Sandbox, error) {
 	s.pageNumbers = sync.OnceValue(func() map[string]uint32 { return pageNumbers(s.site.pages) })
 	first := analytics.DateOf(c.Now()) - analytics.Date(c.Days)
 	for _, name := range c.Projects {
-		traffic := &synthetic{site: s.site, seed: c.Seed, project: name, first: first}
+		traffic := &synthetic{website: s.site, seed: c.Seed, project: name, first: first}
 		s.projects[name] = &project{name: name, synthetic: traffic, postHour: newSlidingHour(c.Agent.Faults.RateLimit)}
 	}
 	if u, err := url.Parse(c.Agent.PublicURL); err == nil {
@@ -136,7 +136,7 @@ func (s *Sandbox) closeRepo() error {
 func (s *Sandbox) Jobs() []runner.Job { return s.jobs.All() }
 
 // Requests returns the newest requests, at most 65,536, in the order they were answered.
-func (s *Sandbox) Requests() []api.Request { return s.service.Requests.Newest() }
+func (s *Sandbox) Requests() []site.Request { return s.service.Requests.Newest() }
 
 // Visitors returns what the service would answer for window w of project now, all rows by
 // total, then path, without a request: the truth to compare an export with.
@@ -155,7 +155,7 @@ func (s *Sandbox) Agents(project string, w analytics.Window) (totals, rows []ana
 func truthOf[A content](s *Sandbox, r report[A], project string, w analytics.Window) (a A, err error) {
 	p, ok := s.projects[project]
 	if !ok {
-		return a, api.UnknownProject(project)
+		return a, site.UnknownProject(project)
 	}
 	return answerOf(s, r, p, interval{w.From.Time().Unix(), w.To.Time().Unix()}, s.config.Now())
 }

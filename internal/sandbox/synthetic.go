@@ -25,9 +25,9 @@ const (
 
 var weekRhythm = [7]float64{time.Sunday: 0.45, 1.0, 1.08, 1.1, 1.05, 0.92, time.Saturday: 0.4}
 
-// site is shared by all synthetic projects: the pages, how their traffic develops,
+// website is shared by all synthetic projects: the pages, how their traffic develops,
 // and the cache of days.
-type site struct {
+type website struct {
 	pages    []string
 	course   course
 	sessions int // of a usual day
@@ -44,8 +44,8 @@ type dayKey struct {
 // maxCachedEvents limits the cache of days: 80 MiB.
 const maxCachedEvents = 4 << 20
 
-func newSite(c Config) *site {
-	s := &site{
+func newSite(c Config) *website {
+	s := &website{
 		pages: docPaths(c.Pages), lateDays: c.Faults.LateDays,
 		sessions: max(leastSessions, int(sessionsPerPage*float64(c.Pages))),
 		days:     newCache[dayKey](maxCachedEvents, func(e []event) int { return len(e) }),
@@ -58,7 +58,7 @@ func newSite(c Config) *site {
 // synthetic is the made-up traffic of one project from first on. Each day is made independently
 // of all others, when it is first requested.
 type synthetic struct {
-	*site
+	*website
 	seed    uint64
 	project string
 	first   analytics.Date

@@ -18,7 +18,6 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/site/api"
 	"github.com/docgauge/docgauge/internal/site/facts"
 )
 
@@ -36,8 +35,8 @@ const (
 
 // reports are those of a site.
 var reports = map[analytics.Report]report{
-	analytics.VisitorsReport: newReport((*facts.Store).CountVisitors, api.NewPage),
-	analytics.AgentsReport:   newReport((*facts.Store).CountAgents, api.NewAgentsPage),
+	analytics.VisitorsReport: newReport((*facts.Store).CountVisitors, NewPage),
+	analytics.AgentsReport:   newReport((*facts.Store).CountAgents, NewAgentsPage),
 }
 
 // report returns answers: an empty one, from the facts, and from a text that was kept.
@@ -138,7 +137,7 @@ func NewAnswers(s *facts.Store, o CollectOptions) *Answers {
 }
 
 // page answers a query with one page of a report.
-func (a *Answers) page(c *api.Call, q api.Query, name analytics.Report, r report) (any, error) {
+func (a *Answers) page(c *Call, q Query, name analytics.Report, r report) (any, error) {
 	today := analytics.DateOf(c.Now)
 	window, err := windowOf(q, today)
 	if err != nil {
@@ -146,7 +145,7 @@ func (a *Answers) page(c *api.Call, q api.Query, name analytics.Report, r report
 	}
 	if oldest := OldestDay(today, a.retention); a.retention > 0 && window.From < oldest && window.From < window.To {
 		// Nothing is no answer: it would take the place of the true one in the client's files.
-		return nil, api.Fail(http.StatusBadRequest, "dateFrom: %s is before %s, the first day of the %d months that "+
+		return nil, Fail(http.StatusBadRequest, "dateFrom: %s is before %s, the first day of the %d months that "+
 			"are kept (DOCGAUGE_SITE_RETENTION)", window.From, oldest, a.retention)
 	}
 	reading := heldKey{c.Key.ID, facts.Question{Report: name, Project: c.Project, Window: window}}
@@ -159,11 +158,11 @@ func (a *Answers) page(c *api.Call, q api.Query, name analytics.Report, r report
 	found, err := a.newest(c.Context(), reading.question, r)
 	switch {
 	case err != nil && c.Context().Err() != nil:
-		return nil, api.ErrDropped // the client has gone
+		return nil, ErrDropped // the client has gone
 	case err != nil:
 		a.log.Error("facts not counted", "report", name.String(), "project", c.Project, "from", window.From.String(),
 			"to", window.To.String(), "error", err)
-		return nil, api.Fail(http.StatusInternalServerError, "the facts of project %q, %s, cannot be counted: "+
+		return nil, Fail(http.StatusInternalServerError, "the facts of project %q, %s, cannot be counted: "+
 			"the log of docgauge site serve says why", c.Project, window)
 	}
 	a.hold(reading, found)
@@ -176,7 +175,7 @@ func OldestDay(today analytics.Date, retention int) analytics.Date {
 }
 
 // windowOf returns the days of a query that can be counted, or refuses it.
-func windowOf(q api.Query, today analytics.Date) (w analytics.Window, err error) {
+func windowOf(q Query, today analytics.Date) (w analytics.Window, err error) {
 	w.To = today + 1
 	if q.ToDay != nil {
 		w.To = *q.ToDay
@@ -192,7 +191,7 @@ func windowOf(q api.Query, today analytics.Date) (w analytics.Window, err error)
 	}
 	w.From = *q.FromDay
 	if w.Days() > longestWindow && w.To > month(w.From, 1) {
-		return w, api.Fail(http.StatusBadRequest, "dateFrom, dateTo: want at most %d days, or days of one month: "+
+		return w, Fail(http.StatusBadRequest, "dateFrom, dateTo: want at most %d days, or days of one month: "+
 			"[%s,%s) has %d; readers are not recognized for longer, so ask for each month",
 			longestWindow, w.From, w.To, w.Days())
 	}

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/site/api"
 	"github.com/docgauge/docgauge/internal/site/facts"
 )
 
@@ -63,8 +62,8 @@ func (s *testSite) clock() time.Time { return time.Unix(s.now.Load(), 0) }
 // serve is what a new process does.
 func (s *testSite) serve() {
 	s.answers = NewAnswers(s.store, CollectOptions{Now: s.clock, Logger: slog.New(slog.DiscardHandler), Retention: 3})
-	s.handler = NewService(s.store, s.answers, ServiceOptions{Projects: []string{"prj_a", "prj_b"}, Now: s.clock,
-		Logger: slog.New(slog.DiscardHandler), CaughtUp: func() bool { return !s.behind }}).Handler()
+	s.handler = s.answers.NewService([]string{"prj_a", "prj_b"}, func() bool { return !s.behind },
+		ServiceOptions{Now: s.clock, Logger: slog.New(slog.DiscardHandler)}).Handler()
 }
 
 func (s *testSite) addKey(project string) string {
@@ -134,7 +133,7 @@ func (s *testSite) page(query, key string) (n numbers) {
 // parse reads a page of the report.
 func (s *testSite) parse(body string) (n numbers, err error) {
 	if s.report == analytics.VisitorsReport {
-		var p api.Page
+		var p Page
 		err = json.Unmarshal([]byte(body), &p)
 		for _, row := range p.Visitors {
 			n.Rows = append(n.Rows, pathNumber{row.Path, row.Total})
@@ -144,7 +143,7 @@ func (s *testSite) parse(body string) (n numbers, err error) {
 		}
 		return n, err
 	}
-	var p api.AgentsPage
+	var p AgentsPage
 	err = json.Unmarshal([]byte(body), &p)
 	for _, row := range p.Agents {
 		n.Rows = append(n.Rows, pathNumber{row.Path, row.Visitors})
@@ -354,7 +353,7 @@ func TestCountedOnce(t *testing.T) {
 func TestHeldIsBounded(t *testing.T) {
 	s := newTestSite(t)
 	a := s.answers
-	large := &answer{content: &contentOf[analytics.Totals, analytics.Row, api.Page]{
+	large := &answer{content: &contentOf[analytics.Totals, analytics.Row, Page]{
 		answer: facts.Visitors{Rows: make([]analytics.Row, heldBytes/2/100)}}}
 	for i := range 5 {
 		a.hold(heldKey{key: fmt.Sprint(i)}, large)

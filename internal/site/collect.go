@@ -19,7 +19,6 @@ import (
 	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/site/agents"
 	"github.com/docgauge/docgauge/internal/site/facts"
-	"github.com/docgauge/docgauge/internal/site/follow"
 	"github.com/docgauge/docgauge/internal/site/logs"
 )
 
@@ -57,7 +56,7 @@ type SourceStatus struct {
 }
 
 // Projects are the ids of the projects of a site: those of the settings, then those that sources name.
-func (r *Rules) Projects(sources []follow.Source) (all []string) {
+func (r *Rules) Projects(sources []logs.Source) (all []string) {
 	for _, h := range r.projects {
 		if !slices.Contains(all, h.project) {
 			all = append(all, h.project)
@@ -69,7 +68,7 @@ func (r *Rules) Projects(sources []follow.Source) (all []string) {
 			all = append(all, s.Project)
 		}
 	}
-	if lines && slices.ContainsFunc(sources, func(s follow.Source) bool { return s.Project == "" }) {
+	if lines && slices.ContainsFunc(sources, func(s logs.Source) bool { return s.Project == "" }) {
 		all = slices.Insert(all, 0, DefaultProject)
 	}
 	return all
@@ -83,7 +82,7 @@ func (r *Rules) Projects(sources []follow.Source) (all []string) {
 type Collector struct {
 	CollectOptions
 	rules    *Rules
-	sources  []follow.Source
+	sources  []logs.Source
 	projects []string
 	store    *facts.Store
 
@@ -96,7 +95,7 @@ type Collector struct {
 }
 
 // NewCollector returns a collector of sources into a store.
-func NewCollector(r *Rules, sources []follow.Source, s *facts.Store, o CollectOptions) *Collector {
+func NewCollector(r *Rules, sources []logs.Source, s *facts.Store, o CollectOptions) *Collector {
 	c := &Collector{CollectOptions: o, rules: r, sources: sources, projects: r.Projects(sources), store: s}
 	for _, src := range sources {
 		c.status = append(c.status, SourceStatus{Source: facts.Source{Name: src.Where}})
@@ -177,7 +176,7 @@ func (c *Collector) session(ctx context.Context, worked func()) error {
 // session is the state of a collector since what was durable at its beginning.
 type session struct {
 	*Collector
-	follower *follow.Follower
+	follower *logs.Follower
 	words    *vocabulary
 	// durable is how many of the words are.
 	durablePages, durableAgents int
@@ -209,7 +208,7 @@ type job struct {
 	source int
 	name   string       // of the file
 	parser *logs.Parser // nil: the format is not known
-	chunk  logs.Chunk
+	chunk  logs.Lines
 }
 
 // worker makes views, for one goroutine.
@@ -252,7 +251,7 @@ func (c *Collector) newSession(ctx context.Context) (*session, error) {
 		}
 	}
 	s.show()
-	s.follower, err = follow.New(c.sources, r.Positions, follow.Options{Stdin: c.Stdin, Now: c.Now})
+	s.follower, err = logs.NewFollower(c.sources, r.Positions, logs.FollowOptions{Stdin: c.Stdin, Now: c.Now})
 	if err != nil {
 		return nil, err
 	}
@@ -316,7 +315,7 @@ func (s *session) poll(ctx context.Context) error {
 		})
 	}
 	var stopped error // what ended the poll, if that was not a log
-	err := s.follower.Poll(ctx, func(c follow.Chunk) error {
+	err := s.follower.Poll(ctx, func(c logs.Chunk) error {
 		if stopped = s.take(ctx, c); stopped == nil {
 			stopped = context.Cause(ctx)
 		}
@@ -341,7 +340,7 @@ func (s *session) poll(ctx context.Context) error {
 }
 
 // take gives a chunk to a worker, and commits when there is enough.
-func (s *session) take(ctx context.Context, c follow.Chunk) error {
+func (s *session) take(ctx context.Context, c logs.Chunk) error {
 	s.locked.Lock()
 	if s.batch.Positions == nil {
 		s.batch.Positions = map[string][]byte{}
@@ -362,7 +361,7 @@ func (s *session) take(ctx context.Context, c follow.Chunk) error {
 	}
 	if s.taken += len(c.Text); len(c.Text)+c.TooLong > 0 {
 		s.pending.Add(1)
-		s.jobs <- job{c.Source, c.Name, s.parser(c), c.Chunk}
+		s.jobs <- job{c.Source, c.Name, s.parser(c), c.Lines}
 	}
 	if !full {
 		return nil
@@ -375,7 +374,7 @@ func (s *session) take(ctx context.Context, c follow.Chunk) error {
 }
 
 // parser returns the parser of a chunk's file; nil while no line of it has a known format.
-func (s *session) parser(c follow.Chunk) *logs.Parser {
+func (s *session) parser(c logs.Chunk) *logs.Parser {
 	p := s.parsers[c.Key]
 	if p == nil || c.Head != nil {
 		head := c.Head

@@ -24,7 +24,7 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/faults"
 	"github.com/docgauge/docgauge/internal/site/facts"
-	"github.com/docgauge/docgauge/internal/site/follow"
+	"github.com/docgauge/docgauge/internal/site/logs"
 )
 
 // world is a site, its log and a collector, on a clock of its own. It knows which lines must count:
@@ -109,9 +109,9 @@ func (w *world) start() {
 	w.store, err = facts.Open(filepath.Join(w.dir, "site"))
 	w.ok(err)
 	rules := rulesOf(w.t, Settings{})
-	sources := []follow.Source{{Where: w.log()}}
+	sources := []logs.Source{{Where: w.log()}}
 	if w.silent {
-		sources = append(sources, follow.Source{Where: filepath.Join(w.dir, "other.log")})
+		sources = append(sources, logs.Source{Where: filepath.Join(w.dir, "other.log")})
 	}
 	c := NewCollector(rules, sources, w.store, CollectOptions{
 		Now: func() time.Time { return w.now }, Logger: slog.New(slog.DiscardHandler)})

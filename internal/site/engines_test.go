@@ -16,7 +16,7 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/site/facts"
-	"github.com/docgauge/docgauge/internal/site/follow"
+	"github.com/docgauge/docgauge/internal/site/logs"
 )
 
 // crowd are user agents with what they are, by what vendors say and not by our table, and their names.
@@ -146,7 +146,7 @@ func TestEngines(t *testing.T) {
 		first := analytics.NewDate(2026, 10, 1)
 		begin, end := first+analytics.Date(from-1), first+analytics.Date(to-1)
 		report, err := rulesOf(t, Settings{}).Count(t.Context(), []string{path},
-			Options{From: &begin, To: &end, Now: end})
+			CountOptions{From: &begin, To: &end, Now: end})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -200,7 +200,7 @@ func collected(t *testing.T, path string, from, to analytics.Date) facts.Agents 
 		t.Fatal(err)
 	}
 	defer store.Close()
-	s, err := NewCollector(rulesOf(t, Settings{}), []follow.Source{{Where: path}}, store, CollectOptions{
+	s, err := NewCollector(rulesOf(t, Settings{}), []logs.Source{{Where: path}}, store, CollectOptions{
 		Now: to.Time, Logger: slog.New(slog.DiscardHandler)}).newSession(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -17,7 +17,6 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/codehost"
-	"github.com/docgauge/docgauge/internal/site/api"
 	"github.com/docgauge/docgauge/internal/site/runner"
 )
 
@@ -277,7 +276,7 @@ func elements(text string) (all []string) {
 	return all
 }
 
-// Jobs are the agent jobs of a site. It implements [api.Jobs].
+// Jobs are the agent jobs of a site. It implements [Jobs].
 type Jobs struct {
 	*runner.Queue
 	repos   map[string]*runner.Repo
@@ -377,17 +376,17 @@ func (j *Jobs) closeRepos() (err error) {
 // was not: after a 5xx they could not know.
 func (j *Jobs) taken(project string) error {
 	if j.refused != nil {
-		return api.Fail(http.StatusNotFound, "agent jobs: this site runs none now: its jail is missing; "+
+		return Fail(http.StatusNotFound, "agent jobs: this site runs none now: its jail is missing; "+
 			"docgauge site check says more")
 	}
 	if j.repos[project] == nil {
-		return api.Fail(http.StatusNotFound, "agent jobs: project %s has no repository", project)
+		return Fail(http.StatusNotFound, "agent jobs: project %s has no repository", project)
 	}
 	return nil
 }
 
 // Create accepts a job.
-func (j *Jobs) Create(c *api.Call, prompt string) (any, error) {
+func (j *Jobs) Create(c *Call, prompt string) (any, error) {
 	if err := j.taken(c.Project); err != nil {
 		return nil, err
 	}
@@ -395,7 +394,7 @@ func (j *Jobs) Create(c *api.Call, prompt string) (any, error) {
 }
 
 // Message accepts a message for a job.
-func (j *Jobs) Message(c *api.Call, id, prompt string) (any, error) {
+func (j *Jobs) Message(c *Call, id, prompt string) (any, error) {
 	if err := j.taken(c.Project); err != nil {
 		return nil, err
 	}
@@ -403,11 +402,11 @@ func (j *Jobs) Message(c *api.Call, id, prompt string) (any, error) {
 }
 
 // Get returns a job.
-func (j *Jobs) Get(c *api.Call, id string) (any, error) { return asAnswer(j.Queue.Get(c.Project, id)) }
+func (j *Jobs) Get(c *Call, id string) (any, error) { return asAnswer(j.Queue.Get(c.Project, id)) }
 
 func asAnswer(job runner.Job, err error) (any, error) {
 	if status := runner.HTTPStatus(err); status != 0 {
-		return nil, api.Fail(status, "%v", err)
+		return nil, Fail(status, "%v", err)
 	}
 	return job, err
 }

@@ -16,7 +16,6 @@ import (
 
 	"github.com/docgauge/docgauge/internal/codehost"
 	"github.com/docgauge/docgauge/internal/dev/engines"
-	"github.com/docgauge/docgauge/internal/site/api"
 	"github.com/docgauge/docgauge/internal/site/runner"
 )
 
@@ -132,9 +131,9 @@ func TestJobSettings(t *testing.T) {
 // ask sends a request about jobs of prj_a and returns the status and the job.
 func askJobs(t *testing.T, j *Jobs, method, target, prompt string) (status int, job runner.Job, body string) {
 	t.Helper()
-	service := api.New(api.Options{
-		FindKey: func(context.Context, [32]byte) (api.Credential, bool, error) {
-			return api.Credential{Scopes: api.Read | api.Write}, true, nil
+	service := NewService(ServiceOptions{
+		FindKey: func(context.Context, [32]byte) (Credential, bool, error) {
+			return Credential{Scopes: ScopeRead | ScopeWrite}, true, nil
 		},
 		HasProject: func(string) bool { return true }, Jobs: j, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 	})

@@ -28,8 +28,8 @@ import (
 	"github.com/docgauge/docgauge/internal/site/logs"
 )
 
-// Options of Count.
-type Options struct {
+// CountOptions say what is counted.
+type CountOptions struct {
 	// From and To are the days to count, To exclusive; nil for all.
 	From, To *analytics.Date
 	// ByDay counts each day too.
@@ -47,16 +47,16 @@ type Report struct {
 	From   analytics.Date   `json:"from"`
 	To     analytics.Date   `json:"to"` // exclusive
 	Totals analytics.Totals `json:"totals"`
-	Pages  []Page           `json:"pages"`
-	Agents []Agent          `json:"agents"`
+	Pages  []analytics.Row  `json:"pages"`
+	Agents []agentReaders   `json:"agents"`
 	Negotiation
-	Days []Day `json:"days,omitempty"`
+	Days []dayTotals `json:"days,omitempty"`
 	// Lines counts those read, Views those that are views, also by agents that do not count as readers.
 	Lines   int            `json:"lines"`
 	Views   int            `json:"views"`
 	LeftOut map[Reason]int `json:"left_out"`
 	// Unparsed is the first line of the first log that has one.
-	Unparsed *BadLine `json:"first_unparsed,omitempty"`
+	Unparsed *badLine `json:"first_unparsed,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
 }
 
@@ -67,24 +67,14 @@ type Negotiation struct {
 	HTML *int `json:"html_readers,omitempty"`
 }
 
-// Page is the readers of a page.
-type Page struct {
-	Path  string `json:"path"`
-	Human int64  `json:"human"`
-	AI    int64  `json:"ai"`
-	Total int64  `json:"total"`
+// dayTotals is the readers of a day.
+type dayTotals struct {
+	Day analytics.Date `json:"day"`
+	analytics.Totals
 }
 
-// Day is the readers of a day.
-type Day struct {
-	Day   analytics.Date `json:"day"`
-	Human int64          `json:"human"`
-	AI    int64          `json:"ai"`
-	Total int64          `json:"total"`
-}
-
-// Agent is the clients of an agent: each an address and a user agent.
-type Agent struct {
+// agentReaders is the clients of an agent: each an address and a user agent.
+type agentReaders struct {
 	Agent    string             `json:"agent"`
 	Class    agents.Class       `json:"class"`
 	Audience analytics.Audience `json:"audience"`
@@ -94,18 +84,18 @@ type Agent struct {
 	Negotiation
 }
 
-// BadLine is a line that does not follow the format. Its text is masked: letters are a, digits 0.
-type BadLine struct {
+// badLine is a line that does not follow the format. Its text is masked: letters are a, digits 0.
+type badLine struct {
 	Source string `json:"source"`
 	Line   int    `json:"line"`
 	Rule   string `json:"rule"`
 	Text   string `json:"masked"`
 }
 
-// Count counts the readers in logs: files, plain or compressed, or - for Options.Stdin. It keeps
+// Count counts the readers in logs: files, plain or compressed, or - for CountOptions.Stdin. It keeps
 // nothing. Memory grows with readers and pages, not with lines.
-func (r *Rules) Count(ctx context.Context, paths []string, o Options) (*Report, error) {
-	c := &counting{Rules: r, Options: o, words: newVocabulary(), readers: map[[2]uint64]uint32{},
+func (r *Rules) Count(ctx context.Context, paths []string, o CountOptions) (*Report, error) {
+	c := &counting{Rules: r, CountOptions: o, words: newVocabulary(), readers: map[[2]uint64]uint32{},
 		dateOf: map[analytics.Date]int{}, leftOut: map[Reason]int{}, asked: map[[2]uint64]askedReader{},
 		from: math.MaxInt32, to: math.MinInt32}
 	all := r.Projects(nil)
@@ -138,7 +128,7 @@ func (r *Rules) Count(ctx context.Context, paths []string, o Options) (*Report, 
 // counting is the state of one Count.
 type counting struct {
 	*Rules
-	Options
+	CountOptions
 	words   *vocabulary
 	viewers []*viewer
 	project int32
@@ -154,7 +144,7 @@ type counting struct {
 	lines    int
 	views    int
 	from, to analytics.Date
-	bad      *BadLine
+	bad      *badLine
 	badOf    int
 
 	// asked are the readers whose Accept preferred Markdown, and whether they got HTML.
@@ -174,7 +164,7 @@ type batch struct {
 	missed  []view // of lines that are left out
 	asked   []negotiated
 	leftOut map[Reason]int
-	bad     *BadLine
+	bad     *badLine
 }
 
 // freeViews are views of batches that have been counted: their memory is used again.
@@ -209,12 +199,13 @@ func (c *counting) read(ctx context.Context, i int, path string) error {
 	if err != nil {
 		return err
 	}
-	chunks := make(chan logs.Chunk)
+	chunks := make(chan logs.Lines)
 	batches := make(chan batch, runtime.GOMAXPROCS(0))
 	group, gctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		defer close(chunks)
-		return logs.Chunks(io.MultiReader(bytes.NewReader(head[:n]), text), func(chunk logs.Chunk) error {
+		all := io.MultiReader(bytes.NewReader(head[:n]), text)
+		return logs.ReadLines(all, logs.Part{First: 1}, func(chunk logs.Lines) error {
 			select {
 			case chunks <- chunk:
 				return nil
@@ -287,14 +278,14 @@ func open(path string, stdin io.Reader) (io.ReadCloser, error) {
 }
 
 // batch reads the lines of a chunk.
-func (v *viewer) batch(p *logs.Parser, c logs.Chunk) batch {
+func (v *viewer) batch(p *logs.Parser, c logs.Lines) batch {
 	b := batch{lines: c.TooLong, leftOut: map[Reason]int{}}
 	if free, ok := freeViews.Get().(*[]view); ok {
 		b.views = *free
 	}
 	if c.TooLong > 0 {
 		b.leftOut[Unparsed] = c.TooLong
-		b.bad = &BadLine{Line: c.First - 1, Rule: "is longer than 1 MiB"}
+		b.bad = &badLine{Line: c.First - 1, Rule: "is longer than 1 MiB"}
 	}
 	var l logs.Line
 	for number := c.First; len(c.Text) > 0; number++ {
@@ -312,7 +303,7 @@ func (v *viewer) batch(p *logs.Parser, c logs.Chunk) batch {
 		if err != nil {
 			b.leftOut[Unparsed]++
 			if b.bad == nil {
-				b.bad = &BadLine{Line: number, Rule: err.Error(), Text: mask(line)}
+				b.bad = &badLine{Line: number, Rule: err.Error(), Text: mask(line)}
 			}
 			continue
 		}
@@ -407,7 +398,7 @@ func (c *counting) addDay(who facts.Who, day analytics.Date) {
 }
 
 func (c *counting) report(paths []string) *Report {
-	r := &Report{From: c.from, To: c.to, Totals: c.pages.Site(), Pages: []Page{}, Agents: []Agent{},
+	r := &Report{From: c.from, To: c.to, Totals: c.pages.Site(), Agents: []agentReaders{},
 		Lines: c.lines, Views: c.views, LeftOut: c.leftOut, Unparsed: c.bad}
 	if c.views == 0 {
 		r.From, r.To = c.Now, c.Now
@@ -425,18 +416,16 @@ func (c *counting) report(paths []string) *Report {
 	for i, page := range c.words.pages.all {
 		names[i] = page.path
 	}
-	for _, row := range c.pages.Rows(names) {
-		r.Pages = append(r.Pages, Page(row))
-	}
+	r.Pages = append([]analytics.Row{}, c.pages.Rows(names)...)
 	negotiation := c.negotiation()
 	r.Negotiation = negotiation(wholeSite)
 	for i, n := range c.requests {
 		a := c.words.agents.all[i]
-		r.Agents = append(r.Agents, Agent{a.token, a.class,
+		r.Agents = append(r.Agents, agentReaders{a.token, a.class,
 			agents.Audience(&agents.Agent{Class: a.class}, false), a.hosted,
 			c.visitors[i], n, negotiation(int32(i))})
 	}
-	slices.SortFunc(r.Agents, func(x, y Agent) int {
+	slices.SortFunc(r.Agents, func(x, y agentReaders) int {
 		return cmp.Or(cmp.Compare(y.Visitors, x.Visitors), cmp.Compare(y.Requests, x.Requests),
 			strings.Compare(x.Agent, y.Agent))
 	})
@@ -449,10 +438,9 @@ func (c *counting) report(paths []string) *Report {
 			"fetch it again", l.Name, l.Created.UTC().Format(time.DateOnly)))
 	}
 	for i, day := range c.dates {
-		n := c.days.Part(i)
-		r.Days = append(r.Days, Day{day, n.Human, n.AI, n.Total})
+		r.Days = append(r.Days, dayTotals{day, c.days.Part(i)})
 	}
-	slices.SortFunc(r.Days, func(x, y Day) int { return cmp.Compare(x.Day, y.Day) })
+	slices.SortFunc(r.Days, func(x, y dayTotals) int { return cmp.Compare(x.Day, y.Day) })
 	return r
 }
 

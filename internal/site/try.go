@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/site/follow"
 	"github.com/docgauge/docgauge/internal/site/logs"
 )
 
@@ -34,18 +33,18 @@ var errEnough = errors.New("enough")
 
 // Try reads the beginning of the oldest log of a source, as a collector does, and the end of the
 // newest. It changes nothing.
-func (r *Rules) Try(ctx context.Context, source follow.Source, now func() time.Time) (t Tried, err error) {
+func (r *Rules) Try(ctx context.Context, source logs.Source, now func() time.Time) (t Tried, err error) {
 	if source.Where == "-" {
 		return t, nil
 	}
 	t.Hosts = map[string]int{}
 	var parser *logs.Parser
-	f, err := follow.New([]follow.Source{source}, nil, follow.Options{Now: now})
+	f, err := logs.NewFollower([]logs.Source{source}, nil, logs.FollowOptions{Now: now})
 	if err != nil {
 		return t, err
 	}
 	defer f.Close() //nolint:errcheck // it was only read
-	err = f.Poll(ctx, func(c follow.Chunk) (err error) {
+	err = f.Poll(ctx, func(c logs.Chunk) (err error) {
 		if len(c.Head) == 0 {
 			return nil
 		}

@@ -97,7 +97,7 @@ func letIn(t *testing.T, addr string, r *rand.Rand) (views []visit) {
 		if tag := known[v.target]; tag != "" && r.IntN(3) == 0 {
 			head += "If-None-Match: " + tag + "\r\n"
 		}
-		status, header := ask(t, addr, method, head+"\r\n")
+		status, header := sendRequest(t, addr, method, head+"\r\n")
 		v.status, v.html = status, strings.HasPrefix(header.Get("Content-Type"), "text/html")
 		known[v.target] = cmp.Or(header.Get("ETag"), known[v.target])
 		statuses[v.status]++
@@ -114,7 +114,7 @@ func letIn(t *testing.T, addr string, r *rand.Rand) (views []visit) {
 }
 
 // ask sends one request over a connection of its own: net/http would refuse some of them.
-func ask(t *testing.T, addr, method, text string) (status int, header http.Header) {
+func sendRequest(t *testing.T, addr, method, text string) (status int, header http.Header) {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -236,7 +236,7 @@ func TestWebServers(t *testing.T) {
 		}
 		for _, l := range logs {
 			r := rulesOf(t, Settings{LogFormat: l.format, LogProxies: "127.0.0.0/8"})
-			got, err := r.Count(t.Context(), []string{w.Log(l.name)}, Options{Now: analytics.DateOf(time.Now())})
+			got, err := r.Count(t.Context(), []string{w.Log(l.name)}, CountOptions{Now: analytics.DateOf(time.Now())})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/clock"
 )
 
@@ -14,17 +15,6 @@ const (
 	Failed      = "failed"
 	Interrupted = "interrupted"
 )
-
-// Run is one export run. Outcome is empty while it runs, and stays empty when it was killed.
-type Run struct {
-	ID       int64     `json:"id"`
-	Started  time.Time `json:"started_at"`
-	Finished time.Time `json:"finished_at,omitzero"`
-	Outcome  string    `json:"outcome,omitempty"`
-	Message  string    `json:"message,omitempty"`
-	Windows  int       `json:"windows"`
-	Requests int       `json:"requests"`
-}
 
 const (
 	// keptRuns bounds the history of runs.
@@ -44,7 +34,7 @@ func (db *DB) BeginRun(ctx context.Context, now time.Time) (id int64, err error)
 
 // EndRun enters the end of the run and whether it succeeded, and adds an observation of it. A
 // repeated call changes nothing.
-func (db *DB) EndRun(ctx context.Context, r Run, good bool, observed ...Observation) error {
+func (db *DB) EndRun(ctx context.Context, r analytics.Run, good bool, observed ...Observation) error {
 	return db.write(ctx, func(t *tx) {
 		first := t.exec(`UPDATE runs SET finished_at = ?, outcome = ?, message = ?, windows = ?, requests = ?
 			WHERE id = ? AND finished_at IS NULL`,
@@ -71,8 +61,8 @@ func (db *DB) LastSuccess(ctx context.Context, now time.Time) (time.Time, error)
 }
 
 // LastRuns returns the newest n runs, newest first.
-func (db *DB) LastRuns(ctx context.Context, n int) ([]Run, error) {
-	return list(ctx, db, func(r *Run) []any {
+func (db *DB) LastRuns(ctx context.Context, n int) ([]analytics.Run, error) {
+	return list(ctx, db, func(r *analytics.Run) []any {
 		return []any{&r.ID, instant{&r.Started}, instant{&r.Finished}, &r.Outcome, &r.Message, &r.Windows, &r.Requests}
 	}, `SELECT * FROM runs ORDER BY id DESC LIMIT ?`, n)
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/state"
 )
 
@@ -18,14 +19,14 @@ func TestRuns(t *testing.T) {
 	if !slices.IsSorted(ids) || ids[0] == ids[1] {
 		t.Errorf("run ids %v do not grow", ids)
 	}
-	end := state.Run{
+	end := analytics.Run{
 		ID: ids[1], Finished: now.Add(2 * time.Hour), Outcome: "done", Message: "m", Windows: 3, Requests: 9,
 	}
 	for range 2 { // a repetition is not counted twice
 		check(t, db.EndRun(t.Context(), end, true))
 	}
 	end.Started = now.Add(time.Hour)
-	same(t, []state.Run{{ID: ids[2], Started: now.Add(2 * time.Hour)}, end}, must(db.LastRuns(t.Context(), 2))(t))
+	same(t, []analytics.Run{{ID: ids[2], Started: now.Add(2 * time.Hour)}, end}, must(db.LastRuns(t.Context(), 2))(t))
 	if got := counter(t, db, "export_runs_total", "outcome", "done"); got != 1 {
 		t.Errorf("%d runs counted", got)
 	}
@@ -54,7 +55,7 @@ func TestLastSuccess(t *testing.T) {
 	}{{false, time.Time{}}, {true, now.Add(time.Hour)}, {false, now.Add(time.Hour)}} {
 		at := now.Add(time.Duration(i) * time.Hour)
 		id := must(db.BeginRun(t.Context(), at))(t)
-		run := state.Run{ID: id, Finished: at, Outcome: strconv.FormatBool(end.good)}
+		run := analytics.Run{ID: id, Finished: at, Outcome: strconv.FormatBool(end.good)}
 		check(t, db.EndRun(t.Context(), run, end.good,
 			state.Observation{Name: "export_duration_seconds", Bucket: 3, Count: 1, Sum: time.Second}))
 		wantAt(now.Add(3*time.Hour), end.want)

@@ -8,13 +8,6 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 )
 
-// OpenWindow is the newest reading of a running window; for gauges only.
-type OpenWindow struct {
-	analytics.Key
-	Totals analytics.Totals `json:"totals"`
-	ReadAt time.Time        `json:"read_at"`
-}
-
 // SetOpen keeps the totals of a running window, read at the given time, in place of the former
 // reading of its project and granularity.
 func (db *DB) SetOpen(ctx context.Context, k analytics.Key, t analytics.Totals, at time.Time) error {
@@ -23,8 +16,8 @@ func (db *DB) SetOpen(ctx context.Context, k analytics.Key, t analytics.Totals, 
 }
 
 // OpenWindows returns the readings of the running windows, in key order.
-func (db *DB) OpenWindows(ctx context.Context) ([]OpenWindow, error) {
-	return list(ctx, db, func(w *OpenWindow) []any {
+func (db *DB) OpenWindows(ctx context.Context) ([]analytics.OpenWindow, error) {
+	return list(ctx, db, func(w *analytics.OpenWindow) []any {
 		return daysColumns(&w.Key, &w.Totals.Human, &w.Totals.AI, &w.Totals.Total, instant{&w.ReadAt})
 	}, `SELECT * FROM open_windows ORDER BY project, granularity`)
 }

@@ -70,7 +70,7 @@ func TestOpenWindows(t *testing.T) {
 	for i, k := range []analytics.Key{day(4), month, day(5)} { // the next day, in the same month
 		check(t, db.SetOpen(t.Context(), k, analytics.Totals{Total: int64(i)}, now))
 	}
-	same(t, []state.OpenWindow{
+	same(t, []analytics.OpenWindow{
 		{Key: day(5), Totals: analytics.Totals{Total: 2}, ReadAt: now},
 		{Key: month, Totals: analytics.Totals{Total: 1}, ReadAt: now},
 	}, must(db.OpenWindows(t.Context()))(t))

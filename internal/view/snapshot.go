@@ -29,7 +29,7 @@ type Snapshot struct {
 	// granularity configured.
 	Windows []Window
 	// Open are the newest readings of the running windows.
-	Open []Open
+	Open []analytics.OpenWindow
 	// Agents are the newest complete windows of the report of agents.
 	Agents []AgentWindow
 
@@ -55,7 +55,7 @@ type Snapshot struct {
 	// LastStart, LastCompletion and LastSuccess are of export runs; zero: never.
 	LastStart, LastCompletion, LastSuccess time.Time
 	// Runs are the newest, newest first.
-	Runs []Run
+	Runs []analytics.Run
 	// NextRun is when the schedule fires next; zero without a schedule.
 	NextRun time.Time
 
@@ -160,13 +160,6 @@ type AgentWindow struct {
 	More   int
 }
 
-// Open is the newest reading of a running window, so far.
-type Open struct {
-	analytics.Key
-	Totals analytics.Totals `json:"totals"`
-	ReadAt time.Time        `json:"read_at"`
-}
-
 // Due is how many windows are due for one reason: missing, settle or unverified.
 type Due struct {
 	Project     string
@@ -237,18 +230,6 @@ type Sink struct {
 	Waiting int
 	// Problem is why it cannot be reached; empty: it can, as far as is known.
 	Problem string
-}
-
-// Run is one export run.
-type Run struct {
-	ID      int64     `json:"id"`
-	Started time.Time `json:"started_at"`
-	// Finished is zero, and Outcome empty, while it runs or if it was killed.
-	Finished time.Time `json:"finished_at,omitzero"`
-	Outcome  string    `json:"outcome,omitempty"` // success, deferred, failed, interrupted
-	Message  string    `json:"message,omitempty"` // the error, or empty
-	Windows  int       `json:"windows"`
-	Requests int       `json:"requests"`
 }
 
 // Project is the coverage of one project in the ledger.

@@ -134,7 +134,7 @@ func demoSnapshot() *view.Snapshot {
 			s.Windows = append(s.Windows, w)
 		}
 		size := p.Grids[0].Newest.Totals.Total
-		s.Open = append(s.Open, view.Open{
+		s.Open = append(s.Open, analytics.OpenWindow{
 			Key: analytics.Key{Project: p.ID, Granularity: analytics.Day,
 				Window: analytics.Window{From: testbed.Today, To: testbed.Today + 1}},
 			Totals: analytics.Totals{Human: size * 3 / 10, AI: size / 8,
@@ -189,10 +189,10 @@ func failed() *view.Snapshot {
 	return s
 }
 
-func demoRuns() (out []view.Run) {
+func demoRuns() (out []analytics.Run) {
 	started := now.Add(-14 * time.Minute)
 	for i, outcome := range []string{"deferred", "success", "success", "failed", "success", "interrupted", "success"} {
-		r := view.Run{Started: started.Add(-time.Duration(i) * time.Hour), Outcome: outcome, Windows: 4 + i,
+		r := analytics.Run{Started: started.Add(-time.Duration(i) * time.Hour), Outcome: outcome, Windows: 4 + i,
 			Requests: 19 + 7*i}
 		r.Finished = r.Started.Add(time.Duration(6+31*i) * time.Second)
 		if outcome == "failed" {

@@ -30,7 +30,7 @@ func (c *counting) Window(ctx context.Context, rev analytics.Revision, dir strin
 // liveSnapshot is two projects with jobs, and the sink that has their newest windows.
 func liveSnapshot() (*view.Snapshot, *sinktest.Memory) {
 	s := &view.Snapshot{
-		At: testbed.Now, LastSuccess: testbed.Now, Runs: []view.Run{{Outcome: "success", Started: testbed.Now}},
+		At: testbed.Now, LastSuccess: testbed.Now, Runs: []analytics.Run{{Outcome: "success", Started: testbed.Now}},
 		Projects: []view.Project{
 			testbed.Project("docs-main", analytics.NewDate(2026, 7, 1), 1800), testbed.Project("developer-hub",
 				analytics.NewDate(2026, 9, 1), 96),

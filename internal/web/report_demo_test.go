@@ -16,7 +16,7 @@ import (
 // on it.
 func demoReport() web.Report {
 	r := web.Report{Made: now, Version: "v0.6.0", Pages: map[analytics.Key]*web.Pages{}, State: &view.Snapshot{
-		Runs:        []view.Run{{Started: now.Add(-14 * time.Minute), Outcome: "success"}},
+		Runs:        []analytics.Run{{Started: now.Add(-14 * time.Minute), Outcome: "success"}},
 		LastSuccess: now.Add(-13 * time.Minute), Outcomes: testbed.Outcomes("docs-main"),
 		Queue: &view.Queue{Jobs: testbed.Jobs("docs-main")},
 	}}

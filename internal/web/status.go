@@ -268,9 +268,9 @@ type statusCard struct {
 	ID     string
 	Grid   view.Grid
 	At     time.Time
-	Newest *card      // nil: no complete window yet
-	Trend  *chart     // nil: nothing to draw
-	Open   *view.Open // nil: not read
+	Newest *card                 // nil: no complete window yet
+	Trend  *chart                // nil: nothing to draw
+	Open   *analytics.OpenWindow // nil: not read
 }
 
 func (p *statusPage) addProjects(pages *pageSet) {

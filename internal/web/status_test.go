@@ -381,21 +381,21 @@ func TestSuspectRows(t *testing.T) {
 
 func TestHeadlines(t *testing.T) {
 	for _, tc := range []struct {
-		run  view.Run
+		run  analytics.Run
 		due  int
 		want string
 	}{
-		{view.Run{Outcome: "success"}, 0,
+		{analytics.Run{Outcome: "success"}, 0,
 			"Up to date The last run started 5 min ago and took 30 s: 1 window, 2 requests."},
-		{view.Run{Outcome: "success"}, 3, "Last run succeeded The last run"},
-		{view.Run{Outcome: "deferred"}, 3, "Waiting for the request budget The last run"},
-		{view.Run{Outcome: "failed", Message: "disk full"}, 3,
+		{analytics.Run{Outcome: "success"}, 3, "Last run succeeded The last run"},
+		{analytics.Run{Outcome: "deferred"}, 3, "Waiting for the request budget The last run"},
+		{analytics.Run{Outcome: "failed", Message: "disk full"}, 3,
 			"Last run failed The last run started 5 min ago and took 30 s: 1 window, 2 requests. disk full"},
-		{view.Run{Outcome: "interrupted"}, 0, "Last run interrupted The last run"},
-		{view.Run{}, 0, "A run is in progress It started 5 min ago and has not ended"},
-		{view.Run{Outcome: "deferred", Windows: -1, Requests: -2}, 3,
+		{analytics.Run{Outcome: "interrupted"}, 0, "Last run interrupted The last run"},
+		{analytics.Run{}, 0, "A run is in progress It started 5 min ago and has not ended"},
+		{analytics.Run{Outcome: "deferred", Windows: -1, Requests: -2}, 3,
 			"took 30 s. It read no window, because the requests of this hour are used up. Values"},
-		{view.Run{Outcome: "success", Windows: -1, Requests: -1}, 0,
+		{analytics.Run{Outcome: "success", Windows: -1, Requests: -1}, 0,
 			"It read no window, because none was due (1 request). Values"},
 	} {
 		tc.run.Started = now.Add(-5 * time.Minute)
@@ -403,7 +403,7 @@ func TestHeadlines(t *testing.T) {
 		if tc.run.Outcome != "" {
 			tc.run.Finished = tc.run.Started.Add(30 * time.Second)
 		}
-		_, body := getStatus(t, &view.Snapshot{At: now, Runs: []view.Run{tc.run},
+		_, body := getStatus(t, &view.Snapshot{At: now, Runs: []analytics.Run{tc.run},
 			Due: []view.Due{{Granularity: "day", Count: tc.due}}}, "")
 		wants(t, seen(body), tc.want)
 	}

@@ -153,7 +153,7 @@ var runOutcomes = map[string]runOutcome{
 	"":            {"running, or killed", "is running, or was killed", "wait"},
 }
 
-func outcomeOf(r view.Run) runOutcome {
+func outcomeOf(r analytics.Run) runOutcome {
 	if o, ok := runOutcomes[r.Outcome]; ok {
 		return o
 	}

@@ -129,35 +129,35 @@ func TestClusterShards(t *testing.T) {
 	}
 }
 
-// TestClusterWriters lets one process, then two on two nodes, write 8 windows at
-// once, where a table takes one insert at a time.
+// TestClusterWriters lets one process, then two on two nodes, write windows of several months at once. Among
+// replicas, a table takes one insert at a time.
 func TestClusterWriters(t *testing.T) {
-	t.Parallel()
-	c := sharedCluster(t, twoReplicas)
-	write := func(names ...string) {
-		var all []window
-		var writes sync.WaitGroup
-		begin := time.Now()
-		for i, name := range names {
-			s := c.sink(i)
-			for day := range 8 {
-				w := windowOf(day, 1, 100).Of(name)
-				all = append(all, w)
-				writes.Go(func() {
-					if err := s.Replace(t.Context(), w); err != nil {
-						t.Errorf("%s: %v", w.Revision().Key, err)
-					}
-				})
+	forms(t, func(t *testing.T, c cluster) {
+		write := func(names ...string) {
+			var all []window
+			var writes sync.WaitGroup
+			begin := time.Now()
+			for i, name := range names {
+				s := c.sink(i)
+				for n := range 8 {
+					w := windowOf(9*n, 1, 100).Of(name)
+					all = append(all, w)
+					writes.Go(func() {
+						if err := s.Replace(t.Context(), w); err != nil {
+							t.Errorf("%s: %v", w.Revision().Key, err)
+						}
+					})
+				}
+			}
+			writes.Wait()
+			t.Logf("%d process(es): %v", len(names), time.Since(begin))
+			for _, w := range all {
+				c.agree(w)
 			}
 		}
-		writes.Wait()
-		t.Logf("%d process(es): %v", len(names), time.Since(begin))
-		for _, w := range all {
-			c.agree(w)
-		}
-	}
-	write("prj_one")
-	write("prj_two", "prj_three")
+		write("prj_one")
+		write("prj_two", "prj_three")
+	})
 }
 
 // TestClusterDeduplication shows that a server drops a block it has seen, and

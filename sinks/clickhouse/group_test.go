@@ -373,70 +373,6 @@ func TestGroupRefused(t *testing.T) {
 	}
 }
 
-// TestReadersDuringGroups polls the view while many windows are replaced at once.
-func TestReadersDuringGroups(t *testing.T) {
-	both(t, func(t *testing.T, e engine) {
-		s, r := newSink(t, e)
-		size := func(number int32) int64 { return 50 + 400*int64(number%2) }
-		const windows, rounds = 40, 6
-		write := func(number int32) {
-			var wait sync.WaitGroup
-			for day := range windows {
-				wait.Go(func() {
-					if err := s.Replace(t.Context(), windowOf(day, number, size(number))); err != nil {
-						t.Error(err)
-					}
-				})
-			}
-			wait.Wait()
-		}
-		write(1)
-		ctx, stop := context.WithCancel(t.Context())
-		var readers sync.WaitGroup
-		reads := 0
-		readers.Go(func() {
-			for ; ctx.Err() == nil; reads++ {
-				if err := r.wholeWindows(windows, size); err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		})
-		for number := range int32(rounds) {
-			write(2 + number)
-		}
-		stop()
-		readers.Wait()
-		t.Logf("%d reads during %d rounds", reads, rounds)
-		attemptsAreApart(t, s)
-	})
-}
-
-// wholeWindows reads the view of rows once and expects one whole revision of each window.
-func (r reader) wholeWindows(windows int, size func(int32) int64) error {
-	rows, err := r.conn.Query(context.Background(),
-		"SELECT toUInt64(count()), min(revision), max(revision) FROM "+visitors.view+" GROUP BY window_start")
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	seen := 0
-	for ; rows.Next(); seen++ {
-		var n uint64
-		var low, high int32
-		if err := rows.Scan(&n, &low, &high); err != nil {
-			return err
-		}
-		if low != high || int64(n) != size(low) {
-			return fmt.Errorf("a reader sees %d rows of revisions %d to %d", n, low, high)
-		}
-	}
-	if err := rows.Err(); err != nil || seen != windows {
-		return fmt.Errorf("a reader sees %d of %d windows, %w", seen, windows, err)
-	}
-	return nil
-}
-
 // TestGather: windows that fit together, in the order of arrival.
 func TestGather(t *testing.T) {
 	wait := func(windows ...window) (all []*delivery) {
@@ -483,29 +419,4 @@ func TestGather(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestClusterGroups writes windows of several months at once, through both nodes.
-func TestClusterGroups(t *testing.T) {
-	forms(t, func(t *testing.T, c cluster) {
-		c = c.fresh(t)
-		nodes := []*Sink{c.sink(0), c.sink(1)}
-		check(t, nodes[0].Check(t.Context()))
-		var wait sync.WaitGroup
-		var all []window
-		for i := range 16 {
-			all = append(all, windowOf(i*9, 1, 200))
-		}
-		for i, w := range all {
-			wait.Go(func() {
-				if err := nodes[i%2].Replace(t.Context(), w); err != nil {
-					t.Errorf("window %d: %v", i, err)
-				}
-			})
-		}
-		wait.Wait()
-		for _, w := range all {
-			c.agree(w)
-		}
-	})
 }

@@ -59,9 +59,9 @@ func (s *Sink) unused(ctx context.Context, t *table) (old []sinks.Superseded, er
 				delete(since, path)
 			}
 		}
-		for tomb := range snap.Tombstones() {
-			if _, there := since[tomb.Path]; there {
-				since[tomb.Path] = tomb.Deleted
+		for path, deleted := range snap.Tombstones() {
+			if _, there := since[path]; there {
+				since[path] = deleted
 			}
 		}
 		return nil

@@ -30,7 +30,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(engines.S3Main(m, os.Getenv(sinktest.ChildPlace) != "")) }
 
 func TestContractBucket(t *testing.T) {
-	sinktest.Run(t, func(t *testing.T, reports ...analytics.Report) (sinks.Sink, sinktest.Reader) {
+	sinktest.RunMixed(t, func(t *testing.T, reports ...analytics.Report) (sinks.Sink, sinktest.Reader) {
 		url, _ := faults.Bucket(t)
 		s := open(t, url, reports...)
 		return s, reader{t, s}

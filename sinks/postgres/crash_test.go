@@ -60,11 +60,10 @@ func TestServerKilled(t *testing.T) {
 			server := engines.RunPostgres(t, version)
 			for j, at := range steps {
 				for name, atOnce := range map[string]bool{"": false, " back at once": true} {
-					// A restart takes long: each version has every step, and half of them of each report.
-					report := analytics.Reports[(i+j)%2]
-					if atOnce {
-						report = analytics.Reports[(i+j+1)%2]
+					if atOnce && version != debian {
+						continue // a restart takes long, and what comes then is no matter of the version
 					}
+					report := analytics.Reports[(i+j)%2]
 					t.Run(at.name+name, func(t *testing.T) {
 						dsn, r := made(t, server)
 						s := open(t, dsn, report)

@@ -87,13 +87,8 @@ func testBigCounts(s *suite) {
 	))))
 }
 
-func testManyRows(s *suite) {
-	n := 300_000
-	if s.report == analytics.AgentsReport { // more than a row group of a file, and than a block in memory
-		n = 70_000
-	}
-	s.shows(s.replace(s.seal(1, n)))
-}
+// testManyRows: more than a row group of a file, and than a block in memory.
+func testManyRows(s *suite) { s.shows(s.replace(s.seal(1, 70_000))) }
 
 func testManyWindows(s *suite) {
 	var all []sinks.Sealed

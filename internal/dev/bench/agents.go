@@ -15,7 +15,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/dev/engines"
-	"github.com/docgauge/docgauge/internal/site/api"
+	"github.com/docgauge/docgauge/internal/site"
 )
 
 // The site whose report of agents is measured. Each page is read by some of its agents.
@@ -42,13 +42,13 @@ const (
 func agentSite(pages int) http.Handler {
 	totals := analytics.Totals{Human: 9000, AI: 9000, Total: 9000}
 	var visitors []analytics.Row
-	var site, agents []analytics.AgentRow
+	var total, agents []analytics.AgentRow
 	row := func(path string, agent int, readers int64) analytics.AgentRow {
 		return analytics.AgentRow{Path: path, Agent: fmt.Sprintf("Assistant-%02d", agent), Class: "answers",
 			Audience: analytics.AI, Found: true, Visitors: readers, Requests: 3 * readers}
 	}
 	for agent := range agentsOfSite {
-		site = append(site, row("", agent, 9000-int64(agent)))
+		total = append(total, row("", agent, 9000-int64(agent)))
 	}
 	for page := range pages * agentsOfPage {
 		human, ai, total := counts(uint32(page)*mixer, 0)
@@ -74,10 +74,10 @@ func agentSite(pages int) http.Handler {
 		if r.PathValue("project") == siteOfAgents {
 			rows = visitors[:pages]
 		}
-		answer(w, r, func(limit, offset int) any { return api.NewPage(totals, rows, limit, offset) })
+		answer(w, r, func(limit, offset int) any { return site.NewPage(totals, rows, limit, offset) })
 	})
 	mux.HandleFunc("GET /v1/analytics/{project}/agents", func(w http.ResponseWriter, r *http.Request) {
-		answer(w, r, func(limit, offset int) any { return api.NewAgentsPage(site, agents, limit, offset) })
+		answer(w, r, func(limit, offset int) any { return site.NewAgentsPage(total, agents, limit, offset) })
 	})
 	return mux
 }

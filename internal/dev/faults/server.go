@@ -3,7 +3,6 @@ package faults
 import (
 	"os"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"testing"
 
@@ -12,8 +11,8 @@ import (
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
-// Spares expects the heap to stay small in calls of a sink (Replace, Inspect, Window) with windows
-// whose paths alone are 100 MB and more. It must run beside no other test, whose heap would count.
+// Spares expects the heap to stay small in calls of a sink, Replace and then perhaps Inspect and Window, with
+// windows whose paths alone are 100 MB and more. It must run beside no other test, whose heap would count.
 func Spares(t *testing.T, s sinks.Sink, rows int64, calls ...string) {
 	t.Helper()
 	defer debug.SetGCPercent(debug.SetGCPercent(20)) // only live memory counts
@@ -21,26 +20,22 @@ func Spares(t *testing.T, s sinks.Sink, rows int64, calls ...string) {
 		"many rows":  {Rev: sinktest.WindowOf(0, 1, rows).Rev, Size: 500},
 		"long paths": {Rev: sinktest.WindowOf(1, 1, rows/16).Rev, Size: 8 << 10},
 	} {
-		for call, do := range map[string]func() error{
-			"Replace": func() error { return s.Replace(t.Context(), w) },
-			"Inspect": func() error {
-				sinktest.Replace(t, s, w)
-				scope := sinks.Scope{Rows: true, Keys: map[analytics.Key]bool{w.Rev.Key: true}}
-				for _, err := range s.Inspect(t.Context(), scope) {
+		for _, call := range calls {
+			do := map[string]func() error{
+				"Replace": func() error { return s.Replace(t.Context(), w) },
+				"Inspect": func() error {
+					scope := sinks.Scope{Rows: true, Keys: map[analytics.Key]bool{w.Rev.Key: true}}
+					for _, err := range s.Inspect(t.Context(), scope) {
+						check(t, err)
+					}
+					return nil
+				},
+				"Window": func() error {
+					_, done, err := s.Window(t.Context(), w.Rev, t.TempDir())
 					check(t, err)
-				}
-				return nil
-			},
-			"Window": func() error {
-				sinktest.Replace(t, s, w)
-				_, done, err := s.Window(t.Context(), w.Rev, t.TempDir())
-				check(t, err)
-				return done()
-			},
-		} {
-			if !slices.Contains(calls, call) {
-				continue
-			}
+					return done()
+				},
+			}[call]
 			most := heapDuring(func() {
 				if err := do(); err != nil {
 					t.Errorf("%s: %v", call, err)

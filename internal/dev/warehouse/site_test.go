@@ -22,7 +22,7 @@ import (
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/site"
 	"github.com/docgauge/docgauge/internal/site/facts"
-	"github.com/docgauge/docgauge/internal/site/follow"
+	"github.com/docgauge/docgauge/internal/site/logs"
 )
 
 // siteView is a view in the log of a site, as the log says it.
@@ -116,7 +116,7 @@ func collect(t *testing.T, dir, log string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := site.NewCollector(rules, []follow.Source{{Where: path}}, kept, site.CollectOptions{Now: now,
+	c := site.NewCollector(rules, []logs.Source{{Where: path}}, kept, site.CollectOptions{Now: now,
 		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)), Every: time.Millisecond})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error)

@@ -281,7 +281,7 @@ func (o *object) string(wanted bool) ([]byte, error) {
 				return nil, errJSON
 			}
 			if text[i] == 'u' {
-				if _, ok := hex(text, i+1, 4); !ok {
+				if _, ok := hexOf(text, i+1, 4); !ok {
 					return nil, errJSON
 				}
 			}

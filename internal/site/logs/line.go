@@ -1,4 +1,5 @@
-// Package logs reads the access logs of web servers: lines of several formats, plain or compressed.
+// Package logs reads the access logs of web servers: lines of several formats, plain or compressed, from files that
+// grow and rotate, buckets and standard input.
 //
 // A line is an attack until it is read: whoever visits a site writes a part of its log. So nothing
 // of a line is trusted or printed here, every line has a bound, and what does not follow the format
@@ -53,7 +54,6 @@ const (
 	host
 	method
 	target
-	query // of a format whose path stands without it; nothing reads it
 	status
 	userAgent
 	accept
@@ -261,7 +261,7 @@ func unescapeOne(buf, v []byte) ([]byte, int) {
 	case '"', '\\', '/', '\'':
 		return append(buf, v[1]), 2
 	case 'x':
-		if n, ok := hex(v, 2, 2); ok {
+		if n, ok := hexOf(v, 2, 2); ok {
 			return append(buf, byte(n)), 4
 		}
 	case 'u':
@@ -275,20 +275,20 @@ func unescapeOne(buf, v []byte) ([]byte, int) {
 }
 
 func unescapeUnicode(buf, v []byte) ([]byte, int) {
-	n, ok := hex(v, 2, 4)
+	n, ok := hexOf(v, 2, 4)
 	if !ok {
 		return buf, 0
 	}
 	if n >= 0xd800 && n < 0xdc00 && len(v) >= 12 && v[6] == '\\' && v[7] == 'u' {
-		if low, ok := hex(v, 8, 4); ok && low >= 0xdc00 && low < 0xe000 {
+		if low, ok := hexOf(v, 8, 4); ok && low >= 0xdc00 && low < 0xe000 {
 			return utf8.AppendRune(buf, (n-0xd800)<<10+low-0xdc00+0x10000), 12
 		}
 	}
 	return utf8.AppendRune(buf, n), 6
 }
 
-// hex reads n digits of v from at on.
-func hex(v []byte, at, n int) (value rune, ok bool) {
+// hexOf reads n digits of v from at on.
+func hexOf(v []byte, at, n int) (value rune, ok bool) {
 	if len(v) < at+n {
 		return 0, false
 	}

@@ -268,9 +268,9 @@ func FuzzLines(f *testing.F) {
 	})
 }
 
-// TestChunks: every line comes once with its number, whatever the sizes; lines that are too long
+// TestReadLines: every line comes once with its number, whatever the sizes; lines that are too long
 // are counted.
-func TestChunks(t *testing.T) {
+func TestReadLines(t *testing.T) {
 	long := strings.Repeat("x", chunkSize)
 	for name, text := range map[string]string{
 		"nothing": "", "one": "a", "two": "a\nb\n", "empty lines": "\n\n\na",
@@ -284,7 +284,7 @@ func TestChunks(t *testing.T) {
 		"too long, then no": long + "y\n",
 	} {
 		got, tooLong := map[int]string{}, 0
-		err := Chunks(strings.NewReader(text), func(c Chunk) error {
+		err := ReadLines(strings.NewReader(text), Part{First: 1}, func(c Lines) error {
 			tooLong += c.TooLong
 			number := c.First
 			for line := range bytes.Lines(c.Text) {

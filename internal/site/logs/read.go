@@ -73,8 +73,8 @@ func (d decompressor) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Chunk is some whole lines of a log.
-type Chunk struct {
+// Lines are some whole lines of a log.
+type Lines struct {
 	// First is the number of the first line, from 1.
 	First int
 	Text  []byte
@@ -89,9 +89,9 @@ type Chunk struct {
 var buffers = sync.Pool{New: func() any { return new([chunkSize]byte) }}
 
 // Free lets the memory of the text be used again. Whoever keeps the text does not call it.
-func (c Chunk) Free() { buffers.Put(c.buf) }
+func (c Lines) Free() { buffers.Put(c.buf) }
 
-// Part is the part of a log that ChunksOf reads.
+// Part is the part of a log that ReadLines reads.
 type Part struct {
 	// First is the number of its first line, from 1.
 	First int
@@ -101,12 +101,9 @@ type Part struct {
 	Stream bool
 }
 
-// Chunks calls each with all of r, in order.
-func Chunks(r io.Reader, each func(Chunk) error) error { return ChunksOf(r, Part{First: 1}, each) }
-
-// ChunksOf is Chunks for a part of a log. If r fails, each gets the whole lines before.
-func ChunksOf(r io.Reader, p Part, each func(Chunk) error) error {
-	c, buf, held := Chunk{First: p.First}, buffers.Get().(*[chunkSize]byte), 0
+// ReadLines calls each with the lines of r, in order. If r fails, each gets the whole lines before.
+func ReadLines(r io.Reader, p Part, each func(Lines) error) error {
+	c, buf, held := Lines{First: p.First}, buffers.Get().(*[chunkSize]byte), 0
 	isLong, long := false, int64(0) // the line that goes on in buf, and its bytes before
 	least := func() int {
 		if p.Stream {
@@ -153,7 +150,7 @@ func ChunksOf(r io.Reader, p Part, each func(Chunk) error) error {
 		c.Text, c.buf, buf = text[:whole], buf, buffers.Get().(*[chunkSize]byte)
 		c.Size += int64(whole)
 		held = copy(buf[:], text[whole:])
-		next := Chunk{First: c.First + bytes.Count(c.Text, []byte("\n"))}
+		next := Lines{First: c.First + bytes.Count(c.Text, []byte("\n"))}
 		if c.Size > 0 {
 			if each := each(c); each != nil {
 				return each

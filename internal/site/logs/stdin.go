@@ -1,11 +1,9 @@
-package follow
+package logs
 
 import (
 	"io"
 	"sync"
 	"time"
-
-	"github.com/docgauge/docgauge/internal/site/logs"
 )
 
 const (
@@ -18,7 +16,7 @@ const (
 // stdin is standard input. A goroutine reads it, which ends with the input or, if nothing comes, with the process.
 type stdin struct {
 	source int
-	chunks chan logs.Chunk
+	chunks chan Lines
 	err    error // once chunks is closed
 	done   chan struct{}
 	stop   func()
@@ -26,13 +24,13 @@ type stdin struct {
 }
 
 func newStdin(source int, in io.Reader) *stdin {
-	s := &stdin{source: source, chunks: make(chan logs.Chunk), done: make(chan struct{})}
+	s := &stdin{source: source, chunks: make(chan Lines), done: make(chan struct{})}
 	s.stop = sync.OnceFunc(func() { close(s.done) })
 	go func() {
 		defer close(s.chunks)
-		text, err := logs.Decompress(in)
+		text, err := Decompress(in)
 		if err == nil {
-			err = logs.ChunksOf(text, logs.Part{First: 1, Stream: true}, func(c logs.Chunk) error {
+			err = ReadLines(text, Part{First: 1, Stream: true}, func(c Lines) error {
 				select {
 				case s.chunks <- c:
 					return nil
@@ -54,7 +52,7 @@ func (s *stdin) poll(p *poll) error {
 			if !ok {
 				return s.err
 			}
-			chunk := Chunk{Source: s.source, Name: "standard input", Chunk: c}
+			chunk := Chunk{Source: s.source, Name: "standard input", Lines: c}
 			if s.head == nil {
 				s.head = wholeLines(append([]byte{}, c.Text[:min(len(c.Text), formatSize)]...), false)
 				chunk.Head = s.head

@@ -1,4 +1,4 @@
-package api
+package site
 
 import (
 	"log/slog"
@@ -13,16 +13,16 @@ import (
 // newTest is a service with one project and two rows.
 func newTest() *Service {
 	keys := Keyring{}
-	keys.Add("t_k", Credential{Scopes: Read | Write})
-	keys.Add("t_other", Credential{Scopes: Read, Project: "prj_other"})
+	keys.Add("t_k", Credential{Scopes: ScopeRead | ScopeWrite})
+	keys.Add("t_other", Credential{Scopes: ScopeRead, Project: "prj_other"})
 	rows := []analytics.Row{{Path: "/a", Human: 1, Total: 1}, {Path: "/b", Human: 1, Total: 1}}
 	agent := analytics.AgentRow{Agent: "x", Class: "coding", Audience: analytics.AI, Found: true, Visitors: 1, Requests: 2}
 	agents := []analytics.AgentRow{agent, agent}
 	agents[0].Path, agents[1].Path, agents[1].Found, agents[1].Requests = "/a", "/b", false, 1
-	return New(Options{
+	return NewService(ServiceOptions{
 		FindKey: keys.Find, HasProject: func(name string) bool { return name == "prj" }, Now: time.Now,
 		Logger: slog.New(slog.DiscardHandler),
-		Reports: map[analytics.Report]Report{
+		Reports: map[analytics.Report]Reporter{
 			analytics.VisitorsReport: func(_ *Call, q Query) (any, error) {
 				return NewPage(analytics.Totals{Human: 1, Total: 1}, rows, q.Limit, q.Offset), nil
 			},
@@ -45,8 +45,8 @@ func ask(s *Service, method, path, key string) *httptest.ResponseRecorder {
 	return w
 }
 
-// TestPages: the parameters choose the rows; what is wrong is a status and one sentence.
-func TestPages(t *testing.T) {
+// TestService: the parameters choose the rows; what is wrong is a status and one sentence.
+func TestService(t *testing.T) {
 	const path = "/v1/analytics/prj/visitors"
 	for url, want := range map[string]string{
 		path: `{"totals":{"human":1,"ai":0,"total":1},"visitors":[{"path":"/a","human":1,"ai":0,"total":1},` +
@@ -94,7 +94,7 @@ func TestRefused(t *testing.T) {
 // TestTooManyAtOnce: one request more than are answered at once is refused, and none after it.
 func TestTooManyAtOnce(t *testing.T) {
 	s := newTest()
-	for range MaxInFlight {
+	for range maxInFlight {
 		s.inFlight <- struct{}{}
 	}
 	if w := get(s, "/v1/analytics/prj/visitors"); w.Code != http.StatusServiceUnavailable {
@@ -110,12 +110,12 @@ func TestTooManyAtOnce(t *testing.T) {
 
 // TestRequestLogKeepsTheNewest: its memory is bounded.
 func TestRequestLogKeepsTheNewest(t *testing.T) {
-	l := RequestLog{remember: true}
-	for i := range 2*MaxRequests + 3 {
+	l := requestLog{remember: true}
+	for i := range 2*maxRequests + 3 {
 		l.add(Request{Offset: i}, 0, 0)
 	}
 	kept := l.Newest()
-	if len(kept) != MaxRequests || kept[0].Offset != MaxRequests+3 || kept[MaxRequests-1].Offset != 2*MaxRequests+2 {
+	if len(kept) != maxRequests || kept[0].Offset != maxRequests+3 || kept[maxRequests-1].Offset != 2*maxRequests+2 {
 		t.Errorf("%d kept, from %d to %d", len(kept), kept[0].Offset, kept[len(kept)-1].Offset)
 	}
 }

@@ -1,4 +1,4 @@
-package api
+package site
 
 import (
 	"context"
@@ -38,7 +38,7 @@ func newRequest(c *Call, status int) Request {
 	if r.Project != "" && c.PathValue("id") == "" && c.Method == http.MethodGet {
 		q := c.URL.Query()
 		r.From, r.To = q.Get("dateFrom"), q.Get("dateTo")
-		r.Limit, r.Offset = queryNumber(q, "limit", DefaultLimit), queryNumber(q, "offset", 0)
+		r.Limit, r.Offset = queryNumber(q, "limit", defaultLimit), queryNumber(q, "offset", 0)
 	}
 	return r
 }
@@ -54,39 +54,39 @@ func queryNumber(q url.Values, name string, absent int) int {
 	return n
 }
 
-// MaxRequests is the number of requests that a RequestLog remembers.
-const MaxRequests = 1 << 16
+// maxRequests is the number of requests that a requestLog remembers.
+const maxRequests = 1 << 16
 
-// RequestLog writes all requests to out, and remembers the newest if it is told to.
-type RequestLog struct {
+// requestLog writes all requests to out, and remembers the newest if it is told to.
+type requestLog struct {
 	out      slog.Handler // nil = none
 	logger   *slog.Logger
 	remember bool
 
 	mu     sync.Mutex
-	recent []Request // less than twice MaxRequests
+	recent []Request // less than twice maxRequests
 }
 
 // add remembers and writes r, whose answer of so many bytes was ready after took.
-func (l *RequestLog) add(r Request, took time.Duration, bytes int) {
+func (l *requestLog) add(r Request, took time.Duration, bytes int) {
 	l.write(r, took, bytes)
 	if !l.remember {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.recent = append(l.recent, r); len(l.recent) == 2*MaxRequests {
-		l.recent = slices.Clone(l.recent[MaxRequests:])
+	if l.recent = append(l.recent, r); len(l.recent) == 2*maxRequests {
+		l.recent = slices.Clone(l.recent[maxRequests:])
 	}
 }
 
 // Write writes a request that is not remembered.
-func (l *RequestLog) Write(c *Call, status, bytes int) {
+func (l *requestLog) Write(c *Call, status, bytes int) {
 	l.write(newRequest(c, status), c.Took(), bytes)
 }
 
 // write writes r with the names of its JSON form.
-func (l *RequestLog) write(r Request, took time.Duration, bytes int) {
+func (l *requestLog) write(r Request, took time.Duration, bytes int) {
 	if l.out == nil {
 		return
 	}
@@ -108,8 +108,8 @@ func (l *RequestLog) write(r Request, took time.Duration, bytes int) {
 }
 
 // Newest returns the newest requests, in the order they were answered.
-func (l *RequestLog) Newest() []Request {
+func (l *requestLog) Newest() []Request {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.Clone(l.recent[max(0, len(l.recent)-MaxRequests):])
+	return slices.Clone(l.recent[max(0, len(l.recent)-maxRequests):])
 }

@@ -1,4 +1,4 @@
-package follow
+package logs
 
 import (
 	"bytes"
@@ -14,8 +14,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/docgauge/docgauge/internal/site/logs"
 )
 
 const (
@@ -98,7 +96,7 @@ func (p *poll) find() (work []*known) {
 			continue
 		}
 		switch same, err := k.isAt(c); {
-		case err != nil && !errors.Is(err, logs.ErrCut):
+		case err != nil && !errors.Is(err, ErrCut):
 			k.at = c // not gone
 			p.problem(c.source, err)
 		case same:
@@ -229,8 +227,8 @@ func (k *known) readHead(c *candidate) (head []byte, err error) {
 func headOf(file *os.File) (head []byte, packed bool, err error) {
 	head = make([]byte, headSize)
 	n, err := io.ReadFull(io.NewSectionReader(file, 0, headSize), head)
-	if head = head[:n]; logs.Compression(head) != "" {
-		text, err := logs.Decompress(io.NewSectionReader(file, 0, 1<<62))
+	if head = head[:n]; Compression(head) != "" {
+		text, err := Decompress(io.NewSectionReader(file, 0, 1<<62))
 		if err != nil {
 			return nil, true, err
 		}
@@ -252,7 +250,7 @@ func endsWell(err error) error {
 func (p *poll) recognize(c *candidate) (*known, error) {
 	_, err := (&known{}).readHead(c)
 	if err != nil && len(c.head) < headSize {
-		if errors.Is(err, logs.ErrCut) && p.paths[strings.TrimSuffix(c.path, filepath.Ext(c.path))] {
+		if errors.Is(err, ErrCut) && p.paths[strings.TrimSuffix(c.path, filepath.Ext(c.path))] {
 			return nil, nil // it is being made of the file beside it
 		}
 		return nil, err
@@ -354,13 +352,13 @@ func (p *poll) read(k *known) error {
 	}
 	k.setHead(head)
 	section := io.NewSectionReader(file, k.Offset, size-k.Offset)
-	err = logs.ChunksOf(section, logs.Part{First: k.Lines + 1, Open: true}, func(lines logs.Chunk) error {
+	err = ReadLines(section, Part{First: k.Lines + 1, Open: true}, func(lines Lines) error {
 		again := make([]byte, len(head))
 		if n, _ := file.ReadAt(again, 0); n < len(head) || !bytes.Equal(again, head) {
 			lines.Free()
 			return errChanged
 		}
-		chunk := Chunk{Source: c.source, Chunk: lines}
+		chunk := Chunk{Source: c.source, Lines: lines}
 		if !k.isHeaded {
 			first := make([]byte, formatSize)
 			n, _ := file.ReadAt(first, 0)
@@ -377,7 +375,7 @@ func (p *poll) read(k *known) error {
 
 // archive gives what is new in a file, or an object, that gets no more lines: at its end also a line without one.
 func (p *poll) archive(k *known, packed io.Reader, size int64, modified time.Time) error {
-	text, err := logs.Decompress(packed)
+	text, err := Decompress(packed)
 	if err != nil {
 		return err
 	}
@@ -398,8 +396,8 @@ func (p *poll) archive(k *known, packed io.Reader, size int64, modified time.Tim
 	if _, err = io.CopyN(io.Discard, text, k.Offset); endsWell(err) != nil {
 		return err
 	}
-	err = logs.ChunksOf(text, logs.Part{First: k.Lines + 1}, func(lines logs.Chunk) error {
-		chunk := Chunk{Source: k.at.source, Chunk: lines}
+	err = ReadLines(text, Part{First: k.Lines + 1}, func(lines Lines) error {
+		chunk := Chunk{Source: k.at.source, Lines: lines}
 		if !k.isHeaded {
 			chunk.Head = wholeLines(head, n < formatSize)
 		}

@@ -1,6 +1,6 @@
 //go:build unix
 
-package follow
+package logs
 
 import (
 	"io/fs"

@@ -1,9 +1,4 @@
-// Package follow reads the access logs of a site as they grow and rotate: every line once, whatever happens to the
-// files and to this process. It gives chunks of whole lines, each with the position of its file after it; whoever
-// keeps the facts of the lines keeps the position in the same transaction, and gives all positions back to New.
-//
-// It keeps nothing itself, and knows no format.
-package follow
+package logs
 
 import (
 	"bytes"
@@ -21,7 +16,6 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/filestore"
-	"github.com/docgauge/docgauge/internal/site/logs"
 )
 
 // Source is an item of DOCGAUGE_SITE_LOGS.
@@ -74,10 +68,10 @@ type Chunk struct {
 	// Name is the path or object, for people.
 	Name string
 	// Head is the beginning of the file's decompressed text, whole lines of at most 64 KiB: the log's format is found
-	// out from it. It comes with the first chunk of a file since New that has lines, and is nil after it.
+	// out from it. It comes with the first chunk of a file since NewFollower that has lines, and is nil after it.
 	Head []byte
-	// Chunk is the lines. Free it once they are read. There can be none: then only the position has changed.
-	logs.Chunk
+	// Free the lines once they are read. There can be none: then only the position has changed.
+	Lines
 	// Position of the file after the lines, to be kept by Key; nil if there is nothing to keep: the file is gone for
 	// good, or has no position, as standard input.
 	Position []byte
@@ -85,8 +79,8 @@ type Chunk struct {
 	PossiblyLost bool
 }
 
-// Options of New.
-type Options struct {
+// FollowOptions are those of NewFollower.
+type FollowOptions struct {
 	Stdin io.Reader // nil: os.Stdin
 	// Now is the time; nil: time.Now.
 	Now func() time.Time
@@ -148,7 +142,10 @@ type known struct {
 	failedSince time.Time
 }
 
-// Follower reads the logs of some sources. It is for one goroutine.
+// Follower reads the logs of some sources as they grow and rotate: every line once, whatever happens to the files and
+// to this process. Each chunk has the position of its file after it; whoever keeps the facts of the lines keeps the
+// position in the same transaction, and gives all positions back to NewFollower. It keeps nothing itself, and knows no
+// format. It is for one goroutine.
 type Follower struct {
 	sources []Source
 	now     func() time.Time
@@ -159,8 +156,8 @@ type Follower struct {
 	freeText int64 // freeText, but in a test
 }
 
-// New returns a Follower that goes on after positions, by key, as chunks had them. It reads nothing.
-func New(sources []Source, positions map[string][]byte, o Options) (*Follower, error) {
+// NewFollower returns a Follower that goes on after positions, by key, as chunks had them. It reads nothing.
+func NewFollower(sources []Source, positions map[string][]byte, o FollowOptions) (*Follower, error) {
 	f := &Follower{sources: sources, now: o.Now, buckets: map[int]*bucket{},
 		freeText: freeText}
 	if f.now == nil {

@@ -1,4 +1,4 @@
-package follow
+package logs
 
 import (
 	"bytes"
@@ -206,7 +206,7 @@ type reader struct {
 
 func (r *reader) start() {
 	var err error
-	r.follower, err = New(r.sources, r.positions, Options{Now: func() time.Time { return r.now }})
+	r.follower, err = NewFollower(r.sources, r.positions, FollowOptions{Now: func() time.Time { return r.now }})
 	r.check(err)
 }
 
@@ -397,7 +397,7 @@ func (w *watch) restart() {
 		w.check(w.Close())
 	}
 	var err error
-	w.Follower, err = New(w.sources, w.positions, Options{Stdin: w.stdin, Now: func() time.Time { return w.now }})
+	w.Follower, err = NewFollower(w.sources, w.positions, FollowOptions{Stdin: w.stdin, Now: func() time.Time { return w.now }})
 	w.check(err)
 }
 
