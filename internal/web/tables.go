@@ -49,8 +49,8 @@ func readColumns(compared bool) []pageColumn {
 	return columns
 }
 
-// Sort is the aria-sort of a column; empty: the list is not ordered by it.
-func (l pageList) Sort(column int) string {
+// sort is the aria-sort of a column; empty: the list is not ordered by it.
+func (l pageList) sort(column int) string {
 	switch {
 	case column != l.Sorted:
 		return ""
@@ -60,8 +60,8 @@ func (l pageList) Sort(column int) string {
 	return "descending"
 }
 
-// Bar is the share of a page in the most read one, of 100.
-func (l pageList) Bar(c analytics.Change) int64 {
+// bar is the share of a page in the most read one, of 100.
+func (l pageList) bar(c analytics.Change) int64 {
 	return min(c.After.Total*100/max(l.Rows[0].After.Total, 1), 100)
 }
 

@@ -70,9 +70,14 @@ var functions = template.FuncMap{
 		}
 		return int(pageRefresh / time.Second)
 	},
-	"linked":  func(project string, path any) linkedPath { return linkedPath{fmt.Sprint(path), project} },
-	"pageURL": pageURL, "since": sinceOf,
-	"link": func(s string) view.Link { return view.Link(s) },
+	"linked": func(project string, path any) linkedPath { return linkedPath{fmt.Sprint(path), project} },
+	"href":   linkedPath.href, "pageURL": pageURL, "since": sinceOf,
+	"sort": pageList.sort, "bar": pageList.bar,
+	"before": pathWindow.before, "windowState": pathWindow.state, "moved": pathWindow.moved,
+	"notCounted": (*statusPage).notCounted, "budgetName": (*statusPage).budgetName,
+	"newestCard": (*statusProject).newest, "missing": (*statusProject).missing, "openJobs": (*statusProject).openJobs,
+	"projectState": (*statusProject).state,
+	"link":         func(s string) view.Link { return view.Link(s) },
 	"mergeDate": func(m view.Merge) string {
 		return view.Days(analytics.Day, analytics.Window{From: m.Date(), To: m.Date() + 1})
 	},
@@ -136,8 +141,8 @@ type linkedPath struct{ Path, Project string }
 // maxLinked is the length of the longest path that leads to its numbers, which bounds the size of pages.
 const maxLinked = 1000
 
-// Href is the address of the numbers of the page; empty: there is none.
-func (p linkedPath) Href() string {
+// href is the address of the numbers of the page; empty: there is none.
+func (p linkedPath) href() string {
 	if p.Project == "" || len(p.Path) > maxLinked {
 		return ""
 	}
