@@ -23,9 +23,9 @@ BINARY      := bin/docgauge
 # The docgauge that tests and the workshop run, without a version.
 TEST_BINARY := bin/docgauge-test
 DEMO_BINARY := $(BINARY)
-# Many tests wait, for engines or for time: four packages keep two cores busy. `make lint`
-# vets everything, and nobody debugs these binaries, which link faster without symbols.
-GOTEST      := TEST_DOCGAUGE_BINARY=$(CURDIR)/$(TEST_BINARY) $(GO) test -vet=off -ldflags=-s -timeout 40m -p 4
+# Many tests wait, for engines or for time: three packages, and beside them two under the race detector, keep two
+# cores busy. `make lint` vets everything, and nobody debugs these binaries, which link faster without symbols.
+GOTEST      := TEST_DOCGAUGE_BINARY=$(CURDIR)/$(TEST_BINARY) $(GO) test -vet=off -ldflags=-s -timeout 40m
 # The slowest packages come first, so that none of them runs alone at the end.
 SLOWEST     := ./internal/cli ./sinks/clickhouse ./internal/dev/stack ./internal/dev/warehouse ./internal/web ./sinks/postgres ./sinks/parquet
 # The tests of these packages run under the race detector.
@@ -78,41 +78,47 @@ UNRACEDRUNS := $(UNRACEDRUNS)|TestBrowser|TestKilledWhileProposing|TestKilledInT
 UNRACEDTOO  := ./internal/export ./internal/sandbox ./internal/daemon ./internal/budget
 
 # No test runs twice: those of the concurrent packages run under the race detector,
-# all others without it. The race detector makes many scrapers too slow, too.
-define UNRACED
+# all others without it. The race detector makes many scrapers too slow, too. Steps that end
+# in & run beside those after them, one after the other: see internal/dev/steps.
+define READY
 $(MAKE) --no-print-directory engines
 $(MAKE) --no-print-directory $(TEST_BINARY)
-$(GOTEST) $$($(GO) list $(SLOWEST) ./... | grep -vxF "$$($(GO) list $(RACED))")
-$(GOTEST) -run '$(UNRACEDRUNS)|TestScrapesDuringExport|TestNeverMoreThanLimit|TestRefusedOnly|TestAvailableIs' $(UNRACEDTOO)
 endef
-RACETEST    := CGO_ENABLED=1 $(GOTEST)
+define UNRACED
+$(GOTEST) -p 2 -run '$(UNRACEDRUNS)|TestScrapesDuringExport|TestNeverMoreThanLimit|TestRefusedOnly|TestAvailableIs' $(UNRACEDTOO) &
+$(GOTEST) -p 3 $$($(GO) list $(SLOWEST) ./... | grep -vxF "$$($(GO) list $(RACED))")
+endef
+RACETEST    := CGO_ENABLED=1 $(GOTEST) -p 2
 define RACE
-$(MAKE) --no-print-directory $(TEST_BINARY)
-$(RACETEST) -short -race -skip '$(UNRACEDRUNS)' ./internal/export $(RACED)
-$(RACETEST) -race -run '$(RACEDALONE)' -skip Cluster ./sinks/clickhouse ./sinks/postgres ./sinks/parquet ./internal/deltalog ./internal/archive ./internal/web
+$(RACETEST) -short -race -skip '$(UNRACEDRUNS)' ./internal/export $(RACED) &
+$(RACETEST) -race -run '$(RACEDALONE)' -skip Cluster ./sinks/clickhouse ./sinks/postgres ./sinks/parquet ./internal/deltalog ./internal/archive ./internal/web &
 endef
-export UNRACED RACE
+export READY UNRACED RACE
 
 # Every step runs, and the last lines say what failed and how to run just that.
 test: ## install what is missing and run every test
-	@printf '%s\n' "$$UNRACED" "$$RACE" | sh internal/dev/steps/steps.sh
+	@printf '%s\n' "$$READY" "$$RACE" "$$UNRACED" | sh internal/dev/steps/steps.sh
 
 unraced: # the tests that `make race` leaves out
-	@printf '%s\n' "$$UNRACED" | sh internal/dev/steps/steps.sh
+	@printf '%s\n' "$$READY" "$$UNRACED" | sh internal/dev/steps/steps.sh
 .PHONY: unraced
 
 race: ## the concurrent packages under the race detector
+	@$(MAKE) --no-print-directory $(TEST_BINARY)
 	@printf '%s\n' "$$RACE" | sh internal/dev/steps/steps.sh
 .PHONY: race
 
-# The demo runs the binary of the tests: it needs no other build.
+# The demo runs the binary of the tests: it needs no other build. Installing waits for the network, and
+# the linter leaves compiled packages that the tests then need not compile.
 define CHECK
+$(MAKE) --no-print-directory engines &
 $(MAKE) --no-print-directory lint
 $(MAKE) --no-print-directory demo DEMO_BINARY=$(TEST_BINARY)
+wait
 endef
 export CHECK
 check: ## what CI runs: lint, the demo, every test
-	@printf '%s\n' "$$CHECK" "$$UNRACED" "$$RACE" | sh internal/dev/steps/steps.sh
+	@printf '%s\n' "$$CHECK" "$$READY" "$$RACE" "$$UNRACED" | sh internal/dev/steps/steps.sh
 
 lint: $(LINT) $(ACTIONLINT) ## golangci-lint, actionlint and go mod tidy
 	$(LINT) run ./...

@@ -62,6 +62,12 @@ func (c *Cron) parse() (err error) {
 	return nil
 }
 
+// UnmarshalText is [ParseCron], for settings.
+func (c *Cron) UnmarshalText(spec []byte) (err error) {
+	*c, err = ParseCron(string(spec))
+	return err
+}
+
 // String is the expression, with single spaces.
 func (c Cron) String() string { return c.spec }
 

@@ -136,13 +136,20 @@ func IsBroken(err error) bool {
 // ErrStop ends an inspection because its caller wants no more.
 var ErrStop = errors.New("stop")
 
-// Inspection yields what inspect yields, and its error. It ignores ErrStop, and errors that
-// say that the tables do not exist yet (fs.ErrNotExist).
-func Inspection(sink string, inspect func(yield func(Shown, error) bool) error) iter.Seq2[Shown, error] {
+// Inspection yields what inspect yields of each dataset, and its error as explain has it. It ignores ErrStop,
+// and errors that say that the tables of a dataset do not exist yet (fs.ErrNotExist).
+func Inspection[D any](sink string, datasets iter.Seq[D], explain func(error) error,
+	inspect func(of D, yield func(Shown, error) bool) error) iter.Seq2[Shown, error] {
 	return func(yield func(Shown, error) bool) {
-		err := inspect(yield)
-		if err != nil && !errors.Is(err, ErrStop) && !errors.Is(err, fs.ErrNotExist) {
-			yield(Shown{}, NotListed(sink, err))
+		for d := range datasets {
+			err := inspect(d, yield)
+			if errors.Is(err, ErrStop) {
+				return
+			}
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				yield(Shown{}, NotListed(sink, explain(err)))
+				return
+			}
 		}
 	}
 }

@@ -33,10 +33,10 @@ type API struct {
 	// Budget is that of analytics requests.
 	Budget *budget.Budget
 	// Meter counts requests until they are written to the state.
-	Meter *Meter
+	Meter *meter
 
 	// keys are by name; without a write key the admin key serves for both.
-	keys   map[string]*Keyring
+	keys   map[string]*keyring
 	now    func() time.Time
 	state  *state.DB
 	agents *agentBudgets
@@ -59,7 +59,7 @@ func NewAPI(
 			opts:  budget.Options{Limit: int(c.AgentBudget), Timeout: timeout, InFlight: 1, Now: now},
 			state: db, base: docsapi.NewWriteTransport(timeout), all: map[string]*budget.Budget{},
 		},
-		keys: map[string]*Keyring{docsapi.KeyAdmin: newKeyring("DOCGAUGE_API_KEY", c.APIKey, c.SecretFiles, isKey)},
+		keys: map[string]*keyring{docsapi.KeyAdmin: newKeyring("DOCGAUGE_API_KEY", c.APIKey, c.SecretFiles, isKey)},
 	}
 	a.Meter = newMeter(a.keyLabels)
 	cfg := docsapi.ClientOptions{
@@ -105,10 +105,7 @@ func (a *API) LastAnswer(ctx context.Context, name string) (time.Time, error) {
 func (a *API) FlushAgents(ctx context.Context) error { return a.agents.flush(ctx) }
 
 // Keys returns the keys.
-func (a *API) Keys() iter.Seq[*Keyring] { return maps.Values(a.keys) }
-
-// keyMark changes with the keys, and reveals nothing of them.
-func (a *API) keyMark() string { return a.MarkOf(docsapi.KeyAdmin) + a.MarkOf(docsapi.KeyWrite) }
+func (a *API) Keys() iter.Seq[*keyring] { return maps.Values(a.keys) }
 
 // KeyRejected reports whether the service refused the present value of the named key.
 func (a *API) KeyRejected(ctx context.Context, name string) (bool, error) {

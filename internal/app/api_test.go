@@ -12,9 +12,12 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/state"
 )
+
+var check = testbed.Check
 
 // TestMinInterval: DOCGAUGE_MIN_INTERVAL passes between two requests of the client.
 func TestMinInterval(t *testing.T) {
@@ -32,22 +35,16 @@ func TestMinInterval(t *testing.T) {
 	t.Setenv("DOCGAUGE_MIN_INTERVAL", "37s")
 	synctest.Test(t, func(t *testing.T) {
 		c, err := config.ReadSource(config.EnvFile{}, nil).Load(config.NeedProjects|config.NeedAPI, time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		db, err := state.Open(c.StateDir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		defer db.Close()
 		a := &App{Config: c, State: db, Log: slog.New(slog.DiscardHandler), Now: time.Now}
 		if traces, err := a.FindTraces(t.Context(), 0, maps.Keys(map[*state.Entry]bool{})); err != nil || traces.Older {
 			t.Errorf("a state without a run is older: %t, %v", traces.Older, err)
 		}
 		api, err := NewAPI(c, db, slog.New(slog.DiscardHandler), time.Now, 0, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		began, day := time.Now(), analytics.DateOf(time.Now())-1
 		for range 2 {
 			q := docsapi.VisitorsQuery{Project: "prj_a", Window: analytics.Window{From: day, To: day + 1}}

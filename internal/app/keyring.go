@@ -13,11 +13,11 @@ import (
 )
 
 // pollFiles is the time between two checks of the files of secrets.
-const pollFiles = 10 * time.Second
+const pollFiles = 2 * time.Second
 
-// Keyring holds a key of the API, or a token of a code host, that can be replaced while
+// keyring holds a key of the API, or a token of a code host, that can be replaced while
 // the process runs.
-type Keyring struct {
+type keyring struct {
 	name    string // of the variable
 	file    string // empty where the variable itself has the key
 	isKey   func(text string) bool
@@ -25,19 +25,19 @@ type Keyring struct {
 }
 
 // newKeyring returns one that holds a key; files are those of all secrets, by variable.
-func newKeyring(name string, key config.Secret, files map[string]string, isKey func(string) bool) *Keyring {
-	k := &Keyring{name: name, file: files[name], isKey: isKey}
+func newKeyring(name string, key config.Secret, files map[string]string, isKey func(string) bool) *keyring {
+	k := &keyring{name: name, file: files[name], isKey: isKey}
 	text := string(key)
 	k.current.Store(&text)
 	return k
 }
 
 // Get returns the present key.
-func (k *Keyring) Get() string { return *k.current.Load() }
+func (k *keyring) Get() string { return *k.current.Load() }
 
 // Watch reads the file of the key again when it changes, until ctx ends, and calls changed after it has
 // stored another key. If the file cannot be read or holds no key, the former key stays.
-func (k *Keyring) Watch(ctx context.Context, log *slog.Logger, changed func()) {
+func (k *keyring) Watch(ctx context.Context, log *slog.Logger, changed func()) {
 	var last clock.LastError
 	for k.file != "" && clock.Sleep(ctx, pollFiles) == nil {
 		key, err := secretfile.Read(k.file)

@@ -109,8 +109,8 @@ func (a *App) writeMarker(ctx context.Context, sink, id string, m marker) {
 	a.logMarker(ctx, sink, err)
 }
 
-// Traces are the findings of [App.FindTraces].
-type Traces struct {
+// traces are the findings of [App.FindTraces].
+type traces struct {
 	// Older: the state comes from an older backup.
 	Older bool
 	// Misplaced are the sinks, by name, that lack what the ledger says they have.
@@ -123,7 +123,7 @@ type Traces struct {
 // records that outlive it: the markers beside the file sinks or, without markers, the newest
 // readings in the sinks. If something was sent that the state does not know, the queue will ask
 // the operator. entries are those of the ledger.
-func (a *App) FindTraces(ctx context.Context, run int64, entries iter.Seq[*state.Entry]) (t Traces, err error) {
+func (a *App) FindTraces(ctx context.Context, run int64, entries iter.Seq[*state.Entry]) (t traces, err error) {
 	t.Misplaced = map[string]error{}
 	if t.id, err = a.State.Identity(ctx); err != nil {
 		return t, err
@@ -186,7 +186,7 @@ func (a *App) FindTraces(ctx context.Context, run int64, entries iter.Seq[*state
 
 // findNewer searches the sinks for readings of recent windows that are newer than the newest run in the
 // state and that the ledger lacks.
-func (a *App) findNewer(ctx context.Context, t *Traces, run int64, entries iter.Seq[*state.Entry]) error {
+func (a *App) findNewer(ctx context.Context, t *traces, run int64, entries iter.Seq[*state.Entry]) error {
 	started, err := a.State.RunStarted(ctx, run)
 	if err != nil || started.IsZero() {
 		return err // a new state
@@ -274,7 +274,7 @@ func (a *App) misplacement(
 }
 
 // MarkRun leaves the marker of a run beside the sinks that are in their place.
-func (a *App) MarkRun(ctx context.Context, run int64, t Traces) {
+func (a *App) MarkRun(ctx context.Context, run int64, t traces) {
 	started, err := a.State.RunStarted(ctx, run)
 	for _, s := range a.Sinks {
 		if err != nil {

@@ -17,9 +17,9 @@ const (
 	meterTimeout = 15 * time.Second
 )
 
-// Meter counts requests and their results until they are written to the state. Only the written
+// meter counts requests and their results until they are written to the state. Only the written
 // counts are shown, so that no counter falls after a crash.
-type Meter struct {
+type meter struct {
 	// labels returns those of a key.
 	labels func(name string) []string
 	// writing is locked by one flush at a time, so that a flag never overwrites a later one. Requests do
@@ -49,12 +49,12 @@ func newTallies() tallies {
 }
 
 // newMeter returns an empty one; labels are those of a key by its name.
-func newMeter(labels func(name string) []string) *Meter {
-	return &Meter{labels: labels, collected: newTallies(), answered: map[string]bool{}}
+func newMeter(labels func(name string) []string) *meter {
+	return &meter{labels: labels, collected: newTallies(), answered: map[string]bool{}}
 }
 
 // Observe counts a request. Many goroutines call it.
-func (m *Meter) Observe(a docsapi.Attempt) {
+func (m *meter) Observe(a docsapi.Attempt) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.collected
@@ -82,7 +82,7 @@ func (m *Meter) Observe(a docsapi.Attempt) {
 }
 
 // takeAnswered returns the labels of the keys that were accepted, and forgets them.
-func (m *Meter) takeAnswered() map[string]bool {
+func (m *meter) takeAnswered() map[string]bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	taken := m.answered
@@ -97,7 +97,7 @@ type tallier interface {
 
 // Flush writes the collected counts, or keeps them if that fails. Requests that are observed during
 // the write are left for the next flush.
-func (m *Meter) Flush(ctx context.Context, db tallier) error {
+func (m *meter) Flush(ctx context.Context, db tallier) error {
 	m.writing.Lock()
 	defer m.writing.Unlock()
 	m.mu.Lock()
@@ -153,7 +153,7 @@ func (t tallies) follow(before tallies) {
 }
 
 // Due reports whether the last flush was a while ago.
-func (m *Meter) Due() bool {
+func (m *meter) Due() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return time.Since(m.written) >= meterEvery

@@ -71,9 +71,7 @@ func TestMeterDoesNotWaitForTheDisk(t *testing.T) {
 		}
 		disk.during, disk.fails = nil, nil
 		for range 2 { // the second has nothing to write
-			if err := m.Flush(t.Context(), disk); err != nil {
-				t.Fatal(err)
-			}
+			check(t, m.Flush(t.Context(), disk))
 		}
 		want := map[string]int64{
 			state.Labels("endpoint", "visitors", "code", "401"): 2,

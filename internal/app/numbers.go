@@ -72,24 +72,37 @@ func (n numbers) Outcomes(ctx context.Context, project string) (view.Outcomes, e
 // Agents compares a window of agents with a former one, which may be nil, from the first sink that has them.
 func (a *App) Agents(
 	ctx context.Context, now state.Entry, former *state.Entry, ranking query.AgentRanking,
-) (query.AgentsReport, error) {
+) (r query.AgentsReport, err error) {
+	var earlier *analytics.Revision
+	has := func(name string) bool { return !now.Sinks[name].IsZero() }
+	if former != nil {
+		earlier = &former.Revision
+		has = func(name string) bool { return !now.Sinks[name].IsZero() && !former.Sinks[name].IsZero() }
+	}
+	err = a.fromSink(has, func(s sinks.Sink) (err error) {
+		r, err = query.CompareAgents(ctx, s, earlier, &now.Revision, ranking)
+		return err
+	})
+	if err != nil {
+		err = fmt.Errorf("agents of %s: %w", now.Key, err)
+	}
+	return r, err
+}
+
+// fromSink calls read with one sink after the other that has the windows, until one can be read.
+func (a *App) fromSink(has func(name string) bool, read func(sinks.Sink) error) error {
 	var errs []error
 	for _, s := range a.Sinks {
-		if now.Sinks[s.Name()].IsZero() || former != nil && former.Sinks[s.Name()].IsZero() {
+		if !has(s.Name()) {
 			continue
 		}
-		later, earlier := now.Revision, (*analytics.Revision)(nil)
-		if former != nil {
-			earlier = new(former.Revision)
-		}
-		r, err := query.CompareAgents(ctx, s, earlier, &later, ranking)
+		err := read(s)
 		if err == nil {
-			return r, nil
+			return nil
 		}
 		errs = append(errs, err)
 	}
-	return query.AgentsReport{}, fmt.Errorf("agents of %s: %w", now.Key,
-		errors.Join(append(errs, errors.New("no sink has them"))...))
+	return errors.Join(append(errs, errors.New("no sink has them"))...)
 }
 
 // pair returns the newest settled window of a report, and the one that it is compared with.
@@ -126,19 +139,15 @@ func (a *App) Rows(ctx context.Context, e state.Entry) (rows []analytics.Row, er
 	if e.TotalsOnly() {
 		return nil, fmt.Errorf("%w: only the totals of %s were read", prompts.ErrNoNumbers, e.Key)
 	}
-	var errs []error
-	for _, s := range a.Sinks {
-		if e.Sinks[s.Name()].IsZero() {
-			continue
-		}
-		err := a.WithCopies(func(dir string) (err error) {
+	has := func(name string) bool { return !e.Sinks[name].IsZero() }
+	err = a.fromSink(has, func(s sinks.Sink) error {
+		return a.WithCopies(func(dir string) (err error) {
 			rows, err = sinks.Top(ctx, s, e.Revision, maxPages, dir)
 			return err
 		})
-		if err == nil {
-			return rows, nil
-		}
-		errs = append(errs, err)
+	})
+	if err != nil {
+		err = fmt.Errorf("pages of %s: %w", e.Key, err)
 	}
-	return nil, fmt.Errorf("pages of %s: %w", e.Key, errors.Join(append(errs, errors.New("no sink has them"))...))
+	return rows, err
 }

@@ -6,10 +6,13 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/clock"
+	"github.com/docgauge/docgauge/internal/codehost"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
+	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/jobs"
 	"github.com/docgauge/docgauge/internal/prompts"
+	"github.com/docgauge/docgauge/internal/pulls"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/view"
 )
@@ -46,7 +49,8 @@ func (a *App) queueOptions() jobs.Options {
 // NewQueue makes the queue; changed is called after each change of the journal.
 func (a *App) NewQueue(changed func()) *jobs.Queue {
 	o := a.queueOptions()
-	o.Changed, o.KeyMark, o.Clock = changed, a.API.keyMark, a.API.Client.ClockError
+	o.Changed, o.Clock = changed, a.API.Client.ClockError
+	o.KeyMark = func() string { return a.API.MarkOf(docsapi.KeyAdmin) + a.API.MarkOf(docsapi.KeyWrite) }
 	o.Mark, o.Restored, o.Jitter, o.Logger = a.markBegun, a.isRestored, clock.Jitter, a.Log
 	return jobs.New(o, a.API.Client, a.State)
 }
@@ -85,4 +89,33 @@ func (a *App) SnapshotReader() *coverage.SnapshotReader {
 // ShowQueue adds the queue to a snapshot, with the prompts as they stand.
 func (a *App) ShowQueue(ctx context.Context, p jobs.Prompts, out *view.Snapshot) error {
 	return jobs.Show(ctx, a.queueOptions(), a.State, a.Config.Projects, p, out)
+}
+
+// Pulls follows the pull requests of the jobs.
+type Pulls struct {
+	*pulls.Follower
+	// Host is the client that it asks.
+	Host *codehost.Client
+	// Tokens are those of the code hosts that are set.
+	Tokens []*keyring
+}
+
+// NewPulls makes what follows the pull requests; nothing is sent.
+func (a *App) NewPulls() (*Pulls, error) {
+	c := a.Config
+	github := newKeyring("DOCGAUGE_GITHUB_TOKEN", c.GitHubToken, c.SecretFiles, config.IsToken)
+	gitlab := newKeyring("DOCGAUGE_GITLAB_TOKEN", c.GitLabToken, c.SecretFiles, config.IsToken)
+	gitea := newKeyring("DOCGAUGE_GITEA_TOKEN", c.GiteaToken, c.SecretFiles, config.IsToken)
+	host, err := codehost.New(codehost.Options{
+		GitHubURL: c.GitHubURL, GitLabURL: c.GitLabURL, GiteaURL: c.GiteaURL,
+		UserAgent: "docgauge/" + c.Build.Version, Now: a.Now,
+		GitHubToken: func() (string, error) { return github.Get(), nil },
+		GitLabToken: func() (string, error) { return gitlab.Get(), nil },
+		GiteaToken:  func() (string, error) { return gitea.Get(), nil },
+	})
+	if err != nil {
+		return nil, config.Problems{err.Error()}
+	}
+	set := slices.DeleteFunc([]*keyring{github, gitlab, gitea}, func(k *keyring) bool { return k.Get() == "" })
+	return &Pulls{pulls.New(a.State, host, a.Now), host, set}, nil
 }

@@ -17,12 +17,18 @@ func printing(flags, text string) string {
 	return "printf '" + text + "'; : go test" + flags + " .; exit 1"
 }
 
-// TestSteps: every step runs, whatever fails before, and the last lines say how to run
-// what failed.
+// TestSteps: every step runs, whatever fails before, one that ends in & beside those after it, and the last lines say
+// how to run what failed.
 func TestSteps(t *testing.T) {
 	const module = "github.com/docgauge/docgauge"
+	file := filepath.Join(t.TempDir(), "file")
+	beside := "until rm " + file + " 2>/dev/null; do sleep .01; done; exit 4"
 	steps := []string{
+		beside + " &",
 		"echo one",
+		": >" + file,
+		"wait",
+		"test ! -e " + file,
 		"exit 3",
 		printing("", `ok  \t`+module+`/a\t1s\n--- FAIL: TestA (0.1s)\n    a_test.go:1: no\nFAIL\nFAIL\t`+module+
 			`/b\t1s\n`+
@@ -35,6 +41,7 @@ func TestSteps(t *testing.T) {
 		steps, want []string
 	}{
 		"failing": {steps, []string{
+			"FAIL " + beside,
 			"FAIL exit 3",
 			"FAIL ./b TestA: go test ./b -run '^TestA$'",
 			"FAIL ./c/d TestT/x: go test ./c/d -run '^TestT$'",

@@ -158,13 +158,6 @@ type reader[V any] interface {
 	Err() error
 }
 
-func (c *columns) enter(g *file.RowGroupReader) (err error) {
-	for i, column := range c.all {
-		err = errors.Join(err, column.enter(g, pathIndex+i))
-	}
-	return err
-}
-
 // enter opens a column of a row group.
 func (c *chunk[V]) enter(g *file.RowGroupReader, index int) error {
 	in, err := g.Column(index)

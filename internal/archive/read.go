@@ -332,7 +332,10 @@ func (s *scanner[R]) next() (rows []R, err error) {
 			return nil, io.EOF
 		}
 		g := s.file.RowGroup(s.group)
-		if err := s.columns.enter(g); err != nil {
+		for i, column := range s.columns.all {
+			err = errors.Join(err, column.enter(g, pathIndex+i))
+		}
+		if err != nil {
 			return nil, fmt.Errorf("row group %d: %w", s.group, err)
 		}
 		s.left = g.NumRows()

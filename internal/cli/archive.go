@@ -22,7 +22,6 @@ import (
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// archiveOptions are the flags of commands that answer questions from the archive.
 type archiveOptions struct {
 	window, project, archive string
 	print                    formats
@@ -41,6 +40,17 @@ func (o formats) check() error {
 		return usageError{errors.New("--json, --csv: want one of the two")}
 	}
 	return nil
+}
+
+// write prints a result: as JSON, as CSV, or as text for people.
+func (o formats) write(w io.Writer, result any, csv, text func() error) error {
+	switch {
+	case o.asJSON:
+		return render.JSON(w, result)
+	case o.asCSV:
+		return csv()
+	}
+	return text()
 }
 
 // plainCSV is what --csv of commands with paths does.
@@ -130,23 +140,20 @@ func (o neededArchive) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2
 func show[Report any](w io.Writer, o formats, reports []Report, err error,
 	csv func(io.Writer, []Report) error, table func(Report) error,
 ) error {
-	switch {
-	case len(reports) == 0:
+	if len(reports) == 0 {
 		return err
-	case o.asJSON:
-		return errors.Join(render.JSON(w, reports), err)
-	case o.asCSV:
-		return errors.Join(csv(w, reports), err)
 	}
-	for i, report := range reports {
-		if i > 0 {
-			fmt.Fprintln(w)
+	return errors.Join(o.write(w, reports, func() error { return csv(w, reports) }, func() error {
+		for i, report := range reports {
+			if i > 0 {
+				fmt.Fprintln(w)
+			}
+			if err := table(report); err != nil {
+				return err
+			}
 		}
-		if err := table(report); err != nil {
-			return err
-		}
-	}
-	return err
+		return nil
+	}), err)
 }
 
 // csvOf writes the rows of reports; empty is one of them.

@@ -117,21 +117,3 @@ func TestCompletion(t *testing.T) {
 		t.Errorf("%s: %v, want it not to be there", none, err)
 	}
 }
-
-// TestCompletionScripts holds that the shells take their scripts, where they are installed.
-func TestCompletionScripts(t *testing.T) {
-	for _, shell := range []string{"bash", "zsh", "fish"} {
-		script, err := exec.Command("docgauge", "completion", shell).Output()
-		if err != nil || !strings.Contains(string(script), "__complete") {
-			t.Errorf("%s: %v, %d bytes", shell, err, len(script))
-		}
-		if _, err := exec.LookPath(shell); err != nil {
-			continue
-		}
-		file := filepath.Join(t.TempDir(), "docgauge")
-		writeText(t, file, string(script))
-		if out, err := exec.Command(shell, "-n", file).CombinedOutput(); err != nil {
-			t.Errorf("%s -n: %v\n%s", shell, err, out)
-		}
-	}
-}

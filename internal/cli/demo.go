@@ -142,7 +142,7 @@ func (a *Program) demo(ctx context.Context, dir string, stay bool) (err error) {
 	if !stay {
 		return nil
 	}
-	if c.Schedule.Cron, err = schedule.ParseCron("* * * * *"); err != nil {
+	if c.Schedule, err = schedule.ParseCron("* * * * *"); err != nil {
 		return err
 	}
 	for i, address := range c.ListenAddress {
@@ -267,7 +267,7 @@ func (l *label) Write(p []byte) (int, error) {
 
 func (a *Program) demoSummary(ctx context.Context, c config.Config, served int) error {
 	fmt.Fprintln(a.Out)
-	if err := a.statusOf(ctx, c, coverage.Selection{}, false); err != nil {
+	if err := a.status(ctx, c, coverage.Selection{}, false); err != nil {
 		return err
 	}
 	fmt.Fprintln(a.Out)

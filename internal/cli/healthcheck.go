@@ -25,7 +25,6 @@ const (
 	checkedBytes = 4 << 10
 )
 
-// healthcheckOptions are the flags of healthcheck.
 type healthcheckOptions struct {
 	ready       bool
 	credentials string // a file

@@ -19,7 +19,6 @@ import (
 	"github.com/docgauge/docgauge/internal/state"
 )
 
-// historyOptions are the flags of history.
 type historyOptions struct {
 	archive archiveOptions
 	page    string

@@ -60,9 +60,7 @@ func TestInitOnTerminal(t *testing.T) {
 	if n := len(s.Requests()); n != 90 {
 		t.Errorf("%d requests, those of init included; the budget is 90", n)
 	}
-	if code := terminal.ends(); code != exitDone {
-		t.Errorf("exit code %d", code)
-	}
+	terminal.ends(exitDone)
 	shown := strings.Join(terminal.shows(), "\n")
 	if strings.Contains(shown, sandbox.DefaultAPIKey) || strings.Contains(shown, "nokey") ||
 		strings.Contains(shown, "else") {
@@ -100,9 +98,7 @@ func TestInitIsLeft(t *testing.T) {
 			terminal := p.onTerminal(t, 80, nil, append([]string{"init"}, tc.args...)...)
 			terminal.awaitLast(tc.last)
 			terminal.press(tc.keys)
-			if code := terminal.ends(); code != exitFailed {
-				t.Errorf("exit code %d", code)
-			}
+			terminal.ends(exitFailed)
 			if left, err := os.ReadDir(p.dir); err != nil || len(left) > 0 {
 				t.Errorf("left: %v, %v", left, err)
 			}
@@ -150,9 +146,7 @@ func TestInitSiteOnTerminal(t *testing.T) {
 	}
 	terminal.press("\n")
 	terminal.await("Start the site, and leave it running:")
-	if code := terminal.ends(); code != exitDone {
-		t.Errorf("exit code %d", code)
-	}
+	terminal.ends(exitDone)
 	for name, want := range map[string]string{"site.env": "DOCGAUGE_SITE_PROJECTS=prj_site=docs.example.com\n",
 		"docgauge.env": "DOCGAUGE_SINCE=" + testbed.DaysAgo(3).String() + "\n"} {
 		text, err := os.ReadFile(filepath.Join(p.dir, name))
@@ -182,9 +176,7 @@ func TestInitOffersTheEnvironment(t *testing.T) {
 	terminal.awaitLast("Project ids, comma-separated [" + sandbox.DefaultProject + "]: ")
 	terminal.press("\n")
 	terminal.await("DOCGAUGE_PROJECTS is set in the environment too")
-	if code := terminal.ends(); code != exitDone {
-		t.Errorf("exit code %d", code)
-	}
+	terminal.ends(exitDone)
 	text, err := os.ReadFile(filepath.Join(p.dir, "docgauge.env"))
 	if err != nil || !strings.Contains(string(text), "DOCGAUGE_BASE_URL="+s.URL+"\n") {
 		t.Errorf("%s: %v", text, err)

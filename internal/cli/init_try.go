@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/term"
 
 	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/budget"
@@ -86,7 +89,7 @@ func (o *initOptions) ask(ctx context.Context, p *prompter, needKey bool) (err e
 	}
 	if o.projects == "" {
 		o.projects, err = p.line(ctx, "Project ids, comma-separated", os.Getenv("DOCGAUGE_PROJECTS"),
-			new(config.Projects).Decode)
+			config.CheckProjects)
 	}
 	return err
 }
@@ -102,7 +105,10 @@ func (o *initOptions) askURL(ctx context.Context, p *prompter, byDefault string)
 }
 
 func (o *initOptions) askKey(ctx context.Context, p *prompter) (err error) {
-	o.key, err = p.secret(ctx, "Admin key (DOCGAUGE_API_KEY), from the API keys page (not shown)", docsapi.CheckKey)
+	o.key, err = p.until(ctx, docsapi.CheckKey, func() (string, error) {
+		key, err := p.terminal.ReadPassword("Admin key (DOCGAUGE_API_KEY), from the API keys page (not shown): ")
+		return strings.TrimSpace(key), err
+	})
 	return err
 }
 
@@ -116,7 +122,7 @@ func (o *initOptions) askInstead(ctx context.Context, p *prompter, project strin
 	with := func(ids string) string {
 		return strings.Join(slices.Concat(others, strings.FieldsFunc(ids, func(r rune) bool { return r == ',' })), ",")
 	}
-	ids, err := p.line(ctx, question, "", func(ids string) error { return new(config.Projects).Decode(with(ids)) })
+	ids, err := p.line(ctx, question, "", func(ids string) error { return config.CheckProjects(with(ids)) })
 	o.projects = with(ids)
 	return err
 }
@@ -300,4 +306,79 @@ func (a *Program) firstNumbers(ctx context.Context, c config.Config, sent int) e
 	top.SetArgs([]string{"-n", "10"})
 	top.SilenceErrors, top.SilenceUsage = true, true
 	return top.ExecuteContext(ctx)
+}
+
+// prompter asks questions on a terminal, which is in raw mode until restore: input typed before
+// a question about a secret is not shown either.
+type prompter struct {
+	terminal *term.Terminal
+	restore  func() error
+	width    int // 0 if it is not known
+}
+
+// newPrompter asks on a terminal, which restore gives back.
+func newPrompter(in *os.File) (*prompter, error) {
+	before, err := term.MakeRaw(int(in.Fd()))
+	if err != nil {
+		return nil, err
+	}
+	p := &prompter{
+		terminal: term.NewTerminal(in, ""),
+		restore:  func() error { return term.Restore(int(in.Fd()), before) },
+	}
+	if width, height, err := term.GetSize(int(in.Fd())); err == nil && width > 0 {
+		p.width = width
+		_ = p.terminal.SetSize(width, height) // fails for no size
+	}
+	return p, nil
+}
+
+// line asks until check accepts the answer; no answer is the default.
+func (p *prompter) line(ctx context.Context, question, byDefault string, check func(string) error) (string, error) {
+	if byDefault != "" {
+		question += " [" + byDefault + "]"
+	}
+	return p.until(ctx, check, func() (string, error) {
+		p.terminal.SetPrompt(question + ": ")
+		text, err := p.terminal.ReadLine()
+		return cmp.Or(strings.TrimSpace(text), byDefault), err
+	})
+}
+
+// until asks until check accepts an answer, or the context ends: a signal must not wait
+// for the next line.
+func (p *prompter) until(ctx context.Context, check func(string) error, read func() (string, error)) (string, error) {
+	type answer struct {
+		text string
+		err  error
+	}
+	for {
+		answers := make(chan answer, 1)
+		go func() {
+			text, err := read()
+			answers <- answer{text, err}
+		}()
+		select {
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		case a := <-answers:
+			if a.err != nil {
+				return "", fmt.Errorf("not answered: %w", a.err) // Ctrl-C, Ctrl-D
+			}
+			err := check(a.text)
+			if err == nil {
+				return a.text, nil
+			}
+			p.say("  " + err.Error())
+		}
+	}
+}
+
+// say prints a line, which is wrapped.
+func (p *prompter) say(line string) {
+	text := []string{line}
+	if p.width > 0 {
+		text = render.Wrap(line, p.width-1, 2)
+	}
+	fmt.Fprintln(p.terminal, strings.Join(text, "\n"))
 }

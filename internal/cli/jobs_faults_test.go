@@ -1,17 +1,21 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -88,19 +92,6 @@ func queuePlace(t *testing.T, s *testbed.Service, prompts map[string]string, mor
 		writePrompt(t, filepath.Join(p.dir, "prompts", name), text)
 	}
 	return p
-}
-
-// try runs a command and returns its exit code, standard output and error.
-func (p place) try(t *testing.T, args ...string) (code int, out, log string) {
-	t.Helper()
-	var stdout, stderr strings.Builder
-	cmd := p.command(args...)
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err := cmd.Run()
-	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
-		t.Fatal(err)
-	}
-	return cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()
 }
 
 // oddPlace is a place whose service is s, with a prompt for each of the words.
@@ -238,4 +229,100 @@ func TestJobsFolder(t *testing.T) {
 	if got := s.created(); len(got) > 0 {
 		t.Errorf("sent: %v", got)
 	}
+}
+
+// TestCapOnOpenPullsOverProcesses: three processes at once, over 50 prompts, open as many
+// pull requests as the cap allows, with and without a token.
+func TestCapOnOpenPullsOverProcesses(t *testing.T) {
+	t.Parallel()
+	for _, token := range []string{"", "ghp_any"} {
+		s := testbed.NewService(t, sandbox.Config{Agent: sandbox.Agent{After: 10 * time.Millisecond}})
+		files := map[string]string{}
+		for i := range 50 {
+			files[fmt.Sprintf("%02d.md", i)] = fmt.Sprintf("Do %d.", i)
+		}
+		p := queuePlace(t, s, files, "DOCGAUGE_MAX_OPEN_PULL_REQUESTS=4", "DOCGAUGE_MAX_JOBS_PER_DAY=0",
+			"DOCGAUGE_MAX_ACTIVE_JOBS=0",
+			"DOCGAUGE_GITHUB_URL="+s.URL+"/github", "DOCGAUGE_GITHUB_TOKEN="+token)
+		for range 2 {
+			var processes sync.WaitGroup
+			for range 3 {
+				processes.Go(func() {
+					if code, _, stderr := p.try(t, "jobs", "run", "--wait"); code != exitDone && code != exitLocked {
+						t.Errorf("exit code %d: %s", code, stderr)
+					}
+				})
+			}
+			processes.Wait()
+			_, body, err := testbed.Fetch(t.Context(),
+				s.URL+"/github/repos/docgauge/sandbox/pulls?state=all&per_page=100")
+			var pulls []struct{ Number int }
+			if err != nil || json.Unmarshal([]byte(body), &pulls) != nil || len(pulls) != 4 {
+				t.Errorf("%d pull requests, %v: %.300s", len(pulls), err, body)
+			}
+		}
+	}
+}
+
+// TestTenThousandPrompts has jobs lint and jobs plan read a folder of 10,000 files,
+// one of them wrong. Each gives one answer that a person can read: a line for each
+// prompt or finding, in order, and how many there are.
+func TestTenThousandPrompts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("writes 10,000 files")
+	}
+	t.Parallel()
+	const n = 10_000
+	dir := t.TempDir()
+	for i := range n {
+		writePrompt(t, filepath.Join(dir, "prompts", fmt.Sprintf("%02d", i%20), fmt.Sprintf("%05d.md", i)),
+			fmt.Sprintf("---\nid: p-%d\ntitle: Page %d\n---\nUpdate page %d.\n", i, i, i))
+	}
+	writePrompt(t, filepath.Join(dir, "prompts", "wrong.md"), "---\ntilte: x\n---\nText.\n")
+
+	lint := bounded(t, dir, exitFailed, "jobs", "lint")
+	if want := `^wrong\.md:2: .*tilte.*\n10,001 prompts, 1 invalid\n$`; !regexp.MustCompile(want).Match(lint) {
+		t.Errorf("lint says %.500q, want %s", lint, want)
+	}
+	plan := bounded(t, dir, exitDone, "jobs", "plan")
+	lines := strings.Split(strings.TrimRight(string(plan), "\n"), "\n")
+	if len(lines) != n+2 {
+		t.Fatalf("plan says %d lines: %.500q", len(lines), plan)
+	}
+	for i, want := range map[int]string{
+		0:     `^ *# +prompt +state +why`,
+		1:     `^ *1 +p-0 +pending +goes with the next pass`,
+		10:    `^ *10 +p-180 +pending +goes with the next pass`,
+		11:    `^ *11 +p-200 +pending +10 jobs in 24 h \(DOCGAUGE_MAX_JOBS_PER_DAY is 10\)`,
+		n:     `^ *10000 +p-9999 +pending +10 jobs in 24 h`,
+		n + 1: `^ *- +wrong\.md +invalid +wrong\.md:2: tilte`,
+	} {
+		if !regexp.MustCompile(want).MatchString(lines[i]) {
+			t.Errorf("line %d of plan is %q, want %s", i+1, lines[i], want)
+		}
+	}
+}
+
+// most is the memory that such a command may take at the most.
+const most = 300 << 20
+
+// bounded runs a command that must end with code, and returns its output.
+func bounded(t *testing.T, dir string, code int, args ...string) []byte {
+	t.Helper()
+	var stderr bytes.Buffer
+	cmd := place{dir, append(os.Environ(), "DOCGAUGE_PROJECTS=prj", "DOCGAUGE_PROMPTS_DIR=prompts",
+		"DOCGAUGE_PROMPTS_ON_NEW_STATE=submit", "DOCGAUGE_MAX_ACTIVE_JOBS=0")}.command(args...)
+	cmd.Stderr = &stderr
+	began := time.Now()
+	out, err := cmd.Output()
+	if cmd.ProcessState.ExitCode() != code {
+		t.Fatalf("docgauge %s: %v\n%.2000s%.2000s", strings.Join(args, " "), err, out, stderr.String())
+	}
+	usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	if ok && runtime.GOOS == "linux" && usage.Maxrss<<10 > most {
+		t.Errorf("docgauge %s took %d MiB", strings.Join(args, " "), usage.Maxrss>>10)
+	}
+	t.Logf("docgauge %s: %v, %d MiB, %d bytes", strings.Join(args, " "), time.Since(began).Round(time.Millisecond),
+		usage.Maxrss>>10, len(out))
+	return out
 }

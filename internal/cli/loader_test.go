@@ -149,19 +149,11 @@ func TestLoadPlan(t *testing.T) {
 		p.present != 2 || len(p.shown) != 3 {
 		t.Errorf("present %d, lacking (-want +got):\n%s", p.present, diff)
 	}
-}
-
-func TestLoadPlanOfASinkThatIsDown(t *testing.T) {
 	down := errors.New("down")
-	if _, err := newLoadPlan(t.Context(), newShelf(t).Revisions(t.Context()), failing(down),
-		anyWindow); !errors.Is(err, down) {
-		t.Errorf("newLoadPlan = %v", err)
+	failing := func(yield func(analytics.Revision, error) bool) { yield(analytics.Revision{}, down) }
+	if _, err := newLoadPlan(t.Context(), from.Revisions(t.Context()), failing, anyWindow); !errors.Is(err, down) {
+		t.Errorf("of a sink that is down: %v", err)
 	}
-}
-
-// failing is the list of a sink that cannot be listed.
-func failing(err error) iter.Seq2[analytics.Revision, error] {
-	return func(yield func(analytics.Revision, error) bool) { yield(analytics.Revision{}, err) }
 }
 
 // TestLoaderSinkFails: the first failure ends the run, and the next run continues.
@@ -212,32 +204,28 @@ func (f *far) Window(ctx context.Context, rev analytics.Revision) (sinks.Sealed,
 	return nil, nil, fmt.Errorf("get %s: %w", rev.Key, ctx.Err())
 }
 
-// TestLoaderSinkFailsWhileWindowsOpen: the error is that of the sink, once; windows whose
-// opening it cut short add no errors.
-func TestLoaderSinkFailsWhileWindowsOpen(t *testing.T) {
-	const opening = 5
-	from, to := &far{shelf: newShelf(t, firstDays(1+opening)...), first: firstDays(1)[0].Key}, sinktest.NewMemory()
-	from.opening.Add(opening)
+// TestLoaderEndsWhileWindowsOpen: an error of the sink, or a stop, is reported once; windows whose opening it cut
+// short add no errors.
+func TestLoaderEndsWhileWindowsOpen(t *testing.T) {
 	full := errors.New("full")
-	to.Fault = func(sinktest.Step, analytics.Revision) error { return full }
-	_, err := loaded(t, from, to)
-	if !errors.Is(err, full) || errors.Is(err, context.Canceled) || strings.Count(err.Error(), "full") != 1 ||
-		strings.Contains(err.Error(), "\n") {
-		t.Errorf("run = %v", err)
-	}
-}
-
-// TestLoaderStopWhileWindowsOpen: a stop is reported once.
-func TestLoaderStopWhileWindowsOpen(t *testing.T) {
-	const opening = 5
-	from, to := &far{shelf: newShelf(t, firstDays(1+opening)...), first: firstDays(1)[0].Key}, sinktest.NewMemory()
-	from.opening.Add(opening)
-	ctx, stop := context.WithCancel(t.Context())
-	to.Fault = func(sinktest.Step, analytics.Revision) error { stop(); return ctx.Err() }
-	err := loads(ctx, t, from, to, func(analytics.Revision) error { return nil })
-	if !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "\n") ||
-		strings.Count(err.Error(), "canceled") != 1 {
-		t.Errorf("run = %v", err)
+	for _, want := range []error{full, context.Canceled} {
+		const opening = 5
+		from := &far{shelf: newShelf(t, firstDays(1+opening)...), first: firstDays(1)[0].Key}
+		from.opening.Add(opening)
+		ctx, stop := context.WithCancel(t.Context())
+		to := sinktest.NewMemory()
+		to.Fault = func(sinktest.Step, analytics.Revision) error {
+			if errors.Is(want, full) {
+				return full
+			}
+			stop()
+			return ctx.Err()
+		}
+		err := loads(ctx, t, from, to, func(analytics.Revision) error { return nil })
+		if !errors.Is(err, want) || strings.Count(err.Error(), want.Error()) != 1 || strings.Contains(err.Error(), "\n") {
+			t.Errorf("run = %v, want %v", err, want)
+		}
+		stop()
 	}
 }
 
@@ -252,22 +240,25 @@ func TestLoaderDamagedWindows(t *testing.T) {
 	}
 }
 
+// TestLoaderLedgerFails: what cannot be entered in the ledger, or a stop, ends the run.
 func TestLoaderLedgerFails(t *testing.T) {
-	from, to := newShelf(t, firstDays(50)...), sinktest.NewMemory()
 	lost := errors.New("ledger lost")
-	var n atomic.Int64
-	err := loads(t.Context(), t, from, to, func(analytics.Revision) error { n.Add(1); return lost })
-	if !errors.Is(err, lost) || n.Load() > testedAtOnce {
-		t.Errorf("run = %v after %d windows", err, n.Load())
-	}
-}
-
-func TestLoaderCancelled(t *testing.T) {
-	from, to := newShelf(t, firstDays(50)...), sinktest.NewMemory()
-	ctx, cancel := context.WithCancel(t.Context())
-	err := loads(ctx, t, from, to, func(analytics.Revision) error { cancel(); return nil })
-	if !errors.Is(err, context.Canceled) || from.fetched == 50 {
-		t.Errorf("run = %v, %d windows fetched", err, from.fetched)
+	for _, want := range []error{lost, context.Canceled} {
+		from := newShelf(t, firstDays(50)...)
+		ctx, cancel := context.WithCancel(t.Context())
+		var n atomic.Int64
+		err := loads(ctx, t, from, sinktest.NewMemory(), func(analytics.Revision) error {
+			n.Add(1)
+			if errors.Is(want, lost) {
+				return lost
+			}
+			cancel()
+			return nil
+		})
+		if !errors.Is(err, want) || from.fetched == 50 || errors.Is(want, lost) && n.Load() > testedAtOnce {
+			t.Errorf("run = %v after %d windows, %d fetched", err, n.Load(), from.fetched)
+		}
+		cancel()
 	}
 }
 

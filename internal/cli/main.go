@@ -3,12 +3,15 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -230,4 +233,39 @@ func (w *switchWriter) set(to io.Writer) {
 	w.mu.Lock()
 	w.to = to
 	w.mu.Unlock()
+}
+
+func (a *Program) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "print version, revision and Go version",
+		RunE:  func(*cobra.Command, []string) error { return a.printVersion() },
+	}
+}
+
+func (a *Program) printVersion() error {
+	b := a.build()
+	branch := ""
+	if a.Branch != "" {
+		branch = ", branch " + a.Branch
+	}
+	_, err := fmt.Fprintf(a.Out, "docgauge %s (revision %s, %s %s/%s%s)\n", b.Version, b.Revision, runtime.Version(),
+		runtime.GOOS, runtime.GOARCH, branch)
+	return err
+}
+
+// build says which build this is. The linker sets the commit where the build has no
+// version control.
+func (a *Program) build() config.Build {
+	b := config.Build{Version: a.Version, Revision: a.Commit}
+	info, ok := debug.ReadBuildInfo()
+	if b.Revision == "" && ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				b.Revision = s.Value
+			}
+		}
+	}
+	b.Revision = cmp.Or(b.Revision, "unknown")
+	return b
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/docgauge/docgauge/internal/view"
 )
 
-// notifyOptions are the flags of notify.
 type notifyOptions struct {
 	test, digest, dryRun, asJSON bool
 }

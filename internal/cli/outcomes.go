@@ -21,7 +21,6 @@ import (
 	"github.com/docgauge/docgauge/internal/view"
 )
 
-// outcomesOptions are the flags of outcomes.
 type outcomesOptions struct {
 	project string
 	print   formats
@@ -99,15 +98,11 @@ func (a *Program) outcomes(ctx context.Context, o outcomesOptions) (err error) {
 		}
 	}
 	all, err := pulls.Outcomes(ctx, opened.State, opened.Archive(), selected)
-	switch {
-	case all.Merges == nil:
+	if all.Merges == nil {
 		return err
-	case o.print.asJSON:
-		return errors.Join(render.JSON(a.Out, all), err)
-	case o.print.asCSV:
-		return errors.Join(outcomesCSV(a.Out, all.Merges), err)
 	}
-	return errors.Join(printOutcomes(a.Out, all, a.wording(c), a.now()), err)
+	return errors.Join(o.print.write(a.Out, all, func() error { return outcomesCSV(a.Out, all.Merges) },
+		func() error { return printOutcomes(a.Out, all, a.wording(c), a.now()) }), err)
 }
 
 // knownProjects are the projects that are configured or in the ledger, sorted.

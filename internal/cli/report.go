@@ -26,7 +26,6 @@ import (
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// reportOptions are the flags of report.
 type reportOptions struct {
 	from, to, project, archive, out, title, compare string
 	pages                                           int

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -25,13 +24,7 @@ import (
 // reported returns the output of report.
 func reported(t *testing.T, now time.Time, args ...string) (page, stderr string, err error) {
 	t.Helper()
-	var out, log bytes.Buffer
-	a := Program{Out: &out, Err: &log}.ready(func() time.Time { return now })
-	cmd := a.reportCommand()
-	cmd.SetArgs(append([]string{"-o", "-"}, args...))
-	cmd.SilenceErrors, cmd.SilenceUsage = true, true
-	err = cmd.ExecuteContext(t.Context())
-	return out.String(), log.String(), err
+	return ranHere(t, now, (*Program).reportCommand, append([]string{"-o", "-"}, args...)...)
 }
 
 // trendData is the data of a chart for the page's script.

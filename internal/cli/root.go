@@ -114,7 +114,7 @@ func (a *Program) readSettings(cmd *cobra.Command, flag string) error {
 	if needsNoFile(cmd) && len(a.source.Problems) > 0 {
 		a.note("%s\n  %s needs no file of settings, and continues without this one",
 			strings.Join(a.source.Problems, "\n  "), cmd.CommandPath())
-		a.source = a.source.WithoutFile()
+		a.source = config.ReadSource(config.EnvFile{}, variablesOf(cmd.Flags()))
 	}
 	return a.source.Export()
 }

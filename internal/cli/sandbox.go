@@ -54,7 +54,6 @@ GITHUB_TOKEN). The checked-out files and branch are not touched. The command
 gets PATH, HOME and the like from the environment, and the variables that
 --agent-env names.`
 
-// sandboxOptions are the flags of sandbox that are not settings of the service itself.
 type sandboxOptions struct {
 	config             sandbox.Config
 	repo               runner.RepoOptions

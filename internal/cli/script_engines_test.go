@@ -44,19 +44,15 @@ func startEngine[E interface{ Kill() error }](ts *testscript.TestScript, name st
 // scriptClickHouse runs ClickHouse 18.16: clickhouse start sets
 // DOCGAUGE_CLICKHOUSE_DSN; clickhouse kill, and clickhouse start again.
 func scriptClickHouse(ts *testscript.TestScript, _ bool, args []string) {
-	server := startedBy(ts).clickhouse
-	switch {
-	case args[0] == "kill":
-		ts.Check(server.Kill())
-	case server != nil:
-		ts.Check(server.Restart())
-	default:
-		server := startEngine(ts, "clickhouse", func(dir string) (*engines.ClickHouse, error) {
-			return engines.StartClickHouse(dir)
-		})
-		startedBy(ts).clickhouse = server
-		ts.Setenv("DOCGAUGE_CLICKHOUSE_DSN", server.DSN("default"))
+	if server := startedBy(ts).clickhouse; server != nil {
+		ts.Check(map[string]func() error{"kill": server.Kill, "start": server.Restart}[args[0]]())
+		return
 	}
+	server := startEngine(ts, "clickhouse", func(dir string) (*engines.ClickHouse, error) {
+		return engines.StartClickHouse(dir)
+	})
+	startedBy(ts).clickhouse = server
+	ts.Setenv("DOCGAUGE_CLICKHOUSE_DSN", server.DSN("default"))
 }
 
 // scriptQuery compares the answer of a query, in TSV: query 'SELECT 1, 2' '1 2'.
@@ -79,22 +75,18 @@ func compareAnswer(ts *testscript.TestScript, neg bool, args []string, answer st
 // scriptPostgres runs PostgreSQL: postgres start sets DOCGAUGE_POSTGRES_DSN; postgres kill,
 // and postgres start again.
 func scriptPostgres(ts *testscript.TestScript, _ bool, args []string) {
-	server := startedBy(ts).postgres
-	switch {
-	case args[0] == "kill":
-		ts.Check(server.Kill())
-	case server != nil:
-		ts.Check(server.Restart())
-	default:
-		// Its user must be able to reach the directory.
-		dir, err := os.MkdirTemp("", "docgauge-script-postgres-")
-		ts.Check(err)
-		server, err := engines.StartPostgres(dir, "15")
-		ts.Check(err)
-		startedBy(ts).postgres = server
-		ts.Defer(func() { _ = server.Kill(); _ = os.RemoveAll(dir) })
-		ts.Setenv("DOCGAUGE_POSTGRES_DSN", server.DSN("postgres"))
+	if server := startedBy(ts).postgres; server != nil {
+		ts.Check(map[string]func() error{"kill": server.Kill, "start": server.Restart}[args[0]]())
+		return
 	}
+	// Its user must be able to reach the directory.
+	dir, err := os.MkdirTemp("", "docgauge-script-postgres-")
+	ts.Check(err)
+	server, err := engines.StartPostgres(dir, "15")
+	ts.Check(err)
+	startedBy(ts).postgres = server
+	ts.Defer(func() { _ = server.Kill(); _ = os.RemoveAll(dir) })
+	ts.Setenv("DOCGAUGE_POSTGRES_DSN", server.DSN("postgres"))
 }
 
 // scriptSQL is scriptQuery for PostgreSQL, and runs other statements too.

@@ -368,10 +368,4 @@ func newProgram(w io.Writer) *Program {
 	return Program{Version: "dev", Out: w, Err: w}.ready(time.Now)
 }
 
-// check ends the test with an error.
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var check = testbed.Check

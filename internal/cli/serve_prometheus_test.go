@@ -386,3 +386,18 @@ func dashboardQuery(t *testing.T, file, title string) string {
 	t.Fatalf("%s has no panel %s", file, title)
 	return ""
 }
+
+// checked lets promtool look at metrics.
+func checked(t *testing.T, text string) {
+	t.Helper()
+	cmd, err := engines.Tool(t.Context(), "promtool", "check", "metrics", "--extended")
+	engines.Need(t, err)
+	cmd.Stdin = strings.NewReader(text)
+	// Its standard output is the table of cardinalities, which --extended adds.
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	if table, err := cmd.Output(); err != nil || stderr.Len() > 0 ||
+		!strings.Contains(string(table), "docgauge_page_visitors ") {
+		t.Errorf("%v: %s\n%s", err, stderr.String(), table)
+	}
+}

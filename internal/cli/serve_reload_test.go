@@ -2,11 +2,13 @@ package cli
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -292,5 +294,64 @@ func TestLifecycle(t *testing.T) {
 	daemon.stop(t)
 	if n := daemon.logged(t, `msg="settings reloaded"`); n != 1 {
 		t.Errorf("%d reloads", n)
+	}
+}
+
+// TestStopIsNotHeldUp: a Pushgateway, or a receiver of notifications, that takes a connection
+// and never answers holds up neither the export nor a stop.
+func TestStopIsNotHeldUp(t *testing.T) {
+	t.Parallel()
+	for name, settings := range map[string][]string{
+		"Pushgateway": {"DOCGAUGE_PUSHGATEWAY_URL=http://ops:push-secret@ADDRESS"},
+		"notifications": {"DOCGAUGE_API_KEY_EXPIRES=" + testbed.DaysAgo(1).String(),
+			"DOCGAUGE_NOTIFY_URL=http://ADDRESS"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			silent, err := net.Listen("tcp", "127.0.0.1:0")
+			check(t, err)
+			defer silent.Close()
+			env := []string{"DOCGAUGE_SINCE=" + testbed.DaysAgo(2).String(), "DOCGAUGE_WINDOWS=day"}
+			for _, s := range settings {
+				env = append(env, strings.Replace(s, "ADDRESS", silent.Addr().String(), 1))
+			}
+			s := testbed.NewService(t, sandbox.Config{Seed: 5, Days: 5, Pages: 40})
+			daemon := placeFor(t, s, []string{sandbox.DefaultProject}, env...).serve(t, "--once-at-start")
+			check(t, silent.(*net.TCPListener).SetDeadline(time.Now().Add(testbed.Patience)))
+			conn, err := silent.Accept()
+			check(t, err)
+			defer conn.Close()
+			if name == "notifications" { // a Pushgateway is pushed to after the run
+				daemon.awaitRuns(t, "success", 1)
+			}
+			daemon.stop(t) // in less than the grace of a run, else it would exit with an error
+		})
+	}
+}
+
+// TestServeOnSystemdSocket: the socket that systemd opened is the one that is
+// served on, whatever DOCGAUGE_LISTEN_ADDRESS says.
+func TestServeOnSystemdSocket(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	socket, err := l.(*net.TCPListener).File()
+	check(t, err)
+	p := placeFor(t, &testbed.Service{URL: "http://127.0.0.1:1"}, []string{sandbox.DefaultProject},
+		"DOCGAUGE_LISTEN_ADDRESS=256.0.0.1:9817", "DOCGAUGE_SCHEDULE="+never)
+	// The id must be that of the process which has the socket.
+	cmd := exec.Command("sh", "-c", "LISTEN_PID=$$ LISTEN_FDS=1 exec docgauge serve --systemd-socket")
+	cmd.Dir, cmd.Env, cmd.ExtraFiles = p.dir, p.env, []*os.File{socket}
+	dieWithUs(cmd)
+	check(t, cmd.Start())
+	url := "http://" + l.Addr().String()
+	_, _ = socket.Close(), l.Close()
+	status, body, err := testbed.Fetch(t.Context(), url+"/readyz") // waits in the socket
+	if err != nil || status != 200 || body != "ready\n" {
+		t.Errorf("status %d, %q, %v", status, body, err)
+	}
+	check(t, cmd.Process.Signal(syscall.SIGTERM))
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
 	}
 }

@@ -191,12 +191,22 @@ func (p place) command(args ...string) *exec.Cmd {
 // run runs a command that must succeed and returns its standard output.
 func (p place) run(t *testing.T, args ...string) []byte {
 	t.Helper()
-	var stderr strings.Builder
-	cmd := p.command(args...)
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("docgauge %s: %v\n%s%s", strings.Join(args, " "), err, out, stderr.String())
+	code, out, log := p.try(t, args...)
+	if code != exitDone {
+		t.Fatalf("docgauge %s: exit code %d\n%s%s", strings.Join(args, " "), code, out, log)
 	}
-	return out
+	return []byte(out)
+}
+
+// try runs a command and returns its exit code, standard output and error.
+func (p place) try(t *testing.T, args ...string) (code int, out, log string) {
+	t.Helper()
+	var stdout, stderr strings.Builder
+	cmd := p.command(args...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()
 }

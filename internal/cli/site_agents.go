@@ -19,7 +19,6 @@ import (
 	"github.com/docgauge/docgauge/internal/site/agents"
 )
 
-// siteAgentsOptions are the flags of site agents.
 type siteAgentsOptions struct {
 	class string
 	print formats
@@ -135,19 +134,15 @@ func (a *Program) siteAgents(o siteAgentsOptions, userAgents []string) error {
 			}
 		}
 	}
-	switch {
-	case o.print.asJSON:
-		return render.JSON(a.Out, rows)
-	case o.print.asCSV:
-		return render.CSV(a.Out, agentCSV(rows))
-	case len(userAgents) > 0:
-		return printClassified(a.Out, rows)
-	}
-	var lists []agents.RangeList
-	if o.class == "" {
-		lists = ranges.Lists()
-	}
-	return printAgents(a.Out, rows, lists)
+	return o.print.write(a.Out, rows, func() error { return render.CSV(a.Out, agentCSV(rows)) }, func() error {
+		switch {
+		case len(userAgents) > 0:
+			return printClassified(a.Out, rows)
+		case o.class != "":
+			return printAgents(a.Out, rows, nil)
+		}
+		return printAgents(a.Out, rows, ranges.Lists())
+	})
 }
 
 func agentCSV(rows []agentRow) [][]string {

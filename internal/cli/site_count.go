@@ -18,7 +18,6 @@ import (
 	"github.com/docgauge/docgauge/internal/site"
 )
 
-// siteCountOptions are the flags of site count.
 type siteCountOptions struct {
 	from, to, by, project string
 	n                     int
@@ -123,14 +122,9 @@ func (a *Program) siteCount(ctx context.Context, o siteCountOptions, paths []str
 	rows := list(r)
 	left := max(0, len(rows)-1-o.n)
 	rows = rows[:len(rows)-left]
-	switch {
-	case o.print.asJSON:
-		r.Pages = r.Pages[:min(o.n, len(r.Pages))]
-		return render.JSON(a.Out, r)
-	case o.print.asCSV:
-		return render.CSV(a.Out, rows)
-	}
-	return printCount(a.Out, r, rows, left)
+	r.Pages = r.Pages[:min(o.n, len(r.Pages))]
+	return o.print.write(a.Out, r, func() error { return render.CSV(a.Out, rows) },
+		func() error { return printCount(a.Out, r, rows, left) })
 }
 
 func siteSettings(c config.Config) site.Settings {

@@ -17,7 +17,6 @@ import (
 	"github.com/docgauge/docgauge/internal/site/facts"
 )
 
-// siteExportOptions are the flags of site export.
 type siteExportOptions struct{ day, project, output string }
 
 func (a *Program) siteExportCommand() *cobra.Command {

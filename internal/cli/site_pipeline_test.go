@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"crypto/tls"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -16,8 +18,8 @@ import (
 )
 
 const (
-	siteDays   = 100 // that the log of a site has, besides today
-	siteMerge  = 35  // days since the readers of /docs/p0 doubled
+	siteDays   = 70 // that the log of a site has, besides today
+	siteMerge  = 35 // days since the readers of /docs/p0 doubled
 	siteReader = `"Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"`
 )
 
@@ -56,40 +58,36 @@ func siteLog(each func(log *strings.Builder, ago int, day string)) string {
 	return log.String()
 }
 
-// countedByDuckDB are DuckDB's own numbers of the log, for the windows of the files: each page's, and
-// those of the site, whose path is *.
-const countedByDuckDB = `WITH lines AS (SELECT unnest(string_split(content, chr(10))) AS line FROM read_text('LOG')),
-views AS (SELECT regexp_extract(line, '^(\S+)', 1) AS ip, regexp_extract(line, 'GET (\S+)', 1) AS target,
-	regexp_extract(line, '"([^"]*)"$', 1) AS ua,
-	CAST(strptime(regexp_extract(line, '\[([^:]+)', 1), '%d/%b/%Y') AS DATE) AS day FROM lines WHERE line <> ''),
-read AS (SELECT (ip, ua) AS reader, day, unnest([replace(target, '.md', ''), '*']) AS path,
+// countedByDuckDB makes tables of DuckDB's own numbers of the log, for the windows of the files: each page's, and
+// those of the site, whose path is *, and those of agents, on each page and on the site, which has no path.
+const countedByDuckDB = `CREATE TABLE views AS SELECT regexp_extract(line, '^(\S+)', 1) AS ip,
+	regexp_extract(line, 'GET (\S+)', 1) AS target, regexp_extract(line, '"([^"]*)"$', 1) AS ua,
+	CAST(strptime(regexp_extract(line, '\[([^:]+)', 1), '%d/%b/%Y') AS DATE) AS day
+	FROM (SELECT unnest(string_split(content, chr(10))) AS line FROM read_text('LOG')) WHERE line <> '';
+CREATE TABLE read AS SELECT ip || ' ' || ua AS reader, day, unnest([replace(target, '.md', ''), '*']) AS path,
 	ua LIKE '%Claude-User%' OR target LIKE '%.md' AS ai
-	FROM views WHERE ua NOT LIKE 'curl%' OR target LIKE '%.md'),
-files AS (SELECT granularity, window_start, window_end, path, human, ai, total
+	FROM views WHERE ua NOT LIKE 'curl%' OR target LIKE '%.md';
+CREATE TABLE files AS SELECT granularity, window_start, window_end, path, human, ai, total
 	FROM read_parquet('DATA/visitors/v1/**/*.parquet', hive_partitioning = false)
 	UNION ALL SELECT granularity, window_start, window_end, '*', human, ai, total
-	FROM read_parquet('DATA/totals/v1/**/*.parquet', hive_partitioning = false)),
-counted AS (SELECT granularity, window_start, window_end, path, count(DISTINCT reader) FILTER (NOT ai) AS human,
+	FROM read_parquet('DATA/totals/v1/**/*.parquet', hive_partitioning = false);
+CREATE TABLE counted AS SELECT granularity, window_start, window_end, path,
+	count(DISTINCT reader) FILTER (NOT ai) AS human,
 	count(DISTINCT reader) FILTER (ai) AS ai, count(DISTINCT reader) AS total
 	FROM (SELECT DISTINCT granularity, window_start, window_end FROM files
 		UNION ALL SELECT 'today', CAST('TODAY' AS DATE), CAST('TODAY' AS DATE) + 1)
-	JOIN read ON day >= window_start AND day < window_end GROUP BY ALL)
-`
-
-// agentsCountedByDuckDB are its numbers of agents, for the same windows: those on each page, and those of the
-// site, which has no path. It is appended to countedByDuckDB.
-const agentsCountedByDuckDB = `, named AS (SELECT (ip, ua) AS reader, day,
-	unnest([replace(target, '.md', ''), '']) AS path,
+	JOIN read ON day >= window_start AND day < window_end GROUP BY ALL;
+CREATE TABLE named AS SELECT ip || ' ' || ua AS reader, day, unnest([replace(target, '.md', ''), '']) AS path,
 	CASE WHEN ua LIKE '%Claude-User%' THEN 'Claude-User answers' WHEN ua LIKE 'curl%' THEN 'curl tool'
 		WHEN target LIKE '%.md' THEN 'unnamed coding' ELSE 'browser human' END AS agent,
 	CASE WHEN ua LIKE '%Claude-User%' OR target LIKE '%.md' THEN 'ai' WHEN ua LIKE 'curl%' THEN 'neither'
-		ELSE 'human' END AS audience FROM views),
-exported AS (SELECT granularity, window_start, window_end, path, agent || ' ' || class AS agent, audience,
-	visitors, requests FROM read_parquet('DATA/agents/v1/**/*.parquet', hive_partitioning = false)),
-readers AS (SELECT granularity, window_start, window_end, path, agent, audience, count(DISTINCT reader) AS visitors,
-	count(*) AS requests FROM (SELECT DISTINCT granularity, window_start, window_end FROM files)
-	JOIN named ON day >= window_start AND day < window_end GROUP BY ALL)
-`
+		ELSE 'human' END AS audience FROM views;
+CREATE TABLE exported AS SELECT granularity, window_start, window_end, path, agent || ' ' || class AS agent, audience,
+	visitors, requests FROM read_parquet('DATA/agents/v1/**/*.parquet', hive_partitioning = false);
+CREATE TABLE readers AS SELECT granularity, window_start, window_end, path, agent, audience,
+	count(DISTINCT reader) AS visitors, count(*) AS requests
+	FROM (SELECT DISTINCT granularity, window_start, window_end FROM files)
+	JOIN named ON day >= window_start AND day < window_end GROUP BY ALL`
 
 // overSite serves a log, and returns the place whose commands ask that site.
 func (p place) overSite(t *testing.T, log string) (place, *sidecar) {
@@ -207,34 +205,32 @@ func TestPipelineOverSite(t *testing.T) {
 	}
 
 	replace := strings.NewReplacer("LOG", log, "DATA", filepath.Join(p.dir, "data"), "TODAY", testbed.DaysAgo(0).String())
-	with := replace.Replace(countedByDuckDB)
-	withAgents := with + replace.Replace(agentsCountedByDuckDB)
-	answers, err := engines.DuckDB.Query(t.Context(), t.TempDir(), nil,
-		with+`(SELECT 'counted', * FROM (FROM counted WHERE granularity <> 'today' EXCEPT FROM files))
+	answers, err := engines.DuckDB.Query(t.Context(), t.TempDir(), nil, replace.Replace(countedByDuckDB),
+		`(SELECT 'counted', * FROM (FROM counted WHERE granularity <> 'today' EXCEPT FROM files))
 			UNION ALL (SELECT 'in files', * FROM (FROM files EXCEPT FROM counted))`,
-		with+`SELECT granularity, count(*), count(*) FILTER (human + ai > total) FROM files GROUP BY ALL ORDER BY 1`,
-		with+`SELECT granularity, path, human, ai, total FROM counted
-			QUALIFY window_end = max(window_end) OVER (PARTITION BY granularity) ORDER BY granularity, path`,
-		withAgents+`(SELECT 'counted', * FROM (FROM readers EXCEPT FROM exported))
+		`(SELECT 'counted', * FROM (FROM readers EXCEPT FROM exported))
 			UNION ALL (SELECT 'in files', * FROM (FROM exported EXCEPT FROM readers))`,
-		withAgents+`SELECT granularity, agent, audience, visitors, requests FROM readers WHERE path = ''
+		`SELECT granularity, count(*), count(*) FILTER (human + ai > total) FROM files GROUP BY ALL ORDER BY 1`,
+		`SELECT granularity, path, human, ai, total FROM counted
+			QUALIFY window_end = max(window_end) OVER (PARTITION BY granularity) ORDER BY granularity, path`,
+		`SELECT granularity, agent, audience, visitors, requests FROM readers WHERE path = ''
 			QUALIFY window_end = max(window_end) OVER (PARTITION BY granularity)`)
 	engines.Need(t, err)
-	for _, row := range slices.Concat(answers[0].Rows, answers[3].Rows) {
+	for _, row := range slices.Concat(answers[1].Rows, answers[2].Rows) {
 		t.Errorf("only one of the log and the files has %v", row)
 	}
-	for _, row := range answers[1].Rows { // at least one window with the site and its 8 pages
+	for _, row := range answers[3].Rows { // at least one window with the site and its 8 pages
 		if n, err := strconv.Atoi(row[1]); err != nil || n < 9 || row[2] == "0" {
 			t.Errorf("granularity, numbers, those of readers who are both: %v", row)
 		}
 	}
-	if len(answers[1].Rows) != 4 {
-		t.Errorf("granularities: %v", answers[1].Rows)
+	if len(answers[3].Rows) != 4 {
+		t.Errorf("granularities: %v", answers[3].Rows)
 	}
 
 	serve := p.serve(t, "--once-at-start")
 	all := serve.awaitRuns(t, "success", 1)
-	for _, row := range answers[2].Rows {
+	for _, row := range answers[4].Rows {
 		name, labels := "site_visitors", `project="prj_sandbox",window="`+row[0]+`"`
 		switch {
 		case row[0] == "today" && row[1] == "*":
@@ -251,7 +247,7 @@ func TestPipelineOverSite(t *testing.T) {
 			}
 		}
 	}
-	for _, row := range answers[4].Rows {
+	for _, row := range answers[5].Rows {
 		agent, class, _ := strings.Cut(row[1], " ")
 		for i, name := range []string{"visitors", "requests"} {
 			series := fmt.Sprintf(`docgauge_site_agent_%s{agent=%q,audience=%q,class=%q,project="prj_sandbox",window=%q}`,
@@ -261,14 +257,53 @@ func TestPipelineOverSite(t *testing.T) {
 			}
 		}
 	}
-	if len(answers[4].Rows) != 4*5 {
-		t.Errorf("agents of the newest windows: %v", answers[4].Rows)
+	if len(answers[5].Rows) != 4*5 {
+		t.Errorf("agents of the newest windows: %v", answers[5].Rows)
 	}
 	top := strings.Split(string(p.run(t, "top", "--window", "28d", "--csv")), "\n")
-	i := slices.IndexFunc(answers[2].Rows, func(row []string) bool { return row[0] == "28d" && row[1] == "/docs/p0" })
-	if i < 0 || len(top) < 2 || !strings.Contains(top[1], ","+strings.Join(answers[2].Rows[i][1:], ",")+",") {
+	i := slices.IndexFunc(answers[4].Rows, func(row []string) bool { return row[0] == "28d" && row[1] == "/docs/p0" })
+	if i < 0 || len(top) < 2 || !strings.Contains(top[1], ","+strings.Join(answers[4].Rows[i][1:], ",")+",") {
 		t.Errorf("top: %s", strings.Join(top, "\n"))
 	}
 	serve.stop(t)
 	site.stop(t)
+}
+
+// TestSiteServeBeyondLoopback: with TLS it may listen on every address; behind proxies nobody else gets
+// a byte.
+func TestSiteServeBeyondLoopback(t *testing.T) {
+	t.Parallel()
+	withTLS := "DOCGAUGE_WEB_CONFIG_FILE=web.yml"
+	for name, tc := range map[string]struct {
+		env    []string
+		scheme string
+		want   int // status; 0: no answer
+	}{
+		"tls":             {[]string{withTLS}, "https://", http.StatusUnauthorized},
+		"proxy":           {[]string{"DOCGAUGE_SITE_TRUSTED_PROXIES=127.0.0.0/8"}, "http://", http.StatusUnauthorized},
+		"stranger":        {[]string{"DOCGAUGE_SITE_TRUSTED_PROXIES=192.0.2.0/24,::1"}, "http://", 0},
+		"stranger by tls": {[]string{"DOCGAUGE_SITE_TRUSTED_PROXIES=192.0.2.0/24", withTLS}, "https://", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			engines.Certificate(t, dir)
+			writeText(t, filepath.Join(dir, "web.yml"), "tls_server_config:\n  cert_file: tls.crt\n  key_file: tls.key\n")
+			env := append([]string{"DOCGAUGE_SITE_LISTEN_ADDRESS=0.0.0.0:0", "DOCGAUGE_SITE_LOGS=access.log"}, tc.env...)
+			s, err := startSidecar(dir, filepath.Join(dir, "serve.log"), env, "site", "serve")
+			check(t, err)
+			defer s.kill()
+			client := http.Client{Transport: &http.Transport{DisableKeepAlives: true,
+				TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+			answer, err := client.Get(s.URL + "/v1/analytics/prj_site/visitors")
+			status := 0
+			if err == nil {
+				status = answer.StatusCode
+				check(t, answer.Body.Close())
+			}
+			if status != tc.want || !strings.HasPrefix(s.URL, tc.scheme) {
+				t.Errorf("%s: status %d, %v, want %d", s.URL, status, err, tc.want)
+			}
+		})
+	}
 }

@@ -43,7 +43,11 @@ Unique visitors are not additive: do not sum days to weeks, or pages to a site.`
 					return err
 				}
 			}
-			return a.status(cmd.Context(), sel, asJSON)
+			c, err := a.config(config.NeedNothing)
+			if err != nil {
+				return err
+			}
+			return a.status(cmd.Context(), c, sel, asJSON)
 		},
 	}
 	selectionFlags(cmd, &sel, false)
@@ -52,15 +56,7 @@ Unique visitors are not additive: do not sum days to weeks, or pages to a site.`
 	return cmd
 }
 
-func (a *Program) status(ctx context.Context, sel coverage.Selection, asJSON bool) error {
-	c, err := a.config(config.NeedNothing)
-	if err != nil {
-		return err
-	}
-	return a.statusOf(ctx, c, sel, asJSON)
-}
-
-func (a *Program) statusOf(ctx context.Context, c config.Config, sel coverage.Selection, asJSON bool) (err error) {
+func (a *Program) status(ctx context.Context, c config.Config, sel coverage.Selection, asJSON bool) (err error) {
 	db, err := state.OpenExisting(c.StateDir)
 	if err != nil {
 		return err

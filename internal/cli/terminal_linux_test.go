@@ -59,9 +59,7 @@ func TestFitsTheTerminal(t *testing.T) {
 				check(t, os.CopyFS(other, os.DirFS(data)))
 			}
 			s := p.onTerminal(t, width, nil, strings.Fields(command)...)
-			if code := s.ends(); code == exitUsage {
-				t.Fatalf("docgauge %s: exit code %d", command, code)
-			}
+			s.ends(exitDone, exitFailed)
 			if n := columnsOf(s.widest); n > width {
 				t.Errorf("docgauge %s writes %d columns on a terminal of %d: %q", command, n, width, s.widest)
 			}
@@ -81,14 +79,14 @@ func TestPlanInGroups(t *testing.T) {
 		"DOCGAUGE_WINDOWS=day,28d:totals", "COLUMNS=")
 	p.try(t, "check")
 	terminal := p.onTerminal(t, 80, nil, "plan")
-	terminal.ends()
+	terminal.ends(exitDone)
 	terminal.await("day  ", " 60  missing", "120+")
 	terminal.await("28d (totals)", " 33  missing", "33")
 	if n := len(terminal.shows()); n > 12 {
 		t.Errorf("%d lines", n)
 	}
 	all := p.onTerminal(t, 80, nil, "plan", "--all")
-	all.ends()
+	all.ends(exitDone)
 	_, piped, _ := p.try(t, "plan")
 	if n, m := len(all.shows()), strings.Count(piped, "\n"); n < 90 || m < 90 {
 		t.Errorf("%d lines with --all, %d in a pipe: want every window", n, m)
@@ -103,9 +101,7 @@ func TestExportOnTerminal(t *testing.T) {
 	p := placeFor(t, s, []string{sandbox.DefaultProject}, "DOCGAUGE_SINCE="+testbed.DaysAgo(3).String(),
 		"DOCGAUGE_WINDOWS=day", "COLUMNS=")
 	terminal := p.onTerminal(t, 80, nil, "export")
-	if code := terminal.ends(); code != exitDone {
-		t.Errorf("exit code %d", code)
-	}
+	terminal.ends(exitDone)
 	terminal.await("success: 3 windows")
 	terminal.await("window", "newest", "known")
 	terminal.await("day", "3 provisional")
@@ -126,9 +122,7 @@ func TestDemoKeepsItsLabel(t *testing.T) {
 	t.Parallel()
 	p := place{t.TempDir(), append(os.Environ(), "COLUMNS=")}
 	terminal := p.onTerminal(t, 120, nil, "demo", "--dir", "d")
-	if code := terminal.ends(); code != exitDone {
-		t.Errorf("exit code %d", code)
-	}
+	terminal.ends(exitDone)
 	terminal.await("export   success: ")
 }
 

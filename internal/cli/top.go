@@ -16,7 +16,6 @@ import (
 	"github.com/docgauge/docgauge/internal/query"
 )
 
-// topOptions are the flags of top.
 type topOptions struct {
 	archive        archiveOptions
 	at, by, prefix string

@@ -2,17 +2,25 @@ package cli
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/app"
+	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/coverage"
+	"github.com/docgauge/docgauge/internal/dev/testbed"
+	"github.com/docgauge/docgauge/internal/jobs"
+	"github.com/docgauge/docgauge/internal/jobs/journal"
 	"github.com/docgauge/docgauge/internal/query"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
@@ -33,7 +41,7 @@ func TestTopExact(t *testing.T) {
 	check(t, err)
 	check(t, archive.Replace(t.Context(), sinktest.Seal(t, sinktest.Revision(sinktest.Key("prj_a", 1), 1),
 		analytics.ByPath(slices.Clone(rows)))))
-	slices.SortFunc(rows, func(a, b analytics.Row) int { return cmp.Compare(b.Total, a.Total) })
+	slices.SortFunc(rows, func(a, b analytics.Row) int { return int(b.Total - a.Total) })
 	top := func(flags ...string) []byte {
 		var out, stderr bytes.Buffer
 		args := append([]string{"top", "--window", "day", "--archive", data}, flags...)
@@ -67,5 +75,51 @@ func TestTopExact(t *testing.T) {
 	}
 	if lines := strings.Count(table, "\n"); lines < len(rows) || lines > len(rows)+8 {
 		t.Errorf("%d lines for %d pages\n%s", lines, len(rows), table)
+	}
+}
+
+// TestStatusNamesSinksInOrder: the sinks that lack windows come in the order of the configuration.
+func TestStatusNamesSinksInOrder(t *testing.T) {
+	log := new(testbed.Log)
+	a := newProgram(log)
+	r := coverage.Status{Sinks: config.Sinks{"h", "b", "e", "a", "g", "d", "c", "f"}, Owed: map[string]int{}}
+	var want []string
+	for i, name := range r.Sinks {
+		r.Owed[name] = i % 4
+		if i%4 > 0 {
+			want = append(want, name)
+		}
+	}
+	check(t, a.printStatus(r, wording{}))
+	var got []string
+	for _, found := range regexp.MustCompile(`sink (\w) lacks`).FindAllStringSubmatch(log.String(), -1) {
+		got = append(got, found[1])
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestStatusText: a job that has changed since the last pass counts in its new state, and
+// one without a prompt counts until it has ended.
+func TestStatusText(t *testing.T) {
+	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	before := journal.Job{Seq: 1, Version: 1, Prompt: "a", Try: 1, State: journal.Pending}
+	now := before
+	now.Version, now.State, now.Charged = 2, journal.Active, noon
+	other := journal.Job{Seq: 2, Version: 1, Prompt: "b", Try: 1, State: journal.Active}
+	gone := journal.Job{Seq: 3, Version: 1, Prompt: "c", Try: 1, State: journal.Completed}
+	planned := []jobs.Planned{
+		{ID: "a", State: journal.Pending, Job: &before, Until: noon.Add(time.Minute)},
+		{ID: "d", State: journal.Pending, Until: noon.Add(2 * time.Hour)},
+		{ID: "e", State: journal.Pending, Until: noon.Add(time.Hour)},
+	}
+	paused := journal.Queue{Paused: journal.PausedOperator, Detail: "no text of others: \x1b[2J"}
+	settings := config.Config{MaxActiveJobs: 3, JobCost: .5, MaxCostPerDay: 20}
+	got := statusText(planned, []journal.Job{now, other, gone}, paused, settings, noon)
+	want := "paused (operator) · 2 pending, 2 active · more may be sent at 2026-11-21 13:00 UTC · " +
+		"2 of 3 at work · 1 in 24 h · cost 0.5 of 20"
+	if got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -124,13 +124,15 @@ func (r *runs) export(stop string) *exec.Cmd {
 	return cmd
 }
 
+// killSteps are the steps of an export at which it can be killed.
+var killSteps = []string{"started", "page", "fetched", "sealed", "recorded", "replaced", "committed", "done"}
+
 // killOnce runs the binary and kills it: at a random moment, or every other
 // time at another step. It reports whether the kill came in time.
 func (r *runs) killOnce(t *testing.T, i int) bool {
-	steps := []string{"started", "page", "fetched", "sealed", "recorded", "replaced", "committed", "done"}
 	stop := ""
 	if i%2 == 0 {
-		stop = fmt.Sprintf("%s:%d", steps[(i/2)%len(steps)], 1+rand.IntN(3))
+		stop = fmt.Sprintf("%s:%d", killSteps[(i/2)%len(killSteps)], 1+rand.IntN(3))
 	}
 	cmd := r.export(stop)
 	var stderr bytes.Buffer

@@ -180,10 +180,9 @@ func (v *verifyTorture) some() string {
 
 // moment draws when a run is killed: never, at a step, or after some milliseconds.
 func (v *verifyTorture) moment() (stop string, kill time.Duration) {
-	steps := []string{"started", "page", "fetched", "sealed", "recorded", "replaced", "committed", "done"}
 	switch v.draw.IntN(3) {
 	case 0:
-		return fmt.Sprintf("%s:%d", steps[v.draw.IntN(len(steps))], 1+v.draw.IntN(3)), 0
+		return fmt.Sprintf("%s:%d", killSteps[v.draw.IntN(len(killSteps))], 1+v.draw.IntN(3)), 0
 	case 1:
 		return "", time.Duration(1+v.draw.IntN(400)) * time.Millisecond
 	}

@@ -23,7 +23,6 @@ import (
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// verifyOptions are the flags of verify.
 type verifyOptions struct {
 	sink, from, to, project string
 	json, repair            bool

@@ -25,6 +25,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/docgauge/docgauge/exporter"
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
@@ -53,7 +54,7 @@ var notShown = []struct{ fields, places, why string }{
 	{"AgentWindow.*", "json api mcp", "read from the archive, all of them: docgauge top --by agent, /api/v1/agents"},
 	{"Cell.*", "json mcp", "the gaps of a grid have what is missing"},
 	{"Cell.*", "api", "a row of /api/v1/windows each"},
-	{"Grid.* Open.* Run.* Budget.*", "api", "not a list of numbers: metrics have them"},
+	{"Grid.* OpenWindow.* Run.* Budget.*", "api", "not a list of numbers: metrics have them"},
 	{"Budget.Name", "json mcp", "the name of the metric's label; the project says the same"},
 	{"Outcome.Effects Merge.Pages", "api", "a row of /api/v1/outcomes for each effect"},
 	{"Merge.Cost Cost.* Amount.*", "api", "the columns merge_cost and others of each row of a merge"},
@@ -81,7 +82,7 @@ func TestViewsAreShown(t *testing.T) {
 		"Outcome": "/api/v1/outcomes ", "Merge": "/api/v1/outcomes ", "Effect": "/api/v1/outcomes ",
 	}
 	toolOf := map[string]string{
-		"Job": "jobs", "PullRequest": "jobs", "Grid": "coverage", "Open": "coverage", "Run": "coverage",
+		"Job": "jobs", "PullRequest": "jobs", "Grid": "coverage", "OpenWindow": "coverage", "Run": "coverage",
 		"Budget": "budget", "Outcome": "outcomes", "Merge": "outcomes", "Effect": "outcomes",
 		"Outcomes": "outcomes", "OutcomeSummary": "outcomes", "MeanChange": "outcomes",
 		"Cost": "outcomes", "Amount": "outcomes",
@@ -123,13 +124,14 @@ func TestViewsAreShown(t *testing.T) {
 	}
 }
 
-// views adds the types of package view that a type is made of.
+// views adds the types that are shown that a type is made of: those of package view, and two that are stored so.
 func views(v reflect.Type, found map[reflect.Type]bool) {
 	v = element(v)
 	if v.Kind() != reflect.Struct || found[v] || v == reflect.TypeFor[time.Time]() {
 		return
 	}
-	if v.PkgPath() == reflect.TypeFor[view.Job]().PkgPath() {
+	stored := v == reflect.TypeFor[analytics.OpenWindow]() || v == reflect.TypeFor[analytics.Run]()
+	if stored || v.PkgPath() == reflect.TypeFor[view.Job]().PkgPath() {
 		found[v] = true
 	}
 	for i := range v.NumField() {
@@ -157,9 +159,7 @@ func apiColumns(t *testing.T) map[string]bool {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path+"?format=csv"+needed[path], nil))
 		names, err := csv.NewReader(w.Body).Read()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		for _, name := range names {
 			columns[path+" "+name] = true
 		}
@@ -258,9 +258,7 @@ func TestTopAndHistoryAreAskedAlike(t *testing.T) {
 func TestQuestionsAreDocumented(t *testing.T) {
 	row := func(page, name string) string {
 		text, err := os.ReadFile(filepath.Join(repository, "docs", page))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		_, rest, found := strings.Cut(string(text), "\n| `"+name+"` |")
 		if !found {
 			t.Fatalf("docs/%s has no row for %s", page, name)
@@ -305,9 +303,7 @@ func parametersOf(t *testing.T) map[string][]string {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path+"?unknown=1", nil))
 		var refused struct{ Error string }
-		if err := json.Unmarshal(w.Body.Bytes(), &refused); err != nil {
-			t.Fatal(err)
-		}
+		check(t, json.Unmarshal(w.Body.Bytes(), &refused))
 		_, names, found := strings.Cut(refused.Error, ": want ")
 		if !found {
 			t.Fatalf("%s: %s", path, refused.Error)
@@ -385,9 +381,7 @@ func TestVerdictsAreShown(t *testing.T) {
 	}
 	written := func(write func(io.Writer) error) string {
 		var b bytes.Buffer
-		if err := write(&b); err != nil {
-			t.Fatal(err)
-		}
+		check(t, write(&b))
 		return b.String()
 	}
 	tables := func(page string) string {
@@ -403,9 +397,7 @@ func TestVerdictsAreShown(t *testing.T) {
 	values.Publish(s)
 	template := prompts.Prompt{ID: "a", Path: "a.md", Project: project, Template: true, Body: "[[ outcomes 9 ]]"}
 	prompt, err := prompts.Render(t.Context(), template, testbed.Now, mergesOnly{all: outcomes})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	known := []view.Verdict{view.MoreReaders, view.FewerReaders, view.NoClearChange, view.TooEarly, view.NotEnoughData}
 	sentence := outcomes.Summaries[0].Sentence()
 	for _, place := range []struct {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/secretfile"
 	"github.com/docgauge/docgauge/internal/web/server"
+	"github.com/docgauge/docgauge/schedule"
 )
 
 const prefix = "DOCGAUGE_"
@@ -48,21 +49,21 @@ type Config struct {
 	ClickHouseCluster string `env:"CLICKHOUSE_CLUSTER"`
 	PostgresDSN       Secret `env:"POSTGRES_DSN"`
 
-	Schedule       Cron      `env:"SCHEDULE"`
-	RunTimeout     Duration  `env:"RUN_TIMEOUT"`
-	ListenAddress  Addresses `env:"LISTEN_ADDRESS"`
-	AllowedHosts   Hosts     `env:"ALLOWED_HOSTS"`
-	WebConfigFile  string    `env:"WEB_CONFIG_FILE"`
-	TopPages       Count     `env:"TOP_PAGES"`
-	Textfile       string    `env:"TEXTFILE"`
-	PushgatewayURL Secret    `env:"PUSHGATEWAY_URL"`
+	Schedule       schedule.Cron `env:"SCHEDULE"`
+	RunTimeout     Duration      `env:"RUN_TIMEOUT"`
+	ListenAddress  Addresses     `env:"LISTEN_ADDRESS"`
+	AllowedHosts   hosts         `env:"ALLOWED_HOSTS"`
+	WebConfigFile  string        `env:"WEB_CONFIG_FILE"`
+	TopPages       Count         `env:"TOP_PAGES"`
+	Textfile       string        `env:"TEXTFILE"`
+	PushgatewayURL Secret        `env:"PUSHGATEWAY_URL"`
 
 	PromptsDir        string   `env:"PROMPTS_DIR"`
 	PromptsOnNewState NewState `env:"PROMPTS_ON_NEW_STATE"`
 	WriteAPIKey       Secret   `env:"WRITE_API_KEY" live:"true"`
 	AgentBudget       Count    `env:"AGENT_BUDGET"`
 	MaxJobsPerDay     Count    `env:"MAX_JOBS_PER_DAY"`
-	MaxCostPerDay     Amount   `env:"MAX_COST_PER_DAY"`
+	MaxCostPerDay     amount   `env:"MAX_COST_PER_DAY"`
 	MaxActiveJobs     Count    `env:"MAX_ACTIVE_JOBS"`
 	PollInterval      Duration `env:"POLL_INTERVAL"`
 	JobPath           string   `env:"JOB_PATH"`
@@ -75,19 +76,19 @@ type Config struct {
 	GiteaURL     string   `env:"GITEA_URL"`
 	MaxOpenPulls Count    `env:"MAX_OPEN_PULL_REQUESTS"`
 	MaxReviewAge Duration `env:"MAX_REVIEW_AGE"`
-	JobCost      Amount   `env:"JOB_COST"`
+	JobCost      amount   `env:"JOB_COST"`
 
-	NotifyURL    Secret       `env:"NOTIFY_URL"`
-	NotifySecret Secret       `env:"NOTIFY_SECRET"`
-	NotifyFormat NotifyFormat `env:"NOTIFY_FORMAT"`
-	NotifyChange Percent      `env:"NOTIFY_CHANGE"`
-	Digest       Cron         `env:"DIGEST"`
-	PingURL      Secret       `env:"PING_URL"`
+	NotifyURL    Secret        `env:"NOTIFY_URL"`
+	NotifySecret Secret        `env:"NOTIFY_SECRET"`
+	NotifyFormat NotifyFormat  `env:"NOTIFY_FORMAT"`
+	NotifyChange Percent       `env:"NOTIFY_CHANGE"`
+	Digest       schedule.Cron `env:"DIGEST"`
+	PingURL      Secret        `env:"PING_URL"`
 
 	StateDir  string     `env:"STATE_DIR"`
 	SpoolMax  Bytes      `env:"SPOOL_MAX"`
 	LogLevel  slog.Level `env:"LOG_LEVEL"`
-	LogFormat LogFormat  `env:"LOG_FORMAT"`
+	LogFormat logFormat  `env:"LOG_FORMAT"`
 
 	SiteDir            string `env:"SITE_DIR"`
 	SiteLogs           string `env:"SITE_LOGS"`
@@ -206,8 +207,8 @@ func (v Variable) decode(c *Config, text string) error {
 		*to = text
 	case *Secret:
 		*to = Secret(text)
-	case interface{ Decode(text string) error }:
-		return to.Decode(text)
+	case interface{ decode(text string) error }:
+		return to.decode(text)
 	case encoding.TextUnmarshaler:
 		return to.UnmarshalText([]byte(text))
 	}

@@ -12,7 +12,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/docgauge/docgauge/internal/dev/testbed"
 )
+
+var check = testbed.Check
 
 // FuzzConfig: no value of any variable makes the configuration panic or say much, and a bad
 // secret is never quoted.
@@ -62,9 +66,7 @@ func TestSecretIsNotPrinted(t *testing.T) {
 	const key = "sbx_not-to-be-seen"
 	c := Config{APIKey: key}
 	text, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var log strings.Builder
 	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "key", c.APIKey, "config", c)
 	for _, said := range []string{
@@ -216,9 +218,7 @@ func TestSettingsAreUsed(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	all := reflect.TypeFor[Config]()
 	for _, f := range reflect.VisibleFields(all) {
 		if name := f.Tag.Get("env"); name != "" && !used[f.Name] {

@@ -82,13 +82,6 @@ func (f EnvFile) relative() string {
 	return fmt.Sprintf(", in %s: the path is relative; give the absolute one", dir)
 }
 
-// WithoutFile returns a source without the file.
-func (s *Source) WithoutFile() *Source {
-	without := *s
-	without.File, without.Problems, without.Warnings, without.lines = EnvFile{}, nil, nil, nil
-	return &without
-}
-
 // ParseSource reads the environment and the text of a file; path is for messages.
 func ParseSource(path, text string) *Source {
 	s := &Source{File: EnvFile{Path: path}, environ: map[string]string{}}

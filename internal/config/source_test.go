@@ -90,9 +90,7 @@ func TestEnvFile(t *testing.T) {
 func TestEnvFileIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	huge := filepath.Join(dir, "huge")
-	if err := os.WriteFile(huge, []byte("#"+strings.Repeat("x", 1<<20)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(huge, []byte("#"+strings.Repeat("x", 1<<20)), 0o600))
 	for path, says := range map[string]string{
 		filepath.Join(dir, "none"): "no such file", dir: "is a directory", huge: "larger than 64 KiB",
 	} {
@@ -106,9 +104,7 @@ func TestEnvFileIsRefused(t *testing.T) {
 func writeEnvFile(t *testing.T, mode os.FileMode, lines ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "x.env")
-	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")), mode); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(path, []byte(strings.Join(lines, "\n")), mode))
 	if err := os.Chmod(path, mode); err != nil { // regardless of the umask
 		t.Fatal(err)
 	}
@@ -205,7 +201,7 @@ func TestDays(t *testing.T) {
 		"3d": 72 * time.Hour, "0d": 0, "72h": 72 * time.Hour, "d": -1, "-1d": -1, "1.5d": -1, "99999d": -1, "3 d": -1,
 	} {
 		var d Duration
-		if err := d.Decode(text); (err != nil) != (want < 0) || err == nil && d != Duration(want) {
+		if err := d.decode(text); (err != nil) != (want < 0) || err == nil && d != Duration(want) {
 			t.Errorf("%q: %v, %v", text, time.Duration(d), err)
 		}
 	}
@@ -245,9 +241,7 @@ func FuzzEnvFile(f *testing.F) {
 // TestDocumentedEnvFile reads the example of the documentation.
 func TestDocumentedEnvFile(t *testing.T) {
 	page, err := os.ReadFile("../../docs/configuration.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	_, block, _ := strings.Cut(string(page), "```ini\n")
 	block, _, _ = strings.Cut(block, "```")
 	f := ParseSource("x.env", block)
@@ -258,9 +252,7 @@ func TestDocumentedEnvFile(t *testing.T) {
 
 func rewrite(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 // TestReload: the file is read again below the environment and the flags of the start. Settings that
@@ -272,9 +264,7 @@ func TestReload(t *testing.T) {
 	t.Setenv("AWS_PROFILE", "mine")
 	for _, name := range []string{"AWS_REGION", "SSL_CERT_DIR"} {
 		t.Setenv(name, "") // is restored at the end
-		if err := os.Unsetenv(name); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.Unsetenv(name))
 	}
 	path := writeEnvFile(t, 0o600, "DOCGAUGE_PROJECTS=prj_a", "DOCGAUGE_BUDGET=8", "DOCGAUGE_LOG_LEVEL=warn",
 		"DOCGAUGE_TIMEOUT=9s", "AWS_REGION=one", "AWS_PROFILE=other")
@@ -335,16 +325,12 @@ func TestFixedLibraries(t *testing.T) {
 	clearVariables(t)
 	for _, name := range []string{"NO_PROXY", "SSL_CERT_DIR"} {
 		t.Setenv(name, "") // so that it is set back
-		if err := os.Unsetenv(name); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.Unsetenv(name))
 	}
 	path := writeEnvFile(t, 0o600, "NO_PROXY=a")
 	s := ReadSource(EnvFile{path, "--env-file"}, nil)
 	c, err := s.Load(NeedNothing, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for text, refused := range map[string]bool{"NO_PROXY=a": false, "NO_PROXY=b": true, "": true,
 		"NO_PROXY=a\nSSL_CERT_DIR=": true} {
 		rewrite(t, path, text)

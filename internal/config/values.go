@@ -19,7 +19,6 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/jobs"
-	"github.com/docgauge/docgauge/schedule"
 )
 
 // Secret is a value that no formatting prints.
@@ -36,7 +35,7 @@ type OptionalDate struct {
 	Set  bool
 }
 
-func (d *OptionalDate) Decode(s string) error {
+func (d *OptionalDate) decode(s string) error {
 	v, err := analytics.ParseDate(s)
 	*d = OptionalDate{v, err == nil}
 	if ago := spanBack.FindStringSubmatch(s); ago != nil {
@@ -54,10 +53,13 @@ var spanBack = regexp.MustCompile(`^(\d{1,4})([dwmy])$`)
 // Projects are the ids of the projects.
 type Projects []string
 
-func (ps *Projects) Decode(s string) (err error) {
+func (ps *Projects) decode(s string) (err error) {
 	*ps, err = listOf("project id", s, checkProject, isItself)
 	return err
 }
+
+// CheckProjects reports why a text is no list of projects, or nil.
+func CheckProjects(ids string) error { return new(Projects).decode(ids) }
 
 // checkProject returns the id of a project, or an error.
 func checkProject(id string) (string, error) {
@@ -100,7 +102,7 @@ type ProjectNames map[string]string
 // maxName is the length of the longest name, in bytes.
 const maxName = 100
 
-func (n *ProjectNames) Decode(s string) error {
+func (n *ProjectNames) decode(s string) error {
 	out := ProjectNames{}
 	for _, part := range split(s) {
 		id, name, ok := strings.Cut(part, "=")
@@ -128,19 +130,19 @@ func (n ProjectNames) Of(id string) string { return cmp.Or(n[id], id) }
 // Addresses are those that serve listens on.
 type Addresses []string
 
-func (a *Addresses) Decode(s string) error {
+func (a *Addresses) decode(s string) error {
 	*a = split(s) // package server checks them
 	return nil
 }
 
-// Hosts are names under which serve is reached.
-type Hosts []string
+// hosts are names under which serve is reached.
+type hosts []string
 
 // hostForm is a host name in lower case, without a port.
 var hostForm = regexp.MustCompile(`^[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*$`)
 
-// Decode reads a comma-separated list.
-func (h *Hosts) Decode(s string) error {
+// decode reads a comma-separated list.
+func (h *hosts) decode(s string) error {
 	*h = nil
 	for _, part := range split(s) {
 		name := strings.ToLower(part)
@@ -155,7 +157,7 @@ func (h *Hosts) Decode(s string) error {
 // Windows are the granularities to export.
 type Windows []analytics.Spec
 
-func (w *Windows) Decode(s string) (err error) {
+func (w *Windows) decode(s string) (err error) {
 	*w, err = listOf("granularity", s, analytics.ParseSpec,
 		func(spec analytics.Spec) string { return string(spec.Granularity) })
 	return err
@@ -164,8 +166,8 @@ func (w *Windows) Decode(s string) (err error) {
 // Reports are the reports to export.
 type Reports []analytics.Report
 
-// Decode reads a comma-separated list, which has visitors.
-func (r *Reports) Decode(s string) error {
+// decode reads a comma-separated list, which has visitors.
+func (r *Reports) decode(s string) error {
 	out, err := listOf("report", s, analytics.ParseReport, analytics.Report.String)
 	if err != nil {
 		return err
@@ -181,7 +183,7 @@ func (r *Reports) Decode(s string) error {
 // OpenWindows are the granularities whose running window is read.
 type OpenWindows []analytics.Granularity
 
-func (o *OpenWindows) Decode(s string) (err error) {
+func (o *OpenWindows) decode(s string) (err error) {
 	*o = OpenWindows{}
 	if strings.TrimSpace(s) == "" {
 		return nil
@@ -198,7 +200,7 @@ func (o *OpenWindows) Decode(s string) (err error) {
 // Duration is a length of time.
 type Duration time.Duration
 
-func (d *Duration) Decode(s string) error {
+func (d *Duration) decode(s string) error {
 	v, err := time.ParseDuration(s)
 	if days, ok := strings.CutSuffix(s, "d"); ok {
 		var n uint64
@@ -215,7 +217,7 @@ func (d *Duration) Decode(s string) error {
 // Count is a whole number, not negative.
 type Count int
 
-func (n *Count) Decode(s string) error {
+func (n *Count) decode(s string) error {
 	v, err := strconv.Atoi(s)
 	if err != nil || v < 0 || v > 1_000_000 {
 		return fmt.Errorf("%.40q: want a whole number from 0 to 1000000", s)
@@ -224,22 +226,22 @@ func (n *Count) Decode(s string) error {
 	return nil
 }
 
-// Amount is a number that is not negative, to the millionth.
-type Amount float64
+// amount is a number that is not negative, to the millionth.
+type amount float64
 
-func (a *Amount) Decode(s string) error {
+func (a *amount) decode(s string) error {
 	v, err := strconv.ParseFloat(s, 64)
 	if err != nil || !(v >= 0 && v <= 1_000_000) {
 		return fmt.Errorf("%.40q: want a number from 0 to 1000000, like 1.5", s)
 	}
-	*a = Amount(math.Round(v*1e6) / 1e6)
+	*a = amount(math.Round(v*1e6) / 1e6)
 	return nil
 }
 
 // Bytes is a size.
 type Bytes int64
 
-func (b *Bytes) Decode(s string) error {
+func (b *Bytes) decode(s string) error {
 	v, err := humanize.ParseBytes(s)
 	if err != nil || v == 0 || v > 1<<60 {
 		return fmt.Errorf("%.40q: want a size like 500MiB or 2GiB", s)
@@ -274,7 +276,7 @@ func CheckSink(name string) error {
 // Sinks are the names of the chosen sinks, in the order of [SinkNames].
 type Sinks []string
 
-func (n *Sinks) Decode(s string) error {
+func (n *Sinks) decode(s string) error {
 	chosen, err := listOf("sink", s, func(name string) (string, error) {
 		if err := CheckSink(name); err != nil {
 			return "", fmt.Errorf("sink %w, or several of them", err)
@@ -285,18 +287,15 @@ func (n *Sinks) Decode(s string) error {
 	return err
 }
 
-// LogFormat is text or json. Exporters call the former logfmt.
-type LogFormat string
+// logFormat is text or json. Exporters call the former logfmt.
+type logFormat string
 
-func (f *LogFormat) Decode(s string) error {
+func (f *logFormat) decode(s string) error {
 	if s == "logfmt" {
 		s = "text"
 	}
-	if s != "text" && s != "json" {
-		return fmt.Errorf("%.40q: want text or json", s)
-	}
-	*f = LogFormat(s)
-	return nil
+	*f = logFormat(s)
+	return oneOf(s, "text", "json")
 }
 
 // didYouMean names the nearest known variable, if one is near.
@@ -312,14 +311,6 @@ func didYouMean(name string) string {
 	return "; `docgauge help configuration` lists them"
 }
 
-// Cron is a schedule, in UTC.
-type Cron struct{ schedule.Cron }
-
-func (c *Cron) Decode(s string) (err error) {
-	c.Cron, err = schedule.ParseCron(s)
-	return err
-}
-
 // NotifyFormat is the format of the receiver at DOCGAUGE_NOTIFY_URL.
 type NotifyFormat string
 
@@ -328,9 +319,15 @@ const (
 	NotifySlack NotifyFormat = "slack"
 )
 
-func (f *NotifyFormat) Decode(s string) error {
-	if *f = NotifyFormat(s); *f != NotifyJSON && *f != NotifySlack {
-		return fmt.Errorf("%.40q: want json or slack", s)
+func (f *NotifyFormat) decode(s string) error {
+	*f = NotifyFormat(s)
+	return oneOf(s, string(NotifyJSON), string(NotifySlack))
+}
+
+// oneOf returns an error unless the text is one of two.
+func oneOf(s, one, other string) error {
+	if s != one && s != other {
+		return fmt.Errorf("%.40q: want %s or %s", s, one, other)
 	}
 	return nil
 }
@@ -338,7 +335,7 @@ func (f *NotifyFormat) Decode(s string) error {
 // Percent is a percentage; the sign may be left out.
 type Percent float64
 
-func (p *Percent) Decode(s string) error {
+func (p *Percent) decode(s string) error {
 	v, err := strconv.ParseFloat(strings.TrimSuffix(s, "%"), 64)
 	if err != nil || v != 0 && !(v >= 1 && v <= 1000) {
 		return fmt.Errorf("%.40q: want a percentage from 1%% to 1000%%, like 30%%, or 0 for never", s)
@@ -365,7 +362,7 @@ func ParseHookURL(variable string, raw Secret) (*url.URL, error) {
 // NewState is the action on prompt files if the state has no job.
 type NewState string
 
-func (n *NewState) Decode(s string) error {
+func (n *NewState) decode(s string) error {
 	switch jobs.NewState(s) {
 	case jobs.Refuse, jobs.Submit, jobs.Skip:
 		*n = NewState(s)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"reflect"
 	"sync"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/docgauge/docgauge/internal/coverage"
 	"github.com/docgauge/docgauge/internal/events"
 	"github.com/docgauge/docgauge/internal/export"
+	"github.com/docgauge/docgauge/internal/pulls"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/internal/web"
@@ -251,4 +253,35 @@ func (d *daemon) export(ctx context.Context) {
 	if err := events.Ping(ctx, a.Config, s.Good() && err == nil && after == nil); err != nil {
 		a.Log.Warn("monitor not pinged", "error", err)
 	}
+}
+
+// outcomesTimeout limits reading the archive for outcomes.
+const outcomesTimeout = 15 * time.Minute
+
+// outcomesLoop estimates the outcomes of merges after each run and when there are other merges, until
+// ctx ends. They stay in memory, so that no page or scrape reads the archive.
+func (d *daemon) outcomesLoop(ctx context.Context) {
+	d.outcomesDue.Send() // earlier processes may have exported
+	first := true
+	var known []view.Merge
+	work := func(ctx context.Context) error {
+		select {
+		case <-d.exported:
+			first = true
+		default:
+		}
+		s := pulls.Selection{Projects: d.app.Config.Projects, Since: d.app.Now().Add(-pulls.Recent)}
+		list, err := pulls.Merges(ctx, d.app.State, s)
+		if err != nil || !first && reflect.DeepEqual(list, known) {
+			return err
+		}
+		first, known = false, list
+		all, err := pulls.Outcomes(ctx, d.app.State, d.app.Archive(), s)
+		if all.Merges != nil {
+			d.outcomes.change(func(o *view.Outcomes) { *o = all })
+			d.changed.Send()
+		}
+		return err
+	}
+	d.whenever(ctx, d.outcomesDue, outcomesTimeout, "outcomes of merges not estimated from all windows", work)
 }

@@ -61,9 +61,7 @@ func rude(t *testing.T, url string) {
 	t.Helper()
 	for i := range 10 {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if _, err := conn.Write([]byte("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")); err != nil {
 			t.Fatal(err)
 		}
@@ -143,18 +141,14 @@ func ledgerOf(t *testing.T, days int) *daemon {
 		}
 	}
 	d, _ := daemonFor(t, c)
-	if err := d.app.State.Restore(t.Context(), config.SinkParquet, all); err != nil {
-		t.Fatal(err)
-	}
+	check(t, d.app.State.Restore(t.Context(), config.SinkParquet, all))
 	var rows []analytics.Row
 	for i := range config.MaxTopPages {
 		path := fmt.Sprintf("/guides/a-page-with-a-name-%04d", i)
 		rows = append(rows, analytics.Row{Path: path, Human: 9, AI: 4, Total: int64(9000 - i)})
 	}
 	for p := range 10 {
-		if err := d.app.State.SetPages(t.Context(), all[p*days], rows); err != nil {
-			t.Fatal(err)
-		}
+		check(t, d.app.State.SetPages(t.Context(), all[p*days], rows))
 	}
 	return d
 }
@@ -164,9 +158,7 @@ func TestLargeLedger(t *testing.T) {
 	small, large := ledgerOf(t, 4), ledgerOf(t, 1000)
 	began := time.Now()
 	snapshot, err := large.snapshot.Read(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	read := time.Since(began)
 	cells := 0
 	for _, p := range snapshot.Projects {

@@ -29,6 +29,8 @@ import (
 	"github.com/docgauge/docgauge/schedule"
 )
 
+var check = testbed.Check
+
 // nowhere is a service that does not answer.
 const nowhere = "http://127.0.0.1:1"
 
@@ -53,9 +55,7 @@ func configFor(t *testing.T, url string) config.Config {
 
 func setSchedule(t *testing.T, c *config.Config, spec string) {
 	t.Helper()
-	if err := c.Schedule.Decode(spec); err != nil {
-		t.Fatal(err)
-	}
+	check(t, c.Schedule.UnmarshalText([]byte(spec)))
 }
 
 // logFor is a log that is shown if the test fails.
@@ -75,9 +75,7 @@ func daemonFor(t *testing.T, c config.Config) (*daemon, *testbed.Log) {
 	t.Helper()
 	logger, log := logFor(t)
 	a, err := app.OpenExport(c, logger, time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() {
 		if err := a.Close(); err != nil {
 			t.Error(err)
@@ -85,7 +83,7 @@ func daemonFor(t *testing.T, c config.Config) (*daemon, *testbed.Log) {
 	})
 	values := new(exporter.Values)
 	d := newDaemon(a, values, web.NewLiveReport(values.Load, "dev"), noProgress{}, nil)
-	d.firings = schedule.NewFirings(c.Schedule.Cron, time.Time{}, true)
+	d.firings = schedule.NewFirings(c.Schedule, time.Time{}, true)
 	return d, log
 }
 
@@ -114,9 +112,7 @@ func (noProgress) End()                 {}
 
 func writeText(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 // during runs f beside the test, and waits for its end after the test.
@@ -131,9 +127,7 @@ func during(t *testing.T, f func(context.Context)) {
 // published makes a snapshot and returns it.
 func (d *daemon) published(t *testing.T) *view.Snapshot {
 	t.Helper()
-	if err := d.publish(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, d.publish(t.Context()))
 	return d.values.Load()
 }
 
@@ -241,13 +235,9 @@ func TestSinkGoesAndComes(t *testing.T) {
 	c := configFor(t, nowhere)
 	d, log := daemonFor(t, c)
 	d.published(t)
-	if err := d.app.Sinks[0].Check(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, d.app.Sinks[0].Check(t.Context()))
 	aside := c.ParquetURL + ".aside"
-	if err := errors.Join(os.Rename(c.ParquetURL, aside), os.WriteFile(c.ParquetURL, nil, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	check(t, errors.Join(os.Rename(c.ParquetURL, aside), os.WriteFile(c.ParquetURL, nil, 0o600)))
 	during(t, d.watchSinks)
 	testbed.Await(t, "the sink is missed", func() bool { return len(d.problems()) > 0 })
 	got := d.problems()
@@ -257,9 +247,7 @@ func TestSinkGoesAndComes(t *testing.T) {
 	if problem := d.published(t).Sinks[0].Problem; !strings.Contains(problem, c.ParquetURL) {
 		t.Errorf("the page would say %q", problem)
 	}
-	if err := errors.Join(os.Remove(c.ParquetURL), os.Rename(aside, c.ParquetURL)); err != nil {
-		t.Fatal(err)
-	}
+	check(t, errors.Join(os.Remove(c.ParquetURL), os.Rename(aside, c.ParquetURL)))
 	d.recheck.Send() // as the end of a run does
 	testbed.Await(t, "the sink is back", func() bool { return len(d.problems()) == 0 })
 	if n := strings.Count(log.String(), "sink not reachable"); n != 1 {
@@ -274,9 +262,7 @@ func TestStateIsLost(t *testing.T) {
 	c := configFor(t, nowhere)
 	d, _ := daemonFor(t, c)
 	before := d.published(t)
-	if err := os.RemoveAll(c.StateDir); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.RemoveAll(c.StateDir))
 	d.changed.Send()
 	ctx, cancel := context.WithTimeout(t.Context(), testbed.Patience)
 	defer cancel()
@@ -371,13 +357,9 @@ func TestForeignBytes(t *testing.T) {
 	t.Parallel()
 	d, _ := daemonFor(t, configFor(t, nowhere))
 	rev := revisionOf(sandbox.DefaultProject, 1)
-	if err := d.app.State.Restore(t.Context(), config.SinkParquet, []analytics.Revision{rev}); err != nil {
-		t.Fatal(err)
-	}
+	check(t, d.app.State.Restore(t.Context(), config.SinkParquet, []analytics.Revision{rev}))
 	rows := []analytics.Row{{Path: "/\xff\x00", Total: 2}, {Path: "/\xfe\x00", Total: 1}}
-	if err := d.app.State.SetPages(t.Context(), rev, rows); err != nil {
-		t.Fatal(err)
-	}
+	check(t, d.app.State.SetPages(t.Context(), rev, rows))
 	d.published(t)
 	service := &service{report: d.report}
 	service.values.Publish(*d.values.Load())
@@ -422,9 +404,9 @@ func TestRemaining(t *testing.T) {
 		setSchedule(t, &was, tc.was)
 		setSchedule(t, &is, tc.is)
 		d := &daemon{app: &app.App{Config: was}, owed: tc.owed}
-		d.firings = schedule.NewFirings(was.Schedule.Cron, minute(tc.fired), false)
+		d.firings = schedule.NewFirings(was.Schedule, minute(tc.fired), false)
 		d.firings.Next(minute(tc.fired))
-		f, owed := d.remaining(is.Schedule.Cron, minute(tc.stopped), minute(tc.now))
+		f, owed := d.remaining(is.Schedule, minute(tc.stopped), minute(tc.now))
 		if got := f.Coming(); !got.Equal(minute(tc.coming)) {
 			t.Errorf("%s: fires at %v", tc.about, got)
 		}

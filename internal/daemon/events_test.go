@@ -81,9 +81,7 @@ func TestDigest(t *testing.T) {
 	d, h := eventsFor(t, func(c *config.Config) {
 		c.Windows = config.Windows{{Granularity: analytics.Week}}
 		c.Since.Date = testbed.DaysAgo(29)
-		if err := c.Digest.Decode("* * * * *"); err != nil {
-			t.Fatal(err)
-		}
+		check(t, c.Digest.UnmarshalText([]byte("* * * * *")))
 	})
 	d.export(t.Context())
 	h.ahead = 2 * time.Minute // the next firing has come
@@ -94,9 +92,7 @@ func TestDigest(t *testing.T) {
 		t.Fatalf("heard %+v", got)
 	}
 	l, err := coverage.Read(t.Context(), d.app.State, d.app.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	weeks := slices.Collect(l.Series(sandbox.DefaultProject, analytics.Week))
 	week, before := weeks[0].Revision, weeks[1].Revision
 	digest := got[0].Digest
@@ -111,9 +107,7 @@ func TestDigest(t *testing.T) {
 		}
 	}
 	m, err := analytics.FindMovers(analytics.ByPath(rows[0]), analytics.ByPath(rows[1]), analytics.Everyone, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	paths := func(changes []analytics.Change) (out []string) {
 		for _, c := range changes {
 			out = append(out, c.Path)

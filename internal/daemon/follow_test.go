@@ -47,9 +47,7 @@ func TestStopAfterARun(t *testing.T) {
 				c := configFor(t, s.URL)
 				before, _ := daemonFor(t, c)
 				before.export(t.Context())
-				if err := errors.Join(before.app.Close(), os.RemoveAll(c.StateDir)); err != nil {
-					t.Fatal(err)
-				}
+				check(t, errors.Join(before.app.Close(), os.RemoveAll(c.StateDir)))
 				// The state is lost, so that pages are to be filled in.
 				d, log := daemonFor(t, c)
 				ctx, end := context.WithCancelCause(t.Context())

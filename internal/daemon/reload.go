@@ -118,10 +118,10 @@ func (s *service) exchange(ctx context.Context, d *daemon, r *request) {
 	}
 	if err != nil {
 		s.refuse(r, errors.Join(err, r.undo()))
-		d.firings, d.owed = d.remaining(d.app.Config.Schedule.Cron, stopped, s.now())
+		d.firings, d.owed = d.remaining(d.app.Config.Schedule, stopped, s.now())
 		return
 	}
-	next.firings, next.owed = d.remaining(r.settings.Schedule.Cron, stopped, s.now())
+	next.firings, next.owed = d.remaining(r.settings.Schedule, stopped, s.now())
 	next.inherit(d)
 	_ = next.publish(ctx) // publishLoop meets the error again
 	s.current.Store(next)
@@ -161,7 +161,7 @@ func (d *daemon) inherit(former *daemon) {
 // firing, which @every does not know by itself.
 func (d *daemon) remaining(c schedule.Cron, stopped, now time.Time) (f *schedule.Firings, atOnce bool) {
 	coming, missed := d.firings.Coming(), false
-	if !c.Same(d.app.Config.Schedule.Cron) {
+	if !c.Same(d.app.Config.Schedule) {
 		coming = c.Next(stopped)
 	}
 	if !coming.IsZero() && !coming.After(now) {

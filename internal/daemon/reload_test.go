@@ -24,9 +24,7 @@ func TestReloads(t *testing.T) {
 	c := configFor(t, s.URL)
 	c.Projects, c.PromptsOnNewState = config.Projects{"prj_a"}, "submit"
 	c.PromptsDir = filepath.Join(t.TempDir(), "prompts")
-	if err := os.Mkdir(c.PromptsDir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Mkdir(c.PromptsDir, 0o700))
 	writeText(t, filepath.Join(c.PromptsDir, "later.md"),
 		"---\nnot_before: 2999-01-01\nproject: prj_a\n---\nFix all typos.")
 	both, gone := c, c
@@ -114,15 +112,11 @@ func projectsOf(t *testing.T, at string) string {
 	t.Helper()
 	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"projects","arguments":{}}}`
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, at+"/mcp", strings.NewReader(call))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Accept", "application/json, text/event-stream")
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode != http.StatusOK {
@@ -137,9 +131,7 @@ func TestStopWhileTheJournalIsRead(t *testing.T) {
 	c := configFor(t, "http://127.0.0.1:1")
 	c.PromptsDir, c.PromptsOnNewState = t.TempDir(), "submit"
 	d, _ := daemonFor(t, c)
-	if err := d.openQueue(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, d.openQueue())
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	if err := errors.Join(d.queueLoop(ctx), d.run(ctx)); err != nil {

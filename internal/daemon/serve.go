@@ -87,7 +87,7 @@ func Serve(ctx context.Context, c config.Config, log *slog.Logger, now func() ti
 	if err != nil {
 		return errors.Join(err, release())
 	}
-	d.firings, d.owed = schedule.NewFirings(c.Schedule.Cron, c.Schedule.Next(now()), o.OnceAtStart), o.OnceAtStart
+	d.firings, d.owed = schedule.NewFirings(c.Schedule, c.Schedule.Next(now()), o.OnceAtStart), o.OnceAtStart
 	s.current.Store(d)
 	defer func() {
 		// While a run does not end nothing is closed: the process ends.

@@ -69,7 +69,7 @@ func (w *Watcher) digests(ctx context.Context, e *evaluation) error {
 		if sent := time.UnixMicro(last.Value).UTC(); sent.After(from) {
 			from = sent
 		}
-		firing := newestFiring(cron.Cron, from, e.now)
+		firing := newestFiring(cron, from, e.now)
 		if firing.IsZero() {
 			continue
 		}

@@ -55,9 +55,9 @@ func newWorld(t *testing.T, change func(*config.Config)) *world {
 	return w
 }
 
-func (w *world) decode(c *config.Cron, spec string) {
+func (w *world) decode(c *schedule.Cron, spec string) {
 	w.t.Helper()
-	w.check(c.Decode(spec))
+	w.check(c.UnmarshalText([]byte(spec)))
 }
 
 func (w *world) check(err error) {
@@ -351,7 +351,7 @@ func (w *world) week(project string, ago int, totals analytics.Totals) {
 // newest where several were missed, and for a project when its week is there.
 func TestDigestFires(t *testing.T) {
 	w := newWorld(t, func(c *config.Config) {
-		if err := c.Digest.Decode("0 7 * * 1"); err != nil {
+		if err := c.Digest.UnmarshalText([]byte("0 7 * * 1")); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -398,7 +398,7 @@ func TestChangeHasOneMinus(t *testing.T) {
 func TestTwoProcesses(t *testing.T) {
 	for round := range 5 {
 		w := newWorld(t, func(c *config.Config) {
-			if err := c.Digest.Decode("* * * * *"); err != nil {
+			if err := c.Digest.UnmarshalText([]byte("* * * * *")); err != nil {
 				t.Fatal(err)
 			}
 		})
@@ -426,7 +426,7 @@ func TestTwoProcesses(t *testing.T) {
 // once, and its digest comes when they can.
 func TestUnreadable(t *testing.T) {
 	w := newWorld(t, func(c *config.Config) {
-		if err := c.Digest.Decode("* * * * *"); err != nil {
+		if err := c.Digest.UnmarshalText([]byte("* * * * *")); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -479,7 +479,7 @@ func TestUnreadable(t *testing.T) {
 // silence those that follow once it is right.
 func TestDigestAfterAClockAhead(t *testing.T) {
 	w := newWorld(t, func(c *config.Config) {
-		if err := c.Digest.Decode("0 7 * * 1"); err != nil {
+		if err := c.Digest.UnmarshalText([]byte("0 7 * * 1")); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -159,7 +159,7 @@ func TestPagesChange(t *testing.T) {
 func TestDigestAgents(t *testing.T) {
 	w := newWorld(t, func(c *config.Config) {
 		c.Reports = config.Reports{analytics.AgentsReport}
-		if err := c.Digest.Decode("* * * * *"); err != nil {
+		if err := c.Digest.UnmarshalText([]byte("* * * * *")); err != nil {
 			t.Fatal(err)
 		}
 	})

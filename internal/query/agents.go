@@ -159,17 +159,9 @@ func agentChange(before *view.AgentNumbers, now view.AgentNumbers, by AgentOrder
 	return c
 }
 
-// UnknownAgentError is an agent that the windows asked for do not have. It is a NoAnswerError.
-type UnknownAgentError struct{ text string }
-
-func (e UnknownAgentError) Error() string { return e.text }
-
-// Unwrap makes it the error that it also is.
-func (e UnknownAgentError) Unwrap() error { return NoAnswerError(e.text) }
-
 func unknownAgent(name string, g analytics.Granularity, known map[string]bool) error {
-	return UnknownAgentError{fmt.Sprintf("agent %.100q has no row in the %s windows asked for; %s",
-		name, g, format.DidYouMean(name, slices.Sorted(maps.Keys(known))))}
+	return noAnswer("agent %.100q has no row in the %s windows asked for; %s",
+		name, g, format.DidYouMean(name, slices.Sorted(maps.Keys(known))))
 }
 
 // Agents returns the list of each project; the pages of an agent for each project that has it. What could be

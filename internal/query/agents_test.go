@@ -110,7 +110,7 @@ func TestAgentsCounted(t *testing.T) {
 		putAgents(r, s, windowOf("prj_a", analytics.Day, 0, 1), before...)
 		putAgents(r, s, windowOf("prj_a", analytics.Day, 7, 8), after...)
 		got, err := query.Agents(t.Context(), s, o)
-		if _, unknown := errors.AsType[query.UnknownAgentError](err); unknown {
+		if _, unknown := errors.AsType[query.NoAnswerError](err); unknown {
 			for _, row := range slices.Concat(before, after) {
 				if row.Agent == o.Ranking.Agent {
 					r.Fatalf("%+v: %v", row, err)

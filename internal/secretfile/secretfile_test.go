@@ -9,11 +9,16 @@ import (
 	"testing"
 )
 
-func put(t *testing.T, path, text string) string {
+func check(t *testing.T, err error) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func put(t *testing.T, path, text string) string {
+	t.Helper()
+	check(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -39,14 +44,10 @@ func TestRead(t *testing.T) {
 	dir := t.TempDir()
 	// Kubernetes mounts a Secret like this: key -> ..data/key, ..data -> ..2026.
 	mounted := filepath.Join(dir, "..2026")
-	if err := os.Mkdir(mounted, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Mkdir(mounted, 0o700))
 	put(t, filepath.Join(mounted, "key"), "hunter2\n")
 	for link, to := range map[string]string{"..data": "..2026", "key": "..data/key"} {
-		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.Symlink(to, filepath.Join(dir, link)))
 	}
 	full := strings.Repeat("x", maxBytes)
 	for path, want := range map[string]string{
@@ -70,9 +71,7 @@ func TestRefused(t *testing.T) {
 	refused(t, put(t, filepath.Join(dir, "spaces"), "hunter2"+strings.Repeat("\n", maxBytes-6)), "larger than 64 KiB")
 	refused(t, dir, "is a directory", "regular file", "64 KiB")
 	link := filepath.Join(dir, "link")
-	if err := os.Symlink(dir, link); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Symlink(dir, link))
 	refused(t, link, "is a directory")
 	refused(t, filepath.Join(dir, "none"), "no such file")
 	if _, err := Read(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {

@@ -41,11 +41,11 @@ func NewLiveReport(current func() *view.Snapshot, version string) *LiveReport {
 	l := &LiveReport{}
 	notice := func(code int, title string) ([]byte, int, error) {
 		r := Report{Version: version, Title: title, Links: []Link{{"Status page", "./"}}, live: true}
-		page, err := reportKind.render("notice", r.page())
+		page, err := reportKind().render("notice", r.page())
 		return page, code, err
 	}
 	l.handler = pageHandler[liveValues]{
-		path: "/report", policy: reportKind.livePolicy,
+		path: "/report", policy: reportKind().livePolicy,
 		current: func() liveValues { return liveValues{current(), l.pages.Load()} },
 		choose:  chooseProject,
 		render: func(v liveValues, project string) ([]byte, int, error) {

@@ -84,7 +84,7 @@ func TestCeiling(t *testing.T) {
 // show executes a template.
 func show(t *testing.T, name string, data any) string {
 	t.Helper()
-	page, err := statusKind.render(name, data)
+	page, err := statusKind().render(name, data)
 	if err != nil {
 		t.Fatal(err)
 	}

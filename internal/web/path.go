@@ -49,13 +49,13 @@ func NewPathPage(current func() *view.Snapshot, archive Archive, version string)
 }
 
 func (h *pathHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	setHeaders(w.Header(), pathKind.policy)
+	setHeaders(w.Header(), pathKind().policy)
 	if !readOnly(w, r) {
 		return
 	}
 	p, code := h.answer(r)
-	p.Style, p.Version = pathKind.style, h.version
-	plain, err := pathKind.render("pathpage", p)
+	p.Style, p.Version = pathKind().style, h.version
+	plain, err := pathKind().render("pathpage", p)
 	if err != nil {
 		http.Error(w, "page: "+err.Error(), http.StatusInternalServerError)
 		return

@@ -68,7 +68,7 @@ type Pages struct {
 
 // Write writes the file. Nothing is written if it cannot be made.
 func (r Report) Write(out io.Writer) error {
-	page, err := reportKind.render("report", r.page())
+	page, err := reportKind().render("report", r.page())
 	if err == nil {
 		_, err = out.Write(page)
 	}
@@ -140,12 +140,11 @@ type reportMerge struct {
 
 func (r Report) page() *reportPage {
 	p := &reportPage{
-		Report: r, Style: reportKind.style, Script: reportKind.script, Policy: reportKind.policy,
-		Live: r.live,
-		Now:  momentOf(r.Made, r.Made),
+		Report: r, Style: reportKind().style, Script: reportKind().script, Policy: reportKind().policy,
+		Live: r.live, Now: momentOf(r.Made, r.Made),
 	}
 	if r.live {
-		p.Policy = reportKind.livePolicy
+		p.Policy = reportKind().livePolicy
 	}
 	switch {
 	case r.From != nil && r.To != nil:

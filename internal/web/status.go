@@ -54,7 +54,7 @@ func NewStatusPage(
 	current func() *view.Snapshot, report *LiveReport, alert func() Alert, version string,
 ) http.Handler {
 	return &pageHandler[statusValues]{
-		path: "/", policy: statusKind.livePolicy,
+		path: "/", policy: statusKind().livePolicy,
 		current: func() statusValues {
 			v := statusValues{snapshot: current()}
 			if report != nil {
@@ -66,13 +66,13 @@ func NewStatusPage(
 			return v
 		},
 		render: func(v statusValues, _ string) ([]byte, int, error) {
-			p := &statusPage{Style: statusKind.style, Script: statusKind.script, Version: version, Values: v.snapshot}
+			p := &statusPage{Style: statusKind().style, Script: statusKind().script, Version: version, Values: v.snapshot}
 			if v.snapshot == nil {
-				page, err := statusKind.render("starting", p)
+				page, err := statusKind().render("starting", p)
 				return page, http.StatusServiceUnavailable, err
 			}
 			p.fill(v)
-			page, err := statusKind.render("page", p)
+			page, err := statusKind().render("page", p)
 			return page, http.StatusOK, err
 		},
 	}

@@ -26,6 +26,7 @@ import (
 	"html/template"
 	"reflect"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -85,7 +86,8 @@ var functions = template.FuncMap{
 
 // pageKind is the templates of one kind of page, and its style sheet and script, which stand in
 // the page. policy allows those, by their digests, and the icon; livePolicy allows the script to ask
-// the server of the page for newer numbers too.
+// the server of the page for newer numbers too. It is read when it is first needed: every command would
+// start 5 ms later.
 type pageKind struct {
 	style              template.CSS
 	script             template.JS
@@ -94,9 +96,9 @@ type pageKind struct {
 }
 
 var (
-	statusKind = newPageKind("status", "")
-	reportKind = newPageKind("report", asset("report/script.js"))
-	pathKind   = newPageKind("path", "")
+	statusKind = sync.OnceValue(func() pageKind { return newPageKind("status", "") })
+	reportKind = sync.OnceValue(func() pageKind { return newPageKind("report", asset("report/script.js")) })
+	pathKind   = sync.OnceValue(func() pageKind { return newPageKind("path", "") })
 )
 
 // newPageKind reads the templates below dir, and those that all pages share, as well as their style

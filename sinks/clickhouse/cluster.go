@@ -106,16 +106,6 @@ func (ses *session) onEveryServer(ctx context.Context, system, table, condition 
 		from, ses.database, ses.local(table), condition))
 }
 
-// undone is the condition of a mutation under way. Where a table takes one insert at
-// a time, servers do not mutate the part of the last one before the next insert, so a
-// mutation never seems to end.
-func (ses *session) undone() string {
-	if ses.cluster != "" && ses.topology.replicas > 1 && !ses.server.modern() {
-		return "parts_to_do > 1"
-	}
-	return "NOT is_done"
-}
-
 // inStep waits until every replica is up and has every marker. One that lags would
 // not know of an attempt that another one shows.
 func (ses *session) inStep(ctx context.Context) error {

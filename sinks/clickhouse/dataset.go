@@ -44,8 +44,8 @@ func (d *dataset) markerColumns() []column {
 }
 
 var (
-	visitors = newDataset(analytics.VisitorsReport, storedAs(sinks.Visitors), sumsOfVisitors)
-	agents   = newDataset(analytics.AgentsReport, storedAs(sinks.Agents), sumsOfAgents)
+	visitors = newDataset(analytics.VisitorsReport, rowsOf[analytics.Row]{sinks.Visitors}, sumsOfVisitors)
+	agents   = newDataset(analytics.AgentsReport, rowsOf[analytics.AgentRow]{sinks.Agents}, sumsOfAgents)
 	datasets = []*dataset{visitors, agents}
 )
 
@@ -71,10 +71,6 @@ type block struct {
 	texts  [][]string
 	truths [][]uint8
 	counts [][]int64
-}
-
-func newBlock(f analytics.Fields) block {
-	return block{make([][]string, len(f.Texts)), make([][]uint8, len(f.Truths)), make([][]int64, len(f.Counts))}
 }
 
 func (b *block) add(f analytics.Fields) (size int) {

@@ -128,39 +128,6 @@ func TestGroup(t *testing.T) {
 	})
 }
 
-// TestGroupsOfReports: windows of two reports that wait together are two groups.
-func TestGroupsOfReports(t *testing.T) {
-	both(t, func(t *testing.T, e engine) {
-		s, r := newSink(t, e, analytics.AgentsReport)
-		check(t, s.Check(t.Context()))
-		c := &counted{Conn: s.conn}
-		var all []window
-		for i := range 6 {
-			report := analytics.Reports[i%2]
-			s.sessions[report].conn = c
-			all = append(all, windowOf(i/2, 1, 30).For(report))
-		}
-		all = append(all, totalsOnly(8).For(analytics.AgentsReport))
-		for i, err := range replaceTogether(t, s, all) {
-			if err != nil {
-				t.Errorf("window %d: %v", i, err)
-			}
-		}
-		var want []string
-		for _, d := range datasets {
-			want = append(want, "INSERT "+d.rows, "SELECT "+d.rows, "INSERT "+d.markers, "SELECT "+d.markers)
-		}
-		slices.Sort(want)
-		if diff := cmp.Diff(want, slices.Sorted(slices.Values(c.statements))); diff != "" {
-			t.Errorf("statements (-want +got):\n%s", diff)
-		}
-		for _, w := range all[:6] {
-			sees(t, r, w.Rev.Key, 1)
-		}
-		attemptsAreApart(t, s)
-	})
-}
-
 // totalsOnly is a window of which only totals were read.
 func totalsOnly(day int) window {
 	w := windowOf(day, 2, 0)

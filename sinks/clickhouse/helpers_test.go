@@ -68,6 +68,7 @@ var (
 	replace  = sinktest.Replace
 	shows    = sinktest.Shows
 	sees     = sinktest.Sees
+	check    = sinktest.Check
 )
 
 // both runs f against either server, beside other tests.
@@ -244,11 +245,4 @@ func isTrue(n uint8) bool { return n == 1 }
 func (r reader) shown(key analytics.Key) int32 {
 	r.t.Helper()
 	return sinktest.Shown(r.t, r, key)
-}
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

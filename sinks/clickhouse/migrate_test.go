@@ -2,35 +2,17 @@ package clickhouse
 
 import (
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/sinks"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
-// TestMigrationsAtOnce lets eight sinks find an empty database.
 func TestMigrationsAtOnce(t *testing.T) {
 	both(t, func(t *testing.T, e engine) {
 		dsn := e.DSN(database(t, e))
-		var wait sync.WaitGroup
-		for day := range 8 {
-			s := open(t, dsn)
-			wait.Go(func() {
-				if err := s.Check(t.Context()); err != nil {
-					t.Errorf("Check = %v", err)
-				} else if err := s.Replace(t.Context(), windowOf(day, 1, 10)); err != nil {
-					t.Errorf("Replace = %v", err)
-				}
-			})
-		}
-		wait.Wait()
-		r := newReader(t, dsn)
-		for day := range 8 {
-			if got := r.shown(windowOf(day, 1, 0).Rev.Key); got != 1 {
-				t.Errorf("day %d shows revision %d", day, got)
-			}
-		}
+		sinktest.MigrationsAtOnce(t, func() sinks.Sink { return open(t, dsn) }, newReader(t, dsn))
 	})
 }
 

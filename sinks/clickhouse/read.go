@@ -26,15 +26,10 @@ const keysAtOnce = 500
 // rows, in one query for each project and granularity. Before docgauge has made its tables,
 // Inspect yields nothing.
 func (s *Sink) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.Shown, error] {
-	return sinks.Inspection(sinkName, func(yield func(sinks.Shown, error) bool) error {
-		for _, d := range s.datasets {
-			err := s.reading(ctx, d, func(ses *session) error { return ses.inspect(ctx, scope, yield) })
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return s.explain(err)
-			}
-		}
-		return nil
-	})
+	return sinks.Inspection(sinkName, slices.Values(s.datasets), s.explain,
+		func(d *dataset, yield func(sinks.Shown, error) bool) error {
+			return s.reading(ctx, d, func(ses *session) error { return ses.inspect(ctx, scope, yield) })
+		})
 }
 
 func (ses *session) inspect(ctx context.Context, scope sinks.Scope, yield func(sinks.Shown, error) bool) error {

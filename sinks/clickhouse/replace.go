@@ -82,7 +82,7 @@ func (s *Sink) commit(ctx context.Context, group []*delivery, next func()) error
 	if group = unfailed(group); len(group) == 0 {
 		return nil
 	}
-	if !ses.server.ordered() {
+	if !ses.server.modern() && ses.server.major != oldest.major { // between those that were tested
 		if err := clock.Sleep(ctx, pause); err != nil {
 			return err
 		}

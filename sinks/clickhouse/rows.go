@@ -24,21 +24,16 @@ const (
 )
 
 // stored is what a dataset does with rows of its type.
-type stored struct {
-	insert func(ctx context.Context, ses *session, group []*delivery, sent func() error) error
+type stored interface {
+	insert(ctx context.Context, ses *session, group []*delivery, sent func() error) error
 	// file writes a window as readers see it to a file in dir.
-	file func(ctx context.Context, ses *session, rev analytics.Revision, dir string) (sinks.Sealed, func() error, error)
+	file(ctx context.Context, ses *session, rev analytics.Revision, dir string) (sinks.Sealed, func() error, error)
 	// sum adds up the rows of a window as readers see them.
-	sum func(ctx context.Context, ses *session, key analytics.Key) (summed, error)
+	sum(ctx context.Context, ses *session, key analytics.Key) (summed, error)
 }
 
 // rowsOf is how the rows of a report are stored.
 type rowsOf[R any] struct{ sinks.Dataset[R] }
-
-func storedAs[R any](d sinks.Dataset[R]) stored {
-	rows := rowsOf[R]{d}
-	return stored{rows.insert, rows.file, rows.sum}
-}
 
 // insert inserts the rows of a group, each window under its own attempt, block by
 // block, so that memory does not grow with their number. Over the native protocol the
@@ -52,7 +47,8 @@ func storedAs[R any](d sinks.Dataset[R]) stored {
 func (d rowsOf[R]) insert(ctx context.Context, ses *session, group []*delivery, sent func() error) (err error) {
 	in := insert[R]{ctx: ctx, ses: ses, of: d}
 	in.fields = d.Fields(&in.row)
-	in.staged.own = newBlock(in.fields)
+	in.staged.own = block{make([][]string, len(in.fields.Texts)), make([][]uint8, len(in.fields.Truths)),
+		make([][]int64, len(in.fields.Counts))}
 	defer func() {
 		if in.batch != nil {
 			err = errors.Join(err, in.batch.Abort()) // gives up its connection

@@ -292,10 +292,6 @@ var oldest = server{18, 16}
 // inserts and parallel quorum inserts.
 func (s server) modern() bool { return s.atLeast(22, 3) }
 
-// ordered reports whether the views of this server are known never to read markers
-// newer than the rows; on versions between those that were tested they may.
-func (s server) ordered() bool { return s.modern() || s.major == oldest.major }
-
 // check refuses servers too old.
 func (s server) check() error {
 	if !s.atLeast(oldest.major, oldest.minor) {

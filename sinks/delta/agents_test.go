@@ -1,20 +1,25 @@
 package delta
 
 import (
-	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/archive"
-	"github.com/docgauge/docgauge/sinks"
 	"github.com/docgauge/docgauge/sinks/sinktest"
 )
+
+// sealFor is seal for a window that has a file in a table.
+func sealFor(t *testing.T, table string, number int32, n int) *archive.File {
+	t.Helper()
+	if table == agentsTable {
+		return sealAgents(t, number, n)
+	}
+	return seal(t, number, n)
+}
 
 // sealAgents is seal for a window of agents.
 func sealAgents(t *testing.T, number int32, n int) *archive.File {
@@ -30,40 +35,6 @@ func TestVisitorsOnly(t *testing.T) {
 			_, err := os.Stat(filepath.Join(root, agentsTable))
 			return err == nil
 		})
-}
-
-// TestActionOfAgents is TestAction for a window of agents: its statistics count the rows of the site, and
-// bound each column of texts and of counts.
-func TestActionOfAgents(t *testing.T) {
-	root := filepath.Join(t.TempDir(), "data")
-	w := sealAgents(t, 3, 1500)
-	replace(t, open(t, root, analytics.AgentsReport), w)
-	path, a := only(t, root, agentsTable)
-	const same = `"project":"prj_a","granularity":"day","window_start":"2026-10-01","window_end":"2026-10-02",` +
-		`"revision":3,"exported_at":"2026-11-01T00:00:03.12`
-	const want = `{"numRecords":1502,"minValues":{` + same +
-		`3Z","path":"","agent":"Claude-User","class":"answers","audience":"ai","visitors":3,"requests":3},` +
-		`"maxValues":{` + same + `4Z","path":"/docs/page-0001499","agent":"curl","class":"tool","audience":"neither",` +
-		`"visitors":1001499,"requests":1001502}}`
-	var stats, expected map[string]any
-	check(t, json.Unmarshal([]byte(a.Add.Stats), &stats))
-	check(t, json.Unmarshal([]byte(want), &expected))
-	nulls := map[string]any{}
-	for _, column := range columnsOf(analytics.AgentsReport, agentsTable) {
-		nulls[column.Name] = 0.0
-	}
-	expected["nullCount"] = nulls
-	if diff := cmp.Diff(expected, stats); diff != "" {
-		t.Errorf("statistics (-want +got):\n%s", diff)
-	}
-	if foot, err := archive.ParseMetadata(a.Add.Tags); err != nil || !foot.Same(w.Revision()) || foot.SiteRows != 2 {
-		t.Errorf("tags %v, %v", a.Add.Tags, err)
-	}
-	sealed, err := os.ReadFile(w.Path())
-	check(t, err)
-	if got, err := os.ReadFile(filepath.Join(root, agentsTable, path)); err != nil || string(got) != string(sealed) {
-		t.Errorf("the data file is not the sealed file: %v", err)
-	}
 }
 
 // TestAgentsAlone: what another engine did to the table of agents stops their windows, and not those of
@@ -82,42 +53,4 @@ func TestAgentsAlone(t *testing.T) {
 	if visitors, totals := sinktest.Whole(t, reader{root}, seal(t, 2, 20).Revision()); visitors != 2 || totals != 2 {
 		t.Errorf("readers see revisions %d and %d of visitors", visitors, totals)
 	}
-}
-
-// TestDamageOfAgents is found where rows are read, and mended by the next Replace; a window that the table
-// has twice is mended by Revisions.
-func TestDamageOfAgents(t *testing.T) {
-	root := filepath.Join(t.TempDir(), "data")
-	s, w := open(t, root, analytics.AgentsReport), sealAgents(t, 2, 20)
-	key := w.Revision().Key
-	inspect := func() (shown sinks.Shown, fault sinks.Fault) {
-		t.Helper()
-		for got, err := range s.Inspect(t.Context(), everything) {
-			if got.Key == key {
-				shown = got
-			}
-			_ = errors.As(err, &fault)
-		}
-		return shown, fault
-	}
-	replace(t, s, w)
-	path, was := only(t, root, agentsTable)
-	data, err := os.ReadFile(filepath.Join(root, agentsTable, path))
-	check(t, err)
-	data[40] ^= 2
-	check(t, os.WriteFile(filepath.Join(root, agentsTable, path), data, 0o644))
-	if _, fault := inspect(); fault.Kind != sinks.Unreadable || fault.Key != key {
-		t.Errorf("a flipped bit is %+v", fault)
-	}
-	replace(t, s, w)
-	if shown, fault := inspect(); !shown.Whole() || !shown.Same(w.Revision()) || fault.Err != nil {
-		t.Errorf("after Replace %+v, %v", shown, fault)
-	}
-	data[40] ^= 2
-	check(t, os.WriteFile(filepath.Join(root, agentsTable, path), data, 0o644))
-	appendEntry(t, root, agentsTable, addLine(t, path, int64(len(data)), was.Add.Tags))
-	if _, fault := inspect(); fault.Kind != sinks.Disagree || fault.Key != key {
-		t.Errorf("a window that is there twice is %+v", fault)
-	}
-	agreed(t, s, root, w.Revision())
 }

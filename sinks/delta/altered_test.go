@@ -235,13 +235,13 @@ func TestForeignFilesInTheLog(t *testing.T) {
 // TestWindowTwice: a former file that is added again doubles the rows of a window,
 // which Revisions or Replace heals.
 func TestWindowTwice(t *testing.T) {
-	for _, table := range []string{visitorsTable, totalsTable} {
+	for _, table := range []string{visitorsTable, totalsTable, agentsTable} {
 		for _, by := range []string{"Revisions", "Replace"} {
 			root := filepath.Join(t.TempDir(), "data")
-			s := open(t, root)
-			replace(t, s, seal(t, 1, 30))
+			s := open(t, root, analytics.AgentsReport)
+			replace(t, s, sealFor(t, table, 1, 30))
 			former, was := only(t, root, table)
-			next := seal(t, 2, 20)
+			next := sealFor(t, table, 2, 20)
 			replace(t, s, next)
 			appendEntry(t, root, table, addLine(t, former, was.Add.Size, was.Add.Tags))
 			for shown, err := range s.Inspect(t.Context(), sinks.Scope{}) {
@@ -251,7 +251,7 @@ func TestWindowTwice(t *testing.T) {
 				}
 			}
 			if by == "Replace" {
-				next = seal(t, 3, 10)
+				next = sealFor(t, table, 3, 10)
 				replace(t, s, next)
 			}
 			agreed(t, s, root, next.Revision())
@@ -272,10 +272,10 @@ func TestDamagedData(t *testing.T) {
 			check(t, os.WriteFile(path, data, 0o644))
 		},
 	} {
-		for _, table := range []string{visitorsTable, totalsTable} {
+		for _, table := range []string{visitorsTable, totalsTable, agentsTable} {
 			t.Run(name+" "+table, func(t *testing.T) {
 				root := filepath.Join(t.TempDir(), "data")
-				s, w := open(t, root), seal(t, 2, 20)
+				s, w := open(t, root, analytics.AgentsReport), sealFor(t, table, 2, 20)
 				replace(t, s, w)
 				path, _ := only(t, root, table)
 				harm(t, filepath.Join(root, table, path))
@@ -291,7 +291,7 @@ func TestDamagedData(t *testing.T) {
 				if n != 1 {
 					t.Errorf("Inspect yields %d windows", n)
 				}
-				if table == visitorsTable {
+				if table != totalsTable {
 					if _, _, err := s.Window(t.Context(), w.Revision(), t.TempDir()); err == nil {
 						t.Error("Window gives it")
 					}

@@ -17,22 +17,24 @@ const keepFiles = 7 * 24 * time.Hour
 // keepFiles, and files of the same age whose entry was never written. It does not delete files
 // of other writers. It also deletes log entries that are no longer needed.
 func (s *Sink) Collect(ctx context.Context, dryRun bool) (collected []sinks.Superseded, err error) {
-	for _, t := range s.tables() {
-		old, err := s.unused(ctx, t)
-		for _, file := range old {
+	for _, d := range s.datasets {
+		for _, t := range d.tables() {
+			old, err := s.unused(ctx, t)
+			for _, file := range old {
+				if err == nil && !dryRun {
+					err = s.store.Remove(ctx, file.File)
+				}
+				if err != nil {
+					return collected, err
+				}
+				collected = append(collected, file)
+			}
 			if err == nil && !dryRun {
-				err = s.store.Remove(ctx, file.File)
+				err = t.log.Expire(ctx)
 			}
 			if err != nil {
 				return collected, err
 			}
-			collected = append(collected, file)
-		}
-		if err == nil && !dryRun {
-			err = t.log.Expire(ctx)
-		}
-		if err != nil {
-			return collected, err
 		}
 	}
 	return collected, nil

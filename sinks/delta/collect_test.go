@@ -99,11 +99,3 @@ func relative(t *testing.T, root string) (names []string) {
 	slices.Sort(names)
 	return names
 }
-
-// TestCollectNothing: without tables there is nothing to collect.
-func TestCollectNothing(t *testing.T) {
-	s := open(t, filepath.Join(t.TempDir(), "data"))
-	if got, err := s.Collect(t.Context(), false); len(got) > 0 || err != nil {
-		t.Errorf("Collect = %v, %v", got, err)
-	}
-}

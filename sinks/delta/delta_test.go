@@ -62,16 +62,6 @@ func withStore(store filestore.Store) *Sink {
 	return newSink(Options{Now: time.Now, Version: "1.2.3"}, store)
 }
 
-func check(t interface {
-	Helper()
-	Fatal(args ...any)
-}, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // action has the fields of the lines of a log that a reader of Delta must know.
 type action struct {
 	Add *struct {
@@ -177,16 +167,13 @@ var (
 	sealTotals = faults.Totals
 	dataFiles  = faults.Published
 	revOf      = sinktest.RevisionOf
+	replace    = sinktest.Replace
+	check      = sinktest.Check
 )
 
 func sealDay(t *testing.T, day int, number int32, n int) *archive.File {
 	t.Helper()
 	return sinktest.Seal(t, sinktest.Revision(sinktest.Key("prj_a", day), number), sinktest.Pages(n))
-}
-
-func replace(t *testing.T, s *Sink, w sinks.Sealed) {
-	t.Helper()
-	sinktest.Replace(t, s, w)
 }
 
 // agreed fails unless a listing and both tables show just one revision, one of these.

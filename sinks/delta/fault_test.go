@@ -45,14 +45,3 @@ func TestTableEmptied(t *testing.T) {
 		}
 	}
 }
-
-// TestOpenRefuses anything but a directory.
-func TestOpenRefuses(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "data")
-	check(t, os.WriteFile(file, nil, 0o600))
-	for _, root := range []string{"", "gs://bucket/prefix", file} {
-		if _, err := New(Options{URL: root}); err == nil {
-			t.Errorf("New(%q) = nil", root)
-		}
-	}
-}

@@ -190,7 +190,11 @@ func (s *Sink) inspectEach(ctx context.Context, c contents, rows bool, yield fun
 				err = errors.Join(s.readRows(ctx, w.rows), s.readRows(ctx, w.totals))
 			}
 			if err != nil {
-				return nil, sinks.Fault{Sink: sinkName, Key: key, Kind: kindOf(err), Err: err}
+				kind := sinks.Unreadable // readers of the table fail on a file that is gone
+				if filestore.Unavailable(err) && !errors.Is(err, fs.ErrNotExist) {
+					kind = sinks.Unavailable
+				}
+				return nil, sinks.Fault{Sink: sinkName, Key: key, Kind: kind, Err: err}
 			}
 			if err = w.disagreement(); err != nil && c.unhealed != nil {
 				err = fmt.Errorf("%w; it was not healed: %w", err, c.unhealed)
@@ -224,13 +228,6 @@ func (s *Sink) readRows(ctx context.Context, h *dataFile) error {
 		return fmt.Errorf("file %s: %w", s.store.Describe(name), err)
 	}
 	return nil
-}
-
-func kindOf(err error) sinks.FaultKind {
-	if filestore.Unavailable(err) && !errors.Is(err, fs.ErrNotExist) {
-		return sinks.Unavailable
-	}
-	return sinks.Unreadable // readers of the table fail on a file that is gone
 }
 
 // Window returns the data file of rev's window as a sealed one. It refuses a file whose

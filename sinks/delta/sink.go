@@ -160,13 +160,6 @@ func (s *Sink) dataset(key analytics.Key) (*dataset, error) {
 	return nil, sinks.NotOffered(key.Report)
 }
 
-func (s *Sink) tables() (all []*table) {
-	for _, d := range s.datasets {
-		all = append(all, d.tables()...)
-	}
-	return all
-}
-
 // Name returns "delta".
 func (s *Sink) Name() string { return sinkName }
 

@@ -21,8 +21,17 @@ import (
 // files out by it, and the ledger is rebuilt from it.
 func TestAction(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "data")
-	s, w := open(t, root), seal(t, 3, 1500)
-	replace(t, s, w)
+	s := open(t, root, analytics.AgentsReport)
+	for _, table := range []string{visitorsTable, agentsTable} {
+		w := sealFor(t, table, 3, 1500)
+		replace(t, s, w)
+		sealed, err := os.ReadFile(w.Path())
+		check(t, err)
+		path, _ := only(t, root, table)
+		if got, err := os.ReadFile(filepath.Join(root, table, path)); err != nil || string(got) != string(sealed) {
+			t.Errorf("the file of %s is not the sealed file: %v", table, err)
+		}
+	}
 	const same = `"project":"prj_a","granularity":"day","window_start":"2026-10-01","window_end":"2026-10-02",` +
 		`"revision":3,"exported_at":"2026-11-01T00:00:03.12`
 	for table, want := range map[string]string{
@@ -32,13 +41,18 @@ func TestAction(t *testing.T) {
 		totalsTable: `{"numRecords":1,"minValues":{` + same +
 			`3Z","human":3000,"ai":300,"total":3150,"page_count":1500},"maxValues":{` + same +
 			`4Z","human":3000,"ai":300,"total":3150,"page_count":1500}}`,
+		agentsTable: `{"numRecords":1502,"minValues":{` + same +
+			`3Z","path":"","agent":"Claude-User","class":"answers","audience":"ai","visitors":3,"requests":3},` +
+			`"maxValues":{` + same + `4Z","path":"/docs/page-0001499","agent":"curl","class":"tool",` +
+			`"audience":"neither","visitors":1001499,"requests":1001502}}`,
 	} {
 		path, a := only(t, root, table)
+		w := sealFor(t, table, 3, 1500).Revision()
 		var stats, expected map[string]any
 		check(t, json.Unmarshal([]byte(a.Add.Stats), &stats))
 		check(t, json.Unmarshal([]byte(want), &expected))
 		nulls := map[string]any{}
-		for _, column := range columnsOf(analytics.VisitorsReport, table) {
+		for _, column := range columnsOf(w.Report, table) {
 			nulls[column.Name] = 0.0
 		}
 		expected["nullCount"] = nulls
@@ -46,7 +60,8 @@ func TestAction(t *testing.T) {
 			t.Errorf("statistics of %s (-want +got):\n%s", table, diff)
 		}
 		foot, err := archive.ParseMetadata(a.Add.Tags)
-		if err != nil || !foot.Same(w.Revision()) || (len(foot.Checksum) == 16) != (table == visitorsTable) ||
+		if err != nil || !foot.Same(w) || (len(foot.Checksum) == 16) != (table != totalsTable) ||
+			(foot.SiteRows == 2) != (table == agentsTable) ||
 			a.Add.Tags["docgauge.exported_at"] != "2026-11-01T00:00:03.123456Z" {
 			t.Errorf("tags of %s: %v, %v", table, a.Add.Tags, err)
 		}
@@ -54,12 +69,6 @@ func TestAction(t *testing.T) {
 		if err != nil || info.Size() != a.Add.Size {
 			t.Errorf("%s has %v bytes, %v, the log says %d", path, info, err, a.Add.Size)
 		}
-	}
-	sealed, err := os.ReadFile(w.Path())
-	check(t, err)
-	path, _ := only(t, root, visitorsTable)
-	if got, err := os.ReadFile(filepath.Join(root, visitorsTable, path)); err != nil || string(got) != string(sealed) {
-		t.Errorf("the data file is not the sealed file: %v", err)
 	}
 }
 

@@ -44,6 +44,8 @@ var (
 	sealTotals = faults.Totals
 	published  = faults.Published
 	revOf      = sinktest.RevisionOf
+	replace    = sinktest.Replace
+	check      = sinktest.Check
 )
 
 // reader reads the files of a table like a query, whatever their names: it opens each once,
@@ -108,11 +110,6 @@ func (r reader) Totals(key analytics.Key) (revs []analytics.Revision, err error)
 		return nil
 	})
 	return revs, err
-}
-
-func replace(t *testing.T, s *Sink, w sinks.Sealed) {
-	t.Helper()
-	sinktest.Replace(t, s, w)
 }
 
 func TestLayout(t *testing.T) {

@@ -288,36 +288,33 @@ func TestTransient(t *testing.T) {
 // refused, and readers see the former revision.
 func TestSwallowed(t *testing.T) {
 	const nothing = "CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'"
-	each(t, func(t *testing.T, e *engines.Postgres) {
-		for name, c := range map[string]struct{ do, mentions string }{
-			"totals by a trigger": {"CREATE TRIGGER x BEFORE INSERT OR UPDATE ON docgauge_totals FOR EACH ROW " +
-				"EXECUTE FUNCTION nothing()", "took 0 rows of docgauge_totals"},
-			"totals by an update": {"CREATE TRIGGER x BEFORE UPDATE ON docgauge_totals FOR EACH ROW EXECUTE " +
-				"FUNCTION nothing()", "drop the rule or trigger on docgauge_totals"},
-			"totals by a rule": {"CREATE RULE x AS ON UPDATE TO docgauge_totals DO INSTEAD NOTHING", "rules"},
-			"rows by a trigger": {"CREATE TRIGGER x BEFORE INSERT ON docgauge_visitors FOR EACH ROW EXECUTE " +
-				"FUNCTION nothing()", "the server took 0"},
-			"their removal": {"CREATE TRIGGER x BEFORE DELETE ON docgauge_visitors FOR EACH ROW EXECUTE " +
-				"FUNCTION nothing()", "7 rows of the former revision are still there"},
-			"their removal by a rule": {"CREATE RULE x AS ON DELETE TO docgauge_visitors DO INSTEAD NOTHING",
-				"drop the rule or trigger on docgauge_visitors"},
-			"window of agents": {"CREATE TRIGGER x BEFORE UPDATE ON docgauge_agents_windows FOR EACH ROW EXECUTE " +
-				"FUNCTION nothing()", "took 0 rows of docgauge_agents_windows"},
-			"site of agents": {"CREATE TRIGGER x BEFORE INSERT ON docgauge_agents FOR EACH ROW WHEN (NEW.path = '') " +
-				"EXECUTE FUNCTION nothing()", "has 5 rows, and the server took 3: drop the rule or trigger on docgauge_agents"},
-		} {
-			t.Run(name, func(t *testing.T) {
-				dsn, r := made(t, e)
-				s, report := open(t, dsn, analytics.AgentsReport), reportOf(c.do)
-				former := seal(1, 7).For(report)
-				replace(t, s, former)
-				r.must(nothing)
-				r.must(c.do)
-				if err := s.Replace(t.Context(), seal(2, 3).For(report)); err == nil || !strings.Contains(err.Error(), c.mentions) {
-					t.Errorf("Replace = %v, want %q", err, c.mentions)
-				}
-				sees(t, r, former.Rev.Key, 1)
-			})
+	type swallowing struct{ do, mentions string }
+	byTurns(t, map[string]swallowing{
+		"totals by a trigger": {"CREATE TRIGGER x BEFORE INSERT OR UPDATE ON docgauge_totals FOR EACH ROW " +
+			"EXECUTE FUNCTION nothing()", "took 0 rows of docgauge_totals"},
+		"totals by an update": {"CREATE TRIGGER x BEFORE UPDATE ON docgauge_totals FOR EACH ROW EXECUTE " +
+			"FUNCTION nothing()", "drop the rule or trigger on docgauge_totals"},
+		"totals by a rule": {"CREATE RULE x AS ON UPDATE TO docgauge_totals DO INSTEAD NOTHING", "rules"},
+		"rows by a trigger": {"CREATE TRIGGER x BEFORE INSERT ON docgauge_visitors FOR EACH ROW EXECUTE " +
+			"FUNCTION nothing()", "the server took 0"},
+		"their removal": {"CREATE TRIGGER x BEFORE DELETE ON docgauge_visitors FOR EACH ROW EXECUTE " +
+			"FUNCTION nothing()", "7 rows of the former revision are still there"},
+		"their removal by a rule": {"CREATE RULE x AS ON DELETE TO docgauge_visitors DO INSTEAD NOTHING",
+			"drop the rule or trigger on docgauge_visitors"},
+		"window of agents": {"CREATE TRIGGER x BEFORE UPDATE ON docgauge_agents_windows FOR EACH ROW EXECUTE " +
+			"FUNCTION nothing()", "took 0 rows of docgauge_agents_windows"},
+		"site of agents": {"CREATE TRIGGER x BEFORE INSERT ON docgauge_agents FOR EACH ROW WHEN (NEW.path = '') " +
+			"EXECUTE FUNCTION nothing()", "has 5 rows, and the server took 3: drop the rule or trigger on docgauge_agents"},
+	}, func(t *testing.T, e *engines.Postgres, c swallowing) {
+		dsn, r := made(t, e)
+		s, report := open(t, dsn, analytics.AgentsReport), reportOf(c.do)
+		former := seal(1, 7).For(report)
+		replace(t, s, former)
+		r.must(nothing)
+		r.must(c.do)
+		if err := s.Replace(t.Context(), seal(2, 3).For(report)); err == nil || !strings.Contains(err.Error(), c.mentions) {
+			t.Errorf("Replace = %v, want %q", err, c.mentions)
 		}
+		sees(t, r, former.Rev.Key, 1)
 	})
 }

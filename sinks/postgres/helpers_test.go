@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -38,6 +39,7 @@ var (
 	replace  = sinktest.Replace
 	shows    = sinktest.Shows
 	sees     = sinktest.Sees
+	check    = sinktest.Check
 )
 
 // serverOf returns the shared server of a version.
@@ -56,6 +58,17 @@ func each(t *testing.T, f func(t *testing.T, e *engines.Postgres)) {
 	t.Parallel()
 	for _, version := range engines.PostgresVersions {
 		t.Run(version, func(t *testing.T) { t.Parallel(); f(t, serverOf(t, version)) })
+	}
+}
+
+// byTurns runs f for each case of a table, beside other tests: the versions take turns.
+func byTurns[C any](t *testing.T, cases map[string]C, f func(t *testing.T, e *engines.Postgres, c C)) {
+	t.Parallel()
+	for i, name := range slices.Sorted(maps.Keys(cases)) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f(t, serverOf(t, engines.PostgresVersions[i%len(engines.PostgresVersions)]), cases[name])
+		})
 	}
 }
 
@@ -201,11 +214,4 @@ func (r reader) Totals(key analytics.Key) (revs []analytics.Revision, err error)
 func (r reader) shown(key analytics.Key) int32 {
 	r.t.Helper()
 	return sinktest.Shown(r.t, r, key)
-}
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

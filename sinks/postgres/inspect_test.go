@@ -21,10 +21,11 @@ func TestInspectDamage(t *testing.T) {
 			return sinktest.Contradicts(before, after, fault) && after.Number == number
 		}
 	}
-	for name, d := range map[string]struct {
+	type damage struct {
 		sql  string
 		seen sinktest.Seen
-	}{
+	}
+	byTurns(t, map[string]damage{
 		"row deleted":      {"DELETE FROM docgauge_visitors" + aRow, sinktest.LeavesRows(9)},
 		"all rows deleted": {"DELETE FROM docgauge_visitors", sinktest.LeavesRows(0)},
 		"count changed":    {"UPDATE docgauge_visitors SET ai = 6" + aRow, sinktest.ChangesRows},
@@ -53,14 +54,10 @@ func TestInspectDamage(t *testing.T) {
 			contradicts(2)},
 		"number of rows changed":   {"UPDATE docgauge_agents_windows SET row_count = 9", sinktest.LeavesRows(10)},
 		"window of agents deleted": {"DELETE FROM docgauge_agents_windows", contradicts(0)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			each(t, func(t *testing.T, e *engines.Postgres) {
-				s, r := newSink(t, e, analytics.AgentsReport)
-				sinktest.SeesDamage(t, s, reportOf(d.sql), func() { r.must(d.sql) }, d.seen)
-			})
-		})
-	}
+	}, func(t *testing.T, e *engines.Postgres, d damage) {
+		s, r := newSink(t, e, analytics.AgentsReport)
+		sinktest.SeesDamage(t, s, reportOf(d.sql), func() { r.must(d.sql) }, d.seen)
+	})
 }
 
 // reportOf is the report whose tables a statement names.

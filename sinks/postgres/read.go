@@ -30,15 +30,10 @@ func (s *Sink) Revisions(ctx context.Context) iter.Seq2[analytics.Revision, erro
 // reads rows by one statement a window: each sees one state of both tables, and is closed
 // before the caller gets the result. Before docgauge has made its tables, Inspect yields nothing.
 func (s *Sink) Inspect(ctx context.Context, scope sinks.Scope) iter.Seq2[sinks.Shown, error] {
-	return sinks.Inspection(sinkName, func(yield func(sinks.Shown, error) bool) error {
-		for report := range s.offered {
-			err := s.inspect(ctx, report, scope, yield)
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return s.explain(err)
-			}
-		}
-		return nil
-	})
+	return sinks.Inspection(sinkName, s.offered, s.explain,
+		func(report analytics.Report, yield func(sinks.Shown, error) bool) error {
+			return s.inspect(ctx, report, scope, yield)
+		})
 }
 
 func (s *Sink) inspect(

@@ -19,25 +19,20 @@ import (
 )
 
 // stored is what a dataset does with rows of its type.
-type stored struct {
+type stored interface {
 	// copyRows sends the rows of a window by COPY. An error of the rows is returned unchanged,
 	// and ends the COPY.
-	copyRows func(context.Context, *session, *pgxpool.Conn, sinks.Sealed) error
+	copyRows(context.Context, *session, *pgxpool.Conn, sinks.Sealed) error
 	// sum adds up the rows of a window as readers see them.
-	sum func(context.Context, *session, analytics.Key) (sinks.Shown, error)
+	sum(context.Context, *session, analytics.Key) (sinks.Shown, error)
 	// file writes a window as readers see it to a file in dir.
-	file func(ctx context.Context, ses *session, key analytics.Key, dir string) (sinks.Sealed, func() error, error)
+	file(ctx context.Context, ses *session, key analytics.Key, dir string) (sinks.Sealed, func() error, error)
 }
 
 // rowsOf is how the rows of a report are stored.
 type rowsOf[R any] struct{ sinks.Dataset[R] }
 
-func storedAs[R any](d sinks.Dataset[R]) stored {
-	rows := rowsOf[R]{d}
-	return stored{rows.copy, rows.sum, rows.file}
-}
-
-func (d rowsOf[R]) copy(ctx context.Context, ses *session, conn *pgxpool.Conn, w sinks.Sealed) error {
+func (d rowsOf[R]) copyRows(ctx context.Context, ses *session, conn *pgxpool.Conn, w sinks.Sealed) error {
 	rev := w.Revision()
 	next, stop := iter.Pull2(d.Rows(w))
 	defer stop()

@@ -78,13 +78,6 @@ var kinds = [...]column{analytics.Text: {"", "text", textColumn}, analytics.Trut
 
 const textColumn = `COLLATE "C" NOT NULL`
 
-// rowColumns are those of a table of rows; own are those of the report after the path.
-func rowColumns(own []column) []column {
-	return slices.Concat(windowColumns, []column{{"path", "text", textColumn}}, own, readingColumns,
-		[]column{{"path_bytes", "bytea", ""}, {"path_key", "uuid", "NOT NULL GENERATED ALWAYS AS (CASE WHEN " +
-			"path_bytes IS NULL THEN md5(path) ELSE md5(path_bytes) END::uuid) STORED"}})
-}
-
 // pathBytes are the bytes of a path; they order as docgauge orders paths.
 const pathBytes = "coalesce(path_bytes, convert_to(path, 'UTF8'))"
 
@@ -122,7 +115,7 @@ type dataset struct {
 func (d *dataset) tables() []table { return []table{d.rows, d.windows} }
 
 var datasets = []*dataset{
-	newDataset(analytics.VisitorsReport, storedAs(sinks.Visitors), []string{
+	newDataset(analytics.VisitorsReport, rowsOf[analytics.Row]{sinks.Visitors}, []string{
 		"TABLE %s IS 'docgauge: unique visitors of each page in each window'",
 		"COLUMN %s.total IS 'Not human + ai: deduplicated. Unique visitors do not add up over days or pages.'",
 		"COLUMN %s.path_bytes IS 'The path, if text cannot hold it; otherwise NULL.'",
@@ -131,7 +124,7 @@ var datasets = []*dataset{
 		"COLUMN %s.total IS 'Not human + ai: deduplicated. Unique visitors do not add up over days.'",
 		"COLUMN %s.page_count IS 'Rows of the window in docgauge_visitors; -1 if only totals were read.'",
 	}),
-	newDataset(analytics.AgentsReport, storedAs(sinks.Agents), []string{
+	newDataset(analytics.AgentsReport, rowsOf[analytics.AgentRow]{sinks.Agents}, []string{
 		"TABLE %s IS 'docgauge: unique readers and requests of each agent on each path in each window'",
 		"COLUMN %s.path IS 'Empty: the whole site, of paths that are there.'",
 		"COLUMN %s.found IS 'False: the path was asked for and is not there.'",
@@ -153,7 +146,9 @@ func newDataset(report analytics.Report, as stored, ofRows, ofWindows []string) 
 		d.own = append(d.own, own)
 	}
 	key := strings.Join(append([]string{keyColumns, "path_key"}, shape.Order...), ", ")
-	d.rows = table{name, rowColumns(d.own), key, ofRows}
+	d.rows = table{name, slices.Concat(windowColumns, []column{{"path", "text", textColumn}}, d.own, readingColumns,
+		[]column{{"path_bytes", "bytea", ""}, {"path_key", "uuid", "NOT NULL GENERATED ALWAYS AS (CASE WHEN " +
+			"path_bytes IS NULL THEN md5(path) ELSE md5(path_bytes) END::uuid) STORED"}}), key, ofRows}
 	totals, windows := []column(nil), name+"_windows"
 	if d.count.name = "row_count"; !shape.Site {
 		totals, windows, d.versions, d.count.name = d.own, "docgauge_totals", "docgauge_migrations", "page_count"

@@ -25,28 +25,15 @@ func (s *suite) seal(number int32, n int) sinks.Sealed {
 	return Seal(s, Revision(s.key("prj_a", 0), number), pagesOf(n, number))
 }
 
+// testReplace begins with an empty window, comes to one, and ends with one revision several times.
 func testReplace(s *suite) {
-	for number, n := range []int{10, 10, 25} {
+	for number, n := range []int{0, 5, 10, 10, 25, 3, 0} {
 		s.shows(s.replace(s.seal(int32(number)+1, n)))
 	}
-}
-
-func testFewerRows(s *suite) {
-	s.replace(s.seal(1, 40))
-	s.shows(s.replace(s.seal(2, 3)))
-	s.shows(s.replace(s.seal(3, 0)))
-}
-
-func testSameRevisionTwice(s *suite) {
-	w := s.replace(s.seal(1, 10))
+	w := s.replace(s.seal(8, 10))
 	s.replace(w)
 	s.shows(w)
-	s.shows(s.replace(s.seal(1, 10)))
-}
-
-func testEmptyWindow(s *suite) {
-	s.shows(s.replace(s.seal(1, 0)))
-	s.shows(s.replace(s.seal(2, 5)))
+	s.shows(s.replace(s.seal(8, 10)))
 }
 
 func testTotalsOnly(s *suite) {
@@ -62,7 +49,8 @@ func testTotalsOnly(s *suite) {
 	}
 }
 
-func testWeirdPaths(s *suite) {
+// testOddRows: paths of any characters, and counts as large as can be.
+func testOddRows(s *suite) {
 	var rows []analytics.Row
 	for i, path := range []string{
 		"", "/", "//", " ", "/a b", "/a'b", `/a"b`, "/a`b", `/a\b`, `/a\nb`, "/a\nb", "/a\tb", "/a\r\nb", "/a\x00b",
@@ -74,9 +62,7 @@ func testWeirdPaths(s *suite) {
 	}
 	slices.SortFunc(rows, func(a, b analytics.Row) int { return strings.Compare(a.Path, b.Path) })
 	s.shows(s.replace(Seal(s, Revision(s.key("prj_a", 0), 1), list(rows...))))
-}
 
-func testBigCounts(s *suite) {
 	rev := Revision(s.key("prj_a", 0), math.MaxInt32)
 	if s.report != analytics.AgentsReport {
 		rev.Totals = analytics.Totals{Human: math.MaxInt64, AI: math.MaxInt64 - 1, Total: 1<<53 + 1}
@@ -116,32 +102,24 @@ func testManyWindows(s *suite) {
 
 // testNeighbours changes one window among others of its project and of another.
 func testNeighbours(s *suite) {
-	var others []sinks.Sealed
+	var all []sinks.Sealed
 	for _, project := range []string{"prj_a", "prj_b", "prj_A", "prj_a-1", "PRJ__", "p", strings.Repeat("x", 128)} {
 		for day := range 3 {
-			w := s.replace(Seal(s, Revision(s.key(project, day), 1), pagesOf(5, int32(day+len(project)))))
-			if project != "prj_a" || day != 1 {
-				others = append(others, w)
-			}
+			all = append(all, Seal(s, Revision(s.key(project, day), 1), pagesOf(5, int32(day+len(project)))))
 		}
 	}
-	s.shows(s.replace(Seal(s, Revision(s.key("prj_a", 1), 2), pagesOf(2, 9))))
-	for _, w := range others {
-		s.shows(w)
+	for i, g := range []analytics.Granularity{analytics.Week, analytics.Month, "2d", "28d"} {
+		key := s.key("prj_a", 1) // they begin on the same day
+		key.Granularity, key.To = g, key.From+analytics.Date(2+i)
+		all = append(all, Seal(s, Revision(key, 1), pagesOf(4, int32(i))))
 	}
-}
-
-// testGranularities writes windows that begin on the same day.
-func testGranularities(s *suite) {
-	var all []sinks.Sealed
-	for i, g := range []analytics.Granularity{analytics.Day, analytics.Week, analytics.Month, "2d", "28d"} {
-		key := s.key("prj_a", 0)
-		key.Granularity = g
-		key.To = key.From + analytics.Date(1+i)
-		all = append(all, s.replace(Seal(s, Revision(key, 1), pagesOf(4, int32(i)))))
-	}
+	s.replaceAll(all)
+	changed := s.key("prj_a", 1)
+	s.shows(s.replace(Seal(s, Revision(changed, 2), pagesOf(2, 9))))
 	for _, w := range all {
-		s.shows(w)
+		if w.Revision().Key != changed {
+			s.shows(w)
+		}
 	}
 }
 
@@ -173,9 +151,9 @@ func testNames(s *suite) {
 		slices.SortFunc(rows, analytics.AgentRow.Compare)
 		path := filepath.Join(s.TempDir(), "window")
 		_, err := archive.Write(path, Revision(s.key("prj_a", day), 2), list(rows...))
-		check(s, err)
+		Check(s, err)
 		w, err := archive.Open(path)
-		check(s, err)
+		Check(s, err)
 		s.shows(s.replace(w))
 		got := s.inspected(sinks.Scope{Rows: true})[w.Revision().Key]
 		got.Checksum = ""
@@ -235,13 +213,7 @@ func testRevisions(s *suite) {
 	if diff := gocmp.Diff(want, s.yields(sinks.List(s.Context(), s.sink))); diff != "" {
 		s.Errorf("List (-committed +yielded):\n%s", diff)
 	}
-}
-
-func testRevisionsStop(s *suite) {
-	for day := range 3 {
-		s.replace(Seal(s, Revision(s.key("prj_a", day), 1), pagesOf(1, 1)))
-	}
-	for range s.sink.Revisions(s.Context()) {
+	for range s.sink.Revisions(s.Context()) { // may be left
 		break
 	}
 }
@@ -266,7 +238,7 @@ func (s *suite) inspected(scope sinks.Scope) map[analytics.Key]sinks.Shown {
 func (s *suite) sumOf(w sinks.Sealed) analytics.Sum {
 	s.Helper()
 	sum, err := sinks.SumOf(w)
-	check(s, err)
+	Check(s, err)
 	return sum
 }
 
@@ -282,9 +254,10 @@ func (s *suite) rowsOf(w sinks.Sealed) any {
 // variety commits windows of every kind, and returns them by window.
 func (s *suite) variety() map[analytics.Key]sinks.Sealed {
 	s.Helper()
+	s.replace(Seal(s, Revision(s.key("prj_a", 1), 1), pagesOf(21, 1)))
 	all := map[analytics.Key]sinks.Sealed{}
-	commit := func(w sinks.Sealed) { all[w.Revision().Key] = s.replace(w) }
-	for day := range 3 {
+	commit := func(w sinks.Sealed) { all[w.Revision().Key] = w }
+	for _, day := range []int{0, 2} {
 		commit(Seal(s, Revision(s.key("prj_a", day), 1), pagesOf(20+day, 1)))
 	}
 	commit(Seal(s, Revision(s.key("prj_a", 1), 2), pagesOf(7, 2)))
@@ -302,16 +275,30 @@ func (s *suite) variety() map[analytics.Key]sinks.Sealed {
 	commit(Seal(s, Revision(week, 1), list(rows...)))
 	plausible := WindowOf(5, 2, 9).For(s.report)
 	file, _, err := sinks.FileOf(s.TempDir(), plausible.Rev, plausible)
-	check(s, err)
+	Check(s, err)
 	commit(file)
+	s.replaceAll(slices.Collect(maps.Values(all)))
 	return all
 }
 
-func testInspect(s *suite) {
+// testReading reads windows in each way, which changes nothing.
+func testReading(s *suite) {
 	if got := s.inspected(sinks.Scope{Rows: true}); len(got) != 0 {
 		s.Errorf("an empty sink shows %v", got)
 	}
 	committed := s.variety()
+	s.inspects(committed)
+	s.inspectsParts(slices.Collect(maps.Keys(committed)))
+	if s.report == analytics.VisitorsReport {
+		s.tops(committed)
+	}
+	for _, w := range committed {
+		s.shows(w)
+	}
+	s.opens(committed)
+}
+
+func (s *suite) inspects(committed map[analytics.Key]sinks.Sealed) {
 	for _, rows := range []bool{false, true} {
 		want := map[analytics.Key]sinks.Shown{}
 		for key, w := range committed {
@@ -338,8 +325,8 @@ func testInspect(s *suite) {
 	}
 }
 
-func testInspectScope(s *suite) {
-	committed := slices.Collect(maps.Keys(s.variety()))
+// inspectsParts limits what is inspected in each way.
+func (s *suite) inspectsParts(committed []analytics.Key) {
 	two := map[analytics.Key]bool{s.key("prj_a", 1): true, s.key("prj_b", 31): true, s.key("prj_c", 1): true}
 	for name, scope := range map[string]sinks.Scope{
 		"project":      {Projects: []string{"prj_b"}},
@@ -366,18 +353,10 @@ func testInspectScope(s *suite) {
 	}
 }
 
-// testInspectNothing: Inspect does not change what readers see.
-func testInspectNothing(s *suite) {
-	committed := s.variety()
-	s.inspected(sinks.Scope{Rows: true})
-	for _, w := range committed {
-		s.shows(w)
-	}
-}
-
-func testWindow(s *suite) {
+// opens opens the windows as sealed ones.
+func (s *suite) opens(committed map[analytics.Key]sinks.Sealed) {
 	dir := s.TempDir()
-	for key, want := range s.variety() {
+	for key, want := range committed {
 		got, done, err := s.sink.Window(s.Context(), want.Revision(), dir)
 		if err != nil {
 			s.Errorf("Window: %v", err)
@@ -402,20 +381,20 @@ func testWindow(s *suite) {
 	}
 }
 
-func testTop(s *suite) {
-	all := s.variety()
-	for key, w := range all {
+// tops asks for the pages of each window with the most visitors.
+func (s *suite) tops(committed map[analytics.Key]sinks.Sealed) {
+	for key, w := range committed {
 		rev := w.Revision()
 		for _, n := range []int{1, 3, 1000} {
 			want, err := analytics.Top(w.Rows(), n)
-			check(s, err)
+			Check(s, err)
 			got, err := sinks.Top(s.Context(), s.sink, rev, n, s.TempDir())
 			if diff := gocmp.Diff(want, got, cmpopts.EquateEmpty()); err != nil || diff != "" {
 				s.Errorf("Top %d of %s: %v (-want +got):\n%s", n, key, err, diff)
 			}
 		}
 	}
-	later := all[s.key("prj_a", 1)].Revision()
+	later := committed[s.key("prj_a", 1)].Revision()
 	later.Number++
 	if rows, err := sinks.Top(s.Context(), s.sink, later, 3, s.TempDir()); !errors.Is(err, sinks.ErrOtherRevision) {
 		s.Errorf("Top of a revision that is not shown = %v, %v", rows, err)

@@ -182,7 +182,7 @@ func testDamagedFile(s *suite) {
 	former := s.replace(s.seal(1, 50))
 	path := filepath.Join(s.TempDir(), "cut")
 	next := &cut{broken{Sealed: s.seal(2, 20_000), at: 10_000, err: errBroken}, path}
-	check(s, copyHalf(next.Sealed, path))
+	Check(s, copyHalf(next.Sealed, path))
 	if err := s.sink.Replace(s.Context(), next); err == nil {
 		s.Error("Replace of a damaged window = nil")
 	}

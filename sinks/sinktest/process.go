@@ -88,7 +88,7 @@ func OnStep(name string, nth int, f func()) func(step string) {
 func DiskFull(t *testing.T, root string, replace func() error, afterEach func(first bool)) {
 	t.Helper()
 	ballast, err := os.Create(filepath.Join(root, "fill"))
-	check(t, err)
+	Check(t, err)
 	defer ballast.Close()
 	size := int64(0)
 	for n := 0; err == nil; size += int64(n) {
@@ -102,7 +102,7 @@ func DiskFull(t *testing.T, root string, replace func() error, afterEach func(fi
 		full++
 		afterEach(full == 1)
 		size -= 4096
-		check(t, ballast.Truncate(size))
+		Check(t, ballast.Truncate(size))
 	}
 	if full == 0 {
 		t.Error("the disk was never full")

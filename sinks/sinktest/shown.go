@@ -17,6 +17,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -102,7 +103,7 @@ func (w Window) Agents() iter.Seq2[analytics.AgentRow, error] {
 func Replace(t testing.TB, s sinks.Sink, windows ...sinks.Sealed) {
 	t.Helper()
 	for _, w := range windows {
-		check(t, s.Replace(t.Context(), w))
+		Check(t, s.Replace(t.Context(), w))
 	}
 }
 
@@ -149,7 +150,7 @@ func seen(t *testing.T, r Reader, key analytics.Key) (n int64, carried, totals [
 	t.Helper()
 	if key.Report == analytics.AgentsReport {
 		rows, carried, err := r.Agents(key)
-		check(t, err)
+		Check(t, err)
 		for _, row := range rows {
 			if row.Path != "" {
 				n++
@@ -158,9 +159,9 @@ func seen(t *testing.T, r Reader, key analytics.Key) (n int64, carried, totals [
 		return n, carried, carried
 	}
 	rows, carried, err := r.Visitors(key)
-	check(t, err)
+	Check(t, err)
 	totals, err = r.Totals(key)
-	check(t, err)
+	Check(t, err)
 	return int64(len(rows)), carried, totals
 }
 
@@ -240,7 +241,7 @@ func VisitorsOnly(t *testing.T, s, both sinks.Sink, r Reader, visitors, agents s
 	t.Helper()
 	key := agents.Revision().Key
 	Replace(t, s, visitors)
-	check(t, s.Check(t.Context()))
+	Check(t, s.Check(t.Context()))
 	refusesAgents(t, s, agents)
 	for rev, err := range both.Revisions(t.Context()) {
 		if err != nil || rev.Key != visitors.Revision().Key {
@@ -248,7 +249,7 @@ func VisitorsOnly(t *testing.T, s, both sinks.Sink, r Reader, visitors, agents s
 		}
 	}
 	_, err := sinks.Collect(t.Context(), both, false)
-	check(t, err)
+	Check(t, err)
 	if shown, fault := Inspected(t, both, key); shown.Number != 0 || fault != nil || made() {
 		t.Errorf("before its first window, agents are %+v, %v; a table of them %t", shown, fault, made())
 	}
@@ -367,6 +368,28 @@ func InspectMakesNothing(t *testing.T, s, other sinks.Sink, made func() string, 
 	}
 }
 
+// MigrationsAtOnce has eight sinks come to an empty database.
+func MigrationsAtOnce(t *testing.T, open func() sinks.Sink, r Reader) {
+	t.Helper()
+	var wait sync.WaitGroup
+	for day := range 8 {
+		s := open()
+		wait.Go(func() {
+			err := s.Check(t.Context())
+			if err == nil {
+				err = s.Replace(t.Context(), WindowOf(day, 1, 10))
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+	for day := range 8 {
+		Sees(t, r, WindowOf(day, 1, 0).Rev.Key, 1)
+	}
+}
+
 // WrongDSNs expects an error with these words for each DSN, that begins with the product and
 // does not show the secret.
 func WrongDSNs(
@@ -398,7 +421,7 @@ func Locations(t *testing.T, open func(dsn string) (sinks.Sink, error), forms ma
 func DocumentedGrants(t *testing.T, document, pattern string) (grants []string) {
 	t.Helper()
 	text, err := os.ReadFile(document)
-	check(t, err)
+	Check(t, err)
 	_, part, _ := strings.Cut(string(text), "<!-- grants to export -->")
 	part, _, _ = strings.Cut(part, "<!-- end -->")
 	for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(part, -1) {
@@ -414,22 +437,22 @@ func DocumentedGrants(t *testing.T, document, pattern string) (grants []string) 
 func Certificate(t *testing.T) (cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	check(t, err)
+	Check(t, err)
 	about := &x509.Certificate{
 		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true,
 		BasicConstraintsValid: true,
 		NotBefore:             time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 	}
 	signed, err := x509.CreateCertificate(rand.Reader, about, about, &private.PublicKey, private)
-	check(t, err)
+	Check(t, err)
 	secret, err := x509.MarshalECPrivateKey(private)
-	check(t, err)
+	Check(t, err)
 	dir := t.TempDir()
 	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	for path, block := range map[string]*pem.Block{
 		cert: {Type: "CERTIFICATE", Bytes: signed}, key: {Type: "EC PRIVATE KEY", Bytes: secret},
 	} {
-		check(t, os.WriteFile(path, pem.EncodeToMemory(block), 0o600))
+		Check(t, os.WriteFile(path, pem.EncodeToMemory(block), 0o600))
 	}
 	return cert, key
 }

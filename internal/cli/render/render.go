@@ -3,14 +3,18 @@
 package render
 
 import (
+	"context"
 	"encoding/csv"
 	"encoding/json"
+	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"strconv"
 	"strings"
 	"unicode"
 
+	"github.com/mattn/go-runewidth"
 	"golang.org/x/term"
 )
 
@@ -64,4 +68,83 @@ func Printable(text string) string {
 		}
 		return unicode.ReplacementChar
 	}, text)
+}
+
+// Text writes sentences: lines that are wrapped at the width of the
+// terminal, each continued under hanging blanks. Into a pipe a line stays one line.
+type Text struct {
+	to    io.Writer
+	width int
+	err   error
+}
+
+// NewText returns one that writes to w.
+func NewText(w io.Writer) *Text { return &Text{to: w, width: width(w)} }
+
+// Line writes a line; those it is continued on begin with so many blanks.
+func (t *Text) Line(hang int, format string, args ...any) {
+	text := Printable(fmt.Sprintf(format, args...))
+	if t.width > 0 {
+		text = strings.Join(Wrap(text, t.width, hang), "\n")
+	}
+	if _, err := io.WriteString(t.to, text+"\n"); t.err == nil {
+		t.err = err
+	}
+}
+
+// Err returns the first error of the writer.
+func (t *Text) Err() error { return t.err }
+
+// leastText is the minimum width of wrapped text: a narrower terminal is a mistake.
+const leastText = 20
+
+// Wrap breaks text into lines of at most width columns: at blanks, or inside a word that
+// is longer than a line. Those after the first begin with hang blanks; blanks that stand
+// before or inside a line stay.
+func Wrap(text string, width, hang int) (lines []string) {
+	width = max(width, leastText)
+	hang = min(hang, width/2)
+	text = strings.TrimRight(text, " ")
+	for runewidth.StringWidth(text) > width {
+		head := runewidth.Truncate(text, width, "")
+		next := text[len(head):]
+		at := strings.LastIndexByte(head, ' ')
+		word, _, _ := strings.Cut(text[at+1:], " ")
+		if !strings.HasPrefix(next, " ") && at > len(head)-len(strings.TrimLeft(head, " ")) &&
+			runewidth.StringWidth(word) <= width-hang {
+			head, next = head[:at], text[at:]
+		}
+		lines = append(lines, strings.TrimRight(head, " "))
+		text = strings.Repeat(" ", hang) + strings.TrimLeft(next, " ")
+	}
+	return append(lines, text)
+}
+
+// Retries is a log handler for a terminal: a request that is tried again is one short line
+// on To, everything else is left to Handler. Message is that of its record, which has the
+// fields attempt, attempts and reason.
+type Retries struct {
+	slog.Handler
+	To      io.Writer
+	Message string
+}
+
+// Handle writes a record.
+func (h Retries) Handle(ctx context.Context, r slog.Record) error {
+	if r.Message != h.Message {
+		return h.Handler.Handle(ctx, r)
+	}
+	fields := map[string]slog.Value{}
+	r.Attrs(func(a slog.Attr) bool {
+		fields[a.Key] = a.Value
+		return true
+	})
+	text := NewText(h.To)
+	text.Line(2, "%s, trying again (%d of %s)", fields["reason"], fields["attempt"].Int64()+1, fields["attempts"])
+	return text.Err()
+}
+
+// WithAttrs keeps the short lines, which have no further fields.
+func (h Retries) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return Retries{h.Handler.WithAttrs(attrs), h.To, h.Message}
 }

@@ -1,7 +1,6 @@
 package engines
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"embed"
@@ -11,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 )
 
@@ -109,35 +107,6 @@ func DeltaPython() (string, error) {
 	return filepath.Abs(filepath.Join(venv, "bin", "python"))
 }
 
-// SparkSubmit runs a Python job as on a cluster: a driver and two executors, each
-// a separate process with one core. It returns the output of the job, and the rows
-// of files that each executor read.
-func SparkSubmit(ctx context.Context, dir, job string, args ...string) (printed string, read map[string]int64,
-	err error) {
-	python, err := DeltaPython()
-	if err != nil {
-		return "", nil, err
-	}
-	home, env, err := sparkHome(dir, python)
-	if err != nil {
-		return "", nil, err
-	}
-	events := filepath.Join(home, "events")
-	if err := os.Mkdir(events, 0o700); err != nil {
-		return "", nil, err
-	}
-	cmd := exec.CommandContext(ctx, filepath.Join(home, "bin", "spark-submit"), slices.Concat([]string{
-		"--conf", "spark.eventLog.enabled=true", "--conf", "spark.eventLog.dir=" + events,
-		"--conf", "spark.eventLog.compress=false", "--conf", "spark.eventLog.rolling.enabled=false", job,
-	}, args)...)
-	cmd.Dir, cmd.Env = dir, env
-	if printed, err = output(cmd); err != nil {
-		return "", nil, fmt.Errorf("spark-submit: %w", err)
-	}
-	read, err = rowsRead(events)
-	return printed, read, err
-}
-
 // sparkHome makes a home of Spark in dir, with our configuration: executors keep
 // their files in its folder work, and Spark in the same second would share one.
 func sparkHome(dir, python string) (home string, env []string, err error) {
@@ -173,39 +142,6 @@ func sparkHome(dir, python string) (home string, env []string, err error) {
 	env = append(os.Environ(), "SPARK_HOME="+home, "SPARK_CONF_DIR="+filepath.Join(home, "conf"),
 		"SPARK_LOCAL_IP=127.0.0.1", "PYSPARK_PYTHON="+python)
 	return home, env, write(filepath.Join(home, "conf", "spark-defaults.conf"), conf)
-}
-
-// rowsRead adds up Spark's own record of its tasks.
-func rowsRead(events string) (map[string]int64, error) {
-	logs, err := filepath.Glob(filepath.Join(events, "*"))
-	if err != nil || len(logs) != 1 {
-		return nil, fmt.Errorf("%d logs of events in %s: %w", len(logs), events, err)
-	}
-	f, err := os.Open(logs[0])
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	read, lines := map[string]int64{}, bufio.NewReader(f)
-	for decoder := json.NewDecoder(lines); decoder.More(); {
-		var event struct {
-			Task struct {
-				Executor string `json:"Executor ID"`
-			} `json:"Task Info"`
-			Metrics struct {
-				Input struct {
-					Records int64 `json:"Records Read"`
-				} `json:"Input Metrics"`
-			} `json:"Task Metrics"`
-		}
-		if err := decoder.Decode(&event); err != nil {
-			return nil, err
-		}
-		if event.Metrics.Input.Records > 0 {
-			read[event.Task.Executor] += event.Metrics.Input.Records
-		}
-	}
-	return read, nil
 }
 
 // output runs a program to its end; its error carries what the program complained of.

@@ -1,12 +1,33 @@
 #!/bin/sh
-# Runs the commands on standard input, one a line, to the last one whatever fails. Its last
-# lines name what failed and how to run just that; then the exit code is 1.
-log=$(mktemp) || exit 1
-trap 'rm -f "$log"' EXIT
+# Runs the commands on standard input, one a line, to the last one whatever fails. One that ends in " &" runs beside
+# the lines after it, when the one before it of this kind has ended; the line "wait" waits for those. The last lines
+# name what failed and how to run just that; then the exit code is 1.
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+mkfifo "$dir/beside" "$dir/idle" || exit 1
+
+run() { # number, command
+  { printf '== %s\n' "$2"; sh -c "$2" </dev/null 2>&1 || echo '== failed'; } | tee "$dir/$1"
+}
+
+while read -r n step; do
+  case $step in
+  wait) : >"$dir/idle" ;;
+  *) run "$n" "$step" ;;
+  esac
+done <"$dir/beside" &
+exec 3>"$dir/beside"
+n=1000 # all numbers have as many digits
 while IFS= read -r step; do
-  printf '== %s\n' "$step" | tee -a "$log"
-  { sh -c "$step" </dev/null 2>&1 || echo '== failed'; } | tee -a "$log"
+  n=$((n + 1))
+  case $step in
+  *' &') printf '%s %s\n' $n "${step% &}" >&3 ;;
+  wait) echo "$n wait" >&3 && read -r _ <"$dir/idle" ;;
+  *) run $n "$step" 3>&- ;;
+  esac
 done
+exec 3>&-
+wait
 awk '
   /^== failed$/ { failed = 1; if (!named) print "FAIL " step; next }
   /^== / { step = substr($0, 4); named = n = 0; test = step ~ / -race / ? "CGO_ENABLED=1 go test -race" : "go test" }
@@ -23,4 +44,4 @@ awk '
     }
     named = 1; n = 0
   }
-  END { exit failed }' "$log"
+  END { exit failed }' "$dir"/1*

@@ -137,12 +137,18 @@ func Poll(what string, done func() (bool, error)) error {
 	}
 }
 
+// Check ends the test with an error.
+func Check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Await fails the test if done stays false.
 func Await(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	if err := Poll(what, func() (bool, error) { return done(), nil }); err != nil {
-		t.Fatal(err)
-	}
+	Check(t, Poll(what, func() (bool, error) { return done(), nil }))
 }
 
 // Service is a sandbox that can die.

@@ -147,22 +147,45 @@ func (s store) testTimeTravel(t *testing.T, clickHouse server) {
 	}
 }
 
-// testSparkJob runs the job of the page as a cluster does: both executors read a part of
-// the rows, and together they find all exported ones, now and on an earlier day.
-func (s store) testSparkJob(t *testing.T) {
-	root := filepath.Join(s.dir, "delta")
+// testSpark asks one Spark, a driver and two executors as a cluster has, for the recipes, to run the job of the page,
+// and to restore a compacted table.
+func (s store) testSpark(t *testing.T) {
+	setup, all := s.recipes(t, "spark", "spark")
+	delta := filepath.Join(s.dir, "delta")
 	job, err := filepath.Abs(filepath.Join(repository, "deploy", "spark", "windows.py"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := []string{root}
-	for _, name := range []string{"visitors", "totals"} {
-		args = append(args, strconv.FormatInt(versionBefore(t, filepath.Join(root, name)), 10))
-	}
-	printed, rows, err := engines.SparkSubmit(t.Context(), s.dir, job, args...)
+	run := fmt.Sprintf("%%run %s %s %d %d", job, delta, versionBefore(t, filepath.Join(delta, "visitors")),
+		versionBefore(t, filepath.Join(delta, "totals")))
+	h := newest(t)
+	root := filepath.Join(t.TempDir(), "delta")
+	version := h.compacted(t, root)
+	visitors := "delta.`" + root + "/visitors`"
+	cmd, err := engines.Spark.Command(t.Context(), t.TempDir())
 	engines.Need(t, err)
+	cmd.Env = append(cmd.Env, "PYSPARK_SUBMIT_ARGS=--master local-cluster[2,1,1024] pyspark-shell")
+	got := answers(t, s.dir, cmd, s.here(t, setup, "/srv/docgauge"), append(all, block{body: run},
+		block{body: "RESTORE TABLE " + visitors + " TO VERSION AS OF " + version}, block{body: "VACUUM " + visitors},
+		block{body: "SELECT count(*), min(window_start), max(window_end), min(human), max(total) FROM " + visitors})...)
+	for i := range all {
+		check(t, all[i], got[i])
+	}
+	t.Run("job", func(t *testing.T) { checkJob(t, got[len(all)]) })
+	t.Run("restored", func(t *testing.T) {
+		// Spark answers it from the log alone, without a data file.
+		if diff := cmp.Diff([][]string{extremes(h)}, got[len(got)-1].Rows); diff != "" {
+			t.Errorf("count and extremes, -exported +read:\n%s", diff)
+		}
+		h.writable(t, root)
+	})
+}
+
+// checkJob: both executors read a part of the rows, and together they find all exported ones, now and on an earlier
+// day.
+func checkJob(t *testing.T, printed table) {
 	now, then := map[string]content{}, map[string]content{}
-	for line := range strings.Lines(printed) {
+	for _, line := range printed.Rows {
 		var w struct {
 			Project     string
 			Granularity string
@@ -170,7 +193,7 @@ func (s store) testSparkJob(t *testing.T) {
 			To          string `json:"window_end"`
 			Now, Then   *content
 		}
-		if err := json.Unmarshal([]byte(line), &w); err != nil {
+		if err := json.Unmarshal([]byte(line[0]), &w); err != nil {
 			t.Fatalf("%v: %q", err, line)
 		}
 		name := strings.Join([]string{w.Project, w.Granularity, w.From, w.To}, " ")
@@ -183,8 +206,8 @@ func (s store) testSparkJob(t *testing.T) {
 	}
 	exported(t).same(t, "now", now)
 	exported(t).before().same(t, "then", then)
-	if len(rows) != 2 {
-		t.Errorf("the executors read %v rows", rows)
+	if len(printed.Executors) != 2 {
+		t.Errorf("the executors %v read rows", printed.Executors)
 	}
 }
 
@@ -215,52 +238,45 @@ func (h history) replaceLast(t *testing.T, root string) error {
 	return sink.Replace(t.Context(), h[len(h)-1].seal(t))
 }
 
-// TestMaintenance: VACUUM deletes what no version of its time needs, and nothing else. After
-// OPTIMIZE nothing is written until the version before is restored, by either engine.
-func TestMaintenance(t *testing.T) {
+// newest is the end of the history: a short log is restored sooner.
+func newest(t *testing.T) history {
 	h := exported(t)
-	h = h[len(h)-20:] // Spark restores a short log sooner
-	dir := t.TempDir()
-	root := filepath.Join(dir, "delta")
+	return h[len(h)-20:]
+}
+
+// compacted exports h to root. VACUUM deletes what no version of its time needs, and nothing else; after OPTIMIZE
+// nothing is written. It returns the version before that.
+func (h history) compacted(t *testing.T, root string) (version string) {
+	t.Helper()
 	h.asDelta(t, root)
-	sameAfter := func(t *testing.T, step string) {
-		t.Helper()
-		h.same(t, "after "+step, readTables(t, root))
-	}
 	files := deltalake(t, root, `print([f for t in (visitors, totals) for f in
     t.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)])`)
 	if !strings.Contains(files, ".parquet") {
 		t.Error("no replaced file was deleted")
 	}
-	sameAfter(t, "VACUUM")
-	for name, restore := range map[string]func(t *testing.T, version string){
-		"deltalake": func(t *testing.T, version string) { deltalake(t, root, "visitors.restore("+version+")") },
-		"Spark": func(t *testing.T, version string) {
-			table := "delta.`" + root + "/visitors`"
-			answers, err := engines.Spark.Query(t.Context(), dir, nil,
-				"RESTORE TABLE "+table+" TO VERSION AS OF "+version,
-				"VACUUM "+table, "SELECT count(*), min(window_start), max(window_end), min(human), max(total) FROM "+
-					""+table)
-			engines.Need(t, err)
-			// The last it answers from the log alone, without a data file.
-			if diff := cmp.Diff([][]string{extremes(h)}, answers[2].Rows); diff != "" {
-				t.Errorf("count and extremes, -exported +read:\n%s", diff)
-			}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			version := strings.TrimSpace(deltalake(t, root, "print(visitors.version())\nvisitors.optimize.compact()"))
-			if err := h.replaceLast(t, root); err == nil {
-				t.Fatal("a compacted table was written to")
-			}
-			sameAfter(t, "OPTIMIZE")
-			restore(t, version)
-			if err := h.replaceLast(t, root); err != nil {
-				t.Error(err)
-			}
-			sameAfter(t, "RESTORE and another export")
-		})
+	h.same(t, "after VACUUM", readTables(t, root))
+	version = strings.TrimSpace(deltalake(t, root, "print(visitors.version())\nvisitors.optimize.compact()"))
+	if err := h.replaceLast(t, root); err == nil {
+		t.Fatal("a compacted table was written to")
 	}
+	h.same(t, "after OPTIMIZE", readTables(t, root))
+	return version
+}
+
+// writable: once the version before OPTIMIZE was restored, tables are written to again.
+func (h history) writable(t *testing.T, root string) {
+	t.Helper()
+	if err := h.replaceLast(t, root); err != nil {
+		t.Error(err)
+	}
+	h.same(t, "after RESTORE and another export", readTables(t, root))
+}
+
+// TestMaintenance is done by deltalake; Spark restores in testSpark.
+func TestMaintenance(t *testing.T) {
+	h, root := newest(t), filepath.Join(t.TempDir(), "delta")
+	deltalake(t, root, "visitors.restore("+h.compacted(t, root)+")")
+	h.writable(t, root)
 }
 
 // extremes are the number of rows, their first and last date, and the smallest and the

@@ -16,8 +16,9 @@ const null = "NULL"
 
 // table is a result: every value as text.
 type table struct {
-	Columns []string   `json:"columns"`
-	Rows    [][]string `json:"rows"`
+	Columns   []string   `json:"columns"`
+	Rows      [][]string `json:"rows"`
+	Executors []string   `json:"executors"` // of Spark, that read files
 }
 
 // shown returns the results that the pages show, by the names of their recipes. Every
