@@ -362,12 +362,14 @@ func TestHelmRefuses(t *testing.T) {
 		{"schema", "deployment", "image.digest=sha256:12", "at '/image/digest': 'sha256:12' does not match"},
 		{"schema", "deployment", "schedule=1 * * *", "at '/schedule': '1 * * *' does not match"},
 		{"", "podmonitor", `prompts.files.a\.md=x`, "prompts: set one of files, existingConfigMap and volume"},
-		{"schema", "deployment", `prompts.files.a\.yaml=x`, "at '/prompts/files': additional properties 'a.yaml' not allowed"},
+		{"schema", "deployment", `prompts.files.a\.yaml=x`,
+			"at '/prompts/files': additional properties 'a.yaml' not allowed"},
 		{"", "cronjob", "metrics.monitor.kind=PodMonitor",
 			"metrics.monitor: a pod of mode cronjob ends before it is scraped"},
 		{"", "deployment", "metrics.service.enabled=false,metrics.monitor.kind=ServiceMonitor",
 			"needs metrics.service.enabled"},
-		{"schema", "deployment", "persistence.accessMode=ReadWriteMany", "at '/persistence/accessMode': value must be one of"},
+		{"schema", "deployment", "persistence.accessMode=ReadWriteMany",
+			"at '/persistence/accessMode': value must be one of"},
 		{"schema", "deployment", "deployment.terminationGracePeriodSeconds=5", "minimum: got 5, want 30"},
 	} {
 		key := tc.values + " " + tc.run
