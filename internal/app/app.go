@@ -99,7 +99,6 @@ func lock(take func(dir string) (*state.Lock, error)) func(*App) error {
 	}
 }
 
-// stores opens the state and the sinks.
 func stores(open func(dir string) (*state.DB, error)) func(*App) error {
 	return func(a *App) (err error) {
 		if a.State, err = open(a.Config.StateDir); err != nil {

@@ -167,7 +167,6 @@ func csvOf[Report any](empty any, rows func(Report) []any) func(io.Writer, []Rep
 	}
 }
 
-// archiveProjects are the projects of --project, all of which the archive has.
 func archiveProjects(ctx context.Context, flag string, from sinks.Sink) ([]string, error) {
 	ids := coverage.List(flag)
 	return ids, asUsageError(query.CheckProjects(ctx, from, ids))

@@ -44,7 +44,6 @@ func (a *Program) completions(root *cobra.Command) {
 	_ = root.RegisterFlagCompletionFunc("env-file", a.flagValues(root, "env-file")) // as above
 }
 
-// walk calls f for the command and all below it.
 func walk(cmd *cobra.Command, f func(*cobra.Command)) {
 	f(cmd)
 	for _, sub := range cmd.Commands() {
@@ -101,7 +100,6 @@ func completeList(all func() []string) cobra.CompletionFunc {
 	}
 }
 
-// setting returns the value of a variable, or its default.
 func (a *Program) setting(name string) string {
 	for _, v := range config.Variables() {
 		if v.Name == "DOCGAUGE_"+name {

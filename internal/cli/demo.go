@@ -220,7 +220,6 @@ func (a *Program) demoJob(ctx context.Context, c config.Config) (err error) {
 // demoPoll is the time between two polls of the job, which the sandbox completes at once.
 const demoPoll = 10 * time.Millisecond
 
-// demoOutcome shows what became of the readers after the merge.
 func (a *Program) demoOutcome(ctx context.Context, c config.Config) (err error) {
 	opened, err := app.OpenReading(c, a.logger(c), a.now)
 	if err != nil {
@@ -307,7 +306,6 @@ func (a *Program) demoSummary(ctx context.Context, c config.Config, served int) 
 // demoPages is the number of pages that the demo shows.
 const demoPages = 10
 
-// demoFiles shows the content of the files, and how to query them.
 func (a *Program) demoFiles(ctx context.Context, c config.Config) (err error) {
 	root, err := filepath.Abs(c.ParquetURL)
 	if err != nil {
@@ -341,7 +339,6 @@ func (a *Program) demoFiles(ctx context.Context, c config.Config) (err error) {
 	return err
 }
 
-// sqlText quotes text for SQL.
 func sqlText(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
 
 // newestWeek is a query for the most read pages of the newest week: of one window, as
@@ -376,7 +373,6 @@ func shellWord(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// demoSinks counts what each sink shows to readers.
 func (a *Program) demoSinks(ctx context.Context, c config.Config) (err error) {
 	stores, err := app.NewSinks(c)
 	if err != nil {

@@ -66,7 +66,6 @@ says so and sends nothing. --again starts over.
 	return cmd
 }
 
-// selectionFlags adds the flags that narrow a plan.
 func selectionFlags(cmd *cobra.Command, s *coverage.Selection, dates bool) {
 	f := cmd.Flags()
 	if dates {
@@ -130,7 +129,6 @@ func (a *Program) terminalLevel(c config.Config) config.Config {
 	return c
 }
 
-// printCoverage shows the ledger after an export on a terminal.
 func (a *Program) printCoverage(ctx context.Context, c config.Config) (err error) {
 	if !render.IsTerminal(a.Out) {
 		return nil
@@ -148,7 +146,6 @@ func (a *Program) printCoverage(ctx context.Context, c config.Config) (err error
 	return a.wording(c).coverageTable(r.Coverage).Print(a.Out)
 }
 
-// printSummary writes the result to out, and what went wrong to log.
 func printSummary(out, log io.Writer, s export.Summary) error {
 	wrong := render.NewText(log)
 	for _, text := range s.Errors {

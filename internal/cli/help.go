@@ -47,7 +47,6 @@ func helpTexts(root *cobra.Command) {
 	}
 }
 
-// completeCommand completes the name of a command to explain.
 func completeCommand(
 	cmd *cobra.Command, args []string, typed string,
 ) (out []cobra.Completion, _ cobra.ShellCompDirective) {
@@ -63,7 +62,6 @@ func completeCommand(
 	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completionTexts describes the completion command and its shells.
 func completionTexts(completion *cobra.Command) {
 	completion.Short = "write the completion script of a shell"
 	completion.Long = "completion writes a script that completes commands, flags, projects, windows and\njobs in " +
@@ -86,7 +84,6 @@ func completionTexts(completion *cobra.Command) {
 	}
 }
 
-// configurationTopic is the help on the environment variables.
 func configurationTopic() *cobra.Command {
 	return &cobra.Command{
 		Use:   "configuration",
@@ -105,7 +102,6 @@ file, by the same name with _FILE.
 	}
 }
 
-// variableHelp lists the variables by group.
 func variableHelp() string {
 	var b strings.Builder
 	group := ""

@@ -388,7 +388,6 @@ func programPath() (path, remark string, err error) {
 // cronWord quotes a word for a crontab, where % ends the command.
 func cronWord(word string) string { return strings.ReplaceAll(shellWord(word), "%", `\%`) }
 
-// systemdWord quotes a word of ExecStart.
 func systemdWord(word string) string {
 	word = strings.NewReplacer("%", "%%", "$", "$$").Replace(word)
 	if plainWord.MatchString(word) {

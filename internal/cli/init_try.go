@@ -63,7 +63,6 @@ func (a *Program) announce(o *initOptions, noKey bool) error {
 	return text.Err()
 }
 
-// prompt asks questions on the terminal.
 func (a *Program) prompt(terminal *os.File, ask func(p *prompter) error) error {
 	p, err := newPrompter(terminal)
 	if err != nil {

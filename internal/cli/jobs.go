@@ -64,7 +64,6 @@ func openPrompts(c config.Config) (*prompts.Folder, error) {
 	return folder, nil
 }
 
-// lintPrompts reads the folder.
 func lintPrompts(c config.Config) (prompts.Scanned, error) {
 	folder, err := openPrompts(c)
 	if err != nil {
@@ -214,7 +213,6 @@ func (a *Program) printPlanned(all []jobs.Planned, w wording, text bool) error {
 	return nil
 }
 
-// whyText is the reason that a prompt waits.
 func whyText(p jobs.Planned) string {
 	if p.Ready() && p.Reason == "" {
 		return "goes with the next pass"

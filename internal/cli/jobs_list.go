@@ -46,7 +46,6 @@ type listedJob struct {
 	Events []journal.Transition `json:"events,omitempty"`
 }
 
-// withPulls adds their pull requests to jobs.
 func withPulls(ctx context.Context, db *state.DB, all []journal.Job) ([]listedJob, error) {
 	known, err := db.PullStates(ctx)
 	pulls := jobs.PullsByLink(all, known)

@@ -96,7 +96,6 @@ type queueRunner struct {
 	status   *statusLine      // nil without a terminal
 }
 
-// openQueue locks the queue and opens its dependencies.
 func (a *Program) openQueue(c config.Config) (_ *queueRunner, err error) {
 	r := &queueRunner{}
 	if r.folder, err = openPrompts(c); err != nil {
@@ -361,7 +360,6 @@ func statusText(planned []jobs.Planned, all []journal.Job, queue journal.Queue, 
 	return strings.Join(parts, " · ")
 }
 
-// ofCap writes the used part of a cap.
 func ofCap(used, limit int) string {
 	if limit == 0 {
 		return fmt.Sprint(used)

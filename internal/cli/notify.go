@@ -103,7 +103,6 @@ func (a *Program) notify(ctx context.Context, o notifyOptions) (err error) {
 	return errors.Join(err, failed)
 }
 
-// printNotes prints messages as people read them.
 func printNotes(w io.Writer, notes []journal.Event) error {
 	text := render.NewText(w)
 	for i, note := range notes {

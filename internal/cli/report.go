@@ -120,7 +120,6 @@ func (a *Program) report(ctx context.Context, o reportOptions) (err error) {
 // maxCompared is the maximum distance of --compare, in windows.
 const maxCompared = 1000
 
-// comparison reads the value of --compare.
 func comparison(text string) (c web.Comparison, err error) {
 	switch text {
 	case "previous":

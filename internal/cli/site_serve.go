@@ -92,7 +92,6 @@ func (a *Program) readSite(c config.Config) (s ownSite, err error) {
 	return s, nil
 }
 
-// jobSettings returns the settings of agent jobs.
 func jobSettings(c config.Config) site.JobSettings {
 	s := site.JobSettings{Repo: c.SiteRepo, Agent: c.SiteAgent, Command: c.SiteAgentCommand, Env: c.SiteAgentEnv,
 		Hosts: c.SiteAgentHosts, Tools: c.SiteAgentTools, Allow: c.SiteAgentAllow, Check: c.SiteCheckCommand,
@@ -106,7 +105,6 @@ func jobSettings(c config.Config) site.JobSettings {
 	return s
 }
 
-// siteConfig reads all settings of site serve.
 func (a *Program) siteConfig() (c config.Config, s ownSite, err error) {
 	c, errSettings := a.config(config.NeedSite)
 	s, errSite := a.readSite(c)

@@ -195,7 +195,6 @@ func coverageState(c view.Grid) string {
 // shownTroubled is the number of windows of a kind that status lists; --json has all.
 const shownTroubled = 5
 
-// rebuild makes the ledger match the sinks.
 func (a *Program) rebuild(ctx context.Context) (err error) {
 	c, err := a.config(config.NeedProjects)
 	if err != nil {

@@ -62,7 +62,6 @@ func (a *Program) topAgents(ctx context.Context, o topOptions, by bool) (err err
 		func(r query.AgentsReport) error { return printAgentList(a.Out, r, a.wording(from.config)) })
 }
 
-// printAgentList prints the list of one project.
 func printAgentList(w io.Writer, r query.AgentsReport, words wording) error {
 	text := render.NewText(w)
 	var former *analytics.Key

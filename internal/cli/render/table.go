@@ -205,7 +205,6 @@ func (l *layout) whole(b *strings.Builder, indent int, text string) {
 	b.WriteString(text + "\n")
 }
 
-// blank reports whether a cell says nothing.
 func blank(cell string) bool { return cell == "" || cell == "-" }
 
 // shorten returns s in at most so many columns of the terminal.
