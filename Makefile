@@ -30,12 +30,14 @@ GOTEST      := TEST_DOCGAUGE_BINARY=$(CURDIR)/$(TEST_BINARY) $(GO) test -vet=off
 SLOWEST     := ./internal/cli ./sinks/clickhouse ./internal/dev/stack ./internal/dev/warehouse ./internal/web ./sinks/postgres ./sinks/parquet
 # The tests of these packages run under the race detector.
 RACED       := ./exporter ./exporter/remotewrite ./internal/web/server ./internal/app ./internal/budget ./internal/daemon \
-  ./internal/docsapi ./internal/events ./internal/export ./internal/mcp ./internal/codehost ./internal/sandbox ./internal/spool ./schedule ./sinks/sinktest
+  ./internal/docsapi ./internal/events ./internal/mcp ./internal/codehost ./internal/sandbox ./internal/spool ./schedule ./sinks/sinktest
 # Of the sinks, the window files and the pages, the tests in which several goroutines meet: the
 # cases of the contract by name, below an engine of ClickHouse, of PostgreSQL, or none.
 CONCURRENT  := many_windows|reader|cancelled
 RACEDALONE  := TestContract/(18.16|15|$(CONCURRENT))/($(CONCURRENT))|ContractBucket/($(CONCURRENT))|Window|AttemptsGrow|MigrationsAtOnce|Writers|Stall|Terminated
 RACEDALONE  := $(RACEDALONE)|TestWrittenAtOnce|TestHandlerRendersOnce|TestArchiveIsAskedByFew
+# Of the export: runs with several requests in flight, cut by a budget, refused, killed, and beside a real service.
+RACEDEXPORT := TestManyFaults|TestResume|TestGuesses|TestSameDays|TestBadService|AfterARefusedKey|TestAskedWindows
 
 .PHONY: help demo stack build test check lint bench torture fuzz engines docs dashboards clean $(TEST_BINARY) $(BINARY)
 
@@ -68,14 +70,10 @@ stack: ## everything on loopback: sandbox, agent jobs, serve, ClickHouse, Promet
 	@exec bin/docgauge-stack -docgauge $(TEST_BINARY) $(STACK)
 
 # Tests of raced packages that run without the race detector, which makes them ten times
-# slower: the simulations, and those that read one window after the other (TestManyFaults
-# lets the same calls fail while several windows are read); browsers, and processes that
-# are killed, which could not report a race.
-UNRACEDRUNS := TestEconomy|TestYear|TestEachFault|TestFutureIsNotBelieved|TestOlderState|TestPagesThatDrift|TestRunFailures
-UNRACEDRUNS := $(UNRACEDRUNS)|TestRefusedInMidRun|TestBadWindowsStopNobody|TestNoRowsUnderTotals
-UNRACEDRUNS := $(UNRACEDRUNS)|TestBrowser|TestKilledWhileProposing|TestKilledInTheMiddle|TestKilledWhileAccepting
+# slower: browsers, and processes that are killed, which could not report a race.
+UNRACEDRUNS := TestBrowser|TestKilledWhileProposing|TestKilledInTheMiddle|TestKilledWhileAccepting
 # The raced packages that have tests of these names: what is skipped there runs here.
-UNRACEDTOO  := ./internal/export ./internal/sandbox ./internal/daemon ./internal/budget
+UNRACEDTOO  := ./internal/sandbox ./internal/daemon ./internal/budget
 
 # No test runs twice: those of the concurrent packages run under the race detector,
 # all others without it. The race detector makes many scrapers too slow, too. Steps that end
@@ -90,7 +88,8 @@ $(GOTEST) -p 3 $$($(GO) list $(SLOWEST) ./... | grep -vxF "$$($(GO) list $(RACED
 endef
 RACETEST    := CGO_ENABLED=1 $(GOTEST) -p 2
 define RACE
-$(RACETEST) -short -race -skip '$(UNRACEDRUNS)' ./internal/export $(RACED) &
+$(RACETEST) -short -race -skip '$(UNRACEDRUNS)' $(RACED) &
+$(RACETEST) -short -race -run '$(RACEDEXPORT)' ./internal/export &
 $(RACETEST) -race -run '$(RACEDALONE)' -skip Cluster ./sinks/clickhouse ./sinks/postgres ./sinks/parquet ./internal/deltalog ./internal/archive ./internal/web &
 endef
 export READY UNRACED RACE

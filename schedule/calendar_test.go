@@ -1,4 +1,4 @@
-package schedule_test
+package schedule
 
 import (
 	"fmt"
@@ -12,7 +12,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/schedule"
 )
 
 var calendar = []analytics.Granularity{analytics.Day, analytics.Week, analytics.Month}
@@ -45,7 +44,7 @@ func key(t testing.TB, g analytics.Granularity, from, to string) analytics.Key {
 
 func open(t rapid.TB, g analytics.Granularity, d analytics.Date) analytics.Window {
 	t.Helper()
-	w, ok := schedule.Open(g, d)
+	w, ok := Open(g, d)
 	if !ok {
 		t.Fatalf("no open %s window on %s", g, d)
 	}
@@ -69,11 +68,11 @@ func checkTile(t rapid.TB, g analytics.Granularity, d analytics.Date) {
 	if before.To != w.From || two.To != before.From {
 		t.Fatalf("%s windows leave a gap or overlap: %s %s %s", g, two, before, w)
 	}
-	if diff := cmp.Diff([]analytics.Window{w, before, two}, slices.Collect(schedule.Within(g, two.From,
+	if diff := cmp.Diff([]analytics.Window{w, before, two}, slices.Collect(Within(g, two.From,
 		w.To))); diff != "" {
 		t.Fatal(diff)
 	}
-	if newest := schedule.Newest(g, d); newest != before {
+	if newest := Newest(g, d); newest != before {
 		t.Fatalf("newest complete %s window on %s is %s, want %s", g, d, newest, before)
 	}
 }
@@ -92,7 +91,7 @@ func TestRollingWindowsEndOnceADay(t *testing.T) {
 		to := analytics.Date(rapid.Int32Range(int32(firstDate), int32(lastDate)).Draw(t, "to"))
 		span := rapid.IntRange(0, 800).Draw(t, "span")
 		end := to
-		for w := range schedule.Within(g, to-analytics.Date(span), to) {
+		for w := range Within(g, to-analytics.Date(span), to) {
 			if w.To != end || w.Days() != n {
 				t.Fatalf("%s window %s, want %d days that end at %s", g, w, n, end)
 			}
@@ -101,14 +100,14 @@ func TestRollingWindowsEndOnceADay(t *testing.T) {
 		if got, want := int(to-end), max(0, span-n+1); got != want {
 			t.Fatalf("%d windows of %s in %d days, want %d", got, g, span, want)
 		}
-		if w, ok := schedule.Open(g, to); ok {
+		if w, ok := Open(g, to); ok {
 			t.Fatalf("%s has an open window %s", g, w)
 		}
 	})
 }
 
 func TestWeeksAreISOWeeks(t *testing.T) {
-	for w := range schedule.Within(analytics.Week, date(t, "2018-12-31"), date(t, "2034-01-02")) {
+	for w := range Within(analytics.Week, date(t, "2018-12-31"), date(t, "2034-01-02")) {
 		year, week := w.From.Time().ISOWeek()
 		if w.From.Weekday() != time.Monday || w.Days() != 7 {
 			t.Errorf("week %s begins on a %s", w, w.From.Weekday())
@@ -136,10 +135,10 @@ func TestNewestAndOpen(t *testing.T) {
 		{"28d", "2027-01-10", "[2026-12-13,2027-01-10)", ""},
 	} {
 		today := date(t, tc.today)
-		if got := schedule.Newest(tc.g, today); got.String() != tc.newest {
+		if got := Newest(tc.g, today); got.String() != tc.newest {
 			t.Errorf("Newest(%s, %s) = %s, want %s", tc.g, today, got, tc.newest)
 		}
-		if got, ok := schedule.Open(tc.g, today); ok != (tc.open != "") || ok && got.String() != tc.open {
+		if got, ok := Open(tc.g, today); ok != (tc.open != "") || ok && got.String() != tc.open {
 			t.Errorf("Open(%s, %s) = %s, %v, want %s", tc.g, today, got, ok, tc.open)
 		}
 	}
@@ -147,24 +146,24 @@ func TestNewestAndOpen(t *testing.T) {
 
 func TestWithin(t *testing.T) {
 	from, to := date(t, "2026-01-02"), date(t, "2026-03-31")
-	months := schedule.Within(analytics.Month, from, to)
+	months := Within(analytics.Month, from, to)
 	for range 2 { // a sequence can be ranged over again
 		if got := fmt.Sprint(slices.Collect(months)); got != "[[2026-02-01,2026-03-01)]" {
 			t.Error(got)
 		}
 	}
-	for w := range schedule.Within(analytics.Day, from, to) {
+	for w := range Within(analytics.Day, from, to) {
 		if w != window(t, "2026-03-30", "2026-03-31") {
 			t.Errorf("first day is %s", w)
 		}
 		break
 	}
 	for _, g := range []analytics.Granularity{"day", "week", "month", "28d", "", "fortnight"} {
-		if got := slices.Collect(schedule.Within(g, to, from)); got != nil {
+		if got := slices.Collect(Within(g, to, from)); got != nil {
 			t.Errorf("%q windows in an inverted window: %v", g, got)
 		}
 	}
-	if got := slices.Collect(schedule.Within("fortnight", from, to)); got != nil {
+	if got := slices.Collect(Within("fortnight", from, to)); got != nil {
 		t.Errorf("windows of an unknown granularity: %v", got)
 	}
 }
@@ -182,12 +181,12 @@ func FuzzCalendar(f *testing.F) {
 		if int(kind) < len(calendar) {
 			g = calendar[kind]
 		}
-		schedule.Open(g, d)
-		schedule.Newest(g, d)
+		Open(g, d)
+		Newest(g, d)
 		// Windows become strictly older, and the sequence ends with time itself.
 		var last analytics.Window
 		steps := 0
-		for w := range schedule.Within(g, math.MinInt32, d) {
+		for w := range Within(g, math.MinInt32, d) {
 			if w.From >= w.To || w.To > d || steps > 0 && (w.From >= last.From || w.To >= last.To) {
 				t.Fatalf("%s window %d..%d after %d..%d on %d", g, w.From, w.To, last.From, last.To, d)
 			}

@@ -1,28 +1,27 @@
-package schedule_test
+package schedule
 
 import (
 	"math"
 	"testing"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/schedule"
 )
 
 func TestRequests(t *testing.T) {
 	for rows, want := range map[int64]int{
 		analytics.TotalsOnlyRows: 1, 0: 1, 1: 1, 250: 1, 251: 2, 500: 2, 501: 3, 25_000: 100,
 	} {
-		if got := schedule.Requests(rows, analytics.PageRows); got != want {
+		if got := Requests(rows, analytics.PageRows); got != want {
 			t.Errorf("Requests(%d) = %d, want %d", rows, got, want)
 		}
 	}
-	if got := schedule.Requests(math.MaxInt64, 1); got <= 0 {
+	if got := Requests(math.MaxInt64, 1); got <= 0 {
 		t.Errorf("Requests overflows: %d", got)
 	}
 }
 
 func TestSizes(t *testing.T) {
-	s := schedule.NewSizes(map[schedule.Source]int{{Project: "small"}: 100})
+	s := NewSizes(map[Source]int{{Project: "small"}: 100})
 	at := func(project, g, from, to string) analytics.Key {
 		return analytics.Key{Project: project, Granularity: analytics.Granularity(g), Window: window(t, from, to)}
 	}
@@ -37,23 +36,23 @@ func TestSizes(t *testing.T) {
 	s.SetBegun(at("a", "day", "2026-03-09", "2026-03-10"), 7)
 	s.SetBegun(at("b", "day", "2026-03-09", "2026-03-10"), 90)
 	for _, tc := range []struct {
-		item         schedule.Item
+		item         Item
 		pages, still int
-		basis        schedule.Basis
+		basis        Basis
 	}{
-		{schedule.Item{Key: at("a", "day", "2026-03-01", "2026-03-02")}, 4, 4, schedule.BasisLedger},
-		{schedule.Item{Key: at("a", "day", "2026-03-01", "2026-03-02"), TotalsOnly: true}, 1, 1, schedule.BasisLedger},
-		{schedule.Item{Key: at("a", "day", "2026-03-09", "2026-03-10")}, 20, 13, schedule.BasisLedger},
-		{schedule.Item{Key: at("a", "day", "2026-03-04", "2026-03-05")}, 4, 4, schedule.BasisNeighbours},
-		{schedule.Item{Key: at("a", "day", "2026-03-05", "2026-03-06")}, 20, 20, schedule.BasisNeighbours},
-		{schedule.Item{Key: at("a", "day", "2026-02-01", "2026-02-02")}, 4, 4, schedule.BasisNeighbours},
-		{schedule.Item{Key: at("a", "day", "2026-03-20", "2026-03-21")}, 20, 20, schedule.BasisNeighbours},
-		{schedule.Item{Key: at("a", "week", "2026-03-02", "2026-03-09")}, 20, 20, schedule.BasisDay},
-		{schedule.Item{Key: at("small", "week", "2026-03-02", "2026-03-09")}, 10, 10, schedule.BasisDay},
-		{schedule.Item{Key: at("c", "day", "2026-03-02", "2026-03-03")}, 1, 1, schedule.BasisUnknown},
-		{schedule.Item{Key: at("b", "day", "2026-03-09", "2026-03-10")}, 91, 1, schedule.BasisUnknown},
-		{schedule.Item{Key: at("c", "day", "2026-03-02", "2026-03-03"), Reason: schedule.ReasonOpen}, 1, 1,
-			schedule.BasisLedger},
+		{Item{Key: at("a", "day", "2026-03-01", "2026-03-02")}, 4, 4, BasisLedger},
+		{Item{Key: at("a", "day", "2026-03-01", "2026-03-02"), TotalsOnly: true}, 1, 1, BasisLedger},
+		{Item{Key: at("a", "day", "2026-03-09", "2026-03-10")}, 20, 13, BasisLedger},
+		{Item{Key: at("a", "day", "2026-03-04", "2026-03-05")}, 4, 4, BasisNeighbours},
+		{Item{Key: at("a", "day", "2026-03-05", "2026-03-06")}, 20, 20, BasisNeighbours},
+		{Item{Key: at("a", "day", "2026-02-01", "2026-02-02")}, 4, 4, BasisNeighbours},
+		{Item{Key: at("a", "day", "2026-03-20", "2026-03-21")}, 20, 20, BasisNeighbours},
+		{Item{Key: at("a", "week", "2026-03-02", "2026-03-09")}, 20, 20, BasisDay},
+		{Item{Key: at("small", "week", "2026-03-02", "2026-03-09")}, 10, 10, BasisDay},
+		{Item{Key: at("c", "day", "2026-03-02", "2026-03-03")}, 1, 1, BasisUnknown},
+		{Item{Key: at("b", "day", "2026-03-09", "2026-03-10")}, 91, 1, BasisUnknown},
+		{Item{Key: at("c", "day", "2026-03-02", "2026-03-03"), Reason: ReasonOpen}, 1, 1,
+			BasisLedger},
 	} {
 		pages, basis := s.Pages(tc.item)
 		still, _ := s.Requests(tc.item)
@@ -85,17 +84,17 @@ func TestSizes(t *testing.T) {
 		{at("a", "week", "2026-03-02", "2026-03-09"), 20, false},
 		{at("c", "day", "2026-03-02", "2026-03-03"), 1, false},
 	} {
-		if got, known := s.Most(schedule.Item{Key: tc.key}); got != tc.want || known != tc.known {
+		if got, known := s.Most(Item{Key: tc.key}); got != tc.want || known != tc.known {
 			t.Errorf("%s: at most %d, %v; want %d, %v", tc.key, got, known, tc.want, tc.known)
 		}
 	}
-	small := schedule.Source{Project: "small"}
-	if !s.Knows(small) || s.Knows(schedule.Source{Project: "b"}) ||
-		s.Knows(schedule.Source{Project: "small", Report: analytics.AgentsReport}) {
+	small := Source{Project: "small"}
+	if !s.Knows(small) || s.Knows(Source{Project: "b"}) ||
+		s.Knows(Source{Project: "small", Report: analytics.AgentsReport}) {
 		t.Error("which projects are known")
 	}
 	s.SetPerPage(small, analytics.PageRows)
-	if n, _ := s.Pages(schedule.Item{Key: at("small", "day", "2026-03-01", "2026-03-02")}); n != 4 {
+	if n, _ := s.Pages(Item{Key: at("small", "day", "2026-03-01", "2026-03-02")}); n != 4 {
 		t.Errorf("%d pages of 250 rows", n)
 	}
 }

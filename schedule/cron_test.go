@@ -1,20 +1,17 @@
-package schedule_test
+package schedule
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
-
-	"github.com/docgauge/docgauge/schedule"
 )
 
-func parseCron(t rapid.TB, spec string) schedule.Cron {
+func parseCron(t rapid.TB, spec string) Cron {
 	t.Helper()
-	c, err := schedule.ParseCron(spec)
+	c, err := ParseCron(spec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +92,7 @@ func TestMissed(t *testing.T) {
 			t.Errorf("%d firings in %d minutes: %v", tc.n, tc.minutes, got)
 		}
 	}
-	if zero := (schedule.Cron{}); zero.Missed(2, noon, noon.Add(1000*time.Hour)) || !zero.Next(noon).IsZero() {
+	if zero := (Cron{}); zero.Missed(2, noon, noon.Add(1000*time.Hour)) || !zero.Next(noon).IsZero() {
 		t.Error("the zero Cron fires")
 	}
 }
@@ -135,7 +132,7 @@ func TestParseCronRefuses(t *testing.T) {
 		"@reboot":                         "unrecognized descriptor",
 		strings.Repeat("* ", 500):         "it has 500 fields",
 	} {
-		c, err := schedule.ParseCron(spec)
+		c, err := ParseCron(spec)
 		if err == nil {
 			t.Errorf("%q is taken for %s", spec, c)
 			continue
@@ -148,39 +145,13 @@ func TestParseCronRefuses(t *testing.T) {
 	}
 }
 
-// TestCronIsWhatItSays compares Next with a search minute by minute.
-func TestCronIsWhatItSays(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		minutes, hours, weekdays := someOf(t, "minutes", 0, 59), someOf(t, "hours", 0, 23), someOf(t, "weekdays", 0, 6)
-		c := parseCron(t, list(minutes)+" "+list(hours)+" * * "+list(weekdays))
-		after := time.Unix(rapid.Int64Range(0, 4e9).Draw(t, "after"),
-			rapid.Int64Range(0, 999_999_999).Draw(t, "nanoseconds"))
-		want := after.UTC().Truncate(time.Minute).Add(time.Minute)
-		for !slices.Contains(minutes, want.Minute()) || !slices.Contains(hours, want.Hour()) ||
-			!slices.Contains(weekdays, int(want.Weekday())) {
-			want = want.Add(time.Minute)
-		}
-		if got := c.Next(after); !got.Equal(want) {
-			t.Fatalf("%s after %s is %s, want %s", c, after.UTC(), got, want)
-		}
-	})
-}
-
-func someOf(t *rapid.T, name string, from, to int) []int {
-	return rapid.SliceOfNDistinct(rapid.IntRange(from, to), 1, 3, rapid.ID[int]).Draw(t, name)
-}
-
-func list(numbers []int) string {
-	return strings.Trim(strings.ReplaceAll(fmt.Sprint(numbers), " ", ","), "[]")
-}
-
 func FuzzParseCron(f *testing.F) {
 	for _, spec := range []string{"17 * * * *", "*/5 1-3,7 ? jan-mar/2 sun", "@every 1h", "@hourly", "TZ=x",
 		"CRON_TZ=", "0 0 30 2 *", "9/9 9 9 9 *"} {
 		f.Add(spec, int64(951_782_400))
 	}
 	f.Fuzz(func(t *testing.T, spec string, seconds int64) {
-		c, err := schedule.ParseCron(spec)
+		c, err := ParseCron(spec)
 		if err != nil {
 			return
 		}
@@ -188,7 +159,7 @@ func FuzzParseCron(f *testing.F) {
 		if next := c.Next(after); !next.After(after) {
 			t.Errorf("%q: after %s comes %s", spec, after.UTC(), next)
 		}
-		again, err := schedule.ParseCron(c.String())
+		again, err := ParseCron(c.String())
 		if err != nil || again.Next(after) != c.Next(after) {
 			t.Errorf("%q becomes %q: %v", spec, c, err)
 		}

@@ -1,4 +1,4 @@
-package schedule_test
+package schedule
 
 import (
 	"context"
@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/docgauge/docgauge/schedule"
 )
 
 // odd is when these tests begin, after the start of their bubble: 00:03:41.25 UTC.
@@ -61,7 +59,7 @@ func begin(
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	r.stop = cancel
-	f := schedule.NewFirings(parseCron(t, spec), time.Now().Add(first), atOnce)
+	f := NewFirings(parseCron(t, spec), time.Now().Add(first), atOnce)
 	go func() { r.done <- f.Run(ctx, deadline, slog.New(slog.NewTextHandler(r, nil)), noted) }()
 	return r
 }
@@ -119,28 +117,6 @@ func takes(d time.Duration) func(context.Context) {
 	}
 }
 
-// TestRunsIgnoreTheLocalZone covers both changes of daylight saving time.
-func TestRunsIgnoreTheLocalZone(t *testing.T) {
-	berlin, err := time.LoadLocation("Europe/Berlin")
-	if err != nil {
-		t.Skip("no time zones on this machine: ", err)
-	}
-	local := time.Local
-	time.Local = berlin
-	defer func() { time.Local = local }()
-	for _, change := range []time.Time{time.Date(2000, 3, 26, 0, 0, 0, 0, time.UTC),
-		time.Date(2000, 10, 29, 0, 0, 0, 0, time.UTC)} {
-		synctest.Test(t, func(t *testing.T) {
-			time.Sleep(time.Until(change.AddDate(0, 0, -1)))
-			r := begin(t, "30 0,1,2 * * *", 0, false, 0, takes(0))
-			time.Sleep(3 * 24 * time.Hour)
-			h := r.end(t, nil)
-			want := []string{"00:30:00", "01:30:00", "02:30:00"}
-			h.wantBegan(t, append(append(want, want...), want...)...)
-		})
-	}
-}
-
 // TestRuns: the times at which the runs of "*/10 * * * *" begin, and the reports.
 func TestRuns(t *testing.T) {
 	for _, c := range []struct {
@@ -166,7 +142,7 @@ func TestRuns(t *testing.T) {
 		}, 30 * time.Minute, []string{"00:10:00", "00:20:00", "00:30:00"}, 0, 2, 0, nil},
 		{"a deadline", false, 4 * time.Minute,
 			func(ctx context.Context, _ int) { takes(time.Hour)(ctx) },
-			20 * time.Minute, []string{"00:10:00", "00:20:00"}, 0, 0, 4 * time.Minute, schedule.ErrDeadline},
+			20 * time.Minute, []string{"00:10:00", "00:20:00"}, 0, 0, 4 * time.Minute, ErrDeadline},
 		{"a run at the start", true, 0,
 			func(ctx context.Context, _ int) { takes(8 * time.Minute)(ctx) },
 			30 * time.Minute, []string{"00:03:41.25", "00:20:00", "00:30:00"}, 1, 0, 8 * time.Minute, nil},
@@ -221,18 +197,6 @@ func TestStopEndsTheRunAndWaits(t *testing.T) {
 	})
 }
 
-func TestStopBetweenRuns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := begin(t, "@hourly", 0, false, 0, takes(time.Minute))
-		time.Sleep(90 * time.Minute)
-		stopped := time.Now()
-		r.end(t, nil)
-		if took := time.Since(stopped); took != 0 {
-			t.Errorf("Run returned after %s with nothing to wait for", took)
-		}
-	})
-}
-
 func TestRunThatIgnoresItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := begin(t, "*/10 * * * *", 0, false, time.Minute,
@@ -257,7 +221,7 @@ func TestRunThatIgnoresItsDeadline(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		h = r.soFar()
 		h.wantBegan(t, "00:10:00", "00:50:00")
-		r.end(t, schedule.ErrOverrun)
+		r.end(t, ErrOverrun)
 		time.Sleep(time.Hour) // the bubble ends after the run
 	})
 }
@@ -267,7 +231,7 @@ func TestStopGivesUpOnARun(t *testing.T) {
 		r := begin(t, "@hourly", 0, true, 0, func(context.Context) { time.Sleep(time.Hour) })
 		time.Sleep(time.Minute)
 		stopped := time.Now()
-		h := r.end(t, schedule.ErrOverrun)
+		h := r.end(t, ErrOverrun)
 		if took := time.Since(stopped); took != 20*time.Second || h.overrun() != 1 {
 			t.Errorf("gave up after %s with %d overruns, want 20s and 1", took, h.overrun())
 		}
@@ -279,7 +243,7 @@ func TestStoppedBeforeTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		f := schedule.NewFirings(parseCron(t, "@hourly"), time.Time{}, true)
+		f := NewFirings(parseCron(t, "@hourly"), time.Time{}, true)
 		if err := f.Run(ctx, 0, slog.Default(), func(context.Context) { t.Error("ran") }); err != nil {
 			t.Error(err)
 		}
@@ -309,9 +273,9 @@ func TestFirst(t *testing.T) {
 			if diff := cmp.Diff(tc.wanted, got); diff != "" {
 				t.Errorf("first after %v, now %v: %s", tc.first, tc.now, diff)
 			}
-			r.stop()
-			if err := <-r.done; err != nil {
-				t.Error(err)
+			stopped := time.Now()
+			if r.end(t, nil); !time.Now().Equal(stopped) {
+				t.Error("it waits although nothing runs")
 			}
 		})
 	}

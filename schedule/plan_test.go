@@ -1,4 +1,4 @@
-package schedule_test
+package schedule
 
 import (
 	"cmp"
@@ -11,7 +11,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/schedule"
 )
 
 // ledger is the newest revision of each window.
@@ -45,13 +44,13 @@ func specs(t testing.TB, names ...string) []analytics.Spec {
 	return list
 }
 
-func due(in schedule.Input) []schedule.Item {
-	items, _ := schedule.Plan(in)
+func due(in Input) []Item {
+	items, _ := Plan(in)
 	return items
 }
 
 // lines formats items for people.
-func lines(items []schedule.Item) []string {
+func lines(items []Item) []string {
 	var out []string
 	for _, i := range items {
 		line := string(i.Reason) + " " + i.Key.String()
@@ -66,7 +65,7 @@ func lines(items []schedule.Item) []string {
 	return out
 }
 
-func diffLines(t *testing.T, got []schedule.Item, want ...string) {
+func diffLines(t *testing.T, got []Item, want ...string) {
 	t.Helper()
 	if diff := gocmp.Diff(want, lines(got)); diff != "" {
 		t.Error(diff)
@@ -75,12 +74,12 @@ func diffLines(t *testing.T, got []schedule.Item, want ...string) {
 
 func TestDueOrder(t *testing.T) {
 	l := ledger{}
-	in := schedule.Input{
+	in := Input{
 		Now:      time.Date(2027, 1, 5, 6, 0, 0, 0, time.UTC),
 		Projects: []string{"a", "b"},
 		Specs:    specs(t, "day", "week", "month", "3d:totals"),
 		Open:     []analytics.Granularity{"day", "3d"},
-		Since:    date(t, "2027-01-01"),
+		Since:    date(t, "2026-12-30"),
 		Settle:   72 * time.Hour,
 		Known:    l.known,
 		Rotate:   3,
@@ -129,8 +128,14 @@ func TestDueOrder(t *testing.T) {
 		"settle a month [2026-12-01,2027-01-01) newest",
 		"settle a day [2026-12-20,2026-12-21)",
 		"settle a 3d [2026-12-20,2026-12-23) totals",
+		"missing b day [2026-12-31,2027-01-01)",
+		"missing a day [2026-12-31,2027-01-01)",
+		"missing b day [2026-12-30,2026-12-31)",
+		"missing a day [2026-12-30,2026-12-31)",
 		"missing b 3d [2027-01-01,2027-01-04) totals",
 		"missing a 3d [2027-01-01,2027-01-04) totals",
+		"missing b 3d [2026-12-31,2027-01-03) totals",
+		"missing a 3d [2026-12-31,2027-01-03) totals",
 	)
 }
 
@@ -149,20 +154,20 @@ func TestLostWindows(t *testing.T) {
 	for _, key := range []analytics.Key{old, recent, other, parseKey("a day [2026-02-28,2026-03-01)")} {
 		l[key] = analytics.Revision{Key: key, Number: 3, Verified: true, Settled: true}
 	}
-	in := schedule.Input{
+	in := Input{
 		Now: recent.To.Time(), Projects: []string{"a"}, Specs: specs(t, "day"), Since: recent.From, Known: l.known,
 		Lost:        func(k analytics.Key) bool { return k == old || k == recent || k == other },
 		Provisional: []analytics.Key{old, recent, other},
 	}
 	diffLines(t, due(in), "missing a day [2026-03-01,2026-03-02) newest", "missing a day [2026-01-10,2026-01-11)")
-	of := schedule.Wanted{Source: schedule.Source{Project: "a"}, Spec: in.Specs[0]}
-	if gaps := schedule.Gaps(in, of); len(gaps) != 2 {
+	of := Wanted{Source: Source{Project: "a"}, Spec: in.Specs[0]}
+	if gaps := Gaps(in, of); len(gaps) != 2 {
 		t.Errorf("gaps: %v", gaps)
 	}
 }
 
 func TestNothingIsDueOfNothing(t *testing.T) {
-	in := schedule.Input{Now: time.Unix(0, 0), Since: 1, Known: ledger{}.known, Rotate: -1}
+	in := Input{Now: time.Unix(0, 0), Since: 1, Known: ledger{}.known, Rotate: -1}
 	if got := due(in); got != nil {
 		t.Errorf("no project, no spec: %v", got)
 	}
@@ -191,7 +196,7 @@ func TestSettles(t *testing.T) {
 		{"drifted at the first late reading", settle, false, early, false},
 		{"drifted at the second late reading", settle, false, late, true},
 	} {
-		if got := schedule.Settles(w, settle, end.Add(tc.after), tc.verified, tc.previous); got != tc.want {
+		if got := Settles(w, settle, end.Add(tc.after), tc.verified, tc.previous); got != tc.want {
 			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
 		}
 	}
@@ -200,9 +205,9 @@ func TestSettles(t *testing.T) {
 var allSpecs = []string{"day", "day:totals", "week", "week:totals", "month", "month:totals", "2d", "7d:totals",
 	"28d:totals"}
 
-func drawInput(t *rapid.T) (schedule.Input, ledger) {
+func drawInput(t *rapid.T) (Input, ledger) {
 	l := ledger{}
-	in := schedule.Input{
+	in := Input{
 		Now:      time.Unix(rapid.Int64Range(1.7e9, 1.9e9).Draw(t, "now"), 0),
 		Projects: rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c", "d"}), 1, 5).Draw(t, "projects"),
 		Open:     rapid.SliceOf(rapid.SampledFrom(calendar)).Draw(t, "open"),
@@ -224,13 +229,13 @@ func drawInput(t *rapid.T) (schedule.Input, ledger) {
 }
 
 // fillLedger enters some of the windows of the last 90 days.
-func fillLedger(t *rapid.T, in schedule.Input, l ledger) {
+func fillLedger(t *rapid.T, in Input, l ledger) {
 	today := analytics.DateOf(in.Now)
 	states := rapid.SliceOfN(rapid.IntRange(0, 9), 16, 16).Draw(t, "states")
 	n := 0
 	for _, project := range in.Projects {
 		for _, s := range in.Specs {
-			for w := range schedule.Within(s.Granularity, today-90, today) {
+			for w := range Within(s.Granularity, today-90, today) {
 				k := analytics.Key{Project: project, Granularity: s.Granularity, Window: w}
 				n = n*31 + 7 // spreads few drawn states over many windows
 				switch state := states[uint32(n)>>13%16]; {
@@ -255,13 +260,13 @@ func TestDueIsWhatTheRulesSay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in, l := drawInput(t)
 		items := due(in)
-		got := map[analytics.Key]schedule.Reason{}
+		got := map[analytics.Key]Reason{}
 		for _, i := range items {
 			if _, twice := got[i.Key]; twice {
 				t.Fatalf("%s comes twice", i.Key)
 			}
 			got[i.Key] = i.Reason
-			if i.Reason == schedule.ReasonOpen {
+			if i.Reason == ReasonOpen {
 				continue
 			}
 			if !i.Complete(in.Now) {
@@ -276,36 +281,33 @@ func TestDueIsWhatTheRulesSay(t *testing.T) {
 			project := in.Projects[0]
 			var missing []analytics.Window
 			for _, i := range items {
-				if i.Reason == schedule.ReasonMissing && i.Project == project && i.Granularity == spec.Granularity {
+				if i.Reason == ReasonMissing && i.Project == project && i.Granularity == spec.Granularity {
 					missing = append(missing, i.Window)
 				}
 			}
 			slices.SortFunc(missing, func(a, b analytics.Window) int { return cmp.Compare(b.To, a.To) })
-			of := schedule.Wanted{Source: schedule.Source{Project: project}, Spec: spec}
-			if diff := gocmp.Diff(missing, schedule.Gaps(in, of)); diff != "" {
+			of := Wanted{Source: Source{Project: project}, Spec: spec}
+			if diff := gocmp.Diff(missing, Gaps(in, of)); diff != "" {
 				t.Fatalf("gaps of %s: %s", spec, diff)
 			}
 		}
 		if diff := gocmp.Diff(expected(in, l), got); diff != "" {
 			t.Fatal(diff)
 		}
-		if diff := gocmp.Diff(lines(inOrder(in, items)), lines(items)); diff != "" {
-			t.Fatal(diff)
-		}
 	})
 }
 
 // expected decides for each window that could be due whether it is.
-func expected(in schedule.Input, l ledger) map[analytics.Key]schedule.Reason {
-	want := map[analytics.Key]schedule.Reason{}
+func expected(in Input, l ledger) map[analytics.Key]Reason {
+	want := map[analytics.Key]Reason{}
 	today := analytics.DateOf(in.Now)
 	for _, project := range in.Projects {
 		for _, g := range in.Open {
-			w, _ := schedule.Open(g, today)
-			want[analytics.Key{Project: project, Granularity: g, Window: w}] = schedule.ReasonOpen
+			w, _ := Open(g, today)
+			want[analytics.Key{Project: project, Granularity: g, Window: w}] = ReasonOpen
 		}
 		for _, s := range in.Specs {
-			for w := range schedule.Within(s.Granularity, today-200, today) {
+			for w := range Within(s.Granularity, today-200, today) {
 				k := analytics.Key{Project: project, Granularity: s.Granularity, Window: w}
 				if reason := expectedReason(in, l, k); reason != "" {
 					want[k] = reason
@@ -316,103 +318,36 @@ func expected(in schedule.Input, l ledger) map[analytics.Key]schedule.Reason {
 	return want
 }
 
-func expectedReason(in schedule.Input, l ledger, k analytics.Key) schedule.Reason {
+func expectedReason(in Input, l ledger, k analytics.Key) Reason {
 	newest := isNewest(in, k) || isPrevious(in, k)
 	r, ok := l[k]
 	has := ok && (!wantsRows(in, k.Granularity) || !r.TotalsOnly())
 	switch {
 	case !has && (newest || k.From >= in.Since):
-		return schedule.ReasonMissing
+		return ReasonMissing
 	case !ok || r.Settled || in.Now.Sub(k.To.Time()) < in.Settle:
 		return ""
 	case r.Verified:
-		return schedule.ReasonSettle
+		return ReasonSettle
 	}
-	return schedule.ReasonUnverified
+	return ReasonUnverified
 }
 
-func wantsRows(in schedule.Input, g analytics.Granularity) bool {
+func wantsRows(in Input, g analytics.Granularity) bool {
 	return slices.Contains(in.Specs, analytics.Spec{Granularity: g})
 }
 
-func isNewest(in schedule.Input, k analytics.Key) bool {
-	return k.Window == schedule.Newest(k.Granularity, analytics.DateOf(in.Now))
+func isNewest(in Input, k analytics.Key) bool {
+	return k.Window == Newest(k.Granularity, analytics.DateOf(in.Now))
 }
 
 // isPrevious reports whether k is the window that ends where the newest begins.
-func isPrevious(in schedule.Input, k analytics.Key) bool {
-	return k.To == schedule.Newest(k.Granularity, analytics.DateOf(in.Now)).From
+func isPrevious(in Input, k analytics.Key) bool {
+	return k.To == Newest(k.Granularity, analytics.DateOf(in.Now)).From
 }
 
-// inOrder returns the items as a plan lists them: tier by tier, and in each the projects
-// take turns, beginning with the one that Rotate chooses.
-func inOrder(in schedule.Input, items []schedule.Item) (ordered []schedule.Item) {
-	var projects []string
-	for _, p := range in.Projects {
-		if !slices.Contains(projects, p) {
-			projects = append(projects, p)
-		}
-	}
-	first := (in.Rotate%len(projects) + len(projects)) % len(projects)
-	projects = slices.Concat(projects[first:], projects[:first])
-	tiers := [6]map[string][]schedule.Item{{}, {}, {}, {}, {}, {}}
-	for _, i := range items {
-		tier := tiers[tierOf(in, i)]
-		tier[i.Project] = append(tier[i.Project], i)
-	}
-	for t, queues := range tiers {
-		for _, own := range queues {
-			slices.SortFunc(own, func(a, b schedule.Item) int { return compareItems(in, t, a, b) })
-		}
-		for len(queues) > 0 {
-			for _, p := range projects {
-				if own := queues[p]; len(own) > 0 {
-					ordered, queues[p] = append(ordered, own[0]), own[1:]
-				} else {
-					delete(queues, p)
-				}
-			}
-		}
-	}
-	return ordered
-}
-
-func tierOf(in schedule.Input, i schedule.Item) int {
-	switch {
-	case i.Reason == schedule.ReasonOpen:
-		return 1
-	case i.Reason != schedule.ReasonMissing:
-		return 3
-	case i.Newest:
-		return 0
-	case isPrevious(in, i.Key):
-		return 2
-	case i.Granularity.RollingDays() == 0:
-		return 4
-	}
-	return 5
-}
-
-// compareItems orders the items of one project in one tier.
-func compareItems(in schedule.Input, tier int, a, b schedule.Item) int {
-	spec := func(i schedule.Item) int {
-		return slices.IndexFunc(in.Specs, func(s analytics.Spec) bool { return s.Granularity == i.Granularity })
-	}
-	rolls := func(i schedule.Item) int { return min(i.Granularity.RollingDays(), 1) }
-	bySpec, newer := cmp.Compare(spec(a), spec(b)), cmp.Compare(b.To, a.To)
-	switch tier {
-	case 0, 2:
-		return bySpec
-	case 1:
-		return cmp.Compare(slices.Index(in.Open, a.Granularity), slices.Index(in.Open, b.Granularity))
-	case 3:
-		return cmp.Or(rolls(a)-rolls(b), newer, bySpec)
-	}
-	return cmp.Or(newer, bySpec)
-}
-
-func askedInput(t *testing.T) schedule.Input {
-	return schedule.Input{
+func askedInput(t *testing.T) Input {
+	return Input{
 		Now:      time.Date(2026, 3, 10, 23, 59, 0, 0, time.UTC),
 		Projects: []string{"a", "b"},
 		Specs:    specs(t, "day:totals", "week", "7d"),
@@ -424,7 +359,7 @@ func askedInput(t *testing.T) schedule.Input {
 
 func TestAsked(t *testing.T) {
 	in := askedInput(t)
-	got, _, _, err := schedule.Asked(in, date(t, "2026-03-02"), date(t, "2026-03-10"))
+	got, _, _, err := Asked(in, date(t, "2026-03-02"), date(t, "2026-03-10"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -461,7 +396,7 @@ func TestAskedInVain(t *testing.T) {
 		if tc.specs != nil {
 			in.Specs = specs(t, tc.specs...)
 		}
-		got, _, _, err := schedule.Asked(in, date(t, tc.from), date(t, tc.to))
+		got, _, _, err := Asked(in, date(t, tc.from), date(t, tc.to))
 		if err == nil || !strings.Contains(err.Error(), tc.want) || got != nil {
 			t.Errorf("Asked(%s, %s) = %v, %v\nwant %s", tc.from, tc.to, got, err, tc.want)
 		}
@@ -481,7 +416,7 @@ func TestAskedSince(t *testing.T) {
 	}
 	aside := func(k analytics.Key, reason analytics.AsideReason, failures int, failed time.Time) analytics.Aside {
 		a := analytics.Aside{Key: k, Reason: reason, Failures: failures, Since: failed}
-		a.Until = failed.Add(schedule.Rest(a))
+		a.Until = failed.Add(Rest(a))
 		return a
 	}
 	l := ledger{
@@ -498,12 +433,12 @@ func TestAskedSince(t *testing.T) {
 		at(6): aside(at(6), analytics.AsideMalformed, 1, began.Add(time.Minute)), // is over
 		at(7): aside(at(7), analytics.AsideEmpty, 9, began),
 	}
-	in := schedule.Input{
+	in := Input{
 		Now: now, Projects: []string{"a"}, Specs: specs(t, "day"), Known: l.known, Began: began,
 		Aside: func(k analytics.Key) (analytics.Aside, bool) { a, ok := asides[k]; return a, ok },
 		Lost:  func(k analytics.Key) bool { return k == at(8) },
 	}
-	days := func(items []schedule.Item) (n []int) {
+	days := func(items []Item) (n []int) {
 		for _, i := range items {
 			n = append(n, int(i.From-first))
 			if !i.NotBefore.Equal(in.Began) {
@@ -522,7 +457,7 @@ func TestAskedSince(t *testing.T) {
 		{now.Add(-time.Microsecond), []int{0, 1, 3, 4, 5, 6, 7, 8}, nil},
 	} {
 		in.Began = c.began
-		due, waiting, all, err := schedule.Asked(in, first, first+9)
+		due, waiting, all, err := Asked(in, first, first+9)
 		if err != nil || all != 9 || !slices.Equal(days(due), c.due) || !slices.Equal(days(waiting), c.waiting) {
 			t.Errorf("since %v: %v due, %v waiting of %d, %v", c.began, days(due), days(waiting), all, err)
 		}

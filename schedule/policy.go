@@ -12,52 +12,37 @@ import (
 const MaxReadings = 3
 
 // Learned has what earlier runs found out about each series of windows.
-type Learned map[Series]Facts
+type Learned map[Series]map[Fact]Noted
 
-// Facts are those about one series.
-type Facts struct {
-	// Between, Ripe and Within say how often windows moved: between two runs before they could
-	// settle, between two runs after that, and while one run read them.
-	Between, Ripe, Within Moves
-	// Deferred is the window that waits for an hour with enough budget for all of it.
-	Deferred Deferred
-	// LeastPages is the least number of pages of a window of the series, if none could be read
-	// completely yet.
-	LeastPages int
-	// Lacking is when the service last said that it lacks the report, of a series without a granularity.
-	Lacking time.Time
-}
-
-// Moves is the number of times in a row that windows moved: 0 if the last one held still. Without a
-// time, none was observed.
-type Moves struct {
-	Times int
-	At    time.Time
-}
-
-// Deferred is a window that is not begun although it is due: the date on which it begins,
-// and the time since when it has waited.
-type Deferred struct {
-	From  analytics.Date
-	Since time.Time
-}
-
-// Fact names one of the Facts in the state, where each is a number and a time.
+// Fact names something that is known of a series. In the state each is a number and a time.
 type Fact string
 
-// The facts.
+// The facts. The first three are how often in a row windows moved, 0 if the last one held still.
 const (
-	MovedBetween Fact = "between"
-	MovedRipe    Fact = "between-ripe"
-	MovedWithin  Fact = "within"
-	HeldBack     Fact = "held-back"
-	LeastPages   Fact = "at-least"
+	// movedBetween, movedRipe: between two runs, before they could settle and after that.
+	movedBetween Fact = "between"
+	movedRipe    Fact = "between-ripe"
+	// MovedWithin: while one run read them.
+	MovedWithin Fact = "within"
+	// HeldBack is the date on which a window begins that is not begun although it is due, since that
+	// time: it waits for an hour with enough budget for all of it.
+	HeldBack Fact = "held-back"
+	// LeastPages is the least number of pages of a window of the series, if none could be read
+	// completely yet.
+	LeastPages Fact = "at-least"
 	// DayPages is the number of pages that one answer about a day indicates: 1 means exactly one, 2
 	// means at least two. It estimates windows before anything was read ([Sizes.SetChecked]).
 	DayPages Fact = "day-pages"
-	// Lacking: the service lacks a report of a project, and says so at the time ([Learned.Lacks]).
+	// Lacking: the service lacks a report of a project, and said so at the time ([Learned.Lacks]); of a
+	// series without a granularity.
 	Lacking Fact = "lacking"
 )
+
+// Noted is what is known of a fact, and since when; without a time, nothing is known.
+type Noted struct {
+	N  int
+	At time.Time
+}
 
 // lackingLasts is how long a report that a service lacks is not requested again.
 const lackingLasts = 24 * time.Hour
@@ -65,35 +50,21 @@ const lackingLasts = 24 * time.Hour
 // Lacks returns until when nothing of a source is requested because the service lacks it, and whether
 // that is so.
 func (l Learned) Lacks(of Source, now time.Time) (until time.Time, yes bool) {
-	at := l[Series{Source: of}].Lacking
+	at := l[Series{Source: of}][Lacking].At
 	until = at.Add(lackingLasts)
 	return until, !at.IsZero() && now.Before(until)
 }
 
 // Set records a fact from the state.
 func (l Learned) Set(s Series, f Fact, n int, at time.Time) {
-	facts := l[s]
-	switch f {
-	case HeldBack:
-		facts.Deferred = Deferred{analytics.Date(n), at}
-	case LeastPages:
-		facts.LeastPages = n
-	case Lacking:
-		facts.Lacking = at
-	default:
-		if m := facts.moves(f); m != nil {
-			*m = Moves{n, at}
-		}
+	if l[s] == nil {
+		l[s] = map[Fact]Noted{}
 	}
-	l[s] = facts
+	l[s][f] = Noted{n, at}
 }
 
-func (f *Facts) moves(of Fact) *Moves {
-	return map[Fact]*Moves{MovedBetween: &f.Between, MovedRipe: &f.Ripe, MovedWithin: &f.Within}[of]
-}
-
-// Moved returns how often in a row windows moved in one way.
-func (f Facts) Moved(how Fact) Moves { return *f.moves(how) }
+// Of returns what is known of a fact.
+func (l Learned) Of(s Series, f Fact) Noted { return l[s][f] }
 
 const (
 	// movementLasts is the time for which a movement counts: services change.
@@ -115,8 +86,8 @@ type Policy struct {
 	Limit int
 	// Settle is the time after its end during which a window can still change.
 	Settle time.Duration
-	// Learned returns the facts about a series, or nil.
-	Learned func(Series) Facts
+	// Learned returns what is known of a fact; nil: nothing.
+	Learned func(Series, Fact) Noted
 }
 
 // Ripe reports whether a window can no longer change.
@@ -125,21 +96,31 @@ func (p Policy) Ripe(w analytics.Window, now time.Time) bool { return ripe(w, p.
 // BetweenRuns is the kind of a movement of w between two runs, at the given time.
 func (p Policy) BetweenRuns(w analytics.Window, now time.Time) Fact {
 	if p.Ripe(w, now) {
-		return MovedRipe
+		return movedRipe
 	}
-	return MovedBetween
+	return movedBetween
 }
 
-func (p Policy) learned(k analytics.Key) Facts {
+func (p Policy) learned(k analytics.Key, f Fact) Noted {
 	if p.Learned == nil {
-		return Facts{}
+		return Noted{}
 	}
-	return p.Learned(SeriesOf(k))
+	return p.Learned(SeriesOf(k), f)
 }
 
-// count returns how often in a row windows moved, and whether any was observed lately.
-func (m Moves) count(now time.Time) (times int, seen bool) {
-	return m.Times, !m.At.IsZero() && now.Sub(m.At) < movementLasts
+// moved returns how often in a row windows moved, and whether any was observed lately.
+func (p Policy) moved(k analytics.Key, how Fact, now time.Time) (times int, seen bool) {
+	n := p.learned(k, how)
+	return n.N, !n.At.IsZero() && now.Sub(n.At) < movementLasts
+}
+
+// HeldBackSince returns since when the window is the one of its series that waits for an hour's budget,
+// the zero time if it is not.
+func (p Policy) HeldBackSince(k analytics.Key) time.Time {
+	if held := p.learned(k, HeldBack); held.N == int(k.From) {
+		return held.At
+	}
+	return time.Time{}
 }
 
 // TotalsFirst reports whether only the totals of a window with so many pages are
@@ -154,14 +135,13 @@ func (p Policy) TotalsFirst(k analytics.Key, pages int, now time.Time) (why stri
 	if p.Limit == 0 || p.Ripe(k.Window, now) {
 		return "", false
 	}
-	facts := p.learned(k)
-	pages = max(pages, facts.LeastPages)
+	pages = max(pages, p.learned(k, LeastPages).N)
 	rows := rowsFrom(k.Window, p.Settle)
-	if times, seen := facts.Between.count(now); seen && times > 0 && pages > p.Limit {
+	if times, seen := p.moved(k, movedBetween, now); seen && times > 0 && pages > p.Limit {
 		return fmt.Sprintf("totals now, %s: %d pages are more than an hour's budget, and such windows moved",
 			rows, pages), true
 	}
-	if times, seen := facts.Within.count(now); seen && times >= restless && MaxReadings*pages > p.Limit {
+	if times, seen := p.moved(k, MovedWithin, now); seen && times >= restless && MaxReadings*pages > p.Limit {
 		return fmt.Sprintf("totals now, %s: %d pages, and such windows move while they are read", rows, pages), true
 	}
 	return "", false
@@ -179,14 +159,13 @@ func (p Policy) Defers(k analytics.Key, requests, free int, now time.Time) bool 
 	if p.Limit == 0 || requests <= free || requests > p.Limit {
 		return false
 	}
-	facts := p.learned(k)
-	if d := facts.Deferred; d.From == k.From && !d.Since.IsZero() && now.Sub(d.Since) >= longestHold {
+	if since := p.HeldBackSince(k); !since.IsZero() && now.Sub(since) >= longestHold {
 		return false
 	}
 	kind := p.BetweenRuns(k.Window, now)
-	times, seen := facts.Moved(kind).count(now)
+	times, seen := p.moved(k, kind, now)
 	if !seen {
-		return kind == MovedBetween // a window that can move is expected to
+		return kind == movedBetween // a window that can move is expected to
 	}
 	return times > 0
 }

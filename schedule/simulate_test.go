@@ -1,4 +1,4 @@
-package schedule_test
+package schedule
 
 import (
 	"testing"
@@ -7,13 +7,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/schedule"
 )
 
 // world runs the plan day after day against a service that drifts and fails and
 // a budget that ends in the middle of a plan.
 type world struct {
-	in      schedule.Input
+	in      Input
 	ledger  ledger
 	early   map[analytics.Key]int // committed readings before the settle time
 	late    map[analytics.Key]int // and after it
@@ -31,17 +30,17 @@ func newWorld(t *rapid.T) *world {
 	return w
 }
 
-func (w *world) plan() []schedule.Item {
+func (w *world) plan() []Item {
 	w.in.Provisional = w.ledger.provisional()
 	w.in.Rotate++
 	return due(w.in)
 }
 
 // commit records a reading of i, as the export does.
-func (w *world) commit(i schedule.Item, verified bool) {
+func (w *world) commit(i Item, verified bool) {
 	r := analytics.Revision{
 		Key: i.Key, Verified: verified, ExportedAt: w.in.Now,
-		Settled: schedule.Settles(i.Window, w.in.Settle, w.in.Now, verified, w.ledger[i.Key].ExportedAt),
+		Settled: Settles(i.Window, w.in.Settle, w.in.Now, verified, w.ledger[i.Key].ExportedAt),
 	}
 	if i.TotalsOnly {
 		r.Rows = analytics.TotalsOnlyRows
@@ -67,7 +66,7 @@ func (w *world) run(t *rapid.T) {
 		if n >= budget {
 			return
 		}
-		if i.Reason != schedule.ReasonOpen && outcome != "failed" {
+		if i.Reason != ReasonOpen && outcome != "failed" {
 			w.commit(i, outcome == "verified")
 		}
 	}
@@ -123,11 +122,11 @@ func (w *world) wanted() map[analytics.Key]bool {
 	today := analytics.DateOf(w.in.Now)
 	for _, project := range w.in.Projects {
 		for _, s := range w.in.Specs {
-			newest := schedule.Newest(s.Granularity, today)
-			for _, window := range []analytics.Window{newest, schedule.Previous(s.Granularity, newest)} {
+			newest := Newest(s.Granularity, today)
+			for _, window := range []analytics.Window{newest, Previous(s.Granularity, newest)} {
 				want[analytics.Key{Project: project, Granularity: s.Granularity, Window: window}] = true
 			}
-			for window := range schedule.Within(s.Granularity, w.in.Since, today) {
+			for window := range Within(s.Granularity, w.in.Since, today) {
 				want[analytics.Key{Project: project, Granularity: s.Granularity, Window: window}] = true
 			}
 		}

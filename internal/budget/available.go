@@ -35,7 +35,7 @@ func (b *Budget) Available(ctx context.Context) (free int, limited bool, err err
 		taken, cooldown, err := b.log.Occupied(ctx, soon)
 		b.mu.Lock()
 		if err != nil {
-			return 0, true, &LogError{err}
+			return 0, true, &logError{err}
 		}
 		// The rest of our group is taken in the log, and free for us.
 		b.reading = reading{now, b.opts.Limit - taken + min(ours, b.leftOver(now)), sent}

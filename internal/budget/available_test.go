@@ -1,4 +1,4 @@
-package budget_test
+package budget
 
 import (
 	"math"
@@ -9,11 +9,10 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/docgauge/docgauge/internal/budget"
 	"github.com/docgauge/docgauge/internal/state"
 )
 
-func wantAvailable(t *testing.T, b *budget.Budget, want int, wantLimited bool) {
+func wantAvailable(t *testing.T, b *Budget, want int, wantLimited bool) {
 	t.Helper()
 	free, limited, err := b.Available(t.Context())
 	if err != nil || free != want || limited != wantLimited {
@@ -45,7 +44,7 @@ func TestAvailable(t *testing.T) {
 		wantAvailable(t, b, 0, true)
 		check(t, b.Flush(t.Context()))
 		check(t, other.Flush(t.Context()))
-		time.Sleep(budget.Span + time.Microsecond)
+		time.Sleep(Span + time.Microsecond)
 		wantAvailable(t, b, 5, true)
 		store.reads = 0
 		for range 1000 {
@@ -73,11 +72,11 @@ func TestAvailableInAGroup(t *testing.T) {
 		wantAvailable(t, b, 1000-sent-4, true)
 		check(t, b.Flush(t.Context()))
 		time.Sleep(time.Second)
-		for _, b := range []*budget.Budget{b, other} {
+		for _, b := range []*Budget{b, other} {
 			wantAvailable(t, b, 1000-sent-4, true)
 		}
 		wantStatus(t, b, 200)
-		time.Sleep(2 * budget.Span) // the rest of a group is free for all
+		time.Sleep(2 * Span) // the rest of a group is free for all
 		wantAvailable(t, b, 1000, true)
 	})
 }
@@ -104,7 +103,7 @@ func TestAvailableWhileCharging(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := options(3, time.Now)
 		cfg.MinInterval = time.Minute
-		b := budget.New(cfg, openLog(t), &service{conn: made})
+		b := New(cfg, openLog(t), &service{conn: made})
 		wantStatus(t, b, 200)
 		done := make(chan struct{})
 		go func() {
@@ -123,7 +122,7 @@ func TestClockSetBackInACooldown(t *testing.T) {
 	for _, limit := range []int{0, 2} {
 		inBubble(t, func(t *testing.T, log state.BudgetLog, svc *service) {
 			wall := new(wallClock)
-			b := budget.New(options(limit, wall.now), by(wall.now, log), svc)
+			b := New(options(limit, wall.now), by(wall.now, log), svc)
 			throttle(t, b, svc, time.Minute)
 			wall.set(-365 * 24 * time.Hour)
 			wantAvailable(t, b, 0, true)
@@ -211,12 +210,12 @@ func TestFinish(t *testing.T) {
 		if tc.cooldown != 0 {
 			cooldown = minutes(tc.cooldown)[0]
 		}
-		got := budget.Finish(tc.n, tc.limit, start, minutes(tc.slots...), cooldown)
+		got := Finish(tc.n, tc.limit, start, minutes(tc.slots...), cooldown)
 		if want := minutes(tc.want)[0]; !got.Equal(want) {
 			t.Errorf("%+v: done after %v, want %v", tc, got.Sub(start), want.Sub(start))
 		}
 	}
-	if got := budget.Finish(math.MaxInt, 1, start, nil, time.Time{}); !got.After(start) {
+	if got := Finish(math.MaxInt, 1, start, nil, time.Time{}); !got.After(start) {
 		t.Errorf("overflows: %v", got)
 	}
 }
@@ -246,7 +245,7 @@ func TestFinishIsWhatASlidingHourAllows(t *testing.T) {
 			free[minute+1] += free[minute] - sent
 			free[minute+60] += sent
 		}
-		got := budget.Finish(requests, limit, start, minutes(used...), minutes(closed)[0])
+		got := Finish(requests, limit, start, minutes(used...), minutes(closed)[0])
 		if want := minutes(last)[0]; !got.Equal(want) {
 			t.Fatalf("done after %v, Finish says %v", want.Sub(start), got.Sub(start))
 		}

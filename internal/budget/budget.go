@@ -44,8 +44,8 @@ const (
 	maxCooldown  = time.Hour
 )
 
-// Log is the durable log of the requests of one budget: state.BudgetLog documents it.
-type Log interface {
+// requestLog is the durable log of the requests of one budget: state.BudgetLog documents it.
+type requestLog interface {
 	// Charge enters up to most requests as one entry, unless limit slots (0: any number) are
 	// occupied or a cooldown is on: then id is 0, and free is when to ask again.
 	Charge(ctx context.Context, limit, most int, life time.Duration, answered map[int64]time.Time) (
@@ -92,7 +92,7 @@ type Options struct {
 // Budget is one budget of this process.
 type Budget struct {
 	opts   Options
-	log    Log
+	log    requestLog
 	base   http.RoundTripper
 	places chan struct{} // in flight
 
@@ -117,7 +117,7 @@ type Budget struct {
 }
 
 // New returns the budget; base sends the requests that fit.
-func New(opts Options, log Log, base http.RoundTripper) *Budget {
+func New(opts Options, log requestLog, base http.RoundTripper) *Budget {
 	return &Budget{
 		opts: opts, log: log, base: base,
 		places: make(chan struct{}, max(opts.InFlight, 1)), charging: make(chan struct{}, 1),
@@ -134,8 +134,8 @@ func (b *Budget) Sent() (requests, foreign int) {
 }
 
 // RoundTrip waits for a place in flight and for MinInterval, charges the request and sends it. Its
-// own errors are *ExhaustedError, when the budget is used up, and *LogError; in both cases nothing
-// was sent, with two exceptions: for a read, a *LogError can also follow a 429 or a success whose
+// own errors are *exhaustedError, when the budget is used up, and *logError; in both cases nothing
+// was sent, with two exceptions: for a read, a *logError can also follow a 429 or a success whose
 // effect on the cooldown could not be entered; and it can accompany the error of an unsent request
 // whose slot could not be freed. A 429 comes back with a Retry-After of as many seconds as the
 // budget is closed.
@@ -229,7 +229,7 @@ func (b *Budget) charge(ctx context.Context) (*entry, error) {
 		if err != nil {
 			return nil, err
 		}
-		refusal := &ExhaustedError{b.opts.Name, b.opts.Limit, free, cooldown.Equal(free)}
+		refusal := &exhaustedError{b.opts.Name, b.opts.Limit, free, cooldown.Equal(free)}
 		var enough bool
 		if wait, enough = b.takePatience(refusal); !enough {
 			return nil, refusal
@@ -239,7 +239,7 @@ func (b *Budget) charge(ctx context.Context) (*entry, error) {
 
 // takePatience returns how long to wait for the slot that a refusal names, and takes that from what
 // is left of Patience, if that is enough. It goes by the monotonic clock, as MinInterval does.
-func (b *Budget) takePatience(refusal *ExhaustedError) (wait time.Duration, enough bool) {
+func (b *Budget) takePatience(refusal *exhaustedError) (wait time.Duration, enough bool) {
 	if refusal.Throttled || b.opts.Patience <= 0 {
 		return 0, false
 	}
@@ -321,7 +321,7 @@ func (b *Budget) throttle(ctx context.Context, resp *http.Response) error {
 func (b *Budget) readCooldown(ctx context.Context) (time.Time, error) {
 	until, step, err := b.log.Throttles(ctx)
 	if err != nil {
-		return until, &LogError{err}
+		return until, &logError{err}
 	}
 	b.mu.Lock()
 	b.step = step
@@ -331,7 +331,7 @@ func (b *Budget) readCooldown(ctx context.Context) (time.Time, error) {
 
 func (b *Budget) setCooldown(ctx context.Context, until time.Time, step int) error {
 	if err := b.log.Cooldown(ctx, until, step); err != nil {
-		return &LogError{err}
+		return &logError{err}
 	}
 	b.mu.Lock()
 	b.step, b.cooldown = step, until
@@ -358,8 +358,8 @@ func closeBody(req *http.Request) error {
 	return req.Body.Close()
 }
 
-// ExhaustedError: no request may be sent before Until. Nothing was sent.
-type ExhaustedError struct {
+// exhaustedError: no request may be sent before Until. Nothing was sent.
+type exhaustedError struct {
 	Budget string
 	Limit  int
 	Until  time.Time
@@ -367,7 +367,7 @@ type ExhaustedError struct {
 	Throttled bool
 }
 
-func (e *ExhaustedError) Error() string {
+func (e *exhaustedError) Error() string {
 	why := fmt.Sprintf("%d requests an hour are used up", e.Limit)
 	if e.Throttled {
 		why = "the service throttled us (429)"
@@ -376,16 +376,16 @@ func (e *ExhaustedError) Error() string {
 }
 
 // RetryAt returns Until; the client looks for it to know that retrying is useless.
-func (e *ExhaustedError) RetryAt() time.Time { return e.Until }
+func (e *exhaustedError) RetryAt() time.Time { return e.Until }
 
-// LogError says that the request log could not be written: either nothing was sent, or a request
+// logError says that the request log could not be written: either nothing was sent, or a request
 // that was sent may not be entered as answered.
-type LogError struct{ Err error }
+type logError struct{ Err error }
 
-func (e *LogError) Error() string { return "request log: " + e.Err.Error() }
+func (e *logError) Error() string { return "request log: " + e.Err.Error() }
 
 // Unwrap returns the log's error.
-func (e *LogError) Unwrap() error { return e.Err }
+func (e *logError) Unwrap() error { return e.Err }
 
 // RetryAt returns the zero time: retrying is useless until the log is repaired.
-func (e *LogError) RetryAt() time.Time { return time.Time{} }
+func (e *logError) RetryAt() time.Time { return time.Time{} }

@@ -1,4 +1,4 @@
-package budget_test
+package budget
 
 import (
 	"context"
@@ -18,7 +18,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/budget"
 	"github.com/docgauge/docgauge/internal/state"
 )
 
@@ -27,7 +26,7 @@ import (
 func TestProcessesShareOneFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir, svc := t.TempDir(), new(service)
-		open := func() *budget.Budget {
+		open := func() *Budget {
 			db, err := state.Open(dir)
 			check(t, err)
 			t.Cleanup(func() { db.Close() })
@@ -39,9 +38,9 @@ func TestProcessesShareOneFile(t *testing.T) {
 		wantStatus(t, a, 200) // this one's answer is never entered
 		wantStatus(t, b, 200)
 		check(t, b.Flush(t.Context()))
-		wantRefusal(t, b, false, budget.Span)
-		wantRefusal(t, open(), false, budget.Span)
-		time.Sleep(budget.Span)
+		wantRefusal(t, b, false, Span)
+		wantRefusal(t, open(), false, Span)
+		time.Sleep(Span)
 		for range 3 {
 			wantStatus(t, b, 200)
 		}
@@ -56,9 +55,9 @@ func TestProcessesShareOneFile(t *testing.T) {
 // its way until its timeout.
 func TestGivenUpRequestsStayInTheLog(t *testing.T) {
 	for after, occupied := range map[time.Duration]time.Duration{
-		time.Second:     timeout - time.Second + budget.Span,
-		timeout:         budget.Span,
-		timeout + 10000: budget.Span,
+		time.Second:     timeout - time.Second + Span,
+		timeout:         Span,
+		timeout + 10000: Span,
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			store := openLog(t)
@@ -82,7 +81,8 @@ func TestUnlimited(t *testing.T) {
 			wantStatus(t, a, 200)
 		}
 		check(t, a.Flush(t.Context()))
-		wantSlots(t, store, slices.Repeat([]time.Duration{budget.Span}, 50)...)
+		wantSlots(t, store, slices.Repeat([]time.Duration{Span}, 50)...)
+		wantRefusal(t, newBudget(50, store, svc), false, Span) // a limit that is set later counts them
 		svc.answers(429, 0)
 		wantStatus(t, a, 429)
 		svc.answers(200, 0)
@@ -101,7 +101,7 @@ func TestInFlight(t *testing.T) {
 		cfg := options(0, time.Now)
 		cfg.InFlight = 2
 		svc := new(service)
-		b := budget.New(cfg, openLog(t), svc)
+		b := New(cfg, openLog(t), svc)
 		var open []io.Closer
 		for range 2 {
 			req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/", http.NoBody)
@@ -121,8 +121,8 @@ func TestInFlight(t *testing.T) {
 		check(t, open[0].Close())
 		check(t, open[0].Close()) // the second Close frees nothing
 		check(t, <-third)
-		if len(b.Places()) != 1 {
-			t.Errorf("%d places are taken, one body is open", len(b.Places()))
+		if len(b.places) != 1 {
+			t.Errorf("%d places are taken, one body is open", len(b.places))
 		}
 		check(t, open[1].Close())
 	})
@@ -131,31 +131,31 @@ func TestInFlight(t *testing.T) {
 // TestCancelledWhileItWaits: a request that is cancelled while it waits for a place in flight, its turn
 // or a slot is not sent, and its body is closed.
 func TestCancelledWhileItWaits(t *testing.T) {
-	for name, change := range map[string]func(*budget.Options){
-		"for a place":  func(c *budget.Options) { c.InFlight = 1 },
-		"for its turn": func(c *budget.Options) { c.MinInterval = time.Hour },
-		"for a slot":   func(c *budget.Options) { c.Limit, c.Patience = 1, 2*budget.Span },
+	for name, change := range map[string]func(*Options){
+		"for a place":  func(c *Options) { c.InFlight = 1 },
+		"for its turn": func(c *Options) { c.MinInterval = time.Hour },
+		"for a slot":   func(c *Options) { c.Limit, c.Patience = 1, 2*Span },
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, log state.BudgetLog, svc *service) {
 				options := options(5, time.Now)
 				change(&options)
-				b := budget.New(options, log, svc)
+				b := New(options, log, svc)
 				req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/", http.NoBody)
 				resp, err := b.RoundTrip(req)
 				check(t, err)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
-				reqBody := &body{Reader: strings.NewReader("x")}
+				reqBody := &replyBody{Reader: strings.NewReader("x")}
 				_, err = b.RoundTrip((&http.Request{Body: reqBody}).WithContext(ctx))
 				if !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("got %v", err)
 				}
 				check(t, resp.Body.Close())
 				sent, _ := b.Sent()
-				if !reqBody.closed || svc.count() != 1 || sent != 1 || len(b.Places()) != 0 {
+				if !reqBody.closed || svc.count() != 1 || sent != 1 || len(b.places) != 0 {
 					t.Errorf("body closed %v, %d requests arrived, %d counted, %d places are taken",
-						reqBody.closed, svc.count(), sent, len(b.Places()))
+						reqBody.closed, svc.count(), sent, len(b.places))
 				}
 			})
 		})
@@ -170,7 +170,7 @@ func TestMinInterval(t *testing.T) {
 			wall, svc := new(wallClock), new(service)
 			cfg := options(0, wall.now)
 			cfg.MinInterval = interval
-			b := budget.New(cfg, by(wall.now, openLog(t)), svc)
+			b := New(cfg, by(wall.now, openLog(t)), svc)
 			errs := make(chan error)
 			for range 6 {
 				go func() {
@@ -205,11 +205,11 @@ func TestStoreFailureSendsNothing(t *testing.T) {
 				svc := new(service)
 				store.BudgetLog = openLog(t)
 				b := newBudget(limit, store, svc)
-				reqBody := &body{Reader: strings.NewReader("x")}
+				reqBody := &replyBody{Reader: strings.NewReader("x")}
 				_, err := b.RoundTrip((&http.Request{Body: reqBody}).WithContext(t.Context()))
 				wantLogError(t, err)
-				if svc.count() != 0 || !reqBody.closed || len(b.Places()) != 0 {
-					t.Errorf("sent %d, body closed %v, places taken %d", svc.count(), reqBody.closed, len(b.Places()))
+				if svc.count() != 0 || !reqBody.closed || len(b.places) != 0 {
+					t.Errorf("sent %d, body closed %v, places taken %d", svc.count(), reqBody.closed, len(b.places))
 				}
 			})
 		}
@@ -231,8 +231,8 @@ func TestStoreFailureAfterA429(t *testing.T) {
 			} else if check(t, err); resp.StatusCode != http.StatusTooManyRequests || resp.Body.Close() != nil {
 				t.Errorf("%+v", resp)
 			}
-			if !svc.bodies[0].closed || len(b.Places()) != 0 {
-				t.Errorf("%s: body closed %v, places taken %d", method, svc.bodies[0].closed, len(b.Places()))
+			if !svc.bodies[0].closed || len(b.places) != 0 {
+				t.Errorf("%s: body closed %v, places taken %d", method, svc.bodies[0].closed, len(b.places))
 			}
 		})
 	}
@@ -323,8 +323,8 @@ func TestNeverSentNeverCharged(t *testing.T) {
 							want++
 						}
 					}
-					if sent, _ := b.Sent(); sent != want || len(b.Places()) != 0 {
-						t.Errorf("limit %d: sent %d, want %d; places taken %d", limit, sent, want, len(b.Places()))
+					if sent, _ := b.Sent(); sent != want || len(b.places) != 0 {
+						t.Errorf("limit %d: sent %d, want %d; places taken %d", limit, sent, want, len(b.places))
 					}
 				}
 				taken, _, err := logOf(db).Occupied(t.Context(), 0)
@@ -369,7 +369,7 @@ func TestInDoubtStaysCharged(t *testing.T) {
 				if _, err := send(ctx, b); err == nil {
 					t.Error("no error")
 				}
-				wantRefusal(t, b, false, timeout+budget.Span-time.Since(begin))
+				wantRefusal(t, b, false, timeout+Span-time.Since(begin))
 			})
 		})
 	}
@@ -394,47 +394,14 @@ func TestRelease(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		wantLogError(t, err)
-		wantRefusal(t, b, false, timeout+budget.Span)
+		wantRefusal(t, b, false, timeout+Span)
 	})
 }
 
-func patientBudget(limit int, patience time.Duration, store budget.Log, base http.RoundTripper) *budget.Budget {
+func patientBudget(limit int, patience time.Duration, store requestLog, base http.RoundTripper) *Budget {
 	cfg := options(limit, time.Now)
 	cfg.Patience = patience
-	return budget.New(cfg, store, base)
-}
-
-// TestRunsAnHourApart: a run that begins exactly an hour after the one before it
-// comes a moment too early for each slot; with patience it sends as many requests.
-func TestRunsAnHourApart(t *testing.T) {
-	for patience, want := range map[time.Duration]int{0: 90, time.Minute: 3 * 90} {
-		inBubble(t, func(t *testing.T, store state.BudgetLog, svc *service) {
-			svc.there, svc.back = 100*time.Millisecond, 200*time.Millisecond
-			begin := time.Now()
-			for run := range 3 {
-				time.Sleep(time.Until(begin.Add(time.Duration(run) * budget.Span)))
-				b := patientBudget(90, patience, store, svc)
-				for range 90 {
-					if _, err := send(t.Context(), b); err != nil {
-						if patience > 0 {
-							t.Fatalf("run %d: %v", run, err)
-						}
-						break
-					}
-				}
-				check(t, b.Flush(t.Context()))
-				if took := time.Since(begin) - time.Duration(run)*budget.Span; took > 28*time.Second {
-					t.Errorf("run %d took %v", run, took)
-				}
-			}
-			if got := svc.count(); patience > 0 && got != want || patience == 0 && got >= 3*90 {
-				t.Errorf("patience %v: %d requests in 3 runs, want %d", patience, got, want)
-			}
-			if err := withinLimit(svc.arrivals(), 90); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+	return New(cfg, store, base)
 }
 
 // TestPatienceEnds: the waits of a run together are at most as long as its patience,
@@ -447,7 +414,7 @@ func TestPatienceEnds(t *testing.T) {
 			check(t, first.Flush(t.Context()))
 			time.Sleep(40 * time.Second)
 		}
-		time.Sleep(budget.Span - 4*40*time.Second - 10*time.Second)
+		time.Sleep(Span - 4*40*time.Second - 10*time.Second)
 		b := patientBudget(4, time.Minute, store, svc)
 		begin := time.Now()
 		wantStatus(t, b, 200) // waits 10 s
@@ -474,7 +441,7 @@ func TestWaitsAtOnceCountOnce(t *testing.T) {
 			wantStatus(t, first, 200)
 		}
 		check(t, first.Flush(t.Context()))
-		time.Sleep(budget.Span - 30*time.Second)
+		time.Sleep(Span - 30*time.Second)
 		b := patientBudget(4, 31*time.Second, store, svc)
 		var all sync.WaitGroup
 		for range 4 {
@@ -507,7 +474,7 @@ func TestLogStaysShort(t *testing.T) {
 			wantStatus(t, b, 200)
 		}
 		check(t, b.Flush(t.Context()))
-		time.Sleep(budget.Span + time.Microsecond)
+		time.Sleep(Span + time.Microsecond)
 		wantStatus(t, b, 200)
 		u, err := log.DB.Usage(t.Context(), "b", begin) // as if all entries still counted
 		if err != nil || len(u.Slots(100)) != 1 {

@@ -66,7 +66,7 @@ func (b *Budget) take(ctx context.Context) (e *entry, free time.Time, err error)
 	g := &group{wall: b.opts.Now(), began: time.Now()}
 	g.id, g.left, free, err = b.log.Charge(ctx, b.opts.Limit, most, groupLife, answered)
 	if err != nil {
-		return nil, free, &LogError{err}
+		return nil, free, &logError{err}
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -134,7 +134,7 @@ func (b *Budget) giveBack(ctx context.Context, g *group, unsent int) error {
 		return nil
 	}
 	if err := b.log.Release(ctx, g.id, n); err != nil {
-		return &LogError{err}
+		return &logError{err}
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -182,7 +182,7 @@ func (b *Budget) Flush(ctx context.Context) error {
 		return nil
 	}
 	if err := b.log.Answered(ctx, answered); err != nil {
-		return &LogError{err}
+		return &logError{err}
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,4 +1,4 @@
-package budget_test
+package budget
 
 import (
 	"slices"
@@ -6,23 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/budget"
 	"github.com/docgauge/docgauge/internal/state"
 )
-
-func TestFlushFreesAnHourAfterTheResponse(t *testing.T) {
-	inBubble(t, func(t *testing.T, store state.BudgetLog, svc *service) {
-		svc.there, svc.back = time.Second, time.Second
-		b := newBudget(1, store, svc)
-		wantStatus(t, b, 200)
-		check(t, b.Flush(t.Context()))
-		check(t, b.Flush(t.Context()))
-		wantRefusal(t, newBudget(1, store, svc), false, budget.Span)
-		if sent, foreign := b.Sent(); sent != 1 || foreign != 0 {
-			t.Errorf("sent %d, foreign %d", sent, foreign)
-		}
-	})
-}
 
 // TestAnswersSurviveAStoreFailure: answers that could not be entered are entered later.
 func TestAnswersSurviveAStoreFailure(t *testing.T) {
@@ -36,37 +21,7 @@ func TestAnswersSurviveAStoreFailure(t *testing.T) {
 		wantLogError(t, err)
 		store.answered = false
 		check(t, b.Flush(t.Context()))
-		wantRefusal(t, newBudget(1, store.BudgetLog, nil), false, budget.Span)
-	})
-}
-
-// TestLimitSetLater: a limit counts the requests that were sent before it was set.
-func TestLimitSetLater(t *testing.T) {
-	inBubble(t, func(t *testing.T, store state.BudgetLog, svc *service) {
-		svc.there, svc.back = 100*time.Millisecond, 200*time.Millisecond
-		unlimited := newBudget(0, store, svc)
-		for range 80 {
-			wantStatus(t, unlimited, 200)
-		}
-		check(t, unlimited.Flush(t.Context()))
-		check(t, unlimited.Flush(t.Context()))
-		ended := time.Now()
-		limited := newBudget(90, store, svc)
-		for range 10 {
-			wantStatus(t, limited, 200)
-		}
-		_, err := send(t.Context(), limited)
-		if err == nil {
-			t.Error("the 91st request of this hour was sent")
-		}
-		// Slots free within about a second of their time, and none before it.
-		time.Sleep(time.Until(ended.Add(budget.Span + time.Microsecond)))
-		for range 80 {
-			wantStatus(t, limited, 200)
-		}
-		if err := withinLimit(svc.arrivals(), 90); err != nil {
-			t.Error(err)
-		}
+		wantRefusal(t, newBudget(1, store.BudgetLog, nil), false, Span)
 	})
 }
 
@@ -87,7 +42,7 @@ func TestKilled(t *testing.T) {
 				}
 				// Those of which the log knows nothing else can have been sent a
 				// second after their entry, and have lasted as long as a request may.
-				time.Sleep(timeout + budget.Span)
+				time.Sleep(timeout + Span)
 				if n := occupied(t, store); n != 0 && limit == 90 {
 					t.Errorf("limit %d: %d slots are occupied for too long", limit, n)
 				}
@@ -130,7 +85,7 @@ func TestManyRequestsCostLittle(t *testing.T) {
 }
 
 // grown returns a budget whose next group has the largest size, and the number of requests it sent.
-func grown(t *testing.T, limit int, store budget.Log, svc *service) (b *budget.Budget, sent int) {
+func grown(t *testing.T, limit int, store requestLog, svc *service) (b *Budget, sent int) {
 	t.Helper()
 	b = newBudget(limit, store, svc)
 	for range limit / 100 {
@@ -156,7 +111,7 @@ func TestGroupEndsAfterASecond(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				svc, wall := &service{conn: made}, new(wallClock)
 				store := &broken{BudgetLog: by(wall.now, openLog(t))}
-				b := budget.New(options(1000, wall.now), store, svc)
+				b := New(options(1000, wall.now), store, svc)
 				for range 3 { // the second group has room for more
 					wantStatus(t, b, 200)
 				}
@@ -211,12 +166,12 @@ func TestGroupInFlight(t *testing.T) {
 		svc.back = 0
 		wantStatus(t, b, 200)
 		check(t, b.Flush(t.Context())) // gives the fourth slot back
-		late := time.Second + timeout + budget.Span
-		wantSlots(t, store, append(slices.Repeat([]time.Duration{budget.Span}, sent), late, late, late)...)
+		late := time.Second + timeout + Span
+		wantSlots(t, store, append(slices.Repeat([]time.Duration{Span}, sent), late, late, late)...)
 		<-done
 		check(t, b.Flush(t.Context()))
-		former := slices.Repeat([]time.Duration{budget.Span - timeout/2}, sent)
-		wantSlots(t, store, append(former, budget.Span, budget.Span, budget.Span)...)
+		former := slices.Repeat([]time.Duration{Span - timeout/2}, sent)
+		wantSlots(t, store, append(former, Span, Span, Span)...)
 	})
 }
 
@@ -246,7 +201,7 @@ func TestGroupIsGivenBack(t *testing.T) {
 					t.Errorf("%d slots are taken by %d requests", n, want)
 				}
 				check(t, b.Flush(t.Context()))
-				wantSlots(t, store, slices.Repeat([]time.Duration{budget.Span}, want)...)
+				wantSlots(t, store, slices.Repeat([]time.Duration{Span}, want)...)
 			})
 		})
 	}

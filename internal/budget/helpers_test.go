@@ -1,4 +1,4 @@
-package budget_test
+package budget
 
 import (
 	"cmp"
@@ -16,7 +16,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/budget"
 	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/state"
 )
@@ -67,15 +66,15 @@ type service struct {
 	status int
 	header http.Header
 	conn   conn
-	bodies []*body
+	bodies []*replyBody
 }
 
-type body struct {
+type replyBody struct {
 	io.Reader
 	closed bool
 }
 
-func (b *body) Close() error { b.closed = true; return nil }
+func (b *replyBody) Close() error { b.closed = true; return nil }
 
 type waysKey struct{}
 
@@ -135,7 +134,7 @@ func (s *service) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	b := &body{Reader: strings.NewReader("")}
+	b := &replyBody{Reader: strings.NewReader("")}
 	s.bodies = append(s.bodies, b)
 	return &http.Response{StatusCode: max(w.status, 200), Header: w.header.Clone(), Body: b}, nil
 }
@@ -184,7 +183,7 @@ func openLog(t *testing.T) state.BudgetLog {
 }
 
 func logOf(db *state.DB) state.BudgetLog {
-	return state.BudgetLog{DB: db, Name: "b", Span: budget.Span, Unanswered: timeout, Now: time.Now}
+	return state.BudgetLog{DB: db, Name: "b", Span: Span, Unanswered: timeout, Now: time.Now}
 }
 
 // by is the log of a process with another clock.
@@ -193,16 +192,16 @@ func by(now func() time.Time, log state.BudgetLog) state.BudgetLog {
 	return log
 }
 
-func newBudget(limit int, log budget.Log, s http.RoundTripper) *budget.Budget {
-	return budget.New(options(limit, time.Now), log, s)
+func newBudget(limit int, log requestLog, s http.RoundTripper) *Budget {
+	return New(options(limit, time.Now), log, s)
 }
 
-func options(limit int, now func() time.Time) budget.Options {
-	return budget.Options{Name: "b", Limit: limit, Timeout: timeout, InFlight: 100, RetryAfter: retryAfter, Now: now}
+func options(limit int, now func() time.Time) Options {
+	return Options{Name: "b", Limit: limit, Timeout: timeout, InFlight: 100, RetryAfter: retryAfter, Now: now}
 }
 
 // send sends a request and closes the response.
-func send(ctx context.Context, b *budget.Budget) (int, error) {
+func send(ctx context.Context, b *Budget) (int, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/", http.NoBody)
 	if err != nil {
 		return 0, err
@@ -215,11 +214,11 @@ func send(ctx context.Context, b *budget.Budget) (int, error) {
 }
 
 func isExhausted(err error) bool {
-	_, ok := errors.AsType[*budget.ExhaustedError](err)
+	_, ok := errors.AsType[*exhaustedError](err)
 	return ok
 }
 
-func wantStatus(t *testing.T, b *budget.Budget, want int) {
+func wantStatus(t *testing.T, b *Budget, want int) {
 	t.Helper()
 	if got, err := send(t.Context(), b); got != want || err != nil {
 		t.Errorf("status %d, %v; want %d", got, err, want)
@@ -227,12 +226,12 @@ func wantStatus(t *testing.T, b *budget.Budget, want int) {
 }
 
 // wantRefusal returns when the budget opens again, from now.
-func wantRefusal(t *testing.T, b *budget.Budget, throttled bool, after time.Duration) {
+func wantRefusal(t *testing.T, b *Budget, throttled bool, after time.Duration) {
 	t.Helper()
 	_, err := send(t.Context(), b)
-	e, ok := errors.AsType[*budget.ExhaustedError](err)
+	e, ok := errors.AsType[*exhaustedError](err)
 	if !ok {
-		t.Fatalf("got %v, want an ExhaustedError", err)
+		t.Fatalf("got %v, want an exhaustedError", err)
 	}
 	got := time.Until(e.RetryAt())
 	if diff := got - after; e.Throttled != throttled || diff < 0 || diff > time.Microsecond {
@@ -318,16 +317,16 @@ func (l *broken) Occupied(ctx context.Context, soon time.Duration) (int, time.Ti
 
 func wantLogError(t *testing.T, err error) {
 	t.Helper()
-	e, ok := errors.AsType[*budget.LogError](err)
+	e, ok := errors.AsType[*logError](err)
 	if !ok || !errors.Is(err, errDisk) || !e.RetryAt().IsZero() || !strings.Contains(err.Error(), "request log") {
-		t.Errorf("got %v, want a LogError", err)
+		t.Errorf("got %v, want a logError", err)
 	}
 }
 
 var errDisk = errors.New("disk on fire")
 
 // throttle lets the service answer the next request with 429.
-func throttle(t *testing.T, b *budget.Budget, svc *service, after time.Duration) {
+func throttle(t *testing.T, b *Budget, svc *service, after time.Duration) {
 	t.Helper()
 	svc.answers(429, after)
 	wantStatus(t, b, 429)

@@ -1,4 +1,4 @@
-package budget_test
+package budget
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/docgauge/docgauge/internal/budget"
 	"github.com/docgauge/docgauge/internal/state"
 )
 
@@ -101,8 +100,8 @@ func (s story) play(t *testing.T) []time.Time {
 	log := by(wall.now, openLog(t))
 	cfg := options(s.Limit, wall.now)
 	cfg.Patience = s.Patience
-	start := func() *budget.Budget { return budget.New(cfg, log, svc) }
-	processes := make([]*budget.Budget, s.Processes)
+	start := func() *Budget { return New(cfg, log, svc) }
+	processes := make([]*Budget, s.Processes)
 	for i := range processes {
 		processes[i] = start()
 	}
@@ -126,7 +125,7 @@ func (s story) play(t *testing.T) []time.Time {
 	return svc.arrivals()
 }
 
-func (e event) send(t *testing.T, b *budget.Budget) {
+func (e event) send(t *testing.T, b *Budget) {
 	ctx := context.WithValue(t.Context(), waysKey{}, e.Ways)
 	if e.GiveUp > 0 {
 		var cancel context.CancelFunc
@@ -142,70 +141,11 @@ func (e event) send(t *testing.T, b *budget.Budget) {
 
 func withinLimit(arrived []time.Time, limit int) error {
 	for i := range arrived[min(limit, len(arrived)):] {
-		if d := arrived[i+limit].Sub(arrived[i]); d < budget.Span {
+		if d := arrived[i+limit].Sub(arrived[i]); d < Span {
 			return fmt.Errorf("%d requests reached the service within %v from %v", limit+1, d, arrived[i])
 		}
 	}
 	return nil
-}
-
-// TestWholeBudgetIsUsed keeps work waiting for hours: each slot is used again
-// at the moment it frees, so every hour sends the whole limit.
-func TestWholeBudgetIsUsed(t *testing.T) {
-	const limit, hours = 50, 3
-	for _, workers := range []int{1, 8} {
-		for _, latency := range []time.Duration{0, 100 * time.Millisecond} {
-			synctest.Test(t, func(t *testing.T) {
-				svc := &service{there: latency / 2, back: latency / 2}
-				b := newBudget(limit, openLog(t), svc)
-				begin := time.Now()
-				busy(t, b, workers, begin.Add(hours*time.Hour))
-				arrived := svc.arrivals()
-				if err := withinLimit(arrived, limit); err != nil {
-					t.Error(err)
-				}
-				for h := range hours {
-					// Each round begins later by one latency, and by what a worker in
-					// turn needs for its share of the first burst.
-					late := time.Duration(h+1)*(latency+time.Microsecond) + limit*latency/time.Duration(workers)
-					got := sentBefore(arrived, begin.Add(time.Duration(h)*time.Hour+late))
-					if got < (h+1)*limit {
-						t.Errorf("%d workers, latency %v: %d requests sent %v into hour %d, want %d",
-							workers, latency, got, late, h, (h+1)*limit)
-					}
-				}
-			})
-		}
-	}
-}
-
-// busy sends with no pauses except those that the budget asks for.
-func busy(t *testing.T, b *budget.Budget, workers int, end time.Time) {
-	var all sync.WaitGroup
-	for range workers {
-		all.Go(func() {
-			for time.Now().Before(end) {
-				_, err := send(t.Context(), b)
-				if e, ok := errors.AsType[*budget.ExhaustedError](err); ok {
-					time.Sleep(time.Until(e.Until))
-				} else if err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
-	all.Wait()
-}
-
-func sentBefore(arrived []time.Time, end time.Time) int {
-	n := 0
-	for _, at := range arrived {
-		if !at.After(end) {
-			n++
-		}
-	}
-	return n
 }
 
 // TestRefusedOnlyWhenFull: of two processes that enter their answers at once,
@@ -223,7 +163,7 @@ func TestRefusedOnlyWhenFull(t *testing.T) {
 		var wrong error
 		inBubble(t, func(t *testing.T, store state.BudgetLog, svc *service) {
 			svc.there, svc.back = time.Second, 2*time.Second
-			processes := []*budget.Budget{newBudget(limit, store, svc), newBudget(limit, store, svc)}
+			processes := []*Budget{newBudget(limit, store, svc), newBudget(limit, store, svc)}
 			var done []time.Time
 			for i, pause := range pauses {
 				time.Sleep(pause)
@@ -249,9 +189,9 @@ func TestRefusedOnlyWhenFull(t *testing.T) {
 func judge(done []time.Time, limit int, err error) error {
 	var free time.Time
 	if len(done) >= limit {
-		free = done[len(done)-limit].Add(budget.Span)
+		free = done[len(done)-limit].Add(Span)
 	}
-	e, refused := errors.AsType[*budget.ExhaustedError](err)
+	e, refused := errors.AsType[*exhaustedError](err)
 	if !refused {
 		return err
 	}

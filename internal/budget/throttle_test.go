@@ -1,4 +1,4 @@
-package budget_test
+package budget
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/docgauge/docgauge/internal/budget"
 	"github.com/docgauge/docgauge/internal/state"
 )
 
@@ -30,7 +29,7 @@ func TestRetryAfterIsHeeded(t *testing.T) {
 // old and new, and starts again after a success of any of them.
 func TestBackOffDoubles(t *testing.T) {
 	inBubble(t, func(t *testing.T, store state.BudgetLog, svc *service) {
-		processes := []*budget.Budget{newBudget(100, store, svc), newBudget(100, store, svc)}
+		processes := []*Budget{newBudget(100, store, svc), newBudget(100, store, svc)}
 		for round := range 2 {
 			for i, minutes := range []int{5, 10, 20, 40, 60, 60} {
 				b := processes[(i+round)%2]
@@ -54,7 +53,7 @@ func TestBackOffDoubles(t *testing.T) {
 func TestThrottledInFlightIsOneStep(t *testing.T) {
 	inBubble(t, func(t *testing.T, store state.BudgetLog, svc *service) {
 		svc.there, svc.back = time.Second, time.Second
-		processes := []*budget.Budget{newBudget(100, store, svc), newBudget(100, store, svc)}
+		processes := []*Budget{newBudget(100, store, svc), newBudget(100, store, svc)}
 		svc.answers(429, 0)
 		done := make(chan struct{})
 		for i := range 10 {
@@ -95,37 +94,12 @@ func TestSuccessInFlightDoesNotOpen(t *testing.T) {
 	})
 }
 
-// TestRetryAfterWhileClosed: several answers count as one step, with the latest of
-// their ends, in any order.
-func TestRetryAfterWhileClosed(t *testing.T) {
-	inBubble(t, func(t *testing.T, store state.BudgetLog, svc *service) {
-		b := newBudget(100, store, svc)
-		done := make(chan struct{})
-		for i, after := range []string{"1m", "", "10m", "30s", ""} {
-			w := ways{back: time.Duration(i+1) * time.Second, status: 429, header: http.Header{"Retry-After": {after}}}
-			go func() {
-				_, err := send(context.WithValue(t.Context(), waysKey{}, w), b)
-				if err != nil {
-					t.Error(err)
-				}
-				done <- struct{}{}
-			}()
-		}
-		for range 5 {
-			<-done
-		}
-		wantRefusal(t, b, true, 10*time.Minute-2*time.Second)
-		if _, step, err := store.Throttles(t.Context()); err != nil || step != 1 {
-			t.Errorf("step %d, %v", step, err)
-		}
-	})
-}
-
-// TestResponseSaysWhenTheBudgetOpens: the Retry-After of a 429 is replaced by the end
-// of the cooldown.
+// TestResponseSaysWhenTheBudgetOpens: the Retry-After of a 429 is replaced by the end of the
+// cooldown. Several of them while the budget is closed count as one step, with the latest of their ends.
 func TestResponseSaysWhenTheBudgetOpens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBudget(100, openLog(t), new(service))
+		store := openLog(t)
+		b := newBudget(100, store, new(service))
 		ask := func(back time.Duration, header http.Header, want string) {
 			ctx := context.WithValue(t.Context(), waysKey{}, ways{back: back, status: 429, header: header})
 			req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/", http.NoBody)
@@ -150,8 +124,12 @@ func TestResponseSaysWhenTheBudgetOpens(t *testing.T) {
 		all.Go(func() { ask(2200*time.Millisecond, http.Header{}, "299") })
 		all.Go(func() { ask(2500*time.Millisecond, http.Header{"Retry-After": {"7s"}}, "299") })
 		all.Go(func() { ask(3*time.Second, http.Header{"Retry-After": {"10m"}}, "600") })
+		all.Go(func() { ask(4200*time.Millisecond, http.Header{"Retry-After": {"30s"}}, "599") })
 		all.Wait()
-		wantRefusal(t, b, true, 10*time.Minute)
+		wantRefusal(t, b, true, 10*time.Minute-1200*time.Millisecond)
+		if _, step, err := store.Throttles(t.Context()); err != nil || step != 1 {
+			t.Errorf("step %d, %v", step, err)
+		}
 	})
 }
 
@@ -161,7 +139,7 @@ func TestFullLogIsNotThrottled(t *testing.T) {
 	inBubble(t, func(t *testing.T, store state.BudgetLog, svc *service) {
 		b := newBudget(1, store, svc)
 		throttle(t, b, svc, time.Minute)
-		wantRefusal(t, b, false, budget.Span)
+		wantRefusal(t, b, false, Span)
 		throttled := newBudget(2, store, svc)
 		wantRefusal(t, throttled, true, time.Minute)
 	})

@@ -70,7 +70,7 @@ func stopAt(spec string) func(export.Event) {
 	}
 	var seen atomic.Int64
 	return func(ev export.Event) {
-		if string(ev.Step) == step && seen.Add(1) == n {
+		if ev.Step == step && seen.Add(1) == n {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			select {} // until the signal comes
 		}

@@ -200,8 +200,7 @@ func (s Selection) input(c config.Config, l Ledger, now time.Time) (schedule.Inp
 			return e != nil && e.TotalsOnly() && e.Requests > 1
 		},
 		Policy: schedule.Policy{
-			Limit: int(c.Budget), Settle: time.Duration(c.Settle),
-			Learned: func(s schedule.Series) schedule.Facts { return l.Learned[s] },
+			Limit: int(c.Budget), Settle: time.Duration(c.Settle), Learned: l.Learned.Of,
 		},
 	}
 	if len(in.Reports) == 0 {

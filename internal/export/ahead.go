@@ -53,12 +53,6 @@ func (a *ahead) next() (q query, ok bool) {
 	return q, ok
 }
 
-// answered takes in that the answer to q is in the page log.
-func (a *ahead) answered(q query) {
-	delete(a.inFlight, q.offset)
-	a.guessing = a.guessing && !q.guess
-}
-
 func (a *ahead) choose() (query, bool) {
 	if o := a.predicted; o > 0 {
 		a.predicted = 0

@@ -81,9 +81,6 @@ func (e *Exporter) read(ctx context.Context, work work) {
 		},
 		sharing: map[schedule.Days]*sharing{}, given: map[analytics.Key]bool{},
 	}
-	if r.work.Learned == nil {
-		r.work.Learned = schedule.Learned{}
-	}
 	r.work.Policy.Learned = r.learned
 	r.freeAtStart, _ = r.free(ctx)
 	r.prepareSharing()
@@ -372,8 +369,8 @@ func (r *run) estimate() {
 // export reads one window, and decides the consequences of its failure for the others. It may call
 // release before it returns, after which another window may be read.
 func (r *run) export(ctx, sending context.Context, item schedule.Item, turn int, release func()) {
-	r.e.observe(Event{Step: StepStarted, Key: item.Key})
-	if r.isDeferred(item.Key) {
+	r.e.observe(Event{Step: stepStarted, Key: item.Key})
+	if !r.work.Policy.HeldBackSince(item.Key).IsZero() {
 		r.setLearned(ctx, schedule.SeriesOf(item.Key), schedule.HeldBack, 0)
 	}
 	started := r.e.app.Now()

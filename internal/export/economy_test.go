@@ -1,31 +1,39 @@
 package export
 
 import (
+	"context"
 	"flag"
 	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/budget"
-	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/dev/faults"
 	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/docsapi"
 	"github.com/docgauge/docgauge/internal/spool"
 	"github.com/docgauge/docgauge/internal/state"
 	"github.com/docgauge/docgauge/schedule"
-	"github.com/docgauge/docgauge/sinks"
-	"github.com/docgauge/docgauge/sinks/sinktest"
 )
 
-var economyTable = flag.Bool("economy", false, "simulate more days and print the table of docs/performance-tables.md")
+var (
+	economyTable = flag.Bool("economy", false, "simulate more days and print the table of docs/performance-tables.md")
+	long         = flag.Bool("long", false, "simulate whole years")
+)
 
-// startUp is how long a process takes before its first request.
-const startUp = 200 * time.Millisecond
+const (
+	// startUp is how long a process takes before its first request.
+	startUp = 200 * time.Millisecond
+	// timeout is how long a request can take.
+	timeout = time.Minute
+)
 
 // climate describes a live service and the cost of reading it.
 type climate struct {
@@ -34,13 +42,11 @@ type climate struct {
 	// at least.
 	days  int
 	lasts time.Duration
-	// rows returns how many rows a day has at some age, version which ones.
-	rows    func(age time.Duration) int
+	// rows returns how many rows a window has at some age, version which ones.
+	rows    func(at place, age time.Duration) int
 	version func(age time.Duration, now time.Time) int
-	// down reports whether the service fails in an hour since the start, foreign how
-	// many requests of others arrive in it.
-	down    func(hour int) bool
-	foreign func(hour int) int
+	// status is that of a request in an hour since the start; nil: of none it fails.
+	status func(s *live, hour int) int
 	// before is how many requests a day costs at least when it is read before it
 	// settles, 0 where it cannot be read then; after is its cost later.
 	before, after int
@@ -48,7 +54,9 @@ type climate struct {
 	once int
 }
 
-func steady(n int) func(time.Duration) int      { return func(time.Duration) int { return n } }
+func steady(n int) func(place, time.Duration) int {
+	return func(place, time.Duration) int { return n }
+}
 func stillAt(time.Duration, time.Time) int      { return 0 }
 func hourly(_ time.Duration, now time.Time) int { return int(now.Unix() / 3600) }
 
@@ -69,7 +77,7 @@ func climates(long bool) []climate {
 	if long {
 		lasts = 5 * 24 * time.Hour
 	}
-	growing := func(age time.Duration) int { return 2_000 + 250*int(min(age, 60*time.Hour)/(20*time.Hour)) }
+	growing := func(_ place, age time.Duration) int { return 2_000 + 250*int(min(age, 60*time.Hour)/(20*time.Hour)) }
 	return []climate{
 		{name: "holds still", days: 12, lasts: lasts, rows: steady(10_000), version: stillAt, before: 40, after: 40},
 		{name: movesHourly, days: 8, lasts: lasts, rows: steady(10_000), version: hourly, before: 40, after: 40},
@@ -81,10 +89,20 @@ func climates(long bool) []climate {
 			after: 11},
 		{name: "outages", days: 20, lasts: lasts, rows: steady(5_000), version: hourlyUntil(settle), before: 20,
 			after: 20,
-			down:  func(hour int) bool { return hour%11 >= 2 && hour%11 < 5 }},
+			status: func(_ *live, hour int) int {
+				if hour%11 >= 2 && hour%11 < 5 {
+					return http.StatusServiceUnavailable
+				}
+				return http.StatusOK
+			}},
 		{name: "foreign use", days: 20, lasts: lasts, rows: steady(5_000), version: hourlyUntil(settle), before: 20,
-			after:   20,
-			foreign: func(hour int) int { return hour * 7919 % 61 }},
+			after: 20,
+			status: func(s *live, hour int) int {
+				if s.within(time.Now()) >= serviceLimit-hour*7919%61 {
+					return http.StatusTooManyRequests
+				}
+				return http.StatusOK
+			}},
 	}
 }
 
@@ -163,15 +181,19 @@ func (o outcome) check(t *testing.T, c climate) {
 // live is the service of a climate, behind the client and the budget.
 type live struct {
 	climate
-	mu       sync.Mutex
-	start    time.Time
-	arrivals []time.Time
-	failed   int
+	process func() error // an error where the process that asks is dead
+	mu      sync.Mutex
+	start   time.Time
+	// arrivals are the requests that were answered, all those that came.
+	arrivals, all []time.Time
 }
 
 const serviceLimit = 100
 
 func (s *live) RoundTrip(req *http.Request) (*http.Response, error) {
+	if err := s.process(); err != nil {
+		return nil, err
+	}
 	time.Sleep(150 * time.Millisecond)
 	defer time.Sleep(150 * time.Millisecond)
 	return serve(req, s.answer)
@@ -181,19 +203,15 @@ func (s *live) answer(at place) (status, rows, version int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
+	s.all = append(s.all, now)
+	if s.status != nil {
+		if status = s.status(s, int(now.Sub(s.start)/time.Hour)); status != http.StatusOK {
+			return status, 0, 0
+		}
+	}
 	s.arrivals = append(s.arrivals, now)
-	hour := int(now.Sub(s.start) / time.Hour)
-	if s.down != nil && s.down(hour) {
-		s.failed++
-		return http.StatusServiceUnavailable, 0, 0
-	}
-	if s.foreign != nil && s.within(now) > serviceLimit-s.foreign(hour) {
-		s.failed++
-		s.arrivals = s.arrivals[:len(s.arrivals)-1]
-		return http.StatusTooManyRequests, 0, 0
-	}
 	age := now.Sub(at.To.Time())
-	return http.StatusOK, s.rows(age), s.version(age, now)
+	return http.StatusOK, s.rows(at, age), s.version(age, now)
 }
 
 // within counts the requests of the last hour.
@@ -210,93 +228,127 @@ func (s *live) within(now time.Time) int {
 
 // user runs docgauge against a live service, an hour apart.
 type user struct {
-	t           *testing.T
-	service     *live
-	db          *state.DB
-	dir         string
-	sink        *sinktest.Memory
-	limit       int
-	concurrency int
-	since       analytics.Date
-	rotate      int
-	outcome     outcome
+	*world
+	live    *live
+	db      *state.DB
+	input   schedule.Input
+	limit   int
+	outcome outcome
 }
 
-func (c climate) simulate(t *testing.T, concurrency int) outcome {
-	dir := t.TempDir()
-	db, err := state.Open(dir)
+// begin is in the morning of a day, at seventeen minutes past an hour.
+func (c climate) begin(t *testing.T, limit, concurrency int) *user {
+	w := newWorld(t, t.TempDir())
+	w.now, w.concurrency = time.Time{}, concurrency
+	db, err := state.Open(filepath.Join(w.root, "db"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
-	// Begin in the morning of a day, at seventeen minutes past an hour.
+	t.Cleanup(func() { _ = db.Close() })
 	now := time.Now()
 	time.Sleep(now.Truncate(24 * time.Hour).Add(24*time.Hour + 5*time.Hour + 17*time.Minute).Sub(now))
-	start := time.Now()
-	u := &user{
-		t: t, dir: dir, db: db, sink: sinktest.NewMemory(), limit: 90, concurrency: concurrency,
-		since:   analytics.DateOf(start) - analytics.Date(c.days),
-		service: &live{climate: c, start: start},
+	w.book = db
+	return &user{
+		world: w, db: db, limit: limit,
+		live: &live{climate: c, start: time.Now(), process: func() error { return w.on.Err() }},
+		input: schedule.Input{
+			Projects: []string{"prj_a"}, Specs: []analytics.Spec{{Granularity: analytics.Day}},
+			Since: analytics.DateOf(time.Now()) - analytics.Date(c.days), Settle: settle,
+			Policy: schedule.Policy{Limit: limit, Settle: settle},
+		},
 	}
+}
+
+func (c climate) simulate(t *testing.T, concurrency int) outcome {
+	u := c.begin(t, 90, concurrency)
+	start := u.live.start
 	backlog := analytics.DateOf(start)
 	var ages time.Duration
 	runs := 0
 	for firing := start; firing.Sub(start) < c.lasts; firing = firing.Add(time.Hour) {
 		time.Sleep(time.Until(firing) + startUp)
 		u.run()
+		underWay, err := spool.ListUnderWay(u.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.outcome.most = max(u.outcome.most, len(underWay))
 		runs++
 		newest := u.newestVerified()
 		ages += time.Since(newest.Time())
 		if u.outcome.backlog == 0 && u.has(backlog) {
-			u.outcome.backlog, u.outcome.paid = time.Since(start), len(u.service.arrivals)
+			u.outcome.backlog, u.outcome.paid = time.Since(start), len(u.live.all)
 		}
 	}
 	u.outcome.age = ages / time.Duration(runs)
-	u.outcome.failed = u.service.failed
-	u.outcome.requests = len(u.service.arrivals)
-	if c.down != nil {
-		u.outcome.requests -= u.outcome.failed
-	}
+	u.outcome.requests = len(u.live.arrivals)
+	u.outcome.failed = len(u.live.all) - len(u.live.arrivals)
 	u.tally()
+	u.withinBudget(t)
 	return u.outcome
 }
 
-// run is one process.
-func (u *user) run() {
-	u.rotate++
-	now := time.Now()
-	sp, err := spool.Open(u.dir)
-	if err != nil {
-		u.t.Fatal(err)
-	}
+// run is one process, and reports whether it left anything to do.
+func (u *user) run() (busy bool) {
+	u.input.Rotate++
+	p := u.process()
 	b := budget.New(budget.Options{
 		Name: "analytics", Limit: u.limit, Timeout: timeout, InFlight: u.concurrency, Patience: time.Minute,
 		RetryAfter: docsapi.RetryAfter, Now: time.Now,
-	}, budgetLog(u.db), u.service)
-	p := exporterOf(&app.App{
-		Config: config.Config{Concurrency: config.Count(u.concurrency), Settle: config.Duration(settle)},
-		Now:    time.Now, Spool: sp, Sinks: []sinks.Sink{u.sink},
-	}, clientOver(u.t, b), u.db)
-	input, work := planOf(u.t, u.db, u.dir, schedule.Input{
-		Now: now, Projects: []string{"prj_a"}, Specs: []analytics.Spec{{Granularity: analytics.Day}}, Since: u.since,
-		Settle: settle,
-		Rotate: u.rotate, Policy: schedule.Policy{Limit: u.limit, Settle: settle},
-	})
-	work.Items, _ = schedule.Plan(input)
+	}, mortal{state.BudgetLog{DB: u.db, Name: "analytics", Span: budget.Span, Unanswered: timeout, Now: time.Now}, u.on},
+		u.live)
+	u.source = clientOver(u, b)
+	if _, _, err := recovering(u.Context(), p, each(entriesOf(u, u.db))); err != nil {
+		return true
+	}
+	work := u.plan()
 	work.Free = b.Available
-	reading(u.t.Context(), p, work)
-	if err := b.Flush(u.t.Context()); err != nil {
-		u.t.Fatal(err)
+	r := reading(u.Context(), p, work)
+	if u.on.Err() != nil {
+		return true
 	}
-	underWay, err := spool.ListUnderWay(u.dir)
-	if err != nil {
-		u.t.Fatal(err)
+	if err := b.Flush(u.Context()); err != nil {
+		u.Fatal(err)
 	}
-	u.outcome.most = max(u.outcome.most, len(underWay))
+	return r.Left > 0
 }
 
-// planOf collects what a plan depends on, as the commands do.
-func planOf(t tb, db *state.DB, dir string, in schedule.Input) (schedule.Input, work) {
+// mortal is the request log of a process that can be killed.
+type mortal struct {
+	state.BudgetLog
+	on *power
+}
+
+func (m mortal) Charge(ctx context.Context, limit, most int, life time.Duration, answered map[int64]time.Time) (
+	int64, int, time.Time, error,
+) {
+	if err := m.on.Err(); err != nil {
+		return 0, 0, time.Time{}, err
+	}
+	return m.BudgetLog.Charge(ctx, limit, most, life, answered)
+}
+
+func (m mortal) Cooldown(ctx context.Context, until time.Time, step int) error {
+	if err := m.on.Err(); err != nil {
+		return err
+	}
+	return m.BudgetLog.Cooldown(ctx, until, step)
+}
+
+// withinBudget fails if more requests arrived in an hour than the budget allows.
+func (u *user) withinBudget(t *testing.T) {
+	at := u.live.all
+	for i := u.limit; i < len(at); i++ {
+		if span := at[i].Sub(at[i-u.limit]); span < time.Hour {
+			t.Fatalf("%d requests within %v, at %v", u.limit+1, span, at[i])
+		}
+	}
+}
+
+// plan collects what a plan depends on, as the commands do, and plans.
+func (u *user) plan() work {
+	t, db, in := u, u.db, u.input
+	in.Now = time.Now()
 	known := entriesOf(t, db)
 	sizes, err := db.PageSizes(t.Context())
 	if err != nil {
@@ -312,7 +364,7 @@ func planOf(t tb, db *state.DB, dir string, in schedule.Input) (schedule.Input, 
 			in.Provisional = append(in.Provisional, e.Key)
 		}
 	}
-	underWay, err := spool.ListUnderWay(dir)
+	underWay, err := spool.ListUnderWay(u.dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -337,17 +389,18 @@ func planOf(t tb, db *state.DB, dir string, in schedule.Input) (schedule.Input, 
 	for _, m := range moved {
 		learned.Set(seriesOf(m), schedule.Fact(m.Kind), m.Times, m.At)
 	}
-	in.Known = look(known)
+	in.Known = func(k analytics.Key) (analytics.Revision, bool) { e, ok := known[k]; return e.Revision, ok }
 	in.GaveUp = func(k analytics.Key) bool { return known[k].TotalsOnly() && known[k].Requests > 1 }
 	in.Aside = func(k analytics.Key) (analytics.Aside, bool) { a, ok := asides[k]; return a, ok }
-	in.Policy.Learned = func(s schedule.Series) schedule.Facts { return learned[s] }
-	return in, work{Known: in.Known, Sizes: in.Sizes, Policy: in.Policy, Learned: learned, Asides: asides}
+	in.Policy.Learned = learned.Of
+	items, _ := schedule.Plan(in)
+	return work{Items: items, Known: in.Known, Sizes: in.Sizes, Policy: in.Policy, Learned: learned, Asides: asides}
 }
 
 // newestVerified returns the end of the newest day with verified rows.
 func (u *user) newestVerified() analytics.Date {
-	newest := u.since
-	for _, e := range entriesOf(u.t, u.db) {
+	newest := u.input.Since
+	for _, e := range entriesOf(u, u.db) {
 		if e.Verified && !e.TotalsOnly() {
 			newest = max(newest, e.To)
 		}
@@ -358,10 +411,10 @@ func (u *user) newestVerified() analytics.Date {
 // has reports whether every day up to an end has its rows.
 func (u *user) has(end analytics.Date) bool {
 	with := map[analytics.Date]bool{}
-	for _, e := range entriesOf(u.t, u.db) {
+	for _, e := range entriesOf(u, u.db) {
 		with[e.From] = !e.TotalsOnly()
 	}
-	for day := u.since; day < end; day++ {
+	for day := u.input.Since; day < end; day++ {
 		if !with[day] {
 			return false
 		}
@@ -371,7 +424,7 @@ func (u *user) has(end analytics.Date) bool {
 
 // tally counts the readings in the ledger, and the fewest requests for them.
 func (u *user) tally() {
-	for _, e := range entriesOf(u.t, u.db) {
+	for _, e := range entriesOf(u, u.db) {
 		if e.TotalsOnly() {
 			continue
 		}
@@ -382,14 +435,111 @@ func (u *user) tally() {
 			u.outcome.unverified++
 		}
 		first := e.ExportedAt
-		if e.Number > 1 && u.service.before > 0 { // it was read before it settled, too
-			u.outcome.fewest += u.service.before
+		if e.Number > 1 && u.live.before > 0 { // it was read before it settled, too
+			u.outcome.fewest += u.live.before
 		}
 		if first.Before(e.To.Time().Add(settle)) {
-			u.outcome.fewest += u.service.before
+			u.outcome.fewest += u.live.before
 		} else {
-			u.outcome.fewest += u.service.after
+			u.outcome.fewest += u.live.after
 		}
 	}
 	u.outcome.fewest = max(u.outcome.fewest, 1)
+}
+
+// TestYear simulates hourly runs over a service that has outages and late data, of processes that are
+// killed, until every window is there, settled and correct. No window of 2000 has the dates of
+// another granularity's window.
+func TestYear(t *testing.T) {
+	days, seeds := 30, 1
+	if *long {
+		days, seeds = 320, 2
+	}
+	for _, limit := range []int{10, 90} {
+		for seed := range seeds {
+			t.Run(fmt.Sprintf("budget %d, seed %d", limit, seed), func(t *testing.T) {
+				bubble(t, func(t *testing.T) { simulateYear(t, uint64(seed), limit, days) })
+			})
+		}
+	}
+}
+
+func simulateYear(t *testing.T, seed uint64, limit, days int) {
+	const late, lateStep = 60 * time.Hour, 7 * time.Hour // complete windows change until then, so often
+	random, service := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 2))
+	version := func(age time.Duration, _ time.Time) int { return int(max(0, min(age, late)) / lateStep) }
+	calm, down := false, 0
+	u := climate{days: 39, version: version,
+		rows: func(at place, age time.Duration) int {
+			h := fnv.New32()
+			fmt.Fprint(h, at.project, at.From, at.To)
+			return int(h.Sum32()%600) + 20*min(at.Days(), 31) + 3*version(age, time.Time{})
+		},
+		status: func(_ *live, hour int) int {
+			switch n := service.IntN(1000); {
+			case calm:
+			case hour < down:
+				return http.StatusServiceUnavailable
+			case n == 0:
+				down = hour + service.IntN(30)
+				return http.StatusServiceUnavailable
+			case n < 3:
+				return http.StatusTooManyRequests
+			case n < 20:
+				return http.StatusInternalServerError
+			}
+			return http.StatusOK
+		}}.begin(t, limit, 4)
+	u.input.Projects = []string{"prj_a", "prj_b"}
+	u.input.Specs = []analytics.Spec{{Granularity: analytics.Day}, {Granularity: analytics.Week},
+		{Granularity: analytics.Month}, {Granularity: "28d", TotalsOnly: true}}
+	end := u.live.start.AddDate(0, 0, days)
+	for n := 0; ; n++ {
+		if calm = time.Now().After(end); n > 24*(days+30) {
+			t.Fatal("the backlog does not end")
+		}
+		if u.faults = nil; !calm && random.IntN(8) == 0 {
+			calls := []string{callAsk, callRecord, callReplace, callCommitted, StepPage, stepSealed}
+			u.failing(calls[random.IntN(len(calls))], 1+random.IntN(10),
+				[]faults.Fault{faults.KilledBefore, faults.KilledAfter}[random.IntN(2)])
+		}
+		busy := u.run()
+		if calm && !busy && len(u.plan().Items) == 0 {
+			break
+		}
+		// The next run that can have something to do is in the next hour, or when the day is over.
+		now, pause := time.Now(), time.Hour
+		if !busy {
+			pause = 24 * time.Hour
+		}
+		time.Sleep(now.Truncate(pause).Add(pause + 17*time.Minute).Sub(now))
+	}
+	u.withinBudget(t)
+	known, windows, settled := entriesOf(t, u.db), 0, 0
+	for _, project := range u.input.Projects {
+		for _, spec := range u.input.Specs {
+			for w := range schedule.Within(spec.Granularity, u.input.Since, analytics.DateOf(time.Now())) {
+				k := analytics.Key{Project: project, Granularity: spec.Granularity, Window: w}
+				rev := known[k].Revision
+				if shown := u.shown(k); shown != rev || rev.Number == 0 || rev.TotalsOnly() != spec.TotalsOnly {
+					t.Errorf("%s: the ledger has %+v, readers see %+v", k, rev, shown)
+				}
+				windows++
+				if time.Now().Before(k.To.Time().Add(settle)) {
+					continue
+				}
+				settled++
+				at := place{project, w}
+				want := rowsOf(u.live.rows(at, late), version(late, time.Time{}))
+				if !rev.Settled || rev.Totals != totalsOf(want) || !rev.TotalsOnly() && rowsDiffer(want, u.rows(k)) != "" {
+					t.Errorf("%s: %+v, want %+v", k, rev, totalsOf(want))
+				}
+			}
+		}
+	}
+	t.Logf("%d windows, %d requests, %d windows settled", windows, len(u.live.all), settled)
+	if settled < windows/2 {
+		t.Error("the simulation did next to nothing")
+	}
+	u.emptySpool()
 }

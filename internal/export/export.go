@@ -131,27 +131,24 @@ func (e *Exporter) count(change func(*Summary)) {
 	change(&e.summary)
 }
 
-// Step is a step in the export of a window.
-type Step string
-
 // The steps, in the order they are taken.
 const (
-	StepStarted      Step = "started"
-	StepPage         Step = "page"         // one page is in the page log; Event.Rows are its rows
-	StepDrift        Step = "drift"        // the window changed while it was read
-	StepMispredicted Step = "mispredicted" // a page was requested that does not exist
-	StepFetched      Step = "fetched"
-	StepSealed       Step = "sealed" // the window file is made
-	StepRecorded     Step = "recorded"
-	StepReplaced     Step = "replaced" // a sink has it, the ledger does not have that yet
-	StepCommitted    Step = "committed"
-	StepDone         Step = "done" // every sink has it
-	StepOpen         Step = "open" // a running window was read
+	stepStarted      = "started"
+	StepPage         = "page"         // one page is in the page log; Event.Rows are its rows
+	stepDrift        = "drift"        // the window changed while it was read
+	StepMispredicted = "mispredicted" // a page was requested that does not exist
+	stepFetched      = "fetched"
+	stepSealed       = "sealed" // the window file is made
+	StepRecorded     = "recorded"
+	stepReplaced     = "replaced" // a sink has it, the ledger does not have that yet
+	stepCommitted    = "committed"
+	stepDone         = "done" // every sink has it
+	StepOpen         = "open" // a running window was read
 )
 
 // Event is a step of one window.
 type Event struct {
-	Step Step
+	Step string
 	Key  analytics.Key
 	Rows int64
 	Sink string
@@ -165,7 +162,7 @@ func (e *Exporter) observe(ev Event) {
 		e.mu.Unlock()
 	}
 	e.progress.Observe(ev)
-	if ev.Step == StepRecorded || ev.Step == StepOpen || ev.Step == StepCommitted {
+	if ev.Step == StepRecorded || ev.Step == StepOpen || ev.Step == stepCommitted {
 		if e.Committed != nil {
 			e.Committed()
 		} else if e.app.API != nil && e.app.API.Meter.Due() {

@@ -347,6 +347,7 @@ type other struct{ *sinktest.Memory }
 
 func (other) Name() string { return "other" }
 
+// TestSinkDown: a sink that fails is tried once in a run, and again in the next run of the same process.
 func TestSinkDown(t *testing.T) {
 	w := newWorld(t, t.TempDir())
 	keys := w.days("prj_a", 3)
@@ -358,7 +359,8 @@ func TestSinkDown(t *testing.T) {
 		return when(isDown && step == sinktest.Read, errors.New("is down"))
 	}}
 	w.more = []sinks.Sink{other{second}}
-	r := w.run(asked(keys...)...)
+	p := w.process()
+	r := reading(t.Context(), p, w.work(asked(keys...)))
 	if len(r.Errors) != 1 || tried != 1 || r.Waiting != 3 || r.Committed != 0 || r.Left != 0 ||
 		w.ledger.counters["sink_failures_total sink other"] != 1 {
 		t.Errorf("tried %d times, %+v", tried, r)
@@ -373,37 +375,18 @@ func TestSinkDown(t *testing.T) {
 	w.service.again()
 	again := 0
 	w.told = func(ev Event) {
-		if ev.Step == StepReplaced && ev.Sink == "memory" {
+		if ev.Step == stepReplaced && ev.Sink == "memory" {
 			again++
 		}
 	}
-	if _, n := w.recovered(); n != 3 || again != 0 || w.service.requests() != 0 {
-		t.Errorf("%d windows delivered, %d of them again, %d requests", n, again, w.service.requests())
+	n, failures, err := recovering(t.Context(), p, w.ledger.owed())
+	if n != 3 || again != 0 || w.service.requests() != 0 || len(failures) > 0 || err != nil {
+		t.Errorf("%d windows delivered, %d of them again, %d requests, %v, %v", n, again, w.service.requests(), failures,
+			err)
 	}
 	w.reader = second
 	for _, k := range keys {
 		w.shows(k, 1)
-	}
-	w.emptySpool()
-}
-
-// A daemon tries a sink that was down again at its next run, and not before.
-func TestSinkIsTriedAgain(t *testing.T) {
-	w := newWorld(t, t.TempDir())
-	keys := w.days("prj_a", 2)
-	isDown := true
-	w.sink = &sinktest.Memory{Fault: func(sinktest.Step, analytics.Revision) error {
-		return when(isDown,
-			errors.New("is down"))
-	}}
-	p := w.process()
-	reading(t.Context(), p, w.work(asked(keys[0])))
-	isDown = false
-	if r := w.clean(reading(t.Context(), p, w.work(asked(keys[1])))); r.Waiting != 1 {
-		t.Errorf("result %+v", r)
-	}
-	if n, failures, err := recovering(t.Context(), p, w.ledger.owed()); n != 2 || len(failures) > 0 || err != nil {
-		t.Errorf("Recover: %d, %v, %v", n, failures, err)
 	}
 	w.emptySpool()
 }
@@ -426,7 +409,7 @@ func TestNewerRevisionSupersedes(t *testing.T) {
 		w.service.put(k, 300, 0)
 		w.run(asked(k)...)
 		w.service.put(k, 300, 1)
-		w.failing(string(StepSealed), 1, f)
+		w.failing(stepSealed, 1, f)
 		w.run(asked(k)...)
 		w.faults, isDown = nil, false
 		w.service.again()
@@ -451,7 +434,7 @@ func TestDamagedLog(t *testing.T) {
 		"removed": os.Remove, "cut": func(path string) error { return os.Truncate(path, 100) },
 		"one bit flipped": flipBit,
 	} {
-		for call, waiting := range map[string]bool{string(StepRecorded): false, callReplace: true} {
+		for call, waiting := range map[string]bool{StepRecorded: false, callReplace: true} {
 			for _, elsewhere := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s/%s/%t", name, call, elsewhere), func(t *testing.T) {
 					w, k := oneWindow(t, 300, 1)
@@ -509,7 +492,7 @@ func TestDamagedBeforeSealing(t *testing.T) {
 	w.service.put(k, 300, 1)
 	w.service.put(next, 300, 1)
 	w.told = func(ev Event) {
-		if ev.Step == StepFetched && ev.Key == k {
+		if ev.Step == stepFetched && ev.Key == k {
 			if err := flipBit(w.spooled("fetching/*.2026-10-01_*")); err != nil {
 				t.Fatal(err)
 			}
@@ -565,13 +548,13 @@ func TestLedgerFails(t *testing.T) {
 // TestCancelled cancels the run at each step: it returns soon, nothing is
 // half done, and the next run requests no page that was kept.
 func TestCancelled(t *testing.T) {
-	for i, step := range []Step{StepStarted, StepPage, StepFetched, StepSealed, StepRecorded, StepReplaced,
-		StepCommitted, StepDone} {
+	for i, step := range []string{stepStarted, StepPage, stepFetched, stepSealed, StepRecorded, stepReplaced,
+		stepCommitted, stepDone} {
 		committed := 0
 		if i >= 3 {
 			committed = 1 // sealed by then
 		}
-		t.Run(string(step), func(t *testing.T) {
+		t.Run(step, func(t *testing.T) {
 			w := newWorld(t, t.TempDir())
 			keys := w.days("prj_a", 3)
 			ctx, cancel := context.WithCancel(t.Context())

@@ -52,19 +52,19 @@ func faultCases(pages int) []faultCase {
 	}
 	for n := range pages {
 		add(callAsk, n+1, [2]bool{}, [2]progress{former, former}, n)
-		all = append(all, faultCase{string(StepPage), n + 1, faults.KilledAfter, false, former, n + 1})
+		all = append(all, faultCase{StepPage, n + 1, faults.KilledAfter, false, former, n + 1})
 	}
 	add(callRecord, 1, [2]bool{}, [2]progress{former, owed}, pages)
 	add(callReplace, 1, [2]bool{false, true}, [2]progress{owed, owed}, pages)
 	add(callCommitted, 1, [2]bool{true, true}, [2]progress{owed, committed}, pages)
 	return append(all, []faultCase{
-		{string(StepStarted), 1, faults.KilledAfter, false, former, 0},
-		{string(StepFetched), 1, faults.KilledAfter, false, former, pages},
-		{string(StepSealed), 1, faults.KilledAfter, false, former, pages},
-		{string(StepRecorded), 1, faults.KilledAfter, false, owed, pages},
-		{string(StepReplaced), 1, faults.KilledAfter, true, owed, pages},
-		{string(StepCommitted), 1, faults.KilledAfter, true, committed, pages},
-		{string(StepDone), 1, faults.KilledAfter, true, committed, pages},
+		{stepStarted, 1, faults.KilledAfter, false, former, 0},
+		{stepFetched, 1, faults.KilledAfter, false, former, pages},
+		{stepSealed, 1, faults.KilledAfter, false, former, pages},
+		{StepRecorded, 1, faults.KilledAfter, false, owed, pages},
+		{stepReplaced, 1, faults.KilledAfter, true, owed, pages},
+		{stepCommitted, 1, faults.KilledAfter, true, committed, pages},
+		{stepDone, 1, faults.KilledAfter, true, committed, pages},
 	}...)
 }
 
@@ -193,8 +193,8 @@ func TestManyFaults(t *testing.T) {
 func (w *world) faulty(t *rapid.T, keys []analytics.Key) {
 	call := rapid.SampledFrom([]string{
 		callAsk, callRecord, callReplace, callCommitted, callForget, callCount, callPages,
-		string(StepStarted), string(StepPage), string(StepFetched), string(StepSealed), string(StepRecorded),
-		string(StepReplaced), string(StepCommitted), string(StepDone),
+		stepStarted, StepPage, stepFetched, stepSealed, StepRecorded,
+		stepReplaced, stepCommitted, stepDone,
 	}).Draw(t, "call")
 	f := rapid.SampledFrom(faults.OfCalls).Draw(t, "fault")
 	w.failing(call, rapid.IntRange(1, 6).Draw(t, "nth"), f)
@@ -234,7 +234,7 @@ func TestKilledWhileASinkIsDown(t *testing.T) {
 			{"", faults.None}, {callCount, faults.RequestLost}, {callCount, faults.ReplyLost},
 			{callCount, faults.KilledBefore},
 			{callCount, faults.KilledAfter}, {callReplace, faults.KilledAfter}, {callCommitted, faults.KilledBefore},
-			{callCommitted, faults.KilledAfter}, {string(StepCommitted), faults.KilledAfter},
+			{callCommitted, faults.KilledAfter}, {stepCommitted, faults.KilledAfter},
 		} {
 			t.Run(fmt.Sprintf("%d pages/%s/%s", pages, c.call, c.fault), func(t *testing.T) {
 				w, k := oneWindow(t, pages*240, 1)

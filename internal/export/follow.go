@@ -123,7 +123,9 @@ func (e *Exporter) fillFrom(ctx context.Context, entry state.Entry, down map[str
 			continue
 		}
 		began := time.Now()
-		err := e.keepFrom(ctx, s, entry.Revision)
+		err := e.app.WithCopies(func(dir string) error {
+			return sinks.Read(ctx, s, entry.Revision, dir, func(w sinks.Sealed) error { return e.keep(ctx, w) })
+		})
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -136,13 +138,6 @@ func (e *Exporter) fillFrom(ctx context.Context, entry state.Entry, down map[str
 		return nil
 	}
 	return nil
-}
-
-// keepFrom keeps the pages of a window, or its agents, as a sink has them.
-func (e *Exporter) keepFrom(ctx context.Context, s sinks.Sink, rev analytics.Revision) error {
-	return e.app.WithCopies(func(dir string) error {
-		return sinks.Read(ctx, s, rev, dir, func(w sinks.Sealed) error { return e.keep(ctx, w) })
-	})
 }
 
 // due reports whether a duty was not done within a day. A time in the future comes from a wrong

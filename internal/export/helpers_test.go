@@ -189,7 +189,7 @@ func (w *world) work(items []schedule.Item) work {
 		sizes.SetBegun(u.Key, u.Pages)
 	}
 	return work{Free: w.service.room, Items: items, Known: w.ledger.known, Sizes: sizes,
-		Policy: schedule.Policy{Settle: settle}, Asides: w.ledger.asides()}
+		Policy: schedule.Policy{Settle: settle}, Learned: schedule.Learned{}, Asides: w.ledger.asides()}
 }
 
 // run is one process that reads the items without Recover before it.

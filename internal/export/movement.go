@@ -20,7 +20,7 @@ const steadyAfter = 30 * time.Minute
 func (w *window) startOver(ctx context.Context, reason error) error {
 	r := w.run
 	r.order.set(w.turn, true)
-	w.observe(StepDrift, 0)
+	w.observe(stepDrift, 0)
 	r.log.With(w.item.Key.Attrs()).Info("window drifted", "reading", w.log.Reading(), "reason", reason.Error())
 	w.e.count(func(s *Summary) { s.Drifted++ })
 	if err := w.e.ledger.Count(ctx, "window_drift_total", 1, "project", w.item.Project); err != nil {
@@ -75,8 +75,8 @@ func (w *window) learn(ctx context.Context, rev analytics.Revision) {
 		if w.resumed && now.Sub(w.log.Started()) >= steadyAfter {
 			w.noteMovement(ctx, r.work.Policy.BetweenRuns(w.item.Window, now), false)
 		}
-		within := r.learned(schedule.SeriesOf(w.item.Key)).Within
-		if !r.work.Policy.Ripe(w.item.Window, now) && within.Times > 0 && w.pages.highest > 0 {
+		within := r.learned(schedule.SeriesOf(w.item.Key), schedule.MovedWithin)
+		if !r.work.Policy.Ripe(w.item.Window, now) && within.N > 0 && w.pages.highest > 0 {
 			w.noteMovement(ctx, schedule.MovedWithin, false)
 		}
 	}
@@ -90,7 +90,7 @@ func (w *window) noteMovement(ctx context.Context, how schedule.Fact, moved bool
 	series := schedule.SeriesOf(w.item.Key)
 	times := 0
 	if moved {
-		times = w.run.learned(series).Moved(how).Times + 1
+		times = w.run.learned(series, how).N + 1
 	}
 	w.run.setLearned(ctx, series, how, times)
 }
@@ -120,21 +120,15 @@ func (r *run) deferWindow(ctx context.Context, item schedule.Item, requests int)
 			s.wanted = requests
 		}
 	})
-	if first && !r.isDeferred(item.Key) {
+	if first && r.work.Policy.HeldBackSince(item.Key).IsZero() {
 		r.setLearned(ctx, schedule.SeriesOf(item.Key), schedule.HeldBack, int(item.From))
 	}
 }
 
-// isDeferred reports whether it is this window of its series that waits.
-func (r *run) isDeferred(k analytics.Key) bool {
-	d := r.learned(schedule.SeriesOf(k)).Deferred
-	return d.From == k.From && !d.Since.IsZero()
-}
-
-func (r *run) learned(s schedule.Series) schedule.Facts {
+func (r *run) learned(s schedule.Series, f schedule.Fact) schedule.Noted {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.work.Learned[s]
+	return r.work.Learned.Of(s, f)
 }
 
 // setLearned keeps a fact about a series. If that fails, the next run decides without it.

@@ -25,8 +25,8 @@ func TestRequests(t *testing.T) {
 		{501, 2, 3, 0}, {2500, 1, 10, 0}, {2500, 7, 10, 0}, // too low
 		{0, 2, 2, 1}, {250, 2, 2, 1}, {500, 3, 3, 1}, {2400, 40, 11, 1}, // too high
 	} {
-		for i, concurrency := range []int{1, 4, 16, 4} {
-			report := analytics.Reports[i/3]
+		for i, concurrency := range []int{1, 16, 4} {
+			report := analytics.Reports[i/2]
 			t.Run(fmt.Sprintf("%d rows of %s, %d predicted, concurrency %d", c.rows, report, c.predict, concurrency),
 				func(t *testing.T) {
 					w := newWorld(t, t.TempDir())
@@ -90,7 +90,7 @@ func TestTotalsAlone(t *testing.T) {
 // are wanted since then, they must not be taken to be none.
 func TestTotalsThenRows(t *testing.T) {
 	w, k := oneWindow(t, 600, 1)
-	w.failing(string(StepFetched), 1, faults.KilledAfter)
+	w.failing(stepFetched, 1, faults.KilledAfter)
 	w.run(schedule.Item{Key: k, TotalsOnly: true, Reason: schedule.ReasonMissing})
 	w.faults = nil
 	w.clean(w.run(asked(k)...))
@@ -166,7 +166,7 @@ func TestPagesThatDrift(t *testing.T) {
 func TestRequestsOfALateWindow(t *testing.T) {
 	w, k := oneWindow(t, 700, 1)
 	w.spoil(moveTotals, 2)
-	w.failing(string(StepSealed), 1, faults.KilledAfter)
+	w.failing(stepSealed, 1, faults.KilledAfter)
 	w.run(asked(k)...)
 	w.faults = nil
 	w.clean(w.run(asked(k)...))

@@ -87,7 +87,7 @@ func copyEntry(to, from string, dir bool) error {
 }
 
 func (p *power) observe(ev Event) {
-	if p.Reach(string(ev.Step)) && p.told != nil {
+	if p.Reach(ev.Step) && p.told != nil {
 		p.told(ev)
 	}
 }

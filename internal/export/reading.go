@@ -110,7 +110,8 @@ func (w *window) readPages(ctx context.Context) error {
 		if a.err == nil {
 			a.err = w.record(ctx, a.got, a.to.guess)
 		}
-		ahead.answered(a.to)
+		delete(ahead.inFlight, a.to.offset)
+		ahead.guessing = ahead.guessing && !a.to.guess
 		if failure == nil {
 			failure = a.err
 		}

@@ -20,11 +20,11 @@ const (
 	Interrupted = state.Interrupted
 )
 
-// Failures are errors; in JSON they are their messages.
-type Failures []error
+// failureList has errors; in JSON they are their messages.
+type failureList []error
 
 // MarshalJSON writes the messages.
-func (f Failures) MarshalJSON() ([]byte, error) {
+func (f failureList) MarshalJSON() ([]byte, error) {
 	texts := []string{}
 	for _, err := range f {
 		texts = append(texts, err.Error())
@@ -65,9 +65,9 @@ type Summary struct {
 	Finish       time.Time `json:"finished_by,omitzero"`
 	// Named is how far the reading of windows named by their dates is; nil for any other run.
 	Named  *coverage.Named `json:"named_reading,omitempty"`
-	Errors Failures        `json:"errors"`
+	Errors failureList     `json:"errors"`
 	// Warnings are about windows with invalid responses.
-	Warnings Failures `json:"warnings"`
+	Warnings failureList `json:"warnings"`
 
 	// KeyRefused: the service refused the key, and the next run's requests will be refused too.
 	KeyRefused bool `json:"key_refused"`

@@ -85,7 +85,7 @@ func (w *window) commit(ctx, sending context.Context) (complete bool, err error)
 		}
 		if err == nil {
 			w.run.order.set(w.turn, false) // the next window of the plan may send
-			w.observe(StepFetched, 0)
+			w.observe(stepFetched, 0)
 			// Step 2: the rows become a window file, which is temporary: it is made from the log
 			// whenever a sink needs it. Many small windows at once, or one large one, may be at
 			// this step or a later one. One of a single page takes longer to commit than to
@@ -124,7 +124,7 @@ func (w *window) commit(ctx, sending context.Context) (complete bool, err error)
 			return false, w.leave(err)
 		}
 		w.report(rev)
-		w.observe(StepSealed, rev.Rows)
+		w.observe(stepSealed, rev.Rows)
 		// Step 3: from here on the ledger owes the revision to every sink. The log is flushed
 		// before, except for that of one page: to flush it each time costs more than to
 		// request the page again after a power cut.
@@ -140,8 +140,10 @@ func (w *window) commit(ctx, sending context.Context) (complete bool, err error)
 		}
 		w.observe(StepRecorded, rev.Rows)
 		// CRASH: the gauges lack these pages until they are read from a sink.
-		if err := w.keepTop(ctx); err != nil {
-			return false, w.leave(err)
+		if w.item.Newest {
+			if err := e.keep(ctx, w.file); err != nil {
+				return false, w.leave(err)
+			}
 		}
 	}
 	complete = true
@@ -160,13 +162,13 @@ func (w *window) commit(ctx, sending context.Context) (complete bool, err error)
 				name, rev.Key, rev.Number, err))
 			continue
 		}
-		e.observe(Event{Step: StepReplaced, Key: rev.Key, Rows: rev.Rows, Sink: name})
+		e.observe(Event{Step: stepReplaced, Key: rev.Key, Rows: rev.Rows, Sink: name})
 		// Step 5: the ledger no longer owes the revision to this sink.
 		// CRASH: as in step 4 for the sinks that are left.
 		if err := e.ledger.Committed(ctx, rev, name, e.app.Now()); err != nil {
 			return false, w.leave(err)
 		}
-		e.observe(Event{Step: StepCommitted, Key: rev.Key, Rows: rev.Rows, Sink: name})
+		e.observe(Event{Step: stepCommitted, Key: rev.Key, Rows: rev.Rows, Sink: name})
 	}
 	// Step 6: the log of a window that a sink lacks moves to those that wait, so that a later
 	// reading of the window does not take its place. Any other log is not needed any more.
@@ -178,7 +180,7 @@ func (w *window) commit(ctx, sending context.Context) (complete bool, err error)
 	if err := w.log.Discard(); err != nil {
 		return false, err
 	}
-	w.observe(StepDone, max(rev.Rows, 0))
+	w.observe(stepDone, max(rev.Rows, 0))
 	return true, nil
 }
 
@@ -204,24 +206,16 @@ func (w *window) share(rev analytics.Revision) error {
 	return nil
 }
 
-// keepTop keeps the pages with the most visitors, or the agents, where the window is its series' newest.
-func (w *window) keepTop(ctx context.Context) error {
-	if !w.item.Newest {
-		return nil
-	}
-	return w.e.keep(ctx, w.file)
-}
-
-// keep keeps the pages of a window with the most visitors, or its agents.
+// keep keeps the pages of a window with the most visitors, or its agents with the most readers.
 func (e *Exporter) keep(ctx context.Context, w sinks.Sealed) error {
 	rev := w.Revision()
 	switch {
 	case rev.Report == analytics.AgentsReport:
-		list, err := agentList(w)
+		top, more, err := analytics.TopAgents(w.Agents(), view.MaxAgents)
 		if err != nil {
 			return err
 		}
-		return e.ledger.SetAgents(ctx, list)
+		return e.ledger.SetAgents(ctx, state.AgentList{Key: rev.Key, Revision: rev.Number, Agents: top, More: more})
 	case rev.TotalsOnly():
 		return nil
 	}
@@ -230,13 +224,6 @@ func (e *Exporter) keep(ctx context.Context, w sinks.Sealed) error {
 		return err
 	}
 	return e.ledger.SetPages(ctx, rev, top)
-}
-
-// agentList returns the agents of the site with the most readers.
-func agentList(w sinks.Sealed) (l state.AgentList, err error) {
-	l.Key, l.Revision = w.Revision().Key, w.Revision().Number
-	l.Agents, l.More, err = analytics.TopAgents(w.Agents(), view.MaxAgents)
-	return l, err
 }
 
 // noteDown reports and counts the first failure of a sink, which gets nothing more in this run.
@@ -252,7 +239,7 @@ func (e *Exporter) noteDown(ctx context.Context, sink string, failure error) {
 
 // observe reports a step of a window that this run reads. Of windows that recover
 // delivers, only the steps at the sinks are reported.
-func (w *window) observe(step Step, rows int64) {
+func (w *window) observe(step string, rows int64) {
 	if w.run != nil {
 		w.e.observe(Event{Step: step, Key: w.item.Key, Rows: rows})
 	}

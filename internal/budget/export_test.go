@@ -1,4 +1,0 @@
-package budget
-
-// Places returns the places in flight that are taken.
-func (b *Budget) Places() chan struct{} { return b.places }
