@@ -39,9 +39,7 @@ func TestClickHouse26(t *testing.T) {
 		t.Fatal(err)
 	}
 	fill(t, admin.DSN("docs"))
-	if err := admin.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, admin.Stop())
 	reader, err := engines.StartEngine26(dir, documentedGrants(t)...)
 	engines.Need(t, err)
 	t.Cleanup(func() { _ = reader.Kill() })
@@ -58,9 +56,7 @@ func TestClickHouse26(t *testing.T) {
 func documentedGrants(t *testing.T) (flags []string) {
 	t.Helper()
 	text, err := os.ReadFile("../docs/grafana.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, part, _ := strings.Cut(string(text), "<!-- grants to read -->")
 	part, _, _ = strings.Cut(part, "<!-- end -->")
 	for _, m := range regexp.MustCompile(`(?m)^(GRANT .*) TO grafana;$`).FindAllStringSubmatch(part, -1) {
@@ -102,9 +98,7 @@ func testSQL(t *testing.T, w warehouse) {
 func fill(t *testing.T, dsn string) {
 	t.Helper()
 	sink, err := clickhouse.New(clickhouse.Options{DSN: dsn, Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer sink.Close()
 	day := func(n int) analytics.Date { return analytics.NewDate(2026, time.November, n) }
 	row := func(path string, human, ai, total int64) analytics.Row {
@@ -126,9 +120,7 @@ func fill(t *testing.T, dsn string) {
 				}
 			}
 		})
-		if err := sink.Replace(t.Context(), sealed); err != nil {
-			t.Fatal(err)
-		}
+		must(t, sink.Replace(t.Context(), sealed))
 	}
 	commit("docs", "week", day(2), day(9), 1, analytics.Totals{Human: 70, AI: 20, Total: 85}, row("/", 60, 20, 75),
 		row("/old", 12, 0, 12))

@@ -16,6 +16,8 @@ import (
 	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
+var must = engines.Must
+
 // queries returns the queries of all panels and of all variables that pass.
 func queries(t *testing.T, pass func(engines.Query) bool) []engines.Query {
 	t.Helper()

@@ -30,7 +30,7 @@ func TestPromQL(t *testing.T) {
 	} {
 		for _, q := range queries(t, isPromQL) {
 			vars["__to"] = fmt.Sprint(at.UnixMilli())
-			if samples := ask(t, server, q.Expand(vars), at); len(samples) == 0 || math.IsNaN(samples[0].Value) {
+			if samples := server.Query(t, q.Expand(vars), at); len(samples) == 0 || math.IsNaN(samples[0].Value) {
 				t.Errorf("%s, %s: %v\n%s", name, q, samples, q.Expand(vars))
 			}
 		}
@@ -134,9 +134,7 @@ func filled(t *testing.T, at time.Time) *engines.Prometheus {
 		}
 	}
 	text, data := filepath.Join(t.TempDir(), "history.om"), t.TempDir()
-	if err := os.WriteFile(text, []byte(b.String()+"# EOF\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(text, []byte(b.String()+"# EOF\n"), 0o600))
 	promtool, err := engines.Tool(t.Context(), "promtool", "tsdb", "create-blocks-from", "openmetrics", text, data)
 	engines.Need(t, err)
 	if out, err := promtool.CombinedOutput(); err != nil {
@@ -152,7 +150,7 @@ func testPromAnswers(t *testing.T, server *engines.Prometheus, at time.Time) {
 		if len(found) == 0 {
 			t.Fatalf("no query %s of a panel %q", ref, panel)
 		}
-		return ask(t, server, found[0].Expand(map[string]string{"__to": fmt.Sprint(at.UnixMilli())}), at)
+		return server.Query(t, found[0].Expand(map[string]string{"__to": fmt.Sprint(at.UnixMilli())}), at)
 	}
 	for _, tc := range []struct {
 		panel, ref, label, of string
@@ -226,20 +224,11 @@ func testPast(t *testing.T, server *engines.Prometheus, at time.Time) {
 			continue
 		}
 		asked++
-		if samples := ask(t, server, q.Expand(nil), at.Add(-24*time.Hour+37*time.Minute)); len(samples) == 0 {
+		if samples := server.Query(t, q.Expand(nil), at.Add(-24*time.Hour+37*time.Minute)); len(samples) == 0 {
 			t.Errorf("%s has no past\n%s", q, q.Expand(nil))
 		}
 	}
 	if asked < 20 {
 		t.Errorf("only %d queries are of what history has", asked)
 	}
-}
-
-func ask(t *testing.T, server *engines.Prometheus, expr string, at time.Time) []engines.Sample {
-	t.Helper()
-	samples, err := server.Query(t.Context(), expr, at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return samples
 }

@@ -56,9 +56,7 @@ func load(t *testing.T, dir string) (p project) {
 	if err != nil || strings.Contains(stderr.String(), "level=warn") {
 		t.Fatalf("compose-spec: %v: %s", err, stderr.String())
 	}
-	if err := json.Unmarshal(out, &p); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(out, &p))
 	return p
 }
 
@@ -66,9 +64,7 @@ func load(t *testing.T, dir string) (p project) {
 func initialised(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "deploy", "compose")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(dir, 0o700))
 	for _, name := range []string{"compose.yaml", ".env.example", "init.sh"} {
 		write(t, filepath.Join(dir, name), read(t, "compose/"+name), 0o600)
 	}
@@ -188,9 +184,7 @@ func contents(t *testing.T, dir string) map[string]string {
 	for _, pattern := range []string{"*.*", ".env*", "secrets/*"} {
 		for _, path := range glob(t, filepath.Join(dir, pattern)) {
 			name, err := filepath.Rel(dir, path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			files[name] = read(t, path)
 		}
 	}
@@ -333,9 +327,7 @@ func (s service) host(t *testing.T, secrets, prompts string) []string {
 	t.Helper()
 	volume := t.TempDir()
 	prompts, err := filepath.Abs(prompts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	env := []string{
 		"PATH=" + os.Getenv("PATH"), "DOCGAUGE_LISTEN_ADDRESS=0.0.0.0:9817",
 		"DOCGAUGE_STATE_DIR=" + filepath.Join(volume, "state"), "DOCGAUGE_PARQUET_URL=" + filepath.Join(volume, "data"),

@@ -16,7 +16,10 @@ import (
 	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
-var update = flag.Bool("update", false, "write the golden files")
+var (
+	update = flag.Bool("update", false, "write the golden files")
+	must   = engines.Must
+)
 
 const (
 	// top is the top of the repository.
@@ -28,17 +31,13 @@ const (
 func read(t *testing.T, file string) string {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }
 
 func write(t *testing.T, file, text string, mode os.FileMode) {
 	t.Helper()
-	if err := os.WriteFile(file, []byte(text), mode); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(text), mode))
 }
 
 func decode(t *testing.T, file string, into any) {
@@ -94,9 +93,7 @@ func await(t *testing.T, command func() *exec.Cmd) {
 func logFile(t *testing.T) *os.File {
 	t.Helper()
 	file, err := os.Create(filepath.Join(t.TempDir(), "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		file.Close()
 		if t.Failed() {

@@ -129,9 +129,7 @@ func TestBuildContext(t *testing.T) {
 	}
 	for _, path := range append(files, root+"/go.mod", root+"/go.sum") {
 		below, err := filepath.Rel(root, path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if out(filepath.ToSlash(below)) {
 			t.Errorf("%s is not in the build context, and the build reads it", below)
 		}
@@ -170,9 +168,7 @@ func TestImage(t *testing.T) {
 		if strings.HasSuffix(paths[0], "/") {
 			from += "/."
 		}
-		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(to), 0o755))
 		succeed(t, exec.Command("cp", "-R", "--preserve=mode", from, to))
 		if slices.Contains(flags, "--chown="+user+":"+group) && os.Geteuid() == 0 {
 			succeed(t, exec.Command("sh", "-ec", "chown -R "+user+":"+group+" "+to+"/*"))
@@ -186,12 +182,8 @@ func TestImage(t *testing.T) {
 		"DOCGAUGE_SINCE="+time.Now().AddDate(0, 0, -3).UTC().Format(time.DateOnly))
 	volume := final.argv(t, "VOLUME")[0]
 	tmp := filepath.Join(root, "tmp")
-	if err := os.Mkdir(tmp, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(tmp, 0o777|fs.ModeSticky); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(tmp, 0o777))
+	must(t, os.Chmod(tmp, 0o777|fs.ModeSticky))
 	c := container{
 		root: root, readOnly: true, env: env,
 		mounts: []mount{{root + volume, volume, false}, {tmp, "/tmp", false}},
@@ -206,9 +198,7 @@ func TestImage(t *testing.T) {
 	serve := c.command(t, slices.Concat(program, final.argv(t, "CMD"), []string{"--once-at-start"})...)
 	log := logFile(t)
 	serve.Stderr = log
-	if err := serve.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, serve.Start())
 	healthcheck := final.argv(t, "HEALTHCHECK")
 	await(t, func() *exec.Cmd { return c.command(t, healthcheck...) })
 	await(t, func() *exec.Cmd { return c.command(t, append(healthcheck, "--ready")...) })
@@ -227,9 +217,7 @@ func TestImage(t *testing.T) {
 	}
 	for _, dir := range []string{"", "state", "data"} {
 		info, err := os.Stat(filepath.Join(root+volume, dir))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if info.Mode().Perm() != 0o700 {
 			t.Errorf("volume %s: %v, want 0700", dir, info.Mode())
 		}
@@ -244,8 +232,6 @@ func parquetFiles(t *testing.T, dir string) (n int) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return n
 }

@@ -294,9 +294,7 @@ func TestHelmArchive(t *testing.T) {
 
 	succeed(t, exec.Command("cp", "-RL", chart, dir))
 	for _, part := range []string{"rules", "dashboards"} {
-		if err := os.RemoveAll(filepath.Join(dir, "docgauge", "files", part)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.RemoveAll(filepath.Join(dir, "docgauge", "files", part)))
 		_, stderr, err := helm(t, "template", "acme", dir+"/docgauge", "--kube-version", kubernetes,
 			"--values", values("deployment"), "--set", "metrics."+part+".enabled=true")
 		if err == nil || !strings.Contains(stderr, "this copy of the chart has no "+part) {
@@ -308,9 +306,7 @@ func TestHelmArchive(t *testing.T) {
 func asJSON(t *testing.T, v any) string {
 	t.Helper()
 	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }
 
@@ -320,14 +316,10 @@ func TestDocumentation(t *testing.T) {
 	watch(chart)
 	path := filepath.Dir(tool(t, "helm").Path) + ":" + os.Getenv("PATH")
 	here, err := filepath.Abs(".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, page := range []string{"../docs/kubernetes.md", chart + "/README.md"} {
 		dir := t.TempDir()
-		if err := os.Symlink(here, filepath.Join(dir, "deploy")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Symlink(here, filepath.Join(dir, "deploy")))
 		for _, b := range blocksOf(t, page) {
 			if name, ok := strings.CutPrefix(b.mark, "values: "); ok {
 				write(t, filepath.Join(dir, name), b.text, 0o600)
@@ -343,45 +335,61 @@ func TestDocumentation(t *testing.T) {
 }
 
 // TestHelmRefuses: wrong values are refused before anything is installed, by a line that names
-// the place and the form.
+// the place and the form. The schema says all of them at once: those of one run are set together.
 func TestHelmRefuses(t *testing.T) {
-	for _, tc := range []struct{ values, set, want string }{
-		{"deployment", "projets={a}", "additional properties 'projets' not allowed"},
-		{"deployment", "image.tags=v1", "at '/image': additional properties 'tags' not allowed"},
-		{"deployment", "mode=statefulset", "at '/mode': value must be one of 'deployment', 'cronjob'"},
-		{"deployment", "projects=null", "missing property 'projects'"},
-		{"deployment", "projects={prj a}", "at '/projects/0': 'prj a' does not match"},
-		{"deployment", "baseURL=http://api.example.com", "at '/baseURL': 'http://api.example.com' does not match"},
-		{"deployment", "baseURL=", "at '/baseURL': '' does not match"},
-		{"deployment", "secrets.apiKey=",
+	type wrong struct{ run, values, set, want string }
+	runs := map[string][]wrong{}
+	for _, tc := range []wrong{
+		{"schema", "deployment", "projets={a}", "additional properties 'projets' not allowed"},
+		{"schema", "deployment", "image.tags=v1", "at '/image': additional properties 'tags' not allowed"},
+		{"schema", "deployment", "mode=statefulset", "at '/mode': value must be one of 'deployment', 'cronjob'"},
+		{"second", "deployment", "projects=null", "missing property 'projects'"},
+		{"schema", "deployment", "projects={prj a}", "at '/projects/0': 'prj a' does not match"},
+		{"schema", "deployment", "baseURL=http://api.example.com", "at '/baseURL': 'http://api.example.com' does not match"},
+		{"second", "deployment", "baseURL=", "at '/baseURL': '' does not match"},
+		{"", "deployment", "secrets.apiKey=",
 			"secrets: set existingSecret (and existingKeys.apiKey), or for a trial apiKey"},
-		{"cronjob", "secrets.existingKeys.apiKey=", "secrets: set existingSecret (and existingKeys.apiKey)"},
-		{"cronjob", "secrets.apiKey=a_b", "secrets: with existingSecret the chart makes no Secret"},
-		{"deployment", "settings.DOCGAUGE_BUGDET=1", "additional properties 'DOCGAUGE_BUGDET' not allowed"},
-		{"deployment", "settings.DOCGAUGE_BUDGET=80", "at '/settings/DOCGAUGE_BUDGET': got number, want string"},
-		{"deployment", "extraEnv[0].name=DOCGAUGE_BUDGET",
+		{"", "cronjob", "secrets.existingKeys.apiKey=", "secrets: set existingSecret (and existingKeys.apiKey)"},
+		{"", "cronjob", "secrets.apiKey=a_b", "secrets: with existingSecret the chart makes no Secret"},
+		{"schema", "deployment", "settings.DOCGAUGE_BUGDET=1", "additional properties 'DOCGAUGE_BUGDET' not allowed"},
+		{"schema", "deployment", "settings.DOCGAUGE_BUDGET=80", "at '/settings/DOCGAUGE_BUDGET': got number, want string"},
+		{"", "deployment", "extraEnv[0].name=DOCGAUGE_BUDGET",
 			"extraEnv: DOCGAUGE_BUDGET: variables of docgauge belong in"},
-		{"deployment", `settings.DOCGAUGE_SINKS=parquet\,postgres`, "set secrets.existingKeys.postgresDSN"},
-		{"deployment", `settings.DOCGAUGE_SINKS=parquet\,clickhouse`, "set secrets.existingKeys.clickhouseDSN"},
-		{"deployment", "secrets.notifySecret=x", "notifySecret has no effect without notifyURL"},
-		{"deployment", "image.tag=latest", "image.tag: latest is another program tomorrow"},
-		{"deployment", "image.digest=sha256:12", "at '/image/digest': 'sha256:12' does not match"},
-		{"deployment", "schedule=1 * * *", "at '/schedule': '1 * * *' does not match"},
-		{"podmonitor", `prompts.files.a\.md=x`, "prompts: set one of files, existingConfigMap and volume"},
-		{"deployment", `prompts.files.a\.yaml=x`, "at '/prompts/files': additional properties 'a.yaml' not allowed"},
-		{"cronjob", "metrics.monitor.kind=PodMonitor",
+		{"", "deployment", `settings.DOCGAUGE_SINKS=parquet\,postgres`, "set secrets.existingKeys.postgresDSN"},
+		{"", "deployment", `settings.DOCGAUGE_SINKS=parquet\,clickhouse`, "set secrets.existingKeys.clickhouseDSN"},
+		{"", "deployment", "secrets.notifySecret=x", "notifySecret has no effect without notifyURL"},
+		{"", "deployment", "image.tag=latest", "image.tag: latest is another program tomorrow"},
+		{"schema", "deployment", "image.digest=sha256:12", "at '/image/digest': 'sha256:12' does not match"},
+		{"schema", "deployment", "schedule=1 * * *", "at '/schedule': '1 * * *' does not match"},
+		{"", "podmonitor", `prompts.files.a\.md=x`, "prompts: set one of files, existingConfigMap and volume"},
+		{"schema", "deployment", `prompts.files.a\.yaml=x`,
+			"at '/prompts/files': additional properties 'a.yaml' not allowed"},
+		{"", "cronjob", "metrics.monitor.kind=PodMonitor",
 			"metrics.monitor: a pod of mode cronjob ends before it is scraped"},
-		{"deployment", "metrics.service.enabled=false,metrics.monitor.kind=ServiceMonitor",
+		{"", "deployment", "metrics.service.enabled=false,metrics.monitor.kind=ServiceMonitor",
 			"needs metrics.service.enabled"},
-		{"deployment", "persistence.accessMode=ReadWriteMany", "at '/persistence/accessMode': value must be one of"},
-		{"deployment", "deployment.terminationGracePeriodSeconds=5", "minimum: got 5, want 30"},
+		{"schema", "deployment", "persistence.accessMode=ReadWriteMany",
+			"at '/persistence/accessMode': value must be one of"},
+		{"schema", "deployment", "deployment.terminationGracePeriodSeconds=5", "minimum: got 5, want 30"},
 	} {
-		t.Run(tc.set, func(t *testing.T) {
+		key := tc.values + " " + tc.run
+		if tc.run == "" {
+			key += tc.set
+		}
+		runs[key] = append(runs[key], tc)
+	}
+	for name, cases := range runs {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			out, stderr, err := helm(t, "template", "acme", chart, "--kube-version", kubernetes, "--values",
-				values(tc.values), "--set", tc.set)
-			if err == nil || !strings.Contains(stderr, tc.want) {
-				t.Errorf("%v, %q, want %q\n%.200s", err, stderr, tc.want, out)
+			args := []string{"template", "acme", chart, "--kube-version", kubernetes, "--values", values(cases[0].values)}
+			for _, tc := range cases {
+				args = append(args, "--set", tc.set)
+			}
+			_, stderr, err := helm(t, args...)
+			for _, tc := range cases {
+				if err == nil || !strings.Contains(stderr, tc.want) {
+					t.Errorf("%s: %v, %q, want %q", tc.set, err, stderr, tc.want)
+				}
 			}
 		})
 	}
@@ -431,9 +439,7 @@ func TestHelmSettings(t *testing.T) {
 			Settings struct{ Properties map[string]any }
 		}
 	}
-	if err := json.Unmarshal([]byte(read(t, chart+"/values.schema.json")), &schema); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(read(t, chart+"/values.schema.json")), &schema))
 	all, secrets := variables(t)
 	site := func(name string) bool { return strings.HasPrefix(name, "DOCGAUGE_SITE_") }
 	for _, name := range secrets {

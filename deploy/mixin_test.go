@@ -29,12 +29,8 @@ func render(t *testing.T, repository, config string) (m mixed) {
 	text, err := vm.EvaluateAnonymousSnippet("render", `local m =
 		(import '`+mixinFile+`') + { _config+:: {`+config+`} };
 		{ dashboards: m.grafanaDashboards, alerts: m.prometheusAlerts, rules: m.prometheusRules }`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal([]byte(text), &m); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, json.Unmarshal([]byte(text), &m))
 	return m
 }
 
@@ -44,9 +40,7 @@ func files(t *testing.T) mixed {
 	m := mixed{Dashboards: map[string]any{}}
 	for _, file := range glob(t, top+"/dashboards/json/*.json") {
 		var board any
-		if err := json.Unmarshal([]byte(read(t, file)), &board); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(read(t, file)), &board))
 		m.Dashboards[filepath.Base(file)] = board
 	}
 	decode(t, "prometheus/alerts.yaml", &m.Alerts)
@@ -64,9 +58,7 @@ func TestMixinInstalls(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal([]byte(read(t, top+"/mixin/jsonnetfile.json")), &bundle); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(read(t, top+"/mixin/jsonnetfile.json")), &bundle))
 	vendor, folders := t.TempDir(), []string{"mixin"}
 	for _, d := range bundle.Dependencies {
 		if d.Source.Git.Remote != "https://github.com/docgauge/docgauge.git" {
@@ -75,9 +67,7 @@ func TestMixinInstalls(t *testing.T) {
 		folders = append(folders, d.Source.Git.Subdir)
 	}
 	for _, folder := range folders {
-		if err := os.CopyFS(filepath.Join(vendor, folder), os.DirFS(filepath.Join(top, folder))); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.CopyFS(filepath.Join(vendor, folder), os.DirFS(filepath.Join(top, folder))))
 	}
 	if diff := cmp.Diff(files(t), render(t, vendor, "")); diff != "" {
 		t.Errorf("-files +mixin:\n%s", diff)

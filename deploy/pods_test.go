@@ -103,9 +103,7 @@ func (p *runningPod) command(t *testing.T, name string, argv ...string) *exec.Cm
 func (p *runningPod) private(t *testing.T) {
 	t.Helper()
 	info, err := os.Stat(p.volumes["data"] + "/state")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if owner := info.Sys().(*syscall.Stat_t).Uid; info.Mode().Perm() != 0o700 || owner == 0 {
 		t.Errorf("the state directory has mode %v and belongs to %d", info.Mode(), owner)
 	}
@@ -174,9 +172,7 @@ func TestDeploymentPod(t *testing.T) {
 	cmd := p.command(t, "docgauge")
 	log := logFile(t)
 	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	for _, probe := range []string{"startupProbe", "readinessProbe", "livenessProbe"} {
@@ -196,9 +192,7 @@ func TestDeploymentPod(t *testing.T) {
 	asked.Env = []string{"PATH=" + os.Getenv("PATH"), "DOCGAUGE_LISTEN_ADDRESS=" +
 		strings.Replace(probe.list("env")[0].text("value"), "acme-docgauge.docs.svc", "127.0.0.1", 1)}
 	succeed(t, asked)
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Process.Signal(syscall.SIGTERM))
 	grace, _ := p.spec.at("terminationGracePeriodSeconds").(int)
 	select {
 	case err := <-ended:
@@ -213,13 +207,9 @@ func TestDeploymentPod(t *testing.T) {
 func get(t *testing.T, url string) string {
 	t.Helper()
 	response, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }

@@ -100,9 +100,7 @@ func TestJobsUnderSystemd(t *testing.T) {
 	root := install(t, t.TempDir(), "/bin/true")
 	succeed(t, exec.Command("cp", "-R", "/lib/systemd/system", filepath.Join(root, "etc/systemd")))
 	dir := filepath.Join(root, "etc/systemd/system", siteUnit+".d")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(dir, 0o755))
 	write(t, filepath.Join(dir, "jobs.conf"), dropIn, 0o644)
 	if out := succeed(t, tool(t, "systemd-analyze", "verify", "--man=no", "--root="+root, siteUnit)); strings.Contains(out,
 		siteUnit) {
@@ -189,9 +187,7 @@ func testSite(t *testing.T, root string) {
 	serve := site(argv[1:]...)
 	var said strings.Builder
 	serve.Stderr = &said
-	if err := serve.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, serve.Start())
 	err := testbed.Poll("a key of the site", func() (bool, error) {
 		_, err := os.Stat(filepath.Join(state, "docgauge-site/site.db"))
 		return err == nil, nil
@@ -222,9 +218,7 @@ func testInstances(t *testing.T, root string) {
 		serve.Env = env
 		var log strings.Builder
 		serve.Stderr = &log
-		if err := serve.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, serve.Start())
 		defer func() {
 			if err := errors.Join(serve.Process.Signal(os.Interrupt), serve.Wait()); err != nil {
 				t.Errorf("%s: %v: %s", name, err, log.String())
@@ -290,9 +284,7 @@ func testPages(t *testing.T, root string) {
 	names := below(root, at["DOCGAUGE_BASE_URL"], "http://pushgateway:9091", engines.RunPushgateway(t).URL,
 		"sudo -u docgauge ", "", "sudo ", "", " -g docgauge", "")
 	for _, dir := range []string{"var/lib/prometheus/node-exporter", "etc/docgauge/prompts"} {
-		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Join(root, dir), 0o755))
 	}
 	env := []string{
 		"PATH=" + filepath.Join(root, "usr/local/bin") + ":" + os.Getenv("PATH"), "HOME=" + root,

@@ -17,7 +17,10 @@ import (
 	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
-var update = flag.Bool("update", false, "write the golden files")
+var (
+	update = flag.Bool("update", false, "write the golden files")
+	must   = engines.Must
+)
 
 // buildLabels are the labels of docgauge_build_info that the program which runs decides, with the values of
 // the golden text. The others come from the snapshot.
@@ -34,9 +37,7 @@ var (
 func golden(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "metrics.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }
 
@@ -52,9 +53,7 @@ func TestGolden(t *testing.T) {
 		})
 	})
 	if *update {
-		if err := os.WriteFile(filepath.Join("testdata", "metrics.txt"), []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join("testdata", "metrics.txt"), []byte(got), 0o644))
 	}
 	if diff := cmp.Diff(golden(t), got); diff != "" {
 		t.Error(diff)
@@ -65,9 +64,7 @@ func TestGolden(t *testing.T) {
 func TestTable(t *testing.T) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(strings.NewReader(golden(t)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, m := range exporter.Metrics() {
 		f := families[m.Name]
 		if f == nil {

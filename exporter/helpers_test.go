@@ -218,13 +218,9 @@ func scrape(t testing.TB, v *exporter.Values, accept, encoding string) (http.Hea
 		return answer.Header(), answer.Body.String()
 	}
 	plain, err := gzip.NewReader(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text, err := io.ReadAll(plain)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return answer.Header(), string(text)
 }
 
@@ -251,9 +247,7 @@ func parse(t testing.TB, text string, without ...string) map[string]float64 {
 	t.Helper()
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(strings.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	all := map[string]float64{}
 	for name, f := range families {
 		for _, m := range f.Metric {
@@ -274,9 +268,7 @@ func decode(t testing.TB, body string) map[string]*dto.MetricFamily {
 		if errors.Is(err, io.EOF) {
 			return all
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		all[f.GetName()] = &f
 	}
 }

@@ -191,12 +191,3 @@ func ofEffects(each func(view.Outcome, view.Effect, emit)) func(*view.Snapshot, 
 		}
 	}
 }
-
-// ofSummaries collects the summaries of the projects with outcomes.
-func ofSummaries(each func(view.OutcomeSummary, emit)) func(*view.Snapshot, emit) {
-	return func(s *view.Snapshot, emit emit) {
-		for _, summary := range s.Outcomes.Summaries {
-			each(summary, emit.with(summary.Project))
-		}
-	}
-}

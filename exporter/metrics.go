@@ -150,6 +150,8 @@ var (
 		func(k view.Key) []string { return []string{k.Name} })
 	ofReviews = forEach(func(s *view.Snapshot) []view.Review { return s.Queue.Reviews },
 		func(r view.Review) []string { return []string{r.Project} })
+	ofSummaries = forEach(func(s *view.Snapshot) []view.OutcomeSummary { return s.Outcomes.Summaries },
+		func(s view.OutcomeSummary) []string { return []string{s.Project} })
 	// ofJobs collects something of each job that the service has accepted.
 	ofJobs = forEach(
 		func(s *view.Snapshot) []view.Job {
@@ -247,10 +249,8 @@ func (m Metric) gather(samples []sample) *dto.MetricFamily {
 		all[i] = m.metric(&samples[i])
 	}
 	order := func(a, b *dto.Metric) int {
-		return slices.CompareFunc(a.Label, b.Label, func(x,
-			y *dto.LabelPair) int {
-			return strings.Compare(*x.Value, *y.Value)
-		})
+		return slices.CompareFunc(a.Label, b.Label,
+			func(x, y *dto.LabelPair) int { return strings.Compare(*x.Value, *y.Value) })
 	}
 	slices.SortStableFunc(all, order)
 	all = slices.CompactFunc(all, func(a, b *dto.Metric) bool { return order(a, b) == 0 })

@@ -17,9 +17,7 @@ import (
 func TestDocumentation(t *testing.T) {
 	const path, begin, end = "../docs/prometheus.md", "<!-- metrics -->\n", "<!-- /metrics -->"
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	before, rest, found := strings.Cut(string(text), begin)
 	have, after, ended := strings.Cut(rest, end)
 	if !found || !ended {
@@ -31,9 +29,7 @@ func TestDocumentation(t *testing.T) {
 	case !*update:
 		t.Errorf("the metrics in %s are not those of the code: run `make docs`", path)
 	default:
-		if err := os.WriteFile(path, []byte(before+begin+want+end+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(before+begin+want+end+after), 0o644))
 	}
 }
 

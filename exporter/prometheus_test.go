@@ -44,7 +44,7 @@ func TestPrometheus(t *testing.T) {
 			at := server.ScrapedAt(t, "docgauge_build_info", "")
 			for i, path := range odd {
 				labels := map[string]string{"path": exporter.Label(path), "project": "prj_a", "window": "day"}
-				if got, ok := find(query(t, server, "docgauge_page_visitors_deduplicated", at), labels); !ok ||
+				if got, ok := find(server.Query(t, "docgauge_page_visitors_deduplicated", at), labels); !ok ||
 					got != float64(i) {
 					t.Errorf("%q: got %v, %v", path, got, ok)
 				}
@@ -53,20 +53,11 @@ func TestPrometheus(t *testing.T) {
 			if native {
 				quantile = "histogram_quantile(1, docgauge_api_request_duration_seconds" + ")"
 			}
-			if got := query(t, server, quantile, at); len(got) != 1 || got[0].Value != 1 {
+			if got := server.Query(t, quantile, at); len(got) != 1 || got[0].Value != 1 {
 				t.Errorf("%s is %v", quantile, got)
 			}
 		})
 	}
-}
-
-func query(t *testing.T, server *engines.Prometheus, expression string, at time.Time) []engines.Sample {
-	t.Helper()
-	samples, err := server.Query(t.Context(), expression, at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return samples
 }
 
 // find returns the value of the sample that has all the labels.

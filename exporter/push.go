@@ -77,8 +77,7 @@ func empty(families []*dto.MetricFamily) []*dto.MetricFamily {
 	var all []*dto.MetricFamily
 	for _, m := range Metrics() {
 		if !there[m.Name] {
-			kind := dto.MetricType(dto.MetricType_value[strings.ToUpper(m.Type)])
-			all = append(all, &dto.MetricFamily{Name: &m.Name, Help: &m.Help, Type: &kind})
+			all = append(all, m.gather(nil))
 		}
 	}
 	return all

@@ -21,14 +21,10 @@ import (
 func pushed(t *testing.T, address string) map[string]float64 {
 	t.Helper()
 	answer, err := http.Get(address + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return parse(t, own(string(text)), "job", "instance")
 }
 
@@ -41,9 +37,7 @@ func TestPushgateway(t *testing.T) {
 	later.Finish, later.LastSuccess = time.Time{}, time.Time{}
 	const success = "docgauge_export_last_success_timestamp_seconds"
 	for i, s := range []view.Snapshot{oddPages(), later} {
-		if err := exporter.Push(t.Context(), gateway.URL+"/"[:i], s); err != nil {
-			t.Fatal(err)
-		}
+		must(t, exporter.Push(t.Context(), gateway.URL+"/"[:i], s))
 		want := map[string]float64{success: metrics(t, rich())[success]}
 		for name, value := range metrics(t, s) {
 			if strings.HasPrefix(name, "docgauge_") {
@@ -74,9 +68,7 @@ func gateway(t *testing.T, status int, text string) (*url.URL, *recorded) {
 	}))
 	t.Cleanup(server.Close)
 	u, err := url.Parse(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return u, &got
 }
 

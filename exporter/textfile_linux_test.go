@@ -30,13 +30,9 @@ func mount(t *testing.T, options string) string {
 func TestTextfileFullDisk(t *testing.T) {
 	dir := mount(t, "size=64k")
 	path := filepath.Join(dir, "docgauge.prom")
-	if err := exporter.WriteTextfile(path, rich()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, exporter.WriteTextfile(path, rich()))
 	before, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	err = exporter.WriteTextfile(path, large(10, 50))
 	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), path) ||
 		!strings.Contains(err.Error(), "free some") {

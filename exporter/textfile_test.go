@@ -3,7 +3,6 @@ package exporter_test
 import (
 	"errors"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,27 +19,16 @@ import (
 func TestTextfile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "docgauge.prom")
-	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := exporter.WriteTextfile(path, rich()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte("old"), 0o600))
+	must(t, exporter.WriteTextfile(path, rich()))
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, scraped := scrape(t, publish(rich()), acceptText, "")
 	if diff := cmp.Diff(own(scraped), string(text)); diff != "" {
 		t.Error(diff)
 	}
-	if all := parse(t, string(text)); !maps.Equal(all, parse(t, own(scraped))) {
-		t.Errorf("read back %v", all)
-	}
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if info.Mode() != 0o644 {
 		t.Errorf("mode %v", info.Mode())
 	}
@@ -53,9 +41,7 @@ func TestTextfileErrors(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
 	for _, err := range []error{os.WriteFile(file, nil, 0o644), os.Mkdir(filepath.Join(dir, "directory.prom"), 0o755)} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	for path, want := range map[string]struct {
 		is   error
@@ -89,9 +75,7 @@ func TestTextfilePermission(t *testing.T) {
 		t.Skip("SKIPPED: root may write anywhere")
 	}
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o500); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(dir, 0o500))
 	err := exporter.WriteTextfile(filepath.Join(dir, "docgauge.prom"), rich())
 	if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "must be writable") {
 		t.Error(err)
@@ -102,13 +86,9 @@ func TestTextfilePermission(t *testing.T) {
 func TestTextfileNodeExporter(t *testing.T) {
 	server := engines.RunNodeExporter(t)
 	s := oddPages()
-	if err := exporter.WriteTextfile(filepath.Join(server.Dir, "docgauge.prom"), s); err != nil {
-		t.Fatal(err)
-	}
+	must(t, exporter.WriteTextfile(filepath.Join(server.Dir, "docgauge.prom"), s))
 	text, err := server.Metrics(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got := parse(t, text)
 	if failed, ok := got["node_textfile_scrape_error"]; !ok || failed != 0 {
 		t.Errorf("node_textfile_scrape_error %v, %v", failed, ok)
@@ -123,9 +103,7 @@ func TestTextfileNodeExporter(t *testing.T) {
 func TestTryTextfile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "x.prom")
-	if err := os.WriteFile(path, []byte("before"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte("before"), 0o600))
 	if err := exporter.TryTextfile(path); err != nil {
 		t.Error(err)
 	}

@@ -142,9 +142,7 @@ func TestOneGzipMember(t *testing.T) {
 	publish(rich()).Handler().ServeHTTP(answer, request)
 	body := bytes.NewReader(answer.Body.Bytes())
 	r, err := gzip.NewReader(body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r.Multistream(false)
 	text, err := io.ReadAll(r)
 	if err != nil || body.Len() != 0 {

@@ -197,12 +197,6 @@ func (s *Sizes) Pages(item Item) (pages int, basis Basis) {
 	return pages, basis
 }
 
-// IsUnknown reports whether nothing of the item's project was read yet.
-func (s *Sizes) IsUnknown(item Item) bool {
-	_, basis := s.Pages(item)
-	return basis == BasisUnknown
-}
-
 // nearest returns the one of the two around place at that is nearer to w in time,
 // the newer one where both are equally near.
 func nearest(known []sized, at int, w analytics.Window) sized {

@@ -294,9 +294,12 @@ func Asked(in Input, from, to analytics.Date) (items, waiting []Item, all int, e
 
 // asked returns the windows of a source inside [from, to) that are to be read, and how many there are.
 func (p *planner) asked(source Source, from, to analytics.Date) (items []Item, all int) {
+	if p.lacks(source) {
+		return nil, 0
+	}
 	for _, spec := range p.specs {
 		of := Wanted{source, spec}
-		for w := range p.within(of, from, to) {
+		for w := range Within(spec.Granularity, from, to) {
 			all++
 			item, revision, known := p.item(of, w)
 			item.Reason, item.NotBefore = ReasonAsked, p.in.Began
@@ -416,14 +419,6 @@ func (p *planner) windows(of Wanted) iter.Seq[analytics.Window] {
 			}
 		}
 	}
-}
-
-// within yields the windows inside [from, to), none of a source that the service lacks.
-func (p *planner) within(of Wanted, from, to analytics.Date) iter.Seq[analytics.Window] {
-	if p.lacks(of.Source) {
-		return func(func(analytics.Window) bool) {}
-	}
-	return Within(of.Granularity, from, to)
 }
 
 func (p *planner) lacks(source Source) bool { return p.in.Lacks != nil && p.in.Lacks(source) }

@@ -16,9 +16,13 @@ import (
 
 	"github.com/docgauge/docgauge/exporter/history"
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/dev/engines"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var (
+	update = flag.Bool("update", false, "write the golden files anew")
+	must   = engines.Must
+)
 
 // oddPath needs every escape that the format has.
 const oddPath = "/\"quoted\"\\\nsecond line \u2028😀"
@@ -60,19 +64,13 @@ func TestText(t *testing.T) {
 	s.windows = append(s.windows, agents)
 	var got bytes.Buffer
 	summary, err := history.Write(t.Context(), &got, s, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	const golden = "testdata/history.om"
 	if *update {
-		if err := os.WriteFile(golden, got.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(golden, got.Bytes(), 0o600))
 	}
 	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if diff := cmp.Diff(string(want), got.String()); diff != "" {
 		t.Errorf("history (-want +got):\n%s", diff)
 	}

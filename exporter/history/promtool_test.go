@@ -21,9 +21,7 @@ func blocks(t *testing.T, text []byte) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	file := filepath.Join(dir, "history.om")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, text, 0o600))
 	data := filepath.Join(dir, "data")
 	cmd, err := engines.Tool(t.Context(), "promtool", "tsdb", "create-blocks-from", "openmetrics",
 		"--max-block-duration=744h", file, data)
@@ -62,7 +60,7 @@ func TestPrometheusReadsIt(t *testing.T) {
 	for name, w := range parse(t, text) {
 		want[name] = float64(len(w.times))
 		family := w.labels["__name__"] // which functions drop
-		for _, sample := range query(t, server, "count_over_time("+family+"[10d])", o.To) {
+		for _, sample := range server.Query(t, "count_over_time("+family+"[10d])", o.To) {
 			sample.Labels["__name__"] = family
 			got[key(sample.Labels)] = sample.Value
 		}
@@ -74,17 +72,8 @@ func TestPrometheusReadsIt(t *testing.T) {
 	for n, text := range odd {
 		expr := fmt.Sprintf("docgauge_page_visitors_deduplicated{path=%+q}",
 			exporter.Label(text)) // PromQL takes U+FFFD only escaped
-		if got := query(t, server, expr, last); len(got) != 1 || got[0].Value != float64(int(date("2026-10-04"))+n) {
+		if got := server.Query(t, expr, last); len(got) != 1 || got[0].Value != float64(int(date("2026-10-04"))+n) {
 			t.Errorf("%s: %v", expr, got)
 		}
 	}
-}
-
-func query(t *testing.T, server *engines.Prometheus, expr string, at time.Time) []engines.Sample {
-	t.Helper()
-	samples, err := server.Query(t.Context(), expr, at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return samples
 }

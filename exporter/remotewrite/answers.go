@@ -43,7 +43,9 @@ func (a *answers) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := a.next.RoundTrip(r)
 	if err != nil {
 		a.last = answer{err: plain(err)}
-		if permanent(err) {
+		_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
+		_, unreadable := errors.AsType[*fs.PathError](err)
+		if untrusted || unreadable { // the same request would fail again for certain
 			a.stop()
 		}
 		return nil, a.last.err
@@ -90,13 +92,6 @@ func limitPause(h http.Header) {
 		seconds = int(time.Until(at).Seconds())
 	}
 	h.Set("Retry-After", strconv.Itoa(min(max(seconds, 0), int(maxRetryAfter.Seconds()))))
-}
-
-// permanent reports whether the same request would fail again for certain.
-func permanent(err error) bool {
-	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
-	_, unreadable := errors.AsType[*fs.PathError](err)
-	return untrusted || unreadable
 }
 
 // plain returns an error of the HTTP client without the URL.

@@ -73,18 +73,18 @@ func TopAgents(rows iter.Seq2[AgentRow, error], n int) (top []AgentRow, others i
 	return top[:len(top)-others], others, nil
 }
 
-// AgentSum adds up the rows of agents of a window, in their order: those of the site, which have no path,
+// agentSum adds up the rows of agents of a window, in their order: those of the site, which have no path,
 // come first. Of its Sum, Rows counts those with a path, and Implausible those that have fewer requests
 // than readers, or more readers than the site has of that agent and audience. Largest and Added are
 // over the rows of the site, and have no Total: see [Sum.Bounds].
-type AgentSum struct {
+type agentSum struct {
 	Sum
 	site map[[2]string]int64 // readers, by agent and audience
 }
 
 // Add adds a row to the sum.
-func (s *AgentSum) Add(r AgentRow) {
-	s.Checksum.AddAgent(r)
+func (s *agentSum) Add(r AgentRow) {
+	s.Checksum.addAgent(r)
 	plausible := r.Visitors >= 0 && r.Requests >= r.Visitors
 	of := [2]string{r.Agent, string(r.Audience)}
 	if r.Path == "" {
@@ -106,7 +106,7 @@ func (s *AgentSum) Add(r AgentRow) {
 }
 
 // bound takes in a row of the site.
-func (s *AgentSum) bound(r AgentRow) {
+func (s *agentSum) bound(r AgentRow) {
 	switch r.Audience {
 	case Human:
 		s.Largest.Human, s.Added.Human = max(s.Largest.Human, r.Visitors), addUpTo(s.Added.Human, r.Visitors)

@@ -134,7 +134,7 @@ func TestAgentSum(t *testing.T) {
 	missed.Path, missed.Found, missed.Visitors = "/b", false, 4
 	few.Path, few.Requests = "/c", 2
 	many.Path, many.Visitors, many.Requests = "/d", 4, 4
-	var sum, other AgentSum
+	var sum, other agentSum
 	for _, r := range []AgentRow{site, fine, missed, few, many} {
 		sum.Add(r)
 	}
@@ -150,7 +150,7 @@ func TestAgentSum(t *testing.T) {
 		other.Add(r)
 	}
 	many.Found = false
-	var changed AgentSum
+	var changed agentSum
 	for _, r := range []AgentRow{site, fine, missed, few, many} {
 		changed.Add(r)
 	}

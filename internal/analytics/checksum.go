@@ -21,8 +21,8 @@ type Checksum uint64
 // Add adds a row to the checksum.
 func (c *Checksum) Add(r Row) { c.add([]string{r.Path}, r.Human, r.AI, r.Total) }
 
-// AddAgent adds a row of agents: path, agent, class, audience, found as 1 or 0, visitors and requests.
-func (c *Checksum) AddAgent(r AgentRow) {
+// addAgent adds a row of agents: path, agent, class, audience, found as 1 or 0, visitors and requests.
+func (c *Checksum) addAgent(r AgentRow) {
 	found := int64(0)
 	if r.Found {
 		found = 1

@@ -24,7 +24,7 @@ var Reports = []Report{VisitorsReport, AgentsReport}
 type Shape struct {
 	Name string
 	// Columns are those of a row in their order: texts, the path first, then truths, then counts.
-	Columns []Column
+	Columns []column
 	// Order names the columns by which rows of one path are sorted. No two rows have the same path and
 	// the same values there.
 	Order []string
@@ -32,8 +32,8 @@ type Shape struct {
 	Site bool
 }
 
-// Column is a column of a report.
-type Column struct {
+// column is a column of a report.
+type column struct {
 	Name string
 	Kind Kind
 }
@@ -95,7 +95,7 @@ func (s *Shape) shape() *Shape { return s }
 // The datasets.
 var (
 	Visitors = &Dataset[Row]{
-		Shape: Shape{Name: "visitors", Columns: []Column{{"path", Text}, {"human", Count}, {"ai", Count}, {"total", Count}}},
+		Shape: Shape{Name: "visitors", Columns: []column{{"path", Text}, {"human", Count}, {"ai", Count}, {"total", Count}}},
 		Fields: func(r *Row) Fields {
 			return Fields{Texts: []*string{&r.Path}, Counts: []*int64{&r.Human, &r.AI, &r.Total}}
 		},
@@ -111,7 +111,7 @@ var (
 	Agents = &Dataset[AgentRow]{
 		Shape: Shape{
 			Name: "agents", Order: []string{"agent", "audience", "found"}, Site: true,
-			Columns: []Column{{"path", Text}, {"agent", Text}, {"class", Text}, {"audience", Text}, {"found", Truth},
+			Columns: []column{{"path", Text}, {"agent", Text}, {"class", Text}, {"audience", Text}, {"found", Truth},
 				{"visitors", Count}, {"requests", Count}},
 		},
 		Fields: func(r *AgentRow) Fields {
@@ -128,9 +128,9 @@ var (
 			}
 			return fmt.Errorf("agent %q: the site has no row of paths that were not found", r.Agent)
 		},
-		Checksum: (*Checksum).AddAgent,
+		Checksum: (*Checksum).addAgent,
 		Sum: func() (func(AgentRow), *Sum) {
-			sum := new(AgentSum)
+			sum := new(agentSum)
 			return sum.Add, &sum.Sum
 		},
 		Count: func(s *Sum, _ AgentRow) { s.Rows++ },

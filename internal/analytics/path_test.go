@@ -72,32 +72,6 @@ func TestEscapePathIsReversible(t *testing.T) {
 	})
 }
 
-// TestEscapePathKeepsPathsApart tries every path of up to five units of an
-// alphabet of escapes: reversibility says so too, but rests on UnescapePath.
-func TestEscapePathKeepsPathsApart(t *testing.T) {
-	alphabet := [][]rune{{'\\'}, []rune("xff"), []rune("ud800"), {0xd800}, {analytics.StrayByte + 0xff}, {'/'}}
-	seen := map[string][]rune{}
-	different := map[string]bool{}
-	var try func(path []rune, left int)
-	try = func(path []rune, left int) {
-		if key := fmt.Sprint(path); !different[key] {
-			different[key] = true
-			text := analytics.EscapePath(path)
-			if other, taken := seen[text]; taken {
-				t.Fatalf("%x and %x are both kept as %q", path, other, text)
-			}
-			seen[text] = path
-		}
-		if left == 0 {
-			return
-		}
-		for _, part := range alphabet {
-			try(slices.Concat(path, part), left-1)
-		}
-	}
-	try(nil, 5)
-}
-
 func TestEscapePathLeavesOrdinaryPathsAlone(t *testing.T) {
 	for _, path := range []string{
 		"", "/", "/a\x00\n\u0085b", `/c:\path\xampp\users\data`, `\x7f`, `\ud7ff`, `\ue000`, `\uD800`, `\xFF`, `\\`,

@@ -8,7 +8,6 @@ import (
 	"io"
 	"iter"
 	"slices"
-	"strconv"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -157,6 +156,17 @@ func show[Report any](w io.Writer, o formats, reports []Report, err error,
 	}), err)
 }
 
+// csvOf writes the rows of reports; empty is one of them.
+func csvOf[Report any](empty any, rows func(Report) []any) func(io.Writer, []Report) error {
+	return func(w io.Writer, all []Report) error {
+		var out []any
+		for _, r := range all {
+			out = append(out, rows(r)...)
+		}
+		return query.WriteCSV(w, empty, out)
+	}
+}
+
 func archiveProjects(ctx context.Context, flag string, from sinks.Sink) ([]string, error) {
 	ids := coverage.List(flag)
 	return ids, asUsageError(query.CheckProjects(ctx, from, ids))
@@ -191,24 +201,4 @@ func percentText(p *float64) string {
 		return fmt.Sprintf("+%.1f%%", *p)
 	}
 	return fmt.Sprintf("%.1f%%", *p)
-}
-
-// countCells are human, AI and total; empty where they are not known.
-func countCells(t *analytics.Totals) []string {
-	if t == nil {
-		return []string{"", "", ""}
-	}
-	return []string{strconv.FormatInt(t.Human, 10), strconv.FormatInt(t.AI, 10), strconv.FormatInt(t.Total, 10)}
-}
-
-// changeCells are a change and its per cent, which has the digits that JSON has: 50, -0.1.
-func changeCells(change *int64, percent *float64) []string {
-	cells := []string{"", ""}
-	if change != nil {
-		cells[0] = strconv.FormatInt(*change, 10)
-	}
-	if percent != nil {
-		cells[1] = strconv.FormatFloat(*percent, 'f', -1, 64)
-	}
-	return cells
 }

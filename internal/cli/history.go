@@ -8,7 +8,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -95,7 +94,7 @@ func (a *Program) history(ctx context.Context, o historyOptions) (err error) {
 	}
 	if o.agent != "" {
 		all, err := query.AgentHistories(ctx, from, o.agent, q)
-		return show(a.Out, o.archive.print, all, asUsageError(err), agentHistoryCSV,
+		return show(a.Out, o.archive.print, all, asUsageError(err), csvOf(query.AgentHistoryRow{}, query.AgentHistory.Table),
 			func(h query.AgentHistory) error { return printAgentHistory(a.Out, h, a.wording(from.config)) })
 	}
 	if o.archive.archive == "" { // the state is that of the configured archive
@@ -104,7 +103,7 @@ func (a *Program) history(ctx context.Context, o historyOptions) (err error) {
 		}
 	}
 	all, err := query.Histories(ctx, from, q)
-	return show(a.Out, o.archive.print, all, asUsageError(err), historyCSV,
+	return show(a.Out, o.archive.print, all, asUsageError(err), csvOf(historyRow{}, historyRows),
 		func(h query.HistoryReport) error { return printHistory(a.Out, h, a.wording(from.config)) })
 }
 
@@ -183,20 +182,26 @@ func windowState(state string, absent, known bool, verified *bool) string {
 	return state
 }
 
-func historyCSV(w io.Writer, all []query.HistoryReport) error {
-	rows := [][]string{{"project", "granularity", "path", "from", "to", "state", "verified", "revision", "absent",
-		"human", "ai", "total", "ai_share_percent", "change", "change_percent"}}
-	for _, r := range all {
-		for _, s := range r.Windows {
-			row := []string{r.Project, string(r.Granularity), r.Path, s.From.String(), s.To.String(), s.State, "", "",
-				strconv.FormatBool(s.Absent)}
-			if s.Revision != nil {
-				row[6], row[7] = strconv.FormatBool(*s.Verified), strconv.Itoa(int(*s.Revision))
-			}
-			share := changeCells(nil, s.AIShare)[1]
-			row = append(append(row, countCells(s.Visitors)...), share)
-			rows = append(rows, append(row, changeCells(s.Change, s.Percent)...))
-		}
+// historyRow is a window of a page, or of the site.
+type historyRow struct {
+	Project     string                `json:"project"`
+	Granularity analytics.Granularity `json:"granularity"`
+	Path        string                `json:"path"`
+	analytics.Window
+	State    string            `json:"state"`
+	Verified *bool             `json:"verified"`
+	Revision *int32            `json:"revision"`
+	Absent   bool              `json:"absent"`
+	Visitors *analytics.Totals `json:"visitors" api:"inline"`
+	AIShare  *float64          `json:"ai_share_percent"`
+	Change   *int64            `json:"change"`
+	Percent  *float64          `json:"change_percent"`
+}
+
+func historyRows(h query.HistoryReport) (out []any) {
+	for _, w := range h.Windows {
+		out = append(out, historyRow{h.Project, h.Granularity, h.Path, w.Window, w.State, w.Verified, w.Revision,
+			w.Absent, w.Visitors, w.AIShare, w.Change, w.Percent})
 	}
-	return render.CSV(w, rows)
+	return out
 }

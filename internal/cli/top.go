@@ -114,7 +114,7 @@ func (a *Program) top(ctx context.Context, o topOptions) (err error) {
 	defer func() { err = errors.Join(err, from.Close()) }()
 	q.Selection = from.selection
 	reports, err := query.Top(ctx, from, q)
-	return show(a.Out, o.archive.print, reports, asUsageError(err), topCSV,
+	return show(a.Out, o.archive.print, reports, asUsageError(err), csvOf(query.PageRow{}, query.TopReport.Table),
 		func(r query.TopReport) error {
 			if err := printPages(a.Out, r, a.wording(from.config)); err != nil || r.Changes == nil ||
 				r.List != query.MostRead {
@@ -247,18 +247,4 @@ func changeTable(r query.TopReport) *render.Table {
 	add("appeared", r.Changes.Appeared)
 	add("vanished", r.Changes.Vanished)
 	return table
-}
-
-func topCSV(w io.Writer, all []query.TopReport) error {
-	rows := [][]string{{"project", "granularity", "from", "to", "rank", "path", "human", "ai", "total",
-		"previous_human", "previous_ai", "previous_total", "change", "change_percent"}}
-	for _, r := range all {
-		for _, p := range r.Pages {
-			row := []string{r.Project, string(r.Granularity), r.From.String(), r.To.String(),
-				strconv.Itoa(p.Rank), p.Path}
-			row = append(append(row, countCells(p.Visitors)...), countCells(p.Previous)...)
-			rows = append(rows, append(row, changeCells(p.Change, p.Percent)...))
-		}
-	}
-	return render.CSV(w, rows)
 }

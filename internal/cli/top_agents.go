@@ -58,7 +58,7 @@ func (a *Program) topAgents(ctx context.Context, o topOptions, by bool) (err err
 	defer func() { err = errors.Join(err, from.Close()) }()
 	q.Selection = from.selection
 	reports, err := query.Agents(ctx, from, q)
-	return show(a.Out, o.archive.print, reports, asUsageError(err), agentsCSV,
+	return show(a.Out, o.archive.print, reports, asUsageError(err), csvOf(query.AgentRow{}, query.AgentsReport.Table),
 		func(r query.AgentsReport) error { return printAgentList(a.Out, r, a.wording(from.config)) })
 }
 
@@ -151,36 +151,6 @@ func agentTable(r query.AgentsReport) *render.Table {
 	return table
 }
 
-// agentsCSV has a row for each agent, page or path.
-func agentsCSV(w io.Writer, all []query.AgentsReport) error {
-	rows := [][]string{{"project", "granularity", "from", "to", "rank", "path", "agent", "class", "audience",
-		"visitors", "requests", "previous_visitors", "previous_requests", "change", "change_percent", "agents",
-		"nearest"}}
-	for _, r := range all {
-		begin := []string{r.Project, string(r.Granularity), r.From.String(), r.To.String()}
-		add := func(rank int, subject []string, n view.AgentNumbers, c view.AgentChange, end ...string) {
-			row := append(append(append([]string{}, begin...), strconv.Itoa(rank)), subject...)
-			row = append(append(row, agentCells(&n)...), agentCells(c.Previous)...)
-			rows = append(rows, append(append(row, changeCells(c.Change, c.Percent)...), end...))
-		}
-		for _, p := range r.Agents {
-			add(p.Rank, []string{p.Path, p.Agent, p.Class, string(p.Audience)}, p.AgentNumbers, p.AgentChange, "", "")
-		}
-		for _, m := range r.Misses {
-			add(m.Rank, []string{m.Path, "", "", ""}, m.AgentNumbers, m.AgentChange, m.AgentsText(), m.Nearest())
-		}
-	}
-	return render.CSV(w, rows)
-}
-
-// agentCells are readers and requests; empty where they are not known.
-func agentCells(n *view.AgentNumbers) []string {
-	if n == nil {
-		return []string{"", ""}
-	}
-	return []string{strconv.FormatInt(n.Visitors, 10), strconv.FormatInt(n.Requests, 10)}
-}
-
 func printAgentHistory(w io.Writer, h query.AgentHistory, words wording) error {
 	text := render.NewText(w)
 	of := "the site"
@@ -209,25 +179,4 @@ func printAgentHistory(w io.Writer, h query.AgentHistory, words wording) error {
 		table.Add(append(append([]string{words.days(key)}, cells...), state)...)
 	}
 	return errors.Join(text.Err(), table.Print(w), printNewerMissing(text, h.Granularity, h.NewerMissing))
-}
-
-func agentHistoryCSV(w io.Writer, all []query.AgentHistory) error {
-	rows := [][]string{{"project", "granularity", "from", "to", "agent", "class", "audience", "path", "state",
-		"verified", "revision", "absent", "visitors", "requests", "previous_visitors", "previous_requests", "change",
-		"change_percent"}}
-	for _, h := range all {
-		for _, s := range h.Windows {
-			row := []string{h.Project, string(h.Granularity), s.From.String(), s.To.String(), h.Agent, h.Class,
-				string(h.Audience), h.Path, s.State, "", "", strconv.FormatBool(s.Absent), "", ""}
-			if s.Revision != nil {
-				row[9], row[10] = strconv.FormatBool(*s.Verified), strconv.Itoa(int(*s.Revision))
-			}
-			if s.Visitors != nil {
-				copy(row[12:], agentCells(&view.AgentNumbers{Visitors: *s.Visitors, Requests: *s.Requests}))
-			}
-			row = append(row, agentCells(s.Previous)...)
-			rows = append(rows, append(row, changeCells(s.Change, s.Percent)...))
-		}
-	}
-	return render.CSV(w, rows)
 }

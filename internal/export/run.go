@@ -193,8 +193,10 @@ func (e *Exporter) pass(ctx context.Context, ledger coverage.Ledger, sel coverag
 		return err
 	}
 	finish := p.Budget.Finish(p.Ledger.Cost(p.Due))
-	if slices.ContainsFunc(p.Due, func(i schedule.Item) bool { return p.Ledger.Sizes.IsUnknown(i) }) {
-		finish = time.Time{}
+	for _, item := range p.Due {
+		if _, basis := p.Ledger.Sizes.Pages(item); basis == schedule.BasisUnknown {
+			finish = time.Time{} // nothing of its project was read yet
+		}
 	}
 	e.progress.Begin(len(p.Due), finish)
 	e.read(ctx, work{

@@ -216,16 +216,6 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// TestRemoteClient: the library's client, over HTTP.
-func TestRemoteClient(t *testing.T) {
-	s := overHTTP(t, answers(t))
-	for tool, arguments := range questions {
-		if answer, text, failed := ask(t, s, tool, arguments); failed || len(answer) == 0 {
-			t.Errorf("%s: %s", tool, text)
-		}
-	}
-}
-
 // FuzzHTTP: a request of any shape has an answer.
 func FuzzHTTP(f *testing.F) {
 	h := Handler(answers(f), false)

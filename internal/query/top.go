@@ -138,7 +138,7 @@ type PageList struct {
 type RankedPage struct {
 	Rank     int               `json:"rank"`
 	Path     string            `json:"path"`
-	Visitors *analytics.Totals `json:"visitors"`
+	Visitors *analytics.Totals `json:"visitors" api:"inline"`
 	Previous *analytics.Totals `json:"previous"`
 	Change   *int64            `json:"change"`
 	Percent  *float64          `json:"change_percent"`

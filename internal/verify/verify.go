@@ -28,8 +28,8 @@ import (
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// Ledger is the record of commits: *state.DB, or a test's.
-type Ledger interface {
+// windowLedger is the record of commits: *state.DB, or a test's.
+type windowLedger interface {
 	// Entries returns the newest revision of every window.
 	Entries(ctx context.Context) ([]state.Entry, error)
 	// Amend makes e the ledger's entry of its window; without a sink, the window is due again.
@@ -40,7 +40,7 @@ type Ledger interface {
 
 // Verifier compares and repairs.
 type Verifier struct {
-	Ledger Ledger
+	Ledger windowLedger
 	// Sinks are all that are configured; Only, if not empty, is the one to verify.
 	Sinks []sinks.Sink
 	Only  string

@@ -45,17 +45,17 @@ func NewAPI(current func() *view.Snapshot, archive Archive) map[string]http.Hand
 		{name: "pages", rows: "the pages of a window with the most readers, or those that changed most",
 			parameters: []string{
 				"project", "window", "at", "from", "to", "list", "by", "prefix", "path", "offset",
-			}, limit: 20, empty: apiPage{}, find: archive.pages},
+			}, limit: 20, empty: query.PageRow{}, find: archive.pages},
 		{name: "history", rows: "the readers of a page, or of the site, window by window, oldest first",
 			parameters: []string{"project", "window", "path", "from", "to"}, limit: 30,
 			empty: apiHistory{}, find: archive.history},
 		{name: "agents", rows: "the agents of the site in a window, the pages of one, or paths that are not there",
 			parameters: []string{
 				"project", "window", "at", "from", "to", "list", "agent", "by", "prefix", "offset",
-			}, limit: 20, empty: apiAgent{}, find: archive.agents},
+			}, limit: 20, empty: query.AgentRow{}, find: archive.agents},
 		{name: "agent_history", rows: "the readers and requests of an agent, window by window, oldest first",
 			parameters: []string{"project", "window", "agent", "path", "from", "to"}, limit: 30,
-			empty: apiAgentHistory{}, find: archive.agentHistory},
+			empty: query.AgentHistoryRow{}, find: archive.agentHistory},
 		{name: "jobs", rows: "prompts that wait to become a job, then agent jobs, newest first",
 			parameters: []string{"project", "state"}, limit: 100, empty: view.Job{}, find: jobRows},
 		{name: "outcomes", rows: "readers after each merge, by page and audience, the newest merge first",
@@ -182,7 +182,7 @@ func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	kind := jsonType
 	if q.csv {
 		kind = csvType + "; charset=utf-8; header=present"
-		err = encodeCSV(&body, e.empty, rows)
+		err = query.WriteCSV(&body, e.empty, rows)
 	} else {
 		err = encodeJSON(&body, e.name, rows)
 	}

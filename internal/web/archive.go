@@ -42,10 +42,15 @@ func ReadReport(ctx context.Context, from sinks.Sink, o ReportOptions) (Report, 
 	if err != nil {
 		return r, err
 	}
-	ids := slices.Sorted(maps.Keys(all))
+	ordered := slices.SortedFunc(maps.Keys(all), compareSeries)
+	var ids []string
+	for _, s := range ordered {
+		ids = append(ids, s.Project)
+	}
+	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	if len(o.Projects) > 0 {
 		for _, id := range o.Projects {
-			if all[id] == nil {
+			if !slices.Contains(ids, id) {
 				text := "project %.140q has no window in the archive %s in these dates; %s"
 				return r, query.UnknownProjectError(fmt.Sprintf(text, id, from.Location(), format.DidYouMean(id, ids)))
 			}
@@ -55,8 +60,11 @@ func ReadReport(ctx context.Context, from sinks.Sink, o ReportOptions) (Report, 
 	query.Sort(ids, o.Order)
 	for _, id := range ids {
 		p := view.Project{ID: id, Name: o.Names[id]}
-		for _, s := range slices.SortedFunc(maps.Keys(all[id]), compareSeries) {
-			grid := view.Grid{Project: id, Report: s.Report, Granularity: s.Granularity, Cells: cellsOf(s, all[id][s], o)}
+		for _, s := range ordered {
+			if s.Project != id {
+				continue
+			}
+			grid := view.Grid{Project: id, Report: s.Report, Granularity: s.Granularity, Cells: cellsOf(s, all[s], o)}
 			grid.Count()
 			if newest, before := compared(grid, o.Against); newest != nil {
 				if r.Pages[newest.Key], err = readPages(ctx, from, newest, before, o.Pages); err != nil {
@@ -77,11 +85,9 @@ func ReadReport(ctx context.Context, from sinks.Sink, o ReportOptions) (Report, 
 // windows are the readings of one series.
 type windows map[analytics.Window]analytics.Revision
 
-// listWindows finds the windows that were asked for, by project.
-func listWindows(
-	ctx context.Context, from sinks.Sink, o ReportOptions,
-) (map[string]map[schedule.Series]windows, error) {
-	all := map[string]map[schedule.Series]windows{}
+// listWindows finds the windows that were asked for.
+func listWindows(ctx context.Context, from sinks.Sink, o ReportOptions) (map[schedule.Series]windows, error) {
+	all := map[schedule.Series]windows{}
 	var errs []error
 	var first, last analytics.Date // of all windows, asked for or not
 	found := 0
@@ -97,14 +103,11 @@ func listWindows(
 		if o.From != nil && rev.From < *o.From || o.To != nil && rev.To > *o.To {
 			continue
 		}
-		if all[rev.Project] == nil {
-			all[rev.Project] = map[schedule.Series]windows{}
-		}
 		s := schedule.SeriesOf(rev.Key)
-		if all[rev.Project][s] == nil {
-			all[rev.Project][s] = windows{}
+		if all[s] == nil {
+			all[s] = windows{}
 		}
-		all[rev.Project][s][rev.Window] = rev
+		all[s][rev.Window] = rev
 	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)

@@ -62,10 +62,11 @@ func TestDays(t *testing.T) {
 // TestGain: the change of a page, and its tone.
 func TestGain(t *testing.T) {
 	for want, c := range map[string]analytics.Change{
-		"+3 up": {After: analytics.Totals{Total: 3}}, "−3 down": {Before: analytics.Totals{Total: 3}},
-		"0 ": {}, "new up": {Appeared: true},
+		"+3 up": {After: analytics.Totals{Total: 3}}, "−3 down −100%": {Before: analytics.Totals{Total: 3}},
+		"0": {}, "new up": {Appeared: true},
 	} {
-		if got := gain(c) + " " + gainTone(c); got != want {
+		g := pageGain(c)
+		if got := strings.Join(strings.Fields(g.Text+" "+g.Tone+" "+g.Growth), " "); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

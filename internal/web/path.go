@@ -88,14 +88,12 @@ type pathPage struct {
 	Merges   *effectTable
 	Charts   []*effectChart // of the newest effects
 	Unjudged []view.Outcome
+	Caution  string // below the effects
 	Made     *moment
 }
 
 // maxPathCharts is how many effects are drawn.
 const maxPathCharts = 6
-
-// Caution is the text below the effects.
-func (*pathPage) Caution() string { return view.OutcomeCaution }
 
 // pathKindLink leads to another granularity of the same page.
 type pathKindLink struct {
@@ -111,8 +109,8 @@ type pathWindow struct {
 	Merged      []view.Merge
 }
 
-// Before names the window that it is compared with.
-func (w pathWindow) Before() string {
+// before names the window that it is compared with.
+func (w pathWindow) before() string {
 	if w.Granularity == analytics.Day {
 		return "the previous " + w.From.Weekday().String()
 	}
@@ -121,7 +119,7 @@ func (w pathWindow) Before() string {
 
 // answer reads the question and finds the answer.
 func (h *pathHandler) answer(r *http.Request) (*pathPage, int) {
-	p := &pathPage{}
+	p := &pathPage{Caution: view.OutcomeCaution}
 	fail := func(code int, text string) (*pathPage, int) {
 		p.Title, p.Problem = cmp.Or(p.Title, "No numbers to show"), text
 		return p, code
@@ -286,7 +284,12 @@ func (p *pathPage) addMerges(all view.Outcomes) {
 			p.Unjudged = append(p.Unjudged, o)
 		}
 		for i, w := range p.Windows {
-			if d := o.Date(); !o.At.IsZero() && containsDay(p.Granularity, w.Window, d) {
+			d := o.Date()
+			marks := w.From <= d && d < w.To
+			if p.Granularity.RollingDays() > 0 { // they overlap: the one that the day ends
+				marks = d == w.To-1
+			}
+			if !o.At.IsZero() && marks {
 				p.Windows[i].Merged = append(p.Windows[i].Merged, o.Merge)
 				fmt.Fprintf(&mark, "M%d 0V%d", i*columnWidth+columnWidth/2, chartHeight)
 			}
@@ -297,17 +300,8 @@ func (p *pathPage) addMerges(all view.Outcomes) {
 	}
 }
 
-// containsDay reports whether a day marks a window: of rolling windows, which overlap, the one that
-// it ends.
-func containsDay(g analytics.Granularity, w analytics.Window, d analytics.Date) bool {
-	if g.RollingDays() > 0 {
-		return d == w.To-1
-	}
-	return w.From <= d && d < w.To
-}
-
-// State is why a window has no numbers, or that these may change; empty: they are final.
-func (w pathWindow) State() string {
+// state is why a window has no numbers, or that these may change; empty: they are final.
+func (w pathWindow) state() string {
 	switch {
 	case w.HistoryWindow.State == query.Missing:
 		return query.Missing
@@ -323,8 +317,8 @@ func (w pathWindow) State() string {
 	return w.HistoryWindow.State
 }
 
-// Moved is the change of each audience; nil where one of the two windows has no numbers.
-func (w pathWindow) Moved() *analytics.Change {
+// moved is the change of each audience; nil where one of the two windows has no numbers.
+func (w pathWindow) moved() *analytics.Change {
 	if w.Visitors == nil || w.Previous == nil {
 		return nil
 	}
@@ -333,16 +327,18 @@ func (w pathWindow) Moved() *analytics.Change {
 
 // sinceOf is the change of one audience since the window that w is compared with; nil if it is not known.
 func sinceOf(w *pathWindow, by analytics.Audience) *change {
-	moved := w.Moved()
+	moved := w.moved()
 	if moved == nil {
 		return nil
 	}
-	c := change{Before: "on " + w.Before(), Text: "unchanged"}
-	if n := moved.By(by); n != 0 {
-		c.Text, c.Tone = view.Signed(n), map[bool]string{true: "up", false: "down"}[n > 0]
-		if growth := view.Growth(moved.Before.Of(by), moved.After.Of(by)); growth != "" {
-			c.Text += " (" + growth + ")"
-		}
+	before := moved.Before.Of(by)
+	g := gainOf(&before, moved.After.Of(by))
+	c := change{Before: "on " + w.before(), Text: g.Text, Tone: g.Tone}
+	switch {
+	case g.By == 0:
+		c.Text = "unchanged"
+	case g.Growth != "":
+		c.Text += " (" + g.Growth + ")"
 	}
 	return &c
 }

@@ -108,7 +108,7 @@ func (a Archive) pages(ctx context.Context, s *view.Snapshot, q question) (out [
 			all, err := query.Top(ctx, from, query.TopOptions{Selection: selection, At: q.at, Since: q.from, Until: q.to,
 				Ranking: q.ranking, Today: q.today})
 			for _, r := range all {
-				out = append(out, archivePages(r)...)
+				out = append(out, r.Table()...)
 				more = more || q.path == "" && int64(q.offset+len(r.Pages)) < r.Listed
 			}
 			return err
@@ -159,7 +159,7 @@ func (a Archive) agents(ctx context.Context, s *view.Snapshot, q question) (out 
 		all, err := query.Agents(ctx, from, query.AgentsOptions{Selection: selection, At: q.at, Since: q.from,
 			Until: q.to, Ranking: q.agents, Today: q.today})
 		for _, r := range all {
-			rows := agentRows(r)
+			rows := r.Table()
 			out = append(out, rows...)
 			more = more || int64(q.offset+len(rows)) < r.Count
 		}
@@ -175,7 +175,7 @@ func (a Archive) agentHistory(ctx context.Context, s *view.Snapshot, q question)
 		all, err := query.AgentHistories(ctx, from, q.agents.Agent, query.HistoryOptions{Selection: selection,
 			Page: q.path, Last: q.limit, Since: q.from, Until: q.to, Today: q.today})
 		for _, h := range all {
-			out = append(out, agentHistoryRows(h)...)
+			out = append(out, h.Table()...)
 		}
 		return err
 	})

@@ -81,6 +81,7 @@ type reportPage struct {
 	Style    template.CSS
 	Script   template.JS
 	Policy   string
+	Live     bool // a server has newer numbers
 	Now      *moment
 	Asked    string // the requested dates; empty if unlimited
 	Sections []reportProject
@@ -140,7 +141,7 @@ type reportMerge struct {
 func (r Report) page() *reportPage {
 	p := &reportPage{
 		Report: r, Style: reportKind().style, Script: reportKind().script, Policy: reportKind().policy,
-		Now: momentOf(r.Made, r.Made),
+		Live: r.live, Now: momentOf(r.Made, r.Made),
 	}
 	if r.live {
 		p.Policy = reportKind().livePolicy
@@ -210,7 +211,7 @@ func (r Report) section(project view.Project, anchor string, jobs []view.Job) re
 			}
 			s.Read = momentOf(newest.ExportedAt.Truncate(time.Second), r.Made)
 			if s.Pages = r.Pages[newest.Key]; s.Pages != nil {
-				s.compare(r.Against, r.Linked(project.ID))
+				s.compare(r.Against, r.linked(project.ID))
 			}
 			// People ask about weeks first, then about days, then about anything that was read.
 			rank := slices.Index([]analytics.Granularity{analytics.Day, analytics.Week}, g.Granularity)
@@ -220,7 +221,7 @@ func (r Report) section(project view.Project, anchor string, jobs []view.Job) re
 		}
 		for _, o := range project.Others {
 			if o.Granularity == g.Granularity && o.Newest != nil {
-				s.Agents = agentListOf(r.Pages[o.Newest.Key], fmt.Sprint(s.ID, "a"), r.Linked(project.ID), maxReportAgents)
+				s.Agents = agentListOf(r.Pages[o.Newest.Key], fmt.Sprint(s.ID, "a"), r.linked(project.ID), maxReportAgents)
 			}
 		}
 		v.Series = append(v.Series, s)
@@ -231,11 +232,8 @@ func (r Report) section(project view.Project, anchor string, jobs []view.Job) re
 	return v
 }
 
-// Live reports whether a server has newer numbers.
-func (r Report) Live() bool { return r.live }
-
-// Linked is the project whose pages lead to their numbers; empty: there is no server that has them.
-func (r Report) Linked(project string) string {
+// linked is the project whose pages lead to their numbers; empty: there is no server that has them.
+func (r Report) linked(project string) string {
 	if !r.live {
 		return ""
 	}
@@ -330,7 +328,7 @@ func (p *reportPage) addMerges() {
 					continue
 				}
 				if c := effectChartOf(o.Date(), e); c != nil {
-					c.Linked = p.Linked(o.Project)
+					c.Linked = p.linked(o.Project)
 					m.Charts = append(m.Charts, c)
 				}
 			}

@@ -157,19 +157,6 @@ func TestReportBrowserToggles(t *testing.T) {
 	engines.KeepPicture(t, tab, "toggled")
 }
 
-// TestReportBrowserText: a hostile path runs nothing and is read unchanged.
-func TestReportBrowserText(t *testing.T) {
-	browser := engines.RunChromium(t)
-	const path = `/</script><script>document.title="bad"</script><img src=x onerror=alert(1)>`
-	r := demoReport()
-	r.Pages[r.Projects[0].Grids[1].Newest.Key].Movers.Top[0].Path = path
-	r.State.Queue.Jobs[1].Title = path
-	tab := openReport(t, browser, r, engines.View{Width: 1280, Height: 900})
-	engines.EvalEqual(t, tab, []any{"Documentation readers of Product docs", 0, path},
-		`[document.title, document.querySelectorAll("img").length,
-		document.querySelector(".pane:nth-of-type(2) bdi").textContent]`)
-}
-
 const (
 	shown = `getComputedStyle(document.querySelector(".pane:nth-of-type(2) .tip")).display != "none"`
 	tip   = `Array.from(document.querySelector(".pane:nth-of-type(2) .tip").children).map(e => e.textContent)`

@@ -3,14 +3,9 @@ package web
 import (
 	"bytes"
 	"context"
-	"encoding"
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
-	"io"
-	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -22,14 +17,12 @@ import (
 // nothing is known, as has RowCount if only the totals were read.
 type apiWindow struct {
 	analytics.Key
-	State      string     `json:"state"` // settled, provisional, missing
-	Verified   *bool      `json:"verified"`
-	Revision   *int32     `json:"revision"`
-	Human      *int64     `json:"human"`
-	AI         *int64     `json:"ai"`
-	Total      *int64     `json:"total"`
-	RowCount   *int64     `json:"row_count"`
-	ExportedAt *time.Time `json:"exported_at"`
+	State      string            `json:"state"` // settled, provisional, missing
+	Verified   *bool             `json:"verified"`
+	Revision   *int32            `json:"revision"`
+	Totals     *analytics.Totals `json:"totals" api:"inline"`
+	RowCount   *int64            `json:"row_count"`
+	ExportedAt *time.Time        `json:"exported_at"`
 }
 
 // windowRows returns the newest windows of each project and granularity, oldest first.
@@ -41,12 +34,11 @@ func windowRows(_ context.Context, s *view.Snapshot, q question) (out []any, mor
 			}
 			for _, c := range g.Cells[max(0, len(g.Cells)-q.limit):] {
 				key := analytics.Key{Project: p.ID, Granularity: g.Granularity, Window: c.Window}
-				w := apiWindow{Key: key, State: "missing"}
+				w := apiWindow{Key: key, State: query.Missing}
 				if r := c.Revision; r != nil {
-					w.State, w.Verified, w.Revision, w.ExportedAt = r.State(), &r.Verified, &r.Number, &r.ExportedAt
-					w.Human, w.AI, w.Total = &r.Totals.Human, &r.Totals.AI, &r.Totals.Total
-					if !r.TotalsOnly() {
-						w.RowCount = &r.Rows
+					w = apiWindow{key, r.State(), &r.Verified, &r.Number, &r.Totals, &r.Rows, &r.ExportedAt}
+					if r.TotalsOnly() {
+						w.RowCount = nil
 					}
 				}
 				out = append(out, w)
@@ -54,45 +46,6 @@ func windowRows(_ context.Context, s *view.Snapshot, q question) (out []any, mor
 		}
 	}
 	return out, false, nil
-}
-
-// apiPage is a row for a page of a window. The change is that of the audience that was asked for;
-// the pages of the snapshot have none.
-type apiPage struct {
-	analytics.Key
-	Rank  int    `json:"rank"`
-	Path  string `json:"path"`
-	Human int64  `json:"human"`
-	AI    int64  `json:"ai"`
-	Total int64  `json:"total"`
-	comparedWith
-}
-
-// comparedWith are the numbers of the window that one is compared with, and the change.
-type comparedWith struct {
-	PreviousHuman *int64   `json:"previous_human"`
-	PreviousAI    *int64   `json:"previous_ai"`
-	PreviousTotal *int64   `json:"previous_total"`
-	Change        *int64   `json:"change"`
-	Percent       *float64 `json:"change_percent"`
-}
-
-func comparedWithOf(before *analytics.Totals, change *int64, percent *float64) comparedWith {
-	c := comparedWith{Change: change, Percent: percent}
-	if before != nil {
-		c.PreviousHuman, c.PreviousAI, c.PreviousTotal = &before.Human, &before.AI, &before.Total
-	}
-	return c
-}
-
-// archivePages returns the listed pages of a window.
-func archivePages(r query.TopReport) (out []any) {
-	for _, p := range r.Pages {
-		out = append(out, apiPage{Key: r.Key, Rank: p.Rank, Path: p.Path, Human: p.Visitors.Human,
-			AI: p.Visitors.AI, Total: p.Visitors.Total,
-			comparedWith: comparedWithOf(p.Previous, p.Change, p.Percent)})
-	}
-	return out
 }
 
 // pageRows returns the pages of each newest window with the most visitors, and whether the snapshot
@@ -105,8 +58,9 @@ func pageRows(s *view.Snapshot, q question) (out []any, all bool) {
 		}
 		all = all && (len(w.Pages) >= q.limit || int64(len(w.Pages)) >= w.Rows)
 		for i, r := range w.Pages[:min(q.limit, len(w.Pages))] {
-			out = append(out, apiPage{Key: w.Key, Rank: i + 1, Path: r.Path, Human: r.Human, AI: r.AI,
-				Total: r.Total})
+			visitors := r.Totals()
+			out = append(out, query.PageRow{Key: w.Key, RankedPage: query.RankedPage{
+				Rank: i + 1, Path: r.Path, Visitors: &visitors}})
 		}
 	}
 	return out, all
@@ -116,107 +70,23 @@ func pageRows(s *view.Snapshot, q question) (out []any, all bool) {
 // rows of a window lack is absent, and has no numbers there.
 type apiHistory struct {
 	analytics.Key
-	Path     string   `json:"path"`
-	State    string   `json:"state"` // settled, provisional, missing
-	Verified *bool    `json:"verified"`
-	Revision *int32   `json:"revision"`
-	Absent   bool     `json:"absent"`
-	Human    *int64   `json:"human"`
-	AI       *int64   `json:"ai"`
-	Total    *int64   `json:"total"`
-	AIShare  *float64 `json:"ai_share_percent"`
-	comparedWith
+	Path     string            `json:"path"`
+	State    string            `json:"state"` // settled, provisional, missing
+	Verified *bool             `json:"verified"`
+	Revision *int32            `json:"revision"`
+	Absent   bool              `json:"absent"`
+	Visitors *analytics.Totals `json:"visitors" api:"inline"`
+	AIShare  *float64          `json:"ai_share_percent"`
+	Previous *analytics.Totals `json:"previous"`
+	Change   *int64            `json:"change"`
+	Percent  *float64          `json:"change_percent"`
 }
 
 // historyRows returns the windows of a history.
 func historyRows(h query.HistoryReport) (out []any) {
 	for _, w := range h.Windows {
-		row := apiHistory{Key: analytics.Key{Project: h.Project, Granularity: h.Granularity, Window: w.Window},
-			Path: h.Path, State: w.State, Verified: w.Verified, Revision: w.Revision, Absent: w.Absent,
-			AIShare: w.AIShare, comparedWith: comparedWithOf(w.Previous, w.Change, w.Percent)}
-		if v := w.Visitors; v != nil {
-			row.Human, row.AI, row.Total = &v.Human, &v.AI, &v.Total
-		}
-		out = append(out, row)
-	}
-	return out
-}
-
-// apiAgent is a row for an agent of the site, for a page of one, which has a path, or for a path that is
-// not there: that has agents, in one text with their requests, in place of one agent.
-type apiAgent struct {
-	analytics.Key
-	Rank     int                 `json:"rank"`
-	Path     string              `json:"path"`
-	Agent    *string             `json:"agent"`
-	Class    *string             `json:"class"`
-	Audience *analytics.Audience `json:"audience"`
-	Visitors int64               `json:"visitors"`
-	Requests int64               `json:"requests"`
-	agentsBefore
-	Agents  *string `json:"agents"`
-	Nearest *string `json:"nearest"`
-}
-
-// agentsBefore are the numbers of an agent in the window that one is compared with, and the change.
-type agentsBefore struct {
-	PreviousVisitors *int64   `json:"previous_visitors"`
-	PreviousRequests *int64   `json:"previous_requests"`
-	Change           *int64   `json:"change"`
-	Percent          *float64 `json:"change_percent"`
-}
-
-func agentsBeforeOf(c view.AgentChange) agentsBefore {
-	b := agentsBefore{Change: c.Change, Percent: c.Percent}
-	if c.Previous != nil {
-		b.PreviousVisitors, b.PreviousRequests = &c.Previous.Visitors, &c.Previous.Requests
-	}
-	return b
-}
-
-// agentRows returns the rows of a report of agents.
-func agentRows(r query.AgentsReport) (out []any) {
-	for _, p := range r.Agents {
-		out = append(out, apiAgent{Key: r.Key, Rank: p.Rank, Path: p.Path, Agent: &p.Agent, Class: &p.Class,
-			Audience: &p.Audience, Visitors: p.Visitors, Requests: p.Requests,
-			agentsBefore: agentsBeforeOf(p.AgentChange)})
-	}
-	for _, m := range r.Misses {
-		agents := m.AgentsText()
-		row := apiAgent{Key: r.Key, Rank: m.Rank, Path: m.Path, Visitors: m.Visitors, Requests: m.Requests,
-			agentsBefore: agentsBeforeOf(m.AgentChange), Agents: &agents}
-		if near := m.Nearest(); near != "" {
-			row.Nearest = &near
-		}
-		out = append(out, row)
-	}
-	return out
-}
-
-// apiAgentHistory is a row for a window of an agent on the site, or on a page: then it has a path.
-type apiAgentHistory struct {
-	analytics.Key
-	Agent    string             `json:"agent"`
-	Class    string             `json:"class"`
-	Audience analytics.Audience `json:"audience"`
-	Path     string             `json:"path"`
-	State    string             `json:"state"` // settled, provisional, missing
-	Verified *bool              `json:"verified"`
-	Revision *int32             `json:"revision"`
-	Absent   bool               `json:"absent"`
-	Visitors *int64             `json:"visitors"`
-	Requests *int64             `json:"requests"`
-	agentsBefore
-}
-
-// agentHistoryRows returns the windows of a history.
-func agentHistoryRows(h query.AgentHistory) (out []any) {
-	for _, w := range h.Windows {
-		out = append(out, apiAgentHistory{
-			Key:   analytics.Key{Project: h.Project, Granularity: h.Granularity, Window: w.Window},
-			Agent: h.Agent, Class: h.Class, Audience: h.Audience, Path: h.Path, State: w.State, Verified: w.Verified,
-			Revision: w.Revision, Absent: w.Absent, Visitors: w.Visitors, Requests: w.Requests,
-			agentsBefore: agentsBeforeOf(w.AgentChange)})
+		out = append(out, apiHistory{analytics.Key{Project: h.Project, Granularity: h.Granularity, Window: w.Window},
+			h.Path, w.State, w.Verified, w.Revision, w.Absent, w.Visitors, w.AIShare, w.Previous, w.Change, w.Percent})
 	}
 	return out
 }
@@ -246,8 +116,8 @@ type apiEffect struct {
 	MergeCostBasis string   `json:"merge_cost_basis"`
 }
 
-// unknown reports whether the value of a column is not known.
-func (e apiEffect) unknown(name string) bool {
+// Unknown reports whether the value of a column is not known.
+func (e apiEffect) Unknown(name string) bool {
 	switch name {
 	case "before":
 		return e.Before == 0
@@ -271,50 +141,6 @@ func effectRows(_ context.Context, s *view.Snapshot, q question) (out []any, mor
 	return out, false, nil
 }
 
-// column is a column of a row: the JSON name of a field and its value, which is nil if it is not known.
-type column struct {
-	name  string
-	value any
-}
-
-// columns returns the columns of a struct: embedded structs are part of it, and a column of a
-// nested one is named after both, as in pr_state. A zero time is not known, nor what a method of
-// the row says. Fields with the tag api:"-" are left out.
-func columns(row reflect.Value) (out []column) {
-	for _, field := range reflect.VisibleFields(row.Type()) {
-		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		if name == "" || field.Tag.Get("api") == "-" {
-			continue
-		}
-		if r, ok := row.Interface().(interface{ unknown(name string) bool }); ok && r.unknown(name) {
-			out = append(out, column{name, nil})
-			continue
-		}
-		v := row.FieldByIndex(field.Index)
-		known := true
-		if v.Kind() == reflect.Pointer {
-			known = !v.IsNil()
-			if v = v.Elem(); !known {
-				v = reflect.Zero(field.Type.Elem())
-			}
-		}
-		at, isTime := v.Interface().(time.Time)
-		switch {
-		case isTime && at.IsZero(), !known && v.Kind() != reflect.Struct:
-			out = append(out, column{name, nil})
-		case isTime:
-			out = append(out, column{name, at.UTC()})
-		case v.Kind() == reflect.Struct:
-			for _, c := range columns(v) {
-				out = append(out, column{name + "_" + c.name, c.value})
-			}
-		default:
-			out = append(out, column{name, v.Interface()})
-		}
-	}
-	return out
-}
-
 // encodeJSON writes the rows as objects, with their columns in order.
 func encodeJSON(body *bytes.Buffer, name string, rows []any) error {
 	fmt.Fprintf(body, "{%q:[", name)
@@ -323,9 +149,9 @@ func encodeJSON(body *bytes.Buffer, name string, rows []any) error {
 		if i == 0 {
 			separator = "{"
 		}
-		for _, c := range columns(reflect.ValueOf(row)) {
-			fmt.Fprintf(body, "%s%q:", separator, c.name)
-			if err := encodeValue(body, c.value); err != nil {
+		for _, c := range query.Columns(row) {
+			fmt.Fprintf(body, "%s%q:", separator, c.Name)
+			if err := encodeValue(body, c.Value); err != nil {
 				return err
 			}
 			separator = ","
@@ -342,34 +168,4 @@ func encodeValue(body *bytes.Buffer, v any) error {
 	err := enc.Encode(v)
 	body.Truncate(len(bytes.TrimRight(body.Bytes(), "\n")))
 	return err
-}
-
-// encodeCSV writes rows as RFC 4180 has it, with the line ends of Unix, below the names of the
-// columns of empty, a row. It changes no value: a path that a spreadsheet would take for a
-// formula is left alone.
-func encodeCSV(w io.Writer, empty any, rows []any) error {
-	table := [][]string{{}}
-	for _, c := range columns(reflect.ValueOf(empty)) {
-		table[0] = append(table[0], c.name)
-	}
-	for _, row := range rows {
-		var cells []string
-		for _, c := range columns(reflect.ValueOf(row)) {
-			text := ""
-			switch v := c.value.(type) {
-			case nil:
-			case encoding.TextMarshaler:
-				b, err := v.MarshalText()
-				if err != nil {
-					return err
-				}
-				text = string(b)
-			default:
-				text = fmt.Sprint(v)
-			}
-			cells = append(cells, text)
-		}
-		table = append(table, cells)
-	}
-	return csv.NewWriter(w).WriteAll(table)
 }

@@ -97,11 +97,6 @@ type statusPage struct {
 // section about it.
 type concern struct{ Name, Text, Rule string }
 
-// remedy links to the section of the runbook about an alert.
-func remedy(rule string) string {
-	return "https://github.com/docgauge/docgauge/blob/main/docs/runbook.md#" + strings.ToLower(rule)
-}
-
 func (p *statusPage) fill(values statusValues) {
 	s, alert := p.Values, values.alert
 	for _, d := range s.Due {
@@ -189,8 +184,8 @@ func toldOf(s *view.Snapshot) string {
 	return text + ": " + done + "."
 }
 
-// NotCounted names the windows that wait and are not due; empty: none.
-func (p *statusPage) NotCounted() string {
+// notCounted names the windows that wait and are not due; empty: none.
+func (p *statusPage) notCounted() string {
 	var waits []string
 	if n := len(p.Values.Asides); n > 0 {
 		waits = append(waits, format.Plural(n, "window")+" skipped")
@@ -208,8 +203,8 @@ func (p *statusPage) NotCounted() string {
 	return "Not counted: " + strings.Join(waits, ", ") + "."
 }
 
-// BudgetName names a request budget.
-func (p *statusPage) BudgetName(b view.Budget) string {
+// budgetName names a request budget.
+func (p *statusPage) budgetName(b view.Budget) string {
 	switch {
 	case b.Project == "":
 		return "Reading"
@@ -404,8 +399,8 @@ func newestPages(w view.Window, read *Pages, rows int) pageList {
 	return l
 }
 
-// Newest is the card of one granularity; nil: nothing was read.
-func (p *statusProject) Newest(g analytics.Granularity) *card {
+// newest is the card of one granularity; nil: nothing was read.
+func (p *statusProject) newest(g analytics.Granularity) *card {
 	for i := range p.Cards {
 		if p.Cards[i].Grid.Granularity == g {
 			return p.Cards[i].Newest
@@ -414,16 +409,16 @@ func (p *statusProject) Newest(g analytics.Granularity) *card {
 	return nil
 }
 
-// Missing counts the windows that were not read.
-func (p *statusProject) Missing() (n int) {
+// missing counts the windows that were not read.
+func (p *statusProject) missing() (n int) {
 	for _, g := range p.Grids {
 		n += g.Missing
 	}
 	return n
 }
 
-// OpenJobs counts the prompts that have not come to an end.
-func (p *statusProject) OpenJobs() (n int) {
+// openJobs counts the prompts that have not come to an end.
+func (p *statusProject) openJobs() (n int) {
 	open := []string{"pending", "submitting", "active", "unknown", "held"}
 	for _, c := range p.Page.Values.Queue.Prompts {
 		if c.Project == p.ID && slices.Contains(open, c.State) {
@@ -433,8 +428,8 @@ func (p *statusProject) OpenJobs() (n int) {
 	return n
 }
 
-// State describes the progress of a project in a few words.
-func (p *statusProject) State() string {
+// state describes the progress of a project in a few words, and its tone.
+func (p *statusProject) state() explained {
 	aside, due := 0, 0
 	for _, a := range p.Page.Values.Asides {
 		if a.Project == p.ID {
@@ -448,20 +443,13 @@ func (p *statusProject) State() string {
 	}
 	switch {
 	case aside > 0:
-		return format.Plural(aside, "window") + " skipped"
+		return explained{format.Plural(aside, "window") + " skipped", "wait"}
 	case due > 0:
-		return format.Plural(due, "window") + " due"
+		return explained{format.Plural(due, "window") + " due", "wait"}
 	case !slices.ContainsFunc(p.Grids, func(g view.Grid) bool { return g.Known > 0 }):
-		return "nothing read yet"
+		return explained{"nothing read yet", "wait"}
 	}
-	return upToDate
-}
-
-const upToDate = "up to date"
-
-// Tone is the tone of the state.
-func (p *statusProject) Tone() string {
-	return map[bool]string{true: "ok", false: "wait"}[p.State() == upToDate]
+	return explained{"up to date", "ok"}
 }
 
 // addQueue counts the prompts of all projects by state.

@@ -49,8 +49,8 @@ func readColumns(compared bool) []pageColumn {
 	return columns
 }
 
-// Sort is the aria-sort of a column; empty: the list is not ordered by it.
-func (l pageList) Sort(column int) string {
+// sort is the aria-sort of a column; empty: the list is not ordered by it.
+func (l pageList) sort(column int) string {
 	switch {
 	case column != l.Sorted:
 		return ""
@@ -60,8 +60,8 @@ func (l pageList) Sort(column int) string {
 	return "descending"
 }
 
-// Bar is the share of a page in the most read one, of 100.
-func (l pageList) Bar(c analytics.Change) int64 {
+// bar is the share of a page in the most read one, of 100.
+func (l pageList) bar(c analytics.Change) int64 {
 	return min(c.After.Total*100/max(l.Rows[0].After.Total, 1), 100)
 }
 
@@ -73,23 +73,42 @@ func (l pageList) listed(days string, pages int64) string {
 	return days + ", " + format.Plural(pages, "page")
 }
 
-// gain is the change of the visitors of a page.
-func gain(c analytics.Change) string {
-	if c.Appeared {
-		return "new"
-	}
-	return view.Signed(c.By(analytics.Everyone))
+// gain is how a number changed: by how much, in words, up or down, and by which share.
+type gain struct {
+	By                 int64
+	Text, Tone, Growth string
 }
 
-// gainTone is up or down, or empty if the number is unchanged.
-func gainTone(c analytics.Change) string {
-	switch gain := c.By(analytics.Everyone); {
-	case gain > 0 || c.Appeared:
-		return "up"
-	case gain < 0:
-		return "down"
+// gainOf compares a number with an earlier one, nil where there was none.
+func gainOf(before *int64, now int64) gain {
+	if before == nil {
+		return gain{now, "new", "up", ""}
 	}
-	return ""
+	g := gain{By: now - *before, Text: view.Signed(now - *before), Growth: view.Growth(*before, now)}
+	switch {
+	case g.By > 0:
+		g.Tone = "up"
+	case g.By < 0:
+		g.Tone = "down"
+	}
+	return g
+}
+
+// pageGain is the change of the visitors of a page.
+func pageGain(c analytics.Change) gain {
+	if c.Appeared {
+		return gainOf(nil, c.After.Total)
+	}
+	return gainOf(&c.Before.Total, c.After.Total)
+}
+
+// agentGain is the change of the number by which agents or misses are ordered.
+func agentGain(c view.AgentChange, now int64) gain {
+	if c.Change == nil {
+		return gainOf(nil, now)
+	}
+	before := now - *c.Change
+	return gainOf(&before, now)
 }
 
 // agentList is the agents of a window with the most readers, and the paths that agents asked for most of those
@@ -126,26 +145,6 @@ func agentListOf(p *Pages, id, project string, n int) *agentList {
 		}
 	}
 	return l
-}
-
-// agentGain is the change of the number by which agents or misses are ordered.
-type agentGain struct {
-	By                 int64
-	Text, Tone, Growth string
-}
-
-func agentGainOf(c view.AgentChange, now int64) agentGain {
-	if c.Change == nil {
-		return agentGain{now, "new", "up", ""}
-	}
-	g := agentGain{By: *c.Change, Text: view.Signed(*c.Change), Growth: view.Growth(now-*c.Change, now)}
-	switch {
-	case g.By > 0:
-		g.Tone = "up"
-	case g.By < 0:
-		g.Tone = "down"
-	}
-	return g
 }
 
 // agentsOf returns the agents of a snapshot, which are not compared.

@@ -48,26 +48,37 @@ var functions = template.FuncMap{
 	"short":   func(s string) string { return format.Cut(s, maxError) },
 	// folders are the pieces between which a path is broken first.
 	"folders": func(path string) []string { return strings.SplitAfter(path, "/") },
-	"percent": view.Percent, "growth": view.Growth, "both": bothText, "part": part,
+	"percent": view.Percent, "both": bothText,
+	// part is n of whole in whole percent, from 0 to 100.
+	"part":   func(n, whole int) int { return min(max(n*100/max(whole, 1), 0), 100) },
 	"moment": momentOf, "took": took, "days": view.Days, "span": spanOf, "title": title,
 	"legend": legendOf, "gaps": gaps,
 	"marks":     func() map[string]string { return marks },
-	"agentGain": agentGainOf, "agentRule": func(list query.AgentList) string { return list.Rule() },
-	"gain": gain, "gainTone": gainTone, "jobTook": jobTook, "outcome": outcomeOf,
+	"agentGain": agentGain, "agentRule": func(list query.AgentList) string { return list.Rule() },
+	"pageGain": pageGain, "jobTook": jobTook, "outcome": outcomeOf,
 	"dueReason": func(reason string) string { return dueReasons[reason] },
 	"waitReason": func(r analytics.AsideReason) string {
 		return cmp.Or(waitReasons[r], "Skipped: "+string(r))
 	},
-	"keyLeft": keyLeft, "keyConcern": keyConcern, "remedy": remedy,
+	"keyLeft": keyLeft, "keyConcern": keyConcern,
+	// remedy links to the section of the runbook about an alert.
+	"remedy": func(rule string) string {
+		return "https://github.com/docgauge/docgauge/blob/main/docs/runbook.md#" + strings.ToLower(rule)
+	},
 	"refreshEvery": func(s *view.Snapshot) int {
 		if s == nil {
 			return int(startingRefresh / time.Second)
 		}
 		return int(pageRefresh / time.Second)
 	},
-	"linked":  func(project string, path any) linkedPath { return linkedPath{fmt.Sprint(path), project} },
-	"pageURL": pageURL, "since": sinceOf,
-	"link": func(s string) view.Link { return view.Link(s) },
+	"linked": func(project string, path any) linkedPath { return linkedPath{fmt.Sprint(path), project} },
+	"href":   linkedPath.href, "pageURL": pageURL, "since": sinceOf,
+	"sort": pageList.sort, "bar": pageList.bar,
+	"before": pathWindow.before, "windowState": pathWindow.state, "moved": pathWindow.moved,
+	"notCounted": (*statusPage).notCounted, "budgetName": (*statusPage).budgetName,
+	"newestCard": (*statusProject).newest, "missing": (*statusProject).missing, "openJobs": (*statusProject).openJobs,
+	"projectState": (*statusProject).state,
+	"link":         func(s string) view.Link { return view.Link(s) },
 	"mergeDate": func(m view.Merge) string {
 		return view.Days(analytics.Day, analytics.Window{From: m.Date(), To: m.Date() + 1})
 	},
@@ -132,16 +143,13 @@ type linkedPath struct{ Path, Project string }
 // maxLinked is the length of the longest path that leads to its numbers, which bounds the size of pages.
 const maxLinked = 1000
 
-// Href is the address of the numbers of the page; empty: there is none.
-func (p linkedPath) Href() string {
+// href is the address of the numbers of the page; empty: there is none.
+func (p linkedPath) href() string {
 	if p.Project == "" || len(p.Path) > maxLinked {
 		return ""
 	}
 	return pageURL(p.Project, p.Path)
 }
-
-// part is n of whole in whole percent, from 0 to 100.
-func part(n, whole int) int { return min(max(n*100/max(whole, 1), 0), 100) }
 
 // How often the script of a page asks for newer numbers, before and after the first.
 const (

@@ -1,6 +1,7 @@
 package engines
 
 import (
+	"flag"
 	"fmt"
 	"html"
 	"os"
@@ -76,9 +77,13 @@ func Axe(t *testing.T, tab *Tab, name string) {
 	}
 }
 
-// KeepPicture stores a picture of the page among the artifacts of the test.
+// KeepPicture stores a picture of the page among the artifacts of the test, if those are kept: it takes
+// longer than all checks of [Legible].
 func KeepPicture(t *testing.T, tab *Tab, name string) {
 	t.Helper()
+	if flag.Lookup("test.artifacts").Value.String() == "false" {
+		return
+	}
 	shot, err := tab.Screenshot(t.Context())
 	Must(t, err)
 	Must(t, os.WriteFile(filepath.Join(t.ArtifactDir(), name+".png"), shot, 0o600))

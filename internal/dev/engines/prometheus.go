@@ -147,8 +147,9 @@ type Sample struct {
 
 // Query evaluates a PromQL expression at one time, in milliseconds; the zero
 // time is now. The result must be a vector or a scalar; its samples are in the
-// server's order. An error carries the server's message.
-func (p *Prometheus) Query(ctx context.Context, expr string, at time.Time) ([]Sample, error) {
+// server's order. An error, with the server's message, ends the test.
+func (p *Prometheus) Query(t testing.TB, expr string, at time.Time) (samples []Sample) {
+	t.Helper()
 	parameters := url.Values{"query": {expr}}
 	if !at.IsZero() {
 		parameters.Set("time", strconv.FormatFloat(float64(at.UnixMilli())/1000, 'f', 3, 64))
@@ -157,8 +158,7 @@ func (p *Prometheus) Query(ctx context.Context, expr string, at time.Time) ([]Sa
 		ResultType string
 		Result     json.RawMessage
 	}
-	err := getJSON(ctx, p.URL+"/api/v1/query?"+parameters.Encode(), &answer)
-	var samples []Sample
+	err := getJSON(t.Context(), p.URL+"/api/v1/query?"+parameters.Encode(), &answer)
 	switch {
 	case err != nil:
 	case answer.ResultType == "vector":
@@ -178,9 +178,9 @@ func (p *Prometheus) Query(ctx context.Context, expr string, at time.Time) ([]Sa
 		err = fmt.Errorf("its result is a %s, must be a vector or scalar", answer.ResultType)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("query %s: %w", expr, err)
+		t.Fatalf("query %s: %v", expr, err)
 	}
-	return samples, nil
+	return samples
 }
 
 // point is the value of a sample, which is written as [time, "value"]. A native
@@ -204,11 +204,7 @@ func (p *Prometheus) Await(t testing.TB, expr string) float64 {
 	t.Helper()
 	const patience = 2 * time.Minute
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		got, err := p.Query(t.Context(), expr, time.Time{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(got) > 0 {
+		if got := p.Query(t, expr, time.Time{}); len(got) > 0 {
 			return got[0].Value
 		}
 	}

@@ -22,11 +22,12 @@ type hosts []string
 // of its service discovery.
 var open = []string{"/metrics"}
 
-// guard answers requests for our hosts, and those that may change something only from pages
-// of theirs.
+// guard answers requests for our hosts, which are IP addresses, loopback names and the allowed ones, and
+// those that may change something only from pages of theirs.
 func (h hosts) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !h.ours(r.Host) {
+		name := nameOf(r.Host)
+		if _, err := netip.ParseAddr(name); err != nil && !isLoopbackName(name) && !slices.Contains(h, name) {
 			const problem = "Host %.100q: docgauge does not answer under this name: " +
 				"use its IP address, or add the name to DOCGAUGE_ALLOWED_HOSTS"
 			if strings.HasPrefix(r.URL.Path, "/api/") { // whose errors are JSON
@@ -48,13 +49,6 @@ func (h hosts) guard(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-// ours reports whether a Host is an IP address, a loopback name, or allowed.
-func (h hosts) ours(hostport string) bool {
-	name := nameOf(hostport)
-	_, err := netip.ParseAddr(name)
-	return err == nil || isLoopbackName(name) || slices.Contains(h, name)
 }
 
 // sameSite reports whether a page of origin is one of host's, of this machine, or of an
