@@ -47,7 +47,7 @@ var notShown = []struct{ fields, places, why string }{
 	{"Snapshot.NextRun", "json api mcp", "follows from the schedule"},
 	{"Snapshot.Finish Snapshot.Asides Due.*", "json api mcp", "plan and status have the windows themselves"},
 	{"Key.*", "json api mcp", "docgauge check has the keys"},
-	{"Cap.* Prompts.* Review.* PullRequests.* Queue.*", "json api mcp", "counts of the jobs, and settings"},
+	{"Cap.* StateCount.* Review.* Queue.*", "json api mcp", "counts of the jobs, and settings"},
 	{"Project.*", "json api mcp", "each row names its project"},
 	{"Window.*", "json mcp", "read from the archive: docgauge top and the tool window"},
 	{"Window.*", "api", "a row of /api/v1/pages for each page"},
