@@ -407,7 +407,7 @@ func (v *viewer) clientOf(l *logs.Line) (addr netip.Addr, a knownAgent, why Reas
 	switch {
 	case a.excluded || contains(v.exclude.networks, addr):
 		return addr, a, Excluded
-	case a.agent != nil && v.ranges.Claim(a.agent, addr) == agents.Spoofed:
+	case v.ranges.IsSpoofed(a.agent, addr):
 		return addr, a, Spoofed
 	}
 	return addr, a, ""
