@@ -63,13 +63,13 @@ func NewAPI(
 	}
 	a.Meter = newMeter(a.keyLabels)
 	cfg := docsapi.ClientOptions{
-		BaseURL: c.BaseURL, APIKey: a.keys[docsapi.KeyAdmin].Get, Transport: a.Budget, Observe: a.Meter.Observe,
+		BaseURL: c.BaseURL, APIKey: a.keys[docsapi.KeyAdmin].get, Transport: a.Budget, Observe: a.Meter.Observe,
 		Timeout: timeout, UserAgent: "docgauge/" + c.Build.Version, Logger: log,
 		JobPath: c.JobPath, WriteTransport: a.agents.transport, Attempts: attempts,
 	}
 	if c.WriteAPIKey != "" {
 		key := newKeyring("DOCGAUGE_WRITE_API_KEY", c.WriteAPIKey, c.SecretFiles, isKey)
-		a.keys[docsapi.KeyWrite], cfg.WriteAPIKey = key, key.Get
+		a.keys[docsapi.KeyWrite], cfg.WriteAPIKey = key, key.get
 	}
 	var err error
 	if a.Client, err = docsapi.New(cfg); err != nil {
@@ -124,7 +124,7 @@ func (a *API) MarkOf(name string) string {
 	if key == nil {
 		key = a.keys[docsapi.KeyAdmin]
 	}
-	sum := sha256.Sum256([]byte(key.Get()))
+	sum := sha256.Sum256([]byte(key.get()))
 	return hex.EncodeToString(sum[:8])
 }
 

@@ -173,8 +173,8 @@ var Variables = sync.OnceValue(func() (out []Variable) {
 	return out
 })
 
-// SecretSetting is a secret in effect.
-type SecretSetting struct {
+// secretSetting is a secret in effect.
+type secretSetting struct {
 	// Variable is the name without _FILE.
 	Variable string
 	Value    Secret
@@ -185,11 +185,11 @@ type SecretSetting struct {
 }
 
 // Secrets returns all secrets.
-func (c *Config) Secrets() (out []SecretSetting) {
+func (c *Config) Secrets() (out []secretSetting) {
 	for _, v := range Variables() {
 		if v.Secret {
 			live := reflect.TypeFor[Config]().Field(v.field).Tag.Get("live") != ""
-			out = append(out, SecretSetting{v.Name, *v.in(c).(*Secret), c.SecretFiles[v.Name], live})
+			out = append(out, secretSetting{v.Name, *v.in(c).(*Secret), c.SecretFiles[v.Name], live})
 		}
 	}
 	return out
@@ -294,7 +294,7 @@ func (s *Source) Load(n Need, now time.Time) (Config, error) {
 }
 
 // readSecret reads a secret that is given as a file. A spare one can be missing.
-func (c *Config) readSecret(secret SecretSetting, path string, spare bool, p *Problems) {
+func (c *Config) readSecret(secret secretSetting, path string, spare bool, p *Problems) {
 	c.SecretFiles[secret.Variable] = path
 	if secret.Value != "" {
 		p.add("%[1]s and %[1]s_FILE: set one of them", secret.Variable)

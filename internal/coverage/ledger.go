@@ -189,9 +189,9 @@ func (l Ledger) Cost(items []schedule.Item) int {
 	return sum
 }
 
-// SetAside lists the configured windows that are set aside at the plan's time, the
+// setAside lists the configured windows that are set aside at the plan's time, the
 // newest first. A running window is never among them: every run asks for it.
-func (l Ledger) SetAside(in schedule.Input) []analytics.Aside {
+func (l Ledger) setAside(in schedule.Input) []analytics.Aside {
 	out := []analytics.Aside{}
 	for k, a := range l.Asides {
 		if isConfigured(k, in.Projects, in.Reports, in.Specs) && a.Until.After(in.Now) && a.Complete(in.Now) {

@@ -49,8 +49,8 @@ type CollectOptions struct {
 	Stdin     io.Reader
 }
 
-// SourceStatus is what is known of a log.
-type SourceStatus struct {
+// sourceStatus is what is known of a log.
+type sourceStatus struct {
 	facts.Source
 	Err string // why it cannot be read
 }
@@ -87,7 +87,7 @@ type Collector struct {
 	store    *facts.Store
 
 	mu     sync.Mutex
-	status []SourceStatus
+	status []sourceStatus
 	ready  bool
 	failed error // of the last look at the logs
 
@@ -98,13 +98,13 @@ type Collector struct {
 func NewCollector(r *Rules, sources []logs.Source, s *facts.Store, o CollectOptions) *Collector {
 	c := &Collector{CollectOptions: o, rules: r, sources: sources, projects: r.Projects(sources), store: s}
 	for _, src := range sources {
-		c.status = append(c.status, SourceStatus{Source: facts.Source{Name: src.Where}})
+		c.status = append(c.status, sourceStatus{Source: facts.Source{Name: src.Where}})
 	}
 	return c
 }
 
 // Sources returns what is known of the logs, and whether all that there was has been read once.
-func (c *Collector) Sources() (all []SourceStatus, caughtUp bool) {
+func (c *Collector) Sources() (all []sourceStatus, caughtUp bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all = slices.Clone(c.status)

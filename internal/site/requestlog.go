@@ -82,7 +82,7 @@ func (l *requestLog) add(r Request, took time.Duration, bytes int) {
 
 // Write writes a request that is not remembered.
 func (l *requestLog) Write(c *Call, status, bytes int) {
-	l.write(newRequest(c, status), c.Took(), bytes)
+	l.write(newRequest(c, status), c.took(), bytes)
 }
 
 // write writes r with the names of its JSON form.

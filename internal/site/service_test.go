@@ -13,8 +13,8 @@ import (
 // newTest is a service with one project and two rows.
 func newTest() *Service {
 	keys := Keyring{}
-	keys.Add("t_k", Credential{Scopes: ScopeRead | ScopeWrite})
-	keys.Add("t_other", Credential{Scopes: ScopeRead, Project: "prj_other"})
+	keys.Add("t_k", Credential{Scope: "admin"})
+	keys.Add("t_other", Credential{Scope: "read", Project: "prj_other"})
 	rows := []analytics.Row{{Path: "/a", Human: 1, Total: 1}, {Path: "/b", Human: 1, Total: 1}}
 	agent := analytics.AgentRow{Agent: "x", Class: "coding", Audience: analytics.AI, Found: true, Visitors: 1, Requests: 2}
 	agents := []analytics.AgentRow{agent, agent}

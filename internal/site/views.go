@@ -128,7 +128,7 @@ func (w *vocabulary) named(missed facts.Epoch) {
 	}
 }
 
-// page returns the number of a page, which a client reads. isOther: it is that of [OtherPages],
+// page returns the number of a page, which a client reads. isOther: it is that of [otherPages],
 // because the page is new and there are too many, or because the client has read too many new
 // pages. So nobody uses up the pages of others by inventing paths, and memory has a bound.
 func (w *vocabulary) page(p pageName, client netip.Addr) (number int32, isOther bool) {
@@ -136,7 +136,7 @@ func (w *vocabulary) page(p pageName, client netip.Addr) (number int32, isOther 
 	if number >= 0 {
 		return number, false
 	}
-	return w.pages.of(pageName{project: p.project, path: OtherPages}, nil), true
+	return w.pages.of(pageName{project: p.project, path: otherPages}, nil), true
 }
 
 // miss returns the number of a path that is not there, and that a client has asked for in a month; -1 if

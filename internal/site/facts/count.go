@@ -130,7 +130,7 @@ func visitorsOf(in []*opened, stripe int) (c stripeVisitors, err error) {
 		if n := readers.Totals(); n.Total > 0 {
 			c.pages = append(c.pages, pageTotals{page, n})
 		}
-		readers.Clear()
+		readers.clear()
 	})
 	return c, err
 }

@@ -96,7 +96,7 @@ func (p *poll) find() (work []*known) {
 			continue
 		}
 		switch same, err := k.isAt(c); {
-		case err != nil && !errors.Is(err, ErrCut):
+		case err != nil && !errors.Is(err, errCut):
 			k.at = c // not gone
 			p.problem(c.source, err)
 		case same:
@@ -227,7 +227,7 @@ func (k *known) readHead(c *candidate) (head []byte, err error) {
 func headOf(file *os.File) (head []byte, packed bool, err error) {
 	head = make([]byte, headSize)
 	n, err := io.ReadFull(io.NewSectionReader(file, 0, headSize), head)
-	if head = head[:n]; Compression(head) != "" {
+	if head = head[:n]; compression(head) != "" {
 		text, err := Decompress(io.NewSectionReader(file, 0, 1<<62))
 		if err != nil {
 			return nil, true, err
@@ -250,7 +250,7 @@ func endsWell(err error) error {
 func (p *poll) recognize(c *candidate) (*known, error) {
 	_, err := (&known{}).readHead(c)
 	if err != nil && len(c.head) < headSize {
-		if errors.Is(err, ErrCut) && p.paths[strings.TrimSuffix(c.path, filepath.Ext(c.path))] {
+		if errors.Is(err, errCut) && p.paths[strings.TrimSuffix(c.path, filepath.Ext(c.path))] {
 			return nil, nil // it is being made of the file beside it
 		}
 		return nil, err
