@@ -68,7 +68,7 @@ a spreadsheet as text.
 			if (o.archive.print.asCSV || o.archive.print.asJSON) && !cmd.Flags().Changed("number") {
 				o.n = math.MaxInt
 			}
-			if o.agents() {
+			if o.by == byAgent || o.agent != "" || o.misses {
 				return a.topAgents(cmd.Context(), o, cmd.Flags().Changed("by"))
 			}
 			return a.top(cmd.Context(), o)

@@ -17,9 +17,6 @@ import (
 // byAgent is the value of --by that lists agents.
 const byAgent = "agent"
 
-// agents reports whether the question is about agents.
-func (o topOptions) agents() bool { return o.by == byAgent || o.agent != "" || o.misses }
-
 // agentRanking returns what the flags ask about agents; by: --by was given.
 func (o topOptions) agentRanking(by bool) (query.AgentRanking, error) {
 	r := query.AgentRanking{Agent: o.agent, Prefix: o.prefix, N: o.n}
@@ -68,7 +65,8 @@ func printAgentList(w io.Writer, r query.AgentsReport, words wording) error {
 	if r.Previous != nil {
 		former = &r.Previous.Key
 	}
-	text.Line(2, "%s", words.compared(r.Key, r.StateText(), former))
+	state := analytics.Revision{Settled: r.Settled, Verified: r.Verified}.StateText()
+	text.Line(2, "%s", words.compared(r.Key, state, former))
 	subject := map[query.AgentList]string{query.SiteAgents: "Agents that read the site: %s.",
 		query.AgentPages: "Pages that " + r.Agent + " read: %s.",
 		query.Misses:     "Paths that agents asked for and that are not there: %s."}[r.List]

@@ -200,6 +200,9 @@ func (v Variable) in(c *Config) any {
 	return reflect.ValueOf(c).Elem().Field(v.field).Addr().Interface()
 }
 
+// decoder is a setting in a form of its own.
+type decoder interface{ decode(text string) error }
+
 // decode sets the variable's field of c.
 func (v Variable) decode(c *Config, text string) error {
 	switch to := v.in(c).(type) {
@@ -207,7 +210,7 @@ func (v Variable) decode(c *Config, text string) error {
 		*to = text
 	case *Secret:
 		*to = Secret(text)
-	case interface{ decode(text string) error }:
+	case decoder:
 		return to.decode(text)
 	case encoding.TextUnmarshaler:
 		return to.UnmarshalText([]byte(text))

@@ -147,13 +147,8 @@ func (l Ledger) All() iter.Seq[*state.Entry] {
 	}
 }
 
-// Series yields the entries of visitors of one project and granularity, newest first.
-func (l Ledger) Series(project string, g analytics.Granularity) iter.Seq[*state.Entry] {
-	return l.Of(schedule.Series{Source: schedule.Source{Project: project}, Granularity: g})
-}
-
-// Of is [Ledger.Series] for any report.
-func (l Ledger) Of(series schedule.Series) iter.Seq[*state.Entry] {
+// Series yields the entries of one series, newest first.
+func (l Ledger) Series(series schedule.Series) iter.Seq[*state.Entry] {
 	return func(yield func(*state.Entry) bool) {
 		entries := l.series[series]
 		for i := range slices.Backward(entries) {
@@ -171,7 +166,7 @@ func (l Ledger) Newest(project string, g analytics.Granularity, now time.Time) *
 
 // NewestOf is [Ledger.Newest] for any report.
 func (l Ledger) NewestOf(series schedule.Series, now time.Time) *state.Entry {
-	for e := range l.Of(series) {
+	for e := range l.Series(series) {
 		if e.Complete(now) {
 			return e
 		}

@@ -149,7 +149,7 @@ func projects(p Plan) []view.Project {
 // that are missing.
 func grid(p Plan, g view.Grid) view.Grid {
 	of := wanted(g)
-	for e := range p.Ledger.Of(schedule.Series{Source: of.Source, Granularity: g.Granularity}) {
+	for e := range p.Ledger.Series(schedule.Series{Source: of.Source, Granularity: g.Granularity}) {
 		if e.Complete(p.Input.Now) {
 			g.Cells = append(g.Cells, view.Cell{Window: e.Window, Revision: &e.Revision})
 		}

@@ -116,11 +116,6 @@ func agentReading(rev analytics.Revision) AgentReading {
 	return AgentReading{rev.Key, rev.Number, rev.Settled, rev.Verified, rev.ExportedAt}
 }
 
-// StateText is that of a [analytics.Revision].
-func (w AgentReading) StateText() string {
-	return analytics.Revision{Settled: w.Settled, Verified: w.Verified}.StateText()
-}
-
 // AgentsReport has the agents of one project in one window, the pages of one of them, or the paths that are
 // not there, and how they differ from those of an earlier window. Its JSON keys are stable.
 type AgentsReport struct {

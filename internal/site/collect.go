@@ -236,7 +236,8 @@ func (c *Collector) newSession(ctx context.Context) (*session, error) {
 		sources: make([]facts.Source, len(c.sources)),
 		forget:  true}
 	for _, p := range r.Pages {
-		s.words.restore(pageName{int32(slices.Index(c.projects, p.Project)), p.Path, p.Missed != 0}, p.Missed)
+		s.words.named(p.Missed)
+		s.words.pages.restore(pageName{int32(slices.Index(c.projects, p.Project)), p.Path, p.Missed != 0})
 	}
 	for _, a := range r.Agents {
 		s.words.agents.restore(agentName{a.Token, agents.Class(a.Class), a.Hosted})
@@ -271,8 +272,10 @@ func (w *worker) inEpochs(out *view, who []byte) Reason {
 	if !known {
 		keys, open, err := w.store.Keys(context.Background(), w.projects[of.project], of.month, w.Now())
 		if err != nil {
-			w.fail(err)
-			return Late // the batch is lost
+			w.locked.Lock()
+			w.failed = cmp.Or(w.failed, err) // the batch is lost
+			w.locked.Unlock()
+			return Late
 		}
 		if open {
 			k = &epochKeys{facts.NewHash(keys[0]), facts.NewHash(keys[1])}
@@ -284,12 +287,6 @@ func (w *worker) inEpochs(out *view, who []byte) Reason {
 	}
 	out.Readers = [2]uint64{k.before.ID(who), k.own.ID(who)}
 	return ""
-}
-
-func (s *session) fail(err error) {
-	s.locked.Lock()
-	defer s.locked.Unlock()
-	s.failed = cmp.Or(s.failed, err)
 }
 
 // poll reads what is new in the logs and makes it durable.

@@ -114,9 +114,6 @@ func (s *Service) NewCall(r *http.Request) *Call {
 	return &Call{Request: r, Began: time.Now(), Now: s.Now()}
 }
 
-// took is the time since a request arrived.
-func (c *Call) took() time.Duration { return time.Since(c.Began) }
-
 // operation is one operation of the service.
 type operation struct {
 	method  string
@@ -213,7 +210,7 @@ func (s *Service) dispatch(c *Call, o *operation) (any, error) {
 func (s *Service) finish(w http.ResponseWriter, c *Call, status int, value any, err error) {
 	header := w.Header()
 	if errors.Is(err, ErrDropped) {
-		s.Requests.add(newRequest(c, 0), c.took(), 0)
+		s.Requests.add(c, 0, 0)
 		panic(http.ErrAbortHandler) // net/http's way to close the connection, without a trace in the log
 	}
 	if err != nil {
@@ -224,7 +221,7 @@ func (s *Service) finish(w http.ResponseWriter, c *Call, status int, value any, 
 	if err != nil {
 		status, body = http.StatusInternalServerError, []byte(`{"error":"answer cannot be written as JSON"}`)
 	}
-	s.Requests.add(newRequest(c, status), c.took(), len(body))
+	s.Requests.add(c, status, len(body))
 	header.Set("Content-Type", "application/json; charset=utf-8")
 	header.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)

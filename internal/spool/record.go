@@ -114,14 +114,6 @@ type rows interface {
 
 type rowsOf[R any] struct{ *analytics.Dataset[R] }
 
-// fingerprint is the same for the same rows, in any order.
-func fingerprint[R any](of rowsOf[R], site []R) (sum analytics.Checksum) {
-	for _, row := range site {
-		of.Checksum(&sum, row)
-	}
-	return sum
-}
-
 // pageRecord is what a record says of a page, apart from its rows.
 type pageRecord struct {
 	PageInfo
@@ -154,8 +146,11 @@ func InfoOfAgents(p analytics.AgentsPage) PageInfo { return agentsPage(p).info()
 
 func (p reportPage[R]) info() PageInfo {
 	d, _ := analytics.DatasetOf[R]()
-	return PageInfo{Rows: len(p.rows), HasMore: p.hasMore,
-		Site: Site{Totals: p.counts, Agents: fingerprint(rowsOf[R]{d}, p.site)}}
+	info := PageInfo{Rows: len(p.rows), HasMore: p.hasMore, Site: Site{Totals: p.counts}}
+	for _, row := range p.site {
+		d.Checksum(&info.Site.Agents, row) // the same in any order
+	}
+	return info
 }
 
 // encode appends a page to a record. site are its totals in there.

@@ -31,7 +31,10 @@ var errBomb = fmt.Errorf("has more than %d times its size of text and more than 
 // files reads what is new in files.
 func (p *poll) files() {
 	work := p.find()
-	slices.SortFunc(work, func(a, b *known) int { return oldestFirst(a.at, b.at) })
+	slices.SortFunc(work, func(a, b *known) int { // the file whose last line is the oldest first
+		return cmp.Or(a.at.modified.Compare(b.at.modified), cmp.Compare(len(b.at.path), len(a.at.path)),
+			strings.Compare(b.at.path, a.at.path))
+	})
 	for _, k := range work {
 		if p.stopped == nil {
 			p.problem(k.at.source, p.read(k))
