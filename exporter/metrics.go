@@ -96,9 +96,9 @@ const (
 type emit func(value float64, labels ...string)
 
 // at emits a time to the millisecond, and nothing for the zero time, which would read as 1970.
-func (e emit) at(t time.Time, labels ...string) {
+func (e emit) at(t time.Time) {
 	if !t.IsZero() {
-		e(float64(t.UnixMilli())/1000, labels...)
+		e(float64(t.UnixMilli()) / 1000)
 	}
 }
 

@@ -97,8 +97,6 @@ func (a *App) ShowQueue(ctx context.Context, p jobs.Prompts, out *view.Snapshot)
 // Pulls follows the pull requests of the jobs.
 type Pulls struct {
 	*pulls.Follower
-	// Host is the client that it asks.
-	Host *codehost.Client
 	// Tokens are those of the code hosts that are set.
 	Tokens []*keyring
 }
@@ -120,5 +118,5 @@ func (a *App) NewPulls() (*Pulls, error) {
 		return nil, config.Problems{err.Error()}
 	}
 	set := slices.DeleteFunc([]*keyring{github, gitlab, gitea}, func(k *keyring) bool { return k.get() == "" })
-	return &Pulls{pulls.New(a.State, host, a.Now), host, set}, nil
+	return &Pulls{pulls.New(a.State, host, a.Now), set}, nil
 }
