@@ -41,8 +41,9 @@ func (o topOptions) agentRanking(by bool) (query.AgentRanking, error) {
 }
 
 func (a *Program) topAgents(ctx context.Context, o topOptions, by bool) (err error) {
-	q := query.AgentsOptions{Today: analytics.DateOf(a.now())}
-	if q.Ranking, err = o.agentRanking(by); err != nil {
+	q := query.Choice{Today: analytics.DateOf(a.now())}
+	ranking, err := o.agentRanking(by)
+	if err != nil {
 		return usageError{err}
 	}
 	if q.At, err = dateFlag("at", o.at); err != nil {
@@ -54,7 +55,7 @@ func (a *Program) topAgents(ctx context.Context, o topOptions, by bool) (err err
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
 	q.Selection = from.selection
-	reports, err := query.Agents(ctx, from, q)
+	reports, err := query.Agents(ctx, from, q, ranking)
 	return show(a.Out, o.archive.print, reports, asUsageError(err), csvOf(query.AgentRow{}, query.AgentsReport.Table),
 		func(r query.AgentsReport) error { return printAgentList(a.Out, r, a.wording(from.config)) })
 }

@@ -17,15 +17,6 @@ import (
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// AgentsOptions select agents, pages of one, or paths that are not there. The days are as those of
-// [TopOptions].
-type AgentsOptions struct {
-	Selection        Selection
-	At, Since, Until *analytics.Date
-	Ranking          AgentRanking
-	Today            analytics.Date
-}
-
 // AgentList is what a question about agents lists.
 type AgentList string
 
@@ -161,9 +152,9 @@ func unknownAgent(name string, g analytics.Granularity, known map[string]bool) e
 
 // Agents returns the list of each project; the pages of an agent for each project that has it. What could be
 // read comes with the error of what could not. An UnknownProjectError concerns the question.
-func Agents(ctx context.Context, from sinks.Sink, o AgentsOptions) ([]AgentsReport, error) {
-	var err error
-	if o.Ranking, err = o.Ranking.Complete(); err != nil {
+func Agents(ctx context.Context, from sinks.Sink, o Choice, by AgentRanking) ([]AgentsReport, error) {
+	by, err := by.Complete()
+	if err != nil {
 		return nil, err
 	}
 	o.Selection.report = analytics.AgentsReport
@@ -171,14 +162,13 @@ func Agents(ctx context.Context, from sinks.Sink, o AgentsOptions) ([]AgentsRepo
 	if err != nil {
 		return nil, err
 	}
-	choice := TopOptions{Selection: o.Selection, At: o.At, Since: o.Since, Until: o.Until, Today: o.Today}
 	known := map[string]bool{}
 	out, err := ofEach(all, func(s series) ([]AgentsReport, error) {
-		now, previous, _, err := choice.choose(ctx, from, s, o.Ranking.ofSite())
+		now, previous, _, err := o.choose(ctx, from, s, by.ofSite())
 		if err != nil {
 			return nil, err
 		}
-		r, err := CompareAgents(ctx, from, previous, &now, o.Ranking)
+		r, err := CompareAgents(ctx, from, previous, &now, by)
 		if unknown, is := errors.AsType[unknownAgentOf](err); is {
 			maps.Copy(known, unknown.known)
 			return nil, nil
@@ -187,7 +177,7 @@ func Agents(ctx context.Context, from sinks.Sink, o AgentsOptions) ([]AgentsRepo
 		return []AgentsReport{r}, err
 	})
 	if len(out) == 0 && err == nil {
-		return nil, unknownAgent(o.Ranking.Agent, o.Selection.Granularity, known)
+		return nil, unknownAgent(by.Agent, o.Selection.Granularity, known)
 	}
 	return out, err
 }

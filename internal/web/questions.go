@@ -105,8 +105,8 @@ func (a withArchive) pages(ctx context.Context, s *view.Snapshot, q question) (o
 	var none error
 	for _, q.window = range kinds {
 		err := a.each(ctx, s, q, func(ctx context.Context, from sinks.Sink, selection query.Selection) error {
-			all, err := query.Top(ctx, from, query.TopOptions{Selection: selection, At: q.at, Since: q.from, Until: q.to,
-				Ranking: q.ranking, Today: q.today})
+			all, err := query.Top(ctx, from, query.Choice{Selection: selection, At: q.at, Since: q.from, Until: q.to,
+				Today: q.today}, q.ranking)
 			for _, r := range all {
 				out = append(out, r.Table()...)
 				more = more || q.path == "" && int64(q.offset+len(r.Pages)) < r.Listed
@@ -156,8 +156,8 @@ func (a withArchive) history(ctx context.Context, s *view.Snapshot, q question) 
 func (a withArchive) agents(ctx context.Context, s *view.Snapshot, q question) (out []any, more bool, err error) {
 	q.window = cmp.Or(q.window, analytics.Week)
 	err = a.each(ctx, s, q, func(ctx context.Context, from sinks.Sink, selection query.Selection) error {
-		all, err := query.Agents(ctx, from, query.AgentsOptions{Selection: selection, At: q.at, Since: q.from,
-			Until: q.to, Ranking: q.agents, Today: q.today})
+		all, err := query.Agents(ctx, from, query.Choice{Selection: selection, At: q.at, Since: q.from,
+			Until: q.to, Today: q.today}, q.agents)
 		for _, r := range all {
 			rows := r.Table()
 			out = append(out, rows...)
