@@ -374,13 +374,18 @@ type AgentHistory struct {
 // AgentHistoryWindow is one window. Unknown numbers are null.
 type AgentHistoryWindow struct {
 	analytics.Window
+	AgentHistoryNumbers
+}
+
+// AgentHistoryNumbers are those of one window of a history.
+type AgentHistoryNumbers struct {
 	State    string `json:"state"` // settled, provisional or Missing
 	Verified *bool  `json:"verified"`
 	Revision *int32 `json:"revision"`
+	// Absent: the rows of the window are known, and the agent is not among them.
+	Absent   bool   `json:"absent"`
 	Visitors *int64 `json:"visitors"`
 	Requests *int64 `json:"requests"`
-	// Absent: the rows of the window are known, and the agent is not among them.
-	Absent bool `json:"absent"`
 	// The change is that of the readers, since the window of [analytics.Granularity.ComparedWith].
 	view.AgentChange
 }
@@ -471,7 +476,7 @@ func (a *agentReader) histories(
 
 // window returns the numbers of a window; before is the one that it is compared with, or zero.
 func (a *agentReader) window(w, before analytics.Window, audience analytics.Audience) AgentHistoryWindow {
-	step := AgentHistoryWindow{Window: w, State: Missing}
+	step := AgentHistoryWindow{w, AgentHistoryNumbers{State: Missing}}
 	if r, known := a.series.windows[w]; known {
 		step.State, step.Verified, step.Revision = r.rev.State(), &r.rev.Verified, &r.rev.Number
 	}

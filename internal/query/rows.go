@@ -69,13 +69,7 @@ type AgentHistoryRow struct {
 	Class    string             `json:"class"`
 	Audience analytics.Audience `json:"audience"`
 	Path     string             `json:"path"`
-	State    string             `json:"state"` // settled, provisional or Missing
-	Verified *bool              `json:"verified"`
-	Revision *int32             `json:"revision"`
-	Absent   bool               `json:"absent"`
-	Visitors *int64             `json:"visitors"`
-	Requests *int64             `json:"requests"`
-	view.AgentChange
+	AgentHistoryNumbers
 }
 
 // Table has the windows, each an [AgentHistoryRow].
@@ -83,7 +77,7 @@ func (h AgentHistory) Table() (out []any) {
 	for _, w := range h.Windows {
 		out = append(out, AgentHistoryRow{
 			analytics.Key{Project: h.Project, Granularity: h.Granularity, Window: w.Window}, h.Agent, h.Class, h.Audience,
-			h.Path, w.State, w.Verified, w.Revision, w.Absent, w.Visitors, w.Requests, w.AgentChange})
+			h.Path, w.AgentHistoryNumbers})
 	}
 	return out
 }
