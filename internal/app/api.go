@@ -96,9 +96,9 @@ func (a *API) Flush(ctx context.Context) error {
 }
 
 // LastAnswer returns when a run or a check last ended in which the present value of the
-// named key had got an answer, the zero time if that is not known.
-func (a *API) LastAnswer(ctx context.Context, name string) (time.Time, error) {
-	return a.state.LastDone(ctx, keyAnswered+state.Labels(a.keyLabels(name)...))
+// admin key had got an answer, the zero time if that is not known.
+func (a *API) LastAnswer(ctx context.Context) (time.Time, error) {
+	return a.state.LastDone(ctx, keyAnswered+state.Labels(a.keyLabels(docsapi.KeyAdmin)...))
 }
 
 // FlushAgents writes to the state which prompts and follow-ups were answered.

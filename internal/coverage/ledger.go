@@ -159,13 +159,13 @@ func (l Ledger) Series(series schedule.Series) iter.Seq[*state.Entry] {
 	}
 }
 
-// Newest returns the newest complete window of visitors that was read, or nil.
-func (l Ledger) Newest(project string, g analytics.Granularity, now time.Time) *state.Entry {
-	return l.NewestOf(schedule.Series{Source: schedule.Source{Project: project}, Granularity: g}, now)
+// NewestWeek returns the newest complete week of visitors that was read, or nil.
+func (l Ledger) NewestWeek(project string, now time.Time) *state.Entry {
+	return l.Newest(schedule.Series{Source: schedule.Source{Project: project}, Granularity: analytics.Week}, now)
 }
 
-// NewestOf is [Ledger.Newest] for any report.
-func (l Ledger) NewestOf(series schedule.Series, now time.Time) *state.Entry {
+// Newest returns the newest complete window of a series that was read, or nil.
+func (l Ledger) Newest(series schedule.Series, now time.Time) *state.Entry {
 	for e := range l.Series(series) {
 		if e.Complete(now) {
 			return e

@@ -64,7 +64,7 @@ func NewStatus(ctx context.Context, db *state.DB, c config.Config, sel Selection
 			return r, err
 		}
 	}
-	p, err := sel.Plan(ctx, db, c, now, 0)
+	p, err := sel.Plan(ctx, db, c, now)
 	if err != nil {
 		return r, err
 	}

@@ -188,7 +188,7 @@ func (o Choice) report(ctx context.Context, from sinks.Sink, s series, by Rankin
 	case by.List == Falling:
 		first, r.Listed = m.Falling.First, m.Falling.Count
 	case by.By == ByChange && compared:
-		first, r.Listed = m.Changed(analytics.Everyone, n), m.Rising.Count+m.Falling.Count
+		first, r.Listed = m.Changed(n), m.Rising.Count+m.Falling.Count
 	case by.By == ByChange:
 		first, r.Listed = nil, 0
 	}

@@ -126,7 +126,7 @@ func (t *table) set(ctx context.Context, want files) error {
 		return nil
 	}
 	var next map[analytics.Key][]string
-	version, err := t.log.Commit(ctx, "WRITE",
+	version, err := t.log.Commit(ctx,
 		func(snap *deltalog.Snapshot) (add []deltalog.Add, remove []string, err error) {
 			if t.files == nil || t.id != snap.ID() || t.version != snap.Version() {
 				filesOf, strays := t.scan(snap)

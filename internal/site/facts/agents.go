@@ -60,7 +60,7 @@ func (s *Store) CountAgents(ctx context.Context, project string, from, to analyt
 			site[i].requests += c.requests
 		}
 		if n := len(own.cells); n > 0 && int(own.cells[n-1].page) >= len(names) {
-			return s.nameless("page", own.cells[n-1].page)
+			return s.nameless(own.cells[n-1].page)
 		}
 		cells = mergeCells(cells, own.cells)
 		return nil

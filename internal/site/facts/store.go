@@ -153,7 +153,7 @@ func open(dir string) (_ *Store, err error) {
 	if err := errors.Join(db.Close(), durable.SyncDir(dir)); err != nil {
 		return nil, err
 	}
-	if err := s.connect("rw"); err != nil {
+	if err := s.connect(); err != nil {
 		return nil, err
 	}
 	var known int
@@ -193,7 +193,7 @@ func Attach(dir string) (*Store, error) {
 	if _, err := os.Stat(filepath.Join(dir, fileName)); errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("%s: %w", dir, ErrMissing)
 	}
-	if err := s.connect("rw"); err != nil {
+	if err := s.connect(); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	var known int
@@ -210,14 +210,14 @@ func Attach(dir string) (*Store, error) {
 	return s, nil
 }
 
-func (s *Store) connect(mode string) error {
+func (s *Store) connect() error {
 	path, err := filepath.Abs(filepath.Join(s.dir, fileName))
 	if err != nil {
 		return err
 	}
 	source := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{
 		"_pragma": {"busy_timeout(60000)", "journal_mode(WAL)", "synchronous(FULL)", "secure_delete(ON)"},
-		"_txlock": {"immediate"}, "mode": {mode},
+		"_txlock": {"immediate"}, "mode": {"rw"},
 	}.Encode()}
 	s.sql, err = sql.Open("sqlite", source.String())
 	return err
