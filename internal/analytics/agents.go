@@ -22,13 +22,6 @@ type AgentRow struct {
 	Requests int64 `json:"requests"`
 }
 
-// AgentsPage is a [Page] of the report of agents: Totals have no path.
-type AgentsPage struct {
-	Offset       int
-	Totals, Rows []AgentRow
-	HasMore      bool
-}
-
 // Bounds returns an error if the visitors of the site in the same window, human and ai, are not between
 // the readers of its largest agent and those of all its agents together.
 func (s Sum) Bounds(site Totals) error {

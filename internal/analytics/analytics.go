@@ -96,16 +96,25 @@ type Provenance struct {
 // specification, sections 4.3 and 8).
 const PageRows = 250
 
-// Page is one answer of the API: some rows of a window, and the site totals
+// Page is one answer of the API: some rows of a window, and the totals of the site
 // that every page of the window repeats (service specification, section 4.3).
-type Page struct {
+type Page[R any] struct {
 	// Offset is the number of rows skipped before this page.
 	Offset int
+	// Totals are those of a report whose totals are counts; Site of one whose totals are rows ([Shape.Site]).
 	Totals Totals
-	Rows   []Row
+	Site   []R
+	Rows   []R
 	// HasMore reports whether rows exist beyond this page.
 	HasMore bool
 }
+
+type (
+	// VisitorsPage is a page of the report of visitors.
+	VisitorsPage = Page[Row]
+	// AgentsPage is a page of the report of agents.
+	AgentsPage = Page[AgentRow]
+)
 
 // OpenWindow is the newest reading of a running window, so far. Only gauges and status show it.
 type OpenWindow struct {

@@ -115,7 +115,8 @@ func TestPagesInSpool(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(log.Append(analytics.Page{HasMore: true}), log.Flush(), log.Close()); err != nil {
+		err = errors.Join(spool.Append(log, analytics.VisitorsPage{HasMore: true}), log.Flush(), log.Close())
+		if err != nil {
 			t.Fatal(err)
 		}
 		want[k] = test.pages

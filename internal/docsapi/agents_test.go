@@ -17,7 +17,7 @@ const oneAgentsPage = `{"totals":[{"agent":"curl","class":"tool","audience":"nei
 	`{"path":"/b","agent":"curl","class":"tool","audience":"ai","found":false,"visitors":1,"requests":1}],"hasMore":true}`
 
 var oneAgentsPageWant = analytics.AgentsPage{
-	Totals: []analytics.AgentRow{
+	Site: []analytics.AgentRow{
 		{Agent: "curl", Class: "tool", Audience: "neither", Found: true, Visitors: 2, Requests: 5},
 		{Agent: "curl", Class: "tool", Audience: "ai", Found: true, Visitors: 1, Requests: 1},
 	},
@@ -43,7 +43,7 @@ func TestDecodeAgentsPage(t *testing.T) {
 			`"p\u0061th":"/\u00e9\n","agent":"c\"url"`, 1), odd},
 		"no row": {`{"hasMore":false,"agents":[],"totals":[]}`, analytics.AgentsPage{Rows: []analytics.AgentRow{}}},
 	} {
-		got, err := decodeAgentsPage([]byte(tc.body), maxLimit)
+		got, err := decode([]byte(tc.body), maxLimit, analytics.Agents)
 		if diff := cmp.Diff(tc.want, got); err != nil || diff != "" {
 			t.Errorf("%s: %v %s", name, err, diff)
 		}
@@ -66,18 +66,18 @@ func TestDecodeAgentsPageRefuses(t *testing.T) {
 		"a NUL in a name":  {swap(`"class":"tool"`, `"class":"a\u0000b"`), "want no NUL"},
 		"long name":        {swap(`"class":"tool"`, `"class":"`+strings.Repeat("x", 201)+`"`), "want 1 to 200 bytes"},
 		"very long name":   {swap(`"class":"tool"`, `"class":"`+strings.Repeat("x", 2000)+`"`), "a name over 200 bytes"},
-		"an agent twice":   {swap(`"audience":"ai"`, `"audience":"neither"`), "comes twice with audience neither"},
+		"an agent twice":   {swap(`"audience":"ai"`, `"audience":"neither"`), `"neither" and found true comes twice`},
 		"totals of before": {swap(`"totals":[`, `"totals":{"human":1},"x":[`), "/totals, before byte"},
 		"another report":   {onePage, "/totals, before byte 11: want an array"},
 		"rows are missing": {swap(`"agents"`, `"visitors"`), "missing: agents"},
 	} {
-		_, err := decodeAgentsPage([]byte(tc.body), maxLimit)
+		_, err := decode([]byte(tc.body), maxLimit, analytics.Agents)
 		if !errors.Is(err, errShape) || !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%s: %v, want %s", name, err, tc.says)
 		}
 	}
 	// Also an answer of this API, but not of visitors.
-	if _, err := decodePage([]byte(oneAgentsPage), maxLimit); !errors.Is(err, ErrMalformed) {
+	if _, err := decode([]byte(oneAgentsPage), maxLimit, analytics.Visitors); !errors.Is(err, ErrMalformed) {
 		t.Errorf("agents as visitors: %v", err)
 	}
 }

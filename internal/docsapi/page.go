@@ -45,43 +45,11 @@ type pageDecoder struct {
 	names map[string]string
 }
 
-// decodePage reads the answer to a visitors request for at most maxRows rows (specification,
-// sections 4.3, 2.2 and 2.3); an empty path is a path.
-func decodePage(body []byte, maxRows int) (page analytics.Page, err error) {
-	page.Rows, page.HasMore, err = decode(body, maxRows, analytics.Visitors,
-		func(d *pageDecoder, row *analytics.Row, counts []member) error {
-			err := d.object(counts)
-			page.Totals = row.Totals()
-			return err
-		})
-	return page, err
-}
-
-// decodeAgentsPage is [decodePage] for the report of agents. No path is empty: that is the site.
-func decodeAgentsPage(body []byte, maxRows int) (page analytics.AgentsPage, err error) {
-	page.Rows, page.HasMore, err = decode(body, maxRows, analytics.Agents,
-		func(d *pageDecoder, row *analytics.AgentRow, columns []member) error {
-			columns = slices.DeleteFunc(slices.Clone(columns), func(m member) bool { return m.name == "found" })
-			return d.array(func() error {
-				if err := d.object(columns); err != nil {
-					return err
-				}
-				row.Found = true
-				if slices.ContainsFunc(page.Totals, func(o analytics.AgentRow) bool { return row.Compare(o) == 0 }) {
-					return d.broken(fmt.Sprintf("agent %q comes twice with audience %s", row.Agent, row.Audience))
-				}
-				page.Totals = append(page.Totals, *row)
-				return nil
-			})
-		})
-	return page, err
-}
-
-// decode reads a page of a report. site reads its totals, with the columns of a row but for the path.
-// Unknown members are skipped. Errors wrap errCut where the body ends too early, else errShape, name the
-// member and the byte, and are malformed where the body is still a page. body is not kept.
-func decode[R any](body []byte, maxRows int, of *analytics.Dataset[R],
-	site func(d *pageDecoder, row *R, columns []member) error) (rows []R, hasMore bool, err error) {
+// decode reads the answer for at most maxRows rows of a report (specification, sections 4.3, 2.2 and 2.3).
+// An empty path is a path, unless that is the site. Unknown members are skipped. Errors wrap errCut where
+// the body ends too early, else errShape, name the member and the byte, and are malformed where the body is
+// still a page. body is not kept.
+func decode[R any](body []byte, maxRows int, of *analytics.Dataset[R]) (page analytics.Page[R], err error) {
 	d := &pageDecoder{
 		tokens: jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowInvalidUTF8(true)),
 		paths:  make([]byte, 0, len(body)/2), names: map[string]string{},
@@ -94,10 +62,18 @@ func decode[R any](body []byte, maxRows int, of *analytics.Dataset[R],
 		columns = append(columns, member{of.Columns[i].Name, field})
 	}
 	columns[0].value = d.path
-	rows = make([]R, 0, maxRows)
+	page.Rows = make([]R, 0, maxRows)
 	ends := make([]int, 0, maxRows) // of the paths
 	err = d.object([]member{
-		{"totals", func() error { return site(d, &row, columns[1:]) }},
+		{"totals", func() (err error) {
+			if of.Site {
+				page.Site, err = readSite(d, of, &row, columns)
+				return err
+			}
+			err = d.object(columns[1:])
+			page.Totals = analytics.Totals{Human: *fields.Counts[0], AI: *fields.Counts[1], Total: *fields.Counts[2]}
+			return err
+		}},
 		{of.Name, func() error {
 			return d.array(func() error {
 				before := len(d.paths)
@@ -107,14 +83,14 @@ func decode[R any](body []byte, maxRows int, of *analytics.Dataset[R],
 				switch {
 				case of.Site && len(d.paths) == before:
 					return d.broken("an empty path")
-				case len(rows) == maxRows:
+				case len(page.Rows) == maxRows:
 					return d.broken(fmt.Sprintf("more rows than the %d asked for", maxRows))
 				}
-				rows, ends = append(rows, row), append(ends, len(d.paths))
+				page.Rows, ends = append(page.Rows, row), append(ends, len(d.paths))
 				return nil
 			})
 		}},
-		{"hasMore", &hasMore},
+		{"hasMore", &page.HasMore},
 	})
 	if err == nil {
 		if _, err = d.tokens.ReadToken(); err == nil {
@@ -128,15 +104,39 @@ func decode[R any](body []byte, maxRows int, of *analytics.Dataset[R],
 		if errors.Is(err, errShape) && isPage(body) {
 			err = malformed(err)
 		}
-		return nil, false, err
+		return analytics.Page[R]{}, err
 	}
 	paths, from := string(d.paths), 0
 	for i, end := range ends {
-		row = rows[i]
+		row = page.Rows[i]
 		*fields.Texts[0] = paths[from:end]
-		rows[i], from = row, end
+		page.Rows[i], from = row, end
 	}
-	return rows, hasMore, nil
+	return page, nil
+}
+
+// readSite reads totals that are rows: objects with the columns of a row but for the path and the truths,
+// which are true. row is where the columns go.
+func readSite[R any](d *pageDecoder, of *analytics.Dataset[R], row *R, columns []member) (site []R, err error) {
+	var counted []member
+	for _, m := range columns[1:] {
+		if truth, ok := m.value.(*bool); ok {
+			*truth = true
+		} else {
+			counted = append(counted, m)
+		}
+	}
+	err = d.array(func() error {
+		if err := d.object(counted); err != nil {
+			return err
+		}
+		if slices.ContainsFunc(site, func(o R) bool { return of.Compare(*row, o) == 0 }) {
+			return d.broken(of.Describe(*row) + " comes twice")
+		}
+		site = append(site, *row)
+		return nil
+	})
+	return site, err
 }
 
 // isPage reports whether body is a page of a report, however bad its values:

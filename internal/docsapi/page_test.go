@@ -22,7 +22,7 @@ import (
 const onePage = `{"totals":{"human":3,"ai":2,"total":4},` +
 	`"visitors":[{"path":"/a","human":1,"ai":2,"total":2}],"hasMore":true}`
 
-var onePageWant = analytics.Page{
+var onePageWant = analytics.VisitorsPage{
 	Totals:  analytics.Totals{Human: 3, AI: 2, Total: 4},
 	Rows:    []analytics.Row{{Path: "/a", Human: 1, AI: 2, Total: 2}},
 	HasMore: true,
@@ -32,7 +32,7 @@ func TestDecodePage(t *testing.T) {
 	longest := "/" + strings.Repeat("é", maxPath/2-1) + "a"
 	for name, tc := range map[string]struct {
 		body string
-		want analytics.Page
+		want analytics.VisitorsPage
 	}{
 		"plain":          {onePage, onePageWant},
 		"spaces":         {" \n" + strings.ReplaceAll(onePage, ",", " ,\t") + "\r\n ", onePageWant},
@@ -40,21 +40,21 @@ func TestDecodePage(t *testing.T) {
 		"unknown fields": {strings.ReplaceAll(onePage, `"human"`, `"x":[{"human":-1}],"y":null,"human"`), onePageWant},
 		"path in totals": {strings.Replace(onePage, `{"human"`, `{"path":7,"human"`, 1), onePageWant},
 		"other case":     {strings.Replace(onePage, `"hasMore"`, `"HasMore":7,"hasMore"`, 1), onePageWant},
-		"longest path": {strings.Replace(onePage, "/a", longest, 1), analytics.Page{
+		"longest path": {strings.Replace(onePage, "/a", longest, 1), analytics.VisitorsPage{
 			Totals: onePageWant.Totals, HasMore: true,
 			Rows: []analytics.Row{{Path: longest, Human: 1, AI: 2, Total: 2}}}},
 		"no row": {`{"hasMore":false,"visitors":[],"totals":{"total":0,"ai":0,"human":0}}`,
-			analytics.Page{Rows: []analytics.Row{}}},
+			analytics.VisitorsPage{Rows: []analytics.Row{}}},
 		"greatest count, odd paths": {
 			`{"totals":{"human":9223372036854775807,"ai":0,"total":0},"hasMore":false,"visitors":[` +
 				`{"path":"","human":0,"ai":0,"total":0},` +
 				`{"path":"/é\n\ud83d\ude00\u0000","human":0,"ai":0,"total":0}]}`,
-			analytics.Page{
+			analytics.VisitorsPage{
 				Totals: analytics.Totals{Human: math.MaxInt64}, Rows: []analytics.Row{{}, {Path: "/é\n😀\x00"}},
 			}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := decodePage([]byte(tc.body), maxLimit)
+			got, err := decode([]byte(tc.body), maxLimit, analytics.Visitors)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -109,7 +109,7 @@ func TestDecodePageRefuses(t *testing.T) {
 		"trailing comma":    {swap(`true}`, `true,}`), "invalid character"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			page, err := decodePage([]byte(tc.body), maxLimit)
+			page, err := decode([]byte(tc.body), maxLimit, analytics.Visitors)
 			if !errors.Is(err, errShape) || errors.Is(err, errCut) || !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("got %v, %v; want errShape with %q", page, err, tc.says)
 			}
@@ -119,7 +119,7 @@ func TestDecodePageRefuses(t *testing.T) {
 			}
 		})
 	}
-	_, err := decodePage([]byte(swap(row, row+","+row)), 1)
+	_, err := decode([]byte(swap(row, row+","+row)), 1, analytics.Visitors)
 	if err == nil || !strings.Contains(err.Error(), "more rows than the 1 asked for") {
 		t.Errorf("two rows for limit 1: %v", err)
 	}
@@ -127,7 +127,7 @@ func TestDecodePageRefuses(t *testing.T) {
 
 func TestDecodePageCutAnywhereIsCut(t *testing.T) {
 	for n := range len(onePage) {
-		if _, err := decodePage([]byte(onePage[:n]), maxLimit); !errors.Is(err, errCut) {
+		if _, err := decode([]byte(onePage[:n]), maxLimit, analytics.Visitors); !errors.Is(err, errCut) {
 			t.Errorf("first %d bytes: %v", n, err)
 		}
 	}
@@ -137,14 +137,14 @@ func TestDecodePageCutAnywhereIsCut(t *testing.T) {
 // when its body's memory and the decoder's are used again.
 func TestDecodePageDoesNotKeepItsInput(t *testing.T) {
 	body := []byte(onePage)
-	page, err := decodePage(body, maxLimit)
+	page, err := decode(body, maxLimit, analytics.Visitors)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range body {
 		body[i] = 'x'
 	}
-	if _, err := decodePage([]byte(strings.Replace(onePage, "/a", "/b", 1)), maxLimit); err != nil {
+	if _, err := decode([]byte(strings.Replace(onePage, "/a", "/b", 1)), maxLimit, analytics.Visitors); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(onePageWant, page); diff != "" {
@@ -163,7 +163,7 @@ func FuzzDecodePage(f *testing.F) {
 	f.Add([]byte(strings.Replace(onePage, "/a", `/\ud800\ud83d\ude00\\xff`+"\xff\xed\xa0\x80", 1)))
 	f.Add([]byte(strings.Replace(onePage, "3", "12.500e+1", 1)))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		got, err := decodePage(body, maxLimit)
+		got, err := decode(body, maxLimit, analytics.Visitors)
 		if err != nil {
 			if !errors.Is(err, errShape) && !errors.Is(err, errCut) {
 				t.Fatalf("an error of neither kind: %v", err)
@@ -191,7 +191,7 @@ func lossy(path string) string { return string(analytics.UnescapePath(path)) }
 
 // decodeReference reads a page through encoding/json and maps, since its
 // structs would also take names that differ in case.
-func decodeReference(body []byte) (page analytics.Page, err error) {
+func decodeReference(body []byte) (page analytics.VisitorsPage, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.UseNumber()
 	var top map[string]any
@@ -232,7 +232,7 @@ func decodeReference(body []byte) (page analytics.Page, err error) {
 
 // pathOf decodes a page whose one path is text between quotes.
 func pathOf(t interface{ Fatal(...any) }, text string) string {
-	page, err := decodePage([]byte(strings.Replace(onePage, "/a", text, 1)), maxLimit)
+	page, err := decode([]byte(strings.Replace(onePage, "/a", text, 1)), maxLimit, analytics.Visitors)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -331,7 +331,7 @@ func TestCounts(t *testing.T) {
 		"9223372036854775807.0": math.MaxInt64, "922337203685477580.7e1": math.MaxInt64,
 		"1e18": 1e18, "12e0": 12, "1" + strings.Repeat("0", 400) + "e-400": 1,
 	} {
-		page, err := decodePage([]byte(strings.Replace(onePage, `"human":1`, `"human":`+text, 1)), maxLimit)
+		page, err := decode([]byte(strings.Replace(onePage, `"human":1`, `"human":`+text, 1)), maxLimit, analytics.Visitors)
 		if err != nil || page.Rows[0].Human != want {
 			t.Errorf("%s: %v, %v; want %d", text, page.Rows, err, want)
 		}
@@ -340,7 +340,7 @@ func TestCounts(t *testing.T) {
 		"1.5", "-1", "-1e0", "0.1", "1e-1", "1e400", "1e19", "9223372036854775808.0", "9223372036854775807.5", "9.3e18",
 		"1e99999999999999999999", "1e-99999999999999999999", `"1"`, "true", "[1]",
 	} {
-		page, err := decodePage([]byte(strings.Replace(onePage, `"human":1`, `"human":`+text, 1)), maxLimit)
+		page, err := decode([]byte(strings.Replace(onePage, `"human":1`, `"human":`+text, 1)), maxLimit, analytics.Visitors)
 		if !errors.Is(err, errShape) || !strings.Contains(err.Error(), "/visitors/0/human, before byte") {
 			t.Errorf("%s: %v, %v; want errShape", text, page.Rows, err)
 		}
@@ -353,11 +353,11 @@ func TestPathsOfOnePageAreBounded(t *testing.T) {
 	rows := func(n int) []byte {
 		return []byte(strings.Replace(onePage, `[`, `[`+strings.Repeat(row+",", n), 1))
 	}
-	page, err := decodePage(rows(15), maxLimit)
+	page, err := decode(rows(15), maxLimit, analytics.Visitors)
 	if err != nil || len(page.Rows) != 16 || len(page.Rows[0].Path) != maxPath {
 		t.Errorf("paths of 15 MiB: %d rows, %v", len(page.Rows), err)
 	}
-	_, err = decodePage(rows(16), maxLimit)
+	_, err = decode(rows(16), maxLimit, analytics.Visitors)
 	if err == nil || !strings.Contains(err.Error(), "paths over 16 MiB together") {
 		t.Errorf("paths of 16 MiB and two bytes: %v", err)
 	}

@@ -32,24 +32,18 @@ type VisitorsQuery struct {
 // VisitorsPage reads the page at q.Offset, with retries. Errors are *Error, or the
 // cause of the context. The paths of one page share memory: keeping one path keeps
 // all paths of its page.
-func (c *Client) VisitorsPage(ctx context.Context, q VisitorsQuery) (page analytics.Page, err error) {
-	if page, err = readPage(ctx, c, q, analytics.VisitorsReport, decodePage); err == nil {
-		page.Offset = q.Offset
-	}
-	return page, err
+func (c *Client) VisitorsPage(ctx context.Context, q VisitorsQuery) (analytics.VisitorsPage, error) {
+	return readPage[analytics.Row](ctx, c, q)
 }
 
 // AgentsPage is [Client.VisitorsPage] for the report of agents, which not every service has.
-func (c *Client) AgentsPage(ctx context.Context, q VisitorsQuery) (page analytics.AgentsPage, err error) {
-	if page, err = readPage(ctx, c, q, analytics.AgentsReport, decodeAgentsPage); err == nil {
-		page.Offset = q.Offset
-	}
-	return page, err
+func (c *Client) AgentsPage(ctx context.Context, q VisitorsQuery) (analytics.AgentsPage, error) {
+	return readPage[analytics.AgentRow](ctx, c, q)
 }
 
-// readPage reads a page of a report.
-func readPage[P any](ctx context.Context, c *Client, q VisitorsQuery, report analytics.Report,
-	decode func(body []byte, maxRows int) (P, error)) (page P, err error) {
+// readPage reads a page of the report whose rows are of type R.
+func readPage[R any](ctx context.Context, c *Client, q VisitorsQuery) (page analytics.Page[R], err error) {
+	of, report := analytics.DatasetOf[R]()
 	q.Limit = cmp.Or(q.Limit, maxLimit)
 	r := call{
 		method:   http.MethodGet,
@@ -69,7 +63,7 @@ func readPage[P any](ctx context.Context, c *Client, q VisitorsQuery, report ana
 			"offset":   {strconv.Itoa(q.Offset)},
 		}.Encode(),
 		decode: func(body []byte) (err error) {
-			page, err = decode(body, q.Limit)
+			page, err = decode(body, q.Limit, of)
 			return err
 		},
 	}
@@ -77,9 +71,9 @@ func readPage[P any](ctx context.Context, c *Client, q VisitorsQuery, report ana
 		return page, r.refuse(err)
 	}
 	if err := c.read(ctx, r); err != nil {
-		var none P
-		return none, err
+		return analytics.Page[R]{}, err
 	}
+	page.Offset = q.Offset
 	return page, nil
 }
 

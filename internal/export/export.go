@@ -32,7 +32,7 @@ import (
 
 // pageReader is the API client, with its retries and the budget below it.
 type pageReader interface {
-	VisitorsPage(ctx context.Context, q docsapi.VisitorsQuery) (analytics.Page, error)
+	VisitorsPage(ctx context.Context, q docsapi.VisitorsQuery) (analytics.VisitorsPage, error)
 	AgentsPage(ctx context.Context, q docsapi.VisitorsQuery) (analytics.AgentsPage, error)
 }
 

@@ -52,7 +52,7 @@ func turns(projects ...[]analytics.Key) []schedule.Item {
 
 // answers makes the service answer with an error where refuse says so.
 func (w *world) answers(refuse func(nth int, q docsapi.VisitorsQuery) error) {
-	w.service.answer = func(nth int, q docsapi.VisitorsQuery) (*analytics.Page, error) {
+	w.service.answer = func(nth int, q docsapi.VisitorsQuery) (*analytics.VisitorsPage, error) {
 		return nil, refuse(nth, q)
 	}
 }
@@ -195,7 +195,7 @@ func TestNothingIsSentAfterARefusedKey(t *testing.T) {
 		// very moment may arrive before the refusal is known.
 		start := time.Now()
 		var last, refused atomic.Int64
-		w.service.answer = func(nth int, _ docsapi.VisitorsQuery) (*analytics.Page, error) {
+		w.service.answer = func(nth int, _ docsapi.VisitorsQuery) (*analytics.VisitorsPage, error) {
 			last.Store(int64(time.Since(start)))
 			time.Sleep(time.Second)
 			if nth != 10 {
@@ -221,13 +221,13 @@ type turnstile struct {
 	places chan struct{}
 }
 
-func (g *turnstile) VisitorsPage(ctx context.Context, q docsapi.VisitorsQuery) (analytics.Page, error) {
+func (g *turnstile) VisitorsPage(ctx context.Context, q docsapi.VisitorsQuery) (analytics.VisitorsPage, error) {
 	select {
 	case g.places <- struct{}{}:
 		defer func() { <-g.places }()
 		return g.service.VisitorsPage(ctx, q)
 	case <-ctx.Done():
-		return analytics.Page{}, ctx.Err()
+		return analytics.VisitorsPage{}, ctx.Err()
 	}
 }
 

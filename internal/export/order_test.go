@@ -172,12 +172,12 @@ func TestBadWindowsStopNobody(t *testing.T) {
 			w := newWorld(t, t.TempDir())
 			keys := w.days("prj_a", 30)
 			bad := keys[:17]
-			w.service.answer = func(_ int, q docsapi.VisitorsQuery) (*analytics.Page, error) {
+			w.service.answer = func(_ int, q docsapi.VisitorsQuery) (*analytics.VisitorsPage, error) {
 				if !slices.ContainsFunc(bad, func(k analytics.Key) bool { return k.Window == q.Window }) {
 					return nil, nil
 				}
 				if failure == nil {
-					return &analytics.Page{Rows: rowsOf(250, 1), HasMore: true}, nil
+					return &analytics.VisitorsPage{Rows: rowsOf(250, 1), HasMore: true}, nil
 				}
 				return nil, failure()
 			}
@@ -277,7 +277,7 @@ func TestPlanAfterAnOutage(t *testing.T) {
 // TestSuspectRows: an unverified reading says which of its rows are suspect.
 func TestSuspectRows(t *testing.T) {
 	w, k := oneWindow(t, 700, 1)
-	w.service.answer = func(_ int, q docsapi.VisitorsQuery) (*analytics.Page, error) {
+	w.service.answer = func(_ int, q docsapi.VisitorsQuery) (*analytics.VisitorsPage, error) {
 		p := w.service.page(q)
 		switch q.Offset {
 		case 0:
@@ -353,7 +353,7 @@ func newAnyService(t *rapid.T, dir string) *anyService {
 			s.bad[k] = rapid.SampledFrom(failures).Draw(t, "failure")
 		}
 	}
-	s.service.answer = func(_ int, q docsapi.VisitorsQuery) (*analytics.Page, error) {
+	s.service.answer = func(_ int, q docsapi.VisitorsQuery) (*analytics.VisitorsPage, error) {
 		k := analytics.Key{Project: q.Project, Granularity: analytics.Day, Window: q.Window}
 		s.service.mu.Lock()
 		s.requests[k]++

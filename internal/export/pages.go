@@ -142,10 +142,7 @@ func (p *pages) repeats(page page) error {
 	if info := page.info(); info.HasMore && info.Rows > 0 {
 		var h maphash.Hash
 		h.SetSeed(seed)
-		page.names(func(text string) {
-			h.WriteString(text)
-			h.WriteByte(0)
-		})
+		page.names(&h)
 		sum := h.Sum64()
 		if former, again := p.seen[sum]; again {
 			return fmt.Errorf("offsets %d and %d: %w", former, page.offset(), errRepeats)

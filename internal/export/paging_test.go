@@ -105,16 +105,16 @@ func TestPagesThatDrift(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		// spoil changes the page at offset 250.
-		spoil func(*analytics.Page)
+		spoil func(*analytics.VisitorsPage)
 		// requests that such a reading takes.
 		requests int
 	}{
-		{"totals", func(p *analytics.Page) { p.Totals.Human++ }, 2},
-		{"path of another page", func(p *analytics.Page) { p.Rows[3].Path = rowsOf(1, 1)[0].Path }, 3},
-		{"path twice in the page", func(p *analytics.Page) { p.Rows[3].Path = p.Rows[4].Path }, 3},
-		{"short page", func(p *analytics.Page) { p.Rows = p.Rows[:249] }, 2},
-		{"empty page", func(p *analytics.Page) { p.Rows = nil }, 2},
-		{"page vanishes", func(p *analytics.Page) { p.Rows, p.HasMore = nil, false }, 2},
+		{"totals", func(p *analytics.VisitorsPage) { p.Totals.Human++ }, 2},
+		{"path of another page", func(p *analytics.VisitorsPage) { p.Rows[3].Path = rowsOf(1, 1)[0].Path }, 3},
+		{"path twice in the page", func(p *analytics.VisitorsPage) { p.Rows[3].Path = p.Rows[4].Path }, 3},
+		{"short page", func(p *analytics.VisitorsPage) { p.Rows = p.Rows[:249] }, 2},
+		{"empty page", func(p *analytics.VisitorsPage) { p.Rows = nil }, 2},
+		{"page vanishes", func(p *analytics.VisitorsPage) { p.Rows, p.HasMore = nil, false }, 2},
 	} {
 		for i := range 3 * len(analytics.Reports) {
 			times, report := 1+i%3, analytics.Reports[i/3]
@@ -124,7 +124,7 @@ func TestPagesThatDrift(t *testing.T) {
 				k := w.day("prj_a", 0)
 				w.service.put(k, rows, 1)
 				left := times
-				w.service.answer = func(_ int, q docsapi.VisitorsQuery) (*analytics.Page, error) {
+				w.service.answer = func(_ int, q docsapi.VisitorsQuery) (*analytics.VisitorsPage, error) {
 					if q.Offset != 250 || left == 0 {
 						return nil, nil
 					}
@@ -194,8 +194,8 @@ func (w *world) unverified(t *testing.T, k analytics.Key) {
 }
 
 // spoil changes what the service answers to some requests, counted from 1.
-func (w *world) spoil(change func(nth int, p *analytics.Page), requests ...int) {
-	w.service.answer = func(nth int, q docsapi.VisitorsQuery) (*analytics.Page, error) {
+func (w *world) spoil(change func(nth int, p *analytics.VisitorsPage), requests ...int) {
+	w.service.answer = func(nth int, q docsapi.VisitorsQuery) (*analytics.VisitorsPage, error) {
 		if !slices.Contains(requests, nth) {
 			return nil, nil
 		}
@@ -205,7 +205,7 @@ func (w *world) spoil(change func(nth int, p *analytics.Page), requests ...int) 
 	}
 }
 
-func moveTotals(_ int, p *analytics.Page) { p.Totals.AI++ }
+func moveTotals(_ int, p *analytics.VisitorsPage) { p.Totals.AI++ }
 
 // TestMispredicted: a window that shrank costs one request for a page that does not exist,
 // even if it then drifts, and the budget ends then.
@@ -235,10 +235,10 @@ func TestMispredicted(t *testing.T) {
 func TestMispredictedPageCounts(t *testing.T) {
 	w, k := oneWindow(t, 500, 1)
 	w.predict = 3
-	w.service.answer = func(nth int, q docsapi.VisitorsQuery) (*analytics.Page, error) {
+	w.service.answer = func(nth int, q docsapi.VisitorsQuery) (*analytics.VisitorsPage, error) {
 		if nth == 1 {
 			w.service.put(k, 700, 1) // after this answer
-			return &analytics.Page{Totals: totalsOf(rowsOf(700, 1))}, nil
+			return &analytics.VisitorsPage{Totals: totalsOf(rowsOf(700, 1))}, nil
 		}
 		return nil, nil
 	}
@@ -258,11 +258,11 @@ func TestOffsetIgnored(t *testing.T) {
 			w.report = report
 			a, b := w.day("prj_a", 1), w.day("prj_a", 0)
 			w.service.put(b, 600, 1)
-			w.service.answer = func(_ int, q docsapi.VisitorsQuery) (*analytics.Page, error) {
+			w.service.answer = func(_ int, q docsapi.VisitorsQuery) (*analytics.VisitorsPage, error) {
 				if q.Window == b.Window {
 					return nil, nil
 				}
-				return &analytics.Page{Rows: rowsOf(rows, 1), HasMore: true}, nil
+				return &analytics.VisitorsPage{Rows: rowsOf(rows, 1), HasMore: true}, nil
 			}
 			r := w.run(asked(a, b)...)
 			if len(r.Warnings) != 1 || len(r.Errors) != 0 || r.Left != 1 || r.Committed != 1 ||
@@ -287,7 +287,7 @@ func TestEndBeforeKnownPage(t *testing.T) {
 	w, k := oneWindow(t, 700, 1)
 	w.predict = 3
 	spoiled := false
-	w.spoil(func(_ int, p *analytics.Page) {
+	w.spoil(func(_ int, p *analytics.VisitorsPage) {
 		if p.Offset == 250 && !spoiled {
 			p.HasMore, spoiled = false, true
 		}
@@ -303,7 +303,7 @@ func TestEndBeforeKnownPage(t *testing.T) {
 func TestLastReadingIsNotPredicted(t *testing.T) {
 	w, k := oneWindow(t, 700, 1)
 	w.predict = 3
-	w.spoil(func(nth int, p *analytics.Page) {
+	w.spoil(func(nth int, p *analytics.VisitorsPage) {
 		p.Totals.AI++ // which ends a reading
 		if nth == 4 {
 			w.service.put(k, 400, 1)
@@ -371,11 +371,11 @@ func TestNoRowsUnderTotals(t *testing.T) {
 			}
 			full := w.service.all(k)
 			empty := true
-			w.service.answer = func(_ int, q docsapi.VisitorsQuery) (*analytics.Page, error) {
+			w.service.answer = func(_ int, q docsapi.VisitorsQuery) (*analytics.VisitorsPage, error) {
 				if !empty {
 					return nil, nil
 				}
-				return &analytics.Page{Totals: totalsOf(full)}, nil
+				return &analytics.VisitorsPage{Totals: totalsOf(full)}, nil
 			}
 			var last Summary
 			for w.now = noon(1); w.now.Before(noon(90)); w.now = w.now.Add(time.Hour) {
@@ -430,7 +430,7 @@ func TestSuspectWindow(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, k := oneWindow(t, c.rows, 1)
-			w.service.answer = func(_ int, q docsapi.VisitorsQuery) (*analytics.Page, error) {
+			w.service.answer = func(_ int, q docsapi.VisitorsQuery) (*analytics.VisitorsPage, error) {
 				p := w.service.page(q)
 				p.Totals = c.totals
 				return &p, nil

@@ -99,7 +99,7 @@ type wire struct {
 	p *power
 }
 
-func (w wire) VisitorsPage(ctx context.Context, q docsapi.VisitorsQuery) (page analytics.Page, err error) {
+func (w wire) VisitorsPage(ctx context.Context, q docsapi.VisitorsQuery) (page analytics.VisitorsPage, err error) {
 	err = w.p.do(callAsk, func() (err error) {
 		page, err = w.p.api().VisitorsPage(ctx, q)
 		return err

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
+	"hash/maphash"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
@@ -23,8 +23,8 @@ type freshPage struct {
 type page interface {
 	offset() int
 	info() spool.PageInfo
-	// names passes on what tells each row from the others of its window.
-	names(add func(text string))
+	// names writes what tells each row from the others of its window.
+	names(to *maphash.Hash)
 	appendTo(l *spool.PageLog) error
 	// alone is a page of the same totals, at the first offset, without the rows that it announces.
 	alone() page
@@ -34,40 +34,36 @@ type page interface {
 var reports = [...]func(context.Context, pageReader, docsapi.VisitorsQuery) (page, error){
 	analytics.VisitorsReport: func(ctx context.Context, r pageReader, q docsapi.VisitorsQuery) (page, error) {
 		p, err := r.VisitorsPage(ctx, q)
-		return visitorsPage(p), err
+		return pageOf[analytics.Row]{p}, err
 	},
 	analytics.AgentsReport: func(ctx context.Context, r pageReader, q docsapi.VisitorsQuery) (page, error) {
 		p, err := r.AgentsPage(ctx, q)
-		return agentsPage(p), err
+		return pageOf[analytics.AgentRow]{p}, err
 	},
 }
 
-type visitorsPage analytics.Page
+type pageOf[R any] struct{ analytics.Page[R] }
 
-func (p visitorsPage) offset() int                     { return p.Offset }
-func (p visitorsPage) info() spool.PageInfo            { return spool.InfoOf(analytics.Page(p)) }
-func (p visitorsPage) appendTo(l *spool.PageLog) error { return l.Append(analytics.Page(p)) }
-func (p visitorsPage) alone() page                     { return visitorsPage{Totals: p.Totals, HasMore: true} }
+func (p pageOf[R]) offset() int                     { return p.Offset }
+func (p pageOf[R]) info() spool.PageInfo            { return spool.InfoOf(p.Page) }
+func (p pageOf[R]) appendTo(l *spool.PageLog) error { return spool.Append(l, p.Page) }
 
-func (p visitorsPage) names(add func(string)) {
-	for _, row := range p.Rows {
-		add(row.Path)
-	}
+func (p pageOf[R]) alone() page {
+	return pageOf[R]{analytics.Page[R]{Totals: p.Totals, Site: p.Site, HasMore: true}}
 }
 
-type agentsPage analytics.AgentsPage
-
-func (p agentsPage) offset() int                     { return p.Offset }
-func (p agentsPage) info() spool.PageInfo            { return spool.InfoOfAgents(analytics.AgentsPage(p)) }
-func (p agentsPage) appendTo(l *spool.PageLog) error { return l.AppendAgents(analytics.AgentsPage(p)) }
-func (p agentsPage) alone() page                     { return agentsPage{Totals: p.Totals, HasMore: true} }
-
-func (p agentsPage) names(add func(string)) {
-	for _, row := range p.Rows {
-		add(row.Path)
-		add(row.Agent)
-		add(string(row.Audience))
-		add(strconv.FormatBool(row.Found))
+func (p pageOf[R]) names(to *maphash.Hash) {
+	of, _ := analytics.DatasetOf[R]()
+	var row R
+	fields := of.Fields(&row)
+	for _, row = range p.Rows {
+		for _, text := range fields.Texts {
+			to.WriteString(*text)
+			to.WriteByte(0)
+		}
+		for _, truth := range fields.Truths {
+			maphash.WriteComparable(to, *truth)
+		}
 	}
 }
 

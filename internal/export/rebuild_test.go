@@ -8,6 +8,7 @@ import (
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/coverage"
+	"github.com/docgauge/docgauge/internal/spool"
 	"github.com/docgauge/docgauge/sinks"
 	"github.com/docgauge/docgauge/sinks/parquet"
 	"github.com/docgauge/docgauge/sinks/sinktest"
@@ -92,11 +93,11 @@ func (a *archives) seal(rev analytics.Revision) {
 	if err != nil {
 		a.Fatal(err)
 	}
-	page := analytics.Page{Totals: rev.Totals}
+	page := analytics.VisitorsPage{Totals: rev.Totals}
 	for r := range sinktest.Pages(5) {
 		page.Rows = append(page.Rows, r)
 	}
-	if err := f.Append(page); err != nil {
+	if err := spool.Append(f, page); err != nil {
 		a.Fatal(err)
 	}
 	if err := f.Wait(); err != nil {

@@ -22,7 +22,7 @@ import (
 type service struct {
 	// answer replaces the answer to the nth request (from 1) if it returns a page or an
 	// error.
-	answer func(nth int, q docsapi.VisitorsQuery) (*analytics.Page, error)
+	answer func(nth int, q docsapi.VisitorsQuery) (*analytics.VisitorsPage, error)
 
 	mu   sync.Mutex
 	rows map[place][]analytics.Row
@@ -106,17 +106,17 @@ type spent struct{ until time.Time }
 func (s spent) Error() string      { return "budget used up" }
 func (s spent) RetryAt() time.Time { return s.until }
 
-func (s *service) VisitorsPage(ctx context.Context, q docsapi.VisitorsQuery) (analytics.Page, error) {
+func (s *service) VisitorsPage(ctx context.Context, q docsapi.VisitorsQuery) (analytics.VisitorsPage, error) {
 	if err := ctx.Err(); err != nil {
-		return analytics.Page{}, err
+		return analytics.VisitorsPage{}, err
 	}
 	nth, err := s.charge(q)
 	if err != nil {
-		return analytics.Page{}, err
+		return analytics.VisitorsPage{}, err
 	}
 	if s.answer != nil {
 		if page, err := s.answer(nth, q); err != nil {
-			return analytics.Page{}, err
+			return analytics.VisitorsPage{}, err
 		} else if page != nil {
 			page.Offset = q.Offset
 			return *page, nil
@@ -138,7 +138,7 @@ func (s *service) AgentsPage(ctx context.Context, q docsapi.VisitorsQuery) (anal
 	}
 	out := analytics.AgentsPage{Offset: p.Offset, HasMore: p.HasMore}
 	if p.Totals != (analytics.Totals{}) {
-		out.Totals = []analytics.AgentRow{agentOf(analytics.Row{Human: p.Totals.Human, Total: p.Totals.Total})}
+		out.Site = []analytics.AgentRow{agentOf(analytics.Row{Human: p.Totals.Human, Total: p.Totals.Total})}
 	}
 	for _, row := range p.Rows {
 		out.Rows = append(out.Rows, agentOf(row))
@@ -168,7 +168,7 @@ func (s *service) charge(q docsapi.VisitorsQuery) (nth int, err error) {
 }
 
 // page is the service's own answer.
-func (s *service) page(q docsapi.VisitorsQuery) analytics.Page {
+func (s *service) page(q docsapi.VisitorsQuery) analytics.VisitorsPage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	rows := s.rows[place{q.Project, q.Window}]
@@ -177,7 +177,9 @@ func (s *service) page(q docsapi.VisitorsQuery) analytics.Page {
 		limit = min(limit, s.cap)
 	}
 	from, to := min(q.Offset, len(rows)), min(q.Offset+limit, len(rows))
-	return analytics.Page{Offset: q.Offset, Totals: totalsOf(rows), Rows: rows[from:to:to], HasMore: to < len(rows)}
+	return analytics.VisitorsPage{
+		Offset: q.Offset, Totals: totalsOf(rows), Rows: rows[from:to:to], HasMore: to < len(rows),
+	}
 }
 
 func statusError(status int, outcome docsapi.Outcome) error {

@@ -55,8 +55,8 @@ func beginOf(t testing.TB, s *Spool, report analytics.Report) *PageLog {
 }
 
 // page returns page number i, with n rows.
-func page(i, n int) analytics.Page {
-	p := analytics.Page{Offset: i * 250, HasMore: i%2 == 0, Totals: analytics.Totals{Human: int64(i), AI: 1 << 40,
+func page(i, n int) analytics.VisitorsPage {
+	p := analytics.VisitorsPage{Offset: i * 250, HasMore: i%2 == 0, Totals: analytics.Totals{Human: int64(i), AI: 1 << 40,
 		Total: -1}}
 	for j := range n {
 		path := fmt.Sprintf("/%d/%d é\x00", (i*7919+j*31)%1000, i)
@@ -72,10 +72,10 @@ func keyOf(report analytics.Report) analytics.Key {
 }
 
 // agentsOf is a page of agents with as many rows as p: two of each path, if it can.
-func agentsOf(p analytics.Page) analytics.AgentsPage {
+func agentsOf(p analytics.VisitorsPage) analytics.AgentsPage {
 	a := analytics.AgentsPage{Offset: p.Offset, HasMore: p.HasMore}
 	for i, name := range []string{"claude", "browser"} {
-		a.Totals = append(a.Totals, analytics.AgentRow{Agent: name, Class: "c", Audience: analytics.AI, Found: true,
+		a.Site = append(a.Site, analytics.AgentRow{Agent: name, Class: "c", Audience: analytics.AI, Found: true,
 			Visitors: p.Totals.Human, Requests: int64(i) + 1<<40})
 	}
 	for i, r := range p.Rows {
@@ -91,23 +91,23 @@ var (
 )
 
 // appendTo appends p, or a page of agents like it.
-func appendTo(l *PageLog, p analytics.Page) error {
+func appendTo(l *PageLog, p analytics.VisitorsPage) error {
 	if l.rows == reports[analytics.AgentsReport] {
-		return l.AppendAgents(agentsOf(p))
+		return Append(l, agentsOf(p))
 	}
-	return l.Append(p)
+	return Append(l, p)
 }
 
 // infoOf is what a log of the report says of p.
-func infoOf(report analytics.Report, p analytics.Page) PageInfo {
+func infoOf(report analytics.Report, p analytics.VisitorsPage) PageInfo {
 	if report == analytics.AgentsReport {
-		return InfoOfAgents(agentsOf(p))
+		return InfoOf(agentsOf(p))
 	}
 	return InfoOf(p)
 }
 
 // rowsAndWant returns the rows as they would be sealed, and as they must be.
-func rowsAndWant(t testing.TB, l *PageLog, pages ...analytics.Page) (got, want any) {
+func rowsAndWant(t testing.TB, l *PageLog, pages ...analytics.VisitorsPage) (got, want any) {
 	t.Helper()
 	if l.rows != reports[analytics.AgentsReport] {
 		rows, _ := collect(t, l)
@@ -119,7 +119,7 @@ func rowsAndWant(t testing.TB, l *PageLog, pages ...analytics.Page) (got, want a
 		a := agentsOf(p)
 		wanted = append(wanted, a.Rows...)
 		if p.Offset > highest {
-			site, highest = a.Totals, p.Offset
+			site, highest = a.Site, p.Offset
 		}
 	}
 	wanted = append(wanted, site...)
@@ -145,7 +145,7 @@ func all[R any](t testing.TB, rows iter.Seq2[R, error]) []R {
 }
 
 // sortedPages returns the rows of the pages as they must be sealed.
-func sortedPages(pages ...analytics.Page) []analytics.Row {
+func sortedPages(pages ...analytics.VisitorsPage) []analytics.Row {
 	out := []analytics.Row{}
 	for _, p := range pages {
 		out = append(out, p.Rows...)

@@ -198,16 +198,11 @@ func (l *PageLog) write(record []byte) error {
 	return err
 }
 
-// Append adds a page; one whose offset is there already is left out. After an
-// error nothing can be appended or sealed until Restart, or the next Begin, which
+// Append adds a page of the log's report; one whose offset is there already is left out.
+// After an error nothing can be appended or sealed until Restart, or the next Begin, which
 // finds the pages before this one.
-func (l *PageLog) Append(p analytics.Page) error { return appendPage(l, visitorsPage(p)) }
-
-// AppendAgents is [PageLog.Append] for a page of agents.
-func (l *PageLog) AppendAgents(p analytics.AgentsPage) error { return appendPage(l, agentsPage(p)) }
-
-func appendPage[R any](l *PageLog, p reportPage[R]) error {
-	if _, there := l.Pages[p.offset]; there || l.broken != nil {
+func Append[R any](l *PageLog, p analytics.Page[R]) error {
+	if _, there := l.Pages[p.Offset]; there || l.broken != nil {
 		return l.broken
 	}
 	d, _ := analytics.DatasetOf[R]()
@@ -216,8 +211,8 @@ func appendPage[R any](l *PageLog, p reportPage[R]) error {
 	if l.broken = wrapped(l.write(record)); l.broken != nil {
 		return l.broken
 	}
-	l.add(pageRecord{p.info(), p.offset, site})
-	for _, row := range p.rows {
+	l.add(pageRecord{InfoOf(p), p.Offset, site})
+	for _, row := range p.Rows {
 		of.Count(&l.Sum, row)
 	}
 	return nil

@@ -121,55 +121,33 @@ type pageRecord struct {
 	site   []byte // the totals, in the record
 }
 
-// reportPage is a page of a report whose totals are rows of the site, or counts.
-type reportPage[R any] struct {
-	offset  int
-	hasMore bool
-	counts  analytics.Totals
-	site    []R
-	rows    []R
-}
-
-func visitorsPage(p analytics.Page) reportPage[analytics.Row] {
-	return reportPage[analytics.Row]{offset: p.Offset, hasMore: p.HasMore, counts: p.Totals, rows: p.Rows}
-}
-
-func agentsPage(p analytics.AgentsPage) reportPage[analytics.AgentRow] {
-	return reportPage[analytics.AgentRow]{offset: p.Offset, hasMore: p.HasMore, site: p.Totals, rows: p.Rows}
-}
-
 // InfoOf describes a page.
-func InfoOf(p analytics.Page) PageInfo { return visitorsPage(p).info() }
-
-// InfoOfAgents describes a page of agents.
-func InfoOfAgents(p analytics.AgentsPage) PageInfo { return agentsPage(p).info() }
-
-func (p reportPage[R]) info() PageInfo {
-	d, _ := analytics.DatasetOf[R]()
-	info := PageInfo{Rows: len(p.rows), HasMore: p.hasMore, Site: Site{Totals: p.counts}}
-	for _, row := range p.site {
-		d.Checksum(&info.Site.Agents, row) // the same in any order
+func InfoOf[R any](p analytics.Page[R]) PageInfo {
+	of, _ := analytics.DatasetOf[R]()
+	info := PageInfo{Rows: len(p.Rows), HasMore: p.HasMore, Site: Site{Totals: p.Totals}}
+	for _, row := range p.Site {
+		of.Checksum(&info.Agents, row)
 	}
 	return info
 }
 
 // encode appends a page to a record. site are its totals in there.
-func (of rowsOf[R]) encode(b []byte, p reportPage[R]) (record, site []byte) {
-	b = appendTruth(binary.AppendUvarint(b, uint64(p.offset)), p.hasMore)
+func (of rowsOf[R]) encode(b []byte, p analytics.Page[R]) (record, site []byte) {
+	b = appendTruth(binary.AppendUvarint(b, uint64(p.Offset)), p.HasMore)
 	head := len(b)
 	var row R
 	fields := of.Fields(&row)
 	if of.Site {
-		b = binary.AppendUvarint(b, uint64(len(p.site)))
-		for _, row = range p.site {
+		b = binary.AppendUvarint(b, uint64(len(p.Site)))
+		for _, row = range p.Site {
 			b = appendFields(b, fields)
 		}
 	} else {
-		b = appendCounts(b, p.counts.Human, p.counts.AI, p.counts.Total)
+		b = appendCounts(b, p.Totals.Human, p.Totals.AI, p.Totals.Total)
 	}
 	site = b[head:]
-	b = binary.AppendUvarint(b, uint64(len(p.rows)))
-	for _, row = range p.rows {
+	b = binary.AppendUvarint(b, uint64(len(p.Rows)))
+	for _, row = range p.Rows {
 		b = appendFields(appendText(b, *fields.Texts[0]), fields)
 	}
 	return b, site

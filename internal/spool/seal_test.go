@@ -40,12 +40,12 @@ func TestSeal(t *testing.T) {
 	dir := t.TempDir()
 	s := openSpool(t, dir)
 	f := begin(t, s)
-	pages := []analytics.Page{page(0, 250), page(2, 5)}
+	pages := []analytics.VisitorsPage{page(0, 250), page(2, 5)}
 	for i := range 60 {
 		pages = append(pages, page(3+i, 250))
 	}
 	for _, p := range pages[:2] {
-		check(t, f.Append(p))
+		check(t, Append(f, p))
 	}
 	small, err := f.Seal(t.Context(), revisionOf(key, 1))
 	check(t, err)
@@ -60,7 +60,7 @@ func TestSeal(t *testing.T) {
 		t.Errorf("the files differ:\n%s", d)
 	}
 	for _, p := range pages[2:] {
-		check(t, f.Append(p))
+		check(t, Append(f, p))
 	}
 	want := revisionOf(key, 1)
 	want.Rows = 61*250 + 5
@@ -97,9 +97,9 @@ func TestSeal(t *testing.T) {
 func TestSealAgents(t *testing.T) {
 	s := openSpool(t, t.TempDir())
 	beside := begin(t, s)
-	check(t, beside.Append(page(0, 3)))
+	check(t, Append(beside, page(0, 3)))
 	f := beginOf(t, s, analytics.AgentsReport)
-	var pages []analytics.Page
+	var pages []analytics.VisitorsPage
 	for i := range 62 {
 		pages = append(pages, page(61-i, 250))
 		check(t, appendTo(f, pages[i]))
@@ -127,7 +127,7 @@ func TestSealAgents(t *testing.T) {
 	}
 	again := agentsOf(page(62, 2))
 	again.Rows[1] = agentsOf(pages[0]).Rows[1]
-	check(t, f.AppendAgents(again))
+	check(t, Append(f, again))
 	if _, err := f.Seal(t.Context(), rev); !errors.Is(err, ErrDuplicate) {
 		t.Errorf("a row twice: %v", err)
 	}
@@ -141,7 +141,7 @@ func TestSealAgents(t *testing.T) {
 	for _, l := range []*PageLog{f, shared} {
 		w, err := l.Seal(t.Context(), rev)
 		check(t, err)
-		got, want := all(t, w.Agents()), agentsOf(page(62, 2)).Totals
+		got, want := all(t, w.Agents()), agentsOf(page(62, 2)).Site
 		slices.SortFunc(want, analytics.AgentRow.Compare)
 		if d := cmp.Diff(want, got); d != "" || l == shared && l.Requests() != 0 {
 			t.Errorf("%d requests; rows (-want +got):\n%s", l.Requests(), d)
@@ -161,7 +161,7 @@ func TestRowsAgainstAMap(t *testing.T) {
 		last := map[string]analytics.Row{}
 		appended := 0
 		for i, rows := range rapid.SliceOfN(rapid.SliceOfN(rapid.Custom(drawRow), 0, 30), 0, 12).Draw(rt, "pages") {
-			check(t, f.Append(analytics.Page{Offset: i, Rows: rows}))
+			check(t, Append(f, analytics.VisitorsPage{Offset: i, Rows: rows}))
 			for _, row := range rows {
 				last[row.Path] = row
 				appended++
@@ -195,7 +195,7 @@ func drawRow(t *rapid.T) analytics.Row {
 func TestSealEndsWithContext(t *testing.T) {
 	s := openSpool(t, t.TempDir())
 	f := begin(t, s)
-	check(t, f.Append(page(0, 20)))
+	check(t, Append(f, page(0, 20)))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := f.Seal(ctx, revisionOf(key, 1)); !errors.Is(err, context.Canceled) {
@@ -208,7 +208,7 @@ func TestSealEndsWithContext(t *testing.T) {
 
 func TestSealTotalsOnly(t *testing.T) {
 	f := begin(t, openSpool(t, t.TempDir()))
-	check(t, f.Append(page(0, 0)))
+	check(t, Append(f, page(0, 0)))
 	rev := revisionOf(key, 1)
 	rev.Rows = analytics.TotalsOnlyRows
 	w, err := f.Seal(t.Context(), rev)
@@ -223,15 +223,15 @@ func TestSealDuplicates(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			f := begin(t, openSpool(t, dir))
-			first, second := page(0, 3), analytics.Page{Offset: 250}
+			first, second := page(0, 3), analytics.VisitorsPage{Offset: 250}
 			for i := range rows {
 				second.Rows = append(second.Rows, analytics.Row{Path: strings.Repeat("x",
 					i%20) + string(rune('a'+i%26)) + time.Duration(i).String()})
 			}
 			second.Rows[1] = first.Rows[2]
 			second.Rows[1].Human = 4711
-			check(t, f.Append(first))
-			check(t, f.Append(second))
+			check(t, Append(f, first))
+			check(t, Append(f, second))
 			rev := revisionOf(key, 1)
 			if _, err := f.Seal(t.Context(), rev); !errors.Is(err, ErrDuplicate) ||
 				!strings.Contains(err.Error(), key.String()) {
@@ -265,8 +265,8 @@ func TestDamagedAfterAppend(t *testing.T) {
 		"cut":             func(path string) { check(t, os.Truncate(path, 200)) },
 	} {
 		f := begin(t, openSpool(t, t.TempDir()))
-		check(t, f.Append(page(0, 20)))
-		check(t, f.Append(page(1, 20)))
+		check(t, Append(f, page(0, 20)))
+		check(t, Append(f, page(1, 20)))
 		damage(f.path)
 		if _, err := f.Seal(t.Context(), revisionOf(key, 1)); !errors.Is(err, ErrDamaged) {
 			t.Errorf("%s: %v", name, err)

@@ -24,11 +24,11 @@ func TestWait(t *testing.T) {
 	dir := t.TempDir()
 	s := openSpool(t, dir)
 	f := begin(t, s)
-	check(t, f.Append(page(0, 10)))
+	check(t, Append(f, page(0, 10)))
 	check(t, f.Wait())
 	next, err := s.Begin(key, 2, now, time.Time{})
 	check(t, err)
-	check(t, next.Append(page(0, 3)))
+	check(t, Append(next, page(0, 3)))
 	check(t, next.Close())
 	waiting := "waiting/prj_a.day.2026-10-01_2026-10-02.r1.pages"
 	if d := cmp.Diff([]string{"fetching/prj_a.day.2026-10-01_2026-10-02.pages", waiting}, files(t, dir)); d != "" {
@@ -80,9 +80,9 @@ func TestHolds(t *testing.T) {
 	holds(false, "empty")
 	f := begin(t, s)
 	holds(false, "no page")
-	check(t, f.Append(page(0, 7)))
+	check(t, Append(f, page(0, 7)))
 	holds(false, "some of the rows")
-	check(t, f.Append(page(1, 3)))
+	check(t, Append(f, page(1, 3)))
 	holds(true, "being read")
 	check(t, f.Wait())
 	holds(true, "waiting")
@@ -107,7 +107,7 @@ func TestHolds(t *testing.T) {
 	rev.Number, rev.Rows = 2, analytics.TotalsOnlyRows
 	f, err := s.Begin(key, 2, now, time.Time{})
 	check(t, err)
-	check(t, f.Append(page(0, 1)))
+	check(t, Append(f, page(0, 1)))
 	holds(true, "totals")
 	check(t, f.Close())
 }
@@ -118,7 +118,7 @@ func TestOpenClearsAway(t *testing.T) {
 	dir := t.TempDir()
 	s := openSpool(t, dir)
 	f := begin(t, s)
-	check(t, f.Append(page(0, 1)))
+	check(t, Append(f, page(0, 1)))
 	check(t, f.Wait())
 	ages := []time.Duration{staleAfter, staleAfter - time.Second, -time.Hour}
 	for i, age := range ages {
@@ -167,10 +167,10 @@ func TestListUnderWay(t *testing.T) {
 	f, err := openSpool(t, dir).Begin(key, 3, now, time.Time{})
 	check(t, err)
 	lists(0, "no page yet")
-	check(t, f.Append(page(0, 250)))
+	check(t, Append(f, page(0, 250)))
 	check(t, f.Restart(now))
 	for n := range 3 {
-		check(t, f.Append(page(n, 250)))
+		check(t, Append(f, page(n, 250)))
 	}
 	check(t, f.Close())
 	whole, err := os.ReadFile(f.path)
@@ -230,14 +230,14 @@ func TestLongRecord(t *testing.T) {
 // FuzzRecords reads anything as a log, and anything as the payload of a record:
 // it never panics, and a record that can be read can be written and read again.
 func FuzzRecords(f *testing.F) {
-	whole, _ := ofVisitors.encode([]byte{kindPage}, visitorsPage(page(1, 3)))
+	whole, _ := ofVisitors.encode([]byte{kindPage}, page(1, 3))
 	f.Add(whole)
 	f.Add(recordOf(whole))
 	f.Add(append(recordOf(whole), 0, 0, 0, 0))
 	f.Add([]byte{kindPage})
 	f.Add(append([]byte{kindPage, 0, 0, 0, 0, 0, 200, 1}, bytes.Repeat([]byte{0xff}, 300)...)) // 200 invalid rows
 	f.Add([]byte{0xff, 0xff, 0xff, 0x01, 1, 2, 3, 4, 5})
-	agentsPayload, _ := ofAgents.encode([]byte{kindPage}, agentsPage(agentsOf(page(1, 3))))
+	agentsPayload, _ := ofAgents.encode([]byte{kindPage}, agentsOf(page(1, 3)))
 	f.Add(agentsPayload)
 	f.Add(agentsPayload[:len(agentsPayload)-1])
 	f.Fuzz(func(t *testing.T, content []byte) {
@@ -266,7 +266,7 @@ func FuzzRecords(f *testing.F) {
 // decodesAgain decodes anything as a page of rows of at least so many bytes; what can be decoded can be encoded
 // and decoded again.
 func decodesAgain[R any](t *testing.T, of rowsOf[R], content []byte, least int) {
-	decode := func(payload []byte) (reportPage[R], error) {
+	decode := func(payload []byte) (analytics.Page[R], error) {
 		rows := []R{}
 		p, err := of.decode(payload, map[string]string{}, func(path []byte, row R) {
 			*of.Fields(&row).Texts[0] = string(path)
@@ -279,15 +279,15 @@ func decodesAgain[R any](t *testing.T, of rowsOf[R], content []byte, least int) 
 		if err == nil {
 			site = of.siteRows(p.site)
 		}
-		return reportPage[R]{p.offset, p.HasMore, p.Totals, site, rows}, err
+		return analytics.Page[R]{Offset: p.offset, HasMore: p.HasMore, Totals: p.Totals, Site: site, Rows: rows}, err
 	}
 	if p, err := decode(content); err == nil {
 		again, _ := of.encode([]byte{kindPage}, p)
 		q, err := decode(again)
-		if d := cmp.Diff(p, q, cmp.AllowUnexported(p)); d != "" || err != nil {
+		if d := cmp.Diff(p, q); d != "" || err != nil {
 			t.Fatalf("%v; page of %s (-first +again):\n%s", err, of.Name, d)
 		}
-	} else if !errors.Is(err, errTorn) || least*(len(p.rows)-1) > len(content) {
-		t.Fatalf("%v, %d rows of %s of %d bytes", err, len(p.rows), of.Name, len(content))
+	} else if !errors.Is(err, errTorn) || least*(len(p.Rows)-1) > len(content) {
+		t.Fatalf("%v, %d rows of %s of %d bytes", err, len(p.Rows), of.Name, len(content))
 	}
 }
