@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"math/bits"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"time"
 
+	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/dev/must"
 )
 
@@ -91,7 +93,9 @@ func (l *lab) export(ctx context.Context, c client, o order) values {
 func (l *lab) exportCommand(ctx context.Context, c client, o order) *exec.Cmd {
 	first, end := o.First.Format(time.DateOnly), o.day(o.Work.Windows).Format(time.DateOnly)
 	if program := peerTools[c.name].program; program != "" {
-		return pythonCommand(ctx, o.Dir, program,
+		// The Python is the one that peers/install.sh has installed dlt for.
+		return exec.CommandContext(ctx, filepath.Join(engines.Tools(), "peers", "bin", "python"), "-c",
+			string(must.Get(peerFiles.ReadFile("peers/"+program))),
 			o.Base, o.project(), strconv.Itoa(o.Work.Windows), strconv.Itoa(o.InFlight), o.Dir, first)
 	}
 	if l.binaries[c.name] == "" {

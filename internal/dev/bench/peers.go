@@ -34,14 +34,6 @@ var peerTools = map[string]struct {
 	"dlt, as documented":   {"dlt_documented.py", "begins again; schema, many destinations"},
 }
 
-// pythonCommand runs a program, which it puts into dir, with the Python that peers/install.sh has installed dlt for.
-func pythonCommand(ctx context.Context, dir, program string, args ...string) *exec.Cmd {
-	path := filepath.Join(dir, program)
-	must.Do(os.WriteFile(path, must.Get(peerFiles.ReadFile("peers/"+program)), 0o600))
-	return exec.CommandContext(ctx, filepath.Join(engines.Tools(), "peers", "bin", "python"),
-		append([]string{path}, args...)...)
-}
-
 // peerWorks are many small windows, a few large ones and a first reading. The peers are killed
 // while they do killWork.
 var (

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,7 +32,11 @@ const (
 
 // roles are the tasks of children, which print what they return as JSON.
 var roles = map[string]func(order) any{
-	serverRole:        serve,
+	serverRole: func(o order) any {
+		srv := &http.Server{Addr: o.Base, Handler: new(server).handler(), ReadHeaderTimeout: time.Minute}
+		must.Do(srv.ListenAndServe()) // until the process is killed
+		return nil
+	},
 	checkRole:         check,
 	siteLogRole:       writeSiteLog,
 	plainClient:       plain,

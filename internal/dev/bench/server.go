@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
-	"github.com/docgauge/docgauge/internal/dev/must"
 	"github.com/docgauge/docgauge/internal/site"
 )
 
@@ -37,13 +36,6 @@ func (s *server) handler() http.Handler {
 		s.answers.Store(n)
 	})
 	return mux
-}
-
-// serve answers until the process is killed.
-func serve(o order) any {
-	srv := &http.Server{Addr: o.Base, Handler: new(server).handler(), ReadHeaderTimeout: time.Minute}
-	must.Do(srv.ListenAndServe())
-	return nil
 }
 
 func (s *server) visitors(w http.ResponseWriter, r *http.Request) {

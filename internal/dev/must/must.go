@@ -21,6 +21,13 @@ func Get[T any](value T, err error) T {
 	return value
 }
 
+// Try does something and returns the error that ended it.
+func Try(do func()) (err error) {
+	defer Catch(&err)
+	do()
+	return nil
+}
+
 // Catch is deferred: it ends a panic of Do or Get in the same goroutine, and puts its error before the one that
 // functions deferred later may have set. It passes on any other panic.
 func Catch(err *error) {

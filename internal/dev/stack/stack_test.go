@@ -87,7 +87,7 @@ func up(t *testing.T) *stack {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := s.Stop(); err != nil {
+		if err := s.stop(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -308,7 +308,7 @@ func testAlert(t *testing.T, s *stack) {
 
 // testStop: nothing listens after Stop.
 func testStop(t *testing.T, s *stack) {
-	if err := s.Stop(); err != nil {
+	if err := s.stop(); err != nil {
 		t.Fatal(err)
 	}
 	for _, address := range []string{s.API, s.URL, s.Site, s.Readers, "http://" + s.Web.Addr,
