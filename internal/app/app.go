@@ -228,6 +228,9 @@ func (a *App) InSpool(rev analytics.Revision) (bool, error) {
 	return spool.Holds(a.Config.StateDir, rev)
 }
 
+// SamePlace reports whether two URLs, as OpenArchive takes them, are one place.
+func SamePlace(a, b string) bool { return parquet.SamePlace(a, b) }
+
 // OpenArchive makes a Parquet sink to read visitors from, and other reports if they are named; the URL is a
 // directory or s3://bucket/prefix. It does not connect.
 func OpenArchive(url string, reports ...analytics.Report) (sinks.Sink, error) {

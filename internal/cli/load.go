@@ -22,7 +22,6 @@ import (
 	"github.com/docgauge/docgauge/internal/durable"
 	"github.com/docgauge/docgauge/internal/format"
 	"github.com/docgauge/docgauge/sinks"
-	"github.com/docgauge/docgauge/sinks/parquet"
 )
 
 type loadOptions struct {
@@ -151,7 +150,7 @@ func (l loadOptions) open(c config.Config) (to, from sinks.Sink, err error) {
 	if to, err = app.NewSink(c, l.sink); err != nil {
 		return nil, nil, err
 	}
-	if l.sink == config.SinkParquet && parquet.SamePlace(cmp.Or(l.archive, c.ParquetURL), c.ParquetURL) {
+	if l.sink == config.SinkParquet && app.SamePlace(cmp.Or(l.archive, c.ParquetURL), c.ParquetURL) {
 		return nil, nil, usageError{fmt.Errorf("archive and sink are the same place, %s: name another one with "+
 			"--archive, or let `docgauge verify --repair` copy from another sink", from.Location())}
 	}
