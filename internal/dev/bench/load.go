@@ -2,15 +2,15 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 
-	"github.com/jackc/pgx/v5"
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver pgx
 
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/dev/must"
@@ -21,10 +21,8 @@ type loadSink struct {
 	name, title string // for -only, and in the table
 	sink        string // as in DOCGAUGE_SINKS
 	tasks       []task
-	clients     []client // the others are compared with the first
-	database    string
-	start       func(dir string) (sqlServer, error) // nil: the sink needs no server
-	empty       []string                            // SQL that empties the database
+	clients     []client  // the others are compared with the first
+	engine      *database // nil: the sink needs none
 }
 
 // task is an archive that is loaded in that many rounds.
@@ -33,10 +31,16 @@ type task struct {
 	rounds        int
 }
 
-// sqlServer is an engine with databases.
+// database is an engine with SQL.
+type database struct {
+	start         func(dir string) (sqlServer, error)
+	driver, admin string // of database/sql, and the database that it connects to
+	name, schema  string // of the database that is loaded into, and of its tables in SQL
+	empty         []string
+}
+
 type sqlServer interface {
 	DSN(database string) string
-	Exec(ctx context.Context, sql string) (string, error)
 	Stop() error
 }
 
@@ -46,7 +50,7 @@ const (
 )
 
 var loadSinks = func() []loadSink {
-	sql := []client{{name: bareClient}, {name: docgaugeClient}, {name: bareWindowsClient}}
+	bare := []client{{name: bareClient}, {name: docgaugeClient}, {name: bareWindowsClient}}
 	// Compared with the Parquet sink, with data files that are copies, and with hard links to the archive's.
 	files := []client{
 		{name: docgaugeClient, variant: parquetVariant}, {name: docgaugeClient, variant: "copies"},
@@ -54,44 +58,29 @@ var loadSinks = func() []loadSink {
 	}
 	insert := []task{{1_000, 1_000, 1}, {50, 20_000, 3}, {1, 1_000_000, 3}, {500, 20_000, 1}, {10, 1_000_000, 1}}
 	copies := []task{{1_000, 1_000, 3}, {50, 20_000, 3}, {100, 100_000, 1}}
-	drop := []string{"DROP DATABASE IF EXISTS bench", "CREATE DATABASE bench"}
+	native := database{func(dir string) (sqlServer, error) { return engines.StartClickHouse(dir) },
+		"clickhouse", "default", "bench", "bench", []string{"DROP DATABASE IF EXISTS bench", "CREATE DATABASE bench"}}
+	http := native
+	http.start = func(dir string) (sqlServer, error) { return engines.StartEngine26(dir) }
+	postgres := database{func(dir string) (sqlServer, error) { return engines.StartPostgres(dir, "15") },
+		"pgx", "postgres", "postgres", "public",
+		[]string{"DROP SCHEMA public CASCADE", "CREATE SCHEMA public", "CHECKPOINT"}}
 	return []loadSink{
-		{"clickhouse native", "ClickHouse 18.16, native", "clickhouse", insert, sql, "bench",
-			func(dir string) (sqlServer, error) { return engines.StartClickHouse(dir) }, drop},
-		{"clickhouse http", "ClickHouse 26, HTTP", "clickhouse", insert, sql, "bench",
-			func(dir string) (sqlServer, error) { return engines.StartEngine26(dir) }, drop},
-		{"delta", "Delta Lake", "delta", append(copies, task{10_000, 100, 1}), files, "", nil, nil},
-		{"postgres", "PostgreSQL", "postgres", copies, sql, "postgres",
-			func(dir string) (sqlServer, error) {
-				server, err := engines.StartPostgres(dir, "15")
-				return postgresServer{server}, err
-			}, []string{"DROP SCHEMA public CASCADE", "CREATE SCHEMA public", "CHECKPOINT"}},
+		{"clickhouse native", "ClickHouse 18.16, native", "clickhouse", insert, bare, &native},
+		{"clickhouse http", "ClickHouse 26, HTTP", "clickhouse", insert, bare, &http},
+		{"delta", "Delta Lake", "delta", append(copies, task{10_000, 100, 1}), files, nil},
+		{"postgres", "PostgreSQL", "postgres", copies, bare, &postgres},
 	}
 }()
 
-// postgresServer also runs SQL.
-type postgresServer struct{ *engines.Postgres }
-
-// Exec returns the first value of the answer.
-func (s postgresServer) Exec(ctx context.Context, sql string) (text string, err error) {
-	conn, err := pgx.Connect(ctx, s.DSN("postgres"))
-	if err != nil {
-		return "", err
-	}
-	err = conn.QueryRow(ctx, sql, pgx.QueryExecModeSimpleProtocol).Scan(&text)
-	if errors.Is(err, pgx.ErrNoRows) {
-		err = nil
-	}
-	return text, errors.Join(err, conn.Close(ctx))
-}
-
-// loadAll lets the clients of s load each archive in turns. It is an error if other rows than these are there
-// afterwards.
+// loadAll lets the clients of s load each archive in turns.
 func (l *lab) loadAll(ctx context.Context, s loadSink) (all []result) {
-	var server sqlServer
-	if s.start != nil {
-		server = must.Get(s.start(filepath.Join(l.dir, s.name)))
-		defer func() { must.Do(server.Stop()) }()
+	var db *sql.DB
+	var dsn string
+	if s.engine != nil {
+		running := must.Get(s.engine.start(filepath.Join(l.dir, s.name)))
+		dsn, db = running.DSN(s.engine.name), must.Get(sql.Open(s.engine.driver, running.DSN(s.engine.admin)))
+		defer func() { must.Do(errors.Join(db.Close(), running.Stop())) }()
 	}
 	for i, t := range s.tasks {
 		w := workload{t.windows, t.rows, 0}
@@ -102,44 +91,39 @@ func (l *lab) loadAll(ctx context.Context, s loadSink) (all []result) {
 		}
 		c := contest{loadTable, s.title, w, t.rounds, s.clients}
 		all = append(all, l.compete(c, func(cl client, w workload) []values {
-			return []values{l.load(ctx, s, server, cl, w)}
+			return []values{l.load(ctx, s, db, cl, order{DSN: dsn, Work: w, First: firstDay})}
 		})...)
 	}
 	return all
 }
 
-func (l *lab) load(ctx context.Context, s loadSink, server sqlServer, c client, w workload) values {
-	o := order{Dir: l.newDir(), Work: w, First: firstDay}
-	if server != nil {
-		o.DSN = server.DSN(s.database)
-		for _, sql := range s.empty {
-			must.Get(server.Exec(ctx, sql))
+// load lets c load an archive. It is an error if other rows than these are there afterwards.
+func (l *lab) load(ctx context.Context, s loadSink, db *sql.DB, c client, o order) values {
+	if db != nil {
+		for _, statement := range s.engine.empty {
+			must.Get(db.ExecContext(ctx, statement))
 		}
-		// An empty window makes the tables that all clients use.
-		maker := client{name: docgaugeClient}
-		if c.name == formerClient {
-			maker.name = formerClient
+		maker := c
+		if l.binaries[c.name] == "" {
+			maker.name = docgaugeClient
 		}
-		measure(l.loadCommand(ctx, s.sink, maker, o, l.archive(ctx, workload{1, 0, 0})))
 		o.Dir = l.newDir()
+		measure(l.loadCommand(ctx, s.sink, maker, o, l.archive(ctx, workload{1, 0, 0}))) // makes the tables for all clients
 	}
-	_, v := measure(l.loadCommand(ctx, s.sink, c, o, l.archive(ctx, w)))
+	o.Dir = l.newDir()
+	_, v := measure(l.loadCommand(ctx, s.sink, c, o, l.archive(ctx, o.Work)))
 	var rows int64
-	if server == nil {
+	if db == nil {
 		rows = findRows(ctx, o).Rows
 	} else {
-		table := "docgauge_visitors"
-		if s.sink == "clickhouse" {
-			table = "bench.docgauge_visitors"
-			if l.binaries[c.name] == "" {
-				table += "_rows"
-			}
+		table := s.engine.schema + ".docgauge_visitors"
+		if s.sink == "clickhouse" && l.binaries[c.name] == "" {
+			table += "_rows" // a bare client commits nothing
 		}
-		text := must.Get(server.Exec(ctx, "SELECT count(*) FROM "+table))
-		rows = must.Get(strconv.ParseInt(strings.TrimSpace(text), 10, 64))
+		must.Do(db.QueryRowContext(ctx, "SELECT count(*) FROM "+table).Scan(&rows))
 	}
-	if rows != w.totalRows() {
-		must.Do(fmt.Errorf("%s, %s: there are %d rows", c.label(), w, rows))
+	if rows != o.Work.totalRows() {
+		must.Do(fmt.Errorf("%s, %s: there are %d rows", c.label(), o.Work, rows))
 	}
 	if logs := must.Get(filepath.Glob(filepath.Join(o.Dir, "delta", "*", "_delta_log", "*.json"))); len(logs) > 0 {
 		v["log entries"] = float64(len(logs))

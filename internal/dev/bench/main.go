@@ -110,14 +110,11 @@ func (l *lab) measureAll(ctx context.Context, only string, withPeers bool) (all 
 }
 
 // installed returns the error of run, but only logs that an engine is not installed, except where CI=true.
-func (l *lab) installed(run func()) (err error) {
-	defer func() {
-		if missing, ok := errors.AsType[engines.Missing](err); ok && os.Getenv("CI") != "true" {
-			fmt.Fprintln(l.log, "not measured:", missing)
-			err = nil
-		}
-	}()
-	defer must.Catch(&err)
-	run()
-	return nil
+func (l *lab) installed(run func()) error {
+	err := must.Try(run)
+	if missing, ok := errors.AsType[engines.Missing](err); ok && os.Getenv("CI") != "true" {
+		fmt.Fprintln(l.log, "not measured:", missing)
+		return nil
+	}
+	return err
 }

@@ -81,8 +81,12 @@ func (l *lab) comparePeers(ctx context.Context, names []string) (rows []result) 
 	for _, c := range clients {
 		v := sums[c.name]
 		repeated, found := l.killed(ctx, client{name: c.name, inFlight: 4, budget: largeBudget}, work)
-		v["killed in 40 × 2,500: repeated"], v["missing"] = float64(repeated), float64(max(0, work.totalRows()-found.Rows))
-		v["doubled"] = float64(max(0, found.Rows-work.totalRows()))
+		missing := work.totalRows() - found.Rows
+		if missing == 0 && found.Differ {
+			must.Do(fmt.Errorf("%s, killed: it wrote other rows than the server sent", c.name))
+		}
+		v["killed in 40 × 2,500: repeated"] = float64(repeated)
+		v["missing"], v["doubled"] = float64(max(0, missing)), float64(max(0, -missing))
 		rows = append(rows, l.show(result{peersTable, c.name, c, work, v}))
 	}
 	return rows

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -63,15 +64,10 @@ func (s *server) visitors(w http.ResponseWriter, r *http.Request) {
 
 // Sixteen of each, so that four bits choose one.
 var (
-	sections = [16]string{
-		"guides", "concepts", "reference", "tutorials", "platform", "settings", "security", "analytics",
-		"changelog", "billing", "deployment", "webhooks", "components", "examples", "overview", "migration",
-	}
-	topics = [16]string{
-		"quickstart", "pagination", "rate-limits", "api-tokens", "single-sign", "custom-domain", "monitoring",
-		"page-layout", "navigation", "versioning", "file-upload", "error-codes", "retry-policy", "data-export",
-		"user-roles", "search-index",
-	}
+	sections = strings.Fields("guides concepts reference tutorials platform settings security analytics changelog " +
+		"billing deployment webhooks components examples overview migration")
+	topics = strings.Fields("quickstart pagination rate-limits api-tokens single-sign custom-domain monitoring " +
+		"page-layout navigation versioning file-upload error-codes retry-policy data-export user-roles search-index")
 )
 
 // appendPage appends the response for a page of a window with that many rows. All pages of a window carry the

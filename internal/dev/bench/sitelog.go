@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"compress/gzip"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -17,7 +16,7 @@ import (
 type siteLog struct {
 	Lines, Readers int
 	Format         string // one of these
-	Path           string // empty: standard output
+	Path           string // empty: it is piped from the one who makes it up
 }
 
 const (
@@ -54,27 +53,13 @@ func userAgent(i int) (text string, isPerson bool) {
 		system, 110+i/30%40, 7000+i/7%9), true
 }
 
-// writeSiteLog writes the lines of a log in the order of their times. The same order makes the same.
+// writeSiteLog prints the lines of a log in the order of their times. The same order makes the same.
 func writeSiteLog(o order) any {
-	var out io.WriteCloser = os.Stdout
-	if o.Log.Path != "" {
-		out = must.Get(os.Create(o.Log.Path))
-	}
-	w := bufio.NewWriterSize(out, 1<<20)
-	var packed *gzip.Writer
-	if o.Log.Format == gzipLog {
-		packed = gzip.NewWriter(out)
-		w.Reset(packed)
-	}
-	r := rand.New(rand.NewPCG(29, uint64(o.Log.Lines)))
+	w, r := bufio.NewWriterSize(os.Stdout, 1<<20), rand.New(rand.NewPCG(29, uint64(o.Log.Lines)))
 	for i := range o.Log.Lines {
 		writeSiteLine(w, r, o.Log, i)
 	}
 	must.Do(w.Flush())
-	if packed != nil {
-		must.Do(packed.Close())
-	}
-	must.Do(out.Close())
 	return nil
 }
 
