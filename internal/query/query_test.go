@@ -269,7 +269,8 @@ func TestErrors(t *testing.T) {
 	ask("day", "", nil, 1, "")
 	tearing := &tornAgain{Sink: s, reads: 1}
 	path := query.Ranking{By: analytics.Everyone, N: 1, Path: "/"}
-	if got, err := query.Top(t.Context(), tearing, daily, path); len(got) != 0 || !strings.Contains(fmt.Sprint(err), "torn") {
+	got, err := query.Top(t.Context(), tearing, daily, path)
+	if len(got) != 0 || !strings.Contains(fmt.Sprint(err), "torn") {
 		t.Errorf("damaged before its rank was read: %+v, %v", got, err)
 	}
 	for _, n := range []int{3, 11} {
