@@ -26,15 +26,9 @@ const (
 	// driver cannot stream.
 	flushRows, insertRows = 100_000, 200_000
 
-	bareInsert = "INSERT INTO docgauge_visitors_rows (project, granularity, window_start, window_end, attempt, path, " +
-		"human, ai, total, revision, settled, verified, exported_at_us)"
+	// bareColumns are those of a row in both databases; one more says when it was exported.
+	bareColumns = "project, granularity, window_start, window_end, path, human, ai, total, revision, settled, verified, "
 )
-
-// copyColumns are those of a row in PostgreSQL; the others have defaults.
-var copyColumns = []string{
-	"project", "granularity", "window_start", "window_end", "path", "human", "ai", "total",
-	"revision", "settled", "verified", "exported_at",
-}
 
 // bare loads the archive in o.Dir into docgauge's tables with the driver alone: in one statement, or one for each
 // window, several at once. It checks nothing.
@@ -60,11 +54,7 @@ func bare(o order, inFlight int) any {
 	var group errgroup.Group
 	group.SetLimit(inFlight)
 	for part := range slices.Chunk(paths, size) {
-		group.Go(func() (err error) {
-			defer must.Catch(&err)
-			write(part)
-			return nil
-		})
+		group.Go(func() error { return must.Try(func() { write(part) }) })
 	}
 	must.Do(group.Wait())
 	return nil
@@ -106,7 +96,8 @@ func copyInto(pool *pgxpool.Pool, paths []string) {
 		return []any{w.Project, string(w.Granularity), w.From.Time(), w.To.Time(), r.Path, r.Human, r.AI, r.Total,
 			w.Number, w.Settled, w.Verified, w.ExportedAt}, nil
 	})
-	must.Get(pool.CopyFrom(context.Background(), pgx.Identifier{"docgauge_visitors"}, copyColumns, rows))
+	columns := strings.Split(bareColumns+"exported_at", ", ")
+	must.Get(pool.CopyFrom(context.Background(), pgx.Identifier{"docgauge_visitors"}, columns, rows))
 }
 
 // insertInto inserts the rows of the files into ClickHouse, column by column as the driver takes them: in blocks of
@@ -116,14 +107,14 @@ func insertInto(conn driver.Conn, http bool, paths []string) {
 	var batch driver.Batch
 	add := func() {
 		if batch == nil {
-			batch = must.Get(conn.PrepareBatch(context.Background(), bareInsert))
+			batch = must.Get(conn.PrepareBatch(context.Background(),
+				"INSERT INTO docgauge_visitors_rows ("+bareColumns+"exported_at_us, attempt)"))
 		}
 		for i, values := range []any{
 			column(rows, func(r archivedRow) string { return r.window.Project }),
 			column(rows, func(r archivedRow) string { return string(r.window.Granularity) }),
 			column(rows, func(r archivedRow) time.Time { return r.window.From.Time() }),
 			column(rows, func(r archivedRow) time.Time { return r.window.To.Time() }),
-			column(rows, func(r archivedRow) uint64 { return r.number }),
 			column(rows, func(r archivedRow) string { return r.Path }),
 			column(rows, func(r archivedRow) int64 { return r.Human }),
 			column(rows, func(r archivedRow) int64 { return r.AI }),
@@ -132,6 +123,7 @@ func insertInto(conn driver.Conn, http bool, paths []string) {
 			column(rows, func(archivedRow) uint8 { return 1 }), // all are settled
 			column(rows, func(archivedRow) uint8 { return 1 }), // and verified
 			column(rows, func(r archivedRow) int64 { return r.window.ExportedAt.UnixMicro() }),
+			column(rows, func(r archivedRow) uint64 { return r.number }),
 		} {
 			must.Do(batch.Column(i).Append(values))
 		}

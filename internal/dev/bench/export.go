@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/bits"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -93,9 +94,10 @@ func (l *lab) export(ctx context.Context, c client, o order) values {
 func (l *lab) exportCommand(ctx context.Context, c client, o order) *exec.Cmd {
 	first, end := o.First.Format(time.DateOnly), o.day(o.Work.Windows).Format(time.DateOnly)
 	if program := peerTools[c.name].program; program != "" {
+		path := filepath.Join(o.Dir, program)
+		must.Do(os.WriteFile(path, must.Get(peerFiles.ReadFile("peers/"+program)), 0o600))
 		// The Python is the one that peers/install.sh has installed dlt for.
-		return exec.CommandContext(ctx, filepath.Join(engines.Tools(), "peers", "bin", "python"), "-c",
-			string(must.Get(peerFiles.ReadFile("peers/"+program))),
+		return exec.CommandContext(ctx, filepath.Join(engines.Tools(), "peers", "bin", "python"), path,
 			o.Base, o.project(), strconv.Itoa(o.Work.Windows), strconv.Itoa(o.InFlight), o.Dir, first)
 	}
 	if l.binaries[c.name] == "" {

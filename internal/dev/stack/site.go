@@ -108,7 +108,8 @@ func (s *stack) startWebServer(ctx context.Context) {
 			get.Header.Set("X-Forwarded-For", fmt.Sprintf("%s.%d", []string{"192.0.2", "203.0.113"}[r.IntN(2)], r.IntN(20)))
 			get.Header.Set("User-Agent", visitors[r.IntN(len(visitors))])
 			get.Header.Set("Accept", []string{"text/html, */*;q=0.8", "text/markdown, text/html;q=0.9"}[r.IntN(5)/4])
-			response := must.Get(client.Do(get))
+			response, err := http.DefaultClient.Do(get)
+			must.Do(err)
 			must.Do(response.Body.Close())
 		}
 	}

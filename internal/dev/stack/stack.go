@@ -21,7 +21,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -32,6 +31,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/dev/engines"
 	"github.com/docgauge/docgauge/internal/dev/must"
+	"github.com/docgauge/docgauge/internal/dev/testbed"
 )
 
 // projects are the two projects of the sandbox.
@@ -195,18 +195,11 @@ func (s *stack) await(ctx context.Context, lacking func(context.Context) string)
 	}
 }
 
-// client waits for a page longer than a busy machine takes.
-var client = &http.Client{Timeout: time.Minute}
-
 // get reads a page; an answer other than 200 is an error.
-func get(ctx context.Context, url string) (text string, err error) {
-	defer must.Catch(&err)
-	request := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, url, nil))
-	response := must.Get(client.Do(request))
-	defer response.Body.Close()
-	text = string(must.Get(io.ReadAll(response.Body)))
-	if response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("GET %s: %s: %s", url, response.Status, strings.TrimSpace(text))
+func get(ctx context.Context, url string) (string, error) {
+	status, text, err := testbed.Fetch(ctx, url)
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("GET %s: status %d: %s", url, status, strings.TrimSpace(text))
 	}
 	return text, err
 }

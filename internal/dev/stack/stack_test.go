@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html"
 	"math"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -281,7 +282,7 @@ const onMondays = "weekly-losers"
 func testAlert(t *testing.T, s *stack) {
 	post := func() error {
 		body := strings.NewReader(`[{"labels": {"alertname": "Tried"}, "annotations": {"summary": "by the test"}}]`)
-		response, err := client.Post(s.Alertmanager.URL+"/api/v2/alerts", "application/json", body)
+		response, err := http.Post(s.Alertmanager.URL+"/api/v2/alerts", "application/json", body)
 		if err != nil {
 			return err
 		}
