@@ -60,6 +60,24 @@ func TestStretches(t *testing.T) {
 	}
 }
 
+// TestSeries: a line and the area below it break where there is no number.
+func TestSeries(t *testing.T) {
+	f, s := frame{columns: 4, top: 8}, series{new(int64(8)), nil, new(int64(2)), new(int64(0))}
+	x := func(column int) int { return column*columnWidth + columnWidth/2 }
+	const h = chartHeight
+	first, last := fmt.Sprintf("%d 0", x(0)), fmt.Sprintf("%d %dL%d %d", x(2), h*3/4, x(3), h)
+	dash := fmt.Sprintf("h%v", float64(4*columnWidth)/125)
+	if got, want := f.line(s), "M"+first+dash+"M"+last; got != want {
+		t.Errorf("line %s, want %s", got, want)
+	}
+	below := func(from, to int, line string) string {
+		return fmt.Sprintf("M%d %dL%sL%d %dZ", x(from), h, line, x(to), h)
+	}
+	if got, want := f.area(s), below(0, 0, first)+below(2, 3, last); got != want {
+		t.Errorf("area %s, want %s", got, want)
+	}
+}
+
 // TestCalendar: the windows are inside the drawing and do not overlap, and neither do
 // the names.
 func TestCalendar(t *testing.T) {
