@@ -139,7 +139,7 @@ func newDeltaBucket(t *testing.T) (warehouse, error) {
 		name: "delta", env: append(env, "DOCGAUGE_DELTA_URL=s3://docs/gauge?endpoint="+server.Endpoint),
 		query: query, absent: "TableNotFound",
 		empty: func(t *testing.T) {
-			check(t, server.EmptyBucket("docs"))
+			check(t, server.CreateBucket(t.Context(), "docs"))
 		},
 	}, err
 }

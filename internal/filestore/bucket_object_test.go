@@ -218,11 +218,15 @@ func TestDownloadFaults(t *testing.T) {
 		meddle engines.Meddler
 		want   string
 	}{
-		"cut":          {engines.CutDownload, "broke off"},
-		"flipped byte": {engines.FlipDownload, "SHA-256"},
-		"reset":        {engines.ResetBefore, "cannot be reached"},
-		"slow down":    {engines.S3Says(503, "SlowDown", "Please reduce your request rate."), "slow down"},
-		"HTML":         {engines.S3Page(200, "text/html", html), "not an S3 server"},
+		// It announces the whole body and sends half.
+		"cut": {engines.HarmDownload(func(body []byte) []byte { return body[:len(body)/2] }), "broke off"},
+		"flipped byte": {engines.HarmDownload(func(body []byte) []byte {
+			body[len(body)/2] ^= 1
+			return body
+		}), "SHA-256"},
+		"reset":     {engines.ResetBefore, "cannot be reached"},
+		"slow down": {engines.S3Says(503, "SlowDown", "Please reduce your request rate."), "slow down"},
+		"HTML":      {engines.S3Page(200, "text/html", html), "not an S3 server"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, direct, p := behindProxy(t)

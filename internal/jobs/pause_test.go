@@ -77,7 +77,7 @@ func TestPauseAfterTheHourComesBackSooner(t *testing.T) {
 	w.after(time.Hour)
 	w.has("c", journal.Unknown)
 	w.none("d")
-	w.paused(journal.PausedUnknown)
+	w.says(w.paused(journal.PausedUnknown).Detail, "2 creates or messages in a row")
 }
 
 // TestReleaseOfThePause: it needs an answer of the service too, and is not forgotten.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	windowfile "github.com/docgauge/docgauge/internal/archive"
+	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/view"
 	"github.com/docgauge/docgauge/internal/web"
 	"github.com/docgauge/docgauge/sinks"
@@ -27,7 +28,7 @@ import (
 var monday = analytics.NewDate(2026, 11, 2)
 
 func snapshot() *view.Snapshot {
-	s := &view.Snapshot{At: monday.Time().Add(30 * time.Hour)}
+	s := &view.Snapshot{At: monday.Time().Add(30 * time.Hour), Outcomes: testbed.Outcomes("prj_b")}
 	for _, id := range []string{"prj_b", "prj_a"} {
 		g := view.Grid{Granularity: analytics.Day}
 		for i := range analytics.Date(40) {
@@ -431,6 +432,11 @@ func TestFilters(t *testing.T) {
 		{"/api/v1/jobs?state=completed", "cost", "0.25 <nil>"},
 		{"/api/v1/jobs?state=completed", "cost_unit", "USD "},
 		{"/api/v1/jobs?state=completed", "tokens", "1200 <nil>"},
+		{"/api/v1/jobs?limit=2", "prompt", "next.md a.md"},
+		{"/api/v1/outcomes?limit=2&project=prj_b", "path", "/sdks/go /guides/install"},
+		{"/api/v1/outcomes?limit=3", "change", "0.18 0.27 <nil>"},
+		{"/api/v1/outcomes?limit=3", "verdict", "too early more readers not enough data"},
+		{"/api/v1/outcomes?project=prj_a", "path", ""},
 	} {
 		if got := strings.Join(columnOf(rowsOf(t, tc.target), tc.column), " "); got != tc.want {
 			t.Errorf("%s: %s is %q, want %q", tc.target, tc.column, got, tc.want)

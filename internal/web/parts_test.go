@@ -21,6 +21,7 @@ func TestPageWords(t *testing.T) {
 		{axisMark(0.5), "0.5"}, {axisMark(850), "850"}, {axisMark(1200), "1.2k"}, {axisMark(2.5e6), "2.5M"},
 		{axisMark(6e18), "6000000000G"},
 		{age(0), "just now"}, {age(time.Second), "in a moment"}, {age(-29 * time.Second), "just now"},
+		{age(30 * time.Second), "in 1\u00a0min"}, {age(90 * time.Minute), "in 2\u00a0h"},
 		{age(-31 * time.Second), "1\u00a0min ago"}, {age(-89 * time.Minute), "89\u00a0min ago"},
 		{age(91 * time.Minute), "in 2\u00a0h"}, {age(35 * time.Hour), "in 35\u00a0h"},
 		{age(-37 * time.Hour), "2\u00a0days ago"},

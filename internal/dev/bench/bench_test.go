@@ -37,10 +37,7 @@ func newLab(t *testing.T, binary string) *lab {
 		binary = engines.Docgauge(t)
 	}
 	l := &lab{binaries: map[string]string{docgaugeClient: binary}, dir: t.TempDir(), short: true, log: t.Output()}
-	stop, err := l.startServer(context.WithoutCancel(t.Context())) // it ends after the test's context
-	if err != nil {
-		t.Fatal(err)
-	}
+	stop := l.startServer(context.WithoutCancel(t.Context())) // it ends after the test's context
 	t.Cleanup(func() {
 		if err := stop(); err != nil {
 			t.Error(err)
@@ -51,14 +48,14 @@ func newLab(t *testing.T, binary string) *lab {
 
 // TestShort builds and runs the real binary: it sends no more requests than needed, in any scenario.
 func TestShort(t *testing.T) {
-	all, err := newLab(t, "").measureAll(t.Context(), "")
+	all, err := newLab(t, "").measureAll(t.Context(), "", false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	text := report(all)
-	for _, s := range exportScenarios {
-		if !strings.Contains(text, "| "+s.name+" ") {
-			t.Errorf("no result for %q", s.name)
+	for _, c := range exportContests {
+		if !strings.Contains(text, "| "+c.scenario+" ") {
+			t.Errorf("no result for %q", c.scenario)
 		}
 	}
 	for _, want := range []string{"| " + secondReading, "| Delta Lake ", "| " + readScrape, "| " +
@@ -68,19 +65,20 @@ func TestShort(t *testing.T) {
 		}
 	}
 	for _, r := range all {
+		v := r.values
 		switch {
 		case r.table == scrapeTable:
-			if s := r.scraped; s.size < 10_000 || s.median <= 0 || s.p99 < s.median || s.allocations <= 0 {
-				t.Errorf("%s: %+v", r.key(), s)
+			if v["bytes sent"] < 10_000 || v["median"] <= 0 || v["p99"] < v["median"] || v["allocations"] <= 0 {
+				t.Errorf("%s: %+v", r.scenario, v)
 			}
 		case r.table == agentsTable:
-			if r.compared.visitors <= 0 || r.compared.agents <= 0 {
-				t.Errorf("%s: %+v", r.scenario, r.compared)
+			if v["visitors"] <= 0 || v["and agents"] <= 0 {
+				t.Errorf("%s: %+v", r.scenario, v)
 			}
-		case r.cost.maxRSS <= 0 || r.cost.cpuSeconds <= 0 || r.cost.seconds <= 0:
-			t.Errorf("%s: a cost of %+v", r.key(), r.cost)
-		case r.table == exportTable && (r.ratio() < 1 || r.client.budget > 0 && r.ratio() > 1 || emptyShare(r) > 1):
-			t.Errorf("%s: %d requests, %.4f of the fewest possible", r.key(), r.requests, r.ratio())
+		case v["peak RSS"] <= 0 || v["CPU s"] <= 0 || v["seconds"] <= 0:
+			t.Errorf("%+v: a cost of %+v", r.client, v)
+		case r.table == exportTable && (v["ratio"] < 1 || r.client.budget > 0 && v["ratio"] > 1 || v["empty share"] > 1):
+			t.Errorf("%s, %+v: %+v", r.scenario, r.client, v)
 		}
 	}
 	if t.Failed() {
@@ -113,9 +111,9 @@ func TestPages(t *testing.T) {
 			}
 		}
 	}
-	requests, err := countRequests(srv.URL)
-	if err != nil || requests != 10 || fewest != 10 {
-		t.Errorf("the server counted %d requests (%v), %d are the fewest; want 10", requests, err, fewest)
+	requests := (&lab{server: srv.URL}).countRequests()
+	if requests != 10 || fewest != 10 {
+		t.Errorf("the server counted %d requests, %d are the fewest; want 10", requests, fewest)
 	}
 }
 
@@ -123,7 +121,7 @@ func TestPages(t *testing.T) {
 func readWindow(t *testing.T, base string, w workload) (paths []string) {
 	t.Helper()
 	var first visitor
-	err := order{Base: base, Work: w, First: firstDay}.readPages(0, func(p page) error {
+	for p := range (order{Base: base, Work: w, First: firstDay}).pages(0) {
 		if len(paths) == 0 {
 			first = p.Totals
 		}
@@ -137,12 +135,8 @@ func readWindow(t *testing.T, base string, w workload) (paths []string) {
 			paths = append(paths, v.Path)
 		}
 		if len(paths) > w.Rows {
-			return fmt.Errorf("a window of %d rows does not end", w.Rows)
+			t.Fatalf("a window of %d rows does not end", w.Rows)
 		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 	return paths
 }
@@ -176,7 +170,7 @@ func TestWrongCount(t *testing.T) {
 	}
 	l := newLab(t, liar)
 	o := order{Base: l.server, Work: workload{1, 10, 0}, InFlight: 1, Dir: t.TempDir(), First: firstDay}
-	_, err := l.export(t.Context(), client{name: docgaugeClient, inFlight: 1}, o)
+	err := l.installed(func() { l.export(t.Context(), client{name: docgaugeClient, inFlight: 1}, o) })
 	if err == nil || !strings.Contains(err.Error(), "Rows:9") || !strings.Contains(err.Error(), "Rows:10") {
 		t.Errorf("error %v, want both numbers of rows", err)
 	}
@@ -193,38 +187,36 @@ func TestAims(t *testing.T) {
 		use   float64 // of time, memory and requests
 	}{{"yes", 20, 1}, {"no", 0.1, 1000}} {
 		var all []result
-		add := func(table int, scenario string, w workload, c client) {
-			r := result{
-				table: table, scenario: scenario, client: c, work: w,
-				requests: int64(float64(w.fewest()) * tc.use), timesFirst: tc.times,
-				times:   map[string]float64{plainClient: tc.times, goParquetClient: tc.times, formerClient: tc.times},
-				cost:    cost{seconds: tc.use / 10, cpuSeconds: tc.use / 10, maxRSS: int64(tc.use) << 20},
-				scraped: scraped{median: tc.use}, served: served{share: tc.use, cold: 2 * tc.use, kept: tc.use},
-				compared: compared{1, tc.use},
-			}
+		add := func(table, scenario string, w workload, c client) {
+			v := values{"requests": 1, "ratio": tc.use, "× first": tc.times, "seconds": tc.use / 10, "peak RSS": tc.use,
+				"× plain": tc.times, "× go-parquet": tc.times, "× before": tc.times, "median": tc.use}
 			if c.budget == 0 {
-				r.requests++
+				v["empty share"] = tc.use
 			}
 			if scenario == "with a budget" && c.budget == 0 || w.Rows == 1_000_000 ||
 				table == serveTable && w.Rows == 20e6 { // what the quotients divide by
-				r.cost.seconds, r.cost.maxRSS = 0.1, 1<<20
+				v["seconds"], v["peak RSS"] = 0.1, 1
 			}
-			all = append(all, r)
+			if table == serveTable {
+				v["disk share"], v["all pages of the month"], v["again"] = tc.use, 2*tc.use, tc.use
+			}
+			v["CPU s"] = v["seconds"]
+			all = append(all, (&lab{log: io.Discard}).show(result{table, scenario, c, w, v}))
 		}
-		for _, s := range exportScenarios {
-			for _, c := range s.clients {
-				add(exportTable, s.name, s.task.work, c)
+		for _, c := range exportContests {
+			for _, cl := range c.clients {
+				add(exportTable, c.scenario, c.work, cl)
 			}
 		}
 		for _, s := range loadSinks {
 			for _, task := range s.tasks {
 				for _, c := range s.clients {
-					add(loadTable, s.title, task.work, c)
+					add(loadTable, s.title, workload{task.windows, task.rows, 0}, c)
 				}
 			}
 		}
 		for _, name := range []string{steadyScrape, freshScrape, readScrape} {
-			add(scrapeTable, name, workload{}, client{name: "gzip openmetrics"})
+			add(scrapeTable, name, workload{}, client{name: docgaugeClient})
 		}
 		add(agentsTable, ofTheSameSite, workload{}, client{name: docgaugeClient})
 		for scenario, lines := range map[string]int{combinedLog: 5e6, gzipLog: 5e6, caddyLog: 5e6,
@@ -249,18 +241,19 @@ func TestAims(t *testing.T) {
 // same settings.
 func TestCompare(t *testing.T) {
 	r := func(name string, inFlight int, seconds float64) result {
-		return result{client: client{name: name, inFlight: inFlight}, cost: cost{seconds: seconds}}
+		return result{client: client{name: name, inFlight: inFlight}, values: values{"seconds": seconds}}
 	}
 	all := []result{
 		r(plainClient, 1, 8), r(formerClient, 1, 6), r(docgaugeClient, 1, 4), r(formerClient, 4, 3),
 		r(docgaugeClient, 4, 1),
 	}
 	compare(all)
-	for i, want := range map[int]map[string]float64{
-		2: {plainClient: 2, formerClient: 1.5}, 4: {plainClient: 8, formerClient: 3},
+	for i, want := range map[int]values{
+		2: {"seconds": 4, "× plain": 2, "× before": 1.5, "× first": 2},
+		4: {"seconds": 1, "× plain": 8, "× before": 3, "× first": 8},
 	} {
-		if !maps.Equal(all[i].times, want) || all[i].timesFirst != want[plainClient] {
-			t.Errorf("%+v: compared as %v, %v with the first", all[i].client, all[i].times, all[i].timesFirst)
+		if !maps.Equal(all[i].values, want) {
+			t.Errorf("%+v: compared as %v", all[i].client, all[i].values)
 		}
 	}
 }
@@ -269,41 +262,37 @@ func TestCompare(t *testing.T) {
 func TestCheck(t *testing.T) {
 	l := newLab(t, "")
 	o := order{Base: l.server, Work: workload{2, 300, 0}, InFlight: 2, Dir: t.TempDir(), First: firstDay}
-	look := func(want findings) {
+	look := func(rows int64, differ bool) {
 		t.Helper()
-		if got, err := findRows(t.Context(), o); err != nil || got != want {
-			t.Errorf("found %+v (%v), want %+v", got, err, want)
+		if got := findRows(t.Context(), o); got != (findings{rows, differ}) {
+			t.Errorf("found %+v, want %d rows that differ: %v", got, rows, differ)
 		}
 	}
-	if err := readIntoParquet(o, io.Discard); err != nil {
-		t.Fatal(err)
-	}
-	look(findings{Rows: 600})
+	readIntoParquet(o)
+	look(600, false)
 	second := o.Dir + "/" + o.day(1).Format(time.DateOnly) + ".parquet"
 	if err := os.Remove(second); err != nil {
 		t.Fatal(err)
 	}
-	look(findings{Rows: 300, Missing: 300})
-	if err := readIntoParquet(o, io.Discard); err != nil {
-		t.Fatal(err)
-	}
+	look(300, false)
+	readIntoParquet(o)
+	look(600, false)
 
 	o.Dir = t.TempDir()
-	if _, err := l.export(t.Context(), client{name: docgaugeClient, inFlight: 1}, o); err != nil {
-		t.Fatal(err)
-	}
+	l.export(t.Context(), client{name: docgaugeClient, inFlight: 1}, o)
+	look(600, false)
 	o.Work.Windows = 1
-	look(findings{Rows: 600, Wrong: 300})
+	look(600, true)
 	o.Work = workload{2, 301, 0}
-	look(findings{Rows: 600, Missing: 602, Wrong: 600})
+	look(600, true)
 	o.Work.Rows = 300
 	o.First = o.First.AddDate(0, 0, 1)
-	look(findings{Rows: 600, Missing: 300, Wrong: 300})
+	look(600, true)
 	o.First = firstDay
 	if err := os.CopyFS(o.Dir+"/again", os.DirFS(o.Dir+"/data/visitors")); err != nil {
 		t.Fatal(err)
 	}
-	look(findings{Rows: 1_200, Doubled: 600})
+	look(1_200, true)
 }
 
 func TestMarkdown(t *testing.T) {
@@ -317,21 +306,21 @@ func TestMarkdown(t *testing.T) {
 // TestPeers lets docgauge and go-parquet do the work of make bench-peers in small, and kills them half-way.
 func TestPeers(t *testing.T) {
 	l := newLab(t, "")
-	text, err := l.comparePeers(t.Context(), peers[:2])
-	if err != nil || !strings.Contains(text, "| "+goParquetClient+" ") {
-		t.Fatalf("%v; the table:\n%s", err, text)
+	text := report(l.comparePeers(t.Context(), peers[:2]))
+	if !strings.Contains(text, "| "+goParquetClient+" ") {
+		t.Fatalf("the table:\n%s", text)
 	}
 	work := killWork.shortened()
-	repeated, found, err := l.killed(t.Context(), client{name: docgaugeClient, inFlight: 4, budget: largeBudget}, work)
-	if err != nil || repeated < 1 || repeated > 4 || found != (findings{Rows: work.totalRows()}) {
-		t.Errorf("after the kill %d requests were repeated, there is %+v, %v", repeated, found, err)
+	repeated, found := l.killed(t.Context(), client{name: docgaugeClient, inFlight: 4, budget: largeBudget}, work)
+	if repeated < 1 || repeated > 4 || found != (findings{Rows: work.totalRows()}) {
+		t.Errorf("after the kill %d requests were repeated, there is %+v", repeated, found)
 	}
 }
 
 func TestPeersMissing(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var log strings.Builder
-	found := installed(peers, &log)
+	found := (&lab{log: &log}).installedPeers(peers)
 	for _, want := range []string{"dlt, tuned", "run make bench-peers"} {
 		if len(found) != 2 || !strings.Contains(log.String(), want) {
 			t.Errorf("%d peers are there; the log lacks %q:\n%s", len(found), want, &log)

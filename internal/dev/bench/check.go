@@ -4,106 +4,75 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"hash/maphash"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/apache/arrow-go/v18/parquet/file"
 
+	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/archive"
+	"github.com/docgauge/docgauge/internal/dev/must"
 )
 
-// findings compare the rows that a client wrote with those that the server serves. For clients
-// whose rows are only counted, missing and doubled rows cancel each other out.
+// findings are about the rows that a client wrote.
 type findings struct {
-	Rows    int64 // found
-	Missing int64 // rows of the server that were not found
-	Doubled int64 // rows of windows that were found again
-	Wrong   int64 // rows of windows that differ from those of the server
+	Rows int64
+	// Differ says that docgauge's rows are not those that the server serves; of other clients they are only counted.
+	Differ bool
 }
 
 // findRows checks the files below o.Dir in a separate process: the bench holds no data.
-func findRows(ctx context.Context, o order) (f findings, err error) {
-	cmd, err := child(ctx, checkRole, o)
-	if err != nil {
-		return f, err
-	}
-	out, _, err := measure(cmd)
-	if err != nil {
-		return f, err
-	}
-	return f, json.Unmarshal(out, &f)
+func findRows(ctx context.Context, o order) (f findings) {
+	out, _ := measure(child(ctx, checkRole, o))
+	must.Do(json.Unmarshal(out, &f))
+	return f
 }
 
-// check compares docgauge's files below o.Dir with what the server serves, and counts the rows of other Parquet and
-// CSV files. Folders whose name begins with _ are a tool's own notes; state and totals are docgauge's.
-func check(o order, out io.Writer) error {
+// check counts the rows of Parquet and CSV files below o.Dir, and compares those of docgauge's window files with what
+// the server serves: equal sums of hashes mean equal rows, in any order. Folders whose name begins with _ are a tool's
+// own notes; state and totals are docgauge's.
+func check(o order) any {
 	var f findings
-	seen := map[time.Time]bool{}
-	err := filepath.WalkDir(o.Dir, func(path string, d fs.DirEntry, err error) error {
+	var read, served uint64
+	seed := maphash.MakeSeed()
+	hash := func(day analytics.Date, v visitor) uint64 {
+		return maphash.Comparable(seed, struct {
+			analytics.Date
+			visitor
+		}{day, v})
+	}
+	must.Do(filepath.WalkDir(o.Dir, func(path string, d fs.DirEntry, err error) error {
+		must.Do(err)
 		switch {
-		case err != nil:
-			return err
 		case d.IsDir() && (strings.HasPrefix(d.Name(), "_") || d.Name() == "state" || d.Name() == "totals"):
 			return fs.SkipDir
 		case strings.HasSuffix(path, ".csv"):
-			text, err := os.ReadFile(path)
-			f.Rows += int64(bytes.Count(text, []byte("\n")))
-			return err
+			f.Rows += int64(bytes.Count(must.Get(os.ReadFile(path)), []byte("\n")))
 		case strings.HasSuffix(path, ".parquet"):
-			return f.readParquet(o, path, seen)
+			w, err := archive.Open(path)
+			if err != nil { // of another client
+				r := must.Get(file.OpenParquetFile(path, false))
+				f.Rows += r.NumRows()
+				return r.Close()
+			}
+			for r, err := range w.Rows() {
+				must.Do(err)
+				f.Rows++
+				read += hash(w.Revision().From, visitor{r.Path, r.Human, r.AI, r.Total})
+			}
 		}
 		return nil
-	})
-	if err != nil {
-		return err
-	}
-	f.Missing = max(0, o.Work.totalRows()+f.Doubled+f.Wrong-f.Rows)
-	f.Doubled = max(f.Doubled, f.Rows-o.Work.totalRows()-f.Wrong)
-	return json.NewEncoder(out).Encode(f)
-}
-
-// readParquet takes a file of one window of docgauge, or counts the rows of another's.
-func (f *findings) readParquet(o order, path string, seen map[time.Time]bool) error {
-	w, err := archive.Open(path)
-	if err != nil {
-		r, err := file.OpenParquetFile(path, false)
-		if err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
-		f.Rows += r.NumRows()
-		return r.Close()
-	}
-	// Equal sums of hashes mean equal rows, in any order.
-	var rows int64
-	var read, served uint64
-	for r, err := range w.Rows() {
-		if err != nil {
-			return err
-		}
-		rows++
-		read += maphash.Comparable(hashSeed, visitor{r.Path, r.Human, r.AI, r.Total})
-	}
-	day := w.Revision().From.Time()
-	if window := int(day.Sub(o.First) / (24 * time.Hour)); window >= 0 && window < o.Work.Windows {
+	}))
+	for window := range o.Work.Windows {
+		day := o.day(window)
 		for i := range o.Work.Rows {
-			served += maphash.Comparable(hashSeed, rowOf(i, day.YearDay()))
+			human, ai, total := counts(i, day.YearDay())
+			served += hash(analytics.DateOf(day), visitor{string(appendPath(nil, i)), human, ai, total})
 		}
 	}
-	f.Rows += rows
-	switch {
-	case read != served:
-		f.Wrong += rows
-	case seen[day]:
-		f.Doubled += rows
-	}
-	seen[day] = true
-	return nil
+	f.Differ = read != 0 && read != served
+	return f
 }
-
-var hashSeed = maphash.MakeSeed()

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -15,6 +18,9 @@ const (
 	goParquetClient   = "go-parquet"
 	bareClient        = "bare"
 	bareWindowsClient = "bare windows"
+	clickHouseClient  = "ClickHouse"
+	duckDBClient      = "DuckDB"
+	goAccessClient    = "GoAccess"
 )
 
 // client does the work of a contest, with its settings.
@@ -31,13 +37,7 @@ func (c client) label() string {
 	return c.name
 }
 
-// former is the former docgauge with the settings of c.
-func (c client) former() client {
-	c.name = formerClient
-	return c
-}
-
-// workload is the data that is exported or loaded: day windows, all of one size.
+// workload is the data that is exported or loaded: day windows, all of one size. A log is one window of lines.
 type workload struct {
 	Windows int
 	Rows    int // of each window
@@ -49,7 +49,6 @@ func (w workload) shortened() workload {
 	return workload{min(w.Windows, 6), min(w.Rows, 2_501), min(w.Latency, 5*time.Millisecond)}
 }
 
-func (w workload) ms() int64        { return w.Latency.Milliseconds() }
 func (w workload) totalRows() int64 { return int64(w.Windows) * int64(w.Rows) }
 
 // fewest returns the least number of requests that can return all rows.
@@ -62,97 +61,89 @@ func (w workload) String() string {
 	return humanize.Comma(int64(w.Windows)) + " × " + humanize.Comma(int64(w.Rows))
 }
 
-// task is work that is done that many times.
-type task struct {
-	work   workload
-	rounds int
+// contest is work that several clients do in turns, round after round.
+type contest struct {
+	table, scenario string
+	work            workload
+	rounds          int
+	clients         []client
 }
 
-// result is one row of a table. Fields that its table does not show are zero.
+// values are the numbers of a row by the heads of their columns.
+type values map[string]float64
+
+// result is one row of a table.
 type result struct {
-	table    int // an index of tables
-	scenario string
-	client   client
-	work     workload
-	cost     cost
-
-	requests   int64              // exports: received by the server
-	entries    int                // Delta Lake: log entries of both tables
-	times      map[string]float64 // the speed divided by that of another client, by its name
-	timesFirst float64            // and by that of the first client
-	scraped    scraped
-	readers    int64 // of a site, as the client says
-	served     served
-	compared   compared
+	table, scenario string
+	client          client
+	work            workload
+	values          values
 }
 
-// contest lets the clients do the work in turns, round after round. A run returns one result, or
-// several with different scenarios. The median of each client and scenario counts.
-func (l *lab) contest(
-	table int, scenario string, g task, clients []client, run func(client, workload) ([]result, error),
-) (medians []result, err error) {
+// compete runs a contest; the former docgauge takes its turns before docgauge. A run returns the values of one row,
+// or of one row more for each name in again. Of several rounds, the row of median duration counts.
+func (l *lab) compete(c contest, run func(client, workload) []values, again ...string) (medians []result) {
 	if l.short {
-		g = task{g.work.shortened(), 1}
+		c.rounds = 1
 	}
-	type key struct {
-		scenario string
-		client   client
-	}
-	var order []key
-	runs := map[key][]result{}
-	turn := func(c client) error {
-		results, err := run(c, g.work)
-		for _, r := range results {
-			if r.scenario == "" {
-				r.scenario = scenario
-			}
-			r.table, r.client, r.work = table, c, g.work
-			k := key{r.scenario, c}
-			if runs[k] == nil {
-				order = append(order, k)
-			}
-			runs[k] = append(runs[k], r)
-		}
-		if err != nil {
-			err = fmt.Errorf("%s, %s: %w", g.work, c.label(), err)
-		}
-		return err
-	}
-	for range g.rounds {
-		for _, c := range clients {
-			if c.name == docgaugeClient && l.binaries[formerClient] != "" {
-				err = turn(c.former())
-			}
-			if err == nil {
-				err = turn(c)
-			}
-			if err != nil {
-				return nil, err
+	rounds := make([][]result, c.rounds)
+	for i := range rounds {
+		turn := func(cl client) {
+			for n, v := range run(cl, c.work) {
+				scenario := append([]string{c.scenario}, again...)[n]
+				rounds[i] = append(rounds[i], l.show(result{c.table, scenario, cl, c.work, v}))
 			}
 		}
+		for _, cl := range c.clients {
+			if cl.name == docgaugeClient && l.binaries[formerClient] != "" {
+				before := cl
+				before.name = formerClient
+				turn(before)
+			}
+			turn(cl)
+		}
 	}
-	for _, k := range order {
-		medians = append(medians, median(runs[k], func(r result) float64 { return r.cost.seconds }))
+	for i := range rounds[0] {
+		slices.SortFunc(rounds, func(a, b []result) int {
+			return cmp.Compare(a[i].values["seconds"], b[i].values["seconds"])
+		})
+		medians = append(medians, rounds[len(rounds)/2][i])
 	}
 	compare(medians)
-	return medians, nil
+	return medians
 }
 
-// compare fills in times: the former docgauge is compared with the docgauge that has the same settings, each
-// other client with everyone.
+// show adds what follows from the workload, the seconds and the CPU time, and logs the row.
+func (l *lab) show(r result) result {
+	v, rows := r.values, float64(r.work.totalRows())
+	v["latency"], v["in flight"] = float64(r.work.Latency.Milliseconds()), float64(r.client.inFlight)
+	v["lines"], v["lines/s"], v["lines per CPU s"] = rows, rows/v["seconds"], rows/v["CPU s"]
+	v["rows/s"], v["windows/s"] = rows/v["seconds"], float64(r.work.Windows)/v["seconds"]
+	if rows >= 10_000 { // fewer say little about it
+		v["CPU s/Mrow"] = v["CPU s"] / rows * 1e6
+	}
+	fmt.Fprintln(l.log, strings.ReplaceAll(rowOf(r), "|", "  "))
+	return r
+}
+
+// compare adds the speed divided by that of other clients: of the former docgauge to the docgauge that has the same
+// settings, of each other client to all, and of the first one.
 func compare(results []result) {
-	for i := range results {
-		r := &results[i]
-		r.times = map[string]float64{}
+	for _, r := range results {
+		isFirst := true
 		for _, other := range results {
-			times := other.cost.seconds / r.cost.seconds
-			isFormer := other.client.name == formerClient
-			if isFormer && other.client == r.client.former() && other.scenario == r.scenario ||
-				!isFormer && other.client.name != docgaugeClient {
-				r.times[other.client.name] = times
+			times, isFormer := other.values["seconds"]/r.values["seconds"], other.client.name == formerClient
+			if same := r.client; isFormer {
+				if same.name = formerClient; other.client == same && other.scenario == r.scenario {
+					r.values["× before"] = times
+				}
+				continue
 			}
-			if !isFormer && r.timesFirst == 0 {
-				r.timesFirst = times
+			if other.client.name != docgaugeClient {
+				r.values["× "+other.client.name] = times
+			}
+			if isFirst {
+				r.values["× first"], isFirst = times, false
 			}
 		}
 	}

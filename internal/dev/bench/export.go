@@ -5,17 +5,22 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/bits"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/dev/must"
 )
 
 // benchKey is not secret: the bench's server accepts any key.
 const benchKey = "bench_key"
 
-// firstDay is so long ago that a thousand windows from it on are complete and settled.
-var firstDay = time.Date(2020, time.January, 1, 0, 0, 0, 0, time.UTC)
+// firstDay is so long ago that ten thousand windows from it on are complete and settled.
+var firstDay = time.Date(1995, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 // largeBudget is more requests than any scenario needs.
 const largeBudget = 100_000
@@ -26,105 +31,81 @@ const (
 	secondReading = "second reading"
 )
 
-// scenario is work that several clients do.
-type scenario struct {
-	name    string
-	task    task
-	clients []client
-}
-
-var exportScenarios = func() []scenario {
+var exportContests = func() []contest {
 	plain := client{name: plainClient, inFlight: 1}
 	parquet, parquet4 := client{name: goParquetClient, inFlight: 1}, client{name: goParquetClient, inFlight: 4}
 	one, four := client{name: docgaugeClient, inFlight: 1}, client{name: docgaugeClient, inFlight: 4}
 	many := client{name: docgaugeClient, inFlight: 16}
 	budgeted := client{name: docgaugeClient, variant: "budget 100,000", inFlight: 4, budget: largeBudget}
 	const usual = 50 * time.Millisecond
-	return []scenario{
-		{"small windows", task{workload{1_000, 10, 0}, 3}, []client{plain, parquet, four}},
-		{"five large windows", task{workload{5, 100_000, 0}, 3}, []client{parquet4, four}},
-		{"one large window", task{workload{1, 1_000_000, 0}, 3}, []client{four}},
-		{"one large window", task{workload{1, 10_000_000, 0}, 1}, []client{four}},
-		{firstReading, task{workload{1, 25_000, usual}, 1}, []client{plain, many}},
-		{"with a budget", task{workload{120, 25_000, 0}, 3}, []client{four, budgeted}},
-		{"many days", task{workload{40, 25_000, 0}, 3}, []client{plain, one, four, many}},
-		{"many days", task{workload{40, 2_500, usual}, 1}, []client{plain, one, four, many}},
+	return []contest{
+		{exportTable, "small windows", workload{1_000, 10, 0}, 3, []client{plain, parquet, four}},
+		{exportTable, "five large windows", workload{5, 100_000, 0}, 3, []client{parquet4, four}},
+		{exportTable, "one large window", workload{1, 1_000_000, 0}, 3, []client{four}},
+		{exportTable, "one large window", workload{1, 10_000_000, 0}, 1, []client{four}},
+		{exportTable, firstReading, workload{1, 25_000, usual}, 1, []client{plain, many}},
+		{exportTable, "with a budget", workload{120, 25_000, 0}, 3, []client{four, budgeted}},
+		{exportTable, "many days", workload{40, 25_000, 0}, 3, []client{plain, one, four, many}},
+		{exportTable, "many days", workload{40, 2_500, usual}, 1, []client{plain, one, four, many}},
 	}
 }()
 
-// exportAll lets the clients of s take turns, each in its own directory.
-func (l *lab) exportAll(ctx context.Context, s scenario) ([]result, error) {
-	return l.contest(exportTable, s.name, s.task, s.clients, func(c client, w workload) ([]result, error) {
-		dir, err := l.newDir()
-		if err != nil {
-			return nil, err
+// exportAll lets the clients of c take turns, each in its own directory.
+func (l *lab) exportAll(ctx context.Context, c contest) []result {
+	if l.short {
+		c.work = c.work.shortened()
+	}
+	return l.compete(c, func(cl client, w workload) []values {
+		o := order{Base: l.server, Work: w, InFlight: cl.inFlight, Dir: l.newDir(), First: firstDay}
+		all := []values{l.export(ctx, cl, o)}
+		if c.scenario == firstReading && l.binaries[cl.name] != "" {
+			o.Again = true
+			all = append(all, l.export(ctx, cl, o))
 		}
-		o := order{Base: l.server, Work: w, InFlight: c.inFlight, Dir: dir, First: firstDay}
-		first, err := l.export(ctx, c, o)
-		if err != nil || s.name != firstReading || l.binaries[c.name] == "" {
-			return []result{first}, err
-		}
-		o.Again = true
-		second, err := l.export(ctx, c, o)
-		second.scenario = secondReading
-		return []result{first, second}, err
-	})
+		return all
+	}, secondReading)
 }
 
 // export lets c do o. It compares the requests that c reports with those that the server counted,
 // and the rows that c wrote with those that the server sent.
-func (l *lab) export(ctx context.Context, c client, o order) (r result, err error) {
-	cmd, err := l.exportCommand(ctx, c, o)
-	if err != nil {
-		return r, err
-	}
-	before, err := countRequests(l.server)
-	if err != nil {
-		return r, err
-	}
-	out, spent, err := measure(cmd)
-	if err != nil {
-		return r, err
-	}
-	after, err := countRequests(l.server)
-	if err != nil {
-		return r, err
-	}
-	r.cost, r.requests = spent, after-before
-	want, reported := tally{o.Work.totalRows(), r.requests}, tally{}
-	if json.Unmarshal(bytes.TrimSpace(out), &reported) != nil && peerPrograms[c.name] != "" {
+func (l *lab) export(ctx context.Context, c client, o order) values {
+	before := l.countRequests()
+	out, v := measure(l.exportCommand(ctx, c, o))
+	requests, fewest, windows := l.countRequests()-before, o.Work.fewest(), int64(o.Work.Windows)
+	want, reported := tally{o.Work.totalRows(), requests}, tally{}
+	if json.Unmarshal(bytes.TrimSpace(out), &reported) != nil && peerTools[c.name].program != "" {
 		reported = want // Python programs report nothing
 	}
-	found, err := findRows(ctx, o)
-	if all := (findings{Rows: o.Work.totalRows()}); err == nil && (reported != want || found != all) {
-		err = fmt.Errorf("it reports %+v, the server counted %+v; it wrote %+v, want %+v", reported, want, found, all)
+	if found := findRows(ctx, o); reported != want || found != (findings{Rows: want.Rows}) {
+		must.Do(fmt.Errorf("%s, %s: it reports %+v, the server counted %+v; it wrote %+v", c.label(), o.Work, reported,
+			want, found))
 	}
-	return r, err
+	v["requests"], v["ratio"] = float64(requests), float64(requests)/float64(fewest)
+	if c.budget == 0 {
+		// Asking ahead in growing steps doubles what is known each time, so without a budget as many requests may
+		// find no rows as the logarithm of the pages of each window.
+		most := windows * int64(bits.Len64(uint64(fewest/windows-1)))
+		v["empty share"] = float64(requests-fewest) / float64(max(most, 1))
+	}
+	return v
 }
 
 // exportCommand returns the command with which c does o.
-func (l *lab) exportCommand(ctx context.Context, c client, o order) (*exec.Cmd, error) {
+func (l *lab) exportCommand(ctx context.Context, c client, o order) *exec.Cmd {
 	first, end := o.First.Format(time.DateOnly), o.day(o.Work.Windows).Format(time.DateOnly)
-	if peerPrograms[c.name] != "" {
-		return pythonCommand(ctx, o.Dir, peerPrograms[c.name],
+	if program := peerTools[c.name].program; program != "" {
+		path := filepath.Join(o.Dir, program)
+		must.Do(os.WriteFile(path, must.Get(peerFiles.ReadFile("peers/"+program)), 0o600))
+		// The Python is the one that peers/install.sh has installed dlt for.
+		return exec.CommandContext(ctx, filepath.Join(engines.Tools(), "peers", "bin", "python"), path,
 			o.Base, o.project(), strconv.Itoa(o.Work.Windows), strconv.Itoa(o.InFlight), o.Dir, first)
 	}
 	if l.binaries[c.name] == "" {
 		return child(ctx, c.name, o)
 	}
-	cmd := exec.CommandContext(ctx, l.binaries[c.name], "export", "--json")
-	cmd.Env = append(cleanEnv(),
-		"DOCGAUGE_BASE_URL="+o.Base,
-		"DOCGAUGE_API_KEY="+benchKey,
-		"DOCGAUGE_PROJECTS="+o.project(),
-		"DOCGAUGE_WINDOWS=day",
-		"DOCGAUGE_OPEN_WINDOWS=",
-		"DOCGAUGE_BUDGET="+strconv.Itoa(c.budget),
-		"DOCGAUGE_CONCURRENCY="+strconv.Itoa(o.InFlight),
-		"DOCGAUGE_STATE_DIR="+filepath.Join(o.Dir, "state"),
-		"DOCGAUGE_PARQUET_URL="+filepath.Join(o.Dir, "data"),
-		"DOCGAUGE_LOG_LEVEL=error",
-	)
+	cmd := l.docgauge(ctx, c.name, o.Dir, "export", "--json")
+	cmd.Env = append(cmd.Env, "DOCGAUGE_PROJECTS="+o.project(), "DOCGAUGE_BUDGET="+strconv.Itoa(c.budget),
+		"DOCGAUGE_CONCURRENCY="+strconv.Itoa(o.InFlight))
 	if o.Due {
 		cmd.Env = append(cmd.Env, "DOCGAUGE_SINCE="+first)
 	} else {
@@ -133,14 +114,10 @@ func (l *lab) exportCommand(ctx context.Context, c client, o order) (*exec.Cmd, 
 	if o.Again {
 		cmd.Args = append(cmd.Args, "--again")
 	}
-	return cmd, nil
+	return cmd
 }
 
 // countRequests asks the server how many requests it has received.
-func countRequests(base string) (int64, error) {
-	text, err := get(base+"/requests", benchKey)
-	if err != nil {
-		return 0, err
-	}
-	return strconv.ParseInt(string(text), 10, 64)
+func (l *lab) countRequests() int64 {
+	return must.Get(strconv.ParseInt(get(l.server+"/requests"), 10, 64))
 }

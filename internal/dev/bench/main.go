@@ -6,10 +6,11 @@
 // server, docgauge, the clients and the checker are separate processes, so that each has its own CPU time and
 // peak memory; on a machine with few cores the server takes its share of them. After each run, the rows that were
 // written are compared with what the server sends, or counted in the database; a difference is an error.
+//
+// An error ends the whole bench: functions panic with it by package must.
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -22,6 +23,7 @@ import (
 	"syscall"
 
 	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/dev/must"
 )
 
 func main() {
@@ -51,6 +53,7 @@ type lab struct {
 
 // bench is the whole program: tables go to out, progress to log.
 func bench(ctx context.Context, args []string, out, log io.Writer) (err error) {
+	defer must.Catch(&err)
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(log)
 	short := flags.Bool("short", false, "smoke run of a few seconds; its speeds mean nothing")
@@ -63,73 +66,55 @@ func bench(ctx context.Context, args []string, out, log io.Writer) (err error) {
 	}
 	l := &lab{binaries: map[string]string{}, short: *short, log: log}
 	if *former != "" {
-		if l.binaries[formerClient], err = filepath.Abs(*former); err != nil {
-			return err
-		}
+		l.binaries[formerClient] = must.Get(filepath.Abs(*former))
 	}
 	fmt.Fprintln(log, "building docgauge")
-	if l.binaries[docgaugeClient], err = engines.DocgaugeBinary(); err != nil {
-		return err
-	}
-	if l.dir, err = os.MkdirTemp("", "docgauge-bench-"); err != nil {
-		return err
-	}
+	l.binaries[docgaugeClient] = must.Get(engines.DocgaugeBinary())
+	l.dir = must.Get(os.MkdirTemp("", "docgauge-bench-"))
 	defer func() { err = errors.Join(err, os.RemoveAll(l.dir)) }()
-	machine, err := describeMachine(l.dir)
-	if err != nil {
-		return err
-	}
-	stop, err := l.startServer(ctx)
-	if err != nil {
-		return err
-	}
+	machine, stop := describeMachine(l.dir), l.startServer(ctx)
 	defer func() { err = errors.Join(err, stop()) }()
-	var text string
-	if *withPeers {
-		text, err = l.comparePeers(ctx, installed(peers, log))
-	} else {
-		var all []result
-		all, err = l.measureAll(ctx, *only)
-		text = report(all)
+	all, err := l.measureAll(ctx, *only, *withPeers)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
-	if err != nil {
-		return cmp.Or(ctx.Err(), err)
-	}
-	_, err = io.WriteString(out, machine+"\n"+text)
+	must.Do(err)
+	_, err = io.WriteString(out, machine+"\n"+report(all))
 	return err
 }
 
-// measureAll runs the cases with only in their names, about ten minutes on two cores for all of them. Cases whose
-// engine is not installed are left out.
-func (l *lab) measureAll(ctx context.Context, only string) (all []result, err error) {
-	type benchCase struct {
-		name string
-		run  func(context.Context) ([]result, error)
+// measureAll runs the cases with only in their names, about ten minutes on two cores for all of them, or the peers.
+// Cases whose engine is not installed are left out.
+func (l *lab) measureAll(ctx context.Context, only string, withPeers bool) (all []result, err error) {
+	measure := func(name string, run func() []result) {
+		if err != nil || !strings.Contains(name, only) || withPeers != (name == "peers") {
+			return
+		}
+		var results []result
+		if err = l.installed(func() { results = run() }); err != nil {
+			err = fmt.Errorf("%s: %w", name, err)
+		}
+		all = append(all, results...)
 	}
-	var cases []benchCase
-	for _, s := range exportScenarios {
-		cases = append(cases, benchCase{s.name,
-			func(ctx context.Context) ([]result, error) { return l.exportAll(ctx, s) }})
+	for _, c := range exportContests {
+		measure(c.scenario, func() []result { return l.exportAll(ctx, c) })
 	}
 	for _, s := range loadSinks {
-		cases = append(cases, benchCase{s.name,
-			func(ctx context.Context) ([]result, error) { return l.loadAll(ctx, s) }})
+		measure(s.name, func() []result { return l.loadAll(ctx, s) })
 	}
-	for _, c := range append(cases, benchCase{"scrape", l.scrapeAll}, benchCase{"site", l.siteAll},
-		benchCase{"agents", l.agentsAll}) {
-		if !strings.Contains(c.name, only) {
-			continue
-		}
-		results, err := c.run(ctx)
-		all = append(all, results...)
-		if missing, ok := errors.AsType[engines.Missing](err); ok && os.Getenv("CI") != "true" {
-			fmt.Fprintln(l.log, "not measured:", missing)
-		} else if err != nil {
-			return all, fmt.Errorf("%s: %w", c.name, err)
-		}
-		for _, r := range results {
-			fmt.Fprintln(l.log, strings.ReplaceAll(tables[r.table].row(r), "|", "  "))
-		}
+	measure("scrape", func() []result { return l.scrapeAll(ctx) })
+	measure("site", func() []result { return l.siteAll(ctx) })
+	measure("agents", func() []result { return l.agentsAll(ctx) })
+	measure("peers", func() []result { return l.comparePeers(ctx, peers) })
+	return all, err
+}
+
+// installed returns the error of run, but only logs that an engine is not installed, except where CI=true.
+func (l *lab) installed(run func()) error {
+	err := must.Try(run)
+	if missing, ok := errors.AsType[engines.Missing](err); ok && os.Getenv("CI") != "true" {
+		fmt.Fprintln(l.log, "not measured:", missing)
+		return nil
 	}
-	return all, nil
+	return err
 }

@@ -15,16 +15,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/docgauge/docgauge/exporter"
-	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/dev/must"
+	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/view"
-)
-
-// The content of the scraped snapshot: the newest window of each project and granularity with its pages, and the
-// windows of the ledger, which must not slow a scrape down.
-const (
-	scrapeProjects = 10
-	scrapePages    = 50
-	ledgerWindows  = 10_000
 )
 
 // The ways to scrape. The last two publish a snapshot before each scrape, with new times or with new numbers too.
@@ -34,40 +27,17 @@ const (
 	readScrape   = "new numbers each"
 )
 
-// scraped is the cost of scrapes. Allocations are those of server, client and new snapshots, for
-// each scrape.
-type scraped struct {
-	scrapes                     int
-	median, p99                 float64 // ms
-	allocations, allocatedBytes float64
-	size                        int64 // of the last response on the wire
-}
-
-func scrapeSnapshot(now time.Time, more int64) view.Snapshot {
-	granularities := []analytics.Granularity{analytics.Day, analytics.Week, analytics.Month, "28d"}
-	today := analytics.DateOf(now)
-	var rows []analytics.Row
-	for i := range int64(scrapePages) {
-		path := fmt.Sprintf("/guides/section-%02d/a-page-about-%02d", i%7, i)
-		human, ai := 9000-31*i+more, 700-7*i+more
-		rows = append(rows, analytics.Row{Path: path, Human: human, AI: ai, Total: human + ai/2})
-	}
+// scrapeSnapshot has the newest window of each of 10 projects and 4 granularities with 50 pages, and 10,000 windows of
+// the ledger, which must not slow a scrape down.
+func scrapeSnapshot(now time.Time, more int) view.Snapshot {
 	s := view.Snapshot{At: now, Sinks: []view.Sink{{Name: "parquet"}, {Name: "clickhouse"}}}
-	for p := range scrapeProjects {
-		project := view.Project{ID: fmt.Sprintf("prj_%02d", p)}
-		for _, g := range granularities {
-			grid := view.Grid{Granularity: g}
-			for n := range analytics.Date(ledgerWindows / scrapeProjects / len(granularities)) {
-				window := analytics.Window{From: today - n - 1, To: today - n}
-				r := analytics.Revision{
-					Key:    analytics.Key{Project: project.ID, Granularity: g, Window: window},
-					Number: 1, Totals: analytics.Totals{Human: 81234 + more, AI: 20345 + more, Total: 99999 + more},
-					Rows: scrapePages, ExportedAt: now,
-				}
-				grid.Cells = append(grid.Cells, view.Cell{Window: window, Revision: &r})
-			}
-			s.Windows = append(s.Windows, view.Window{Revision: *grid.Cells[0].Revision, Pages: rows})
-			project.Grids = append(project.Grids, grid)
+	for p := range 10 {
+		project := testbed.Project(fmt.Sprintf("prj_%02d", p), testbed.Today-473, float64(90_000+more))
+		for _, grid := range project.Grids {
+			newest := *grid.Cells[len(grid.Cells)-1].Revision
+			newest.Rows = 50
+			pages := testbed.Pages(newest, "/docs/guides/scraping")[:newest.Rows]
+			s.Windows = append(s.Windows, view.Window{Revision: newest, Pages: pages})
 		}
 		s.Projects = append(s.Projects, project)
 	}
@@ -83,12 +53,12 @@ type scraping struct {
 }
 
 // scrapeAll scrapes a server in this process in every way.
-func (l *lab) scrapeAll(ctx context.Context) (all []result, err error) {
+func (l *lab) scrapeAll(ctx context.Context) (all []result) {
 	const openMetrics, gzip = "application/openmetrics-text;version=1.0.0", "gzip"
 	const protobuf = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"
-	var values exporter.Values
-	values.Publish(scrapeSnapshot(time.Now(), 0))
-	srv := httptest.NewServer(values.Handler())
+	var served exporter.Values
+	served.Publish(scrapeSnapshot(testbed.Now, 0))
+	srv := httptest.NewServer(served.Handler())
 	defer srv.Close()
 	for _, way := range []scraping{
 		{steadyScrape, "gzip openmetrics", openMetrics, gzip, 1, 1000},
@@ -101,74 +71,61 @@ func (l *lab) scrapeAll(ctx context.Context) (all []result, err error) {
 		if l.short {
 			way.scrapes /= 50
 		}
-		r := result{table: scrapeTable, scenario: way.scenario,
-			client: client{name: way.format, inFlight: way.inFlight}}
-		if r.scraped, err = way.run(ctx, &values, srv.URL); err != nil {
-			return all, err
-		}
-		all = append(all, r)
+		all = append(all, l.show(result{scrapeTable, way.scenario,
+			client{name: docgaugeClient, variant: way.format, inFlight: way.inFlight}, workload{},
+			way.run(ctx, &served, srv.URL)}))
 	}
-	return all, nil
+	return all
 }
 
 // run scrapes after a first scrape that does not count. Each scraper keeps its connection, as Prometheus does. A
-// scrape is timed from before the request to the last byte of the response.
-func (s scraping) run(ctx context.Context, values *exporter.Values, base string) (r scraped, err error) {
+// scrape is timed from before the request to the last byte of the response. Allocations are those of server, client
+// and new snapshots, for each scrape.
+func (s scraping) run(ctx context.Context, served *exporter.Values, base string) values {
 	var took []float64
+	var size int64 // of the last response on the wire
 	var mu sync.Mutex
-	scrape := func(client *http.Client, n int) error {
+	scrape := func(client *http.Client, n int) {
 		switch s.scenario {
 		case freshScrape:
-			values.Publish(scrapeSnapshot(time.Now(), 0))
+			served.Publish(scrapeSnapshot(testbed.Now.Add(time.Duration(n)*time.Second), 0))
 		case readScrape:
-			values.Publish(scrapeSnapshot(time.Now(), int64(n)))
+			served.Publish(scrapeSnapshot(testbed.Now.Add(time.Duration(n)*time.Second), n))
 		}
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/metrics", nil)
-		if err != nil {
-			return err
-		}
+		request := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, base+"/metrics", nil))
 		request.Header = http.Header{"Accept": {s.accept}, "Accept-Encoding": {s.encoding}}
 		start := time.Now()
-		resp, err := client.Do(request)
-		if err != nil {
-			return err
-		}
+		resp := must.Get(client.Do(request))
 		defer resp.Body.Close()
-		size, err := io.Copy(io.Discard, resp.Body)
-		if err == nil && resp.StatusCode != http.StatusOK {
-			err = errors.New(resp.Status)
+		bytes := must.Get(io.Copy(io.Discard, resp.Body))
+		if resp.StatusCode != http.StatusOK {
+			must.Do(errors.New(resp.Status))
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		took, r.size = append(took, 1000*time.Since(start).Seconds()), size
-		return err
+		took, size = append(took, 1000*time.Since(start).Seconds()), bytes
 	}
-	if err := scrape(http.DefaultClient, 0); err != nil {
-		return r, err
-	}
+	scrape(http.DefaultClient, 0)
 	took = nil
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	var scrapers errgroup.Group
 	for range s.inFlight {
-		scrapers.Go(func() error {
+		scrapers.Go(func() (err error) {
+			defer must.Catch(&err)
 			client := &http.Client{Transport: &http.Transport{DisableCompression: true}}
 			defer client.CloseIdleConnections()
 			for n := range s.scrapes / s.inFlight {
-				if err := scrape(client, n+1); err != nil {
-					return err
-				}
+				scrape(client, n+1)
 			}
 			return nil
 		})
 	}
-	if err := scrapers.Wait(); err != nil {
-		return r, err
-	}
+	must.Do(scrapers.Wait())
 	runtime.ReadMemStats(&after)
 	slices.Sort(took)
-	r.scrapes, r.median, r.p99 = len(took), took[len(took)/2], took[len(took)*99/100]
-	r.allocations = float64(after.Mallocs-before.Mallocs) / float64(len(took))
-	r.allocatedBytes = float64(after.TotalAlloc-before.TotalAlloc) / float64(len(took))
-	return r, nil
+	n := float64(len(took))
+	return values{"scrapes": n, "median": took[len(took)/2], "p99": took[len(took)*99/100], "bytes sent": float64(size),
+		"allocations": float64(after.Mallocs-before.Mallocs) / n,
+		"allocated":   float64(after.TotalAlloc-before.TotalAlloc) / n / 1024}
 }

@@ -1,22 +1,25 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/docgauge/docgauge/internal/analytics"
+	"github.com/docgauge/docgauge/internal/site"
 )
 
 // pageRows is the maximum number of rows in a page.
 const pageRows = analytics.PageRows
 
-// server is the bench's service: visitors as in section 4.3 of the specification, the number of requests at
-// /requests, and /answers to limit it. It generates rows as they are requested.
+// server is the bench's service: visitors as in section 4.3 of the specification, the report of agents, the number
+// of requests at /requests, and /answers to limit it. It generates rows as they are requested.
 type server struct {
 	requests atomic.Int64
 	answers  atomic.Int64 // requests beyond this number get no response; 0 means no limit
@@ -25,6 +28,7 @@ type server struct {
 func (s *server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/analytics/{project}/visitors", s.visitors)
+	mux.HandleFunc("GET /v1/analytics/{project}/agents", serveAgents())
 	mux.HandleFunc("GET /requests", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, s.requests.Load()) // for visitors, invalid ones included
 	})
@@ -33,12 +37,6 @@ func (s *server) handler() http.Handler {
 		s.answers.Store(n)
 	})
 	return mux
-}
-
-// serve answers until the process is killed.
-func serve(o order, _ io.Writer) error {
-	srv := &http.Server{Addr: o.Base, Handler: new(server).handler(), ReadHeaderTimeout: time.Minute}
-	return srv.ListenAndServe()
 }
 
 func (s *server) visitors(w http.ResponseWriter, r *http.Request) {
@@ -66,16 +64,10 @@ func (s *server) visitors(w http.ResponseWriter, r *http.Request) {
 
 // Sixteen of each, so that four bits choose one.
 var (
-	sections = [16]string{
-		"guides", "concepts", "reference", "tutorials", "platform", "settings", "security", "analytics",
-		"changelog", "billing", "deployment", "webhooks", "components", "examples", "overview", "migration",
-	}
-	topics = [16]string{
-		"quickstart", "pagination", "rate-limits", "api-tokens", "single-sign", "custom-domain", "monitoring",
-		"page-layout",
-		"navigation", "versioning", "file-upload", "error-codes", "retry-policy", "data-export", "user-roles",
-		"search-index",
-	}
+	sections = strings.Fields("guides concepts reference tutorials platform settings security analytics changelog " +
+		"billing deployment webhooks components examples overview migration")
+	topics = strings.Fields("quickstart pagination rate-limits api-tokens single-sign custom-domain monitoring " +
+		"page-layout navigation versioning file-upload error-codes retry-policy data-export user-roles search-index")
 )
 
 // appendPage appends the response for a page of a window with that many rows. All pages of a window carry the
@@ -89,37 +81,31 @@ func appendPage(b []byte, rows, day, offset, limit int) []byte {
 		if i > offset {
 			b = append(b, ',')
 		}
-		mixed := uint32(i) * mixer
-		b = appendPath(append(b, `{"path":"`...), mixed)
-		human, ai, total := counts(mixed, day)
+		b = appendPath(append(b, `{"path":"`...), i)
+		human, ai, total := counts(i, day)
 		b = appendCounts(append(b, `",`...), human, ai, total)
 	}
 	b = append(b, `],"hasMore":`...)
 	return append(strconv.AppendBool(b, end < rows), '}')
 }
 
-// mixer turns the index of a row into the number its path ends with. Multiplying by an odd number is a bijection
-// of the 32-bit numbers, so all paths differ, and neighbours are far apart.
-const mixer uint32 = 2_654_435_761
+// mixed is the number that the path of row i ends with. Multiplying by an odd number is a bijection of the 32-bit
+// numbers, so all paths differ, and neighbours are far apart.
+func mixed(i int) uint32 { return uint32(i) * 2_654_435_761 }
 
-func appendPath(b []byte, mixed uint32) []byte {
-	b = append(append(append(b, "/docs/"...), sections[mixed>>28]...), '/')
-	b = append(append(b, topics[mixed>>24&15]...), '-')
+func appendPath(b []byte, i int) []byte {
+	m := mixed(i)
+	b = append(append(append(b, "/docs/"...), sections[m>>28]...), '/')
+	b = append(append(b, topics[m>>24&15]...), '-')
 	for shift := 28; shift >= 0; shift -= 4 {
-		b = append(b, "0123456789abcdef"[mixed>>shift&15])
+		b = append(b, "0123456789abcdef"[m>>shift&15])
 	}
 	return b
 }
 
-// rowOf returns row i of a window that begins on that day of the year.
-func rowOf(i, day int) visitor {
-	mixed := uint32(i) * mixer
-	human, ai, total := counts(mixed, day)
-	return visitor{string(appendPath(nil, mixed)), human, ai, total}
-}
-
-func counts(mixed uint32, day int) (human, ai, total int64) {
-	human, ai = int64((mixed^uint32(day))%5000), int64((mixed>>13+uint32(day))%700)
+// counts are those of row i of a window that begins on that day of the year.
+func counts(i, day int) (human, ai, total int64) {
+	human, ai = int64((mixed(i)^uint32(day))%5000), int64((mixed(i)>>13+uint32(day))%700)
 	return human, ai, max(human, ai) + min(human, ai)/2
 }
 
@@ -128,4 +114,34 @@ func appendCounts(b []byte, human, ai, total int64) []byte {
 	b = strconv.AppendInt(append(b, `,"ai":`...), ai, 10)
 	b = strconv.AppendInt(append(b, `,"total":`...), total, 10)
 	return append(b, '}')
+}
+
+// The site whose report of agents is measured. Each page is read by some of its agents.
+const (
+	agentPages   = 5_000
+	agentsOfSite = 40
+	agentsOfPage = 8
+)
+
+// serveAgents serves the same report of agents for every project and day.
+func serveAgents() http.HandlerFunc {
+	row := func(path string, agent int, readers int64) analytics.AgentRow {
+		return analytics.AgentRow{Path: path, Agent: fmt.Sprintf("Assistant-%02d", agent), Class: "answers",
+			Audience: analytics.AI, Found: true, Visitors: readers, Requests: 3 * readers}
+	}
+	var totals, rows []analytics.AgentRow
+	for agent := range agentsOfSite {
+		totals = append(totals, row("", agent, 9000-int64(agent)))
+	}
+	for i := range agentPages * agentsOfPage {
+		page := i / agentsOfPage
+		rows = append(rows, row(string(appendPath(nil, page)), (page+5*i)%agentsOfSite, 1+int64(page%700)))
+	}
+	slices.SortFunc(rows, analytics.AgentRow.Compare)
+	return func(w http.ResponseWriter, r *http.Request) {
+		limit, _ := strconv.Atoi(r.FormValue("limit")) // docgauge's own request
+		offset, _ := strconv.Atoi(r.FormValue("offset"))
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(site.NewAgentsPage(totals, rows, limit, offset)) // fails if the client is gone
+	}
 }

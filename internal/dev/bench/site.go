@@ -1,278 +1,230 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/dev/must"
+	"github.com/docgauge/docgauge/internal/dev/testbed"
 )
 
-// The counters of a site's readers.
-const (
-	duckDBClient     = "DuckDB"
-	clickHouseClient = "ClickHouse"
-	goAccessClient   = "GoAccess"
+// The programs of the counters in SQL. They know the agents of [userAgent] by parts of their names.
+var (
+	//go:embed counters/duckdb.py
+	duckDBProgram string
+	//go:embed counters/clickhouse.sql
+	clickHouseSQL string
 )
-
-// siteCounts is what a counter says: a line for each page, and one for the site, called *.
-type siteCounts []string
-
-// count is the line of a page.
-func (v visitor) count() string { return fmt.Sprintf("%s %d %d %d", v.Path, v.Human, v.AI, v.Total) }
-
-// readers are those of the site.
-func (counts siteCounts) readers() (n int64) {
-	for _, row := range counts {
-		if strings.HasPrefix(row, "* ") {
-			n, _ = strconv.ParseInt(row[strings.LastIndexByte(row, ' ')+1:], 10, 64) // a number that we wrote
-		}
-	}
-	return n
-}
 
 // siteAll counts the readers of one log with docgauge and with others, then of the same lines in
 // other forms, and of long logs with many readers. Who counts exactly must count the same.
-func (l *lab) siteAll(ctx context.Context) (all []result, err error) {
-	log, rounds := siteLog{Lines: 5_000_000, Readers: 800_000, Format: combinedLog}, 3
+func (l *lab) siteAll(ctx context.Context) (all []result) {
+	log := siteLog{Lines: 5_000_000, Readers: 800_000, Format: combinedLog, Path: filepath.Join(l.dir, "access.log")}
 	long := siteLog{Lines: 20_000_000, Readers: 3_000_000, Format: combinedLog}
-	longest := long
-	longest.Lines = 100_000_000
+	longest := siteLog{Lines: 100_000_000, Readers: 3_000_000, Format: combinedLog}
 	if l.short {
-		log.Lines, log.Readers, rounds = 60_000, 5_000, 1
+		log.Lines, log.Readers = 60_000, 5_000
 		long.Lines, long.Readers, longest.Lines, longest.Readers = 120_000, 18_000, 240_000, 18_000
 	}
-	log.Path = filepath.Join(l.dir, "access.log")
-	packed := log
+	packed, stream := log, log
 	packed.Format, packed.Path = gzipLog, log.Path+".gz"
-	for _, made := range []siteLog{log, packed} {
-		if err := l.makeSiteLog(ctx, made); err != nil {
-			return nil, err
-		}
-		defer func() { err = errors.Join(err, os.Remove(made.Path)) }()
-	}
-	var want siteCounts
-	var runs []result
-	for range rounds {
-		r, counts, err := l.countSite(ctx, docgaugeClient, log)
-		if err != nil {
-			return nil, err
-		}
-		runs, want = append(runs, r), counts
-	}
-	all = append(all, median(runs, func(r result) float64 { return r.cost.cpuSeconds }))
-	stream := log
 	stream.Format, stream.Path = caddyLog, ""
+	file, maker := must.Get(os.Create(log.Path)), child(ctx, siteLogRole, order{Log: log})
+	maker.Stdout = file
+	must.Do(maker.Run())
+	must.Do(file.Close())
+	measure(exec.CommandContext(ctx, "gzip", "--keep", log.Path))
+	var want siteCounts
+	verify := func(name string, counted siteLog, counts siteCounts) {
+		if want == nil {
+			want = counts
+		}
+		if counted.Lines == log.Lines && !slices.Equal(counts, want) {
+			must.Do(fmt.Errorf("%s, %s: %d rows that are not docgauge's %d: %.300q and %.300q", name, counted.Format,
+				len(counts), len(want), counts, want))
+		}
+	}
 	for _, c := range []struct {
-		name string
-		log  siteLog
+		name   string
+		log    siteLog
+		rounds int
 	}{
-		{docgaugeClient, packed}, {docgaugeClient, stream}, {docgaugeClient, long}, {clickHouseClient, log},
-		{duckDBClient, log}, {goAccessClient, log},
+		{docgaugeClient, log, 3}, {docgaugeClient, packed, 1}, {docgaugeClient, stream, 1}, {docgaugeClient, long, 1},
+		{clickHouseClient, log, 1}, {duckDBClient, log, 1}, {goAccessClient, log, 1},
 	} {
-		r, counts, err := l.countSite(ctx, c.name, c.log)
-		if missing, ok := errors.AsType[engines.Missing](err); ok && os.Getenv("CI") != "true" {
-			fmt.Fprintln(l.log, "not measured:", missing)
-			continue
-		}
-		if err != nil {
-			return all, fmt.Errorf("%s, %s: %w", c.name, c.log.Format, err)
-		}
-		if c.name != goAccessClient && c.log.Lines == log.Lines && !slices.Equal(counts, want) {
-			return all, fmt.Errorf("%s, %s: %d rows that are not docgauge's %d: %.300q and %.300q", c.name,
-				c.log.Format,
-				len(counts), len(want), counts, want)
-		}
-		all = append(all, r)
+		task := contest{siteTable, c.log.Format, workload{1, c.log.Lines, 0}, c.rounds, []client{{name: c.name}}}
+		must.Do(l.installed(func() {
+			all = append(all, l.compete(task, func(cl client, _ workload) []values {
+				counts, v := l.countSite(ctx, cl.name, c.log)
+				if c.name != goAccessClient { // it counts the readers of a day
+					verify(cl.name, c.log, counts)
+				}
+				return []values{v}
+			})...)
+		}))
 	}
 	for _, kept := range []siteLog{log, packed, stream, long, longest} {
-		counts := want
-		if kept.Lines != log.Lines {
-			counts = nil
-		}
-		r, err := l.serveSite(ctx, kept, counts)
-		if err != nil {
-			return all, err
-		}
-		all = append(all, r)
+		counts, v := l.serveSite(ctx, kept)
+		verify("site serve", kept, counts)
+		w := workload{1, kept.Lines, 0}
+		all = append(all, l.show(result{serveTable, kept.Format, client{name: docgaugeClient}, w, v}))
 	}
-	return all, nil
+	return all
 }
 
-func (l *lab) makeSiteLog(ctx context.Context, log siteLog) error {
-	cmd, err := child(ctx, siteLogRole, order{Log: log})
-	if err == nil {
-		_, _, err = measure(cmd)
+// siteCounts is what a counter says, sorted: a line for the site, called *, and one for each page.
+type siteCounts []string
+
+func countsOf(site visitor, pages []visitor) (counts siteCounts) {
+	site.Path = "*"
+	for _, v := range append(pages, site) {
+		counts = append(counts, fmt.Sprintf("%s %d %d %d", v.Path, v.Human, v.AI, v.Total))
 	}
-	return err
+	slices.Sort(counts)
+	return counts
+}
+
+// readers are those of the site.
+func (counts siteCounts) readers() float64 {
+	return must.Get(strconv.ParseFloat(strings.Fields(counts[0])[3], 64))
 }
 
 // pipeLog has a child make up the lines of a log for the standard input of cmd, unless the log is a file. The
 // child must be waited for with made.
-func pipeLog(ctx context.Context, cmd *exec.Cmd, log siteLog) (made func() error, err error) {
+func pipeLog(ctx context.Context, cmd *exec.Cmd, log siteLog) (made func() error) {
 	if log.Path != "" {
-		return func() error { return nil }, nil
+		return func() error { return nil }
 	}
-	maker, err := child(ctx, siteLogRole, order{Log: log})
-	if err != nil {
-		return nil, err
-	}
-	cmd.Stdin, err = maker.StdoutPipe()
-	return maker.Wait, errors.Join(err, maker.Start())
+	maker := child(ctx, siteLogRole, order{Log: log})
+	cmd.Stdin = must.Get(maker.StdoutPipe())
+	must.Do(maker.Start())
+	return maker.Wait
 }
 
 // countSite lets one counter read a log.
-func (l *lab) countSite(ctx context.Context, name string, log siteLog) (r result, counts siteCounts, err error) {
-	r = result{table: siteTable, scenario: log.Format, client: client{name: name}, work: workload{1, log.Lines, 0}}
-	cmd, err := l.siteCommand(ctx, name, log)
-	if err != nil {
-		return r, nil, err
-	}
-	made, err := pipeLog(ctx, cmd, log)
-	if err != nil {
-		return r, nil, err
-	}
-	out, used, err := measure(cmd)
-	if err := errors.Join(err, made()); err != nil {
-		return r, nil, err
-	}
-	r.cost = used
-	fmt.Fprintf(l.log, "%s, %d lines, %s: %.2f CPU s, %s\n", log.Format, log.Lines, name, used.cpuSeconds,
-		mebibytes(used.maxRSS))
-	var report struct {
-		General struct {
-			Visitors int64 `json:"unique_visitors"`
-		} // of GoAccess
-		Totals visitor // the others are docgauge's
-		Pages  []visitor
-	}
-	switch name {
-	case duckDBClient, clickHouseClient:
-		err = json.Unmarshal(out, &counts)
+func (l *lab) countSite(ctx context.Context, name string, log siteLog) (counts siteCounts, v values) {
+	var cmd *exec.Cmd
+	switch dir := l.newDir(); name {
+	case goAccessClient:
+		cmd = must.Get(engines.Tool(ctx, "goaccess", "--no-global-config", "--log-format=COMBINED", "--no-progress",
+			"--output=json", log.Path))
+	case duckDBClient:
+		cmd = must.Get(engines.DuckDB.Script(ctx, dir, duckDBProgram, log.Path))
+	case clickHouseClient:
+		must.Do(must.Get(engines.StartEngine26(dir)).Stop()) // if it is missing, a child could not say so
+		cmd = child(ctx, clickHouseClient, order{Log: log, Dir: dir})
 	default:
-		err = json.Unmarshal(out, &report)
-		report.Totals.Path = "*"
-		report.Totals.Total += report.General.Visitors
-		for _, p := range append(report.Pages, report.Totals) {
-			counts = append(counts, p.count())
-		}
-		slices.Sort(counts)
+		cmd = l.docgauge(ctx, name, dir, "site", "count", "--json", cmp.Or(log.Path, "-"))
 	}
-	r.readers = counts.readers()
-	return r, counts, err
-}
-
-func (l *lab) siteCommand(ctx context.Context, name string, log siteLog) (*exec.Cmd, error) {
+	made := pipeLog(ctx, cmd, log)
+	out, v := measure(cmd)
+	must.Do(made())
 	switch name {
 	case goAccessClient:
-		return engines.Tool(ctx, "goaccess", "--no-global-config", "--log-format=COMBINED", "--no-progress",
-			"--output=json", log.Path)
+		var report struct {
+			General struct {
+				Visitors int64 `json:"unique_visitors"`
+			}
+		}
+		must.Do(json.Unmarshal(out, &report))
+		counts = countsOf(visitor{Total: report.General.Visitors}, nil)
 	case duckDBClient, clickHouseClient:
-		dir, err := l.newDir()
-		if err != nil {
-			return nil, err
+		counts = strings.Split(strings.TrimSpace(strings.ReplaceAll(string(out), "\t", " ")), "\n")
+		slices.Sort(counts)
+	default:
+		var report struct {
+			Totals visitor
+			Pages  []visitor
 		}
-		if err := installedSQL(name, dir); err != nil {
-			return nil, err
-		}
-		return child(ctx, siteSQLRole, order{Log: log, Sink: name, Dir: dir})
+		must.Do(json.Unmarshal(out, &report))
+		counts = countsOf(report.Totals, report.Pages)
 	}
-	cmd := exec.CommandContext(ctx, l.binaries[name], "site", "count", "--json", cmp.Or(log.Path, "-"))
-	cmd.Env = cleanEnv()
-	return cmd, nil
+	v["readers"] = counts.readers()
+	return counts, v
 }
 
-// installedSQL returns an engines.Missing here: what a child says is only text.
-func installedSQL(name, dir string) error {
-	if name == duckDBClient {
-		_, err := engines.DeltaPython()
-		return err
-	}
-	engine, err := engines.StartEngine26(dir)
-	if err != nil {
-		return err
-	}
-	return engine.Stop()
+// countWithClickHouse prints the counts. All that the engine costs is this child's.
+func countWithClickHouse(o order) any {
+	engine := must.Get(engines.StartEngine26(o.Dir))
+	views, question, _ := strings.Cut(strings.ReplaceAll(clickHouseSQL, "PATH", o.Log.Path), ";")
+	must.Get(engine.Exec(context.Background(), views))
+	fmt.Print(must.Get(engine.Exec(context.Background(), question)))
+	must.Do(engine.Stop())
+	return nil
 }
 
-// siteViews makes the table k of the views in the log PATH, one row each.
-const siteViews = `CREATE TABLE k ENGINE AS SELECT ip, ua, page, CASE WHEN ua IN (AI) THEN 'ai' WHEN md THEN 'ai'
-	WHEN ua IN (TOOL) THEN '' ELSE 'human' END AS kind FROM (
-SELECT G1 AS ip, G5 AS ua, G3 LIKE '%.md' AS md, REPLACE(G3, '([.](html|md)|/)$', '') AS page FROM (
-SELECT MATCH AS m FROM LINES)
-WHERE G2 = 'GET' AND G4 IN ('200', '304') AND G3 NOT LIKE '%.js' AND G3 NOT LIKE '%.png' AND
-	G5 NOT IN (NONE)) WHERE kind <> ''`
-
-const siteQuestion = `SELECT page, UNIQ(human), UNIQ(ai), UNIQ(either) FROM k GROUP BY page
-	UNION ALL SELECT '*', UNIQ(human), UNIQ(ai), UNIQ(either) FROM k`
-
-// siteForm has the groups address, method, path without query, status and user agent.
-const siteForm = `^([0-9.]+) - - [^"]*"([A-Z]+) ([^ ?]+)[^ ]* [^"]*" ([0-9]+) [0-9]+ "[^"]*" "([^"]*)"$`
-
-// siteWords are the parts of the SQL above that the engines say differently.
-var siteWords = map[string][]string{
-	duckDBClient: {
-		"ENGINE", "", "G1", "m.g1", "G2", "m.g2", "G3", "m.g3", "G4", "m.g4", "G5", "m.g5",
-		"MATCH", "regexp_extract(line, '" + siteForm +
-			"', ['g1', 'g2', 'g3', 'g4', 'g5'])", "REPLACE", "regexp_replace",
-		"LINES", `read_csv('PATH', columns = {'line': 'VARCHAR'}, delim = '\x01', quote = '', escape = '',
-			header = false, auto_detect = false)`,
-		"UNIQ(human)", "count(DISTINCT (ip, ua)) FILTER (WHERE kind = 'human')",
-		"UNIQ(ai)", "count(DISTINCT (ip, ua)) FILTER (WHERE kind = 'ai')", "UNIQ(either)", "count(DISTINCT (ip, ua))",
-	},
-	clickHouseClient: {
-		"ENGINE", "ENGINE = Memory", "G1", "m[1]", "G2", "m[2]", "G3", "m[3]", "G4", "m[4]", "G5", "m[5]",
-		"MATCH", "extractGroups(line, '" + siteForm + "')", "REPLACE", "replaceRegexpOne",
-		"LINES", "file('PATH', 'LineAsString', 'line String')",
-		"UNIQ(human)", "uniqExactIf((ip, ua), kind = 'human')", "UNIQ(ai)", "uniqExactIf((ip, ua), kind = 'ai')",
-		"UNIQ(either)", "uniqExact((ip, ua))",
-	},
-}
-
-// countWithSQL asks an engine for the counts. All that it costs is this child's.
-func countWithSQL(o order, out io.Writer) error {
-	words := slices.Clone(siteWords[o.Sink])
-	for i := range words {
-		words[i] = strings.ReplaceAll(words[i], "PATH", o.Log.Path)
+// serveSite lets docgauge site serve keep a log, of a file or of its standard input, and asks for all
+// pages of its month, twice.
+func (l *lab) serveSite(ctx context.Context, log siteLog) (siteCounts, values) {
+	dir, api, metrics := l.newDir(), freeAddress(), freeAddress()
+	command := func(args ...string) *exec.Cmd {
+		cmd := l.docgauge(ctx, docgaugeClient, dir, append([]string{"site"}, args...)...)
+		cmd.Env = append(cmd.Env, "DOCGAUGE_SITE_DIR="+dir, "DOCGAUGE_SITE_LOGS="+cmp.Or(log.Path, "-"),
+			"DOCGAUGE_SITE_LISTEN_ADDRESS="+api, "DOCGAUGE_SITE_METRICS_ADDRESS="+metrics)
+		return cmd
 	}
-	for kind, all := range siteAgents {
-		words = append(words, "("+strings.ToUpper(kind)+")", "('"+strings.Join(all, "', '")+"')")
-	}
-	r := strings.NewReplacer(words...)
-	views, question := r.Replace(siteViews), r.Replace(siteQuestion)
+	serve := command("serve")
+	made := pipeLog(ctx, serve, log)
+	var said bytes.Buffer
+	serve.Stderr = &said
+	began := time.Now()
+	must.Do(serve.Start())
+	defer func() { _ = serve.Process.Kill() }() // unless it has ended
+	views := awaitLines("http://"+metrics+"/metrics", began, float64(log.Lines))
+	seconds := time.Since(began).Seconds()
+	key := strings.TrimSpace(string(must.Get(command("keys", "add", "--project", "prj_site", "--scope", "read").Output())))
 	var counts siteCounts
-	if o.Sink == duckDBClient {
-		answers, err := engines.DuckDB.Query(context.Background(), o.Dir, nil, views, question)
-		if err != nil {
-			return err
+	ask := func() {
+		var last page
+		var rows []visitor
+		for last = range readPages("http://"+api, "prj_site", key, siteMonth, siteMonth.Add(monthLong)) {
+			rows = append(rows, last.Visitors...)
 		}
-		for _, row := range answers[1].Rows {
-			counts = append(counts, strings.Join(row, " "))
-		}
-	} else {
-		engine, err := engines.StartEngine26(o.Dir)
-		if err != nil {
-			return err
-		}
-		_, err = engine.Exec(context.Background(), views)
-		var text string
-		if err == nil {
-			text, err = engine.Exec(context.Background(), question)
-		}
-		if err := errors.Join(err, engine.Stop()); err != nil {
-			return err
-		}
-		counts = strings.Split(strings.TrimSpace(strings.ReplaceAll(text, "\t", " ")), "\n")
+		counts = countsOf(last.Totals, rows)
 	}
-	slices.Sort(counts)
-	return json.NewEncoder(out).Encode(counts)
+	cold, again := milliseconds(1, ask), milliseconds(1, ask)
+	if err := errors.Join(serve.Process.Signal(os.Interrupt), serve.Wait(), made()); err != nil {
+		must.Do(fmt.Errorf("%w: %s", err, said.Bytes()))
+	}
+	v := usedBy(serve, seconds)
+	var size int64
+	for _, file := range must.Get(os.ReadDir(filepath.Join(dir, "facts"))) {
+		size += must.Get(file.Info()).Size()
+	}
+	v["readers"], v["all pages of the month"], v["again"] = counts.readers(), cold, again
+	v["bytes a view"], v["disk share"] = float64(size)/views, float64(size)/(9*views+130*v["readers"])
+	return counts, v
+}
+
+// awaitLines waits until a site has counted this number of log lines, and returns the number of views among them.
+func awaitLines(metrics string, began time.Time, want float64) (views float64) {
+	for lines := 0.0; lines < want; {
+		time.Sleep(20 * time.Millisecond) // a scrape is work for the process that is measured
+		if lines == 0 && time.Since(began) < time.Minute && !isUp(metrics) {
+			continue
+		}
+		lines = 0
+		for name, n := range must.Get(testbed.ParseSeries(get(metrics))) {
+			if strings.HasPrefix(name, "docgauge_site_lines_total{") {
+				lines += n
+			}
+			if strings.HasPrefix(name, `docgauge_site_lines_total{result="view"`) {
+				views = n
+			}
+		}
+	}
+	return views
 }

@@ -2,21 +2,21 @@ package main
 
 import (
 	"bufio"
-	"compress/gzip"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
 	"strconv"
 	"time"
+
+	"github.com/docgauge/docgauge/internal/dev/must"
 )
 
 // siteLog is an access log of a month that the bench makes up: half of its lines are of assets.
 type siteLog struct {
 	Lines, Readers int
 	Format         string // one of these
-	Path           string // empty: standard output
+	Path           string // empty: it is piped from the one who makes it up
 }
 
 const (
@@ -30,66 +30,42 @@ var siteMonth = time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
 
 const monthLong = 31 * 24 * time.Hour
 
-// siteAgents are user agents that are no browsers: who has a page read, who never counts, and tools,
-// which count as AI where they read Markdown.
-var siteAgents = map[string][]string{
-	"ai": {
-		"Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko); compatible; ChatGPT-User/1.0; +https://openai.com/bot",
-		"Claude-User (claude-code/2.1.86; +https://support.anthropic.com/)",
-		"Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; Perplexity-User/1.0; " +
-			"+https://perplexity.ai/perplexity-user)",
-	},
-	"none": {
-		"Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)",
-		"Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko); compatible; GPTBot/1.2; +https://openai.com/gptbot",
-		"SomebodysBot/3.1 (+https://example.com/bot)",
-	},
-	"tool": {"curl/8.5.0", "python-requests/2.32.3"},
+// siteAgents are user agents that are no browsers: three have a page read, three never count, and the tools count
+// as AI where they read Markdown.
+var siteAgents = [...]string{
+	"Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko); compatible; ChatGPT-User/1.0; +https://openai.com/bot",
+	"Claude-User (claude-code/2.1.86; +https://support.anthropic.com/)",
+	"Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; Perplexity-User/1.0; " +
+		"+https://perplexity.ai/perplexity-user)",
+	"Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)",
+	"Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko); compatible; GPTBot/1.2; +https://openai.com/gptbot",
+	"SomebodysBot/3.1 (+https://example.com/bot)",
+	"curl/8.5.0", "python-requests/2.32.3", "curl/8.5.0",
 }
 
 // userAgent is that of reader i: of ten, seven are people.
 func userAgent(i int) (text string, isPerson bool) {
-	kind := map[int]string{7: "ai", 8: "none", 9: "tool"}[i%10]
-	if all := siteAgents[kind]; len(all) > 0 {
-		return all[i/10%len(all)], false
+	if kind := i%10 - 7; kind >= 0 {
+		return siteAgents[3*kind+i/10%3], false
 	}
 	system := []string{"Windows NT 10.0; Win64; x64", "Macintosh; Intel Mac OS X 10_15_7", "X11; Linux x86_64"}[i/10%3]
 	return fmt.Sprintf("Mozilla/5.0 (%s) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/%d.0.%d.0 Safari/537.36",
 		system, 110+i/30%40, 7000+i/7%9), true
 }
 
-// writeSiteLog writes the lines of a log in the order of their times. The same order makes the same.
-func writeSiteLog(o order, out io.Writer) (err error) {
-	log := o.Log
-	if log.Path != "" {
-		file, err := os.Create(log.Path)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, file.Close()) }()
-		out = file
+// writeSiteLog prints the lines of a log in the order of their times. The same order makes the same.
+func writeSiteLog(o order) any {
+	w, r := bufio.NewWriterSize(os.Stdout, 1<<20), rand.New(rand.NewPCG(29, uint64(o.Log.Lines)))
+	for i := range o.Log.Lines {
+		writeSiteLine(w, r, o.Log, i)
 	}
-	if log.Format == gzipLog {
-		z := gzip.NewWriter(out)
-		defer func() { err = errors.Join(err, z.Close()) }()
-		out = z
-	}
-	w := bufio.NewWriterSize(out, 1<<20)
-	r := rand.New(rand.NewPCG(29, uint64(log.Lines)))
-	var line []byte
-	for i := range log.Lines {
-		at := siteMonth.Add(monthLong / time.Duration(log.Lines) * time.Duration(i))
-		line = appendSiteLine(line[:0], r, log, i, at)
-		if _, err := w.Write(line); err != nil {
-			return err
-		}
-	}
-	return w.Flush()
+	must.Do(w.Flush())
+	return nil
 }
 
-// appendSiteLine appends line i: of six lines one is of a reader in turn, so that each comes, two
+// writeSiteLine writes line i: of six lines one is of a reader in turn, so that each comes, two
 // are of readers of whom some come often, and three are of an asset.
-func appendSiteLine(b []byte, r *rand.Rand, log siteLog, i int, at time.Time) []byte {
+func writeSiteLine(w io.Writer, r *rand.Rand, log siteLog, i int) {
 	often := r.Float64()
 	reader := int(often * often * often * float64(log.Readers))
 	if i%6 == 0 {
@@ -97,26 +73,22 @@ func appendSiteLine(b []byte, r *rand.Rand, log siteLog, i int, at time.Time) []
 	}
 	agent, isPerson := userAgent(reader)
 	address := fmt.Sprintf("%d.%d.%d.%d", 11+reader>>16&63, reader>>8&255, reader&255, 1+reader%7)
-	path, method, status := "", "GET", 200
-	if i%2 == 1 {
+	popular := r.Float64()
+	page := int(popular * popular * popular * popular * 5000)
+	path, method, status := fmt.Sprintf("/docs/section-%d/page-%d", page%50, page), "GET", 200
+	switch n := r.IntN(40); {
+	case i%2 == 1 && n < 13:
+		path = fmt.Sprintf("/assets/img/figure-%d.png", r.IntN(500))
+	case i%2 == 1:
 		path = fmt.Sprintf("/assets/js/chunk-%04x.js", r.IntN(300)*7)
-		if r.IntN(3) == 0 {
-			path = fmt.Sprintf("/assets/img/figure-%d.png", r.IntN(500))
-		}
-	} else {
-		popular := r.Float64()
-		page := int(popular * popular * popular * popular * 5000)
-		path = fmt.Sprintf("/docs/section-%d/page-%d", page%50, page)
-		switch n := r.IntN(40); {
-		case n < 6 && !isPerson, n == 0:
-			path += ".md"
-		case n < 10:
-			path += "/"
-		case n < 13:
-			path += "?utm_source=mail&utm_campaign=" + strconv.Itoa(n)
-		case n < 15:
-			path += ".html"
-		}
+	case n < 6 && !isPerson, n == 0:
+		path += ".md"
+	case n < 10:
+		path += "/"
+	case n < 13:
+		path += "?utm_source=mail&utm_campaign=" + strconv.Itoa(n)
+	case n < 15:
+		path += ".html"
 	}
 	switch n := r.IntN(60); {
 	case n < 6:
@@ -129,13 +101,13 @@ func appendSiteLine(b []byte, r *rand.Rand, log siteLog, i int, at time.Time) []
 		status = 301
 	}
 	size := r.IntN(200_000)
+	at := siteMonth.Add(monthLong / time.Duration(log.Lines) * time.Duration(i))
 	if log.Format != caddyLog {
-		b = append(append(b, address...), " - - ["...)
-		b = at.AppendFormat(b, "02/Jan/2006:15:04:05 -0700")
-		return fmt.Appendf(b, "] \"%s %s HTTP/1.1\" %d %d \"https://docs.example.com/docs/\" \"%s\"\n",
-			method, path, status, size, agent)
+		_, _ = fmt.Fprintf(w, "%s - - [%s] \"%s %s HTTP/1.1\" %d %d \"https://docs.example.com/docs/\" \"%s\"\n", address,
+			at.Format("02/Jan/2006:15:04:05 -0700"), method, path, status, size, agent) // Flush has the error
+		return
 	}
-	return fmt.Appendf(b, `{"level":"info","ts":%d.%06d,"logger":"http.log.access.log0","msg":"handled request",`+
+	_, _ = fmt.Fprintf(w, `{"level":"info","ts":%d.%06d,"logger":"http.log.access.log0","msg":"handled request",`+
 		`"request":{"remote_ip":"%s","remote_port":"%d","client_ip":"%s","proto":"HTTP/2.0","method":"%s",`+
 		`"host":"docs.example.com","uri":"%s","headers":{"User-Agent":["%s"],"Accept":["*/*"],`+
 		`"Accept-Encoding":["gzip, deflate, br"],"Referer":["https://docs.example.com/docs/"]},"tls":{"resumed":false,`+

@@ -76,15 +76,14 @@ var chdbAdapter = sync.OnceValues(func() (path string, err error) {
 	return path, os.Rename(fresh, path)
 })
 
-// Addr is host:port of the HTTP interface.
-func (e *Engine26) Addr() string { return loopback(e.ports[0]) }
-
 // DSN is the address of a database, for clickhouse-go.
-func (e *Engine26) DSN(database string) string { return "http://" + e.Addr() + "/" + database }
+func (e *Engine26) DSN(database string) string {
+	return "http://" + loopback(e.ports[0]) + "/" + database
+}
 
 // Exec runs one statement and returns its result as
 // tab-separated values, a newline after each row. Its error carries the
 // engine's message.
 func (e *Engine26) Exec(ctx context.Context, sql string) (string, error) {
-	return query(ctx, e.Addr(), sql)
+	return query(ctx, loopback(e.ports[0]), sql)
 }

@@ -76,7 +76,7 @@ func TestEngine26RefusesBrokenData(t *testing.T) {
 		}
 	}
 	insert := func(body io.Reader) error {
-		address := "http://" + engine.Addr() + "/?query=" + url.QueryEscape("INSERT INTO t FORMAT Native")
+		address := engine.DSN("") + "?query=" + url.QueryEscape("INSERT INTO t FORMAT Native")
 		response, err := http.Post(address, "", body)
 		if err != nil {
 			return err

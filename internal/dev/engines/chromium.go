@@ -315,8 +315,5 @@ func TooWide(exempt, boxes string) string { return fmt.Sprintf("(%s)(%q, %q)", t
 // HardToRead finds texts with less contrast than WCAG AA requires.
 var HardToRead = fmt.Sprintf("(%s)()", hardToRead)
 
-// TooSmall finds texts that are less than 12 CSS pixels high.
-var TooSmall = fmt.Sprintf("(%s)()", tooSmall)
-
 // OnEachOther finds pairs of overlapping texts in one box. Boxes is a selector.
 func OnEachOther(boxes string) string { return fmt.Sprintf("(%s)(%q)", onEachOther, boxes) }

@@ -16,26 +16,26 @@ import (
 // password and every right.
 type ClickHouse struct{ process }
 
-// Option is a fragment of the configuration of a ClickHouse server, which it merges into its own.
-type Option struct{ dir, xml string }
+// option is a fragment of the configuration of a ClickHouse server, which it merges into its own.
+type option struct{ dir, xml string }
 
 // WithUsers adds the elements <users>, <profiles> and <quotas> of the fragment
 // to users.xml. A user needs <password/>, <networks><ip>127.0.0.1</ip></networks>,
 // <profile> and <quota>; a profile and a quota named "default" exist.
-func WithUsers(xmlFragment string) Option { return Option{"users.d", xmlFragment} }
+func WithUsers(xmlFragment string) option { return option{"users.d", xmlFragment} }
 
 // WithConfig adds the elements of the fragment to config.xml.
-func WithConfig(xmlFragment string) Option { return Option{"config.d", xmlFragment} }
+func WithConfig(xmlFragment string) option { return option{"config.d", xmlFragment} }
 
 // RunClickHouse starts a server for one test, as [StartClickHouse] does.
-func RunClickHouse(t testing.TB, options ...Option) *ClickHouse {
+func RunClickHouse(t testing.TB, options ...option) *ClickHouse {
 	t.Helper()
 	return run(t, func(dir string) (*ClickHouse, error) { return StartClickHouse(dir, options...) })
 }
 
 // StartClickHouse starts a server that keeps everything in dir, which is made
 // if it is absent, and waits until it answers.
-func StartClickHouse(dir string, options ...Option) (*ClickHouse, error) {
+func StartClickHouse(dir string, options ...option) (*ClickHouse, error) {
 	return start(dir, portsPerServer, func(dir string, ports []int) (*ClickHouse, error) {
 		return newClickHouse(dir, ports, options...)
 	})
@@ -46,7 +46,7 @@ func StartClickHouse(dir string, options ...Option) (*ClickHouse, error) {
 const portsPerServer = 3
 
 // newClickHouse writes the configuration of a server and does not start it.
-func newClickHouse(dir string, ports []int, options ...Option) (*ClickHouse, error) {
+func newClickHouse(dir string, ports []int, options ...option) (*ClickHouse, error) {
 	binary, err := program("clickhouse-server")
 	if err != nil {
 		return nil, err

@@ -22,11 +22,11 @@ const clusterName = "docgauge"
 type Cluster struct {
 	Name      string        // "docgauge", for ON CLUSTER
 	Nodes     []*ClickHouse // shard by shard: the replicas of shard 1 come first
-	ZooKeeper *ZooKeeper
+	ZooKeeper *zooKeeper
 }
 
 // RunCluster starts a cluster for one test, as [StartClusterOf] does.
-func RunCluster(t testing.TB, shards, replicas int, options ...Option) *Cluster {
+func RunCluster(t testing.TB, shards, replicas int, options ...option) *Cluster {
 	t.Helper()
 	return run(t, func(dir string) (*Cluster, error) { return StartClusterOf(dir, shards, replicas, options...) })
 }
@@ -34,7 +34,7 @@ func RunCluster(t testing.TB, shards, replicas int, options ...Option) *Cluster 
 // StartClusterOf starts ZooKeeper and a server for each replica of each shard,
 // all below dir, and waits until each answers and has its ZooKeeper session.
 // The options apply to every server.
-func StartClusterOf(dir string, shards, replicas int, options ...Option) (*Cluster, error) {
+func StartClusterOf(dir string, shards, replicas int, options ...option) (*Cluster, error) {
 	return start(dir, 1+portsPerServer*shards*replicas, func(dir string, ports []int) (*Cluster, error) {
 		return newCluster(dir, shards, replicas, ports, options)
 	})
@@ -42,7 +42,7 @@ func StartClusterOf(dir string, shards, replicas int, options ...Option) (*Clust
 
 // newCluster writes the configuration of all servers and starts none. The
 // first port is ZooKeeper's.
-func newCluster(dir string, shards, replicas int, ports []int, options []Option) (*Cluster, error) {
+func newCluster(dir string, shards, replicas int, ports []int, options []option) (*Cluster, error) {
 	zookeeper, err := newZooKeeper(filepath.Join(dir, "zookeeper"), ports[:1])
 	if err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func newCluster(dir string, shards, replicas int, ports []int, options []Option)
 		shard, replica := i/replicas+1, i%replicas+1
 		macros := fmt.Sprintf("<macros><shard>%d</shard><replica>r%d</replica></macros>", shard, replica)
 		node, err := newClickHouse(filepath.Join(dir, fmt.Sprintf("shard%d-r%d", shard, replica)),
-			serverPorts(ports, i), append([]Option{WithConfig(layout), WithConfig(macros)}, options...)...)
+			serverPorts(ports, i), append([]option{WithConfig(layout), WithConfig(macros)}, options...)...)
 		if err != nil {
 			return nil, err
 		}
@@ -96,11 +96,6 @@ func (c *Cluster) Restart() error {
 		err = errors.Join(err, c.Kill())
 	}
 	return err
-}
-
-// Stop stops every server that runs, then ZooKeeper.
-func (c *Cluster) Stop() error {
-	return errors.Join(c.each((*ClickHouse).Stop), c.ZooKeeper.Stop())
 }
 
 // Kill ends every server and ZooKeeper with SIGKILL.
@@ -153,9 +148,9 @@ func (c *ClickHouse) replicates(ctx context.Context) bool {
 	return true
 }
 
-// ZooKeeper is a running standalone server, which keeps the replication log of a
+// zooKeeper is a running standalone server, which keeps the replication log of a
 // cluster of ClickHouse 18.16.
-type ZooKeeper struct{ process }
+type zooKeeper struct{ process }
 
 // zookeeperClasses are Debian's jars: the server, whose manifest names what it
 // needs, and a logger that writes to standard error.
@@ -173,7 +168,7 @@ admin.enableServer=false
 `
 
 // newZooKeeper writes the configuration of a server and does not start it.
-func newZooKeeper(dir string, ports []int) (*ZooKeeper, error) {
+func newZooKeeper(dir string, ports []int) (*zooKeeper, error) {
 	java, err := program("java")
 	if err != nil {
 		return nil, err
@@ -184,7 +179,7 @@ func newZooKeeper(dir string, ports []int) (*ZooKeeper, error) {
 		}
 	}
 	config, data := filepath.Join(dir, "zoo.cfg"), filepath.Join(dir, "data")
-	return &ZooKeeper{process{
+	return &zooKeeper{process{
 		name: "zookeeper",
 		argv: []string{java,
 			"-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",

@@ -30,8 +30,8 @@ type DeltaTable struct {
 	Version *int64 `json:"version"` // nil: the newest
 }
 
-// DeltaRows is the answer to a query: every value as text, NULL as "NULL".
-type DeltaRows struct {
+// deltaRows is the answer to a query: every value as text, NULL as "NULL".
+type deltaRows struct {
 	Columns []string   `json:"columns"`
 	Rows    [][]string `json:"rows"`
 }
@@ -41,7 +41,7 @@ var deltaFiles embed.FS
 
 // Query runs SQL over tables, and returns an answer for each statement. Whatever
 // the reader writes beside it goes to dir.
-func (r DeltaReader) Query(ctx context.Context, dir string, tables []DeltaTable, sql ...string) ([]DeltaRows, error) {
+func (r DeltaReader) Query(ctx context.Context, dir string, tables []DeltaTable, sql ...string) ([]deltaRows, error) {
 	type recipe struct {
 		Code string `json:"code"`
 	}
@@ -67,12 +67,12 @@ func (r DeltaReader) Query(ctx context.Context, dir string, tables []DeltaTable,
 		return nil, fmt.Errorf("%s: %w", r, err)
 	}
 	lines := strings.Split(strings.TrimSpace(out), "\n") // the engine may print above: VACUUM does
-	var answers []DeltaRows
+	var answers []deltaRows
 	return answers, json.Unmarshal([]byte(lines[len(lines)-1]), &answers)
 }
 
 // Command returns a program that reads {tables: [DeltaTable], setup, recipes:
-// [{name, code}]} as JSON from standard input and prints [DeltaRows]. It has not
+// [{name, code}]} as JSON from standard input and prints [deltaRows]. It has not
 // been started. Setup is SQL that the recipes need; deltalake ignores it.
 func (r DeltaReader) Command(ctx context.Context, dir string) (*exec.Cmd, error) {
 	script, err := deltaFiles.ReadFile("files/delta_" + string(r) + ".py")

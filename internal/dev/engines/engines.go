@@ -81,9 +81,12 @@ func NodeModule(name string) (string, error) {
 	return dir, nil
 }
 
-// Has reports whether the program of an engine is installed.
+// Has reports whether the program of an engine is installed, or a version such as "PostgreSQL 15".
 func Has(name string) bool {
 	_, err := program(name)
+	if version, ok := strings.CutPrefix(name, "PostgreSQL "); ok {
+		_, err = postgresPrograms(version)
+	}
 	return err == nil
 }
 

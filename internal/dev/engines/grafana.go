@@ -24,35 +24,35 @@ type Dashboard struct {
 		Title, Type, URL, Tooltip string
 		KeepTime, IncludeVars     bool
 	}
-	Templating struct{ List []Variable }
+	Templating struct{ List []variable }
 	Panels     []*Panel // those in collapsed rows too, after their row
 
 	Text string `json:"-"` // the file
 }
 
-// Variable is chosen at the head of a dashboard.
-type Variable struct {
+// variable is chosen at the head of a dashboard.
+type variable struct {
 	Name, Label, Description, Type, AllValue string
-	Datasource                               *Datasource
+	Datasource                               *datasource
 	// Query is SQL, the type of a datasource, or an object with label_values(metric, label).
 	Query   any
 	Current struct{ Value any }
 	Options []any
 }
 
-// Datasource names a datasource.
-type Datasource struct{ Type, UID string }
+// datasource names a datasource.
+type datasource struct{ Type, UID string }
 
 // Panel is a rectangle of a dashboard, or the title of a row.
 type Panel struct {
 	ID                       int
 	Type, Title, Description string
 	Grid                     struct{ H, W, X, Y int } `json:"gridPos"`
-	Datasource               Datasource
+	Datasource               datasource
 	Targets                  []struct {
 		RefID, Expr, RawSQL string
 		Instant             bool
-		Datasource          Datasource
+		Datasource          datasource
 	}
 	FieldConfig struct {
 		Defaults struct {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 )
 
@@ -99,34 +98,31 @@ func StartAlertmanager(dir, webhook string) (*Alertmanager, error) {
 	})
 }
 
-// Addr is host:port, as a Prometheus server needs it.
-func (a *Alertmanager) Addr() string { return strings.TrimPrefix(a.URL, "http://") }
-
-// NodeExporter is a running prometheus-node-exporter with only its textfile
+// nodeExporter is a running prometheus-node-exporter with only its textfile
 // collector.
-type NodeExporter struct {
+type nodeExporter struct {
 	process
 	URL string // of its metrics; the path is one that no other server has
 	Dir string // of the *.prom files it serves
 }
 
 // RunNodeExporter starts a server for one test, as [StartNodeExporter] does.
-func RunNodeExporter(t testing.TB) *NodeExporter {
+func RunNodeExporter(t testing.TB) *nodeExporter {
 	t.Helper()
 	return run(t, StartNodeExporter)
 }
 
 // StartNodeExporter starts a server of the textfiles in Dir, a directory that
 // it makes in dir, and waits until it answers.
-func StartNodeExporter(dir string) (*NodeExporter, error) { return start(dir, 1, newNodeExporter) }
+func StartNodeExporter(dir string) (*nodeExporter, error) { return start(dir, 1, newNodeExporter) }
 
-func newNodeExporter(dir string, ports []int) (*NodeExporter, error) {
+func newNodeExporter(dir string, ports []int) (*nodeExporter, error) {
 	binary, err := program("prometheus-node-exporter")
 	if err != nil {
 		return nil, err
 	}
 	address, path := loopback(ports[0]), "/"+rand.Text()
-	n := &NodeExporter{URL: "http://" + address + path, Dir: filepath.Join(dir, "textfiles")}
+	n := &nodeExporter{URL: "http://" + address + path, Dir: filepath.Join(dir, "textfiles")}
 	n.process = process{
 		name: "node_exporter",
 		argv: []string{binary,
@@ -140,7 +136,7 @@ func newNodeExporter(dir string, ports []int) (*NodeExporter, error) {
 }
 
 // Metrics returns what a scrape would get now.
-func (n *NodeExporter) Metrics(ctx context.Context) (string, error) {
+func (n *nodeExporter) Metrics(ctx context.Context) (string, error) {
 	_, body, err := request(ctx, n.URL, "")
 	return body, err
 }

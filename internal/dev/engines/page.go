@@ -62,7 +62,7 @@ func Legible(t *testing.T, tab *Tab, name string) {
 	EvalNone(t, tab, name+": wider than its place", TooWide(".heard, .symbols, svg, .scroll table, .pages table",
 		".card, .panel, .pages, .coverage, .state, body"))
 	EvalNone(t, tab, name+": hard to read", HardToRead)
-	EvalNone(t, tab, name+": texts below 12 px", TooSmall)
+	EvalNone(t, tab, name+": texts below 12 px", fmt.Sprintf("(%s)()", tooSmall))
 	EvalNone(t, tab, name+": texts that overlap", OnEachOther(".card, .chart, .cover, .grid, .state, .results, tr"))
 	KeepPicture(t, tab, name)
 }

@@ -92,12 +92,6 @@ func postgresPrograms(version string) (string, error) {
 	return "", Missing{Engine: "PostgreSQL " + version, Install: installer}
 }
 
-// HasPostgres reports whether this version is installed.
-func HasPostgres(version string) bool {
-	_, err := postgresPrograms(version)
-	return err == nil
-}
-
 // makeDir makes the directory above the data, and lets the user of the server reach it:
 // the directories of a test are ours alone.
 func (p *Postgres) makeDir() error {

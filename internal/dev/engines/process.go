@@ -99,7 +99,13 @@ func (p *process) Restart() error {
 	}()
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
-	for !p.answers(ctx) {
+	for {
+		probe, done := context.WithTimeout(ctx, probeTimeout)
+		isReady := p.ready == nil || p.ready(probe)
+		done()
+		if isReady {
+			return nil
+		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -113,7 +119,6 @@ func (p *process) Restart() error {
 			return errors.Join(fmt.Errorf("%s in %s does not answer:\n%s", p.name, p.dir, p.Tail()), p.Kill())
 		}
 	}
-	return nil
 }
 
 func (p *process) start() error {
@@ -143,13 +148,6 @@ func (p *process) start() error {
 		close(done)
 	}(p.done)
 	return nil
-}
-
-// answers probes the engine once.
-func (p *process) answers(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	return p.ready == nil || p.ready(ctx)
 }
 
 // Kill ends the engine with SIGKILL, as a power cut would. It returns when the

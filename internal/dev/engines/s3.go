@@ -56,14 +56,9 @@ func newS3(dir string, ports []int) (*S3, error) {
 	return s, os.MkdirAll(s.buckets, 0o700)
 }
 
-// CreateBucket makes an empty bucket. The server takes every directory for a
+// CreateBucket makes an empty bucket, also of one that has objects. The server takes every directory for a
 // bucket, so no request is needed.
 func (s *S3) CreateBucket(_ context.Context, name string) error {
-	return os.Mkdir(filepath.Join(s.buckets, name), 0o700)
-}
-
-// EmptyBucket deletes all objects of a bucket.
-func (s *S3) EmptyBucket(name string) error {
 	bucket := filepath.Join(s.buckets, name)
 	return errors.Join(os.RemoveAll(bucket), os.Mkdir(bucket, 0o700))
 }

@@ -152,16 +152,12 @@ func FlipUpload(p *S3Proxy, w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// FlipDownload damages the body on its way back.
-func FlipDownload(p *S3Proxy, w http.ResponseWriter, r *http.Request) bool {
-	p.Pass(w, r, func(data []byte) []byte { data[len(data)/2] ^= 1; return data })
-	return true
-}
-
-// CutDownload announces the whole body and sends half.
-func CutDownload(p *S3Proxy, w http.ResponseWriter, r *http.Request) bool {
-	p.Pass(w, r, func(data []byte) []byte { return data[:len(data)/2] })
-	return true
+// HarmDownload changes the body on its way back.
+func HarmDownload(change func(body []byte) []byte) Meddler {
+	return func(p *S3Proxy, w http.ResponseWriter, r *http.Request) bool {
+		p.Pass(w, r, change)
+		return true
+	}
 }
 
 // Stall does not answer until the client goes away.

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// Proxy stands between a sink and a server. It counts what goes up, to the
+// proxy stands between a sink and a server. It counts what goes up, to the
 // server, and down, and fails at a byte of its choice.
-type Proxy struct {
+type proxy struct {
 	listener net.Listener
 	target   string
 	wait     sync.WaitGroup
@@ -35,7 +35,7 @@ type Limit struct {
 var Never = Limit{Up: -1, Down: -1}
 
 // NewProxy starts a proxy to the server of a DSN, for one test.
-func NewProxy(t *testing.T, dsn string, l Limit) *Proxy {
+func NewProxy(t *testing.T, dsn string, l Limit) *proxy {
 	t.Helper()
 	at, err := url.Parse(dsn)
 	if err != nil {
@@ -45,7 +45,7 @@ func NewProxy(t *testing.T, dsn string, l Limit) *Proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{listener: listener, target: at.Host, limit: l}
+	p := &proxy{listener: listener, target: at.Host, limit: l}
 	p.wait.Go(p.accept)
 	t.Cleanup(func() {
 		_ = listener.Close()
@@ -56,19 +56,19 @@ func NewProxy(t *testing.T, dsn string, l Limit) *Proxy {
 }
 
 // DSN is dsn by way of the proxy.
-func (p *Proxy) DSN(dsn string) string {
+func (p *proxy) DSN(dsn string) string {
 	return strings.Replace(dsn, p.target, p.listener.Addr().String(), 1)
 }
 
 // Passed is the number of bytes that have passed.
-func (p *Proxy) Passed() (up, down int64) {
+func (p *proxy) Passed() (up, down int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.up, p.down
 }
 
 // Heal lets everything pass from now on.
-func (p *Proxy) Heal() {
+func (p *proxy) Heal() {
 	p.hangUp()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,20 +76,14 @@ func (p *Proxy) Heal() {
 }
 
 // StandStill lets nothing down any more.
-func (p *Proxy) StandStill() {
+func (p *proxy) StandStill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.limit.Down = p.down + 1
 }
 
-func (p *Proxy) stalls() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.limit.Stall
-}
-
 // Fail closes all connections, and with forever also refuses new ones.
-func (p *Proxy) Fail(forever bool) {
+func (p *proxy) Fail(forever bool) {
 	p.mu.Lock()
 	p.failed = forever
 	p.mu.Unlock()
@@ -97,7 +91,7 @@ func (p *Proxy) Fail(forever bool) {
 }
 
 // hangUp closes all connections.
-func (p *Proxy) hangUp() {
+func (p *proxy) hangUp() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range p.conns {
@@ -106,7 +100,7 @@ func (p *Proxy) hangUp() {
 	p.conns = nil
 }
 
-func (p *Proxy) accept() {
+func (p *proxy) accept() {
 	for {
 		client, err := p.listener.Accept()
 		if err != nil {
@@ -132,7 +126,7 @@ func (p *Proxy) accept() {
 }
 
 // copy passes bytes on until one side ends or the proxy fails.
-func (p *Proxy) copy(to, from net.Conn, count *int64) {
+func (p *proxy) copy(to, from net.Conn, count *int64) {
 	buffer := make([]byte, 16<<10)
 	for {
 		n, err := from.Read(buffer)
@@ -142,10 +136,13 @@ func (p *Proxy) copy(to, from net.Conn, count *int64) {
 				break
 			}
 		}
-		if fails && p.stalls() {
-			return
-		}
 		if fails {
+			p.mu.Lock()
+			stalls := p.limit.Stall
+			p.mu.Unlock()
+			if stalls {
+				return
+			}
 			p.hangUp()
 		}
 		if err != nil || fails {
@@ -156,7 +153,7 @@ func (p *Proxy) copy(to, from net.Conn, count *int64) {
 }
 
 // allow says how many of n bytes pass, and whether the proxy fails after them.
-func (p *Proxy) allow(n int64, count *int64) (pass int64, fails bool) {
+func (p *proxy) allow(n int64, count *int64) (pass int64, fails bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.failed && p.limit.Stall && !p.limit.Once {

@@ -25,6 +25,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"golang.org/x/crypto/x509roots/fallback/bundle"
+
+	"github.com/docgauge/docgauge/internal/dev/must"
 )
 
 // nonroot is the user of the image, a number that Kubernetes can check.
@@ -43,58 +45,37 @@ type file struct {
 // writeImage writes the container image of all Linux programs: an OCI layout in a tar
 // archive, with an index of the images, and for each image its SBOM as an artifact that
 // refers to it.
-func (r *release) writeImage() error {
-	base, err := baseFiles()
-	if err != nil {
-		return err
-	}
+func (r *release) writeImage() {
+	base := baseFiles()
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	all := index
 	for _, p := range r.built {
 		if p.System != "linux" {
 			continue
 		}
-		image, err := r.imageOf(p, base)
-		if err != nil {
-			return err
-		}
+		image := r.imageOf(p, base)
 		platform := &v1.Platform{OS: p.System, Architecture: p.Machine}
 		index = mutate.AppendManifests(index,
 			mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: platform}})
-		sbom, err := r.attachedSBOM(p, image)
-		if err != nil {
-			return err
-		}
-		all = mutate.AppendManifests(all, mutate.IndexAddendum{Add: sbom})
+		all = mutate.AppendManifests(all, mutate.IndexAddendum{Add: r.attachedSBOM(p, image)})
 	}
 	index = mutate.Annotations(index, r.annotations()).(v1.ImageIndex)
-	tag := map[string]string{"org.opencontainers.image.ref.name": imageTag(r.version)}
+	// A tag may have no plus sign.
+	tag := map[string]string{"org.opencontainers.image.ref.name": strings.ReplaceAll(r.version, "+", "_")}
 	all = mutate.AppendManifests(all, mutate.IndexAddendum{Add: index, Descriptor: v1.Descriptor{Annotations: tag}})
 	dir := filepath.Join(r.prepared, "image")
-	if err := os.RemoveAll(dir); err != nil {
-		return err
-	}
-	if _, err := layout.Write(dir, all); err != nil {
-		return err
-	}
+	must.Do(os.RemoveAll(dir))
+	must.Get(layout.Write(dir, all))
 	var files []file
-	err = fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
+	must.Do(fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {
+		must.Do(err)
+		if !d.IsDir() {
+			files = append(files, file{name: name, mode: 0o644, data: must.Get(os.ReadFile(filepath.Join(dir, name)))})
 		}
-		data, err := os.ReadFile(filepath.Join(dir, name))
-		files = append(files, file{name: name, mode: 0o644, data: data})
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	packed, err := tarOf(files, r.at)
-	return cmp.Or(err, r.write(fmt.Sprintf("docgauge_%s_image.tar", r.version), packed))
+		return nil
+	}))
+	r.write(fmt.Sprintf("docgauge_%s_image.tar", r.version), tarOf(files, r.at))
 }
-
-// imageTag makes a version a tag, which may have no plus sign.
-func imageTag(version string) string { return strings.ReplaceAll(version, "+", "_") }
 
 // annotations are also the labels of the image.
 func (r *release) annotations() map[string]string {
@@ -118,22 +99,16 @@ func (r *release) annotations() map[string]string {
 
 // imageOf returns the image of one program. It says what deploy/docker/Dockerfile says; a
 // test compares them.
-func (r *release) imageOf(p program, base []file) (v1.Image, error) {
-	text, err := os.ReadFile(p.Path)
-	if err != nil {
-		return nil, err
-	}
+func (r *release) imageOf(p program, base []file) v1.Image {
+	text := must.Get(os.ReadFile(p.Path))
 	binary := []file{{name: "docgauge", mode: 0o755, data: text}}
 	for name, path := range map[string]string{
 		"LICENSE": "LICENSE", "THIRD_PARTY_LICENSES": filepath.Join(r.prepared, "THIRD_PARTY_LICENSES"),
 	} {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return nil, err
-		}
+		text := must.Get(os.ReadFile(path))
 		binary = append(binary, file{name: "usr/share/doc/docgauge/" + name, mode: 0o644, data: text})
 	}
-	image, err := mutate.ConfigFile(empty.Image, &v1.ConfigFile{
+	image := must.Get(mutate.ConfigFile(empty.Image, &v1.ConfigFile{
 		OS: p.System, Architecture: p.Machine, Created: v1.Time{Time: r.at}, RootFS: v1.RootFS{Type: "layers"},
 		Config: v1.Config{
 			User: fmt.Sprintf("%d:%d", nonroot, nonroot), WorkingDir: "/var/lib/docgauge",
@@ -151,63 +126,41 @@ func (r *release) imageOf(p program, base []file) (v1.Image, error) {
 				Timeout: 10 * time.Second, StartPeriod: 30 * time.Second, Retries: 3,
 			},
 		},
-	})
-	if err != nil {
-		return nil, err
-	}
+	}))
 	image = mutate.ConfigMediaType(mutate.MediaType(image, types.OCIManifestSchema1), types.OCIConfigJSON)
 	for _, layer := range []struct {
 		creator string
 		files   []file
 	}{{"CA certificates, time zones, user", base}, {"docgauge " + r.tag, binary}} {
-		plain, err := tarOf(layer.files, r.at)
-		if err != nil {
-			return nil, err
-		}
-		packed, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		plain := tarOf(layer.files, r.at)
+		packed := must.Get(tarball.LayerFromOpener(func() (io.ReadCloser, error) {
 			return io.NopCloser(bytes.NewReader(plain)), nil
-		}, tarball.WithMediaType(types.OCILayer), tarball.WithCompressionLevel(6), tarball.WithCompressedCaching)
-		if err != nil {
-			return nil, err
-		}
+		}, tarball.WithMediaType(types.OCILayer), tarball.WithCompressionLevel(6), tarball.WithCompressedCaching))
 		history := v1.History{Created: v1.Time{Time: r.at}, CreatedBy: layer.creator}
-		if image, err = mutate.Append(image, mutate.Addendum{Layer: packed, History: history}); err != nil {
-			return nil, err
-		}
+		image = must.Get(mutate.Append(image, mutate.Addendum{Layer: packed, History: history}))
 	}
-	return mutate.Annotations(image, r.annotations()).(v1.Image), nil
+	return mutate.Annotations(image, r.annotations()).(v1.Image)
 }
 
 // attachedSBOM returns the SBOM of a program as an artifact that refers to its image.
-func (r *release) attachedSBOM(p program, image v1.Image) (v1.Image, error) {
-	text, err := os.ReadFile(filepath.Join(r.out, r.name(p)+".cdx.json"))
-	if err != nil {
-		return nil, err
-	}
-	subject, err := partial.Descriptor(image)
-	if err != nil {
-		return nil, err
-	}
-	sbom, err := mutate.AppendLayers(mutate.MediaType(empty.Image, types.OCIManifestSchema1),
-		static.NewLayer(text, sbomType))
-	if err != nil {
-		return nil, err
-	}
+func (r *release) attachedSBOM(p program, image v1.Image) v1.Image {
+	text := must.Get(os.ReadFile(filepath.Join(r.out, r.name(p)+".cdx.json")))
+	subject := must.Get(partial.Descriptor(image))
+	sbom := must.Get(mutate.AppendLayers(mutate.MediaType(empty.Image, types.OCIManifestSchema1),
+		static.NewLayer(text, sbomType)))
 	// The type of the configuration is the type of the artifact.
-	return mutate.Subject(mutate.ConfigMediaType(sbom, sbomType), *subject).(v1.Image), nil
+	return mutate.Subject(mutate.ConfigMediaType(sbom, sbomType), *subject).(v1.Image)
 }
 
 // baseFiles are the files below the program, as in a distroless image: the roots that
 // Go's team takes from Mozilla, the time zones of this Go, one user, and the directories
 // that docgauge writes to. A new volume starts with their rights.
-func baseFiles() ([]file, error) {
+func baseFiles() []file {
 	var roots bytes.Buffer
 	for root := range bundle.Roots() {
 		// A file cannot say that a root counts only for older certificates.
 		if root.Constraint == nil {
-			if err := pem.Encode(&roots, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}); err != nil {
-				return nil, err
-			}
+			must.Do(pem.Encode(&roots, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}))
 		}
 	}
 	const passwd = "root:x:0:0:root:/root:/sbin/nologin\n" +
@@ -221,30 +174,21 @@ func baseFiles() ([]file, error) {
 		{name: "var/lib/docgauge/data/", mode: 0o700, owner: nonroot},
 		{name: "var/lib/docgauge/state/", mode: 0o700, owner: nonroot},
 	}
-	goroot, err := exec.Command("go", "env", "GOROOT").Output()
-	if err != nil {
-		return nil, err
-	}
-	zones, err := zip.OpenReader(filepath.Join(strings.TrimSpace(string(goroot)), "lib/time/zoneinfo.zip"))
-	if err != nil {
-		return nil, err
-	}
+	goroot := must.Get(exec.Command("go", "env", "GOROOT").Output())
+	zones := must.Get(zip.OpenReader(filepath.Join(strings.TrimSpace(string(goroot)), "lib/time/zoneinfo.zip")))
 	defer zones.Close()
 	for _, zone := range zones.File {
 		if zone.FileInfo().IsDir() {
 			continue
 		}
-		data, err := fs.ReadFile(zones, zone.Name)
-		if err != nil {
-			return nil, err
-		}
+		data := must.Get(fs.ReadFile(zones, zone.Name))
 		files = append(files, file{name: "usr/share/zoneinfo/" + zone.Name, mode: 0o644, data: data})
 	}
-	return files, nil
+	return files
 }
 
 // tarOf returns an archive of files, sorted, all with one time.
-func tarOf(files []file, at time.Time) ([]byte, error) {
+func tarOf(files []file, at time.Time) []byte {
 	var packed bytes.Buffer
 	out := tar.NewWriter(&packed)
 	for _, f := range slices.SortedFunc(slices.Values(files),
@@ -256,13 +200,9 @@ func tarOf(files []file, at time.Time) ([]byte, error) {
 		if strings.HasSuffix(f.name, "/") {
 			h.Typeflag = tar.TypeDir
 		}
-		if err := out.WriteHeader(h); err != nil {
-			return nil, err
-		}
-		if _, err := out.Write(f.data); err != nil {
-			return nil, err
-		}
+		must.Do(out.WriteHeader(h))
+		must.Get(out.Write(f.data))
 	}
-	err := out.Close()
-	return packed.Bytes(), err
+	must.Do(out.Close())
+	return packed.Bytes()
 }

@@ -2,13 +2,12 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/docgauge/docgauge/internal/dev/must"
 )
 
 // object is a JSON object, whose keys are sorted when it is written.
@@ -27,23 +26,10 @@ var panelNames = map[string]string{
 	"table": "Table", "timeseries": "Time series",
 }
 
-// importAll writes the dashboards of a directory to another one, in the form for import.
-func importAll(from, to string) error {
-	boards, err := filepath.Glob(filepath.Join(from, "*.json"))
-	for _, board := range boards {
-		text, readErr := os.ReadFile(board)
-		form, formErr := importable(text)
-		if err = cmp.Or(err, readErr, formErr); err == nil {
-			err = os.WriteFile(filepath.Join(to, filepath.Base(board)), form, 0o644)
-		}
-	}
-	return err
-}
-
 // importable turns a dashboard into the form of Grafana's "Export for sharing
 // externally", which grafana.com takes: Grafana asks for the datasource at the import,
 // where the dashboard has a variable. Everything else is the same.
-func importable(dashboard []byte) ([]byte, error) {
+func importable(dashboard []byte) []byte {
 	var board struct {
 		Templating struct {
 			List []struct {
@@ -53,9 +39,7 @@ func importable(dashboard []byte) ([]byte, error) {
 		}
 		Panels []struct{ Type string }
 	}
-	if err := json.Unmarshal(dashboard, &board); err != nil {
-		return nil, err
-	}
+	must.Do(json.Unmarshal(dashboard, &board))
 	inputs, chosen := []object{}, []string{}
 	oldest := object{"type": "grafana", "id": "grafana", "name": "Grafana", "version": "10.4.0"}
 	requires := map[string]object{"grafana": oldest}
@@ -79,23 +63,20 @@ func importable(dashboard []byte) ([]byte, error) {
 		}
 	}
 	var form object
-	if err := json.Unmarshal([]byte(strings.NewReplacer(chosen...).Replace(string(dashboard))), &form); err != nil {
-		return nil, err
-	}
+	must.Do(json.Unmarshal([]byte(strings.NewReplacer(chosen...).Replace(string(dashboard))), &form))
 	required := []object{}
 	for _, name := range slices.Sorted(maps.Keys(requires)) {
 		required = append(required, requires[name])
 	}
 	form["__inputs"], form["__requires"], form["id"] = inputs, required, nil // a new dashboard
 	templating := form["templating"].(object)
-	templating["list"] = slices.DeleteFunc(templating["list"].([]any), isDatasource)
+	templating["list"] = slices.DeleteFunc(templating["list"].([]any), func(variable any) bool {
+		return variable.(object)["type"] == "datasource"
+	})
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	err := e.Encode(form)
-	return text.Bytes(), err
+	must.Do(e.Encode(form))
+	return text.Bytes()
 }
-
-// isDatasource reports whether a variable chooses a datasource.
-func isDatasource(variable any) bool { return variable.(object)["type"] == "datasource" }

@@ -21,6 +21,8 @@ import (
 	"strings"
 	"text/template"
 	"time"
+
+	"github.com/docgauge/docgauge/internal/dev/must"
 )
 
 // release is one version in the making.
@@ -41,15 +43,19 @@ type program struct {
 }
 
 func main() {
-	var err error
-	switch {
-	case len(os.Args) == 4 && os.Args[1] == "import":
-		err = importAll(os.Args[2], os.Args[3])
-	case len(os.Args) == 4 && os.Args[1] == "finish":
-		err = finish(os.Args[2], os.Args[3])
-	default:
-		err = errors.New("usage: release import FROM TO | release finish PREPARED OUT")
-	}
+	err := must.Try(func() {
+		switch {
+		case len(os.Args) == 4 && os.Args[1] == "import":
+			for _, board := range must.Get(filepath.Glob(filepath.Join(os.Args[2], "*.json"))) {
+				form := importable(must.Get(os.ReadFile(board)))
+				must.Do(os.WriteFile(filepath.Join(os.Args[3], filepath.Base(board)), form, 0o644))
+			}
+		case len(os.Args) == 4 && os.Args[1] == "finish":
+			finish(os.Args[2], os.Args[3])
+		default:
+			must.Do(errors.New("usage: release import FROM TO | release finish PREPARED OUT"))
+		}
+	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
@@ -57,48 +63,42 @@ func main() {
 }
 
 // finish moves what goreleaser has built below the directory prepared to out, and adds the rest.
-func finish(prepared, out string) error {
+func finish(prepared, out string) {
 	seconds, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64)
 	if err != nil {
-		return fmt.Errorf("SOURCE_DATE_EPOCH: %w", err)
+		must.Do(fmt.Errorf("SOURCE_DATE_EPOCH: %w", err))
 	}
 	r := release{
 		prepared: prepared, out: out, at: time.Unix(seconds, 0).UTC(),
 		version: os.Getenv("RELEASE_VERSION"), tag: os.Getenv("VERSION"), commit: os.Getenv("COMMIT"),
 		formula: "deploy/packages/docgauge.rb.tmpl", recipe: "deploy/packages/docgauge.nix.tmpl",
 	}
-	text, err := os.ReadFile(filepath.Join(prepared, "dist/artifacts.json"))
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(json.Unmarshal(text, &r.built), os.MkdirAll(out, 0o755)); err != nil {
-		return err
-	}
+	text := must.Get(os.ReadFile(filepath.Join(prepared, "dist/artifacts.json")))
+	must.Do(json.Unmarshal(text, &r.built))
+	must.Do(os.MkdirAll(out, 0o755))
 	var programs []program
 	for _, p := range r.built {
 		switch p.Type {
 		case "Binary":
 			programs = append(programs, p)
 		case "Archive", "Linux Package":
-			if err := os.Rename(p.Path, filepath.Join(out, p.Name)); err != nil {
-				return err
-			}
+			must.Do(os.Rename(p.Path, filepath.Join(out, p.Name)))
 		}
 	}
 	// goreleaser lists them in the order in which they were done.
 	slices.SortFunc(programs, func(a, b program) int { return cmp.Compare(r.name(a), r.name(b)) })
 	r.built = programs
-	return r.complete()
+	r.complete()
 }
 
 // complete adds to the archives and packages in out everything else.
-func (r *release) complete() error {
-	for _, step := range []func() error{r.writeSBOMs, r.writeImage, r.writeRecipes, r.writeSums} {
-		if err := step(); err != nil {
-			return err
-		}
+func (r *release) complete() {
+	for _, p := range r.built {
+		r.write(r.name(p)+".cdx.json", r.sbom(p))
 	}
-	return nil
+	r.writeImage()
+	r.writeRecipes()
+	r.writeSums()
 }
 
 // name is the common beginning of the file names of a program: docgauge_1.2.3_linux_amd64.
@@ -107,13 +107,13 @@ func (r *release) name(p program) string {
 }
 
 // write adds a file to the result.
-func (r *release) write(name string, data []byte) error {
-	return os.WriteFile(filepath.Join(r.out, name), data, 0o644)
+func (r *release) write(name string, data []byte) {
+	must.Do(os.WriteFile(filepath.Join(r.out, name), data, 0o644))
 }
 
 // writeRecipes writes the Homebrew formula and the Nix expression, with the checksums of
 // the archives. That of a system that was not built is zero.
-func (r *release) writeRecipes() error {
+func (r *release) writeRecipes() {
 	values := map[string]string{"Version": r.version, "Tag": r.tag}
 	for _, system := range []string{"linux_amd64", "linux_arm64", "darwin_amd64", "darwin_arm64"} {
 		values[system] = strings.Repeat("0", 2*sha256.Size)
@@ -123,34 +123,20 @@ func (r *release) writeRecipes() error {
 		}
 	}
 	for _, path := range []string{r.formula, r.recipe} {
-		recipe, err := template.New(filepath.Base(path)).Option("missingkey=error").ParseFiles(path)
-		if err != nil {
-			return err
-		}
+		recipe := must.Get(template.New(filepath.Base(path)).Option("missingkey=error").ParseFiles(path))
 		var text bytes.Buffer
-		if err := recipe.Execute(&text, values); err != nil {
-			return err
-		}
-		if err := r.write(strings.TrimSuffix(filepath.Base(path), ".tmpl"), text.Bytes()); err != nil {
-			return err
-		}
+		must.Do(recipe.Execute(&text, values))
+		r.write(strings.TrimSuffix(filepath.Base(path), ".tmpl"), text.Bytes())
 	}
-	return nil
 }
 
 // writeSums writes SHA256SUMS of all files, in the format of sha256sum.
-func (r *release) writeSums() error {
-	entries, err := os.ReadDir(r.out) // sorted
-	if err != nil {
-		return err
-	}
+func (r *release) writeSums() {
+	entries := must.Get(os.ReadDir(r.out)) // sorted
 	var sums strings.Builder
 	for _, e := range entries {
-		data, err := os.ReadFile(filepath.Join(r.out, e.Name()))
-		if err != nil {
-			return err
-		}
+		data := must.Get(os.ReadFile(filepath.Join(r.out, e.Name())))
 		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(data), e.Name())
 	}
-	return r.write("SHA256SUMS", []byte(sums.String()))
+	r.write("SHA256SUMS", []byte(sums.String()))
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/sha256"
 	"debug/buildinfo"
 	"encoding/base64"
@@ -10,34 +9,18 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"runtime/debug"
 	"strings"
 	"time"
 
 	cdx "github.com/CycloneDX/cyclonedx-go"
+
+	"github.com/docgauge/docgauge/internal/dev/must"
 )
 
-// writeSBOMs writes the software bill of materials of each program, in CycloneDX 1.5: the
-// modules that the Go linker recorded in it, with their sums from go.sum.
-func (r *release) writeSBOMs() error {
-	for _, p := range r.built {
-		info, err := buildinfo.ReadFile(p.Path)
-		if err != nil {
-			return err
-		}
-		text, err := r.sbom(p, info)
-		if err = cmp.Or(err, r.write(r.name(p)+".cdx.json", text)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (r *release) sbom(p program, info *debug.BuildInfo) ([]byte, error) {
-	data, err := os.ReadFile(p.Path)
-	if err != nil {
-		return nil, err
-	}
+// sbom is the software bill of materials of a program, in CycloneDX 1.5: the modules that the Go linker recorded in
+// it, with their sums from go.sum.
+func (r *release) sbom(p program) []byte {
+	info, data := must.Get(buildinfo.ReadFile(p.Path)), must.Get(os.ReadFile(p.Path))
 	self := module(info.Main.Path, r.tag, sha256.Sum256(data))
 	self.Type, self.Name = cdx.ComponentTypeApplication, "docgauge"
 	self.Properties = &[]cdx.Property{
@@ -48,11 +31,11 @@ func (r *release) sbom(p program, info *debug.BuildInfo) ([]byte, error) {
 	components := []cdx.Component{std}
 	for _, dep := range info.Deps {
 		if dep.Replace != nil {
-			return nil, fmt.Errorf("module %s is replaced: a release is built from what go.mod requires", dep.Path)
+			must.Do(fmt.Errorf("module %s is replaced: a release is built from what go.mod requires", dep.Path))
 		}
 		sum, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(dep.Sum, "h1:"))
 		if err != nil || len(sum) != sha256.Size {
-			return nil, fmt.Errorf("module %s: %q is not a sum", dep.Path, dep.Sum)
+			must.Do(fmt.Errorf("module %s: %q is not a sum", dep.Path, dep.Sum))
 		}
 		components = append(components, module(dep.Path, dep.Version, [sha256.Size]byte(sum)))
 	}
@@ -60,8 +43,8 @@ func (r *release) sbom(p program, info *debug.BuildInfo) ([]byte, error) {
 	bom.Metadata = &cdx.Metadata{Timestamp: r.at.Format(time.RFC3339), Component: &self}
 	bom.Components = &components
 	var text bytes.Buffer
-	err = cdx.NewBOMEncoder(&text, cdx.BOMFileFormatJSON).SetPretty(true).EncodeVersion(bom, cdx.SpecVersion1_5)
-	return text.Bytes(), err
+	must.Do(cdx.NewBOMEncoder(&text, cdx.BOMFileFormatJSON).SetPretty(true).EncodeVersion(bom, cdx.SpecVersion1_5))
+	return text.Bytes()
 }
 
 func module(path, version string, sum [sha256.Size]byte) cdx.Component {

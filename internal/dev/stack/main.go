@@ -29,13 +29,13 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *binary, *dir, *rules); err != nil {
+	if err := runStack(ctx, *binary, *dir, *rules); err != nil {
 		fmt.Fprintln(os.Stderr, "stack:", err)
 		os.Exit(1) //nolint:gocritic // the signals end with the process
 	}
 }
 
-func run(ctx context.Context, binary, dir, rules string) (err error) {
+func runStack(ctx context.Context, binary, dir, rules string) (err error) {
 	if dir == "" {
 		if dir, err = os.MkdirTemp("", "docgauge-stack-"); err != nil {
 			return err
@@ -56,7 +56,7 @@ func run(ctx context.Context, binary, dir, rules string) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.Stop()) }()
+	defer func() { err = errors.Join(err, s.stop()) }()
 	say("first run and first agent jobs")
 	waiting, cancel := context.WithTimeout(ctx, firstRunLimit)
 	defer cancel()
@@ -74,7 +74,7 @@ func run(ctx context.Context, binary, dir, rules string) (err error) {
 // show lists what there is to look at, and what became of the readers after the merges.
 func show(ctx context.Context, s *stack) error {
 	places, err := s.places(ctx)
-	outcomes, failed := s.outcomes(ctx)
+	outcomes, failed := s.docgauge(ctx, nil, "outcomes")
 	if err = errors.Join(err, failed); err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -18,6 +17,7 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/dev/must"
 )
 
 // startSandbox starts the service and makes the environment of docgauge. Every
@@ -25,7 +25,7 @@ import (
 // they were read. Of the pull requests the first and the third are merged at once,
 // and dated five weeks back, so that their outcomes are final; the second stays open. Pages do not
 // move by themselves in the scenario steady.
-func (s *stack) startSandbox(context.Context) error {
+func (s *stack) startSandbox(context.Context) {
 	args := []string{s.options.Binary, "sandbox", "--listen=127.0.0.1:0", "--data=" + s.path("service"),
 		"--project=" + strings.Join(projects, ","), "--scenario=steady", "--pages=500", "--drift-every=60",
 		"--agent-duration=1s",
@@ -33,13 +33,9 @@ func (s *stack) startSandbox(context.Context) error {
 	if s.repository != "" {
 		args = append(args, "--repo="+s.repository, "--agent-cmd=sh "+s.path("agent.sh"))
 	}
-	if err := os.MkdirAll(s.path("service"), 0o700); err != nil {
-		return err
-	}
+	must.Do(os.MkdirAll(s.path("service"), 0o700))
 	sandbox, settings, err := engines.StartSandbox(s.path("sandbox"), args...)
-	if err != nil {
-		return err
-	}
+	must.Do(err)
 	s.stops = append(s.stops, sandbox.Stop)
 	// Settings of the person do not apply to the stack; an empty variable is an unset one.
 	for _, pair := range os.Environ() {
@@ -70,34 +66,26 @@ func (s *stack) startSandbox(context.Context) error {
 		"DOCGAUGE_PROMPTS_ON_NEW_STATE=submit",
 		"DOCGAUGE_JOB_COST=0.5",
 	)
-	return nil
 }
 
 // startClickHouse adds it to docgauge's sinks.
-func (s *stack) startClickHouse(context.Context) error {
-	server, err := engines.StartClickHouse(s.path("clickhouse"))
-	if err != nil {
-		return err
-	}
+func (s *stack) startClickHouse(context.Context) {
+	server := must.Get(engines.StartClickHouse(s.path("clickhouse")))
 	s.ClickHouse = server
 	s.stops = append(s.stops, server.Stop)
 	s.environment = append(s.environment, "DOCGAUGE_SINKS=parquet,clickhouse",
 		"DOCGAUGE_CLICKHOUSE_DSN="+server.DSN("default"))
-	return nil
 }
 
 // export fills the sinks, and then reads yesterday again, which has more
 // visitors by then. Its DOCGAUGE_SETTLE is longer than that of serve, so that
 // serve finds windows to read again, as it would after some days.
-func (s *stack) export(ctx context.Context) error {
+func (s *stack) export(ctx context.Context) {
 	settle := []string{"DOCGAUGE_SETTLE=192h"}
-	if _, err := s.docgauge(ctx, settle, "export"); err != nil {
-		return err
-	}
+	must.Get(s.docgauge(ctx, settle, "export"))
 	today := time.Now().UTC()
-	_, err := s.docgauge(ctx, settle, "export", "--again",
-		"--from="+today.AddDate(0, 0, -1).Format(time.DateOnly), "--to="+today.Format(time.DateOnly))
-	return err
+	must.Get(s.docgauge(ctx, settle, "export", "--again",
+		"--from="+today.AddDate(0, 0, -1).Format(time.DateOnly), "--to="+today.Format(time.DateOnly)))
 }
 
 // docgauge runs a command to its end and returns its standard output.
@@ -114,11 +102,8 @@ func (s *stack) docgauge(ctx context.Context, env []string, args ...string) ([]b
 }
 
 // startAlertmanager starts it with a webhook that passes each alert to Say.
-func (s *stack) startAlertmanager(context.Context) error {
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
+func (s *stack) startAlertmanager(context.Context) {
+	listener := must.Get(net.Listen("tcp4", "127.0.0.1:0"))
 	webhook := &http.Server{ReadTimeout: time.Minute,
 		Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			var message struct {
@@ -145,96 +130,70 @@ func (s *stack) startAlertmanager(context.Context) error {
 		<-ended
 		return err
 	})
-	server, err := engines.StartAlertmanager(s.path("alertmanager"), "http://"+listener.Addr().String()+"/")
-	if err != nil {
-		return err
-	}
+	server := must.Get(engines.StartAlertmanager(s.path("alertmanager"), "http://"+listener.Addr().String()+"/"))
 	s.Alertmanager = server
 	s.stops = append(s.stops, server.Stop)
-	return nil
 }
 
 // startSite starts site serve over the log of the web server, with published addresses of one agent, and a serve of
 // its own that exports what it counts.
-func (s *stack) startSite(ctx context.Context) error {
+func (s *stack) startSite(ctx context.Context) {
 	now := time.Now().UTC()
 	ranges := s.path("web", "ranges")
-	err := errors.Join(os.MkdirAll(ranges, 0o700), os.WriteFile(filepath.Join(ranges, "gptbot.json"), fmt.Appendf(nil,
+	must.Do(os.MkdirAll(ranges, 0o700))
+	must.Do(os.WriteFile(filepath.Join(ranges, "gptbot.json"), fmt.Appendf(nil,
 		`{"creationTime": %q, "prefixes": [{"ipv4Prefix": "192.0.2.0/24"}]}`, now.Format(time.RFC3339)), 0o600))
-	if err != nil {
-		return err
-	}
-	api, metrics, err := s.serveSite("web", "DOCGAUGE_SITE_RANGES_DIR="+ranges)
-	if err != nil {
-		return err
-	}
+	api, metrics := s.serveSite("web", "DOCGAUGE_SITE_RANGES_DIR="+ranges)
 	s.Site = metrics
-	key, err := s.siteKey(ctx, "web", "read")
-	if err != nil {
-		return err
-	}
-	port, err := engines.Port()
-	if err != nil {
-		return err
-	}
-	s.Readers = "http://127.0.0.1:" + strconv.Itoa(port)
-	_, err = s.startCommand("readers", s.Readers+"/healthz", []string{"serve", "--once-at-start"},
+	key := s.siteKey(ctx, "web", "read")
+	s.Readers = freeURL()
+	s.startCommand("readers", s.Readers+"/healthz", []string{"serve", "--once-at-start"},
 		"DOCGAUGE_BASE_URL="+api, "DOCGAUGE_API_KEY="+key, "DOCGAUGE_PROJECTS="+siteProject,
 		"DOCGAUGE_LISTEN_ADDRESS="+strings.TrimPrefix(s.Readers, "http://"),
 		"DOCGAUGE_STATE_DIR="+s.path("readers", "state"), "DOCGAUGE_PARQUET_URL="+s.path("readers", "data"),
 		"DOCGAUGE_SINKS=parquet", "DOCGAUGE_PROMPTS_DIR=", "DOCGAUGE_API_KEY_EXPIRES=", "DOCGAUGE_OPEN_WINDOWS=",
 		"DOCGAUGE_WINDOWS=day,week,month,28d", "DOCGAUGE_SINCE="+monthBefore(now).Format(time.DateOnly))
-	return err
 }
+
+func freeURL() string { return "http://127.0.0.1:" + strconv.Itoa(must.Get(engines.Port())) }
 
 // siteProject is the name that site serve gives a log without a project.
 const siteProject = "prj_site"
 
 // serveSite starts site serve over the log, with its files in a directory of the stack. It returns the
 // URLs of its API and of its metrics, without a path.
-func (s *stack) serveSite(dir string, env ...string) (api, metrics string, err error) {
-	var ports [2]int
-	for i := range ports {
-		if ports[i], err = engines.Port(); err != nil {
-			return "", "", err
-		}
-	}
-	api, metrics = "http://127.0.0.1:"+strconv.Itoa(ports[0]), "http://127.0.0.1:"+strconv.Itoa(ports[1])
-	_, err = s.startCommand(dir, metrics+"/readyz", []string{"site", "serve"}, append(env,
+func (s *stack) serveSite(dir string, env ...string) (api, metrics string) {
+	api, metrics = freeURL(), freeURL()
+	s.startCommand(dir, metrics+"/readyz", []string{"site", "serve"}, append(env,
 		"DOCGAUGE_SITE_DIR="+s.path(dir, "facts"),
 		"DOCGAUGE_SITE_LISTEN_ADDRESS="+strings.TrimPrefix(api, "http://"),
 		"DOCGAUGE_SITE_METRICS_ADDRESS="+strings.TrimPrefix(metrics, "http://"))...)
-	return api, metrics, err
+	return api, metrics
 }
 
 // siteKey makes a key of the site in a directory of the stack.
-func (s *stack) siteKey(ctx context.Context, dir, scope string) (string, error) {
-	key, err := s.docgauge(ctx, []string{"DOCGAUGE_SITE_DIR=" + s.path(dir, "facts")}, "site", "keys", "add",
-		"--scope="+scope)
-	return strings.TrimSpace(string(key)), err
+func (s *stack) siteKey(ctx context.Context, dir, scope string) string {
+	return strings.TrimSpace(string(must.Get(s.docgauge(ctx, []string{"DOCGAUGE_SITE_DIR=" + s.path(dir, "facts")},
+		"site", "keys", "add", "--scope="+scope))))
 }
 
 // startCommand starts a command of docgauge in a directory of the stack, and returns when the probe says that it is
 // ready.
-func (s *stack) startCommand(dir, probe string, args []string, env ...string) (*engines.Command, error) {
-	started, err := engines.StartCommand(s.path(dir), args[0], append([]string{s.options.Binary}, args...),
+func (s *stack) startCommand(dir, probe string, args []string, env ...string) *engines.Command {
+	started := must.Get(engines.StartCommand(s.path(dir), args[0], append([]string{s.options.Binary}, args...),
 		slices.Concat(s.environment, env), func(ctx context.Context) bool {
 			_, err := get(ctx, probe)
 			return err == nil
-		})
-	if err == nil {
-		s.stops = append(s.stops, started.Stop)
-	}
-	return started, err
+		}))
+	s.stops = append(s.stops, started.Stop)
+	return started
 }
 
 // startPrometheus fills a database with the history in the archive, and starts
 // a server over it that scrapes serve and evaluates the rules.
-func (s *stack) startPrometheus(ctx context.Context) error {
+func (s *stack) startPrometheus(ctx context.Context) {
 	data := s.path("prometheus", "data")
-	if err := s.backfill(ctx, data); err != nil {
-		return err
-	}
+	s.backfill(ctx, data)
 	config := engines.PrometheusConfig{
 		Scrapes: []engines.Scrape{
 			{URL: s.URL + "/metrics", Interval: time.Second},
@@ -245,54 +204,38 @@ func (s *stack) startPrometheus(ctx context.Context) error {
 		Evaluate: 2 * time.Second,
 	}
 	if s.Alertmanager != nil {
-		config.Alertmanagers = []string{s.Alertmanager.Addr()}
+		config.Alertmanagers = []string{strings.TrimPrefix(s.Alertmanager.URL, "http://")}
 	}
 	// The server reads copies of the rules without the intervals of groups, so
 	// that tests do not have to wait a minute.
 	for _, path := range s.options.Rules {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
+		text := must.Get(os.ReadFile(path))
 		own := s.path("prometheus", filepath.Base(path))
-		if err := os.WriteFile(own, groupInterval.ReplaceAll(text, nil), 0o600); err != nil {
-			return err
-		}
+		must.Do(os.WriteFile(own, groupInterval.ReplaceAll(text, nil), 0o600))
 		config.Rules = append(config.Rules, own)
 	}
-	server, err := engines.StartPrometheus(s.path("prometheus"), config)
-	if err != nil {
-		return err
-	}
+	server := must.Get(engines.StartPrometheus(s.path("prometheus"), config))
 	s.Prometheus = server
 	s.stops = append(s.stops, server.Stop)
-	return nil
 }
 
 // backfill makes blocks of the history up to now, with the labels of the scrape.
-func (s *stack) backfill(ctx context.Context, data string) error {
+func (s *stack) backfill(ctx context.Context, data string) {
 	tomorrow := time.Now().UTC().AddDate(0, 0, 1).Format(time.DateOnly)
-	text, err := s.docgauge(ctx, nil, "openmetrics", "--to="+tomorrow, "--pages=5",
-		"--label=job=docgauge", "--label=instance="+strings.TrimPrefix(s.URL, "http://"))
-	if err != nil {
-		return err
-	}
+	text := must.Get(s.docgauge(ctx, nil, "openmetrics", "--to="+tomorrow, "--pages=5",
+		"--label=job=docgauge", "--label=instance="+strings.TrimPrefix(s.URL, "http://")))
 	history := s.path("history.om")
-	if err := os.WriteFile(history, text, 0o600); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(data, 0o700); err != nil {
-		return err
-	}
-	cmd, err := engines.Tool(ctx, "promtool", "tsdb", "create-blocks-from", "openmetrics",
-		"--max-block-duration=744h", history, data)
-	if err != nil {
-		return err
-	}
+	must.Do(os.WriteFile(history, text, 0o600))
+	must.Do(os.MkdirAll(data, 0o700))
+	run(must.Get(engines.Tool(ctx, "promtool", "tsdb", "create-blocks-from", "openmetrics",
+		"--max-block-duration=744h", history, data)))
+}
+
+// run runs a program to its end.
+func run(cmd *exec.Cmd) {
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("promtool: %w: %s", err, out)
+		must.Do(fmt.Errorf("%s: %w: %s", cmd, err, out))
 	}
-	return nil
 }
 
 var (
@@ -302,26 +245,12 @@ var (
 
 // ruleFiles returns the files of a directory that have rules, not tests of
 // rules or a server's configuration. A missing directory has none.
-func ruleFiles(dir string) ([]string, error) {
-	all, err := filepath.Glob(filepath.Join(dir, "*.y*ml"))
-	if err != nil {
-		return nil, err
-	}
-	var rules []string
-	for _, path := range all {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return nil, err
-		}
-		if ruleGroups.Match(text) {
+func ruleFiles(dir string) (rules []string, err error) {
+	defer must.Catch(&err)
+	for _, path := range must.Get(filepath.Glob(filepath.Join(dir, "*.y*ml"))) {
+		if ruleGroups.Match(must.Get(os.ReadFile(path))) {
 			rules = append(rules, path)
 		}
 	}
 	return rules, nil
-}
-
-// startServe starts the daemon, which exports at once.
-func (s *stack) startServe(context.Context) (err error) {
-	s.serve, err = s.startCommand("serve", s.URL+"/healthz", []string{"serve", "--once-at-start"})
-	return err
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/codehost"
 	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/dev/must"
 	"github.com/docgauge/docgauge/internal/docsapi"
 )
 
@@ -28,90 +29,62 @@ const siteToken = "token-of-the-stack"
 
 // runSiteJobs starts a code host of each kind and site serve with its repository, and runs jobs of an agent
 // that edits, one that only says so, one that floods its output, one that changes CI and one that attacks.
-func (s *stack) runSiteJobs(ctx context.Context) error {
+func (s *stack) runSiteJobs(ctx context.Context) {
 	if _, err := exec.LookPath("bwrap"); err != nil || s.repository == "" {
-		return engines.Missing{Engine: "bubblewrap", Install: "apt-get install bubblewrap git"}
+		must.Do(engines.Missing{Engine: "bubblewrap", Install: "apt-get install bubblewrap git"})
 	}
 	for _, kind := range codehost.Hosts {
-		if err := s.siteJobsOn(ctx, kind); err != nil {
-			return fmt.Errorf("%s: %w", kind.Title, err)
+		if err := must.Try(func() { s.siteJobsOn(ctx, kind) }); err != nil {
+			must.Do(fmt.Errorf("%s: %w", kind.Title, err))
 		}
 	}
-	return nil
 }
 
-func (s *stack) siteJobsOn(ctx context.Context, kind codehost.Host) error {
+func (s *stack) siteJobsOn(ctx context.Context, kind codehost.Host) {
 	dir, project := "site-"+kind.Name, "docs-team/docs"
 	if kind.Name == "gitlab" {
 		project = "docs-team/web/docs"
 	}
 	bare := s.path(dir, "repositories", filepath.FromSlash(project))
-	if err := os.MkdirAll(filepath.Dir(bare), 0o700); err != nil {
-		return err
-	}
-	clone := exec.CommandContext(ctx, "git", "clone", "--quiet", "--bare", "--single-branch", s.repository, bare)
-	if out, err := clone.CombinedOutput(); err != nil {
-		return fmt.Errorf("git clone: %w: %s", err, out)
-	}
+	must.Do(os.MkdirAll(filepath.Dir(bare), 0o700))
+	run(exec.CommandContext(ctx, "git", "clone", "--quiet", "--bare", "--single-branch", s.repository, bare))
 	host := engines.NewCodeHost(kind.Name, project, siteToken)
 	user := "x-access-token"
 	if kind.Name == "gitlab" {
 		user = "oauth2"
 	}
-	git, err := engines.GitServer(s.path(dir, "repositories"),
-		"Basic "+base64.StdEncoding.EncodeToString([]byte(user+":"+siteToken)))
-	if err != nil {
-		return err
-	}
+	git := must.Get(engines.GitServer(s.path(dir, "repositories"),
+		"Basic "+base64.StdEncoding.EncodeToString([]byte(user+":"+siteToken))))
 	mux := http.NewServeMux()
 	mux.Handle(host.Prefix+"/", host)
 	mux.Handle("/", git)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
 	go server.Serve(listener) //nolint:errcheck // it ends with Stop
 	s.stops = append(s.stops, server.Close)
 	web := "http://" + listener.Addr().String()
-	settings := []string{
-		"DOCGAUGE_SITE_REPO=" + web + "/" + project,
-		"DOCGAUGE_SITE_CODE_HOST=" + kind.Name, "DOCGAUGE_SITE_CODE_HOST_URL=" + web + host.Prefix,
-		"DOCGAUGE_SITE_TOKEN=" + siteToken,
-		"DOCGAUGE_SITE_AGENT=command", "DOCGAUGE_SITE_AGENT_COMMAND=sh " + s.path("tools", "agent.sh"),
-		"DOCGAUGE_SITE_AGENT_TOOLS=" + s.path("tools"),
-		"DOCGAUGE_SITE_CHECK_COMMAND=test -s index.md",
-	}
-	api, _, err := s.serveSite(dir, settings...)
-	if err != nil {
-		return err
-	}
-	key, err := s.siteKey(ctx, dir, "admin")
-	if err != nil {
-		return err
-	}
-	service, err := docsapi.New(docsapi.ClientOptions{BaseURL: api, APIKey: docsapi.StaticKey(key)})
-	if err != nil {
-		return err
-	}
+	api, _ := s.serveSite(dir,
+		"DOCGAUGE_SITE_REPO="+web+"/"+project,
+		"DOCGAUGE_SITE_CODE_HOST="+kind.Name, "DOCGAUGE_SITE_CODE_HOST_URL="+web+host.Prefix,
+		"DOCGAUGE_SITE_TOKEN="+siteToken,
+		"DOCGAUGE_SITE_AGENT=command", "DOCGAUGE_SITE_AGENT_COMMAND=sh "+s.path("tools", "agent.sh"),
+		"DOCGAUGE_SITE_AGENT_TOOLS="+s.path("tools"),
+		"DOCGAUGE_SITE_CHECK_COMMAND=test -s index.md")
+	key := s.siteKey(ctx, dir, "admin")
+	service := must.Get(docsapi.New(docsapi.ClientOptions{BaseURL: api, APIKey: docsapi.StaticKey(key)}))
 	prompts, ids := []string{"edit", "cheat", "flood", "ci", "attack " + web + "/" + project}, map[string]string{}
 	for _, prompt := range prompts {
 		job, err := service.CreateJob(ctx, siteProject, prompt)
 		if err != nil && strings.Contains(err.Error(), "jail") {
-			return engines.Missing{Engine: "bubblewrap that works here", Install: "apt-get install bubblewrap"}
+			must.Do(engines.Missing{Engine: "bubblewrap that works here", Install: "apt-get install bubblewrap"})
 		}
-		if err != nil {
-			return err
-		}
+		must.Do(err)
 		ids[prompt] = job.ID
 	}
 	for _, prompt := range prompts {
 		name, _, _ := strings.Cut(prompt, " ")
 		for {
-			job, err := service.Job(ctx, siteProject, ids[prompt])
-			if err != nil {
-				return err
-			}
+			job := must.Get(service.Job(ctx, siteProject, ids[prompt]))
 			if job.Status != docsapi.StatusActive {
 				s.SiteJobs = append(s.SiteJobs, siteJob{Host: kind.Name, Prompt: name, Job: job})
 				break
@@ -119,9 +92,8 @@ func (s *stack) siteJobsOn(ctx context.Context, kind codehost.Host) error {
 			select {
 			case <-time.After(200 * time.Millisecond):
 			case <-ctx.Done():
-				return context.Cause(ctx)
+				must.Do(context.Cause(ctx))
 			}
 		}
 	}
-	return nil
 }

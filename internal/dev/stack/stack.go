@@ -8,7 +8,7 @@
 //
 // It hides the order in which these start and how each learns of the others.
 // Its invariant: everything is in the one directory it was given, listens on
-// 127.0.0.1 only, and is gone after Stop, or when this process ends. An engine
+// 127.0.0.1 only, and is gone after stop, or when this process ends. An engine
 // that is not installed is left out and reported; the rest still runs.
 //
 // It neither builds docgauge nor installs anything, and does not know what the
@@ -21,7 +21,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -31,6 +30,8 @@ import (
 	"time"
 
 	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/dev/must"
+	"github.com/docgauge/docgauge/internal/dev/testbed"
 )
 
 // projects are the two projects of the sandbox.
@@ -79,35 +80,25 @@ func start(ctx context.Context, o options) (*stack, error) {
 	s := &stack{options: o}
 	err := s.start(ctx)
 	if err != nil && ctx.Err() != nil {
-		if err := s.Stop(); err != nil {
+		if err := s.stop(); err != nil {
 			return nil, fmt.Errorf("stack in %s: stop: %w", o.Dir, err)
 		}
 		return nil, context.Cause(ctx)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("stack in %s: %w", o.Dir, err), s.Stop())
+		return nil, errors.Join(fmt.Errorf("stack in %s: %w", o.Dir, err), s.stop())
 	}
 	return s, nil
 }
 
 func (s *stack) start(ctx context.Context) (err error) {
-	if s.options.Dir, err = filepath.Abs(s.options.Dir); err != nil {
-		return err
-	}
-	if s.options.Binary, err = filepath.Abs(s.options.Binary); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(s.options.Dir, 0o700); err != nil {
-		return err
-	}
-	port, err := engines.Port() // Prometheus must know it before serve runs
-	if err != nil {
-		return err
-	}
-	s.URL = "http://127.0.0.1:" + strconv.Itoa(port)
+	defer must.Catch(&err)
+	s.options.Dir, s.options.Binary = must.Get(filepath.Abs(s.options.Dir)), must.Get(filepath.Abs(s.options.Binary))
+	must.Do(os.MkdirAll(s.options.Dir, 0o700))
+	s.URL = freeURL() // Prometheus must know it before serve runs
 	for _, step := range []struct {
 		say string
-		do  func(context.Context) error
+		do  func(context.Context)
 	}{
 		{"a documentation site in git", s.writeSite},
 		{"sandbox", s.startSandbox},
@@ -119,11 +110,13 @@ func (s *stack) start(ctx context.Context) (err error) {
 		{"jailed agent jobs of the site, on a code host of each kind", s.runSiteJobs},
 		{"alertmanager", s.startAlertmanager},
 		{"prometheus, with the history", s.startPrometheus},
-		{"serve", s.startServe},
+		{"serve", func(context.Context) {
+			s.serve = s.startCommand("serve", s.URL+"/healthz", []string{"serve", "--once-at-start"}) // it exports at once
+		}},
 		{"prompts for agent jobs", s.writePrompts},
 	} {
 		s.options.Say(step.say)
-		err := step.do(ctx)
+		err := must.Try(func() { step.do(ctx) })
 		if missing, ok := errors.AsType[engines.Missing](err); ok {
 			s.Missing = append(s.Missing, missing)
 			s.options.Say(missing.Error() + "; going on without it")
@@ -134,8 +127,8 @@ func (s *stack) start(ctx context.Context) (err error) {
 	return nil
 }
 
-// Stop ends everything, last started first. The directory stays.
-func (s *stack) Stop() error {
+// stop ends everything, last started first. The directory stays.
+func (s *stack) stop() error {
 	var errs []error
 	for i := len(s.stops) - 1; i >= 0; i-- {
 		errs = append(errs, s.stops[i]())
@@ -162,8 +155,9 @@ var done = []string{
 // awaitFirstRun returns when serve has exported, and agent jobs have ended with a pull
 // request, without one, and as failed, and a pull request was merged. If serve or ctx ends first, it returns an
 // error that names what is lacking.
-func (s *stack) awaitFirstRun(ctx context.Context) error {
-	return s.await(ctx, func(ctx context.Context) string {
+func (s *stack) awaitFirstRun(ctx context.Context) (err error) {
+	defer must.Catch(&err)
+	s.await(ctx, func(ctx context.Context) string {
 		text, err := get(ctx, s.URL+"/metrics")
 		if err != nil {
 			return err.Error()
@@ -179,54 +173,44 @@ func (s *stack) awaitFirstRun(ctx context.Context) error {
 		}
 		return ""
 	})
+	return nil
 }
 
 // await returns when lacking returns nothing any more.
-func (s *stack) await(ctx context.Context, lacking func(context.Context) string) error {
+func (s *stack) await(ctx context.Context, lacking func(context.Context) string) {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		what := lacking(ctx)
 		if what == "" {
-			return nil
+			return
 		}
 		select {
 		case <-tick.C:
 		case <-s.serve.Ended():
-			return fmt.Errorf("serve ended:\n%s", s.serve.Tail())
+			must.Do(fmt.Errorf("serve ended:\n%s", s.serve.Tail()))
 		case <-ctx.Done():
-			return fmt.Errorf("still waiting for %s: %w\n%s", what, ctx.Err(), s.serve.Tail())
+			must.Do(fmt.Errorf("still waiting for %s: %w\n%s", what, ctx.Err(), s.serve.Tail()))
 		}
 	}
 }
 
-// client waits for a page longer than a busy machine takes.
-var client = &http.Client{Timeout: time.Minute}
-
 // get reads a page; an answer other than 200 is an error.
 func get(ctx context.Context, url string) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return "", err
+	status, text, err := testbed.Fetch(ctx, url)
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("GET %s: status %d: %s", url, status, strings.TrimSpace(text))
 	}
-	response, err := client.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("GET %s: %s: %s", url, response.Status, strings.TrimSpace(string(text)))
-	}
-	return string(text), err
+	return text, err
 }
 
 // place is something to look at.
 type place struct{ Name, Where string }
 
 // places lists what a person can look at. It writes a report first.
-func (s *stack) places(ctx context.Context) ([]place, error) {
-	places := []place{{"status page", s.URL + "/"}, {"metrics", s.URL + "/metrics"}}
+func (s *stack) places(ctx context.Context) (places []place, err error) {
+	defer must.Catch(&err)
+	places = []place{{"status page", s.URL + "/"}, {"metrics", s.URL + "/metrics"}}
 	if s.Site != "" {
 		places = append(places, place{"site serve", s.Site + "/"}, place{"its readers", s.Readers + "/"})
 	}
@@ -247,10 +231,7 @@ func (s *stack) places(ctx context.Context) ([]place, error) {
 		places = append(places, place{"ClickHouse",
 			s.ClickHouse.DSN("default") + " and http://" + s.ClickHouse.HTTPAddr() + "/"})
 	}
-	text, err := s.docgauge(ctx, nil, "jobs", "list", "--json")
-	if err != nil {
-		return nil, err
-	}
+	text := must.Get(s.docgauge(ctx, nil, "jobs", "list", "--json"))
 	var list struct {
 		Jobs []struct {
 			Prompt string `json:"prompt"`
@@ -260,27 +241,17 @@ func (s *stack) places(ctx context.Context) ([]place, error) {
 			} `json:"pull_request"`
 		} `json:"jobs"`
 	}
-	if err := json.Unmarshal(text, &list); err != nil {
-		return nil, fmt.Errorf("docgauge jobs list --json: %w", err)
-	}
+	must.Do(json.Unmarshal(text, &list))
 	for _, job := range list.Jobs {
 		if job.PRLink != "" {
 			places = append(places, place{"pull request",
 				job.PRLink + " (" + job.Prompt + ", " + cmp.Or(job.Pull.State, "not read yet") + ")"})
 		}
 	}
-	if _, err := s.docgauge(ctx, nil, "report", "--output="+s.path("report.html")); err != nil {
-		return nil, err
-	}
+	must.Get(s.docgauge(ctx, nil, "report", "--output="+s.path("report.html")))
 	return append(places,
 		place{"report", s.path("report.html")},
 		place{"sandbox", s.API},
 		place{"prompts", s.path("prompts")},
 		place{"Parquet files", s.path("data")}), nil
-}
-
-// outcomes is the output of docgauge outcomes about the merges.
-func (s *stack) outcomes(ctx context.Context) (string, error) {
-	text, err := s.docgauge(ctx, nil, "outcomes")
-	return string(text), err
 }

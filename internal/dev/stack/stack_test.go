@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html"
 	"math"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -87,7 +88,7 @@ func up(t *testing.T) *stack {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := s.Stop(); err != nil {
+		if err := s.stop(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -281,7 +282,7 @@ const onMondays = "weekly-losers"
 func testAlert(t *testing.T, s *stack) {
 	post := func() error {
 		body := strings.NewReader(`[{"labels": {"alertname": "Tried"}, "annotations": {"summary": "by the test"}}]`)
-		response, err := client.Post(s.Alertmanager.URL+"/api/v2/alerts", "application/json", body)
+		response, err := http.Post(s.Alertmanager.URL+"/api/v2/alerts", "application/json", body)
 		if err != nil {
 			return err
 		}
@@ -308,7 +309,7 @@ func testAlert(t *testing.T, s *stack) {
 
 // testStop: nothing listens after Stop.
 func testStop(t *testing.T, s *stack) {
-	if err := s.Stop(); err != nil {
+	if err := s.stop(); err != nil {
 		t.Fatal(err)
 	}
 	for _, address := range []string{s.API, s.URL, s.Site, s.Readers, "http://" + s.Web.Addr,

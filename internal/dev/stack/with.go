@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/docgauge/docgauge/internal/dev/engines"
+	"github.com/docgauge/docgauge/internal/dev/must"
 )
 
 // with runs a command beside temporary servers for those of DOCGAUGE_SINKS that need one and
@@ -21,23 +22,19 @@ import (
 //
 // The servers and their data are gone when the command ends.
 func with(name string, args []string) (err error) {
+	defer must.Catch(&err)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	dir, err := os.MkdirTemp("", "docgauge-servers-")
-	if err != nil {
-		return err
-	}
+	dir := must.Get(os.MkdirTemp("", "docgauge-servers-"))
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = os.Environ()
 	for _, s := range servers {
-		if !s.isWanted() {
-			continue
+		if !slices.Contains(strings.Split(os.Getenv("DOCGAUGE_SINKS"), ","), s.sink) ||
+			os.Getenv(s.variable)+os.Getenv(s.variable+"_FILE") != "" {
+			continue // it is not chosen, or something says where it writes
 		}
-		server, failed := s.start(filepath.Join(dir, s.sink))
-		if failed != nil {
-			return failed
-		}
+		server := must.Get(s.start(filepath.Join(dir, s.sink)))
 		defer func() { err = errors.Join(err, server.Stop()) }()
 		cmd.Env = append(cmd.Env, s.variable+"="+server.DSN(s.database))
 	}
@@ -63,10 +60,4 @@ var servers = []kind{
 		func(dir string) (server, error) { return engines.StartClickHouse(dir) }},
 	{"postgres", "DOCGAUGE_POSTGRES_DSN", "postgres",
 		func(dir string) (server, error) { return engines.StartPostgres(dir, "15") }},
-}
-
-// isWanted reports whether the sink is chosen, and nothing says where it writes.
-func (k kind) isWanted() bool {
-	return slices.Contains(strings.Split(os.Getenv("DOCGAUGE_SINKS"), ","), k.sink) &&
-		os.Getenv(k.variable)+os.Getenv(k.variable+"_FILE") == ""
 }

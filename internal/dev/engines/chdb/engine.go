@@ -121,14 +121,6 @@ type engine struct {
 	path string
 }
 
-// openEngine opens the storage at path. The arguments are those of the engine,
-// which reads them at its first connection only.
-func openEngine(lib *library, path string, arguments ...string) (*engine, error) {
-	lib.setSignalHandlers(0)
-	_, err := lib.open(append([]string{"--path=" + path}, arguments...)...)
-	return &engine{lib: lib, path: path}, err
-}
-
 // session is one connection of the engine, used for one request and closed: a
 // connection keeps settings, the database, and after a failed query even the
 // output of the query before.

@@ -57,10 +57,12 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	e, err := openEngine(l, *path, arguments...)
-	if err != nil {
+	l.setSignalHandlers(0)
+	// The engine reads its arguments at its first connection only.
+	if _, err := l.open(append([]string{"--path=" + *path}, arguments...)...); err != nil {
 		return err
 	}
+	e := &engine{lib: l, path: *path}
 	h, err := newHandler(e, *pong)
 	if err != nil {
 		return err

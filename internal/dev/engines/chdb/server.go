@@ -65,13 +65,14 @@ func (h *handler) run(r *http.Request, req *request, a *answer) error {
 		return err
 	}
 	defer s.close()
-	switch {
+	word, _, _ := strings.Cut(strings.ToUpper(strings.TrimLeft(req.sql, " \t\r\n(")), " ")
+	switch native := req.format == "Native"; {
 	case req.data != nil:
-		sql, format := req.insert()
-		return s.insert(sql, format, req.data)
-	case isHello(req):
+		m := insertFormat.FindStringSubmatchIndex(req.sql)
+		return s.insert(req.sql[:m[0]], req.sql[m[2]:m[3]], req.data)
+	case native && req.sql == "SELECT displayName(), version(), revision(), timezone()": // the first of a connection
 		return a.block(h.hello.encode(req.protocol))
-	case isSelect(req):
+	case native && (word == "SELECT" || word == "WITH"): // the answer may be long, and can be sent in pieces
 		return s.stream(r.Context(), req.sql, req.format, a.block)
 	}
 	out, err := s.query(req.sql, req.format)
@@ -79,12 +80,6 @@ func (h *handler) run(r *http.Request, req *request, a *answer) error {
 		return err
 	}
 	return a.block(out)
-}
-
-// isSelect reports whether the answer may be long and can be sent in pieces.
-func isSelect(req *request) bool {
-	word, _, _ := strings.Cut(strings.ToUpper(strings.TrimLeft(req.sql, " \t\r\n(")), " ")
-	return req.format == "Native" && (word == "SELECT" || word == "WITH")
 }
 
 // maxStatement bounds a statement that comes in the body, in bytes.
@@ -155,12 +150,7 @@ func (r *request) statement(param string, body io.Reader) error {
 // insertData matches an INSERT that ends before its data and names its format.
 var insertData = regexp.MustCompile(`(?is)^\s*INSERT\s.*\bFORMAT\s+(\w+)\s*;?\s*$`)
 
-// insert splits an INSERT with data into the statement and the format.
-func (r *request) insert() (sql, format string) {
-	m := insertFormat.FindStringSubmatchIndex(r.sql)
-	return r.sql[:m[0]], r.sql[m[2]:m[3]]
-}
-
+// insertFormat is the end of an INSERT with data.
 var insertFormat = regexp.MustCompile(`(?i)\s*\bFORMAT\s+(\w+)\s*;?\s*$`)
 
 func settingsOf(q url.Values) (map[string]string, error) {
@@ -288,11 +278,6 @@ const customSerialization = 54454
 // own revision, and every later answer at the revision it names: 0, which is
 // how the library writes Native.
 type hello struct{ version, timezone string }
-
-// isHello reports whether req is the first query of a connection.
-func isHello(req *request) bool {
-	return req.format == "Native" && req.sql == "SELECT displayName(), version(), revision(), timezone()"
-}
 
 // encode writes the answer as one Native block of one row at the revision protocol.
 func (h hello) encode(protocol string) []byte {
