@@ -111,7 +111,7 @@ func known(all []rule) map[string][]string {
 			out[m.Name+"_sum"], out[m.Name+"_count"] = labels, labels
 		}
 	}
-	for _, m := range site.Metrics() {
+	for _, m := range site.Metrics {
 		out[m.Name] = slices.Concat(scraped, m.Labels)
 	}
 	for _, r := range all {

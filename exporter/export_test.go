@@ -10,6 +10,9 @@ import (
 // MaxInFlight is how many scrapes are answered at a time.
 const MaxInFlight = maxInFlight
 
+// MaxLabel is the most bytes a label value has.
+const MaxLabel = maxLabel
+
 // Inconsistent returns what a registry would find wrong with the metrics of s.
 func Inconsistent(s view.Snapshot) error {
 	_, err := prometheus.Gatherers{

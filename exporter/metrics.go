@@ -96,9 +96,9 @@ const (
 type emit func(value float64, labels ...string)
 
 // at emits a time to the millisecond, and nothing for the zero time, which would read as 1970.
-func (e emit) at(t time.Time, labels ...string) {
+func (e emit) at(t time.Time) {
 	if !t.IsZero() {
-		e(float64(t.UnixMilli())/1000, labels...)
+		e(float64(t.UnixMilli()) / 1000)
 	}
 }
 
@@ -307,27 +307,27 @@ func labelsOf(s *view.Snapshot, m Metric, name string, pairs []string) ([]string
 	return values, true
 }
 
-// MaxLabel is the most bytes a label value has.
-const MaxLabel = 300
+// maxLabel is the most bytes a label value has.
+const maxLabel = 300
 
 // hashDigits is how many hexadecimal digits tell altered values apart.
 const hashDigits = 8
 
 // Label returns s as a label value: itself where it is valid UTF-8 of at most
-// MaxLabel bytes. If it has to be altered (invalid bytes become U+FFFD, the end is
+// maxLabel bytes. If it has to be altered (invalid bytes become U+FFFD, the end is
 // cut off), it ends in "…" and a hash of s, so that two values that differ stay two
 // series. The same s always gives the same value.
 //
 // Newlines, quotes, backslashes and control characters stay: the exposition
 // formats escape some of them, and readers accept the others.
 func Label(s string) string {
-	if len(s) <= MaxLabel && utf8.ValidString(s) {
+	if len(s) <= maxLabel && utf8.ValidString(s) {
 		return s
 	}
 	sum := sha256.Sum256([]byte(s))
 	mark := "…" + hex.EncodeToString(sum[:])[:hashDigits]
 	s = strings.ToValidUTF8(s, "\uFFFD")
-	if n := MaxLabel - len(mark); len(s) > n {
+	if n := maxLabel - len(mark); len(s) > n {
 		for !utf8.RuneStart(s[n]) {
 			n--
 		}

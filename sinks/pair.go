@@ -15,13 +15,13 @@ type Pair struct {
 	Visitors, Totals *Shown
 }
 
-// Remedy makes the two tables agree.
-type Remedy int
+// remedy makes the two tables agree.
+type remedy int
 
 // The remedies.
 const (
 	// Nothing: the tables agree.
-	Nothing Remedy = iota
+	Nothing remedy = iota
 	// WriteTotals: visitors are the newer ones.
 	WriteTotals
 	// RemoveVisitors: a totals-only revision took their place.
@@ -32,7 +32,7 @@ const (
 
 // Remedy decides which table shows the newest revision. Older is the smaller number,
 // and among equals the earlier ExportedAt.
-func (p Pair) Remedy() Remedy {
+func (p Pair) Remedy() remedy {
 	v, t := p.Visitors, p.Totals
 	switch {
 	case v == nil && (t == nil || t.TotalsOnly()):

@@ -57,8 +57,8 @@ import (
 	"github.com/docgauge/docgauge/internal/view"
 )
 
-// Archive is where windows come from.
-type Archive interface {
+// archive is where windows come from.
+type archive interface {
 	// Revisions yields the newest reading of each window, in any order. An
 	// error concerns one window and does not end it.
 	Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error]
@@ -95,11 +95,11 @@ type Options struct {
 	Want func(analytics.Key) bool
 }
 
-// Summary counts the samples of a history.
-type Summary struct {
-	Windows int // shown at some time
-	Series  int
-	Samples int64
+// Counts are those of a history.
+type Counts struct {
+	Windows int   `json:"windows"` // shown at some time
+	Series  int   `json:"series"`
+	Samples int64 `json:"samples"`
 }
 
 // ErrNothing means that no window of the archive is selected although [Options.NotEmpty] is set.
@@ -110,10 +110,10 @@ const openWindows = 8
 
 // Write writes the history of the archive to out. The error joins those of all
 // windows that cannot be read.
-func Write(ctx context.Context, out io.Writer, from Archive, o Options) (Summary, error) {
+func Write(ctx context.Context, out io.Writer, from archive, o Options) (Counts, error) {
 	timelines, err := read(ctx, from, o)
 	if err != nil {
-		return Summary{}, err
+		return Counts{}, err
 	}
 	t := textWriter{out: bufio.NewWriterSize(out, bufferBytes)}
 	h := newHistory(timelines, o, t.write)
@@ -122,15 +122,15 @@ func Write(ctx context.Context, out io.Writer, from Archive, o Options) (Summary
 		for _, l := range timelines {
 			for _, s := range l.series(m, o.Labels) {
 				if err := h.emit(ctx, s, math.MaxInt64); err != nil {
-					return h.summary, err
+					return h.counts, err
 				}
 			}
 		}
 	}
 	if _, err := t.out.WriteString("# EOF\n"); err != nil {
-		return h.summary, err
+		return h.counts, err
 	}
-	return h.summary, t.out.Flush()
+	return h.counts, t.out.Flush()
 }
 
 // slice is how far samples may be out of order, in seconds: a receiver of remote write accepts
@@ -139,10 +139,10 @@ const slice = 3600
 
 // Samples calls each with all samples that [Write] writes, hour by hour; those of a
 // series are in order of time. An error of each ends it.
-func Samples(ctx context.Context, from Archive, o Options, each func(exporter.Sample) error) (Summary, error) {
+func Samples(ctx context.Context, from archive, o Options, each func(exporter.Sample) error) (Counts, error) {
 	timelines, err := read(ctx, from, o)
 	if err != nil {
-		return Summary{}, err
+		return Counts{}, err
 	}
 	h := newHistory(timelines, o, each)
 	at, end := int64(math.MaxInt64), int64(math.MinInt64)
@@ -156,24 +156,24 @@ func Samples(ctx context.Context, from Archive, o Options, each func(exporter.Sa
 	for ; at < end; at += slice {
 		for _, s := range all {
 			if err := h.emit(ctx, s, at+slice); err != nil {
-				return h.summary, err
+				return h.counts, err
 			}
 		}
 	}
-	return h.summary, nil
+	return h.counts, nil
 }
 
 // history emits samples and counts them.
 type history struct {
-	step    int64 // seconds
-	each    func(exporter.Sample) error
-	summary Summary
+	step   int64 // seconds
+	each   func(exporter.Sample) error
+	counts Counts
 }
 
 func newHistory(timelines []timeline, o Options, each func(exporter.Sample) error) *history {
 	h := &history{step: int64(o.Step / time.Second), each: each}
 	for _, l := range timelines {
-		h.summary.Windows += len(l)
+		h.counts.Windows += len(l)
 	}
 	return h
 }
@@ -189,9 +189,9 @@ func (h *history) emit(ctx context.Context, s *series, until int64) error {
 			if err := h.each(exporter.Sample{Labels: s.labels, Help: s.help, At: p.from, Value: p.value}); err != nil {
 				return err
 			}
-			if h.summary.Samples++; !s.begun {
+			if h.counts.Samples++; !s.begun {
 				s.begun = true
-				h.summary.Series++
+				h.counts.Series++
 			}
 		}
 		if p.from < p.to {
@@ -203,7 +203,7 @@ func (h *history) emit(ctx context.Context, s *series, until int64) error {
 }
 
 // read reads the windows to show, and finds all damage in the archive.
-func read(ctx context.Context, from Archive, o Options) ([]timeline, error) {
+func read(ctx context.Context, from archive, o Options) ([]timeline, error) {
 	if o.Step < time.Second || o.Step%time.Second != 0 {
 		return nil, fmt.Errorf("step %s: want whole seconds, at least one", o.Step)
 	}
@@ -217,7 +217,7 @@ func read(ctx context.Context, from Archive, o Options) ([]timeline, error) {
 	return timelines, readRows(ctx, from, timelines, o.Pages)
 }
 
-func readTimelines(ctx context.Context, from Archive, o Options) ([]timeline, error) {
+func readTimelines(ctx context.Context, from archive, o Options) ([]timeline, error) {
 	var revs []analytics.Revision
 	var errs []error
 	for rev, err := range from.Revisions(ctx) {
@@ -235,7 +235,7 @@ func readTimelines(ctx context.Context, from Archive, o Options) ([]timeline, er
 }
 
 // readRows reads the n pages with the most visitors of every span, or its agents.
-func readRows(ctx context.Context, from Archive, timelines []timeline, n int) error {
+func readRows(ctx context.Context, from archive, timelines []timeline, n int) error {
 	var some errgroup.Group
 	some.SetLimit(openWindows)
 	var mu sync.Mutex
@@ -262,7 +262,7 @@ func readRows(ctx context.Context, from Archive, timelines []timeline, n int) er
 	return errors.Join(errs...)
 }
 
-func (s *span) readRows(ctx context.Context, from Archive, n int) error {
+func (s *span) readRows(ctx context.Context, from archive, n int) error {
 	w, done, err := from.Window(ctx, *s.Revision)
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.Key, err)

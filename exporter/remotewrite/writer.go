@@ -17,21 +17,21 @@ import (
 // as many, so every receiver takes them.
 const batchSamples = 2000
 
-// Summary counts the samples by their result.
+// Summary counts the samples by their result. Its JSON keys are stable.
 type Summary struct {
-	Accepted int64
+	Accepted int64 `json:"samples_accepted"`
 	// Refused are those that the receiver called too old or out of order.
-	Refused  int64
-	Requests int
+	Refused  int64 `json:"samples_refused"`
+	Requests int   `json:"requests"`
 	// Retries are the requests that were sent again.
-	Retries int
+	Retries int `json:"retries"`
 	// Through is the time of the newest sample that was accepted or refused, as were all before
-	// it; zero before the first.
-	Through time.Time
-	// RefusedThrough is the time of the newest sample that was refused, and Refusal the answer of
-	// the receiver.
-	RefusedThrough time.Time
-	Refusal        string
+	// it; nil before the first.
+	Through *time.Time `json:"through"`
+	// RefusedThrough is the time of the newest sample that was refused, nil for none, and Refusal the
+	// answer of the receiver.
+	RefusedThrough *time.Time `json:"refused_through"`
+	Refusal        string     `json:"-"`
 }
 
 // Writer sends samples. It is for one goroutine.
@@ -139,15 +139,16 @@ func (w *Writer) accept(b *batch) {
 func (w *Writer) refuse(b *batch) {
 	w.refusing = true
 	w.summary.Refused += int64(b.samples)
-	w.summary.RefusedThrough = w.reach(b)
+	newest := w.reach(b)
+	w.summary.RefusedThrough = &newest
 }
 
 // reach notes the time of the newest sample and returns it.
 func (w *Writer) reach(b *batch) time.Time {
 	times := b.times()
 	newest := time.UnixMilli(times[len(times)-1]).UTC()
-	if newest.After(w.summary.Through) {
-		w.summary.Through = newest
+	if w.summary.Through == nil || newest.After(*w.summary.Through) {
+		w.summary.Through = &newest
 	}
 	return newest
 }

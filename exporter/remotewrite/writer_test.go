@@ -144,7 +144,7 @@ func TestEverySampleArrives(t *testing.T) {
 		if diff := cmp.Diff(want, s.series); diff != "" {
 			t.Error(diff)
 		}
-		got := Summary{Accepted: 7000, Requests: 4, Through: time.Unix(start+99*3600, 0).UTC()}
+		got := Summary{Accepted: 7000, Requests: 4, Through: new(time.Unix(start+99*3600, 0).UTC())}
 		if diff := cmp.Diff(got, w.Summary()); diff != "" {
 			t.Error(diff)
 		}

@@ -136,11 +136,11 @@ func Rank(earlier, later iter.Seq2[Row, error], list List, by Audience, page Cha
 }
 
 // Changed returns the n rising and falling pages whose number of visitors changed most, in
-// either direction, ties by path. The movers must have been found with the same by, and with
-// at least this n.
-func (m Movers) Changed(by Audience, n int) []Change {
+// either direction, ties by path. The movers must have been found by everyone, and with at least
+// this n.
+func (m Movers) Changed(n int) []Change {
 	all := slices.Concat(m.Rising.First, m.Falling.First)
-	slices.SortFunc(all, func(x, y Change) int { return List(Moved).compare(x, y, by) })
+	slices.SortFunc(all, func(x, y Change) int { return List(Moved).compare(x, y, Everyone) })
 	return all[:min(n, len(all))]
 }
 

@@ -63,13 +63,13 @@ func NewAPI(
 	}
 	a.Meter = newMeter(a.keyLabels)
 	cfg := docsapi.ClientOptions{
-		BaseURL: c.BaseURL, APIKey: a.keys[docsapi.KeyAdmin].Get, Transport: a.Budget, Observe: a.Meter.Observe,
+		BaseURL: c.BaseURL, APIKey: a.keys[docsapi.KeyAdmin].get, Transport: a.Budget, Observe: a.Meter.Observe,
 		Timeout: timeout, UserAgent: "docgauge/" + c.Build.Version, Logger: log,
 		JobPath: c.JobPath, WriteTransport: a.agents.transport, Attempts: attempts,
 	}
 	if c.WriteAPIKey != "" {
 		key := newKeyring("DOCGAUGE_WRITE_API_KEY", c.WriteAPIKey, c.SecretFiles, isKey)
-		a.keys[docsapi.KeyWrite], cfg.WriteAPIKey = key, key.Get
+		a.keys[docsapi.KeyWrite], cfg.WriteAPIKey = key, key.get
 	}
 	var err error
 	if a.Client, err = docsapi.New(cfg); err != nil {
@@ -96,9 +96,9 @@ func (a *API) Flush(ctx context.Context) error {
 }
 
 // LastAnswer returns when a run or a check last ended in which the present value of the
-// named key had got an answer, the zero time if that is not known.
-func (a *API) LastAnswer(ctx context.Context, name string) (time.Time, error) {
-	return a.state.LastDone(ctx, keyAnswered+state.Labels(a.keyLabels(name)...))
+// admin key had got an answer, the zero time if that is not known.
+func (a *API) LastAnswer(ctx context.Context) (time.Time, error) {
+	return a.state.LastDone(ctx, keyAnswered+state.Labels(a.keyLabels(docsapi.KeyAdmin)...))
 }
 
 // FlushAgents writes to the state which prompts and follow-ups were answered.
@@ -124,7 +124,7 @@ func (a *API) MarkOf(name string) string {
 	if key == nil {
 		key = a.keys[docsapi.KeyAdmin]
 	}
-	sum := sha256.Sum256([]byte(key.Get()))
+	sum := sha256.Sum256([]byte(key.get()))
 	return hex.EncodeToString(sum[:8])
 }
 

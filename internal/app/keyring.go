@@ -32,8 +32,8 @@ func newKeyring(name string, key config.Secret, files map[string]string, isKey f
 	return k
 }
 
-// Get returns the present key.
-func (k *keyring) Get() string { return *k.current.Load() }
+// get returns the present key.
+func (k *keyring) get() string { return *k.current.Load() }
 
 // Watch reads the file of the key again when it changes, until ctx ends, and calls changed after it has
 // stored another key. If the file cannot be read or holds no key, the former key stays.
@@ -44,9 +44,9 @@ func (k *keyring) Watch(ctx context.Context, log *slog.Logger, changed func()) {
 		switch {
 		case err != nil:
 			err = fmt.Errorf("%s_FILE: %w: the former key stays in use", k.name, err)
-		case key != k.Get() && !k.isKey(key):
+		case key != k.get() && !k.isKey(key):
 			err = fmt.Errorf("%s_FILE: %s does not hold a key: the former one stays in use", k.name, k.file)
-		case key != k.Get():
+		case key != k.get():
 			k.current.Store(&key)
 			log.Info("key reloaded", "variable", k.name)
 			changed()

@@ -64,8 +64,8 @@ func TestKeyFileIsWatched(t *testing.T) {
 			{write("sbx_one"), "sbx_one", "key reloaded", 2},
 		} {
 			said := step(t, log, tc.change)
-			if k.Get() != tc.key || news.Load() != tc.news {
-				t.Errorf("the key is %s, new %d times; want %s, %d", k.Get(), news.Load(), tc.key, tc.news)
+			if k.get() != tc.key || news.Load() != tc.news {
+				t.Errorf("the key is %s, new %d times; want %s, %d", k.get(), news.Load(), tc.key, tc.news)
 			}
 			lines := strings.Count(said, "\n")
 			if !strings.Contains(said, tc.logged) || lines > 1 || lines == 0 && tc.logged != "" {

@@ -118,7 +118,7 @@ func (n numbers) pair(
 		project += " of the report " + source.Report.String() + " (DOCGAUGE_REPORTS)"
 	}
 	var newest *state.Entry
-	for e := range l.Of(schedule.Series{Source: source, Granularity: g}) {
+	for e := range l.Series(schedule.Series{Source: source, Granularity: g}) {
 		switch {
 		case !e.Settled:
 		case newest == nil:

@@ -97,8 +97,6 @@ func (a *App) ShowQueue(ctx context.Context, p jobs.Prompts, out *view.Snapshot)
 // Pulls follows the pull requests of the jobs.
 type Pulls struct {
 	*pulls.Follower
-	// Host is the client that it asks.
-	Host *codehost.Client
 	// Tokens are those of the code hosts that are set.
 	Tokens []*keyring
 }
@@ -112,13 +110,13 @@ func (a *App) NewPulls() (*Pulls, error) {
 	host, err := codehost.New(codehost.Options{
 		GitHubURL: c.GitHubURL, GitLabURL: c.GitLabURL, GiteaURL: c.GiteaURL,
 		UserAgent: "docgauge/" + c.Build.Version, Now: a.Now,
-		GitHubToken: func() (string, error) { return github.Get(), nil },
-		GitLabToken: func() (string, error) { return gitlab.Get(), nil },
-		GiteaToken:  func() (string, error) { return gitea.Get(), nil },
+		GitHubToken: func() (string, error) { return github.get(), nil },
+		GitLabToken: func() (string, error) { return gitlab.get(), nil },
+		GiteaToken:  func() (string, error) { return gitea.get(), nil },
 	})
 	if err != nil {
 		return nil, config.Problems{err.Error()}
 	}
-	set := slices.DeleteFunc([]*keyring{github, gitlab, gitea}, func(k *keyring) bool { return k.Get() == "" })
-	return &Pulls{pulls.New(a.State, host, a.Now), host, set}, nil
+	set := slices.DeleteFunc([]*keyring{github, gitlab, gitea}, func(k *keyring) bool { return k.get() == "" })
+	return &Pulls{pulls.New(a.State, host, a.Now), set}, nil
 }

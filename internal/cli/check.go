@@ -193,7 +193,7 @@ func (c *checker) tryProject(
 		}
 		if docsapi.IsThrottled(err) || docsapi.IsNotSent(err) && !left.Next.IsZero() {
 			f.Result, f.Detail = checkSkip, "not now: the budget is "+left.String()
-			at, err := client.LastAnswer(ctx, docsapi.KeyAdmin)
+			at, err := client.LastAnswer(ctx)
 			if err == nil && !at.IsZero() {
 				f.Detail += " (last answer with this key: " + format.Clock(at, now) + ")"
 			}

@@ -322,9 +322,8 @@ func (a *Program) demoFiles(ctx context.Context, c config.Config) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, archive.Close()) }()
-	q := query.TopOptions{Selection: query.Selection{Granularity: analytics.Week},
-		Ranking: query.Ranking{By: analytics.Everyone, N: demoPages}}
-	top, err := query.Top(ctx, archive, q)
+	q := query.Choice{Selection: query.Selection{Granularity: analytics.Week}}
+	top, err := query.Top(ctx, archive, q, query.Ranking{By: analytics.Everyone, N: demoPages})
 	for _, p := range top {
 		if err := printPages(a.Out, p, a.wording(c)); err != nil {
 			return err

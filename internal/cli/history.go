@@ -188,20 +188,13 @@ type historyRow struct {
 	Granularity analytics.Granularity `json:"granularity"`
 	Path        string                `json:"path"`
 	analytics.Window
-	State    string            `json:"state"`
-	Verified *bool             `json:"verified"`
-	Revision *int32            `json:"revision"`
-	Absent   bool              `json:"absent"`
-	Visitors *analytics.Totals `json:"visitors" api:"inline"`
-	AIShare  *float64          `json:"ai_share_percent"`
-	Change   *int64            `json:"change"`
-	Percent  *float64          `json:"change_percent"`
+	query.HistoryNumbers
+	Previous struct{} // hides the columns of the former visitors: the row of that window has them
 }
 
 func historyRows(h query.HistoryReport) (out []any) {
 	for _, w := range h.Windows {
-		out = append(out, historyRow{h.Project, h.Granularity, h.Path, w.Window, w.State, w.Verified, w.Revision,
-			w.Absent, w.Visitors, w.AIShare, w.Change, w.Percent})
+		out = append(out, historyRow{h.Project, h.Granularity, h.Path, w.Window, w.HistoryNumbers, struct{}{}})
 	}
 	return out
 }

@@ -311,7 +311,7 @@ Run any command as the service does, so that both share the state and the budget
 	} else if err := a.printUses(path); err != nil {
 		return r, err
 	}
-	p, err := coverage.Selection{}.Plan(ctx, db, c, a.now(), 0)
+	p, err := coverage.Selection{}.Plan(ctx, db, c, a.now())
 	if err != nil {
 		return r, err
 	}

@@ -98,7 +98,8 @@ func (o *initOptions) askURL(ctx context.Context, p *prompter, byDefault string)
 		if text == ownSiteAnswer && byDefault == "" {
 			return nil
 		}
-		return config.CheckBaseURL(text)
+		_, err := docsapi.ParseBaseURL(text)
+		return err
 	})
 	return err
 }

@@ -170,7 +170,7 @@ func (a *Program) config(n config.Need) (config.Config, error) {
 	c, err := a.source.Load(n, a.now())
 	a.take(&c)
 	if a.quiet {
-		a.progress.Quiet()
+		a.progress.Quiet = true
 	}
 	return c, err
 }

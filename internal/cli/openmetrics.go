@@ -220,20 +220,10 @@ func rowsOfCopy[R any](c copied, rows iter.Seq2[R, error]) iter.Seq2[R, error] {
 
 // remoteSummary is the output of openmetrics --remote-write; its JSON keys are stable.
 type remoteSummary struct {
-	Archive  string `json:"archive"`
-	Windows  int    `json:"windows"`
-	Series   int    `json:"series"`
-	Samples  int64  `json:"samples"`
-	Accepted int64  `json:"samples_accepted"`
-	Refused  int64  `json:"samples_refused"`
-	Requests int    `json:"requests"`
-	Retries  int    `json:"retries"`
-	// Through is the time of the newest sample that arrived or was refused, and
-	// RefusedThrough that of the newest that was refused; null: none was.
-	Through        *time.Time `json:"through"`
-	RefusedThrough *time.Time `json:"refused_through"`
-	Errors         []string   `json:"errors"`
-	seconds        float64
+	Archive string `json:"archive"`
+	history.Counts
+	remotewrite.Summary
+	Errors []string `json:"errors"`
 }
 
 // receiver returns where samples are sent; nil: nowhere.
@@ -269,14 +259,7 @@ func (a *Program) remoteWrite(
 		err = to.Close(ctx)
 	}
 	a.progress.End()
-	done := to.Summary()
-	s := remoteSummary{
-		Archive: from.Location(), Windows: written.Windows, Series: written.Series, Samples: written.Samples,
-		Accepted: done.Accepted, Refused: done.Refused,
-		Requests: done.Requests, Retries: done.Retries, Through: timeOrNull(done.Through),
-		RefusedThrough: timeOrNull(done.RefusedThrough),
-		Errors:         []string{}, seconds: a.now().Sub(started).Seconds(),
-	}
+	s := remoteSummary{from.Location(), written, to.Summary(), []string{}}
 	switch {
 	case err != nil && s.Through != nil:
 		err = fmt.Errorf("%w\nthe history is not complete: continue with --from %s, or start over, which is safe",
@@ -285,13 +268,13 @@ func (a *Program) remoteWrite(
 		err = fmt.Errorf("%s of %s samples were refused as too old or out of order, the newest of %s (%s): "+
 			"Prometheus takes them if storage.tsdb.out_of_order_time_window in its configuration reaches back so "+
 			"far; other receivers have different limits. Then start over, which is safe",
-			format.Commas(s.Refused), format.Commas(s.Samples), done.RefusedThrough.Format(time.RFC3339), done.Refusal)
+			format.Commas(s.Refused), format.Commas(s.Samples), s.RefusedThrough.Format(time.RFC3339), s.Refusal)
 	}
 	if !asJSON {
 		text := render.NewText(a.Out)
 		text.Line(2, "wrote %s of %s samples of %s, from %s, in %s and %.1f s", format.Commas(s.Accepted),
 			format.Commas(s.Samples), format.Plural(s.Windows, "window"), s.Archive,
-			format.Plural(s.Requests, "request"), s.seconds)
+			format.Plural(s.Requests, "request"), a.now().Sub(started).Seconds())
 		return errors.Join(text.Err(), err)
 	}
 	if err == nil {
@@ -302,11 +285,3 @@ func (a *Program) remoteWrite(
 }
 
 const daySeconds = 24 * 60 * 60
-
-// timeOrNull is a time for JSON; the zero time is null.
-func timeOrNull(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
-}

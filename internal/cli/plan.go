@@ -63,7 +63,7 @@ func (a *Program) plan(ctx context.Context, sel coverage.Selection, o planOption
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	p, err := sel.Plan(ctx, db, c, a.now(), 0)
+	p, err := sel.Plan(ctx, db, c, a.now())
 	if err != nil {
 		return err
 	}

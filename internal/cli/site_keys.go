@@ -14,7 +14,6 @@ import (
 
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
-	"github.com/docgauge/docgauge/internal/site"
 	"github.com/docgauge/docgauge/internal/site/facts"
 	"github.com/docgauge/docgauge/internal/site/logs"
 	"github.com/docgauge/docgauge/internal/web/server"
@@ -59,7 +58,7 @@ func (a *Program) siteKeysAdd(ctx context.Context, project, scope string) (err e
 	if err != nil {
 		return err
 	}
-	if site.Scopes[scope] == 0 {
+	if !slices.Contains([]string{"read", "write", "admin"}, scope) {
 		return usageError{fmt.Errorf("--scope %.40q: want read, write or admin", scope)}
 	}
 	if project, err = a.siteProject(c, project); err != nil {

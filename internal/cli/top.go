@@ -68,7 +68,7 @@ a spreadsheet as text.
 			if (o.archive.print.asCSV || o.archive.print.asJSON) && !cmd.Flags().Changed("number") {
 				o.n = math.MaxInt
 			}
-			if o.agents() {
+			if o.by == byAgent || o.agent != "" || o.misses {
 				return a.topAgents(cmd.Context(), o, cmd.Flags().Changed("by"))
 			}
 			return a.top(cmd.Context(), o)
@@ -88,20 +88,20 @@ a spreadsheet as text.
 }
 
 func (a *Program) top(ctx context.Context, o topOptions) (err error) {
-	q := query.TopOptions{Ranking: query.Ranking{By: analytics.Audience(o.by), N: o.n, Prefix: o.prefix},
-		Today: analytics.DateOf(a.now())}
+	q := query.Choice{Today: analytics.DateOf(a.now())}
+	by := query.Ranking{By: analytics.Audience(o.by), N: o.n, Prefix: o.prefix}
 	switch {
 	case o.rising && o.falling:
 		return usageError{errors.New("--rising, --falling: want one of the two")}
 	case o.rising:
-		q.Ranking.List = query.Rising
+		by.List = query.Rising
 	case o.falling:
-		q.Ranking.List = query.Falling
+		by.List = query.Falling
 	}
 	if q.At, err = dateFlag("at", o.at); err != nil {
 		return err
 	}
-	if err := q.Ranking.Check(); err != nil {
+	if err := by.Check(); err != nil {
 		return usageError{fmt.Errorf("--%w", err)}
 	}
 	if o.n < 1 {
@@ -113,7 +113,7 @@ func (a *Program) top(ctx context.Context, o topOptions) (err error) {
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
 	q.Selection = from.selection
-	reports, err := query.Top(ctx, from, q)
+	reports, err := query.Top(ctx, from, q, by)
 	return show(a.Out, o.archive.print, reports, asUsageError(err), csvOf(query.PageRow{}, query.TopReport.Table),
 		func(r query.TopReport) error {
 			if err := printPages(a.Out, r, a.wording(from.config)); err != nil || r.Changes == nil ||

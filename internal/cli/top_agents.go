@@ -17,9 +17,6 @@ import (
 // byAgent is the value of --by that lists agents.
 const byAgent = "agent"
 
-// agents reports whether the question is about agents.
-func (o topOptions) agents() bool { return o.by == byAgent || o.agent != "" || o.misses }
-
 // agentRanking returns what the flags ask about agents; by: --by was given.
 func (o topOptions) agentRanking(by bool) (query.AgentRanking, error) {
 	r := query.AgentRanking{Agent: o.agent, Prefix: o.prefix, N: o.n}
@@ -44,8 +41,9 @@ func (o topOptions) agentRanking(by bool) (query.AgentRanking, error) {
 }
 
 func (a *Program) topAgents(ctx context.Context, o topOptions, by bool) (err error) {
-	q := query.AgentsOptions{Today: analytics.DateOf(a.now())}
-	if q.Ranking, err = o.agentRanking(by); err != nil {
+	q := query.Choice{Today: analytics.DateOf(a.now())}
+	ranking, err := o.agentRanking(by)
+	if err != nil {
 		return usageError{err}
 	}
 	if q.At, err = dateFlag("at", o.at); err != nil {
@@ -57,7 +55,7 @@ func (a *Program) topAgents(ctx context.Context, o topOptions, by bool) (err err
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
 	q.Selection = from.selection
-	reports, err := query.Agents(ctx, from, q)
+	reports, err := query.Agents(ctx, from, q, ranking)
 	return show(a.Out, o.archive.print, reports, asUsageError(err), csvOf(query.AgentRow{}, query.AgentsReport.Table),
 		func(r query.AgentsReport) error { return printAgentList(a.Out, r, a.wording(from.config)) })
 }
@@ -68,7 +66,8 @@ func printAgentList(w io.Writer, r query.AgentsReport, words wording) error {
 	if r.Previous != nil {
 		former = &r.Previous.Key
 	}
-	text.Line(2, "%s", words.compared(r.Key, r.StateText(), former))
+	state := analytics.Revision{Settled: r.Settled, Verified: r.Verified}.StateText()
+	text.Line(2, "%s", words.compared(r.Key, state, former))
 	subject := map[query.AgentList]string{query.SiteAgents: "Agents that read the site: %s.",
 		query.AgentPages: "Pages that " + r.Agent + " read: %s.",
 		query.Misses:     "Paths that agents asked for and that are not there: %s."}[r.List]

@@ -31,7 +31,6 @@ const (
 // remedy. It contains no token, answer or header.
 type Error struct {
 	Kind Kind
-	Host string // github, gitlab or gitea; empty for a link of no host
 	// Until is before when the host wants no other request, zero if it did not say.
 	Until time.Time
 	text  string

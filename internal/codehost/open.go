@@ -101,7 +101,10 @@ func (o *Opener) Open(ctx context.Context, p Proposal) (link string, err error) 
 		link, err = o.find(ctx, p)
 		if err == nil && link == "" {
 			// After a crash from here on, find has it.
-			link, err = o.open(ctx, p)
+			var opened listed
+			_, err = o.call(ctx, http.MethodPost, o.root(o.project)+o.pulls, map[string]any{
+				"title": p.Title, o.branch: p.Branch, o.base: p.Base, o.body: p.Body}, &opened)
+			link = opened.link()
 		}
 		least, again := again(err, n)
 		if err == nil || !again || clock.Sleep(ctx, max(clock.Backoff(firstPause, maxPause, 4, n), least)) != nil {
@@ -172,13 +175,6 @@ func (o *Opener) find(ctx context.Context, p Proposal) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("more than %d pull requests are newer than the job: cannot tell whether it has one", 50*maxPages)
-}
-
-func (o *Opener) open(ctx context.Context, p Proposal) (string, error) {
-	var opened listed
-	_, err := o.call(ctx, http.MethodPost, o.root(o.project)+o.pulls, map[string]any{
-		"title": p.Title, o.branch: p.Branch, o.base: p.Base, o.body: p.Body}, &opened)
-	return opened.link(), err
 }
 
 var errNoWrite = errors.New("the token may not write: want read and write access to the repository and pull requests")

@@ -111,7 +111,7 @@ func (r *reading) get(ctx context.Context, path, former string, v any) (tag stri
 }
 
 func (h *server) failed(kind Kind, what string, cause error) *Error {
-	return &Error{Kind: kind, Host: h.Name, text: h.Title + " " + what, cause: cause}
+	return &Error{Kind: kind, text: h.Title + " " + what, cause: cause}
 }
 
 func (r *reading) garbled() *Error {

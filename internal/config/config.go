@@ -173,8 +173,8 @@ var Variables = sync.OnceValue(func() (out []Variable) {
 	return out
 })
 
-// SecretSetting is a secret in effect.
-type SecretSetting struct {
+// secretSetting is a secret in effect.
+type secretSetting struct {
 	// Variable is the name without _FILE.
 	Variable string
 	Value    Secret
@@ -185,11 +185,11 @@ type SecretSetting struct {
 }
 
 // Secrets returns all secrets.
-func (c *Config) Secrets() (out []SecretSetting) {
+func (c *Config) Secrets() (out []secretSetting) {
 	for _, v := range Variables() {
 		if v.Secret {
 			live := reflect.TypeFor[Config]().Field(v.field).Tag.Get("live") != ""
-			out = append(out, SecretSetting{v.Name, *v.in(c).(*Secret), c.SecretFiles[v.Name], live})
+			out = append(out, secretSetting{v.Name, *v.in(c).(*Secret), c.SecretFiles[v.Name], live})
 		}
 	}
 	return out
@@ -200,6 +200,9 @@ func (v Variable) in(c *Config) any {
 	return reflect.ValueOf(c).Elem().Field(v.field).Addr().Interface()
 }
 
+// decoder is a setting in a form of its own.
+type decoder interface{ decode(text string) error }
+
 // decode sets the variable's field of c.
 func (v Variable) decode(c *Config, text string) error {
 	switch to := v.in(c).(type) {
@@ -207,7 +210,7 @@ func (v Variable) decode(c *Config, text string) error {
 		*to = text
 	case *Secret:
 		*to = Secret(text)
-	case interface{ decode(text string) error }:
+	case decoder:
 		return to.decode(text)
 	case encoding.TextUnmarshaler:
 		return to.UnmarshalText([]byte(text))
@@ -294,7 +297,7 @@ func (s *Source) Load(n Need, now time.Time) (Config, error) {
 }
 
 // readSecret reads a secret that is given as a file. A spare one can be missing.
-func (c *Config) readSecret(secret SecretSetting, path string, spare bool, p *Problems) {
+func (c *Config) readSecret(secret secretSetting, path string, spare bool, p *Problems) {
 	c.SecretFiles[secret.Variable] = path
 	if secret.Value != "" {
 		p.add("%[1]s and %[1]s_FILE: set one of them", secret.Variable)

@@ -167,7 +167,7 @@ func TestSettings(t *testing.T) {
 	file := writeEnvFile(t, 0o644, " sbx_of-the-file\n")
 	t.Setenv("DOCGAUGE_WRITE_API_KEY_FILE", file)
 	got, err := ReadSource(EnvFile{}, nil).Load(NeedNothing, time.Now())
-	want := SecretSetting{"DOCGAUGE_WRITE_API_KEY", "sbx_of-the-file", file, true}
+	want := secretSetting{"DOCGAUGE_WRITE_API_KEY", "sbx_of-the-file", file, true}
 	if err != nil || !slices.Contains(got.Secrets(), want) || len(got.Warnings) != 1 {
 		t.Errorf("%v, %v, %q", got.Secrets(), err, got.Warnings)
 	}

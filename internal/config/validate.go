@@ -66,7 +66,7 @@ func (c *Config) validate(now time.Time, p *Problems) {
 			c.Since.Date, today)
 	}
 	if c.BaseURL != "" || c.APIKey != "" {
-		url, key := cmp.Or(c.BaseURL, "https://unset.invalid"), cmp.Or(string(c.APIKey), unsetKey)
+		url, key := cmp.Or(c.BaseURL, "https://unset.invalid"), cmp.Or(string(c.APIKey), "unset_unset")
 		_, err := docsapi.New(docsapi.ClientOptions{BaseURL: url, APIKey: docsapi.StaticKey(key)})
 		p.join(err)
 	}
@@ -199,15 +199,6 @@ func (c *Config) validateNotifications(p *Problems) {
 // IsToken reports whether a text can be a token of a code host.
 func IsToken(text string) bool {
 	return text != "" && !strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' })
-}
-
-// unsetKey stands for a key that is not given.
-const unsetKey = "unset_unset"
-
-// CheckBaseURL reports why a URL cannot be that of the service, or nil.
-func CheckBaseURL(raw string) error {
-	_, err := docsapi.New(docsapi.ClientOptions{BaseURL: raw, APIKey: docsapi.StaticKey(unsetKey)})
-	return err
 }
 
 func within[T int | time.Duration](p *Problems, name string, v, least, most T) {

@@ -147,13 +147,8 @@ func (l Ledger) All() iter.Seq[*state.Entry] {
 	}
 }
 
-// Series yields the entries of visitors of one project and granularity, newest first.
-func (l Ledger) Series(project string, g analytics.Granularity) iter.Seq[*state.Entry] {
-	return l.Of(schedule.Series{Source: schedule.Source{Project: project}, Granularity: g})
-}
-
-// Of is [Ledger.Series] for any report.
-func (l Ledger) Of(series schedule.Series) iter.Seq[*state.Entry] {
+// Series yields the entries of one series, newest first.
+func (l Ledger) Series(series schedule.Series) iter.Seq[*state.Entry] {
 	return func(yield func(*state.Entry) bool) {
 		entries := l.series[series]
 		for i := range slices.Backward(entries) {
@@ -164,14 +159,14 @@ func (l Ledger) Of(series schedule.Series) iter.Seq[*state.Entry] {
 	}
 }
 
-// Newest returns the newest complete window of visitors that was read, or nil.
-func (l Ledger) Newest(project string, g analytics.Granularity, now time.Time) *state.Entry {
-	return l.NewestOf(schedule.Series{Source: schedule.Source{Project: project}, Granularity: g}, now)
+// NewestWeek returns the newest complete week of visitors that was read, or nil.
+func (l Ledger) NewestWeek(project string, now time.Time) *state.Entry {
+	return l.Newest(schedule.Series{Source: schedule.Source{Project: project}, Granularity: analytics.Week}, now)
 }
 
-// NewestOf is [Ledger.Newest] for any report.
-func (l Ledger) NewestOf(series schedule.Series, now time.Time) *state.Entry {
-	for e := range l.Of(series) {
+// Newest returns the newest complete window of a series that was read, or nil.
+func (l Ledger) Newest(series schedule.Series, now time.Time) *state.Entry {
+	for e := range l.Series(series) {
 		if e.Complete(now) {
 			return e
 		}
@@ -189,9 +184,9 @@ func (l Ledger) Cost(items []schedule.Item) int {
 	return sum
 }
 
-// SetAside lists the configured windows that are set aside at the plan's time, the
+// setAside lists the configured windows that are set aside at the plan's time, the
 // newest first. A running window is never among them: every run asks for it.
-func (l Ledger) SetAside(in schedule.Input) []analytics.Aside {
+func (l Ledger) setAside(in schedule.Input) []analytics.Aside {
 	out := []analytics.Aside{}
 	for k, a := range l.Asides {
 		if isConfigured(k, in.Projects, in.Reports, in.Specs) && a.Until.After(in.Now) && a.Complete(in.Now) {

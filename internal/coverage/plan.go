@@ -124,19 +124,17 @@ type Lacking struct {
 	Until time.Time `json:"until"`
 }
 
-// Plan plans against the present ledger. Rotate counts the runs: it decides which
-// project's turn is first.
-func (s Selection) Plan(
-	ctx context.Context, db *state.DB, c config.Config, now time.Time, rotate int,
-) (p Plan, err error) {
+// Plan plans against the present ledger.
+func (s Selection) Plan(ctx context.Context, db *state.DB, c config.Config, now time.Time) (p Plan, err error) {
 	l, err := Read(ctx, db, now)
 	if err != nil {
 		return p, err
 	}
-	return s.PlanOver(ctx, l, db, c, now, rotate)
+	return s.PlanOver(ctx, l, db, c, now, 0)
 }
 
-// PlanOver is [Selection.Plan] against a ledger that was just read.
+// PlanOver is [Selection.Plan] against a ledger that was just read. Rotate counts the runs: it decides which
+// project's turn is first.
 func (s Selection) PlanOver(
 	ctx context.Context, l Ledger, db *state.DB, c config.Config, now time.Time, rotate int,
 ) (p Plan, err error) {

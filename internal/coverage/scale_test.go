@@ -66,7 +66,7 @@ func planned(tb testing.TB, c config.Config, db *state.DB, windows int) float64 
 		return float64(m.HeapAlloc)
 	}
 	before := used()
-	p, err := Selection{}.Plan(tb.Context(), db, c, atScale, 0)
+	p, err := Selection{}.Plan(tb.Context(), db, c, atScale)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -34,11 +34,11 @@ type SnapshotReader struct {
 // snapshot has all of it.
 func (r *SnapshotReader) Read(ctx context.Context) (view.Snapshot, error) {
 	out := view.Snapshot{At: r.Now().UTC(), Version: r.Config.Build.Version, Revision: r.Config.Build.Revision}
-	p, err := Selection{}.Plan(ctx, r.State, r.Config, out.At, 0)
+	p, err := Selection{}.Plan(ctx, r.State, r.Config, out.At)
 	if err != nil {
 		return out, err
 	}
-	out.Projects, out.Asides = projects(p), p.Ledger.SetAside(p.Input)
+	out.Projects, out.Asides = projects(p), p.Ledger.setAside(p.Input)
 	for i := range out.Projects {
 		out.Projects[i].Name = r.Config.ProjectNames.Of(out.Projects[i].ID)
 	}

@@ -20,7 +20,7 @@ type Status struct {
 	Budget   Capacity               `json:"budget"`
 	// Unverified are the windows whose last reading is not verified, the newest
 	// first, and how many of their rows are suspect.
-	Unverified []Unverified `json:"unverified"`
+	Unverified []unverifiedWindow `json:"unverified"`
 	// SetAside are the windows with invalid responses.
 	SetAside []analytics.Aside `json:"set_aside"`
 	// Waiting are windows that are not due before their time, and why.
@@ -34,8 +34,8 @@ type Status struct {
 	Sinks []string `json:"-"`
 }
 
-// Unverified is a window whose numbers moved while they were read.
-type Unverified struct {
+// unverifiedWindow is a window whose numbers moved while they were read.
+type unverifiedWindow struct {
 	analytics.Key
 	Rows         int64 `json:"row_count"`
 	MovedRows    int64 `json:"moved_rows"`
@@ -64,7 +64,7 @@ func NewStatus(ctx context.Context, db *state.DB, c config.Config, sel Selection
 			return r, err
 		}
 	}
-	p, err := sel.Plan(ctx, db, c, now, 0)
+	p, err := sel.Plan(ctx, db, c, now)
 	if err != nil {
 		return r, err
 	}
@@ -76,7 +76,7 @@ func NewStatus(ctx context.Context, db *state.DB, c config.Config, sel Selection
 		}
 	}
 	r.Sinks, r.Owed, r.Budget, r.Lacking = c.Sinks, map[string]int{}, p.Budget, p.Lacking
-	r.Unverified, r.SetAside, r.Waiting = []Unverified{}, l.SetAside(in), []PlannedWindow{}
+	r.Unverified, r.SetAside, r.Waiting = []unverifiedWindow{}, l.setAside(in), []PlannedWindow{}
 	for _, sink := range c.Sinks {
 		r.Owed[sink] = 0
 	}
@@ -87,10 +87,10 @@ func NewStatus(ctx context.Context, db *state.DB, c config.Config, sel Selection
 			}
 		}
 		if !e.Verified && e.ExportedAt != analytics.Unbelieved && slices.Contains(in.Projects, e.Project) {
-			r.Unverified = append(r.Unverified, Unverified{e.Key, e.Rows, e.MovedRows, e.RepeatedRows})
+			r.Unverified = append(r.Unverified, unverifiedWindow{e.Key, e.Rows, e.MovedRows, e.RepeatedRows})
 		}
 	}
-	slices.SortFunc(r.Unverified, func(a, b Unverified) int { return newestFirst(a.Key, b.Key) })
+	slices.SortFunc(r.Unverified, func(a, b unverifiedWindow) int { return newestFirst(a.Key, b.Key) })
 	for _, item := range p.Waiting {
 		r.Waiting = append(r.Waiting, plannedWindow(p, item))
 	}
@@ -149,7 +149,7 @@ func projects(p Plan) []view.Project {
 // that are missing.
 func grid(p Plan, g view.Grid) view.Grid {
 	of := wanted(g)
-	for e := range p.Ledger.Of(schedule.Series{Source: of.Source, Granularity: g.Granularity}) {
+	for e := range p.Ledger.Series(schedule.Series{Source: of.Source, Granularity: g.Granularity}) {
 		if e.Complete(p.Input.Now) {
 			g.Cells = append(g.Cells, view.Cell{Window: e.Window, Revision: &e.Revision})
 		}

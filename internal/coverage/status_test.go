@@ -45,7 +45,7 @@ func TestGrid(t *testing.T) {
 	}
 	c := config.Config{Projects: config.Projects{"a"}, Windows: config.Windows{{Granularity: analytics.Day}},
 		Since: config.OptionalDate{Date: today - 5, Set: true}, StateDir: t.TempDir()}
-	p, err := Selection{}.Plan(t.Context(), db, c, today.Time().Add(time.Hour), 0)
+	p, err := Selection{}.Plan(t.Context(), db, c, today.Time().Add(time.Hour))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestPagesInSpool(t *testing.T) {
 		}
 		want[k] = test.pages
 	}
-	p, err := Selection{}.Plan(t.Context(), db, c, now, 0)
+	p, err := Selection{}.Plan(t.Context(), db, c, now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/docgauge/docgauge/internal/config"
 	"github.com/docgauge/docgauge/internal/dev/testbed"
 	"github.com/docgauge/docgauge/internal/sandbox"
+	"github.com/docgauge/docgauge/internal/state"
 )
 
 // TestScrapesDuringExport: while an export commits, each scraper sees whole snapshots, none older than
@@ -148,7 +149,8 @@ func ledgerOf(t *testing.T, days int) *daemon {
 		rows = append(rows, analytics.Row{Path: path, Human: 9, AI: 4, Total: int64(9000 - i)})
 	}
 	for p := range 10 {
-		check(t, d.app.State.SetPages(t.Context(), all[p*days], rows))
+		rev := all[p*days]
+		check(t, d.app.State.SetPages(t.Context(), state.PageList{Key: rev.Key, Revision: rev.Number, Pages: rows}))
 	}
 	return d
 }

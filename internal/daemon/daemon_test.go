@@ -359,7 +359,7 @@ func TestForeignBytes(t *testing.T) {
 	rev := revisionOf(sandbox.DefaultProject, 1)
 	check(t, d.app.State.Restore(t.Context(), config.SinkParquet, []analytics.Revision{rev}))
 	rows := []analytics.Row{{Path: "/\xff\x00", Total: 2}, {Path: "/\xfe\x00", Total: 1}}
-	check(t, d.app.State.SetPages(t.Context(), rev, rows))
+	check(t, d.app.State.SetPages(t.Context(), state.PageList{Key: rev.Key, Revision: rev.Number, Pages: rows}))
 	d.published(t)
 	service := &service{report: d.report}
 	service.values.Publish(*d.values.Load())

@@ -19,6 +19,7 @@ import (
 	"github.com/docgauge/docgauge/internal/events"
 	"github.com/docgauge/docgauge/internal/sandbox"
 	"github.com/docgauge/docgauge/internal/view"
+	"github.com/docgauge/docgauge/schedule"
 	"github.com/docgauge/docgauge/sinks"
 )
 
@@ -93,7 +94,8 @@ func TestDigest(t *testing.T) {
 	}
 	l, err := coverage.Read(t.Context(), d.app.State, d.app.Now())
 	check(t, err)
-	weeks := slices.Collect(l.Series(sandbox.DefaultProject, analytics.Week))
+	weeks := slices.Collect(l.Series(schedule.Series{
+		Source: schedule.Source{Project: sandbox.DefaultProject}, Granularity: analytics.Week}))
 	week, before := weeks[0].Revision, weeks[1].Revision
 	digest := got[0].Digest
 	if digest.From != week.From || digest.Totals != week.Totals || *digest.Before != before.Totals ||

@@ -31,7 +31,7 @@ const (
 // version is that of the entry, or of the snapshot if no entry was written. After an error the
 // entry may exist or appear later: calling again is safe if plan goes by the snapshot.
 func (t *Table) Commit(
-	ctx context.Context, operation string, plan func(*Snapshot) (add []Add, remove []string, err error),
+	ctx context.Context, plan func(*Snapshot) (add []Add, remove []string, err error),
 ) (version int64, err error) {
 	done, err := t.await(ctx)
 	if err != nil {
@@ -52,7 +52,7 @@ func (t *Table) Commit(
 		if err != nil || len(adds)+len(removes) == 0 {
 			return t.snap.version, err
 		}
-		entry, err := t.entry(id, operation, adds, removes)
+		entry, err := t.entry(id, adds, removes)
 		if err != nil {
 			return -1, err
 		}
@@ -116,10 +116,10 @@ func (t *Table) readAll(ctx context.Context, name string, size int64) ([]byte, e
 }
 
 // entry returns the actions of the next entry.
-func (t *Table) entry(id, operation string, adds []Add, removes []string) ([]action, error) {
+func (t *Table) entry(id string, adds []Add, removes []string) ([]action, error) {
 	s, now := t.snap, t.options.Now().UnixMilli()
 	actions := []action{{CommitInfo: &commitInfo{
-		Timestamp: now, Operation: operation, OperationParameters: map[string]string{},
+		Timestamp: now, Operation: "WRITE", OperationParameters: map[string]string{},
 		EngineInfo: t.options.Engine, IsBlindAppend: len(removes) == 0, TxnID: id,
 	}}}
 	meta := s.meta

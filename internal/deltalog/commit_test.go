@@ -42,7 +42,7 @@ func TestRoundTrip(t *testing.T) {
 					adds = append(adds, file(p))
 				}
 			}
-			got, err := table.Commit(t.Context(), "WRITE", func(*deltalog.Snapshot) ([]deltalog.Add, []string, error) {
+			got, err := table.Commit(t.Context(), func(*deltalog.Snapshot) ([]deltalog.Add, []string, error) {
 				return adds, removes, nil
 			})
 			if err != nil {
@@ -126,7 +126,7 @@ func TestWriters(t *testing.T) {
 // replaceSlot replaces the file of a slot, whatever its writer.
 func replaceSlot(t *testing.T, table *deltalog.Table, slot int, name string) error {
 	dir := fmt.Sprintf("slot%d/", slot)
-	_, err := table.Commit(t.Context(), "WRITE", func(s *deltalog.Snapshot) ([]deltalog.Add, []string, error) {
+	_, err := table.Commit(t.Context(), func(s *deltalog.Snapshot) ([]deltalog.Add, []string, error) {
 		var former []string
 		for a := range s.Files() {
 			if strings.HasPrefix(a.Path, dir) {
@@ -183,7 +183,7 @@ func TestFaults(t *testing.T) {
 
 // commitOnce adds the file "new" unless it is there.
 func commitOnce(t *testing.T, table *deltalog.Table) (int64, error) {
-	return table.Commit(t.Context(), "WRITE", func(s *deltalog.Snapshot) ([]deltalog.Add, []string, error) {
+	return table.Commit(t.Context(), func(s *deltalog.Snapshot) ([]deltalog.Add, []string, error) {
 		if _, there := s.File("new"); there {
 			return nil, nil, nil
 		}
@@ -225,7 +225,7 @@ func TestLostAnswer(t *testing.T) {
 		return nil
 	}
 	plans := 0
-	version, err := table.Commit(t.Context(), "WRITE", func(*deltalog.Snapshot) ([]deltalog.Add, []string, error) {
+	version, err := table.Commit(t.Context(), func(*deltalog.Snapshot) ([]deltalog.Add, []string, error) {
 		plans++
 		return []deltalog.Add{file("b")}, []string{"a"}, nil
 	})
@@ -271,7 +271,7 @@ func TestPlanAgain(t *testing.T) {
 	table, other := open(files), open(files)
 	commit(t, table, []string{"a"}, nil)
 	plans := 0
-	version, err := table.Commit(t.Context(), "WRITE", func(s *deltalog.Snapshot) ([]deltalog.Add, []string, error) {
+	version, err := table.Commit(t.Context(), func(s *deltalog.Snapshot) ([]deltalog.Add, []string, error) {
 		if plans++; plans == 1 {
 			commit(t, other, []string{"new"}, []string{"a"})
 		}
@@ -296,7 +296,7 @@ func TestPlanRefused(t *testing.T) {
 		"added twice":       {[]string{"b", "b"}, nil},
 		"added and removed": {[]string{"a"}, []string{"a"}},
 	} {
-		_, err := table.Commit(t.Context(), "WRITE",
+		_, err := table.Commit(t.Context(),
 			func(*deltalog.Snapshot) (adds []deltalog.Add, _ []string, _ error) {
 				for _, path := range tc.adds {
 					adds = append(adds, file(path))

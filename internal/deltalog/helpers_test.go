@@ -57,7 +57,7 @@ func file(path string) deltalog.Add {
 // commit adds and removes these files.
 func commit(t testing.TB, table *deltalog.Table, adds, removes []string) int64 {
 	t.Helper()
-	version, err := table.Commit(t.Context(), "WRITE", func(*deltalog.Snapshot) ([]deltalog.Add, []string, error) {
+	version, err := table.Commit(t.Context(), func(*deltalog.Snapshot) ([]deltalog.Add, []string, error) {
 		var all []deltalog.Add
 		for _, path := range adds {
 			all = append(all, file(path))

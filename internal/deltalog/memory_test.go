@@ -41,7 +41,7 @@ func TestMemory(t *testing.T) {
 	const entries, each = 101, 200
 	writer := open(files)
 	for v := range entries {
-		_, err := writer.Commit(t.Context(), "WRITE",
+		_, err := writer.Commit(t.Context(),
 			func(*deltalog.Snapshot) (adds []deltalog.Add, _ []string, _ error) {
 				for i := range each {
 					adds = append(adds, realistic(v*each+i))

@@ -108,7 +108,7 @@ func makeTable(t *testing.T) (files *memoryFiles, table *deltalog.Table) {
 	table = open(files)
 	put := func(i, revision, n int) {
 		add := window(t, files, i, revision, n)
-		_, err := table.Commit(t.Context(), "WRITE", func(s *deltalog.Snapshot) ([]deltalog.Add, []string, error) {
+		_, err := table.Commit(t.Context(), func(s *deltalog.Snapshot) ([]deltalog.Add, []string, error) {
 			var former []string
 			for a := range s.Files() {
 				if a.Tags["docgauge.window_start"] == add.Tags["docgauge.window_start"] {
@@ -209,7 +209,7 @@ func TestForeignWriter(t *testing.T) {
 		t.Error("no file of deltalake")
 	}
 	add := window(t, after, 49, 3, 50)
-	_, err := table.Commit(t.Context(), "WRITE", func(*deltalog.Snapshot) ([]deltalog.Add, []string, error) {
+	_, err := table.Commit(t.Context(), func(*deltalog.Snapshot) ([]deltalog.Add, []string, error) {
 		return []deltalog.Add{add}, removes, nil
 	})
 	check(t, err)

@@ -144,7 +144,7 @@ func New(cfg ClientOptions) (*Client, error) {
 		cfg.Observe = func(Attempt) {}
 	}
 
-	base, err := parseBase(cfg.BaseURL)
+	base, err := ParseBaseURL(cfg.BaseURL)
 	admin := credential{KeyAdmin, keyVariable, cfg.APIKey}
 	write := admin
 	_, adminErr := admin.current()
@@ -166,9 +166,9 @@ func New(cfg ClientOptions) (*Client, error) {
 // versioned is a path that ends in the beginning of an operation's path.
 var versioned = regexp.MustCompile(`/(v1(/analytics(/.*)?)?|v2(/agent(/.*)?)?)/?$`)
 
-// parseBase returns raw without its trailing slash. Errors do not quote raw, which
+// ParseBaseURL returns raw without its trailing slash. Errors do not quote raw, which
 // may contain a misplaced secret.
-func parseBase(raw string) (string, error) {
+func ParseBaseURL(raw string) (string, error) {
 	u, err := analytics.ParseServiceURL(raw, analytics.URLRules{
 		Example: "https://api.example.com", CredentialsIn: "the key goes into DOCGAUGE_API_KEY",
 	})

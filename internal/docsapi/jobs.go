@@ -49,7 +49,7 @@ type Job struct {
 	ID, Status             string
 	Repository, Ref, Model string
 	PRLink                 string // empty for null
-	CreatedAt, ArchivedAt  time.Time
+	CreatedAt              time.Time
 	Cost                   JobCost
 }
 
@@ -179,7 +179,6 @@ func decodeJob(body []byte, id string) (Job, error) {
 		Model:      text(fields["model"]),
 		PRLink:     text(fields["prLink"]),
 		CreatedAt:  timestamp(fields["createdAt"]),
-		ArchivedAt: timestamp(fields["archivedAt"]),
 		Cost:       jobCost(fields["cost"], fields["cost_unit"], fields["tokens"]),
 	}
 	switch {

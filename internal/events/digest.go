@@ -80,7 +80,7 @@ func (w *Watcher) digests(ctx context.Context, e *evaluation) error {
 			}
 			ledger = &l
 		}
-		newest := ledger.Newest(project, analytics.Week, e.now)
+		newest := ledger.NewestWeek(project, e.now)
 		if newest == nil || newest.To < schedule.Newest(analytics.Week, analytics.DateOf(firing)).To {
 			continue // not exported yet
 		}

@@ -53,7 +53,7 @@ func (w *Watcher) readers(ctx context.Context, e *evaluation) error {
 	}
 	var errs []error
 	for _, project := range w.app.Config.Projects {
-		newest := ledger.Newest(project, analytics.Week, e.now)
+		newest := ledger.NewestWeek(project, e.now)
 		if newest == nil || e.knows(conditionOf(readersChanged, project, newest.To.String())) {
 			continue
 		}

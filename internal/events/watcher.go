@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/app"
 	"github.com/docgauge/docgauge/internal/clock"
 	"github.com/docgauge/docgauge/internal/coverage"
@@ -267,7 +266,7 @@ func Digests(ctx context.Context, a *app.App) (notes []journal.Event, err error)
 	outcomes := sync.OnceValue(func() view.Outcomes { return w.outcomes(ctx, now) })
 	var errs []error
 	for _, project := range a.Config.Projects {
-		newest := ledger.Newest(project, analytics.Week, now)
+		newest := ledger.NewestWeek(project, now)
 		if newest == nil {
 			errs = append(errs, fmt.Errorf("digest of %s: no complete week was exported yet: "+
 				"add week to DOCGAUGE_WINDOWS if it is not there, then run docgauge export", project))

@@ -56,7 +56,7 @@ type windowLedger interface {
 	SetOpen(ctx context.Context, k analytics.Key, t analytics.Totals, at time.Time) error
 	// SetPages keeps the pages with the most visitors of a revision. An older window or
 	// revision than the one it has changes nothing.
-	SetPages(ctx context.Context, rev analytics.Revision, pages []analytics.Row) error
+	SetPages(ctx context.Context, l state.PageList) error
 	// SetAgents does the same with agents.
 	SetAgents(ctx context.Context, l state.AgentList) error
 	// Count adds to a counter; labels are pairs of name and value.

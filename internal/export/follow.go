@@ -101,7 +101,7 @@ func (e *Exporter) FillPages(ctx context.Context) error {
 		for _, report := range analytics.Reports {
 			for _, spec := range a.Config.Windows {
 				of := schedule.Series{Source: schedule.Source{Project: project, Report: report}, Granularity: spec.Granularity}
-				entry := l.NewestOf(of, a.Now())
+				entry := l.Newest(of, a.Now())
 				if entry == nil || report == analytics.VisitorsReport && entry.TotalsOnly() ||
 					kept[entry.Key] == entry.Number {
 					continue

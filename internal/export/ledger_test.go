@@ -120,10 +120,10 @@ func (m *memory) SetOpen(_ context.Context, k analytics.Key, t analytics.Totals,
 	return nil
 }
 
-func (m *memory) SetPages(_ context.Context, rev analytics.Revision, pages []analytics.Row) error {
+func (m *memory) SetPages(_ context.Context, l state.PageList) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.pages[rev.Key] = pages
+	m.pages[l.Key] = l.Pages
 	return nil
 }
 

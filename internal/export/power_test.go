@@ -150,8 +150,8 @@ func (w wire) SetAgents(ctx context.Context, l state.AgentList) error {
 	return local(w.p.do(callPages, func() error { return w.windowLedger.SetAgents(ctx, l) }))
 }
 
-func (w wire) SetPages(ctx context.Context, rev analytics.Revision, pages []analytics.Row) error {
-	return local(w.p.do(callPages, func() error { return w.windowLedger.SetPages(ctx, rev, pages) }))
+func (w wire) SetPages(ctx context.Context, l state.PageList) error {
+	return local(w.p.do(callPages, func() error { return w.windowLedger.SetPages(ctx, l) }))
 }
 
 func (w wire) Count(ctx context.Context, name string, n int64, labels ...string) error {

@@ -173,7 +173,7 @@ func (e *Exporter) endNamed(ctx context.Context, sel coverage.Selection) error {
 		return nil
 	}
 	now := e.app.Now()
-	p, err := sel.Plan(ctx, e.app.State, e.app.Config, now, 0)
+	p, err := sel.Plan(ctx, e.app.State, e.app.Config, now)
 	if err != nil {
 		return err
 	}

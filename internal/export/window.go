@@ -223,7 +223,7 @@ func (e *Exporter) keep(ctx context.Context, w sinks.Sealed) error {
 	if err != nil {
 		return err
 	}
-	return e.ledger.SetPages(ctx, rev, top)
+	return e.ledger.SetPages(ctx, state.PageList{Key: rev.Key, Revision: rev.Number, Pages: top})
 }
 
 // noteDown reports and counts the first failure of a sink, which gets nothing more in this run.

@@ -202,9 +202,9 @@ func (a *assistant) window(ctx context.Context, q windowQuestion) (windowAnswer,
 // top asks for the pages of a window, and of the one that it is compared with.
 func (a *assistant) top(ctx context.Context, q windowQuestion, with *analytics.Date) (out windowAnswer, err error) {
 	err = a.ask(ctx, q.series, analytics.Week, func(from sinks.Sink, s query.Selection) error {
-		reports, err := query.Top(ctx, from, query.TopOptions{Selection: s, At: q.At, With: with,
-			Today: analytics.DateOf(a.Now()), Ranking: query.Ranking{List: query.List(q.List),
-				By: analytics.Audience(q.By), N: int(q.Limit), Prefix: q.Prefix}})
+		reports, err := query.Top(ctx, from, query.Choice{Selection: s, At: q.At, With: with,
+			Today: analytics.DateOf(a.Now())}, query.Ranking{List: query.List(q.List),
+			By: analytics.Audience(q.By), N: int(q.Limit), Prefix: q.Prefix})
 		if err == nil {
 			out = windowAnswer{ruled: ruled{rule}, Window: reports[0].Revision, TopReport: reports[0]}
 		}
@@ -301,9 +301,9 @@ type agentsAnswer struct {
 
 func (a *assistant) agents(ctx context.Context, q agentsQuestion) (out agentsAnswer, err error) {
 	err = a.ask(ctx, q.series, analytics.Week, func(from sinks.Sink, s query.Selection) error {
-		all, err := query.Agents(ctx, from, query.AgentsOptions{Selection: s, At: q.At, Today: analytics.DateOf(a.Now()),
-			Ranking: query.AgentRanking{List: query.AgentList(q.List), Agent: q.Agent, By: query.AgentOrder(q.By),
-				Prefix: q.Prefix, N: int(q.Limit)}})
+		all, err := query.Agents(ctx, from, query.Choice{Selection: s, At: q.At, Today: analytics.DateOf(a.Now())},
+			query.AgentRanking{List: query.AgentList(q.List), Agent: q.Agent, By: query.AgentOrder(q.By),
+				Prefix: q.Prefix, N: int(q.Limit)})
 		if err == nil {
 			listed := len(all[0].Agents) + len(all[0].Misses)
 			out = agentsAnswer{ruled{agentRule}, all[0], int64(listed) < all[0].Count}

@@ -82,8 +82,8 @@ type outcomesQuestion struct {
 	Limit   count  `json:"limit,omitempty" jsonschema:"how many merges, the newest; of each as many effects"`
 }
 
-// OutcomesAnswer is the answer of the tool outcomes.
-type OutcomesAnswer struct {
+// outcomesAnswer is the answer of the tool outcomes.
+type outcomesAnswer struct {
 	ruled
 	Caution   string         `json:"caution"`
 	Since     time.Time      `json:"since,omitzero" jsonschema:"earlier merges are left out"`
@@ -109,7 +109,7 @@ type mergeStudy struct {
 // studied is how long ago a merge may be.
 const studied = 180 * 24 * time.Hour
 
-func (a *assistant) outcomes(ctx context.Context, q outcomesQuestion) (out OutcomesAnswer, err error) {
+func (a *assistant) outcomes(ctx context.Context, q outcomesQuestion) (out outcomesAnswer, err error) {
 	s := pulls.Selection{Since: a.Now().Add(-studied)}
 	if q.Project != "" {
 		s.Projects = []string{q.Project}
@@ -132,8 +132,8 @@ func (a *assistant) outcomes(ctx context.Context, q outcomesQuestion) (out Outco
 
 // NewOutcomesAnswer returns the answer with the newest merges, and of each the first effects: at most
 // so many.
-func NewOutcomesAnswer(all view.Outcomes, most int) OutcomesAnswer {
-	out := OutcomesAnswer{ruled: ruled{rule}, Caution: all.Caution(), Since: all.Since, Summaries: []outcomeTotal{},
+func NewOutcomesAnswer(all view.Outcomes, most int) outcomesAnswer {
+	out := outcomesAnswer{ruled: ruled{rule}, Caution: all.Caution(), Since: all.Since, Summaries: []outcomeTotal{},
 		Outcomes: []mergeStudy{}, Total: len(all.Merges)}
 	for _, s := range all.Summaries {
 		out.Summaries = append(out.Summaries, outcomeTotal{s, s.Sentence()})

@@ -100,7 +100,7 @@ func (a *assistant) plan(ctx context.Context, q coverageQuestion) (out planAnswe
 		if err != nil {
 			return err
 		}
-		p, err := coverage.Selection{Projects: q.Project}.Plan(ctx, db, c, a.Now(), 0)
+		p, err := coverage.Selection{Projects: q.Project}.Plan(ctx, db, c, a.Now())
 		if err != nil {
 			return err
 		}

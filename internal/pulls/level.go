@@ -28,15 +28,12 @@ type levelled struct{ change, variance, poisson float64 }
 // drift is by how much the level of a page strays for no reason, a standard deviation.
 const drift = 0.05
 
-// weight is that of the change of a page among those of others. It ignores how restless the page was: a
-// launch makes those restless that change most.
-func (l levelled) weight() float64 { return 1 / (l.poisson + drift*drift) }
-
-// usualChange is the weighted mean change of pages with its variance, both 0 without any.
+// usualChange is the weighted mean change of pages with its variance, both 0 without any. The weight of a page
+// ignores how restless it was: a launch makes those restless that change most.
 func usualChange(all []levelled) (change, variance float64) {
 	sum := 0.0
 	for _, l := range all {
-		w := l.weight()
+		w := 1 / (l.poisson + drift*drift)
 		change += w * l.change
 		variance += w * w * (l.variance + drift*drift)
 		sum += w

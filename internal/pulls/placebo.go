@@ -39,13 +39,8 @@ var scatters = func() (all []scatter) {
 	return all
 }()
 
-// likelihood is the logarithm of that of a change, but for a constant.
-func (s scatter) likelihood(g pageChange) float64 {
-	z := g.log / s.deviation(g)
-	return -math.Log(s.deviation(g)) - (freedom+1)/2.0*math.Log1p(z*z/freedom)
-}
-
-// scattered are the changes of untouched pages under each scatter that is tried.
+// scattered has the log likelihoods, but for a constant, of the changes of untouched pages under each scatter that
+// is tried.
 type scattered struct {
 	total  []float64
 	single [][]float64
@@ -56,7 +51,9 @@ func newScattered(placebos []pageChange) *scattered {
 	for i, s := range scatters {
 		of.single[i] = make([]float64, len(placebos))
 		for j, g := range placebos {
-			of.single[i][j] = s.likelihood(g)
+			deviation := s.deviation(g)
+			z := g.log / deviation
+			of.single[i][j] = -math.Log(deviation) - (freedom+1)/2.0*math.Log1p(z*z/freedom)
 			of.total[i] += of.single[i][j]
 		}
 	}

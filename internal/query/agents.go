@@ -17,15 +17,6 @@ import (
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// AgentsOptions select agents, pages of one, or paths that are not there. The days are as those of
-// [TopOptions].
-type AgentsOptions struct {
-	Selection        Selection
-	At, Since, Until *analytics.Date
-	Ranking          AgentRanking
-	Today            analytics.Date
-}
-
 // AgentList is what a question about agents lists.
 type AgentList string
 
@@ -116,11 +107,6 @@ func agentReading(rev analytics.Revision) AgentReading {
 	return AgentReading{rev.Key, rev.Number, rev.Settled, rev.Verified, rev.ExportedAt}
 }
 
-// StateText is that of a [analytics.Revision].
-func (w AgentReading) StateText() string {
-	return analytics.Revision{Settled: w.Settled, Verified: w.Verified}.StateText()
-}
-
 // AgentsReport has the agents of one project in one window, the pages of one of them, or the paths that are
 // not there, and how they differ from those of an earlier window. Its JSON keys are stable.
 type AgentsReport struct {
@@ -166,9 +152,9 @@ func unknownAgent(name string, g analytics.Granularity, known map[string]bool) e
 
 // Agents returns the list of each project; the pages of an agent for each project that has it. What could be
 // read comes with the error of what could not. An UnknownProjectError concerns the question.
-func Agents(ctx context.Context, from sinks.Sink, o AgentsOptions) ([]AgentsReport, error) {
-	var err error
-	if o.Ranking, err = o.Ranking.Complete(); err != nil {
+func Agents(ctx context.Context, from sinks.Sink, o Choice, by AgentRanking) ([]AgentsReport, error) {
+	by, err := by.Complete()
+	if err != nil {
 		return nil, err
 	}
 	o.Selection.report = analytics.AgentsReport
@@ -176,14 +162,13 @@ func Agents(ctx context.Context, from sinks.Sink, o AgentsOptions) ([]AgentsRepo
 	if err != nil {
 		return nil, err
 	}
-	choice := TopOptions{Selection: o.Selection, At: o.At, Since: o.Since, Until: o.Until, Today: o.Today}
 	known := map[string]bool{}
 	out, err := ofEach(all, func(s series) ([]AgentsReport, error) {
-		now, previous, _, err := choice.choose(ctx, from, s, o.Ranking.ofSite())
+		now, previous, _, err := o.choose(ctx, from, s, by.ofSite())
 		if err != nil {
 			return nil, err
 		}
-		r, err := CompareAgents(ctx, from, previous, &now, o.Ranking)
+		r, err := CompareAgents(ctx, from, previous, &now, by)
 		if unknown, is := errors.AsType[unknownAgentOf](err); is {
 			maps.Copy(known, unknown.known)
 			return nil, nil
@@ -192,7 +177,7 @@ func Agents(ctx context.Context, from sinks.Sink, o AgentsOptions) ([]AgentsRepo
 		return []AgentsReport{r}, err
 	})
 	if len(out) == 0 && err == nil {
-		return nil, unknownAgent(o.Ranking.Agent, o.Selection.Granularity, known)
+		return nil, unknownAgent(by.Agent, o.Selection.Granularity, known)
 	}
 	return out, err
 }
@@ -389,13 +374,18 @@ type AgentHistory struct {
 // AgentHistoryWindow is one window. Unknown numbers are null.
 type AgentHistoryWindow struct {
 	analytics.Window
+	AgentHistoryNumbers
+}
+
+// AgentHistoryNumbers are those of one window of a history.
+type AgentHistoryNumbers struct {
 	State    string `json:"state"` // settled, provisional or Missing
 	Verified *bool  `json:"verified"`
 	Revision *int32 `json:"revision"`
+	// Absent: the rows of the window are known, and the agent is not among them.
+	Absent   bool   `json:"absent"`
 	Visitors *int64 `json:"visitors"`
 	Requests *int64 `json:"requests"`
-	// Absent: the rows of the window are known, and the agent is not among them.
-	Absent bool `json:"absent"`
 	// The change is that of the readers, since the window of [analytics.Granularity.ComparedWith].
 	view.AgentChange
 }
@@ -486,7 +476,7 @@ func (a *agentReader) histories(
 
 // window returns the numbers of a window; before is the one that it is compared with, or zero.
 func (a *agentReader) window(w, before analytics.Window, audience analytics.Audience) AgentHistoryWindow {
-	step := AgentHistoryWindow{Window: w, State: Missing}
+	step := AgentHistoryWindow{w, AgentHistoryNumbers{State: Missing}}
 	if r, known := a.series.windows[w]; known {
 		step.State, step.Verified, step.Revision = r.rev.State(), &r.rev.Verified, &r.rev.Number
 	}

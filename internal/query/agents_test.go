@@ -85,28 +85,27 @@ func pair(n *view.AgentNumbers) string {
 func TestAgentsCounted(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		before, after := randomAgents().Draw(r, "before"), randomAgents().Draw(r, "after")
-		o := query.AgentsOptions{Selection: query.Selection{Granularity: analytics.Day},
-			Ranking: query.AgentRanking{
-				List:   rapid.SampledFrom([]query.AgentList{"agents", "pages", "misses"}).Draw(r, "list"),
-				By:     rapid.SampledFrom([]query.AgentOrder{"readers", "requests"}).Draw(r, "by"),
-				N:      rapid.IntRange(1, 9).Draw(r, "n"),
-				Offset: rapid.IntRange(0, 3).Draw(r, "offset"),
-			}}
-		if o.Ranking.List != query.SiteAgents {
-			o.Ranking.Prefix = rapid.SampledFrom([]string{"", "/", "/guides/", "="}).Draw(r, "prefix")
+		o := query.AgentRanking{
+			List:   rapid.SampledFrom([]query.AgentList{"agents", "pages", "misses"}).Draw(r, "list"),
+			By:     rapid.SampledFrom([]query.AgentOrder{"readers", "requests"}).Draw(r, "by"),
+			N:      rapid.IntRange(1, 9).Draw(r, "n"),
+			Offset: rapid.IntRange(0, 3).Draw(r, "offset"),
 		}
-		if o.Ranking.List == query.AgentPages {
-			o.Ranking.Agent = rapid.SampledFrom([]string{"browser", "curl"}).Draw(r, "agent")
+		if o.List != query.SiteAgents {
+			o.Prefix = rapid.SampledFrom([]string{"", "/", "/guides/", "="}).Draw(r, "prefix")
+		}
+		if o.List == query.AgentPages {
+			o.Agent = rapid.SampledFrom([]string{"browser", "curl"}).Draw(r, "agent")
 		}
 		s := &sinktest.Memory{}
 		put(s, windowOf("prj_a", analytics.Day, 7, 8), page("/visitors", 1)) // is never listed
 		put(s, windowOf("prj_a", analytics.Day, 9, 10))
 		putAgents(r, s, windowOf("prj_a", analytics.Day, 0, 1), before...)
 		putAgents(r, s, windowOf("prj_a", analytics.Day, 7, 8), after...)
-		got, err := query.Agents(t.Context(), s, o)
+		got, err := query.Agents(t.Context(), s, daily, o)
 		if _, unknown := errors.AsType[query.NoAnswerError](err); unknown {
 			for _, row := range slices.Concat(before, after) {
-				if row.Agent == o.Ranking.Agent {
+				if row.Agent == o.Agent {
 					r.Fatalf("%+v: %v", row, err)
 				}
 			}
@@ -125,7 +124,7 @@ func TestAgentsCounted(t *testing.T) {
 				lines = append(lines, line(0, "", a.Agent, a.Audience, a.Visitors, a.Requests, ""))
 			}
 		}
-		want, count := counted(o.Ranking, before, after)
+		want, count := counted(o, before, after)
 		if diff := gocmp.Diff(want, lines); diff != "" || got[0].Count != count {
 			r.Fatalf("%d, want %d; -counted +answered:\n%s", got[0].Count, count, diff)
 		}
@@ -139,7 +138,7 @@ func TestAgentsCounted(t *testing.T) {
 			}
 		}
 		slices.Sort(gone)
-		if o.Ranking.List == query.SiteAgents && !slices.Equal(gone, got[0].Gone) {
+		if o.List == query.SiteAgents && !slices.Equal(gone, got[0].Gone) {
 			r.Fatalf("gone: %q, want %q", got[0].Gone, gone)
 		}
 	})
@@ -272,8 +271,7 @@ func TestAgentHistory(t *testing.T) {
 func TestAgentsMissing(t *testing.T) {
 	s := &sinktest.Memory{}
 	ask := func(r query.AgentRanking) error {
-		_, err := query.Agents(t.Context(), s, query.AgentsOptions{
-			Selection: query.Selection{Granularity: analytics.Day}, Ranking: r})
+		_, err := query.Agents(t.Context(), s, daily, r)
 		return err
 	}
 	check := func(err error, want string) {
@@ -333,9 +331,7 @@ func TestNear(t *testing.T) {
 	s := &sinktest.Memory{}
 	putAgents(t, s, windowOf("prj_a", analytics.Day, 0, 1), rows...)
 	for range 2 {
-		all, err := query.Agents(t.Context(), s, query.AgentsOptions{
-			Selection: query.Selection{Granularity: analytics.Day},
-			Ranking:   query.AgentRanking{List: query.Misses, N: 99}})
+		all, err := query.Agents(t.Context(), s, daily, query.AgentRanking{List: query.Misses, N: 99})
 		if err != nil || len(all[0].Misses) != len(cases) {
 			t.Fatalf("%v, %v", all, err)
 		}
@@ -360,9 +356,7 @@ func BenchmarkMisses(b *testing.B) {
 	s := &sinktest.Memory{}
 	putAgents(b, s, windowOf("prj_a", analytics.Day, 0, 1), rows...)
 	for b.Loop() {
-		all, err := query.Agents(b.Context(), s, query.AgentsOptions{
-			Selection: query.Selection{Granularity: analytics.Day},
-			Ranking:   query.AgentRanking{List: query.Misses, N: 1000}})
+		all, err := query.Agents(b.Context(), s, daily, query.AgentRanking{List: query.Misses, N: 1000})
 		if err != nil || len(all[0].Misses) != 1000 {
 			b.Fatal(err)
 		}

@@ -51,14 +51,19 @@ const Missing = "missing"
 // HistoryWindow is one window. Unknown numbers are null.
 type HistoryWindow struct {
 	analytics.Window
-	State    string            `json:"state"` // settled, provisional or Missing
-	Verified *bool             `json:"verified"`
-	Revision *int32            `json:"revision"`
-	Visitors *analytics.Totals `json:"visitors"`
+	HistoryNumbers
+}
+
+// HistoryNumbers are those of one window of a history.
+type HistoryNumbers struct {
+	State    string `json:"state"` // settled, provisional or Missing
+	Verified *bool  `json:"verified"`
+	Revision *int32 `json:"revision"`
+	// Absent: the rows of the window are known, and the page is not among them.
+	Absent   bool              `json:"absent"`
+	Visitors *analytics.Totals `json:"visitors" api:"inline"`
 	// AIShare is that of the visitors, in percent.
 	AIShare *float64 `json:"ai_share_percent"`
-	// Absent: the rows of the window are known, and the page is not among them.
-	Absent bool `json:"absent"`
 	// Previous are the visitors in the window of [analytics.Granularity.ComparedWith], and Change is
 	// that of all visitors since then.
 	Previous *analytics.Totals `json:"previous"`
@@ -91,7 +96,7 @@ func Histories(ctx context.Context, from sinks.Sink, o HistoryOptions) ([]Histor
 		last, _ := all[0].newest(func(analytics.Window, reading) bool { return true })
 		return nil, o.Selection.totalsOnly(ctx, from, all[0].windows[last].rev)
 	}
-	unknown := UnknownPageError{Path: o.Page}
+	var unknown UnknownPageError
 	unknown.Similar, err = o.similar(ctx, from, all)
 	near := ""
 	if unknown.Similar != "" {
@@ -140,7 +145,7 @@ func (o HistoryOptions) report(ctx context.Context, from sinks.Sink, s series) (
 	}
 	visitors := o.visitors(ctx, from, s)
 	for _, w := range all {
-		step := HistoryWindow{Window: w, State: Missing}
+		step := HistoryWindow{w, HistoryNumbers{State: Missing}}
 		var err error
 		if _, known := s.windows[w]; known {
 			if step.Visitors, err = visitors(w); err != nil {

@@ -54,7 +54,6 @@ func noAnswer(format string, args ...any) error { return NoAnswerError(fmt.Sprin
 
 // UnknownPageError is a page that no window asked for has. It is a NoAnswerError.
 type UnknownPageError struct {
-	Path string
 	// Similar is a path that may be meant; empty: there is none.
 	Similar string
 	text    string

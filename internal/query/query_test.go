@@ -41,13 +41,16 @@ func page(path string, n int64) analytics.Row {
 	return analytics.Row{Path: path, Human: n, AI: 1, Total: n + 1}
 }
 
-func top(t *testing.T, s sinks.Sink, o query.TopOptions) []query.TopReport {
+// daily chooses the newest day of each project.
+var daily = query.Choice{Selection: query.Selection{Granularity: analytics.Day}}
+
+func top(t *testing.T, s sinks.Sink, o query.Choice, by query.Ranking) []query.TopReport {
 	t.Helper()
 	if o.Selection.Granularity == "" {
 		o.Selection.Granularity = analytics.Day
 	}
-	o.Ranking.By, o.Ranking.N = cmp.Or(o.Ranking.By, analytics.Everyone), cmp.Or(o.Ranking.N, 10)
-	got, err := query.Top(t.Context(), s, o)
+	by.By, by.N = cmp.Or(by.By, analytics.Everyone), cmp.Or(by.N, 10)
+	got, err := query.Top(t.Context(), s, o, by)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,18 +84,15 @@ func TestTopSorted(t *testing.T) {
 			return out
 		})
 		before, after := rows.Draw(r, "before"), rows.Draw(r, "after")
-		o := query.TopOptions{
-			Selection: query.Selection{Granularity: analytics.Day},
-			Ranking: query.Ranking{
-				By:     rapid.SampledFrom([]analytics.Audience{"total", "human", "ai", query.ByChange}).Draw(r, "by"),
-				N:      rapid.IntRange(1, 6).Draw(r, "n"),
-				Prefix: rapid.SampledFrom([]string{"", "/", "/guides", "="}).Draw(r, "prefix"),
-			},
+		o := query.Ranking{
+			By:     rapid.SampledFrom([]analytics.Audience{"total", "human", "ai", query.ByChange}).Draw(r, "by"),
+			N:      rapid.IntRange(1, 6).Draw(r, "n"),
+			Prefix: rapid.SampledFrom([]string{"", "/", "/guides", "="}).Draw(r, "prefix"),
 		}
 		s := &sinktest.Memory{}
 		put(s, windowOf("prj_a", analytics.Day, 0, 1), before...)
 		put(s, windowOf("prj_a", analytics.Day, 7, 8), after...)
-		got, err := query.Top(t.Context(), s, o)
+		got, err := query.Top(t.Context(), s, daily, o)
 		if err != nil || len(got) != 1 {
 			r.Fatalf("%v, %v", got, err)
 		}
@@ -100,25 +100,25 @@ func TestTopSorted(t *testing.T) {
 			r.Fatalf("-sorted +answered:\n%s", diff)
 		}
 		everything := o
-		everything.Ranking.N = len(oddPaths)
+		everything.N = len(oddPaths)
 		all := sorted(everything, before, after)
 		if got[0].Listed != int64(len(all)) {
 			r.Fatalf("%d pages are listed, want %q", got[0].Listed, all)
 		}
 		later := o
-		later.Ranking.Offset = rapid.IntRange(0, 6).Draw(r, "offset")
-		rest, err := query.Top(t.Context(), s, later)
-		want := all[min(len(all), later.Ranking.Offset):]
-		if err != nil || gocmp.Diff(want[:min(len(want), o.Ranking.N)], paths(rest[0].Pages), cmpopts.EquateEmpty()) != "" {
+		later.Offset = rapid.IntRange(0, 6).Draw(r, "offset")
+		rest, err := query.Top(t.Context(), s, daily, later)
+		want := all[min(len(all), later.Offset):]
+		if err != nil || gocmp.Diff(want[:min(len(want), o.N)], paths(rest[0].Pages), cmpopts.EquateEmpty()) != "" {
 			r.Fatalf("%v, %v, want %q", rest, err, want)
 		}
 		for i, path := range all {
 			alone := o
-			alone.Ranking.Path, alone.Ranking.Prefix = path, ""
-			if path == "" || o.Ranking.Prefix != "" {
+			alone.Path, alone.Prefix = path, ""
+			if path == "" || o.Prefix != "" {
 				continue
 			}
-			r2, err := query.Top(t.Context(), s, alone)
+			r2, err := query.Top(t.Context(), s, daily, alone)
 			if err != nil || len(r2[0].Pages) != 1 || r2[0].Pages[0].Path != path || r2[0].Pages[0].Rank != i+1 {
 				r.Fatalf("%q: %v, %v, want rank %d", path, r2, err, i+1)
 			}
@@ -127,9 +127,9 @@ func TestTopSorted(t *testing.T) {
 		lists := map[query.List]query.PageList{query.Rising: changes.Rising, query.Falling: changes.Falling}
 		for list, want := range lists {
 			asked := o
-			asked.Ranking.List = list
-			r2, err := query.Top(t.Context(), s, asked)
-			if refused := o.Ranking.By == query.ByChange; refused != (err != nil) ||
+			asked.List = list
+			r2, err := query.Top(t.Context(), s, daily, asked)
+			if refused := o.By == query.ByChange; refused != (err != nil) ||
 				!refused && gocmp.Diff(want.Pages, r2[0].Pages) != "" {
 				r.Fatalf("%s: %v, %v, want %v", list, r2, err, want)
 			}
@@ -143,7 +143,7 @@ func TestTopSorted(t *testing.T) {
 }
 
 // sorted ranks the pages in the plain way.
-func sorted(o query.TopOptions, before, after []analytics.Row) []string {
+func sorted(o query.Ranking, before, after []analytics.Row) []string {
 	type scored struct {
 		path  string
 		score int64
@@ -151,13 +151,13 @@ func sorted(o query.TopOptions, before, after []analytics.Row) []string {
 	var all []scored
 	for _, r := range after {
 		i := slices.IndexFunc(before, func(b analytics.Row) bool { return b.Path == r.Path })
-		now := r.Totals().Of(o.Ranking.Audience())
+		now := r.Totals().Of(o.Audience())
 		switch {
-		case !strings.HasPrefix(r.Path, o.Ranking.Prefix):
-		case o.Ranking.By != query.ByChange:
+		case !strings.HasPrefix(r.Path, o.Prefix):
+		case o.By != query.ByChange:
 			all = append(all, scored{r.Path, now})
-		case i >= 0 && before[i].Totals().Of(o.Ranking.Audience()) != now:
-			change := now - before[i].Totals().Of(o.Ranking.Audience())
+		case i >= 0 && before[i].Totals().Of(o.Audience()) != now:
+			change := now - before[i].Totals().Of(o.Audience())
 			all = append(all, scored{r.Path, max(change, -change)})
 		}
 	}
@@ -165,7 +165,7 @@ func sorted(o query.TopOptions, before, after []analytics.Row) []string {
 		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.path, b.path))
 	})
 	var out []string
-	for _, s := range all[:min(o.Ranking.N, len(all))] {
+	for _, s := range all[:min(o.N, len(all))] {
 		out = append(out, s.path)
 	}
 	return out
@@ -184,16 +184,16 @@ func TestTopWindow(t *testing.T) {
 	put(s, windowOf("prj_a", "2d", 2, 4), page("/rolling", 5))
 	day := func(n int) *analytics.Date { d := sinktest.Key("", n).From; return &d }
 
-	got := top(t, s, query.TopOptions{Selection: query.Selection{Order: []string{"prj_b"}}})
+	got := top(t, s, query.Choice{Selection: query.Selection{Order: []string{"prj_b"}}}, query.Ranking{})
 	if len(got) != 2 || got[0].Project != "prj_b" || got[0].Previous != nil || got[0].Changes != nil {
 		t.Errorf("in order, without a window before: %+v", got)
 	}
 	// check asks for prj_a: the first page, and the days from which the windows are.
-	check := func(name string, o query.TopOptions, g analytics.Granularity, path string, from, previous,
+	check := func(name string, o query.Choice, g analytics.Granularity, path string, from, previous,
 		newer int) query.TopReport {
 		t.Helper()
 		o.Selection = query.Selection{Projects: []string{"prj_a"}, Granularity: g}
-		r := top(t, s, o)[0]
+		r := top(t, s, o, query.Ranking{})[0]
 		is := func(rev *analytics.Revision, n int) bool {
 			return (rev == nil) == (n < 0) &&
 				(n < 0 || rev.From == *day(n))
@@ -203,25 +203,24 @@ func TestTopWindow(t *testing.T) {
 		}
 		return r
 	}
-	if r := check("newest", query.TopOptions{}, analytics.Day, "/day14", 14, 7, -1); r.Changes.Vanished.Count != 1 {
+	if r := check("newest", query.Choice{}, analytics.Day, "/day14", 14, 7, -1); r.Changes.Vanished.Count != 1 {
 		t.Errorf("%+v", r.Changes)
 	}
-	check("at a day", query.TopOptions{At: day(7)}, analytics.Day, "/day7", 7, 0, -1)
-	check("with a day", query.TopOptions{With: day(13)}, analytics.Day, "/day14", 14, 13, -1)
-	if r := check("rolling windows share no day", query.TopOptions{At: day(3)}, "2d", "/rolling", 2, 0,
+	check("at a day", query.Choice{At: day(7)}, analytics.Day, "/day7", 7, 0, -1)
+	check("with a day", query.Choice{With: day(13)}, analytics.Day, "/day14", 14, 13, -1)
+	if r := check("rolling windows share no day", query.Choice{At: day(3)}, "2d", "/rolling", 2, 0,
 		-1); *r.Pages[0].Change != 4 {
 		t.Errorf("%+v", r.Pages)
 	}
 	s.Put(sinktest.TotalsOnly(windowOf("prj_a", analytics.Day, 21, 22)), nil, nil)
-	check("the newest has only totals", query.TopOptions{}, analytics.Day, "/day14", 14, 7, 21)
+	check("the newest has only totals", query.Choice{}, analytics.Day, "/day14", 14, 7, 21)
 	put(s, windowOf("prj_a", analytics.Day, 28, 29), page("/x", 1))
-	if r := check("the one before has only totals", query.TopOptions{}, analytics.Day, "/x", 28, 21,
+	if r := check("the one before has only totals", query.Choice{}, analytics.Day, "/x", 28, 21,
 		-1); r.Changes != nil {
 		t.Errorf("%+v", r.Changes)
 	}
-	byChange := query.TopOptions{Ranking: query.Ranking{By: query.ByChange}}
-	byChange.Selection.Projects = []string{"prj_a"}
-	if r := top(t, s, byChange)[0]; len(r.Pages) > 0 {
+	one := query.Choice{Selection: query.Selection{Projects: []string{"prj_a"}}}
+	if r := top(t, s, one, query.Ranking{By: query.ByChange})[0]; len(r.Pages) > 0 {
 		t.Errorf("ranked by an unknown change: %+v", r.Pages)
 	}
 }
@@ -232,12 +231,11 @@ func TestErrors(t *testing.T) {
 	// ask wants some reports, and an error that contains a text; empty: none.
 	ask := func(g analytics.Granularity, project string, at *analytics.Date, reports int, want string) {
 		t.Helper()
-		o := query.TopOptions{Selection: query.Selection{Granularity: g}, At: at,
-			Ranking: query.Ranking{By: analytics.Everyone, N: 1}}
+		o := query.Choice{Selection: query.Selection{Granularity: g}, At: at}
 		if project != "" {
 			o.Selection.Projects = []string{project}
 		}
-		got, err := query.Top(t.Context(), s, o)
+		got, err := query.Top(t.Context(), s, o, query.Ranking{By: analytics.Everyone, N: 1})
 		_, unknown := errors.AsType[query.UnknownProjectError](err)
 		if len(got) != reports || (err == nil) != (want == "") || !strings.Contains(fmt.Sprint(err), want) ||
 			unknown != (project != "") {
@@ -270,9 +268,9 @@ func TestErrors(t *testing.T) {
 	damage(s, 1)
 	ask("day", "", nil, 1, "")
 	tearing := &tornAgain{Sink: s, reads: 1}
-	path := query.TopOptions{Ranking: query.Ranking{By: analytics.Everyone, N: 1, Path: "/"},
-		Selection: query.Selection{Granularity: analytics.Day}}
-	if got, err := query.Top(t.Context(), tearing, path); len(got) != 0 || !strings.Contains(fmt.Sprint(err), "torn") {
+	path := query.Ranking{By: analytics.Everyone, N: 1, Path: "/"}
+	got, err := query.Top(t.Context(), tearing, daily, path)
+	if len(got) != 0 || !strings.Contains(fmt.Sprint(err), "torn") {
 		t.Errorf("damaged before its rank was read: %+v, %v", got, err)
 	}
 	for _, n := range []int{3, 11} {
@@ -398,7 +396,7 @@ func TestMemory(t *testing.T) {
 	g := &gauged{Sink: sink}
 	g.look()
 	before := g.most
-	got := top(t, g, query.TopOptions{Ranking: query.Ranking{N: 20}})
+	got := top(t, g, daily, query.Ranking{N: 20})
 	used := g.most - before
 	if got[0].Count != 100_000 || len(got[0].Pages) != 20 || got[0].Changes.Rising.Count == 0 {
 		t.Errorf("%+v", got[0].Pages)

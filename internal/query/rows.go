@@ -69,13 +69,7 @@ type AgentHistoryRow struct {
 	Class    string             `json:"class"`
 	Audience analytics.Audience `json:"audience"`
 	Path     string             `json:"path"`
-	State    string             `json:"state"` // settled, provisional or Missing
-	Verified *bool              `json:"verified"`
-	Revision *int32             `json:"revision"`
-	Absent   bool               `json:"absent"`
-	Visitors *int64             `json:"visitors"`
-	Requests *int64             `json:"requests"`
-	view.AgentChange
+	AgentHistoryNumbers
 }
 
 // Table has the windows, each an [AgentHistoryRow].
@@ -83,7 +77,7 @@ func (h AgentHistory) Table() (out []any) {
 	for _, w := range h.Windows {
 		out = append(out, AgentHistoryRow{
 			analytics.Key{Project: h.Project, Granularity: h.Granularity, Window: w.Window}, h.Agent, h.Class, h.Audience,
-			h.Path, w.State, w.Verified, w.Revision, w.Absent, w.Visitors, w.Requests, w.AgentChange})
+			h.Path, w.AgentHistoryNumbers})
 	}
 	return out
 }
@@ -94,12 +88,15 @@ type Column struct {
 	Value any
 }
 
+// partlyKnown is a row that says itself which of its columns are unknown, whatever their values.
+type partlyKnown interface{ Unknown(column string) bool }
+
 // Columns returns the columns of a struct. Embedded structs are part of it, as are those with the tag
 // api:"inline"; a column of another nested one is named after both, as in pr_state. A zero time is not known,
-// nor is a number of a struct that is not there, nor what a method Unknown of the row says. Fields with the
+// nor is a number of a struct that is not there, nor what [partlyKnown] says. Fields with the
 // tag api:"-" are left out.
 func Columns(row any) (out []Column) {
-	says, _ := row.(interface{ Unknown(column string) bool })
+	says, _ := row.(partlyKnown)
 	of := reflect.ValueOf(row)
 	for _, field := range reflect.VisibleFields(of.Type()) {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")

@@ -15,8 +15,8 @@ import (
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// TopOptions select pages.
-type TopOptions struct {
+// Choice selects a window of each project, and the one that it is compared with.
+type Choice struct {
 	Selection Selection
 	// At is a day of the window; nil: the newest window that has pages. Of rolling
 	// windows it is the last day.
@@ -26,7 +26,6 @@ type TopOptions struct {
 	With *analytics.Date
 	// Since and Until leave out the windows that begin before the one or end after the other; nil: none.
 	Since, Until *analytics.Date
-	Ranking      Ranking
 	// Today decides which window is not over; 0: not known.
 	Today analytics.Date
 }
@@ -146,8 +145,8 @@ type RankedPage struct {
 
 // Top returns the most read pages of each project. What could be read comes with the error
 // of what could not. An UnknownProjectError concerns the question.
-func Top(ctx context.Context, from sinks.Sink, o TopOptions) ([]TopReport, error) {
-	if err := o.Ranking.Check(); err != nil {
+func Top(ctx context.Context, from sinks.Sink, o Choice, by Ranking) ([]TopReport, error) {
+	if err := by.Check(); err != nil {
 		return nil, err
 	}
 	all, err := o.Selection.find(ctx, from)
@@ -155,14 +154,14 @@ func Top(ctx context.Context, from sinks.Sink, o TopOptions) ([]TopReport, error
 		return nil, err
 	}
 	return ofEach(all, func(s series) ([]TopReport, error) {
-		r, err := o.report(ctx, from, s)
+		r, err := o.report(ctx, from, s, by)
 		return []TopReport{r}, err
 	})
 }
 
 // report finds the two windows of a project and compares their pages.
-func (o TopOptions) report(ctx context.Context, from sinks.Sink, s series) (r TopReport, err error) {
-	r.ProjectName, r.Ranking = o.Selection.Names[s.project], o.Ranking
+func (o Choice) report(ctx context.Context, from sinks.Sink, s series, by Ranking) (r TopReport, err error) {
+	r.ProjectName, r.Ranking = o.Selection.Names[s.project], by
 	r.List = cmp.Or(r.List, MostRead)
 	r.Revision, r.Previous, r.Newer, err = o.choose(ctx, from, s, false)
 	if err != nil {
@@ -172,36 +171,36 @@ func (o TopOptions) report(ctx context.Context, from sinks.Sink, s series) (r To
 	earlier := r.Previous
 	if !compared {
 		earlier = nil
-		if o.Ranking.List == Rising || o.Ranking.List == Falling {
+		if by.List == Rising || by.List == Falling {
 			return r, noAnswer("%s: which pages are %s is not known: the archive lacks the pages of %s, "+
-				"which it is compared with", r.Key, o.Ranking.List, o.Selection.Granularity.ComparedWith(r.Window))
+				"which it is compared with", r.Key, by.List, o.Selection.Granularity.ComparedWith(r.Window))
 		}
 	}
-	m, err := Compare(ctx, from, earlier, &r.Revision, o.Ranking)
+	m, err := Compare(ctx, from, earlier, &r.Revision, by)
 	if err != nil {
 		return r, err
 	}
-	first, n := m.Top, o.Ranking.Offset+o.Ranking.N
+	first, n := m.Top, by.Offset+by.N
 	r.Count, r.Listed = m.Pages, m.Pages
 	switch {
-	case o.Ranking.List == Rising:
+	case by.List == Rising:
 		first, r.Listed = m.Rising.First, m.Rising.Count
-	case o.Ranking.List == Falling:
+	case by.List == Falling:
 		first, r.Listed = m.Falling.First, m.Falling.Count
-	case o.Ranking.By == ByChange && compared:
-		first, r.Listed = m.Changed(analytics.Everyone, n), m.Rising.Count+m.Falling.Count
-	case o.Ranking.By == ByChange:
+	case by.By == ByChange && compared:
+		first, r.Listed = m.Changed(n), m.Rising.Count+m.Falling.Count
+	case by.By == ByChange:
 		first, r.Listed = nil, 0
 	}
-	r.Pages = o.Ranking.pages(first, compared)
-	if o.Ranking.Path != "" && len(r.Pages) > 0 {
-		r.Pages[0].Rank, err = o.Ranking.rank(ctx, from, earlier, &r.Revision, first[0])
+	r.Pages = by.pages(first, compared)
+	if by.Path != "" && len(r.Pages) > 0 {
+		r.Pages[0].Rank, err = by.rank(ctx, from, earlier, &r.Revision, first[0])
 		if err != nil {
 			return r, err
 		}
 	}
 	if compared {
-		list := func(of analytics.Ranking) PageList { return PageList{of.Count, o.Ranking.pages(of.First, true)} }
+		list := func(of analytics.Ranking) PageList { return PageList{of.Count, by.pages(of.First, true)} }
 		r.Changes = &Changes{list(m.Rising), list(m.Falling), list(m.Appeared), list(m.Vanished)}
 	}
 	return r, nil
@@ -210,7 +209,7 @@ func (o TopOptions) report(ctx context.Context, from sinks.Sink, s series) (r To
 // choose returns the window of a project that is asked for, the one that it is compared with, and a newer
 // one of which only totals are known; both are nil without one. With totals, windows without pages are
 // chosen as well.
-func (o TopOptions) choose(
+func (o Choice) choose(
 	ctx context.Context, from sinks.Sink, s series, totals bool,
 ) (now analytics.Revision, previous, newer *analytics.Revision, err error) {
 	asked := func(w analytics.Window, _ reading) bool {
@@ -274,7 +273,7 @@ func (r Ranking) pages(all []analytics.Change, compared bool) []RankedPage {
 }
 
 // names reports whether a day names a window.
-func (o TopOptions) names(w analytics.Window, day analytics.Date) bool {
+func (o Choice) names(w analytics.Window, day analytics.Date) bool {
 	if o.Selection.Granularity.RollingDays() > 0 {
 		return w.To == day+1
 	}
@@ -282,7 +281,7 @@ func (o TopOptions) names(w analytics.Window, day analytics.Date) bool {
 }
 
 // lacksDay is the error of a day that no window contains.
-func (o TopOptions) lacksDay(s series, day analytics.Date) error {
+func (o Choice) lacksDay(s series, day analytics.Date) error {
 	g := o.Selection.Granularity
 	if w, ok := schedule.Open(g, o.Today); ok && o.Today > 0 && w.From <= day && day < w.To {
 		return noAnswer("the %s %s of %s is not over, and its pages are read when it is; `docgauge history "+

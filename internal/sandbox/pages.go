@@ -68,7 +68,7 @@ func (w *countingWriter) Write(p []byte) (int, error) {
 
 func (s *Sandbox) serveGitHub(w http.ResponseWriter, c *site.Call) error {
 	_ = clock.Sleep(c.Context(), s.config.Faults.Latency) // or until the client has gone
-	s.github.Serve(w, c.Request, s.webURL(c))
+	s.github.serve(w, c.Request, s.webURL(c))
 	return nil
 }
 

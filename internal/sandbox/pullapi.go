@@ -73,9 +73,9 @@ func (l *pullStore) newAPI(file fileReader, token string, limit int) *pullAPI {
 	return a
 }
 
-// Serve answers r, whose path begins with GitHubPath, on the sandbox at web, such as
+// serve answers r, whose path begins with GitHubPath, on the sandbox at web, such as
 // http://127.0.0.1:8787.
-func (a *pullAPI) Serve(w http.ResponseWriter, r *http.Request, web string) {
+func (a *pullAPI) serve(w http.ResponseWriter, r *http.Request, web string) {
 	inner := r.WithContext(context.WithValue(r.Context(), webKey{}, web))
 	below := func(path string) string { return strings.TrimPrefix(strings.TrimPrefix(path, GitHubPath), enterprise) }
 	// A branch with a slash is escaped in a path.

@@ -83,7 +83,7 @@ func askGitHub(a *pullAPI, target string, header ...string) *httptest.ResponseRe
 		r.Header.Set(header[i], header[i+1])
 	}
 	w := httptest.NewRecorder()
-	a.Serve(w, r, "http://127.0.0.1:8787")
+	a.serve(w, r, "http://127.0.0.1:8787")
 	return w
 }
 
@@ -341,7 +341,7 @@ func TestNotFound(t *testing.T) {
 		}
 	}
 	w := httptest.NewRecorder()
-	if a.Serve(w, httptest.NewRequest(http.MethodPut, GitHubPath+repo+"/pulls/1/merge", nil),
+	if a.serve(w, httptest.NewRequest(http.MethodPut, GitHubPath+repo+"/pulls/1/merge", nil),
 		""); w.Code != http.StatusNotFound {
 		t.Errorf("PUT: %d", w.Code)
 	}

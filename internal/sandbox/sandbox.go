@@ -104,7 +104,7 @@ func New(c Config) (*Sandbox, error) {
 	if r := c.Agent.Repo; r != nil {
 		options := *r
 		options.Allow = []string{runner.AllowCI, runner.AllowHooks}
-		options.Instead = script.BuiltIn(r.Command == "")
+		options.Instead = script.builtIn(r.Command == "")
 		if s.repo, err = runner.OpenRepo(context.Background(), options, inData("worktrees")); err != nil {
 			return nil, err
 		}
@@ -113,7 +113,7 @@ func New(c Config) (*Sandbox, error) {
 			jobs.Host = s.repo
 		}
 	}
-	jobs.Editor = script.Editor(jobs.Editor)
+	jobs.Editor = script.editor(jobs.Editor)
 	if s.jobs, err = runner.Open(jobs); err != nil {
 		return nil, errors.Join(err, s.closeRepo())
 	}

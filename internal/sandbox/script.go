@@ -91,8 +91,8 @@ func readAgentScript(path string, after time.Duration) (agentScript, error) {
 	return agentScript{words: words, after: after}, err
 }
 
-// Editor returns e under the script.
-func (s agentScript) Editor(e runner.Editor) runner.Editor { return scripted{e, s} }
+// editor returns e under the script.
+func (s agentScript) editor(e runner.Editor) runner.Editor { return scripted{e, s} }
 
 // scripted is an Editor under a script.
 type scripted struct {
@@ -143,9 +143,9 @@ func (s scripted) Edit(ctx context.Context, t runner.Task) (r runner.Result, err
 // notesDir is the directory of the built-in edit.
 const notesDir = "agent-jobs"
 
-// BuiltIn returns the edit for repositories (see runner.RepoOptions.Instead) that takes the place
+// builtIn returns the edit for repositories (see runner.RepoOptions.Instead) that takes the place
 // of the command where the script wants a pull request, or always.
-func (s agentScript) BuiltIn(always bool) func(dir string, t runner.Task) (bool, error) {
+func (s agentScript) builtIn(always bool) func(dir string, t runner.Task) (bool, error) {
 	return func(dir string, t runner.Task) (bool, error) {
 		if !always && s.words.match(t.Prompt, 0).outcome != outcomePR {
 			return false, nil

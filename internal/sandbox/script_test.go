@@ -19,10 +19,10 @@ func TestBuiltInEditStaysInside(t *testing.T) {
 	words, err := readAgentScript("", 0)
 	check(t, err)
 	opened, err := runner.OpenRepo(t.Context(), runner.RepoOptions{Path: repo, Command: "exit 1",
-		Instead: words.BuiltIn(false)}, "")
+		Instead: words.builtIn(false)}, "")
 	check(t, err)
 	defer opened.Close() //nolint:errcheck // a temporary directory
-	r := words.Editor(opened)
+	r := words.editor(opened)
 	var last runner.Change
 	for _, prompt := range []string{"# one [sandbox:pr]", "two [sandbox:pr]"} {
 		result, err := r.Edit(t.Context(), runner.Task{Job: "job_1", Prompt: prompt, Last: last})
@@ -74,7 +74,7 @@ func TestReports(t *testing.T) {
 	} {
 		for _, priced := range []bool{false, true} {
 			s := agentScript{Priced: priced}
-			r, _ := s.Editor(pretend{File: func(string) string { return "a.mdx" }}).Edit(t.Context(),
+			r, _ := s.editor(pretend{File: func(string) string { return "a.mdx" }}).Edit(t.Context(),
 				runner.Task{Job: "job_1", Prompt: prompt})
 			switch {
 			case want < 0 && !priced:

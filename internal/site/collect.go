@@ -49,8 +49,8 @@ type CollectOptions struct {
 	Stdin     io.Reader
 }
 
-// SourceStatus is what is known of a log.
-type SourceStatus struct {
+// sourceStatus is what is known of a log.
+type sourceStatus struct {
 	facts.Source
 	Err string // why it cannot be read
 }
@@ -87,7 +87,7 @@ type Collector struct {
 	store    *facts.Store
 
 	mu     sync.Mutex
-	status []SourceStatus
+	status []sourceStatus
 	ready  bool
 	failed error // of the last look at the logs
 
@@ -98,13 +98,13 @@ type Collector struct {
 func NewCollector(r *Rules, sources []logs.Source, s *facts.Store, o CollectOptions) *Collector {
 	c := &Collector{CollectOptions: o, rules: r, sources: sources, projects: r.Projects(sources), store: s}
 	for _, src := range sources {
-		c.status = append(c.status, SourceStatus{Source: facts.Source{Name: src.Where}})
+		c.status = append(c.status, sourceStatus{Source: facts.Source{Name: src.Where}})
 	}
 	return c
 }
 
 // Sources returns what is known of the logs, and whether all that there was has been read once.
-func (c *Collector) Sources() (all []SourceStatus, caughtUp bool) {
+func (c *Collector) Sources() (all []sourceStatus, caughtUp bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all = slices.Clone(c.status)
@@ -236,7 +236,8 @@ func (c *Collector) newSession(ctx context.Context) (*session, error) {
 		sources: make([]facts.Source, len(c.sources)),
 		forget:  true}
 	for _, p := range r.Pages {
-		s.words.restore(pageName{int32(slices.Index(c.projects, p.Project)), p.Path, p.Missed != 0}, p.Missed)
+		s.words.named(p.Missed)
+		s.words.pages.restore(pageName{int32(slices.Index(c.projects, p.Project)), p.Path, p.Missed != 0})
 	}
 	for _, a := range r.Agents {
 		s.words.agents.restore(agentName{a.Token, agents.Class(a.Class), a.Hosted})
@@ -271,8 +272,10 @@ func (w *worker) inEpochs(out *view, who []byte) Reason {
 	if !known {
 		keys, open, err := w.store.Keys(context.Background(), w.projects[of.project], of.month, w.Now())
 		if err != nil {
-			w.fail(err)
-			return Late // the batch is lost
+			w.locked.Lock()
+			w.failed = cmp.Or(w.failed, err) // the batch is lost
+			w.locked.Unlock()
+			return Late
 		}
 		if open {
 			k = &epochKeys{facts.NewHash(keys[0]), facts.NewHash(keys[1])}
@@ -284,12 +287,6 @@ func (w *worker) inEpochs(out *view, who []byte) Reason {
 	}
 	out.Readers = [2]uint64{k.before.ID(who), k.own.ID(who)}
 	return ""
-}
-
-func (s *session) fail(err error) {
-	s.locked.Lock()
-	defer s.locked.Unlock()
-	s.failed = cmp.Or(s.failed, err)
 }
 
 // poll reads what is new in the logs and makes it durable.

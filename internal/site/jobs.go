@@ -86,7 +86,7 @@ func ParseJobs(s JobSettings, projects []string) (*JobRules, error) {
 			add("AGENT_ALLOW: %.40q: want ci, hooks", kind)
 		}
 	}
-	if err := runner.CheckHosts(r.hosts); err != nil {
+	if _, err := runner.ParseHosts(r.hosts); err != nil {
 		add("AGENT_HOSTS: %w", err)
 	}
 	switch s.Jail {

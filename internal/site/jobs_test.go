@@ -133,7 +133,7 @@ func askJobs(t *testing.T, j *Jobs, method, target, prompt string) (status int, 
 	t.Helper()
 	service := NewService(ServiceOptions{
 		FindKey: func(context.Context, [32]byte) (Credential, bool, error) {
-			return Credential{Scopes: ScopeRead | ScopeWrite}, true, nil
+			return Credential{Scope: "admin"}, true, nil
 		},
 		HasProject: func(string) bool { return true }, Jobs: j, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 	})

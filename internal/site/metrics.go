@@ -15,14 +15,14 @@ import (
 	"github.com/docgauge/docgauge/internal/site/facts"
 )
 
-// Metric describes a metric of site serve.
-type Metric struct {
+// metric describes a metric of site serve.
+type metric struct {
 	Name, Help string
 	Type       prometheus.ValueType
 	Labels     []string
 }
 
-// Indexes of families.
+// Indexes of Metrics.
 const (
 	linesTotal = iota
 	watermark
@@ -35,8 +35,8 @@ const (
 	requestsTotal
 )
 
-// families are the metrics besides those of the program, the Go runtime and the process.
-var families = []Metric{
+// Metrics are all metrics except those of the Go runtime and the process, and docgauge_build_info.
+var Metrics = []metric{
 	linesTotal: {"docgauge_site_lines_total", "Lines of a source, by result: view, or why they are none.",
 		prometheus.CounterValue, []string{"source", "result"}},
 	watermark: {"docgauge_site_watermark_timestamp_seconds", "Time of the newest line of a source; absent before the " +
@@ -57,10 +57,6 @@ var families = []Metric{
 		prometheus.CounterValue, []string{"code"}},
 }
 
-// Metrics returns every metric there is except those of the Go runtime and the process, and
-// docgauge_build_info.
-func Metrics() []Metric { return families }
-
 // Exposition shows metrics of a site. A scrape reads memory alone.
 type Exposition struct {
 	collector *Collector
@@ -75,12 +71,12 @@ type Exposition struct {
 // NewExposition returns the metrics of a site.
 func NewExposition(c *Collector, a *Answers, r *Rules) *Exposition {
 	e := &Exposition{collector: c, answers: a, rules: r,
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: families[requestsTotal].Name,
-			Help: families[requestsTotal].Help}, families[requestsTotal].Labels),
-		epochs: prometheus.NewGauge(prometheus.GaugeOpts{Name: families[epochsOpen].Name,
-			Help: families[epochsOpen].Help}),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: Metrics[requestsTotal].Name,
+			Help: Metrics[requestsTotal].Help}, Metrics[requestsTotal].Labels),
+		epochs: prometheus.NewGauge(prometheus.GaugeOpts{Name: Metrics[epochsOpen].Name,
+			Help: Metrics[epochsOpen].Help}),
 	}
-	for _, m := range families {
+	for _, m := range Metrics {
 		e.descs = append(e.descs, prometheus.NewDesc(m.Name, m.Help, m.Labels, nil))
 	}
 	return e
@@ -124,7 +120,7 @@ func (e *Exposition) Describe(to chan<- *prometheus.Desc) {
 // Collect is for the registry.
 func (e *Exposition) Collect(to chan<- prometheus.Metric) {
 	emit := func(family int, value float64, labels ...string) {
-		to <- prometheus.MustNewConstMetric(e.descs[family], families[family].Type, value, labels...)
+		to <- prometheus.MustNewConstMetric(e.descs[family], Metrics[family].Type, value, labels...)
 	}
 	sources, _ := e.collector.Sources()
 	for _, s := range sources {

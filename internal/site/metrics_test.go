@@ -22,7 +22,7 @@ func TestDocumentedMetrics(t *testing.T) {
 	before, rest, found := strings.Cut(string(text), begin)
 	have, after, ended := strings.Cut(rest, end)
 	want := "| metric | type | labels | meaning |\n|---|---|---|---|\n"
-	for _, m := range Metrics() {
+	for _, m := range Metrics {
 		labels := ""
 		if len(m.Labels) > 0 {
 			labels = "`" + strings.Join(m.Labels, "`, `") + "`"

@@ -18,7 +18,7 @@ import (
 func TestPlainPage(t *testing.T) {
 	for path, want := range map[string]bool{
 		"/": true, "/docs/getting-started": true, "/v1.2/api_x~y": true, "/docs/1.0": true, "/llms.txt": true,
-		"/a/llms-full.txt": true, "/guide.mdx": true, "": false, OtherPages: false, "/.env": false, "/.git/config": false,
+		"/a/llms-full.txt": true, "/guide.mdx": true, "": false, otherPages: false, "/.env": false, "/.git/config": false,
 		"/a/../b": false, "//evil.example": false, "/a//b": false, "/wp-login.php": false, "/config.yml": false,
 		"/notes.txt": false, "/a.": false, "/a b": false, "/ü": false, "/a%2Fb": false, "/@everyone": false,
 		"/[x](y)": false, "/`id`": false, "/<script>": false, "/{{.}}": false, "/a|b": false, "/a\nb": false,
@@ -175,10 +175,10 @@ func TestInventedPages(t *testing.T) {
 	for _, row := range got.Rows {
 		pages[row.Path] = row.Total
 	}
-	if n := len(pages); got.Totals.Total != 2 || pages["/guide"] != 1 || pages["/new/11"] != 1 || pages[OtherPages] != 1 ||
+	if n := len(pages); got.Totals.Total != 2 || pages["/guide"] != 1 || pages["/new/11"] != 1 || pages[otherPages] != 1 ||
 		n > maxPages/2+20 || len(w.session.words.pages.all) != n {
 		t.Errorf("%v, %d pages of %d names, /guide %d, /new/11 %d, others %d", got.Totals, n,
-			len(w.session.words.pages.all), pages["/guide"], pages["/new/11"], pages[OtherPages])
+			len(w.session.words.pages.all), pages["/guide"], pages["/new/11"], pages[otherPages])
 	}
 	w.stop()
 }

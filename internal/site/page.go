@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// OtherPages is the page of all paths that are too long, or beyond the greatest number of pages.
-const OtherPages = "(other)"
+// otherPages is the page of all paths that are too long, or beyond the greatest number of pages.
+const otherPages = "(other)"
 
 const (
 	maxPath = 2048
@@ -77,7 +77,7 @@ func pageOf(target []byte) (page string, markdown bool) {
 	name := path[bytes.LastIndexByte(path, '/')+1:]
 	markdown = bytes.HasSuffix(name, []byte(".md")) || slices.Contains(markdownFiles, string(name))
 	if len(path) > maxPath {
-		return OtherPages, markdown
+		return otherPages, markdown
 	}
 	page = spell(path)
 	for _, end := range []string{".html", ".md"} {

@@ -150,23 +150,12 @@ func parseInstant(name, value string) (int64, *analytics.Date, error) {
 		value)
 }
 
-// Scope is the set of requests that a key allows.
-type Scope int
-
-// The scopes.
-const (
-	ScopeRead  Scope = 1 << iota // GET
-	ScopeWrite                   // everything else
-)
-
-// Scopes are what keys of a site can be for.
-var Scopes = map[string]Scope{"admin": ScopeRead | ScopeWrite, "read": ScopeRead, "write": ScopeWrite}
-
 // Credential is what a key allows.
 type Credential struct {
 	// ID names the key without revealing it.
-	ID     string
-	Scopes Scope
+	ID string
+	// Scope is read for GET, write for everything else, or admin for both.
+	Scope string
 	// Project is the one that the key is for; empty: every project.
 	Project string
 	Expired bool
@@ -187,9 +176,9 @@ func (k Keyring) Find(_ context.Context, digest [sha256.Size]byte) (Credential, 
 	return c, found, nil
 }
 
-// authenticate refuses a request whose Authorization header does not allow need: 401 without a
+// authenticate refuses a request whose Authorization header does not allow the scope: 401 without a
 // valid key, 403 without the scope.
-func (s *Service) authenticate(c *Call, need Scope) error {
+func (s *Service) authenticate(c *Call, scope string) error {
 	unauthorized := func(message string) error {
 		return Fail(http.StatusUnauthorized, "%s", message).With("Www-Authenticate", "Bearer")
 	}
@@ -209,9 +198,8 @@ func (s *Service) authenticate(c *Call, need Scope) error {
 		return unauthorized("API key: is not known")
 	case found.Expired:
 		return unauthorized("API key: has expired")
-	case found.Scopes&need == 0:
-		name := map[Scope]string{ScopeRead: "read", ScopeWrite: "write"}[need]
-		return Fail(http.StatusForbidden, "API key: lacks the %s scope", name)
+	case found.Scope != scope && found.Scope != "admin":
+		return Fail(http.StatusForbidden, "API key: lacks the %s scope", scope)
 	}
 	c.Key = found
 	return nil

@@ -67,9 +67,9 @@ type requestLog struct {
 	recent []Request // less than twice maxRequests
 }
 
-// add remembers and writes r, whose answer of so many bytes was ready after took.
-func (l *requestLog) add(r Request, took time.Duration, bytes int) {
-	l.write(r, took, bytes)
+// add writes and remembers a request whose answer of so many bytes is ready.
+func (l *requestLog) add(c *Call, status, bytes int) {
+	r := l.Write(c, status, bytes)
 	if !l.remember {
 		return
 	}
@@ -80,19 +80,15 @@ func (l *requestLog) add(r Request, took time.Duration, bytes int) {
 	}
 }
 
-// Write writes a request that is not remembered.
-func (l *requestLog) Write(c *Call, status, bytes int) {
-	l.write(newRequest(c, status), c.Took(), bytes)
-}
-
-// write writes r with the names of its JSON form.
-func (l *requestLog) write(r Request, took time.Duration, bytes int) {
+// Write writes a request with the names of its JSON form. It does not remember it.
+func (l *requestLog) Write(c *Call, status, bytes int) Request {
+	r := newRequest(c, status)
 	if l.out == nil {
-		return
+		return r
 	}
 	record := slog.NewRecord(r.Time, slog.LevelInfo, "request", 0)
 	record.Add("method", r.Method, "path", r.Path, "status", r.Status,
-		"duration", took.Round(100*time.Microsecond).Seconds(), "bytes", bytes)
+		"duration", time.Since(c.Began).Round(100*time.Microsecond).Seconds(), "bytes", bytes)
 	if r.Project != "" {
 		record.Add("project", r.Project)
 	}
@@ -105,6 +101,7 @@ func (l *requestLog) write(r Request, took time.Duration, bytes int) {
 	if err := l.out.Handle(context.Background(), record); err != nil {
 		l.logger.Error("request log not written", "error", err)
 	}
+	return r
 }
 
 // Newest returns the newest requests, in the order they were answered.

@@ -28,7 +28,7 @@ type ServiceOptions struct {
 	// Reports are what can be asked of a project.
 	Reports map[analytics.Report]Reporter
 	// Jobs is nil if the service runs none.
-	Jobs   AgentJobs
+	Jobs   agentJobs
 	Now    func() time.Time
 	Logger *slog.Logger
 	// Remember keeps the newest requests for Service.Requests.Newest.
@@ -45,8 +45,8 @@ type ServiceOptions struct {
 // Reporter returns the page that answers a query; see [NewPage].
 type Reporter func(*Call, Query) (any, error)
 
-// AgentJobs runs agent jobs of the project of a call. What it returns is shown as JSON.
-type AgentJobs interface {
+// agentJobs runs agent jobs of the project of a call. What it returns is shown as JSON.
+type agentJobs interface {
 	Create(c *Call, prompt string) (any, error)
 	Message(c *Call, id, prompt string) (any, error)
 	Get(c *Call, id string) (any, error)
@@ -93,7 +93,7 @@ type Call struct {
 func (a *Answers) NewService(projects []string, caughtUp func() bool, o ServiceOptions) *Service {
 	o.FindKey = func(ctx context.Context, digest [sha256.Size]byte) (Credential, bool, error) {
 		k, found, err := a.store.FindAPIKey(ctx, digest)
-		return Credential{ID: k.ID, Project: k.Project, Scopes: Scopes[k.Scope]}, found, err
+		return Credential{ID: k.ID, Project: k.Project, Scope: k.Scope}, found, err
 	}
 	o.HasProject = func(name string) bool { return slices.Contains(projects, name) }
 	o.Reports = map[analytics.Report]Reporter{}
@@ -114,13 +114,10 @@ func (s *Service) NewCall(r *http.Request) *Call {
 	return &Call{Request: r, Began: time.Now(), Now: s.Now()}
 }
 
-// Took is the time since a request arrived.
-func (c *Call) Took() time.Duration { return time.Since(c.Began) }
-
 // operation is one operation of the service.
 type operation struct {
 	method  string
-	scope   Scope
+	scope   string
 	success int // status code
 	run     func(*Call) (any, error)
 }
@@ -132,14 +129,14 @@ func (s *Service) Handler() http.Handler {
 	// every path has one, and the service answers 405 to HEAD.
 	operations := map[string]operation{
 		// 4.1; the status codes of success are those of the live service
-		"/v2/agent/{project}/job": {http.MethodPost, ScopeWrite, http.StatusCreated, s.job},
+		"/v2/agent/{project}/job": {http.MethodPost, "write", http.StatusCreated, s.job},
 		// 4.2
-		"/v2/agent/{project}/job/{id}/message": {http.MethodPost, ScopeWrite, http.StatusOK, s.job},
+		"/v2/agent/{project}/job/{id}/message": {http.MethodPost, "write", http.StatusOK, s.job},
 		// 4.4; method and path are those of the live service
-		"/v2/agent/{project}/job/{id}": {http.MethodGet, ScopeRead, http.StatusOK, s.job},
+		"/v2/agent/{project}/job/{id}": {http.MethodGet, "read", http.StatusOK, s.job},
 	}
 	for name, page := range s.Reports { // 4.3
-		operations["/v1/analytics/{project}/"+name.String()] = operation{http.MethodGet, ScopeRead, http.StatusOK,
+		operations["/v1/analytics/{project}/"+name.String()] = operation{http.MethodGet, "read", http.StatusOK,
 			func(c *Call) (any, error) {
 				q, err := ParseQuery(c.URL.RawQuery)
 				if err != nil {
@@ -213,7 +210,7 @@ func (s *Service) dispatch(c *Call, o *operation) (any, error) {
 func (s *Service) finish(w http.ResponseWriter, c *Call, status int, value any, err error) {
 	header := w.Header()
 	if errors.Is(err, ErrDropped) {
-		s.Requests.add(newRequest(c, 0), c.Took(), 0)
+		s.Requests.add(c, 0, 0)
 		panic(http.ErrAbortHandler) // net/http's way to close the connection, without a trace in the log
 	}
 	if err != nil {
@@ -224,7 +221,7 @@ func (s *Service) finish(w http.ResponseWriter, c *Call, status int, value any, 
 	if err != nil {
 		status, body = http.StatusInternalServerError, []byte(`{"error":"answer cannot be written as JSON"}`)
 	}
-	s.Requests.add(newRequest(c, status), c.Took(), len(body))
+	s.Requests.add(c, status, len(body))
 	header.Set("Content-Type", "application/json; charset=utf-8")
 	header.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
@@ -234,22 +231,22 @@ func (s *Service) finish(w http.ResponseWriter, c *Call, status int, value any, 
 	_, _ = w.Write(body) // the client may have gone
 }
 
-// Refusal is an error as the service answers it; its JSON is the error body.
-type Refusal struct {
+// refusal is an error as the service answers it; its JSON is the error body.
+type refusal struct {
 	Message string `json:"error"`
 	Status  int    `json:"-"`
 	header  http.Header
 }
 
-func (r *Refusal) Error() string { return r.Message }
+func (r *refusal) Error() string { return r.Message }
 
 // Fail returns the answer with a status and a message that names the thing and the rule.
-func Fail(status int, format string, args ...any) *Refusal {
-	return &Refusal{Message: fmt.Sprintf(format, args...), Status: status}
+func Fail(status int, format string, args ...any) *refusal {
+	return &refusal{Message: fmt.Sprintf(format, args...), Status: status}
 }
 
 // With sets a header of the answer.
-func (r *Refusal) With(name, value string) *Refusal {
+func (r *refusal) With(name, value string) *refusal {
 	r.header = http.Header{name: {value}}
 	return r
 }
@@ -263,8 +260,8 @@ func UnknownProject(name string) error {
 var ErrDropped = errors.New("reply dropped")
 
 // RefusalOf returns the answer for an error and sets its headers.
-func (s *Service) RefusalOf(err error, header http.Header) *Refusal {
-	refused, ok := errors.AsType[*Refusal](err)
+func (s *Service) RefusalOf(err error, header http.Header) *refusal {
+	refused, ok := errors.AsType[*refusal](err)
 	if !ok {
 		s.Logger.Error("request not answered", "error", err)
 		refused = Fail(http.StatusInternalServerError, "%v", err)

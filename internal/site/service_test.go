@@ -13,8 +13,8 @@ import (
 // newTest is a service with one project and two rows.
 func newTest() *Service {
 	keys := Keyring{}
-	keys.Add("t_k", Credential{Scopes: ScopeRead | ScopeWrite})
-	keys.Add("t_other", Credential{Scopes: ScopeRead, Project: "prj_other"})
+	keys.Add("t_k", Credential{Scope: "admin"})
+	keys.Add("t_other", Credential{Scope: "read", Project: "prj_other"})
 	rows := []analytics.Row{{Path: "/a", Human: 1, Total: 1}, {Path: "/b", Human: 1, Total: 1}}
 	agent := analytics.AgentRow{Agent: "x", Class: "coding", Audience: analytics.AI, Found: true, Visitors: 1, Requests: 2}
 	agents := []analytics.AgentRow{agent, agent}
@@ -111,11 +111,12 @@ func TestTooManyAtOnce(t *testing.T) {
 // TestRequestLogKeepsTheNewest: its memory is bounded.
 func TestRequestLogKeepsTheNewest(t *testing.T) {
 	l := requestLog{remember: true}
+	call := &Call{Request: httptest.NewRequest(http.MethodGet, "/", nil)}
 	for i := range 2*maxRequests + 3 {
-		l.add(Request{Offset: i}, 0, 0)
+		l.add(call, i, 0)
 	}
 	kept := l.Newest()
-	if len(kept) != maxRequests || kept[0].Offset != maxRequests+3 || kept[maxRequests-1].Offset != 2*maxRequests+2 {
-		t.Errorf("%d kept, from %d to %d", len(kept), kept[0].Offset, kept[len(kept)-1].Offset)
+	if len(kept) != maxRequests || kept[0].Status != maxRequests+3 || kept[maxRequests-1].Status != 2*maxRequests+2 {
+		t.Errorf("%d kept, from %d to %d", len(kept), kept[0].Status, kept[len(kept)-1].Status)
 	}
 }

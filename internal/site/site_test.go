@@ -52,13 +52,13 @@ func TestPages(t *testing.T) {
 		"/a%2fb": "/a%2Fb", "/100%25": "/100%25", "/100%": "/100%25", "/%zz": "/%25zz", "/%C3%BC": "/ü", "/ü": "/ü",
 		"/%c3%28": "/%C3(", "/\xff": "/%FF", "/a%00b": "/a%00b", "/\x1b[31m": "/%1B[31m", "/%E2%80%AEa": "/%E2%80%AEa",
 		"/a%3Fb": "/a%3Fb", "/a%23b": "/a%23b", "http://h/a?b": "/a", "https://h": "/", "*": "", "": "", "h:443": "",
-		"/" + strings.Repeat("x", maxPath): OtherPages, "/a/../b": "/a/../b", "/Index.HTML": "/Index.HTML",
+		"/" + strings.Repeat("x", maxPath): otherPages, "/a/../b": "/a/../b", "/Index.HTML": "/Index.HTML",
 	} {
 		page, markdown := pageOf([]byte(target))
 		if got := page + map[bool]string{true: " md"}[markdown]; got != want {
 			t.Errorf("%.80q is %.80q, want %q", target, got, want)
 		}
-		if again, _ := pageOf([]byte(page)); page != OtherPages && page != "" && again != page {
+		if again, _ := pageOf([]byte(page)); page != otherPages && page != "" && again != page {
 			t.Errorf("%.80q is %.80q, and that %.80q", target, page, again)
 		}
 	}
@@ -267,8 +267,8 @@ func TestHostileLines(t *testing.T) {
 		pages[p.Path] = p.Total
 	}
 	if n := len(pages); n < maxPages/2 || n > maxPages/2+10 || pages["/a"] != 1 || pages["/late"] != 1 ||
-		pages[OtherPages] != 9 {
-		t.Errorf("%d pages, of /a %d, of /late %d, of others %d", n, pages["/a"], pages["/late"], pages[OtherPages])
+		pages[otherPages] != 9 {
+		t.Errorf("%d pages, of /a %d, of /late %d, of others %d", n, pages["/a"], pages["/late"], pages[otherPages])
 	}
 	// Many who do it together cannot use up the memory.
 	for i := range lines {

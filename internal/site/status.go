@@ -19,7 +19,7 @@ var statusPage = template.Must(template.New("status").
 	Funcs(template.FuncMap{"commas": format.Commas[int64]}).Parse(statusHTML))
 
 // All is how many lines of a source were read.
-func (s SourceStatus) All() (n int64) {
+func (s sourceStatus) All() (n int64) {
 	for _, one := range s.Lines {
 		n += one
 	}
@@ -27,7 +27,7 @@ func (s SourceStatus) All() (n int64) {
 }
 
 // Newest is the time of the newest line.
-func (s SourceStatus) Newest() time.Time { return time.Unix(s.Watermark, 0).UTC() }
+func (s sourceStatus) Newest() time.Time { return time.Unix(s.Watermark, 0).UTC() }
 
 // openEpoch is an epoch as the page shows it.
 type openEpoch struct {
@@ -43,7 +43,7 @@ func (e *Exposition) Page(now func() time.Time) http.Handler {
 			Now      time.Time
 			CaughtUp bool
 			Failed   error
-			Sources  []SourceStatus
+			Sources  []sourceStatus
 			Epochs   []openEpoch
 		}
 		shown.Now = now().UTC()

@@ -114,12 +114,6 @@ func newVocabulary() *vocabulary {
 	return &vocabulary{missed: map[int32]facts.Epoch{}, known: map[facts.Epoch]int{}, invented: map[inventor]int{}}
 }
 
-// restore adds the next page that an earlier process has numbered.
-func (w *vocabulary) restore(p pageName, missed facts.Epoch) {
-	w.named(missed)
-	w.pages.restore(p)
-}
-
 // named says that the next name is a new one of a month.
 func (w *vocabulary) named(missed facts.Epoch) {
 	w.known[missed]++
@@ -128,7 +122,7 @@ func (w *vocabulary) named(missed facts.Epoch) {
 	}
 }
 
-// page returns the number of a page, which a client reads. isOther: it is that of [OtherPages],
+// page returns the number of a page, which a client reads. isOther: it is that of [otherPages],
 // because the page is new and there are too many, or because the client has read too many new
 // pages. So nobody uses up the pages of others by inventing paths, and memory has a bound.
 func (w *vocabulary) page(p pageName, client netip.Addr) (number int32, isOther bool) {
@@ -136,14 +130,7 @@ func (w *vocabulary) page(p pageName, client netip.Addr) (number int32, isOther 
 	if number >= 0 {
 		return number, false
 	}
-	return w.pages.of(pageName{project: p.project, path: OtherPages}, nil), true
-}
-
-// miss returns the number of a path that is not there, and that a client has asked for in a month; -1 if
-// there are too many.
-func (w *vocabulary) miss(p pageName, by inventor) int32 {
-	p.missed = true
-	return w.of(p, by, maxMisses, 0)
+	return w.pages.of(pageName{project: p.project, path: otherPages}, nil), true
 }
 
 // of returns the number of a name; -1 for a new one if there are most, or if there are more than free and
@@ -335,7 +322,8 @@ func (v *viewer) miss(l *logs.Line) {
 		return
 	}
 	client, network := networkOf(addr)
-	out.Page = v.words.miss(pageName{project: out.Project, path: t.page}, inventor{client, facts.EpochOf(out.Day)})
+	out.Page = v.words.of(pageName{project: out.Project, path: t.page, missed: true},
+		inventor{client, facts.EpochOf(out.Day)}, maxMisses, 0)
 	if out.Page < 0 {
 		return
 	}
@@ -407,7 +395,7 @@ func (v *viewer) clientOf(l *logs.Line) (addr netip.Addr, a knownAgent, why Reas
 	switch {
 	case a.excluded || contains(v.exclude.networks, addr):
 		return addr, a, Excluded
-	case a.agent != nil && v.ranges.Claim(a.agent, addr) == agents.Spoofed:
+	case v.ranges.IsSpoofed(a.agent, addr):
 		return addr, a, Spoofed
 	}
 	return addr, a, ""

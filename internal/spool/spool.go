@@ -123,9 +123,7 @@ func (s *Spool) Size() (sum int64, err error) {
 type UnderWay struct {
 	analytics.Key
 	Revision int32
-	// Reading counts the readings of the window for that revision, from 1.
-	Reading int
-	Started time.Time
+	Started  time.Time
 	// Pages counts the pages in the log, without reading them.
 	Pages int
 	// Waiting: the window is complete, was in the ledger, and waits for a sink.
@@ -194,7 +192,7 @@ func countPages(path string, size int64) (u UnderWay, err error) {
 	if payload[0] != kindHeader || json.Unmarshal(payload[1:], &h) != nil {
 		return u, nil
 	}
-	u = UnderWay{Revision: h.Revision, Reading: h.Reading, Started: h.Started}
+	u = UnderWay{Revision: h.Revision, Started: h.Started}
 	if u.Key, err = analytics.ParseKey(h.Key); err != nil {
 		return UnderWay{}, nil //nolint:nilerr // the log cannot be trusted
 	}

@@ -88,18 +88,18 @@ type PageList struct {
 // SetPages keeps the pages with the most visitors of a reading, for the gauges, in place of those
 // of an older window of its project and granularity or of an older reading. If a newer one is kept
 // it changes nothing.
-func (db *DB) SetPages(ctx context.Context, rev analytics.Revision, pages []analytics.Row) error {
+func (db *DB) SetPages(ctx context.Context, l PageList) error {
 	return db.write(ctx, func(t *tx) {
 		newest := t.exec(`INSERT INTO newest_pages VALUES (?1,?2,?3,?4,?5) ON CONFLICT DO UPDATE
 			SET window_start = ?3, window_end = ?4, revision = ?5
-			WHERE window_start < ?3 OR window_start = ?3 AND revision < ?5`, days(rev.Key, rev.Number)...) > 0
+			WHERE window_start < ?3 OR window_start = ?3 AND revision < ?5`, days(l.Key, l.Revision)...) > 0
 		if !newest {
 			return
 		}
-		t.exec(`DELETE FROM pages WHERE project = ? AND granularity = ?`, rev.Project, rev.Granularity)
-		for i, p := range pages {
+		t.exec(`DELETE FROM pages WHERE project = ? AND granularity = ?`, l.Project, l.Granularity)
+		for i, p := range l.Pages {
 			t.exec(`INSERT INTO pages VALUES (?,?,?,?,?,?,?)`,
-				rev.Project, rev.Granularity, i, p.Path, p.Human, p.AI, p.Total)
+				l.Project, l.Granularity, i, p.Path, p.Human, p.AI, p.Total)
 		}
 	})
 }

@@ -82,19 +82,23 @@ func TestPages(t *testing.T) {
 	second := []analytics.Row{{Path: "/c\"\n", Total: 9}}
 	newest, other := revision(day(4), 2), revision(day(1), 1)
 	other.Project = "prj_b"
+	set := func(rev analytics.Revision, pages []analytics.Row) {
+		t.Helper()
+		check(t, db.SetPages(t.Context(), state.PageList{Key: rev.Key, Revision: rev.Number, Pages: pages}))
+	}
 	want := func(n int, number int32, pages []analytics.Row) {
 		t.Helper()
 		same(t, []state.PageList{{Key: newest.Key, Revision: number, Pages: pages}, {Key: other.Key, Revision: 1}},
 			must(db.Pages(t.Context(), n))(t))
 	}
-	check(t, db.SetPages(t.Context(), revision(day(3), 7), first))
-	check(t, db.SetPages(t.Context(), newest, first))
-	check(t, db.SetPages(t.Context(), newest, second))              // the same reading again
-	check(t, db.SetPages(t.Context(), revision(day(3), 9), second)) // an older window
-	check(t, db.SetPages(t.Context(), revision(day(4), 1), second)) // an older reading
-	check(t, db.SetPages(t.Context(), other, nil))
+	set(revision(day(3), 7), first)
+	set(newest, first)
+	set(newest, second)              // the same reading again
+	set(revision(day(3), 9), second) // an older window
+	set(revision(day(4), 1), second) // an older reading
+	set(other, nil)
 	want(10, 2, first)
-	check(t, db.SetPages(t.Context(), revision(day(4), 3), second))
+	set(revision(day(4), 3), second)
 	want(10, 3, second)
 	want(0, 3, nil)
 }

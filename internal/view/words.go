@@ -140,9 +140,6 @@ func (e Effect) Interval() string {
 	return ratio(e.Low) + " to " + ratio(e.High)
 }
 
-// Interval writes the 90 % interval of the mean change.
-func (m MeanChange) Interval() string { return ratio(m.Low) + " to " + ratio(m.High) }
-
 // Sentence says what the verdicts of a project say together, and what its merges cost.
 func (s OutcomeSummary) Sentence() string {
 	if s.Comparisons == 0 {
@@ -159,8 +156,8 @@ func (s OutcomeSummary) Sentence() string {
 		return fmt.Sprintf("%sNo mean change yet: it needs corrected comparisons of merges on %d dates.", text,
 			MeanDates) + s.costSentence()
 	}
-	text += fmt.Sprintf("Mean change %s (%s), of %s on %d dates", ratio(s.Mean.Change), s.Mean.Interval(),
-		format.Plural(s.Mean.Comparisons, "comparison"), s.Mean.Dates)
+	text += fmt.Sprintf("Mean change %s (%s to %s), of %s on %d dates", ratio(s.Mean.Change), ratio(s.Mean.Low),
+		ratio(s.Mean.High), format.Plural(s.Mean.Comparisons, "comparison"), s.Mean.Dates)
 	if rest := s.Comparisons - s.Mean.Comparisons; rest > 0 {
 		text += fmt.Sprintf(", without %d that could not be corrected", rest)
 	}

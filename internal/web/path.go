@@ -37,14 +37,14 @@ func shownWindows(g analytics.Granularity) int {
 // pathHandler serves /page.
 type pathHandler struct {
 	current func() *view.Snapshot
-	archive Archive
+	archive withArchive
 	version string
 }
 
 // NewPathPage returns the handler of /page, which shows the readers of one path of the documentation:
 // its history and rank in the archive, and the merges that touched it in the snapshot. It is safe for
 // concurrent use.
-func NewPathPage(current func() *view.Snapshot, archive Archive, version string) http.Handler {
+func NewPathPage(current func() *view.Snapshot, archive withArchive, version string) http.Handler {
 	return &pathHandler{current, archive, version}
 }
 
@@ -205,8 +205,8 @@ func (p *pathPage) read(ctx context.Context, from sinks.Sink, today analytics.Da
 	if err != nil {
 		return err
 	}
-	top, err := query.Top(ctx, from, query.TopOptions{Selection: selection, Today: today,
-		Ranking: query.Ranking{Path: p.Path, By: analytics.Everyone, N: 1}})
+	choice := query.Choice{Selection: selection, Today: today}
+	top, err := query.Top(ctx, from, choice, query.Ranking{Path: p.Path, By: analytics.Everyone, N: 1})
 	if err != nil {
 		return err
 	}
@@ -214,7 +214,7 @@ func (p *pathPage) read(ctx context.Context, from sinks.Sink, today analytics.Da
 	if len(top[0].Pages) > 0 {
 		p.Rank = &top[0].Pages[0]
 	}
-	if err := p.readAgents(ctx, from, query.AgentsOptions{Selection: selection, Today: today}, of); err != nil {
+	if err := p.readAgents(ctx, from, choice, of); err != nil {
 		return err
 	}
 	grid := view.Grid{Project: p.Project, Granularity: p.Granularity}
@@ -240,13 +240,12 @@ func (p *pathPage) read(ctx context.Context, from sinks.Sink, today analytics.Da
 }
 
 // readAgents asks the archive which agents read the page, if windows of agents are exported.
-func (p *pathPage) readAgents(ctx context.Context, from sinks.Sink, o query.AgentsOptions, of view.Project) error {
+func (p *pathPage) readAgents(ctx context.Context, from sinks.Sink, o query.Choice, of view.Project) error {
 	read := func(g view.Grid) bool { return g.Granularity == p.Granularity && g.Newest != nil }
 	if !slices.ContainsFunc(of.Others, read) {
 		return nil
 	}
-	o.Ranking = query.AgentRanking{Page: p.Path, N: maxReportAgents}
-	all, err := query.Agents(ctx, from, o)
+	all, err := query.Agents(ctx, from, o, query.AgentRanking{Page: p.Path, N: maxReportAgents})
 	_, none := errors.AsType[query.NoAnswerError](err)
 	_, unknown := errors.AsType[query.UnknownProjectError](err)
 	if err != nil && !none && !unknown {

@@ -134,7 +134,7 @@ func TestPathPage(t *testing.T) {
 }
 
 // pathPage gets /page.
-func pathPage(t *testing.T, s *view.Snapshot, archive web.Archive, query string) (int, string) {
+func pathPage(t *testing.T, s *view.Snapshot, archive func(func(sinks.Sink) error) error, query string) (int, string) {
 	t.Helper()
 	h := web.NewPathPage(func() *view.Snapshot { return s }, archive, "v1")
 	w := httptest.NewRecorder()

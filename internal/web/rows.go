@@ -70,23 +70,15 @@ func pageRows(s *view.Snapshot, q question) (out []any, all bool) {
 // rows of a window lack is absent, and has no numbers there.
 type apiHistory struct {
 	analytics.Key
-	Path     string            `json:"path"`
-	State    string            `json:"state"` // settled, provisional, missing
-	Verified *bool             `json:"verified"`
-	Revision *int32            `json:"revision"`
-	Absent   bool              `json:"absent"`
-	Visitors *analytics.Totals `json:"visitors" api:"inline"`
-	AIShare  *float64          `json:"ai_share_percent"`
-	Previous *analytics.Totals `json:"previous"`
-	Change   *int64            `json:"change"`
-	Percent  *float64          `json:"change_percent"`
+	Path string `json:"path"`
+	query.HistoryNumbers
 }
 
 // historyRows returns the windows of a history.
 func historyRows(h query.HistoryReport) (out []any) {
 	for _, w := range h.Windows {
 		out = append(out, apiHistory{analytics.Key{Project: h.Project, Granularity: h.Granularity, Window: w.Window},
-			h.Path, w.State, w.Verified, w.Revision, w.Absent, w.Visitors, w.AIShare, w.Previous, w.Change, w.Percent})
+			h.Path, w.HistoryNumbers})
 	}
 	return out
 }

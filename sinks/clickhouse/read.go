@@ -356,8 +356,8 @@ func sumsOfAgents(ses *session, condition string) string {
 		inner = append(inner, fmt.Sprintf("min(%s) AS least_%[2]d, max(%[1]s) AS most_%[2]d", column, i))
 		least, most = append(least, fmt.Sprintf("min(least_%d)", i)), append(most, fmt.Sprintf("max(most_%d)", i))
 	}
-	of := func(audience analytics.Audience, n string) string {
-		return fmt.Sprintf("if(audience = %s, %s, toInt64(0))", quote(string(audience)), n)
+	ofSite := func(audience analytics.Audience) string {
+		return fmt.Sprintf("if(audience = %s, of_site, toInt64(0))", quote(string(audience)))
 	}
 	return fmt.Sprintf(`
 SELECT %[1]s, toInt64(sum(with_path)), sum(hashes), max(%[2]s), max(%[3]s), toInt64(0),
@@ -368,8 +368,8 @@ FROM (SELECT %[1]s, agent, audience, countIf(path != '') AS with_path, %[8]s AS 
              max(if(path != '' AND found = 1, visitors, toInt64(0))) AS of_a_page, %[9]s
       FROM %[10]s WHERE %[11]s GROUP BY %[1]s, agent, audience)
 GROUP BY %[1]s`,
-		keyColumns, of(analytics.Human, "of_site"), of(analytics.AI, "of_site"), strings.Join(least, ", "),
-		strings.Join(most, ", "), added(of(analytics.Human, "of_site")), added(of(analytics.AI, "of_site")),
+		keyColumns, ofSite(analytics.Human), ofSite(analytics.AI), strings.Join(least, ", "),
+		strings.Join(most, ", "), added(ofSite(analytics.Human)), added(ofSite(analytics.AI)),
 		ses.of.checksum(), strings.Join(inner, ", "), ses.in(ses.of.view), condition)
 }
 

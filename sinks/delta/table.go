@@ -84,7 +84,7 @@ var errStray = errors.New("files of another writer")
 
 // scan returns the files of each window, and those that are not ours.
 func (t *table) scan(snap *deltalog.Snapshot) (filesOf map[analytics.Key][]string, strays []string) {
-	filesOf = make(map[analytics.Key][]string, snap.Len())
+	filesOf = map[analytics.Key][]string{}
 	for add := range snap.Files() {
 		foot, err := t.footerOf(add)
 		if err != nil {
@@ -126,7 +126,7 @@ func (t *table) set(ctx context.Context, want files) error {
 		return nil
 	}
 	var next map[analytics.Key][]string
-	version, err := t.log.Commit(ctx, "WRITE",
+	version, err := t.log.Commit(ctx,
 		func(snap *deltalog.Snapshot) (add []deltalog.Add, remove []string, err error) {
 			if t.files == nil || t.id != snap.ID() || t.version != snap.Version() {
 				filesOf, strays := t.scan(snap)

@@ -54,8 +54,9 @@ func (d rowsOf[R]) copyRows(ctx context.Context, ses *session, conn *pgxpool.Con
 			counted++
 		}
 		values[len(values)-1] = nil
-		if text, whole := storable(*path); !whole {
-			values[len(values)-1], *path = []byte(*path), text
+		if p := *path; strings.IndexByte(p, 0) >= 0 || !utf8.ValidString(p) { // text cannot hold it
+			values[len(values)-1] = []byte(p)
+			*path = strings.ReplaceAll(strings.ToValidUTF8(p, "\ufffd"), "\x00", "\u2400")
 		}
 		return values, nil
 	})
@@ -72,14 +73,6 @@ func (d rowsOf[R]) copyRows(ctx context.Context, ses *session, conn *pgxpool.Con
 		return fmt.Errorf("the window has %d rows, and the server took %d: %s", read, took, hintTriggers(ses.of.rows.name))
 	}
 	return nil
-}
-
-// storable returns a path as text can hold it, and whether that is the path.
-func storable(path string) (text string, whole bool) {
-	if strings.IndexByte(path, 0) < 0 && utf8.ValidString(path) {
-		return path, true
-	}
-	return strings.ReplaceAll(strings.ToValidUTF8(path, "\ufffd"), "\x00", "\u2400"), false
 }
 
 // shownRow is a row with its revision columns.

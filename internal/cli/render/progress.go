@@ -16,10 +16,11 @@ import (
 // has come. Nothing depends on it. Log lines that are written to it appear above the
 // bar.
 type Progress struct {
+	// Quiet leaves the bar out. It is set before anything begins.
+	Quiet bool
+
 	to  io.Writer
 	now func() time.Time
-	// off leaves the bar out.
-	off bool
 
 	mu     sync.Mutex
 	bar    *progressbar.ProgressBar
@@ -34,9 +35,6 @@ type Progress struct {
 
 // NewProgress returns one that shows its bar on w if that is a terminal.
 func NewProgress(w io.Writer, now func() time.Time) *Progress { return &Progress{to: w, now: now} }
-
-// Quiet leaves the bar out. It is called before anything begins.
-func (p *Progress) Quiet() { p.off = true }
 
 // Write writes log lines so that the bar stays below them.
 func (p *Progress) Write(b []byte) (int, error) {
@@ -76,7 +74,7 @@ func (p *Progress) Pause(until time.Time, windows int) {
 // Begin shows a bar for so many windows, with the time at which the budget lets the
 // last of them be read; the zero time if that is not known.
 func (p *Progress) Begin(windows int, finish time.Time) {
-	if p.off || !IsTerminal(p.to) || windows == 0 {
+	if p.Quiet || !IsTerminal(p.to) || windows == 0 {
 		return
 	}
 	p.mu.Lock()
@@ -89,7 +87,7 @@ func (p *Progress) Begin(windows int, finish time.Time) {
 // BeginCount shows a bar for n units, with the time that is left. Each unit has a number of
 // details, such as rows.
 func (p *Progress) BeginCount(n int, unit, details string) {
-	if p.off || !IsTerminal(p.to) || n == 0 {
+	if p.Quiet || !IsTerminal(p.to) || n == 0 {
 		return
 	}
 	p.mu.Lock()

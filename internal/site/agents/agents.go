@@ -9,8 +9,10 @@ package agents
 import (
 	"bytes"
 	_ "embed"
+	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -143,7 +145,7 @@ func Read(r io.Reader, name string) (*Table, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	var rows []Agent
-	var problems []string
+	var problems []error
 	seen := map[string]int{}
 	n := 0
 	for line := range strings.Lines(string(text)) {
@@ -158,25 +160,20 @@ func Read(r io.Reader, name string) (*Table, error) {
 		}
 		if problem != "" {
 			if len(problems) == maxProblems {
-				problems = append(problems, name+": and more")
+				problems = append(problems, errors.New(name+": and more"))
 				break
 			}
-			problems = append(problems, fmt.Sprintf("%s:%d: %s", name, n, problem))
+			problems = append(problems, fmt.Errorf("%s:%d: %s", name, n, problem))
 			continue
 		}
 		seen[key] = n
 		rows = append(rows, a)
 	}
 	if len(problems) > 0 {
-		return nil, Problems(problems)
+		return nil, errors.Join(problems...)
 	}
 	return newTable(rows), nil
 }
-
-// Problems is what is wrong with a file, a line each.
-type Problems []string
-
-func (p Problems) Error() string { return strings.Join(p, "\n") }
 
 // parse returns the agent of a line, or what is wrong with the line.
 func parse(line string) (a Agent, problem string) {
@@ -208,7 +205,7 @@ func parse(line string) (a Agent, problem string) {
 	case !a.Hosted && cells[3] != "anywhere":
 		problem = fmt.Sprintf("%q: want hosted if all its clients run at the operator, else anywhere",
 			format.Cut(cells[3], 80))
-	case a.Ranges != "" && !rangesName(a.Ranges):
+	case a.Ranges != "" && (!printable(a.Ranges) || filepath.Base(a.Ranges) != a.Ranges || a.Ranges[0] == '.'):
 		problem = fmt.Sprintf("ranges %q: want the name of a file in DOCGAUGE_SITE_RANGES_DIR, or -",
 			format.Cut(a.Ranges, 80))
 	case !strings.HasPrefix(a.Source, "https://") && !strings.HasPrefix(a.Source, "http://") || !printable(a.Source):

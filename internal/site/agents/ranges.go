@@ -20,19 +20,9 @@ import (
 	"github.com/docgauge/docgauge/internal/format"
 )
 
-// Claim says what an address tells of the claim to be an agent.
-type Claim string
-
-// The claims.
 const (
-	Verified     Claim = "verified"     // the operator publishes the address for this agent
-	Unverifiable Claim = "unverifiable" // there is nothing to compare with, or it proves nothing
-	Spoofed      Claim = "spoofed"      // a hosted agent, from elsewhere
-)
-
-const (
-	// MaxRangesAge is the age from which published ranges prove nothing.
-	MaxRangesAge = 30 * 24 * time.Hour
+	// maxRangesAge is the age from which published ranges prove nothing.
+	maxRangesAge = 30 * 24 * time.Hour
 	// maxFile is the size of the largest file of ranges or agents, maxFiles their number.
 	maxFile  = 4 << 20
 	maxFiles = 256
@@ -69,25 +59,25 @@ func ReadRanges(dir string, now time.Time) (*Ranges, error) {
 		return nil, fmt.Errorf("%s: has %d files, want at most %d lists of ranges", dir, len(entries), maxFiles)
 	}
 	r := &Ranges{}
-	var problems Problems
+	var problems []error
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
 		file, err := readFile(path)
 		if err != nil {
-			problems = append(problems, err.Error())
+			problems = append(problems, err)
 			continue
 		}
 		l := RangeList{Name: e.Name(), Created: file.written}
 		if err := l.parse(file.text); err != nil {
-			problems = append(problems, fmt.Sprintf("%s: %v", path, err))
+			problems = append(problems, fmt.Errorf("%s: %w", path, err))
 			continue
 		}
 		// A time in the future says nothing of the age.
-		l.Stale = now.Sub(l.Created).Abs() > MaxRangesAge
+		l.Stale = now.Sub(l.Created).Abs() > maxRangesAge
 		r.lists = append(r.lists, l)
 	}
 	if len(problems) > 0 {
-		return nil, problems
+		return nil, errors.Join(problems...)
 	}
 	return r, nil
 }
@@ -105,24 +95,17 @@ func (r *Ranges) Stale() []RangeList {
 	return slices.DeleteFunc(r.Lists(), func(l RangeList) bool { return !l.Stale })
 }
 
-// Claim judges the claim of a client at addr to be an agent. Only clients of hosted agents can be
-// spoofed: others, such as Claude Code, fetch from their users' machines.
-func (r *Ranges) Claim(a *Agent, addr netip.Addr) Claim {
-	if r == nil || a == nil || a.Ranges == "" || !addr.IsValid() {
-		return Unverifiable
+// IsSpoofed reports whether a client at addr only claims to be the agent: its operator, who hosts all
+// clients, publishes other addresses. Agents that are not hosted, such as Claude Code, fetch from their
+// users' machines.
+func (r *Ranges) IsSpoofed(a *Agent, addr netip.Addr) bool {
+	if r == nil || a == nil || !a.Hosted || a.Ranges == "" || !addr.IsValid() {
+		return false
 	}
 	i, ok := slices.BinarySearchFunc(r.lists, a.Ranges, func(l RangeList, name string) int {
 		return strings.Compare(l.Name, name)
 	})
-	switch {
-	case !ok || r.lists[i].Stale:
-		return Unverifiable
-	case r.lists[i].contains(addr.Unmap().WithZone("")):
-		return Verified
-	case a.Hosted:
-		return Spoofed
-	}
-	return Unverifiable
+	return ok && !r.lists[i].Stale && !r.lists[i].contains(addr.Unmap().WithZone(""))
 }
 
 func (l *RangeList) contains(addr netip.Addr) bool {
@@ -215,11 +198,6 @@ func (l *RangeList) parseJSON(text []byte) (networks []string, err error) {
 		}
 	}
 	return nil, fmt.Errorf("creationTime %q: want a time such as 2026-11-20T15:04:05", format.Cut(doc.CreationTime, 80))
-}
-
-// rangesName reports whether text is the name of a file that ReadRanges reads.
-func rangesName(text string) bool {
-	return printable(text) && filepath.Base(text) == text && !strings.HasPrefix(text, ".")
 }
 
 // file is the content of a file, and when it was written.

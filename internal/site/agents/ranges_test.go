@@ -1,7 +1,6 @@
 package agents
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -30,7 +29,7 @@ func lists(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-func TestClaim(t *testing.T) {
+func TestIsSpoofed(t *testing.T) {
 	const published = `{"creationTime": "%s", "prefixes": [{"ipv4Prefix": "192.0.2.0/24"},
 		{"ipv4Prefix": "192.0.2.16/28"}, {"ipv6Prefix": "2001:db8::/32"}, {"ipv4Prefix": "198.51.100.7/32"}]}`
 	ranges, err := ReadRanges(lists(t, map[string]string{
@@ -47,47 +46,47 @@ func TestClaim(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		userAgent, addr string
-		want            Claim
+		want            bool
 	}{
-		{"GPTBot", "192.0.2.255", Verified},
-		{"GPTBot", "192.0.2.200", Verified}, // after the inner network
-		{"GPTBot", "::ffff:192.0.2.1", Verified},
-		{"GPTBot", "198.51.100.7", Verified},
-		{"GPTBot", "2001:db8:ffff::1", Verified},
-		{"GPTBot", "192.0.3.0", Spoofed},
-		{"GPTBot", "192.0.1.255", Spoofed},
-		{"GPTBot", "2001:db9::", Spoofed},
-		{"GPTBot", "0.0.0.0", Spoofed},
-		{"bingbot", "192.0.2.1", Unverifiable},
-		{"bingbot", "203.0.113.1", Unverifiable},
-		{"Applebot", "203.0.113.1", Unverifiable},
-		{"CCBot", "203.0.113.1", Spoofed}, // 22 days by the file's time
-		{"PerplexityBot", "203.0.113.1", Spoofed},
-		{"Claude-User", "192.0.2.1", Verified},
-		{"Claude-User", "2001:db8::1", Verified},
-		{"Claude-User", "203.0.113.1", Unverifiable}, // a user's machine
-		{"ClaudeBot", "203.0.113.1", Spoofed},
-		{"Googlebot", "203.0.113.1", Unverifiable}, // no file
-		{"curl", "203.0.113.1", Unverifiable},
-		{"FooBot", "203.0.113.1", Unverifiable},
-		{"Firefox", "203.0.113.1", Unverifiable},
+		{"GPTBot", "192.0.2.255", false},
+		{"GPTBot", "192.0.2.200", false}, // after the inner network
+		{"GPTBot", "::ffff:192.0.2.1", false},
+		{"GPTBot", "198.51.100.7", false},
+		{"GPTBot", "2001:db8:ffff::1", false},
+		{"GPTBot", "192.0.3.0", true},
+		{"GPTBot", "192.0.1.255", true},
+		{"GPTBot", "2001:db9::", true},
+		{"GPTBot", "0.0.0.0", true},
+		{"bingbot", "192.0.2.1", false},
+		{"bingbot", "203.0.113.1", false},
+		{"Applebot", "203.0.113.1", false},
+		{"CCBot", "203.0.113.1", true}, // 22 days by the file's time
+		{"PerplexityBot", "203.0.113.1", true},
+		{"ClaudeBot", "192.0.2.1", false},
+		{"ClaudeBot", "2001:db8::1", false},
+		{"Claude-User", "203.0.113.1", false}, // a user's machine
+		{"ClaudeBot", "203.0.113.1", true},
+		{"Googlebot", "203.0.113.1", false}, // no file
+		{"curl", "203.0.113.1", false},
+		{"FooBot", "203.0.113.1", false},
+		{"Firefox", "203.0.113.1", false},
 	} {
-		if got := ranges.Claim(Builtin().Match(tc.userAgent), netip.MustParseAddr(tc.addr)); got != tc.want {
-			t.Errorf("%s from %s: %s, want %s", tc.userAgent, tc.addr, got, tc.want)
+		if got := ranges.IsSpoofed(Builtin().Match(tc.userAgent), netip.MustParseAddr(tc.addr)); got != tc.want {
+			t.Errorf("%s from %s: %t, want %t", tc.userAgent, tc.addr, got, tc.want)
 		}
 	}
-	if got := ranges.Claim(Builtin().Match("GPTBot"), netip.Addr{}); got != Unverifiable {
-		t.Errorf("no address: %s", got)
+	if ranges.IsSpoofed(Builtin().Match("GPTBot"), netip.Addr{}) {
+		t.Error("no address")
 	}
 	stale := ranges.Stale()
 	if len(ranges.Lists()) != 6 || len(stale) != 2 || stale[0].Name != "applebot.json" || stale[1].Name != "bingbot.json" {
 		t.Errorf("%v; stale: %v", ranges.Lists(), stale)
 	}
 	none, err := ReadRanges("", now)
-	if err != nil || none.Claim(Builtin().Match("GPTBot"), netip.MustParseAddr("192.0.2.1")) != Unverifiable {
+	if err != nil || none.IsSpoofed(Builtin().Match("GPTBot"), netip.MustParseAddr("192.0.2.1")) {
 		t.Errorf("no directory: %v", err)
 	}
-	if (*Ranges)(nil).Claim(Builtin().Match("GPTBot"), netip.MustParseAddr("192.0.2.1")) != Unverifiable {
+	if (*Ranges)(nil).IsSpoofed(Builtin().Match("GPTBot"), netip.MustParseAddr("192.0.2.1")) {
 		t.Error("no ranges")
 	}
 }
@@ -143,7 +142,7 @@ func TestBadRanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := ReadRanges(dir, now)
-	problems, _ := errors.AsType[Problems](err)
+	problems := strings.Split(err.Error(), "\n")
 	want := []string{
 		"a.json: is not JSON", "b.json: network 1", "c.json: network 1 has neither", "d.txt: has no networks",
 		"e.txt: network 1", "f.txt: network 1", "g.json: creationTime", "h.txt: is larger than", "i: is a directory",

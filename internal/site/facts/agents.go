@@ -36,10 +36,6 @@ type cell struct {
 	visitors, requests int64
 }
 
-func (c cell) compare(d cell) int {
-	return cmp.Or(cmp.Compare(c.page, d.page), cmp.Compare(c.group, d.group), cmp.Compare(c.kind, d.kind))
-}
-
 // kinds is how many there are.
 const kinds = Missed + 1
 
@@ -64,7 +60,7 @@ func (s *Store) CountAgents(ctx context.Context, project string, from, to analyt
 			site[i].requests += c.requests
 		}
 		if n := len(own.cells); n > 0 && int(own.cells[n-1].page) >= len(names) {
-			return s.nameless("page", own.cells[n-1].page)
+			return s.nameless(own.cells[n-1].page)
 		}
 		cells = mergeCells(cells, own.cells)
 		return nil
@@ -126,16 +122,16 @@ func mergeCells(x, y []cell) []cell {
 	}
 	out := make([]cell, 0, len(x)+len(y))
 	for len(x) > 0 && len(y) > 0 {
-		switch c := x[0].compare(y[0]); {
+		a, b := x[0], y[0]
+		switch c := cmp.Or(cmp.Compare(a.page, b.page), cmp.Compare(a.group, b.group), cmp.Compare(a.kind, b.kind)); {
 		case c < 0:
-			out, x = append(out, x[0]), x[1:]
+			out, x = append(out, a), x[1:]
 		case c > 0:
-			out, y = append(out, y[0]), y[1:]
+			out, y = append(out, b), y[1:]
 		default:
-			both := x[0]
-			both.visitors += y[0].visitors
-			both.requests += y[0].requests
-			out, x, y = append(out, both), x[1:], y[1:]
+			a.visitors += b.visitors
+			a.requests += b.requests
+			out, x, y = append(out, a), x[1:], y[1:]
 		}
 	}
 	return append(append(out, x...), y...)

@@ -222,8 +222,8 @@ func (s *Store) discard(segs []segment) (err error) {
 	return err
 }
 
-// Resume is what a collector goes on from.
-type Resume struct {
+// resume is what a collector goes on from.
+type resume struct {
 	Pages     []Page
 	Agents    []Agent
 	Positions map[string][]byte
@@ -231,7 +231,7 @@ type Resume struct {
 }
 
 // Resume returns what the commits so far have left.
-func (s *Store) Resume(ctx context.Context) (r Resume, err error) {
+func (s *Store) Resume(ctx context.Context) (r resume, err error) {
 	if r.Pages, err = s.Pages(ctx); err != nil {
 		return r, err
 	}

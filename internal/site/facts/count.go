@@ -37,7 +37,7 @@ func (s *Store) CountVisitors(ctx context.Context, project string, from, to anal
 		add(&a.Totals, own.totals) // no reader is in two stripes
 		for _, p := range own.pages {
 			if int(p.page) >= len(pages) {
-				return s.nameless("page", p.page)
+				return s.nameless(p.page)
 			}
 			add(&pages[p.page], p.totals)
 		}
@@ -89,9 +89,9 @@ func countStripes[T any](ctx context.Context, s *Store, project string, from, to
 	return group.Wait()
 }
 
-// nameless is that a segment has a number that the database does not have.
-func (s *Store) nameless(what string, number int32) error {
-	return fmt.Errorf("%s: %w: %s %d has no name", s.dir, ErrUnusable, what, number)
+// nameless is that a segment has the number of a page that the database does not have.
+func (s *Store) nameless(number int32) error {
+	return fmt.Errorf("%s: %w: page %d has no name", s.dir, ErrUnusable, number)
 }
 
 func add(to *analytics.Totals, n analytics.Totals) {
@@ -130,7 +130,7 @@ func visitorsOf(in []*opened, stripe int) (c stripeVisitors, err error) {
 		if n := readers.Totals(); n.Total > 0 {
 			c.pages = append(c.pages, pageTotals{page, n})
 		}
-		readers.Clear()
+		readers.clear()
 	})
 	return c, err
 }
@@ -280,7 +280,7 @@ func (s *Store) Facts(ctx context.Context, project string, day analytics.Date, e
 					continue
 				}
 				if int(e.page) >= len(names) {
-					return s.nameless("page", e.page)
+					return s.nameless(e.page)
 				}
 				a := agents[e.agent]
 				if err := each(Fact{names[e.page], e.id, a.Token, a.Class, e.kind, e.requests}); err != nil {

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// KeyPrefix is what API keys begin with.
-const KeyPrefix = "dgs_"
+// keyPrefix is what API keys begin with.
+const keyPrefix = "dgs_"
 
 // APIKey is an API key of one project, without its secret.
 type APIKey struct {
@@ -30,7 +30,7 @@ func (s *Store) AddAPIKey(
 ) (k APIKey, secret string, err error) {
 	random := make([]byte, 32)
 	rand.Read(random)
-	secret = KeyPrefix + base64.RawURLEncoding.EncodeToString(random)
+	secret = keyPrefix + base64.RawURLEncoding.EncodeToString(random)
 	digest := sha256.Sum256([]byte(secret))
 	k = APIKey{strings.ToLower(rand.Text()[:8]), project, scope, now.UTC().Truncate(time.Second)}
 	return k, secret, s.keyError(s.write(ctx, func(tx *sql.Tx) error {

@@ -28,7 +28,7 @@ func TestAPIKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	two, other, err := beside.AddAPIKey(ctx, "prj_b", "admin", now.Add(time.Second))
-	if err != nil || secret == other || !strings.HasPrefix(secret, KeyPrefix) || len(secret) < 40 {
+	if err != nil || secret == other || !strings.HasPrefix(secret, keyPrefix) || len(secret) < 40 {
 		t.Errorf("%q, %q, %v", secret, other, err)
 	}
 	find := func(secret string) (APIKey, bool) {
@@ -55,10 +55,10 @@ func TestAPIKeys(t *testing.T) {
 	if _, found := find(other); !found {
 		t.Error("another key was revoked")
 	}
-	files, _ := filepath.Glob(filepath.Join(dir, FileName+"*"))
+	files, _ := filepath.Glob(filepath.Join(dir, fileName+"*"))
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil || strings.Contains(string(text), other[len(KeyPrefix):]) {
+		if err != nil || strings.Contains(string(text), other[len(keyPrefix):]) {
 			t.Errorf("%s has the secret, or %v", file, err)
 		}
 	}

@@ -20,8 +20,8 @@ type readerSet struct {
 // Totals returns the size of the set: the readers of each kind, and those of either.
 func (r *readerSet) Totals() analytics.Totals { return r.totals }
 
-// Clear empties the set.
-func (r *readerSet) Clear() {
+// clear empties the set.
+func (r *readerSet) clear() {
 	r.round++
 	r.totals = analytics.Totals{}
 }
@@ -76,7 +76,7 @@ func (c *Counter) Add(who Who, i int) {
 
 // distinct returns each of the readers once, in place.
 func (c *Counter) distinct(readers []Who) []Who {
-	c.scratch.Clear()
+	c.scratch.clear()
 	return slices.DeleteFunc(readers, func(who Who) bool { return !c.scratch.Add(who) })
 }
 

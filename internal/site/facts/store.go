@@ -32,8 +32,8 @@ import (
 	"github.com/docgauge/docgauge/internal/durable"
 )
 
-// FileName is the database's name in the directory of a site.
-const FileName = "site.db"
+// fileName is the database's name in the directory of a site.
+const fileName = "site.db"
 
 const (
 	segmentDir = "facts"
@@ -53,7 +53,7 @@ var (
 	// ErrMissing: there is no site.
 	ErrMissing = errors.New("there is no site in it: `docgauge site serve` makes one")
 	// ErrUnusable: the database is damaged, lost, or not of this version.
-	ErrUnusable = errors.New("its " + FileName + " cannot be used")
+	ErrUnusable = errors.New("its " + fileName + " cannot be used")
 )
 
 // Store is the facts of a site, safe for concurrent use. One process collects; others may open the
@@ -146,14 +146,14 @@ func open(dir string) (_ *Store, err error) {
 		return nil, errors.Join(err, ErrLocked)
 	}
 	// SQLite would create it for everybody.
-	db, err := os.OpenFile(filepath.Join(dir, FileName), os.O_RDWR|os.O_CREATE, 0o600)
+	db, err := os.OpenFile(filepath.Join(dir, fileName), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, pathless(err)
 	}
 	if err := errors.Join(db.Close(), durable.SyncDir(dir)); err != nil {
 		return nil, err
 	}
-	if err := s.connect("rw"); err != nil {
+	if err := s.connect(); err != nil {
 		return nil, err
 	}
 	var known int
@@ -190,10 +190,10 @@ func open(dir string) (_ *Store, err error) {
 // Attach opens the site in dir beside the process that collects.
 func Attach(dir string) (*Store, error) {
 	s := &Store{dir: dir}
-	if _, err := os.Stat(filepath.Join(dir, FileName)); errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(dir, fileName)); errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("%s: %w", dir, ErrMissing)
 	}
-	if err := s.connect("rw"); err != nil {
+	if err := s.connect(); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	var known int
@@ -210,14 +210,14 @@ func Attach(dir string) (*Store, error) {
 	return s, nil
 }
 
-func (s *Store) connect(mode string) error {
-	path, err := filepath.Abs(filepath.Join(s.dir, FileName))
+func (s *Store) connect() error {
+	path, err := filepath.Abs(filepath.Join(s.dir, fileName))
 	if err != nil {
 		return err
 	}
 	source := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{
 		"_pragma": {"busy_timeout(60000)", "journal_mode(WAL)", "synchronous(FULL)", "secure_delete(ON)"},
-		"_txlock": {"immediate"}, "mode": {mode},
+		"_txlock": {"immediate"}, "mode": {"rw"},
 	}.Encode()}
 	s.sql, err = sql.Open("sqlite", source.String())
 	return err

@@ -490,7 +490,7 @@ func TestOneCollector(t *testing.T) {
 		t.Errorf("nothing there: %v", err)
 	}
 	created := t.TempDir() // by a process that has not written its tables yet
-	if err := os.WriteFile(filepath.Join(created, FileName), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(created, fileName), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Attach(created); !errors.Is(err, ErrMissing) {
@@ -517,7 +517,7 @@ func TestOneCollector(t *testing.T) {
 		})
 	}
 	bad := t.TempDir()
-	check(t, os.WriteFile(filepath.Join(bad, FileName), bytes.Repeat([]byte("no database "), 1000), 0o600))
+	check(t, os.WriteFile(filepath.Join(bad, fileName), bytes.Repeat([]byte("no database "), 1000), 0o600))
 	if _, err := Open(bad); !errors.Is(err, ErrUnusable) {
 		t.Errorf("no database: %v", err)
 	}

@@ -1,7 +1,6 @@
 package logs
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -201,9 +200,4 @@ func named(path string, err error) error {
 		return fmt.Errorf("%s: %w: let this user read it, for instance as a member of the group adm", path, err)
 	}
 	return fmt.Errorf("%s: %w", path, err)
-}
-
-// oldestFirst orders files by the time of their last line, or by their names.
-func oldestFirst(a, b *candidate) int {
-	return cmp.Or(a.modified.Compare(b.modified), cmp.Compare(len(b.path), len(a.path)), strings.Compare(b.path, a.path))
 }

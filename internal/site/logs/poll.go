@@ -31,7 +31,10 @@ var errBomb = fmt.Errorf("has more than %d times its size of text and more than 
 // files reads what is new in files.
 func (p *poll) files() {
 	work := p.find()
-	slices.SortFunc(work, func(a, b *known) int { return oldestFirst(a.at, b.at) })
+	slices.SortFunc(work, func(a, b *known) int { // the file whose last line is the oldest first
+		return cmp.Or(a.at.modified.Compare(b.at.modified), cmp.Compare(len(b.at.path), len(a.at.path)),
+			strings.Compare(b.at.path, a.at.path))
+	})
 	for _, k := range work {
 		if p.stopped == nil {
 			p.problem(k.at.source, p.read(k))
@@ -96,7 +99,7 @@ func (p *poll) find() (work []*known) {
 			continue
 		}
 		switch same, err := k.isAt(c); {
-		case err != nil && !errors.Is(err, ErrCut):
+		case err != nil && !errors.Is(err, errCut):
 			k.at = c // not gone
 			p.problem(c.source, err)
 		case same:
@@ -227,7 +230,7 @@ func (k *known) readHead(c *candidate) (head []byte, err error) {
 func headOf(file *os.File) (head []byte, packed bool, err error) {
 	head = make([]byte, headSize)
 	n, err := io.ReadFull(io.NewSectionReader(file, 0, headSize), head)
-	if head = head[:n]; Compression(head) != "" {
+	if head = head[:n]; compression(head) != "" {
 		text, err := Decompress(io.NewSectionReader(file, 0, 1<<62))
 		if err != nil {
 			return nil, true, err
@@ -250,7 +253,7 @@ func endsWell(err error) error {
 func (p *poll) recognize(c *candidate) (*known, error) {
 	_, err := (&known{}).readHead(c)
 	if err != nil && len(c.head) < headSize {
-		if errors.Is(err, ErrCut) && p.paths[strings.TrimSuffix(c.path, filepath.Ext(c.path))] {
+		if errors.Is(err, errCut) && p.paths[strings.TrimSuffix(c.path, filepath.Ext(c.path))] {
 			return nil, nil // it is being made of the file beside it
 		}
 		return nil, err

@@ -19,11 +19,11 @@ const (
 	zstdWindow = 128 << 20
 )
 
-// ErrCut is the error of a compressed log that has no end.
-var ErrCut = errors.New("ends too early: it is still being written, or was cut off")
+// errCut is the error of a compressed log that has no end.
+var errCut = errors.New("ends too early: it is still being written, or was cut off")
 
-// Compression names how a file that begins with head is compressed, empty for a plain one.
-func Compression(head []byte) string {
+// compression names how a file that begins with head is compressed, empty for a plain one.
+func compression(head []byte) string {
 	for _, known := range [...]struct{ name, magic string }{
 		{"gzip", "\x1f\x8b"}, {"zstd", "\x28\xb5\x2f\xfd"}, {"xz", "\xfd7zXZ"}, {"bzip2", "BZh"},
 		{"lz4", "\x04\x22\x4d\x18"},
@@ -42,13 +42,13 @@ func Decompress(r io.Reader) (io.Reader, error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
-	switch kind := Compression(head); kind {
+	switch kind := compression(head); kind {
 	case "":
 		return b, nil
 	case "gzip":
 		d, err := gzip.NewReader(b)
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			err = ErrCut
+			err = errCut
 		}
 		return decompressor{d}, err
 	case "zstd":
@@ -68,7 +68,7 @@ type decompressor struct{ io.Reader }
 func (d decompressor) Read(p []byte) (int, error) {
 	n, err := d.Reader.Read(p)
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		err = ErrCut
+		err = errCut
 	}
 	return n, err
 }

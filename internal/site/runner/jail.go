@@ -44,13 +44,8 @@ var hostForm = regexp.MustCompile(
 // numeric is the last part of an address that is no name: 10.0.0.1, 127.1, 0x7f000001.
 var numeric = regexp.MustCompile(`(^|\.)(0x[0-9a-f]*|[0-9]+)$`)
 
-// CheckHosts returns an error for what is not in the form of JailOptions.Hosts.
-func CheckHosts(list []string) error {
-	_, err := parseHosts(list)
-	return err
-}
-
-func parseHosts(list []string) (hosts []hostPattern, err error) {
+// ParseHosts parses JailOptions.Hosts.
+func ParseHosts(list []string) (hosts []hostPattern, err error) {
 	for _, text := range list {
 		text = strings.ToLower(text)
 		name, port, _ := strings.Cut(text, ":")

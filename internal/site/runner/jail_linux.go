@@ -51,7 +51,7 @@ const probeTimeout = 20 * time.Second
 // NewJail returns a jail that was tried. The error says what is missing.
 func NewJail(ctx context.Context, o JailOptions) (j *Jail, err error) {
 	j = &Jail{options: o}
-	if j.hosts, err = parseHosts(o.Hosts); err != nil {
+	if j.hosts, err = ParseHosts(o.Hosts); err != nil {
 		return nil, err
 	}
 	if j.program, err = exec.LookPath("bwrap"); err != nil {

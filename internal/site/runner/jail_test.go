@@ -7,7 +7,7 @@ import (
 )
 
 func TestHosts(t *testing.T) {
-	hosts, err := parseHosts([]string{"api.example.com", "*.Example.org", "models.local:8443"})
+	hosts, err := ParseHosts([]string{"api.example.com", "*.Example.org", "models.local:8443"})
 	check(t, err)
 	for target, want := range map[[2]string]bool{
 		{"api.example.com", "443"}: true, {"api.example.com", "80"}: false, {"x.api.example.com", "443"}: false,
@@ -21,7 +21,7 @@ func TestHosts(t *testing.T) {
 	}
 	for _, bad := range []string{"", "*", "*.", "10.0.0.1", "127.1", "[::1]", "::1", "https://x", "x/y", "a.*.b", "x:",
 		"0x7f000001", "2130706433", "x:y", "-x", "a b"} {
-		if _, err := parseHosts([]string{bad}); err == nil {
+		if _, err := ParseHosts([]string{bad}); err == nil {
 			t.Errorf("%q: no error", bad)
 		}
 	}

@@ -76,7 +76,7 @@ type Job struct {
 
 	cost      total[float64]
 	tokens    total[int64]
-	session   *Session  // of the instruction before; nil = none is known
+	session   *session  // of the instruction before; nil = none is known
 	retries   int       // of the next instruction, so far
 	last      Change    // result of the instructions that ended
 	forgotten bool      // Options.Archived has returned nil
@@ -109,11 +109,11 @@ const costUnit = "USD"
 type Report struct {
 	Cost    *float64 `json:"cost,omitempty"`    // in US dollars
 	Tokens  *int64   `json:"tokens,omitempty"`  // read and written
-	Session *Session `json:"session,omitempty"` // that the next instruction can continue
+	Session *session `json:"session,omitempty"` // that the next instruction can continue
 }
 
-// Session is one of an agent, with the cost and the tokens that the agent last reported of it.
-type Session struct {
+// session is one of an agent, with the cost and the tokens that the agent last reported of it.
+type session struct {
 	ID     string   `json:"id"`
 	Cost   *float64 `json:"cost,omitempty"`
 	Tokens *int64   `json:"tokens,omitempty"`
@@ -161,7 +161,7 @@ func (t *total[T]) value() *T {
 type Task struct {
 	Job, Project, Prompt string
 	// Session is that of the instruction before, to be continued; nil = none is known.
-	Session *Session
+	Session *session
 	// Last is the result of the instructions before; the zero Change for the first.
 	Last Change
 	// Again reports whether the task was begun before and interrupted: anything that it

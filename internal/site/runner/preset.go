@@ -59,7 +59,7 @@ var presets = map[string]preset{
 func Presets() []string { return slices.Sorted(maps.Keys(presets)) }
 
 // commandLine returns the command for sh -c.
-func (p preset) commandLine(jailed bool, session *Session) string {
+func (p preset) commandLine(jailed bool, session *session) string {
 	command, resume := p.command, ""
 	if jailed && p.jailed != "" {
 		command = p.jailed
@@ -111,12 +111,12 @@ var (
 
 // report returns what the agent said of an instruction that continued resumed, nil for a new session.
 // ended is why it did not end well. No process of the agent is left.
-func (l *listener) report(resumed *Session) (r *Report, ended error) {
+func (l *listener) report(resumed *session) (r *Report, ended error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r = &Report{Cost: within(l.cost, maxCost), Tokens: within(l.tokens, maxTokens)}
 	if sessionForm.MatchString(l.session) {
-		r.Session = &Session{ID: l.session, Cost: r.Cost, Tokens: r.Tokens}
+		r.Session = &session{ID: l.session, Cost: r.Cost, Tokens: r.Tokens}
 	}
 	if resumed != nil && l.preset.costOfSession {
 		r.Cost = since(resumed.Cost, r.Cost)

@@ -126,18 +126,18 @@ func TestResumedReports(t *testing.T) {
 	half, hundred := 0.5, int64(100)
 	for _, tc := range []struct {
 		preset string
-		before Session
+		before session
 		cost   float64
 		tokens int64
 		want   string
 	}{
-		{"claude", Session{Cost: &half, Tokens: &hundred}, 0.75, 150, "sess $0.25 150"},
-		{"claude", Session{Cost: &half, Tokens: &hundred}, 0.5, 150, "sess $0 150"},
-		{"claude", Session{Cost: &half, Tokens: &hundred}, 0.25, 50, "sess $0.25 50"}, // an older one begins at 0
-		{"claude", Session{}, 0.75, 150, "sess $? 150"},
-		{"codex", Session{Tokens: &hundred}, 0, 150, "sess $0 50"},
-		{"codex", Session{}, 0, 150, "sess $0 ?"},
-		{"gemini", Session{Tokens: &hundred}, 0, 150, "sess $0 150"},
+		{"claude", session{Cost: &half, Tokens: &hundred}, 0.75, 150, "sess $0.25 150"},
+		{"claude", session{Cost: &half, Tokens: &hundred}, 0.5, 150, "sess $0 150"},
+		{"claude", session{Cost: &half, Tokens: &hundred}, 0.25, 50, "sess $0.25 50"}, // an older one begins at 0
+		{"claude", session{}, 0.75, 150, "sess $? 150"},
+		{"codex", session{Tokens: &hundred}, 0, 150, "sess $0 50"},
+		{"codex", session{}, 0, 150, "sess $0 ?"},
+		{"gemini", session{Tokens: &hundred}, 0, 150, "sess $0 150"},
 	} {
 		l := &listener{preset: presets[tc.preset]}
 		l.heard = heard{session: "session", cost: &tc.cost, tokens: &tc.tokens, ended: true}

@@ -160,7 +160,7 @@ type limited struct {
 func (e *limited) Edit(ctx context.Context, t Task) (Result, error) {
 	e.tasks, e.at = append(e.tasks, t), append(e.at, time.Since(e.began))
 	total := float64(len(e.tasks)) / 2
-	report := &Report{Cost: new(0.5), Session: &Session{ID: "s", Cost: &total}}
+	report := &Report{Cost: new(0.5), Session: &session{ID: "s", Cost: &total}}
 	if e.left--; e.left >= 0 {
 		return Result{Later: true, Report: report}, errLimit
 	}
