@@ -103,6 +103,21 @@ func copyInto(pool *pgxpool.Pool, paths []string) {
 // insertInto inserts the rows of the files into ClickHouse, column by column as the driver takes them: in blocks of
 // one INSERT over the native protocol, in several INSERTs over HTTP.
 func insertInto(conn driver.Conn, http bool, paths []string) {
+	columns := []func([]archivedRow) any{
+		buffered(func(r archivedRow) string { return r.window.Project }),
+		buffered(func(r archivedRow) string { return string(r.window.Granularity) }),
+		buffered(func(r archivedRow) time.Time { return r.window.From.Time() }),
+		buffered(func(r archivedRow) time.Time { return r.window.To.Time() }),
+		buffered(func(r archivedRow) string { return r.Path }),
+		buffered(func(r archivedRow) int64 { return r.Human }),
+		buffered(func(r archivedRow) int64 { return r.AI }),
+		buffered(func(r archivedRow) int64 { return r.Total }),
+		buffered(func(r archivedRow) int32 { return r.window.Number }),
+		buffered(func(archivedRow) uint8 { return 1 }), // all are settled
+		buffered(func(archivedRow) uint8 { return 1 }), // and verified
+		buffered(func(r archivedRow) int64 { return r.window.ExportedAt.UnixMicro() }),
+		buffered(func(r archivedRow) uint64 { return r.number }),
+	}
 	var rows []archivedRow
 	var batch driver.Batch
 	add := func() {
@@ -110,22 +125,8 @@ func insertInto(conn driver.Conn, http bool, paths []string) {
 			batch = must.Get(conn.PrepareBatch(context.Background(),
 				"INSERT INTO docgauge_visitors_rows ("+bareColumns+"exported_at_us, attempt)"))
 		}
-		for i, values := range []any{
-			column(rows, func(r archivedRow) string { return r.window.Project }),
-			column(rows, func(r archivedRow) string { return string(r.window.Granularity) }),
-			column(rows, func(r archivedRow) time.Time { return r.window.From.Time() }),
-			column(rows, func(r archivedRow) time.Time { return r.window.To.Time() }),
-			column(rows, func(r archivedRow) string { return r.Path }),
-			column(rows, func(r archivedRow) int64 { return r.Human }),
-			column(rows, func(r archivedRow) int64 { return r.AI }),
-			column(rows, func(r archivedRow) int64 { return r.Total }),
-			column(rows, func(r archivedRow) int32 { return r.window.Number }),
-			column(rows, func(archivedRow) uint8 { return 1 }), // all are settled
-			column(rows, func(archivedRow) uint8 { return 1 }), // and verified
-			column(rows, func(r archivedRow) int64 { return r.window.ExportedAt.UnixMicro() }),
-			column(rows, func(r archivedRow) uint64 { return r.number }),
-		} {
-			must.Do(batch.Column(i).Append(values))
+		for i, values := range columns {
+			must.Do(batch.Column(i).Append(values(rows)))
 		}
 		rows = rows[:0]
 	}
@@ -141,6 +142,22 @@ func insertInto(conn driver.Conn, http bool, paths []string) {
 			must.Do(batch.Flush())
 		}
 	}
-	add()
-	must.Do(batch.Send())
+	if len(rows) > 0 {
+		add()
+	}
+	if batch != nil { // over HTTP, an INSERT of no rows may be an error
+		must.Do(batch.Send())
+	}
+}
+
+// buffered returns a function that returns one value of each row, in a slice that it uses again: the driver copies it.
+func buffered[T any](value func(archivedRow) T) func([]archivedRow) any {
+	var values []T
+	return func(rows []archivedRow) any {
+		values = values[:0]
+		for _, r := range rows {
+			values = append(values, value(r))
+		}
+		return values
+	}
 }
