@@ -15,15 +15,14 @@ import (
 const readerVersion, writerVersion = 1, 2
 
 // action is one line of an entry, or one row of a checkpoint: one of its fields is there.
-// Other actions do not matter here. What is in no checkpoint comes last, so that columns have the
-// numbers of fields.
+// Other actions do not matter here.
 type action struct {
-	Protocol   *protocol   `json:"protocol,omitempty" arrow:"protocol"`
-	MetaData   *metaData   `json:"metaData,omitempty" arrow:"metaData"`
-	Txn        *txn        `json:"txn,omitempty" arrow:"txn"`
-	Remove     *remove     `json:"remove,omitempty" arrow:"remove"`
-	Add        *add        `json:"add,omitempty" arrow:"add"`
-	CommitInfo *commitInfo `json:"commitInfo,omitempty" arrow:"-"`
+	CommitInfo *commitInfo `json:"commitInfo,omitempty"`
+	Protocol   *protocol   `json:"protocol,omitempty"`
+	MetaData   *metaData   `json:"metaData,omitempty"`
+	Txn        *txn        `json:"txn,omitempty"`
+	Remove     *remove     `json:"remove,omitempty"`
+	Add        *add        `json:"add,omitempty"`
 }
 
 type commitInfo struct {
@@ -36,52 +35,52 @@ type commitInfo struct {
 }
 
 type protocol struct {
-	MinReaderVersion int32    `json:"minReaderVersion" arrow:"minReaderVersion"`
-	MinWriterVersion int32    `json:"minWriterVersion" arrow:"minWriterVersion"`
-	ReaderFeatures   []string `json:"readerFeatures,omitempty" arrow:"readerFeatures"`
-	WriterFeatures   []string `json:"writerFeatures,omitempty" arrow:"writerFeatures"`
+	MinReaderVersion int32    `json:"minReaderVersion"`
+	MinWriterVersion int32    `json:"minWriterVersion"`
+	ReaderFeatures   []string `json:"readerFeatures,omitempty"`
+	WriterFeatures   []string `json:"writerFeatures,omitempty"`
 }
 
 type metaData struct {
-	ID               string            `json:"id" arrow:"id"`
-	Name             string            `json:"name,omitempty" arrow:"name"`
-	Description      string            `json:"description,omitempty" arrow:"description"`
-	Format           format            `json:"format" arrow:"format"`
-	SchemaString     string            `json:"schemaString" arrow:"schemaString"`
-	PartitionColumns []string          `json:"partitionColumns" arrow:"partitionColumns"`
-	CreatedTime      int64             `json:"createdTime,omitempty" arrow:"createdTime"`
-	Configuration    map[string]string `json:"configuration" arrow:"configuration"`
+	ID               string            `json:"id"`
+	Name             string            `json:"name,omitempty"`
+	Description      string            `json:"description,omitempty"`
+	Format           format            `json:"format"`
+	SchemaString     string            `json:"schemaString"`
+	PartitionColumns []string          `json:"partitionColumns"`
+	CreatedTime      int64             `json:"createdTime,omitempty"`
+	Configuration    map[string]string `json:"configuration"`
 }
 
 type format struct {
-	Provider string            `json:"provider" arrow:"provider"`
-	Options  map[string]string `json:"options" arrow:"options"`
+	Provider string            `json:"provider"`
+	Options  map[string]string `json:"options"`
 }
 
 type txn struct {
-	AppID       string `json:"appId" arrow:"appId"`
-	Version     int64  `json:"version" arrow:"version"`
-	LastUpdated int64  `json:"lastUpdated,omitempty" arrow:"lastUpdated"`
+	AppID       string `json:"appId"`
+	Version     int64  `json:"version"`
+	LastUpdated int64  `json:"lastUpdated,omitempty"`
 }
 
 // add and remove have their paths escaped, as in the log.
 type add struct {
-	Path             string            `json:"path" arrow:"path"`
-	PartitionValues  map[string]string `json:"partitionValues" arrow:"partitionValues"`
-	Size             int64             `json:"size" arrow:"size"`
-	ModificationTime int64             `json:"modificationTime" arrow:"modificationTime"`
-	DataChange       bool              `json:"dataChange" arrow:"dataChange"`
-	Stats            string            `json:"stats,omitempty" arrow:"stats"`
-	Tags             map[string]string `json:"tags,omitempty" arrow:"tags"`
+	Path             string            `json:"path"`
+	PartitionValues  map[string]string `json:"partitionValues"`
+	Size             int64             `json:"size"`
+	ModificationTime int64             `json:"modificationTime"`
+	DataChange       bool              `json:"dataChange"`
+	Stats            string            `json:"stats,omitempty"`
+	Tags             map[string]string `json:"tags,omitempty"`
 }
 
 type remove struct {
-	Path                 string            `json:"path" arrow:"path"`
-	DeletionTimestamp    int64             `json:"deletionTimestamp" arrow:"deletionTimestamp"`
-	DataChange           bool              `json:"dataChange" arrow:"dataChange"`
-	ExtendedFileMetadata bool              `json:"extendedFileMetadata" arrow:"extendedFileMetadata"`
-	PartitionValues      map[string]string `json:"partitionValues" arrow:"partitionValues"`
-	Size                 int64             `json:"size" arrow:"size"`
+	Path                 string            `json:"path"`
+	DeletionTimestamp    int64             `json:"deletionTimestamp"`
+	DataChange           bool              `json:"dataChange"`
+	ExtendedFileMetadata bool              `json:"extendedFileMetadata"`
+	PartitionValues      map[string]string `json:"partitionValues"`
+	Size                 int64             `json:"size"`
 }
 
 // escape makes a path a URI reference without scheme or host, as RFC 2396 has it.

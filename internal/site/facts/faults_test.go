@@ -51,6 +51,18 @@ func (m *model) sound(t *testing.T, about string) {
 	}
 }
 
+// TestCommitWithoutFolder: a segment that cannot be written is an error, and the log's position stays.
+func TestCommitWithoutFolder(t *testing.T) {
+	m := newModel(t)
+	before := m.position(t)
+	check(t, os.RemoveAll(filepath.Join(m.dir, segmentDir)))
+	b, _ := m.batch(t, randomDay(rand.New(rand.NewPCG(4, 30)), faultsFrom, 7))
+	b.Positions["log"] = []byte("added")
+	if err := m.Commit(t.Context(), b); !errors.Is(err, os.ErrNotExist) || m.position(t) != before {
+		t.Errorf("%v; the position is %q", err, m.position(t))
+	}
+}
+
 // TestEveryStep kills the process before and after each durable step of each thing that the store does, has the
 // step fail, and has it fail although it was done. All or nothing of it is there then, with the position of the
 // log; and done again, it is whole, and leaves nothing.
