@@ -57,6 +57,9 @@ var Unbelieved = time.UnixMicro(1).UTC()
 // TotalsOnly reports whether only the site totals were read.
 func (r Revision) TotalsOnly() bool { return r.Rows == TotalsOnlyRows }
 
+// HasRows reports whether there are rows: those of pages, or totals that are rows ([Shape.Site]).
+func (r Revision) HasRows() bool { return !r.TotalsOnly() || r.Report.Shape().Site }
+
 // Same reports whether r and other are one revision, to the microsecond that sinks keep.
 func (r Revision) Same(other Revision) bool {
 	sameTime := r.ExportedAt.Truncate(time.Microsecond).Equal(other.ExportedAt.Truncate(time.Microsecond))

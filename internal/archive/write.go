@@ -88,7 +88,7 @@ func encode[R any](to io.Writer, rev analytics.Revision, rows iter.Seq2[R, error
 	if foot.Revision, err = checkedOf(rev, report); err != nil {
 		return foot, err
 	}
-	if rev.TotalsOnly() && !d.Site {
+	if !foot.HasRows() {
 		foot.Table = TotalsTable
 		err = write(to, totalsSchema(), func(w *file.Writer) error { return encodeTotals(w, foot.Revision) })
 		return foot, err

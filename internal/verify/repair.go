@@ -47,7 +47,7 @@ func (w *survey) plan(key analytics.Key) plan {
 			Revision: newest.Revision, Provenance: analytics.Provenance{Requests: e.Requests},
 			Sinks: map[string]time.Time{},
 		}
-		if !newest.TotalsOnly() {
+		if newest.HasRows() {
 			p.entry.Checksum = newest.Sum.Checksum.String()
 		}
 	case known:
@@ -94,7 +94,7 @@ func (w *survey) holds(shown sinks.Shown, e state.Entry) bool {
 	switch {
 	case shown.Sum.Rows != max(e.Rows, 0):
 		return false
-	case e.TotalsOnly():
+	case !e.HasRows():
 		return shown.Same(e.Revision)
 	case e.Checksum != "":
 		return sum == e.Checksum

@@ -321,6 +321,33 @@ func TestImplausibleAgents(t *testing.T) {
 	}
 }
 
+// TestAgentsOfSite: the rows of the site in a window of agents of which only totals were read are found where they
+// are lost, and come back from a sink that has them, or into a ledger that does not know them.
+func TestAgentsOfSite(t *testing.T) {
+	w := newWorld(t, 1)
+	rev := w.revision(0, 2)
+	rev.Report, rev.Totals, rev.Rows = analytics.AgentsReport, analytics.Totals{}, analytics.TotalsOnlyRows
+	whole, err := archive.Encode(rev, sinktest.List(analytics.AgentRow{Agent: "browser", Class: "human",
+		Audience: analytics.Human, Found: true, Visitors: 2000, Requests: 2000}))
+	lost, err2 := archive.Encode(rev, sinktest.List[analytics.AgentRow]())
+	if err = errors.Join(err, err2, w.files.Replace(t.Context(), lost), w.table.Replace(t.Context(), whole)); err != nil {
+		t.Fatal(err)
+	}
+	known := state.Entry{Revision: whole.Revision(), Provenance: analytics.Provenance{Checksum: whole.Checksum()},
+		Sinks: map[string]time.Time{"parquet": now, "clickhouse": now}}
+	w.ledger.entries[rev.Key] = known
+	if got, want := brief(w.verify().Findings), "01 parquet checksum copy clickhouse"; got != want {
+		t.Errorf("found %q, want %q", got, want)
+	}
+	if left, done := w.repair(); len(left.Findings) > 0 || done.Mended != 1 {
+		t.Errorf("after the repair: %+v, %+v", left.Findings, done)
+	}
+	delete(w.ledger.entries, rev.Key)
+	if left, _ := w.repair(); len(left.Findings) > 0 || w.ledger.entries[rev.Key].Checksum != whole.Checksum() {
+		t.Errorf("after it was unknown: %+v, %+v", left.Findings, w.ledger.entries[rev.Key])
+	}
+}
+
 // TestSuspect: pages that add up to less than the site are a remark; a verified window
 // without any page, whose site has visitors, is implausible.
 func TestSuspect(t *testing.T) {

@@ -240,7 +240,7 @@ func (s *Sink) Window(
 		return nil, nil, err
 	}
 	tables := d.tables()
-	if !d.hasRows(rev) {
+	if !rev.HasRows() {
 		tables = tables[1:]
 	}
 	var newest *dataFile

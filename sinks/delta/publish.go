@@ -37,7 +37,7 @@ func (s *Sink) publish(ctx context.Context, d *dataset, c *change, w sinks.Seale
 	}
 	var action deltalog.Add
 	var err error
-	needRows, needTotals := c.rows == nil && d.hasRows(c.rev), c.totals == nil && d.totals != nil
+	needRows, needTotals := c.rows == nil && c.rev.HasRows(), c.totals == nil && d.totals != nil
 	if needRows {
 		if action, err = s.stage(ctx, d.rows, there, rows, w); err != nil {
 			return fmt.Errorf("copy of the sealed window: %w", err)

@@ -114,9 +114,6 @@ func (d *dataset) tables() []*table {
 	return []*table{d.rows, d.totals}
 }
 
-// hasRows reports whether rev has a file of rows.
-func (d *dataset) hasRows(rev analytics.Revision) bool { return d.totals == nil || !rev.TotalsOnly() }
-
 var (
 	_ sinks.Sink      = (*Sink)(nil)
 	_ sinks.Collector = (*Sink)(nil)
@@ -300,7 +297,7 @@ func (s *Sink) commit(d *dataset, group []*change) (err error) {
 			heal = true
 			continue
 		}
-		if d.hasRows(c.rev) {
+		if c.rev.HasRows() {
 			rows[c.rev.Key] = c.rows
 		} else {
 			gone[c.rev.Key] = nil

@@ -110,7 +110,7 @@ func (s *Sink) Window(
 		return nil, nil, sinks.NotOffered(rev.Report)
 	}
 	table := rev.Report.String()
-	if rev.TotalsOnly() && !rev.Report.Shape().Site {
+	if !rev.HasRows() {
 		table = archive.TotalsTable
 	}
 	name, err := place(table, rev.Key)

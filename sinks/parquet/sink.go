@@ -120,7 +120,6 @@ func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
 	}
 	// Of a totals-only revision, the totals file is all there is.
 	hasTotals := !rev.Report.Shape().Site
-	hasRows := !hasTotals || !rev.TotalsOnly()
 	rowsName, err := place(rev.Report.String(), rev.Key)
 	if err != nil {
 		return err
@@ -138,7 +137,7 @@ func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
 	rows, totals := s.store.StagingFile(), s.store.StagingFile()
 	defer os.Remove(rows) // after publishing they are gone, or no longer needed
 	defer os.Remove(totals)
-	if hasRows {
+	if rev.HasRows() {
 		if err := stage(ctx, rows, w); err != nil {
 			return err
 		}
@@ -153,7 +152,7 @@ func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
 		return context.Cause(ctx)
 	}
 
-	if hasRows {
+	if rev.HasRows() {
 		if err := s.store.Publish(ctx, rows, rowsName); err != nil || !hasTotals {
 			return err
 		}
@@ -165,7 +164,7 @@ func (s *Sink) Replace(ctx context.Context, w sinks.Sealed) error {
 	}
 	// With rows, this was the commit. Of a totals-only revision, dying here leaves the
 	// visitors file of a former revision, which the newer totals show to be obsolete.
-	if !hasRows {
+	if !rev.HasRows() {
 		return s.store.Remove(ctx, rowsName)
 	}
 	return nil
