@@ -47,6 +47,10 @@ func testTotalsOnly(s *suite) {
 	if got := s.yields(s.sink.Revisions(s.Context())); !gocmp.Equal(got[key], last.Revision()) {
 		s.Errorf("Revisions = %+v", got)
 	}
+	shown, fault := Inspected(s.T, s.sink, key)
+	if file := last.(*archive.File); key.Report.Shape().Site && shown.Sum.Checksum.String() != file.Checksum() {
+		s.Errorf("inspected %+v, %v; want rows of the site with the checksum %s", shown, fault, file.Checksum())
+	}
 }
 
 // testOddRows: paths of any characters, and counts as large as can be.
