@@ -167,8 +167,8 @@ func eachPage(in []*opened, stripe int, numbers [][]uint32, facts func(own []uin
 	return err
 }
 
-// perRange is about how many readers of segments are sorted at once: they fit into the cache.
-const perRange = 1 << 12
+// perRange is about how many readers of segments are sorted at once: they fit into the cache. Tests make it smaller.
+var perRange = 1 << 12
 
 // number numbers the readers of a stripe of several segments of an epoch, densely. It takes them by
 // ranges of ids: segments have them in order. groups has the group of each agent, by its number and 2; a
