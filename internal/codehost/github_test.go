@@ -130,6 +130,10 @@ func TestGitHubLife(t *testing.T) {
 	want.State, want.Ready = journal.PullOpen, at(10)
 	want.Checks, want.Review = journal.ChecksPending, journal.ReviewRequired
 	step("ready", ghPull, ghEvents, ghReviews+"=304", ghChecks("a"), ghStatuses("a")+"=304", ghStatuses("a"))
+	for _, want.Checks = range []string{journal.ChecksFailure, journal.ChecksPending} {
+		w.answers[ghStatuses("a")] = `{"state":"` + want.Checks + `","total_count":1}`
+		step("a status", ghPull+"=304", ghReviews+"=304", ghChecks("a")+"=304", ghStatuses("a"), ghChecks("a"))
+	}
 	step("unchanged", ghPull+"=304", ghReviews+"=304", ghChecks("a")+"=304", ghStatuses("a")+"=304")
 
 	w.answers[ghReviews] = list(review("COMMENTED", 11, "agent"),

@@ -139,7 +139,12 @@ func TestLive(t *testing.T) {
 // shown.
 func TestLiveProjects(t *testing.T) {
 	s, _ := liveSnapshot()
+	s.Projects = append(s.Projects, view.Project{ID: "new"})
 	l := web.NewLiveReport(func() *view.Snapshot { return s }, "v1")
+	if code, body := visit(t, l, "/report?project=new"); code != http.StatusOK ||
+		strings.Contains(body, "Pages of the newest") {
+		t.Errorf("a project without windows: %d %s", code, seen(body))
+	}
 	for _, query := range []string{"nobody", "%3Cscript%3Ealert(1)%3C/script%3E", "docs-main/"} {
 		code, body := visit(t, l, "/report?project="+query)
 		if code != http.StatusNotFound || strings.Contains(body, "alert") ||
