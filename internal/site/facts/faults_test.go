@@ -22,8 +22,11 @@ var (
 	closing = EpochOf(faultsFrom) - 1
 )
 
-// Readers of tests are counted in several ranges, as those of large sites.
-func init() { perRange = 4 }
+// TestMain has readers counted in several ranges, as those of large sites.
+func TestMain(m *testing.M) {
+	perRange = 4
+	os.Exit(m.Run())
+}
 
 // clone copies the model and its directory as they are now, as if kill -9 had ended the process here.
 func (m *model) clone(t *testing.T) *model {
