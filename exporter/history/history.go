@@ -57,8 +57,8 @@ import (
 	"github.com/docgauge/docgauge/internal/view"
 )
 
-// archive is where windows come from.
-type archive interface {
+// Archive is where windows come from.
+type Archive interface {
 	// Revisions yields the newest reading of each window, in any order. An
 	// error concerns one window and does not end it.
 	Revisions(ctx context.Context) iter.Seq2[analytics.Revision, error]
@@ -110,7 +110,7 @@ const openWindows = 8
 
 // Write writes the history of the archive to out. The error joins those of all
 // windows that cannot be read.
-func Write(ctx context.Context, out io.Writer, from archive, o Options) (Counts, error) {
+func Write(ctx context.Context, out io.Writer, from Archive, o Options) (Counts, error) {
 	timelines, err := read(ctx, from, o)
 	if err != nil {
 		return Counts{}, err
@@ -139,7 +139,7 @@ const slice = 3600
 
 // Samples calls each with all samples that [Write] writes, hour by hour; those of a
 // series are in order of time. An error of each ends it.
-func Samples(ctx context.Context, from archive, o Options, each func(exporter.Sample) error) (Counts, error) {
+func Samples(ctx context.Context, from Archive, o Options, each func(exporter.Sample) error) (Counts, error) {
 	timelines, err := read(ctx, from, o)
 	if err != nil {
 		return Counts{}, err
@@ -203,7 +203,7 @@ func (h *history) emit(ctx context.Context, s *series, until int64) error {
 }
 
 // read reads the windows to show, and finds all damage in the archive.
-func read(ctx context.Context, from archive, o Options) ([]timeline, error) {
+func read(ctx context.Context, from Archive, o Options) ([]timeline, error) {
 	if o.Step < time.Second || o.Step%time.Second != 0 {
 		return nil, fmt.Errorf("step %s: want whole seconds, at least one", o.Step)
 	}
@@ -217,7 +217,7 @@ func read(ctx context.Context, from archive, o Options) ([]timeline, error) {
 	return timelines, readRows(ctx, from, timelines, o.Pages)
 }
 
-func readTimelines(ctx context.Context, from archive, o Options) ([]timeline, error) {
+func readTimelines(ctx context.Context, from Archive, o Options) ([]timeline, error) {
 	var revs []analytics.Revision
 	var errs []error
 	for rev, err := range from.Revisions(ctx) {
@@ -235,7 +235,7 @@ func readTimelines(ctx context.Context, from archive, o Options) ([]timeline, er
 }
 
 // readRows reads the n pages with the most visitors of every span, or its agents.
-func readRows(ctx context.Context, from archive, timelines []timeline, n int) error {
+func readRows(ctx context.Context, from Archive, timelines []timeline, n int) error {
 	var some errgroup.Group
 	some.SetLimit(openWindows)
 	var mu sync.Mutex
@@ -262,7 +262,7 @@ func readRows(ctx context.Context, from archive, timelines []timeline, n int) er
 	return errors.Join(errs...)
 }
 
-func (s *span) readRows(ctx context.Context, from archive, n int) error {
+func (s *span) readRows(ctx context.Context, from Archive, n int) error {
 	w, done, err := from.Window(ctx, *s.Revision)
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.Key, err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/cli/render"
 	"github.com/docgauge/docgauge/internal/config"
+	"github.com/docgauge/docgauge/internal/site"
 	"github.com/docgauge/docgauge/internal/site/facts"
 	"github.com/docgauge/docgauge/internal/site/logs"
 	"github.com/docgauge/docgauge/internal/web/server"
@@ -49,7 +50,7 @@ Scopes: read for the numbers (export), write for agent jobs, admin for both.
 	}
 	f := cmd.Flags()
 	f.StringVar(&project, "project", "", "`project` of the key (default: the only one)")
-	f.StringVar(&scope, "scope", "read", "`scope`: read, write or admin")
+	f.StringVar(&scope, "scope", site.ScopeRead, "`scope`: read, write or admin")
 	return cmd
 }
 
@@ -58,7 +59,7 @@ func (a *Program) siteKeysAdd(ctx context.Context, project, scope string) (err e
 	if err != nil {
 		return err
 	}
-	if !slices.Contains([]string{"read", "write", "admin"}, scope) {
+	if !slices.Contains([]string{site.ScopeRead, site.ScopeWrite, site.ScopeAdmin}, scope) {
 		return usageError{fmt.Errorf("--scope %.40q: want read, write or admin", scope)}
 	}
 	if project, err = a.siteProject(c, project); err != nil {
@@ -79,7 +80,7 @@ func (a *Program) siteKeysAdd(ctx context.Context, project, scope string) (err e
 		return errors.Join(err, revoked)
 	}
 	variable := "DOCGAUGE_API_KEY"
-	if scope == "write" {
+	if scope == site.ScopeWrite {
 		variable = "DOCGAUGE_WRITE_API_KEY"
 	}
 	a.note("key %s, scope %s. The settings of docgauge export:\n"+

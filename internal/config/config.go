@@ -200,7 +200,7 @@ func (v Variable) in(c *Config) any {
 	return reflect.ValueOf(c).Elem().Field(v.field).Addr().Interface()
 }
 
-// decoder is a setting in a form of its own.
+// decoder is implemented by the types of settings that read their text themselves.
 type decoder interface{ decode(text string) error }
 
 // decode sets the variable's field of c.

@@ -49,6 +49,9 @@ func (s *Snapshot) ID() string {
 	return s.meta.ID
 }
 
+// Len is the number of files.
+func (s *Snapshot) Len() int { return len(s.files) }
+
 // Files yields the files of the table, in no order.
 func (s *Snapshot) Files() iter.Seq[Add] {
 	return func(yield func(Add) bool) {

@@ -77,8 +77,8 @@ func (s *Sandbox) beside(w http.ResponseWriter, r *http.Request) bool {
 func newKeyring(c Config) site.Keyring {
 	keys := site.Keyring{}
 	for key, credential := range map[string]site.Credential{
-		c.APIKey: {Scope: "admin"}, c.ReadOnlyKey: {Scope: "read"},
-		c.WriteOnlyKey: {Scope: "write"}, c.ExpiredKey: {Expired: true},
+		c.APIKey: {Scope: site.ScopeAdmin}, c.ReadOnlyKey: {Scope: site.ScopeRead},
+		c.WriteOnlyKey: {Scope: site.ScopeWrite}, c.ExpiredKey: {Expired: true},
 	} {
 		if key != "" {
 			keys.Add(key, credential)

@@ -150,11 +150,18 @@ func parseInstant(name, value string) (int64, *analytics.Date, error) {
 		value)
 }
 
+// The scopes of keys.
+const (
+	ScopeRead  = "read"  // GET
+	ScopeWrite = "write" // everything else
+	ScopeAdmin = "admin" // both
+)
+
 // Credential is what a key allows.
 type Credential struct {
 	// ID names the key without revealing it.
 	ID string
-	// Scope is read for GET, write for everything else, or admin for both.
+	// Scope is what the key allows: [ScopeRead], [ScopeWrite] or [ScopeAdmin].
 	Scope string
 	// Project is the one that the key is for; empty: every project.
 	Project string
@@ -198,7 +205,7 @@ func (s *Service) authenticate(c *Call, scope string) error {
 		return unauthorized("API key: is not known")
 	case found.Expired:
 		return unauthorized("API key: has expired")
-	case found.Scope != scope && found.Scope != "admin":
+	case found.Scope != scope && found.Scope != ScopeAdmin:
 		return Fail(http.StatusForbidden, "API key: lacks the %s scope", scope)
 	}
 	c.Key = found

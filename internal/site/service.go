@@ -129,14 +129,14 @@ func (s *Service) Handler() http.Handler {
 	// every path has one, and the service answers 405 to HEAD.
 	operations := map[string]operation{
 		// 4.1; the status codes of success are those of the live service
-		"/v2/agent/{project}/job": {http.MethodPost, "write", http.StatusCreated, s.job},
+		"/v2/agent/{project}/job": {http.MethodPost, ScopeWrite, http.StatusCreated, s.job},
 		// 4.2
-		"/v2/agent/{project}/job/{id}/message": {http.MethodPost, "write", http.StatusOK, s.job},
+		"/v2/agent/{project}/job/{id}/message": {http.MethodPost, ScopeWrite, http.StatusOK, s.job},
 		// 4.4; method and path are those of the live service
-		"/v2/agent/{project}/job/{id}": {http.MethodGet, "read", http.StatusOK, s.job},
+		"/v2/agent/{project}/job/{id}": {http.MethodGet, ScopeRead, http.StatusOK, s.job},
 	}
 	for name, page := range s.Reports { // 4.3
-		operations["/v1/analytics/{project}/"+name.String()] = operation{http.MethodGet, "read", http.StatusOK,
+		operations["/v1/analytics/{project}/"+name.String()] = operation{http.MethodGet, ScopeRead, http.StatusOK,
 			func(c *Call) (any, error) {
 				q, err := ParseQuery(c.URL.RawQuery)
 				if err != nil {

@@ -38,7 +38,7 @@ const (
 
 // NewAPI returns the handlers of /api/v1 by path. current returns the newest snapshot, or nil before
 // the first one. archive opens the archive for the questions that the snapshot does not answer.
-func NewAPI(current func() *view.Snapshot, archive withArchive) map[string]http.Handler {
+func NewAPI(current func() *view.Snapshot, archive Archive) map[string]http.Handler {
 	endpoints := []endpoint{
 		{name: "windows", rows: "the newest windows of each project, oldest first, missing ones included",
 			parameters: []string{"project", "window"}, limit: 30, empty: apiWindow{}, find: windowRows},

@@ -37,14 +37,14 @@ func shownWindows(g analytics.Granularity) int {
 // pathHandler serves /page.
 type pathHandler struct {
 	current func() *view.Snapshot
-	archive withArchive
+	archive Archive
 	version string
 }
 
 // NewPathPage returns the handler of /page, which shows the readers of one path of the documentation:
 // its history and rank in the archive, and the merges that touched it in the snapshot. It is safe for
 // concurrent use.
-func NewPathPage(current func() *view.Snapshot, archive withArchive, version string) http.Handler {
+func NewPathPage(current func() *view.Snapshot, archive Archive, version string) http.Handler {
 	return &pathHandler{current, archive, version}
 }
 

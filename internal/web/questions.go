@@ -14,11 +14,11 @@ import (
 	"github.com/docgauge/docgauge/sinks"
 )
 
-// withArchive calls a function with the archive, which is open until that returns.
-type withArchive func(func(sinks.Sink) error) error
+// Archive calls a function with the archive, which is open until that returns.
+type Archive func(func(sinks.Sink) error) error
 
 // ask opens the archive for one question, which may take askTimeout.
-func (a withArchive) ask(ctx context.Context, question func(context.Context, sinks.Sink) error) error {
+func (a Archive) ask(ctx context.Context, question func(context.Context, sinks.Sink) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, askTimeout, errTooLong)
 	defer cancel()
 	select {
@@ -59,7 +59,7 @@ func archiveProblem(err error) (code int, message string) {
 }
 
 // each asks about each project that was asked for. Of several projects some may have no answer.
-func (a withArchive) each(
+func (a Archive) each(
 	ctx context.Context, s *view.Snapshot, q question, ask func(context.Context, sinks.Sink, query.Selection) error,
 ) (err error) {
 	projects := slices.DeleteFunc(slices.Clone(s.Projects), func(p view.Project) bool {
@@ -91,7 +91,7 @@ func (a withArchive) each(
 }
 
 // pages returns the pages of windows: from the snapshot what that has, else from the archive.
-func (a withArchive) pages(ctx context.Context, s *view.Snapshot, q question) (out []any, more bool, _ error) {
+func (a Archive) pages(ctx context.Context, s *view.Snapshot, q question) (out []any, more bool, _ error) {
 	kinds := []analytics.Granularity{cmp.Or(q.window, analytics.Week)}
 	if !slices.ContainsFunc([]string{"at", "from", "to", "list", "by", "prefix", "path", "offset"}, q.values.Has) {
 		rows, all := pageRows(s, q)
@@ -139,7 +139,7 @@ func kindsOf(s *view.Snapshot, project string) (out []analytics.Granularity) {
 }
 
 // history returns the windows of a page or of the site.
-func (a withArchive) history(ctx context.Context, s *view.Snapshot, q question) (out []any, more bool, err error) {
+func (a Archive) history(ctx context.Context, s *view.Snapshot, q question) (out []any, more bool, err error) {
 	q.window = cmp.Or(q.window, analytics.Day)
 	err = a.each(ctx, s, q, func(ctx context.Context, from sinks.Sink, selection query.Selection) error {
 		all, err := query.Histories(ctx, from, query.HistoryOptions{Selection: selection, Page: q.path,
@@ -153,7 +153,7 @@ func (a withArchive) history(ctx context.Context, s *view.Snapshot, q question) 
 }
 
 // agents returns agents of windows, pages of one, or misses.
-func (a withArchive) agents(ctx context.Context, s *view.Snapshot, q question) (out []any, more bool, err error) {
+func (a Archive) agents(ctx context.Context, s *view.Snapshot, q question) (out []any, more bool, err error) {
 	q.window = cmp.Or(q.window, analytics.Week)
 	err = a.each(ctx, s, q, func(ctx context.Context, from sinks.Sink, selection query.Selection) error {
 		all, err := query.Agents(ctx, from, query.Choice{Selection: selection, At: q.at, Since: q.from,
@@ -169,7 +169,7 @@ func (a withArchive) agents(ctx context.Context, s *view.Snapshot, q question) (
 }
 
 // agentHistory returns the windows of an agent.
-func (a withArchive) agentHistory(ctx context.Context, s *view.Snapshot, q question) (out []any, more bool, err error) {
+func (a Archive) agentHistory(ctx context.Context, s *view.Snapshot, q question) (out []any, more bool, err error) {
 	q.window = cmp.Or(q.window, analytics.Day)
 	err = a.each(ctx, s, q, func(ctx context.Context, from sinks.Sink, selection query.Selection) error {
 		all, err := query.AgentHistories(ctx, from, q.agents.Agent, query.HistoryOptions{Selection: selection,

@@ -84,7 +84,7 @@ var errStray = errors.New("files of another writer")
 
 // scan returns the files of each window, and those that are not ours.
 func (t *table) scan(snap *deltalog.Snapshot) (filesOf map[analytics.Key][]string, strays []string) {
-	filesOf = map[analytics.Key][]string{}
+	filesOf = make(map[analytics.Key][]string, snap.Len())
 	for add := range snap.Files() {
 		foot, err := t.footerOf(add)
 		if err != nil {

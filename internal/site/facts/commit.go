@@ -222,7 +222,8 @@ func (s *Store) discard(segs []segment) (err error) {
 	return err
 }
 
-// resume is what a collector goes on from.
+// resume is what the store knows when a collector starts: the pages, agents and sources it has, and how far each log
+// has been read.
 type resume struct {
 	Pages     []Page
 	Agents    []Agent

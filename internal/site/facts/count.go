@@ -167,7 +167,8 @@ func eachPage(in []*opened, stripe int, numbers [][]uint32, facts func(own []uin
 	return err
 }
 
-// perRange is about how many readers of segments are sorted at once: they fit into the cache. Tests make it smaller.
+// perRange is about how many readers are sorted at once. So many fit into the processor's cache. It is a variable
+// because tests set a smaller number.
 var perRange = 1 << 12
 
 // number numbers the readers of a stripe of several segments of an epoch, densely. It takes them by
