@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -37,6 +38,8 @@ var settings = []string{
 	"-c", "push.gpgSign=false",
 	"-c", "gc.auto=0",
 	"-c", "core.sparseCheckout=false",
+	"-c", "core.filesRefLockTimeout=5000",
+	"-c", "core.packedRefsTimeout=5000",
 	"-c", "protocol.version=2",
 	"-c", "maintenance.auto=false",
 	"-c", "advice.addEmbeddedRepo=false",
@@ -69,6 +72,7 @@ func environment(names ...[]string) []string {
 type git struct {
 	program, dir string
 	env          []string
+	lock         *os.File // stays locked until git has ended, should this process be killed; nil = none
 }
 
 // with returns g with more environment.
@@ -92,6 +96,9 @@ func (g git) stream(ctx context.Context, out io.Writer, stdin string, args ...st
 	messages := &tail{max: maxMessage}
 	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = g.dir, g.env, strings.NewReader(stdin), out, messages
 	cmd.SysProcAttr = gitAttributes()
+	if g.lock != nil && runtime.GOOS != "windows" { // it gives programs no files
+		cmd.ExtraFiles = []*os.File{g.lock}
+	}
 	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(syscall.SIGTERM) }, gitGrace
 	err := cmd.Run()
 	switch {

@@ -65,7 +65,7 @@ func openJournal(dir string, replay func(event) error) (*journal, error) {
 	}
 	j := &journal{file: file}
 	// Without the lock the end of the file belongs to another process and must not be cut.
-	if err = lock(file); err != nil {
+	if err = lock(file, durable.LockPatience); err != nil {
 		err = fmt.Errorf(": %w", err)
 	} else {
 		err = j.read(replay)
@@ -128,9 +128,9 @@ func (j *journal) cut() error {
 // errLocked: another process works on the same data directory.
 var errLocked = errors.New("another process works on it; want a data directory for each")
 
-// lock locks file until it is closed, or returns errLocked.
-func lock(file *os.File) error {
-	held, err := durable.Lock(file, durable.LockPatience)
+// lock locks file until it is closed, or returns errLocked after the time of patience.
+func lock(file *os.File, patience time.Duration) error {
+	held, err := durable.Lock(file, patience)
 	if err == nil && !held {
 		err = errLocked
 	}

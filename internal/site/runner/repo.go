@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"os/exec"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/docgauge/docgauge/internal/analytics"
 	"github.com/docgauge/docgauge/internal/codehost"
+	"github.com/docgauge/docgauge/internal/durable"
 )
 
 const (
@@ -118,18 +120,19 @@ func (r *Repo) open(ctx context.Context) error {
 	r.options.Timeout = cmp.Or(r.options.Timeout, DefaultTimeout)
 	r.options.MaxDisk = cmp.Or(r.options.MaxDisk, defaultMaxDisk)
 	r.options.OwnHome = r.options.OwnHome || r.options.Jail != nil
+	if err := r.takeDir(); err != nil {
+		return fmt.Errorf("files of jobs: %w", err)
+	}
 	program, err := exec.LookPath("git")
 	if err != nil {
 		err = fmt.Errorf("needs git in PATH; install it (apt-get install git): %w", err)
 	} else {
-		r.git = git{program: program, env: append(environment(ordinary), gitVariables...)}
+		r.git = git{program: program, env: append(environment(ordinary), gitVariables...), lock: r.lock}
 		err = r.check(ctx)
 	}
 	if err != nil {
-		return fmt.Errorf("repository %s: %w", analytics.RedactUsers(cmp.Or(r.options.URL, r.options.Path)), err)
-	}
-	if err := r.takeDir(); err != nil {
-		return fmt.Errorf("files of jobs: %w", err)
+		repository := analytics.RedactUsers(cmp.Or(r.options.URL, r.options.Path))
+		return fmt.Errorf("repository %s: %w", repository, errors.Join(err, r.Close()))
 	}
 	return nil
 }
@@ -143,6 +146,9 @@ func (r *Repo) check(ctx context.Context) (err error) {
 	if r.options.URL != "" {
 		r.remote = r.options.Remote
 		if err := os.MkdirAll(r.git.dir, 0o700); err != nil {
+			return err
+		}
+		if err := r.removeLocks(r.git.dir); err != nil {
 			return err
 		}
 		_, err = r.git.run(ctx, "init", "--quiet", "--bare", "--template=")
@@ -185,9 +191,34 @@ func (r *Repo) check(ctx context.Context) (err error) {
 	if r.remote, err = r.findRemote(ctx); err != nil {
 		return err
 	}
-	gitDir, err := r.git.run(ctx, "rev-parse", "--absolute-git-dir")
+	dirs, err := r.git.run(ctx, "rev-parse", "--path-format=absolute", "--git-dir", "--git-common-dir")
+	if err != nil {
+		return err
+	}
+	gitDir, common, _ := strings.Cut(dirs, "\n")
 	r.git = r.git.with("GIT_DIR=" + gitDir)
-	return err
+	return r.removeLocks(filepath.Join(common, "refs", "heads", name))
+}
+
+// removeLocks removes the lock files below dir that a git of an earlier process left: git that is killed, and
+// now and then git that is asked to end, leaves a branch locked for ever. Each git of r has r.lock open, so none
+// of theirs is running. dir has nothing that others write.
+func (r *Repo) removeLocks(dir string) error {
+	if r.lock == nil {
+		return nil
+	}
+	return filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err == nil && d.IsDir() && d.Name() == "objects":
+			return fs.SkipDir
+		case err == nil && !d.IsDir() && filepath.Ext(name) == ".lock":
+			err = os.Remove(name)
+		}
+		if errors.Is(err, fs.ErrNotExist) { // no branch of a job yet
+			return nil
+		}
+		return err
+	})
 }
 
 // takeDir locks the directory of jobs and removes what a crash left in it. Homes stay.
@@ -206,7 +237,7 @@ func (r *Repo) takeDir() (err error) {
 	if r.lock, err = os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600); err != nil {
 		return err
 	}
-	if err := lock(r.lock); err != nil {
+	if err := lock(r.lock, gitGrace+durable.LockPatience); err != nil {
 		return errors.Join(fmt.Errorf("%s: %w", name, err), r.lock.Close())
 	}
 	left, err := os.ReadDir(r.dir)

@@ -1,10 +1,13 @@
 package runner
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -121,6 +124,57 @@ func TestOpenSweeps(t *testing.T) {
 	check(t, r.Forget("job_2"))
 	if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) != 1 {
 		t.Errorf("%v, want the lock alone", left)
+	}
+}
+
+// TestLocksOfKilledGit: lock files that a git of a killed process left are removed as soon as no such git is
+// running, and those of a person's git never.
+func TestLocksOfKilledGit(t *testing.T) {
+	upstream := engines.GitRepository(t)
+	for name, o := range map[string]RepoOptions{
+		"copy":       {Path: filepath.Join(t.TempDir(), "copy.git"), URL: "file://" + upstream, Command: "cat >>new.md"},
+		"a person's": {Path: engines.GitRepository(t), Command: "cat >>new.md"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "jobs")
+			r := openRepo(t, o, in(dir))
+			first := edit(t, r, Task{Job: "job_1", Prompt: "one"})
+			git, left := r.git, []string{"refs/heads/" + first.Branch}
+			if o.URL == "" {
+				write(t, filepath.Join(o.Path, ".git", "refs", "heads", "main.lock"), "")
+			} else {
+				left = append(left, "refs/heads/main", "packed-refs", "config")
+			}
+			for _, name := range left {
+				name, err := git.run(t.Context(), "rev-parse", "--path-format=absolute", "--git-path", name)
+				check(t, err)
+				write(t, name+".lock", "")
+			}
+			ctx, kill := context.WithCancel(t.Context())
+			printed, output := io.Pipe()
+			ended := make(chan error)
+			go func() { ended <- git.stream(ctx, output, "", "-c", "alias.hang=!echo; exec sleep 1000", "hang") }()
+			_, err := printed.Read(make([]byte, 1))
+			check(t, err)
+			check(t, r.Close())
+			r.lock, r.dir = nil, t.TempDir()      // closed
+			synctest.Test(t, func(t *testing.T) { // it waits a moment
+				if _, err := OpenRepo(t.Context(), o, dir); !errors.Is(err, errLocked) {
+					t.Errorf("beside a git of an earlier process: %v", err)
+				}
+			})
+			kill()
+			if err := <-ended; !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+			r = openRepo(t, o, in(dir))
+			if second := edit(t, r, Task{Job: "job_1", Prompt: "two", Last: first}); len(second.Messages) != 2 {
+				t.Errorf("after the first job %+v: %+v", first, second)
+			}
+			if o.URL == "" {
+				check(t, os.Remove(filepath.Join(o.Path, ".git", "refs", "heads", "main.lock")))
+			}
+		})
 	}
 }
 
