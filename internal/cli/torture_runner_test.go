@@ -325,7 +325,7 @@ func (w *torturedRunner) compare(ended map[string]runner.Job) {
 			t.Errorf("%s has worktrees: %s", repo, list)
 		}
 	}
-	left, err := filepath.Glob(filepath.Join(w.dir, "site", "jobs", "work", "prj_site", "job_*", "*"))
+	left, err := filepath.Glob(filepath.Join(w.dir, "site", "jobs", "work", "prj_site", "*", "*"))
 	check(t, err)
 	for _, name := range left {
 		if filepath.Base(name) != "home" {

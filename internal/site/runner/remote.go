@@ -122,7 +122,7 @@ func (r *Repo) fetchBase(ctx context.Context) error {
 // atRemote calls do with git in a repository made for this call, in which ref is at commit, unless
 // that is empty.
 func (r *Repo) atRemote(ctx context.Context, ref, commit string, do func(git) error) (err error) {
-	clean, err := os.MkdirTemp("", "docgauge-remote-")
+	clean, err := os.MkdirTemp(r.dir, "remote-")
 	if err != nil {
 		return err
 	}
