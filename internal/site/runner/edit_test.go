@@ -395,7 +395,7 @@ func TestBranchAfterEdits(t *testing.T) {
 		if diff := cmp.Diff(tc.want, last.Messages); diff != "" || last.isEmpty() != (tc.want == nil) {
 			t.Errorf("%s: %+v %s", name, last, diff)
 		}
-		head, _ := r.branchCommit(t.Context(), BranchPrefix+name)
+		head, _ := r.refCommit(t.Context(), "refs/heads/"+BranchPrefix+name)
 		if head != last.Head && !last.isEmpty() || head != "" && last.isEmpty() {
 			t.Errorf("%s: the branch is at %q, want %s", name, head, last.Head)
 		}
