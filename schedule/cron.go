@@ -172,14 +172,20 @@ func (f *Firings) Coming() time.Time {
 func (f *Firings) Next(t time.Time) time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !f.coming.After(t) {
-		f.coming = f.cron.Next(t)
+	// A firing later than the next one was chosen by a clock that was ahead.
+	if next := f.cron.Next(t); !f.coming.After(t) || f.coming.After(next) {
+		f.coming = next
 	}
 	if f.atOnce {
 		f.atOnce = false
 		return t
 	}
-	return f.coming
+	if f.coming.IsZero() {
+		return f.coming
+	}
+	// With the monotonic clock of t: else the engine would wait for as long as a clock was ahead that is set back
+	// meanwhile.
+	return t.Add(f.coming.Sub(t))
 }
 
 // Run calls do at every firing, one run at a time, until ctx ends; firings during a run are skipped,

@@ -280,3 +280,17 @@ func TestFirst(t *testing.T) {
 		})
 	}
 }
+
+// TestFiringsOfAClockAhead: the next firing does not wait for as long as the clock was ahead.
+func TestFiringsOfAClockAhead(t *testing.T) {
+	now := time.Now()
+	f := NewFirings(parseCron(t, "17 * * * *"), now.AddDate(1, 0, 0), false)
+	next := f.Next(now)
+	if wait := next.Sub(now); wait <= 0 || wait > time.Hour || !f.Coming().Equal(next) {
+		t.Errorf("it comes in %v, at %v", wait, f.Coming())
+	}
+	// The engine compares it with a later time of the monotonic clock, whatever the clock is set to.
+	if !strings.Contains(next.String(), "m=") {
+		t.Errorf("%v has no time of the monotonic clock", next)
+	}
+}
