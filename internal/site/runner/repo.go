@@ -220,6 +220,9 @@ func (r *Repo) makeCopy(ctx context.Context) error {
 // killed, and now and then git that is asked to end, leaves a branch locked for ever, and temporary files; after
 // a power cut, references and objects may be empty. Each git of r has r.lock open, so none of theirs is running.
 func (r *Repo) sweep(dir string) error {
+	if r.temp != nil {
+		return nil // another process may have the directory of jobs
+	}
 	return filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		var info fs.FileInfo
 		if err == nil && !d.IsDir() {

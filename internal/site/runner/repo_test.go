@@ -166,6 +166,14 @@ func TestLocksOfKilledGit(t *testing.T) {
 					t.Errorf("beside a git of an earlier process: %v", err)
 				}
 			})
+			if o.URL == "" {
+				beside, err := OpenRepo(t.Context(), o, "") // site check
+				check(t, err)
+				check(t, beside.Close())
+				if _, err := os.Stat(branch + ".lock"); err != nil {
+					t.Errorf("removed the lock of a git that may be running: %v", err)
+				}
+			}
 			kill()
 			check(t, printed.Close())
 			if err := <-ended; !errors.Is(err, context.Canceled) {
